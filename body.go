@@ -1,0 +1,533 @@
+package kopf
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// This file knows what a Kubernetes object looks like: its body as it came from
+// the API server, read-only views into it, and paths of fields. A body is never changed
+// after it was made, so it is safe for concurrent use and keeps no caches to lock.
+
+// FieldPath is the path of a field in an object: keys joined by dots, as in
+// "spec.size". A dot or a backslash inside of a key is preceded by a backslash; [Path] does that for
+// keys such as "example.com/x". The empty path is the whole object. A path leads
+// through objects only, never into lists.
+type FieldPath string
+
+// Path returns the path of the given keys, which may contain dots.
+func Path(keys ...string) FieldPath {
+	escaped := make([]string, len(keys))
+	for i, key := range keys {
+		escaped[i] = strings.NewReplacer(`\`, `\\`, `.`, `\.`).Replace(key)
+	}
+	return FieldPath(strings.Join(escaped, "."))
+}
+
+// Keys returns the keys of the path, none for the empty path.
+func (p FieldPath) Keys() []string {
+	if p == "" {
+		return nil
+	}
+	if strings.IndexByte(string(p), '\\') < 0 {
+		return strings.Split(string(p), ".")
+	}
+	keys, key := []string(nil), []byte(nil)
+	for i := 0; i < len(p); i++ {
+		switch c := p[i]; {
+		case c == '\\' && i+1 < len(p):
+			i++
+			key = append(key, p[i])
+		case c == '.':
+			keys, key = append(keys, string(key)), nil
+		default:
+			key = append(key, c)
+		}
+	}
+	return append(keys, string(key))
+}
+
+// String returns the keys joined by dots, without the backslashes of [Path]: the form
+// that is a part of handler ids.
+func (p FieldPath) String() string { return strings.Join(p.Keys(), ".") }
+
+// EventType is the type of a watch event.
+type EventType string
+
+// The types of watch events. Listed is the type of the items of a listing, which come
+// before the changes: at the start, and whenever a watch could not go on from where it was.
+const (
+	Listed   EventType = ""
+	Added    EventType = "ADDED"
+	Modified EventType = "MODIFIED"
+	Deleted  EventType = "DELETED"
+)
+
+// RawEvent is an event as it came from the API server.
+type RawEvent struct {
+	Type EventType
+	Body *Body
+}
+
+// Body is an object as the API server sent it. It is read-only, and lazy: it
+// keeps the bytes and reads what it is asked for. Missing fields read as zero
+// values. A Body is safe for concurrent use.
+type Body struct {
+	raw      []byte
+	meta     []byte // the bytes of metadata
+	identity        // of the object, read at once because everything needs it
+	deleting bool
+}
+
+// identity is what tells one object from all others.
+type identity struct {
+	apiVersion, kind, namespace, name, uid, version string
+}
+
+// ParseBody reads an object from JSON. The bytes are kept and must not be changed
+// afterwards.
+func ParseBody(data []byte) (*Body, error) {
+	data = bytes.TrimSpace(data)
+	if len(data) == 0 || data[0] != '{' {
+		return nil, errors.New("an object in JSON is expected")
+	}
+	b := &Body{raw: data}
+	err := eachMember(data, func(quoted, value []byte) bool {
+		switch {
+		case quotedIs(quoted, "apiVersion"):
+			b.apiVersion = unquote(value)
+		case quotedIs(quoted, "kind"):
+			b.kind = unquote(value)
+		case quotedIs(quoted, "metadata"):
+			b.meta = value
+		}
+		return true
+	})
+	if err != nil {
+		return nil, err
+	}
+	return b, b.parseMeta()
+}
+
+func (b *Body) parseMeta() error {
+	return eachMember(b.meta, func(quoted, value []byte) bool {
+		switch {
+		case quotedIs(quoted, "name"):
+			b.name = unquote(value)
+		case quotedIs(quoted, "namespace"):
+			b.namespace = unquote(value)
+		case quotedIs(quoted, "uid"):
+			b.uid = unquote(value)
+		case quotedIs(quoted, "resourceVersion"):
+			b.version = unquote(value)
+		case quotedIs(quoted, "deletionTimestamp"):
+			b.deleting = !bytes.Equal(value, []byte("null"))
+		}
+		return true
+	})
+}
+
+// NewBody makes a body of a decoded object: a map, or anything else that encoding/json
+// turns into a JSON object.
+func NewBody(object any) (*Body, error) {
+	data, err := encodeJSON(object)
+	if err != nil {
+		return nil, err
+	}
+	return ParseBody(data)
+}
+
+// typed returns the body with the given kind and apiVersion where it has none, as
+// the items of a listing have not.
+func (b *Body) typed(apiVersion, kind string) *Body {
+	if b.apiVersion != "" && b.kind != "" {
+		return b
+	}
+	o := parseObject(b.raw)
+	head := &object{}
+	if b.apiVersion == "" {
+		head.put("apiVersion", appendString(nil, apiVersion))
+		o.drop("apiVersion")
+	}
+	if b.kind == "" {
+		head.put("kind", appendString(nil, kind))
+		o.drop("kind")
+	}
+	head.members = append(head.members, o.members...)
+	t, err := ParseBody(head.appendTo(make([]byte, 0, len(b.raw)+len(apiVersion)+len(kind)+32)))
+	if err != nil {
+		return b // what could be read once can be read again
+	}
+	return t
+}
+
+// APIVersion returns the group and version of the object, such as "apps/v1" or "v1".
+func (b *Body) APIVersion() string { return b.apiVersion }
+
+// Kind returns the kind of the object.
+func (b *Body) Kind() string { return b.kind }
+
+// Name returns metadata.name.
+func (b *Body) Name() string { return b.name }
+
+// Namespace returns metadata.namespace, "" for objects without a namespace.
+func (b *Body) Namespace() string { return b.namespace }
+
+// UID returns metadata.uid.
+func (b *Body) UID() string { return b.uid }
+
+// ResourceVersion returns metadata.resourceVersion.
+func (b *Body) ResourceVersion() string { return b.version }
+
+// Deleting tells whether the object is marked for deletion.
+func (b *Body) Deleting() bool { return b.deleting }
+
+// DeletionTimestamp returns the moment when the object was marked for deletion, or
+// the zero time.
+func (b *Body) DeletionTimestamp() time.Time { return b.time("deletionTimestamp") }
+
+// CreationTimestamp returns the moment of the object's creation, or the zero time.
+func (b *Body) CreationTimestamp() time.Time { return b.time("creationTimestamp") }
+
+func (b *Body) time(key string) time.Time {
+	t, _ := time.Parse(time.RFC3339, stringJSON(b.meta, key))
+	return t
+}
+
+// Finalizers returns metadata.finalizers.
+func (b *Body) Finalizers() []string { return stringsJSON(b.meta, "finalizers") }
+
+// Labels returns a copy of metadata.labels, never nil.
+func (b *Body) Labels() map[string]string { return stringMapJSON(b.meta, "labels") }
+
+// Annotations returns a copy of metadata.annotations, never nil.
+func (b *Body) Annotations() map[string]string { return stringMapJSON(b.meta, "annotations") }
+
+// Label returns one label, and whether the object has it.
+func (b *Body) Label(key string) (string, bool) { return b.metaEntry("labels", key) }
+
+// Annotation returns one annotation, and whether the object has it.
+func (b *Body) Annotation(key string) (string, bool) { return b.metaEntry("annotations", key) }
+
+func (b *Body) metaEntry(stanza, key string) (string, bool) {
+	v, ok := findJSON(b.meta, stanza, key)
+	if !ok || bytes.Equal(v, []byte("null")) {
+		return "", false
+	}
+	return unquote(v), true
+}
+
+// Metadata returns the metadata stanza.
+func (b *Body) Metadata() View { return View{raw: b.meta} }
+
+// Spec returns the spec stanza.
+func (b *Body) Spec() View { return b.View("spec") }
+
+// Status returns the status stanza.
+func (b *Body) Status() View { return b.View("status") }
+
+// View returns the part of the object at a path, an empty view where there is nothing.
+func (b *Body) View(path FieldPath) View { return View{raw: b.raw}.View(path) }
+
+// Get returns a copy of the value at a path, as [View.Get] does.
+func (b *Body) Get(path FieldPath) any { return View{raw: b.raw}.Get(path) }
+
+// Has tells whether there is a value at a path; a null is a value.
+func (b *Body) Has(path FieldPath) bool { return View{raw: b.raw}.Has(path) }
+
+// Map returns a copy of the whole object to change. Numbers are json.Number, so
+// that what is written back is what was read.
+func (b *Body) Map() map[string]any { return View{raw: b.raw}.Map() }
+
+// Decode stores the object in the value that v points to, as [json.Unmarshal] does.
+func (b *Body) Decode(v any) error { return json.Unmarshal(b.raw, v) }
+
+// MarshalJSON returns the object as it came. It never fails.
+func (b *Body) MarshalJSON() ([]byte, error) { return slices.Clone(b.raw), nil }
+
+// Reference returns the reference to the object that events and logs carry.
+func (b *Body) Reference() ObjectReference {
+	return ObjectReference{APIVersion: b.apiVersion, Kind: b.kind, Name: b.name, UID: b.uid, Namespace: b.namespace}
+}
+
+// key tells the objects of one resource apart. It is the uid where there is one, else all
+// else that is known of the object's identity.
+func (b *Body) key() string {
+	if b.uid != "" {
+		return b.uid
+	}
+	parts := []string{b.kind, b.apiVersion, b.name, b.namespace, stringJSON(b.meta, "creationTimestamp")}
+	for i, part := range parts {
+		if part == "" {
+			parts[i] = "-"
+		}
+	}
+	return strings.Join(parts, "/")
+}
+
+// ObjectReference names one object, as Kubernetes does in events and owner references.
+type ObjectReference struct {
+	APIVersion string `json:"apiVersion,omitempty"`
+	Kind       string `json:"kind,omitempty"`
+	Name       string `json:"name,omitempty"`
+	UID        string `json:"uid,omitempty"`
+	Namespace  string `json:"namespace,omitempty"`
+}
+
+// String returns "namespace/name", or the name alone for objects without a namespace.
+func (r ObjectReference) String() string {
+	if r.Namespace == "" {
+		return r.Name
+	}
+	return r.Namespace + "/" + r.Name
+}
+
+// View is a read-only view of a part of an object, such as its spec. The zero
+// View, and the view of what is absent or null, is empty: all its fields are missing.
+type View struct {
+	raw []byte
+}
+
+// View returns the part at a path relative to this one.
+func (v View) View(path FieldPath) View {
+	raw, _ := findJSON(v.raw, path.Keys()...)
+	return View{raw: raw}
+}
+
+// Has tells whether there is a value at a path; a null is a value.
+func (v View) Has(path FieldPath) bool {
+	_, ok := findJSON(v.raw, path.Keys()...)
+	return ok
+}
+
+// Get returns a copy of the value at a path: a map[string]any, []any, string, json.Number,
+// bool, or nil where there is nothing.
+func (v View) Get(path FieldPath) any {
+	raw, ok := findJSON(v.raw, path.Keys()...)
+	if !ok {
+		return nil
+	}
+	value, err := decodeJSON(raw)
+	if err != nil {
+		return nil
+	}
+	return value
+}
+
+// String returns the text at a path, "" where there is none. Numbers and booleans are
+// returned as they are written.
+func (v View) String(path FieldPath) string {
+	raw, _ := findJSON(v.raw, path.Keys()...)
+	switch {
+	case len(raw) == 0, raw[0] == '{', raw[0] == '[', raw[0] == 'n':
+		return ""
+	case raw[0] == '"':
+		return unquote(raw)
+	}
+	return string(raw)
+}
+
+// Int returns the whole number at a path, 0 where there is none or it does not fit.
+func (v View) Int(path FieldPath) int64 {
+	n, _ := strconv.ParseInt(v.String(path), 10, 64)
+	return n
+}
+
+// Float returns the number at a path, 0 where there is none.
+func (v View) Float(path FieldPath) float64 {
+	f, _ := strconv.ParseFloat(v.String(path), 64)
+	return f
+}
+
+// Bool returns the boolean at a path, false where there is none.
+func (v View) Bool(path FieldPath) bool { return v.String(path) == "true" }
+
+// Strings returns the strings of the list at a path, nil where there is none.
+func (v View) Strings(path FieldPath) []string { return stringsJSON(v.raw, path.Keys()...) }
+
+// Keys returns the keys of the view in the order in which they came.
+func (v View) Keys() []string {
+	var keys []string
+	_ = eachMember(v.raw, func(quoted, _ []byte) bool { // what is malformed is not there
+		keys = append(keys, unquote(quoted))
+		return true
+	})
+	return keys
+}
+
+// Len returns the number of keys.
+func (v View) Len() int { return len(v.Keys()) }
+
+// Map returns a copy of the view to change, never nil. It is empty if the view is not of
+// an object.
+func (v View) Map() map[string]any {
+	m, err := decodeObject(v.raw)
+	if err != nil {
+		return map[string]any{}
+	}
+	return m
+}
+
+// Decode stores the view in the value that target points to, as [json.Unmarshal]
+// does. An empty view changes nothing.
+func (v View) Decode(target any) error {
+	if len(v.raw) == 0 {
+		return nil
+	}
+	return json.Unmarshal(v.raw, target)
+}
+
+// MarshalJSON returns the view as it came, null if there is nothing. It never fails.
+func (v View) MarshalJSON() ([]byte, error) {
+	if len(v.raw) == 0 {
+		return []byte("null"), nil
+	}
+	return slices.Clone(v.raw), nil
+}
+
+func stringsJSON(raw []byte, path ...string) []string {
+	list, _ := findJSON(raw, path...)
+	var all []string
+	_ = eachItem(list, func(value []byte) bool { // what is malformed is not there
+		all = append(all, unquote(value))
+		return true
+	})
+	return all
+}
+
+func stringMapJSON(raw []byte, path ...string) map[string]string {
+	value, _ := findJSON(raw, path...)
+	m := make(map[string]string)
+	_ = eachMember(value, func(quoted, value []byte) bool { // what is malformed is not there
+		m[unquote(quoted)] = unquote(value)
+		return true
+	})
+	return m
+}
+
+// newerVersion tells whether resource version a is b or newer. Versions are opaque in
+// principle, and in practice whole numbers that grow; others are newer only if equal.
+// See https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions
+func newerVersion(a, b string) bool {
+	if a == b {
+		return true
+	}
+	x, err := strconv.ParseUint(a, 10, 64)
+	if err != nil {
+		return false
+	}
+	y, err := strconv.ParseUint(b, 10, 64)
+	return err == nil && x > y
+}
+
+// HandlerID names a handler. It is stored on the objects, so a handler that is renamed
+// loses the progress of the objects that are being handled at that moment.
+type HandlerID string
+
+// Reason is the reason for which change handlers are called.
+type Reason string
+
+// The reasons of changes. The last three never reach a handler.
+const (
+	ReasonCreate Reason = "create"
+	ReasonUpdate Reason = "update"
+	ReasonDelete Reason = "delete"
+	ReasonResume Reason = "resume"
+	ReasonNoop   Reason = "noop" // nothing that we track has changed
+	ReasonFree   Reason = "free" // marked for deletion, and no longer held by our finalizer
+	ReasonGone   Reason = "gone" // deleted
+)
+
+// DiffOperation is the kind of one difference.
+type DiffOperation string
+
+// The kinds of differences.
+const (
+	DiffAdd    DiffOperation = "add"
+	DiffChange DiffOperation = "change"
+	DiffRemove DiffOperation = "remove"
+)
+
+// DiffItem is one difference between two values: at Path, relative to what was compared, Old became New.
+// The absent side is nil.
+type DiffItem struct {
+	Operation DiffOperation
+	Path      []string
+	Old, New  any
+}
+
+// String returns the item as a line to read.
+func (i DiffItem) String() string {
+	return fmt.Sprintf("%s %s: %v -> %v", i.Operation, strings.Join(i.Path, "."), i.Old, i.New)
+}
+
+// Diff is the list of the differences between two values. Objects are compared
+// key by key, lists and scalars as a whole; null and absent are the same.
+type Diff []DiffItem
+
+// diffJSON compares two decoded values. The items come in the order of their paths.
+func diffJSON(before, after any) Diff { return appendDiff(nil, nil, before, after) }
+
+func appendDiff(d Diff, path []string, before, after any) Diff {
+	switch a, b := asMap(before), asMap(after); {
+	case before == nil && after == nil:
+		return d
+	case before == nil:
+		return append(d, DiffItem{DiffAdd, slices.Clone(path), nil, after})
+	case after == nil:
+		return append(d, DiffItem{DiffRemove, slices.Clone(path), before, nil})
+	case a != nil && b != nil:
+		for _, key := range unionKeys(a, b) {
+			d = appendDiff(d, append(path, key), a[key], b[key])
+		}
+		return d
+	case equalJSON(before, after):
+		return d
+	}
+	return append(d, DiffItem{DiffChange, slices.Clone(path), before, after})
+}
+
+func asMap(v any) map[string]any {
+	m, _ := v.(map[string]any)
+	return m
+}
+
+func unionKeys(a, b map[string]any) []string {
+	keys := make([]string, 0, len(a)+len(b))
+	for k := range a {
+		keys = append(keys, k)
+	}
+	for k := range b {
+		if _, both := a[k]; !both {
+			keys = append(keys, k)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// Reduce returns the differences at and below a path, with their paths relative to
+// it. Of a difference above the path, the part at the path is compared anew.
+func (d Diff) Reduce(path FieldPath) Diff { return d.reduce(path.Keys()) }
+
+func (d Diff) reduce(path []string) Diff {
+	var reduced Diff
+	for _, item := range d {
+		switch n := len(item.Path); {
+		case n >= len(path) && slices.Equal(item.Path[:len(path)], path):
+			item.Path = item.Path[len(path):]
+			reduced = append(reduced, item)
+		case n < len(path) && slices.Equal(path[:n], item.Path):
+			before, _ := lookupJSON(item.Old, path[n:]...)
+			after, _ := lookupJSON(item.New, path[n:]...)
+			reduced = append(reduced, diffJSON(before, after)...)
+		}
+	}
+	return reduced
+}

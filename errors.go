@@ -1,0 +1,141 @@
+package kopf
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// This file holds the errors by which handlers decide about their retries, and
+// those that the framework makes in their place. They are data: nothing here
+// logs, sleeps or retries.
+
+// DefaultRetryDelay is the delay of a temporary error whose author did not choose one.
+const DefaultRetryDelay = 60 * time.Second
+
+// TemporaryError tells that a handler has failed for now, and is to be called
+// again after Delay. It is made by [Temporary] and found by [errors.As].
+type TemporaryError struct {
+	Err   error         // what went wrong; nil if the handler just waits
+	Delay time.Duration // the pause before the next attempt; zero or negative means none
+}
+
+// Temporary returns err as a [TemporaryError] with the given delay. A delay of
+// zero or less means an attempt as soon as possible; use [DefaultRetryDelay]
+// where nothing better is known.
+func Temporary(err error, delay time.Duration) error {
+	return &TemporaryError{Err: err, Delay: delay}
+}
+
+// Error returns the text of the wrapped error.
+func (e *TemporaryError) Error() string { return errorText(e.Err, "temporary error") }
+
+// Unwrap returns the wrapped error.
+func (e *TemporaryError) Unwrap() error { return e.Err }
+
+// PermanentError tells that a handler has failed for good: it is not called
+// again for this change of the object. It is made by [Permanent] and found by [errors.As].
+type PermanentError struct {
+	Err error // what went wrong
+}
+
+// Permanent returns err as a [PermanentError].
+func Permanent(err error) error { return &PermanentError{Err: err} }
+
+// Error returns the text of the wrapped error.
+func (e *PermanentError) Error() string { return errorText(e.Err, "permanent error") }
+
+// Unwrap returns the wrapped error.
+func (e *PermanentError) Unwrap() error { return e.Err }
+
+// HandlerTimeoutError is the failure of a handler whose total time, over all its
+// attempts, has reached its Timeout option. It is a kind of [PermanentError].
+type HandlerTimeoutError struct {
+	ID      HandlerID     // the handler
+	Runtime time.Duration // the time since its first attempt became possible
+	Err     error         // the error of the last attempt, if there was one
+}
+
+// Error tells the handler and its runtime.
+func (e *HandlerTimeoutError) Error() string {
+	return fmt.Sprintf("handler %q is out of time after %s", e.ID, e.Runtime)
+}
+
+// Unwrap returns the error of the last attempt.
+func (e *HandlerTimeoutError) Unwrap() error { return e.Err }
+
+// As makes errors.As find a [PermanentError] in it.
+func (e *HandlerTimeoutError) As(target any) bool { return asPermanent(e, target) }
+
+// HandlerRetriesError is the failure of a handler that has used up the attempts
+// of its Retries option. It is a kind of [PermanentError].
+type HandlerRetriesError struct {
+	ID      HandlerID // the handler
+	Retries int       // the attempts that were made
+	Err     error     // the error of the last attempt, if there was one
+}
+
+// Error tells the handler and the number of its attempts.
+func (e *HandlerRetriesError) Error() string {
+	return fmt.Sprintf("handler %q has used up its %d attempts", e.ID, e.Retries)
+}
+
+// Unwrap returns the error of the last attempt.
+func (e *HandlerRetriesError) Unwrap() error { return e.Err }
+
+// As makes errors.As find a [PermanentError] in it.
+func (e *HandlerRetriesError) As(target any) bool { return asPermanent(e, target) }
+
+// LoginError tells that no usable credentials for the API server were found, or that it refused
+// all of them, and what was looked for and where.
+type LoginError struct {
+	Message string
+	Err     error // the cause, if there is one
+}
+
+// Error returns the message with its cause.
+func (e *LoginError) Error() string {
+	if e.Err == nil {
+		return e.Message
+	}
+	return e.Message + ": " + e.Err.Error()
+}
+
+// Unwrap returns the cause.
+func (e *LoginError) Unwrap() error { return e.Err }
+
+func errorText(err error, otherwise string) string {
+	if err == nil {
+		return otherwise
+	}
+	return err.Error()
+}
+
+func asPermanent(err error, target any) bool {
+	p, ok := target.(**PermanentError)
+	if ok {
+		*p = &PermanentError{Err: err}
+	}
+	return ok
+}
+
+// panicError is a panic of a user's function, turned into an arbitrary error.
+type panicError struct {
+	value any
+	stack []byte
+}
+
+func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
+
+func (e *panicError) Unwrap() error {
+	err, _ := e.value.(error)
+	return err
+}
+
+// stackOf returns the stack of the panic in err's chain, nil if there is none.
+func stackOf(err error) []byte {
+	if p := (*panicError)(nil); errors.As(err, &p) {
+		return p.stack
+	}
+	return nil
+}

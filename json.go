@@ -1,0 +1,609 @@
+package kopf
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math/big"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// This file knows JSON twice: as decoded values (map[string]any, []any, string,
+// json.Number, bool, nil), with their equality, merging and differences; and as
+// bytes that are looked into without being decoded, because most of what an API
+// server sends is never asked for. It has no state and no goroutines.
+
+// decodeJSON decodes one JSON value, and fails if anything follows it. Numbers
+// stay as they were written (json.Number), so that they survive being written back.
+func decodeJSON(data []byte) (any, error) {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return nil, err
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, errors.New("unexpected data after the JSON value")
+	}
+	return v, nil
+}
+
+// decodeObject decodes one JSON object.
+func decodeObject(data []byte) (map[string]any, error) {
+	v, err := decodeJSON(data)
+	if err != nil {
+		return nil, err
+	}
+	m, ok := v.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("a JSON object is expected, not %s", jsonKind(v))
+	}
+	return m, nil
+}
+
+// encodeJSON encodes a value compactly, object keys sorted, without the escapes
+// that encoding/json adds for HTML, and without a trailing newline.
+func encodeJSON(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+// normalizeJSON turns any value that encoding/json can encode (structs, typed
+// maps, numbers of any type) into decoded JSON values.
+func normalizeJSON(v any) (any, error) {
+	switch v.(type) {
+	case nil, bool, string, json.Number:
+		return v, nil
+	}
+	data, err := encodeJSON(v)
+	if err != nil {
+		return nil, err
+	}
+	return decodeJSON(data)
+}
+
+// jsonKind names the JSON type of a decoded value, for messages.
+func jsonKind(v any) string {
+	switch v.(type) {
+	case nil:
+		return "null"
+	case bool:
+		return "a boolean"
+	case string:
+		return "a string"
+	case json.Number, float64, int, int64:
+		return "a number"
+	case []any:
+		return "a list"
+	case map[string]any:
+		return "an object"
+	}
+	return fmt.Sprintf("%T", v)
+}
+
+// cloneJSON copies a decoded value deeply.
+func cloneJSON(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		m := make(map[string]any, len(v))
+		for k, e := range v {
+			m[k] = cloneJSON(e)
+		}
+		return m
+	case []any:
+		l := make([]any, len(v))
+		for i, e := range v {
+			l[i] = cloneJSON(e)
+		}
+		return l
+	}
+	return v
+}
+
+// equalJSON compares two decoded values by meaning: the order of keys does not
+// matter, 1 equals 1.0, and true differs from 1. A null differs from an absent key.
+func equalJSON(a, b any) bool {
+	switch a := a.(type) {
+	case map[string]any:
+		b, ok := b.(map[string]any)
+		return ok && maps.EqualFunc(a, b, equalJSON)
+	case []any:
+		b, ok := b.([]any)
+		return ok && slices.EqualFunc(a, b, equalJSON)
+	case nil:
+		return b == nil
+	case bool, string:
+		return a == b
+	}
+	x, ok := numberText(a)
+	if !ok {
+		return false
+	}
+	y, ok := numberText(b)
+	return ok && equalNumbers(x, y)
+}
+
+func numberText(v any) (string, bool) {
+	switch v := v.(type) {
+	case json.Number:
+		return v.String(), true
+	case float64:
+		return strconv.FormatFloat(v, 'g', -1, 64), true
+	case int:
+		return strconv.Itoa(v), true
+	case int64:
+		return strconv.FormatInt(v, 10), true
+	}
+	return "", false
+}
+
+// equalNumbers compares numbers of any size exactly. Exponents beyond what
+// any object holds are compared as text, so that 1e999999999 costs nothing.
+func equalNumbers(x, y string) bool {
+	if x == y {
+		return true
+	}
+	if !strings.ContainsAny(x+y, ".eE") || hugeExponent(x) || hugeExponent(y) {
+		return false
+	}
+	a, ok := new(big.Rat).SetString(x)
+	if !ok {
+		return false
+	}
+	b, ok := new(big.Rat).SetString(y)
+	return ok && a.Cmp(b) == 0
+}
+
+func hugeExponent(x string) bool {
+	i := strings.IndexAny(x, "eE")
+	if i < 0 {
+		return false
+	}
+	n, err := strconv.Atoi(strings.TrimPrefix(x[i+1:], "+"))
+	return err != nil || n > 400 || n < -400
+}
+
+// mergeJSON applies an RFC 7396 merge patch to a decoded value and returns the
+// result. Maps of the target are changed in place; the patch is not.
+func mergeJSON(target, patch any) any {
+	p, ok := patch.(map[string]any)
+	if !ok {
+		return cloneJSON(patch)
+	}
+	t, ok := target.(map[string]any)
+	if !ok {
+		t = make(map[string]any, len(p))
+	}
+	for k, v := range p {
+		if v == nil {
+			delete(t, k)
+		} else {
+			t[k] = mergeJSON(t[k], v)
+		}
+	}
+	return t
+}
+
+// lookupJSON walks objects, and objects only, by keys.
+func lookupJSON(v any, path ...string) (any, bool) {
+	for _, key := range path {
+		m, ok := v.(map[string]any)
+		if !ok {
+			return nil, false
+		}
+		if v, ok = m[key]; !ok {
+			return nil, false
+		}
+	}
+	return v, true
+}
+
+// The rest of the file reads JSON as bytes. The functions expect JSON as
+// encoding/json accepts it; on anything else they stop early, never panic, and
+// the error is left to whoever decodes the value for real.
+
+var errJSON = errors.New("malformed JSON")
+
+// skipSpace returns the index of the first byte at or after i that is not white space.
+func skipSpace(data []byte, i int) int {
+	for i < len(data) {
+		switch data[i] {
+		case ' ', '\t', '\r', '\n':
+			i++
+		default:
+			return i
+		}
+	}
+	return i
+}
+
+// skipString returns the index after the string that starts at data[i] == '"'.
+func skipString(data []byte, i int) (int, error) {
+	for i++; i < len(data); {
+		n := bytes.IndexByte(data[i:], '"')
+		if n < 0 {
+			break
+		}
+		end, slashes := i+n, 0
+		for end-slashes > i && data[end-slashes-1] == '\\' {
+			slashes++
+		}
+		i = end + 1
+		if slashes%2 == 0 {
+			return i, nil
+		}
+	}
+	return 0, errJSON
+}
+
+// skipValue returns the index after the JSON value that starts at data[i].
+func skipValue(data []byte, i int) (int, error) {
+	if i >= len(data) {
+		return 0, errJSON
+	}
+	switch data[i] {
+	case '"':
+		return skipString(data, i)
+	case '{', '[':
+		return skipNested(data, i)
+	}
+	start := i
+	for i < len(data) {
+		switch data[i] {
+		case ',', '}', ']', ' ', '\t', '\r', '\n', ':', '"', '{', '[':
+			if i == start {
+				return 0, errJSON
+			}
+			return i, nil
+		}
+		i++
+	}
+	return i, nil
+}
+
+// skipNested skips an object or a list by counting brackets outside of strings.
+func skipNested(data []byte, i int) (int, error) {
+	depth := 0
+	for i < len(data) {
+		switch data[i] {
+		case '"':
+			end, err := skipString(data, i)
+			if err != nil {
+				return 0, err
+			}
+			i = end
+			continue
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth == 0 {
+				return i + 1, nil
+			}
+		}
+		i++
+	}
+	return 0, errJSON
+}
+
+// eachMember calls yield with the quoted key and the bytes of the value of each member
+// of the object in raw, in order, until yield returns false. A value that is
+// not an object has no members.
+func eachMember(raw []byte, yield func(quoted, value []byte) bool) error {
+	i := skipSpace(raw, 0)
+	if i >= len(raw) || raw[i] != '{' {
+		return nil
+	}
+	i = skipSpace(raw, i+1)
+	for i < len(raw) && raw[i] != '}' {
+		if raw[i] != '"' {
+			return errJSON
+		}
+		keyEnd, err := skipString(raw, i)
+		if err != nil {
+			return err
+		}
+		key := raw[i:keyEnd]
+		if i = skipSpace(raw, keyEnd); i >= len(raw) || raw[i] != ':' {
+			return errJSON
+		}
+		i = skipSpace(raw, i+1)
+		end, err := skipValue(raw, i)
+		if err != nil {
+			return err
+		}
+		if !yield(key, raw[i:end]) {
+			return nil
+		}
+		if i = skipSpace(raw, end); i < len(raw) && raw[i] == ',' {
+			i = skipSpace(raw, i+1)
+		}
+	}
+	if i >= len(raw) {
+		return errJSON
+	}
+	return nil
+}
+
+// eachItem calls yield with the bytes of each item of the list in raw, in
+// order, until yield returns false. A value that is not a list has no items.
+func eachItem(raw []byte, yield func(value []byte) bool) error {
+	i := skipSpace(raw, 0)
+	if i >= len(raw) || raw[i] != '[' {
+		return nil
+	}
+	i = skipSpace(raw, i+1)
+	for i < len(raw) && raw[i] != ']' {
+		end, err := skipValue(raw, i)
+		if err != nil {
+			return err
+		}
+		if !yield(raw[i:end]) {
+			return nil
+		}
+		if i = skipSpace(raw, end); i < len(raw) && raw[i] == ',' {
+			i = skipSpace(raw, i+1)
+		}
+	}
+	if i >= len(raw) {
+		return errJSON
+	}
+	return nil
+}
+
+// quotedIs tells whether the quoted JSON string means key.
+func quotedIs(quoted []byte, key string) bool {
+	if inner := quoted[1 : len(quoted)-1]; bytes.IndexByte(inner, '\\') < 0 {
+		return string(inner) == key
+	}
+	return unquote(quoted) == key
+}
+
+// unquote returns the text of a quoted JSON string, "" if it is not one.
+func unquote(quoted []byte) string {
+	if len(quoted) < 2 || quoted[0] != '"' {
+		return ""
+	}
+	inner := quoted[1 : len(quoted)-1]
+	if bytes.IndexByte(inner, '\\') < 0 && utf8.Valid(inner) {
+		return string(inner)
+	}
+	var s string
+	if json.Unmarshal(quoted, &s) != nil {
+		return ""
+	}
+	return s
+}
+
+// findJSON returns the bytes of the value at a path of keys. It walks objects only.
+func findJSON(raw []byte, path ...string) ([]byte, bool) {
+	for _, key := range path {
+		var found []byte
+		_ = eachMember(raw, func(quoted, value []byte) bool { // a malformed rest has no such key
+			if quotedIs(quoted, key) {
+				found = value // the last of equal keys wins, as when decoding
+			}
+			return true
+		})
+		if found == nil {
+			return nil, false
+		}
+		raw = found
+	}
+	return bytes.TrimSpace(raw), len(raw) > 0
+}
+
+// stringJSON returns the string at a path of keys, "" where there is none.
+func stringJSON(raw []byte, path ...string) string {
+	v, _ := findJSON(raw, path...)
+	return unquote(v)
+}
+
+// appendString appends s as a JSON string in pure ASCII: everything else is
+// written as \uXXXX, as the original does in stored annotations.
+func appendString(b []byte, s string) []byte {
+	const hex = "0123456789abcdef"
+	u4 := func(r rune) {
+		b = append(b, '\\', 'u', hex[r>>12&15], hex[r>>8&15], hex[r>>4&15], hex[r&15])
+	}
+	b = append(b, '"')
+	for _, r := range s {
+		switch {
+		case r == '"' || r == '\\':
+			b = append(b, '\\', byte(r))
+		case r == '\n':
+			b = append(b, '\\', 'n')
+		case r == '\r':
+			b = append(b, '\\', 'r')
+		case r == '\t':
+			b = append(b, '\\', 't')
+		case r == '\b':
+			b = append(b, '\\', 'b')
+		case r == '\f':
+			b = append(b, '\\', 'f')
+		case r < ' ' || r >= 0x7f && r <= 0xffff:
+			u4(r)
+		case r > 0xffff:
+			hi, lo := utf16.EncodeRune(r)
+			u4(hi)
+			u4(lo)
+		default:
+			b = append(b, byte(r))
+		}
+	}
+	return append(b, '"')
+}
+
+// appendCompact appends the JSON value in raw without white space and in pure ASCII, the
+// order of keys and the spelling of numbers kept.
+func appendCompact(b, raw []byte) []byte {
+	for i := 0; i < len(raw); {
+		switch c := raw[i]; c {
+		case ' ', '\t', '\r', '\n':
+			i++
+		case '"':
+			end, err := skipString(raw, i)
+			if err != nil {
+				return append(b, raw[i:]...)
+			}
+			if plainString(raw[i:end]) {
+				b = append(b, raw[i:end]...)
+			} else {
+				b = appendString(b, unquote(raw[i:end]))
+			}
+			i = end
+		default:
+			b = append(b, c)
+			i++
+		}
+	}
+	return b
+}
+
+// plainString tells whether a quoted string is written the way appendString writes it.
+func plainString(quoted []byte) bool {
+	for _, c := range quoted {
+		if c == '\\' || c >= 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+// object is a JSON object that keeps the order of its members, and the bytes
+// of those that nobody has changed.
+type object struct {
+	members []member
+}
+
+// member is a key with either the bytes of its value or, once something below it was
+// changed, the object it holds.
+type member struct {
+	key    string
+	raw    []byte
+	nested *object
+}
+
+// parseObject reads the members of the object in raw; there are none in any other value.
+func parseObject(raw []byte) *object {
+	o := &object{}
+	_ = eachMember(raw, func(quoted, value []byte) bool { // what is malformed is not there
+		o.put(unquote(quoted), value)
+		return true
+	})
+	return o
+}
+
+func (o *object) index(key string) int {
+	return slices.IndexFunc(o.members, func(m member) bool { return m.key == key })
+}
+
+// put sets a member, in its old place if there is one.
+func (o *object) put(key string, raw []byte) {
+	if i := o.index(key); i >= 0 {
+		o.members[i] = member{key: key, raw: raw}
+		return
+	}
+	o.members = append(o.members, member{key: key, raw: raw})
+}
+
+func (o *object) drop(key string) {
+	if i := o.index(key); i >= 0 {
+		o.members = slices.Delete(o.members, i, i+1)
+	}
+}
+
+// open returns the object under key to be changed, nil if there is none.
+func (o *object) open(key string) *object {
+	i := o.index(key)
+	if i < 0 {
+		return nil
+	}
+	m := &o.members[i]
+	if m.nested == nil {
+		if len(m.raw) == 0 || m.raw[0] != '{' {
+			return nil
+		}
+		m.nested, m.raw = parseObject(m.raw), nil
+	}
+	return m.nested
+}
+
+// set puts the bytes of a value at a path, making the objects on the way. It tells
+// whether it could: a value that is not an object stands in the way otherwise.
+func (o *object) set(raw []byte, path ...string) bool {
+	for _, key := range path[:len(path)-1] {
+		next := o.open(key)
+		if next == nil {
+			if o.index(key) >= 0 {
+				return false
+			}
+			next = &object{}
+			o.members = append(o.members, member{key: key, nested: next})
+		}
+		o = next
+	}
+	o.put(path[len(path)-1], raw)
+	return true
+}
+
+// remove takes the value at a path away, together with the parents that it leaves empty.
+func (o *object) remove(path ...string) {
+	if len(path) == 0 || o.index(path[0]) < 0 {
+		return
+	}
+	if len(path) == 1 {
+		o.drop(path[0])
+		return
+	}
+	next := o.open(path[0])
+	if next == nil {
+		return
+	}
+	before := len(next.members)
+	next.remove(path[1:]...)
+	if len(next.members) == 0 && before > 0 {
+		o.drop(path[0])
+	}
+}
+
+// empty tells whether the value under key is an empty object.
+func (o *object) empty(key string) bool {
+	i := o.index(key)
+	if i < 0 {
+		return false
+	}
+	if m := o.members[i]; m.nested != nil {
+		return len(m.nested.members) == 0
+	} else {
+		return len(m.raw) > 1 && m.raw[0] == '{' && m.raw[skipSpace(m.raw, 1)] == '}'
+	}
+}
+
+// appendTo appends the object as compact JSON in pure ASCII.
+func (o *object) appendTo(b []byte) []byte {
+	b = append(b, '{')
+	for i, m := range o.members {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(appendString(b, m.key), ':')
+		if m.nested != nil {
+			b = m.nested.appendTo(b)
+		} else {
+			b = appendCompact(b, m.raw)
+		}
+	}
+	return append(b, '}')
+}

@@ -1,0 +1,292 @@
+package kopf
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// This file knows the changes that are going to be made to an object: as a merge
+// patch (RFC 7396), as functions that transform the object, and as a JSON patch (RFC 6902).
+// It computes and never sends.
+
+// Patch is what a handler wants to be changed in its object. It is sent after the handler has
+// returned, together with what other handlers and the framework itself have to change. It
+// starts empty, without the object's data in it, and does not change the body that
+// the handler sees. A Patch is not safe for concurrent use.
+type Patch struct {
+	merge      map[string]any
+	transforms []func(object map[string]any)
+	err        error // of the first value that is not JSON
+}
+
+// Set sets the field at a path to a value that encoding/json can encode: objects are
+// merged with what is there, all else replaces it, and nil removes the field. A
+// value that cannot be encoded fails the handler.
+func (p *Patch) Set(path FieldPath, value any) { p.SetPath(value, path.Keys()...) }
+
+// SetPath is [Patch.Set] for a path of keys that may contain dots.
+func (p *Patch) SetPath(value any, keys ...string) {
+	v, err := normalizeJSON(value)
+	if err != nil {
+		p.fail(fmt.Errorf("the patch of %q: %w", strings.Join(keys, "."), err))
+		return
+	}
+	p.put(v, keys...)
+}
+
+// Remove removes the field at a path.
+func (p *Patch) Remove(path FieldPath) { p.put(nil, path.Keys()...) }
+
+// Merge merges an RFC 7396 merge patch of the whole object into p.
+func (p *Patch) Merge(patch map[string]any) {
+	v, err := normalizeJSON(patch)
+	if err != nil {
+		p.fail(fmt.Errorf("the patch: %w", err))
+		return
+	}
+	p.merge = combineMerges(p.merge, asMap(v))
+}
+
+// Transform adds a function that changes the object in place, for what a merge
+// patch cannot express, such as one item of a list. It gets a fresh copy of the whole object as decoded by
+// encoding/json with numbers as json.Number. It can be called several times, on
+// newer and newer states, so it must look before it changes.
+func (p *Patch) Transform(change func(object map[string]any)) {
+	p.transforms = append(p.transforms, change)
+}
+
+// Get returns what the patch sets at a path so far, and whether it says anything about it. A
+// nil that it says is a removal.
+func (p *Patch) Get(path FieldPath) (any, bool) { return lookupJSON(any(p.merge), path.Keys()...) }
+
+// Map returns a copy of the merge patch, without the transformations.
+func (p *Patch) Map() map[string]any {
+	m, _ := cloneJSON(p.merge).(map[string]any)
+	return m
+}
+
+// Empty tells whether there is nothing to change.
+func (p *Patch) Empty() bool { return len(p.merge) == 0 && len(p.transforms) == 0 }
+
+// Clear forgets all changes.
+func (p *Patch) Clear() { *p = Patch{} }
+
+// JSONPatch returns the whole patch as the operations of a JSON patch (RFC 6902) that
+// turns the body into what the patch makes of it.
+func (p *Patch) JSONPatch(body *Body) []PatchOperation {
+	after, _ := mergeJSON(body.Map(), any(p.Map())).(map[string]any)
+	for _, transform := range p.transforms {
+		transform(after)
+	}
+	return diffPatch(body.Map(), after)
+}
+
+func (p *Patch) fail(err error) {
+	if p.err == nil {
+		p.err = err
+	}
+}
+
+// put sets a decoded value, replacing whatever is in the way, so that a null or a scalar that
+// was set at a parent does not lose it (CH-T49).
+func (p *Patch) put(value any, keys ...string) {
+	if len(keys) == 0 {
+		m, ok := value.(map[string]any)
+		if !ok {
+			p.fail(fmt.Errorf("the patch of the whole object must be an object, not %s", jsonKind(value)))
+			return
+		}
+		p.merge = combineMerges(p.merge, m)
+		return
+	}
+	if p.merge == nil {
+		p.merge = make(map[string]any)
+	}
+	m := p.merge
+	for _, key := range keys[:len(keys)-1] {
+		next, ok := m[key].(map[string]any)
+		if !ok {
+			next = make(map[string]any)
+			m[key] = next
+		}
+		m = next
+	}
+	last := keys[len(keys)-1]
+	if old, ok := m[last].(map[string]any); ok {
+		if v, ok := value.(map[string]any); ok {
+			m[last] = combineMerges(old, v)
+			return
+		}
+	}
+	m[last] = value
+}
+
+// forget takes the value at a path out of the merge patch, and the parents that it leaves empty.
+func (p *Patch) forget(keys ...string) { forgetIn(p.merge, keys) }
+
+func forgetIn(m map[string]any, keys []string) {
+	if len(keys) == 1 {
+		delete(m, keys[0])
+		return
+	}
+	if next, ok := m[keys[0]].(map[string]any); ok {
+		if forgetIn(next, keys[1:]); len(next) == 0 {
+			delete(m, keys[0])
+		}
+	}
+}
+
+// combineMerges returns the merge patch that does what first and then second would do.
+func combineMerges(first, second map[string]any) map[string]any {
+	if first == nil {
+		first = make(map[string]any, len(second))
+	}
+	for k, v := range second {
+		a, ok := first[k].(map[string]any)
+		if b, is := v.(map[string]any); ok && is {
+			first[k] = combineMerges(a, b)
+		} else {
+			first[k] = cloneJSON(v)
+		}
+	}
+	return first
+}
+
+// effectiveMerge returns the part of a merge patch that changes something in the object, nil if
+// nothing does: a patch without effect is not worth a request (CH-T2).
+func effectiveMerge(object, patch map[string]any) map[string]any {
+	var effective map[string]any
+	for k, v := range patch {
+		old, present := object[k]
+		sub, isMap := v.(map[string]any)
+		switch oldMap, wasMap := old.(map[string]any); {
+		case v == nil && !present:
+			continue
+		case isMap && wasMap:
+			if sub = effectiveMerge(oldMap, sub); sub == nil {
+				continue
+			}
+			v = sub
+		case v != nil && present && equalJSON(old, v):
+			continue
+		}
+		if effective == nil {
+			effective = make(map[string]any)
+		}
+		effective[k] = v
+	}
+	return effective
+}
+
+// PatchOperation is one operation of a JSON patch (RFC 6902).
+type PatchOperation struct {
+	Op    string `json:"op"`   // add, remove, replace, move, copy, or test
+	Path  string `json:"path"` // a JSON pointer (RFC 6901)
+	From  string `json:"from,omitempty"`
+	Value any    `json:"value"`
+}
+
+// MarshalJSON writes the value only for the operations that have one, even if it is null.
+func (o PatchOperation) MarshalJSON() ([]byte, error) {
+	m := map[string]any{"op": o.Op, "path": o.Path}
+	switch o.Op {
+	case "add", "replace", "test":
+		m["value"] = o.Value
+	case "move", "copy":
+		m["from"] = o.From
+	}
+	return json.Marshal(m)
+}
+
+// pointer returns the JSON pointer (RFC 6901) of a path of keys.
+func pointer(keys ...string) string {
+	var b strings.Builder
+	for _, key := range keys {
+		b.WriteByte('/')
+		b.WriteString(strings.NewReplacer("~", "~0", "/", "~1").Replace(key))
+	}
+	return b.String()
+}
+
+// diffPatch returns the operations that turn one decoded value into another, in
+// the order of their paths.
+func diffPatch(before, after any) []PatchOperation { return appendOps(nil, "", before, after) }
+
+func appendOps(ops []PatchOperation, at string, before, after any) []PatchOperation {
+	if a, b := asMap(before), asMap(after); a != nil && b != nil {
+		for _, key := range unionKeys(a, b) {
+			path := at + pointer(key)
+			old, was := a[key]
+			now, is := b[key]
+			switch {
+			case !is:
+				ops = append(ops, PatchOperation{Op: "remove", Path: path})
+			case !was:
+				ops = append(ops, PatchOperation{Op: "add", Path: path, Value: now})
+			default:
+				ops = appendOps(ops, path, old, now)
+			}
+		}
+		return ops
+	}
+	if a, ok := before.([]any); ok {
+		if b, ok := after.([]any); ok {
+			return appendListOps(ops, at, a, b)
+		}
+	}
+	if equalJSON(before, after) {
+		return ops
+	}
+	return append(ops, PatchOperation{Op: "replace", Path: at, Value: after})
+}
+
+// appendListOps compares lists after cutting off what they begin and end with in common.
+func appendListOps(ops []PatchOperation, at string, a, b []any) []PatchOperation {
+	start := 0
+	for start < len(a) && start < len(b) && equalJSON(a[start], b[start]) {
+		start++
+	}
+	end := 0
+	for end < len(a)-start && end < len(b)-start && equalJSON(a[len(a)-1-end], b[len(b)-1-end]) {
+		end++
+	}
+	a, b = a[start:len(a)-end], b[start:len(b)-end]
+	both := min(len(a), len(b))
+	for i := range both {
+		ops = appendOps(ops, at+"/"+strconv.Itoa(start+i), a[i], b[i])
+	}
+	for i := len(a) - 1; i >= both; i-- {
+		ops = append(ops, PatchOperation{Op: "remove", Path: at + "/" + strconv.Itoa(start+i)})
+	}
+	for i := both; i < len(b); i++ {
+		ops = append(ops, PatchOperation{Op: "add", Path: at + "/" + strconv.Itoa(start+i), Value: b[i]})
+	}
+	return ops
+}
+
+// addFinalizer and removeFinalizer are transformations of an object.
+
+func addFinalizer(object map[string]any, finalizer string) {
+	meta := asMap(object["metadata"])
+	list, _ := meta["finalizers"].([]any)
+	if meta != nil && !slices.Contains(list, any(finalizer)) {
+		meta["finalizers"] = append(slices.Clone(list), any(finalizer))
+	}
+}
+
+func removeFinalizer(object map[string]any, finalizer string) {
+	meta := asMap(object["metadata"])
+	list, _ := meta["finalizers"].([]any)
+	if !slices.Contains(list, any(finalizer)) {
+		return
+	}
+	rest := slices.DeleteFunc(slices.Clone(list), func(v any) bool { return v == any(finalizer) })
+	if len(rest) == 0 {
+		delete(meta, "finalizers")
+	} else {
+		meta["finalizers"] = rest
+	}
+}

@@ -1,0 +1,189 @@
+package kopf
+
+import "time"
+
+// This file holds the settings of an operator: what they mean, and their defaults. They are
+// data, read by the rest of the package when it needs them.
+
+// Settings are all that can be adjusted of one operator. [NewSettings] returns
+// them with their defaults; false and zero mean something here, so a
+// literal Settings{} switches most things off. Start-up handlers may change them;
+// afterwards they are only read.
+type Settings struct {
+	Process     ProcessSettings
+	Posting     PostingSettings
+	Peering     PeeringSettings
+	Watching    WatchingSettings
+	Queueing    QueueingSettings
+	Scanning    ScanningSettings
+	Execution   ExecutionSettings
+	Networking  NetworkingSettings
+	Persistence PersistenceSettings
+}
+
+// ProcessSettings are about the process as a whole.
+type ProcessSettings struct {
+	// UltimateExitingTimeout is the time from the beginning of the exit after which
+	// [Main] ends the process, whatever still runs, with a dump of all goroutines. Zero means never. Defaults to 10 minutes.
+	UltimateExitingTimeout time.Duration
+}
+
+// PostingSettings are about the Kubernetes events that operators post about objects.
+type PostingSettings struct {
+	// Enabled tells whether events are posted at all. Defaults to true.
+	Enabled bool
+	// Loggers tells whether the messages of objects' loggers are posted as events too. Defaults to false.
+	Loggers bool
+	// Level is the lowest level to post, as in log/slog. Defaults to 0, which is slog.LevelInfo.
+	Level int
+	// ReportingComponent names the operator in events. Defaults to "kopf".
+	ReportingComponent string
+	// ReportingInstance names the instance of the operator in events. Defaults to "dev".
+	ReportingInstance string
+	// EventNamePrefix begins the generated names of events. Defaults to "kopf-event-".
+	EventNamePrefix string
+}
+
+// PeeringSettings are about operators that give way to each other.
+type PeeringSettings struct {
+	// Name is the name of the peering object. Defaults to "default".
+	Name string
+	// Priority is the own priority; the higher one works, all others pause. Defaults to 0.
+	Priority int
+	// Lifetime is how long the own record counts as alive after its last update, in whole seconds. Defaults to 1 minute.
+	Lifetime time.Duration
+	// Mandatory tells to pause until the peering object exists. Defaults to false.
+	Mandatory bool
+	// Standalone switches peering off. Defaults to false.
+	Standalone bool
+	// Stealth silences the log lines of successful keep-alives. Defaults to false.
+	Stealth bool
+	// Clusterwide tells to use the cluster-wide kind of peering objects. It is set
+	// by the operator to its own scope before the start-up handlers run.
+	Clusterwide bool
+}
+
+// WatchingSettings are about the streams of changes from the API server.
+type WatchingSettings struct {
+	// ServerTimeout is how long the API server is asked to keep a watch open; it is rounded up to whole seconds. Zero
+	// leaves it to the server. Defaults to 0.
+	ServerTimeout time.Duration
+	// ClientTimeout is the longest life of one watch on our side. Zero means no limit. Defaults to 0.
+	ClientTimeout time.Duration
+	// ConnectTimeout limits the connecting for a watch. Zero means as in
+	// [NetworkingSettings]. Defaults to 0.
+	ConnectTimeout time.Duration
+	// ReconnectBackoff is the pause before a watch is opened again; it grows while
+	// watches end without an event. Defaults to 100 ms.
+	ReconnectBackoff time.Duration
+	// InactivityTimeout is the silence, without even a bookmark, after which a watch is taken for dead. Zero means never. Defaults to 70 s.
+	InactivityTimeout time.Duration
+	// PageSize is the number of objects that one request of a listing asks for. Zero means all at once. Defaults to 500.
+	PageSize int
+}
+
+// QueueingSettings are about the workers of objects.
+type QueueingSettings struct {
+	// WorkerLimit is the number of objects of one resource that are handled at the same time; those
+	// that wait for a delay do not count. Zero means no limit. Defaults to 0.
+	WorkerLimit int
+	// ExitTimeout is how long the handlers may go on at the exit before
+	// their contexts end. Defaults to 2 s.
+	ExitTimeout time.Duration
+	// ErrorDelays are the pauses of an object after errors that are not of its handlers,
+	// such as refused patches; the last one repeats. Empty means no pauses.
+	// Defaults to 1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610 s.
+	ErrorDelays []time.Duration
+}
+
+// ScanningSettings are about the discovery of resources and namespaces.
+type ScanningSettings struct {
+	// Disabled tells not to watch resource definitions and namespaces, but to work with those of the start. Defaults to false.
+	Disabled bool
+}
+
+// ExecutionSettings are about the calling of handlers.
+type ExecutionSettings struct {
+	// DefaultBackoff is the pause after an arbitrary error of a handler without a Backoff of its own. Defaults to 1 minute.
+	DefaultBackoff time.Duration
+	// FlushAfter is how long the outcome of a finished handler may wait to be stored
+	// while other handlers of the object run. Zero stores each at once. Defaults to 1 s.
+	FlushAfter time.Duration
+	// MaxWorkers is the number of handlers of all objects that run at the same time. Zero means no limit. Defaults to 0.
+	MaxWorkers int
+}
+
+// NetworkingSettings are about the requests to the API server.
+type NetworkingSettings struct {
+	// RequestTimeout limits one attempt of a request that is not a watch. Defaults to 5 minutes.
+	RequestTimeout time.Duration
+	// ConnectTimeout limits the connecting of such a request. Zero leaves it to RequestTimeout. Defaults to 0.
+	ConnectTimeout time.Duration
+	// ErrorBackoffs are the pauses between the attempts of one request after network errors,
+	// 429, and 5xx. Empty means no retries. Defaults to 1, 1, 2, 3, 5, 8, 13, 21 s.
+	ErrorBackoffs []time.Duration
+	// EnforceRetryAfter tells to wait exactly as long as the server wishes, also if
+	// the own pause is longer. Defaults to false.
+	EnforceRetryAfter bool
+	// TrustEnv tells the built-in logins to obey HTTP_PROXY, HTTPS_PROXY and NO_PROXY. Defaults to false.
+	TrustEnv bool
+	// MaxInFlight is the number of requests, watches apart, that are under way at the same time. Zero means no limit. Defaults to 64.
+	MaxInFlight int
+}
+
+// PersistenceSettings are about what is stored on the objects.
+type PersistenceSettings struct {
+	// Finalizer blocks the deletion of objects until their deletion handlers are done.
+	// Defaults to "kopf.zalando.org/KopfFinalizerMarker".
+	Finalizer string
+	// ProgressStorage keeps the progress of handlers. Defaults to [SmartProgressStorage].
+	ProgressStorage ProgressStorage
+	// DiffBaseStorage keeps the last handled state. Defaults to [AnnotationsDiffBaseStorage].
+	DiffBaseStorage DiffBaseStorage
+	// ConsistencyTimeout is how long to wait until an own patch comes back in the
+	// stream before handlers run on what is known. Zero means not to wait. Defaults to 5 s.
+	ConsistencyTimeout time.Duration
+}
+
+// NewSettings returns the default settings.
+func NewSettings() *Settings {
+	return &Settings{
+		Process: ProcessSettings{UltimateExitingTimeout: 10 * time.Minute},
+		Posting: PostingSettings{
+			Enabled:            true,
+			ReportingComponent: "kopf",
+			ReportingInstance:  "dev",
+			EventNamePrefix:    "kopf-event-",
+		},
+		Peering: PeeringSettings{Name: "default", Lifetime: time.Minute},
+		Watching: WatchingSettings{
+			ReconnectBackoff:  100 * time.Millisecond,
+			InactivityTimeout: 70 * time.Second,
+			PageSize:          500,
+		},
+		Queueing: QueueingSettings{
+			ExitTimeout: 2 * time.Second,
+			ErrorDelays: seconds(1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610),
+		},
+		Execution: ExecutionSettings{DefaultBackoff: time.Minute, FlushAfter: time.Second},
+		Networking: NetworkingSettings{
+			RequestTimeout: 5 * time.Minute,
+			ErrorBackoffs:  seconds(1, 1, 2, 3, 5, 8, 13, 21),
+			MaxInFlight:    64,
+		},
+		Persistence: PersistenceSettings{
+			Finalizer:          "kopf.zalando.org/KopfFinalizerMarker",
+			ProgressStorage:    &SmartProgressStorage{},
+			DiffBaseStorage:    &AnnotationsDiffBaseStorage{},
+			ConsistencyTimeout: 5 * time.Second,
+		},
+	}
+}
+
+func seconds(counts ...int) []time.Duration {
+	all := make([]time.Duration, len(counts))
+	for i, n := range counts {
+		all[i] = time.Duration(n) * time.Second
+	}
+	return all
+}
