@@ -1,0 +1,242 @@
+package kopf
+
+import (
+	"context"
+	"log/slog"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+)
+
+// This file knows what handlers get, one type for each family of handlers, and how the reason of
+// a change is detected. The types are filled by the reactor, and read on the goroutine of
+// the object's worker.
+
+// ChangeFunc handles a change of an object: its creation, update, deletion, resuming,
+// or the change of one field. It is called on the goroutine of the object's worker: never twice at
+// the same time for one object, and at the same time for different ones.
+//
+// A nil error means success. A [Temporary] error means another attempt after its
+// delay, a [Permanent] one none, any other error is treated as the Errors option
+// says: by default, another attempt after the Backoff. A panic counts as such an error.
+// The context ends when the operator stops, and at the handler's Timeout.
+type ChangeFunc func(ctx context.Context, c *Change) error
+
+// EventFunc sees every event of an object as it comes, in order. It is called once for an
+// event; its errors are logged and forgotten.
+type EventFunc func(ctx context.Context, e *WatchEvent) error
+
+// ActivityFunc is called when the operator starts or stops.
+type ActivityFunc func(ctx context.Context, a *Activity) error
+
+// LoginFunc returns how to reach the API server, or nil if it has nothing to tell.
+type LoginFunc func(ctx context.Context, l *Login) (*ConnectionInfo, error)
+
+// Object is what all handlers of objects get, embedded in the type of their family.
+type Object struct {
+	// Resource is the kind of the object, as the API server describes it.
+	Resource Resource
+	// Body is the object itself.
+	Body *Body
+	// Patch takes the changes to make to the object after the handler.
+	Patch *Patch
+	// Logger logs with the object's reference.
+	Logger *slog.Logger
+	// Client talks to the API server with the operator's credentials.
+	Client *Client
+	// Param is the Param option of the handler.
+	Param any
+
+	memo *Memo
+}
+
+// Name returns the object's name.
+func (o *Object) Name() string { return o.Body.Name() }
+
+// Namespace returns the object's namespace, "" if it is not in one.
+func (o *Object) Namespace() string { return o.Body.Namespace() }
+
+// UID returns the object's unique id.
+func (o *Object) UID() string { return o.Body.UID() }
+
+// Meta returns the object's metadata.
+func (o *Object) Meta() View { return o.Body.Metadata() }
+
+// Spec returns the object's spec, empty if it has none.
+func (o *Object) Spec() View { return o.Body.Spec() }
+
+// Status returns the object's status, empty if it has none.
+func (o *Object) Status() View { return o.Body.Status() }
+
+// Labels returns a copy of the object's labels, never nil.
+func (o *Object) Labels() map[string]string { return o.Body.Labels() }
+
+// Annotations returns a copy of the object's annotations, never nil.
+func (o *Object) Annotations() map[string]string { return o.Body.Annotations() }
+
+// Decode stores the object in the value that v points to, as [encoding/json.Unmarshal] does.
+func (o *Object) Decode(v any) error { return o.Body.Decode(v) }
+
+// Memo returns the object's memo: what handlers remember of the object as long
+// as the operator lives.
+func (o *Object) Memo() *Memo { return o.memo }
+
+// Attempt tells which attempt of a retried handler this is.
+type Attempt struct {
+	// Retry is the number of attempts that were made before, 0 in the first one.
+	Retry int
+	// Started is when the first attempt became possible.
+	Started time.Time
+	// Runtime is the time from Started until now.
+	Runtime time.Duration
+}
+
+// WatchEvent is what handlers of raw events get.
+type WatchEvent struct {
+	Object
+	// Type is the type of the event, [Listed] for objects that were there before the operator.
+	Type EventType
+}
+
+// Change is what handlers of changes get, and also their sub-handlers and filters.
+type Change struct {
+	Object
+	Attempt
+	// Reason is what happened. Handlers of resuming and of fields are called for several reasons.
+	Reason Reason
+	// Old and New are the tracked part of the object as it was last handled and as it is now; of a handler with
+	// a Field, the field's values. Old is empty on creation.
+	Old, New View
+
+	handler *handler
+	diff    func() Diff
+	result  any
+	err     error // of a result that is not JSON
+	subs    *subhandlers
+}
+
+// Diff returns the differences from Old to New.
+func (c *Change) Diff() Diff {
+	if c.diff == nil {
+		return nil
+	}
+	return c.diff()
+}
+
+// SetResult stores a value in the object's status, under the handler's id, when the
+// handler succeeds: a map is merged with what is there, all else replaces it, and nil takes the wish back.
+// A value that encoding/json cannot encode fails the handler.
+func (c *Change) SetResult(value any) { c.result, c.err = normalizeJSON(value) }
+
+// Activity is what handlers of the operator's own start and stop get.
+type Activity struct {
+	Attempt
+	// Settings are the operator's, to be adjusted by start-up handlers.
+	Settings *Settings
+	// Logger logs under the activity's name.
+	Logger *slog.Logger
+	// Client talks to the API server. It is nil in start-up handlers, which run before the login.
+	Client *Client
+	// Param is the Param option of the handler.
+	Param any
+
+	memo *Memo
+}
+
+// Memo returns the operator's memo, from which the memos of objects are copied.
+func (a *Activity) Memo() *Memo { return a.memo }
+
+// Memo keeps what handlers want to remember of an object, or of the operator, in
+// memory only. It begins as a copy of the operator's memo, made when the object is first seen; values
+// behind pointers are shared with it. A Memo is safe for concurrent use.
+type Memo struct {
+	mu     sync.Mutex // guards values
+	values map[any]any
+}
+
+// Load returns the value stored under key, and whether there is one.
+func (m *Memo) Load(key any) (any, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	v, ok := m.values[key]
+	return v, ok
+}
+
+// Store stores a value under key.
+func (m *Memo) Store(key, value any) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.values == nil {
+		m.values = make(map[any]any)
+	}
+	m.values[key] = value
+}
+
+// Delete forgets the value stored under key.
+func (m *Memo) Delete(key any) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.values, key)
+}
+
+// copy returns a memo with the same values; structs of [MemoOf] are copied.
+func (m *Memo) copy() *Memo {
+	if m == nil {
+		return &Memo{}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c := &Memo{}
+	for k, v := range m.values {
+		if c.values == nil {
+			c.values = make(map[any]any, len(m.values))
+		}
+		if _, typed := k.(reflect.Type); typed {
+			p := reflect.New(reflect.TypeOf(v).Elem())
+			p.Elem().Set(reflect.ValueOf(v).Elem())
+			v = p.Interface()
+		}
+		c.values[k] = v
+	}
+	return c
+}
+
+// MemoOf returns the memo of an object or of the operator as a struct of the user's own type. It
+// is the zero T at first, or a copy of the T in the operator's memo. The pointer is always the same
+// for one object; whether what it points to is safe for concurrent use is up to T.
+func MemoOf[T any](holder interface{ Memo() *Memo }) *T {
+	m, key := holder.Memo(), reflect.TypeFor[T]()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if v, ok := m.values[key]; ok {
+		return v.(*T)
+	}
+	if m.values == nil {
+		m.values = make(map[any]any)
+	}
+	v := new(T)
+	m.values[key] = v
+	return v
+}
+
+// detectReason tells what has happened to an object: the first rule that fits.
+// The flag initial says that the object was there before the operator and was not handled since; it is
+// returned corrected, because a creation is never mixed with a resuming.
+func detectReason(t EventType, body *Body, finalizer string, before, now *Essence, initial bool) (Reason, bool) {
+	switch {
+	case t == Deleted:
+		return ReasonGone, initial
+	case body.Deleting() && !slices.Contains(body.Finalizers(), finalizer):
+		return ReasonFree, initial
+	case body.Deleting():
+		return ReasonDelete, initial
+	case before == nil:
+		return ReasonCreate, false
+	case !before.Equal(now):
+		return ReasonUpdate, initial
+	case initial:
+		return ReasonResume, true
+	}
+	return ReasonNoop, initial
+}

@@ -1,0 +1,4 @@
+package kopf
+
+type handler struct{}
+type subhandlers struct{}
