@@ -1,9 +1,14 @@
 package kopf
 
 import (
+	"context"
+	"log/slog"
 	"net/http"
 	"time"
 )
+
+// This file knows what a login returns, and how to log in as the service account of a pod. It
+// runs on the goroutine of whoever needs credentials.
 
 // ConnectionInfo tells where the API server is and how to be let in. It is what login
 // handlers return. The zero value of every field but Server means "not given".
@@ -45,4 +50,31 @@ type ConnectionInfo struct {
 	Expiration time.Time
 	// HTTPClient is used as it is, instead of one made of all the other fields but Server.
 	HTTPClient *http.Client
+}
+
+// Login is what a login handler gets.
+type Login struct {
+	Logger *slog.Logger
+	// Kubeconfig names the files that [LoginWithKubeconfig] reads, separated as in the variable KUBECONFIG.
+	// Defaults to that variable, then to ~/.kube/config.
+	Kubeconfig string
+	// Context is the context of the kubeconfig to use. Defaults to its current one.
+	Context string
+	// TrustEnv is copied to the result of the built-in logins.
+	TrustEnv bool
+}
+
+// LoginWithKubeconfig logs in as kubectl does. It returns nil where there is no kubeconfig.
+func LoginWithKubeconfig(ctx context.Context, l *Login) (*ConnectionInfo, error) {
+	return nil, nil
+}
+
+// LoginWithServiceAccount logs in as the service account of the pod. It returns nil outside of pods.
+func LoginWithServiceAccount(ctx context.Context, l *Login) (*ConnectionInfo, error) {
+	return nil, nil
+}
+
+// defaultLogin is the login of an operator without login handlers.
+func defaultLogin(ctx context.Context, l *Login) (map[string]*ConnectionInfo, error) {
+	return nil, &LoginError{Message: "no login"}
 }
