@@ -75,13 +75,55 @@ func (p *Patch) Empty() bool { return len(p.merge) == 0 && len(p.transforms) == 
 func (p *Patch) Clear() { *p = Patch{} }
 
 // JSONPatch returns the whole patch as the operations of a JSON patch (RFC 6902) that
-// turns the body into what the patch makes of it.
+// turns the body into what the patch makes of it; none if a transformation panics.
 func (p *Patch) JSONPatch(body *Body) []PatchOperation {
-	after, _ := mergeJSON(body.Map(), any(p.Map())).(map[string]any)
-	for _, transform := range p.transforms {
-		transform(after)
+	after, err := p.apply(body)
+	if err != nil {
+		return nil
 	}
 	return diffPatch(body.Map(), after)
+}
+
+// try tells whether the patch can be made of the body: whether all its values are JSON, and
+// no transformation panics.
+func (p *Patch) try(body *Body) error {
+	if p.err != nil || len(p.transforms) == 0 {
+		return p.err
+	}
+	_, err := p.apply(body)
+	return err
+}
+
+// applied returns the body as the patch leaves it, for those who come next.
+func (p *Patch) applied(body *Body) *Body {
+	if p.Empty() {
+		return body
+	}
+	object, err := p.apply(body)
+	if err != nil {
+		return body
+	}
+	b, err := NewBody(object)
+	if err != nil {
+		return body
+	}
+	return b
+}
+
+func (p *Patch) apply(body *Body) (object map[string]any, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("a transformation has panicked: %v", v)
+		}
+	}()
+	object = body.Map()
+	if len(p.merge) > 0 {
+		object, _ = mergeJSON(object, any(p.merge)).(map[string]any)
+	}
+	for _, transform := range p.transforms {
+		transform(object)
+	}
+	return object, nil
 }
 
 func (p *Patch) fail(err error) {
