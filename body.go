@@ -493,12 +493,44 @@ func appendDiff(d Diff, path []string, before, after any) Diff {
 	return append(d, DiffItem{DiffChange, slices.Clone(path), before, after})
 }
 
+// diffRaw is [diffJSON] of two values in JSON. What is the same in its bytes is not decoded.
+func diffRaw(before, after []byte) Diff { return appendRawDiff(nil, nil, before, after) }
+
+func appendRawDiff(d Diff, path []string, before, after []byte) Diff {
+	const deep = 64 // from there on, scanning each level anew costs more than decoding it
+	if bytes.Equal(before, after) {
+		return d
+	}
+	if len(before) == 0 || len(after) == 0 || before[0] != '{' || after[0] != '{' || len(path) > deep {
+		return appendDiff(d, path, decodedOrNil(before), decodedOrNil(after))
+	}
+	a, b := rawMembers(before), rawMembers(after)
+	for _, key := range unionKeys(a, b) {
+		d = appendRawDiff(d, append(path, key), a[key], b[key])
+	}
+	return d
+}
+
+func rawMembers(raw []byte) map[string][]byte {
+	m := make(map[string][]byte)
+	_ = eachMember(raw, func(quoted, value []byte) bool { // what is malformed is not there
+		m[unquote(quoted)] = value
+		return true
+	})
+	return m
+}
+
+func decodedOrNil(raw []byte) any {
+	v, _ := decodeJSON(raw) // malformed is nil, as absent
+	return v
+}
+
 func asMap(v any) map[string]any {
 	m, _ := v.(map[string]any)
 	return m
 }
 
-func unionKeys(a, b map[string]any) []string {
+func unionKeys[V any](a, b map[string]V) []string {
 	keys := make([]string, 0, len(a)+len(b))
 	for k := range a {
 		keys = append(keys, k)

@@ -370,6 +370,9 @@ func quotedIs(quoted []byte, key string) bool {
 	return unquote(quoted) == key
 }
 
+// isNull tells whether there is no value, or a null.
+func isNull(raw []byte) bool { return len(raw) == 0 || string(raw) == "null" }
+
 // unquote returns the text of a quoted JSON string, "" if it is not one.
 func unquote(quoted []byte) string {
 	if len(quoted) < 2 || quoted[0] != '"' {
@@ -495,9 +498,12 @@ type member struct {
 	nested *object
 }
 
+// newObject returns an empty object with room for n members.
+func newObject(n int) *object { return &object{members: make([]member, 0, n)} }
+
 // parseObject reads the members of the object in raw; there are none in any other value.
 func parseObject(raw []byte) *object {
-	o := &object{}
+	o := newObject(4)
 	_ = eachMember(raw, func(quoted, value []byte) bool { // what is malformed is not there
 		o.put(unquote(quoted), value)
 		return true
@@ -558,37 +564,64 @@ func (o *object) set(raw []byte, path ...string) bool {
 	return true
 }
 
-// remove takes the value at a path away, together with the parents that it leaves empty.
-func (o *object) remove(path ...string) {
+// remove takes the value at a path away, together with the parents that are empty then, and tells whether
+// that changed anything. As in the original, the parents go also if they were empty before.
+func (o *object) remove(path ...string) bool {
 	if len(path) == 0 || o.index(path[0]) < 0 {
-		return
+		return false
 	}
 	if len(path) == 1 {
 		o.drop(path[0])
-		return
+		return true
 	}
 	next := o.open(path[0])
 	if next == nil {
-		return
+		return false
 	}
-	before := len(next.members)
-	next.remove(path[1:]...)
-	if len(next.members) == 0 && before > 0 {
+	changed := next.remove(path[1:]...)
+	if len(next.members) == 0 {
 		o.drop(path[0])
+		return true
 	}
+	return changed
 }
 
-// empty tells whether the value under key is an empty object.
-func (o *object) empty(key string) bool {
+// hollow tells whether there is an empty object or a null under key.
+func (o *object) hollow(key string) bool {
 	i := o.index(key)
 	if i < 0 {
 		return false
 	}
-	if m := o.members[i]; m.nested != nil {
+	m := &o.members[i]
+	if m.nested != nil {
 		return len(m.nested.members) == 0
-	} else {
-		return len(m.raw) > 1 && m.raw[0] == '{' && m.raw[skipSpace(m.raw, 1)] == '}'
 	}
+	return isNull(m.raw) || len(m.raw) > 1 && m.raw[0] == '{' && m.raw[skipSpace(m.raw, 1)] == '}'
+}
+
+// flat returns the bytes of the value under key.
+func (o *object) flat(key string) ([]byte, bool) {
+	i := o.index(key)
+	if i < 0 {
+		return nil, false
+	}
+	m := &o.members[i]
+	if m.nested != nil {
+		m.raw, m.nested = m.nested.appendTo(nil), nil
+	}
+	return m.raw, true
+}
+
+// size returns about how many bytes appendTo appends.
+func (o *object) size() int {
+	n := 2
+	for _, m := range o.members {
+		n += len(m.key) + len(m.raw) + 4
+		if m.nested != nil {
+			n += m.nested.size()
+		}
+	}
+	return n
 }
 
 // appendTo appends the object as compact JSON in pure ASCII.

@@ -1,31 +1,672 @@
 package kopf
 
-import "time"
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
 
-// ProgressRecord is the stored progress of one handler on one object.
+// This file knows how the progress of handlers is written on the objects: the
+// records, the keys of annotations, and the storages to choose from. All of it is shared with operators
+// in Python, byte for byte. It computes on the goroutine of the object's worker, and keeps no state.
+
+const (
+	defaultPrefix   = "kopf.zalando.org"
+	defaultTouchKey = "touch-dummy"
+	defaultName     = "kopf" // of the stanza in the status
+	managedMarker   = "kopf-managed"
+	maxNameLength   = 63  // of an annotation's name, by the rules of Kubernetes
+	maxKeyLength    = 253 // of its prefix, and of old the limit that prefix, slash and name were made for
+)
+
+// ProgressRecord is the stored progress of one handler on one object. Zero times and empty
+// values are unset and not stored, except for the counter and the flags.
 type ProgressRecord struct {
-	Started, Stopped, Delayed time.Time
-	Purpose                   Reason
-	Retries                   int
-	Success, Failure          bool
-	Message                   *string
-	Subrefs                   []string
+	Started time.Time // when the handler was selected for the change; stored in microseconds
+	Stopped time.Time // when it succeeded or failed for good
+	Delayed time.Time // when its next attempt is due
+	Purpose Reason    // why it is called; "" fits every reason
+	Retries int       // the attempts made so far
+	Success bool      // it has succeeded
+	Failure bool      // it has failed for good
+	Message *string   // the text of the last attempt's error; nil if it had none
+	Subrefs []string  // ids of the sub-handlers of all levels
+
+	stored any // what it was read from, decoded; nil for new records
 }
 
-// Essence is the tracked part of an object.
-type Essence struct{ root *object }
+// finished tells whether the handler is not to be called again.
+func (r *ProgressRecord) finished() bool { return r.Success || r.Failure }
 
-// ProgressStorage keeps the progress of handlers on the objects.
-type ProgressStorage interface{}
+// changed tells whether what would be stored differs from what was read: by
+// value, so another spelling of a time counts, the order of keys does not.
+func (r *ProgressRecord) changed() bool { return !equalJSON(r.members(false).decoded(), r.stored) }
 
-// DiffBaseStorage keeps the last handled essence on the objects.
-type DiffBaseStorage interface{}
+// recordTime is how times are stored; the zone of UTC must be written as an offset.
+const recordTime = "2006-01-02T15:04:05.000000-07:00"
 
-// SmartProgressStorage is the default.
-type SmartProgressStorage struct{}
+// recordMember is a key with its value, nil if it is unset.
+type recordMember struct {
+	key   string
+	value any
+}
 
-// AnnotationsDiffBaseStorage is the default.
-type AnnotationsDiffBaseStorage struct{}
+type recordMembers []recordMember
 
-// Equal is a stub.
-func (e *Essence) Equal(o *Essence) bool { return false }
+// members returns the keys of the record in their order; the unset ones only if they are asked for.
+func (r *ProgressRecord) members(unset bool) recordMembers {
+	all := recordMembers{
+		{"started", recordTimestamp(r.Started)},
+		{"stopped", recordTimestamp(r.Stopped)},
+		{"delayed", recordTimestamp(r.Delayed)},
+		{"purpose", nil},
+		{"retries", json.Number(strconv.Itoa(r.Retries))},
+		{"success", r.Success},
+		{"failure", r.Failure},
+		{"message", nil},
+		{"subrefs", nil},
+	}
+	if r.Purpose != "" {
+		all[3].value = string(r.Purpose)
+	}
+	if r.Message != nil {
+		all[7].value = *r.Message
+	}
+	if len(r.Subrefs) > 0 {
+		refs := make([]any, len(r.Subrefs))
+		for i, ref := range slices.Sorted(slices.Values(r.Subrefs)) {
+			refs[i] = ref
+		}
+		all[8].value = refs
+	}
+	if unset {
+		return all
+	}
+	return slices.DeleteFunc(all, func(m recordMember) bool { return m.value == nil })
+}
+
+func (all recordMembers) decoded() map[string]any {
+	m := make(map[string]any, len(all))
+	for _, one := range all {
+		m[one.key] = one.value
+	}
+	return m
+}
+
+// encoded returns the members as compact JSON in pure ASCII.
+func (all recordMembers) encoded() []byte {
+	b := []byte{'{'}
+	for i, m := range all {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(appendString(b, m.key), ':')
+		switch v := m.value.(type) {
+		case nil:
+			b = append(b, "null"...)
+		case bool:
+			b = strconv.AppendBool(b, v)
+		case json.Number:
+			b = append(b, v...)
+		case string:
+			b = appendString(b, v)
+		case []any:
+			b = append(b, '[')
+			for j, item := range v {
+				if j > 0 {
+					b = append(b, ',')
+				}
+				b = appendString(b, item.(string))
+			}
+			b = append(b, ']')
+		}
+	}
+	return append(b, '}')
+}
+
+func recordTimestamp(t time.Time) any {
+	if t.IsZero() {
+		return nil
+	}
+	return t.UTC().Format(recordTime)
+}
+
+// MarshalJSON writes the record as it is stored in annotations: the set keys in their
+// fixed order, the times in UTC with microseconds. It never fails.
+func (r ProgressRecord) MarshalJSON() ([]byte, error) { return r.members(false).encoded(), nil }
+
+// UnmarshalJSON reads a stored record. Missing and null keys are unset, unknown ones
+// are ignored. Times can have any form of ISO 8601; without a zone they are in UTC.
+// A value of a wrong type, or a time that is none, is an error.
+func (r *ProgressRecord) UnmarshalJSON(data []byte) error {
+	v, err := decodeJSON(data)
+	if err != nil {
+		return err
+	}
+	record, err := decodeRecord(v)
+	if err != nil {
+		return err
+	}
+	*r = *record
+	return nil
+}
+
+func decodeRecord(v any) (*ProgressRecord, error) {
+	m, ok := v.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("an object is expected, not %s", jsonKind(v))
+	}
+	r := &ProgressRecord{stored: v}
+	for key, value := range m {
+		if value == nil {
+			continue
+		}
+		if err := r.decode(key, value); err != nil {
+			return nil, fmt.Errorf("%q of the record: %w", key, err)
+		}
+	}
+	return r, nil
+}
+
+func (r *ProgressRecord) decode(key string, value any) (err error) {
+	switch key {
+	case "started":
+		r.Started, err = decodeTime(value)
+	case "stopped":
+		r.Stopped, err = decodeTime(value)
+	case "delayed":
+		r.Delayed, err = decodeTime(value)
+	case "purpose":
+		s, failed := decodeAs[string](value, "a string")
+		r.Purpose, err = Reason(s), failed
+	case "retries":
+		r.Retries, err = decodeCount(value)
+	case "success":
+		r.Success, err = decodeAs[bool](value, "a boolean")
+	case "failure":
+		r.Failure, err = decodeAs[bool](value, "a boolean")
+	case "message":
+		s, failed := decodeAs[string](value, "a string")
+		r.Message, err = &s, failed
+	case "subrefs":
+		list, failed := decodeAs[[]any](value, "a list")
+		if failed != nil {
+			return failed
+		}
+		for _, item := range list {
+			s, failed := decodeAs[string](item, "a string")
+			if failed != nil {
+				return failed
+			}
+			r.Subrefs = append(r.Subrefs, s)
+		}
+	}
+	return err
+}
+
+func decodeAs[T any](value any, want string) (T, error) {
+	v, ok := value.(T)
+	if !ok {
+		return v, fmt.Errorf("%s is expected, not %s", want, jsonKind(value))
+	}
+	return v, nil
+}
+
+func decodeCount(value any) (int, error) {
+	n, err := decodeAs[json.Number](value, "a number")
+	if err != nil {
+		return 0, err
+	}
+	count, err := strconv.Atoi(n.String())
+	if err != nil || count < 0 {
+		return 0, fmt.Errorf("a count is expected, not %q", n.String())
+	}
+	return count, nil
+}
+
+func decodeTime(value any) (time.Time, error) {
+	s, err := decodeAs[string](value, "a time")
+	if err != nil {
+		return time.Time{}, err
+	}
+	return parseISO8601(s)
+}
+
+var iso8601 = regexp.MustCompile(`^(\d{4})(?:-?(\d{1,2})(?:-?(\d{1,2}))?)?` +
+	`(?:[ T](\d{2})(?::?(\d{2}))?(?::?(\d{1,2})(?:[.,](\d+))?)?(?:Z|([+-]\d{2})(?::?(\d{2}))?)?)?$`)
+
+// parseISO8601 reads a time as loosely as the original: in basic and extended forms, from the year
+// alone to fractions of seconds, with a space for the T. What has no zone is in UTC (CH-T22).
+func parseISO8601(text string) (time.Time, error) {
+	if t, err := time.Parse(time.RFC3339, text); err == nil {
+		return t, nil
+	}
+	fail := fmt.Errorf("a time is expected, not %q", text)
+	m := iso8601.FindStringSubmatch(text)
+	if m == nil {
+		return time.Time{}, fail
+	}
+	number := func(i, otherwise int) int {
+		if n, err := strconv.Atoi(m[i]); err == nil {
+			return n
+		}
+		return otherwise
+	}
+	month, day := number(2, 1), number(3, 1)
+	hour, minute, second := number(4, 0), number(5, 0), number(6, 0)
+	nanos, _ := strconv.Atoi((m[7] + "000000000")[:9]) // which are digits
+	zone, minutes := number(8, 0), number(9, 0)
+	if strings.HasPrefix(m[8], "-") {
+		minutes = -minutes
+	}
+	t := time.Date(number(1, 1), time.Month(month), day, hour, minute, second, nanos, time.FixedZone("", zone*3600+minutes*60))
+	if t.Month() != time.Month(month) || t.Day() != day || hour > 23 || minute > 59 || second > 59 {
+		return time.Time{}, fail
+	}
+	return t, nil
+}
+
+// ProgressStorage keeps the progress of handlers between their attempts. What is to be written goes into the patch that
+// is sent anyway; a storage that keeps the records elsewhere writes them in Store or in Flush. It is
+// called by the workers of many objects at the same time.
+type ProgressStorage interface {
+	// Fetch returns the stored record of a handler on an object, nil if there is none. After an error, the
+	// record counts as absent, with a warning in the log.
+	Fetch(id HandlerID, body *Body) (*ProgressRecord, error)
+	// Store stores the record of a handler with the patch.
+	Store(id HandlerID, record *ProgressRecord, body *Body, patch *Patch)
+	// Purge removes the record of a handler with the patch, if the object has
+	// one, and takes it out of the patch if it was to be stored by it.
+	Purge(id HandlerID, body *Body, patch *Patch)
+	// Touch sets a meaningless value to make the object change; "" removes it.
+	Touch(value string, body *Body, patch *Patch)
+	// Clear removes from an essence whatever this storage keeps in the object.
+	Clear(essence *Essence)
+	// Flush is called after each round of stores, and after each round of purges.
+	Flush()
+}
+
+// AnnotationsProgressStorage keeps each record in an annotation of its own. Its
+// zero value is ready to use.
+type AnnotationsProgressStorage struct {
+	// Prefix begins the keys of the annotations. Operators that share objects
+	// need different ones. Defaults to "kopf.zalando.org".
+	Prefix string
+	// Verbose tells to write unset keys of records as nulls. Defaults to false.
+	Verbose bool
+	// TouchKey is the name of the annotation that [ProgressStorage] touches. Defaults to "touch-dummy".
+	TouchKey string
+	// V2Only tells not to write, read or remove the keys that old versions of Kopf made of long ids. Defaults to false.
+	V2Only bool
+}
+
+func (s *AnnotationsProgressStorage) keys(id string, body *Body) []string {
+	return annotationKeys(s.Prefix, id, body, s.V2Only)
+}
+
+// Fetch implements [ProgressStorage].
+func (s *AnnotationsProgressStorage) Fetch(id HandlerID, body *Body) (*ProgressRecord, error) {
+	var damage error
+	for _, key := range s.keys(string(id), body) {
+		text, ok := body.Annotation(key)
+		if !ok {
+			continue
+		}
+		record, err := parseRecord(text)
+		if record != nil {
+			return record, nil
+		}
+		if err != nil && damage == nil {
+			damage = fmt.Errorf("annotation %q: %w", key, err)
+		}
+	}
+	return nil, damage
+}
+
+func parseRecord(text string) (*ProgressRecord, error) {
+	v, err := decodeJSON([]byte(text))
+	if err != nil || v == nil {
+		return nil, err
+	}
+	return decodeRecord(v)
+}
+
+// Store implements [ProgressStorage].
+func (s *AnnotationsProgressStorage) Store(id HandlerID, record *ProgressRecord, body *Body, patch *Patch) {
+	text := string(record.members(s.Verbose).encoded())
+	for _, key := range s.keys(string(id), body) {
+		patch.put(text, "metadata", "annotations", key)
+	}
+	markPrefix(s.Prefix, body, patch)
+}
+
+// Purge implements [ProgressStorage].
+func (s *AnnotationsProgressStorage) Purge(id HandlerID, body *Body, patch *Patch) {
+	for _, key := range s.keys(string(id), body) {
+		purgeField(body, patch, "metadata", "annotations", key)
+	}
+}
+
+// Touch implements [ProgressStorage].
+func (s *AnnotationsProgressStorage) Touch(value string, body *Body, patch *Patch) {
+	for _, key := range s.keys(orElse(s.TouchKey, defaultTouchKey), body) {
+		if old, ok := body.Annotation(key); ok && value == "" {
+			patch.put(nil, "metadata", "annotations", key)
+		} else if value != "" && old != value {
+			patch.put(value, "metadata", "annotations", key)
+			markPrefix(s.Prefix, body, patch)
+		}
+	}
+}
+
+// Clear implements [ProgressStorage].
+func (s *AnnotationsProgressStorage) Clear(essence *Essence) {
+	prefix := orElse(s.Prefix, defaultPrefix) + "/"
+	essence.dropAnnotations(func(key []byte) bool { return hasPrefix(key, prefix) })
+	essence.dropEmpty()
+}
+
+// Flush implements [ProgressStorage].
+func (s *AnnotationsProgressStorage) Flush() {}
+
+// StatusProgressStorage keeps the records in the object's status, which works only for
+// kinds whose schema allows these fields. Its zero value is ready to use.
+type StatusProgressStorage struct {
+	// Name is the key of the stanza that the default fields are in. Defaults to "kopf".
+	Name string
+	// Field holds the records by handler id. Defaults to "status.<Name>.progress".
+	Field FieldPath
+	// TouchField is the field that [ProgressStorage] touches. Defaults to "status.<Name>.dummy".
+	TouchField FieldPath
+}
+
+func (s *StatusProgressStorage) field(id HandlerID) []string {
+	return append(statusField(s.Field, s.Name, "progress"), string(id))
+}
+
+func (s *StatusProgressStorage) touchField() []string {
+	return statusField(s.TouchField, s.Name, "dummy")
+}
+
+// statusField returns the keys of a field, or of its default.
+func statusField(field FieldPath, name, key string) []string {
+	if field != "" {
+		return field.Keys()
+	}
+	return []string{"status", orElse(name, defaultName), key}
+}
+
+// Fetch implements [ProgressStorage].
+func (s *StatusProgressStorage) Fetch(id HandlerID, body *Body) (*ProgressRecord, error) {
+	path := s.field(id)
+	raw, ok := findJSON(body.raw, path...)
+	if !ok {
+		return nil, nil
+	}
+	record, err := parseRecord(string(raw))
+	if err != nil {
+		return nil, fmt.Errorf("field %q: %w", strings.Join(path, "."), err)
+	}
+	return record, nil
+}
+
+// Store implements [ProgressStorage]. Unset keys are sent as nulls, because a merge
+// patch would keep their former values.
+func (s *StatusProgressStorage) Store(id HandlerID, record *ProgressRecord, body *Body, patch *Patch) {
+	patch.put(record.members(true).decoded(), s.field(id)...)
+}
+
+// Purge implements [ProgressStorage].
+func (s *StatusProgressStorage) Purge(id HandlerID, body *Body, patch *Patch) {
+	purgeField(body, patch, s.field(id)...)
+}
+
+// Touch implements [ProgressStorage].
+func (s *StatusProgressStorage) Touch(value string, body *Body, patch *Patch) {
+	path := s.touchField()
+	if raw, ok := findJSON(body.raw, path...); ok && value == "" {
+		patch.put(nil, path...)
+	} else if value != "" && unquote(raw) != value {
+		patch.put(value, path...)
+	}
+}
+
+// Clear implements [ProgressStorage].
+func (s *StatusProgressStorage) Clear(essence *Essence) {
+	essence.remove(s.touchField()...)
+	s.clearRecords(essence)
+}
+
+func (s *StatusProgressStorage) clearRecords(essence *Essence) {
+	essence.remove(statusField(s.Field, s.Name, "progress")...)
+	essence.dropEmpty()
+}
+
+// Flush implements [ProgressStorage].
+func (s *StatusProgressStorage) Flush() {}
+
+// MultiProgressStorage writes to all its storages, and reads from the first one that
+// has a record: for the time of a transition between them.
+type MultiProgressStorage []ProgressStorage
+
+// Fetch implements [ProgressStorage]. An error of one storage matters only if no other one has a record.
+func (all MultiProgressStorage) Fetch(id HandlerID, body *Body) (*ProgressRecord, error) {
+	var damage []error
+	for _, s := range all {
+		record, err := s.Fetch(id, body)
+		if err == nil && record != nil {
+			return record, nil
+		}
+		damage = append(damage, err)
+	}
+	return nil, errors.Join(damage...)
+}
+
+// Store implements [ProgressStorage].
+func (all MultiProgressStorage) Store(id HandlerID, record *ProgressRecord, body *Body, patch *Patch) {
+	for _, s := range all {
+		s.Store(id, record, body, patch)
+	}
+}
+
+// Purge implements [ProgressStorage].
+func (all MultiProgressStorage) Purge(id HandlerID, body *Body, patch *Patch) {
+	for _, s := range all {
+		s.Purge(id, body, patch)
+	}
+}
+
+// Touch implements [ProgressStorage].
+func (all MultiProgressStorage) Touch(value string, body *Body, patch *Patch) {
+	for _, s := range all {
+		s.Touch(value, body, patch)
+	}
+}
+
+// Clear implements [ProgressStorage].
+func (all MultiProgressStorage) Clear(essence *Essence) {
+	for _, s := range all {
+		s.Clear(essence)
+	}
+}
+
+// Flush implements [ProgressStorage].
+func (all MultiProgressStorage) Flush() {
+	for _, s := range all {
+		s.Flush()
+	}
+}
+
+// SmartProgressStorage is the default: it works as [AnnotationsProgressStorage], and also reads
+// and removes the records that old versions of Kopf left in the status. Its zero value is ready to use.
+type SmartProgressStorage struct {
+	// Prefix, Verbose, TouchKey and V2Only are those of [AnnotationsProgressStorage].
+	Prefix   string
+	Verbose  bool
+	TouchKey string
+	V2Only   bool
+	// Name and Field are those of [StatusProgressStorage].
+	Name  string
+	Field FieldPath
+}
+
+func (s *SmartProgressStorage) annotations() *AnnotationsProgressStorage {
+	return &AnnotationsProgressStorage{Prefix: s.Prefix, Verbose: s.Verbose, TouchKey: s.TouchKey, V2Only: s.V2Only}
+}
+
+func (s *SmartProgressStorage) status() *StatusProgressStorage {
+	return &StatusProgressStorage{Name: s.Name, Field: s.Field}
+}
+
+// Fetch implements [ProgressStorage].
+func (s *SmartProgressStorage) Fetch(id HandlerID, body *Body) (*ProgressRecord, error) {
+	record, damage := s.annotations().Fetch(id, body)
+	if record != nil {
+		return record, nil
+	}
+	record, err := s.status().Fetch(id, body)
+	if record != nil {
+		return record, nil
+	}
+	return nil, errors.Join(damage, err)
+}
+
+// Store implements [ProgressStorage].
+func (s *SmartProgressStorage) Store(id HandlerID, record *ProgressRecord, body *Body, patch *Patch) {
+	s.annotations().Store(id, record, body, patch)
+}
+
+// Purge implements [ProgressStorage].
+func (s *SmartProgressStorage) Purge(id HandlerID, body *Body, patch *Patch) {
+	s.annotations().Purge(id, body, patch)
+	s.status().Purge(id, body, patch)
+}
+
+// Touch implements [ProgressStorage].
+func (s *SmartProgressStorage) Touch(value string, body *Body, patch *Patch) {
+	s.annotations().Touch(value, body, patch)
+}
+
+// Clear implements [ProgressStorage].
+func (s *SmartProgressStorage) Clear(essence *Essence) {
+	s.annotations().Clear(essence)
+	s.status().clearRecords(essence)
+}
+
+// Flush implements [ProgressStorage].
+func (s *SmartProgressStorage) Flush() {}
+
+// purgeField removes a field of the object with the patch, and takes it out of the
+// patch if only that has it.
+func purgeField(body *Body, patch *Patch, path ...string) {
+	if _, ok := findJSON(body.raw, path...); ok {
+		patch.put(nil, path...)
+	} else {
+		patch.forget(path...)
+	}
+}
+
+// markPrefix marks a prefix as that of an operator of our kind, so that others do not
+// take its annotations for changes of the user's.
+func markPrefix(prefix string, body *Body, patch *Patch) {
+	prefix = orElse(prefix, defaultPrefix)
+	if strings.HasPrefix(prefix, "kopf.") {
+		return
+	}
+	key := prefix + "/" + managedMarker
+	if _, ok := body.Annotation(key); ok {
+		return
+	}
+	if _, ok := lookupJSON(any(patch.merge), "metadata", "annotations", key); !ok {
+		patch.put("yes", "metadata", "annotations", key)
+	}
+}
+
+// annotationKeys returns the keys of annotations for an id on an object, in the order in which
+// they are read: those of both versions, or one where they are the same.
+func annotationKeys(prefix, id string, body *Body, v2only bool) []string {
+	prefix = orElse(prefix, defaultPrefix) + "/"
+	id = markedID(id, body)
+	name := replaceUnsafe(id)
+	v2 := name
+	if utf8.RuneCountInString(id) > maxNameLength {
+		suffix := hashSuffix(id)
+		v2 = cutRunes(name, maxNameLength-len(suffix)) + suffix
+	}
+	if v2only {
+		return []string{prefix + v2}
+	}
+	v1, room := name, maxNameLength-utf8.RuneCountInString(prefix)
+	if n := utf8.RuneCountInString(name); n > room {
+		suffix := hashSuffix(name)
+		if room -= len(suffix); room < 0 {
+			room = max(0, n+room) // so it has always been with long prefixes
+		}
+		v1 = cutRunes(name, room) + suffix
+	}
+	if v1 == v2 {
+		return []string{prefix + v2}
+	}
+	return []string{prefix + v2, prefix + v1}
+}
+
+// markedID marks an id on the objects to which Kubernetes copies the annotations of
+// others: replica sets of deployments.
+func markedID(id string, body *Body) string {
+	if body == nil || body.kind != "ReplicaSet" {
+		return id
+	}
+	owners, _ := findJSON(body.meta, "ownerReferences")
+	owned := false
+	_ = eachItem(owners, func(owner []byte) bool { // what is malformed is not there
+		owned = stringJSON(owner, "kind") == "Deployment"
+		return !owned
+	})
+	if owned {
+		return id + "-ofDRS"
+	}
+	return id
+}
+
+// replaceUnsafe replaces what annotation names must not contain, as far as ids of
+// functions and fields contain it.
+func replaceUnsafe(id string) string {
+	if !strings.ContainsAny(id, "/<>") {
+		return id
+	}
+	return strings.NewReplacer("/", ".", "<", "_", ">", "_").Replace(id)
+}
+
+// hashSuffix returns the suffix, 7 characters long, that tells shortened names apart.
+func hashSuffix(text string) string {
+	digest := base64.RawStdEncoding.EncodeToString(blake2b([]byte(text), 4))
+	return "-" + strings.NewReplacer("+", "-", "/", ".").Replace(digest)
+}
+
+// cutRunes returns the first n characters of s.
+func cutRunes(s string, n int) string {
+	for i := range s {
+		if n--; n < 0 {
+			return s[:i]
+		}
+	}
+	return s
+}
+
+func hasPrefix(key []byte, prefix string) bool {
+	return len(key) >= len(prefix) && string(key[:len(prefix)]) == prefix
+}
+
+func orElse(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
