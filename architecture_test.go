@@ -43,7 +43,7 @@ var rooms = []room{
 		imports: "math/rand/v2 path reflect regexp runtime sync sync/atomic unicode", clock: true},
 	{floor: 4, name: "actions", files: "execution.go execution_*.go queue.go",
 		imports: "math math/rand/v2 reflect runtime runtime/debug sync sync/atomic", goroutines: true, clock: true},
-	{floor: 4, name: "logs", files: "logging.go", imports: "io os sync sync/atomic unicode", clock: true},
+	{floor: 4, name: "logs", files: "logging.go", imports: "io os path/filepath reflect runtime sync sync/atomic unicode", clock: true},
 	{floor: 5, name: "engines", files: "daemons.go indexing.go admission.go peering.go events.go probing.go",
 		imports: "container/heap crypto/rand crypto/x509 encoding/base64 io math math/rand/v2 net net/http net/url os os/user " +
 			"reflect runtime runtime/debug sync sync/atomic unicode", goroutines: true, clock: true, apart: true},
