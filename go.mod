@@ -2,4 +2,4 @@ module github.com/kopf-go/kopf
 
 go 1.25.0
 
-require github.com/google/go-cmp v0.7.0 // indirect
+require github.com/google/go-cmp v0.7.0
