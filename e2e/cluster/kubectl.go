@@ -1,0 +1,56 @@
+package cluster
+
+import (
+	"bytes"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// This file runs kubectl, which keeps what it caches in the folder of the cluster.
+
+// T is the part of testing.TB that the helpers need.
+type T interface {
+	Helper()
+	Fatalf(format string, args ...any)
+	Logf(format string, args ...any)
+}
+
+// KubectlPath is the path of the kubectl that belongs to the cluster.
+func (c *Cluster) KubectlPath() string { return filepath.Join(c.bin, executable("kubectl")) }
+
+// Kubectl runs kubectl as the administrator and returns what it prints. The test fails if it does.
+func (c *Cluster) Kubectl(t T, args ...string) string {
+	t.Helper()
+	return c.KubectlInput(t, "", args...)
+}
+
+// KubectlInput is [Cluster.Kubectl] with something to read, such as a manifest for "apply -f -".
+func (c *Cluster) KubectlInput(t T, input string, args ...string) string {
+	t.Helper()
+	out, err := c.TryKubectl(input, args...)
+	if err != nil {
+		t.Fatalf("kubectl %s: %v", strings.Join(args, " "), err)
+	}
+	return out
+}
+
+// TryKubectl runs kubectl as the administrator and returns what it prints; its complaints are in the error.
+func (c *Cluster) TryKubectl(input string, args ...string) (string, error) {
+	return RunKubectl(c.KubectlPath(), c.kubeconfig, c.path("kubectl-cache"), input, args...)
+}
+
+// RunKubectl runs a kubectl with a kubeconfig and a folder for its caches, and returns what it prints.
+func RunKubectl(kubectl, kubeconfig, cache, input string, args ...string) (string, error) {
+	cmd := exec.Command(kubectl, append([]string{"--cache-dir=" + cache}, args...)...)
+	cmd.Env = []string{"KUBECONFIG=" + kubeconfig, "HOME=" + cache, "KUBECTL_KUBERC=false"}
+	cmd.Stdin = strings.NewReader(input)
+	cmd.SysProcAttr = endsWithParent()
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return stdout.String(), fmt.Errorf("%w: %s", err, bytes.TrimSpace(stderr.Bytes()))
+	}
+	return stdout.String(), nil
+}

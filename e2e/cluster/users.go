@@ -1,0 +1,76 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+
+	"github.com/kopf-go/kopf"
+)
+
+// This file makes users who may do little, for the tests of what happens when a right is missing.
+
+// Rule is what a user may do, as in a ClusterRole.
+type Rule struct {
+	APIGroups []string `json:"apiGroups"`
+	Resources []string `json:"resources"`
+	Verbs     []string `json:"verbs"`
+}
+
+// User is somebody with a client certificate and rights of their own.
+type User struct {
+	Name       string
+	Kubeconfig string // the path of a kubeconfig
+	// ConnectionInfo tells how to be the user.
+	ConnectionInfo *kopf.ConnectionInfo
+}
+
+// NewUser makes a user with the given rights in the whole cluster; no rules mean no rights but
+// those of everybody who is logged in. A user of the same name gets these rights instead of the old ones.
+func (c *Cluster) NewUser(ctx context.Context, name string, rules ...Rule) (*User, error) {
+	id, err := c.ca.issue(name, nil, false)
+	if err != nil {
+		return nil, err
+	}
+	user := &User{Name: name, Kubeconfig: c.path(name + ".kubeconfig"), ConnectionInfo: &kopf.ConnectionInfo{
+		Server: c.url, CAData: c.CA(), CertificateData: id.cert, KeyData: id.key,
+	}}
+	if err := os.WriteFile(user.Kubeconfig, id.kubeconfig(c.url, c.ca), 0o600); err != nil {
+		return nil, err
+	}
+	return user, c.SetRules(ctx, name, rules...)
+}
+
+// SetRules replaces the rights of a user.
+func (c *Cluster) SetRules(ctx context.Context, name string, rules ...Rule) error {
+	const group = "/apis/rbac.authorization.k8s.io/v1/"
+	if rules == nil {
+		rules = []Rule{}
+	}
+	metadata := map[string]any{"name": "user-" + name}
+	role := map[string]any{
+		"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": metadata, "rules": rules,
+	}
+	binding := map[string]any{
+		"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": metadata,
+		"roleRef":  map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "user-" + name},
+		"subjects": []any{map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": name}},
+	}
+	return errors.Join(c.put(ctx, group+"clusterroles", role), c.put(ctx, group+"clusterrolebindings", binding))
+}
+
+// put creates an object or replaces the one that is there.
+func (c *Cluster) put(ctx context.Context, path string, object map[string]any) error {
+	data, err := json.Marshal(object)
+	if err != nil {
+		return err
+	}
+	_, err = c.Request(ctx, http.MethodPost, path, data)
+	if status := (*StatusError)(nil); errors.As(err, &status) && status.Code == http.StatusConflict {
+		_, err = c.Request(ctx, http.MethodPut, fmt.Sprintf("%s/%s", path, object["metadata"].(map[string]any)["name"]), data)
+	}
+	return err
+}
