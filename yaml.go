@@ -1,8 +1,822 @@
 package kopf
 
+import (
+	"encoding/binary"
+	"fmt"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// This file reads YAML as the tools of Kubernetes do: YAML 1.1 words (yes, off, 0777), and nothing
+// that JSON can't say. It is a recursive descent over the text, in which an error is kept and ends
+// the text, so that everything above returns. The scalars are in yaml_scalars.go. No state is shared.
+
+// The limits of what one file may hold.
+const (
+	maxYAMLDepth   = 10_000  // nested collections, as in encoding/json
+	maxYAMLAliased = 400_000 // nodes that come from aliases
+)
+
 // ParseManifests reads the objects of a YAML file of one or several documents, or of a JSON file, in
 // their order. The items of lists (kind: List and the like) take the place of the list. A document that is
-// not an object is an error; empty ones are skipped. Numbers are json.Number.
+// not an object is an error; empty ones are skipped. Numbers are [encoding/json.Number]. Errors of the
+// syntax name the line and the column.
 func ParseManifests(data []byte) ([]map[string]any, error) {
-	return nil, nil
+	docs, err := parseManifest(data)
+	if err != nil {
+		return nil, err
+	}
+	var all []map[string]any
+	for i, doc := range docs {
+		if doc == nil {
+			continue
+		}
+		m, ok := doc.(map[string]any)
+		if !ok {
+			return nil, fmt.Errorf("document %d: an object is expected, not %s", i+1, jsonKind(doc))
+		}
+		if all, err = appendManifests(all, m); err != nil {
+			return nil, fmt.Errorf("document %d: %w", i+1, err)
+		}
+	}
+	return all, nil
+}
+
+// parseManifest reads JSON as JSON, because it knows larger numbers than YAML.
+func parseManifest(data []byte) ([]any, error) {
+	if i := skipSpace(data, 0); i < len(data) && data[i] == '{' {
+		if v, err := decodeJSON(data); err == nil {
+			return []any{v}, nil
+		}
+	}
+	return parseYAML(data)
+}
+
+// appendManifests appends an object, or the items of a list, which may be lists too.
+func appendManifests(all []map[string]any, m map[string]any) ([]map[string]any, error) {
+	kind, _ := m["kind"].(string)
+	items, ok := m["items"].([]any)
+	if !ok || !strings.HasSuffix(kind, "List") {
+		return append(all, m), nil
+	}
+	for i, item := range items {
+		o, ok := item.(map[string]any)
+		if !ok {
+			return nil, fmt.Errorf("items[%d]: an object is expected, not %s", i, jsonKind(item))
+		}
+		var err error
+		if all, err = appendManifests(all, o); err != nil {
+			return nil, fmt.Errorf("items[%d]: %w", i, err)
+		}
+	}
+	return all, nil
+}
+
+// parseYAML returns the value of each document; empty documents have none.
+func parseYAML(data []byte) ([]any, error) {
+	text, err := yamlText(data)
+	if err != nil {
+		return nil, err
+	}
+	r := &yamlReader{src: text}
+	var docs []any
+	for r.nextDocument() {
+		if v, ok := r.document(); ok {
+			docs = append(docs, v)
+		}
+	}
+	if r.err != nil {
+		return nil, r.err
+	}
+	return docs, nil
+}
+
+// yamlText turns a file into text: UTF-8 without a byte order mark, and lines that end with \n.
+func yamlText(data []byte) (string, error) {
+	if len(data) >= 2 && data[0]^data[1] == 0xff^0xfe { // UTF-16, as some shells on Windows write it
+		var order binary.ByteOrder = binary.LittleEndian
+		if data[0] == 0xfe {
+			order = binary.BigEndian
+		}
+		if data[0] >= 0xfe && data[1] >= 0xfe {
+			units := make([]uint16, 0, len(data)/2)
+			for i := 2; i+1 < len(data); i += 2 {
+				units = append(units, order.Uint16(data[i:]))
+			}
+			data = []byte(string(utf16.Decode(units)))
+		}
+	}
+	text := strings.TrimPrefix(string(data), "\ufeff")
+	if strings.Contains(text, "\r") {
+		text = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(text)
+	}
+	for i, c := range text {
+		if c < ' ' && c != '\n' && c != '\t' {
+			return "", yamlError(text, i, "the control character %q must be escaped", c)
+		}
+		if c == utf8.RuneError && !strings.HasPrefix(text[i:], string(utf8.RuneError)) {
+			return "", yamlError(text, i, "the text is not UTF-8")
+		}
+	}
+	return text, nil
+}
+
+// yamlError tells what is wrong at a place of the text.
+func yamlError(text string, pos int, format string, args ...any) error {
+	before := text[:pos]
+	line := strings.Count(before, "\n") + 1
+	column := utf8.RuneCountInString(before[strings.LastIndexByte(before, '\n')+1:]) + 1
+	return fmt.Errorf("line %d, column %d: %s", line, column, fmt.Sprintf(format, args...))
+}
+
+// yamlReader reads the documents of one text.
+type yamlReader struct {
+	src     string
+	pos     int
+	err     error                 // the first error; pos is at the end of the text then
+	anchors map[string]yamlAnchor // of this document
+	handles map[string]string     // of its %TAG directives
+	ended   bool                  // the last document ended with "..."
+	depth   int                   // of collections
+	count   int                   // of nodes, those from aliases included
+	aliased int                   // of nodes from aliases
+}
+
+// yamlAnchor is a value that aliases repeat.
+type yamlAnchor struct {
+	value any
+	size  int  // in nodes
+	open  bool // its value is still being read
+}
+
+// yamlProps are what can stand before a value.
+type yamlProps struct {
+	anchor, tag string
+	pos         int
+}
+
+func (p yamlProps) given() bool { return p.anchor != "" || p.tag != "" }
+
+// fail keeps the first error and ends the text.
+func (r *yamlReader) fail(pos int, format string, args ...any) {
+	if r.err == nil {
+		r.err = yamlError(r.src, min(pos, len(r.src)), format, args...)
+	}
+	r.pos = len(r.src)
+}
+
+// at returns the byte at an offset from here, 0 beyond the end.
+func (r *yamlReader) at(offset int) byte {
+	if i := r.pos + offset; i < len(r.src) {
+		return r.src[i]
+	}
+	return 0
+}
+
+// skip goes on by n bytes, but not beyond the end, where an error may have led.
+func (r *yamlReader) skip(n int) { r.pos = min(r.pos+n, len(r.src)) }
+
+func (r *yamlReader) eof() bool { return r.pos >= len(r.src) }
+
+// blank tells whether the byte at an offset is white space or the end.
+func (r *yamlReader) blank(offset int) bool {
+	switch r.at(offset) {
+	case ' ', '\t', '\n':
+		return true
+	}
+	return r.pos+offset >= len(r.src)
+}
+
+// indicator tells whether c stands here and white space follows.
+func (r *yamlReader) indicator(c byte) bool { return r.at(0) == c && r.blank(1) }
+
+// column returns the distance of a place from the beginning of its line.
+func (r *yamlReader) column(pos int) int {
+	return pos - (strings.LastIndexByte(r.src[:pos], '\n') + 1)
+}
+
+// indentation returns the column here if only spaces stand before it, -1 otherwise.
+func (r *yamlReader) indentation() int {
+	i := r.pos
+	for i > 0 && r.src[i-1] == ' ' {
+		i--
+	}
+	if i > 0 && r.src[i-1] != '\n' {
+		return -1
+	}
+	return r.pos - i
+}
+
+// marker tells whether "---" or "..." begins the line here.
+func (r *yamlReader) marker() bool {
+	if r.pos > 0 && r.src[r.pos-1] != '\n' || !r.blank(3) {
+		return false
+	}
+	return strings.HasPrefix(r.src[r.pos:], "---") || strings.HasPrefix(r.src[r.pos:], "...")
+}
+
+func (r *yamlReader) skipSpaces() {
+	for c := r.at(0); c == ' ' || c == '\t'; c = r.at(0) {
+		r.skip(1)
+	}
+}
+
+// skipBlank goes to the next text: past white space, comments and ends of lines.
+func (r *yamlReader) skipBlank() {
+	for {
+		start := r.pos
+		r.skipSpaces()
+		switch {
+		case r.at(0) == '#':
+			r.skipLine()
+		case r.at(0) == '\n':
+		default:
+			line := strings.LastIndexByte(r.src[:start], '\n') + 1
+			if !r.eof() && strings.Trim(r.src[line:r.pos], " \t") == "" && strings.Contains(r.src[line:r.pos], "\t") {
+				r.fail(r.pos-1, "a tab can't be used for indentation")
+			}
+			return
+		}
+		if r.eof() {
+			return
+		}
+		r.skip(1)
+	}
+}
+
+// skipLine goes to the end of the line.
+func (r *yamlReader) skipLine() {
+	if n := strings.IndexByte(r.src[r.pos:], '\n'); n >= 0 {
+		r.skip(n)
+	} else {
+		r.pos = len(r.src)
+	}
+}
+
+// nextDocument goes to the first text of a document, past its directives. It tells whether there is one.
+func (r *yamlReader) nextDocument() bool {
+	r.anchors, r.handles = map[string]yamlAnchor{}, map[string]string{}
+	directives := false
+	for r.err == nil {
+		if r.src[r.pos:] != "" && strings.HasPrefix(r.src[r.pos:], "\ufeff") {
+			r.skip(len("\ufeff"))
+		}
+		r.skipBlank()
+		switch {
+		case r.eof():
+			if directives {
+				r.fail(r.pos, "a document (---) is expected after the directives")
+			}
+			return false
+		case r.at(0) == '%' && r.column(r.pos) == 0:
+			r.directive()
+			directives = true
+		case r.marker() && r.at(0) == '.':
+			if directives {
+				r.fail(r.pos, "a document (---) is expected after the directives")
+			}
+			r.skip(3)
+			r.endOfLine()
+		case directives && !r.marker():
+			r.fail(r.pos, "a document (---) is expected after the directives")
+		default:
+			return true
+		}
+	}
+	return false
+}
+
+// directive reads a line that begins with %. Unknown ones are ignored.
+func (r *yamlReader) directive() {
+	start := r.pos
+	r.skipLine()
+	words := strings.Fields(r.src[start:r.pos])
+	for i, w := range words {
+		if strings.HasPrefix(w, "#") {
+			words = words[:i]
+			break
+		}
+	}
+	switch words[0] {
+	case "%YAML":
+		if len(words) != 2 || !strings.HasPrefix(words[1], "1.") {
+			r.fail(start, "%%YAML 1.1 or 1.2 is expected, not %q", strings.Join(words, " "))
+		}
+	case "%TAG":
+		if len(words) != 3 || !strings.HasPrefix(words[1], "!") || !strings.HasSuffix(words[1], "!") {
+			r.fail(start, "%%TAG with a handle and a prefix is expected, not %q", strings.Join(words, " "))
+			return
+		}
+		r.handles[words[1]] = words[2]
+	}
+}
+
+// endOfLine expects nothing more on the line but a comment.
+func (r *yamlReader) endOfLine() {
+	r.skipSpaces()
+	if r.at(0) == '#' {
+		r.skipLine()
+	}
+	if !r.eof() && r.at(0) != '\n' {
+		r.fail(r.pos, "unexpected %s", r.here())
+	}
+}
+
+// document reads one document, which may be empty.
+func (r *yamlReader) document() (v any, ok bool) {
+	if r.marker() {
+		r.skip(3)
+	}
+	r.skipBlank()
+	if r.eof() || r.marker() {
+		return nil, false
+	}
+	v = r.block(-1, false, false)
+	if r.skipBlank(); !r.eof() && !r.marker() {
+		r.fail(r.pos, "unexpected %s; a new document begins with ---", r.here())
+	}
+	return v, true
+}
+
+// here quotes the text at this place for a message.
+func (r *yamlReader) here() string {
+	text, _, _ := strings.Cut(r.src[r.pos:], "\n")
+	if text == "" {
+		return "end of the text"
+	}
+	if runes := []rune(text[:min(len(text), 80)]); len(runes) > 20 {
+		return fmt.Sprintf("%q", string(runes[:20])+"…")
+	}
+	return fmt.Sprintf("%q", text)
+}
+
+// nest counts the depth, and tells whether it is still allowed. It is undone by r.depth--.
+func (r *yamlReader) nest() {
+	if r.depth++; r.depth > maxYAMLDepth {
+		r.fail(r.pos, "more than %d values are nested", maxYAMLDepth)
+	}
+}
+
+// below tells whether the text here, on a line of its own, belongs to a value of a parent at a column. With
+// dashes, as after "key:", so does a sequence at the column of the parent itself.
+func (r *yamlReader) below(parent int, dashes bool) bool {
+	if r.eof() || r.marker() {
+		return false
+	}
+	in := r.indentation()
+	return in > parent || in < 0 || dashes && in == parent && r.indicator('-')
+}
+
+// block reads a value after an indicator, or at the beginning of a document; nil if there is none. Its further lines are
+// indented by more than parent. If it is compact, a collection may begin on the line of the indicator.
+func (r *yamlReader) block(parent int, compact, dashes bool) any {
+	r.nest()
+	defer func() { r.depth-- }()
+	r.skipBlank()
+	if !r.below(parent, dashes) {
+		return nil
+	}
+	compact = r.indentation() >= 0 || compact && r.src[r.pos-1] != '\t'
+	var outer yamlProps
+	start := r.pos
+	inner := r.props()
+	if inner.given() {
+		r.skipBlank()
+		if r.eof() || r.indentation() >= 0 { // they stand on a line above the value
+			outer, inner = inner, yamlProps{}
+			if !r.below(parent, dashes) {
+				return r.keep(outer, r.count, r.scalar("", true, outer))
+			}
+			compact, start = true, r.pos
+			if inner = r.props(); inner.given() {
+				if r.skipBlank(); r.eof() || r.indentation() >= 0 {
+					r.fail(inner.pos, "a value can't have two anchors or tags")
+				}
+			}
+		}
+	}
+	return r.content(parent, compact, start, outer, inner)
+}
+
+// content reads the value here. The outer properties stand on a line above it, the
+// inner ones, from start on, before it on its line: they belong to its first key if it is a mapping.
+func (r *yamlReader) content(parent int, compact bool, start int, outer, inner yamlProps) any {
+	before := r.count
+	r.hold(outer)
+	sequence, explicit := r.indicator('-'), r.indicator('?')
+	switch c := r.at(0); {
+	case (sequence || explicit) && (!compact || inner.given()):
+		r.fail(r.pos, "%q must begin a line", c)
+	case sequence:
+		return r.keep(outer, before, r.sequence(r.column(start), parent))
+	case explicit:
+		return r.keep(outer, before, r.mapping(r.column(start), nil))
+	case c == '|' || c == '>':
+		props := r.merged(outer, inner)
+		return r.keep(props, before, r.scalar(r.blockScalar(parent), false, props))
+	}
+	r.hold(inner)
+	key := r.atom(false)
+	end := r.pos
+	if r.skipSpaces(); r.indicator(':') {
+		if !compact || strings.Contains(r.src[start:end], "\n") {
+			r.fail(r.pos, "a mapping can't begin here")
+		}
+		first := r.finishKey(key, inner, before, start)
+		r.skip(1)
+		return r.keep(outer, before, r.mapping(r.column(start), &first))
+	}
+	r.pos = end
+	props := r.merged(outer, inner)
+	if key.plain {
+		key.text = r.plainRest(key.text, parent)
+	}
+	return r.finish(key, props, before)
+}
+
+// merged returns the properties of a value that is no mapping.
+func (r *yamlReader) merged(outer, inner yamlProps) yamlProps {
+	if outer.anchor != "" && inner.anchor != "" || outer.tag != "" && inner.tag != "" {
+		r.fail(inner.pos, "a value can't have two anchors or tags")
+	}
+	if outer.anchor == "" {
+		outer.anchor = inner.anchor
+	}
+	if outer.tag == "" {
+		outer.tag = inner.tag
+	}
+	outer.pos = max(outer.pos, inner.pos)
+	return outer
+}
+
+// hold refuses aliases to an anchor while its value is being read.
+func (r *yamlReader) hold(props yamlProps) {
+	if props.anchor != "" {
+		r.anchors[props.anchor] = yamlAnchor{open: true}
+	}
+}
+
+// keep keeps a value for the aliases to its anchor; before is the count of nodes before it.
+func (r *yamlReader) keep(props yamlProps, before int, v any) any {
+	r.count++
+	if props.anchor != "" {
+		r.anchors[props.anchor] = yamlAnchor{value: v, size: r.count - before}
+	}
+	return v
+}
+
+// yamlAtom is a value that can be a key: a scalar that is still text, or what an alias or brackets have given.
+type yamlAtom struct {
+	value                any
+	text                 string
+	isText, plain, alias bool
+}
+
+// atom reads a value that can be a key. A plain scalar is read to the end of its line.
+func (r *yamlReader) atom(flow bool) (a yamlAtom) {
+	switch c := r.at(0); c {
+	case '*':
+		a.alias, a.value = true, r.alias()
+	case '"':
+		a.isText, a.text = true, r.doubleQuoted()
+	case '\'':
+		a.isText, a.text = true, r.singleQuoted()
+	case '[', '{':
+		a.value = r.flow()
+	default:
+		a.isText, a.plain, a.text = true, true, r.plainStart(flow)
+	}
+	return a
+}
+
+// finish returns the value of an atom with its properties; before is the count of nodes before it.
+func (r *yamlReader) finish(a yamlAtom, props yamlProps, before int) any {
+	switch {
+	case a.alias && props.given():
+		r.fail(props.pos, "an alias can't have an anchor or a tag")
+	case a.isText:
+		return r.keep(props, before, r.scalar(a.text, a.plain, props))
+	}
+	return r.keep(props, before, a.value)
+}
+
+// yamlKey is the key of an entry of a mapping.
+type yamlKey struct {
+	name  string
+	merge bool
+	pos   int
+}
+
+// finishKey makes a key of an atom with its properties.
+func (r *yamlReader) finishKey(a yamlAtom, props yamlProps, before, pos int) yamlKey {
+	merge := a.isText && a.text == "<<" && (a.plain && (props.tag == "" || props.tag == "!") || props.tag == yamlTag+"merge")
+	return yamlKey{name: r.keyName(r.finish(a, props, before), pos), merge: merge, pos: pos}
+}
+
+// keyName turns a key into text, as JSON needs it.
+func (r *yamlReader) keyName(v any, pos int) string {
+	name, err := yamlKeyName(v)
+	if err != nil {
+		r.fail(pos, "%v", err)
+	}
+	return name
+}
+
+// entries gathers a mapping.
+type yamlEntries struct {
+	values map[string]any
+	given  map[string]bool // keys that were written, not merged
+}
+
+// put adds an entry. What is merged gives way to what is written after it, as in the tools of Kubernetes.
+func (r *yamlReader) put(e *yamlEntries, key yamlKey, v any) {
+	if key.merge {
+		r.mergeInto(e, v, key.pos)
+		return
+	}
+	if e.given[key.name] {
+		r.fail(key.pos, "the key %q is given twice", key.name)
+	}
+	if e.values == nil {
+		e.values, e.given = map[string]any{}, map[string]bool{}
+	}
+	e.values[key.name], e.given[key.name] = v, true
+}
+
+// mergeInto does what the key << asks for.
+func (r *yamlReader) mergeInto(e *yamlEntries, v any, pos int) {
+	maps, ok := v.([]any)
+	if !ok {
+		maps = []any{v}
+	}
+	if e.values == nil {
+		e.values, e.given = map[string]any{}, map[string]bool{}
+	}
+	for i := len(maps) - 1; i >= 0; i-- { // the first one wins
+		m, ok := maps[i].(map[string]any)
+		if !ok {
+			r.fail(pos, "the key << needs a mapping or a list of mappings, not %s", jsonKind(maps[i]))
+		}
+		for k, v := range m {
+			e.values[k] = v
+		}
+	}
+}
+
+func (e *yamlEntries) object() map[string]any {
+	if e.values == nil {
+		return map[string]any{}
+	}
+	return e.values
+}
+
+// next goes to the next entry of a block collection at a column, and tells whether there is one.
+func (r *yamlReader) next(column int) bool {
+	r.skipBlank()
+	if r.eof() || r.marker() {
+		return false
+	}
+	in := r.indentation()
+	switch {
+	case in < 0:
+		r.fail(r.pos, "unexpected %s after a value", r.here())
+	case in > column:
+		r.fail(r.pos, "unexpected indentation of %s", r.here())
+	}
+	return in == column && r.err == nil
+}
+
+// sequence reads the items that begin with dashes at a column. Where that is the column of
+// the parent, other text there belongs to the parent.
+func (r *yamlReader) sequence(column, parent int) any {
+	items := []any{}
+	for {
+		r.skip(1) // the dash
+		items = append(items, r.block(column, true, false))
+		if !r.next(column) {
+			return items
+		}
+		if !r.indicator('-') {
+			if column > parent {
+				r.fail(r.pos, "an item of a sequence (- …) is expected, not %s", r.here())
+			}
+			return items
+		}
+	}
+}
+
+// mapping reads the entries with keys at a column. The first key may have been read already, with its colon.
+func (r *yamlReader) mapping(column int, first *yamlKey) any {
+	var entries yamlEntries
+	for {
+		key, explicit := yamlKey{}, false
+		switch {
+		case first != nil:
+			key, first = *first, nil
+		case r.indicator('?'):
+			key, explicit = r.explicitKey(column), true
+		default:
+			key = r.implicitKey()
+		}
+		var v any
+		if !explicit {
+			v = r.block(column, false, true)
+		} else if r.skipBlank(); !r.eof() && r.indentation() == column && r.indicator(':') {
+			r.skip(1)
+			v = r.block(column, true, true)
+		}
+		r.put(&entries, key, v)
+		if !r.next(column) {
+			return entries.object()
+		}
+	}
+}
+
+// explicitKey reads a key after "?".
+func (r *yamlReader) explicitKey(column int) yamlKey {
+	r.skip(1)
+	start := r.pos
+	return yamlKey{name: r.keyName(r.block(column, true, true), start), pos: start}
+}
+
+// implicitKey reads a key and its colon on one line.
+func (r *yamlReader) implicitKey() yamlKey {
+	start := r.pos
+	props := r.props()
+	r.skipSpaces()
+	if r.indicator('-') {
+		r.fail(r.pos, "a key is expected, not %s", r.here())
+	}
+	before := r.count
+	r.hold(props)
+	key := r.finishKey(r.atom(false), props, before, start)
+	end := r.pos
+	if r.skipSpaces(); !r.indicator(':') || strings.Contains(r.src[start:end], "\n") {
+		r.pos = min(start, len(r.src))
+		r.fail(r.pos, "a key and a colon are expected, not %s", r.here())
+	}
+	r.skip(1)
+	return key
+}
+
+// props reads the anchor and the tag before a value.
+func (r *yamlReader) props() yamlProps {
+	p := yamlProps{pos: r.pos}
+	for {
+		switch c := r.at(0); {
+		case c == '&' && p.anchor == "":
+			r.skip(1)
+			p.anchor = r.name()
+		case c == '!' && p.tag == "":
+			p.tag = r.tag()
+		case c == '&' || c == '!':
+			r.fail(r.pos, "a value can't have two anchors or tags")
+			return p
+		default:
+			return p
+		}
+		end := r.pos
+		if r.skipSpaces(); r.at(0) != '&' && r.at(0) != '!' {
+			r.pos = end
+			return p
+		}
+	}
+}
+
+// name reads the name of an anchor or an alias.
+func (r *yamlReader) name() string {
+	start := r.pos
+	for !r.blank(0) && strings.IndexByte(",[]{}", r.at(0)) < 0 && !r.indicator(':') {
+		r.skip(1)
+	}
+	name := r.src[start:r.pos]
+	if name == "" {
+		r.fail(start, "a name is expected after %q", r.src[start-1:start])
+	}
+	return name
+}
+
+// alias repeats the value of an anchor, as a copy: nothing in the result is shared.
+func (r *yamlReader) alias() any {
+	start := r.pos
+	r.skip(1)
+	name := r.name()
+	a, ok := r.anchors[name]
+	switch {
+	case r.err != nil:
+		return nil
+	case !ok:
+		r.fail(start, "there is no anchor %q before", name)
+	case a.open:
+		r.fail(start, "the anchor %q contains itself", name)
+	}
+	r.count += a.size
+	if r.aliased += a.size; r.aliased > maxYAMLAliased {
+		r.fail(start, "aliases stand for more than %d values", maxYAMLAliased)
+		return nil
+	}
+	return cloneJSON(a.value)
+}
+
+// flow reads a collection in brackets. Its lines may be indented as they like.
+func (r *yamlReader) flow() any {
+	r.nest()
+	defer func() { r.depth-- }()
+	start, isMap, end := r.pos, r.at(0) == '{', byte(']')
+	if isMap {
+		end = '}'
+	}
+	r.skip(1)
+	items, entries := []any{}, yamlEntries{}
+	for {
+		if r.skipFlow(start); r.at(0) == end || r.eof() {
+			break
+		}
+		key, v, pair := r.flowEntry(isMap, start)
+		switch {
+		case isMap:
+			r.put(&entries, key, v)
+		case pair:
+			single := yamlEntries{}
+			r.put(&single, key, v)
+			items = append(items, single.object())
+			r.count++
+		default:
+			items = append(items, v)
+		}
+		if r.skipFlow(start); r.at(0) == ',' {
+			r.skip(1)
+		} else if r.at(0) != end {
+			r.fail(r.pos, "a comma or %q is expected, not %s", end, r.here())
+		}
+	}
+	r.skip(1)
+	if isMap {
+		return entries.object()
+	}
+	return items
+}
+
+// skipFlow goes to the next text inside of brackets.
+func (r *yamlReader) skipFlow(start int) {
+	for {
+		r.skipSpaces()
+		switch {
+		case r.marker():
+			r.fail(start, "the bracket is not closed")
+		case r.at(0) == '#':
+			r.skipLine()
+		case r.at(0) == '\n':
+			r.skip(1)
+		default:
+			if r.eof() {
+				r.fail(start, "the bracket is not closed")
+			}
+			return
+		}
+	}
+}
+
+// flowEntry reads a value in brackets, or a pair if it is one; in braces everything is one.
+func (r *yamlReader) flowEntry(isMap bool, start int) (key yamlKey, v any, pair bool) {
+	pos, before := r.pos, r.count
+	if r.indicator('?') {
+		pair = true
+		r.skip(1)
+		r.skipFlow(start)
+	} else if strings.IndexByte(",]}", r.at(0)) >= 0 {
+		r.fail(pos, "a value is expected, not %q", r.at(0))
+	}
+	a, props := r.flowAtom(start)
+	end := r.pos
+	r.skipFlow(start)
+	if colon := r.at(0) == ':'; colon || pair || isMap {
+		key = r.finishKey(a, props, before, pos)
+		if colon {
+			r.skip(1)
+			r.skipFlow(start)
+			before = r.count
+			a, props = r.flowAtom(start)
+			v = r.finish(a, props, before)
+		}
+		return key, v, true
+	}
+	r.pos = end
+	return key, r.finish(a, props, before), false
+}
+
+// flowAtom reads a value in brackets with its properties; it is empty where none is given.
+func (r *yamlReader) flowAtom(start int) (yamlAtom, yamlProps) {
+	props := r.props()
+	r.skipFlow(start)
+	if r.eof() || strings.IndexByte(",]}:", r.at(0)) >= 0 {
+		return yamlAtom{isText: true, plain: true}, props
+	}
+	r.hold(props)
+	a := r.atom(true)
+	if a.plain {
+		a.text = r.plainFlowRest(a.text)
+	}
+	return a, props
 }

@@ -1,0 +1,532 @@
+package kopf
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// This file reads the scalars of YAML: how their text is written (plain, quoted, in blocks), and
+// what a text means (a number, a boolean, a null or just text). It keeps no state.
+
+// yamlTag begins the full form of the tags that are written with "!!".
+const yamlTag = "tag:yaml.org,2002:"
+
+// plainStart reads a plain scalar to the end of its line; what it begins with is checked.
+func (r *yamlReader) plainStart(flow bool) string {
+	c := r.at(0)
+	switch {
+	case r.eof():
+		r.fail(r.pos, "a value is expected")
+	case c == '\t':
+		r.fail(r.pos, "a tab can't be used for indentation")
+	case strings.IndexByte(",[]{}#&*!|>'\"%@`", c) >= 0, strings.IndexByte("-?:", c) >= 0 && r.blank(1):
+		r.fail(r.pos, "a value can't begin with %q; put it in quotes", c)
+	}
+	return r.plainLine(flow)
+}
+
+// plainLine reads the part of a plain scalar that is on this line, without white space behind it.
+func (r *yamlReader) plainLine(flow bool) string {
+	start := r.pos
+scan:
+	for ; r.pos < len(r.src); r.skip(1) {
+		switch c := r.src[r.pos]; c {
+		case '\n':
+			break scan
+		case ':':
+			if r.blank(1) || flow && strings.IndexByte(",[]{}", r.at(1)) >= 0 {
+				break scan
+			}
+		case '#':
+			if r.pos > start && r.blank(-1) || r.pos == start {
+				break scan
+			}
+		case ',', '[', ']', '{', '}':
+			if flow {
+				break scan
+			}
+		}
+	}
+	text := strings.TrimRight(r.src[start:r.pos], " \t")
+	r.pos = start + len(text)
+	return text
+}
+
+// skipBreaks goes past the end of the line, empty lines, and white space. It returns the number of line ends.
+func (r *yamlReader) skipBreaks() int {
+	breaks := 0
+	for {
+		r.skipSpaces()
+		if r.at(0) != '\n' {
+			return breaks
+		}
+		r.skip(1)
+		breaks++
+	}
+}
+
+// fold returns what a number of line ends between words stands for.
+func fold(breaks int) string {
+	if breaks == 1 {
+		return " "
+	}
+	return strings.Repeat("\n", breaks-1)
+}
+
+// plainRest appends the further lines of a plain scalar in a block, which are indented by more than parent.
+func (r *yamlReader) plainRest(first string, parent int) string {
+	var b strings.Builder
+	b.WriteString(first)
+	for {
+		end := r.pos
+		breaks := r.skipBreaks()
+		line := strings.LastIndexByte(r.src[:r.pos], '\n') + 1
+		indent := len(r.src[line:r.pos]) - len(strings.TrimLeft(r.src[line:r.pos], " "))
+		if breaks == 0 || r.eof() || r.marker() || r.at(0) == '#' || indent <= parent {
+			r.pos = end
+			return b.String()
+		}
+		text := r.plainLine(false)
+		if text == "" {
+			r.pos = end
+			return b.String()
+		}
+		stop := r.pos
+		if r.skipSpaces(); r.indicator(':') {
+			r.fail(r.pos, "a mapping can't begin here: the lines above are a part of its key")
+		}
+		r.pos = stop
+		b.WriteString(fold(breaks))
+		b.WriteString(text)
+	}
+}
+
+// plainFlowRest appends the further lines of a plain scalar in brackets.
+func (r *yamlReader) plainFlowRest(first string) string {
+	var b strings.Builder
+	b.WriteString(first)
+	for {
+		end := r.pos
+		breaks := r.skipBreaks()
+		if breaks == 0 || r.eof() || r.marker() {
+			r.pos = end
+			return b.String()
+		}
+		text := r.plainLine(true)
+		if text == "" {
+			r.pos = end
+			return b.String()
+		}
+		b.WriteString(fold(breaks))
+		b.WriteString(text)
+	}
+}
+
+// quotedBreak folds the line ends in quotes. The white space before them, after solid bytes of b, is dropped.
+func (r *yamlReader) quotedBreak(b []byte, solid, start int) []byte {
+	b = append(b[:solid], fold(r.skipBreaks())...)
+	r.refuseMarker(start)
+	return b
+}
+
+func (r *yamlReader) refuseMarker(start int) {
+	if r.marker() {
+		r.fail(start, "the quote is not closed")
+	}
+}
+
+// singleQuoted reads '…', in which only the quote itself is doubled.
+func (r *yamlReader) singleQuoted() string {
+	start := r.pos
+	var b []byte
+	solid := 0
+	for r.skip(1); !r.eof(); {
+		switch c := r.at(0); {
+		case c == '\'' && r.at(1) == '\'':
+			b = append(b, '\'')
+			solid = len(b)
+			r.skip(2)
+		case c == '\'':
+			r.skip(1)
+			return string(b)
+		case c == '\n':
+			b = r.quotedBreak(b, solid, start)
+			solid = len(b)
+		default:
+			b = append(b, c)
+			if c != ' ' && c != '\t' {
+				solid = len(b)
+			}
+			r.skip(1)
+		}
+	}
+	r.fail(start, "the quote is not closed")
+	return ""
+}
+
+// doubleQuoted reads "…" with its escapes, those of JSON among them.
+func (r *yamlReader) doubleQuoted() string {
+	start := r.pos
+	var b []byte
+	solid := 0
+	for r.skip(1); !r.eof(); {
+		switch c := r.at(0); {
+		case c == '"':
+			r.skip(1)
+			return string(b)
+		case c == '\\' && r.at(1) == '\n': // the line goes on
+			r.skip(1)
+			b = append(b, strings.Repeat("\n", r.skipBreaks()-1)...)
+			r.refuseMarker(start)
+			solid = len(b)
+		case c == '\\':
+			b = r.escape(b)
+			solid = len(b)
+		case c == '\n':
+			b = r.quotedBreak(b, solid, start)
+			solid = len(b)
+		default:
+			b = append(b, c)
+			if c != ' ' && c != '\t' {
+				solid = len(b)
+			}
+			r.skip(1)
+		}
+	}
+	r.fail(start, "the quote is not closed")
+	return ""
+}
+
+// yamlEscapes are the escapes of one letter.
+var yamlEscapes = map[byte]string{
+	'0': "\x00", 'a': "\a", 'b': "\b", 't': "\t", '\t': "\t", 'n': "\n", 'v': "\v", 'f': "\f", 'r': "\r", 'e': "\x1b",
+	' ': " ", '"': `"`, '/': "/", '\\': `\`, 'N': "\u0085", '_': "\u00a0", 'L': "\u2028", 'P': "\u2029", '\'': "'",
+}
+
+// escape appends what the escape here stands for.
+func (r *yamlReader) escape(b []byte) []byte {
+	start, c := r.pos, r.at(1)
+	if s, ok := yamlEscapes[c]; ok {
+		r.skip(2)
+		return append(b, s...)
+	}
+	digits := map[byte]int{'x': 2, 'u': 4, 'U': 8}[c]
+	if digits == 0 {
+		r.fail(start, `the escape \%c is unknown`, c)
+		return b
+	}
+	r.skip(2)
+	char := r.hex(digits)
+	if utf16.IsSurrogate(char) && c == 'u' { // as JSON writes what is beyond 16 bits
+		if r.at(0) == '\\' && r.at(1) == 'u' {
+			before := r.pos
+			r.skip(2)
+			if char = utf16.DecodeRune(char, r.hex(4)); char == utf8.RuneError {
+				r.pos = before
+			}
+		}
+	} else if !utf8.ValidRune(char) {
+		r.fail(start, "there is no character %X", char)
+	}
+	return utf8.AppendRune(b, char)
+}
+
+// hex reads a number of hexadecimal digits.
+func (r *yamlReader) hex(digits int) rune {
+	if r.pos+digits <= len(r.src) {
+		if n, err := strconv.ParseUint(r.src[r.pos:r.pos+digits], 16, 32); err == nil {
+			r.skip(digits)
+			return rune(min(n, math.MaxInt32))
+		}
+	}
+	r.fail(r.pos, "%d hexadecimal digits are expected", digits)
+	return utf8.RuneError
+}
+
+// blockScalar reads the lines under "|" or ">", which are indented by more than parent.
+func (r *yamlReader) blockScalar(parent int) string {
+	folded := r.at(0) == '>'
+	chomp, indent := r.blockHeader()
+	if indent > 0 {
+		indent += max(parent, 0)
+	} else {
+		indent = r.blockIndent(parent + 1)
+	}
+	lines, ended := r.blockLines(indent)
+	rest := len(lines) // after the last line with text
+	for rest > 0 && lines[rest-1] == "" {
+		rest--
+	}
+	var b strings.Builder
+	if folded {
+		foldLines(&b, lines[:rest])
+	} else {
+		b.WriteString(strings.Join(lines[:rest], "\n"))
+	}
+	breaks := len(lines) - rest // of the empty lines at the end
+	if rest > 0 && (breaks > 0 || ended) {
+		breaks++
+	}
+	if !ended && breaks > 0 {
+		breaks--
+	}
+	switch chomp {
+	case '-':
+		breaks = 0
+	case 0:
+		breaks = min(breaks, 1, rest)
+	}
+	return b.String() + strings.Repeat("\n", breaks)
+}
+
+// blockHeader reads the line of the indicator: what happens to line ends at the end, and the indentation, if given.
+func (r *yamlReader) blockHeader() (chomp byte, indent int) {
+	for {
+		r.skip(1)
+		switch c := r.at(0); {
+		case (c == '+' || c == '-') && chomp == 0:
+			chomp = c
+		case c >= '1' && c <= '9' && indent == 0:
+			indent = int(c - '0')
+		default:
+			r.endOfLine()
+			if !r.eof() {
+				r.skip(1)
+			}
+			return chomp, indent
+		}
+	}
+}
+
+// blockIndent finds the indentation of a block: that of its first line with text, or of a longer empty one before it.
+func (r *yamlReader) blockIndent(least int) int {
+	indent := least
+	for i := r.pos; i < len(r.src); i++ {
+		start := i
+		for i < len(r.src) && r.src[i] == ' ' {
+			i++
+		}
+		indent = max(indent, i-start)
+		if i < len(r.src) && r.src[i] != '\n' {
+			if r.src[i] == '\t' && i-start < least {
+				r.fail(i, "a tab can't be used for indentation")
+			}
+			break
+		}
+	}
+	return indent
+}
+
+// blockLines reads the lines of a block without their indentation; ended tells whether the last one has an end.
+func (r *yamlReader) blockLines(indent int) (lines []string, ended bool) {
+	for !r.eof() && !r.marker() {
+		start := r.pos
+		for r.pos < start+indent && r.at(0) == ' ' {
+			r.skip(1)
+		}
+		if r.pos < start+indent && !r.eof() && r.at(0) != '\n' {
+			if r.at(0) == '\t' {
+				r.fail(r.pos, "a tab can't be used for indentation")
+			}
+			r.pos = min(start, r.pos)
+			return lines, true
+		}
+		text := r.pos
+		r.skipLine()
+		lines = append(lines, r.src[text:r.pos])
+		if r.eof() {
+			return lines, false
+		}
+		r.skip(1)
+	}
+	return lines, true
+}
+
+// foldLines joins lines by spaces, but for those that begin with white space.
+func foldLines(b *strings.Builder, lines []string) {
+	breaks, before := 0, false // line ends since the last text, and whether that began with white space
+	for i, line := range lines {
+		if line == "" {
+			breaks++
+			continue
+		}
+		spaced := line[0] == ' ' || line[0] == '\t'
+		switch {
+		case i == breaks: // nothing but empty lines before
+		case spaced || before:
+			breaks++
+		case breaks == 0:
+			b.WriteByte(' ')
+		}
+		b.WriteString(strings.Repeat("\n", breaks))
+		b.WriteString(line)
+		breaks, before = 0, spaced
+	}
+}
+
+// tag reads a tag and returns its full form.
+func (r *yamlReader) tag() string {
+	start := r.pos
+	if r.at(1) == '<' {
+		n := strings.IndexByte(r.src[r.pos:], '>')
+		if n < 0 {
+			r.fail(start, "the tag is not closed")
+			return ""
+		}
+		r.skip(n + 1)
+		return r.src[start+2 : r.pos-1]
+	}
+	for r.skip(1); !r.blank(0) && strings.IndexByte(",[]{}", r.at(0)) < 0; {
+		r.skip(1)
+	}
+	tag := r.src[start:r.pos]
+	handle, name := "!", tag[1:]
+	if i := strings.IndexByte(name, '!'); i >= 0 {
+		handle, name = tag[:i+2], name[i+1:]
+	}
+	if unescaped, err := url.PathUnescape(name); err == nil {
+		name = unescaped
+	}
+	prefix, ok := r.handles[handle]
+	switch {
+	case ok:
+	case handle == "!":
+		prefix = "!"
+	case handle == "!!":
+		prefix = yamlTag
+	default:
+		r.fail(start, "the handle of the tag %q is not declared by %%TAG", tag)
+	}
+	return prefix + name
+}
+
+// scalar returns what a text means.
+func (r *yamlReader) scalar(text string, plain bool, props yamlProps) any {
+	v, err := yamlMeaning(text, plain, props.tag)
+	if err != nil {
+		r.fail(max(props.pos, r.pos-len(text)), "%v", err)
+	}
+	return v
+}
+
+// yamlWords are the plain words that mean something else than themselves.
+var yamlWords = map[string]any{
+	"": nil, "~": nil, "null": nil, "Null": nil, "NULL": nil,
+	"y": true, "Y": true, "yes": true, "Yes": true, "YES": true,
+	"true": true, "True": true, "TRUE": true, "on": true, "On": true, "ON": true,
+	"n": false, "N": false, "no": false, "No": false, "NO": false,
+	"false": false, "False": false, "FALSE": false, "off": false, "Off": false, "OFF": false,
+}
+
+// yamlMeaning returns what the text of a scalar means, with the tag, if there is one.
+func yamlMeaning(text string, plain bool, tag string) (any, error) {
+	kind, known := strings.CutPrefix(tag, yamlTag)
+	if tag == "" && !plain || tag != "" && !known || kind == "str" || kind == "timestamp" {
+		return text, nil
+	}
+	var v any = text
+	if word, ok := yamlWords[text]; ok {
+		v = word
+	} else if n, ok := yamlNumber(text); ok {
+		v = n
+	}
+	_, isNumber := v.(json.Number)
+	switch _, isBool := v.(bool); kind {
+	case "":
+		if isYAMLInf(text) {
+			return nil, fmt.Errorf("%s is not a number in JSON", text)
+		}
+		return v, nil
+	case "null":
+		known = v == nil
+	case "bool":
+		known = isBool
+	case "int":
+		known = isNumber && !yamlFloat.MatchString(text) || yamlInt.MatchString(text)
+	case "float":
+		known = isNumber
+	case "binary":
+		data, err := base64.StdEncoding.DecodeString(text)
+		if err != nil {
+			return nil, fmt.Errorf("the value of !!binary is not base64: %w", err)
+		}
+		return string(data), nil
+	default:
+		return text, nil
+	}
+	if !known {
+		return nil, fmt.Errorf("%q is not a value of !!%s", text, kind)
+	}
+	return v, nil
+}
+
+func isYAMLInf(text string) bool {
+	switch strings.TrimLeft(text, "+-") {
+	case ".inf", ".Inf", ".INF":
+		return len(text) <= 5
+	case ".nan", ".NaN", ".NAN":
+		return len(text) == 4
+	}
+	return false
+}
+
+var yamlInt = regexp.MustCompile(`^[-+]?[0-9_]+$`)
+
+var yamlFloat = regexp.MustCompile(`^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$`)
+
+// yamlNumber returns the number that a plain text is. Numbers with a leading zero are octal.
+func yamlNumber(text string) (json.Number, bool) {
+	if text == "" || strings.IndexByte("+-.0123456789", text[0]) < 0 {
+		return "", false
+	}
+	digits := text
+	if text[0] != '.' {
+		digits = strings.ReplaceAll(text, "_", "")
+	}
+	if n, err := strconv.ParseInt(digits, 0, 64); err == nil {
+		return json.Number(strconv.FormatInt(n, 10)), true
+	}
+	if n, err := strconv.ParseUint(digits, 0, 64); err == nil {
+		return json.Number(strconv.FormatUint(n, 10)), true
+	}
+	if !yamlFloat.MatchString(digits) {
+		return "", false
+	}
+	f, err := strconv.ParseFloat(digits, 64)
+	if err != nil {
+		return "", false
+	}
+	short, err := json.Marshal(f)
+	if err != nil {
+		return "", false
+	}
+	if json.Valid([]byte(digits)) && !equalNumbers(digits, string(short)) {
+		return json.Number(digits), true // a float would lose digits
+	}
+	return json.Number(short), true
+}
+
+// yamlKeyName returns the text of a key, as the tools of Kubernetes write it.
+func yamlKeyName(v any) (string, error) {
+	switch v := v.(type) {
+	case string:
+		return v, nil
+	case bool:
+		return strconv.FormatBool(v), nil
+	case json.Number:
+		if strings.ContainsAny(string(v), ".eE") {
+			f, err := v.Float64()
+			return strconv.FormatFloat(f, 'g', -1, 32), err
+		}
+		return string(v), nil
+	}
+	return "", fmt.Errorf("a key must be a string, a number or a boolean, not %s", jsonKind(v))
+}
