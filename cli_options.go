@@ -1,0 +1,305 @@
+package kopf
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// This file knows the options of the command line: their names, their variables, and how they
+// are read. It runs on the goroutine of the command.
+
+// runOptions are the options of the command run.
+type runOptions struct {
+	log         LogOptions
+	clusterwide bool
+	namespaces  []string
+	standalone  bool
+	dev         bool
+	priority    int
+	kubeconfig  string
+	context     string
+	embedded    bool
+	listen      string
+	apply       []string
+}
+
+// devPriority is the priority of operators under development: they win over deployed ones.
+const devPriority = 666
+
+func (o *runOptions) peeringPriority() int {
+	if o.dev {
+		return devPriority
+	}
+	return o.priority
+}
+
+// flagOption is an option: where it comes from, and where its value goes.
+type flagOption struct {
+	short     string   // such as "n", for -n
+	long      string   // such as "namespace", for --namespace
+	variables []string // such as "NAMESPACES", for KOPF_RUN_NAMESPACES; the first one that is set counts
+	value     string   // what its value is, in the help; "" for an option without one
+	repeated  bool     // several values are taken, by spaces in a variable
+	help      string
+	set       func(value string) error
+}
+
+// options returns the options of run in the order of the help.
+func (o *runOptions) options() []flagOption {
+	return []flagOption{
+		{short: "A", long: "all-namespaces", variables: []string{"CLUSTERWIDE", "ALL_NAMESPACES"},
+			help: "serve the whole cluster, which is the default too", set: setBool(&o.clusterwide)},
+		{short: "n", long: "namespace", variables: []string{"NAMESPACES"}, value: "PATTERN", repeated: true,
+			help: "serve the namespaces of this name or pattern, as 'team-*,!team-x'", set: addText(&o.namespaces)},
+		{long: "standalone", variables: []string{"STANDALONE"}, help: "do not look for other operators", set: setBool(&o.standalone)},
+		{long: "dev", variables: []string{"DEV"},
+			help: fmt.Sprintf("take priority %d, to win over deployed operators", devPriority), set: setBool(&o.dev)},
+		{short: "p", long: "priority", variables: []string{"PRIORITY"}, value: "N",
+			help: "the priority among operators; the highest one works", set: setInt(&o.priority)},
+		{long: "kubeconfig", variables: []string{"KUBECONFIG"}, value: "FILE",
+			help: "log in with this file instead of those in $KUBECONFIG", set: setText(&o.kubeconfig)},
+		{long: "context", variables: []string{"CONTEXT"}, value: "NAME",
+			help: "the context of the kubeconfig, instead of its current one", set: setText(&o.context)},
+		{long: "embedded", variables: []string{"EMBEDDED"},
+			help: "run on an API server in memory, and print how to reach it", set: setBool(&o.embedded)},
+		{long: "listen", variables: []string{"LISTEN"}, value: "ADDRESS",
+			help: "where the embedded server listens; 127.0.0.1:0, a free port, by default", set: setText(&o.listen)},
+		{long: "apply", variables: []string{"APPLY"}, value: "FILE", repeated: true,
+			help: "load these manifests into the embedded server at the start", set: addText(&o.apply)},
+		{short: "v", long: "verbose", variables: []string{"VERBOSE"}, help: "log debugging messages too", set: setBool(&o.log.Verbose)},
+		{short: "d", long: "debug", variables: []string{"DEBUG"},
+			help: "as --verbose, with the place in the source code", set: setBool(&o.log.Debug)},
+		{short: "q", long: "quiet", variables: []string{"QUIET"}, help: "log warnings and errors only", set: setBool(&o.log.Quiet)},
+		{long: "log-format", variables: []string{"LOG_FORMAT"}, value: "full|plain|json",
+			help: "the look of log lines; full by default", set: func(v string) error { return o.log.Format.UnmarshalText([]byte(v)) }},
+		{long: "log-refkey", variables: []string{"LOG_REFKEY"}, value: "KEY",
+			help: "the key of the object's reference in JSON; object by default", set: setText(&o.log.RefKey)},
+		{long: "log-prefix", variables: []string{"LOG_PREFIX"},
+			help: "begin messages with [namespace/name] in JSON too; --no-log-prefix nowhere", set: o.setPrefix},
+	}
+}
+
+func (o *runOptions) setPrefix(value string) error {
+	on, err := parseBool(value)
+	o.log.Prefix, o.log.NoPrefix = on, !on
+	return err
+}
+
+func setBool(target *bool) func(string) error {
+	return func(value string) (err error) {
+		*target, err = parseBool(value)
+		return err
+	}
+}
+
+func parseBool(value string) (bool, error) {
+	switch strings.ToLower(value) {
+	case "1", "t", "true", "y", "yes", "on":
+		return true, nil
+	case "0", "f", "false", "n", "no", "off":
+		return false, nil
+	}
+	return false, errors.New("expected true or false")
+}
+
+func setInt(target *int) func(string) error {
+	return func(value string) error {
+		n, err := strconv.Atoi(value)
+		if err != nil {
+			return errors.New("expected a whole number")
+		}
+		*target = n
+		return nil
+	}
+}
+
+func setText(target *string) func(string) error {
+	return func(value string) error {
+		*target = value
+		return nil
+	}
+}
+
+func addText(target *[]string) func(string) error {
+	return func(value string) error {
+		if value == "" {
+			return errors.New("expected a text that is not empty")
+		}
+		*target = append(*target, value)
+		return nil
+	}
+}
+
+// parse reads the arguments, and for options that are not there, the variables; env is os.Getenv. It tells
+// whether help is wanted instead of a run.
+func (o *runOptions) parse(args []string, env func(string) string) (help bool, err error) {
+	options := o.options()
+	given := make(map[string]bool) // by the long names of the options
+	for len(args) > 0 {
+		arg := args[0]
+		args = args[1:]
+		switch {
+		case arg == "--help" || arg == "-h":
+			return true, nil
+		case strings.HasPrefix(arg, "--") && len(arg) > 2:
+			args, err = parseLong(options, given, arg, args)
+		case strings.HasPrefix(arg, "-") && len(arg) > 1 && arg != "--":
+			args, err = parseShort(options, given, arg, args)
+		case arg == "--" && len(args) == 0:
+		default:
+			err = fmt.Errorf("unexpected argument %q: handlers are compiled in, and run takes options only", arg)
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	if err := o.parseVariables(options, given, env); err != nil {
+		return false, err
+	}
+	return false, o.check(given)
+}
+
+// parseLong reads "--name", "--no-name", "--name=value", or "--name" with its value in the next
+// argument, and returns the arguments left.
+func parseLong(options []flagOption, given map[string]bool, arg string, rest []string) ([]string, error) {
+	name, value, hasValue := strings.Cut(strings.TrimPrefix(arg, "--"), "=")
+	if name == "no-log-prefix" && !hasValue {
+		name, value, hasValue = "log-prefix", "false", true
+	}
+	i := slices.IndexFunc(options, func(f flagOption) bool { return f.long == name })
+	if i < 0 {
+		return nil, fmt.Errorf("unknown option %q", "--"+name)
+	}
+	f := options[i]
+	switch {
+	case hasValue:
+	case f.value == "":
+		value = "true"
+	case len(rest) == 0:
+		return nil, fmt.Errorf("option --%s needs a value: %s", name, f.value)
+	default:
+		value, rest = rest[0], rest[1:]
+	}
+	return rest, f.give(given, value)
+}
+
+// parseShort reads "-n value", "-nvalue", or several letters as in "-Av", and returns the
+// arguments left.
+func parseShort(options []flagOption, given map[string]bool, arg string, rest []string) ([]string, error) {
+	for letters := arg[1:]; letters != ""; {
+		letter := letters[:1]
+		letters = letters[1:]
+		i := slices.IndexFunc(options, func(f flagOption) bool { return f.short == letter })
+		if i < 0 {
+			return nil, fmt.Errorf("unknown option %q", "-"+letter)
+		}
+		f, value := options[i], "true"
+		switch {
+		case f.value == "":
+		case letters != "":
+			value, letters = strings.TrimPrefix(letters, "="), ""
+		case len(rest) == 0:
+			return nil, fmt.Errorf("option -%s needs a value: %s", letter, f.value)
+		default:
+			value, rest = rest[0], rest[1:]
+		}
+		if err := f.give(given, value); err != nil {
+			return nil, err
+		}
+	}
+	return rest, nil
+}
+
+// give takes the value of an option on the command line.
+func (f *flagOption) give(given map[string]bool, value string) error {
+	given[f.long] = true
+	if err := f.set(value); err != nil {
+		return fmt.Errorf("option --%s=%q: %w", f.long, value, err)
+	}
+	return nil
+}
+
+// parseVariables takes the options from the environment that were not given on the command line. -A on
+// the command line also beats namespaces in the environment, and the other way around.
+func (o *runOptions) parseVariables(options []flagOption, given map[string]bool, env func(string) string) error {
+	all, some := given["all-namespaces"], given["namespace"]
+	for _, f := range options {
+		if given[f.long] || f.long == "namespace" && all && o.clusterwide || f.long == "all-namespaces" && some {
+			continue
+		}
+		for _, variable := range f.variables {
+			variable = "KOPF_RUN_" + variable
+			text := env(variable)
+			if text == "" {
+				continue
+			}
+			values := []string{text}
+			if f.repeated {
+				values = strings.Fields(text)
+			}
+			for _, value := range values {
+				if err := f.set(value); err != nil {
+					return fmt.Errorf("variable %s=%q: %w", variable, value, err)
+				}
+			}
+			break
+		}
+	}
+	if pattern := env("KOPF_RUN_NAMESPACE"); pattern != "" && !(all && o.clusterwide) {
+		o.namespaces = append(o.namespaces, pattern)
+	}
+	return nil
+}
+
+// check finds the options that do not go together. What the environment says of another cluster, --embedded beats.
+func (o *runOptions) check(given map[string]bool) error {
+	switch {
+	case o.clusterwide && len(o.namespaces) > 0:
+		return fmt.Errorf("either all namespaces or some of them can be served: not both -A and the namespaces %q", o.namespaces)
+	case given["embedded"] && o.embedded && (given["kubeconfig"] || given["context"]):
+		return errors.New("--kubeconfig and --context are for a cluster: they do not go together with --embedded")
+	case !o.embedded && len(o.apply) > 0:
+		return errors.New("--apply loads manifests into the embedded server: it needs --embedded")
+	case !o.embedded && o.listen != "":
+		return errors.New("--listen is where the embedded server listens: it needs --embedded")
+	}
+	return nil
+}
+
+// program is the name that the operator was called by.
+func program() string { return strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe") }
+
+// runHelp returns what a person wants to know about the options of run.
+func runHelp() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Usage: %s run [options]\n\nRun the operator until SIGINT or SIGTERM.\n\nOptions:\n", program())
+	for _, f := range new(runOptions).options() {
+		names := "    --" + f.long
+		if f.short != "" {
+			names = "-" + f.short + ", --" + f.long
+		}
+		if f.value != "" {
+			names += " " + f.value
+		}
+		help := f.help
+		if f.repeated {
+			help += "; repeatable"
+		}
+		if len(names) < 30 {
+			fmt.Fprintf(&b, "  %-30s%s\n", names, help)
+		} else {
+			fmt.Fprintf(&b, "  %s\n%32s%s\n", names, "", help)
+		}
+	}
+	b.WriteString(`
+Every option can come from a variable too, such as KOPF_RUN_LOG_FORMAT for
+--log-format; an option beats its variable. Several values in one variable, such as
+KOPF_RUN_NAMESPACES, are separated by spaces.
+`)
+	return b.String()
+}

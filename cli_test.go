@@ -1,0 +1,114 @@
+package kopf
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestRunOptions(t *testing.T) {
+	tests := []struct {
+		name string
+		args string
+		env  map[string]string
+		want runOptions
+	}{
+		{name: "OP-53 all namespaces", args: "-A", want: runOptions{clusterwide: true}},
+		{name: "OP-53 namespaces", args: "-n a --namespace=b,!c -nd", want: runOptions{namespaces: []string{"a", "b,!c", "d"}}},
+		{name: "OP-53 others", args: "--standalone --priority 5", want: runOptions{standalone: true, priority: 5}},
+		{name: "OP-51 levels", args: "-v --debug -q", want: runOptions{log: LogOptions{Verbose: true, Debug: true, Quiet: true}}},
+		{name: "OP-51 formats", args: "--log-format JSON --log-refkey ref --log-prefix",
+			want: runOptions{log: LogOptions{Format: LogJSON, RefKey: "ref", Prefix: true}}},
+		{name: "OP-51 no prefix", args: "--no-log-prefix", want: runOptions{log: LogOptions{NoPrefix: true}}},
+		{name: "several letters", args: "-Avp5", want: runOptions{clusterwide: true, log: LogOptions{Verbose: true}, priority: 5}},
+		{name: "the end of options", args: "-A --", want: runOptions{clusterwide: true}},
+		{name: "off", args: "--standalone=no", want: runOptions{}},
+		{name: "embedded", args: "--embedded --apply a --apply b --listen 127.0.0.1:1",
+			want: runOptions{embedded: true, apply: []string{"a", "b"}, listen: "127.0.0.1:1"}},
+		{name: "kubeconfig", args: "--kubeconfig f --context c", want: runOptions{kubeconfig: "f", context: "c"}},
+		{name: "OP-58 variables", env: map[string]string{"KOPF_RUN_NAMESPACES": "a b", "KOPF_RUN_STANDALONE": "1", "KOPF_RUN_DEV": "yes",
+			"KOPF_RUN_PRIORITY": "7", "KOPF_RUN_LOG_FORMAT": "plain"},
+			want: runOptions{namespaces: []string{"a", "b"}, standalone: true, dev: true, priority: 7, log: LogOptions{Format: LogPlain}}},
+		{name: "OP-58 options beat variables", args: "-n x --priority 1 --standalone=false",
+			env:  map[string]string{"KOPF_RUN_NAMESPACES": "a b", "KOPF_RUN_PRIORITY": "7", "KOPF_RUN_STANDALONE": "true"},
+			want: runOptions{namespaces: []string{"x"}, priority: 1}},
+		{name: "OP-59 legacy variable", args: "-n x", env: map[string]string{"KOPF_RUN_NAMESPACE": "a b"},
+			want: runOptions{namespaces: []string{"x", "a b"}}},
+		{name: "OP-T50 first spelling", env: map[string]string{"KOPF_RUN_CLUSTERWIDE": "true"}, want: runOptions{clusterwide: true}},
+		{name: "OP-T50 second spelling", env: map[string]string{"KOPF_RUN_ALL_NAMESPACES": "true"}, want: runOptions{clusterwide: true}},
+		{name: "OP-T50 -A beats inherited namespaces", args: "-A",
+			env: map[string]string{"KOPF_RUN_NAMESPACE": "a", "KOPF_RUN_NAMESPACES": "b"}, want: runOptions{clusterwide: true}},
+		{name: "OP-T50 -n beats an inherited -A", args: "-n a", env: map[string]string{"KOPF_RUN_CLUSTERWIDE": "true"},
+			want: runOptions{namespaces: []string{"a"}}},
+		{name: "embedded beats an inherited kubeconfig", args: "--embedded", env: map[string]string{"KOPF_RUN_KUBECONFIG": "f"},
+			want: runOptions{embedded: true, kubeconfig: "f"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var got runOptions
+			if _, err := got.parse(strings.Fields(tt.args), func(name string) string { return tt.env[name] }); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, got, cmp.AllowUnexported(runOptions{})); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestRunOptionsDev(t *testing.T) {
+	t.Run("OP-54 dev beats the priority", func(t *testing.T) {
+		o := runOptions{dev: true, priority: 1000}
+		if got := o.peeringPriority(); got != 666 {
+			t.Errorf("got %d, want 666", got)
+		}
+	})
+}
+
+func TestRunOptionsMisused(t *testing.T) {
+	tests := []struct {
+		name string
+		args string
+		env  map[string]string
+		want string
+	}{
+		{name: "OP-55 both scopes", args: "-A -n a", want: `not both -A and the namespaces ["a"]`},
+		{name: "OP-55 both scopes by variables", env: map[string]string{"KOPF_RUN_CLUSTERWIDE": "1", "KOPF_RUN_NAMESPACE": "a"}, want: "not both"},
+		{name: "unknown option", args: "--nope=1", want: `unknown option "--nope"`},
+		{name: "unknown letter", args: "-Az", want: `unknown option "-z"`},
+		{name: "no value", args: "--priority", want: "--priority needs a value: N"},
+		{name: "no value for a letter", args: "-p", want: "-p needs a value: N"},
+		{name: "empty value", args: "--namespace=", want: `option --namespace="": expected a text`},
+		{name: "bad number", args: "-p high", want: `option --priority="high": expected a whole number`},
+		{name: "bad boolean", args: "--dev=maybe", want: `option --dev="maybe": expected true or false`},
+		{name: "bad format", args: "--log-format xml", want: `unknown log format "xml": expected full, plain or json`},
+		{name: "bad variable", env: map[string]string{"KOPF_RUN_DEV": "maybe"}, want: `variable KOPF_RUN_DEV="maybe": expected true or false`},
+		{name: "an argument", args: "handlers.py", want: `unexpected argument "handlers.py"`},
+		{name: "apply without embedded", args: "--apply f", want: "--apply loads manifests into the embedded server"},
+		{name: "listen without embedded", args: "--listen f", want: "--listen is where the embedded server listens"},
+		{name: "embedded with a cluster", args: "--embedded --context c", want: "do not go together with --embedded"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := new(runOptions).parse(strings.Fields(tt.args), func(name string) string { return tt.env[name] })
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want %q in it", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestRunHelp(t *testing.T) {
+	help := runHelp()
+	for _, f := range new(runOptions).options() {
+		if !strings.Contains(help, "--"+f.long) {
+			t.Errorf("the help does not tell of --%s", f.long)
+		}
+	}
+	for line := range strings.Lines(help) {
+		if len(line) > 110 {
+			t.Errorf("a line of the help is too long for a terminal: %s", line)
+		}
+	}
+}
