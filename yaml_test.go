@@ -293,8 +293,11 @@ func FuzzYAML(f *testing.F) {
 }
 
 // beyondYAML tells whether a JSON text says what YAML reads differently: numbers that no float
-// holds, keys that are equal or mean merging, and text that is not UTF-8.
+// holds, keys that are equal or mean merging, text that is not UTF-8, and a tab before all else.
 func beyondYAML(data []byte, v any) bool {
+	if tab := strings.TrimLeft(string(data), " \r\n"); strings.HasPrefix(tab, "\t") {
+		return true
+	}
 	if !utf8.Valid(data) || strings.Contains(string(data), `"<<"`) {
 		return true
 	}
