@@ -2,8 +2,16 @@ package kopf
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io/fs"
 	"log/slog"
+	"net"
 	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -40,7 +48,7 @@ type ConnectionInfo struct {
 	ImpersonateExtra                map[string][]string
 	// DefaultNamespace is where events about objects without a namespace are posted. Defaults to "default".
 	DefaultNamespace string
-	// ProxyURL is the HTTP or HTTPS proxy to go through, with its credentials if it needs them.
+	// ProxyURL is the HTTP, HTTPS or SOCKS5 proxy to go through, with its credentials if it needs them.
 	ProxyURL string
 	// TrustEnv tells to obey HTTP_PROXY, HTTPS_PROXY and NO_PROXY.
 	TrustEnv bool
@@ -48,9 +56,93 @@ type ConnectionInfo struct {
 	Priority int
 	// Expiration is the moment from which the credentials are not used any more. Zero means never.
 	Expiration time.Time
-	// HTTPClient is used as it is, instead of one made of all the other fields but Server.
+	// HTTPClient makes the connections, instead of one made of the authorities, the client's certificate and the
+	// proxy above. Tokens, passwords and impersonation are added to its requests where they are given.
 	HTTPClient *http.Client
 }
+
+// validate refuses what can't work, before anything is sent.
+func (i *ConnectionInfo) validate() error {
+	server, err := url.Parse(i.Server)
+	switch {
+	case i.Server == "":
+		return errors.New("the address of the server is missing")
+	case err != nil || server.Host == "" || server.Scheme != "https" && server.Scheme != "http":
+		return fmt.Errorf("the server %q is not a URL with https or http", i.Server)
+	case server.User != nil || server.RawQuery != "" || server.Fragment != "":
+		return fmt.Errorf("the server %q must be an address and a path alone", server.Redacted())
+	case (i.Token != "" || i.TokenFile != "" || i.Scheme != "") && (i.Username != "" || i.Password != ""):
+		return errors.New("a token and a username with a password exclude each other")
+	case i.CAFile != "" && len(i.CAData) > 0:
+		return errors.New("CAFile and CAData exclude each other")
+	case i.CertificateFile != "" && len(i.CertificateData) > 0:
+		return errors.New("CertificateFile and CertificateData exclude each other")
+	case i.KeyFile != "" && len(i.KeyData) > 0:
+		return errors.New("KeyFile and KeyData exclude each other")
+	case i.ImpersonateUser == "" && (i.ImpersonateUID != "" || len(i.ImpersonateGroups)+len(i.ImpersonateExtra) > 0):
+		return errors.New("impersonation of a uid, groups or extra needs a user too")
+	case strings.ContainsAny(i.Token+i.Scheme, "\r\n"):
+		return errors.New("the token has line breaks")
+	}
+	return i.validateProxy()
+}
+
+func (i *ConnectionInfo) validateProxy() error {
+	if i.ProxyURL == "" {
+		return nil
+	}
+	proxy, err := url.Parse(i.ProxyURL)
+	if err != nil {
+		return errors.New("the address of the proxy is not a URL") // the error would show its password
+	}
+	switch proxy.Scheme {
+	case "http", "https", "socks5", "socks5h":
+		return nil
+	}
+	return fmt.Errorf("the proxy %q is not a URL with http, https or socks5", proxy.Redacted())
+}
+
+// hasCertificate tells whether there are both a certificate of the client and its key.
+func (i *ConnectionInfo) hasCertificate() bool {
+	return (i.CertificateFile != "" || len(i.CertificateData) > 0) && (i.KeyFile != "" || len(i.KeyData) > 0)
+}
+
+// String tells the server and the kind of the credentials, but none of the secrets.
+func (i ConnectionInfo) String() string {
+	parts := []string{i.Server}
+	for _, p := range []struct {
+		given bool
+		text  string
+	}{
+		{i.Token != "", "token"},
+		{i.TokenFile != "", "token file " + i.TokenFile},
+		{i.Username != "", "user " + i.Username},
+		{i.hasCertificate(), "certificate " + i.CertificateFile},
+		{i.HTTPClient != nil, "own HTTP client"},
+		{i.ImpersonateUser != "", "as " + i.ImpersonateUser},
+		{i.Insecure, "insecure"},
+		{!i.Expiration.IsZero(), "until " + i.Expiration.Format(time.RFC3339)},
+	} {
+		if p.given {
+			parts = append(parts, strings.TrimSpace(p.text))
+		}
+	}
+	return "{" + strings.Join(parts, ", ") + "}"
+}
+
+// GoString returns [ConnectionInfo.String], so that no secrets are printed by %#v either.
+func (i ConnectionInfo) GoString() string { return "kopf.ConnectionInfo" + i.String() }
+
+// LogValue returns [ConnectionInfo.String], so that no secrets are logged.
+func (i ConnectionInfo) LogValue() slog.Value { return slog.StringValue(i.String()) }
+
+// The priorities and handler ids of the built-in logins.
+const (
+	kubeconfigPriority     = 10
+	serviceAccountPriority = 20
+	kubeconfigLogin        = "login_with_kubeconfig"
+	serviceAccountLogin    = "login_with_service_account"
+)
 
 // Login is what a login handler gets.
 type Login struct {
@@ -60,21 +152,112 @@ type Login struct {
 	Kubeconfig string
 	// Context is the context of the kubeconfig to use. Defaults to its current one.
 	Context string
-	// TrustEnv is copied to the result of the built-in logins.
+	// TrustEnv is copied to the results of the built-in logins. Defaults to false.
 	TrustEnv bool
+
+	serviceAccountDir string // defaults to that of pods
 }
 
-// LoginWithKubeconfig logs in as kubectl does. It returns nil where there is no kubeconfig.
-func LoginWithKubeconfig(ctx context.Context, l *Login) (*ConnectionInfo, error) {
-	return nil, nil
+func (l *Login) logger() *slog.Logger {
+	if l.Logger == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return l.Logger
 }
 
-// LoginWithServiceAccount logs in as the service account of the pod. It returns nil outside of pods.
+func (l *Login) serviceAccountFile(name string) string {
+	dir := l.serviceAccountDir
+	if dir == "" {
+		dir = "/var/run/secrets/kubernetes.io/serviceaccount"
+	}
+	return filepath.Join(dir, name)
+}
+
+// LoginWithServiceAccount logs in as the service account of the pod. It returns nil where there is no token of one.
+// The token is read again when it rotates. The address is taken from the variables KUBERNETES_SERVICE_HOST and
+// KUBERNETES_SERVICE_PORT, and is https://kubernetes.default.svc without them.
 func LoginWithServiceAccount(ctx context.Context, l *Login) (*ConnectionInfo, error) {
-	return nil, nil
+	if err := ctx.Err(); err != nil {
+		return nil, context.Cause(ctx)
+	}
+	info := &ConnectionInfo{
+		Server:    "https://kubernetes.default.svc",
+		TokenFile: l.serviceAccountFile("token"),
+		TrustEnv:  l.TrustEnv,
+		Priority:  serviceAccountPriority,
+	}
+	if _, err := readToken(info.TokenFile); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, &LoginError{Message: "the service account can't be used", Err: err}
+	}
+	if host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT"); host != "" && port != "" {
+		info.Server = "https://" + net.JoinHostPort(host, port)
+	}
+	if ca := l.serviceAccountFile("ca.crt"); fileExists(ca) {
+		info.CAFile = ca
+	}
+	if namespace, err := os.ReadFile(l.serviceAccountFile("namespace")); err == nil {
+		info.DefaultNamespace = strings.TrimSpace(string(namespace))
+	}
+	return info, nil
 }
 
-// defaultLogin is the login of an operator without login handlers.
+// readToken reads a token from its file.
+func readToken(path string) (string, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("the token: %w", err)
+	}
+	token := strings.TrimSpace(string(data))
+	if token == "" {
+		return "", fmt.Errorf("the token file %s is empty", path)
+	}
+	return token, nil
+}
+
+func fileExists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// defaultLogin is the login of an operator without login handlers: with the kubeconfig and as the service account. It
+// fails if neither is there, and tells where it has looked.
 func defaultLogin(ctx context.Context, l *Login) (map[string]*ConnectionInfo, error) {
-	return nil, &LoginError{Message: "no login"}
+	infos := map[string]*ConnectionInfo{}
+	var failures []error
+	for _, login := range []struct {
+		id  string
+		run func(context.Context, *Login) (*ConnectionInfo, error)
+	}{
+		{kubeconfigLogin, LoginWithKubeconfig},
+		{serviceAccountLogin, LoginWithServiceAccount},
+	} {
+		info, err := login.run(ctx, l)
+		if err != nil {
+			failures = append(failures, err)
+		}
+		if info != nil {
+			infos[login.id] = info
+		}
+	}
+	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case len(infos) > 0:
+		for _, err := range failures {
+			l.logger().Warn("one of the logins has failed", "error", err)
+		}
+		return infos, nil
+	}
+	places, _ := kubeconfigFiles(l)
+	tried := places.missing
+	if token := l.serviceAccountFile("token"); !fileExists(token) {
+		tried = append(tried, token+" does not exist")
+	}
+	message := "no login"
+	if len(tried) > 0 {
+		message += ": " + strings.Join(tried, ", ")
+	}
+	return nil, &LoginError{Message: message, Err: errors.Join(failures...)}
 }

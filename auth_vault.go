@@ -3,7 +3,14 @@ package kopf
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
 	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 )
 
@@ -17,11 +24,25 @@ type credential struct {
 	Info         *ConnectionInfo // not to be changed
 	Client       *http.Client    // for ordinary requests: HTTP/2 where offered
 	StreamClient *http.Client    // for watches: HTTP/1.1, a connection each
+
+	session *session
+	retries int  // how many before it were refused in a row, itself in an earlier life included
+	useless bool // it was refused without ever having been accepted
 }
 
 // errCredentialClosed is found in the error of a request or a stream that was cut off because its
 // credential was removed. It is to be repeated with another one; vault.do does so.
 var errCredentialClosed = errors.New("the credentials of the connection were removed")
+
+// errRanOut is the cause of the login error when a login gives only what was refused.
+var errRanOut = errors.New("ran out of valid credentials")
+
+// retryRefused are the pauses before the credentials of a login are tried that are equal to refused ones, or follow
+// others that were never accepted: the server may have been wrong for a moment. After the last one they are given up.
+var retryRefused = [...]time.Duration{0, time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 30 * time.Second}
+
+// rememberRefused is the number of refused credentials that are remembered for each login handler.
+const rememberRefused = 3
 
 // vault holds the credentials of one operator.
 type vault struct {
@@ -30,32 +51,364 @@ type vault struct {
 	login func(ctx context.Context) (map[string]*ConnectionInfo, error)
 	// connectTimeout and streamTimeout limit the connecting of the two clients; zero means no limit.
 	connectTimeout, streamTimeout time.Duration
+
+	turn chan struct{} // holds one token while a request logs in for all
+
+	mu      sync.Mutex               // guards all below
+	valid   map[string]*credential   // by the id of the login handler
+	refused map[string][]*credential // the last ones, newest last
+	resting map[string]*session      // of expired credentials; their streams go on
+	cause   error                    // of the last refusal
+	round   int                      // the number of logins that have come to an end
+	outcome error                    // of the last login
+	closed  bool
 }
 
 // newVault returns a vault without credentials; the first pick logs in.
 func newVault(login func(ctx context.Context) (map[string]*ConnectionInfo, error)) *vault {
-	return &vault{login: login}
+	return &vault{
+		login:   login,
+		turn:    make(chan struct{}, 1),
+		valid:   map[string]*credential{},
+		refused: map[string][]*credential{},
+		resting: map[string]*session{},
+	}
 }
 
 // do runs one request: it picks a credential and calls try with it, again and with another one as long as
 // try tells that the server has refused the credential (HTTP 401). err is then what do returns when
 // there is nothing left to try. A request cut off because its credential was removed is repeated too.
 func (v *vault) do(ctx context.Context, try func(*credential) (refused bool, err error)) error {
-	cred, err := v.pick(ctx)
-	if err != nil {
-		return err
+	var last error
+	for {
+		cred, err := v.pick(ctx)
+		if err != nil {
+			if last != nil && errors.Is(err, errRanOut) {
+				return &LoginError{Message: errRanOut.Error(), Err: last}
+			}
+			return err
+		}
+		refused, err := try(cred)
+		switch {
+		case ctx.Err() != nil:
+			return err
+		case !refused && errors.Is(err, errCredentialClosed):
+			continue
+		case !refused:
+			return err
+		case last != nil && v.welcome(ctx, cred):
+			return err // fresh credentials that are good for others: it is this request
+		}
+		last = err
+		v.invalidate(cred, err)
 	}
-	_, err = try(cred)
-	return err
+}
+
+// welcome asks the server something harmless, to tell refused credentials from a refused request.
+func (v *vault) welcome(ctx context.Context, cred *credential) bool {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(cred.Info.Server, "/")+"/version", nil)
+	if err != nil {
+		return false
+	}
+	resp, err := cred.Client.Do(req)
+	if err != nil {
+		return false
+	}
+	drain(resp.Body)
+	return resp.StatusCode < 500 && resp.StatusCode != http.StatusUnauthorized
 }
 
 // pick returns one of the best credentials, after a login if there are none. It fails with a *LoginError, or when ctx ends.
 func (v *vault) pick(ctx context.Context) (*credential, error) {
-	return nil, &LoginError{Message: "not implemented yet"}
+	for {
+		v.mu.Lock()
+		best, round, closed := v.bestLocked(), v.round, v.closed
+		v.mu.Unlock()
+		if closed {
+			return nil, &LoginError{Message: "the client is closed"}
+		}
+		if best != nil {
+			return best, nil
+		}
+		select {
+		case v.turn <- struct{}{}:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+		err := v.relogin(ctx, round)
+		<-v.turn
+		if err != nil {
+			return nil, err
+		}
+	}
 }
 
-// invalidate removes a credential that the server has refused; cause is its answer.
-func (v *vault) invalidate(cred *credential, cause error) {}
+// bestLocked returns a random one of the credentials with the highest priority, nil if there are none. Those that
+// have expired are put aside.
+func (v *vault) bestLocked() *credential {
+	var best []*credential
+	for _, id := range slices.Sorted(maps.Keys(v.valid)) {
+		c := v.valid[id]
+		switch {
+		case c.Info.expired():
+			delete(v.valid, id)
+			v.resting[id] = c.session
+			c.closeIdle()
+		case len(best) == 0 || c.Info.Priority > best[0].Info.Priority:
+			best = []*credential{c}
+		case c.Info.Priority == best[0].Info.Priority:
+			best = append(best, c)
+		}
+	}
+	if len(best) == 0 {
+		return nil
+	}
+	return best[rand.IntN(len(best))]
+}
+
+func (i *ConnectionInfo) expired() bool {
+	return !i.Expiration.IsZero() && !time.Now().Before(i.Expiration)
+}
+
+func (c *credential) closeIdle() {
+	c.Client.CloseIdleConnections()
+	c.StreamClient.CloseIdleConnections()
+}
+
+// relogin logs in, unless somebody else has since the round began; then their outcome counts. A login that ends
+// because of the ctx of this one request is none: the next request in the line logs in itself.
+func (v *vault) relogin(ctx context.Context, round int) error {
+	v.mu.Lock()
+	over, outcome := v.round != round, v.outcome
+	v.mu.Unlock()
+	if over {
+		return outcome
+	}
+	infos, err := v.login(ctx)
+	if err == nil {
+		err = v.store(ctx, infos)
+	}
+	if ctx.Err() != nil && err != nil {
+		return context.Cause(ctx)
+	}
+	if err != nil && !errors.As(err, new(*LoginError)) {
+		err = &LoginError{Message: "the login has failed", Err: err}
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.round++
+	v.outcome = err
+	v.endRefusedLocked()
+	return err
+}
+
+// endRefusedLocked closes the sessions of refused credentials that no valid one goes on with.
+func (v *vault) endRefusedLocked() {
+	for id, list := range v.refused {
+		for _, c := range list {
+			if now := v.valid[id]; now == nil || now.session != c.session {
+				c.session.close()
+			}
+		}
+	}
+}
+
+// store takes in what a login has given. Credentials that were refused before wait for their turn.
+func (v *vault) store(ctx context.Context, infos map[string]*ConnectionInfo) error {
+	fresh, again, err := v.sort(infos)
+	if err != nil {
+		return err
+	}
+	if len(fresh) == 0 && len(again) > 0 {
+		pause := retryRefused[len(retryRefused)-1]
+		for _, c := range again {
+			pause = min(pause, retryRefused[c.retries-1])
+		}
+		if err := sleep(ctx, pause); err != nil {
+			return err
+		}
+		fresh = again
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(fresh) == 0 && len(v.valid) == 0 {
+		return v.nothingLocked(infos)
+	}
+	for _, c := range fresh {
+		delete(v.resting, c.ID)
+		v.valid[c.ID] = c
+	}
+	if v.closed {
+		v.endLocked()
+	}
+	return nil
+}
+
+// nothingLocked tells why a login has left nothing to try.
+func (v *vault) nothingLocked(infos map[string]*ConnectionInfo) error {
+	given := 0
+	for id, info := range infos {
+		if info == nil {
+			continue
+		}
+		if given++; info.expired() {
+			return &LoginError{Message: fmt.Sprintf("the credentials of %q have expired at %s already", id, info.Expiration.Format(time.RFC3339))}
+		}
+	}
+	if given == 0 {
+		return &LoginError{Message: "no credentials were given by the login handlers"}
+	}
+	return &LoginError{Message: errRanOut.Error(), Err: &refusedError{v.cause}}
+}
+
+// refusedError is errRanOut with the answer of the server that has led to it.
+type refusedError struct{ cause error }
+
+func (e *refusedError) Error() string {
+	if e.cause == nil {
+		return "all of them were refused"
+	}
+	return e.cause.Error()
+}
+
+func (e *refusedError) Unwrap() []error { return []error{errRanOut, e.cause} }
+
+// sort makes credentials of what a login has given: fresh ones, and those that were refused before but may be tried again.
+func (v *vault) sort(infos map[string]*ConnectionInfo) (fresh, again []*credential, err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, id := range slices.Sorted(maps.Keys(infos)) {
+		info := infos[id]
+		if info == nil || info.expired() {
+			continue
+		}
+		c := &credential{ID: id, Info: info, session: v.resting[id]}
+		before := v.beforeLocked(id, info)
+		if before != nil {
+			if before.retries == len(retryRefused) {
+				continue
+			}
+			c.retries = before.retries + 1
+			if before.Info.equal(info) {
+				c.session = before.session
+			}
+		}
+		if err := v.connect(c); err != nil {
+			return nil, nil, &LoginError{Message: fmt.Sprintf("the credentials of %q can't be used", id), Err: err}
+		}
+		if before != nil {
+			again = append(again, c)
+		} else {
+			fresh = append(fresh, c)
+		}
+	}
+	return fresh, again, nil
+}
+
+// beforeLocked returns the refused credential that speaks against info: an equal one, or the last one if the server has
+// never accepted it; nil if there is none.
+func (v *vault) beforeLocked(id string, info *ConnectionInfo) *credential {
+	list := v.refused[id]
+	for _, c := range list {
+		if c.Info.equal(info) {
+			return c
+		}
+	}
+	if n := len(list); n > 0 && list[n-1].useless {
+		return list[n-1]
+	}
+	return nil
+}
+
+// equal tells whether the server would see the same credentials.
+func (i *ConnectionInfo) equal(other *ConnectionInfo) bool {
+	a, b := *i, *other
+	same := a.HTTPClient == b.HTTPClient
+	a.HTTPClient, a.Expiration, a.Priority = b.HTTPClient, b.Expiration, b.Priority
+	return same && reflect.DeepEqual(a, b)
+}
+
+// connect makes the clients of a credential. Its session is a new one if it has none that is open.
+func (v *vault) connect(c *credential) error {
+	info := *c.Info // the caller may change its own
+	c.Info = &info
+	if err := info.validate(); err != nil {
+		return err
+	}
+	if c.session == nil || c.session.ctx.Err() != nil {
+		c.session = newSession()
+	}
+	c.session.accepted.Store(false)
+	var err error
+	if c.Client, err = c.Info.newHTTPClient(v.connectTimeout, false, c.session); err != nil {
+		return err
+	}
+	c.StreamClient, err = c.Info.newHTTPClient(v.streamTimeout, true, c.session)
+	return err
+}
+
+// sleep waits, unless ctx ends before.
+func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// invalidate removes a credential that the server has refused; cause is its answer. All that is open with it ends: now,
+// if other credentials can take over, otherwise after the next login, unless that gives the same again.
+func (v *vault) invalidate(cred *credential, cause error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.valid[cred.ID] != cred {
+		return // somebody else was first
+	}
+	delete(v.valid, cred.ID)
+	if cred.useless = !cred.session.accepted.Load(); !cred.useless {
+		cred.retries = 0
+	}
+	v.cause = cause
+	list := slices.DeleteFunc(v.refused[cred.ID], func(c *credential) bool { return c.Info.equal(cred.Info) })
+	if list = append(list, cred); len(list) > rememberRefused {
+		list[0].session.close()
+		list = slices.Delete(list, 0, 1)
+	}
+	v.refused[cred.ID] = list
+	cred.closeIdle()
+	if v.bestLocked() != nil {
+		cred.session.close()
+	}
+}
 
 // close ends all connections; nothing is picked afterwards.
-func (v *vault) close() {}
+func (v *vault) close() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.closed = true
+	v.endLocked()
+}
+
+func (v *vault) endLocked() {
+	for _, c := range v.valid {
+		c.session.close()
+		c.closeIdle()
+	}
+	for _, list := range v.refused {
+		for _, c := range list {
+			c.session.close()
+		}
+	}
+	for _, s := range v.resting {
+		s.close()
+	}
+	clear(v.valid)
+}
