@@ -1,0 +1,562 @@
+package kopf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// gate is an API server in the process: it lets some tokens in, and counts what happens.
+type gate struct {
+	mu       sync.Mutex
+	tokens   map[string]bool // that are let in
+	barred   string          // a path that is refused to all
+	requests map[string]int  // by token
+	logins   int
+	client   *http.Client // the same one always, so that equal tokens make equal information
+}
+
+func newGate(tokens ...string) *gate {
+	g := &gate{tokens: map[string]bool{}, requests: map[string]int{}}
+	for _, token := range tokens {
+		g.tokens[token] = true
+	}
+	g.client = &http.Client{Transport: g}
+	return g
+}
+
+func (g *gate) allow(token string, allowed bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.tokens[token] = allowed
+}
+
+func (g *gate) count() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.logins
+}
+
+// RoundTrip answers a request; the answer to /stream goes on until its context ends.
+func (g *gate) RoundTrip(req *http.Request) (*http.Response, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	token := strings.TrimPrefix(req.Header.Get("Authorization"), "Bearer ")
+	g.requests[token]++
+	resp := &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader("ok")), Request: req, Header: http.Header{}}
+	if !g.tokens[token] || req.URL.Path == g.barred {
+		resp.StatusCode = http.StatusUnauthorized
+		return resp, nil
+	}
+	if req.URL.Path == "/stream" {
+		r, w := io.Pipe()
+		context.AfterFunc(req.Context(), func() { w.CloseWithError(context.Cause(req.Context())) })
+		resp.Body = r
+	}
+	return resp, nil
+}
+
+// info returns connection information that leads to the gate.
+func (g *gate) info(token string) *ConnectionInfo {
+	return &ConnectionInfo{Server: "http://gate", Token: token, HTTPClient: g.client}
+}
+
+// vault returns a vault whose logins give one token after the other, the last one for ever.
+func (g *gate) vault(tokens ...string) *vault {
+	return newVault(func(ctx context.Context) (map[string]*ConnectionInfo, error) {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		token := tokens[min(g.logins, len(tokens)-1)]
+		g.logins++
+		return map[string]*ConnectionInfo{"login": g.info(token)}, nil
+	})
+}
+
+var errRefused = errors.New("HTTP 401")
+
+// get requests a path with whatever credentials it takes.
+func get(ctx context.Context, v *vault, path string) error {
+	return v.do(ctx, func(c *credential) (bool, error) {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.Info.Server+path, nil)
+		if err != nil {
+			return false, err
+		}
+		resp, err := c.Client.Do(req)
+		if err != nil {
+			return false, err
+		}
+		drain(resp.Body)
+		if resp.StatusCode == http.StatusUnauthorized {
+			return true, errRefused
+		}
+		return false, nil
+	})
+}
+
+// getAll makes several requests at once, and returns their errors.
+func getAll(ctx context.Context, v *vault, n int, path string) []error {
+	errs := make([]error, n)
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() { errs[i] = get(ctx, v, path) })
+	}
+	all.Wait()
+	return errs
+}
+
+// stream opens a stream and returns a channel with the error that ends it.
+func stream(t *testing.T, ctx context.Context, v *vault) <-chan error {
+	t.Helper()
+	c, err := v.pick(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.Info.Server+"/stream", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := c.StreamClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := io.Copy(io.Discard, resp.Body)
+		_ = resp.Body.Close()
+		ended <- err
+	}()
+	return ended
+}
+
+func isOpen(ended <-chan error) bool {
+	synctest.Wait()
+	select {
+	case <-ended:
+		return false
+	default:
+		return true
+	}
+}
+
+func wantLoginError(t *testing.T, err error, text string) {
+	t.Helper()
+	if e := (*LoginError)(nil); !errors.As(err, &e) || !strings.Contains(err.Error(), text) {
+		t.Errorf("got the error %v, want a LoginError with %q", err, text)
+	}
+}
+
+func TestVault(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		test func(t *testing.T, ctx context.Context)
+	}{
+		{"AC-60 no login before it is needed", testVaultLazy},
+		{"AC-63 the highest priority, at random among equals", testVaultPriorities},
+		{"AC-64 the next credential after a 401", testVaultNext},
+		{"AC-64 one login for all requests", testVaultOneLogin},
+		{"AC-65 an equal credential is ignored beside a fresh one", testVaultEqual},
+		{"AC-66 none left", testVaultNoneLeft},
+		{"AC-67 expiration", testVaultExpiration},
+		{"AC-67 expired already", testVaultExpired},
+		{"AC-68 removing closes what is open", testVaultCloses},
+		{"AC-68 a closed session is no failure of the request", testVaultRepeats},
+		{"AC-69 nothing but connection information", testVaultNothing},
+		{"AC-T23 a failed login fails all that wait", testVaultFailedLogin},
+		{"AC-T23 a login that its request abandons is taken over", testVaultCancelled},
+		{"AC-T24 one refused path", testVaultOnePath},
+		{"AC-T26 a token and a password", testVaultContradiction},
+		{"AC-T27 a server that is wrong for a while", testVaultOutage},
+		{"AC-T27 useless credentials that always differ", testVaultUseless},
+		{"AC-T27 patience begins anew after success", testVaultPatience},
+		{"closing", testVaultClose},
+		{"a request that does not wait", testVaultContext},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				c.test(t, ctx)
+				cancel()
+				synctest.Wait()
+			})
+		})
+	}
+}
+
+func testVaultLazy(t *testing.T, ctx context.Context) {
+	g := newGate("good")
+	v := g.vault("good")
+	time.Sleep(time.Hour)
+	if n := g.count(); n != 0 {
+		t.Errorf("got %d logins before the first request, want none", n)
+	}
+	for range 3 {
+		if err := get(ctx, v, "/"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+	}
+	if n := g.count(); n != 1 {
+		t.Errorf("got %d logins, want 1", n)
+	}
+}
+
+func testVaultPriorities(t *testing.T, ctx context.Context) {
+	g := newGate("low", "high1", "high2")
+	v := newVault(func(context.Context) (map[string]*ConnectionInfo, error) {
+		infos := map[string]*ConnectionInfo{"a": g.info("low"), "b": g.info("high1"), "c": g.info("high2"), "none": nil}
+		infos["a"].Priority, infos["b"].Priority, infos["c"].Priority = -1, 5, 5
+		return infos, nil
+	})
+	for range 100 {
+		if err := get(ctx, v, "/"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if g.requests["low"] != 0 || g.requests["high1"] < 10 || g.requests["high2"] < 10 {
+		t.Errorf("got the requests %v, want about 50 of each of the high ones", g.requests)
+	}
+}
+
+func testVaultNext(t *testing.T, ctx context.Context) {
+	g := newGate("good")
+	logins := 0
+	v := newVault(func(context.Context) (map[string]*ConnectionInfo, error) {
+		logins++
+		bad := g.info("bad")
+		bad.Priority = 10
+		return map[string]*ConnectionInfo{"a": bad, "b": g.info("good")}, nil
+	})
+	for range 3 {
+		if err := get(ctx, v, "/"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if g.requests["bad"] != 1 || g.requests["good"] != 3 || logins != 1 {
+		t.Errorf("got the requests %v and %d logins, want 1 bad one, 3 good ones, and 1", g.requests, logins)
+	}
+}
+
+func testVaultOneLogin(t *testing.T, ctx context.Context) {
+	g := newGate("one", "two")
+	v := g.vault("one", "two")
+	if err := get(ctx, v, "/"); err != nil {
+		t.Fatal(err)
+	}
+	g.allow("one", false)
+	if err := errors.Join(getAll(ctx, v, 50, "/")...); err != nil {
+		t.Fatal(err)
+	}
+	if n := g.count(); n != 2 {
+		t.Errorf("got %d logins, want the first and one more", n)
+	}
+}
+
+func testVaultEqual(t *testing.T, ctx context.Context) {
+	g := newGate("a1", "b2")
+	round := 0
+	v := newVault(func(context.Context) (map[string]*ConnectionInfo, error) {
+		round++
+		return map[string]*ConnectionInfo{"a": g.info("a1"), "b": g.info(fmt.Sprint("b", round))}, nil
+	})
+	g.allow("b1", true)
+	for range 20 {
+		if err := get(ctx, v, "/"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g.allow("a1", false)
+	g.allow("b1", false)
+	before, start := g.requests["a1"], time.Now()
+	for range 20 {
+		if err := get(ctx, v, "/"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := g.requests["a1"] - before; n > 1 {
+		t.Errorf("got %d requests with the refused credential, want 1", n)
+	}
+	if round != 2 || time.Since(start) > 0 {
+		t.Errorf("got %d logins in %s, want 2 at once", round, time.Since(start))
+	}
+}
+
+func testVaultNoneLeft(t *testing.T, ctx context.Context) {
+	g := newGate()
+	v := g.vault("bad")
+	start := time.Now()
+	for _, err := range getAll(ctx, v, 5, "/") {
+		wantLoginError(t, err, "ran out of valid credentials: HTTP 401")
+		if !errors.Is(err, errRefused) {
+			t.Errorf("the error %v does not hold the answer of the server", err)
+		}
+	}
+	if took := time.Since(start); took != 61*time.Second {
+		t.Errorf("gave up after %s, want 1m1s", took)
+	}
+	if n := g.requests["bad"]; n > 5*(len(retryRefused)+2) {
+		t.Errorf("got %d requests", n)
+	}
+}
+
+func testVaultExpiration(t *testing.T, ctx context.Context) {
+	g := newGate("one", "two")
+	tokens := []string{"one", "one", "two"}
+	v := newVault(func(context.Context) (map[string]*ConnectionInfo, error) {
+		g.logins++
+		info := g.info(tokens[g.logins-1])
+		info.Expiration = time.Now().Add(time.Hour)
+		return map[string]*ConnectionInfo{"login": info}, nil
+	})
+	ended := stream(t, ctx, v)
+	for i, want := range []int{1, 1, 2, 2, 3} { // at 0, 30, 60, 90, 120 minutes
+		if err := get(ctx, v, "/"); err != nil {
+			t.Fatal(err)
+		}
+		if n := g.count(); n != want {
+			t.Errorf("got %d logins after %d half hours, want %d", n, i, want)
+		}
+		time.Sleep(30 * time.Minute)
+	}
+	if !isOpen(ended) {
+		t.Error("the stream was closed when its credential expired")
+	}
+	v.close()
+	if isOpen(ended) {
+		t.Error("the stream has outlived the vault")
+	}
+}
+
+func testVaultExpired(t *testing.T, ctx context.Context) {
+	g := newGate("old")
+	v := newVault(func(context.Context) (map[string]*ConnectionInfo, error) {
+		info := g.info("old")
+		info.Expiration = time.Now()
+		return map[string]*ConnectionInfo{"login": info}, nil
+	})
+	wantLoginError(t, get(ctx, v, "/"), `the credentials of "login" have expired at`)
+}
+
+func testVaultCloses(t *testing.T, ctx context.Context) {
+	g := newGate("one", "two")
+	v := g.vault("one", "two")
+	ended := stream(t, ctx, v)
+	if !isOpen(ended) {
+		t.Fatal("the stream has ended early")
+	}
+	g.allow("one", false)
+	if err := get(ctx, v, "/"); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; !errors.Is(err, errCredentialClosed) {
+		t.Errorf("the stream has ended with %v, want %v", err, errCredentialClosed)
+	}
+	again := stream(t, ctx, v)
+	if !isOpen(again) {
+		t.Error("the new stream has ended")
+	}
+}
+
+func testVaultRepeats(t *testing.T, ctx context.Context) {
+	g := newGate("one", "two")
+	v := g.vault("one", "two")
+	tries := 0
+	err := v.do(ctx, func(c *credential) (bool, error) {
+		if tries++; tries == 1 {
+			v.invalidate(c, errRefused)
+			if err := get(ctx, v, "/"); err != nil {
+				t.Fatal(err)
+			}
+			req, _ := http.NewRequestWithContext(ctx, http.MethodGet, c.Info.Server+"/stream", nil)
+			resp, err := c.Client.Do(req)
+			if err == nil {
+				_, err = io.ReadAll(resp.Body)
+				_ = resp.Body.Close()
+			}
+			return false, err
+		}
+		return false, nil
+	})
+	if err != nil || tries != 2 {
+		t.Errorf("got %v after %d tries, want success with the second one", err, tries)
+	}
+}
+
+func testVaultNothing(t *testing.T, ctx context.Context) {
+	for _, infos := range []map[string]*ConnectionInfo{nil, {"login": nil}} {
+		v := newVault(func(context.Context) (map[string]*ConnectionInfo, error) { return infos, nil })
+		wantLoginError(t, get(ctx, v, "/"), "no credentials were given by the login handlers")
+	}
+	v := newVault(func(context.Context) (map[string]*ConnectionInfo, error) {
+		return map[string]*ConnectionInfo{"login": {}}, nil
+	})
+	wantLoginError(t, get(ctx, v, "/"), `the credentials of "login" can't be used: the address of the server is missing`)
+}
+
+func testVaultFailedLogin(t *testing.T, ctx context.Context) {
+	broken, logins := errors.New("broken"), atomic.Int32{}
+	v := newVault(func(context.Context) (map[string]*ConnectionInfo, error) {
+		logins.Add(1)
+		time.Sleep(time.Minute)
+		return nil, broken
+	})
+	start := time.Now()
+	for _, err := range getAll(ctx, v, 20, "/") {
+		wantLoginError(t, err, "the login has failed: broken")
+		if !errors.Is(err, broken) {
+			t.Errorf("the error %v does not hold its cause", err)
+		}
+	}
+	if n := logins.Load(); n != 1 || time.Since(start) != time.Minute {
+		t.Errorf("got %d logins in %s, want one in a minute", n, time.Since(start))
+	}
+}
+
+func testVaultCancelled(t *testing.T, ctx context.Context) {
+	g := newGate("good")
+	started := atomic.Int32{}
+	v := newVault(func(ctx context.Context) (map[string]*ConnectionInfo, error) {
+		if started.Add(1) == 1 {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		return map[string]*ConnectionInfo{"login": g.info("good")}, nil
+	})
+	impatient, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	var all sync.WaitGroup
+	all.Go(func() {
+		if err := get(impatient, v, "/"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v from the request that did not wait", err)
+		}
+	})
+	synctest.Wait()
+	if err := errors.Join(getAll(ctx, v, 5, "/")...); err != nil {
+		t.Error(err)
+	}
+	all.Wait()
+	if n := started.Load(); n != 2 {
+		t.Errorf("got %d logins, want the cancelled one and another", n)
+	}
+}
+
+func testVaultOnePath(t *testing.T, ctx context.Context) {
+	g := newGate("good")
+	g.barred = "/apis/broken"
+	v := g.vault("good")
+	ended := stream(t, ctx, v)
+	start := time.Now()
+	err := get(ctx, v, g.barred)
+	if err != errRefused {
+		t.Errorf("got the error %v, want that of the request itself", err)
+	}
+	if n := g.count(); n != 2 {
+		t.Errorf("got %d logins, want the first and one more", n)
+	}
+	if err := errors.Join(getAll(ctx, v, 5, "/")...); err != nil {
+		t.Errorf("other requests fail: %v", err)
+	}
+	if !isOpen(ended) || time.Since(start) > 0 {
+		t.Errorf("the others were disturbed: a stream is open: %v, after %s", isOpen(ended), time.Since(start))
+	}
+}
+
+func testVaultContradiction(t *testing.T, ctx context.Context) {
+	v := newVault(func(context.Context) (map[string]*ConnectionInfo, error) {
+		return map[string]*ConnectionInfo{"login": {Server: "http://x", Token: "t", Username: "u", Password: "p"}}, nil
+	})
+	err := get(ctx, v, "/")
+	wantLoginError(t, err, `the credentials of "login" can't be used: a token and a username with a password exclude each other`)
+}
+
+func testVaultOutage(t *testing.T, ctx context.Context) {
+	g := newGate("good")
+	v := g.vault("good")
+	if err := get(ctx, v, "/"); err != nil {
+		t.Fatal(err)
+	}
+	ended := stream(t, ctx, v)
+	g.allow("good", false)
+	var all sync.WaitGroup
+	all.Go(func() {
+		time.Sleep(20 * time.Second)
+		g.allow("good", true)
+	})
+	start := time.Now()
+	if err := errors.Join(getAll(ctx, v, 10, "/")...); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(start); took < 20*time.Second || took > 40*time.Second {
+		t.Errorf("recovered after %s, want soon after 20s", took)
+	}
+	if !isOpen(ended) {
+		t.Error("the stream was closed, though its credentials are good")
+	}
+	if n := g.count(); n > 10 {
+		t.Errorf("got %d logins", n)
+	}
+	all.Wait()
+}
+
+func testVaultUseless(t *testing.T, ctx context.Context) {
+	g := newGate()
+	v := newVault(func(context.Context) (map[string]*ConnectionInfo, error) {
+		g.logins++
+		return map[string]*ConnectionInfo{"login": g.info(fmt.Sprint("bad", g.logins))}, nil
+	})
+	wantLoginError(t, get(ctx, v, "/"), "ran out of valid credentials")
+	if n := g.count(); n != len(retryRefused)+2 {
+		t.Errorf("got %d logins, want %d", n, len(retryRefused)+2)
+	}
+}
+
+func testVaultPatience(t *testing.T, ctx context.Context) {
+	g := newGate("good")
+	v := g.vault("good")
+	for range 20 { // outages of an hour apart
+		if err := get(ctx, v, "/"); err != nil {
+			t.Fatal(err)
+		}
+		g.allow("good", false)
+		time.AfterFunc(5*time.Second, func() { g.allow("good", true) })
+		if err := get(ctx, v, "/"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+	}
+}
+
+func testVaultClose(t *testing.T, ctx context.Context) {
+	g := newGate("good")
+	v := g.vault("good")
+	ended := stream(t, ctx, v)
+	v.close()
+	if isOpen(ended) {
+		t.Error("the stream goes on")
+	}
+	wantLoginError(t, get(ctx, v, "/"), "the client is closed")
+}
+
+func testVaultContext(t *testing.T, ctx context.Context) {
+	v := newVault(func(ctx context.Context) (map[string]*ConnectionInfo, error) {
+		time.Sleep(time.Minute)
+		return nil, errors.New("too late")
+	})
+	var all sync.WaitGroup
+	all.Go(func() { _ = get(ctx, v, "/") })
+	synctest.Wait()
+	impatient, cancel := context.WithTimeoutCause(ctx, time.Second, errors.New("enough"))
+	defer cancel()
+	if err := get(impatient, v, "/"); err == nil || err.Error() != "enough" {
+		t.Errorf("got %v, want the cause of the context", err)
+	}
+	all.Wait()
+}
