@@ -1,0 +1,155 @@
+package kopf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync/atomic"
+	"time"
+)
+
+// This file knows how operators are run in tests: in the background, until the test is over. It takes what
+// it needs of package testing as an interface, so that no operator links that package. The operator runs on
+// a goroutine of its own, that the test waits for.
+
+// TB is what the test kit needs of a test. A *testing.T, *testing.B or *testing.F is one.
+type TB interface {
+	Helper()
+	Name() string
+	Logf(format string, args ...any)
+	Errorf(format string, args ...any)
+	Fatalf(format string, args ...any)
+	Cleanup(f func())
+	Context() context.Context
+	Output() io.Writer
+}
+
+// Runnable is what a [Runner] runs: an *[Operator], or a [RunFunc].
+type Runnable interface {
+	// Run runs until the context ends, and returns nil then.
+	Run(ctx context.Context) error
+}
+
+// RunFunc is a function to be run by a [Runner].
+type RunFunc func(ctx context.Context) error
+
+// Run calls the function.
+func (f RunFunc) Run(ctx context.Context) error { return f(ctx) }
+
+// testable is what a Runner asks of an operator more than to run: a copy of it that logs to the test, unless it
+// has a logger of its own, and that tells when it is ready.
+type testable interface {
+	forTest(logger *slog.Logger, ready func()) Runnable
+}
+
+// RunnerOptions adjust a [Runner].
+type RunnerOptions struct {
+	// Timeout is how long the operator may take to become ready, and later to stop. Defaults to 1 minute.
+	Timeout time.Duration
+}
+
+// Runner runs an operator in the background of a test. It is made by [NewRunner].
+type Runner struct {
+	t       TB
+	options RunnerOptions
+	ctx     context.Context
+	end     context.CancelCauseFunc // of ctx; its cause is what the operator has returned
+	stop    context.CancelFunc
+	err     error       // what the operator has returned, once ctx has ended
+	stopped atomic.Bool // somebody has asked it to end
+	told    atomic.Bool // the error was given to somebody
+}
+
+// errRunnerStopped is the cause of the end of a Runner's context after an orderly stop.
+var errRunnerStopped = errors.New("the operator was stopped")
+
+// NewRunner starts an operator, and returns when it is ready: when its start-up handlers are done and its streams are being opened. It
+// is stopped at the end of the test. The test fails if the operator ends before that, does not become ready or does
+// not stop in time, or returns an error. The operator logs to the test, unless it has a Logger. Nil options mean the defaults.
+func NewRunner(t TB, operator Runnable, options *RunnerOptions) *Runner {
+	t.Helper()
+	r := &Runner{t: t}
+	if options != nil {
+		r.options = *options
+	}
+	if r.options.Timeout == 0 {
+		r.options.Timeout = time.Minute
+	}
+	ready := make(chan struct{})
+	if op, ok := operator.(testable); ok {
+		logger := slog.New(NewLogHandler(&LogOptions{Verbose: true, Output: t.Output()}))
+		operator = op.forTest(logger, func() { close(ready) })
+	} else {
+		close(ready)
+	}
+	r.start(operator)
+	t.Cleanup(r.finish)
+	if err := r.await(ready); err != nil {
+		r.told.Store(true)
+		t.Fatalf("the operator is not ready: %v", err)
+	}
+	return r
+}
+
+func (r *Runner) start(operator Runnable) {
+	var ctx context.Context
+	ctx, r.stop = context.WithCancel(context.WithoutCancel(r.t.Context()))
+	r.ctx, r.end = context.WithCancelCause(context.WithoutCancel(r.t.Context()))
+	go func() {
+		r.err = operator.Run(ctx)
+		cause := r.err
+		switch {
+		case cause == nil && r.stopped.Load():
+			cause = errRunnerStopped
+		case cause == nil:
+			r.err = errors.New("the operator has ended without being told to")
+			cause = r.err
+		}
+		r.end(cause)
+	}()
+}
+
+// await waits until the operator is ready, unless it ends before that.
+func (r *Runner) await(ready <-chan struct{}) error {
+	timeout := time.NewTimer(r.options.Timeout)
+	defer timeout.Stop()
+	select {
+	case <-ready:
+		return nil
+	case <-r.ctx.Done():
+		return r.err
+	case <-timeout.C:
+		return fmt.Errorf("still starting after %s", r.options.Timeout)
+	}
+}
+
+// Context returns a context that ends with the operator. Its cause is why the operator has ended.
+// Give it to what waits for the operator's work.
+func (r *Runner) Context() context.Context { return r.ctx }
+
+// Stop stops the operator, waits until it has ended, and returns what it has returned. It may
+// be called several times.
+func (r *Runner) Stop() error {
+	r.stopped.Store(true)
+	r.stop()
+	timeout := time.NewTimer(r.options.Timeout)
+	defer timeout.Stop()
+	select {
+	case <-r.ctx.Done():
+		r.told.Store(true)
+		return r.err
+	case <-timeout.C:
+		return fmt.Errorf("the operator is still running %s after it was told to stop", r.options.Timeout)
+	}
+}
+
+// finish stops the operator at the end of the test, and reports its error unless the test knows it already.
+func (r *Runner) finish() {
+	r.t.Helper()
+	told := r.told.Load()
+	if err := r.Stop(); err != nil && !told {
+		r.t.Errorf("the operator has failed: %v", err)
+	}
+}

@@ -1,0 +1,138 @@
+package kopf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+var _ TB = testing.TB(nil) // a test of any kind will do
+
+// fakeTB is a test that may fail without failing the one around it.
+type fakeTB struct {
+	context  context.Context
+	cleanups []func()
+	failures []string
+}
+
+func (f *fakeTB) Helper()             {}
+func (f *fakeTB) Name() string        { return "fake" }
+func (f *fakeTB) Logf(string, ...any) {}
+func (f *fakeTB) Errorf(s string, args ...any) {
+	f.failures = append(f.failures, fmt.Sprintf(s, args...))
+}
+func (f *fakeTB) Fatalf(s string, args ...any) { f.Errorf(s, args...); panic(f) }
+func (f *fakeTB) Cleanup(cleanup func())       { f.cleanups = append(f.cleanups, cleanup) }
+func (f *fakeTB) Context() context.Context     { return f.context }
+func (f *fakeTB) Output() io.Writer            { return io.Discard }
+
+// run runs a test to its end, and returns its failures.
+func (f *fakeTB) run(test func()) []string {
+	func() {
+		defer func() {
+			if p := recover(); p != nil && p != any(f) {
+				panic(p)
+			}
+		}()
+		test()
+	}()
+	for _, cleanup := range f.cleanups {
+		cleanup()
+	}
+	return f.failures
+}
+
+// fakeOperator is ready after a while, and ends after another one, or with its context.
+type fakeOperator struct {
+	starting, living, stopping time.Duration
+	err                        error
+	ready                      func()
+}
+
+func (o fakeOperator) forTest(_ *slog.Logger, ready func()) Runnable {
+	o.ready = ready
+	return o
+}
+
+func (o fakeOperator) Run(ctx context.Context) error {
+	if o.starting == 0 || sleepFor(ctx, o.starting) {
+		o.ready()
+		if sleepFor(ctx, o.living) {
+			return o.err
+		}
+	}
+	time.Sleep(o.stopping)
+	return o.err
+}
+
+func sleepFor(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+func TestRunner(t *testing.T) {
+	oops := errors.New("oops")
+	tests := []struct {
+		name     string
+		operator fakeOperator
+		test     func(t *testing.T, r *Runner)
+		want     string // in the one failure of the test; "" for none
+	}{
+		{name: "OP-157 runs in the background until the end of the test", operator: fakeOperator{living: time.Hour}},
+		{name: "OP-T51 waits until the operator is ready", operator: fakeOperator{starting: 50 * time.Second, living: time.Hour},
+			test: func(t *testing.T, r *Runner) {}},
+		{name: "OP-T51 does not wait for ever", operator: fakeOperator{starting: time.Hour}, want: "not ready: still starting after 1m0s"},
+		{name: "OP-T51 tells of an early death", operator: fakeOperator{living: time.Second, err: oops}, want: "has failed: oops",
+			test: func(t *testing.T, r *Runner) {
+				<-r.Context().Done()
+				if cause := context.Cause(r.Context()); cause != oops {
+					t.Errorf("the cause: got %v, want %v", cause, oops)
+				}
+			}},
+		{name: "OP-T51 tells of an early end", operator: fakeOperator{living: time.Second}, want: "has ended without being told to",
+			test: func(t *testing.T, r *Runner) { <-r.Context().Done() }},
+		{name: "OP-158 a stop that takes too long", operator: fakeOperator{living: time.Hour, stopping: 90 * time.Second},
+			want: "still running 1m0s after it was told to stop"},
+		{name: "OP-160 an error at the end", operator: fakeOperator{living: time.Hour, err: oops}, want: "has failed: oops"},
+		{name: "OP-160 an error that the test has asked for", operator: fakeOperator{living: time.Hour, err: oops},
+			test: func(t *testing.T, r *Runner) {
+				if err := r.Stop(); err != oops {
+					t.Errorf("got %v, want %v", err, oops)
+				}
+			}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				fake := &fakeTB{context: t.Context()}
+				failures := fake.run(func() {
+					r := NewRunner(fake, tt.operator, nil)
+					if tt.test != nil {
+						tt.test(t, r)
+					}
+				})
+				if tt.want == "" && len(failures) > 0 || tt.want != "" && (len(failures) != 1 || !strings.Contains(failures[0], tt.want)) {
+					t.Errorf("failures: got %q, want %q", failures, tt.want)
+				}
+				time.Sleep(time.Hour) // for those that are slow on purpose
+			})
+		})
+	}
+}
+
+func TestRunnerOfFunction(t *testing.T) {
+	r := NewRunner(t, RunFunc(func(ctx context.Context) error { <-ctx.Done(); return nil }), nil)
+	if err := r.Stop(); err != nil {
+		t.Error(err)
+	}
+}
