@@ -335,7 +335,10 @@ func (v View) String(path FieldPath) string {
 
 // Int returns the whole number at a path, 0 where there is none or it does not fit.
 func (v View) Int(path FieldPath) int64 {
-	n, _ := strconv.ParseInt(v.String(path), 10, 64)
+	n, err := strconv.ParseInt(v.String(path), 10, 64)
+	if err != nil {
+		return 0 // what does not fit comes with the nearest number
+	}
 	return n
 }
 

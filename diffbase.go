@@ -336,11 +336,11 @@ func (s *AnnotationsDiffBaseStorage) strip(e *Essence, body *Body) {
 func (s *AnnotationsDiffBaseStorage) Fetch(body *Body) (*Essence, error) {
 	var damage error
 	for _, key := range s.keys(body) {
-		text, ok := body.Annotation(key)
+		quoted, ok := findJSON(body.meta, "annotations", key)
 		if !ok {
 			continue
 		}
-		e, err := parseEssence([]byte(text))
+		e, err := parseEssence(appendUnquoted(make([]byte, 0, len(quoted)), quoted))
 		if e != nil {
 			return e, nil
 		}

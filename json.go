@@ -64,7 +64,7 @@ func encodeJSON(v any) ([]byte, error) {
 // maps, numbers of any type) into decoded JSON values.
 func normalizeJSON(v any) (any, error) {
 	switch v.(type) {
-	case nil, bool, string, json.Number:
+	case nil, bool, string:
 		return v, nil
 	}
 	data, err := encodeJSON(v)
@@ -155,7 +155,10 @@ func equalNumbers(x, y string) bool {
 	if x == y {
 		return true
 	}
-	if !strings.ContainsAny(x+y, ".eE") || hugeExponent(x) || hugeExponent(y) {
+	if x != "-0" && y != "-0" && !strings.ContainsAny(x, ".eE") && !strings.ContainsAny(y, ".eE") {
+		return false // a whole number is written in one way only
+	}
+	if hugeExponent(x) || hugeExponent(y) {
 		return false
 	}
 	a, ok := new(big.Rat).SetString(x)
@@ -362,7 +365,7 @@ func eachItem(raw []byte, yield func(value []byte) bool) error {
 	return nil
 }
 
-// quotedIs tells whether the quoted JSON string means key.
+// quotedIs tells whether the quoted JSON string, of valid UTF-8, means key.
 func quotedIs(quoted []byte, key string) bool {
 	if inner := quoted[1 : len(quoted)-1]; bytes.IndexByte(inner, '\\') < 0 {
 		return string(inner) == key
@@ -373,20 +376,109 @@ func quotedIs(quoted []byte, key string) bool {
 // isNull tells whether there is no value, or a null.
 func isNull(raw []byte) bool { return len(raw) == 0 || string(raw) == "null" }
 
-// unquote returns the text of a quoted JSON string, "" if it is not one.
+// unquote returns the text of a quoted JSON string, "" if it is not one. What is no
+// Unicode text in it is replaced by U+FFFD, as encoding/json does.
 func unquote(quoted []byte) string {
-	if len(quoted) < 2 || quoted[0] != '"' {
-		return ""
+	if isQuoted(quoted) && plainString(quoted) {
+		return string(quoted[1 : len(quoted)-1])
 	}
-	inner := quoted[1 : len(quoted)-1]
-	if bytes.IndexByte(inner, '\\') < 0 && utf8.Valid(inner) {
-		return string(inner)
+	return string(appendUnquoted(nil, quoted))
+}
+
+func isQuoted(raw []byte) bool {
+	return len(raw) > 1 && raw[0] == '"' && raw[len(raw)-1] == '"'
+}
+
+// appendUnquoted appends the text of a quoted JSON string, nothing if it is not one.
+func appendUnquoted(b, quoted []byte) []byte {
+	if !isQuoted(quoted) {
+		return b
 	}
-	var s string
-	if json.Unmarshal(quoted, &s) != nil {
-		return ""
+	before, rest := len(b), quoted[1:len(quoted)-1]
+	for len(rest) > 0 {
+		n := plainPrefix(rest)
+		b, rest = append(b, rest[:n]...), rest[n:]
+		if len(rest) == 0 {
+			break
+		}
+		r, size := nextRune(rest)
+		if size == 0 {
+			return b[:before]
+		}
+		b, rest = utf8.AppendRune(b, r), rest[size:]
 	}
-	return s
+	return b
+}
+
+// plainPrefix returns how many of the bytes mean themselves in a JSON string and are written as
+// appendString writes them.
+func plainPrefix(s []byte) int {
+	for i, c := range s {
+		if c == '\\' || c == '"' || c < ' ' || c >= 0x7f {
+			return i
+		}
+	}
+	return len(s)
+}
+
+// plainString tells whether all of a quoted string is a plain prefix.
+func plainString(quoted []byte) bool { return plainPrefix(quoted[1:len(quoted)-1]) == len(quoted)-2 }
+
+// nextRune returns the character that a JSON string goes on with, and how many bytes mean it, 0 if none
+// may stand there.
+func nextRune(s []byte) (rune, int) {
+	switch c := s[0]; {
+	case c == '"' || c < ' ':
+		return 0, 0
+	case c != '\\':
+		return utf8.DecodeRune(s)
+	case len(s) < 2:
+		return 0, 0
+	}
+	switch c := s[1]; c {
+	case '"', '\\', '/':
+		return rune(c), 2
+	case 'b':
+		return '\b', 2
+	case 'f':
+		return '\f', 2
+	case 'n':
+		return '\n', 2
+	case 'r':
+		return '\r', 2
+	case 't':
+		return '\t', 2
+	}
+	r := unicodeEscape(s)
+	if r < 0 {
+		return 0, 0
+	}
+	if utf16.IsSurrogate(r) {
+		if pair := utf16.DecodeRune(r, unicodeEscape(s[6:])); pair != utf8.RuneError {
+			return pair, 12
+		}
+		return utf8.RuneError, 6
+	}
+	return r, 6
+}
+
+// unicodeEscape returns the code of the \uXXXX that s begins with, -1 if it begins with anything else.
+func unicodeEscape(s []byte) rune {
+	if len(s) < 6 || s[0] != '\\' || s[1] != 'u' {
+		return -1
+	}
+	r := rune(0)
+	for _, c := range s[2:6] {
+		switch {
+		case '0' <= c && c <= '9':
+			r = r<<4 + rune(c-'0')
+		case 'a' <= c|0x20 && c|0x20 <= 'f':
+			r = r<<4 + rune(c|0x20-'a'+10)
+		default:
+			return -1
+		}
+	}
+	return r
 }
 
 // findJSON returns the bytes of the value at a path of keys. It walks objects only.
@@ -416,72 +508,85 @@ func stringJSON(raw []byte, path ...string) string {
 // appendString appends s as a JSON string in pure ASCII: everything else is
 // written as \uXXXX, as the original does in stored annotations.
 func appendString(b []byte, s string) []byte {
-	const hex = "0123456789abcdef"
-	u4 := func(r rune) {
-		b = append(b, '\\', 'u', hex[r>>12&15], hex[r>>8&15], hex[r>>4&15], hex[r&15])
-	}
 	b = append(b, '"')
 	for _, r := range s {
-		switch {
-		case r == '"' || r == '\\':
-			b = append(b, '\\', byte(r))
-		case r == '\n':
-			b = append(b, '\\', 'n')
-		case r == '\r':
-			b = append(b, '\\', 'r')
-		case r == '\t':
-			b = append(b, '\\', 't')
-		case r == '\b':
-			b = append(b, '\\', 'b')
-		case r == '\f':
-			b = append(b, '\\', 'f')
-		case r < ' ' || r >= 0x7f && r <= 0xffff:
-			u4(r)
-		case r > 0xffff:
-			hi, lo := utf16.EncodeRune(r)
-			u4(hi)
-			u4(lo)
-		default:
-			b = append(b, byte(r))
-		}
+		b = appendEscaped(b, r)
 	}
 	return append(b, '"')
+}
+
+// appendEscaped appends one character as it stands in a JSON string in pure ASCII.
+func appendEscaped(b []byte, r rune) []byte {
+	switch r {
+	case '"', '\\':
+		return append(b, '\\', byte(r))
+	case '\n':
+		return append(b, '\\', 'n')
+	case '\r':
+		return append(b, '\\', 'r')
+	case '\t':
+		return append(b, '\\', 't')
+	case '\b':
+		return append(b, '\\', 'b')
+	case '\f':
+		return append(b, '\\', 'f')
+	}
+	switch {
+	case r >= ' ' && r < 0x7f:
+		return append(b, byte(r))
+	case r > 0xffff:
+		hi, lo := utf16.EncodeRune(r)
+		return appendEscaped(appendEscaped(b, hi), lo)
+	}
+	const hex = "0123456789abcdef"
+	return append(b, '\\', 'u', hex[r>>12&15], hex[r>>8&15], hex[r>>4&15], hex[r&15])
 }
 
 // appendCompact appends the JSON value in raw without white space and in pure ASCII, the
 // order of keys and the spelling of numbers kept.
 func appendCompact(b, raw []byte) []byte {
+	start := 0 // of what is to be copied as it is
 	for i := 0; i < len(raw); {
-		switch c := raw[i]; c {
+		switch raw[i] {
 		case ' ', '\t', '\r', '\n':
+			b = append(b, raw[start:i]...)
 			i++
+			start = i
 		case '"':
-			end, err := skipString(raw, i)
-			if err != nil {
-				return append(b, raw[i:]...)
-			}
-			if plainString(raw[i:end]) {
-				b = append(b, raw[i:end]...)
+			i++
+			if i += plainPrefix(raw[i:]); i < len(raw) && raw[i] != '"' {
+				b = append(b, raw[start:i]...)
+				b, i = appendRecoded(b, raw, i)
+				start = i
 			} else {
-				b = appendString(b, unquote(raw[i:end]))
+				i++
 			}
-			i = end
 		default:
-			b = append(b, c)
 			i++
 		}
 	}
-	return b
+	return append(b, raw[min(start, len(raw)):]...)
 }
 
-// plainString tells whether a quoted string is written the way appendString writes it.
-func plainString(quoted []byte) bool {
-	for _, c := range quoted {
-		if c == '\\' || c >= 0x7f {
-			return false
+// appendRecoded appends the rest, from raw[i] on, of a string as appendString would write it, and
+// returns the index of its closing quote's successor. It gives up at what may not stand in a string.
+func appendRecoded(b, raw []byte, i int) ([]byte, int) {
+	for i < len(raw) && raw[i] != '"' {
+		n := plainPrefix(raw[i:])
+		b, i = append(b, raw[i:i+n]...), i+n
+		if i == len(raw) || raw[i] == '"' {
+			break
 		}
+		r, size := nextRune(raw[i:])
+		if size == 0 {
+			return append(b, raw[i:]...), len(raw)
+		}
+		b, i = appendEscaped(b, r), i+size
 	}
-	return true
+	if i < len(raw) {
+		b, i = append(b, '"'), i+1
+	}
+	return b, i
 }
 
 // object is a JSON object that keeps the order of its members, and the bytes

@@ -223,6 +223,49 @@ func effectiveMerge(object, patch map[string]any) map[string]any {
 	return effective
 }
 
+// unapplied returns what of a merge patch is not so in the response to it: what the schema has
+// dropped, and what somebody else has changed at the same time. What the response has besides does not
+// matter, nor whether a list or a map of the metadata that was emptied is there.
+func unapplied(patch map[string]any, response *Body) Diff {
+	return slices.DeleteFunc(leftDiff(patch, response.Map()), func(item DiffItem) bool {
+		return len(item.Path) == 2 && item.Path[0] == "metadata" && isEmpty(item.Old) && isEmpty(item.New) &&
+			slices.Contains([]string{"annotations", "labels", "finalizers"}, item.Path[1])
+	})
+}
+
+// leftDiff is [diffJSON] of the keys that before has, on each level.
+func leftDiff(before, after map[string]any) Diff {
+	return appendDiff(nil, nil, before, restrict(after, before))
+}
+
+// restrict returns v with those keys only that the model has, on each level.
+func restrict(v, model any) any {
+	a, m := asMap(v), asMap(model)
+	if a == nil || m == nil {
+		return v
+	}
+	restricted := make(map[string]any, len(m))
+	for key := range m {
+		if value, ok := a[key]; ok {
+			restricted[key] = restrict(value, m[key])
+		}
+	}
+	return restricted
+}
+
+// isEmpty tells whether a decoded value is null, or an empty list or object.
+func isEmpty(v any) bool {
+	switch v := v.(type) {
+	case nil:
+		return true
+	case []any:
+		return len(v) == 0
+	case map[string]any:
+		return len(v) == 0
+	}
+	return false
+}
+
 // PatchOperation is one operation of a JSON patch (RFC 6902).
 type PatchOperation struct {
 	Op    string `json:"op"`   // add, remove, replace, move, copy, or test

@@ -1,0 +1,497 @@
+package kopf
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestEssences(t *testing.T) {
+	type config struct {
+		Diffbase, Progress string
+		Fields             []FieldPath `json:"fields_of_registered_handlers"`
+		Ignored            []FieldPath `json:"ignored_fields"`
+	}
+	ids := []string{"CH-77", "CH-79", "CH-79", "CH-76", "CH-78", "CH-78", "CH-78", "CH-78", "CH-81", "CH-77", "CH-81", "CH-77", "CH-80", "CH-T30"}
+	for i, r := range golden[struct {
+		Name          string
+		Body, Essence json.RawMessage
+		Config        json.RawMessage
+	}](t, "essences") {
+		t.Run(ids[i]+" golden: "+r.Name, func(t *testing.T) {
+			var c config
+			if string(r.Config) != `"defaults"` {
+				if err := json.Unmarshal(r.Config, &c); err != nil {
+					t.Fatal(err)
+				}
+			}
+			_, prefix, _ := strings.Cut(strings.TrimSuffix(c.Diffbase, ")"), "prefix=")
+			p := &PersistenceSettings{
+				ProgressStorage: &SmartProgressStorage{Prefix: prefix},
+				DiffBaseStorage: &AnnotationsDiffBaseStorage{Prefix: prefix, IgnoredFields: c.Ignored},
+			}
+			if c.Diffbase == "status" {
+				p.ProgressStorage, p.DiffBaseStorage = &StatusProgressStorage{}, &StatusDiffBaseStorage{}
+			}
+			want := mustObject(t, string(r.Essence))
+			if c.Progress == "status" {
+				delete(asMap(want["status"]), "kopf") // the dummy in it; see docs/deviations.md
+			}
+			e := essenceOf(mustBody(t, string(r.Body)), c.Fields, p)
+			if diff := cmp.Diff(want, e.Map()); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+			if !bytes.Equal(e.text(), appendCompact(nil, e.text())) {
+				t.Errorf("not compact: %s", e.text())
+			}
+			again := &Essence{}
+			if err := json.Unmarshal(r.Essence, again); err != nil {
+				t.Fatal(err)
+			}
+			p.clear(again, mustBody(t, string(r.Body)))
+			if !e.Equal(again) || !again.Equal(e) {
+				t.Errorf("not equal to the golden one: %s and %s", e.text(), again.text())
+			}
+		})
+	}
+}
+
+func TestEssence(t *testing.T) {
+	const object = `{"apiVersion":"v1","kind":"X","metadata":{"name":"n","uid":"u","resourceVersion":"1","generation":2,"managedFields":[],` +
+		`"labels":{"a":"1"},"annotations":{"kopf.zalando.org/x":"{}","note":"y"}},"spec":{"a":{"b":1},"n":null},"status":{"s":"str","l":[1],"n":null}}`
+	defaults := &NewSettings().Persistence
+	build := func(p *PersistenceSettings, fields ...FieldPath) string {
+		return string(essenceOf(mustBody(t, object), fields, p).text())
+	}
+	ignoring := func(fields ...FieldPath) *PersistenceSettings {
+		return &PersistenceSettings{DiffBaseStorage: &AnnotationsDiffBaseStorage{IgnoredFields: fields}, ProgressStorage: &SmartProgressStorage{}}
+	}
+	const spec, meta = `{"spec":{"a":{"b":1},"n":null}`, `,"metadata":{"labels":{"a":"1"},"annotations":{"note":"y"}`
+	t.Run("CH-148 metadata comes last, then the status", func(t *testing.T) {
+		if got, want := build(defaults, "status.s"), spec+meta+`},"status":{"s":"str"}}`; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	})
+	t.Run("CH-T18 fields that cannot be reached", func(t *testing.T) {
+		got := build(defaults, "status.s.x", "status.l.0", "status.n.x", "status.none.x", "metadata.name.x", "kind.x", "spec.n.x", "")
+		if want := spec + meta + `}}`; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	})
+	t.Run("CH-T30 never what our patches change", func(t *testing.T) {
+		want := spec + meta + `}}`
+		if got := build(defaults, "metadata.resourceVersion", "metadata.managedFields"); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+		want = spec + `,"metadata":{"name":"n","labels":{"a":"1"},"annotations":{"note":"y"}}}`
+		if got := build(defaults, "metadata"); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	})
+	t.Run("CH-80 parents that become empty", func(t *testing.T) {
+		got := build(ignoring("metadata.labels.a", "metadata.annotations.note", "spec.a.b", "spec.n.x", "spec.none.x", "none"))
+		if want := `{"spec":{"n":null}}`; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	})
+	t.Run("CH-82 the stored essence is cleaned, but of our traces only", func(t *testing.T) {
+		b := mustBody(t, `{"metadata":{"annotations":{"kopf.zalando.org/last-handled-configuration":`+
+			`"{\"spec\": {\"a\":1},\"metadata\":{\"annotations\":{\"kopf.zalando.org/fn\":\"{}\"}},\"status\":{\"kopf\":{\"progress\":{}}}}\n"}}}`)
+		e, err := storedEssence(b, ignoring("spec.a"))
+		if want := `{"spec":{"a":1}}`; err != nil || string(e.text()) != want {
+			t.Errorf("got %s, %v, want %s", e.text(), err, want)
+		}
+	})
+	t.Run("CH-83 absent is not empty", func(t *testing.T) {
+		for text, want := range map[string]string{`"null\n"`: "null", `"{}"`: "{}", `" { } \n"`: "{}", ``: "null"} {
+			b := mustBody(t, `{"metadata":{}}`)
+			if text != "" {
+				b = mustBody(t, annotated("kopf.zalando.org/last-handled-configuration", text))
+			}
+			e, err := storedEssence(b, defaults)
+			if got := string(e.text()); err != nil || got != want {
+				t.Errorf("%s is read as %s, %v, want %s", text, got, err, want)
+			}
+		}
+	})
+	t.Run("CH-151 numbers survive", func(t *testing.T) {
+		const numbers = `{"spec":{"a":18446744073709551617,"b":1.0,"c":1e400,"d":-0.10,"e":"1","f":true}}`
+		if got := string(essenceOf(mustBody(t, numbers), nil, defaults).text()); got != numbers {
+			t.Errorf("got %s, want %s", got, numbers)
+		}
+	})
+	t.Run("methods", func(t *testing.T) {
+		e := &Essence{}
+		if err := json.Unmarshal([]byte(` {"a": {"b": "ž"}, "c": 1} `), e); err != nil {
+			t.Fatal(err)
+		}
+		if err := e.Set("a.x", 2); err != nil {
+			t.Error(err)
+		}
+		if e.Set("c.x", 2) == nil || e.Set("", 2) == nil || e.Set("f", func() {}) == nil {
+			t.Error("Set of what cannot be set: want errors")
+		}
+		e.Remove("c")
+		if got, err := json.Marshal(e); err != nil || string(got) != `{"a":{"b":"\u017e","x":2}}` || e.Get("a.b") != "ž" || e.View().Int("a.x") != 2 {
+			t.Errorf("got %s, %v, %v", got, err, e.Get("a.b"))
+		}
+		if json.Unmarshal([]byte(`[]`), e) == nil || json.Unmarshal([]byte(`null`), e) != nil {
+			t.Error("only objects are essences; null changes nothing")
+		}
+		if e := (*Essence)(nil); e.Get("a") != nil || len(e.Map()) > 0 || !e.Equal(nil) || e.Equal(&Essence{raw: []byte("{}")}) {
+			t.Error("a nil essence has fields")
+		}
+	})
+}
+
+func TestDiffBaseStoredForm(t *testing.T) {
+	storages := map[string]DiffBaseStorage{
+		"annotations (defaults)":                                &AnnotationsDiffBaseStorage{},
+		"annotations (prefix=my-op.example.com, key=last-seen)": &AnnotationsDiffBaseStorage{Prefix: "my-op.example.com", Key: "last-seen"},
+		"status (defaults)":                                     &StatusDiffBaseStorage{},
+		"status (field=status.diff-base)":                       &StatusDiffBaseStorage{Field: "status.diff-base"},
+	}
+	for _, r := range golden[struct {
+		Storage string
+		Essence *Essence
+		Patch   json.RawMessage `json:"patch (bytes)"`
+	}](t, "diffbase_stored_form") {
+		id := "CH-148"
+		if strings.HasPrefix(r.Storage, "status") {
+			id = "CH-149"
+		}
+		t.Run(id+" golden: "+r.Storage, func(t *testing.T) {
+			s, b, p := storages[r.Storage], mustBody(t, `{"metadata":{}}`), &Patch{}
+			s.Store(r.Essence, b, p)
+			if diff := cmp.Diff(mustObject(t, string(r.Patch)), merged(p)); diff != "" {
+				t.Fatalf("(-want +got)\n%s", diff)
+			}
+			stored, err := NewBody(mergeJSON(b.Map(), any(p.Map())))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := s.Fetch(stored); err != nil || !bytes.Equal(got.text(), r.Essence.text()) {
+				t.Errorf("what was stored is read as %s, %v", got.text(), err)
+			}
+		})
+	}
+}
+
+// ownStorage is a storage as users write them.
+type ownStorage struct {
+	AnnotationsDiffBaseStorage
+	stored *Essence
+}
+
+func (s *ownStorage) Build(body *Body, fields []FieldPath) *Essence {
+	e := s.AnnotationsDiffBaseStorage.Build(body, fields)
+	e.Remove("spec.secret")
+	return e
+}
+func (s *ownStorage) Fetch(*Body) (*Essence, error)             { return s.stored, nil }
+func (s *ownStorage) Store(essence *Essence, _ *Body, _ *Patch) { s.stored = essence }
+
+func TestDiffBaseStorages(t *testing.T) {
+	const object = `{"kind":"X","metadata":{"name":"n"},"spec":{"a":1,"secret":2},"status":{"x":1,"kopf":{"last-handled-configuration":"{\"old\":1}"}}}`
+	text := func(e *Essence) string { return string(e.text()) }
+	t.Run("CH-150 several storages", func(t *testing.T) {
+		own := &ownStorage{}
+		s := MultiDiffBaseStorage{&StatusDiffBaseStorage{IgnoredFields: []FieldPath{"spec.a"}}, own, &AnnotationsDiffBaseStorage{Key: "k"}}
+		b, p := mustBody(t, object), &Patch{}
+		e := s.Build(b, []FieldPath{"status"})
+		if want := `{"status":{"x":1}}`; text(e) != want {
+			t.Errorf("built %s, want %s", text(e), want)
+		}
+		if got, err := s.Fetch(b); err != nil || text(got) != `{"old":1}` {
+			t.Errorf("fetched %s, %v", text(got), err)
+		}
+		s.Store(e, b, p)
+		want := `{"metadata":{"annotations":{"kopf.zalando.org/k":"{\"status\":{\"x\":1}}\n"}},"status":{"kopf":{"last-handled-configuration":"{\"status\":{\"x\":1}}"}}}`
+		if diff := cmp.Diff(mustObject(t, want), merged(p)); diff != "" || own.stored != e {
+			t.Errorf("(-want +got)\n%s", diff)
+		}
+		if got, err := s.Fetch(mustBody(t, `{"metadata":{}}`)); err != nil || got != e {
+			t.Errorf("the second storage is not asked: %s, %v", text(got), err)
+		}
+	})
+	t.Run("CH-T21 damaged diff-bases", func(t *testing.T) {
+		for _, bad := range []string{`"{"`, `"[]"`, `"1"`, `""`, `"{} {}"`, `"{\"a\":1,}"`} {
+			a := mustBody(t, annotated("kopf.zalando.org/last-handled-configuration", bad))
+			s := mustBody(t, `{"metadata":{},"status":{"kopf":{"last-handled-configuration":`+bad+`}}}`)
+			for _, storage := range []DiffBaseStorage{&AnnotationsDiffBaseStorage{}, &StatusDiffBaseStorage{}} {
+				e, err := MultiDiffBaseStorage{storage}.Fetch(a)
+				if err == nil {
+					e, err = storage.Fetch(s)
+				}
+				if e != nil || err == nil || !strings.Contains(err.Error(), "last-handled-configuration") {
+					t.Errorf("%s is read as %s, %v, want an error that says where", bad, text(e), err)
+				}
+			}
+		}
+		if e, err := (&StatusDiffBaseStorage{}).Fetch(mustBody(t, `{"status":{"kopf":{"last-handled-configuration":{}}}}`)); e != nil || err == nil {
+			t.Errorf("an object is read as %s, %v, want an error", text(e), err)
+		}
+	})
+	t.Run("CH-135 replica sets", func(t *testing.T) {
+		b := mustBody(t, `{"kind":"ReplicaSet","metadata":{"ownerReferences":[{"kind":"Deployment"}],"annotations":{"kopf.zalando.org/last-handled-configuration":"{}"}}}`)
+		if e, err := (&AnnotationsDiffBaseStorage{}).Fetch(b); e != nil || err != nil {
+			t.Errorf("that of the deployment is read: %s, %v", text(e), err)
+		}
+	})
+}
+
+func TestCarriedStorage(t *testing.T) {
+	const e, carried = `{"spec":{"a":1}}`, `{\"spec\":{\"a\":1}}`
+	for _, tt := range []struct {
+		name    string
+		storage DiffBaseStorage
+		stored  string // the patch
+	}{
+		{"annotations", &AnnotationsDiffBaseStorage{}, `{"metadata":{"annotations":{"kopf.zalando.org/handling-base":"` + carried + `\n"}}}`},
+		{"a prefix", &AnnotationsDiffBaseStorage{Prefix: "kopf.x"}, `{"metadata":{"annotations":{"kopf.x/handling-base":"` + carried + `\n"}}}`},
+		{"status", &StatusDiffBaseStorage{}, `{"status":{"kopf":{"handling-base":"` + carried + `"}}}`},
+		{"a field", &StatusDiffBaseStorage{Field: `status.a\.b.c`}, `{"status":{"a.b":{"handling-base":"` + carried + `"}}}`},
+		{"of a user", &ownStorage{}, `{"metadata":{"annotations":{"kopf.zalando.org/handling-base":"` + carried + `\n"}}}`},
+		{"of a user, not of ours", struct{ DiffBaseStorage }{&ownStorage{}}, `{"metadata":{"annotations":{"kopf.zalando.org/handling-base":"` + carried + `\n"}}}`},
+		{"several", MultiDiffBaseStorage{&StatusDiffBaseStorage{}, &AnnotationsDiffBaseStorage{}},
+			`{"metadata":{"annotations":{"kopf.zalando.org/handling-base":"` + carried + `\n"}},"status":{"kopf":{"handling-base":"` + carried + `"}}}`},
+	} {
+		t.Run("CH-T1 "+tt.name, func(t *testing.T) {
+			s := carriedStorage(tt.storage)
+			b, p := mustBody(t, `{"metadata":{"name":"n"},"spec":{"a":1}}`), &Patch{}
+			essence := &Essence{raw: []byte(e)}
+			s.Store(essence, b, p)
+			if diff := cmp.Diff(mustObject(t, tt.stored), merged(p)); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+			stored, err := NewBody(mergeJSON(b.Map(), any(p.Map())))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := s.Fetch(stored); err != nil || !essence.Equal(got) {
+				t.Errorf("what was stored is read as %s, %v", got.text(), err)
+			}
+			settings := &PersistenceSettings{DiffBaseStorage: tt.storage, ProgressStorage: &AnnotationsProgressStorage{Prefix: "other"}}
+			if now := essenceOf(stored, []FieldPath{"status", "metadata.annotations"}, settings); !essence.Equal(now) {
+				t.Errorf("it is in the essence: %s", now.text())
+			}
+			purgeEssence(s, b, p)
+			if len(merged(p)) > 0 {
+				t.Errorf("not taken out of the patch: %v", merged(p))
+			}
+			purgeEssence(s, stored, p)
+			after, _ := NewBody(mergeJSON(stored.Map(), any(p.Map())))
+			if got, err := s.Fetch(after); got != nil || err != nil {
+				t.Errorf("not purged: %s, %v", got.text(), err)
+			}
+		})
+	}
+}
+
+// FuzzEssence compares the essence, which is made of bytes, with one that is made of maps.
+func FuzzEssence(f *testing.F) {
+	f.Add([]byte(`{"kind":"X","metadata":{"labels":{"a":"1"},"annotations":{"kopf.zalando.org/x":"1","o/kopf-managed":"","o/y":"2","z":"ž"}},"spec":{"a":{}}}`), "status.a\nmetadata.annotations", "spec.a.b")
+	f.Add([]byte(`{"metadata":{"annotations":null,"labels":{}},"status":{"a":null},"x":null}`), "status", "x.y")
+	f.Add([]byte(`{"metadata":{"annotations":{"a":"b"},"name":"n"},"spec":1}`), "metadata.name", "metadata.annotations.a")
+	f.Fuzz(func(t *testing.T, data []byte, fields, ignored string) {
+		object, err := decodeObject(data)
+		if err != nil {
+			t.Skip()
+		}
+		if meta, ok := object["metadata"]; ok && asMap(meta) == nil {
+			t.Skip() // no API server sends this
+		}
+		for _, key := range []string{"labels", "annotations"} {
+			if v, ok := lookupJSON(object, "metadata", key); ok && v != nil && asMap(v) == nil {
+				t.Skip() // as above
+			}
+		}
+		b, err := ParseBody(data)
+		if err != nil {
+			t.Fatalf("%s: %v", data, err)
+		}
+		s := &AnnotationsDiffBaseStorage{IgnoredFields: paths(ignored)}
+		p := &PersistenceSettings{DiffBaseStorage: s, ProgressStorage: &SmartProgressStorage{}}
+		got := essenceOf(b, paths(fields), p)
+		want := plainEssence(object, paths(fields), paths(ignored))
+		if diff := cmp.Diff(want, got.Map()); diff != "" {
+			t.Fatalf("%s, fields %q, ignored %q: (-want +got)\n%s", data, fields, ignored, diff)
+		}
+		patch := &Patch{}
+		s.Store(got, b, patch)
+		stored, err := NewBody(mergeJSON(b.Map(), any(patch.Map())))
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := storedEssence(stored, p)
+		if err != nil || !bytes.Equal(again.text(), got.text()) || !again.Equal(got) {
+			t.Fatalf("stored %s, fetched %s, %v", got.text(), again.text(), err)
+		}
+	})
+}
+
+func paths(lines string) []FieldPath {
+	var all []FieldPath
+	for line := range strings.Lines(lines) {
+		if line = strings.TrimSuffix(line, "\n"); line != "" && line != "metadata" {
+			all = append(all, FieldPath(line))
+		}
+	}
+	return all
+}
+
+// plainEssence makes an essence with the default storages, straight from the statements.
+func plainEssence(object map[string]any, fields, ignored []FieldPath) map[string]any {
+	e := asMap(cloneJSON(object))
+	for _, key := range []string{"apiVersion", "kind", "metadata", "status"} {
+		delete(e, key)
+	}
+	set := func(path ...string) {
+		v, ok := lookupJSON(object, path...)
+		if !ok {
+			return
+		}
+		m := e
+		for _, key := range path[:len(path)-1] {
+			if asMap(m[key]) == nil {
+				m[key] = map[string]any{}
+			}
+			m = asMap(m[key])
+		}
+		m[path[len(path)-1]] = cloneJSON(v)
+	}
+	set("metadata", "labels")
+	set("metadata", "annotations")
+	annotations, _ := lookupJSON(e, "metadata", "annotations")
+	for key := range asMap(annotations) {
+		prefix, _, ok := strings.Cut(key, "/")
+		_, managed := asMap(asMap(object["metadata"])["annotations"])[prefix+"/kopf-managed"]
+		if key == lastAppliedKey || ok && (managed || prefix == defaultPrefix || strings.HasSuffix(prefix, "."+defaultPrefix)) {
+			delete(asMap(annotations), key)
+		}
+	}
+	for _, field := range fields {
+		if keys := field.Keys(); len(keys) < 2 || keys[0] != "metadata" || keys[1] != "managedFields" && keys[1] != "resourceVersion" {
+			set(keys...)
+		}
+	}
+	tidy := func() {
+		meta := asMap(e["metadata"])
+		for _, key := range []string{"annotations", "labels"} {
+			if len(asMap(meta[key])) == 0 {
+				delete(meta, key)
+			}
+		}
+		if len(meta) == 0 {
+			delete(e, "metadata")
+		}
+		if v := e["status"]; v == nil || asMap(v) != nil && len(asMap(v)) == 0 {
+			delete(e, "status")
+		}
+	}
+	tidy()
+	for _, field := range ignored {
+		plainRemove(e, field.Keys())
+	}
+	annotations, _ = lookupJSON(e, "metadata", "annotations")
+	for key := range asMap(annotations) {
+		if strings.HasPrefix(key, defaultPrefix+"/") {
+			delete(asMap(annotations), key)
+		}
+	}
+	tidy()
+	plainRemove(e, []string{"status", "kopf", "progress"})
+	tidy()
+	return e
+}
+
+func plainRemove(m map[string]any, path []string) {
+	if len(path) == 1 {
+		delete(m, path[0])
+	} else if next := asMap(m[path[0]]); next != nil {
+		if plainRemove(next, path[1:]); len(next) == 0 {
+			delete(m, path[0])
+		}
+	}
+}
+
+// busy is an object of about 2 KiB that was handled before.
+func busy(t testing.TB, changed bool) *Body {
+	object := map[string]any{
+		"apiVersion": "kopf.dev/v1", "kind": "KopfExample",
+		"metadata": map[string]any{
+			"name": "busy", "namespace": "default", "uid": "4b1c8e3e-6f6e-4bd1-9c38-0f9b2c5d7a11", "resourceVersion": "123456", "generation": 3,
+			"creationTimestamp": "2026-01-01T00:00:00Z", "finalizers": []string{"kopf.zalando.org/KopfFinalizerMarker"},
+			"labels":      map[string]string{"app": "busy", "tier": "backend", "env": "production"},
+			"annotations": map[string]string{"note": "what people write here", "example.com/owner": "a team"},
+		},
+		"spec":   map[string]any{"duration": "1m", "field": "value", "replicas": 3, "items": slices.Repeat([]any{map[string]any{"name": "item", "size": 10, "text": "two\nlines"}}, 10)},
+		"status": map[string]any{"phase": "Ready", "create": map[string]any{"message": strings.Repeat("done ", 20)}},
+	}
+	b, err := NewBody(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Patch{}
+	s := &AnnotationsDiffBaseStorage{}
+	s.Store(s.Build(b, nil), b, p)
+	if changed {
+		p.Set("spec.field", "another value")
+	}
+	if b, err = NewBody(mergeJSON(b.Map(), any(p.Map()))); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func BenchmarkEssence(b *testing.B) {
+	body, p := busy(b, false), &NewSettings().Persistence
+	b.SetBytes(int64(len(body.raw)))
+	b.ReportAllocs()
+	for b.Loop() {
+		essenceOf(body, nil, p).bytes()
+	}
+}
+
+func BenchmarkEssenceUnchanged(b *testing.B) {
+	body, p := busy(b, false), &NewSettings().Persistence
+	b.SetBytes(int64(len(body.raw)))
+	b.ReportAllocs()
+	for b.Loop() {
+		old, err := storedEssence(body, p)
+		if err != nil || !old.Equal(essenceOf(body, nil, p)) {
+			b.Fatal("it has changed")
+		}
+	}
+}
+
+func BenchmarkDiff(b *testing.B) {
+	body, p := busy(b, true), &NewSettings().Persistence
+	old, err := storedEssence(body, p)
+	if err != nil {
+		b.Fatal(err)
+	}
+	now := essenceOf(body, nil, p)
+	b.SetBytes(int64(len(now.text())))
+	b.ReportAllocs()
+	for b.Loop() {
+		if d := diffRaw(old.bytes(), now.bytes()); len(d) != 1 {
+			b.Fatal(d)
+		}
+	}
+}
+
+func BenchmarkParseBody(b *testing.B) {
+	raw := busy(b, false).raw
+	b.SetBytes(int64(len(raw)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := ParseBody(raw); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

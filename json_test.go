@@ -1,0 +1,351 @@
+package kopf
+
+import (
+	"bytes"
+	"encoding/json"
+	"math/big"
+	"reflect"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func mustDecode(t testing.TB, text string) any {
+	t.Helper()
+	v, err := decodeJSON([]byte(text))
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return v
+}
+
+func mustObject(t testing.TB, text string) map[string]any {
+	t.Helper()
+	return mustDecode(t, text).(map[string]any)
+}
+
+func TestDecodeJSON(t *testing.T) {
+	for _, bad := range []string{``, ` `, `{`, `{"a":1,}`, `[1 2]`, `nul`, `{} {}`, `1 2`, "\"\x01\"", `{"a":1}x`} {
+		if v, err := decodeJSON([]byte(bad)); err == nil {
+			t.Errorf("decodeJSON(%q) = %v, want an error", bad, v)
+		}
+	}
+	got := mustDecode(t, ` {"a": [1, 1.0, 1e2, 18446744073709551617, null, true, "x"]} `)
+	want := map[string]any{"a": []any{json.Number("1"), json.Number("1.0"), json.Number("1e2"),
+		json.Number("18446744073709551617"), nil, true, "x"}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	if _, err := decodeObject([]byte(`[]`)); err == nil || !strings.Contains(err.Error(), "a list") {
+		t.Errorf("decodeObject of a list: %v, want an error that says so", err)
+	}
+}
+
+func TestEncodeJSON(t *testing.T) {
+	got, err := encodeJSON(map[string]any{"b": "<&>ž", "a": json.Number("1.0")})
+	if want := `{"a":1.0,"b":"<&>ž"}`; err != nil || string(got) != want {
+		t.Errorf("encodeJSON: %s, %v, want %s", got, err, want)
+	}
+	if _, err := encodeJSON(make(chan int)); err == nil {
+		t.Error("encodeJSON of a channel: want an error")
+	}
+}
+
+func TestNormalizeJSON(t *testing.T) {
+	type point struct {
+		X int `json:"x"`
+		Y []uint8
+	}
+	got, err := normalizeJSON(map[string]any{"p": point{X: 1}, "n": 1.5, "nil": (*point)(nil)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{"p": map[string]any{"x": json.Number("1"), "Y": nil}, "n": json.Number("1.5"), "nil": nil}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	if _, err := normalizeJSON(func() {}); err == nil {
+		t.Error("normalizeJSON of a function: want an error")
+	}
+}
+
+func TestEqualJSON(t *testing.T) {
+	tests := []struct {
+		a, b string
+		want bool
+	}{
+		{`1`, `1.0`, true},
+		{`1`, `1e0`, true},
+		{`100`, `1E+2`, true},
+		{`0`, `-0.0`, true},
+		{`1`, `true`, false},
+		{`0`, `false`, false},
+		{`0`, `null`, false},
+		{`""`, `null`, false},
+		{`"1"`, `1`, false},
+		{`18446744073709551616`, `18446744073709551617`, false},
+		{`18446744073709551616.0`, `18446744073709551616`, true},
+		{`0.1`, `0.10000000000000001`, false},
+		{`1e999999999`, `1e999999999`, true},
+		{`1e999999999`, `10e999999998`, false}, // compared as text
+		{`{"a":1,"b":2}`, `{"b":2,"a":1}`, true},
+		{`{"a":null}`, `{}`, false},
+		{`[1,2]`, `[2,1]`, false},
+		{`[1]`, `[1,1]`, false},
+		{`[]`, `{}`, false},
+		{`[{"a":[1.0]}]`, `[{"a":[1]}]`, true},
+	}
+	for _, tt := range tests {
+		a, b := mustDecode(t, tt.a), mustDecode(t, tt.b)
+		if got := equalJSON(a, b); got != tt.want {
+			t.Errorf("equalJSON(%s, %s) = %t", tt.a, tt.b, got)
+		}
+		if got := equalJSON(b, a); got != tt.want {
+			t.Errorf("equalJSON(%s, %s) = %t", tt.b, tt.a, got)
+		}
+	}
+	if !equalJSON(1, json.Number("1")) || !equalJSON(int64(1), 1.0) || equalJSON(struct{}{}, struct{}{}) {
+		t.Error("numbers of Go are compared wrongly")
+	}
+}
+
+func TestMergeJSON(t *testing.T) {
+	tests := []struct{ target, patch, want string }{ // RFC 7396, appendix A
+		{`{"a":"b"}`, `{"a":"c"}`, `{"a":"c"}`},
+		{`{"a":"b"}`, `{"b":"c"}`, `{"a":"b","b":"c"}`},
+		{`{"a":"b"}`, `{"a":null}`, `{}`},
+		{`{"a":"b","b":"c"}`, `{"a":null}`, `{"b":"c"}`},
+		{`{"a":["b"]}`, `{"a":"c"}`, `{"a":"c"}`},
+		{`{"a":"c"}`, `{"a":["b"]}`, `{"a":["b"]}`},
+		{`{"a":{"b":"c"}}`, `{"a":{"b":"d","c":null}}`, `{"a":{"b":"d"}}`},
+		{`{"a":[{"b":"c"}]}`, `{"a":[1]}`, `{"a":[1]}`},
+		{`["a","b"]`, `["c","d"]`, `["c","d"]`},
+		{`{"a":"b"}`, `["c"]`, `["c"]`},
+		{`{"a":"foo"}`, `null`, `null`},
+		{`{"a":"foo"}`, `"bar"`, `"bar"`},
+		{`{"e":null}`, `{"a":1}`, `{"e":null,"a":1}`},
+		{`[1,2]`, `{"a":"b","c":null}`, `{"a":"b"}`},
+		{`{}`, `{"a":{"bb":{"ccc":null}}}`, `{"a":{"bb":{}}}`},
+	}
+	for _, tt := range tests {
+		patch := mustDecode(t, tt.patch)
+		got := mergeJSON(mustDecode(t, tt.target), patch)
+		if diff := cmp.Diff(mustDecode(t, tt.want), got); diff != "" {
+			t.Errorf("mergeJSON(%s, %s): (-want +got)\n%s", tt.target, tt.patch, diff)
+		}
+		if m, ok := got.(map[string]any); ok {
+			m["changed"] = true
+			if diff := cmp.Diff(mustDecode(t, tt.patch), patch); diff != "" {
+				t.Errorf("mergeJSON(%s, %s) shares its result with the patch:\n%s", tt.target, tt.patch, diff)
+			}
+		}
+	}
+}
+
+func TestCloneJSON(t *testing.T) {
+	v := mustDecode(t, `{"a":{"b":[{"c":1}]}}`)
+	c := cloneJSON(v)
+	c.(map[string]any)["a"].(map[string]any)["b"].([]any)[0].(map[string]any)["c"] = "changed"
+	if diff := cmp.Diff(mustDecode(t, `{"a":{"b":[{"c":1}]}}`), v); diff != "" {
+		t.Errorf("a change of the copy is seen in the original:\n%s", diff)
+	}
+}
+
+func TestFindJSON(t *testing.T) {
+	raw := []byte(` { "a" : { "b\u002fc" : [ 1 , "}" ] , "d" : "x\\" , "d" : "y\"" } , "n" : null , "\u0061a":{} } `)
+	tests := []struct {
+		path []string
+		want string // "" is nothing
+	}{
+		{nil, strings.TrimSpace(string(raw))},
+		{[]string{"a", "b/c"}, `[ 1 , "}" ]`},
+		{[]string{"a", "d"}, `"y\""`}, // the last one, as when decoding
+		{[]string{"n"}, `null`},
+		{[]string{"aa"}, `{}`},
+		{[]string{"n", "x"}, ``},
+		{[]string{"a", "b/c", "0"}, ``},
+		{[]string{"z"}, ``},
+		{[]string{""}, ``},
+	}
+	for _, tt := range tests {
+		got, ok := findJSON(raw, tt.path...)
+		if string(got) != tt.want || ok != (tt.want != "") {
+			t.Errorf("findJSON(%q) = %s, %t, want %s", tt.path, got, ok, tt.want)
+		}
+	}
+}
+
+func TestUnquote(t *testing.T) {
+	tests := []struct{ quoted, want string }{
+		{`"plain"`, "plain"},
+		{`""`, ""},
+		{`"a\"b\\c\/d\b\f\n\r\t"`, "a\"b\\c/d\b\f\n\r\t"},
+		{`"\u00e9\uD83D\uDC0E\ud83d\udc0e"`, "é🐎🐎"},
+		{`"\ud83d"`, "\ufffd"},
+		{`"\ud83d\u0041"`, "\ufffdA"},
+		{`"\udc0e\ud83d"`, "\ufffd\ufffd"},
+		{"\"\xff\xfe\"", "\ufffd\ufffd"},
+		{"\"é\x7f\"", "é\x7f"},
+		{`"\u12"`, ""}, // from here on it is no string
+		{`"\x"`, ""},
+		{`"a\"`, ""},
+		{"\"a\nb\"", ""},
+		{`"a"b"`, ""},
+		{`x`, ""},
+		{``, ""},
+		{`"`, ""},
+		{`1234`, ""},
+		{`"x1`, ""},
+	}
+	for _, tt := range tests {
+		if got := unquote([]byte(tt.quoted)); got != tt.want {
+			t.Errorf("unquote(%s) = %q, want %q", tt.quoted, got, tt.want)
+		}
+	}
+}
+
+func TestAppendCompact(t *testing.T) {
+	tests := []struct{ raw, want string }{
+		{` { "b" : [ 1.0 , 2e5 ] , "a" : null } `, `{"b":[1.0,2e5],"a":null}`},
+		{`"a b"`, `"a b"`},
+		{`["\u0041\/\u003c", "ž🐎\u00e9"]`, `["A/<","\u017e\ud83d\udc0e\u00e9"]`},
+		{"\"\x7f\\u001f\\b\\f\\n\\r\\t\\\"\\\\\"", `"\u007f\u001f\b\f\n\r\t\"\\"`},
+		{`"\ud83d"`, `"\ufffd"`},
+		{`{ }`, `{}`},
+		{`{"a" : "broken`, `{"a":"broken`},
+	}
+	for _, tt := range tests {
+		if got := string(appendCompact(nil, []byte(tt.raw))); got != tt.want {
+			t.Errorf("appendCompact(%s) = %s, want %s", tt.raw, got, tt.want)
+		}
+	}
+}
+
+func TestObject(t *testing.T) {
+	change := func(change func(o *object)) string {
+		o := parseObject([]byte(`{"z": 1, "a": {"x": {"y": 2}}, "s": "str", "n": null, "e": {}}`))
+		change(o)
+		return string(o.appendTo(nil))
+	}
+	tests := []struct {
+		name   string
+		change func(o *object)
+		want   string
+	}{
+		{"nothing", func(o *object) {}, `{"z":1,"a":{"x":{"y":2}},"s":"str","n":null,"e":{}}`},
+		{"put in its place", func(o *object) { o.put("a", []byte(`[ 1 ]`)) }, `{"z":1,"a":[1],"s":"str","n":null,"e":{}}`},
+		{"set", func(o *object) { o.set([]byte(`3`), "a", "x", "z") }, `{"z":1,"a":{"x":{"y":2,"z":3}},"s":"str","n":null,"e":{}}`},
+		{"set anew", func(o *object) { o.set([]byte(`3`), "b", "ž") }, `{"z":1,"a":{"x":{"y":2}},"s":"str","n":null,"e":{},"b":{"\u017e":3}}`},
+		{"set through a string", func(o *object) { o.set([]byte(`3`), "s", "x") }, `{"z":1,"a":{"x":{"y":2}},"s":"str","n":null,"e":{}}`},
+		{"remove with parents", func(o *object) { o.remove("a", "x", "y") }, `{"z":1,"s":"str","n":null,"e":{}}`},
+		{"remove what is absent", func(o *object) { o.remove("a", "x", "no") }, `{"z":1,"a":{"x":{"y":2}},"s":"str","n":null,"e":{}}`},
+		{"remove from an empty parent", func(o *object) { o.remove("e", "no") }, `{"z":1,"a":{"x":{"y":2}},"s":"str","n":null}`},
+		{"remove through a string", func(o *object) { o.remove("s", "x") }, `{"z":1,"a":{"x":{"y":2}},"s":"str","n":null,"e":{}}`},
+		{"remove the root", func(o *object) { o.remove() }, `{"z":1,"a":{"x":{"y":2}},"s":"str","n":null,"e":{}}`},
+	}
+	for _, tt := range tests {
+		if got := change(tt.change); got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
+		}
+	}
+}
+
+// FuzzScanner compares the reading of bytes with encoding/json.
+func FuzzScanner(f *testing.F) {
+	for _, seed := range []string{
+		`{"a":{"b":[1,2.50,null,true,"x"]},"c":"\u00e9\ud83d\ude00\n"}`, ` [ {} , [] , "" ] `, `"\ud800"`, `{"a":1,"a":{"b":2}}`,
+		`{"a"`, `{"a":`, `[1,`, `{"a":}`, `{"\u0061":"\\"}`, `-1e+9`, `{"a":1]`, `[}`, "\"\xff\"", `{"":{"":{}}}`, `{"a":{},}`, "{\"\x7f\":\"ž\"}",
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		compact := appendCompact(nil, data)
+		object := parseObject(data)
+		v, err := decodeJSON(data)
+		if err != nil { // only that it neither panics nor hangs
+			_, _ = findJSON(data, "a", "b")
+			_ = eachItem(data, func([]byte) bool { return true })
+			_ = unquote(data)
+			_ = object.appendTo(nil)
+			_ = diffRaw(data, []byte(`{"a":1}`))
+			return
+		}
+		if got, err := decodeJSON(compact); err != nil || !reflect.DeepEqual(got, v) {
+			t.Fatalf("appendCompact(%q) = %q, which is %v (%v), want %v", data, compact, got, err, v)
+		}
+		for _, c := range compact {
+			if c < ' ' || c > '~' {
+				t.Fatalf("appendCompact(%q) = %q, which is not plain", data, compact)
+			}
+		}
+		if again := appendCompact(nil, compact); !bytes.Equal(again, compact) {
+			t.Fatalf("appendCompact(%q) = %q, and of this %q", data, compact, again)
+		}
+		if d := diffRaw(compact, bytes.TrimSpace(data)); len(d) > 0 {
+			t.Fatalf("diffRaw(%q, %q) = %v", compact, data, d)
+		}
+		scan(t, bytes.TrimSpace(data), v)
+	})
+}
+
+// scan compares each part of raw with the decoded value.
+func scan(t *testing.T, raw []byte, v any) {
+	if end, err := skipValue(raw, 0); err != nil || end != len(raw) {
+		t.Fatalf("skipValue(%q) = %d, %v", raw, end, err)
+	}
+	switch v := v.(type) {
+	case string:
+		if got := unquote(raw); got != v {
+			t.Fatalf("unquote(%q) = %q, want %q", raw, got, v)
+		}
+	case []any:
+		n := 0
+		if err := eachItem(raw, func(value []byte) bool { scan(t, value, v[n]); n++; return true }); err != nil || n != len(v) {
+			t.Fatalf("eachItem(%q): %d items, %v", raw, n, err)
+		}
+	case map[string]any:
+		last := map[string][]byte{}
+		if err := eachMember(raw, func(quoted, value []byte) bool {
+			last[unquote(quoted)] = value
+			return true
+		}); err != nil || len(last) != len(v) {
+			t.Fatalf("eachMember(%q): %d keys, %v", raw, len(last), err)
+		}
+		o := parseObject(raw)
+		if got, err := decodeObject(o.appendTo(nil)); err != nil || !reflect.DeepEqual(got, v) || len(o.members) != len(v) {
+			t.Fatalf("parseObject(%q) is %v (%v), want %v", raw, got, err, v)
+		}
+		for key, value := range last {
+			scan(t, value, v[key])
+			if got, ok := findJSON(raw, key); (!ok || !bytes.Equal(got, value)) && utf8.Valid(raw) {
+				t.Fatalf("findJSON(%q, %q) = %q, want %q", raw, key, got, value)
+			}
+		}
+	}
+}
+
+// FuzzNumbers compares numbers with those of math/big.
+func FuzzNumbers(f *testing.F) {
+	f.Add("1", "1.0")
+	f.Add("1e2", "100")
+	f.Add("-0", "0")
+	f.Add("1e-400", "0.1e-399")
+	f.Fuzz(func(t *testing.T, x, y string) {
+		if len(x) > 20 || len(y) > 20 || !isNumber(x) || !isNumber(y) || hugeExponent(x) || hugeExponent(y) {
+			t.Skip()
+		}
+		a, _ := new(big.Rat).SetString(x)
+		b, _ := new(big.Rat).SetString(y)
+		if got := equalNumbers(x, y); got != (a.Cmp(b) == 0) {
+			t.Fatalf("equalNumbers(%s, %s) = %t", x, y, got)
+		}
+	})
+}
+
+func isNumber(s string) bool {
+	v, err := decodeJSON([]byte(s))
+	n, ok := v.(json.Number)
+	return err == nil && ok && n.String() == s
+}

@@ -1,0 +1,343 @@
+package kopf
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestPatch(t *testing.T) {
+	tests := []struct {
+		name string
+		fill func(p *Patch)
+		want string
+	}{
+		{"nothing", func(p *Patch) {}, `{}`},
+		{"set", func(p *Patch) { p.Set("status.a", 1); p.SetPath("v", "metadata", "annotations", "example.com/x") },
+			`{"status":{"a":1},"metadata":{"annotations":{"example.com/x":"v"}}}`},
+		{"objects are merged", func(p *Patch) { p.Set("a", map[string]int{"x": 1}); p.Set("a", map[string]int{"y": 2}) }, `{"a":{"x":1,"y":2}}`},
+		{"all else is replaced", func(p *Patch) { p.Set("a", []int{1}); p.Set("a", []int{2}) }, `{"a":[2]}`},
+		{"remove", func(p *Patch) { p.Set("a.b", 1); p.Remove("a.b"); p.Set("a.c", nil) }, `{"a":{"b":null,"c":null}}`},
+		{"CH-T49 through a null", func(p *Patch) { p.Remove("status"); p.Set("status.a", 1) }, `{"status":{"a":1}}`},
+		{"through a scalar", func(p *Patch) { p.Set("status", "x"); p.Set("status.a", 1) }, `{"status":{"a":1}}`},
+		{"merge", func(p *Patch) {
+			p.Set("a.b", 1)
+			p.Merge(map[string]any{"a": map[string]any{"c": 2, "b": nil}, "d": []any{}})
+		},
+			`{"a":{"b":null,"c":2},"d":[]}`},
+		{"forget", func(p *Patch) {
+			p.Set("a.b", 1)
+			p.Set("a.c", 1)
+			p.forget("a", "b")
+			p.forget("no", "x")
+			p.forget("a", "c", "x")
+		}, `{"a":{"c":1}}`},
+		{"forget with parents", func(p *Patch) { p.Set("a.b.c", 1); p.forget("a", "b", "c") }, `{}`},
+		{"the whole object", func(p *Patch) { p.Set("", map[string]any{"a": 1}) }, `{"a":1}`},
+		{"clear", func(p *Patch) {
+			p.Set("a", 1)
+			p.Transform(func(map[string]any) {})
+			p.Set("a", func() {})
+			p.Clear()
+		}, `{}`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := &Patch{}
+			tt.fill(p)
+			if diff := cmp.Diff(mustObject(t, tt.want), merged(p)); diff != "" || p.err != nil {
+				t.Errorf("%v, (-want +got)\n%s", p.err, diff)
+			}
+			if p.Empty() != (tt.want == `{}`) {
+				t.Errorf("Empty is %t", p.Empty())
+			}
+		})
+	}
+	t.Run("values that are not JSON", func(t *testing.T) {
+		for _, fill := range []func(p *Patch){
+			func(p *Patch) { p.Set("a.b", func() {}) },
+			func(p *Patch) { p.Set("", 1) },
+			func(p *Patch) { p.Merge(map[string]any{"a": make(chan int)}) },
+			func(p *Patch) { p.Set("a", json.Number("x")) },
+		} {
+			p := &Patch{}
+			if fill(p); p.err == nil {
+				t.Errorf("no error in %v", p.Map())
+			}
+		}
+	})
+	t.Run("copies are apart", func(t *testing.T) {
+		value := map[string]any{"b": map[string]any{"c": 1}}
+		p := &Patch{}
+		p.Set("a", value)
+		value["b"] = 2
+		p.Map()["a"] = 3
+		if v, ok := p.Get("a.b.c"); !ok || v != json.Number("1") {
+			t.Errorf("got %v", v)
+		}
+	})
+	t.Run("get", func(t *testing.T) {
+		p := &Patch{}
+		if v, ok := p.Get("a"); ok {
+			t.Errorf("an empty patch says %v", v)
+		}
+		p.Remove("a")
+		if v, ok := p.Get("a"); !ok || v != nil {
+			t.Errorf("got %v, %t, want a removal", v, ok)
+		}
+	})
+}
+
+func TestEffectiveMerge(t *testing.T) {
+	t.Run("CH-T2 patches without effect", func(t *testing.T) {
+		for _, tt := range []struct{ object, patch, want string }{
+			{`{"a":1}`, `{"a":1}`, `null`},
+			{`{"a":1}`, `{"a":1.0}`, `null`},
+			{`{"a":1}`, `{"b":null}`, `null`},
+			{`{"a":1}`, `{"a":null}`, `{"a":null}`},
+			{`{"a":null}`, `{"a":null}`, `{"a":null}`},
+			{`{"a":{"b":1,"c":2}}`, `{"a":{"b":1,"c":3}}`, `{"a":{"c":3}}`},
+			{`{"a":{"b":1}}`, `{"a":{}}`, `null`},
+			{`{}`, `{"a":{}}`, `{"a":{}}`},
+			{`{}`, `{"a":{"b":null}}`, `{"a":{"b":null}}`},
+			{`{"a":"x"}`, `{"a":{"b":1}}`, `{"a":{"b":1}}`},
+			{`{"a":{"b":1}}`, `{"a":"x"}`, `{"a":"x"}`},
+			{`{"a":[1]}`, `{"a":[1]}`, `null`},
+			{`{"a":[1]}`, `{"a":[1,2]}`, `{"a":[1,2]}`},
+			{`{"a":true}`, `{"a":1}`, `{"a":1}`},
+			{`{}`, `{}`, `null`},
+		} {
+			object, patch := mustObject(t, tt.object), mustObject(t, tt.patch)
+			got := effectiveMerge(object, patch)
+			want, _ := mustDecode(t, tt.want).(map[string]any)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("effectiveMerge(%s, %s): (-want +got)\n%s", tt.object, tt.patch, diff)
+			}
+		}
+	})
+}
+
+// FuzzEffectiveMerge checks that the effective part of a patch does what the patch does, and that
+// there is none exactly when the patch does nothing.
+func FuzzEffectiveMerge(f *testing.F) {
+	f.Add([]byte(`{"a":{"b":1,"n":null}}`), []byte(`{"a":{"b":1,"c":null,"d":{"e":null}}}`))
+	f.Fuzz(func(t *testing.T, one, two []byte) {
+		object, err := decodeObject(one)
+		patch, err2 := decodeObject(two)
+		if err != nil || err2 != nil {
+			t.Skip()
+		}
+		want := mergeJSON(cloneJSON(object), patch)
+		effective := effectiveMerge(object, patch)
+		if got := mergeJSON(cloneJSON(object), any(effective)); effective != nil && !equalJSON(got, want) {
+			t.Fatalf("%s patched with %s is %v, and with its effective part %v: %v", one, two, want, effective, got)
+		}
+		if same := equalJSON(object, want); same != (effective == nil) {
+			t.Fatalf("%s patched with %s is %v, and the effective part is %v", one, two, want, effective)
+		}
+	})
+}
+
+func TestUnapplied(t *testing.T) {
+	type row struct {
+		Patch, Response json.RawMessage
+		Diff            []goldenItem
+	}
+	t.Run("CH-190 golden", func(t *testing.T) {
+		for _, r := range golden[row](t, "diffs_left_scope_for_patch_verification") {
+			got := leftDiff(mustObject(t, string(r.Patch)), mustObject(t, string(r.Response)))
+			checkDiff(t, fmt.Sprintf("%s answered with %s", r.Patch, r.Response), r.Diff, got)
+		}
+	})
+	t.Run("CH-191 what is not reported", func(t *testing.T) {
+		for _, tt := range []struct {
+			patch, response string
+			want            int
+		}{
+			{`{"metadata":{"annotations":{},"labels":{},"finalizers":[]}}`, `{"metadata":{}}`, 0},
+			{`{"metadata":{"annotations":{"a":null}}}`, `{"metadata":{}}`, 1},
+			{`{"metadata":{"finalizers":["f"]}}`, `{"metadata":{}}`, 1},
+			{`{"metadata":{"finalizers":[]}}`, `{"metadata":{"finalizers":["f"]}}`, 1},
+			{`{"metadata":{"ownerReferences":[]}}`, `{"metadata":{}}`, 1},
+			{`{"spec":{"labels":{}}}`, `{"spec":{}}`, 1},
+			{`{"status":{"a":{"b":1,"c":2}}}`, `{"status":{"a":{"b":1,"x":1}}}`, 1},
+			{`{"spec":{"x":1}}`, `{"spec":{"x":1.0}}`, 0},
+		} {
+			if got := unapplied(mustObject(t, tt.patch), mustBody(t, tt.response)); len(got) != tt.want {
+				t.Errorf("%s answered with %s: %v, want %d items", tt.patch, tt.response, got, tt.want)
+			}
+		}
+	})
+}
+
+func TestFinalizers(t *testing.T) {
+	const finalizer = "kopf.zalando.org/KopfFinalizerMarker"
+	t.Run("CH-98 golden", func(t *testing.T) {
+		for _, r := range golden[struct {
+			Metadata    map[string]any
+			Add, Remove json.RawMessage
+		}](t, "finalizer_json_patches") {
+			b, err := NewBody(map[string]any{"metadata": r.Metadata})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, tt := range []struct {
+				name   string
+				change func(object map[string]any)
+				want   json.RawMessage
+			}{
+				{"add", func(object map[string]any) { addFinalizer(object, finalizer) }, r.Add},
+				{"remove", func(object map[string]any) { removeFinalizer(object, finalizer) }, r.Remove},
+			} {
+				p := &Patch{}
+				p.Transform(tt.change)
+				got, err := normalizeJSON(p.JSONPatch(b))
+				if got == nil {
+					got = []any{}
+				}
+				if diff := cmp.Diff(mustDecode(t, string(tt.want)), got); diff != "" || err != nil {
+					t.Errorf("%s, %v: %v, (-want +got)\n%s", tt.name, r.Metadata, err, diff)
+				}
+			}
+		}
+	})
+}
+
+func TestPatchOperation(t *testing.T) {
+	for want, o := range map[string]PatchOperation{
+		`{"op":"add","path":"/a","value":null}`:        {Op: "add", Path: "/a"},
+		`{"op":"replace","path":"/a","value":false}`:   {Op: "replace", Path: "/a", Value: false},
+		`{"op":"test","path":"/a","value":"x"}`:        {Op: "test", Path: "/a", Value: "x"},
+		`{"op":"remove","path":"/a"}`:                  {Op: "remove", Path: "/a", Value: 1},
+		`{"from":"/b","op":"move","path":"/a"}`:        {Op: "move", Path: "/a", From: "/b"},
+		`{"from":"/b","op":"copy","path":"/a"}`:        {Op: "copy", Path: "/a", From: "/b"},
+		`{"op":"add","path":"/~01~1/0","value":[1,2]}`: {Op: "add", Path: pointer("~1/", "0"), Value: []int{1, 2}},
+	} {
+		if got, err := json.Marshal(o); err != nil || string(got) != want {
+			t.Errorf("got %s, %v, want %s", got, err, want)
+		}
+	}
+}
+
+func TestDiffPatch(t *testing.T) {
+	tests := []struct{ before, after, want string }{
+		{`{"a":1}`, `{"a":1.0}`, `[]`},
+		{`{"a":null}`, `{}`, `[{"op":"remove","path":"/a"}]`},
+		{`{}`, `{"a":null}`, `[{"op":"add","path":"/a","value":null}]`},
+		{`{"l":[1,2,3]}`, `{"l":[2,3]}`, `[{"op":"remove","path":"/l/0"}]`},
+		{`{"l":[1,3]}`, `{"l":[1,2,3]}`, `[{"op":"add","path":"/l/1","value":2}]`},
+		{`{"l":[{"a":1,"b":1}]}`, `{"l":[{"a":2,"b":1}]}`, `[{"op":"replace","path":"/l/0/a","value":2}]`},
+		{`{"a/b":{"~":1}}`, `{"a/b":{"~":"x"}}`, `[{"op":"replace","path":"/a~1b/~0","value":"x"}]`},
+		{`{"a":[]}`, `{"a":{}}`, `[{"op":"replace","path":"/a","value":{}}]`},
+		{`1`, `2`, `[{"op":"replace","path":"","value":2}]`},
+	}
+	for _, tt := range tests {
+		got, err := normalizeJSON(diffPatch(mustDecode(t, tt.before), mustDecode(t, tt.after)))
+		if got == nil {
+			got = []any{}
+		}
+		if diff := cmp.Diff(mustDecode(t, tt.want), got); diff != "" || err != nil {
+			t.Errorf("diffPatch(%s, %s): %v, (-want +got)\n%s", tt.before, tt.after, err, diff)
+		}
+	}
+}
+
+// FuzzDiffPatch checks that a JSON patch, applied, leads where it should.
+func FuzzDiffPatch(f *testing.F) {
+	f.Add([]byte(`{"a":[1,{"b":2},3],"c/d":{"~":null}}`), []byte(`{"a":[{"b":3},3,4,[]],"c/d":{"x":1}}`))
+	f.Add([]byte(`[[],[1,2,3,4]]`), []byte(`[[1],[4,1]]`))
+	f.Add([]byte(`{"":{"":1}}`), []byte(`{"":{}}`))
+	f.Fuzz(func(t *testing.T, one, two []byte) {
+		before, err := decodeJSON(one)
+		after, err2 := decodeJSON(two)
+		if err != nil || err2 != nil {
+			t.Skip()
+		}
+		ops := diffPatch(before, after)
+		got := cloneJSON(before)
+		for _, op := range ops {
+			got = applyOp(t, got, strings.Split(op.Path, "/")[1:], op)
+		}
+		if !equalJSON(got, after) {
+			t.Fatalf("%s patched with %v is %v, want %s", one, ops, got, two)
+		}
+		if len(ops) > 0 == equalJSON(before, after) {
+			t.Fatalf("%s and %s: %v", one, two, ops)
+		}
+	})
+}
+
+// applyOp applies add, remove or replace at a path of escaped keys, and returns the new value.
+func applyOp(t *testing.T, v any, path []string, op PatchOperation) any {
+	if len(path) == 0 {
+		return op.Value
+	}
+	key := strings.NewReplacer("~1", "/", "~0", "~").Replace(path[0])
+	switch v := v.(type) {
+	case map[string]any:
+		_, present := v[key]
+		switch {
+		case present == (op.Op == "add") && len(path) == 1:
+			t.Fatalf("%s of %q: the key is there: %t", op.Op, op.Path, present)
+		case len(path) == 1 && op.Op == "remove":
+			delete(v, key)
+		default:
+			v[key] = applyOp(t, v[key], path[1:], op)
+		}
+		return v
+	case []any:
+		i, err := strconv.Atoi(key)
+		switch {
+		case err != nil || i < 0 || i > len(v) || i == len(v) && op.Op != "add":
+			t.Fatalf("%s of %q: there is no such item in %v", op.Op, op.Path, v)
+		case len(path) > 1 || op.Op == "replace":
+			v[i] = applyOp(t, v[i], path[1:], op)
+		case op.Op == "add":
+			return slices.Insert(v, i, op.Value)
+		default:
+			return slices.Delete(v, i, i+1)
+		}
+		return v
+	}
+	t.Fatalf("%s of %q: nothing to go into in %v", op.Op, op.Path, v)
+	return nil
+}
+
+func TestJSONPatch(t *testing.T) {
+	b := mustBody(t, `{"spec":{"l":["a","b"]}}`)
+	p := &Patch{}
+	p.Set("spec.x", 1)
+	p.Transform(func(object map[string]any) {
+		spec := asMap(object["spec"])
+		spec["l"] = append(spec["l"].([]any), spec["x"])
+	})
+	p.Transform(func(object map[string]any) {
+		spec := asMap(object["spec"])
+		spec["n"] = json.Number(strconv.Itoa(len(spec["l"].([]any))))
+	})
+	t.Run("CH-183 the dictionary first, then the functions in order", func(t *testing.T) {
+		got, err := normalizeJSON(p.JSONPatch(b))
+		want := mustDecode(t, `[{"op":"add","path":"/spec/l/2","value":1},{"op":"add","path":"/spec/n","value":3},{"op":"add","path":"/spec/x","value":1}]`)
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("%v, (-want +got)\n%s", err, diff)
+		}
+		if got := string(p.applied(b).raw); got != `{"spec":{"l":["a","b",1],"n":3,"x":1}}` {
+			t.Errorf("applied it is %s", got)
+		}
+	})
+	t.Run("a transformation that panics", func(t *testing.T) {
+		p := &Patch{}
+		p.Transform(func(map[string]any) { panic("oops") })
+		if err := p.try(b); err == nil || !strings.Contains(err.Error(), "oops") {
+			t.Errorf("%v, want the panic", err)
+		}
+		if p.applied(b) != b || p.JSONPatch(b) != nil {
+			t.Error("it has an effect")
+		}
+	})
+}
