@@ -83,6 +83,8 @@ type Body struct {
 	meta     []byte // the bytes of metadata
 	identity        // of the object, read at once because everything needs it
 	deleting bool
+
+	labels, annotations []byte // in metadata
 }
 
 // identity is what tells one object from all others.
@@ -127,7 +129,11 @@ func (b *Body) parseMeta() error {
 		case quotedIs(quoted, "resourceVersion"):
 			b.version = unquote(value)
 		case quotedIs(quoted, "deletionTimestamp"):
-			b.deleting = !bytes.Equal(value, []byte("null"))
+			b.deleting = !isNull(value)
+		case quotedIs(quoted, "labels"):
+			b.labels = value
+		case quotedIs(quoted, "annotations"):
+			b.annotations = value
 		}
 		return true
 	})
@@ -150,7 +156,7 @@ func (b *Body) typed(apiVersion, kind string) *Body {
 		return b
 	}
 	o := parseObject(b.raw)
-	head := &object{}
+	head := newObject()
 	if b.apiVersion == "" {
 		head.put("apiVersion", appendString(nil, apiVersion))
 		o.drop("apiVersion")
@@ -204,20 +210,20 @@ func (b *Body) time(key string) time.Time {
 func (b *Body) Finalizers() []string { return stringsJSON(b.meta, "finalizers") }
 
 // Labels returns a copy of metadata.labels, never nil.
-func (b *Body) Labels() map[string]string { return stringMapJSON(b.meta, "labels") }
+func (b *Body) Labels() map[string]string { return stringMapJSON(b.labels) }
 
 // Annotations returns a copy of metadata.annotations, never nil.
-func (b *Body) Annotations() map[string]string { return stringMapJSON(b.meta, "annotations") }
+func (b *Body) Annotations() map[string]string { return stringMapJSON(b.annotations) }
 
 // Label returns one label, and whether the object has it.
-func (b *Body) Label(key string) (string, bool) { return b.metaEntry("labels", key) }
+func (b *Body) Label(key string) (string, bool) { return entryJSON(b.labels, key) }
 
 // Annotation returns one annotation, and whether the object has it.
-func (b *Body) Annotation(key string) (string, bool) { return b.metaEntry("annotations", key) }
+func (b *Body) Annotation(key string) (string, bool) { return entryJSON(b.annotations, key) }
 
-func (b *Body) metaEntry(stanza, key string) (string, bool) {
-	v, ok := findJSON(b.meta, stanza, key)
-	if !ok || bytes.Equal(v, []byte("null")) {
+func entryJSON(stanza []byte, key string) (string, bool) {
+	v, ok := findJSON(stanza, key)
+	if !ok || isNull(v) {
 		return "", false
 	}
 	return unquote(v), true
@@ -404,10 +410,9 @@ func stringsJSON(raw []byte, path ...string) []string {
 	return all
 }
 
-func stringMapJSON(raw []byte, path ...string) map[string]string {
-	value, _ := findJSON(raw, path...)
+func stringMapJSON(raw []byte) map[string]string {
 	m := make(map[string]string)
-	_ = eachMember(value, func(quoted, value []byte) bool { // what is malformed is not there
+	_ = eachMember(raw, func(quoted, value []byte) bool { // what is malformed is not there
 		m[unquote(quoted)] = unquote(value)
 		return true
 	})

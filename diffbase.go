@@ -165,20 +165,20 @@ func (e *Essence) dropEmpty() {
 // buildEssence makes the essence of an object, which still has in it what storages keep there. The fields are those
 // of the handlers; what is absent or cannot be reached adds nothing (CH-T18).
 func buildEssence(body *Body, fields []FieldPath) *Essence {
-	root, meta := newObject(8), newObject(4)
+	root, meta := newObject(), newObject()
 	_ = eachMember(body.raw, func(quoted, value []byte) bool { // what is malformed is not there
-		switch key := unquote(quoted); key {
+		switch key := keyOf(quoted); key {
 		case "apiVersion", "kind", "metadata", "status":
 		default:
 			root.put(key, value)
 		}
 		return true
 	})
-	if labels, ok := findJSON(body.meta, "labels"); ok {
-		meta.put("labels", labels)
+	if body.labels != nil {
+		meta.put("labels", body.labels)
 	}
-	if annotations, ok := findJSON(body.meta, "annotations"); ok {
-		rest, _ := filterMembers(annotations, managedKeys(annotations))
+	if body.annotations != nil {
+		rest, _ := filterMembers(body.annotations, findManaged(body.annotations).own)
 		meta.put("annotations", rest)
 	}
 	if len(meta.members) > 0 {
@@ -221,23 +221,28 @@ func volatileMeta(key []byte) bool {
 	return false
 }
 
-// managedKeys returns what recognises the annotations of operators like us, and of kubectl.
-func managedKeys(annotations []byte) func(key []byte) bool {
-	var managed [][]byte
+// managedPrefixes are the prefixes of annotations that operators like us have marked as theirs.
+type managedPrefixes [][]byte
+
+func findManaged(annotations []byte) managedPrefixes {
+	var managed managedPrefixes
 	_ = eachMember(annotations, func(quoted, _ []byte) bool { // what is malformed is not there
 		if prefix, name, ok := bytes.Cut(textOf(quoted), []byte("/")); ok && string(name) == managedMarker {
 			managed = append(managed, prefix)
 		}
 		return true
 	})
-	return func(key []byte) bool {
-		if string(key) == lastAppliedKey {
-			return true
-		}
-		prefix, _, ok := bytes.Cut(key, []byte("/"))
-		return ok && (string(prefix) == defaultPrefix || bytes.HasSuffix(prefix, []byte("."+defaultPrefix)) ||
-			slices.ContainsFunc(managed, func(p []byte) bool { return bytes.Equal(p, prefix) }))
+	return managed
+}
+
+// own tells whether a key is that of an operator like us, or of kubectl, and not of a user.
+func (managed managedPrefixes) own(key []byte) bool {
+	if string(key) == lastAppliedKey {
+		return true
 	}
+	prefix, _, ok := bytes.Cut(key, []byte("/"))
+	return ok && (string(prefix) == defaultPrefix || bytes.HasSuffix(prefix, []byte("."+defaultPrefix)) ||
+		slices.ContainsFunc(managed, func(p []byte) bool { return bytes.Equal(p, prefix) }))
 }
 
 // filterMembers returns the object in raw without the members whose keys fit, and whether there were any.
@@ -325,8 +330,14 @@ func (s *AnnotationsDiffBaseStorage) strip(e *Essence, body *Body) {
 	for _, field := range s.IgnoredFields {
 		e.Remove(field)
 	}
-	keys := s.keys(body)
+	prefix, keys := orElse(s.Prefix, defaultPrefix), []string(nil)
 	e.dropAnnotations(func(key []byte) bool {
+		if !hasPrefix(key, prefix) {
+			return false
+		}
+		if keys == nil { // rarely needed: most own annotations are gone already
+			keys = s.keys(body)
+		}
 		return slices.ContainsFunc(keys, func(own string) bool { return own == string(key) })
 	})
 	e.dropEmpty()
@@ -336,7 +347,7 @@ func (s *AnnotationsDiffBaseStorage) strip(e *Essence, body *Body) {
 func (s *AnnotationsDiffBaseStorage) Fetch(body *Body) (*Essence, error) {
 	var damage error
 	for _, key := range s.keys(body) {
-		quoted, ok := findJSON(body.meta, "annotations", key)
+		quoted, ok := findJSON(body.annotations, key)
 		if !ok {
 			continue
 		}

@@ -234,18 +234,12 @@ func skipSpace(data []byte, i int) int {
 
 // skipString returns the index after the string that starts at data[i] == '"'.
 func skipString(data []byte, i int) (int, error) {
-	for i++; i < len(data); {
-		n := bytes.IndexByte(data[i:], '"')
-		if n < 0 {
-			break
-		}
-		end, slashes := i+n, 0
-		for end-slashes > i && data[end-slashes-1] == '\\' {
-			slashes++
-		}
-		i = end + 1
-		if slashes%2 == 0 {
-			return i, nil
+	for i++; i < len(data); i++ {
+		switch data[i] {
+		case '"':
+			return i + 1, nil
+		case '\\':
+			i++
 		}
 	}
 	return 0, errJSON
@@ -383,6 +377,16 @@ func unquote(quoted []byte) string {
 		return string(quoted[1 : len(quoted)-1])
 	}
 	return string(appendUnquoted(nil, quoted))
+}
+
+// keyOf is [unquote] of a key, without an allocation for those that most objects have.
+func keyOf(quoted []byte) string {
+	for _, known := range [...]string{"apiVersion", "kind", "metadata", "spec", "status", "data", "labels", "annotations", "kopf"} {
+		if len(quoted) == len(known)+2 && string(quoted[1:len(quoted)-1]) == known {
+			return known
+		}
+	}
+	return unquote(quoted)
 }
 
 func isQuoted(raw []byte) bool {
@@ -593,6 +597,7 @@ func appendRecoded(b, raw []byte, i int) ([]byte, int) {
 // of those that nobody has changed.
 type object struct {
 	members []member
+	few     [4]member // room for the members of most objects, so that they cost one allocation
 }
 
 // member is a key with either the bytes of its value or, once something below it was
@@ -603,14 +608,17 @@ type member struct {
 	nested *object
 }
 
-// newObject returns an empty object with room for n members.
-func newObject(n int) *object { return &object{members: make([]member, 0, n)} }
+func newObject() *object {
+	o := &object{}
+	o.members = o.few[:0]
+	return o
+}
 
 // parseObject reads the members of the object in raw; there are none in any other value.
 func parseObject(raw []byte) *object {
-	o := newObject(4)
+	o := newObject()
 	_ = eachMember(raw, func(quoted, value []byte) bool { // what is malformed is not there
-		o.put(unquote(quoted), value)
+		o.put(keyOf(quoted), value)
 		return true
 	})
 	return o
@@ -660,7 +668,7 @@ func (o *object) set(raw []byte, path ...string) bool {
 			if o.index(key) >= 0 {
 				return false
 			}
-			next = &object{}
+			next = newObject()
 			o.members = append(o.members, member{key: key, nested: next})
 		}
 		o = next

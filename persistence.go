@@ -368,7 +368,7 @@ func (s *AnnotationsProgressStorage) Touch(value string, body *Body, patch *Patc
 
 // Clear implements [ProgressStorage].
 func (s *AnnotationsProgressStorage) Clear(essence *Essence) {
-	prefix := orElse(s.Prefix, defaultPrefix) + "/"
+	prefix := orElse(s.Prefix, defaultPrefix)
 	essence.dropAnnotations(func(key []byte) bool { return hasPrefix(key, prefix) })
 	essence.dropEmpty()
 }
@@ -445,7 +445,9 @@ func (s *StatusProgressStorage) Clear(essence *Essence) {
 }
 
 func (s *StatusProgressStorage) clearRecords(essence *Essence) {
-	essence.remove(statusField(s.Field, s.Name, "progress")...)
+	if s.Field != "" || essence.parts().index("status") >= 0 {
+		essence.remove(statusField(s.Field, s.Name, "progress")...)
+	}
 	essence.dropEmpty()
 }
 
@@ -660,8 +662,10 @@ func cutRunes(s string, n int) string {
 	return s
 }
 
+// hasPrefix tells whether a key of an annotation is under a prefix.
 func hasPrefix(key []byte, prefix string) bool {
-	return len(key) >= len(prefix) && string(key[:len(prefix)]) == prefix
+	n := len(prefix)
+	return len(key) > n && key[n] == '/' && string(key[:n]) == prefix
 }
 
 func orElse(s, otherwise string) string {
