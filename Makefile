@@ -1,0 +1,25 @@
+# The same commands that a person types; `make ci` is what is checked before a change lands.
+
+.PHONY: build test race lint e2e cluster ci
+
+build:
+	go build ./...
+
+test:
+	go test ./...
+
+race:
+	go test -race ./...
+
+lint:
+	.ci/run format modfiles vet lint
+
+e2e:
+	cd e2e && go test -timeout 20m ./...
+
+# A real API server to try things with; it runs until Ctrl+C.
+cluster:
+	cd e2e && go run ./cluster/cmd -controllers
+
+ci:
+	.ci/run
