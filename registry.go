@@ -1,4 +1,320 @@
 package kopf
 
-type handler struct{}
-type subhandlers struct{}
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// This file knows which handlers are registered, and which of them concern a resource. A registry is
+// filled before the operator runs, and only read afterwards.
+
+// ErrorsMode says what becomes of a handler whose error is neither temporary nor permanent.
+type ErrorsMode int
+
+const (
+	// ErrorsTemporary calls the handler again after its Backoff. It is the default for all but handlers of raw events.
+	ErrorsTemporary ErrorsMode = iota
+	// ErrorsPermanent fails the handler for good.
+	ErrorsPermanent
+	// ErrorsIgnored takes the error for a success.
+	ErrorsIgnored
+)
+
+type handlerKind uint8
+
+const (
+	kindEvent handlerKind = iota
+	kindCreate
+	kindUpdate
+	kindDelete
+	kindResume
+	kindField
+	kindSub
+	kindStartup
+	kindCleanup
+	kindLogin
+)
+
+var kindNames = [...]string{"OnEvent", "OnCreate", "OnUpdate", "OnDelete", "OnResume", "OnField", "Subhandler", "OnStartup", "OnCleanup", "OnLogin"}
+
+// handler is one registered function with all that was said of it.
+type handler struct {
+	id          HandlerID
+	kind        handlerKind
+	selector    selectorSpec
+	text        string // the selector as it was written
+	field       []string
+	errors      ErrorsMode
+	timeout     time.Duration
+	retries     int
+	backoff     time.Duration
+	optional    bool
+	deleted     bool
+	needsChange bool
+	param       any
+	filters     filters
+	change      ChangeFunc
+	event       EventFunc
+	activity    ActivityFunc
+	login       LoginFunc
+	fn          uintptr // of the function, to tell one from another
+	where       string  // it was registered
+
+	panicked sync.Once // by a filter
+}
+
+// Registry holds the handlers of an operator. Its zero value is empty and ready to use. It is safe for concurrent use;
+// handlers registered while an operator runs are not noticed by it.
+type Registry struct {
+	mu       sync.Mutex // guards handlers
+	handlers []*handler
+}
+
+var defaultRegistry struct {
+	mu sync.Mutex // guards registry
+	*Registry
+}
+
+// DefaultRegistry returns the registry that the package's functions register in, and operators without a Registry serve.
+func DefaultRegistry() *Registry {
+	defaultRegistry.mu.Lock()
+	defer defaultRegistry.mu.Unlock()
+	if defaultRegistry.Registry == nil {
+		defaultRegistry.Registry = &Registry{}
+	}
+	return defaultRegistry.Registry
+}
+
+// SetDefaultRegistry replaces the registry that [DefaultRegistry] returns.
+func SetDefaultRegistry(r *Registry) {
+	defaultRegistry.mu.Lock()
+	defer defaultRegistry.mu.Unlock()
+	defaultRegistry.Registry = r
+}
+
+// add registers a handler, or says why it cannot.
+func (g *Registry) add(h *handler) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, other := range g.handlers {
+		if err := h.conflict(other); err != nil {
+			return err
+		}
+	}
+	g.handlers = append(g.handlers, h)
+	return nil
+}
+
+// conflict tells why two handlers cannot live together: they would share their progress on the objects.
+func (h *handler) conflict(other *handler) error {
+	if h.stateless() || other.stateless() || storedName(h.id) != storedName(other.id) || h.fn == other.fn {
+		return nil
+	}
+	if h.kind != other.kind && (h.kind >= kindStartup || other.kind >= kindStartup) || h.kind < kindStartup && h.text != other.text {
+		return nil
+	}
+	if h.kind != other.kind && h.id == other.id {
+		return nil // as for one id that is created by one function and updated by another
+	}
+	return fmt.Errorf("the handler %q is in conflict with the handler %q registered at %s: two functions cannot share one id, as it names their progress on the objects; give one of them an ID", h.id, other.id, other.where)
+}
+
+func (h *handler) stateless() bool { return h.kind == kindEvent }
+
+// storedName is the id as it is spelt in the keys of annotations.
+func storedName(id HandlerID) string {
+	return strings.NewReplacer("/", ".", "<", "_", ">", "_").Replace(string(id))
+}
+
+var goodID = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9_./<>]*[A-Za-z0-9>])?$`)
+
+// checkID tells what is wrong with an id that is going to be a part of the names of annotations.
+func checkID(id HandlerID) error {
+	if !goodID.MatchString(string(id)) {
+		return fmt.Errorf("the handler id %q is bad: letters, digits, '-', '_', '.' and '/' are expected, with a letter or digit at both ends", id)
+	}
+	return nil
+}
+
+var anonymous = regexp.MustCompile(`(^|\.)func\d+(\.\d+)*(\.|$)`)
+
+// functionID returns the name of a function without its package and receiver's punctuation, as "create" or "Controller.create".
+func functionID(pc uintptr) (HandlerID, error) {
+	f := runtime.FuncForPC(pc)
+	if f == nil {
+		return "", errors.New("the function has no name: give the handler an ID")
+	}
+	name := f.Name()
+	name = name[strings.LastIndexByte(name, '/')+1:]
+	_, name, _ = strings.Cut(name, ".")
+	name = strings.NewReplacer("(*", "", "(", "", ")", "").Replace(strings.TrimSuffix(name, "-fm"))
+	name, _, _ = strings.Cut(name, "[")
+	if anonymous.MatchString(name) || name == "" {
+		return "", fmt.Errorf("the name %q of the function was made by the compiler, and ids are stored on the objects: give the handler an ID", f.Name())
+	}
+	return HandlerID(name), nil
+}
+
+// newSubhandler makes a handler that is registered by another one while it runs for a reason.
+func newSubhandler(parent *handler, reason Reason, id HandlerID, fn ChangeFunc, opts *ChangeOptions) (*handler, error) {
+	o := ChangeOptions{}
+	if opts != nil {
+		o = *opts
+	}
+	if o.ID == "" {
+		o.ID = id
+	}
+	needsChange := parent.kind == kindUpdate || parent.kind == kindField || parent.needsChange
+	h, err := newChange(kindSub, "", o.Field, fn, &o)
+	if err != nil {
+		return nil, err
+	}
+	if (o.Old != nil || o.New != nil) && !needsChange {
+		return nil, fmt.Errorf("the sub-handler %q cannot have Old or New, because its parent %q is not called for differences", o.ID, parent.id)
+	}
+	h.needsChange = needsChange && len(h.field) > 0
+	h.id = HandlerID(string(parent.id) + "/" + string(o.ID))
+	return h, checkID(h.id)
+}
+
+// selectHandlers returns the handlers that a cause is for, each function once under one id.
+func selectHandlers(owned []*handler, c *Change, initial bool) []*handler {
+	var selected []*handler
+	for _, h := range owned {
+		twin := func(o *handler) bool { return o.id == h.id && o.fn == h.fn }
+		if !slices.ContainsFunc(selected, twin) && h.matches(c, initial) {
+			selected = append(selected, h)
+		}
+	}
+	return selected
+}
+
+// resolved is what the handlers want of one resource.
+type resolved struct {
+	resource        Resource
+	events, changes []*handler
+	fields          []FieldPath // that the handlers are about, as part of what is tracked
+}
+
+// snapshot returns the handlers as they are now.
+func (g *Registry) snapshot() []*handler {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Clone(g.handlers)
+}
+
+// activities returns the handlers of one activity of the operator.
+func (g *Registry) activities(kind handlerKind) []*handler {
+	return slices.DeleteFunc(g.snapshot(), func(h *handler) bool { return h.kind != kind })
+}
+
+// groups returns the API groups that the handlers name, or nil if one of them can be for any group.
+func (g *Registry) groups() []string {
+	groups := []string{}
+	for _, h := range g.snapshot() {
+		if h.kind >= kindSub {
+			continue
+		}
+		if !h.selector.hasGroup {
+			return nil
+		}
+		if !slices.Contains(groups, h.selector.group) {
+			groups = append(groups, h.selector.group)
+		}
+	}
+	slices.Sort(groups)
+	return groups
+}
+
+// resolve finds the resources that each handler is for, and warns of those that cannot be served.
+func (g *Registry) resolve(found []Resource) (served map[string]*resolved, warnings []string) {
+	served = make(map[string]*resolved)
+	for _, h := range g.snapshot() {
+		if h.kind >= kindSub {
+			continue
+		}
+		resources, warning := h.resources(found)
+		if warning != "" && !slices.Contains(warnings, warning) {
+			warnings = append(warnings, warning)
+		}
+		for _, r := range resources {
+			what := served[r.Name()]
+			if what == nil {
+				what = &resolved{resource: r}
+				served[r.Name()] = what
+			}
+			what.add(h)
+		}
+	}
+	return served, warnings
+}
+
+func (what *resolved) add(h *handler) {
+	if h.kind == kindEvent {
+		what.events = append(what.events, h)
+	} else {
+		what.changes = append(what.changes, h)
+	}
+	if len(h.field) > 0 {
+		if path := Path(h.field...); !slices.Contains(what.fields, path) {
+			what.fields = append(what.fields, path)
+		}
+	}
+}
+
+// resources returns the resources that a handler is for, or a warning why it is for none or not for some.
+func (h *handler) resources(found []Resource) ([]Resource, string) {
+	var fit, core []Resource
+	for _, r := range found {
+		if h.selector.matches(r) {
+			fit = append(fit, r)
+			if r.Group == "" {
+				core = append(core, r)
+			}
+		}
+	}
+	if h.selector.specific() && len(core) > 0 {
+		fit = core
+	}
+	slices.SortFunc(fit, func(a, b Resource) int { return cmp.Compare(a.Name(), b.Name()) })
+	if len(fit) == 0 {
+		return nil, fmt.Sprintf("Unresolved resources cannot be served (try creating their CRDs): %s.", h.text)
+	}
+	if h.selector.specific() && len(fit) > 1 {
+		return nil, fmt.Sprintf("Ambiguous resources will not be served (try specifying API groups): %s is any of %s.", h.text, names(fit))
+	}
+	var bad, mute []Resource
+	able := slices.DeleteFunc(fit, func(r Resource) bool {
+		switch {
+		case !slices.Contains(r.Verbs, "list") || !slices.Contains(r.Verbs, "watch"):
+			bad = append(bad, r)
+		case h.kind != kindEvent && !slices.Contains(r.Verbs, "patch"):
+			mute = append(mute, r)
+		default:
+			return false
+		}
+		return true
+	})
+	switch {
+	case len(bad) > 0:
+		return able, fmt.Sprintf("Non-watchable resources will not be served: %s.", names(bad))
+	case len(mute) > 0:
+		return able, fmt.Sprintf("Non-patchable resources will not be served by %q: %s.", h.id, names(mute))
+	}
+	return able, ""
+}
+
+func names(resources []Resource) string {
+	var all []string
+	for _, r := range resources {
+		all = append(all, r.Name())
+	}
+	return strings.Join(all, ", ")
+}

@@ -1,6 +1,11 @@
 package kopf
 
-import "strings"
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
 
 // This file knows resources: what discovery tells of them, and the selectors that name them.
 
@@ -57,4 +62,122 @@ func (r Resource) URL(namespace, name, subresource string) string {
 		}
 	}
 	return b.String()
+}
+
+// Selector names the resources that a handler is for: "plural", "plural.group", "plural.version.group",
+// "plural.version", "group/version/plural", "group/plural", or "v1/plural" for the core group. Instead of the plural, the kind,
+// the singular, or a short name will do. Without a version, the preferred one of the group is meant. See also
+// [Kind], [Category] and [Everything]; for all else, there is the option Where of the handlers, with which
+// the selector may be empty.
+type Selector string
+
+// Everything selects all resources but Kubernetes events.
+const Everything Selector = "*"
+
+// Kind selects resources by nothing but their kind. A version and a group may follow, as in "KopfExample.v1.kopf.dev".
+func Kind(kind string) Selector { return Selector("kind:" + kind) }
+
+// Category selects the resources of a category, such as "all".
+func Category(category string) Selector { return Selector("category:" + category) }
+
+// selectorSpec is a selector as it is understood.
+type selectorSpec struct {
+	by             string // what the name is: "kind", "category", "*" for everything, "" for any name
+	name           string
+	version, group string
+	hasGroup       bool // whether the group is given: the core group has an empty name
+	where          func(Resource) bool
+}
+
+var conventionalVersion = regexp.MustCompile(`^v\d+((alpha|beta)\d+)?$`)
+
+// spec reads the selector.
+func (s Selector) spec(where func(Resource) bool) (selectorSpec, error) {
+	spec := selectorSpec{where: where}
+	text := string(s)
+	if text == string(Everything) || text == "" && where != nil {
+		spec.by = "*"
+		return spec, nil
+	}
+	for _, by := range []string{"kind", "category"} {
+		if rest, ok := strings.CutPrefix(text, by+":"); ok {
+			spec.by, text = by, rest
+		}
+	}
+	spec.name = text
+	if strings.Contains(text, "/") {
+		spec.readSlashes(text)
+	} else if name, rest, ok := strings.Cut(text, "."); ok {
+		spec.name = name
+		spec.readDots(rest)
+	}
+	if spec.name == "" || strings.ContainsAny(spec.name, "/ \t") {
+		return spec, fmt.Errorf("the selector %q names no resource: \"plural\", \"plural.group\", \"plural.version.group\" or \"group/version/plural\" is expected", s)
+	}
+	return spec, nil
+}
+
+// readSlashes reads group/version/name, group/name, and v1/name.
+func (s *selectorSpec) readSlashes(text string) {
+	s.hasGroup = true
+	parts := strings.Split(text, "/")
+	s.name = parts[len(parts)-1]
+	switch {
+	case len(parts) == 3:
+		s.group, s.version = parts[0], parts[1]
+	case len(parts) == 2 && parts[0] == "v1":
+		s.version = parts[0]
+	case len(parts) == 2:
+		s.group = parts[0]
+	default:
+		s.name = ""
+	}
+}
+
+// readDots reads what follows the name: version.group, version, or group.
+func (s *selectorSpec) readDots(rest string) {
+	first, group, more := strings.Cut(rest, ".")
+	if !conventionalVersion.MatchString(first) {
+		s.group, s.hasGroup = rest, true
+		return
+	}
+	s.version = first
+	if more {
+		s.group, s.hasGroup = group, true
+	}
+}
+
+// text returns the selector for messages.
+func (s selectorSpec) text(written Selector) string {
+	if s.where == nil {
+		return string(written)
+	}
+	return strings.TrimSpace(string(written) + " (with a Where option)")
+}
+
+// specific tells whether the selector means one resource, however many it fits.
+func (s selectorSpec) specific() bool {
+	return s.where == nil && (s.by == "" || s.by == "kind")
+}
+
+// matches tells whether the resource is one of those selected.
+func (s selectorSpec) matches(r Resource) bool {
+	if s.hasGroup && s.group != r.Group || s.version != "" && s.version != r.Version {
+		return false
+	}
+	if s.version == "" && !r.Preferred && (s.where == nil || s.by != "*") {
+		return false
+	}
+	if s.where != nil && !s.where(r) {
+		return false
+	}
+	switch s.by {
+	case "*":
+		return r.Plural != "events" || r.Group != "" && r.Group != "events.k8s.io"
+	case "kind":
+		return r.Kind == s.name
+	case "category":
+		return slices.Contains(r.Categories, s.name)
+	}
+	return s.name == r.Kind || s.name == r.Plural || s.name == r.Singular || slices.Contains(r.ShortNames, s.name)
 }

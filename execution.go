@@ -1,0 +1,542 @@
+package kopf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"time"
+)
+
+// This file calls handlers: one attempt of one handler with its errors, limits and panics, and
+// all the handlers of one cause in the order of a lifecycle, sub-handlers
+// included. It keeps their progress in records and knows nothing of how those are stored or sent. It runs on the
+// goroutine of the object's worker.
+
+// PendingHandler is what a [Lifecycle] knows of a handler that could be called now.
+type PendingHandler struct {
+	ID      HandlerID
+	Retries int       // the attempts that were made before
+	Started time.Time // when the first attempt became possible
+}
+
+// Lifecycle chooses which of the handlers that could be called now are called in this
+// cycle, and in what order. It gets them in the order of registration and
+// returns some or all of them. Those left out get their turn in a next cycle.
+type Lifecycle func(pending []PendingHandler) []PendingHandler
+
+// AllAtOnce calls all handlers in the order of registration. It is the default.
+func AllAtOnce(pending []PendingHandler) []PendingHandler { return pending }
+
+// OneByOne calls the first handler.
+func OneByOne(pending []PendingHandler) []PendingHandler { return pending[:1] }
+
+// Randomized calls one handler, chosen at random.
+func Randomized(pending []PendingHandler) []PendingHandler {
+	i := rand.IntN(len(pending))
+	return pending[i : i+1]
+}
+
+// Shuffled calls all handlers in a random order.
+func Shuffled(pending []PendingHandler) []PendingHandler {
+	rand.Shuffle(len(pending), func(i, j int) { pending[i], pending[j] = pending[j], pending[i] })
+	return pending
+}
+
+// ASAP calls the handler with the fewest attempts so far, as Kopf for Python does by default.
+func ASAP(pending []PendingHandler) []PendingHandler {
+	first := 0
+	for i, p := range pending {
+		if p.Retries < pending[first].Retries {
+			first = i
+		}
+	}
+	return pending[first : first+1]
+}
+
+// outcome is how one attempt of a handler has ended.
+type outcome struct {
+	final     bool          // whether the handler is finished
+	err       error         // nil on success, and for an error that is to be ignored
+	delay     time.Duration // before the next attempt; none if it is not positive
+	waiting   bool          // whether it waits for its sub-handlers, which is not an error
+	cancelled bool          // whether the operator stopped it: as if it had not been called
+}
+
+// exhausted tells whether a handler may not be called any more by its own limits.
+func (h *handler) exhausted(retries int, runtime time.Duration, cause error) error {
+	switch {
+	case h.timeout > 0 && runtime >= h.timeout:
+		return &HandlerTimeoutError{ID: h.id, Runtime: runtime, Err: cause}
+	case h.retries > 0 && retries >= h.retries:
+		return &HandlerRetriesError{ID: h.id, Retries: retries, Err: cause}
+	}
+	return nil
+}
+
+// decide turns what a handler has returned in an attempt into its outcome.
+// It gets the attempts that were made before, and the runtime when the attempt ended.
+func (h *handler) decide(err error, retries int, runtime, defaultBackoff time.Duration) outcome {
+	var temporary *TemporaryError
+	var permanent *PermanentError
+	switch {
+	case err == nil:
+		return outcome{final: true}
+	case errors.As(err, &permanent):
+		return outcome{final: true, err: err}
+	case errors.As(err, &temporary):
+		return h.again(err, temporary.Delay, retries, runtime)
+	case h.errors == ErrorsPermanent:
+		return outcome{final: true, err: err}
+	case h.errors == ErrorsIgnored:
+		return outcome{final: true}
+	}
+	delay := h.backoff
+	if delay == 0 {
+		delay = defaultBackoff
+	}
+	return h.again(err, delay, retries, runtime)
+}
+
+// again is the outcome of an error that is worth another attempt, unless it would come too
+// late or be one too many: then the handler fails now.
+func (h *handler) again(err error, delay time.Duration, retries int, runtime time.Duration) outcome {
+	if limit := h.exhausted(retries+1, runtime+max(delay, 0), err); limit != nil {
+		return outcome{final: true, err: limit}
+	}
+	return outcome{err: err, delay: delay}
+}
+
+// apply notes the outcome of an attempt that ended now.
+func (r *ProgressRecord) apply(o outcome, now time.Time) {
+	r.Retries++
+	r.Delayed, r.Message = time.Time{}, nil
+	if !o.final && (o.delay > 0 || o.waiting) {
+		r.Delayed = now.Add(max(o.delay, 0))
+	}
+	if o.final {
+		r.Success, r.Failure = o.err == nil, o.err != nil
+		if r.Stopped.IsZero() {
+			r.Stopped = now
+		}
+	}
+	if text := ""; o.waiting {
+		text = "None" // what the original stores
+		r.Message = &text
+	} else if o.err != nil {
+		text = truncate(o.err.Error(), maxMessage)
+		r.Message = &text
+	}
+}
+
+// maxMessage is the longest text of an error that is stored on an object, in bytes: the annotations of an object
+// may have 256 KiB in all, and nobody reads that much.
+const maxMessage = 1024
+
+func truncate(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	cut := limit - len("…")
+	for cut > 0 && text[cut]&0xc0 == 0x80 { // not inside of a character
+		cut--
+	}
+	return text[:cut] + "…"
+}
+
+// call calls a user's function and turns a panic into an error with its stack.
+func call(fn func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &panicError{value: v, stack: debug.Stack()}
+		}
+	}()
+	return fn()
+}
+
+// progress is one handler in a handling: its record, and whether it takes part.
+type progress struct {
+	handler  *handler
+	parent   *progress
+	record   *ProgressRecord
+	stored   bool   // whether the record was on the object
+	purpose  Reason // of the record as it was stored
+	selected bool   // whether the handler fits the cause; others are only cleaned up
+}
+
+// due tells whether the handler could be called now, and otherwise how long it has to wait.
+func (p *progress) due(now time.Time) (bool, time.Duration) {
+	if p.record.finished() {
+		return false, 0
+	}
+	wait := p.record.Delayed.Sub(now)
+	return p.record.Delayed.IsZero() || wait <= 0, max(wait, 0)
+}
+
+// part is what one attempt of one handler wants to change in its object.
+type part struct {
+	id     HandlerID
+	patch  *Patch // with the result in its status
+	change bool   // whether the handler is one of changes, which fails if its patch is refused
+}
+
+// handling is the work on one cause: the handlers of an object with their progress, and what
+// they have left to be sent. The worker's goroutine runs it; the lock is for the timer that flushes.
+type handling struct {
+	settings    *Settings
+	lifecycle   Lifecycle
+	cause       Change // with Old and New of the whole object, copied for each handler
+	initial     bool
+	load        func(id HandlerID) (*ProgressRecord, error)
+	interrupted func() bool     // whether something newer waits than our own echoes
+	flush       func()          // sends what is finished; an error goes to broken
+	flushLater  func()          // does the same a little later
+	running     func(HandlerID) // told which handler runs now, "" for none
+
+	attempts int // made in this cycle
+
+	mu     sync.Mutex // guards following
+	all    []*progress
+	parts  []*part
+	body   *Body // with what the parts leave
+	broken error // why nothing more can be sent in this cycle
+}
+
+// add notes a handler that takes part or is to be cleaned up.
+func (x *handling) add(h *handler, parent *progress, selected bool, now time.Time) *progress {
+	p := &progress{handler: h, parent: parent, selected: selected}
+	record, err := x.load(h.id)
+	if err != nil {
+		x.cause.Logger.Warn("The stored progress of a handler is damaged and counts as none.", "handler", h.id, "error", err)
+	}
+	if p.stored = record != nil; !p.stored {
+		record = &ProgressRecord{Started: now, Purpose: x.cause.Reason}
+	}
+	if p.record, p.purpose = record, record.Purpose; selected {
+		record.Purpose = x.cause.Reason
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.all = append(x.all, p)
+	return p
+}
+
+// run calls those of the group that are due, in the order of the lifecycle. It
+// stops early when something newer is to be looked at first.
+func (x *handling) run(ctx context.Context, group []*progress) {
+	chosen := x.choose(group)
+	for i, p := range chosen {
+		if ctx.Err() != nil || x.failure() != nil || i > 0 && p.parent == nil && x.interrupted() {
+			return
+		}
+		o := x.attempt(ctx, p)
+		if last := i == len(chosen)-1; o.cancelled || last {
+			continue // the end of the cycle sends it
+		}
+		if !o.final || o.err != nil || p.parent != nil || x.settings.Execution.FlushAfter <= 0 {
+			x.flush()
+		} else {
+			x.flushLater()
+		}
+	}
+}
+
+func (x *handling) failure() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.broken
+}
+
+func (x *handling) choose(group []*progress) []*progress {
+	now := time.Now()
+	byID := make(map[HandlerID]*progress)
+	var pending []PendingHandler
+	for _, p := range group {
+		if due, _ := p.due(now); due {
+			byID[p.handler.id] = p
+			pending = append(pending, PendingHandler{ID: p.handler.id, Retries: p.record.Retries, Started: p.record.Started})
+		}
+	}
+	if len(pending) == 0 {
+		return nil
+	}
+	var chosen []*progress
+	for _, next := range x.lifecycle(pending) {
+		if p := byID[next.ID]; p != nil {
+			chosen = append(chosen, p)
+			delete(byID, next.ID) // a lifecycle that repeats itself calls nothing twice
+		}
+	}
+	return chosen
+}
+
+// attempt calls one handler once, unless its limits forbid it, and notes the outcome.
+func (x *handling) attempt(ctx context.Context, p *progress) outcome {
+	h, started := p.handler, time.Now()
+	log := x.cause.Logger
+	x.attempts++
+	runtime := started.Sub(p.record.Started)
+	if err := h.exhausted(p.record.Retries, runtime, nil); err != nil {
+		o := outcome{final: true, err: err}
+		x.finish(p, o, nil)
+		logOutcome(ctx, log, "Handler", h.id, o, err)
+		return o
+	}
+	c := x.change(p, runtime)
+	log.DebugContext(ctx, fmt.Sprintf("Handler '%s' is invoked.", h.id))
+	x.running(h.id)
+	err := x.call(ctx, p, c)
+	x.running("")
+	var waits *waitsForSubhandlers
+	var o outcome
+	switch {
+	case errors.As(err, &waits):
+		o = outcome{delay: waits.delay, waiting: true}
+	case err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled):
+		o = outcome{cancelled: true}
+	default:
+		o = h.decide(err, p.record.Retries, time.Since(p.record.Started), x.settings.Execution.DefaultBackoff)
+	}
+	x.finish(p, o, c)
+	logOutcome(ctx, log, "Handler", h.id, o, err)
+	return o
+}
+
+// change makes what one handler gets: its own patch, and the object as the parts so far leave it.
+func (x *handling) change(p *progress, runtime time.Duration) *Change {
+	c := x.cause
+	c.Body = x.bodyNow()
+	c.Patch = &Patch{}
+	c.Param = p.handler.param
+	c.Attempt = Attempt{Retry: p.record.Retries, Started: p.record.Started, Runtime: runtime}
+	c.handler = p.handler
+	c.subs = &subhandlers{handling: x, parent: p}
+	p.handler.narrow(&c)
+	return &c
+}
+
+// call calls the handler's function and then the sub-handlers that it has registered.
+func (x *handling) call(ctx context.Context, p *progress, c *Change) error {
+	if h := p.handler; h.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, p.record.Started.Add(h.timeout))
+		defer cancel()
+	}
+	err := call(func() error { return p.handler.change(ctx, c) })
+	if err == nil {
+		err = errors.Join(c.err, c.Patch.try(c.Body))
+	}
+	if err == nil {
+		err = c.subs.runRest(ctx)
+	}
+	c.subs.closed = true
+	return err
+}
+
+// finish notes an outcome and keeps what the attempt wants to change.
+func (x *handling) finish(p *progress, o outcome, c *Change) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if o.cancelled {
+		return
+	}
+	p.record.apply(o, time.Now())
+	if c == nil {
+		return
+	}
+	if o.final && o.err == nil && c.result != nil {
+		c.Patch.put(c.result, "status", string(p.handler.id))
+	}
+	if !c.Patch.Empty() {
+		x.parts = append(x.parts, &part{id: p.handler.id, patch: c.Patch, change: true})
+		x.body = c.Patch.applied(x.body)
+	}
+}
+
+// bodyNow returns the object as the parts so far leave it.
+func (x *handling) bodyNow() *Body {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.body
+}
+
+// done tells whether all selected handlers are finished, and otherwise how long the
+// nearest of them has to wait.
+func (x *handling) done(now time.Time) (bool, time.Duration) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return remaining(x.top(), now)
+}
+
+func remaining(group []*progress, now time.Time) (bool, time.Duration) {
+	done, wait := true, time.Duration(-1)
+	for _, p := range group {
+		if p.record.finished() {
+			continue
+		}
+		done = false
+		if _, w := p.due(now); wait < 0 || w < wait {
+			wait = w
+		}
+	}
+	return done, wait
+}
+
+// top returns the selected handlers that are not sub-handlers.
+func (x *handling) top() []*progress {
+	var top []*progress
+	for _, p := range x.all {
+		if p.selected && p.parent == nil {
+			top = append(top, p)
+		}
+	}
+	return top
+}
+
+// find returns the progress of a handler, nil if it does not take part.
+func (x *handling) find(id HandlerID) *progress {
+	for _, p := range x.all {
+		if p.handler.id == id {
+			return p
+		}
+	}
+	return nil
+}
+
+// refuse fails a handler whose patch the API server does not take.
+func (x *handling) refuse(p *part, err error) {
+	x.cause.Logger.Error(fmt.Sprintf("Handler '%s' failed permanently: its patch was refused: %v", p.id, err))
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if q := x.find(p.id); q != nil && p.change {
+		text := truncate("its patch was refused: "+err.Error(), maxMessage)
+		q.record.Success, q.record.Failure, q.record.Message = false, true, &text
+		q.record.Delayed, q.record.Stopped = time.Time{}, time.Now()
+	}
+}
+
+// logOutcome logs how an attempt has ended: the error in full if it is an arbitrary one.
+func logOutcome(ctx context.Context, log *slog.Logger, noun string, id HandlerID, o outcome, err error) {
+	name := fmt.Sprintf("%s '%s'", noun, id)
+	var temporary *TemporaryError
+	var permanent *PermanentError
+	switch {
+	case o.cancelled:
+		log.WarnContext(ctx, name+" was cancelled, because the operator stops. It will be called again.")
+	case o.waiting:
+		log.DebugContext(ctx, name+" waits for its sub-handlers.", "delay", o.delay)
+	case err == nil:
+		log.InfoContext(ctx, name+" succeeded.")
+	case errors.As(err, &permanent):
+		log.ErrorContext(ctx, name+" failed permanently: "+err.Error())
+	case o.final && errors.As(o.err, &permanent) && o.err != err:
+		log.ErrorContext(ctx, name+" failed permanently: "+o.err.Error(), "error", err)
+	case errors.As(err, &temporary):
+		log.ErrorContext(ctx, name+" failed temporarily: "+err.Error(), "delay", o.delay)
+	default:
+		attrs := []any{"error", err}
+		if stack := stackOf(err); stack != nil {
+			attrs = append(attrs, "stack", string(stack))
+		}
+		fate := fmt.Sprintf("will try again in %s.", o.delay)
+		if o.final && o.err == nil {
+			fate = "will ignore it."
+		} else if o.final {
+			fate = "will stop now."
+		}
+		log.ErrorContext(ctx, name+" failed with an exception and "+fate, attrs...)
+	}
+}
+
+// subhandlers are the sub-handlers that one attempt of a handler has registered.
+type subhandlers struct {
+	handling *handling
+	parent   *progress
+	waiting  []*handler // registered, and not yet run
+	known    []HandlerID
+	closed   bool // whether the parent has returned
+}
+
+// waitsForSubhandlers is the outcome of a handler some of whose sub-handlers are not finished.
+type waitsForSubhandlers struct{ delay time.Duration }
+
+func (e *waitsForSubhandlers) Error() string { return "some sub-handlers are not finished" }
+
+// Subhandler registers a sub-handler of the running handler. It is called after the running handler
+// has returned, or in [Change.Execute]; its progress is kept under the id of the running handler, a
+// slash, and the given id, and it is not called again when it has succeeded. While it is
+// unfinished, the running handler is called again and has to register the same sub-handlers.
+// It panics on the errors that registration panics on, and if the handler has returned.
+func (c *Change) Subhandler(id HandlerID, fn ChangeFunc, opts *ChangeOptions) {
+	if c.subs == nil || c.subs.closed {
+		panic("kopf: a sub-handler can be registered only by a handler of changes while it runs")
+	}
+	s := c.subs
+	h, err := newSubhandler(s.parent.handler, c.Reason, id, fn, opts)
+	if err != nil {
+		panic(err)
+	}
+	if slices.Contains(s.known, h.id) {
+		panic(fmt.Sprintf("kopf: the sub-handler %q is registered twice", h.id))
+	}
+	s.known = append(s.known, h.id)
+	s.waiting = append(s.waiting, h)
+}
+
+// Execute runs the sub-handlers registered so far, instead of after the handler's return. An error means
+// that some of them are not finished: the handler has to return it.
+func (c *Change) Execute(ctx context.Context) error {
+	if c.subs == nil || c.subs.closed {
+		return errors.New("sub-handlers can be executed only by a handler of changes while it runs")
+	}
+	return c.subs.run(ctx)
+}
+
+// runRest runs what was registered and not executed.
+func (s *subhandlers) runRest(ctx context.Context) error {
+	if len(s.waiting) == 0 {
+		return nil
+	}
+	return s.run(ctx)
+}
+
+func (s *subhandlers) run(ctx context.Context) error {
+	x, now := s.handling, time.Now()
+	var group []*progress
+	whole := x.cause
+	whole.Body = x.bodyNow()
+	for _, h := range selectHandlers(s.waiting, &whole, x.initial) {
+		group = append(group, x.add(h, s.parent, true, now))
+	}
+	s.waiting = nil
+	x.mu.Lock()
+	for p := s.parent; p != nil; p = p.parent {
+		for _, q := range group {
+			p.record.addSubref(q.handler.id)
+		}
+	}
+	x.mu.Unlock()
+	x.run(ctx, group)
+	if done, delay := remaining(group, time.Now()); !done {
+		return &waitsForSubhandlers{delay: delay}
+	}
+	return nil
+}
+
+// changedFrom tells whether writing the record would change what is stored, given as it was read.
+func (r *ProgressRecord) changedFrom(stored *ProgressRecord) bool {
+	c := *r
+	c.stored = stored.stored
+	return c.changed()
+}
+
+// addSubref notes a sub-handler whose record is to be purged with this one.
+func (r *ProgressRecord) addSubref(id HandlerID) {
+	if i, found := slices.BinarySearch(r.Subrefs, string(id)); !found {
+		r.Subrefs = slices.Insert(r.Subrefs, i, string(id))
+	}
+}

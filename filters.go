@@ -1,0 +1,240 @@
+package kopf
+
+import (
+	"fmt"
+	"slices"
+)
+
+// This file knows the filters of handlers: what an object must look like, or must have turned
+// from and into, for a handler to be called. Filters are plain data and plain functions; they look and change nothing.
+
+// Match says which labels or annotations an object must have: for each key a string that the value must equal,
+// [Present], [Absent], or a predicate, a func(*Value) bool.
+type Match map[string]any
+
+// marker is the type of [Present] and [Absent].
+type marker int
+
+const (
+	// Present fits any value that is there, null and the empty string included.
+	Present marker = iota + 1
+	// Absent fits where there is no value.
+	Absent
+)
+
+// String returns the name of the marker.
+func (m marker) String() string { return [...]string{"", "Present", "Absent"}[m] }
+
+// Value is what a predicate for one value gets.
+type Value struct {
+	// Value is the decoded value, or nil if it is absent.
+	Value any
+	// Present tells whether there is a value; a null is one.
+	Present bool
+	// Object is the object with the value.
+	Object *Object
+}
+
+// Not returns a predicate that is true where the given one is false. Like the other combinators, it takes the predicates of
+// When options and those for values alike.
+func Not[T any](f func(*T) bool) func(*T) bool { return func(v *T) bool { return !f(v) } }
+
+// All returns a predicate that is true where all the given ones are, also if there are none.
+func All[T any](fs ...func(*T) bool) func(*T) bool {
+	return func(v *T) bool {
+		return !slices.ContainsFunc(fs, func(f func(*T) bool) bool { return !f(v) })
+	}
+}
+
+// Any returns a predicate that is true where at least one of the given ones is.
+func Any[T any](fs ...func(*T) bool) func(*T) bool {
+	return func(v *T) bool {
+		return slices.ContainsFunc(fs, func(f func(*T) bool) bool { return f(v) })
+	}
+}
+
+// None returns a predicate that is true where none of the given ones is, also if there are none.
+func None[T any](fs ...func(*T) bool) func(*T) bool { return Not(Any(fs...)) }
+
+// criterion is what one value must be: a literal, a marker, or a predicate.
+type criterion struct {
+	literal   any
+	marker    marker
+	predicate func(*Value) bool
+}
+
+// newCriterion reads an option. Nothing is no criterion.
+func newCriterion(option any) (*criterion, error) {
+	switch v := option.(type) {
+	case nil:
+		return nil, nil
+	case marker:
+		return &criterion{marker: v}, nil
+	case func(*Value) bool:
+		return &criterion{predicate: v}, nil
+	}
+	literal, err := normalizeJSON(option)
+	if err != nil {
+		return nil, fmt.Errorf("a value, Present, Absent, or a func(*kopf.Value) bool is expected, not %T", option)
+	}
+	return &criterion{literal: literal}, nil
+}
+
+// fits tells whether a value, or its absence, is what the criterion wants.
+func (c *criterion) fits(v View, o *Object) bool {
+	switch present := v.Has(""); {
+	case c.predicate != nil:
+		return c.predicate(&Value{Value: v.Get(""), Present: present, Object: o})
+	case c.marker != 0:
+		return present == (c.marker == Present)
+	default:
+		return present && equalJSON(v.Get(""), c.literal)
+	}
+}
+
+// filters are all the criteria of one handler.
+type filters struct {
+	labels, annotations map[string]*criterion
+	value, old, new     *criterion
+	when                func(*Change) bool
+	whenEvent           func(*WatchEvent) bool
+}
+
+func newMatch(what string, match Match) (map[string]*criterion, error) {
+	all := make(map[string]*criterion, len(match))
+	for key, option := range match {
+		c, err := newCriterion(option)
+		if err != nil {
+			return nil, fmt.Errorf("%s %q: %w", what, key, err)
+		}
+		if c == nil {
+			return nil, fmt.Errorf("%s %q: nil is ambiguous: Present or Absent is expected", what, key)
+		}
+		if _, text := c.literal.(string); c.marker == 0 && c.predicate == nil && !text {
+			return nil, fmt.Errorf("%s %q: a string, Present, Absent, or a func(*kopf.Value) bool is expected, not %v", what, key, option)
+		}
+		all[key] = c
+	}
+	return all, nil
+}
+
+// fitsMeta tells whether the labels and the annotations fit.
+func (f *filters) fitsMeta(o *Object) bool {
+	for key, c := range f.labels {
+		if !c.fits(View{raw: o.Body.meta}.View(Path("labels", key)), o) {
+			return false
+		}
+	}
+	for key, c := range f.annotations {
+		if !c.fits(View{raw: o.Body.meta}.View(Path("annotations", key)), o) {
+			return false
+		}
+	}
+	return true
+}
+
+// preMatches tells whether the object is of interest to a handler of changes, whatever the
+// reason and the difference are. The change's Old and New are those of the whole object.
+func (h *handler) preMatches(c *Change) bool {
+	return h.guarded(c, func() bool {
+		return h.filters.fitsMeta(&c.Object) && h.fitsValue(c) && (h.filters.when == nil || h.filters.when(c))
+	})
+}
+
+// fitsValue looks at the value of the handler's field: as it is now, and for handlers of
+// differences also as it was, so that they notice both its coming and its going.
+func (h *handler) fitsValue(c *Change) bool {
+	if len(h.field) == 0 {
+		return true
+	}
+	want := h.filters.value
+	if want == nil {
+		want = &criterion{marker: Present}
+	}
+	if want.fits(viewOf(c.New, h.field), &c.Object) {
+		return true
+	}
+	return h.looksBack() && want.fits(viewOf(c.Old, h.field), &c.Object)
+}
+
+// looksBack tells whether the handler is one of differences.
+func (h *handler) looksBack() bool {
+	return h.kind == kindUpdate || h.kind == kindField || h.kind == kindSub && h.needsChange
+}
+
+// matches tells whether a handler is to be called for a cause. The flag initial says that the
+// object was there before the operator and was not handled since.
+func (h *handler) matches(c *Change, initial bool) bool {
+	if !h.fitsReason(c.Reason, initial) {
+		return false
+	}
+	return h.guarded(c, func() bool {
+		return h.filters.fitsMeta(&c.Object) && h.fitsValue(c) && h.fitsChange(c) && (h.filters.when == nil || h.filters.when(c))
+	})
+}
+
+func (h *handler) fitsReason(reason Reason, initial bool) bool {
+	switch h.kind {
+	case kindCreate:
+		return reason == ReasonCreate
+	case kindUpdate:
+		return reason == ReasonUpdate
+	case kindDelete:
+		return reason == ReasonDelete
+	case kindResume:
+		return initial && reason != ReasonCreate && (reason != ReasonDelete || h.deleted)
+	}
+	return reason == ReasonCreate || reason == ReasonUpdate || reason == ReasonDelete || reason == ReasonResume
+}
+
+// fitsChange tells whether the handler's field differs, and from and into what is wanted.
+func (h *handler) fitsChange(c *Change) bool {
+	if !h.needsChange || len(h.field) == 0 {
+		return true
+	}
+	before, now := viewOf(c.Old, h.field), viewOf(c.New, h.field)
+	if before.Has("") == now.Has("") && equalJSON(before.Get(""), now.Get("")) {
+		return false
+	}
+	f := &h.filters
+	return (f.old == nil || f.old.fits(before, &c.Object)) && (f.new == nil || f.new.fits(now, &c.Object))
+}
+
+// matchesEvent tells whether a handler of raw events is to be called.
+func (h *handler) matchesEvent(e *WatchEvent) bool {
+	c := &Change{Object: e.Object}
+	return h.guarded(c, func() bool {
+		c.New = View{raw: e.Body.raw}
+		return h.filters.fitsMeta(&e.Object) && h.fitsValue(c) && (h.filters.whenEvent == nil || h.filters.whenEvent(e))
+	})
+}
+
+// guarded calls filters; those that panic match nothing, and are logged once for a handler.
+func (h *handler) guarded(c *Change, fits func() bool) (ok bool) {
+	defer func() {
+		if v := recover(); v != nil {
+			ok = false
+			h.panicked.Do(func() {
+				c.Logger.Error(fmt.Sprintf("A filter of handler '%s' has panicked and does not match: %v", h.id, v))
+			})
+		}
+	}()
+	return fits()
+}
+
+// narrow reduces a change to the handler's field.
+func (h *handler) narrow(c *Change) {
+	if len(h.field) == 0 {
+		return
+	}
+	whole := c.diff
+	c.Old, c.New = viewOf(c.Old, h.field), viewOf(c.New, h.field)
+	if whole != nil {
+		c.diff = func() Diff { return whole().reduce(h.field) }
+	}
+}
+
+func viewOf(v View, keys []string) View {
+	raw, _ := findJSON(v.raw, keys...)
+	return View{raw: raw}
+}

@@ -1,0 +1,366 @@
+package kopf
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"runtime"
+	"strings"
+	"time"
+)
+
+// This file is where handlers are registered: a function for each family, with its options. What
+// is wrong with a registration is a programmer's error, told by a panic with the line of the call.
+
+// ChangeOptions are the options of handlers of changes. Zero values mean the defaults.
+type ChangeOptions struct {
+	// ID names the handler; it is stored on the objects. Defaults to the name of the function. A slash and the path of
+	// the Field are appended.
+	ID HandlerID
+	// Where narrows the selector down to the resources for which it returns true.
+	Where func(Resource) bool
+	// Labels and Annotations say which ones the object must have.
+	Labels, Annotations Match
+	// When says whether the object is to be handled, by looking at all of it.
+	When func(*Change) bool
+	// Field is the path of the field that the handler is about: it must be present, and of a handler of
+	// updates it must have changed. The handler's Old, New and Diff are those of the field.
+	Field FieldPath
+	// Value is what the Field must be: a value, [Present], [Absent], or a predicate, a func(*Value) bool. In handlers of updates, either the new
+	// value or the old one must fit. Defaults to Present.
+	Value any
+	// Old and New are what the Field must have been and must have become, in the forms of Value. They belong to handlers of updates and
+	// of fields, and cannot be combined with Value.
+	Old, New any
+	// Param is handed to the handler as it is.
+	Param any
+	// Errors says what becomes of errors that are neither temporary nor permanent. Defaults to [ErrorsTemporary].
+	Errors ErrorsMode
+	// Timeout is the time for all attempts together. Zero means no limit.
+	Timeout time.Duration
+	// Retries is the number of attempts. Zero means no limit.
+	Retries int
+	// Backoff is the pause after an error that is neither temporary nor permanent. Defaults to
+	// [ExecutionSettings.DefaultBackoff].
+	Backoff time.Duration
+	// Optional tells that a handler of deletions does not need the finalizer: it is called if
+	// the object is held by it for another reason.
+	Optional bool
+	// Deleted tells that a handler of resuming is called also for objects that are being deleted.
+	Deleted bool
+}
+
+// EventOptions are the options of handlers of raw events. Zero values mean the defaults.
+type EventOptions struct {
+	// ID names the handler in logs. Defaults to the name of the function. A slash and the path of the Field are appended.
+	ID HandlerID
+	// Where narrows the selector down to the resources for which it returns true.
+	Where func(Resource) bool
+	// Labels and Annotations say which ones the object must have.
+	Labels, Annotations Match
+	// When says whether the event is to be handled, by looking at all of it.
+	When func(*WatchEvent) bool
+	// Field is the path of a field that must be present.
+	Field FieldPath
+	// Value is what the Field must be: a value, [Present], [Absent], or a predicate, a func(*Value) bool. Defaults to Present.
+	Value any
+	// Param is handed to the handler as it is.
+	Param any
+}
+
+// ActivityOptions are the options of handlers of the operator's own activities. Zero values mean the defaults.
+type ActivityOptions struct {
+	// ID names the handler in logs. Defaults to the name of the function.
+	ID HandlerID
+	// Param is handed to the handler as it is.
+	Param any
+	// Errors says what becomes of errors that are neither temporary nor permanent. Defaults to [ErrorsTemporary].
+	Errors ErrorsMode
+	// Timeout is the time for all attempts together. Zero means no limit.
+	Timeout time.Duration
+	// Retries is the number of attempts. Zero means no limit.
+	Retries int
+	// Backoff is the pause after an error that is neither temporary nor permanent. Defaults to
+	// [ExecutionSettings.DefaultBackoff].
+	Backoff time.Duration
+}
+
+// OnEvent registers a handler of raw events in the default registry. See [Registry.OnEvent].
+func OnEvent(s Selector, fn EventFunc, opts *EventOptions) {
+	must(kindEvent, DefaultRegistry().onEvent(s, fn, opts))
+}
+
+// OnCreate registers a handler of creations in the default registry. See [Registry.OnCreate].
+func OnCreate(s Selector, fn ChangeFunc, opts *ChangeOptions) {
+	must(kindCreate, DefaultRegistry().onChange(kindCreate, s, "", fn, opts))
+}
+
+// OnUpdate registers a handler of updates in the default registry. See [Registry.OnUpdate].
+func OnUpdate(s Selector, fn ChangeFunc, opts *ChangeOptions) {
+	must(kindUpdate, DefaultRegistry().onChange(kindUpdate, s, "", fn, opts))
+}
+
+// OnDelete registers a handler of deletions in the default registry. See [Registry.OnDelete].
+func OnDelete(s Selector, fn ChangeFunc, opts *ChangeOptions) {
+	must(kindDelete, DefaultRegistry().onChange(kindDelete, s, "", fn, opts))
+}
+
+// OnResume registers a handler of resuming in the default registry. See [Registry.OnResume].
+func OnResume(s Selector, fn ChangeFunc, opts *ChangeOptions) {
+	must(kindResume, DefaultRegistry().onChange(kindResume, s, "", fn, opts))
+}
+
+// OnField registers a handler of one field in the default registry. See [Registry.OnField].
+func OnField(s Selector, field FieldPath, fn ChangeFunc, opts *ChangeOptions) {
+	must(kindField, DefaultRegistry().onChange(kindField, s, field, fn, opts))
+}
+
+// OnStartup registers a handler of the operator's start in the default registry. See [Registry.OnStartup].
+func OnStartup(fn ActivityFunc, opts *ActivityOptions) {
+	must(kindStartup, DefaultRegistry().onActivity(kindStartup, fn, nil, opts))
+}
+
+// OnCleanup registers a handler of the operator's end in the default registry. See [Registry.OnCleanup].
+func OnCleanup(fn ActivityFunc, opts *ActivityOptions) {
+	must(kindCleanup, DefaultRegistry().onActivity(kindCleanup, fn, nil, opts))
+}
+
+// OnLogin registers a login in the default registry. See [Registry.OnLogin].
+func OnLogin(fn LoginFunc, opts *ActivityOptions) {
+	must(kindLogin, DefaultRegistry().onActivity(kindLogin, nil, fn, opts))
+}
+
+// OnEvent registers a handler that sees every event of the selected resources as it comes. It panics
+// on a bad selector, bad options, or a conflict with another handler.
+func (g *Registry) OnEvent(s Selector, fn EventFunc, opts *EventOptions) {
+	must(kindEvent, g.onEvent(s, fn, opts))
+}
+
+// OnCreate registers a handler that is called when an object of the selected resources has appeared that was never
+// handled before. It panics as [Registry.OnEvent] does.
+func (g *Registry) OnCreate(s Selector, fn ChangeFunc, opts *ChangeOptions) {
+	must(kindCreate, g.onChange(kindCreate, s, "", fn, opts))
+}
+
+// OnUpdate registers a handler that is called when an object of the selected resources differs from what was handled last.
+// It panics as [Registry.OnEvent] does.
+func (g *Registry) OnUpdate(s Selector, fn ChangeFunc, opts *ChangeOptions) {
+	must(kindUpdate, g.onChange(kindUpdate, s, "", fn, opts))
+}
+
+// OnDelete registers a handler that is called when an object of the selected resources is marked for deletion. Objects are
+// held by a finalizer until then, and until the handler is done, unless it is Optional. It panics as
+// [Registry.OnEvent] does.
+func (g *Registry) OnDelete(s Selector, fn ChangeFunc, opts *ChangeOptions) {
+	must(kindDelete, g.onChange(kindDelete, s, "", fn, opts))
+}
+
+// OnResume registers a handler that is called once for each object of the selected resources that was there before the
+// operator has started. It panics as [Registry.OnEvent] does.
+func (g *Registry) OnResume(s Selector, fn ChangeFunc, opts *ChangeOptions) {
+	must(kindResume, g.onChange(kindResume, s, "", fn, opts))
+}
+
+// OnField registers a handler that is called when a field has changed, appeared or vanished: in updates, on creations of
+// objects with the field, and even on deletions if the field was changed with them; [Change.Reason] tells which. An empty
+// field means any change. It panics as [Registry.OnEvent] does.
+func (g *Registry) OnField(s Selector, field FieldPath, fn ChangeFunc, opts *ChangeOptions) {
+	must(kindField, g.onChange(kindField, s, field, fn, opts))
+}
+
+// OnStartup registers a handler that is called before the operator does anything else, such as logging
+// in. It panics as [Registry.OnEvent] does.
+func (g *Registry) OnStartup(fn ActivityFunc, opts *ActivityOptions) {
+	must(kindStartup, g.onActivity(kindStartup, fn, nil, opts))
+}
+
+// OnCleanup registers a handler that is called after the operator has done everything else. It panics as
+// [Registry.OnEvent] does.
+func (g *Registry) OnCleanup(fn ActivityFunc, opts *ActivityOptions) {
+	must(kindCleanup, g.onActivity(kindCleanup, fn, nil, opts))
+}
+
+// OnLogin registers a function that tells how to reach the API server, instead of the built-in logins. It is called at the
+// start, and again when the server refuses what was told. It panics as [Registry.OnEvent] does.
+func (g *Registry) OnLogin(fn LoginFunc, opts *ActivityOptions) {
+	must(kindLogin, g.onActivity(kindLogin, nil, fn, opts))
+}
+
+// must panics with what is wrong and where.
+func must(kind handlerKind, err error) {
+	if err != nil {
+		panic(fmt.Sprintf("kopf: %s at %s: %v", kindNames[kind], callSite(), err))
+	}
+}
+
+// callSite returns the line outside of the package that has called it.
+func callSite() string {
+	pcs := make([]uintptr, 16)
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
+	for {
+		frame, more := frames.Next()
+		if !strings.HasPrefix(frame.Function, packagePath+".") || !more {
+			return fmt.Sprintf("%s:%d", frame.File, frame.Line)
+		}
+	}
+}
+
+var packagePath = reflect.TypeFor[Registry]().PkgPath()
+
+func (g *Registry) onEvent(s Selector, fn EventFunc, opts *EventOptions) error {
+	o := EventOptions{}
+	if opts != nil {
+		o = *opts
+	}
+	spec, err := s.spec(o.Where)
+	if err != nil {
+		return err
+	}
+	h := &handler{kind: kindEvent, selector: spec, text: spec.text(s), field: o.Field.Keys(), errors: ErrorsIgnored, param: o.Param, event: fn}
+	h.filters.whenEvent = o.When
+	if err := h.identify(o.ID, fn); err != nil {
+		return err
+	}
+	if err := h.filter(o.Labels, o.Annotations, o.Value, nil, nil); err != nil {
+		return err
+	}
+	return g.add(h)
+}
+
+func (g *Registry) onChange(kind handlerKind, s Selector, field FieldPath, fn ChangeFunc, opts *ChangeOptions) error {
+	o := ChangeOptions{}
+	if opts != nil {
+		o = *opts
+	}
+	if kind != kindField {
+		field = o.Field
+	} else if o.Field != "" && o.Field != field {
+		return fmt.Errorf("the handler has two fields, %q and %q", field, o.Field)
+	}
+	h, err := newChange(kind, s, field, fn, &o)
+	if err != nil {
+		return err
+	}
+	return g.add(h)
+}
+
+// newChange makes a handler of changes of its options.
+func newChange(kind handlerKind, s Selector, field FieldPath, fn ChangeFunc, o *ChangeOptions) (*handler, error) {
+	h := &handler{
+		kind: kind, field: field.Keys(), change: fn, param: o.Param,
+		errors: o.Errors, timeout: o.Timeout, retries: o.Retries, backoff: o.Backoff,
+		optional: o.Optional, deleted: o.Deleted, needsChange: kind == kindUpdate || kind == kindField,
+	}
+	h.filters.when = o.When
+	var err error
+	if kind != kindSub {
+		if h.selector, err = s.spec(o.Where); err != nil {
+			return nil, err
+		}
+		h.text = h.selector.text(s)
+	}
+	if err := errors.Join(h.limits(), h.belong(o)); err != nil {
+		return nil, err
+	}
+	if err := h.identify(o.ID, fn); err != nil {
+		return nil, err
+	}
+	return h, h.filter(o.Labels, o.Annotations, o.Value, o.Old, o.New)
+}
+
+func (g *Registry) onActivity(kind handlerKind, fn ActivityFunc, login LoginFunc, opts *ActivityOptions) error {
+	o := ActivityOptions{}
+	if opts != nil {
+		o = *opts
+	}
+	h := &handler{kind: kind, param: o.Param, errors: o.Errors, timeout: o.Timeout, retries: o.Retries, backoff: o.Backoff, activity: fn, login: login}
+	if err := h.limits(); err != nil {
+		return err
+	}
+	var function any = fn
+	if kind == kindLogin {
+		function = login
+	}
+	if err := h.identify(o.ID, function); err != nil {
+		return err
+	}
+	return g.add(h)
+}
+
+// limits tells what is wrong with the numbers of the options.
+func (h *handler) limits() error {
+	switch {
+	case h.timeout < 0:
+		return fmt.Errorf("the Timeout %s is negative; zero means no limit", h.timeout)
+	case h.retries < 0:
+		return fmt.Errorf("the number of Retries %d is negative; zero means no limit", h.retries)
+	case h.backoff < 0:
+		return fmt.Errorf("the Backoff %s is negative; zero means the default", h.backoff)
+	case h.errors < ErrorsTemporary || h.errors > ErrorsIgnored:
+		return fmt.Errorf("the Errors mode %d is unknown", h.errors)
+	}
+	return nil
+}
+
+// belong tells which options mean nothing for a handler of this kind.
+func (h *handler) belong(o *ChangeOptions) error {
+	name := kindNames[h.kind]
+	switch {
+	case o.Optional && h.kind != kindDelete:
+		return fmt.Errorf("the option Optional belongs to OnDelete, not to %s", name)
+	case o.Deleted && h.kind != kindResume:
+		return fmt.Errorf("the option Deleted belongs to OnResume, not to %s", name)
+	case (o.Old != nil || o.New != nil) && !h.needsChange && h.kind != kindSub:
+		return fmt.Errorf("the options Old and New belong to OnUpdate and OnField, not to %s", name)
+	case len(h.field) > 0 && h.field[0] == "metadata" && len(h.field) == 1:
+		return errors.New("the field \"metadata\" as a whole changes with every patch: name the part that the handler is about, such as \"metadata.labels\"")
+	}
+	return nil
+}
+
+// identify gives the handler its id: the option or the name of the function, with the field.
+func (h *handler) identify(id HandlerID, fn any) error {
+	v := reflect.ValueOf(fn)
+	if v.IsNil() {
+		return errors.New("the function is nil")
+	}
+	h.fn, h.where = v.Pointer(), callSite()
+	if id == "" {
+		var err error
+		if id, err = functionID(h.fn); err != nil {
+			return err
+		}
+	}
+	if len(h.field) > 0 && h.kind != kindSub {
+		id += HandlerID("/" + strings.Join(h.field, "."))
+	}
+	h.id = id
+	return checkID(id)
+}
+
+// filter reads the criteria of the options.
+func (h *handler) filter(labels, annotations Match, value, old, now any) (err error) {
+	f := &h.filters
+	if len(h.field) == 0 && (value != nil || old != nil || now != nil) {
+		return errors.New("the options Value, Old and New need a Field to look at")
+	}
+	if value != nil && (old != nil || now != nil) {
+		return errors.New("the option Value cannot be combined with Old and New")
+	}
+	if f.labels, err = newMatch("label", labels); err != nil {
+		return err
+	}
+	if f.annotations, err = newMatch("annotation", annotations); err != nil {
+		return err
+	}
+	for _, c := range []struct {
+		name   string
+		option any
+		into   **criterion
+	}{{"Value", value, &f.value}, {"Old", old, &f.old}, {"New", now, &f.new}} {
+		if *c.into, err = newCriterion(c.option); err != nil {
+			return fmt.Errorf("the option %s: %w", c.name, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,302 @@
+package kopf
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// This file knows which objects of one resource are there, who works on them, and when
+// they are due again. An object has one worker at most: a goroutine that lives while there is something
+// to do. An object at rest is a slot without a worker, and without its body.
+
+// queue hands the events of each object to its worker, one after another.
+type queue struct {
+	work  func(s *slot, events []RawEvent) rest
+	limit chan struct{} // a place for each working worker; nil for no limit
+	log   *slog.Logger
+
+	workers sync.WaitGroup // workers, and timers that are going to start one
+
+	mu     sync.Mutex // guards following, and in all slots what is said to be the queue's
+	slots  map[string]*slot
+	closed bool
+}
+
+// rest is what a worker leaves: when the object is due again, and the body to go on with then.
+type rest struct {
+	due   bool
+	after time.Duration
+	body  *Body
+}
+
+// slot is one object.
+type slot struct {
+	// The queue's, under its lock.
+	key     string
+	ref     ObjectReference
+	version string     // the newest one seen
+	listing uint64     // the last listing that showed it
+	events  []RawEvent // not yet taken by the worker
+	working bool       // whether there is a worker
+	woken   bool       // whether it is due without an event
+	timer   *time.Timer
+	running HandlerID // the handler that runs now, for messages at the exit
+
+	// The worker's.
+	body     *Body // kept only while the object is due later
+	memory   memory
+	listed   bool // whether it was there before the operator
+	deleted  bool
+	handled  bool // whether a handling has ended since then
+	released bool // whether only its disappearance is awaited
+
+	expected      string // the version of our last patch, "" if it has come back
+	expectedUntil time.Time
+	errors        int // in a row, that were not of handlers
+	pausedUntil   time.Time
+	unsent        *unsent
+}
+
+// memory is what handlers remember.
+type memory struct{ memo *Memo }
+
+// unsent is what could not be sent: it is sent with the next cycle instead of calling the
+// handlers again.
+type unsent struct {
+	parts   []*part
+	records map[HandlerID]*ProgressRecord
+}
+
+// pending returns the parts that are still to be sent.
+func (s *slot) pending() []*part {
+	if s.unsent == nil {
+		return nil
+	}
+	return slices.Clone(s.unsent.parts)
+}
+
+func newQueue(limit int, log *slog.Logger, work func(*slot, []RawEvent) rest) *queue {
+	q := &queue{work: work, log: log, slots: make(map[string]*slot)}
+	if limit > 0 {
+		q.limit = make(chan struct{}, limit)
+	}
+	return q
+}
+
+// put adds an event. The number of the listing is that of the stream, for events of
+// type Listed. What was seen already is dropped; only the newest event is kept if all are not needed.
+func (q *queue) put(ev RawEvent, listing uint64, all bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return
+	}
+	key := ev.Body.key()
+	s := q.slots[key]
+	if s == nil {
+		if ev.Type == Deleted {
+			return // nobody has known it
+		}
+		s = &slot{key: key, ref: ev.Body.Reference(), listed: ev.Type == Listed}
+		q.slots[key] = s
+	} else if ev.Type != Deleted && newerVersion(s.version, ev.Body.version) {
+		s.listing = max(s.listing, listing)
+		return
+	}
+	s.version, s.listing = ev.Body.version, max(s.listing, listing)
+	if !all {
+		s.events = s.events[:0]
+	}
+	s.events = append(s.events, ev)
+	q.wakeLocked(s)
+}
+
+// sweep makes up the deletions that happened while nobody watched: of the objects of a
+// namespace, or of all, which a complete listing has not shown.
+func (q *queue) sweep(namespace string, listing uint64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, s := range q.slots {
+		if s.listing >= listing || namespace != "" && s.ref.Namespace != namespace || q.closed {
+			continue
+		}
+		body, err := NewBody(map[string]any{
+			"apiVersion": s.ref.APIVersion, "kind": s.ref.Kind,
+			"metadata": map[string]any{"name": s.ref.Name, "namespace": s.ref.Namespace, "uid": s.ref.UID, "resourceVersion": s.version},
+		})
+		if err != nil {
+			continue // strings are always JSON
+		}
+		s.events = append(s.events, RawEvent{Type: Deleted, Body: body})
+		q.wakeLocked(s)
+	}
+}
+
+// forget drops the objects of a namespace, or all, because they are not served any more.
+func (q *queue) forget(namespace string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for key, s := range q.slots {
+		if namespace == "" || s.ref.Namespace == namespace {
+			q.stopTimerLocked(s)
+			s.events, s.deleted = nil, true
+			delete(q.slots, key)
+		}
+	}
+}
+
+// wakeLocked makes sure that a worker looks at the slot.
+func (q *queue) wakeLocked(s *slot) {
+	q.stopTimerLocked(s)
+	if !s.working {
+		s.working = true
+		q.workers.Add(1)
+		go q.worker(s)
+	}
+}
+
+func (q *queue) stopTimerLocked(s *slot) {
+	if s.timer != nil && s.timer.Stop() {
+		q.workers.Done()
+	}
+	s.timer = nil
+}
+
+// worker does what is to be done for one object, and ends when there is nothing more.
+func (q *queue) worker(s *slot) {
+	defer q.workers.Done()
+	for {
+		if q.limit != nil {
+			q.limit <- struct{}{}
+		}
+		r, more := q.turn(s)
+		if q.limit != nil {
+			<-q.limit
+		}
+		if !more || !q.settle(s, r) {
+			return
+		}
+	}
+}
+
+// turn takes the events that have come and works on them. It tells whether there was something to do.
+func (q *queue) turn(s *slot) (rest, bool) {
+	q.mu.Lock()
+	events, woken := s.events, s.woken
+	s.events, s.woken = nil, false
+	if len(events) == 0 && !woken {
+		s.working = false
+	}
+	q.mu.Unlock()
+	if len(events) == 0 && !woken {
+		return rest{}, false
+	}
+	var r rest
+	err := call(func() error {
+		r = q.work(s, events)
+		return nil
+	})
+	if err != nil { // a fault of our own must neither end the operator nor forget the object
+		q.log.Error("The processing has panicked and will be repeated.", "object", s.ref, "error", err, "stack", string(stackOf(err)))
+		if len(events) > 0 {
+			s.body = events[len(events)-1].Body
+		}
+		r = rest{due: true, after: time.Minute, body: s.body}
+	}
+	return r, true
+}
+
+// settle puts the object to rest, or tells the worker to go on.
+func (q *queue) settle(s *slot, r rest) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	s.body = r.body
+	if len(s.events) > 0 {
+		return true
+	}
+	if s.deleted {
+		if q.slots[s.key] == s {
+			delete(q.slots, s.key)
+		}
+	} else if r.due && !q.closed {
+		if r.after <= 0 {
+			s.woken = true
+			return true
+		}
+		q.workers.Add(1)
+		var t *time.Timer
+		t = time.AfterFunc(r.after, func() { q.fire(s, &t) })
+		s.timer = t
+	}
+	s.working = false
+	return false
+}
+
+// fire wakes an object whose time has come.
+func (q *queue) fire(s *slot, t **time.Timer) {
+	defer q.workers.Done()
+	q.mu.Lock() // which also orders the reading of the timer after its setting
+	defer q.mu.Unlock()
+	if s.timer != *t || q.closed || s.deleted {
+		return // an event was quicker
+	}
+	s.timer, s.woken = nil, true
+	q.wakeLocked(s)
+}
+
+// waits tells whether an event newer than a version waits for the slot's worker.
+func (q *queue) waits(s *slot, version string) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, ev := range s.events {
+		if ev.Type == Deleted || ev.Body.version != version && newerVersion(ev.Body.version, version) {
+			return true
+		}
+	}
+	return false
+}
+
+// note tells which handler of an object runs now.
+func (q *queue) note(s *slot, id HandlerID) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	s.running = id
+}
+
+// close takes no more events, and calls off all delays. Workers go on with what they have.
+func (q *queue) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+	for _, s := range q.slots {
+		q.stopTimerLocked(s)
+	}
+}
+
+// wait waits for the workers to end, until the context does. It returns the
+// objects whose workers still run, with the handlers that hold them.
+func (q *queue) wait(ctx context.Context) []string {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		q.workers.Wait()
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var left []string
+	for _, s := range q.slots {
+		if s.working {
+			left = append(left, strings.TrimSuffix(s.ref.String()+" in handler "+string(s.running), " in handler "))
+		}
+	}
+	return left
+}
