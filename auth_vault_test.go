@@ -281,8 +281,8 @@ func testVaultEqual(t *testing.T, ctx context.Context) {
 			t.Fatal(err)
 		}
 	}
-	if n := g.requests["a1"] - before; n > 1 {
-		t.Errorf("got %d requests with the refused credential, want 1", n)
+	if n := g.requests["a1"] - before; n > 2 { // one, and another to tell the credential from the request
+		t.Errorf("got %d requests with the refused credential, want 2 at most", n)
 	}
 	if round != 2 || time.Since(start) > 0 {
 		t.Errorf("got %d logins in %s, want 2 at once", round, time.Since(start))
