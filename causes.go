@@ -2,6 +2,7 @@ package kopf
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"reflect"
 	"slices"
@@ -113,7 +114,34 @@ type Change struct {
 	diff    func() Diff
 	result  any
 	err     error // of a result that is not JSON
-	subs    *subhandlers
+	subs    subhandling
+}
+
+// subhandling registers the sub-handlers of a running handler, and runs them.
+type subhandling interface {
+	register(id HandlerID, fn ChangeFunc, opts *ChangeOptions, reason Reason)
+	execute(ctx context.Context) error
+}
+
+// Subhandler registers a sub-handler of the running handler. It is called after the running handler
+// has returned, or in [Change.Execute]; its progress is kept under the id of the running handler, a
+// slash, and the given id, and it is not called again when it has succeeded. While it is
+// unfinished, the running handler is called again and has to register the same sub-handlers.
+// It panics on the errors that registration panics on, and if the handler has returned.
+func (c *Change) Subhandler(id HandlerID, fn ChangeFunc, opts *ChangeOptions) {
+	if c.subs == nil {
+		panic("kopf: a sub-handler can be registered only by a handler of changes while it runs")
+	}
+	c.subs.register(id, fn, opts, c.Reason)
+}
+
+// Execute runs the sub-handlers registered so far, instead of after the handler's return. An error means
+// that some of them are not finished: the handler has to return it.
+func (c *Change) Execute(ctx context.Context) error {
+	if c.subs == nil {
+		return errors.New("sub-handlers can be executed only by a handler of changes while it runs")
+	}
+	return c.subs.execute(ctx)
 }
 
 // Diff returns the differences from Old to New.

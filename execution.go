@@ -314,7 +314,6 @@ func (x *handling) change(p *progress, runtime time.Duration) *Change {
 	c.Param = p.handler.param
 	c.Attempt = Attempt{Retry: p.record.Retries, Started: p.record.Started, Runtime: runtime}
 	c.handler = p.handler
-	c.subs = &subhandlers{handling: x, parent: p}
 	p.handler.narrow(&c)
 	return &c
 }
@@ -326,14 +325,16 @@ func (x *handling) call(ctx context.Context, p *progress, c *Change) error {
 		ctx, cancel = context.WithDeadline(ctx, p.record.Started.Add(h.timeout))
 		defer cancel()
 	}
+	subs := &subhandlers{handling: x, parent: p}
+	c.subs = subs
 	err := call(func() error { return p.handler.change(ctx, c) })
 	if err == nil {
 		err = errors.Join(c.err, c.Patch.try(c.Body))
 	}
 	if err == nil {
-		err = c.subs.runRest(ctx)
+		err = subs.runRest(ctx)
 	}
-	c.subs.closed = true
+	subs.closed = true
 	return err
 }
 
@@ -466,19 +467,14 @@ type waitsForSubhandlers struct{ delay time.Duration }
 
 func (e *waitsForSubhandlers) Error() string { return "some sub-handlers are not finished" }
 
-// Subhandler registers a sub-handler of the running handler. It is called after the running handler
-// has returned, or in [Change.Execute]; its progress is kept under the id of the running handler, a
-// slash, and the given id, and it is not called again when it has succeeded. While it is
-// unfinished, the running handler is called again and has to register the same sub-handlers.
-// It panics on the errors that registration panics on, and if the handler has returned.
-func (c *Change) Subhandler(id HandlerID, fn ChangeFunc, opts *ChangeOptions) {
-	if c.subs == nil || c.subs.closed {
-		panic("kopf: a sub-handler can be registered only by a handler of changes while it runs")
+// register notes a sub-handler, to be run later.
+func (s *subhandlers) register(id HandlerID, fn ChangeFunc, opts *ChangeOptions, reason Reason) {
+	if s.closed {
+		panic("kopf: a sub-handler can be registered only while its parent runs")
 	}
-	s := c.subs
-	h, err := newSubhandler(s.parent.handler, c.Reason, id, fn, opts)
+	h, err := newSubhandler(s.parent.handler, reason, id, fn, opts)
 	if err != nil {
-		panic(err)
+		panic("kopf: Subhandler: " + err.Error())
 	}
 	if slices.Contains(s.known, h.id) {
 		panic(fmt.Sprintf("kopf: the sub-handler %q is registered twice", h.id))
@@ -487,13 +483,12 @@ func (c *Change) Subhandler(id HandlerID, fn ChangeFunc, opts *ChangeOptions) {
 	s.waiting = append(s.waiting, h)
 }
 
-// Execute runs the sub-handlers registered so far, instead of after the handler's return. An error means
-// that some of them are not finished: the handler has to return it.
-func (c *Change) Execute(ctx context.Context) error {
-	if c.subs == nil || c.subs.closed {
-		return errors.New("sub-handlers can be executed only by a handler of changes while it runs")
+// execute runs what was registered so far.
+func (s *subhandlers) execute(ctx context.Context) error {
+	if s.closed {
+		return errors.New("sub-handlers can be executed only while their parent runs")
 	}
-	return c.subs.run(ctx)
+	return s.run(ctx)
 }
 
 // runRest runs what was registered and not executed.

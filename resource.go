@@ -2,7 +2,6 @@ package kopf
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -89,7 +88,23 @@ type selectorSpec struct {
 	where          func(Resource) bool
 }
 
-var conventionalVersion = regexp.MustCompile(`^v\d+((alpha|beta)\d+)?$`)
+// conventionalVersion tells whether the text is a version as Kubernetes spells it: v1, v1beta2, v2alpha1.
+func conventionalVersion(text string) bool {
+	rest, ok := strings.CutPrefix(text, "v")
+	for i, word := range []string{"", "alpha", "beta"} {
+		major, minor, found := strings.Cut(rest, word)
+		if i == 0 {
+			if ok && digits(rest) {
+				return true
+			}
+		} else if ok && found && digits(major) && digits(minor) {
+			return true
+		}
+	}
+	return false
+}
+
+func digits(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }
 
 // spec reads the selector.
 func (s Selector) spec(where func(Resource) bool) (selectorSpec, error) {
@@ -137,7 +152,7 @@ func (s *selectorSpec) readSlashes(text string) {
 // readDots reads what follows the name: version.group, version, or group.
 func (s *selectorSpec) readDots(rest string) {
 	first, group, more := strings.Cut(rest, ".")
-	if !conventionalVersion.MatchString(first) {
+	if !conventionalVersion(first) {
 		s.group, s.hasGroup = rest, true
 		return
 	}
