@@ -136,6 +136,9 @@ func (i ConnectionInfo) GoString() string { return "kopf.ConnectionInfo" + i.Str
 // LogValue returns [ConnectionInfo.String], so that no secrets are logged.
 func (i ConnectionInfo) LogValue() slog.Value { return slog.StringValue(i.String()) }
 
+// MarshalText returns [ConnectionInfo.String], so that no secrets are logged as a part of something else.
+func (i ConnectionInfo) MarshalText() ([]byte, error) { return []byte(i.String()), nil }
+
 // The priorities and handler ids of the built-in logins.
 const (
 	kubeconfigPriority     = 10

@@ -28,8 +28,7 @@ const tokenMaxAge = time.Minute
 
 // pemOf returns PEM that may be in base64, as kubeconfigs have it.
 func pemOf(what string, data []byte) ([]byte, error) {
-	data = bytes.TrimSpace(data)
-	if !bytes.HasPrefix(data, []byte("-----BEGIN")) {
+	if !bytes.Contains(data, []byte("-----BEGIN")) {
 		text := strings.Join(strings.Fields(string(data)), "")
 		decoded, err := base64.StdEncoding.DecodeString(text)
 		if err != nil {

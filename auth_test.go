@@ -1,0 +1,877 @@
+package kopf
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// nowhere takes all that could be logged in with out of the way.
+func nowhere(t *testing.T) (home string) {
+	home = t.TempDir()
+	for _, name := range []string{"HOME", "USERPROFILE"} {
+		t.Setenv(name, home)
+	}
+	for _, name := range []string{"KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"} {
+		t.Setenv(name, "")
+	}
+	return home
+}
+
+// write writes a file with its folders, and returns its path.
+func write(t *testing.T, path, text string) string {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// simple is a kubeconfig with one of each.
+const simple = `
+apiVersion: v1
+kind: Config
+current-context: one
+contexts:
+- {name: one, context: {cluster: c, user: u, namespace: ns}}
+- {name: other, context: {cluster: c2, user: ""}}
+clusters:
+- name: c
+  cluster: {server: "https://one:6443/prefix"}
+- name: c2
+  cluster: {server: "https://two"}
+users:
+- name: u
+  user: {token: t1}
+`
+
+func TestLoginWithKubeconfig(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		files map[string]string // below the folder D, which also stands for it in all texts
+		env   string            // KUBECONFIG, with ":" between the files
+		login Login
+		want  *ConnectionInfo
+		err   string
+	}{
+		{name: "AC-78 nothing"},
+		{name: "AC-78 the home folder", files: map[string]string{"home/.kube/config": simple},
+			want: &ConnectionInfo{Server: "https://one:6443/prefix", Token: "t1", DefaultNamespace: "ns"}},
+		{name: "AC-78 a blank variable", env: " : ", files: map[string]string{"home/.kube/config": simple},
+			want: &ConnectionInfo{Server: "https://one:6443/prefix", Token: "t1", DefaultNamespace: "ns"}},
+		{name: "AC-78 a tilde, blanks, and empty parts", env: ": ~/x :", files: map[string]string{"home/x": simple},
+			want: &ConnectionInfo{Server: "https://one:6443/prefix", Token: "t1", DefaultNamespace: "ns"}},
+		{name: "AC-79 several files", env: "D/a:D/b:D/c",
+			files: map[string]string{
+				"a": "contexts: [{name: x, context: {cluster: c, user: u}}]",
+				"b": "current-context: x\nclusters: [{name: c, cluster: {server: https://first}}]\nusers: null",
+				"c": "current-context: yy\nclusters: [{name: c, cluster: {server: https://second, insecure-skip-tls-verify: true}}]\n" +
+					"users: [{name: u, user: {token: third}}]\ncontexts: [{name: x, context: {cluster: z, namespace: nn}}]",
+			},
+			want: &ConnectionInfo{Server: "https://first", Token: "third"}},
+		{name: "AC-79 no current context", env: "D/a", files: map[string]string{"a": strings.Replace(simple, "current-context: one", "", 1)},
+			err: "kubeconfig D/a: current-context is not set; there are the contexts one, other"},
+		{name: "AC-80 the fields of the cluster and the user", env: "D/a", files: map[string]string{"a": kubeconfigOf(
+			`{server: https://x, certificate-authority-data: Q0E=, insecure-skip-tls-verify: true, proxy-url: "http://p:1"}`,
+			`{client-certificate-data: QQ==, client-key-data: Qg==, username: me, password: secret}`)},
+			want: &ConnectionInfo{Server: "https://x", CAData: []byte("Q0E="), Insecure: true, ProxyURL: "http://p:1",
+				CertificateData: []byte("QQ=="), KeyData: []byte("Qg=="), Username: "me", Password: "secret"}},
+		{name: "AC-80 an auth-provider", env: "D/a", files: map[string]string{"a": kubeconfigOf("{server: https://x}",
+			"{auth-provider: {name: oidc, config: {access-token: static}}}")},
+			want: &ConnectionInfo{Server: "https://x", Token: "static"}},
+		{name: "AC-T21 a token file, impersonation, the name of the server", env: "D/a", files: map[string]string{"a": kubeconfigOf(
+			"{server: https://x, tls-server-name: name}",
+			`{tokenFile: tokens/t, as: boss, as-uid: "7", as-groups: [g, h], as-user-extra: {k: [v]}}`)},
+			want: &ConnectionInfo{Server: "https://x", TLSServerName: "name", TokenFile: "D/tokens/t", ImpersonateUser: "boss",
+				ImpersonateUID: "7", ImpersonateGroups: []string{"g", "h"}, ImpersonateExtra: map[string][]string{"k": {"v"}}}},
+		{name: "AC-T21 another context, without a user", env: "D/a", files: map[string]string{"a": simple}, login: Login{Context: "other"},
+			want: &ConnectionInfo{Server: "https://two"}},
+		{name: "AC-T22 relative to the folder of the file", env: "D/sub/a", files: map[string]string{"sub/a": kubeconfigOf(
+			"{server: https://x, certificate-authority: ca.crt}", "{client-certificate: ../c.crt, client-key: /abs/c.key}")},
+			want: &ConnectionInfo{Server: "https://x", CAFile: "D/sub/ca.crt", CertificateFile: "D/c.crt", KeyFile: "/abs/c.key"}},
+		{name: "AC-T22 a tilde in the file", env: "D/a", files: map[string]string{"a": kubeconfigOf(
+			"{server: https://x, certificate-authority: ~/ca.crt}", "{}")},
+			want: &ConnectionInfo{Server: "https://x", CAFile: "D/home/ca.crt"}},
+		{name: "AC-T22 data wins over files", env: "D/a", files: map[string]string{"a": kubeconfigOf(
+			"{server: https://x, certificate-authority: ca.crt, certificate-authority-data: Q0E=}",
+			"{client-certificate: c, client-certificate-data: QQ==, client-key: k, client-key-data: Qg==}")},
+			want: &ConnectionInfo{Server: "https://x", CAData: []byte("Q0E="), CertificateData: []byte("QQ=="), KeyData: []byte("Qg==")}},
+		{name: "AC-T22 missing files are skipped", env: "D/none:D/a:D/none2", files: map[string]string{"a": simple},
+			want: &ConnectionInfo{Server: "https://one:6443/prefix", Token: "t1", DefaultNamespace: "ns"}},
+		{name: "AC-T22 all files are missing", env: "D/none"},
+		{name: "AC-T22 the file of the login is missing", login: Login{Kubeconfig: "D/none"}, err: "kubeconfig: D/none does not exist"},
+		{name: "AC-T22 null lists", env: "D/a", files: map[string]string{"a": "contexts: null\nclusters:\nusers: ~\ncurrent-context: x"},
+			err: `kubeconfig D/a: the context "x" does not exist; there are no contexts`},
+		{name: "AC-T22 an unknown context", env: "D/a:D/b", files: map[string]string{"a": simple, "b": ""}, login: Login{Context: "z"},
+			err: `kubeconfig D/a:D/b: the context "z" does not exist; there are the contexts one, other`},
+		{name: "AC-T22 an unknown cluster", env: "D/a", files: map[string]string{"a": strings.Replace(simple, "name: c\n", "name: z\n", 1)},
+			err: `kubeconfig D/a: the cluster "c" of the context "one" does not exist`},
+		{name: "AC-T22 an unknown user", env: "D/a", files: map[string]string{"a": strings.Replace(simple, "name: u\n", "name: z\n", 1)},
+			err: `kubeconfig D/a: the user "u" of the context "one" does not exist`},
+		{name: "AC-T22 no address", env: "D/a", files: map[string]string{"a": kubeconfigOf("{}", "{}")},
+			err: `kubeconfig D/a: the cluster "c" has no server`},
+		{name: "AC-T22 an address without https", env: "D/a", files: map[string]string{"a": kubeconfigOf("{server: 'localhost:8080'}", "{}")},
+			want: &ConnectionInfo{Server: "http://localhost:8080"}},
+		{name: "AC-T26 a token and a password", env: "D/a", files: map[string]string{"a": kubeconfigOf("{server: https://x}", "{token: t, username: u, password: p}")},
+			err: "kubeconfig D/a: a token and a username with a password exclude each other"},
+		{name: "trust in the environment", env: "D/a", files: map[string]string{"a": kubeconfigOf("{server: https://x}", "{}")}, login: Login{TrustEnv: true},
+			want: &ConnectionInfo{Server: "https://x", TrustEnv: true}},
+		{name: "JSON", env: "D/a", files: map[string]string{"a": `{"current-context":"x","contexts":[{"name":"x","context":{"cluster":"c"}}],"clusters":[{"name":"c","cluster":{"server":"https://x"}}]}`},
+			want: &ConnectionInfo{Server: "https://x"}},
+		{name: "broken YAML", env: "D/a", files: map[string]string{"a": "users:\n\t- x"},
+			err: "kubeconfig D/a: line 2, column 1: a tab can't be used for indentation"},
+		{name: "a wrong type", env: "D/a", files: map[string]string{"a": "users:\n- name: u\n  user: {token: 5}"},
+			err: "kubeconfig D/a: users.user.token: string is expected, not number"},
+		{name: "text", env: "D/a", files: map[string]string{"a": "hello"}, err: "kubeconfig D/a: an object is expected, not a string"},
+		{name: "a folder", env: "D", err: "kubeconfig: read D: "},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			nowhere(t)
+			dir := t.TempDir()
+			place := func(s string) string {
+				s = strings.ReplaceAll(s, "D", dir)
+				return strings.ReplaceAll(s, ":", string(filepath.ListSeparator))
+			}
+			for name, text := range c.files {
+				write(t, filepath.Join(dir, name), text)
+			}
+			t.Setenv("HOME", filepath.Join(dir, "home"))
+			t.Setenv("USERPROFILE", filepath.Join(dir, "home"))
+			t.Setenv("KUBECONFIG", place(c.env))
+			c.login.Kubeconfig = place(c.login.Kubeconfig)
+			info, err := LoginWithKubeconfig(t.Context(), &c.login)
+			if c.err != "" {
+				got := ""
+				if err != nil {
+					got = filepath.ToSlash(strings.ReplaceAll(err.Error(), dir, "D"))
+				}
+				if !strings.HasPrefix(got, c.err) || !errors.As(err, new(*LoginError)) {
+					t.Fatalf("got %v, error %q; want a LoginError %q", info, got, c.err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.want != nil {
+				c.want.Priority = kubeconfigPriority
+				for _, file := range []*string{&c.want.CAFile, &c.want.CertificateFile, &c.want.KeyFile, &c.want.TokenFile} {
+					*file = filepath.FromSlash(strings.ReplaceAll(*file, "D", dir))
+				}
+			}
+			if diff := cmp.Diff(fieldsOf(c.want), fieldsOf(info)); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+// kubeconfigOf is a kubeconfig with one cluster and one user.
+func kubeconfigOf(cluster, user string) string {
+	return "current-context: x\ncontexts: [{name: x, context: {cluster: c, user: u}}]\nclusters: [{name: c, cluster: " + cluster +
+		"}]\nusers: [{name: u, user: " + user + "}]\n"
+}
+
+// fieldsOf returns information in a form that tells its secrets.
+func fieldsOf(i *ConnectionInfo) any {
+	if i == nil {
+		return nil
+	}
+	type open ConnectionInfo
+	return open(*i)
+}
+
+// TestExecPluginHelper is no test: it is the exec plugin of the tests below, which run it as a process of its own.
+func TestExecPluginHelper(t *testing.T) {
+	mode := os.Getenv("KOPF_TEST_PLUGIN")
+	if mode == "" {
+		t.Skip("run by other tests")
+	}
+	var info execCredential
+	if err := json.Unmarshal([]byte(os.Getenv("KUBERNETES_EXEC_INFO")), &info); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(3)
+	}
+	answer := map[string]any{"kind": "ExecCredential", "apiVersion": info.APIVersion}
+	status := map[string]any{"token": "from-plugin"}
+	switch mode {
+	case "token":
+		status["expirationTimestamp"] = "2030-01-02T03:04:05Z"
+	case "certificate":
+		status = map[string]any{"clientCertificateData": "CERT", "clientKeyData": "KEY"}
+	case "half":
+		status = map[string]any{"clientCertificateData": "CERT"}
+	case "nothing":
+		status = nil
+	case "version":
+		answer["apiVersion"] = "client.authentication.k8s.io/v1alpha1"
+	case "text":
+		fmt.Print("secret-text")
+		os.Exit(0)
+	case "flood":
+		_, _ = os.Stdout.Write(bytes.Repeat([]byte(" "), maxPluginOutput+1))
+		os.Exit(0)
+	case "fail":
+		fmt.Fprint(os.Stderr, "please log in first", strings.Repeat("!", 2*maxPluginErrors))
+		os.Exit(7)
+	case "hang":
+		time.Sleep(time.Hour)
+	case "tell":
+		input, _ := io.ReadAll(os.Stdin)
+		told, _ := json.Marshal(map[string]any{"info": info.Spec, "stdin": len(input), "arg": os.Args[len(os.Args)-1]})
+		status["token"] = base64.RawURLEncoding.EncodeToString(told)
+	}
+	answer["status"] = status
+	_ = json.NewEncoder(os.Stdout).Encode(answer)
+	os.Exit(0)
+}
+
+// pluginUser is a user of a kubeconfig whose plugin is this test binary.
+func pluginUser(t *testing.T, mode, more string) string {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("{exec: {command: %q, args: ['-test.run=^TestExecPluginHelper$', '--', last], env: [{name: KOPF_TEST_PLUGIN, value: %s}], %s}}",
+		filepath.ToSlash(self), mode, more)
+}
+
+func TestExecPlugin(t *testing.T) {
+	const v1, v1beta1 = "apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never", "apiVersion: client.authentication.k8s.io/v1beta1"
+	expiration := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+	for _, c := range []struct {
+		name, mode, more, err string
+		want                  ConnectionInfo
+	}{
+		{name: "AC-T21 a token that expires", mode: "token", more: v1, want: ConnectionInfo{Token: "from-plugin", Expiration: expiration}},
+		{name: "AC-T21 v1beta1", mode: "plain", more: v1beta1, want: ConnectionInfo{Token: "from-plugin"}},
+		{name: "AC-T21 a client certificate", mode: "certificate", more: v1, want: ConnectionInfo{CertificateData: []byte("CERT"), KeyData: []byte("KEY")}},
+		{name: "a certificate without its key", mode: "half", more: v1, err: "a client certificate without its key"},
+		{name: "neither", mode: "nothing", more: v1, err: "its output has neither a token nor a client certificate"},
+		{name: "the answer of another version", mode: "version", more: v1, err: `its output is "ExecCredential" of "client.authentication.k8s.io/v1alpha1"; an ExecCredential of "client.authentication.k8s.io/v1" is expected`},
+		{name: "text", mode: "text", more: v1, err: "its output is not an ExecCredential in JSON"},
+		{name: "too much", mode: "flood", more: v1, err: "more than 1048576 bytes of output"},
+		{name: "a failure", mode: "fail", more: v1, err: "exit status 7: please log in first!!!"},
+		{name: "another version", mode: "token", more: "apiVersion: client.authentication.k8s.io/v1alpha1", err: `the exec plugin has the apiVersion "client.authentication.k8s.io/v1alpha1"`},
+		{name: "an unknown mode", mode: "token", more: "apiVersion: client.authentication.k8s.io/v1, interactiveMode: Maybe", err: `interactiveMode is "Maybe"; Never, IfAvailable or Always is expected`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			nowhere(t)
+			file := write(t, filepath.Join(t.TempDir(), "config"), kubeconfigOf("{server: https://x}", pluginUser(t, c.mode, c.more)))
+			info, err := LoginWithKubeconfig(t.Context(), &Login{Kubeconfig: file})
+			if c.err != "" {
+				if err == nil || !strings.Contains(err.Error(), c.err) || !strings.Contains(err.Error(), file) {
+					t.Fatalf("got %v, error %v; want an error with %q and the file", info, err, c.err)
+				}
+				if strings.Contains(err.Error(), "secret-text") || len(err.Error()) > 2*maxPluginErrors {
+					t.Errorf("the error tells too much: %v", err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.want.Server, c.want.Priority = "https://x", kubeconfigPriority
+			if diff := cmp.Diff(fieldsOf(&c.want), fieldsOf(info)); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestExecPluginRequest(t *testing.T) {
+	nowhere(t)
+	dir := t.TempDir()
+	ca := newAuthority(t)
+	write(t, filepath.Join(dir, "ca.crt"), string(ca.pem()))
+	cluster := "{server: https://x, certificate-authority: ca.crt, tls-server-name: name, proxy-url: 'http://p:1', " +
+		"extensions: [{name: other, extension: 1}, {name: client.authentication.k8s.io/exec, extension: {audience: me}}]}"
+	for _, c := range []struct{ name, more, want string }{
+		{"with the cluster", "provideClusterInfo: true", fmt.Sprintf(`{"arg":"last","stdin":0,"info":{"interactive":false,"cluster":{"server":"https://x",
+			"tls-server-name":"name","certificate-authority-data":%q,"proxy-url":"http://p:1","config":{"audience":"me"}}}}`, base64.StdEncoding.EncodeToString(ca.pem()))},
+		{"without it", "provideClusterInfo: false", `{"arg":"last","stdin":0,"info":{"interactive":false}}`},
+	} {
+		t.Run("AC-T21 "+c.name, func(t *testing.T) {
+			more := "apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, " + c.more
+			file := write(t, filepath.Join(dir, "config"), kubeconfigOf(cluster, pluginUser(t, "tell", more)))
+			info, err := LoginWithKubeconfig(t.Context(), &Login{Kubeconfig: file})
+			if err != nil {
+				t.Fatal(err)
+			}
+			told, err := base64.RawURLEncoding.DecodeString(info.Token)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, _ := decodeJSON(told)
+			want, err := decodeJSON([]byte(c.want))
+			if diff := cmp.Diff(want, got); err != nil || diff != "" {
+				t.Errorf("error %v (-want +got)\n%s", err, diff)
+			}
+		})
+	}
+}
+
+func TestExecPluginMissing(t *testing.T) {
+	nowhere(t)
+	dir := t.TempDir()
+	for _, command := range []string{"no-such-plugin-anywhere", "./no-such-plugin"} {
+		user := "{exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: " + command + ", installHint: 'get it from the shop'}}"
+		file := write(t, filepath.Join(dir, "config"), kubeconfigOf("{server: https://x}", user))
+		_, err := LoginWithKubeconfig(t.Context(), &Login{Kubeconfig: file})
+		if err == nil || !strings.Contains(err.Error(), "\nget it from the shop") {
+			t.Errorf("%s: got %v, want the hint how to install it", command, err)
+		}
+		if relative := strings.HasPrefix(command, "."); relative && !strings.Contains(fmt.Sprint(err), filepath.Join(dir, command)) {
+			t.Errorf("got %v, want the path in the folder of the kubeconfig", err)
+		}
+	}
+}
+
+func TestExecPluginTimeout(t *testing.T) {
+	nowhere(t)
+	file := write(t, filepath.Join(t.TempDir(), "config"), kubeconfigOf("{server: https://x}",
+		pluginUser(t, "hang", "apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never")))
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := LoginWithKubeconfig(ctx, &Login{Kubeconfig: file}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v, want the end of the context", err)
+	}
+}
+
+func TestLoginWithServiceAccount(t *testing.T) {
+	nowhere(t)
+	dir := t.TempDir()
+	l := &Login{serviceAccountDir: dir, TrustEnv: true}
+	login := func() *ConnectionInfo {
+		t.Helper()
+		info, err := LoginWithServiceAccount(t.Context(), l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info
+	}
+	t.Run("AC-77 no token", func(t *testing.T) {
+		if info := login(); info != nil {
+			t.Errorf("got %v, want nothing", info)
+		}
+	})
+	token := write(t, filepath.Join(dir, "token"), "\n t1 \n")
+	t.Run("AC-77 the files", func(t *testing.T) {
+		want := &ConnectionInfo{Server: "https://kubernetes.default.svc", TokenFile: token, TrustEnv: true, Priority: serviceAccountPriority}
+		if diff := cmp.Diff(fieldsOf(want), fieldsOf(login())); diff != "" {
+			t.Errorf("(-want +got)\n%s", diff)
+		}
+		want.DefaultNamespace, want.CAFile = "ns", write(t, filepath.Join(dir, "ca.crt"), "CA")
+		write(t, filepath.Join(dir, "namespace"), " ns\n")
+		if diff := cmp.Diff(fieldsOf(want), fieldsOf(login())); diff != "" {
+			t.Errorf("(-want +got)\n%s", diff)
+		}
+	})
+	t.Run("AC-T25 the address of the environment", func(t *testing.T) {
+		t.Setenv("KUBERNETES_SERVICE_HOST", "fd00::1")
+		t.Setenv("KUBERNETES_SERVICE_PORT", "6443")
+		if info := login(); info.Server != "https://[fd00::1]:6443" {
+			t.Errorf("got %q", info.Server)
+		}
+	})
+	t.Run("AC-77 an empty token", func(t *testing.T) {
+		write(t, token, " ")
+		_, err := LoginWithServiceAccount(t.Context(), l)
+		wantLoginError(t, err, "the token file "+token+" is empty")
+	})
+}
+
+func TestDefaultLogin(t *testing.T) {
+	home := nowhere(t)
+	dir := t.TempDir()
+	l := &Login{serviceAccountDir: dir}
+	token := filepath.Join(dir, "token")
+	t.Run("AC-61 nothing found", func(t *testing.T) {
+		_, err := defaultLogin(t.Context(), l)
+		want := fmt.Sprintf("no login: KUBECONFIG is not set, %s does not exist, %s does not exist", filepath.Join(home, ".kube", "config"), token)
+		if err == nil || err.Error() != want {
+			t.Errorf("got  %v\nwant %s", err, want)
+		}
+		wantLoginError(t, err, "no login")
+	})
+	t.Run("AC-61 nothing found in a list", func(t *testing.T) {
+		t.Setenv("KUBECONFIG", "/none/a"+string(filepath.ListSeparator)+"/none/b")
+		_, err := defaultLogin(t.Context(), l)
+		wantLoginError(t, err, "no login: /none/a does not exist, /none/b does not exist, "+token+" does not exist")
+	})
+	t.Run("AC-61 no home folder", func(t *testing.T) {
+		for _, name := range []string{"HOME", "USERPROFILE", "home"} {
+			t.Setenv(name, "")
+		}
+		_, err := defaultLogin(t.Context(), l)
+		wantLoginError(t, err, "no login: KUBECONFIG is not set, ~/.kube/config can't be looked for")
+	})
+	t.Run("AC-61 a broken kubeconfig", func(t *testing.T) {
+		file := write(t, filepath.Join(dir, "config"), simple)
+		t.Setenv("KUBECONFIG", file)
+		_, err := defaultLogin(t.Context(), &Login{serviceAccountDir: dir, Context: "z"})
+		wantLoginError(t, err, "no login: "+token+" does not exist: kubeconfig "+file+`: the context "z" does not exist`)
+	})
+	t.Run("AC-61 all that apply, and errors of one are ignored", func(t *testing.T) {
+		write(t, token, "t")
+		t.Setenv("KUBECONFIG", write(t, filepath.Join(dir, "config"), simple))
+		infos, err := defaultLogin(t.Context(), l)
+		if err != nil || len(infos) != 2 || infos[kubeconfigLogin].Priority != 10 || infos[serviceAccountLogin].Priority != 20 {
+			t.Errorf("got %v, error %v; want both with the priorities 10 and 20", infos, err)
+		}
+		infos, err = defaultLogin(t.Context(), &Login{serviceAccountDir: dir, Context: "z"})
+		if err != nil || !slices.Equal(slices.Collect(maps.Keys(infos)), []string{serviceAccountLogin}) {
+			t.Errorf("got %v, error %v; want the service account alone", infos, err)
+		}
+	})
+}
+
+func TestConnectionInfoValidate(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		info ConnectionInfo
+		want string // "" means valid
+	}{
+		{"AC-70 a server alone", ConnectionInfo{Server: "https://x:6443/path/"}, ""},
+		{"AC-70 no server", ConnectionInfo{Token: "t"}, "the address of the server is missing"},
+		{"AC-70 no URL", ConnectionInfo{Server: "x:80"}, `the server "x:80" is not a URL with https or http`},
+		{"AC-70 another scheme", ConnectionInfo{Server: "ftp://x"}, "is not a URL with https or http"},
+		{"AC-70 a password in the address", ConnectionInfo{Server: "https://u:hunter2@x"}, `the server "https://u:xxxxx@x" must be an address and a path alone`},
+		{"AC-70 two authorities", ConnectionInfo{Server: "https://x", CAFile: "f", CAData: []byte("d")}, "CAFile and CAData exclude each other"},
+		{"AC-70 two certificates", ConnectionInfo{Server: "https://x", CertificateFile: "f", CertificateData: []byte("d")}, "CertificateFile and CertificateData"},
+		{"AC-70 two keys", ConnectionInfo{Server: "https://x", KeyFile: "f", KeyData: []byte("d")}, "KeyFile and KeyData"},
+		{"AC-T26 a token and a password", ConnectionInfo{Server: "https://x", Token: "t", Username: "u", Password: "p"}, "exclude each other"},
+		{"AC-T26 a token file and a password", ConnectionInfo{Server: "https://x", TokenFile: "t", Username: "u"}, "exclude each other"},
+		{"AC-T26 a scheme and a password", ConnectionInfo{Server: "https://x", Scheme: "X", Password: "p"}, "exclude each other"},
+		{"AC-74 proxies", ConnectionInfo{Server: "https://x", ProxyURL: "http://u:p@proxy:1"}, ""},
+		{"AC-74 another proxy", ConnectionInfo{Server: "https://x", ProxyURL: "ftp://u:hunter2@proxy"}, `the proxy "ftp://u:xxxxx@proxy" is not`},
+		{"AC-74 no proxy", ConnectionInfo{Server: "https://x", ProxyURL: "http://u:hunter2@ bad"}, "the address of the proxy is not a URL"},
+		{"impersonation without a user", ConnectionInfo{Server: "https://x", ImpersonateGroups: []string{"g"}}, "needs a user too"},
+		{"a token with a line break", ConnectionInfo{Server: "https://x", Token: "hunter2\n"}, "the token has line breaks"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			err := c.info.validate()
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+			if err != nil && strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("the error tells a secret: %v", err)
+			}
+		})
+	}
+}
+
+func TestConnectionInfoKeepsSecrets(t *testing.T) {
+	info := &ConnectionInfo{
+		Server: "https://x", Token: "hunter2", Password: "hunter2", Username: "me", KeyData: []byte("hunter2"), ProxyURL: "http://u:hunter2@p",
+		CertificateData: []byte("hunter2"), TokenFile: "/f", ImpersonateUser: "boss", Insecure: true,
+	}
+	var logged bytes.Buffer
+	for _, h := range []slog.Handler{slog.NewTextHandler(&logged, nil), slog.NewJSONHandler(&logged, nil)} {
+		slog.New(h).Info("connected", "info", info, "value", *info, "infos", map[string]*ConnectionInfo{"a": info})
+	}
+	for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q"} {
+		fmt.Fprintf(&logged, format+format+format, info, *info, []any{info})
+	}
+	text := logged.String()
+	if strings.Contains(text, "hunter2") {
+		t.Errorf("a secret is told:\n%s", text)
+	}
+	if want := "{https://x, token, token file /f, user me, certificate, as boss, insecure}"; info.String() != want {
+		t.Errorf("got %s, want %s", info, want)
+	}
+}
+
+// authority is a certificate authority of a test.
+type authority struct {
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+	raw  []byte
+}
+
+func newAuthority(t *testing.T) *authority {
+	t.Helper()
+	a := &authority{}
+	a.cert, a.key, a.raw = issue(t, nil, "the authority")
+	return a
+}
+
+func (a *authority) pem() []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.raw})
+}
+
+// pair returns the certificate and the key of a name.
+func (a *authority) pair(t *testing.T, name string) (cert, key []byte) {
+	t.Helper()
+	_, k, raw := issue(t, a, name)
+	der, err := x509.MarshalECPrivateKey(k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw}), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})
+}
+
+func issue(t *testing.T, by *authority, name string) (*x509.Certificate, *ecdsa.PrivateKey, []byte) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), BasicConstraintsValid: true, IsCA: by == nil,
+		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+	}
+	parent, signer := template, key
+	if by != nil {
+		parent, signer = by.cert, by.key
+	}
+	raw, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := x509.ParseCertificate(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cert, key, raw
+}
+
+// secureServer tells each request by its protocol and the name in the client's certificate.
+func secureServer(t *testing.T, ca *authority, name string) *httptest.Server {
+	t.Helper()
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		who := "nobody"
+		if len(r.TLS.PeerCertificates) > 0 {
+			who = r.TLS.PeerCertificates[0].Subject.CommonName
+		}
+		fmt.Fprint(w, r.Proto, " ", who)
+	}))
+	cert, key := ca.pair(t, name)
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequestClientCert}
+	s.EnableHTTP2 = true
+	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	return s
+}
+
+// fetch requests the server of info, and returns what it says.
+func fetch(t *testing.T, info *ConnectionInfo, streams bool) (string, error) {
+	t.Helper()
+	c, err := info.newHTTPClient(0, streams, nil)
+	if err != nil {
+		return "", err
+	}
+	defer c.CloseIdleConnections()
+	return say(t, c, info.Server)
+}
+
+func say(t *testing.T, c *http.Client, address string) (string, error) {
+	t.Helper()
+	resp, err := c.Get(address)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	return string(text), err
+}
+
+func TestTLS(t *testing.T) {
+	ca := newAuthority(t)
+	s := secureServer(t, ca, "server.test")
+	cert, key := ca.pair(t, "client")
+	encoded := []byte(base64.StdEncoding.EncodeToString(ca.pem()))
+	dir := t.TempDir()
+	caFile := write(t, filepath.Join(dir, "ca"), string(ca.pem()))
+	certFile, keyFile := write(t, filepath.Join(dir, "cert"), string(cert)), write(t, filepath.Join(dir, "key"), string(key))
+	for _, c := range []struct {
+		name    string
+		info    ConnectionInfo
+		streams bool
+		want    string
+		err     string
+	}{
+		{name: "AC-73 an authority", info: ConnectionInfo{CAData: ca.pem(), TLSServerName: "server.test"}, want: "HTTP/2.0 nobody"},
+		{name: "AC-71 an authority in base64", info: ConnectionInfo{CAData: slices.Insert(encoded, 64, '\n'), TLSServerName: "server.test"}, want: "HTTP/2.0 nobody"},
+		{name: "AC-73 an authority in a file", info: ConnectionInfo{CAFile: caFile, TLSServerName: "server.test"}, want: "HTTP/2.0 nobody"},
+		{name: "AC-73 streams", info: ConnectionInfo{CAFile: caFile, TLSServerName: "server.test"}, streams: true, want: "HTTP/1.1 nobody"},
+		{name: "AC-73 the authorities of the system", info: ConnectionInfo{TLSServerName: "server.test"}, err: "certificate"},
+		{name: "AC-73 another name", info: ConnectionInfo{CAData: ca.pem()}, err: "certificate"},
+		{name: "AC-73 insecure", info: ConnectionInfo{Insecure: true}, want: "HTTP/2.0 nobody"},
+		{name: "AC-73 a client certificate", info: ConnectionInfo{Insecure: true, CertificateData: cert, KeyData: []byte(base64.StdEncoding.EncodeToString(key))}, want: "HTTP/2.0 client"},
+		{name: "AC-73 a client certificate in files", info: ConnectionInfo{Insecure: true, CertificateFile: certFile, KeyFile: keyFile}, want: "HTTP/2.0 client"},
+		{name: "AC-73 a certificate without its key", info: ConnectionInfo{Insecure: true, CertificateFile: certFile}, want: "HTTP/2.0 nobody"},
+		{name: "AC-71 neither PEM nor base64", info: ConnectionInfo{CAData: []byte("@@")}, err: "the certificate authority is neither PEM nor base64 of it"},
+		{name: "AC-71 base64 of something", info: ConnectionInfo{CAData: []byte("aGVsbG8=")}, err: "the certificate authority has no PEM in it"},
+		{name: "AC-71 a missing file", info: ConnectionInfo{CAFile: dir + "/none"}, err: "the certificate authority: open "},
+		{name: "AC-71 a broken file", info: ConnectionInfo{CertificateFile: write(t, filepath.Join(dir, "bad"), "@"), KeyFile: keyFile},
+			err: "the client certificate in " + filepath.Join(dir, "bad") + " is neither PEM"},
+		{name: "AC-71 the key of another", info: ConnectionInfo{CertificateFile: caFile, KeyFile: keyFile}, err: "the client certificate: tls: "},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.info.Server = s.URL
+			got, err := fetch(t, &c.info, c.streams)
+			if got != c.want || c.err == "" && err != nil || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
+				t.Errorf("got %q, error %v; want %q, error %q", got, err, c.want, c.err)
+			}
+		})
+	}
+}
+
+func TestClientCertificateReload(t *testing.T) {
+	ca := newAuthority(t)
+	s := secureServer(t, ca, "server.test")
+	dir := t.TempDir()
+	info := &ConnectionInfo{Server: s.URL, Insecure: true, CertificateFile: filepath.Join(dir, "cert"), KeyFile: filepath.Join(dir, "key")}
+	put := func(name string) {
+		cert, key := ca.pair(t, name)
+		write(t, info.CertificateFile, string(cert))
+		write(t, info.KeyFile, string(key))
+	}
+	put("first")
+	c, err := info.newHTTPClient(0, false, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		do   func()
+		want string
+	}{
+		{func() {}, "HTTP/2.0 first"},
+		{func() { put("the second") }, "HTTP/2.0 the second"},
+		{func() { write(t, info.KeyFile, "half a fil") }, "HTTP/2.0 the second"},
+		{func() { put("the very third") }, "HTTP/2.0 the very third"},
+	} {
+		step.do()
+		c.CloseIdleConnections()
+		if got, err := say(t, c, s.URL); err != nil || got != step.want {
+			t.Errorf("got %q, error %v; want %q", got, err, step.want)
+		}
+	}
+	c.CloseIdleConnections()
+}
+
+func TestAuthorization(t *testing.T) {
+	var got http.Header
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { got = r.Header }))
+	defer s.Close()
+	for _, c := range []struct {
+		name string
+		info ConnectionInfo
+		want http.Header
+	}{
+		{"AC-72 a token", ConnectionInfo{Token: "t"}, http.Header{"Authorization": {"Bearer t"}}},
+		{"AC-72 a scheme and a token", ConnectionInfo{Scheme: "Token", Token: "t"}, http.Header{"Authorization": {"Token t"}}},
+		{"AC-72 a scheme", ConnectionInfo{Scheme: "Negotiate"}, http.Header{"Authorization": {"Negotiate"}}},
+		{"AC-72 basic", ConnectionInfo{Username: "u", Password: "p"}, http.Header{"Authorization": {"Basic dTpw"}}},
+		{"AC-72 a name without a password", ConnectionInfo{Username: "u"}, nil},
+		{"AC-72 nothing", ConnectionInfo{}, nil},
+		{"AC-76 an own client", ConnectionInfo{HTTPClient: &http.Client{}}, nil},
+		{"AC-76 an own client with a token", ConnectionInfo{HTTPClient: &http.Client{}, Token: "t"}, http.Header{"Authorization": {"Bearer t"}}},
+		{"AC-T21 impersonation", ConnectionInfo{ImpersonateUser: "boss", ImpersonateUID: "7", ImpersonateGroups: []string{"g", "h"},
+			ImpersonateExtra: map[string][]string{"example.com/k%": {"v", "w"}}},
+			http.Header{"Impersonate-User": {"boss"}, "Impersonate-Uid": {"7"}, "Impersonate-Group": {"g", "h"}, "Impersonate-Extra-Example.com%2fk%25": {"v", "w"}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.info.Server = s.URL
+			if _, err := fetch(t, &c.info, false); err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range []string{"User-Agent", "Accept-Encoding"} {
+				got.Del(name)
+			}
+			if c.want == nil {
+				c.want = http.Header{}
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestProxy(t *testing.T) {
+	var asked, user atomic.Value
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Store(r.URL.String())
+		user.Store(r.Header.Get("Proxy-Authorization"))
+		fmt.Fprint(w, "proxied")
+	}))
+	defer proxy.Close()
+	address, _ := url.Parse(proxy.URL)
+	address.User = url.UserPassword("u", "p")
+	t.Run("AC-74 a proxy with credentials", func(t *testing.T) {
+		got, err := fetch(t, &ConnectionInfo{Server: "http://cluster.invalid/x", ProxyURL: address.String()}, false)
+		if err != nil || got != "proxied" || asked.Load() != "http://cluster.invalid/x" || user.Load() != "Basic dTpw" {
+			t.Errorf("got %q, error %v; the proxy was asked for %v by %v", got, err, asked.Load(), user.Load())
+		}
+	})
+	t.Run("AC-74 the environment is not trusted", func(t *testing.T) {
+		for _, trust := range []bool{false, true} {
+			transport, err := (&ConnectionInfo{Server: "https://x", TrustEnv: trust}).newTransport(0, false)
+			if err != nil || (transport.Proxy != nil) != trust {
+				t.Errorf("trust %v: a proxy is looked for: %v, error %v", trust, transport.Proxy != nil, err)
+			}
+		}
+	})
+}
+
+func TestRedirects(t *testing.T) {
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		t.Errorf("another server was given %q", r.Header.Get("Authorization"))
+	}))
+	defer other.Close()
+	s := httptest.NewServer(http.RedirectHandler(other.URL, http.StatusFound))
+	defer s.Close()
+	if _, err := fetch(t, &ConnectionInfo{Server: s.URL, Token: "t"}, false); err == nil || !strings.Contains(err.Error(), "the server redirects to") {
+		t.Errorf("got %v, want an error", err)
+	}
+}
+
+// tokenServer answers requests by the token that they come with; those other than allowed get 401.
+type tokenServer struct {
+	allowed string
+	seen    []string
+}
+
+func (s *tokenServer) RoundTrip(req *http.Request) (*http.Response, error) {
+	body := ""
+	if req.Body != nil {
+		data, _ := io.ReadAll(req.Body)
+		body = string(data)
+	}
+	token := strings.TrimPrefix(req.Header.Get("Authorization"), "Bearer ")
+	s.seen = append(s.seen, token+body)
+	resp := &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody, Request: req}
+	if s.allowed != "" && token != s.allowed {
+		resp.StatusCode = http.StatusUnauthorized
+	}
+	return resp, nil
+}
+
+func TestTokenFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "token")
+	for _, c := range []struct {
+		name string
+		test func(t *testing.T, s *tokenServer, post func(body io.Reader) int)
+		want []string
+	}{
+		{"AC-T25 read again within a minute", func(t *testing.T, s *tokenServer, post func(io.Reader) int) {
+			write(t, file, "two\n")
+			post(nil)
+			time.Sleep(30 * time.Second)
+			post(nil)
+			time.Sleep(30 * time.Second)
+			post(nil)
+		}, []string{"one", "one", "two"}},
+		{"AC-T25 read again after a refusal", func(t *testing.T, s *tokenServer, post func(io.Reader) int) {
+			write(t, file, "two")
+			s.allowed = "two"
+			if code := post(strings.NewReader("!")); code != http.StatusOK {
+				t.Errorf("got HTTP %d", code)
+			}
+		}, []string{"one!", "two!"}},
+		{"AC-T25 refused for good", func(t *testing.T, s *tokenServer, post func(io.Reader) int) {
+			s.allowed = "another"
+			if code := post(nil); code != http.StatusUnauthorized {
+				t.Errorf("got HTTP %d", code)
+			}
+		}, []string{"one"}},
+		{"AC-T25 a body that can't be sent twice", func(t *testing.T, s *tokenServer, post func(io.Reader) int) {
+			write(t, file, "two")
+			s.allowed = "two"
+			if code := post(io.MultiReader(strings.NewReader("!"))); code != http.StatusUnauthorized {
+				t.Errorf("got HTTP %d", code)
+			}
+		}, []string{"one!"}},
+		{"AC-T25 a file in the middle of a change", func(t *testing.T, s *tokenServer, post func(io.Reader) int) {
+			write(t, file, "")
+			time.Sleep(time.Hour)
+			post(nil)
+		}, []string{"one"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				write(t, file, " one\n")
+				s := &tokenServer{}
+				info := &ConnectionInfo{Server: "http://x", TokenFile: file, HTTPClient: &http.Client{Transport: s}}
+				client, err := info.newHTTPClient(0, false, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				c.test(t, s, func(body io.Reader) int {
+					resp, err := client.Post("http://x", "text/plain", body)
+					if err != nil {
+						t.Fatal(err)
+					}
+					_ = resp.Body.Close()
+					return resp.StatusCode
+				})
+				if diff := cmp.Diff(c.want, s.seen); diff != "" {
+					t.Errorf("(-want +got)\n%s", diff)
+				}
+			})
+		})
+	}
+	t.Run("AC-T25 a missing file", func(t *testing.T) {
+		info := &ConnectionInfo{Server: "http://x", TokenFile: file + "none"}
+		if _, err := info.newHTTPClient(0, false, nil); err == nil || !strings.Contains(err.Error(), "the token: open ") {
+			t.Errorf("got %v, want an error", err)
+		}
+	})
+}
+
+// TestConnectTimeout holds that a server that accepts and says nothing is given up in time.
+func TestConnectTimeout(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	info := &ConnectionInfo{Server: "https://" + silent.Addr().String(), Insecure: true}
+	c, err := info.newHTTPClient(50*time.Millisecond, false, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := say(t, c, info.Server); err == nil || !strings.Contains(err.Error(), "timeout") {
+		t.Errorf("got %v, want a timeout", err)
+	}
+}
