@@ -13,6 +13,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -32,7 +33,7 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 // It is a statement of policy: a failing test is repaired by moving the code, not by editing the table.
 var rooms = []room{
 	{floor: 0, name: "structs", files: "body.go json.go json_*.go patch.go resource.go errors.go blake2b.go stubs.go",
-		imports: "encoding/base64 encoding/binary encoding/hex io math math/big math/bits reflect unicode"},
+		imports: "encoding/base64 encoding/binary encoding/hex io math math/big math/bits reflect regexp unicode"},
 	{floor: 0, name: "yaml", files: "yaml.go yaml_*.go", imports: "encoding/base64 encoding/binary io math math/big net/url regexp unicode"},
 	{floor: 0, name: "counters", files: "metrics.go", imports: "io math sync sync/atomic"},
 	{floor: 1, name: "configs", files: "settings.go persistence.go diffbase.go progress.go",
@@ -371,6 +372,44 @@ func TestDependencies(t *testing.T) {
 	for _, p := range pkg.types.Imports() {
 		visit(p, "this package")
 	}
+}
+
+// TestMigrating holds that each symbol which docs/migrating.md promises is there.
+func TestMigrating(t *testing.T) {
+	data, err := os.ReadFile("docs/migrating.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pkg := load(t)
+	symbols := 0
+	for line := range strings.Lines(string(data)) {
+		cells := strings.Split(line, "|")
+		if len(cells) < 4 {
+			continue
+		}
+		for _, quoted := range regexp.MustCompile("`[^`]+`").FindAllString(cells[2], -1) {
+			symbols++
+			if symbol := strings.Trim(quoted, "`"); !hasSymbol(pkg.types, symbol) {
+				t.Errorf("docs/migrating.md: there is no %s", symbol)
+			}
+		}
+	}
+	if symbols == 0 {
+		t.Error("docs/migrating.md: no symbol in any table")
+	}
+}
+
+// hasSymbol tells whether a package has a name, or a field or method of it, as in "Settings.Peering.Name".
+func hasSymbol(pkg *types.Package, symbol string) bool {
+	parts := strings.Split(symbol, ".")
+	obj := pkg.Scope().Lookup(parts[0])
+	for _, part := range parts[1:] {
+		if obj == nil || !obj.Exported() {
+			return false
+		}
+		obj, _, _ = types.LookupFieldOrMethod(obj.Type(), true, pkg, part)
+	}
+	return obj != nil && obj.Exported()
 }
 
 // TestFileSizes finds the files in which a second concept hides.
