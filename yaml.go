@@ -138,6 +138,8 @@ type yamlReader struct {
 	anchors map[string]yamlAnchor // of this document
 	handles map[string]string     // of its %TAG directives
 	ended   bool                  // the last document ended with "..."
+	asked   int                   // where column was asked for last
+	line    int                   // where the line of that begins
 	depth   int                   // of collections
 	count   int                   // of nodes, those from aliases included
 	aliased int                   // of nodes from aliases
@@ -191,9 +193,17 @@ func (r *yamlReader) blank(offset int) bool {
 // indicator tells whether c stands here and white space follows.
 func (r *yamlReader) indicator(c byte) bool { return r.at(0) == c && r.blank(1) }
 
-// column returns the distance of a place from the beginning of its line.
+// column returns the distance of a place from the beginning of its line. It looks back to the last place that it was
+// asked for only, so that long lines cost no more than many.
 func (r *yamlReader) column(pos int) int {
-	return pos - (strings.LastIndexByte(r.src[:pos], '\n') + 1)
+	if pos < r.asked {
+		r.asked, r.line = 0, 0
+	}
+	if n := strings.LastIndexByte(r.src[r.asked:pos], '\n'); n >= 0 {
+		r.line = r.asked + n + 1
+	}
+	r.asked = pos
+	return pos - r.line
 }
 
 // indentation returns the column here if only spaces stand before it, -1 otherwise.
@@ -232,8 +242,7 @@ func (r *yamlReader) skipBlank() {
 			r.skipLine()
 		case r.at(0) == '\n':
 		default:
-			line := strings.LastIndexByte(r.src[:start], '\n') + 1
-			if !r.eof() && strings.Trim(r.src[line:r.pos], " \t") == "" && strings.Contains(r.src[line:r.pos], "\t") {
+			if before := strings.TrimRight(r.src[start:r.pos], " "); before != "" && !r.eof() && (start == 0 || r.src[start-1] == '\n') {
 				r.fail(r.pos-1, "a tab can't be used for indentation")
 			}
 			return

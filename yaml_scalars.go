@@ -88,8 +88,8 @@ func (r *yamlReader) plainRest(first string, parent int) string {
 	for {
 		end := r.pos
 		breaks := r.skipBreaks()
-		line := strings.LastIndexByte(r.src[:r.pos], '\n') + 1
-		indent := len(r.src[line:r.pos]) - len(strings.TrimLeft(r.src[line:r.pos], " "))
+		line := r.src[r.pos-r.column(r.pos) : r.pos]
+		indent := len(line) - len(strings.TrimLeft(line, " "))
 		if breaks == 0 || r.eof() || r.marker() || r.at(0) == '#' || indent <= parent {
 			r.pos = end
 			return b.String()
