@@ -513,6 +513,12 @@ func appendRawDiff(d Diff, path []string, before, after []byte) Diff {
 		return appendDiff(d, path, decodedOrNil(before), decodedOrNil(after))
 	}
 	a, b := rawMembers(before), rawMembers(after)
+	for key, value := range b {
+		if old, ok := a[key]; ok && bytes.Equal(old, value) {
+			delete(a, key)
+			delete(b, key)
+		}
+	}
 	for _, key := range unionKeys(a, b) {
 		d = appendRawDiff(d, append(path, key), a[key], b[key])
 	}
@@ -522,13 +528,16 @@ func appendRawDiff(d Diff, path []string, before, after []byte) Diff {
 func rawMembers(raw []byte) map[string][]byte {
 	m := make(map[string][]byte)
 	_ = eachMember(raw, func(quoted, value []byte) bool { // what is malformed is not there
-		m[unquote(quoted)] = value
+		m[keyOf(quoted)] = value
 		return true
 	})
 	return m
 }
 
 func decodedOrNil(raw []byte) any {
+	if isQuoted(raw) && plainString(raw) {
+		return string(raw[1 : len(raw)-1])
+	}
 	v, _ := decodeJSON(raw) // malformed is nil, as absent
 	return v
 }

@@ -92,6 +92,18 @@ func TestEssence(t *testing.T) {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	})
+	t.Run("CH-79 empty stanzas are dropped, and then their parents", func(t *testing.T) {
+		for text, want := range map[string]string{
+			`{"metadata":{"labels":{},"annotations":{}},"status":{},"spec":{},"data":{}}`:           `{"spec":{},"data":{}}`,
+			`{"metadata":{"labels":{"a":"1"},"annotations":{"kopf.zalando.org/x":""}},"status":{}}`: `{"metadata":{"labels":{"a":"1"}}}`,
+			`{"metadata":{"labels":{ },"annotations":{"a":"1"}},"status":{"x":{}}}`:                 `{"metadata":{"annotations":{"a":"1"}},"status":{"x":{}}}`,
+			`{"metadata":{"labels":null},"status":null,"spec":null}`:                                `{"spec":null}`,
+		} {
+			if got := string(essenceOf(mustBody(t, text), []FieldPath{"status"}, defaults).text()); got != want {
+				t.Errorf("%s: got %s, want %s", text, got, want)
+			}
+		}
+	})
 	t.Run("CH-80 parents that become empty", func(t *testing.T) {
 		got := build(ignoring("metadata.labels.a", "metadata.annotations.note", "spec.a.b", "spec.n.x", "spec.none.x", "none"))
 		if want := `{"spec":{"n":null}}`; got != want {

@@ -22,8 +22,7 @@ const (
 	defaultTouchKey = "touch-dummy"
 	defaultName     = "kopf" // of the stanza in the status
 	managedMarker   = "kopf-managed"
-	maxNameLength   = 63  // of an annotation's name, by the rules of Kubernetes
-	maxKeyLength    = 253 // of its prefix, and of old the limit that prefix, slash and name were made for
+	maxNameLength   = 63 // of an annotation's name, by the rules of Kubernetes; of old, with its prefix
 )
 
 // ProgressRecord is the stored progress of one handler on one object. Zero times and empty
@@ -267,7 +266,7 @@ func parseISO8601(text string) (time.Time, error) {
 		minutes = -minutes
 	}
 	t := time.Date(number(1, 1), time.Month(month), day, hour, minute, second, nanos, time.FixedZone("", zone*3600+minutes*60))
-	if t.Month() != time.Month(month) || t.Day() != day || hour > 23 || minute > 59 || second > 59 {
+	if t.Month() != time.Month(month) || t.Day() != day || minute > 59 || second > 59 {
 		return time.Time{}, fail
 	}
 	return t, nil
@@ -589,6 +588,42 @@ func markPrefix(prefix string, body *Body, patch *Patch) {
 	if _, ok := lookupJSON(any(patch.merge), "metadata", "annotations", key); !ok {
 		patch.put("yes", "metadata", "annotations", key)
 	}
+}
+
+// maxPrefixLength is the length up to which every key is valid, as Kubernetes allows prefixes of 253 characters with the name.
+const maxPrefixLength = 253 - maxNameLength - 1
+
+// warnings tells what is doubtful about the storages.
+func (p *PersistenceSettings) warnings() []string {
+	var all []string
+	for _, prefix := range append(prefixesOf(p.ProgressStorage), prefixesOf(p.DiffBaseStorage)...) {
+		if len(prefix) > maxPrefixLength {
+			all = append(all, fmt.Sprintf("the prefix %q of annotations is longer than %d characters: Kubernetes may refuse its keys", prefix, maxPrefixLength))
+		}
+	}
+	return slices.Compact(all)
+}
+
+// prefixesOf returns the prefixes of annotations that a storage was given.
+func prefixesOf(storage any) []string {
+	var all []string
+	switch s := storage.(type) {
+	case *AnnotationsProgressStorage:
+		all = append(all, s.Prefix)
+	case *SmartProgressStorage:
+		all = append(all, s.Prefix)
+	case *AnnotationsDiffBaseStorage:
+		all = append(all, s.Prefix)
+	case MultiProgressStorage:
+		for _, one := range s {
+			all = append(all, prefixesOf(one)...)
+		}
+	case MultiDiffBaseStorage:
+		for _, one := range s {
+			all = append(all, prefixesOf(one)...)
+		}
+	}
+	return all
 }
 
 // annotationKeys returns the keys of annotations for an id on an object, in the order in which

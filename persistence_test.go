@@ -112,6 +112,25 @@ func TestAnnotationKeys(t *testing.T) {
 	})
 }
 
+func TestPrefixes(t *testing.T) {
+	t.Run("CH-137 long prefixes", func(t *testing.T) {
+		for _, tt := range []struct{ length, want int }{{0, 0}, {189, 0}, {190, 1}} {
+			prefix := strings.Repeat("x", tt.length)
+			for _, p := range []PersistenceSettings{
+				{ProgressStorage: &SmartProgressStorage{Prefix: prefix}},
+				{ProgressStorage: MultiProgressStorage{&AnnotationsProgressStorage{Prefix: prefix}, &StatusProgressStorage{}}},
+				{DiffBaseStorage: &AnnotationsDiffBaseStorage{Prefix: prefix}},
+				{DiffBaseStorage: MultiDiffBaseStorage{&StatusDiffBaseStorage{}, &AnnotationsDiffBaseStorage{Prefix: prefix}}},
+				{ProgressStorage: &SmartProgressStorage{Prefix: prefix}, DiffBaseStorage: &AnnotationsDiffBaseStorage{Prefix: prefix}},
+			} {
+				if got := p.warnings(); len(got) != tt.want {
+					t.Errorf("%d characters: %q, want %d warnings", tt.length, got, tt.want)
+				}
+			}
+		}
+	})
+}
+
 func TestHashSuffix(t *testing.T) {
 	t.Run("CH-131 hash suffix", func(t *testing.T) {
 		for _, r := range golden[struct{ Text, Suffix string }](t, "suffixes") {
