@@ -113,7 +113,7 @@ func getAll(ctx context.Context, v *vault, n int, path string) []error {
 }
 
 // stream opens a stream and returns a channel with the error that ends it.
-func stream(t *testing.T, ctx context.Context, v *vault) <-chan error {
+func openStream(t *testing.T, ctx context.Context, v *vault) <-chan error {
 	t.Helper()
 	c, err := v.pick(ctx)
 	if err != nil {
@@ -316,7 +316,7 @@ func testVaultExpiration(t *testing.T, ctx context.Context) {
 		info.Expiration = time.Now().Add(time.Hour)
 		return map[string]*ConnectionInfo{"login": info}, nil
 	})
-	ended := stream(t, ctx, v)
+	ended := openStream(t, ctx, v)
 	for i, want := range []int{1, 1, 2, 2, 3} { // at 0, 30, 60, 90, 120 minutes
 		if err := get(ctx, v, "/"); err != nil {
 			t.Fatal(err)
@@ -348,7 +348,7 @@ func testVaultExpired(t *testing.T, ctx context.Context) {
 func testVaultCloses(t *testing.T, ctx context.Context) {
 	g := newGate("one", "two")
 	v := g.vault("one", "two")
-	ended := stream(t, ctx, v)
+	ended := openStream(t, ctx, v)
 	if !isOpen(ended) {
 		t.Fatal("the stream has ended early")
 	}
@@ -359,7 +359,7 @@ func testVaultCloses(t *testing.T, ctx context.Context) {
 	if err := <-ended; !errors.Is(err, errCredentialClosed) {
 		t.Errorf("the stream has ended with %v, want %v", err, errCredentialClosed)
 	}
-	again := stream(t, ctx, v)
+	again := openStream(t, ctx, v)
 	if !isOpen(again) {
 		t.Error("the new stream has ended")
 	}
@@ -452,7 +452,7 @@ func testVaultOnePath(t *testing.T, ctx context.Context) {
 	g := newGate("good")
 	g.barred = "/apis/broken"
 	v := g.vault("good")
-	ended := stream(t, ctx, v)
+	ended := openStream(t, ctx, v)
 	start := time.Now()
 	err := get(ctx, v, g.barred)
 	if err != errRefused {
@@ -483,7 +483,7 @@ func testVaultOutage(t *testing.T, ctx context.Context) {
 	if err := get(ctx, v, "/"); err != nil {
 		t.Fatal(err)
 	}
-	ended := stream(t, ctx, v)
+	ended := openStream(t, ctx, v)
 	g.allow("good", false)
 	var all sync.WaitGroup
 	all.Go(func() {
@@ -537,7 +537,7 @@ func testVaultPatience(t *testing.T, ctx context.Context) {
 func testVaultClose(t *testing.T, ctx context.Context) {
 	g := newGate("good")
 	v := g.vault("good")
-	ended := stream(t, ctx, v)
+	ended := openStream(t, ctx, v)
 	v.close()
 	if isOpen(ended) {
 		t.Error("the stream goes on")

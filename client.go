@@ -1,0 +1,365 @@
+package kopf
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// This file makes requests to the API server: with credentials, in a limited number at once, repeated
+// where that helps, and with errors that tell what the server has said. It starts no goroutines.
+
+// Version is the version of the framework.
+const Version = "0.1.0"
+
+// Client talks to the API server. Handlers get the operator's one; [NewClient] makes another.
+// A Client is safe for concurrent use.
+type Client struct {
+	vault    *vault
+	settings NetworkingSettings
+	inFlight chan struct{} // a place for each request that is not a watch; nil for no limit
+	log      *slog.Logger
+
+	mu        sync.Mutex // guards following
+	resources []Resource // as discovered for those who name objects by kind
+}
+
+// NewClient returns a client for one connection. Without settings, those of [NewSettings] are used. It fails if the
+// connection's description is wrong; the server is not asked yet.
+func NewClient(info *ConnectionInfo, settings *NetworkingSettings) (*Client, error) {
+	if err := info.validate(); err != nil {
+		return nil, err
+	}
+	all := NewSettings()
+	if settings != nil {
+		all.Networking = *settings
+	}
+	login := func(context.Context) (map[string]*ConnectionInfo, error) {
+		return map[string]*ConnectionInfo{"connection": info}, nil
+	}
+	return newLoginClient(login, all, slog.Default()), nil
+}
+
+// newLoginClient returns a client that gets its connections from a login.
+func newLoginClient(login func(context.Context) (map[string]*ConnectionInfo, error), s *Settings, log *slog.Logger) *Client {
+	c := &Client{vault: newVault(login), settings: s.Networking, log: log}
+	c.vault.connectTimeout = s.Networking.ConnectTimeout
+	c.vault.streamTimeout = s.Watching.ConnectTimeout
+	if c.vault.streamTimeout == 0 {
+		c.vault.streamTimeout = s.Networking.ConnectTimeout
+	}
+	if n := s.Networking.MaxInFlight; n > 0 {
+		c.inFlight = make(chan struct{}, n)
+	}
+	return c
+}
+
+func (c *Client) close() { c.vault.close() }
+
+// ConnectionInfo returns how the API server is reached now, for other libraries. It logs in if that was not done yet.
+// What it points to is not to be changed.
+func (c *Client) ConnectionInfo(ctx context.Context) (*ConnectionInfo, error) {
+	cred, err := c.vault.pick(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return cred.Info, nil
+}
+
+// HTTPClient returns an HTTP client for other libraries, with the credentials of this one in all requests; it goes
+// on with others when the server does not accept them any more. Requests are neither limited in number nor repeated otherwise.
+func (c *Client) HTTPClient() *http.Client { return &http.Client{Transport: &lentTransport{c}} }
+
+// lentTransport sends the requests of other libraries.
+type lentTransport struct{ client *Client }
+
+// RoundTrip sends one request with the credentials of the moment.
+func (t *lentTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	var resp *http.Response
+	err := t.client.vault.do(r.Context(), func(cred *credential) (bool, error) {
+		if resp != nil {
+			drain(resp.Body)
+		}
+		again := r.Clone(r.Context())
+		if r.GetBody != nil {
+			body, err := r.GetBody()
+			if err != nil {
+				return false, err
+			}
+			again.Body = body
+		}
+		var err error
+		if resp, err = cred.Client.Transport.RoundTrip(again); err != nil {
+			return false, err
+		}
+		refused := resp.StatusCode == http.StatusUnauthorized && (r.Body == nil || r.GetBody != nil)
+		if refused {
+			err = errors.New(resp.Status)
+		}
+		return refused, err
+	})
+	if resp != nil && resp.StatusCode == http.StatusUnauthorized {
+		return resp, nil
+	}
+	return resp, err
+}
+
+// APIError is a refusal by the API server.
+type APIError struct {
+	Code       int           // of HTTP
+	Reason     string        // a word for programs, such as "NotFound"
+	Message    string        // a sentence for people
+	Causes     []ErrorCause  // what is wrong with which field
+	RetryAfter time.Duration // how long the server wants us to wait, zero if it said nothing
+	Method     string        // of the request
+	Path       string        // of the request
+}
+
+// ErrorCause is one thing that the API server has found to be wrong with an object.
+type ErrorCause struct {
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+	Field   string `json:"field"`
+}
+
+// Error tells the request and the answer.
+func (e *APIError) Error() string {
+	return fmt.Sprintf("%s %s: %d %s: %s", e.Method, e.Path, e.Code, e.Reason, e.Message)
+}
+
+// StatusCode returns the HTTP code of the [APIError] in err's chain, 0 if there is none.
+func StatusCode(err error) int {
+	if e := (*APIError)(nil); errors.As(err, &e) {
+		return e.Code
+	}
+	return 0
+}
+
+// maxErrorText is how much is kept of answers that are not JSON, such as the pages of proxies.
+const maxErrorText = 256
+
+// newAPIError reads an answer that is an error.
+func newAPIError(method, path string, resp *http.Response) *APIError {
+	e := &APIError{Code: resp.StatusCode, Reason: http.StatusText(resp.StatusCode), Method: method, Path: path}
+	data, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20)) // what has come is better than nothing
+	var status struct {
+		Kind, Message, Reason string
+		Details               struct {
+			Causes            []ErrorCause `json:"causes"`
+			RetryAfterSeconds float64      `json:"retryAfterSeconds"`
+		}
+	}
+	if json.Unmarshal(data, &status) == nil && status.Kind == "Status" {
+		e.Message, e.Causes = status.Message, status.Details.Causes
+		if status.Reason != "" {
+			e.Reason = status.Reason
+		}
+		e.RetryAfter = time.Duration(status.Details.RetryAfterSeconds * float64(time.Second))
+	} else if text := strings.TrimSpace(string(data)); len(text) > maxErrorText {
+		e.Message = strings.ToValidUTF8(text[:maxErrorText], "") + "..."
+	} else {
+		e.Message = text
+	}
+	if wish := retryAfter(resp.Header.Get("Retry-After")); wish > 0 {
+		e.RetryAfter = wish
+	}
+	return e
+}
+
+// retryAfter reads the header of that name: seconds, or a date (RFC 9110, section 10.2.3).
+func retryAfter(header string) time.Duration {
+	if n, err := strconv.ParseFloat(header, 64); err == nil && n > 0 && n < 1e6 {
+		return time.Duration(n * float64(time.Second))
+	}
+	if t, err := http.ParseTime(header); err == nil {
+		return max(time.Until(t), 0)
+	}
+	return 0
+}
+
+// request is one request to the API server.
+type request struct {
+	method      string
+	path        string
+	query       url.Values
+	contentType string
+	accept      string // defaults to JSON
+	body        []byte
+	stream      bool // a watch: not limited in number and time
+	once        bool // not to be repeated, because the caller does that
+	// read takes the answer, if it is not an error.
+	read func(io.Reader) error
+}
+
+// do makes a request, and repeats it while that may help.
+func (c *Client) do(ctx context.Context, r *request) error {
+	backoffs := c.settings.ErrorBackoffs
+	if r.once || r.stream {
+		backoffs = nil
+	}
+	for attempt := 0; ; attempt++ {
+		err := c.attempt(ctx, r)
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		if attempt >= len(backoffs) || !r.repeatable(err) {
+			return err
+		}
+		delay := c.delay(backoffs[attempt], err)
+		c.log.Warn(fmt.Sprintf("Request attempt #%d/%d failed; will retry in %s.", attempt+1, len(backoffs)+1, delay.Round(time.Millisecond)),
+			"request", r.method+" "+r.path, "error", err)
+		if sleep(ctx, delay) != nil {
+			return err
+		}
+	}
+}
+
+// delay is the pause before the next attempt: ours with some jitter, or what the server wishes.
+func (c *Client) delay(backoff time.Duration, err error) time.Duration {
+	backoff += time.Duration(rand.Int64N(int64(backoff)/10 + 1))
+	if e := (*APIError)(nil); errors.As(err, &e) && e.RetryAfter > 0 {
+		if c.settings.EnforceRetryAfter {
+			return e.RetryAfter
+		}
+		return max(backoff, e.RetryAfter)
+	}
+	return backoff
+}
+
+// errInterrupted tells that an answer broke off after a part of it was taken.
+var errInterrupted = errors.New("the answer broke off")
+
+// repeatable tells whether the request may be made again after an error: not if the server has
+// understood and refused it, nor if it may have carried out what is not to be done twice.
+func (r *request) repeatable(err error) bool {
+	var api *APIError
+	var login *LoginError
+	var certificate *tls.CertificateVerificationError
+	var dial *net.OpError
+	switch {
+	case errors.As(err, &login), errors.As(err, &certificate), errors.Is(err, errInterrupted):
+		return false
+	case errors.As(err, &api):
+		if r.method == http.MethodPost {
+			return api.Code == http.StatusTooManyRequests || api.Code == http.StatusServiceUnavailable && api.RetryAfter > 0
+		}
+		return api.Code == http.StatusTooManyRequests || api.Code >= 500
+	case r.method == http.MethodPost:
+		return errors.As(err, &dial) && dial.Op == "dial"
+	}
+	return true
+}
+
+// attempt makes a request once, or once more with other credentials.
+func (c *Client) attempt(ctx context.Context, r *request) error {
+	if !r.stream {
+		if c.inFlight != nil {
+			select {
+			case c.inFlight <- struct{}{}:
+				defer func() { <-c.inFlight }()
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
+		if t := c.settings.RequestTimeout; t > 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeoutCause(ctx, t, fmt.Errorf("no answer in %s", t))
+			defer cancel()
+		}
+	}
+	return c.vault.do(ctx, func(cred *credential) (bool, error) {
+		err := r.send(ctx, cred)
+		return StatusCode(err) == http.StatusUnauthorized, err
+	})
+}
+
+// send sends the request with one credential.
+func (r *request) send(ctx context.Context, cred *credential) error {
+	target := strings.TrimRight(cred.Info.Server, "/") + r.path
+	if len(r.query) > 0 {
+		target += "?" + r.query.Encode()
+	}
+	var body io.Reader
+	if r.body != nil {
+		body = bytes.NewReader(r.body)
+	}
+	req, err := http.NewRequestWithContext(ctx, r.method, target, body)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("User-Agent", "kopf-go/"+Version)
+	req.Header.Set("Accept", "application/json")
+	if r.accept != "" {
+		req.Header.Set("Accept", r.accept)
+	}
+	if r.contentType != "" {
+		req.Header.Set("Content-Type", r.contentType)
+	}
+	client := cred.Client
+	if r.stream {
+		client = cred.StreamClient
+		req.Header.Set("Accept-Encoding", "identity") // to have each event at once
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil && ctx.Err() != nil {
+			return fmt.Errorf("%s %s: %w", r.method, r.path, cause)
+		}
+		return plainError(err)
+	}
+	defer drain(resp.Body)
+	if resp.StatusCode >= 400 {
+		return newAPIError(r.method, r.path, resp)
+	}
+	if r.read == nil {
+		return nil
+	}
+	if err := r.read(resp.Body); err != nil {
+		return fmt.Errorf("%s %s: %w", r.method, r.path, err)
+	}
+	return nil
+}
+
+// plainError takes the query off the address in an error of net/http, for it says nothing to people.
+func plainError(err error) error {
+	if e := (*url.Error)(nil); errors.As(err, &e) {
+		if u, bad := url.Parse(e.URL); bad == nil {
+			u.RawQuery, u.User = "", nil
+			return &url.Error{Op: e.Op, URL: u.String(), Err: e.Err}
+		}
+	}
+	return err
+}
+
+// body makes a request that is answered with an object.
+func (c *Client) body(ctx context.Context, r *request) (*Body, error) {
+	var body *Body
+	r.read = func(answer io.Reader) error {
+		data, err := io.ReadAll(answer)
+		if err != nil {
+			return err
+		}
+		body, err = ParseBody(data)
+		return err
+	}
+	err := c.do(ctx, r)
+	return body, err
+}
+
+// patchObject patches an object or a subresource of it, and returns what it is now.
+func (c *Client) patchObject(ctx context.Context, r Resource, namespace, name, subresource, contentType string, patch []byte) (*Body, error) {
+	return c.body(ctx, &request{method: http.MethodPatch, path: r.URL(namespace, name, subresource), contentType: contentType, body: patch})
+}

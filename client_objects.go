@@ -1,0 +1,440 @@
+package kopf
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// This file is what handlers do with other objects: get, list, watch, create, update, patch, apply and delete them, as
+// maps, structs or bodies, named by apiVersion and kind.
+
+// GetOptions are the options of [Client.Get]. Nil means the defaults.
+type GetOptions struct {
+	Subresource string // such as "status" or "scale"
+}
+
+// WriteOptions are the options of creations, updates, and server-side applies. Nil means the defaults.
+type WriteOptions struct {
+	Subresource  string // such as "status" or "scale"
+	FieldManager string // who owns the fields that are set. Defaults to "kopf"
+	Force        bool   // whether an apply takes over fields of other managers
+	DryRun       bool   // whether nothing is to be stored
+}
+
+// PatchType is the kind of a patch, as its media type.
+type PatchType string
+
+// The kinds of patches that API servers understand. StrategicMergePatch is for built-in kinds only.
+const (
+	MergePatch          PatchType = "application/merge-patch+json"
+	JSONPatch           PatchType = "application/json-patch+json"
+	StrategicMergePatch PatchType = "application/strategic-merge-patch+json"
+	ApplyPatch          PatchType = "application/apply-patch+yaml"
+)
+
+// PatchOptions are the options of [Client.Patch]. Nil means the defaults.
+type PatchOptions struct {
+	Type         PatchType // defaults to [MergePatch]
+	Subresource  string    // such as "status" or "scale"
+	FieldManager string    // who owns the fields that are set. Defaults to "kopf"
+	Force        bool      // whether an [ApplyPatch] takes over fields of other managers
+	DryRun       bool      // whether nothing is to be stored
+}
+
+// DeleteOptions are the options of [Client.Delete]. Nil means the defaults.
+type DeleteOptions struct {
+	GracePeriod     *time.Duration // the time for an orderly end, in whole seconds; nil leaves it to the kind
+	Propagation     string         // what becomes of dependents: "Background", "Foreground" or "Orphan"; "" leaves it to the kind
+	UID             string         // delete only this one
+	ResourceVersion string         // delete only in this state
+	DryRun          bool           // whether nothing is to be deleted
+}
+
+// ListOptions are the options of [Client.List] and [Client.Watch]. Nil means the defaults.
+type ListOptions struct {
+	Namespace     string // "" means all
+	LabelSelector string // as for kubectl, such as "app=web,tier!=cache"
+	FieldSelector string // such as "metadata.name=web"
+	PageSize      int    // the number of objects in a request. Defaults to 500
+	// ResourceVersion is where a watch goes on from. Without it, the watch begins with the objects that are there, as Added.
+	ResourceVersion string
+}
+
+func (o *ListOptions) query() url.Values {
+	q := url.Values{}
+	if o.LabelSelector != "" {
+		q.Set("labelSelector", o.LabelSelector)
+	}
+	if o.FieldSelector != "" {
+		q.Set("fieldSelector", o.FieldSelector)
+	}
+	return q
+}
+
+// defaultManager owns the fields that are written without another manager being named.
+const defaultManager = "kopf"
+
+// Get reads an object into a *Body, a *map[string]any, or a pointer to a struct. The reference's
+// APIVersion, Kind and Name are needed, the Namespace where the kind lives in one.
+func (c *Client) Get(ctx context.Context, ref ObjectReference, into any, opts *GetOptions) error {
+	o := GetOptions{}
+	if opts != nil {
+		o = *opts
+	}
+	path, err := c.path(ctx, ref, o.Subresource)
+	if err != nil {
+		return err
+	}
+	body, err := c.body(ctx, &request{method: http.MethodGet, path: path})
+	if err != nil {
+		return err
+	}
+	return store(body, into)
+}
+
+// List yields the objects of a kind, page by page, while the pages come in. It ends after the first error.
+func (c *Client) List(ctx context.Context, apiVersion, kind string, opts *ListOptions) iter.Seq2[*Body, error] {
+	o := ListOptions{}
+	if opts != nil {
+		o = *opts
+	}
+	return func(yield func(*Body, error) bool) {
+		r, err := c.resolve(ctx, apiVersion, kind)
+		if err == nil {
+			_, err = c.list(ctx, r, o.Namespace, o.query(), o.PageSize, false, func(b *Body) bool { return yield(b, nil) })
+		}
+		if err != nil && !errors.Is(err, errStopped) {
+			yield(nil, err)
+		}
+	}
+}
+
+// Watch yields the changes of a kind's objects until the context ends, the server ends the watch, or an error comes; a
+// server that has forgotten the ResourceVersion gives an [APIError] with the code 410.
+func (c *Client) Watch(ctx context.Context, apiVersion, kind string, opts *ListOptions) iter.Seq2[RawEvent, error] {
+	o := ListOptions{}
+	if opts != nil {
+		o = *opts
+	}
+	return func(yield func(RawEvent, error) bool) {
+		r, err := c.resolve(ctx, apiVersion, kind)
+		if err == nil {
+			q := o.query()
+			if o.ResourceVersion != "" {
+				q.Set("resourceVersion", o.ResourceVersion)
+			}
+			err = c.watch(ctx, r, o.Namespace, q, func(ev RawEvent) error {
+				if ev.Type != bookmark && !yield(ev, nil) {
+					return errStopped
+				}
+				return nil
+			})
+		}
+		if err != nil && !errors.Is(err, errStopped) && ctx.Err() == nil {
+			yield(RawEvent{}, err)
+		}
+	}
+}
+
+// Create creates an object, given as a map, a *Body, or a pointer to a struct, and stores in it what the server made
+// of it. With a Subresource it posts to that, such as the "eviction" of a pod.
+func (c *Client) Create(ctx context.Context, object any, opts *WriteOptions) error {
+	return c.write(ctx, http.MethodPost, object, opts)
+}
+
+// Update replaces an object, and stores in it what the server made of it. If it has a
+// resourceVersion, the server refuses to replace any other one, with the code 409.
+func (c *Client) Update(ctx context.Context, object any, opts *WriteOptions) error {
+	return c.write(ctx, http.MethodPut, object, opts)
+}
+
+// Apply makes an object have the given fields, creates it if it does not exist, and stores in it what it
+// is then. Fields applied before and missing now are removed. Fields of other managers are refused, with the code 409, unless
+// forced. See https://kubernetes.io/docs/reference/using-api/server-side-apply/
+func (c *Client) Apply(ctx context.Context, object any, opts *WriteOptions) error {
+	return c.write(ctx, http.MethodPatch, object, opts)
+}
+
+func (c *Client) write(ctx context.Context, method string, object any, opts *WriteOptions) error {
+	o := WriteOptions{}
+	if opts != nil {
+		o = *opts
+	}
+	body, err := NewBody(object)
+	if err != nil {
+		return fmt.Errorf("the object cannot be sent: %w", err)
+	}
+	ref := body.Reference()
+	q := writeQuery(o.FieldManager, o.DryRun)
+	r := &request{method: method, query: q, body: body.raw, contentType: "application/json"}
+	switch {
+	case method == http.MethodPost && o.Subresource == "":
+		ref.Name = ""
+	case method == http.MethodPatch:
+		r.contentType = string(ApplyPatch)
+		q.Set("force", strconv.FormatBool(o.Force))
+	}
+	if r.path, err = c.path(ctx, ref, o.Subresource); err != nil {
+		return err
+	}
+	if ref.Name == "" && method != http.MethodPost {
+		return fmt.Errorf("the %s cannot be written: it has no name", ref.Kind)
+	}
+	answer, err := c.body(ctx, r)
+	if err != nil {
+		return err
+	}
+	return store(answer, object)
+}
+
+func writeQuery(manager string, dryRun bool) url.Values {
+	if manager == "" {
+		manager = defaultManager
+	}
+	q := url.Values{"fieldManager": {manager}}
+	if dryRun {
+		q.Set("dryRun", "All")
+	}
+	return q
+}
+
+// Patch patches an object, and returns what it is then. The patch is anything that encoding/json encodes: a map or a struct for
+// a merge patch, a list of [PatchOperation] for a JSON patch.
+func (c *Client) Patch(ctx context.Context, ref ObjectReference, patch any, opts *PatchOptions) (*Body, error) {
+	o := PatchOptions{}
+	if opts != nil {
+		o = *opts
+	}
+	if o.Type == "" {
+		o.Type = MergePatch
+	}
+	data, err := encodeJSON(patch)
+	if err != nil {
+		return nil, fmt.Errorf("the patch cannot be sent: %w", err)
+	}
+	path, err := c.path(ctx, ref, o.Subresource)
+	if err != nil {
+		return nil, err
+	}
+	q := writeQuery(o.FieldManager, o.DryRun)
+	if o.Type == ApplyPatch {
+		q.Set("force", strconv.FormatBool(o.Force))
+	}
+	return c.body(ctx, &request{method: http.MethodPatch, path: path, query: q, contentType: string(o.Type), body: data})
+}
+
+// Delete deletes an object; one with finalizers is only marked for deletion. An object
+// that does not exist is an [APIError] with the code 404.
+func (c *Client) Delete(ctx context.Context, ref ObjectReference, opts *DeleteOptions) error {
+	o := DeleteOptions{}
+	if opts != nil {
+		o = *opts
+	}
+	path, err := c.path(ctx, ref, "")
+	if err != nil {
+		return err
+	}
+	body := map[string]any{"apiVersion": "v1", "kind": "DeleteOptions"}
+	if o.GracePeriod != nil {
+		body["gracePeriodSeconds"] = int64(o.GracePeriod.Seconds())
+	}
+	if o.Propagation != "" {
+		body["propagationPolicy"] = o.Propagation
+	}
+	preconditions := map[string]any{}
+	if o.UID != "" {
+		preconditions["uid"] = o.UID
+	}
+	if o.ResourceVersion != "" {
+		preconditions["resourceVersion"] = o.ResourceVersion
+	}
+	if len(preconditions) > 0 {
+		body["preconditions"] = preconditions
+	}
+	if o.DryRun {
+		body["dryRun"] = []string{"All"}
+	}
+	data, err := encodeJSON(body)
+	if err != nil {
+		return err
+	}
+	return c.do(ctx, &request{method: http.MethodDelete, path: path, body: data, contentType: "application/json"})
+}
+
+// Resources returns all resources that the API server has now.
+func (c *Client) Resources(ctx context.Context) ([]Resource, error) {
+	found, _, err := c.discover(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.resources = found
+	return slices.Clone(found), nil
+}
+
+// path returns the address of an object.
+func (c *Client) path(ctx context.Context, ref ObjectReference, subresource string) (string, error) {
+	r, err := c.resolve(ctx, ref.APIVersion, ref.Kind)
+	if err != nil {
+		return "", err
+	}
+	if r.Namespaced && ref.Namespace == "" {
+		return "", fmt.Errorf("the %s %q needs a namespace", ref.Kind, ref.Name)
+	}
+	return r.URL(ref.Namespace, ref.Name, subresource), nil
+}
+
+// resolve finds the resource of a kind. What is not known is discovered.
+func (c *Client) resolve(ctx context.Context, apiVersion, kind string) (Resource, error) {
+	fits := func(r Resource) bool { return r.Kind == kind && r.APIVersion() == apiVersion }
+	c.mu.Lock()
+	known := c.resources
+	c.mu.Unlock()
+	if i := slices.IndexFunc(known, fits); i >= 0 {
+		return known[i], nil
+	}
+	if apiVersion == "" || kind == "" {
+		return Resource{}, fmt.Errorf("an object needs both apiVersion and kind, not %q and %q", apiVersion, kind)
+	}
+	found, err := c.Resources(ctx)
+	if err != nil {
+		return Resource{}, err
+	}
+	if i := slices.IndexFunc(found, fits); i >= 0 {
+		return found[i], nil
+	}
+	return Resource{}, fmt.Errorf("the API server has no kind %q in %q", kind, apiVersion)
+}
+
+// store puts an answer where the caller wants it.
+func store(body *Body, into any) error {
+	switch v := into.(type) {
+	case nil:
+		return nil
+	case *Body:
+		*v = *body
+		return nil
+	case map[string]any:
+		clear(v)
+		maps.Copy(v, body.Map())
+		return nil
+	case *map[string]any:
+		*v = body.Map()
+		return nil
+	case json.RawMessage:
+		return nil // nowhere to put it
+	}
+	return body.Decode(into)
+}
+
+// errStopped tells that whoever takes the objects has had enough.
+var errStopped = errors.New("stopped")
+
+// list hands over the objects of a resource, page by page, and returns the version of the list.
+func (c *Client) list(ctx context.Context, r Resource, namespace string, query url.Values, pageSize int, once bool, yield func(*Body) bool) (string, error) {
+	if pageSize == 0 {
+		pageSize = 500
+	}
+	query.Set("limit", strconv.Itoa(pageSize))
+	for {
+		page := &listPage{yield: yield, apiVersion: r.APIVersion(), kind: r.Kind}
+		req := &request{method: http.MethodGet, path: r.URL(namespace, "", ""), query: query, once: once, read: page.read}
+		if err := c.do(ctx, req); err != nil {
+			return "", err
+		}
+		if page.next == "" {
+			return page.version, nil
+		}
+		query.Set("continue", page.next)
+	}
+}
+
+// listPage reads one page of a list.
+type listPage struct {
+	yield            func(*Body) bool
+	apiVersion, kind string
+	version, next    string
+	taken            bool
+}
+
+// read reads the page as it comes in, so that neither the page nor its objects are there twice.
+func (p *listPage) read(answer io.Reader) error {
+	d := json.NewDecoder(answer)
+	if err := p.open(d, '{'); err != nil {
+		return err
+	}
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			return p.broken(err)
+		}
+		switch key {
+		case "items":
+			err = p.items(d)
+		case "metadata":
+			var meta struct{ ResourceVersion, Continue string }
+			err = d.Decode(&meta)
+			p.version, p.next = meta.ResourceVersion, meta.Continue
+		default:
+			var skipped json.RawMessage
+			err = d.Decode(&skipped)
+		}
+		if err != nil {
+			return p.broken(err)
+		}
+	}
+	return nil
+}
+
+func (p *listPage) open(d *json.Decoder, delim json.Delim) error {
+	token, err := d.Token()
+	if err != nil {
+		return p.broken(err)
+	}
+	if token != delim {
+		return p.broken(fmt.Errorf("a list in JSON is expected, with %q and not %v", delim.String(), token))
+	}
+	return nil
+}
+
+// broken marks errors after which the page must not be read once more, because objects were taken from it.
+func (p *listPage) broken(err error) error {
+	if p.taken && !errors.Is(err, errStopped) {
+		return fmt.Errorf("%w: %w", errInterrupted, err)
+	}
+	return err
+}
+
+func (p *listPage) items(d *json.Decoder) error {
+	token, err := d.Token()
+	if err != nil || token == nil { // the items of an empty list may be null
+		return err
+	}
+	for d.More() {
+		var raw json.RawMessage
+		if err := d.Decode(&raw); err != nil {
+			return err
+		}
+		body, err := ParseBody(raw)
+		if err != nil {
+			return err
+		}
+		p.taken = true
+		if !p.yield(body.typed(p.apiVersion, p.kind)) {
+			return fmt.Errorf("%w: %w", errInterrupted, errStopped)
+		}
+	}
+	_, err = d.Token()
+	return err
+}

@@ -1,0 +1,184 @@
+package kopf
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// This file asks the API server which resources it has: in two requests where it offers that, else in one
+// for each version of each group.
+
+const aggregatedDiscovery = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
+
+// discover returns the resources of the given groups, or of all groups if none are given at all (nil). Groups that cannot be read
+// now, because an extension of the API server is down, are left out and reported.
+func (c *Client) discover(ctx context.Context, groups []string) (found []Resource, broken map[string]error, err error) {
+	d := &discovery{client: c, groups: groups, broken: make(map[string]error)}
+	if d.wants("") {
+		if err := d.read(ctx, "/api"); err != nil {
+			return nil, nil, err
+		}
+	}
+	if groups == nil || slices.ContainsFunc(groups, func(g string) bool { return g != "" }) {
+		if err := d.read(ctx, "/apis"); err != nil {
+			return nil, nil, err
+		}
+	}
+	return d.found, d.broken, nil
+}
+
+// discovery is one reading of what there is.
+type discovery struct {
+	client *Client
+	groups []string
+	found  []Resource
+	broken map[string]error
+}
+
+func (d *discovery) wants(group string) bool {
+	return d.groups == nil || slices.Contains(d.groups, group)
+}
+
+// get reads a document. That there is none is no error: the answer is empty then.
+func (d *discovery) get(ctx context.Context, path, accept string, into any) error {
+	err := d.client.do(ctx, &request{method: http.MethodGet, path: path, accept: accept, read: func(answer io.Reader) error {
+		return json.NewDecoder(answer).Decode(into)
+	}})
+	if StatusCode(err) == http.StatusNotFound {
+		return nil
+	}
+	return err
+}
+
+// groupsDocument is what comes under /api and /apis, in any of its forms.
+type groupsDocument struct {
+	Kind     string
+	Versions []string // of APIVersions
+	Groups   []struct {
+		Name             string
+		Versions         []struct{ GroupVersion, Version string }
+		PreferredVersion struct{ Version string }
+	}
+	Items []struct { // of APIGroupDiscoveryList
+		Metadata struct{ Name string }
+		Versions []aggregatedVersion
+	}
+}
+
+type aggregatedVersion struct {
+	Version   string
+	Freshness string
+	Resources []struct {
+		Resource         string
+		ResponseKind     struct{ Kind string }
+		Scope            string
+		SingularResource string
+		ShortNames       []string
+		Categories       []string
+		Verbs            []string
+		Subresources     []struct{ Subresource string }
+	}
+}
+
+func (d *discovery) read(ctx context.Context, path string) error {
+	var doc groupsDocument
+	if err := d.get(ctx, path, aggregatedDiscovery, &doc); err != nil {
+		return err
+	}
+	switch doc.Kind {
+	case "APIGroupDiscoveryList":
+		for _, group := range doc.Items {
+			if d.wants(group.Metadata.Name) {
+				for i, v := range group.Versions {
+					d.aggregated(group.Metadata.Name, v, i == 0 || group.Metadata.Name == "")
+				}
+			}
+		}
+	case "APIVersions":
+		for _, version := range doc.Versions {
+			if err := d.version(ctx, "", version, true); err != nil {
+				return err
+			}
+		}
+	default:
+		for _, group := range doc.Groups {
+			for _, v := range group.Versions {
+				if !d.wants(group.Name) {
+					continue
+				}
+				if err := d.version(ctx, group.Name, v.Version, v.Version == group.PreferredVersion.Version); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (d *discovery) aggregated(group string, v aggregatedVersion, preferred bool) {
+	if v.Freshness == "Stale" && len(v.Resources) == 0 {
+		d.broken[group] = fmt.Errorf("version %q is not available", v.Version)
+		return
+	}
+	for _, r := range v.Resources {
+		found := Resource{
+			Group: group, Version: v.Version, Plural: r.Resource, Kind: r.ResponseKind.Kind, Singular: r.SingularResource,
+			ShortNames: r.ShortNames, Categories: r.Categories, Verbs: r.Verbs, Namespaced: r.Scope == "Namespaced", Preferred: preferred,
+		}
+		for _, sub := range r.Subresources {
+			found.Subresources = append(found.Subresources, sub.Subresource)
+		}
+		d.add(found)
+	}
+}
+
+func (d *discovery) add(r Resource) {
+	if r.Singular == "" {
+		r.Singular = strings.ToLower(r.Kind)
+	}
+	d.found = append(d.found, r)
+}
+
+// version reads one version of a group in the classic form.
+func (d *discovery) version(ctx context.Context, group, version string, preferred bool) error {
+	path := "/apis/" + group + "/" + version
+	if group == "" {
+		path = "/api/" + version
+	}
+	var doc struct {
+		Resources []struct {
+			Name, SingularName, Kind      string
+			Namespaced                    bool
+			ShortNames, Categories, Verbs []string
+		}
+	}
+	if err := d.get(ctx, path, "", &doc); err != nil {
+		var api *APIError
+		if errors.As(err, &api) && group != "" && api.Code != http.StatusUnauthorized {
+			d.broken[group] = err
+			return nil
+		}
+		return err
+	}
+	subresources := make(map[string][]string)
+	for _, r := range doc.Resources {
+		if name, sub, ok := strings.Cut(r.Name, "/"); ok {
+			subresources[name] = append(subresources[name], sub)
+		}
+	}
+	for _, r := range doc.Resources {
+		if !strings.Contains(r.Name, "/") {
+			d.add(Resource{
+				Group: group, Version: version, Plural: r.Name, Kind: r.Kind, Singular: r.SingularName, ShortNames: r.ShortNames,
+				Categories: r.Categories, Verbs: r.Verbs, Namespaced: r.Namespaced, Preferred: preferred, Subresources: subresources[r.Name],
+			})
+		}
+	}
+	return nil
+}

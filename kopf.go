@@ -1,0 +1,269 @@
+package kopf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// This file knows the operator as a whole: what it is made of, in which order it starts and stops, and
+// the activities around that.
+
+// Operator serves the handlers of a registry. Its zero value serves the default registry in the whole cluster,
+// with the default settings and the login of the environment. Several operators can
+// run in one process; they share nothing but what they are given together.
+type Operator struct {
+	// Registry holds the handlers. Defaults to [DefaultRegistry].
+	Registry *Registry
+	// Settings adjust the operator. Defaults to [NewSettings].
+	Settings *Settings
+	// Namespaces are names or patterns of the namespaces to serve, such as "team-*" or "*,!kube-*". Of the comma-separated
+	// parts of one pattern, the first one decides, "!" drops, and a later part takes back what was dropped. None
+	// means the whole cluster.
+	Namespaces []string
+	// Clusterwide tells to serve the whole cluster. It cannot be combined with Namespaces.
+	Clusterwide bool
+	// Memo is the operator's memo, copied for each object. Defaults to an empty one.
+	Memo *Memo
+	// Logger takes all messages. Defaults to [slog.Default].
+	Logger *slog.Logger
+	// Lifecycle chooses which handlers of a change are called in one cycle. Defaults to [AllAtOnce].
+	Lifecycle Lifecycle
+	// Connection is how to reach the API server. It is used instead of all logins.
+	Connection *ConnectionInfo
+	// Kubeconfig and Context are given to the built-in login: the files instead of those in $KUBECONFIG, and the
+	// context instead of the current one.
+	Kubeconfig, Context string
+	// Ready is called once, when the start-up handlers are done, the resources are discovered, and the streams are
+	// being opened. It may be nil.
+	Ready func()
+}
+
+// Run runs an operator with all its defaults until the context ends. See [Operator.Run].
+func Run(ctx context.Context) error { return new(Operator).Run(ctx) }
+
+// Run runs the operator until the context ends, and returns nil then. It returns an error if the operator could not
+// start, or cannot go on: a failed start-up or clean-up handler, a failed login, no answer from the API server.
+//
+// It starts in this order: start-up handlers, login, discovery, streams. When the context ends, the streams are
+// closed, the running handlers may finish, their contexts end after Settings.Queueing.ExitTimeout, and then the clean-up handlers
+// run. No goroutine outlives Run but those of handlers that ignore their contexts; they are named in the log.
+func (op *Operator) Run(ctx context.Context) error {
+	r, err := op.prepare()
+	if err != nil {
+		return err
+	}
+	return r.run(ctx)
+}
+
+// run is one run of an operator: a copy of it, with the defaults filled in.
+type run struct {
+	Operator
+	client *Client
+}
+
+func (op *Operator) prepare() (*run, error) {
+	r := &run{Operator: *op}
+	if r.Registry == nil {
+		r.Registry = DefaultRegistry()
+	}
+	if r.Settings == nil {
+		r.Settings = NewSettings()
+	}
+	if r.Memo == nil {
+		r.Memo = &Memo{}
+	}
+	if r.Logger == nil {
+		r.Logger = slog.Default()
+	}
+	if r.Lifecycle == nil {
+		r.Lifecycle = AllAtOnce
+	}
+	if r.Clusterwide && len(r.Namespaces) > 0 {
+		return nil, fmt.Errorf("an operator serves either the whole cluster or the namespaces %q, not both", r.Namespaces)
+	}
+	doubts, err := checkNamespaces(r.Namespaces)
+	if err != nil {
+		return nil, err
+	}
+	for _, doubt := range doubts {
+		r.Logger.Warn(doubt)
+	}
+	r.Clusterwide = len(r.Namespaces) == 0
+	r.Settings.Peering.Clusterwide = r.Clusterwide
+	return r, nil
+}
+
+func (r *run) run(ctx context.Context) error {
+	r.Logger.Debug("The operator starts.", "version", Version)
+	started, err := r.activity(ctx, kindStartup, "startup", nil)
+	if err == nil {
+		err = r.serve(ctx)
+	}
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		err = nil
+	}
+	if started {
+		_, failed := r.activity(context.WithoutCancel(ctx), kindCleanup, "cleanup", r.client)
+		err = errors.Join(err, failed)
+	}
+	if r.client != nil {
+		r.client.close()
+	}
+	return err
+}
+
+// serve logs in and serves until the context ends.
+func (r *run) serve(ctx context.Context) error {
+	if err := r.connect(); err != nil {
+		return err
+	}
+	handlers, endHandlers := context.WithCancel(context.WithoutCancel(ctx))
+	defer endHandlers()
+	requests, endRequests := context.WithCancel(context.WithoutCancel(ctx))
+	defer endRequests()
+	o := &observer{
+		client: r.client, settings: r.Settings, registry: r.Registry, lifecycle: r.Lifecycle, log: r.Logger, memo: r.Memo,
+		clusterwide: r.Clusterwide, patterns: r.Namespaces, handlers: handlers, requests: requests,
+	}
+	err := o.observe(ctx, func() {
+		if r.Ready != nil {
+			r.Ready()
+		}
+	})
+	if ctx.Err() != nil {
+		r.Logger.Info("The operator stops.")
+	}
+	o.stop(endHandlers, endRequests)
+	return err
+}
+
+// connect makes the client of the operator.
+func (r *run) connect() error {
+	login := r.login
+	if info := r.Connection; info != nil {
+		if err := info.validate(); err != nil {
+			return err
+		}
+		login = func(context.Context) (map[string]*ConnectionInfo, error) {
+			return map[string]*ConnectionInfo{"connection": info}, nil
+		}
+	}
+	r.client = newLoginClient(login, r.Settings, r.Logger)
+	return nil
+}
+
+// login gets credentials from the login handlers, or from the environment if there are none.
+func (r *run) login(ctx context.Context) (map[string]*ConnectionInfo, error) {
+	l := Login{Logger: r.Logger, Kubeconfig: r.Kubeconfig, Context: r.Context, TrustEnv: r.Settings.Networking.TrustEnv}
+	handlers := r.Registry.activities(kindLogin)
+	if len(handlers) == 0 {
+		return defaultLogin(ctx, &l)
+	}
+	var mu sync.Mutex
+	found := make(map[string]*ConnectionInfo)
+	err := r.attempts(ctx, handlers, "login", func(ctx context.Context, h *handler, a Attempt) error {
+		own := l
+		info, err := h.login(ctx, &own)
+		if err == nil && info != nil {
+			mu.Lock()
+			defer mu.Unlock()
+			found[string(h.id)] = info
+		}
+		return err
+	})
+	if err == nil && len(found) == 0 {
+		err = errors.New("no credentials were retrieved from the login handlers")
+	}
+	return found, err
+}
+
+// activity runs the handlers of one activity until all are finished. It tells whether any has succeeded, or
+// there are none, and fails if one of them has failed for good.
+func (r *run) activity(ctx context.Context, kind handlerKind, name string, client *Client) (bool, error) {
+	handlers := r.Registry.activities(kind)
+	log := r.Logger.With("activity", name)
+	succeeded := len(handlers) == 0
+	err := r.attempts(ctx, handlers, name, func(ctx context.Context, h *handler, a Attempt) error {
+		err := h.activity(ctx, &Activity{Attempt: a, Settings: r.Settings, Logger: log, Client: client, Param: h.param, memo: r.Memo})
+		succeeded = succeeded || err == nil
+		return err
+	})
+	return succeeded, err
+}
+
+// attempts calls handlers one after another, round after round, until each has succeeded or
+// failed for good. It returns the failures.
+func (r *run) attempts(ctx context.Context, handlers []*handler, name string, once func(context.Context, *handler, Attempt) error) error {
+	type state struct {
+		*handler
+		record ProgressRecord
+	}
+	var pending []*state
+	for _, h := range handlers {
+		pending = append(pending, &state{handler: h, record: ProgressRecord{Started: time.Now()}})
+	}
+	var failures []error
+	for len(pending) > 0 {
+		var left []*state
+		wait := time.Duration(-1)
+		for _, s := range pending {
+			p := progress{handler: s.handler, record: &s.record}
+			due, delay := p.due(time.Now())
+			if due {
+				o := r.attemptActivity(ctx, s.handler, &s.record, name, once)
+				if o.cancelled {
+					return errors.Join(append(failures, ctx.Err())...)
+				}
+				if o.final && o.err != nil {
+					failures = append(failures, fmt.Errorf("%s handler '%s': %w", name, s.id, o.err))
+				}
+				_, delay = p.due(time.Now())
+			}
+			if !s.record.finished() {
+				left = append(left, s)
+				if wait < 0 || delay < wait {
+					wait = delay
+				}
+			}
+		}
+		pending = left
+		if len(pending) > 0 && sleep(ctx, max(wait, 0)) != nil {
+			return errors.Join(append(failures, ctx.Err())...)
+		}
+	}
+	return errors.Join(failures...)
+}
+
+// attemptActivity calls a handler of an activity once, unless its limits forbid it.
+func (r *run) attemptActivity(ctx context.Context, h *handler, record *ProgressRecord, name string, once func(context.Context, *handler, Attempt) error) outcome {
+	runtime := time.Since(record.Started)
+	var err error
+	var o outcome
+	if err = h.exhausted(record.Retries, runtime, nil); err != nil {
+		o = outcome{final: true, err: err}
+	} else {
+		r.Logger.Debug(fmt.Sprintf("Activity '%s' is invoked.", h.id))
+		inner := ctx
+		if h.timeout > 0 {
+			var cancel context.CancelFunc
+			inner, cancel = context.WithDeadline(ctx, record.Started.Add(h.timeout))
+			defer cancel()
+		}
+		err = call(func() error {
+			return once(inner, h, Attempt{Retry: record.Retries, Started: record.Started, Runtime: runtime})
+		})
+		o = h.decide(err, record.Retries, time.Since(record.Started), r.Settings.Execution.DefaultBackoff)
+		if err != nil && ctx.Err() != nil {
+			o = outcome{cancelled: true}
+		}
+	}
+	if !o.cancelled {
+		record.apply(o, time.Now())
+	}
+	logOutcome(ctx, r.Logger, "Activity", h.id, o, err)
+	return o
+}

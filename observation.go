@@ -1,0 +1,411 @@
+package kopf
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// This file knows which resources and namespaces exist, and keeps a reactor for each resource that is
+// served, and a stream for each of its namespaces. Things that come and go while the operator
+// runs are noticed through the streams of resource definitions and of namespaces.
+
+var (
+	definitionsResource = Resource{Group: "apiextensions.k8s.io", Version: "v1", Plural: "customresourcedefinitions", Kind: "CustomResourceDefinition"}
+	namespacesResource  = Resource{Version: "v1", Plural: "namespaces", Kind: "Namespace"}
+)
+
+// observer serves what is there of what the handlers want.
+type observer struct {
+	client      *Client
+	settings    *Settings
+	registry    *Registry
+	lifecycle   Lifecycle
+	log         *slog.Logger
+	memo        *Memo
+	clusterwide bool
+	patterns    []string
+
+	handlers context.Context // of the handlers
+	requests context.Context // of the requests that store what the handlers have left
+
+	streams sync.WaitGroup
+	changed chan struct{} // holds one token while definitions have changed since the last discovery
+
+	mu     sync.Mutex // guards following
+	found  []Resource
+	rooms  map[string]*servedRoom
+	spaces map[string]bool // the namespaces that are served
+	warned map[string]bool
+}
+
+// servedRoom is one served resource with its streams.
+type servedRoom struct {
+	reactor *reactor
+	streams map[string]context.CancelFunc // by namespace, "" for all
+}
+
+// observe discovers, serves until the context ends, and tells when the first streams are being opened.
+func (o *observer) observe(ctx context.Context, ready func()) error {
+	o.changed = make(chan struct{}, 1)
+	o.rooms, o.spaces, o.warned = make(map[string]*servedRoom), make(map[string]bool), make(map[string]bool)
+	broken, err := o.discover(ctx)
+	if err != nil {
+		return err
+	}
+	defer o.streams.Wait()
+	if !o.settings.Scanning.Disabled {
+		o.start(ctx, o.definitions())
+	}
+	o.begin(ctx)
+	o.adjust(ctx)
+	ready()
+	for attempt, settling := 0, 0; ; attempt++ {
+		var again <-chan time.Time
+		if broken || settling > 0 {
+			again = time.After(min(time.Second<<min(attempt, 6), time.Minute))
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-o.changed: // discovery follows a definition with some delay, so it is read a few times
+			attempt, settling = -1, 3
+		case <-again:
+			settling--
+		}
+		if broken, err = o.discover(ctx); err != nil && ctx.Err() == nil {
+			o.log.Warn("The resources could not be discovered again; those known are served.", "error", err)
+			broken = true
+		}
+		o.adjust(ctx)
+	}
+}
+
+// discover reads which resources there are. Groups that cannot be read keep what was known
+// of them; that there are such is told, for them to be read again.
+func (o *observer) discover(ctx context.Context) (broken bool, err error) {
+	found, failed, err := o.client.discover(ctx, o.registry.groups())
+	if err != nil {
+		return false, err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for group, err := range failed {
+		o.warn(fmt.Sprintf("The API group %q cannot be read now; its resources are left as they were.", group), "error", err)
+		for _, r := range o.found {
+			if r.Group == group {
+				found = append(found, r)
+			}
+		}
+	}
+	o.found = found
+	return len(failed) > 0, nil
+}
+
+// warn warns of a thing once. The caller holds the lock.
+func (o *observer) warn(message string, args ...any) {
+	if !o.warned[message] {
+		o.warned[message] = true
+		o.log.Warn(message, args...)
+	}
+}
+
+// adjust opens and closes streams so that all is served that is to be served, and no more.
+func (o *observer) adjust(ctx context.Context) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	served, warnings := o.registry.resolve(o.found)
+	still := make(map[string]bool)
+	for _, text := range warnings {
+		still[text] = true
+		o.warn(text)
+	}
+	for text := range o.warned { // what was mended and breaks again is told again
+		if !still[text] {
+			delete(o.warned, text)
+		}
+	}
+	for name, room := range o.rooms {
+		if served[name] == nil {
+			o.log.Info("The resource is not served any more.", "resource", name)
+			room.close()
+			delete(o.rooms, name)
+		}
+	}
+	for name, what := range served {
+		room := o.rooms[name]
+		if room == nil {
+			room = &servedRoom{reactor: o.react(what), streams: make(map[string]context.CancelFunc)}
+			o.rooms[name] = room
+		}
+		room.reactor.served.Store(what)
+		o.adjustStreams(ctx, room, what.resource)
+	}
+}
+
+// adjustStreams gives a room the streams of the namespaces that are served now.
+func (o *observer) adjustStreams(ctx context.Context, room *servedRoom, r Resource) {
+	wanted := map[string]bool{"": true}
+	if r.Namespaced && !o.clusterwide {
+		wanted = o.spaces
+	}
+	for space, cancel := range room.streams {
+		if !wanted[space] {
+			cancel()
+			delete(room.streams, space)
+			room.reactor.queue.forget(space)
+		}
+	}
+	for space := range wanted {
+		if room.streams[space] != nil {
+			continue
+		}
+		inner, cancel := context.WithCancel(ctx)
+		room.streams[space] = cancel
+		o.start(inner, o.stream(room.reactor, r, space))
+	}
+}
+
+// close ends the streams of a room, and forgets its objects.
+func (room *servedRoom) close() {
+	for _, cancel := range room.streams {
+		cancel()
+	}
+	room.reactor.queue.forget("")
+	room.reactor.queue.close()
+}
+
+func (o *observer) react(what *resolved) *reactor {
+	r := &reactor{
+		client: o.client, settings: o.settings, lifecycle: o.lifecycle, log: o.log, memo: o.memo,
+		handlers: o.handlers, requests: o.requests,
+	}
+	r.queue = newQueue(o.settings.Queueing.WorkerLimit, o.log, r.work)
+	r.served.Store(what)
+	return r
+}
+
+// stream makes the stream of one resource in one namespace, "" for all.
+func (o *observer) stream(r *reactor, resource Resource, namespace string) *stream {
+	var listing uint64
+	return &stream{
+		client: o.client, resource: resource, namespace: namespace, settings: &o.settings.Watching, logger: o.log,
+		listing: func() { listing++ },
+		event:   func(ev RawEvent) { r.put(ev, listing) },
+		listed:  func() { r.queue.sweep(namespace, listing) },
+		failed:  func(error) {},
+	}
+}
+
+// start runs a stream until its context ends.
+func (o *observer) start(ctx context.Context, s *stream) {
+	o.streams.Go(func() { s.run(ctx) })
+}
+
+// definitions makes the stream of resource definitions: each change, and each new
+// listing, is a reason to discover again.
+func (o *observer) definitions() *stream {
+	first := true
+	again := func() {
+		select {
+		case o.changed <- struct{}{}:
+		default:
+		}
+	}
+	return &stream{
+		client: o.client, resource: definitionsResource, settings: &o.settings.Watching, logger: o.log,
+		event: func(ev RawEvent) {
+			if ev.Type != Listed {
+				again()
+			}
+		},
+		listed: func() {
+			if !first {
+				again()
+			}
+			first = false
+		},
+		failed: func(err error) {
+			if StatusCode(err) == 403 {
+				o.mu.Lock()
+				defer o.mu.Unlock()
+				o.warn("Resource definitions cannot be watched: new and changed ones are not noticed until a restart.", "error", err)
+			}
+		},
+	}
+}
+
+// begin finds the namespaces to serve, unless all are.
+func (o *observer) begin(ctx context.Context) {
+	if o.clusterwide {
+		return
+	}
+	if o.settings.Scanning.Disabled {
+		o.takeExact("Namespaces are not listed, because scanning is disabled")
+		return
+	}
+	listed := make(chan struct{})
+	var once sync.Once
+	s := &stream{
+		client: o.client, resource: namespacesResource, settings: &o.settings.Watching, logger: o.log,
+		event:  func(ev RawEvent) { o.namespace(ctx, ev) },
+		listed: func() { once.Do(func() { close(listed) }) },
+		failed: func(err error) {
+			if StatusCode(err) == 403 {
+				o.takeExact("Namespaces cannot be listed")
+				once.Do(func() { close(listed) })
+			}
+		},
+	}
+	o.start(ctx, s)
+	select {
+	case <-listed:
+	case <-ctx.Done():
+	}
+}
+
+// takeExact serves the patterns that are plain names, and assumes that those namespaces exist.
+func (o *observer) takeExact(why string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var dropped []string
+	for _, pattern := range o.patterns {
+		if strings.ContainsAny(pattern, "!*?[,") {
+			dropped = append(dropped, pattern)
+		} else {
+			o.spaces[strings.TrimSpace(pattern)] = true
+		}
+	}
+	if len(dropped) > 0 {
+		o.warn(why+": patterns are not served, only exact names.", "dropped", dropped)
+	}
+}
+
+// namespace takes an event of a namespace.
+func (o *observer) namespace(ctx context.Context, ev RawEvent) {
+	name := ev.Body.Name()
+	if !slices.ContainsFunc(o.patterns, func(p string) bool { return matchNamespace(p, name) }) {
+		return
+	}
+	leaving := ev.Type == Deleted
+	if conditions := namespaceConditions(ev.Body); ev.Body.Deleting() && len(conditions) > 0 {
+		leaving = true
+		for _, c := range conditions {
+			if c.Status == "True" { // something is still there to be finished
+				o.log.Debug(fmt.Sprintf("Namespace %q termination is pending: %s: %s", name, c.Reason, c.Message))
+				leaving = false
+				break
+			}
+		}
+	}
+	o.mu.Lock()
+	known := o.spaces[name]
+	if leaving {
+		delete(o.spaces, name)
+	} else {
+		o.spaces[name] = true
+	}
+	changed := known == leaving
+	running := len(o.found) > 0 && ev.Type != Listed
+	o.mu.Unlock()
+	if changed && (running || known) {
+		o.adjust(ctx)
+	}
+}
+
+type namespaceCondition struct{ Status, Reason, Message string }
+
+func namespaceConditions(b *Body) []namespaceCondition {
+	var conditions []namespaceCondition
+	raw, _ := findJSON(b.raw, "status", "conditions")
+	_ = eachItem(raw, func(item []byte) bool { // what is malformed is not there
+		conditions = append(conditions, namespaceCondition{stringJSON(item, "status"), stringJSON(item, "reason"), stringJSON(item, "message")})
+		return true
+	})
+	return conditions
+}
+
+// matchNamespace tells whether a pattern fits a namespace. It is a list of globs: the first one
+// decides, a negated one then drops the name, and a plain one takes back what the first one had matched.
+func matchNamespace(pattern, name string) bool {
+	globs := strings.Split(pattern, ",")
+	for i, g := range globs {
+		globs[i] = strings.TrimSpace(g)
+	}
+	if strings.HasPrefix(globs[0], "!") {
+		globs = append([]string{"*"}, globs...)
+	}
+	first := matchGlob(globs[0], name)
+	matches := first
+	for _, g := range globs[1:] {
+		if negated, ok := strings.CutPrefix(g, "!"); ok {
+			matches = matches && !matchGlob(negated, name)
+		} else if matchGlob(g, name) {
+			matches = first
+		}
+	}
+	return matches
+}
+
+// matchGlob is path.Match with the shell's spelling of negated classes.
+func matchGlob(glob, name string) bool {
+	ok, err := path.Match(strings.ReplaceAll(glob, "[!", "[^"), name)
+	return err == nil && ok
+}
+
+// checkNamespaces tells what is wrong with patterns of namespaces, and what is probably not meant.
+func checkNamespaces(patterns []string) (doubts []string, err error) {
+	for _, pattern := range patterns {
+		for i, g := range strings.Split(pattern, ",") {
+			g = strings.TrimSpace(g)
+			negated := strings.HasPrefix(g, "!")
+			if _, err := path.Match(strings.ReplaceAll(strings.TrimPrefix(g, "!"), "[!", "[^"), ""); err != nil || g == "" || g == "!" {
+				return nil, fmt.Errorf("the namespace pattern %q has the bad part %q: a name or a glob is expected, such as \"team-*\"", pattern, g)
+			}
+			first := strings.TrimSpace(strings.Split(pattern, ",")[0])
+			if i > 0 && !negated && !strings.ContainsAny(first, "*?[!") && !matchGlob(first, g) {
+				doubts = append(doubts, fmt.Sprintf("In the namespace pattern %q, the part %q never matches: the first part decides. To serve several namespaces, give several patterns.", pattern, g))
+			}
+		}
+	}
+	return doubts, nil
+}
+
+// stop ends the work on all objects: what is under way may finish in the time that the settings give, then
+// the contexts of the handlers end, and those who ignore that are named.
+func (o *observer) stop(endHandlers, endRequests context.CancelFunc) {
+	o.mu.Lock()
+	var queues []*queue
+	for _, room := range o.rooms {
+		room.reactor.queue.close()
+		queues = append(queues, room.reactor.queue)
+	}
+	o.mu.Unlock()
+	grace := o.settings.Queueing.ExitTimeout
+	if left := drainQueues(queues, grace); len(left) > 0 {
+		o.log.Warn("Some handlers have not finished in time; their contexts end now.", "objects", left, "timeout", grace)
+		endHandlers()
+		drainQueues(queues, max(grace, time.Second))
+	}
+	endHandlers()
+	endRequests()
+	if left := drainQueues(queues, time.Second); len(left) > 0 {
+		o.log.Error("Some handlers ignore that their contexts have ended; they are left behind.", "objects", left)
+	}
+}
+
+// drainQueues waits for the workers of all queues, and returns the objects of those that did not end in time.
+func drainQueues(queues []*queue, timeout time.Duration) []string {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	var left []string
+	for _, q := range queues {
+		left = append(left, q.wait(ctx)...)
+	}
+	return left
+}

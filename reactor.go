@@ -1,0 +1,377 @@
+package kopf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// This file reacts to the events of one resource: one event becomes a cause, the cause calls
+// handlers, and what they leave becomes one patch. The functions run on the goroutine of the
+// object's worker, except for the flush, which a timer can start too.
+
+// reactor handles the objects of one resource.
+type reactor struct {
+	client    *Client
+	settings  *Settings
+	lifecycle Lifecycle
+	log       *slog.Logger
+	memo      *Memo // the operator's
+	queue     *queue
+
+	handlers context.Context // of the handlers: ends when the operator has waited long enough
+	requests context.Context // of the requests: ends a little later, so that what is done can be stored
+
+	served atomic.Pointer[resolved]
+}
+
+// put takes an event from a stream.
+func (r *reactor) put(ev RawEvent, listing uint64) {
+	r.queue.put(ev, listing, len(r.served.Load().events) > 0)
+}
+
+// work processes the events of an object that have come since the last time.
+func (r *reactor) work(s *slot, events []RawEvent) rest {
+	newest := RawEvent{Type: Modified, Body: s.body}
+	if len(events) > 0 {
+		newest = events[len(events)-1]
+	}
+	if newest.Body == nil {
+		return rest{} // woken for what was done meanwhile
+	}
+	if s.memory.memo == nil {
+		s.memory.memo = r.memo.copy()
+	}
+	c := &cycle{reactor: r, slot: s, served: r.served.Load(), event: newest, fresh: newest.Body}
+	c.log = objectLogger(r.log, newest.Body.Reference())
+	for _, ev := range events {
+		c.watch(ev)
+	}
+	if newest.Type == Deleted {
+		s.deleted = true
+		c.log.Debug("Deleted, really deleted, and we are notified.")
+		return rest{}
+	}
+	if wait := time.Until(s.pausedUntil); wait > 0 {
+		c.parts = append(s.pending(), c.parts...)
+		c.keep()
+		return rest{due: true, after: wait, body: newest.Body}
+	}
+	return c.react()
+}
+
+// cycle is the work on one state of an object.
+type cycle struct {
+	*reactor
+	slot   *slot
+	served *resolved
+	event  RawEvent
+	log    *slog.Logger
+	parts  []*part // of the handlers of raw events
+
+	essence *Essence // of the event's body
+	before  *Essence // as it was last handled
+	carried *Essence // the oldest one that a finished handler of this handling has seen
+	reason  Reason
+	x       *handling
+	purge   bool // whether records of a superseded cause are to be purged
+
+	sending sync.Mutex // one flush at a time
+	timers  sync.WaitGroup
+
+	mu    sync.Mutex  // guards following
+	fresh *Body       // the newest state known
+	timer *time.Timer // of the next flush, nil if none is planned
+}
+
+// watch calls the handlers of raw events for one event.
+func (c *cycle) watch(ev RawEvent) {
+	for _, h := range c.served.events {
+		e := &WatchEvent{Object: c.object(ev.Body), Type: ev.Type}
+		if !h.matchesEvent(e) {
+			continue
+		}
+		e.Patch, e.Param = &Patch{}, h.param
+		c.log.Debug(fmt.Sprintf("Handler '%s' is invoked.", h.id))
+		c.queue.note(c.slot, h.id)
+		err := call(func() error { return h.event(c.handlers, e) })
+		c.queue.note(c.slot, "")
+		err = errors.Join(err, e.Patch.err)
+		logOutcome(c.handlers, c.log, "Handler", h.id, outcome{final: true}, err)
+		if !e.Patch.Empty() {
+			c.parts = append(c.parts, &part{id: h.id, patch: e.Patch})
+		}
+	}
+}
+
+func (c *cycle) object(body *Body) Object {
+	return Object{
+		Resource: c.served.resource, Body: body, Logger: c.log, Client: c.client, memo: c.slot.memory.memo,
+		Patch: &Patch{}, // filters may look at it
+	}
+}
+
+// react does all but the handlers of raw events, and tells when the object is due again.
+func (c *cycle) react() rest {
+	s := c.slot
+	if c.handlers.Err() != nil {
+		return rest{} // what is not begun at the exit is left to the next start
+	}
+	c.parts = append(s.pending(), c.parts...)
+	wait, err := c.handle()
+	switch {
+	case errors.Is(err, errGone):
+		c.log.Debug("The object is gone; what was to be changed in it is dropped.")
+		s.unsent = nil
+		return rest{}
+	case err != nil:
+		c.keep()
+		return c.throttle(err)
+	}
+	s.errors = 0
+	if wait < 0 {
+		return rest{}
+	}
+	return rest{due: true, after: wait, body: c.known()}
+}
+
+// keep saves what could not be sent for the next cycle.
+func (c *cycle) keep() {
+	u := &unsent{parts: c.parts}
+	if old := c.slot.unsent; old != nil {
+		u.records = old.records
+	}
+	if x := c.x; x != nil {
+		u.parts, u.records = x.parts, make(map[HandlerID]*ProgressRecord)
+		for _, p := range x.all {
+			u.records[p.handler.id] = p.record
+		}
+	}
+	c.slot.unsent = u
+}
+
+// known returns the newest state of the object that is known.
+func (c *cycle) known() *Body {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.fresh
+}
+
+// throttle logs an error that is not of a handler, and pauses the object. Nothing is lost: the newest
+// state is looked at again after the pause (CH-T3, CH-T4).
+func (c *cycle) throttle(err error) rest {
+	s := c.slot
+	if c.requests.Err() != nil {
+		return rest{}
+	}
+	delays := c.settings.Queueing.ErrorDelays
+	if conflict := (*conflictError)(nil); errors.As(err, &conflict) {
+		c.log.Debug("The object was changed by somebody else meanwhile; its newest state is awaited.", "error", err)
+		return rest{due: true, after: time.Second, body: c.known()}
+	}
+	if len(delays) == 0 {
+		c.log.Error("The processing of the object has failed and will be repeated with its next event.", "error", err)
+		return rest{}
+	}
+	delay := delays[min(s.errors, len(delays)-1)]
+	s.errors++
+	s.pausedUntil = time.Now().Add(delay)
+	c.log.Error(fmt.Sprintf("The processing of the object has failed and will be repeated in %s.", delay), "error", err)
+	return rest{due: true, after: delay, body: c.known()}
+}
+
+// handle finds out what has happened to the object and does what is to be done. It returns after what
+// time the object is due again, negative if only an event can change anything.
+func (c *cycle) handle() (time.Duration, error) {
+	s, body := c.slot, c.event.Body
+	if s.expected != "" && newerVersion(body.version, s.expected) {
+		s.expected = ""
+	}
+	if s.released {
+		return -1, nil
+	}
+	whole := Change{Object: c.object(body)}
+	relevant, required := c.interest(&whole)
+	holds := slices.Contains(body.Finalizers(), c.settings.Persistence.Finalizer)
+	switch {
+	case required && !holds && !body.Deleting():
+		c.log.Debug("Adding the finalizer, thus preventing the actual deletion.")
+		return -1, c.change(addFinalizer)
+	case !required && holds:
+		c.log.Debug("Removing the finalizer, as there are no handlers that need it.")
+		return -1, c.change(removeFinalizer)
+	case !relevant:
+		return -1, c.change(nil)
+	}
+	if wait := time.Until(s.expectedUntil); s.expected != "" && wait > 0 {
+		return wait, c.change(nil) // our own patch is not back yet: this state is outdated
+	}
+	s.expected = ""
+	c.detect()
+	whole.Reason = c.reason
+	whole.Old, whole.New = c.before.View(), c.essence.View()
+	whole.diff = sync.OnceValue(func() Diff { return diffJSON(valueOf(c.before), valueOf(c.essence)) })
+	switch c.reason {
+	case ReasonNoop, ReasonFree:
+		c.log.Debug("Nothing has changed that is handled.", "reason", c.reason)
+		c.x, s.unsent = nil, nil // what was to be stored belonged to a cause that is over
+		return -1, c.change(nil)
+	}
+	return c.pursue(&whole)
+}
+
+// interest tells whether any handler of changes is interested in the object, and whether one of them needs
+// the finalizer.
+func (c *cycle) interest(whole *Change) (relevant, required bool) {
+	if len(c.served.changes) == 0 {
+		return false, false
+	}
+	c.compare()
+	whole.Old, whole.New = c.before.View(), c.essence.View()
+	for _, h := range c.served.changes {
+		if h.preMatches(whole) {
+			relevant = true
+			required = required || h.kind == kindDelete && !h.optional
+		}
+	}
+	return relevant, required
+}
+
+// compare reads what is tracked of the object, now and as it was last handled.
+func (c *cycle) compare() {
+	p := &c.settings.Persistence
+	body := c.event.Body
+	c.essence = essenceOf(body, c.served.fields, p)
+	before, err := storedEssence(body, p)
+	if err != nil { // the object was handled, but nobody knows how it was then
+		c.log.Warn("The stored last handled state is damaged: everything counts as changed.", "error", err)
+		before = &Essence{}
+	}
+	c.before = before
+}
+
+// detect finds the reason of the cause, and what earlier cycles of its handling have left.
+func (c *cycle) detect() {
+	initial := c.slot.listed && !c.slot.handled
+	c.reason, initial = detectReason(c.event.Type, c.event.Body, c.settings.Persistence.Finalizer, c.before, c.essence, initial)
+	c.x = &handling{settings: c.settings, lifecycle: c.lifecycle, initial: initial, body: c.event.Body}
+	carried, err := carriedStorage(c.settings.Persistence.DiffBaseStorage).Fetch(c.event.Body)
+	if err == nil {
+		c.carried = carried
+	}
+}
+
+func valueOf(e *Essence) any {
+	if e == nil {
+		return nil
+	}
+	return e.Map()
+}
+
+var titles = map[Reason]string{
+	ReasonCreate: "Creation", ReasonUpdate: "Updating", ReasonDelete: "Deletion", ReasonResume: "Resuming",
+}
+
+// pursue runs the handlers of the cause and sends what they leave.
+func (c *cycle) pursue(whole *Change) (time.Duration, error) {
+	x := c.x
+	c.equip(whole)
+	superseded := c.enlist(whole)
+	if superseded != "" {
+		c.log.Info(fmt.Sprintf("%s is superseded by the %s.", titles[superseded], c.reason))
+	}
+	if top := x.top(); len(top) > 0 {
+		c.log.Debug(titles[c.reason]+" is in progress.", "body", c.event.Body)
+		x.run(c.handlers, top)
+	}
+	c.stopTimer()
+	done, wait := x.done(time.Now())
+	if !done {
+		if err := c.flush(false); err != nil {
+			return 0, err
+		}
+		c.slot.unsent = nil
+		if x.attempts == 0 && wait <= 0 { // a lifecycle that chooses nothing is not to be asked in a loop
+			wait = time.Second
+		}
+		return wait, nil
+	}
+	if top := x.top(); len(top) > 0 {
+		succeeded, failed := c.count()
+		c.log.Info(fmt.Sprintf("%s is processed: %d succeeded; %d failed.", titles[c.reason], succeeded, failed))
+	}
+	if err := c.flush(true); err != nil {
+		return 0, err
+	}
+	c.slot.handled, c.slot.unsent = true, nil
+	return -1, nil
+}
+
+// equip gives the handling its ways out of this file, and what is still to be sent.
+func (c *cycle) equip(whole *Change) {
+	x, progress := c.x, c.settings.Persistence.ProgressStorage
+	x.cause, x.parts, c.parts = *whole, c.parts, nil
+	for _, p := range x.parts {
+		x.body = p.patch.applied(x.body)
+	}
+	x.load = func(id HandlerID) (*ProgressRecord, error) {
+		if u := c.slot.unsent; u != nil && u.records[id] != nil {
+			return u.records[id], nil
+		}
+		return progress.Fetch(id, c.event.Body)
+	}
+	x.interrupted = func() bool { return c.queue.waits(c.slot, c.known().version) }
+	x.running = func(id HandlerID) { c.queue.note(c.slot, id) }
+	x.flush = func() { c.flush(false) }
+	x.flushLater = c.flushLater
+}
+
+// enlist finds the handlers of the cause, and those whose records are only to be cleaned up. It returns the
+// reason of an older cause that this one supersedes, if there is one.
+func (c *cycle) enlist(whole *Change) (superseded Reason) {
+	x, now := c.x, time.Now()
+	enlisted := make(map[HandlerID]bool)
+	finished := false
+	note := func(p *progress) {
+		enlisted[p.handler.id] = true
+		finished = finished || p.stored && p.record.finished()
+		if foreign := p.stored && p.purpose != "" && p.purpose != c.reason; foreign {
+			superseded = p.purpose
+			c.purge = c.purge || !p.selected
+		}
+	}
+	for _, h := range selectHandlers(c.served.changes, whole, x.initial) {
+		note(x.add(h, nil, true, now))
+	}
+	for _, h := range c.served.changes {
+		if enlisted[h.id] {
+			continue
+		}
+		if record, err := x.load(h.id); err == nil && record != nil {
+			note(x.add(h, nil, false, now))
+		}
+	}
+	if !finished {
+		c.carried = nil
+	}
+	return superseded
+}
+
+// count returns how many handlers of the cause have succeeded and failed.
+func (c *cycle) count() (succeeded, failed int) {
+	for _, p := range c.x.all {
+		if p.parent == nil && (p.selected || p.purpose == c.reason || p.purpose == "") {
+			if p.record.Success {
+				succeeded++
+			} else if p.record.Failure {
+				failed++
+			}
+		}
+	}
+	return succeeded, failed
+}

@@ -1,0 +1,269 @@
+package kopf
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+)
+
+// This file follows the objects of a resource: it lists them, and then watches their changes for as long as it is
+// told to, through all that can happen to a connection.
+
+// bookmark is the type of events that only tell how far the server has come.
+const bookmark EventType = "BOOKMARK"
+
+// stream is the events of one resource in one namespace. Whoever makes it runs it on a goroutine of its own; the functions
+// are called on that.
+type stream struct {
+	client    *Client
+	resource  Resource
+	namespace string // "" for all
+	settings  *WatchingSettings
+	logger    *slog.Logger
+
+	listing func()         // a listing begins; may be nil
+	event   func(RawEvent) // an item of the listing, of type Listed, or a change
+	listed  func()         // the listing is complete: what was not in it is gone; may be nil
+	failed  func(error)    // something does not work, or works again if nil; may be nil
+
+	version string // where to go on from, "" to list
+	seen    bool   // whether anything came since the last connection was made
+	trouble string // what was told last
+}
+
+// run lists and watches until the context ends.
+func (s *stream) run(ctx context.Context) {
+	idle, errorsInRow := 0, 0
+	for ctx.Err() == nil {
+		var err error
+		if s.version == "" {
+			err = s.list(ctx)
+		} else {
+			err = s.watch(ctx)
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		if s.seen {
+			idle, errorsInRow = 0, 0
+		}
+		s.seen = false
+		if s.outdated(err) {
+			s.logger.Debug("The watch is too old to go on; listing again.", "resource", s.resource.Name(), "namespace", s.namespace)
+			s.version, err = "", nil
+		}
+		s.report(err)
+		if errorsInRow++; err == nil {
+			errorsInRow = 0
+		} else if errorsInRow == 5 {
+			s.version = "" // what does not work for so long is begun anew
+		}
+		idle++
+		if sleep(ctx, s.pause(idle, err)) != nil {
+			return
+		}
+	}
+}
+
+// pause is how long to wait before the next connection: longer and longer while nothing comes.
+func (s *stream) pause(idle int, err error) time.Duration {
+	pause := s.settings.ReconnectBackoff
+	if err == nil && idle <= 1 {
+		return pause
+	}
+	pause = min(max(pause, 10*time.Millisecond)<<min(idle-1, 12), time.Minute)
+	pause += time.Duration(rand.Int64N(int64(pause)/5 + 1))
+	if e := (*APIError)(nil); errors.As(err, &e) {
+		pause = max(pause, e.RetryAfter)
+	}
+	return pause
+}
+
+// outdated tells whether the server has forgotten the version to go on from.
+func (s *stream) outdated(err error) bool { return StatusCode(err) == http.StatusGone }
+
+// report tells of a trouble when it begins, and of its end.
+func (s *stream) report(err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	if text == s.trouble {
+		return
+	}
+	s.trouble = text
+	where := []any{"resource", s.resource.Name()}
+	if s.namespace != "" {
+		where = append(where, "namespace", s.namespace)
+	}
+	if err != nil {
+		s.logger.Warn("The objects cannot be watched now; trying again.", append(where, "error", err)...)
+	} else {
+		s.logger.Info("The objects are watched again.", where...)
+	}
+	if s.failed != nil {
+		s.failed(err)
+	}
+}
+
+// list hands over all objects, and notes the version to watch from.
+func (s *stream) list(ctx context.Context) error {
+	if s.listing != nil {
+		s.listing()
+	}
+	version, err := s.client.list(ctx, s.resource, s.namespace, url.Values{}, s.settings.PageSize, true, func(b *Body) bool {
+		s.event(RawEvent{Type: Listed, Body: b})
+		return ctx.Err() == nil
+	})
+	if err != nil {
+		return err
+	}
+	s.report(nil)
+	s.version, s.seen = version, true
+	if s.listed != nil {
+		s.listed()
+	}
+	return s.watch(ctx)
+}
+
+// errInactive ends a watch on which nothing came for too long, not even a bookmark.
+var errInactive = errors.New("nothing came for too long")
+
+// watch hands over the changes until the watch ends. That it ends is normal.
+func (s *stream) watch(ctx context.Context) error {
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	if t := s.settings.ClientTimeout; t > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, t, errStopped)
+		defer cancel()
+	}
+	q := url.Values{"allowWatchBookmarks": {"true"}, "resourceVersion": {s.version}}
+	if t := s.settings.ServerTimeout; t > 0 {
+		q.Set("timeoutSeconds", strconv.FormatInt(int64((t+time.Second-1)/time.Second), 10))
+	}
+	alive := func() {}
+	if t := s.settings.InactivityTimeout; t > 0 {
+		timer := time.AfterFunc(t, func() { end(errInactive) })
+		defer timer.Stop()
+		alive = func() { timer.Reset(t) }
+	}
+	err := s.client.watch(ctx, s.resource, s.namespace, q, func(ev RawEvent) error {
+		alive()
+		s.report(nil)
+		s.seen = true
+		if ev.Body.version != "" {
+			s.version = ev.Body.version
+			q.Set("resourceVersion", s.version) // for a repetition with other credentials
+		}
+		switch ev.Type {
+		case Added, Modified, Deleted:
+			s.event(ev)
+		case bookmark:
+		default:
+			s.logger.Warn("Ignoring an unsupported event type.", "type", string(ev.Type), "resource", s.resource.Name())
+		}
+		return nil
+	})
+	var api *APIError
+	switch {
+	case errors.Is(err, errInactive):
+		s.logger.Debug("The watch is inactive, reconnecting.", "resource", s.resource.Name(), "namespace", s.namespace)
+		return nil
+	case errors.Is(err, errStopped), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, errBrokenFrame):
+		return nil // the connection is lost: it goes on with the next one
+	case err != nil && !errors.As(err, &api) && s.seen:
+		return nil // likewise
+	}
+	return err
+}
+
+// errBrokenFrame tells that a watch broke off in the middle of an event.
+var errBrokenFrame = errors.New("the watch broke off in the middle of an event")
+
+// watch makes one watch request and hands over its events until it ends.
+func (c *Client) watch(ctx context.Context, r Resource, namespace string, query url.Values, handle func(RawEvent) error) error {
+	query.Set("watch", "true")
+	path := r.URL(namespace, "", "")
+	return c.do(ctx, &request{method: http.MethodGet, path: path, query: query, stream: true, read: func(answer io.Reader) error {
+		return readFrames(answer, func(frame []byte) error {
+			ev, err := readEvent(frame)
+			if err != nil {
+				return err
+			}
+			if ev.Type == "ERROR" {
+				return statusOf(ev.Body, path)
+			}
+			return handle(ev)
+		})
+	}})
+}
+
+// readFrames splits a watch into its lines, of any length, and hands over a copy of each.
+func readFrames(r io.Reader, handle func(frame []byte) error) error {
+	b := bufio.NewReaderSize(r, 64<<10)
+	var long []byte
+	for {
+		line, err := b.ReadSlice('\n')
+		if errors.Is(err, bufio.ErrBufferFull) {
+			long = append(long, line...)
+			continue
+		}
+		if err != nil {
+			if rest := len(bytes.TrimSpace(line)) + len(long); rest > 0 && errors.Is(err, io.EOF) {
+				return errBrokenFrame
+			} else if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		}
+		frame := append(long, line...)
+		long = nil
+		if len(bytes.TrimSpace(frame)) == 0 {
+			continue
+		}
+		if err := handle(frame); err != nil {
+			return err
+		}
+	}
+}
+
+// readEvent reads one event of a watch. Its body keeps the bytes of the frame.
+func readEvent(frame []byte) (RawEvent, error) {
+	var ev RawEvent
+	var object []byte
+	err := eachMember(frame, func(quoted, value []byte) bool {
+		switch {
+		case quotedIs(quoted, "type"):
+			ev.Type = EventType(unquote(value))
+		case quotedIs(quoted, "object"):
+			object = value
+		}
+		return true
+	})
+	if err == nil {
+		ev.Body, err = ParseBody(object)
+	}
+	if err != nil {
+		return ev, fmt.Errorf("%w: %w", errBrokenFrame, err)
+	}
+	return ev, nil
+}
+
+// statusOf returns the error that a watch has ended with.
+func statusOf(status *Body, path string) error {
+	v := View{raw: status.raw}
+	return &APIError{
+		Code: int(v.Int("code")), Reason: v.String("reason"), Message: v.String("message"), Method: "WATCH", Path: path,
+		RetryAfter: time.Duration(v.Float("details.retryAfterSeconds") * float64(time.Second)),
+	}
+}
