@@ -11,7 +11,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/slogtest"
 	"time"
+	"unicode"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -216,4 +218,44 @@ func TestLogFormatText(t *testing.T) {
 	if err := new(LogFormat).UnmarshalText([]byte("xml")); err == nil {
 		t.Error("an unknown format is accepted")
 	}
+}
+
+// TestLogHandlerRules holds the handler to the rules of slog.Handler.
+func TestLogHandlerRules(t *testing.T) {
+	var b bytes.Buffer
+	slogtest.Run(t, func(*testing.T) slog.Handler {
+		b.Reset()
+		return NewLogHandler(&LogOptions{Format: LogJSON, Output: &b})
+	}, func(t *testing.T) map[string]any {
+		var line map[string]any
+		if err := json.Unmarshal(b.Bytes(), &line); err != nil {
+			t.Fatal(err)
+		}
+		for ours, theirs := range map[string]string{"timestamp": slog.TimeKey, "severity": slog.LevelKey, "message": slog.MessageKey} {
+			if value, ok := line[ours]; ok {
+				line[theirs] = value
+				delete(line, ours)
+			}
+		}
+		return line
+	})
+}
+
+// FuzzLogText looks for a text that passes for another record, or that plays with the terminal.
+func FuzzLogText(f *testing.F) {
+	f.Add("a\nb", "k=\n", "v\x1b[0m")
+	f.Add("\r", "", "\u2028\u0085")
+	f.Fuzz(func(t *testing.T, message, key, value string) {
+		text := logLines(LogOptions{Format: LogPlain}, func(l *slog.Logger) {
+			objectLogger(l, ObjectReference{Name: value}).Info("start "+message, key, value)
+		})
+		for i, line := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
+			if strings.ContainsFunc(line, func(r rune) bool { return r != '\t' && unicode.IsControl(r) }) {
+				t.Errorf("control characters in %q", line)
+			}
+			if i > 0 && !strings.HasPrefix(line, continued) {
+				t.Errorf("line %d of %q passes for a record", i, text)
+			}
+		}
+	})
 }
