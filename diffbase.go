@@ -284,8 +284,8 @@ type DiffBaseStorage interface {
 	// Build returns the essence of an object: with the given fields, which handlers need, even if they are in the
 	// status or metadata, and without anything that the storage itself keeps there.
 	Build(body *Body, fields []FieldPath) *Essence
-	// Fetch returns the stored essence, nil if the object was never handled. After an
-	// error the object counts as changed by the log's warning, not as new.
+	// Fetch returns the stored essence, nil if the object was never handled. After an error, such as damage to what is
+	// stored, the object does not count as new, because its creation would be handled again.
 	Fetch(body *Body) (*Essence, error)
 	// Store stores the essence with the patch.
 	Store(essence *Essence, body *Body, patch *Patch)
@@ -309,7 +309,7 @@ type AnnotationsDiffBaseStorage struct {
 	Prefix string
 	// Key is the rest of the key. Defaults to "last-handled-configuration".
 	Key string
-	// IgnoredFields are not tracked. Objects that they leave empty are not tracked either. Defaults to none.
+	// IgnoredFields are not tracked, nor are parents that are empty without them. Defaults to none.
 	IgnoredFields []FieldPath
 	// V2Only tells not to write or read the keys that old versions of Kopf made of long keys. Defaults to false.
 	V2Only bool
@@ -388,7 +388,7 @@ type StatusDiffBaseStorage struct {
 	Name string
 	// Field holds the essence. Defaults to "status.<Name>.last-handled-configuration".
 	Field FieldPath
-	// IgnoredFields are not tracked. Objects that they leave empty are not tracked either. Defaults to none.
+	// IgnoredFields are not tracked, nor are parents that are empty without them. Defaults to none.
 	IgnoredFields []FieldPath
 }
 
