@@ -251,6 +251,9 @@ func (c *Cluster) CA() []byte { return bytes.Clone(c.ca.certPEM) }
 // Kubeconfig is the path of a kubeconfig of the administrator.
 func (c *Cluster) Kubeconfig() string { return c.kubeconfig }
 
+// HTTPClient is a client of the administrator's.
+func (c *Cluster) HTTPClient() *http.Client { return c.admin }
+
 // AdminToken is the bearer token of an administrator.
 const AdminToken = "the-token-of-the-administrator"
 

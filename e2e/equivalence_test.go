@@ -1,0 +1,519 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kopf-go/kopf/e2e/cluster"
+)
+
+// The real kube-apiserver is the judge of the embedded one: both get the same random requests, and their
+// responses must be the same, but for what no two servers agree about: uids, times, versions.
+
+var (
+	seeds     = flag.Uint64("equivalence.seeds", 300, "how many random sequences of requests are tried")
+	firstSeed = flag.Uint64("equivalence.first", 0, "the first of them, to repeat one")
+	steps     = flag.Int("equivalence.steps", 25, "how many requests a sequence has")
+	itself    = flag.Bool("equivalence.itself", false, "compare the real server with a second real one, which tests the comparison")
+)
+
+func TestEquivalence(t *testing.T) {
+	real := judge(t, ownCluster(t, nil)) // no controllers: they would collect what has no owner
+	var ours *endpoint
+	if *itself {
+		ours = judge(t, ownCluster(t, nil))
+		for i := range 37 { // so that the versions differ
+			ours.mustSend(t, &request{method: "POST", path: "/api/v1/namespaces/default/configmaps", contentType: "application/json",
+				body: fmt.Sprintf(`{"metadata": {"name": "ballast-%d"}}`, i)})
+		}
+	} else {
+		ours = embedded(t)
+	}
+	for _, server := range []*endpoint{real, ours} {
+		server.prepare(t)
+	}
+	found := &differences{}
+	var group sync.WaitGroup
+	next := make(chan uint64)
+	for range 4 {
+		group.Go(func() {
+			for seed := range next {
+				compareSequence(t, seed, real, ours, found)
+			}
+		})
+	}
+	for seed := *firstSeed; seed < *firstSeed+*seeds; seed++ {
+		next <- seed
+	}
+	close(next)
+	group.Wait()
+	found.report(t)
+}
+
+// endpoint is one of the servers.
+type endpoint struct {
+	name   string
+	url    string
+	client *http.Client
+}
+
+func judge(t *testing.T, c *cluster.Cluster) *endpoint {
+	t.Helper()
+	return &endpoint{name: "kube-apiserver", url: c.URL(), client: c.HTTPClient()}
+}
+
+// request is one request of a sequence. Its path and body hold {placeholders} for what differs between the servers.
+type request struct {
+	what        string // names the kind of request in reports
+	method      string
+	path        string
+	contentType string
+	accept      string
+	body        string
+}
+
+func (r *request) String() string {
+	text := r.method + " " + r.path
+	if r.accept != "" {
+		text += "\n    Accept: " + r.accept
+	}
+	if r.contentType != "" {
+		text += "\n    Content-Type: " + r.contentType
+	}
+	if r.body != "" {
+		text += "\n    " + r.body
+	}
+	return text
+}
+
+// response is what is compared.
+type response struct {
+	Code        int
+	ContentType string
+	Warnings    []string
+	Body        any // normalised JSON, a list of it for watches, or text
+}
+
+// send sends one request; a watch is read to its end.
+func (e *endpoint) send(ctx context.Context, r *request, seen *sightings) (*response, error) {
+	req, err := http.NewRequestWithContext(ctx, r.method, e.url+seen.fill(r.path), strings.NewReader(seen.fill(r.body)))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("User-Agent", "equivalence/1.0")
+	if r.accept != "" {
+		req.Header.Set("Accept", r.accept)
+	}
+	if r.contentType != "" {
+		req.Header.Set("Content-Type", r.contentType)
+	}
+	resp, err := e.client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, err
+	}
+	got := &response{Code: resp.StatusCode, ContentType: resp.Header.Get("Content-Type"), Warnings: resp.Header.Values("Warning")}
+	got.Body = seen.normalise(data)
+	return got, nil
+}
+
+// prepare makes the kinds that the sequences use.
+func (e *endpoint) prepare(t *testing.T) {
+	t.Helper()
+	for _, definition := range definitions {
+		e.mustSend(t, &request{method: "POST", path: "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", contentType: "application/json", body: definition})
+	}
+	for _, kind := range kinds {
+		eventually(t, kind.plural+" are served by "+e.name, func() bool {
+			got, err := e.send(t.Context(), &request{method: "GET", path: kind.collection("default")}, newSightings())
+			return err == nil && got.Code == http.StatusOK
+		})
+	}
+}
+
+func (e *endpoint) mustSend(t *testing.T, r *request) *response {
+	t.Helper()
+	got, err := e.send(t.Context(), r, newSightings())
+	if err != nil || got.Code >= 300 {
+		t.Fatalf("%s: %s: %v %v", e.name, r, err, got)
+	}
+	return got
+}
+
+// compareSequence sends the sequence of a seed to both servers until their responses differ.
+func compareSequence(t *testing.T, seed uint64, real, ours *endpoint, found *differences) {
+	random := rand.New(rand.NewPCG(seed, 3))
+	generator := newGenerator(random, fmt.Sprintf("eq-%d", seed))
+	seenReal, seenOurs := newSightings(), newSightings()
+	var history []string
+	for range *steps {
+		r := generator.next()
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		var group sync.WaitGroup
+		var want, got *response
+		var wantErr, gotErr error
+		group.Go(func() { want, wantErr = real.send(ctx, r, seenReal) })
+		group.Go(func() { got, gotErr = ours.send(ctx, r, seenOurs) })
+		group.Wait()
+		cancel()
+		if wantErr != nil {
+			t.Errorf("seed %d: %s: %s: %v", seed, real.name, r, wantErr)
+			return
+		}
+		if gotErr != nil {
+			t.Errorf("seed %d: %s: %s: %v", seed, ours.name, r, gotErr)
+			return
+		}
+		history = append(history, fmt.Sprintf("%s\n    → %d", r, want.Code))
+		found.count()
+		if d := compareResponses(want, got); d != nil {
+			known := found.add(seed, r, d, history)
+			if !known || want.Code != got.Code {
+				return // the states of the servers differ from here on
+			}
+		}
+	}
+}
+
+// difference is where two responses first differ.
+type difference struct {
+	path      string // such as "body.metadata.managedFields[].manager"
+	want, got any
+	diff      string
+}
+
+func compareResponses(want, got *response) *difference {
+	if cmp.Equal(want, got) {
+		return nil
+	}
+	path, a, b := firstDifference("", asTree(want), asTree(got))
+	return &difference{path: path, want: a, got: b, diff: cmp.Diff(want, got)}
+}
+
+func asTree(r *response) any {
+	warnings := []any{}
+	for _, w := range r.Warnings {
+		warnings = append(warnings, w)
+	}
+	return map[string]any{"1 code": r.Code, "2 content type": r.ContentType, "3 warnings": warnings, "body": r.Body}
+}
+
+// firstDifference walks two trees to the first place, by order of keys, where they are not equal.
+func firstDifference(path string, want, got any) (string, any, any) {
+	switch w := want.(type) {
+	case map[string]any:
+		g, ok := got.(map[string]any)
+		if !ok {
+			break
+		}
+		for _, key := range slices.Sorted(maps.Keys(union(w, g))) {
+			if !cmp.Equal(w[key], g[key]) || has(w, key) != has(g, key) {
+				if !has(w, key) {
+					return path + "." + key, "(absent)", g[key]
+				}
+				if !has(g, key) {
+					return path + "." + key, w[key], "(absent)"
+				}
+				return firstDifference(path+"."+key, w[key], g[key])
+			}
+		}
+	case []any:
+		g, ok := got.([]any)
+		if !ok {
+			break
+		}
+		for i := range min(len(w), len(g)) {
+			if !cmp.Equal(w[i], g[i]) {
+				return firstDifference(path+"[]", w[i], g[i])
+			}
+		}
+		return path + ".length", len(w), len(g)
+	}
+	return path, want, got
+}
+
+func union(a, b map[string]any) map[string]any {
+	all := maps.Clone(a)
+	maps.Copy(all, b)
+	return all
+}
+
+func has(m map[string]any, key string) bool { _, ok := m[key]; return ok }
+
+// differences are all that were found, by what was requested and where the responses differ.
+type differences struct {
+	mu       sync.Mutex // guards all below
+	requests int
+	places   map[string]*place
+}
+
+type place struct {
+	example string
+	seeds   []uint64
+	reason  string // why it is accepted, "" if it is not
+}
+
+func (d *differences) count() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.requests++
+}
+
+// add takes a difference and tells whether it is a known one.
+func (d *differences) add(seed uint64, r *request, diff *difference, history []string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.places == nil {
+		d.places = map[string]*place{}
+	}
+	key := r.what + " " + diff.path
+	reason := knownReason(key)
+	if reason == "" {
+		key += fmt.Sprintf(": %.80v instead of %.80v", diff.got, diff.want)
+	}
+	p := d.places[key]
+	if p == nil {
+		last := history[max(0, len(history)-6):]
+		p = &place{reason: reason, example: fmt.Sprintf("seed %d, request %d:\n  %s\n  (-real +embedded)\n%s",
+			seed, len(history), strings.Join(last, "\n  "), diff.diff)}
+		d.places[key] = p
+	}
+	p.seeds = append(p.seeds, seed)
+	return reason != ""
+}
+
+func (d *differences) report(t *testing.T) {
+	t.Helper()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	byFrequency := slices.SortedFunc(maps.Keys(d.places), func(a, b string) int { return len(d.places[b].seeds) - len(d.places[a].seeds) })
+	for _, key := range byFrequency {
+		if p := d.places[key]; p.reason != "" {
+			t.Logf("known, %d times: %s: %s", len(p.seeds), key, p.reason)
+		} else {
+			t.Errorf("%d times: %s\n%s", len(p.seeds), key, p.example)
+		}
+	}
+	t.Logf("%d requests were compared", d.requests)
+}
+
+// knownDifference is a way in which the embedded server is not like the real one, on purpose.
+type knownDifference struct {
+	place  *regexp.Regexp // of what was requested and where the responses differ
+	reason string         // stands in docs/embedded-server.md
+}
+
+var knownDifferences = []knownDifference{}
+
+func knownReason(key string) string {
+	for _, known := range knownDifferences {
+		if known.place.MatchString(key) {
+			return known.reason
+		}
+	}
+	return ""
+}
+
+// sightings are what one server has told in one sequence, and what is needed to make it comparable.
+type sightings struct {
+	uids, versions map[string]string // the names of what was seen
+	token          string            // of the last page
+	objects        map[string]sighting
+}
+
+type sighting struct{ uid, first, version string }
+
+func newSightings() *sightings {
+	return &sightings{uids: map[string]string{}, versions: map[string]string{}, objects: map[string]sighting{}}
+}
+
+var placeholder = regexp.MustCompile(`\{(\w+)(?::([^{}:"]+:[^{}:"]+))?\}`)
+
+// fill replaces the placeholders of a request: {uid:kind:name}, {version:kind:name}, {first:kind:name}, {token}.
+func (s *sightings) fill(text string) string {
+	return placeholder.ReplaceAllStringFunc(text, func(match string) string {
+		parts := placeholder.FindStringSubmatch(match)
+		object := s.objects[parts[2]]
+		switch parts[1] {
+		case "uid":
+			return or(object.uid, "00000000-0000-0000-0000-000000000000")
+		case "version":
+			return or(object.version, "1")
+		case "first":
+			return or(object.first, "1")
+		case "token":
+			return s.token
+		}
+		return match
+	})
+}
+
+func or(value, otherwise string) string {
+	if value == "" {
+		return otherwise
+	}
+	return value
+}
+
+var (
+	uidText  = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+	timeText = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
+	ageText  = regexp.MustCompile(`^(\d+[smh])+$|^<invalid>$`)
+	someName = regexp.MustCompile(`\bgen-[bcdfghjklmnpqrstvwxz2456789]{5}\b`)
+	// typedPatch is a complaint that tells some of the reasons, which ones is up to chance.
+	typedPatch   = regexp.MustCompile(`(?s)(failed to create typed patch object \([^)]*\):) .*`)
+	precondition = regexp.MustCompile(`(ResourceVersion in (?:precondition|object meta): )\d+`)
+	// quotedVersion is a version in an object in a message.
+	quotedVersion = regexp.MustCompile(`(\\"resourceVersion\\":\\")\d+(\\")`)
+	// tooOld is a complaint with two versions of the server's.
+	tooOld = regexp.MustCompile(`(too old|Too large) resource version: \d+(?: \(\d+\)|, current: \d+)`)
+)
+
+// normalise makes the body of a response comparable.
+func (s *sightings) normalise(data []byte) any {
+	var values []any
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.UseNumber()
+	for decoder.More() {
+		var value any
+		if decoder.Decode(&value) != nil {
+			return s.text(string(data))
+		}
+		if event, ok := value.(map[string]any); ok && event["type"] == "BOOKMARK" && !strings.Contains(fmt.Sprint(event), "initial-events-end") {
+			continue // they come when they like
+		}
+		s.learn(value)
+		values = append(values, s.value("", value))
+	}
+	if len(values) == 1 {
+		return values[0]
+	}
+	return values
+}
+
+// learn remembers what later requests refer to.
+func (s *sightings) learn(value any) {
+	m, _ := value.(map[string]any)
+	meta, _ := m["metadata"].(map[string]any)
+	if _, list := m["items"]; list {
+		s.token, _ = meta["continue"].(string)
+		return
+	}
+	name, _ := meta["name"].(string)
+	version, _ := meta["resourceVersion"].(string)
+	kind, _ := m["kind"].(string)
+	if name == "" || version == "" {
+		return
+	}
+	uid, _ := meta["uid"].(string)
+	key := kind + ":" + name
+	object := s.objects[key]
+	if object.uid != uid {
+		object.first = version
+	}
+	object.uid, object.version = uid, version
+	s.objects[key] = object
+}
+
+func (s *sightings) text(text string) string {
+	text = uidText.ReplaceAllStringFunc(text, func(uid string) string { return name(s.uids, uid, "uid") })
+	text = timeText.ReplaceAllStringFunc(text, func(moment string) string {
+		if strings.Contains(moment, ".") {
+			return "(moment)"
+		}
+		return "(time)"
+	})
+	text = someName.ReplaceAllStringFunc(text, func(random string) string { return name(s.uids, random, "gen") })
+	text = quotedVersion.ReplaceAllString(text, "$1(version)$2")
+	text = tooOld.ReplaceAllString(text, "$1 resource version: (versions)")
+	text = precondition.ReplaceAllString(text, "$1(version)")
+	return typedPatch.ReplaceAllString(text, "$1 (why)")
+}
+
+func name(names map[string]string, value, prefix string) string {
+	if names[value] == "" {
+		names[value] = prefix + "-" + strconv.Itoa(len(names)+1)
+	}
+	return names[value]
+}
+
+func (s *sightings) value(key string, value any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		_, list := v["items"]
+		_, table := v["rows"]
+		out := make(map[string]any, len(v))
+		for _, k := range slices.Sorted(maps.Keys(v)) { // so that what is seen first does not depend on chance
+			if meta, ok := v[k].(map[string]any); ok && k == "metadata" && (list || table || meta["name"] == nil) {
+				out[k] = s.listMeta(meta)
+			} else {
+				out[k] = s.value(k, v[k])
+			}
+		}
+		if v["kind"] == "Status" {
+			sortCauses(out)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, item := range v {
+			out[i] = s.value(key, item)
+		}
+		return out
+	case string:
+		switch {
+		case key == "resourceVersion" && v != "":
+			return name(s.versions, v, "version")
+		case key == "cells" && ageText.MatchString(v):
+			return "(age)"
+		}
+		return s.text(v)
+	}
+	return value
+}
+
+// sortCauses puts the causes of a refusal in order, because some are found in the order of a map.
+func sortCauses(status map[string]any) {
+	details, _ := status["details"].(map[string]any)
+	causes, _ := details["causes"].([]any)
+	if len(causes) < 2 {
+		return
+	}
+	slices.SortFunc(causes, func(a, b any) int { return strings.Compare(encode(a), encode(b)) })
+	message, _ := status["message"].(string)
+	if head, _, ok := strings.Cut(message, "is invalid: ["); ok {
+		status["message"] = head + "is invalid: (the causes)"
+	}
+}
+
+// listMeta is the metadata of a list, whose version is that of the whole server.
+func (s *sightings) listMeta(meta map[string]any) map[string]any {
+	out := maps.Clone(meta)
+	if out["resourceVersion"] != nil {
+		out["resourceVersion"] = "(now)"
+	}
+	if token, _ := out["continue"].(string); token != "" {
+		out["continue"] = "(token)"
+	}
+	return out
+}
