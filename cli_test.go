@@ -1,8 +1,15 @@
 package kopf
 
 import (
+	"bytes"
+	"context"
+	"log/slog"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -111,4 +118,108 @@ func TestRunHelp(t *testing.T) {
 			t.Errorf("a line of the help is too long for a terminal: %s", line)
 		}
 	}
+}
+
+func TestExitGuard(t *testing.T) {
+	type call struct{ stopped, hurried, exited bool }
+	// after runs the guard until it has done what the signals and the time tell.
+	after := func(t *testing.T, ultimate time.Duration, beginning bool, signals ...os.Signal) (got call, stderr string) {
+		guard := newExitGuard()
+		guard.ultimate.Store(int64(ultimate))
+		ctx, stop := context.WithCancel(t.Context())
+		over, done := make(chan struct{}), make(chan struct{})
+		incoming := make(chan os.Signal, 3)
+		var output bytes.Buffer
+		go func() {
+			defer close(done)
+			guard.watch(over, incoming, stop, func(int) { got.exited = true }, &output)
+		}()
+		if beginning {
+			guard.begin()
+			guard.begin() // never waits
+		}
+		for _, s := range signals {
+			incoming <- s
+		}
+		time.Sleep(time.Hour)
+		close(over)
+		<-done
+		got.stopped = ctx.Err() != nil
+		got.hurried = guard.patience().Err() != nil
+		stop()
+		return got, output.String()
+	}
+	tests := []struct {
+		name      string
+		ultimate  time.Duration
+		beginning bool
+		signals   []os.Signal
+		want      call
+	}{
+		{name: "no signal", ultimate: time.Minute, want: call{}},
+		{name: "OP-T6 first signal", signals: []os.Signal{os.Interrupt}, want: call{stopped: true}},
+		{name: "OP-T6 second signal", signals: []os.Signal{os.Interrupt, syscall.SIGTERM}, want: call{stopped: true, hurried: true}},
+		{name: "OP-T6 third signal", signals: []os.Signal{os.Interrupt, os.Interrupt, os.Interrupt},
+			want: call{stopped: true, hurried: true, exited: true}},
+		{name: "OP-42 out of time after a signal", ultimate: time.Minute, signals: []os.Signal{syscall.SIGTERM},
+			want: call{stopped: true, exited: true}},
+		{name: "OP-42 out of time after a failure", ultimate: time.Minute, beginning: true, want: call{exited: true}},
+		{name: "OP-T4 in time", ultimate: 2 * time.Hour, signals: []os.Signal{syscall.SIGTERM}, want: call{stopped: true}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				got, stderr := after(t, tt.ultimate, tt.beginning, tt.signals...)
+				if got != tt.want {
+					t.Errorf("got %+v, want %+v", got, tt.want)
+				}
+				if dumped := strings.Contains(stderr, "goroutine "); dumped != (tt.want.exited && len(tt.signals) < 3) {
+					t.Errorf("a dump of the goroutines: %t", dumped)
+				}
+			})
+		})
+	}
+}
+
+func TestCommand(t *testing.T) {
+	tests := []struct {
+		name, args     string
+		code           int
+		stdout, stderr string
+	}{
+		{name: "OP-50 help", args: "--help", stdout: "Commands:"},
+		{name: "OP-50 help on run", args: "run --help", stdout: "--all-namespaces"},
+		{name: "OP-50 help on run, otherwise", args: "help run", stdout: "--all-namespaces"},
+		{name: "OP-50 version", args: "--version", stdout: "kopf " + Version},
+		{name: "OP-43 wrong option", args: "run --nope", code: 2, stderr: `unknown option "--nope"`},
+		{name: "OP-43 wrong option without a command", args: "--nope", code: 2, stderr: `unknown option "--nope"`},
+		{name: "OP-43 wrong command", args: "fly", code: 2, stderr: `unknown command "fly": expected run, version or help`},
+		{name: "OP-43 missing file", args: "run --embedded --apply nope.yaml", code: 1, stderr: "Operator has failed: open nope.yaml: "},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			defer slog.SetDefault(slog.Default())
+			var stdout, stderr bytes.Buffer
+			if code := Command(t.Context(), strings.Fields(tt.args), &stdout, &stderr); code != tt.code {
+				t.Errorf("code: got %d, want %d", code, tt.code)
+			}
+			if !strings.Contains(stdout.String(), tt.stdout) || (tt.stdout == "") != (stdout.Len() == 0) {
+				t.Errorf("stdout: got %q, want %q in it", &stdout, tt.stdout)
+			}
+			if !strings.Contains(stderr.String(), tt.stderr) || (tt.stderr == "") != (stderr.Len() == 0) {
+				t.Errorf("stderr: got %q, want %q in it", &stderr, tt.stderr)
+			}
+		})
+	}
+}
+
+func FuzzRunOptions(f *testing.F) {
+	f.Add("-Avp5 --namespace=a --apply x --embedded")
+	f.Add("--no-log-prefix -- -")
+	f.Fuzz(func(t *testing.T, line string) {
+		var o runOptions
+		if _, err := o.parse(strings.Split(line, " "), func(string) string { return "" }); err == nil && o.clusterwide && len(o.namespaces) > 0 {
+			t.Errorf("%q gives both scopes", line)
+		}
+	})
 }

@@ -40,6 +40,8 @@ type Operator struct {
 	// Ready is called once, when the start-up handlers are done, the resources are discovered, and the streams are
 	// being opened. It may be nil.
 	Ready func()
+
+	guard *exitGuard // of Main, nil without it
 }
 
 // Run runs an operator with all its defaults until the context ends. See [Operator.Run].
@@ -57,6 +59,21 @@ func (op *Operator) Run(ctx context.Context) error {
 		return err
 	}
 	return r.run(ctx)
+}
+
+// forTest returns a copy of the operator for a [Runner].
+func (op *Operator) forTest(logger *slog.Logger, ready func()) Runnable {
+	tested := *op
+	if tested.Logger == nil {
+		tested.Logger = logger
+	}
+	tested.Ready = func() {
+		if op.Ready != nil {
+			op.Ready()
+		}
+		ready()
+	}
+	return &tested
 }
 
 // run is one run of an operator: a copy of it, with the defaults filled in.
@@ -106,6 +123,7 @@ func (r *run) run(ctx context.Context) error {
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		err = nil
 	}
+	r.guard.begin()
 	if started {
 		_, failed := r.activity(context.WithoutCancel(ctx), kindCleanup, "cleanup", r.client)
 		err = errors.Join(err, failed)
@@ -128,12 +146,14 @@ func (r *run) serve(ctx context.Context) error {
 	o := &observer{
 		client: r.client, settings: r.Settings, registry: r.Registry, lifecycle: r.Lifecycle, log: r.Logger, memo: r.Memo,
 		clusterwide: r.Clusterwide, patterns: r.Namespaces, handlers: handlers, requests: requests,
+		patience: r.guard.patience(),
 	}
 	err := o.observe(ctx, func() {
 		if r.Ready != nil {
 			r.Ready()
 		}
 	})
+	r.guard.begin()
 	if ctx.Err() != nil {
 		r.Logger.Info("The operator stops.")
 	}

@@ -33,6 +33,7 @@ type observer struct {
 
 	handlers context.Context // of the handlers
 	requests context.Context // of the requests that store what the handlers have left
+	patience context.Context // ends when the exit shall not wait for handlers any more
 
 	streams sync.WaitGroup
 	changed chan struct{} // holds one token while definitions have changed since the last discovery
@@ -387,21 +388,21 @@ func (o *observer) stop(endHandlers, endRequests context.CancelFunc) {
 	}
 	o.mu.Unlock()
 	grace := o.settings.Queueing.ExitTimeout
-	if left := drainQueues(queues, grace); len(left) > 0 {
+	if left := drainQueues(o.patience, queues, grace); len(left) > 0 {
 		o.log.Warn("Some handlers have not finished in time; their contexts end now.", "objects", left, "timeout", grace)
 		endHandlers()
-		drainQueues(queues, max(grace, time.Second))
+		drainQueues(o.patience, queues, max(grace, time.Second))
 	}
 	endHandlers()
 	endRequests()
-	if left := drainQueues(queues, time.Second); len(left) > 0 {
+	if left := drainQueues(context.Background(), queues, time.Second); len(left) > 0 {
 		o.log.Error("Some handlers ignore that their contexts have ended; they are left behind.", "objects", left)
 	}
 }
 
 // drainQueues waits for the workers of all queues, and returns the objects of those that did not end in time.
-func drainQueues(queues []*queue, timeout time.Duration) []string {
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+func drainQueues(ctx context.Context, queues []*queue, timeout time.Duration) []string {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	var left []string
 	for _, q := range queues {

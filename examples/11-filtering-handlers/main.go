@@ -1,0 +1,38 @@
+// Command 11-filtering-handlers shows how handlers choose the objects and the changes that they are called for.
+package main
+
+import (
+	"context"
+
+	"github.com/kopf-go/kopf"
+)
+
+func main() {
+	for _, options := range []kopf.ChangeOptions{
+		{ID: "label_equal", Labels: kopf.Match{"somelabel": "somevalue"}},
+		{ID: "label_present", Labels: kopf.Match{"somelabel": kopf.Present}},
+		{ID: "label_absent", Labels: kopf.Match{"nosuchlabel": kopf.Absent}},
+		{ID: "label_other", Labels: kopf.Match{"somelabel": "othervalue"}}, // not called
+		{ID: "annotation_equal", Annotations: kopf.Match{"someannotation": "somevalue"}},
+		{ID: "annotation_present", Annotations: kopf.Match{"someannotation": kopf.Present}},
+		{ID: "field_present", Field: "spec.field"},
+		{ID: "field_equal", Field: "spec.field", Value: "value"},
+		{ID: "field_absent", Field: "spec.nosuchfield", Value: kopf.Absent},
+		{ID: "predicate", When: func(c *kopf.Change) bool { return c.Spec().String("field") == "value" }},
+		{ID: "predicate_other", When: func(c *kopf.Change) bool { return false }}, // not called
+	} {
+		kopf.OnCreate("kopfexamples", matched, &options)
+	}
+	kopf.OnUpdate("kopfexamples", switched, &kopf.ChangeOptions{Field: "spec.field", Old: "value", New: "changed"})
+	kopf.Main()
+}
+
+func matched(ctx context.Context, c *kopf.Change) error {
+	c.Logger.Info("The filters match.")
+	return nil
+}
+
+func switched(ctx context.Context, c *kopf.Change) error {
+	c.Logger.Info("The field has been switched.", "old", c.Old.String(""), "new", c.New.String(""))
+	return nil
+}
