@@ -412,6 +412,33 @@ func hasSymbol(pkg *types.Package, symbol string) bool {
 	return obj != nil && obj.Exported()
 }
 
+// TestLinks holds that the documentation leads to files that are there.
+func TestLinks(t *testing.T) {
+	pages, err := filepath.Glob("*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	more, err := filepath.Glob("docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range append(pages, more...) {
+		data, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		prose := regexp.MustCompile("`[^`]*`").ReplaceAllString(string(data), "")
+		for _, link := range regexp.MustCompile(`\]\(([^)#]+)[^)]*\)`).FindAllStringSubmatch(prose, -1) {
+			if strings.Contains(link[1], "://") {
+				continue
+			}
+			if _, err := os.Stat(filepath.Join(filepath.Dir(page), link[1])); err != nil {
+				t.Errorf("%s: a link leads nowhere: %v", page, err)
+			}
+		}
+	}
+}
+
 // TestFileSizes finds the files in which a second concept hides.
 func TestFileSizes(t *testing.T) {
 	const limit = 900

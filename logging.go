@@ -114,6 +114,9 @@ func NewLogHandler(options *LogOptions) slog.Handler {
 // is an [ObjectReference], for handlers of any kind to use.
 const objectKey = "object"
 
+// stackKey is the key of the attribute with the stack of a panic, a text of many lines.
+const stackKey = "stack"
+
 // objectLogger returns a logger of messages about one object.
 func objectLogger(base *slog.Logger, ref ObjectReference) *slog.Logger {
 	return base.With(slog.Any(objectKey, ref))
@@ -134,14 +137,14 @@ type logHandler struct {
 	groups  []string
 	fields  []logField       // of WithAttrs
 	object  *ObjectReference // that the messages are about, nil if none
+	stack   string           // of the panic that they tell of
 }
 
-// logField is an attribute made ready to be written: its path through the groups, its value as
-// text or as JSON, and the stack of the panic that it tells of.
+// logField is an attribute made ready to be written: its path through the groups, and its value as
+// text or as JSON.
 type logField struct {
 	path  []string
 	value []byte
-	stack []byte
 }
 
 // Enabled tells whether records of the level are written.
@@ -187,8 +190,12 @@ func (h *logHandler) Handle(_ context.Context, r slog.Record) error {
 	return err
 }
 
-// add takes an attribute in: the object aside, groups one by one, all else ready to be written.
+// add takes an attribute in: the object and the stack aside, groups one by one, all else ready to be written.
 func (h *logHandler) add(a slog.Attr) {
+	if a.Key == stackKey && len(h.groups) == 0 && a.Value.Kind() == slog.KindString {
+		h.stack = strings.TrimSpace(a.Value.String())
+		return
+	}
 	if ref, ok := a.Value.Any().(ObjectReference); ok && a.Key == objectKey && len(h.groups) == 0 {
 		h.object = &ref
 		return
@@ -212,8 +219,8 @@ func (h *logHandler) addTo(groups []string, a slog.Attr) {
 		return
 	}
 	field := logField{path: groups}
-	if err, ok := value.Any().(error); ok {
-		field.stack = stackOf(err)
+	if err, ok := value.Any().(error); ok && h.stack == "" {
+		h.stack = strings.TrimSpace(string(stackOf(err)))
 	}
 	if len(groups) == 0 {
 		field.path = []string{""}
@@ -255,12 +262,10 @@ func (h *logHandler) appendText(b []byte, r slog.Record) []byte {
 		}
 	}
 	b = append(b, '\n')
-	for _, f := range h.fields {
-		if len(f.stack) > 0 {
-			b = append(b, continued...)
-			b = append(b, printable(strings.TrimSpace(string(f.stack)))...)
-			b = append(b, '\n')
-		}
+	if h.stack != "" {
+		b = append(b, continued...)
+		b = append(b, printable(h.stack)...)
+		b = append(b, '\n')
 	}
 	return b
 }
@@ -297,9 +302,9 @@ func (h *logHandler) appendJSON(b []byte, r slog.Record) []byte {
 		if !line.set(f.value, path...) {
 			line.put(strings.Join(path, "."), f.value)
 		}
-		if len(f.stack) > 0 {
-			line.put("exc_info", appendString(nil, strings.TrimSpace(string(f.stack))))
-		}
+	}
+	if h.stack != "" {
+		line.put("exc_info", appendString(nil, h.stack))
 	}
 	if at := sourceOf(r); h.options.Debug && at != "" {
 		line.put("source", appendString(nil, at))

@@ -82,6 +82,9 @@ func TestLogText(t *testing.T) {
 		{"stack of a panic", LogOptions{Format: LogPlain}, func(l *slog.Logger) {
 			l.Error("m", "error", fmt.Errorf("x: %w", &panicError{value: "no", stack: []byte("main.f()\n\tmain.go:1\n")}), "b", 1)
 		}, "m  error=\"x: panic: no\" b=1\n    main.f()\n    \tmain.go:1\n"},
+		{"stack as an attribute", LogOptions{Format: LogPlain}, func(l *slog.Logger) {
+			l.Error("m", "error", &panicError{value: "no", stack: []byte("main.f()\n")}, "stack", "main.f()\n")
+		}, "m  error=\"panic: no\"\n    main.f()\n"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
