@@ -110,6 +110,9 @@ func (i *ConnectionInfo) hasCertificate() bool {
 // String tells the server and the kind of the credentials, but none of the secrets.
 func (i ConnectionInfo) String() string {
 	parts := []string{i.Server}
+	if server, err := url.Parse(i.Server); err == nil {
+		parts[0] = server.Redacted()
+	}
 	for _, p := range []struct {
 		given bool
 		text  string

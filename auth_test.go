@@ -117,9 +117,12 @@ func TestLoginWithKubeconfig(t *testing.T) {
 				ImpersonateUID: "7", ImpersonateGroups: []string{"g", "h"}, ImpersonateExtra: map[string][]string{"k": {"v"}}}},
 		{name: "AC-T21 another context, without a user", env: "D/a", files: map[string]string{"a": simple}, login: Login{Context: "other"},
 			want: &ConnectionInfo{Server: "https://two"}},
+		{name: "AC-T21 a token beside a plugin", env: "D/a", files: map[string]string{"a": kubeconfigOf("{server: https://x}",
+			"{token: t, exec: {apiVersion: client.authentication.k8s.io/v1, command: none}}")},
+			want: &ConnectionInfo{Server: "https://x", Token: "t"}},
 		{name: "AC-T22 relative to the folder of the file", env: "D/sub/a", files: map[string]string{"sub/a": kubeconfigOf(
-			"{server: https://x, certificate-authority: ca.crt}", "{client-certificate: ../c.crt, client-key: /abs/c.key}")},
-			want: &ConnectionInfo{Server: "https://x", CAFile: "D/sub/ca.crt", CertificateFile: "D/c.crt", KeyFile: "/abs/c.key"}},
+			"{server: https://x, certificate-authority: ca.crt}", "{client-certificate: ../c.crt, client-key: '@DIR@/abs/c.key'}")},
+			want: &ConnectionInfo{Server: "https://x", CAFile: "D/sub/ca.crt", CertificateFile: "D/c.crt", KeyFile: "D/abs/c.key"}},
 		{name: "AC-T22 a tilde in the file", env: "D/a", files: map[string]string{"a": kubeconfigOf(
 			"{server: https://x, certificate-authority: ~/ca.crt}", "{}")},
 			want: &ConnectionInfo{Server: "https://x", CAFile: "D/home/ca.crt"}},
@@ -164,7 +167,7 @@ func TestLoginWithKubeconfig(t *testing.T) {
 				return strings.ReplaceAll(s, ":", string(filepath.ListSeparator))
 			}
 			for name, text := range c.files {
-				write(t, filepath.Join(dir, name), text)
+				write(t, filepath.Join(dir, name), strings.ReplaceAll(text, "@DIR@", filepath.ToSlash(dir)))
 			}
 			t.Setenv("HOME", filepath.Join(dir, "home"))
 			t.Setenv("USERPROFILE", filepath.Join(dir, "home"))
@@ -175,6 +178,7 @@ func TestLoginWithKubeconfig(t *testing.T) {
 				got := ""
 				if err != nil {
 					got = filepath.ToSlash(strings.ReplaceAll(err.Error(), dir, "D"))
+					got = strings.ReplaceAll(got, string(filepath.ListSeparator), ":")
 				}
 				if !strings.HasPrefix(got, c.err) || !errors.As(err, new(*LoginError)) {
 					t.Fatalf("got %v, error %q; want a LoginError %q", info, got, c.err)
@@ -189,6 +193,7 @@ func TestLoginWithKubeconfig(t *testing.T) {
 				for _, file := range []*string{&c.want.CAFile, &c.want.CertificateFile, &c.want.KeyFile, &c.want.TokenFile} {
 					*file = filepath.FromSlash(strings.ReplaceAll(*file, "D", dir))
 				}
+				info.KeyFile = filepath.FromSlash(info.KeyFile) // what is absolute stays as it was written
 			}
 			if diff := cmp.Diff(fieldsOf(c.want), fieldsOf(info)); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
@@ -495,7 +500,7 @@ func TestConnectionInfoValidate(t *testing.T) {
 
 func TestConnectionInfoKeepsSecrets(t *testing.T) {
 	info := &ConnectionInfo{
-		Server: "https://x", Token: "hunter2", Password: "hunter2", Username: "me", KeyData: []byte("hunter2"), ProxyURL: "http://u:hunter2@p",
+		Server: "https://u:hunter2@x", Token: "hunter2", Password: "hunter2", Username: "me", KeyData: []byte("hunter2"), ProxyURL: "http://u:hunter2@p",
 		CertificateData: []byte("hunter2"), TokenFile: "/f", ImpersonateUser: "boss", Insecure: true,
 	}
 	var logged bytes.Buffer
@@ -509,7 +514,7 @@ func TestConnectionInfoKeepsSecrets(t *testing.T) {
 	if strings.Contains(text, "hunter2") {
 		t.Errorf("a secret is told:\n%s", text)
 	}
-	if want := "{https://x, token, token file /f, user me, certificate, as boss, insecure}"; info.String() != want {
+	if want := "{https://u:xxxxx@x, token, token file /f, user me, certificate, as boss, insecure}"; info.String() != want {
 		t.Errorf("got %s, want %s", info, want)
 	}
 }
@@ -706,6 +711,8 @@ func TestAuthorization(t *testing.T) {
 		{"AC-72 nothing", ConnectionInfo{}, nil},
 		{"AC-76 an own client", ConnectionInfo{HTTPClient: &http.Client{}}, nil},
 		{"AC-76 an own client with a token", ConnectionInfo{HTTPClient: &http.Client{}, Token: "t"}, http.Header{"Authorization": {"Bearer t"}}},
+		{"AC-T21 basic beside impersonation", ConnectionInfo{Username: "u", Password: "p", ImpersonateUser: "boss"},
+			http.Header{"Authorization": {"Basic dTpw"}, "Impersonate-User": {"boss"}}},
 		{"AC-T21 impersonation", ConnectionInfo{ImpersonateUser: "boss", ImpersonateUID: "7", ImpersonateGroups: []string{"g", "h"},
 			ImpersonateExtra: map[string][]string{"example.com/k%": {"v", "w"}}},
 			http.Header{"Impersonate-User": {"boss"}, "Impersonate-Uid": {"7"}, "Impersonate-Group": {"g", "h"}, "Impersonate-Extra-Example.com%2fk%25": {"v", "w"}}},
@@ -727,6 +734,78 @@ func TestAuthorization(t *testing.T) {
 		})
 	}
 }
+
+func TestAuthorizationOfTheCaller(t *testing.T) {
+	info := &ConnectionInfo{Token: "t", ImpersonateUser: "boss", ImpersonateGroups: []string{"g"}}
+	req := httptest.NewRequest(http.MethodGet, "http://x", nil)
+	req.Header.Set("Authorization", "Own t2")
+	req.Header.Set("Impersonate-User", "me")
+	got := (&authTransport{info: info}).authorized(req, t.Context(), "t").Header
+	if diff := cmp.Diff(http.Header{"Authorization": {"Own t2"}, "Impersonate-User": {"me"}}, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	if got := (&authTransport{info: info}).authorized(httptest.NewRequest(http.MethodGet, "http://x", nil), t.Context(), "t"); len(got.Header) != 3 {
+		t.Errorf("got %v", got.Header)
+	}
+}
+
+// TestSession holds that real streams end with their session, and say why.
+func TestSession(t *testing.T) {
+	ca := newAuthority(t)
+	s := secureServer(t, ca, "server.test")
+	s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusOK)
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	})
+	for _, streams := range []bool{false, true} {
+		t.Run(fmt.Sprint("AC-68 streams ", streams), func(t *testing.T) {
+			one := newSession()
+			info := &ConnectionInfo{Server: s.URL, Insecure: true}
+			c, err := info.newHTTPClient(0, streams, one)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.CloseIdleConnections()
+			resp, err := c.Get(s.URL)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !one.accepted.Load() {
+				t.Error("the answer does not count as accepted")
+			}
+			time.AfterFunc(10*time.Millisecond, one.close)
+			if _, err := io.ReadAll(resp.Body); !errors.Is(err, errCredentialClosed) {
+				t.Errorf("the stream has ended with %v, want %v", err, errCredentialClosed)
+			}
+			_ = resp.Body.Close()
+			if _, err := c.Get(s.URL); !errors.Is(err, errCredentialClosed) {
+				t.Errorf("a request after the end has got %v, want %v", err, errCredentialClosed)
+			}
+		})
+	}
+}
+
+// TestSessionAccepted holds which answers speak for credentials.
+func TestSessionAccepted(t *testing.T) {
+	for code, want := range map[int]bool{200: true, 403: true, 404: true, 401: false, 500: false, 503: false} {
+		s := newSession()
+		answer := roundTripper(func(req *http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: code, Body: http.NoBody, Request: req}, nil
+		})
+		c, err := (&ConnectionInfo{HTTPClient: &http.Client{Transport: answer}}).newHTTPClient(0, false, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := say(t, c, "http://x"); err != nil || s.accepted.Load() != want {
+			t.Errorf("HTTP %d: accepted is %v, error %v; want %v", code, s.accepted.Load(), err, want)
+		}
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
 func TestProxy(t *testing.T) {
 	var asked, user atomic.Value

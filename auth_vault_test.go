@@ -162,11 +162,13 @@ func TestVault(t *testing.T) {
 		{"AC-63 the highest priority, at random among equals", testVaultPriorities},
 		{"AC-64 the next credential after a 401", testVaultNext},
 		{"AC-64 one login for all requests", testVaultOneLogin},
+		{"AC-64 a refusal that comes late", testVaultLate},
 		{"AC-65 an equal credential is ignored beside a fresh one", testVaultEqual},
 		{"AC-66 none left", testVaultNoneLeft},
 		{"AC-67 expiration", testVaultExpiration},
 		{"AC-67 expired already", testVaultExpired},
 		{"AC-68 removing closes what is open", testVaultCloses},
+		{"AC-68 at once, where others can take over", testVaultClosesAtOnce},
 		{"AC-68 a closed session is no failure of the request", testVaultRepeats},
 		{"AC-69 nothing but connection information", testVaultNothing},
 		{"AC-T23 a failed login fails all that wait", testVaultFailedLogin},
@@ -174,6 +176,7 @@ func TestVault(t *testing.T) {
 		{"AC-T24 one refused path", testVaultOnePath},
 		{"AC-T26 a token and a password", testVaultContradiction},
 		{"AC-T27 a server that is wrong for a while", testVaultOutage},
+		{"AC-T27 the same with another expiration", testVaultOtherExpiration},
 		{"AC-T27 useless credentials that always differ", testVaultUseless},
 		{"AC-T27 patience begins anew after success", testVaultPatience},
 		{"closing", testVaultClose},
@@ -253,6 +256,26 @@ func testVaultOneLogin(t *testing.T, ctx context.Context) {
 	}
 	g.allow("one", false)
 	if err := errors.Join(getAll(ctx, v, 50, "/")...); err != nil {
+		t.Fatal(err)
+	}
+	if n := g.count(); n != 2 {
+		t.Errorf("got %d logins, want the first and one more", n)
+	}
+}
+
+func testVaultLate(t *testing.T, ctx context.Context) {
+	g := newGate("good")
+	v := g.vault("good")
+	stale, err := v.pick(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.invalidate(stale, errRefused)
+	if err := get(ctx, v, "/"); err != nil {
+		t.Fatal(err)
+	}
+	v.invalidate(stale, errRefused) // another request that was sent before the login
+	if err := get(ctx, v, "/"); err != nil {
 		t.Fatal(err)
 	}
 	if n := g.count(); n != 2 {
@@ -362,6 +385,24 @@ func testVaultCloses(t *testing.T, ctx context.Context) {
 	again := openStream(t, ctx, v)
 	if !isOpen(again) {
 		t.Error("the new stream has ended")
+	}
+}
+
+func testVaultClosesAtOnce(t *testing.T, ctx context.Context) {
+	g := newGate("first", "second")
+	v := newVault(func(context.Context) (map[string]*ConnectionInfo, error) {
+		first := g.info("first")
+		first.Priority = 1
+		return map[string]*ConnectionInfo{"a": first, "b": g.info("second")}, nil
+	})
+	ended := stream(t, ctx, v)
+	c, err := v.pick(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.invalidate(c, errRefused)
+	if isOpen(ended) {
+		t.Error("the stream of the removed credential goes on")
 	}
 }
 
@@ -504,6 +545,24 @@ func testVaultOutage(t *testing.T, ctx context.Context) {
 		t.Errorf("got %d logins", n)
 	}
 	all.Wait()
+}
+
+func testVaultOtherExpiration(t *testing.T, ctx context.Context) {
+	g := newGate("good")
+	v := newVault(func(context.Context) (map[string]*ConnectionInfo, error) {
+		info := g.info("good")
+		info.Expiration = time.Now().Add(time.Hour)
+		return map[string]*ConnectionInfo{"login": info}, nil
+	})
+	ended := stream(t, ctx, v)
+	g.allow("good", false)
+	time.AfterFunc(5*time.Second, func() { g.allow("good", true) })
+	if err := get(ctx, v, "/"); err != nil {
+		t.Fatal(err)
+	}
+	if !isOpen(ended) {
+		t.Error("the stream was closed, though its token is still good")
+	}
 }
 
 func testVaultUseless(t *testing.T, ctx context.Context) {
