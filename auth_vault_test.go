@@ -112,7 +112,7 @@ func getAll(ctx context.Context, v *vault, n int, path string) []error {
 	return errs
 }
 
-// stream opens a stream and returns a channel with the error that ends it.
+// openStream opens a stream and returns a channel with the error that ends it.
 func openStream(t *testing.T, ctx context.Context, v *vault) <-chan error {
 	t.Helper()
 	c, err := v.pick(ctx)
@@ -395,7 +395,7 @@ func testVaultClosesAtOnce(t *testing.T, ctx context.Context) {
 		first.Priority = 1
 		return map[string]*ConnectionInfo{"a": first, "b": g.info("second")}, nil
 	})
-	ended := stream(t, ctx, v)
+	ended := openStream(t, ctx, v)
 	c, err := v.pick(ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -554,7 +554,7 @@ func testVaultOtherExpiration(t *testing.T, ctx context.Context) {
 		info.Expiration = time.Now().Add(time.Hour)
 		return map[string]*ConnectionInfo{"login": info}, nil
 	})
-	ended := stream(t, ctx, v)
+	ended := openStream(t, ctx, v)
 	g.allow("good", false)
 	time.AfterFunc(5*time.Second, func() { g.allow("good", true) })
 	if err := get(ctx, v, "/"); err != nil {
