@@ -64,7 +64,7 @@ func ownCluster(t *testing.T, opts *cluster.Options) *cluster.Cluster {
 }
 
 // eventually calls the condition until it holds, and fails the test when that takes too long.
-func eventually(t *testing.T, what string, condition func() bool) {
+func eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()

@@ -1,0 +1,201 @@
+// Package contract proves the pages that lie beside it, statement by statement, through the public API alone. The
+// same suites run on the embedded API server, by the test of this package, and on the real one, by the module e2e.
+//
+// A suite is a variable of its file:
+//
+//	var _ = Suite("changing", func(t *testing.T, c *C) {
+//		c.Run(t, "CH-12 handlers are called once", func(c *C) {
+//			registry := &kopf.Registry{}
+//			registry.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error { … }, &kopf.ChangeOptions{ID: "create"})
+//			c.Operator(registry)
+//			c.Create("a", nil)
+//			c.WaitFor("the status", func() bool { return c.Get("a").Status().String("phase") == "Ready" })
+//		})
+//	})
+//
+// Each leaf has a server to itself on the embedded one, inside a synctest bubble, where hours pass in no time; on the real
+// server it has a namespace to itself, and time passes as it does.
+package contract
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/kopf-go/kopf"
+)
+
+// Judge is a server that the suites run on.
+type Judge struct {
+	// Open returns how to reach a server that knows the kinds of [Manifests], with an HTTPClient, and the namespace to
+	// work in, which exists. It is called for each leaf, inside its bubble if there is one. What it starts, it stops by t.Cleanup.
+	Open func(t testing.TB) (info *kopf.ConnectionInfo, namespace string)
+	// Bubble tells that each leaf runs in a synctest bubble, with a clock of its own. Its server can be broken, too.
+	Bubble bool
+}
+
+var suites = map[string]func(*testing.T, *C){}
+
+// Suite registers a suite; what it returns has no meaning. See the package comment.
+func Suite(name string, run func(t *testing.T, c *C)) struct{} {
+	if suites[name] != nil {
+		panic("two suites are named " + name)
+	}
+	suites[name] = run
+	return struct{}{}
+}
+
+// Run runs all suites on a server.
+func Run(t *testing.T, j *Judge) {
+	names := make([]string, 0, len(suites))
+	for name := range suites {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		t.Run(name, func(t *testing.T) { suites[name](t, &C{judge: j}) })
+	}
+}
+
+// C is what a suite and its leaves work with. The one of a suite can only run leaves.
+type C struct {
+	testing.TB
+	// Kind is that of the objects which most leaves are about: KopfExample, in the leaf's namespace.
+	*Kind
+	// Namespace is the leaf's own.
+	Namespace string
+	// Client is the test's own, for what the verbs do not offer.
+	Client *kopf.Client
+
+	judge *Judge
+	info  *kopf.ConnectionInfo
+}
+
+// Run runs a leaf. Its name begins with the id of the one statement or trap that it proves.
+func (c *C) Run(t *testing.T, name string, leaf func(c *C)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) {
+		if !c.judge.Bubble {
+			c.run(t, leaf)
+			return
+		}
+		synctest.Test(t, func(t *testing.T) { c.run(t, leaf) })
+	})
+}
+
+func (c *C) run(t *testing.T, leaf func(c *C)) {
+	info, namespace := c.judge.Open(t)
+	client, err := kopf.NewClient(info, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(info.HTTPClient.CloseIdleConnections)
+	own := &C{TB: t, Namespace: namespace, Client: client, judge: c.judge, info: info}
+	own.Kind = own.Of("kopf.dev/v1", "KopfExample")
+	leaf(own)
+}
+
+// ConnectionInfo tells how to reach the server as somebody who may do everything.
+func (c *C) ConnectionInfo() *kopf.ConnectionInfo {
+	info := *c.info
+	return &info
+}
+
+// InBubble tells that the leaf runs in a synctest bubble on a server of its own.
+func (c *C) InBubble() bool { return c.judge.Bubble }
+
+// OnlyInBubble skips the leaf on the real server, and says why it makes no sense or takes too long there.
+func (c *C) OnlyInBubble(why string) {
+	c.Helper()
+	if !c.judge.Bubble {
+		c.Skip(why)
+	}
+}
+
+// patience is how long WaitFor waits: in a bubble, it costs nothing.
+func (c *C) patience() time.Duration {
+	if c.judge.Bubble {
+		return 24 * time.Hour
+	}
+	return 30 * time.Second
+}
+
+// WaitFor waits until the condition holds. In a bubble it looks whenever all goroutines wait; as time goes
+// on, it looks less often, so that it sees things at most a fiftieth of the time waited too late.
+func (c *C) WaitFor(what string, condition func() bool) {
+	c.Helper()
+	began := time.Now()
+	for {
+		c.idle()
+		if condition() {
+			return
+		}
+		passed := time.Since(began)
+		if passed > c.patience() {
+			c.Fatalf("%s: not within %s", what, passed.Round(time.Second))
+		}
+		time.Sleep(max(10*time.Millisecond, passed/50))
+	}
+}
+
+// Pass lets time pass, to see what happens then, or that nothing does. More than two seconds are for bubbles only.
+func (c *C) Pass(d time.Duration) {
+	c.Helper()
+	if d > 2*time.Second {
+		c.OnlyInBubble("it would take " + d.String())
+	}
+	time.Sleep(d)
+	c.idle()
+}
+
+// idle waits until all other goroutines of the bubble wait for something.
+func (c *C) idle() {
+	if c.judge.Bubble {
+		synctest.Wait()
+	}
+}
+
+// Context ends with the leaf.
+func (c *C) Context() context.Context { return c.TB.Context() }
+
+// Unique returns a name that no other leaf uses, for objects that are not in namespaces.
+func (c *C) Unique(suffix string) string { return c.Namespace + "-" + suffix }
+
+// Manifests are the kinds that all suites can use, and the namespaces are made for: KopfExample with neither schema nor
+// subresources, KopfStatusExample with the subresource status, KopfClusterExample outside of namespaces.
+func Manifests() []map[string]any {
+	return []map[string]any{
+		definition("kopfexamples", "KopfExample", "Namespaced", nil),
+		definition("kopfstatusexamples", "KopfStatusExample", "Namespaced", map[string]any{"status": map[string]any{}}),
+		definition("kopfclusterexamples", "KopfClusterExample", "Cluster", nil),
+	}
+}
+
+// Examples selects the KopfExamples, and only them.
+const Examples kopf.Selector = "kopfexamples.v1.kopf.dev"
+
+func definition(plural, kind, scope string, subresources map[string]any) map[string]any {
+	version := map[string]any{
+		"name": "v1", "served": true, "storage": true,
+		"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+	}
+	if subresources != nil {
+		version["subresources"] = subresources
+	}
+	short := map[string]string{"kopfexamples": "kex", "kopfstatusexamples": "ksx", "kopfclusterexamples": "kcx"}[plural]
+	return map[string]any{
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+		"metadata": map[string]any{"name": plural + ".kopf.dev"},
+		"spec": map[string]any{
+			"group": "kopf.dev", "scope": scope, "versions": []any{version},
+			"names": map[string]any{
+				"plural": plural, "kind": kind, "singular": strings.ToLower(kind), "listKind": kind + "List",
+				"shortNames": []any{cmp.Or(short, plural)},
+			},
+		},
+	}
+}

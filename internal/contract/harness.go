@@ -1,0 +1,59 @@
+package contract
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/kopf-go/kopf"
+)
+
+// This suite proves that the harness works, before anything else is believed.
+
+var _ = Suite("harness", func(t *testing.T, c *C) {
+	c.Run(t, "an object is handled and let go", func(c *C) {
+		registry := &kopf.Registry{}
+		registry.OnCreate(Examples, func(_ context.Context, ch *kopf.Change) error {
+			ch.Patch.Set("status.phase", "Ready")
+			return nil
+		}, &kopf.ChangeOptions{ID: "create"})
+		registry.OnDelete(Examples, func(context.Context, *kopf.Change) error { return nil }, &kopf.ChangeOptions{ID: "delete"})
+		op := c.Operator(registry)
+		c.Create("a", map[string]any{"spec": map[string]any{"size": 1}})
+		c.WaitFor("the status", func() bool { return c.Get("a").Status().String("phase") == "Ready" })
+		c.Delete("a")
+		c.WaitFor("the end of the object", func() bool { return !c.Exists("a") })
+		op.Stop()
+		if len(op.Wire.Writes()) == 0 {
+			c.Error("no writes of the operator were seen")
+		}
+		if len(op.Logs.All()) == 0 {
+			c.Error("no log lines of the operator were seen")
+		}
+	})
+	c.Run(t, "an operator crashes and another one goes on", func(c *C) {
+		c.OnlyInBubble("the back-off is long")
+		handle := func(fails bool) *kopf.Registry {
+			registry := &kopf.Registry{}
+			registry.OnCreate(Examples, func(_ context.Context, ch *kopf.Change) error {
+				if fails {
+					return kopf.Temporary(errors.New("not yet"), time.Hour)
+				}
+				ch.Patch.Set("status.retry", ch.Retry)
+				return nil
+			}, &kopf.ChangeOptions{ID: "create"})
+			return registry
+		}
+		first := c.Operator(handle(true))
+		c.Create("a", nil)
+		c.WaitFor("the first attempt", func() bool { return len(c.Get("a").Annotations()) > 0 })
+		first.Crash()
+		c.Operator(handle(false))
+		began := time.Now()
+		c.WaitFor("the second attempt", func() bool { return c.Get("a").Has("status.retry") })
+		if passed := time.Since(began); passed < 50*time.Minute || passed > 70*time.Minute {
+			c.Errorf("the second attempt came after %s, want 1h", passed)
+		}
+	})
+})

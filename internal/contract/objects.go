@@ -1,0 +1,161 @@
+package contract
+
+import (
+	"maps"
+	"net/http"
+	"strings"
+
+	"github.com/kopf-go/kopf"
+)
+
+// This file has the verbs for objects. They fail the test when the server refuses, so that a scenario reads
+// as prose; what may be refused goes through C.Client.
+
+// Kind is a kind of objects in the namespace of a leaf, or outside of namespaces.
+type Kind struct {
+	c                   *C
+	apiVersion, kind    string
+	clusterwide, status bool
+}
+
+// Of returns the verbs for another kind.
+func (c *C) Of(apiVersion, kind string) *Kind {
+	return &Kind{c: c, apiVersion: apiVersion, kind: kind, clusterwide: strings.Contains(kind, "Cluster") || kind == "Namespace" || kind == "CustomResourceDefinition"}
+}
+
+// Ref is the reference of an object of the kind.
+func (k *Kind) Ref(name string) kopf.ObjectReference {
+	ref := kopf.ObjectReference{APIVersion: k.apiVersion, Kind: k.kind, Name: name, Namespace: k.c.Namespace}
+	if k.clusterwide {
+		ref.Namespace = ""
+	}
+	return ref
+}
+
+// object is a whole object with the given fields.
+func (k *Kind) object(name string, fields map[string]any) map[string]any {
+	object := maps.Clone(fields)
+	if object == nil {
+		object = map[string]any{}
+	}
+	meta, _ := object["metadata"].(map[string]any)
+	meta = maps.Clone(meta)
+	if meta == nil {
+		meta = map[string]any{}
+	}
+	meta["name"] = name
+	if ref := k.Ref(name); ref.Namespace != "" {
+		meta["namespace"] = ref.Namespace
+	}
+	object["apiVersion"], object["kind"], object["metadata"] = k.apiVersion, k.kind, meta
+	return object
+}
+
+// Create creates an object with the given fields, such as "spec"; apiVersion, kind, name and namespace are added.
+func (k *Kind) Create(name string, fields map[string]any) *kopf.Body {
+	k.c.Helper()
+	body := k.body(k.object(name, fields))
+	if err := k.c.Client.Create(k.c.Context(), body, nil); err != nil {
+		k.c.Fatalf("creating %s %q: %v", k.kind, name, err)
+	}
+	return body
+}
+
+// Apply makes an object have the given fields, and creates it if need be. Fields that are not given stay.
+func (k *Kind) Apply(name string, fields map[string]any) *kopf.Body {
+	k.c.Helper()
+	if !k.Exists(name) {
+		return k.Create(name, fields)
+	}
+	return k.Patch(name, fields)
+}
+
+// Get reads an object.
+func (k *Kind) Get(name string) *kopf.Body {
+	k.c.Helper()
+	body := &kopf.Body{}
+	if err := k.c.Client.Get(k.c.Context(), k.Ref(name), body, nil); err != nil {
+		k.c.Fatalf("getting %s %q: %v", k.kind, name, err)
+	}
+	return body
+}
+
+// Exists tells whether an object exists.
+func (k *Kind) Exists(name string) bool {
+	k.c.Helper()
+	err := k.c.Client.Get(k.c.Context(), k.Ref(name), &kopf.Body{}, nil)
+	if err != nil && kopf.StatusCode(err) != http.StatusNotFound {
+		k.c.Fatalf("getting %s %q: %v", k.kind, name, err)
+	}
+	return err == nil
+}
+
+// List reads all objects of the kind in the namespace of the leaf.
+func (k *Kind) List() []*kopf.Body {
+	k.c.Helper()
+	var all []*kopf.Body
+	for body, err := range k.c.Client.List(k.c.Context(), k.apiVersion, k.kind, &kopf.ListOptions{Namespace: k.Ref("").Namespace}) {
+		if err != nil {
+			k.c.Fatalf("listing %s: %v", k.kind, err)
+		}
+		all = append(all, body)
+	}
+	return all
+}
+
+// Patch changes fields of an object by a merge patch.
+func (k *Kind) Patch(name string, fields any) *kopf.Body {
+	k.c.Helper()
+	return k.patch(name, fields, "")
+}
+
+// PatchStatus changes fields of an object by a merge patch of its subresource status.
+func (k *Kind) PatchStatus(name string, fields any) *kopf.Body {
+	k.c.Helper()
+	return k.patch(name, fields, "status")
+}
+
+func (k *Kind) patch(name string, fields any, subresource string) *kopf.Body {
+	k.c.Helper()
+	body, err := k.c.Client.Patch(k.c.Context(), k.Ref(name), fields, &kopf.PatchOptions{Subresource: subresource})
+	if err != nil {
+		k.c.Fatalf("patching %s %q: %v", k.kind, name, err)
+	}
+	return body
+}
+
+// Delete deletes an object, or only marks it when it has finalizers.
+func (k *Kind) Delete(name string) {
+	k.c.Helper()
+	if err := k.c.Client.Delete(k.c.Context(), k.Ref(name), nil); err != nil {
+		k.c.Fatalf("deleting %s %q: %v", k.kind, name, err)
+	}
+}
+
+func (k *Kind) body(object map[string]any) *kopf.Body {
+	k.c.Helper()
+	body, err := kopf.NewBody(object)
+	if err != nil {
+		k.c.Fatalf("%s: %v", k.kind, err)
+	}
+	return body
+}
+
+// Define adds a kind to the server, or anything else that is not in a namespace, and removes it after the leaf.
+func (c *C) Define(object map[string]any) {
+	c.Helper()
+	body, err := kopf.NewBody(object)
+	if err == nil {
+		err = c.Client.Create(c.Context(), body, nil)
+	}
+	if err != nil {
+		c.Fatalf("creating %s %q: %v", body.Kind(), body.Name(), err)
+	}
+	ref := body.Reference()
+	c.Cleanup(func() {
+		ctx := contextWithout(c.Context())
+		if err := c.Client.Delete(ctx, ref, nil); err != nil && kopf.StatusCode(err) != http.StatusNotFound {
+			c.Errorf("deleting %s %q: %v", ref.Kind, ref.Name, err)
+		}
+	})
+}

@@ -1,0 +1,342 @@
+package contract
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"runtime/pprof"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing/synctest"
+	"time"
+
+	"github.com/kopf-go/kopf"
+)
+
+// This file runs operators as the suites want them: their requests and their log lines can be read and their
+// requests can be made to fail, and no goroutine of theirs is left when they have stopped.
+
+// Running is an operator that runs.
+type Running struct {
+	// Wire is between the operator and the server.
+	Wire *Wire
+	// Logs are the log lines of the operator.
+	Logs *Logs
+
+	c      *C
+	number string // tells its goroutines from those of others
+	runner *kopf.Runner
+}
+
+var operators atomic.Int64
+
+// Operator starts an operator in the namespace of the leaf, and returns when it is ready. It is stopped at the end of the leaf if
+// it was not before. The functions may adjust it, also its namespaces and its connection.
+func (c *C) Operator(registry *kopf.Registry, adjust ...func(*kopf.Operator)) *Running {
+	c.Helper()
+	r := &Running{c: c, Wire: &Wire{base: c.transport()}, Logs: &Logs{}, number: fmt.Sprint(operators.Add(1))}
+	op := &kopf.Operator{Registry: registry, Namespaces: []string{c.Namespace}, Settings: kopf.NewSettings()}
+	op.Logger = slog.New(&recorder{logs: r.Logs, next: kopf.NewLogHandler(&kopf.LogOptions{Debug: false, Verbose: true, Output: c.Output()})})
+	op.Connection = c.ConnectionInfo()
+	op.Connection.HTTPClient = &http.Client{Transport: r.Wire}
+	for _, f := range adjust {
+		f(op)
+	}
+	ready := make(chan struct{})
+	userReady := op.Ready
+	op.Ready = func() {
+		if userReady != nil {
+			userReady()
+		}
+		close(ready)
+	}
+	c.Cleanup(r.checkLeaks) // after the end of the operator
+	// The labels are inherited by all goroutines that the operator starts.
+	r.runner = kopf.NewRunner(c, kopf.RunFunc(func(ctx context.Context) (err error) {
+		pprof.Do(ctx, pprof.Labels("operator", r.number), func(ctx context.Context) { err = op.Run(ctx) })
+		return err
+	}), nil)
+	select {
+	case <-ready:
+	case <-r.runner.Context().Done():
+		c.Fatalf("the operator is not ready: %v", context.Cause(r.runner.Context()))
+	case <-time.After(c.patience()):
+		c.Fatalf("the operator is not ready after %s", c.patience())
+	}
+	return r
+}
+
+// transport returns a way to the server that shares no connections with others.
+func (c *C) transport() http.RoundTripper {
+	if t, ok := c.info.HTTPClient.Transport.(*http.Transport); ok {
+		return t.Clone()
+	}
+	return c.info.HTTPClient.Transport
+}
+
+// Stop stops the operator in an orderly way, and checks that nothing of it is left.
+func (r *Running) Stop() {
+	r.c.Helper()
+	if err := r.runner.Stop(); err != nil {
+		r.c.Errorf("the operator has returned an error: %v", err)
+	}
+	r.checkLeaks()
+}
+
+// Err stops the operator and returns what it has returned.
+func (r *Running) Err() error { return r.runner.Stop() }
+
+// Crash ends the operator as kill -9 does, as seen from the server: no request comes through any more.
+func (r *Running) Crash() {
+	r.Wire.Cut()
+	_ = r.runner.Stop() // it may well have complaints
+}
+
+// checkLeaks fails the test if goroutines that the operator has started are still there.
+func (r *Running) checkLeaks() {
+	r.c.Helper()
+	var left string
+	for range 100 { // what was told to end needs a moment
+		if r.c.InBubble() {
+			synctest.Wait()
+		}
+		if left = r.goroutines(); left == "" {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	r.c.Errorf("the operator has left goroutines behind:\n%s", left)
+}
+
+// goroutines returns the stacks of those that the operator has started, and all that these have started.
+func (r *Running) goroutines() string {
+	var profile bytes.Buffer
+	if err := pprof.Lookup("goroutine").WriteTo(&profile, 1); err != nil {
+		r.c.Fatal(err)
+	}
+	var left []string
+	for stack := range strings.SplitSeq(profile.String(), "\n\n") {
+		if strings.Contains(stack, fmt.Sprintf("%q:%q", "operator", r.number)) {
+			left = append(left, stack)
+		}
+	}
+	return strings.Join(left, "\n\n")
+}
+
+func contextWithout(ctx context.Context) context.Context { return context.WithoutCancel(ctx) }
+
+// Request is a request that an operator has sent.
+type Request struct {
+	Time        time.Time
+	Method      string
+	Path        string // with the query
+	ContentType string
+	Body        string
+	Code        int // of the response, 0 if there was none
+}
+
+// Wire passes on the requests of an operator, remembers them, and can break.
+type Wire struct {
+	base http.RoundTripper
+
+	mu       sync.Mutex // guards all below
+	requests []*Request
+	faults   []func(*Request) (*http.Response, error)
+	cut      bool
+	ended    []context.CancelFunc
+}
+
+var errCut = errors.New("the wire is cut")
+
+// RoundTrip sends a request to the server, if nothing is against it.
+func (w *Wire) RoundTrip(req *http.Request) (*http.Response, error) {
+	record := &Request{Time: time.Now(), Method: req.Method, Path: req.URL.RequestURI(), ContentType: req.Header.Get("Content-Type")}
+	if req.Body != nil {
+		data, err := io.ReadAll(req.Body)
+		if err != nil {
+			return nil, err
+		}
+		_ = req.Body.Close() // it has been read
+		record.Body = string(data)
+		req = req.Clone(req.Context())
+		req.Body = io.NopCloser(bytes.NewReader(data))
+	}
+	ctx, end := context.WithCancel(req.Context())
+	w.mu.Lock()
+	w.requests = append(w.requests, record)
+	w.ended = append(w.ended, end)
+	cut, faults := w.cut, w.faults
+	w.mu.Unlock()
+	if cut {
+		end()
+		return nil, errCut
+	}
+	for _, fault := range faults {
+		if resp, err := fault(record); resp != nil || err != nil {
+			end()
+			return resp, err
+		}
+	}
+	resp, err := w.base.RoundTrip(req.WithContext(ctx))
+	if err != nil {
+		end()
+		return nil, err
+	}
+	w.mu.Lock()
+	record.Code = resp.StatusCode
+	w.mu.Unlock()
+	resp.Body = &endingBody{resp.Body, end}
+	return resp, nil
+}
+
+// endingBody ends the context of a request with its response.
+type endingBody struct {
+	io.ReadCloser
+	end context.CancelFunc
+}
+
+func (b *endingBody) Close() error {
+	defer b.end()
+	return b.ReadCloser.Close()
+}
+
+// CloseIdleConnections closes those to the server.
+func (w *Wire) CloseIdleConnections() {
+	if base, ok := w.base.(interface{ CloseIdleConnections() }); ok {
+		base.CloseIdleConnections()
+	}
+}
+
+// Cut breaks all that is under way, and all that comes.
+func (w *Wire) Cut() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.cut = true
+	w.dropLocked()
+}
+
+// Drop breaks all that is under way, such as watches.
+func (w *Wire) Drop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.dropLocked()
+}
+
+func (w *Wire) dropLocked() {
+	for _, end := range w.ended {
+		end()
+	}
+	w.ended = nil
+}
+
+// Fault asks the function about each request to come, before it is sent: a response or an error takes the
+// place of what the server would have said. The function is called on the goroutine of the request.
+func (w *Wire) Fault(fault func(*Request) (*http.Response, error)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.faults = append(w.faults[:len(w.faults):len(w.faults)], fault)
+}
+
+// Answer is a response of an API server that refuses, for faults.
+func Answer(code int, reason, message string) *http.Response {
+	body := fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","code":%d,"reason":%q,"message":%q}`, code, reason, message)
+	return &http.Response{
+		StatusCode: code, Status: http.StatusText(code), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body)),
+	}
+}
+
+// Requests returns the requests so far whose methods are among the given ones, such as "PATCH"; none means all.
+func (w *Wire) Requests(methods ...string) []Request {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var all []Request
+	for _, r := range w.requests {
+		if len(methods) == 0 || strings.Contains(" "+strings.Join(methods, " ")+" ", " "+r.Method+" ") {
+			all = append(all, *r)
+		}
+	}
+	return all
+}
+
+// Writes returns the requests so far that change something, but for events.
+func (w *Wire) Writes() []Request {
+	var writes []Request
+	for _, r := range w.Requests("POST", "PUT", "PATCH", "DELETE") {
+		path, _, _ := strings.Cut(r.Path, "?")
+		if !strings.HasSuffix(path, "/events") {
+			writes = append(writes, r)
+		}
+	}
+	return writes
+}
+
+// Logs are log lines, as they were meant.
+type Logs struct {
+	mu    sync.Mutex // guards lines
+	lines []Line
+}
+
+// Line is a log line.
+type Line struct {
+	Time    time.Time
+	Level   slog.Level
+	Message string
+	Attrs   map[string]string // with those of the logger
+}
+
+// All returns the lines so far.
+func (l *Logs) All() []Line {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append([]Line(nil), l.lines...)
+}
+
+// Find returns the lines so far whose message contains the text.
+func (l *Logs) Find(text string) []Line {
+	var found []Line
+	for _, line := range l.All() {
+		if strings.Contains(line.Message, text) {
+			found = append(found, line)
+		}
+	}
+	return found
+}
+
+// recorder is a log handler that keeps the lines and passes them on.
+type recorder struct {
+	logs  *Logs
+	next  slog.Handler
+	attrs []slog.Attr
+}
+
+func (r *recorder) Enabled(context.Context, slog.Level) bool { return true }
+
+func (r *recorder) Handle(ctx context.Context, record slog.Record) error {
+	line := Line{Time: record.Time, Level: record.Level, Message: record.Message, Attrs: map[string]string{}}
+	for _, a := range r.attrs {
+		line.Attrs[a.Key] = a.Value.String()
+	}
+	record.Attrs(func(a slog.Attr) bool {
+		line.Attrs[a.Key] = a.Value.String()
+		return true
+	})
+	r.logs.mu.Lock()
+	r.logs.lines = append(r.logs.lines, line)
+	r.logs.mu.Unlock()
+	return r.next.Handle(ctx, record)
+}
+
+func (r *recorder) WithAttrs(attrs []slog.Attr) slog.Handler {
+	all := append(r.attrs[:len(r.attrs):len(r.attrs)], attrs...)
+	return &recorder{logs: r.logs, next: r.next.WithAttrs(attrs), attrs: all}
+}
+
+func (r *recorder) WithGroup(name string) slog.Handler {
+	return &recorder{logs: r.logs, next: r.next.WithGroup(name), attrs: r.attrs}
+}
