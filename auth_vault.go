@@ -15,8 +15,8 @@ import (
 )
 
 // This file knows which credentials are good at the moment. Requests pick one, say when the server
-// has refused it, and wait for a new login when none is left. It starts no goroutines: a login
-// runs on the goroutine of one of the requests that wait for it.
+// has refused it, and wait for a new login when none is left. A login runs on a goroutine of its own, so that
+// no request that gives up takes it down for the others; vault.close ends it and waits for it.
 
 // credential is one way to be let in, with the clients made of it.
 type credential struct {
@@ -52,27 +52,34 @@ type vault struct {
 	// connectTimeout and streamTimeout limit the connecting of the two clients; zero means no limit.
 	connectTimeout, streamTimeout time.Duration
 
-	turn chan struct{} // holds one token while a request logs in for all
+	ctx   context.Context // of logins; ends when the vault is closed
+	stop  context.CancelFunc
+	tasks sync.WaitGroup // the login that runs
 
 	mu      sync.Mutex               // guards all below
 	valid   map[string]*credential   // by the id of the login handler
 	refused map[string][]*credential // the last ones, newest last
 	resting map[string]*session      // of expired credentials; their streams go on
 	cause   error                    // of the last refusal
-	round   int                      // the number of logins that have come to an end
-	outcome error                    // of the last login
-	closed  bool
+	running *loginRun                // nil if no login runs
+}
+
+// loginRun is a login that requests wait for.
+type loginRun struct {
+	done chan struct{} // closed by the login's goroutine, waited for by pick
+	err  error         // to be read when done is closed
 }
 
 // newVault returns a vault without credentials; the first pick logs in.
 func newVault(login func(ctx context.Context) (map[string]*ConnectionInfo, error)) *vault {
-	return &vault{
+	v := &vault{
 		login:   login,
-		turn:    make(chan struct{}, 1),
 		valid:   map[string]*credential{},
 		refused: map[string][]*credential{},
 		resting: map[string]*session{},
 	}
+	v.ctx, v.stop = context.WithCancel(context.Background())
+	return v
 }
 
 // do runs one request: it picks a credential and calls try with it, again and with another one as long as
@@ -123,26 +130,37 @@ func (v *vault) welcome(ctx context.Context, cred *credential) bool {
 // pick returns one of the best credentials, after a login if there are none. It fails with a *LoginError, or when ctx ends.
 func (v *vault) pick(ctx context.Context) (*credential, error) {
 	for {
-		v.mu.Lock()
-		best, round, closed := v.bestLocked(), v.round, v.closed
-		v.mu.Unlock()
-		if closed {
-			return nil, &LoginError{Message: "the client is closed"}
-		}
-		if best != nil {
-			return best, nil
+		best, run, err := v.bestOrLogin()
+		if best != nil || err != nil {
+			return best, err
 		}
 		select {
-		case v.turn <- struct{}{}:
+		case <-run.done:
+			if run.err != nil {
+				return nil, run.err
+			}
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
-		err := v.relogin(ctx, round)
-		<-v.turn
-		if err != nil {
-			return nil, err
-		}
 	}
+}
+
+// bestOrLogin returns one of the best credentials, or the login that is to be waited for because there are none.
+func (v *vault) bestOrLogin() (*credential, *loginRun, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.ctx.Err() != nil {
+		return nil, nil, &LoginError{Message: "the client is closed"}
+	}
+	if best := v.bestLocked(); best != nil {
+		return best, nil, nil
+	}
+	if v.running == nil {
+		run := &loginRun{done: make(chan struct{})}
+		v.running = run
+		v.tasks.Go(func() { v.relogin(run) })
+	}
+	return nil, v.running, nil
 }
 
 // bestLocked returns a random one of the credentials with the highest priority, nil if there are none. Those that
@@ -177,31 +195,21 @@ func (c *credential) closeIdle() {
 	c.StreamClient.CloseIdleConnections()
 }
 
-// relogin logs in, unless somebody else has since the round began; then their outcome counts. A login that ends
-// because of the ctx of this one request is none: the next request in the line logs in itself.
-func (v *vault) relogin(ctx context.Context, round int) error {
-	v.mu.Lock()
-	over, outcome := v.round != round, v.outcome
-	v.mu.Unlock()
-	if over {
-		return outcome
-	}
-	infos, err := v.login(ctx)
+// relogin logs in for all requests that wait for the run.
+func (v *vault) relogin(run *loginRun) {
+	infos, err := v.login(v.ctx)
 	if err == nil {
-		err = v.store(ctx, infos)
-	}
-	if ctx.Err() != nil && err != nil {
-		return context.Cause(ctx)
+		err = v.store(infos)
 	}
 	if err != nil && !errors.As(err, new(*LoginError)) {
 		err = &LoginError{Message: "the login has failed", Err: err}
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.round++
-	v.outcome = err
 	v.endRefusedLocked()
-	return err
+	v.running = nil
+	run.err = err
+	close(run.done)
 }
 
 // endRefusedLocked closes the sessions of refused credentials that no valid one goes on with.
@@ -216,7 +224,7 @@ func (v *vault) endRefusedLocked() {
 }
 
 // store takes in what a login has given. Credentials that were refused before wait for their turn.
-func (v *vault) store(ctx context.Context, infos map[string]*ConnectionInfo) error {
+func (v *vault) store(infos map[string]*ConnectionInfo) error {
 	fresh, again, err := v.sort(infos)
 	if err != nil {
 		return err
@@ -226,22 +234,22 @@ func (v *vault) store(ctx context.Context, infos map[string]*ConnectionInfo) err
 		for _, c := range again {
 			pause = min(pause, retryRefused[c.retries-1])
 		}
-		if err := sleep(ctx, pause); err != nil {
+		if err := sleep(v.ctx, pause); err != nil {
 			return err
 		}
 		fresh = again
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	if v.ctx.Err() != nil {
+		return context.Cause(v.ctx)
+	}
 	if len(fresh) == 0 && len(v.valid) == 0 {
 		return v.nothingLocked(infos)
 	}
 	for _, c := range fresh {
 		delete(v.resting, c.ID)
 		v.valid[c.ID] = c
-	}
-	if v.closed {
-		v.endLocked()
 	}
 	return nil
 }
@@ -389,15 +397,14 @@ func (v *vault) invalidate(cred *credential, cause error) {
 	}
 }
 
-// close ends all connections; nothing is picked afterwards.
+// close ends all connections and the login that runs, and waits for that; nothing is picked afterwards.
 func (v *vault) close() {
 	v.mu.Lock()
+	v.stop() // under the lock, so that no login begins after the waiting
+	v.mu.Unlock()
+	v.tasks.Wait()
+	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.closed = true
-	v.endLocked()
-}
-
-func (v *vault) endLocked() {
 	for _, c := range v.valid {
 		c.session.close()
 		c.closeIdle()

@@ -172,7 +172,7 @@ func TestVault(t *testing.T) {
 		{"AC-68 a closed session is no failure of the request", testVaultRepeats},
 		{"AC-69 nothing but connection information", testVaultNothing},
 		{"AC-T23 a failed login fails all that wait", testVaultFailedLogin},
-		{"AC-T23 a login that its request abandons is taken over", testVaultCancelled},
+		{"AC-T23 a login outlives the request that has begun it", testVaultCancelled},
 		{"AC-T24 one refused path", testVaultOnePath},
 		{"AC-T26 a token and a password", testVaultContradiction},
 		{"AC-T27 a server that is wrong for a while", testVaultOutage},
@@ -180,6 +180,7 @@ func TestVault(t *testing.T) {
 		{"AC-T27 useless credentials that always differ", testVaultUseless},
 		{"AC-T27 patience begins anew after success", testVaultPatience},
 		{"closing", testVaultClose},
+		{"closing while a login runs", testVaultCloseLogin},
 		{"a request that does not wait", testVaultContext},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -463,13 +464,9 @@ func testVaultFailedLogin(t *testing.T, ctx context.Context) {
 
 func testVaultCancelled(t *testing.T, ctx context.Context) {
 	g := newGate("good")
-	started := atomic.Int32{}
 	v := newVault(func(ctx context.Context) (map[string]*ConnectionInfo, error) {
-		if started.Add(1) == 1 {
-			<-ctx.Done()
-			return nil, ctx.Err()
-		}
-		return map[string]*ConnectionInfo{"login": g.info("good")}, nil
+		g.logins++
+		return map[string]*ConnectionInfo{"login": g.info("good")}, sleep(ctx, time.Minute)
 	})
 	impatient, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -480,12 +477,13 @@ func testVaultCancelled(t *testing.T, ctx context.Context) {
 		}
 	})
 	synctest.Wait()
+	start := time.Now()
 	if err := errors.Join(getAll(ctx, v, 5, "/")...); err != nil {
 		t.Error(err)
 	}
 	all.Wait()
-	if n := started.Load(); n != 2 {
-		t.Errorf("got %d logins, want the cancelled one and another", n)
+	if took := time.Since(start); g.count() != 1 || took != time.Minute {
+		t.Errorf("got %d logins in %s, want that of the impatient request", g.count(), took)
 	}
 }
 
@@ -602,6 +600,23 @@ func testVaultClose(t *testing.T, ctx context.Context) {
 		t.Error("the stream goes on")
 	}
 	wantLoginError(t, get(ctx, v, "/"), "the client is closed")
+}
+
+func testVaultCloseLogin(t *testing.T, ctx context.Context) {
+	v := newVault(func(ctx context.Context) (map[string]*ConnectionInfo, error) {
+		<-ctx.Done()
+		time.Sleep(time.Second)
+		return nil, ctx.Err()
+	})
+	var all sync.WaitGroup
+	all.Go(func() { wantLoginError(t, get(ctx, v, "/"), "the login has failed: context canceled") })
+	synctest.Wait()
+	start := time.Now()
+	v.close()
+	if took := time.Since(start); took != time.Second {
+		t.Errorf("closed after %s, want to have waited for the login", took)
+	}
+	all.Wait()
 }
 
 func testVaultContext(t *testing.T, ctx context.Context) {
