@@ -30,6 +30,9 @@ func TestMain(m *testing.M) {
 		}
 		shared.cluster.Stop()
 	}
+	if binaries.dir != "" {
+		_ = os.RemoveAll(binaries.dir) // it is temporary anyhow
+	}
 	os.Exit(code)
 }
 

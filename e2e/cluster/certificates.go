@@ -118,3 +118,12 @@ contexts:
 current-context: kopf
 `, server, encode(a.certPEM), encode(i.cert), encode(i.key))
 }
+
+// NewCA returns the certificate, in PEM, of an authority that nobody has anything to do with.
+func NewCA() ([]byte, error) {
+	a, err := newAuthority()
+	if err != nil {
+		return nil, err
+	}
+	return a.certPEM, nil
+}
