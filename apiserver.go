@@ -1,0 +1,436 @@
+package kopf
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// This file is the in-memory API server as a whole: how it is made, reached, filled, and asked what it was
+// asked. Each request runs on the goroutine of its connection, or in process, on one that ends with the request.
+
+// APIServer is a Kubernetes API server that keeps everything in memory: to try an operator, to demonstrate it,
+// and to test it without a cluster. It is an [http.Handler] that understands what operators and kubectl send, and answers as
+// kube-apiserver does; what it lacks is told in docs/embedded-server.md. It knows no users and lets everybody in.
+//
+// Make it with [NewAPIServer]. It is safe for concurrent use. In tests with [testing/synctest], make it
+// inside of the bubble and reach it by [APIServer.ConnectionInfo].
+type APIServer struct {
+	opts APIServerOptions
+	db   *database
+
+	mu       sync.Mutex // guards following
+	served   []*kindInfo
+	faults   []*Fault
+	requests []Request
+	uid      uint64
+	closing  chan struct{} // closed when all watches are to end
+}
+
+// APIServerOptions adjust an [APIServer]. Zero values mean the defaults.
+type APIServerOptions struct {
+	// Version is the version of Kubernetes that it claims to be. Defaults to "v1.36.3".
+	Version string
+	// HistoryLimit is how many changes of one kind are remembered for watches that go on from an older version; those that come
+	// too late are refused with the code 410. Defaults to 10,000.
+	HistoryLimit int
+	// BookmarkInterval is the time between the bookmarks of a watch that wants them. Defaults to 1 minute.
+	BookmarkInterval time.Duration
+	// WebhookTransport makes the requests to admission webhooks. Defaults to [http.DefaultTransport] with the
+	// authorities that the configurations name.
+	WebhookTransport http.RoundTripper
+	// Logger takes what goes wrong in the server itself. Defaults to [slog.Default].
+	Logger *slog.Logger
+}
+
+// NewAPIServer makes a server with the namespaces that every cluster has. Options may be nil.
+func NewAPIServer(opts *APIServerOptions) *APIServer {
+	s := &APIServer{closing: make(chan struct{})}
+	if opts != nil {
+		s.opts = *opts
+	}
+	if s.opts.Version == "" {
+		s.opts.Version = "v1.36.3"
+	}
+	if s.opts.HistoryLimit <= 0 {
+		s.opts.HistoryLimit = 10_000
+	}
+	if s.opts.BookmarkInterval <= 0 {
+		s.opts.BookmarkInterval = time.Minute
+	}
+	if s.opts.Logger == nil {
+		s.opts.Logger = slog.Default()
+	}
+	s.db = newDatabase(s.opts.HistoryLimit)
+	s.served = builtinKinds()
+	for _, name := range []string{"default", "kube-node-lease", "kube-public", "kube-system"} {
+		r := &apiRequest{server: s, kind: s.kindOf("v1", "Namespace"), verb: "create", name: name, manager: "kube-apiserver", ctx: context.Background()}
+		if _, _, err := r.createObject(map[string]any{
+			"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name},
+		}); err != nil {
+			panic(err) // they are right
+		}
+	}
+	return s
+}
+
+// kinds returns all kinds that are served now.
+func (s *APIServer) kinds() []*kindInfo {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.served
+}
+
+func (s *APIServer) kindOf(apiVersion, kind string) *kindInfo {
+	for _, k := range s.kinds() {
+		if k.resource.Kind == kind && k.resource.APIVersion() == apiVersion {
+			return k
+		}
+	}
+	return nil
+}
+
+// Request is a request that an [APIServer] has got.
+type Request struct {
+	Time        time.Time
+	Method      string // of HTTP
+	Path        string // with the query
+	Verb        string // get, list, watch, create, update, patch, delete or deletecollection; "" if it is not about objects
+	Resource    string // the plural, such as "pods"
+	Subresource string
+	Namespace   string
+	Name        string
+	ContentType string
+	UserAgent   string
+	Body        []byte
+	Status      int // the code of the answer, 0 while there is none
+}
+
+// maxRequests is how many requests are remembered.
+const maxRequests = 10_000
+
+// Requests returns the requests so far, or the last 10,000 of them.
+func (s *APIServer) Requests() []Request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.requests)
+}
+
+// note remembers a request, and returns what notes its end.
+func (s *APIServer) note(r Request) (done func(status int)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.requests) >= maxRequests {
+		s.requests = slices.Clone(s.requests[maxRequests/2:])
+	}
+	s.requests = append(s.requests, r)
+	began := r.Time
+	index := len(s.requests) - 1
+	return func(status int) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for i := min(index, len(s.requests)-1); i >= 0; i-- {
+			if q := &s.requests[i]; q.Time.Equal(began) && q.Path == r.Path && q.Method == r.Method && q.Status == 0 {
+				q.Status = status
+				return
+			}
+		}
+	}
+}
+
+// Compact forgets the history, as real servers do every few minutes: watches that go on from an older version are
+// refused with the code 410, and the next pages of lists too.
+func (s *APIServer) Compact() { s.db.compact() }
+
+// Disconnect ends all watches at once, as if their connections were lost.
+func (s *APIServer) Disconnect() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.closing)
+	s.closing = make(chan struct{})
+}
+
+// Apply loads manifests, in YAML or JSON, any number of them in one text: what exists is replaced, all else is created. Resource
+// definitions can come together with objects of theirs. It stops at the first manifest that is refused.
+func (s *APIServer) Apply(manifests []byte) error {
+	objects, err := ParseManifests(manifests)
+	if err != nil {
+		return err
+	}
+	slices.SortStableFunc(objects, func(a, b map[string]any) int { return loadRank(a) - loadRank(b) })
+	for _, object := range objects {
+		if err := s.load(object); err != nil {
+			name, _ := lookupJSON(object, "metadata", "name")
+			return fmt.Errorf("manifest of the %v %q: %w", object["kind"], fmt.Sprint(name), err)
+		}
+	}
+	return nil
+}
+
+// loadRank puts first what others need.
+func loadRank(object map[string]any) int {
+	switch object["kind"] {
+	case "Namespace", "CustomResourceDefinition":
+		return 0
+	}
+	return 1
+}
+
+func (s *APIServer) load(object map[string]any) error {
+	apiVersion, _ := object["apiVersion"].(string)
+	kind, _ := object["kind"].(string)
+	k := s.kindOf(apiVersion, kind)
+	if k == nil {
+		return fmt.Errorf("no kind %q in %q is served", kind, apiVersion)
+	}
+	meta := asMap(object["metadata"])
+	r := &apiRequest{server: s, kind: k, verb: "create", manager: "kopf", ctx: context.Background()}
+	r.name, _ = meta["name"].(string)
+	if r.namespace, _ = meta["namespace"].(string); k.resource.Namespaced && r.namespace == "" {
+		r.namespace = "default"
+	}
+	_, _, err := r.createObject(cloneJSON(object).(map[string]any))
+	if e := (*statusError)(nil); errors.As(err, &e) && e.reason == "AlreadyExists" {
+		r.verb = "update"
+		_, err = r.changeObject(func(live map[string]any) (map[string]any, error) {
+			updated := cloneJSON(object).(map[string]any)
+			meta := asMap(updated["metadata"])
+			delete(meta, "resourceVersion")
+			return updated, nil
+		})
+	}
+	return err
+}
+
+// ConnectionInfo returns how to reach the server within the process, without a network.
+func (s *APIServer) ConnectionInfo() *ConnectionInfo {
+	return &ConnectionInfo{Server: "http://apiserver.local", HTTPClient: &http.Client{Transport: &inProcess{s}}}
+}
+
+// Served is an [APIServer] that listens.
+type Served struct {
+	// URL is where it listens, such as "http://127.0.0.1:12345".
+	URL string
+
+	server *http.Server
+	done   chan struct{}
+	end    context.CancelFunc
+}
+
+// Listen serves on a TCP address, such as "127.0.0.1:0" for a free port of this machine. Whoever reaches it can do
+// everything, so it should be an address of this machine only. Close ends it.
+func (s *APIServer) Listen(address string) (*Served, error) {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	ctx, end := context.WithCancel(context.Background())
+	served := &Served{URL: "http://" + listener.Addr().String(), done: make(chan struct{}), end: end}
+	served.server = &http.Server{
+		Handler: s, ReadHeaderTimeout: 30 * time.Second, ErrorLog: slog.NewLogLogger(s.opts.Logger.Handler(), slog.LevelDebug),
+		BaseContext: func(net.Listener) context.Context { return ctx },
+	}
+	go func() {
+		defer close(served.done)
+		if err := served.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			s.opts.Logger.Error("The embedded API server has stopped.", "error", err)
+		}
+	}()
+	return served, nil
+}
+
+// Close stops listening, and ends all connections.
+func (s *Served) Close() error {
+	s.end()
+	err := s.server.Close()
+	<-s.done
+	return err
+}
+
+// WriteKubeconfig writes a kubeconfig by which kubectl and others reach the listening server.
+func (s *Served) WriteKubeconfig(path string) error {
+	config := map[string]any{
+		"apiVersion": "v1", "kind": "Config", "current-context": "kopf",
+		"clusters": []any{map[string]any{"name": "kopf", "cluster": map[string]any{"server": s.URL}}},
+		"users":    []any{map[string]any{"name": "kopf", "user": map[string]any{}}},
+		"contexts": []any{map[string]any{"name": "kopf", "context": map[string]any{"cluster": "kopf", "user": "kopf", "namespace": "default"}}},
+	}
+	data, err := json.MarshalIndent(config, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(path, append(data, '\n'), 0o600)
+}
+
+// ServeHTTP answers one request.
+func (s *APIServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	header := w.Header()
+	header.Set("Audit-Id", s.newUID())
+	header.Set("Cache-Control", "no-cache, private")
+	a, err := s.parse(r)
+	if err != nil {
+		s.refuse(w, r, err)
+		return
+	}
+	counted := &countingWriter{ResponseWriter: w}
+	done := s.note(a.request())
+	defer func() { done(counted.status) }()
+	if s.fault(counted, r, a) {
+		return
+	}
+	s.dispatch(counted, r, a)
+	if a.fault != nil && a.fault.DropAfter {
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// dispatch finds out what the request is about.
+func (s *APIServer) dispatch(w http.ResponseWriter, r *http.Request, a *apiRequest) {
+	switch {
+	case a.kind != nil:
+		a.serve(w, r)
+	case a.parts[0] == "api" || a.parts[0] == "apis":
+		if len(a.parts) <= 2 || a.parts[0] == "apis" && len(a.parts) == 3 {
+			s.discovery(w, r, a.parts)
+		} else {
+			s.unknownPath(w)
+		}
+	case a.parts[0] == "openapi":
+		s.openAPI(w, r, a.parts)
+	case r.URL.Path == "/version":
+		major, minor, _ := strings.Cut(strings.TrimPrefix(s.opts.Version, "v"), ".")
+		minor, _, _ = strings.Cut(minor, ".")
+		s.write(w, r, 200, map[string]any{
+			"major": major, "minor": minor, "gitVersion": s.opts.Version, "gitTreeState": "clean", "platform": "in-memory",
+			"compiler": "gc", "goVersion": "", "gitCommit": "", "buildDate": "",
+		})
+	case slices.Contains([]string{"healthz", "livez", "readyz"}, a.parts[0]):
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		io.WriteString(w, "ok") // a client that has gone does not matter
+	case r.URL.Path == "/":
+		s.write(w, r, 200, map[string]any{"paths": []any{"/api", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"}})
+	default:
+		s.unknownPath(w)
+	}
+}
+
+func (s *APIServer) openAPI(w http.ResponseWriter, r *http.Request, parts []string) {
+	kinds := s.kinds()
+	switch {
+	case len(parts) == 2 && parts[1] == "v2":
+		s.write(w, r, 200, openAPIV2(kinds))
+	case len(parts) == 2 && parts[1] == "v3":
+		s.write(w, r, 200, openAPIV3Index(kinds))
+	case len(parts) > 3 && parts[1] == "v3":
+		s.write(w, r, 200, openAPIV3(kinds, strings.Join(parts[3:], "/")))
+	default:
+		s.unknownPath(w)
+	}
+}
+
+// unknownPath answers as real servers do for what is no resource at all.
+func (s *APIServer) unknownPath(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(404)
+	io.WriteString(w, "404 page not found\n") // a client that has gone does not matter
+}
+
+// refuse answers with an error.
+func (s *APIServer) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	e := (*statusError)(nil)
+	if !errors.As(err, &e) {
+		e = &statusError{500, "InternalError", "Internal error occurred: " + err.Error(), nil}
+		e.details = map[string]any{"causes": []any{map[string]any{"message": err.Error()}}}
+	}
+	s.write(w, r, e.code, e.status())
+}
+
+// gzipFrom is the size from which answers are compressed for those who want that.
+const gzipFrom = 128 << 10
+
+// write answers with a JSON value.
+func (s *APIServer) write(w http.ResponseWriter, r *http.Request, code int, v any) {
+	var data []byte
+	var err error
+	if raw, ok := v.(json.RawMessage); ok {
+		data = raw
+	} else if data, err = encodeJSON(v); err != nil {
+		http.Error(w, err.Error(), 500)
+		return
+	}
+	if pretty := r.URL.Query().Get("pretty"); pretty == "true" || pretty == "1" {
+		var b bytes.Buffer
+		if json.Indent(&b, data, "", "  ") == nil {
+			data = b.Bytes()
+		}
+	}
+	h := w.Header()
+	if h.Get("Content-Type") == "" {
+		h.Set("Content-Type", "application/json")
+	}
+	if len(data) >= gzipFrom && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		h.Set("Content-Encoding", "gzip")
+		h.Set("Vary", "Accept-Encoding")
+		w.WriteHeader(code)
+		z, _ := gzip.NewWriterLevel(w, gzip.BestSpeed) // the level is right
+		z.Write(data)                                  // a client that has gone does not matter
+		z.Write([]byte("\n"))
+		z.Close()
+		return
+	}
+	w.WriteHeader(code)
+	w.Write(data) // a client that has gone does not matter
+	w.Write([]byte("\n"))
+}
+
+// newUID returns a unique id. It is not random, so that what tests see can be repeated.
+func (s *APIServer) newUID() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.uid++
+	return fmt.Sprintf("%08x-0000-4000-8000-%012x", uint32(s.uid*2654435761), s.uid)
+}
+
+// countingWriter remembers the status of an answer.
+type countingWriter struct {
+	http.ResponseWriter
+	status int
+}
+
+func (w *countingWriter) WriteHeader(status int) {
+	if w.status == 0 {
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *countingWriter) Write(data []byte) (int, error) {
+	if w.status == 0 {
+		w.status = 200
+	}
+	return w.ResponseWriter.Write(data)
+}
+
+// Flush sends what was written so far.
+func (w *countingWriter) Flush() {
+	if f, ok := w.ResponseWriter.(http.Flusher); ok {
+		f.Flush()
+	}
+}

@@ -1,0 +1,272 @@
+package kopf
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// This file checks what all objects of the in-memory API server have in common: names, labels, annotations, finalizers, owners, and
+// what cannot be changed; and the little that is checked of built-in kinds.
+
+var (
+	dnsLabel     = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
+	dnsSubdomain = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
+	namePart     = regexp.MustCompile(`^([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$`)
+	labelValue   = regexp.MustCompile(`^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$`)
+)
+
+const (
+	subdomainRule = `a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')`
+	labelRule     = `a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')`
+	partRule      = `name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')`
+	valueRule     = `a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')`
+)
+
+// maxAnnotations is the size of all annotations of an object together.
+const maxAnnotations = 256 << 10
+
+// checkMeta tells what is wrong with the metadata of an object, compared with the live one if there is one.
+func (k *kindInfo) checkMeta(live, object map[string]any) []fieldError {
+	meta := asMap(object["metadata"])
+	var faults []fieldError
+	name, _ := meta["name"].(string)
+	switch {
+	case name == "":
+		faults = append(faults, fieldError{typ: "FieldValueRequired", field: "metadata.name", detail: "name or generateName is required"})
+	case live == nil:
+		faults = append(faults, k.checkName(name)...)
+	}
+	faults = append(faults, checkLabels(asMap(meta["labels"]))...)
+	faults = append(faults, checkAnnotations(asMap(meta["annotations"]))...)
+	faults = append(faults, checkOwners(meta)...)
+	finalizers, _ := meta["finalizers"].([]any)
+	for i, f := range finalizers {
+		text, _ := f.(string)
+		if rule := qualifiedName(text); rule != "" {
+			faults = append(faults, fieldError{typ: "FieldValueInvalid", field: fmt.Sprintf("metadata.finalizers[%d]", i), value: text, detail: rule})
+		}
+	}
+	if live != nil {
+		faults = append(faults, checkConstant(asMap(live["metadata"]), meta)...)
+	}
+	return faults
+}
+
+func (k *kindInfo) checkName(name string) []fieldError {
+	invalid := func(rule string) []fieldError {
+		return []fieldError{{typ: "FieldValueInvalid", field: "metadata.name", value: name, detail: rule}}
+	}
+	switch {
+	case k.resource.Group == "rbac.authorization.k8s.io":
+		return nil
+	case k.resource.Plural == "namespaces" || k.resource.Plural == "services":
+		if len(name) > 63 {
+			return invalid("must be no more than 63 bytes")
+		}
+		if !dnsLabel.MatchString(name) {
+			return invalid(labelRule)
+		}
+	case len(name) > 253:
+		return invalid("must be no more than 253 bytes")
+	case !dnsSubdomain.MatchString(name):
+		return invalid(subdomainRule)
+	}
+	return nil
+}
+
+// qualifiedName tells what is wrong with a name such as "example.com/name", "" if nothing is.
+func qualifiedName(text string) string {
+	prefix, name, ok := strings.Cut(text, "/")
+	if !ok {
+		prefix, name = "", text
+	} else if prefix == "" {
+		return "prefix part must be non-empty"
+	} else if strings.Contains(name, "/") {
+		return `a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')`
+	} else if !dnsSubdomain.MatchString(prefix) || len(prefix) > 253 {
+		return "prefix part " + subdomainRule
+	}
+	switch {
+	case name == "":
+		return "name part must be non-empty"
+	case len(name) > 63:
+		return "name part must be no more than 63 bytes"
+	case !namePart.MatchString(name):
+		return partRule
+	}
+	return ""
+}
+
+func checkLabels(labels map[string]any) []fieldError {
+	var faults []fieldError
+	for _, key := range unionKeys(labels, nil) {
+		if rule := qualifiedName(key); rule != "" {
+			faults = append(faults, fieldError{typ: "FieldValueInvalid", field: "metadata.labels", value: key, detail: rule})
+		}
+		value, _ := labels[key].(string)
+		if len(value) > 63 {
+			faults = append(faults, fieldError{typ: "FieldValueInvalid", field: "metadata.labels", value: value, detail: "must be no more than 63 bytes"})
+		} else if !labelValue.MatchString(value) {
+			faults = append(faults, fieldError{typ: "FieldValueInvalid", field: "metadata.labels", value: value, detail: valueRule})
+		}
+	}
+	return faults
+}
+
+func checkAnnotations(annotations map[string]any) []fieldError {
+	var faults []fieldError
+	size := 0
+	for _, key := range unionKeys(annotations, nil) {
+		if rule := qualifiedName(strings.ToLower(key)); rule != "" {
+			faults = append(faults, fieldError{typ: "FieldValueInvalid", field: "metadata.annotations", value: key, detail: rule})
+		}
+		value, _ := annotations[key].(string)
+		size += len(key) + len(value)
+	}
+	if size > maxAnnotations {
+		faults = append(faults, fieldError{typ: "FieldValueTooLong", field: "metadata.annotations", detail: fmt.Sprintf("may not be more than %d bytes", maxAnnotations)})
+	}
+	return faults
+}
+
+func checkOwners(meta map[string]any) []fieldError {
+	var faults []fieldError
+	owners, _ := meta["ownerReferences"].([]any)
+	controllers := 0
+	for i, o := range owners {
+		owner := asMap(o)
+		for _, key := range []string{"apiVersion", "kind", "name", "uid"} {
+			if owner[key] == nil || owner[key] == "" {
+				detail := key + " must not be empty"
+				if key == "apiVersion" {
+					detail = "version must not be empty"
+				}
+				faults = append(faults, fieldError{typ: "FieldValueInvalid", field: fmt.Sprintf("metadata.ownerReferences[%d].%s", i, key), value: "", detail: detail})
+			}
+		}
+		if owner["controller"] == true {
+			controllers++
+		}
+	}
+	if controllers > 1 {
+		faults = append(faults, fieldError{typ: "FieldValueInvalid", field: "metadata.ownerReferences", value: owners,
+			detail: "Only one reference can have Controller set to true."})
+	}
+	return faults
+}
+
+// checkConstant tells which fields were changed that cannot be.
+func checkConstant(old, meta map[string]any) []fieldError {
+	var faults []fieldError
+	for _, key := range []string{"name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"} {
+		if !equalJSON(old[key], meta[key]) {
+			faults = append(faults, fieldError{typ: "FieldValueInvalid", field: "metadata." + key, value: meta[key], detail: "field is immutable"})
+		}
+	}
+	if old["deletionTimestamp"] == nil {
+		return faults
+	}
+	before, _ := old["finalizers"].([]any)
+	now, _ := meta["finalizers"].([]any)
+	var added []string
+	for _, f := range now {
+		if !slices.Contains(before, f) {
+			added = append(added, fmt.Sprint(f))
+		}
+	}
+	if len(added) > 0 {
+		faults = append(faults, fieldError{typ: "FieldValueForbidden", field: "metadata.finalizers",
+			detail: fmt.Sprintf("no new finalizers can be added if the object is being deleted, found new finalizers %#v", added)})
+	}
+	return faults
+}
+
+// check tells what is wrong with an object of a built-in kind, as far as that is checked.
+func (k *kindInfo) check(live, object map[string]any) []fieldError {
+	switch k.resource.Plural + "." + k.resource.Group {
+	case "customresourcedefinitions.apiextensions.k8s.io":
+		return checkDefinition(object)
+	case "configmaps.", "secrets.":
+		if live != nil && live["immutable"] == true && (!equalJSON(live["data"], object["data"]) || object["immutable"] != true) {
+			return []fieldError{{typ: "FieldValueForbidden", field: "data", detail: "field is immutable when `immutable` is set"}}
+		}
+		return checkData(object)
+	}
+	return nil
+}
+
+func checkData(object map[string]any) []fieldError {
+	var faults []fieldError
+	for _, key := range unionKeys(asMap(object["data"]), nil) {
+		if _, text := asMap(object["data"])[key].(string); !text || !regexp.MustCompile(`^[-._a-zA-Z0-9]+$`).MatchString(key) {
+			faults = append(faults, fieldError{typ: "FieldValueInvalid", field: "data[" + key + "]", value: key,
+				detail: "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"})
+		}
+	}
+	return faults
+}
+
+// encodeStringData moves the plain texts of a secret to its data.
+func encodeStringData(object map[string]any) {
+	plain := asMap(object["stringData"])
+	if plain == nil {
+		return
+	}
+	data := asMap(object["data"])
+	if data == nil {
+		data = make(map[string]any)
+		object["data"] = data
+	}
+	for key, v := range plain {
+		text, _ := v.(string)
+		data[key] = base64.StdEncoding.EncodeToString([]byte(text))
+	}
+	delete(object, "stringData")
+}
+
+// checkDefinition tells what is wrong with a resource definition.
+func checkDefinition(object map[string]any) []fieldError {
+	spec := asMap(object["spec"])
+	names := asMap(spec["names"])
+	required := func(field string) fieldError { return fieldError{typ: "FieldValueRequired", field: field} }
+	var faults []fieldError
+	group, _ := spec["group"].(string)
+	plural, _ := names["plural"].(string)
+	if want := plural + "." + group; asMap(object["metadata"])["name"] != want {
+		faults = append(faults, fieldError{typ: "FieldValueInvalid", field: "metadata.name", value: asMap(object["metadata"])["name"],
+			detail: fmt.Sprintf("must be spec.names.plural+\".\"+spec.group")})
+	}
+	for field, value := range map[string]any{"spec.group": spec["group"], "spec.names.plural": names["plural"], "spec.names.kind": names["kind"]} {
+		if text, _ := value.(string); text == "" {
+			faults = append(faults, required(field))
+		}
+	}
+	if scope := spec["scope"]; scope == nil {
+		faults = append(faults, required("spec.scope"))
+	} else if scope != "Namespaced" && scope != "Cluster" {
+		faults = append(faults, fieldError{typ: "FieldValueNotSupported", field: "spec.scope", value: scope, detail: `supported values: "Cluster", "Namespaced"`})
+	}
+	versions, _ := spec["versions"].([]any)
+	stored := 0
+	for i, v := range versions {
+		version := asMap(v)
+		if version["storage"] == true {
+			stored++
+		}
+		open := asMap(asMap(version["schema"])["openAPIV3Schema"])
+		if open == nil {
+			faults = append(faults, fieldError{typ: "FieldValueRequired", field: fmt.Sprintf("spec.versions[%d].schema.openAPIV3Schema", i), detail: "schemas are required"})
+		} else if _, err := compileSchema(open); err != nil {
+			faults = append(faults, fieldError{typ: "FieldValueInvalid", field: fmt.Sprintf("spec.versions[%d].schema.openAPIV3Schema", i), value: "schema", detail: err.Error()})
+		}
+	}
+	if stored != 1 {
+		faults = append(faults, fieldError{typ: "FieldValueInvalid", field: "spec.versions", value: json.Number(fmt.Sprint(stored)), detail: "must have exactly one version marked as storage version"})
+	}
+	slices.SortFunc(faults, func(a, b fieldError) int { return strings.Compare(a.field, b.field) })
+	return faults
+}

@@ -1,0 +1,442 @@
+package kopf
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+)
+
+// This file deletes the objects of the in-memory API server, and does what follows from changes of namespaces and of
+// resource definitions. Real clusters leave some of that to controllers; here it is done at once.
+
+// deleteOptions is what a client says about a deletion.
+type deleteOptions struct {
+	GracePeriodSeconds *int64
+	PropagationPolicy  string
+	OrphanDependents   *bool
+	DryRun             []string
+	Preconditions      struct{ UID, ResourceVersion *string }
+}
+
+func (a *apiRequest) deleteOptions() (deleteOptions, error) {
+	var o deleteOptions
+	if len(a.body) > 0 {
+		object, err := decodeObject(a.body)
+		if strings.Contains(a.raw.Header.Get("Content-Type"), "yaml") {
+			var all []map[string]any
+			if all, err = ParseManifests(a.body); err == nil && len(all) == 1 {
+				object = all[0]
+			}
+		}
+		if err != nil {
+			return o, badRequest("the delete options are unrecognized: %v", err)
+		}
+		data, err := encodeJSON(object)
+		if err != nil {
+			return o, err
+		}
+		if err := json.Unmarshal(data, &o); err != nil {
+			return o, badRequest("the delete options are unrecognized: %v", err)
+		}
+	}
+	if p := a.query.Get("propagationPolicy"); p != "" {
+		o.PropagationPolicy = p
+	}
+	a.dryRun = a.dryRun || slices.Contains(o.DryRun, "All")
+	if p := o.PropagationPolicy; p != "" && !slices.Contains([]string{"Orphan", "Background", "Foreground"}, p) {
+		return o, &statusError{422, "Invalid", fmt.Sprintf(`DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: Unsupported value: %q: supported values: "Background", "Foreground", "Orphan"`, p),
+			map[string]any{"group": "meta.k8s.io", "kind": "DeleteOptions"}}
+	}
+	return o, nil
+}
+
+func (a *apiRequest) delete(w http.ResponseWriter, r *http.Request) error {
+	o, err := a.deleteOptions()
+	if err != nil {
+		return err
+	}
+	last, gone, err := a.deleteStored(o)
+	if err != nil {
+		return err
+	}
+	if !gone || a.kind.returnsGone {
+		return a.answerItem(w, r, 200, last.raw)
+	}
+	details := a.kind.about(a.name)
+	details["uid"] = stringJSON(last.raw, "metadata", "uid")
+	a.server.write(w, r, 200, map[string]any{"kind": "Status", "apiVersion": "v1", "metadata": map[string]any{}, "status": "Success", "details": details})
+	return nil
+}
+
+func (a *apiRequest) deleteObject(o deleteOptions) error {
+	_, _, err := a.deleteStored(o)
+	return err
+}
+
+// deleteStored deletes an object, or marks it for deletion if something holds it.
+func (a *apiRequest) deleteStored(o deleteOptions) (last *item, gone bool, err error) {
+	collection := a.kind.collection()
+	for {
+		before := a.server.db.get(collection, a.key())
+		if before == nil {
+			return nil, false, a.kind.notFound(a.name)
+		}
+		live := before.object()
+		if err := a.precondition(o, live); err != nil {
+			return nil, false, err
+		}
+		if err := a.admit(live, nil, false); err != nil {
+			return nil, false, err
+		}
+		object := a.mark(live, o)
+		if a.dryRun {
+			raw, err := encodeJSON(object)
+			return &item{key: before.key, raw: raw, version: before.version}, released(object), err
+		}
+		var ok bool
+		switch {
+		case released(object):
+			if asMap(live["metadata"])["deletionTimestamp"] == nil {
+				object = live // it was never marked
+			}
+			last, ok, err = a.server.db.remove(collection, a.key(), before, object)
+			gone = true
+		case equalJSON(object, live):
+			return before, false, nil
+		default:
+			last, ok, err = a.server.db.put(collection, a.key(), before, object)
+		}
+		if err != nil {
+			return nil, false, err
+		}
+		if ok && gone {
+			a.server.removed(a.kind, last)
+			return last, true, nil
+		} else if ok {
+			a.server.stored(a.kind, last)
+			if a.server.db.get(collection, a.key()) == nil {
+				return last, a.kind.resource.Plural != "namespaces", nil
+			}
+			return last, false, nil
+		}
+	}
+}
+
+func (a *apiRequest) precondition(o deleteOptions, live map[string]any) error {
+	meta := asMap(live["metadata"])
+	if want := o.Preconditions.UID; want != nil && *want != meta["uid"] {
+		return a.kind.conflict(a.name, fmt.Sprintf("Precondition failed: UID in precondition: %s, UID in object meta: %s", *want, meta["uid"]))
+	}
+	if want := o.Preconditions.ResourceVersion; want != nil && *want != meta["resourceVersion"] {
+		return a.kind.conflict(a.name, fmt.Sprintf("Precondition failed: ResourceVersion in precondition: %s, ResourceVersion in object meta: %s", *want, meta["resourceVersion"]))
+	}
+	return nil
+}
+
+// mark returns the object as it is when marked for deletion.
+func (a *apiRequest) mark(live map[string]any, o deleteOptions) map[string]any {
+	object := cloneJSON(live).(map[string]any)
+	meta := asMap(object["metadata"])
+	policy := o.PropagationPolicy
+	if o.OrphanDependents != nil && *o.OrphanDependents {
+		policy = "Orphan"
+	}
+	finalizers, _ := meta["finalizers"].([]any)
+	for want, name := range map[string]string{"Orphan": "orphan", "Foreground": "foregroundDeletion"} {
+		if policy == want && !slices.Contains(finalizers, any(name)) {
+			finalizers = append(finalizers, name)
+		}
+	}
+	if a.kind.resource.Plural == "customresourcedefinitions" && !slices.Contains(finalizers, any(definitionFinalizer)) && meta["deletionTimestamp"] == nil {
+		finalizers = append(finalizers, definitionFinalizer)
+	}
+	if len(finalizers) > 0 {
+		meta["finalizers"] = finalizers
+	}
+	if meta["deletionTimestamp"] != nil {
+		return object
+	}
+	meta["deletionTimestamp"] = timestamp(time.Now())
+	meta["deletionGracePeriodSeconds"] = json.Number("0")
+	if a.kind.generation {
+		raiseGeneration(object)
+	}
+	if a.kind.resource.Plural == "namespaces" {
+		delete(meta, "deletionGracePeriodSeconds")
+		object["status"] = map[string]any{"phase": "Terminating"}
+	}
+	return object
+}
+
+func (a *apiRequest) deleteCollection(w http.ResponseWriter, r *http.Request) error {
+	o, err := a.deleteOptions()
+	if err != nil {
+		return err
+	}
+	sel, err := a.selection()
+	if err != nil {
+		return err
+	}
+	items, version := a.server.db.list(a.kind.collection())
+	var deleted []*item
+	for _, i := range items {
+		if !sel.has(i) {
+			continue
+		}
+		one := *a
+		one.verb, one.name, one.namespace = "delete", i.name, i.namespace
+		err := one.deleteObject(o)
+		if e := (*statusError)(nil); errors.As(err, &e) && e.code == 404 {
+			continue
+		} else if err != nil {
+			return err
+		}
+		deleted = append(deleted, i)
+	}
+	a.server.write(w, r, 200, a.answer(asObjects, deleted, map[string]any{"resourceVersion": fmt.Sprint(version)}))
+	return nil
+}
+
+// suffix returns the end of a generated name.
+func (s *APIServer) suffix() string {
+	const alphabet = "bcdfghjklmnpqrstvwxz2456789"
+	s.mu.Lock()
+	s.uid++
+	n := s.uid * 7919
+	s.mu.Unlock()
+	var b [5]byte
+	for i := range b {
+		b[i] = alphabet[n%uint64(len(alphabet))]
+		n /= uint64(len(alphabet))
+	}
+	return string(b[:])
+}
+
+// definitionFinalizer holds a resource definition until its objects are gone.
+const definitionFinalizer = "customresourcecleanup.apiextensions.k8s.io"
+
+// initialize gives a new object of a built-in kind what the server always gives it.
+func (k *kindInfo) initialize(object map[string]any) {
+	meta := asMap(object["metadata"])
+	name, _ := meta["name"].(string)
+	switch k.resource.Plural + "." + k.resource.Group {
+	case "namespaces.":
+		labels := asMap(meta["labels"])
+		if labels == nil {
+			labels = make(map[string]any)
+			meta["labels"] = labels
+		}
+		labels["kubernetes.io/metadata.name"] = name
+		object["spec"] = map[string]any{"finalizers": []any{"kubernetes"}}
+		object["status"] = map[string]any{"phase": "Active"}
+	case "customresourcedefinitions.apiextensions.k8s.io":
+		spec := asMap(object["spec"])
+		names := asMap(spec["names"])
+		kind, _ := names["kind"].(string)
+		if names != nil && empty(names["listKind"]) {
+			names["listKind"] = kind + "List"
+		}
+		if names != nil && (names["singular"] == nil || names["singular"] == "") {
+			names["singular"] = strings.ToLower(kind)
+		}
+		if spec != nil && spec["conversion"] == nil {
+			spec["conversion"] = map[string]any{"strategy": "None"}
+		}
+	case "secrets.":
+		if object["type"] == nil {
+			object["type"] = "Opaque"
+		}
+		encodeStringData(object)
+	}
+}
+
+// stored does what follows from a stored object.
+func (s *APIServer) stored(k *kindInfo, i *item) {
+	switch k.resource.Plural + "." + k.resource.Group {
+	case "customresourcedefinitions.apiextensions.k8s.io":
+		if View(View{raw: i.raw}).Has("metadata.deletionTimestamp") {
+			s.endDefinition(i)
+		} else {
+			s.establish(i)
+		}
+	case "namespaces.":
+		s.endNamespace(i)
+	}
+}
+
+// removed does what follows from the end of an object.
+func (s *APIServer) removed(k *kindInfo, i *item) {
+	switch {
+	case k.resource.Plural == "customresourcedefinitions" && k.crd == nil:
+		s.rebuild()
+		return
+	case k.crd != nil:
+		name := fmt.Sprint(asMap(k.crd["metadata"])["name"])
+		definitions := s.kindOf("apiextensions.k8s.io/v1", "CustomResourceDefinition")
+		if d := s.db.get(definitions.collection(), name); d != nil && View(View{raw: d.raw}).Has("metadata.deletionTimestamp") {
+			s.endDefinition(d)
+		}
+	}
+	if k.resource.Namespaced {
+		if ns := s.db.get("namespaces.", i.namespace); ns != nil {
+			s.endNamespace(ns)
+		}
+	}
+}
+
+// rebuild finds out anew which kinds are served.
+func (s *APIServer) rebuild() {
+	served := slices.Clone(builtinKinds())
+	definitions, _ := s.db.list("customresourcedefinitions.apiextensions.k8s.io")
+	for _, d := range definitions {
+		kinds, err := kindsOf(d.object())
+		if err != nil {
+			s.opts.Logger.Error("A resource definition cannot be served.", "name", d.name, "error", err)
+			continue
+		}
+		served = append(served, kinds...)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.served = served
+}
+
+// establish serves a resource definition, and says so in its status.
+func (s *APIServer) establish(i *item) {
+	s.rebuild()
+	definitions := s.kindOf("apiextensions.k8s.io/v1", "CustomResourceDefinition")
+	r := &apiRequest{server: s, kind: definitions, verb: "patch", name: i.name, subresource: "status", manager: "kube-apiserver"}
+	_, err := r.changeObject(func(live map[string]any) (map[string]any, error) {
+		status := asMap(live["status"])
+		if status == nil {
+			status = make(map[string]any)
+			live["status"] = status
+		}
+		spec := asMap(live["spec"])
+		status["acceptedNames"] = cloneJSON(spec["names"])
+		if status["conditions"] == nil {
+			now := timestamp(time.Now())
+			status["conditions"] = []any{
+				map[string]any{"type": "NamesAccepted", "status": "True", "lastTransitionTime": now, "reason": "NoConflicts", "message": "no conflicts found"},
+				map[string]any{"type": "Established", "status": "True", "lastTransitionTime": now, "reason": "InitialNamesAccepted", "message": "the initial names have been accepted"},
+			}
+		}
+		stored, _ := status["storedVersions"].([]any)
+		versions, _ := spec["versions"].([]any)
+		for _, v := range versions {
+			if version := asMap(v); version["storage"] == true && !slices.Contains(stored, version["name"]) {
+				stored = append(stored, version["name"])
+			}
+		}
+		status["storedVersions"] = stored
+		return live, nil
+	})
+	if err != nil {
+		s.opts.Logger.Error("A resource definition cannot be established.", "name", i.name, "error", err)
+	}
+}
+
+// endDefinition deletes the objects of a resource definition that is marked for deletion, and then the definition itself.
+func (s *APIServer) endDefinition(d *item) {
+	object := d.object()
+	finalizers, _ := asMap(object["metadata"])["finalizers"].([]any)
+	if !slices.Contains(finalizers, any(definitionFinalizer)) {
+		return
+	}
+	kinds, err := kindsOf(object)
+	if err != nil || len(kinds) == 0 {
+		return
+	}
+	s.empty(kinds[0], "")
+	if left, _ := s.db.list(kinds[0].collection()); len(left) > 0 {
+		return
+	}
+	definitions := s.kindOf("apiextensions.k8s.io/v1", "CustomResourceDefinition")
+	r := &apiRequest{server: s, kind: definitions, verb: "patch", name: d.name, manager: "kube-apiserver"}
+	_, err = r.changeObject(func(live map[string]any) (map[string]any, error) {
+		removeFinalizer(live, definitionFinalizer)
+		return live, nil
+	})
+	if e := (*statusError)(nil); err != nil && (!errors.As(err, &e) || e.code != 404) {
+		s.opts.Logger.Error("A resource definition cannot be removed.", "name", d.name, "error", err)
+	}
+}
+
+// empty deletes all objects of a kind, in one namespace or everywhere.
+func (s *APIServer) empty(k *kindInfo, namespace string) {
+	items, _ := s.db.list(k.collection())
+	for _, i := range items {
+		if namespace != "" && i.namespace != namespace || View(View{raw: i.raw}).Has("metadata.deletionTimestamp") {
+			continue
+		}
+		r := &apiRequest{server: s, kind: k, verb: "delete", name: i.name, namespace: i.namespace, manager: "kube-controller-manager"}
+		err := r.deleteObject(deleteOptions{})
+		if e := (*statusError)(nil); err != nil && (!errors.As(err, &e) || e.code != 404) {
+			s.opts.Logger.Error("An object cannot be deleted with its namespace or definition.", "kind", k.resource.Kind, "object", i.key, "error", err)
+		}
+	}
+}
+
+// endNamespace deletes what is in a namespace that is marked for deletion, and then the namespace itself.
+func (s *APIServer) endNamespace(i *item) {
+	object := i.object()
+	finalizers, _ := asMap(object["spec"])["finalizers"].([]any)
+	if asMap(object["metadata"])["deletionTimestamp"] == nil || len(finalizers) == 0 {
+		return
+	}
+	done := make(map[string]bool)
+	left := 0
+	for _, k := range s.kinds() {
+		if !k.resource.Namespaced || k.postedOnly || done[k.collection()] {
+			continue
+		}
+		done[k.collection()] = true
+		s.empty(k, i.name)
+		items, _ := s.db.list(k.collection())
+		for _, rest := range items {
+			if rest.namespace == i.name {
+				left++
+			}
+		}
+	}
+	if s.db.get("namespaces.", i.name) == nil {
+		return // the last of them has ended it already
+	}
+	r := &apiRequest{server: s, kind: s.kindOf("v1", "Namespace"), verb: "patch", name: i.name, manager: "kube-controller-manager", subresource: "status"}
+	change := func(live map[string]any) (map[string]any, error) {
+		if asMap(live["status"])["conditions"] == nil {
+			asMap(live["status"])["conditions"] = namespaceEnd(left)
+		}
+		return live, nil
+	}
+	if left == 0 {
+		r.subresource = "finalize"
+		change = func(live map[string]any) (map[string]any, error) {
+			asMap(live["spec"])["finalizers"] = []any{}
+			return live, nil
+		}
+	}
+	_, err := r.changeObject(change)
+	if e := (*statusError)(nil); err != nil && (!errors.As(err, &e) || e.code != 404) {
+		s.opts.Logger.Error("A namespace cannot be removed.", "name", i.name, "error", err)
+	}
+}
+
+// namespaceEnd are the conditions of a namespace in which something is left.
+func namespaceEnd(left int) []any {
+	now := timestamp(time.Now())
+	condition := func(typ, status, reason, message string) any {
+		return map[string]any{"type": typ, "status": status, "reason": reason, "message": message, "lastTransitionTime": now}
+	}
+	return []any{
+		condition("NamespaceDeletionDiscoveryFailure", "False", "ResourcesDiscovered", "All resources successfully discovered"),
+		condition("NamespaceDeletionGroupVersionParsingFailure", "False", "ParsedGroupVersions", "All legacy kube types successfully parsed"),
+		condition("NamespaceDeletionContentFailure", "False", "ContentDeleted", "All content successfully deleted, may be waiting on finalization"),
+		condition("NamespaceContentRemaining", "True", "SomeResourcesRemain", fmt.Sprintf("Some resources are remaining: %d instances", left)),
+		condition("NamespaceFinalizersRemaining", "True", "SomeFinalizersRemain", fmt.Sprintf("Some content in the namespace has finalizers remaining: %d instances", left)),
+	}
+}

@@ -1,0 +1,750 @@
+package kopf
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"mime"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// This file creates, changes and deletes the objects of the in-memory API server, and keeps the rules that all kinds have
+// in common: versions, generations, finalizers, subresources.
+
+// serve answers a request about objects.
+func (a *apiRequest) serve(w http.ResponseWriter, r *http.Request) {
+	err := a.allowed()
+	if err == nil {
+		switch a.verb {
+		case "get":
+			err = a.get(w, r)
+		case "list":
+			err = a.list(w, r)
+		case "watch":
+			err = a.watch(w, r)
+		case "create":
+			err = a.create(w, r)
+		case "update":
+			err = a.update(w, r)
+		case "patch":
+			err = a.patch(w, r)
+		case "delete":
+			err = a.delete(w, r)
+		case "deletecollection":
+			err = a.deleteCollection(w, r)
+		}
+	}
+	if err != nil {
+		a.warn(w)
+		a.server.refuse(w, r, err)
+	}
+}
+
+// allowed tells whether the verb exists for what the address names.
+func (a *apiRequest) allowed() error {
+	not := &statusError{405, "MethodNotAllowed", "the server does not allow this method on the requested resource", a.kind.about("")}
+	verbs := a.kind.resource.Verbs
+	if a.subresource != "" {
+		if !slices.Contains(a.kind.resource.Subresources, a.subresource) {
+			return &statusError{404, "NotFound", "the server could not find the requested resource", a.kind.about(a.name)}
+		}
+		verbs = subresourceVerbs(a.subresource)
+	}
+	if !slices.Contains(verbs, a.verb) || a.verb == "create" && a.name != "" && a.subresource == "" {
+		return not
+	}
+	if (a.verb == "update" || a.verb == "patch") && a.name == "" {
+		return not
+	}
+	if a.kind.resource.Namespaced && a.namespace == "" && (a.name != "" || a.verb == "create" || a.verb == "deletecollection") {
+		return not
+	}
+	return nil
+}
+
+// key is where the object is stored.
+func (a *apiRequest) key() string {
+	if a.kind.resource.Namespaced {
+		return a.namespace + "/" + a.name
+	}
+	return a.name
+}
+
+// answerItem answers with one object.
+func (a *apiRequest) answerItem(w http.ResponseWriter, r *http.Request, code int, raw []byte) error {
+	form, err := a.form()
+	if err != nil {
+		return err
+	}
+	a.warn(w)
+	raw = a.sent(raw)
+	object := View{raw: raw}
+	switch {
+	case a.subresource == "scale":
+		a.server.write(w, r, code, a.scaleOf(object.Map()))
+	case form == asTable:
+		table := tableOf(a.kind, []map[string]any{object.Map()}, a.query.Get("includeObject"), time.Now())
+		table["metadata"] = map[string]any{"resourceVersion": object.String("metadata.resourceVersion")}
+		a.server.write(w, r, code, table)
+	case form == asMetadata:
+		a.server.write(w, r, code, partial(object.Map()))
+	default:
+		a.server.write(w, r, code, json.RawMessage(raw))
+	}
+	return nil
+}
+
+// warn sends the warnings so far.
+func (a *apiRequest) warn(w http.ResponseWriter) {
+	for _, text := range a.warnings {
+		w.Header().Add("Warning", "299 - "+strconv.Quote(text))
+	}
+	a.warnings = nil
+}
+
+func (a *apiRequest) get(w http.ResponseWriter, r *http.Request) error {
+	i := a.server.db.get(a.kind.collection(), a.key())
+	if i == nil {
+		return a.kind.notFound(a.name)
+	}
+	return a.answerItem(w, r, 200, i.raw)
+}
+
+func (a *apiRequest) create(w http.ResponseWriter, r *http.Request) error {
+	object, err := a.decode()
+	if err != nil {
+		return err
+	}
+	if a.kind.postedOnly || a.subresource != "" {
+		return a.post(w, r, object)
+	}
+	if err := a.strict(object); err != nil {
+		return err
+	}
+	raw, code, err := a.createObject(object)
+	if err != nil {
+		return err
+	}
+	return a.answerItem(w, r, code, raw)
+}
+
+// post answers the kinds that are not stored.
+func (a *apiRequest) post(w http.ResponseWriter, r *http.Request, object map[string]any) error {
+	switch a.kind.resource.Plural {
+	case "selfsubjectaccessreviews", "subjectaccessreviews", "localsubjectaccessreviews":
+		object["status"] = map[string]any{"allowed": true}
+	case "selfsubjectreviews":
+		object["status"] = map[string]any{"userInfo": map[string]any{"username": "kopf", "groups": []any{"system:masters", "system:authenticated"}}}
+	case "selfsubjectrulesreviews":
+		all := []any{"*"}
+		object["status"] = map[string]any{
+			"resourceRules":    []any{map[string]any{"verbs": all, "apiGroups": all, "resources": all}},
+			"nonResourceRules": []any{map[string]any{"verbs": all, "nonResourceURLs": all}}, "incomplete": false,
+		}
+	case "pods":
+		if a.subresource == "eviction" {
+			gone := *a
+			gone.verb, gone.subresource, gone.body = "delete", "", nil
+			if err := gone.deleteObject(deleteOptions{}); err != nil {
+				return err
+			}
+			a.server.write(w, r, 201, map[string]any{"kind": "Status", "apiVersion": "v1", "metadata": map[string]any{}, "status": "Success", "code": 201})
+			return nil
+		}
+	}
+	if object["metadata"] == nil {
+		object["metadata"] = map[string]any{"creationTimestamp": nil}
+	}
+	a.server.write(w, r, 201, object)
+	return nil
+}
+
+// strict checks the fields that the schema does not know, as the client wants it.
+func (a *apiRequest) strict(object map[string]any) error {
+	mode := a.query.Get("fieldValidation")
+	if a.kind.schema == nil || mode == "Ignore" {
+		return nil
+	}
+	unknown := a.kind.schema.prune(cloneJSON(object).(map[string]any))
+	if len(unknown) == 0 {
+		return nil
+	}
+	var texts []string
+	for _, path := range unknown {
+		texts = append(texts, fmt.Sprintf("unknown field %q", path))
+	}
+	if mode == "Strict" {
+		return badRequest("%s in version %q cannot be handled as a %s: strict decoding error: %s",
+			a.kind.resource.Kind, a.kind.resource.Version, a.kind.resource.Kind, strings.Join(texts, ", "))
+	}
+	a.warnings = append(a.warnings, texts...)
+	return nil
+}
+
+// createObject stores a new object, unless it is only tried.
+func (a *apiRequest) createObject(object map[string]any) (raw []byte, code int, err error) {
+	if err := a.prepareNew(object); err != nil {
+		return nil, 0, err
+	}
+	if err := a.admit(nil, object, true); err != nil {
+		return nil, 0, err
+	}
+	if err := a.complete(nil, object, nil); err != nil {
+		return nil, 0, err
+	}
+	if err := a.admit(nil, object, false); err != nil {
+		return nil, 0, err
+	}
+	return a.storeNew(object)
+}
+
+func (a *apiRequest) storeNew(object map[string]any) ([]byte, int, error) {
+	if a.server.db.get(a.kind.collection(), a.key()) != nil {
+		return nil, 0, a.kind.alreadyExists(a.name)
+	}
+	if a.kind.storage != "" {
+		object["apiVersion"] = a.kind.storage
+	}
+	if a.dryRun {
+		raw, err := encodeJSON(object)
+		return raw, 201, err
+	}
+	now, ok, err := a.server.db.put(a.kind.collection(), a.key(), nil, object)
+	if err != nil {
+		return nil, 0, err
+	}
+	if !ok {
+		return nil, 0, a.kind.alreadyExists(a.name)
+	}
+	a.server.stored(a.kind, now)
+	return now.raw, 201, nil
+}
+
+// prepareNew gives a new object what the server decides about, and checks its place.
+func (a *apiRequest) prepareNew(object map[string]any) error {
+	meta := asMap(object["metadata"])
+	if meta == nil {
+		meta = make(map[string]any)
+		object["metadata"] = meta
+	}
+	if err := a.place(meta); err != nil {
+		return err
+	}
+	name, _ := meta["name"].(string)
+	if prefix, _ := meta["generateName"].(string); name == "" && prefix != "" {
+		name = prefix + a.server.suffix()
+		meta["name"] = name
+	}
+	a.name = name
+	if v, _ := meta["resourceVersion"].(string); v != "" {
+		return &statusError{500, "", "resourceVersion should not be set on objects to be created", map[string]any{}}
+	}
+	if err := a.checkNamespace(); err != nil {
+		return err
+	}
+	for _, key := range []string{"resourceVersion", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields", "generation"} {
+		delete(meta, key)
+	}
+	meta["uid"] = a.server.newUID()
+	meta["creationTimestamp"] = timestamp(time.Now())
+	if a.kind.generation {
+		meta["generation"] = json.Number("1")
+	}
+	if a.kind.hasStatus {
+		delete(object, "status")
+	}
+	a.kind.initialize(object)
+	return nil
+}
+
+// place makes the object and the address agree on the namespace.
+func (a *apiRequest) place(meta map[string]any) error {
+	namespace, _ := meta["namespace"].(string)
+	switch {
+	case !a.kind.resource.Namespaced:
+		delete(meta, "namespace")
+	case namespace == "":
+		meta["namespace"] = a.namespace
+	case namespace != a.namespace:
+		return badRequest("the namespace of the provided object does not match the namespace sent on the request")
+	}
+	return nil
+}
+
+// checkNamespace tells whether something can be created in the namespace.
+func (a *apiRequest) checkNamespace() error {
+	if !a.kind.resource.Namespaced {
+		return nil
+	}
+	spaces := a.server.kindOf("v1", "Namespace")
+	i := a.server.db.get(spaces.collection(), a.namespace)
+	if i == nil {
+		return spaces.notFound(a.namespace)
+	}
+	if View(View{raw: i.raw}).Has("metadata.deletionTimestamp") {
+		e := &statusError{403, "Forbidden", fmt.Sprintf("%s %q is forbidden: unable to create new content in namespace %s because it is being terminated",
+			a.kind.groupResource(), a.name, a.namespace), a.kind.about(a.name)}
+		e.details["causes"] = []any{map[string]any{"reason": "NamespaceTerminating", "message": "namespace " + a.namespace + " is being terminated", "field": "metadata.namespace"}}
+		return e
+	}
+	return nil
+}
+
+// complete gives an object its defaults, checks it, and notes who has set which fields. The live object is nil
+// for new ones.
+func (a *apiRequest) complete(live, object map[string]any, applied *applyOptions) error {
+	if s := a.kind.schema; s != nil {
+		s.prune(object)
+		s.applyDefaults(object)
+	}
+	faults := a.kind.checkMeta(live, object)
+	if s := a.kind.schema; s != nil {
+		faults = append(faults, s.validate(object, live)...)
+	}
+	faults = append(faults, a.kind.check(live, object)...)
+	if len(faults) > 0 {
+		return a.kind.invalid(a.name, faults)
+	}
+	if applied == nil {
+		updateManagedFields(live, object, a.managed())
+	}
+	return nil
+}
+
+func (a *apiRequest) managed() managedOptions {
+	o := managedOptions{
+		manager: a.manager, apiVersion: a.kind.resource.APIVersion(), subresource: a.subresource, operation: "Update",
+		now: time.Now(), schema: a.kind.schema, kind: a.kind.resource.Kind,
+	}
+	if o.subresource == "finalize" {
+		o.subresource = ""
+	}
+	return o
+}
+
+func (a *apiRequest) update(w http.ResponseWriter, r *http.Request) error {
+	object, err := a.decode()
+	if err != nil {
+		return err
+	}
+	if a.subresource == "" {
+		if err := a.strict(object); err != nil {
+			return err
+		}
+	}
+	meta := asMap(object["metadata"])
+	if name, _ := meta["name"].(string); name != a.name {
+		if name == "" {
+			return a.kind.invalid("", []fieldError{{typ: "FieldValueRequired", field: "metadata.name", detail: "name must be provided"}})
+		}
+		return badRequest("the name of the object (%s) does not match the name on the URL (%s)", name, a.name)
+	}
+	if a.subresource != "scale" {
+		if err := a.place(meta); err != nil {
+			return err
+		}
+	}
+	raw, err := a.changeObject(func(map[string]any) (map[string]any, error) {
+		return cloneJSON(object).(map[string]any), nil
+	})
+	if err != nil {
+		return err
+	}
+	return a.answerItem(w, r, 200, raw)
+}
+
+func (a *apiRequest) patch(w http.ResponseWriter, r *http.Request) error {
+	media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	var apply func(live map[string]any) (map[string]any, error)
+	switch media {
+	case "application/json-patch+json":
+		apply = a.jsonPatch
+	case "application/merge-patch+json":
+		apply = a.mergePatch
+	case "application/strategic-merge-patch+json":
+		if a.kind.crd != nil {
+			return unsupportedPatch("application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml, application/apply-patch+cbor")
+		}
+		apply = a.strategicPatch
+	case "application/apply-patch+yaml":
+		return a.apply(w, r)
+	default:
+		return unsupportedPatch("application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json, application/apply-patch+yaml, application/apply-patch+cbor")
+	}
+	raw, err := a.changeObject(func(live map[string]any) (map[string]any, error) {
+		if a.subresource == "scale" {
+			live = a.scaleOf(live)
+		}
+		object, err := apply(live)
+		if err == nil && a.subresource == "" {
+			err = a.strict(object)
+		}
+		return object, err
+	})
+	if err != nil {
+		return err
+	}
+	return a.answerItem(w, r, 200, raw)
+}
+
+func unsupportedPatch(accepted string) error {
+	return &statusError{415, "UnsupportedMediaType", "the body of the request was in an unknown format - accepted media types include: " + accepted, map[string]any{}}
+}
+
+func (a *apiRequest) jsonPatch(live map[string]any) (map[string]any, error) {
+	patched, err := applyJSONPatch(live, a.body)
+	if err != nil {
+		return nil, err
+	}
+	object, ok := patched.(map[string]any)
+	if !ok {
+		return nil, badRequest("the patch makes %s of the object", jsonKind(patched))
+	}
+	return object, nil
+}
+
+func (a *apiRequest) mergePatch(live map[string]any) (map[string]any, error) {
+	patch, err := decodeObject(a.body)
+	if err != nil {
+		return nil, badRequest("error decoding patch: %v", err)
+	}
+	return mergeJSON(live, any(patch)).(map[string]any), nil
+}
+
+func (a *apiRequest) strategicPatch(live map[string]any) (map[string]any, error) {
+	patch, err := decodeObject(a.body)
+	if err != nil {
+		return nil, badRequest("error decoding patch: %v", err)
+	}
+	return applyStrategicMerge(a.kind.resource.Kind, live, patch)
+}
+
+// changeObject changes an object by a function of the live one, again and again until nobody has changed it meanwhile.
+func (a *apiRequest) changeObject(mutate func(live map[string]any) (map[string]any, error)) ([]byte, error) {
+	return a.changeApplied(func(live map[string]any) (map[string]any, *applyOptions, error) {
+		object, err := mutate(live)
+		return object, nil, err
+	})
+}
+
+func (a *apiRequest) changeApplied(mutate func(live map[string]any) (map[string]any, *applyOptions, error)) ([]byte, error) {
+	for {
+		before := a.server.db.get(a.kind.collection(), a.key())
+		if before == nil {
+			return nil, a.kind.notFound(a.name)
+		}
+		live := View{raw: a.sent(before.raw)}.Map()
+		object, applied, err := mutate(cloneJSON(live).(map[string]any))
+		if err != nil {
+			return nil, err
+		}
+		raw, done, err := a.replace(before, live, object, applied)
+		if err != nil || done {
+			return raw, err
+		}
+	}
+}
+
+// replace puts a changed object in the place of the live one, and tells whether that is settled.
+func (a *apiRequest) replace(before *item, live, object map[string]any, applied *applyOptions) ([]byte, bool, error) {
+	if err := a.checkVersion(live, object); err != nil {
+		return nil, true, err
+	}
+	object, err := a.scope(live, object)
+	if err != nil {
+		return nil, true, err
+	}
+	if err := a.admit(live, object, true); err != nil {
+		return nil, true, err
+	}
+	if err := a.complete(live, object, applied); err != nil {
+		return nil, true, err
+	}
+	a.count(live, object)
+	if err := a.admit(live, object, false); err != nil {
+		return nil, true, err
+	}
+	asMap(object["metadata"])["resourceVersion"] = asMap(live["metadata"])["resourceVersion"]
+	if equalJSON(live, object) {
+		return before.raw, true, nil
+	}
+	if a.kind.storage != "" {
+		object["apiVersion"] = a.kind.storage
+	}
+	if a.dryRun {
+		raw, err := encodeJSON(object)
+		return raw, true, err
+	}
+	collection := a.kind.collection()
+	if released(object) {
+		last, ok, err := a.server.db.remove(collection, a.key(), before, object)
+		if !ok || err != nil {
+			return nil, err != nil, err
+		}
+		a.server.removed(a.kind, last)
+		return last.raw, true, nil
+	}
+	now, ok, err := a.server.db.put(collection, a.key(), before, object)
+	if !ok || err != nil {
+		return nil, err != nil, err
+	}
+	a.server.stored(a.kind, now)
+	return now.raw, true, nil
+}
+
+// checkVersion refuses what was made of another state or of another object.
+func (a *apiRequest) checkVersion(live, object map[string]any) error {
+	meta, old := asMap(object["metadata"]), asMap(live["metadata"])
+	if uid, _ := meta["uid"].(string); uid != "" && uid != old["uid"] && a.verb == "update" {
+		return a.kind.conflict(a.name, fmt.Sprintf("StorageError: invalid object, Code: 4, Key: /registry/%s/%s/%s, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: %s, UID in object meta: %s",
+			a.kind.resource.Group, a.kind.resource.Plural, a.key(), uid, old["uid"]))
+	}
+	version, _ := meta["resourceVersion"].(string)
+	if version == "" && a.verb == "update" && a.kind.crd != nil && a.subresource != "scale" {
+		return a.kind.invalid(a.name, []fieldError{{typ: "FieldValueInvalid", field: "metadata.resourceVersion", value: json.Number("0"), detail: "must be specified for an update"}})
+	}
+	if version != "" && version != old["resourceVersion"] {
+		return a.kind.conflict(a.name, modifiedMeanwhile)
+	}
+	return nil
+}
+
+// scope takes only that part of a changed object that the request may change: the status, the scale, or all but the status.
+func (a *apiRequest) scope(live, object map[string]any) (map[string]any, error) {
+	switch {
+	case a.subresource == "scale":
+		return a.scaled(live, object)
+	case a.subresource == "status":
+		fields := asMap(object["metadata"])["managedFields"]
+		whole := cloneJSON(live).(map[string]any)
+		if status, ok := object["status"]; ok {
+			whole["status"] = status
+		} else {
+			delete(whole, "status")
+		}
+		if meta := asMap(whole["metadata"]); fields != nil {
+			meta["managedFields"] = fields
+		}
+		return whole, nil
+	case a.subresource == "finalize":
+		whole := cloneJSON(live).(map[string]any)
+		asMap(whole["spec"])["finalizers"] = asMap(object["spec"])["finalizers"]
+		return whole, nil
+	case a.kind.hasStatus:
+		if status, ok := live["status"]; ok {
+			object["status"] = cloneJSON(status)
+		} else {
+			delete(object, "status")
+		}
+	}
+	meta := asMap(object["metadata"])
+	if meta == nil {
+		meta = make(map[string]any)
+		object["metadata"] = meta
+	}
+	a.kind.restore(asMap(live["metadata"]), meta)
+	return object, nil
+}
+
+// restore keeps in the metadata what clients cannot change, and often leave out.
+func (k *kindInfo) restore(old, meta map[string]any) {
+	delete(meta, "selfLink")
+	for _, key := range []string{"uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "name", "namespace"} {
+		if v, ok := old[key]; ok && (meta[key] == nil || meta[key] == "") {
+			meta[key] = v
+		} else if !ok {
+			delete(meta, key)
+		}
+	}
+	if g, ok := old["generation"]; ok {
+		meta["generation"] = g
+	} else {
+		delete(meta, "generation")
+	}
+	if list, ok := meta["finalizers"].([]any); ok && len(list) == 0 {
+		delete(meta, "finalizers")
+	}
+	for _, key := range []string{"labels", "annotations", "ownerReferences"} {
+		if empty(meta[key]) {
+			delete(meta, key)
+		}
+	}
+}
+
+func empty(v any) bool {
+	switch v := v.(type) {
+	case nil:
+		return true
+	case map[string]any:
+		return len(v) == 0
+	case []any:
+		return len(v) == 0
+	}
+	return false
+}
+
+// count raises the generation if something was changed that counts.
+func (a *apiRequest) count(live, object map[string]any) {
+	if !a.kind.generation || a.subresource == "status" {
+		return
+	}
+	for _, key := range unionKeys(live, object) {
+		counts := key != "metadata" && key != "apiVersion" && key != "kind" && (key != "status" || !a.kind.hasStatus)
+		if counts && a.kind.crd == nil {
+			counts = key != "status"
+		}
+		if counts && !equalJSON(live[key], object[key]) {
+			raiseGeneration(object)
+			return
+		}
+	}
+}
+
+func raiseGeneration(object map[string]any) {
+	meta := asMap(object["metadata"])
+	old, ok := meta["generation"].(json.Number)
+	if n, err := old.Int64(); ok && err == nil {
+		meta["generation"] = json.Number(strconv.FormatInt(n+1, 10))
+	}
+}
+
+// released tells whether nothing holds an object any more that is marked for deletion.
+func released(object map[string]any) bool {
+	meta := asMap(object["metadata"])
+	if meta["deletionTimestamp"] == nil || !empty(meta["finalizers"]) {
+		return false
+	}
+	if grace, ok := meta["deletionGracePeriodSeconds"].(json.Number); ok && grace != "0" {
+		return false
+	}
+	if object["kind"] == "Namespace" && object["apiVersion"] == "v1" {
+		return empty(asMap(object["spec"])["finalizers"])
+	}
+	return true
+}
+
+// apply is a server-side apply.
+func (a *apiRequest) apply(w http.ResponseWriter, r *http.Request) error {
+	if a.query.Get("fieldManager") == "" {
+		return &statusError{422, "Invalid", `PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch`,
+			map[string]any{"group": "meta.k8s.io", "kind": "PatchOptions", "causes": []any{map[string]any{
+				"reason": "FieldValueRequired", "message": "Required value: is required for apply patch", "field": "fieldManager"}}}}
+	}
+	all, err := ParseManifests(a.body)
+	if err != nil || len(all) != 1 {
+		return badRequest("error decoding YAML: %v", err)
+	}
+	object := all[0]
+	if err := a.checkType(object); err != nil {
+		return err
+	}
+	meta := asMap(object["metadata"])
+	if meta["managedFields"] != nil {
+		return badRequest("metadata.managedFields must be nil")
+	}
+	if meta != nil && meta["name"] == nil {
+		meta["name"] = a.name
+	}
+	if meta != nil && a.kind.resource.Namespaced && meta["namespace"] == nil {
+		meta["namespace"] = a.namespace
+	}
+	if err := a.strict(object); err != nil {
+		return err
+	}
+	o := applyOptions{managedOptions: a.managed(), force: a.query.Get("force") == "true" || a.query.Get("force") == "1"}
+	o.operation = "Apply"
+	if a.server.db.get(a.kind.collection(), a.key()) == nil {
+		if a.subresource != "" {
+			return a.kind.notFound(a.name)
+		}
+		return a.applyNew(w, r, object, o)
+	}
+	raw, err := a.changeApplied(func(live map[string]any) (map[string]any, *applyOptions, error) {
+		merged, refused := serverSideApply(live, cloneJSON(object).(map[string]any), o)
+		if refused != nil {
+			return nil, nil, refused
+		}
+		return merged, &o, nil
+	})
+	if err != nil {
+		return err
+	}
+	return a.answerItem(w, r, 200, raw)
+}
+
+func (a *apiRequest) applyNew(w http.ResponseWriter, r *http.Request, object map[string]any, o applyOptions) error {
+	a.verb = "create"
+	merged, refused := serverSideApply(nil, object, o)
+	if refused != nil {
+		return refused
+	}
+	fields := asMap(merged["metadata"])["managedFields"]
+	if err := a.prepareNew(merged); err != nil {
+		return err
+	}
+	asMap(merged["metadata"])["managedFields"] = fields
+	if err := errors.Join(a.admit(nil, merged, true), a.complete(nil, merged, &o), a.admit(nil, merged, false)); err != nil {
+		return err
+	}
+	raw, code, err := a.storeNew(merged)
+	if err != nil {
+		return err
+	}
+	return a.answerItem(w, r, code, raw)
+}
+
+// scaleOf returns the scale of an object, as the subresource shows it.
+func (a *apiRequest) scaleOf(object map[string]any) map[string]any {
+	meta := asMap(object["metadata"])
+	about := map[string]any{}
+	for _, key := range []string{"name", "namespace", "uid", "resourceVersion", "creationTimestamp"} {
+		if v, ok := meta[key]; ok {
+			about[key] = v
+		}
+	}
+	at := func(key string) any {
+		path, _ := a.kind.scale[key].(string)
+		v, _ := lookupJSON(object, strings.Split(strings.TrimPrefix(path, "."), ".")...)
+		return v
+	}
+	scale := map[string]any{"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": about, "spec": map[string]any{}, "status": map[string]any{"replicas": json.Number("0")}}
+	if n, ok := at("specReplicasPath").(json.Number); ok && n != "0" {
+		scale["spec"] = map[string]any{"replicas": n}
+	}
+	status := asMap(scale["status"])
+	if n, ok := at("statusReplicasPath").(json.Number); ok {
+		status["replicas"] = n
+	}
+	switch selector := at("labelSelectorPath").(type) {
+	case string:
+		status["selector"] = selector
+	case map[string]any:
+		var parts []string
+		for _, k := range unionKeys(asMap(selector["matchLabels"]), nil) {
+			parts = append(parts, fmt.Sprintf("%s=%v", k, asMap(selector["matchLabels"])[k]))
+		}
+		status["selector"] = strings.Join(parts, ",")
+	}
+	return scale
+}
+
+// scaled returns the live object with the number of replicas of a scale.
+func (a *apiRequest) scaled(live, scale map[string]any) (map[string]any, error) {
+	n, ok := asMap(scale["spec"])["replicas"].(json.Number)
+	if !ok {
+		n = "0"
+	}
+	if strings.HasPrefix(n.String(), "-") {
+		return nil, (&kindInfo{resource: Resource{Group: "autoscaling", Kind: "Scale"}}).invalid(a.name,
+			[]fieldError{{typ: "FieldValueInvalid", field: "spec.replicas", value: n, detail: "must be greater than or equal to 0"}})
+	}
+	whole := cloneJSON(live).(map[string]any)
+	path, _ := a.kind.scale["specReplicasPath"].(string)
+	p := &Patch{merge: whole}
+	p.put(n, strings.Split(strings.TrimPrefix(path, "."), ".")...)
+	return whole, nil
+}

@@ -1,0 +1,323 @@
+package kopf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// This file reads requests to the in-memory API server: what they are about, and what they bring; and
+// it makes those fail that are told to.
+
+// apiRequest is a request as it is understood.
+type apiRequest struct {
+	server      *APIServer
+	ctx         context.Context
+	raw         *http.Request
+	parts       []string // of the path
+	query       url.Values
+	kind        *kindInfo // nil if it is not about objects
+	verb        string
+	namespace   string
+	name        string
+	subresource string
+	manager     string
+	dryRun      bool
+	body        []byte
+	warnings    []string
+	fault       *Fault
+}
+
+func (a *apiRequest) request() Request {
+	r := Request{
+		Time: time.Now(), Method: a.raw.Method, Path: a.raw.URL.RequestURI(), Verb: a.verb, Subresource: a.subresource,
+		Namespace: a.namespace, Name: a.name, ContentType: a.raw.Header.Get("Content-Type"), UserAgent: a.raw.UserAgent(), Body: a.body,
+	}
+	if a.kind != nil {
+		r.Resource = a.kind.resource.Plural
+	}
+	return r
+}
+
+// maxRequestBody is the largest body that is taken, in bytes, as in kube-apiserver.
+const maxRequestBody = 3 << 20
+
+// parse reads the address and the body of a request.
+func (s *APIServer) parse(r *http.Request) (*apiRequest, error) {
+	a := &apiRequest{server: s, ctx: r.Context(), raw: r, query: r.URL.Query(), parts: strings.Split(strings.Trim(r.URL.Path, "/"), "/")}
+	a.dryRun = slices.Contains(a.query["dryRun"], "All")
+	if a.manager = a.query.Get("fieldManager"); a.manager == "" {
+		a.manager, _, _ = strings.Cut(r.UserAgent(), "/")
+	}
+	if err := a.locate(); err != nil {
+		return nil, err
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxRequestBody+1))
+	if err != nil {
+		return nil, badRequest("the request's body could not be read: %v", err)
+	}
+	if len(body) > maxRequestBody {
+		return nil, &statusError{413, "RequestEntityTooLarge", fmt.Sprintf("Request entity too large: limit is %d", maxRequestBody), map[string]any{}}
+	}
+	a.body = body
+	if a.kind != nil {
+		a.verb = a.verbOf(r.Method)
+	}
+	return a, nil
+}
+
+// locate finds the kind, the namespace, the name and the subresource in the path.
+func (a *apiRequest) locate() error {
+	var group, version string
+	var rest []string
+	switch p := a.parts; {
+	case len(p) > 2 && p[0] == "api":
+		version, rest = p[1], p[2:]
+	case len(p) > 3 && p[0] == "apis":
+		group, version, rest = p[1], p[2], p[3:]
+	default:
+		return nil
+	}
+	if len(rest) > 2 && rest[0] == "namespaces" && (rest[2] != "status" && rest[2] != "finalize" || len(rest) > 3) {
+		a.namespace, rest = rest[1], rest[2:]
+	}
+	for _, k := range a.server.kinds() {
+		if k.resource.Group == group && k.resource.Version == version && k.resource.Plural == rest[0] {
+			a.kind = k
+		}
+	}
+	if a.kind == nil || !a.kind.resource.Namespaced && a.namespace != "" {
+		a.kind = nil
+		return nil
+	}
+	if len(rest) > 1 {
+		a.name = rest[1]
+	}
+	if len(rest) > 2 {
+		a.subresource = strings.Join(rest[2:], "/")
+	}
+	return nil
+}
+
+func (a *apiRequest) verbOf(method string) string {
+	switch method {
+	case http.MethodGet, http.MethodHead:
+		watch := a.query.Get("watch")
+		switch {
+		case watch == "true" || watch == "1":
+			return "watch"
+		case a.name != "":
+			return "get"
+		}
+		return "list"
+	case http.MethodPost:
+		return "create"
+	case http.MethodPut:
+		return "update"
+	case http.MethodPatch:
+		return "patch"
+	case http.MethodDelete:
+		if a.name == "" {
+			return "deletecollection"
+		}
+		return "delete"
+	}
+	return strings.ToLower(method)
+}
+
+// decode reads the object that the request brings.
+func (a *apiRequest) decode() (map[string]any, error) {
+	media, _, err := mime.ParseMediaType(a.raw.Header.Get("Content-Type"))
+	if a.raw.Header.Get("Content-Type") != "" && err != nil {
+		return nil, &statusError{415, "UnsupportedMediaType", "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml", nil}
+	}
+	var object map[string]any
+	switch media {
+	case "", "application/json":
+		object, err = decodeObject(a.body)
+	case "application/yaml":
+		var all []map[string]any
+		if all, err = ParseManifests(a.body); err == nil && len(all) == 1 {
+			object = all[0]
+		} else if err == nil {
+			err = errors.New("one object is expected")
+		}
+	default:
+		return nil, &statusError{415, "UnsupportedMediaType", "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, application/vnd.kubernetes.protobuf", nil}
+	}
+	if err != nil {
+		return nil, badRequest("the object provided is unrecognized (must be of type %s): %v", a.kind.resource.Kind, err)
+	}
+	return object, a.checkType(object)
+}
+
+// checkType tells whether the object is of the kind that the address is of.
+func (a *apiRequest) checkType(object map[string]any) error {
+	apiVersion, _ := object["apiVersion"].(string)
+	kind, _ := object["kind"].(string)
+	want := a.kind.resource
+	if sub := a.subresource; sub == "scale" {
+		want = Resource{Group: "autoscaling", Version: "v1", Kind: "Scale"}
+	} else if sub != "" && sub != "status" && sub != "finalize" {
+		return nil
+	}
+	if a.kind.crd == nil { // the typed kinds do not need to be told what they are
+		if apiVersion == "" {
+			object["apiVersion"], apiVersion = want.APIVersion(), want.APIVersion()
+		}
+		if kind == "" {
+			object["kind"], kind = want.Kind, want.Kind
+		}
+	}
+	if kind == "" {
+		return badRequest("Object 'Kind' is missing in '%s'", strings.TrimSpace(string(a.body)))
+	}
+	if apiVersion != want.APIVersion() {
+		return badRequest("the API version in the data (%s) does not match the expected API version (%s)", apiVersion, want.APIVersion())
+	}
+	if kind != want.Kind {
+		return badRequest("%s in version %q cannot be handled as a %s: no kind %q is registered for version %q in scheme", kind, want.Version, want.Kind, kind, apiVersion)
+	}
+	return nil
+}
+
+// selection reads the selectors of a list or a watch.
+func (a *apiRequest) selection() (*selection, error) {
+	s := &selection{namespace: a.namespace, name: a.name}
+	var err error
+	if s.labels, err = parseLabels(a.query.Get("labelSelector")); err != nil {
+		return nil, err
+	}
+	if s.fields, err = parseFields(a.query.Get("fieldSelector")); err != nil {
+		return nil, err
+	}
+	for _, r := range s.fields {
+		known := r.key == "metadata.name" || r.key == "metadata.namespace" && a.kind.resource.Namespaced
+		if a.kind.crd != nil && !known {
+			return nil, badRequest("field label not supported: %s", r.key)
+		}
+	}
+	return s, nil
+}
+
+// number reads a whole number of the query.
+func (a *apiRequest) number(key string) (int64, error) {
+	text := a.query.Get(key)
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return 0, badRequest("strconv.ParseInt: parsing %q: invalid syntax", text)
+	}
+	return n, nil
+}
+
+// Fault tells an [APIServer] to fail some requests. Empty fields fit all requests.
+type Fault struct {
+	Verb        string // get, list, watch, create, update, patch, delete or deletecollection
+	Resource    string // the plural
+	Subresource string
+	Namespace   string
+	Name        string
+	After       int // how many fitting requests go well before
+	Times       int // how many fail then; zero means all
+
+	Status     int           // refuse with this code
+	Reason     string        // the reason in the refusal. Defaults to the usual one for the code
+	Message    string        // the message in the refusal. Defaults to one that says that it was asked for
+	RetryAfter time.Duration // the wish sent with the refusal, in whole seconds
+	HTML       bool          // refuse with a page, as proxies do
+	Delay      time.Duration // answer that much later
+	Drop       bool          // drop the connection without doing anything
+	DropAfter  bool          // do what is asked, and drop the connection without answering
+	Stall      bool          // of watches: accept, and never send anything
+	Gone       bool          // of watches: accept, and send an error event with the code 410
+	Cut        bool          // of watches: break off in the middle of the first event
+}
+
+// Fail makes requests fail from now on, until the returned function is called. Of several faults that fit, the first
+// one counts.
+func (s *APIServer) Fail(f Fault) (remove func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	own := &f
+	s.faults = append(s.faults, own)
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.faults = slices.DeleteFunc(s.faults, func(g *Fault) bool { return g == own })
+	}
+}
+
+// match returns the fault that is due for a request, nil if there is none.
+func (s *APIServer) match(a *apiRequest) *Fault {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, f := range s.faults {
+		resource := ""
+		if a.kind != nil {
+			resource = a.kind.resource.Plural
+		}
+		fits := (f.Verb == "" || f.Verb == a.verb) && (f.Resource == "" || f.Resource == resource) && (f.Subresource == "" || f.Subresource == a.subresource) &&
+			(f.Namespace == "" || f.Namespace == a.namespace) && (f.Name == "" || f.Name == a.name)
+		if !fits {
+			continue
+		}
+		if f.After > 0 {
+			f.After--
+			continue
+		}
+		hit := *f
+		if f.Times > 0 {
+			if f.Times--; f.Times == 0 {
+				s.faults = slices.DeleteFunc(s.faults, func(g *Fault) bool { return g == f })
+			}
+		}
+		return &hit
+	}
+	return nil
+}
+
+// fault makes a request fail if it is to, and tells whether that was all.
+func (s *APIServer) fault(w http.ResponseWriter, r *http.Request, a *apiRequest) bool {
+	f := s.match(a)
+	if a.fault = f; f == nil {
+		return false
+	}
+	if f.Delay > 0 && sleep(r.Context(), f.Delay) != nil {
+		panic(http.ErrAbortHandler)
+	}
+	if f.Drop {
+		panic(http.ErrAbortHandler)
+	}
+	if f.Status == 0 {
+		return false
+	}
+	if f.RetryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int((f.RetryAfter+time.Second-1)/time.Second)))
+	}
+	if f.HTML {
+		w.Header().Set("Content-Type", "text/html")
+		w.WriteHeader(f.Status)
+		fmt.Fprintf(w, "<html><body><h1>%d %s</h1></body></html>\n", f.Status, http.StatusText(f.Status))
+		return true
+	}
+	e := &statusError{f.Status, f.Reason, f.Message, nil}
+	if e.reason == "" {
+		e.reason = strings.ReplaceAll(http.StatusText(f.Status), " ", "")
+	}
+	if e.message == "" {
+		e.message = "this failure was asked for"
+	}
+	s.refuse(w, r, e)
+	return true
+}

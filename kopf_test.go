@@ -1,0 +1,500 @@
+package kopf_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kopf-go/kopf"
+)
+
+// This file is the operator as its users see it: handlers, an API server, and what becomes of the objects.
+
+const definition = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: kopfexamples.kopf.dev}
+spec:
+  scope: Namespaced
+  group: kopf.dev
+  names: {kind: KopfExample, plural: kopfexamples, singular: kopfexample, shortNames: [kex]}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    subresources: {status: {}}
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec: {type: object, x-kubernetes-preserve-unknown-fields: true}
+          status: {type: object, x-kubernetes-preserve-unknown-fields: true}
+`
+
+const finalizer = "kopf.zalando.org/KopfFinalizerMarker"
+
+var example = kopf.ObjectReference{APIVersion: "kopf.dev/v1", Kind: "KopfExample", Namespace: "default", Name: "example"}
+
+// world is an API server with a client, in a bubble of its own time.
+type world struct {
+	t      *testing.T
+	server *kopf.APIServer
+	client *kopf.Client
+}
+
+func inWorld(t *testing.T, name string, f func(w *world)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			server := kopf.NewAPIServer(nil)
+			w := &world{t: t, server: server}
+			if err := server.Apply([]byte(definition)); err != nil {
+				t.Fatal(err)
+			}
+			var err error
+			if w.client, err = kopf.NewClient(server.ConnectionInfo(), nil); err != nil {
+				t.Fatal(err)
+			}
+			f(w)
+		})
+	})
+}
+
+// start runs an operator and returns what stops it and waits for it.
+func (w *world) start(op *kopf.Operator) (stop func()) {
+	w.t.Helper()
+	if op.Connection == nil {
+		op.Connection = w.server.ConnectionInfo()
+	}
+	if op.Logger == nil {
+		op.Logger = slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
+	}
+	ctx, cancel := context.WithCancel(w.t.Context())
+	done := make(chan error, 1)
+	go func() { done <- op.Run(ctx) }()
+	synctest.Wait()
+	return sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			w.t.Errorf("the operator has ended with %v", err)
+		}
+	})
+}
+
+func (w *world) create(spec map[string]any) {
+	w.t.Helper()
+	object := map[string]any{
+		"apiVersion": example.APIVersion, "kind": example.Kind,
+		"metadata": map[string]any{"name": example.Name, "namespace": example.Namespace},
+		"spec":     spec,
+	}
+	if err := w.client.Create(w.t.Context(), object, nil); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) patch(patch string) {
+	w.t.Helper()
+	if _, err := w.client.Patch(w.t.Context(), example, json.RawMessage(patch), nil); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) delete() {
+	w.t.Helper()
+	if err := w.client.Delete(w.t.Context(), example, nil); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// get returns the object, nil if there is none.
+func (w *world) get() *kopf.Body {
+	w.t.Helper()
+	var body kopf.Body
+	switch err := w.client.Get(w.t.Context(), example, &body, nil); {
+	case kopf.StatusCode(err) == http.StatusNotFound:
+		return nil
+	case err != nil:
+		w.t.Fatal(err)
+	}
+	return &body
+}
+
+// settle lets an amount of time pass, and all that happens in it.
+func (w *world) settle(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// writes returns the writing requests for the examples since the last call, as "PATCH status".
+func (w *world) writes() []string {
+	var all []string
+	for _, r := range w.server.Requests() {
+		if r.Resource == "kopfexamples" && r.Method == "PATCH" && !strings.HasPrefix(r.UserAgent, "test") {
+			all = append(all, strings.TrimSpace(r.Method+" "+r.Subresource))
+		}
+	}
+	return all
+}
+
+// calls records in which order handlers were called.
+type calls struct {
+	mu   sync.Mutex
+	list []string
+}
+
+func (c *calls) add(call string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.list = append(c.list, call)
+}
+
+func (c *calls) take() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	list := c.list
+	c.list = nil
+	return list
+}
+
+func (c *calls) handler(name string, errs ...error) kopf.ChangeFunc {
+	return func(ctx context.Context, change *kopf.Change) error {
+		c.add(fmt.Sprintf("%s %s %d", name, change.Reason, change.Retry))
+		if change.Retry < len(errs) {
+			return errs[change.Retry]
+		}
+		change.SetResult(map[string]any{"done": name})
+		return nil
+	}
+}
+
+func want(t *testing.T, what string, got, want any) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+func TestLife(t *testing.T) {
+	inWorld(t, "an object is created, changed, resumed and deleted", func(w *world) {
+		var c calls
+		r := &kopf.Registry{}
+		r.OnCreate("kopfexamples", c.handler("create"), &kopf.ChangeOptions{ID: "create"})
+		r.OnUpdate("kopfexamples", c.handler("update"), &kopf.ChangeOptions{ID: "update"})
+		r.OnResume("kopfexamples", c.handler("resume"), &kopf.ChangeOptions{ID: "resume"})
+		r.OnDelete("kopfexamples", c.handler("delete"), &kopf.ChangeOptions{ID: "delete"})
+		r.OnField("kopfexamples", "spec.size", c.handler("field"), &kopf.ChangeOptions{ID: "field"})
+		stop := w.start(&kopf.Operator{Registry: r})
+		w.create(map[string]any{"size": 1})
+		w.settle(10 * time.Second)
+		want(t, "calls of the creation", c.take(), []string{"create create 0", "field create 0"})
+		want(t, "finalizers", w.get().Finalizers(), []string{finalizer})
+		want(t, "result", w.get().Status().String("create.done"), "create")
+
+		w.patch(`{"spec":{"size":2}}`)
+		w.settle(10 * time.Second)
+		want(t, "calls of the update", c.take(), []string{"update update 0", "field update 0"})
+		w.patch(`{"metadata":{"labels":{"a":"b"}}}`)
+		w.settle(10 * time.Second)
+		want(t, "calls of another update", c.take(), []string{"update update 0"})
+
+		stop()
+		stop = w.start(&kopf.Operator{Registry: r})
+		w.settle(10 * time.Second)
+		want(t, "calls of the resuming", c.take(), []string{"resume resume 0"})
+
+		w.delete()
+		w.settle(10 * time.Second)
+		want(t, "calls of the deletion", c.take(), []string{"delete delete 0"})
+		if body := w.get(); body != nil {
+			t.Errorf("the object is still there: %v", body.Map())
+		}
+		stop()
+	})
+}
+
+func TestRetries(t *testing.T) {
+	inWorld(t, "errors are retried, and go on after a restart", func(w *world) {
+		var c calls
+		r := &kopf.Registry{}
+		oops := errors.New("oops")
+		r.OnCreate("kopfexamples", c.handler("first"), &kopf.ChangeOptions{ID: "first"})
+		r.OnCreate("kopfexamples", c.handler("second", kopf.Temporary(oops, 30*time.Second), oops, oops), &kopf.ChangeOptions{ID: "second", Backoff: time.Minute})
+		stop := w.start(&kopf.Operator{Registry: r})
+		w.create(map[string]any{"size": 1})
+		w.settle(29 * time.Second)
+		want(t, "calls at first", c.take(), []string{"first create 0", "second create 0"})
+		w.settle(2 * time.Second)
+		want(t, "calls after the delay", c.take(), []string{"second create 1"})
+		stop()
+		w.settle(30 * time.Second)
+		stop = w.start(&kopf.Operator{Registry: r})
+		w.settle(25 * time.Second)
+		want(t, "calls after the restart, before the backoff", c.take(), []string(nil))
+		w.settle(5 * time.Second)
+		want(t, "calls after the backoff", c.take(), []string{"second create 2"})
+		w.settle(2 * time.Minute)
+		want(t, "calls at last", c.take(), []string{"second create 3"})
+		for key := range w.get().Annotations() {
+			if key != "kopf.zalando.org/last-handled-configuration" {
+				t.Errorf("the annotation %q is left", key)
+			}
+		}
+		stop()
+	})
+}
+
+func TestBudget(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		status bool // whether the handlers have results
+		remove bool // whether there is a deletion handler
+		want   [3]int
+	}{
+		{"without results", false, false, [3]int{1, 1, 0}},
+		{"with results in a status subresource", true, false, [3]int{2, 2, 0}},
+		{"with a finalizer", false, true, [3]int{2, 1, 1}},
+	} {
+		inWorld(t, test.name, func(w *world) {
+			r := &kopf.Registry{}
+			handle := func(ctx context.Context, c *kopf.Change) error {
+				if test.status {
+					c.SetResult(map[string]any{"at": c.Retry, "size": c.Spec().Int("size")})
+				}
+				return nil
+			}
+			r.OnCreate("kopfexamples", handle, &kopf.ChangeOptions{ID: "create"})
+			r.OnUpdate("kopfexamples", handle, &kopf.ChangeOptions{ID: "update"})
+			if test.remove {
+				r.OnDelete("kopfexamples", handle, &kopf.ChangeOptions{ID: "delete"})
+			}
+			own := w.counting()
+			stop := w.start(&kopf.Operator{Registry: r, Connection: own.info})
+			w.create(map[string]any{"size": 1})
+			w.settle(time.Minute)
+			created := own.take()
+			w.patch(`{"spec":{"size":2}}`)
+			w.settle(time.Minute)
+			updated := own.take()
+			stop()
+			stop = w.start(&kopf.Operator{Registry: r, Connection: own.info})
+			w.settle(time.Minute)
+			want(t, "requests of a restart", own.take(), 0)
+			w.delete()
+			w.settle(time.Minute)
+			want(t, "requests", [3]int{created, updated, own.take()}, test.want)
+			stop()
+		})
+	}
+}
+
+// counter counts the writing requests of an operator, and can kill it at one of them.
+type counter struct {
+	info *kopf.ConnectionInfo
+	base http.RoundTripper
+
+	mu     sync.Mutex
+	count  int
+	total  int
+	at     int    // the request to be killed at, 0 for none
+	after  bool   // whether it is still answered by the server
+	kill   func() // ends the operator
+	killed bool
+}
+
+var errKilled = errors.New("the operator is dead")
+
+func (w *world) counting() *counter {
+	info := *w.server.ConnectionInfo()
+	c := &counter{base: info.HTTPClient.Transport}
+	info.HTTPClient = &http.Client{Transport: c}
+	c.info = &info
+	return c
+}
+
+func (c *counter) take() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := c.count
+	c.count = 0
+	return n
+}
+
+func (c *counter) RoundTrip(r *http.Request) (*http.Response, error) {
+	c.mu.Lock()
+	if c.killed {
+		c.mu.Unlock()
+		return nil, errKilled
+	}
+	mine := false
+	if r.Method == http.MethodPatch {
+		c.count++
+		c.total++
+		mine = c.total == c.at
+		c.killed = c.killed || mine
+	}
+	c.mu.Unlock()
+	if mine {
+		if c.after {
+			if resp, err := c.base.RoundTrip(r.WithContext(context.WithoutCancel(r.Context()))); err == nil {
+				resp.Body.Close()
+			}
+		}
+		c.kill()
+		return nil, errKilled
+	}
+	return c.base.RoundTrip(r)
+}
+
+// TestKill kills the operator before and after each of its requests in the life of an object, and
+// starts it again: the end must always be the same.
+func TestKill(t *testing.T) {
+	play := func(w *world, at int, after bool) (states []map[string]any, total int) {
+		registry := func() *kopf.Registry {
+			r := &kopf.Registry{}
+			twice := func(ctx context.Context, c *kopf.Change) error {
+				if c.Retry == 0 {
+					return kopf.Temporary(errors.New("not yet"), 5*time.Second)
+				}
+				c.Patch.Set("status.second", c.Spec().Int("size"))
+				return nil
+			}
+			once := func(ctx context.Context, c *kopf.Change) error {
+				c.SetResult(map[string]any{"size": c.Spec().Int("size")})
+				c.Patch.Set("metadata.labels.seen", fmt.Sprint(c.Spec().Int("size")))
+				return nil
+			}
+			r.OnCreate("kopfexamples", once, &kopf.ChangeOptions{ID: "one"})
+			r.OnCreate("kopfexamples", twice, &kopf.ChangeOptions{ID: "two"})
+			r.OnUpdate("kopfexamples", once, &kopf.ChangeOptions{ID: "one", Field: "spec.size"})
+			r.OnUpdate("kopfexamples", twice, &kopf.ChangeOptions{ID: "two", Field: "spec.size"})
+			r.OnDelete("kopfexamples", once, &kopf.ChangeOptions{ID: "three"})
+			r.OnDelete("kopfexamples", twice, &kopf.ChangeOptions{ID: "four"})
+			return r
+		}
+		c := w.counting()
+		c.at, c.after = at, after
+		ctx, cancel := context.WithCancel(w.t.Context())
+		c.kill = cancel
+		done := make(chan struct{})
+		log := slog.New(slog.DiscardHandler)
+		go func() {
+			defer close(done)
+			_ = (&kopf.Operator{Registry: registry(), Connection: c.info, Logger: log}).Run(ctx) // it is killed
+			if w.t.Context().Err() != nil || !c.killed {
+				return
+			}
+			second := w.counting()
+			again, stop := context.WithCancel(context.WithoutCancel(ctx))
+			defer stop()
+			go func() {
+				<-w.t.Context().Done()
+				stop()
+			}()
+			_ = (&kopf.Operator{Registry: registry(), Connection: second.info, Logger: log}).Run(again)
+		}()
+		synctest.Wait()
+		note := func() {
+			w.settle(3 * time.Minute)
+			body := w.get()
+			if body == nil {
+				states = append(states, nil)
+				return
+			}
+			m := body.Map()
+			meta := m["metadata"].(map[string]any)
+			for _, key := range []string{"uid", "resourceVersion", "creationTimestamp", "managedFields", "generation"} {
+				delete(meta, key)
+			}
+			states = append(states, m)
+		}
+		w.create(map[string]any{"size": 1})
+		note()
+		w.patch(`{"spec":{"size":2}}`)
+		note()
+		w.delete()
+		note()
+		cancel()
+		return states, c.total
+	}
+	var wanted []map[string]any
+	total := 0
+	inWorld(t, "nobody is killed", func(w *world) {
+		wanted, total = play(w, 0, false)
+		if len(wanted) != 3 || wanted[0] == nil || wanted[1] == nil || wanted[2] != nil {
+			t.Fatalf("the life of the object went wrong: %v", wanted)
+		}
+		keys := slices.Sorted(maps.Keys(wanted[1]["metadata"].(map[string]any)["annotations"].(map[string]any)))
+		want(t, "annotations that are left", keys, []string{"kopf.zalando.org/last-handled-configuration"})
+	})
+	for at := 1; at <= total; at++ {
+		for _, after := range []bool{false, true} {
+			inWorld(t, fmt.Sprintf("killed at request %d, after %v", at, after), func(w *world) {
+				got, _ := play(w, at, after)
+				want(t, "the states of the object", got, wanted)
+			})
+		}
+	}
+}
+
+// BenchmarkHandling handles one creation after another: the event, the handler, and the patch.
+func BenchmarkHandling(b *testing.B) {
+	server := kopf.NewAPIServer(nil)
+	if err := server.Apply([]byte(definition)); err != nil {
+		b.Fatal(err)
+	}
+	client, err := kopf.NewClient(server.ConnectionInfo(), nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	patched := make(chan struct{}, 1)
+	info := *server.ConnectionInfo()
+	base := info.HTTPClient.Transport
+	info.HTTPClient = &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		resp, err := base.RoundTrip(r)
+		if r.Method == http.MethodPatch {
+			patched <- struct{}{}
+		}
+		return resp, err
+	})}
+	r := &kopf.Registry{}
+	r.OnCreate("kopfexamples", func(ctx context.Context, c *kopf.Change) error { return nil }, &kopf.ChangeOptions{ID: "create"})
+	ready := make(chan struct{})
+	ctx, cancel := context.WithCancel(b.Context())
+	done := make(chan error, 1)
+	op := &kopf.Operator{Registry: r, Connection: &info, Logger: slog.New(slog.DiscardHandler), Ready: func() { close(ready) }}
+	go func() { done <- op.Run(ctx) }()
+	<-ready
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		object := map[string]any{
+			"apiVersion": example.APIVersion, "kind": example.Kind,
+			"metadata": map[string]any{"name": fmt.Sprint("example-", i), "namespace": "default"},
+			"spec":     map[string]any{"size": i, "text": strings.Repeat("x", 1000)},
+		}
+		if err := client.Create(ctx, object, nil); err != nil {
+			b.Fatal(err)
+		}
+		<-patched
+	}
+	cancel()
+	if err := <-done; err != nil {
+		b.Fatal(err)
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
