@@ -396,6 +396,9 @@ func (g *generator) list() *request {
 	}
 	r := &request{what: "list", method: "GET", accept: g.accept(), path: query(g.collection(),
 		"labelSelector", labels, "fieldSelector", fields, "limit", limit, "continue", token, "resourceVersion", version, "resourceVersionMatch", match)}
+	if !g.sometimes(5) {
+		r.accept = strings.ReplaceAll(r.accept, "as=PartialObjectMetadata;", "as=PartialObjectMetadataList;")
+	}
 	if strings.Contains(r.accept, "Table") {
 		r.what += " as table"
 	}

@@ -221,9 +221,9 @@ func (c *Cluster) apiServerReady(ctx context.Context) error {
 // Kill ends a program at once, as kill -9 does, and waits for its end.
 func (c *Cluster) Kill(p Program) { c.programs[p].kill() }
 
-// Restart ends a program in an orderly way, starts it again, and waits until it is ready.
+// Restart asks a program to end, kills it when it still waits for its clients after a while, starts it again, and waits until it is ready.
 func (c *Cluster) Restart(ctx context.Context, p Program) error {
-	c.programs[p].terminate(20 * time.Second)
+	c.programs[p].terminate(3 * time.Second)
 	return c.Launch(ctx, p)
 }
 
