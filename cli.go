@@ -2,6 +2,7 @@ package kopf
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime"
 	"runtime/pprof"
 	"strings"
@@ -249,18 +251,47 @@ type manifest struct {
 // can be told in advance to those who look on from another terminal.
 const embeddedKubeconfig = "kopf.kubeconfig"
 
-// removeOwn returns a function that removes the file, if it still is what it is now: another operator in
-// the same folder may have written its own by then.
-func removeOwn(path string) func() {
-	own, _ := os.ReadFile(path)
-	return func() {
-		if now, err := os.ReadFile(path); err == nil && bytes.Equal(now, own) {
-			_ = os.Remove(path) // the server is gone in any case, and nobody waits for the file to be
-		}
+// writeKubeconfig tells how a server is reached, in a file that is taken away by the function returned. A file of somebody else
+// stays as it is.
+func writeKubeconfig(served *Served, path string) (remove func(), err error) {
+	if old, err := os.ReadFile(path); err == nil && !bytes.Contains(old, []byte(`"current-context": "kopf"`)) {
+		return nil, fmt.Errorf("%s is not of an embedded server: it is in the way, and will not be overwritten", path)
 	}
+	if err := served.WriteKubeconfig(path); err != nil {
+		return nil, err
+	}
+	own, err := os.ReadFile(path)
+	return func() {
+		// Another operator in the same folder may have written its own by now.
+		if now, err := os.ReadFile(path); err == nil && bytes.Equal(now, own) {
+			_ = os.Remove(path) // it leads nowhere in any case
+		}
+	}, err
 }
 
 // embed starts the embedded server, loads the manifests, runs the operator on it, and takes all away again.
 func (c *command) embed(o *runOptions, op *Operator, manifests []manifest, run func() error) (err error) {
-	return errors.New("the embedded server has not landed yet")
+	server := NewAPIServer(nil)
+	for _, m := range manifests {
+		if err := server.Apply(m.data); err != nil {
+			return fmt.Errorf("%s: %w", m.path, err)
+		}
+	}
+	served, err := server.Listen(cmp.Or(o.listen, "127.0.0.1:0"))
+	if err != nil {
+		return fmt.Errorf("the embedded server: %w", err)
+	}
+	defer func() { err = errors.Join(err, served.Close()) }()
+	path, err := filepath.Abs(embeddedKubeconfig)
+	if err != nil {
+		return err
+	}
+	remove, err := writeKubeconfig(served, path)
+	if err != nil {
+		return err
+	}
+	defer remove()
+	fmt.Fprintf(c.stdout, "export KUBECONFIG=%s\n", path)
+	op.Connection = server.ConnectionInfo()
+	return run()
 }

@@ -320,7 +320,11 @@ func (r *request) send(ctx context.Context, cred *credential) error {
 		}
 		return plainError(err)
 	}
-	defer drain(resp.Body)
+	if r.stream && resp.StatusCode < 400 {
+		defer resp.Body.Close() // the rest of a watch may never come
+	} else {
+		defer drain(resp.Body)
+	}
 	if resp.StatusCode >= 400 {
 		return newAPIError(r.method, r.path, resp)
 	}

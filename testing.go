@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"sync/atomic"
 	"time"
 )
@@ -152,4 +153,91 @@ func (r *Runner) finish() {
 	if err := r.Stop(); err != nil && !told {
 		r.t.Errorf("the operator has failed: %v", err)
 	}
+}
+
+// waitLimit ends waits whose context has no end of its own; waitPause is between two watches.
+const (
+	waitLimit = time.Minute
+	waitPause = 100 * time.Millisecond
+)
+
+// WaitFor waits until an object is as the condition says, and returns it. The condition sees each state of the object that comes by, and nil
+// while the object does not exist. What is waited for is named in the error, as in "to be handled", together with the last
+// state. Without a deadline in the context, the wait ends after 1 minute; give it [Runner.Context] to be told at once when
+// the operator has ended.
+func WaitFor(ctx context.Context, client *Client, ref ObjectReference, what string, condition func(*Body) bool) (*Body, error) {
+	if _, limited := ctx.Deadline(); !limited {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, waitLimit, fmt.Errorf("not within %s", waitLimit))
+		defer cancel()
+	}
+	w := waiting{client: client, ref: ref, condition: condition}
+	err := w.wait(ctx)
+	if err == nil {
+		return w.last, nil
+	}
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	state := "it did not exist"
+	if w.last != nil {
+		state = "it was " + string(w.last.raw)
+	}
+	return w.last, fmt.Errorf("waiting for %s %s %s: %w; %s", ref.Kind, ref, what, err, state)
+}
+
+// waiting is one call of WaitFor.
+type waiting struct {
+	client    *Client
+	ref       ObjectReference
+	condition func(*Body) bool
+	last      *Body // nil while it does not exist
+}
+
+// wait looks at the object, and then at its changes from there on.
+func (w *waiting) wait(ctx context.Context) error {
+	for {
+		if met, err := w.look(ctx); met || err != nil {
+			return err
+		}
+		options := &ListOptions{Namespace: w.ref.Namespace, FieldSelector: "metadata.name=" + w.ref.Name}
+		if w.last != nil {
+			options.ResourceVersion = w.last.ResourceVersion()
+		}
+		for event, err := range w.client.Watch(ctx, w.ref.APIVersion, w.ref.Kind, options) {
+			if StatusCode(err) == http.StatusGone {
+				break // the server has forgotten the version: look again
+			}
+			if err != nil {
+				return err
+			}
+			if w.met(event) {
+				return nil
+			}
+		}
+		if err := sleep(ctx, waitPause); err != nil {
+			return err
+		}
+	}
+}
+
+func (w *waiting) look(ctx context.Context) (met bool, err error) {
+	var body Body
+	switch err := w.client.Get(ctx, w.ref, &body, nil); {
+	case StatusCode(err) == http.StatusNotFound:
+		w.last = nil
+	case err != nil:
+		return false, err
+	default:
+		w.last = &body
+	}
+	return w.condition(w.last), nil
+}
+
+func (w *waiting) met(event RawEvent) bool {
+	w.last = event.Body
+	if event.Type == Deleted {
+		w.last = nil
+	}
+	return w.condition(w.last)
 }

@@ -136,3 +136,91 @@ func TestRunnerOfFunction(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestWaitFor(t *testing.T) {
+	ref := ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: "default", Name: "example"}
+	object := func(value string) map[string]any {
+		return map[string]any{"apiVersion": "v1", "kind": "ConfigMap",
+			"metadata": map[string]any{"name": "example", "namespace": "default"}, "data": map[string]any{"key": value}}
+	}
+	value := func(b *Body) string {
+		if b == nil {
+			return "none"
+		}
+		return b.View("data").String("key")
+	}
+	tests := []struct {
+		name    string
+		first   string                               // the value before the wait, "" for no object
+		changes func(ctx context.Context, c *Client) // while waiting, a second after its beginning
+		want    string                               // the value waited for
+		after   time.Duration
+		err     string
+	}{
+		{name: "is so already", first: "a", want: "a"},
+		{name: "is not there already", want: "none"},
+		{name: "comes", want: "a", after: time.Second, changes: func(ctx context.Context, c *Client) {
+			c.Create(ctx, object("a"), nil)
+		}},
+		{name: "changes", first: "a", want: "b", after: time.Second, changes: func(ctx context.Context, c *Client) {
+			c.Patch(ctx, ref, map[string]any{"data": map[string]any{"key": "b"}}, nil)
+		}},
+		{name: "passes by", first: "a", want: "b", after: time.Second, changes: func(ctx context.Context, c *Client) {
+			c.Patch(ctx, ref, map[string]any{"data": map[string]any{"key": "b"}}, nil)
+			c.Patch(ctx, ref, map[string]any{"data": map[string]any{"key": "c"}}, nil)
+		}},
+		{name: "goes", first: "a", want: "none", after: time.Second, changes: func(ctx context.Context, c *Client) {
+			c.Delete(ctx, ref, nil)
+		}},
+		{name: "never", first: "a", want: "b", after: time.Minute,
+			err: `waiting for ConfigMap default/example to be b: not within 1m0s; it was {"apiVersion":"v1"`},
+		{name: "never comes", want: "b", after: time.Minute, err: "to be b: not within 1m0s; it did not exist"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				client, err := NewClient(NewAPIServer(nil).ConnectionInfo(), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if tt.first != "" {
+					if err := client.Create(t.Context(), object(tt.first), nil); err != nil {
+						t.Fatal(err)
+					}
+				}
+				started := time.Now()
+				time.AfterFunc(time.Second, func() {
+					if tt.changes != nil {
+						tt.changes(t.Context(), client)
+					}
+				})
+				body, err := WaitFor(t.Context(), client, ref, "to be "+tt.want, func(b *Body) bool { return value(b) == tt.want })
+				if tt.err == "" && (err != nil || value(body) != tt.want) || tt.err != "" && (err == nil || !strings.Contains(err.Error(), tt.err)) {
+					t.Errorf("got %q and %v, want %q and %q", value(body), err, tt.want, tt.err)
+				}
+				if took := time.Since(started); took != tt.after {
+					t.Errorf("it took %s, want %s", took, tt.after)
+				}
+				time.Sleep(time.Hour)
+			})
+		})
+	}
+}
+
+func TestWaitForEndOfRunner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, err := NewClient(NewAPIServer(nil).ConnectionInfo(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fake := &fakeTB{context: t.Context()}
+		fake.run(func() {
+			r := NewRunner(fake, fakeOperator{living: time.Second, err: errors.New("oops")}, nil)
+			ref := ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: "default", Name: "example"}
+			_, err := WaitFor(r.Context(), client, ref, "to be there", func(b *Body) bool { return b != nil })
+			if err == nil || !strings.Contains(err.Error(), "to be there: oops") {
+				t.Errorf("got %v, want the error of the operator", err)
+			}
+		})
+	})
+}
