@@ -1,18 +1,11 @@
 package kopf
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
-
-// schema is a stand-in.
-type schema struct{}
-
-// printerColumn is a stand-in.
-type printerColumn struct{}
 
 type managedOptions struct {
 	manager, apiVersion, subresource, operation string
@@ -24,31 +17,7 @@ type applyOptions struct {
 	managedOptions
 	force bool
 }
-type fieldError struct {
-	typ, field, detail string
-	value              any
-}
 
-func (e fieldError) message() string {
-	switch e.typ {
-	case "FieldValueRequired":
-		return strings.TrimSuffix(e.field+": Required value: "+e.detail, ": ")
-	case "FieldValueForbidden":
-		return e.field + ": Forbidden: " + e.detail
-	case "FieldValueTooLong":
-		return e.field + ": Too long: " + e.detail
-	case "FieldValueNotSupported":
-		return fmt.Sprintf("%s: Unsupported value: %q: %s", e.field, e.value, e.detail)
-	}
-	v, _ := encodeJSON(e.value)
-	return e.field + ": Invalid value: " + string(v) + ": " + e.detail
-}
-
-func (s *schema) prune(obj map[string]any) (unknown []string)            { return nil }
-func (s *schema) applyDefaults(obj map[string]any)                       {}
-func (s *schema) validate(obj, old map[string]any) []fieldError          { return nil }
-func compileSchema(openAPIV3Schema map[string]any) (*schema, error)      { return nil, nil }
-func columnsOf(crdVersion map[string]any) []printerColumn                { return nil }
 func openAPIV2(kinds []*kindInfo) map[string]any                         { return map[string]any{} }
 func openAPIV3Index(kinds []*kindInfo) map[string]any                    { return map[string]any{} }
 func openAPIV3(kinds []*kindInfo, groupVersion string) map[string]any    { return map[string]any{} }
@@ -58,9 +27,6 @@ func serverSideApply(live map[string]any, applied map[string]any, o applyOptions
 }
 func applyStrategicMerge(kind string, original, patch map[string]any) (map[string]any, error) {
 	return mergeJSON(original, any(patch)).(map[string]any), nil
-}
-func tableOf(k *kindInfo, objects []map[string]any, includeObject string, now time.Time) map[string]any {
-	return map[string]any{"kind": "Table", "apiVersion": "meta.k8s.io/v1"}
 }
 
 // applyJSONPatch applies a JSON patch (RFC 6902).

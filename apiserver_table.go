@@ -1,0 +1,355 @@
+package kopf
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// This file shows objects of the in-memory API server in tables, for kubectl get.
+
+// printerColumn is one column of a table.
+type printerColumn struct {
+	name, typ, format, description, path string
+	priority                             int
+	show                                 func(object View, now time.Time) any // instead of the path, for built-in kinds
+}
+
+// columnsOf returns the columns that a version of a resource definition asks for, or nil.
+func columnsOf(crdVersion map[string]any) []printerColumn {
+	list, _ := crdVersion["additionalPrinterColumns"].([]any)
+	var all []printerColumn
+	for _, v := range list {
+		m := asMap(v)
+		text := func(key string) string { s, _ := m[key].(string); return s }
+		c := printerColumn{name: text("name"), typ: text("type"), format: text("format"), description: text("description"), path: text("jsonPath")}
+		if n, ok := m["priority"].(json.Number); ok {
+			c.priority, _ = strconv.Atoi(n.String())
+		}
+		if c.description == "" {
+			c.description = "Custom resource definition column (in JSONPath format): " + c.path
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+var nameColumn = printerColumn{name: "Name", typ: "string", format: "name", path: ".metadata.name",
+	description: "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"}
+
+var ageColumn = printerColumn{name: "Age", typ: "date", path: ".metadata.creationTimestamp",
+	description: "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"}
+
+// tableColumns returns the columns of a kind.
+func (k *kindInfo) tableColumns() []printerColumn {
+	switch {
+	case k.columns != nil:
+		return append([]printerColumn{nameColumn}, k.columns...)
+	case k.crd != nil:
+		return []printerColumn{nameColumn, ageColumn}
+	}
+	if special := builtinColumns[k.resource.Plural]; special != nil {
+		age := ageColumn
+		age.show = func(o View, now time.Time) any { return age.value(o, now) }
+		return append(append([]printerColumn{nameColumn}, special...), printerColumn{name: "Age", typ: "string", path: ageColumn.path, description: ageColumn.description, show: showAge})
+	}
+	return []printerColumn{nameColumn, {name: "Created At", typ: "date", path: ageColumn.path, description: ageColumn.description, show: func(o View, _ time.Time) any {
+		return o.String("metadata.creationTimestamp")
+	}}}
+}
+
+func showAge(o View, now time.Time) any { return age(o.String("metadata.creationTimestamp"), now) }
+
+// shown makes a column of a built-in kind.
+func shown(name, typ string, show func(o View) any) printerColumn {
+	return printerColumn{name: name, typ: typ, show: func(o View, _ time.Time) any { return show(o) }}
+}
+
+// builtinColumns are the columns between the name and the age, of kinds that people look at.
+var builtinColumns = map[string][]printerColumn{
+	"namespaces": {shown("Status", "string", func(o View) any { return o.String("status.phase") })},
+	"configmaps": {shown("Data", "integer", func(o View) any { return o.View("data").Len() + o.View("binaryData").Len() })},
+	"secrets": {
+		shown("Type", "string", func(o View) any { return o.String("type") }),
+		shown("Data", "integer", func(o View) any { return o.View("data").Len() }),
+	},
+	"serviceaccounts": {},
+	"leases":          {shown("Holder", "string", func(o View) any { return o.String("spec.holderIdentity") })},
+	"pods": {
+		shown("Ready", "string", podReady),
+		shown("Status", "string", func(o View) any {
+			if o.Has("metadata.deletionTimestamp") {
+				return "Terminating"
+			}
+			return or(o.String("status.reason"), o.String("status.phase"))
+		}),
+		shown("Restarts", "string", func(o View) any { return "0" }),
+	},
+	"deployments": {
+		shown("Ready", "string", func(o View) any { return fmt.Sprintf("%d/%d", o.Int("status.readyReplicas"), o.Int("spec.replicas")) }),
+		shown("Up-to-date", "integer", func(o View) any { return o.Int("status.updatedReplicas") }),
+		shown("Available", "integer", func(o View) any { return o.Int("status.availableReplicas") }),
+	},
+	"replicasets": {
+		shown("Desired", "integer", func(o View) any { return o.Int("spec.replicas") }),
+		shown("Current", "integer", func(o View) any { return o.Int("status.replicas") }),
+		shown("Ready", "integer", func(o View) any { return o.Int("status.readyReplicas") }),
+	},
+	"statefulsets": {
+		shown("Ready", "string", func(o View) any { return fmt.Sprintf("%d/%d", o.Int("status.readyReplicas"), o.Int("spec.replicas")) }),
+	},
+	"jobs": {
+		shown("Status", "string", func(o View) any { return "Running" }),
+		shown("Completions", "string", func(o View) any {
+			return fmt.Sprintf("%d/%d", o.Int("status.succeeded"), max(o.Int("spec.completions"), 1))
+		}),
+		shown("Duration", "string", func(o View) any { return "" }),
+	},
+	"services": {
+		shown("Type", "string", func(o View) any { return or(o.String("spec.type"), "ClusterIP") }),
+		shown("Cluster-IP", "string", func(o View) any { return or(o.String("spec.clusterIP"), "<none>") }),
+		shown("External-IP", "string", func(o View) any { return "<none>" }),
+		shown("Port(s)", "string", servicePorts),
+	},
+	"events": {
+		shown("Last Seen", "string", func(o View) any { return "" }),
+		shown("Type", "string", func(o View) any { return o.String("type") }),
+		shown("Reason", "string", func(o View) any { return o.String("reason") }),
+		shown("Object", "string", func(o View) any {
+			return strings.ToLower(o.String("involvedObject.kind")) + "/" + o.String("involvedObject.name")
+		}),
+		shown("Message", "string", func(o View) any { return strings.TrimSpace(o.String("message")) }),
+	},
+}
+
+func or(first, second string) string {
+	if first != "" {
+		return first
+	}
+	return second
+}
+
+func podReady(o View) any {
+	ready := 0
+	statuses, _ := o.Get("status.containerStatuses").([]any)
+	for _, s := range statuses {
+		if asMap(s)["ready"] == true {
+			ready++
+		}
+	}
+	containers, _ := o.Get("spec.containers").([]any)
+	return fmt.Sprintf("%d/%d", ready, len(containers))
+}
+
+func servicePorts(o View) any {
+	var all []string
+	ports, _ := o.Get("spec.ports").([]any)
+	for _, p := range ports {
+		port := asMap(p)
+		protocol, _ := port["protocol"].(string)
+		all = append(all, fmt.Sprintf("%v/%s", port["port"], or(protocol, "TCP")))
+	}
+	return or(strings.Join(all, ","), "<none>")
+}
+
+// tableOf shows objects in a table. Each row has the object's metadata with it, the whole object, or nothing.
+func tableOf(k *kindInfo, objects []map[string]any, includeObject string, now time.Time) map[string]any {
+	columns := k.tableColumns()
+	definitions := []any{}
+	for _, c := range columns {
+		definitions = append(definitions, map[string]any{
+			"name": c.name, "type": c.typ, "format": c.format, "description": c.description, "priority": c.priority,
+		})
+	}
+	rows := []any{}
+	for _, object := range objects {
+		raw, err := encodeJSON(object)
+		if err != nil {
+			continue // it was JSON
+		}
+		view := View{raw: raw}
+		cells := []any{}
+		for _, c := range columns {
+			cells = append(cells, c.value(view, now))
+		}
+		row := map[string]any{"cells": cells}
+		switch includeObject {
+		case "None":
+			row["object"] = nil
+		case "Object":
+			row["object"] = object
+		default:
+			row["object"] = partial(object)
+		}
+		rows = append(rows, row)
+	}
+	return map[string]any{"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": map[string]any{}, "columnDefinitions": definitions, "rows": rows}
+}
+
+// value returns what a column shows of an object.
+func (c *printerColumn) value(o View, now time.Time) any {
+	if c.show != nil {
+		return c.show(o, now)
+	}
+	found := jsonPath(o.Get(""), c.path)
+	if len(found) == 0 || found[0] == nil {
+		return nil
+	}
+	switch v := found[0]; c.typ {
+	case "date":
+		text, _ := v.(string)
+		return age(text, now)
+	case "integer", "number":
+		if n, ok := v.(json.Number); ok {
+			return n
+		}
+		return nil
+	case "boolean":
+		if b, ok := v.(bool); ok {
+			return b
+		}
+		return nil
+	default:
+		return asText(v)
+	}
+}
+
+// asText returns a value as a cell of text.
+func asText(v any) any {
+	switch v := v.(type) {
+	case string:
+		return v
+	case json.Number:
+		return v.String()
+	case bool:
+		return strconv.FormatBool(v)
+	}
+	data, _ := encodeJSON(v) // it was JSON
+	return string(data)
+}
+
+// age returns the time since a moment, as kubectl shows it.
+func age(timestamp string, now time.Time) string {
+	t, err := time.Parse(time.RFC3339, timestamp)
+	if err != nil {
+		return "<invalid>"
+	}
+	d := now.Sub(t)
+	seconds, minutes, hours := int(d.Seconds()), int(d.Minutes()), int(d.Hours())
+	pair := func(a int, unit string, b int, small string) string {
+		if b == 0 {
+			return fmt.Sprintf("%d%s", a, unit)
+		}
+		return fmt.Sprintf("%d%s%d%s", a, unit, b, small)
+	}
+	switch {
+	case seconds < 0:
+		return "0s"
+	case seconds < 120:
+		return fmt.Sprintf("%ds", seconds)
+	case minutes < 10:
+		return pair(minutes, "m", seconds%60, "s")
+	case minutes < 180:
+		return fmt.Sprintf("%dm", minutes)
+	case hours < 8:
+		return pair(hours, "h", minutes%60, "m")
+	case hours < 48:
+		return fmt.Sprintf("%dh", hours)
+	case hours < 192:
+		return pair(hours/24, "d", hours%24, "h")
+	case hours < 24*365*2:
+		return fmt.Sprintf("%dd", hours/24)
+	case hours < 24*365*8:
+		return pair(hours/24/365, "y", hours/24%365, "d")
+	}
+	return fmt.Sprintf("%dy", hours/24/365)
+}
+
+// jsonPath returns the values at a path in the subset of JSONPath that resource definitions use: .a.b, ['a'], [0],
+// [*], and [?(@.a=="b")]. What is malformed leads nowhere.
+func jsonPath(v any, path string) []any {
+	now := []any{v}
+	path = strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(path, "{"), "$"), "}")
+	for path != "" && len(now) > 0 {
+		var step string
+		if path[0] == '[' {
+			end := strings.IndexByte(path, ']')
+			if end < 0 {
+				return nil
+			}
+			step, path = path[1:end], path[end+1:]
+			now = pathStep(now, step)
+			continue
+		}
+		path = strings.TrimPrefix(path, ".")
+		end := 0
+		for end < len(path) && path[end] != '[' && path[end] != '.' {
+			if path[end] == '\\' && end+1 < len(path) {
+				end++
+			}
+			end++
+		}
+		step, path = strings.ReplaceAll(path[:end], `\`, ""), path[end:]
+		if step != "" {
+			now = pathKey(now, step)
+		}
+	}
+	return now
+}
+
+func pathKey(now []any, key string) []any {
+	var next []any
+	for _, v := range now {
+		if key == "*" {
+			next = append(next, pathStep([]any{v}, "*")...)
+		} else if e, ok := asMap(v)[key]; ok {
+			next = append(next, e)
+		}
+	}
+	return next
+}
+
+// pathStep takes a step in brackets.
+func pathStep(now []any, step string) []any {
+	if quoted := strings.Trim(step, `'"`); quoted != step && !strings.HasPrefix(step, "?") {
+		return pathKey(now, quoted)
+	}
+	var next []any
+	for _, v := range now {
+		list, _ := v.([]any)
+		switch i, err := strconv.Atoi(step); {
+		case step == "*":
+			for _, k := range unionKeys(asMap(v), nil) {
+				next = append(next, asMap(v)[k])
+			}
+			next = append(next, list...)
+		case err == nil && i < 0 && -i <= len(list):
+			next = append(next, list[len(list)+i])
+		case err == nil && i >= 0 && i < len(list):
+			next = append(next, list[i])
+		case strings.HasPrefix(step, "?"):
+			next = append(next, slices.DeleteFunc(slices.Clone(list), func(e any) bool { return !pathFilter(e, step) })...)
+		}
+	}
+	return next
+}
+
+// pathFilter tells whether an item fits a filter such as ?(@.type=="Ready").
+func pathFilter(v any, filter string) bool {
+	inner := strings.TrimSuffix(strings.TrimPrefix(filter, "?("), ")")
+	path, want, equal := strings.Cut(inner, "==")
+	negated := false
+	if !equal {
+		path, want, negated = strings.Cut(inner, "!=")
+	}
+	found := jsonPath(v, strings.TrimPrefix(strings.TrimSpace(path), "@"))
+	if !equal && !negated {
+		return len(found) > 0
+	}
+	want = strings.Trim(strings.TrimSpace(want), `'"`)
+	same := len(found) > 0 && asText(found[0]) == want
+	return same != negated
+}
