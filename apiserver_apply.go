@@ -1,0 +1,239 @@
+package kopf
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// This file is server-side apply in the in-memory API server: a configuration is merged into the live object, fields
+// that were applied before and are no longer are removed, and fields of others are refused unless forced.
+
+// applyOptions says who applies, and whether by force.
+type applyOptions struct {
+	managedOptions
+	force bool
+}
+
+// serverSideApply merges a configuration into the live object, which is nil if there is none. The result has its
+// managedFields.
+func serverSideApply(live map[string]any, applied map[string]any, o applyOptions) (map[string]any, *statusError) {
+	base := map[string]any{}
+	if live != nil {
+		base = cloneJSON(live).(map[string]any)
+	}
+	all := managersOf(base)
+	if live != nil && len(all) == 0 {
+		whole := compareFields(nil, live, o.schema).added.minus(ignoredFields)
+		all[managerKey{"before-first-apply", "Update", o.apiVersion, ""}] = &managed{apiVersion: o.apiVersion, fields: whole}
+	}
+	for _, object := range []map[string]any{base, applied} {
+		if meta := asMap(object["metadata"]); meta != nil {
+			delete(meta, "managedFields")
+		}
+	}
+	merged, _ := mergeTyped(rootType(o.schema), any(cloneJSON(base)), any(applied)).(map[string]any)
+	mine := appliedFields(applied, o.schema).minus(ignoredFields)
+	before := &fieldSet{}
+	if old := all[o.key()]; old != nil {
+		before = old.fields
+	}
+	dropUnowned(merged, before.minus(mine), all, o)
+	all[o.key()] = &managed{apiVersion: o.apiVersion, time: timestamp(o.now), fields: mine}
+	c := compareFields(base, merged, o.schema)
+	if refused := all.disown(c, o); refused != nil {
+		return nil, refused
+	}
+	if live != nil && equalJSON(base, merged) && before.equal(mine) {
+		return cloneJSON(live).(map[string]any), nil
+	}
+	if merged["metadata"] == nil {
+		merged["metadata"] = map[string]any{}
+	}
+	all.store(merged)
+	return merged, nil
+}
+
+// disown takes from all other managers what was changed and what is gone, or tells of the conflicts.
+func (all managers) disown(c *comparison, o applyOptions) *statusError {
+	changed := c.added.union(c.modified)
+	conflicts := make(map[managerKey]*fieldSet)
+	for k, m := range all {
+		if k == o.key() {
+			continue
+		}
+		if both := m.fields.and(changed); !both.empty() {
+			conflicts[k] = both
+		}
+	}
+	if len(conflicts) > 0 && !o.force {
+		return conflictOf(conflicts, all)
+	}
+	for k, m := range all {
+		if k == o.key() {
+			continue
+		}
+		if m.fields = m.fields.minus(changed).minus(c.removed); m.fields.empty() {
+			delete(all, k)
+		}
+	}
+	return nil
+}
+
+// conflictOf words the refusal of an apply.
+func conflictOf(conflicts map[managerKey]*fieldSet, all managers) *statusError {
+	var causes []any
+	byManager := make(map[string][]string)
+	var names []string
+	for k, set := range conflicts {
+		name := fmt.Sprintf("%q", k.manager)
+		if k.subresource != "" {
+			name += fmt.Sprintf(" with subresource %q", k.subresource)
+		}
+		if k.operation == "Update" {
+			name += " using " + all[k].apiVersion
+		}
+		names = append(names, name)
+		set.each(nil, func(path []string) { byManager[name] = append(byManager[name], spelling(path)) })
+	}
+	slices.Sort(names)
+	var texts []string
+	for _, name := range names {
+		fields := byManager[name]
+		slices.Sort(fields)
+		for _, f := range fields {
+			causes = append(causes, map[string]any{"reason": "FieldManagerConflict", "message": "conflict with " + name, "field": f})
+		}
+		if len(fields) == 1 {
+			texts = append(texts, "conflict with "+name+": "+fields[0])
+		} else {
+			texts = append(texts, "conflicts with "+name+":\n- "+strings.Join(fields, "\n- "))
+		}
+	}
+	noun := "conflicts"
+	if len(causes) == 1 {
+		noun = "conflict"
+	}
+	return &statusError{409, "Conflict", fmt.Sprintf("Apply failed with %d %s: %s", len(causes), noun, strings.Join(texts, "\n")), map[string]any{"causes": causes}}
+}
+
+// mergeTyped merges a configuration into a live value: maps key by key, lists by the keys of their items where they have such, all
+// else is replaced.
+func mergeTyped(t *fieldType, live, applied any) any {
+	switch b := applied.(type) {
+	case map[string]any:
+		a, ok := live.(map[string]any)
+		if !ok || t.atomic {
+			return cloneJSON(b)
+		}
+		for key, v := range b {
+			child, _ := t.field(key)
+			if old, is := a[key]; is {
+				a[key] = mergeTyped(child, old, v)
+			} else {
+				a[key] = cloneJSON(v)
+			}
+		}
+		return a
+	case []any:
+		a, ok := live.([]any)
+		if !ok || !t.associative() {
+			return cloneJSON(b)
+		}
+		orderA, itemsA, fineA := t.steps(a)
+		orderB, itemsB, fineB := t.steps(b)
+		if !fineA || !fineB {
+			return cloneJSON(b)
+		}
+		merged := []any{}
+		for _, step := range orderA {
+			if v, ok := itemsB[step]; ok && !t.set {
+				merged = append(merged, mergeTyped(t.item(), itemsA[step], v))
+			} else {
+				merged = append(merged, itemsA[step])
+			}
+		}
+		for _, step := range orderB {
+			if _, ok := itemsA[step]; !ok {
+				merged = append(merged, cloneJSON(itemsB[step]))
+			}
+		}
+		return merged
+	}
+	return applied
+}
+
+// dropUnowned removes from an object the fields of a set that no other manager owns.
+func dropUnowned(object map[string]any, gone *fieldSet, all managers, o applyOptions) {
+	var paths [][]string
+	gone.each(nil, func(path []string) {
+		for k, m := range all {
+			if k != o.key() && ownsAt(m.fields, path) {
+				return
+			}
+		}
+		paths = append(paths, slices.Clone(path))
+	})
+	slices.SortFunc(paths, func(a, b []string) int { return len(b) - len(a) })
+	for _, path := range paths {
+		dropPath(rootType(o.schema), any(object), path)
+	}
+}
+
+// ownsAt tells whether a set has a path, or anything below it.
+func ownsAt(s *fieldSet, path []string) bool {
+	if s.has(path) {
+		return true
+	}
+	for _, step := range path {
+		if s = s.children[step]; s == nil {
+			return false
+		}
+	}
+	return !s.empty()
+}
+
+// dropPath removes one field, and returns what is left of the value around it.
+func dropPath(t *fieldType, v any, path []string) any {
+	step, last := path[0], len(path) == 1
+	switch v := v.(type) {
+	case map[string]any:
+		key := strings.TrimPrefix(step, "f:")
+		old, ok := v[key]
+		if !ok {
+			return v
+		}
+		if last {
+			if child, known := t.field(key); !known || isLeaf(old) || child.atomic || len(asMap(old)) == 0 {
+				delete(v, key)
+			}
+			return v
+		}
+		child, _ := t.field(key)
+		rest := dropPath(child, old, path[1:])
+		v[key] = rest
+		if m, is := rest.(map[string]any); is && len(m) == 0 {
+			delete(v, key)
+		} else if l, is := rest.([]any); is && len(l) == 0 {
+			delete(v, key)
+		}
+		return v
+	case []any:
+		for i, item := range v {
+			if s, ok := t.step(item); !ok || s != step {
+				continue
+			}
+			if last {
+				return slices.Delete(v, i, i+1)
+			}
+			v[i] = dropPath(t.item(), item, path[1:])
+			return v
+		}
+	}
+	return v
+}
+
+func isLeaf(v any) bool {
+	_, m := v.(map[string]any)
+	return !m
+}
