@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
@@ -257,6 +258,9 @@ func (b *Body) Decode(v any) error { return json.Unmarshal(b.raw, v) }
 // MarshalJSON returns the object as it came. It never fails.
 func (b *Body) MarshalJSON() ([]byte, error) { return slices.Clone(b.raw), nil }
 
+// LogValue returns the object as JSON, for logs.
+func (b *Body) LogValue() slog.Value { return slog.StringValue(string(b.raw)) }
+
 // Reference returns the reference to the object that events and logs carry.
 func (b *Body) Reference() ObjectReference {
 	return ObjectReference{APIVersion: b.apiVersion, Kind: b.kind, Name: b.name, UID: b.uid, Namespace: b.namespace}
@@ -399,6 +403,9 @@ func (v View) MarshalJSON() ([]byte, error) {
 	}
 	return slices.Clone(v.raw), nil
 }
+
+// LogValue returns the view as JSON, for logs.
+func (v View) LogValue() slog.Value { return slog.StringValue(string(v.raw)) }
 
 func stringsJSON(raw []byte, path ...string) []string {
 	list, _ := findJSON(raw, path...)

@@ -274,15 +274,20 @@ func (c *Client) attempt(ctx context.Context, r *request) error {
 				return context.Cause(ctx)
 			}
 		}
-		if t := c.settings.RequestTimeout; t > 0 {
+	}
+	return c.vault.do(ctx, func(cred *credential) (bool, error) {
+		ctx := ctx // without the limit, which is not for the login
+		if t := c.settings.RequestTimeout; t > 0 && !r.stream {
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithTimeoutCause(ctx, t, fmt.Errorf("no answer in %s", t))
 			defer cancel()
 		}
-	}
-	return c.vault.do(ctx, func(cred *credential) (bool, error) {
 		err := r.send(ctx, cred)
-		return StatusCode(err) == http.StatusUnauthorized, err
+		refused := StatusCode(err) == http.StatusUnauthorized
+		if refused {
+			c.log.Warn("The API server refuses the credentials; logging in again.", "login", cred.ID, "error", err)
+		}
+		return refused, err
 	})
 }
 

@@ -1,3 +1,71 @@
+// Package kopf makes Kubernetes operators of functions. A program says what it wants to know
+// of its objects, and the framework does the rest: it watches them, finds out what
+// has happened, calls the functions, tries again after errors, and keeps the progress on the
+// objects themselves, so that an operator which was killed goes on where it was.
+//
+//	func main() {
+//		kopf.OnCreate("kopfexamples", create, nil)
+//		kopf.OnUpdate("kopfexamples", resize, &kopf.ChangeOptions{Field: "spec.size", Retries: 3})
+//		kopf.Main()
+//	}
+//
+//	func create(ctx context.Context, c *kopf.Change) error {
+//		c.Logger.Info("creating", "size", c.Spec().Int("size"))
+//		c.Patch.Set("status.phase", "Ready")
+//		return nil
+//	}
+//
+// It is Kopf, the Python framework, on the standard library alone. Its finalizer, annotations and status are the
+// original's, so that either one can take over the objects of the other.
+//
+// # Handlers
+//
+// A handler is registered for a kind of objects, named by a [Selector], with options that may be
+// nil. [OnCreate], [OnUpdate], [OnDelete], [OnResume] and [OnField] register handlers of changes. A change is
+// what differs from the state in which the object was last handled; what happened while the operator was down
+// comes as one change after it is up again. [OnEvent] registers handlers of the single events of the
+// watch stream. [OnStartup], [OnCleanup] and [OnLogin] are about the operator itself.
+//
+// What a handler gets is a pointer to a struct of its family, such as [*Change]: the object in Body, views into
+// it, the Patch to be made to it, a Logger. New facts will be new fields. What it returns is an error that decides
+// what is next: see [Temporary] and [Permanent].
+//
+// Registration panics on mistakes that a programmer has made, and names the line.
+//
+// # Running
+//
+// [Main] is the command line of an operator; [Operator] is one to be run by a program of your own, and its zero value works.
+// With "run --embedded", the operator needs no cluster: it works with an [APIServer] in its own memory.
+//
+// # Ordering
+//
+// The handlers of one object are called one after another, those of different objects at the same time. Handlers
+// of events see every event in order. Handlers of changes are called for the newest state that is known,
+// in the order of their registration or as the [Lifecycle] of the operator says.
+//
+// Formally: for one object and one operator, the end of a call of a handler is synchronized before the
+// beginning of the next one. Less formally: what a handler keeps for its object alone needs no lock.
+//
+// # Retries
+//
+// A handler is called until it succeeds or fails for good, over restarts of the operator if need be. A call that was cut off by the
+// end of the process is made again; so is what was finished less than Settings.Execution.FlushAfter, one second,
+// before a crash. Handlers should look before they make what they may have made before.
+//
+// # Shutdown
+//
+// When its context ends, an operator closes its streams, lets the running handlers finish for
+// Settings.Queueing.ExitTimeout, ends their contexts, runs the clean-up handlers and closes its connections. No goroutine
+// of its own outlives [Operator.Run].
+//
+// # Reading the source
+//
+// The package is flat, in floors; a file names only what its own floor or a lower one declares, and a test
+// holds that. From the ground up: the data (body.go, json.go, patch.go, resource.go, errors.go, yaml.go); the
+// settings and storages (settings.go, persistence.go); the clients, which alone talk to Kubernetes (client.go, watching.go,
+// auth.go); the intents, or what is registered and what it matches (on.go, registry.go, filters.go, causes.go); the
+// actions, or how handlers are invoked (execution.go, logging.go, queue.go); the reactor, from an event to a patch (reactor.go,
+// observation.go); the kits for operators and tests (testing.go, apiserver.go); and the entry (kopf.go, cli.go).
 package kopf
 
 import (
@@ -90,6 +158,12 @@ func (op *Operator) prepare() (*run, error) {
 	if r.Settings == nil {
 		r.Settings = NewSettings()
 	}
+	if r.Settings.Persistence.ProgressStorage == nil {
+		r.Settings.Persistence.ProgressStorage = &SmartProgressStorage{}
+	}
+	if r.Settings.Persistence.DiffBaseStorage == nil {
+		r.Settings.Persistence.DiffBaseStorage = &AnnotationsDiffBaseStorage{}
+	}
 	if r.Memo == nil {
 		r.Memo = &Memo{}
 	}
@@ -120,7 +194,10 @@ func (r *run) run(ctx context.Context) error {
 	if err == nil {
 		err = r.serve(ctx)
 	}
-	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+	if ctx.Err() != nil && err != nil { // it was asked to stop, and did, whatever was wrong until then
+		if !errors.Is(err, context.Canceled) {
+			r.Logger.Warn("The operator was stopped before it could start.", "error", err)
+		}
 		err = nil
 	}
 	r.guard.begin()
@@ -136,6 +213,9 @@ func (r *run) run(ctx context.Context) error {
 
 // serve logs in and serves until the context ends.
 func (r *run) serve(ctx context.Context) error {
+	for _, text := range r.Settings.Persistence.warnings() {
+		r.Logger.Warn(text)
+	}
 	if err := r.connect(); err != nil {
 		return err
 	}

@@ -69,13 +69,13 @@ func (o *observer) observe(ctx context.Context, ready func()) error {
 	for attempt, settling := 0, 0; ; attempt++ {
 		var again <-chan time.Time
 		if broken || settling > 0 {
-			again = time.After(min(time.Second<<min(attempt, 6), time.Minute))
+			again = time.After(min(200*time.Millisecond<<min(attempt, 10), time.Minute))
 		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-o.changed: // discovery follows a definition with some delay, so it is read a few times
-			attempt, settling = -1, 3
+			attempt, settling = -1, 5
 		case <-again:
 			settling--
 		}

@@ -1,7 +1,6 @@
 package kopf
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -311,7 +310,7 @@ func (c *cycle) patch(subresource, contentType string, body any) error {
 		return err
 	}
 	known := c.known()
-	c.log.Debug("Patching.", "subresource", subresource, "patch", json.RawMessage(data))
+	c.log.Debug("Patching.", "subresource", subresource, "patch", View{raw: data})
 	fresh, err := c.client.patchObject(c.requests, c.served.resource, known.namespace, known.name, subresource, contentType, data)
 	if err != nil {
 		return c.judge(err)

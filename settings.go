@@ -7,7 +7,7 @@ import "time"
 
 // Settings are all that can be adjusted of one operator. [NewSettings] returns
 // them with their defaults; false and zero mean something here, so a
-// literal Settings{} switches most things off. Start-up handlers may change them;
+// literal Settings{} switches most things off; but there are always storages. Start-up handlers may change them;
 // afterwards they are only read.
 type Settings struct {
 	Process     ProcessSettings
