@@ -22,6 +22,12 @@ var shared struct {
 }
 
 func TestMain(m *testing.M) {
+	if os.Getenv("KOPF_E2E_EDIT") != "" { // kubectl edit has called us as its editor
+		if err := editFile(os.Args[len(os.Args)-1]); err != nil {
+			panic(err)
+		}
+		return
+	}
 	flag.Parse()
 	code := m.Run()
 	if shared.cluster != nil {

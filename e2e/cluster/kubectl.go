@@ -3,6 +3,7 @@ package cluster
 import (
 	"bytes"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -44,7 +45,8 @@ func (c *Cluster) TryKubectl(input string, args ...string) (string, error) {
 // RunKubectl runs a kubectl with a kubeconfig and a folder for its caches, and returns what it prints.
 func RunKubectl(kubectl, kubeconfig, cache, input string, args ...string) (string, error) {
 	cmd := exec.Command(kubectl, append([]string{"--cache-dir=" + cache}, args...)...)
-	cmd.Env = []string{"KUBECONFIG=" + kubeconfig, "HOME=" + cache, "KUBECTL_KUBERC=false"}
+	cmd.Env = []string{"KUBECONFIG=" + kubeconfig, "HOME=" + cache, "KUBECTL_KUBERC=false", "PATH=" + os.Getenv("PATH"),
+		"EDITOR=" + os.Args[0], "KOPF_E2E_EDIT=yes"} // a test can be the editor of "kubectl edit"
 	cmd.Stdin = strings.NewReader(input)
 	cmd.SysProcAttr = endsWithParent()
 	var stdout, stderr bytes.Buffer
