@@ -313,7 +313,7 @@ type comparison struct{ added, modified, removed *fieldSet }
 
 func compareFields(before, after map[string]any, s *schema) *comparison {
 	c := &comparison{&fieldSet{}, &fieldSet{}, &fieldSet{}}
-	c.walk(nil, rootType(s), any(before), any(after), true, true)
+	c.walk(nil, rootType(s), any(before), any(after), before != nil, after != nil)
 	return c
 }
 
@@ -513,6 +513,12 @@ func updateManagedFields(live, updated map[string]any, o managedOptions) {
 	}
 	c := compareFields(live, updated, o.schema)
 	taken := c.added.union(c.modified).minus(ignoredFields)
+	if o.kind == "Namespace" && o.subresource == "" { // they are the server's own
+		for _, step := range []string{"f:spec", "f:status"} {
+			delete(taken.children, step)
+			delete(taken.members, step)
+		}
+	}
 	lost := taken.union(c.removed)
 	for k, m := range all {
 		if m.fields = m.fields.minus(lost); m.fields.empty() {
