@@ -13,9 +13,9 @@ import (
 
 // Kind is a kind of objects in the namespace of a leaf, or outside of namespaces.
 type Kind struct {
-	c                   *C
-	apiVersion, kind    string
-	clusterwide, status bool
+	c                *C
+	apiVersion, kind string
+	clusterwide      bool
 }
 
 // Of returns the verbs for another kind.
