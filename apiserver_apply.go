@@ -34,6 +34,7 @@ func serverSideApply(live map[string]any, applied map[string]any, o applyOptions
 	}
 	merged, _ := mergeTyped(rootType(o.schema), any(cloneJSON(base)), any(applied)).(map[string]any)
 	mine := appliedFields(applied, o.schema).minus(ignoredFields)
+	o.reset(mine)
 	before := &fieldSet{}
 	if old := all[o.key()]; old != nil {
 		before = old.fields

@@ -44,10 +44,10 @@ func (k *kindInfo) checkMeta(live, object map[string]any) []fieldError {
 	faults = append(faults, checkAnnotations(asMap(meta["annotations"]))...)
 	faults = append(faults, checkOwners(meta)...)
 	finalizers, _ := meta["finalizers"].([]any)
-	for i, f := range finalizers {
+	for _, f := range finalizers {
 		text, _ := f.(string)
 		if rule := qualifiedName(text); rule != "" {
-			faults = append(faults, fieldError{typ: "FieldValueInvalid", field: fmt.Sprintf("metadata.finalizers[%d]", i), value: text, detail: rule})
+			faults = append(faults, fieldError{typ: "FieldValueInvalid", field: "metadata.finalizers", value: text, detail: rule})
 		}
 	}
 	if live != nil {

@@ -48,8 +48,8 @@ func (a *apiRequest) deleteOptions() (deleteOptions, error) {
 	}
 	a.dryRun = a.dryRun || slices.Contains(o.DryRun, "All")
 	if p := o.PropagationPolicy; p != "" && !slices.Contains([]string{"Orphan", "Background", "Foreground"}, p) {
-		return o, &statusError{422, "Invalid", fmt.Sprintf(`DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: Unsupported value: %q: supported values: "Background", "Foreground", "Orphan"`, p),
-			map[string]any{"group": "meta.k8s.io", "kind": "DeleteOptions"}}
+		return o, invalidOptions("DeleteOptions", fieldError{typ: "FieldValueNotSupported", field: "propagationPolicy", value: p,
+			detail: `supported values: "Foreground", "Background", "Orphan"`})
 	}
 	return o, nil
 }
@@ -197,7 +197,7 @@ func (a *apiRequest) deleteCollection(w http.ResponseWriter, r *http.Request) er
 		}
 		deleted = append(deleted, i)
 	}
-	a.server.write(w, r, 200, a.answer(asObjects, deleted, map[string]any{"resourceVersion": fmt.Sprint(version)}))
+	a.server.write(w, r, 200, a.answer(asObjects, deleted, a.listMeta(version)))
 	return nil
 }
 

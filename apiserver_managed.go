@@ -395,6 +395,25 @@ type managedOptions struct {
 	now         time.Time
 	schema      *schema
 	kind        string
+	hasStatus   bool // whether the status is a subresource
+}
+
+// reset takes out of a set what the request cannot change, because it belongs to another subresource.
+func (o managedOptions) reset(s *fieldSet) {
+	drop := func(step string) {
+		delete(s.children, step)
+		delete(s.members, step)
+	}
+	switch {
+	case o.kind == "Namespace" && o.subresource == "": // they are the server's own
+		drop("f:spec")
+		drop("f:status")
+	case o.hasStatus && o.subresource == "":
+		drop("f:status")
+	case o.subresource == "status":
+		drop("f:metadata")
+		drop("f:spec")
+	}
 }
 
 // managerKey tells the entries of managedFields apart.
@@ -513,12 +532,7 @@ func updateManagedFields(live, updated map[string]any, o managedOptions) {
 	}
 	c := compareFields(live, updated, o.schema)
 	taken := c.added.union(c.modified).minus(ignoredFields)
-	if o.kind == "Namespace" && o.subresource == "" { // they are the server's own
-		for _, step := range []string{"f:spec", "f:status"} {
-			delete(taken.children, step)
-			delete(taken.members, step)
-		}
-	}
+	o.reset(taken)
 	lost := taken.union(c.removed)
 	for k, m := range all {
 		if m.fields = m.fields.minus(lost); m.fields.empty() {

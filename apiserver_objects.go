@@ -17,7 +17,13 @@ import (
 
 // serve answers a request about objects.
 func (a *apiRequest) serve(w http.ResponseWriter, r *http.Request) {
-	err := a.allowed()
+	_, err := a.form()
+	if err == nil {
+		err = a.allowed()
+	}
+	if err == nil {
+		err = a.checkOptions()
+	}
 	if err == nil {
 		switch a.verb {
 		case "get":
@@ -50,7 +56,10 @@ func (a *apiRequest) allowed() error {
 	verbs := a.kind.resource.Verbs
 	if a.subresource != "" {
 		if !slices.Contains(a.kind.resource.Subresources, a.subresource) {
-			return &statusError{404, "NotFound", "the server could not find the requested resource", a.kind.about(a.name)}
+			if a.kind.crd != nil {
+				return a.kind.notFound(a.name)
+			}
+			return &statusError{404, "NotFound", "the server could not find the requested resource", map[string]any{}}
 		}
 		verbs = subresourceVerbs(a.subresource)
 	}
@@ -241,7 +250,7 @@ func (a *apiRequest) prepareNew(object map[string]any) error {
 	}
 	a.name = name
 	if v, _ := meta["resourceVersion"].(string); v != "" {
-		return &statusError{500, "", "resourceVersion should not be set on objects to be created", map[string]any{}}
+		return &statusError{500, "", "resourceVersion should not be set on objects to be created", nil}
 	}
 	if err := a.checkNamespace(); err != nil {
 		return err
@@ -249,6 +258,7 @@ func (a *apiRequest) prepareNew(object map[string]any) error {
 	for _, key := range []string{"resourceVersion", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields", "generation"} {
 		delete(meta, key)
 	}
+	dropEmpty(meta)
 	meta["uid"] = a.server.newUID()
 	meta["creationTimestamp"] = timestamp(time.Now())
 	if a.kind.generation {
@@ -392,7 +402,7 @@ func (a *apiRequest) patch(w http.ResponseWriter, r *http.Request) error {
 }
 
 func unsupportedPatch(accepted string) error {
-	return &statusError{415, "UnsupportedMediaType", "the body of the request was in an unknown format - accepted media types include: " + accepted, map[string]any{}}
+	return &statusError{415, "UnsupportedMediaType", "the body of the request was in an unknown format - accepted media types include: " + accepted, nil}
 }
 
 func (a *apiRequest) jsonPatch(live map[string]any) (map[string]any, error) {
@@ -505,7 +515,9 @@ func (a *apiRequest) checkVersion(live, object map[string]any) error {
 	}
 	version, _ := meta["resourceVersion"].(string)
 	if version == "" && a.verb == "update" && a.kind.crd != nil && a.subresource != "scale" {
-		return a.kind.invalid(a.name, []fieldError{{typ: "FieldValueInvalid", field: "metadata.resourceVersion", value: json.Number("0"), detail: "must be specified for an update"}})
+		named := &kindInfo{resource: a.kind.resource}
+		named.resource.Kind = a.kind.resource.Plural // which is how the real one says it
+		return named.invalid(a.name, []fieldError{{typ: "FieldValueInvalid", field: "metadata.resourceVersion", value: json.Number("0"), detail: "must be specified for an update"}})
 	}
 	if version != "" && version != old["resourceVersion"] {
 		return a.kind.conflict(a.name, modifiedMeanwhile)
@@ -565,10 +577,12 @@ func (k *kindInfo) restore(old, meta map[string]any) {
 	} else {
 		delete(meta, "generation")
 	}
-	if list, ok := meta["finalizers"].([]any); ok && len(list) == 0 {
-		delete(meta, "finalizers")
-	}
-	for _, key := range []string{"labels", "annotations", "ownerReferences"} {
+	dropEmpty(meta)
+}
+
+// dropEmpty takes away what the typed metadata does not send when it is empty.
+func dropEmpty(meta map[string]any) {
+	for _, key := range []string{"finalizers", "labels", "annotations", "ownerReferences"} {
 		if empty(meta[key]) {
 			delete(meta, key)
 		}
@@ -649,14 +663,14 @@ func (a *apiRequest) apply(w http.ResponseWriter, r *http.Request) error {
 	if meta != nil && meta["name"] == nil {
 		meta["name"] = a.name
 	}
+	o := applyOptions{managedOptions: a.managed(), force: a.query.Get("force") == "true" || a.query.Get("force") == "1"}
+	o.operation = "Apply"
+	if err := a.typedForApply(object); err != nil {
+		return err
+	}
 	if meta != nil && a.kind.resource.Namespaced && meta["namespace"] == nil {
 		meta["namespace"] = a.namespace
 	}
-	if err := a.strict(object); err != nil {
-		return err
-	}
-	o := applyOptions{managedOptions: a.managed(), force: a.query.Get("force") == "true" || a.query.Get("force") == "1"}
-	o.operation = "Apply"
 	if a.server.db.get(a.kind.collection(), a.key()) == nil {
 		if a.subresource != "" {
 			return a.kind.notFound(a.name)
@@ -676,8 +690,32 @@ func (a *apiRequest) apply(w http.ResponseWriter, r *http.Request) error {
 	return a.answerItem(w, r, 200, raw)
 }
 
+// typedForApply refuses configurations that do not fit the schema: there is no telling whose their fields would be.
+func (a *apiRequest) typedForApply(object map[string]any) error {
+	s := a.kind.schema
+	if s == nil {
+		return nil
+	}
+	why := ""
+	for _, f := range s.validate(object, nil) {
+		if f.typ == "FieldValueTypeInvalid" && f.value != "null" {
+			why = "." + f.field + ": expected another type, got " + fmt.Sprint(f.value)
+		}
+	}
+	if unknown := s.prune(cloneJSON(object).(map[string]any)); len(unknown) > 0 {
+		why = "." + unknown[0] + ": field not declared in schema"
+	}
+	if why == "" {
+		return nil
+	}
+	namespace, _ := asMap(object["metadata"])["namespace"].(string)
+	return &statusError{500, "", fmt.Sprintf("failed to create typed patch object (%s/%s; %s, Kind=%s): %s", namespace, a.name,
+		a.kind.resource.APIVersion(), a.kind.resource.Kind, why), nil}
+}
+
 func (a *apiRequest) applyNew(w http.ResponseWriter, r *http.Request, object map[string]any, o applyOptions) error {
 	a.verb = "create"
+	delete(asMap(object["metadata"]), "resourceVersion")
 	merged, refused := serverSideApply(nil, object, o)
 	if refused != nil {
 		return refused

@@ -156,7 +156,23 @@ func (a *apiRequest) decode() (map[string]any, error) {
 	if err != nil {
 		return nil, badRequest("the object provided is unrecognized (must be of type %s): %v", a.kind.resource.Kind, err)
 	}
-	return object, a.checkType(object)
+	if err := a.checkType(object); err != nil {
+		return nil, err
+	}
+	return object, a.checkGoType(object)
+}
+
+// checkGoType refuses what the typed kinds cannot hold.
+func (a *apiRequest) checkGoType(object map[string]any) error {
+	if kind := a.kind.resource.Kind; a.kind.crd == nil && (kind == "ConfigMap" || kind == "Secret") && a.subresource == "" {
+		for _, v := range asMap(object["data"]) {
+			if typ := typeOf(v); typ != "string" && typ != "null" {
+				typ = map[string]string{"integer": "number", "boolean": "bool"}[typ] + strings.TrimPrefix(map[string]string{"object": "object", "array": "array", "number": "number"}[typ], "")
+				return badRequest("%s in version \"v1\" cannot be handled as a %s: json: cannot unmarshal %s into Go struct field %s.data of type string", kind, kind, typ, kind)
+			}
+		}
+	}
+	return nil
 }
 
 // checkType tells whether the object is of the kind that the address is of.
@@ -204,8 +220,64 @@ func (a *apiRequest) selection() (*selection, error) {
 		if a.kind.crd != nil && !known {
 			return nil, badRequest("field label not supported: %s", r.key)
 		}
+		if !known && !slices.Contains(selectableFields[a.kind.resource.Plural], r.key) {
+			return nil, badRequest("%q is not a known field selector: only \"metadata.name\", \"metadata.namespace\"", r.key)
+		}
 	}
 	return s, nil
+}
+
+// optionsOf names what the query of each verb is made of.
+var optionsOf = map[string]string{"create": "CreateOptions", "update": "UpdateOptions", "patch": "PatchOptions", "delete": "DeleteOptions", "deletecollection": "DeleteOptions"}
+
+// invalidOptions is the refusal of a query.
+func invalidOptions(kind string, faults ...fieldError) error {
+	options := &kindInfo{resource: Resource{Group: "meta.k8s.io", Kind: kind}}
+	e := options.invalid("", faults)
+	delete(e.details, "name")
+	return e
+}
+
+// checkOptions refuses values of the query that nobody knows.
+func (a *apiRequest) checkOptions() error {
+	kind := optionsOf[a.verb]
+	if kind == "" {
+		return nil
+	}
+	if runs := a.query["dryRun"]; len(runs) > 0 && slices.ContainsFunc(runs, func(r string) bool { return r != "All" }) {
+		return invalidOptions(kind, fieldError{typ: "FieldValueNotSupported", field: "dryRun", value: runs, detail: `supported values: "All"`})
+	}
+	if mode := a.query.Get("fieldValidation"); !slices.Contains([]string{"", "Ignore", "Strict", "Warn"}, mode) && kind != "DeleteOptions" {
+		return invalidOptions(kind, fieldError{typ: "FieldValueNotSupported", field: "fieldValidation", value: mode, detail: `supported values: "", "Ignore", "Strict", "Warn"`})
+	}
+	return nil
+}
+
+// checkList refuses options of a list that contradict each other.
+func (a *apiRequest) checkList() error {
+	match, version := a.query.Get("resourceVersionMatch"), a.query.Get("resourceVersion")
+	switch {
+	case match == "":
+		return nil
+	case version == "":
+		return invalidOptions("ListOptions", fieldError{typ: "FieldValueForbidden", field: "resourceVersionMatch", detail: "resourceVersionMatch is forbidden unless resourceVersion is provided"})
+	case match != "Exact" && match != "NotOlderThan":
+		return invalidOptions("ListOptions", fieldError{typ: "FieldValueNotSupported", field: "resourceVersionMatch", value: match, detail: `supported values: "Exact", "NotOlderThan", ""`})
+	case match == "Exact" && version == "0":
+		return invalidOptions("ListOptions", fieldError{typ: "FieldValueForbidden", field: "resourceVersionMatch", detail: `resourceVersionMatch "exact" is forbidden for resourceVersion "0"`})
+	}
+	return nil
+}
+
+// selectableFields are the fields of built-in kinds that field selectors can name, besides the name and the namespace.
+var selectableFields = map[string][]string{
+	"pods":                   {"spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName", "spec.hostNetwork", "status.phase", "status.podIP", "status.nominatedNodeName"},
+	"events":                 {"involvedObject.kind", "involvedObject.namespace", "involvedObject.name", "involvedObject.uid", "involvedObject.apiVersion", "involvedObject.resourceVersion", "involvedObject.fieldPath", "reason", "reportingComponent", "source", "type"},
+	"secrets":                {"type"},
+	"namespaces":             {"status.phase"},
+	"nodes":                  {"spec.unschedulable"},
+	"jobs":                   {"status.successful"},
+	"replicationcontrollers": {"status.replicas"},
 }
 
 // number reads a whole number of the query.

@@ -196,8 +196,11 @@ func (s *schema) defaults(v any) {
 	case map[string]any:
 		for key, child := range s.properties {
 			old, ok := v[key]
-			if child.hasFallback && (!ok || old == nil && !child.nullable) {
+			switch unset := ok && old == nil && !child.nullable && child.typ != ""; {
+			case child.hasFallback && (!ok || unset):
 				v[key] = cloneJSON(child.fallback)
+			case unset: // a null means nothing there
+				delete(v, key)
 			}
 		}
 		for key, e := range v {

@@ -38,6 +38,13 @@ func (a *apiRequest) form() (listed, error) {
 		case strings.Contains(params, "as=Table"):
 			return asTable, nil
 		case strings.Contains(params, "as=PartialObjectMetadata"):
+			if a.verb == "list" && !strings.Contains(params, "as=PartialObjectMetadataList") {
+				name := "*unstructured.UnstructuredList"
+				if a.kind.crd == nil {
+					name = "*core." + a.kind.listKind
+				}
+				return 0, &statusError{406, "NotAcceptable", "you requested PartialObjectMetadata, but the requested object is a list (" + name + ")", nil}
+			}
 			return asMetadata, nil
 		case strings.Contains(params, "as="):
 			continue
@@ -50,6 +57,9 @@ func (a *apiRequest) form() (listed, error) {
 // list answers with the objects that are selected.
 func (a *apiRequest) list(w http.ResponseWriter, r *http.Request) error {
 	form, err := a.form()
+	if err == nil {
+		err = a.checkList()
+	}
 	if err != nil {
 		return err
 	}
@@ -87,7 +97,7 @@ func (a *apiRequest) list(w http.ResponseWriter, r *http.Request) error {
 	if next != "" && a.query.Get("continue") == "" {
 		a.server.db.keep(a.kind.collection(), version, items)
 	}
-	meta := map[string]any{"resourceVersion": strconv.FormatUint(version, 10)}
+	meta := a.listMeta(version)
 	if next != "" {
 		meta["continue"] = next
 		if remaining > 0 {
@@ -96,6 +106,15 @@ func (a *apiRequest) list(w http.ResponseWriter, r *http.Request) error {
 	}
 	a.server.write(w, r, 200, a.answer(form, chosen, meta))
 	return nil
+}
+
+// listMeta returns the metadata of a list. Those of custom resources always tell where to go on.
+func (a *apiRequest) listMeta(version uint64) map[string]any {
+	meta := map[string]any{"resourceVersion": strconv.FormatUint(version, 10)}
+	if a.kind.crd != nil {
+		meta["continue"] = ""
+	}
+	return meta
 }
 
 // page returns the list that the request reads, its version, and the index to go on from.
@@ -140,7 +159,7 @@ func (a *apiRequest) answer(form listed, items []*item, meta map[string]any) any
 		table["metadata"] = meta
 		return table
 	case asMetadata:
-		list := []any{}
+		var list []any // null if there is nothing
 		for _, object := range a.decoded(items) {
 			list = append(list, partial(object))
 		}
@@ -396,11 +415,18 @@ func (o *watching) frame(typ EventType, raw []byte) {
 
 // mark sends a bookmark.
 func (o *watching) mark(annotations map[string]any) {
-	meta := map[string]any{"resourceVersion": strconv.FormatUint(o.version, 10), "creationTimestamp": nil}
+	meta := map[string]any{"resourceVersion": strconv.FormatUint(o.version, 10)}
+	if o.kind.crd == nil {
+		meta["creationTimestamp"] = nil
+	}
 	if annotations != nil {
 		meta["annotations"] = annotations
 	}
-	raw, _ := encodeJSON(map[string]any{"kind": o.kind.resource.Kind, "apiVersion": o.kind.resource.APIVersion(), "metadata": meta}) // texts
+	object := map[string]any{"kind": o.kind.resource.Kind, "apiVersion": o.kind.resource.APIVersion(), "metadata": meta}
+	if o.form == asMetadata {
+		object = partial(object)
+	}
+	raw, _ := encodeJSON(object) // texts
 	o.frame(bookmark, raw)
 	o.flush()
 }
