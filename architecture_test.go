@@ -60,7 +60,7 @@ var rooms = []room{
 			"sync sync/atomic unicode", goroutines: true, clock: true},
 	{floor: 8, name: "entry", files: "kopf.go activities.go",
 		imports: "io math/rand/v2 os reflect runtime runtime/debug sync sync/atomic", goroutines: true, clock: true},
-	{floor: 8, name: "commands", files: "cli.go cli_*.go", imports: "io os os/signal path/filepath runtime runtime/debug runtime/pprof sync sync/atomic syscall",
+	{floor: 8, name: "commands", files: "cli.go cli_*.go", imports: "io os os/signal path/filepath runtime runtime/debug sync sync/atomic syscall",
 		goroutines: true, clock: true},
 }
 

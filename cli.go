@@ -12,7 +12,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
-	"runtime/pprof"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -108,7 +107,8 @@ func (g *exitGuard) watch(over <-chan struct{}, signals <-chan os.Signal, stop c
 			g.obey(received, s, stop, exit)
 		case <-ultimate:
 			fmt.Fprintln(stderr, "The operator is out of time for its exit. These goroutines are still there:")
-			_ = pprof.Lookup("goroutine").WriteTo(stderr, 2) // there is nobody left to tell
+			stacks := make([]byte, 4<<20)
+			_, _ = stderr.Write(stacks[:runtime.Stack(stacks, true)]) // there is nobody left to tell
 			exit(exitFailure)
 			return
 		}
