@@ -51,6 +51,9 @@ type servedRoom struct {
 	streams map[string]context.CancelFunc // by namespace, "" for all
 }
 
+// settlingReads is how often the resources are read again after a definition has changed, in growing intervals.
+const settlingReads = 5
+
 // observe discovers, serves until the context ends, and tells when the first streams are being opened.
 func (o *observer) observe(ctx context.Context, ready func()) error {
 	o.changed = make(chan struct{}, 1)
@@ -64,9 +67,12 @@ func (o *observer) observe(ctx context.Context, ready func()) error {
 		o.start(ctx, o.definitions())
 	}
 	o.begin(ctx)
-	o.adjust(ctx)
+	settling := 0
+	if unresolved := o.adjust(ctx); unresolved {
+		settling = settlingReads // a definition can be so new that discovery does not have it yet
+	}
 	ready()
-	for attempt, settling := 0, 0; ; attempt++ {
+	for attempt := 0; ; attempt++ {
 		var again <-chan time.Time
 		if broken || settling > 0 {
 			again = time.After(min(200*time.Millisecond<<min(attempt, 10), time.Minute))
@@ -75,7 +81,7 @@ func (o *observer) observe(ctx context.Context, ready func()) error {
 		case <-ctx.Done():
 			return nil
 		case <-o.changed: // discovery follows a definition with some delay, so it is read a few times
-			attempt, settling = -1, 5
+			attempt, settling = -1, settlingReads
 		case <-again:
 			settling--
 		}
@@ -116,8 +122,9 @@ func (o *observer) warn(message string, args ...any) {
 	}
 }
 
-// adjust opens and closes streams so that all is served that is to be served, and no more.
-func (o *observer) adjust(ctx context.Context) {
+// adjust opens and closes streams so that all is served that is to be served, and no more. It tells whether
+// something that the handlers want is not there.
+func (o *observer) adjust(ctx context.Context) (unresolved bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	served, warnings := o.registry.resolve(o.found)
@@ -147,6 +154,7 @@ func (o *observer) adjust(ctx context.Context) {
 		room.reactor.served.Store(what)
 		o.adjustStreams(ctx, room, what.resource)
 	}
+	return len(warnings) > 0
 }
 
 // adjustStreams gives a room the streams of the namespaces that are served now.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -755,10 +756,9 @@ func robust(t *testing.T, c *C) {
 		r := &kopf.Registry{}
 		r.OnCreate(Examples, l.handler("h"), named("h"))
 		op := c.Operator(r)
-		var failures int
+		var failures atomic.Int64
 		op.Wire.Fault(func(req *Request) (*http.Response, error) {
-			if req.Method == http.MethodPatch && failures < 30 {
-				failures++
+			if req.Method == http.MethodPatch && failures.Add(1) <= 30 {
 				return Answer(500, "InternalError", "asked for"), nil
 			}
 			return nil, nil
@@ -780,10 +780,9 @@ func robust(t *testing.T, c *C) {
 		c.Create("a", nil)
 		c.Create("b", nil)
 		c.WaitFor("both", func() bool { return len(l.all()) == 2 })
-		gone := true
+		var gone atomic.Bool
 		op.Wire.Fault(func(req *Request) (*http.Response, error) {
-			if gone && strings.Contains(req.Path, "watch=true") && strings.Contains(req.Path, "kopfexamples") {
-				gone = false
+			if strings.Contains(req.Path, "watch=true") && strings.Contains(req.Path, "kopfexamples") && gone.CompareAndSwap(false, true) {
 				return Answer(410, "Expired", "too old"), nil
 			}
 			return nil, nil
