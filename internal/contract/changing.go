@@ -118,6 +118,7 @@ var _ = Suite("changing", func(t *testing.T, c *C) {
 	storing(t, c)
 	superseding(t, c)
 	patching(t, c)
+	budget(t, c)
 	robust(t, c)
 })
 
@@ -747,6 +748,65 @@ func patching(t *testing.T, c *C) {
 			c.Error("the refusal is not in the log")
 		}
 	})
+}
+
+// budget holds the number of requests for one object: creation, update, restart, deletion.
+func budget(t *testing.T, c *C) {
+	for _, test := range []struct {
+		name     string
+		result   bool // whether the handlers have results, for a status subresource
+		deletion bool // whether there is a deletion handler
+		want     [4]int
+	}{
+		{"without results", false, false, [4]int{1, 1, 0, 0}},
+		{"with results in a status subresource", true, false, [4]int{2, 2, 0, 0}},
+		{"with a finalizer", false, true, [4]int{2, 1, 0, 1}},
+	} {
+		c.Run(t, "the budget of requests "+test.name, func(c *C) {
+			examples := c.Of("kopf.dev/v1", "KopfStatusExample")
+			var l calls
+			handle := func(ctx context.Context, ch *kopf.Change) error {
+				l.add("%s", ch.Reason)
+				if test.result {
+					ch.SetResult(map[string]any{"x": ch.Spec().Int("x")})
+				}
+				return nil
+			}
+			registry := func() *kopf.Registry {
+				r := &kopf.Registry{}
+				r.OnCreate("kopfstatusexamples", handle, named("h"))
+				r.OnUpdate("kopfstatusexamples", handle, named("h"))
+				if test.deletion {
+					r.OnDelete("kopfstatusexamples", handle, named("h"))
+				}
+				return r
+			}
+			stored := func(x string) func() bool {
+				return func() bool {
+					text, _ := examples.Get("a").Annotation(diffBase)
+					return strings.Contains(text, `"x":`+x)
+				}
+			}
+			var got [4]int
+			op := c.Operator(registry())
+			seen := func() int { c.Pass(time.Second); return len(op.Wire.Writes()) }
+			examples.Create("a", spec(map[string]any{"x": 1}))
+			c.WaitFor("the creation", stored("1"))
+			got[0] = seen()
+			examples.Patch("a", spec(map[string]any{"x": 2}))
+			c.WaitFor("the update", stored("2"))
+			got[1] = seen() - got[0]
+			op.Stop()
+			op = c.Operator(registry())
+			got[2] = seen()
+			examples.Delete("a")
+			c.WaitFor("the end of the object", func() bool { return !examples.Exists("a") })
+			got[3] = seen() - got[2]
+			if got != test.want {
+				c.Errorf("creation, update, restart and deletion took %v writes, want %v", got, test.want)
+			}
+		})
+	}
 }
 
 func robust(t *testing.T, c *C) {
