@@ -2,6 +2,7 @@ package kopf
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"path"
@@ -36,7 +37,8 @@ type observer struct {
 	patience context.Context // ends when the exit shall not wait for handlers any more
 
 	streams sync.WaitGroup
-	changed chan struct{} // holds one token while definitions have changed since the last discovery
+	changed chan struct{}           // holds one token while definitions have changed since the last discovery
+	fail    context.CancelCauseFunc // ends the work for an error that no other attempt can mend
 
 	mu     sync.Mutex // guards following
 	found  []Resource
@@ -62,11 +64,16 @@ func (o *observer) observe(ctx context.Context, ready func()) error {
 	if err != nil {
 		return err
 	}
+	ctx, o.fail = context.WithCancelCause(ctx)
 	defer o.streams.Wait()
+	defer o.fail(nil)
 	if !o.settings.Scanning.Disabled {
 		o.start(ctx, o.definitions())
 	}
 	o.begin(ctx)
+	if ctx.Err() != nil {
+		return loginFailure(context.Cause(ctx))
+	}
 	settling := 0
 	if unresolved := o.adjust(ctx); unresolved {
 		settling = settlingReads // a definition can be so new that discovery does not have it yet
@@ -79,7 +86,7 @@ func (o *observer) observe(ctx context.Context, ready func()) error {
 		}
 		select {
 		case <-ctx.Done():
-			return nil
+			return loginFailure(context.Cause(ctx))
 		case <-o.changed: // discovery follows a definition with some delay, so it is read a few times
 			attempt, settling = -1, settlingReads
 		case <-again:
@@ -211,9 +218,24 @@ func (o *observer) stream(r *reactor, resource Resource, namespace string) *stre
 	}
 }
 
-// start runs a stream until its context ends.
+// start runs a stream until its context ends. A login that has failed for good ends the operator.
 func (o *observer) start(ctx context.Context, s *stream) {
+	failed := s.failed
+	s.failed = func(err error) {
+		if loginFailure(err) != nil {
+			o.fail(err)
+		}
+		failed(err)
+	}
 	o.streams.Go(func() { s.run(ctx) })
+}
+
+// loginFailure returns an error if it is one of the login, nil otherwise.
+func loginFailure(err error) error {
+	if login := (*LoginError)(nil); errors.As(err, &login) {
+		return err
+	}
+	return nil
 }
 
 // definitions makes the stream of resource definitions: each change, and each new
