@@ -334,11 +334,19 @@ func (s *APIServer) openAPI(w http.ResponseWriter, r *http.Request, parts []stri
 	kinds := s.kinds()
 	switch {
 	case len(parts) == 2 && parts[1] == "v2":
+		if accept := r.Header.Get("Accept"); accept != "" && !strings.Contains(accept, "json") && !strings.Contains(accept, "*/*") {
+			s.refuse(w, r, &statusError{406, "NotAcceptable", "only the following media types are accepted: application/json", nil})
+			return
+		}
 		s.write(w, r, 200, openAPIV2(kinds))
 	case len(parts) == 2 && parts[1] == "v3":
 		s.write(w, r, 200, openAPIV3Index(kinds))
 	case len(parts) > 3 && parts[1] == "v3":
-		s.write(w, r, 200, openAPIV3(kinds, strings.Join(parts[3:], "/")))
+		if doc := openAPIV3(kinds, strings.Join(parts[2:], "/")); doc != nil {
+			s.write(w, r, 200, doc)
+		} else {
+			s.unknownPath(w)
+		}
 	default:
 		s.unknownPath(w)
 	}

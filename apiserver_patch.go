@@ -6,9 +6,6 @@ import (
 	"strings"
 )
 
-func openAPIV2(kinds []*kindInfo) map[string]any                      { return map[string]any{} }
-func openAPIV3Index(kinds []*kindInfo) map[string]any                 { return map[string]any{} }
-func openAPIV3(kinds []*kindInfo, groupVersion string) map[string]any { return map[string]any{} }
 func applyStrategicMerge(kind string, original, patch map[string]any) (map[string]any, error) {
 	return mergeJSON(original, any(patch)).(map[string]any), nil
 }
