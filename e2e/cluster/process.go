@@ -1,10 +1,10 @@
 package cluster
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -80,12 +80,19 @@ func (p *process) terminate(patience time.Duration) {
 
 func (p *process) state() string { return p.cmd.ProcessState.String() }
 
-// tail returns the last lines of the log.
+// tail returns the last lines of the log but for those that merely inform.
 func (p *process) tail(n int) string {
 	data, err := os.ReadFile(p.log)
 	if err != nil {
 		return err.Error() + "\n"
 	}
-	lines := strings.Split(string(bytes.TrimSpace(data)), "\n")
-	return strings.Join(lines[max(0, len(lines)-n):], "\n") + "\n"
+	var lines []string
+	for line := range strings.Lines(string(data)) {
+		if !information.MatchString(line) {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines[max(0, len(lines)-n):], "")
 }
+
+var information = regexp.MustCompile(`^I\d{4} |"level":"(info|warn)"`)

@@ -3,6 +3,8 @@ package contract
 import (
 	"context"
 	"errors"
+	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -54,6 +56,29 @@ var _ = Suite("harness", func(t *testing.T, c *C) {
 		c.WaitFor("the second attempt", func() bool { return c.Get("a").Has("status.retry") })
 		if passed := time.Since(began); passed < 50*time.Minute || passed > 70*time.Minute {
 			c.Errorf("the second attempt came after %s, want 1h", passed)
+		}
+	})
+	c.Run(t, "requests fail and streams break", func(c *C) {
+		registry := &kopf.Registry{}
+		registry.OnCreate(Examples, func(_ context.Context, ch *kopf.Change) error {
+			ch.Patch.Set("status.phase", "Ready")
+			return nil
+		}, &kopf.ChangeOptions{ID: "create"})
+		op := c.Operator(registry)
+		var refused atomic.Int32
+		op.Wire.Fault(func(r *Request) (*http.Response, error) {
+			if r.Method == http.MethodPatch && refused.Add(1) == 1 {
+				return Answer(http.StatusServiceUnavailable, "ServiceUnavailable", "not now"), nil
+			}
+			return nil, nil
+		})
+		c.Create("a", nil)
+		c.WaitFor("the status in spite of the refusal", func() bool { return c.Get("a").Status().String("phase") == "Ready" })
+		op.Wire.Drop()
+		c.Create("b", nil)
+		c.WaitFor("the status in spite of the broken stream", func() bool { return c.Get("b").Status().String("phase") == "Ready" })
+		if refused.Load() < 2 {
+			c.Error("the refused request was not repeated")
 		}
 	})
 })
