@@ -141,7 +141,8 @@ func (k *Kind) body(object map[string]any) *kopf.Body {
 	return body
 }
 
-// Define adds a kind to the server, or anything else that is not in a namespace, and removes it after the leaf.
+// Define adds a kind to the server, or anything else that is not in a namespace, and removes it after the leaf. It returns
+// when objects of the new kind can be listed, which takes a real server a moment.
 func (c *C) Define(object map[string]any) {
 	c.Helper()
 	body, err := kopf.NewBody(object)
@@ -158,4 +159,27 @@ func (c *C) Define(object map[string]any) {
 			c.Errorf("deleting %s %q: %v", ref.Kind, ref.Name, err)
 		}
 	})
+	if ref.Kind == "CustomResourceDefinition" {
+		c.WaitFor("the kind "+ref.Name+" is served", func() bool { return c.serves(body) })
+	}
+}
+
+// serves tells whether the first served version of a definition has come to the discovery and can be listed.
+func (c *C) serves(definition *kopf.Body) bool {
+	resources, err := c.Client.Resources(c.Context())
+	if err != nil {
+		return false
+	}
+	group, plural := definition.Spec().String("group"), definition.Spec().String("names.plural")
+	for _, r := range resources {
+		if r.Group == group && r.Plural == plural {
+			for _, err := range c.Client.List(c.Context(), r.APIVersion(), r.Kind, nil) {
+				if err != nil {
+					return false
+				}
+			}
+			return true
+		}
+	}
+	return false
 }

@@ -102,6 +102,7 @@ func (r *Running) checkLeaks() {
 	r.c.Helper()
 	var left string
 	for range 100 { // what was told to end needs a moment
+		r.Wire.CloseIdleConnections() // a stream may have ended after the operator
 		if r.c.InBubble() {
 			synctest.Wait()
 		}
