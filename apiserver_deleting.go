@@ -25,12 +25,18 @@ type deleteOptions struct {
 func (a *apiRequest) deleteOptions() (deleteOptions, error) {
 	var o deleteOptions
 	if len(a.body) > 0 {
-		object, err := decodeObject(a.body)
-		if strings.Contains(a.raw.Header.Get("Content-Type"), "yaml") {
+		var object map[string]any
+		var err error
+		switch media := a.raw.Header.Get("Content-Type"); {
+		case strings.Contains(media, "protobuf"):
+			object, err = decodeProtobuf(a.body)
+		case strings.Contains(media, "yaml"):
 			var all []map[string]any
 			if all, err = ParseManifests(a.body); err == nil && len(all) == 1 {
 				object = all[0]
 			}
+		default:
+			object, err = decodeObject(a.body)
 		}
 		if err != nil {
 			return o, badRequest("the delete options are unrecognized: %v", err)

@@ -150,6 +150,8 @@ func (a *apiRequest) decode() (map[string]any, error) {
 		} else if err == nil {
 			err = errors.New("one object is expected")
 		}
+	case "application/vnd.kubernetes.protobuf":
+		object, err = decodeProtobuf(a.body)
 	default:
 		return nil, &statusError{415, "UnsupportedMediaType", "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, application/vnd.kubernetes.protobuf", nil}
 	}
