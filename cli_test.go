@@ -121,6 +121,8 @@ func TestRunHelp(t *testing.T) {
 }
 
 func TestExitGuard(t *testing.T) {
+	defer slog.SetDefault(slog.Default())
+	slog.SetDefault(slog.New(slog.DiscardHandler))
 	type call struct{ stopped, hurried, exited bool }
 	// after runs the guard until it has done what the signals and the time tell.
 	after := func(t *testing.T, ultimate time.Duration, beginning bool, signals ...os.Signal) (got call, stderr string) {
