@@ -335,7 +335,8 @@ func (s *APIServer) openAPI(w http.ResponseWriter, r *http.Request, parts []stri
 	switch {
 	case len(parts) == 2 && parts[1] == "v2":
 		if accept := r.Header.Get("Accept"); accept != "" && !strings.Contains(accept, "json") && !strings.Contains(accept, "*/*") {
-			s.refuse(w, r, &statusError{406, "NotAcceptable", "only the following media types are accepted: application/json", nil})
+			w.Header().Set("Content-Type", "application/com.github.proto-openapi.spec.v2.v1.0+protobuf")
+			w.Write(emptyOpenAPI) // a client that has gone does not matter
 			return
 		}
 		s.write(w, r, 200, openAPIV2(kinds))

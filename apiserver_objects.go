@@ -377,7 +377,7 @@ func (a *apiRequest) patch(w http.ResponseWriter, r *http.Request) error {
 		apply = a.mergePatch
 	case "application/strategic-merge-patch+json":
 		if a.kind.crd != nil {
-			return unsupportedPatch("application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml, application/apply-patch+cbor")
+			return unsupportedPatch("application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml")
 		}
 		apply = a.strategicPatch
 	case "application/apply-patch+yaml":

@@ -49,6 +49,10 @@ func openAPIV3(kinds []*kindInfo, path string) map[string]any {
 	}
 }
 
+// emptyOpenAPI is the older form in protocol buffers, with no kinds at all: swagger "2.0", a title and a version. Clients
+// ask for it only if they miss something in the newer form, as kubectl does with lists, and then leave the checking to the server.
+var emptyOpenAPI = []byte("\x0a\x032.0\x12\x19\x0a\x0aKubernetes\x12\x0bunversioned\x42\x00")
+
 // openAPIV2 describes all kinds in the older form.
 func openAPIV2(kinds []*kindInfo) map[string]any {
 	paths, definitions := make(map[string]any), make(map[string]any)
@@ -113,7 +117,7 @@ func (k *kindInfo) openAPISchema() map[string]any {
 	properties["metadata"] = schemaRef(objectMetaName, "What all objects have in common.")
 	s["properties"] = properties
 	s["x-kubernetes-group-version-kind"] = []any{k.gvk(k.resource.Kind)}
-	if s["description"] == nil {
+	if s["description"] == nil && k.crd == nil {
 		s["description"] = k.resource.Kind + " is a kind of objects in " + k.resource.APIVersion() + "."
 	}
 	return s
