@@ -293,7 +293,8 @@ func (d *differences) add(seed uint64, r *request, diff *difference, history []s
 	key := r.what + " " + diff.path
 	reason := knownReason(key, diff)
 	if reason == "" {
-		key += fmt.Sprintf(": %s instead of %s", short(diff.got), short(diff.want))
+		got, want := short(fmt.Sprint(diff.got), fmt.Sprint(diff.want))
+		key += fmt.Sprintf(": %s instead of %s", got, want)
 	} else {
 		key = reason
 	}
@@ -308,9 +309,17 @@ func (d *differences) add(seed uint64, r *request, diff *difference, history []s
 	return reason != ""
 }
 
-func short(v any) string {
-	text := fmt.Sprint(v)
-	return text[:min(len(text), 120)]
+// short cuts two texts to where they begin to differ.
+func short(got, want string) (string, string) {
+	same := 0
+	for same < min(len(got), len(want)) && got[same] == want[same] {
+		same++
+	}
+	cut := func(text string) string {
+		text = text[max(0, same-30):]
+		return text[:min(len(text), 100)]
+	}
+	return cut(got), cut(want)
 }
 
 func (d *differences) report(t *testing.T) {
@@ -437,6 +446,7 @@ var (
 	// typedPatch is a complaint that tells some of the reasons, which ones is up to chance.
 	typedPatch   = regexp.MustCompile(`(?s)(failed to create typed patch object \([^)]*\):) .*`)
 	precondition = regexp.MustCompile(`(ResourceVersion in (?:precondition|object meta): )\d+`)
+	storageKey   = regexp.MustCompile(`Key: /registry/[^ ,]*,`)
 	// quotedVersion is a version in an object in a message.
 	quotedVersion = regexp.MustCompile(`(\\"resourceVersion\\":\\")\d+(\\")`)
 	// tooOld is a complaint with two versions of the server's.
@@ -501,6 +511,7 @@ func (s *sightings) text(text string) string {
 	text = someName.ReplaceAllStringFunc(text, func(random string) string { return name(s.uids, random, "gen") })
 	text = quotedVersion.ReplaceAllString(text, "$1(version)$2")
 	text = tooOld.ReplaceAllString(text, "$1 resource version: (versions)")
+	text = storageKey.ReplaceAllString(text, "Key: (key),")
 	text = precondition.ReplaceAllString(text, "$1(version)")
 	return typedPatch.ReplaceAllString(text, "$1 (why)")
 }
