@@ -1,6 +1,365 @@
 package kopf
 
-// This file asks the admission webhooks of the in-memory API server what they think of a change.
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// This file asks the admission webhooks of the in-memory API server what they think of a change: it finds out who is to be
+// asked, and does what they say. It runs on the goroutine of the request, which waits for the answers.
+// See https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/
+
+// admission is one change about which webhooks are asked.
+type admission struct {
+	*apiRequest
+	operation    string         // CREATE, UPDATE or DELETE
+	live, object map[string]any // nil before creations and after deletions
+	mutating     bool
+}
 
 // admit asks the mutating or the validating webhooks. The live object is nil for creations, the object is nil for deletions.
-func (a *apiRequest) admit(live, object map[string]any, mutating bool) error { return nil }
+// Mutating webhooks change the object in place. What the server does on its own is not asked about.
+func (a *apiRequest) admit(live, object map[string]any, mutating bool) error {
+	if a.ctx == nil || a.kind.resource.Group == "admissionregistration.k8s.io" {
+		return nil
+	}
+	d := &admission{apiRequest: a, operation: "UPDATE", live: live, object: object, mutating: mutating}
+	switch {
+	case live == nil:
+		d.operation = "CREATE"
+	case object == nil:
+		d.operation = "DELETE"
+	}
+	hooks := d.hooks()
+	if !mutating {
+		return d.validate(hooks)
+	}
+	return d.mutate(hooks)
+}
+
+// hooks returns the webhooks that are to be asked, in their order.
+func (d *admission) hooks() []*webhook {
+	collection := "validatingwebhookconfigurations.admissionregistration.k8s.io"
+	if d.mutating {
+		collection = "mutatingwebhookconfigurations.admissionregistration.k8s.io"
+	}
+	items, _ := d.server.db.list(collection)
+	slices.SortFunc(items, func(a, b *item) int { return strings.Compare(a.name, b.name) })
+	var all []*webhook
+	for _, i := range items {
+		list, _ := i.object()["webhooks"].([]any)
+		for _, v := range list {
+			h := newWebhook(asMap(v))
+			if h.version = d.matchingVersion(asMap(v)); h.version != "" && d.selects(asMap(v)) {
+				all = append(all, h)
+			}
+		}
+	}
+	return all
+}
+
+// matchingVersion returns the version in which the webhook's rules want the object, "" if they do not.
+func (d *admission) matchingVersion(hook map[string]any) string {
+	versions := []string{d.kind.resource.Version}
+	if hook["matchPolicy"] != "Exact" { // then the rules mean the other versions, too
+		for _, k := range d.server.kinds() {
+			if k.collection() == d.kind.collection() && k != d.kind {
+				versions = append(versions, k.resource.Version)
+			}
+		}
+	}
+	rules, _ := hook["rules"].([]any)
+	for _, version := range versions {
+		if slices.ContainsFunc(rules, func(r any) bool { return d.fitsRule(asMap(r), version) }) {
+			return version
+		}
+	}
+	return ""
+}
+
+// fitsRule tells whether one rule is about the change.
+func (d *admission) fitsRule(rule map[string]any, version string) bool {
+	has := func(key, value string) bool {
+		list := texts(rule[key])
+		return slices.Contains(list, "*") || slices.Contains(list, value)
+	}
+	if !has("operations", d.operation) || !has("apiGroups", d.kind.resource.Group) || !has("apiVersions", version) {
+		return false
+	}
+	scope, _ := rule["scope"].(string)
+	namespaced := d.kind.resource.Namespaced
+	if scope == "Namespaced" && !namespaced || scope == "Cluster" && namespaced {
+		return false
+	}
+	return slices.ContainsFunc(texts(rule["resources"]), func(text string) bool {
+		resource, sub, _ := strings.Cut(text, "/")
+		return (resource == "*" || resource == d.kind.resource.Plural) && (sub == "*" || sub == d.subresource)
+	})
+}
+
+// selects tells whether the selectors of a webhook let the change through to it.
+func (d *admission) selects(hook map[string]any) bool {
+	one := fitsSelector(asMap(hook["objectSelector"]), d.object) || d.object == nil
+	other := fitsSelector(asMap(hook["objectSelector"]), d.live) || d.live == nil
+	switch {
+	case d.object == nil && !other, d.live == nil && !one, !one && !other:
+		return false
+	}
+	selector := asMap(hook["namespaceSelector"])
+	space := d.namespace
+	if d.kind.collection() == "namespaces." {
+		if d.object != nil {
+			return fitsSelector(selector, d.object)
+		}
+		space = d.name
+	}
+	if space == "" {
+		return true
+	}
+	var namespace map[string]any
+	if i := d.server.db.get("namespaces.", space); i != nil {
+		namespace = i.object()
+	}
+	return fitsSelector(selector, namespace)
+}
+
+// fitsSelector tells whether the labels of an object fit a selector of a manifest.
+func fitsSelector(selector, object map[string]any) bool {
+	labels := asMap(asMap(object["metadata"])["labels"])
+	for key, want := range asMap(selector["matchLabels"]) {
+		if v, ok := labels[key]; !ok || v != want {
+			return false
+		}
+	}
+	expressions, _ := selector["matchExpressions"].([]any)
+	for _, e := range expressions {
+		m := asMap(e)
+		operator, _ := m["operator"].(string)
+		r := requirement{values: texts(m["values"])}
+		r.key, _ = m["key"].(string)
+		r.op = map[string]string{"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!exists"}[operator]
+		value, ok := labels[r.key].(string)
+		if r.op == "" || !r.fits(value, ok) {
+			return false
+		}
+	}
+	return true
+}
+
+// validate asks all webhooks, and returns the first refusal.
+func (d *admission) validate(hooks []*webhook) error {
+	var refusal error
+	for _, h := range hooks {
+		if _, err := d.ask(h); err != nil && refusal == nil {
+			refusal = err
+		}
+	}
+	return refusal
+}
+
+// mutate asks one webhook after another, and those once more that want it when others have changed the object after them.
+func (d *admission) mutate(hooks []*webhook) error {
+	changed := -1
+	for i, h := range hooks {
+		did, err := d.mutateBy(h)
+		if err != nil {
+			return err
+		}
+		if did {
+			changed = i
+		}
+	}
+	for i, h := range hooks {
+		if i < changed && h.again {
+			if _, err := d.mutateBy(h); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// mutateBy asks one webhook, applies its patch, and tells whether that has changed anything.
+func (d *admission) mutateBy(h *webhook) (bool, error) {
+	patch, err := d.ask(h)
+	if err != nil || len(patch) == 0 {
+		return false, err
+	}
+	if d.object == nil {
+		return false, internalError(fmt.Errorf("admission webhook %q attempted to modify the object, which is not supported for this operation", h.name))
+	}
+	patched, err := applyJSONPatch(cloneJSON(d.shown(h, d.object)), patch)
+	if err != nil {
+		return false, internalError(err)
+	}
+	object, ok := patched.(map[string]any)
+	if !ok {
+		return false, internalError(fmt.Errorf("admission webhook %q makes %s of the object", h.name, jsonKind(patched)))
+	}
+	if d.subresource == "scale" {
+		if object, err = d.scaled(d.object, object); err != nil {
+			return false, err
+		}
+	}
+	object["apiVersion"] = d.object["apiVersion"]
+	if equalJSON(object, d.object) {
+		return false, nil
+	}
+	clear(d.object)
+	maps.Copy(d.object, object)
+	return true, nil
+}
+
+// shown returns an object as the webhook is to see it.
+func (d *admission) shown(h *webhook, object map[string]any) map[string]any {
+	switch {
+	case object == nil:
+		return nil
+	case d.subresource == "scale":
+		return d.scaleOf(object)
+	}
+	object = maps.Clone(object)
+	object["apiVersion"] = d.kind.inVersion(h.version).APIVersion()
+	return object
+}
+
+// inVersion is the resource in another version.
+func (k *kindInfo) inVersion(version string) Resource {
+	r := k.resource
+	r.Version = version
+	return r
+}
+
+// ask asks one webhook, and returns its patch. Failures are its own matter if it wants them to be ignored.
+func (d *admission) ask(h *webhook) (patch []byte, err error) {
+	if d.dryRun && h.effects {
+		return nil, badRequest("admission webhook %q does not support dry run", h.name)
+	}
+	ctx, cancel := context.WithTimeout(d.ctx, h.timeout)
+	defer cancel()
+	uid := d.server.newUID()
+	response, err := h.call(ctx, d.server, d.review(h, uid))
+	if err == nil {
+		patch, err = d.judge(response, uid)
+	}
+	if err != nil {
+		if h.ignore && d.ctx.Err() == nil {
+			d.server.opts.Logger.Warn("An admission webhook has failed, which is ignored.", "webhook", h.name, "error", err)
+			return nil, nil
+		}
+		return nil, internalError(fmt.Errorf("failed calling webhook %q: %w", h.name, err))
+	}
+	d.warnings = append(d.warnings, texts(response["warnings"])...)
+	if response["allowed"] != true {
+		return nil, denial(h.name, asMap(response["status"]))
+	}
+	return patch, nil
+}
+
+func internalError(err error) error {
+	return &statusError{500, "InternalError", "Internal error occurred: " + err.Error(), map[string]any{
+		"causes": []any{map[string]any{"message": err.Error()}},
+	}}
+}
+
+// review is the question to a webhook.
+func (d *admission) review(h *webhook, uid string) map[string]any {
+	kind := func(r Resource) map[string]any {
+		if d.subresource == "scale" {
+			r = Resource{Group: "autoscaling", Version: "v1", Kind: "Scale"}
+		}
+		return map[string]any{"group": r.Group, "version": r.Version, "kind": r.Kind}
+	}
+	resource := func(r Resource) map[string]any {
+		return map[string]any{"group": r.Group, "version": r.Version, "resource": r.Plural}
+	}
+	own, wanted := d.kind.resource, d.kind.inVersion(h.version)
+	request := map[string]any{
+		"uid": uid, "operation": d.operation, "dryRun": d.dryRun, "name": d.name, "userInfo": userInfo(), "options": d.options(),
+		"kind": kind(wanted), "resource": resource(wanted), "requestKind": kind(own), "requestResource": resource(own),
+		"object": nil, "oldObject": nil,
+	}
+	if d.object != nil {
+		request["object"] = d.shown(h, d.object)
+	}
+	if d.live != nil {
+		request["oldObject"] = d.shown(h, d.live)
+	}
+	if d.namespace != "" {
+		request["namespace"] = d.namespace
+	} else if d.kind.collection() == "namespaces." {
+		request["namespace"] = d.name
+	}
+	if d.subresource != "" {
+		request["subResource"], request["requestSubResource"] = d.subresource, d.subresource
+	}
+	return map[string]any{"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request}
+}
+
+// userInfo is the only user there is.
+func userInfo() map[string]any {
+	return map[string]any{"username": "kopf", "groups": []any{"system:masters", "system:authenticated"}}
+}
+
+// options are those of the request, as its query has them.
+func (d *admission) options() map[string]any {
+	o := map[string]any{"kind": map[string]string{"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}[d.operation], "apiVersion": "meta.k8s.io/v1"}
+	for _, key := range []string{"fieldManager", "fieldValidation", "propagationPolicy"} {
+		if v := d.query.Get(key); v != "" {
+			o[key] = v
+		}
+	}
+	if d.dryRun {
+		o["dryRun"] = []any{"All"}
+	}
+	return o
+}
+
+// judge checks a webhook's answer, and returns its patch.
+func (d *admission) judge(response map[string]any, uid string) ([]byte, error) {
+	invalid := func(err error) error { return fmt.Errorf("received invalid webhook response: %w", err) }
+	if response["uid"] != uid {
+		return nil, invalid(fmt.Errorf("expected response.uid=%q, got %q", uid, asWord(response["uid"])))
+	}
+	text, _ := response["patch"].(string)
+	typ, hasType := response["patchType"].(string)
+	switch {
+	case text == "" && !hasType:
+		return nil, nil
+	case !d.mutating:
+		return nil, invalid(errors.New("validating webhook may not return response.patch"))
+	case text != "" && !hasType:
+		return nil, invalid(errors.New("webhook returned response.patch but not response.patchType"))
+	case text == "":
+		return nil, invalid(errors.New("webhook returned response.patchType but not response.patch"))
+	case typ != "JSONPatch":
+		return nil, invalid(fmt.Errorf("invalid value of response.patchType %q", typ))
+	}
+	patch, err := decodeBase64(text)
+	if err != nil {
+		return nil, invalid(err)
+	}
+	return patch, nil
+}
+
+// denial is the refusal of a webhook, with what it says about it.
+func denial(webhook string, status map[string]any) error {
+	e := &statusError{code: 400, details: asMap(status["details"])}
+	if n := number(asWord(status["code"])); n > e.code {
+		e.code = n
+	}
+	e.reason, _ = status["reason"].(string)
+	e.message = fmt.Sprintf("admission webhook %q denied the request", webhook)
+	if text, _ := status["message"].(string); text != "" {
+		e.message += ": " + text
+	} else if e.reason != "" {
+		e.message += ": " + e.reason
+	} else {
+		e.message += " without explanation"
+	}
+	return e
+}

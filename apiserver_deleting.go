@@ -95,6 +95,9 @@ func (a *apiRequest) deleteStored(o deleteOptions) (last *item, gone bool, err e
 		if err := a.precondition(o, live); err != nil {
 			return nil, false, err
 		}
+		if err := a.admit(live, nil, true); err != nil {
+			return nil, false, err
+		}
 		if err := a.admit(live, nil, false); err != nil {
 			return nil, false, err
 		}

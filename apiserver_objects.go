@@ -2,7 +2,6 @@ package kopf
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"mime"
 	"net/http"
@@ -725,7 +724,13 @@ func (a *apiRequest) applyNew(w http.ResponseWriter, r *http.Request, object map
 		return err
 	}
 	asMap(merged["metadata"])["managedFields"] = fields
-	if err := errors.Join(a.admit(nil, merged, true), a.complete(nil, merged, &o), a.admit(nil, merged, false)); err != nil {
+	if err := a.admit(nil, merged, true); err != nil {
+		return err
+	}
+	if err := a.complete(nil, merged, &o); err != nil {
+		return err
+	}
+	if err := a.admit(nil, merged, false); err != nil {
 		return err
 	}
 	raw, code, err := a.storeNew(merged)

@@ -1,0 +1,180 @@
+package kopf
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// This file sends the questions of the in-memory API server to admission webhooks. Each question has a connection of its own,
+// which is closed with the answer.
+
+// webhook is one webhook of a configuration.
+type webhook struct {
+	name    string
+	url     string
+	service map[string]any // instead of the URL
+	ca      string         // in base64
+	timeout time.Duration
+	ignore  bool   // whether failures are ignored
+	effects bool   // whether it may do something that lasts, so that it must not be asked when something is only tried
+	again   bool   // whether it wants to be asked again when others have changed the object after it
+	version string // in which it wants the object
+}
+
+func newWebhook(hook map[string]any) *webhook {
+	client := asMap(hook["clientConfig"])
+	h := &webhook{timeout: 10 * time.Second, ignore: hook["failurePolicy"] == "Ignore", again: hook["reinvocationPolicy"] == "IfNeeded"}
+	h.name, _ = hook["name"].(string)
+	h.url, _ = client["url"].(string)
+	h.service = asMap(client["service"])
+	h.ca, _ = client["caBundle"].(string)
+	h.effects = hook["sideEffects"] != "None" && hook["sideEffects"] != "NoneOnDryRun"
+	if seconds := number(asWord(hook["timeoutSeconds"])); seconds > 0 {
+		h.timeout = time.Duration(seconds) * time.Second
+	}
+	return h
+}
+
+// asWord returns a number or a text as text, "" for all else.
+func asWord(v any) string {
+	switch v := v.(type) {
+	case string:
+		return v
+	case json.Number:
+		return v.String()
+	}
+	return ""
+}
+
+func decodeBase64(text string) ([]byte, error) { return base64.StdEncoding.DecodeString(text) }
+
+// maxReview is the largest answer that is read, in bytes.
+const maxReview = 10 << 20
+
+// call sends the question, and returns the response in the answer.
+func (h *webhook) call(ctx context.Context, s *APIServer, review map[string]any) (map[string]any, error) {
+	failed := func(err error) error { return fmt.Errorf("failed to call webhook: %w", err) }
+	body, err := encodeJSON(review)
+	if err != nil {
+		return nil, failed(err)
+	}
+	address, err := h.address(s)
+	if err != nil {
+		return nil, failed(err)
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
+	if err != nil {
+		return nil, failed(err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Accept", "application/json, */*")
+	request.Header.Set("User-Agent", "kube-apiserver-admission")
+	transport, err := h.transport(s)
+	if err != nil {
+		return nil, failed(err)
+	}
+	answer, err := (&http.Client{Transport: transport}).Do(request)
+	if err != nil {
+		return nil, failed(err)
+	}
+	defer answer.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(answer.Body, maxReview))
+	if err != nil {
+		return nil, failed(err)
+	}
+	if answer.StatusCode < 200 || answer.StatusCode > 206 {
+		return nil, failed(badAnswer(answer.StatusCode, data))
+	}
+	return h.response(data)
+}
+
+// response reads the answer.
+func (h *webhook) response(data []byte) (map[string]any, error) {
+	review, err := decodeObject(data)
+	if err != nil {
+		return nil, fmt.Errorf("failed to call webhook: %w", err)
+	}
+	if kind, version := asWord(review["kind"]), asWord(review["apiVersion"]); kind != "AdmissionReview" || version != "admission.k8s.io/v1" {
+		return nil, fmt.Errorf("received invalid webhook response: expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got %s, Kind=%s", version, kind)
+	}
+	response := asMap(review["response"])
+	if response == nil {
+		return nil, errors.New("received invalid webhook response: webhook response was absent")
+	}
+	return response, nil
+}
+
+// address is where the webhook is. There is no network of services here, so that those fail.
+func (h *webhook) address(s *APIServer) (string, error) {
+	timeout := fmt.Sprintf("timeout=%ds", int(h.timeout.Seconds()))
+	if h.url == "" {
+		name, namespace, path := asWord(h.service["name"]), asWord(h.service["namespace"]), asWord(h.service["path"])
+		port := asWord(h.service["port"])
+		if port == "" {
+			port = "443"
+		}
+		why := fmt.Sprintf("service %q not found", name)
+		if s.db.get("services.", namespace+"/"+name) != nil {
+			why = fmt.Sprintf("no endpoints available for service %q", name)
+		}
+		at := fmt.Sprintf("https://%s.%s.svc:%s/%s?%s", name, namespace, port, strings.TrimPrefix(path, "/"), timeout)
+		return "", &url.Error{Op: "Post", URL: at, Err: errors.New(why)}
+	}
+	u, err := url.Parse(h.url)
+	if err != nil {
+		return "", err
+	}
+	u.RawQuery = timeout
+	return u.String(), nil
+}
+
+// transport makes the connection, as the options say, or to a server that the configuration's authority vouches for.
+func (h *webhook) transport(s *APIServer) (http.RoundTripper, error) {
+	if s.opts.WebhookTransport != nil {
+		return s.opts.WebhookTransport, nil
+	}
+	t := &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}
+	if h.ca != "" {
+		bundle, err := decodeBase64(h.ca)
+		if err != nil {
+			return nil, fmt.Errorf("the authorities of the webhook %q are no base64: %w", h.name, err)
+		}
+		t.TLSClientConfig.RootCAs = x509.NewCertPool()
+		if !t.TLSClientConfig.RootCAs.AppendCertsFromPEM(bundle) {
+			return nil, errors.New("unable to load root certificates: unable to parse bytes as PEM block")
+		}
+	}
+	return t, nil
+}
+
+// badAnswer says what an answer means that is none.
+func badAnswer(code int, body []byte) error {
+	switch {
+	case code == 404:
+		return errors.New("the server could not find the requested resource")
+	case code == 405:
+		return errors.New("the server does not allow this method on the requested resource")
+	case code == 401:
+		return errors.New("the server has asked for the client to provide credentials")
+	case code == 400:
+		return errors.New("the server rejected our request for an unknown reason")
+	case code == 503:
+		return errors.New("the server is currently unable to handle the request")
+	case code == 504:
+		return errors.New("the server was unable to return a response in the time allotted, but may still be processing the request")
+	case code >= 500:
+		return fmt.Errorf("an error on the server (%q) has prevented the request from succeeding", strings.TrimSpace(string(body)))
+	}
+	return fmt.Errorf("the server responded with the status code %d but did not return more information", code)
+}
