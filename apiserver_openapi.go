@@ -1,13 +1,22 @@
 package kopf
 
 import (
-	"maps"
+	"crypto/sha256"
+	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 )
 
-// This file describes the kinds of the in-memory API server in OpenAPI, for clients that look before they
-// send, and for kubectl explain. Resource definitions bring their schemas; of built-in kinds, only the outlines are told.
+// This file makes the OpenAPI documents of the in-memory API server from the kinds that it serves, in the shape of those of
+// kube-apiserver, since kubectl looks into them: to validate, to explain, and to apply. It has no state, and runs
+// on the goroutines of the requests. See https://kubernetes.io/docs/concepts/overview/kubernetes-api/#openapi-interface-definition
+
+const (
+	metaPackage = "io.k8s.apimachinery.pkg.apis.meta.v1."
+	refPrefixV3 = "#/components/schemas/"
+	refPrefixV2 = "#/definitions/"
+)
 
 // groupVersionPath is how a version of a group is addressed below /openapi/v3.
 func groupVersionPath(r Resource) string {
@@ -17,232 +26,456 @@ func groupVersionPath(r Resource) string {
 	return "apis/" + r.Group + "/" + r.Version
 }
 
-// openAPIV3Index tells which documents there are.
+// openAPIV3Index returns the list of the documents that [openAPIV3] makes.
 func openAPIV3Index(kinds []*kindInfo) map[string]any {
-	paths := make(map[string]any)
+	byPath := make(map[string][]*kindInfo)
 	for _, k := range kinds {
-		at := groupVersionPath(k.resource)
-		paths[at] = map[string]any{"serverRelativeURL": "/openapi/v3/" + at}
+		path := groupVersionPath(k.resource)
+		byPath[path] = append(byPath[path], k)
+	}
+	paths := make(map[string]any, len(byPath))
+	for path, served := range byPath {
+		url := "/openapi/v3/" + path
+		if data, err := encodeJSON(openAPIV3(served, path)); err == nil { // it was JSON
+			url += fmt.Sprintf("?hash=%X", sha256.Sum256(data)) // clients keep what they have read as long as this stays
+		}
+		paths[path] = map[string]any{"serverRelativeURL": url}
 	}
 	return map[string]any{"paths": paths}
 }
 
-// openAPIV3 describes one version of a group, nil if there is none.
+// openAPIV3 returns the document of one version of a group, such as "apis/apps/v1" or "api/v1", nil if there is none.
 func openAPIV3(kinds []*kindInfo, path string) map[string]any {
-	paths, schemas := make(map[string]any), make(map[string]any)
+	d := &apiDocument{paths: map[string]any{}, schemas: map[string]any{}, prefix: refPrefixV3}
+	title, version := "Kubernetes", "1.36"
 	for _, k := range kinds {
-		if groupVersionPath(k.resource) == path {
-			maps.Copy(paths, k.openAPIPaths())
-			schemas[k.schemaName()] = k.openAPISchema()
-			schemas[k.schemaName()+"List"] = k.openAPIList()
+		if groupVersionPath(k.resource) != path {
+			continue
 		}
+		if k.crd != nil {
+			title, version = "Kubernetes CRD Swagger", "v0.1.0"
+		}
+		d.addKind(k)
 	}
-	if len(paths) == 0 {
+	if len(d.paths) == 0 {
 		return nil
 	}
-	for name, s := range metaSchemas() {
-		schemas[name] = s
-	}
 	return map[string]any{
-		"openapi": "3.0.0", "info": map[string]any{"title": "Kubernetes", "version": "unversioned"},
-		"paths": paths, "components": map[string]any{"schemas": schemas},
+		"openapi": "3.0.0", "info": map[string]any{"title": title, "version": version},
+		"paths": d.paths, "components": map[string]any{"schemas": d.schemas},
 	}
 }
 
-// emptyOpenAPI is the older form in protocol buffers, with no kinds at all: swagger "2.0", a title and a version. Clients
-// ask for it only if they miss something in the newer form, as kubectl does with lists, and then leave the checking to the server.
+// emptyOpenAPI is the document of the second version in protocol buffers, with no kinds at all: swagger "2.0", a title and a version. Clients
+// ask for it only if they miss something in the third version, as kubectl does with lists, and then leave the checking to the server.
 var emptyOpenAPI = []byte("\x0a\x032.0\x12\x19\x0a\x0aKubernetes\x12\x0bunversioned\x42\x00")
 
-// openAPIV2 describes all kinds in the older form.
+// openAPIV2 returns the document of all kinds, with their definitions and without their paths. It is there for
+// clients from before the third version.
 func openAPIV2(kinds []*kindInfo) map[string]any {
-	paths, definitions := make(map[string]any), make(map[string]any)
+	d := &apiDocument{paths: map[string]any{}, schemas: map[string]any{}, prefix: refPrefixV2}
 	for _, k := range kinds {
-		maps.Copy(paths, k.openAPIPaths())
-		definitions[k.schemaName()] = k.openAPISchema()
+		d.addSchemas(k)
 	}
-	for name, s := range metaSchemas() {
-		definitions[name] = s
+	for _, s := range d.schemas {
+		flattenRefs(s)
 	}
-	return map[string]any{"swagger": "2.0", "info": map[string]any{"title": "Kubernetes", "version": "unversioned"}, "paths": paths, "definitions": definitions}
-}
-
-// schemaName is the name of the kind's schema: the group in reverse, the version, and the kind.
-func (k *kindInfo) schemaName() string {
-	if k.crd == nil {
-		group, _, _ := strings.Cut(k.resource.Group, ".")
-		if group == "" {
-			group = "core"
-		}
-		return "io.k8s.api." + group + "." + k.resource.Version + "." + k.resource.Kind
-	}
-	parts := strings.Split(k.resource.Group, ".")
-	slices.Reverse(parts)
-	return strings.Join(append(parts, k.resource.Version, k.resource.Kind), ".")
-}
-
-func (k *kindInfo) gvk(kind string) map[string]any {
-	return map[string]any{"group": k.resource.Group, "version": k.resource.Version, "kind": kind}
-}
-
-const (
-	objectMetaName = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
-	listMetaName   = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta"
-	ownerName      = "io.k8s.apimachinery.pkg.apis.meta.v1.OwnerReference"
-)
-
-func schemaRef(name, description string) map[string]any {
 	return map[string]any{
-		"allOf": []any{map[string]any{"$ref": "#/components/schemas/" + name}}, "default": map[string]any{}, "description": description,
+		"swagger": "2.0", "info": map[string]any{"title": "Kubernetes", "version": "v1.36.3"},
+		"paths": d.paths, "definitions": d.schemas,
 	}
 }
 
-func textSchema(description string) map[string]any {
-	return map[string]any{"type": "string", "description": description}
-}
-
-// openAPISchema returns the schema of the kind's objects.
-func (k *kindInfo) openAPISchema() map[string]any {
-	s := map[string]any{"type": "object"}
-	properties := make(map[string]any)
-	if k.schema != nil {
-		s = maps.Clone(k.schema.source)
-		maps.Copy(properties, asMap(s["properties"]))
-	} else {
-		for _, field := range builtinFields(k) {
-			properties[field] = map[string]any{"type": "object", "description": "The " + field + " of the object.", "x-kubernetes-preserve-unknown-fields": true}
+// flattenRefs turns references that stand in an allOf, beside descriptions, into the form of the second version.
+func flattenRefs(v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		if all, ok := v["allOf"].([]any); ok && len(all) == 1 {
+			if ref, ok := asMap(all[0])["$ref"]; ok {
+				delete(v, "allOf")
+				v["$ref"] = ref
+			}
+		}
+		for _, e := range v {
+			flattenRefs(e)
+		}
+	case []any:
+		for _, e := range v {
+			flattenRefs(e)
 		}
 	}
-	properties["apiVersion"] = textSchema("The group and version that the object is written in.")
-	properties["kind"] = textSchema("The kind of the object.")
-	properties["metadata"] = schemaRef(objectMetaName, "What all objects have in common.")
-	s["properties"] = properties
-	s["x-kubernetes-group-version-kind"] = []any{k.gvk(k.resource.Kind)}
-	if s["description"] == nil && k.crd == nil {
-		s["description"] = k.resource.Kind + " is a kind of objects in " + k.resource.APIVersion() + "."
-	}
-	return s
 }
 
-// builtinFields are the fields of a built-in kind besides the metadata.
-func builtinFields(k *kindInfo) []string {
-	switch k.resource.Kind {
-	case "ConfigMap":
-		return []string{"data", "binaryData"}
-	case "Secret":
-		return []string{"data", "stringData"}
-	case "Event":
-		return []string{"involvedObject", "source"}
-	}
-	if k.hasStatus {
-		return []string{"spec", "status"}
-	}
-	return []string{"spec"}
+// apiDocument is a document that is being made.
+type apiDocument struct {
+	paths   map[string]any
+	schemas map[string]any
+	prefix  string // of references to schemas
 }
 
-func (k *kindInfo) openAPIList() map[string]any {
-	return map[string]any{
-		"type": "object", "description": "A list of objects.", "required": []any{"items"},
-		"properties": map[string]any{
-			"apiVersion": textSchema("The group and version that the list is written in."),
-			"kind":       textSchema("The kind of the list."),
-			"metadata":   schemaRef(listMetaName, "What all lists have in common."),
-			"items":      map[string]any{"type": "array", "items": schemaRef(k.schemaName(), "An object."), "description": "The objects."},
-		},
-		"x-kubernetes-group-version-kind": []any{k.gvk(k.listKind)},
-	}
+func (d *apiDocument) ref(name string) map[string]any {
+	return map[string]any{"$ref": d.prefix + name}
 }
 
-// openAPIPaths returns the requests that the kind takes.
-func (k *kindInfo) openAPIPaths() map[string]any {
-	collection := "/" + groupVersionPath(k.resource)
+// schemaName returns the name of a kind's schema: dev.kopf.v1.KopfExample, or io.k8s.api.apps.v1.Deployment.
+func (k *kindInfo) schemaName() string { return packageOf(k) + "." + k.resource.Kind }
+
+func packageOf(k *kindInfo) string {
+	group := k.resource.Group
+	switch {
+	case k.crd != nil:
+		parts := strings.Split(group, ".")
+		slices.Reverse(parts)
+		return strings.Join(parts, ".") + "." + k.resource.Version
+	case group == "":
+		group = "core"
+	case group == "apiextensions.k8s.io":
+		return "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions." + k.resource.Version
+	}
+	group, _, _ = strings.Cut(group, ".")
+	return "io.k8s.api." + group + "." + k.resource.Version
+}
+
+// identifier joins the parts of a group and a version to a tag (kopfDev_v1) and to a part of operations' names (KopfDevV1).
+func (k *kindInfo) identifier() (tag, name string) {
+	group := strings.TrimSuffix(k.resource.Group, ".k8s.io")
+	if group == "" {
+		group = "core"
+	}
+	parts := strings.FieldsFunc(group, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	for i, p := range parts {
+		name += upperFirst(p)
+		if i > 0 {
+			p = upperFirst(p)
+		}
+		tag += p
+	}
+	return tag + "_" + k.resource.Version, name + upperFirst(k.resource.Version)
+}
+
+func upperFirst(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}
+
+// addKind adds the paths and the schemas of a kind.
+func (d *apiDocument) addKind(k *kindInfo) {
+	d.addSchemas(k)
+	o := apiOperations{document: d, kind: k}
+	o.tag, o.name = k.identifier()
+	prefix := "/" + groupVersionPath(k.resource)
+	collection := prefix + "/" + k.resource.Plural
+	shared := []any{parameter("pretty", "string", "query")}
 	if k.resource.Namespaced {
-		collection += "/namespaces/{namespace}"
-	}
-	collection += "/" + k.resource.Plural
-	act := func(action string, parameters ...string) map[string]any {
-		list := []any{}
-		for _, p := range parameters {
-			list = append(list, map[string]any{"name": p, "in": "query", "schema": map[string]any{"type": "string", "uniqueItems": true}})
+		o.scope = "Namespaced"
+		if !k.postedOnly {
+			d.paths[collection] = map[string]any{"get": o.list("ForAllNamespaces", false), "parameters": slices.Insert(listParameters(), 5, shared...)}
 		}
-		return map[string]any{
-			"parameters": list, "responses": map[string]any{"200": map[string]any{"description": "OK"}},
-			"x-kubernetes-action": action, "x-kubernetes-group-version-kind": k.gvk(k.resource.Kind),
-		}
+		collection = prefix + "/namespaces/{namespace}/" + k.resource.Plural
+		shared = append([]any{parameter("namespace", "string", "path")}, shared...)
 	}
 	if k.postedOnly {
-		return map[string]any{collection: map[string]any{"post": act("post", "dryRun", "fieldManager", "fieldValidation")}}
+		d.paths[collection] = map[string]any{"post": o.create(), "parameters": shared}
+		return
 	}
-	paths := map[string]any{
-		collection: map[string]any{
-			"get":    act("list", "continue", "fieldSelector", "labelSelector", "limit", "resourceVersion", "timeoutSeconds", "watch"),
-			"post":   act("post", "dryRun", "fieldManager", "fieldValidation"),
-			"delete": act("deletecollection", "dryRun", "fieldSelector", "labelSelector"),
-		},
-		collection + "/{name}": map[string]any{
-			"get":    act("get"),
-			"put":    act("put", "dryRun", "fieldManager", "fieldValidation"),
-			"patch":  act("patch", "dryRun", "fieldManager", "fieldValidation", "force"),
-			"delete": act("delete", "dryRun", "gracePeriodSeconds", "propagationPolicy"),
-		},
+	d.paths[collection] = o.collectionPath(shared)
+	named := append([]any{parameter("name", "string", "path")}, shared...)
+	d.paths[collection+"/{name}"] = map[string]any{
+		"get": o.read(""), "put": o.replace(""), "patch": o.patch(""), "delete": o.remove(), "parameters": named,
 	}
-	for _, sub := range k.resource.Subresources {
-		if sub == "status" || sub == "scale" {
-			paths[collection+"/{name}/"+sub] = map[string]any{
-				"get":   act("get"),
-				"put":   act("put", "dryRun", "fieldManager", "fieldValidation"),
-				"patch": act("patch", "dryRun", "fieldManager", "fieldValidation", "force"),
+	for _, sub := range []string{"scale", "status"} {
+		if slices.Contains(k.resource.Subresources, sub) {
+			d.paths[collection+"/{name}/"+sub] = map[string]any{
+				"get": o.read(sub), "put": o.replace(sub), "patch": o.patch(sub), "parameters": named,
 			}
 		}
 	}
-	return paths
 }
 
-// metaSchemas are the schemas that all documents share.
-func metaSchemas() map[string]any {
-	texts := func(description string) map[string]any {
-		return map[string]any{"type": "object", "additionalProperties": map[string]any{"type": "string"}, "description": description}
+// apiOperations makes the operations of one kind.
+type apiOperations struct {
+	document         *apiDocument
+	kind             *kindInfo
+	tag, name, scope string
+}
+
+func (o *apiOperations) collectionPath(shared []any) map[string]any {
+	p := map[string]any{"get": o.list("", true), "post": o.create(), "parameters": shared}
+	if slices.Contains(o.kind.resource.Verbs, "deletecollection") {
+		op := o.operation("deletecollection", "delete collection of "+o.kind.resource.Kind, "delete", "Collection", "")
+		op["parameters"] = listParameters()
+		if o.kind.crd == nil {
+			op["parameters"] = deletionParameters()
+			op["requestBody"] = o.body(metaPackage+"DeleteOptions", false)
+		}
+		op["responses"] = o.responses(metaPackage+"Status", "200")
+		p["delete"] = op
 	}
-	moment := func(description string) map[string]any {
-		return map[string]any{"type": "string", "format": "date-time", "description": description}
+	return p
+}
+
+// operation makes what all operations have. Its name is made of the verb, the version, a word between them and the scope, the kind, and what follows.
+func (o *apiOperations) operation(action, description, verb, between, after string) map[string]any {
+	r := o.kind.resource
+	scope := o.scope
+	if after == "ForAllNamespaces" {
+		scope = ""
 	}
 	return map[string]any{
-		objectMetaName: map[string]any{
-			"type": "object", "description": "ObjectMeta is what all objects have in common.",
-			"properties": map[string]any{
-				"name":                       textSchema("The name of the object, unique among those of its kind in its namespace."),
-				"generateName":               textSchema("What the name begins with, if the server is to choose one."),
-				"namespace":                  textSchema("The namespace of the object."),
-				"uid":                        textSchema("The unique id of the object, set by the server."),
-				"resourceVersion":            textSchema("The version of the object, set by the server."),
-				"generation":                 map[string]any{"type": "integer", "format": "int64", "description": "The number of the wanted state, set by the server."},
-				"creationTimestamp":          moment("When the object was created, set by the server."),
-				"deletionTimestamp":          moment("When the object was marked for deletion, set by the server."),
-				"deletionGracePeriodSeconds": map[string]any{"type": "integer", "format": "int64", "description": "The time for an orderly end, set by the server."},
-				"labels":                     texts("The labels, by which objects are selected."),
-				"annotations":                texts("The annotations, for what programs want to remember of the object."),
-				"finalizers": map[string]any{"type": "array", "items": map[string]any{"type": "string"}, "x-kubernetes-list-type": "set",
-					"x-kubernetes-patch-strategy": "merge", "description": "Who has something to do before the object goes."},
-				"ownerReferences": map[string]any{"type": "array", "items": schemaRef(ownerName, "An owner."), "x-kubernetes-list-type": "map",
-					"x-kubernetes-list-map-keys": []any{"uid"}, "x-kubernetes-patch-merge-key": "uid", "x-kubernetes-patch-strategy": "merge",
-					"description": "The objects with whose end this one ends."},
-				"managedFields": map[string]any{"type": "array", "items": map[string]any{"type": "object"}, "description": "Who has set which fields, set by the server."},
-			},
-		},
-		ownerName: map[string]any{
-			"type": "object", "description": "OwnerReference names an object that owns this one.", "required": []any{"apiVersion", "kind", "name", "uid"},
-			"properties": map[string]any{
-				"apiVersion": textSchema("The group and version of the owner."), "kind": textSchema("The kind of the owner."),
-				"name": textSchema("The name of the owner."), "uid": textSchema("The unique id of the owner."),
-				"controller":         map[string]any{"type": "boolean", "description": "Whether the owner manages this object."},
-				"blockOwnerDeletion": map[string]any{"type": "boolean", "description": "Whether the owner waits for the end of this object."},
-			},
-		},
-		listMetaName: map[string]any{
-			"type": "object", "description": "ListMeta is what all lists have in common.",
-			"properties": map[string]any{
-				"resourceVersion": textSchema("The version of the list, to watch from."), "continue": textSchema("Where the next page begins."),
-				"remainingItemCount": map[string]any{"type": "integer", "format": "int64", "description": "How many objects the next pages have."},
-			},
-		},
+		"tags": []any{o.tag}, "description": description, "operationId": verb + o.name + between + scope + r.Kind + after, "x-kubernetes-action": action,
+		"x-kubernetes-group-version-kind": map[string]any{"group": r.Group, "version": r.Version, "kind": r.Kind},
 	}
+}
+
+func (o *apiOperations) list(after string, own bool) map[string]any {
+	what := "list or watch objects of kind "
+	if o.kind.crd != nil {
+		what = "list objects of kind "
+	}
+	op := o.operation("list", what+o.kind.resource.Kind, "list", "", after)
+	if own {
+		op["parameters"] = listParameters()
+	}
+	op["responses"] = o.responses(packageOf(o.kind)+"."+o.kind.listKind, "200")
+	return op
+}
+
+func (o *apiOperations) create() map[string]any {
+	op := o.operation("post", "create a"+article(o.kind.resource.Kind)+" "+o.kind.resource.Kind, "create", "", "")
+	op["parameters"] = writeParameters()
+	op["requestBody"] = o.body(o.kind.schemaName(), true)
+	op["responses"] = o.responses(o.kind.schemaName(), "200", "201", "202")
+	return op
+}
+
+func article(kind string) string {
+	if strings.ContainsAny(kind[:min(1, len(kind))], "AEIOU") {
+		return "n"
+	}
+	return ""
+}
+
+// about describes what is done to the object or to a subresource of it.
+func (o *apiOperations) about(verb, subresource string) string {
+	if subresource == "" {
+		return verb + " the specified " + o.kind.resource.Kind
+	}
+	return verb + " " + subresource + " of the specified " + o.kind.resource.Kind
+}
+
+// part makes an operation on an object or on a subresource of it, and returns the name of the schema of that, too.
+func (o *apiOperations) part(action, verb, does, subresource string) (map[string]any, string) {
+	op := o.operation(action, o.about(does, subresource), verb, "", upperFirst(subresource))
+	if subresource != "scale" {
+		return op, o.kind.schemaName()
+	}
+	op["x-kubernetes-group-version-kind"] = map[string]any{"group": "autoscaling", "version": "v1", "kind": "Scale"}
+	return op, "io.k8s.api.autoscaling.v1.Scale"
+}
+
+func (o *apiOperations) read(subresource string) map[string]any {
+	op, name := o.part("get", "read", "read", subresource)
+	if o.kind.crd != nil {
+		op["parameters"] = []any{parameter("resourceVersion", "string", "query")}
+	}
+	op["responses"] = o.responses(name, "200")
+	return op
+}
+
+func (o *apiOperations) replace(subresource string) map[string]any {
+	op, name := o.part("put", "replace", "replace", subresource)
+	op["parameters"] = writeParameters()
+	op["requestBody"] = o.body(name, true)
+	op["responses"] = o.responses(name, "200", "201")
+	return op
+}
+
+func (o *apiOperations) patch(subresource string) map[string]any {
+	op, name := o.part("patch", "patch", "partially update", subresource)
+	op["parameters"] = append(writeParameters(), parameter("force", "boolean", "query"))
+	content := map[string]any{}
+	types := []string{"application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json"}
+	if o.kind.crd == nil && completeKinds[o.kind.resource.Kind] {
+		// Of other kinds, kubectl knows by itself what it would look for in schemas that are not all there.
+		types = append(types, "application/strategic-merge-patch+json")
+	}
+	for _, t := range types {
+		content[t] = map[string]any{"schema": o.document.ref(metaPackage + "Patch")}
+	}
+	op["requestBody"] = map[string]any{"content": content, "required": true}
+	codes := []string{"200", "201"}
+	if o.kind.crd != nil {
+		codes = codes[:1]
+	}
+	op["responses"] = o.responses(name, codes...)
+	return op
+}
+
+func (o *apiOperations) remove() map[string]any {
+	op := o.operation("delete", "delete a"+article(o.kind.resource.Kind)+" "+o.kind.resource.Kind, "delete", "", "")
+	op["parameters"] = []any{
+		parameter("dryRun", "string", "query"), parameter("gracePeriodSeconds", "integer", "query"),
+		parameter("ignoreStoreReadErrorWithClusterBreakingPotential", "boolean", "query"),
+		parameter("orphanDependents", "boolean", "query"), parameter("propagationPolicy", "string", "query"),
+	}
+	op["requestBody"] = o.body(metaPackage+"DeleteOptions", false)
+	name := metaPackage + "Status"
+	if o.kind.returnsGone && o.kind.crd == nil {
+		name = o.kind.schemaName()
+	}
+	op["responses"] = o.responses(name, "200", "202")
+	return op
+}
+
+func (o *apiOperations) body(name string, required bool) map[string]any {
+	content := map[string]any{}
+	types := []string{"*/*"}
+	if o.kind.crd != nil {
+		types = []string{"application/json", "application/yaml"}
+	}
+	for _, t := range types {
+		content[t] = map[string]any{"schema": o.document.ref(name)}
+	}
+	b := map[string]any{"content": content}
+	if required {
+		b["required"] = true
+	}
+	return b
+}
+
+var answerTexts = map[string]string{"200": "OK", "201": "Created", "202": "Accepted"}
+
+func (o *apiOperations) responses(name string, codes ...string) map[string]any {
+	all := map[string]any{"401": map[string]any{"description": "Unauthorized"}}
+	for _, code := range codes {
+		content := map[string]any{}
+		for _, t := range []string{"application/json", "application/yaml"} {
+			content[t] = map[string]any{"schema": o.document.ref(name)}
+		}
+		all[code] = map[string]any{"description": answerTexts[code], "content": content}
+	}
+	return all
+}
+
+// parameterTexts say what the parameters are for.
+var parameterTexts = map[string]string{
+	"pretty":               "Whether the answer is to be indented.",
+	"namespace":            "The namespace of the object.",
+	"name":                 "The name of the object.",
+	"dryRun":               `With "All", everything is checked and nothing is stored.`,
+	"fieldManager":         "The name under which the written fields are accounted for.",
+	"fieldValidation":      "What to do about unknown fields: Ignore, Warn, or Strict.",
+	"force":                "Whether applied fields are taken away from their managers.",
+	"allowWatchBookmarks":  "Whether the watch may tell of the version it has come to.",
+	"continue":             "Where the previous page has ended.",
+	"fieldSelector":        "Which fields the objects must have.",
+	"labelSelector":        "Which labels the objects must have.",
+	"limit":                "How many objects a page has at most.",
+	"resourceVersion":      "The version to read, or to watch from.",
+	"resourceVersionMatch": "How the version is meant: Exact, or NotOlderThan.",
+	"sendInitialEvents":    "Whether the watch begins with the objects that are there.",
+	"shardSelector":        "Which share of the objects is wanted.",
+	"timeoutSeconds":       "After how many seconds the watch ends.",
+	"watch":                "Whether changes are wanted instead of a list.",
+	"gracePeriodSeconds":   "How many seconds the object has got to end.",
+	"ignoreStoreReadErrorWithClusterBreakingPotential": "Whether objects that cannot be read are deleted nevertheless.",
+	"orphanDependents":  "Whether dependents outlive the object. Use propagationPolicy instead.",
+	"propagationPolicy": "What becomes of dependents: Foreground, Background, or Orphan.",
+}
+
+func parameter(name, typ, in string) map[string]any {
+	p := map[string]any{"name": name, "in": in, "description": parameterTexts[name], "schema": map[string]any{"type": typ, "uniqueItems": true}}
+	if in == "path" {
+		p["required"] = true
+	}
+	return p
+}
+
+func writeParameters() []any {
+	return []any{parameter("dryRun", "string", "query"), parameter("fieldManager", "string", "query"), parameter("fieldValidation", "string", "query")}
+}
+
+func listParameters() []any {
+	return []any{
+		parameter("allowWatchBookmarks", "boolean", "query"), parameter("continue", "string", "query"), parameter("fieldSelector", "string", "query"),
+		parameter("labelSelector", "string", "query"), parameter("limit", "integer", "query"), parameter("resourceVersion", "string", "query"),
+		parameter("resourceVersionMatch", "string", "query"), parameter("sendInitialEvents", "boolean", "query"), parameter("shardSelector", "string", "query"),
+		parameter("timeoutSeconds", "integer", "query"), parameter("watch", "boolean", "query"),
+	}
+}
+
+// deletionParameters are those of the deletion of a collection.
+func deletionParameters() []any {
+	var all []any
+	for _, p := range [][2]string{
+		{"continue", "string"}, {"dryRun", "string"}, {"fieldSelector", "string"}, {"gracePeriodSeconds", "integer"},
+		{"ignoreStoreReadErrorWithClusterBreakingPotential", "boolean"}, {"labelSelector", "string"}, {"limit", "integer"}, {"orphanDependents", "boolean"},
+		{"propagationPolicy", "string"}, {"resourceVersion", "string"}, {"resourceVersionMatch", "string"}, {"sendInitialEvents", "boolean"},
+		{"shardSelector", "string"}, {"timeoutSeconds", "integer"},
+	} {
+		all = append(all, parameter(p[0], p[1], "query"))
+	}
+	return all
+}
+
+// addSchemas adds the schemas of a kind, of its list, and of everything that they refer to.
+func (d *apiDocument) addSchemas(k *kindInfo) {
+	r := k.resource
+	var object map[string]any
+	switch {
+	case k.crd != nil && k.schema != nil:
+		object, _ = cloneJSON(k.schema.source).(map[string]any)
+		d.addMeta(object)
+	case k.crd != nil:
+		object = map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}
+		d.addMeta(object)
+	default:
+		object = d.builtinSchema(packageOf(k), r.Kind)
+		d.addMeta(object)
+	}
+	object["x-kubernetes-group-version-kind"] = gvkOf(r, r.Kind)
+	d.schemas[k.schemaName()] = object
+	if !k.postedOnly {
+		list := map[string]any{
+			"description": k.listKind + " is a list of " + r.Kind, "type": "object", "required": []any{"items"},
+			"properties":                      map[string]any{"items": map[string]any{"type": "array", "items": d.ref(k.schemaName()), "description": "The objects."}},
+			"x-kubernetes-group-version-kind": gvkOf(r, k.listKind),
+		}
+		d.addTypes(list)
+		asMap(list["properties"])["metadata"] = d.described(metaPackage+"ListMeta", "What is said of the list.")
+		d.schemas[packageOf(k)+"."+k.listKind] = list
+	}
+	if slices.Contains(r.Subresources, "scale") {
+		d.require("io.k8s.api.autoscaling.v1.Scale")
+	}
+	for _, name := range []string{"ObjectMeta", "ListMeta", "Patch", "DeleteOptions", "Status"} {
+		d.require(metaPackage + name)
+	}
+}
+
+func gvkOf(r Resource, kind string) []any {
+	return []any{map[string]any{"group": r.Group, "kind": kind, "version": r.Version}}
+}
+
+// described refers to a schema with a description of its own.
+func (d *apiDocument) described(name, description string) map[string]any {
+	return map[string]any{"description": description, "allOf": []any{d.ref(name)}}
+}
+
+// addTypes adds what every object and every list has.
+func (d *apiDocument) addTypes(object map[string]any) {
+	properties := asMap(object["properties"])
+	properties["apiVersion"] = map[string]any{"type": "string", "description": "The group and the version that the object is written in."}
+	properties["kind"] = map[string]any{"type": "string", "description": "The kind of the object."}
+}
+
+// addMeta adds what every object has.
+func (d *apiDocument) addMeta(object map[string]any) {
+	if asMap(object["properties"]) == nil {
+		object["properties"] = map[string]any{}
+	}
+	d.addTypes(object)
+	asMap(object["properties"])["metadata"] = d.described(metaPackage+"ObjectMeta", "What all objects have: a name, labels, owners, and the like.")
 }
