@@ -2,7 +2,6 @@ package kopf
 
 import (
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
@@ -226,47 +225,4 @@ func encodeStringData(object map[string]any) {
 		data[key] = base64.StdEncoding.EncodeToString([]byte(text))
 	}
 	delete(object, "stringData")
-}
-
-// checkDefinition tells what is wrong with a resource definition.
-func checkDefinition(object map[string]any) []fieldError {
-	spec := asMap(object["spec"])
-	names := asMap(spec["names"])
-	required := func(field string) fieldError { return fieldError{typ: "FieldValueRequired", field: field} }
-	var faults []fieldError
-	group, _ := spec["group"].(string)
-	plural, _ := names["plural"].(string)
-	if want := plural + "." + group; asMap(object["metadata"])["name"] != want {
-		faults = append(faults, fieldError{typ: "FieldValueInvalid", field: "metadata.name", value: asMap(object["metadata"])["name"],
-			detail: fmt.Sprintf("must be spec.names.plural+\".\"+spec.group")})
-	}
-	for field, value := range map[string]any{"spec.group": spec["group"], "spec.names.plural": names["plural"], "spec.names.kind": names["kind"]} {
-		if text, _ := value.(string); text == "" {
-			faults = append(faults, required(field))
-		}
-	}
-	if scope := spec["scope"]; scope == nil {
-		faults = append(faults, required("spec.scope"))
-	} else if scope != "Namespaced" && scope != "Cluster" {
-		faults = append(faults, fieldError{typ: "FieldValueNotSupported", field: "spec.scope", value: scope, detail: `supported values: "Cluster", "Namespaced"`})
-	}
-	versions, _ := spec["versions"].([]any)
-	stored := 0
-	for i, v := range versions {
-		version := asMap(v)
-		if version["storage"] == true {
-			stored++
-		}
-		open := asMap(asMap(version["schema"])["openAPIV3Schema"])
-		if open == nil {
-			faults = append(faults, fieldError{typ: "FieldValueRequired", field: fmt.Sprintf("spec.versions[%d].schema.openAPIV3Schema", i), detail: "schemas are required"})
-		} else if _, err := compileSchema(open); err != nil {
-			faults = append(faults, fieldError{typ: "FieldValueInvalid", field: fmt.Sprintf("spec.versions[%d].schema.openAPIV3Schema", i), value: "schema", detail: err.Error()})
-		}
-	}
-	if stored != 1 {
-		faults = append(faults, fieldError{typ: "FieldValueInvalid", field: "spec.versions", value: json.Number(fmt.Sprint(stored)), detail: "must have exactly one version marked as storage version"})
-	}
-	slices.SortFunc(faults, func(a, b fieldError) int { return strings.Compare(a.field, b.field) })
-	return faults
 }

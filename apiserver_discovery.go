@@ -52,7 +52,11 @@ func (s *APIServer) resourceList(w http.ResponseWriter, r *http.Request, kinds [
 		s.unknownPath(w)
 		return
 	}
-	s.write(w, r, 200, map[string]any{"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": groupVersion, "resources": list})
+	answer := map[string]any{"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": groupVersion, "resources": list}
+	if groupVersion == "v1" {
+		delete(answer, "apiVersion") // as in its first days
+	}
+	s.write(w, r, 200, answer)
 }
 
 // resourceEntries describes a kind and its subresources in the classic form.
@@ -69,16 +73,40 @@ func resourceEntries(k *kindInfo) []any {
 	}
 	all := []any{main}
 	for _, sub := range k.resource.Subresources {
+		other := k.subresourceKind(sub)
 		entry := map[string]any{
-			"name": k.resource.Plural + "/" + sub, "singularName": "", "namespaced": k.resource.Namespaced, "kind": k.resource.Kind,
+			"name": k.resource.Plural + "/" + sub, "singularName": "", "namespaced": k.resource.Namespaced, "kind": other.Kind,
 			"verbs": anys(subresourceVerbs(sub)),
 		}
-		if sub == "scale" {
-			entry["kind"], entry["group"], entry["version"] = "Scale", "autoscaling", "v1"
+		if other.Group != k.resource.Group {
+			entry["group"], entry["version"] = other.Group, other.Version
 		}
 		all = append(all, entry)
 	}
 	return all
+}
+
+// subresourceKind is what is sent and answered at a subresource.
+func (k *kindInfo) subresourceKind(sub string) Resource {
+	switch sub {
+	case "scale":
+		return Resource{Group: "autoscaling", Version: "v1", Kind: "Scale"}
+	case "eviction":
+		return Resource{Group: "policy", Version: "v1", Kind: "Eviction"}
+	case "binding":
+		return Resource{Version: "v1", Kind: "Binding"}
+	case "token":
+		return Resource{Group: "authentication.k8s.io", Version: "v1", Kind: "TokenRequest"}
+	}
+	return k.resource
+}
+
+// responseKind names a kind in the aggregated form, where built-in ones leave out their own group and version.
+func (k *kindInfo) responseKind(r Resource) map[string]any {
+	if k.crd == nil && r.Group == k.resource.Group && r.Version == k.resource.Version {
+		return map[string]any{"group": "", "version": "", "kind": r.Kind}
+	}
+	return map[string]any{"group": r.Group, "version": r.Version, "kind": r.Kind}
 }
 
 func subresourceVerbs(sub string) []string {
@@ -191,7 +219,7 @@ func aggregateEntry(k *kindInfo) map[string]any {
 	}
 	entry := map[string]any{
 		"resource": k.resource.Plural, "singularResource": k.resource.Singular, "scope": scope, "verbs": anys(k.resource.Verbs),
-		"responseKind": map[string]any{"group": k.resource.Group, "version": k.resource.Version, "kind": k.resource.Kind},
+		"responseKind": k.responseKind(k.resource),
 	}
 	if len(k.resource.ShortNames) > 0 {
 		entry["shortNames"] = anys(k.resource.ShortNames)
@@ -201,11 +229,7 @@ func aggregateEntry(k *kindInfo) map[string]any {
 	}
 	var subs []any
 	for _, sub := range k.resource.Subresources {
-		kind := map[string]any{"group": k.resource.Group, "version": k.resource.Version, "kind": k.resource.Kind}
-		if sub == "scale" {
-			kind = map[string]any{"group": "autoscaling", "version": "v1", "kind": "Scale"}
-		}
-		subs = append(subs, map[string]any{"subresource": sub, "responseKind": kind, "verbs": anys(subresourceVerbs(sub))})
+		subs = append(subs, map[string]any{"subresource": sub, "responseKind": k.responseKind(k.subresourceKind(sub)), "verbs": anys(subresourceVerbs(sub))})
 	}
 	if subs != nil {
 		entry["subresources"] = subs

@@ -1,0 +1,142 @@
+package kopf
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// This file checks the resource definitions that are given to the in-memory API server, so that what it takes is
+// also taken by real ones.
+
+// checkDefinition tells what is wrong with a resource definition.
+func checkDefinition(object map[string]any) []fieldError {
+	spec := asMap(object["spec"])
+	names := asMap(spec["names"])
+	required := func(field, detail string) fieldError {
+		return fieldError{typ: "FieldValueRequired", field: field, detail: detail}
+	}
+	var faults []fieldError
+	group, _ := spec["group"].(string)
+	plural, _ := names["plural"].(string)
+	if want := plural + "." + group; asMap(object["metadata"])["name"] != want {
+		faults = append(faults, fieldError{typ: "FieldValueInvalid", field: "metadata.name", value: asMap(object["metadata"])["name"],
+			detail: `must be spec.names.plural+"."+spec.group`})
+	}
+	for field, value := range map[string]any{"spec.group": spec["group"], "spec.names.plural": names["plural"], "spec.names.kind": names["kind"]} {
+		if text, _ := value.(string); text == "" {
+			faults = append(faults, required(field, ""))
+		}
+	}
+	if scope := spec["scope"]; scope == nil {
+		faults = append(faults, required("spec.scope", ""))
+	} else if scope != "Namespaced" && scope != "Cluster" {
+		faults = append(faults, fieldError{typ: "FieldValueNotSupported", field: "spec.scope", value: scope, detail: `supported values: "Cluster", "Namespaced"`})
+	}
+	if spec["preserveUnknownFields"] == true {
+		faults = append(faults, fieldError{typ: "FieldValueInvalid", field: "spec.preserveUnknownFields", value: true,
+			detail: "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"})
+	}
+	faults = append(faults, checkVersions(spec)...)
+	slices.SortStableFunc(faults, func(a, b fieldError) int { return strings.Compare(a.field, b.field) })
+	return faults
+}
+
+func checkVersions(spec map[string]any) []fieldError {
+	var faults []fieldError
+	versions, _ := spec["versions"].([]any)
+	stored := 0
+	for i, v := range versions {
+		version := asMap(v)
+		if version["storage"] == true {
+			stored++
+		}
+		at := fmt.Sprintf("spec.versions[%d]", i)
+		if name, _ := version["name"].(string); !dnsLabel.MatchString(name) {
+			faults = append(faults, fieldError{typ: "FieldValueInvalid", field: at + ".name", value: version["name"], detail: labelRule})
+		}
+		// A definition of one version is told of its faults as if they were those of all versions.
+		schemaAt, columnsAt, scaleAt := at+".schema.openAPIV3Schema", at+".additionalPrinterColumns", at+".subresources.scale"
+		if len(versions) == 1 {
+			schemaAt, columnsAt, scaleAt = "spec.validation.openAPIV3Schema", "spec.additionalPrinterColumns", "spec.subresources.scale"
+		}
+		open := asMap(asMap(version["schema"])["openAPIV3Schema"])
+		if open == nil {
+			faults = append(faults, fieldError{typ: "FieldValueRequired", field: at + ".schema.openAPIV3Schema", detail: "schemas are required"})
+		} else {
+			faults = append(faults, checkStructure(open, schemaAt, true, 0)...)
+			if _, err := compileSchema(open); err != nil {
+				faults = append(faults, fieldError{typ: "FieldValueInvalid", field: schemaAt, value: "schema", detail: err.Error()})
+			}
+		}
+		faults = append(faults, checkColumns(version, columnsAt)...)
+		if scale := asMap(asMap(version["subresources"])["scale"]); scale != nil {
+			for _, key := range []string{"specReplicasPath", "statusReplicasPath"} {
+				if path, _ := scale[key].(string); path == "" {
+					faults = append(faults, fieldError{typ: "FieldValueRequired", field: scaleAt + "." + key})
+				}
+			}
+		}
+	}
+	if stored != 1 {
+		faults = append(faults, fieldError{typ: "FieldValueInvalid", field: "spec.versions", value: json.Number(fmt.Sprint(stored)), detail: "must have exactly one version marked as storage version"})
+	}
+	return faults
+}
+
+func checkColumns(version map[string]any, at string) []fieldError {
+	var faults []fieldError
+	list, _ := version["additionalPrinterColumns"].([]any)
+	for i, v := range list {
+		column := asMap(v)
+		here := fmt.Sprintf("%s[%d]", at, i)
+		if typ, _ := column["type"].(string); !slices.Contains([]string{"integer", "number", "string", "boolean", "date"}, typ) {
+			faults = append(faults, fieldError{typ: "FieldValueRequired", field: here + ".type", detail: "must be one of boolean,date,integer,number,string"})
+		}
+		if path, _ := column["jsonPath"].(string); path == "" {
+			faults = append(faults, fieldError{typ: "FieldValueRequired", field: here + ".JSONPath"})
+		}
+	}
+	return faults
+}
+
+// checkStructure tells what is wrong with the structure of a schema: types that are missing or unknown, lists of
+// nothing, and defaults of another type.
+func checkStructure(s map[string]any, at string, root bool, depth int) []fieldError {
+	if depth > maxSchemaDepth {
+		return nil // which compileSchema refuses
+	}
+	var faults []fieldError
+	typ, _ := s["type"].(string)
+	free := s["x-kubernetes-int-or-string"] == true || s["x-kubernetes-preserve-unknown-fields"] == true
+	known := []string{"array", "boolean", "integer", "number", "object", "string"}
+	switch {
+	case root && typ != "object":
+		faults = append(faults, fieldError{typ: "FieldValueInvalid", field: at + ".type", value: typ, detail: "must be object at the root"})
+	case typ == "" && !free:
+		faults = append(faults, fieldError{typ: "FieldValueRequired", field: at + ".type", detail: "must not be empty for specified object fields"})
+	case typ != "" && !slices.Contains(known, typ):
+		faults = append(faults, fieldError{typ: "FieldValueNotSupported", field: at + ".type", value: typ, detail: `supported values: "array", "boolean", "integer", "number", "object", "string"`})
+	case typ == "array" && asMap(s["items"]) == nil:
+		faults = append(faults, fieldError{typ: "FieldValueRequired", field: at + ".items", detail: "must be specified"})
+	}
+	if value, ok := s["default"]; ok {
+		if compiled, err := compileSchema(s); err == nil {
+			check := &validation{}
+			check.value(compiled, value, at+".default")
+			faults = append(faults, check.faults...)
+		}
+	}
+	for key, child := range asMap(s["properties"]) {
+		if m := asMap(child); m != nil && !(root && (key == "metadata" || key == "apiVersion" || key == "kind")) {
+			faults = append(faults, checkStructure(m, at+".properties["+key+"]", false, depth+1)...)
+		}
+	}
+	for _, key := range []string{"items", "additionalProperties"} {
+		if m := asMap(s[key]); m != nil {
+			faults = append(faults, checkStructure(m, at+"."+key, false, depth+1)...)
+		}
+	}
+	return faults
+}
