@@ -65,9 +65,9 @@ func (r Resource) URL(namespace, name, subresource string) string {
 
 // Selector names the resources that a handler is for: "plural", "plural.group", "plural.version.group",
 // "plural.version", "group/version/plural", "group/plural", or "v1/plural" for the core group. Instead of the plural, the kind,
-// the singular, or a short name will do. Without a version, the preferred one of the group is meant. See also
-// [Kind], [Category] and [Everything]; for all else, there is the option Where of the handlers, with which
-// the selector may be empty.
+// the singular, or a short name will do; instead of a name, "*" means all of a group or version, as in "*.v1.apps" or "apps/v1/*".
+// Without a version, the preferred one of the group is meant. See also [Kind], [Category] and [Everything]; for all else,
+// there is the option Where of the handlers, with which the selector may be empty.
 type Selector string
 
 // Everything selects all resources but Kubernetes events.
@@ -110,9 +110,8 @@ func digits(text string) bool { return text != "" && strings.Trim(text, "0123456
 func (s Selector) spec(where func(Resource) bool) (selectorSpec, error) {
 	spec := selectorSpec{where: where}
 	text := string(s)
-	if text == string(Everything) || text == "" && where != nil {
-		spec.by = "*"
-		return spec, nil
+	if text == "" && where != nil {
+		text = string(Everything)
 	}
 	for _, by := range []string{"kind", "category"} {
 		if rest, ok := strings.CutPrefix(text, by+":"); ok {
@@ -120,16 +119,32 @@ func (s Selector) spec(where func(Resource) bool) (selectorSpec, error) {
 		}
 	}
 	spec.name = text
+	dots := false
 	if strings.Contains(text, "/") {
 		spec.readSlashes(text)
-	} else if name, rest, ok := strings.Cut(text, "."); ok {
-		spec.name = name
-		spec.readDots(rest)
+	} else if spec.name, text, dots = strings.Cut(text, "."); dots {
+		spec.readDots(text)
 	}
-	if spec.name == "" || strings.ContainsAny(spec.name, "/ \t") {
+	if spec.by == "" && spec.name == string(Everything) {
+		spec.by, spec.name = "*", ""
+	}
+	if !spec.wellFormed(dots) {
 		return spec, fmt.Errorf("the selector %q names no resource: \"plural\", \"plural.group\", \"plural.version.group\" or \"group/version/plural\" is expected", s)
 	}
 	return spec, nil
+}
+
+// wellFormed tells whether all parts could be names in Kubernetes. The group is empty for the core group, which dots cannot say.
+func (s *selectorSpec) wellFormed(dots bool) bool {
+	return (s.by == "*" || nameable(s.name, "-")) &&
+		(s.version == "" || nameable(s.version, "-")) &&
+		(s.group == "" && !(dots && s.hasGroup) || nameable(s.group, "-."))
+}
+
+// nameable tells whether the text is of letters, digits, and of the given signs between them.
+func nameable(text, signs string) bool {
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+	return text != "" && strings.Trim(text, plain+signs) == "" && strings.Trim(text, signs) == text
 }
 
 // readSlashes reads group/version/name, group/name, and v1/name.
@@ -138,7 +153,7 @@ func (s *selectorSpec) readSlashes(text string) {
 	parts := strings.Split(text, "/")
 	s.name = parts[len(parts)-1]
 	switch {
-	case len(parts) == 3:
+	case len(parts) == 3 && parts[1] != "":
 		s.group, s.version = parts[0], parts[1]
 	case len(parts) == 2 && parts[0] == "v1":
 		s.version = parts[0]

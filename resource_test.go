@@ -1,0 +1,271 @@
+package kopf
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// selectorRow is a vector of the original's selectors.
+type selectorRow struct {
+	Args   []string
+	Kwargs map[string]string
+	Result map[string]any
+	Check  []string `json:"check (used at handling time)"`
+	Select []string `json:"select (used at discovery time)"`
+}
+
+// translate says in our words what a selector of the original says: the text, and whether there is a predicate. What
+// takes two names, or a predicate beside a name, has no form of ours that means an error.
+func (r selectorRow) translate() (s Selector, where func(Resource) bool, ok bool) {
+	args := slices.Clone(r.Args)
+	if len(args) > 0 && strings.HasPrefix(args[0], "@callable") {
+		where = func(res Resource) bool { return args[0] == "@callable" || res.Plural == "deployments" }
+		if len(args) > 1 || r.Kwargs["plural"] != "" {
+			return "", nil, false
+		}
+		r.Args = []string{"*"}
+	}
+	text := strings.ReplaceAll(strings.Join(r.Args, "/"), "@everything", "*")
+	names := 0
+	for _, by := range []string{"kind", "category", "plural", "singular"} {
+		if name, given := r.Kwargs[by]; given {
+			text, names = by+":"+name, names+1
+		}
+	}
+	if names > 1 || names == 1 && len(r.Args) > 0 || slices.Equal(r.Args, []string{"apps/v1"}) {
+		return "", nil, false // the last one is a group and a name with us
+	}
+	for _, part := range []string{"version", "group"} {
+		if value := r.Kwargs[part]; value != "" && text != "" {
+			text += "." + value
+		}
+	}
+	return Selector(text), where, true
+}
+
+// id is the statement that the row is about.
+func (r selectorRow) id() string {
+	switch {
+	case r.Result["error"] == "no-name":
+		return "CH-29"
+	case r.Result["error"] == "empty-name":
+		return "CH-30"
+	case r.Result["error"] != nil:
+		return "CH-31"
+	case len(r.Kwargs) > 0:
+		return "CH-20"
+	}
+	return []string{"", "CH-19", "CH-18", "CH-17"}[len(r.Args)]
+}
+
+func TestSelectorParsing(t *testing.T) {
+	skipped := 0
+	for _, r := range golden[selectorRow](t, "selector_parsing") {
+		s, where, ok := r.translate()
+		if !ok {
+			skipped++
+			continue
+		}
+		t.Run(fmt.Sprintf("%s golden: %q", r.id(), s), func(t *testing.T) {
+			spec, err := s.spec(where)
+			if r.Result["error"] != nil {
+				if err == nil {
+					t.Fatalf("%q is read as %+v, want an error", s, spec)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := map[string]any{"specific": spec.specific()}
+			if spec.hasGroup {
+				got["group"] = spec.group
+			}
+			if spec.version != "" {
+				got["version"] = spec.version
+			}
+			switch {
+			case spec.by == "*" && spec.where != nil:
+				got["fn"] = "@callable"
+			case spec.by == "*":
+				got["any_name"] = "@everything"
+			case spec.by == "":
+				got["any_name"] = spec.name
+			default:
+				got[spec.by] = spec.name
+			}
+			if diff := cmp.Diff(r.Result, got); diff != "" {
+				t.Errorf("%q (-want +got)\n%s", s, diff)
+			}
+		})
+	}
+	if skipped != 5 {
+		t.Errorf("%d vectors have no form of ours, want 5", skipped)
+	}
+}
+
+// goldenResources are the resources of the vectors about selectors.
+func goldenResources(t *testing.T) []Resource {
+	return []Resource{
+		{Group: "", Version: "v1", Plural: "pods", Kind: "Pod", Singular: "pod", ShortNames: []string{"po"}, Categories: []string{"all"}, Preferred: true},
+		{Group: "metrics.k8s.io", Version: "v1beta1", Plural: "pods", Kind: "PodMetrics", Singular: "pod", Preferred: true},
+		{Group: "apps", Version: "v1", Plural: "deployments", Kind: "Deployment", Singular: "deployment", ShortNames: []string{"deploy"}, Categories: []string{"all"}, Preferred: true},
+		{Group: "apps", Version: "v1beta1", Plural: "deployments", Kind: "Deployment", Singular: "deployment"},
+		{Group: "", Version: "v1", Plural: "events", Kind: "Event", Singular: "event", ShortNames: []string{"ev"}, Preferred: true},
+		{Group: "events.k8s.io", Version: "v1", Plural: "events", Kind: "Event", Singular: "event", ShortNames: []string{"ev"}, Preferred: true},
+		{Group: "kopf.dev", Version: "v1", Plural: "kopfexamples", Kind: "KopfExample", Singular: "kopfexample", ShortNames: []string{"kex"}, Preferred: true},
+	}
+}
+
+func TestSelectorMatching(t *testing.T) {
+	for _, r := range golden[selectorRow](t, "selector_matching") {
+		s, where, ok := r.translate()
+		if !ok {
+			t.Errorf("%q %q has no form of ours", r.Args, r.Kwargs)
+			continue
+		}
+		spec, err := s.spec(where)
+		matched, chosen := []string{}, []string{}
+		if err == nil {
+			for _, res := range goldenResources(t) {
+				if spec.matches(res) {
+					matched = append(matched, res.Name())
+				}
+			}
+			// Two resources of a specific selector are ambiguous only outside of the core group, and no row has such.
+			var found []Resource
+			for _, res := range goldenResources(t) {
+				res.Verbs = []string{"list", "watch", "patch"}
+				found = append(found, res)
+			}
+			fit, _ := (&handler{selector: spec}).resources(found)
+			for _, res := range fit {
+				chosen = append(chosen, res.Name())
+			}
+		}
+		slices.Sort(matched)
+		slices.Sort(chosen)
+		id := "CH-21"
+		switch {
+		case where != nil:
+			id = "CH-24"
+		case strings.Contains(string(s), "*"):
+			id = "CH-25"
+		case strings.Contains(string(s), "v1"):
+			id = "CH-22"
+		}
+		t.Run(fmt.Sprintf("%s golden: %q", id, s), func(t *testing.T) {
+			if diff := cmp.Diff(r.Check, matched); err != nil || diff != "" {
+				t.Errorf("%q: %v (-want +got)\n%s", s, err, diff)
+			}
+		})
+		t.Run(fmt.Sprintf("CH-27 golden: %q", s), func(t *testing.T) {
+			if diff := cmp.Diff(r.Select, chosen); err != nil || diff != "" {
+				t.Errorf("%q: %v (-want +got)\n%s", s, err, diff)
+			}
+		})
+	}
+}
+
+func TestSelectorForms(t *testing.T) {
+	for _, tt := range []struct {
+		s    Selector
+		want string // the resources, or "error"
+	}{
+		{"kopf.dev/v1/kopfexamples", "kopfexamples.v1.kopf.dev"},
+		{"kopf.dev/kopfexamples", "kopfexamples.v1.kopf.dev"},
+		{"kopfexamples.v1.kopf.dev", "kopfexamples.v1.kopf.dev"},
+		{"/v1/pods", "pods.v1"},
+		{"/pods", "pods.v1"},
+		{Kind("KopfExample"), "kopfexamples.v1.kopf.dev"},
+		{Kind("KopfExample") + ".v1.kopf.dev", "kopfexamples.v1.kopf.dev"},
+		{Kind("KopfExample") + ".v2.kopf.dev", ""},
+		{Kind("kopfexamples"), ""},
+		{Category("all") + ".apps", "deployments.v1.apps"},
+		{Everything + ".v1.apps", "deployments.v1.apps"},
+		{"apps/v1/*", "deployments.v1.apps"},
+		{Kind(""), "error"},
+		{Category(""), "error"},
+		{"pods.", "error"},
+		{"pods.v1.", "error"},
+		{".v1.apps", "error"},
+		{"apps/v1/", "error"},
+		{"apps/v1/deployments.x", "error"},
+		{"two words", "error"},
+		{"pods.two words", "error"},
+		{"pods\n", "error"},
+		{"kindly:Pod", "error"},
+		{"**", "error"},
+	} {
+		t.Run(fmt.Sprintf("CH-16 %q", tt.s), func(t *testing.T) {
+			spec, err := tt.s.spec(nil)
+			var all []string
+			for _, r := range goldenResources(t) {
+				if err == nil && spec.matches(r) {
+					all = append(all, r.Name())
+				}
+			}
+			got := strings.Join(all, " ")
+			if err != nil {
+				got = "error"
+			}
+			if got != tt.want {
+				t.Errorf("%q: got %q (%v), want %q", tt.s, got, err, tt.want)
+			}
+		})
+	}
+}
+
+func TestSelectorPreferred(t *testing.T) {
+	old := Resource{Group: "apps", Version: "v1beta1", Plural: "deployments", Kind: "Deployment"}
+	events := Resource{Group: "events.k8s.io", Version: "v1beta1", Plural: "events", Kind: "Event"}
+	any := func(Resource) bool { return true }
+	for _, tt := range []struct {
+		name  string
+		s     Selector
+		where func(Resource) bool
+		r     Resource
+		want  bool
+	}{
+		{"CH-22 no version", "deployments", nil, old, false},
+		{"CH-22 that version", "deployments.v1beta1.apps", nil, old, true},
+		{"CH-22 everything", Everything, nil, old, false},
+		{"CH-24 a predicate sees all versions", "", any, old, true},
+		{"CH-24 a predicate with a group", "*.apps", any, old, true},
+		{"CH-24 a predicate with another group", "*.batch", any, old, false},
+		{"CH-T19 events of an old version", "", any, events, false},
+		{"CH-25 events by name", "events.v1beta1.events.k8s.io", nil, events, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			spec, err := tt.s.spec(tt.where)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := spec.matches(tt.r); got != tt.want {
+				t.Errorf("%q matches %s: %t, want %t", tt.s, tt.r, got, tt.want)
+			}
+		})
+	}
+}
+
+func FuzzSelector(f *testing.F) {
+	for _, seed := range []string{"pods", "pods.v1", "apps/v1/deployments", "kind:Pod.v1", "category:all", "*", "*.v1.apps", "/pods", "", "a/b/c/d"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		spec, err := Selector(text).spec(nil)
+		if err != nil {
+			return
+		}
+		if spec.by != "*" && spec.name == "" {
+			t.Errorf("%q names nothing", text)
+		}
+		if !spec.hasGroup && spec.group != "" {
+			t.Errorf("%q has the group %q and has none", text, spec.group)
+		}
+	})
+}
