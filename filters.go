@@ -1,6 +1,7 @@
 package kopf
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 )
@@ -71,6 +72,9 @@ func newCriterion(option any) (*criterion, error) {
 	case marker:
 		return &criterion{marker: v}, nil
 	case func(*Value) bool:
+		if v == nil {
+			return nil, errors.New("the predicate is nil")
+		}
 		return &criterion{predicate: v}, nil
 	}
 	literal, err := normalizeJSON(option)
@@ -174,6 +178,11 @@ func (h *handler) matches(c *Change, initial bool) bool {
 }
 
 func (h *handler) fitsReason(reason Reason, initial bool) bool {
+	switch reason {
+	case ReasonCreate, ReasonUpdate, ReasonDelete, ReasonResume:
+	default:
+		return false // the others never reach a handler
+	}
 	switch h.kind {
 	case kindCreate:
 		return reason == ReasonCreate
@@ -184,7 +193,7 @@ func (h *handler) fitsReason(reason Reason, initial bool) bool {
 	case kindResume:
 		return initial && reason != ReasonCreate && (reason != ReasonDelete || h.deleted)
 	}
-	return reason == ReasonCreate || reason == ReasonUpdate || reason == ReasonDelete || reason == ReasonResume
+	return true
 }
 
 // fitsChange tells whether the handler's field differs, and from and into what is wanted.

@@ -312,8 +312,6 @@ func (h *handler) belong(o *ChangeOptions) error {
 		return fmt.Errorf("the option Deleted belongs to OnResume, not to %s", name)
 	case (o.Old != nil || o.New != nil) && !h.needsChange && h.kind != kindSub:
 		return fmt.Errorf("the options Old and New belong to OnUpdate and OnField, not to %s", name)
-	case len(h.field) > 0 && h.field[0] == "metadata" && len(h.field) == 1:
-		return errors.New("the field \"metadata\" as a whole changes with every patch: name the part that the handler is about, such as \"metadata.labels\"")
 	}
 	return nil
 }
@@ -341,6 +339,9 @@ func (h *handler) identify(id HandlerID, fn any) error {
 // filter reads the criteria of the options.
 func (h *handler) filter(labels, annotations Match, value, old, now any) (err error) {
 	f := &h.filters
+	if len(h.field) == 1 && h.field[0] == "metadata" {
+		return errors.New("the field \"metadata\" as a whole changes with every patch: name the part that the handler is about, such as \"metadata.labels\"")
+	}
 	if len(h.field) == 0 && (value != nil || old != nil || now != nil) {
 		return errors.New("the options Value, Old and New need a Field to look at")
 	}

@@ -114,16 +114,29 @@ func (g *Registry) add(h *handler) error {
 
 // conflict tells why two handlers cannot live together: they would share their progress on the objects.
 func (h *handler) conflict(other *handler) error {
-	if h.stateless() || other.stateless() || storedName(h.id) != storedName(other.id) || h.fn == other.fn {
+	if h.stateless() || other.stateless() || storedName(h.id) != storedName(other.id) || h.fn == other.fn && h.id == other.id {
 		return nil
 	}
 	if h.kind != other.kind && (h.kind >= kindStartup || other.kind >= kindStartup) || h.kind < kindStartup && h.text != other.text {
 		return nil
 	}
-	if h.kind != other.kind && h.id == other.id {
+	if h.id == other.id && !h.meets(other) {
 		return nil // as for one id that is created by one function and updated by another
 	}
-	return fmt.Errorf("the handler %q is in conflict with the handler %q registered at %s: two functions cannot share one id, as it names their progress on the objects; give one of them an ID", h.id, other.id, other.where)
+	return fmt.Errorf("the handler %q is in conflict with the handler %q registered at %s: they would share their progress on the objects, which is stored under the id; give one of them another ID", h.id, other.id, other.where)
+}
+
+// meets tells whether the two handlers can be called for one cause: handlers of fields are called for any,
+// and handlers of resuming beside those of updates and deletions.
+func (h *handler) meets(other *handler) bool {
+	if h.kind == other.kind || h.kind == kindField || other.kind == kindField {
+		return true
+	}
+	resumes, rest := h, other
+	if other.kind == kindResume {
+		resumes, rest = other, h
+	}
+	return resumes.kind == kindResume && (rest.kind == kindUpdate || rest.kind == kindDelete && resumes.deleted)
 }
 
 func (h *handler) stateless() bool { return h.kind == kindEvent }
@@ -133,7 +146,7 @@ func storedName(id HandlerID) string {
 	return strings.NewReplacer("/", ".", "<", "_", ">", "_").Replace(string(id))
 }
 
-var goodID = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9_./<>]*[A-Za-z0-9>])?$`)
+var goodID = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9_./<>]*[A-Za-z0-9])?$`)
 
 // checkID tells what is wrong with an id that is going to be a part of the names of annotations.
 func checkID(id HandlerID) error {
@@ -155,7 +168,7 @@ func functionID(pc uintptr) (HandlerID, error) {
 	name = name[strings.LastIndexByte(name, '/')+1:]
 	_, name, _ = strings.Cut(name, ".")
 	name = strings.NewReplacer("(*", "", "(", "", ")", "").Replace(strings.TrimSuffix(name, "-fm"))
-	name, _, _ = strings.Cut(name, "[")
+	name = strings.ReplaceAll(name, "[...]", "") // type parameters
 	if anonymous.MatchString(name) || name == "" {
 		return "", fmt.Errorf("the name %q of the function was made by the compiler, and ids are stored on the objects: give the handler an ID", f.Name())
 	}
@@ -171,6 +184,9 @@ func newSubhandler(parent *handler, reason Reason, id HandlerID, fn ChangeFunc, 
 	if o.ID == "" {
 		o.ID = id
 	}
+	if o.Where != nil {
+		return nil, fmt.Errorf("the sub-handler %q cannot have the option Where: its resource is that of its parent", o.ID)
+	}
 	needsChange := parent.kind == kindUpdate || parent.kind == kindField || parent.needsChange
 	h, err := newChange(kindSub, "", o.Field, fn, &o)
 	if err != nil {
@@ -179,8 +195,8 @@ func newSubhandler(parent *handler, reason Reason, id HandlerID, fn ChangeFunc, 
 	if (o.Old != nil || o.New != nil) && !needsChange {
 		return nil, fmt.Errorf("the sub-handler %q cannot have Old or New, because its parent %q is not called for differences", o.ID, parent.id)
 	}
-	h.needsChange = needsChange && len(h.field) > 0
-	h.id = HandlerID(string(parent.id) + "/" + string(o.ID))
+	h.needsChange = needsChange
+	h.id = parent.id + "/" + h.id
 	return h, checkID(h.id)
 }
 
@@ -240,9 +256,11 @@ func (g *Registry) resolve(found []Resource) (served map[string]*resolved, warni
 		if h.kind >= kindSub {
 			continue
 		}
-		resources, warning := h.resources(found)
-		if warning != "" && !slices.Contains(warnings, warning) {
-			warnings = append(warnings, warning)
+		resources, told := h.resources(found)
+		for _, warning := range told {
+			if !slices.Contains(warnings, warning) {
+				warnings = append(warnings, warning)
+			}
 		}
 		for _, r := range resources {
 			what := served[r.Name()]
@@ -269,29 +287,25 @@ func (what *resolved) add(h *handler) {
 	}
 }
 
-// resources returns the resources that a handler is for, or a warning why it is for none or not for some.
-func (h *handler) resources(found []Resource) ([]Resource, string) {
-	var fit, core []Resource
-	for _, r := range found {
-		if h.selector.matches(r) {
-			fit = append(fit, r)
-			if r.Group == "" {
-				core = append(core, r)
-			}
-		}
+// resources returns the resources that a handler is for, and warnings why it is for none or not for some.
+func (h *handler) resources(found []Resource) (able []Resource, warnings []string) {
+	fit, trouble := h.selected(found)
+	if trouble != "" {
+		return nil, []string{trouble}
 	}
+	core := slices.DeleteFunc(slices.Clone(fit), func(r Resource) bool { return r.Group != "" })
 	if h.selector.specific() && len(core) > 0 {
 		fit = core
 	}
 	slices.SortFunc(fit, func(a, b Resource) int { return cmp.Compare(a.Name(), b.Name()) })
 	if len(fit) == 0 {
-		return nil, fmt.Sprintf("Unresolved resources cannot be served (try creating their CRDs): %s.", h.text)
+		return nil, []string{fmt.Sprintf("Unresolved resources cannot be served (try creating their CRDs): %s.", h.text)}
 	}
 	if h.selector.specific() && len(fit) > 1 {
-		return nil, fmt.Sprintf("Ambiguous resources will not be served (try specifying API groups): %s is any of %s.", h.text, names(fit))
+		return nil, []string{fmt.Sprintf("Ambiguous resources will not be served (try specifying API groups): %s is any of %s.", h.text, names(fit))}
 	}
 	var bad, mute []Resource
-	able := slices.DeleteFunc(fit, func(r Resource) bool {
+	able = slices.DeleteFunc(fit, func(r Resource) bool {
 		switch {
 		case !slices.Contains(r.Verbs, "list") || !slices.Contains(r.Verbs, "watch"):
 			bad = append(bad, r)
@@ -302,13 +316,28 @@ func (h *handler) resources(found []Resource) ([]Resource, string) {
 		}
 		return true
 	})
-	switch {
-	case len(bad) > 0:
-		return able, fmt.Sprintf("Non-watchable resources will not be served: %s.", names(bad))
-	case len(mute) > 0:
-		return able, fmt.Sprintf("Non-patchable resources will not be served by %q: %s.", h.id, names(mute))
+	if len(bad) > 0 {
+		warnings = append(warnings, fmt.Sprintf("Non-watchable resources will not be served: %s.", names(bad)))
 	}
-	return able, ""
+	if len(mute) > 0 {
+		warnings = append(warnings, fmt.Sprintf("Non-patchable resources will not be served by %q: %s.", h.id, names(mute)))
+	}
+	return able, warnings
+}
+
+// selected returns the resources that the selector fits. A predicate that panics fits none: it must not end the operator.
+func (h *handler) selected(found []Resource) (fit []Resource, trouble string) {
+	defer func() {
+		if v := recover(); v != nil {
+			fit, trouble = nil, fmt.Sprintf("The option Where of handler %q has panicked, and the handler is not called: %v", h.id, v)
+		}
+	}()
+	for _, r := range found {
+		if h.selector.matches(r) {
+			fit = append(fit, r)
+		}
+	}
+	return fit, ""
 }
 
 func names(resources []Resource) string {
