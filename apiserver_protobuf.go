@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,70 +16,12 @@ import (
 // the wire format, and the numbers of the fields of those kinds that such clients create; answers are in JSON.
 // See https://protobuf.dev/programming-guides/encoding/ and https://kubernetes.io/docs/reference/using-api/api-concepts/#protobuf-encoding
 
-// protobufFields says what the fields of a message are: the message, and number:name:type for each field. Types are s for a
-// string, i for a whole number, b for a boolean, y for bytes, t for a time, q for a quantity, x for a number or string, m for a
-// map of strings, n for a map of bytes, Q for a map of quantities, and the name of another message; behind [ is a list, and behind
-// ! is what is told even if it is zero.
-const protobufFields = `
-ObjectMeta 1:name:s 2:generateName:s 3:namespace:s 5:uid:s 6:resourceVersion:s 7:generation:i 8:creationTimestamp:t 9:deletionTimestamp:t 10:deletionGracePeriodSeconds:!i 11:labels:m 12:annotations:m 13:ownerReferences:[OwnerReference 14:finalizers:[s
-OwnerReference 1:kind:s 3:name:s 4:uid:s 5:apiVersion:s 6:controller:!b 7:blockOwnerDeletion:!b
-DeleteOptions 1:gracePeriodSeconds:!i 2:preconditions:Preconditions 3:orphanDependents:!b 4:propagationPolicy:s 5:dryRun:[s
-Preconditions 1:uid:s 2:resourceVersion:s
-Namespace 1:metadata:ObjectMeta 2:spec:NamespaceSpec
-NamespaceSpec 1:finalizers:[s
-ConfigMap 1:metadata:ObjectMeta 2:data:m 3:binaryData:n 4:immutable:!b
-Secret 1:metadata:ObjectMeta 2:data:n 3:type:s 4:stringData:m 5:immutable:!b
-ServiceAccount 1:metadata:ObjectMeta 2:secrets:[ObjectReference 3:imagePullSecrets:[LocalObjectReference 4:automountServiceAccountToken:!b
-ObjectReference 1:kind:s 2:namespace:s 3:name:s 4:uid:s 5:apiVersion:s 6:resourceVersion:s 7:fieldPath:s
-LocalObjectReference 1:name:s
-Event 1:metadata:ObjectMeta 2:involvedObject:ObjectReference 3:reason:s 4:message:s 5:source:EventSource 6:firstTimestamp:t 7:lastTimestamp:t 8:count:i 9:type:s 10:eventTime:t 12:action:s 13:related:ObjectReference 14:reportingComponent:s 15:reportingInstance:s
-EventSource 1:component:s 2:host:s
-Lease 1:metadata:ObjectMeta 2:spec:LeaseSpec
-LeaseSpec 1:holderIdentity:s 2:leaseDurationSeconds:!i 3:acquireTime:t 4:renewTime:t 5:leaseTransitions:!i
-Eviction 1:metadata:ObjectMeta 2:deleteOptions:DeleteOptions
-SelfSubjectAccessReview 1:metadata:ObjectMeta 2:spec:SelfSubjectAccessReviewSpec
-SelfSubjectAccessReviewSpec 1:resourceAttributes:ResourceAttributes 2:nonResourceAttributes:NonResourceAttributes
-ResourceAttributes 1:namespace:s 2:verb:s 3:group:s 4:version:s 5:resource:s 6:subresource:s 7:name:s
-NonResourceAttributes 1:path:s 2:verb:s
-SelfSubjectReview 1:metadata:ObjectMeta
-Scale 1:metadata:ObjectMeta 2:spec:ScaleSpec
-ScaleSpec 1:replicas:!i
-Role 1:metadata:ObjectMeta 2:rules:[PolicyRule
-ClusterRole 1:metadata:ObjectMeta 2:rules:[PolicyRule
-PolicyRule 1:verbs:[s 2:apiGroups:[s 3:resources:[s 4:resourceNames:[s 5:nonResourceURLs:[s
-RoleBinding 1:metadata:ObjectMeta 2:subjects:[Subject 3:roleRef:RoleRef
-ClusterRoleBinding 1:metadata:ObjectMeta 2:subjects:[Subject 3:roleRef:RoleRef
-Subject 1:kind:s 2:apiGroup:s 3:name:s 4:namespace:s
-RoleRef 1:apiGroup:s 2:kind:s 3:name:s
-Service 1:metadata:ObjectMeta 2:spec:ServiceSpec
-ServiceSpec 1:ports:[ServicePort 2:selector:m 3:clusterIP:s 4:type:s 5:externalIPs:[s 7:sessionAffinity:s 8:loadBalancerIP:s 10:externalName:s
-ServicePort 1:name:s 2:protocol:s 3:port:i 4:targetPort:x 5:nodePort:i
-Deployment 1:metadata:ObjectMeta 2:spec:DeploymentSpec
-DeploymentSpec 1:replicas:!i 2:selector:LabelSelector 3:template:PodTemplateSpec 4:strategy:DeploymentStrategy 5:minReadySeconds:i 6:revisionHistoryLimit:!i 7:paused:b
-DeploymentStrategy 1:type:s
-LabelSelector 1:matchLabels:m
-PodTemplateSpec 1:metadata:ObjectMeta 2:spec:PodSpec
-Pod 1:metadata:ObjectMeta 2:spec:PodSpec
-PodSpec 1:volumes:[Volume 2:containers:[Container 3:restartPolicy:s 4:terminationGracePeriodSeconds:!i 6:dnsPolicy:s 7:nodeSelector:m 8:serviceAccountName:s 10:nodeName:s 15:imagePullSecrets:[LocalObjectReference 20:initContainers:[Container
-Volume 1:name:s
-Container 1:name:s 2:image:s 3:command:[s 4:args:[s 5:workingDir:s 6:ports:[ContainerPort 7:env:[EnvVar 8:resources:ResourceRequirements 9:volumeMounts:[VolumeMount 14:imagePullPolicy:s
-ContainerPort 1:name:s 2:hostPort:i 3:containerPort:i 4:protocol:s 5:hostIP:s
-EnvVar 1:name:s 2:value:s
-VolumeMount 1:name:s 2:readOnly:b 3:mountPath:s 4:subPath:s
-ResourceRequirements 1:limits:Q 2:requests:Q
-Job 1:metadata:ObjectMeta 2:spec:JobSpec
-JobSpec 1:parallelism:!i 2:completions:!i 3:activeDeadlineSeconds:!i 4:selector:LabelSelector 6:template:PodTemplateSpec 7:backoffLimit:!i
-CronJob 1:metadata:ObjectMeta 2:spec:CronJobSpec
-CronJobSpec 1:schedule:s 3:concurrencyPolicy:s 4:suspend:!b 5:jobTemplate:JobTemplateSpec
-JobTemplateSpec 1:metadata:ObjectMeta 2:spec:JobSpec
-PriorityClass 1:metadata:ObjectMeta 2:value:i 3:globalDefault:b 4:description:s 5:preemptionPolicy:s
-`
-
 // protobufField is a field of a message.
 type protobufField struct {
 	name string
 	typ  string
 	list bool
+	dict bool // whether it is a map from strings to the type
 	zero bool // whether it is told even if it is zero
 }
 
@@ -94,9 +37,12 @@ var protobufMessages = sync.OnceValue(func() map[string]map[uint64]protobufField
 				panic(err) // the table is wrong
 			}
 			f := protobufField{name: parts[1], typ: parts[2]}
-			f.typ, f.list = strings.TrimPrefix(f.typ, "["), strings.HasPrefix(f.typ, "[")
-			f.zero = strings.HasPrefix(f.typ, "!")
-			f.typ = strings.TrimPrefix(f.typ, "!")
+			f.typ, f.list = strings.CutPrefix(f.typ, "[")
+			f.typ, f.zero = strings.CutPrefix(f.typ, "!")
+			f.typ, f.dict = strings.CutPrefix(f.typ, "M")
+			if of := map[string]string{"m": "s", "n": "y", "Q": "q"}[f.typ]; of != "" {
+				f.typ, f.dict = of, true
+			}
 			fields[n] = f
 		}
 		all[words[0]] = fields
@@ -136,10 +82,15 @@ func decodeProtobuf(data []byte) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if protobufMessages()[kind] == nil {
+	message := kind
+	group, _, _ := strings.Cut(apiVersion, ".")
+	if group, _, _ = strings.Cut(group, "/"); protobufMessages()[group+"."+kind] != nil {
+		message = group + "." + kind
+	}
+	if protobufMessages()[message] == nil {
 		return nil, fmt.Errorf("protocol buffers of the kind %q are not understood here: send JSON", kind)
 	}
-	object, err := decodeMessage(kind, raw, 0)
+	object, err := decodeMessage(message, raw, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -224,15 +175,10 @@ func decodeMessage(name string, data []byte, depth int) (map[string]any, error) 
 		case f.list:
 			list, _ := object[f.name].([]any)
 			object[f.name] = append(list, v)
-		case f.typ == "m" || f.typ == "n" || f.typ == "Q":
-			m := asMap(object[f.name])
-			if m == nil {
-				m = make(map[string]any)
-				object[f.name] = m
-			}
-			for k, e := range asMap(v) {
-				m[k] = e
-			}
+		case f.dict && object[f.name] != nil:
+			maps.Copy(asMap(object[f.name]), asMap(v))
+		case f.name == "": // its fields are among those of the message
+			maps.Copy(object, asMap(v))
 		case f.zero || !isZero(v):
 			object[f.name] = v
 		}
@@ -259,6 +205,9 @@ func isZero(v any) bool {
 }
 
 func (f protobufField) decode(number uint64, value []byte, depth int) (any, error) {
+	if f.dict {
+		return f.decodeEntry(value, depth)
+	}
 	switch f.typ {
 	case "s":
 		return string(value), nil
@@ -268,39 +217,58 @@ func (f protobufField) decode(number uint64, value []byte, depth int) (any, erro
 		return json.Number(strconv.FormatInt(int64(number), 10)), nil
 	case "b":
 		return number != 0, nil
-	case "t":
-		return protobufTime(f.name, value)
+	case "t", "T":
+		return protobufTime(f.typ == "T", value)
 	case "q":
 		return protobufText(value, 1)
 	case "x":
 		return protobufEither(value)
-	case "m", "n", "Q":
-		return f.decodeEntry(value)
+	case "l":
+		return protobufList(value)
+	case "r":
+		text, err := protobufText(value, 1)
+		if err != nil || text == "" {
+			return nil, err
+		}
+		return decodeJSON([]byte(text))
 	}
 	return decodeMessage(f.typ, value, depth+1)
 }
 
 // decodeEntry reads one entry of a map.
-func (f protobufField) decodeEntry(value []byte) (any, error) {
-	key, entry := "", any("")
-	err := eachField(value, func(n, _ uint64, part []byte) (err error) {
-		switch {
-		case n == 1:
+func (f protobufField) decodeEntry(value []byte, depth int) (any, error) {
+	one := protobufField{name: f.name, typ: f.typ}
+	key := ""
+	entry, err := one.decode(0, nil, depth+1)
+	if err != nil {
+		return nil, err
+	}
+	err = eachField(value, func(n, number uint64, part []byte) (err error) {
+		switch n {
+		case 1:
 			key = string(part)
-		case n == 2 && f.typ == "n":
-			entry = base64.StdEncoding.EncodeToString(part)
-		case n == 2 && f.typ == "Q":
-			entry, err = protobufText(part, 1)
-		case n == 2:
-			entry = string(part)
+		case 2:
+			entry, err = one.decode(number, part, depth+1)
 		}
 		return err
 	})
 	return map[string]any{key: entry}, err
 }
 
+// protobufList reads a message that holds nothing but strings.
+func protobufList(message []byte) (any, error) {
+	list := []any{}
+	err := eachField(message, func(n, _ uint64, value []byte) error {
+		if n == 1 {
+			list = append(list, string(value))
+		}
+		return nil
+	})
+	return list, err
+}
+
 // protobufText returns one field of a message that is a string.
-func protobufText(message []byte, field uint64) (any, error) {
+func protobufText(message []byte, field uint64) (string, error) {
 	text := ""
 	err := eachField(message, func(n, _ uint64, value []byte) error {
 		if n == field {
@@ -332,8 +300,8 @@ func protobufEither(message []byte) (any, error) {
 	return json.Number(strconv.FormatInt(int64(number), 10)), err
 }
 
-// protobufTime reads a moment; those of finer clocks have names that say so.
-func protobufTime(name string, message []byte) (any, error) {
+// protobufTime reads a moment, in seconds or in microseconds.
+func protobufTime(fine bool, message []byte) (any, error) {
 	var seconds, nanos uint64
 	err := eachField(message, func(n, v uint64, _ []byte) error {
 		switch n {
@@ -348,7 +316,7 @@ func protobufTime(name string, message []byte) (any, error) {
 		return nil, err
 	}
 	t := time.Unix(int64(seconds), int64(uint32(nanos))).UTC()
-	if name == "eventTime" || name == "acquireTime" || name == "renewTime" {
+	if fine {
 		return t.Format("2006-01-02T15:04:05.000000Z"), nil
 	}
 	return timestamp(t), nil

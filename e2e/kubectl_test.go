@@ -16,8 +16,11 @@ import (
 
 // kubectl does the same things on the real server and on the embedded one, and must print the same.
 
-// session is a series of commands; those with an input get it as a file, "-f -".
-var session = []struct{ command, input string }{
+// step is a command; with an input, it gets that as a file, "-f -".
+type step struct{ command, input string }
+
+// session deals with objects of a resource definition, and with the built-in kinds that operators use most.
+var session = []step{
 	{"create namespace other", ""},
 	{"get namespace other", ""},
 	{"apply -f ../examples/crd.yaml", ""},
@@ -101,6 +104,12 @@ var knownOutputs = map[string]string{
 
 func TestKubectl(t *testing.T) {
 	c := ownCluster(t, nil)
+	t.Run("objects", func(t *testing.T) { compareSessions(t, c, session) })
+	t.Run("kinds", func(t *testing.T) { compareSessions(t, c, kindsSession) })
+}
+
+// compareSessions does the same on the real server and on a new embedded one.
+func compareSessions(t *testing.T, c *cluster.Cluster, steps []step) {
 	served, err := kopf.NewAPIServer(nil).Listen("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -111,7 +120,7 @@ func TestKubectl(t *testing.T) {
 	if err := served.WriteKubeconfig(config); err != nil {
 		t.Fatal(err)
 	}
-	for i, step := range session {
+	for i, step := range steps {
 		t.Run(fmt.Sprintf("%d %s", i, step.command), func(t *testing.T) {
 			run := func(config, cache string) string {
 				out, err := cluster.RunKubectl(c.KubectlPath(), config, filepath.Join(dir, cache), step.input, strings.Fields(step.command)...)
