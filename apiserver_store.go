@@ -248,10 +248,6 @@ type selection struct {
 	fields    []requirement
 }
 
-func (s *selection) all() bool {
-	return s.namespace == "" && s.name == "" && len(s.labels) == 0 && len(s.fields) == 0
-}
-
 // has tells whether an object is selected.
 func (s *selection) has(i *item) bool {
 	if i == nil || s.namespace != "" && i.namespace != s.namespace || s.name != "" && i.name != s.name {

@@ -138,17 +138,6 @@ func (w *world) settle(d time.Duration) {
 	synctest.Wait()
 }
 
-// writes returns the writing requests for the examples since the last call, as "PATCH status".
-func (w *world) writes() []string {
-	var all []string
-	for _, r := range w.server.Requests() {
-		if r.Resource == "kopfexamples" && r.Method == "PATCH" && !strings.HasPrefix(r.UserAgent, "test") {
-			all = append(all, strings.TrimSpace(r.Method+" "+r.Subresource))
-		}
-	}
-	return all
-}
-
 // calls records in which order handlers were called.
 type calls struct {
 	mu   sync.Mutex

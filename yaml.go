@@ -137,7 +137,6 @@ type yamlReader struct {
 	err     error                 // the first error; pos is at the end of the text then
 	anchors map[string]yamlAnchor // of this document
 	handles map[string]string     // of its %TAG directives
-	ended   bool                  // the last document ended with "..."
 	asked   int                   // where column was asked for last
 	line    int                   // where the line of that begins
 	depth   int                   // of collections

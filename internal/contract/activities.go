@@ -85,7 +85,7 @@ var _ = Suite("activities", func(t *testing.T, c *C) {
 			calls.add(fmt.Sprint("attempt ", a.Retry))
 			return errors.New("something has gone wrong")
 		}, &kopf.ActivityOptions{ID: "startup", Retries: 3, Backoff: time.Second})
-		err, _, _ := c.runToEnd(registry)
+		_, _, err := c.runToEnd(registry)
 		if out := (*kopf.HandlerRetriesError)(nil); !errors.As(err, &out) {
 			c.Errorf("got %v, want an error about retries", err)
 		}
@@ -100,7 +100,7 @@ var _ = Suite("activities", func(t *testing.T, c *C) {
 			calls.add("other")
 			return nil
 		}, id("other"))
-		err, _, _ := c.runToEnd(registry)
+		_, _, err := c.runToEnd(registry)
 		if err == nil || !strings.Contains(err.Error(), "'failing'") || !strings.Contains(err.Error(), "hopeless") {
 			c.Errorf("got %v, want the failure of the handler", err)
 		}
@@ -126,7 +126,7 @@ var _ = Suite("activities", func(t *testing.T, c *C) {
 			c.Error("there is nothing to clean up")
 			return nil
 		}, id("cleanup"))
-		err, wire, _ := c.runToEnd(registry)
+		wire, _, err := c.runToEnd(registry)
 		if requests := wire.Requests(); err == nil || len(requests) > 0 {
 			c.Errorf("got %v and %d requests", err, len(requests))
 		}
@@ -141,7 +141,7 @@ var _ = Suite("activities", func(t *testing.T, c *C) {
 			calls.add("cleanup")
 			return nil
 		}, id("cleanup"))
-		if err, _, _ := c.runToEnd(registry); err == nil {
+		if _, _, err := c.runToEnd(registry); err == nil {
 			c.Error("the failure is forgotten")
 		}
 		calls.want(c, "cleanup")
@@ -236,10 +236,10 @@ func (c *C) operatorOn(registry *kopf.Registry) (*kopf.Operator, *Wire, *Logs) {
 }
 
 // runToEnd runs an operator that ends by itself.
-func (c *C) runToEnd(registry *kopf.Registry) (error, *Wire, *Logs) {
+func (c *C) runToEnd(registry *kopf.Registry) (*Wire, *Logs, error) {
 	c.Helper()
 	op, wire, logs := c.operatorOn(registry)
-	return op.Run(c.Context()), wire, logs
+	return wire, logs, op.Run(c.Context())
 }
 
 // journal remembers what has happened, in order.
