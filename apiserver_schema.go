@@ -19,37 +19,35 @@ import (
 
 // schema is one node of a compiled schema.
 type schema struct {
-	source       map[string]any // as it was written, for OpenAPI
-	typ          string
-	format       string
-	nullable     bool
-	preserve     bool // x-kubernetes-preserve-unknown-fields
-	intOrString  bool
-	embedded     bool // an object with apiVersion, kind and metadata of its own
-	properties   map[string]*schema
-	additional   *schema // of the values of unknown keys, nil if there is none
-	anything     bool    // additionalProperties: true
-	items        *schema
-	fallback     any // the default
-	hasFallback  bool
-	required     []string
-	enum         []any
-	pattern      *regexp.Regexp
-	minimum      *bound
-	maximum      *bound
-	multipleOf   *float64
-	lengths      [6]*int // minLength, maxLength, minItems, maxItems, minProperties, maxProperties
-	unique       bool
-	listType     string // atomic, set or map
-	listKeys     []string
-	mapType      string
-	patchMerge   bool   // of lists of built-in kinds: whether strategic merge patches merge them
-	patchKey     string // by which key of their items
-	patchReplace bool   // of other fields: whether such patches replace them
-	allOf        []*schema
-	anyOf        []*schema
-	oneOf        []*schema
-	not          *schema
+	source      map[string]any // as it was written, for OpenAPI
+	typ         string
+	format      string
+	nullable    bool
+	preserve    bool // x-kubernetes-preserve-unknown-fields
+	intOrString bool
+	embedded    bool // an object with apiVersion, kind and metadata of its own
+	properties  map[string]*schema
+	additional  *schema // of the values of unknown keys, nil if there is none
+	anything    bool    // additionalProperties: true
+	items       *schema
+	fallback    any // the default
+	hasFallback bool
+	required    []string
+	enum        []any
+	pattern     *regexp.Regexp
+	minimum     *bound
+	maximum     *bound
+	multipleOf  *float64
+	lengths     [6]*int // minLength, maxLength, minItems, maxItems, minProperties, maxProperties
+	unique      bool
+	listType    string // atomic, set or map
+	listKeys    []string
+	mapType     string
+	builtin     *builtinRules // nil of custom resources
+	allOf       []*schema
+	anyOf       []*schema
+	oneOf       []*schema
+	not         *schema
 }
 
 type bound struct {

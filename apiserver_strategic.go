@@ -1,6 +1,7 @@
 package kopf
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -100,7 +101,7 @@ func mergeField(t *schema, original map[string]any, name string, value any, dele
 		if child, err = patchedField(t, name); err != nil {
 			return err
 		}
-		if child != nil && child.patchReplace {
+		if child.rules().replace {
 			original[name] = newMap
 			return nil
 		}
@@ -133,7 +134,15 @@ func patchedField(t *schema, name string) (*schema, error) {
 	case t.properties[name] != nil:
 		return t.properties[name], nil
 	}
-	return nil, patchFault("unable to find api field in struct for the json field %q", name)
+	return nil, patchFault("unable to find api field in struct %s for the json field %q", t.rules().name, name)
+}
+
+// rules returns how patches treat a field, also if nothing is known of it.
+func (s *schema) rules() builtinRules {
+	if s == nil || s.builtin == nil {
+		return builtinRules{}
+	}
+	return *s.builtin
 }
 
 // retainKeys drops what a patch does not want to be retained.
@@ -169,7 +178,7 @@ func orderLists(t *schema, original, patch map[string]any) error {
 		}
 		order, ok := patch[key].([]any)
 		if !ok {
-			return patchFault("expected a []interface {}, but received a %T", patch[key])
+			return patchFault("expected a []interface {}, but received a %s", goTypeName(patch[key]))
 		}
 		delete(patch, key)
 		if err := orderList(t, original, patch, name, order); err != nil {
@@ -182,20 +191,17 @@ func orderLists(t *schema, original, patch map[string]any) error {
 func orderList(t *schema, original, patch map[string]any, name string, order []any) error {
 	old, isOld := original[name].([]any)
 	if original[name] != nil && !isOld {
-		return patchFault("expected a []interface {}, but received a %T", original[name])
+		return patchFault("expected a []interface {}, but received a %s", goTypeName(original[name]))
 	}
 	added, isNew := patch[name].([]any)
 	if _, there := patch[name]; there && !isNew {
-		return patchFault("expected a []interface {}, but received a %T", patch[name])
+		return patchFault("expected a []interface {}, but received a %s", goTypeName(patch[name]))
 	}
 	child, err := patchedField(t, name)
 	if err != nil {
 		return err
 	}
-	key := ""
-	if child != nil {
-		key = child.patchKey
-	}
+	key := child.rules().mergeKey
 	if err := followsOrder(added, order, key); err != nil {
 		return err
 	}
@@ -203,6 +209,8 @@ func orderList(t *schema, original, patch map[string]any, name string, order []a
 	switch {
 	case !isOld && !isNew:
 		return nil
+	case len(old)+len(added) == 0:
+		return patchFault("no elements in any of the given slices")
 	case !isOld:
 		clean, _ := withoutDirectives(any(added))
 		merged = clean.([]any)
@@ -216,30 +224,48 @@ func orderList(t *schema, original, patch map[string]any, name string, order []a
 	return err
 }
 
-// followsOrder tells whether the items of a patch stand in the order that it asks for.
+// followsOrder checks that the items of a patch stand in the order that it asks for.
 func followsOrder(list, order []any, key string) error {
-	at := 0
 	if len(order) == 0 {
 		return nil
 	}
-	for _, item := range list {
-		if m := asMap(item); m != nil && key != "" && m[patchDirective] != nil {
-			continue
+	rest := slices.Clone(list)
+	if key != "" {
+		rest = slices.DeleteFunc(rest, func(item any) bool { return asMap(item)[patchDirective] == "delete" })
+	}
+	for _, at := range order {
+		for len(rest) > 0 && asMap(rest[0])[patchDirective] != nil {
+			rest = rest[1:]
 		}
-		for at < len(order) {
-			same, err := sameKey(item, order[at], key)
-			if err != nil {
-				return err
-			}
-			if at++; same {
-				break
-			}
-			if at == len(order) {
-				return patchFault("The order in patch list:\n%v\n doesn't match %s list:\n%v\n", list, strings.TrimSuffix(orderDirective, "/"), order)
-			}
+		if len(rest) == 0 {
+			return nil
+		}
+		same, err := sameKey(rest[0], at, key)
+		if err != nil {
+			return err
+		}
+		if same {
+			rest = rest[1:]
 		}
 	}
+	if len(rest) > 0 {
+		return patchFault("The order in patch list:\n%v\n doesn't match %s list:\n%v\n", list, strings.TrimSuffix(orderDirective, "/"), order)
+	}
 	return nil
+}
+
+// goTypeName names the type of a value as Go in kube-apiserver does.
+func goTypeName(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return "%!s(<nil>)"
+	case json.Number:
+		if isWhole(v) {
+			return "int64"
+		}
+		return "float64"
+	}
+	return fmt.Sprintf("%T", v)
 }
 
 // mergeKeyOf returns what tells an item of a list from the others: the item itself, if there is no key.
@@ -251,7 +277,7 @@ func mergeKeyOf(item any, key string) (any, error) {
 	case key == "":
 		return nil, patchFault("cannot merge lists without merge key for struct")
 	case !ok:
-		return nil, patchFault("expected a map[string]interface {}, but received a %T", item)
+		return nil, patchFault("expected a map[string]interface {}, but received a %s", goTypeName(item))
 	}
 	v, ok := m[key]
 	if !ok {
@@ -271,8 +297,7 @@ func sameKey(a, b any, key string) (bool, error) {
 
 // mergeLists merges a list of a patch into another one.
 func mergeLists(t *schema, old, added []any, deletes bool) ([]any, error) {
-	merge := t != nil && t.patchMerge
-	if !merge && !deletes {
+	if !t.rules().merge && !deletes {
 		return added, nil
 	}
 	if len(old)+len(added) == 0 {
@@ -304,10 +329,10 @@ func mergeLists(t *schema, old, added []any, deletes bool) ([]any, error) {
 // mergeItems merges lists of objects by their key.
 func mergeItems(t *schema, old, added []any) ([]any, error) {
 	var item *schema
-	key := ""
 	if t != nil {
-		item, key = t.items, t.patchKey
+		item = t.items
 	}
+	key := t.rules().mergeKey
 	if key == "" {
 		return nil, patchFault("cannot merge lists without merge key for struct")
 	}
@@ -375,7 +400,13 @@ func arrange(items, patched, before []any, key string) ([]any, error) {
 		}
 	}
 	rank := func(order []any) func(a, b any) int {
-		return func(a, b any) int { return indexOfKey(order, a, key) - indexOfKey(order, b, key) }
+		return func(a, b any) int {
+			i, j := indexOfKey(order, a, key), indexOfKey(order, b, key)
+			if i < 0 || j < 0 { // as in kube-apiserver: what nobody has ordered goes before all else
+				return -1
+			}
+			return i - j
+		}
 	}
 	var known, others []any
 	for _, v := range items {

@@ -38,6 +38,14 @@ type typedField struct {
 	fallback   string   // the default, "" if there is none
 }
 
+// builtinRules is what only the schemas of built-in kinds know: how strategic merge patches treat a field.
+type builtinRules struct {
+	name     string // of the type
+	merge    bool   // whether the list is merged, by the key of its items
+	mergeKey string // "" for scalars
+	replace  bool   // whether the field is replaced as a whole
+}
+
 // scalarWords are the scalars, and how they are named in OpenAPI.
 var scalarWords = map[string][2]string{
 	"": {"string", ""}, "string": {"string", ""}, "bytes": {"string", "byte"}, "bool": {"boolean", ""}, "int": {"integer", "int32"},
@@ -117,7 +125,7 @@ func cutMark(word, mark, value, otherwise string) (string, string) {
 // linkTypes makes a schema of each type. Some types contain themselves, so all schemas exist before any is filled.
 func linkTypes(all map[string]*namedType) {
 	for _, t := range all {
-		t.schema = &schema{typ: "object", properties: make(map[string]*schema, len(t.fields))}
+		t.schema = &schema{typ: "object", properties: make(map[string]*schema, len(t.fields)), builtin: &builtinRules{name: t.name}}
 		if t.atomic {
 			t.schema.mapType = "atomic"
 		}
@@ -181,7 +189,9 @@ func (f *typedField) schemaOf() *schema {
 	if f.fallback != "" && !f.list && !f.dict && f.ref == nil && word[0] == "string" {
 		s.fallback, s.hasFallback = f.fallback, true
 	}
-	s.patchMerge, s.patchKey, s.patchReplace = s.patchMerge || f.merge, f.mergeKey, s.patchReplace || f.replace
+	if f.merge || f.replace {
+		s.builtin = &builtinRules{name: f.typ, merge: f.merge, mergeKey: f.mergeKey, replace: f.replace}
+	}
 	return s
 }
 
