@@ -38,7 +38,7 @@ func patchFault(format string, args ...any) error {
 // are used up.
 func applyStrategicMerge(kind string, original, patch map[string]any) (map[string]any, error) {
 	var t *schema
-	if known := builtinTypes()[kind]; known != nil {
+	if known := namedTypes()[kind]; known != nil {
 		t = known.schema
 	}
 	merged, err := mergeStrategic(t, original, patch)

@@ -26,7 +26,7 @@ type typedField struct {
 	name       string
 	typ        string // a word of scalarWords, or the name of a type
 	ref        *namedType
-	list, dict bool // whether there are many of the type, in a list or by keys
+	list, dict bool // whether there are many of the type, in a list, or by keys, or a list for each key
 	required   bool
 	byKeys     bool     // a list whose items are told apart by keys, or, without keys, by all they are
 	keys       []string // of these items
@@ -52,12 +52,12 @@ var scalarWords = map[string][2]string{
 	"long": {"integer", "int64"}, "number": {"number", "double"},
 }
 
-// builtinTypes are all types, by their full names, and by their short ones (with the group, where two have the same).
-var builtinTypes = sync.OnceValue(func() map[string]*namedType {
+// namedTypes are all types, by their full names, and by their short ones (with the group, where two have the same).
+var namedTypes = sync.OnceValue(func() map[string]*namedType {
 	all := make(map[string]*namedType)
 	room := ""
 	var lines []string
-	for line := range strings.Lines(builtinTypeTable) {
+	for line := range strings.Lines(namedTypeTable) {
 		if strings.HasPrefix(line, "\t") {
 			lines[len(lines)-1] += " " + line
 		} else {
@@ -108,8 +108,8 @@ func parseFieldsOf(words []string) []typedField {
 		}
 		f.name, f.typ, _ = strings.Cut(word, ":")
 		f.name, f.required = strings.CutSuffix(f.name, "!")
-		f.typ, f.list = strings.CutPrefix(f.typ, "[]")
 		f.typ, f.dict = strings.CutPrefix(f.typ, "{}")
+		f.typ, f.list = strings.CutPrefix(f.typ, "[]")
 		fields = append(fields, f)
 	}
 	return fields
@@ -168,7 +168,7 @@ func (f *typedField) schemaOf() *schema {
 	s := one
 	switch {
 	case f.list && f.dict:
-		s = &schema{typ: "array", items: &schema{typ: "object", additional: one}, listType: "atomic"}
+		s = &schema{typ: "object", additional: &schema{typ: "array", items: one, listType: "atomic"}}
 	case f.list:
 		s = &schema{typ: "array", items: one, listType: "atomic"}
 	case f.dict:
@@ -195,9 +195,9 @@ func (f *typedField) schemaOf() *schema {
 	return s
 }
 
-// builtinType returns the type of a built-in kind, nil if it is not known.
-func builtinType(group, version, kind string) *namedType {
-	all := builtinTypes()
+// typeOfKind returns the type of a built-in kind, nil if it is not known.
+func typeOfKind(group, version, kind string) *namedType {
+	all := namedTypes()
 	room := map[string]string{
 		"":                     "io.k8s.api.core",
 		"meta.k8s.io":          "io.k8s.apimachinery.pkg.apis.meta",
@@ -210,12 +210,12 @@ func builtinType(group, version, kind string) *namedType {
 	return all[room+"."+version+"."+kind]
 }
 
-// builtinTypeTable has one type in a line, and lines that begin with a tab continue the one before. A type is followed by its
+// namedTypeTable has one type in a line, and lines that begin with a tab continue the one before. A type is followed by its
 // fields, each as name:type, where no type means string, [] a list, and {} a map with keys of the users' own. Marks after the type:
 // ! (after the name) it is required; #a,b the items of the list are told apart by these keys, or by all they are; @a strategic merge
 // patches merge the list, by this key; + clients write $retainKeys; % such patches replace it; =a this is the default;
 // * (also of types) it belongs to one manager as a whole; ? it does not, though its type says so.
-const builtinTypeTable = `package io.k8s.apimachinery.pkg.apis.meta.v1
+const namedTypeTable = `package io.k8s.apimachinery.pkg.apis.meta.v1
 Condition lastTransitionTime!:Time message! observedGeneration:long reason! status! type!
 DeleteOptions apiVersion dryRun:[]string gracePeriodSeconds:long ignoreStoreReadErrorWithClusterBreakingPotential:bool kind
 	orphanDependents:bool preconditions:Preconditions propagationPolicy
