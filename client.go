@@ -2,6 +2,7 @@ package kopf
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -81,6 +82,7 @@ func (c *Client) ConnectionInfo(ctx context.Context) (*ConnectionInfo, error) {
 
 // HTTPClient returns an HTTP client for other libraries, with the credentials of this one in all requests; it goes
 // on with others when the server does not accept them any more. Requests are neither limited in number nor repeated otherwise.
+// Those to other hosts than the API server fail, redirects included, for they would take the credentials there.
 func (c *Client) HTTPClient() *http.Client { return &http.Client{Transport: &lentTransport{c}} }
 
 // lentTransport sends the requests of other libraries.
@@ -92,6 +94,11 @@ func (t *lentTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	err := t.client.vault.do(r.Context(), func(cred *credential) (bool, error) {
 		if resp != nil {
 			drain(resp.Body)
+			resp = nil
+		}
+		if err := cred.Info.leadsTo(r.URL); err != nil {
+			closeBody(r)
+			return false, err
 		}
 		again := r.Clone(r.Context())
 		if r.GetBody != nil {
@@ -115,6 +122,25 @@ func (t *lentTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return resp, nil
 	}
 	return resp, err
+}
+
+// leadsTo fails if the address is not one of the API server.
+func (i *ConnectionInfo) leadsTo(target *url.URL) error {
+	server, err := url.Parse(i.Server)
+	if err != nil {
+		return errors.New("the address of the server is not a URL")
+	}
+	if server.Scheme != target.Scheme || !strings.EqualFold(server.Hostname(), target.Hostname()) || portOf(server) != portOf(target) {
+		return fmt.Errorf("the credentials are for %s://%s, not for %s://%s", server.Scheme, server.Host, target.Scheme, target.Host)
+	}
+	return nil
+}
+
+func portOf(u *url.URL) string {
+	if port := u.Port(); port != "" || u.Scheme != "http" {
+		return cmp.Or(port, "443")
+	}
+	return "80"
 }
 
 // APIError is a refusal by the API server.
@@ -242,6 +268,19 @@ func (c *Client) delay(backoff time.Duration, err error) time.Duration {
 // errInterrupted tells that an answer broke off after a part of it was taken.
 var errInterrupted = errors.New("the answer broke off")
 
+// errUnreadable tells that an answer has come whole, and is not what an API server sends: the page of a proxy, perhaps.
+var errUnreadable = errors.New("the answer cannot be understood")
+
+// unreadable marks an error of JSON as errUnreadable, unless it is one of the connection.
+func unreadable(err error) error {
+	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	if errors.As(err, &syntax) || errors.As(err, &kind) {
+		return fmt.Errorf("%w: %w", errUnreadable, err)
+	}
+	return err
+}
+
 // repeatable tells whether the request may be made again after an error: not if the server has
 // understood and refused it, nor if it may have carried out what is not to be done twice.
 func (r *request) repeatable(err error) bool {
@@ -250,7 +289,7 @@ func (r *request) repeatable(err error) bool {
 	var certificate *tls.CertificateVerificationError
 	var dial *net.OpError
 	switch {
-	case errors.As(err, &login), errors.As(err, &certificate), errors.Is(err, errInterrupted):
+	case errors.As(err, &login), errors.As(err, &certificate), errors.Is(err, errInterrupted), errors.Is(err, errUnreadable):
 		return false
 	case errors.As(err, &api):
 		if r.method == http.MethodPost {
@@ -361,8 +400,10 @@ func (c *Client) body(ctx context.Context, r *request) (*Body, error) {
 		if err != nil {
 			return err
 		}
-		body, err = ParseBody(data)
-		return err
+		if body, err = ParseBody(data); err != nil {
+			return fmt.Errorf("%w: %w", errUnreadable, err)
+		}
+		return nil
 	}
 	err := c.do(ctx, r)
 	return body, err
@@ -370,5 +411,5 @@ func (c *Client) body(ctx context.Context, r *request) (*Body, error) {
 
 // patchObject patches an object or a subresource of it, and returns what it is now.
 func (c *Client) patchObject(ctx context.Context, r Resource, namespace, name, subresource, contentType string, patch []byte) (*Body, error) {
-	return c.body(ctx, &request{method: http.MethodPatch, path: r.URL(namespace, name, subresource), contentType: contentType, body: patch})
+	return c.body(ctx, &request{method: http.MethodPatch, path: r.URL(url.PathEscape(namespace), url.PathEscape(name), subresource), contentType: contentType, body: patch})
 }

@@ -1,6 +1,7 @@
 package kopf
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,10 +9,13 @@ import (
 	"io"
 	"iter"
 	"maps"
+	"math"
 	"net/http"
 	"net/url"
+	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -53,7 +57,7 @@ type PatchOptions struct {
 
 // DeleteOptions are the options of [Client.Delete]. Nil means the defaults.
 type DeleteOptions struct {
-	GracePeriod     *time.Duration // the time for an orderly end, in whole seconds; nil leaves it to the kind
+	GracePeriod     *time.Duration // the time for an orderly end, rounded up to whole seconds; nil leaves it to the kind
 	Propagation     string         // what becomes of dependents: "Background", "Foreground" or "Orphan"; "" leaves it to the kind
 	UID             string         // delete only this one
 	ResourceVersion string         // delete only in this state
@@ -91,7 +95,7 @@ func (c *Client) Get(ctx context.Context, ref ObjectReference, into any, opts *G
 	if opts != nil {
 		o = *opts
 	}
-	path, err := c.path(ctx, ref, o.Subresource)
+	path, err := c.objectPath(ctx, ref, o.Subresource)
 	if err != nil {
 		return err
 	}
@@ -102,7 +106,8 @@ func (c *Client) Get(ctx context.Context, ref ObjectReference, into any, opts *G
 	return store(body, into)
 }
 
-// List yields the objects of a kind, page by page, while the pages come in. It ends after the first error.
+// List yields the objects of a kind, page by page. A page is there as a whole before its objects are yielded, so that the
+// caller may take its time, and make other requests. It ends after the first error.
 func (c *Client) List(ctx context.Context, apiVersion, kind string, opts *ListOptions) iter.Seq2[*Body, error] {
 	o := ListOptions{}
 	if opts != nil {
@@ -111,11 +116,37 @@ func (c *Client) List(ctx context.Context, apiVersion, kind string, opts *ListOp
 	return func(yield func(*Body, error) bool) {
 		r, err := c.resolve(ctx, apiVersion, kind)
 		if err == nil {
-			_, err = c.list(ctx, r, o.Namespace, o.query(), o.PageSize, false, func(b *Body) bool { return yield(b, nil) })
+			err = c.listPages(ctx, r, &o, yield)
 		}
 		if err != nil && !errors.Is(err, errStopped) {
 			yield(nil, err)
 		}
+	}
+}
+
+// listPages yields objects while no request is under way.
+func (c *Client) listPages(ctx context.Context, r Resource, o *ListOptions, yield func(*Body, error) bool) error {
+	q := o.query()
+	for {
+		var items []*Body
+		page := &listPage{apiVersion: r.APIVersion(), kind: r.Kind, repeatable: true}
+		page.begin = func() { items = nil }
+		page.yield = func(b *Body) bool {
+			items = append(items, b)
+			return true
+		}
+		if err := c.page(ctx, r, o.Namespace, q, cmp.Or(o.PageSize, 500), page, false); err != nil {
+			return err
+		}
+		for _, b := range items {
+			if !yield(b, nil) {
+				return errStopped
+			}
+		}
+		if page.next == "" {
+			return nil
+		}
+		q.Set("continue", page.next)
 	}
 }
 
@@ -177,22 +208,24 @@ func (c *Client) write(ctx context.Context, method string, object any, opts *Wri
 	ref := body.Reference()
 	q := writeQuery(o.FieldManager, o.DryRun)
 	r := &request{method: method, query: q, body: body.raw, contentType: "application/json"}
-	switch {
-	case method == http.MethodPost && o.Subresource == "":
-		ref.Name = ""
-	case method == http.MethodPatch:
+	if method == http.MethodPost && o.Subresource == "" {
+		ref.Name = "" // the server takes it from the object, or makes one
+	} else if ref.Name == "" {
+		return fmt.Errorf("the %s cannot be written: it has no name", ref.Kind)
+	}
+	if method == http.MethodPatch {
 		r.contentType = string(ApplyPatch)
 		q.Set("force", strconv.FormatBool(o.Force))
 	}
 	if r.path, err = c.path(ctx, ref, o.Subresource); err != nil {
 		return err
 	}
-	if ref.Name == "" && method != http.MethodPost {
-		return fmt.Errorf("the %s cannot be written: it has no name", ref.Kind)
-	}
 	answer, err := c.body(ctx, r)
 	if err != nil {
 		return err
+	}
+	if object := reflect.ValueOf(object); object.Kind() != reflect.Pointer && object.Kind() != reflect.Map {
+		return nil // nowhere to put it
 	}
 	return store(answer, object)
 }
@@ -222,7 +255,7 @@ func (c *Client) Patch(ctx context.Context, ref ObjectReference, patch any, opts
 	if err != nil {
 		return nil, fmt.Errorf("the patch cannot be sent: %w", err)
 	}
-	path, err := c.path(ctx, ref, o.Subresource)
+	path, err := c.objectPath(ctx, ref, o.Subresource)
 	if err != nil {
 		return nil, err
 	}
@@ -240,13 +273,13 @@ func (c *Client) Delete(ctx context.Context, ref ObjectReference, opts *DeleteOp
 	if opts != nil {
 		o = *opts
 	}
-	path, err := c.path(ctx, ref, "")
+	path, err := c.objectPath(ctx, ref, "")
 	if err != nil {
 		return err
 	}
 	body := map[string]any{"apiVersion": "v1", "kind": "DeleteOptions"}
 	if o.GracePeriod != nil {
-		body["gracePeriodSeconds"] = int64(o.GracePeriod.Seconds())
+		body["gracePeriodSeconds"] = int64(math.Ceil(o.GracePeriod.Seconds()))
 	}
 	if o.Propagation != "" {
 		body["propagationPolicy"] = o.Propagation
@@ -273,17 +306,40 @@ func (c *Client) Delete(ctx context.Context, ref ObjectReference, opts *DeleteOp
 
 // Resources returns all resources that the API server has now.
 func (c *Client) Resources(ctx context.Context) ([]Resource, error) {
-	found, _, err := c.discover(ctx, nil)
+	found, _, err := c.rediscover(ctx)
+	return slices.Clone(found), err
+}
+
+// rediscover reads which resources there are, for those who name objects by kind.
+func (c *Client) rediscover(ctx context.Context) (found []Resource, broken map[string]error, err error) {
+	found, broken, err = c.discover(ctx, nil)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.resources = found
-	return slices.Clone(found), nil
+	return found, broken, nil
 }
 
-// path returns the address of an object.
+// objectPath returns the address of one object, never that of all of them: a deletion
+// without a name would be one of everything.
+func (c *Client) objectPath(ctx context.Context, ref ObjectReference, subresource string) (string, error) {
+	if ref.Name == "" {
+		return "", fmt.Errorf("the %s has no name", ref.Kind)
+	}
+	return c.path(ctx, ref, subresource)
+}
+
+// checkSegment fails if a name would lead elsewhere as a part of a path. API servers refuse such names too.
+func checkSegment(what, name string) error {
+	if name == "." || name == ".." || strings.ContainsAny(name, "/%") {
+		return fmt.Errorf("%q is no name of %s: it must not be \".\" or \"..\", nor have \"/\" or \"%%\" in it", name, what)
+	}
+	return nil
+}
+
+// path returns the address of an object, or of the collection for the creation of one.
 func (c *Client) path(ctx context.Context, ref ObjectReference, subresource string) (string, error) {
 	r, err := c.resolve(ctx, ref.APIVersion, ref.Kind)
 	if err != nil {
@@ -292,7 +348,10 @@ func (c *Client) path(ctx context.Context, ref ObjectReference, subresource stri
 	if r.Namespaced && ref.Namespace == "" {
 		return "", fmt.Errorf("the %s %q needs a namespace", ref.Kind, ref.Name)
 	}
-	return r.URL(ref.Namespace, ref.Name, subresource), nil
+	if err := errors.Join(checkSegment("an object", ref.Name), checkSegment("a namespace", ref.Namespace)); err != nil {
+		return "", err
+	}
+	return r.URL(url.PathEscape(ref.Namespace), url.PathEscape(ref.Name), subresource), nil
 }
 
 // resolve finds the resource of a kind. What is not known is discovered.
@@ -307,12 +366,16 @@ func (c *Client) resolve(ctx context.Context, apiVersion, kind string) (Resource
 	if apiVersion == "" || kind == "" {
 		return Resource{}, fmt.Errorf("an object needs both apiVersion and kind, not %q and %q", apiVersion, kind)
 	}
-	found, err := c.Resources(ctx)
+	found, broken, err := c.rediscover(ctx)
 	if err != nil {
 		return Resource{}, err
 	}
 	if i := slices.IndexFunc(found, fits); i >= 0 {
 		return found[i], nil
+	}
+	group, _, _ := strings.Cut(apiVersion, "/")
+	if err := broken[group]; err != nil {
+		return Resource{}, fmt.Errorf("the kind %q cannot be looked up in %q now: %w", kind, apiVersion, err)
 	}
 	return Resource{}, fmt.Errorf("the API server has no kind %q in %q", kind, apiVersion)
 }
@@ -326,14 +389,15 @@ func store(body *Body, into any) error {
 		*v = *body
 		return nil
 	case map[string]any:
+		if v == nil {
+			return errors.New("a map that is nil cannot take an object")
+		}
 		clear(v)
 		maps.Copy(v, body.Map())
 		return nil
 	case *map[string]any:
 		*v = body.Map()
 		return nil
-	case json.RawMessage:
-		return nil // nowhere to put it
 	}
 	return body.Decode(into)
 }
@@ -341,16 +405,11 @@ func store(body *Body, into any) error {
 // errStopped tells that whoever takes the objects has had enough.
 var errStopped = errors.New("stopped")
 
-// list hands over the objects of a resource, page by page, and returns the version of the list.
+// list hands over the objects of a resource while they come in, in pages unless the size is zero, and returns the version of the list.
 func (c *Client) list(ctx context.Context, r Resource, namespace string, query url.Values, pageSize int, once bool, yield func(*Body) bool) (string, error) {
-	if pageSize == 0 {
-		pageSize = 500
-	}
-	query.Set("limit", strconv.Itoa(pageSize))
 	for {
 		page := &listPage{yield: yield, apiVersion: r.APIVersion(), kind: r.Kind}
-		req := &request{method: http.MethodGet, path: r.URL(namespace, "", ""), query: query, once: once, read: page.read}
-		if err := c.do(ctx, req); err != nil {
+		if err := c.page(ctx, r, namespace, query, pageSize, page, once); err != nil {
 			return "", err
 		}
 		if page.next == "" {
@@ -360,16 +419,34 @@ func (c *Client) list(ctx context.Context, r Resource, namespace string, query u
 	}
 }
 
-// listPage reads one page of a list.
-type listPage struct {
-	yield            func(*Body) bool
-	apiVersion, kind string
-	version, next    string
-	taken            bool
+// page requests one page.
+func (c *Client) page(ctx context.Context, r Resource, namespace string, query url.Values, size int, page *listPage, once bool) error {
+	if size > 0 {
+		query.Set("limit", strconv.Itoa(size))
+	}
+	return c.do(ctx, &request{
+		method: http.MethodGet, path: r.URL(url.PathEscape(namespace), "", ""), query: query, once: once,
+		read: func(answer io.Reader) error { return unreadable(page.read(answer)) },
+	})
 }
 
-// read reads the page as it comes in, so that neither the page nor its objects are there twice.
+// listPage reads one page of a list.
+type listPage struct {
+	begin            func() // the page begins, perhaps once more; may be nil
+	yield            func(*Body) bool
+	repeatable       bool // whether objects that were yielded may come again
+	apiVersion, kind string
+	version, next    string
+	complete, taken  bool
+}
+
+// read reads the page as it comes in, so that neither the page nor its objects are there twice. A page that breaks
+// off must not pass for a complete one, for what is not in it would be taken for deleted.
 func (p *listPage) read(answer io.Reader) error {
+	p.complete, p.taken = false, false
+	if p.begin != nil {
+		p.begin()
+	}
 	d := json.NewDecoder(answer)
 	if err := p.open(d, '{'); err != nil {
 		return err
@@ -394,6 +471,12 @@ func (p *listPage) read(answer io.Reader) error {
 			return p.broken(err)
 		}
 	}
+	if _, err := d.Token(); err != nil { // the bracket at the end; [json.Decoder.More] takes errors for it
+		return p.broken(err)
+	}
+	if !p.complete {
+		return fmt.Errorf("%w: a list is expected, and there are no items", errUnreadable)
+	}
 	return nil
 }
 
@@ -403,7 +486,7 @@ func (p *listPage) open(d *json.Decoder, delim json.Delim) error {
 		return p.broken(err)
 	}
 	if token != delim {
-		return p.broken(fmt.Errorf("a list in JSON is expected, with %q and not %v", delim.String(), token))
+		return fmt.Errorf("%w: a list in JSON is expected, with %q and not %v", errUnreadable, delim.String(), token)
 	}
 	return nil
 }
@@ -418,8 +501,15 @@ func (p *listPage) broken(err error) error {
 
 func (p *listPage) items(d *json.Decoder) error {
 	token, err := d.Token()
-	if err != nil || token == nil { // the items of an empty list may be null
+	if err != nil {
 		return err
+	}
+	if token == nil { // so some servers write an empty list
+		p.complete = true
+		return nil
+	}
+	if token != json.Delim('[') {
+		return fmt.Errorf("%w: the items of a list are %v", errUnreadable, token)
 	}
 	for d.More() {
 		var raw json.RawMessage
@@ -430,11 +520,12 @@ func (p *listPage) items(d *json.Decoder) error {
 		if err != nil {
 			return err
 		}
-		p.taken = true
+		p.taken = !p.repeatable
 		if !p.yield(body.typed(p.apiVersion, p.kind)) {
 			return fmt.Errorf("%w: %w", errInterrupted, errStopped)
 		}
 	}
 	_, err = d.Token()
+	p.complete = err == nil
 	return err
 }

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
+	"time"
 )
 
 // This file asks the API server which resources it has: in two requests where it offers that, else in one
@@ -47,9 +49,12 @@ func (d *discovery) wants(group string) bool {
 
 // get reads a document. That there is none is no error: the answer is empty then.
 func (d *discovery) get(ctx context.Context, path, accept string, into any) error {
-	err := d.client.do(ctx, &request{method: http.MethodGet, path: path, accept: accept, read: func(answer io.Reader) error {
-		return json.NewDecoder(answer).Decode(into)
-	}})
+	return d.ask(ctx, &request{method: http.MethodGet, path: path, accept: accept}, into)
+}
+
+func (d *discovery) ask(ctx context.Context, r *request, into any) error {
+	r.read = func(answer io.Reader) error { return unreadable(json.NewDecoder(answer).Decode(into)) }
+	err := d.client.do(ctx, r)
 	if StatusCode(err) == http.StatusNotFound {
 		return nil
 	}
@@ -145,11 +150,23 @@ func (d *discovery) add(r Resource) {
 	d.found = append(d.found, r)
 }
 
+// groupTimeout limits the reading of one version of a group, which an extension of the API server may answer.
+const groupTimeout = 30 * time.Second
+
+// group reads a version of a group that others need not suffer from: it is asked once, and for no longer than that.
+// Whoever wants to know the groups that are broken asks again later.
+func (d *discovery) group(ctx context.Context, path string, into any) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, groupTimeout, fmt.Errorf("no answer in %s", groupTimeout))
+	defer cancel()
+	return d.ask(ctx, &request{method: http.MethodGet, path: path, once: true}, into)
+}
+
 // version reads one version of a group in the classic form.
 func (d *discovery) version(ctx context.Context, group, version string, preferred bool) error {
-	path := "/apis/" + group + "/" + version
+	path, get := "/apis/"+url.PathEscape(group)+"/"+url.PathEscape(version), d.group
 	if group == "" {
 		path = "/api/" + version
+		get = func(ctx context.Context, path string, into any) error { return d.get(ctx, path, "", into) }
 	}
 	var doc struct {
 		Resources []struct {
@@ -158,13 +175,13 @@ func (d *discovery) version(ctx context.Context, group, version string, preferre
 			ShortNames, Categories, Verbs []string
 		}
 	}
-	if err := d.get(ctx, path, "", &doc); err != nil {
-		var api *APIError
-		if errors.As(err, &api) && group != "" && api.Code != http.StatusUnauthorized {
-			d.broken[group] = err
-			return nil
+	if err := get(ctx, path, &doc); err != nil {
+		var login *LoginError
+		if group == "" || ctx.Err() != nil || errors.As(err, &login) {
+			return err
 		}
-		return err
+		d.broken[group] = err
+		return nil
 	}
 	subresources := make(map[string][]string)
 	for _, r := range doc.Resources {
