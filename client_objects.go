@@ -164,7 +164,7 @@ func (c *Client) Watch(ctx context.Context, apiVersion, kind string, opts *ListO
 			if o.ResourceVersion != "" {
 				q.Set("resourceVersion", o.ResourceVersion)
 			}
-			err = c.watch(ctx, r, o.Namespace, q, func(ev RawEvent) error {
+			err = c.watch(ctx, r, o.Namespace, q, nil, func(ev RawEvent) error {
 				if ev.Type != bookmark && !yield(ev, nil) {
 					return errStopped
 				}

@@ -35,17 +35,35 @@ type stream struct {
 	listed  func()         // the listing is complete: what was not in it is gone; may be nil
 	failed  func(error)    // something does not work, or works again if nil; may be nil
 
-	version string // where to go on from, "" to list
-	seen    bool   // whether anything came since the last connection was made
-	trouble string // what was told last
+	version  string // where to go on from, "" to list
+	seen     bool   // whether anything came since the last connection was made
+	whole    bool   // whether to list all at once, because pages have expired
+	stage    stage  // how far it has come
+	trouble  string // the kind of failure that was told last
+	failedAt stage  // how far it had come then
 }
+
+// stage is how far a stream has come since it was begun or reconnected. Trouble is over when a later one is reached, so that
+// a stream whose listings work and whose watches do not is not told to be well in between.
+type stage int
+
+const (
+	toList stage = iota
+	toOpen
+	toWatch
+)
+
+// relistAfter is the number of failures in a row, of those that another version may mend, after which all is listed anew.
+const relistAfter = 5
 
 // run lists and watches until the context ends.
 func (s *stream) run(ctx context.Context) {
-	idle, errorsInRow := 0, 0
+	idle, refusals := 0, 0
 	for ctx.Err() == nil {
 		var err error
-		if s.version == "" {
+		begun := time.Now()
+		if s.stage = toOpen; s.version == "" {
+			s.stage = toList
 			err = s.list(ctx)
 		} else {
 			err = s.watch(ctx)
@@ -54,24 +72,37 @@ func (s *stream) run(ctx context.Context) {
 			return
 		}
 		if s.seen {
-			idle, errorsInRow = 0, 0
+			idle, refusals = 0, 0
 		}
 		s.seen = false
 		if s.outdated(err) {
+			s.whole = s.stage == toList // or the pages of a long listing might expire for ever
 			s.logger.Debug("The watch is too old to go on; listing again.", "resource", s.resource.Name(), "namespace", s.namespace)
 			s.version, err = "", nil
 		}
 		s.report(err)
-		if errorsInRow++; err == nil {
-			errorsInRow = 0
-		} else if errorsInRow == 5 {
-			s.version = "" // what does not work for so long is begun anew
+		if refusals++; !refused(err) {
+			refusals = 0
+		} else if refusals%relistAfter == 0 {
+			s.version = ""
 		}
-		idle++
+		if idle++; err == nil && time.Since(begun) > s.grown(idle) {
+			idle = 1 // it has lived: quiet is not idle
+		}
 		if sleep(ctx, s.pause(idle, err)) != nil {
 			return
 		}
 	}
+}
+
+// refused tells whether the server does not like what it is asked for, rather than being out of order: only then is a
+// listing of any use, and all streams listing at once would be the last thing that a server needs after an outage.
+func refused(err error) bool {
+	var api *APIError
+	if !errors.As(err, &api) {
+		return errors.Is(err, errUnreadable)
+	}
+	return api.Method == watchMethod || api.Code < 500 && api.Code != http.StatusTooManyRequests
 }
 
 // pause is how long to wait before the next connection: longer and longer while nothing comes.
@@ -80,7 +111,7 @@ func (s *stream) pause(idle int, err error) time.Duration {
 	if err == nil && idle <= 1 {
 		return pause
 	}
-	pause = min(max(pause, 10*time.Millisecond)<<min(idle-1, 12), time.Minute)
+	pause = s.grown(idle)
 	pause += time.Duration(rand.Int64N(int64(pause)/5 + 1))
 	if e := (*APIError)(nil); errors.As(err, &e) {
 		pause = max(pause, e.RetryAfter)
@@ -88,19 +119,26 @@ func (s *stream) pause(idle int, err error) time.Duration {
 	return pause
 }
 
+// grown is the pause after a number of connections in a row on which nothing came.
+func (s *stream) grown(idle int) time.Duration {
+	return min(max(s.settings.ReconnectBackoff, 10*time.Millisecond)<<min(idle-1, 12), time.Minute)
+}
+
 // outdated tells whether the server has forgotten the version to go on from.
 func (s *stream) outdated(err error) bool { return StatusCode(err) == http.StatusGone }
 
-// report tells of a trouble when it begins, and of its end.
+// report tells of a trouble when it begins, and of its end. Failures with the same code are one trouble: their
+// texts may differ in the ports of connections.
 func (s *stream) report(err error) {
-	text := ""
+	kind := ""
 	if err != nil {
-		text = err.Error()
+		kind = strconv.Itoa(StatusCode(err))
+		s.failedAt = s.stage
 	}
-	if text == s.trouble {
+	if kind == s.trouble {
 		return
 	}
-	s.trouble = text
+	s.trouble = kind
 	where := []any{"resource", s.resource.Name()}
 	if s.namespace != "" {
 		where = append(where, "namespace", s.namespace)
@@ -115,20 +153,31 @@ func (s *stream) report(err error) {
 	}
 }
 
+// reach notes that the stream has come so far.
+func (s *stream) reach(next stage) {
+	if s.stage = next; s.failedAt < next {
+		s.report(nil)
+	}
+}
+
 // list hands over all objects, and notes the version to watch from.
 func (s *stream) list(ctx context.Context) error {
 	if s.listing != nil {
 		s.listing()
 	}
-	version, err := s.client.list(ctx, s.resource, s.namespace, url.Values{}, s.settings.PageSize, true, func(b *Body) bool {
+	size := s.settings.PageSize
+	if s.whole {
+		size = 0
+	}
+	version, err := s.client.list(ctx, s.resource, s.namespace, url.Values{}, size, true, func(b *Body) bool {
 		s.event(RawEvent{Type: Listed, Body: b})
 		return ctx.Err() == nil
 	})
 	if err != nil {
 		return err
 	}
-	s.report(nil)
-	s.version, s.seen = version, true
+	s.version, s.whole = version, false
+	s.reach(toOpen)
 	if s.listed != nil {
 		s.listed()
 	}
@@ -157,7 +206,7 @@ func (s *stream) watch(ctx context.Context) error {
 		defer timer.Stop()
 		alive = func() { timer.Reset(t) }
 	}
-	err := s.client.watch(ctx, s.resource, s.namespace, q, func(ev RawEvent) error {
+	err := s.client.watch(ctx, s.resource, s.namespace, q, func() { s.reach(toWatch) }, func(ev RawEvent) error {
 		alive()
 		s.report(nil)
 		s.seen = true
@@ -175,6 +224,9 @@ func (s *stream) watch(ctx context.Context) error {
 		return nil
 	})
 	var api *APIError
+	if err != nil && !errors.As(err, &api) && context.Cause(ctx) != nil {
+		err = context.Cause(ctx) // transports have errors of their own for it
+	}
 	switch {
 	case errors.Is(err, errInactive):
 		s.logger.Debug("The watch is inactive, reconnecting.", "resource", s.resource.Name(), "namespace", s.namespace)
@@ -190,11 +242,14 @@ func (s *stream) watch(ctx context.Context) error {
 // errBrokenFrame tells that a watch broke off in the middle of an event.
 var errBrokenFrame = errors.New("the watch broke off in the middle of an event")
 
-// watch makes one watch request and hands over its events until it ends.
-func (c *Client) watch(ctx context.Context, r Resource, namespace string, query url.Values, handle func(RawEvent) error) error {
+// watch makes one watch request and hands over its events until it ends. It tells when the request is let in, if asked to.
+func (c *Client) watch(ctx context.Context, r Resource, namespace string, query url.Values, opened func(), handle func(RawEvent) error) error {
 	query.Set("watch", "true")
-	path := r.URL(namespace, "", "")
+	path := r.URL(url.PathEscape(namespace), "", "")
 	return c.do(ctx, &request{method: http.MethodGet, path: path, query: query, stream: true, read: func(answer io.Reader) error {
+		if opened != nil {
+			opened()
+		}
 		return readFrames(answer, func(frame []byte) error {
 			ev, err := readEvent(frame)
 			if err != nil {
@@ -254,16 +309,19 @@ func readEvent(frame []byte) (RawEvent, error) {
 		ev.Body, err = ParseBody(object)
 	}
 	if err != nil {
-		return ev, fmt.Errorf("%w: %w", errBrokenFrame, err)
+		return ev, fmt.Errorf("%w: %w", errUnreadable, err)
 	}
 	return ev, nil
 }
+
+// watchMethod tells errors that came as events from others.
+const watchMethod = "WATCH"
 
 // statusOf returns the error that a watch has ended with.
 func statusOf(status *Body, path string) error {
 	v := View{raw: status.raw}
 	return &APIError{
-		Code: int(v.Int("code")), Reason: v.String("reason"), Message: v.String("message"), Method: "WATCH", Path: path,
+		Code: int(v.Int("code")), Reason: v.String("reason"), Message: v.String("message"), Method: watchMethod, Path: path,
 		RetryAfter: time.Duration(v.Float("details.retryAfterSeconds") * float64(time.Second)),
 	}
 }
