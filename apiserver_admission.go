@@ -48,7 +48,6 @@ func (d *admission) hooks() []*webhook {
 		collection = "mutatingwebhookconfigurations.admissionregistration.k8s.io"
 	}
 	items, _ := d.server.db.list(collection)
-	slices.SortFunc(items, func(a, b *item) int { return strings.Compare(a.name, b.name) })
 	var all []*webhook
 	for _, i := range items {
 		list, _ := i.object()["webhooks"].([]any)

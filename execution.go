@@ -216,6 +216,9 @@ func (x *handling) add(h *handler, parent *progress, selected bool, now time.Tim
 	if p.stored = record != nil; !p.stored {
 		record = &ProgressRecord{Started: now, Purpose: x.cause.Reason}
 	}
+	if record.Started.IsZero() { // a record of an older version may lack it
+		record.Started = now
+	}
 	if p.record, p.purpose = record, record.Purpose; selected {
 		record.Purpose = x.cause.Reason
 	}
