@@ -46,7 +46,41 @@ func applyStrategicMerge(kind string, original, patch map[string]any) (map[strin
 	if err != nil && !errors.As(err, &refused) {
 		err = patchFault("%v", err)
 	}
+	asTyped(t, merged)
 	return merged, err
+}
+
+// asTyped drops from a value what a built-in type cannot have, wherever the patch has brought it: nulls, lists without items
+// and directives.
+func asTyped(t *schema, v any) {
+	if t == nil || t.preserve {
+		return
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		for key, e := range v {
+			child := t.properties[key]
+			list, isList := e.([]any)
+			switch {
+			case child == nil && t.additional == nil && isDirective(key):
+				delete(v, key)
+			case child != nil && (e == nil || isList && len(list) == 0) && !slices.Contains(t.required, key):
+				delete(v, key)
+			case child != nil:
+				asTyped(child, e)
+			default:
+				asTyped(t.additional, e)
+			}
+		}
+	case []any:
+		for _, e := range v {
+			asTyped(t.items, e)
+		}
+	}
+}
+
+func isDirective(key string) bool {
+	return key == patchDirective || key == retainDirective || strings.HasPrefix(key, deletesDirective) || strings.HasPrefix(key, orderDirective)
 }
 
 // mergeStrategic merges a patch into a map. The type is nil if nothing is known of it.
@@ -215,7 +249,7 @@ func orderList(t *schema, original, patch map[string]any, name string, order []a
 		clean, _ := withoutDirectives(any(added))
 		merged = clean.([]any)
 	case isNew:
-		if merged, err = mergeLists(child, slices.Clone(old), added, false); err != nil {
+		if merged, err = mergeLists(child, old, added, false); err != nil {
 			return err
 		}
 	}
@@ -326,7 +360,8 @@ func mergeLists(t *schema, old, added []any, deletes bool) ([]any, error) {
 	return arrange(both, added, old, "")
 }
 
-// mergeItems merges lists of objects by their key.
+// mergeItems merges lists of objects by their key. The old one is changed in its place since in kube-apiserver, too, an item that
+// takes the room of a deleted one counts as having been there when the patch gives an order.
 func mergeItems(t *schema, old, added []any) ([]any, error) {
 	var item *schema
 	if t != nil {
@@ -340,7 +375,7 @@ func mergeItems(t *schema, old, added []any) ([]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	merged := slices.Clone(old)
+	merged := old
 	for _, v := range added {
 		if _, err := mergeKeyOf(v, key); err != nil {
 			return nil, err
@@ -369,7 +404,9 @@ func followDirectives(old, added []any, key string) (rest, plain []any, err erro
 			if _, err := mergeKeyOf(v, key); err != nil {
 				return nil, nil, err
 			}
-			old = slices.DeleteFunc(slices.Clone(old), func(item any) bool { return indexOfKey([]any{item}, v, key) == 0 })
+			for i := indexOfKey(old, v, key); i >= 0; i = indexOfKey(old, v, key) {
+				old = append(old[:i], old[i+1:]...)
+			}
 		case "replace":
 			replace = true
 		case "merge":

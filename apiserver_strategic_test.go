@@ -20,6 +20,20 @@ func TestApplyStrategicMerge(t *testing.T) {
 			`{"spec":{"containers":[{"name":"a","image":"1"},{"name":"b"}]}}`, `{"spec":{"containers":[{"name":"c"},{"name":"a","image":"2"}]}}`,
 			`{"spec":{"containers":[{"name":"c"},{"image":"2","name":"a"},{"name":"b"}]}}`, "",
 		},
+		"new items are taken without nulls, directives, and empty lists": {
+			`{"spec":{"containers":[{"name":"a"}]}}`,
+			`{"spec":{"containers":[{"name":"b","args":null,"command":[],"env":[{"name":"X","$patch":"delete"}],"$setElementOrder/env":[{"name":"X"}]}]}}`,
+			`{"spec":{"containers":[{"env":[{"name":"X"}],"name":"b"},{"name":"a"}]}}`, "",
+		},
+		"lists that end empty are gone": {`{"spec":{"tolerations":[{"key":"a"}]}}`, `{"spec":{"tolerations":[]}}`, `{"spec":{}}`, ""},
+		"replaced lists are taken without directives": {
+			`{"spec":{"tolerations":[{"key":"a"}]}}`, `{"spec":{"tolerations":[{"key":"b","$patch":"delete"}]}}`, `{"spec":{"tolerations":[{"key":"b"}]}}`, "",
+		},
+		"an item that takes the room of a deleted one counts as old": {
+			`{"spec":{"containers":[{"name":"u"},{"name":"v"}]}}`,
+			`{"spec":{"$setElementOrder/containers":[{"name":"r"},{"name":"v"}],"containers":[{"name":"r"},{"name":"v","$patch":"delete"}]}}`,
+			`{"spec":{"containers":[{"name":"u"},{"name":"r"}]}}`, "",
+		},
 		"items are deleted": {
 			`{"spec":{"containers":[{"name":"a"},{"name":"b"}]}}`, `{"spec":{"containers":[{"$patch":"delete","name":"a"}]}}`,
 			`{"spec":{"containers":[{"name":"b"}]}}`, "",
@@ -123,4 +137,22 @@ func TestNamedTypes(t *testing.T) {
 	if got := ports.listKeys; !cmp.Equal(got, []string{"containerPort", "protocol"}) || ports.rules().mergeKey != "containerPort" {
 		t.Errorf("the ports of containers are told apart by %q, and merged by %q", got, ports.rules().mergeKey)
 	}
+}
+
+func FuzzApplyStrategicMerge(f *testing.F) {
+	f.Add(`{"spec": {"containers": [{"name": "a"}]}}`, `{"spec": {"$setElementOrder/containers": [{"name": "a"}, null, 1, []], "containers": [{"$patch": "delete", "name": {}}]}}`)
+	f.Add(`{"metadata": {"finalizers": [[]]}}`, `{"metadata": {"$deleteFromPrimitiveList/finalizers": {}, "$retainKeys": [1], "finalizers": [null]}}`)
+	f.Add(`{"metadata": {"finalizers": ["a"]}}`, `{"metadata": {"finalizers": [1, {}], "$deleteFromPrimitiveList/ownerReferences": [{}], "ownerReferences": [[{}]]}}`)
+	f.Add(`{"spec": null}`, `{"$patch": ["replace"], "spec": {"$retainKeys": null}}`)
+	f.Fuzz(func(t *testing.T, original, change string) {
+		object, failed := decodeObject([]byte(original))
+		patch, err := decodeObject([]byte(change))
+		if failed != nil || err != nil {
+			return
+		}
+		var refused *statusError
+		if _, err := applyStrategicMerge("Pod", object, patch); err != nil && !errors.As(err, &refused) {
+			t.Errorf("the error is a %T, want a refusal", err)
+		}
+	})
 }
