@@ -201,7 +201,7 @@ func (k *kindInfo) check(live, object map[string]any) []fieldError {
 func checkData(object map[string]any) []fieldError {
 	var faults []fieldError
 	for _, key := range unionKeys(asMap(object["data"]), nil) {
-		if _, text := asMap(object["data"])[key].(string); !text || !regexp.MustCompile(`^[-._a-zA-Z0-9]+$`).MatchString(key) {
+		if !regexp.MustCompile(`^[-._a-zA-Z0-9]+$`).MatchString(key) {
 			faults = append(faults, fieldError{typ: "FieldValueInvalid", field: "data[" + key + "]", value: key,
 				detail: "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"})
 		}

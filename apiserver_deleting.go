@@ -55,7 +55,7 @@ func (a *apiRequest) deleteOptions() (deleteOptions, error) {
 	a.dryRun = a.dryRun || slices.Contains(o.DryRun, "All")
 	if p := o.PropagationPolicy; p != "" && !slices.Contains([]string{"Orphan", "Background", "Foreground"}, p) {
 		return o, invalidOptions("DeleteOptions", fieldError{typ: "FieldValueNotSupported", field: "propagationPolicy", value: p,
-			detail: `supported values: "Foreground", "Background", "Orphan"`})
+			detail: `supported values: "Foreground", "Background", "Orphan", "nil"`})
 	}
 	return o, nil
 }

@@ -211,8 +211,12 @@ func (a *apiRequest) createObject(object map[string]any) (raw []byte, code int, 
 }
 
 func (a *apiRequest) storeNew(object map[string]any) ([]byte, int, error) {
-	if a.server.db.get(a.kind.collection(), a.key()) != nil {
-		return nil, 0, a.kind.alreadyExists(a.name)
+	if old := a.server.db.get(a.kind.collection(), a.key()); old != nil {
+		e := a.kind.alreadyExists(a.name)
+		if View(View{raw: old.raw}).Has("metadata.deletionTimestamp") {
+			e.message = "object is being deleted: " + e.message
+		}
+		return nil, 0, e
 	}
 	if a.kind.storage != "" {
 		object["apiVersion"] = a.kind.storage
@@ -327,7 +331,7 @@ func (a *apiRequest) complete(live, object map[string]any, applied *applyOptions
 func (a *apiRequest) managed() managedOptions {
 	o := managedOptions{
 		manager: a.manager, apiVersion: a.kind.resource.APIVersion(), subresource: a.subresource, operation: "Update",
-		now: time.Now(), schema: a.kind.schema, kind: a.kind.resource.Kind,
+		now: time.Now(), schema: a.kind.schema, kind: a.kind.resource.Kind, hasStatus: a.kind.hasStatus,
 	}
 	if o.subresource == "finalize" {
 		o.subresource = ""
@@ -340,7 +344,7 @@ func (a *apiRequest) update(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if a.subresource == "" {
+	if a.subresource == "" || a.subresource == "status" {
 		if err := a.strict(object); err != nil {
 			return err
 		}
@@ -389,7 +393,11 @@ func (a *apiRequest) patch(w http.ResponseWriter, r *http.Request) error {
 			live = a.scaleOf(live)
 		}
 		object, err := apply(live)
-		if err == nil && a.subresource == "" {
+		if err == nil {
+			err = a.checkPatched(live, object)
+		}
+		if err == nil && (a.subresource == "" || a.subresource == "status") {
+			a.warnings = nil // of an attempt before
 			err = a.strict(object)
 		}
 		return object, err
@@ -398,6 +406,24 @@ func (a *apiRequest) patch(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return a.answerItem(w, r, 200, raw)
+}
+
+// checkPatched refuses what a patch has made of an object that no object of the kind can be.
+func (a *apiRequest) checkPatched(live, object map[string]any) error {
+	if why := untyped(a.kind, object); why != "" {
+		return &statusError{422, "Invalid", ` "" is invalid: patch: Invalid value: ` + why, map[string]any{
+			"causes": []any{map[string]any{"reason": "FieldValueInvalid", "field": "patch", "message": "Invalid value: " + why}}}}
+	}
+	if a.subresource == "scale" {
+		return nil
+	}
+	if object["apiVersion"] != a.kind.resource.APIVersion() || object["kind"] != a.kind.resource.Kind {
+		return badRequest("the patch makes another kind of the object: %v of %v", object["kind"], object["apiVersion"])
+	}
+	if name := asMap(object["metadata"])["name"]; name != a.name {
+		return badRequest("the name of the object (%v) does not match the name on the URL (%s)", name, a.name)
+	}
+	return nil
 }
 
 func unsupportedPatch(accepted string) error {
@@ -664,6 +690,9 @@ func (a *apiRequest) apply(w http.ResponseWriter, r *http.Request) error {
 	}
 	o := applyOptions{managedOptions: a.managed(), force: a.query.Get("force") == "true" || a.query.Get("force") == "1"}
 	o.operation = "Apply"
+	if a.subresource != "" && a.server.db.get(a.kind.collection(), a.key()) == nil {
+		return a.kind.notFound(a.name)
+	}
 	if err := a.typedForApply(object); err != nil {
 		return err
 	}
@@ -691,11 +720,11 @@ func (a *apiRequest) apply(w http.ResponseWriter, r *http.Request) error {
 
 // typedForApply refuses configurations that do not fit the schema: there is no telling whose their fields would be.
 func (a *apiRequest) typedForApply(object map[string]any) error {
+	why := untyped(a.kind, object)
 	s := a.kind.schema
 	if s == nil {
-		return nil
+		s = &schema{preserve: true}
 	}
-	why := ""
 	for _, f := range s.validate(object, nil) {
 		if f.typ == "FieldValueTypeInvalid" && f.value != "null" {
 			why = "." + f.field + ": expected another type, got " + fmt.Sprint(f.value)
@@ -723,7 +752,9 @@ func (a *apiRequest) applyNew(w http.ResponseWriter, r *http.Request, object map
 	if err := a.prepareNew(merged); err != nil {
 		return err
 	}
-	asMap(merged["metadata"])["managedFields"] = fields
+	if fields != nil {
+		asMap(merged["metadata"])["managedFields"] = fields
+	}
 	if err := a.admit(nil, merged, true); err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package kopf
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -164,17 +165,70 @@ func (a *apiRequest) decode() (map[string]any, error) {
 	return object, a.checkGoType(object)
 }
 
-// checkGoType refuses what the typed kinds cannot hold.
+// checkGoType refuses what the typed parts of an object cannot hold.
 func (a *apiRequest) checkGoType(object map[string]any) error {
-	if kind := a.kind.resource.Kind; a.kind.crd == nil && (kind == "ConfigMap" || kind == "Secret") && a.subresource == "" {
-		for _, v := range asMap(object["data"]) {
-			if typ := typeOf(v); typ != "string" && typ != "null" {
-				typ = map[string]string{"integer": "number", "boolean": "bool"}[typ] + strings.TrimPrefix(map[string]string{"object": "object", "array": "array", "number": "number"}[typ], "")
-				return badRequest("%s in version \"v1\" cannot be handled as a %s: json: cannot unmarshal %s into Go struct field %s.data of type string", kind, kind, typ, kind)
+	if a.subresource != "" && a.subresource != "status" {
+		return nil
+	}
+	if why := untyped(a.kind, object); why != "" {
+		return badRequest("%s in version %q cannot be handled as a %s: %s", a.kind.resource.Kind, a.kind.resource.Version, a.kind.resource.Kind, why)
+	}
+	return nil
+}
+
+// untyped tells why an object does not fit the types of the server, "" if it does: its metadata, and the
+// data of those kinds that are little else.
+func untyped(k *kindInfo, object map[string]any) string {
+	misfit := func(v any, field, want string) string {
+		typ := map[string]string{"integer": "number", "number": "number", "boolean": "bool", "array": "array", "object": "object", "string": "string"}[typeOf(v)]
+		return fmt.Sprintf("json: cannot unmarshal %s into Go struct field %s of type %s", typ, field, want)
+	}
+	textMap := func(v any, field string) string {
+		m, ok := v.(map[string]any)
+		if !ok && v != nil {
+			return misfit(v, field, "map[string]string")
+		}
+		for _, e := range m {
+			if _, text := e.(string); !text && e != nil {
+				return misfit(e, field, "string")
+			}
+		}
+		return ""
+	}
+	meta, ok := object["metadata"].(map[string]any)
+	if !ok && object["metadata"] != nil {
+		return misfit(object["metadata"], k.resource.Kind+".metadata", "v1.ObjectMeta")
+	}
+	for _, key := range []string{"labels", "annotations"} {
+		if why := textMap(meta[key], "ObjectMeta."+key); why != "" {
+			return why
+		}
+	}
+	for key, want := range map[string]string{"finalizers": "string", "ownerReferences": "object"} {
+		list, ok := meta[key].([]any)
+		if !ok && meta[key] != nil {
+			return misfit(meta[key], "ObjectMeta."+key, "[]"+want)
+		}
+		for _, e := range list {
+			if typeOf(e) != want {
+				return misfit(e, "ObjectMeta."+key, want)
 			}
 		}
 	}
-	return nil
+	if kind := k.resource.Kind; k.crd == nil && (kind == "ConfigMap" || kind == "Secret") {
+		for _, key := range []string{"data", "binaryData"} {
+			if why := textMap(object[key], kind+"."+key); why != "" {
+				return why
+			}
+			for _, e := range asMap(object[key]) {
+				text, _ := e.(string)
+				if _, err := base64.StdEncoding.DecodeString(text); err != nil && (key == "binaryData" || kind == "Secret") {
+					return err.Error()
+				}
+			}
+		}
+	}
+	return ""
 }
 
 // checkType tells whether the object is of the kind that the address is of.

@@ -57,13 +57,13 @@ func (a *apiRequest) form() (listed, error) {
 // list answers with the objects that are selected.
 func (a *apiRequest) list(w http.ResponseWriter, r *http.Request) error {
 	form, err := a.form()
-	if err == nil {
-		err = a.checkList()
-	}
 	if err != nil {
 		return err
 	}
 	sel, err := a.selection()
+	if err == nil {
+		err = a.checkList()
+	}
 	if err != nil {
 		return err
 	}
@@ -98,6 +98,9 @@ func (a *apiRequest) list(w http.ResponseWriter, r *http.Request) error {
 		a.server.db.keep(a.kind.collection(), version, items)
 	}
 	meta := a.listMeta(version)
+	if form != asObjects {
+		delete(meta, "continue")
+	}
 	if next != "" {
 		meta["continue"] = next
 		if remaining > 0 {
@@ -423,8 +426,14 @@ func (o *watching) mark(annotations map[string]any) {
 		meta["annotations"] = annotations
 	}
 	object := map[string]any{"kind": o.kind.resource.Kind, "apiVersion": o.kind.resource.APIVersion(), "metadata": meta}
-	if o.form == asMetadata {
+	switch o.form {
+	case asMetadata:
 		object = partial(object)
+	case asTable:
+		table := tableOf(o.kind, []map[string]any{object}, o.query.Get("includeObject"), time.Now())
+		table["columnDefinitions"] = nil
+		table["metadata"] = map[string]any{"resourceVersion": meta["resourceVersion"]}
+		object = table
 	}
 	raw, _ := encodeJSON(object) // texts
 	o.frame(bookmark, raw)
