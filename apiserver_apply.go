@@ -1,6 +1,7 @@
 package kopf
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -39,8 +40,8 @@ func serverSideApply(live map[string]any, applied map[string]any, o applyOptions
 	if old := all[o.key()]; old != nil {
 		before = old.fields
 	}
-	dropUnowned(merged, before.minus(mine), all, o)
 	all[o.key()] = &managed{apiVersion: o.apiVersion, time: timestamp(o.now), fields: mine}
+	dropUnowned(merged, before.minus(mine), all, o)
 	c := compareFields(base, merged, o.schema)
 	if refused := all.disown(c, o); refused != nil {
 		return nil, refused
@@ -164,18 +165,27 @@ func mergeTyped(t *fieldType, live, applied any) any {
 	return applied
 }
 
-// dropUnowned removes from an object the fields of a set that no other manager owns.
+// dropUnowned removes from an object the fields of a set of which no manager owns anything any more, be it only something below
+// them: what the applying manager had may include a list as a whole, and what it has now only the items.
 func dropUnowned(object map[string]any, gone *fieldSet, all managers, o applyOptions) {
 	var paths [][]string
 	gone.each(nil, func(path []string) {
-		for k, m := range all {
-			if k != o.key() && ownsAt(m.fields, path) {
+		for _, m := range all {
+			if ownsAt(m.fields, path) {
 				return
 			}
 		}
 		paths = append(paths, slices.Clone(path))
 	})
-	slices.SortFunc(paths, func(a, b []string) int { return len(b) - len(a) })
+	isItem := func(path []string) int {
+		if strings.HasPrefix(path[len(path)-1], "f:") {
+			return 0
+		}
+		return 1
+	}
+	slices.SortFunc(paths, func(a, b []string) int { // items first, as long as they still have their keys
+		return cmp.Or(isItem(b)-isItem(a), len(b)-len(a))
+	})
 	for _, path := range paths {
 		dropPath(rootType(o.schema), any(object), path)
 	}
