@@ -70,7 +70,7 @@ func (k *kindInfo) checkName(name string) []fieldError {
 			return invalid(labelRule)
 		}
 	case len(name) > 253:
-		return invalid("must be no more than 253 bytes")
+		return invalid("must be no more than 253 characters")
 	case !dnsSubdomain.MatchString(name):
 		return invalid(subdomainRule)
 	}
@@ -136,7 +136,7 @@ func checkOwners(meta map[string]any) []fieldError {
 	var faults []fieldError
 	owners, _ := meta["ownerReferences"].([]any)
 	controllers := 0
-	for i, o := range owners {
+	for _, o := range owners {
 		owner := asMap(o)
 		for _, key := range []string{"apiVersion", "kind", "name", "uid"} {
 			if owner[key] == nil || owner[key] == "" {
@@ -144,7 +144,7 @@ func checkOwners(meta map[string]any) []fieldError {
 				if key == "apiVersion" {
 					detail = "version must not be empty"
 				}
-				faults = append(faults, fieldError{typ: "FieldValueInvalid", field: fmt.Sprintf("metadata.ownerReferences[%d].%s", i, key), value: "", detail: detail})
+				faults = append(faults, fieldError{typ: "FieldValueInvalid", field: "metadata.ownerReferences." + key, value: "", detail: detail})
 			}
 		}
 		if owner["controller"] == true {

@@ -174,11 +174,11 @@ func (a *apiRequest) post(w http.ResponseWriter, r *http.Request, object map[str
 // strict checks the fields that the schema does not know, as the client wants it.
 func (a *apiRequest) strict(object map[string]any) error {
 	mode := a.query.Get("fieldValidation")
-	if a.kind.schema == nil || mode == "Ignore" {
-		return nil
+	unknown := a.kind.dropUnknown(object)
+	if a.kind.schema != nil {
+		unknown = append(unknown, a.kind.schema.prune(cloneJSON(object).(map[string]any))...)
 	}
-	unknown := a.kind.schema.prune(cloneJSON(object).(map[string]any))
-	if len(unknown) == 0 {
+	if len(unknown) == 0 || mode == "Ignore" {
 		return nil
 	}
 	var texts []string
@@ -191,6 +191,32 @@ func (a *apiRequest) strict(object map[string]any) error {
 	}
 	a.warnings = append(a.warnings, texts...)
 	return nil
+}
+
+// metaFields are the fields of the metadata.
+var metaFields = []string{
+	"name", "generateName", "namespace", "selfLink", "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp",
+	"deletionGracePeriodSeconds", "labels", "annotations", "ownerReferences", "finalizers", "managedFields",
+}
+
+// dropUnknown takes away what the typed parts of an object have no place for, and returns the paths of that.
+func (k *kindInfo) dropUnknown(object map[string]any) (unknown []string) {
+	meta := asMap(object["metadata"])
+	for _, key := range unionKeys(meta, nil) {
+		if !slices.Contains(metaFields, key) {
+			delete(meta, key)
+			unknown = append(unknown, "metadata."+key)
+		}
+	}
+	if k.crd == nil && k.resource.Kind == "ConfigMap" {
+		for _, key := range unionKeys(object, nil) {
+			if !slices.Contains([]string{"apiVersion", "kind", "metadata", "data", "binaryData", "immutable"}, key) {
+				delete(object, key)
+				unknown = append(unknown, key)
+			}
+		}
+	}
+	return unknown
 }
 
 // createObject stores a new object, unless it is only tried.
@@ -310,11 +336,15 @@ func (a *apiRequest) checkNamespace() error {
 // complete gives an object its defaults, checks it, and notes who has set which fields. The live object is nil
 // for new ones.
 func (a *apiRequest) complete(live, object map[string]any, applied *applyOptions) error {
+	var faults []fieldError
 	if s := a.kind.schema; s != nil {
 		s.prune(object)
+		if applied != nil { // who applies a null means it
+			faults = slices.DeleteFunc(s.validate(object, live), func(f fieldError) bool { return f.value != "null" })
+		}
 		s.applyDefaults(object)
 	}
-	faults := a.kind.checkMeta(live, object)
+	faults = append(faults, a.kind.checkMeta(live, object)...)
 	if s := a.kind.schema; s != nil {
 		faults = append(faults, s.validate(object, live)...)
 	}
@@ -730,15 +760,16 @@ func (a *apiRequest) typedForApply(object map[string]any) error {
 			why = "." + f.field + ": expected another type, got " + fmt.Sprint(f.value)
 		}
 	}
-	if unknown := s.prune(cloneJSON(object).(map[string]any)); len(unknown) > 0 {
+	copied := cloneJSON(object).(map[string]any)
+	if unknown := append(a.kind.dropUnknown(copied), s.prune(copied)...); len(unknown) > 0 {
 		why = "." + unknown[0] + ": field not declared in schema"
 	}
 	if why == "" {
 		return nil
 	}
 	namespace, _ := asMap(object["metadata"])["namespace"].(string)
-	return &statusError{500, "", fmt.Sprintf("failed to create typed patch object (%s/%s; %s, Kind=%s): %s", namespace, a.name,
-		a.kind.resource.APIVersion(), a.kind.resource.Kind, why), nil}
+	return &statusError{500, "", fmt.Sprintf("failed to create typed patch object (%s/%s; %s/%s, Kind=%s): %s", namespace, a.name,
+		a.kind.resource.Group, a.kind.resource.Version, a.kind.resource.Kind, strings.TrimPrefix(why, "/")), nil}
 }
 
 func (a *apiRequest) applyNew(w http.ResponseWriter, r *http.Request, object map[string]any, o applyOptions) error {
