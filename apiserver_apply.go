@@ -43,6 +43,9 @@ func serverSideApply(live map[string]any, applied map[string]any, o applyOptions
 	all[o.key()] = &managed{apiVersion: o.apiVersion, time: timestamp(o.now), fields: mine}
 	dropUnowned(merged, before.minus(mine), all, o)
 	c := compareFields(base, merged, o.schema)
+	for _, set := range []*fieldSet{c.added, c.modified, c.removed} {
+		o.reset(set)
+	}
 	if refused := all.disown(c, o); refused != nil {
 		return nil, refused
 	}

@@ -45,7 +45,11 @@ func (k *kindInfo) checkMeta(live, object map[string]any) []fieldError {
 	finalizers, _ := meta["finalizers"].([]any)
 	for _, f := range finalizers {
 		text, _ := f.(string)
-		if rule := qualifiedName(text); rule != "" {
+		rule := qualifiedName(text)
+		if rule == "" && k.crd == nil && !strings.Contains(text, "/") && !slices.Contains([]string{"orphan", "foregroundDeletion", "kubernetes"}, text) && text != definitionFinalizer {
+			rule = "name is neither a standard finalizer name nor is it fully qualified"
+		}
+		if rule != "" {
 			faults = append(faults, fieldError{typ: "FieldValueInvalid", field: "metadata.finalizers", value: text, detail: rule})
 		}
 	}

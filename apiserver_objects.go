@@ -278,7 +278,7 @@ func (a *apiRequest) prepareNew(object map[string]any) error {
 		meta["name"] = name
 	}
 	a.name = name
-	if v, _ := meta["resourceVersion"].(string); v != "" {
+	if v, _ := meta["resourceVersion"].(string); v != "" && digits(v) {
 		return &statusError{500, "", "resourceVersion should not be set on objects to be created", nil}
 	}
 	if err := a.checkNamespace(); err != nil {
@@ -352,10 +352,22 @@ func (a *apiRequest) complete(live, object map[string]any, applied *applyOptions
 	if len(faults) > 0 {
 		return a.kind.invalid(a.name, faults)
 	}
+	a.warnOfNames(live, object)
 	if applied == nil {
 		updateManagedFields(live, object, a.managed())
 	}
 	return nil
+}
+
+// warnOfNames warns of new finalizers that others could have, too.
+func (a *apiRequest) warnOfNames(live, object map[string]any) {
+	old, _ := asMap(live["metadata"])["finalizers"].([]any)
+	list, _ := asMap(object["metadata"])["finalizers"].([]any)
+	for _, f := range list {
+		if text, _ := f.(string); !strings.Contains(text, "/") && !slices.Contains(old, f) && !slices.Contains([]string{"orphan", "foregroundDeletion"}, text) {
+			a.warnings = append(a.warnings, fmt.Sprintf("metadata.finalizers: %q: prefer a domain-qualified finalizer name to avoid accidental conflicts with other finalizer writers", text))
+		}
+	}
 }
 
 func (a *apiRequest) managed() managedOptions {
@@ -569,7 +581,7 @@ func (a *apiRequest) checkVersion(live, object map[string]any) error {
 			a.kind.resource.Group, a.kind.resource.Plural, a.key(), uid, old["uid"]))
 	}
 	version, _ := meta["resourceVersion"].(string)
-	if version == "" && a.verb == "update" && a.kind.crd != nil && a.subresource != "scale" {
+	if version == "" && (a.verb == "update" || a.verb == "patch") && a.kind.crd != nil && a.subresource != "scale" {
 		named := &kindInfo{resource: a.kind.resource}
 		named.resource.Kind = a.kind.resource.Plural // which is how the real one says it
 		return named.invalid(a.name, []fieldError{{typ: "FieldValueInvalid", field: "metadata.resourceVersion", value: json.Number("0"), detail: "must be specified for an update"}})
@@ -708,6 +720,9 @@ func (a *apiRequest) apply(w http.ResponseWriter, r *http.Request) error {
 		return badRequest("error decoding YAML: %v", err)
 	}
 	object := all[0]
+	if object["apiVersion"] == nil || object["kind"] == nil {
+		return badRequest("invalid object type: %v, Kind=%v", or(fmt.Sprint(object["apiVersion"]), "/"), object["kind"])
+	}
 	if err := a.checkType(object); err != nil {
 		return err
 	}
@@ -774,6 +789,12 @@ func (a *apiRequest) typedForApply(object map[string]any) error {
 
 func (a *apiRequest) applyNew(w http.ResponseWriter, r *http.Request, object map[string]any, o applyOptions) error {
 	a.verb = "create"
+	if v, ok := asMap(object["metadata"])["resourceVersion"].(string); ok && !digits(v) {
+		return &statusError{500, "", fmt.Sprintf("strconv.ParseUint: parsing %q: invalid syntax", v), nil}
+	}
+	if uid, ok := asMap(object["metadata"])["uid"].(string); ok && uid != "" {
+		return a.kind.conflict(a.name, fmt.Sprintf("uid mismatch: the provided object specified uid %s, and no existing object was found", uid))
+	}
 	delete(asMap(object["metadata"]), "resourceVersion")
 	merged, refused := serverSideApply(nil, object, o)
 	if refused != nil {
@@ -840,6 +861,10 @@ func (a *apiRequest) scaleOf(object map[string]any) map[string]any {
 // scaled returns the live object with the number of replicas of a scale.
 func (a *apiRequest) scaled(live, scale map[string]any) (map[string]any, error) {
 	n, ok := asMap(scale["spec"])["replicas"].(json.Number)
+	if v := asMap(scale["spec"])["replicas"]; !ok && v != nil {
+		return nil, &statusError{422, "Invalid", fmt.Sprintf(" \"\" is invalid: patch: Invalid value: a number of replicas is expected, not %s", jsonKind(v)), map[string]any{
+			"causes": []any{map[string]any{"reason": "FieldValueInvalid", "field": "patch", "message": "Invalid value: a number is expected"}}}}
+	}
 	if !ok {
 		n = "0"
 	}

@@ -364,6 +364,10 @@ var knownDifferences = []knownDifference{
 		want:   regexp.MustCompile(`invalid|Invalid|BadRequest|unknown format|unrecognized|typed patch|convert new object|\(absent\)|must |map\[\]`),
 	},
 	{
+		reason: "What is malformed in more than one way, or of a wrong type, may be refused for another of its faults.",
+		place:  regexp.MustCompile(` body\.details\.(causes|kind|name|group)\b`),
+	},
+	{
 		reason: "A bookmark in a table has empty cells, and tells no columns.",
 		place:  regexp.MustCompile(`^watch-list as table .*(cells\[\]|columnDefinitions)$`),
 	},
