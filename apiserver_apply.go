@@ -105,19 +105,15 @@ func conflictOf(conflicts map[managerKey]*fieldSet, all managers) *statusError {
 	var texts []string
 	for _, name := range names {
 		fields := byManager[name]
-		slices.Sort(fields)
 		for _, f := range fields {
 			causes = append(causes, map[string]any{"reason": "FieldManagerConflict", "message": "conflict with " + name, "field": f})
 		}
-		if len(fields) == 1 {
-			texts = append(texts, "conflict with "+name+": "+fields[0])
-		} else {
-			texts = append(texts, "conflicts with "+name+":\n- "+strings.Join(fields, "\n- "))
-		}
+		texts = append(texts, "conflicts with "+name+":\n- "+strings.Join(fields, "\n- "))
 	}
 	noun := "conflicts"
 	if len(causes) == 1 {
 		noun = "conflict"
+		texts = []string{"conflict with " + names[0] + ": " + byManager[names[0]][0]}
 	}
 	return &statusError{409, "Conflict", fmt.Sprintf("Apply failed with %d %s: %s", len(causes), noun, strings.Join(texts, "\n")), map[string]any{"causes": causes}}
 }
@@ -151,21 +147,58 @@ func mergeTyped(t *fieldType, live, applied any) any {
 			return cloneJSON(b)
 		}
 		merged := []any{}
-		for _, step := range orderA {
-			if v, ok := itemsB[step]; ok && !t.set {
-				merged = append(merged, mergeTyped(t.item(), itemsA[step], v))
-			} else {
-				merged = append(merged, itemsA[step])
-			}
-		}
-		for _, step := range orderB {
-			if _, ok := itemsA[step]; !ok {
-				merged = append(merged, cloneJSON(itemsB[step]))
+		for _, step := range interleaved(orderA, orderB) {
+			old, was := itemsA[step]
+			switch v, is := itemsB[step]; {
+			case !is:
+				merged = append(merged, old)
+			case was && !t.set:
+				merged = append(merged, mergeTyped(t.item(), old, v))
+			default:
+				merged = append(merged, cloneJSON(v))
 			}
 		}
 		return merged
 	}
 	return applied
+}
+
+// interleaved returns the steps of both lists, each once, as kube-apiserver orders the merged items: those applied in their order,
+// and the live ones that are not applied about where they were, between those that are in both.
+func interleaved(live, applied []string) []string {
+	inLive, inApplied, done := make(map[string]bool, len(live)), make(map[string]bool, len(applied)), make(map[string]bool, len(applied))
+	for _, step := range live {
+		inLive[step] = true
+	}
+	var shared []string
+	for _, step := range applied {
+		if inApplied[step] = true; inLive[step] {
+			shared = append(shared, step)
+		}
+	}
+	all := make([]string, 0, len(live)+len(applied))
+	take := func(step string) {
+		all, done[step], applied = append(all, step), true, applied[1:]
+		if len(shared) > 0 && shared[0] == step {
+			shared = shared[1:]
+		}
+	}
+	for len(live) > 0 || len(applied) > 0 {
+		switch {
+		case len(live) == 0:
+			take(applied[0])
+		case !inApplied[live[0]]:
+			all, live = append(all, live[0]), live[1:]
+		case len(applied) > 0 && live[0] == applied[0]:
+			live = live[1:]
+			take(applied[0])
+		case done[live[0]], len(applied) > 0 && len(shared) > 0 && live[0] != shared[0]: // its turn was, or comes with the applied ones
+			live = live[1:]
+		case len(applied) > 0:
+			take(applied[0])
+		}
+	}
+	return all
 }
 
 // dropUnowned removes from an object the fields of a set of which no manager owns anything any more, be it only something below

@@ -1,6 +1,7 @@
 package kopf
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -35,6 +36,11 @@ func TestServerSideApply(t *testing.T) {
 			{"n", `{"spec":{"hostname":"z"}}`, false, `Apply failed with 1 conflict: conflict with "m": .spec.hostname`},
 			{"n", `{"spec":{"hostname":"z"}}`, true, `{"metadata":{},"spec":{"hostname":"z"}}`},
 		}},
+		"several conflicts": {"", []step{
+			{"m", `{"spec":{"hostname":"x","containers":[{"name":"a","image":"1"}]}}`, false, `{"metadata":{},"spec":{"hostname":"x","containers":[{"image":"1","name":"a"}]}}`},
+			{"n", `{"spec":{"hostname":"z","containers":[{"name":"a","image":"2"}]}}`, false,
+				"Apply failed with 2 conflicts: conflicts with \"m\":\n- .spec.hostname\n- .spec.containers[name=\"a\"].image"},
+		}},
 		"items by key": {"", []step{
 			{"m", `{"spec":{"containers":[{"name":"a","image":"1"}]}}`, false, `{"metadata":{},"spec":{"containers":[{"image":"1","name":"a"}]}}`},
 			{"n", `{"spec":{"containers":[{"name":"b","image":"2"}]}}`, false, `{"metadata":{},"spec":{"containers":[{"image":"1","name":"a"},{"image":"2","name":"b"}]}}`},
@@ -66,6 +72,21 @@ func TestServerSideApply(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestInterleaved(t *testing.T) {
+	for _, tt := range []struct{ live, applied, want string }{
+		{"c", "b c", "b c"},
+		{"a b", "c d b", "a c d b"},
+		{"i k j", "k j i", "k j i"},
+		{"a b c", "", "a b c"},
+		{"", "a b", "a b"},
+		{"a x b", "b a", "x b a"},
+	} {
+		if got := strings.Join(interleaved(strings.Fields(tt.live), strings.Fields(tt.applied)), " "); got != tt.want {
+			t.Errorf("%q applied to %q makes %q, want %q", tt.applied, tt.live, got, tt.want)
+		}
 	}
 }
 
