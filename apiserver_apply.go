@@ -1,7 +1,6 @@
 package kopf
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,38 +18,72 @@ type applyOptions struct {
 // serverSideApply merges a configuration into the live object, which is nil if there is none. The result has its
 // managedFields.
 func serverSideApply(live map[string]any, applied map[string]any, o applyOptions) (map[string]any, *statusError) {
+	merged, refused := o.apply(live, applied)
+	if refused != nil {
+		return nil, refused
+	}
+	notes := asMap(asMap(merged["metadata"])["annotations"])
+	if text, _ := notes[lastAppliedAnnotation].(string); text != "" && o.manager == kubectlManager {
+		own := cloneJSON(applied).(map[string]any)
+		if mine := asMap(asMap(own["metadata"])["annotations"]); mine != nil {
+			if delete(mine, lastAppliedAnnotation); len(mine) == 0 {
+				delete(asMap(own["metadata"]), "annotations")
+			}
+		}
+		if data, err := encodeJSON(own); err == nil {
+			notes[lastAppliedAnnotation] = string(data) + "\n"
+		}
+	}
+	return merged, nil
+}
+
+// What kubectl applies with, and where it notes what it has applied by itself: kube-apiserver keeps the two in step.
+const (
+	kubectlManager        = "kubectl"
+	lastAppliedAnnotation = "kubectl.kubernetes.io/last-applied-configuration"
+)
+
+func (o applyOptions) apply(live map[string]any, applied map[string]any) (map[string]any, *statusError) {
 	base := map[string]any{}
 	if live != nil {
 		base = cloneJSON(live).(map[string]any)
 	}
 	all := managersOf(base)
 	if live != nil && len(all) == 0 {
-		whole := compareFields(nil, live, o.schema).added.minus(ignoredFields)
-		all[managerKey{"before-first-apply", "Update", o.apiVersion, ""}] = &managed{apiVersion: o.apiVersion, fields: whole}
+		whole := compareFields(nil, live, o.managedOptions).added.minus(ignoredFields)
+		all[managerKey{"before-first-apply", "Update", o.apiVersion, ""}] = &managed{apiVersion: o.apiVersion, time: timestamp(o.now), fields: whole}
 	}
-	for _, object := range []map[string]any{base, applied} {
-		if meta := asMap(object["metadata"]); meta != nil {
-			delete(meta, "managedFields")
-		}
+	delete(asMap(base["metadata"]), "managedFields")
+	delete(asMap(applied["metadata"]), "managedFields")
+	t := o.rootType()
+	merged, _ := mergeTyped(t, cloneJSON(base), any(applied), live != nil, true).(map[string]any)
+	before, old := &fieldSet{}, all[o.key()]
+	mine := &managed{apiVersion: o.apiVersion, fields: appliedFields(applied, t)}
+	o.reset(mine.fields)
+	if old != nil {
+		before, mine.time = old.fields, old.time
 	}
-	merged, _ := mergeTyped(rootType(o.schema), any(cloneJSON(base)), any(applied)).(map[string]any)
-	mine := appliedFields(applied, o.schema).minus(ignoredFields)
-	o.reset(mine)
-	before := &fieldSet{}
-	if old := all[o.key()]; old != nil {
-		before = old.fields
+	all[o.key()] = mine
+	if !before.empty() {
+		merged = all.drop(t, merged, before)
 	}
-	all[o.key()] = &managed{apiVersion: o.apiVersion, time: timestamp(o.now), fields: mine}
-	dropUnowned(merged, before.minus(mine), all, o)
-	c := compareFields(base, merged, o.schema)
+	c := compareFields(base, merged, o.managedOptions)
 	for _, set := range []*fieldSet{c.added, c.modified, c.removed} {
 		o.reset(set)
 	}
-	if refused := all.disown(c, o); refused != nil {
+	if refused := all.disown(c, o, base); refused != nil {
 		return nil, refused
 	}
-	if live != nil && equalJSON(base, merged) && before.equal(mine) {
-		return cloneJSON(live).(map[string]any), nil
+	if mine.fields = mine.fields.minus(ignoredFields); mine.fields.empty() {
+		delete(all, o.key())
+	}
+	if live == nil || !equalJSON(base, merged) {
+		mine.time = timestamp(o.now)
+	}
+	if o.schema == nil || o.schema.builtin != nil {
+		dropNulls(merged)
+	} else {
+		dropNulls(merged["metadata"])
 	}
 	if merged["metadata"] == nil {
 		merged["metadata"] = map[string]any{}
@@ -59,8 +92,26 @@ func serverSideApply(live map[string]any, applied map[string]any, o applyOptions
 	return merged, nil
 }
 
+// drop removes from an object what was applied before and is not any more, unless others own it, or own something
+// in it.
+func (all managers) drop(t *fieldType, merged map[string]any, before *fieldSet) map[string]any {
+	owned := &fieldSet{}
+	for _, m := range all {
+		owned = owned.union(m.fields)
+	}
+	whole := appliedFields(merged, t).withNamed(t)
+	left := asMap(without(t, any(merged), before.withNamed(t)))
+	left = asMap(without(t, any(merged), whole.minus(appliedFields(left, t).withNamed(t).union(owned.withNamed(t)))))
+	gone := whole.minus(appliedFields(left, t).withNamed(t)).and(before.withNamed(t))
+	merged = asMap(without(t, any(merged), gone))
+	if merged == nil {
+		merged = make(map[string]any)
+	}
+	return merged
+}
+
 // disown takes from all other managers what was changed and what is gone, or tells of the conflicts.
-func (all managers) disown(c *comparison, o applyOptions) *statusError {
+func (all managers) disown(c *comparison, o applyOptions, live map[string]any) *statusError {
 	changed := c.added.union(c.modified)
 	conflicts := make(map[managerKey]*fieldSet)
 	for k, m := range all {
@@ -69,6 +120,14 @@ func (all managers) disown(c *comparison, o applyOptions) *statusError {
 		}
 		if both := m.fields.and(changed); !both.empty() {
 			conflicts[k] = both
+		}
+	}
+	if o.manager == kubectlManager && !o.force {
+		upgraded := o.lastApplied(live)
+		for k, set := range conflicts {
+			if conflicts[k] = set.minus(upgraded); conflicts[k].empty() {
+				delete(conflicts, k)
+			}
 		}
 	}
 	if len(conflicts) > 0 && !o.force {
@@ -83,6 +142,17 @@ func (all managers) disown(c *comparison, o applyOptions) *statusError {
 		}
 	}
 	return nil
+}
+
+// lastApplied returns the fields that kubectl has applied by itself, and that are still so: it may take them over.
+func (o applyOptions) lastApplied(live map[string]any) *fieldSet {
+	text, _ := asMap(asMap(live["metadata"])["annotations"])[lastAppliedAnnotation].(string)
+	last, err := decodeObject([]byte(text))
+	if err != nil || last["apiVersion"] != o.apiVersion {
+		return &fieldSet{}
+	}
+	c := compareFields(last, live, o.managedOptions)
+	return appliedFields(last, o.rootType()).minus(c.modified).minus(c.added).minus(c.removed)
 }
 
 // conflictOf words the refusal of an apply.
@@ -110,57 +180,56 @@ func conflictOf(conflicts map[managerKey]*fieldSet, all managers) *statusError {
 		}
 		texts = append(texts, "conflicts with "+name+":\n- "+strings.Join(fields, "\n- "))
 	}
-	noun := "conflicts"
+	noun, list := "conflicts", strings.Join(texts, "\n")
 	if len(causes) == 1 {
-		noun = "conflict"
-		texts = []string{"conflict with " + names[0] + ": " + byManager[names[0]][0]}
+		noun, list = "conflict", "conflict with "+names[0]+": "+byManager[names[0]][0]
 	}
-	return &statusError{409, "Conflict", fmt.Sprintf("Apply failed with %d %s: %s", len(causes), noun, strings.Join(texts, "\n")), map[string]any{"causes": causes}}
+	return &statusError{409, "Conflict", fmt.Sprintf("Apply failed with %d %s: %s", len(causes), noun, list), map[string]any{"causes": causes}}
 }
 
 // mergeTyped merges a configuration into a live value: maps key by key, lists by the keys of their items where they have such, all
-// else is replaced.
-func mergeTyped(t *fieldType, live, applied any) any {
-	switch b := applied.(type) {
-	case map[string]any:
-		a, ok := live.(map[string]any)
-		if !ok || t.atomic {
-			return cloneJSON(b)
-		}
-		for key, v := range b {
+// else is replaced. Empty maps and lists stay only where nothing is merged into them.
+func mergeTyped(t *fieldType, live, applied any, isLive, isApplied bool) any {
+	a, wasMap := live.(map[string]any)
+	b, isMap := applied.(map[string]any)
+	la, wasList := live.([]any)
+	lb, isList := applied.([]any)
+	switch {
+	case t.atomic:
+	case (isMap || !isApplied || applied == nil) && (wasMap || !isLive || live == nil) && len(a)+len(b) > 0:
+		merged := make(map[string]any, len(a)+len(b))
+		for _, key := range unionKeys(a, b) {
 			child, _ := t.field(key)
-			if old, is := a[key]; is {
-				a[key] = mergeTyped(child, old, v)
-			} else {
-				a[key] = cloneJSON(v)
-			}
-		}
-		return a
-	case []any:
-		a, ok := live.([]any)
-		if !ok || !t.associative() {
-			return cloneJSON(b)
-		}
-		orderA, itemsA, fineA := t.steps(a)
-		orderB, itemsB, fineB := t.steps(b)
-		if !fineA || !fineB {
-			return cloneJSON(b)
-		}
-		merged := []any{}
-		for _, step := range interleaved(orderA, orderB) {
-			old, was := itemsA[step]
-			switch v, is := itemsB[step]; {
-			case !is:
-				merged = append(merged, old)
-			case was && !t.set:
-				merged = append(merged, mergeTyped(t.item(), old, v))
-			default:
-				merged = append(merged, cloneJSON(v))
-			}
+			x, inA := a[key]
+			y, inB := b[key]
+			merged[key] = mergeTyped(child, x, y, inA, inB)
 		}
 		return merged
+	case t.associative() && (isList || !isApplied || applied == nil) && (wasList || !isLive || live == nil) && len(la)+len(lb) > 0:
+		if merged, ok := mergeAssociative(t, la, lb); ok {
+			return merged
+		}
 	}
-	return applied
+	if isApplied {
+		return cloneJSON(applied)
+	}
+	return live
+}
+
+// mergeAssociative merges lists whose items can be told apart, and tells whether it could.
+func mergeAssociative(t *fieldType, live, applied []any) ([]any, bool) {
+	orderA, itemsA, fineA := t.steps(live)
+	orderB, itemsB, fineB := t.steps(applied)
+	if !fineA || !fineB {
+		return nil, false
+	}
+	merged := make([]any, 0, len(itemsA)+len(itemsB))
+	for _, step := range interleaved(orderA, orderB) {
+		x, inA := itemsA[step]
+		y, inB := itemsB[step]
+		merged = append(merged, mergeTyped(t.item(), x, y, inA, inB))
+	}
+	return merged, true
 }
 
 // interleaved returns the steps of both lists, each once, as kube-apiserver orders the merged items: those applied in their order,
@@ -201,86 +270,48 @@ func interleaved(live, applied []string) []string {
 	return all
 }
 
-// dropUnowned removes from an object the fields of a set of which no manager owns anything any more, be it only something below
-// them: what the applying manager had may include a list as a whole, and what it has now only the items.
-func dropUnowned(object map[string]any, gone *fieldSet, all managers, o applyOptions) {
-	var paths [][]string
-	gone.each(nil, func(path []string) {
-		for _, m := range all {
-			if ownsAt(m.fields, path) {
-				return
-			}
-		}
-		paths = append(paths, slices.Clone(path))
-	})
-	isItem := func(path []string) int {
-		if strings.HasPrefix(path[len(path)-1], "f:") {
-			return 0
-		}
-		return 1
-	}
-	slices.SortFunc(paths, func(a, b []string) int { // items first, as long as they still have their keys
-		return cmp.Or(isItem(b)-isItem(a), len(b)-len(a))
-	})
-	for _, path := range paths {
-		dropPath(rootType(o.schema), any(object), path)
-	}
-}
-
-// ownsAt tells whether a set has a path, or anything below it.
-func ownsAt(s *fieldSet, path []string) bool {
-	if s.has(path) {
-		return true
-	}
-	for _, step := range path {
-		if s = s.children[step]; s == nil {
-			return false
-		}
-	}
-	return !s.empty()
-}
-
-// dropPath removes one field, and returns what is left of the value around it.
-func dropPath(t *fieldType, v any, path []string) any {
-	step, last := path[0], len(path) == 1
+// without returns a value less the fields of a set, nil if nothing is left.
+func without(t *fieldType, v any, gone *fieldSet) any {
 	switch v := v.(type) {
 	case map[string]any:
-		key := strings.TrimPrefix(step, "f:")
-		old, ok := v[key]
-		if !ok {
-			return v
+		if t.atomic || len(v) == 0 {
+			return nil
 		}
-		if last {
-			if child, known := t.field(key); !known || isLeaf(old) || child.atomic || len(asMap(old)) == 0 {
-				delete(v, key)
-			}
-			return v
-		}
-		child, _ := t.field(key)
-		rest := dropPath(child, old, path[1:])
-		v[key] = rest
-		if m, is := rest.(map[string]any); is && len(m) == 0 {
-			delete(v, key)
-		} else if l, is := rest.([]any); is && len(l) == 0 {
-			delete(v, key)
-		}
-		return v
-	case []any:
-		for i, item := range v {
-			if s, ok := t.step(item); !ok || s != step {
+		left := make(map[string]any, len(v))
+		for key, e := range v {
+			step := "f:" + key
+			if gone.members[step] {
 				continue
 			}
-			if last {
-				return slices.Delete(v, i, i+1)
+			if below := gone.children[step]; !below.empty() {
+				child, _ := t.field(key)
+				e = without(child, e, below)
 			}
-			v[i] = dropPath(t.item(), item, path[1:])
-			return v
+			left[key] = e
 		}
+		if len(left) == 0 {
+			return nil
+		}
+		return left
+	case []any:
+		if !t.associative() || len(v) == 0 {
+			return nil
+		}
+		var left []any
+		for _, e := range v {
+			step, _ := t.step(e)
+			if gone.members[step] {
+				continue
+			}
+			if below := gone.children[step]; !below.empty() {
+				e = without(t.item(), e, below)
+			}
+			left = append(left, e)
+		}
+		if len(left) == 0 {
+			return nil
+		}
+		return left
 	}
 	return v
-}
-
-func isLeaf(v any) bool {
-	_, m := v.(map[string]any)
-	return !m
 }

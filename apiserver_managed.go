@@ -98,6 +98,24 @@ func (s *fieldSet) each(at []string, visit func(path []string)) {
 
 func (s *fieldSet) equal(o *fieldSet) bool { return s.minus(o).empty() && o.minus(s).empty() }
 
+// withNamed returns the set with the fields that contain others in it, if the type knows them by name.
+func (s *fieldSet) withNamed(t *fieldType) *fieldSet {
+	w := &fieldSet{members: maps.Clone(s.members)}
+	for step, c := range s.children {
+		child := &fieldType{}
+		if key, ok := strings.CutPrefix(step, "f:"); ok {
+			known := false
+			if child, known = t.field(key); known && !c.empty() {
+				w.insert([]string{step})
+			}
+		} else if strings.HasPrefix(step, "k:") {
+			child = t.item()
+		}
+		*w.child(step) = *c.withNamed(child)
+	}
+	return w
+}
+
 // encode returns the set as it stands in fieldsV1.
 func (s *fieldSet) encode() map[string]any {
 	m := make(map[string]any, len(s.members)+len(s.children))
@@ -136,82 +154,51 @@ func decodeFields(m map[string]any) *fieldSet {
 	return s
 }
 
-// fieldType is what is known of the type of a field: by the schema of a resource definition, or, of
-// built-in kinds, by its name.
+// fieldType is what is known of the type of a field by its schema, which is nil if nothing is.
 type fieldType struct {
-	name    string // the field's own
-	schema  *schema
-	typed   bool // of a built-in type, the metadata included
-	root    bool
-	dynamic bool // a map with keys of the users' own
-	atomic  bool
-	keys    []string // of a list whose items are told apart by them
-	set     bool     // a list whose items are told apart by all they are
+	schema *schema
+	root   bool
+	atomic bool
+	keys   []string // of a list whose items are told apart by them
+	set    bool     // a list whose items are told apart by all they are
 }
 
-// listKeysOf are the lists of built-in kinds whose items are told apart by keys.
-var listKeysOf = map[string][]string{
-	"containers": {"name"}, "initContainers": {"name"}, "ephemeralContainers": {"name"}, "env": {"name"}, "volumes": {"name"},
-	"imagePullSecrets": {"name"}, "hostAliases": {"ip"}, "volumeMounts": {"mountPath"}, "volumeDevices": {"devicePath"},
-	"ownerReferences": {"uid"}, "conditions": {"type"}, "secrets": {"name"}, "topologySpreadConstraints": {"topologyKey", "whenUnsatisfiable"},
-	"resourceClaims": {"name"}, "webhooks": {"name"}, "podIPs": {"ip"}, "hostIPs": {"ip"},
+// rootType is the type of the objects that the request is about.
+func (o managedOptions) rootType() *fieldType {
+	s := o.schema
+	if s == nil {
+		group, version, ok := strings.Cut(o.apiVersion, "/")
+		if !ok {
+			group, version = "", o.apiVersion
+		}
+		if t := typeOfKind(group, version, o.kind); t != nil {
+			s = t.schema
+		}
+	}
+	return &fieldType{schema: s, root: true}
 }
-
-// dynamicMaps are the fields of built-in kinds whose keys are the users' own.
-var dynamicMaps = []string{
-	"labels", "annotations", "data", "binaryData", "stringData", "matchLabels", "nodeSelector", "limits", "requests", "hard", "used",
-	"capacity", "allocatable", "overhead", "parameters",
-}
-
-// atomicMaps are the structures of built-in kinds that belong to one manager as a whole.
-var atomicMaps = []string{
-	"secretKeyRef", "configMapKeyRef", "fieldRef", "resourceFieldRef", "claimRef", "involvedObject", "nodeAffinity", "scaleTargetRef", "roleRef", "targetRef",
-	"nodeSelectorTerms", "secretRef", "matchLabelSelector", "labelSelector",
-}
-
-func rootType(s *schema) *fieldType { return &fieldType{schema: s, typed: s == nil, root: true} }
 
 // field returns the type of a field, and whether the type knows it by name.
 func (t *fieldType) field(key string) (*fieldType, bool) {
 	switch {
 	case t.root && key == "metadata":
-		return &fieldType{name: key, typed: true}, true
+		return typeOfSchema(namedTypes()["ObjectMeta"].schema), true
 	case t.root && (key == "apiVersion" || key == "kind"):
-		return &fieldType{name: key, typed: true}, true
-	case t.typed:
-		return t.builtinField(key), !t.dynamic
+		return &fieldType{}, true
 	case t.schema == nil:
-		return &fieldType{name: key}, false
+		return &fieldType{}, false
 	}
 	if child := t.schema.properties[key]; child != nil {
-		return typeOfSchema(key, child), true
+		return typeOfSchema(child), true
 	}
 	if t.schema.additional != nil {
-		return typeOfSchema(key, t.schema.additional), false
+		return typeOfSchema(t.schema.additional), false
 	}
-	return &fieldType{name: key}, false
+	return &fieldType{}, false
 }
 
-func (t *fieldType) builtinField(key string) *fieldType {
-	c := &fieldType{name: key, typed: true}
-	if t.dynamic {
-		return c
-	}
-	c.dynamic = slices.Contains(dynamicMaps, key) || key == "selector" && t.name == "spec"
-	c.keys = listKeysOf[key]
-	c.atomic = slices.Contains(atomicMaps, key) || key == "selector" && t.name == "spec"
-	c.set = key == "finalizers"
-	if key == "ports" {
-		c.keys = []string{"containerPort", "protocol"}
-		if t.name == "spec" {
-			c.keys = []string{"port", "protocol"}
-		}
-	}
-	return c
-}
-
-func typeOfSchema(name string, s *schema) *fieldType {
-	t := &fieldType{name: name, schema: s, root: s.embedded, set: s.listType == "set", atomic: s.mapType == "atomic"}
+func typeOfSchema(s *schema) *fieldType {
+	t := &fieldType{schema: s, root: s.embedded, set: s.listType == "set", atomic: s.mapType == "atomic"}
 	if s.listType == "map" {
 		t.keys = s.listKeys
 	}
@@ -220,13 +207,10 @@ func typeOfSchema(name string, s *schema) *fieldType {
 
 // item returns the type of the items of a list.
 func (t *fieldType) item() *fieldType {
-	switch {
-	case t.typed:
-		return &fieldType{name: t.name, typed: true, atomic: t.name == "ownerReferences"}
-	case t.schema != nil && t.schema.items != nil:
-		return typeOfSchema(t.name, t.schema.items)
+	if t.schema != nil && t.schema.items != nil {
+		return typeOfSchema(t.schema.items)
 	}
-	return &fieldType{name: t.name}
+	return &fieldType{}
 }
 
 // associative tells whether the items of a list are fields of their own.
@@ -240,13 +224,16 @@ func (t *fieldType) step(item any) (string, bool) {
 	}
 	m := asMap(item)
 	key := make(map[string]any)
+	inner := t.item().schema
 	for _, k := range t.keys {
 		if v, ok := m[k]; ok {
 			key[k] = v
-		} else if k == "protocol" {
-			key[k] = "TCP"
-		} else if inner := t.item(); inner.schema != nil && inner.schema.properties[k] != nil && inner.schema.properties[k].hasFallback {
-			key[k] = inner.schema.properties[k].fallback
+		} else if inner != nil && inner.properties[k] != nil {
+			if p := inner.properties[k]; p.hasFallback {
+				key[k] = p.fallback
+			} else if inner.builtin != nil { // the types of kube-apiserver are never without
+				key[k] = map[string]any{"string": "", "integer": json.Number("0")}[p.typ]
+			}
 		}
 	}
 	if len(key) == 0 {
@@ -271,9 +258,9 @@ func (t *fieldType) steps(list []any) (order []string, items map[string]any, ok 
 }
 
 // appliedFields returns the fields that an applied configuration is about.
-func appliedFields(object map[string]any, s *schema) *fieldSet {
+func appliedFields(object map[string]any, t *fieldType) *fieldSet {
 	set := &fieldSet{}
-	collectFields(set, nil, rootType(s), object)
+	collectFields(set, nil, t, object)
 	return set
 }
 
@@ -311,9 +298,16 @@ func collectFields(set *fieldSet, at []string, t *fieldType, v any) {
 // comparison is what differs between two states of an object.
 type comparison struct{ added, modified, removed *fieldSet }
 
-func compareFields(before, after map[string]any, s *schema) *comparison {
+func compareFields(before, after map[string]any, o managedOptions) *comparison {
 	c := &comparison{&fieldSet{}, &fieldSet{}, &fieldSet{}}
-	c.walk(nil, rootType(s), any(before), any(after), before != nil, after != nil)
+	var a, b any // without a type, if there is nothing
+	if before != nil {
+		a = before
+	}
+	if after != nil {
+		b = after
+	}
+	c.walk(nil, o.rootType(), a, b, before != nil, after != nil)
 	return c
 }
 
@@ -334,14 +328,14 @@ func (c *comparison) walk(at []string, t *fieldType, a, b any, hasA, hasB bool) 
 	la, isA := a.([]any)
 	lb, isB := b.([]any)
 	switch {
-	case !t.atomic && (ma != nil || !hasA) && (mb != nil || !hasB) && len(ma)+len(mb) > 0:
+	case !t.atomic && (ma != nil || a == nil) && (mb != nil || b == nil) && len(ma)+len(mb) > 0:
 		for _, key := range unionKeys(ma, mb) {
 			child, _ := t.field(key)
 			x, inA := ma[key]
 			y, inB := mb[key]
 			c.walk(append(slices.Clip(at), "f:"+key), child, x, y, inA, inB)
 		}
-	case t.associative() && (isA || !hasA) && (isB || !hasB) && len(la)+len(lb) > 0 && c.walkList(at, t, la, lb):
+	case !t.atomic && t.associative() && (isA || a == nil) && (isB || b == nil) && len(la)+len(lb) > 0 && c.walkList(at, t, la, lb):
 	default:
 		c.leaf(at, a, b, hasA, hasB)
 		return
@@ -530,7 +524,7 @@ func updateManagedFields(live, updated map[string]any, o managedOptions) {
 		delete(meta, "managedFields")
 		return
 	}
-	c := compareFields(live, updated, o.schema)
+	c := compareFields(live, updated, o)
 	taken := c.added.union(c.modified).minus(ignoredFields)
 	o.reset(taken)
 	lost := taken.union(c.removed)
