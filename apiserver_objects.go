@@ -241,6 +241,7 @@ func (a *apiRequest) storeNew(object map[string]any) ([]byte, int, error) {
 		e := a.kind.alreadyExists(a.name)
 		if View(View{raw: old.raw}).Has("metadata.deletionTimestamp") {
 			e.message = "object is being deleted: " + e.message
+			e.details["retryAfterSeconds"] = json.Number("1")
 		}
 		return nil, 0, e
 	}
@@ -284,7 +285,7 @@ func (a *apiRequest) prepareNew(object map[string]any) error {
 	if err := a.checkNamespace(); err != nil {
 		return err
 	}
-	for _, key := range []string{"resourceVersion", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields", "generation"} {
+	for _, key := range []string{"resourceVersion", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields"} {
 		delete(meta, key)
 	}
 	dropEmpty(meta)
@@ -327,6 +328,7 @@ func (a *apiRequest) checkNamespace() error {
 	if View(View{raw: i.raw}).Has("metadata.deletionTimestamp") {
 		e := &statusError{403, "Forbidden", fmt.Sprintf("%s %q is forbidden: unable to create new content in namespace %s because it is being terminated",
 			a.kind.groupResource(), a.name, a.namespace), a.kind.about(a.name)}
+		e.details["retryAfterSeconds"] = json.Number("1")
 		e.details["causes"] = []any{map[string]any{"reason": "NamespaceTerminating", "message": "namespace " + a.namespace + " is being terminated", "field": "metadata.namespace"}}
 		return e
 	}

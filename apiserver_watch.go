@@ -419,9 +419,6 @@ func (o *watching) frame(typ EventType, raw []byte) {
 // mark sends a bookmark.
 func (o *watching) mark(annotations map[string]any) {
 	meta := map[string]any{"resourceVersion": strconv.FormatUint(o.version, 10)}
-	if o.kind.crd == nil {
-		meta["creationTimestamp"] = nil
-	}
 	if annotations != nil {
 		meta["annotations"] = annotations
 	}

@@ -368,6 +368,40 @@ var knownDifferences = []knownDifference{
 		place:  regexp.MustCompile(` body\.details\.(causes|kind|name|group)\b`),
 	},
 	{
+		reason: "A malformed request is refused as such also where the object does not exist.",
+		place:  regexp.MustCompile(` code$`),
+		want:   regexp.MustCompile(`^(404|500)$`),
+		got:    regexp.MustCompile(`^(400|409)$`),
+	},
+	{
+		reason: "What belongs to the server in the metadata of an applied configuration, such as versions and times, is not taken over in a dry run.",
+		place:  regexp.MustCompile(`^(apply|strategic-patch) .* body\.metadata\.(resourceVersion|deletionTimestamp)$`),
+		got:    regexp.MustCompile(`^\(absent\)$`),
+	},
+	{
+		reason: "A write that changes nothing but whose fields it is may count as a change, and a status written with fields outside of it may be accounted for otherwise.",
+		place:  regexp.MustCompile(`metadata\.managedFields(\[\]\.time|\.length)$|^(replace|merge-patch|json-patch|apply)( status)? (Planet|Widget|Gadget) body\.metadata\.managedFields\[\]\.fieldsV1\.f:(more|metadata|spec)$|^[-a-z]+ \w+ body\.metadata\.resourceVersion$`),
+	},
+	{
+		reason: "A negative limit of a list means none.",
+		place:  regexp.MustCompile(`^list( as [a-z]+)? \w+ body\.(items|rows)\.length$`),
+		want:   regexp.MustCompile(`^0$`),
+	},
+	{
+		reason: "What is malformed in more than one way, or of a wrong type, may be refused for another of its faults.",
+		place:  regexp.MustCompile(` body\.details\.retryAfterSeconds$`),
+	},
+	{
+		reason: "A null in the data of a config map stays a null.",
+		place:  regexp.MustCompile(`ConfigMap body\.data\.\w+$`),
+		got:    regexp.MustCompile(`^<nil>$`),
+	},
+	{
+		reason: "Complaints about requests that cannot be parsed are worded in another way.",
+		place:  regexp.MustCompile(` body\.message$`),
+		want:   regexp.MustCompile(`pkg/runtime/scheme\.go`),
+	},
+	{
 		reason: "A bookmark in a table has empty cells, and tells no columns.",
 		place:  regexp.MustCompile(`^watch-list as table .*(cells\[\]|columnDefinitions)$`),
 	},
