@@ -96,8 +96,6 @@ func (s *fieldSet) each(at []string, visit func(path []string)) {
 	}
 }
 
-func (s *fieldSet) equal(o *fieldSet) bool { return s.minus(o).empty() && o.minus(s).empty() }
-
 // withNamed returns the set with the fields that contain others in it, if the type knows them by name.
 func (s *fieldSet) withNamed(t *fieldType) *fieldSet {
 	w := &fieldSet{members: maps.Clone(s.members)}

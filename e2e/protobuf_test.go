@@ -1,5 +1,7 @@
 package e2e
 
+//lint:file-ignore SA1019 what is deprecated is still served
+
 import (
 	"cmp"
 	"flag"
