@@ -147,9 +147,10 @@ func superseding(t *testing.T, c *C) {
 		c.WaitFor("the first attempt of b", func() bool { return l.count("b 2") == 1 })
 		c.Patch("o", spec(map[string]any{"x": 3}))
 		c.WaitFor("a to see the last state", func() bool { return l.count("a 3") == 1 })
-		if got, _ := c.handled("o").Annotation(diffBase); !strings.Contains(got, `"x":3`) {
-			c.Errorf("the last handled state is %q", got)
-		}
+		c.WaitFor("the last state to count as handled", func() bool {
+			got, _ := c.Get("o").Annotation(diffBase)
+			return strings.Contains(got, `"x":3`)
+		})
 	})
 	c.Run(t, "CH-169 sub-handlers are called after their parent, each once", func(c *C) {
 		var l calls
