@@ -37,11 +37,9 @@ func columnsOf(crdVersion map[string]any) []printerColumn {
 	return all
 }
 
-var nameColumn = printerColumn{name: "Name", typ: "string", format: "name", path: ".metadata.name",
-	description: "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"}
+var nameColumn = printerColumn{name: "Name", typ: "string", format: "name", path: ".metadata.name"}
 
-var ageColumn = printerColumn{name: "Age", typ: "date", path: ".metadata.creationTimestamp",
-	description: "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"}
+var ageColumn = printerColumn{name: "Age", typ: "date", path: ".metadata.creationTimestamp"}
 
 // tableColumns returns the columns of a kind.
 func (k *kindInfo) tableColumns() []printerColumn {
