@@ -118,11 +118,12 @@ func superseding(t *testing.T, c *C) {
 		var l calls
 		r := &kopf.Registry{}
 		r.OnCreate(Examples, l.handler("create", kopf.Temporary(errOops, time.Hour)), named("create"))
-		r.OnDelete(Examples, l.handler("delete", kopf.Temporary(errOops, 100*time.Millisecond)), named("delete"))
+		r.OnDelete(Examples, l.handler("delete", kopf.Temporary(errOops, 2*time.Second)), named("delete"))
 		c.Operator(r)
 		c.Create("a", nil)
 		c.WaitFor("the record", func() bool { return slices.Contains(records(c.Get("a")), "create") })
 		c.Delete("a")
+		c.WaitFor("the records of the deletion alone", func() bool { return slices.Equal(records(c.Get("a")), []string{"delete"}) })
 		c.WaitFor("the end of the object", func() bool { return !c.Exists("a") })
 		c.expect(&l, "create create 0", "delete delete 0", "delete delete 1")
 	})
