@@ -47,8 +47,7 @@ func (r *reactor) work(s *slot, events []RawEvent) rest {
 	if s.memory.memo == nil {
 		s.memory.memo = r.memo.copy()
 	}
-	c := &cycle{reactor: r, slot: s, served: r.served.Load(), event: newest, fresh: newest.Body}
-	c.log = objectLogger(r.log, newest.Body.Reference())
+	c := r.cycle(s, newest)
 	for _, ev := range events {
 		c.watch(ev)
 	}
@@ -68,6 +67,7 @@ func (r *reactor) work(s *slot, events []RawEvent) rest {
 // cycle is the work on one state of an object.
 type cycle struct {
 	*reactor
+	*sender
 	slot   *slot
 	served *resolved
 	event  RawEvent
@@ -84,9 +84,23 @@ type cycle struct {
 	sending sync.Mutex // one flush at a time
 	timers  sync.WaitGroup
 
-	mu    sync.Mutex  // guards following
-	fresh *Body       // the newest state known
-	timer *time.Timer // of the next flush, nil if none is planned
+	timing sync.Mutex  // guards timer
+	timer  *time.Timer // of the next flush, nil if none is planned
+}
+
+func (r *reactor) cycle(s *slot, newest RawEvent) *cycle {
+	c := &cycle{reactor: r, slot: s, served: r.served.Load(), event: newest, log: objectLogger(r.log, newest.Body.Reference())}
+	c.sender = &sender{client: r.client, ctx: r.requests, resource: c.served.resource, log: c.log, fresh: newest.Body, took: c.await}
+	return c
+}
+
+// await notes that our own patch is to come back before the handlers may trust what the stream shows.
+func (c *cycle) await(before, after *Body) {
+	s, timeout := c.slot, c.settings.Persistence.ConsistencyTimeout
+	if after.version != before.version && timeout > 0 {
+		s.expected, s.expectedUntil = after.version, time.Now().Add(timeout)
+	}
+	s.released = after.deleting && len(after.Finalizers()) == 0
 }
 
 // watch calls the handlers of raw events for one event.
@@ -111,7 +125,7 @@ func (c *cycle) watch(ev RawEvent) {
 
 func (c *cycle) object(body *Body) Object {
 	return Object{
-		Resource: c.served.resource, Body: body, Logger: c.log, Client: c.client, memo: c.slot.memory.memo,
+		Resource: c.served.resource, Body: body, Logger: c.log, Client: c.reactor.client, memo: c.slot.memory.memo,
 		Patch: &Patch{}, // filters may look at it
 	}
 }
@@ -153,13 +167,6 @@ func (c *cycle) keep() {
 		}
 	}
 	c.slot.unsent = u
-}
-
-// known returns the newest state of the object that is known.
-func (c *cycle) known() *Body {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.fresh
 }
 
 // throttle logs an error that is not of a handler, and pauses the object. Nothing is lost: the newest

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -12,56 +11,31 @@ import (
 // state and the finalizer, in as few requests as it takes. It runs on the goroutine of the object's worker, and
 // on that of the timer that stores what has finished while another handler runs.
 
-// The HTTP codes that mean something to a patch.
-const (
-	codeBadRequest    = 400
-	codeNotFound      = 404
-	codeConflict      = 409
-	codeUnprocessable = 422
-)
-
-// errGone tells that the object does not exist any more, or that another one has its name.
-var errGone = errors.New("the object is gone")
-
-// conflictError tells that the object was changed by somebody else meanwhile.
-type conflictError struct{ err error }
-
-func (e *conflictError) Error() string { return e.err.Error() }
-
-func (e *conflictError) Unwrap() error { return e.err }
-
-// patchRefusedError tells that the API server does not take a patch, however often it is sent.
-type patchRefusedError struct{ err error }
-
-func (e *patchRefusedError) Error() string { return e.err.Error() }
-
-func (e *patchRefusedError) Unwrap() error { return e.err }
-
 // flushLater plans to store what has finished, so that a crash repeats little of it.
 func (c *cycle) flushLater() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.timing.Lock()
+	defer c.timing.Unlock()
 	if c.timer != nil {
 		return
 	}
 	c.timers.Add(1)
 	c.timer = time.AfterFunc(c.settings.Execution.FlushAfter, func() {
 		defer c.timers.Done()
-		c.mu.Lock()
+		c.timing.Lock()
 		c.timer = nil
-		c.mu.Unlock()
+		c.timing.Unlock()
 		c.flush(false)
 	})
 }
 
 // stopTimer calls the planned flush off, or waits for the one under way.
 func (c *cycle) stopTimer() {
-	c.mu.Lock()
+	c.timing.Lock()
 	if c.timer != nil && c.timer.Stop() {
 		c.timers.Done()
 	}
 	c.timer = nil
-	c.mu.Unlock()
+	c.timing.Unlock()
 	c.timers.Wait()
 }
 
@@ -229,129 +203,4 @@ func (c *cycle) send(parts []*part, own *Patch) error {
 	total.merge = combineMerges(total.merge, own.merge)
 	total.transforms = append(total.transforms, own.transforms...)
 	return c.request(total)
-}
-
-// request makes the requests of one patch: that of the status first, where it is a subresource, because
-// the other one says that all is done. Nothing is sent for what is already so.
-func (c *cycle) request(patch *Patch) error {
-	if patch.Empty() {
-		return nil
-	}
-	after, err := patch.apply(c.known())
-	if err != nil {
-		return err
-	}
-	before, version := c.known().Map(), c.known().version
-	if slices.Contains(c.served.resource.Subresources, "status") {
-		if err := c.requestStatus(before, after, len(patch.transforms) > 0); err != nil {
-			return err
-		}
-	}
-	if err := c.requestMain(before, after, patch); err != nil {
-		return err
-	}
-	if c.known().version != version {
-		c.verify(patch)
-	}
-	return nil
-}
-
-// requestMain sends what changes in the object itself: as a merge patch where possible, because
-// it cannot conflict with what others do.
-func (c *cycle) requestMain(before, after map[string]any, patch *Patch) error {
-	if len(patch.transforms) > 0 {
-		ops := diffPatch(before, after)
-		if len(ops) == 0 {
-			return nil
-		}
-		guard := PatchOperation{Op: "test", Path: "/metadata/resourceVersion", Value: c.known().version}
-		return c.patch("", "application/json-patch+json", append([]PatchOperation{guard}, ops...))
-	}
-	merge := effectiveMerge(before, patch.merge)
-	if slices.Contains(c.served.resource.Subresources, "status") {
-		delete(merge, "status")
-	}
-	if len(merge) == 0 {
-		return nil
-	}
-	guard := map[string]any{"metadata": map[string]any{"uid": c.known().uid}}
-	return c.patch("", "application/merge-patch+json", combineMerges(guard, merge))
-}
-
-// requestStatus sends what changes in the status, and takes it out of both states. A merge patch of the
-// subresource would hit a namesake of the object that was recreated meanwhile; a test of the uid does not.
-func (c *cycle) requestStatus(before, after map[string]any, versioned bool) error {
-	old, was := before["status"]
-	now, is := after["status"]
-	delete(before, "status")
-	delete(after, "status")
-	from, to := map[string]any{}, map[string]any{}
-	if was {
-		from["status"] = old
-	}
-	if is {
-		to["status"] = now
-	}
-	ops := diffPatch(from, to)
-	if len(ops) == 0 {
-		return nil
-	}
-	guard := PatchOperation{Op: "test", Path: "/metadata/uid", Value: c.known().uid}
-	if versioned || !was { // a status that came meanwhile is not to be replaced
-		guard = PatchOperation{Op: "test", Path: "/metadata/resourceVersion", Value: c.known().version}
-	}
-	return c.patch("status", "application/json-patch+json", append([]PatchOperation{guard}, ops...))
-}
-
-// patch makes one request, and remembers the version that it leads to.
-func (c *cycle) patch(subresource, contentType string, body any) error {
-	data, err := encodeJSON(body)
-	if err != nil {
-		return err
-	}
-	known := c.known()
-	c.log.Debug("Patching.", "subresource", subresource, "patch", View{raw: data})
-	fresh, err := c.client.patchObject(c.requests, c.served.resource, known.namespace, known.name, subresource, contentType, data)
-	if err != nil {
-		return c.judge(err)
-	}
-	c.mu.Lock()
-	c.fresh = fresh
-	c.mu.Unlock()
-	s := c.slot
-	if fresh.version != known.version && c.settings.Persistence.ConsistencyTimeout > 0 {
-		s.expected = fresh.version
-		s.expectedUntil = time.Now().Add(c.settings.Persistence.ConsistencyTimeout)
-	}
-	s.released = fresh.deleting && len(fresh.Finalizers()) == 0
-	return nil
-}
-
-// judge tells what a refusal means.
-func (c *cycle) judge(err error) error {
-	var api *APIError
-	if !errors.As(err, &api) {
-		return err
-	}
-	switch {
-	case api.Code == codeNotFound:
-		return errGone
-	case api.Code == codeConflict && strings.Contains(api.Message, "UID"), strings.Contains(api.Message, "metadata.uid"):
-		return errGone // a namesake
-	case api.Code == codeUnprocessable && len(api.Causes) == 0:
-		return &conflictError{err}
-	case api.Code == codeUnprocessable, api.Code == codeBadRequest:
-		return &patchRefusedError{err}
-	}
-	return err
-}
-
-// verify warns of what the API server has not taken over, as it does with fields that the schema does not know.
-func (c *cycle) verify(patch *Patch) {
-	if len(patch.transforms) > 0 {
-		return
-	}
-	if missed := unapplied(patch.merge, c.known()); len(missed) > 0 {
-		c.log.Warn("The object was patched, but some changes were not taken over: is the field in the schema?", "differences", missed)
-	}
 }
