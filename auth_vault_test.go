@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// gate is an API server in the process: it lets some tokens in, and counts what happens.
-type gate struct {
+// turnstile is an API server in the process: it lets some tokens in, and counts what happens.
+type turnstile struct {
 	mu       sync.Mutex
 	tokens   map[string]bool // that are let in
 	barred   string          // a path that is refused to all
@@ -24,8 +24,8 @@ type gate struct {
 	client   *http.Client // the same one always, so that equal tokens make equal information
 }
 
-func newGate(tokens ...string) *gate {
-	g := &gate{tokens: map[string]bool{}, requests: map[string]int{}}
+func newGate(tokens ...string) *turnstile {
+	g := &turnstile{tokens: map[string]bool{}, requests: map[string]int{}}
 	for _, token := range tokens {
 		g.tokens[token] = true
 	}
@@ -33,20 +33,20 @@ func newGate(tokens ...string) *gate {
 	return g
 }
 
-func (g *gate) allow(token string, allowed bool) {
+func (g *turnstile) allow(token string, allowed bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.tokens[token] = allowed
 }
 
-func (g *gate) count() int {
+func (g *turnstile) count() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.logins
 }
 
 // RoundTrip answers a request; the answer to /stream goes on until its context ends.
-func (g *gate) RoundTrip(req *http.Request) (*http.Response, error) {
+func (g *turnstile) RoundTrip(req *http.Request) (*http.Response, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	token := strings.TrimPrefix(req.Header.Get("Authorization"), "Bearer ")
@@ -64,13 +64,13 @@ func (g *gate) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// info returns connection information that leads to the gate.
-func (g *gate) info(token string) *ConnectionInfo {
-	return &ConnectionInfo{Server: "http://gate", Token: token, HTTPClient: g.client}
+// info returns connection information that leads to the turnstile.
+func (g *turnstile) info(token string) *ConnectionInfo {
+	return &ConnectionInfo{Server: "http://turnstile", Token: token, HTTPClient: g.client}
 }
 
 // vault returns a vault whose logins give one token after the other, the last one for ever.
-func (g *gate) vault(tokens ...string) *vault {
+func (g *turnstile) vault(tokens ...string) *vault {
 	return newVault(func(ctx context.Context) (map[string]*ConnectionInfo, error) {
 		g.mu.Lock()
 		defer g.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -28,6 +29,17 @@ type ChangeFunc func(ctx context.Context, c *Change) error
 // event; its errors are logged and forgotten.
 type EventFunc func(ctx context.Context, e *WatchEvent) error
 
+// DaemonFunc runs beside the handlers of an object, as long as the object exists and matches: it is called when the
+// object is first seen, on a goroutine of its own, and asked to stop by its context and by Daemon.Stopped. When
+// it returns nil or fails for good, it is not called again for this object; after other errors it is,
+// as handlers of changes are. What it has put into the Patch is sent when it returns.
+type DaemonFunc func(ctx context.Context, d *Daemon) error
+
+// TimerFunc is called again and again, as long as the object exists and matches, and never twice at the same time for
+// one object. After a nil error it is called in the next interval, after a [Permanent] one never again, and after others as handlers of
+// changes are. The context ends when it is asked to stop, and at the Timeout. What it has put into the Patch is sent when it returns.
+type TimerFunc func(ctx context.Context, t *Timer) error
+
 // ActivityFunc is called when the operator starts or stops.
 type ActivityFunc func(ctx context.Context, a *Activity) error
 
@@ -46,10 +58,23 @@ type Object struct {
 	Logger *slog.Logger
 	// Client talks to the API server with the operator's credentials.
 	Client *Client
+	// Indices are the operator's indices. [Index.Get] reads them with their types.
+	Indices Indices
 	// Param is the Param option of the handler.
 	Param any
 
-	memo *Memo
+	memory *memory
+	live   *atomic.Pointer[Body] // the newest state, where that changes during the call
+}
+
+// Latest returns the newest state of the object that is known. For daemons and timers it follows the events while the
+// function runs, and so do Spec, Status, Meta, Labels, Annotations and Decode; Body stays as it was when the
+// call began. For all other handlers it is Body.
+func (o *Object) Latest() *Body {
+	if o.live != nil {
+		return o.live.Load()
+	}
+	return o.Body
 }
 
 // Name returns the object's name.
@@ -62,26 +87,33 @@ func (o *Object) Namespace() string { return o.Body.Namespace() }
 func (o *Object) UID() string { return o.Body.UID() }
 
 // Meta returns the object's metadata.
-func (o *Object) Meta() View { return o.Body.Metadata() }
+func (o *Object) Meta() View { return o.Latest().Metadata() }
 
 // Spec returns the object's spec, empty if it has none.
-func (o *Object) Spec() View { return o.Body.Spec() }
+func (o *Object) Spec() View { return o.Latest().Spec() }
 
 // Status returns the object's status, empty if it has none.
-func (o *Object) Status() View { return o.Body.Status() }
+func (o *Object) Status() View { return o.Latest().Status() }
 
 // Labels returns a copy of the object's labels, never nil.
-func (o *Object) Labels() map[string]string { return o.Body.Labels() }
+func (o *Object) Labels() map[string]string { return o.Latest().Labels() }
 
 // Annotations returns a copy of the object's annotations, never nil.
-func (o *Object) Annotations() map[string]string { return o.Body.Annotations() }
+func (o *Object) Annotations() map[string]string { return o.Latest().Annotations() }
 
 // Decode stores the object in the value that v points to, as [encoding/json.Unmarshal] does.
-func (o *Object) Decode(v any) error { return o.Body.Decode(v) }
+func (o *Object) Decode(v any) error { return o.Latest().Decode(v) }
 
 // Memo returns the object's memo: what handlers remember of the object as long
 // as the operator lives.
-func (o *Object) Memo() *Memo { return o.memo }
+func (o *Object) Memo() *Memo {
+	if o.memory == nil { // of an object that was made by hand
+		o.memory = &memory{}
+	}
+	return o.memory.recall()
+}
+
+func (o *Object) indexes() Indices { return o.Indices }
 
 // Attempt tells which attempt of a retried handler this is.
 type Attempt struct {
@@ -110,12 +142,45 @@ type Change struct {
 	// a Field, the field's values. Old is empty on creation.
 	Old, New View
 
+	resulting
 	handler *handler
 	diff    func() Diff
-	result  any
-	err     error // of a result that is not JSON
 	subs    subhandling
 }
+
+// resulting takes the result of a handler.
+type resulting struct {
+	result any
+	err    error // of a result that is not JSON
+}
+
+func (r *resulting) set(value any) { r.result, r.err = normalizeJSON(value) }
+
+// Daemon is what daemons get.
+type Daemon struct {
+	Object
+	Attempt
+	// Stopped tells whether the daemon is asked to stop.
+	Stopped *Stopper
+
+	resulting
+}
+
+// SetResult stores a value in the object's status, under the daemon's id, when the call succeeds. See [Change.SetResult].
+func (d *Daemon) SetResult(value any) { d.resulting.set(value) }
+
+// Timer is what timers get.
+type Timer struct {
+	Object
+	Attempt
+	// Stopped tells whether the timer is asked to stop.
+	Stopped *Stopper
+
+	resulting
+}
+
+// SetResult stores a value in the object's status, under the timer's id, when the call succeeds. See [Change.SetResult].
+func (t *Timer) SetResult(value any) { t.resulting.set(value) }
 
 // subhandling registers the sub-handlers of a running handler, and runs them.
 type subhandling interface {
@@ -155,7 +220,7 @@ func (c *Change) Diff() Diff {
 // SetResult stores a value in the object's status, under the handler's id, when the
 // handler succeeds: a map is merged with what is there, all else replaces it, and nil takes the wish back.
 // A value that encoding/json cannot encode fails the handler.
-func (c *Change) SetResult(value any) { c.result, c.err = normalizeJSON(value) }
+func (c *Change) SetResult(value any) { c.resulting.set(value) }
 
 // Activity is what handlers of the operator's own start and stop get.
 type Activity struct {
@@ -166,11 +231,15 @@ type Activity struct {
 	Logger *slog.Logger
 	// Client talks to the API server. It is nil in start-up handlers, which run before the login.
 	Client *Client
+	// Indices are the operator's indices, empty in start-up handlers. [Index.Get] reads them with their types.
+	Indices Indices
 	// Param is the Param option of the handler.
 	Param any
 
 	memo *Memo
 }
+
+func (a *Activity) indexes() Indices { return a.Indices }
 
 // Memo returns the operator's memo, from which the memos of objects are copied.
 func (a *Activity) Memo() *Memo { return a.memo }
@@ -208,11 +277,43 @@ func (m *Memo) Delete(key any) {
 	delete(m.values, key)
 }
 
+// memory holds the memo of one object. What nobody asks for is not made: most objects are never remembered anything of.
+type memory struct {
+	mu   sync.Mutex // guards following
+	seen bool
+	memo *Memo
+}
+
+// see is called when the object is first seen: what the operator's memo gets later does not reach the object.
+func (m *memory) see(operators *Memo) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.seen && !operators.empty() {
+		m.memo = operators.copy()
+	}
+	m.seen = true
+}
+
+func (m *memory) recall() *Memo {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.memo == nil {
+		m.memo = &Memo{}
+	}
+	return m.memo
+}
+
+func (m *Memo) empty() bool {
+	if m == nil {
+		return true
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.values) == 0
+}
+
 // copy returns a memo with the same values; structs of [MemoOf] are copied.
 func (m *Memo) copy() *Memo {
-	if m == nil {
-		return &Memo{}
-	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	c := &Memo{}
@@ -233,7 +334,7 @@ func (m *Memo) copy() *Memo {
 // MemoOf returns the memo of an object or of the operator as a struct of the user's own type. It
 // is the zero T at first, or a copy of the T in the operator's memo. The pointer is always the same
 // for one object; whether what it points to is safe for concurrent use is up to T.
-func MemoOf[T any](holder interface{ Memo() *Memo }) *T {
+func MemoOf[T any](holder Holder) *T {
 	m, key := holder.Memo(), reflect.TypeFor[T]()
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -102,6 +102,7 @@ type filters struct {
 	value, old, new     *criterion
 	when                func(*Change) bool
 	whenEvent           func(*WatchEvent) bool
+	whenObject          func(*Object) bool // of daemons, timers and indices
 }
 
 func newMatch(what string, match Match) (map[string]*criterion, error) {
@@ -215,6 +216,15 @@ func (h *handler) matchesEvent(e *WatchEvent) bool {
 	return h.guarded(c, func() bool {
 		c.New = View{raw: e.Body.raw}
 		return h.filters.fitsMeta(&e.Object) && h.fitsValue(c) && (h.filters.whenEvent == nil || h.filters.whenEvent(e))
+	})
+}
+
+// matchesObject tells whether a daemon, a timer or an index is for an object, as it is now.
+func (h *handler) matchesObject(o *Object) bool {
+	c := &Change{Object: *o}
+	return h.guarded(c, func() bool {
+		c.New = View{raw: o.Body.raw}
+		return h.filters.fitsMeta(o) && h.fitsValue(c) && (h.filters.whenObject == nil || h.filters.whenObject(o))
 	})
 }
 

@@ -147,7 +147,8 @@ func (op *Operator) forTest(logger *slog.Logger, ready func()) Runnable {
 // run is one run of an operator: a copy of it, with the defaults filled in.
 type run struct {
 	Operator
-	client *Client
+	client  *Client
+	indices Indices
 }
 
 func (op *Operator) prepare() (*run, error) {
@@ -183,6 +184,7 @@ func (op *Operator) prepare() (*run, error) {
 	for _, doubt := range doubts {
 		r.Logger.Warn(doubt)
 	}
+	r.indices = newIndices(r.Registry)
 	r.Clusterwide = len(r.Namespaces) == 0
 	r.Settings.Peering.Clusterwide = r.Clusterwide
 	return r, nil
@@ -226,7 +228,10 @@ func (r *run) serve(ctx context.Context) error {
 	o := &observer{
 		client: r.client, settings: r.Settings, registry: r.Registry, lifecycle: r.Lifecycle, log: r.Logger, memo: r.Memo,
 		clusterwide: r.Clusterwide, patterns: r.Namespaces, handlers: handlers, requests: requests,
-		patience: r.guard.patience(),
+		patience: r.guard.patience(), indices: r.indices,
+	}
+	if len(r.indices.data) > 0 {
+		o.gate = &gate{}
 	}
 	err := o.observe(ctx, func() {
 		if r.Ready != nil {
@@ -288,7 +293,7 @@ func (r *run) activity(ctx context.Context, kind handlerKind, name string, clien
 	log := r.Logger.With("activity", name)
 	succeeded := len(handlers) == 0
 	err := r.attempts(ctx, handlers, name, func(ctx context.Context, h *handler, a Attempt) error {
-		err := h.activity(ctx, &Activity{Attempt: a, Settings: r.Settings, Logger: log, Client: client, Param: h.param, memo: r.Memo})
+		err := h.activity(ctx, &Activity{Attempt: a, Settings: r.Settings, Logger: log, Client: client, Indices: r.indices, Param: h.param, memo: r.Memo})
 		succeeded = succeeded || err == nil
 		return err
 	})

@@ -29,6 +29,8 @@ type observer struct {
 	lifecycle   Lifecycle
 	log         *slog.Logger
 	memo        *Memo
+	indices     Indices
+	gate        *gate // nil without indices
 	clusterwide bool
 	patterns    []string
 
@@ -152,6 +154,10 @@ func (o *observer) adjust(ctx context.Context) (unresolved bool) {
 			delete(o.rooms, name)
 		}
 	}
+	if o.gate != nil { // no stream may open the gate before the others have begun
+		o.gate.add()
+		defer o.gate.done()
+	}
 	for name, what := range served {
 		room := o.rooms[name]
 		if room == nil {
@@ -192,8 +198,10 @@ func (room *servedRoom) close() {
 	for _, cancel := range room.streams {
 		cancel()
 	}
-	room.reactor.queue.forget("")
-	room.reactor.queue.close()
+	r := room.reactor
+	r.gate.serve(r.queue, false)
+	r.queue.forget("")
+	r.queue.close()
 }
 
 func (o *observer) react(what *resolved) *reactor {
@@ -201,21 +209,44 @@ func (o *observer) react(what *resolved) *reactor {
 		client: o.client, settings: o.settings, lifecycle: o.lifecycle, log: o.log, memo: o.memo,
 		handlers: o.handlers, requests: o.requests,
 	}
-	r.queue = newQueue(o.settings.Queueing.WorkerLimit, o.log, r.work)
 	r.served.Store(what)
+	r.queue = newQueue(o.settings.Queueing.WorkerLimit, o.log, r.work)
+	r.queue.left = r.leave
+	r.indexer = &indexer{settings: o.settings, indices: o.indices, handlers: o.handlers}
+	if r.gate = o.gate; o.gate != nil {
+		r.queue.passes, r.queue.counts = o.gate, len(what.indices) > 0
+		o.gate.serve(r.queue, true)
+	}
+	r.daemons = &daemons{
+		settings: o.settings, client: o.client, log: o.log, indices: o.indices, requests: o.requests,
+		handlers: context.WithoutCancel(o.handlers), // they are stopped one by one
+		resource: func() Resource { return r.served.Load().resource },
+		wake:     r.queue.wake,
+	}
 	return r
 }
 
 // stream makes the stream of one resource in one namespace, "" for all.
 func (o *observer) stream(r *reactor, resource Resource, namespace string) *stream {
 	var listing uint64
-	return &stream{
+	s := &stream{
 		client: o.client, resource: resource, namespace: namespace, settings: &o.settings.Watching, logger: o.log,
 		listing: func() { listing++ },
 		event:   func(ev RawEvent) { r.put(ev, listing) },
 		listed:  func() { r.queue.sweep(namespace, listing) },
 		failed:  func(error) {},
 	}
+	if indices := r.served.Load().indices; len(indices) > 0 {
+		p := &listingPass{gate: o.gate, log: o.log, what: resource.Name(), handlers: indices}
+		o.gate.add()
+		sweep := s.listed
+		s.refuses, s.ended = p.refused, p.listed
+		s.listed = func() {
+			sweep()
+			p.listed()
+		}
+	}
+	return s
 }
 
 // start runs a stream until its context ends. A login that has failed for good ends the operator.
@@ -412,9 +443,10 @@ func checkNamespaces(patterns []string) (doubts []string, err error) {
 func (o *observer) stop(endHandlers, endRequests context.CancelFunc) {
 	o.mu.Lock()
 	var queues []*queue
+	var engines []*daemons
 	for _, room := range o.rooms {
 		room.reactor.queue.close()
-		queues = append(queues, room.reactor.queue)
+		queues, engines = append(queues, room.reactor.queue), append(engines, room.reactor.daemons)
 	}
 	o.mu.Unlock()
 	grace := o.settings.Queueing.ExitTimeout
@@ -422,6 +454,14 @@ func (o *observer) stop(endHandlers, endRequests context.CancelFunc) {
 		o.log.Warn("Some handlers have not finished in time; their contexts end now.", "objects", left, "timeout", grace)
 		endHandlers()
 		drainQueues(o.patience, queues, max(grace, time.Second))
+	}
+	for _, e := range engines {
+		e.stop(OperatorExiting)
+	}
+	for _, e := range engines { // which abandon what does not end in time
+		if left := e.wait(o.patience); len(left) > 0 {
+			o.log.Error("Some daemons have not ended in time; they are left behind.", "daemons", left)
+		}
 	}
 	endHandlers()
 	endRequests()

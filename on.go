@@ -1,6 +1,7 @@
 package kopf
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
@@ -248,7 +249,7 @@ func (g *Registry) onChange(kind handlerKind, s Selector, field FieldPath, fn Ch
 func newChange(kind handlerKind, s Selector, field FieldPath, fn ChangeFunc, o *ChangeOptions) (*handler, error) {
 	h := &handler{
 		kind: kind, field: field.Keys(), change: fn, param: o.Param,
-		errors: o.Errors, timeout: o.Timeout, retries: o.Retries, backoff: o.Backoff,
+		errors: cmp.Or(o.Errors, ErrorsTemporary), timeout: o.Timeout, retries: o.Retries, backoff: o.Backoff,
 		optional: o.Optional, deleted: o.Deleted, needsChange: kind == kindUpdate || kind == kindField,
 	}
 	h.filters.when = o.When
@@ -273,7 +274,7 @@ func (g *Registry) onActivity(kind handlerKind, fn ActivityFunc, login LoginFunc
 	if opts != nil {
 		o = *opts
 	}
-	h := &handler{kind: kind, param: o.Param, errors: o.Errors, timeout: o.Timeout, retries: o.Retries, backoff: o.Backoff, activity: fn, login: login}
+	h := &handler{kind: kind, param: o.Param, errors: cmp.Or(o.Errors, ErrorsTemporary), timeout: o.Timeout, retries: o.Retries, backoff: o.Backoff, activity: fn, login: login}
 	if err := h.limits(); err != nil {
 		return err
 	}
@@ -296,7 +297,7 @@ func (h *handler) limits() error {
 		return fmt.Errorf("the number of Retries %d is negative; zero means no limit", h.retries)
 	case h.backoff < 0:
 		return fmt.Errorf("the Backoff %s is negative; zero means the default", h.backoff)
-	case h.errors < ErrorsTemporary || h.errors > ErrorsIgnored:
+	case h.errors < 0 || h.errors > ErrorsIgnored:
 		return fmt.Errorf("the Errors mode %d is unknown", h.errors)
 	}
 	return nil
@@ -329,7 +330,7 @@ func (h *handler) identify(id HandlerID, fn any) error {
 			return err
 		}
 	}
-	if len(h.field) > 0 && h.kind != kindSub {
+	if len(h.field) > 0 && h.kind != kindSub && h.kind != kindIndex {
 		id += HandlerID("/" + strings.Join(h.field, "."))
 	}
 	h.id = id

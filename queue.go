@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -15,9 +16,12 @@ import (
 
 // queue hands the events of each object to its worker, one after another.
 type queue struct {
-	work  func(s *slot, events []RawEvent) rest
-	limit chan struct{} // a place for each working worker; nil for no limit
-	log   *slog.Logger
+	work   func(s *slot, events []RawEvent) rest
+	left   func(s *slot) // told of objects that are not served any more
+	passes passes        // what the objects have to wait for; may be nil
+	counts bool          // whether others wait for the objects that are listed
+	limit  chan struct{} // a place for each working worker; nil for no limit
+	log    *slog.Logger
 
 	workers sync.WaitGroup // workers, and timers that are going to start one
 
@@ -26,11 +30,34 @@ type queue struct {
 	closed bool
 }
 
+// passes is what all objects have to wait for.
+type passes interface {
+	closed() bool
+	add()
+	done()
+}
+
 // rest is what a worker leaves: when the object is due again, and the body to go on with then.
 type rest struct {
-	due   bool
-	after time.Duration
-	body  *Body
+	due    bool
+	after  time.Duration
+	body   *Body
+	held   bool       // whether the object has to wait until it may pass
+	events []RawEvent // that wait with it
+}
+
+// within makes the object due in the given time at the latest, unless that is negative.
+func (r rest) within(wait time.Duration, body *Body) rest {
+	if wait < 0 {
+		return r
+	}
+	if !r.due || wait < r.after {
+		r.due, r.after = true, wait
+	}
+	if r.body == nil {
+		r.body = body
+	}
+	return r
 }
 
 // slot is one object.
@@ -38,21 +65,25 @@ type slot struct {
 	// The queue's, under its lock.
 	key     string
 	ref     ObjectReference
-	version string     // the newest one seen
-	listing uint64     // the last listing that showed it
-	events  []RawEvent // not yet taken by the worker
-	working bool       // whether there is a worker
-	woken   bool       // whether it is due without an event
+	version string                // the newest one seen
+	listing uint64                // the last listing that showed it
+	events  []RawEvent            // not yet taken by the worker
+	working bool                  // whether there is a worker
+	woken   bool                  // whether it is due without an event
+	held    bool                  // whether it waits until it may pass
+	passing bool                  // whether the others wait for it
+	live    *atomic.Pointer[Body] // where those who follow the object find its newest state; nil if there are none
 	timer   *time.Timer
 	running HandlerID // the handler that runs now, for messages at the exit
 
 	// The worker's.
-	body     *Body // kept only while the object is due later
-	memory   memory
-	listed   bool // whether it was there before the operator
-	deleted  bool
-	handled  bool // whether a handling has ended since then
-	released bool // whether only its disappearance is awaited
+	body      *Body // kept only while the object is due later
+	memory    memory
+	listed    bool // whether it was there before the operator
+	deleted   bool
+	handled   bool                          // whether a handling has ended since then
+	unindexed map[HandlerID]*ProgressRecord // what went wrong with it in indices
+	released  bool                          // whether only its disappearance is awaited
 
 	expected      string // the version of our last patch, "" if it has come back
 	expectedUntil time.Time
@@ -60,9 +91,6 @@ type slot struct {
 	pausedUntil   time.Time
 	unsent        *unsent
 }
-
-// memory is what handlers remember.
-type memory struct{ memo *Memo }
 
 // unsent is what could not be sent: it is sent with the next cycle instead of calling the
 // handlers again.
@@ -80,7 +108,7 @@ func (s *slot) pending() []*part {
 }
 
 func newQueue(limit int, log *slog.Logger, work func(*slot, []RawEvent) rest) *queue {
-	q := &queue{work: work, log: log, slots: make(map[string]*slot)}
+	q := &queue{work: work, left: func(*slot) {}, log: log, slots: make(map[string]*slot)}
 	if limit > 0 {
 		q.limit = make(chan struct{}, limit)
 	}
@@ -103,11 +131,17 @@ func (q *queue) put(ev RawEvent, listing uint64, all bool) {
 		}
 		s = &slot{key: key, ref: ev.Body.Reference(), listed: ev.Type == Listed}
 		q.slots[key] = s
+		if s.passing = q.counts && s.listed; s.passing {
+			q.passes.add()
+		}
 	} else if ev.Type != Deleted && newerVersion(s.version, ev.Body.version) {
 		s.listing = max(s.listing, listing)
 		return
 	}
 	s.version, s.listing = ev.Body.version, max(s.listing, listing)
+	if s.live != nil {
+		s.live.Store(ev.Body)
+	}
 	if !all {
 		s.events = s.events[:0]
 	}
@@ -139,14 +173,61 @@ func (q *queue) sweep(namespace string, listing uint64) {
 // forget drops the objects of a namespace, or all, because they are not served any more.
 func (q *queue) forget(namespace string) {
 	q.mu.Lock()
-	defer q.mu.Unlock()
+	var left []*slot
 	for key, s := range q.slots {
 		if namespace == "" || s.ref.Namespace == namespace {
 			q.stopTimerLocked(s)
 			s.events, s.deleted = nil, true
 			delete(q.slots, key)
+			left = append(left, s)
 		}
 	}
+	q.mu.Unlock()
+	for _, s := range left {
+		q.passed(s)
+		q.left(s)
+	}
+}
+
+// follow gives those who follow an object a place to find its newest state.
+func (q *queue) follow(s *slot, live *atomic.Pointer[Body]) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	s.live = live
+}
+
+// passed tells that the others need not wait for an object any more.
+func (q *queue) passed(s *slot) {
+	q.mu.Lock()
+	passing := s.passing
+	s.passing = false
+	q.mu.Unlock()
+	if passing {
+		q.passes.done()
+	}
+}
+
+// release lets the objects go on that have waited until they may pass.
+func (q *queue) release() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, s := range q.slots {
+		if s.held && !s.working && !q.closed {
+			s.woken = true
+			q.wakeLocked(s)
+		}
+	}
+}
+
+// wake has an object looked at again.
+func (q *queue) wake(s *slot) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed || s.deleted || q.slots[s.key] != s {
+		return
+	}
+	s.woken = true
+	q.wakeLocked(s)
 }
 
 // wakeLocked makes sure that a worker looks at the slot.
@@ -187,7 +268,7 @@ func (q *queue) worker(s *slot) {
 func (q *queue) turn(s *slot) (rest, bool) {
 	q.mu.Lock()
 	events, woken := s.events, s.woken
-	s.events, s.woken = nil, false
+	s.events, s.woken, s.held = nil, false, false
 	if len(events) == 0 && !woken {
 		s.working = false
 	}
@@ -215,25 +296,40 @@ func (q *queue) settle(s *slot, r rest) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	s.body = r.body
-	if len(s.events) > 0 {
+	if r.held {
+		s.events, s.held = append(r.events, s.events...), true
+		if len(s.events) == len(r.events) && q.passes.closed() {
+			q.pauseLocked(s, r)
+			return false
+		}
+		s.woken = true
+		return true
+	}
+	if len(s.events) > 0 || s.woken {
 		return true
 	}
 	if s.deleted {
 		if q.slots[s.key] == s {
 			delete(q.slots, s.key)
 		}
-	} else if r.due && !q.closed {
-		if r.after <= 0 {
-			s.woken = true
-			return true
-		}
-		q.workers.Add(1)
-		var t *time.Timer
-		t = time.AfterFunc(r.after, func() { q.fire(s, &t) })
-		s.timer = t
+	} else if r.due && r.after <= 0 && !q.closed {
+		s.woken = true
+		return true
 	}
-	s.working = false
+	q.pauseLocked(s, r)
 	return false
+}
+
+// pauseLocked ends the work on an object until something happens, or its time comes.
+func (q *queue) pauseLocked(s *slot, r rest) {
+	s.working = false
+	if !r.due || q.closed || s.deleted {
+		return
+	}
+	q.workers.Add(1)
+	var t *time.Timer
+	t = time.AfterFunc(max(r.after, 0), func() { q.fire(s, &t) })
+	s.timer = t
 }
 
 // fire wakes an object whose time has come.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"log/slog"
 	"slices"
 	"sync"
@@ -23,6 +24,9 @@ type reactor struct {
 	log       *slog.Logger
 	memo      *Memo // the operator's
 	queue     *queue
+	indexer   *indexer
+	gate      *gate // nil if there are no indices at all
+	daemons   *daemons
 
 	handlers context.Context // of the handlers: ends when the operator has waited long enough
 	requests context.Context // of the requests: ends a little later, so that what is done can be stored
@@ -35,33 +39,88 @@ func (r *reactor) put(ev RawEvent, listing uint64) {
 	r.queue.put(ev, listing, len(r.served.Load().events) > 0)
 }
 
+// leave forgets an object that is not served any more.
+func (r *reactor) leave(s *slot) {
+	r.indexer.drop(s.key, r.served.Load().indices)
+	r.daemons.leave(s, FiltersMismatch)
+}
+
 // work processes the events of an object that have come since the last time.
 func (r *reactor) work(s *slot, events []RawEvent) rest {
 	newest := RawEvent{Type: Modified, Body: s.body}
 	if len(events) > 0 {
 		newest = events[len(events)-1]
+	} else if s.live != nil {
+		newest.Body = s.live.Load()
 	}
 	if newest.Body == nil {
 		return rest{} // woken for what was done meanwhile
 	}
-	if s.memory.memo == nil {
-		s.memory.memo = r.memo.copy()
-	}
+	s.memory.see(r.memo)
 	c := r.cycle(s, newest)
+	index := c.index()
+	if r.gate.closed() {
+		return rest{held: true, events: events, due: index >= 0, after: index, body: newest.Body}
+	}
+	return c.process(events).within(index, newest.Body)
+}
+
+// process does all with the events but the indexing.
+func (c *cycle) process(events []RawEvent) rest {
+	s := c.slot
 	for _, ev := range events {
 		c.watch(ev)
 	}
-	if newest.Type == Deleted {
+	if c.event.Type == Deleted {
 		s.deleted = true
+		c.daemons.leave(s, ResourceDeleted)
 		c.log.Debug("Deleted, really deleted, and we are notified.")
 		return rest{}
 	}
 	if wait := time.Until(s.pausedUntil); wait > 0 {
 		c.parts = append(s.pending(), c.parts...)
 		c.keep()
-		return rest{due: true, after: wait, body: newest.Body}
+		return rest{due: true, after: wait, body: c.event.Body}
 	}
 	return c.react()
+}
+
+// index takes the newest state of the object over into the indices, and tells when to try again what has failed.
+func (c *cycle) index() time.Duration {
+	handlers := c.served.indices
+	if len(handlers) == 0 {
+		return -1
+	}
+	defer c.queue.passed(c.slot)
+	if c.event.Type == Deleted {
+		c.indexer.drop(c.slot.key, handlers)
+		return -1
+	}
+	o := c.object(c.event.Body)
+	return c.indexer.index(c.slot.key, handlers, &o, &c.slot.unindexed)
+}
+
+// spawn starts and stops the daemons and timers of the object, and tells whether they need it to be held.
+func (c *cycle) spawn() bool {
+	if len(c.served.tasks) == 0 {
+		return false
+	}
+	body := c.event.Body
+	b := c.daemons.of(c.slot, body)
+	if c.slot.live == nil {
+		c.queue.follow(c.slot, &b.live)
+	}
+	if newerVersion(body.version, b.live.Load().version) {
+		b.live.Store(body)
+	}
+	if c.served.idle {
+		c.essence = essenceOf(body, c.served.fields, &c.settings.Persistence)
+		digest := fnv.New64a()
+		digest.Write(c.essence.bytes())
+		b.see(digest.Sum64(), time.Now())
+	}
+	o := c.object(body)
+	return b.adjust(c.served.tasks, &o)
 }
 
 // cycle is the work on one state of an object.
@@ -125,8 +184,9 @@ func (c *cycle) watch(ev RawEvent) {
 
 func (c *cycle) object(body *Body) Object {
 	return Object{
-		Resource: c.served.resource, Body: body, Logger: c.log, Client: c.reactor.client, memo: c.slot.memory.memo,
-		Patch: &Patch{}, // filters may look at it
+		Resource: c.served.resource, Body: body, Logger: c.log, Client: c.reactor.client, memory: &c.slot.memory,
+		Indices: c.indexer.indices,
+		Patch:   &Patch{}, // filters may look at it
 	}
 }
 
@@ -203,7 +263,9 @@ func (c *cycle) handle() (time.Duration, error) {
 		return -1, nil
 	}
 	whole := Change{Object: c.object(body)}
+	held := c.spawn()
 	relevant, required := c.interest(&whole)
+	required = required || held
 	holds := slices.Contains(body.Finalizers(), c.settings.Persistence.Finalizer)
 	switch {
 	case required && !holds && !body.Deleting():
@@ -253,7 +315,9 @@ func (c *cycle) interest(whole *Change) (relevant, required bool) {
 func (c *cycle) compare() {
 	p := &c.settings.Persistence
 	body := c.event.Body
-	c.essence = essenceOf(body, c.served.fields, p)
+	if c.essence == nil {
+		c.essence = essenceOf(body, c.served.fields, p)
+	}
 	before, err := storedEssence(body, p)
 	if err != nil { // the object was handled, but nobody knows how it was then
 		c.log.Warn("The stored last handled state is damaged: everything counts as changed.", "error", err)
@@ -307,6 +371,10 @@ func (c *cycle) pursue(whole *Change) (time.Duration, error) {
 			wait = time.Second
 		}
 		return wait, nil
+	}
+	if c.reason == ReasonDelete && len(c.served.tasks) > 0 && !c.daemons.of(c.slot, c.event.Body).settle(c.settings.Background.InstantExitTimeout) {
+		c.slot.unsent = nil
+		return -1, c.flush(false) // the end of the last task will wake the object
 	}
 	if top := x.top(); len(top) > 0 {
 		succeeded, failed := c.count()

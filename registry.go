@@ -15,12 +15,13 @@ import (
 // This file knows which handlers are registered, and which of them concern a resource. A registry is
 // filled before the operator runs, and only read afterwards.
 
-// ErrorsMode says what becomes of a handler whose error is neither temporary nor permanent.
+// ErrorsMode says what becomes of a handler whose error is neither temporary nor permanent. Zero means the default.
 type ErrorsMode int
 
 const (
-	// ErrorsTemporary calls the handler again after its Backoff. It is the default for all but handlers of raw events.
-	ErrorsTemporary ErrorsMode = iota
+	// ErrorsTemporary calls the handler again after its Backoff. It is the default for all but handlers of raw events and
+	// indices.
+	ErrorsTemporary ErrorsMode = iota + 1
 	// ErrorsPermanent fails the handler for good.
 	ErrorsPermanent
 	// ErrorsIgnored takes the error for a success.
@@ -36,13 +37,16 @@ const (
 	kindDelete
 	kindResume
 	kindField
+	kindDaemon
+	kindTimer
+	kindIndex
 	kindSub
 	kindStartup
 	kindCleanup
 	kindLogin
 )
 
-var kindNames = [...]string{"OnEvent", "OnCreate", "OnUpdate", "OnDelete", "OnResume", "OnField", "Subhandler", "OnStartup", "OnCleanup", "OnLogin"}
+var kindNames = [...]string{"OnEvent", "OnCreate", "OnUpdate", "OnDelete", "OnResume", "OnField", "OnDaemon", "OnTimer", "OnIndex", "Subhandler", "OnStartup", "OnCleanup", "OnLogin"}
 
 // handler is one registered function with all that was said of it.
 type handler struct {
@@ -64,8 +68,10 @@ type handler struct {
 	event       EventFunc
 	activity    ActivityFunc
 	login       LoginFunc
-	fn          uintptr // of the function, to tell one from another
-	where       string  // it was registered
+	spawning    *spawning // of daemons and timers
+	indexing    *indexing // of indices
+	fn          uintptr   // of the function, to tell one from another
+	where       string    // it was registered
 
 	panicked sync.Once // by a filter
 }
@@ -114,7 +120,10 @@ func (g *Registry) add(h *handler) error {
 
 // conflict tells why two handlers cannot live together: they would share their progress on the objects.
 func (h *handler) conflict(other *handler) error {
-	if h.stateless() || other.stateless() || storedName(h.id) != storedName(other.id) || h.fn == other.fn && h.id == other.id {
+	if h.kind == kindIndex && other.kind == kindIndex && h.id == other.id && h.indexing.types != other.indexing.types {
+		return fmt.Errorf("the index %q has keys and values of other types than that registered at %s: give one of them another ID", h.id, other.where)
+	}
+	if h.stateless() || other.stateless() || h.background() != other.background() || storedName(h.id) != storedName(other.id) || h.fn == other.fn && h.id == other.id {
 		return nil
 	}
 	if h.kind != other.kind && (h.kind >= kindStartup || other.kind >= kindStartup) || h.kind < kindStartup && h.text != other.text {
@@ -129,7 +138,7 @@ func (h *handler) conflict(other *handler) error {
 // meets tells whether the two handlers can be called for one cause: handlers of fields are called for any,
 // and handlers of resuming beside those of updates and deletions.
 func (h *handler) meets(other *handler) bool {
-	if h.kind == other.kind || h.kind == kindField || other.kind == kindField {
+	if h.kind == other.kind || h.background() || h.kind == kindField || other.kind == kindField {
 		return true
 	}
 	resumes, rest := h, other
@@ -139,7 +148,11 @@ func (h *handler) meets(other *handler) bool {
 	return resumes.kind == kindResume && (rest.kind == kindUpdate || rest.kind == kindDelete && resumes.deleted)
 }
 
-func (h *handler) stateless() bool { return h.kind == kindEvent }
+// stateless tells that nothing is remembered under the handler's id.
+func (h *handler) stateless() bool { return h.kind == kindEvent || h.kind == kindIndex }
+
+// background tells that the handler is a daemon or a timer: what is remembered of those is not on the object.
+func (h *handler) background() bool { return h.spawning != nil }
 
 // storedName is the id as it is spelt in the keys of annotations.
 func storedName(id HandlerID) string {
@@ -216,6 +229,8 @@ func selectHandlers(owned []*handler, c *Change, initial bool) []*handler {
 type resolved struct {
 	resource        Resource
 	events, changes []*handler
+	tasks, indices  []*handler
+	idle            bool        // whether a timer wants to know when the object has changed
 	fields          []FieldPath // that the handlers are about, as part of what is tracked
 }
 
@@ -275,9 +290,16 @@ func (g *Registry) resolve(found []Resource) (served map[string]*resolved, warni
 }
 
 func (what *resolved) add(h *handler) {
-	if h.kind == kindEvent {
+	switch h.kind {
+	case kindEvent:
 		what.events = append(what.events, h)
-	} else {
+	case kindDaemon, kindTimer:
+		what.tasks = append(what.tasks, h)
+		what.idle = what.idle || h.spawning.idle > 0
+	case kindIndex:
+		what.indices = append(what.indices, h)
+		return
+	default:
 		what.changes = append(what.changes, h)
 	}
 	if len(h.field) > 0 {
@@ -309,7 +331,7 @@ func (h *handler) resources(found []Resource) (able []Resource, warnings []strin
 		switch {
 		case !slices.Contains(r.Verbs, "list") || !slices.Contains(r.Verbs, "watch"):
 			bad = append(bad, r)
-		case h.kind != kindEvent && !slices.Contains(r.Verbs, "patch"):
+		case h.kind != kindEvent && h.kind != kindIndex && !slices.Contains(r.Verbs, "patch"):
 			mute = append(mute, r)
 		default:
 			return false

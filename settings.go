@@ -17,6 +17,7 @@ type Settings struct {
 	Queueing    QueueingSettings
 	Scanning    ScanningSettings
 	Execution   ExecutionSettings
+	Background  BackgroundSettings
 	Networking  NetworkingSettings
 	Persistence PersistenceSettings
 }
@@ -113,6 +114,18 @@ type ExecutionSettings struct {
 	MaxWorkers int
 }
 
+// BackgroundSettings are about daemons and timers.
+type BackgroundSettings struct {
+	// CancellationPolling is how often it is said that a daemon is still exiting, for daemons
+	// without a CancellationPolling of their own. Zero means the default, 1 minute.
+	CancellationPolling time.Duration
+	// InstantExitTimeout is how long a daemon that is asked to stop may take before anything is said or stored about
+	// it. Defaults to 100 ms.
+	InstantExitTimeout time.Duration
+	// ExitTimeout is how long daemons without a CancellationTimeout are waited for when the operator stops. Defaults to 5 s.
+	ExitTimeout time.Duration
+}
+
 // NetworkingSettings are about the requests to the API server.
 type NetworkingSettings struct {
 	// RequestTimeout limits one attempt of a request that is not a watch. Defaults to 5 minutes.
@@ -166,6 +179,9 @@ func NewSettings() *Settings {
 			ErrorDelays: seconds(1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610),
 		},
 		Execution: ExecutionSettings{DefaultBackoff: time.Minute, FlushAfter: time.Second},
+		Background: BackgroundSettings{
+			CancellationPolling: time.Minute, InstantExitTimeout: 100 * time.Millisecond, ExitTimeout: 5 * time.Second,
+		},
 		Networking: NetworkingSettings{
 			RequestTimeout: 5 * time.Minute,
 			ErrorBackoffs:  seconds(1, 1, 2, 3, 5, 8, 13, 21),

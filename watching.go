@@ -34,6 +34,8 @@ type stream struct {
 	event   func(RawEvent) // an item of the listing, of type Listed, or a change
 	listed  func()         // the listing is complete: what was not in it is gone; may be nil
 	failed  func(error)    // something does not work, or works again if nil; may be nil
+	ended   func()         // nothing comes any more; may be nil
+	refuses func(error)    // the server has answered a listing with an error once more; may be nil
 
 	version  string // where to go on from, "" to list
 	seen     bool   // whether anything came since the last connection was made
@@ -58,6 +60,9 @@ const relistAfter = 5
 
 // run lists and watches until the context ends.
 func (s *stream) run(ctx context.Context) {
+	if s.ended != nil {
+		defer s.ended()
+	}
 	idle, refusals := 0, 0
 	for ctx.Err() == nil {
 		var err error
@@ -81,6 +86,9 @@ func (s *stream) run(ctx context.Context) {
 			s.version, err = "", nil
 		}
 		s.report(err)
+		if s.refuses != nil && s.stage == toList && StatusCode(err) != 0 {
+			s.refuses(err)
+		}
 		if refusals++; !refused(err) {
 			refusals = 0
 		} else if refusals%relistAfter == 0 {

@@ -1,0 +1,221 @@
+package kopf
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+)
+
+// This file is where daemons and timers are registered, with their options.
+
+// DaemonOptions are the options of daemons. Zero values mean the defaults.
+type DaemonOptions struct {
+	// ID names the daemon; its result is stored under it. Defaults to the name of the function. A slash and the path of the
+	// Field are appended.
+	ID HandlerID
+	// Where narrows the selector down to the resources for which it returns true.
+	Where func(Resource) bool
+	// Labels and Annotations say which ones the object must have.
+	Labels, Annotations Match
+	// When says whether the daemon is to run, by looking at all of the object. It is asked at each event of the object.
+	When func(*Daemon) bool
+	// Field is the path of a field that must be present, in the spec, the status, or anywhere else.
+	Field FieldPath
+	// Value is what the Field must be: a value, [Present], [Absent], or a predicate, a func(*Value) bool. Defaults to Present.
+	Value any
+	// Param is handed to the daemon as it is.
+	Param any
+	// Errors says what becomes of errors that are neither temporary nor permanent. Defaults to [ErrorsTemporary].
+	Errors ErrorsMode
+	// Timeout is the time for all attempts together; at its end, the context of the attempt under way ends. Zero means no limit.
+	Timeout time.Duration
+	// Retries is the number of attempts. Zero means no limit.
+	Retries int
+	// Backoff is the pause after an error that is neither temporary nor permanent. Defaults to
+	// [ExecutionSettings.DefaultBackoff].
+	Backoff time.Duration
+	// InitialDelay is how long to wait before the first call. Defaults to none.
+	InitialDelay time.Duration
+	// InitialDelayFunc computes the InitialDelay of an object. It cannot be combined with a fixed one.
+	InitialDelayFunc func(*Object) time.Duration
+	// CancellationBackoff is how long a daemon that is asked to stop may go on before its context ends, too. Defaults to
+	// none: the context ends at once.
+	CancellationBackoff time.Duration
+	// CancellationTimeout is how long a daemon whose context has ended is waited for. Then it is abandoned, with a warning: the object is
+	// not held for it any more. Zero means to wait for ever, and at the exit of the operator [BackgroundSettings.ExitTimeout].
+	CancellationTimeout time.Duration
+	// CancellationPolling is how often it is said that the daemon is still exiting. Defaults to
+	// [BackgroundSettings.CancellationPolling].
+	CancellationPolling time.Duration
+	// WithoutFinalizer tells not to hold the object by the finalizer for this daemon. The daemon is then
+	// stopped after the object has gone, and finds nothing when it looks for it.
+	WithoutFinalizer bool
+}
+
+// TimerOptions are the options of timers. Zero values mean the defaults.
+type TimerOptions struct {
+	// ID names the timer; its result is stored under it. Defaults to the name of the function. A slash and the path of the
+	// Field are appended.
+	ID HandlerID
+	// Where narrows the selector down to the resources for which it returns true.
+	Where func(Resource) bool
+	// Labels and Annotations say which ones the object must have.
+	Labels, Annotations Match
+	// When says whether the timer is to run, by looking at all of the object. It is asked at each event of the object.
+	When func(*Timer) bool
+	// Field is the path of a field that must be present, in the spec, the status, or anywhere else.
+	Field FieldPath
+	// Value is what the Field must be: a value, [Present], [Absent], or a predicate, a func(*Value) bool. Defaults to Present.
+	Value any
+	// Param is handed to the timer as it is.
+	Param any
+	// Errors says what becomes of errors that are neither temporary nor permanent. Defaults to [ErrorsTemporary].
+	Errors ErrorsMode
+	// Timeout is the time for all attempts until a success; at its end, the context of the attempt under way ends. Zero means no limit.
+	Timeout time.Duration
+	// Retries is the number of attempts until a success. Zero means no limit.
+	Retries int
+	// Backoff is the pause after an error that is neither temporary nor permanent. Defaults to
+	// [ExecutionSettings.DefaultBackoff].
+	Backoff time.Duration
+	// InitialDelay is how long to wait before the first call. Defaults to none.
+	InitialDelay time.Duration
+	// InitialDelayFunc computes the InitialDelay of an object. It cannot be combined with a fixed one.
+	InitialDelayFunc func(*Object) time.Duration
+	// Jitter is a random time, up to this one, that is added to the InitialDelay, so that the timers of many
+	// objects do not fire together after a restart. Defaults to none.
+	Jitter time.Duration
+	// Interval is the time from the end of a call to the beginning of the next one. Zero means one call, or with Idle one call after each
+	// change.
+	Interval time.Duration
+	// Sharp counts the Interval from beginning to beginning: the calls stay on the grid of the first one, and what would overlap
+	// is left out.
+	Sharp bool
+	// Idle is how long the object must have been unchanged before a call; its status does not count as a change. The first sight of the object
+	// counts as one. Zero means not to look at changes.
+	Idle time.Duration
+	// WithoutFinalizer tells not to hold the object by the finalizer for this timer. The timer is then
+	// stopped after the object has gone.
+	WithoutFinalizer bool
+}
+
+// spawning is what only daemons and timers have.
+type spawning struct {
+	daemon        DaemonFunc
+	timer         TimerFunc
+	delay, jitter time.Duration
+	delayOf       func(*Object) time.Duration
+	interval      time.Duration
+	idle          time.Duration
+	sharp         bool
+	backoff       time.Duration // of the cancellation
+	timeout       time.Duration
+	polling       time.Duration
+	free          bool // whether the object is not held for it
+}
+
+// OnDaemon registers a daemon in the default registry. See [Registry.OnDaemon].
+func OnDaemon(s Selector, fn DaemonFunc, opts *DaemonOptions) {
+	must(kindDaemon, DefaultRegistry().onDaemon(s, fn, opts))
+}
+
+// OnTimer registers a timer in the default registry. See [Registry.OnTimer].
+func OnTimer(s Selector, fn TimerFunc, opts *TimerOptions) {
+	must(kindTimer, DefaultRegistry().onTimer(s, fn, opts))
+}
+
+// OnDaemon registers a function that runs beside each object of the selected resources, as long as the object exists
+// and matches. The object is held by the finalizer until the function has returned. It panics as [Registry.OnEvent] does.
+func (g *Registry) OnDaemon(s Selector, fn DaemonFunc, opts *DaemonOptions) {
+	must(kindDaemon, g.onDaemon(s, fn, opts))
+}
+
+// OnTimer registers a function that is called by the clock for each object of the selected resources, as long as the object
+// exists and matches. The object is held by the finalizer until the function has returned. It panics as [Registry.OnEvent] does.
+func (g *Registry) OnTimer(s Selector, fn TimerFunc, opts *TimerOptions) {
+	must(kindTimer, g.onTimer(s, fn, opts))
+}
+
+func (g *Registry) onDaemon(s Selector, fn DaemonFunc, opts *DaemonOptions) error {
+	o := DaemonOptions{}
+	if opts != nil {
+		o = *opts
+	}
+	h := &handler{
+		kind: kindDaemon, field: o.Field.Keys(), param: o.Param,
+		errors: cmp.Or(o.Errors, ErrorsTemporary), timeout: o.Timeout, retries: o.Retries, backoff: o.Backoff,
+		spawning: &spawning{
+			daemon: fn, delay: o.InitialDelay, delayOf: o.InitialDelayFunc, free: o.WithoutFinalizer,
+			backoff: o.CancellationBackoff, timeout: o.CancellationTimeout, polling: o.CancellationPolling,
+		},
+	}
+	if when := o.When; when != nil {
+		h.filters.whenObject = func(o *Object) bool { return when(&Daemon{Object: *o, Stopped: &Stopper{}}) }
+	}
+	return g.looking(h, s, o.Where, o.ID, fn, o.Labels, o.Annotations, o.Value)
+}
+
+func (g *Registry) onTimer(s Selector, fn TimerFunc, opts *TimerOptions) error {
+	o := TimerOptions{}
+	if opts != nil {
+		o = *opts
+	}
+	if o.Sharp && o.Interval == 0 {
+		return fmt.Errorf("the option Sharp needs an Interval")
+	}
+	h := &handler{
+		kind: kindTimer, field: o.Field.Keys(), param: o.Param,
+		errors: cmp.Or(o.Errors, ErrorsTemporary), timeout: o.Timeout, retries: o.Retries, backoff: o.Backoff,
+		spawning: &spawning{
+			timer: fn, delay: o.InitialDelay, delayOf: o.InitialDelayFunc, jitter: o.Jitter, free: o.WithoutFinalizer,
+			interval: o.Interval, idle: o.Idle, sharp: o.Sharp,
+		},
+	}
+	if when := o.When; when != nil {
+		h.filters.whenObject = func(o *Object) bool { return when(&Timer{Object: *o, Stopped: &Stopper{}}) }
+	}
+	return g.looking(h, s, o.Where, o.ID, fn, o.Labels, o.Annotations, o.Value)
+}
+
+// looking completes and adds a handler that looks at the current object alone.
+func (g *Registry) looking(h *handler, s Selector, where func(Resource) bool, id HandlerID, fn any, labels, annotations Match, value any) error {
+	var err error
+	if h.selector, err = s.spec(where); err != nil {
+		return err
+	}
+	h.text = h.selector.text(s)
+	if err := h.limits(); err != nil {
+		return err
+	}
+	if h.spawning != nil {
+		if err := h.spawning.check(); err != nil {
+			return err
+		}
+	}
+	if err := h.identify(id, fn); err != nil {
+		return err
+	}
+	if err := h.filter(labels, annotations, value, nil, nil); err != nil {
+		return err
+	}
+	return g.add(h)
+}
+
+// check tells what is wrong with the times of the options.
+func (s *spawning) check() error {
+	for _, option := range []struct {
+		name  string
+		value time.Duration
+	}{
+		{"InitialDelay", s.delay}, {"Jitter", s.jitter}, {"Interval", s.interval}, {"Idle", s.idle},
+		{"CancellationBackoff", s.backoff}, {"CancellationTimeout", s.timeout}, {"CancellationPolling", s.polling},
+	} {
+		if option.value < 0 {
+			return fmt.Errorf("the option %s is negative: %s", option.name, option.value)
+		}
+	}
+	if s.delay != 0 && s.delayOf != nil {
+		return fmt.Errorf("the option InitialDelay %s cannot be combined with InitialDelayFunc", s.delay)
+	}
+	return nil
+}
