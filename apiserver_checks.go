@@ -28,33 +28,67 @@ const (
 // maxAnnotations is the size of all annotations of an object together.
 const maxAnnotations = 256 << 10
 
-// checkMeta tells what is wrong with the metadata of an object, compared with the live one if there is one.
+// checkMeta tells what is wrong with the metadata of an object, compared with the live one if there is one. A change is checked
+// twice by kube-apiserver, for all objects and for the kind, and so each fault is told as often.
 func (k *kindInfo) checkMeta(live, object map[string]any) []fieldError {
 	meta := asMap(object["metadata"])
-	var faults []fieldError
-	name, _ := meta["name"].(string)
-	switch {
-	case name == "":
-		faults = append(faults, fieldError{typ: "FieldValueRequired", field: "metadata.name", detail: "name or generateName is required"})
-	case live == nil:
-		faults = append(faults, k.checkName(name)...)
+	if live == nil {
+		name, _ := meta["name"].(string)
+		faults := []fieldError{{typ: "FieldValueRequired", field: "metadata.name", detail: "name or generateName is required"}}
+		if name != "" {
+			faults = k.checkName(name)
+		}
+		return append(faults, k.checkWhole(meta)...)
 	}
-	faults = append(faults, checkLabels(asMap(meta["labels"]))...)
-	faults = append(faults, checkAnnotations(asMap(meta["annotations"]))...)
-	faults = append(faults, checkOwners(meta)...)
+	old := asMap(live["metadata"])
+	meta["creationTimestamp"] = old["creationTimestamp"]
+	faults := append(checkTexts(meta), checkFinalizers(meta)...)
+	faults = append(faults, checkChange(old, meta)...)
+	faults = append(faults, checkChange(old, meta)...)
+	if k.crd == nil {
+		faults = append(faults, k.checkWhole(meta)...)
+	}
+	return faults
+}
+
+// checkWhole tells what is wrong with metadata as they are.
+func (k *kindInfo) checkWhole(meta map[string]any) []fieldError {
+	faults := append(checkTexts(meta), checkFinalizers(meta)...)
+	if k.crd != nil {
+		return faults
+	}
+	finalizers, _ := meta["finalizers"].([]any)
+	for i, f := range finalizers {
+		text, _ := f.(string)
+		if !strings.Contains(text, "/") && !slices.Contains([]string{"orphan", "foregroundDeletion", "kubernetes", definitionFinalizer}, text) {
+			faults = append(faults, fieldError{typ: "FieldValueInvalid", field: fmt.Sprintf("metadata.finalizers[%d]", i), value: text,
+				detail: "name is neither a standard finalizer name nor is it fully qualified"})
+		}
+	}
+	return faults
+}
+
+// checkTexts checks what is checked of new objects and of changes alike.
+func checkTexts(meta map[string]any) []fieldError {
+	faults := append(checkLabels(asMap(meta["labels"])), checkAnnotations(asMap(meta["annotations"]))...)
+	return append(faults, checkOwners(meta)...)
+}
+
+func checkFinalizers(meta map[string]any) []fieldError {
+	var faults []fieldError
 	finalizers, _ := meta["finalizers"].([]any)
 	for _, f := range finalizers {
 		text, _ := f.(string)
-		rule := qualifiedName(text)
-		if rule == "" && k.crd == nil && !strings.Contains(text, "/") && !slices.Contains([]string{"orphan", "foregroundDeletion", "kubernetes"}, text) && text != definitionFinalizer {
-			rule = "name is neither a standard finalizer name nor is it fully qualified"
-		}
-		if rule != "" {
-			faults = append(faults, fieldError{typ: "FieldValueInvalid", field: "metadata.finalizers", value: text, detail: rule})
-		}
+		faults = append(faults, misnamed("metadata.finalizers", text, text)...)
 	}
-	if live != nil {
-		faults = append(faults, checkConstant(asMap(live["metadata"]), meta)...)
+	return faults
+}
+
+// misnamed makes faults of what is wrong with a qualified name.
+func misnamed(field, value, name string) []fieldError {
+	var faults []fieldError
+	for _, rule := range qualifiedName(name) {
+		faults = append(faults, fieldError{typ: "FieldValueInvalid", field: field, value: value, detail: rule})
 	}
 	return faults
 }
@@ -81,35 +115,33 @@ func (k *kindInfo) checkName(name string) []fieldError {
 	return nil
 }
 
-// qualifiedName tells what is wrong with a name such as "example.com/name", "" if nothing is.
-func qualifiedName(text string) string {
+// qualifiedName tells what is wrong with a name such as "example.com/name".
+func qualifiedName(text string) (rules []string) {
 	prefix, name, ok := strings.Cut(text, "/")
 	if !ok {
-		prefix, name = "", text
-	} else if prefix == "" {
-		return "prefix part must be non-empty"
+		name = text
 	} else if strings.Contains(name, "/") {
-		return `a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')`
+		return []string{`a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')`}
+	} else if prefix == "" {
+		rules = append(rules, "prefix part must be non-empty")
 	} else if !dnsSubdomain.MatchString(prefix) || len(prefix) > 253 {
-		return "prefix part " + subdomainRule
+		rules = append(rules, "prefix part "+subdomainRule)
 	}
-	switch {
-	case name == "":
-		return "name part must be non-empty"
-	case len(name) > 63:
-		return "name part must be no more than 63 bytes"
-	case !namePart.MatchString(name):
-		return partRule
+	if name == "" {
+		rules = append(rules, "name part must be non-empty")
+	} else if len(name) > 63 {
+		rules = append(rules, "name part must be no more than 63 bytes")
 	}
-	return ""
+	if !namePart.MatchString(name) {
+		rules = append(rules, partRule)
+	}
+	return rules
 }
 
 func checkLabels(labels map[string]any) []fieldError {
 	var faults []fieldError
 	for _, key := range unionKeys(labels, nil) {
-		if rule := qualifiedName(key); rule != "" {
-			faults = append(faults, fieldError{typ: "FieldValueInvalid", field: "metadata.labels", value: key, detail: rule})
-		}
+		faults = append(faults, misnamed("metadata.labels", key, key)...)
 		value, _ := labels[key].(string)
 		if len(value) > 63 {
 			faults = append(faults, fieldError{typ: "FieldValueInvalid", field: "metadata.labels", value: value, detail: "must be no more than 63 bytes"})
@@ -124,9 +156,7 @@ func checkAnnotations(annotations map[string]any) []fieldError {
 	var faults []fieldError
 	size := 0
 	for _, key := range unionKeys(annotations, nil) {
-		if rule := qualifiedName(strings.ToLower(key)); rule != "" {
-			faults = append(faults, fieldError{typ: "FieldValueInvalid", field: "metadata.annotations", value: key, detail: rule})
-		}
+		faults = append(faults, misnamed("metadata.annotations", key, strings.ToLower(key))...)
 		value, _ := annotations[key].(string)
 		size += len(key) + len(value)
 	}
@@ -162,9 +192,9 @@ func checkOwners(meta map[string]any) []fieldError {
 	return faults
 }
 
-// checkConstant tells which fields were changed that cannot be.
-func checkConstant(old, meta map[string]any) []fieldError {
-	var faults []fieldError
+// checkChange tells what is wrong with changed metadata, and which fields were changed that cannot be.
+func checkChange(old, meta map[string]any) []fieldError {
+	faults := checkTexts(meta)
 	for _, key := range []string{"name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"} {
 		if !equalJSON(old[key], meta[key]) {
 			faults = append(faults, fieldError{typ: "FieldValueInvalid", field: "metadata." + key, value: meta[key], detail: "field is immutable"})
@@ -194,12 +224,20 @@ func (k *kindInfo) check(live, object map[string]any) []fieldError {
 	case "customresourcedefinitions.apiextensions.k8s.io":
 		return checkDefinition(object)
 	case "configmaps.", "secrets.":
-		if live != nil && live["immutable"] == true && (!equalJSON(live["data"], object["data"]) || object["immutable"] != true) {
-			return []fieldError{{typ: "FieldValueForbidden", field: "data", detail: "field is immutable when `immutable` is set"}}
-		}
-		return checkData(object)
+		return append(checkImmutable(live, object), checkData(object)...)
 	}
 	return nil
+}
+
+// checkImmutable checks that what was said to stay as it is stays.
+func checkImmutable(live, object map[string]any) []fieldError {
+	var faults []fieldError
+	for _, field := range []string{"immutable", "data", "binaryData"} {
+		if live["immutable"] == true && !equalJSON(live[field], object[field]) {
+			faults = append(faults, fieldError{typ: "FieldValueForbidden", field: field, detail: "field is immutable when `immutable` is set"})
+		}
+	}
+	return faults
 }
 
 func checkData(object map[string]any) []fieldError {

@@ -138,10 +138,10 @@ func (a *apiRequest) deleteStored(o deleteOptions) (last *item, gone bool, err e
 func (a *apiRequest) precondition(o deleteOptions, live map[string]any) error {
 	meta := asMap(live["metadata"])
 	if want := o.Preconditions.UID; want != nil && *want != meta["uid"] {
-		return a.kind.conflict(a.name, fmt.Sprintf("Precondition failed: UID in precondition: %s, UID in object meta: %s", *want, meta["uid"]))
+		return a.kind.deletionConflict(a.name, fmt.Sprintf("the UID in the precondition (%s) does not match the UID in record (%s). The object might have been deleted and then recreated", *want, meta["uid"]))
 	}
 	if want := o.Preconditions.ResourceVersion; want != nil && *want != meta["resourceVersion"] {
-		return a.kind.conflict(a.name, fmt.Sprintf("Precondition failed: ResourceVersion in precondition: %s, ResourceVersion in object meta: %s", *want, meta["resourceVersion"]))
+		return a.kind.deletionConflict(a.name, fmt.Sprintf("the ResourceVersion in the precondition (%s) does not match the ResourceVersion in record (%s). The object might have been modified", *want, meta["resourceVersion"]))
 	}
 	return nil
 }
@@ -155,10 +155,15 @@ func (a *apiRequest) mark(live map[string]any, o deleteOptions) map[string]any {
 		policy = "Orphan"
 	}
 	finalizers, _ := meta["finalizers"].([]any)
-	for want, name := range map[string]string{"Orphan": "orphan", "Foreground": "foregroundDeletion"} {
-		if policy == want && !slices.Contains(finalizers, any(name)) {
-			finalizers = append(finalizers, name)
-		}
+	if policy != "" { // which takes the place of what was wished before
+		finalizers = slices.DeleteFunc(finalizers, func(f any) bool { return f == "orphan" || f == "foregroundDeletion" })
+		delete(meta, "finalizers")
+	}
+	switch policy {
+	case "Orphan":
+		finalizers = append(finalizers, "orphan")
+	case "Foreground":
+		finalizers = append(finalizers, "foregroundDeletion")
 	}
 	if a.kind.resource.Plural == "customresourcedefinitions" && !slices.Contains(finalizers, any(definitionFinalizer)) && meta["deletionTimestamp"] == nil {
 		finalizers = append(finalizers, definitionFinalizer)

@@ -93,6 +93,10 @@ func (a *apiRequest) answerItem(w http.ResponseWriter, r *http.Request, code int
 	object := View{raw: raw}
 	switch {
 	case a.subresource == "scale":
+		if path, _ := a.kind.scale["specReplicasPath"].(string); a.kind.crd != nil && !object.Has(FieldPath(strings.TrimPrefix(path, "."))) {
+			why := fmt.Sprintf("the spec replicas field %q does not exist", path)
+			return &statusError{500, "InternalError", "Internal error occurred: " + why, map[string]any{"causes": []any{map[string]any{"message": why}}}}
+		}
 		a.server.write(w, r, code, a.scaleOf(object.Map()))
 	case form == asTable:
 		table := tableOf(a.kind, []map[string]any{object.Map()}, a.query.Get("includeObject"), time.Now())
@@ -279,7 +283,7 @@ func (a *apiRequest) prepareNew(object map[string]any) error {
 		meta["name"] = name
 	}
 	a.name = name
-	if v, _ := meta["resourceVersion"].(string); v != "" && digits(v) {
+	if v, _ := meta["resourceVersion"].(string); v != "" && digits(v) && !a.dryRun {
 		return &statusError{500, "", "resourceVersion should not be set on objects to be created", nil}
 	}
 	if err := a.checkNamespace(); err != nil {
@@ -342,10 +346,13 @@ func (a *apiRequest) complete(live, object map[string]any, applied *applyOptions
 	if s := a.kind.schema; s != nil {
 		s.prune(object)
 		if applied != nil { // who applies a null means it
-			faults = slices.DeleteFunc(s.validate(object, live), func(f fieldError) bool { return f.value != "null" })
+			faults = slices.DeleteFunc(s.validate(object, live), func(f fieldError) bool {
+				return f.value != "null" && (f.value != nil || f.typ != "FieldValueNotSupported")
+			})
 		}
 		s.applyDefaults(object)
 	}
+	a.kind.omitEmpty(object)
 	faults = append(faults, a.kind.checkMeta(live, object)...)
 	if s := a.kind.schema; s != nil {
 		faults = append(faults, s.validate(object, live)...)
@@ -359,6 +366,18 @@ func (a *apiRequest) complete(live, object map[string]any, applied *applyOptions
 		updateManagedFields(live, object, a.managed())
 	}
 	return nil
+}
+
+// omitEmpty takes away what the typed kinds do not send when it is empty.
+func (k *kindInfo) omitEmpty(object map[string]any) {
+	if k.crd != nil || k.resource.Kind != "ConfigMap" && k.resource.Kind != "Secret" {
+		return
+	}
+	for _, key := range []string{"data", "binaryData"} {
+		if empty(object[key]) {
+			delete(object, key)
+		}
+	}
 }
 
 // warnOfNames warns of new finalizers that others could have, too.
@@ -426,7 +445,13 @@ func (a *apiRequest) patch(w http.ResponseWriter, r *http.Request) error {
 		if a.kind.crd != nil {
 			return unsupportedPatch("application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml")
 		}
-		apply = a.strategicPatch
+		apply = func(live map[string]any) (map[string]any, error) {
+			object, err := a.strategicPatch(live)
+			if err == nil { // which is known by the address
+				object["apiVersion"], object["kind"] = live["apiVersion"], live["kind"]
+			}
+			return object, err
+		}
 	case "application/apply-patch+yaml":
 		return a.apply(w, r)
 	default:
@@ -600,15 +625,15 @@ func (a *apiRequest) scope(live, object map[string]any) (map[string]any, error) 
 	case a.subresource == "scale":
 		return a.scaled(live, object)
 	case a.subresource == "status":
-		fields := asMap(object["metadata"])["managedFields"]
+		fields, _ := asMap(object["metadata"])["managedFields"].([]any)
 		whole := cloneJSON(live).(map[string]any)
 		if status, ok := object["status"]; ok {
 			whole["status"] = status
 		} else {
 			delete(whole, "status")
 		}
-		if meta := asMap(whole["metadata"]); fields != nil {
-			meta["managedFields"] = fields
+		if len(fields) > 0 && asMap(fields[0])["manager"] != nil { // an empty entry resets them only in the object itself
+			asMap(whole["metadata"])["managedFields"] = fields
 		}
 		return whole, nil
 	case a.subresource == "finalize":
@@ -637,7 +662,7 @@ func (k *kindInfo) restore(old, meta map[string]any) {
 	for _, key := range []string{"uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "name", "namespace"} {
 		if v, ok := old[key]; ok && (meta[key] == nil || meta[key] == "") {
 			meta[key] = v
-		} else if !ok {
+		} else if !ok && (key != "deletionTimestamp" || meta[key] == nil) { // that it cannot be set is told later
 			delete(meta, key)
 		}
 	}
@@ -680,7 +705,9 @@ func (a *apiRequest) count(live, object map[string]any) {
 		if counts && a.kind.crd == nil {
 			counts = key != "status"
 		}
-		if counts && !equalJSON(live[key], object[key]) {
+		old, was := live[key]
+		now, is := object[key]
+		if counts && (was != is || !equalJSON(old, now)) {
 			raiseGeneration(object)
 			return
 		}
@@ -732,7 +759,8 @@ func (a *apiRequest) apply(w http.ResponseWriter, r *http.Request) error {
 	if meta["managedFields"] != nil {
 		return badRequest("metadata.managedFields must be nil")
 	}
-	if meta != nil && meta["name"] == nil {
+	nameless := meta != nil && meta["name"] == nil
+	if nameless {
 		meta["name"] = a.name
 	}
 	o := applyOptions{managedOptions: a.managed(), force: a.query.Get("force") == "true" || a.query.Get("force") == "1"}
@@ -749,6 +777,9 @@ func (a *apiRequest) apply(w http.ResponseWriter, r *http.Request) error {
 	if a.server.db.get(a.kind.collection(), a.key()) == nil {
 		if a.subresource != "" {
 			return a.kind.notFound(a.name)
+		}
+		if nameless {
+			return badRequest("the name of the object (%s based on URL) was undeterminable: name must be provided", a.name)
 		}
 		return a.applyNew(w, r, object, o)
 	}
@@ -823,60 +854,4 @@ func (a *apiRequest) applyNew(w http.ResponseWriter, r *http.Request, object map
 		return err
 	}
 	return a.answerItem(w, r, code, raw)
-}
-
-// scaleOf returns the scale of an object, as the subresource shows it.
-func (a *apiRequest) scaleOf(object map[string]any) map[string]any {
-	meta := asMap(object["metadata"])
-	about := map[string]any{}
-	for _, key := range []string{"name", "namespace", "uid", "resourceVersion", "creationTimestamp"} {
-		if v, ok := meta[key]; ok {
-			about[key] = v
-		}
-	}
-	at := func(key string) any {
-		path, _ := a.kind.scale[key].(string)
-		v, _ := lookupJSON(object, strings.Split(strings.TrimPrefix(path, "."), ".")...)
-		return v
-	}
-	scale := map[string]any{"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": about, "spec": map[string]any{}, "status": map[string]any{"replicas": json.Number("0")}}
-	if n, ok := at("specReplicasPath").(json.Number); ok && n != "0" {
-		scale["spec"] = map[string]any{"replicas": n}
-	}
-	status := asMap(scale["status"])
-	if n, ok := at("statusReplicasPath").(json.Number); ok {
-		status["replicas"] = n
-	}
-	switch selector := at("labelSelectorPath").(type) {
-	case string:
-		status["selector"] = selector
-	case map[string]any:
-		var parts []string
-		for _, k := range unionKeys(asMap(selector["matchLabels"]), nil) {
-			parts = append(parts, fmt.Sprintf("%s=%v", k, asMap(selector["matchLabels"])[k]))
-		}
-		status["selector"] = strings.Join(parts, ",")
-	}
-	return scale
-}
-
-// scaled returns the live object with the number of replicas of a scale.
-func (a *apiRequest) scaled(live, scale map[string]any) (map[string]any, error) {
-	n, ok := asMap(scale["spec"])["replicas"].(json.Number)
-	if v := asMap(scale["spec"])["replicas"]; !ok && v != nil {
-		return nil, &statusError{422, "Invalid", fmt.Sprintf(" \"\" is invalid: patch: Invalid value: a number of replicas is expected, not %s", jsonKind(v)), map[string]any{
-			"causes": []any{map[string]any{"reason": "FieldValueInvalid", "field": "patch", "message": "Invalid value: a number is expected"}}}}
-	}
-	if !ok {
-		n = "0"
-	}
-	if strings.HasPrefix(n.String(), "-") {
-		return nil, (&kindInfo{resource: Resource{Group: "autoscaling", Kind: "Scale"}}).invalid(a.name,
-			[]fieldError{{typ: "FieldValueInvalid", field: "spec.replicas", value: n, detail: "must be greater than or equal to 0"}})
-	}
-	whole := cloneJSON(live).(map[string]any)
-	path, _ := a.kind.scale["specReplicasPath"].(string)
-	p := &Patch{merge: whole}
-	p.put(n, strings.Split(strings.TrimPrefix(path, "."), ".")...)
-	return whole, nil
 }

@@ -300,11 +300,15 @@ func (a *apiRequest) checkOptions() error {
 	if kind == "" {
 		return nil
 	}
+	var faults []fieldError
 	if runs := a.query["dryRun"]; len(runs) > 0 && slices.ContainsFunc(runs, func(r string) bool { return r != "All" }) {
-		return invalidOptions(kind, fieldError{typ: "FieldValueNotSupported", field: "dryRun", value: runs, detail: `supported values: "All"`})
+		faults = append(faults, fieldError{typ: "FieldValueNotSupported", field: "dryRun", value: runs, detail: `supported values: "All"`})
 	}
 	if mode := a.query.Get("fieldValidation"); !slices.Contains([]string{"", "Ignore", "Strict", "Warn"}, mode) && kind != "DeleteOptions" {
-		return invalidOptions(kind, fieldError{typ: "FieldValueNotSupported", field: "fieldValidation", value: mode, detail: `supported values: "", "Ignore", "Strict", "Warn"`})
+		faults = append(faults, fieldError{typ: "FieldValueNotSupported", field: "fieldValidation", value: mode, detail: `supported values: "", "Ignore", "Strict", "Warn"`})
+	}
+	if len(faults) > 0 {
+		return invalidOptions(kind, faults...)
 	}
 	return nil
 }
@@ -312,15 +316,27 @@ func (a *apiRequest) checkOptions() error {
 // checkList refuses options of a list that contradict each other.
 func (a *apiRequest) checkList() error {
 	match, version := a.query.Get("resourceVersionMatch"), a.query.Get("resourceVersion")
-	switch {
-	case match == "":
+	if match == "" {
 		return nil
-	case version == "":
-		return invalidOptions("ListOptions", fieldError{typ: "FieldValueForbidden", field: "resourceVersionMatch", detail: "resourceVersionMatch is forbidden unless resourceVersion is provided"})
-	case match != "Exact" && match != "NotOlderThan":
-		return invalidOptions("ListOptions", fieldError{typ: "FieldValueNotSupported", field: "resourceVersionMatch", value: match, detail: `supported values: "Exact", "NotOlderThan", ""`})
-	case match == "Exact" && version == "0":
-		return invalidOptions("ListOptions", fieldError{typ: "FieldValueForbidden", field: "resourceVersionMatch", detail: `resourceVersionMatch "exact" is forbidden for resourceVersion "0"`})
+	}
+	var faults []fieldError
+	forbid := func(detail string) {
+		faults = append(faults, fieldError{typ: "FieldValueForbidden", field: "resourceVersionMatch", detail: detail})
+	}
+	if version == "" {
+		forbid("resourceVersionMatch is forbidden unless resourceVersion is provided")
+	}
+	if a.query.Get("continue") != "" {
+		forbid("resourceVersionMatch is forbidden when continue is provided")
+	}
+	if match != "Exact" && match != "NotOlderThan" {
+		faults = append(faults, fieldError{typ: "FieldValueNotSupported", field: "resourceVersionMatch", value: match, detail: `supported values: "Exact", "NotOlderThan", ""`})
+	}
+	if match == "Exact" && version == "0" {
+		forbid(`resourceVersionMatch "exact" is forbidden for resourceVersion "0"`)
+	}
+	if len(faults) > 0 {
+		return invalidOptions("ListOptions", faults...)
 	}
 	return nil
 }

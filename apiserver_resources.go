@@ -294,6 +294,17 @@ func (k *kindInfo) conflict(name, why string) *statusError {
 	return &statusError{409, "Conflict", fmt.Sprintf("Operation cannot be fulfilled on %s %q: %s", k.groupResource(), name, why), k.about(name)}
 }
 
+// deletionConflict is the refusal of a deletion that was meant for another state; it names the kind and not the resource.
+func (k *kindInfo) deletionConflict(name, why string) *statusError {
+	kind := k.resource.Kind
+	if k.resource.Group != "" {
+		kind += "." + k.resource.Group
+	}
+	about := k.about(name)
+	about["kind"] = k.resource.Kind
+	return &statusError{409, "Conflict", fmt.Sprintf("Operation cannot be fulfilled on %s %q: %s", kind, name, why), about}
+}
+
 const modifiedMeanwhile = "the object has been modified; please apply your changes to the latest version and try again"
 
 // invalid is the refusal of an object for what is wrong with its fields.

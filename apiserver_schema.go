@@ -308,6 +308,7 @@ func (v *validation) value(s *schema, value any, at string) {
 	if value == nil {
 		if !s.nullable && s.typ != "" {
 			v.fault("FieldValueTypeInvalid", at, "null", `%s in body must be of type %s: "null"`, at, s.typ)
+			v.choice(s, nil, at)
 		}
 		return
 	}

@@ -2,6 +2,7 @@ package kopf
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -194,6 +195,31 @@ func (c *collection) sortedLocked() []*item {
 		slices.SortFunc(c.sorted, func(a, b *item) int { return cmp.Compare(a.key, b.key) })
 	}
 	return c.sorted
+}
+
+// at returns the list as it was at a version, and whether the history goes back so far.
+func (d *database) at(name string, version uint64) ([]*item, bool) {
+	steps, _, _, known := d.since(name, version)
+	if !known {
+		return nil, false
+	}
+	if len(steps) == 0 {
+		items, _ := d.list(name)
+		return items, true
+	}
+	c := d.collection(name)
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	objects := maps.Clone(c.objects)
+	for i := len(c.history) - 1; i >= 0 && c.history[i].now.version > version; i-- {
+		step := c.history[i]
+		if step.before == nil {
+			delete(objects, step.now.key)
+		} else {
+			objects[step.before.key] = step.before
+		}
+	}
+	return (&collection{objects: objects}).sortedLocked(), true
 }
 
 // keep keeps a list for its further pages.

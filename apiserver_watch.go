@@ -135,6 +135,13 @@ func (a *apiRequest) page() ([]*item, uint64, int, error) {
 				return nil, 0, 0, &statusError{504, "Timeout", "Timeout: Too large resource version: " + want + ", current: " + strconv.FormatUint(version, 10),
 					map[string]any{"causes": []any{map[string]any{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}}, "retryAfterSeconds": 1}}
 			}
+			if a.query.Get("resourceVersionMatch") == "Exact" {
+				old, ok := a.server.db.at(name, v)
+				if !ok {
+					return nil, 0, 0, &statusError{410, "Expired", "The resourceVersion for the provided list is too old.", nil}
+				}
+				return old, v, 0, nil
+			}
 		}
 		return items, version, 0, nil
 	}
