@@ -461,8 +461,8 @@ type subhandlers struct {
 	handling *handling
 	parent   *progress
 	waiting  []*handler // registered, and not yet run
-	known    []HandlerID
-	closed   bool // whether the parent has returned
+	known    []*handler // run or not
+	closed   bool       // whether the parent has returned
 }
 
 // waitsForSubhandlers is the outcome of a handler some of whose sub-handlers are not finished.
@@ -479,10 +479,14 @@ func (s *subhandlers) register(id HandlerID, fn ChangeFunc, opts *ChangeOptions,
 	if err != nil {
 		panic("kopf: Subhandler: " + err.Error())
 	}
-	if slices.Contains(s.known, h.id) {
-		panic(fmt.Sprintf("kopf: the sub-handler %q is registered twice", h.id))
+	for _, other := range s.known {
+		if key, shared := sharedKey(h.keys, other.keys); h.id == other.id {
+			panic(fmt.Sprintf("kopf: the sub-handler %q is registered twice", h.id))
+		} else if shared {
+			panic(fmt.Sprintf("kopf: the sub-handlers %q and %q would share their progress, which is stored as %q: give one of them another id", other.id, h.id, key))
+		}
 	}
-	s.known = append(s.known, h.id)
+	s.known = append(s.known, h)
 	s.waiting = append(s.waiting, h)
 }
 

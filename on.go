@@ -319,23 +319,24 @@ func (h *handler) belong(o *ChangeOptions) error {
 
 // identify gives the handler its id: the option or the name of the function, with the field.
 func (h *handler) identify(id HandlerID, fn any) error {
-	v := reflect.ValueOf(fn)
-	if v.IsNil() {
+	if reflect.ValueOf(fn).IsNil() {
 		return errors.New("the function is nil")
 	}
-	h.fn, h.where = v.Pointer(), callSite()
+	h.fn, h.where = functionOf(fn), callSite()
 	if id == "" {
 		var err error
-		if id, err = functionID(h.fn); err != nil {
+		if id, err = functionID(h.fn.code); err != nil {
 			return err
 		}
 	}
 	if len(h.field) > 0 && h.kind != kindSub && h.kind != kindIndex {
 		id += HandlerID("/" + strings.Join(h.field, "."))
 	}
-	h.id = id
+	h.name(id)
 	return checkID(id)
 }
+
+func (h *handler) name(id HandlerID) { h.id, h.keys = id, annotationKeys("", string(id), nil, false) }
 
 // filter reads the criteria of the options.
 func (h *handler) filter(labels, annotations Match, value, old, now any) (err error) {

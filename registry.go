@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"reflect"
 	"regexp"
 	"runtime"
 	"slices"
@@ -70,8 +71,9 @@ type handler struct {
 	login       LoginFunc
 	spawning    *spawning // of daemons and timers
 	indexing    *indexing // of indices
-	fn          uintptr   // of the function, to tell one from another
-	where       string    // it was registered
+	fn          function
+	keys        []string // of the annotations with its progress, under the default prefix
+	where       string   // it was registered
 
 	panicked sync.Once // by a filter
 }
@@ -123,16 +125,39 @@ func (h *handler) conflict(other *handler) error {
 	if h.kind == kindIndex && other.kind == kindIndex && h.id == other.id && h.indexing.types != other.indexing.types {
 		return fmt.Errorf("the index %q has keys and values of other types than that registered at %s: give one of them another ID", h.id, other.where)
 	}
-	if h.stateless() || other.stateless() || h.background() != other.background() || storedName(h.id) != storedName(other.id) || h.fn == other.fn && h.id == other.id {
-		return nil
-	}
 	if h.kind != other.kind && (h.kind >= kindStartup || other.kind >= kindStartup) || h.kind < kindStartup && h.text != other.text {
 		return nil
 	}
-	if h.id == other.id && !h.meets(other) {
-		return nil // as for one id that is created by one function and updated by another
+	return h.clash(other)
+}
+
+// clash tells why two handlers cannot be called for one resource.
+func (h *handler) clash(other *handler) error {
+	if h.stateless() || other.stateless() || h.background() != other.background() || h.id == other.id && h.fn == other.fn {
+		return nil
 	}
-	return fmt.Errorf("the handler %q is in conflict with the handler %q registered at %s: they would share their progress on the objects, which is stored under the id; give one of them another ID", h.id, other.id, other.where)
+	key, shared := sharedKey(h.keys, other.keys)
+	if !shared || h.id == other.id && !h.meets(other) {
+		return nil // the latter as for one id that is created by one function and updated by another
+	}
+	why := ""
+	switch {
+	case h.id != other.id:
+		why = fmt.Sprintf(" as %q", key)
+	case h.fn.code == other.fn.code:
+		why = "; they are two closures of one function, or a method of two receivers (one of a value is a new function each time it is named: keep it in a variable to register it twice)"
+	}
+	return fmt.Errorf("the handler %q is in conflict with the handler %q registered at %s: they would share their progress on the objects, which is stored under the id%s; give one of them another ID", h.id, other.id, other.where, why)
+}
+
+// sharedKey returns a key that is among both.
+func sharedKey(keys, others []string) (key string, shared bool) {
+	for _, key := range keys {
+		if slices.Contains(others, key) {
+			return key, true
+		}
+	}
+	return "", false
 }
 
 // meets tells whether the two handlers can be called for one cause: handlers of fields are called for any,
@@ -154,11 +179,6 @@ func (h *handler) stateless() bool { return h.kind == kindEvent || h.kind == kin
 // background tells that the handler is a daemon or a timer: what is remembered of those is not on the object.
 func (h *handler) background() bool { return h.spawning != nil }
 
-// storedName is the id as it is spelt in the keys of annotations.
-func storedName(id HandlerID) string {
-	return strings.NewReplacer("/", ".", "<", "_", ">", "_").Replace(string(id))
-}
-
 var goodID = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9_./<>]*[A-Za-z0-9])?$`)
 
 // checkID tells what is wrong with an id that is going to be a part of the names of annotations.
@@ -168,6 +188,25 @@ func checkID(id HandlerID) error {
 	}
 	return nil
 }
+
+// function tells one function from another: two closures of one function literal have the same code and different data.
+type function struct{ code, data uintptr }
+
+// functionOf tells which function it is. The data is the closure, of which there is one for each time that the function literal was
+// evaluated. A method that is named twice has two closures, so with a pointer as the receiver the data is that: the only thing such a
+// closure holds. What the receiver is of other methods, the closure does not tell.
+func functionOf(fn any) function {
+	holder := reflect.New(reflect.TypeOf(fn))
+	holder.Elem().Set(reflect.ValueOf(fn))
+	closure := reflect.NewAt(reflect.TypeFor[*[2]uintptr](), holder.UnsafePointer()).Elem() // a function is a pointer to its code and its data
+	id := function{code: reflect.ValueOf(fn).Pointer(), data: closure.Pointer()}
+	if f := runtime.FuncForPC(id.code); f != nil && pointerMethod.MatchString(f.Name()) {
+		id.data = closure.Interface().(*[2]uintptr)[1]
+	}
+	return id
+}
+
+var pointerMethod = regexp.MustCompile(`\.\(\*[^()]+\)\.[^.()]+-fm$`)
 
 var anonymous = regexp.MustCompile(`(^|\.)func\d+(\.\d+)*(\.|$)`)
 
@@ -209,7 +248,7 @@ func newSubhandler(parent *handler, reason Reason, id HandlerID, fn ChangeFunc, 
 		return nil, fmt.Errorf("the sub-handler %q cannot have Old or New, because its parent %q is not called for differences", o.ID, parent.id)
 	}
 	h.needsChange = needsChange
-	h.id = parent.id + "/" + h.id
+	h.name(parent.id + "/" + h.id)
 	return h, checkID(h.id)
 }
 
@@ -283,10 +322,24 @@ func (g *Registry) resolve(found []Resource) (served map[string]*resolved, warni
 				what = &resolved{resource: r}
 				served[r.Name()] = what
 			}
+			if err := what.clash(h); err != nil {
+				warnings = append(warnings, fmt.Sprintf("The handler registered at %s is not called for %s: %v", h.where, r.Name(), err))
+				continue
+			}
 			what.add(h)
 		}
 	}
 	return served, warnings
+}
+
+// clash tells why a handler cannot be called beside those that were registered earlier, by selectors that are written otherwise.
+func (what *resolved) clash(h *handler) error {
+	for _, other := range slices.Concat(what.changes, what.tasks) {
+		if err := h.clash(other); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (what *resolved) add(h *handler) {
@@ -316,7 +369,7 @@ func (h *handler) resources(found []Resource) (able []Resource, warnings []strin
 		return nil, []string{trouble}
 	}
 	core := slices.DeleteFunc(slices.Clone(fit), func(r Resource) bool { return r.Group != "" })
-	if h.selector.specific() && len(core) > 0 {
+	if h.selector.named() && len(core) > 0 {
 		fit = core
 	}
 	slices.SortFunc(fit, func(a, b Resource) int { return cmp.Compare(a.Name(), b.Name()) })

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -129,7 +130,22 @@ func TestIDValidation(t *testing.T) {
 	}
 }
 
+type sized struct{ n int }
+
+func (s sized) create(context.Context, *Change) error  { s.n++; return nil }
+func (s *sized) update(context.Context, *Change) error { s.n++; return nil }
+
+type genericSized[T any] struct{ v T }
+
+func (g *genericSized[T]) update(context.Context, *Change) error { var zero T; g.v = zero; return nil }
+
+func closure(n int) ChangeFunc {
+	return func(context.Context, *Change) error { n++; return nil }
+}
+
 func TestConflicts(t *testing.T) {
+	here, there, closed := &sized{1}, &sized{1}, closure(1)
+	valued := ChangeFunc(here.create)
 	type one struct {
 		kind     handlerKind
 		selector Selector
@@ -144,6 +160,20 @@ func TestConflicts(t *testing.T) {
 		{"CH-T11 one id for two functions", one{kindCreate, "a", "x", noChange}, one{kindCreate, "a", "x", otherChange}, false},
 		{"CH-T11 ids that are stored alike", one{kindCreate, "a", "x/y", noChange}, one{kindCreate, "a", "x.y", otherChange}, false},
 		{"CH-T11 ids that are stored alike, for two kinds", one{kindCreate, "a", "x<y", noChange}, one{kindUpdate, "a", "x_y", otherChange}, false},
+		{"CH-T11 ids whose first 56 characters and hashes are the same", one{kindCreate, "a", HandlerID(strings.Repeat("x", 60) + "/024583"), noChange}, one{kindCreate, "a", HandlerID(strings.Repeat("x", 60) + "/120994"), otherChange}, false},
+		{"CH-T11 ids that are stored alike in the first version", one{kindCreate, "a", HandlerID(strings.Repeat("y", 41) + "/000611"), noChange}, one{kindCreate, "a", HandlerID(strings.Repeat("y", 41) + "/178020"), otherChange}, false},
+		{"CH-T11 an id that another one is shortened to", one{kindCreate, "a", HandlerID(strings.Repeat("x", 60) + "/024583"), noChange}, one{kindCreate, "a", HandlerID(strings.Repeat("x", 56) + "-EK84CQ"), otherChange}, false},
+		{"CH-5 ids that are shortened otherwise", one{kindCreate, "a", HandlerID(strings.Repeat("x", 60) + "/024583"), noChange}, one{kindCreate, "a", HandlerID(strings.Repeat("x", 60) + "/024584"), otherChange}, true},
+		{"CH-14 two closures of one literal", one{kindCreate, "a", "x", closure(1)}, one{kindCreate, "a", "x", closure(2)}, false},
+		{"CH-14 one closure twice", one{kindUpdate, "a", "x", closed}, one{kindResume, "a", "x", closed}, true},
+		{"CH-14 a method of two receivers", one{kindCreate, "a", "x", here.update}, one{kindCreate, "a", "x", there.update}, false},
+		{"CH-14 a method of one receiver, named twice", one{kindUpdate, "a", "x", here.update}, one{kindResume, "a", "x", here.update}, true},
+		{"CH-14 a promoted method of one receiver", one{kindUpdate, "a", "x", here.update}, one{kindResume, "a", "x", struct{ *sized }{here}.update}, true},
+		{"CH-14 a method of two generic receivers", one{kindCreate, "a", "x", new(genericSized[int]).update}, one{kindCreate, "a", "x", new(genericSized[int]).update}, false},
+		{"CH-14 a method of a value, named twice", one{kindUpdate, "a", "x", here.create}, one{kindResume, "a", "x", here.create}, false},
+		{"CH-14 a method of a value in a variable", one{kindUpdate, "a", "x", valued}, one{kindResume, "a", "x", valued}, true},
+		{"CH-14 a generic function twice", one{kindUpdate, "a", "x", genericChange[int]}, one{kindResume, "a", "x", genericChange[int]}, true},
+		{"CH-14 two closures under two ids", one{kindCreate, "a", "x", closure(1)}, one{kindCreate, "a", "y", closure(2)}, true},
 		{"CH-T11 ids of one function that are stored alike", one{kindCreate, "a", "x/y", noChange}, one{kindCreate, "a", "x.y", noChange}, false},
 		{"CH-T11 one cause for a creation and a field", one{kindCreate, "a", "x", noChange}, one{kindField, "a", "x", otherChange}, false},
 		{"CH-T11 one cause for an update and a resuming", one{kindUpdate, "a", "x", noChange}, one{kindResume, "a", "x", otherChange}, false},
@@ -164,8 +194,12 @@ func TestConflicts(t *testing.T) {
 			if (err == nil) != tt.good {
 				t.Fatalf("got %v, want it good: %t", err, tt.good)
 			}
-			if err != nil && !strings.Contains(err.Error(), g.handlers[0].where) {
-				t.Errorf("%v: want the line of the first one, %s", err, g.handlers[0].where)
+			if err != nil {
+				for _, word := range []string{g.handlers[0].where, strconv.Quote(string(tt.first.id)), strconv.Quote(string(tt.second.id)), "ID"} {
+					if !strings.Contains(err.Error(), word) {
+						t.Errorf("%v: want %s", err, word)
+					}
+				}
 			}
 			if want := map[bool]int{true: 2, false: 1}[tt.good]; len(g.handlers) != want {
 				t.Errorf("%d handlers are registered, want %d", len(g.handlers), want)
@@ -285,6 +319,18 @@ func TestResolve(t *testing.T) {
 	}{
 		{"CH-27 the core group goes first", []func(*Registry){change("pods")}, []Resource{metrics, pods}, "pods.v1:0+1", nil},
 		{"CH-T19 and also when others are for the rest", []func(*Registry){change("pods"), change("pods.metrics.k8s.io")}, []Resource{metrics, pods}, "pods.v1:0+1 pods.v1.metrics.k8s.io:0+1", nil},
+		{"CH-27 the core group goes first, whatever else is asked of it", []func(*Registry){func(g *Registry) {
+			_ = g.onEvent("pods", noEvent, &EventOptions{Where: func(r Resource) bool { return r.Plural == "pods" }})
+		}}, []Resource{metrics, pods}, "pods.v1:1+0", nil},
+		{"CH-24 a predicate against the core group", []func(*Registry){func(g *Registry) {
+			_ = g.onEvent("pods", noEvent, &EventOptions{Where: func(r Resource) bool { return r.Group != "" }})
+		}}, []Resource{metrics, pods}, "pods.v1.metrics.k8s.io:1+0", nil},
+		{"CH-24 a predicate alone prefers nothing", []func(*Registry){func(g *Registry) {
+			_ = g.onEvent("", noEvent, &EventOptions{Where: func(r Resource) bool { return r.Plural == "pods" }})
+		}}, []Resource{metrics, pods}, "pods.v1:1+0 pods.v1.metrics.k8s.io:1+0", nil},
+		{"CH-T11 one id for two functions by two selectors", []func(*Registry){change("things"), func(g *Registry) {
+			_ = g.onChange(kindCreate, "things.one.dev", "", otherChange, &ChangeOptions{ID: "c"})
+		}, change("things.v1.one.dev")}, []Resource{one}, "things.v1.one.dev:0+2", []string{"testing.go \"c\" things.v1.one.dev"}},
 		{"CH-26 everything is many", []func(*Registry){event(Everything)}, []Resource{one, two, pods}, "pods.v1:1+0 things.v1.one.dev:1+0 things.v1.two.dev:1+0", nil},
 		{"CH-37 ambiguous", []func(*Registry){change("things")}, []Resource{one, two}, "", []string{"things things.v1.one.dev things.v1.two.dev group"}},
 		{"CH-T19 ambiguity is of the selector alone", []func(*Registry){change("things"), change("things.one.dev")}, []Resource{one, two}, "things.v1.one.dev:0+1", []string{"things.v1.two.dev"}},

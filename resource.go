@@ -186,9 +186,10 @@ func (s selectorSpec) text(written Selector) string {
 }
 
 // specific tells whether the selector means one resource, however many it fits.
-func (s selectorSpec) specific() bool {
-	return s.where == nil && (s.by == "" || s.by == "kind")
-}
+func (s selectorSpec) specific() bool { return s.where == nil && s.named() }
+
+// named tells whether the selector has the name of a resource, which the core group has the first right to.
+func (s selectorSpec) named() bool { return s.by == "" || s.by == "kind" }
 
 // matches tells whether the resource is one of those selected.
 func (s selectorSpec) matches(r Resource) bool {
