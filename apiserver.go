@@ -2,7 +2,6 @@ package kopf
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
@@ -371,9 +370,6 @@ func (s *APIServer) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	s.write(w, r, e.code, e.status())
 }
 
-// gzipFrom is the size from which answers are compressed for those who want that.
-const gzipFrom = 128 << 10
-
 // write answers with a JSON value.
 func (s *APIServer) write(w http.ResponseWriter, r *http.Request, code int, v any) {
 	var data []byte
@@ -393,16 +389,6 @@ func (s *APIServer) write(w http.ResponseWriter, r *http.Request, code int, v an
 	h := w.Header()
 	if h.Get("Content-Type") == "" {
 		h.Set("Content-Type", "application/json")
-	}
-	if len(data) >= gzipFrom && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
-		h.Set("Content-Encoding", "gzip")
-		h.Set("Vary", "Accept-Encoding")
-		w.WriteHeader(code)
-		z, _ := gzip.NewWriterLevel(w, gzip.BestSpeed) // the level is right
-		z.Write(data)                                  // a client that has gone does not matter
-		z.Write([]byte("\n"))
-		z.Close()
-		return
 	}
 	w.WriteHeader(code)
 	w.Write(data) // a client that has gone does not matter

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 )
 
 // This file checks the resource definitions that are given to the in-memory API server, so that what it takes is
@@ -39,7 +38,7 @@ func checkDefinition(object map[string]any) []fieldError {
 			detail: "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"})
 	}
 	faults = append(faults, checkVersions(spec)...)
-	slices.SortStableFunc(faults, func(a, b fieldError) int { return strings.Compare(a.field, b.field) })
+	sortByText(faults, func(f fieldError) string { return f.field })
 	return faults
 }
 

@@ -2,7 +2,6 @@ package kopf
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -456,9 +455,8 @@ func (all managers) store(object map[string]any) {
 	if len(keys) == 0 {
 		return
 	}
-	slices.SortFunc(keys, func(a, b managerKey) int {
-		return cmp.Or(cmp.Compare(a.operation, b.operation), cmp.Compare(all[a].time, all[b].time), cmp.Compare(a.manager, b.manager),
-			cmp.Compare(all[a].apiVersion, all[b].apiVersion), cmp.Compare(a.subresource, b.subresource))
+	sortByText(keys, func(k managerKey) string {
+		return strings.Join([]string{k.operation, all[k].time, k.manager, all[k].apiVersion, k.subresource}, "\x00")
 	})
 	list := make([]any, 0, len(keys))
 	for _, k := range keys {
@@ -490,9 +488,7 @@ func (all managers) cap() {
 	if len(updates) <= maxUpdateManagers {
 		return
 	}
-	slices.SortFunc(updates, func(a, b managerKey) int {
-		return cmp.Or(cmp.Compare(all[a].time, all[b].time), cmp.Compare(a.manager, b.manager))
-	})
+	sortByText(updates, func(k managerKey) string { return all[k].time + "\x00" + k.manager })
 	for _, k := range updates[:len(updates)-maxUpdateManagers+1] {
 		old := all[k]
 		delete(all, k)

@@ -167,21 +167,21 @@ func (d *apiDocument) addKind(k *kindInfo) {
 	o.tag, o.name = k.identifier()
 	prefix := "/" + groupVersionPath(k.resource)
 	collection := prefix + "/" + k.resource.Plural
-	shared := []any{parameter("pretty", "string", "query")}
+	shared := parameters("pretty")
 	if k.resource.Namespaced {
 		o.scope = "Namespaced"
 		if !k.postedOnly {
-			d.paths[collection] = map[string]any{"get": o.list("ForAllNamespaces", false), "parameters": slices.Insert(listParameters(), 5, shared...)}
+			d.paths[collection] = map[string]any{"get": o.list("ForAllNamespaces", false), "parameters": slices.Insert(parameters(listParameters), 5, shared...)}
 		}
 		collection = prefix + "/namespaces/{namespace}/" + k.resource.Plural
-		shared = append([]any{parameter("namespace", "string", "path")}, shared...)
+		shared = parameters("namespace pretty")
 	}
 	if k.postedOnly {
 		d.paths[collection] = map[string]any{"post": o.create(), "parameters": shared}
 		return
 	}
 	d.paths[collection] = o.collectionPath(shared)
-	named := append([]any{parameter("name", "string", "path")}, shared...)
+	named := append(parameters("name"), shared...)
 	d.paths[collection+"/{name}"] = map[string]any{
 		"get": o.read(""), "put": o.replace(""), "patch": o.patch(""), "delete": o.remove(), "parameters": named,
 	}
@@ -205,9 +205,9 @@ func (o *apiOperations) collectionPath(shared []any) map[string]any {
 	p := map[string]any{"get": o.list("", true), "post": o.create(), "parameters": shared}
 	if slices.Contains(o.kind.resource.Verbs, "deletecollection") {
 		op := o.operation("deletecollection", "delete collection of "+o.kind.resource.Kind, "delete", "Collection", "")
-		op["parameters"] = listParameters()
+		op["parameters"] = parameters(listParameters)
 		if o.kind.crd == nil {
-			op["parameters"] = deletionParameters()
+			op["parameters"] = parameters(purgeParameters)
 			op["requestBody"] = o.body(metaPackage+"DeleteOptions", false)
 		}
 		op["responses"] = o.responses(metaPackage+"Status", "200")
@@ -236,7 +236,7 @@ func (o *apiOperations) list(after string, own bool) map[string]any {
 	}
 	op := o.operation("list", what+o.kind.resource.Kind, "list", "", after)
 	if own {
-		op["parameters"] = listParameters()
+		op["parameters"] = parameters(listParameters)
 	}
 	op["responses"] = o.responses(packageOf(o.kind)+"."+o.kind.listKind, "200")
 	return op
@@ -244,7 +244,7 @@ func (o *apiOperations) list(after string, own bool) map[string]any {
 
 func (o *apiOperations) create() map[string]any {
 	op := o.operation("post", "create a"+article(o.kind.resource.Kind)+" "+o.kind.resource.Kind, "create", "", "")
-	op["parameters"] = writeParameters()
+	op["parameters"] = parameters(writeParameters)
 	op["requestBody"] = o.body(o.kind.schemaName(), true)
 	op["responses"] = o.responses(o.kind.schemaName(), "200", "201", "202")
 	return op
@@ -278,7 +278,7 @@ func (o *apiOperations) part(action, verb, does, subresource string) (map[string
 func (o *apiOperations) read(subresource string) map[string]any {
 	op, name := o.part("get", "read", "read", subresource)
 	if o.kind.crd != nil {
-		op["parameters"] = []any{parameter("resourceVersion", "string", "query")}
+		op["parameters"] = parameters("resourceVersion")
 	}
 	op["responses"] = o.responses(name, "200")
 	return op
@@ -286,7 +286,7 @@ func (o *apiOperations) read(subresource string) map[string]any {
 
 func (o *apiOperations) replace(subresource string) map[string]any {
 	op, name := o.part("put", "replace", "replace", subresource)
-	op["parameters"] = writeParameters()
+	op["parameters"] = parameters(writeParameters)
 	op["requestBody"] = o.body(name, true)
 	op["responses"] = o.responses(name, "200", "201")
 	return op
@@ -294,7 +294,7 @@ func (o *apiOperations) replace(subresource string) map[string]any {
 
 func (o *apiOperations) patch(subresource string) map[string]any {
 	op, name := o.part("patch", "patch", "partially update", subresource)
-	op["parameters"] = append(writeParameters(), parameter("force", "boolean", "query"))
+	op["parameters"] = parameters(writeParameters + " force")
 	content := map[string]any{}
 	types := []string{"application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json"}
 	if o.kind.crd == nil && completeKinds[o.kind.resource.Kind] {
@@ -315,11 +315,7 @@ func (o *apiOperations) patch(subresource string) map[string]any {
 
 func (o *apiOperations) remove() map[string]any {
 	op := o.operation("delete", "delete a"+article(o.kind.resource.Kind)+" "+o.kind.resource.Kind, "delete", "", "")
-	op["parameters"] = []any{
-		parameter("dryRun", "string", "query"), parameter("gracePeriodSeconds", "integer", "query"),
-		parameter("ignoreStoreReadErrorWithClusterBreakingPotential", "boolean", "query"),
-		parameter("orphanDependents", "boolean", "query"), parameter("propagationPolicy", "string", "query"),
-	}
+	op["parameters"] = parameters(deletionParameters)
 	op["requestBody"] = o.body(metaPackage+"DeleteOptions", false)
 	name := metaPackage + "Status"
 	if o.kind.returnsGone && o.kind.crd == nil {
@@ -359,63 +355,51 @@ func (o *apiOperations) responses(name string, codes ...string) map[string]any {
 	return all
 }
 
-// parameterTexts say what the parameters are for.
+// parameterTexts say what the parameters are, and what they are for.
 var parameterTexts = map[string]string{
-	"pretty":               "Whether the answer is to be indented.",
-	"namespace":            "The namespace of the object.",
-	"name":                 "The name of the object.",
-	"dryRun":               `With "All", everything is checked and nothing is stored.`,
-	"fieldManager":         "The name under which the written fields are accounted for.",
-	"fieldValidation":      "What to do about unknown fields: Ignore, Warn, or Strict.",
-	"force":                "Whether applied fields are taken away from their managers.",
-	"allowWatchBookmarks":  "Whether the watch may tell of the version it has come to.",
-	"continue":             "Where the previous page has ended.",
-	"fieldSelector":        "Which fields the objects must have.",
-	"labelSelector":        "Which labels the objects must have.",
-	"limit":                "How many objects a page has at most.",
-	"resourceVersion":      "The version to read, or to watch from.",
-	"resourceVersionMatch": "How the version is meant: Exact, or NotOlderThan.",
-	"sendInitialEvents":    "Whether the watch begins with the objects that are there.",
-	"shardSelector":        "Which share of the objects is wanted.",
-	"timeoutSeconds":       "After how many seconds the watch ends.",
-	"watch":                "Whether changes are wanted instead of a list.",
-	"gracePeriodSeconds":   "How many seconds the object has got to end.",
-	"ignoreStoreReadErrorWithClusterBreakingPotential": "Whether objects that cannot be read are deleted nevertheless.",
-	"orphanDependents":  "Whether dependents outlive the object. Use propagationPolicy instead.",
-	"propagationPolicy": "What becomes of dependents: Foreground, Background, or Orphan.",
+	"pretty":               "string Whether the answer is to be indented.",
+	"namespace":            "string The namespace of the object.",
+	"name":                 "string The name of the object.",
+	"dryRun":               `string With "All", everything is checked and nothing is stored.`,
+	"fieldManager":         "string The name under which the written fields are accounted for.",
+	"fieldValidation":      "string What to do about unknown fields: Ignore, Warn, or Strict.",
+	"force":                "boolean Whether applied fields are taken away from their managers.",
+	"allowWatchBookmarks":  "boolean Whether the watch may tell of the version it has come to.",
+	"continue":             "string Where the previous page has ended.",
+	"fieldSelector":        "string Which fields the objects must have.",
+	"labelSelector":        "string Which labels the objects must have.",
+	"limit":                "integer How many objects a page has at most.",
+	"resourceVersion":      "string The version to read, or to watch from.",
+	"resourceVersionMatch": "string How the version is meant: Exact, or NotOlderThan.",
+	"sendInitialEvents":    "boolean Whether the watch begins with the objects that are there.",
+	"shardSelector":        "string Which share of the objects is wanted.",
+	"timeoutSeconds":       "integer After how many seconds the watch ends.",
+	"watch":                "boolean Whether changes are wanted instead of a list.",
+	"gracePeriodSeconds":   "integer How many seconds the object has got to end.",
+	"ignoreStoreReadErrorWithClusterBreakingPotential": "boolean Whether objects that cannot be read are deleted nevertheless.",
+	"orphanDependents":  "boolean Whether dependents outlive the object. Use propagationPolicy instead.",
+	"propagationPolicy": "string What becomes of dependents: Foreground, Background, or Orphan.",
 }
 
-func parameter(name, typ, in string) map[string]any {
-	p := map[string]any{"name": name, "in": in, "description": parameterTexts[name], "schema": map[string]any{"type": typ, "uniqueItems": true}}
-	if in == "path" {
-		p["required"] = true
-	}
-	return p
-}
+const (
+	writeParameters    = "dryRun fieldManager fieldValidation"
+	listParameters     = "allowWatchBookmarks continue fieldSelector labelSelector limit resourceVersion resourceVersionMatch sendInitialEvents shardSelector timeoutSeconds watch"
+	deletionParameters = "dryRun gracePeriodSeconds ignoreStoreReadErrorWithClusterBreakingPotential orphanDependents propagationPolicy"
+	// purgeParameters are those of the deletion of a collection.
+	purgeParameters = "continue dryRun fieldSelector gracePeriodSeconds ignoreStoreReadErrorWithClusterBreakingPotential labelSelector limit orphanDependents " +
+		"propagationPolicy resourceVersion resourceVersionMatch sendInitialEvents shardSelector timeoutSeconds"
+)
 
-func writeParameters() []any {
-	return []any{parameter("dryRun", "string", "query"), parameter("fieldManager", "string", "query"), parameter("fieldValidation", "string", "query")}
-}
-
-func listParameters() []any {
-	return []any{
-		parameter("allowWatchBookmarks", "boolean", "query"), parameter("continue", "string", "query"), parameter("fieldSelector", "string", "query"),
-		parameter("labelSelector", "string", "query"), parameter("limit", "integer", "query"), parameter("resourceVersion", "string", "query"),
-		parameter("resourceVersionMatch", "string", "query"), parameter("sendInitialEvents", "boolean", "query"), parameter("shardSelector", "string", "query"),
-		parameter("timeoutSeconds", "integer", "query"), parameter("watch", "boolean", "query"),
-	}
-}
-
-// deletionParameters are those of the deletion of a collection.
-func deletionParameters() []any {
+// parameters describes parameters whose names are separated by spaces.
+func parameters(names string) []any {
 	var all []any
-	for _, p := range [][2]string{
-		{"continue", "string"}, {"dryRun", "string"}, {"fieldSelector", "string"}, {"gracePeriodSeconds", "integer"},
-		{"ignoreStoreReadErrorWithClusterBreakingPotential", "boolean"}, {"labelSelector", "string"}, {"limit", "integer"}, {"orphanDependents", "boolean"},
-		{"propagationPolicy", "string"}, {"resourceVersion", "string"}, {"resourceVersionMatch", "string"}, {"sendInitialEvents", "boolean"},
-		{"shardSelector", "string"}, {"timeoutSeconds", "integer"},
-	} {
-		all = append(all, parameter(p[0], p[1], "query"))
+	for _, name := range strings.Fields(names) {
+		typ, text, _ := strings.Cut(parameterTexts[name], " ")
+		p := map[string]any{"name": name, "in": "query", "description": text, "schema": map[string]any{"type": typ, "uniqueItems": true}}
+		if name == "name" || name == "namespace" {
+			p["in"], p["required"] = "path", true
+		}
+		all = append(all, p)
 	}
 	return all
 }

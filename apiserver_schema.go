@@ -262,7 +262,7 @@ func (e fieldError) message() string {
 func (s *schema) validate(obj, old map[string]any) []fieldError {
 	v := &validation{}
 	v.object(s, obj, "", true)
-	slices.SortStableFunc(v.faults, func(a, b fieldError) int { return strings.Compare(a.field, b.field) })
+	sortByText(v.faults, func(f fieldError) string { return f.field })
 	return v.faults
 }
 

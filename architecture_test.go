@@ -55,7 +55,7 @@ var rooms = []room{
 		imports: "bufio crypto crypto/ecdsa crypto/elliptic crypto/rand crypto/tls crypto/x509 crypto/x509/pkix encoding/base64 encoding/pem io math/big net " +
 			"net/http net/url os os/exec path/filepath reflect regexp runtime sync sync/atomic", goroutines: true, clock: true},
 	{floor: 7, name: "server", files: "apiserver.go apiserver_*.go",
-		imports: "bufio compress/gzip crypto crypto/ecdsa crypto/elliptic crypto/rand crypto/sha256 crypto/tls crypto/x509 crypto/x509/pkix encoding/base64 encoding/binary encoding/hex " +
+		imports: "bufio crypto crypto/ecdsa crypto/elliptic crypto/rand crypto/sha256 crypto/tls crypto/x509 crypto/x509/pkix encoding/base64 encoding/binary encoding/hex " +
 			"encoding/pem hash/fnv io io/fs math math/big math/bits math/rand/v2 mime net net/http net/netip net/url os path path/filepath reflect regexp " +
 			"sync sync/atomic unicode", goroutines: true, clock: true},
 	{floor: 8, name: "entry", files: "kopf.go activities.go",

@@ -1,7 +1,6 @@
 package kopf
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
@@ -372,7 +371,7 @@ func (h *handler) resources(found []Resource) (able []Resource, warnings []strin
 	if h.selector.named() && len(core) > 0 {
 		fit = core
 	}
-	slices.SortFunc(fit, func(a, b Resource) int { return cmp.Compare(a.Name(), b.Name()) })
+	sortByText(fit, func(r Resource) string { return r.Name() })
 	if len(fit) == 0 {
 		return nil, []string{fmt.Sprintf("Unresolved resources cannot be served (try creating their CRDs): %s.", h.text)}
 	}

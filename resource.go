@@ -212,3 +212,18 @@ func (s selectorSpec) matches(r Resource) bool {
 	}
 	return s.name == r.Kind || s.name == r.Plural || s.name == r.Singular || slices.Contains(r.ShortNames, s.name)
 }
+
+// sortByText sorts a list by a text of each item, and leaves those with the same text in their order. It costs each type a few lines
+// of code in the binary, where the sorting functions of the standard library cost a few thousand.
+func sortByText[T any](list []T, text func(T) string) {
+	texts, order := make([]string, len(list)), make([]int, len(list))
+	for i, item := range list {
+		texts[i], order[i] = text(item), i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return strings.Compare(texts[a], texts[b]) })
+	sorted := make([]T, len(list))
+	for i, at := range order {
+		sorted[i] = list[at]
+	}
+	copy(list, sorted)
+}
