@@ -6,11 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -289,21 +288,12 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// counter counts the writing requests of an operator, and can kill it at one of them.
+// counter counts the writing requests of an operator.
 type counter struct {
-	info *kopf.ConnectionInfo
-	base http.RoundTripper
-
-	mu     sync.Mutex
-	count  int
-	total  int
-	at     int    // the request to be killed at, 0 for none
-	after  bool   // whether it is still answered by the server
-	kill   func() // ends the operator
-	killed bool
+	info  *kopf.ConnectionInfo
+	base  http.RoundTripper
+	count atomic.Int64
 }
-
-var errKilled = errors.New("the operator is dead")
 
 func (w *world) counting() *counter {
 	info := *w.server.ConnectionInfo()
@@ -313,129 +303,13 @@ func (w *world) counting() *counter {
 	return c
 }
 
-func (c *counter) take() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	n := c.count
-	c.count = 0
-	return n
-}
+func (c *counter) take() int { return int(c.count.Swap(0)) }
 
 func (c *counter) RoundTrip(r *http.Request) (*http.Response, error) {
-	c.mu.Lock()
-	if c.killed {
-		c.mu.Unlock()
-		return nil, errKilled
-	}
-	mine := false
 	if r.Method == http.MethodPatch {
-		c.count++
-		c.total++
-		mine = c.total == c.at
-		c.killed = c.killed || mine
-	}
-	c.mu.Unlock()
-	if mine {
-		if c.after {
-			if resp, err := c.base.RoundTrip(r.WithContext(context.WithoutCancel(r.Context()))); err == nil {
-				resp.Body.Close()
-			}
-		}
-		c.kill()
-		return nil, errKilled
+		c.count.Add(1)
 	}
 	return c.base.RoundTrip(r)
-}
-
-// TestKill kills the operator before and after each of its requests in the life of an object, and
-// starts it again: the end must always be the same.
-func TestKill(t *testing.T) {
-	play := func(w *world, at int, after bool) (states []map[string]any, total int) {
-		registry := func() *kopf.Registry {
-			r := &kopf.Registry{}
-			twice := func(ctx context.Context, c *kopf.Change) error {
-				if c.Retry == 0 {
-					return kopf.Temporary(errors.New("not yet"), 5*time.Second)
-				}
-				c.Patch.Set("status.second", c.Spec().Int("size"))
-				return nil
-			}
-			once := func(ctx context.Context, c *kopf.Change) error {
-				c.SetResult(map[string]any{"size": c.Spec().Int("size")})
-				c.Patch.Set("metadata.labels.seen", fmt.Sprint(c.Spec().Int("size")))
-				return nil
-			}
-			r.OnCreate("kopfexamples", once, &kopf.ChangeOptions{ID: "one"})
-			r.OnCreate("kopfexamples", twice, &kopf.ChangeOptions{ID: "two"})
-			r.OnUpdate("kopfexamples", once, &kopf.ChangeOptions{ID: "one", Field: "spec.size"})
-			r.OnUpdate("kopfexamples", twice, &kopf.ChangeOptions{ID: "two", Field: "spec.size"})
-			r.OnDelete("kopfexamples", once, &kopf.ChangeOptions{ID: "three"})
-			r.OnDelete("kopfexamples", twice, &kopf.ChangeOptions{ID: "four"})
-			return r
-		}
-		c := w.counting()
-		c.at, c.after = at, after
-		ctx, cancel := context.WithCancel(w.t.Context())
-		c.kill = cancel
-		done := make(chan struct{})
-		log := slog.New(slog.DiscardHandler)
-		go func() {
-			defer close(done)
-			_ = (&kopf.Operator{Registry: registry(), Connection: c.info, Logger: log}).Run(ctx) // it is killed
-			if w.t.Context().Err() != nil || !c.killed {
-				return
-			}
-			second := w.counting()
-			again, stop := context.WithCancel(context.WithoutCancel(ctx))
-			defer stop()
-			go func() {
-				<-w.t.Context().Done()
-				stop()
-			}()
-			_ = (&kopf.Operator{Registry: registry(), Connection: second.info, Logger: log}).Run(again)
-		}()
-		synctest.Wait()
-		note := func() {
-			w.settle(3 * time.Minute)
-			body := w.get()
-			if body == nil {
-				states = append(states, nil)
-				return
-			}
-			m := body.Map()
-			meta := m["metadata"].(map[string]any)
-			for _, key := range []string{"uid", "resourceVersion", "creationTimestamp", "managedFields", "generation"} {
-				delete(meta, key)
-			}
-			states = append(states, m)
-		}
-		w.create(map[string]any{"size": 1})
-		note()
-		w.patch(`{"spec":{"size":2}}`)
-		note()
-		w.delete()
-		note()
-		cancel()
-		return states, c.total
-	}
-	var wanted []map[string]any
-	total := 0
-	inWorld(t, "nobody is killed", func(w *world) {
-		wanted, total = play(w, 0, false)
-		if len(wanted) != 3 || wanted[0] == nil || wanted[1] == nil || wanted[2] != nil {
-			t.Fatalf("the life of the object went wrong: %v", wanted)
-		}
-		keys := slices.Sorted(maps.Keys(wanted[1]["metadata"].(map[string]any)["annotations"].(map[string]any)))
-		want(t, "annotations that are left", keys, []string{"kopf.zalando.org/last-handled-configuration"})
-	})
-	for at := 1; at <= total; at++ {
-		for _, after := range []bool{false, true} {
-			inWorld(t, fmt.Sprintf("killed at request %d, after %v", at, after), func(w *world) {
-				got, _ := play(w, at, after)
-				want(t, "the states of the object", got, wanted)
-			})
-		}
-	}
 }
 
 // BenchmarkHandling handles one creation after another: the event, the handler, and the patch.

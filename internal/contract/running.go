@@ -150,6 +150,8 @@ type Wire struct {
 	faults   []func(*Request) (*http.Response, error)
 	cut      bool
 	ended    []context.CancelFunc
+	writes   int // so far
+	killer   func(n int) (before, after bool)
 }
 
 var errCut = errors.New("the wire is cut")
@@ -171,6 +173,14 @@ func (w *Wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	w.mu.Lock()
 	w.requests = append(w.requests, record)
 	w.ended = append(w.ended, end)
+	var last bool // whether the server gets this one, and nobody its answer
+	if w.killer != nil && req.Method != http.MethodGet {
+		var now bool
+		w.writes++
+		if now, last = w.killer(w.writes); now {
+			w.cutLocked()
+		}
+	}
 	cut, faults := w.cut, w.faults
 	w.mu.Unlock()
 	if cut {
@@ -190,7 +200,15 @@ func (w *Wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	w.mu.Lock()
 	record.Code = resp.StatusCode
+	if last {
+		w.cutLocked()
+	}
 	w.mu.Unlock()
+	if last {
+		_ = resp.Body.Close() // nobody reads it
+		end()
+		return nil, errCut
+	}
 	resp.Body = &endingBody{resp.Body, end}
 	return resp, nil
 }
@@ -217,8 +235,26 @@ func (w *Wire) CloseIdleConnections() {
 func (w *Wire) Cut() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.cutLocked()
+}
+
+func (w *Wire) cutLocked() {
 	w.cut = true
 	w.dropLocked()
+}
+
+// Dead tells whether the wire is cut.
+func (w *Wire) Dead() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.cut
+}
+
+// CutAt cuts the wire at the n-th request that writes: before it reaches the server, or before its answer comes back.
+func (w *Wire) CutAt(n int, after bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.killer = func(at int) (bool, bool) { return at == n && !after, at == n && after }
 }
 
 // Drop breaks all that is under way, such as watches.
