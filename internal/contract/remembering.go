@@ -116,6 +116,13 @@ func (c *C) settled(name string, fields map[string]any) {
 	op.Stop()
 }
 
+// restored is an object of a size that was handled so, as a copy of it would be.
+func restored(n int) map[string]any {
+	object := sized(n)
+	object["metadata"] = map[string]any{"annotations": map[string]any{diffBase: fmt.Sprintf(`{"spec":{"x":%d}}`, n)}}
+	return object
+}
+
 func resuming(t *testing.T, c *C) {
 	c.Run(t, "CH-73 an object was there before if a listing has shown it first", func(c *C) {
 		c.settled("a", sized(1))
@@ -130,6 +137,13 @@ func resuming(t *testing.T, c *C) {
 		c.handled("b")
 		c.Pass(time.Second)
 		c.expect(&l, "resume resume 0", "create create 0", "update update 0")
+		// A restored one comes with its last handled state, and is not one that was there before for that.
+		c.Create("c", restored(1))
+		c.Pass(time.Second)
+		c.Patch("c", sized(2))
+		c.WaitFor("the update", func() bool { return l.count("update") == 2 })
+		c.handled("c")
+		c.expect(&l, "resume resume 0", "create create 0", "update update 0", "update update 0")
 	})
 	c.Run(t, "CH-73 a later listing does not change that", func(c *C) {
 		c.OnlyInBubble("the watch is to be lost")
@@ -152,9 +166,8 @@ func resuming(t *testing.T, c *C) {
 			}
 			return Answer(503, "ServiceUnavailable", "not now"), nil
 		}))
-		c.Pass(time.Second) // for the listing to be over
-		// The object has a last handled state, so it is not created; only the stream tells that it is new.
-		c.Create("a", map[string]any{"spec": map[string]any{"x": 1}, "metadata": map[string]any{"annotations": map[string]any{diffBase: `{"spec":{"x":1}}`}}})
+		c.Pass(time.Second)        // for the listing to be over
+		c.Create("a", restored(1)) // which only the stream tells to be new
 		c.expect(&l, `event "ADDED" 1`)
 		lost.Store(true)
 		op.Wire.Drop()
