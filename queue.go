@@ -97,6 +97,7 @@ type slot struct {
 type unsent struct {
 	parts   []*part
 	records map[HandlerID]*ProgressRecord
+	carried *Essence // the oldest one that a finished handler has seen
 }
 
 // pending returns the parts that are still to be sent.

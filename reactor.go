@@ -81,6 +81,9 @@ func (c *cycle) process(events []RawEvent) rest {
 		c.parts = append(s.pending(), c.parts...)
 		c.keep()
 		return rest{due: true, after: wait, body: c.event.Body}
+	} else if !s.pausedUntil.IsZero() {
+		s.pausedUntil = time.Time{}
+		c.log.Info("The pause after an error is over; the processing of the object goes on.")
 	}
 	return c.react()
 }
@@ -218,13 +221,17 @@ func (c *cycle) react() rest {
 func (c *cycle) keep() {
 	u := &unsent{parts: c.parts}
 	if old := c.slot.unsent; old != nil {
-		u.records = old.records
+		u.records, u.carried = old.records, old.carried
 	}
 	if x := c.x; x != nil {
 		u.parts, u.records = x.parts, make(map[HandlerID]*ProgressRecord)
 		for _, p := range x.all {
 			u.records[p.handler.id] = p.record
+			if p.selected && p.record.finished() && c.carried == nil {
+				c.carried = c.essence
+			}
 		}
+		u.carried = c.carried
 	}
 	c.slot.unsent = u
 }
@@ -335,6 +342,9 @@ func (c *cycle) detect() {
 	if err == nil {
 		c.carried = carried
 	}
+	if u := c.slot.unsent; u != nil && c.carried == nil {
+		c.carried = u.carried
+	}
 }
 
 func valueOf(e *Essence) any {
@@ -343,6 +353,12 @@ func valueOf(e *Essence) any {
 	}
 	return e.Map()
 }
+
+// lazyDiff is a diff that is computed only if it is logged.
+type lazyDiff func() Diff
+
+// LogValue returns the differences as texts.
+func (d lazyDiff) LogValue() slog.Value { return slog.AnyValue(d()) }
 
 var titles = map[Reason]string{
 	ReasonCreate: "Creation", ReasonUpdate: "Updating", ReasonDelete: "Deletion", ReasonResume: "Resuming",
@@ -358,6 +374,9 @@ func (c *cycle) pursue(whole *Change) (time.Duration, error) {
 	}
 	if top := x.top(); len(top) > 0 {
 		c.log.Debug(titles[c.reason]+" is in progress.", "body", c.event.Body)
+		if c.reason == ReasonUpdate {
+			c.log.Debug("The differences are these.", "diff", lazyDiff(whole.diff))
+		}
 		x.run(c.handlers, top)
 	}
 	c.stopTimer()
@@ -384,6 +403,9 @@ func (c *cycle) pursue(whole *Change) (time.Duration, error) {
 		return 0, err
 	}
 	c.slot.handled, c.slot.unsent = true, nil
+	if c.known().version == c.event.Body.version {
+		c.log.Debug("The handling is over, and there was nothing to store; the next change is awaited.")
+	}
 	return -1, nil
 }
 

@@ -1,0 +1,418 @@
+package contract
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/kopf-go/kopf"
+)
+
+// This suite proves what operators wait for: delays, own patches that have to come back, and pauses after errors.
+
+// lagging delays the events of watches, and can swallow some of them.
+type lagging struct {
+	next    http.RoundTripper
+	lag     time.Duration
+	swallow func(line string) bool
+}
+
+// RoundTrip makes the request, and gives a watch a slow body.
+func (l *lagging) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := l.next.RoundTrip(req)
+	if err != nil || !strings.Contains(req.URL.RawQuery, "watch=true") || !strings.Contains(req.URL.Path, "kopfexamples") {
+		return resp, err
+	}
+	r, w := io.Pipe()
+	body := resp.Body
+	var group sync.WaitGroup
+	group.Go(func() {
+		lines := bufio.NewReader(body)
+		for {
+			line, err := lines.ReadBytes('\n')
+			if len(line) > 0 && (l.swallow == nil || !l.swallow(string(line))) {
+				line, came := bytes.Clone(line), time.Now()
+				time.Sleep(time.Until(came.Add(l.lag)))
+				if _, err := w.Write(line); err != nil {
+					return
+				}
+			}
+			if err != nil {
+				w.CloseWithError(err)
+				return
+			}
+		}
+	})
+	resp.Body = &laggingBody{r, body, &group}
+	return resp, nil
+}
+
+type laggingBody struct {
+	*io.PipeReader
+	below io.Closer
+	group *sync.WaitGroup
+}
+
+func (b *laggingBody) Close() error {
+	_ = b.PipeReader.Close() // it never fails
+	err := b.below.Close()
+	b.group.Wait()
+	return err
+}
+
+func slowly(lag time.Duration, swallow func(string) bool) func(*kopf.Operator) {
+	return func(op *kopf.Operator) {
+		op.Connection.HTTPClient = &http.Client{Transport: &lagging{next: op.Connection.HTTPClient.Transport, lag: lag, swallow: swallow}}
+	}
+}
+
+func delaying(t *testing.T, c *C) {
+	c.Run(t, "CH-193 the object is due with the first of its handlers", func(c *C) {
+		c.OnlyInBubble("the delays are long")
+		var l calls
+		began := time.Now()
+		r := &kopf.Registry{}
+		for _, delay := range []time.Duration{10 * time.Minute, 3 * time.Minute, 7 * time.Minute} {
+			r.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error {
+				l.add("%s at %s", delay, time.Since(began).Truncate(time.Second))
+				if ch.Retry == 0 {
+					return kopf.Temporary(errOops, delay)
+				}
+				return nil
+			}, named(kopf.HandlerID("in"+delay.String())))
+		}
+		c.Operator(r)
+		c.Create("a", nil)
+		c.handled("a")
+		c.expect(&l, "10m0s at 0s", "3m0s at 0s", "7m0s at 0s", "3m0s at 3m0s", "7m0s at 7m0s", "10m0s at 10m0s")
+	})
+	c.Run(t, "CH-194 a delay goes on over the event of the own patch, and over others", func(c *C) {
+		c.OnlyInBubble("the delays are long")
+		var l calls
+		began := time.Now()
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error {
+			l.add("%s", time.Since(began).Truncate(time.Second))
+			if ch.Retry == 0 {
+				return kopf.Temporary(errOops, time.Hour)
+			}
+			return nil
+		}, named("h"))
+		c.Operator(r)
+		c.Create("a", nil)
+		c.Pass(20 * time.Minute)
+		c.Patch("a", spec(map[string]any{"x": 1}))
+		c.handled("a")
+		c.expect(&l, "0s", "1h0m0s")
+	})
+	c.Run(t, "CH-T38 a long delay costs no request", func(c *C) {
+		c.OnlyInBubble("the delays are long")
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error {
+			if ch.Retry == 0 {
+				return kopf.Temporary(errOops, 20*time.Hour)
+			}
+			return nil
+		}, named("h"))
+		op := c.Operator(r)
+		c.Create("a", nil)
+		c.Pass(19 * time.Hour)
+		if got := patches(op); len(got) != 1 {
+			c.Errorf("got the patches %q, want the one of the failed attempt", got)
+		}
+		c.handled("a")
+		if got := patches(op); len(got) != 2 {
+			c.Errorf("got the patches %q, want two", got)
+		}
+	})
+	c.Run(t, "CH-197 the value of a touch means nothing", func(c *C) {
+		var l calls
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, l.handler("create"), named("create"))
+		r.OnUpdate(Examples, l.handler("update"), named("update"))
+		c.Operator(r)
+		c.Create("a", nil)
+		c.handled("a")
+		for i := range 3 {
+			c.Patch("a", map[string]any{"metadata": map[string]any{"annotations": map[string]any{"kopf.zalando.org/touch-dummy": fmt.Sprint(i)}}})
+			c.Pass(300 * time.Millisecond)
+		}
+		c.expect(&l, "create create 0")
+	})
+	c.Run(t, "CH-199 a handling that has nothing to store says so, and nothing more", func(c *C) {
+		var l calls
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, l.handler("create"), named("create"))
+		r.OnResume(Examples, l.handler("resume"), named("resume"))
+		first := c.Operator(r)
+		c.Create("a", nil)
+		c.handled("a")
+		first.Stop()
+		op := c.Operator(r)
+		c.expect(&l, "create create 0", "resume resume 0")
+		c.WaitFor("the log line", func() bool { return len(op.Logs.Find("there was nothing to store")) == 1 })
+		if line := op.Logs.Find("there was nothing to store")[0]; line.Level != slog.LevelDebug {
+			c.Errorf("the level is %s, want debug", line.Level)
+		}
+		if got := op.Wire.Writes(); len(got) > 0 {
+			c.Errorf("got the requests %v", got)
+		}
+		if len(first.Logs.Find("there was nothing to store")) > 0 {
+			c.Error("a handling that has stored something says that it had nothing to store")
+		}
+	})
+	c.Run(t, "CH-200 our own patch has to come back, unless that is switched off", func(c *C) {
+		c.OnlyInBubble("the events are to be late")
+		for timeout, want := range map[time.Duration]int{5 * time.Second: 1, 0: 2} {
+			var l calls
+			r := &kopf.Registry{}
+			r.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error {
+				l.add("%s", ch.Name())
+				if len(l.all()) == 1 { // somebody else changes it meanwhile, and the event of that comes first
+					if _, err := ch.Client.Patch(ctx, ch.Body.Reference(), spec(map[string]any{"x": 1}), nil); err != nil {
+						c.Error(err)
+					}
+					time.Sleep(2 * time.Second)
+				}
+				return nil
+			}, named("create"))
+			op := c.Operator(r, slowly(time.Second, nil), func(op *kopf.Operator) { op.Settings.Persistence.ConsistencyTimeout = timeout })
+			c.Pass(time.Second) // for the listing to be over
+			name := fmt.Sprintf("a%d", int(timeout.Seconds()))
+			c.Create(name, nil)
+			c.Pass(20 * time.Second)
+			if got := len(l.all()); got != want {
+				c.Errorf("with a timeout of %s, the creation was handled %d times, want %d", timeout, got, want)
+			}
+			op.Stop()
+		}
+	})
+	c.Run(t, "CH-202 an outdated state is waited over, and the next one is handled", func(c *C) {
+		c.OnlyInBubble("the events are to be late")
+		var l calls
+		var at atomic.Value // the time of the beginning
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error {
+			_, err := ch.Client.Patch(ctx, ch.Body.Reference(), spec(map[string]any{"x": 1}), nil)
+			time.Sleep(2 * time.Second)
+			return err
+		}, named("create"))
+		r.OnUpdate(Examples, func(ctx context.Context, ch *kopf.Change) error {
+			l.add("x=%d at %s", ch.Spec().Int("x"), time.Since(at.Load().(time.Time)).Round(100*time.Millisecond))
+			return nil
+		}, named("update"))
+		c.Operator(r, slowly(time.Second, nil))
+		c.Pass(time.Second) // for the listing to be over
+		at.Store(time.Now())
+		c.Create("a", nil)
+		c.Pass(time.Minute)
+		// The creation is seen at 1 s and patched at 3 s, which is seen at 4 s; the state in between came at 2 s.
+		c.expect(&l, "x=1 at 4s")
+	})
+	c.Run(t, "CH-T10 a newer state than the awaited one is as good", func(c *C) {
+		c.OnlyInBubble("an event is to be lost")
+		var l calls
+		var own atomic.Value
+		own.Store("none")
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, l.handler("create"), named("create"))
+		r.OnUpdate(Examples, l.handler("update"), named("update"))
+		c.Operator(r, slowly(0, func(line string) bool {
+			return strings.Contains(line, `"type":"MODIFIED"`) && !strings.Contains(line, `"x":1`)
+		}))
+		c.Pass(time.Second) // for the listing to be over
+		c.Create("a", nil)
+		c.handled("a")
+		began := time.Now()
+		c.Patch("a", spec(map[string]any{"x": 1}))
+		c.WaitFor("the update", func() bool { return l.count("update") == 1 })
+		if passed := time.Since(began); passed > time.Second {
+			c.Errorf("the update was handled after %s, want at once", passed)
+		}
+	})
+	c.Run(t, "CH-203 the end of an object is not waited for", func(c *C) {
+		c.OnlyInBubble("an event is to be lost")
+		var l calls
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, l.handler("create"), named("create"))
+		op := c.Operator(r, slowly(0, func(line string) bool { return strings.Contains(line, `"type":"MODIFIED"`) }),
+			func(op *kopf.Operator) { op.Settings.Persistence.ConsistencyTimeout = time.Hour })
+		c.Pass(time.Second) // for the listing to be over
+		c.Create("a", nil)
+		c.handled("a")
+		began := time.Now()
+		c.Delete("a")
+		c.WaitFor("the end", func() bool { return len(op.Logs.Find("Deleted, really deleted")) == 1 })
+		c.Create("a", nil)
+		c.handled("a")
+		if passed := time.Since(began); passed > time.Minute {
+			c.Errorf("the next object of the name was handled after %s", passed)
+		}
+		c.expect(&l, "create create 0", "create create 0")
+	})
+	c.Run(t, "CH-204 late events of an object that was let go do not start its handling again", func(c *C) {
+		c.OnlyInBubble("the events are to be late")
+		var l calls
+		r := &kopf.Registry{}
+		r.OnDelete(Examples, func(ctx context.Context, ch *kopf.Change) error {
+			l.add("one")
+			_, err := ch.Client.Patch(ctx, ch.Body.Reference(), spec(map[string]any{"x": 1}), nil)
+			time.Sleep(100 * time.Millisecond)
+			return err
+		}, named("one"))
+		r.OnDelete(Examples, func(ctx context.Context, ch *kopf.Change) error {
+			l.add("two")
+			return nil
+		}, named("two"))
+		c.Operator(r, slowly(time.Second, nil), func(op *kopf.Operator) { op.Settings.Execution.FlushAfter = 0 })
+		c.Pass(time.Second) // for the listing to be over
+		c.Create("a", nil)
+		c.held("a")
+		c.Delete("a")
+		c.gone("a")
+		c.Pass(time.Minute)
+		c.expect(&l, "one", "two")
+	})
+	c.Run(t, "CH-T9 of a burst of changes, the newest state is handled", func(c *C) {
+		var l calls
+		hold := make(chan struct{})
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error {
+			<-hold
+			return nil
+		}, named("create"))
+		r.OnUpdate(Examples, func(ctx context.Context, ch *kopf.Change) error {
+			l.add("x=%d", ch.Spec().Int("x"))
+			return nil
+		}, named("update"))
+		op := c.Operator(r)
+		c.Create("a", nil)
+		c.WaitFor("the creation", func() bool { return len(op.Logs.Find("Handler 'create' is invoked")) == 1 })
+		for i := range 20 {
+			c.Patch("a", spec(map[string]any{"x": i + 1}))
+		}
+		c.Pass(500 * time.Millisecond)
+		close(hold)
+		c.WaitFor("the update", func() bool { return len(l.all()) > 0 })
+		c.Pass(500 * time.Millisecond)
+		c.expect(&l, "x=20")
+	})
+}
+
+// refusing makes the API server refuse the patches of an operator as long as the function says so, and notes when.
+func refusing(op *Running, l *calls, refuses func() bool) {
+	began := time.Now()
+	op.Wire.Fault(func(req *Request) (*http.Response, error) {
+		if req.Method == http.MethodPatch && refuses() {
+			l.add("%s", time.Since(began).Truncate(time.Second))
+			return Answer(403, "Forbidden", "asked for"), nil
+		}
+		return nil, nil
+	})
+}
+
+func throttling(t *testing.T, c *C) {
+	c.Run(t, "CH-206 after errors that are not of handlers, the object pauses longer and longer", func(c *C) {
+		c.OnlyInBubble("the pauses are long")
+		var l, refused calls
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, l.handler("h"), named("h"))
+		op := c.Operator(r)
+		refusing(op, &refused, func() bool { return len(refused.all()) < 6 })
+		c.Create("a", nil)
+		c.handled("a")
+		c.expect(&refused, "0s", "1s", "2s", "4s", "7s", "12s")
+		c.expect(&l, "h create 0")
+		lines := op.Logs.Find("The processing of the object has failed")
+		if len(lines) != 6 || lines[0].Level != slog.LevelError || !strings.Contains(lines[0].Message, "repeated in 1s") || !strings.Contains(lines[0].Attrs["error"], "asked for") {
+			c.Errorf("got the log lines %v, want six errors with the pause and the reason", lines)
+		}
+	})
+	c.Run(t, "CH-207 events during a pause wait for its end, and the newest state is processed then", func(c *C) {
+		c.OnlyInBubble("the pauses are long")
+		var l, refused calls
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, l.handler("create"), named("create"))
+		r.OnUpdate(Examples, func(ctx context.Context, ch *kopf.Change) error {
+			l.add("x=%d", ch.Spec().Int("x"))
+			return nil
+		}, named("update"))
+		op := c.Operator(r, func(op *kopf.Operator) { op.Settings.Queueing.ErrorDelays = []time.Duration{time.Minute} })
+		refusing(op, &refused, func() bool { return len(refused.all()) < 1 })
+		c.Create("a", nil)
+		c.WaitFor("the refusal", func() bool { return len(refused.all()) == 1 })
+		before := len(op.Wire.Writes())
+		for i := range 5 {
+			c.Patch("a", spec(map[string]any{"x": i}))
+			c.Pass(10 * time.Second)
+		}
+		if n := len(op.Wire.Writes()); n != before {
+			c.Errorf("%d requests were made during the pause", n-before)
+		}
+		c.WaitFor("the update", func() bool { return l.count("x=") == 1 })
+		c.expect(&l, "create create 0", "x=4")
+		if lines := op.Logs.Find("The pause after an error is over"); len(lines) != 1 || lines[0].Level != slog.LevelInfo {
+			c.Errorf("got the log lines %v, want one at the info level", lines)
+		}
+	})
+	c.Run(t, "CH-208 a success ends the sequence of pauses", func(c *C) {
+		c.OnlyInBubble("the pauses are long")
+		var l, refused calls
+		var refuses atomic.Bool
+		refuses.Store(true)
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, l.handler("create"), named("create"))
+		r.OnUpdate(Examples, l.handler("update"), named("update"))
+		op := c.Operator(r)
+		refusing(op, &refused, refuses.Load)
+		c.Create("a", nil)
+		c.WaitFor("four refusals", func() bool { return len(refused.all()) == 4 })
+		refuses.Store(false)
+		c.handled("a")
+		refuses.Store(true)
+		c.Patch("a", spec(map[string]any{"x": 1}))
+		c.WaitFor("a refusal", func() bool { return len(refused.all()) == 5 })
+		lines := op.Logs.Find("The processing of the object has failed")
+		if last := lines[len(lines)-1].Message; !strings.Contains(last, "repeated in 1s") {
+			c.Errorf("the first pause after a success is told as %q, want 1s", last)
+		}
+		refuses.Store(false)
+	})
+	c.Run(t, "CH-T4 what a handler has left is sent again, and the handler is not called again", func(c *C) {
+		var l, refused calls
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error {
+			l.add("h")
+			ch.Patch.Set("status.left", true)
+			return nil
+		}, named("h"))
+		op := c.Operator(r, func(op *kopf.Operator) { op.Settings.Queueing.ErrorDelays = []time.Duration{20 * time.Millisecond} })
+		refusing(op, &refused, func() bool { return len(refused.all()) < 3 })
+		c.Create("a", nil)
+		if body := c.handled("a"); !body.Status().Bool("left") {
+			c.Error("what the handler has left is lost")
+		}
+		c.expect(&l, "h")
+	})
+	c.Run(t, "CH-T5 errors are logged also without pauses", func(c *C) {
+		var l, refused calls
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, l.handler("h"), named("h"))
+		op := c.Operator(r, func(op *kopf.Operator) { op.Settings.Queueing.ErrorDelays = nil })
+		refusing(op, &refused, func() bool { return len(refused.all()) < 1 })
+		c.Create("a", nil)
+		c.WaitFor("the log line", func() bool { return len(op.Logs.Find("The processing of the object has failed")) == 1 })
+		c.Patch("a", spec(map[string]any{"x": 1}))
+		c.handled("a")
+		c.expect(&l, "h create 0")
+	})
+}
