@@ -370,6 +370,7 @@ func ending(t *testing.T, c *C) {
 			return nil
 		}, &kopf.EventOptions{ID: "event"})
 		op := c.Operator(r)
+		c.Pass(time.Second) // for the listing to be over
 		c.Create("brief", sized(1))
 		c.Patch("brief", sized(2))
 		c.Create("endless", sized(1))
