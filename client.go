@@ -409,6 +409,11 @@ func (c *Client) body(ctx context.Context, r *request) (*Body, error) {
 	return body, err
 }
 
+// object reads an object of a known resource.
+func (c *Client) object(ctx context.Context, r Resource, namespace, name string) (*Body, error) {
+	return c.body(ctx, &request{method: http.MethodGet, path: r.URL(url.PathEscape(namespace), url.PathEscape(name), "")})
+}
+
 // patchObject patches an object or a subresource of it, and returns what it is now.
 func (c *Client) patchObject(ctx context.Context, r Resource, namespace, name, subresource, contentType string, patch []byte) (*Body, error) {
 	return c.body(ctx, &request{method: http.MethodPatch, path: r.URL(url.PathEscape(namespace), url.PathEscape(name), subresource), contentType: contentType, body: patch})

@@ -27,6 +27,7 @@ type daemons struct {
 	requests context.Context // of the patches
 	resource func() Resource
 	wake     func(*slot) // has an object looked at again
+	outdated func()      // told that the resource is not what it was
 
 	tasks sync.WaitGroup
 
@@ -602,7 +603,7 @@ func (t *task) schedule(out outcome) (wait time.Duration, more bool) {
 // do. What could not be sent is kept for the next attempt.
 func (t *task) deliver(patch *Patch, log *slog.Logger) {
 	b, e := t.object, t.object.engine
-	s := &sender{client: e.client, ctx: e.requests, resource: e.resource(), log: log, fresh: b.live.Load()}
+	s := &sender{client: e.client, ctx: e.requests, resource: e.resource(), log: log, fresh: b.live.Load(), outdated: e.outdated}
 	err := s.request(&Patch{merge: patch.merge})
 	var refused *patchRefusedError
 	if errors.As(err, &refused) {

@@ -207,7 +207,7 @@ func (room *servedRoom) close() {
 func (o *observer) react(what *resolved) *reactor {
 	r := &reactor{
 		client: o.client, settings: o.settings, lifecycle: o.lifecycle, log: o.log, memo: o.memo,
-		handlers: o.handlers, requests: o.requests,
+		handlers: o.handlers, requests: o.requests, outdated: o.notice,
 	}
 	r.served.Store(what)
 	r.queue = newQueue(o.settings.Queueing.WorkerLimit, o.log, r.work)
@@ -221,7 +221,7 @@ func (o *observer) react(what *resolved) *reactor {
 		settings: o.settings, client: o.client, log: o.log, indices: o.indices, requests: o.requests,
 		handlers: context.WithoutCancel(o.handlers), // they are stopped one by one
 		resource: func() Resource { return r.served.Load().resource },
-		wake:     r.queue.wake,
+		wake:     r.queue.wake, outdated: o.notice,
 	}
 	return r
 }
@@ -269,26 +269,28 @@ func loginFailure(err error) error {
 	return nil
 }
 
+// notice has the resources discovered again.
+func (o *observer) notice() {
+	select {
+	case o.changed <- struct{}{}:
+	default:
+	}
+}
+
 // definitions makes the stream of resource definitions: each change, and each new
 // listing, is a reason to discover again.
 func (o *observer) definitions() *stream {
 	first := true
-	again := func() {
-		select {
-		case o.changed <- struct{}{}:
-		default:
-		}
-	}
 	return &stream{
 		client: o.client, resource: definitionsResource, settings: &o.settings.Watching, logger: o.log,
 		event: func(ev RawEvent) {
 			if ev.Type != Listed {
-				again()
+				o.notice()
 			}
 		},
 		listed: func() {
 			if !first {
-				again()
+				o.notice()
 			}
 			first = false
 		},

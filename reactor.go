@@ -27,6 +27,7 @@ type reactor struct {
 	indexer   *indexer
 	gate      *gate // nil if there are no indices at all
 	daemons   *daemons
+	outdated  func() // told that the resource is not what it was
 
 	handlers context.Context // of the handlers: ends when the operator has waited long enough
 	requests context.Context // of the requests: ends a little later, so that what is done can be stored
@@ -152,7 +153,7 @@ type cycle struct {
 
 func (r *reactor) cycle(s *slot, newest RawEvent) *cycle {
 	c := &cycle{reactor: r, slot: s, served: r.served.Load(), event: newest, log: objectLogger(r.log, newest.Body.Reference())}
-	c.sender = &sender{client: r.client, ctx: r.requests, resource: c.served.resource, log: c.log, fresh: newest.Body, took: c.await}
+	c.sender = &sender{client: r.client, ctx: r.requests, resource: c.served.resource, log: c.log, fresh: newest.Body, took: c.await, outdated: r.outdated}
 	return c
 }
 

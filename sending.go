@@ -3,6 +3,7 @@ package kopf
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -19,6 +20,7 @@ type sender struct {
 	resource Resource
 	log      *slog.Logger
 	took     func(before, after *Body) // told what each request has led to; may be nil
+	outdated func()                    // told that the resource is not what it was; may be nil
 
 	mu    sync.Mutex // guards fresh
 	fresh *Body
@@ -138,7 +140,7 @@ func (s *sender) patch(subresource, contentType string, body any) error {
 	s.log.Debug("Patching.", "subresource", subresource, "patch", View{raw: data})
 	fresh, err := s.client.patchObject(s.ctx, s.resource, known.namespace, known.name, subresource, contentType, data)
 	if err != nil {
-		return s.judge(err)
+		return s.judge(err, subresource)
 	}
 	s.mu.Lock()
 	s.fresh = fresh
@@ -150,12 +152,17 @@ func (s *sender) patch(subresource, contentType string, body any) error {
 }
 
 // judge tells what a refusal means.
-func (s *sender) judge(err error) error {
+func (s *sender) judge(err error, subresource string) error {
 	var api *APIError
 	if !errors.As(err, &api) {
 		return err
 	}
 	switch {
+	case api.Code == codeNotFound && subresource != "" && s.exists():
+		if s.outdated != nil {
+			s.outdated()
+		}
+		return fmt.Errorf("the resource seems to have lost its subresource %q: %w", subresource, err)
 	case api.Code == codeNotFound:
 		return errGone
 	case api.Code == codeConflict && strings.Contains(api.Message, "UID"), strings.Contains(api.Message, "metadata.uid"):
@@ -166,6 +173,13 @@ func (s *sender) judge(err error) error {
 		return &patchRefusedError{err}
 	}
 	return err
+}
+
+// exists tells whether the object is still there, as far as that can be found out.
+func (s *sender) exists() bool {
+	known := s.known()
+	body, err := s.client.object(s.ctx, s.resource, known.namespace, known.name)
+	return err == nil && body.uid == known.uid || err != nil && StatusCode(err) != codeNotFound
 }
 
 // verify warns of what the API server has not taken over, as it does with fields that the schema does not know.

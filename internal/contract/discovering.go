@@ -1,0 +1,487 @@
+package contract
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/kopf-go/kopf"
+)
+
+// This suite proves which resources an operator finds, and how it follows what becomes of them, in 1-change-handling.md.
+
+var _ = Suite("discovery", func(t *testing.T, c *C) {
+	discovering(t, c)
+	defining(t, c)
+	losing(t, c)
+})
+
+// canned answers the requests for some paths, without their queries, with documents. Empty ones are no such path.
+func canned(documents map[string]string) func(*kopf.Operator) {
+	return wired(func(req *Request) (*http.Response, error) {
+		path, _, _ := strings.Cut(req.Path, "?")
+		text, ok := documents[path]
+		switch {
+		case !ok || req.Method != http.MethodGet:
+			return nil, nil
+		case text == "":
+			return Answer(404, "NotFound", "the server could not find the requested resource"), nil
+		case strings.Contains(req.Path, "watch=true"):
+			return Answer(503, "ServiceUnavailable", "nothing to watch"), nil
+		}
+		return document(text), nil
+	})
+}
+
+// asked tells how often an operator has asked for a path, without the query.
+func (op *Running) asked(path string) int {
+	n := 0
+	for _, req := range op.Wire.Requests("GET") {
+		if asked, _, _ := strings.Cut(req.Path, "?"); asked == path {
+			n++
+		}
+	}
+	return n
+}
+
+const (
+	emptyList   = `{"kind":"List","metadata":{"resourceVersion":"1"},"items":[]}`
+	everyVerb   = `"verbs":["list","watch","patch"]`
+	examplesDoc = `{"kind":"APIResourceList","resources":[{"name":"kopfexamples","singularName":"kopfexample","kind":"KopfExample","namespaced":true,` + everyVerb + `}]}`
+)
+
+// classicGroups is what the API server tells of its groups, each "name preferred version…".
+func classicGroups(groups ...string) string {
+	var all []string
+	for _, group := range groups {
+		words := strings.Fields(group)
+		var versions []string
+		for _, v := range words[2:] {
+			versions = append(versions, fmt.Sprintf(`{"groupVersion":"%s/%s","version":%q}`, words[0], v, v))
+		}
+		all = append(all, fmt.Sprintf(`{"name":%q,"versions":[%s],"preferredVersion":{"version":%q}}`, words[0], strings.Join(versions, ","), words[1]))
+	}
+	return `{"kind":"APIGroupList","groups":[` + strings.Join(all, ",") + "]}"
+}
+
+func discovering(t *testing.T, c *C) {
+	namespaced := func(plural string) string {
+		return fmt.Sprintf(`{"kind":"APIResourceList","resources":[{"name":%q,"singularName":"","kind":"Kind","namespaced":true,%s}]}`, plural, everyVerb)
+	}
+	aggregated := func(plural string) string {
+		return fmt.Sprintf(`{"resource":%q,"responseKind":{"kind":"Kind"},"scope":"Namespaced",%s}`, plural, everyVerb)
+	}
+	for form, documents := range map[string]map[string]string{
+		"in the classic form": {
+			"/api": `{"kind":"APIVersions","versions":["v1","v2"]}`, "/api/v1": namespaced("ones"), "/api/v2": namespaced("twos"),
+			"/apis": classicGroups("preferring.dev v1 v1beta1 v1"), "/apis/preferring.dev/v1": namespaced("gadgets"), "/apis/preferring.dev/v1beta1": namespaced("gadgets"),
+		},
+		"in the aggregated form": {
+			"/api": `{"kind":"APIGroupDiscoveryList","items":[{"metadata":{"name":""},"versions":[{"version":"v1","resources":[` + aggregated("ones") + `]},{"version":"v2","resources":[` + aggregated("twos") + `]}]}]}`,
+			"/apis": `{"kind":"APIGroupDiscoveryList","items":[{"metadata":{"name":"preferring.dev"},"versions":[` +
+				`{"version":"v1","resources":[` + aggregated("gadgets") + `]},{"version":"v1beta1","resources":[` + aggregated("gadgets") + `]}]}]}`,
+		},
+	} {
+		c.Run(t, "CH-23 all core versions are preferred, and of the other groups the one that they say, "+form, func(c *C) {
+			lists := map[string]bool{ // and whether they are to be asked for
+				"/api/v1/namespaces/%s/ones":                          true,
+				"/api/v2/namespaces/%s/twos":                          true,
+				"/apis/preferring.dev/v1/namespaces/%s/gadgets":       true,
+				"/apis/preferring.dev/v1beta1/namespaces/%s/gadgets":  false,
+				"/apis/preferring.dev/v1alpha1/namespaces/%s/gadgets": false,
+			}
+			all := map[string]string{}
+			for path, text := range documents {
+				all[path] = text
+			}
+			for path := range lists {
+				all[fmt.Sprintf(path, c.Namespace)] = emptyList
+			}
+			r := &kopf.Registry{}
+			for _, selector := range []kopf.Selector{"ones", "twos", "gadgets"} {
+				r.OnEvent(selector, func(context.Context, *kopf.WatchEvent) error { return nil }, &kopf.EventOptions{ID: "event"})
+			}
+			op := c.Operator(r, canned(all))
+			for path, wanted := range lists {
+				if wanted {
+					c.WaitFor("the listing of "+path, func() bool { return op.asked(fmt.Sprintf(path, c.Namespace)) > 0 })
+				}
+			}
+			c.Pass(time.Second)
+			for path, wanted := range lists {
+				if !wanted && op.asked(fmt.Sprintf(path, c.Namespace)) > 0 {
+					c.Errorf("%s is served, although its version is not the preferred one", path)
+				}
+			}
+		})
+	}
+	c.Run(t, "CH-33 a version of a group that is not there has no resources", func(c *C) {
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, ready, named("create"))
+		r.OnCreate("things.ghostly.dev", ready, named("create"))
+		op := c.Operator(r, canned(map[string]string{
+			"/apis": classicGroups("kopf.dev v1 v1", "ghostly.dev v1 v1"), "/apis/kopf.dev/v1": examplesDoc, "/apis/ghostly.dev/v1": "",
+		}))
+		c.Create("a", nil)
+		c.WaitFor("the handling", func() bool { return c.isReady("a") })
+		if op.asked("/apis/ghostly.dev/v1") == 0 {
+			c.Error("the version was not asked for")
+		}
+		if len(op.Logs.Find("cannot be read")) > 0 || len(op.Logs.Find("Unresolved resources cannot be served (try creating their CRDs): things.ghostly.dev")) != 1 {
+			c.Error("a version that is not there is not told as missing resources alone")
+		}
+	})
+	c.Run(t, "CH-33 other failures are tried again as those of all requests, and then end the operator", func(c *C) {
+		c.OnlyInBubble("the pauses are long")
+		for _, path := range []string{"/apis", "/api"} {
+			for failures, want := range map[int64]time.Duration{2: 2 * time.Second, 1000: 54 * time.Second} {
+				r := &kopf.Registry{}
+				r.OnCreate(Examples, ready, named("create"))
+				r.OnEvent("things", func(context.Context, *kopf.WatchEvent) error { return nil }, &kopf.EventOptions{ID: "event"}) // in any group
+				op, wire, _ := c.operatorOn(r)
+				var n atomic.Int64
+				wire.Fault(func(req *Request) (*http.Response, error) {
+					if req.Path == path && n.Add(1) <= failures {
+						return Answer(500, "InternalError", "asked for"), nil
+					}
+					return nil, nil
+				})
+				ctx, cancel := context.WithCancel(c.Context())
+				op.Ready = cancel // it has found all
+				began := time.Now()
+				err := op.Run(ctx)
+				cancel()
+				if lasting := failures > 9; lasting != (kopf.StatusCode(err) == 500) {
+					c.Errorf("%s: got %v after %d failures", path, err, failures)
+				}
+				if took := time.Since(began); took < want || took > want+want/4 {
+					c.Errorf("%s: it took %s with %d failures, want about %s", path, took, failures, want)
+				}
+			}
+		}
+	})
+	c.Run(t, "CH-33 one group that is out of order does not hinder the others", func(c *C) {
+		var broken atomic.Bool
+		broken.Store(true)
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, ready, named("create"))
+		r.OnEvent("things.extension.dev", func(context.Context, *kopf.WatchEvent) error { return nil }, &kopf.EventOptions{ID: "event"})
+		list := fmt.Sprintf("/apis/extension.dev/v1/namespaces/%s/things", c.Namespace)
+		op := c.Operator(r, wired(func(req *Request) (*http.Response, error) {
+			if req.Path == "/apis/extension.dev/v1" && broken.Load() {
+				return Answer(503, "ServiceUnavailable", "the extension is down"), nil
+			}
+			return nil, nil
+		}), canned(map[string]string{
+			"/apis": classicGroups("kopf.dev v1 v1", "extension.dev v1 v1"), "/apis/kopf.dev/v1": examplesDoc,
+			"/apis/extension.dev/v1": namespaced("things"), list: emptyList,
+		}))
+		c.Create("a", nil)
+		c.WaitFor("the handling", func() bool { return c.isReady("a") })
+		if lines := op.Logs.Find(`The API group "extension.dev" cannot be read now`); len(lines) != 1 || lines[0].Level != slog.LevelWarn {
+			c.Errorf("got the lines %+v, want one warning", lines)
+		}
+		if op.asked(list) > 0 {
+			c.Error("what could not be discovered is served")
+		}
+		broken.Store(false)
+		c.WaitFor("the serving of the group", func() bool { return op.asked(list) > 0 })
+	})
+	c.Run(t, "CH-34 names with a slash are subresources, and a missing singular is the kind in lower case", func(c *C) {
+		doc := `{"kind":"APIResourceList","resources":[` +
+			`{"name":"kopfstatusexamples/scale","kind":"Scale","namespaced":true,"verbs":["get"]},` +
+			`{"name":"kopfstatusexamples","singularName":"","kind":"KopfStatusExample","namespaced":true,"shortNames":["ksx"],"categories":["all","some"],` + everyVerb + `},` +
+			`{"name":"kopfstatusexamples/status","kind":"KopfStatusExample","namespaced":true,"verbs":["patch"]},` +
+			`{"name":"kopfexamples","singularName":"single","kind":"KopfExample","namespaced":true,` + everyVerb + `}]}`
+		var l calls
+		note := func(ctx context.Context, ch *kopf.Change) error {
+			l.add("%v", ch.Resource.Subresources)
+			l.add("%s of %v, %t", ch.Resource.Singular, append(ch.Resource.ShortNames, ch.Resource.Categories...), ch.Resource.Preferred && ch.Resource.Namespaced)
+			ch.SetResult("done")
+			return nil
+		}
+		r := &kopf.Registry{}
+		r.OnCreate("kopfstatusexample.kopf.dev", note, named("create"))
+		r.OnCreate("single.kopf.dev", note, named("create"))
+		op := c.Operator(r, canned(map[string]string{"/apis": classicGroups("kopf.dev v1 v1"), "/apis/kopf.dev/v1": doc}))
+		others := c.Of("kopf.dev/v1", "KopfStatusExample")
+		others.Create("a", nil)
+		c.WaitFor("the result", func() bool { return others.Get("a").Status().String("create") == "done" })
+		c.Create("b", nil)
+		c.WaitFor("the result", func() bool { return c.Get("b").Status().String("create") == "done" })
+		c.expect(&l, "[scale status]", "kopfstatusexample of [ksx all some], true", "[]", "single of [], true")
+		for _, req := range op.Wire.Writes() {
+			if status := strings.HasSuffix(req.Path, "/status"); status != strings.Contains(req.Body, `"done"`) && strings.Contains(req.Path, "statusexamples") {
+				c.Errorf("the result of the one with the subresource went to %s: %s", req.Path, req.Body)
+			}
+		}
+	})
+}
+
+// gadgets is a definition of a kind that only one leaf knows.
+func (c *C) gadgets(adjust ...func(spec, version map[string]any)) map[string]any {
+	group := c.Unique("leaf") + ".dev"
+	d := definition("gadgets", "Gadget", "Namespaced", nil)
+	d["metadata"] = map[string]any{"name": "gadgets." + group}
+	spec := d["spec"].(map[string]any)
+	spec["group"] = group
+	for _, f := range adjust {
+		f(spec, spec["versions"].([]any)[0].(map[string]any))
+	}
+	return d
+}
+
+// gadget returns the verbs for the objects of such a definition.
+func (c *C) gadget() *Kind { return c.Of(c.Unique("leaf")+".dev/v1", "Gadget") }
+
+func (c *C) definitions() *Kind {
+	return c.Of("apiextensions.k8s.io/v1", "CustomResourceDefinition")
+}
+
+func defining(t *testing.T, c *C) {
+	c.Run(t, "CH-35 definitions that come, change and go are followed", func(c *C) {
+		name := "gadgets." + c.Unique("leaf") + ".dev"
+		category := c.Unique("category")
+		r := &kopf.Registry{}
+		r.OnCreate(kopf.Selector("gadgets."+c.Unique("leaf")+".dev"), ready, named("create"))
+		r.OnCreate(kopf.Category(category), func(ctx context.Context, ch *kopf.Change) error {
+			ch.Patch.Set("status.category", true)
+			return nil
+		}, named("categorized"))
+		op := c.Operator(r)
+		c.Define(c.gadgets()) // ADDED
+		c.gadget().Create("a", nil)
+		c.WaitFor("the handling", func() bool { return c.gadget().Get("a").Status().String("phase") == "Ready" })
+		c.definitions().Patch(name, map[string]any{"spec": map[string]any{"names": map[string]any{"categories": []any{category}}}}) // MODIFIED
+		c.WaitFor("the handling by the category", func() bool {
+			c.gadget().Apply("b", nil)
+			if c.gadget().Get("b").Has("status.category") {
+				return true
+			}
+			c.gadget().Delete("b")
+			return false
+		})
+		c.definitions().Delete(name) // DELETED
+		c.WaitFor("the end of the serving", func() bool { return len(op.Logs.Find("is not served any more")) == 1 })
+		c.Pass(time.Second)
+		list := fmt.Sprintf("/apis/%s.dev/v1/namespaces/%s/gadgets", c.Unique("leaf"), c.Namespace)
+		asked := op.asked(list)
+		c.Pass(2 * time.Second)
+		if again := op.asked(list) - asked; again > 0 {
+			c.Errorf("the resource that is gone was asked for %d times", again)
+		}
+	})
+	c.Run(t, "CH-35 the first listing of definitions is no reason to discover again", func(c *C) {
+		c.OnlyInBubble("other leaves have definitions, too")
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, ready, named("create"))
+		op := c.Operator(r)
+		c.Pass(time.Hour)
+		if n := op.asked("/apis"); n != 1 {
+			c.Errorf("the groups were read %d times, want once", n)
+		}
+		if n := op.asked("/apis/apiextensions.k8s.io/v1/customresourcedefinitions"); n < 2 {
+			c.Error("the definitions are not watched")
+		}
+		c.Define(c.gadgets())
+		c.Pass(time.Second)
+		if n := op.asked("/apis"); n < 2 {
+			c.Error("a new definition was no reason to discover again")
+		}
+	})
+	kept := func(c *C, op *Running) {
+		c.Helper()
+		c.Define(c.gadgets())
+		c.gadget().Create("a", nil)
+		c.Create("a", nil)
+		c.WaitFor("the handling", func() bool { return c.isReady("a") })
+		c.Pass(2 * time.Second)
+		if c.gadget().Get("a").Has("status") {
+			c.Error("a resource that was not there at the start is served")
+		}
+		if n := op.asked("/apis"); n > 6 {
+			c.Errorf("the groups were read %d times", n)
+		}
+	}
+	registry := func(c *C) *kopf.Registry {
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, ready, named("create"))
+		r.OnCreate(kopf.Selector("gadgets."+c.Unique("leaf")+".dev"), ready, named("create"))
+		return r
+	}
+	c.Run(t, "CH-36 without the right to watch definitions, what was there at the start is served, with a warning", func(c *C) {
+		c.OnlyInBubble("a resource that is missing at the start is looked for a little longer")
+		op := c.Operator(registry(c), wired(func(req *Request) (*http.Response, error) {
+			if strings.Contains(req.Path, "customresourcedefinitions") {
+				return Answer(403, "Forbidden", "definitions are forbidden"), nil
+			}
+			return nil, nil
+		}))
+		c.Pass(time.Minute)
+		kept(c, op)
+		lines := op.Logs.Find("Resource definitions cannot be watched")
+		if len(lines) != 1 || lines[0].Level != slog.LevelWarn || !strings.Contains(lines[0].Attrs["error"], "forbidden") {
+			c.Errorf("got %+v, want one warning", lines)
+		}
+	})
+	c.Run(t, "CH-36 if scanning is disabled, what was there at the start is served, without a word", func(c *C) {
+		c.OnlyInBubble("a resource that is missing at the start is looked for a little longer")
+		op := c.Operator(registry(c), func(op *kopf.Operator) { op.Settings.Scanning.Disabled = true })
+		c.Pass(time.Minute)
+		kept(c, op)
+		if op.asked("/apis/apiextensions.k8s.io/v1/customresourcedefinitions") > 0 {
+			c.Error("the definitions are watched")
+		}
+		for _, line := range op.Logs.All() {
+			if line.Level >= slog.LevelWarn && !strings.HasPrefix(line.Message, "Unresolved resources") {
+				c.Errorf("got the line %q", line.Message)
+			}
+		}
+		if kopf.NewSettings().Scanning.Disabled {
+			c.Error("scanning is disabled by default")
+		}
+	})
+}
+
+func losing(t *testing.T, c *C) {
+	served := func(status bool) func(spec, version map[string]any) {
+		return func(spec, version map[string]any) {
+			if status {
+				version["subresources"] = map[string]any{"status": map[string]any{}}
+			}
+		}
+	}
+	// flip changes whether the definition has the subresource.
+	flip := func(c *C, status bool) {
+		c.Helper()
+		d := c.gadgets(served(status))["spec"].(map[string]any)
+		c.definitions().Patch("gadgets."+c.Unique("leaf")+".dev", map[string]any{"spec": map[string]any{"versions": d["versions"]}})
+	}
+	registry := func(c *C, l *calls) *kopf.Registry {
+		r := &kopf.Registry{}
+		both := func(ctx context.Context, ch *kopf.Change) error {
+			l.add("%s %d", ch.Reason, ch.Spec().Int("x"))
+			ch.SetResult(ch.Spec().Int("x"))
+			return nil
+		}
+		selector := kopf.Selector("gadgets." + c.Unique("leaf") + ".dev")
+		r.OnCreate(selector, both, named("h"))
+		r.OnUpdate(selector, both, named("h"))
+		return r
+	}
+	last := func(op *Running) (paths []string) {
+		for _, req := range op.Wire.Writes() {
+			paths = append(paths, fmt.Sprintf("%s %d", req.Path[strings.LastIndexByte(req.Path, '/')+1:], req.Code))
+		}
+		return paths
+	}
+	c.Run(t, "CH-T45 a subresource that comes later is used by what runs", func(c *C) {
+		var l calls
+		c.Define(c.gadgets(served(false)))
+		op := c.Operator(registry(c, &l))
+		c.gadget().Create("a", sized(1))
+		c.WaitFor("the result", func() bool { return c.gadget().Get("a").Status().Int("h") == 1 })
+		if got, want := last(op), []string{"a 200"}; !slices.Equal(got, want) {
+			c.Errorf("got the patches %q, want %q", got, want)
+		}
+		flip(c, true)
+		reads := op.asked("/apis")
+		c.WaitFor("the discovery to be over", func() bool { return op.asked("/apis") >= reads+3 })
+		c.gadget().Patch("a", sized(2))
+		c.WaitFor("the result", func() bool { return c.gadget().Get("a").Status().Int("h") == 2 })
+		c.WaitFor("the last patch", func() bool { return len(last(op)) == 3 })
+		if got, want := last(op), []string{"a 200", "status 200", "a 200"}; !slices.Equal(got, want) {
+			c.Errorf("got the patches %q, want %q", got, want)
+		}
+		c.expect(&l, "create 1", "update 2")
+	})
+	c.Run(t, "CH-T46 a subresource that is gone is no object that is gone: the resources are discovered again", func(c *C) {
+		var l calls
+		c.Define(c.gadgets(served(true)))
+		op := c.Operator(registry(c, &l), wired(func(req *Request) (*http.Response, error) {
+			if strings.Contains(req.Path, "customresourcedefinitions") { // so that nothing tells of the change
+				return Answer(403, "Forbidden", "definitions are forbidden"), nil
+			}
+			return nil, nil
+		}))
+		c.gadget().Create("a", sized(1))
+		c.WaitFor("the result", func() bool { return c.gadget().Get("a").Status().Int("h") == 1 })
+		flip(c, false)
+		c.WaitFor("the server to have taken it", func() bool {
+			_, err := c.Client.Patch(c.Context(), c.gadget().Ref("a"), map[string]any{}, &kopf.PatchOptions{Subresource: "status"})
+			return kopf.StatusCode(err) == 404
+		})
+		c.gadget().Patch("a", sized(2))
+		c.WaitFor("the result", func() bool { return c.gadget().Get("a").Status().Int("h") == 2 })
+		c.expect(&l, "create 1", "update 2") // the handler is not called again for that
+		c.Pass(2 * time.Second)
+		paths := last(op)
+		if got, want := paths[:3], []string{"status 200", "a 200", "status 404"}; !slices.Equal(got, want) || paths[len(paths)-1] != "a 200" {
+			c.Errorf("got the patches %q, want %q and one of the object in the end", paths, want)
+		}
+		c.gadget().Patch("a", sized(3))
+		c.WaitFor("the next result", func() bool { return c.gadget().Get("a").Status().Int("h") == 3 })
+		if again := last(op)[len(paths):]; !slices.Equal(again, []string{"a 200"}) {
+			c.Errorf("got the patches %q afterwards, want one of the object", again)
+		}
+	})
+	c.Run(t, "CH-T46 an object that is gone, is", func(c *C) {
+		var l calls
+		op := c.Operator(func() *kopf.Registry {
+			r := &kopf.Registry{}
+			r.OnCreate("kopfstatusexamples.v1.kopf.dev", func(ctx context.Context, ch *kopf.Change) error {
+				l.add("create %d", ch.Retry)
+				c.Of("kopf.dev/v1", "KopfStatusExample").Delete(ch.Name())
+				ch.SetResult(1)
+				return nil
+			}, named("h"))
+			return r
+		}())
+		reads := op.asked("/apis")
+		c.Of("kopf.dev/v1", "KopfStatusExample").Create("a", nil)
+		c.WaitFor("the refusal", func() bool { return len(last(op)) == 1 })
+		c.Pass(2 * time.Second)
+		if got := last(op); !slices.Equal(got, []string{"status 404"}) || c.InBubble() && op.asked("/apis") > reads { // elsewhere, other leaves have definitions
+			c.Errorf("got the patches %q and %d discoveries", got, op.asked("/apis")-reads)
+		}
+		if lines := op.Logs.Find("has failed and will be repeated"); len(lines) > 0 {
+			c.Errorf("got the lines %+v", lines)
+		}
+	})
+	c.Run(t, "CH-T47 objects of a namespace that is being deleted are handled until it is gone", func(c *C) {
+		space := c.Unique("doomed")
+		namespaces := c.Of("v1", "Namespace")
+		namespaces.Create(space, nil)
+		var l calls
+		r := &kopf.Registry{}
+		r.OnDelete(Examples, func(ctx context.Context, ch *kopf.Change) error {
+			l.add("delete %d", ch.Retry)
+			if ch.Retry < 2 {
+				return kopf.Temporary(errOops, 1500*time.Millisecond)
+			}
+			return nil
+		}, named("delete"))
+		op := c.Operator(r, func(op *kopf.Operator) { op.Namespaces = []string{space} })
+		inside := *c
+		inside.Namespace = space
+		there := inside.Of("kopf.dev/v1", "KopfExample")
+		there.Create("a", nil)
+		c.WaitFor("the finalizer", func() bool { return holds(there.Get("a")) })
+		namespaces.Delete(space)
+		c.WaitFor("the end of the namespace", func() bool { return !namespaces.Exists(space) })
+		c.expect(&l, "delete 0", "delete 1", "delete 2")
+		list := fmt.Sprintf("/apis/kopf.dev/v1/namespaces/%s/kopfexamples", space)
+		c.Pass(time.Second)
+		asked := op.asked(list)
+		c.Pass(2 * time.Second)
+		if again := op.asked(list) - asked; again > 0 {
+			c.Errorf("the namespace that is gone was asked for %d times", again)
+		}
+	})
+}
