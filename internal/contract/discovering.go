@@ -255,9 +255,16 @@ func defining(t *testing.T, c *C) {
 			return nil
 		}, named("categorized"))
 		op := c.Operator(r)
+		calm := func() { // until nothing is looked for any more
+			if c.InBubble() {
+				c.Pass(time.Minute)
+			}
+		}
+		calm()
 		c.Define(c.gadgets()) // ADDED
 		c.gadget().Create("a", nil)
 		c.WaitFor("the handling", func() bool { return c.gadget().Get("a").Status().String("phase") == "Ready" })
+		calm()
 		c.definitions().Patch(name, map[string]any{"spec": map[string]any{"names": map[string]any{"categories": []any{category}}}}) // MODIFIED
 		c.WaitFor("the handling by the category", func() bool {
 			c.gadget().Apply("b", nil)
@@ -267,12 +274,15 @@ func defining(t *testing.T, c *C) {
 			c.gadget().Delete("b")
 			return false
 		})
+		calm()
 		c.definitions().Delete(name) // DELETED
 		c.WaitFor("the end of the serving", func() bool { return len(op.Logs.Find("is not served any more")) == 1 })
 		c.Pass(time.Second)
+		calm()
 		list := fmt.Sprintf("/apis/%s.dev/v1/namespaces/%s/gadgets", c.Unique("leaf"), c.Namespace)
 		asked := op.asked(list)
 		c.Pass(2 * time.Second)
+		calm()
 		if again := op.asked(list) - asked; again > 0 {
 			c.Errorf("the resource that is gone was asked for %d times", again)
 		}
@@ -479,7 +489,13 @@ func losing(t *testing.T, c *C) {
 		list := fmt.Sprintf("/apis/kopf.dev/v1/namespaces/%s/kopfexamples", space)
 		c.Pass(time.Second)
 		asked := op.asked(list)
+		if watched := watches(op, list); asked-watched != 1 {
+			c.Errorf("the namespace was listed %d times, want once", asked-watched)
+		}
 		c.Pass(2 * time.Second)
+		if c.InBubble() {
+			c.Pass(time.Hour) // a watch would have been opened again
+		}
 		if again := op.asked(list) - asked; again > 0 {
 			c.Errorf("the namespace that is gone was asked for %d times", again)
 		}
