@@ -287,6 +287,37 @@ func defining(t *testing.T, c *C) {
 			c.Errorf("the resource that is gone was asked for %d times", again)
 		}
 	})
+	for kind, reason := range map[string]bool{"ADDED": true, "MODIFIED": true, "DELETED": true, "BOOKMARK": false} {
+		c.Run(t, "CH-35 what is a reason to discover again: "+kind, func(c *C) {
+			c.OnlyInBubble("definitions are made up")
+			const object = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"things.example.com","uid":"u","resourceVersion":"11"}}`
+			door := newDoorway()
+			defer door.let()
+			r := &kopf.Registry{}
+			r.OnCreate(Examples, ready, named("create"))
+			op := c.Operator(r, wired(func(req *Request) (*http.Response, error) {
+				switch {
+				case !strings.Contains(req.Path, "/customresourcedefinitions?"):
+					return nil, nil
+				case !strings.Contains(req.Path, "watch=true"):
+					return document(`{"kind":"List","metadata":{"resourceVersion":"10"},"items":[` + object + "]}"), nil
+				case strings.Contains(req.Path, "resourceVersion=10"):
+					door.pass(c.Context())
+					return document(fmt.Sprintf(`{"type":%q,"object":%s}`+"\n", kind, object)), nil
+				}
+				return Answer(503, "ServiceUnavailable", "no more"), nil
+			}))
+			c.Pass(time.Minute)
+			if n := op.asked("/apis"); n != 1 {
+				c.Errorf("the groups were read %d times before, want once", n)
+			}
+			door.let()
+			c.Pass(time.Minute)
+			if n := op.asked("/apis"); reason != (n > 1) {
+				c.Errorf("the groups were read %d times afterwards", n)
+			}
+		})
+	}
 	c.Run(t, "CH-35 the first listing of definitions is no reason to discover again", func(c *C) {
 		c.OnlyInBubble("other leaves have definitions, too")
 		r := &kopf.Registry{}
@@ -492,10 +523,8 @@ func losing(t *testing.T, c *C) {
 		if watched := watches(op, list); asked-watched != 1 {
 			c.Errorf("the namespace was listed %d times, want once", asked-watched)
 		}
+		op.Wire.Drop() // a watch would be opened again
 		c.Pass(2 * time.Second)
-		if c.InBubble() {
-			c.Pass(time.Hour) // a watch would have been opened again
-		}
 		if again := op.asked(list) - asked; again > 0 {
 			c.Errorf("the namespace that is gone was asked for %d times", again)
 		}
