@@ -357,7 +357,7 @@ func (o *observer) namespace(ctx context.Context, ev RawEvent) {
 		return
 	}
 	leaving := ev.Type == Deleted
-	if conditions := namespaceConditions(ev.Body); ev.Body.Deleting() && len(conditions) > 0 {
+	if conditions := namespaceConditions(ev.Body); !leaving && ev.Body.Deleting() && len(conditions) > 0 {
 		leaving = true
 		for _, c := range conditions {
 			if c.Status == "True" { // something is still there to be finished

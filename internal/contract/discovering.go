@@ -281,6 +281,7 @@ func defining(t *testing.T, c *C) {
 		calm()
 		list := fmt.Sprintf("/apis/%s.dev/v1/namespaces/%s/gadgets", c.Unique("leaf"), c.Namespace)
 		asked := op.asked(list)
+		op.Wire.Drop() // a watch would be opened again
 		c.Pass(2 * time.Second)
 		calm()
 		if again := op.asked(list) - asked; again > 0 {
