@@ -125,13 +125,16 @@ func (r *ProgressRecord) apply(o outcome, now time.Time) {
 		}
 	}
 	if text := ""; o.waiting {
-		text = "None" // what the original stores
+		text = waitingMessage
 		r.Message = &text
 	} else if o.err != nil {
 		text = truncate(o.err.Error(), maxMessage)
 		r.Message = &text
 	}
 }
+
+// waitingMessage is what is stored in place of an error while sub-handlers are waited for. It is what the original stores.
+const waitingMessage = "None"
 
 // maxMessage is the longest text of an error that is stored on an object, in bytes: the annotations of an object
 // may have 256 KiB in all, and nobody reads that much.
@@ -283,7 +286,11 @@ func (x *handling) attempt(ctx context.Context, p *progress) outcome {
 	log := x.cause.Logger
 	x.attempts++
 	runtime := started.Sub(p.record.Started)
-	if err := h.exhausted(p.record.Retries, runtime, nil); err != nil {
+	retries := p.record.Retries
+	if p.record.waits() { // calls for the sake of sub-handlers are not the parent's failures
+		retries = 0
+	}
+	if err := h.exhausted(retries, runtime, nil); err != nil {
 		o := outcome{final: true, err: err}
 		x.finish(p, o, nil)
 		logOutcome(ctx, log, "Handler", h.id, o, err)
@@ -301,6 +308,7 @@ func (x *handling) attempt(ctx context.Context, p *progress) outcome {
 		o = outcome{delay: waits.delay, waiting: true}
 	case err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled):
 		o = outcome{cancelled: true}
+		x.attempts--
 	default:
 		o = h.decide(err, p.record.Retries, time.Since(p.record.Started), x.settings.Execution.DefaultBackoff)
 	}
@@ -534,6 +542,11 @@ func (r *ProgressRecord) changedFrom(stored *ProgressRecord) bool {
 	c := *r
 	c.stored = stored.stored
 	return c.changed()
+}
+
+// waits tells whether the last call was one that waits for its sub-handlers.
+func (r *ProgressRecord) waits() bool {
+	return len(r.Subrefs) > 0 && r.Message != nil && *r.Message == waitingMessage
 }
 
 // addSubref notes a sub-handler whose record is to be purged with this one.

@@ -270,6 +270,14 @@ func (c *cycle) handle() (time.Duration, error) {
 	if s.released {
 		return -1, nil
 	}
+	if legacy := c.settings.Persistence.LegacyFinalizers; slices.ContainsFunc(body.Finalizers(), func(f string) bool { return slices.Contains(legacy, f) }) {
+		c.log.Debug("Removing the finalizers of an older operator.")
+		return -1, c.change(func(object map[string]any, _ string) {
+			for _, f := range legacy {
+				removeFinalizer(object, f)
+			}
+		})
+	}
 	whole := Change{Object: c.object(body)}
 	held := c.spawn()
 	relevant, required := c.interest(&whole)
@@ -365,13 +373,19 @@ var titles = map[Reason]string{
 	ReasonCreate: "Creation", ReasonUpdate: "Updating", ReasonDelete: "Deletion", ReasonResume: "Resuming",
 }
 
+var nouns = map[Reason]string{
+	ReasonCreate: "creation", ReasonUpdate: "updating", ReasonDelete: "deletion", ReasonResume: "resuming",
+}
+
 // pursue runs the handlers of the cause and sends what they leave.
 func (c *cycle) pursue(whole *Change) (time.Duration, error) {
 	x := c.x
 	c.equip(whole)
 	superseded := c.enlist(whole)
-	if superseded != "" {
-		c.log.Info(fmt.Sprintf("%s is superseded by the %s.", titles[superseded], c.reason))
+	for _, reason := range []Reason{ReasonCreate, ReasonUpdate, ReasonResume, ReasonDelete} {
+		if t := superseded[reason]; t != nil {
+			c.log.Info(fmt.Sprintf("%s is superseded by the %s: %d succeeded; %d failed; %d unfinished.", titles[reason], nouns[c.reason], t.succeeded, t.failed, t.unfinished))
+		}
 	}
 	if top := x.top(); len(top) > 0 {
 		c.log.Debug(titles[c.reason]+" is in progress.", "body", c.event.Body)
@@ -383,6 +397,9 @@ func (c *cycle) pursue(whole *Change) (time.Duration, error) {
 	c.stopTimer()
 	done, wait := x.done(time.Now())
 	if !done {
+		if x.attempts == 0 && c.handlers.Err() != nil {
+			return -1, nil // what the end of the operator has cut off leaves nothing behind
+		}
 		if err := c.flush(false); err != nil {
 			return 0, err
 		}
@@ -429,9 +446,23 @@ func (c *cycle) equip(whole *Change) {
 	x.flushLater = c.flushLater
 }
 
+// tally counts handlers by how far they have come.
+type tally struct{ succeeded, failed, unfinished int }
+
+func (t *tally) add(r *ProgressRecord) {
+	switch {
+	case r.Success:
+		t.succeeded++
+	case r.Failure:
+		t.failed++
+	default:
+		t.unfinished++
+	}
+}
+
 // enlist finds the handlers of the cause, and those whose records are only to be cleaned up. It returns the
-// reason of an older cause that this one supersedes, if there is one.
-func (c *cycle) enlist(whole *Change) (superseded Reason) {
+// reasons of older causes that this one supersedes, with how far they had come.
+func (c *cycle) enlist(whole *Change) (superseded map[Reason]*tally) {
 	x, now := c.x, time.Now()
 	enlisted := make(map[HandlerID]bool)
 	finished := false
@@ -439,7 +470,13 @@ func (c *cycle) enlist(whole *Change) (superseded Reason) {
 		enlisted[p.handler.id] = true
 		finished = finished || p.stored && p.record.finished()
 		if foreign := p.stored && p.purpose != "" && p.purpose != c.reason; foreign {
-			superseded = p.purpose
+			if superseded == nil {
+				superseded = make(map[Reason]*tally)
+			}
+			if superseded[p.purpose] == nil {
+				superseded[p.purpose] = &tally{}
+			}
+			superseded[p.purpose].add(p.record)
 			c.purge = c.purge || !p.selected
 		}
 	}

@@ -149,6 +149,9 @@ type PersistenceSettings struct {
 	// Finalizer blocks the deletion of objects until their deletion handlers are done.
 	// Defaults to "kopf.zalando.org/KopfFinalizerMarker".
 	Finalizer string
+	// LegacyFinalizers are those that earlier versions of the operator have used, or operators that this one takes the
+	// place of. They are removed from all objects that have them. Defaults to none.
+	LegacyFinalizers []string
 	// ProgressStorage keeps the progress of handlers. Defaults to [SmartProgressStorage].
 	ProgressStorage ProgressStorage
 	// DiffBaseStorage keeps the last handled state. Defaults to [AnnotationsDiffBaseStorage].

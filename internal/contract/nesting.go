@@ -149,25 +149,40 @@ func nesting(t *testing.T, c *C) {
 			c.Error("the parent has not succeeded")
 		}
 	})
-	c.Run(t, "CH-174 the limits of a parent count the calls for its sub-handlers, too", func(c *C) {
+	c.Run(t, "CH-174 the timeout of a parent counts the time of its sub-handlers, too", func(c *C) {
 		c.OnlyInBubble("the delays are long")
 		var l calls
 		r := &kopf.Registry{}
-		for id, opts := range map[kopf.HandlerID]*kopf.ChangeOptions{"few": {ID: "few", Retries: 3}, "short": {ID: "short", Timeout: 25 * time.Second}} {
-			r.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error {
-				l.add("%s %d", id, ch.Retry)
-				ch.Subhandler("sub", func(context.Context, *kopf.Change) error { return kopf.Temporary(errOops, 10*time.Second) }, nil)
-				return nil
-			}, opts)
-		}
+		r.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error {
+			l.add("parent %d", ch.Retry)
+			ch.Subhandler("sub", func(context.Context, *kopf.Change) error { return kopf.Temporary(errOops, 10*time.Second) }, nil)
+			return nil
+		}, &kopf.ChangeOptions{ID: "parent", Timeout: 25 * time.Second})
 		op := c.Operator(r)
 		c.Create("a", nil)
 		c.handled("a")
-		if l.count("few ") != 3 || l.count("short ") != 3 {
-			c.Errorf("got the calls %q, want three of each", l.all())
+		c.expect(&l, "parent 0", "parent 1", "parent 2")
+		if n := len(op.Logs.Find("0 succeeded; 1 failed")); n != 1 {
+			c.Errorf("%d lines say that it has failed, want 1", n)
 		}
-		if n := len(op.Logs.Find("0 succeeded; 2 failed")); n != 1 {
-			c.Errorf("%d lines say that both have failed, want 1", n)
+	})
+	c.Run(t, "CH-T37 calls that wait for sub-handlers do not count as retries", func(c *C) {
+		var l calls
+		soon := kopf.Temporary(errOops, time.Millisecond)
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error {
+			l.add("parent %d", ch.Retry)
+			ch.Subhandler("sub", l.handler("sub", soon, soon, soon), nil)
+			return nil
+		}, &kopf.ChangeOptions{ID: "parent", Retries: 2})
+		op := c.Operator(r)
+		c.Create("a", nil)
+		c.handled("a")
+		if l.count("parent") != 4 || l.count("sub") != 4 {
+			c.Errorf("got the calls %q, want four of each", l.all())
+		}
+		if n := len(op.Logs.Find("1 succeeded; 0 failed")); n != 1 {
+			c.Errorf("%d lines say that the parent has succeeded, want 1", n)
 		}
 	})
 	c.Run(t, "CH-175 records of sub-handlers that are not declared any more stay until the end", func(c *C) {
