@@ -417,6 +417,9 @@ func (c *cycle) pursue(whole *Change) (time.Duration, error) {
 		succeeded, failed := c.count()
 		c.log.Info(fmt.Sprintf("%s is processed: %d succeeded; %d failed.", titles[c.reason], succeeded, failed))
 	}
+	if c.reason == ReasonDelete {
+		c.log.Debug("Removing the finalizer, thus allowing the actual deletion.")
+	}
 	if err := c.flush(true); err != nil {
 		return 0, err
 	}

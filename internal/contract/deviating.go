@@ -1,0 +1,384 @@
+package contract
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// This file is all that may differ between the requests, states and log lines of the original and ours: it turns a step of
+// a recorded life into what is expected of ours, each difference under the id of its deviation or trap.
+
+// expectation is what is expected of ours in the place of a step.
+type expectation struct {
+	requests []expectedRequest
+	lines    []string
+}
+
+type expectedRequest struct {
+	at          time.Time
+	path        string // after the collection of the objects
+	contentType string
+	body        any
+}
+
+// clock turns the times of the original into ours.
+type clock struct {
+	from []time.Time     // of the original
+	lag  []time.Duration // how much earlier ours is from then on
+}
+
+// ourClock knows where ours is earlier than the original.
+func ourClock(tr *trace) *clock {
+	k := &clock{}
+	earlier := func(next int, than time.Time) {
+		var before time.Duration
+		if len(k.lag) > 0 {
+			before = k.lag[len(k.lag)-1]
+		}
+		k.from = append(k.from, tr.Steps[next].Now)
+		k.lag = append(k.lag, before+tr.Steps[next].Now.Sub(than))
+	}
+	for i, step := range tr.Steps {
+		switch {
+		case len(step.invoked()) > 0 && !step.logs("processed") && !step.logs("sleep"):
+			earlier(i+1, step.end()) // CH-198: with no delay, the next cycle begins at once, and not with the next event
+		case step.touch() != "":
+			touched, _ := time.Parse(time.RFC3339Nano, step.touch()) // or all times are wrong
+			earlier(i+1, touched)                                    // CH-196: the delay is over when it is over, and not with the event of a touch
+		}
+	}
+	return k
+}
+
+// of returns when ours does what the original has done at a moment.
+func (k *clock) of(t time.Time) time.Time {
+	for i := len(k.from) - 1; i >= 0; i-- {
+		if !t.Before(k.from[i]) {
+			return t.Add(-k.lag[i])
+		}
+	}
+	return t
+}
+
+var timestamp = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}\+00:00`)
+
+// in returns a decoded value with our times in it.
+func (k *clock) in(v any) any {
+	data, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // it was read from JSON
+	}
+	data = timestamp.ReplaceAllFunc(data, func(text []byte) []byte {
+		t, err := time.Parse(time.RFC3339Nano, string(text))
+		if err != nil {
+			return text
+		}
+		return []byte(k.of(t).Format("2006-01-02T15:04:05.000000-07:00"))
+	})
+	return decoded(string(data))
+}
+
+// expected tells what ours is to do in the place of a step, when the object is as given before it.
+func (tr *trace) expected(number int, k *clock, before map[string]any) expectation {
+	step := tr.Steps[number]
+	var e expectation
+	now := k.in(tr.comparable(before)).(map[string]any)
+	after := now
+	var jsonPatch bool
+	for _, r := range step.Requests {
+		if r.ContentType == "application/json-patch+json" {
+			jsonPatch = true
+			after = tr.released(after, r)
+		} else {
+			after, _ = merged(after, k.in(r.Body)).(map[string]any)
+		}
+	}
+	after = tr.comparable(after) // CH-196: nothing is touched, and so nothing untouched
+	tr.carry(number, after)
+	identity := before["metadata"].(map[string]any)
+	version := map[string]any{"op": "test", "path": "/metadata/resourceVersion", "value": identity["resourceVersion"]}
+	at := k.of(step.end())
+	if jsonPatch { // CH-96: of the release, the purge and what else is to be stored are a part
+		e.add(expectedRequest{at, "a", "application/json-patch+json", guarded(version, operations("", now, after))})
+	} else {
+		main := difference(now, after) // CH-T2: what is so already is not sent
+		if tr.Resource.Status {
+			guard := version
+			if _, has := now["status"]; has {
+				guard = map[string]any{"op": "test", "path": "/metadata/uid", "value": identity["uid"]}
+			}
+			only := func(object map[string]any) any {
+				status, has := object["status"]
+				if !has {
+					return map[string]any{}
+				}
+				return map[string]any{"status": status}
+			}
+			delete(main, "status")
+			// CH-178: the status comes first. CH-179: it is a JSON patch with a guard.
+			e.add(expectedRequest{at, "a/status", "application/json-patch+json", guarded(guard, operations("", only(now), only(after)))})
+		}
+		if len(main) > 0 { // CH-179: a merge patch names the object's uid
+			meta, _ := main["metadata"].(map[string]any)
+			meta = maps.Clone(meta)
+			if meta == nil {
+				meta = map[string]any{}
+			}
+			meta["uid"] = identity["uid"]
+			main["metadata"] = meta
+			e.add(expectedRequest{at, "a", "application/merge-patch+json", main})
+		}
+	}
+	e.lines = step.lines()
+	return e
+}
+
+func (e *expectation) add(r expectedRequest) {
+	if r.body != nil {
+		e.requests = append(e.requests, r)
+	}
+}
+
+// carry adds the annotation that keeps what the finished handlers have seen, as long as others are not finished (CH-T1). It
+// is the state that will count as handled.
+func (tr *trace) carry(step int, after map[string]any) {
+	unfinished := false
+	for _, text := range annotations(tr.state(step)) {
+		if slices.Contains(slices.Collect(maps.Values(annotations(tr.Before))), text) {
+			continue // not of this handling
+		}
+		var record struct{ Success, Failure bool }
+		unfinished = unfinished || strings.HasPrefix(text.(string), `{"started"`) && json.Unmarshal([]byte(text.(string)), &record) == nil && (record.Success || record.Failure)
+	}
+	key := tr.prefix() + "/handling-base"
+	if !unfinished {
+		delete(annotations(after), key)
+		return
+	}
+	annotations(after)[key] = annotations(tr.state(len(tr.Steps) - 1))[tr.prefix()+"/last-handled-configuration"]
+}
+
+// released returns an object as a JSON patch of its finalizers leaves it, which is all that the original uses them for.
+func (tr *trace) released(object map[string]any, r *traceRequest) map[string]any {
+	object = decoded(encoded(object)).(map[string]any)
+	meta := object["metadata"].(map[string]any)
+	for _, op := range r.Body.([]any) {
+		switch op := op.(map[string]any); fmt.Sprint(op["op"], " ", op["path"]) {
+		case "test /metadata/resourceVersion":
+		case "add /metadata/finalizers":
+			meta["finalizers"] = op["value"]
+		case "remove /metadata/finalizers":
+			delete(meta, "finalizers")
+		default:
+			panic(fmt.Sprintf("unknown operation %v", op))
+		}
+	}
+	return object
+}
+
+// touch returns what the step has touched the object with, "" if it has not.
+func (s *traceStep) touch() string {
+	for _, r := range s.Requests {
+		if m := touched.FindStringSubmatch(encoded(r.Body)); m != nil {
+			return m[1]
+		}
+	}
+	return ""
+}
+
+var touched = regexp.MustCompile(`"(?:[^"]*/touch-dummy(?:-ofDRS)?|dummy)":"([^"]+)"`)
+
+// comparable returns what of an object counts: not its identity, which is the server's, nor touches (CH-196).
+func (tr *trace) comparable(object map[string]any) map[string]any {
+	meta := map[string]any{}
+	for _, key := range []string{"labels", "annotations", "finalizers", "ownerReferences"} {
+		if v, ok := object["metadata"].(map[string]any)[key]; ok {
+			meta[key] = v
+		}
+	}
+	rest := map[string]any{"metadata": meta}
+	for _, key := range []string{"spec", "status"} {
+		if v, ok := object[key]; ok {
+			rest[key] = v
+		}
+	}
+	rest = decoded(encoded(rest)).(map[string]any)
+	maps.DeleteFunc(annotations(rest), func(key string, _ any) bool { return strings.Contains(key, "/touch-dummy") })
+	if a, ok := rest["metadata"].(map[string]any)["annotations"]; ok && len(a.(map[string]any)) == 0 {
+		delete(rest["metadata"].(map[string]any), "annotations")
+	}
+	if status, ok := rest["status"].(map[string]any); ok {
+		if own, ok := status["kopf"].(map[string]any); ok {
+			delete(own, "dummy")
+		}
+	}
+	return rest
+}
+
+// lines returns the log lines that are expected in the place of those of a step.
+func (s *traceStep) lines() []string {
+	var lines []string
+	for _, code := range s.Log {
+		level, what, _ := strings.Cut(code, ": ")
+		name, rest, _ := strings.Cut(what, "(")
+		args := strings.SplitN(strings.TrimSuffix(rest, ")"), ", ", 3)
+		text := ""
+		switch name {
+		case "in-progress":
+			text = titled(args[0]) + " is in progress."
+		case "diff":
+			text = "The differences are these."
+		case "handler-invoked":
+			text = "Handler '" + args[0] + "' is invoked."
+		case "handler-succeeded":
+			text = "Handler '" + args[0] + "' succeeded."
+		case "handler-failed-temporarily":
+			text = "Handler '" + args[0] + "' failed temporarily: " + args[1]
+		case "handler-failed-permanently":
+			text = "Handler '" + args[0] + "' failed permanently: " + args[1]
+		case "handler-failed-will-retry":
+			delay, _ := time.ParseDuration(strings.ReplaceAll(args[1], " ", "")) // or the line is wrong
+			text = "Handler '" + args[0] + "' failed with an exception and will try again in " + delay.String() + ". " + args[2]
+		case "handler-awaits-subhandlers":
+			text = "Handler '" + args[0] + "' waits for its sub-handlers."
+		case "superseded":
+			text = superseded.ReplaceAllString(what, "$1 is superseded by the $2: $3 succeeded; $4 failed; $5 unfinished.")
+			text = titled(text)
+		case "processed":
+			text = titled(args[0]) + " is processed: " + strings.TrimPrefix(args[1], "succeeded=") + " succeeded; " + strings.TrimPrefix(args[2], "failed=") + " failed."
+		case "noop":
+			text = "Nothing has changed that is handled."
+		case "finalizer-adding":
+			text = "Adding the finalizer, thus preventing the actual deletion."
+		case "finalizer-releasing":
+			text = "Removing the finalizer, thus allowing the actual deletion."
+		case "gone":
+			text = "Deleted, really deleted, and we are notified."
+		case "cycle-finished": // the line of the noop says it, too (CH-199)
+		case "sleeping", "sleep-skipped-due-to-patch": // CH-195: a delay is slept as a whole, whatever was sent
+		default:
+			text = "unknown: " + code
+		}
+		if text != "" {
+			lines = append(lines, level+" "+text)
+		}
+	}
+	return lines
+}
+
+var superseded = regexp.MustCompile(`^superseded\((\w+) by (\w+), succeeded=(\d+), failed=(\d+), left=(\d+)\)$`)
+
+func titled(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
+
+// The rest is plain JSON: merge patches, and the differences between objects.
+
+func decoded(text string) any {
+	var v any
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		panic(err) // it was JSON
+	}
+	return v
+}
+
+func encoded(v any) string {
+	data, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // it was JSON
+	}
+	return string(data)
+}
+
+func annotations(object map[string]any) map[string]any {
+	all, _ := object["metadata"].(map[string]any)["annotations"].(map[string]any)
+	return all
+}
+
+// merged applies a merge patch.
+func merged(object, patch any) any {
+	p, ok := patch.(map[string]any)
+	if !ok {
+		return patch
+	}
+	o, _ := object.(map[string]any)
+	o = maps.Clone(o)
+	if o == nil {
+		o = map[string]any{}
+	}
+	for key, value := range p {
+		if value == nil {
+			delete(o, key)
+		} else {
+			o[key] = merged(o[key], value)
+		}
+	}
+	return o
+}
+
+// difference returns the merge patch between two objects.
+func difference(before, after map[string]any) map[string]any {
+	patch := map[string]any{}
+	for key, old := range before {
+		now, is := after[key]
+		a, both := old.(map[string]any)
+		b, are := now.(map[string]any)
+		switch {
+		case !is:
+			patch[key] = nil
+		case both && are:
+			if sub := difference(a, b); len(sub) > 0 {
+				patch[key] = sub
+			}
+		case !reflect.DeepEqual(old, now):
+			patch[key] = now
+		}
+	}
+	for key, now := range after {
+		if _, was := before[key]; !was {
+			patch[key] = now
+		}
+	}
+	return patch
+}
+
+// operations returns the JSON patch between two values, in the order of the paths.
+func operations(path string, before, after any) []any {
+	a, both := before.(map[string]any)
+	b, are := after.(map[string]any)
+	if !both || !are {
+		if reflect.DeepEqual(before, after) {
+			return nil
+		}
+		return []any{map[string]any{"op": "replace", "path": path, "value": after}}
+	}
+	all := maps.Clone(a)
+	maps.Copy(all, b)
+	var ops []any
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		at := path + "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
+		old, was := a[key]
+		now, is := b[key]
+		switch {
+		case !is:
+			ops = append(ops, map[string]any{"op": "remove", "path": at})
+		case !was:
+			ops = append(ops, map[string]any{"op": "add", "path": at, "value": now})
+		default:
+			ops = append(ops, operations(at, old, now)...)
+		}
+	}
+	return ops
+}
+
+// guarded returns the operations after a test, nil if there are none.
+func guarded(guard any, ops []any) any {
+	if len(ops) == 0 {
+		return nil
+	}
+	return append([]any{guard}, ops...)
+}
