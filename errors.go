@@ -86,6 +86,10 @@ func (e *HandlerRetriesError) Unwrap() error { return e.Err }
 // As makes errors.As find a [PermanentError] in it.
 func (e *HandlerRetriesError) As(target any) bool { return asPermanent(e, target) }
 
+// ErrSuperseded is the cause, as of [context.Cause], for which the context of an Interruptible handler has ended: the object was deleted or
+// changed while the handler was running.
+var ErrSuperseded = errors.New("the object was changed or deleted meanwhile")
+
 // LoginError tells that no usable credentials for the API server were found, or that it refused
 // all of them, and what was looked for and where.
 type LoginError struct {

@@ -64,7 +64,7 @@ type outcome struct {
 	err       error         // nil on success, and for an error that is to be ignored
 	delay     time.Duration // before the next attempt; none if it is not positive
 	waiting   bool          // whether it waits for its sub-handlers, which is not an error
-	cancelled bool          // whether the operator stopped it: as if it had not been called
+	cancelled bool          // whether its context was ended: as if it had not been called
 }
 
 // exhausted tells whether a handler may not be called any more by its own limits.
@@ -195,10 +195,11 @@ type handling struct {
 	cause       Change // with Old and New of the whole object, copied for each handler
 	initial     bool
 	load        func(id HandlerID) (*ProgressRecord, error)
-	interrupted func() bool     // whether something newer waits than our own echoes
-	flush       func()          // sends what is finished; an error goes to broken
-	flushLater  func()          // does the same a little later
-	running     func(HandlerID) // told which handler runs now, "" for none
+	interrupted func() bool                           // whether something newer waits than our own echoes
+	flush       func()                                // sends what is finished; an error goes to broken
+	flushLater  func()                                // does the same a little later
+	running     func(HandlerID)                       // told which handler runs now, "" for none
+	listen      func(superseded func()) (stop func()) // has the function called when the cause is outdated
 
 	attempts int // made in this cycle
 
@@ -299,22 +300,42 @@ func (x *handling) attempt(ctx context.Context, p *progress) outcome {
 	c := x.change(p, runtime)
 	log.DebugContext(ctx, fmt.Sprintf("Handler '%s' is invoked.", h.id))
 	x.running(h.id)
-	err := x.call(ctx, p, c)
+	inner, release := x.interruptible(ctx, h)
+	err := x.call(inner, p, c)
+	ended := inner.Err() != nil
+	release()
 	x.running("")
 	var waits *waitsForSubhandlers
 	var o outcome
 	switch {
 	case errors.As(err, &waits):
 		o = outcome{delay: waits.delay, waiting: true}
-	case err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled):
+	case err != nil && ended && (errors.Is(err, context.Canceled) || errors.Is(err, ErrSuperseded)):
 		o = outcome{cancelled: true}
 		x.attempts--
 	default:
 		o = h.decide(err, p.record.Retries, time.Since(p.record.Started), x.settings.Execution.DefaultBackoff)
 	}
 	x.finish(p, o, c)
+	if o.cancelled && ctx.Err() == nil {
+		log.InfoContext(ctx, fmt.Sprintf("Handler '%s' was interrupted, because the object was changed or deleted meanwhile.", h.id))
+		return o
+	}
 	logOutcome(ctx, log, "Handler", h.id, o, err)
 	return o
+}
+
+// interruptible makes the context of a handler, which ends early if the handler wants that. What ends must be released.
+func (x *handling) interruptible(ctx context.Context, h *handler) (inner context.Context, release func()) {
+	if !h.interruptible {
+		return ctx, func() {}
+	}
+	inner, end := context.WithCancelCause(ctx)
+	stop := x.listen(func() { end(ErrSuperseded) })
+	return inner, func() {
+		stop()
+		end(nil)
+	}
 }
 
 // change makes what one handler gets: its own patch, and the object as the parts so far leave it.

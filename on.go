@@ -49,6 +49,11 @@ type ChangeOptions struct {
 	Optional bool
 	// Deleted tells that a handler of resuming is called also for objects that are being deleted.
 	Deleted bool
+	// Interruptible tells that the handler's context ends, with the cause [ErrSuperseded], when the object is deleted while the
+	// handler runs, or changed in what is tracked of it. If the handler then returns the error of the context, the attempt does not count, its
+	// Patch is dropped, and the handlers of the new state are called, this one among them if it is for that. Otherwise, and by
+	// default, all this waits until the handler returns.
+	Interruptible bool
 }
 
 // EventOptions are the options of handlers of raw events. Zero values mean the defaults.
@@ -250,7 +255,7 @@ func newChange(kind handlerKind, s Selector, field FieldPath, fn ChangeFunc, o *
 	h := &handler{
 		kind: kind, field: field.Keys(), change: fn, param: o.Param,
 		errors: cmp.Or(o.Errors, ErrorsTemporary), timeout: o.Timeout, retries: o.Retries, backoff: o.Backoff,
-		optional: o.Optional, deleted: o.Deleted, needsChange: kind == kindUpdate || kind == kindField,
+		optional: o.Optional, deleted: o.Deleted, interruptible: o.Interruptible, needsChange: kind == kindUpdate || kind == kindField,
 	}
 	h.filters.when = o.When
 	var err error

@@ -74,7 +74,8 @@ type slot struct {
 	passing bool                  // whether the others wait for it
 	live    *atomic.Pointer[Body] // where those who follow the object find its newest state; nil if there are none
 	timer   *time.Timer
-	running HandlerID // the handler that runs now, for messages at the exit
+	running HandlerID      // the handler that runs now, for messages at the exit
+	news    func(RawEvent) // told each event while a handler runs that wants to know; nil if none does
 
 	// The worker's.
 	body      *Body // kept only while the object is due later
@@ -146,8 +147,38 @@ func (q *queue) put(ev RawEvent, listing uint64, all bool) {
 	if !all {
 		s.events = s.events[:0]
 	}
+	q.addLocked(s, ev)
+}
+
+// addLocked adds an event of an object for its worker.
+func (q *queue) addLocked(s *slot, ev RawEvent) {
 	s.events = append(s.events, ev)
+	if s.news != nil {
+		s.news(ev)
+	}
 	q.wakeLocked(s)
+}
+
+// listen has a function told of the events of an object that its worker has not taken, and of those to come, beside the one that
+// is told already, until what it returns is called. The function must not wait for anything.
+func (q *queue) listen(s *slot, news func(RawEvent)) (stop func()) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	before := s.news
+	s.news = func(ev RawEvent) {
+		news(ev)
+		if before != nil {
+			before(ev)
+		}
+	}
+	for _, ev := range s.events {
+		news(ev)
+	}
+	return func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		s.news = before
+	}
 }
 
 // sweep makes up the deletions that happened while nobody watched: of the objects of a
@@ -166,8 +197,7 @@ func (q *queue) sweep(namespace string, listing uint64) {
 		if err != nil {
 			continue // strings are always JSON
 		}
-		s.events = append(s.events, RawEvent{Type: Deleted, Body: body})
-		q.wakeLocked(s)
+		q.addLocked(s, RawEvent{Type: Deleted, Body: body})
 	}
 }
 

@@ -444,6 +444,14 @@ func (c *cycle) equip(whole *Change) {
 		return progress.Fetch(id, c.event.Body)
 	}
 	x.interrupted = func() bool { return c.queue.waits(c.slot, c.known().version) }
+	x.listen = func(superseded func()) func() {
+		handled := c.essence.bytes()
+		return c.queue.listen(c.slot, func(ev RawEvent) {
+			if c.outdates(ev, handled) {
+				superseded()
+			}
+		})
+	}
 	x.running = func(id HandlerID) { c.queue.note(c.slot, id) }
 	x.flush = func() { c.flush(false) }
 	x.flushLater = c.flushLater
@@ -461,6 +469,18 @@ func (t *tally) add(r *ProgressRecord) {
 	default:
 		t.unfinished++
 	}
+}
+
+// outdates tells whether an event makes what the handlers were called for a thing of the past: the object is being deleted or gone, or
+// is neither what it was when they were called, nor what they have made of it since. It runs on the goroutine of the stream.
+func (c *cycle) outdates(ev RawEvent, handled []byte) bool {
+	body := ev.Body
+	if ev.Type == Deleted || body.Deleting() && !c.event.Body.Deleting() {
+		return true
+	}
+	p := &c.settings.Persistence
+	now := essenceOf(body, c.served.fields, p)
+	return !now.Equal(&Essence{raw: handled}) && !now.Equal(essenceOf(c.x.bodyNow(), c.served.fields, p))
 }
 
 // enlist finds the handlers of the cause, and those whose records are only to be cleaned up. It returns the

@@ -50,29 +50,30 @@ var kindNames = [...]string{"OnEvent", "OnCreate", "OnUpdate", "OnDelete", "OnRe
 
 // handler is one registered function with all that was said of it.
 type handler struct {
-	id          HandlerID
-	kind        handlerKind
-	selector    selectorSpec
-	text        string // the selector as it was written
-	field       []string
-	errors      ErrorsMode
-	timeout     time.Duration
-	retries     int
-	backoff     time.Duration
-	optional    bool
-	deleted     bool
-	needsChange bool
-	param       any
-	filters     filters
-	change      ChangeFunc
-	event       EventFunc
-	activity    ActivityFunc
-	login       LoginFunc
-	spawning    *spawning // of daemons and timers
-	indexing    *indexing // of indices
-	fn          function
-	keys        []string // of the annotations with its progress, under the default prefix
-	where       string   // it was registered
+	id            HandlerID
+	kind          handlerKind
+	selector      selectorSpec
+	text          string // the selector as it was written
+	field         []string
+	errors        ErrorsMode
+	timeout       time.Duration
+	retries       int
+	backoff       time.Duration
+	optional      bool
+	deleted       bool
+	interruptible bool
+	needsChange   bool
+	param         any
+	filters       filters
+	change        ChangeFunc
+	event         EventFunc
+	activity      ActivityFunc
+	login         LoginFunc
+	spawning      *spawning // of daemons and timers
+	indexing      *indexing // of indices
+	fn            function
+	keys          []string // of the annotations with its progress, under the default prefix
+	where         string   // it was registered
 
 	panicked sync.Once // by a filter
 }
