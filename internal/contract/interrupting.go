@@ -61,6 +61,26 @@ func interrupting(t *testing.T, c *C) {
 		c.Delete("a")
 		c.expect(&l, "create create 0->1 retry 0", "create ends: true")
 	})
+	c.Run(t, "CH-T12 what has come before the handler was called counts, too", func(c *C) {
+		var l calls
+		never := newDoorway()
+		seen := make(chan struct{}, 1)
+		r := &kopf.Registry{}
+		r.OnEvent(Examples, func(ctx context.Context, e *kopf.WatchEvent) error {
+			if e.Type == kopf.Added {
+				seen <- struct{}{}
+				time.Sleep(500 * time.Millisecond)
+			}
+			return nil
+		}, &kopf.EventOptions{ID: "event"})
+		r.OnCreate(Examples, l.patient("create", never), interruptible("create"))
+		c.Operator(r)
+		c.Pass(time.Second) // for the listing to be over
+		c.Create("a", sized(1))
+		<-seen
+		c.Delete("a")
+		c.expect(&l, "create create 0->1 retry 0", "create ends: true")
+	})
 	c.Run(t, "CH-T12 an interruptible handler ends when the object changes, and is called for what it is then", func(c *C) {
 		var l calls
 		door := newDoorway()
@@ -97,6 +117,8 @@ func interrupting(t *testing.T, c *C) {
 		r.OnCreate(Examples, l.patient("second", door), interruptible("second"))
 		c.Operator(r)
 		c.Create("a", sized(1))
+		c.expect(&l, "second create 0->1 retry 0")
+		c.Patch("a", map[string]any{"status": map[string]any{"by": "another"}}) // before anything is stored
 		c.WaitFor("the outcome of the first one", func() bool { return c.Get("a").Has("spec.own") })
 		c.Pass(time.Second)
 		c.expect(&l, "second create 0->1 retry 0")
