@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"slices"
 	"strings"
 )
@@ -81,6 +82,13 @@ func (e *Essence) bytes() []byte {
 		e.raw, e.foreign = e.root.appendTo(make([]byte, 0, e.root.size())), false
 	}
 	return e.raw
+}
+
+// digest returns a short sum of the essence, to tell whether it is another one.
+func (e *Essence) digest() uint64 {
+	sum := fnv.New64a()
+	sum.Write(e.bytes()) // it never fails
+	return sum.Sum64()
 }
 
 // parts returns the essence as an object. Who changes it sets raw to nil.

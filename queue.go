@@ -90,6 +90,7 @@ type slot struct {
 	expectedUntil time.Time
 	errors        int // in a row, that were not of handlers
 	pausedUntil   time.Time
+	overflow      uint64 // the digest of a state that was too large to be stored, 0 for none
 	unsent        *unsent
 }
 

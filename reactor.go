@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"log/slog"
 	"slices"
 	"sync"
@@ -119,9 +118,7 @@ func (c *cycle) spawn() bool {
 	}
 	if c.served.idle {
 		c.essence = essenceOf(body, c.served.fields, &c.settings.Persistence)
-		digest := fnv.New64a()
-		digest.Write(c.essence.bytes())
-		b.see(digest.Sum64(), time.Now())
+		b.see(c.essence.digest(), time.Now())
 	}
 	o := c.object(body)
 	return b.adjust(c.served.tasks, &o)
@@ -206,6 +203,11 @@ func (c *cycle) react() rest {
 	case errors.Is(err, errGone):
 		c.log.Debug("The object is gone; what was to be changed in it is dropped.")
 		s.unsent = nil
+		return rest{}
+	case overflows(err):
+		c.log.Error("The state of the object is too large to be stored: all annotations of an object together may have 262144 bytes. "+
+			"Its handlers are not called again until it changes. Another DiffBaseStorage, or its IgnoredFields, help.", "error", err)
+		s.overflow, s.unsent = c.essence.digest(), nil
 		return rest{}
 	case err != nil:
 		c.keep()
@@ -293,6 +295,11 @@ func (c *cycle) handle() (time.Duration, error) {
 	case !relevant:
 		return -1, c.change(nil)
 	}
+	if s.overflow != 0 && s.overflow == c.essence.digest() {
+		c.log.Debug("The state of the object is still too large to be stored.")
+		return -1, c.change(nil)
+	}
+	s.overflow = 0
 	if wait := time.Until(s.expectedUntil); s.expected != "" && wait > 0 {
 		return wait, c.change(nil) // our own patch is not back yet: this state is outdated
 	}

@@ -182,6 +182,14 @@ func (s *sender) exists() bool {
 	return err == nil && body.uid == known.uid || err != nil && StatusCode(err) != codeNotFound
 }
 
+// overflows tells whether a patch was refused because all annotations together are too large.
+func overflows(err error) bool {
+	var api *APIError
+	return errors.As(err, &api) && slices.ContainsFunc(api.Causes, func(c ErrorCause) bool {
+		return c.Field == "metadata.annotations" && c.Reason == "FieldValueTooLong"
+	})
+}
+
 // verify warns of what the API server has not taken over, as it does with fields that the schema does not know.
 func (s *sender) verify(patch *Patch) {
 	if len(patch.transforms) > 0 {
