@@ -473,6 +473,32 @@ func losing(t *testing.T, c *C) {
 			c.Errorf("got the patches %q afterwards, want one of the object", again)
 		}
 	})
+	c.Run(t, "CH-T46 a timer notices that the subresource is gone, too", func(c *C) {
+		c.Define(c.gadgets(served(true)))
+		r := &kopf.Registry{}
+		r.OnTimer(kopf.Selector("gadgets."+c.Unique("leaf")+".dev"), func(ctx context.Context, t *kopf.Timer) error {
+			t.Patch.Set("status.t", t.Spec().Int("x"))
+			return nil
+		}, &kopf.TimerOptions{ID: "t", Interval: 500 * time.Millisecond, WithoutFinalizer: true})
+		op := c.Operator(r, wired(func(req *Request) (*http.Response, error) {
+			if strings.Contains(req.Path, "customresourcedefinitions") {
+				return Answer(403, "Forbidden", "definitions are forbidden"), nil
+			}
+			return nil, nil
+		}))
+		c.gadget().Create("a", sized(1))
+		c.WaitFor("the status", func() bool { return c.gadget().Get("a").Status().Int("t") == 1 })
+		flip(c, false)
+		c.WaitFor("the server to have taken it", func() bool {
+			_, err := c.Client.Patch(c.Context(), c.gadget().Ref("a"), map[string]any{}, &kopf.PatchOptions{Subresource: "status"})
+			return kopf.StatusCode(err) == 404
+		})
+		c.gadget().Patch("a", sized(2))
+		c.WaitFor("the status", func() bool { return c.gadget().Get("a").Status().Int("t") == 2 })
+		if paths := last(op); !slices.Contains(paths, "status 404") || paths[len(paths)-1] != "a 200" {
+			c.Errorf("got the patches %q, want a refused one of the status, and one of the object in the end", paths)
+		}
+	})
 	c.Run(t, "CH-T46 an object that is gone, is", func(c *C) {
 		var l calls
 		op := c.Operator(func() *kopf.Registry {
