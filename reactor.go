@@ -361,6 +361,9 @@ func (c *cycle) detect() {
 	if u := c.slot.unsent; u != nil && c.carried == nil {
 		c.carried = u.carried
 	}
+	if c.carried != nil && c.before != nil && c.carried.Equal(c.before) {
+		c.carried = nil // seen before this change: by handlers of an older cause, or in a handling that somebody else has finished
+	}
 }
 
 func valueOf(e *Essence) any {
