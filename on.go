@@ -44,8 +44,8 @@ type ChangeOptions struct {
 	// Backoff is the pause after an error that is neither temporary nor permanent. Defaults to
 	// [ExecutionSettings.DefaultBackoff].
 	Backoff time.Duration
-	// Optional tells that a handler of deletions does not need the finalizer: it is called if
-	// the object is held by it for another reason.
+	// Optional tells that a handler of deletions does not need the finalizer: it is called only if the object
+	// is held, by it or by the finalizers of others, for another reason.
 	Optional bool
 	// Deleted tells that a handler of resuming is called also for objects that are being deleted.
 	Deleted bool

@@ -84,6 +84,7 @@ type slot struct {
 	deleted   bool
 	handled   bool                          // whether a handling has ended since then
 	unindexed map[HandlerID]*ProgressRecord // what went wrong with it in indices
+	parted    bool                          // whether the handling of its deletion has ended
 	released  bool                          // whether only its disappearance is awaited
 
 	expected      string // the version of our last patch, "" if it has come back

@@ -139,6 +139,7 @@ type cycle struct {
 	carried *Essence // the oldest one that a finished handler of this handling has seen
 	reason  Reason
 	x       *handling
+	parting bool // whether a handler of deletions is interested that does not hold the object
 	purge   bool // whether records of a superseded cause are to be purged
 
 	sending sync.Mutex // one flush at a time
@@ -329,6 +330,7 @@ func (c *cycle) interest(whole *Change) (relevant, required bool) {
 		if h.preMatches(whole) {
 			relevant = true
 			required = required || h.kind == kindDelete && !h.optional
+			c.parting = c.parting || h.kind == kindDelete && h.optional
 		}
 	}
 	return relevant, required
@@ -353,6 +355,9 @@ func (c *cycle) compare() {
 func (c *cycle) detect() {
 	initial := c.slot.listed && !c.slot.handled
 	c.reason, initial = detectReason(c.event.Type, c.event.Body, c.settings.Persistence.Finalizer, c.before, c.essence, initial)
+	if c.reason == ReasonFree && c.parting && !c.slot.parted {
+		c.reason = ReasonDelete // somebody else holds the object, so there is time for those who need not hold it
+	}
 	c.x = &handling{settings: c.settings, lifecycle: c.lifecycle, initial: initial, body: c.event.Body}
 	carried, err := carriedStorage(c.settings.Persistence.DiffBaseStorage).Fetch(c.event.Body)
 	if err == nil {
@@ -433,7 +438,7 @@ func (c *cycle) pursue(whole *Change) (time.Duration, error) {
 	if err := c.flush(true); err != nil {
 		return 0, err
 	}
-	c.slot.handled, c.slot.unsent = true, nil
+	c.slot.handled, c.slot.parted, c.slot.unsent = true, c.reason == ReasonDelete, nil
 	if c.known().version == c.event.Body.version {
 		c.log.Debug("The handling is over, and there was nothing to store; the next change is awaited.")
 	}

@@ -171,6 +171,25 @@ func choosing(t *testing.T, c *C) {
 			c.gone(name)
 		}
 	})
+	c.Run(t, "CH-T17 an optional deletion handler is called also if others hold the object", func(c *C) {
+		var l calls
+		r := &kopf.Registry{}
+		r.OnDelete(Examples, l.handler("may", kopf.Temporary(errOops, time.Millisecond)), &kopf.ChangeOptions{ID: "may", Optional: true})
+		r.OnDelete(Examples, l.handler("not"), &kopf.ChangeOptions{ID: "not", Optional: true, Labels: kopf.Match{"no": kopf.Present}})
+		c.Operator(r)
+		c.Create("held", map[string]any{"metadata": map[string]any{"finalizers": []any{"example.com/others"}}})
+		c.Create("free", nil)
+		c.Delete("free")
+		c.gone("free")
+		c.Delete("held")
+		c.expect(&l, "may delete 0", "may delete 1")
+		c.WaitFor("the end of the records", func() bool { return len(records(c.Get("held"))) == 0 })
+		c.Patch("held", spec(map[string]any{"x": 1}))
+		c.Pass(500 * time.Millisecond)
+		c.expect(&l, "may delete 0", "may delete 1") // and not again
+		c.Patch("held", map[string]any{"metadata": map[string]any{"finalizers": nil}})
+		c.gone("held")
+	})
 	c.Run(t, "CH-T34 the finalizers of an older operator are removed", func(c *C) {
 		var l calls
 		c.Create("old", map[string]any{"metadata": map[string]any{"finalizers": []any{"example.com/legacy", "example.com/others"}}})
