@@ -45,8 +45,8 @@ func TestEssences(t *testing.T) {
 			if diff := cmp.Diff(want, e.Map()); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
-			if !bytes.Equal(e.text(), appendCompact(nil, e.text())) {
-				t.Errorf("not compact: %s", e.text())
+			if want := appendCompact(nil, r.Essence); c.Progress != "status" && !bytes.Equal(e.text(), want) {
+				t.Errorf("got the bytes %s, want %s", e.text(), want)
 			}
 			again := &Essence{}
 			if err := json.Unmarshal(r.Essence, again); err != nil {

@@ -3,34 +3,12 @@ package kopf
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
-
-// golden reads one section of the vectors that the original implementation has produced.
-func golden[T any](t *testing.T, section string) []T {
-	t.Helper()
-	data, err := os.ReadFile("internal/contract/testdata/golden/change-handling.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var sections map[string]json.RawMessage
-	if err := json.Unmarshal(data, &sections); err != nil {
-		t.Fatal(err)
-	}
-	var rows []T
-	if err := json.Unmarshal(sections[section], &rows); err != nil {
-		t.Fatalf("section %q: %v", section, err)
-	}
-	if len(rows) == 0 {
-		t.Fatalf("section %q is empty", section)
-	}
-	return rows
-}
 
 // mustBody makes a body of JSON; "" and null are none.
 func mustBody(t testing.TB, text string) *Body {

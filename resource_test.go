@@ -1,7 +1,9 @@
 package kopf
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -110,15 +112,27 @@ func TestSelectorParsing(t *testing.T) {
 
 // goldenResources are the resources of the vectors about selectors.
 func goldenResources(t *testing.T) []Resource {
-	return []Resource{
-		{Group: "", Version: "v1", Plural: "pods", Kind: "Pod", Singular: "pod", ShortNames: []string{"po"}, Categories: []string{"all"}, Preferred: true},
-		{Group: "metrics.k8s.io", Version: "v1beta1", Plural: "pods", Kind: "PodMetrics", Singular: "pod", Preferred: true},
-		{Group: "apps", Version: "v1", Plural: "deployments", Kind: "Deployment", Singular: "deployment", ShortNames: []string{"deploy"}, Categories: []string{"all"}, Preferred: true},
-		{Group: "apps", Version: "v1beta1", Plural: "deployments", Kind: "Deployment", Singular: "deployment"},
-		{Group: "", Version: "v1", Plural: "events", Kind: "Event", Singular: "event", ShortNames: []string{"ev"}, Preferred: true},
-		{Group: "events.k8s.io", Version: "v1", Plural: "events", Kind: "Event", Singular: "event", ShortNames: []string{"ev"}, Preferred: true},
-		{Group: "kopf.dev", Version: "v1", Plural: "kopfexamples", Kind: "KopfExample", Singular: "kopfexample", ShortNames: []string{"kex"}, Preferred: true},
+	t.Helper()
+	var rows map[string]struct {
+		Group, Version, Plural, Kind, Singular string
+		Shortcuts, Categories                  []string
+		Preferred                              bool
 	}
+	if err := json.Unmarshal(goldenSections(t)["selector_resources"], &rows); err != nil {
+		t.Fatal(err)
+	}
+	var all []Resource
+	for _, name := range slices.Sorted(maps.Keys(rows)) {
+		r := rows[name]
+		all = append(all, Resource{
+			Group: r.Group, Version: r.Version, Plural: r.Plural, Kind: r.Kind, Singular: r.Singular,
+			ShortNames: r.Shortcuts, Categories: r.Categories, Preferred: r.Preferred,
+		})
+		if got := all[len(all)-1].Name(); got != name {
+			t.Fatalf("the name is %q, want %q", got, name)
+		}
+	}
+	return all
 }
 
 func TestSelectorMatching(t *testing.T) {
