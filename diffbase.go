@@ -233,14 +233,31 @@ func volatileMeta(key []byte) bool {
 type managedPrefixes [][]byte
 
 func findManaged(annotations []byte) managedPrefixes {
-	var managed managedPrefixes
+	return findPrefixes(annotations, func(_, name []byte) bool { return string(name) == managedMarker })
+}
+
+// findUnmarked finds the prefixes of operators that are not marked, because they begin with "kopf.", but that have a last handled state.
+func findUnmarked(annotations []byte) managedPrefixes {
+	return findPrefixes(annotations, func(prefix, name []byte) bool {
+		return string(name) == defaultDiffBaseKey && bytes.HasPrefix(prefix, []byte("kopf.")) && string(prefix) != defaultPrefix
+	})
+}
+
+// findPrefixes finds the prefixes of annotations whose prefix and name fit.
+func findPrefixes(annotations []byte, fits func(prefix, name []byte) bool) managedPrefixes {
+	var found managedPrefixes
 	_ = eachMember(annotations, func(quoted, _ []byte) bool { // what is malformed is not there
-		if prefix, name, ok := bytes.Cut(textOf(quoted), []byte("/")); ok && string(name) == managedMarker {
-			managed = append(managed, prefix)
+		if prefix, name, ok := bytes.Cut(textOf(quoted), []byte("/")); ok && fits(prefix, name) {
+			found = append(found, prefix)
 		}
 		return true
 	})
-	return managed
+	return found
+}
+
+// under tells whether a key is under one of the prefixes.
+func (managed managedPrefixes) under(key []byte) bool {
+	return slices.ContainsFunc(managed, func(prefix []byte) bool { return hasPrefix(key, string(prefix)) })
 }
 
 // own tells whether a key is that of an operator like us, or of kubectl, and not of a user.
@@ -249,8 +266,7 @@ func (managed managedPrefixes) own(key []byte) bool {
 		return true
 	}
 	prefix, _, ok := bytes.Cut(key, []byte("/"))
-	return ok && (string(prefix) == defaultPrefix || bytes.HasSuffix(prefix, []byte("."+defaultPrefix)) ||
-		slices.ContainsFunc(managed, func(p []byte) bool { return bytes.Equal(p, prefix) }))
+	return ok && (string(prefix) == defaultPrefix || bytes.HasSuffix(prefix, []byte("."+defaultPrefix)) || managed.under(key))
 }
 
 // filterMembers returns the object in raw without the members whose keys fit, and whether there were any.
@@ -535,6 +551,16 @@ func storedEssence(body *Body, p *PersistenceSettings) (*Essence, error) {
 func (p *PersistenceSettings) clear(e *Essence, body *Body) {
 	p.ProgressStorage.Clear(e)
 	carriedStorage(p.DiffBaseStorage).(ownDiffBase).strip(e, body)
+}
+
+// dropOthers takes out of an essence what operators keep on the object whose prefixes begin with "kopf.": these are not
+// marked, so that operators in Python take each other's annotations for changes (CH-T27). They are known by their last handled states.
+func dropOthers(e *Essence, body *Body) *Essence {
+	if others := findUnmarked(body.annotations); e != nil && len(others) > 0 {
+		e.dropAnnotations(others.under)
+		e.dropEmpty()
+	}
+	return e
 }
 
 // carriedStorage returns a storage for the essence that a handling began with: in the

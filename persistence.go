@@ -600,6 +600,9 @@ func (p *PersistenceSettings) warnings() []string {
 		if len(prefix) > maxPrefixLength {
 			all = append(all, fmt.Sprintf("the prefix %q of annotations is longer than %d characters: Kubernetes may refuse its keys", prefix, maxPrefixLength))
 		}
+		if strings.HasPrefix(prefix, "kopf.") && prefix != defaultPrefix {
+			all = append(all, fmt.Sprintf("the prefix %q of annotations begins with \"kopf.\": other operators do not see that its annotations are those of an operator, and take them for changes; use another one", prefix))
+		}
 	}
 	return slices.Compact(all)
 }

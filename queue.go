@@ -83,6 +83,7 @@ type slot struct {
 	listed    bool // whether it was there before the operator
 	deleted   bool
 	handled   bool                          // whether a handling has ended since then
+	halfway   bool                          // whether one has begun and may have left records
 	unindexed map[HandlerID]*ProgressRecord // what went wrong with it in indices
 	parted    bool                          // whether the handling of its deletion has ended
 	released  bool                          // whether only its disappearance is awaited

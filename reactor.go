@@ -117,7 +117,7 @@ func (c *cycle) spawn() bool {
 		b.live.Store(body)
 	}
 	if c.served.idle {
-		c.essence = essenceOf(body, c.served.fields, &c.settings.Persistence)
+		c.essence = c.track(body)
 		b.see(c.essence.digest(), time.Now())
 	}
 	o := c.object(body)
@@ -312,6 +312,9 @@ func (c *cycle) handle() (time.Duration, error) {
 	switch c.reason {
 	case ReasonNoop, ReasonFree:
 		c.log.Debug("Nothing has changed that is handled.", "reason", c.reason)
+		if c.reason == ReasonNoop && s.halfway {
+			return c.pursue(&whole) // with no handlers: a change was taken back, whose records are to go
+		}
 		c.x, s.unsent = nil, nil // what was to be stored belonged to a cause that is over
 		return -1, c.change(nil)
 	}
@@ -341,14 +344,19 @@ func (c *cycle) compare() {
 	p := &c.settings.Persistence
 	body := c.event.Body
 	if c.essence == nil {
-		c.essence = essenceOf(body, c.served.fields, p)
+		c.essence = c.track(body)
 	}
 	before, err := storedEssence(body, p)
 	if err != nil { // the object was handled, but nobody knows how it was then
 		c.log.Warn("The stored last handled state is damaged: everything counts as changed.", "error", err)
 		before = &Essence{}
 	}
-	c.before = before
+	c.before = dropOthers(before, body)
+}
+
+// track returns what is tracked of an object.
+func (c *cycle) track(body *Body) *Essence {
+	return dropOthers(essenceOf(body, c.served.fields, &c.settings.Persistence), body)
 }
 
 // detect finds the reason of the cause, and what earlier cycles of its handling have left.
@@ -397,6 +405,9 @@ func (c *cycle) pursue(whole *Change) (time.Duration, error) {
 	x := c.x
 	c.equip(whole)
 	superseded := c.enlist(whole)
+	if c.reason == ReasonNoop {
+		superseded = nil
+	}
 	for _, reason := range []Reason{ReasonCreate, ReasonUpdate, ReasonResume, ReasonDelete} {
 		if t := superseded[reason]; t != nil {
 			c.log.Info(fmt.Sprintf("%s is superseded by the %s: %d succeeded; %d failed; %d unfinished.", titles[reason], nouns[c.reason], t.succeeded, t.failed, t.unfinished))
@@ -407,6 +418,7 @@ func (c *cycle) pursue(whole *Change) (time.Duration, error) {
 		if c.reason == ReasonUpdate {
 			c.log.Debug("The differences are these.", "diff", lazyDiff(whole.diff))
 		}
+		c.slot.halfway = true
 		x.run(c.handlers, top)
 	}
 	c.stopTimer()
@@ -438,7 +450,7 @@ func (c *cycle) pursue(whole *Change) (time.Duration, error) {
 	if err := c.flush(true); err != nil {
 		return 0, err
 	}
-	c.slot.handled, c.slot.parted, c.slot.unsent = true, c.reason == ReasonDelete, nil
+	c.slot.handled, c.slot.parted, c.slot.halfway, c.slot.unsent = true, c.reason == ReasonDelete, false, nil
 	if c.known().version == c.event.Body.version {
 		c.log.Debug("The handling is over, and there was nothing to store; the next change is awaited.")
 	}
@@ -493,9 +505,8 @@ func (c *cycle) outdates(ev RawEvent, handled []byte) bool {
 	if ev.Type == Deleted || body.Deleting() && !c.event.Body.Deleting() {
 		return true
 	}
-	p := &c.settings.Persistence
-	now := essenceOf(body, c.served.fields, p)
-	return !now.Equal(&Essence{raw: handled}) && !now.Equal(essenceOf(c.x.bodyNow(), c.served.fields, p))
+	now := c.track(body)
+	return !now.Equal(&Essence{raw: handled}) && !now.Equal(c.track(c.x.bodyNow()))
 }
 
 // enlist finds the handlers of the cause, and those whose records are only to be cleaned up. It returns the
