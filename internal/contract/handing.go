@@ -123,6 +123,8 @@ func understanding(t *testing.T, c *C) {
 	for _, test := range []struct{ name, key, text string }{
 		{"CH-219 under the second key", prefix + long, record},
 		{"CH-219 under the first key, which is shorter", prefix + shortened(long), record},
+		{"CH-129 under both keys, of which the second counts", prefix + long, record},
+		{"CH-143 under the first key, beside a null", prefix + shortened(long), record},
 		{"CH-221 keys in another order", prefix + long, `{"message":"né","failure":false,"success":false,"retries":2,"purpose":"create","delayed":"2000-01-01T00:00:30.500000+00:00","started":"2000-01-01T00:00:00.000000+00:00"}`},
 		{"CH-221 escaped characters", prefix + long, strings.ReplaceAll(record, "é", `\u00e9`)},
 		{"CH-221 spaces and a newline", prefix + long, " " + strings.NewReplacer(":\"", ": \"", ",", " , ").Replace(record) + "\n"},
@@ -141,7 +143,14 @@ func understanding(t *testing.T, c *C) {
 			if test.key == "" {
 				fields["status"] = map[string]any{"kopf": map[string]any{"progress": map[string]any{long: decoded(test.text)}}}
 			} else {
-				fields["metadata"] = map[string]any{"annotations": map[string]any{test.key: test.text}}
+				notes := map[string]any{test.key: test.text}
+				switch id, _, _ := strings.Cut(test.name, " "); id {
+				case "CH-129":
+					notes[prefix+shortened(long)] = strings.Replace(record, `"retries":2`, `"retries":7`, 1)
+				case "CH-143":
+					notes[prefix+long] = "null"
+				}
+				fields["metadata"] = map[string]any{"annotations": notes}
 			}
 			c.Create("a", fields)
 			r := &kopf.Registry{}
@@ -306,6 +315,44 @@ func agreeing(t *testing.T, c *C) {
 			c.Errorf("got the state %s", got)
 		}
 	})
+	for _, test := range []struct{ name, zone string }{
+		{"CH-T20 the record of the present handler survives the purge of older ones", "+00:00"},
+		{"CH-162 as does a record that looks otherwise", "Z"},
+	} {
+		c.Run(t, test.name, func(c *C) {
+			c.OnlyInBubble("the clock is set")
+			record := func(purpose, more string) string {
+				return strings.ReplaceAll(`{"started":"2000-01-01T00:00:00.000000+00:00",`+more+`"purpose":"`+purpose+`","retries":1,"success":false,"failure":false}`, "+00:00", test.zone)
+			}
+			c.Create("a", map[string]any{
+				"metadata": map[string]any{"annotations": map[string]any{
+					diffBase:                     `{"spec":{"x":1}}` + "\n",
+					"kopf.zalando.org/create_fn": record("create", ""),
+					"kopf.zalando.org/update_fn": record("update", `"delayed":"2000-01-01T00:10:00.000000+00:00",`),
+					"kopf.zalando.org/unknown":   record("create", ""), // not of this operator
+				}},
+				"spec": map[string]any{"x": 2},
+			})
+			var l calls
+			r := &kopf.Registry{}
+			r.OnCreate(Examples, l.handler("create_fn"), named("create_fn"))
+			r.OnUpdate(Examples, l.handler("update_fn"), named("update_fn"))
+			op := c.Operator(r)
+			c.Pass(time.Minute)
+			want := map[string]string{
+				diffBase:                     `{"spec":{"x":1}}` + "\n",
+				"kopf.zalando.org/update_fn": `{"started":"2000-01-01T00:00:00.000000+00:00","delayed":"2000-01-01T00:10:00.000000+00:00","purpose":"update","retries":1,"success":false,"failure":false}`,
+				"kopf.zalando.org/unknown":   record("create", ""),
+			}
+			c.same("the annotations", want, c.Get("a").Annotations())
+			if got := op.Wire.Writes(); len(got) != 1 {
+				c.Errorf("got the requests %v, want one", got)
+			}
+			c.Pass(10 * time.Minute)
+			c.expect(&l, "update_fn update 1")
+			c.same("the annotations in the end", map[string]string{diffBase: `{"spec":{"x":2}}` + "\n", "kopf.zalando.org/unknown": record("create", "")}, c.Get("a").Annotations())
+		})
+	}
 	c.Run(t, "a state that was kept for a handling which the original has finished is not used again", func(c *C) {
 		c.OnlyInBubble("the delays are long")
 		c.Create("a", map[string]any{
