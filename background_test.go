@@ -1,0 +1,99 @@
+package kopf_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/kopf-go/kopf"
+)
+
+// BenchmarkTimers keeps 10,000 objects with a timer each that waits, and tells what one of them costs beyond an object that is only
+// watched, and beyond the body that a timer keeps.
+func BenchmarkTimers(b *testing.B) {
+	const objects = 10_000
+	server := kopf.NewAPIServer(nil)
+	if err := server.Apply([]byte(definition)); err != nil {
+		b.Fatal(err)
+	}
+	client, err := kopf.NewClient(server.ConnectionInfo(), nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	var bodies []*kopf.Body
+	for i := range objects {
+		body, err := kopf.NewBody(map[string]any{
+			"apiVersion": "kopf.dev/v1", "kind": "KopfExample", "metadata": map[string]any{"name": fmt.Sprint("object-", i), "namespace": "default"},
+		})
+		if err == nil {
+			err = client.Create(b.Context(), body, nil)
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	empty := measured()
+	for body, err := range client.List(b.Context(), "kopf.dev/v1", "KopfExample", nil) {
+		if err != nil {
+			b.Fatal(err)
+		}
+		raw, _ := body.MarshalJSON() // it never fails
+		own, err := kopf.ParseBody(raw)
+		if err != nil {
+			b.Fatal(err)
+		}
+		bodies = append(bodies, own)
+	}
+	size := measured().heap - empty.heap - 8*cap(bodies)
+	runtime.KeepAlive(bodies)
+	bodies = nil
+	without := settled(b, server, func(r *kopf.Registry, seen func()) {
+		r.OnEvent("kopfexamples", func(context.Context, *kopf.WatchEvent) error { seen(); return nil }, &kopf.EventOptions{ID: "event"})
+	}, objects)
+	with := settled(b, server, func(r *kopf.Registry, seen func()) {
+		r.OnTimer("kopfexamples", func(context.Context, *kopf.Timer) error { seen(); return nil },
+			&kopf.TimerOptions{ID: "timer", Interval: 24 * time.Hour, WithoutFinalizer: true})
+	}, objects)
+	for b.Loop() { // the figures do not depend on the number of rounds
+	}
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(float64(with.heap-without.heap-size)/objects, "B/timer")
+	b.ReportMetric(float64(size)/objects, "B/body")
+	b.ReportMetric(float64(with.goroutines-without.goroutines)/objects, "goroutines/timer")
+}
+
+type footprint struct{ heap, goroutines int }
+
+// settled runs an operator until it has seen all objects, and returns what it takes then.
+func settled(b *testing.B, server *kopf.APIServer, register func(r *kopf.Registry, seen func()), objects int) footprint {
+	b.Helper()
+	all := make(chan struct{}, objects)
+	r := &kopf.Registry{}
+	register(r, func() { all <- struct{}{} })
+	ctx, cancel := context.WithCancel(b.Context())
+	done := make(chan error, 1)
+	before := measured()
+	op := &kopf.Operator{Registry: r, Connection: server.ConnectionInfo(), Logger: slog.New(slog.DiscardHandler)}
+	go func() { done <- op.Run(ctx) }()
+	for range objects {
+		<-all
+	}
+	after := measured()
+	cancel()
+	if err := <-done; err != nil {
+		b.Fatal(err)
+	}
+	return footprint{after.heap - before.heap, after.goroutines - before.goroutines}
+}
+
+func measured() footprint {
+	var m runtime.MemStats
+	for range 3 {
+		runtime.GC()
+	}
+	runtime.ReadMemStats(&m)
+	return footprint{int(m.HeapAlloc), runtime.NumGoroutine()}
+}
