@@ -179,6 +179,26 @@ func requesting(t *testing.T, c *C) {
 	})
 }
 
+// strict defines a kind whose objects may have a size up to 5, and returns how to select and to make them.
+func (c *C) strict() (kopf.Selector, *Kind) {
+	c.Helper()
+	name := c.Unique("strict")
+	plural := strings.ReplaceAll(name, "-", "") + "s"
+	c.Define(map[string]any{
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": map[string]any{"name": plural + ".example.com"},
+		"spec": map[string]any{
+			"group": "example.com", "scope": "Namespaced", "names": map[string]any{"plural": plural, "kind": "Strict" + strings.ReplaceAll(c.Namespace, "-", "")},
+			"versions": []any{map[string]any{"name": "v1", "served": true, "storage": true, "schema": map[string]any{"openAPIV3Schema": map[string]any{
+				"type": "object", "properties": map[string]any{
+					"spec":   map[string]any{"type": "object", "properties": map[string]any{"size": map[string]any{"type": "integer", "maximum": 5}}},
+					"status": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+				},
+			}}}},
+		},
+	})
+	return kopf.Selector(plural + ".v1.example.com"), c.Of("example.com/v1", "Strict"+strings.ReplaceAll(c.Namespace, "-", ""))
+}
+
 func conflicting(t *testing.T, c *C) {
 	c.Run(t, "CH-185 a conflict is no error: the transformations are applied to the next state", func(c *C) {
 		var times atomic.Int64
@@ -258,21 +278,7 @@ func conflicting(t *testing.T, c *C) {
 		}
 	})
 	c.Run(t, "CH-T6 what violates the schema fails its handler, and nothing else", func(c *C) {
-		name := c.Unique("strict")
-		plural := strings.ReplaceAll(name, "-", "") + "s"
-		c.Define(map[string]any{
-			"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": map[string]any{"name": plural + ".example.com"},
-			"spec": map[string]any{
-				"group": "example.com", "scope": "Namespaced", "names": map[string]any{"plural": plural, "kind": "Strict" + strings.ReplaceAll(c.Namespace, "-", "")},
-				"versions": []any{map[string]any{"name": "v1", "served": true, "storage": true, "schema": map[string]any{"openAPIV3Schema": map[string]any{
-					"type": "object", "properties": map[string]any{
-						"spec":   map[string]any{"type": "object", "properties": map[string]any{"size": map[string]any{"type": "integer", "maximum": 5}}},
-						"status": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true},
-					},
-				}}}},
-			},
-		})
-		s := kopf.Selector(plural + ".v1.example.com")
+		s, k := c.strict()
 		var l calls
 		r := &kopf.Registry{}
 		r.OnCreate(s, func(ctx context.Context, ch *kopf.Change) error {
@@ -286,7 +292,6 @@ func conflicting(t *testing.T, c *C) {
 			return nil
 		}, named("good"))
 		op := c.Operator(r)
-		k := c.Of("example.com/v1", "Strict"+strings.ReplaceAll(c.Namespace, "-", ""))
 		k.Create("a", spec(map[string]any{"size": 1}))
 		var body *kopf.Body
 		c.WaitFor("the end", func() bool {
@@ -302,6 +307,34 @@ func conflicting(t *testing.T, c *C) {
 		if len(lines) != 1 || lines[0].Level != slog.LevelError {
 			c.Errorf("got the log lines %v, want one error that names the handler", lines)
 		}
+	})
+	c.Run(t, "CH-188 a refused patch of a handler of events is told of, and all else is sent", func(c *C) {
+		s, k := c.strict()
+		r := &kopf.Registry{}
+		r.OnEvent(s, func(ctx context.Context, e *kopf.WatchEvent) error {
+			if e.Type == kopf.Added || e.Type == kopf.Listed {
+				e.Patch.Set("spec.size", 77)
+			}
+			return nil
+		}, &kopf.EventOptions{ID: "bad"})
+		r.OnEvent(s, func(ctx context.Context, e *kopf.WatchEvent) error {
+			if e.Type == kopf.Added || e.Type == kopf.Listed {
+				e.Patch.Set("status.good", true)
+			}
+			return nil
+		}, &kopf.EventOptions{ID: "good"})
+		r.OnDelete(s, func(context.Context, *kopf.Change) error { return nil }, named("delete"))
+		op := c.Operator(r)
+		k.Create("a", spec(map[string]any{"size": 1}))
+		c.WaitFor("what is not refused", func() bool { b := k.Get("a"); return holds(b) && b.Status().Bool("good") })
+		if got := k.Get("a").Spec().Int("size"); got != 1 {
+			c.Errorf("the size is %d, want 1", got)
+		}
+		if lines := op.Logs.Find("The patch of handler 'bad' was refused"); len(lines) != 1 || lines[0].Level != slog.LevelError {
+			c.Errorf("got the lines %v, want one error that names the handler", lines)
+		}
+		k.Delete("a")
+		c.WaitFor("the end", func() bool { return !k.Exists("a") })
 	})
 	c.Run(t, "CH-T7 the status is sent first, so that nothing is stored as done whose results are lost", func(c *C) {
 		r := &kopf.Registry{}
