@@ -24,7 +24,8 @@
 // nil. [OnCreate], [OnUpdate], [OnDelete], [OnResume] and [OnField] register handlers of changes. A change is
 // what differs from the state in which the object was last handled; what happened while the operator was down
 // comes as one change after it is up again. [OnEvent] registers handlers of the single events of the
-// watch stream. [OnStartup], [OnCleanup] and [OnLogin] are about the operator itself.
+// watch stream. [OnDaemon] and [OnTimer] register functions that run beside an object while it exists. [OnIndex] registers what
+// handlers want to know of all objects. [OnStartup], [OnCleanup] and [OnLogin] are about the operator itself.
 //
 // What a handler gets is a pointer to a struct of its family, such as [*Change]: the object in Body, views into
 // it, the Patch to be made to it, a Logger. New facts will be new fields. What it returns is an error that decides
@@ -64,7 +65,7 @@
 // holds that. From the ground up: the data (body.go, json.go, patch.go, resource.go, errors.go, yaml.go); the
 // settings and storages (settings.go, persistence.go); the clients, which alone talk to Kubernetes (client.go, watching.go,
 // auth.go); the intents, or what is registered and what it matches (on.go, registry.go, filters.go, causes.go); the
-// actions, or how handlers are invoked (execution.go, logging.go, queue.go); the reactor, from an event to a patch (reactor.go,
+// actions, or how handlers are invoked (execution.go, logging.go, queue.go); the engines, or what runs beside the handlers (daemons.go, indexing.go); the reactor, from an event to a patch (reactor.go,
 // observation.go); the kits for operators and tests (testing.go, apiserver.go); and the entry (kopf.go, cli.go).
 package kopf
 
