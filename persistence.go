@@ -593,6 +593,29 @@ func markPrefix(prefix string, body *Body, patch *Patch) {
 // maxPrefixLength is the length up to which every key is valid, as Kubernetes allows prefixes of 253 characters with the name.
 const maxPrefixLength = 253 - maxNameLength - 1
 
+// copied tells whether what is stored on an object was stored on another one.
+func (p *PersistenceSettings) copied(body *Body) bool {
+	if !p.IgnoreCopies {
+		return false
+	}
+	uid, bound := body.Annotation(p.boundKey(body))
+	return bound && uid != body.UID()
+}
+
+// bind notes with the patch which object it is that something is stored on.
+func (p *PersistenceSettings) bind(body *Body, patch *Patch) {
+	if key := p.boundKey(body); p.IgnoreCopies && !patch.Empty() {
+		if uid, _ := body.Annotation(key); uid != body.UID() {
+			patch.put(body.UID(), "metadata", "annotations", key)
+		}
+	}
+}
+
+func (p *PersistenceSettings) boundKey(body *Body) string {
+	prefixes := append(prefixesOf(p.ProgressStorage), prefixesOf(p.DiffBaseStorage)...)
+	return annotationKeys(append(prefixes, "")[0], "handled-uid", body, true)[0]
+}
+
 // warnings tells what is doubtful about the storages.
 func (p *PersistenceSettings) warnings() []string {
 	var all []string

@@ -140,6 +140,7 @@ type cycle struct {
 	reason  Reason
 	x       *handling
 	parting bool // whether a handler of deletions is interested that does not hold the object
+	copied  bool // whether what is stored on the object is that of another one
 	purge   bool // whether records of a superseded cause are to be purged
 
 	sending sync.Mutex // one flush at a time
@@ -346,6 +347,10 @@ func (c *cycle) compare() {
 	if c.essence == nil {
 		c.essence = c.track(body)
 	}
+	if c.copied = p.copied(body); c.copied {
+		c.log.Info("What is stored on the object is that of another one, which it is a copy of: it counts as new.")
+		return
+	}
 	before, err := storedEssence(body, p)
 	if err != nil { // the object was handled, but nobody knows how it was then
 		c.log.Warn("The stored last handled state is damaged: everything counts as changed.", "error", err)
@@ -468,6 +473,9 @@ func (c *cycle) equip(whole *Change) {
 		if u := c.slot.unsent; u != nil && u.records[id] != nil {
 			return u.records[id], nil
 		}
+		if c.copied {
+			return nil, nil
+		}
 		return progress.Fetch(id, c.event.Body)
 	}
 	x.interrupted = func() bool { return c.queue.waits(c.slot, c.known().version) }
@@ -513,6 +521,7 @@ func (c *cycle) outdates(ev RawEvent, handled []byte) bool {
 // reasons of older causes that this one supersedes, with how far they had come.
 func (c *cycle) enlist(whole *Change) (superseded map[Reason]*tally) {
 	x, now := c.x, time.Now()
+	c.purge = c.purge || c.copied
 	enlisted := make(map[HandlerID]bool)
 	finished := false
 	note := func(p *progress) {

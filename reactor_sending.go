@@ -131,12 +131,16 @@ func (c *cycle) outgoing(ending bool) ([]*part, *Patch) {
 		}
 		p.ProgressStorage.Flush()
 	}
+	if c.copied {
+		purgeEssence(p.DiffBaseStorage, fresh, own)
+	}
 	if ending {
 		c.storeBase(fresh, own)
 	} else {
 		c.storeProgress(fresh, own)
 	}
 	p.ProgressStorage.Touch("", fresh, own)
+	p.bind(fresh, own)
 	return slices.Clone(x.parts), own
 }
 
@@ -145,6 +149,14 @@ func (c *cycle) recorded() map[HandlerID]bool {
 	ids := make(map[HandlerID]bool)
 	for _, h := range c.served.changes {
 		ids[h.id] = true
+		if !c.copied {
+			continue
+		}
+		if record, _ := c.settings.Persistence.ProgressStorage.Fetch(h.id, c.event.Body); record != nil { // of another object, and so not loaded
+			for _, sub := range record.Subrefs {
+				ids[HandlerID(sub)] = true
+			}
+		}
 	}
 	for _, p := range c.x.all {
 		ids[p.handler.id] = true

@@ -156,6 +156,10 @@ type PersistenceSettings struct {
 	ProgressStorage ProgressStorage
 	// DiffBaseStorage keeps the last handled state. Defaults to [AnnotationsDiffBaseStorage].
 	DiffBaseStorage DiffBaseStorage
+	// IgnoreCopies tells to pass over what is stored on an object if it was stored on another one, whose annotations have
+	// come with a copy, such as from an export or a backup: then the copy is created, as any new object. It takes an annotation more on each
+	// object, "<prefix>/handled-uid"; what is stored without that counts for the object that it is on. Defaults to false.
+	IgnoreCopies bool
 	// ConsistencyTimeout is how long to wait until an own patch comes back in the
 	// stream before handlers run on what is known. Zero means not to wait. Defaults to 5 s.
 	ConsistencyTimeout time.Duration

@@ -1,6 +1,8 @@
 package contract
 
 import (
+	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -9,7 +11,10 @@ import (
 
 // This suite proves how operators live with others that write to the same objects, in 1-change-handling.md.
 
-var _ = Suite("sharing", func(t *testing.T, c *C) { neighbours(t, c) })
+var _ = Suite("sharing", func(t *testing.T, c *C) {
+	neighbours(t, c)
+	copies(t, c)
+})
 
 // prefixed gives an operator an annotation prefix of its own.
 func prefixed(prefix string) func(*kopf.Operator) {
@@ -61,6 +66,107 @@ func neighbours(t *testing.T, c *C) {
 		c.Pass(time.Second)
 		if n := len(op.Wire.Writes()); n != 0 {
 			c.Errorf("there were %d writes: %q", n, patches(op))
+		}
+	})
+}
+
+func copies(t *testing.T, c *C) {
+	ignoring := func(op *kopf.Operator) { op.Settings.Persistence.IgnoreCopies = true }
+	const bound = "kopf.zalando.org/handled-uid"
+	c.Run(t, "CH-T24 a copy with the annotations of its original is created, if that is wished", func(c *C) {
+		var l calls
+		registry := func() *kopf.Registry {
+			r := &kopf.Registry{}
+			r.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error {
+				l.add("%s create %d", ch.Name(), ch.Retry)
+				ch.Subhandler("sub", func(ctx context.Context, sub *kopf.Change) error {
+					l.add("%s sub %d", sub.Name(), sub.Retry)
+					return nil
+				}, nil)
+				return nil
+			}, named("create"))
+			r.OnCreate(Examples, l.handler("other"), &kopf.ChangeOptions{ID: "other", Labels: kopf.Match{"other": kopf.Present}})
+			r.OnUpdate(Examples, l.handler("update"), named("update"))
+			r.OnResume(Examples, l.handler("resume"), named("resume"))
+			return r
+		}
+		op := c.Operator(registry(), ignoring)
+		original := c.Create("original", sized(1))
+		c.WaitFor("the end", func() bool { return len(c.Get("original").Annotations()) == 2 })
+		body := c.Get("original")
+		if got := body.Annotations(); got[bound] != original.UID() || got[diffBase] == "" {
+			c.Errorf("got the annotations %q, want the last state and the uid", got)
+		}
+		annotations := map[string]any{}
+		for key, value := range body.Annotations() {
+			annotations[key] = value
+		}
+		// As if the export was made while the original was handled.
+		annotations["kopf.zalando.org/create"] = `{"started":"2020-01-01T00:00:00.000000+00:00","purpose":"create","retries":7,"success":true,"failure":false,"subrefs":["create/sub","create/gone"]}`
+		annotations["kopf.zalando.org/create.sub"] = recordOf("create", 7, true, "")
+		annotations["kopf.zalando.org/create.gone"] = recordOf("create", 7, true, "")
+		annotations["kopf.zalando.org/other"] = recordOf("create", 7, true, "")
+		annotations["kopf.zalando.org/handling-base"] = `{"spec":{"x":7}}`
+		export := sized(1)
+		export["metadata"] = map[string]any{"annotations": annotations}
+		copied := c.Create("copy", export)
+		c.WaitFor("the end", func() bool {
+			return c.Get("copy").Annotations()[bound] == copied.UID() && len(records(c.Get("copy"))) == 1
+		})
+		c.expect(&l, "original create 0", "original sub 0", "copy create 0", "copy sub 0")
+		if got := c.Get("copy").Annotations(); len(got) != 2 || got[diffBase] != `{"spec":{"x":1}}`+"\n" {
+			c.Errorf("got the annotations %q, want those of the copy alone", got)
+		}
+		op.Stop()
+		l.forget()
+		again := c.Operator(registry(), ignoring)
+		c.WaitFor("the resuming", func() bool { return l.count("resume") == 2 })
+		if n := len(again.Wire.Writes()); n != 0 {
+			c.Errorf("%d writes follow a restart, want none: %q", n, patches(again))
+		}
+	})
+	c.Run(t, "CH-T24 what was stored on the original of a copy goes with the first attempts", func(c *C) {
+		var l calls
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, l.handler("create", kopf.Temporary(errOops, time.Second)), named("create"))
+		r.OnUpdate(Examples, l.handler("update"), named("update"))
+		c.Operator(r, ignoring)
+		annotations := map[string]any{bound: "another", "kopf.zalando.org/update": recordOf("create", 7, true, ""), diffBase: `{"spec":{"x":1}}`}
+		annotations["kopf.zalando.org/create"] = recordOf("create", 7, false, "2100-01-01T00:00:00.000000+00:00")
+		object := sized(1)
+		object["metadata"] = map[string]any{"annotations": annotations}
+		c.Create("copy", object)
+		c.WaitFor("the first record", func() bool { return fmt.Sprint(records(c.Get("copy"))) == "[create handled-uid]" })
+		if got := c.record(c.Get("copy"), "create")["retries"]; got != 1.0 {
+			c.Errorf("the record has %v retries, want 1", got)
+		}
+		c.expect(&l, "create create 0", "create create 1")
+	})
+	c.Run(t, "CH-T24 what is stored without a uid counts, and copies do if nothing else is wished", func(c *C) {
+		for i, adjust := range []func(*kopf.Operator){ignoring, func(*kopf.Operator) {}} {
+			object := restored(1)
+			if i == 1 {
+				object["metadata"].(map[string]any)["annotations"].(map[string]any)[bound] = "another"
+			}
+			name := []string{"unbound", "copy"}[i]
+			c.Create(name, object)
+			var l calls
+			r := &kopf.Registry{}
+			r.OnCreate(Examples, l.handler("create"), named("create"))
+			r.OnUpdate(Examples, l.handler("update"), named("update"))
+			op := c.Operator(r, adjust)
+			c.Pass(300 * time.Millisecond)
+			if n := len(op.Wire.Writes()); n != 0 {
+				c.Errorf("there are %d writes before there is anything to store: %q", n, patches(op))
+			}
+			c.Patch(name, sized(2))
+			c.expect(&l, "update update 0")
+			c.WaitFor("the last state", func() bool { return c.Get(name).Annotations()[diffBase] == `{"spec":{"x":2}}`+"\n" })
+			if uid := c.Get(name).Annotations()[bound]; i == 0 && uid != c.Get(name).UID() {
+				c.Errorf("the object is bound to %q", uid)
+			}
+			op.Stop()
+			c.Delete(name)
 		}
 	})
 }
