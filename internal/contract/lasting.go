@@ -92,6 +92,22 @@ func robust(t *testing.T, c *C) {
 		close(release)
 		c.handled("slow")
 	})
+	c.Run(t, "objects of other namespaces go on when a namespace is not served any more", func(c *C) {
+		c.OnlyInBubble("the delays are long")
+		var l calls
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, l.handler("h", kopf.Temporary(errOops, time.Hour)), named("h"))
+		spaces := c.Of("v1", "Namespace")
+		spaces.Create("second", nil)
+		op := c.Operator(r, func(op *kopf.Operator) { op.Namespaces = []string{c.Namespace, "second"} })
+		c.Create("a", nil)
+		c.Pass(time.Minute)
+		spaces.Delete("second")
+		c.WaitFor("the end of the namespace", func() bool { return !spaces.Exists("second") })
+		c.handled("a")
+		c.expect(&l, "h create 0", "h create 1")
+		op.Stop()
+	})
 	c.Run(t, "CH-T21 damaged records count as none", func(c *C) {
 		var l calls
 		c.Create("a", map[string]any{"metadata": map[string]any{"annotations": map[string]any{"kopf.zalando.org/h": "not json"}}})
