@@ -79,7 +79,8 @@ func (e *Essence) bytes() []byte {
 		return nil
 	}
 	if e.raw == nil {
-		e.raw, e.foreign = e.root.appendTo(make([]byte, 0, e.root.size())), false
+		root := e.parts() // of a zero Essence, it is empty
+		e.raw, e.foreign = root.appendTo(make([]byte, 0, root.size())), false
 	}
 	return e.raw
 }

@@ -90,7 +90,10 @@ type slot struct {
 
 	expected      string // the version of our last patch, "" if it has come back
 	expectedUntil time.Time
-	errors        int // in a row, that were not of handlers
+	base          uint64    // the digest of what was last stored as handled
+	based         time.Time // when that was
+	robbed        bool      // whether somebody removes what is stored
+	errors        int       // in a row, that were not of handlers
 	pausedUntil   time.Time
 	overflow      uint64 // the digest of a state that was too large to be stored, 0 for none
 	unsent        *unsent

@@ -167,14 +167,19 @@ func (c *cycle) recorded() map[HandlerID]bool {
 	return ids
 }
 
-// storeBase stores the state that counts as handled from now on: the oldest one that
-// a handler has seen in this handling, so that no change is lost for it (CH-T1).
+// base returns the state that counts as handled after the handling: the oldest one that
+// a handler has seen in it, so that no change is lost for it (CH-T1).
+func (c *cycle) base() *Essence {
+	if c.carried != nil {
+		return c.carried
+	}
+	return c.essence
+}
+
+// storeBase stores the state that counts as handled from now on.
 func (c *cycle) storeBase(fresh *Body, own *Patch) {
 	storage := c.settings.Persistence.DiffBaseStorage
-	base := c.essence
-	if c.carried != nil {
-		base = c.carried
-	}
+	base := c.base()
 	if c.before == nil || !base.Equal(c.before) {
 		storage.Store(base, fresh, own)
 	}

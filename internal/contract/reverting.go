@@ -3,6 +3,7 @@ package contract
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"testing"
 	"time"
 
@@ -95,6 +96,28 @@ func reverting(t *testing.T, c *C) {
 		}
 		if lines := op.Logs.Find("'bad' failed"); len(lines) != 2 || len(op.Logs.Find("1 succeeded; 1 failed")) != 1 || len(op.Logs.Find("processing of the object has failed")) != 0 {
 			c.Errorf("got the lines %v, want two failures of the handler", lines)
+		}
+	})
+	c.Run(t, "CH-T21 a damaged last handled state counts as one in which everything was different", func(c *C) {
+		for name, damage := range map[string]string{"text": "not json", "list": "[1]", "cut": `{"spec":{"x":`} {
+			object := sized(1)
+			object["metadata"] = map[string]any{"annotations": map[string]any{diffBase: damage}}
+			c.Create(name, object)
+			var l calls
+			r := &kopf.Registry{}
+			r.OnCreate(Examples, l.handler("create"), named("create"))
+			r.OnUpdate(Examples, func(ctx context.Context, ch *kopf.Change) error {
+				l.add("update %v->%v", ch.Old.Get("spec.x"), ch.New.Get("spec.x"))
+				return nil
+			}, named("update"))
+			op := c.Operator(r)
+			c.expect(&l, "update <nil>->1")
+			c.WaitFor("the last state", func() bool { return c.Get(name).Annotations()[diffBase] == `{"spec":{"x":1}}`+"\n" })
+			if lines := op.Logs.Find("is damaged"); len(lines) == 0 || lines[0].Level != slog.LevelWarn {
+				c.Errorf("got the lines %v, want a warning", lines)
+			}
+			op.Stop()
+			c.Delete(name)
 		}
 	})
 }

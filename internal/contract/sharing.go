@@ -3,6 +3,8 @@ package contract
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 var _ = Suite("sharing", func(t *testing.T, c *C) {
 	neighbours(t, c)
 	copies(t, c)
+	robbing(t, c)
 })
 
 // prefixed gives an operator an annotation prefix of its own.
@@ -167,6 +170,94 @@ func copies(t *testing.T, c *C) {
 			}
 			op.Stop()
 			c.Delete(name)
+		}
+	})
+}
+
+func robbing(t *testing.T, c *C) {
+	registry := func(l *calls) *kopf.Registry {
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, l.handler("create"), named("create"))
+		r.OnUpdate(Examples, func(ctx context.Context, ch *kopf.Change) error {
+			l.add("update %d->%d", ch.Old.Int("spec.x"), ch.New.Int("spec.x"))
+			return nil
+		}, named("update"))
+		return r
+	}
+	reset := map[string]any{"metadata": map[string]any{"annotations": nil}}
+	c.Run(t, "CH-T25 a controller that resets the annotations does not have the object created again and again", func(c *C) {
+		var l calls
+		op := c.Operator(registry(&l))
+		c.Create("a", sized(1))
+		for i := range 3 {
+			c.handled("a")
+			c.Pass(200 * time.Millisecond)
+			n := len(op.Wire.Writes())
+			c.Patch("a", reset)
+			c.Pass(time.Second)
+			c.Patch("a", map[string]any{"status": map[string]any{"n": i}})
+			c.Pass(200 * time.Millisecond)
+			if more := len(op.Wire.Writes()) - n; more != 0 {
+				c.Errorf("the operator fights back with %d writes: %q", more, patches(op)[n:])
+			}
+			c.Patch("a", sized(i+2))
+		}
+		c.handled("a")
+		c.expect(&l, "create create 0", "update 0->2", "update 0->3", "update 0->4")
+		lines := op.Logs.Find("was removed from the object")
+		if len(lines) != 1 || lines[0].Level != slog.LevelWarn || !strings.HasSuffix(lines[0].Attrs["object"], "a") {
+			c.Errorf("got the lines %v, want one warning about the object", lines)
+		}
+	})
+	c.Run(t, "CH-T25 a state from before it was stored is no reason to warn", func(c *C) {
+		var l calls
+		r := registry(&l)
+		r.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error {
+			c.Patch("a", map[string]any{"status": map[string]any{"by": "another"}})
+			c.Patch("a", sized(2))
+			time.Sleep(200 * time.Millisecond)
+			return nil
+		}, named("slow"))
+		op := c.Operator(r)
+		c.Create("a", sized(1))
+		c.expect(&l, "create create 0", "update 1->2")
+		c.handled("a")
+		c.Pass(300 * time.Millisecond)
+		c.expect(&l, "create create 0", "update 1->2")
+		if lines := op.Logs.Find("was removed from the object"); len(lines) > 0 {
+			c.Errorf("got the lines %v", lines)
+		}
+	})
+	c.Run(t, "CH-T25 what is in memory counts as long as the operator runs", func(c *C) {
+		c.OnlyInBubble("it takes hours")
+		var l calls
+		op := c.Operator(registry(&l))
+		c.Create("a", sized(1))
+		c.handled("a")
+		c.Pass(9 * time.Second)
+		c.Patch("a", reset)
+		c.Pass(time.Hour)
+		c.Patch("a", map[string]any{"status": map[string]any{"by": "another"}})
+		c.Pass(time.Hour)
+		c.expect(&l, "create create 0")
+		op.Stop()
+		c.Operator(registry(&l))
+		c.expect(&l, "create create 0", "create create 0")
+	})
+	c.Run(t, "CH-T25 an object whose state is removed later is created again", func(c *C) {
+		c.OnlyInBubble("it takes a while")
+		var l calls
+		op := c.Operator(registry(&l))
+		c.Create("a", sized(1))
+		for range 3 {
+			c.handled("a")
+			c.Pass(11 * time.Second)
+			c.Patch("a", reset)
+			c.Pass(time.Second)
+		}
+		c.expect(&l, "create create 0", "create create 0", "create create 0", "create create 0")
+		if lines := op.Logs.Find("was removed from the object"); len(lines) > 0 {
+			c.Errorf("got the lines %v", lines)
 		}
 	})
 }
