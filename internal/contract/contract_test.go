@@ -9,20 +9,26 @@ import (
 
 // The suites on the embedded API server: each leaf in a bubble with a server of its own.
 
+const leafNamespace = "leaf"
+
 func TestContract(t *testing.T) {
 	Run(t, &Judge{Bubble: true, Open: func(t testing.TB) (*kopf.ConnectionInfo, string) {
-		server := kopf.NewAPIServer(nil)
-		const namespace = "leaf"
-		manifests := append(Manifests(), map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": namespace}})
-		for _, manifest := range manifests {
-			data, err := json.Marshal(manifest)
-			if err == nil {
-				err = server.Apply(data)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-		return server.ConnectionInfo(), namespace
+		return newServer(t).ConnectionInfo(), leafNamespace
 	}})
+}
+
+// newServer makes a server that knows the kinds of the suites, and the namespace.
+func newServer(t testing.TB) *kopf.APIServer {
+	server := kopf.NewAPIServer(nil)
+	manifests := append(Manifests(), map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": leafNamespace}})
+	for _, manifest := range manifests {
+		data, err := json.Marshal(manifest)
+		if err == nil {
+			err = server.Apply(data)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return server
 }

@@ -1,0 +1,220 @@
+package contract
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kopf-go/kopf"
+)
+
+// TestOriginal lets the original and ours take turns with one object, attempt by attempt, each killed in the middle of the
+// handling. It runs if KOPF_ORIGINAL is the command of a Python that has Kopf, such as "python3".
+func TestOriginal(t *testing.T) {
+	python := os.Getenv("KOPF_ORIGINAL")
+	if python == "" {
+		t.Skip("KOPF_ORIGINAL is not set")
+	}
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	c := &C{judge: &Judge{Open: func(t testing.TB) (*kopf.ConnectionInfo, string) {
+		server := newServer(t)
+		served, err := server.Listen("127.0.0.1:0")
+		if err == nil {
+			t.Cleanup(func() { _ = served.Close() }) // all is over
+			err = served.WriteKubeconfig(kubeconfig)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return server.ConnectionInfo(), leafNamespace
+	}}}
+	for _, theirs := range []bool{true, false} {
+		first := map[bool]string{true: "the original", false: "ours"}[theirs]
+		for name, play := range map[string]func(*turns){"they take turns": (*turns).play, "a deletion comes between": (*turns).supersede} {
+			c.Run(t, name+", begun by "+first, func(c *C) {
+				play(&turns{C: c, python: python, kubeconfig: kubeconfig, notes: filepath.Join(t.TempDir(), "calls"), theirs: theirs})
+			})
+		}
+	}
+}
+
+// turns are operators that take turns.
+type turns struct {
+	*C
+	python, kubeconfig, notes string
+
+	theirs bool // whose turn it is
+	kill   func()
+	ours   calls
+}
+
+func (p *turns) play() {
+	p.next()
+	p.Create("a", spec(map[string]any{"x": 1}))
+	for n := 1; n <= 4; n++ {
+		p.until(map[string]int{"create_2": n, universe + ".item2": n})
+		p.next()
+	}
+	p.handled("a")
+	p.expectCalls("create_1 create 0", "create_2 create 0", "create_2 create 1", "create_2 create 2", "create_2 create 3", "create_2 create 4",
+		"item1 create 0", "item2 create 0", "item2 create 1", "item2 create 2", "item2 create 3")
+	p.clean(`{"spec":{"x":1}}`)
+	p.same("the status", map[string]any{"create_1": map[string]any{"by": "create_1"}, universe + "/item1": "ITEM1", universe + "/item2": "ITEM2"}, p.Get("a").Status().Map())
+
+	p.Patch("a", spec(map[string]any{"x": 2}))
+	for n := 1; n <= 3; n++ {
+		p.until(map[string]int{"update_2": n})
+		p.next()
+	}
+	p.WaitFor("the update", func() bool { return strings.Contains(p.Get("a").Annotations()[diffBase], `"x":2`) })
+	p.expectCalls("resume_1 update 0", "update_1 update 0", "update_2 update 0", "update_2 update 1", "update_2 update 2", "update_2 update 3")
+	p.clean(`{"spec":{"x":2}}`)
+
+	p.Delete("a")
+	for n := 1; n <= 3; n++ {
+		p.until(map[string]int{"delete_2": n})
+		p.next()
+	}
+	p.WaitFor("the end of the object", func() bool { return !p.Exists("a") })
+	p.expectCalls("delete_1 delete 0", "delete_2 delete 0", "delete_2 delete 1", "delete_2 delete 2", "delete_2 delete 3")
+	p.kill()
+}
+
+// supersede deletes the object in the middle of its creation, while nobody is there.
+func (p *turns) supersede() {
+	p.next()
+	p.Create("a", spec(map[string]any{"x": 1}))
+	p.until(map[string]int{"create_2": 1, universe + ".item2": 1})
+	p.kill()
+	p.Delete("a")
+	for n := 1; n <= 3; n++ {
+		p.next()
+		p.until(map[string]int{"delete_2": n})
+		if left := records(p.Get("a")); !slices.Equal(left, []string{"delete_1", "delete_2"}) {
+			p.Errorf("got the records %q, want those of the deletion", left)
+		}
+	}
+	p.WaitFor("the end of the object", func() bool { return !p.Exists("a") })
+	p.expectCalls("create_1 create 0", "create_2 create 0", "delete_1 delete 0", "delete_2 delete 0", "delete_2 delete 1", "delete_2 delete 2", "delete_2 delete 3",
+		"item1 create 0", "item2 create 0")
+	p.kill()
+}
+
+// next kills the operator whose turn it was, and starts the other one.
+func (p *turns) next() {
+	if p.kill != nil {
+		p.kill()
+		p.theirs = !p.theirs
+	}
+	if p.theirs {
+		p.kill = p.startTheirs()
+	} else {
+		p.kill = p.startOurs()
+	}
+}
+
+func (p *turns) startTheirs() func() {
+	cmd := exec.Command(p.python, filepath.Join("testdata", "original.py"))
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+p.kubeconfig, "CALLS="+p.notes, "NAMESPACE="+p.Namespace)
+	cmd.Stdout, cmd.Stderr = p.Output(), p.Output()
+	if err := cmd.Start(); err != nil {
+		p.Fatal(err)
+	}
+	kill := func() {
+		_ = cmd.Process.Kill() // or it has ended
+		_ = cmd.Wait()         // it was killed
+	}
+	p.Cleanup(kill)
+	return kill
+}
+
+func (p *turns) startOurs() func() {
+	r := &kopf.Registry{}
+	fails := func(name string, attempts int, text string, result any) kopf.ChangeFunc {
+		return func(ctx context.Context, ch *kopf.Change) error {
+			p.ours.add("%s %s %d", name, ch.Reason, ch.Retry)
+			if ch.Retry < attempts {
+				return kopf.Temporary(errors.New(text), 3*time.Second)
+			}
+			if result != nil {
+				ch.SetResult(result)
+			}
+			return nil
+		}
+	}
+	r.OnCreate(Examples, fails("create_1", 0, "", map[string]any{"by": "create_1"}), named("create_1"))
+	r.OnCreate(Examples, fails("create_2", 4, "not yet, né", nil), named("create_2"))
+	r.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error {
+		ch.Subhandler("item1", fails("item1", 0, "", "ITEM1"), nil)
+		ch.Subhandler("item2", fails("item2", 3, "not this one", "ITEM2"), nil)
+		return nil
+	}, named(universe))
+	r.OnResume(Examples, fails("resume_1", 0, "", nil), named("resume_1"))
+	r.OnUpdate(Examples, fails("update_1", 0, "", nil), named("update_1"))
+	r.OnUpdate(Examples, fails("update_2", 3, "not updated", nil), named("update_2"))
+	r.OnDelete(Examples, fails("delete_1", 0, "", nil), named("delete_1"))
+	r.OnDelete(Examples, fails("delete_2", 3, "not deleted", nil), named("delete_2"))
+	return p.Operator(r).Crash
+}
+
+// until waits until the stored records have so many attempts, and all others are finished.
+func (p *turns) until(attempts map[string]int) {
+	p.Helper()
+	p.WaitFor(fmt.Sprintf("the attempts %v", attempts), func() bool {
+		body := p.Get("a")
+		left := maps.Clone(attempts)
+		for key, text := range body.Annotations() {
+			id, own := strings.CutPrefix(key, "kopf.zalando.org/")
+			var record struct {
+				Retries          int
+				Success, Failure bool
+				Delayed          string
+			}
+			if !own || !strings.HasPrefix(text, `{"started"`) || json.Unmarshal([]byte(text), &record) != nil {
+				continue
+			}
+			if want, counts := left[id]; counts && record.Retries != want {
+				return false
+			}
+			delete(left, id)
+			if !record.Success && !record.Failure && record.Delayed == "" {
+				return false // its first attempt is still to come
+			}
+		}
+		return len(left) == 0
+	})
+}
+
+// expectCalls compares the calls of both sides so far, and forgets them.
+func (p *turns) expectCalls(want ...string) {
+	p.Helper()
+	data, err := os.ReadFile(p.notes)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		p.Fatal(err)
+	}
+	_ = os.Remove(p.notes) // it may not exist
+	got := append(p.ours.all(), strings.Split(strings.TrimSpace(string(data)), "\n")...)
+	p.ours = calls{}
+	got = slices.DeleteFunc(got, func(call string) bool { return call == "" || call == "resume_1 resume 0" }) // it resumes at each start
+	slices.Sort(got)
+	p.same("the calls of both", want, got)
+}
+
+// clean looks that nothing but the state is left of a handling. What ours keeps besides, the original does not remove (CH-222).
+func (p *turns) clean(state string) {
+	p.Helper()
+	notes := p.Get("a").Annotations()
+	if p.theirs {
+		delete(notes, "kopf.zalando.org/handling-base")
+	}
+	p.same("the annotations", map[string]string{diffBase: state + "\n"}, notes)
+}
