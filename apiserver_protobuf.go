@@ -8,47 +8,12 @@ import (
 	"maps"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 )
 
 // This file reads the Protocol Buffers in which kubectl and client-go send the built-in kinds to the in-memory API server. It knows
 // the wire format, and the numbers of the fields of those kinds that such clients create; answers are in JSON.
 // See https://protobuf.dev/programming-guides/encoding/ and https://kubernetes.io/docs/reference/using-api/api-concepts/#protobuf-encoding
-
-// protobufField is a field of a message.
-type protobufField struct {
-	name string
-	typ  string
-	list bool
-	dict bool // whether it is a map from strings to the type
-	zero bool // whether it is told even if it is zero
-}
-
-var protobufMessages = sync.OnceValue(func() map[string]map[uint64]protobufField {
-	all := make(map[string]map[uint64]protobufField)
-	for line := range strings.Lines(strings.TrimSpace(protobufFields)) {
-		words := strings.Fields(line)
-		fields := make(map[uint64]protobufField)
-		for _, word := range words[1:] {
-			parts := strings.Split(word, ":")
-			n, err := strconv.ParseUint(parts[0], 10, 64)
-			if err != nil {
-				panic(err) // the table is wrong
-			}
-			f := protobufField{name: parts[1], typ: parts[2]}
-			f.typ, f.list = strings.CutPrefix(f.typ, "[")
-			f.typ, f.zero = strings.CutPrefix(f.typ, "!")
-			f.typ, f.dict = strings.CutPrefix(f.typ, "M")
-			if of := map[string]string{"m": "s", "n": "y", "Q": "q"}[f.typ]; of != "" {
-				f.typ, f.dict = of, true
-			}
-			fields[n] = f
-		}
-		all[words[0]] = fields
-	}
-	return all
-})
 
 const protobufMagic = "k8s\x00"
 
@@ -82,15 +47,18 @@ func decodeProtobuf(data []byte) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	message := kind
-	group, _, _ := strings.Cut(apiVersion, ".")
-	if group, _, _ = strings.Cut(group, "/"); protobufMessages()[group+"."+kind] != nil {
-		message = group + "." + kind
+	group, version, ok := strings.Cut(apiVersion, "/")
+	if !ok {
+		group, version = "", apiVersion
 	}
-	if protobufMessages()[message] == nil {
+	t := typeOfKind(group, version, kind)
+	if t == nil {
+		t = namedTypes()[kind] // such as options, which have any group
+	}
+	if t == nil || t.numbered == nil {
 		return nil, fmt.Errorf("protocol buffers of the kind %q are not understood here: send JSON", kind)
 	}
-	object, err := decodeMessage(message, raw, 0)
+	object, err := decodeMessage(t.numbered, raw, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -157,11 +125,10 @@ func varint(data []byte) (v uint64, n int) {
 // maxProtobufDepth limits how deep messages may be nested.
 const maxProtobufDepth = 20
 
-func decodeMessage(name string, data []byte, depth int) (map[string]any, error) {
+func decodeMessage(fields map[uint64]*typedField, data []byte, depth int) (map[string]any, error) {
 	if depth > maxProtobufDepth {
 		return nil, fmt.Errorf("%w: they are nested too deep", errProtobuf)
 	}
-	fields := protobufMessages()[name]
 	object := make(map[string]any)
 	err := eachField(data, func(n, number uint64, value []byte) error {
 		f, known := fields[n]
@@ -172,14 +139,14 @@ func decodeMessage(name string, data []byte, depth int) (map[string]any, error) 
 		switch {
 		case err != nil:
 			return fmt.Errorf("%s: %w", f.name, err)
-		case f.list:
+		case f.embedded != nil: // its fields are among those of the message
+			maps.Copy(object, asMap(v))
+		case f.list && !f.dict:
 			list, _ := object[f.name].([]any)
 			object[f.name] = append(list, v)
 		case f.dict && object[f.name] != nil:
 			maps.Copy(asMap(object[f.name]), asMap(v))
-		case f.name == "": // its fields are among those of the message
-			maps.Copy(object, asMap(v))
-		case f.zero || !isZero(v):
+		case f.told || !isZero(v) || f.ref != nil && !f.isTime():
 			object[f.name] = v
 		}
 		return nil
@@ -204,42 +171,50 @@ func isZero(v any) bool {
 	return false
 }
 
-func (f protobufField) decode(number uint64, value []byte, depth int) (any, error) {
-	if f.dict {
+// isTime tells whether the field is a moment, which is nothing but a zero where nobody has set it.
+func (f *typedField) isTime() bool { return f.typ == "Time" || f.typ == "MicroTime" }
+
+func (f *typedField) decode(number uint64, value []byte, depth int) (any, error) {
+	switch {
+	case f.embedded != nil:
+		return decodeMessage(f.embedded, value, depth+1)
+	case f.dict:
 		return f.decodeEntry(value, depth)
 	}
 	switch f.typ {
-	case "s":
+	case "", "string":
 		return string(value), nil
-	case "y":
+	case "bytes":
 		return base64.StdEncoding.EncodeToString(value), nil
-	case "i":
+	case "int", "long":
 		return json.Number(strconv.FormatInt(int64(number), 10)), nil
-	case "b":
+	case "bool":
 		return number != 0, nil
-	case "t", "T":
-		return protobufTime(f.typ == "T", value)
-	case "q":
+	case "Time", "MicroTime":
+		return protobufTime(f.typ == "MicroTime", value)
+	case "Quantity":
 		return protobufText(value, 1)
-	case "x":
+	case "IntOrString":
 		return protobufEither(value)
-	case "l":
-		return protobufList(value)
-	case "r":
+	case "FieldsV1", "RawExtension":
 		text, err := protobufText(value, 1)
 		if err != nil || text == "" {
 			return nil, err
 		}
 		return decodeJSON([]byte(text))
 	}
-	return decodeMessage(f.typ, value, depth+1)
+	return decodeMessage(f.ref.numbered, value, depth+1)
 }
 
-// decodeEntry reads one entry of a map.
-func (f protobufField) decodeEntry(value []byte, depth int) (any, error) {
-	one := protobufField{name: f.name, typ: f.typ}
+// decodeEntry reads one entry of a map, whose value may be a message that holds nothing but a list.
+func (f *typedField) decodeEntry(value []byte, depth int) (any, error) {
+	decode := protobufList
+	if !f.list {
+		one := &typedField{typ: f.typ, ref: f.ref}
+		decode = func(number uint64, part []byte) (any, error) { return one.decode(number, part, depth+1) }
+	}
 	key := ""
-	entry, err := one.decode(0, nil, depth+1)
+	entry, err := decode(0, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -248,7 +223,7 @@ func (f protobufField) decodeEntry(value []byte, depth int) (any, error) {
 		case 1:
 			key = string(part)
 		case 2:
-			entry, err = one.decode(number, part, depth+1)
+			entry, err = decode(number, part)
 		}
 		return err
 	})
@@ -256,7 +231,7 @@ func (f protobufField) decodeEntry(value []byte, depth int) (any, error) {
 }
 
 // protobufList reads a message that holds nothing but strings.
-func protobufList(message []byte) (any, error) {
+func protobufList(_ uint64, message []byte) (any, error) {
 	list := []any{}
 	err := eachField(message, func(n, _ uint64, value []byte) error {
 		if n == 1 {

@@ -1,6 +1,7 @@
 package kopf
 
 import (
+	"strconv"
 	"strings"
 	"sync"
 )
@@ -19,6 +20,8 @@ type namedType struct {
 	atomic bool
 	fields []typedField
 	schema *schema
+	// numbered are the fields by their numbers in Protocol Buffers, with nothing but more fields where a message has another one embedded.
+	numbered map[uint64]*typedField
 }
 
 // typedField is one field of a structure.
@@ -36,6 +39,9 @@ type typedField struct {
 	replace    bool     // whether strategic merge patches replace it as a whole
 	mapType    string   // atomic or granular, if it differs from what the type is
 	fallback   string   // the default, "" if there is none
+	number     string   // in Protocol Buffers, "" if there is none; two with a dot where the field is in an embedded message
+	told       bool     // whether Protocol Buffers tell it even if it is empty
+	embedded   map[uint64]*typedField
 }
 
 // builtinRules is what only the schemas of built-in kinds know: how strategic merge patches treat a field.
@@ -107,6 +113,9 @@ func parseFieldsOf(words []string) []typedField {
 			f.keys = strings.FieldsFunc(keys, func(c rune) bool { return c == ',' })
 		}
 		f.name, f.typ, _ = strings.Cut(word, ":")
+		if i := strings.IndexAny(f.name, "./"); i > 0 {
+			f.name, f.number, f.told = f.name[:i], f.name[i+1:], f.name[i] == '/'
+		}
 		f.name, f.required = strings.CutSuffix(f.name, "!")
 		f.typ, f.dict = strings.CutPrefix(f.typ, "{}")
 		f.typ, f.list = strings.CutPrefix(f.typ, "[]")
@@ -143,8 +152,32 @@ func linkTypes(all map[string]*namedType) {
 				f.ref = all[f.typ]
 			}
 			t.schema.properties[f.name] = f.schemaOf()
+			if f.number != "" {
+				t.numbered = f.addTo(t.numbered, f.number)
+			}
 		}
 	}
+}
+
+// addTo adds the field to those of a message, or of a message that is embedded there.
+func (f *typedField) addTo(fields map[uint64]*typedField, number string) map[uint64]*typedField {
+	if fields == nil {
+		fields = make(map[uint64]*typedField)
+	}
+	first, rest, embedded := strings.Cut(number, ".")
+	n, err := strconv.ParseUint(first, 10, 64)
+	if err != nil {
+		panic(err) // the table is wrong
+	}
+	if !embedded {
+		fields[n] = f
+		return fields
+	}
+	if fields[n] == nil {
+		fields[n] = &typedField{}
+	}
+	fields[n].embedded = f.addTo(fields[n].embedded, rest)
+	return fields
 }
 
 // scalarSchema is the schema of a named type without fields. Quantities are also written as numbers.
@@ -211,26 +244,27 @@ func typeOfKind(group, version, kind string) *namedType {
 }
 
 // namedTypeTable has one type in a line, and lines that begin with a tab continue the one before. A type is followed by its
-// fields, each as name:type, where no type means string, [] a list, and {} a map with keys of the users' own. Marks after the type:
-// ! (after the name) it is required; #a,b the items of the list are told apart by these keys, or by all they are; @a strategic merge
+// fields, each as name.1:type, where no type means string, [] a list, and {} a map with keys of the users' own. The number is that of Protocol
+// Buffers; it is .2.1 for a field of an embedded message, and /1 if the field is told even if it is empty. A test of the module in the folder
+// e2e compares the numbers with the types of Kubernetes. Marks after the type: ! (after the name) it is required; #a,b the items of the list are told apart by these keys, or by all they are; @a strategic merge
 // patches merge the list, by this key; + clients write $retainKeys; % such patches replace it; =a this is the default;
 // * (also of types) it belongs to one manager as a whole; ? it does not, though its type says so.
 const namedTypeTable = `package io.k8s.apimachinery.pkg.apis.meta.v1
-Condition lastTransitionTime!:Time message! observedGeneration:long reason! status! type!
-DeleteOptions apiVersion dryRun:[]string gracePeriodSeconds:long ignoreStoreReadErrorWithClusterBreakingPotential:bool kind
-	orphanDependents:bool preconditions:Preconditions propagationPolicy
-FieldSelectorRequirement key! operator! values:[]string
+Condition lastTransitionTime!.4:Time message!/6 observedGeneration.3:long reason!/5 status!/2 type!/1
+DeleteOptions apiVersion dryRun.5:[]string gracePeriodSeconds/1:long ignoreStoreReadErrorWithClusterBreakingPotential/6:bool kind
+	orphanDependents/3:bool preconditions.2:Preconditions propagationPolicy/4
+FieldSelectorRequirement key!/1 operator!/2 values.3:[]string
 FieldsV1 = object
-LabelSelector* matchExpressions:[]LabelSelectorRequirement matchLabels:{}string
-LabelSelectorRequirement key! operator! values:[]string
+LabelSelector* matchExpressions.2:[]LabelSelectorRequirement matchLabels.1:{}string
+LabelSelectorRequirement key!/1 operator!/2 values.3:[]string
 ListMeta continue remainingItemCount:long resourceVersion selfLink shardInfo:ShardInfo
-ManagedFieldsEntry apiVersion fieldsType fieldsV1:FieldsV1 manager operation subresource time:Time
+ManagedFieldsEntry apiVersion.3 fieldsType.6 fieldsV1.7:FieldsV1 manager.1 operation.2 subresource.8 time/4:Time
 MicroTime = string:date-time
-ObjectMeta annotations:{}string creationTimestamp:Time deletionGracePeriodSeconds:long deletionTimestamp:Time finalizers:[]string#@
-	generateName generation:long labels:{}string managedFields:[]ManagedFieldsEntry name namespace ownerReferences:[]OwnerReference#uid@uid
-	resourceVersion selfLink uid
-OwnerReference* apiVersion! blockOwnerDeletion:bool controller:bool kind! name! uid!
-Preconditions resourceVersion uid
+ObjectMeta annotations.12:{}string creationTimestamp.8:Time deletionGracePeriodSeconds/10:long deletionTimestamp/9:Time
+	finalizers.14:[]string#@ generateName.2 generation.7:long labels.11:{}string managedFields.17:[]ManagedFieldsEntry name.1 namespace.3
+	ownerReferences.13:[]OwnerReference#uid@uid resourceVersion.6 selfLink.4 uid.5
+OwnerReference* apiVersion!/5 blockOwnerDeletion/7:bool controller/6:bool kind!/1 name!/3 uid!/4
+Preconditions resourceVersion/2 uid/1
 ShardInfo selector!
 Status apiVersion code:int details:StatusDetails kind message metadata:ListMeta reason status
 StatusCause field message reason
@@ -243,472 +277,487 @@ IntOrString = string:int-or-string
 package io.k8s.apimachinery.pkg.runtime
 RawExtension = object
 package io.k8s.api.core.v1
-AWSElasticBlockStoreVolumeSource fsType partition:int readOnly:bool volumeID!
-Affinity nodeAffinity:NodeAffinity podAffinity:PodAffinity podAntiAffinity:PodAntiAffinity
-AppArmorProfile localhostProfile type!
-AttachedVolume devicePath! name!
-AzureDiskVolumeSource cachingMode=ReadWrite diskName! diskURI! fsType=ext4 kind=Shared readOnly:bool
-AzureFilePersistentVolumeSource readOnly:bool secretName! secretNamespace shareName!
-AzureFileVolumeSource readOnly:bool secretName! shareName!
-Binding apiVersion kind metadata:ObjectMeta target!:ObjectReference
-CSIPersistentVolumeSource controllerExpandSecretRef:SecretReference controllerPublishSecretRef:SecretReference driver! fsType
-	nodeExpandSecretRef:SecretReference nodePublishSecretRef:SecretReference nodeStageSecretRef:SecretReference readOnly:bool
-	volumeAttributes:{}string volumeHandle!
-CSIVolumeSource driver! fsType nodePublishSecretRef:LocalObjectReference readOnly:bool volumeAttributes:{}string
-Capabilities add:[]string drop:[]string
-CephFSPersistentVolumeSource monitors!:[]string path readOnly:bool secretFile secretRef:SecretReference user
-CephFSVolumeSource monitors!:[]string path readOnly:bool secretFile secretRef:LocalObjectReference user
-CinderPersistentVolumeSource fsType readOnly:bool secretRef:SecretReference volumeID!
-CinderVolumeSource fsType readOnly:bool secretRef:LocalObjectReference volumeID!
-ClientIPConfig timeoutSeconds:int
-ClusterTrustBundleProjection labelSelector:LabelSelector name optional:bool path! signerName
-ConfigMap apiVersion binaryData:{}bytes data:{}string immutable:bool kind metadata:ObjectMeta
-ConfigMapEnvSource name optional:bool
-ConfigMapKeySelector* key! name optional:bool
-ConfigMapNodeConfigSource kubeletConfigKey! name! namespace! resourceVersion uid
-ConfigMapProjection items:[]KeyToPath name optional:bool
-ConfigMapVolumeSource defaultMode:int items:[]KeyToPath name optional:bool
-Container args:[]string command:[]string env:[]EnvVar#name@name envFrom:[]EnvFromSource image imagePullPolicy lifecycle:Lifecycle
-	livenessProbe:Probe name! ports:[]ContainerPort#containerPort,protocol@containerPort readinessProbe:Probe
-	resizePolicy:[]ContainerResizePolicy resources:ResourceRequirements restartPolicy restartPolicyRules:[]ContainerRestartRule
-	securityContext:SecurityContext startupProbe:Probe stdin:bool stdinOnce:bool terminationMessagePath terminationMessagePolicy tty:bool
-	volumeDevices:[]VolumeDevice#devicePath@devicePath volumeMounts:[]VolumeMount#mountPath@mountPath workingDir
-ContainerExtendedResourceRequest containerName! requestName! resourceName!
-ContainerImage names:[]string sizeBytes:long
-ContainerPort containerPort!:int hostIP hostPort:int name protocol=TCP
-ContainerResizePolicy resourceName! restartPolicy!
-ContainerRestartRule action! exitCodes:ContainerRestartRuleOnExitCodes
-ContainerRestartRuleOnExitCodes operator! values:[]int#
-ContainerState running:ContainerStateRunning terminated:ContainerStateTerminated waiting:ContainerStateWaiting
-ContainerStateRunning startedAt:Time
-ContainerStateTerminated containerID exitCode!:int finishedAt:Time message reason signal:int startedAt:Time
-ContainerStateWaiting message reason
-ContainerStatus allocatedResources:{}Quantity allocatedResourcesStatus:[]ResourceStatus#name@name containerID image! imageID!
-	lastState:ContainerState name! ready!:bool resources:ResourceRequirements restartCount!:int started:bool state:ContainerState stopSignal
-	user:ContainerUser volumeMounts:[]VolumeMountStatus#mountPath@mountPath
-ContainerUser linux:LinuxContainerUser
-DaemonEndpoint Port!:int
-DownwardAPIProjection items:[]DownwardAPIVolumeFile
-DownwardAPIVolumeFile fieldRef:ObjectFieldSelector mode:int path! resourceFieldRef:ResourceFieldSelector
-DownwardAPIVolumeSource defaultMode:int items:[]DownwardAPIVolumeFile
-EmptyDirVolumeSource medium sizeLimit:Quantity
-EndpointAddress* hostname ip! nodeName targetRef:ObjectReference
-EndpointPort* appProtocol name port!:int protocol
-EndpointSubset addresses:[]EndpointAddress notReadyAddresses:[]EndpointAddress ports:[]EndpointPort
-Endpoints apiVersion kind metadata:ObjectMeta subsets:[]EndpointSubset
-EnvFromSource configMapRef:ConfigMapEnvSource prefix secretRef:SecretEnvSource
-EnvVar name! value valueFrom:EnvVarSource
-EnvVarSource configMapKeyRef:ConfigMapKeySelector fieldRef:ObjectFieldSelector fileKeyRef:FileKeySelector
-	resourceFieldRef:ResourceFieldSelector secretKeyRef:SecretKeySelector
-EphemeralContainer args:[]string command:[]string env:[]EnvVar#name@name envFrom:[]EnvFromSource image imagePullPolicy lifecycle:Lifecycle
-	livenessProbe:Probe name! ports:[]ContainerPort#containerPort,protocol@containerPort readinessProbe:Probe
-	resizePolicy:[]ContainerResizePolicy resources:ResourceRequirements restartPolicy restartPolicyRules:[]ContainerRestartRule
-	securityContext:SecurityContext startupProbe:Probe stdin:bool stdinOnce:bool targetContainerName terminationMessagePath
-	terminationMessagePolicy tty:bool volumeDevices:[]VolumeDevice#devicePath@devicePath volumeMounts:[]VolumeMount#mountPath@mountPath
-	workingDir
-EphemeralVolumeSource volumeClaimTemplate:PersistentVolumeClaimTemplate
-Event action apiVersion count:int eventTime:MicroTime firstTimestamp:Time involvedObject!:ObjectReference kind lastTimestamp:Time message
-	metadata!:ObjectMeta reason related:ObjectReference reportingComponent reportingInstance series:EventSeries source:EventSource type
-EventSeries count:int lastObservedTime:MicroTime
-EventSource component host
-ExecAction command:[]string
-FCVolumeSource fsType lun:int readOnly:bool targetWWNs:[]string wwids:[]string
-FileKeySelector* key! optional:bool path! volumeName!
-FlexPersistentVolumeSource driver! fsType options:{}string readOnly:bool secretRef:SecretReference
-FlexVolumeSource driver! fsType options:{}string readOnly:bool secretRef:LocalObjectReference
-FlockerVolumeSource datasetName datasetUUID
-GCEPersistentDiskVolumeSource fsType partition:int pdName! readOnly:bool
-GRPCAction port!:int service
-GitRepoVolumeSource directory repository! revision
-GlusterfsPersistentVolumeSource endpoints! endpointsNamespace path! readOnly:bool
-GlusterfsVolumeSource endpoints! path! readOnly:bool
-HTTPGetAction host httpHeaders:[]HTTPHeader path port!:IntOrString scheme
-HTTPHeader name! value!
-HostAlias hostnames:[]string ip!
-HostIP ip!
-HostPathVolumeSource path! type
-ISCSIPersistentVolumeSource chapAuthDiscovery:bool chapAuthSession:bool fsType initiatorName iqn! iscsiInterface=default lun!:int
-	portals:[]string readOnly:bool secretRef:SecretReference targetPortal!
-ISCSIVolumeSource chapAuthDiscovery:bool chapAuthSession:bool fsType initiatorName iqn! iscsiInterface=default lun!:int portals:[]string
-	readOnly:bool secretRef:LocalObjectReference targetPortal!
-ImageVolumeSource pullPolicy reference
-ImageVolumeStatus imageRef!
-KeyToPath key! mode:int path!
-Lifecycle postStart:LifecycleHandler preStop:LifecycleHandler stopSignal
-LifecycleHandler exec:ExecAction httpGet:HTTPGetAction sleep:SleepAction tcpSocket:TCPSocketAction
-LimitRange apiVersion kind metadata:ObjectMeta spec:LimitRangeSpec
-LimitRangeItem default:{}Quantity defaultRequest:{}Quantity max:{}Quantity maxLimitRequestRatio:{}Quantity min:{}Quantity type!
-LimitRangeSpec limits!:[]LimitRangeItem
-LinuxContainerUser gid!:long supplementalGroups:[]long uid!:long
-LoadBalancerIngress hostname ip ipMode ports:[]PortStatus
-LoadBalancerStatus ingress:[]LoadBalancerIngress
-LocalObjectReference* name
-LocalVolumeSource fsType path!
-ModifyVolumeStatus status! targetVolumeAttributesClassName
-NFSVolumeSource path! readOnly:bool server!
-Namespace apiVersion kind metadata:ObjectMeta spec:NamespaceSpec status:NamespaceStatus
-NamespaceCondition lastTransitionTime:Time message reason status! type!
-NamespaceSpec finalizers:[]string
-NamespaceStatus conditions:[]NamespaceCondition#type@type phase
-Node apiVersion kind metadata:ObjectMeta spec:NodeSpec status:NodeStatus
-NodeAddress address! type!
-NodeAffinity preferredDuringSchedulingIgnoredDuringExecution:[]PreferredSchedulingTerm
-	requiredDuringSchedulingIgnoredDuringExecution:NodeSelector
-NodeAllocatableResourceClaimStatus containers:[]string# resourceClaimName! resources!:{}Quantity
-NodeCondition lastHeartbeatTime:Time lastTransitionTime:Time message reason status! type!
-NodeConfigSource configMap:ConfigMapNodeConfigSource
-NodeConfigStatus active:NodeConfigSource assigned:NodeConfigSource error lastKnownGood:NodeConfigSource
-NodeDaemonEndpoints kubeletEndpoint:DaemonEndpoint
-NodeFeatures supplementalGroupsPolicy:bool
-NodeRuntimeHandler features:NodeRuntimeHandlerFeatures name
-NodeRuntimeHandlerFeatures recursiveReadOnlyMounts:bool userNamespaces:bool
-NodeSelector* nodeSelectorTerms!:[]NodeSelectorTerm
-NodeSelectorRequirement key! operator! values:[]string
-NodeSelectorTerm* matchExpressions:[]NodeSelectorRequirement matchFields:[]NodeSelectorRequirement
-NodeSpec configSource:NodeConfigSource externalID podCIDR podCIDRs:[]string#@ providerID taints:[]Taint unschedulable:bool
-NodeStatus addresses:[]NodeAddress#type@type allocatable:{}Quantity capacity:{}Quantity conditions:[]NodeCondition#type@type
-	config:NodeConfigStatus daemonEndpoints:NodeDaemonEndpoints declaredFeatures:[]string features:NodeFeatures images:[]ContainerImage
-	nodeInfo:NodeSystemInfo phase runtimeHandlers:[]NodeRuntimeHandler volumesAttached:[]AttachedVolume volumesInUse:[]string
-NodeSwapStatus capacity:long
-NodeSystemInfo architecture! bootID! containerRuntimeVersion! kernelVersion! kubeProxyVersion! kubeletVersion! machineID! operatingSystem!
-	osImage! swap:NodeSwapStatus systemUUID!
-ObjectFieldSelector* apiVersion fieldPath!
-ObjectReference* apiVersion fieldPath kind name namespace resourceVersion uid
-PersistentVolume apiVersion kind metadata:ObjectMeta spec:PersistentVolumeSpec status:PersistentVolumeStatus
-PersistentVolumeClaim apiVersion kind metadata:ObjectMeta spec:PersistentVolumeClaimSpec status:PersistentVolumeClaimStatus
-PersistentVolumeClaimCondition lastProbeTime:Time lastTransitionTime:Time message reason status! type!
-PersistentVolumeClaimSpec accessModes:[]string dataSource:TypedLocalObjectReference dataSourceRef:TypedObjectReference
-	resources:VolumeResourceRequirements selector:LabelSelector storageClassName volumeAttributesClassName volumeMode volumeName
-PersistentVolumeClaimStatus accessModes:[]string allocatedResourceStatuses:{}string? allocatedResources:{}Quantity capacity:{}Quantity
-	conditions:[]PersistentVolumeClaimCondition#type@type currentVolumeAttributesClassName modifyVolumeStatus:ModifyVolumeStatus phase
-PersistentVolumeClaimTemplate metadata:ObjectMeta spec!:PersistentVolumeClaimSpec
-PersistentVolumeClaimVolumeSource claimName! readOnly:bool
-PersistentVolumeSpec accessModes:[]string awsElasticBlockStore:AWSElasticBlockStoreVolumeSource azureDisk:AzureDiskVolumeSource
-	azureFile:AzureFilePersistentVolumeSource capacity:{}Quantity cephfs:CephFSPersistentVolumeSource cinder:CinderPersistentVolumeSource
-	claimRef:ObjectReference? csi:CSIPersistentVolumeSource fc:FCVolumeSource flexVolume:FlexPersistentVolumeSource flocker:FlockerVolumeSource
-	gcePersistentDisk:GCEPersistentDiskVolumeSource glusterfs:GlusterfsPersistentVolumeSource hostPath:HostPathVolumeSource
-	iscsi:ISCSIPersistentVolumeSource local:LocalVolumeSource mountOptions:[]string nfs:NFSVolumeSource nodeAffinity:VolumeNodeAffinity
-	persistentVolumeReclaimPolicy photonPersistentDisk:PhotonPersistentDiskVolumeSource portworxVolume:PortworxVolumeSource
-	quobyte:QuobyteVolumeSource rbd:RBDPersistentVolumeSource scaleIO:ScaleIOPersistentVolumeSource storageClassName
-	storageos:StorageOSPersistentVolumeSource volumeAttributesClassName volumeMode vsphereVolume:VsphereVirtualDiskVolumeSource
-PersistentVolumeStatus lastPhaseTransitionTime:Time message phase reason
-PhotonPersistentDiskVolumeSource fsType pdID!
-Pod apiVersion kind metadata:ObjectMeta spec:PodSpec status:PodStatus
-PodAffinity preferredDuringSchedulingIgnoredDuringExecution:[]WeightedPodAffinityTerm
-	requiredDuringSchedulingIgnoredDuringExecution:[]PodAffinityTerm
-PodAffinityTerm labelSelector:LabelSelector matchLabelKeys:[]string mismatchLabelKeys:[]string namespaceSelector:LabelSelector
-	namespaces:[]string topologyKey!
-PodAntiAffinity preferredDuringSchedulingIgnoredDuringExecution:[]WeightedPodAffinityTerm
-	requiredDuringSchedulingIgnoredDuringExecution:[]PodAffinityTerm
-PodCertificateProjection certificateChainPath credentialBundlePath keyPath keyType! maxExpirationSeconds:int signerName!
-	userAnnotations:{}string
-PodCondition lastProbeTime:Time lastTransitionTime:Time message observedGeneration:long reason status! type!
-PodDNSConfig nameservers:[]string options:[]PodDNSConfigOption searches:[]string
-PodDNSConfigOption name value
-PodExtendedResourceClaimStatus requestMappings!:[]ContainerExtendedResourceRequest resourceClaimName!
-PodIP ip!
-PodOS name!
-PodReadinessGate conditionType!
-PodResourceClaim name! resourceClaimName resourceClaimTemplateName
-PodResourceClaimStatus name! resourceClaimName
-PodSchedulingGate name!
-PodSchedulingGroup podGroupName
-PodSecurityContext appArmorProfile:AppArmorProfile fsGroup:long fsGroupChangePolicy runAsGroup:long runAsNonRoot:bool runAsUser:long
-	seLinuxChangePolicy seLinuxOptions:SELinuxOptions seccompProfile:SeccompProfile supplementalGroups:[]long supplementalGroupsPolicy
-	sysctls:[]Sysctl windowsOptions:WindowsSecurityContextOptions
-PodSpec activeDeadlineSeconds:long affinity:Affinity automountServiceAccountToken:bool containers!:[]Container#name@name
-	dnsConfig:PodDNSConfig dnsPolicy enableServiceLinks:bool ephemeralContainers:[]EphemeralContainer#name@name hostAliases:[]HostAlias#ip@ip
-	hostIPC:bool hostNetwork:bool hostPID:bool hostUsers:bool hostname hostnameOverride imagePullSecrets:[]LocalObjectReference#name@name
-	initContainers:[]Container#name@name nodeName nodeSelector:{}string* os:PodOS overhead:{}Quantity preemptionPolicy priority:int
-	priorityClassName readinessGates:[]PodReadinessGate resourceClaims:[]PodResourceClaim#name@name+ resources:ResourceRequirements
-	restartPolicy runtimeClassName schedulerName schedulingGates:[]PodSchedulingGate#name@name schedulingGroup:PodSchedulingGroup
-	securityContext:PodSecurityContext serviceAccount serviceAccountName setHostnameAsFQDN:bool shareProcessNamespace:bool subdomain
-	terminationGracePeriodSeconds:long tolerations:[]Toleration
-	topologySpreadConstraints:[]TopologySpreadConstraint#topologyKey,whenUnsatisfiable@topologyKey volumes:[]Volume#name@name+
-PodStatus allocatedResources:{}Quantity conditions:[]PodCondition#type@type containerStatuses:[]ContainerStatus
-	ephemeralContainerStatuses:[]ContainerStatus extendedResourceClaimStatus:PodExtendedResourceClaimStatus hostIP hostIPs:[]HostIP@ip
-	initContainerStatuses:[]ContainerStatus message nodeAllocatableResourceClaimStatuses:[]NodeAllocatableResourceClaimStatus nominatedNodeName
-	observedGeneration:long phase podIP podIPs:[]PodIP#ip@ip qosClass reason resize resourceClaimStatuses:[]PodResourceClaimStatus#name@name+
-	resources:ResourceRequirements startTime:Time
-PodTemplate apiVersion kind metadata:ObjectMeta template:PodTemplateSpec
-PodTemplateSpec metadata:ObjectMeta spec:PodSpec
-PortStatus error port!:int protocol!
-PortworxVolumeSource fsType readOnly:bool volumeID!
-PreferredSchedulingTerm preference!:NodeSelectorTerm weight!:int
-Probe exec:ExecAction failureThreshold:int grpc:GRPCAction httpGet:HTTPGetAction initialDelaySeconds:int periodSeconds:int
-	successThreshold:int tcpSocket:TCPSocketAction terminationGracePeriodSeconds:long timeoutSeconds:int
-ProjectedVolumeSource defaultMode:int sources:[]VolumeProjection
-QuobyteVolumeSource group readOnly:bool registry! tenant user volume!
-RBDPersistentVolumeSource fsType image! keyring=/etc/ceph/keyring monitors!:[]string pool=rbd readOnly:bool secretRef:SecretReference
-	user=admin
-RBDVolumeSource fsType image! keyring=/etc/ceph/keyring monitors!:[]string pool=rbd readOnly:bool secretRef:LocalObjectReference user=admin
-ReplicationController apiVersion kind metadata:ObjectMeta spec:ReplicationControllerSpec status:ReplicationControllerStatus
-ReplicationControllerCondition lastTransitionTime:Time message reason status! type!
-ReplicationControllerSpec minReadySeconds:int replicas:int=1 selector:{}string* template:PodTemplateSpec
-ReplicationControllerStatus availableReplicas:int conditions:[]ReplicationControllerCondition#type@type fullyLabeledReplicas:int
-	observedGeneration:long readyReplicas:int replicas!:int
-ResourceClaim name! request
-ResourceFieldSelector* containerName divisor:Quantity resource!
-ResourceHealth health message resourceID!
-ResourceQuota apiVersion kind metadata:ObjectMeta spec:ResourceQuotaSpec status:ResourceQuotaStatus
-ResourceQuotaSpec hard:{}Quantity scopeSelector:ScopeSelector scopes:[]string
-ResourceQuotaStatus hard:{}Quantity used:{}Quantity
-ResourceRequirements claims:[]ResourceClaim#name limits:{}Quantity requests:{}Quantity
-ResourceStatus name! resources:[]ResourceHealth#resourceID
-SELinuxOptions level role type user
-ScaleIOPersistentVolumeSource fsType=xfs gateway! protectionDomain readOnly:bool secretRef!:SecretReference sslEnabled:bool
-	storageMode=ThinProvisioned storagePool system! volumeName
-ScaleIOVolumeSource fsType=xfs gateway! protectionDomain readOnly:bool secretRef!:LocalObjectReference sslEnabled:bool
-	storageMode=ThinProvisioned storagePool system! volumeName
-ScopeSelector* matchExpressions:[]ScopedResourceSelectorRequirement
-ScopedResourceSelectorRequirement operator! scopeName! values:[]string
-SeccompProfile localhostProfile type!
-Secret apiVersion data:{}bytes immutable:bool kind metadata:ObjectMeta stringData:{}string type
-SecretEnvSource name optional:bool
-SecretKeySelector* key! name optional:bool
-SecretProjection items:[]KeyToPath name optional:bool
-SecretReference* name namespace
-SecretVolumeSource defaultMode:int items:[]KeyToPath optional:bool secretName
-SecurityContext allowPrivilegeEscalation:bool appArmorProfile:AppArmorProfile capabilities:Capabilities privileged:bool procMount
-	readOnlyRootFilesystem:bool runAsGroup:long runAsNonRoot:bool runAsUser:long seLinuxOptions:SELinuxOptions seccompProfile:SeccompProfile
-	windowsOptions:WindowsSecurityContextOptions
-Service apiVersion kind metadata:ObjectMeta spec:ServiceSpec status:ServiceStatus
-ServiceAccount apiVersion automountServiceAccountToken:bool imagePullSecrets:[]LocalObjectReference kind metadata:ObjectMeta
-	secrets:[]ObjectReference#name@name
-ServiceAccountTokenProjection audience expirationSeconds:long path!
-ServicePort appProtocol name nodePort:int port!:int protocol=TCP targetPort:IntOrString
-ServiceSpec allocateLoadBalancerNodePorts:bool clusterIP clusterIPs:[]string externalIPs:[]string externalName externalTrafficPolicy
-	healthCheckNodePort:int internalTrafficPolicy ipFamilies:[]string ipFamilyPolicy loadBalancerClass loadBalancerIP
-	loadBalancerSourceRanges:[]string ports:[]ServicePort#port,protocol@port publishNotReadyAddresses:bool selector:{}string* sessionAffinity
-	sessionAffinityConfig:SessionAffinityConfig trafficDistribution type
-ServiceStatus conditions:[]Condition#type@type loadBalancer:LoadBalancerStatus
-SessionAffinityConfig clientIP:ClientIPConfig
-SleepAction seconds!:long
-StorageOSPersistentVolumeSource fsType readOnly:bool secretRef:ObjectReference volumeName volumeNamespace
-StorageOSVolumeSource fsType readOnly:bool secretRef:LocalObjectReference volumeName volumeNamespace
-Sysctl name! value!
-TCPSocketAction host port!:IntOrString
-Taint effect! key! timeAdded:Time value
-Toleration effect key operator tolerationSeconds:long value
-TopologySelectorLabelRequirement key! values!:[]string
-TopologySelectorTerm* matchLabelExpressions:[]TopologySelectorLabelRequirement
-TopologySpreadConstraint labelSelector:LabelSelector matchLabelKeys:[]string maxSkew!:int minDomains:int nodeAffinityPolicy nodeTaintsPolicy
-	topologyKey! whenUnsatisfiable!
-TypedLocalObjectReference* apiGroup kind! name!
-TypedObjectReference apiGroup kind! name! namespace
-Volume awsElasticBlockStore:AWSElasticBlockStoreVolumeSource azureDisk:AzureDiskVolumeSource azureFile:AzureFileVolumeSource
-	cephfs:CephFSVolumeSource cinder:CinderVolumeSource configMap:ConfigMapVolumeSource csi:CSIVolumeSource downwardAPI:DownwardAPIVolumeSource
-	emptyDir:EmptyDirVolumeSource ephemeral:EphemeralVolumeSource fc:FCVolumeSource flexVolume:FlexVolumeSource flocker:FlockerVolumeSource
-	gcePersistentDisk:GCEPersistentDiskVolumeSource gitRepo:GitRepoVolumeSource glusterfs:GlusterfsVolumeSource hostPath:HostPathVolumeSource
-	image:ImageVolumeSource iscsi:ISCSIVolumeSource name! nfs:NFSVolumeSource persistentVolumeClaim:PersistentVolumeClaimVolumeSource
-	photonPersistentDisk:PhotonPersistentDiskVolumeSource portworxVolume:PortworxVolumeSource projected:ProjectedVolumeSource
-	quobyte:QuobyteVolumeSource rbd:RBDVolumeSource scaleIO:ScaleIOVolumeSource secret:SecretVolumeSource storageos:StorageOSVolumeSource
-	vsphereVolume:VsphereVirtualDiskVolumeSource
-VolumeDevice devicePath! name!
-VolumeMount mountPath! mountPropagation name! readOnly:bool recursiveReadOnly subPath subPathExpr
-VolumeMountStatus mountPath! name! readOnly:bool recursiveReadOnly volumeStatus:VolumeStatus
-VolumeNodeAffinity required:NodeSelector
-VolumeProjection clusterTrustBundle:ClusterTrustBundleProjection configMap:ConfigMapProjection downwardAPI:DownwardAPIProjection
-	podCertificate:PodCertificateProjection secret:SecretProjection serviceAccountToken:ServiceAccountTokenProjection
-VolumeResourceRequirements limits:{}Quantity requests:{}Quantity
-VolumeStatus image:ImageVolumeStatus
-VsphereVirtualDiskVolumeSource fsType storagePolicyID storagePolicyName volumePath!
-WeightedPodAffinityTerm podAffinityTerm!:PodAffinityTerm weight!:int
-WindowsSecurityContextOptions gmsaCredentialSpec gmsaCredentialSpecName hostProcess:bool runAsUserName
+AWSElasticBlockStoreVolumeSource fsType.2 partition.3:int readOnly.4:bool volumeID!/1
+Affinity nodeAffinity.1:NodeAffinity podAffinity.2:PodAffinity podAntiAffinity.3:PodAntiAffinity
+AppArmorProfile localhostProfile/2 type!/1
+AttachedVolume devicePath!/2 name!/1
+AzureDiskVolumeSource cachingMode/3=ReadWrite diskName!/1 diskURI!/2 fsType/4=ext4 kind/6=Shared readOnly/5:bool
+AzureFilePersistentVolumeSource readOnly.3:bool secretName!/1 secretNamespace/4 shareName!/2
+AzureFileVolumeSource readOnly.3:bool secretName!/1 shareName!/2
+Binding apiVersion kind metadata.1:ObjectMeta target!.2:ObjectReference
+CSIPersistentVolumeSource controllerExpandSecretRef.9:SecretReference controllerPublishSecretRef.6:SecretReference driver!/1 fsType.4
+	nodeExpandSecretRef.10:SecretReference nodePublishSecretRef.8:SecretReference nodeStageSecretRef.7:SecretReference readOnly.3:bool
+	volumeAttributes.5:{}string volumeHandle!/2
+CSIVolumeSource driver!/1 fsType/3 nodePublishSecretRef.5:LocalObjectReference readOnly/2:bool volumeAttributes.4:{}string
+Capabilities add.1:[]string drop.2:[]string
+CephFSPersistentVolumeSource monitors!.1:[]string path.2 readOnly.6:bool secretFile.4 secretRef.5:SecretReference user.3
+CephFSVolumeSource monitors!.1:[]string path.2 readOnly.6:bool secretFile.4 secretRef.5:LocalObjectReference user.3
+CinderPersistentVolumeSource fsType.2 readOnly.3:bool secretRef.4:SecretReference volumeID!/1
+CinderVolumeSource fsType.2 readOnly.3:bool secretRef.4:LocalObjectReference volumeID!/1
+ClientIPConfig timeoutSeconds/1:int
+ClusterTrustBundleProjection labelSelector.3:LabelSelector name/1 optional/5:bool path!/4 signerName/2
+ConfigMap apiVersion binaryData.3:{}bytes data.2:{}string immutable/4:bool kind metadata.1:ObjectMeta
+ConfigMapEnvSource name.1.1 optional/2:bool
+ConfigMapKeySelector* key!/2 name.1.1 optional/3:bool
+ConfigMapNodeConfigSource kubeletConfigKey!/5 name!/2 namespace!/1 resourceVersion.4 uid.3
+ConfigMapProjection items.2:[]KeyToPath name.1.1 optional/4:bool
+ConfigMapVolumeSource defaultMode/3:int items.2:[]KeyToPath name.1.1 optional/4:bool
+Container args.4:[]string command.3:[]string env.7:[]EnvVar#name@name envFrom.19:[]EnvFromSource image.2 imagePullPolicy.14
+	lifecycle.12:Lifecycle livenessProbe.10:Probe name!/1 ports.6:[]ContainerPort#containerPort,protocol@containerPort
+	readinessProbe.11:Probe resizePolicy.23:[]ContainerResizePolicy resources.8:ResourceRequirements restartPolicy/24
+	restartPolicyRules.25:[]ContainerRestartRule securityContext.15:SecurityContext startupProbe.22:Probe stdin.16:bool stdinOnce.17:bool
+	terminationMessagePath.13 terminationMessagePolicy.20 tty.18:bool volumeDevices.21:[]VolumeDevice#devicePath@devicePath
+	volumeMounts.9:[]VolumeMount#mountPath@mountPath workingDir.5
+ContainerExtendedResourceRequest containerName!/1 requestName!/3 resourceName!/2
+ContainerImage names.1:[]string sizeBytes.2:long
+ContainerPort containerPort!/3:int hostIP.5 hostPort.2:int name.1 protocol.4=TCP
+ContainerResizePolicy resourceName!/1 restartPolicy!/2
+ContainerRestartRule action!.1 exitCodes.2:ContainerRestartRuleOnExitCodes
+ContainerRestartRuleOnExitCodes operator!.1 values.2:[]int#
+ContainerState running.2:ContainerStateRunning terminated.3:ContainerStateTerminated waiting.1:ContainerStateWaiting
+ContainerStateRunning startedAt.1:Time
+ContainerStateTerminated containerID.7 exitCode!/1:int finishedAt.6:Time message.4 reason.3 signal.2:int startedAt.5:Time
+ContainerStateWaiting message.2 reason.1
+ContainerStatus allocatedResources.10:{}Quantity allocatedResourcesStatus.14:[]ResourceStatus#name@name containerID.8 image!/6 imageID!/7
+	lastState.3:ContainerState name!/1 ready!/4:bool resources.11:ResourceRequirements restartCount!/5:int started/9:bool
+	state.2:ContainerState stopSignal/15 user.13:ContainerUser volumeMounts.12:[]VolumeMountStatus#mountPath@mountPath
+ContainerUser linux.1:LinuxContainerUser
+DaemonEndpoint Port!/1:int
+DownwardAPIProjection items.1:[]DownwardAPIVolumeFile
+DownwardAPIVolumeFile fieldRef.2:ObjectFieldSelector mode/4:int path!/1 resourceFieldRef.3:ResourceFieldSelector
+DownwardAPIVolumeSource defaultMode/2:int items.1:[]DownwardAPIVolumeFile
+EmptyDirVolumeSource medium.1 sizeLimit.2:Quantity
+EndpointAddress* hostname.3 ip!/1 nodeName/4 targetRef.2:ObjectReference
+EndpointPort* appProtocol/4 name.1 port!/2:int protocol.3
+EndpointSubset addresses.1:[]EndpointAddress notReadyAddresses.2:[]EndpointAddress ports.3:[]EndpointPort
+Endpoints apiVersion kind metadata.1:ObjectMeta subsets.2:[]EndpointSubset
+EnvFromSource configMapRef.2:ConfigMapEnvSource prefix.1 secretRef.3:SecretEnvSource
+EnvVar name!/1 value.2 valueFrom.3:EnvVarSource
+EnvVarSource configMapKeyRef.3:ConfigMapKeySelector fieldRef.1:ObjectFieldSelector fileKeyRef.5:FileKeySelector
+	resourceFieldRef.2:ResourceFieldSelector secretKeyRef.4:SecretKeySelector
+EphemeralContainer args.1.4:[]string command.1.3:[]string env.1.7:[]EnvVar#name@name envFrom.1.19:[]EnvFromSource image.1.2
+	imagePullPolicy.1.14 lifecycle.1.12:Lifecycle livenessProbe.1.10:Probe name!/1.1
+	ports.1.6:[]ContainerPort#containerPort,protocol@containerPort readinessProbe.1.11:Probe resizePolicy.1.23:[]ContainerResizePolicy
+	resources.1.8:ResourceRequirements restartPolicy/1.24 restartPolicyRules.1.25:[]ContainerRestartRule
+	securityContext.1.15:SecurityContext startupProbe.1.22:Probe stdin.1.16:bool stdinOnce.1.17:bool targetContainerName.2
+	terminationMessagePath.1.13 terminationMessagePolicy.1.20 tty.1.18:bool volumeDevices.1.21:[]VolumeDevice#devicePath@devicePath
+	volumeMounts.1.9:[]VolumeMount#mountPath@mountPath workingDir.1.5
+EphemeralVolumeSource volumeClaimTemplate.1:PersistentVolumeClaimTemplate
+Event action.12 apiVersion count.8:int eventTime.10:MicroTime firstTimestamp.6:Time involvedObject!.2:ObjectReference kind
+	lastTimestamp.7:Time message.4 metadata!.1:ObjectMeta reason.3 related.13:ObjectReference reportingComponent/14 reportingInstance/15
+	series.11:EventSeries source.5:EventSource type.9
+EventSeries count.1:int lastObservedTime.2:MicroTime
+EventSource component.1 host.2
+ExecAction command.1:[]string
+FCVolumeSource fsType.3 lun/2:int readOnly.4:bool targetWWNs.1:[]string wwids.5:[]string
+FileKeySelector* key!/3 optional/4:bool path!/2 volumeName!/1
+FlexPersistentVolumeSource driver!/1 fsType.2 options.5:{}string readOnly.4:bool secretRef.3:SecretReference
+FlexVolumeSource driver!/1 fsType.2 options.5:{}string readOnly.4:bool secretRef.3:LocalObjectReference
+FlockerVolumeSource datasetName.1 datasetUUID.2
+GCEPersistentDiskVolumeSource fsType.2 partition.3:int pdName!/1 readOnly.4:bool
+GRPCAction port!/1:int service/2
+GitRepoVolumeSource directory.3 repository!/1 revision.2
+GlusterfsPersistentVolumeSource endpoints!/1 endpointsNamespace/4 path!/2 readOnly.3:bool
+GlusterfsVolumeSource endpoints!/1 path!/2 readOnly.3:bool
+HTTPGetAction host.3 httpHeaders.5:[]HTTPHeader path.1 port!.2:IntOrString scheme.4
+HTTPHeader name!/1 value!/2
+HostAlias hostnames.2:[]string ip!/1
+HostIP ip!/1
+HostPathVolumeSource path!/1 type/2
+ISCSIPersistentVolumeSource chapAuthDiscovery.8:bool chapAuthSession.11:bool fsType.5 initiatorName/12 iqn!/2 iscsiInterface.4=default
+	lun!/3:int portals.7:[]string readOnly.6:bool secretRef.10:SecretReference targetPortal!/1
+ISCSIVolumeSource chapAuthDiscovery.8:bool chapAuthSession.11:bool fsType.5 initiatorName/12 iqn!/2 iscsiInterface.4=default lun!/3:int
+	portals.7:[]string readOnly.6:bool secretRef.10:LocalObjectReference targetPortal!/1
+ImageVolumeSource pullPolicy.2 reference.1
+ImageVolumeStatus imageRef!.1
+KeyToPath key!/1 mode/3:int path!/2
+Lifecycle postStart.1:LifecycleHandler preStop.2:LifecycleHandler stopSignal/3
+LifecycleHandler exec.1:ExecAction httpGet.2:HTTPGetAction sleep.4:SleepAction tcpSocket.3:TCPSocketAction
+LimitRange apiVersion kind metadata.1:ObjectMeta spec.2:LimitRangeSpec
+LimitRangeItem default.4:{}Quantity defaultRequest.5:{}Quantity max.2:{}Quantity maxLimitRequestRatio.6:{}Quantity min.3:{}Quantity type!/1
+LimitRangeSpec limits!.1:[]LimitRangeItem
+LinuxContainerUser gid!/2:long supplementalGroups.3:[]long uid!/1:long
+LoadBalancerIngress hostname.2 ip.1 ipMode/3 ports.4:[]PortStatus
+LoadBalancerStatus ingress.1:[]LoadBalancerIngress
+LocalObjectReference* name.1
+LocalVolumeSource fsType/2 path!/1
+ModifyVolumeStatus status!/2 targetVolumeAttributesClassName.1
+NFSVolumeSource path!/2 readOnly.3:bool server!/1
+Namespace apiVersion kind metadata.1:ObjectMeta spec.2:NamespaceSpec status.3:NamespaceStatus
+NamespaceCondition lastTransitionTime.4:Time message.6 reason.5 status!/2 type!/1
+NamespaceSpec finalizers.1:[]string
+NamespaceStatus conditions.2:[]NamespaceCondition#type@type phase.1
+Node apiVersion kind metadata.1:ObjectMeta spec.2:NodeSpec status.3:NodeStatus
+NodeAddress address!/2 type!/1
+NodeAffinity preferredDuringSchedulingIgnoredDuringExecution.2:[]PreferredSchedulingTerm
+	requiredDuringSchedulingIgnoredDuringExecution.1:NodeSelector
+NodeAllocatableResourceClaimStatus containers.2:[]string# resourceClaimName!/1 resources!.3:{}Quantity
+NodeCondition lastHeartbeatTime.3:Time lastTransitionTime.4:Time message.6 reason.5 status!/2 type!/1
+NodeConfigSource configMap.2:ConfigMapNodeConfigSource
+NodeConfigStatus active.2:NodeConfigSource assigned.1:NodeConfigSource error.4 lastKnownGood.3:NodeConfigSource
+NodeDaemonEndpoints kubeletEndpoint.1:DaemonEndpoint
+NodeFeatures supplementalGroupsPolicy/1:bool
+NodeRuntimeHandler features.2:NodeRuntimeHandlerFeatures name/1
+NodeRuntimeHandlerFeatures recursiveReadOnlyMounts/1:bool userNamespaces/2:bool
+NodeSelector* nodeSelectorTerms!.1:[]NodeSelectorTerm
+NodeSelectorRequirement key!/1 operator!/2 values.3:[]string
+NodeSelectorTerm* matchExpressions.1:[]NodeSelectorRequirement matchFields.2:[]NodeSelectorRequirement
+NodeSpec configSource.6:NodeConfigSource externalID.2 podCIDR.1 podCIDRs.7:[]string#@ providerID.3 taints.5:[]Taint unschedulable.4:bool
+NodeStatus addresses.5:[]NodeAddress#type@type allocatable.2:{}Quantity capacity.1:{}Quantity conditions.4:[]NodeCondition#type@type
+	config.11:NodeConfigStatus daemonEndpoints.6:NodeDaemonEndpoints declaredFeatures.14:[]string features.13:NodeFeatures
+	images.8:[]ContainerImage nodeInfo.7:NodeSystemInfo phase.3 runtimeHandlers.12:[]NodeRuntimeHandler volumesAttached.10:[]AttachedVolume
+	volumesInUse.9:[]string
+NodeSwapStatus capacity/1:long
+NodeSystemInfo architecture!/10 bootID!/3 containerRuntimeVersion!/6 kernelVersion!/4 kubeProxyVersion!/8 kubeletVersion!/7 machineID!/1
+	operatingSystem!/9 osImage!/5 swap.11:NodeSwapStatus systemUUID!/2
+ObjectFieldSelector* apiVersion.1 fieldPath!/2
+ObjectReference* apiVersion.5 fieldPath.7 kind.1 name.3 namespace.2 resourceVersion.6 uid.4
+PersistentVolume apiVersion kind metadata.1:ObjectMeta spec.2:PersistentVolumeSpec status.3:PersistentVolumeStatus
+PersistentVolumeClaim apiVersion kind metadata.1:ObjectMeta spec.2:PersistentVolumeClaimSpec status.3:PersistentVolumeClaimStatus
+PersistentVolumeClaimCondition lastProbeTime.3:Time lastTransitionTime.4:Time message.6 reason.5 status!/2 type!/1
+PersistentVolumeClaimSpec accessModes.1:[]string dataSource.7:TypedLocalObjectReference dataSourceRef.8:TypedObjectReference
+	resources.2:VolumeResourceRequirements selector.4:LabelSelector storageClassName/5 volumeAttributesClassName/9 volumeMode/6 volumeName.3
+PersistentVolumeClaimStatus accessModes.2:[]string allocatedResourceStatuses.7:{}string? allocatedResources.5:{}Quantity
+	capacity.3:{}Quantity conditions.4:[]PersistentVolumeClaimCondition#type@type currentVolumeAttributesClassName/8
+	modifyVolumeStatus.9:ModifyVolumeStatus phase.1
+PersistentVolumeClaimTemplate metadata.1:ObjectMeta spec!.2:PersistentVolumeClaimSpec
+PersistentVolumeClaimVolumeSource claimName!/1 readOnly.2:bool
+PersistentVolumeSpec accessModes.3:[]string awsElasticBlockStore.2.2:AWSElasticBlockStoreVolumeSource azureDisk.2.16:AzureDiskVolumeSource
+	azureFile.2.13:AzureFilePersistentVolumeSource capacity.1:{}Quantity cephfs.2.9:CephFSPersistentVolumeSource
+	cinder.2.8:CinderPersistentVolumeSource claimRef.4:ObjectReference? csi.2.22:CSIPersistentVolumeSource fc.2.10:FCVolumeSource
+	flexVolume.2.12:FlexPersistentVolumeSource flocker.2.11:FlockerVolumeSource gcePersistentDisk.2.1:GCEPersistentDiskVolumeSource
+	glusterfs.2.4:GlusterfsPersistentVolumeSource hostPath.2.3:HostPathVolumeSource iscsi.2.7:ISCSIPersistentVolumeSource
+	local.2.20:LocalVolumeSource mountOptions.7:[]string nfs.2.5:NFSVolumeSource nodeAffinity.9:VolumeNodeAffinity
+	persistentVolumeReclaimPolicy.5 photonPersistentDisk.2.17:PhotonPersistentDiskVolumeSource portworxVolume.2.18:PortworxVolumeSource
+	quobyte.2.15:QuobyteVolumeSource rbd.2.6:RBDPersistentVolumeSource scaleIO.2.19:ScaleIOPersistentVolumeSource storageClassName.6
+	storageos.2.21:StorageOSPersistentVolumeSource volumeAttributesClassName/10 volumeMode/8
+	vsphereVolume.2.14:VsphereVirtualDiskVolumeSource
+PersistentVolumeStatus lastPhaseTransitionTime/4:Time message.2 phase.1 reason.3
+PhotonPersistentDiskVolumeSource fsType.2 pdID!/1
+Pod apiVersion kind metadata.1:ObjectMeta spec.2:PodSpec status.3:PodStatus
+PodAffinity preferredDuringSchedulingIgnoredDuringExecution.2:[]WeightedPodAffinityTerm
+	requiredDuringSchedulingIgnoredDuringExecution.1:[]PodAffinityTerm
+PodAffinityTerm labelSelector.1:LabelSelector matchLabelKeys.5:[]string mismatchLabelKeys.6:[]string namespaceSelector.4:LabelSelector
+	namespaces.2:[]string topologyKey!/3
+PodAntiAffinity preferredDuringSchedulingIgnoredDuringExecution.2:[]WeightedPodAffinityTerm
+	requiredDuringSchedulingIgnoredDuringExecution.1:[]PodAffinityTerm
+PodCertificateProjection certificateChainPath.6 credentialBundlePath.4 keyPath.5 keyType!.2 maxExpirationSeconds/3:int signerName!.1
+	userAnnotations.7:{}string
+PodCondition lastProbeTime.3:Time lastTransitionTime.4:Time message.6 observedGeneration.7:long reason.5 status!/2 type!/1
+PodDNSConfig nameservers.1:[]string options.3:[]PodDNSConfigOption searches.2:[]string
+PodDNSConfigOption name.1 value/2
+PodExtendedResourceClaimStatus requestMappings!.1:[]ContainerExtendedResourceRequest resourceClaimName!/2
+PodIP ip!/1
+PodOS name!/1
+PodReadinessGate conditionType!/1
+PodResourceClaim name!/1 resourceClaimName/3 resourceClaimTemplateName/4
+PodResourceClaimStatus name!/1 resourceClaimName/2
+PodSchedulingGate name!/1
+PodSchedulingGroup podGroupName/1
+PodSecurityContext appArmorProfile.11:AppArmorProfile fsGroup/5:long fsGroupChangePolicy/9 runAsGroup/6:long runAsNonRoot/3:bool
+	runAsUser/2:long seLinuxChangePolicy/13 seLinuxOptions.1:SELinuxOptions seccompProfile.10:SeccompProfile supplementalGroups.4:[]long
+	supplementalGroupsPolicy/12 sysctls.7:[]Sysctl windowsOptions.8:WindowsSecurityContextOptions
+PodSpec activeDeadlineSeconds/5:long affinity.18:Affinity automountServiceAccountToken/21:bool containers!.2:[]Container#name@name
+	dnsConfig.26:PodDNSConfig dnsPolicy.6 enableServiceLinks/30:bool ephemeralContainers.34:[]EphemeralContainer#name@name
+	hostAliases.23:[]HostAlias#ip@ip hostIPC.13:bool hostNetwork.11:bool hostPID.12:bool hostUsers/37:bool hostname.16 hostnameOverride/41
+	imagePullSecrets.15:[]LocalObjectReference#name@name initContainers.20:[]Container#name@name nodeName.10 nodeSelector.7:{}string*
+	os.36:PodOS overhead.32:{}Quantity preemptionPolicy/31 priority/25:int priorityClassName.24 readinessGates.28:[]PodReadinessGate
+	resourceClaims.39:[]PodResourceClaim#name@name+ resources.40:ResourceRequirements restartPolicy.3 runtimeClassName/29 schedulerName.19
+	schedulingGates.38:[]PodSchedulingGate#name@name schedulingGroup.43:PodSchedulingGroup securityContext.14:PodSecurityContext
+	serviceAccount.9 serviceAccountName.8 setHostnameAsFQDN/35:bool shareProcessNamespace/27:bool subdomain.17
+	terminationGracePeriodSeconds/4:long tolerations.22:[]Toleration
+	topologySpreadConstraints.33:[]TopologySpreadConstraint#topologyKey,whenUnsatisfiable@topologyKey volumes.1:[]Volume#name@name+
+PodStatus allocatedResources.19:{}Quantity conditions.2:[]PodCondition#type@type containerStatuses.8:[]ContainerStatus
+	ephemeralContainerStatuses.13:[]ContainerStatus extendedResourceClaimStatus.18:PodExtendedResourceClaimStatus hostIP.5
+	hostIPs.16:[]HostIP@ip initContainerStatuses.10:[]ContainerStatus message.3
+	nodeAllocatableResourceClaimStatuses.21:[]NodeAllocatableResourceClaimStatus nominatedNodeName.11 observedGeneration.17:long phase.1
+	podIP.6 podIPs.12:[]PodIP#ip@ip qosClass.9 reason.4 resize.14 resourceClaimStatuses.15:[]PodResourceClaimStatus#name@name+
+	resources.20:ResourceRequirements startTime/7:Time
+PodTemplate apiVersion kind metadata.1:ObjectMeta template.2:PodTemplateSpec
+PodTemplateSpec metadata.1:ObjectMeta spec.2:PodSpec
+PortStatus error/3 port!/1:int protocol!/2
+PortworxVolumeSource fsType.2 readOnly.3:bool volumeID!/1
+PreferredSchedulingTerm preference!.2:NodeSelectorTerm weight!/1:int
+Probe exec.1.1:ExecAction failureThreshold.6:int grpc.1.4:GRPCAction httpGet.1.2:HTTPGetAction initialDelaySeconds.2:int periodSeconds.4:int
+	successThreshold.5:int tcpSocket.1.3:TCPSocketAction terminationGracePeriodSeconds/7:long timeoutSeconds.3:int
+ProjectedVolumeSource defaultMode/2:int sources.1:[]VolumeProjection
+QuobyteVolumeSource group.5 readOnly.3:bool registry!/1 tenant.6 user.4 volume!/2
+RBDPersistentVolumeSource fsType.3 image!/2 keyring.6=/etc/ceph/keyring monitors!.1:[]string pool.4=rbd readOnly.8:bool
+	secretRef.7:SecretReference user.5=admin
+RBDVolumeSource fsType.3 image!/2 keyring.6=/etc/ceph/keyring monitors!.1:[]string pool.4=rbd readOnly.8:bool
+	secretRef.7:LocalObjectReference user.5=admin
+ReplicationController apiVersion kind metadata.1:ObjectMeta spec.2:ReplicationControllerSpec status.3:ReplicationControllerStatus
+ReplicationControllerCondition lastTransitionTime.3:Time message.5 reason.4 status!/2 type!/1
+ReplicationControllerSpec minReadySeconds.4:int replicas/1:int=1 selector.2:{}string* template.3:PodTemplateSpec
+ReplicationControllerStatus availableReplicas.5:int conditions.6:[]ReplicationControllerCondition#type@type fullyLabeledReplicas.2:int
+	observedGeneration.3:long readyReplicas.4:int replicas!/1:int
+ResourceClaim name!/1 request.2
+ResourceFieldSelector* containerName.1 divisor.3:Quantity resource!/2
+ResourceHealth health.2 message/6 resourceID!/1
+ResourceQuota apiVersion kind metadata.1:ObjectMeta spec.2:ResourceQuotaSpec status.3:ResourceQuotaStatus
+ResourceQuotaSpec hard.1:{}Quantity scopeSelector.3:ScopeSelector scopes.2:[]string
+ResourceQuotaStatus hard.1:{}Quantity used.2:{}Quantity
+ResourceRequirements claims.3:[]ResourceClaim#name limits.1:{}Quantity requests.2:{}Quantity
+ResourceStatus name!/1 resources.2:[]ResourceHealth#resourceID
+SELinuxOptions level.4 role.2 type.3 user.1
+ScaleIOPersistentVolumeSource fsType.9=xfs gateway!/1 protectionDomain.5 readOnly.10:bool secretRef!.3:SecretReference sslEnabled.4:bool
+	storageMode.7=ThinProvisioned storagePool.6 system!/2 volumeName.8
+ScaleIOVolumeSource fsType.9=xfs gateway!/1 protectionDomain.5 readOnly.10:bool secretRef!.3:LocalObjectReference sslEnabled.4:bool
+	storageMode.7=ThinProvisioned storagePool.6 system!/2 volumeName.8
+ScopeSelector* matchExpressions.1:[]ScopedResourceSelectorRequirement
+ScopedResourceSelectorRequirement operator!/2 scopeName!/1 values.3:[]string
+SeccompProfile localhostProfile/2 type!/1
+Secret apiVersion data.2:{}bytes immutable/5:bool kind metadata.1:ObjectMeta stringData.4:{}string type.3
+SecretEnvSource name.1.1 optional/2:bool
+SecretKeySelector* key!/2 name.1.1 optional/3:bool
+SecretProjection items.2:[]KeyToPath name.1.1 optional/4:bool
+SecretReference* name.1 namespace.2
+SecretVolumeSource defaultMode/3:int items.2:[]KeyToPath optional/4:bool secretName.1
+SecurityContext allowPrivilegeEscalation/7:bool appArmorProfile.12:AppArmorProfile capabilities.1:Capabilities privileged/2:bool procMount/9
+	readOnlyRootFilesystem/6:bool runAsGroup/8:long runAsNonRoot/5:bool runAsUser/4:long seLinuxOptions.3:SELinuxOptions
+	seccompProfile.11:SeccompProfile windowsOptions.10:WindowsSecurityContextOptions
+Service apiVersion kind metadata.1:ObjectMeta spec.2:ServiceSpec status.3:ServiceStatus
+ServiceAccount apiVersion automountServiceAccountToken/4:bool imagePullSecrets.3:[]LocalObjectReference kind metadata.1:ObjectMeta
+	secrets.2:[]ObjectReference#name@name
+ServiceAccountTokenProjection audience.1 expirationSeconds/2:long path!/3
+ServicePort appProtocol/6 name.1 nodePort.5:int port!/3:int protocol.2=TCP targetPort.4:IntOrString
+ServiceSpec allocateLoadBalancerNodePorts/20:bool clusterIP.3 clusterIPs.18:[]string externalIPs.5:[]string externalName.10
+	externalTrafficPolicy.11 healthCheckNodePort.12:int internalTrafficPolicy/22 ipFamilies.19:[]string ipFamilyPolicy/17
+	loadBalancerClass/21 loadBalancerIP.8 loadBalancerSourceRanges.9:[]string ports.1:[]ServicePort#port,protocol@port
+	publishNotReadyAddresses.13:bool selector.2:{}string* sessionAffinity.7 sessionAffinityConfig.14:SessionAffinityConfig
+	trafficDistribution/23 type.4
+ServiceStatus conditions.2:[]Condition#type@type loadBalancer.1:LoadBalancerStatus
+SessionAffinityConfig clientIP.1:ClientIPConfig
+SleepAction seconds!/1:long
+StorageOSPersistentVolumeSource fsType.3 readOnly.4:bool secretRef.5:ObjectReference volumeName.1 volumeNamespace.2
+StorageOSVolumeSource fsType.3 readOnly.4:bool secretRef.5:LocalObjectReference volumeName.1 volumeNamespace.2
+Sysctl name!/1 value!/2
+TCPSocketAction host.2 port!.1:IntOrString
+Taint effect!/3 key!/1 timeAdded/4:Time value.2
+Toleration effect.4 key.1 operator.2 tolerationSeconds/5:long value.3
+TopologySelectorLabelRequirement key!/1 values!.2:[]string
+TopologySelectorTerm* matchLabelExpressions.1:[]TopologySelectorLabelRequirement
+TopologySpreadConstraint labelSelector.4:LabelSelector matchLabelKeys.8:[]string maxSkew!/1:int minDomains/5:int nodeAffinityPolicy/6
+	nodeTaintsPolicy/7 topologyKey!/2 whenUnsatisfiable!/3
+TypedLocalObjectReference* apiGroup/1 kind!/2 name!/3
+TypedObjectReference apiGroup/1 kind!/2 name!/3 namespace/4
+Volume awsElasticBlockStore.2.4:AWSElasticBlockStoreVolumeSource azureDisk.2.22:AzureDiskVolumeSource azureFile.2.18:AzureFileVolumeSource
+	cephfs.2.14:CephFSVolumeSource cinder.2.13:CinderVolumeSource configMap.2.19:ConfigMapVolumeSource csi.2.28:CSIVolumeSource
+	downwardAPI.2.16:DownwardAPIVolumeSource emptyDir.2.2:EmptyDirVolumeSource ephemeral.2.29:EphemeralVolumeSource fc.2.17:FCVolumeSource
+	flexVolume.2.12:FlexVolumeSource flocker.2.15:FlockerVolumeSource gcePersistentDisk.2.3:GCEPersistentDiskVolumeSource
+	gitRepo.2.5:GitRepoVolumeSource glusterfs.2.9:GlusterfsVolumeSource hostPath.2.1:HostPathVolumeSource image.2.30:ImageVolumeSource
+	iscsi.2.8:ISCSIVolumeSource name!/1 nfs.2.7:NFSVolumeSource persistentVolumeClaim.2.10:PersistentVolumeClaimVolumeSource
+	photonPersistentDisk.2.23:PhotonPersistentDiskVolumeSource portworxVolume.2.24:PortworxVolumeSource projected.2.26:ProjectedVolumeSource
+	quobyte.2.21:QuobyteVolumeSource rbd.2.11:RBDVolumeSource scaleIO.2.25:ScaleIOVolumeSource secret.2.6:SecretVolumeSource
+	storageos.2.27:StorageOSVolumeSource vsphereVolume.2.20:VsphereVirtualDiskVolumeSource
+VolumeDevice devicePath!/2 name!/1
+VolumeMount mountPath!/3 mountPropagation/5 name!/1 readOnly.2:bool recursiveReadOnly/7 subPath.4 subPathExpr.6
+VolumeMountStatus mountPath!/2 name!/1 readOnly.3:bool recursiveReadOnly/4 volumeStatus.5:VolumeStatus
+VolumeNodeAffinity required.1:NodeSelector
+VolumeProjection clusterTrustBundle.5:ClusterTrustBundleProjection configMap.3:ConfigMapProjection downwardAPI.2:DownwardAPIProjection
+	podCertificate.6:PodCertificateProjection secret.1:SecretProjection serviceAccountToken.4:ServiceAccountTokenProjection
+VolumeResourceRequirements limits.1:{}Quantity requests.2:{}Quantity
+VolumeStatus image.1:ImageVolumeStatus
+VsphereVirtualDiskVolumeSource fsType.2 storagePolicyID.4 storagePolicyName.3 volumePath!/1
+WeightedPodAffinityTerm podAffinityTerm!.2:PodAffinityTerm weight!/1:int
+WindowsSecurityContextOptions gmsaCredentialSpec/2 gmsaCredentialSpecName/1 hostProcess/4:bool runAsUserName/3
 package io.k8s.api.admissionregistration.v1
-MatchCondition expression! name!
-MutatingWebhook admissionReviewVersions!:[]string clientConfig!:WebhookClientConfig failurePolicy matchConditions:[]MatchCondition#name@name
-	matchPolicy name! namespaceSelector:LabelSelector objectSelector:LabelSelector reinvocationPolicy rules:[]RuleWithOperations sideEffects!
-	timeoutSeconds:int
-MutatingWebhookConfiguration apiVersion kind metadata:ObjectMeta webhooks:[]MutatingWebhook#name@name
-RuleWithOperations apiGroups:[]string apiVersions:[]string operations:[]string resources:[]string scope
-ServiceReference name! namespace! path port:int
-ValidatingWebhook admissionReviewVersions!:[]string clientConfig!:WebhookClientConfig failurePolicy
-	matchConditions:[]MatchCondition#name@name matchPolicy name! namespaceSelector:LabelSelector objectSelector:LabelSelector
-	rules:[]RuleWithOperations sideEffects! timeoutSeconds:int
-ValidatingWebhookConfiguration apiVersion kind metadata:ObjectMeta webhooks:[]ValidatingWebhook#name@name
-WebhookClientConfig caBundle:bytes service:ServiceReference url
+MatchCondition expression!/2 name!/1
+MutatingWebhook admissionReviewVersions!.8:[]string clientConfig!.2:WebhookClientConfig failurePolicy/4
+	matchConditions.12:[]MatchCondition#name@name matchPolicy/9 name!/1 namespaceSelector.5:LabelSelector objectSelector.11:LabelSelector
+	reinvocationPolicy/10 rules.3:[]RuleWithOperations sideEffects!/6 timeoutSeconds/7:int
+MutatingWebhookConfiguration apiVersion kind metadata.1:ObjectMeta webhooks.2:[]MutatingWebhook#name@name
+RuleWithOperations apiGroups.2.1:[]string apiVersions.2.2:[]string operations.1:[]string resources.2.3:[]string scope/2.4
+ServiceReference name!/2 namespace!/1 path/3 port/4:int
+ValidatingWebhook admissionReviewVersions!.8:[]string clientConfig!.2:WebhookClientConfig failurePolicy/4
+	matchConditions.11:[]MatchCondition#name@name matchPolicy/9 name!/1 namespaceSelector.5:LabelSelector objectSelector.10:LabelSelector
+	rules.3:[]RuleWithOperations sideEffects!/6 timeoutSeconds/7:int
+ValidatingWebhookConfiguration apiVersion kind metadata.1:ObjectMeta webhooks.2:[]ValidatingWebhook#name@name
+WebhookClientConfig caBundle.2:bytes service.1:ServiceReference url/3
 package io.k8s.api.apps.v1
-ControllerRevision apiVersion data:RawExtension kind metadata:ObjectMeta revision!:long
-DaemonSet apiVersion kind metadata:ObjectMeta spec:DaemonSetSpec status:DaemonSetStatus
-DaemonSetCondition lastTransitionTime:Time message reason status! type!
-DaemonSetSpec minReadySeconds:int revisionHistoryLimit:int selector!:LabelSelector template!:PodTemplateSpec
-	updateStrategy:DaemonSetUpdateStrategy
-DaemonSetStatus collisionCount:int conditions:[]DaemonSetCondition#type@type currentNumberScheduled!:int desiredNumberScheduled!:int
-	numberAvailable:int numberMisscheduled!:int numberReady!:int numberUnavailable:int observedGeneration:long updatedNumberScheduled:int
-DaemonSetUpdateStrategy rollingUpdate:RollingUpdateDaemonSet type
-Deployment apiVersion kind metadata:ObjectMeta spec:DeploymentSpec status:DeploymentStatus
-DeploymentCondition lastTransitionTime:Time lastUpdateTime:Time message reason status! type!
-DeploymentSpec minReadySeconds:int paused:bool progressDeadlineSeconds:int replicas:int revisionHistoryLimit:int selector!:LabelSelector
-	strategy:DeploymentStrategy+ template!:PodTemplateSpec
-DeploymentStatus availableReplicas:int collisionCount:int conditions:[]DeploymentCondition#type@type observedGeneration:long
-	readyReplicas:int replicas:int terminatingReplicas:int unavailableReplicas:int updatedReplicas:int
-DeploymentStrategy rollingUpdate:RollingUpdateDeployment type
-ReplicaSet apiVersion kind metadata:ObjectMeta spec:ReplicaSetSpec status:ReplicaSetStatus
-ReplicaSetCondition lastTransitionTime:Time message reason status! type!
-ReplicaSetSpec minReadySeconds:int replicas:int selector!:LabelSelector template:PodTemplateSpec
-ReplicaSetStatus availableReplicas:int conditions:[]ReplicaSetCondition#type@type fullyLabeledReplicas:int observedGeneration:long
-	readyReplicas:int replicas!:int terminatingReplicas:int
-RollingUpdateDaemonSet maxSurge:IntOrString maxUnavailable:IntOrString
-RollingUpdateDeployment maxSurge:IntOrString maxUnavailable:IntOrString
-RollingUpdateStatefulSetStrategy maxUnavailable:IntOrString partition:int
-StatefulSet apiVersion kind metadata:ObjectMeta spec:StatefulSetSpec status:StatefulSetStatus
-StatefulSetCondition lastTransitionTime:Time message reason status! type!
-StatefulSetOrdinals start:int
-StatefulSetPersistentVolumeClaimRetentionPolicy whenDeleted whenScaled
-StatefulSetSpec minReadySeconds:int ordinals:StatefulSetOrdinals
-	persistentVolumeClaimRetentionPolicy:StatefulSetPersistentVolumeClaimRetentionPolicy podManagementPolicy replicas:int
-	revisionHistoryLimit:int selector!:LabelSelector serviceName template!:PodTemplateSpec updateStrategy:StatefulSetUpdateStrategy
-	volumeClaimTemplates:[]PersistentVolumeClaim
-StatefulSetStatus availableReplicas:int collisionCount:int conditions:[]StatefulSetCondition#type@type currentReplicas:int currentRevision
-	observedGeneration:long readyReplicas:int replicas!:int updateRevision updatedReplicas:int
-StatefulSetUpdateStrategy rollingUpdate:RollingUpdateStatefulSetStrategy type
+ControllerRevision apiVersion data.2:RawExtension kind metadata.1:ObjectMeta revision!/3:long
+DaemonSet apiVersion kind metadata.1:ObjectMeta spec.2:DaemonSetSpec status.3:DaemonSetStatus
+DaemonSetCondition lastTransitionTime.3:Time message.5 reason.4 status!/2 type!/1
+DaemonSetSpec minReadySeconds.4:int revisionHistoryLimit/6:int selector!.1:LabelSelector template!.2:PodTemplateSpec
+	updateStrategy.3:DaemonSetUpdateStrategy
+DaemonSetStatus collisionCount/9:int conditions.10:[]DaemonSetCondition#type@type currentNumberScheduled!/1:int
+	desiredNumberScheduled!/3:int numberAvailable.7:int numberMisscheduled!/2:int numberReady!/4:int numberUnavailable.8:int
+	observedGeneration.5:long updatedNumberScheduled.6:int
+DaemonSetUpdateStrategy rollingUpdate.2:RollingUpdateDaemonSet type.1
+Deployment apiVersion kind metadata.1:ObjectMeta spec.2:DeploymentSpec status.3:DeploymentStatus
+DeploymentCondition lastTransitionTime.7:Time lastUpdateTime.6:Time message.5 reason.4 status!/2 type!/1
+DeploymentSpec minReadySeconds.5:int paused.7:bool progressDeadlineSeconds/9:int replicas/1:int revisionHistoryLimit/6:int
+	selector!.2:LabelSelector strategy.4:DeploymentStrategy+ template!.3:PodTemplateSpec
+DeploymentStatus availableReplicas.4:int collisionCount/8:int conditions.6:[]DeploymentCondition#type@type observedGeneration.1:long
+	readyReplicas.7:int replicas.2:int terminatingReplicas/9:int unavailableReplicas.5:int updatedReplicas.3:int
+DeploymentStrategy rollingUpdate.2:RollingUpdateDeployment type.1
+ReplicaSet apiVersion kind metadata.1:ObjectMeta spec.2:ReplicaSetSpec status.3:ReplicaSetStatus
+ReplicaSetCondition lastTransitionTime.3:Time message.5 reason.4 status!/2 type!/1
+ReplicaSetSpec minReadySeconds.4:int replicas/1:int selector!.2:LabelSelector template.3:PodTemplateSpec
+ReplicaSetStatus availableReplicas.5:int conditions.6:[]ReplicaSetCondition#type@type fullyLabeledReplicas.2:int observedGeneration.3:long
+	readyReplicas.4:int replicas!/1:int terminatingReplicas/7:int
+RollingUpdateDaemonSet maxSurge.2:IntOrString maxUnavailable.1:IntOrString
+RollingUpdateDeployment maxSurge.2:IntOrString maxUnavailable.1:IntOrString
+RollingUpdateStatefulSetStrategy maxUnavailable.2:IntOrString partition/1:int
+StatefulSet apiVersion kind metadata.1:ObjectMeta spec.2:StatefulSetSpec status.3:StatefulSetStatus
+StatefulSetCondition lastTransitionTime.3:Time message.5 reason.4 status!/2 type!/1
+StatefulSetOrdinals start/1:int
+StatefulSetPersistentVolumeClaimRetentionPolicy whenDeleted.1 whenScaled.2
+StatefulSetSpec minReadySeconds.9:int ordinals.11:StatefulSetOrdinals
+	persistentVolumeClaimRetentionPolicy.10:StatefulSetPersistentVolumeClaimRetentionPolicy podManagementPolicy.6 replicas/1:int
+	revisionHistoryLimit/8:int selector!.2:LabelSelector serviceName/5 template!.3:PodTemplateSpec
+	updateStrategy.7:StatefulSetUpdateStrategy volumeClaimTemplates.4:[]PersistentVolumeClaim
+StatefulSetStatus availableReplicas/11:int collisionCount/9:int conditions.10:[]StatefulSetCondition#type@type currentReplicas.4:int
+	currentRevision.6 observedGeneration.1:long readyReplicas.3:int replicas!/2:int updateRevision.7 updatedReplicas.5:int
+StatefulSetUpdateStrategy rollingUpdate.2:RollingUpdateStatefulSetStrategy type.1
 package io.k8s.api.authentication.v1
-BoundObjectReference apiVersion kind name uid
-SelfSubjectReview apiVersion kind metadata:ObjectMeta status:SelfSubjectReviewStatus
-SelfSubjectReviewStatus userInfo:UserInfo
-TokenRequest apiVersion kind metadata:ObjectMeta spec:TokenRequestSpec status:TokenRequestStatus
-TokenRequestSpec audiences:[]string boundObjectRef:BoundObjectReference expirationSeconds:long
-TokenRequestStatus expirationTimestamp:Time token
-TokenReview apiVersion kind metadata:ObjectMeta spec!:TokenReviewSpec status:TokenReviewStatus
-TokenReviewSpec audiences:[]string token!
-TokenReviewStatus audiences:[]string authenticated:bool error user:UserInfo
-UserInfo extra:{}[]string groups:[]string uid username
+BoundObjectReference apiVersion.2 kind.1 name.3 uid.4
+SelfSubjectReview apiVersion kind metadata.1:ObjectMeta status.2:SelfSubjectReviewStatus
+SelfSubjectReviewStatus userInfo.1:UserInfo
+TokenRequest apiVersion kind metadata.1:ObjectMeta spec.2:TokenRequestSpec status.3:TokenRequestStatus
+TokenRequestSpec audiences.1:[]string boundObjectRef.3:BoundObjectReference expirationSeconds/4:long
+TokenRequestStatus expirationTimestamp.2:Time token/1
+TokenReview apiVersion kind metadata.1:ObjectMeta spec!.2:TokenReviewSpec status.3:TokenReviewStatus
+TokenReviewSpec audiences.2:[]string token!.1
+TokenReviewStatus audiences.4:[]string authenticated.1:bool error.3 user.2:UserInfo
+UserInfo extra.4:{}[]string groups.3:[]string uid.2 username.1
 package io.k8s.api.authorization.v1
-FieldSelectorAttributes rawSelector requirements:[]FieldSelectorRequirement
-LabelSelectorAttributes rawSelector requirements:[]LabelSelectorRequirement
-LocalSubjectAccessReview apiVersion kind metadata:ObjectMeta spec!:SubjectAccessReviewSpec status:SubjectAccessReviewStatus
-NonResourceAttributes path verb
-NonResourceRule nonResourceURLs:[]string verbs!:[]string
-ResourceAttributes fieldSelector:FieldSelectorAttributes group labelSelector:LabelSelectorAttributes name namespace resource subresource
-	verb version
-ResourceRule apiGroups:[]string resourceNames:[]string resources:[]string verbs!:[]string
-SelfSubjectAccessReview apiVersion kind metadata:ObjectMeta spec!:SelfSubjectAccessReviewSpec status:SubjectAccessReviewStatus
-SelfSubjectAccessReviewSpec nonResourceAttributes:NonResourceAttributes resourceAttributes:ResourceAttributes
-SelfSubjectRulesReview apiVersion kind metadata:ObjectMeta spec!:SelfSubjectRulesReviewSpec status:SubjectRulesReviewStatus
-SelfSubjectRulesReviewSpec namespace
-SubjectAccessReview apiVersion kind metadata:ObjectMeta spec!:SubjectAccessReviewSpec status:SubjectAccessReviewStatus
-SubjectAccessReviewSpec extra:{}[]string groups:[]string nonResourceAttributes:NonResourceAttributes resourceAttributes:ResourceAttributes
-	uid user
-SubjectAccessReviewStatus allowed!:bool denied:bool evaluationError reason
-SubjectRulesReviewStatus evaluationError incomplete!:bool nonResourceRules!:[]NonResourceRule resourceRules!:[]ResourceRule
+FieldSelectorAttributes rawSelector.1 requirements.2:[]FieldSelectorRequirement
+LabelSelectorAttributes rawSelector.1 requirements.2:[]LabelSelectorRequirement
+LocalSubjectAccessReview apiVersion kind metadata.1:ObjectMeta spec!.2:SubjectAccessReviewSpec status.3:SubjectAccessReviewStatus
+NonResourceAttributes path.1 verb.2
+NonResourceRule nonResourceURLs.2:[]string verbs!.1:[]string
+ResourceAttributes fieldSelector.8:FieldSelectorAttributes group.3 labelSelector.9:LabelSelectorAttributes name.7 namespace.1 resource.5
+	subresource.6 verb.2 version.4
+ResourceRule apiGroups.2:[]string resourceNames.4:[]string resources.3:[]string verbs!.1:[]string
+SelfSubjectAccessReview apiVersion kind metadata.1:ObjectMeta spec!.2:SelfSubjectAccessReviewSpec status.3:SubjectAccessReviewStatus
+SelfSubjectAccessReviewSpec nonResourceAttributes.2:NonResourceAttributes resourceAttributes.1:ResourceAttributes
+SelfSubjectRulesReview apiVersion kind metadata.1:ObjectMeta spec!.2:SelfSubjectRulesReviewSpec status.3:SubjectRulesReviewStatus
+SelfSubjectRulesReviewSpec namespace.1
+SubjectAccessReview apiVersion kind metadata.1:ObjectMeta spec!.2:SubjectAccessReviewSpec status.3:SubjectAccessReviewStatus
+SubjectAccessReviewSpec extra.5:{}[]string groups.4:[]string nonResourceAttributes.2:NonResourceAttributes
+	resourceAttributes.1:ResourceAttributes uid.6 user.3
+SubjectAccessReviewStatus allowed!/1:bool denied.4:bool evaluationError.3 reason.2
+SubjectRulesReviewStatus evaluationError.4 incomplete!/3:bool nonResourceRules!.2:[]NonResourceRule resourceRules!.1:[]ResourceRule
 package io.k8s.api.autoscaling.v1
-Scale apiVersion kind metadata:ObjectMeta spec:ScaleSpec status:ScaleStatus
-ScaleSpec replicas:int
-ScaleStatus replicas!:int selector
+Scale apiVersion kind metadata.1:ObjectMeta spec.2:ScaleSpec status.3:ScaleStatus
+ScaleSpec replicas.1:int
+ScaleStatus replicas!/1:int selector.2
 package io.k8s.api.autoscaling.v2
-ContainerResourceMetricSource container! name! target!:MetricTarget
-ContainerResourceMetricStatus container! current!:MetricValueStatus name!
-CrossVersionObjectReference apiVersion kind! name!
-ExternalMetricSource metric!:MetricIdentifier target!:MetricTarget
-ExternalMetricStatus current!:MetricValueStatus metric!:MetricIdentifier
-HPAScalingPolicy periodSeconds!:int type! value!:int
-HPAScalingRules policies:[]HPAScalingPolicy selectPolicy stabilizationWindowSeconds:int tolerance:Quantity
-HorizontalPodAutoscaler apiVersion kind metadata:ObjectMeta spec!:HorizontalPodAutoscalerSpec status:HorizontalPodAutoscalerStatus
-HorizontalPodAutoscalerBehavior scaleDown:HPAScalingRules scaleUp:HPAScalingRules
-HorizontalPodAutoscalerCondition lastTransitionTime:Time message reason status! type!
-HorizontalPodAutoscalerSpec behavior:HorizontalPodAutoscalerBehavior maxReplicas!:int metrics:[]MetricSpec minReplicas:int
-	scaleTargetRef!:CrossVersionObjectReference
-HorizontalPodAutoscalerStatus conditions:[]HorizontalPodAutoscalerCondition#type@type currentMetrics:[]MetricStatus currentReplicas:int
-	desiredReplicas!:int lastScaleTime:Time observedGeneration:long
-MetricIdentifier name! selector:LabelSelector
-MetricSpec containerResource:ContainerResourceMetricSource external:ExternalMetricSource object:ObjectMetricSource pods:PodsMetricSource
-	resource:ResourceMetricSource type!
-MetricStatus containerResource:ContainerResourceMetricStatus external:ExternalMetricStatus object:ObjectMetricStatus pods:PodsMetricStatus
-	resource:ResourceMetricStatus type!
-MetricTarget averageUtilization:int averageValue:Quantity type! value:Quantity
-MetricValueStatus averageUtilization:int averageValue:Quantity value:Quantity
-ObjectMetricSource describedObject!:CrossVersionObjectReference metric!:MetricIdentifier target!:MetricTarget
-ObjectMetricStatus current!:MetricValueStatus describedObject!:CrossVersionObjectReference metric!:MetricIdentifier
-PodsMetricSource metric!:MetricIdentifier target!:MetricTarget
-PodsMetricStatus current!:MetricValueStatus metric!:MetricIdentifier
-ResourceMetricSource name! target!:MetricTarget
-ResourceMetricStatus current!:MetricValueStatus name!
+ContainerResourceMetricSource container!/3 name!/1 target!.2:MetricTarget
+ContainerResourceMetricStatus container!/3 current!.2:MetricValueStatus name!/1
+CrossVersionObjectReference apiVersion.3 kind!/1 name!/2
+ExternalMetricSource metric!.1:MetricIdentifier target!.2:MetricTarget
+ExternalMetricStatus current!.2:MetricValueStatus metric!.1:MetricIdentifier
+HPAScalingPolicy periodSeconds!/3:int type!/1 value!/2:int
+HPAScalingRules policies.2:[]HPAScalingPolicy selectPolicy/1 stabilizationWindowSeconds/3:int tolerance.4:Quantity
+HorizontalPodAutoscaler apiVersion kind metadata.1:ObjectMeta spec!.2:HorizontalPodAutoscalerSpec status.3:HorizontalPodAutoscalerStatus
+HorizontalPodAutoscalerBehavior scaleDown.2:HPAScalingRules scaleUp.1:HPAScalingRules
+HorizontalPodAutoscalerCondition lastTransitionTime.3:Time message.5 reason.4 status!/2 type!/1
+HorizontalPodAutoscalerSpec behavior.5:HorizontalPodAutoscalerBehavior maxReplicas!/3:int metrics.4:[]MetricSpec minReplicas/2:int
+	scaleTargetRef!.1:CrossVersionObjectReference
+HorizontalPodAutoscalerStatus conditions.6:[]HorizontalPodAutoscalerCondition#type@type currentMetrics.5:[]MetricStatus
+	currentReplicas.3:int desiredReplicas!/4:int lastScaleTime/2:Time observedGeneration/1:long
+MetricIdentifier name!/1 selector.2:LabelSelector
+MetricSpec containerResource.7:ContainerResourceMetricSource external.5:ExternalMetricSource object.2:ObjectMetricSource
+	pods.3:PodsMetricSource resource.4:ResourceMetricSource type!/1
+MetricStatus containerResource.7:ContainerResourceMetricStatus external.5:ExternalMetricStatus object.2:ObjectMetricStatus
+	pods.3:PodsMetricStatus resource.4:ResourceMetricStatus type!/1
+MetricTarget averageUtilization/4:int averageValue.3:Quantity type!/1 value.2:Quantity
+MetricValueStatus averageUtilization/3:int averageValue.2:Quantity value.1:Quantity
+ObjectMetricSource describedObject!.1:CrossVersionObjectReference metric!.3:MetricIdentifier target!.2:MetricTarget
+ObjectMetricStatus current!.2:MetricValueStatus describedObject!.3:CrossVersionObjectReference metric!.1:MetricIdentifier
+PodsMetricSource metric!.1:MetricIdentifier target!.2:MetricTarget
+PodsMetricStatus current!.2:MetricValueStatus metric!.1:MetricIdentifier
+ResourceMetricSource name!/1 target!.2:MetricTarget
+ResourceMetricStatus current!.2:MetricValueStatus name!/1
 package io.k8s.api.batch.v1
-CronJob apiVersion kind metadata:ObjectMeta spec!:CronJobSpec status:CronJobStatus
-CronJobSpec concurrencyPolicy failedJobsHistoryLimit:int jobTemplate!:JobTemplateSpec schedule! startingDeadlineSeconds:long
-	successfulJobsHistoryLimit:int suspend:bool timeZone
-CronJobStatus active:[]ObjectReference lastScheduleTime:Time lastSuccessfulTime:Time
-Job apiVersion kind metadata:ObjectMeta spec:JobSpec status:JobStatus
-JobCondition lastProbeTime:Time lastTransitionTime:Time message reason status! type!
-JobSpec activeDeadlineSeconds:long backoffLimit:int backoffLimitPerIndex:int completionMode completions:int managedBy manualSelector:bool
-	maxFailedIndexes:int parallelism:int podFailurePolicy:PodFailurePolicy podReplacementPolicy selector:LabelSelector
-	successPolicy:SuccessPolicy suspend:bool template!:PodTemplateSpec ttlSecondsAfterFinished:int
-JobStatus active:int completedIndexes completionTime:Time conditions:[]JobCondition@type failed:int failedIndexes ready:int startTime:Time
-	succeeded:int terminating:int uncountedTerminatedPods:UncountedTerminatedPods
-JobTemplateSpec metadata:ObjectMeta spec:JobSpec
-PodFailurePolicy rules!:[]PodFailurePolicyRule
-PodFailurePolicyOnExitCodesRequirement containerName operator! values!:[]int#
-PodFailurePolicyOnPodConditionsPattern status type!
-PodFailurePolicyRule action! onExitCodes:PodFailurePolicyOnExitCodesRequirement onPodConditions:[]PodFailurePolicyOnPodConditionsPattern
-SuccessPolicy rules!:[]SuccessPolicyRule
-SuccessPolicyRule succeededCount:int succeededIndexes
-UncountedTerminatedPods failed:[]string# succeeded:[]string#
+CronJob apiVersion kind metadata.1:ObjectMeta spec!.2:CronJobSpec status.3:CronJobStatus
+CronJobSpec concurrencyPolicy.3 failedJobsHistoryLimit/7:int jobTemplate!.5:JobTemplateSpec schedule!/1 startingDeadlineSeconds/2:long
+	successfulJobsHistoryLimit/6:int suspend/4:bool timeZone/8
+CronJobStatus active.1:[]ObjectReference lastScheduleTime/4:Time lastSuccessfulTime/5:Time
+Job apiVersion kind metadata.1:ObjectMeta spec.2:JobSpec status.3:JobStatus
+JobCondition lastProbeTime.3:Time lastTransitionTime.4:Time message.6 reason.5 status!/2 type!/1
+JobSpec activeDeadlineSeconds/3:long backoffLimit/7:int backoffLimitPerIndex/12:int completionMode/9 completions/2:int managedBy/15
+	manualSelector/5:bool maxFailedIndexes/13:int parallelism/1:int podFailurePolicy.11:PodFailurePolicy podReplacementPolicy/14
+	selector.4:LabelSelector successPolicy.16:SuccessPolicy suspend/10:bool template!.6:PodTemplateSpec ttlSecondsAfterFinished/8:int
+JobStatus active.4:int completedIndexes.7 completionTime/3:Time conditions.1:[]JobCondition@type failed.6:int failedIndexes/10 ready/9:int
+	startTime/2:Time succeeded.5:int terminating/11:int uncountedTerminatedPods.8:UncountedTerminatedPods
+JobTemplateSpec metadata.1:ObjectMeta spec.2:JobSpec
+PodFailurePolicy rules!.1:[]PodFailurePolicyRule
+PodFailurePolicyOnExitCodesRequirement containerName/1 operator!/2 values!.3:[]int#
+PodFailurePolicyOnPodConditionsPattern status/2 type!/1
+PodFailurePolicyRule action!/1 onExitCodes.2:PodFailurePolicyOnExitCodesRequirement
+	onPodConditions.3:[]PodFailurePolicyOnPodConditionsPattern
+SuccessPolicy rules!.1:[]SuccessPolicyRule
+SuccessPolicyRule succeededCount/2:int succeededIndexes/1
+UncountedTerminatedPods failed.2:[]string# succeeded.1:[]string#
 package io.k8s.api.coordination.v1
-Lease apiVersion kind metadata:ObjectMeta spec:LeaseSpec
-LeaseSpec acquireTime:MicroTime holderIdentity leaseDurationSeconds:int leaseTransitions:int preferredHolder renewTime:MicroTime strategy
+Lease apiVersion kind metadata.1:ObjectMeta spec.2:LeaseSpec
+LeaseSpec acquireTime/3:MicroTime holderIdentity/1 leaseDurationSeconds/2:int leaseTransitions/5:int preferredHolder/7 renewTime/4:MicroTime
+	strategy/6
 package io.k8s.api.discovery.v1
-Endpoint addresses!:[]string# conditions:EndpointConditions deprecatedTopology:{}string hints:EndpointHints hostname nodeName
-	targetRef:ObjectReference zone
-EndpointConditions ready:bool serving:bool terminating:bool
-EndpointHints forNodes:[]ForNode forZones:[]ForZone
-EndpointPort* appProtocol name port:int protocol
-EndpointSlice addressType! apiVersion endpoints:[]Endpoint kind metadata:ObjectMeta ports:[]EndpointPort
-ForNode name!
-ForZone name!
+Endpoint addresses!.1:[]string# conditions.2:EndpointConditions deprecatedTopology.5:{}string hints.8:EndpointHints hostname/3 nodeName/6
+	targetRef.4:ObjectReference zone/7
+EndpointConditions ready/1:bool serving/2:bool terminating/3:bool
+EndpointHints forNodes.2:[]ForNode forZones.1:[]ForZone
+EndpointPort* appProtocol/4 name/1 port/3:int protocol/2
+EndpointSlice addressType!/4 apiVersion endpoints.2:[]Endpoint kind metadata.1:ObjectMeta ports.3:[]discovery.EndpointPort
+ForNode name!/1
+ForZone name!/1
 package io.k8s.api.events.v1
-Event action apiVersion deprecatedCount:int deprecatedFirstTimestamp:Time deprecatedLastTimestamp:Time deprecatedSource:EventSource
-	eventTime!:MicroTime kind metadata:ObjectMeta note reason regarding:ObjectReference related:ObjectReference reportingController
-	reportingInstance series:EventSeries type
-EventSeries count!:int lastObservedTime!:MicroTime
+Event action.6 apiVersion deprecatedCount.15:int deprecatedFirstTimestamp.13:Time deprecatedLastTimestamp.14:Time
+	deprecatedSource.12:EventSource eventTime!.2:MicroTime kind metadata.1:ObjectMeta note.10 reason.7 regarding.8:ObjectReference
+	related.9:ObjectReference reportingController.4 reportingInstance.5 series.3:events.EventSeries type.11
+EventSeries count!/1:int lastObservedTime!.2:MicroTime
 package io.k8s.api.networking.v1
-HTTPIngressPath backend!:IngressBackend path pathType!
-HTTPIngressRuleValue paths!:[]HTTPIngressPath
-IPBlock cidr! except:[]string
-Ingress apiVersion kind metadata:ObjectMeta spec:IngressSpec status:IngressStatus
-IngressBackend resource:TypedLocalObjectReference service:IngressServiceBackend
-IngressClass apiVersion kind metadata:ObjectMeta spec:IngressClassSpec
-IngressClassParametersReference apiGroup kind! name! namespace scope
-IngressClassSpec controller parameters:IngressClassParametersReference
-IngressLoadBalancerIngress hostname ip ports:[]IngressPortStatus
-IngressLoadBalancerStatus ingress:[]IngressLoadBalancerIngress
-IngressPortStatus error port!:int protocol!
-IngressRule host http:HTTPIngressRuleValue
-IngressServiceBackend name! port:ServiceBackendPort
-IngressSpec defaultBackend:IngressBackend ingressClassName rules:[]IngressRule tls:[]IngressTLS
-IngressStatus loadBalancer:IngressLoadBalancerStatus
-IngressTLS hosts:[]string secretName
-NetworkPolicy apiVersion kind metadata:ObjectMeta spec:NetworkPolicySpec
-NetworkPolicyEgressRule ports:[]NetworkPolicyPort to:[]NetworkPolicyPeer
-NetworkPolicyIngressRule from:[]NetworkPolicyPeer ports:[]NetworkPolicyPort
-NetworkPolicyPeer ipBlock:IPBlock namespaceSelector:LabelSelector podSelector:LabelSelector
-NetworkPolicyPort endPort:int port:IntOrString protocol
-NetworkPolicySpec egress:[]NetworkPolicyEgressRule ingress:[]NetworkPolicyIngressRule podSelector:LabelSelector policyTypes:[]string
-ServiceBackendPort* name number:int
+HTTPIngressPath backend!.2:IngressBackend path.1 pathType!/3
+HTTPIngressRuleValue paths!.1:[]HTTPIngressPath
+IPBlock cidr!/1 except.2:[]string
+Ingress apiVersion kind metadata.1:ObjectMeta spec.2:IngressSpec status.3:IngressStatus
+IngressBackend resource.3:TypedLocalObjectReference service.4:IngressServiceBackend
+IngressClass apiVersion kind metadata.1:ObjectMeta spec.2:IngressClassSpec
+IngressClassParametersReference apiGroup/1 kind!/2 name!/3 namespace/5 scope/4
+IngressClassSpec controller.1 parameters.2:IngressClassParametersReference
+IngressLoadBalancerIngress hostname.2 ip.1 ports.4:[]IngressPortStatus
+IngressLoadBalancerStatus ingress.1:[]IngressLoadBalancerIngress
+IngressPortStatus error/3 port!/1:int protocol!/2
+IngressRule host.1 http.2.1:HTTPIngressRuleValue
+IngressServiceBackend name!/1 port.2:ServiceBackendPort
+IngressSpec defaultBackend.1:IngressBackend ingressClassName/4 rules.3:[]IngressRule tls.2:[]IngressTLS
+IngressStatus loadBalancer.1:IngressLoadBalancerStatus
+IngressTLS hosts.1:[]string secretName.2
+NetworkPolicy apiVersion kind metadata.1:ObjectMeta spec.2:NetworkPolicySpec
+NetworkPolicyEgressRule ports.1:[]NetworkPolicyPort to.2:[]NetworkPolicyPeer
+NetworkPolicyIngressRule from.2:[]NetworkPolicyPeer ports.1:[]NetworkPolicyPort
+NetworkPolicyPeer ipBlock.3:IPBlock namespaceSelector.2:LabelSelector podSelector.1:LabelSelector
+NetworkPolicyPort endPort/3:int port.2:IntOrString protocol/1
+NetworkPolicySpec egress.3:[]NetworkPolicyEgressRule ingress.2:[]NetworkPolicyIngressRule podSelector.1:LabelSelector policyTypes.4:[]string
+ServiceBackendPort* name.1 number.2:int
 package io.k8s.api.node.v1
-Overhead podFixed:{}Quantity
-RuntimeClass apiVersion handler! kind metadata:ObjectMeta overhead:Overhead scheduling:Scheduling
-Scheduling nodeSelector:{}string* tolerations:[]Toleration
+Overhead podFixed.1:{}Quantity
+RuntimeClass apiVersion handler!/2 kind metadata.1:ObjectMeta overhead.3:Overhead scheduling.4:Scheduling
+Scheduling nodeSelector.1:{}string* tolerations.2:[]Toleration
 package io.k8s.api.policy.v1
-Eviction apiVersion deleteOptions:DeleteOptions kind metadata:ObjectMeta
-PodDisruptionBudget apiVersion kind metadata:ObjectMeta spec:PodDisruptionBudgetSpec status:PodDisruptionBudgetStatus
-PodDisruptionBudgetSpec maxUnavailable:IntOrString minAvailable:IntOrString selector:LabelSelector% unhealthyPodEvictionPolicy
-PodDisruptionBudgetStatus conditions:[]Condition#type@type currentHealthy:int desiredHealthy:int disruptedPods:{}Time disruptionsAllowed:int
-	expectedPods:int observedGeneration:long
+Eviction apiVersion deleteOptions.2:DeleteOptions kind metadata.1:ObjectMeta
+PodDisruptionBudget apiVersion kind metadata.1:ObjectMeta spec.2:PodDisruptionBudgetSpec status.3:PodDisruptionBudgetStatus
+PodDisruptionBudgetSpec maxUnavailable.3:IntOrString minAvailable.1:IntOrString selector.2:LabelSelector% unhealthyPodEvictionPolicy/4
+PodDisruptionBudgetStatus conditions.7:[]Condition#type@type currentHealthy/4:int desiredHealthy/5:int disruptedPods.2:{}Time
+	disruptionsAllowed/3:int expectedPods/6:int observedGeneration.1:long
 package io.k8s.api.rbac.v1
-AggregationRule clusterRoleSelectors:[]LabelSelector
-ClusterRole aggregationRule:AggregationRule apiVersion kind metadata:ObjectMeta rules:[]PolicyRule
-ClusterRoleBinding apiVersion kind metadata:ObjectMeta roleRef!:RoleRef subjects:[]Subject
-PolicyRule apiGroups:[]string nonResourceURLs:[]string resourceNames:[]string resources:[]string verbs!:[]string
-Role apiVersion kind metadata:ObjectMeta rules:[]PolicyRule
-RoleBinding apiVersion kind metadata:ObjectMeta roleRef!:RoleRef subjects:[]Subject
-RoleRef* apiGroup kind! name!
-Subject* apiGroup kind! name! namespace
+AggregationRule clusterRoleSelectors.1:[]LabelSelector
+ClusterRole aggregationRule.3:AggregationRule apiVersion kind metadata.1:ObjectMeta rules.2:[]PolicyRule
+ClusterRoleBinding apiVersion kind metadata.1:ObjectMeta roleRef!.3:RoleRef subjects.2:[]Subject
+PolicyRule apiGroups.2:[]string nonResourceURLs.5:[]string resourceNames.4:[]string resources.3:[]string verbs!.1:[]string
+Role apiVersion kind metadata.1:ObjectMeta rules.2:[]PolicyRule
+RoleBinding apiVersion kind metadata.1:ObjectMeta roleRef!.3:RoleRef subjects.2:[]Subject
+RoleRef* apiGroup/1 kind!/2 name!/3
+Subject* apiGroup.2 kind!/1 name!/3 namespace.4
 package io.k8s.api.scheduling.v1
-PriorityClass apiVersion description globalDefault:bool kind metadata:ObjectMeta preemptionPolicy value:int
+PriorityClass apiVersion description.4 globalDefault.3:bool kind metadata.1:ObjectMeta preemptionPolicy/5 value/2:int
 package io.k8s.api.storage.v1
-StorageClass allowVolumeExpansion:bool allowedTopologies:[]TopologySelectorTerm apiVersion kind metadata:ObjectMeta mountOptions:[]string
-	parameters:{}string provisioner! reclaimPolicy volumeBindingMode
+StorageClass allowVolumeExpansion/6:bool allowedTopologies.8:[]TopologySelectorTerm apiVersion kind metadata.1:ObjectMeta
+	mountOptions.5:[]string parameters.3:{}string provisioner!/2 reclaimPolicy/4 volumeBindingMode/7
 package io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1
 CustomResourceColumnDefinition description format jsonPath! name! priority:int type!
 CustomResourceConversion strategy! webhook:WebhookConversion

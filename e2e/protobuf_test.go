@@ -3,13 +3,13 @@ package e2e
 //lint:file-ignore SA1019 what is deprecated is still served
 
 import (
-	"cmp"
 	"flag"
 	"fmt"
 	"os"
+	"path"
 	"reflect"
+	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -36,11 +36,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// The embedded server's table of messages must say the same as the types of Kubernetes.
+// The embedded server's table of types must say the same of Protocol Buffers as the types of Kubernetes.
 
-var updateTables = flag.Bool("update", false, "write the table of messages anew")
+var updateTables = flag.Bool("update", false, "write the numbers in the table of types anew")
 
-// protobufKinds are what clients send as Protocol Buffers; where two have the same name, the first one is named without its group.
+// protobufKinds are what clients send as Protocol Buffers.
 var protobufKinds = []any{
 	meta.DeleteOptions{}, core.Binding{}, core.ConfigMap{}, core.Endpoints{}, core.Event{}, core.LimitRange{}, core.Namespace{}, core.Node{},
 	core.PersistentVolumeClaim{}, core.PersistentVolume{}, core.Pod{}, core.PodTemplate{}, core.ReplicationController{}, core.ResourceQuota{},
@@ -54,132 +54,149 @@ var protobufKinds = []any{
 	rbac.Role{}, scheduling.PriorityClass{}, storage.StorageClass{},
 }
 
-// messages collects the messages that the kinds are made of.
-type messages struct {
-	names map[reflect.Type]string
-	taken map[string]bool
-	lines []string
+// messages are the fields, by the packages and names of the types, and then by their names in JSON.
+type messages map[string]map[string]string
+
+// add adds a type, and all that it is made of.
+func (m messages) add(t reflect.Type) {
+	name := path.Base(path.Dir(t.PkgPath())) + "." + t.Name()
+	if m[name] == nil {
+		m[name] = make(map[string]string)
+		m.addFields(m[name], t, "")
+	}
 }
 
-// name returns how the table names a type, which is added to it if it is new.
-func (m *messages) name(t reflect.Type) string {
-	if name := m.names[t]; name != "" {
-		return name
-	}
-	name := t.Name()
-	if m.taken[name] {
-		path := strings.Split(t.PkgPath(), "/")
-		name = path[len(path)-2] + "." + name
-	}
-	m.names[t], m.taken[name] = name, true
-	type numbered struct {
-		number int
-		text   string
-	}
-	var fields []numbered
+// addFields adds the fields of a type to a message: how the table writes their numbers, and their types.
+func (m messages) addFields(message map[string]string, t reflect.Type, embedded string) {
 	for i := range t.NumField() {
 		f := t.Field(i)
 		tag := strings.Split(f.Tag.Get("protobuf"), ",")
 		if len(tag) < 2 {
 			continue
 		}
-		number, _ := strconv.Atoi(tag[1])
-		text := fmt.Sprintf("%d:%s:%s", number, strings.Split(f.Tag.Get("json"), ",")[0], m.word(f))
-		fields = append(fields, numbered{number, text})
-	}
-	slices.SortFunc(fields, func(a, b numbered) int { return cmp.Compare(a.number, b.number) })
-	line := name
-	for _, f := range fields {
-		line += " " + f.text
-	}
-	m.lines = append(m.lines, line)
-	return name
-}
-
-// word returns how the table writes the type of a field.
-func (m *messages) word(f reflect.StructField) string {
-	t := f.Type
-	switch {
-	case t.Kind() == reflect.Pointer:
-		return "!" + m.one(t.Elem())
-	case t.Kind() == reflect.Struct && m.one(t) != "t" && m.one(t) != "T":
-		return "!" + m.one(t)
-	case t.Kind() == reflect.Slice && t.Elem().Kind() != reflect.Uint8:
-		return "[" + m.one(t.Elem())
-	case t.Kind() == reflect.Map:
-		if of := map[string]string{"s": "m", "y": "n", "q": "Q"}[m.one(t.Elem())]; of != "" {
-			return of
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "" {
+			m.addFields(message, f.Type, embedded+tag[1]+".")
+			continue
 		}
-		return "M" + m.one(t.Elem())
-	case !strings.Contains(f.Tag.Get("json"), "omitempty") && t.Kind() != reflect.Struct && t.Kind() != reflect.Slice:
-		return "!" + m.one(t)
+		sign, word := ".", m.word(f.Type)
+		switch f.Type.Kind() {
+		case reflect.Pointer:
+			sign = "/"
+		case reflect.String, reflect.Bool, reflect.Int32, reflect.Int64:
+			if !strings.Contains(f.Tag.Get("json"), "omitempty") {
+				sign = "/"
+			}
+		}
+		if !slices.Contains([]string{"", "bool", "int", "Time", "MicroTime"}, word) {
+			sign = "." // these are always told, or never if they are empty
+		}
+		message[name] = sign + embedded + tag[1] + ":" + word
 	}
-	return m.one(t)
 }
 
-// one returns how the table writes a type.
-func (m *messages) one(t reflect.Type) string {
+// word returns how the table writes a type, as far as it makes a difference to Protocol Buffers.
+func (m messages) word(t reflect.Type) string {
 	switch t {
-	case reflect.TypeFor[meta.Time]():
-		return "t"
-	case reflect.TypeFor[meta.MicroTime]():
-		return "T"
-	case reflect.TypeFor[resource.Quantity]():
-		return "q"
-	case reflect.TypeFor[intstr.IntOrString]():
-		return "x"
-	case reflect.TypeFor[meta.FieldsV1](), reflect.TypeFor[runtime.RawExtension]():
-		return "r"
+	case reflect.TypeFor[meta.Time](), reflect.TypeFor[meta.MicroTime](), reflect.TypeFor[resource.Quantity](), reflect.TypeFor[intstr.IntOrString](),
+		reflect.TypeFor[meta.FieldsV1](), reflect.TypeFor[runtime.RawExtension]():
+		return t.Name()
 	}
 	switch t.Kind() {
+	case reflect.Pointer:
+		return m.word(t.Elem())
 	case reflect.String:
-		return "s"
+		return ""
 	case reflect.Bool:
-		return "b"
+		return "bool"
 	case reflect.Int32, reflect.Int64:
-		return "i"
+		return "int"
 	case reflect.Slice:
 		if t.Elem().Kind() == reflect.Uint8 {
-			return "y"
+			return "bytes"
 		}
-		return m.list(t)
+		return "[]" + m.word(t.Elem())
+	case reflect.Map:
+		return "{}" + m.word(t.Elem())
 	case reflect.Struct:
-		return m.name(t)
+		m.add(t)
+		return t.Name()
 	}
 	panic(fmt.Sprintf("a type that the table has no word for: %v", t))
 }
 
-// list is a message that holds nothing but a list.
-func (m *messages) list(t reflect.Type) string {
-	if t.Elem().Kind() != reflect.String {
-		panic(fmt.Sprintf("a type that the table has no word for: %v", t))
+// tableField is a field in the table of types: its name, its number, its type, and marks.
+var tableField = regexp.MustCompile(`^([\w$-]+!?)([./][\d.]+)?(?::([^#@+%=*?]*))?(.*)$`)
+
+// check compares a field of the table, and returns it with the number that it has to have.
+func (m messages) check(t *testing.T, message, field string) string {
+	parts := tableField.FindStringSubmatch(field)
+	name, typ := strings.TrimSuffix(parts[1], "!"), parts[3]
+	want, known := m[message][name]
+	if !known {
+		return strings.Replace(field, parts[2], "", 1)
 	}
-	return "l"
+	delete(m[message], name)
+	number, word, _ := strings.Cut(want, ":")
+	if short := strings.NewReplacer("string", "", "long", "int").Replace(typ); short != word && !strings.HasSuffix(short, "."+strings.TrimLeft(word, "[]{}")) {
+		t.Errorf("the type of %s in %s: got %q, want %q", name, message, typ, word)
+	}
+	return parts[1] + number + strings.TrimPrefix(field, parts[1]+parts[2])
 }
 
 func TestProtobufTable(t *testing.T) {
-	const path = "../apiserver_protobuf_table.go"
-	m := &messages{names: make(map[reflect.Type]string), taken: make(map[string]bool)}
+	const file = "../apiserver_types.go"
+	m := make(messages)
 	for _, kind := range protobufKinds {
-		m.name(reflect.TypeOf(kind))
+		m.add(reflect.TypeOf(kind))
 	}
-	slices.Sort(m.lines)
-	source, err := os.ReadFile(path)
+	source, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	head, rest, _ := strings.Cut(string(source), "`\n")
-	_, tail, ok := strings.Cut(rest, "`\n")
+	head, rest, _ := strings.Cut(string(source), "namedTypeTable = `")
+	table, tail, ok := strings.Cut(rest, "`\n")
 	if !ok {
-		t.Fatalf("%s: the table is not found", path)
+		t.Fatalf("%s: the table is not found", file)
 	}
-	want := head + "`\n" + strings.Join(m.lines, "\n") + "\n`\n" + tail
+	var group string
+	var lines []string
+	for _, line := range strings.Split(strings.ReplaceAll(strings.TrimSpace(table), "\n\t", " "), "\n") {
+		words := strings.Fields(line)
+		if words[0] == "package" {
+			group = path.Base(strings.ReplaceAll(strings.TrimSuffix(words[1], path.Ext(words[1])), ".", "/"))
+		} else if len(words) > 1 && words[1] != "=" {
+			for i, word := range words[1:] {
+				words[i+1] = m.check(t, group+"."+strings.TrimSuffix(words[0], "*"), word)
+			}
+		}
+		lines = append(lines, wrapped(words))
+	}
+	for message, fields := range m {
+		for name := range fields {
+			t.Errorf("the field %s in %s is missing", name, message)
+		}
+	}
+	want := head + "namedTypeTable = `" + strings.Join(lines, "\n") + "\n`\n" + tail
 	if want == string(source) {
 		return
 	}
 	if !*updateTables {
-		t.Errorf("%s is not what the types of Kubernetes say: write it anew by the flag -update", path)
-	} else if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+		t.Errorf("%s is not what the types of Kubernetes say: write it anew by the flag -update", file)
+	} else if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
 		t.Error(err)
 	}
+}
+
+// wrapped joins words to lines that are not too long.
+func wrapped(words []string) string {
+	text, width := words[0], len(words[0])
+	for _, word := range words[1:] {
+		if width+1+len(word) > 140 {
+			text, width = text+"\n\t"+word, 4+len(word)
+			continue
+		}
+		text, width = text+" "+word, width+1+len(word)
+	}
+	return text
 }
