@@ -132,8 +132,8 @@ func TestIDValidation(t *testing.T) {
 
 type sized struct{ n int }
 
-func (s sized) create(context.Context, *Change) error  { s.n++; return nil }
-func (s *sized) update(context.Context, *Change) error { s.n++; return nil }
+func (s sized) create(_ context.Context, c *Change) error { c.SetResult(s.n); return nil }
+func (s *sized) update(context.Context, *Change) error    { s.n++; return nil }
 
 type genericSized[T any] struct{ v T }
 
