@@ -45,12 +45,19 @@ func TestOriginal(t *testing.T) {
 			})
 		}
 	}
+	for _, storage := range []string{"prefix", "status"} {
+		c.Run(t, "they take turns with the storage "+storage, func(c *C) {
+			turns := &turns{C: c, python: python, kubeconfig: kubeconfig, notes: filepath.Join(t.TempDir(), "calls"), theirs: true, storage: storage}
+			turns.play()
+		})
+	}
 }
 
 // turns are operators that take turns.
 type turns struct {
 	*C
 	python, kubeconfig, notes string
+	storage                   string // "" means the default, "prefix" another prefix, and "status" the status
 
 	theirs bool // whose turn it is
 	kill   func()
@@ -64,18 +71,20 @@ func (p *turns) play() {
 		p.until(map[string]int{"create_2": n, universe + ".item2": n})
 		p.next()
 	}
-	p.handled("a")
+	p.WaitFor("the creation", func() bool { return strings.Contains(p.stored()["last-handled-configuration"], `"x":1`) })
 	p.expectCalls("create_1 create 0", "create_2 create 0", "create_2 create 1", "create_2 create 2", "create_2 create 3", "create_2 create 4",
 		"item1 create 0", "item2 create 0", "item2 create 1", "item2 create 2", "item2 create 3")
 	p.clean(`{"spec":{"x":1}}`)
-	p.same("the status", map[string]any{"create_1": map[string]any{"by": "create_1"}, universe + "/item1": "ITEM1", universe + "/item2": "ITEM2"}, p.Get("a").Status().Map())
+	status := p.Get("a").Status().Map()
+	delete(status, "kopf")
+	p.same("the status", map[string]any{"create_1": map[string]any{"by": "create_1"}, universe + "/item1": "ITEM1", universe + "/item2": "ITEM2"}, status)
 
 	p.Patch("a", spec(map[string]any{"x": 2}))
 	for n := 1; n <= 3; n++ {
 		p.until(map[string]int{"update_2": n})
 		p.next()
 	}
-	p.WaitFor("the update", func() bool { return strings.Contains(p.Get("a").Annotations()[diffBase], `"x":2`) })
+	p.WaitFor("the update", func() bool { return strings.Contains(p.stored()["last-handled-configuration"], `"x":2`) })
 	p.expectCalls("resume_1 update 0", "update_1 update 0", "update_2 update 0", "update_2 update 1", "update_2 update 2", "update_2 update 3")
 	p.clean(`{"spec":{"x":2}}`)
 
@@ -124,7 +133,7 @@ func (p *turns) next() {
 
 func (p *turns) startTheirs() func() {
 	cmd := exec.Command(p.python, filepath.Join("testdata", "original.py"))
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+p.kubeconfig, "CALLS="+p.notes, "NAMESPACE="+p.Namespace)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+p.kubeconfig, "CALLS="+p.notes, "NAMESPACE="+p.Namespace, "STORAGE="+p.storage)
 	cmd.Stdout, cmd.Stderr = p.Output(), p.Output()
 	if err := cmd.Start(); err != nil {
 		p.Fatal(err)
@@ -163,23 +172,56 @@ func (p *turns) startOurs() func() {
 	r.OnUpdate(Examples, fails("update_2", 3, "not updated", nil), named("update_2"))
 	r.OnDelete(Examples, fails("delete_1", 0, "", nil), named("delete_1"))
 	r.OnDelete(Examples, fails("delete_2", 3, "not deleted", nil), named("delete_2"))
-	return p.Operator(r).Crash
+	return p.Operator(r, func(op *kopf.Operator) {
+		switch persistence := &op.Settings.Persistence; p.storage {
+		case "prefix":
+			persistence.Finalizer = "my-op.example.com/finalizer"
+			persistence.ProgressStorage = &kopf.AnnotationsProgressStorage{Prefix: "my-op.example.com"}
+			persistence.DiffBaseStorage = &kopf.AnnotationsDiffBaseStorage{Prefix: "my-op.example.com"}
+		case "status":
+			persistence.ProgressStorage, persistence.DiffBaseStorage = &kopf.StatusProgressStorage{}, &kopf.StatusDiffBaseStorage{}
+		}
+	}).Crash
+}
+
+// stored returns what the framework has stored on the object: the records by their ids as in annotations, and all else by the
+// rest of its key.
+func (p *turns) stored() map[string]string {
+	p.Helper()
+	body, all := p.Get("a"), map[string]string{}
+	if p.storage == "status" {
+		for key, value := range body.Status().View("kopf").Map() {
+			switch value := value.(type) {
+			case string:
+				all[key] = value
+			case map[string]any:
+				for id, record := range value {
+					all[strings.ReplaceAll(id, "/", ".")] = encoded(record)
+				}
+			}
+		}
+		return all
+	}
+	for key, text := range body.Annotations() {
+		_, id, _ := strings.Cut(key, "/")
+		all[id] = text
+	}
+	delete(all, "kopf-managed")
+	return all
 }
 
 // until waits until the stored records have so many attempts, and all others are finished.
 func (p *turns) until(attempts map[string]int) {
 	p.Helper()
 	p.WaitFor(fmt.Sprintf("the attempts %v", attempts), func() bool {
-		body := p.Get("a")
 		left := maps.Clone(attempts)
-		for key, text := range body.Annotations() {
-			id, own := strings.CutPrefix(key, "kopf.zalando.org/")
+		for id, text := range p.stored() {
 			var record struct {
+				Started, Delayed string
 				Retries          int
 				Success, Failure bool
-				Delayed          string
 			}
-			if !own || !strings.HasPrefix(text, `{"started"`) || json.Unmarshal([]byte(text), &record) != nil {
+			if json.Unmarshal([]byte(text), &record) != nil || record.Started == "" {
 				continue
 			}
 			if want, counts := left[id]; counts && record.Retries != want {
@@ -212,9 +254,12 @@ func (p *turns) expectCalls(want ...string) {
 // clean looks that nothing but the state is left of a handling. What ours keeps besides, the original does not remove (CH-222).
 func (p *turns) clean(state string) {
 	p.Helper()
-	notes := p.Get("a").Annotations()
+	stored := p.stored()
 	if p.theirs {
-		delete(notes, "kopf.zalando.org/handling-base")
+		delete(stored, "handling-base")
 	}
-	p.same("the annotations", map[string]string{diffBase: state + "\n"}, notes)
+	if p.storage != "status" { // where there is none (CH-149)
+		state += "\n"
+	}
+	p.same("what is stored", map[string]string{"last-handled-configuration": state}, stored)
 }

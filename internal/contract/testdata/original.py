@@ -10,6 +10,14 @@ NOT_YET = 3  # the delay of whatever fails, in seconds: long enough to start ano
 def configure(settings, **_):
     settings.posting.enabled = False
     settings.scanning.disabled = True
+    persistence = settings.persistence
+    if os.environ['STORAGE'] == 'prefix':
+        persistence.finalizer = 'my-op.example.com/finalizer'
+        persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix='my-op.example.com')
+        persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix='my-op.example.com')
+    if os.environ['STORAGE'] == 'status':
+        persistence.progress_storage = kopf.StatusProgressStorage()
+        persistence.diffbase_storage = kopf.StatusDiffBaseStorage()
 
 
 def note(name, reason, retry):
