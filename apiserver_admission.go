@@ -271,7 +271,7 @@ func (d *admission) review(h *webhook, uid string) map[string]any {
 		if d.subresource == "scale" {
 			r = Resource{Group: "autoscaling", Version: "v1", Kind: "Scale"}
 		}
-		return map[string]any{"group": r.Group, "version": r.Version, "kind": r.Kind}
+		return gvk(r.Group, r.Version, r.Kind)
 	}
 	resource := func(r Resource) map[string]any {
 		return map[string]any{"group": r.Group, "version": r.Version, "resource": r.Plural}

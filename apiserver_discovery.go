@@ -104,9 +104,9 @@ func (k *kindInfo) subresourceKind(sub string) Resource {
 // responseKind names a kind in the aggregated form, where built-in ones leave out their own group and version.
 func (k *kindInfo) responseKind(r Resource) map[string]any {
 	if k.crd == nil && r.Group == k.resource.Group && r.Version == k.resource.Version {
-		return map[string]any{"group": "", "version": "", "kind": r.Kind}
+		return gvk("", "", r.Kind)
 	}
-	return map[string]any{"group": r.Group, "version": r.Version, "kind": r.Kind}
+	return gvk(r.Group, r.Version, r.Kind)
 }
 
 func subresourceVerbs(sub string) []string {

@@ -163,196 +163,176 @@ func upperFirst(s string) string {
 // addKind adds the paths and the schemas of a kind.
 func (d *apiDocument) addKind(k *kindInfo) {
 	d.addSchemas(k)
-	o := apiOperations{document: d, kind: k}
-	o.tag, o.name = k.identifier()
+	p := apiPaths{document: d, kind: k}
+	p.tag, p.name = k.identifier()
 	prefix := "/" + groupVersionPath(k.resource)
 	collection := prefix + "/" + k.resource.Plural
 	shared := parameters("pretty")
 	if k.resource.Namespaced {
-		o.scope = "Namespaced"
+		p.scope = "Namespaced"
 		if !k.postedOnly {
-			d.paths[collection] = map[string]any{"get": o.list("ForAllNamespaces", false), "parameters": slices.Insert(parameters(listParameters), 5, shared...)}
+			d.paths[collection] = map[string]any{"get": p.list("ForAllNamespaces", ""), "parameters": slices.Insert(parameters(listParameters), 5, shared...)}
 		}
 		collection = prefix + "/namespaces/{namespace}/" + k.resource.Plural
 		shared = parameters("namespace pretty")
 	}
 	if k.postedOnly {
-		d.paths[collection] = map[string]any{"post": o.create(), "parameters": shared}
+		d.paths[collection] = map[string]any{"post": p.create(), "parameters": shared}
 		return
 	}
-	d.paths[collection] = o.collectionPath(shared)
+	d.paths[collection] = p.collection(shared)
 	named := append(parameters("name"), shared...)
-	d.paths[collection+"/{name}"] = map[string]any{
-		"get": o.read(""), "put": o.replace(""), "patch": o.patch(""), "delete": o.remove(), "parameters": named,
-	}
+	item := p.item("", named)
+	item["delete"] = p.remove()
+	d.paths[collection+"/{name}"] = item
 	for _, sub := range []string{"scale", "status"} {
 		if slices.Contains(k.resource.Subresources, sub) {
-			d.paths[collection+"/{name}/"+sub] = map[string]any{
-				"get": o.read(sub), "put": o.replace(sub), "patch": o.patch(sub), "parameters": named,
-			}
+			d.paths[collection+"/{name}/"+sub] = p.item(sub, named)
 		}
 	}
 }
 
-// apiOperations makes the operations of one kind.
-type apiOperations struct {
+// apiPaths makes the operations of one kind.
+type apiPaths struct {
 	document         *apiDocument
 	kind             *kindInfo
 	tag, name, scope string
 }
 
-func (o *apiOperations) collectionPath(shared []any) map[string]any {
-	p := map[string]any{"get": o.list("", true), "post": o.create(), "parameters": shared}
-	if slices.Contains(o.kind.resource.Verbs, "deletecollection") {
-		op := o.operation("deletecollection", "delete collection of "+o.kind.resource.Kind, "delete", "Collection", "")
-		op["parameters"] = parameters(listParameters)
-		if o.kind.crd == nil {
-			op["parameters"] = parameters(purgeParameters)
-			op["requestBody"] = o.body(metaPackage+"DeleteOptions", false)
-		}
-		op["responses"] = o.responses(metaPackage+"Status", "200")
-		p["delete"] = op
-	}
-	return p
+// apiOperation is one operation. Its name is made of the verb, the version, a word between them and the scope, the kind, and what follows.
+type apiOperation struct {
+	action, description  string
+	verb, between, after string
+	parameters           string
+	body                 string // the schema of what is sent
+	bodyTypes            string // the media types of that, if they are special
+	optional             bool   // whether nothing may be sent, too
+	answer               string // the schema
+	codes                string
+	subresource          string
 }
 
-// operation makes what all operations have. Its name is made of the verb, the version, a word between them and the scope, the kind, and what follows.
-func (o *apiOperations) operation(action, description, verb, between, after string) map[string]any {
-	r := o.kind.resource
-	scope := o.scope
-	if after == "ForAllNamespaces" {
+func (p *apiPaths) describe(op apiOperation) map[string]any {
+	k := p.kind
+	scope, group, version, kind := p.scope, k.resource.Group, k.resource.Version, k.resource.Kind
+	if op.after == "ForAllNamespaces" {
 		scope = ""
 	}
-	return map[string]any{
-		"tags": []any{o.tag}, "description": description, "operationId": verb + o.name + between + scope + r.Kind + after, "x-kubernetes-action": action,
-		"x-kubernetes-group-version-kind": map[string]any{"group": r.Group, "version": r.Version, "kind": r.Kind},
+	m := map[string]any{
+		"tags": []any{p.tag}, "description": op.description, "operationId": op.verb + p.name + op.between + scope + kind + op.after,
+		"x-kubernetes-action": op.action,
 	}
+	if op.subresource == "scale" {
+		group, version, kind = "autoscaling", "v1", "Scale"
+	}
+	m["x-kubernetes-group-version-kind"] = gvk(group, version, kind)
+	if op.parameters != "" {
+		m["parameters"] = parameters(op.parameters)
+	}
+	types := op.bodyTypes
+	if types == "" && k.crd == nil {
+		types = "*/*"
+	} else if types == "" {
+		types = answerTypes
+	}
+	if op.body != "" {
+		body := map[string]any{"content": p.content(types, op.body)}
+		if !op.optional {
+			body["required"] = true
+		}
+		m["requestBody"] = body
+	}
+	responses := map[string]any{"401": map[string]any{"description": "Unauthorized"}}
+	for _, code := range strings.Fields(op.codes) {
+		text := map[string]string{"200": "OK", "201": "Created", "202": "Accepted"}[code]
+		responses[code] = map[string]any{"description": text, "content": p.content(answerTypes, op.answer)}
+	}
+	m["responses"] = responses
+	return m
 }
 
-func (o *apiOperations) list(after string, own bool) map[string]any {
+const answerTypes = "application/json application/yaml"
+
+// content says that a schema is written in one of some media types.
+func (p *apiPaths) content(types, name string) map[string]any {
+	content := map[string]any{}
+	for _, t := range strings.Fields(types) {
+		content[t] = map[string]any{"schema": p.document.ref(name)}
+	}
+	return content
+}
+
+// collection makes the operations on all objects.
+func (p *apiPaths) collection(shared []any) map[string]any {
+	m := map[string]any{"get": p.list("", listParameters), "post": p.create(), "parameters": shared}
+	if slices.Contains(p.kind.resource.Verbs, "deletecollection") {
+		op := apiOperation{action: "deletecollection", description: "delete collection of " + p.kind.resource.Kind, verb: "delete", between: "Collection",
+			parameters: listParameters, answer: metaPackage + "Status", codes: "200"}
+		if p.kind.crd == nil {
+			op.parameters, op.body, op.optional = purgeParameters, metaPackage+"DeleteOptions", true
+		}
+		m["delete"] = p.describe(op)
+	}
+	return m
+}
+
+func (p *apiPaths) list(after, parameters string) map[string]any {
 	what := "list or watch objects of kind "
-	if o.kind.crd != nil {
+	if p.kind.crd != nil {
 		what = "list objects of kind "
 	}
-	op := o.operation("list", what+o.kind.resource.Kind, "list", "", after)
-	if own {
-		op["parameters"] = parameters(listParameters)
-	}
-	op["responses"] = o.responses(packageOf(o.kind)+"."+o.kind.listKind, "200")
-	return op
+	return p.describe(apiOperation{action: "list", description: what + p.kind.resource.Kind, verb: "list", after: after, parameters: parameters,
+		answer: packageOf(p.kind) + "." + p.kind.listKind, codes: "200"})
 }
 
-func (o *apiOperations) create() map[string]any {
-	op := o.operation("post", "create a"+article(o.kind.resource.Kind)+" "+o.kind.resource.Kind, "create", "", "")
-	op["parameters"] = parameters(writeParameters)
-	op["requestBody"] = o.body(o.kind.schemaName(), true)
-	op["responses"] = o.responses(o.kind.schemaName(), "200", "201", "202")
-	return op
+func (p *apiPaths) create() map[string]any {
+	name := p.kind.schemaName()
+	return p.describe(apiOperation{action: "post", description: "create a" + article(p.kind.resource.Kind), verb: "create",
+		parameters: writeParameters, body: name, answer: name, codes: "200 201 202"})
 }
 
+// article returns the end of the article before a kind, and the kind.
 func article(kind string) string {
 	if strings.ContainsAny(kind[:min(1, len(kind))], "AEIOU") {
-		return "n"
+		return "n " + kind
 	}
-	return ""
+	return " " + kind
 }
 
-// about describes what is done to the object or to a subresource of it.
-func (o *apiOperations) about(verb, subresource string) string {
-	if subresource == "" {
-		return verb + " the specified " + o.kind.resource.Kind
+// item makes the operations on one object, or on a subresource of it.
+func (p *apiPaths) item(subresource string, named []any) map[string]any {
+	about, schema := "the specified "+p.kind.resource.Kind, p.kind.schemaName()
+	if subresource != "" {
+		about = subresource + " of " + about
 	}
-	return verb + " " + subresource + " of the specified " + o.kind.resource.Kind
-}
-
-// part makes an operation on an object or on a subresource of it, and returns the name of the schema of that, too.
-func (o *apiOperations) part(action, verb, does, subresource string) (map[string]any, string) {
-	op := o.operation(action, o.about(does, subresource), verb, "", upperFirst(subresource))
-	if subresource != "scale" {
-		return op, o.kind.schemaName()
+	if subresource == "scale" {
+		schema = "io.k8s.api.autoscaling.v1.Scale"
 	}
-	op["x-kubernetes-group-version-kind"] = map[string]any{"group": "autoscaling", "version": "v1", "kind": "Scale"}
-	return op, "io.k8s.api.autoscaling.v1.Scale"
-}
-
-func (o *apiOperations) read(subresource string) map[string]any {
-	op, name := o.part("get", "read", "read", subresource)
-	if o.kind.crd != nil {
-		op["parameters"] = parameters("resourceVersion")
-	}
-	op["responses"] = o.responses(name, "200")
-	return op
-}
-
-func (o *apiOperations) replace(subresource string) map[string]any {
-	op, name := o.part("put", "replace", "replace", subresource)
-	op["parameters"] = parameters(writeParameters)
-	op["requestBody"] = o.body(name, true)
-	op["responses"] = o.responses(name, "200", "201")
-	return op
-}
-
-func (o *apiOperations) patch(subresource string) map[string]any {
-	op, name := o.part("patch", "patch", "partially update", subresource)
-	op["parameters"] = parameters(writeParameters + " force")
-	content := map[string]any{}
-	types := []string{"application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json"}
-	if o.kind.crd == nil && completeKinds[o.kind.resource.Kind] {
+	read := apiOperation{action: "get", description: "read " + about, verb: "read", after: upperFirst(subresource), answer: schema, codes: "200",
+		subresource: subresource}
+	replace := read
+	replace.action, replace.verb, replace.description = "put", "replace", "replace "+about
+	replace.parameters, replace.body, replace.codes = writeParameters, schema, "200 201"
+	patch := replace
+	patch.action, patch.verb, patch.description = "patch", "patch", "partially update "+about
+	patch.parameters, patch.body = writeParameters+" force", metaPackage+"Patch"
+	patch.bodyTypes = "application/apply-patch+yaml application/json-patch+json application/merge-patch+json"
+	if p.kind.crd != nil {
+		read.parameters, patch.codes = "resourceVersion", "200"
+	} else if completeKinds[p.kind.resource.Kind] {
 		// Of other kinds, kubectl knows by itself what it would look for in schemas that are not all there.
-		types = append(types, "application/strategic-merge-patch+json")
+		patch.bodyTypes += " application/strategic-merge-patch+json"
 	}
-	for _, t := range types {
-		content[t] = map[string]any{"schema": o.document.ref(metaPackage + "Patch")}
-	}
-	op["requestBody"] = map[string]any{"content": content, "required": true}
-	codes := []string{"200", "201"}
-	if o.kind.crd != nil {
-		codes = codes[:1]
-	}
-	op["responses"] = o.responses(name, codes...)
-	return op
+	return map[string]any{"get": p.describe(read), "put": p.describe(replace), "patch": p.describe(patch), "parameters": named}
 }
 
-func (o *apiOperations) remove() map[string]any {
-	op := o.operation("delete", "delete a"+article(o.kind.resource.Kind)+" "+o.kind.resource.Kind, "delete", "", "")
-	op["parameters"] = parameters(deletionParameters)
-	op["requestBody"] = o.body(metaPackage+"DeleteOptions", false)
-	name := metaPackage + "Status"
-	if o.kind.returnsGone && o.kind.crd == nil {
-		name = o.kind.schemaName()
+func (p *apiPaths) remove() map[string]any {
+	op := apiOperation{action: "delete", description: "delete a" + article(p.kind.resource.Kind), verb: "delete",
+		parameters: deletionParameters, body: metaPackage + "DeleteOptions", optional: true, answer: metaPackage + "Status", codes: "200 202"}
+	if p.kind.returnsGone && p.kind.crd == nil {
+		op.answer = p.kind.schemaName()
 	}
-	op["responses"] = o.responses(name, "200", "202")
-	return op
-}
-
-func (o *apiOperations) body(name string, required bool) map[string]any {
-	content := map[string]any{}
-	types := []string{"*/*"}
-	if o.kind.crd != nil {
-		types = []string{"application/json", "application/yaml"}
-	}
-	for _, t := range types {
-		content[t] = map[string]any{"schema": o.document.ref(name)}
-	}
-	b := map[string]any{"content": content}
-	if required {
-		b["required"] = true
-	}
-	return b
-}
-
-var answerTexts = map[string]string{"200": "OK", "201": "Created", "202": "Accepted"}
-
-func (o *apiOperations) responses(name string, codes ...string) map[string]any {
-	all := map[string]any{"401": map[string]any{"description": "Unauthorized"}}
-	for _, code := range codes {
-		content := map[string]any{}
-		for _, t := range []string{"application/json", "application/yaml"} {
-			content[t] = map[string]any{"schema": o.document.ref(name)}
-		}
-		all[code] = map[string]any{"description": answerTexts[code], "content": content}
-	}
-	return all
+	return p.describe(op)
 }
 
 // parameterTexts say what the parameters are, and what they are for.
@@ -419,13 +399,13 @@ func (d *apiDocument) addSchemas(k *kindInfo) {
 		object = d.builtinSchema(packageOf(k), r.Kind)
 		d.addMeta(object)
 	}
-	object["x-kubernetes-group-version-kind"] = gvkOf(r, r.Kind)
+	object["x-kubernetes-group-version-kind"] = []any{gvk(r.Group, r.Version, r.Kind)}
 	d.schemas[k.schemaName()] = object
 	if !k.postedOnly {
 		list := map[string]any{
 			"description": k.listKind + " is a list of " + r.Kind, "type": "object", "required": []any{"items"},
 			"properties":                      map[string]any{"items": map[string]any{"type": "array", "items": d.ref(k.schemaName()), "description": "The objects."}},
-			"x-kubernetes-group-version-kind": gvkOf(r, k.listKind),
+			"x-kubernetes-group-version-kind": []any{gvk(r.Group, r.Version, k.listKind)},
 		}
 		d.addTypes(list)
 		asMap(list["properties"])["metadata"] = d.described(metaPackage+"ListMeta", "What is said of the list.")
@@ -439,8 +419,9 @@ func (d *apiDocument) addSchemas(k *kindInfo) {
 	}
 }
 
-func gvkOf(r Resource, kind string) []any {
-	return []any{map[string]any{"group": r.Group, "kind": kind, "version": r.Version}}
+// gvk names a kind in a version of its group.
+func gvk(group, version, kind string) map[string]any {
+	return map[string]any{"group": group, "version": version, "kind": kind}
 }
 
 // described refers to a schema with a description of its own.

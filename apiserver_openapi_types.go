@@ -677,9 +677,9 @@ func (d *apiDocument) require(name string) {
 	case "OwnerReference", "LabelSelector", "LocalObjectReference", "ObjectReference":
 		s["x-kubernetes-map-type"] = "atomic"
 	case "DeleteOptions", "Status":
-		s["x-kubernetes-group-version-kind"] = []any{map[string]any{"group": "", "kind": short, "version": "v1"}}
+		s["x-kubernetes-group-version-kind"] = []any{gvk("", "v1", short)}
 	case "Scale":
-		s["x-kubernetes-group-version-kind"] = []any{map[string]any{"group": "autoscaling", "kind": short, "version": "v1"}}
+		s["x-kubernetes-group-version-kind"] = []any{gvk("autoscaling", "v1", short)}
 	}
 	d.schemas[name] = s
 }

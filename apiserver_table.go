@@ -49,10 +49,17 @@ func (k *kindInfo) tableColumns() []printerColumn {
 	case k.crd != nil:
 		return []printerColumn{nameColumn, ageColumn}
 	}
-	if special := builtinColumns[k.resource.Plural]; special != nil {
-		age := ageColumn
-		age.show = func(o View, now time.Time) any { return age.value(o, now) }
-		return append(append([]printerColumn{nameColumn}, special...), printerColumn{name: "Age", typ: "string", path: ageColumn.path, description: ageColumn.description, show: showAge})
+	if special, known := builtinColumns(k.resource.Plural); known {
+		all := []printerColumn{nameColumn}
+		for _, name := range special {
+			name, number := strings.CutSuffix(name, "#")
+			c := printerColumn{name: name, typ: "string", show: func(o View, _ time.Time) any { return builtinCell(k.resource.Plural+" "+name, o) }}
+			if number {
+				c.typ = "integer"
+			}
+			all = append(all, c)
+		}
+		return append(all, printerColumn{name: "Age", typ: "string", path: ageColumn.path, description: ageColumn.description, show: showAge})
 	}
 	return []printerColumn{nameColumn, {name: "Created At", typ: "date", path: ageColumn.path, description: ageColumn.description, show: func(o View, _ time.Time) any {
 		return o.String("metadata.creationTimestamp")
@@ -61,66 +68,89 @@ func (k *kindInfo) tableColumns() []printerColumn {
 
 func showAge(o View, now time.Time) any { return age(o.String("metadata.creationTimestamp"), now) }
 
-// shown makes a column of a built-in kind.
-func shown(name, typ string, show func(o View) any) printerColumn {
-	return printerColumn{name: name, typ: typ, show: func(o View, _ time.Time) any { return show(o) }}
+// builtinColumns returns the columns between the name and the age, of kinds that people look at. A # is behind those of numbers.
+func builtinColumns(plural string) (names []string, known bool) {
+	switch plural {
+	case "namespaces":
+		return []string{"Status"}, true
+	case "configmaps":
+		return []string{"Data#"}, true
+	case "secrets":
+		return []string{"Type", "Data#"}, true
+	case "serviceaccounts":
+		return nil, true
+	case "leases":
+		return []string{"Holder"}, true
+	case "pods":
+		return []string{"Ready", "Status", "Restarts"}, true
+	case "deployments":
+		return []string{"Ready", "Up-to-date#", "Available#"}, true
+	case "replicasets":
+		return []string{"Desired#", "Current#", "Ready#"}, true
+	case "statefulsets":
+		return []string{"Ready"}, true
+	case "jobs":
+		return []string{"Status", "Completions", "Duration"}, true
+	case "services":
+		return []string{"Type", "Cluster-IP", "External-IP", "Port(s)"}, true
+	case "events":
+		return []string{"Last Seen", "Type", "Reason", "Object", "Message"}, true
+	}
+	return nil, false
 }
 
-// builtinColumns are the columns between the name and the age, of kinds that people look at.
-var builtinColumns = map[string][]printerColumn{
-	"namespaces": {shown("Status", "string", func(o View) any { return o.String("status.phase") })},
-	"configmaps": {shown("Data", "integer", func(o View) any { return o.View("data").Len() + o.View("binaryData").Len() })},
-	"secrets": {
-		shown("Type", "string", func(o View) any { return o.String("type") }),
-		shown("Data", "integer", func(o View) any { return o.View("data").Len() }),
-	},
-	"serviceaccounts": {},
-	"leases":          {shown("Holder", "string", func(o View) any { return o.String("spec.holderIdentity") })},
-	"pods": {
-		shown("Ready", "string", podReady),
-		shown("Status", "string", func(o View) any {
-			if o.Has("metadata.deletionTimestamp") {
-				return "Terminating"
-			}
-			return or(o.String("status.reason"), o.String("status.phase"))
-		}),
-		shown("Restarts", "string", func(o View) any { return "0" }),
-	},
-	"deployments": {
-		shown("Ready", "string", func(o View) any { return fmt.Sprintf("%d/%d", o.Int("status.readyReplicas"), o.Int("spec.replicas")) }),
-		shown("Up-to-date", "integer", func(o View) any { return o.Int("status.updatedReplicas") }),
-		shown("Available", "integer", func(o View) any { return o.Int("status.availableReplicas") }),
-	},
-	"replicasets": {
-		shown("Desired", "integer", func(o View) any { return o.Int("spec.replicas") }),
-		shown("Current", "integer", func(o View) any { return o.Int("status.replicas") }),
-		shown("Ready", "integer", func(o View) any { return o.Int("status.readyReplicas") }),
-	},
-	"statefulsets": {
-		shown("Ready", "string", func(o View) any { return fmt.Sprintf("%d/%d", o.Int("status.readyReplicas"), o.Int("spec.replicas")) }),
-	},
-	"jobs": {
-		shown("Status", "string", func(o View) any { return "Running" }),
-		shown("Completions", "string", func(o View) any {
-			return fmt.Sprintf("%d/%d", o.Int("status.succeeded"), max(o.Int("spec.completions"), 1))
-		}),
-		shown("Duration", "string", func(o View) any { return "" }),
-	},
-	"services": {
-		shown("Type", "string", func(o View) any { return or(o.String("spec.type"), "ClusterIP") }),
-		shown("Cluster-IP", "string", func(o View) any { return or(o.String("spec.clusterIP"), "<none>") }),
-		shown("External-IP", "string", func(o View) any { return "<none>" }),
-		shown("Port(s)", "string", servicePorts),
-	},
-	"events": {
-		shown("Last Seen", "string", func(o View) any { return "" }),
-		shown("Type", "string", func(o View) any { return o.String("type") }),
-		shown("Reason", "string", func(o View) any { return o.String("reason") }),
-		shown("Object", "string", func(o View) any {
-			return strings.ToLower(o.String("involvedObject.kind")) + "/" + o.String("involvedObject.name")
-		}),
-		shown("Message", "string", func(o View) any { return strings.TrimSpace(o.String("message")) }),
-	},
+// builtinCell returns what one of [builtinColumns] shows of an object.
+func builtinCell(column string, o View) any {
+	switch column {
+	case "namespaces Status":
+		return o.String("status.phase")
+	case "configmaps Data", "secrets Data":
+		return o.View("data").Len() + o.View("binaryData").Len()
+	case "secrets Type", "events Type":
+		return o.String("type")
+	case "leases Holder":
+		return o.String("spec.holderIdentity")
+	case "pods Ready":
+		return podReady(o)
+	case "pods Status":
+		if o.Has("metadata.deletionTimestamp") {
+			return "Terminating"
+		}
+		return or(o.String("status.reason"), o.String("status.phase"))
+	case "pods Restarts":
+		return "0"
+	case "deployments Ready", "statefulsets Ready":
+		return fmt.Sprintf("%d/%d", o.Int("status.readyReplicas"), o.Int("spec.replicas"))
+	case "deployments Up-to-date":
+		return o.Int("status.updatedReplicas")
+	case "deployments Available":
+		return o.Int("status.availableReplicas")
+	case "replicasets Desired":
+		return o.Int("spec.replicas")
+	case "replicasets Current":
+		return o.Int("status.replicas")
+	case "replicasets Ready":
+		return o.Int("status.readyReplicas")
+	case "jobs Status":
+		return "Running"
+	case "jobs Completions":
+		return fmt.Sprintf("%d/%d", o.Int("status.succeeded"), max(o.Int("spec.completions"), 1))
+	case "services Type":
+		return or(o.String("spec.type"), "ClusterIP")
+	case "services Cluster-IP":
+		return or(o.String("spec.clusterIP"), "<none>")
+	case "services External-IP":
+		return "<none>"
+	case "services Port(s)":
+		return servicePorts(o)
+	case "events Reason":
+		return o.String("reason")
+	case "events Object":
+		return strings.ToLower(o.String("involvedObject.kind")) + "/" + o.String("involvedObject.name")
+	case "events Message":
+		return strings.TrimSpace(o.String("message"))
+	}
+	return "" // such as how long jobs take, and when events were last seen
 }
 
 func or(first, second string) string {
