@@ -267,19 +267,19 @@ func internalError(err error) error {
 
 // review is the question to a webhook.
 func (d *admission) review(h *webhook, uid string) map[string]any {
-	kind := func(r Resource) map[string]any {
+	r := &d.kind.resource
+	kind := func(version string) map[string]any {
 		if d.subresource == "scale" {
-			r = Resource{Group: "autoscaling", Version: "v1", Kind: "Scale"}
+			return gvk("autoscaling", "v1", "Scale")
 		}
-		return gvk(r.Group, r.Version, r.Kind)
+		return gvk(r.Group, version, r.Kind)
 	}
-	resource := func(r Resource) map[string]any {
-		return map[string]any{"group": r.Group, "version": r.Version, "resource": r.Plural}
+	resource := func(version string) map[string]any {
+		return mapOf("group version resource", r.Group, version, r.Plural)
 	}
-	own, wanted := d.kind.resource, d.kind.inVersion(h.version)
 	request := map[string]any{
 		"uid": uid, "operation": d.operation, "dryRun": d.dryRun, "name": d.name, "userInfo": userInfo(), "options": d.options(),
-		"kind": kind(wanted), "resource": resource(wanted), "requestKind": kind(own), "requestResource": resource(own),
+		"kind": kind(h.version), "resource": resource(h.version), "requestKind": kind(r.Version), "requestResource": resource(r.Version),
 		"object": nil, "oldObject": nil,
 	}
 	if d.object != nil {
@@ -296,17 +296,17 @@ func (d *admission) review(h *webhook, uid string) map[string]any {
 	if d.subresource != "" {
 		request["subResource"], request["requestSubResource"] = d.subresource, d.subresource
 	}
-	return map[string]any{"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request}
+	return mapOf("kind apiVersion request", "AdmissionReview", "admission.k8s.io/v1", request)
 }
 
 // userInfo is the only user there is.
 func userInfo() map[string]any {
-	return map[string]any{"username": "kopf", "groups": []any{"system:masters", "system:authenticated"}}
+	return mapOf("username groups", "kopf", []any{"system:masters", "system:authenticated"})
 }
 
 // options are those of the request, as its query has them.
 func (d *admission) options() map[string]any {
-	o := map[string]any{"kind": map[string]string{"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}[d.operation], "apiVersion": "meta.k8s.io/v1"}
+	o := mapOf("kind apiVersion", map[string]string{"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}[d.operation], "meta.k8s.io/v1")
 	for _, key := range []string{"fieldManager", "fieldValidation", "propagationPolicy"} {
 		if v := d.query.Get(key); v != "" {
 			o[key] = v

@@ -61,8 +61,8 @@ func (k *kindInfo) checkWhole(meta map[string]any) []fieldError {
 	for i, f := range finalizers {
 		text, _ := f.(string)
 		if !strings.Contains(text, "/") && !slices.Contains([]string{"orphan", "foregroundDeletion", "kubernetes", definitionFinalizer}, text) {
-			faults = append(faults, fieldError{typ: "FieldValueInvalid", field: fmt.Sprintf("metadata.finalizers[%d]", i), value: text,
-				detail: "name is neither a standard finalizer name nor is it fully qualified"})
+			faults = withFault(faults, "FieldValueInvalid", fmt.Sprintf("metadata.finalizers[%d]", i), text,
+				"name is neither a standard finalizer name nor is it fully qualified")
 		}
 	}
 	return faults
@@ -88,7 +88,7 @@ func checkFinalizers(meta map[string]any) []fieldError {
 func misnamed(field, value, name string) []fieldError {
 	var faults []fieldError
 	for _, rule := range qualifiedName(name) {
-		faults = append(faults, fieldError{typ: "FieldValueInvalid", field: field, value: value, detail: rule})
+		faults = withFault(faults, "FieldValueInvalid", field, value, rule)
 	}
 	return faults
 }
@@ -144,9 +144,9 @@ func checkLabels(labels map[string]any) []fieldError {
 		faults = append(faults, misnamed("metadata.labels", key, key)...)
 		value, _ := labels[key].(string)
 		if len(value) > 63 {
-			faults = append(faults, fieldError{typ: "FieldValueInvalid", field: "metadata.labels", value: value, detail: "must be no more than 63 bytes"})
+			faults = withFault(faults, "FieldValueInvalid", "metadata.labels", value, "must be no more than 63 bytes")
 		} else if !labelValue.MatchString(value) {
-			faults = append(faults, fieldError{typ: "FieldValueInvalid", field: "metadata.labels", value: value, detail: valueRule})
+			faults = withFault(faults, "FieldValueInvalid", "metadata.labels", value, valueRule)
 		}
 	}
 	return faults
@@ -161,7 +161,7 @@ func checkAnnotations(annotations map[string]any) []fieldError {
 		size += len(key) + len(value)
 	}
 	if size > maxAnnotations {
-		faults = append(faults, fieldError{typ: "FieldValueTooLong", field: "metadata.annotations", detail: fmt.Sprintf("may not be more than %d bytes", maxAnnotations)})
+		faults = withFault(faults, "FieldValueTooLong", "metadata.annotations", nil, fmt.Sprintf("may not be more than %d bytes", maxAnnotations))
 	}
 	return faults
 }
@@ -178,7 +178,7 @@ func checkOwners(meta map[string]any) []fieldError {
 				if key == "apiVersion" {
 					detail = "version must not be empty"
 				}
-				faults = append(faults, fieldError{typ: "FieldValueInvalid", field: "metadata.ownerReferences." + key, value: "", detail: detail})
+				faults = withFault(faults, "FieldValueInvalid", "metadata.ownerReferences."+key, "", detail)
 			}
 		}
 		if owner["controller"] == true {
@@ -186,8 +186,8 @@ func checkOwners(meta map[string]any) []fieldError {
 		}
 	}
 	if controllers > 1 {
-		faults = append(faults, fieldError{typ: "FieldValueInvalid", field: "metadata.ownerReferences", value: owners,
-			detail: "Only one reference can have Controller set to true."})
+		faults = withFault(faults, "FieldValueInvalid", "metadata.ownerReferences", owners,
+			"Only one reference can have Controller set to true.")
 	}
 	return faults
 }
@@ -197,7 +197,7 @@ func checkChange(old, meta map[string]any) []fieldError {
 	faults := checkTexts(meta)
 	for _, key := range []string{"name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"} {
 		if !equalJSON(old[key], meta[key]) {
-			faults = append(faults, fieldError{typ: "FieldValueInvalid", field: "metadata." + key, value: meta[key], detail: "field is immutable"})
+			faults = withFault(faults, "FieldValueInvalid", "metadata."+key, meta[key], "field is immutable")
 		}
 	}
 	if old["deletionTimestamp"] == nil {
@@ -212,8 +212,8 @@ func checkChange(old, meta map[string]any) []fieldError {
 		}
 	}
 	if len(added) > 0 {
-		faults = append(faults, fieldError{typ: "FieldValueForbidden", field: "metadata.finalizers",
-			detail: fmt.Sprintf("no new finalizers can be added if the object is being deleted, found new finalizers %#v", added)})
+		faults = withFault(faults, "FieldValueForbidden", "metadata.finalizers", nil,
+			fmt.Sprintf("no new finalizers can be added if the object is being deleted, found new finalizers %#v", added))
 	}
 	return faults
 }
@@ -234,7 +234,7 @@ func checkImmutable(live, object map[string]any) []fieldError {
 	var faults []fieldError
 	for _, field := range []string{"immutable", "data", "binaryData"} {
 		if live["immutable"] == true && !equalJSON(live[field], object[field]) {
-			faults = append(faults, fieldError{typ: "FieldValueForbidden", field: field, detail: "field is immutable when `immutable` is set"})
+			faults = withFault(faults, "FieldValueForbidden", field, nil, "field is immutable when `immutable` is set")
 		}
 	}
 	return faults
@@ -244,8 +244,8 @@ func checkData(object map[string]any) []fieldError {
 	var faults []fieldError
 	for _, key := range unionKeys(asMap(object["data"]), nil) {
 		if !regexp.MustCompile(`^[-._a-zA-Z0-9]+$`).MatchString(key) {
-			faults = append(faults, fieldError{typ: "FieldValueInvalid", field: "data[" + key + "]", value: key,
-				detail: "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"})
+			faults = withFault(faults, "FieldValueInvalid", "data["+key+"]", key,
+				"a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')")
 		}
 	}
 	return faults

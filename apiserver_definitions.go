@@ -20,8 +20,8 @@ func checkDefinition(object map[string]any) []fieldError {
 	group, _ := spec["group"].(string)
 	plural, _ := names["plural"].(string)
 	if want := plural + "." + group; asMap(object["metadata"])["name"] != want {
-		faults = append(faults, fieldError{typ: "FieldValueInvalid", field: "metadata.name", value: asMap(object["metadata"])["name"],
-			detail: `must be spec.names.plural+"."+spec.group`})
+		faults = withFault(faults, "FieldValueInvalid", "metadata.name", asMap(object["metadata"])["name"],
+			`must be spec.names.plural+"."+spec.group`)
 	}
 	for field, value := range map[string]any{"spec.group": spec["group"], "spec.names.plural": names["plural"], "spec.names.kind": names["kind"]} {
 		if text, _ := value.(string); text == "" {
@@ -31,11 +31,11 @@ func checkDefinition(object map[string]any) []fieldError {
 	if scope := spec["scope"]; scope == nil {
 		faults = append(faults, required("spec.scope", ""))
 	} else if scope != "Namespaced" && scope != "Cluster" {
-		faults = append(faults, fieldError{typ: "FieldValueNotSupported", field: "spec.scope", value: scope, detail: `supported values: "Cluster", "Namespaced"`})
+		faults = withFault(faults, "FieldValueNotSupported", "spec.scope", scope, `supported values: "Cluster", "Namespaced"`)
 	}
 	if spec["preserveUnknownFields"] == true {
-		faults = append(faults, fieldError{typ: "FieldValueInvalid", field: "spec.preserveUnknownFields", value: true,
-			detail: "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"})
+		faults = withFault(faults, "FieldValueInvalid", "spec.preserveUnknownFields", true,
+			"cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead")
 	}
 	faults = append(faults, checkVersions(spec)...)
 	sortByText(faults, func(f fieldError) string { return f.field })
@@ -53,7 +53,7 @@ func checkVersions(spec map[string]any) []fieldError {
 		}
 		at := fmt.Sprintf("spec.versions[%d]", i)
 		if name, _ := version["name"].(string); !dnsLabel.MatchString(name) {
-			faults = append(faults, fieldError{typ: "FieldValueInvalid", field: at + ".name", value: version["name"], detail: labelRule})
+			faults = withFault(faults, "FieldValueInvalid", at+".name", version["name"], labelRule)
 		}
 		// A definition of one version is told of its faults as if they were those of all versions.
 		schemaAt, columnsAt, scaleAt := at+".schema.openAPIV3Schema", at+".additionalPrinterColumns", at+".subresources.scale"
@@ -62,24 +62,24 @@ func checkVersions(spec map[string]any) []fieldError {
 		}
 		open := asMap(asMap(version["schema"])["openAPIV3Schema"])
 		if open == nil {
-			faults = append(faults, fieldError{typ: "FieldValueRequired", field: at + ".schema.openAPIV3Schema", detail: "schemas are required"})
+			faults = withFault(faults, "FieldValueRequired", at+".schema.openAPIV3Schema", nil, "schemas are required")
 		} else {
 			faults = append(faults, checkStructure(open, schemaAt, true, 0)...)
 			if _, err := compileSchema(open); err != nil {
-				faults = append(faults, fieldError{typ: "FieldValueInvalid", field: schemaAt, value: "schema", detail: err.Error()})
+				faults = withFault(faults, "FieldValueInvalid", schemaAt, "schema", err.Error())
 			}
 		}
 		faults = append(faults, checkColumns(version, columnsAt)...)
 		if scale := asMap(asMap(version["subresources"])["scale"]); scale != nil {
 			for _, key := range []string{"specReplicasPath", "statusReplicasPath"} {
 				if path, _ := scale[key].(string); path == "" {
-					faults = append(faults, fieldError{typ: "FieldValueRequired", field: scaleAt + "." + key})
+					faults = withFault(faults, "FieldValueRequired", scaleAt+"."+key, nil, "")
 				}
 			}
 		}
 	}
 	if stored != 1 {
-		faults = append(faults, fieldError{typ: "FieldValueInvalid", field: "spec.versions", value: json.Number(fmt.Sprint(stored)), detail: "must have exactly one version marked as storage version"})
+		faults = withFault(faults, "FieldValueInvalid", "spec.versions", json.Number(fmt.Sprint(stored)), "must have exactly one version marked as storage version")
 	}
 	return faults
 }
@@ -91,10 +91,10 @@ func checkColumns(version map[string]any, at string) []fieldError {
 		column := asMap(v)
 		here := fmt.Sprintf("%s[%d]", at, i)
 		if typ, _ := column["type"].(string); !slices.Contains([]string{"integer", "number", "string", "boolean", "date"}, typ) {
-			faults = append(faults, fieldError{typ: "FieldValueRequired", field: here + ".type", detail: "must be one of boolean,date,integer,number,string"})
+			faults = withFault(faults, "FieldValueRequired", here+".type", nil, "must be one of boolean,date,integer,number,string")
 		}
 		if path, _ := column["jsonPath"].(string); path == "" {
-			faults = append(faults, fieldError{typ: "FieldValueRequired", field: here + ".JSONPath"})
+			faults = withFault(faults, "FieldValueRequired", here+".JSONPath", nil, "")
 		}
 	}
 	return faults
@@ -112,13 +112,13 @@ func checkStructure(s map[string]any, at string, root bool, depth int) []fieldEr
 	known := []string{"array", "boolean", "integer", "number", "object", "string"}
 	switch {
 	case root && typ != "object":
-		faults = append(faults, fieldError{typ: "FieldValueInvalid", field: at + ".type", value: typ, detail: "must be object at the root"})
+		faults = withFault(faults, "FieldValueInvalid", at+".type", typ, "must be object at the root")
 	case typ == "" && !free:
-		faults = append(faults, fieldError{typ: "FieldValueRequired", field: at + ".type", detail: "must not be empty for specified object fields"})
+		faults = withFault(faults, "FieldValueRequired", at+".type", nil, "must not be empty for specified object fields")
 	case typ != "" && !slices.Contains(known, typ):
-		faults = append(faults, fieldError{typ: "FieldValueNotSupported", field: at + ".type", value: typ, detail: `supported values: "array", "boolean", "integer", "number", "object", "string"`})
+		faults = withFault(faults, "FieldValueNotSupported", at+".type", typ, `supported values: "array", "boolean", "integer", "number", "object", "string"`)
 	case typ == "array" && asMap(s["items"]) == nil:
-		faults = append(faults, fieldError{typ: "FieldValueRequired", field: at + ".items", detail: "must be specified"})
+		faults = withFault(faults, "FieldValueRequired", at+".items", nil, "must be specified")
 	}
 	if value, ok := s["default"]; ok {
 		if compiled, err := compileSchema(s); err == nil {

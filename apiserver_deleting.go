@@ -74,7 +74,7 @@ func (a *apiRequest) delete(w http.ResponseWriter, r *http.Request) error {
 	}
 	details := a.kind.about(a.name)
 	details["uid"] = stringJSON(last.raw, "metadata", "uid")
-	a.server.write(w, r, 200, map[string]any{"kind": "Status", "apiVersion": "v1", "metadata": map[string]any{}, "status": "Success", "details": details})
+	a.server.write(w, r, 200, mapOf("kind apiVersion metadata status details", "Status", "v1", map[string]any{}, "Success", details))
 	return nil
 }
 
@@ -335,8 +335,8 @@ func (s *APIServer) establish(i *item) {
 		if status["conditions"] == nil {
 			now := timestamp(time.Now())
 			status["conditions"] = []any{
-				map[string]any{"type": "NamesAccepted", "status": "True", "lastTransitionTime": now, "reason": "NoConflicts", "message": "no conflicts found"},
-				map[string]any{"type": "Established", "status": "True", "lastTransitionTime": now, "reason": "InitialNamesAccepted", "message": "the initial names have been accepted"},
+				mapOf("type status lastTransitionTime reason message", "NamesAccepted", "True", now, "NoConflicts", "no conflicts found"),
+				mapOf("type status lastTransitionTime reason message", "Established", "True", now, "InitialNamesAccepted", "the initial names have been accepted"),
 			}
 		}
 		stored, _ := status["storedVersions"].([]any)
@@ -444,7 +444,7 @@ func (s *APIServer) endNamespace(i *item) {
 func namespaceEnd(left int) []any {
 	now := timestamp(time.Now())
 	condition := func(typ, status, reason, message string) any {
-		return map[string]any{"type": typ, "status": status, "reason": reason, "message": message, "lastTransitionTime": now}
+		return mapOf("type status reason message lastTransitionTime", typ, status, reason, message, now)
 	}
 	return []any{
 		condition("NamespaceDeletionDiscoveryFailure", "False", "ResourcesDiscovered", "All resources successfully discovered"),

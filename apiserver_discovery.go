@@ -20,12 +20,10 @@ func (s *APIServer) discovery(w http.ResponseWriter, r *http.Request, parts []st
 		w.Header().Set("Content-Type", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList")
 		s.write(w, r, 200, aggregate(kinds, parts[0] == "api"))
 	case len(parts) == 1 && parts[0] == "api":
-		s.write(w, r, 200, map[string]any{
-			"kind": "APIVersions", "versions": []any{"v1"},
-			"serverAddressByClientCIDRs": []any{map[string]any{"clientCIDR": "0.0.0.0/0", "serverAddress": r.Host}},
-		})
+		s.write(w, r, 200, mapOf("kind versions serverAddressByClientCIDRs", "APIVersions", []any{"v1"},
+			[]any{mapOf("clientCIDR serverAddress", "0.0.0.0/0", r.Host)}))
 	case len(parts) == 1:
-		s.write(w, r, 200, map[string]any{"kind": "APIGroupList", "apiVersion": "v1", "groups": groupList(kinds)})
+		s.write(w, r, 200, mapOf("kind apiVersion groups", "APIGroupList", "v1", groupList(kinds)))
 	case len(parts) == 2 && parts[0] == "apis":
 		for _, g := range groupList(kinds) {
 			if group := asMap(g); group["name"] == parts[1] {
@@ -52,7 +50,7 @@ func (s *APIServer) resourceList(w http.ResponseWriter, r *http.Request, kinds [
 		s.unknownPath(w)
 		return
 	}
-	answer := map[string]any{"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": groupVersion, "resources": list}
+	answer := mapOf("kind apiVersion groupVersion resources", "APIResourceList", "v1", groupVersion, list)
 	if groupVersion == "v1" {
 		delete(answer, "apiVersion") // as in its first days
 	}
@@ -87,22 +85,22 @@ func resourceEntries(k *kindInfo) []any {
 }
 
 // subresourceKind is what is sent and answered at a subresource.
-func (k *kindInfo) subresourceKind(sub string) Resource {
+func (k *kindInfo) subresourceKind(sub string) *Resource {
 	switch sub {
 	case "scale":
-		return Resource{Group: "autoscaling", Version: "v1", Kind: "Scale"}
+		return &Resource{Group: "autoscaling", Version: "v1", Kind: "Scale"}
 	case "eviction":
-		return Resource{Group: "policy", Version: "v1", Kind: "Eviction"}
+		return &Resource{Group: "policy", Version: "v1", Kind: "Eviction"}
 	case "binding":
-		return Resource{Version: "v1", Kind: "Binding"}
+		return &Resource{Version: "v1", Kind: "Binding"}
 	case "token":
-		return Resource{Group: "authentication.k8s.io", Version: "v1", Kind: "TokenRequest"}
+		return &Resource{Group: "authentication.k8s.io", Version: "v1", Kind: "TokenRequest"}
 	}
-	return k.resource
+	return &k.resource
 }
 
 // responseKind names a kind in the aggregated form, where built-in ones leave out their own group and version.
-func (k *kindInfo) responseKind(r Resource) map[string]any {
+func (k *kindInfo) responseKind(r *Resource) map[string]any {
 	if k.crd == nil && r.Group == k.resource.Group && r.Version == k.resource.Version {
 		return gvk("", "", r.Kind)
 	}
@@ -178,9 +176,9 @@ func groupList(kinds []*kindInfo) []any {
 		}
 		var versions []any
 		for _, v := range versionsOf(groups[name]) {
-			versions = append(versions, map[string]any{"groupVersion": name + "/" + v, "version": v})
+			versions = append(versions, mapOf("groupVersion version", name+"/"+v, v))
 		}
-		all = append(all, map[string]any{"name": name, "versions": versions, "preferredVersion": versions[0]})
+		all = append(all, mapOf("name versions preferredVersion", name, versions, versions[0]))
 	}
 	return all
 }
@@ -201,15 +199,15 @@ func aggregate(kinds []*kindInfo, core bool) map[string]any {
 					resources = append(resources, aggregateEntry(k))
 				}
 			}
-			versions = append(versions, map[string]any{"version": v, "resources": resources, "freshness": "Current"})
+			versions = append(versions, mapOf("version resources freshness", v, resources, "Current"))
 		}
 		meta := map[string]any{"creationTimestamp": nil}
 		if name != "" {
 			meta["name"] = name
 		}
-		items = append(items, map[string]any{"metadata": meta, "versions": versions})
+		items = append(items, mapOf("metadata versions", meta, versions))
 	}
-	return map[string]any{"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": map[string]any{}, "items": items}
+	return mapOf("kind apiVersion metadata items", "APIGroupDiscoveryList", "apidiscovery.k8s.io/v2", map[string]any{}, items)
 }
 
 func aggregateEntry(k *kindInfo) map[string]any {
@@ -219,7 +217,7 @@ func aggregateEntry(k *kindInfo) map[string]any {
 	}
 	entry := map[string]any{
 		"resource": k.resource.Plural, "singularResource": k.resource.Singular, "scope": scope, "verbs": anys(k.resource.Verbs),
-		"responseKind": k.responseKind(k.resource),
+		"responseKind": k.responseKind(&k.resource),
 	}
 	if len(k.resource.ShortNames) > 0 {
 		entry["shortNames"] = anys(k.resource.ShortNames)
@@ -229,7 +227,7 @@ func aggregateEntry(k *kindInfo) map[string]any {
 	}
 	var subs []any
 	for _, sub := range k.resource.Subresources {
-		subs = append(subs, map[string]any{"subresource": sub, "responseKind": k.responseKind(k.subresourceKind(sub)), "verbs": anys(subresourceVerbs(sub))})
+		subs = append(subs, mapOf("subresource responseKind verbs", sub, k.responseKind(k.subresourceKind(sub)), anys(subresourceVerbs(sub))))
 	}
 	if subs != nil {
 		entry["subresources"] = subs

@@ -33,6 +33,9 @@ func (s *fieldSet) insert(path []string) {
 	s.members[path[len(path)-1]] = true
 }
 
+// child returns what is below a step, which is there from then on.
+//
+//go:noinline
 func (s *fieldSet) child(step string) *fieldSet {
 	if s.children == nil {
 		s.children = make(map[string]*fieldSet)

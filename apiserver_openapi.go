@@ -61,8 +61,7 @@ func openAPIV3(kinds []*kindInfo, path string) map[string]any {
 		return nil
 	}
 	return map[string]any{
-		"openapi": "3.0.0", "info": map[string]any{"title": title, "version": version},
-		"paths": d.paths, "components": map[string]any{"schemas": d.schemas},
+		"openapi": "3.0.0", "info": mapOf("title version", title, version), "paths": d.paths, "components": map[string]any{"schemas": d.schemas},
 	}
 }
 
@@ -80,10 +79,7 @@ func openAPIV2(kinds []*kindInfo) map[string]any {
 	for _, s := range d.schemas {
 		flattenRefs(s)
 	}
-	return map[string]any{
-		"swagger": "2.0", "info": map[string]any{"title": "Kubernetes", "version": "v1.36.3"},
-		"paths": d.paths, "definitions": d.schemas,
-	}
+	return map[string]any{"swagger": "2.0", "info": mapOf("title version", "Kubernetes", "v1.36.3"), "paths": d.paths, "definitions": d.schemas}
 }
 
 // flattenRefs turns references that stand in an allOf, beside descriptions, into the form of the second version.
@@ -171,13 +167,13 @@ func (d *apiDocument) addKind(k *kindInfo) {
 	if k.resource.Namespaced {
 		p.scope = "Namespaced"
 		if !k.postedOnly {
-			d.paths[collection] = map[string]any{"get": p.list("ForAllNamespaces", ""), "parameters": slices.Insert(parameters(listParameters), 5, shared...)}
+			d.paths[collection] = mapOf("get parameters", p.list("ForAllNamespaces", ""), slices.Insert(parameters(listParameters), 5, shared...))
 		}
 		collection = prefix + "/namespaces/{namespace}/" + k.resource.Plural
 		shared = parameters("namespace pretty")
 	}
 	if k.postedOnly {
-		d.paths[collection] = map[string]any{"post": p.create(), "parameters": shared}
+		d.paths[collection] = mapOf("post parameters", p.create(), shared)
 		return
 	}
 	d.paths[collection] = p.collection(shared)
@@ -245,7 +241,7 @@ func (p *apiPaths) describe(op apiOperation) map[string]any {
 	responses := map[string]any{"401": map[string]any{"description": "Unauthorized"}}
 	for _, code := range strings.Fields(op.codes) {
 		text := map[string]string{"200": "OK", "201": "Created", "202": "Accepted"}[code]
-		responses[code] = map[string]any{"description": text, "content": p.content(answerTypes, op.answer)}
+		responses[code] = mapOf("description content", text, p.content(answerTypes, op.answer))
 	}
 	m["responses"] = responses
 	return m
@@ -264,7 +260,7 @@ func (p *apiPaths) content(types, name string) map[string]any {
 
 // collection makes the operations on all objects.
 func (p *apiPaths) collection(shared []any) map[string]any {
-	m := map[string]any{"get": p.list("", listParameters), "post": p.create(), "parameters": shared}
+	m := mapOf("get post parameters", p.list("", listParameters), p.create(), shared)
 	if slices.Contains(p.kind.resource.Verbs, "deletecollection") {
 		op := apiOperation{action: "deletecollection", description: "delete collection of " + p.kind.resource.Kind, verb: "delete", between: "Collection",
 			parameters: listParameters, answer: metaPackage + "Status", codes: "200"}
@@ -323,7 +319,7 @@ func (p *apiPaths) item(subresource string, named []any) map[string]any {
 		// Of other kinds, kubectl knows by itself what it would look for in schemas that are not all there.
 		patch.bodyTypes += " application/strategic-merge-patch+json"
 	}
-	return map[string]any{"get": p.describe(read), "put": p.describe(replace), "patch": p.describe(patch), "parameters": named}
+	return mapOf("get put patch parameters", p.describe(read), p.describe(replace), p.describe(patch), named)
 }
 
 func (p *apiPaths) remove() map[string]any {
@@ -375,7 +371,7 @@ func parameters(names string) []any {
 	var all []any
 	for _, name := range strings.Fields(names) {
 		typ, text, _ := strings.Cut(parameterTexts[name], " ")
-		p := map[string]any{"name": name, "in": "query", "description": text, "schema": map[string]any{"type": typ, "uniqueItems": true}}
+		p := mapOf("name in description schema", name, "query", text, mapOf("type uniqueItems", typ, true))
 		if name == "name" || name == "namespace" {
 			p["in"], p["required"] = "path", true
 		}
@@ -393,7 +389,7 @@ func (d *apiDocument) addSchemas(k *kindInfo) {
 		object, _ = cloneJSON(k.schema.source).(map[string]any)
 		d.addMeta(object)
 	case k.crd != nil:
-		object = map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}
+		object = mapOf("type x-kubernetes-preserve-unknown-fields", "object", true)
 		d.addMeta(object)
 	default:
 		object = d.builtinSchema(packageOf(k), r.Kind)
@@ -404,7 +400,7 @@ func (d *apiDocument) addSchemas(k *kindInfo) {
 	if !k.postedOnly {
 		list := map[string]any{
 			"description": k.listKind + " is a list of " + r.Kind, "type": "object", "required": []any{"items"},
-			"properties":                      map[string]any{"items": map[string]any{"type": "array", "items": d.ref(k.schemaName()), "description": "The objects."}},
+			"properties":                      map[string]any{"items": mapOf("type items description", "array", d.ref(k.schemaName()), "The objects.")},
 			"x-kubernetes-group-version-kind": []any{gvk(r.Group, r.Version, k.listKind)},
 		}
 		d.addTypes(list)
@@ -421,19 +417,19 @@ func (d *apiDocument) addSchemas(k *kindInfo) {
 
 // gvk names a kind in a version of its group.
 func gvk(group, version, kind string) map[string]any {
-	return map[string]any{"group": group, "version": version, "kind": kind}
+	return mapOf("group version kind", group, version, kind)
 }
 
 // described refers to a schema with a description of its own.
 func (d *apiDocument) described(name, description string) map[string]any {
-	return map[string]any{"description": description, "allOf": []any{d.ref(name)}}
+	return mapOf("description allOf", description, []any{d.ref(name)})
 }
 
 // addTypes adds what every object and every list has.
 func (d *apiDocument) addTypes(object map[string]any) {
 	properties := asMap(object["properties"])
-	properties["apiVersion"] = map[string]any{"type": "string", "description": "The group and the version that the object is written in."}
-	properties["kind"] = map[string]any{"type": "string", "description": "The kind of the object."}
+	properties["apiVersion"] = mapOf("type description", "string", "The group and the version that the object is written in.")
+	properties["kind"] = mapOf("type description", "string", "The kind of the object.")
 }
 
 // addMeta adds what every object has.

@@ -24,7 +24,7 @@ func (t *inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(r.Context())
-	in := r.Clone(ctx)
+	in := copyRequest(ctx, r)
 	if in.Body == nil {
 		in.Body = http.NoBody
 	}

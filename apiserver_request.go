@@ -180,7 +180,7 @@ func (a *apiRequest) checkGoType(object map[string]any) error {
 // data of those kinds that are little else.
 func untyped(k *kindInfo, object map[string]any) string {
 	misfit := func(v any, field, want string) string {
-		typ := map[string]string{"integer": "number", "number": "number", "boolean": "bool", "array": "array", "object": "object", "string": "string"}[typeOf(v)]
+		typ := strings.NewReplacer("integer", "number", "boolean", "bool", "null", "").Replace(typeOf(v))
 		return fmt.Sprintf("json: cannot unmarshal %s into Go struct field %s of type %s", typ, field, want)
 	}
 	textMap := func(v any, field string) string {
@@ -302,10 +302,10 @@ func (a *apiRequest) checkOptions() error {
 	}
 	var faults []fieldError
 	if runs := a.query["dryRun"]; len(runs) > 0 && slices.ContainsFunc(runs, func(r string) bool { return r != "All" }) {
-		faults = append(faults, fieldError{typ: "FieldValueNotSupported", field: "dryRun", value: runs, detail: `supported values: "All"`})
+		faults = withFault(faults, "FieldValueNotSupported", "dryRun", runs, `supported values: "All"`)
 	}
 	if mode := a.query.Get("fieldValidation"); !slices.Contains([]string{"", "Ignore", "Strict", "Warn"}, mode) && kind != "DeleteOptions" {
-		faults = append(faults, fieldError{typ: "FieldValueNotSupported", field: "fieldValidation", value: mode, detail: `supported values: "", "Ignore", "Strict", "Warn"`})
+		faults = withFault(faults, "FieldValueNotSupported", "fieldValidation", mode, `supported values: "", "Ignore", "Strict", "Warn"`)
 	}
 	if len(faults) > 0 {
 		return invalidOptions(kind, faults...)
@@ -321,7 +321,7 @@ func (a *apiRequest) checkList() error {
 	}
 	var faults []fieldError
 	forbid := func(detail string) {
-		faults = append(faults, fieldError{typ: "FieldValueForbidden", field: "resourceVersionMatch", detail: detail})
+		faults = withFault(faults, "FieldValueForbidden", "resourceVersionMatch", nil, detail)
 	}
 	if version == "" {
 		forbid("resourceVersionMatch is forbidden unless resourceVersion is provided")
@@ -330,7 +330,7 @@ func (a *apiRequest) checkList() error {
 		forbid("resourceVersionMatch is forbidden when continue is provided")
 	}
 	if match != "Exact" && match != "NotOlderThan" {
-		faults = append(faults, fieldError{typ: "FieldValueNotSupported", field: "resourceVersionMatch", value: match, detail: `supported values: "Exact", "NotOlderThan", ""`})
+		faults = withFault(faults, "FieldValueNotSupported", "resourceVersionMatch", match, `supported values: "Exact", "NotOlderThan", ""`)
 	}
 	if match == "Exact" && version == "0" {
 		forbid(`resourceVersionMatch "exact" is forbidden for resourceVersion "0"`)

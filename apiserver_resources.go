@@ -38,6 +38,8 @@ func (k *kindInfo) qualified() string {
 }
 
 // groupResource is the resource as it is named in messages: "pods" or "kopfexamples.kopf.dev".
+//
+//go:noinline
 func (k *kindInfo) groupResource() string {
 	if k.resource.Group == "" {
 		return k.resource.Plural
@@ -198,6 +200,9 @@ func kindOf(crd, version map[string]any) (*kindInfo, error) {
 	return k, nil
 }
 
+// texts returns the strings of a list. Like others with many callers it is not inlined, to keep binaries small.
+//
+//go:noinline
 func texts(v any) []string {
 	var all []string
 	list, _ := v.([]any)
@@ -266,13 +271,18 @@ func (e *statusError) status() map[string]any {
 	return s
 }
 
+// badRequest is the refusal of a request that cannot be understood.
+//
+//go:noinline
 func badRequest(format string, args ...any) *statusError {
 	return &statusError{400, "BadRequest", fmt.Sprintf(format, args...), nil}
 }
 
 // about are the details of a refusal that concerns one object.
+//
+//go:noinline
 func (k *kindInfo) about(name string) map[string]any {
-	d := map[string]any{"name": name, "kind": k.resource.Plural}
+	d := mapOf("name kind", name, k.resource.Plural)
 	if k.resource.Group != "" {
 		d["group"] = k.resource.Group
 	}
@@ -317,13 +327,13 @@ func (k *kindInfo) invalid(name string, faults []fieldError) *statusError {
 			texts = append(texts, text)
 		}
 		_, short, _ := strings.Cut(text, ": ")
-		causes = append(causes, map[string]any{"reason": f.typ, "message": short, "field": f.field})
+		causes = append(causes, mapOf("reason message field", f.typ, short, f.field))
 	}
 	list := strings.Join(texts, ", ")
 	if len(texts) > 1 {
 		list = "[" + list + "]"
 	}
-	details := map[string]any{"name": name, "kind": k.resource.Kind, "causes": causes}
+	details := mapOf("name kind causes", name, k.resource.Kind, causes)
 	if k.resource.Group != "" {
 		details["group"] = k.resource.Group
 	}

@@ -266,11 +266,18 @@ func (s *schema) validate(obj, old map[string]any) []fieldError {
 	return v.faults
 }
 
+// withFault adds to what is wrong. Inlined at each of its many callers, it would be a large part of the binary.
+//
+//go:noinline
+func withFault(faults []fieldError, typ, field string, value any, detail string) []fieldError {
+	return append(faults, fieldError{typ: typ, field: field, value: value, detail: detail})
+}
+
 // validation collects what is wrong.
 type validation struct{ faults []fieldError }
 
 func (v *validation) fault(typ, at string, value any, format string, args ...any) {
-	v.faults = append(v.faults, fieldError{typ: typ, field: at, value: value, detail: fmt.Sprintf(format, args...)})
+	v.faults = withFault(v.faults, typ, at, value, fmt.Sprintf(format, args...))
 }
 
 // typeOf returns the name of a value's type in OpenAPI.
@@ -341,7 +348,7 @@ func (v *validation) object(s *schema, obj map[string]any, at string, root bool)
 	v.length(s, 4, len(obj), at, obj, "properties")
 	for _, key := range s.required {
 		if _, ok := obj[key]; !ok {
-			v.faults = append(v.faults, fieldError{typ: "FieldValueRequired", field: strings.TrimPrefix(at+"."+key, ".")})
+			v.faults = withFault(v.faults, "FieldValueRequired", strings.TrimPrefix(at+"."+key, "."), nil, "")
 		}
 	}
 	for _, key := range unionKeys(obj, nil) {

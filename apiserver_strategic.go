@@ -30,6 +30,9 @@ var (
 	errListOfLists = &statusError{422, "Invalid", "the server rejected our request due to an error in our request", map[string]any{}}
 )
 
+// patchFault is the refusal of a patch that means nothing.
+//
+//go:noinline
 func patchFault(format string, args ...any) error {
 	return &statusError{500, "", fmt.Sprintf(format, args...), nil}
 }

@@ -188,9 +188,7 @@ func tableOf(k *kindInfo, objects []map[string]any, includeObject string, now ti
 	columns := k.tableColumns()
 	definitions := []any{}
 	for _, c := range columns {
-		definitions = append(definitions, map[string]any{
-			"name": c.name, "type": c.typ, "format": c.format, "description": c.description, "priority": c.priority,
-		})
+		definitions = append(definitions, mapOf("name type format description priority", c.name, c.typ, c.format, c.description, c.priority))
 	}
 	rows := []any{}
 	for _, object := range objects {
@@ -214,7 +212,7 @@ func tableOf(k *kindInfo, objects []map[string]any, includeObject string, now ti
 		}
 		rows = append(rows, row)
 	}
-	return map[string]any{"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": map[string]any{}, "columnDefinitions": definitions, "rows": rows}
+	return mapOf("kind apiVersion metadata columnDefinitions rows", "Table", "meta.k8s.io/v1", map[string]any{}, definitions, rows)
 }
 
 // value returns what a column shows of an object.

@@ -133,7 +133,7 @@ func (a *apiRequest) page() ([]*item, uint64, int, error) {
 			}
 			if v > version {
 				return nil, 0, 0, &statusError{504, "Timeout", "Timeout: Too large resource version: " + want + ", current: " + strconv.FormatUint(version, 10),
-					map[string]any{"causes": []any{map[string]any{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}}, "retryAfterSeconds": 1}}
+					mapOf("causes retryAfterSeconds", []any{mapOf("reason message", "ResourceVersionTooLarge", "Too large resource version")}, 1)}
 			}
 			if a.query.Get("resourceVersionMatch") == "Exact" {
 				old, ok := a.server.db.at(name, v)
@@ -173,7 +173,7 @@ func (a *apiRequest) answer(form listed, items []*item, meta map[string]any) any
 		for _, object := range a.decoded(items) {
 			list = append(list, partial(object))
 		}
-		return map[string]any{"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": meta, "items": list}
+		return mapOf("kind apiVersion metadata items", "PartialObjectMetadataList", "meta.k8s.io/v1", meta, list)
 	}
 	head, _ := encodeJSON(meta) // texts and numbers
 	b := []byte(`{"apiVersion":"` + a.kind.resource.APIVersion() + `","items":[`)
@@ -216,7 +216,7 @@ func (a *apiRequest) decoded(items []*item) []map[string]any {
 }
 
 func partial(object map[string]any) map[string]any {
-	return map[string]any{"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"]}
+	return mapOf("kind apiVersion metadata", "PartialObjectMetadata", "meta.k8s.io/v1", object["metadata"])
 }
 
 // encodeContinue makes the token of the next page, which is opaque to clients.
@@ -285,7 +285,7 @@ func (o *watching) begin() error {
 	if send := o.query.Get("sendInitialEvents"); send != "" {
 		if o.query.Get("resourceVersionMatch") != "NotOlderThan" {
 			return &statusError{422, "Invalid", `ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan`,
-				map[string]any{"group": "meta.k8s.io", "kind": "ListOptions"}}
+				mapOf("group kind", "meta.k8s.io", "ListOptions")}
 		}
 		initial = send == "true"
 	}
@@ -429,7 +429,7 @@ func (o *watching) mark(annotations map[string]any) {
 	if annotations != nil {
 		meta["annotations"] = annotations
 	}
-	object := map[string]any{"kind": o.kind.resource.Kind, "apiVersion": o.kind.resource.APIVersion(), "metadata": meta}
+	object := mapOf("kind apiVersion metadata", o.kind.resource.Kind, o.kind.resource.APIVersion(), meta)
 	switch o.form {
 	case asMetadata:
 		object = partial(object)

@@ -288,7 +288,7 @@ func (t *authTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil || fresh == token {
 		return resp, nil
 	}
-	again := req.Clone(req.Context())
+	again := copyRequest(req.Context(), req)
 	if req.GetBody != nil {
 		if again.Body, err = req.GetBody(); err != nil {
 			return resp, nil
@@ -366,9 +366,16 @@ func (b *sessionBody) Close() error {
 	return err
 }
 
+// copyRequest copies a request as far as the copy is changed: without its address, which only is read, and without its forms.
+func copyRequest(ctx context.Context, r *http.Request) *http.Request {
+	c := r.WithContext(ctx)
+	c.Header = r.Header.Clone()
+	return c
+}
+
 // authorized returns the request with the headers that let it in, but for those that it has already.
 func (t *authTransport) authorized(req *http.Request, ctx context.Context, token string) *http.Request {
-	req = req.Clone(ctx)
+	req = copyRequest(ctx, req)
 	i, h := t.info, req.Header
 	if h.Get("Authorization") == "" {
 		switch {

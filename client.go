@@ -100,7 +100,7 @@ func (t *lentTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 			closeBody(r)
 			return false, err
 		}
-		again := r.Clone(r.Context())
+		again := copyRequest(r.Context(), r)
 		if r.GetBody != nil {
 			body, err := r.GetBody()
 			if err != nil {

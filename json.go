@@ -511,6 +511,8 @@ func stringJSON(raw []byte, path ...string) string {
 
 // appendString appends s as a JSON string in pure ASCII: everything else is
 // written as \uXXXX, as the original does in stored annotations.
+//
+//go:noinline
 func appendString(b []byte, s string) []byte {
 	b = append(b, '"')
 	for _, r := range s {
@@ -752,4 +754,16 @@ func (o *object) appendTo(b []byte) []byte {
 		}
 	}
 	return append(b, '}')
+}
+
+// mapOf makes a map of values and of their keys, which are separated by spaces. It says less than a literal about which value is whose, and
+// is for short ones: of a literal, the compiler makes code for each of its members, wherever a function with it is inlined.
+func mapOf(keys string, values ...any) map[string]any {
+	m := make(map[string]any, len(values))
+	for _, v := range values {
+		var key string
+		key, keys, _ = strings.Cut(keys, " ")
+		m[key] = v
+	}
+	return m
 }
