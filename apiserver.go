@@ -79,7 +79,7 @@ func NewAPIServer(opts *APIServerOptions) *APIServer {
 		r := &apiRequest{server: s, kind: s.kindOf("v1", "Namespace"), verb: "create", name: name, manager: "kube-apiserver", ctx: context.Background()}
 		if _, _, err := r.createObject(map[string]any{
 			"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name},
-		}); err != nil {
+		}, nil); err != nil {
 			panic(err) // they are right
 		}
 	}
@@ -201,7 +201,7 @@ func (s *APIServer) load(object map[string]any) error {
 	if r.namespace, _ = meta["namespace"].(string); k.resource.Namespaced && r.namespace == "" {
 		r.namespace = "default"
 	}
-	_, _, err := r.createObject(cloneJSON(object).(map[string]any))
+	_, _, err := r.createObject(cloneJSON(object).(map[string]any), nil)
 	if e := (*statusError)(nil); errors.As(err, &e) && e.reason == "AlreadyExists" {
 		r.verb = "update"
 		_, err = r.changeObject(func(live map[string]any) (map[string]any, error) {

@@ -2,12 +2,125 @@ package kopf
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 )
 
 // This file is server-side apply in the in-memory API server: a configuration is merged into the live object, fields
 // that were applied before and are no longer are removed, and fields of others are refused unless forced.
+
+// apply is a server-side apply.
+func (a *apiRequest) apply(w http.ResponseWriter, r *http.Request) error {
+	if a.query.Get("fieldManager") == "" {
+		return invalidOptions("PatchOptions", fieldError{typ: "FieldValueRequired", field: "fieldManager", detail: "is required for apply patch"})
+	}
+	live := a.server.db.get(a.kind.collection(), a.key())
+	if a.subresource != "" && live == nil {
+		return a.kind.notFound(a.name)
+	}
+	all, err := ParseManifests(a.body)
+	if err != nil || len(all) != 1 {
+		return badRequest("error decoding YAML: %v", err)
+	}
+	object := all[0]
+	if err := a.checkApplied(object); err != nil {
+		return err
+	}
+	if a.subresource == "scale" {
+		object = a.unscaled(object)
+	}
+	o := applyOptions{managedOptions: a.managed(), force: a.query.Get("force") == "true" || a.query.Get("force") == "1"}
+	o.operation = "Apply"
+	if live == nil {
+		return a.applyNew(w, r, object, o)
+	}
+	raw, err := a.changeApplied(func(live map[string]any) (map[string]any, *applyOptions, error) {
+		merged, refused := serverSideApply(live, cloneJSON(object).(map[string]any), o)
+		if refused != nil {
+			return nil, nil, refused
+		}
+		return merged, &o, a.checkMerged(merged, asMap(object["metadata"]))
+	})
+	if err != nil {
+		return err
+	}
+	return a.answerItem(w, r, 200, raw)
+}
+
+// checkApplied refuses configurations of another kind, and those that do not fit the type: there is no telling whose their fields
+// would be.
+func (a *apiRequest) checkApplied(object map[string]any) error {
+	apiVersion, _ := object["apiVersion"].(string)
+	kind, _ := object["kind"].(string)
+	want := a.kind.resource
+	if a.subresource == "scale" {
+		want = Resource{Group: "autoscaling", Version: "v1", Kind: "Scale"}
+	}
+	group, version, grouped := strings.Cut(apiVersion, "/")
+	if !grouped {
+		group, version = "", apiVersion
+	}
+	if apiVersion != want.APIVersion() || kind != want.Kind {
+		return badRequest("invalid object type: %s/%s, Kind=%s", group, version, kind)
+	}
+	meta := asMap(object["metadata"])
+	if meta["managedFields"] != nil {
+		return badRequest("metadata.managedFields must be nil")
+	}
+	if a.subresource == "scale" {
+		return nil
+	}
+	if why := a.managed().rootType().misfit(object, "", false); why != "" {
+		namespace, _ := meta["namespace"].(string)
+		name, _ := meta["name"].(string)
+		return &statusError{500, "", fmt.Sprintf("failed to create typed patch object (%s/%s; %s/%s, Kind=%s): %s", namespace, name, group, version, kind, why), nil}
+	}
+	return nil
+}
+
+// checkMerged refuses what the typed kinds cannot hold, and what is about another object than the address.
+func (a *apiRequest) checkMerged(merged, applied map[string]any) error {
+	meta := asMap(merged["metadata"])
+	if why := untyped(a.kind, merged); why != "" {
+		namespace, _ := applied["namespace"].(string)
+		name, _ := applied["name"].(string)
+		kind := fmt.Sprintf("%s/%s, Kind=%s", a.kind.resource.Group, a.kind.resource.Version, a.kind.resource.Kind)
+		return &statusError{500, "", fmt.Sprintf("failed to convert new object (%s/%s; %s) to proper version: unable to convert unstructured object to %s: error decoding from json: %s",
+			namespace, name, kind, kind, why), nil}
+	}
+	if err := a.place(meta); err != nil {
+		return err
+	}
+	return a.checkOwnName(meta)
+}
+
+func (a *apiRequest) applyNew(w http.ResponseWriter, r *http.Request, object map[string]any, o applyOptions) error {
+	a.verb = "create"
+	applied := asMap(object["metadata"])
+	merged, refused := serverSideApply(nil, object, o)
+	if refused != nil {
+		return refused
+	}
+	meta := asMap(merged["metadata"])
+	if uid, ok := meta["uid"].(string); ok && uid != "" {
+		return a.kind.conflict(a.name, fmt.Sprintf("uid mismatch: the provided object specified uid %s, and no existing object was found", uid))
+	}
+	if err := a.checkMerged(merged, applied); err != nil {
+		return err
+	}
+	if v, ok := meta["resourceVersion"].(string); ok && !digits(v) {
+		return &statusError{500, "", fmt.Sprintf("strconv.ParseUint: parsing %q: invalid syntax", v), nil}
+	}
+	if !a.dryRun {
+		delete(meta, "resourceVersion")
+	}
+	raw, code, err := a.createObject(merged, &o)
+	if err != nil {
+		return err
+	}
+	return a.answerItem(w, r, code, raw)
+}
 
 // applyOptions says who applies, and whether by force.
 type applyOptions struct {
@@ -51,7 +164,8 @@ func (o applyOptions) apply(live map[string]any, applied map[string]any) (map[st
 	all := managersOf(base)
 	if live != nil && len(all) == 0 {
 		whole := compareFields(nil, live, o.managedOptions).added.minus(ignoredFields)
-		all[managerKey{"before-first-apply", "Update", o.apiVersion, ""}] = &managed{apiVersion: o.apiVersion, time: timestamp(o.now), fields: whole}
+		o.reset(whole)
+		all[managerKey{"before-first-apply", "Update", o.apiVersion, o.subresource}] = &managed{apiVersion: o.apiVersion, time: timestamp(o.now), fields: whole}
 	}
 	delete(asMap(base["metadata"]), "managedFields")
 	delete(asMap(applied["metadata"]), "managedFields")

@@ -40,15 +40,19 @@ func (k *kindInfo) checkMeta(live, object map[string]any) []fieldError {
 		}
 		return append(faults, k.checkWhole(meta)...)
 	}
-	old := asMap(live["metadata"])
-	meta["creationTimestamp"] = old["creationTimestamp"]
-	faults := append(checkTexts(meta), checkFinalizers(meta)...)
-	faults = append(faults, checkChange(old, meta)...)
-	faults = append(faults, checkChange(old, meta)...)
+	faults := append(checkChanged(live, object), checkChange(asMap(live["metadata"]), meta)...)
 	if k.crd == nil {
 		faults = append(faults, k.checkWhole(meta)...)
 	}
 	return faults
+}
+
+// checkChanged tells what is wrong with the metadata of a change in the check that is the same for all kinds.
+func checkChanged(live, object map[string]any) []fieldError {
+	old, meta := asMap(live["metadata"]), asMap(object["metadata"])
+	meta["creationTimestamp"] = old["creationTimestamp"]
+	faults := append(checkTexts(meta), checkFinalizers(meta)...)
+	return append(faults, checkChange(old, meta)...)
 }
 
 // checkWhole tells what is wrong with metadata as they are.
@@ -174,7 +178,7 @@ func checkOwners(meta map[string]any) []fieldError {
 		owner := asMap(o)
 		for _, key := range []string{"apiVersion", "kind", "name", "uid"} {
 			if owner[key] == nil || owner[key] == "" {
-				detail := key + " must not be empty"
+				detail := "must not be empty"
 				if key == "apiVersion" {
 					detail = "version must not be empty"
 				}

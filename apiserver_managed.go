@@ -336,6 +336,11 @@ func (c *comparison) walk(at []string, t *fieldType, a, b any, hasA, hasB bool) 
 			c.walk(append(slices.Clip(at), "f:"+key), child, x, y, inA, inB)
 		}
 	case !t.atomic && t.associative() && (isA || a == nil) && (isB || b == nil) && len(la)+len(lb) > 0 && c.walkList(at, t, la, lb):
+	case !t.atomic && hasA && hasB && a != nil && b != nil && len(ma)+len(mb) > 0: // a map has come or gone
+		c.walk(at, t, ma, nil, true, true)
+		c.walk(at, t, nil, mb, true, true)
+		c.modified.insert(at)
+		return
 	default:
 		c.leaf(at, a, b, hasA, hasB)
 		return
@@ -506,24 +511,24 @@ func (all managers) cap() {
 }
 
 // updateManagedFields notes who has set the fields that differ from the live object, which is nil for a new one. An
-// object whose fields were never accounted for stays so.
+// object whose fields were never accounted for stays so, and one that does not fit its type loses its account.
 func updateManagedFields(live, updated map[string]any, o managedOptions) {
 	meta := asMap(updated["metadata"])
-	reset := false
-	if list, ok := meta["managedFields"].([]any); ok && (len(list) == 0 || len(list) == 1 && len(asMap(list[0])) == 0) && live != nil {
-		reset = true
-	}
+	list, _ := meta["managedFields"].([]any)
+	reset := meta["managedFields"] != nil && (len(list) == 0 || len(list) == 1 && len(asMap(list[0])) == 0)
 	all := managersOf(updated)
-	if live != nil && meta["managedFields"] == nil {
+	if o.subresource != "" || len(all) == 0 && !reset {
 		all = managersOf(live)
 	}
-	if reset || live != nil && len(all) == 0 {
-		delete(meta, "managedFields")
+	delete(meta, "managedFields")
+	if live != nil && len(all) == 0 || o.rootType().misfit(updated, "", true) != "" {
 		return
 	}
 	c := compareFields(live, updated, o)
+	for _, set := range []*fieldSet{c.added, c.modified, c.removed} {
+		o.reset(set)
+	}
 	taken := c.added.union(c.modified).minus(ignoredFields)
-	o.reset(taken)
 	lost := taken.union(c.removed)
 	for k, m := range all {
 		if m.fields = m.fields.minus(lost); m.fields.empty() {
@@ -539,6 +544,30 @@ func updateManagedFields(live, updated map[string]any, o managedOptions) {
 	}
 	all.cap()
 	all.store(updated)
+}
+
+// keepTimes leaves the account of fields as it was if nothing but its times has changed in an object.
+func keepTimes(live, object map[string]any) {
+	old, _ := asMap(live["metadata"])["managedFields"].([]any)
+	now, _ := asMap(object["metadata"])["managedFields"].([]any)
+	timeless := func(a, b any) bool {
+		a, b = cloneJSON(a), cloneJSON(b)
+		delete(asMap(a), "time")
+		delete(asMap(b), "time")
+		return equalJSON(a, b)
+	}
+	if len(now) == 0 || !slices.EqualFunc(old, now, timeless) {
+		return
+	}
+	var a, b = maps.Clone(live), maps.Clone(object)
+	for _, m := range []map[string]any{a, b} {
+		meta := maps.Clone(asMap(m["metadata"]))
+		delete(meta, "managedFields")
+		m["metadata"] = meta
+	}
+	if equalJSON(a, b) {
+		asMap(object["metadata"])["managedFields"] = old
+	}
 }
 
 // spelling returns a path for people: .spec.containers[name="x"].image

@@ -20,6 +20,9 @@ func (a *apiRequest) serve(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		err = a.allowed()
 	}
+	if err == nil && a.verb == "patch" {
+		err = a.checkPatchType()
+	}
 	if err == nil {
 		err = a.checkOptions()
 	}
@@ -51,7 +54,7 @@ func (a *apiRequest) serve(w http.ResponseWriter, r *http.Request) {
 
 // allowed tells whether the verb exists for what the address names.
 func (a *apiRequest) allowed() error {
-	not := &statusError{405, "MethodNotAllowed", "the server does not allow this method on the requested resource", a.kind.about("")}
+	not := &statusError{405, "MethodNotAllowed", "the server does not allow this method on the requested resource", map[string]any{}}
 	verbs := a.kind.resource.Verbs
 	if a.subresource != "" {
 		if !slices.Contains(a.kind.resource.Subresources, a.subresource) {
@@ -62,10 +65,13 @@ func (a *apiRequest) allowed() error {
 		}
 		verbs = subresourceVerbs(a.subresource)
 	}
-	if !slices.Contains(verbs, a.verb) || a.verb == "create" && a.name != "" && a.subresource == "" {
+	if !slices.Contains(verbs, a.verb) || a.verb == "create" && a.name != "" && a.subresource == "" && a.kind.crd == nil {
 		return not
 	}
 	if (a.verb == "update" || a.verb == "patch") && a.name == "" {
+		if a.kind.crd != nil {
+			return badRequest("name must be provided")
+		}
 		return not
 	}
 	if a.kind.resource.Namespaced && a.namespace == "" && (a.name != "" || a.verb == "create" || a.verb == "deletecollection") {
@@ -102,7 +108,7 @@ func (a *apiRequest) answerItem(w http.ResponseWriter, r *http.Request, code int
 		table := tableOf(a.kind, []map[string]any{object.Map()}, a.query.Get("includeObject"), time.Now())
 		table["metadata"] = map[string]any{"resourceVersion": object.String("metadata.resourceVersion")}
 		a.server.write(w, r, code, table)
-	case form == asMetadata:
+	case form == asMetadata, form == asOneMetadata:
 		a.server.write(w, r, code, partial(object.Map()))
 	default:
 		a.server.write(w, r, code, json.RawMessage(raw))
@@ -137,7 +143,7 @@ func (a *apiRequest) create(w http.ResponseWriter, r *http.Request) error {
 	if err := a.strict(object); err != nil {
 		return err
 	}
-	raw, code, err := a.createObject(object)
+	raw, code, err := a.createObject(object, nil)
 	if err != nil {
 		return err
 	}
@@ -179,8 +185,8 @@ func (a *apiRequest) post(w http.ResponseWriter, r *http.Request, object map[str
 func (a *apiRequest) strict(object map[string]any) error {
 	mode := a.query.Get("fieldValidation")
 	unknown := a.kind.dropUnknown(object)
-	if a.kind.schema != nil {
-		unknown = append(unknown, a.kind.schema.prune(cloneJSON(object).(map[string]any))...)
+	if s := a.kind.schemaOf(object); s != nil {
+		unknown = append(unknown, s.prune(cloneJSON(object).(map[string]any))...)
 	}
 	if len(unknown) == 0 || mode == "Ignore" {
 		return nil
@@ -224,14 +230,14 @@ func (k *kindInfo) dropUnknown(object map[string]any) (unknown []string) {
 }
 
 // createObject stores a new object, unless it is only tried.
-func (a *apiRequest) createObject(object map[string]any) (raw []byte, code int, err error) {
-	if err := a.prepareNew(object); err != nil {
+func (a *apiRequest) createObject(object map[string]any, applied *applyOptions) (raw []byte, code int, err error) {
+	if err := a.prepareNew(object, applied); err != nil {
 		return nil, 0, err
 	}
 	if err := a.admit(nil, object, true); err != nil {
 		return nil, 0, err
 	}
-	if err := a.complete(nil, object, nil); err != nil {
+	if err := a.complete(nil, object, applied); err != nil {
 		return nil, 0, err
 	}
 	if err := a.admit(nil, object, false); err != nil {
@@ -241,11 +247,18 @@ func (a *apiRequest) createObject(object map[string]any) (raw []byte, code int, 
 }
 
 func (a *apiRequest) storeNew(object map[string]any) ([]byte, int, error) {
+	meta := asMap(object["metadata"])
+	if v, _ := meta["resourceVersion"].(string); v != "" && digits(v) && !a.dryRun {
+		return nil, 0, &statusError{500, "", "resourceVersion should not be set on objects to be created", nil}
+	}
 	if old := a.server.db.get(a.kind.collection(), a.key()); old != nil {
 		e := a.kind.alreadyExists(a.name)
+		if meta["generateName"] != nil && a.verb == "create" {
+			e.message += ", the server was not able to generate a unique name for the object"
+			e.details["retryAfterSeconds"] = json.Number("1")
+		}
 		if View(View{raw: old.raw}).Has("metadata.deletionTimestamp") {
 			e.message = "object is being deleted: " + e.message
-			e.details["retryAfterSeconds"] = json.Number("1")
 		}
 		return nil, 0, e
 	}
@@ -267,8 +280,8 @@ func (a *apiRequest) storeNew(object map[string]any) ([]byte, int, error) {
 	return now.raw, 201, nil
 }
 
-// prepareNew gives a new object what the server decides about, and checks its place.
-func (a *apiRequest) prepareNew(object map[string]any) error {
+// prepareNew gives a new object what the server decides about, checks its place, and notes who has set its fields.
+func (a *apiRequest) prepareNew(object map[string]any, applied *applyOptions) error {
 	meta := asMap(object["metadata"])
 	if meta == nil {
 		meta = make(map[string]any)
@@ -283,25 +296,55 @@ func (a *apiRequest) prepareNew(object map[string]any) error {
 		meta["name"] = name
 	}
 	a.name = name
-	if v, _ := meta["resourceVersion"].(string); v != "" && digits(v) && !a.dryRun {
-		return &statusError{500, "", "resourceVersion should not be set on objects to be created", nil}
-	}
 	if err := a.checkNamespace(); err != nil {
 		return err
 	}
-	for _, key := range []string{"resourceVersion", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields"} {
-		delete(meta, key)
+	delete(meta, "selfLink")
+	if applied == nil {
+		for _, key := range []string{"deletionTimestamp", "deletionGracePeriodSeconds", "managedFields"} {
+			delete(meta, key)
+		}
+		a.fit(object)
 	}
 	dropEmpty(meta)
+	fits := applied != nil || a.managed().rootType().misfit(object, "", true) == ""
+	if a.kind.hasStatus {
+		delete(object, "status")
+	}
+	a.kind.initialize(object)
+	if applied == nil && fits {
+		updateManagedFields(nil, object, a.managed())
+	}
 	meta["uid"] = a.server.newUID()
 	meta["creationTimestamp"] = timestamp(time.Now())
 	if a.kind.generation {
 		meta["generation"] = json.Number("1")
 	}
-	if a.kind.hasStatus {
-		delete(object, "status")
+	return nil
+}
+
+// fit makes an object of a client's fit its type: what is not known goes, and what is missing gets its default.
+func (a *apiRequest) fit(object map[string]any) {
+	if meta := asMap(object["metadata"]); meta != nil {
+		dropEmpty(meta)
 	}
-	a.kind.initialize(object)
+	if s := a.kind.schemaOf(object); s != nil {
+		s.prune(object)
+		s.applyDefaults(object)
+	}
+	a.kind.omitEmpty(object)
+}
+
+// schemaOf returns the schema for an object, which may be of another version or kind.
+func (k *kindInfo) schemaOf(object map[string]any) *schema {
+	apiVersion, _ := object["apiVersion"].(string)
+	group, _, _ := strings.Cut(apiVersion, "/")
+	switch {
+	case k.crd == nil || object["kind"] == k.resource.Kind && apiVersion == k.resource.APIVersion():
+		return k.schema
+	case object["kind"] == k.resource.Kind && group == k.resource.Group:
+		return &schema{typ: "object"}
+	}
 	return nil
 }
 
@@ -339,9 +382,16 @@ func (a *apiRequest) checkNamespace() error {
 	return nil
 }
 
-// complete gives an object its defaults, checks it, and notes who has set which fields. The live object is nil
-// for new ones.
+// complete gives an object its defaults, and checks it. The live object is nil for new ones.
 func (a *apiRequest) complete(live, object map[string]any, applied *applyOptions) error {
+	if another := a.kind.another(object); len(another) > 0 {
+		kind := &kindInfo{resource: a.kind.resource}
+		kind.resource.Kind, _ = object["kind"].(string)
+		if live != nil {
+			another = append(checkChanged(live, object), another...)
+		}
+		return kind.invalid(a.name, another)
+	}
 	var faults []fieldError
 	if s := a.kind.schema; s != nil {
 		s.prune(object)
@@ -354,16 +404,18 @@ func (a *apiRequest) complete(live, object map[string]any, applied *applyOptions
 	}
 	a.kind.omitEmpty(object)
 	faults = append(faults, a.kind.checkMeta(live, object)...)
-	if s := a.kind.schema; s != nil {
+	if s := a.kind.schema; s != nil && a.subresource == "status" {
+		faults = append(faults, s.validateStatus(object)...)
+	} else if s != nil {
 		faults = append(faults, s.validate(object, live)...)
 	}
+	faults = append(faults, a.checkScale(object)...)
 	faults = append(faults, a.kind.check(live, object)...)
 	if len(faults) > 0 {
 		return a.kind.invalid(a.name, faults)
 	}
-	a.warnOfNames(live, object)
-	if applied == nil {
-		updateManagedFields(live, object, a.managed())
+	if a.subresource != "status" {
+		a.warnOfNames(live, object)
 	}
 	return nil
 }
@@ -413,16 +465,13 @@ func (a *apiRequest) update(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	meta := asMap(object["metadata"])
-	if name, _ := meta["name"].(string); name != a.name {
-		if name == "" {
-			return a.kind.invalid("", []fieldError{{typ: "FieldValueRequired", field: "metadata.name", detail: "name must be provided"}})
-		}
-		return badRequest("the name of the object (%s) does not match the name on the URL (%s)", name, a.name)
-	}
-	if a.subresource != "scale" {
+	if meta != nil && (a.subresource != "scale" || meta["namespace"] != nil) {
 		if err := a.place(meta); err != nil {
 			return err
 		}
+	}
+	if err := a.checkOwnName(meta); err != nil {
+		return err
 	}
 	raw, err := a.changeObject(func(map[string]any) (map[string]any, error) {
 		return cloneJSON(object).(map[string]any), nil
@@ -431,6 +480,34 @@ func (a *apiRequest) update(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return a.answerItem(w, r, 200, raw)
+}
+
+// checkOwnName refuses objects that say that they have another name than the address.
+func (a *apiRequest) checkOwnName(meta map[string]any) error {
+	switch name, _ := meta["name"].(string); name {
+	case a.name:
+		return nil
+	case "":
+		return badRequest("the name of the object (%s based on URL) was undeterminable: name must be provided", a.name)
+	default:
+		return badRequest("the name of the object (%s) does not match the name on the URL (%s)", name, a.name)
+	}
+}
+
+// checkPatchType refuses patches of kinds that are not known, or not for the kind of the object.
+func (a *apiRequest) checkPatchType() error {
+	media, _, _ := mime.ParseMediaType(a.raw.Header.Get("Content-Type"))
+	known := []string{"application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"}
+	if a.kind.crd == nil {
+		known = slices.Insert(append(known, "application/apply-patch+cbor"), 2, "application/strategic-merge-patch+json")
+	}
+	if media == "application/json" && a.kind.crd == nil {
+		return &statusError{415, "UnsupportedMediaType", "415: Unsupported Media Type", map[string]any{}}
+	}
+	if media == "application/apply-patch+cbor" || !slices.Contains(known, media) {
+		return &statusError{415, "UnsupportedMediaType", "the body of the request was in an unknown format - accepted media types include: " + strings.Join(known, ", "), nil}
+	}
+	return nil
 }
 
 func (a *apiRequest) patch(w http.ResponseWriter, r *http.Request) error {
@@ -442,9 +519,6 @@ func (a *apiRequest) patch(w http.ResponseWriter, r *http.Request) error {
 	case "application/merge-patch+json":
 		apply = a.mergePatch
 	case "application/strategic-merge-patch+json":
-		if a.kind.crd != nil {
-			return unsupportedPatch("application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml")
-		}
 		apply = func(live map[string]any) (map[string]any, error) {
 			object, err := a.strategicPatch(live)
 			if err == nil { // which is known by the address
@@ -452,10 +526,8 @@ func (a *apiRequest) patch(w http.ResponseWriter, r *http.Request) error {
 			}
 			return object, err
 		}
-	case "application/apply-patch+yaml":
+	default: // the others are refused before
 		return a.apply(w, r)
-	default:
-		return unsupportedPatch("application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json, application/apply-patch+yaml, application/apply-patch+cbor")
 	}
 	raw, err := a.changeObject(func(live map[string]any) (map[string]any, error) {
 		if a.subresource == "scale" {
@@ -479,24 +551,31 @@ func (a *apiRequest) patch(w http.ResponseWriter, r *http.Request) error {
 
 // checkPatched refuses what a patch has made of an object that no object of the kind can be.
 func (a *apiRequest) checkPatched(live, object map[string]any) error {
-	if why := untyped(a.kind, object); why != "" {
-		return &statusError{422, "Invalid", ` "" is invalid: patch: Invalid value: ` + why, map[string]any{
-			"causes": []any{map[string]any{"reason": "FieldValueInvalid", "field": "patch", "message": "Invalid value: " + why}}}}
+	why := ""
+	if a.subresource == "scale" {
+		why = unscalable(object)
+	} else if why = untyped(a.kind, object); why == "" && a.kind.crd == nil && (object["apiVersion"] != a.kind.resource.APIVersion() || object["kind"] != a.kind.resource.Kind) {
+		why = fmt.Sprintf("no kind %q is registered for version %q in scheme", asWord(object["kind"]), asWord(object["apiVersion"]))
+	}
+	if why != "" {
+		data, err := encodeJSON(object)
+		if err != nil {
+			return err
+		}
+		nothing := (&kindInfo{}).invalid("", []fieldError{{typ: "FieldValueInvalid", field: "patch", value: string(data), detail: why}})
+		delete(nothing.details, "kind")
+		return nothing
 	}
 	if a.subresource == "scale" {
 		return nil
 	}
-	if object["apiVersion"] != a.kind.resource.APIVersion() || object["kind"] != a.kind.resource.Kind {
-		return badRequest("the patch makes another kind of the object: %v of %v", object["kind"], object["apiVersion"])
+	meta := asMap(object["metadata"])
+	if meta != nil {
+		if err := a.place(meta); err != nil {
+			return err
+		}
 	}
-	if name := asMap(object["metadata"])["name"]; name != a.name {
-		return badRequest("the name of the object (%v) does not match the name on the URL (%s)", name, a.name)
-	}
-	return nil
-}
-
-func unsupportedPatch(accepted string) error {
-	return &statusError{415, "UnsupportedMediaType", "the body of the request was in an unknown format - accepted media types include: " + accepted, nil}
+	return a.checkOwnName(meta)
 }
 
 func (a *apiRequest) jsonPatch(live map[string]any) (map[string]any, error) {
@@ -555,6 +634,13 @@ func (a *apiRequest) changeApplied(mutate func(live map[string]any) (map[string]
 
 // replace puts a changed object in the place of the live one, and tells whether that is settled.
 func (a *apiRequest) replace(before *item, live, object map[string]any, applied *applyOptions) ([]byte, bool, error) {
+	if err := a.checkIdentity(live, object); err != nil {
+		return nil, true, err
+	}
+	if applied == nil && a.subresource != "scale" {
+		a.fit(object)
+		updateManagedFields(live, object, a.managed())
+	}
 	if err := a.checkVersion(live, object); err != nil {
 		return nil, true, err
 	}
@@ -565,6 +651,7 @@ func (a *apiRequest) replace(before *item, live, object map[string]any, applied 
 	if err := a.admit(live, object, true); err != nil {
 		return nil, true, err
 	}
+	keepTimes(live, object)
 	if err := a.complete(live, object, applied); err != nil {
 		return nil, true, err
 	}
@@ -585,12 +672,16 @@ func (a *apiRequest) replace(before *item, live, object map[string]any, applied 
 	}
 	collection := a.kind.collection()
 	if released(object) {
+		answer, err := encodeJSON(object) // in which the version of the end is not told
+		if err != nil {
+			return nil, true, err
+		}
 		last, ok, err := a.server.db.remove(collection, a.key(), before, object)
 		if !ok || err != nil {
 			return nil, err != nil, err
 		}
 		a.server.removed(a.kind, last)
-		return last.raw, true, nil
+		return answer, true, nil
 	}
 	now, ok, err := a.server.db.put(collection, a.key(), before, object)
 	if !ok || err != nil {
@@ -600,14 +691,27 @@ func (a *apiRequest) replace(before *item, live, object map[string]any, applied 
 	return now.raw, true, nil
 }
 
-// checkVersion refuses what was made of another state or of another object.
-func (a *apiRequest) checkVersion(live, object map[string]any) error {
+// checkIdentity refuses what was made of another object.
+func (a *apiRequest) checkIdentity(live, object map[string]any) error {
 	meta, old := asMap(object["metadata"]), asMap(live["metadata"])
 	if uid, _ := meta["uid"].(string); uid != "" && uid != old["uid"] && a.verb == "update" {
-		return a.kind.conflict(a.name, fmt.Sprintf("StorageError: invalid object, Code: 4, Key: /registry/%s/%s/%s, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: %s, UID in object meta: %s",
-			a.kind.resource.Group, a.kind.resource.Plural, a.key(), uid, old["uid"]))
+		key := strings.ReplaceAll("/"+a.kind.resource.Group+"/"+a.kind.resource.Plural+"/"+a.key(), "//", "/")
+		if !a.dryRun {
+			key = "/registry" + key
+		}
+		return a.kind.conflict(a.name, fmt.Sprintf("StorageError: invalid object, Code: 4, Key: %s, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: %s, UID in object meta: %s",
+			key, uid, old["uid"]))
 	}
+	return nil
+}
+
+// checkVersion refuses what was made of another state.
+func (a *apiRequest) checkVersion(live, object map[string]any) error {
+	meta, old := asMap(object["metadata"]), asMap(live["metadata"])
 	version, _ := meta["resourceVersion"].(string)
+	if version != "" && !digits(version) {
+		return &statusError{500, "", fmt.Sprintf("strconv.ParseUint: parsing %q: invalid syntax", version), nil}
+	}
 	if version == "" && (a.verb == "update" || a.verb == "patch") && a.kind.crd != nil && a.subresource != "scale" {
 		named := &kindInfo{resource: a.kind.resource}
 		named.resource.Kind = a.kind.resource.Plural // which is how the real one says it
@@ -625,15 +729,17 @@ func (a *apiRequest) scope(live, object map[string]any) (map[string]any, error) 
 	case a.subresource == "scale":
 		return a.scaled(live, object)
 	case a.subresource == "status":
-		fields, _ := asMap(object["metadata"])["managedFields"].([]any)
+		fields := asMap(object["metadata"])["managedFields"]
 		whole := cloneJSON(live).(map[string]any)
 		if status, ok := object["status"]; ok {
 			whole["status"] = status
 		} else {
 			delete(whole, "status")
 		}
-		if len(fields) > 0 && asMap(fields[0])["manager"] != nil { // an empty entry resets them only in the object itself
-			asMap(whole["metadata"])["managedFields"] = fields
+		if meta := asMap(whole["metadata"]); fields != nil {
+			meta["managedFields"] = fields
+		} else {
+			delete(meta, "managedFields")
 		}
 		return whole, nil
 	case a.subresource == "finalize":
@@ -676,8 +782,8 @@ func (k *kindInfo) restore(old, meta map[string]any) {
 
 // dropEmpty takes away what the typed metadata does not send when it is empty.
 func dropEmpty(meta map[string]any) {
-	for _, key := range []string{"finalizers", "labels", "annotations", "ownerReferences"} {
-		if empty(meta[key]) {
+	for _, key := range metaFields {
+		if v, ok := meta[key]; ok && (empty(v) || v == "") && key != "managedFields" {
 			delete(meta, key)
 		}
 	}
@@ -735,123 +841,4 @@ func released(object map[string]any) bool {
 		return empty(asMap(object["spec"])["finalizers"])
 	}
 	return true
-}
-
-// apply is a server-side apply.
-func (a *apiRequest) apply(w http.ResponseWriter, r *http.Request) error {
-	if a.query.Get("fieldManager") == "" {
-		return &statusError{422, "Invalid", `PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch`,
-			map[string]any{"group": "meta.k8s.io", "kind": "PatchOptions", "causes": []any{map[string]any{
-				"reason": "FieldValueRequired", "message": "Required value: is required for apply patch", "field": "fieldManager"}}}}
-	}
-	all, err := ParseManifests(a.body)
-	if err != nil || len(all) != 1 {
-		return badRequest("error decoding YAML: %v", err)
-	}
-	object := all[0]
-	if object["apiVersion"] == nil || object["kind"] == nil {
-		return badRequest("invalid object type: %v, Kind=%v", or(fmt.Sprint(object["apiVersion"]), "/"), object["kind"])
-	}
-	if err := a.checkType(object); err != nil {
-		return err
-	}
-	meta := asMap(object["metadata"])
-	if meta["managedFields"] != nil {
-		return badRequest("metadata.managedFields must be nil")
-	}
-	nameless := meta != nil && meta["name"] == nil
-	if nameless {
-		meta["name"] = a.name
-	}
-	o := applyOptions{managedOptions: a.managed(), force: a.query.Get("force") == "true" || a.query.Get("force") == "1"}
-	o.operation = "Apply"
-	if a.subresource != "" && a.server.db.get(a.kind.collection(), a.key()) == nil {
-		return a.kind.notFound(a.name)
-	}
-	if err := a.typedForApply(object); err != nil {
-		return err
-	}
-	if meta != nil && a.kind.resource.Namespaced && meta["namespace"] == nil {
-		meta["namespace"] = a.namespace
-	}
-	if a.server.db.get(a.kind.collection(), a.key()) == nil {
-		if a.subresource != "" {
-			return a.kind.notFound(a.name)
-		}
-		if nameless {
-			return badRequest("the name of the object (%s based on URL) was undeterminable: name must be provided", a.name)
-		}
-		return a.applyNew(w, r, object, o)
-	}
-	raw, err := a.changeApplied(func(live map[string]any) (map[string]any, *applyOptions, error) {
-		merged, refused := serverSideApply(live, cloneJSON(object).(map[string]any), o)
-		if refused != nil {
-			return nil, nil, refused
-		}
-		return merged, &o, nil
-	})
-	if err != nil {
-		return err
-	}
-	return a.answerItem(w, r, 200, raw)
-}
-
-// typedForApply refuses configurations that do not fit the schema: there is no telling whose their fields would be.
-func (a *apiRequest) typedForApply(object map[string]any) error {
-	why := untyped(a.kind, object)
-	s := a.kind.schema
-	if s == nil {
-		s = &schema{preserve: true}
-	}
-	for _, f := range s.validate(object, nil) {
-		if f.typ == "FieldValueTypeInvalid" && f.value != "null" {
-			why = "." + f.field + ": expected another type, got " + fmt.Sprint(f.value)
-		}
-	}
-	copied := cloneJSON(object).(map[string]any)
-	if unknown := append(a.kind.dropUnknown(copied), s.prune(copied)...); len(unknown) > 0 {
-		why = "." + unknown[0] + ": field not declared in schema"
-	}
-	if why == "" {
-		return nil
-	}
-	namespace, _ := asMap(object["metadata"])["namespace"].(string)
-	return &statusError{500, "", fmt.Sprintf("failed to create typed patch object (%s/%s; %s/%s, Kind=%s): %s", namespace, a.name,
-		a.kind.resource.Group, a.kind.resource.Version, a.kind.resource.Kind, strings.TrimPrefix(why, "/")), nil}
-}
-
-func (a *apiRequest) applyNew(w http.ResponseWriter, r *http.Request, object map[string]any, o applyOptions) error {
-	a.verb = "create"
-	if v, ok := asMap(object["metadata"])["resourceVersion"].(string); ok && !digits(v) {
-		return &statusError{500, "", fmt.Sprintf("strconv.ParseUint: parsing %q: invalid syntax", v), nil}
-	}
-	if uid, ok := asMap(object["metadata"])["uid"].(string); ok && uid != "" {
-		return a.kind.conflict(a.name, fmt.Sprintf("uid mismatch: the provided object specified uid %s, and no existing object was found", uid))
-	}
-	delete(asMap(object["metadata"]), "resourceVersion")
-	merged, refused := serverSideApply(nil, object, o)
-	if refused != nil {
-		return refused
-	}
-	fields := asMap(merged["metadata"])["managedFields"]
-	if err := a.prepareNew(merged); err != nil {
-		return err
-	}
-	if fields != nil {
-		asMap(merged["metadata"])["managedFields"] = fields
-	}
-	if err := a.admit(nil, merged, true); err != nil {
-		return err
-	}
-	if err := a.complete(nil, merged, &o); err != nil {
-		return err
-	}
-	if err := a.admit(nil, merged, false); err != nil {
-		return err
-	}
-	raw, code, err := a.storeNew(merged)
-	if err != nil {
-		return err
-	}
-	return a.answerItem(w, r, code, raw)
 }

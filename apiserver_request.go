@@ -2,7 +2,6 @@ package kopf
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -165,105 +164,14 @@ func (a *apiRequest) decode() (map[string]any, error) {
 	return object, a.checkGoType(object)
 }
 
-// checkGoType refuses what the typed parts of an object cannot hold.
-func (a *apiRequest) checkGoType(object map[string]any) error {
-	if a.subresource != "" && a.subresource != "status" {
-		return nil
-	}
-	if why := untyped(a.kind, object); why != "" {
-		return badRequest("%s in version %q cannot be handled as a %s: %s", a.kind.resource.Kind, a.kind.resource.Version, a.kind.resource.Kind, why)
-	}
-	return nil
-}
-
-// untyped tells why an object does not fit the types of the server, "" if it does: its metadata, and the
-// data of those kinds that are little else.
-func untyped(k *kindInfo, object map[string]any) string {
-	misfit := func(v any, field, want string) string {
-		typ := strings.NewReplacer("integer", "number", "boolean", "bool", "null", "").Replace(typeOf(v))
-		return fmt.Sprintf("json: cannot unmarshal %s into Go struct field %s of type %s", typ, field, want)
-	}
-	textMap := func(v any, field string) string {
-		m, ok := v.(map[string]any)
-		if !ok && v != nil {
-			return misfit(v, field, "map[string]string")
-		}
-		for _, e := range m {
-			if _, text := e.(string); !text && e != nil {
-				return misfit(e, field, "string")
-			}
-		}
-		return ""
-	}
-	meta, ok := object["metadata"].(map[string]any)
-	if !ok && object["metadata"] != nil {
-		return misfit(object["metadata"], k.resource.Kind+".metadata", "v1.ObjectMeta")
-	}
-	for _, key := range []string{"labels", "annotations"} {
-		if why := textMap(meta[key], "ObjectMeta."+key); why != "" {
-			return why
-		}
-	}
-	for key, want := range map[string]string{"finalizers": "string", "ownerReferences": "object"} {
-		list, ok := meta[key].([]any)
-		if !ok && meta[key] != nil {
-			return misfit(meta[key], "ObjectMeta."+key, "[]"+want)
-		}
-		for _, e := range list {
-			if typeOf(e) != want {
-				return misfit(e, "ObjectMeta."+key, want)
-			}
-		}
-	}
-	if kind := k.resource.Kind; k.crd == nil && (kind == "ConfigMap" || kind == "Secret") {
-		for _, key := range []string{"data", "binaryData"} {
-			if why := textMap(object[key], kind+"."+key); why != "" {
-				return why
-			}
-			for _, e := range asMap(object[key]) {
-				text, _ := e.(string)
-				if _, err := base64.StdEncoding.DecodeString(text); err != nil && (key == "binaryData" || kind == "Secret") {
-					return err.Error()
-				}
-			}
-		}
-	}
-	return ""
-}
-
-// checkType tells whether the object is of the kind that the address is of.
-func (a *apiRequest) checkType(object map[string]any) error {
-	apiVersion, _ := object["apiVersion"].(string)
-	kind, _ := object["kind"].(string)
-	want := a.kind.resource
-	if sub := a.subresource; sub == "scale" {
-		want = Resource{Group: "autoscaling", Version: "v1", Kind: "Scale"}
-	} else if sub != "" && sub != "status" && sub != "finalize" {
-		return nil
-	}
-	if a.kind.crd == nil { // the typed kinds do not need to be told what they are
-		if apiVersion == "" {
-			object["apiVersion"], apiVersion = want.APIVersion(), want.APIVersion()
-		}
-		if kind == "" {
-			object["kind"], kind = want.Kind, want.Kind
-		}
-	}
-	if kind == "" {
-		return badRequest("Object 'Kind' is missing in '%s'", strings.TrimSpace(string(a.body)))
-	}
-	if apiVersion != want.APIVersion() {
-		return badRequest("the API version in the data (%s) does not match the expected API version (%s)", apiVersion, want.APIVersion())
-	}
-	if kind != want.Kind {
-		return badRequest("%s in version %q cannot be handled as a %s: no kind %q is registered for version %q in scheme", kind, want.Version, want.Kind, kind, apiVersion)
-	}
-	return nil
-}
-
-// selection reads the selectors of a list or a watch.
+// selection reads the selectors of a list or a watch, and checks the rest of what they are asked with.
 func (a *apiRequest) selection() (*selection, error) {
 	s := &selection{namespace: a.namespace, name: a.name}
+	for _, key := range []string{"limit", "timeoutSeconds"} {
+		if _, err := a.number(key); err != nil {
+			return nil, err
+		}
+	}
 	var err error
 	if s.labels, err = parseLabels(a.query.Get("labelSelector")); err != nil {
 		return nil, err
@@ -271,16 +179,26 @@ func (a *apiRequest) selection() (*selection, error) {
 	if s.fields, err = parseFields(a.query.Get("fieldSelector")); err != nil {
 		return nil, err
 	}
+	if a.verb == "list" {
+		if err := a.checkList(); err != nil {
+			return nil, err
+		}
+	}
+	return s, a.checkFields(s)
+}
+
+// checkFields refuses selectors of fields that objects of the kind cannot be selected by.
+func (a *apiRequest) checkFields(s *selection) error {
 	for _, r := range s.fields {
 		known := r.key == "metadata.name" || r.key == "metadata.namespace" && a.kind.resource.Namespaced
 		if a.kind.crd != nil && !known {
-			return nil, badRequest("field label not supported: %s", r.key)
+			return badRequest("field label not supported: %s", r.key)
 		}
 		if !known && !slices.Contains(selectableFields[a.kind.resource.Plural], r.key) {
-			return nil, badRequest("%q is not a known field selector: only \"metadata.name\", \"metadata.namespace\"", r.key)
+			return badRequest("%q is not a known field selector: only \"metadata.name\", \"metadata.namespace\"", r.key)
 		}
 	}
-	return s, nil
+	return nil
 }
 
 // optionsOf names what the query of each verb is made of.
@@ -289,9 +207,7 @@ var optionsOf = map[string]string{"create": "CreateOptions", "update": "UpdateOp
 // invalidOptions is the refusal of a query.
 func invalidOptions(kind string, faults ...fieldError) error {
 	options := &kindInfo{resource: Resource{Group: "meta.k8s.io", Kind: kind}}
-	e := options.invalid("", faults)
-	delete(e.details, "name")
-	return e
+	return options.invalid("", faults)
 }
 
 // checkOptions refuses values of the query that nobody knows.

@@ -333,7 +333,10 @@ func (k *kindInfo) invalid(name string, faults []fieldError) *statusError {
 	if len(texts) > 1 {
 		list = "[" + list + "]"
 	}
-	details := mapOf("name kind causes", name, k.resource.Kind, causes)
+	details := map[string]any{"kind": k.resource.Kind, "causes": causes}
+	if name != "" {
+		details["name"] = name
+	}
 	if k.resource.Group != "" {
 		details["group"] = k.resource.Group
 	}

@@ -44,23 +44,149 @@ func (a *apiRequest) scaleOf(object map[string]any) map[string]any {
 	return scale
 }
 
+// replicas is where the kind keeps the number of replicas.
+func (a *apiRequest) replicas() []string {
+	path, _ := a.kind.scale["specReplicasPath"].(string)
+	return strings.Split(strings.TrimPrefix(path, "."), ".")
+}
+
+// unscalable tells why an object is no scale, "" if it is one.
+func unscalable(scale map[string]any) string {
+	n := asMap(scale["spec"])["replicas"]
+	if typ := typeOf(n); n != nil && typ != "integer" {
+		return fmt.Sprintf("json: cannot unmarshal %s into Go struct field ScaleSpec.spec.replicas of type int32", typ)
+	}
+	return ""
+}
+
 // scaled returns the live object with the number of replicas of a scale.
 func (a *apiRequest) scaled(live, scale map[string]any) (map[string]any, error) {
 	n, ok := asMap(scale["spec"])["replicas"].(json.Number)
-	if v := asMap(scale["spec"])["replicas"]; !ok && v != nil {
-		return nil, &statusError{422, "Invalid", fmt.Sprintf(" \"\" is invalid: patch: Invalid value: a number of replicas is expected, not %s", jsonKind(v)), map[string]any{
-			"causes": []any{map[string]any{"reason": "FieldValueInvalid", "field": "patch", "message": "Invalid value: a number is expected"}}}}
-	}
 	if !ok {
 		n = "0"
 	}
-	if strings.HasPrefix(n.String(), "-") {
+	if strings.HasPrefix(n.String(), "-") && a.kind.crd == nil {
 		return nil, (&kindInfo{resource: Resource{Group: "autoscaling", Kind: "Scale"}}).invalid(a.name,
 			[]fieldError{{typ: "FieldValueInvalid", field: "spec.replicas", value: n, detail: "must be greater than or equal to 0"}})
 	}
 	whole := cloneJSON(live).(map[string]any)
-	path, _ := a.kind.scale["specReplicasPath"].(string)
-	p := &Patch{merge: whole}
-	p.put(n, strings.Split(strings.TrimPrefix(path, "."), ".")...)
+	old, _ := lookupJSON(live, a.replicas()...)
+	(&Patch{merge: whole}).put(n, a.replicas()...)
+	a.manageScale(whole, !equalJSON(old, n))
 	return whole, nil
+}
+
+// unscaled returns what is applied to the object itself when a scale is applied.
+func (a *apiRequest) unscaled(scale map[string]any) map[string]any {
+	object := map[string]any{"apiVersion": a.kind.resource.APIVersion(), "kind": a.kind.resource.Kind, "metadata": scale["metadata"]}
+	if n := asMap(scale["spec"])["replicas"]; n != nil {
+		(&Patch{merge: object}).put(n, a.replicas()...)
+	}
+	return object
+}
+
+// manageScale notes who has set the number of replicas. As in kube-apiserver, whoever had set it through the object itself gets a
+// second entry for it, without a time; the two become one at the next change.
+func (a *apiRequest) manageScale(object map[string]any, changed bool) {
+	o := a.managed()
+	path := a.replicas()
+	for i, key := range path {
+		path[i] = "f:" + key
+	}
+	parents, scales := managersOf(object), make(managers)
+	for k, m := range parents {
+		if m.fields.has(path) {
+			scales[k.ofScale()] = m
+		}
+	}
+	if n, _ := lookupJSON(object, a.replicas()...); changed && equalJSON(n, json.Number("0")) {
+		scales = make(managers) // a zero is not written, so that nobody has set it
+	} else if changed && len(scales) > 0 {
+		scales = managers{o.key().ofScale(): nil}
+	}
+	only := &fieldSet{}
+	only.insert(path)
+	all := make(managers)
+	for k, m := range parents {
+		if _, same := scales[k]; same || !m.fields.has(path) {
+			delete(scales, k)
+			all[k] = m
+		} else if rest := m.fields.minus(only); !rest.empty() {
+			all[k] = &managed{m.apiVersion, m.time, rest}
+		}
+	}
+	for k := range scales {
+		all[k] = &managed{apiVersion: o.apiVersion, fields: only}
+	}
+	all.store(object)
+}
+
+// ofScale is the key of an entry in the managedFields of a scale.
+func (k managerKey) ofScale() managerKey {
+	if k.operation == "Update" {
+		k.apiVersion = "autoscaling/v1"
+	}
+	return k
+}
+
+// checkScale tells what is wrong with the numbers of a custom resource that its scale shows.
+func (a *apiRequest) checkScale(object map[string]any) []fieldError {
+	if a.kind.crd == nil || a.kind.scale == nil {
+		return nil
+	}
+	keys := []string{"specReplicasPath", "statusReplicasPath", "labelSelectorPath"}
+	if a.subresource == "status" {
+		keys = keys[1:]
+	}
+	var faults []fieldError
+	for _, key := range keys {
+		path, _ := a.kind.scale[key].(string)
+		if path == "" {
+			continue
+		}
+		v, found, blocked := reach(object, strings.Split(strings.TrimPrefix(path, "."), "."))
+		fault := func(value any, detail string) {
+			faults = append(faults, fieldError{typ: "FieldValueInvalid", field: path, value: value, detail: detail})
+		}
+		accessor := func(want string) string {
+			return fmt.Sprintf("%s accessor error: %v is of the type %s, expected %s", path, v, unstructuredType(v), want)
+		}
+		typ := typeOf(v)
+		switch n, _ := v.(json.Number); {
+		case blocked && key == "labelSelectorPath":
+			fault("", accessor("map[string]interface{}"))
+		case blocked:
+			fault(json.Number("0"), accessor("map[string]interface{}"))
+		case !found:
+		case key == "labelSelectorPath":
+			if typ != "string" {
+				fault("", accessor("string"))
+			}
+		case typ != "integer" || strings.Contains(n.String(), "."):
+			fault(json.Number("0"), accessor("int64"))
+		case strings.HasPrefix(n.String(), "-"):
+			fault(n, "should be a non-negative integer")
+		}
+	}
+	return faults
+}
+
+// reach follows a path through objects, and tells whether there is something, or what is in its way.
+func reach(v any, path []string) (at any, found, blocked bool) {
+	for _, key := range path {
+		m, ok := v.(map[string]any)
+		if !ok {
+			return v, false, true
+		}
+		if v, ok = m[key]; !ok {
+			return nil, false, false
+		}
+	}
+	return v, true, false
+}
+
+// unstructuredType names the type that a value has when it is decoded into nothing in particular.
+func unstructuredType(v any) string {
+	return map[string]string{"null": "<nil>", "boolean": "bool", "string": "string", "integer": "float64", "number": "float64",
+		"array": "[]interface {}", "object": "map[string]interface {}"}[typeOf(v)]
 }

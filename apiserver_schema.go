@@ -273,6 +273,20 @@ func withFault(faults []fieldError, typ, field string, value any, detail string)
 	return append(faults, fieldError{typ: typ, field: field, value: value, detail: detail})
 }
 
+// validateStatus tells what is wrong with the status of an object alone. The messages name its fields without it.
+func (s *schema) validateStatus(obj map[string]any) []fieldError {
+	status, ok := obj["status"]
+	if !ok || s.properties["status"] == nil {
+		return nil
+	}
+	v := &validation{}
+	v.value(s.properties["status"], status, "")
+	for i, f := range v.faults {
+		v.faults[i].field = strings.TrimSuffix("status."+f.field, ".")
+	}
+	return v.faults
+}
+
 // validation collects what is wrong.
 type validation struct{ faults []fieldError }
 
@@ -327,6 +341,9 @@ func (v *validation) value(s *schema, value any, at string) {
 			return
 		}
 	case s.typ != "" && s.typ != typ && !(s.typ == "number" && typ == "integer"):
+		if s.typ == "integer" && typ == "number" {
+			v.fault("FieldValueInvalid", "<nil>", "", "Checked value must be of type integer (default format) in %s", at)
+		}
 		v.fault("FieldValueTypeInvalid", at, typ, "%s in body must be of type %s: %q", at, s.typ, typ)
 		return
 	}

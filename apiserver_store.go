@@ -2,6 +2,7 @@ package kopf
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -46,6 +47,7 @@ type collection struct {
 type database struct {
 	mu          sync.RWMutex // guards everything in here
 	version     uint64
+	compacted   uint64                 // the version up to which everything is forgotten
 	collections map[string]*collection // by plural.group
 	limit       int                    // of each history
 	snapshots   []snapshot             // for the pages of lists, newest last
@@ -69,7 +71,7 @@ func newDatabase(limit int) *database {
 func (d *database) collectionLocked(name string) *collection {
 	c := d.collections[name]
 	if c == nil {
-		c = &collection{objects: make(map[string]*item), changed: make(chan struct{}), oldest: d.version}
+		c = &collection{objects: make(map[string]*item), changed: make(chan struct{}), oldest: d.compacted}
 		d.collections[name] = c
 	}
 	return c
@@ -164,6 +166,7 @@ func (d *database) compact() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.version++ // so that a version from before is certainly too old
+	d.compacted = d.version
 	for _, c := range d.collections {
 		c.history, c.oldest = nil, d.version
 		close(c.changed)
@@ -432,7 +435,7 @@ func parseFields(text string) ([]requirement, error) {
 			r.key, r.op = k, "!="
 		}
 		if !ok {
-			return nil, &statusError{400, "BadRequest", "invalid field selector: " + strconv.Quote(text), nil}
+			return nil, &statusError{400, "BadRequest", fmt.Sprintf("invalid selector: '%s'; can't understand '%s'", text, part), nil}
 		}
 		all = append(all, r)
 	}

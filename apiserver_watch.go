@@ -21,6 +21,7 @@ const (
 	asObjects listed = iota
 	asTable
 	asMetadata
+	asOneMetadata // which lists cannot be sent as
 )
 
 // form finds out in which form the client wants objects, by what it accepts.
@@ -38,18 +39,17 @@ func (a *apiRequest) form() (listed, error) {
 		case strings.Contains(params, "as=Table"):
 			return asTable, nil
 		case strings.Contains(params, "as=PartialObjectMetadata"):
-			if a.verb == "list" && !strings.Contains(params, "as=PartialObjectMetadataList") {
-				name := "*unstructured.UnstructuredList"
-				if a.kind.crd == nil {
-					name = "*core." + a.kind.listKind
-				}
-				return 0, &statusError{406, "NotAcceptable", "you requested PartialObjectMetadata, but the requested object is a list (" + name + ")", nil}
+			if !strings.Contains(params, "as=PartialObjectMetadataList") {
+				return asOneMetadata, nil
 			}
 			return asMetadata, nil
 		case strings.Contains(params, "as="):
 			continue
 		}
 		return asObjects, nil
+	}
+	if a.kind.crd == nil {
+		return 0, &statusError{406, "NotAcceptable", "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, application/vnd.kubernetes.protobuf", map[string]any{}}
 	}
 	return 0, &statusError{406, "NotAcceptable", "only the following media types are accepted: application/json, application/yaml, application/vnd.kubernetes.protobuf", nil}
 }
@@ -61,9 +61,6 @@ func (a *apiRequest) list(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	sel, err := a.selection()
-	if err == nil {
-		err = a.checkList()
-	}
 	if err != nil {
 		return err
 	}
@@ -74,6 +71,13 @@ func (a *apiRequest) list(w http.ResponseWriter, r *http.Request) error {
 	items, version, from, err := a.page()
 	if err != nil {
 		return err
+	}
+	if form == asOneMetadata {
+		name := "*unstructured.UnstructuredList"
+		if a.kind.crd == nil {
+			name = "*core." + a.kind.listKind
+		}
+		return &statusError{406, "NotAcceptable", "you requested PartialObjectMetadata, but the requested object is a list (" + name + ")", nil}
 	}
 	var chosen []*item
 	next, remaining := "", int64(0)
@@ -129,7 +133,7 @@ func (a *apiRequest) page() ([]*item, uint64, int, error) {
 		if want := a.query.Get("resourceVersion"); want != "" && want != "0" {
 			v, err := strconv.ParseUint(want, 10, 64)
 			if err != nil {
-				return nil, 0, 0, badRequest("resourceVersion: Invalid value: %q: strconv.ParseUint: parsing %q: invalid syntax", want, want)
+				return nil, 0, 0, badRequest("invalid resource version: resourceVersion: Invalid value: %q: strconv.ParseUint: parsing %q: invalid syntax", want, want)
 			}
 			if v > version {
 				return nil, 0, 0, &statusError{504, "Timeout", "Timeout: Too large resource version: " + want + ", current: " + strconv.FormatUint(version, 10),
@@ -147,9 +151,12 @@ func (a *apiRequest) page() ([]*item, uint64, int, error) {
 	}
 	version, start, err := decodeContinue(token)
 	if err != nil {
-		return nil, 0, 0, badRequest("continue key is not valid: %v", err)
+		return nil, 0, 0, badRequest("invalid continue token: continue key is not valid: %v", err)
 	}
 	items, ok := a.server.db.recall(name, version)
+	if !ok {
+		items, ok = a.server.db.at(name, version)
+	}
 	if !ok {
 		return nil, 0, 0, &statusError{410, "Expired", "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter.", nil}
 	}
@@ -168,7 +175,7 @@ func (a *apiRequest) answer(form listed, items []*item, meta map[string]any) any
 		table := tableOf(a.kind, a.decoded(items), a.query.Get("includeObject"), time.Now())
 		table["metadata"] = meta
 		return table
-	case asMetadata:
+	case asMetadata, asOneMetadata:
 		var list []any // null if there is nothing
 		for _, object := range a.decoded(items) {
 			list = append(list, partial(object))
@@ -403,7 +410,7 @@ func (o *watching) send(typ EventType, i *item) {
 		}
 		o.columns = true
 		raw, _ = encodeJSON(table) // it is JSON
-	case asMetadata:
+	case asMetadata, asOneMetadata:
 		raw, _ = encodeJSON(partial(View{raw: raw}.Map())) // it is JSON
 	}
 	o.frame(typ, raw)
@@ -431,7 +438,7 @@ func (o *watching) mark(annotations map[string]any) {
 	}
 	object := mapOf("kind apiVersion metadata", o.kind.resource.Kind, o.kind.resource.APIVersion(), meta)
 	switch o.form {
-	case asMetadata:
+	case asMetadata, asOneMetadata:
 		object = partial(object)
 	case asTable:
 		table := tableOf(o.kind, []map[string]any{object}, o.query.Get("includeObject"), time.Now())

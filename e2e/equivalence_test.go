@@ -344,107 +344,58 @@ type knownDifference struct {
 	want, got *regexp.Regexp // of what the servers say there; nil means whatever
 }
 
+// worded is the reason of what is said in other words, without any other difference.
+const worded = "Complaints about requests that cannot be parsed are worded in another way."
+
 // The order of the table has no meaning: each difference is described so that it fits no other one.
 var knownDifferences = []knownDifference{
 	{
-		reason: "Complaints about requests that cannot be parsed are worded in another way.",
-		place:  regexp.MustCompile(` body\.message$`),
-		want: regexp.MustCompile(`^unable to parse requirement|^found '|^strconv\.|continue key is not valid|can't understand|cannot unmarshal|invalid character|` +
-			`couldn't get version/kind|unexpected end of JSON|looking for beginning of value`),
+		reason: worded,
+		place:  regexp.MustCompile(`^(list|watch|watch-list|delete collection)( as [a-z]+)? \w+ body\.message$`),
+		want:   regexp.MustCompile(`^(unable to parse requirement: )?found '`),
+		got:    regexp.MustCompile(`^unable to parse requirement: `),
 	},
 	{
-		reason: "What is malformed in more than one way, or of a wrong type, may be refused for another of its faults.",
-		place:  regexp.MustCompile(` code$`),
-		want:   regexp.MustCompile(`^(400|405|406|415|422|500)$`),
-		got:    regexp.MustCompile(`^(400|405|406|415|422|500)$`),
+		reason: worded,
+		place:  regexp.MustCompile(`^list( as [a-z]+)? \w+ body\.message$`),
+		want:   regexp.MustCompile(`^invalid continue token: continue key is not valid: `),
+		got:    regexp.MustCompile(`^invalid continue token: continue key is not valid: `),
 	},
 	{
-		reason: "What is malformed in more than one way, or of a wrong type, may be refused for another of its faults.",
-		place:  regexp.MustCompile(` body\.(message|reason|details)\b`),
-		want:   regexp.MustCompile(`invalid|Invalid|BadRequest|unknown format|unrecognized|typed patch|convert new object|\(absent\)|must |map\[\]`),
+		reason: worded,
+		place:  regexp.MustCompile(`^odd body \w+ body\.message$`),
+		want:   regexp.MustCompile(`^the object provided is unrecognized \(must be of type \w+\): couldn't get version/kind; json parse error: `),
+		got:    regexp.MustCompile(`^the object provided is unrecognized \(must be of type \w+\): (EOF|unexpected EOF|a JSON object is expected, not a list)$`),
 	},
 	{
-		reason: "A malformed request is refused as such also where the object does not exist.",
-		place:  regexp.MustCompile(` code$`),
-		want:   regexp.MustCompile(`^(404|500)$`),
-		got:    regexp.MustCompile(`^(400|409)$`),
+		reason: worded,
+		place:  regexp.MustCompile(`^odd body \w+ body\.message$`),
+		want:   regexp.MustCompile(`^error decoding patch: unexpected end of JSON input$`),
+		got:    regexp.MustCompile(`^error decoding patch: unexpected EOF$`),
 	},
 	{
-		reason: "An applied configuration of a wrong type is refused as such before its conflicts are told.",
-		place:  regexp.MustCompile(`^apply \w+ code$`),
-		want:   regexp.MustCompile(`^409$`),
-		got:    regexp.MustCompile(`^500$`),
+		reason: worded,
+		place:  regexp.MustCompile(` body\.(message|details\.causes\[\]\.message)$`),
+		want:   regexp.MustCompile(`no kind "\w+" is registered for version "[\w./]+" in scheme "pkg/runtime/scheme\.go:\d+"$`),
+		got:    regexp.MustCompile(`no kind "\w+" is registered for version "[\w./]+" in scheme$`),
 	},
 	{
-		reason: "Warnings of unknown fields are not given where the object does not exist.",
-		place:  regexp.MustCompile(`^[-a-z]+ status \w+ warnings\.length$`),
-		want:   regexp.MustCompile(`^1$`),
-		got:    regexp.MustCompile(`^0$`),
-	},
-	{
-		reason: "Fields that were set by nobody before the first apply are not told apart from those of a scale.",
-		place:  regexp.MustCompile(`^apply \w+ body\.details\.causes\[\]\.message$`),
-		want:   regexp.MustCompile(`^conflict with "before-first-apply" using`),
-		got:    regexp.MustCompile(`^conflict with "[a-z]+"( with subresource "scale")? using`),
-	},
-	{
-		reason: "Fields that were set by nobody before the first apply are not told apart from those of a scale.",
-		place:  regexp.MustCompile(`^apply \w+ (body\.metadata\.managedFields\[\]\.manager|code)$`),
-		want:   regexp.MustCompile(`^(before-first-apply|200|422)$`),
-		got:    regexp.MustCompile(`^(equivalence|409)$`),
-	},
-	{
-		reason: "A JSON patch that puts a value of another type into the metadata is refused for the field, and a null in a list counts as one.",
-		place:  regexp.MustCompile(`^json-patch \w+ body\.details\.causes\[\]\.field$`),
-		want:   regexp.MustCompile(`^(patch|metadata\.finalizers)$`),
-		got:    regexp.MustCompile(`^(metadata\.\w+|patch)$`),
-	},
-	{
-		reason: "What belongs to the server in the metadata of an applied configuration, such as versions and times, is not taken over in a dry run.",
-		place:  regexp.MustCompile(`^(apply|strategic-patch) .* body\.metadata\.(resourceVersion|deletionTimestamp)$`),
-		got:    regexp.MustCompile(`^\(absent\)$`),
-	},
-	{
-		reason: "A write that changes nothing but whose fields it is may count as a change, and a status written with fields outside of it may be accounted for otherwise.",
-		place:  regexp.MustCompile(`metadata\.managedFields(\[\]\.time|\.length)$|^(replace|merge-patch|json-patch|apply)( status)? (Planet|Widget|Gadget) body\.metadata\.managedFields\[\]\.fieldsV1\.f:(more|metadata|spec)$|^[-a-z]+ \w+ body\.metadata\.resourceVersion$`),
-	},
-	{
-		reason: "A negative limit of a list means none.",
-		place:  regexp.MustCompile(`^list( as [a-z]+)? \w+ body\.(items|rows)\.length$`),
-		want:   regexp.MustCompile(`^0$`),
-	},
-	{
-		reason: "What is malformed in more than one way, or of a wrong type, may be refused for another of its faults.",
-		place:  regexp.MustCompile(` body\.details\.retryAfterSeconds$`),
-	},
-	{
-		reason: "A null in the data of a config map stays a null.",
-		place:  regexp.MustCompile(`ConfigMap body\.data\.\w+$`),
-		got:    regexp.MustCompile(`^<nil>$`),
-	},
-	{
-		reason: "Complaints about requests that cannot be parsed are worded in another way.",
-		place:  regexp.MustCompile(` body\.message$`),
-		want:   regexp.MustCompile(`pkg/runtime/scheme\.go|cannot be handled as a \w+: Object 'Kind' is missing`),
+		reason: worded,
+		place:  regexp.MustCompile(`^strategic-patch ConfigMap body\.details\.causes\[\]\.message$`),
+		want:   regexp.MustCompile(`^Invalid value: "map\[`),
+		got:    regexp.MustCompile(`^Invalid value: \(object\): json: cannot unmarshal `),
 	},
 	{
 		reason: "A bookmark in a table has empty cells, and tells no columns.",
-		place:  regexp.MustCompile(`^watch-list as table .*(cells\[\]|columnDefinitions)$`),
+		place:  regexp.MustCompile(`^watch-list as table \w+ body(\[\])?\.object\.columnDefinitions$`),
+		want:   regexp.MustCompile(`^\[map\[`),
+		got:    regexp.MustCompile(`^<nil>$`),
 	},
 	{
 		reason: "Columns of tables have no descriptions but those of their definitions.",
-		place:  regexp.MustCompile(`columnDefinitions\[\]\.description$`),
-	},
-	{
-		reason: "The fields of an object are accounted for also where the object does not fit its schema.",
-		place:  regexp.MustCompile(`\.metadata\.managedFields$`),
-		want:   regexp.MustCompile(`^\(absent\)$`),
-		got:    regexp.MustCompile(`^\[map`),
-	},
-	{
-		reason: "A number of replicas that is no number is refused once, not twice.",
-		place:  regexp.MustCompile(`body\.details\.causes\[\]\.field$`),
-		want:   regexp.MustCompile(`^\.(spec|status)\.`),
+		place:  regexp.MustCompile(`^[-a-z ]+ as table \w+ body(\[\])?(\.object)?\.columnDefinitions\[\]\.description$`),
+		want:   regexp.MustCompile(`^(Name must be unique within a namespace|CreationTimestamp is a timestamp|Custom resource definition column)`),
+		got:    regexp.MustCompile(`^$`),
 	},
 }
 
@@ -525,9 +476,10 @@ var (
 	// typedPatch is a complaint that tells some of the reasons, which ones is up to chance.
 	typedPatch   = regexp.MustCompile(`(?s)(failed to create typed patch object \([^)]*\):) .*`)
 	precondition = regexp.MustCompile(`(ResourceVersion in (?:the )?(?:precondition|record) \()\d+`)
-	storageKey   = regexp.MustCompile(`Key: /registry/[^ ,]*,`)
 	// quotedVersion is a version in an object in a message.
-	quotedVersion = regexp.MustCompile(`(\\"resourceVersion\\":\\")\d+(\\")`)
+	quotedVersion = regexp.MustCompile(`"resourceVersion":"\d+"`)
+	// quotedObject is an object in a message, whose keys are in no particular order.
+	quotedObject = regexp.MustCompile(`(patch: |^)Invalid value: "\{.*\}": `)
 	// tooOld is a complaint with two versions of the server's.
 	tooOld = regexp.MustCompile(`(too old|Too large) resource version: \d+(?: \(\d+\)|, current: \d+)`)
 )
@@ -588,9 +540,9 @@ func (s *sightings) text(text string) string {
 		return "(time)"
 	})
 	text = someName.ReplaceAllStringFunc(text, func(random string) string { return name(s.uids, random, "gen") })
-	text = quotedVersion.ReplaceAllString(text, "$1(version)$2")
+	text = quotedVersion.ReplaceAllString(text, `"resourceVersion":"(version)"`)
+	text = quotedObject.ReplaceAllString(text, `${1}Invalid value: (object): `)
 	text = tooOld.ReplaceAllString(text, "$1 resource version: (versions)")
-	text = storageKey.ReplaceAllString(text, "Key: (key),")
 	text = precondition.ReplaceAllString(text, "$1(version)")
 	return typedPatch.ReplaceAllString(text, "$1 (why)")
 }
