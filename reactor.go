@@ -484,7 +484,7 @@ func (c *cycle) pursue(whole *Change) (time.Duration, error) {
 	}
 	c.slot.base, c.slot.based = c.base().digest(), time.Now()
 	c.slot.handled, c.slot.parted, c.slot.halfway, c.slot.unsent = true, c.reason == ReasonDelete, false, nil
-	if c.known().version == c.event.Body.version {
+	if c.reason != ReasonDelete && c.known().version == c.event.Body.version { // an object that goes has had its finalizer removed
 		c.log.Debug("The handling is over, and there was nothing to store; the next change is awaited.")
 	}
 	return -1, nil
