@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -77,9 +78,9 @@ func NewAPIServer(opts *APIServerOptions) *APIServer {
 	s.served = builtinKinds()
 	for _, name := range []string{"default", "kube-node-lease", "kube-public", "kube-system"} {
 		r := &apiRequest{server: s, kind: s.kindOf("v1", "Namespace"), verb: "create", name: name, manager: "kube-apiserver", ctx: context.Background()}
-		if _, _, err := r.createObject(map[string]any{
-			"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name},
-		}, nil); err != nil {
+		if _, _, err := r.createObject(mapOf("apiVersion kind metadata",
+			"v1", "Namespace", map[string]any{"name": name},
+		), nil); err != nil {
 			panic(err) // they are right
 		}
 	}
@@ -169,7 +170,7 @@ func (s *APIServer) Apply(manifests []byte) error {
 	if err != nil {
 		return err
 	}
-	slices.SortStableFunc(objects, func(a, b map[string]any) int { return loadRank(a) - loadRank(b) })
+	sortByText(objects, func(object map[string]any) string { return strconv.Itoa(loadRank(object)) })
 	for _, object := range objects {
 		if err := s.load(object); err != nil {
 			name, _ := lookupJSON(object, "metadata", "name")
@@ -261,12 +262,12 @@ func (s *Served) Close() error {
 
 // WriteKubeconfig writes a kubeconfig by which kubectl and others reach the listening server.
 func (s *Served) WriteKubeconfig(path string) error {
-	config := map[string]any{
-		"apiVersion": "v1", "kind": "Config", "current-context": "kopf",
-		"clusters": []any{map[string]any{"name": "kopf", "cluster": map[string]any{"server": s.URL}}},
-		"users":    []any{map[string]any{"name": "kopf", "user": map[string]any{}}},
-		"contexts": []any{map[string]any{"name": "kopf", "context": map[string]any{"cluster": "kopf", "user": "kopf", "namespace": "default"}}},
-	}
+	config := mapOf("apiVersion kind current-context clusters users contexts",
+		"v1", "Config", "kopf",
+		[]any{mapOf("name cluster", "kopf", map[string]any{"server": s.URL})},
+		[]any{mapOf("name user", "kopf", map[string]any{})},
+		[]any{mapOf("name context", "kopf", mapOf("cluster user namespace", "kopf", "kopf", "default"))},
+	)
 	data, err := json.MarshalIndent(config, "", "  ")
 	if err != nil {
 		return err
@@ -315,10 +316,10 @@ func (s *APIServer) dispatch(w http.ResponseWriter, r *http.Request, a *apiReque
 	case r.URL.Path == "/version":
 		major, minor, _ := strings.Cut(strings.TrimPrefix(s.opts.Version, "v"), ".")
 		minor, _, _ = strings.Cut(minor, ".")
-		s.write(w, r, 200, map[string]any{
-			"major": major, "minor": minor, "gitVersion": s.opts.Version, "gitTreeState": "clean", "platform": "in-memory",
-			"compiler": "gc", "goVersion": "", "gitCommit": "", "buildDate": "",
-		})
+		s.write(w, r, 200, mapOf("major minor gitVersion gitTreeState platform compiler goVersion gitCommit buildDate",
+			major, minor, s.opts.Version, "clean", "in-memory",
+			"gc", "", "", "",
+		))
 	case slices.Contains([]string{"healthz", "livez", "readyz"}, a.parts[0]):
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		io.WriteString(w, "ok") // a client that has gone does not matter

@@ -277,11 +277,11 @@ func (d *admission) review(h *webhook, uid string) map[string]any {
 	resource := func(version string) map[string]any {
 		return mapOf("group version resource", r.Group, version, r.Plural)
 	}
-	request := map[string]any{
-		"uid": uid, "operation": d.operation, "dryRun": d.dryRun, "name": d.name, "userInfo": userInfo(), "options": d.options(),
-		"kind": kind(h.version), "resource": resource(h.version), "requestKind": kind(r.Version), "requestResource": resource(r.Version),
-		"object": nil, "oldObject": nil,
-	}
+	request := mapOf("uid operation dryRun name userInfo options kind resource requestKind requestResource object oldObject",
+		uid, d.operation, d.dryRun, d.name, userInfo(), d.options(),
+		kind(h.version), resource(h.version), kind(r.Version), resource(r.Version),
+		nil, nil,
+	)
 	if d.object != nil {
 		request["object"] = d.shown(h, d.object)
 	}

@@ -290,7 +290,7 @@ func conflictOf(conflicts map[managerKey]*fieldSet, all managers) *statusError {
 	for _, name := range names {
 		fields := byManager[name]
 		for _, f := range fields {
-			causes = append(causes, map[string]any{"reason": "FieldManagerConflict", "message": "conflict with " + name, "field": f})
+			causes = append(causes, mapOf("reason message field", "FieldManagerConflict", "conflict with "+name, f))
 		}
 		texts = append(texts, "conflicts with "+name+":\n- "+strings.Join(fields, "\n- "))
 	}

@@ -23,7 +23,7 @@ func checkDefinition(object map[string]any) []fieldError {
 		faults = withFault(faults, "FieldValueInvalid", "metadata.name", asMap(object["metadata"])["name"],
 			`must be spec.names.plural+"."+spec.group`)
 	}
-	for field, value := range map[string]any{"spec.group": spec["group"], "spec.names.plural": names["plural"], "spec.names.kind": names["kind"]} {
+	for field, value := range mapOf("spec.group spec.names.plural spec.names.kind", spec["group"], names["plural"], names["kind"]) {
 		if text, _ := value.(string); text == "" {
 			faults = append(faults, required(field, ""))
 		}

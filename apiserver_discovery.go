@@ -59,10 +59,10 @@ func (s *APIServer) resourceList(w http.ResponseWriter, r *http.Request, kinds [
 
 // resourceEntries describes a kind and its subresources in the classic form.
 func resourceEntries(k *kindInfo) []any {
-	main := map[string]any{
-		"name": k.resource.Plural, "singularName": k.resource.Singular, "namespaced": k.resource.Namespaced, "kind": k.resource.Kind,
-		"verbs": anys(k.resource.Verbs),
-	}
+	main := mapOf("name singularName namespaced kind verbs",
+		k.resource.Plural, k.resource.Singular, k.resource.Namespaced, k.resource.Kind,
+		anys(k.resource.Verbs),
+	)
 	if len(k.resource.ShortNames) > 0 {
 		main["shortNames"] = anys(k.resource.ShortNames)
 	}
@@ -72,10 +72,10 @@ func resourceEntries(k *kindInfo) []any {
 	all := []any{main}
 	for _, sub := range k.resource.Subresources {
 		other := k.subresourceKind(sub)
-		entry := map[string]any{
-			"name": k.resource.Plural + "/" + sub, "singularName": "", "namespaced": k.resource.Namespaced, "kind": other.Kind,
-			"verbs": anys(subresourceVerbs(sub)),
-		}
+		entry := mapOf("name singularName namespaced kind verbs",
+			k.resource.Plural+"/"+sub, "", k.resource.Namespaced, other.Kind,
+			anys(subresourceVerbs(sub)),
+		)
 		if other.Group != k.resource.Group {
 			entry["group"], entry["version"] = other.Group, other.Version
 		}
@@ -163,7 +163,7 @@ func versionsOf(kinds []*kindInfo) []string {
 			versions = append(versions, k.resource.Version)
 		}
 	}
-	slices.SortFunc(versions, func(a, b string) int { return compareVersions(b, a) })
+	slices.SortStableFunc(versions, func(a, b string) int { return compareVersions(b, a) })
 	return versions
 }
 
@@ -215,10 +215,10 @@ func aggregateEntry(k *kindInfo) map[string]any {
 	if k.resource.Namespaced {
 		scope = "Namespaced"
 	}
-	entry := map[string]any{
-		"resource": k.resource.Plural, "singularResource": k.resource.Singular, "scope": scope, "verbs": anys(k.resource.Verbs),
-		"responseKind": k.responseKind(&k.resource),
-	}
+	entry := mapOf("resource singularResource scope verbs responseKind",
+		k.resource.Plural, k.resource.Singular, scope, anys(k.resource.Verbs),
+		k.responseKind(&k.resource),
+	)
 	if len(k.resource.ShortNames) > 0 {
 		entry["shortNames"] = anys(k.resource.ShortNames)
 	}

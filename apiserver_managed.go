@@ -232,7 +232,7 @@ func (t *fieldType) step(item any) (string, bool) {
 			if p := inner.properties[k]; p.hasFallback {
 				key[k] = p.fallback
 			} else if inner.builtin != nil { // the types of kube-apiserver are never without
-				key[k] = map[string]any{"string": "", "integer": json.Number("0")}[p.typ]
+				key[k] = mapOf("string integer", "", json.Number("0"))[p.typ]
 			}
 		}
 	}
@@ -469,9 +469,9 @@ func (all managers) store(object map[string]any) {
 	list := make([]any, 0, len(keys))
 	for _, k := range keys {
 		m := all[k]
-		entry := map[string]any{
-			"manager": k.manager, "operation": k.operation, "apiVersion": m.apiVersion, "fieldsType": "FieldsV1", "fieldsV1": m.fields.encode(),
-		}
+		entry := mapOf("manager operation apiVersion fieldsType fieldsV1",
+			k.manager, k.operation, m.apiVersion, "FieldsV1", m.fields.encode(),
+		)
 		if m.time != "" {
 			entry["time"] = m.time
 		}

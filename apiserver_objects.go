@@ -156,13 +156,13 @@ func (a *apiRequest) post(w http.ResponseWriter, r *http.Request, object map[str
 	case "selfsubjectaccessreviews", "subjectaccessreviews", "localsubjectaccessreviews":
 		object["status"] = map[string]any{"allowed": true}
 	case "selfsubjectreviews":
-		object["status"] = map[string]any{"userInfo": map[string]any{"username": "kopf", "groups": []any{"system:masters", "system:authenticated"}}}
+		object["status"] = map[string]any{"userInfo": mapOf("username groups", "kopf", []any{"system:masters", "system:authenticated"})}
 	case "selfsubjectrulesreviews":
 		all := []any{"*"}
-		object["status"] = map[string]any{
-			"resourceRules":    []any{map[string]any{"verbs": all, "apiGroups": all, "resources": all}},
-			"nonResourceRules": []any{map[string]any{"verbs": all, "nonResourceURLs": all}}, "incomplete": false,
-		}
+		object["status"] = mapOf("resourceRules nonResourceRules incomplete",
+			[]any{mapOf("verbs apiGroups resources", all, all, all)},
+			[]any{mapOf("verbs nonResourceURLs", all, all)}, false,
+		)
 	case "pods":
 		if a.subresource == "eviction" {
 			gone := *a
@@ -170,7 +170,7 @@ func (a *apiRequest) post(w http.ResponseWriter, r *http.Request, object map[str
 			if err := gone.deleteObject(deleteOptions{}); err != nil {
 				return err
 			}
-			a.server.write(w, r, 201, map[string]any{"kind": "Status", "apiVersion": "v1", "metadata": map[string]any{}, "status": "Success", "code": 201})
+			a.server.write(w, r, 201, mapOf("kind apiVersion metadata status code", "Status", "v1", map[string]any{}, "Success", 201))
 			return nil
 		}
 	}
@@ -376,7 +376,7 @@ func (a *apiRequest) checkNamespace() error {
 		e := &statusError{403, "Forbidden", fmt.Sprintf("%s %q is forbidden: unable to create new content in namespace %s because it is being terminated",
 			a.kind.groupResource(), a.name, a.namespace), a.kind.about(a.name)}
 		e.details["retryAfterSeconds"] = json.Number("1")
-		e.details["causes"] = []any{map[string]any{"reason": "NamespaceTerminating", "message": "namespace " + a.namespace + " is being terminated", "field": "metadata.namespace"}}
+		e.details["causes"] = []any{mapOf("reason message field", "NamespaceTerminating", "namespace "+a.namespace+" is being terminated", "metadata.namespace")}
 		return e
 	}
 	return nil

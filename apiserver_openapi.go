@@ -60,9 +60,9 @@ func openAPIV3(kinds []*kindInfo, path string) map[string]any {
 	if len(d.paths) == 0 {
 		return nil
 	}
-	return map[string]any{
-		"openapi": "3.0.0", "info": mapOf("title version", title, version), "paths": d.paths, "components": map[string]any{"schemas": d.schemas},
-	}
+	return mapOf("openapi info paths components",
+		"3.0.0", mapOf("title version", title, version), d.paths, map[string]any{"schemas": d.schemas},
+	)
 }
 
 // emptyOpenAPI is the document of the second version in protocol buffers, with no kinds at all: swagger "2.0", a title and a version. Clients
@@ -79,7 +79,7 @@ func openAPIV2(kinds []*kindInfo) map[string]any {
 	for _, s := range d.schemas {
 		flattenRefs(s)
 	}
-	return map[string]any{"swagger": "2.0", "info": mapOf("title version", "Kubernetes", "v1.36.3"), "paths": d.paths, "definitions": d.schemas}
+	return mapOf("swagger info paths definitions", "2.0", mapOf("title version", "Kubernetes", "v1.36.3"), d.paths, d.schemas)
 }
 
 // flattenRefs turns references that stand in an allOf, beside descriptions, into the form of the second version.
@@ -214,10 +214,10 @@ func (p *apiPaths) describe(op apiOperation) map[string]any {
 	if op.after == "ForAllNamespaces" {
 		scope = ""
 	}
-	m := map[string]any{
-		"tags": []any{p.tag}, "description": op.description, "operationId": op.verb + p.name + op.between + scope + kind + op.after,
-		"x-kubernetes-action": op.action,
-	}
+	m := mapOf("tags description operationId x-kubernetes-action",
+		[]any{p.tag}, op.description, op.verb+p.name+op.between+scope+kind+op.after,
+		op.action,
+	)
 	if op.subresource == "scale" {
 		group, version, kind = "autoscaling", "v1", "Scale"
 	}
@@ -398,11 +398,11 @@ func (d *apiDocument) addSchemas(k *kindInfo) {
 	object["x-kubernetes-group-version-kind"] = []any{gvk(r.Group, r.Version, r.Kind)}
 	d.schemas[k.schemaName()] = object
 	if !k.postedOnly {
-		list := map[string]any{
-			"description": k.listKind + " is a list of " + r.Kind, "type": "object", "required": []any{"items"},
-			"properties":                      map[string]any{"items": mapOf("type items description", "array", d.ref(k.schemaName()), "The objects.")},
-			"x-kubernetes-group-version-kind": []any{gvk(r.Group, r.Version, k.listKind)},
-		}
+		list := mapOf("description type required properties x-kubernetes-group-version-kind",
+			k.listKind+" is a list of "+r.Kind, "object", []any{"items"},
+			map[string]any{"items": mapOf("type items description", "array", d.ref(k.schemaName()), "The objects.")},
+			[]any{gvk(r.Group, r.Version, k.listKind)},
+		)
 		d.addTypes(list)
 		asMap(list["properties"])["metadata"] = d.described(metaPackage+"ListMeta", "What is said of the list.")
 		d.schemas[packageOf(k)+"."+k.listKind] = list

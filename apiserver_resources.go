@@ -133,9 +133,9 @@ var builtinKinds = sync.OnceValue(func() []*kindInfo {
 		}
 		k.hasStatus = slices.Contains(k.resource.Subresources, "status")
 		if slices.Contains(k.resource.Subresources, "scale") {
-			k.scale = map[string]any{
-				"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas", "labelSelectorPath": ".spec.selector",
-			}
+			k.scale = mapOf("specReplicasPath statusReplicasPath labelSelectorPath",
+				".spec.replicas", ".status.replicas", ".spec.selector",
+			)
 		}
 		all = append(all, k)
 	}
@@ -258,10 +258,10 @@ func (e *statusError) Error() string { return e.message }
 
 // status returns the refusal as it is sent.
 func (e *statusError) status() map[string]any {
-	s := map[string]any{
-		"kind": "Status", "apiVersion": "v1", "metadata": map[string]any{}, "status": "Failure",
-		"message": e.message, "reason": e.reason, "code": e.code,
-	}
+	s := mapOf("kind apiVersion metadata status message reason code",
+		"Status", "v1", map[string]any{}, "Failure",
+		e.message, e.reason, e.code,
+	)
 	if e.reason == "" {
 		delete(s, "reason")
 	}
@@ -333,7 +333,7 @@ func (k *kindInfo) invalid(name string, faults []fieldError) *statusError {
 	if len(texts) > 1 {
 		list = "[" + list + "]"
 	}
-	details := map[string]any{"kind": k.resource.Kind, "causes": causes}
+	details := mapOf("kind causes", k.resource.Kind, causes)
 	if name != "" {
 		details["name"] = name
 	}

@@ -23,7 +23,7 @@ func (a *apiRequest) scaleOf(object map[string]any) map[string]any {
 		v, _ := lookupJSON(object, strings.Split(strings.TrimPrefix(path, "."), ".")...)
 		return v
 	}
-	scale := map[string]any{"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": about, "spec": map[string]any{}, "status": map[string]any{"replicas": json.Number("0")}}
+	scale := mapOf("kind apiVersion metadata spec status", "Scale", "autoscaling/v1", about, map[string]any{}, map[string]any{"replicas": json.Number("0")})
 	if n, ok := at("specReplicasPath").(json.Number); ok && n != "0" {
 		scale["spec"] = map[string]any{"replicas": n}
 	}
@@ -78,7 +78,7 @@ func (a *apiRequest) scaled(live, scale map[string]any) (map[string]any, error) 
 
 // unscaled returns what is applied to the object itself when a scale is applied.
 func (a *apiRequest) unscaled(scale map[string]any) map[string]any {
-	object := map[string]any{"apiVersion": a.kind.resource.APIVersion(), "kind": a.kind.resource.Kind, "metadata": scale["metadata"]}
+	object := mapOf("apiVersion kind metadata", a.kind.resource.APIVersion(), a.kind.resource.Kind, scale["metadata"])
 	if n := asMap(scale["spec"])["replicas"]; n != nil {
 		(&Patch{merge: object}).put(n, a.replicas()...)
 	}

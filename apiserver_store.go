@@ -195,7 +195,7 @@ func (c *collection) sortedLocked() []*item {
 		for _, i := range c.objects {
 			c.sorted = append(c.sorted, i)
 		}
-		slices.SortFunc(c.sorted, func(a, b *item) int { return cmp.Compare(a.key, b.key) })
+		sortByText(c.sorted, func(i *item) string { return i.key })
 	}
 	return c.sorted
 }

@@ -25,6 +25,8 @@ type Resource struct {
 }
 
 // APIVersion returns "group/version", or the version alone in the core group.
+//
+//go:noinline
 func (r Resource) APIVersion() string {
 	if r.Group == "" {
 		return r.Version
@@ -33,6 +35,8 @@ func (r Resource) APIVersion() string {
 }
 
 // Name returns "plural.version.group", which tells the resource apart from all others.
+//
+//go:noinline
 func (r Resource) Name() string {
 	return strings.TrimSuffix(r.Plural+"."+r.Version+"."+r.Group, ".")
 }
