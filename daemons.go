@@ -512,7 +512,8 @@ func (t *task) attempt() (wait time.Duration, more bool) {
 		o.Logger.Debug(t.name() + " is invoked.")
 		var result any
 		result, err = t.call(&o)
-		stopped := err != nil && t.stopper.Reason().Has(DaemonCancelled) && errors.Is(err, context.Canceled)
+		var asked *DaemonStopped // which is what a request is cut off with, too
+		stopped := err != nil && t.stopper.Reason().Has(DaemonCancelled) && (errors.Is(err, context.Canceled) || errors.As(err, &asked))
 		out = h.decide(err, t.retries, time.Since(t.started), e.settings.Execution.DefaultBackoff)
 		if stopped {
 			out, err = outcome{final: true}, nil
