@@ -36,8 +36,8 @@ var rooms = []room{
 		imports: "encoding/base64 encoding/binary encoding/hex io math math/big math/bits reflect regexp unicode"},
 	{floor: 0, name: "yaml", files: "yaml.go yaml_*.go", imports: "encoding/base64 encoding/binary io math math/big net/url regexp unicode"},
 	{floor: 0, name: "counters", files: "metrics.go", imports: "io math sync sync/atomic"},
-	{floor: 1, name: "configs", files: "settings.go persistence.go diffbase.go progress.go",
-		imports: "crypto/md5 crypto/sha256 encoding/base64 encoding/hex hash/fnv net/http path reflect regexp sync", clock: true},
+	{floor: 1, name: "configs", files: "settings.go settings_*.go persistence.go diffbase.go progress.go",
+		imports: "crypto/md5 crypto/sha256 crypto/x509 encoding/base64 encoding/hex hash/fnv net/http path reflect regexp sync", clock: true},
 	{floor: 2, name: "clients", files: "client.go client_*.go watching.go watching_*.go discovering.go auth.go auth_*.go",
 		imports: "bufio crypto/rand crypto/sha256 crypto/tls crypto/x509 encoding/base64 encoding/pem encoding/hex io io/fs math math/rand/v2 net net/http " +
 			"net/url os os/exec path path/filepath reflect runtime sync sync/atomic", goroutines: true, clock: true},

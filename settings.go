@@ -18,6 +18,7 @@ type Settings struct {
 	Scanning    ScanningSettings
 	Execution   ExecutionSettings
 	Background  BackgroundSettings
+	Admission   AdmissionSettings
 	Networking  NetworkingSettings
 	Persistence PersistenceSettings
 }
