@@ -71,7 +71,7 @@ func (a *apiRequest) checkApplied(object map[string]any) error {
 	if a.subresource == "scale" {
 		return nil
 	}
-	if why := a.managed().rootType().misfit(object, "", false); why != "" {
+	if why := a.managed().rootType().misfit(object, false); why != "" {
 		namespace, _ := meta["namespace"].(string)
 		name, _ := meta["name"].(string)
 		return &statusError{500, "", fmt.Sprintf("failed to create typed patch object (%s/%s; %s/%s, Kind=%s): %s", namespace, name, group, version, kind, why), nil}
@@ -208,7 +208,7 @@ func (o applyOptions) apply(live map[string]any, applied map[string]any) (map[st
 
 // drop removes from an object what was applied before and is not any more, unless others own it, or own something
 // in it.
-func (all managers) drop(t *fieldType, merged map[string]any, before *fieldSet) map[string]any {
+func (all managers) drop(t fieldType, merged map[string]any, before *fieldSet) map[string]any {
 	owned := &fieldSet{}
 	for _, m := range all {
 		owned = owned.union(m.fields)
@@ -303,7 +303,7 @@ func conflictOf(conflicts map[managerKey]*fieldSet, all managers) *statusError {
 
 // mergeTyped merges a configuration into a live value: maps key by key, lists by the keys of their items where they have such, all
 // else is replaced. Empty maps and lists stay only where nothing is merged into them.
-func mergeTyped(t *fieldType, live, applied any, isLive, isApplied bool) any {
+func mergeTyped(t fieldType, live, applied any, isLive, isApplied bool) any {
 	a, wasMap := live.(map[string]any)
 	b, isMap := applied.(map[string]any)
 	la, wasList := live.([]any)
@@ -331,7 +331,7 @@ func mergeTyped(t *fieldType, live, applied any, isLive, isApplied bool) any {
 }
 
 // mergeAssociative merges lists whose items can be told apart, and tells whether it could.
-func mergeAssociative(t *fieldType, live, applied []any) ([]any, bool) {
+func mergeAssociative(t fieldType, live, applied []any) ([]any, bool) {
 	orderA, itemsA, fineA := t.steps(live)
 	orderB, itemsB, fineB := t.steps(applied)
 	if !fineA || !fineB {
@@ -385,7 +385,7 @@ func interleaved(live, applied []string) []string {
 }
 
 // without returns a value less the fields of a set, nil if nothing is left.
-func without(t *fieldType, v any, gone *fieldSet) any {
+func without(t fieldType, v any, gone *fieldSet) any {
 	switch v := v.(type) {
 	case map[string]any:
 		if t.atomic || len(v) == 0 {

@@ -99,10 +99,10 @@ func (s *fieldSet) each(at []string, visit func(path []string)) {
 }
 
 // withNamed returns the set with the fields that contain others in it, if the type knows them by name.
-func (s *fieldSet) withNamed(t *fieldType) *fieldSet {
+func (s *fieldSet) withNamed(t fieldType) *fieldSet {
 	w := &fieldSet{members: maps.Clone(s.members)}
 	for step, c := range s.children {
-		child := &fieldType{}
+		child := fieldType{}
 		if key, ok := strings.CutPrefix(step, "f:"); ok {
 			known := false
 			if child, known = t.field(key); known && !c.empty() {
@@ -164,7 +164,7 @@ type fieldType struct {
 }
 
 // rootType is the type of the objects that the request is about.
-func (o managedOptions) rootType() *fieldType {
+func (o managedOptions) rootType() fieldType {
 	s := o.schema
 	if s == nil {
 		group, version, ok := strings.Cut(o.apiVersion, "/")
@@ -175,18 +175,18 @@ func (o managedOptions) rootType() *fieldType {
 			s = t.schema
 		}
 	}
-	return &fieldType{schema: s, root: true}
+	return fieldType{schema: s, root: true}
 }
 
 // field returns the type of a field, and whether the type knows it by name.
-func (t *fieldType) field(key string) (*fieldType, bool) {
+func (t fieldType) field(key string) (fieldType, bool) {
 	switch {
 	case t.root && key == "metadata":
 		return typeOfSchema(namedTypes()["ObjectMeta"].schema), true
 	case t.root && (key == "apiVersion" || key == "kind"):
-		return &fieldType{}, true
+		return fieldType{}, true
 	case t.schema == nil:
-		return &fieldType{}, false
+		return fieldType{}, false
 	}
 	if child := t.schema.properties[key]; child != nil {
 		return typeOfSchema(child), true
@@ -194,11 +194,11 @@ func (t *fieldType) field(key string) (*fieldType, bool) {
 	if t.schema.additional != nil {
 		return typeOfSchema(t.schema.additional), false
 	}
-	return &fieldType{}, false
+	return fieldType{}, false
 }
 
-func typeOfSchema(s *schema) *fieldType {
-	t := &fieldType{schema: s, root: s.embedded, set: s.listType == "set", atomic: s.mapType == "atomic"}
+func typeOfSchema(s *schema) fieldType {
+	t := fieldType{schema: s, root: s.embedded, set: s.listType == "set", atomic: s.mapType == "atomic"}
 	if s.listType == "map" {
 		t.keys = s.listKeys
 	}
@@ -206,18 +206,18 @@ func typeOfSchema(s *schema) *fieldType {
 }
 
 // item returns the type of the items of a list.
-func (t *fieldType) item() *fieldType {
+func (t fieldType) item() fieldType {
 	if t.schema != nil && t.schema.items != nil {
 		return typeOfSchema(t.schema.items)
 	}
-	return &fieldType{}
+	return fieldType{}
 }
 
 // associative tells whether the items of a list are fields of their own.
-func (t *fieldType) associative() bool { return t.set || len(t.keys) > 0 }
+func (t fieldType) associative() bool { return t.set || len(t.keys) > 0 }
 
 // step spells an item of a list, and tells whether it can.
-func (t *fieldType) step(item any) (string, bool) {
+func (t fieldType) step(item any) (string, bool) {
 	if t.set {
 		data, err := encodeJSON(item)
 		return "v:" + string(data), err == nil
@@ -244,7 +244,7 @@ func (t *fieldType) step(item any) (string, bool) {
 }
 
 // steps returns the items of a list by their spelling; ok is false if they cannot be told apart.
-func (t *fieldType) steps(list []any) (order []string, items map[string]any, ok bool) {
+func (t fieldType) steps(list []any) (order []string, items map[string]any, ok bool) {
 	items = make(map[string]any, len(list))
 	for _, item := range list {
 		step, fine := t.step(item)
@@ -258,13 +258,13 @@ func (t *fieldType) steps(list []any) (order []string, items map[string]any, ok 
 }
 
 // appliedFields returns the fields that an applied configuration is about.
-func appliedFields(object map[string]any, t *fieldType) *fieldSet {
+func appliedFields(object map[string]any, t fieldType) *fieldSet {
 	set := &fieldSet{}
 	collectFields(set, nil, t, object)
 	return set
 }
 
-func collectFields(set *fieldSet, at []string, t *fieldType, v any) {
+func collectFields(set *fieldSet, at []string, t fieldType, v any) {
 	switch v := v.(type) {
 	case map[string]any:
 		if t.atomic {
@@ -323,7 +323,7 @@ func (c *comparison) leaf(at []string, a, b any, hasA, hasB bool) {
 	}
 }
 
-func (c *comparison) walk(at []string, t *fieldType, a, b any, hasA, hasB bool) {
+func (c *comparison) walk(at []string, t fieldType, a, b any, hasA, hasB bool) {
 	ma, mb := asMap(a), asMap(b)
 	la, isA := a.([]any)
 	lb, isB := b.([]any)
@@ -350,7 +350,7 @@ func (c *comparison) walk(at []string, t *fieldType, a, b any, hasA, hasB bool) 
 	}
 }
 
-func (c *comparison) walkList(at []string, t *fieldType, la, lb []any) bool {
+func (c *comparison) walkList(at []string, t fieldType, la, lb []any) bool {
 	orderA, itemsA, okA := t.steps(la)
 	orderB, itemsB, okB := t.steps(lb)
 	if !okA || !okB {
@@ -521,7 +521,7 @@ func updateManagedFields(live, updated map[string]any, o managedOptions) {
 		all = managersOf(live)
 	}
 	delete(meta, "managedFields")
-	if live != nil && len(all) == 0 || o.rootType().misfit(updated, "", true) != "" {
+	if live != nil && len(all) == 0 || o.rootType().misfit(updated, true) != "" {
 		return
 	}
 	c := compareFields(live, updated, o)

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -27,87 +28,111 @@ func (a *apiRequest) checkGoType(object map[string]any) error {
 func untyped(k *kindInfo, object map[string]any) string {
 	kind := k.resource.Kind
 	if k.crd != nil { // whose metadata are decoded by themselves
-		return goMisfit(namedTypes()["ObjectMeta"].schema, object["metadata"], "ObjectMeta", "")
+		return misfitGo(namedTypes()["ObjectMeta"].schema, object["metadata"], "ObjectMeta", "").String()
 	}
 	known := map[string]*schema{"metadata": namedTypes()["ObjectMeta"].schema}
 	if k.resource.Group == "" && (kind == "ConfigMap" || kind == "Secret") {
 		known = typeOfKind("", "v1", kind).schema.properties
 	}
-	for _, key := range unionKeys(object, nil) {
-		if s := known[key]; s != nil {
-			if why := goMisfit(s, object[key], kind, key); why != "" {
-				return why
-			}
-		}
-	}
-	return ""
+	return misfitGoFields(&schema{properties: known}, object, kind, "").String()
 }
 
-// goMisfit tells why a value cannot be decoded into a type of kube-apiserver, "" if it can.
-func goMisfit(s *schema, v any, owner, field string) string {
-	misfit := func() string {
-		word := map[string]string{"integer": "number", "boolean": "bool"}[typeOf(v)]
-		if word == "" {
-			word = typeOf(v)
-		}
-		if s.format == "date-time" {
-			return "json: cannot unmarshal " + word + " into Go value of type string"
-		}
-		return fmt.Sprintf("json: cannot unmarshal %s into Go struct field %s.%s of type %s", word, owner, field, goType(s, field))
-	}
-	if v == nil || s.preserve {
+// goMisfit is what is wrong with a value that cannot be decoded into a type of kube-apiserver.
+type goMisfit struct {
+	text               string // all of it, if it says nothing of where it is
+	word, owner, typed string // what the value is, in which type, and of which type it should be
+	path               string
+}
+
+func (m *goMisfit) String() string {
+	switch {
+	case m == nil:
 		return ""
+	case m.text != "":
+		return m.text
+	}
+	return fmt.Sprintf("json: cannot unmarshal %s into Go struct field %s.%s of type %s", m.word, m.owner, m.path, m.typed)
+}
+
+// misfitGo returns why a value called name in a type called owner cannot be decoded, nil if it can.
+func misfitGo(s *schema, v any, owner, name string) *goMisfit {
+	if v == nil || s.preserve {
+		return nil
 	}
 	switch s.typ {
 	case "object":
 		m, ok := v.(map[string]any)
 		if !ok {
-			return misfit()
+			return newGoMisfit(s, v, owner, name)
 		}
 		if s.additional == nil {
 			owner = s.builtin.name
 		}
-		for _, key := range unionKeys(m, nil) {
-			inner, at := s.additional, field
-			if inner == nil {
-				if inner = s.properties[key]; inner == nil {
-					continue
-				}
-				at = strings.TrimPrefix(field+"."+key, ".")
-			}
-			if m[key] == nil && s.additional != nil && inner.typ == "string" {
-				m[key] = ""
-			}
-			if why := goMisfit(inner, m[key], owner, at); why != "" {
-				return why
-			}
-		}
+		return misfitGoFields(s, m, owner, name)
 	case "array":
 		list, ok := v.([]any)
 		if !ok {
-			return misfit()
+			return newGoMisfit(s, v, owner, name)
 		}
 		for i, e := range list {
 			if e == nil && s.items.typ == "string" {
 				list[i] = ""
 			}
-			if why := goMisfit(s.items, e, owner, field); why != "" {
+			if why := misfitGo(s.items, e, owner, name); why != nil {
 				return why
 			}
 		}
 	default:
 		if typeOf(v) != s.typ {
-			return misfit()
+			return newGoMisfit(s, v, owner, name)
 		}
 		if text, ok := v.(string); ok {
 			return badText(s.format, text)
 		}
 	}
-	return ""
+	return nil
 }
 
-// badText tells why a text cannot be decoded.
-func badText(format, text string) string {
+// misfitGoFields returns the first misfit by the order of the keys.
+func misfitGoFields(s *schema, m map[string]any, owner, name string) *goMisfit {
+	var found *goMisfit
+	var first string
+	for key, v := range m {
+		inner, inside := s.additional, name
+		if inner == nil {
+			if inner = s.properties[key]; inner == nil {
+				continue
+			}
+			inside = key
+		}
+		if v == nil && s.additional != nil && inner.typ == "string" {
+			m[key] = ""
+		}
+		why := misfitGo(inner, v, owner, inside)
+		if why == nil || found != nil && key > first {
+			continue
+		}
+		if s.additional == nil {
+			why.path = strings.TrimSuffix(key+"."+why.path, ".")
+		}
+		first, found = key, why
+	}
+	return found
+}
+
+func newGoMisfit(s *schema, v any, owner, name string) *goMisfit {
+	word := map[string]string{"integer": "number", "boolean": "bool"}[typeOf(v)]
+	if word == "" {
+		word = typeOf(v)
+	}
+	if s.format == "date-time" {
+		return &goMisfit{text: "json: cannot unmarshal " + word + " into Go value of type string"}
+	}
+	return &goMisfit{word: word, owner: owner, typed: goType(s, name)}
+}
+
+// badText tells why a text cannot be decoded, nil if it can.
+func badText(format, text string) *goMisfit {
 	var err error
 	switch format {
 	case "date-time":
@@ -116,15 +141,15 @@ func badText(format, text string) string {
 		_, err = base64.StdEncoding.DecodeString(text)
 	}
 	if err != nil {
-		return err.Error()
+		return &goMisfit{text: err.Error()}
 	}
-	return ""
+	return nil
 }
 
 // goType names a type as kube-apiserver does in its complaints.
 func goType(s *schema, field string) string {
 	switch {
-	case field == "uid" || strings.HasSuffix(field, ".uid"):
+	case field == "uid":
 		return "types.UID"
 	case s.typ == "array":
 		return "[]" + goType(s.items, "")
@@ -199,9 +224,9 @@ func (k *kindInfo) another(object map[string]any) []fieldError {
 	return faults
 }
 
-// misfit tells where a value does not fit the type by which its fields are accounted for, "" if it does. Items of a list that cannot be
-// told apart are let pass if there may be twins.
-func (t *fieldType) misfit(v any, at string, twins bool) string {
+// misfit tells where a value does not fit the type by which its fields are accounted for and why, beginning with the path below the value,
+// "" if it does. Items of a list that cannot be told apart are let pass if there may be twins.
+func (t fieldType) misfit(v any, twins bool) string {
 	s := t.schema
 	if v == nil || s == nil && !t.root {
 		return ""
@@ -209,53 +234,60 @@ func (t *fieldType) misfit(v any, at string, twins bool) string {
 	switch v := v.(type) {
 	case map[string]any:
 		if s != nil && (s.intOrString || s.typ != "object" && s.typ != "") {
-			return at + ": expected " + s.typ + ", got a map"
+			return ": expected " + s.typ + ", got a map"
 		}
-		for _, key := range unionKeys(v, nil) {
-			child, known := t.field(key)
-			if !known && !t.open() {
-				return at + "." + key + ": field not declared in schema"
-			}
-			if why := child.misfit(v[key], at+"."+key, twins); why != "" {
-				return why
-			}
-		}
+		return t.misfitFields(v, twins)
 	case []any:
 		if s != nil && (s.intOrString || s.typ != "array" && s.typ != "") {
-			return at + ": expected " + s.typ + ", got a list"
+			return ": expected " + s.typ + ", got a list"
 		}
-		return t.misfitItems(v, at, twins)
+		return t.misfitItems(v, twins)
 	default:
 		if s != nil && !s.fitsScalar(v) {
-			return fmt.Sprintf("%s: expected %s, got %v", at, s.typ, v)
+			return fmt.Sprintf(": expected %s, got %v", s.typ, v)
 		}
 	}
 	return ""
 }
 
-func (t *fieldType) misfitItems(list []any, at string, twins bool) string {
+// misfitFields returns the first misfit by the order of the keys, without the cost of sorting what fits.
+func (t fieldType) misfitFields(m map[string]any, twins bool) string {
+	first, found := "", ""
+	for key, v := range m {
+		child, known := t.field(key)
+		why := ": field not declared in schema"
+		if known || t.open() {
+			why = child.misfit(v, twins)
+		}
+		if why != "" && (found == "" || key < first) {
+			first, found = key, "."+key+why
+		}
+	}
+	return found
+}
+
+func (t fieldType) misfitItems(list []any, twins bool) string {
 	var seen []string
 	for i, e := range list {
-		name := fmt.Sprintf("%s[%d]", at, i)
 		if t.associative() {
 			step, ok := t.step(e)
 			if !ok {
-				return name + ": the item has no key"
+				return "[" + strconv.Itoa(i) + "]: the item has no key"
 			}
 			if slices.Contains(seen, step) && !twins {
-				return at + ": duplicate entries for key " + step
+				return ": duplicate entries for key " + step
 			}
 			seen = append(seen, step)
 		}
-		if why := t.item().misfit(e, name, twins); why != "" {
-			return why
+		if why := t.item().misfit(e, twins); why != "" {
+			return "[" + strconv.Itoa(i) + "]" + why
 		}
 	}
 	return ""
 }
 
 // open tells whether a map of the type can have keys that the type does not know.
-func (t *fieldType) open() bool {
+func (t fieldType) open() bool {
 	s := t.schema
 	return s == nil || s.preserve || s.anything || s.additional != nil || len(s.properties) == 0
 }

@@ -298,7 +298,7 @@ func (x *handling) attempt(ctx context.Context, p *progress) outcome {
 		return o
 	}
 	c := x.change(p, runtime)
-	log.DebugContext(ctx, fmt.Sprintf("Handler '%s' is invoked.", h.id))
+	log.DebugContext(ctx, "Handler '"+string(h.id)+"' is invoked.")
 	x.running(h.id)
 	inner, release := x.interruptible(ctx, h)
 	err := x.call(inner, p, c)
@@ -454,9 +454,7 @@ func (x *handling) refuse(p *part, err error) {
 
 // logOutcome logs how an attempt has ended: the error in full if it is an arbitrary one.
 func logOutcome(ctx context.Context, log *slog.Logger, noun string, id HandlerID, o outcome, err error) {
-	name := fmt.Sprintf("%s '%s'", noun, id)
-	var temporary *TemporaryError
-	var permanent *PermanentError
+	name := noun + " '" + string(id) + "'"
 	switch {
 	case o.cancelled:
 		log.WarnContext(ctx, name+" was cancelled, because the operator stops. It will be called again.")
@@ -464,6 +462,16 @@ func logOutcome(ctx context.Context, log *slog.Logger, noun string, id HandlerID
 		log.DebugContext(ctx, name+" waits for its sub-handlers.", "delay", o.delay)
 	case err == nil:
 		log.InfoContext(ctx, name+" succeeded.")
+	default:
+		logFailure(ctx, log, name, o, err)
+	}
+}
+
+// logFailure logs why an attempt has failed, and what will come of it.
+func logFailure(ctx context.Context, log *slog.Logger, name string, o outcome, err error) {
+	var temporary *TemporaryError
+	var permanent *PermanentError
+	switch {
 	case errors.As(err, &permanent):
 		log.ErrorContext(ctx, name+" failed permanently: "+err.Error())
 	case o.final && errors.As(o.err, &permanent) && o.err != err:

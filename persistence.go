@@ -604,7 +604,8 @@ func (p *PersistenceSettings) copied(body *Body) bool {
 
 // bind notes with the patch which object it is that something is stored on.
 func (p *PersistenceSettings) bind(body *Body, patch *Patch) {
-	if key := p.boundKey(body); p.IgnoreCopies && !patch.Empty() {
+	if p.IgnoreCopies && !patch.Empty() {
+		key := p.boundKey(body)
 		if uid, _ := body.Annotation(key); uid != body.UID() {
 			patch.put(body.UID(), "metadata", "annotations", key)
 		}

@@ -127,7 +127,7 @@ func (c *cycle) spawn() bool {
 // cycle is the work on one state of an object.
 type cycle struct {
 	*reactor
-	*sender
+	sender
 	slot   *slot
 	served *resolved
 	event  RawEvent
@@ -152,7 +152,7 @@ type cycle struct {
 
 func (r *reactor) cycle(s *slot, newest RawEvent) *cycle {
 	c := &cycle{reactor: r, slot: s, served: r.served.Load(), event: newest, log: objectLogger(r.log, newest.Body.Reference())}
-	c.sender = &sender{client: r.client, ctx: r.requests, resource: c.served.resource, log: c.log, fresh: newest.Body, took: c.await, outdated: r.outdated}
+	c.sender = sender{client: r.client, ctx: r.requests, resource: c.served.resource, log: c.log, fresh: newest.Body, took: c.await, outdated: r.outdated}
 	return c
 }
 
@@ -173,7 +173,7 @@ func (c *cycle) watch(ev RawEvent) {
 			continue
 		}
 		e.Patch, e.Param = &Patch{}, h.param
-		c.log.Debug(fmt.Sprintf("Handler '%s' is invoked.", h.id))
+		c.log.Debug("Handler '" + string(h.id) + "' is invoked.")
 		c.queue.note(c.slot, h.id)
 		err := call(func() error { return h.event(c.handlers, e) })
 		c.queue.note(c.slot, "")

@@ -126,7 +126,7 @@ func (c *cycle) outgoing(ending bool) ([]*part, *Patch) {
 		own = c.finalizing(removeFinalizer)
 	}
 	if ending || c.purge {
-		for id := range c.recorded() {
+		for _, id := range c.recorded() {
 			p.ProgressStorage.Purge(id, fresh, own)
 		}
 		p.ProgressStorage.Flush()
@@ -145,23 +145,28 @@ func (c *cycle) outgoing(ending bool) ([]*part, *Patch) {
 }
 
 // recorded returns the ids of all handlers that may have a record on the object.
-func (c *cycle) recorded() map[HandlerID]bool {
-	ids := make(map[HandlerID]bool)
+func (c *cycle) recorded() []HandlerID {
+	ids := make([]HandlerID, 0, len(c.served.changes)+len(c.x.all))
+	add := func(id HandlerID) {
+		if !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
 	for _, h := range c.served.changes {
-		ids[h.id] = true
+		add(h.id)
 		if !c.copied {
 			continue
 		}
 		if record, _ := c.settings.Persistence.ProgressStorage.Fetch(h.id, c.event.Body); record != nil { // of another object, and so not loaded
 			for _, sub := range record.Subrefs {
-				ids[HandlerID(sub)] = true
+				add(HandlerID(sub))
 			}
 		}
 	}
 	for _, p := range c.x.all {
-		ids[p.handler.id] = true
+		add(p.handler.id)
 		for _, sub := range p.record.Subrefs {
-			ids[HandlerID(sub)] = true
+			add(HandlerID(sub))
 		}
 	}
 	return ids

@@ -184,6 +184,9 @@ func (s *sender) exists() bool {
 
 // overflows tells whether a patch was refused because all annotations together are too large.
 func overflows(err error) bool {
+	if err == nil {
+		return false
+	}
 	var api *APIError
 	return errors.As(err, &api) && slices.ContainsFunc(api.Causes, func(c ErrorCause) bool {
 		return c.Field == "metadata.annotations" && c.Reason == "FieldValueTooLong"
