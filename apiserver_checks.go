@@ -42,7 +42,7 @@ func (k *kindInfo) checkMeta(live, object map[string]any) []fieldError {
 	}
 	faults := append(checkChanged(live, object), checkChange(asMap(live["metadata"]), meta)...)
 	if k.crd == nil {
-		faults = append(faults, k.checkWhole(meta)...)
+		faults = append(append(faults, checkStandard(meta)...), k.checkWhole(meta)...)
 	}
 	return faults
 }
@@ -61,6 +61,12 @@ func (k *kindInfo) checkWhole(meta map[string]any) []fieldError {
 	if k.crd != nil {
 		return faults
 	}
+	return append(faults, checkStandard(meta)...)
+}
+
+// checkStandard checks what finalizers without a domain are, on the built-in kinds.
+func checkStandard(meta map[string]any) []fieldError {
+	var faults []fieldError
 	finalizers, _ := meta["finalizers"].([]any)
 	for i, f := range finalizers {
 		text, _ := f.(string)

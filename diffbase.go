@@ -17,7 +17,8 @@ import (
 
 const (
 	defaultDiffBaseKey = "last-handled-configuration"
-	carriedKey         = "handling-base" // ours alone; operators in Python leave it untouched
+	carriedKey         = "handling-base"  // ours alone; operators in Python leave it untouched
+	trackedKey         = "tracked-fields" // ours alone, too
 	lastAppliedKey     = "kubectl.kubernetes.io/last-applied-configuration"
 )
 
@@ -323,8 +324,10 @@ type ownDiffBase interface {
 	strip(e *Essence, body *Body)
 	// purge removes what is stored on the body, and takes it out of the patch.
 	purge(body *Body, patch *Patch)
-	// carried returns a storage for another essence in the same place.
-	carried() DiffBaseStorage
+	// beside returns a storage for something else in the same place.
+	beside(key string) DiffBaseStorage
+	// ignored returns the fields that are not tracked.
+	ignored() []FieldPath
 }
 
 // AnnotationsDiffBaseStorage keeps the essence in an annotation. It is the default, and its
@@ -402,9 +405,11 @@ func (s *AnnotationsDiffBaseStorage) purge(body *Body, patch *Patch) {
 	}
 }
 
-func (s *AnnotationsDiffBaseStorage) carried() DiffBaseStorage {
-	return &AnnotationsDiffBaseStorage{Prefix: s.Prefix, Key: carriedKey, V2Only: true}
+func (s *AnnotationsDiffBaseStorage) beside(key string) DiffBaseStorage {
+	return &AnnotationsDiffBaseStorage{Prefix: s.Prefix, Key: key, V2Only: true}
 }
+
+func (s *AnnotationsDiffBaseStorage) ignored() []FieldPath { return s.IgnoredFields }
 
 // StatusDiffBaseStorage keeps the essence as a string in the object's status, which works
 // only for kinds whose schema allows the field. Its zero value is ready to use.
@@ -461,11 +466,13 @@ func (s *StatusDiffBaseStorage) purge(body *Body, patch *Patch) {
 	purgeField(body, patch, s.field()...)
 }
 
-func (s *StatusDiffBaseStorage) carried() DiffBaseStorage {
+func (s *StatusDiffBaseStorage) beside(key string) DiffBaseStorage {
 	path := s.field()
-	path[len(path)-1] = carriedKey
+	path[len(path)-1] = key
 	return &StatusDiffBaseStorage{Field: Path(path...)}
 }
+
+func (s *StatusDiffBaseStorage) ignored() []FieldPath { return s.IgnoredFields }
 
 // MultiDiffBaseStorage writes to all its storages, and reads from the first one that has
 // something: for the time of a transition between them.
@@ -523,12 +530,22 @@ func (all MultiDiffBaseStorage) purge(body *Body, patch *Patch) {
 	}
 }
 
-func (all MultiDiffBaseStorage) carried() DiffBaseStorage {
-	carried := make(MultiDiffBaseStorage, len(all))
+func (all MultiDiffBaseStorage) beside(key string) DiffBaseStorage {
+	others := make(MultiDiffBaseStorage, len(all))
 	for i, s := range all {
-		carried[i] = carriedStorage(s)
+		others[i] = storageBeside(s, key)
 	}
-	return carried
+	return others
+}
+
+func (all MultiDiffBaseStorage) ignored() []FieldPath {
+	var fields []FieldPath
+	for _, s := range all {
+		if own, ok := s.(ownDiffBase); ok {
+			fields = append(fields, own.ignored()...)
+		}
+	}
+	return fields
 }
 
 // essenceOf returns the essence of an object as it is.
@@ -551,7 +568,9 @@ func storedEssence(body *Body, p *PersistenceSettings) (*Essence, error) {
 // clear takes out of an essence what is kept on the object for the time of a handling.
 func (p *PersistenceSettings) clear(e *Essence, body *Body) {
 	p.ProgressStorage.Clear(e)
-	carriedStorage(p.DiffBaseStorage).(ownDiffBase).strip(e, body)
+	for _, key := range []string{carriedKey, trackedKey} {
+		storageBeside(p.DiffBaseStorage, key).(ownDiffBase).strip(e, body)
+	}
 }
 
 // dropOthers takes out of an essence what operators keep on the object whose prefixes begin with "kopf.": these are not
@@ -564,18 +583,109 @@ func dropOthers(e *Essence, body *Body) *Essence {
 	return e
 }
 
-// carriedStorage returns a storage for the essence that a handling began with: in the
+// carriedStorage returns a storage for the essence that a handling began with.
+func carriedStorage(d DiffBaseStorage) DiffBaseStorage { return storageBeside(d, carriedKey) }
+
+// storageBeside returns a storage for something else than the last handled essence: in the
 // same place as d, under a key of our own. For storages of users it is an annotation.
-func carriedStorage(d DiffBaseStorage) DiffBaseStorage {
+func storageBeside(d DiffBaseStorage, key string) DiffBaseStorage {
 	if own, ok := d.(ownDiffBase); ok {
-		return own.carried()
+		return own.beside(key)
 	}
-	return (&AnnotationsDiffBaseStorage{}).carried()
+	return (&AnnotationsDiffBaseStorage{}).beside(key)
 }
 
-// purgeEssence removes what a storage of [carriedStorage] has stored.
+// purgeEssence removes what a storage of our own has stored.
 func purgeEssence(d DiffBaseStorage, body *Body, patch *Patch) {
 	if own, ok := d.(ownDiffBase); ok {
 		own.purge(body, patch)
 	}
+}
+
+// tracking says which fields of an object are tracked beside those that always are, and which are not. It is
+// stored beside the last handled essence, so that another set of handlers does not make all objects look changed (CH-T28).
+type tracking struct {
+	Fields  []FieldPath `json:"fields,omitempty"`
+	Ignored []FieldPath `json:"ignored,omitempty"`
+}
+
+// trackingOf returns what is tracked for handlers that are about those fields.
+func (p *PersistenceSettings) trackingOf(fields []FieldPath) tracking {
+	var t tracking
+	for _, field := range fields {
+		switch keys := field.Keys(); {
+		case len(keys) > 1 && keys[0] == "metadata" && (keys[1] == "labels" || keys[1] == "annotations"):
+		case len(keys) > 0 && slices.Contains([]string{"metadata", "status", "apiVersion", "kind"}, keys[0]):
+			t.Fields = append(t.Fields, field)
+		}
+	}
+	if own, ok := p.DiffBaseStorage.(ownDiffBase); ok {
+		t.Ignored = slices.Clone(own.ignored())
+	}
+	slices.Sort(t.Fields)
+	slices.Sort(t.Ignored)
+	return t
+}
+
+// tracked returns what was tracked when the essence of an object was stored. Where nobody has noted
+// it, as operators in Python do not, it is what the essence shows.
+func (p *PersistenceSettings) tracked(body *Body, before *Essence, now tracking) tracking {
+	var then tracking
+	if e, err := storageBeside(p.DiffBaseStorage, trackedKey).Fetch(body); err == nil && e != nil && e.View().Decode(&then) == nil {
+		return then
+	}
+	shown := before.View()
+	for _, field := range now.Fields {
+		if shown.Has(field) {
+			then.Fields = append(then.Fields, field)
+		}
+	}
+	if shown.Has("status") {
+		then.Fields = append(then.Fields, "status")
+	}
+	return then
+}
+
+// track notes with the patch what is tracked.
+func (p *PersistenceSettings) track(now tracking, body *Body, patch *Patch) {
+	storage := storageBeside(p.DiffBaseStorage, trackedKey)
+	if len(now.Fields)+len(now.Ignored) == 0 {
+		purgeEssence(storage, body, patch)
+		return
+	}
+	if data, err := json.Marshal(now); err == nil { // which holds for texts
+		storage.Store(&Essence{raw: data}, body, patch)
+	}
+}
+
+// explains tells whether two essences differ only because something else is tracked now than it was then.
+func (then tracking) explains(now tracking, before, after *Essence) bool {
+	differing := slices.Concat(uncovered(then.Fields, now.Fields), uncovered(now.Fields, then.Fields),
+		uncovered(then.Ignored, now.Ignored), uncovered(now.Ignored, then.Ignored))
+	if len(differing) == 0 {
+		return false
+	}
+	a, b := &Essence{raw: bytes.Clone(before.bytes())}, &Essence{raw: bytes.Clone(after.bytes())}
+	for _, field := range differing {
+		a.Remove(field)
+		b.Remove(field)
+	}
+	for _, field := range slices.Concat(then.Fields, now.Fields) { // a wider field must not hide a narrower one
+		tracked := len(uncovered([]FieldPath{field}, then.Fields)) == 0 && len(uncovered([]FieldPath{field}, now.Fields)) == 0
+		if tracked && len(diffJSON(before.Get(field), after.Get(field))) > 0 {
+			return false
+		}
+	}
+	return a.Equal(b)
+}
+
+// uncovered returns those fields that are neither among the others nor in them.
+func uncovered(fields, others []FieldPath) []FieldPath {
+	return slices.DeleteFunc(slices.Clone(fields), func(field FieldPath) bool {
+		keys := field.Keys()
+		return slices.ContainsFunc(others, func(other FieldPath) bool {
+			above := other.Keys()
+			return len(above) <= len(keys) && slices.Equal(above, keys[:len(above)])
+		})
+	})
 }

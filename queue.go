@@ -90,6 +90,7 @@ type slot struct {
 
 	expected      string // the version of our last patch, "" if it has come back
 	expectedUntil time.Time
+	tracked       bool      // whether the stored state was made of the fields that are tracked now
 	base          uint64    // the digest of what was last stored as handled
 	based         time.Time // when that was
 	robbed        bool      // whether somebody removes what is stored

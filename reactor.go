@@ -140,6 +140,7 @@ type cycle struct {
 	reason  Reason
 	x       *handling
 	parting bool // whether a handler of deletions is interested that does not hold the object
+	renewed bool // whether the stored state differs only in the fields that are tracked
 	copied  bool // whether what is stored on the object is that of another one
 	purge   bool // whether records of a superseded cause are to be purged
 
@@ -313,8 +314,8 @@ func (c *cycle) handle() (time.Duration, error) {
 	switch c.reason {
 	case ReasonNoop, ReasonFree:
 		c.log.Debug("Nothing has changed that is handled.", "reason", c.reason)
-		if c.reason == ReasonNoop && s.halfway {
-			return c.pursue(&whole) // with no handlers: a change was taken back, whose records are to go
+		if c.reason == ReasonNoop && (s.halfway || c.renewed) {
+			return c.pursue(&whole) // with no handlers: a change was taken back, whose records are to go, or a state is to be renewed
 		}
 		c.x, s.unsent = nil, nil // what was to be stored belonged to a cause that is over
 		return -1, c.change(nil)
@@ -391,9 +392,28 @@ func (c *cycle) track(body *Body) *Essence {
 	return dropOthers(essenceOf(body, c.served.fields, &c.settings.Persistence), body)
 }
 
+// retrack takes the differences for none that come from other fields being tracked than when the state was stored: all objects would
+// look changed when a handler is added. The fields do not change while the operator runs, so it looks
+// at each object once.
+func (c *cycle) retrack() {
+	if c.slot.tracked {
+		return
+	}
+	if c.before != nil && !c.before.Equal(c.essence) {
+		p := &c.settings.Persistence
+		now := p.trackingOf(c.served.fields)
+		c.renewed = p.tracked(c.event.Body, c.before, now).explains(now, c.before, c.essence)
+	}
+	if c.slot.tracked = !c.renewed; c.renewed {
+		c.log.Debug("The last handled state differs only in the fields that are tracked, and is renewed.")
+		c.before = c.essence
+	}
+}
+
 // detect finds the reason of the cause, and what earlier cycles of its handling have left.
 func (c *cycle) detect() {
 	initial := c.slot.listed && !c.slot.handled
+	c.retrack()
 	c.reason, initial = detectReason(c.event.Type, c.event.Body, c.settings.Persistence.Finalizer, c.before, c.essence, initial)
 	if c.reason == ReasonFree && c.parting && !c.slot.parted {
 		c.reason = ReasonDelete // somebody else holds the object, so there is time for those who need not hold it

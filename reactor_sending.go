@@ -185,8 +185,10 @@ func (c *cycle) base() *Essence {
 func (c *cycle) storeBase(fresh *Body, own *Patch) {
 	storage := c.settings.Persistence.DiffBaseStorage
 	base := c.base()
-	if c.before == nil || !base.Equal(c.before) {
+	if c.before == nil || !base.Equal(c.before) || c.renewed {
 		storage.Store(base, fresh, own)
+		p := &c.settings.Persistence
+		p.track(p.trackingOf(c.served.fields), fresh, own)
 	}
 	purgeEssence(carriedStorage(storage), fresh, own)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ var _ = Suite("sharing", func(t *testing.T, c *C) {
 	neighbours(t, c)
 	copies(t, c)
 	robbing(t, c)
+	retracking(t, c)
 })
 
 // prefixed gives an operator an annotation prefix of its own.
@@ -114,7 +116,7 @@ func copies(t *testing.T, c *C) {
 		export["metadata"] = map[string]any{"annotations": annotations}
 		copied := c.Create("copy", export)
 		c.WaitFor("the end", func() bool {
-			return c.Get("copy").Annotations()[bound] == copied.UID() && len(records(c.Get("copy"))) == 1
+			return c.Get("copy").Annotations()[bound] == copied.UID() && len(records(c.Get("copy"))) == 0
 		})
 		c.expect(&l, "original create 0", "original sub 0", "copy create 0", "copy sub 0")
 		if got := c.Get("copy").Annotations(); len(got) != 2 || got[diffBase] != `{"spec":{"x":1}}`+"\n" {
@@ -139,7 +141,7 @@ func copies(t *testing.T, c *C) {
 		object := sized(1)
 		object["metadata"] = map[string]any{"annotations": annotations}
 		c.Create("copy", object)
-		c.WaitFor("the first record", func() bool { return fmt.Sprint(records(c.Get("copy"))) == "[create handled-uid]" })
+		c.WaitFor("the first record", func() bool { return fmt.Sprint(records(c.Get("copy"))) == "[create]" })
 		if got := c.record(c.Get("copy"), "create")["retries"]; got != 1.0 {
 			c.Errorf("the record has %v retries, want 1", got)
 		}
@@ -218,7 +220,7 @@ func robbing(t *testing.T, c *C) {
 			time.Sleep(200 * time.Millisecond)
 			return nil
 		}, named("slow"))
-		op := c.Operator(r)
+		op := c.Operator(r, slowly(300*time.Millisecond, nil))
 		c.Create("a", sized(1))
 		c.expect(&l, "create create 0", "update 1->2")
 		c.handled("a")
@@ -258,6 +260,146 @@ func robbing(t *testing.T, c *C) {
 		c.expect(&l, "create create 0", "create create 0", "create create 0", "create create 0")
 		if lines := op.Logs.Find("was removed from the object"); len(lines) > 0 {
 			c.Errorf("got the lines %v", lines)
+		}
+	})
+}
+
+func retracking(t *testing.T, c *C) {
+	const tracked = "kopf.zalando.org/tracked-fields"
+	registry := func(l *calls, fields ...kopf.FieldPath) *kopf.Registry {
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, l.handler("create"), named("create"))
+		r.OnUpdate(Examples, l.handler("update"), named("update"))
+		for _, field := range fields {
+			r.OnField(Examples, field, func(ctx context.Context, ch *kopf.Change) error {
+				l.add("field %s %v->%v", ch.Reason, ch.Old.Get(""), ch.New.Get(""))
+				return nil
+			}, named("field"))
+		}
+		return r
+	}
+	ignoring := func(fields ...kopf.FieldPath) func(op *kopf.Operator) {
+		return func(op *kopf.Operator) {
+			op.Settings.Persistence.DiffBaseStorage = &kopf.AnnotationsDiffBaseStorage{IgnoredFields: fields}
+		}
+	}
+	object := map[string]any{"spec": map[string]any{"x": 1, "y": 1}, "status": map[string]any{"a": 1, "b": map[string]any{"c": 1}}}
+	const plain, full = `{"spec":{"x":1,"y":1}}`, `{"spec":{"x":1,"y":1},"status":{"b":{"c":1}}}`
+	// storedAs waits until the last handled state and what was tracked for it are these.
+	storedAs := func(c *C, name, state, fields string) {
+		c.Helper()
+		var got [2]string
+		c.WaitFor("the state "+state, func() bool {
+			annotations := c.Get(name).Annotations()
+			got = [2]string{strings.TrimSpace(annotations[diffBase]), strings.TrimSpace(annotations[tracked])}
+			return got[0] == state
+		})
+		if got[1] != fields {
+			c.Errorf("what is tracked is stored as %q, want %q", got[1], fields)
+		}
+	}
+	c.Run(t, "CH-T28 another set of tracked fields makes no object look changed", func(c *C) {
+		var l calls
+		op := c.Operator(registry(&l))
+		c.Create("a", object)
+		storedAs(c, "a", plain, "")
+		op.Stop()
+		l.forget()
+		for _, step := range []struct {
+			fields, ignored []kopf.FieldPath
+			state, tracked  string
+			writes          int
+		}{
+			{[]kopf.FieldPath{"status.b"}, nil, full, `{"fields":["status.b"]}`, 1},
+			{[]kopf.FieldPath{"status.b", "spec.x", "metadata.labels.l"}, nil, full, `{"fields":["status.b"]}`, 0},
+			{[]kopf.FieldPath{"status.none"}, nil, plain, `{"fields":["status.none"]}`, 1},
+			{nil, nil, plain, `{"fields":["status.none"]}`, 0},
+			{nil, []kopf.FieldPath{"spec.y"}, `{"spec":{"x":1}}`, `{"ignored":["spec.y"]}`, 1},
+			{[]kopf.FieldPath{"status.b.c"}, []kopf.FieldPath{"spec.y"}, `{"spec":{"x":1},"status":{"b":{"c":1}}}`, `{"fields":["status.b.c"],"ignored":["spec.y"]}`, 1},
+			{[]kopf.FieldPath{"status.b"}, nil, full, `{"fields":["status.b"]}`, 1},
+			{[]kopf.FieldPath{"metadata.labels.l", "metadata.annotations.a"}, nil, plain, "", 1},
+		} {
+			op := c.Operator(registry(&l, step.fields...), ignoring(step.ignored...))
+			storedAs(c, "a", step.state, step.tracked)
+			c.Pass(200 * time.Millisecond)
+			if n := len(op.Wire.Writes()); n != step.writes {
+				c.Errorf("%v without %v: %d writes, want %d: %q", step.fields, step.ignored, n, step.writes, patches(op))
+			}
+			op.Stop()
+		}
+		c.expect(&l)
+	})
+	c.Run(t, "CH-T28 what has really changed is told", func(c *C) {
+		var l calls
+		op := c.Operator(registry(&l, "status.b.c"))
+		c.Create("a", object)
+		storedAs(c, "a", full, `{"fields":["status.b.c"]}`)
+		op.Stop()
+		l.forget()
+		c.Patch("a", map[string]any{"status": map[string]any{"b": map[string]any{"c": 2}}})
+		op = c.Operator(registry(&l, "status.b")) // which is another field, and has the one that has changed
+		c.expect(&l, "update update 0", "field update map[c:1]->map[c:2]")
+		storedAs(c, "a", `{"spec":{"x":1,"y":1},"status":{"b":{"c":2}}}`, `{"fields":["status.b"]}`)
+		op.Stop()
+		l.forget()
+		c.Patch("a", sized(2))
+		op = c.Operator(registry(&l))
+		c.expect(&l, "update update 0")
+		storedAs(c, "a", `{"spec":{"x":2,"y":1}}`, "")
+		op.Stop()
+		l.forget()
+		op = c.Operator(registry(&l, "status.new"))
+		c.Pass(200 * time.Millisecond)
+		c.Patch("a", map[string]any{"status": map[string]any{"new": 1}}) // while the operator runs
+		c.expect(&l, "update update 0", "field update <nil>->1")
+		storedAs(c, "a", `{"spec":{"x":2,"y":1},"status":{"new":1}}`, `{"fields":["status.new"]}`)
+		op.Stop()
+		l.forget()
+		c.Patch("a", map[string]any{"status": map[string]any{"new": nil}}) // while it does not
+		c.Operator(registry(&l, "status.new"))
+		c.expect(&l, "update update 0", "field update 1-><nil>")
+	})
+	c.Run(t, "CH-T28 a field that others have tracked, too, is told of", func(c *C) {
+		states := map[string]string{
+			"changed": `{"spec":{"x":1},"status":{"a":1}}`, "dropped": `{"spec":{"x":2},"status":{"b":1}}`, "meta": `{"spec":{"x":1},"metadata":{"generateName":"m"}}`,
+		}
+		for name, state := range states {
+			object := sized(1)
+			object["metadata"] = handledBefore(state, nil)
+			object["metadata"].(map[string]any)["generateName"] = "n"
+			object["status"] = map[string]any{"a": 2}
+			c.Create(name, object)
+		}
+		var l calls
+		c.Operator(registry(&l, "status.a", "metadata.generateName"))
+		c.WaitFor("the updates", func() bool { return l.count("update") == 3 })
+		c.Pass(200 * time.Millisecond)
+		for _, want := range []string{"field update 1->2", "field update <nil>->2", "field update m->n"} {
+			if l.count(want) == 0 {
+				c.Errorf("got the calls %q, want %q among them", l.all(), want)
+			}
+		}
+	})
+	c.Run(t, "CH-T28 it is looked for once, when an object is first seen", func(c *C) {
+		object := sized(1)
+		object["metadata"] = handledBefore(`{"spec":{"x":1}}`, nil)
+		c.Create("a", object)
+		var l calls
+		r := registry(&l, "status.a")
+		r.OnResume(Examples, l.handler("resume", kopf.Temporary(errOops, time.Second)), named("resume"))
+		c.Operator(r)
+		c.expect(&l, "resume resume 0")
+		c.WaitFor("the record", func() bool { return slices.Contains(records(c.Get("a")), "resume") })
+		c.Patch("a", map[string]any{"status": map[string]any{"a": 1}})
+		c.WaitFor("the end", func() bool { return l.count("resume update 1") == 1 })
+		if l.count("update update 0") != 1 || l.count("field update <nil>->1") != 1 {
+			c.Errorf("got the calls %q, want those for the new value, too", l.all())
+		}
+		object["status"] = map[string]any{"a": 7}
+		c.Create("restored", object) // while the operator runs
+		storedAs(c, "restored", `{"spec":{"x":1},"status":{"a":7}}`, `{"fields":["status.a"]}`)
+		if n := len(l.all()); n != 4 {
+			c.Errorf("got the calls %q, want none for the one that was restored", l.all())
 		}
 	})
 }
