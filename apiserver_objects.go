@@ -195,6 +195,9 @@ func (a *apiRequest) strict(object map[string]any) error {
 	for _, path := range unknown {
 		texts = append(texts, fmt.Sprintf("unknown field %q", path))
 	}
+	if mode == "Strict" && a.verb == "patch" {
+		return badPatch(object, "strict decoding error: "+strings.Join(texts, ", "))
+	}
 	if mode == "Strict" {
 		return badRequest("%s in version %q cannot be handled as a %s: strict decoding error: %s",
 			a.kind.resource.Kind, a.kind.resource.Version, a.kind.resource.Kind, strings.Join(texts, ", "))
@@ -549,6 +552,17 @@ func (a *apiRequest) patch(w http.ResponseWriter, r *http.Request) error {
 	return a.answerItem(w, r, 200, raw)
 }
 
+// badPatch refuses a patch for what it has made of an object.
+func badPatch(object map[string]any, why string) error {
+	data, err := encodeJSON(object)
+	if err != nil {
+		return err
+	}
+	nothing := (&kindInfo{}).invalid("", []fieldError{{typ: "FieldValueInvalid", field: "patch", value: string(data), detail: why}})
+	delete(nothing.details, "kind")
+	return nothing
+}
+
 // checkPatched refuses what a patch has made of an object that no object of the kind can be.
 func (a *apiRequest) checkPatched(live, object map[string]any) error {
 	why := ""
@@ -558,13 +572,7 @@ func (a *apiRequest) checkPatched(live, object map[string]any) error {
 		why = fmt.Sprintf("no kind %q is registered for version %q in scheme", asWord(object["kind"]), asWord(object["apiVersion"]))
 	}
 	if why != "" {
-		data, err := encodeJSON(object)
-		if err != nil {
-			return err
-		}
-		nothing := (&kindInfo{}).invalid("", []fieldError{{typ: "FieldValueInvalid", field: "patch", value: string(data), detail: why}})
-		delete(nothing.details, "kind")
-		return nothing
+		return badPatch(object, why)
 	}
 	if a.subresource == "scale" {
 		return nil
