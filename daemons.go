@@ -27,7 +27,8 @@ type daemons struct {
 	requests context.Context // of the patches
 	resource func() Resource
 	wake     func(*slot) // has an object looked at again
-	outdated func()      // told that the resource is not what it was
+	pauses   *pausing
+	outdated func() // told that the resource is not what it was
 
 	tasks sync.WaitGroup
 
@@ -168,7 +169,7 @@ func (b *background) spawnLocked(h *handler) {
 	e := b.engine
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.closed {
+	if e.closed || e.pauses.paused() {
 		return
 	}
 	t := &task{object: b, handler: h}
@@ -216,6 +217,15 @@ func (b *background) stop(reason StoppingReason) {
 	defer b.mu.Unlock()
 	for _, t := range slices.Clone(b.tasks) {
 		t.requestLocked(reason)
+	}
+}
+
+// pause asks the tasks of the objects of a namespace, or of all, to stop until the operator works again.
+func (e *daemons) pause(namespace string) {
+	for _, b := range e.all() {
+		if namespace == "" || namespace == b.slot.ref.Namespace {
+			b.stop(OperatorPausing)
+		}
 	}
 }
 
@@ -427,6 +437,9 @@ func (t *task) abandonLocked(log *slog.Logger) {
 
 // step does what is due, and tells how long to wait for the next step, or that there is none.
 func (t *task) step() (wait time.Duration, more bool) {
+	if t.object.engine.pauses.paused() {
+		t.stopper.add(OperatorPausing, time.Now()) // which it will be told anyway
+	}
 	last := t.ended || t.stopper.IsSet()
 	if t.unsent != nil && (last || t.failed > 0) {
 		if sent := t.resend(last); !sent {

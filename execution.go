@@ -195,6 +195,7 @@ type handling struct {
 	cause       Change // with Old and New of the whole object, copied for each handler
 	initial     bool
 	load        func(id HandlerID) (*ProgressRecord, error)
+	stale       func() bool                           // whether the operator has paused
 	interrupted func() bool                           // whether something newer waits than our own echoes
 	flush       func()                                // sends what is finished; an error goes to broken
 	flushLater  func()                                // does the same a little later
@@ -237,7 +238,7 @@ func (x *handling) add(h *handler, parent *progress, selected bool, now time.Tim
 func (x *handling) run(ctx context.Context, group []*progress) {
 	chosen := x.choose(group)
 	for i, p := range chosen {
-		if ctx.Err() != nil || x.failure() != nil || i > 0 && p.parent == nil && x.interrupted() {
+		if ctx.Err() != nil || x.failure() != nil || p.parent == nil && (x.stale() || i > 0 && x.interrupted()) {
 			return
 		}
 		o := x.attempt(ctx, p)

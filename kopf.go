@@ -230,7 +230,7 @@ func (r *run) serve(ctx context.Context) error {
 	o := &observer{
 		client: r.client, settings: r.Settings, registry: r.Registry, lifecycle: r.Lifecycle, log: r.Logger, memo: r.Memo,
 		clusterwide: r.Clusterwide, patterns: r.Namespaces, handlers: handlers, requests: requests,
-		patience: r.guard.patience(), indices: r.indices,
+		patience: r.guard.patience(), indices: r.indices, pauses: &pausing{},
 	}
 	if len(r.indices.data) > 0 {
 		o.gate = &gate{}

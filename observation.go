@@ -33,6 +33,7 @@ type observer struct {
 	gate        *gate // nil without indices
 	clusterwide bool
 	patterns    []string
+	pauses      *pausing
 
 	handlers context.Context // of the handlers
 	requests context.Context // of the requests that store what the handlers have left
@@ -207,7 +208,7 @@ func (room *servedRoom) close() {
 func (o *observer) react(what *resolved) *reactor {
 	r := &reactor{
 		client: o.client, settings: o.settings, lifecycle: o.lifecycle, log: o.log, memo: o.memo,
-		handlers: o.handlers, requests: o.requests, outdated: o.notice,
+		handlers: o.handlers, requests: o.requests, outdated: o.notice, pauses: o.pauses,
 	}
 	r.served.Store(what)
 	r.queue = newQueue(o.settings.Queueing.WorkerLimit, o.log, r.work)
@@ -221,20 +222,33 @@ func (o *observer) react(what *resolved) *reactor {
 		settings: o.settings, client: o.client, log: o.log, indices: o.indices, requests: o.requests,
 		handlers: context.WithoutCancel(o.handlers), // they are stopped one by one
 		resource: func() Resource { return r.served.Load().resource },
-		wake:     r.queue.wake, outdated: o.notice,
+		wake:     r.queue.wake, outdated: o.notice, pauses: o.pauses,
 	}
 	return r
 }
 
 // stream makes the stream of one resource in one namespace, "" for all.
 func (o *observer) stream(r *reactor, resource Resource, namespace string) *stream {
-	var listing uint64
+	var listing, round uint64
+	what := strings.TrimSuffix(resource.Name()+" in "+namespace, " in ")
 	s := &stream{
 		client: o.client, resource: resource, namespace: namespace, settings: &o.settings.Watching, logger: o.log,
 		listing: func() { listing++ },
-		event:   func(ev RawEvent) { r.put(ev, listing) },
-		listed:  func() { r.queue.sweep(namespace, listing) },
+		event:   func(ev RawEvent) { r.put(ev, round, listing) },
+		listed:  func() { r.queue.sweep(namespace, round, listing) },
 		failed:  func(error) {},
+		admit: func(ctx context.Context) (inner context.Context, release func()) {
+			paused := false
+			inner, round, release = o.pauses.await(ctx, func(blockers string) {
+				paused = true
+				o.log.Debug(fmt.Sprintf("Pausing the watch-stream for %s (blockers: %s).", what, blockers))
+				r.daemons.pause(namespace)
+			})
+			if paused {
+				o.log.Debug("Resuming the watch-stream for " + what + ".")
+			}
+			return inner, release
+		},
 	}
 	if indices := r.served.Load().indices; len(indices) > 0 {
 		p := &listingPass{gate: o.gate, log: o.log, what: resource.Name(), handlers: indices}

@@ -75,10 +75,12 @@ type slot struct {
 	live    *atomic.Pointer[Body] // where those who follow the object find its newest state; nil if there are none
 	timer   *time.Timer
 	running HandlerID      // the handler that runs now, for messages at the exit
+	round   uint64         // of the operator's work, in which the newest event came
 	news    func(RawEvent) // told each event while a handler runs that wants to know; nil if none does
 
 	// The worker's.
-	body      *Body // kept only while the object is due later
+	took      uint64 // the round of the events that it works on
+	body      *Body  // kept only while the object is due later
 	memory    memory
 	listed    bool // whether it was there before the operator
 	deleted   bool
@@ -124,9 +126,9 @@ func newQueue(limit int, log *slog.Logger, work func(*slot, []RawEvent) rest) *q
 	return q
 }
 
-// put adds an event. The number of the listing is that of the stream, for events of
+// put adds an event, which has come in a round of the operator's work. The number of the listing is that of the stream, for events of
 // type Listed. What was seen already is dropped; only the newest event is kept if all are not needed.
-func (q *queue) put(ev RawEvent, listing uint64, all bool) {
+func (q *queue) put(ev RawEvent, round, listing uint64, all bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
@@ -154,12 +156,12 @@ func (q *queue) put(ev RawEvent, listing uint64, all bool) {
 	if !all {
 		s.events = s.events[:0]
 	}
-	q.addLocked(s, ev)
+	q.addLocked(s, ev, round)
 }
 
 // addLocked adds an event of an object for its worker.
-func (q *queue) addLocked(s *slot, ev RawEvent) {
-	s.events = append(s.events, ev)
+func (q *queue) addLocked(s *slot, ev RawEvent, round uint64) {
+	s.round, s.events = round, append(s.events, ev)
 	if s.news != nil {
 		s.news(ev)
 	}
@@ -190,7 +192,7 @@ func (q *queue) listen(s *slot, news func(RawEvent)) (stop func()) {
 
 // sweep makes up the deletions that happened while nobody watched: of the objects of a
 // namespace, or of all, which a complete listing has not shown.
-func (q *queue) sweep(namespace string, listing uint64) {
+func (q *queue) sweep(namespace string, round, listing uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, s := range q.slots {
@@ -204,7 +206,7 @@ func (q *queue) sweep(namespace string, listing uint64) {
 		if err != nil {
 			continue // strings are always JSON
 		}
-		q.addLocked(s, RawEvent{Type: Deleted, Body: body})
+		q.addLocked(s, RawEvent{Type: Deleted, Body: body}, round)
 	}
 }
 
@@ -306,6 +308,7 @@ func (q *queue) worker(s *slot) {
 func (q *queue) turn(s *slot) (rest, bool) {
 	q.mu.Lock()
 	events, woken := s.events, s.woken
+	s.took = s.round
 	s.events, s.woken, s.held = nil, false, false
 	if len(events) == 0 && !woken {
 		s.working = false

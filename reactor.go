@@ -26,6 +26,7 @@ type reactor struct {
 	indexer   *indexer
 	gate      *gate // nil if there are no indices at all
 	daemons   *daemons
+	pauses    *pausing
 	outdated  func() // told that the resource is not what it was
 
 	handlers context.Context // of the handlers: ends when the operator has waited long enough
@@ -34,9 +35,12 @@ type reactor struct {
 	served atomic.Pointer[resolved]
 }
 
-// put takes an event from a stream.
-func (r *reactor) put(ev RawEvent, listing uint64) {
-	r.queue.put(ev, listing, len(r.served.Load().events) > 0)
+// put takes an event from a stream that was opened in a round of the operator's work.
+func (r *reactor) put(ev RawEvent, round, listing uint64) {
+	if round != r.pauses.now() {
+		return // the listing after the pause will show what has become of it
+	}
+	r.queue.put(ev, round, listing, len(r.served.Load().events) > 0)
 }
 
 // leave forgets an object that is not served any more.
@@ -45,8 +49,15 @@ func (r *reactor) leave(s *slot) {
 	r.daemons.leave(s, FiltersMismatch)
 }
 
+// stale tells whether the operator has paused since the newest event of the object has come. Nothing is started then: another operator
+// may work on the object, and the listing after the pause will show what it is then.
+func (r *reactor) stale(s *slot) bool { return s.took != r.pauses.now() }
+
 // work processes the events of an object that have come since the last time.
 func (r *reactor) work(s *slot, events []RawEvent) rest {
+	if r.stale(s) {
+		return rest{}
+	}
 	newest := RawEvent{Type: Modified, Body: s.body}
 	if len(events) > 0 {
 		newest = events[len(events)-1]
@@ -169,6 +180,9 @@ func (c *cycle) await(before, after *Body) {
 // watch calls the handlers of raw events for one event.
 func (c *cycle) watch(ev RawEvent) {
 	for _, h := range c.served.events {
+		if c.stale(c.slot) {
+			return
+		}
 		e := &WatchEvent{Object: c.object(ev.Body), Type: ev.Type}
 		if !h.matchesEvent(e) {
 			continue
@@ -201,6 +215,10 @@ func (c *cycle) react() rest {
 		return rest{} // what is not begun at the exit is left to the next start
 	}
 	c.parts = append(s.pending(), c.parts...)
+	if c.stale(s) {
+		c.keep()
+		return rest{}
+	}
 	wait, err := c.handle()
 	switch {
 	case errors.Is(err, errGone):
@@ -479,6 +497,10 @@ func (c *cycle) pursue(whole *Change) (time.Duration, error) {
 		if x.attempts == 0 && c.handlers.Err() != nil {
 			return -1, nil // what the end of the operator has cut off leaves nothing behind
 		}
+		if x.attempts == 0 && c.stale(c.slot) {
+			c.keep()
+			return -1, nil // nor does a pause
+		}
 		if err := c.flush(false); err != nil {
 			return 0, err
 		}
@@ -526,6 +548,7 @@ func (c *cycle) equip(whole *Change) {
 		}
 		return progress.Fetch(id, c.event.Body)
 	}
+	x.stale = func() bool { return c.stale(c.slot) }
 	x.interrupted = func() bool { return c.queue.waits(c.slot, c.known().version) }
 	x.listen = func(superseded func()) func() {
 		handled := c.essence.bytes()

@@ -36,6 +36,8 @@ type stream struct {
 	failed  func(error)    // something does not work, or works again if nil; may be nil
 	ended   func()         // nothing comes any more; may be nil
 	refuses func(error)    // the server has answered a listing with an error once more; may be nil
+	// admit waits until the stream may be open, and tells for how long; each time, it begins with a listing. Nil means always.
+	admit func(context.Context) (inner context.Context, release func())
 
 	version  string // where to go on from, "" to list
 	seen     bool   // whether anything came since the last connection was made
@@ -58,11 +60,25 @@ const (
 // relistAfter is the number of failures in a row, of those that another version may mend, after which all is listed anew.
 const relistAfter = 5
 
-// run lists and watches until the context ends.
+// run lists and watches until the context ends, whenever it is admitted.
 func (s *stream) run(ctx context.Context) {
 	if s.ended != nil {
 		defer s.ended()
 	}
+	if s.admit == nil {
+		s.follow(ctx)
+		return
+	}
+	for ctx.Err() == nil {
+		inner, release := s.admit(ctx)
+		s.version = ""
+		s.follow(inner)
+		release()
+	}
+}
+
+// follow lists and watches until the context ends.
+func (s *stream) follow(ctx context.Context) {
 	idle, refusals := 0, 0
 	for ctx.Err() == nil {
 		var err error
