@@ -3,7 +3,6 @@ package kopf
 import (
 	"encoding/base64"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -11,12 +10,7 @@ import (
 // This file checks what all objects of the in-memory API server have in common: names, labels, annotations, finalizers, owners, and
 // what cannot be changed; and the little that is checked of built-in kinds.
 
-var (
-	dnsLabel     = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
-	dnsSubdomain = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
-	namePart     = regexp.MustCompile(`^([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$`)
-	labelValue   = regexp.MustCompile(`^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$`)
-)
+var ()
 
 const (
 	subdomainRule = `a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')`
@@ -114,15 +108,27 @@ func (k *kindInfo) checkName(name string) []fieldError {
 		if len(name) > 63 {
 			return invalid("must be no more than 63 bytes")
 		}
-		if !dnsLabel.MatchString(name) {
+		if !isDNSLabel(name) {
 			return invalid(labelRule)
 		}
 	case len(name) > 253:
 		return invalid("must be no more than 253 characters")
-	case !dnsSubdomain.MatchString(name):
+	case !isDNSSubdomain(name):
 		return invalid(subdomainRule)
 	}
 	return nil
+}
+
+// isDNSLabel and isDNSSubdomain tell whether a text is a name as RFC 1123 has them.
+func isDNSLabel(text string) bool { return nameable(text, "-") && strings.ToLower(text) == text }
+
+func isDNSSubdomain(text string) bool {
+	for label := range strings.SplitSeq(text, ".") {
+		if !isDNSLabel(label) {
+			return false
+		}
+	}
+	return true
 }
 
 // qualifiedName tells what is wrong with a name such as "example.com/name".
@@ -134,7 +140,7 @@ func qualifiedName(text string) (rules []string) {
 		return []string{`a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')`}
 	} else if prefix == "" {
 		rules = append(rules, "prefix part must be non-empty")
-	} else if !dnsSubdomain.MatchString(prefix) || len(prefix) > 253 {
+	} else if !isDNSSubdomain(prefix) || len(prefix) > 253 {
 		rules = append(rules, "prefix part "+subdomainRule)
 	}
 	if name == "" {
@@ -142,7 +148,7 @@ func qualifiedName(text string) (rules []string) {
 	} else if len(name) > 63 {
 		rules = append(rules, "name part must be no more than 63 bytes")
 	}
-	if !namePart.MatchString(name) {
+	if !nameable(name, "-_.") {
 		rules = append(rules, partRule)
 	}
 	return rules
@@ -155,7 +161,7 @@ func checkLabels(labels map[string]any) []fieldError {
 		value, _ := labels[key].(string)
 		if len(value) > 63 {
 			faults = withFault(faults, "FieldValueInvalid", "metadata.labels", value, "must be no more than 63 bytes")
-		} else if !labelValue.MatchString(value) {
+		} else if value != "" && !nameable(value, "-_.") {
 			faults = withFault(faults, "FieldValueInvalid", "metadata.labels", value, valueRule)
 		}
 	}
@@ -253,7 +259,7 @@ func checkImmutable(live, object map[string]any) []fieldError {
 func checkData(object map[string]any) []fieldError {
 	var faults []fieldError
 	for _, key := range unionKeys(asMap(object["data"]), nil) {
-		if !regexp.MustCompile(`^[-._a-zA-Z0-9]+$`).MatchString(key) {
+		if !nameable("0"+key+"0", "-_.") || key == "" {
 			faults = withFault(faults, "FieldValueInvalid", "data["+key+"]", key,
 				"a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')")
 		}

@@ -52,7 +52,7 @@ func checkVersions(spec map[string]any) []fieldError {
 			stored++
 		}
 		at := fmt.Sprintf("spec.versions[%d]", i)
-		if name, _ := version["name"].(string); !dnsLabel.MatchString(name) {
+		if name, _ := version["name"].(string); !isDNSLabel(name) {
 			faults = withFault(faults, "FieldValueInvalid", at+".name", version["name"], labelRule)
 		}
 		// A definition of one version is told of its faults as if they were those of all versions.

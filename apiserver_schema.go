@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,7 +33,7 @@ type schema struct {
 	hasFallback bool
 	required    []string
 	enum        []any
-	pattern     *regexp.Regexp
+	pattern     *pattern
 	minimum     *bound
 	maximum     *bound
 	multipleOf  *float64
@@ -96,7 +95,7 @@ func compileNode(source map[string]any, depth int) (*schema, error) {
 		}
 	}
 	if text, ok := source["pattern"].(string); ok {
-		pattern, err := regexp.Compile(text)
+		pattern, err := compilePattern(text)
 		if err != nil {
 			return nil, fmt.Errorf("pattern %q: %w", text, err)
 		}
@@ -437,7 +436,7 @@ func (v *validation) text(s *schema, text, at string) {
 	if most := s.lengths[1]; most != nil && n > *most {
 		v.fault("FieldValueTooLong", at, text, "may not be more than %d bytes", *most)
 	}
-	if s.pattern != nil && !s.pattern.MatchString(text) {
+	if s.pattern != nil && !s.pattern.match(text) {
 		v.fault("FieldValueInvalid", at, text, "%s in body should match '%s'", at, s.pattern)
 	}
 	if !fitsFormat(s.format, text) {

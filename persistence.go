@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -238,38 +237,104 @@ func decodeTime(value any) (time.Time, error) {
 	return parseISO8601(s)
 }
 
-var iso8601 = regexp.MustCompile(`^(\d{4})(?:-?(\d{1,2})(?:-?(\d{1,2}))?)?` +
-	`(?:[ T](\d{2})(?::?(\d{2}))?(?::?(\d{1,2})(?:[.,](\d+))?)?(?:Z|([+-]\d{2})(?::?(\d{2}))?)?)?$`)
-
 // parseISO8601 reads a time as loosely as the original: in basic and extended forms, from the year
 // alone to fractions of seconds, with a space for the T. What has no zone is in UTC (CH-T22).
 func parseISO8601(text string) (time.Time, error) {
 	if t, err := time.Parse(time.RFC3339, text); err == nil {
 		return t, nil
 	}
-	fail := fmt.Errorf("a time is expected, not %q", text)
-	m := iso8601.FindStringSubmatch(text)
-	if m == nil {
-		return time.Time{}, fail
+	r := isoReader{rest: text}
+	year, ok := r.number("", 4, 4)
+	month, hasMonth := r.number("-", 1, 2)
+	day := 1
+	if hasMonth {
+		day = r.numberOr(1, "-", 1, 2)
+	} else {
+		month = 1
 	}
-	number := func(i, otherwise int) int {
-		if n, err := strconv.Atoi(m[i]); err == nil {
-			return n
+	var hour, minute, second, nanos, offset int
+	if ok && r.any(" T") {
+		if hour, ok = r.number("", 2, 2); ok {
+			minute = r.numberOr(0, ":", 2, 2)
+			second, nanos = r.seconds()
+			offset = r.zone()
 		}
-		return otherwise
 	}
-	month, day := number(2, 1), number(3, 1)
-	hour, minute, second := number(4, 0), number(5, 0), number(6, 0)
-	nanos, _ := strconv.Atoi((m[7] + "000000000")[:9]) // which are digits
-	zone, minutes := number(8, 0), number(9, 0)
-	if strings.HasPrefix(m[8], "-") {
-		minutes = -minutes
-	}
-	t := time.Date(number(1, 1), time.Month(month), day, hour, minute, second, nanos, time.FixedZone("", zone*3600+minutes*60))
-	if t.Month() != time.Month(month) || t.Day() != day || minute > 59 || second > 59 {
-		return time.Time{}, fail
+	t := time.Date(year, time.Month(month), day, hour, minute, second, nanos, time.FixedZone("", offset))
+	if !ok || r.rest != "" || t.Month() != time.Month(month) || t.Day() != day || minute > 59 || second > 59 {
+		return time.Time{}, fmt.Errorf("a time is expected, not %q", text)
 	}
 	return t, nil
+}
+
+// isoReader reads what is left of a time, part by part. A part that is not there is not an error: the next one may be.
+type isoReader struct{ rest string }
+
+// any reads one of the characters.
+func (r *isoReader) any(chars string) bool {
+	found := r.rest != "" && strings.IndexByte(chars, r.rest[0]) >= 0
+	if found {
+		r.rest = r.rest[1:]
+	}
+	return found
+}
+
+// number reads so many digits, after a mark that may be left out.
+func (r *isoReader) number(mark string, least, most int) (int, bool) {
+	rest := strings.TrimPrefix(r.rest, mark)
+	n := 0
+	for n < most && n < len(rest) && rest[n] >= '0' && rest[n] <= '9' {
+		n++
+	}
+	if n < least {
+		return 0, false
+	}
+	r.rest = rest[n:]
+	value, err := strconv.Atoi(rest[:n])
+	return value, err == nil
+}
+
+func (r *isoReader) numberOr(otherwise int, mark string, least, most int) int {
+	if value, ok := r.number(mark, least, most); ok {
+		return value
+	}
+	return otherwise
+}
+
+// seconds reads seconds, and their fraction, which may be of any length.
+func (r *isoReader) seconds() (second, nanos int) {
+	second, ok := r.number(":", 1, 2)
+	before := r.rest
+	if !ok || !r.any(".,") {
+		return second, 0
+	}
+	fraction := r.rest[:len(r.rest)-len(strings.TrimLeft(r.rest, "0123456789"))]
+	if fraction == "" {
+		r.rest = before
+		return second, 0
+	}
+	r.rest = r.rest[len(fraction):]
+	nanos, _ = strconv.Atoi((fraction + "000000000")[:9]) // which are digits
+	return second, nanos
+}
+
+// zone reads the distance from UTC in seconds.
+func (r *isoReader) zone() int {
+	sign := strings.HasPrefix(r.rest, "-")
+	before := r.rest
+	if r.any("Z") || !r.any("+-") {
+		return 0
+	}
+	hours, ok := r.number("", 2, 2)
+	if !ok {
+		r.rest = before
+		return 0
+	}
+	offset := hours*3600 + r.numberOr(0, ":", 2, 2)*60
+	if sign {
+		return -offset
+	}
+	return offset
 }
 
 // ProgressStorage keeps the progress of handlers between their attempts. What is to be written goes into the patch that

@@ -3,6 +3,8 @@ package kopf
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -334,16 +336,48 @@ func TestParseISO8601(t *testing.T) {
 func FuzzParseISO8601(f *testing.F) {
 	f.Add("2020-12-31T23:59:59.123456+00:00")
 	f.Add("20201231 2359,5-0330")
+	f.Add("2020-1-1T10:304.5Z")
+	f.Add("2020T10:3+0130")
+	form := regexp.MustCompile(`^(\d{4})(?:-?(\d{1,2})(?:-?(\d{1,2}))?)?` +
+		`(?:[ T](\d{2})(?::?(\d{2}))?(?::?(\d{1,2})(?:[.,](\d+))?)?(?:Z|([+-]\d{2})(?::?(\d{2}))?)?)?$`)
 	f.Fuzz(func(t *testing.T, text string) {
 		parsed, err := parseISO8601(text)
+		m := form.FindStringSubmatch(text)
 		if err != nil {
+			if m != nil && m[2] == "" && m[4] == "" {
+				t.Errorf("%q is a year: %v", text, err)
+			}
 			return
+		}
+		if m == nil && !strings.Contains(text, "T") {
+			t.Errorf("%q is taken for %s", text, parsed)
+		} else if m != nil {
+			want := isoTime(m)
+			if !parsed.Equal(want) {
+				t.Errorf("%q is taken for %s, want %s", text, parsed, want)
+			}
 		}
 		if again, err := parseISO8601(parsed.UTC().Format(recordTime)); parsed.Year() > 0 && parsed.UTC().Year() < 10000 &&
 			parsed.UTC().Year() > 0 && (err != nil || !again.Equal(parsed.Truncate(time.Microsecond))) {
 			t.Errorf("%q is %s, and written and read again %s, %v", text, parsed, again, err)
 		}
 	})
+}
+
+// isoTime returns the time of the parts of an ISO 8601 text that stands for one.
+func isoTime(m []string) time.Time {
+	part := func(i, otherwise int) int {
+		if n, err := strconv.Atoi(m[i]); err == nil {
+			return n
+		}
+		return otherwise
+	}
+	offset := time.Duration(part(8, 0))*time.Hour + time.Duration(part(9, 0))*time.Minute
+	if strings.HasPrefix(m[8], "-") {
+		offset = time.Duration(part(8, 0))*time.Hour - time.Duration(part(9, 0))*time.Minute
+	}
+	nanos, _ := strconv.Atoi((m[7] + "000000000")[:9])
+	return time.Date(part(1, 0), time.Month(part(2, 1)), part(3, 1), part(4, 0), part(5, 0), part(6, 0), nanos, time.UTC).Add(-offset)
 }
 
 // record is the text of a record with the given number of attempts, in an annotation's value.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -179,11 +178,9 @@ func (h *handler) stateless() bool { return h.kind == kindEvent || h.kind == kin
 // background tells that the handler is a daemon or a timer: what is remembered of those is not on the object.
 func (h *handler) background() bool { return h.spawning != nil }
 
-var goodID = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9_./<>]*[A-Za-z0-9])?$`)
-
 // checkID tells what is wrong with an id that is going to be a part of the names of annotations.
 func checkID(id HandlerID) error {
-	if !goodID.MatchString(string(id)) {
+	if !nameable(string(id), "-_./<>") {
 		return fmt.Errorf("the handler id %q is bad: letters, digits, '-', '_', '.' and '/' are expected, with a letter or digit at both ends", id)
 	}
 	return nil
@@ -200,15 +197,29 @@ func functionOf(fn any) function {
 	holder.Elem().Set(reflect.ValueOf(fn))
 	closure := reflect.NewAt(reflect.TypeFor[*[2]uintptr](), holder.UnsafePointer()).Elem() // a function is a pointer to its code and its data
 	id := function{code: reflect.ValueOf(fn).Pointer(), data: closure.Pointer()}
-	if f := runtime.FuncForPC(id.code); f != nil && pointerMethod.MatchString(f.Name()) {
+	if f := runtime.FuncForPC(id.code); f != nil && isPointerMethod(f.Name()) {
 		id.data = closure.Interface().(*[2]uintptr)[1]
 	}
 	return id
 }
 
-var pointerMethod = regexp.MustCompile(`\.\(\*[^()]+\)\.[^.()]+-fm$`)
+// isPointerMethod tells whether a function is a method with a pointer as the receiver, made a value as in "pkg.(*Controller).create-fm".
+func isPointerMethod(name string) bool {
+	name, isMethod := strings.CutSuffix(name, "-fm")
+	receiver, method, ok := strings.Cut(name[strings.LastIndex(name, ".(*")+1:], ").")
+	return isMethod && ok && len(receiver) > len("(*") && strings.HasPrefix(receiver, "(*") && !strings.ContainsAny(receiver[1:], "()") &&
+		method != "" && !strings.ContainsAny(method, ".()")
+}
 
-var anonymous = regexp.MustCompile(`(^|\.)func\d+(\.\d+)*(\.|$)`)
+// isAnonymous tells whether a name was made by the compiler for a function literal, as in "main.func1" and "create.func2.1".
+func isAnonymous(name string) bool {
+	for part := range strings.SplitSeq(name, ".") {
+		if number, ok := strings.CutPrefix(part, "func"); ok && digits(number) {
+			return true
+		}
+	}
+	return false
+}
 
 // functionID returns the name of a function without its package and receiver's punctuation, as "create" or "Controller.create".
 func functionID(pc uintptr) (HandlerID, error) {
@@ -221,7 +232,7 @@ func functionID(pc uintptr) (HandlerID, error) {
 	_, name, _ = strings.Cut(name, ".")
 	name = strings.NewReplacer("(*", "", "(", "", ")", "").Replace(strings.TrimSuffix(name, "-fm"))
 	name = strings.ReplaceAll(name, "[...]", "") // type parameters
-	if anonymous.MatchString(name) || name == "" {
+	if isAnonymous(name) || name == "" {
 		return "", fmt.Errorf("the name %q of the function was made by the compiler, and ids are stored on the objects: give the handler an ID", f.Name())
 	}
 	return HandlerID(name), nil

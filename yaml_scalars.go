@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"net/url"
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -450,7 +449,7 @@ func yamlMeaning(text string, plain bool, tag string) (any, error) {
 	case "bool":
 		known = isBool
 	case "int":
-		known = isNumber && !yamlFloat.MatchString(text) || yamlInt.MatchString(text)
+		known = isNumber && !isYAMLFloat(text) || isYAMLInt(text)
 	case "float":
 		known = isNumber
 	case "binary":
@@ -478,9 +477,25 @@ func isYAMLInf(text string) bool {
 	return false
 }
 
-var yamlInt = regexp.MustCompile(`^[-+]?[0-9_]+$`)
+// isYAMLInt and isYAMLFloat tell whether a text is a number in decimal notation; the former has underscores too.
+func isYAMLInt(text string) bool { return digits(strings.ReplaceAll(unsigned(text), "_", "0")) }
 
-var yamlFloat = regexp.MustCompile(`^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$`)
+func isYAMLFloat(text string) bool {
+	mantissa, exponent, powered := unsigned(text), "", false
+	if i := strings.IndexAny(mantissa, "eE"); i >= 0 {
+		mantissa, exponent, powered = mantissa[:i], mantissa[i+1:], true
+	}
+	whole, fraction, _ := strings.Cut(mantissa, ".")
+	return digits(whole+fraction) && (!powered || digits(unsigned(exponent)))
+}
+
+// unsigned returns a number without its sign, if it has one.
+func unsigned(text string) string {
+	if text != "" && (text[0] == '+' || text[0] == '-') {
+		return text[1:]
+	}
+	return text
+}
 
 // yamlNumber returns the number that a plain text is. Numbers with a leading zero are octal.
 func yamlNumber(text string) (json.Number, bool) {
@@ -497,7 +512,7 @@ func yamlNumber(text string) (json.Number, bool) {
 	if n, err := strconv.ParseUint(digits, 0, 64); err == nil {
 		return json.Number(strconv.FormatUint(n, 10)), true
 	}
-	if !yamlFloat.MatchString(digits) {
+	if !isYAMLFloat(digits) {
 		return "", false
 	}
 	f, err := strconv.ParseFloat(digits, 64)
