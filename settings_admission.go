@@ -21,7 +21,8 @@ type AdmissionSettings struct {
 // AdmissionServer receives the reviews of the API server, or of whatever stands between, and has them answered.
 type AdmissionServer interface {
 	// Serve serves until the context ends, and returns nil then. It calls review for each review that it receives, and announce with
-	// how the API server reaches it: first when it listens, and again whenever its address or its CA changes.
+	// how the API server reaches it: first when it listens, and again whenever its address or its CA changes. The operator's
+	// context also tells the servers of this package how to reach the API server, and where to log; one that wraps them passes it on.
 	Serve(ctx context.Context, review ReviewFunc, announce func(WebhookClientConfig)) error
 }
 
