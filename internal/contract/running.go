@@ -324,7 +324,8 @@ type Line struct {
 	Time    time.Time
 	Level   slog.Level
 	Message string
-	Attrs   map[string]string // with those of the logger
+	Attrs   map[string]string    // with those of the logger
+	Object  kopf.ObjectReference // which it is about; zero if it is about none
 }
 
 // All returns the lines so far.
@@ -358,6 +359,9 @@ func (r *recorder) Handle(ctx context.Context, record slog.Record) error {
 	line := Line{Time: record.Time, Level: record.Level, Message: record.Message, Attrs: map[string]string{}}
 	for _, a := range r.attrs {
 		line.Attrs[a.Key] = a.Value.String()
+		if about, ok := a.Value.Any().(kopf.ObjectReference); ok {
+			line.Object = about
+		}
 	}
 	record.Attrs(func(a slog.Attr) bool {
 		line.Attrs[a.Key] = a.Value.String()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"testing"
 	"time"
 
@@ -103,15 +102,18 @@ func logging(t *testing.T, c *C) {
 		}, named("create"))
 		op := c.Operator(r)
 		c.Create("a", nil)
-		c.handled("a")
+		want := c.handled("a").Reference()
+		if want.APIVersion == "" || want.Kind == "" || want.UID == "" || want.Namespace != c.Namespace {
+			c.Fatalf("the object's reference is %+v", want)
+		}
 		for _, text := range []string{"from the handler", "'create' is invoked", "'create' succeeded", "Creation is processed", "Patching."} {
 			lines := op.Logs.Find(text)
 			if len(lines) != 1 {
 				c.Errorf("%d lines with %q, want 1", len(lines), text)
 				continue
 			}
-			if got := lines[0].Attrs["object"]; !strings.Contains(got, "a") || !strings.Contains(got, c.Namespace) {
-				c.Errorf("the line %q is about %q, want the object", text, got)
+			if got := lines[0].Object; got != want {
+				c.Errorf("the line %q is about %+v, want %+v", text, got, want)
 			}
 		}
 	})
@@ -207,12 +209,12 @@ func logging(t *testing.T, c *C) {
 		}
 		want := map[string]any{
 			"finalizer": finalizer, "progress": "*kopf.SmartProgressStorage", "diffbase": "*kopf.AnnotationsDiffBaseStorage", "consistency": 5 * time.Second,
-			"backoff": time.Minute, "workers": 0, "exit": 2 * time.Second, "delays": delays,
+			"backoff": time.Minute, "workers": 0, "exit": 2 * time.Second, "delays": delays, "scanning.disabled": false, "posting.loggers": false,
 		}
 		got := map[string]any{
 			"finalizer": s.Persistence.Finalizer, "progress": fmt.Sprintf("%T", s.Persistence.ProgressStorage), "diffbase": fmt.Sprintf("%T", s.Persistence.DiffBaseStorage),
 			"consistency": s.Persistence.ConsistencyTimeout, "backoff": s.Execution.DefaultBackoff, "workers": s.Queueing.WorkerLimit,
-			"exit": s.Queueing.ExitTimeout, "delays": s.Queueing.ErrorDelays,
+			"exit": s.Queueing.ExitTimeout, "delays": s.Queueing.ErrorDelays, "scanning.disabled": s.Scanning.Disabled, "posting.loggers": s.Posting.Loggers,
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			c.Errorf("the defaults (-want +got):\n%s", diff)

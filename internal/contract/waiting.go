@@ -327,14 +327,20 @@ func throttling(t *testing.T, c *C) {
 		r := &kopf.Registry{}
 		r.OnCreate(Examples, l.handler("h"), named("h"))
 		op := c.Operator(r)
-		refusing(op, &refused, func() bool { return len(refused.all()) < 6 })
+		refusing(op, &refused, func() bool { return len(refused.all()) < 17 })
 		c.Create("a", nil)
+		c.WaitFor("the creation", func() bool { return l.count("h create 0") == 1 && len(refused.all()) == 17 })
 		c.handled("a")
-		c.expect(&refused, "0s", "1s", "2s", "4s", "7s", "12s")
+		want, at := []string{"0s"}, 0
+		for _, delay := range []int{1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610, 610} {
+			at += delay
+			want = append(want, (time.Duration(at) * time.Second).String())
+		}
+		c.expect(&refused, want...)
 		c.expect(&l, "h create 0")
 		lines := op.Logs.Find("The processing of the object has failed")
-		if len(lines) != 6 || lines[0].Level != slog.LevelError || !strings.Contains(lines[0].Message, "repeated in 1s") || !strings.Contains(lines[0].Attrs["error"], "asked for") {
-			c.Errorf("got the log lines %v, want six errors with the pause and the reason", lines)
+		if len(lines) != 17 || lines[0].Level != slog.LevelError || !strings.Contains(lines[0].Message, "repeated in 1s") || !strings.Contains(lines[0].Attrs["error"], "asked for") {
+			c.Errorf("got the log lines %v, want 17 errors with the pause and the reason", lines)
 		}
 	})
 	c.Run(t, "CH-207 events during a pause wait for its end, and the newest state is processed then", func(c *C) {
@@ -411,6 +417,9 @@ func throttling(t *testing.T, c *C) {
 		refusing(op, &refused, func() bool { return len(refused.all()) < 1 })
 		c.Create("a", nil)
 		c.WaitFor("the log line", func() bool { return len(op.Logs.Find("The processing of the object has failed")) == 1 })
+		if line := op.Logs.Find("The processing of the object has failed")[0]; line.Level != slog.LevelError || !strings.Contains(line.Attrs["error"], "asked for") {
+			c.Errorf("got the log line %v, want an error that tells the reason", line)
+		}
 		c.Patch("a", spec(map[string]any{"x": 1}))
 		c.handled("a")
 		c.expect(&l, "h create 0")
