@@ -71,6 +71,7 @@
 package kopf
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -98,6 +99,11 @@ type Operator struct {
 	Clusterwide bool
 	// Memo is the operator's memo, copied for each object. Defaults to an empty one.
 	Memo *Memo
+	// Identity is the key of the operator's records in peering objects, which no other operator may have. Defaults to the
+	// variable POD_ID, or if that is empty, to one of the user, the host, the time and chance.
+	Identity string
+	// Peering is the name of the peering object, and makes it mandatory. None leaves both to Settings.Peering.
+	Peering string
 	// Logger takes all messages. Defaults to [slog.Default].
 	Logger *slog.Logger
 	// Lifecycle chooses which handlers of a change are called in one cycle. Defaults to [AllAtOnce].
@@ -151,6 +157,7 @@ type run struct {
 	Operator
 	client  *Client
 	indices Indices
+	peers   *peering // nil before there is a login, and without peers
 }
 
 func (op *Operator) prepare() (*run, error) {
@@ -189,6 +196,9 @@ func (op *Operator) prepare() (*run, error) {
 	r.indices = newIndices(r.Registry)
 	r.Clusterwide = len(r.Namespaces) == 0
 	r.Settings.Peering.Clusterwide = r.Clusterwide
+	if r.Peering != "" {
+		r.Settings.Peering.Name, r.Settings.Peering.Mandatory = r.Peering, true
+	}
 	return r, nil
 }
 
@@ -209,6 +219,7 @@ func (r *run) run(ctx context.Context) error {
 		_, failed := r.activity(context.WithoutCancel(ctx), kindCleanup, "cleanup", r.client)
 		err = errors.Join(err, failed)
 	}
+	r.peers.leave() // when nothing is done any more that others could do
 	if r.client != nil {
 		r.client.close()
 	}
@@ -219,6 +230,9 @@ func (r *run) run(ctx context.Context) error {
 func (r *run) serve(ctx context.Context) error {
 	for _, text := range r.Settings.Persistence.warnings() {
 		r.Logger.Warn(text)
+	}
+	if p := &r.Settings.Peering; !p.Standalone && r.Clusterwide && !p.Clusterwide {
+		return errors.New("Settings.Peering.Clusterwide is false: an operator of the whole cluster has no namespaces for peering objects")
 	}
 	if err := r.connect(); err != nil {
 		return err
@@ -231,6 +245,13 @@ func (r *run) serve(ctx context.Context) error {
 		client: r.client, settings: r.Settings, registry: r.Registry, lifecycle: r.Lifecycle, log: r.Logger, memo: r.Memo,
 		clusterwide: r.Clusterwide, patterns: r.Namespaces, handlers: handlers, requests: requests,
 		patience: r.guard.patience(), indices: r.indices, pauses: &pausing{},
+	}
+	if !r.Settings.Peering.Standalone {
+		r.peers = (&peering{
+			client: r.client, settings: r.Settings, log: r.Logger, identity: cmp.Or(r.Identity, ownIdentity()), pauses: o.pauses,
+			fail: func(err error) { o.fail(err) },
+		}).join(ctx)
+		o.peers = r.peers
 	}
 	if len(r.indices.data) > 0 {
 		o.gate = &gate{}

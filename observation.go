@@ -34,6 +34,7 @@ type observer struct {
 	clusterwide bool
 	patterns    []string
 	pauses      *pausing
+	peers       *peering // nil without peers
 
 	handlers context.Context // of the handlers
 	requests context.Context // of the requests that store what the handlers have left
@@ -106,7 +107,11 @@ func (o *observer) observe(ctx context.Context, ready func()) error {
 // discover reads which resources there are. Groups that cannot be read keep what was known
 // of them; that there are such is told, for them to be read again.
 func (o *observer) discover(ctx context.Context) (broken bool, err error) {
-	found, failed, err := o.client.discover(ctx, o.registry.groups())
+	groups := o.registry.groups()
+	if groups != nil && o.peers != nil {
+		groups = append(groups, peeringGroups...)
+	}
+	found, failed, err := o.client.discover(ctx, groups)
 	if err != nil {
 		return false, err
 	}
@@ -137,6 +142,7 @@ func (o *observer) warn(message string, args ...any) {
 func (o *observer) adjust(ctx context.Context) (unresolved bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.peers.adjust(o.found, o.spaces)
 	served, warnings := o.registry.resolve(o.found)
 	still := make(map[string]bool)
 	for _, text := range warnings {
@@ -238,6 +244,7 @@ func (o *observer) stream(r *reactor, resource Resource, namespace string) *stre
 		listed:  func() { r.queue.sweep(namespace, round, listing) },
 		failed:  func(error) {},
 		admit: func(ctx context.Context) (inner context.Context, release func()) {
+			o.peers.await(ctx)
 			paused := false
 			inner, round, release = o.pauses.await(ctx, func(blockers string) {
 				paused = true

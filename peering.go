@@ -1,0 +1,611 @@
+package kopf
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// This file lets operators give way to each other. Each one keeps a record of itself in a peering object that all of them watch;
+// who sees the living record of an operator with a higher priority, or with the same one, pauses. A place is one
+// such object: it has a goroutine that keeps the own record alive, and one for its stream.
+
+// peeringGroups are the API groups of peering objects: today's and the legacy one.
+var peeringGroups = []string{"kopf.dev", "zalando.org"}
+
+// isPeering tells whether a resource is one of peering objects, in the whole cluster or in namespaces.
+func isPeering(r Resource, clusterwide bool) bool {
+	plural := "kopfpeerings"
+	if clusterwide {
+		plural = "clusterkopfpeerings"
+	}
+	return r.Plural == plural && r.Version == "v1" && r.Namespaced != clusterwide && slices.Contains(peeringGroups, r.Group)
+}
+
+// peeringRecord returns what an operator writes of itself: nil, which removes the record, if it is dead at once.
+func peeringRecord(priority int, lifetime time.Duration) any {
+	seconds := (lifetime + time.Second - 1) / time.Second
+	if seconds <= 0 {
+		return nil
+	}
+	return mapOf("priority lifetime lastseen", priority, int64(seconds), time.Now().UTC().Format("2006-01-02T15:04:05.000000-07:00"))
+}
+
+// peeringTimeout limits the time of a request that writes records: a late one says what is not true any more.
+const peeringTimeout = 5 * time.Second
+
+// writePeering writes records into a peering object, or removes those that are nil, and returns what the object is then.
+func writePeering(ctx context.Context, c *Client, r Resource, namespace, name string, records map[string]any) (*Body, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, peeringTimeout, fmt.Errorf("no answer in %s", peeringTimeout))
+	defer cancel()
+	patch, err := encodeJSON(mapOf("status", records))
+	if err != nil {
+		return nil, err
+	}
+	subresource := ""
+	if slices.Contains(r.Subresources, "status") {
+		subresource = "status"
+	}
+	path := r.URL(url.PathEscape(namespace), url.PathEscape(name), subresource)
+	return c.body(ctx, &request{method: http.MethodPatch, path: path, contentType: "application/merge-patch+json", body: patch, once: true})
+}
+
+// peer is the record of an operator.
+type peer struct {
+	priority float64
+	lifetime time.Duration
+	lastseen time.Time // zero if it does not say that
+	raw      string
+	deadline time.Time // when it is dead by our clock
+}
+
+// readPeer reads a record. What it does not say is the default, and fields that are not known are ignored.
+func readPeer(raw []byte) (peer, error) {
+	p := peer{lifetime: time.Minute, raw: string(raw)}
+	if !strings.HasPrefix(p.raw, "{") {
+		return p, errors.New("an object is expected")
+	}
+	var fault error
+	err := eachMember(raw, func(quoted, value []byte) bool {
+		switch {
+		case quotedIs(quoted, "priority"):
+			p.priority, fault = strconv.ParseFloat(string(value), 64)
+		case quotedIs(quoted, "lifetime"):
+			var n float64
+			n, fault = strconv.ParseFloat(string(value), 64)
+			p.lifetime = time.Duration(min(max(n, 0), 1e9)) * time.Second
+		case quotedIs(quoted, "lastseen") && !isNull(value):
+			p.lastseen, fault = parseISO8601(unquote(value))
+		case quotedIs(quoted, "identity"):
+			fault = errors.New("the identity is the key of a record, and no field of it")
+		}
+		return fault == nil
+	})
+	return p, cmp.Or(fault, err)
+}
+
+// peering is what an operator has to do with its peers.
+type peering struct {
+	client   *Client
+	settings *Settings
+	log      *slog.Logger
+	identity string
+	pauses   *pausing
+	fail     func(error) // told of a login that has failed for good
+
+	ctx    context.Context // ends when the operator leaves its peers
+	end    context.CancelFunc
+	tasks  sync.WaitGroup
+	mu     sync.Mutex // guards places
+	places map[string]*peeringPlace
+}
+
+// join joins the peers; leave must be called at last.
+func (p *peering) join(ctx context.Context) *peering {
+	p.ctx, p.end = context.WithCancel(context.WithoutCancel(ctx))
+	p.places = make(map[string]*peeringPlace)
+	return p
+}
+
+// leave removes the own records, and waits until that is done.
+func (p *peering) leave() {
+	if p == nil {
+		return
+	}
+	p.end()
+	p.tasks.Wait()
+}
+
+// adjust takes places in the peering objects of the resources and namespaces that there are, and leaves the others.
+func (p *peering) adjust(found []Resource, namespaces map[string]bool) {
+	if p == nil {
+		return
+	}
+	s := &p.settings.Peering
+	if s.Clusterwide {
+		namespaces = map[string]bool{"": true}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	wanted := make(map[string]bool)
+	exists := false
+	for _, r := range found {
+		if !isPeering(r, s.Clusterwide) {
+			continue
+		}
+		exists = true
+		for namespace := range namespaces {
+			wanted[p.placeLocked(r, namespace)] = true
+		}
+	}
+	if s.Mandatory && !exists {
+		wanted[p.placeLocked(Resource{}, "")] = true
+	}
+	for name, place := range p.places {
+		if !wanted[name] {
+			delete(p.places, name)
+			place.leave()
+		}
+	}
+}
+
+// await waits until the peering objects of all places have been looked at: before that, nothing new shall be served.
+func (p *peering) await(ctx context.Context) {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	places := slices.Collect(maps.Values(p.places))
+	p.mu.Unlock()
+	for _, a := range places {
+		select {
+		case <-a.look.Done():
+		case <-ctx.Done():
+		}
+	}
+}
+
+// placeLocked takes a place if it is not taken yet, and returns its name. Without a resource, it is a
+// place to wait for one.
+func (p *peering) placeLocked(r Resource, namespace string) string {
+	a := &peeringPlace{peering: p, resource: r, namespace: namespace, nudged: make(chan struct{}, 1), peers: make(map[string]peer)}
+	a.name = fmt.Sprintf("peering %q of %s", p.settings.Peering.Name, r.Name())
+	if r.Plural == "" {
+		a.name = "no resource of peering objects"
+	} else if namespace != "" {
+		a.name += " in " + namespace
+	}
+	if p.places[a.name] != nil {
+		return a.name
+	}
+	p.places[a.name] = a
+	p.pauses.block(a.name, p.settings.Peering.Mandatory)
+	a.here, a.end = context.WithCancel(p.ctx)
+	a.look, a.looked = context.WithCancel(a.here)
+	p.tasks.Go(func() { a.run(a.here) })
+	return a.name
+}
+
+// peeringPlace is an operator's place in one peering object.
+type peeringPlace struct {
+	*peering
+	resource  Resource
+	namespace string
+	name      string
+	here      context.Context // ends when the place is left
+	end       context.CancelFunc
+	look      context.Context // ends when a whole listing was judged, or the place is left
+	looked    context.CancelFunc
+	nudged    chan struct{} // holds a token when there is something to do before the time
+
+	written bool // whether there may be a record of us; the goroutine's own
+	failing bool // whether the last one could not be written; likewise
+
+	mu      sync.Mutex // guards following
+	body    *Body      // the newest state of the object, nil if it is missing
+	shown   bool       // whether the object was in the listing
+	judged  bool       // whether a whole listing was
+	own     bool       // whether our record was in it
+	peers   map[string]peer
+	rivals  string    // for whom we pause
+	warned  string    // the broken record that we have warned of
+	dead    []string  // whose records are to be removed
+	touched time.Time // when our record was last written
+	due     time.Time // when it is to be written again
+}
+
+// run keeps the own record alive until the context ends, and then removes it.
+func (a *peeringPlace) run(ctx context.Context) {
+	if a.resource.Plural == "" {
+		a.looked()
+		a.lack(ctx)
+		return
+	}
+	a.keepAlive(ctx) // so that of two operators that start at the same time, at least one sees the other
+	var streams sync.WaitGroup
+	streams.Go(func() { a.stream().run(ctx) })
+	for ctx.Err() == nil {
+		a.mu.Lock()
+		dead, wait := a.dead, time.Until(a.due)
+		a.dead = nil
+		a.mu.Unlock()
+		if len(dead) > 0 {
+			a.bury(ctx, dead)
+			continue
+		}
+		if wait <= 0 {
+			a.keepAlive(ctx)
+			continue
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-a.nudged:
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+	streams.Wait()
+	if !a.written {
+		return
+	}
+	_, err := a.write(context.WithoutCancel(ctx), map[string]any{a.identity: nil})
+	if err != nil && StatusCode(err) != http.StatusNotFound {
+		a.log.Error("The own record could not be removed from the peering; it will expire.", "peering", a.name, "error", err)
+	}
+}
+
+// leave leaves the place, and takes back what was decided there.
+func (a *peeringPlace) leave() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.end()
+	a.pauses.block(a.name, false)
+}
+
+// lack says, from time to time, what the operator waits for.
+func (a *peeringPlace) lack(ctx context.Context) {
+	for {
+		a.log.Warn(fmt.Sprintf("The operator pauses, as there is no resource of the mandatory peering %q.", a.settings.Peering.Name))
+		if sleep(ctx, time.Minute) != nil {
+			return
+		}
+	}
+}
+
+func (a *peeringPlace) write(ctx context.Context, records map[string]any) (*Body, error) {
+	return writePeering(ctx, a.client, a.resource, a.namespace, a.settings.Peering.Name, records)
+}
+
+// keepAlive writes the own record, and looks at those of the others in the answer.
+func (a *peeringPlace) keepAlive(ctx context.Context) {
+	s := &a.settings.Peering
+	body, err := a.write(ctx, map[string]any{a.identity: peeringRecord(s.Priority, s.Lifetime)})
+	if ctx.Err() != nil {
+		a.written = true // perhaps
+		return
+	}
+	code := StatusCode(err)
+	a.written = err == nil && s.Lifetime > 0 || code == 0 && err != nil
+	wait := s.interval()
+	failing := err != nil && code != http.StatusNotFound
+	switch {
+	case failing && !a.failing:
+		a.log.Warn("The own record could not be written; trying again.", "peering", a.name, "error", err)
+	case failing, err == nil && s.Stealth:
+	default:
+		a.log.Debug("Keep-alive in "+a.name+".", "result", map[bool]string{true: "ok", false: "not found"}[err == nil])
+	}
+	if a.failing = failing; failing && (code == 0 || code >= 500 || code == http.StatusTooManyRequests) {
+		wait = min(wait, 2*time.Second)
+	}
+	a.mu.Lock()
+	a.touched = time.Now()
+	a.due = a.touched.Add(wait)
+	a.mu.Unlock()
+	if err == nil {
+		a.judge(body)
+	} else if code == http.StatusNotFound {
+		a.miss()
+	} else if code != 0 && code < 500 {
+		a.judge(nil) // there will be no event that tells of a record that has expired
+	}
+}
+
+// interval is how long to wait until the own record is written again, with some jitter.
+func (s *PeeringSettings) interval() time.Duration {
+	jitter := time.Duration(5+rand.IntN(6)) * time.Second
+	return max(min(s.Lifetime, max(s.Lifetime-jitter, time.Second)), time.Second)
+}
+
+// bury removes the records of the dead.
+func (a *peeringPlace) bury(ctx context.Context, dead []string) {
+	records := make(map[string]any)
+	for _, id := range dead {
+		records[id] = nil
+	}
+	body, err := a.write(ctx, records)
+	if err == nil {
+		a.judge(body)
+	} else if ctx.Err() == nil && StatusCode(err) != http.StatusNotFound {
+		a.log.Warn("The records of dead operators could not be removed.", "peering", a.name, "error", err)
+	}
+}
+
+// stream makes the stream of the peering objects of the place's resource, of which one is ours.
+func (a *peeringPlace) stream() *stream {
+	return &stream{
+		client: a.client, resource: a.resource, namespace: a.namespace, settings: &a.settings.Watching, logger: a.log,
+		listing: func() {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			a.shown = false
+		},
+		event: func(ev RawEvent) {
+			if ev.Body.name != a.settings.Peering.Name {
+				return
+			}
+			if ev.Type == Deleted {
+				a.miss()
+				return
+			}
+			a.mu.Lock()
+			a.shown = true
+			a.mu.Unlock()
+			a.judge(ev.Body)
+		},
+		listed: func() {
+			a.mu.Lock()
+			shown := a.shown
+			a.judged = true
+			a.mu.Unlock()
+			if !shown {
+				a.miss()
+			} else {
+				a.judge(nil)
+			}
+		},
+		failed: a.failed,
+	}
+}
+
+// failed decides what becomes of a place that cannot be watched. Those who need not have peers go on without them.
+func (a *peeringPlace) failed(err error) {
+	if login := (*LoginError)(nil); errors.As(err, &login) {
+		a.fail(err)
+	}
+	if code := StatusCode(err); code == http.StatusForbidden || code == http.StatusNotFound {
+		a.mu.Lock()
+		first := !a.judged
+		a.judged = true
+		a.mu.Unlock()
+		if first {
+			a.log.Warn("The peering objects cannot be watched, and so peers cannot be noticed.", "peering", a.name, "error", err)
+			a.miss()
+		}
+	}
+}
+
+// miss notes that there is no peering object. Without it, no operator has peers; if it is mandatory, there is nothing to do but to wait.
+func (a *peeringPlace) miss() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	clear(a.peers)
+	a.body, a.dead, a.own = nil, nil, false
+	if !a.settings.Peering.Mandatory {
+		a.concludeLocked(nil, nil)
+		return
+	}
+	a.log.Warn("The operator pauses, as it cannot see the mandatory object: " + a.name + ".")
+	a.rivals = ""
+	a.decideLocked(true)
+}
+
+// judge looks at a newer state of the peering object, or, if that is nil, again at the one known.
+func (a *peeringPlace) judge(body *Body) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if body == nil {
+		body = a.body
+	} else if a.body != nil && !newerVersion(body.version, a.body.version) {
+		return // an answer was quicker than the stream, or the other way around
+	}
+	if a.body = body; body == nil {
+		return
+	}
+	now, own := time.Now(), false
+	var higher, same []string
+	a.dead = nil
+	known := a.peers
+	a.peers = make(map[string]peer)
+	status, _ := findJSON(body.raw, "status")
+	_ = eachMember(status, func(quoted, raw []byte) bool { // what is no object has no records
+		id := unquote(quoted)
+		p, err := readPeer(raw)
+		if err != nil {
+			a.warnLocked(id, p.raw, err)
+			return true
+		}
+		p.deadline = a.deadlineLocked(p, known[id], now)
+		a.peers[id] = p
+		if id == a.identity {
+			own = true
+			return true
+		}
+		shown, priority := id+" "+p.raw, float64(a.settings.Peering.Priority)
+		switch {
+		case !now.Before(p.deadline):
+			a.dead = append(a.dead, id)
+			a.nudge()
+			return true
+		case p.priority > priority:
+			higher = append(higher, shown)
+		case p.priority == priority:
+			same = append(same, shown)
+		default:
+			return true
+		}
+		a.hastenLocked(p.deadline)
+		return true
+	})
+	if a.own && !own { // somebody has removed it: others must not believe that we are gone
+		a.hastenLocked(now)
+	}
+	a.own = own
+	a.concludeLocked(higher, same)
+}
+
+// deadlineLocked tells when a record is dead. A record that we have seen coming counts from then on, however wrong the clock of its operator
+// may be; of the others we know only what they say, but no record lives longer than it says from when it was first seen.
+func (a *peeringPlace) deadlineLocked(p, known peer, now time.Time) time.Time {
+	switch latest := now.Add(p.lifetime); {
+	case p.lastseen.IsZero():
+		return latest
+	case known.raw == p.raw:
+		return known.deadline
+	case a.judged || p.lastseen.After(now):
+		return latest
+	default:
+		return p.lastseen.Add(p.lifetime)
+	}
+}
+
+// hastenLocked has the own record written at a time, if not before, but no more often than each second.
+func (a *peeringPlace) hastenLocked(due time.Time) {
+	if soonest := a.touched.Add(time.Second); due.Before(soonest) {
+		due = soonest
+	}
+	if due.Before(a.due) {
+		a.due = due
+		a.nudge()
+	}
+}
+
+// nudge has the goroutine of the place look what is to be done.
+func (a *peeringPlace) nudge() {
+	select {
+	case a.nudged <- struct{}{}:
+	default:
+	}
+}
+
+// warnLocked warns of a record that cannot be read, and has no say therefore.
+func (a *peeringPlace) warnLocked(id, raw string, err error) {
+	if a.warned != id+raw {
+		a.warned = id + raw
+		a.log.Warn("Ignoring a broken record in the "+a.name+".", "identity", id, "record", raw, "error", err)
+	}
+}
+
+// concludeLocked pauses in favour of the operators with a higher priority or the same one, or goes on without any.
+func (a *peeringPlace) concludeLocked(higher, same []string) {
+	rivals := strings.Join(append(higher, same...), ", ")
+	switch {
+	case len(higher) > 0:
+		if a.rivals == "" {
+			a.log.Info("Pausing operations in favour of " + rivals + ".")
+		}
+	case len(same) > 0:
+		a.log.Warn("Possibly conflicting operators with the same priority: " + rivals + ".")
+		if a.rivals == "" {
+			a.log.Warn("Pausing all operators, including self: " + a.identity + ".")
+		}
+	case a.rivals != "":
+		a.log.Info("Resuming operations after the pause. Gone are: " + a.rivals + ".")
+	}
+	a.rivals = rivals
+	a.decideLocked(rivals != "")
+}
+
+// decideLocked lets the operator pause, or go on.
+func (a *peeringPlace) decideLocked(pause bool) {
+	if a.judged {
+		defer a.looked()
+	} else if a.settings.Peering.Mandatory {
+		pause = true // until the whole is known
+	}
+	if a.here.Err() == nil {
+		a.pauses.block(a.name, pause)
+	}
+}
+
+// ownIdentity returns the identity of an operator: that of its pod, or one that nobody else has.
+func ownIdentity() string {
+	if pod := os.Getenv("POD_ID"); pod != "" {
+		return pod
+	}
+	const letters = "abcdefhijklmnopqrstuvwxyz0123456789"
+	id := []byte(userAtHost() + time.Now().UTC().Format("/20060102150405/"))
+	for range 3 {
+		id = append(id, letters[rand.IntN(len(letters))])
+	}
+	return string(id)
+}
+
+// userAtHost names who runs this process, and where.
+func userAtHost() string {
+	hosts, _ := os.ReadFile("/etc/hosts") // which need not exist, nor the other one
+	users, _ := os.ReadFile("/etc/passwd")
+	own, _ := os.Hostname()
+	return userName(os.Getenv, string(users), strconv.Itoa(os.Getuid())) + "@" + hostName(string(hosts), own)
+}
+
+// userName returns the name of the user: by the variables, by the user's number, or that number.
+func userName(env func(string) string, users, uid string) string {
+	for _, variable := range []string{"LOGNAME", "USER", "LNAME", "USERNAME"} {
+		if name := env(variable); name != "" {
+			return name
+		}
+	}
+	for line := range strings.Lines(users) {
+		if fields := strings.Split(line, ":"); len(fields) > 2 && fields[2] == uid {
+			return fields[0]
+		}
+	}
+	return uid
+}
+
+// hostName returns the most telling name of this host, of those in the table of hosts: one with a domain, or another
+// one that is neither localhost nor an address, or its own name for itself.
+func hostName(hosts, own string) string {
+	address := ""
+	var names []string
+	for range 2 { // first the address of the own name, then the names of that address
+		for line := range strings.Lines(hosts) {
+			line, _, _ = strings.Cut(line, "#")
+			fields := strings.Fields(line)
+			if len(fields) > 1 && address == "" && slices.Contains(fields[1:], own) {
+				address = fields[0]
+				break
+			} else if len(fields) > 1 && fields[0] == address {
+				names = append(names, fields[1:]...)
+			}
+		}
+	}
+	best := own
+	for _, name := range slices.Backward(names) {
+		if name != "localhost" && net.ParseIP(name) == nil && !strings.HasSuffix(name, ".arpa") && (strings.Contains(name, ".") || !strings.Contains(best, ".")) {
+			best = name
+		}
+	}
+	for {
+		short := strings.TrimSuffix(strings.TrimSuffix(best, ".local"), ".localdomain")
+		if short == best {
+			return best
+		}
+		best = short
+	}
+}
