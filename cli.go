@@ -50,9 +50,10 @@ func Main() {
 }
 
 // Command runs one command of an operator's command line, with the handlers of the default registry:
-// "run", which is also what no command means, "version" or "help". It returns the exit code: 0 after the
+// "run", which is also what no command means, "freeze", "resume", "completion", "version" or "help". It returns the exit code: 0 after the
 // operator was stopped by the end of ctx, 1 after a failure, 2 for wrong usage, both with a line on
-// stderr that says why. It configures the logging of the process, and reads the variables KOPF_RUN_….
+// stderr that says why. It configures the logging of the process, and reads the variables KOPF_RUN_…,
+// KOPF_FREEZE_… and KOPF_RESUME_….
 func Command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return (&command{stdout: stdout, stderr: stderr}).execute(ctx, args)
 }
@@ -149,26 +150,33 @@ func (c *command) execute(ctx context.Context, args []string) int {
 	switch name {
 	case "run":
 		return c.run(ctx, rest)
+	case "freeze", "resume":
+		return c.tellPeers(ctx, name, rest)
+	case "completion":
+		return c.completion(rest)
 	case "version", "--version":
 		fmt.Fprintf(c.stdout, "kopf %s (%s, %s/%s)\n", Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 		return 0
 	case "help", "--help", "-h":
-		if len(rest) > 0 && rest[0] == "run" {
-			fmt.Fprint(c.stdout, runHelp())
+		if len(rest) > 0 && purposes[rest[0]] != "" {
+			fmt.Fprint(c.stdout, helpOf(rest[0]))
 		} else {
 			fmt.Fprintf(c.stdout, commandsHelp, program())
 		}
 		return 0
 	}
-	return c.misused(fmt.Errorf("unknown command %q: expected run, version or help", name))
+	return c.misused(fmt.Errorf("unknown command %q: expected run, freeze, resume, completion, version or help", name))
 }
 
 const commandsHelp = `Usage: %[1]s [command] [options]
 
 Commands:
-  run      run the operator until it is told to stop; what no command means
-  version  print the version of the framework
-  help     print this, or with a command's name, the options of that command
+  run         run the operator until it is told to stop; what no command means
+  freeze      let the operators of a peering object pause for a while
+  resume      let them go on
+  completion  print what completes these commands in bash, zsh or fish
+  version     print the version of the framework
+  help        print this, or with a command's name, the options of that command
 
 Run "%[1]s run --help" for the options of run.
 `
@@ -182,12 +190,12 @@ func (c *command) misused(err error) int {
 // run runs the operator.
 func (c *command) run(ctx context.Context, args []string) int {
 	var o runOptions
-	help, err := o.parse(args, os.Getenv)
+	help, err := o.parse("run", args, os.Getenv)
 	if err != nil {
 		return c.misused(err)
 	}
 	if help {
-		fmt.Fprint(c.stdout, runHelp())
+		fmt.Fprint(c.stdout, helpOf("run"))
 		return 0
 	}
 	o.log.Output = c.stderr
@@ -211,7 +219,7 @@ func (c *command) serve(ctx context.Context, o *runOptions, logger *slog.Logger)
 	settings.Peering.Priority = o.peeringPriority()
 	op := &Operator{
 		Settings: settings, Namespaces: o.namespaces, Clusterwide: o.clusterwide, Logger: logger,
-		Kubeconfig: o.kubeconfig, Context: o.context,
+		Kubeconfig: o.kubeconfig, Context: o.context, Peering: o.peering,
 	}
 	if c.guard != nil {
 		c.guard.ultimate.Store(int64(settings.Process.UltimateExitingTimeout))

@@ -13,7 +13,7 @@ import (
 // This file knows the options of the command line: their names, their variables, and how they
 // are read. It runs on the goroutine of the command.
 
-// runOptions are the options of the command run.
+// runOptions are the options of the command run, and of the others that have some of them.
 type runOptions struct {
 	log         LogOptions
 	clusterwide bool
@@ -26,6 +26,11 @@ type runOptions struct {
 	embedded    bool
 	listen      string
 	apply       []string
+
+	peering  string
+	id       string
+	lifetime int // in seconds
+	message  string
 }
 
 // devPriority is the priority of operators under development: they win over deployed ones.
@@ -40,36 +45,49 @@ func (o *runOptions) peeringPriority() int {
 
 // flagOption is an option: where it comes from, and where its value goes.
 type flagOption struct {
+	on        string   // the commands that have it; "" means all
 	short     string   // such as "n", for -n
 	long      string   // such as "namespace", for --namespace
-	variables []string // such as "NAMESPACES", for KOPF_RUN_NAMESPACES; the first one that is set counts
+	variables []string // such as "NAMESPACES", for KOPF_RUN_NAMESPACES or KOPF_FREEZE_NAMESPACES; the first one that is set counts
 	value     string   // what its value is, in the help; "" for an option without one
 	repeated  bool     // several values are taken, by spaces in a variable
 	help      string
 	set       func(value string) error
 }
 
-// options returns the options of run in the order of the help.
+// of returns the options of a command in the order of the help.
+func (o *runOptions) of(command string) []flagOption {
+	return slices.DeleteFunc(o.options(), func(f flagOption) bool { return f.on != "" && !strings.Contains(f.on, command) })
+}
+
 func (o *runOptions) options() []flagOption {
 	return []flagOption{
 		{short: "A", long: "all-namespaces", variables: []string{"CLUSTERWIDE", "ALL_NAMESPACES"},
-			help: "serve the whole cluster, which is the default too", set: setBool(&o.clusterwide)},
+			help: "the whole cluster, which is the default too", set: setBool(&o.clusterwide)},
 		{short: "n", long: "namespace", variables: []string{"NAMESPACES"}, value: "PATTERN", repeated: true,
-			help: "serve the namespaces of this name or pattern, as 'team-*,!team-x'", set: addText(&o.namespaces)},
-		{long: "standalone", variables: []string{"STANDALONE"}, help: "do not look for other operators", set: setBool(&o.standalone)},
-		{long: "dev", variables: []string{"DEV"},
+			help: "the namespaces of this name or pattern, as 'team-*,!team-x'", set: addText(&o.namespaces)},
+		{short: "P", long: "peering", variables: []string{"PEERING", "PEERING_NAME"}, value: "NAME",
+			help: "the name of the peering object, which has to exist then", set: setText(&o.peering)},
+		{on: "freeze resume", short: "i", long: "id", variables: []string{"ID"}, value: "TEXT",
+			help: "whose record it is; user@host by default", set: setText(&o.id)},
+		{on: "freeze", short: "t", long: "lifetime", variables: []string{"LIFETIME"}, value: "SECONDS",
+			help: "how long the operators shall pause, if they are not resumed before", set: setInt(&o.lifetime)},
+		{on: "freeze", short: "m", long: "message", variables: []string{"MESSAGE"}, value: "TEXT",
+			help: "why; it is shown with what was done", set: setText(&o.message)},
+		{on: "run", long: "standalone", variables: []string{"STANDALONE"}, help: "do not look for other operators", set: setBool(&o.standalone)},
+		{on: "run freeze", long: "dev", variables: []string{"DEV"},
 			help: fmt.Sprintf("take priority %d, to win over deployed operators", devPriority), set: setBool(&o.dev)},
-		{short: "p", long: "priority", variables: []string{"PRIORITY"}, value: "N",
-			help: "the priority among operators; the highest one works", set: setInt(&o.priority)},
+		{on: "run freeze", short: "p", long: "priority", variables: []string{"PRIORITY"}, value: "N",
+			help: "the priority among operators; the highest one works; 100 by default in freeze, else 0", set: setInt(&o.priority)},
 		{long: "kubeconfig", variables: []string{"KUBECONFIG"}, value: "FILE",
 			help: "log in with this file instead of those in $KUBECONFIG", set: setText(&o.kubeconfig)},
 		{long: "context", variables: []string{"CONTEXT"}, value: "NAME",
 			help: "the context of the kubeconfig, instead of its current one", set: setText(&o.context)},
-		{long: "embedded", variables: []string{"EMBEDDED"},
+		{on: "run", long: "embedded", variables: []string{"EMBEDDED"},
 			help: "run on an API server in memory, and print how to reach it", set: setBool(&o.embedded)},
-		{long: "listen", variables: []string{"LISTEN"}, value: "ADDRESS",
+		{on: "run", long: "listen", variables: []string{"LISTEN"}, value: "ADDRESS",
 			help: "where the embedded server listens; 127.0.0.1:0, a free port, by default", set: setText(&o.listen)},
-		{long: "apply", variables: []string{"APPLY"}, value: "FILE", repeated: true,
+		{on: "run", long: "apply", variables: []string{"APPLY"}, value: "FILE", repeated: true,
 			help: "load these manifests into the embedded server at the start", set: addText(&o.apply)},
 		{short: "v", long: "verbose", variables: []string{"VERBOSE"}, help: "log debugging messages too", set: setBool(&o.log.Verbose)},
 		{short: "d", long: "debug", variables: []string{"DEBUG"},
@@ -135,10 +153,10 @@ func addText(target *[]string) func(string) error {
 	}
 }
 
-// parse reads the arguments, and for options that are not there, the variables; env is os.Getenv. It tells
+// parse reads the arguments of a command, and for options that are not there, the variables; env is os.Getenv. It tells
 // whether help is wanted instead of a run.
-func (o *runOptions) parse(args []string, env func(string) string) (help bool, err error) {
-	options := o.options()
+func (o *runOptions) parse(command string, args []string, env func(string) string) (help bool, err error) {
+	options := o.of(command)
 	given := make(map[string]bool) // by the long names of the options
 	for len(args) > 0 {
 		arg := args[0]
@@ -152,16 +170,16 @@ func (o *runOptions) parse(args []string, env func(string) string) (help bool, e
 			args, err = parseShort(options, given, arg, args)
 		case arg == "--" && len(args) == 0:
 		default:
-			err = fmt.Errorf("unexpected argument %q: handlers are compiled in, and run takes options only", arg)
+			err = fmt.Errorf("unexpected argument %q: handlers are compiled in, and %s takes options only", arg, command)
 		}
 		if err != nil {
 			return false, err
 		}
 	}
-	if err := o.parseVariables(options, given, env); err != nil {
+	if err := o.parseVariables(command, options, given, env); err != nil {
 		return false, err
 	}
-	return false, o.check(given)
+	return false, o.check(command, given)
 }
 
 // parseLong reads "--name", "--no-name", "--name=value", or "--name" with its value in the next
@@ -226,14 +244,14 @@ func (f *flagOption) give(given map[string]bool, value string) error {
 
 // parseVariables takes the options from the environment that were not given on the command line. -A on
 // the command line also beats namespaces in the environment, and the other way around.
-func (o *runOptions) parseVariables(options []flagOption, given map[string]bool, env func(string) string) error {
+func (o *runOptions) parseVariables(command string, options []flagOption, given map[string]bool, env func(string) string) error {
 	all, some := given["all-namespaces"], given["namespace"]
 	for _, f := range options {
 		if given[f.long] || f.long == "namespace" && all && o.clusterwide || f.long == "all-namespaces" && some {
 			continue
 		}
 		for _, variable := range f.variables {
-			variable = "KOPF_RUN_" + variable
+			variable = "KOPF_" + strings.ToUpper(command) + "_" + variable
 			text := env(variable)
 			if text == "" {
 				continue
@@ -250,17 +268,21 @@ func (o *runOptions) parseVariables(options []flagOption, given map[string]bool,
 			break
 		}
 	}
-	if pattern := env("KOPF_RUN_NAMESPACE"); pattern != "" && !(all && o.clusterwide) {
+	if pattern := env("KOPF_RUN_NAMESPACE"); command == "run" && pattern != "" && !(all && o.clusterwide) {
 		o.namespaces = append(o.namespaces, pattern)
 	}
 	return nil
 }
 
 // check finds the options that do not go together. What the environment says of another cluster, --embedded beats.
-func (o *runOptions) check(given map[string]bool) error {
+func (o *runOptions) check(command string, given map[string]bool) error {
 	switch {
 	case o.clusterwide && len(o.namespaces) > 0:
 		return fmt.Errorf("either all namespaces or some of them can be served: not both -A and the namespaces %q", o.namespaces)
+	case command != "run" && o.peering == "":
+		return fmt.Errorf("%s needs the name of the peering object: --peering NAME", command)
+	case command == "freeze" && o.lifetime <= 0:
+		return errors.New("freeze needs to know for how long: --lifetime SECONDS, at least 1")
 	case given["embedded"] && o.embedded && (given["kubeconfig"] || given["context"]):
 		return errors.New("--kubeconfig and --context are for a cluster: they do not go together with --embedded")
 	case !o.embedded && len(o.apply) > 0:
@@ -274,11 +296,11 @@ func (o *runOptions) check(given map[string]bool) error {
 // program is the name that the operator was called by.
 func program() string { return strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe") }
 
-// runHelp returns what a person wants to know about the options of run.
-func runHelp() string {
+// helpOf returns what a person wants to know about a command and its options.
+func helpOf(command string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Usage: %s run [options]\n\nRun the operator until SIGINT or SIGTERM.\n\nOptions:\n", program())
-	for _, f := range new(runOptions).options() {
+	fmt.Fprintf(&b, "Usage: %s %s [options]\n\n%s\n\nOptions:\n", program(), command, purposes[command])
+	for _, f := range new(runOptions).of(command) {
 		names := "    --" + f.long
 		if f.short != "" {
 			names = "-" + f.short + ", --" + f.long
@@ -296,10 +318,18 @@ func runHelp() string {
 			fmt.Fprintf(&b, "  %s\n%32s%s\n", names, "", help)
 		}
 	}
-	b.WriteString(`
+	b.WriteString(strings.ReplaceAll(`
 Every option can come from a variable too, such as KOPF_RUN_LOG_FORMAT for
 --log-format; an option beats its variable. Several values in one variable, such as
 KOPF_RUN_NAMESPACES, are separated by spaces.
-`)
+`, "RUN", strings.ToUpper(command)))
 	return b.String()
+}
+
+// purposes are what the commands with options do.
+var purposes = map[string]string{
+	"run": "Run the operator until SIGINT or SIGTERM.",
+	"freeze": `Let all operators of a peering object pause that have a lower priority, by a record in it
+that is not renewed. They go on after its lifetime, or when it is removed by resume.`,
+	"resume": "Remove the record that freeze has written, so that the operators go on.",
 }

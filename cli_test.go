@@ -42,6 +42,9 @@ func TestRunOptions(t *testing.T) {
 			want: runOptions{namespaces: []string{"x"}, priority: 1}},
 		{name: "OP-59 legacy variable", args: "-n x", env: map[string]string{"KOPF_RUN_NAMESPACE": "a b"},
 			want: runOptions{namespaces: []string{"x", "a b"}}},
+		{name: "OP-53 the peering", args: "-P main", want: runOptions{peering: "main"}},
+		{name: "OP-58 the peering", env: map[string]string{"KOPF_RUN_PEERING": "main"}, want: runOptions{peering: "main"}},
+		{name: "OP-58 the peering otherwise", env: map[string]string{"KOPF_RUN_PEERING_NAME": "main"}, want: runOptions{peering: "main"}},
 		{name: "OP-T50 first spelling", env: map[string]string{"KOPF_RUN_CLUSTERWIDE": "true"}, want: runOptions{clusterwide: true}},
 		{name: "OP-T50 second spelling", env: map[string]string{"KOPF_RUN_ALL_NAMESPACES": "true"}, want: runOptions{clusterwide: true}},
 		{name: "OP-T50 -A beats inherited namespaces", args: "-A",
@@ -54,7 +57,7 @@ func TestRunOptions(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var got runOptions
-			if _, err := got.parse(strings.Fields(tt.args), func(name string) string { return tt.env[name] }); err != nil {
+			if _, err := got.parse("run", strings.Fields(tt.args), func(name string) string { return tt.env[name] }); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(tt.want, got, cmp.AllowUnexported(runOptions{})); diff != "" {
@@ -98,7 +101,7 @@ func TestRunOptionsMisused(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := new(runOptions).parse(strings.Fields(tt.args), func(name string) string { return tt.env[name] })
+			_, err := new(runOptions).parse("run", strings.Fields(tt.args), func(name string) string { return tt.env[name] })
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %q in it", err, tt.want)
 			}
@@ -107,15 +110,17 @@ func TestRunOptionsMisused(t *testing.T) {
 }
 
 func TestRunHelp(t *testing.T) {
-	help := runHelp()
-	for _, f := range new(runOptions).options() {
-		if !strings.Contains(help, "--"+f.long) {
-			t.Errorf("the help does not tell of --%s", f.long)
+	for command := range purposes {
+		help := helpOf(command)
+		for _, f := range new(runOptions).of(command) {
+			if !strings.Contains(help, "--"+f.long) {
+				t.Errorf("the help of %s does not tell of --%s", command, f.long)
+			}
 		}
-	}
-	for line := range strings.Lines(help) {
-		if len(line) > 110 {
-			t.Errorf("a line of the help is too long for a terminal: %s", line)
+		for line := range strings.Lines(help) {
+			if len(line) > 120 {
+				t.Errorf("a line of the help is too long for a terminal: %s", line)
+			}
 		}
 	}
 }
@@ -195,7 +200,15 @@ func TestCommand(t *testing.T) {
 		{name: "OP-50 version", args: "--version", stdout: "kopf " + Version},
 		{name: "OP-43 wrong option", args: "run --nope", code: 2, stderr: `unknown option "--nope"`},
 		{name: "OP-43 wrong option without a command", args: "--nope", code: 2, stderr: `unknown option "--nope"`},
-		{name: "OP-43 wrong command", args: "fly", code: 2, stderr: `unknown command "fly": expected run, version or help`},
+		{name: "OP-43 wrong command", args: "fly", code: 2, stderr: `unknown command "fly": expected run, freeze, resume, completion, version or help`},
+		{name: "OP-50 help on freeze", args: "freeze --help", stdout: "--lifetime SECONDS"},
+		{name: "OP-50 help on resume", args: "help resume", stdout: "Usage: "},
+		{name: "OP-43 freeze without a name", args: "freeze -t 60", code: 2, stderr: "freeze needs the name of the peering object"},
+		{name: "OP-43 freeze without a time", args: "freeze -P x", code: 2, stderr: "freeze needs to know for how long"},
+		{name: "OP-43 resume without a name", args: "resume", code: 2, stderr: "resume needs the name of the peering object"},
+		{name: "OP-43 resume has no lifetime", args: "resume -P x -t 5", code: 2, stderr: `unknown option "-t"`},
+		{name: "OP-43 an unknown shell", args: "completion tcsh", code: 2, stderr: "expected bash, zsh or fish"},
+		{name: "completion", args: "completion bash", stdout: "complete "},
 		{name: "OP-43 missing file", args: "run --embedded --apply nope.yaml", code: 1, stderr: "Operator has failed: open nope.yaml: "},
 	}
 	for _, tt := range tests {
@@ -220,7 +233,7 @@ func FuzzRunOptions(f *testing.F) {
 	f.Add("--no-log-prefix -- -")
 	f.Fuzz(func(t *testing.T, line string) {
 		var o runOptions
-		if _, err := o.parse(strings.Split(line, " "), func(string) string { return "" }); err == nil && o.clusterwide && len(o.namespaces) > 0 {
+		if _, err := o.parse("run", strings.Split(line, " "), func(string) string { return "" }); err == nil && o.clusterwide && len(o.namespaces) > 0 {
 			t.Errorf("%q gives both scopes", line)
 		}
 	})
