@@ -52,7 +52,8 @@ var rooms = []room{
 	{floor: 6, name: "reactor", files: "reactor.go reactor_*.go observation.go",
 		imports: "hash/fnv math math/rand/v2 path reflect runtime/debug sync sync/atomic", goroutines: true, clock: true},
 	{floor: 7, name: "kits", files: "hierarchies.go webhooks.go webhooks_*.go testing.go",
-		imports: "bufio crypto crypto/ecdsa crypto/elliptic crypto/rand crypto/tls crypto/x509 crypto/x509/pkix encoding/base64 encoding/pem io math/big net " +
+		imports: "bufio crypto crypto/aes crypto/cipher crypto/des crypto/ecdsa crypto/elliptic crypto/pbkdf2 crypto/rand crypto/sha1 crypto/sha256 crypto/sha512 " +
+			"crypto/tls crypto/x509 crypto/x509/pkix encoding/asn1 encoding/base64 encoding/pem hash io math/big mime net " +
 			"net/http net/url os os/exec path/filepath reflect runtime sync sync/atomic", goroutines: true, clock: true},
 	{floor: 7, name: "server", files: "apiserver.go apiserver_*.go",
 		imports: "bufio crypto crypto/ecdsa crypto/elliptic crypto/rand crypto/sha256 crypto/tls crypto/x509 crypto/x509/pkix encoding/base64 encoding/binary encoding/hex " +

@@ -1,0 +1,372 @@
+package kopf
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"mime"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// This file serves webhooks by HTTP: it takes reviews in, within limits, and has them answered. Serve runs on the goroutine of whoever
+// calls it, which is one of the operator's, and owns those of the connections; reviews are answered on theirs.
+
+// WebhookServer is an [AdmissionServer] that listens on this machine. The API server must be able to connect to it: it suits
+// operators in the cluster, with Host the name of their service. The zero value serves by HTTPS on all addresses and a free port, with a
+// certificate that it makes itself. The fields must not be changed while it serves.
+type WebhookServer struct {
+	// Addr is the address to listen on, a name or an IP address. Empty means all addresses.
+	Addr string
+	// Port is the port to listen on. Zero means a free one.
+	Port int
+	// Listener is listened on instead of Addr and Port; they may still be given to be announced. It is closed at the end. Defaults to none.
+	Listener net.Listener
+	// Path is where the ids of handlers come after. Defaults to the root.
+	Path string
+	// Host is the name or IP address by which the API server reaches this server. Defaults to Addr, or to "localhost".
+	Host string
+
+	// CAData is PEM with the authorities that the API server is told to trust. Defaults to what is in CAFile, then to what is in
+	// CertFile. Both are ignored when the server makes its own certificate: that one is to be trusted then.
+	CAData []byte
+	// CAFile is a file with what CAData says.
+	CAFile string
+	// CADump is a file to write to what the API server is told to trust, for other clients. Defaults to none.
+	CADump string
+
+	// CertFile and KeyFile are files of PEM with the certificate to show, with its intermediate ones, and its key. Without them, the server makes a
+	// certificate that signs itself, with a key that is never stored, and replaces it in time.
+	CertFile, KeyFile string
+	// Password decrypts the key in KeyFile, if it is encrypted.
+	Password string
+	// ExtraSANs are further names and IP addresses for the certificate that the server makes itself, besides Host and Addr.
+	ExtraSANs []string
+	// TLSConfig is used as a base, for example to restrict ciphers. TLS 1.2 is the least in any case. If it has
+	// certificates, and no CertFile is given, it is left alone. It excludes Insecure. Defaults to the defaults of Go.
+	TLSConfig *tls.Config
+	// Insecure is to serve plain HTTP, to be used behind something that speaks HTTPS with the API server.
+	Insecure bool
+
+	// VerifyCAFile, VerifyCAPath (a folder of files) and VerifyCAData are PEM with the authorities of clients' certificates. If any is
+	// given, clients need not have a certificate, but if they have one, it must be signed by one of these. Default to none.
+	VerifyCAFile, VerifyCAPath string
+	VerifyCAData               []byte
+	// VerifyMode says whether clients must have a certificate. Defaults to no, or to [tls.VerifyClientCertIfGiven] with authorities.
+	VerifyMode tls.ClientAuthType
+
+	// FileCheckInterval is how often it is checked whether the files above have changed. Negative means never. Defaults to one minute.
+	FileCheckInterval time.Duration
+	// RenewalOverlap is how long the old certificate is still shown after the API server was told to trust the new one as well, so that
+	// no review fails meanwhile. It makes no difference if what is to be trusted stays the same. Negative means none. Defaults to one minute.
+	RenewalOverlap time.Duration
+
+	// MaxBodyBytes is the largest body of a review. Larger ones are refused with 413. Defaults to 8 MiB.
+	MaxBodyBytes int64
+	// MaxHeldBytes is how large the bodies of all reviews under way may be together. Those beyond are refused with 503. Defaults to eight of the largest.
+	MaxHeldBytes int64
+	// MaxHeaderBytes is how large the headers of a request may be. Defaults to 64 KiB.
+	MaxHeaderBytes int
+	// ReadTimeout is how long a request may take to come, its headers a third of it. Defaults to 30 seconds.
+	ReadTimeout time.Duration
+	// WriteTimeout is how long an answer may take to be sent once it is ready. Defaults to 10 seconds.
+	WriteTimeout time.Duration
+	// DrainTimeout is how long the reviews under way are waited for at the end, before their contexts end. Defaults to 30 seconds,
+	// which is as long as API servers wait at most.
+	DrainTimeout time.Duration
+
+	// Logger defaults to that of the operator.
+	Logger *slog.Logger
+}
+
+// Serve listens until the context ends, and returns nil then. See [AdmissionServer].
+func (s *WebhookServer) Serve(ctx context.Context, review ReviewFunc, announce func(WebhookClientConfig)) error {
+	return s.serveAs(ctx, "", review, announce)
+}
+
+// serveAs serves with a host to announce if none is given.
+func (s *WebhookServer) serveAs(ctx context.Context, host string, review ReviewFunc, announce func(WebhookClientConfig)) error {
+	if err := s.validate(); err != nil {
+		return fmt.Errorf("webhook server: %w", err)
+	}
+	run := &webhookRun{WebhookServer: s.withDefaults(ctx, host), review: review}
+	run.root = strings.TrimRight("/"+strings.Trim(run.Path, "/"), "/")
+	if err := run.serve(ctx, announce); err != nil {
+		return fmt.Errorf("webhook server: %w", err)
+	}
+	return nil
+}
+
+func (s *WebhookServer) validate() error {
+	switch {
+	case s.Insecure && s.TLSConfig != nil:
+		return errors.New("Insecure and TLSConfig exclude each other")
+	case s.Insecure && s.CertFile+s.KeyFile != "":
+		return errors.New("Insecure and a certificate exclude each other")
+	case (s.CertFile == "") != (s.KeyFile == ""):
+		return fmt.Errorf("the certificate %q and the key %q are only of use together", s.CertFile, s.KeyFile)
+	case s.Port < 0 || s.Port > 65535:
+		return fmt.Errorf("the port %d is not between 0 and 65535", s.Port)
+	}
+	return nil
+}
+
+// withDefaults returns a copy in which nothing is left out that has a default.
+func (s *WebhookServer) withDefaults(ctx context.Context, host string) *WebhookServer {
+	o := *s
+	o.Host = cmp.Or(o.Host, host)
+	o.FileCheckInterval = cmp.Or(o.FileCheckInterval, time.Minute)
+	o.RenewalOverlap = cmp.Or(o.RenewalOverlap, time.Minute)
+	o.MaxBodyBytes = cmp.Or(o.MaxBodyBytes, 8<<20)
+	o.MaxHeldBytes = cmp.Or(o.MaxHeldBytes, 8*o.MaxBodyBytes)
+	o.MaxHeaderBytes = cmp.Or(o.MaxHeaderBytes, 64<<10)
+	o.ReadTimeout = cmp.Or(o.ReadTimeout, 30*time.Second)
+	o.WriteTimeout = cmp.Or(o.WriteTimeout, 10*time.Second)
+	o.DrainTimeout = cmp.Or(o.DrainTimeout, 30*time.Second)
+	if o.Logger == nil {
+		o.Logger = servedLogger(ctx)
+	}
+	return &o
+}
+
+// webhookRun is a server while it serves.
+type webhookRun struct {
+	*WebhookServer
+	review ReviewFunc
+	root   string       // of all paths: empty, or with a slash before it and none after
+	held   atomic.Int64 // bytes of bodies
+	active atomic.Int64 // requests
+}
+
+func (r *webhookRun) serve(ctx context.Context, announce func(WebhookClientConfig)) error {
+	listener := r.Listener
+	if listener == nil {
+		var err error
+		if listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(strings.Trim(r.Addr, "[]"), strconv.Itoa(r.Port))); err != nil {
+			return err
+		}
+	}
+	defer listener.Close() // again, if the server has done it
+	local := r.localHost(listener.Addr())
+	certs := &certificates{WebhookServer: r.WebhookServer, log: r.Logger, names: append([]string{cmp.Or(r.Host, local), local}, r.ExtraSANs...)}
+	if err := certs.start(time.Now()); err != nil {
+		return err
+	}
+	base, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer end(nil)
+	server := &http.Server{
+		Handler:           r,
+		TLSConfig:         certs.serverConfig(),
+		ReadTimeout:       r.ReadTimeout,
+		ReadHeaderTimeout: r.ReadTimeout / 3,
+		IdleTimeout:       2 * time.Minute, // a little longer than API servers keep connections
+		MaxHeaderBytes:    r.MaxHeaderBytes,
+		ErrorLog:          slog.NewLogLogger(r.Logger.Handler(), slog.LevelDebug), // strangers can make it say a lot
+		BaseContext:       func(net.Listener) context.Context { return base },
+	}
+	failed := make(chan error, 1) // from the goroutine of the listener to this one
+	go func() {
+		if r.Insecure {
+			failed <- server.Serve(listener)
+		} else {
+			failed <- server.ServeTLS(listener, "", "")
+		}
+	}()
+	address := r.url(cmp.Or(r.Host, local), listener.Addr())
+	r.Logger.Debug("Listening for webhooks at " + r.url(listener.Addr().String(), nil))
+	r.Logger.Debug("Accessing the webhooks at " + address)
+	announce(WebhookClientConfig{URL: address, CABundle: certs.bundle()})
+	for {
+		select {
+		case err := <-failed:
+			_ = server.Close() // the error of the listener is the one that matters
+			return err
+		case <-ctx.Done():
+			return r.drain(server, end, failed)
+		case <-time.After(certs.wait(time.Now())):
+			if certs.check(time.Now()) {
+				announce(WebhookClientConfig{URL: address, CABundle: certs.bundle()})
+			}
+		}
+	}
+}
+
+// drain ends the server in order: the reviews under way are answered, then cut off, and none is left.
+func (r *webhookRun) drain(server *http.Server, end context.CancelCauseFunc, failed <-chan error) error {
+	limit, cancel := context.WithTimeout(context.Background(), r.DrainTimeout)
+	defer cancel()
+	err := server.Shutdown(limit)
+	<-failed // the listener is closed
+	if err == nil {
+		return nil
+	}
+	r.Logger.Warn("Reviews are cut off at the end, because they took too long.", "limit", r.DrainTimeout)
+	end(errors.New("the webhook server has stopped"))
+	_ = server.Close() // what is left of the connections is of no use
+	for began := time.Now(); r.active.Load() > 0; time.Sleep(10 * time.Millisecond) {
+		if time.Since(began) > afterDrain {
+			r.Logger.Warn("Reviews are left behind, because they do not end with their contexts.", "number", r.active.Load())
+			break
+		}
+	}
+	return nil
+}
+
+// afterDrain is how long reviews may take to end when they are told to.
+const afterDrain = 5 * time.Second
+
+// localHost is how this machine itself reaches the server: where it listens on all addresses, that is one of them.
+func (r *webhookRun) localHost(listening net.Addr) string {
+	tcp, _ := listening.(*net.TCPAddr)
+	host := strings.Trim(r.Addr, "[]")
+	if host == "" && r.Listener != nil && tcp != nil {
+		host = tcp.IP.String()
+	}
+	ip := net.ParseIP(host)
+	switch {
+	case host == "":
+		return "localhost"
+	case ip != nil && ip.IsUnspecified() && ip.To4() != nil:
+		return "127.0.0.1"
+	case ip != nil && ip.IsUnspecified():
+		return "::1"
+	}
+	return host
+}
+
+// url returns the URL of a host, and of the port of an address if one is given, unless that is the default.
+func (r *webhookRun) url(host string, listening net.Addr) string {
+	u := url.URL{Scheme: "https", Host: host, Path: r.root}
+	usual := 443
+	if r.Insecure {
+		u.Scheme, usual = "http", 80
+	}
+	if listening == nil {
+		return u.String()
+	}
+	port := r.Port
+	if tcp, ok := listening.(*net.TCPAddr); ok && (port == 0 || r.Listener == nil) {
+		port = tcp.Port
+	}
+	u.Host = net.JoinHostPort(strings.Trim(host, "[]"), strconv.Itoa(port))
+	if port == usual || port == 0 {
+		u.Host = strings.TrimSuffix(u.Host, ":"+strconv.Itoa(port))
+	}
+	return u.String()
+}
+
+// ServeHTTP takes a request and answers it, whatever happens.
+func (r *webhookRun) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	r.active.Add(1)
+	defer r.active.Add(-1)
+	defer func() {
+		if p := recover(); p != nil {
+			stack := make([]byte, 64<<10)
+			r.Logger.Error("A review has made the webhook server panic.", "panic", p, "stack", string(stack[:runtime.Stack(stack, false)]))
+			r.refuse(w, &ReviewError{Code: http.StatusInternalServerError, Message: "the review could not be finished: the operator has panicked; its log tells where"})
+		}
+	}()
+	answer, err := r.answer(req)
+	if err != nil {
+		r.refuse(w, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	r.write(w, http.StatusOK, answer)
+}
+
+// answer has a review answered.
+func (r *webhookRun) answer(req *http.Request) ([]byte, error) {
+	id, ok := strings.CutPrefix(req.URL.Path, r.root)
+	mediaType, _, _ := mime.ParseMediaType(req.Header.Get("Content-Type")) // what cannot be read is not the right one
+	switch {
+	case !ok || id != "" && id[0] != '/':
+		return nil, &ReviewError{http.StatusNotFound, fmt.Sprintf("the path %q is not below that of the webhooks", req.URL.Path)}
+	case req.Method != http.MethodPost:
+		return nil, &ReviewError{http.StatusMethodNotAllowed, fmt.Sprintf("the method is %s; reviews come by POST", req.Method)}
+	case mediaType != "application/json":
+		return nil, &ReviewError{http.StatusUnsupportedMediaType, fmt.Sprintf("the content is %q; reviews are application/json", req.Header.Get("Content-Type"))}
+	}
+	body, err := r.read(req)
+	defer r.held.Add(-int64(cap(body)))
+	if err != nil {
+		return nil, err
+	}
+	review := &ReviewRequest{Body: body, Handler: strings.TrimPrefix(id, "/"), Header: req.Header}
+	if req.TLS != nil && len(req.TLS.VerifiedChains) > 0 {
+		review.Peer = req.TLS.VerifiedChains[0][0]
+	}
+	return r.review(req.Context(), review)
+}
+
+// firstRead is how much room a body gets before any of it has come. It grows as more comes: the header Content-Length is but a claim.
+const firstRead = 16 << 10
+
+// read reads a body. The room that it takes is counted as held, also if it fails.
+func (r *webhookRun) read(req *http.Request) (body []byte, err error) {
+	tooLarge := &ReviewError{http.StatusRequestEntityTooLarge, fmt.Sprintf("the review is larger than %d bytes", r.MaxBodyBytes)}
+	if req.ContentLength > r.MaxBodyBytes {
+		return nil, tooLarge
+	}
+	for {
+		if len(body) == cap(body) {
+			size := min(max(2*int64(cap(body)), firstRead), r.MaxBodyBytes+1)
+			if claimed := req.ContentLength + 1; claimed > int64(cap(body)) {
+				size = min(size, claimed)
+			}
+			if r.held.Add(size-int64(cap(body))) > r.MaxHeldBytes {
+				r.held.Add(int64(cap(body)) - size)
+				return body, &ReviewError{http.StatusServiceUnavailable, fmt.Sprintf("the reviews under way are larger than %d bytes together; try again", r.MaxHeldBytes)}
+			}
+			body = append(make([]byte, 0, size), body...)
+		}
+		n, err := req.Body.Read(body[len(body):cap(body)])
+		body = body[:len(body)+n]
+		switch {
+		case int64(len(body)) > r.MaxBodyBytes:
+			return body, tooLarge
+		case err == io.EOF:
+			return body, nil
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return body, &ReviewError{http.StatusRequestTimeout, fmt.Sprintf("the review has not come within %s", r.ReadTimeout)}
+		case err != nil:
+			return body, &ReviewError{http.StatusBadRequest, fmt.Sprintf("the review has broken off after %d bytes", len(body))}
+		}
+	}
+}
+
+// refuse answers that there is no answer, and why.
+func (r *webhookRun) refuse(w http.ResponseWriter, err error) {
+	code := http.StatusInternalServerError
+	if wrong := (*ReviewError)(nil); errors.As(err, &wrong) && wrong.Code >= 400 && wrong.Code < 600 {
+		code = wrong.Code
+	}
+	r.Logger.Debug("A review is refused.", "code", code, "error", err)
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	switch code {
+	case http.StatusMethodNotAllowed:
+		w.Header().Set("Allow", http.MethodPost)
+	case http.StatusServiceUnavailable:
+		w.Header().Set("Retry-After", "1")
+	}
+	r.write(w, code, []byte(err.Error()+"\n"))
+}
+
+func (r *webhookRun) write(w http.ResponseWriter, code int, body []byte) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(r.WriteTimeout)) // both HTTP/1.1 and HTTP/2 can
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(code)
+	_, _ = w.Write(body) // who does not listen gets no answer
+}

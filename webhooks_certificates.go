@@ -1,0 +1,365 @@
+package kopf
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// This file knows which certificate a server of webhooks shows, and what the API server is told to trust: those in files, read again
+// when they change, or one that signs itself. All runs on the goroutine of the server's Serve, but for what is asked in handshakes.
+
+// The life of the certificates that sign themselves.
+const (
+	selfSignedLife = 365 * 24 * time.Hour
+	renewEarlier   = 30 * 24 * time.Hour // before the end of the life
+	clockSkew      = 5 * time.Minute     // by which clocks of API servers may be late
+	longestCheck   = 12 * time.Hour      // between two looks at the clock, which can be set
+)
+
+// certificates are those of a server, and their renewal.
+type certificates struct {
+	*WebhookServer
+	names []string // for which a certificate that signs itself is made
+	log   *slog.Logger
+
+	current   *servedIdentity
+	next      *servedIdentity // which is announced, but not shown yet; nil if there is none
+	switchAt  time.Time       // when next becomes current
+	own       *tls.Certificate
+	complaint string // the last one about the files, so as not to repeat it
+	shown     atomic.Pointer[tls.Config]
+}
+
+// servedIdentity is what a server shows, and what is to be trusted for it.
+type servedIdentity struct {
+	config *tls.Config // nil without TLS
+	bundle []byte      // PEM, nil for the API server's own trust
+	source [sha256.Size]byte
+	end    time.Time // of the certificate; zero if it is not known
+}
+
+// start loads or makes the first certificate.
+func (c *certificates) start(now time.Time) error {
+	first, err := c.load(now)
+	if err != nil {
+		return err
+	}
+	c.use(first)
+	return c.dump()
+}
+
+func (c *certificates) use(id *servedIdentity) {
+	c.current, c.next = id, nil
+	c.shown.Store(id.config)
+}
+
+// bundle is what is to be trusted now. While a certificate is about to be replaced, that is both the old and the new one.
+func (c *certificates) bundle() []byte {
+	if c.next == nil || c.next.bundle == nil || c.current.bundle == nil {
+		return c.current.bundle
+	}
+	return slices.Concat(bytes.TrimRight(c.current.bundle, "\n"), []byte("\n"), c.next.bundle)
+}
+
+// wait is how long nothing is to be done.
+func (c *certificates) wait(now time.Time) time.Duration {
+	wait := longestCheck
+	if c.FileCheckInterval > 0 && c.hasFiles() {
+		wait = c.FileCheckInterval
+	}
+	if c.next != nil {
+		wait = min(wait, c.switchAt.Sub(now))
+	}
+	if c.own != nil {
+		wait = min(wait, c.own.Leaf.NotAfter.Add(-renewEarlier).Sub(now))
+	}
+	return max(wait, time.Millisecond)
+}
+
+// check does what is due, and tells whether there is something to announce.
+func (c *certificates) check(now time.Time) bool {
+	switch {
+	case c.next != nil && now.Before(c.switchAt):
+		return false
+	case c.next != nil:
+		c.use(c.next)
+	case !c.renew(now):
+		return false
+	}
+	if err := c.dump(); err != nil {
+		c.log.Warn("The CA bundle of the webhooks cannot be written.", "error", err)
+	}
+	return true
+}
+
+// renew looks for a new certificate. The old one is kept until the new one is complete, and trusted by those who check it.
+func (c *certificates) renew(now time.Time) bool {
+	id, err := c.load(now)
+	if err == nil && id.source != c.current.source && !id.end.IsZero() && now.After(id.end) && now.Before(c.current.end) {
+		err = fmt.Errorf("the new certificate has expired at %s", id.end.Format(time.RFC3339))
+	}
+	if err != nil {
+		if err.Error() != c.complaint {
+			c.log.Warn("The certificate of the webhook server cannot be renewed; the old one is kept.", "error", err)
+		}
+		c.complaint = err.Error()
+		return false
+	}
+	c.complaint = ""
+	if id.source == c.current.source {
+		return false
+	}
+	c.log.Debug("The certificate of the webhook server is renewed.")
+	if bytes.Equal(id.bundle, c.current.bundle) || c.current.bundle == nil || id.bundle == nil || c.RenewalOverlap <= 0 {
+		c.use(id)
+		return true
+	}
+	c.next, c.switchAt = id, now.Add(c.RenewalOverlap)
+	if !c.current.end.IsZero() && c.current.end.Before(c.switchAt) {
+		c.switchAt = c.current.end
+	}
+	return true
+}
+
+// dump writes what is to be trusted to a file for others, at once or not at all.
+func (c *certificates) dump() error {
+	if c.CADump == "" || c.bundle() == nil {
+		return nil
+	}
+	f, err := os.CreateTemp(filepath.Dir(c.CADump), ".ca-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(c.bundle())
+	err = cmp.Or(err, f.Chmod(0o644), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), c.CADump)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name()) // the other error is the one that matters
+	}
+	return err
+}
+
+func (c *certificates) hasFiles() bool {
+	return c.CertFile != "" || c.CAFile != "" || c.VerifyCAFile != "" || c.VerifyCAPath != ""
+}
+
+// ready tells whether the given configuration of TLS has certificates of its own.
+func (c *certificates) ready() bool {
+	t := c.TLSConfig
+	return t != nil && c.CertFile == "" && (len(t.Certificates) > 0 || t.GetCertificate != nil || t.GetConfigForClient != nil)
+}
+
+// load reads all files, or makes a certificate that signs itself, and makes a configuration of them.
+func (c *certificates) load(now time.Time) (*servedIdentity, error) {
+	files, err := c.read()
+	if err != nil {
+		return nil, err
+	}
+	id := &servedIdentity{bundle: files.trusted}
+	var shown *tls.Certificate
+	switch {
+	case c.Insecure:
+	case c.CertFile != "":
+		if shown, err = files.pair(c.Password); err != nil {
+			return nil, fmt.Errorf("the certificate in %q with the key in %q: %w", c.CertFile, c.KeyFile, err)
+		}
+		if id.bundle == nil {
+			id.bundle = files.certificate
+		}
+	case !c.ready():
+		if c.own == nil || !now.Before(c.own.Leaf.NotAfter.Add(-renewEarlier)) {
+			if c.own, err = newSelfSigned(c.names, now); err != nil {
+				return nil, err
+			}
+		}
+		shown = c.own
+		id.bundle = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: shown.Leaf.Raw})
+	}
+	sum := sha256.New()
+	for _, part := range [][]byte{files.certificate, files.key, id.bundle, files.clients} {
+		fmt.Fprintf(sum, "%d:%s", len(part), part)
+	}
+	id.source = [sha256.Size]byte(sum.Sum(nil))
+	if !c.Insecure {
+		id.config, err = c.configure(shown, files.clients)
+	}
+	if shown != nil {
+		id.end = shown.Leaf.NotAfter
+	}
+	return id, err
+}
+
+// certificateFiles is what was in files at one time.
+type certificateFiles struct {
+	certificate, key []byte
+	trusted          []byte // what the API server is told to trust
+	clients          []byte // the authorities of clients' certificates
+}
+
+func (c *certificates) read() (*certificateFiles, error) {
+	files := &certificateFiles{}
+	if len(c.CAData) > 0 {
+		files.trusted = c.CAData
+	}
+	var err error
+	for _, f := range []struct {
+		path string
+		into *[]byte
+	}{{c.CertFile, &files.certificate}, {c.KeyFile, &files.key}, {c.CAFile, &files.trusted}, {c.VerifyCAFile, &files.clients}} {
+		if f.path == "" || *f.into != nil {
+			continue
+		}
+		if *f.into, err = os.ReadFile(f.path); err != nil {
+			return nil, err
+		}
+	}
+	files.clients = slices.Concat(files.clients, []byte("\n"), c.VerifyCAData)
+	if c.VerifyCAPath != "" {
+		more, err := readFolder(c.VerifyCAPath)
+		if err != nil {
+			return nil, err
+		}
+		files.clients = slices.Concat(files.clients, []byte("\n"), more)
+	}
+	return files, nil
+}
+
+// readFolder returns the contents of all files of a folder, in the order of their names.
+func readFolder(path string) ([]byte, error) {
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return nil, err
+	}
+	var all []byte
+	for _, e := range entries {
+		name := filepath.Join(path, e.Name())
+		if stat, err := os.Stat(name); err != nil || !stat.Mode().IsRegular() {
+			continue // a folder, or a link that leads nowhere
+		}
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		all = slices.Concat(all, data, []byte("\n"))
+	}
+	return all, nil
+}
+
+func (f *certificateFiles) pair(password string) (*tls.Certificate, error) {
+	key, err := decryptKeyPEM(f.key, password)
+	if err != nil {
+		return nil, err
+	}
+	pair, err := tls.X509KeyPair(f.certificate, key)
+	if err != nil {
+		return nil, err
+	}
+	if pair.Leaf == nil {
+		pair.Leaf, err = x509.ParseCertificate(pair.Certificate[0])
+	}
+	return &pair, err
+}
+
+// configure makes the configuration of TLS with a certificate; nil leaves the given ones.
+func (c *certificates) configure(shown *tls.Certificate, clients []byte) (*tls.Config, error) {
+	config := &tls.Config{}
+	if c.TLSConfig != nil {
+		config = c.TLSConfig.Clone()
+	}
+	config.MinVersion = max(config.MinVersion, tls.VersionTLS12)
+	config.SessionTicketsDisabled = true // a resumed session would outlive the authorities of clients' certificates
+	if len(config.NextProtos) == 0 {
+		config.NextProtos = []string{"h2", "http/1.1"}
+	}
+	if shown != nil {
+		config.Certificates, config.GetCertificate, config.GetConfigForClient = []tls.Certificate{*shown}, nil, nil
+	}
+	if len(c.VerifyCAFile)+len(c.VerifyCAPath)+len(c.VerifyCAData) > 0 {
+		config.ClientCAs = x509.NewCertPool()
+		if !config.ClientCAs.AppendCertsFromPEM(clients) {
+			return nil, errors.New("there are no certificates of authorities to verify those of clients with")
+		}
+		config.ClientAuth = max(config.ClientAuth, tls.VerifyClientCertIfGiven)
+	}
+	if c.VerifyMode != tls.NoClientCert {
+		config.ClientAuth = c.VerifyMode
+	}
+	return config, nil
+}
+
+// serverConfig returns the configuration that a listener is given: it always uses what is shown at the time.
+func (c *certificates) serverConfig() *tls.Config {
+	return &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		config := c.shown.Load()
+		if config.GetConfigForClient != nil {
+			if theirs, err := config.GetConfigForClient(hello); theirs != nil || err != nil {
+				return theirs, err
+			}
+		}
+		return config, nil
+	}}
+}
+
+// newSelfSigned makes a certificate that signs itself, for names and addresses; the first name is the subject's.
+func newSelfSigned(names []string, now time.Time) (*tls.Certificate, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	template := &x509.Certificate{
+		NotBefore:             now.Add(-clockSkew),
+		NotAfter:              now.Add(selfSignedLife),
+		IsCA:                  true,
+		BasicConstraintsValid: true,
+		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	setNames(template, names)
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		return nil, fmt.Errorf("a certificate for %q: %w", names, err)
+	}
+	leaf, err := x509.ParseCertificate(der)
+	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, err
+}
+
+// setNames puts names and addresses into a certificate. Addresses are names, too, for clients that look only there; those
+// which stand for all addresses are left out.
+func setNames(cert *x509.Certificate, names []string) {
+	var addresses []string
+	for _, name := range names {
+		plain, _, _ := strings.Cut(strings.Trim(name, "[]"), "%") // a zone has a meaning on this machine alone
+		ip := net.ParseIP(plain)
+		switch {
+		case ip == nil && name != "" && !slices.Contains(cert.DNSNames, name):
+			cert.DNSNames = append(cert.DNSNames, name)
+		case ip != nil && !ip.IsUnspecified() && !slices.Contains(addresses, ip.String()):
+			cert.IPAddresses = append(cert.IPAddresses, ip)
+			addresses = append(addresses, ip.String())
+		}
+	}
+	cert.DNSNames = append(cert.DNSNames, addresses...)
+	if len(cert.DNSNames) > 0 && len(cert.DNSNames[0]) <= 64 { // the limit of common names in RFC 5280
+		cert.Subject = pkix.Name{CommonName: cert.DNSNames[0]}
+	}
+}
