@@ -420,7 +420,7 @@ func (a *peeringPlace) judge(body *Body) {
 	defer a.mu.Unlock()
 	if body == nil {
 		body = a.body
-	} else if a.body != nil && !newerVersion(body.version, a.body.version) {
+	} else if a.body != nil && newerVersion(a.body.version, body.version) {
 		return // an answer was quicker than the stream, or the other way around
 	}
 	if a.body = body; body == nil {

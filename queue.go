@@ -127,7 +127,7 @@ func newQueue(limit int, log *slog.Logger, work func(*slot, []RawEvent) rest) *q
 }
 
 // put adds an event, which has come in a round of the operator's work. The number of the listing is that of the stream, for events of
-// type Listed. What was seen already is dropped; only the newest event is kept if all are not needed.
+// type Listed. What was seen already in this round is dropped; only the newest event is kept if all are not needed.
 func (q *queue) put(ev RawEvent, round, listing uint64, all bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -145,7 +145,7 @@ func (q *queue) put(ev RawEvent, round, listing uint64, all bool) {
 		if s.passing = q.counts && s.listed; s.passing {
 			q.passes.add()
 		}
-	} else if ev.Type != Deleted && newerVersion(s.version, ev.Body.version) {
+	} else if ev.Type != Deleted && newerVersion(s.version, ev.Body.version) && (s.round == round || s.version != ev.Body.version) {
 		s.listing = max(s.listing, listing)
 		return
 	}
