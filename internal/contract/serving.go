@@ -57,8 +57,9 @@ type Served struct {
 	listener *wiredListener
 	runner   *kopf.Runner
 
-	mu        sync.Mutex // guards announced
+	mu        sync.Mutex // guards the following
 	announced []kopf.WebhookClientConfig
+	times     []time.Time // of these
 }
 
 // Serves runs a server until the end of the leaf, and returns when it has announced itself. The function is given what the server
@@ -86,7 +87,7 @@ func (c *C) tryServing(review kopf.ReviewFunc, make func(l net.Listener, log *sl
 func (s *Served) announce(config kopf.WebhookClientConfig) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.announced = append(s.announced, config)
+	s.announced, s.times = append(s.announced, config), append(s.times, time.Now())
 }
 
 // Announced returns what was announced so far.
@@ -100,6 +101,17 @@ func (s *Served) Announced() []kopf.WebhookClientConfig {
 func (s *Served) Last() kopf.WebhookClientConfig {
 	all := s.Announced()
 	return all[len(all)-1]
+}
+
+// Before returns what had been announced last some time ago.
+func (s *Served) Before(d time.Duration) kopf.WebhookClientConfig {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := len(s.times) - 1
+	for i > 0 && time.Since(s.times[i]) < d {
+		i--
+	}
+	return s.announced[i]
 }
 
 // Client returns an API server, so to say, that obeys an announcement. The functions may adjust its TLS.
