@@ -79,14 +79,19 @@ func readPeer(raw []byte) (peer, error) {
 		return p, errors.New("an object is expected")
 	}
 	var fault error
+	number := func(value []byte) float64 {
+		n, err := strconv.ParseFloat(string(value), 64)
+		if err != nil {
+			fault = fmt.Errorf("a number is expected, not %s", value)
+		}
+		return n
+	}
 	err := eachMember(raw, func(quoted, value []byte) bool {
 		switch {
 		case quotedIs(quoted, "priority"):
-			p.priority, fault = strconv.ParseFloat(string(value), 64)
+			p.priority = number(value)
 		case quotedIs(quoted, "lifetime"):
-			var n float64
-			n, fault = strconv.ParseFloat(string(value), 64)
-			p.lifetime = time.Duration(min(max(n, 0), 1e9)) * time.Second
+			p.lifetime = time.Duration(min(max(number(value), 0), 1e9)) * time.Second
 		case quotedIs(quoted, "lastseen") && !isNull(value):
 			p.lastseen, fault = parseISO8601(unquote(value))
 		case quotedIs(quoted, "identity"):
@@ -220,11 +225,11 @@ type peeringPlace struct {
 	judged  bool       // whether a whole listing was
 	own     bool       // whether our record was in it
 	peers   map[string]peer
-	rivals  string    // for whom we pause
-	warned  string    // the broken record that we have warned of
-	dead    []string  // whose records are to be removed
-	touched time.Time // when our record was last written
-	due     time.Time // when it is to be written again
+	rivals  string            // for whom we pause
+	broken  map[string]string // records that we have warned of
+	dead    []string          // whose records are to be removed
+	touched time.Time         // when our record was last written
+	due     time.Time         // when it is to be written again
 }
 
 // run keeps the own record alive until the context ends, and then removes it.
@@ -293,6 +298,10 @@ func (a *peeringPlace) write(ctx context.Context, records map[string]any) (*Body
 // keepAlive writes the own record, and looks at those of the others in the answer.
 func (a *peeringPlace) keepAlive(ctx context.Context) {
 	s := &a.settings.Peering
+	a.mu.Lock()
+	a.touched = time.Now()
+	a.due = a.touched.Add(s.interval()) // which an event can hasten before the answer is there
+	a.mu.Unlock()
 	body, err := a.write(ctx, map[string]any{a.identity: peeringRecord(s.Priority, s.Lifetime)})
 	if ctx.Err() != nil {
 		a.written = true // perhaps
@@ -300,7 +309,6 @@ func (a *peeringPlace) keepAlive(ctx context.Context) {
 	}
 	code := StatusCode(err)
 	a.written = err == nil && s.Lifetime > 0 || code == 0 && err != nil
-	wait := s.interval()
 	failing := err != nil && code != http.StatusNotFound
 	switch {
 	case failing && !a.failing:
@@ -310,12 +318,10 @@ func (a *peeringPlace) keepAlive(ctx context.Context) {
 		a.log.Debug("Keep-alive in "+a.name+".", "result", map[bool]string{true: "ok", false: "not found"}[err == nil])
 	}
 	if a.failing = failing; failing && (code == 0 || code >= 500 || code == http.StatusTooManyRequests) {
-		wait = min(wait, 2*time.Second)
+		a.mu.Lock()
+		a.hastenLocked(time.Now().Add(2 * time.Second))
+		a.mu.Unlock()
 	}
-	a.mu.Lock()
-	a.touched = time.Now()
-	a.due = a.touched.Add(wait)
-	a.mu.Unlock()
 	if err == nil {
 		a.judge(body)
 	} else if code == http.StatusNotFound {
@@ -429,14 +435,16 @@ func (a *peeringPlace) judge(body *Body) {
 	now, own := time.Now(), false
 	var higher, same []string
 	a.dead = nil
-	known := a.peers
-	a.peers = make(map[string]peer)
+	known, broken := a.peers, a.broken
+	a.peers, a.broken = make(map[string]peer), make(map[string]string)
 	status, _ := findJSON(body.raw, "status")
 	_ = eachMember(status, func(quoted, raw []byte) bool { // what is no object has no records
 		id := unquote(quoted)
 		p, err := readPeer(raw)
 		if err != nil {
-			a.warnLocked(id, p.raw, err)
+			if a.broken[id] = p.raw; broken[id] != p.raw {
+				a.log.Warn("Ignoring a broken record in the "+a.name+".", "identity", id, "record", p.raw, "error", err)
+			}
 			return true
 		}
 		p.deadline = a.deadlineLocked(p, known[id], now)
@@ -499,14 +507,6 @@ func (a *peeringPlace) nudge() {
 	select {
 	case a.nudged <- struct{}{}:
 	default:
-	}
-}
-
-// warnLocked warns of a record that cannot be read, and has no say therefore.
-func (a *peeringPlace) warnLocked(id, raw string, err error) {
-	if a.warned != id+raw {
-		a.warned = id + raw
-		a.log.Warn("Ignoring a broken record in the "+a.name+".", "identity", id, "record", raw, "error", err)
 	}
 }
 
