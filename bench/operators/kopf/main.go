@@ -1,0 +1,31 @@
+// The operator of the bench, made with kopf: it handles each new widget once, and leaves a result in its status.
+package main
+
+import (
+	"context"
+	"log/slog"
+	"os"
+
+	"github.com/kopf-go/kopf"
+)
+
+func main() {
+	if os.Getenv("BENCH_WRITES") == "1" { // with the state beside the result, in the status
+		kopf.OnStartup(keepInStatus, nil)
+	}
+	kopf.OnCreate("widgets.bench.kopf.dev", handle, nil)
+	slog.SetDefault(slog.New(slog.DiscardHandler))
+	kopf.Main()
+}
+
+func keepInStatus(ctx context.Context, a *kopf.Activity) error {
+	a.Settings.Persistence.ProgressStorage = &kopf.StatusProgressStorage{}
+	a.Settings.Persistence.DiffBaseStorage = &kopf.StatusDiffBaseStorage{}
+	return nil
+}
+
+func handle(ctx context.Context, c *kopf.Change) error {
+	c.Patch.Set("status.size", c.Spec().Int("size"))
+	c.Patch.Set("status.handled", true)
+	return nil
+}
