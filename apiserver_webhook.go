@@ -158,9 +158,12 @@ func (h *webhook) transport(s *APIServer) (http.RoundTripper, error) {
 	return t, nil
 }
 
-// badAnswer says what an answer means that is none.
+// badAnswer says what an answer means that is none: what it says itself, if it is a Status.
 func badAnswer(code int, body []byte) error {
+	status, err := decodeObject(body)
 	switch {
+	case err == nil && status["apiVersion"] == "v1" && status["kind"] == "Status" && status["status"] == "Failure":
+		return errors.New(asWord(status["message"]))
 	case code == 404:
 		return errors.New("the server could not find the requested resource")
 	case code == 405:

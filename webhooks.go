@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -346,22 +347,24 @@ func (r *webhookRun) read(req *http.Request) (body []byte, err error) {
 	}
 }
 
-// refuse answers that there is no answer, and why.
+// refuse answers that there is no answer, and why, in the form that API servers pass on to those who have asked.
 func (r *webhookRun) refuse(w http.ResponseWriter, err error) {
 	code := http.StatusInternalServerError
 	if wrong := (*ReviewError)(nil); errors.As(err, &wrong) && wrong.Code >= 400 && wrong.Code < 600 {
 		code = wrong.Code
 	}
 	r.Logger.Debug("A review is refused.", "code", code, "error", err)
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Content-Type", "application/json")
 	switch code {
 	case http.StatusMethodNotAllowed:
 		w.Header().Set("Allow", http.MethodPost)
 	case http.StatusServiceUnavailable:
 		w.Header().Set("Retry-After", "1")
 	}
-	r.write(w, code, []byte(err.Error()+"\n"))
+	status, _ := json.Marshal(map[string]any{ // nothing in it can't be encoded
+		"apiVersion": "v1", "kind": "Status", "metadata": struct{}{}, "status": "Failure", "message": err.Error(), "code": code,
+	})
+	r.write(w, code, append(status, '\n'))
 }
 
 func (r *webhookRun) write(w http.ResponseWriter, code int, body []byte) {
