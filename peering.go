@@ -578,34 +578,42 @@ func userName(env func(string) string, users, uid string) string {
 	return uid
 }
 
-// hostName returns the most telling name of this host, of those in the table of hosts: one with a domain, or another
+// hostName returns the most telling name of this host that its table of hosts has: one with a domain, or another
 // one that is neither localhost nor an address, or its own name for itself.
 func hostName(hosts, own string) string {
-	address := ""
-	var names []string
-	for range 2 { // first the address of the own name, then the names of that address
-		for line := range strings.Lines(hosts) {
-			line, _, _ = strings.Cut(line, "#")
-			fields := strings.Fields(line)
-			if len(fields) > 1 && address == "" && slices.Contains(fields[1:], own) {
-				address = fields[0]
-				break
-			} else if len(fields) > 1 && fields[0] == address {
-				names = append(names, fields[1:]...)
+	names := hostLine(hosts, func(fields []string) bool { return slices.Contains(fields[1:], own) })
+	if names != nil {
+		address := names[0]
+		names = hostLine(hosts, func(fields []string) bool { return fields[0] == address })[1:]
+	}
+	for _, domain := range []string{".", ""} {
+		for _, name := range names {
+			if name != "localhost" && net.ParseIP(name) == nil && !strings.HasSuffix(name, ".arpa") && strings.Contains(name, domain) {
+				return plainHost(name)
 			}
 		}
 	}
-	best := own
-	for _, name := range slices.Backward(names) {
-		if name != "localhost" && net.ParseIP(name) == nil && !strings.HasSuffix(name, ".arpa") && (strings.Contains(name, ".") || !strings.Contains(best, ".")) {
-			best = name
-		}
-	}
+	return plainHost(own)
+}
+
+// plainHost takes the endings off a name that say nothing.
+func plainHost(name string) string {
 	for {
-		short := strings.TrimSuffix(strings.TrimSuffix(best, ".local"), ".localdomain")
-		if short == best {
-			return best
+		plain := strings.TrimSuffix(strings.TrimSuffix(name, ".local"), ".localdomain")
+		if plain == name {
+			return name
 		}
-		best = short
+		name = plain
 	}
+}
+
+// hostLine returns the fields of the first line in a table of hosts that is the one looked for, nil if there is none.
+func hostLine(hosts string, is func(fields []string) bool) []string {
+	for line := range strings.Lines(hosts) {
+		line, _, _ = strings.Cut(line, "#")
+		if fields := strings.Fields(line); len(fields) > 1 && is(fields) {
+			return fields
+		}
+	}
+	return nil
 }
