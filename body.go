@@ -24,11 +24,24 @@ type FieldPath string
 
 // Path returns the path of the given keys, which may contain dots.
 func Path(keys ...string) FieldPath {
-	escaped := make([]string, len(keys))
+	var b strings.Builder
 	for i, key := range keys {
-		escaped[i] = strings.NewReplacer(`\`, `\\`, `.`, `\.`).Replace(key)
+		if i > 0 {
+			b.WriteByte('.')
+		}
+		for {
+			end := strings.IndexAny(key, `.\`)
+			if end < 0 {
+				break
+			}
+			b.WriteString(key[:end])
+			b.WriteByte('\\')
+			b.WriteByte(key[end])
+			key = key[end+1:]
+		}
+		b.WriteString(key)
 	}
-	return FieldPath(strings.Join(escaped, "."))
+	return FieldPath(b.String())
 }
 
 // Keys returns the keys of the path, none for the empty path.

@@ -207,7 +207,8 @@ type handling struct {
 	mu     sync.Mutex // guards following
 	all    []*progress
 	parts  []*part
-	body   *Body // with what the parts leave
+	body   *Body // with what the parts leave, but for the following
+	later  []*Patch
 	broken error // why nothing more can be sent in this cycle
 }
 
@@ -387,7 +388,7 @@ func (x *handling) finish(p *progress, o outcome, c *Change) {
 	}
 	if !c.Patch.Empty() {
 		x.parts = append(x.parts, &part{id: p.handler.id, patch: c.Patch, change: true})
-		x.body = c.Patch.applied(x.body)
+		x.later = append(x.later, c.Patch)
 	}
 }
 
@@ -395,6 +396,10 @@ func (x *handling) finish(p *progress, o outcome, c *Change) {
 func (x *handling) bodyNow() *Body {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	for _, patch := range x.later {
+		x.body = patch.applied(x.body)
+	}
+	x.later = nil
 	return x.body
 }
 

@@ -126,6 +126,17 @@ func (p *Patch) apply(body *Body) (object map[string]any, err error) {
 	return object, nil
 }
 
+// sides returns what the patch touches of an object, before and after it; functions may touch everything.
+func (p *Patch) sides(body *Body) (before, after map[string]any, err error) {
+	if len(p.transforms) > 0 {
+		after, err = p.apply(body)
+		return body.Map(), after, err
+	}
+	before = asMap(decodeLike(body.raw, p.merge))
+	after, _ = mergeJSON(cloneJSON(before), any(p.merge)).(map[string]any)
+	return before, after, nil
+}
+
 func (p *Patch) fail(err error) {
 	if p.err == nil {
 		p.err = err
@@ -197,6 +208,29 @@ func combineMerges(first, second map[string]any) map[string]any {
 	return first
 }
 
+// decodeLike decodes of a raw value what a model has keys for, on each level, and everything where the model has no keys. A patch
+// touches little of an object, and the rest is not worth decoding.
+func decodeLike(raw []byte, model any) any {
+	m := asMap(model)
+	if m == nil || len(raw) == 0 || raw[0] != '{' {
+		v, err := decodeJSON(raw)
+		if err != nil {
+			return nil
+		}
+		return v
+	}
+	like := make(map[string]any, len(m))
+	_ = eachMember(raw, func(quoted, value []byte) bool { // which is well-formed, as it came from the API server
+		for key, sub := range m {
+			if quotedIs(quoted, key) {
+				like[key] = decodeLike(value, sub)
+			}
+		}
+		return true
+	})
+	return like
+}
+
 // effectiveMerge returns the part of a merge patch that changes something in the object, nil if
 // nothing does: a patch without effect is not worth a request (CH-T2).
 func effectiveMerge(object, patch map[string]any) map[string]any {
@@ -227,30 +261,15 @@ func effectiveMerge(object, patch map[string]any) map[string]any {
 // dropped, and what somebody else has changed at the same time. What the response has besides does not
 // matter, nor whether a list or a map of the metadata that was emptied is there.
 func unapplied(patch map[string]any, response *Body) Diff {
-	return slices.DeleteFunc(leftDiff(patch, response.Map()), func(item DiffItem) bool {
+	return slices.DeleteFunc(leftDiff(patch, response.raw), func(item DiffItem) bool {
 		return len(item.Path) == 2 && item.Path[0] == "metadata" && isEmpty(item.Old) && isEmpty(item.New) &&
 			slices.Contains([]string{"annotations", "labels", "finalizers"}, item.Path[1])
 	})
 }
 
 // leftDiff is [diffJSON] of the keys that before has, on each level.
-func leftDiff(before, after map[string]any) Diff {
-	return appendDiff(nil, nil, before, restrict(after, before))
-}
-
-// restrict returns v with those keys only that the model has, on each level.
-func restrict(v, model any) any {
-	a, m := asMap(v), asMap(model)
-	if a == nil || m == nil {
-		return v
-	}
-	restricted := make(map[string]any, len(m))
-	for key := range m {
-		if value, ok := a[key]; ok {
-			restricted[key] = restrict(value, m[key])
-		}
-	}
-	return restricted
+func leftDiff(before map[string]any, after []byte) Diff {
+	return appendDiff(nil, nil, before, decodeLike(after, before))
 }
 
 // isEmpty tells whether a decoded value is null, or an empty list or object.

@@ -537,7 +537,7 @@ func (c *cycle) equip(whole *Change) {
 	x, progress := c.x, c.settings.Persistence.ProgressStorage
 	x.cause, x.parts, c.parts = *whole, c.parts, nil
 	for _, p := range x.parts {
-		x.body = p.patch.applied(x.body)
+		x.later = append(x.later, p.patch)
 	}
 	x.load = func(id HandlerID) (*ProgressRecord, error) {
 		if u := c.slot.unsent; u != nil && u.records[id] != nil {

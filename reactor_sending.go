@@ -93,9 +93,9 @@ func (c *cycle) flush(ending bool) error {
 	}
 	c.purge = false
 	x.parts = x.parts[len(parts):]
-	x.body = c.known()
+	x.body, x.later = c.known(), nil
 	for _, p := range x.parts {
-		x.body = p.patch.applied(x.body)
+		x.later = append(x.later, p.patch)
 	}
 	return nil
 }

@@ -64,11 +64,11 @@ func (s *sender) request(patch *Patch) error {
 	if patch.Empty() {
 		return nil
 	}
-	after, err := patch.apply(s.known())
+	before, after, err := patch.sides(s.known())
 	if err != nil {
 		return err
 	}
-	before, version := s.known().Map(), s.known().version
+	version := s.known().version
 	if slices.Contains(s.resource.Subresources, "status") {
 		if err := s.requestStatus(before, after, len(patch.transforms) > 0); err != nil {
 			return err
