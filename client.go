@@ -33,6 +33,7 @@ type Client struct {
 	settings NetworkingSettings
 	inFlight chan struct{} // a place for each request that is not a watch; nil for no limit
 	log      *slog.Logger
+	meter    *metrics // nil for none
 
 	mu        sync.Mutex // guards following
 	resources []Resource // as discovered for those who name objects by kind
@@ -321,7 +322,8 @@ func (c *Client) attempt(ctx context.Context, r *request) error {
 			ctx, cancel = context.WithTimeoutCause(ctx, t, fmt.Errorf("no answer in %s", t))
 			defer cancel()
 		}
-		err := r.send(ctx, cred)
+		code, err := r.send(ctx, cred)
+		c.meter.request(r.verb(), code)
 		refused := StatusCode(err) == http.StatusUnauthorized
 		if refused {
 			c.log.Warn("The API server refuses the credentials; logging in again.", "login", cred.ID, "error", err)
@@ -330,8 +332,8 @@ func (c *Client) attempt(ctx context.Context, r *request) error {
 	})
 }
 
-// send sends the request with one credential.
-func (r *request) send(ctx context.Context, cred *credential) error {
+// send sends the request with one credential, and returns the code of the answer, 0 if there was none.
+func (r *request) send(ctx context.Context, cred *credential) (code int, err error) {
 	target := strings.TrimRight(cred.Info.Server, "/") + r.path
 	if len(r.query) > 0 {
 		target += "?" + r.query.Encode()
@@ -342,7 +344,7 @@ func (r *request) send(ctx context.Context, cred *credential) error {
 	}
 	req, err := http.NewRequestWithContext(ctx, r.method, target, body)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	req.Header.Set("User-Agent", "kopf-go/"+Version)
 	req.Header.Set("Accept", "application/json")
@@ -360,9 +362,9 @@ func (r *request) send(ctx context.Context, cred *credential) error {
 	resp, err := client.Do(req)
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil && ctx.Err() != nil {
-			return fmt.Errorf("%s %s: %w", r.method, r.path, cause)
+			return 0, fmt.Errorf("%s %s: %w", r.method, r.path, cause)
 		}
-		return plainError(err)
+		return 0, plainError(err)
 	}
 	if r.stream && resp.StatusCode < 400 {
 		defer resp.Body.Close() // the rest of a watch may never come
@@ -370,15 +372,23 @@ func (r *request) send(ctx context.Context, cred *credential) error {
 		defer drain(resp.Body)
 	}
 	if resp.StatusCode >= 400 {
-		return newAPIError(r.method, r.path, resp)
+		return resp.StatusCode, newAPIError(r.method, r.path, resp)
 	}
 	if r.read == nil {
-		return nil
+		return resp.StatusCode, nil
 	}
 	if err := r.read(resp.Body); err != nil {
-		return fmt.Errorf("%s %s: %w", r.method, r.path, err)
+		return resp.StatusCode, fmt.Errorf("%s %s: %w", r.method, r.path, err)
 	}
-	return nil
+	return resp.StatusCode, nil
+}
+
+// verb is the method of the request, or WATCH.
+func (r *request) verb() string {
+	if r.stream {
+		return watchMethod
+	}
+	return r.method
 }
 
 // plainError takes the query off the address in an error of net/http, for it says nothing to people.

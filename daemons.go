@@ -22,6 +22,8 @@ type daemons struct {
 	settings *Settings
 	client   *Client
 	log      *slog.Logger
+	events   postman
+	meter    *metrics
 	indices  Indices
 	handlers context.Context // of the functions
 	requests context.Context // of the patches
@@ -174,6 +176,7 @@ func (b *background) spawnLocked(h *handler) {
 	}
 	t := &task{object: b, handler: h}
 	b.tasks = append(b.tasks, t)
+	t.count(1)
 	e.tasks.Add(1)
 	t.parkLocked(0)
 }
@@ -365,6 +368,7 @@ func (t *task) endLocked() {
 	b.calmLocked()
 	b.leaveLocked()
 	if !t.abandoned {
+		t.count(-1)
 		e.tasks.Done()
 	}
 }
@@ -432,7 +436,17 @@ func (t *task) abandonLocked(log *slog.Logger) {
 	t.stopper.add(DaemonAbandoned, time.Time{})
 	log.Warn(t.name() + " did not exit in time. Leaving it orphaned.")
 	t.object.calmLocked()
+	t.count(-1)
 	t.object.engine.tasks.Done()
+}
+
+// count counts the task, or counts it off with -1.
+func (t *task) count(n int64) {
+	if m := t.object.engine.meter; t.handler.kind == kindTimer {
+		m.timers.n.Add(n)
+	} else {
+		m.daemons.n.Add(n)
+	}
 }
 
 // step does what is due, and tells how long to wait for the next step, or that there is none.
@@ -499,8 +513,8 @@ func (t *task) argument() Object {
 	b := t.object
 	body := b.live.Load()
 	return Object{
-		Resource: b.engine.resource(), Body: body, Patch: &Patch{}, Logger: t.log(), Client: b.engine.client,
-		Indices: b.engine.indices, Param: t.handler.param, memory: &b.slot.memory, live: &b.live,
+		Resource: b.engine.resource(), Body: body, Patch: &Patch{}, Logger: postedLogger(t.log(), body.Reference(), b.engine.events), Client: b.engine.client,
+		Indices: b.engine.indices, Param: t.handler.param, memory: &b.slot.memory, events: b.engine.events, live: &b.live,
 	}
 }
 
@@ -535,6 +549,7 @@ func (t *task) attempt() (wait time.Duration, more bool) {
 			o.Patch.put(result, "status", string(h.id))
 		}
 	}
+	e.meter.handler(h.id, false).ended(out.result(err), int64(time.Since(now)))
 	t.tell(o.Logger, out, err, o.Patch.Empty())
 	if !o.Patch.Empty() {
 		t.deliver(o.Patch, o.Logger)

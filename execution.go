@@ -67,6 +67,23 @@ type outcome struct {
 	cancelled bool          // whether its context was ended: as if it had not been called
 }
 
+// result is what is counted of the outcome of an attempt that has ended with an error.
+func (o outcome) result(err error) result {
+	switch {
+	case o.cancelled:
+		return resultCancelled
+	case o.waiting:
+		return resultWaiting
+	case !o.final:
+		return resultRetry
+	case o.err != nil:
+		return resultFailure
+	case err != nil:
+		return resultIgnored
+	}
+	return resultSuccess
+}
+
 // exhausted tells whether a handler may not be called any more by its own limits.
 func (h *handler) exhausted(retries int, runtime time.Duration, cause error) error {
 	switch {
@@ -191,6 +208,7 @@ type part struct {
 // they have left to be sent. The worker's goroutine runs it; the lock is for the timer that flushes.
 type handling struct {
 	settings    *Settings
+	meter       *metrics
 	lifecycle   Lifecycle
 	cause       Change // with Old and New of the whole object, copied for each handler
 	initial     bool
@@ -296,6 +314,7 @@ func (x *handling) attempt(ctx context.Context, p *progress) outcome {
 	if err := h.exhausted(retries, runtime, nil); err != nil {
 		o := outcome{final: true, err: err}
 		x.finish(p, o, nil)
+		x.meterOf(p).ended(resultFailure, 0)
 		logOutcome(ctx, log, "Handler", h.id, o, err)
 		return o
 	}
@@ -319,12 +338,22 @@ func (x *handling) attempt(ctx context.Context, p *progress) outcome {
 		o = h.decide(err, p.record.Retries, time.Since(p.record.Started), x.settings.Execution.DefaultBackoff)
 	}
 	x.finish(p, o, c)
+	x.meterOf(p).ended(o.result(err), int64(time.Since(started)))
 	if o.cancelled && ctx.Err() == nil {
 		log.InfoContext(ctx, fmt.Sprintf("Handler '%s' was interrupted, because the object was changed or deleted meanwhile.", h.id))
 		return o
 	}
 	logOutcome(ctx, log, "Handler", h.id, o, err)
 	return o
+}
+
+// meterOf returns the counters of a handler; sub-handlers are counted together for the first of their parents.
+func (x *handling) meterOf(p *progress) *handlerMetrics {
+	sub := p.parent != nil
+	for p.parent != nil {
+		p = p.parent
+	}
+	return x.meter.handler(p.handler.id, sub)
 }
 
 // interruptible makes the context of a handler, which ends early if the handler wants that. What ends must be released.

@@ -16,6 +16,7 @@ import (
 type indexer struct {
 	settings *Settings
 	indices  Indices
+	meter    *metrics
 	handlers context.Context // of the functions
 }
 
@@ -74,6 +75,7 @@ func (x *indexer) attempt(owner string, data indexData, p progress, o *Object, f
 		values, err = x.call(o, h, record, runtime)
 		out = h.decide(err, record.Retries, time.Since(record.Started), x.settings.Execution.DefaultBackoff)
 	}
+	x.meter.handler(h.id, false).ended(out.result(err), int64(time.Since(now)))
 	if err == nil {
 		o.Logger.Debug(fmt.Sprintf("Indexer '%s' succeeded.", h.id))
 		delete(*failures, h.id)

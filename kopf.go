@@ -158,6 +158,8 @@ type run struct {
 	client  *Client
 	indices Indices
 	peers   *peering // nil before there is a login, and without peers
+	events  *poster  // nil before there is a login
+	meter   *metrics
 }
 
 func (op *Operator) prepare() (*run, error) {
@@ -194,6 +196,7 @@ func (op *Operator) prepare() (*run, error) {
 		r.Logger.Warn(doubt)
 	}
 	r.indices = newIndices(r.Registry)
+	r.meter = newMeter(r.Registry)
 	r.Clusterwide = len(r.Namespaces) == 0
 	r.Settings.Peering.Clusterwide = r.Clusterwide
 	if r.Peering != "" {
@@ -219,6 +222,7 @@ func (r *run) run(ctx context.Context) error {
 		_, failed := r.activity(context.WithoutCancel(ctx), kindCleanup, "cleanup", r.client)
 		err = errors.Join(err, failed)
 	}
+	r.events.stop(r.guard.patience())
 	r.peers.leave() // when nothing is done any more that others could do
 	if r.client != nil {
 		r.client.close()
@@ -243,7 +247,7 @@ func (r *run) serve(ctx context.Context) error {
 	defer endRequests()
 	o := &observer{
 		client: r.client, settings: r.Settings, registry: r.Registry, lifecycle: r.Lifecycle, log: r.Logger, memo: r.Memo,
-		clusterwide: r.Clusterwide, patterns: r.Namespaces, handlers: handlers, requests: requests,
+		events: r.events, meter: r.meter, clusterwide: r.Clusterwide, patterns: r.Namespaces, handlers: handlers, requests: requests,
 		patience: r.guard.patience(), indices: r.indices, pauses: &pausing{},
 	}
 	if !r.Settings.Peering.Standalone {
@@ -280,7 +284,17 @@ func (r *run) connect() error {
 			return map[string]*ConnectionInfo{"connection": info}, nil
 		}
 	}
-	r.client = newLoginClient(login, r.Settings, r.Logger)
+	r.client = newLoginClient(func(ctx context.Context) (map[string]*ConnectionInfo, error) {
+		r.meter.loggedIn.Store(false)
+		found, err := login(ctx)
+		if err == nil {
+			r.meter.loggedIn.Store(true)
+			r.meter.logins.n.Add(1)
+		}
+		return found, err
+	}, r.Settings, r.Logger)
+	r.client.meter = r.meter
+	r.events = &poster{settings: &r.Settings.Posting, client: r.client, log: r.Logger, meter: r.meter}
 	return nil
 }
 
@@ -368,10 +382,11 @@ func (r *run) attempts(ctx context.Context, handlers []*handler, name string, on
 
 // attemptActivity calls a handler of an activity once, unless its limits forbid it.
 func (r *run) attemptActivity(ctx context.Context, h *handler, record *ProgressRecord, name string, once func(context.Context, *handler, Attempt) error) outcome {
-	runtime := time.Since(record.Started)
+	age := time.Since(record.Started)
 	var err error
 	var o outcome
-	if err = h.exhausted(record.Retries, runtime, nil); err != nil {
+	began := time.Now()
+	if err = h.exhausted(record.Retries, age, nil); err != nil {
 		o = outcome{final: true, err: err}
 	} else {
 		r.Logger.Debug(fmt.Sprintf("Activity '%s' is invoked.", h.id))
@@ -382,7 +397,7 @@ func (r *run) attemptActivity(ctx context.Context, h *handler, record *ProgressR
 			defer cancel()
 		}
 		err = call(func() error {
-			return once(inner, h, Attempt{Retry: record.Retries, Started: record.Started, Runtime: runtime})
+			return once(inner, h, Attempt{Retry: record.Retries, Started: record.Started, Runtime: age})
 		})
 		o = h.decide(err, record.Retries, time.Since(record.Started), r.Settings.Execution.DefaultBackoff)
 		if err != nil && ctx.Err() != nil {
@@ -392,6 +407,7 @@ func (r *run) attemptActivity(ctx context.Context, h *handler, record *ProgressR
 	if !o.cancelled {
 		record.apply(o, time.Now())
 	}
+	r.meter.handler(h.id, false).ended(o.result(err), int64(time.Since(began)))
 	logOutcome(ctx, r.Logger, "Activity", h.id, o, err)
 	return o
 }

@@ -122,6 +122,72 @@ func objectLogger(base *slog.Logger, ref ObjectReference) *slog.Logger {
 	return base.With(slog.Any(objectKey, ref))
 }
 
+// postedLogger returns a logger whose messages are posted as Kubernetes events about an object, too, if that is wanted.
+func postedLogger(base *slog.Logger, ref ObjectReference, to postman) *slog.Logger {
+	level, ok := to.listens()
+	if !ok {
+		return base
+	}
+	text := &logHandler{options: LogOptions{Format: LogPlain, NoPrefix: true}}
+	return slog.New(&postingHandler{next: base.Handler(), text: text, level: level, ref: ref, to: to})
+}
+
+// postingHandler passes log records on, and posts them.
+type postingHandler struct {
+	next  slog.Handler
+	text  *logHandler // makes the messages, and writes nothing
+	level int
+	ref   ObjectReference
+	to    postman
+}
+
+// Enabled tells whether records of the level are logged: what is not is not posted either.
+func (h *postingHandler) Enabled(ctx context.Context, level slog.Level) bool {
+	return h.next.Enabled(ctx, level)
+}
+
+// WithAttrs returns a handler that adds the attributes to each record.
+func (h *postingHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	derived := *h
+	derived.next, derived.text = h.next.WithAttrs(attrs), h.text.WithAttrs(attrs).(*logHandler)
+	return &derived
+}
+
+// WithGroup returns a handler that puts all further attributes into a group.
+func (h *postingHandler) WithGroup(name string) slog.Handler {
+	derived := *h
+	derived.next, derived.text = h.next.WithGroup(name), h.text.WithGroup(name).(*logHandler)
+	return &derived
+}
+
+// Handle logs one record, and posts it.
+func (h *postingHandler) Handle(ctx context.Context, r slog.Record) error {
+	if int(r.Level) >= h.level {
+		h.to.post(int(r.Level), h.ref, eventTypeOf(r.Level), "Logging", h.text.message(r))
+	}
+	return h.next.Handle(ctx, r)
+}
+
+// eventTypeOf returns the type of the events of a level.
+func eventTypeOf(level slog.Level) string {
+	switch name := severity(level); {
+	case name == "info":
+		return EventNormal
+	case name == "warn":
+		return EventWarning
+	case level > slog.LevelError+4:
+		return level.String()
+	default:
+		return strings.ToUpper(name[:1]) + name[1:]
+	}
+}
+
+// message returns a record as the text of an event.
+func (h *logHandler) message(r slog.Record) string {
+	full := h.with(r)
+	return strings.TrimSpace(string(full.appendText(nil, r)))
+}
+
 // logOutput is shared by a handler and all that were derived from it.
 type logOutput struct {
 	mu sync.Mutex // guards w
@@ -172,12 +238,7 @@ func (h *logHandler) WithGroup(name string) slog.Handler {
 
 // Handle writes one record.
 func (h *logHandler) Handle(_ context.Context, r slog.Record) error {
-	full := *h
-	full.fields = slices.Clip(h.fields)
-	r.Attrs(func(a slog.Attr) bool {
-		full.add(a)
-		return true
-	})
+	full := h.with(r)
 	var line []byte
 	if h.options.Format == LogJSON {
 		line = full.appendJSON(nil, r)
@@ -188,6 +249,17 @@ func (h *logHandler) Handle(_ context.Context, r slog.Record) error {
 	defer h.out.mu.Unlock()
 	_, err := h.out.w.Write(line)
 	return err
+}
+
+// with returns a handler with the attributes of the record.
+func (h *logHandler) with(r slog.Record) *logHandler {
+	full := *h
+	full.fields = slices.Clip(h.fields)
+	r.Attrs(func(a slog.Attr) bool {
+		full.add(a)
+		return true
+	})
+	return &full
 }
 
 // add takes an attribute in: the object and the stack aside, groups one by one, all else ready to be written.

@@ -29,6 +29,8 @@ type observer struct {
 	lifecycle   Lifecycle
 	log         *slog.Logger
 	memo        *Memo
+	events      postman
+	meter       *metrics
 	indices     Indices
 	gate        *gate // nil without indices
 	clusterwide bool
@@ -212,19 +214,23 @@ func (room *servedRoom) close() {
 }
 
 func (o *observer) react(what *resolved) *reactor {
+	counts := o.meter.resource(what.resource.Name())
 	r := &reactor{
+		events: o.events, meter: o.meter, counts: counts,
 		client: o.client, settings: o.settings, lifecycle: o.lifecycle, log: o.log, memo: o.memo,
 		handlers: o.handlers, requests: o.requests, outdated: o.notice, pauses: o.pauses,
 	}
 	r.served.Store(what)
 	r.queue = newQueue(o.settings.Queueing.WorkerLimit, o.log, r.work)
 	r.queue.left = r.leave
-	r.indexer = &indexer{settings: o.settings, indices: o.indices, handlers: o.handlers}
+	r.queue.meter, r.queue.known = o.meter, counts
+	r.indexer = &indexer{meter: o.meter, settings: o.settings, indices: o.indices, handlers: o.handlers}
 	if r.gate = o.gate; o.gate != nil {
 		r.queue.passes, r.queue.counts = o.gate, len(what.indices) > 0
 		o.gate.serve(r.queue, true)
 	}
 	r.daemons = &daemons{
+		events: o.events, meter: o.meter,
 		settings: o.settings, client: o.client, log: o.log, indices: o.indices, requests: o.requests,
 		handlers: context.WithoutCancel(o.handlers), // they are stopped one by one
 		resource: func() Resource { return r.served.Load().resource },
@@ -238,7 +244,7 @@ func (o *observer) stream(r *reactor, resource Resource, namespace string) *stre
 	var listing, round uint64
 	what := strings.TrimSuffix(resource.Name()+" in "+namespace, " in ")
 	s := &stream{
-		client: o.client, resource: resource, namespace: namespace, settings: &o.settings.Watching, logger: o.log,
+		client: o.client, resource: resource, namespace: namespace, settings: &o.settings.Watching, logger: o.log, meter: r.counts,
 		listing: func() { listing++ },
 		event:   func(ev RawEvent) { r.put(ev, round, listing) },
 		listed:  func() { r.queue.sweep(namespace, round, listing) },

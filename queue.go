@@ -22,6 +22,8 @@ type queue struct {
 	counts bool          // whether others wait for the objects that are listed
 	limit  chan struct{} // a place for each working worker; nil for no limit
 	log    *slog.Logger
+	meter  *metrics
+	known  *resourceMetrics
 
 	workers sync.WaitGroup // workers, and timers that are going to start one
 
@@ -142,6 +144,7 @@ func (q *queue) put(ev RawEvent, round, listing uint64, all bool) {
 		}
 		s = &slot{key: key, ref: ev.Body.Reference(), listed: ev.Type == Listed}
 		q.slots[key] = s
+		q.known.known(1)
 		if s.passing = q.counts && s.listed; s.passing {
 			q.passes.add()
 		}
@@ -219,6 +222,7 @@ func (q *queue) forget(namespace string) {
 			q.stopTimerLocked(s)
 			s.events, s.deleted = nil, true
 			delete(q.slots, key)
+			q.known.known(-1)
 			left = append(left, s)
 		}
 	}
@@ -275,6 +279,7 @@ func (q *queue) wakeLocked(s *slot) {
 	q.stopTimerLocked(s)
 	if !s.working {
 		s.working = true
+		q.meter.waiting(1)
 		q.workers.Add(1)
 		go q.worker(s)
 	}
@@ -290,6 +295,7 @@ func (q *queue) stopTimerLocked(s *slot) {
 // worker does what is to be done for one object, and ends when there is nothing more.
 func (q *queue) worker(s *slot) {
 	defer q.workers.Done()
+	defer q.meter.waiting(-1)
 	for {
 		if q.limit != nil {
 			q.limit <- struct{}{}
@@ -352,6 +358,7 @@ func (q *queue) settle(s *slot, r rest) bool {
 	if s.deleted {
 		if q.slots[s.key] == s {
 			delete(q.slots, s.key)
+			q.known.known(-1)
 		}
 	} else if r.due && r.after <= 0 && !q.closed {
 		s.woken = true

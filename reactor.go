@@ -22,6 +22,9 @@ type reactor struct {
 	lifecycle Lifecycle
 	log       *slog.Logger
 	memo      *Memo // the operator's
+	events    postman
+	meter     *metrics
+	counts    *resourceMetrics
 	queue     *queue
 	indexer   *indexer
 	gate      *gate // nil if there are no indices at all
@@ -37,6 +40,7 @@ type reactor struct {
 
 // put takes an event from a stream that was opened in a round of the operator's work.
 func (r *reactor) put(ev RawEvent, round, listing uint64) {
+	r.counts.received(ev.Type)
 	if round != r.pauses.now() {
 		return // the listing after the pause will show what has become of it
 	}
@@ -190,9 +194,11 @@ func (c *cycle) watch(ev RawEvent) {
 		e.Patch, e.Param = &Patch{}, h.param
 		c.log.Debug("Handler '" + string(h.id) + "' is invoked.")
 		c.queue.note(c.slot, h.id)
+		began := time.Now()
 		err := call(func() error { return h.event(c.handlers, e) })
 		c.queue.note(c.slot, "")
 		err = errors.Join(err, e.Patch.err)
+		c.meter.handler(h.id, false).ended(outcome{final: true}.result(err), int64(time.Since(began)))
 		logOutcome(c.handlers, c.log, "Handler", h.id, outcome{final: true}, err)
 		if !e.Patch.Empty() {
 			c.parts = append(c.parts, &part{id: h.id, patch: e.Patch})
@@ -203,8 +209,8 @@ func (c *cycle) watch(ev RawEvent) {
 func (c *cycle) object(body *Body) Object {
 	return Object{
 		Resource: c.served.resource, Body: body, Logger: c.log, Client: c.reactor.client, memory: &c.slot.memory,
-		Indices: c.indexer.indices,
-		Patch:   &Patch{}, // filters may look at it
+		Indices: c.indexer.indices, events: c.events,
+		Patch: &Patch{}, // filters may look at it
 	}
 }
 
@@ -302,6 +308,7 @@ func (c *cycle) handle() (time.Duration, error) {
 		})
 	}
 	whole := Change{Object: c.object(body)}
+	whole.Logger = postedLogger(c.log, body.Reference(), c.events)
 	held := c.spawn()
 	relevant, required := c.interest(&whole)
 	required = required || held
@@ -436,7 +443,7 @@ func (c *cycle) detect() {
 	if c.reason == ReasonFree && c.parting && !c.slot.parted {
 		c.reason = ReasonDelete // somebody else holds the object, so there is time for those who need not hold it
 	}
-	c.x = &handling{settings: c.settings, lifecycle: c.lifecycle, initial: initial, body: c.event.Body}
+	c.x = &handling{settings: c.settings, meter: c.meter, lifecycle: c.lifecycle, initial: initial, body: c.event.Body}
 	carried, err := carriedStorage(c.settings.Persistence.DiffBaseStorage).Fetch(c.event.Body)
 	if err == nil {
 		c.carried = carried
@@ -480,13 +487,13 @@ func (c *cycle) pursue(whole *Change) (time.Duration, error) {
 	}
 	for _, reason := range []Reason{ReasonCreate, ReasonUpdate, ReasonResume, ReasonDelete} {
 		if t := superseded[reason]; t != nil {
-			c.log.Info(fmt.Sprintf("%s is superseded by the %s: %d succeeded; %d failed; %d unfinished.", titles[reason], nouns[c.reason], t.succeeded, t.failed, t.unfinished))
+			whole.Logger.Info(fmt.Sprintf("%s is superseded by the %s: %d succeeded; %d failed; %d unfinished.", titles[reason], nouns[c.reason], t.succeeded, t.failed, t.unfinished))
 		}
 	}
 	if top := x.top(); len(top) > 0 {
-		c.log.Debug(titles[c.reason]+" is in progress.", "body", c.event.Body)
+		whole.Logger.Debug(titles[c.reason]+" is in progress.", "body", c.event.Body)
 		if c.reason == ReasonUpdate {
-			c.log.Debug("The differences are these.", "diff", lazyDiff(whole.diff))
+			whole.Logger.Debug("The differences are these.", "diff", lazyDiff(whole.diff))
 		}
 		c.slot.halfway = true
 		x.run(c.handlers, top)
@@ -516,7 +523,7 @@ func (c *cycle) pursue(whole *Change) (time.Duration, error) {
 	}
 	if top := x.top(); len(top) > 0 {
 		succeeded, failed := c.count()
-		c.log.Info(fmt.Sprintf("%s is processed: %d succeeded; %d failed.", titles[c.reason], succeeded, failed))
+		whole.Logger.Info(fmt.Sprintf("%s is processed: %d succeeded; %d failed.", titles[c.reason], succeeded, failed))
 	}
 	if c.reason == ReasonDelete {
 		c.log.Debug("Removing the finalizer, thus allowing the actual deletion.")

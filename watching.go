@@ -29,6 +29,7 @@ type stream struct {
 	namespace string // "" for all
 	settings  *WatchingSettings
 	logger    *slog.Logger
+	meter     *resourceMetrics // nil for none
 
 	listing func()         // a listing begins; may be nil
 	event   func(RawEvent) // an item of the listing, of type Listed, or a change
@@ -45,6 +46,7 @@ type stream struct {
 	stage    stage  // how far it has come
 	trouble  string // the kind of failure that was told last
 	failedAt stage  // how far it had come then
+	well     bool   // whether the objects are watched, or were without trouble since
 }
 
 // stage is how far a stream has come since it was begun or reconnected. Trouble is over when a later one is reached, so that
@@ -65,6 +67,8 @@ func (s *stream) run(ctx context.Context) {
 	if s.ended != nil {
 		defer s.ended()
 	}
+	s.meter.stream(1)
+	defer s.meter.stream(-1)
 	if s.admit == nil {
 		s.follow(ctx)
 		return
@@ -73,6 +77,7 @@ func (s *stream) run(ctx context.Context) {
 		inner, release := s.admit(ctx)
 		s.version = ""
 		s.follow(inner)
+		s.feel(false)
 		release()
 	}
 }
@@ -116,7 +121,20 @@ func (s *stream) follow(ctx context.Context) {
 		if sleep(ctx, s.pause(idle, err)) != nil {
 			return
 		}
+		s.meter.restarted()
 	}
+}
+
+// feel notes whether the stream works.
+func (s *stream) feel(well bool) {
+	if s.well == well {
+		return
+	}
+	n := int64(1)
+	if s.well = well; !well {
+		n = -1
+	}
+	s.meter.working(n)
 }
 
 // refused tells whether the server does not like what it is asked for, rather than being out of order: only then is a
@@ -156,6 +174,7 @@ func (s *stream) outdated(err error) bool { return StatusCode(err) == http.Statu
 func (s *stream) report(err error) {
 	kind := ""
 	if err != nil {
+		s.feel(false)
 		kind = strconv.Itoa(StatusCode(err))
 		s.failedAt = s.stage
 	}
@@ -182,6 +201,7 @@ func (s *stream) reach(next stage) {
 	if s.stage = next; s.failedAt < next {
 		s.report(nil)
 	}
+	s.feel(next == toWatch || s.well)
 }
 
 // list hands over all objects, and notes the version to watch from.

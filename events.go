@@ -1,0 +1,327 @@
+package kopf
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+)
+
+// This file posts Kubernetes events, one after another, on a goroutine that begins with the first of them. Nobody waits for it
+// but the end of the operator. What cannot be posted in time is lost, counted, and told in the log.
+
+const (
+	eventsWaiting  = 1024             // how many events may wait to be posted
+	eventDeadline  = 5 * time.Second  // for one event
+	eventsDraining = 5 * time.Second  // for all that wait when the operator ends
+	eventsAlike    = 10 * time.Minute // how long the repetitions of an event are added to it
+	eventsBurst    = 25               // events about one object at once
+	eventsRefill   = 5 * time.Minute  // until there may be one more
+	eventsKnown    = 4096             // objects and events that are remembered
+	eventsTold     = time.Minute      // between two log lines on lost events
+)
+
+// poster posts the events of an operator.
+type poster struct {
+	settings *PostingSettings
+	client   *Client
+	log      *slog.Logger
+	meter    *metrics
+
+	mu     sync.Mutex // guards following
+	queue  chan *posting
+	closed bool
+	ctx    context.Context // of the requests
+	end    context.CancelFunc
+	done   chan struct{} // closed when nothing is posted any more
+
+	// The goroutine's.
+	alike   map[likeness]*happened
+	buckets map[ObjectReference]*bucket
+	lost    int64 // that were told in the log
+	told    time.Time
+
+	createsOnly bool // whether events may not be patched
+}
+
+// likeness is what repetitions of an event have in common.
+type likeness struct {
+	ref                   ObjectReference
+	kind, reason, message string
+}
+
+// posting is an event that is to be posted.
+type posting struct {
+	likeness
+	at time.Time
+}
+
+// happened is an event that was posted, and how often it has happened.
+type happened struct {
+	namespace, name string
+	count           int
+	at              time.Time // of the last one
+}
+
+// bucket says how many events about an object may be posted: one in each time of refilling, and some at once.
+type bucket struct {
+	used  float64
+	since time.Time
+}
+
+// post takes an event, if events of its level are posted and its object can have any.
+func (p *poster) post(level int, ref ObjectReference, kind, reason, message string) {
+	if !p.settings.Enabled || level < p.settings.Level {
+		return
+	}
+	if group, _, _ := strings.Cut(ref.APIVersion, "/"); ref.Kind == "Event" && (ref.APIVersion == "v1" || group == "events.k8s.io") {
+		return // events about events have no end
+	}
+	if ref.Kind == "" || ref.Name == "" {
+		p.refuse(reason, errNameless)
+		return
+	}
+	ev := &posting{likeness{ref, kind, cutBytes(reason, 128), shorten(message)}, time.Now()}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		p.meter.lose()
+		return
+	}
+	if p.queue == nil {
+		p.queue, p.done = make(chan *posting, eventsWaiting), make(chan struct{})
+		p.ctx, p.end = context.WithCancel(context.Background())
+		go p.run()
+	}
+	select {
+	case p.queue <- ev:
+	default:
+		p.meter.lose()
+	}
+}
+
+// refuse tells why there is no event.
+func (p *poster) refuse(reason string, err error) {
+	p.log.Warn("There is nothing to post an event about.", "reason", reason, "error", err)
+}
+
+// listens tells the lowest level of log lines that are posted, too.
+func (p *poster) listens() (int, bool) {
+	return p.settings.Level, p.settings.Loggers && p.settings.Enabled
+}
+
+// stop posts what waits, within a time or until the context ends, and takes nothing more.
+func (p *poster) stop(ctx context.Context) {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	p.closed = true
+	queue := p.queue
+	p.mu.Unlock()
+	if queue == nil {
+		return
+	}
+	close(queue)
+	ctx, cancel := context.WithTimeout(ctx, eventsDraining)
+	defer cancel()
+	defer context.AfterFunc(ctx, p.end)()
+	<-p.done
+	p.end()
+}
+
+// run posts events until there will be no more.
+func (p *poster) run() {
+	defer close(p.done)
+	p.alike, p.buckets = make(map[likeness]*happened), make(map[ObjectReference]*bucket)
+	for ev := range p.queue {
+		if p.ctx.Err() != nil {
+			p.meter.lose()
+			continue
+		}
+		p.handle(ev)
+		if time.Since(p.told) >= eventsTold {
+			p.tell()
+		}
+	}
+	p.tell()
+}
+
+// tell logs how many events were lost since it was told last.
+func (p *poster) tell() {
+	if lost := p.meter.lostEvents(); lost > p.lost {
+		p.log.Warn("Some events could not be posted in time, or were too many about one object; they are lost.", "events", lost-p.lost)
+		p.lost, p.told = lost, time.Now()
+	}
+}
+
+// handle posts an event, or adds it to the one that it repeats.
+func (p *poster) handle(ev *posting) {
+	p.forget()
+	before := p.alike[ev.likeness]
+	if before != nil && ev.at.Sub(before.at) > eventsAlike {
+		before = nil
+	}
+	if before != nil {
+		before.count++
+		before.at = ev.at
+	}
+	if !p.allow(ev) {
+		if before == nil {
+			p.meter.lose()
+		}
+		return // the count of an event that is happened is sent with a later one
+	}
+	ctx, cancel := context.WithTimeoutCause(p.ctx, eventDeadline, fmt.Errorf("not within %s", eventDeadline))
+	defer cancel()
+	if before != nil && !p.createsOnly {
+		err := p.repeat(ctx, before)
+		if err == nil {
+			return
+		}
+		p.createsOnly = StatusCode(err) == http.StatusForbidden // as the rights of operators of the original are; else it has expired
+	}
+	namespace, err := p.namespace(ctx, ev.ref)
+	var body *Body
+	if err == nil {
+		body, err = p.client.body(ctx, &request{
+			method: http.MethodPost, path: eventsPath(namespace), contentType: "application/json", body: p.event(ev, namespace),
+		})
+	}
+	if err != nil {
+		p.fail(ev, err)
+		return
+	}
+	p.meter.posted.n.Add(1)
+	p.alike[ev.likeness] = &happened{namespace: namespace, name: body.Name(), count: 1, at: ev.at}
+}
+
+func (p *poster) fail(ev *posting, err error) {
+	p.meter.lose()
+	p.lost++ // it is told here
+	attrs := []any{"object", ev.ref, "type", ev.kind, "reason", ev.reason, "message", ev.message}
+	var api *APIError
+	if errors.As(err, &api) {
+		attrs = append(attrs, "code", api.Code)
+	}
+	p.log.Warn("Failed to post an event.", append(attrs, "error", err)...)
+}
+
+func eventsPath(namespace string) string {
+	return "/api/v1/namespaces/" + url.PathEscape(namespace) + "/events"
+}
+
+// namespace returns where an event about an object belongs.
+func (p *poster) namespace(ctx context.Context, ref ObjectReference) (string, error) {
+	if ref.Namespace != "" {
+		return ref.Namespace, nil
+	}
+	info, err := p.client.ConnectionInfo(ctx)
+	if err != nil {
+		return "", err
+	}
+	return cmp.Or(info.DefaultNamespace, "default"), nil
+}
+
+// eventTime is how the API server wants to have times: with exactly six digits.
+const eventTime = "2006-01-02T15:04:05.000000-07:00"
+
+// event returns what is posted.
+func (p *poster) event(ev *posting, namespace string) []byte {
+	var o object
+	set := func(value string, path ...string) {
+		if value != "" {
+			o.set(appendString(nil, value), path...)
+		}
+	}
+	now := ev.at.UTC().Format(eventTime)
+	set(namespace, "metadata", "namespace")
+	set(p.settings.EventNamePrefix, "metadata", "generateName")
+	set("Action?", "action")
+	set(ev.kind, "type")
+	set(ev.reason, "reason")
+	set(ev.message, "message")
+	set(p.settings.ReportingComponent, "reportingComponent")
+	set(p.settings.ReportingInstance, "reportingInstance")
+	set(p.settings.ReportingComponent, "source", "component")
+	set(ev.ref.APIVersion, "involvedObject", "apiVersion")
+	set(ev.ref.Kind, "involvedObject", "kind")
+	set(ev.ref.Name, "involvedObject", "name")
+	set(ev.ref.UID, "involvedObject", "uid")
+	if ev.ref.Namespace != "" || namespace != "default" && namespace != "kube-system" { // kubectl finds them only without
+		set(namespace, "involvedObject", "namespace")
+	}
+	set(now, "firstTimestamp")
+	set(now, "lastTimestamp")
+	set(now, "eventTime")
+	return o.appendTo(nil)
+}
+
+// repeat adds what has happened since to an event that was posted.
+func (p *poster) repeat(ctx context.Context, before *happened) error {
+	patch := fmt.Appendf(nil, `{"count":%d,"lastTimestamp":%q}`, before.count, before.at.UTC().Format(eventTime))
+	_, err := p.client.body(ctx, &request{
+		method: http.MethodPatch, path: eventsPath(before.namespace) + "/" + url.PathEscape(before.name),
+		contentType: "application/merge-patch+json", body: patch, once: true,
+	})
+	if err == nil {
+		p.meter.merged.n.Add(1)
+	}
+	return err
+}
+
+// allow tells whether there may be one more request about an object.
+func (p *poster) allow(ev *posting) bool {
+	b := p.buckets[ev.ref]
+	if b == nil {
+		b = &bucket{since: ev.at}
+		p.buckets[ev.ref] = b
+	}
+	b.used = max(b.used-float64(ev.at.Sub(b.since))/float64(eventsRefill), 0)
+	b.since = ev.at
+	if b.used > eventsBurst-1 {
+		return false
+	}
+	b.used++
+	return true
+}
+
+// forget keeps the memory of events within bounds.
+func (p *poster) forget() {
+	if len(p.alike) >= eventsKnown {
+		clear(p.alike)
+	}
+	if len(p.buckets) >= eventsKnown {
+		clear(p.buckets)
+	}
+}
+
+// shorten cuts the middle out of a message that is longer than the API server takes: 1024 bytes.
+func shorten(message string) string {
+	if message = strings.ToValidUTF8(message, "\ufffd"); len(message) <= 1024 {
+		return message
+	}
+	end := len(message) - 510
+	for !utf8.RuneStart(message[end]) {
+		end++
+	}
+	return cutBytes(message, 511) + "..." + message[end:]
+}
+
+// cutBytes cuts a text off at the border of a character.
+func cutBytes(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	for limit > 0 && !utf8.RuneStart(text[limit]) {
+		limit--
+	}
+	return text[:limit]
+}
