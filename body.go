@@ -98,7 +98,8 @@ type Body struct {
 	identity        // of the object, read at once because everything needs it
 	deleting bool
 
-	labels, annotations []byte // in metadata
+	status                          []byte
+	labels, annotations, finalizers []byte // in metadata
 }
 
 // identity is what tells one object from all others.
@@ -122,6 +123,8 @@ func ParseBody(data []byte) (*Body, error) {
 			b.kind = unquote(value)
 		case quotedIs(quoted, "metadata"):
 			b.meta = value
+		case quotedIs(quoted, "status"):
+			b.status = value
 		}
 		return true
 	})
@@ -148,6 +151,8 @@ func (b *Body) parseMeta() error {
 			b.labels = value
 		case quotedIs(quoted, "annotations"):
 			b.annotations = value
+		case quotedIs(quoted, "finalizers"):
+			b.finalizers = value
 		}
 		return true
 	})
@@ -221,7 +226,7 @@ func (b *Body) time(key string) time.Time {
 }
 
 // Finalizers returns metadata.finalizers.
-func (b *Body) Finalizers() []string { return stringsJSON(b.meta, "finalizers") }
+func (b *Body) Finalizers() []string { return stringsJSON(b.finalizers) }
 
 // Labels returns a copy of metadata.labels, never nil.
 func (b *Body) Labels() map[string]string { return stringMapJSON(b.labels) }
@@ -234,6 +239,17 @@ func (b *Body) Label(key string) (string, bool) { return entryJSON(b.labels, key
 
 // Annotation returns one annotation, and whether the object has it.
 func (b *Body) Annotation(key string) (string, bool) { return entryJSON(b.annotations, key) }
+
+// find returns the bytes of a field. It is known where the status and the metadata are, so nothing else is looked through for what they hold.
+func (b *Body) find(path ...string) ([]byte, bool) {
+	switch {
+	case len(path) > 1 && path[0] == "status":
+		return findJSON(b.status, path[1:]...)
+	case len(path) > 1 && path[0] == "metadata":
+		return findJSON(b.meta, path[1:]...)
+	}
+	return findJSON(b.raw, path...)
+}
 
 func entryJSON(stanza []byte, key string) (string, bool) {
 	v, ok := findJSON(stanza, key)

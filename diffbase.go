@@ -215,7 +215,7 @@ func (e *Essence) restore(body *Body, keys []string) {
 	case keys[0] == "metadata" && (keys[1] == "resourceVersion" || keys[1] == "managedFields"):
 		return // every patch of ours changes them, and would cause the next one (CH-T30)
 	case keys[0] == "metadata", keys[0] == "status", keys[0] == "apiVersion", keys[0] == "kind":
-		if raw, ok := findJSON(body.raw, keys...); ok {
+		if raw, ok := body.find(keys...); ok {
 			e.root.set(raw, keys...)
 		}
 	}
@@ -443,7 +443,7 @@ func (s *StatusDiffBaseStorage) strip(e *Essence, _ *Body) {
 // Fetch implements [DiffBaseStorage].
 func (s *StatusDiffBaseStorage) Fetch(body *Body) (*Essence, error) {
 	path := s.field()
-	raw, ok := findJSON(body.raw, path...)
+	raw, ok := body.find(path...)
 	if !ok || string(raw) == "null" {
 		return nil, nil
 	}

@@ -413,7 +413,7 @@ type namespaceCondition struct{ Status, Reason, Message string }
 
 func namespaceConditions(b *Body) []namespaceCondition {
 	var conditions []namespaceCondition
-	raw, _ := findJSON(b.raw, "status", "conditions")
+	raw, _ := b.find("status", "conditions")
 	_ = eachItem(raw, func(item []byte) bool { // what is malformed is not there
 		conditions = append(conditions, namespaceCondition{stringJSON(item, "status"), stringJSON(item, "reason"), stringJSON(item, "message")})
 		return true

@@ -470,7 +470,7 @@ func statusField(field FieldPath, name, key string) []string {
 // Fetch implements [ProgressStorage].
 func (s *StatusProgressStorage) Fetch(id HandlerID, body *Body) (*ProgressRecord, error) {
 	path := s.field(id)
-	raw, ok := findJSON(body.raw, path...)
+	raw, ok := body.find(path...)
 	if !ok {
 		return nil, nil
 	}
@@ -495,7 +495,7 @@ func (s *StatusProgressStorage) Purge(id HandlerID, body *Body, patch *Patch) {
 // Touch implements [ProgressStorage].
 func (s *StatusProgressStorage) Touch(value string, body *Body, patch *Patch) {
 	path := s.touchField()
-	if raw, ok := findJSON(body.raw, path...); ok && value == "" {
+	if raw, ok := body.find(path...); ok && value == "" {
 		patch.put(nil, path...)
 	} else if value != "" && unquote(raw) != value {
 		patch.put(value, path...)
@@ -632,7 +632,7 @@ func (s *SmartProgressStorage) Flush() {}
 // purgeField removes a field of the object with the patch, and takes it out of the
 // patch if only that has it.
 func purgeField(body *Body, patch *Patch, path ...string) {
-	if _, ok := findJSON(body.raw, path...); ok {
+	if _, ok := body.find(path...); ok {
 		patch.put(nil, path...)
 	} else {
 		patch.forget(path...)
