@@ -19,6 +19,7 @@ var told = map[string][]string{
 	"01-minimal":            {"Here is a new object.", "duration=1m", "Handler 'create_fn' succeeded"},
 	"03-exceptions":         {"this is not the time yet", "the object makes no sense", "something has gone wrong", "nobody has thought of this"},
 	"05-handlers":           {"This is called first.", "This is called next."},
+	"06-peering":            {"This operator has peers.", "Of all operators, this one handles the object.", "The guard begins."},
 	"07-subhandlers":        {"item=item1 attempt=1", "item2 always needs a second attempt", "item=item2 attempt=2", "Handler 'create' succeeded"},
 	"08-events":             {"An event has come.", "errors of such handlers are logged and forgotten"},
 	"11-filtering-handlers": {"Handler 'label_equal' succeeded", "Handler 'field_absent/spec.nosuchfield' succeeded", "Handler 'predicate' succeeded"},

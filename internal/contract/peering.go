@@ -143,7 +143,7 @@ func places(t *testing.T, c *C) {
 		c.Operator(&kopf.Registry{}, as("me"))
 		c.WaitFor("the record", func() bool { return slices.Equal(k.seats("default"), []string{"me"}) })
 	})
-	c.Run(t, "OP-76 the definitions that are shipped serve", func(c *C) {
+	c.Run(t, "OP-76 operators create no peering objects", func(c *C) {
 		k := c.meet()
 		op := c.Operator(&kopf.Registry{}, as("me"), func(op *kopf.Operator) { op.Settings.Peering.Name = "other" })
 		c.Pass(time.Second)
