@@ -309,7 +309,7 @@ func mergeTyped(t fieldType, live, applied any, isLive, isApplied bool) any {
 	la, wasList := live.([]any)
 	lb, isList := applied.([]any)
 	switch {
-	case t.atomic:
+	case t.atomic():
 	case (isMap || !isApplied || applied == nil) && (wasMap || !isLive || live == nil) && len(a)+len(b) > 0:
 		merged := make(map[string]any, len(a)+len(b))
 		for _, key := range unionKeys(a, b) {
@@ -388,7 +388,7 @@ func interleaved(live, applied []string) []string {
 func without(t fieldType, v any, gone *fieldSet) any {
 	switch v := v.(type) {
 	case map[string]any:
-		if t.atomic || len(v) == 0 {
+		if t.atomic() || len(v) == 0 {
 			return nil
 		}
 		left := make(map[string]any, len(v))

@@ -157,10 +157,19 @@ func decodeFields(m map[string]any) *fieldSet {
 // fieldType is what is known of the type of a field by its schema, which is nil if nothing is.
 type fieldType struct {
 	schema *schema
-	root   bool
-	atomic bool
-	keys   []string // of a list whose items are told apart by them
-	set    bool     // a list whose items are told apart by all they are
+	root   bool // whether it is a whole object
+}
+
+// atomic tells whether a field is owned as one; set, whether a list's items are told apart by all they are, and keys, by what else they are.
+func (t fieldType) atomic() bool { return t.schema != nil && t.schema.mapType == "atomic" }
+
+func (t fieldType) set() bool { return t.schema != nil && t.schema.listType == "set" }
+
+func (t fieldType) keys() []string {
+	if t.schema == nil || t.schema.listType != "map" {
+		return nil
+	}
+	return t.schema.listKeys
 }
 
 // rootType is the type of the objects that the request is about.
@@ -197,13 +206,7 @@ func (t fieldType) field(key string) (fieldType, bool) {
 	return fieldType{}, false
 }
 
-func typeOfSchema(s *schema) fieldType {
-	t := fieldType{schema: s, root: s.embedded, set: s.listType == "set", atomic: s.mapType == "atomic"}
-	if s.listType == "map" {
-		t.keys = s.listKeys
-	}
-	return t
-}
+func typeOfSchema(s *schema) fieldType { return fieldType{schema: s, root: s.embedded} }
 
 // item returns the type of the items of a list.
 func (t fieldType) item() fieldType {
@@ -214,18 +217,18 @@ func (t fieldType) item() fieldType {
 }
 
 // associative tells whether the items of a list are fields of their own.
-func (t fieldType) associative() bool { return t.set || len(t.keys) > 0 }
+func (t fieldType) associative() bool { return t.set() || len(t.keys()) > 0 }
 
 // step spells an item of a list, and tells whether it can.
 func (t fieldType) step(item any) (string, bool) {
-	if t.set {
+	if t.set() {
 		data, err := encodeJSON(item)
 		return "v:" + string(data), err == nil
 	}
 	m := asMap(item)
 	key := make(map[string]any)
 	inner := t.item().schema
-	for _, k := range t.keys {
+	for _, k := range t.keys() {
 		if v, ok := m[k]; ok {
 			key[k] = v
 		} else if inner != nil && inner.properties[k] != nil {
@@ -267,7 +270,7 @@ func appliedFields(object map[string]any, t fieldType) *fieldSet {
 func collectFields(set *fieldSet, at []string, t fieldType, v any) {
 	switch v := v.(type) {
 	case map[string]any:
-		if t.atomic {
+		if t.atomic() {
 			set.insert(at)
 			return
 		}
@@ -285,7 +288,7 @@ func collectFields(set *fieldSet, at []string, t fieldType, v any) {
 			for _, step := range order {
 				path := append(slices.Clip(at), step)
 				set.insert(path)
-				if !t.set {
+				if !t.set() {
 					collectFields(set, path, t.item(), items[step])
 				}
 			}
@@ -328,15 +331,15 @@ func (c *comparison) walk(at []string, t fieldType, a, b any, hasA, hasB bool) {
 	la, isA := a.([]any)
 	lb, isB := b.([]any)
 	switch {
-	case !t.atomic && (ma != nil || a == nil) && (mb != nil || b == nil) && len(ma)+len(mb) > 0:
+	case !t.atomic() && (ma != nil || a == nil) && (mb != nil || b == nil) && len(ma)+len(mb) > 0:
 		for _, key := range unionKeys(ma, mb) {
 			child, _ := t.field(key)
 			x, inA := ma[key]
 			y, inB := mb[key]
 			c.walk(append(slices.Clip(at), "f:"+key), child, x, y, inA, inB)
 		}
-	case !t.atomic && t.associative() && (isA || a == nil) && (isB || b == nil) && len(la)+len(lb) > 0 && c.walkList(at, t, la, lb):
-	case !t.atomic && hasA && hasB && a != nil && b != nil && len(ma)+len(mb) > 0: // a map has come or gone
+	case !t.atomic() && t.associative() && (isA || a == nil) && (isB || b == nil) && len(la)+len(lb) > 0 && c.walkList(at, t, la, lb):
+	case !t.atomic() && hasA && hasB && a != nil && b != nil && len(ma)+len(mb) > 0: // a map has come or gone
 		c.walk(at, t, ma, nil, true, true)
 		c.walk(at, t, nil, mb, true, true)
 		c.modified.insert(at)
@@ -360,7 +363,7 @@ func (c *comparison) walkList(at []string, t fieldType, la, lb []any) bool {
 		a, inA := itemsA[step]
 		b, inB := itemsB[step]
 		path := append(slices.Clip(at), step)
-		if t.set {
+		if t.set() {
 			c.leaf(path, a, b, inA, inB)
 		} else {
 			c.walk(path, t.item(), a, b, inA, inB)

@@ -17,6 +17,22 @@ import (
 // runs, and only a timer of the runtime while it waits. The object's worker starts tasks and asks them to stop; what they do in
 // between is their own business, under the lock of their object.
 
+// backgroundEngine is what the reactor wants of daemons and timers.
+type backgroundEngine interface {
+	// spawn starts and stops the tasks of an object, and tells whether it has to be held for any of them. What matters of
+	// its state is given if there are timers that wait for the object to be idle.
+	spawn(s *slot, handlers []*handler, o *Object, tracked *Essence) (held bool)
+	// settle gives the tasks of an object a little time to end, and tells whether they have.
+	settle(s *slot, limit time.Duration) bool
+	leave(s *slot, reason StoppingReason)
+	pause(namespace string)
+	stop(reason StoppingReason)
+	wait(ctx context.Context) (left []string)
+}
+
+// start completes an engine. It is a method of what only the registration of daemons and timers names, so that nobody else links any of this.
+func (backgroundStarter) start(e *daemons) backgroundEngine { return e }
+
 // daemons runs the tasks of the objects of one resource.
 type daemons struct {
 	settings *Settings
@@ -29,6 +45,7 @@ type daemons struct {
 	requests context.Context // of the patches
 	resource func() Resource
 	wake     func(*slot) // has an object looked at again
+	follow   func(*slot, *atomic.Pointer[Body])
 	pauses   *pausing
 	outdated func() // told that the resource is not what it was
 
@@ -96,6 +113,27 @@ func (e *daemons) of(s *slot, body *Body) *background {
 		e.objects[s] = b
 	}
 	return b
+}
+
+func (e *daemons) spawn(s *slot, handlers []*handler, o *Object, tracked *Essence) (held bool) {
+	b := e.of(s, o.Body)
+	if s.live == nil {
+		e.follow(s, &b.live)
+	}
+	if newerVersion(o.Body.version, b.live.Load().version) {
+		b.live.Store(o.Body)
+	}
+	if tracked != nil {
+		b.see(tracked.digest(), time.Now())
+	}
+	return b.adjust(handlers, o)
+}
+
+func (e *daemons) settle(s *slot, limit time.Duration) bool {
+	e.mu.Lock()
+	b := e.objects[s]
+	e.mu.Unlock()
+	return b == nil || b.settle(limit)
 }
 
 // leave stops all that runs for an object that is not there or not served any more.

@@ -229,12 +229,16 @@ func (o *observer) react(what *resolved) *reactor {
 		r.queue.passes, r.queue.counts = o.gate, len(what.indices) > 0
 		o.gate.serve(r.queue, true)
 	}
-	r.daemons = &daemons{
-		events: o.events, meter: o.meter,
-		settings: o.settings, client: o.client, log: o.log, indices: o.indices, requests: o.requests,
-		handlers: context.WithoutCancel(o.handlers), // they are stopped one by one
-		resource: func() Resource { return r.served.Load().resource },
-		wake:     r.queue.wake, outdated: o.notice, pauses: o.pauses,
+	if s, ok := o.registry.starter().(interface {
+		start(*daemons) backgroundEngine
+	}); ok {
+		r.daemons = s.start(&daemons{
+			events: o.events, meter: o.meter,
+			settings: o.settings, client: o.client, log: o.log, indices: o.indices, requests: o.requests,
+			handlers: context.WithoutCancel(o.handlers), // they are stopped one by one
+			resource: func() Resource { return r.served.Load().resource },
+			wake:     r.queue.wake, follow: r.queue.follow, outdated: o.notice, pauses: o.pauses,
+		})
 	}
 	return r
 }
@@ -255,7 +259,9 @@ func (o *observer) stream(r *reactor, resource Resource, namespace string) *stre
 			inner, round, release = o.pauses.await(ctx, func(blockers string) {
 				paused = true
 				o.log.Debug(fmt.Sprintf("Pausing the watch-stream for %s (blockers: %s).", what, blockers))
-				r.daemons.pause(namespace)
+				if r.daemons != nil {
+					r.daemons.pause(namespace)
+				}
 			})
 			if paused {
 				o.log.Debug("Resuming the watch-stream for " + what + ".")
@@ -472,10 +478,13 @@ func checkNamespaces(patterns []string) (doubts []string, err error) {
 func (o *observer) stop(endHandlers, endRequests context.CancelFunc) {
 	o.mu.Lock()
 	var queues []*queue
-	var engines []*daemons
+	var engines []backgroundEngine
 	for _, room := range o.rooms {
 		room.reactor.queue.close()
-		queues, engines = append(queues, room.reactor.queue), append(engines, room.reactor.daemons)
+		queues = append(queues, room.reactor.queue)
+		if room.reactor.daemons != nil {
+			engines = append(engines, room.reactor.daemons)
+		}
 	}
 	o.mu.Unlock()
 	grace := o.settings.Queueing.ExitTimeout

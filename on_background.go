@@ -99,6 +99,9 @@ type TimerOptions struct {
 	WithoutFinalizer bool
 }
 
+// backgroundStarter is known to operators with daemons or timers alone.
+type backgroundStarter struct{}
+
 // spawning is what only daemons and timers have.
 type spawning struct {
 	daemon        DaemonFunc
@@ -149,6 +152,7 @@ func (g *Registry) onDaemon(s Selector, fn DaemonFunc, opts *DaemonOptions) erro
 			backoff: o.CancellationBackoff, timeout: o.CancellationTimeout, polling: o.CancellationPolling,
 		},
 	}
+	h.engine = backgroundStarter{}
 	if when := o.When; when != nil {
 		h.filters.whenObject = func(o *Object) bool { return when(&Daemon{Object: *o, Stopped: &Stopper{}}) }
 	}
@@ -171,6 +175,7 @@ func (g *Registry) onTimer(s Selector, fn TimerFunc, opts *TimerOptions) error {
 			interval: o.Interval, idle: o.Idle, sharp: o.Sharp,
 		},
 	}
+	h.engine = backgroundStarter{}
 	if when := o.When; when != nil {
 		h.filters.whenObject = func(o *Object) bool { return when(&Timer{Object: *o, Stopped: &Stopper{}}) }
 	}

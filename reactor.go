@@ -27,8 +27,8 @@ type reactor struct {
 	counts    *resourceMetrics
 	queue     *queue
 	indexer   *indexer
-	gate      *gate // nil if there are no indices at all
-	daemons   *daemons
+	gate      *gate            // nil if there are no indices at all
+	daemons   backgroundEngine // nil if there are neither daemons nor timers
 	pauses    *pausing
 	outdated  func() // told that the resource is not what it was
 
@@ -50,7 +50,9 @@ func (r *reactor) put(ev RawEvent, round, listing uint64) {
 // leave forgets an object that is not served any more.
 func (r *reactor) leave(s *slot) {
 	r.indexer.drop(s.key, r.served.Load().indices)
-	r.daemons.leave(s, FiltersMismatch)
+	if r.daemons != nil {
+		r.daemons.leave(s, FiltersMismatch)
+	}
 }
 
 // stale tells whether the operator has paused since the newest event of the object has come. Nothing is started then: another operator
@@ -88,7 +90,9 @@ func (c *cycle) process(events []RawEvent) rest {
 	}
 	if c.event.Type == Deleted {
 		s.deleted = true
-		c.daemons.leave(s, ResourceDeleted)
+		if c.daemons != nil {
+			c.daemons.leave(s, ResourceDeleted)
+		}
 		c.log.Debug("Deleted, really deleted, and we are notified.")
 		return rest{}
 	}
@@ -123,20 +127,11 @@ func (c *cycle) spawn() bool {
 	if len(c.served.tasks) == 0 {
 		return false
 	}
-	body := c.event.Body
-	b := c.daemons.of(c.slot, body)
-	if c.slot.live == nil {
-		c.queue.follow(c.slot, &b.live)
-	}
-	if newerVersion(body.version, b.live.Load().version) {
-		b.live.Store(body)
-	}
 	if c.served.idle {
-		c.essence = c.track(body)
-		b.see(c.essence.digest(), time.Now())
+		c.essence = c.track(c.event.Body)
 	}
-	o := c.object(body)
-	return b.adjust(c.served.tasks, &o)
+	o := c.object(c.event.Body)
+	return c.daemons.spawn(c.slot, c.served.tasks, &o, c.essence)
 }
 
 // cycle is the work on one state of an object.
@@ -517,7 +512,7 @@ func (c *cycle) pursue(whole *Change) (time.Duration, error) {
 		}
 		return wait, nil
 	}
-	if c.reason == ReasonDelete && len(c.served.tasks) > 0 && !c.daemons.of(c.slot, c.event.Body).settle(c.settings.Background.InstantExitTimeout) {
+	if c.reason == ReasonDelete && len(c.served.tasks) > 0 && !c.daemons.settle(c.slot, c.settings.Background.InstantExitTimeout) {
 		c.slot.unsent = nil
 		return -1, c.flush(false) // the end of the last task will wake the object
 	}

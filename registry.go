@@ -69,6 +69,7 @@ type handler struct {
 	activity      ActivityFunc
 	login         LoginFunc
 	spawning      *spawning // of daemons and timers
+	engine        any       // what starts the engine that the handler needs; in an interface, so that operators without such handlers do not link it
 	indexing      *indexing // of indices
 	fn            function
 	keys          []string // of the annotations with its progress, under the default prefix
@@ -289,6 +290,16 @@ func (g *Registry) snapshot() []*handler {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return slices.Clone(g.handlers)
+}
+
+// starter returns what starts the engine of daemons and timers, nil if there are none.
+func (g *Registry) starter() any {
+	for _, h := range g.snapshot() {
+		if h.spawning != nil {
+			return h.engine
+		}
+	}
+	return nil
 }
 
 // activities returns the handlers of one activity of the operator.
