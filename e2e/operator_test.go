@@ -377,6 +377,12 @@ func TestBinary(t *testing.T) {
 	if info.Size() >= limit {
 		t.Errorf("the smallest example has %d bytes, want less than %d", info.Size(), limit)
 	}
+	// The names of functions are in the binary for stack traces.
+	for name, want := range map[string]bool{"kopf.(*Operator).": true, "kopf.(*WebhookServer).": false, "kopf.(*WebhookNgrokTunnel).": false} {
+		if got := bytes.Contains(mustRead(t, path), []byte(name)); got != want {
+			t.Errorf("the functions of %s are in it: %t, want %t", name, got, want)
+		}
+	}
 	if runtime.GOOS != "linux" {
 		return
 	}

@@ -41,6 +41,8 @@ var _ = Suite("serving", func(t *testing.T, c *C) {
 	c.Run(t, "AC-41 reviews under way are answered at the end", proveDrain)
 	c.Run(t, "AC-41 reviews that take too long at the end are told to end", proveLongDrain)
 	c.Run(t, "AC-41 senders who are too slow are let go", proveSlowSenders)
+	c.Run(t, "AC-41 receivers who are too slow are let go", proveSlowReceivers)
+	c.Run(t, "AC-41 connections can rest between reviews", proveResting)
 	c.Run(t, "AC-41 what all reviews hold together is bounded", proveHeld)
 	c.Run(t, "AC-43 PEM is announced where trust is needed, and nothing else", proveBundle)
 	c.Run(t, "AC-44 nothing needs to be given", proveDefaults)
@@ -545,6 +547,61 @@ func proveSlowSenders(c *C) {
 		}
 		_ = conn.Close()
 		<-sent
+	}
+}
+
+func proveSlowReceivers(c *C) {
+	c.OnlyInBubble("the network takes more than nobody reads")
+	ended := make(chan struct{})
+	s := c.Serves(func(ctx context.Context, _ *kopf.ReviewRequest) ([]byte, error) {
+		context.AfterFunc(ctx, func() { close(ended) })
+		return make([]byte, 1<<20), nil
+	}, plainServer(nil))
+	conn, err := s.listener.dial(c.Context(), "", "")
+	if err != nil {
+		c.Fatal(err)
+	}
+	defer conn.Close()
+	began := time.Now()
+	if _, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"); err != nil {
+		c.Fatal(err)
+	}
+	<-ended
+	if passed := time.Since(began); passed != 10*time.Second {
+		c.Errorf("let go after %s, want 10s", passed)
+	}
+}
+
+// proveResting sends reviews on one connection, with pauses that are longer than an answer may take.
+func proveResting(c *C) {
+	c.OnlyInBubble("it takes minutes")
+	s := c.Serves(echo, secureServer(nil))
+	dials, client := 0, s.Client(s.Last())
+	transport := client.Transport.(*http.Transport)
+	transport.ExpectContinueTimeout, transport.DialContext = 5*time.Second, func(ctx context.Context, network, address string) (net.Conn, error) {
+		dials++
+		return s.listener.dial(ctx, network, address)
+	}
+	for range 3 {
+		req, err := http.NewRequestWithContext(c.Context(), http.MethodPost, s.Last().URL, strings.NewReader("{}"))
+		if err != nil {
+			c.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Expect", "100-continue")
+		resp, err := client.Do(req)
+		if err != nil {
+			c.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, resp.Body)
+		_ = resp.Body.Close()
+		if resp.StatusCode != 200 {
+			c.Errorf("got %d", resp.StatusCode)
+		}
+		c.Pass(time.Minute)
+	}
+	if dials != 1 {
+		c.Errorf("there were %d connections, want 1", dials)
 	}
 }
 
