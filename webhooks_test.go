@@ -67,6 +67,13 @@ func TestDecryptKey(t *testing.T) {
 			}
 		})
 	}
+	t.Run("AC-46 no wrong password is taken for the right one", func(t *testing.T) {
+		for i := range 1000 {
+			if _, err := decryptKeyPEM(readKey(t, "one-iteration"), fmt.Sprint("wrong ", i)); err != errKeyPassword {
+				t.Fatalf("the password %d: %v", i, err)
+			}
+		}
+	})
 	t.Run("AC-46 parameters before the key do not matter", func(t *testing.T) {
 		parameters := pem.EncodeToMemory(&pem.Block{Type: "EC PARAMETERS", Bytes: []byte{6, 1, 1}})
 		got, err := decryptKeyPEM(append(parameters, readKey(t, "aes128-sha1")...), "secret")

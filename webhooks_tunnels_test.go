@@ -92,6 +92,18 @@ func tunnel(t *testing.T, ctx context.Context, server AdmissionServer, review Re
 	}
 }
 
+// next returns what is announced next.
+func next(t *testing.T, announced <-chan WebhookClientConfig) WebhookClientConfig {
+	t.Helper()
+	select {
+	case config := <-announced:
+		return config
+	case <-time.After(20 * time.Second):
+		t.Fatal("nothing is announced")
+		return WebhookClientConfig{}
+	}
+}
+
 func ngrok(t *testing.T) (binary, dir string) {
 	t.Helper()
 	if testing.Short() {
@@ -123,7 +135,7 @@ func TestWebhookNgrokTunnel(t *testing.T) {
 		announced, stop := tunnel(t, t.Context(), server, func(_ context.Context, r *ReviewRequest) ([]byte, error) {
 			return []byte(r.Handler), nil
 		})
-		config := <-announced
+		config := next(t, announced)
 		if config.URL != "https://tunnel-0.example/hooks" || config.CABundle != nil || config.Service != nil {
 			t.Errorf("announced: %+v", config)
 		}
@@ -156,7 +168,7 @@ func TestWebhookNgrokTunnel(t *testing.T) {
 		binary, dir := ngrok(t)
 		announced, stop := tunnel(t, t.Context(), &WebhookNgrokTunnel{Binary: binary, Logger: slog.New(slog.DiscardHandler)}, nil)
 		for n := range 2 {
-			if config := <-announced; config.URL != fmt.Sprintf("https://tunnel-%d.example", n) {
+			if config := next(t, announced); config.URL != fmt.Sprintf("https://tunnel-%d.example", n) {
 				t.Errorf("announced: %+v", config)
 			}
 			if n == 0 {
@@ -202,7 +214,7 @@ func TestWebhookAutoTunnel(t *testing.T) {
 		binary, _ := ngrok(t)
 		ctx, log := apiServerNamed(t, "other", "v1.30.0", true)
 		announced, stop := tunnel(t, ctx, &WebhookAutoTunnel{Path: "hooks", Binary: binary}, nil)
-		if config := <-announced; config.URL != "https://tunnel-0.example/hooks" {
+		if config := next(t, announced); config.URL != "https://tunnel-0.example/hooks" {
 			t.Errorf("announced: %+v", config)
 		}
 		if err := stop(); err != nil {

@@ -435,7 +435,9 @@ func proveRenewal(c *C) {
 	dump := filepath.Join(c.TempDir(), "dump.crt")
 	files.write(old.Issue(hooksHost))
 	c.writeFile(trusted, old.PEM)
-	s := c.Serves(echo, secureServer(certified(files, func(s *kopf.WebhookServer) { s.CAFile, s.CADump = trusted, dump })))
+	s := c.Serves(echo, secureServer(certified(files, func(s *kopf.WebhookServer) {
+		s.CAFile, s.CADump, s.FileCheckInterval = trusted, dump, 20*time.Second
+	})))
 	expect := func(when, issuer string, announced ...[]byte) {
 		c.Helper()
 		if got := s.Shown().Issuer.CommonName; got != issuer {
@@ -461,7 +463,7 @@ func proveRenewal(c *C) {
 	expect("at first", "old", old.PEM)
 	serial := s.Shown().SerialNumber
 	files.write(old.Issue(hooksHost)) // by the same authority
-	c.Pass(59 * time.Second)
+	c.Pass(19 * time.Second)
 	expect("before it is looked at", "old", old.PEM)
 	c.Pass(2 * time.Second)
 	expect("with the same trust", "old", old.PEM, old.PEM)
@@ -471,9 +473,11 @@ func proveRenewal(c *C) {
 	files.write(young.Issue(hooksHost))
 	c.writeFile(trusted, young.PEM)
 	both := slices.Concat(old.PEM, young.PEM)
-	c.Pass(time.Minute)
+	c.Pass(20 * time.Second)
+	expect("when it is to be trusted", "old", old.PEM, old.PEM, both)
+	c.Pass(58 * time.Second)
 	expect("while it becomes trusted", "old", old.PEM, old.PEM, both)
-	c.Pass(time.Minute)
+	c.Pass(2 * time.Second)
 	expect("once it is trusted", "young", old.PEM, old.PEM, both, young.PEM)
 	if lines := s.Logs.Find("The certificate of the webhook server is renewed."); len(lines) != 2 {
 		c.Errorf("the log lines are %+v", lines)
