@@ -66,7 +66,7 @@
 // settings and storages (settings.go, persistence.go); the clients, which alone talk to Kubernetes (client.go, watching.go,
 // auth.go); the intents, or what is registered and what it matches (on.go, registry.go, filters.go, causes.go); the
 // actions, or how handlers are invoked (execution.go, logging.go, queue.go); the engines, or what runs beside the
-// handlers (daemons.go, indexing.go); the reactor, from an event to a patch (reactor.go, observation.go); the kits for
+// handlers (daemons.go, indexing.go, peering.go); the reactor, from an event to a patch (reactor.go, observation.go); the kits for
 // operators and tests (testing.go, apiserver.go); and the entry (kopf.go, cli.go).
 package kopf
 
