@@ -60,7 +60,7 @@ var rooms = []room{
 			"encoding/pem hash/fnv io io/fs math math/big math/bits math/rand/v2 mime net net/http net/netip net/url os path path/filepath reflect " +
 			"sync sync/atomic unicode", goroutines: true, clock: true},
 	{floor: 8, name: "entry", files: "kopf.go activities.go",
-		imports: "io math/rand/v2 os reflect runtime runtime/debug sync sync/atomic", goroutines: true, clock: true},
+		imports: "io math/rand/v2 net net/http os reflect runtime runtime/debug sync sync/atomic", goroutines: true, clock: true},
 	{floor: 8, name: "commands", files: "cli.go cli_*.go", imports: "io os os/signal path/filepath runtime runtime/debug sync sync/atomic syscall",
 		goroutines: true, clock: true},
 }

@@ -219,7 +219,7 @@ func (c *command) serve(ctx context.Context, o *runOptions, logger *slog.Logger)
 	settings.Peering.Priority = o.peeringPriority()
 	op := &Operator{
 		Settings: settings, Namespaces: o.namespaces, Clusterwide: o.clusterwide, Logger: logger,
-		Kubeconfig: o.kubeconfig, Context: o.context, Peering: o.peering,
+		Kubeconfig: o.kubeconfig, Context: o.context, Peering: o.peering, LivenessEndpoint: o.liveness,
 	}
 	if c.guard != nil {
 		c.guard.ultimate.Store(int64(settings.Process.UltimateExitingTimeout))

@@ -26,6 +26,7 @@ type runOptions struct {
 	embedded    bool
 	listen      string
 	apply       []string
+	liveness    string
 
 	peering  string
 	id       string
@@ -79,6 +80,8 @@ func (o *runOptions) options() []flagOption {
 			help: fmt.Sprintf("take priority %d, to win over deployed operators", devPriority), set: setBool(&o.dev)},
 		{on: "run freeze", short: "p", long: "priority", variables: []string{"PRIORITY"}, value: "N",
 			help: "the priority among operators; the highest one works; 100 by default in freeze, else 0", set: setInt(&o.priority)},
+		{on: "run", short: "L", long: "liveness", variables: []string{"LIVENESS_ENDPOINT"}, value: "URL",
+			help: "tell here how it is, as http://0.0.0.0:8080/healthz", set: setText(&o.liveness)},
 		{long: "kubeconfig", variables: []string{"KUBECONFIG"}, value: "FILE",
 			help: "log in with this file instead of those in $KUBECONFIG", set: setText(&o.kubeconfig)},
 		{long: "context", variables: []string{"CONTEXT"}, value: "NAME",

@@ -235,32 +235,25 @@ const eventTime = "2006-01-02T15:04:05.000000-07:00"
 
 // event returns what is posted.
 func (p *poster) event(ev *posting, namespace string) []byte {
+	now := ev.at.UTC().Format(eventTime)
+	about := namespace
+	if ev.ref.Namespace == "" && (namespace == "default" || namespace == "kube-system") {
+		about = "" // or kubectl would not find it
+	}
 	var o object
-	set := func(value string, path ...string) {
-		if value != "" {
-			o.set(appendString(nil, value), path...)
+	for _, field := range [...][2]string{
+		{"metadata.namespace", namespace}, {"metadata.generateName", p.settings.EventNamePrefix},
+		{"action", "Action?"}, {"type", ev.kind}, {"reason", ev.reason}, {"message", ev.message},
+		{"reportingComponent", p.settings.ReportingComponent}, {"reportingInstance", p.settings.ReportingInstance},
+		{"source.component", p.settings.ReportingComponent},
+		{"involvedObject.apiVersion", ev.ref.APIVersion}, {"involvedObject.kind", ev.ref.Kind}, {"involvedObject.name", ev.ref.Name},
+		{"involvedObject.uid", ev.ref.UID}, {"involvedObject.namespace", about},
+		{"firstTimestamp", now}, {"lastTimestamp", now}, {"eventTime", now},
+	} {
+		if field[1] != "" {
+			o.set(appendString(nil, field[1]), strings.Split(field[0], ".")...)
 		}
 	}
-	now := ev.at.UTC().Format(eventTime)
-	set(namespace, "metadata", "namespace")
-	set(p.settings.EventNamePrefix, "metadata", "generateName")
-	set("Action?", "action")
-	set(ev.kind, "type")
-	set(ev.reason, "reason")
-	set(ev.message, "message")
-	set(p.settings.ReportingComponent, "reportingComponent")
-	set(p.settings.ReportingInstance, "reportingInstance")
-	set(p.settings.ReportingComponent, "source", "component")
-	set(ev.ref.APIVersion, "involvedObject", "apiVersion")
-	set(ev.ref.Kind, "involvedObject", "kind")
-	set(ev.ref.Name, "involvedObject", "name")
-	set(ev.ref.UID, "involvedObject", "uid")
-	if ev.ref.Namespace != "" || namespace != "default" && namespace != "kube-system" { // kubectl finds them only without
-		set(namespace, "involvedObject", "namespace")
-	}
-	set(now, "firstTimestamp")
-	set(now, "lastTimestamp")
-	set(now, "eventTime")
 	return o.appendTo(nil)
 }
 

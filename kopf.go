@@ -76,6 +76,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
+	"net/http"
 	"sync"
 	"time"
 )
@@ -113,6 +115,13 @@ type Operator struct {
 	// Kubeconfig and Context are given to the built-in login: the files instead of those in $KUBECONFIG, and the
 	// context instead of the current one.
 	Kubeconfig, Context string
+	// LivenessEndpoint is where the operator tells how it is, such as "http://0.0.0.0:8080/healthz": at that path, what its probes tell; at
+	// /readyz, whether it does its work; at /metrics, what it has counted; under /debug/, what is in Settings.Process.Debug. The host defaults
+	// to localhost, which only this host can reach, and the port to 80. None means that there is no server.
+	LivenessEndpoint string
+	// LivenessListener takes the connections for LivenessEndpoint, of which only the path counts then. It is closed when the operator
+	// stops. Defaults to a new one for the host and port.
+	LivenessListener net.Listener
 	// Ready is called once, when the start-up handlers are done, the resources are discovered, and the streams are
 	// being opened. It may be nil.
 	Ready func()
@@ -160,6 +169,8 @@ type run struct {
 	peers   *peering // nil before there is a login, and without peers
 	events  *poster  // nil before there is a login
 	meter   *metrics
+	pauses  *pausing
+	probes  *prober // nil without an endpoint
 }
 
 func (op *Operator) prepare() (*run, error) {
@@ -196,7 +207,8 @@ func (op *Operator) prepare() (*run, error) {
 		r.Logger.Warn(doubt)
 	}
 	r.indices = newIndices(r.Registry)
-	r.meter = newMeter(r.Registry)
+	r.pauses = &pausing{}
+	r.meter = newMetrics(r.Registry, r.pauses)
 	r.Clusterwide = len(r.Namespaces) == 0
 	r.Settings.Peering.Clusterwide = r.Clusterwide
 	if r.Peering != "" {
@@ -207,10 +219,15 @@ func (op *Operator) prepare() (*run, error) {
 
 func (r *run) run(ctx context.Context) error {
 	r.Logger.Debug("The operator starts.", "version", Version)
-	started, err := r.activity(ctx, kindStartup, "startup", nil)
+	started := false
+	err := r.listen()
+	if err == nil {
+		started, err = r.activity(ctx, kindStartup, "startup", nil)
+	}
 	if err == nil {
 		err = r.serve(ctx)
 	}
+	r.probes.stop()
 	if ctx.Err() != nil && err != nil { // it was asked to stop, and did, whatever was wrong until then
 		if !errors.Is(err, context.Canceled) {
 			r.Logger.Warn("The operator was stopped before it could start.", "error", err)
@@ -230,6 +247,20 @@ func (r *run) run(ctx context.Context) error {
 	return err
 }
 
+// listen opens the endpoint, before start-up handlers that may take long, so that nobody takes the operator for dead meanwhile.
+func (r *run) listen() error {
+	if r.LivenessEndpoint == "" {
+		return nil
+	}
+	log := r.Logger.With("activity", "probe")
+	r.probes = &prober{handlers: r.Registry.activities(kindProbe), log: log, meter: r.meter}
+	r.probes.debug = func() http.Handler { return r.Settings.Process.Debug }
+	r.probes.call = func(ctx context.Context, h *handler) (any, error) {
+		return h.probe(ctx, &Probe{Settings: r.Settings, Logger: log, Client: r.client, Indices: r.indices, Param: h.param, memo: r.Memo})
+	}
+	return r.probes.listen(r.LivenessEndpoint, r.LivenessListener)
+}
+
 // serve logs in and serves until the context ends.
 func (r *run) serve(ctx context.Context) error {
 	for _, text := range r.Settings.Persistence.warnings() {
@@ -241,6 +272,7 @@ func (r *run) serve(ctx context.Context) error {
 	if err := r.connect(); err != nil {
 		return err
 	}
+	r.probes.begin()
 	handlers, endHandlers := context.WithCancel(context.WithoutCancel(ctx))
 	defer endHandlers()
 	requests, endRequests := context.WithCancel(context.WithoutCancel(ctx))
@@ -248,11 +280,11 @@ func (r *run) serve(ctx context.Context) error {
 	o := &observer{
 		client: r.client, settings: r.Settings, registry: r.Registry, lifecycle: r.Lifecycle, log: r.Logger, memo: r.Memo,
 		events: r.events, meter: r.meter, clusterwide: r.Clusterwide, patterns: r.Namespaces, handlers: handlers, requests: requests,
-		patience: r.guard.patience(), indices: r.indices, pauses: &pausing{},
+		patience: r.guard.patience(), indices: r.indices, pauses: r.pauses,
 	}
 	if !r.Settings.Peering.Standalone {
 		r.peers = (&peering{
-			client: r.client, settings: r.Settings, log: r.Logger, identity: cmp.Or(r.Identity, ownIdentity()), pauses: o.pauses,
+			client: r.client, settings: r.Settings, log: r.Logger, identity: cmp.Or(r.Identity, ownIdentity()), meter: r.meter, pauses: o.pauses,
 			fail: func(err error) { o.fail(err) },
 		}).join(ctx)
 		o.peers = r.peers
@@ -261,11 +293,13 @@ func (r *run) serve(ctx context.Context) error {
 		o.gate = &gate{}
 	}
 	err := o.observe(ctx, func() {
+		r.meter.ready.Store(true)
 		if r.Ready != nil {
 			r.Ready()
 		}
 	})
 	r.guard.begin()
+	r.probes.stop()
 	if ctx.Err() != nil {
 		r.Logger.Info("The operator stops.")
 	}

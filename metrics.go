@@ -2,10 +2,7 @@ package kopf
 
 import (
 	"io"
-	"math"
-	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 )
@@ -23,30 +20,28 @@ type metrics struct {
 	posted     counter // Kubernetes events
 	merged     counter
 	lost       counter
-	daemons    counter // that run now
+	daemons    counter // that have not ended
 	timers     counter
 	logins     counter
-	loggedIn   atomic.Bool
-	paused     func() bool // nil if it never does
-	peers      func() int  // nil without peers
-	goroutines func() int
-	memory     func() int64                  // in bytes, 0 if that is not known
+	peers      counter                       // other operators that are alive
+	loggedIn   atomic.Bool                   // whether the last login has succeeded
+	ready      atomic.Bool                   // whether the operator has started
+	paused     func() bool                   // whether it pauses now
+	goroutines func() int                    // of the process
+	memory     func() int64                  // of the process in bytes, 0 if that is not known
 	handlers   map[HandlerID]*handlerMetrics // not changed after the start
-	ids        []HandlerID                   // its keys in order
-	mu         sync.Mutex                    // guards following
-	requests   map[requestKind]int64
-	resources  []*resourceMetrics // by name
+	ids        []HandlerID                   // its keys, in the order of registration
+
+	mu        sync.Mutex // guards following
+	requests  []*requestMetrics
+	resources []*resourceMetrics
 }
 
-// requestKind is what requests to the API server are counted by.
-type requestKind struct {
+// requestMetrics is the number of requests to the API server with a verb and the code of the response, 0 if there was none.
+type requestMetrics struct {
 	verb string
-	code int // of the response, 0 if there was none
-}
-
-type countedRequests struct {
-	requestKind
-	n int64
+	code int
+	n    atomic.Int64
 }
 
 // resourceMetrics are the counters of one resource. Nil ones count nothing.
@@ -119,16 +114,15 @@ const (
 	resultIgnored
 	resultWaiting // for sub-handlers
 	resultCancelled
+	results
 )
 
-var resultNames = [...]string{"success", "retry", "failure", "ignored", "waiting", "cancelled"}
-
 // handlerBounds are the upper bounds of the buckets of durations, in seconds.
-var handlerBounds = [...]float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300}
+var handlerBounds = [...]float64{0.005, 0.025, 0.1, 0.5, 1, 5, 10, 60, 300}
 
 // handlerMetrics are the counters of one handler.
 type handlerMetrics struct {
-	results [len(resultNames)]counter
+	results [results]counter
 	buckets [len(handlerBounds) + 1]counter
 	nanos   counter // of all attempts
 	subs    *handlerMetrics
@@ -174,7 +168,6 @@ func (m *metrics) know(ids []HandlerID) {
 			m.ids = append(m.ids, id)
 		}
 	}
-	slices.Sort(m.ids)
 }
 
 // resource returns the counters of a resource.
@@ -184,11 +177,14 @@ func (m *metrics) resource(name string) *resourceMetrics {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	i, found := slices.BinarySearchFunc(m.resources, name, func(r *resourceMetrics, name string) int { return strings.Compare(r.name, name) })
-	if !found {
-		m.resources = slices.Insert(m.resources, i, &resourceMetrics{name: name})
+	for _, r := range m.resources {
+		if r.name == name {
+			return r
+		}
 	}
-	return m.resources[i]
+	r := &resourceMetrics{name: name}
+	m.resources = append(m.resources, r)
+	return r
 }
 
 // request counts a request to the API server. The code is 0 if there was no response.
@@ -198,10 +194,15 @@ func (m *metrics) request(verb string, code int) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.requests == nil {
-		m.requests = make(map[requestKind]int64)
+	for _, r := range m.requests {
+		if r.code == code && r.verb == verb {
+			r.n.Add(1)
+			return
+		}
 	}
-	m.requests[requestKind{verb, code}]++
+	r := &requestMetrics{verb: verb, code: code}
+	r.n.Add(1)
+	m.requests = append(m.requests, r)
 }
 
 // lose counts an event that could not be posted.
@@ -210,8 +211,8 @@ func (m *metrics) lose() { m.lost.n.Add(1) }
 // lostEvents returns how many events could not be posted so far.
 func (m *metrics) lostEvents() int64 { return m.lost.n.Load() }
 
-// streams returns how many streams there are to be, and how many of them are well.
-func (m *metrics) streams() (all, well int64) {
+// streaming returns how many streams there are to be, and how many of them are well.
+func (m *metrics) streaming() (all, well int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, r := range m.resources {
@@ -221,160 +222,208 @@ func (m *metrics) streams() (all, well int64) {
 	return all, well
 }
 
+// The page, by parts that are repeated for each handler, each resource, or not at all. A dollar stands for the name of what
+// the part is about, and each percent sign for the next number.
+const (
+	attemptsHead = `# HELP kopf_handler_attempts_total Attempts of handlers by how they have ended.
+# TYPE kopf_handler_attempts_total counter
+`
+	attemptsPart = `kopf_handler_attempts_total{handler="$",outcome="success"} %
+kopf_handler_attempts_total{handler="$",outcome="retry"} %
+kopf_handler_attempts_total{handler="$",outcome="failure"} %
+kopf_handler_attempts_total{handler="$",outcome="ignored"} %
+kopf_handler_attempts_total{handler="$",outcome="waiting"} %
+kopf_handler_attempts_total{handler="$",outcome="cancelled"} %
+`
+	durationsHead = `# HELP kopf_handler_duration_seconds How long the attempts of handlers have taken.
+# TYPE kopf_handler_duration_seconds histogram
+`
+	durationsPart = `kopf_handler_duration_seconds_bucket{handler="$",le="0.005"} %
+kopf_handler_duration_seconds_bucket{handler="$",le="0.025"} %
+kopf_handler_duration_seconds_bucket{handler="$",le="0.1"} %
+kopf_handler_duration_seconds_bucket{handler="$",le="0.5"} %
+kopf_handler_duration_seconds_bucket{handler="$",le="1"} %
+kopf_handler_duration_seconds_bucket{handler="$",le="5"} %
+kopf_handler_duration_seconds_bucket{handler="$",le="10"} %
+kopf_handler_duration_seconds_bucket{handler="$",le="60"} %
+kopf_handler_duration_seconds_bucket{handler="$",le="300"} %
+kopf_handler_duration_seconds_bucket{handler="$",le="+Inf"} %
+kopf_handler_duration_seconds_sum{handler="$"} %
+kopf_handler_duration_seconds_count{handler="$"} %
+`
+	eventsHead = `# HELP kopf_watch_events_total Events received from the API server; those of the type LISTED are the objects of listings.
+# TYPE kopf_watch_events_total counter
+`
+	eventsPart = `kopf_watch_events_total{resource="$",type="LISTED"} %
+kopf_watch_events_total{resource="$",type="ADDED"} %
+kopf_watch_events_total{resource="$",type="MODIFIED"} %
+kopf_watch_events_total{resource="$",type="DELETED"} %
+`
+	restartsHead = `# HELP kopf_watch_restarts_total Connections of streams after their first ones.
+# TYPE kopf_watch_restarts_total counter
+`
+	restartsPart = `kopf_watch_restarts_total{resource="$"} %
+`
+	streamsHead = `# HELP kopf_watch_streams Streams that are to be open, and those that are, or were so far without trouble.
+# TYPE kopf_watch_streams gauge
+`
+	streamsPart = `kopf_watch_streams{resource="$",state="wanted"} %
+kopf_watch_streams{resource="$",state="working"} %
+`
+	objectsHead = `# HELP kopf_objects Objects that are known.
+# TYPE kopf_objects gauge
+`
+	objectsPart = `kopf_objects{resource="$"} %
+`
+	requestsHead = `# HELP kopf_api_requests_total Requests to the API server by verb and code of the answer; 0 means that there was none.
+# TYPE kopf_api_requests_total counter
+`
+	requestsPart = `kopf_api_requests_total{verb="$",code="%"} %
+`
+	operatorPart = `# HELP kopf_handler_retries_total Attempts of handlers that had an error, and are followed by another attempt.
+# TYPE kopf_handler_retries_total counter
+kopf_handler_retries_total %
+# HELP kopf_queue_depth Objects that are being worked on, or wait for that.
+# TYPE kopf_queue_depth gauge
+kopf_queue_depth %
+# HELP kopf_background_tasks Daemons and timers of all objects that have not ended.
+# TYPE kopf_background_tasks gauge
+kopf_background_tasks{kind="daemon"} %
+kopf_background_tasks{kind="timer"} %
+# HELP kopf_kubernetes_events_total Kubernetes events about objects by what has become of them.
+# TYPE kopf_kubernetes_events_total counter
+kopf_kubernetes_events_total{outcome="posted"} %
+kopf_kubernetes_events_total{outcome="merged"} %
+kopf_kubernetes_events_total{outcome="lost"} %
+# HELP kopf_logins_total Logins that have succeeded.
+# TYPE kopf_logins_total counter
+kopf_logins_total %
+# HELP kopf_peers Other operators that are alive in the peering objects.
+# TYPE kopf_peers gauge
+kopf_peers %
+# HELP kopf_paused Whether the operator pauses in favour of others.
+# TYPE kopf_paused gauge
+kopf_paused %
+# HELP kopf_goroutines Goroutines of the process.
+# TYPE kopf_goroutines gauge
+kopf_goroutines %
+# HELP kopf_resident_memory_bytes Memory of the process; 0 if the system does not tell.
+# TYPE kopf_resident_memory_bytes gauge
+kopf_resident_memory_bytes %
+`
+)
+
 // page is a page of metrics in the making.
-type page struct{ b []byte }
+type page []byte
 
-// family begins a family of metrics.
-func (p *page) family(name, kind, help string) {
-	p.b = append(p.b, "# HELP kopf_"+name+" "+help+"\n# TYPE kopf_"+name+" "+kind+"\n"...)
-}
-
-// sample adds a value. Labels come in pairs.
-func (p *page) sample(name string, value float64, labels ...string) {
-	p.b = append(append(p.b, "kopf_"...), name...)
-	for i := 0; i+1 < len(labels); i += 2 {
-		open := byte(',')
-		if i == 0 {
-			open = '{'
+// add adds a part with the name and the numbers of what it is about.
+func (p *page) add(part, name string, numbers ...float64) {
+	b := *p
+	for _, c := range []byte(part) {
+		switch c {
+		case '$':
+			b = appendLabel(b, name)
+		case '%':
+			b = strconv.AppendFloat(b, numbers[0], 'g', -1, 64)
+			numbers = numbers[1:]
+		default:
+			b = append(b, c)
 		}
-		p.b = append(append(append(p.b, open), labels[i]...), `="`...)
-		p.b = append(append(p.b, labelEscapes.Replace(labels[i+1])...), '"')
 	}
-	if len(labels) > 0 {
-		p.b = append(p.b, '}')
-	}
-	p.b = append(p.b, ' ')
-	p.b = strconv.AppendFloat(p.b, value, 'g', -1, 64)
-	p.b = append(p.b, '\n')
+	*p = b
 }
 
-// labelEscapes are those of the text format in the values of labels.
-var labelEscapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
-
-// single adds a family with one value.
-func (p *page) single(name, kind, help string, value int64) {
-	p.family(name, kind, help)
-	p.sample(name, float64(value))
+// appendLabel appends the value of a label, with the escapes of the format.
+func appendLabel(b []byte, value string) []byte {
+	for _, c := range []byte(value) {
+		switch c {
+		case '\n':
+			b = append(b, '\\', 'n')
+			continue
+		case '\\', '"':
+			b = append(b, '\\')
+		}
+		b = append(b, c)
+	}
+	return b
 }
 
-// writeTo writes the page.
-func (m *metrics) writeTo(w io.Writer) error {
-	p := &page{b: make([]byte, 0, 16<<10)}
-	p.ofHandlers(m)
-	p.ofResources(m)
-	p.ofOperator(m)
-	_, err := w.Write(p.b)
+// write writes all counts as a page.
+func (m *metrics) write(w io.Writer) error {
+	m.mu.Lock() // for a moment, not while the page is written
+	resources, requests := m.resources, m.requests
+	m.mu.Unlock()
+	p := make(page, 0, 16<<10)
+	retries := m.writeHandlers(&p)
+	heads := [...]string{eventsHead, restartsHead, streamsHead, objectsHead}
+	for i, part := range [...]string{eventsPart, restartsPart, streamsPart, objectsPart} {
+		p.add(heads[i], "")
+		for _, r := range resources {
+			p.add(part, r.name, r.numbers(i)...)
+		}
+	}
+	p.add(requestsHead, "")
+	for _, r := range requests {
+		p.add(requestsPart, r.verb, float64(r.code), float64(r.n.Load()))
+	}
+	paused := 0.
+	if m.paused() {
+		paused = 1
+	}
+	p.add(operatorPart, "", retries, m.pending.float(), m.daemons.float(), m.timers.float(), m.posted.float(), m.merged.float(), m.lost.float(),
+		m.logins.float(), m.peers.float(), paused, float64(m.goroutines()), float64(m.memory()))
+	_, err := w.Write(p)
 	return err
 }
 
-// each calls a function for each handler, sub-handlers included, that was called at least once.
+// writeHandlers adds the counts of all handlers, and returns how many attempts are followed by another one.
+func (m *metrics) writeHandlers(p *page) (retries float64) {
+	p.add(attemptsHead, "")
+	m.each(func(id string, h *handlerMetrics) {
+		retries += h.results[resultRetry].float()
+		p.add(attemptsPart, id, floats(h.results[:])...)
+	})
+	p.add(durationsHead, "")
+	m.each(func(id string, h *handlerMetrics) {
+		numbers := floats(h.buckets[:])
+		for i := 1; i < len(numbers); i++ {
+			numbers[i] += numbers[i-1]
+		}
+		p.add(durationsPart, id, append(numbers, h.nanos.float()/1e9, numbers[len(numbers)-1])...)
+	})
+	return retries
+}
+
+// each calls a function for each handler, and for its sub-handlers together if there are any.
 func (m *metrics) each(do func(id string, h *handlerMetrics)) {
 	for _, id := range m.ids {
 		h := m.handlers[id]
 		do(string(id), h)
-		for i := range h.subs.results {
-			if h.subs.results[i].n.Load() > 0 {
-				do(string(id)+"/*", h.subs)
-				break
-			}
+		if h.subs.nanos.n.Load() > 0 {
+			do(string(id)+"/*", h.subs)
 		}
 	}
 }
 
-func (p *page) ofHandlers(m *metrics) {
-	p.family("handler_attempts_total", "counter", "Attempts of handlers by how they have ended.")
-	m.each(func(id string, h *handlerMetrics) {
-		for i, name := range resultNames {
-			p.sample("handler_attempts_total", float64(h.results[i].n.Load()), "handler", id, "outcome", name)
-		}
-	})
-	p.family("handler_retries_total", "counter", "Attempts of handlers that are followed by another one, because of an error.")
-	m.each(func(id string, h *handlerMetrics) {
-		p.sample("handler_retries_total", float64(h.results[resultRetry].n.Load()), "handler", id)
-	})
-	p.family("handler_duration_seconds", "histogram", "How long attempts of handlers have taken.")
-	m.each(func(id string, h *handlerMetrics) {
-		var count int64
-		for i := range h.buckets {
-			bound := math.Inf(1)
-			if i < len(handlerBounds) {
-				bound = handlerBounds[i]
-			}
-			count += h.buckets[i].n.Load()
-			p.sample("handler_duration_seconds_bucket", float64(count), "handler", id, "le", strconv.FormatFloat(bound, 'g', -1, 64))
-		}
-		p.sample("handler_duration_seconds_sum", float64(h.nanos.n.Load())/1e9, "handler", id)
-		p.sample("handler_duration_seconds_count", float64(count), "handler", id)
-	})
+// numbers returns what is in the parts about resources.
+func (r *resourceMetrics) numbers(part int) []float64 {
+	switch part {
+	case 0:
+		return floats(r.events[:])
+	case 1:
+		return []float64{r.restarts.float()}
+	case 2:
+		return []float64{r.streams.float(), r.well.float()}
+	}
+	return []float64{r.objects.float()}
 }
 
-func (p *page) ofResources(m *metrics) {
-	m.mu.Lock() // for a moment, not while the page is written
-	resources, requests := slices.Clone(m.resources), make([]countedRequests, 0, len(m.requests))
-	for kind, n := range m.requests {
-		requests = append(requests, countedRequests{kind, n})
-	}
-	m.mu.Unlock()
-	p.family("watch_events_total", "counter", "Events received from the streams of resources; LISTED are the objects of listings.")
-	for _, r := range resources {
-		for i, t := range eventNames {
-			if t == Listed {
-				t = "LISTED"
-			}
-			p.sample("watch_events_total", float64(r.events[i].n.Load()), "resource", r.name, "type", string(t))
-		}
-	}
-	each := func(metric, kind, help string, of func(*resourceMetrics) *counter) {
-		p.family(metric, kind, help)
-		for _, r := range resources {
-			p.sample(metric, float64(of(r).n.Load()), "resource", r.name)
-		}
-	}
-	each("watch_restarts_total", "counter", "Connections of streams after their first ones.", func(r *resourceMetrics) *counter { return &r.restarts })
-	each("watch_streams", "gauge", "Streams that are to be open.", func(r *resourceMetrics) *counter { return &r.streams })
-	each("watch_streams_well", "gauge", "Streams that work.", func(r *resourceMetrics) *counter { return &r.well })
-	each("objects", "gauge", "Objects that are known.", func(r *resourceMetrics) *counter { return &r.objects })
-	p.family("api_requests_total", "counter", "Requests to the API server by verb and code; the code 0 means that there was no answer.")
-	slices.SortFunc(requests, func(a, b countedRequests) int {
-		if c := strings.Compare(a.verb, b.verb); c != 0 {
-			return c
-		}
-		return a.code - b.code
-	})
-	for _, r := range requests {
-		p.sample("api_requests_total", float64(r.n), "verb", r.verb, "code", strconv.Itoa(r.code))
-	}
-}
+func (c *counter) float() float64 { return float64(c.n.Load()) }
 
-func (p *page) ofOperator(m *metrics) {
-	p.single("queue_depth", "gauge", "Objects that are being worked on, or wait for that.", m.pending.n.Load())
-	p.family("background_tasks", "gauge", "Daemons and timers of all objects that have not ended.")
-	p.sample("background_tasks", float64(m.daemons.n.Load()), "kind", "daemon")
-	p.sample("background_tasks", float64(m.timers.n.Load()), "kind", "timer")
-	p.family("kubernetes_events_total", "counter", "Kubernetes events by what has become of them.")
-	p.sample("kubernetes_events_total", float64(m.posted.n.Load()), "outcome", "posted")
-	p.sample("kubernetes_events_total", float64(m.merged.n.Load()), "outcome", "merged")
-	p.sample("kubernetes_events_total", float64(m.lost.n.Load()), "outcome", "lost")
-	p.single("logins_total", "counter", "Logins that have succeeded.", m.logins.n.Load())
-	if m.peers != nil {
-		p.single("peers", "gauge", "Other operators in the peering objects that are alive.", int64(m.peers()))
+func floats(counters []counter) []float64 {
+	all := make([]float64, len(counters))
+	for i := range counters {
+		all[i] = counters[i].float()
 	}
-	paused := int64(0)
-	if m.paused != nil && m.paused() {
-		paused = 1
-	}
-	p.single("paused", "gauge", "Whether the operator pauses in favour of others.", paused)
-	if m.goroutines != nil {
-		p.single("goroutines", "gauge", "Goroutines of the process.", int64(m.goroutines()))
-	}
-	if bytes := m.residentMemory(); bytes > 0 {
-		p.single("resident_memory_bytes", "gauge", "Memory of the process.", bytes)
-	}
-}
-
-func (m *metrics) residentMemory() int64 {
-	if m.memory == nil {
-		return 0
-	}
-	return m.memory()
+	return all
 }

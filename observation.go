@@ -291,7 +291,11 @@ func (o *observer) start(ctx context.Context, s *stream) {
 		}
 		failed(err)
 	}
-	o.streams.Go(func() { s.run(ctx) })
+	s.meter.stream(1)
+	o.streams.Go(func() {
+		s.run(ctx)
+		s.meter.stream(-1)
+	})
 }
 
 // loginFailure returns an error if it is one of the login, nil otherwise.

@@ -109,6 +109,7 @@ type peering struct {
 	log      *slog.Logger
 	identity string
 	pauses   *pausing
+	meter    *metrics
 	fail     func(error) // told of a login that has failed for good
 
 	ctx    context.Context // ends when the operator leaves its peers
@@ -225,6 +226,7 @@ type peeringPlace struct {
 	judged  bool       // whether a whole listing was
 	own     bool       // whether our record was in it
 	peers   map[string]peer
+	alive   int64             // others, as they were last counted
 	rivals  string            // for whom we pause
 	broken  map[string]string // records that we have warned of
 	dead    []string          // whose records are to be removed
@@ -473,6 +475,14 @@ func (a *peeringPlace) judge(body *Body) {
 		a.hastenLocked(now)
 	}
 	a.own = own
+	alive := int64(0)
+	for id, p := range a.peers {
+		if id != a.identity && now.Before(p.deadline) {
+			alive++
+		}
+	}
+	a.meter.peers.n.Add(alive - a.alive)
+	a.alive = alive
 	a.concludeLocked(higher, same)
 }
 

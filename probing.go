@@ -2,16 +2,308 @@ package kopf
 
 import (
 	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
 )
 
-// This file tells others how the operator is.
+// This file tells others how the operator is: whether it is alive, by its probes, whether it is ready, and what it has counted. The
+// server has its own goroutines, and each probe that runs has one.
 
-// newMeter returns the counters of an operator.
-func newMeter(g *Registry) *metrics {
-	m := &metrics{goroutines: runtime.NumGoroutine, memory: residentMemory}
+const (
+	probesFresh   = 10 * time.Second // how long an answer of the probes is given again
+	probeTimeout  = 10 * time.Second // of a probe without one of its own
+	probesClosing = time.Second      // for open connections, at the end
+)
+
+// The paths that are served beside that of the liveness.
+const (
+	readinessPath = "/readyz"
+	metricsPath   = "/metrics"
+	debugPath     = "/debug/"
+)
+
+// prober serves the endpoint of an operator. A nil one does nothing.
+type prober struct {
+	path     string // of the liveness
+	handlers []*handler
+	log      *slog.Logger
+	meter    *metrics
+	call     func(context.Context, *handler) (any, error)
+	debug    func() http.Handler // the user's, nil if there is none
+
+	begun    atomic.Bool // whether the start-up handlers are done, so that probes may be called
+	server   http.Server
+	listener net.Listener
+	requests sync.WaitGroup
+	tasks    sync.WaitGroup
+	ctx      context.Context // of the probes
+	end      context.CancelFunc
+
+	mu       sync.Mutex // guards following, and the beginning of requests
+	last     *probing   // nil before somebody has asked
+	running  []HandlerID
+	stopping bool
+}
+
+// probing is one round of all probes.
+type probing struct {
+	done   chan struct{} // closed when the following is known
+	at     time.Time     // when they were done
+	values map[string]any
+	failed []string // in the order of registration
+}
+
+// splitEndpoint returns the address to listen on, and the path.
+func splitEndpoint(endpoint string) (address, path string, err error) {
+	u, err := url.Parse(endpoint)
+	if err != nil {
+		return "", "", fmt.Errorf("the liveness endpoint: %w", err)
+	}
+	if u.Scheme != "http" {
+		return "", "", fmt.Errorf("the liveness endpoint %q has the scheme %q: expected http, such as http://0.0.0.0:8080/healthz", endpoint, u.Scheme)
+	}
+	return net.JoinHostPort(cmp.Or(u.Hostname(), "localhost"), cmp.Or(u.Port(), "80")), cmp.Or(u.Path, "/"), nil
+}
+
+// listen opens the port, if that was not done by the user, and serves it until stop.
+func (p *prober) listen(endpoint string, listener net.Listener) error {
+	address, path, err := splitEndpoint(endpoint)
+	if err != nil {
+		return err
+	}
+	if listener == nil {
+		if host, _, _ := net.SplitHostPort(address); host == "localhost" || net.ParseIP(host).IsLoopback() {
+			p.log.Warn("The liveness endpoint can be reached from this host only. The kubelet asks from outside of the pod: use 0.0.0.0 for it.", "endpoint", endpoint)
+		}
+		if listener, err = net.Listen("tcp", address); err != nil {
+			return fmt.Errorf("the liveness endpoint %q: %w", endpoint, err)
+		}
+	}
+	p.path, p.listener = path, listener
+	p.ctx, p.end = context.WithCancel(context.Background())
+	p.server.Handler = p
+	p.server.ReadHeaderTimeout = probeTimeout
+	p.server.ErrorLog = slog.NewLogLogger(p.log.Handler(), slog.LevelDebug)
+	p.log.Debug("Serving health status at http://" + listener.Addr().String() + path)
+	p.tasks.Go(func() { _ = p.server.Serve(listener) }) // it ends with stop, or with its listener
+	return nil
+}
+
+// begin lets the probes be called from now on.
+func (p *prober) begin() {
+	if p != nil {
+		p.begun.Store(true)
+	}
+}
+
+// stop stops serving. Probes that ignore the end of their contexts are left behind.
+func (p *prober) stop() {
+	if p == nil || p.end == nil {
+		return
+	}
+	p.end()
+	p.mu.Lock()
+	p.stopping = true
+	p.mu.Unlock()
+	_ = p.listener.Close() // it is not used any more in any case
+	closing := time.AfterFunc(probesClosing, func() { _ = p.server.Close() })
+	p.requests.Wait() // for those under way
+	closing.Stop()
+	_ = p.server.Close() // whatever is wrong with connections that nobody wants any more
+	p.tasks.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.running) > 0 {
+		p.log.Error("Some probes ignore that their contexts have ended; they are left behind.", "probes", p.running)
+	}
+}
+
+// ServeHTTP answers one request.
+func (p *prober) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	p.mu.Lock()
+	late := p.stopping
+	if !late {
+		p.requests.Add(1)
+	}
+	p.mu.Unlock()
+	if late {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
+	defer p.requests.Done()
+	path := r.URL.Path
+	if debug := p.debugger(); debug != nil && strings.HasPrefix(path, debugPath) && path != p.path {
+		debug.ServeHTTP(w, r)
+		return
+	}
+	code, kind, body := http.StatusNotFound, "text/plain; charset=utf-8", []byte("404: Not Found")
+	switch known := path == p.path || path == readinessPath || path == metricsPath; {
+	case known && r.Method != http.MethodGet && r.Method != http.MethodHead:
+		w.Header().Set("Allow", "GET,HEAD")
+		code, body = http.StatusMethodNotAllowed, []byte("405: Method Not Allowed")
+	case path == p.path:
+		kind = "application/json; charset=utf-8"
+		code, body = p.liveness()
+	case path == readinessPath:
+		kind = "application/json; charset=utf-8"
+		code, body = p.readiness()
+	case known:
+		var page bytes.Buffer
+		_ = p.meter.write(&page) // which takes everything
+		code, kind, body = http.StatusOK, "text/plain; version=0.0.4; charset=utf-8", page.Bytes()
+	}
+	p.log.Debug("The endpoint was asked.", "method", r.Method, "path", path, "code", code)
+	w.Header().Set("Content-Type", kind)
+	w.WriteHeader(code)
+	_, _ = w.Write(body) // who does not wait for the answer does not need it
+}
+
+// debugger returns the user's handler of paths for debugging, once it is known.
+func (p *prober) debugger() http.Handler {
+	if !p.begun.Load() {
+		return nil
+	}
+	return p.debug()
+}
+
+// liveness answers that the operator is alive, with what its probes tell, or that some of them have failed.
+func (p *prober) liveness() (code int, body []byte) {
+	if !p.begun.Load() {
+		return http.StatusOK, []byte("{}")
+	}
+	now := p.ask()
+	code, answer := http.StatusOK, any(now.values)
+	if len(now.failed) > 0 {
+		code, answer = http.StatusInternalServerError, map[string]any{"failed": now.failed}
+	}
+	body, _ = encodeJSON(answer) // each value was tried
+	return code, body
+}
+
+// readiness answers whether the operator does its work. One that pauses in favour of others is ready to take their place.
+func (p *prober) readiness() (code int, body []byte) {
+	all, working := p.meter.streaming()
+	started, login, paused := p.meter.ready.Load(), p.meter.loggedIn.Load(), p.meter.paused()
+	code = http.StatusServiceUnavailable
+	if started && login && (paused || all == working) {
+		code = http.StatusOK
+	}
+	return code, fmt.Appendf(nil, `{"started":%t,"login":%t,"paused":%t,"streams":{"wanted":%d,"working":%d}}`, started, login, paused, all, working)
+}
+
+// ask returns what the probes have told in the last seconds, or asks them. All who ask meanwhile wait for one round.
+func (p *prober) ask() *probing {
+	p.mu.Lock()
+	now := p.last
+	if now == nil || now.over() && (len(now.failed) > 0 || time.Since(now.at) >= probesFresh) {
+		now = &probing{done: make(chan struct{})}
+		p.last = now
+		p.tasks.Go(func() { p.collect(now) })
+	}
+	p.mu.Unlock()
+	<-now.done
+	return now
+}
+
+func (r *probing) over() bool {
+	select {
+	case <-r.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// collect calls all probes at the same time, so that none holds up the others.
+func (p *prober) collect(r *probing) {
+	defer close(r.done)
+	values, errs := make([]any, len(p.handlers)), make([]error, len(p.handlers))
+	var all sync.WaitGroup
+	for i, h := range p.handlers {
+		all.Go(func() { values[i], errs[i] = p.attempt(h) })
+	}
+	all.Wait()
+	r.at, r.values = time.Now(), make(map[string]any)
+	for i, h := range p.handlers {
+		if errs[i] != nil {
+			r.failed = append(r.failed, string(h.id))
+		} else if values[i] != nil {
+			r.values[string(h.id)] = values[i]
+		}
+	}
+}
+
+// attempt calls one probe, and waits for it as long as it may take.
+func (p *prober) attempt(h *handler) (value any, err error) {
+	p.mu.Lock()
+	hangs := slices.Contains(p.running, h.id)
+	if !hangs {
+		p.running = append(p.running, h.id)
+	}
+	p.mu.Unlock()
+	began := time.Now()
+	if hangs {
+		err = errors.New("it has not returned from an earlier call")
+	} else {
+		value, err = p.invoke(h)
+	}
+	out := outcome{final: true, err: err}
+	p.meter.handler(h.id, false).ended(out.result(err), int64(time.Since(began)))
+	if p.ctx.Err() == nil && err != nil {
+		logOutcome(p.ctx, p.log, "Activity", h.id, out, err)
+	}
+	return value, err
+}
+
+func (p *prober) invoke(h *handler) (any, error) {
+	limit := cmp.Or(h.timeout, probeTimeout)
+	ctx, cancel := context.WithTimeout(p.ctx, limit)
+	defer cancel()
+	type answer struct {
+		value any
+		err   error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		var a answer
+		err := call(func() (err error) {
+			a.value, err = p.call(ctx, h)
+			return err
+		})
+		if err == nil {
+			a.value, err = normalizeJSON(a.value)
+		}
+		a.err = err
+		p.mu.Lock()
+		p.running = slices.DeleteFunc(p.running, func(id HandlerID) bool { return id == h.id })
+		p.mu.Unlock()
+		answers <- a
+	}()
+	select {
+	case a := <-answers:
+		return a.value, a.err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("it has not answered in %s", limit)
+	}
+}
+
+// newMetrics returns the counters of an operator.
+func newMetrics(g *Registry, p *pausing) *metrics {
+	m := &metrics{goroutines: runtime.NumGoroutine, memory: residentMemory, paused: p.paused}
 	var ids []HandlerID
 	for _, h := range g.snapshot() {
 		ids = append(ids, h.id)

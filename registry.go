@@ -43,9 +43,10 @@ const (
 	kindStartup
 	kindCleanup
 	kindLogin
+	kindProbe
 )
 
-var kindNames = [...]string{"OnEvent", "OnCreate", "OnUpdate", "OnDelete", "OnResume", "OnField", "OnDaemon", "OnTimer", "OnIndex", "Subhandler", "OnStartup", "OnCleanup", "OnLogin"}
+var kindNames = [...]string{"OnEvent", "OnCreate", "OnUpdate", "OnDelete", "OnResume", "OnField", "OnDaemon", "OnTimer", "OnIndex", "Subhandler", "OnStartup", "OnCleanup", "OnLogin", "OnProbe"}
 
 // handler is one registered function with all that was said of it.
 type handler struct {
@@ -68,6 +69,7 @@ type handler struct {
 	event         EventFunc
 	activity      ActivityFunc
 	login         LoginFunc
+	probe         ProbeFunc
 	spawning      *spawning // of daemons and timers
 	engine        any       // what starts the engine that the handler needs; in an interface, so that operators without such handlers do not link it
 	indexing      *indexing // of indices

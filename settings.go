@@ -1,6 +1,9 @@
 package kopf
 
-import "time"
+import (
+	"net/http"
+	"time"
+)
 
 // This file holds the settings of an operator: what they mean, and their defaults. They are
 // data, read by the rest of the package when it needs them.
@@ -28,6 +31,9 @@ type ProcessSettings struct {
 	// UltimateExitingTimeout is the time from the beginning of the exit after which
 	// [Main] ends the process, whatever still runs, with a dump of all goroutines. Zero means never. Defaults to 10 minutes.
 	UltimateExitingTimeout time.Duration
+	// Debug serves the paths under /debug/ of the [Operator.LivenessEndpoint], such as [net/http.DefaultServeMux] if the program
+	// imports net/http/pprof. Whoever reaches the endpoint reaches it. Defaults to nil: there are no such paths.
+	Debug http.Handler
 }
 
 // PostingSettings are about the Kubernetes events that operators post about objects.

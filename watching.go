@@ -67,8 +67,7 @@ func (s *stream) run(ctx context.Context) {
 	if s.ended != nil {
 		defer s.ended()
 	}
-	s.meter.stream(1)
-	defer s.meter.stream(-1)
+	defer s.feel(false)
 	if s.admit == nil {
 		s.follow(ctx)
 		return

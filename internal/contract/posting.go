@@ -153,7 +153,7 @@ func postingCalls(t *testing.T, c *C) {
 	c.Run(t, "OP-101 handlers of all kinds about objects can post", func(c *C) {
 		r := &kopf.Registry{}
 		r.OnEvent(Examples, func(ctx context.Context, e *kopf.WatchEvent) error {
-			if e.Type == kopf.Added {
+			if e.Type == kopf.Added || e.Type == kopf.Listed {
 				e.PostInfo("Event", "M")
 			}
 			return nil
