@@ -10,6 +10,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -257,4 +258,67 @@ func TestBadAnswer(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
 		}
 	}
+}
+
+// TestWebhookServerHTTP2 uses the protocol of API servers, which bubbles cannot, with real time.
+func TestWebhookServerHTTP2(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	configs, served := make(chan WebhookClientConfig, 1), make(chan error, 1)
+	entered := make(chan struct{})
+	server := &WebhookServer{Addr: "127.0.0.1", ReadTimeout: 300 * time.Millisecond, MaxBodyBytes: 1000, Logger: slog.New(slog.DiscardHandler)}
+	go func() {
+		served <- server.Serve(ctx, func(_ context.Context, r *ReviewRequest) ([]byte, error) {
+			if r.Handler == "slow" {
+				close(entered)
+				time.Sleep(time.Second) // longer than a request may take to come
+			}
+			return r.Body, nil
+		}, func(config WebhookClientConfig) { configs <- config })
+	}()
+	config := next(t, configs)
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(config.CABundle)
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true}
+	defer transport.CloseIdleConnections()
+	send := func(path string, body io.Reader) (int, string) {
+		resp, err := (&http.Client{Transport: transport}).Post(config.URL+path, "application/json", body)
+		if err != nil {
+			t.Error(err)
+			return 0, ""
+		}
+		defer resp.Body.Close()
+		text, _ := io.ReadAll(resp.Body)
+		if resp.ProtoMajor != 2 {
+			t.Errorf("the protocol is %s", resp.Proto)
+		}
+		return resp.StatusCode, string(text)
+	}
+	t.Run("AC-12 a body that is too large is refused", func(t *testing.T) {
+		if code, _ := send("", strings.NewReader(strings.Repeat("x", 1001))); code != 413 {
+			t.Errorf("got %d", code)
+		}
+	})
+	t.Run("AC-41 senders who are too slow are let go", func(t *testing.T) {
+		body, rest := io.Pipe()
+		defer rest.Close()
+		if code, text := send("", body); code != 408 || !strings.Contains(text, "the review has not come within 300ms") {
+			t.Errorf("got %d %q", code, text)
+		}
+	})
+	t.Run("AC-41 reviews under way are answered at the end", func(t *testing.T) {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			if code, text := send("/slow", strings.NewReader("{}")); code != 200 || text != "{}" {
+				t.Errorf("got %d %q", code, text)
+			}
+		}()
+		<-entered
+		stop()
+		<-done
+		if err := <-served; err != nil {
+			t.Errorf("the server has returned %v", err)
+		}
+	})
 }
