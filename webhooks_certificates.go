@@ -132,11 +132,16 @@ func (c *certificates) renew(now time.Time) bool {
 		c.use(id)
 		return true
 	}
-	c.next, c.switchAt = id, now.Add(c.RenewalOverlap)
+	c.next = id
+	return true
+}
+
+// announced is called when what is to be trusted has been announced: from now on, it becomes so.
+func (c *certificates) announced(now time.Time) {
+	c.switchAt = now.Add(c.RenewalOverlap)
 	if !c.current.end.IsZero() && c.current.end.Before(c.switchAt) {
 		c.switchAt = c.current.end
 	}
-	return true
 }
 
 // dump writes what is to be trusted to a file for others, at once or not at all.

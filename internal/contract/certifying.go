@@ -37,6 +37,7 @@ var _ = Suite("certifying", func(t *testing.T, c *C) {
 	c.Run(t, "AC-50 certificates of clients are verified", provePeers)
 	c.Run(t, "AC-50 the authorities of clients can be in files of a folder, which are watched", proveFolder)
 	c.Run(t, "AC-51 new files are served in place of the old ones", proveRenewal)
+	c.Run(t, "AC-51 what cannot be announced yet is not shown yet", proveLateAnnouncement)
 	c.Run(t, "AC-51 files that are missing or broken change nothing", proveBroken)
 	c.Run(t, "AC-51 nothing changes without files", proveUnchanged)
 	c.Run(t, "AC-44 TLS 1.2 is the least", proveVersions)
@@ -482,6 +483,25 @@ func proveRenewal(c *C) {
 	if lines := s.Logs.Find("The certificate of the webhook server is renewed."); len(lines) != 2 {
 		c.Errorf("the log lines are %+v", lines)
 	}
+}
+
+func proveLateAnnouncement(c *C) {
+	c.OnlyInBubble("it takes minutes")
+	old, young, files := c.Authority("old"), c.Authority("young"), c.pairFiles()
+	files.write(old.Issue(hooksHost))
+	s := c.Serves(echo, secureServer(certified(files, nil)))
+	s.Delay(10 * time.Minute) // as if the API server were down
+	files.write(young.Issue(hooksHost))
+	c.Pass(11*time.Minute + 59*time.Second)
+	if got := s.Shown().Issuer.CommonName; got != "old" {
+		c.Errorf("a moment before a minute after the announcement, the certificate is by %q", got)
+	}
+	c.Pass(2 * time.Second)
+	if got := s.Shown().Issuer.CommonName; got != "young" {
+		c.Errorf("a minute after the announcement, the certificate is by %q", got)
+	}
+	s.Delay(0)
+	c.Pass(10 * time.Minute)
 }
 
 func proveBroken(c *C) {

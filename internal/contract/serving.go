@@ -62,7 +62,8 @@ type Served struct {
 
 	mu        sync.Mutex // guards the following
 	announced []kopf.WebhookClientConfig
-	times     []time.Time // of these
+	times     []time.Time   // of these
+	delay     time.Duration // by which they come late
 }
 
 // Serves runs a server until the end of the leaf, and returns when it has announced itself. The function is given what the server
@@ -89,6 +90,10 @@ func (c *C) tryServing(review kopf.ReviewFunc, make func(l net.Listener, log *sl
 
 func (s *Served) announce(config kopf.WebhookClientConfig) {
 	s.mu.Lock()
+	delay := s.delay
+	s.mu.Unlock()
+	time.Sleep(delay)
+	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.announced, s.times = append(s.announced, config), append(s.times, time.Now())
 }
@@ -104,6 +109,13 @@ func (s *Served) Announced() []kopf.WebhookClientConfig {
 func (s *Served) Last() kopf.WebhookClientConfig {
 	all := s.Announced()
 	return all[len(all)-1]
+}
+
+// Delay has all announcements to come take a while.
+func (s *Served) Delay(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.delay = d
 }
 
 // Before returns what had been announced last some time ago.
