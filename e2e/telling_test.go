@@ -1,0 +1,110 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os/exec"
+	"strings"
+	"testing"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"github.com/kopf-go/kopf"
+)
+
+// What an operator tells of itself and of its objects, as others read it: kubectl, and the parser of Prometheus.
+
+func TestTelling(t *testing.T) {
+	c := theCluster(t)
+	client, err := kopf.NewClient(c.ConnectionInfo(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry := &kopf.Registry{}
+	node := kopf.ObjectReference{APIVersion: "v1", Kind: "Namespace", Name: "default"}
+	registry.OnCreate("configmaps", func(ctx context.Context, ch *kopf.Change) error {
+		ch.PostInfo("Tried", "the object was tried")
+		ch.PostWarning("Tried", "the object was warned of")
+		for range 3 {
+			ch.PostInfo("Again", "the same again")
+		}
+		ch.PostInfo("Tried", "outside of namespaces", node)
+		ch.Logger.Info("a line of the log", "size", 5)
+		return nil
+	}, &kopf.ChangeOptions{ID: "create", Labels: kopf.Match{"try": "telling"}})
+	settings := kopf.NewSettings()
+	settings.Posting.Loggers = true
+	kopf.NewRunner(t, &kopf.Operator{
+		Registry: registry, Settings: settings, Connection: c.ConnectionInfo(), Namespaces: []string{"default"}, Logger: slog.New(kopf.NewLogHandler(&kopf.LogOptions{Output: t.Output()})),
+		LivenessEndpoint: "http://127.0.0.1/healthz", LivenessListener: listener,
+	}, nil)
+	object := map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{
+		"name": "telling", "namespace": "default", "labels": map[string]any{"try": "telling"}}}
+	if err := client.Create(t.Context(), &object, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"the object was tried", "Warning", "(x3 over", "a line of the log  size=5", "Handler 'create' succeeded."} {
+		eventually(t, "kubectl describes "+text, func() bool { return strings.Contains(c.Kubectl(t, "describe", "configmap", "telling"), text) })
+	}
+	eventually(t, "kubectl describes what is outside of namespaces", func() bool {
+		return strings.Contains(c.Kubectl(t, "get", "events", "--field-selector", "involvedObject.name=default,involvedObject.kind=Namespace"), "outside of namespaces")
+	})
+	t.Run("prometheus", func(t *testing.T) { wantPrometheus(t, "http://"+listener.Addr().String()+"/metrics") })
+}
+
+// wantPrometheus reads the metrics as Prometheus does.
+func wantPrometheus(t *testing.T, url string) {
+	resp, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer http.DefaultClient.CloseIdleConnections()
+	defer resp.Body.Close()
+	if format := expfmt.ResponseFormat(resp.Header); format.FormatType() != expfmt.TypeTextPlain {
+		t.Errorf("the format of %q is %v", resp.Header.Get("Content-Type"), format)
+	}
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	families, err := parser.TextToMetricFamilies(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	types := map[string]dto.MetricType{
+		"kopf_handler_attempts_total": dto.MetricType_COUNTER, "kopf_handler_retries_total": dto.MetricType_COUNTER, "kopf_handler_duration_seconds": dto.MetricType_HISTOGRAM,
+		"kopf_watch_events_total": dto.MetricType_COUNTER, "kopf_watch_restarts_total": dto.MetricType_COUNTER, "kopf_watch_streams": dto.MetricType_GAUGE,
+		"kopf_objects": dto.MetricType_GAUGE, "kopf_api_requests_total": dto.MetricType_COUNTER, "kopf_queue_depth": dto.MetricType_GAUGE,
+		"kopf_background_tasks": dto.MetricType_GAUGE, "kopf_kubernetes_events_total": dto.MetricType_COUNTER, "kopf_logins_total": dto.MetricType_COUNTER,
+		"kopf_peers": dto.MetricType_GAUGE, "kopf_paused": dto.MetricType_GAUGE, "kopf_goroutines": dto.MetricType_GAUGE, "kopf_resident_memory_bytes": dto.MetricType_GAUGE,
+	}
+	for name, want := range types {
+		if f := families[name]; f == nil || f.GetType() != want || f.GetHelp() == "" || len(f.GetMetric()) == 0 {
+			t.Errorf("%s is %v, want a %s with a help and a value", name, f, want)
+		}
+		delete(families, name)
+	}
+	for name := range families {
+		t.Errorf("nobody has said what %s is", name)
+	}
+}
+
+// TestDebugging holds that the profiler is linked into those operators alone that import it.
+func TestDebugging(t *testing.T) {
+	cmd := exec.Command("go", "list", "-deps", "./examples/...")
+	cmd.Dir = ".."
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Contains(out, []byte("net/http/pprof")) {
+		t.Error(fmt.Sprint("the examples link net/http/pprof:\n", string(out)))
+	}
+}
