@@ -209,7 +209,7 @@ func (b *background) spawnLocked(h *handler) {
 	e := b.engine
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.closed || e.pauses.paused() {
+	if e.closed {
 		return
 	}
 	t := &task{object: b, handler: h}
@@ -489,9 +489,6 @@ func (t *task) count(n int64) {
 
 // step does what is due, and tells how long to wait for the next step, or that there is none.
 func (t *task) step() (wait time.Duration, more bool) {
-	if t.object.engine.pauses.paused() {
-		t.stopper.add(OperatorPausing, time.Now()) // which it will be told anyway
-	}
 	last := t.ended || t.stopper.IsSet()
 	if t.unsent != nil && (last || t.failed > 0) {
 		if sent := t.resend(last); !sent {
@@ -515,6 +512,12 @@ func (t *task) step() (wait time.Duration, more bool) {
 	}
 	if wait := t.restless(); wait > 0 {
 		return wait, true
+	}
+	if t.object.engine.pauses.paused() {
+		t.stopper.add(OperatorPausing, time.Now()) // which it will be told anyway
+	}
+	if t.stopper.IsSet() {
+		return 0, false
 	}
 	return t.attempt()
 }

@@ -272,6 +272,61 @@ func quiescing(t *testing.T, c *C) {
 			op.Stop()
 		}
 	})
+	c.Run(t, "BG-71 what was on its way when the pause begins adds no finalizer", func(c *C) {
+		table := c.meet()
+		var l calls
+		door := newDoorway()
+		defer door.let()
+		r := &kopf.Registry{}
+		r.OnEvent(Examples, func(ctx context.Context, e *kopf.WatchEvent) error {
+			l.add("event")
+			door.pass(ctx)
+			e.Patch.Set("status.seen", true)
+			return nil
+		}, &kopf.EventOptions{ID: "e"})
+		r.OnDelete(Examples, l.handler("delete"), named("delete"))
+		op := c.Operator(r)
+		before := c.Create("a", nil).ResourceVersion()
+		c.expect(&l, "event")
+		table.sit("boss", rival(100, 3600))
+		c.paused(op, 1)
+		door.let()
+		c.Pass(time.Second)
+		if got := c.Get("a"); got.ResourceVersion() != before {
+			c.Errorf("the object was changed in the pause: %v", got.Map())
+		}
+		table.sit("boss", nil)
+		c.held("a")
+		c.WaitFor("what the handler has left", func() bool { return c.Get("a").Has("status.seen") })
+	})
+	c.Run(t, "an event that waits when the pause begins is not indexed in it", func(c *C) {
+		table := c.meet()
+		var l calls
+		door := newDoorway()
+		defer door.let()
+		r := &kopf.Registry{}
+		kopf.OnIndexIn(r, Examples, func(ctx context.Context, i *kopf.Indexing) (map[string]string, error) {
+			l.add("index")
+			return byColor(ctx, i)
+		}, &kopf.IndexOptions{ID: "colors"})
+		r.OnEvent(Examples, func(ctx context.Context, e *kopf.WatchEvent) error {
+			l.add("event")
+			door.pass(ctx)
+			return nil
+		}, &kopf.EventOptions{ID: "e"})
+		op := c.Operator(r)
+		c.Create("a", colored("red"))
+		c.expect(&l, "index", "event")
+		c.Patch("a", colored("blue"))
+		c.Pass(time.Second)
+		table.sit("boss", rival(100, 3600))
+		c.paused(op, 1)
+		door.let()
+		c.Pass(time.Second)
+		c.expect(&l, "index", "event")
+		table.sit("boss", nil)
+		c.WaitFor("the indexing after the pause", func() bool { return l.count("index") == 2 })
+	})
 	c.Run(t, "BG-71 a pause patches no object", func(c *C) {
 		table := c.meet()
 		var l calls
@@ -369,7 +424,7 @@ func suspending(t *testing.T, c *C) {
 		r := &kopf.Registry{}
 		r.OnDaemon(Examples, l.daemon("d"), &kopf.DaemonOptions{ID: "d", InitialDelayFunc: func(*kopf.Object) time.Duration {
 			<-door.open
-			return time.Second
+			return 0
 		}})
 		op := c.Operator(r)
 		c.Create("a", nil)

@@ -216,9 +216,9 @@ func places(t *testing.T, c *C) {
 		c.paused(op, 2)
 		k.sit("boss", rival(1, 3600))
 		c.idles(&l, "b")
-		second.sit("boss", nil)
+		k.sit("boss", nil) // the later one
 		c.idles(&l, "c")
-		k.sit("boss", nil)
+		second.sit("boss", nil)
 		c.WaitFor("b and c", func() bool { return slices.Contains(l.all(), "b") && slices.Contains(l.all(), "c") })
 		if got := second.seats("default"); !slices.Equal(got, []string{"me"}) {
 			c.Errorf("got the records %q in the other namespace", got)
