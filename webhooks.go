@@ -112,9 +112,9 @@ func (s *WebhookServer) serveAs(ctx context.Context, host string, review ReviewF
 func (s *WebhookServer) validate() error {
 	switch {
 	case s.Insecure && s.TLSConfig != nil:
-		return errors.New("Insecure and TLSConfig exclude each other")
+		return errors.New("the fields Insecure and TLSConfig exclude each other")
 	case s.Insecure && s.CertFile+s.KeyFile != "":
-		return errors.New("Insecure and a certificate exclude each other")
+		return errors.New("the field Insecure and a certificate exclude each other")
 	case (s.CertFile == "") != (s.KeyFile == ""):
 		return fmt.Errorf("the certificate %q and the key %q are only of use together", s.CertFile, s.KeyFile)
 	case s.Port < 0 || s.Port > 65535:

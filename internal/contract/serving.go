@@ -761,8 +761,8 @@ func proveContradictions(c *C) {
 		c.Fatal(err)
 	}
 	for want, server := range map[string]*kopf.WebhookServer{
-		"webhook server: Insecure and TLSConfig exclude each other":                                     {Insecure: true, TLSConfig: &tls.Config{}},
-		"webhook server: Insecure and a certificate exclude each other":                                 {Insecure: true, CertFile: cert, KeyFile: cert},
+		"webhook server: the fields Insecure and TLSConfig exclude each other":                          {Insecure: true, TLSConfig: &tls.Config{}},
+		"webhook server: the field Insecure and a certificate exclude each other":                       {Insecure: true, CertFile: cert, KeyFile: cert},
 		"webhook server: the port 65536 is not between 0 and 65535":                                     {Port: 65536},
 		fmt.Sprintf(`webhook server: the certificate %q and the key "" are only of use together`, cert): {CertFile: cert},
 	} {
