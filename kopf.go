@@ -292,6 +292,12 @@ func (r *run) serve(ctx context.Context) error {
 	if len(r.indices.data) > 0 {
 		o.gate = &gate{}
 	}
+	if engine := r.Registry.admission; engine != nil {
+		var err error
+		if o.admission, err = engine(r.Registry, o); err != nil {
+			return err
+		}
+	}
 	err := o.observe(ctx, func() {
 		r.meter.ready.Store(true)
 		if r.Ready != nil {
@@ -303,8 +309,7 @@ func (r *run) serve(ctx context.Context) error {
 	if ctx.Err() != nil {
 		r.Logger.Info("The operator stops.")
 	}
-	o.stop(endHandlers, endRequests)
-	return err
+	return errors.Join(err, o.stop(endHandlers, endRequests))
 }
 
 // connect makes the client of the operator.

@@ -36,7 +36,8 @@ type observer struct {
 	clusterwide bool
 	patterns    []string
 	pauses      *pausing
-	peers       *peering // nil without peers
+	peers       *peering        // nil without peers
+	admission   admissionEngine // nil without handlers for it
 
 	handlers context.Context // of the handlers
 	requests context.Context // of the requests that store what the handlers have left
@@ -145,6 +146,9 @@ func (o *observer) adjust(ctx context.Context) (unresolved bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.peers.adjust(o.found, o.spaces)
+	if o.admission != nil {
+		o.admission.adjust(o.found)
+	}
 	served, warnings := o.registry.resolve(o.found)
 	still := make(map[string]bool)
 	for _, text := range warnings {
@@ -390,7 +394,7 @@ func (o *observer) takeExact(why string) {
 // namespace takes an event of a namespace.
 func (o *observer) namespace(ctx context.Context, ev RawEvent) {
 	name := ev.Body.Name()
-	if !slices.ContainsFunc(o.patterns, func(p string) bool { return matchNamespace(p, name) }) {
+	if !o.serves(name) {
 		return
 	}
 	leaving := ev.Type == Deleted
@@ -417,6 +421,33 @@ func (o *observer) namespace(ctx context.Context, ev RawEvent) {
 	if changed && (running || known) {
 		o.adjust(ctx)
 	}
+}
+
+// serves tells whether the operator is for a namespace.
+func (o *observer) serves(namespace string) bool {
+	return o.clusterwide || slices.ContainsFunc(o.patterns, func(p string) bool { return matchNamespace(p, namespace) })
+}
+
+// admissionHost returns what admission is made with.
+func (o *observer) admissionHost() *admissionHost {
+	return &admissionHost{
+		client: o.client, settings: o.settings, log: o.log, memo: o.memo, indices: o.indices, events: o.events, meter: o.meter,
+		handlers: o.handlers, requests: o.requests, patterns: o.patterns,
+	}
+}
+
+// end ends the work for an error.
+func (o *observer) end(err error) { o.fail(err) }
+
+// recall returns what is remembered of an object, nil if nothing is.
+func (o *observer) recall(resource, key string) *memory {
+	o.mu.Lock()
+	room := o.rooms[resource]
+	o.mu.Unlock()
+	if room == nil {
+		return nil
+	}
+	return room.reactor.queue.recall(key)
 }
 
 type namespaceCondition struct{ Status, Reason, Message string }
@@ -478,8 +509,8 @@ func checkNamespaces(patterns []string) (doubts []string, err error) {
 }
 
 // stop ends the work on all objects: what is under way may finish in the time that the settings give, then
-// the contexts of the handlers end, and those who ignore that are named.
-func (o *observer) stop(endHandlers, endRequests context.CancelFunc) {
+// the contexts of the handlers end, and those who ignore that are named. It returns why admission could not go on, if that was so.
+func (o *observer) stop(endHandlers, endRequests context.CancelFunc) (err error) {
 	o.mu.Lock()
 	var queues []*queue
 	var engines []backgroundEngine
@@ -505,11 +536,15 @@ func (o *observer) stop(endHandlers, endRequests context.CancelFunc) {
 			o.log.Error("Some daemons have not ended in time; they are left behind.", "daemons", left)
 		}
 	}
+	if o.admission != nil { // last, because all that was done until now may have been reviewed
+		err = o.admission.stop()
+	}
 	endHandlers()
 	endRequests()
 	if left := drainQueues(context.Background(), queues, time.Second); len(left) > 0 {
 		o.log.Error("Some handlers ignore that their contexts have ended; they are left behind.", "objects", left)
 	}
+	return err
 }
 
 // drainQueues waits for the workers of all queues, and returns the objects of those that did not end in time.

@@ -211,7 +211,7 @@ func callSite() string {
 	}
 }
 
-var packagePath = reflect.TypeFor[Registry]().PkgPath()
+var packagePath = reflect.TypeFor[handlerKind]().PkgPath()
 
 func (g *Registry) onEvent(s Selector, fn EventFunc, opts *EventOptions) error {
 	o := EventOptions{}

@@ -240,6 +240,16 @@ func (q *queue) follow(s *slot, live *atomic.Pointer[Body]) {
 	s.live = live
 }
 
+// recall returns what is remembered of an object, nil if it is not known.
+func (q *queue) recall(key string) *memory {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if s := q.slots[key]; s != nil {
+		return &s.memory
+	}
+	return nil
+}
+
 // passed tells that the others need not wait for an object any more.
 func (q *queue) passed(s *slot) {
 	q.mu.Lock()

@@ -44,9 +44,11 @@ const (
 	kindCleanup
 	kindLogin
 	kindProbe
+	kindValidate
+	kindMutate
 )
 
-var kindNames = [...]string{"OnEvent", "OnCreate", "OnUpdate", "OnDelete", "OnResume", "OnField", "OnDaemon", "OnTimer", "OnIndex", "Subhandler", "OnStartup", "OnCleanup", "OnLogin", "OnProbe"}
+var kindNames = [...]string{"OnEvent", "OnCreate", "OnUpdate", "OnDelete", "OnResume", "OnField", "OnDaemon", "OnTimer", "OnIndex", "Subhandler", "OnStartup", "OnCleanup", "OnLogin", "OnProbe", "OnValidate", "OnMutate"}
 
 // handler is one registered function with all that was said of it.
 type handler struct {
@@ -73,6 +75,7 @@ type handler struct {
 	spawning      *spawning // of daemons and timers
 	engine        any       // what starts the engine that the handler needs; in an interface, so that operators without such handlers do not link it
 	indexing      *indexing // of indices
+	admitting     any       // of admission: an *admitting, which only operators with such handlers link
 	fn            function
 	keys          []string // of the annotations with its progress, under the default prefix
 	where         string   // it was registered
@@ -83,8 +86,9 @@ type handler struct {
 // Registry holds the handlers of an operator. Its zero value is empty and ready to use. It is safe for concurrent use;
 // handlers registered while an operator runs are not noticed by it.
 type Registry struct {
-	mu       sync.Mutex // guards handlers
-	handlers []*handler
+	mu        sync.Mutex // guards following
+	handlers  []*handler
+	admission func(*Registry, admissionOperator) (admissionEngine, error) // the engine, if there are handlers for it
 }
 
 var defaultRegistry struct {
@@ -176,7 +180,9 @@ func (h *handler) meets(other *handler) bool {
 }
 
 // stateless tells that nothing is remembered under the handler's id.
-func (h *handler) stateless() bool { return h.kind == kindEvent || h.kind == kindIndex }
+func (h *handler) stateless() bool {
+	return h.kind == kindEvent || h.kind == kindIndex || h.admitting != nil
+}
 
 // background tells that the handler is a daemon or a timer: what is remembered of those is not on the object.
 func (h *handler) background() bool { return h.spawning != nil }
@@ -313,7 +319,7 @@ func (g *Registry) activities(kind handlerKind) []*handler {
 func (g *Registry) groups() []string {
 	groups := []string{}
 	for _, h := range g.snapshot() {
-		if h.kind >= kindSub {
+		if h.kind >= kindSub && h.admitting == nil {
 			continue
 		}
 		if !h.selector.hasGroup {

@@ -1,0 +1,796 @@
+package kopf
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// This file answers the reviews of the API server: it finds the handlers that are asked, calls them, and makes one answer of what they
+// say. It starts and ends the server of webhooks, on whose goroutines the handlers run, and keeps the webhook configurations up to date if
+// the operator manages them: on the goroutine of the server when it announces itself, or on one that follows the resources.
+
+// OnValidate registers a validating handler in the default registry. See [Registry.OnValidate].
+func OnValidate(s Selector, fn AdmissionFunc, opts *AdmissionOptions) {
+	must(kindValidate, DefaultRegistry().onAdmission(kindValidate, s, fn, opts, newAdmissions))
+}
+
+// OnMutate registers a mutating handler in the default registry. See [Registry.OnMutate].
+func OnMutate(s Selector, fn AdmissionFunc, opts *AdmissionOptions) {
+	must(kindMutate, DefaultRegistry().onAdmission(kindMutate, s, fn, opts, newAdmissions))
+}
+
+// OnValidate registers a handler that admits or denies operations on objects of the selected resources before they happen. It needs
+// Settings.Admission.Server. It panics as [Registry.OnEvent] does.
+func (g *Registry) OnValidate(s Selector, fn AdmissionFunc, opts *AdmissionOptions) {
+	must(kindValidate, g.onAdmission(kindValidate, s, fn, opts, newAdmissions))
+}
+
+// OnMutate registers a handler that changes objects of the selected resources by its Patch before they are stored, and can deny
+// operations, too. It needs Settings.Admission.Server. It panics as [Registry.OnEvent] does.
+func (g *Registry) OnMutate(s Selector, fn AdmissionFunc, opts *AdmissionOptions) {
+	must(kindMutate, g.onAdmission(kindMutate, s, fn, opts, newAdmissions))
+}
+
+// admissions is the engine of one operator.
+type admissions struct {
+	*admissionHost
+	operator admissionOperator
+	server   AdmissionServer
+	managed  string
+	all      []*handler // in order of registration
+	work     sync.WaitGroup
+	changed  chan struct{} // holds one token when the resources have changed
+	end      context.CancelFunc
+	writing  sync.Mutex // held while the configurations are written; before mu
+	written  map[handlerKind][]byte
+	mu       sync.Mutex               // guards following
+	serving  map[*handler][]Resource  // those that each handler is for
+	client   *WebhookClientConfig     // nil before the server listens
+	memories map[string]*reviewMemory // of objects that only reviews have shown, by uid
+	failure  error                    // for which the operator ends
+	stopping bool
+}
+
+// reviewMemory is what is remembered of an object that is not watched.
+type reviewMemory struct {
+	memory
+	used time.Time
+}
+
+// reviewMemoryLife is how long an object is remembered after its last review, unless it is watched.
+const reviewMemoryLife = 10 * time.Minute
+
+// newAdmissions makes the engine.
+func newAdmissions(g *Registry, operator admissionOperator) (admissionEngine, error) {
+	host := operator.admissionHost()
+	a := &admissions{
+		admissionHost: host, operator: operator, server: host.settings.Admission.Server, managed: host.settings.Admission.Managed,
+		changed: make(chan struct{}, 1), written: make(map[handlerKind][]byte), memories: make(map[string]*reviewMemory),
+	}
+	a.all = slices.DeleteFunc(g.snapshot(), func(h *handler) bool { return h.admitting == nil })
+	if a.server == nil {
+		return nil, errors.New("admission handlers exist, but no admission server is configured: set Settings.Admission.Server, such as to a WebhookServer, in a start-up handler")
+	}
+	return a, a.checkNames()
+}
+
+// adjust takes the resources, and starts the server when they come first.
+func (a *admissions) adjust(found []Resource) {
+	serving := make(map[*handler][]Resource, len(a.all))
+	for _, h := range a.all {
+		serving[h] = h.admits(found)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.serving = serving
+	if a.stopping {
+		return
+	}
+	if a.end != nil {
+		select {
+		case a.changed <- struct{}{}:
+		default:
+		}
+		return
+	}
+	ctx, end := context.WithCancel(withOperator(a.requests, a.admissionHost.client, a.log))
+	a.end = end
+	a.work.Go(func() { a.serve(ctx) })
+	if a.managed != "" {
+		a.work.Go(func() { a.follow(ctx) })
+	}
+}
+
+// admits returns the resources that a handler of admission is for. Those need not be watchable.
+func (h *handler) admits(found []Resource) []Resource {
+	fit, _ := h.selected(found)
+	core := slices.DeleteFunc(slices.Clone(fit), func(r Resource) bool { return r.Group != "" })
+	if h.selector.named() && len(core) > 0 {
+		fit = core
+	}
+	sortByText(fit, func(r Resource) string { return r.Name() })
+	if h.selector.specific() && len(fit) > 1 {
+		return nil
+	}
+	return fit
+}
+
+// serve runs the server. Operators do not go on without it.
+func (a *admissions) serve(ctx context.Context) {
+	err := call(func() error { return a.server.Serve(ctx, a.review, a.announced) })
+	if ctx.Err() != nil {
+		if err != nil {
+			a.log.Warn("The admission server has not ended well.", "error", err)
+		}
+		return
+	}
+	a.log.Warn("The admission server has finished unexpectedly.", "error", err)
+	if err == nil {
+		err = errors.New("it has just returned")
+	}
+	a.give(fmt.Errorf("the admission server has finished unexpectedly: %w", err))
+}
+
+// give ends the operator.
+func (a *admissions) give(err error) {
+	a.mu.Lock()
+	if a.failure == nil {
+		a.failure = err
+	}
+	a.mu.Unlock()
+	a.operator.end(err)
+}
+
+// announced takes how the server is reached, and returns when the API server has been told.
+func (a *admissions) announced(client WebhookClientConfig) {
+	a.mu.Lock()
+	a.client = &client
+	a.mu.Unlock()
+	a.configure()
+}
+
+// stop takes the configurations back, so that nobody asks, and then stops the server.
+func (a *admissions) stop() error {
+	a.mu.Lock()
+	a.stopping = true
+	end := a.end
+	a.mu.Unlock()
+	if end != nil {
+		a.clean()
+		end()
+		a.work.Wait()
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.failure
+}
+
+// reviewRequest is what matters of an AdmissionReview.
+type reviewRequest struct {
+	APIVersion, Kind string
+	Request          *struct {
+		UID                                     string
+		Name, Namespace, Operation, SubResource string
+		Resource                                *struct{ Group, Version, Resource string }
+		DryRun                                  bool
+		UserInfo, Object, OldObject             json.RawMessage
+	}
+}
+
+// readReview reads an AdmissionReview, and says what is wrong with it.
+func readReview(data []byte) (*reviewRequest, error) {
+	bad := func(code int, message string) error { return &ReviewError{Code: code, Message: message} }
+	r := &reviewRequest{}
+	if err := json.Unmarshal(data, r); err != nil {
+		return nil, bad(http.StatusBadRequest, "the review cannot be read: "+err.Error())
+	}
+	if r.Request == nil {
+		return nil, bad(http.StatusInternalServerError, "the review has no request")
+	}
+	if r.Request.Resource == nil {
+		return nil, bad(http.StatusInternalServerError, "the request has no resource")
+	}
+	if isNull(r.Request.UserInfo) {
+		return nil, bad(http.StatusBadRequest, "the request has no userInfo")
+	}
+	if isNull(r.Request.Object) && isNull(r.Request.OldObject) {
+		return nil, bad(http.StatusBadRequest, "the request has neither an object nor an oldObject")
+	}
+	return r, nil
+}
+
+// review answers one review. See [ReviewFunc].
+func (a *admissions) review(ctx context.Context, r *ReviewRequest) ([]byte, error) {
+	started := time.Now()
+	question, err := readReview(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	resource, handlers, err := a.asked(question, r.Handler)
+	if err != nil {
+		return nil, err
+	}
+	x := &reviewing{admissions: a, started: started, mutating: slices.ContainsFunc(handlers, func(h *handler) bool { return h.kind == kindMutate })}
+	if x.argument, err = a.argument(question, r, resource); err != nil {
+		return nil, &ReviewError{Code: http.StatusBadRequest, Message: "the object of the review cannot be read: " + err.Error()}
+	}
+	x.argument.warnings, x.argument.Started = &x.warnings, started
+	if resource.Namespaced && !a.operator.serves(question.Request.Namespace) {
+		handlers = nil // the API server asks for all namespaces where they cannot be told by name
+	}
+	if handlers, err = x.choose(handlers); err != nil {
+		return nil, err
+	}
+	for _, h := range handlers {
+		x.call(ctx, h)
+	}
+	return x.answer(question)
+}
+
+// asked finds the resource of a review, and the handlers that are asked about it.
+func (a *admissions) asked(q *reviewRequest, path string) (resource Resource, handlers []*handler, err error) {
+	kind, id := handlerPath(path)
+	want := q.Request.Resource
+	known := false
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, h := range a.all {
+		named := path == "" || h.id == id && (kind == 0 || h.kind == kind)
+		known = known || named
+		i := slices.IndexFunc(a.serving[h], func(r Resource) bool {
+			return r.Group == want.Group && r.Version == want.Version && r.Plural == want.Resource
+		})
+		if named && i >= 0 {
+			resource, handlers = a.serving[h][i], append(handlers, h)
+		}
+	}
+	name := Resource{Group: want.Group, Version: want.Version, Plural: want.Resource}.Name()
+	switch {
+	case !known:
+		return resource, nil, &ReviewError{Code: http.StatusNotFound, Message: fmt.Sprintf("there is no handler %q", path)}
+	case handlers == nil && path == "":
+		return resource, nil, &ReviewError{Code: http.StatusNotFound, Message: "the specified resource has no handlers: " + name}
+	case handlers == nil:
+		return resource, nil, &ReviewError{Code: http.StatusNotFound, Message: fmt.Sprintf("the specified resource has no handlers of the id %q: %s", path, name)}
+	}
+	return resource, handlers, nil
+}
+
+// argument makes what the handlers get.
+func (a *admissions) argument(q *reviewRequest, r *ReviewRequest, resource Resource) (*Admission, error) {
+	request := q.Request
+	raw := request.Object
+	if isNull(raw) {
+		raw = request.OldObject
+	}
+	body, err := ParseBody(raw)
+	if err != nil {
+		return nil, err
+	}
+	ref := body.Reference()
+	ref.Name, ref.Namespace = cmp.Or(ref.Name, request.Name), cmp.Or(ref.Namespace, request.Namespace)
+	o := Object{
+		Resource: resource, Body: body, Patch: &Patch{}, Logger: objectLogger(a.log, ref), Client: a.admissionHost.client, Indices: a.indices,
+		events: a.events, memory: a.remember(Operation(request.Operation), resource, body),
+	}
+	return &Admission{
+		Object: o, Operation: Operation(request.Operation), Subresource: request.SubResource, DryRun: request.DryRun,
+		UserInfo: View{raw: request.UserInfo}, Old: viewOrNone(request.OldObject), New: viewOrNone(request.Object), Request: r,
+	}, nil
+}
+
+func viewOrNone(raw []byte) View {
+	if isNull(raw) {
+		return View{}
+	}
+	return View{raw: bytes.TrimSpace(raw)}
+}
+
+// remember returns the memory of the object: that of the object itself if it is watched, else one that is kept for a while. Nothing is kept of
+// what is only being created: it may never come to be.
+func (a *admissions) remember(op Operation, resource Resource, body *Body) *memory {
+	if op == OperationCreate || body.UID() == "" {
+		m := &memory{}
+		m.see(a.memo)
+		return m
+	}
+	if m := a.operator.recall(resource.Name(), body.key()); m != nil {
+		m.see(a.memo)
+		return m
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := time.Now()
+	for uid, m := range a.memories {
+		if now.Sub(m.used) > reviewMemoryLife {
+			delete(a.memories, uid)
+		}
+	}
+	m := a.memories[body.UID()]
+	if m == nil {
+		m = &reviewMemory{}
+		m.see(a.memo)
+		a.memories[body.UID()] = m
+	}
+	m.used = now
+	return &m.memory
+}
+
+// reviewing is one review under way.
+type reviewing struct {
+	*admissions
+	started  time.Time
+	argument *Admission
+	mutating bool // whether a patch may be answered
+	warnings []string
+	worst    error // the one to be reported
+	rank     int   // of that, the lower the worse
+}
+
+// choose returns the handlers that the operation concerns, each function once under one id.
+func (x *reviewing) choose(handlers []*handler) (chosen []*handler, err error) {
+	for _, h := range handlers {
+		twin := func(o *handler) bool { return o.id == h.id && o.fn == h.fn }
+		if !h.covers(x.argument.Operation, x.argument.Subresource) || slices.ContainsFunc(chosen, twin) {
+			continue
+		}
+		fits := false
+		own := *x.argument
+		own.Param = h.param
+		if err := call(func() error { fits = h.fitsReview(&own); return nil }); err != nil {
+			x.argument.Logger.Error(fmt.Sprintf("A filter of handler '%s' has panicked, and the review fails.", h.id), "error", err, "stack", string(stackOf(err)))
+			return nil, fmt.Errorf("a filter of the handler %q has panicked", h.id)
+		}
+		if fits {
+			chosen = append(chosen, h)
+		}
+	}
+	return chosen, nil
+}
+
+// reviewMargin is how much earlier than the API server a handler gives up, for the answer to come in time: a tenth, and no more than this.
+const reviewMargin = time.Second
+
+// reviewTime returns how long the API server waits for a handler.
+func (h *handler) reviewTime() time.Duration {
+	if h.timeout == 0 {
+		return maxReviewTime
+	}
+	return (h.timeout + time.Second - 1).Truncate(time.Second)
+}
+
+// call calls one handler, and notes its error.
+func (x *reviewing) call(ctx context.Context, h *handler) {
+	began := time.Now()
+	limit := h.reviewTime()
+	ctx, cancel := context.WithDeadlineCause(ctx, x.started.Add(limit-min(limit/10, reviewMargin)), fmt.Errorf("the review must be answered within %s", limit))
+	defer cancel()
+	defer context.AfterFunc(x.handlers, cancel)()
+	own := *x.argument
+	own.Param, own.Runtime = h.param, began.Sub(x.started)
+	err := call(func() error { return h.rules().call(ctx, &own) })
+	if err == nil {
+		err = own.Patch.try(own.Body)
+	}
+	x.log(h, err)
+	outcome := resultSuccess
+	if err != nil {
+		outcome = resultFailure
+	}
+	x.meter.handler(h.id, false).ended(outcome, int64(time.Since(began)))
+	if rank := rankOf(err); err != nil && (x.worst == nil || rank < x.rank) {
+		x.worst, x.rank = err, rank
+	}
+}
+
+// log tells how a handler has decided.
+func (x *reviewing) log(h *handler, err error) {
+	name := "Webhook '" + string(h.id) + "'"
+	if denied := (*AdmissionError)(nil); errors.As(err, &denied) {
+		x.argument.Logger.Error(name + " failed with a denial: " + err.Error())
+		return
+	}
+	logOutcome(context.Background(), x.argument.Logger, "Webhook", h.id, outcome{final: true, err: err}, err)
+}
+
+// rankOf tells which errors are reported rather than others: the lower ones.
+func rankOf(err error) int {
+	var admission *AdmissionError
+	var permanent *PermanentError
+	var temporary *TemporaryError
+	switch {
+	case errors.As(err, &admission):
+		return 0
+	case errors.As(err, &permanent):
+		return 1
+	case errors.As(err, &temporary):
+		return 2
+	}
+	return 3
+}
+
+// answer makes the AdmissionReview with the response.
+func (x *reviewing) answer(q *reviewRequest) ([]byte, error) {
+	response := map[string]any{"uid": q.Request.UID, "allowed": x.worst == nil}
+	if len(x.warnings) > 0 {
+		response["warnings"] = x.warnings
+	}
+	if x.worst != nil {
+		response["status"] = mapOf("message code", cmp.Or(x.worst.Error(), fmt.Sprintf("%T", x.worst)), codeOf(x.worst))
+	}
+	if p := x.argument.Patch; x.mutating && !p.Empty() {
+		if operations := p.JSONPatch(x.argument.Body); len(operations) > 0 {
+			data, err := encodeJSON(operations)
+			if err != nil {
+				return nil, err
+			}
+			response["patchType"], response["patch"] = "JSONPatch", base64.StdEncoding.EncodeToString(data)
+		}
+	}
+	return encodeJSON(mapOf("apiVersion kind response", cmp.Or(q.APIVersion, "admission.k8s.io/v1"), cmp.Or(q.Kind, "AdmissionReview"), response))
+}
+
+// codeOf returns the code to deny with.
+func codeOf(err error) int {
+	if denied := (*AdmissionError)(nil); errors.As(err, &denied) && denied.Code >= 400 && denied.Code < 600 {
+		return denied.Code
+	}
+	return http.StatusInternalServerError
+}
+
+// handlerPath reads what comes after the root path of a server: an id, or one with the kind of the handler.
+func handlerPath(path string) (handlerKind, HandlerID) {
+	if id, ok := strings.CutPrefix(path, "validating:"); ok {
+		return kindValidate, HandlerID(id)
+	}
+	if id, ok := strings.CutPrefix(path, "mutating:"); ok {
+		return kindMutate, HandlerID(id)
+	}
+	return 0, HandlerID(path)
+}
+
+// configured are the kinds of handlers with the resources of their configurations, and the words for them.
+var configured = []struct {
+	kind     handlerKind
+	word     string
+	resource Resource
+}{
+	{kindValidate, "validating", Resource{Group: "admissionregistration.k8s.io", Version: "v1", Plural: "validatingwebhookconfigurations", Kind: "ValidatingWebhookConfiguration"}},
+	{kindMutate, "mutating", Resource{Group: "admissionregistration.k8s.io", Version: "v1", Plural: "mutatingwebhookconfigurations", Kind: "MutatingWebhookConfiguration"}},
+}
+
+// follow writes the configurations anew when the resources have changed.
+func (a *admissions) follow(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-a.changed:
+			a.configure()
+		}
+	}
+}
+
+// configure writes what has changed of the configurations. Operators do not go on if they cannot.
+func (a *admissions) configure() {
+	a.writing.Lock()
+	defer a.writing.Unlock()
+	a.mu.Lock()
+	client, serving, idle := a.client, a.serving, a.stopping || a.client == nil || a.managed == ""
+	a.mu.Unlock()
+	if idle {
+		return
+	}
+	for _, c := range configured {
+		data, err := encodeJSON(a.entries(c.kind, serving, client, false))
+		if err == nil && bytes.Equal(data, a.written[c.kind]) {
+			continue
+		}
+		a.log.Info("Reconfiguring the " + c.word + " webhook " + a.managed + ".")
+		if err == nil {
+			err = a.write(c.resource, data)
+		}
+		if err != nil {
+			a.give(fmt.Errorf("the %s %q cannot be written: %w", c.resource.Kind, a.managed, err))
+			return
+		}
+		a.written[c.kind] = data
+	}
+}
+
+// write replaces the webhooks of a configuration, and makes it if it is not there.
+func (a *admissions) write(r Resource, webhooks []byte) error {
+	ctx := a.requests
+	patch := slices.Concat([]byte(`{"webhooks":`), webhooks, []byte(`}`))
+	_, err := a.admissionHost.client.patchObject(ctx, r, "", a.managed, "", string(MergePatch), patch)
+	verb := "patch"
+	if StatusCode(err) == http.StatusNotFound {
+		verb = "create"
+		object := slices.Concat([]byte(`{"apiVersion":"admissionregistration.k8s.io/v1","kind":"`+r.Kind+`","metadata":{"name":`), appendString(nil, a.managed), []byte(`},"webhooks":`), webhooks, []byte(`}`))
+		_, err = a.admissionHost.client.body(ctx, &request{method: http.MethodPost, path: r.URL("", "", ""), contentType: "application/json", body: object})
+		if StatusCode(err) == http.StatusConflict { // somebody else was faster
+			_, err = a.admissionHost.client.patchObject(ctx, r, "", a.managed, "", string(MergePatch), patch)
+		}
+	}
+	if StatusCode(err) == http.StatusForbidden {
+		a.log.Error("Not enough RBAC permissions to " + verb + " a " + r.Kind + ".")
+	}
+	return err
+}
+
+// clean leaves only the handlers in the configurations that are to stay.
+func (a *admissions) clean() {
+	a.writing.Lock()
+	defer a.writing.Unlock()
+	for _, c := range configured {
+		if a.written[c.kind] == nil {
+			continue
+		}
+		a.mu.Lock()
+		entries := a.entries(c.kind, a.serving, a.client, true)
+		a.mu.Unlock()
+		a.log.Info("Cleaning up the admission webhook " + a.managed + ".")
+		data, err := encodeJSON(mapOf("webhooks", entries))
+		if err == nil {
+			_, err = a.admissionHost.client.patchObject(a.requests, c.resource, "", a.managed, "", string(MergePatch), data)
+		}
+		if err != nil && StatusCode(err) != http.StatusNotFound {
+			a.log.Warn("The webhook configuration could not be cleaned up; operations can be refused until the operator is back.", "kind", c.resource.Kind, "name", a.managed, "error", err)
+		}
+	}
+}
+
+// entries are the webhooks of one configuration: one for each id, and for each set of options that one webhook can't have together.
+func (a *admissions) entries(kind handlerKind, serving map[*handler][]Resource, client *WebhookClientConfig, persistent bool) []any {
+	list := []any{}
+	bases := make(map[HandlerID][]map[string]any)
+	taken := make(map[string]bool)
+	for _, h := range a.all {
+		if h.kind != kind || persistent && !h.rules().persistent {
+			continue
+		}
+		entry := a.entry(h, serving[h], client)
+		rules := entry["rules"].([]any)
+		same := slices.IndexFunc(bases[h.id], func(other map[string]any) bool { return agree(entry, other) })
+		if same >= 0 {
+			other := bases[h.id][same]
+			for _, rule := range rules {
+				if old := other["rules"].([]any); !slices.ContainsFunc(old, func(o any) bool { return equalJSON(plainJSON(o), plainJSON(rule)) }) {
+					other["rules"] = append(old, rule)
+				}
+			}
+			continue
+		}
+		bases[h.id] = append(bases[h.id], entry)
+		entry["name"] = a.hookName(h.id, taken)
+		list = append(list, entry)
+	}
+	return list
+}
+
+func plainJSON(v any) any {
+	plain, err := normalizeJSON(v)
+	if err != nil {
+		return nil
+	}
+	return plain
+}
+
+// agree tells whether two entries of one handler differ in their rules alone.
+func agree(a, b map[string]any) bool {
+	for key, value := range a {
+		if key != "name" && key != "rules" && !equalJSON(plainJSON(value), plainJSON(b[key])) {
+			return false
+		}
+	}
+	return true
+}
+
+// entry is one webhook.
+func (a *admissions) entry(h *handler, resources []Resource, client *WebhookClientConfig) map[string]any {
+	o := h.rules()
+	effects, failure := "None", "Fail"
+	if o.sideEffects {
+		effects = "NoneOnDryRun"
+	}
+	if o.ignoreFailures {
+		failure = "Ignore"
+	}
+	entry := map[string]any{
+		"sideEffects": effects, "failurePolicy": failure, "matchPolicy": "Equivalent", "rules": h.hookRules(resources), "objectSelector": h.objectSelector(),
+		"clientConfig": client.forHandler(a.pathOf(h)), "timeoutSeconds": int(h.reviewTime().Seconds()), "admissionReviewVersions": []any{"v1", "v1beta1"},
+	}
+	if exact := exactNames(a.patterns); exact != nil && !slices.ContainsFunc(resources, func(r Resource) bool { return r.Group == "" && r.Plural == "namespaces" }) {
+		entry["namespaceSelector"] = mapOf("matchExpressions", []any{mapOf("key operator values", "kubernetes.io/metadata.name", "In", exact)})
+	}
+	return entry
+}
+
+// exactNames returns the patterns of namespaces if all of them are names, else nil.
+func exactNames(patterns []string) []any {
+	var names []any
+	for _, pattern := range patterns {
+		if strings.ContainsAny(pattern, "!*?[,") {
+			return nil
+		}
+		names = append(names, strings.TrimSpace(pattern))
+	}
+	return names
+}
+
+// rules say which operations on which resources the webhook is for.
+func (h *handler) hookRules(resources []Resource) []any {
+	operations := []any{}
+	for _, op := range h.rules().operations {
+		operations = append(operations, string(op))
+	}
+	if len(operations) == 0 {
+		operations = []any{"*"}
+	}
+	rules := []any{}
+	for _, r := range resources {
+		names := []any{r.Plural}
+		switch sub := h.rules().subresource; sub {
+		case "":
+		case "*": // which does not include the object itself for Kubernetes
+			names = append(names, r.Plural+"/*")
+		default:
+			names = []any{r.Plural + "/" + sub}
+		}
+		rules = append(rules, mapOf("apiGroups apiVersions resources operations scope", []any{r.Group}, []any{r.Version}, names, operations, "*"))
+	}
+	return rules
+}
+
+// objectSelector says of the labels what a selector can say, or nil.
+func (h *handler) objectSelector() any {
+	var expressions []any
+	keys := make([]string, 0, len(h.filters.labels))
+	for key := range h.filters.labels {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	for _, key := range keys {
+		switch c := h.filters.labels[key]; {
+		case c.predicate != nil:
+		case c.marker == Present:
+			expressions = append(expressions, mapOf("key operator", key, "Exists"))
+		case c.marker == Absent:
+			expressions = append(expressions, mapOf("key operator", key, "DoesNotExist"))
+		default:
+			expressions = append(expressions, mapOf("key operator values", key, "In", []any{c.literal}))
+		}
+	}
+	if expressions == nil {
+		return nil
+	}
+	return mapOf("matchExpressions", expressions)
+}
+
+// forHandler returns the way to one handler, as JSON.
+func (c *WebhookClientConfig) forHandler(path string) map[string]any {
+	config := map[string]any{}
+	if c.URL != "" {
+		config["url"] = strings.TrimRight(c.URL, "/") + "/" + path
+	}
+	if s := c.Service; s != nil {
+		service := mapOf("namespace name path", s.Namespace, s.Name, strings.TrimRight(s.Path, "/")+"/"+path)
+		if s.Port != 0 {
+			service["port"] = s.Port
+		}
+		config["service"] = service
+	}
+	if len(c.CABundle) > 0 {
+		config["caBundle"] = base64.StdEncoding.EncodeToString(c.CABundle)
+	}
+	return config
+}
+
+// pathOf returns the path of a handler, escaped: its id, with its kind if there is a handler of the other kind with the same id.
+func (a *admissions) pathOf(h *handler) string {
+	id := string(h.id)
+	if slices.ContainsFunc(a.all, func(o *handler) bool { return o.id == h.id && o.kind != h.kind }) {
+		word := "validating:"
+		if h.kind == kindMutate {
+			word = "mutating:"
+		}
+		id = word + id
+	}
+	var b strings.Builder
+	for i := range len(id) {
+		if c := id[i]; strings.IndexByte("_.-~/", c) >= 0 || isAlphanumeric(c) {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	return b.String()
+}
+
+func isAlphanumeric(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+}
+
+// hookName makes a name of an id, which the API server takes and no other webhook of the configuration has.
+func (a *admissions) hookName(id HandlerID, taken map[string]bool) string {
+	base := hookLabels(string(id))
+	name := base
+	for n := 2; taken[name]; n++ {
+		name = fmt.Sprintf("%s-%d", base, n)
+	}
+	taken[name] = true
+	return name + "." + a.managed
+}
+
+// hookLabels turns an id into labels of a domain name.
+func hookLabels(id string) string {
+	var b strings.Builder
+	for i := range len(id) {
+		switch c := id[i]; {
+		case c == '/':
+			b.WriteByte('.')
+		case c == '_':
+			b.WriteByte('-')
+		case c == '.' || c == '-' || isAlphanumeric(c):
+			b.WriteByte(c)
+		default:
+			fmt.Fprintf(&b, "%02x", c)
+		}
+	}
+	var labels []string
+	for label := range strings.SplitSeq(strings.ToLower(b.String()), ".") {
+		if label = strings.Trim(label, "-"); label != "" {
+			labels = append(labels, label)
+		}
+	}
+	return strings.Join(labels, ".")
+}
+
+// checkNames tells which names the API server would not take.
+func (a *admissions) checkNames() error {
+	if a.managed == "" {
+		return nil
+	}
+	if !domainName(a.managed) {
+		return fmt.Errorf("the name %q in Settings.Admission.Managed is bad: lower-case letters, digits, '-' and '.' are expected, as in \"auto.kopf.dev\"", a.managed)
+	}
+	var errs []error
+	for _, kind := range []handlerKind{kindValidate, kindMutate} {
+		taken := make(map[string]bool)
+		for _, h := range a.all {
+			if h.kind != kind {
+				continue
+			}
+			if name := a.hookName(h.id, taken); strings.Count(name, ".") < 2 {
+				errs = append(errs, fmt.Errorf("the webhook of the handler %q would be named %q, and three parts at least are expected: give Settings.Admission.Managed a name with a dot, such as \"%s.kopf.dev\"", h.id, name, a.managed))
+			} else if !domainName(name) {
+				errs = append(errs, fmt.Errorf("the webhook of the handler %q would be named %q, which is too long, or has a part longer than 63 characters: give the handler a shorter ID", h.id, name))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// domainName tells whether a text is a domain name in lower case.
+func domainName(text string) bool {
+	if len(text) > 253 {
+		return false
+	}
+	for label := range strings.SplitSeq(text, ".") {
+		bad := strings.Trim(label, "abcdefghijklmnopqrstuvwxyz0123456789-") != ""
+		if bad || len(label) > 63 || cmp.Or(strings.Trim(label, "-"), "?") != label {
+			return false
+		}
+	}
+	return true
+}

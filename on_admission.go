@@ -1,0 +1,257 @@
+package kopf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+)
+
+// This file knows what is registered for admission: the options of its handlers, what they get, and how they deny. The functions that
+// register them stand beside the engine, so that only operators with such handlers link it. Handlers run on the goroutines of the server.
+
+// AdmissionFunc decides about an operation before it happens, and may change the object of it. A nil error admits the operation; any error
+// denies it, with the error's text, and with the code of [Deny] if there is one. There are no further attempts. The context
+// ends a little before the API server stops waiting.
+type AdmissionFunc func(ctx context.Context, a *Admission) error
+
+// Operation is what is about to happen to an object.
+type Operation string
+
+// The operations.
+const (
+	OperationCreate  Operation = "CREATE"
+	OperationUpdate  Operation = "UPDATE"
+	OperationDelete  Operation = "DELETE"
+	OperationConnect Operation = "CONNECT"
+)
+
+// Admission is what handlers of admission get. Body is the object as it is going to be, or as it was if it is being deleted. It may have no
+// name yet, and no uid. The Patch of a mutating handler is made to the object before it is stored; that of a validating one is dropped.
+type Admission struct {
+	Object
+	Attempt
+	// Operation is what is about to happen.
+	Operation Operation
+	// Subresource is the part of the object that the operation is about, such as "status" or "scale", "" for the object itself.
+	Subresource string
+	// DryRun tells that nothing will be stored, so that nothing that lasts must be done elsewhere either.
+	DryRun bool
+	// UserInfo is who asks for the operation, as the API server tells it: username, uid, groups and extra.
+	UserInfo View
+	// Old and New are the object before and after the operation, metadata and all; empty if there is none. They are not
+	// narrowed to the Field of the handler.
+	Old, New View
+	// Request is the request of the API server with its headers and its certificate, which say nothing about the user.
+	Request *ReviewRequest
+
+	warnings *[]string
+}
+
+// Warn tells the user something, whether the operation is denied or not: kubectl prints it. API servers cut warnings of more than 256 characters;
+// such are cut at a word.
+func (a *Admission) Warn(text string) {
+	if a.warnings != nil {
+		*a.warnings = append(*a.warnings, cutWarning(text))
+	}
+}
+
+// maxWarning is the longest warning that API servers pass on, in characters.
+const maxWarning = 256
+
+// cutWarning cuts a long text at the end of a word, unless that would take away more than a third.
+func cutWarning(text string) string {
+	runes := []rune(text)
+	if len(runes) <= maxWarning {
+		return text
+	}
+	cut := maxWarning - 1
+	for i := cut; i > maxWarning*2/3; i-- {
+		if runes[i] == ' ' {
+			cut = i
+			break
+		}
+	}
+	for cut > 0 && runes[cut-1] == ' ' {
+		cut--
+	}
+	return string(runes[:cut]) + "…"
+}
+
+// Diff returns the differences from Old to New, those of the metadata too.
+func (a *Admission) Diff() Diff { return diffRaw(a.Old.raw, a.New.raw) }
+
+// AdmissionError denies an operation with a code. It is made by [Deny] and found by [errors.As].
+type AdmissionError struct {
+	Message string // what the user reads
+	Code    int    // the status of the HTTP response to the user, from 400 to 599; zero means 500
+}
+
+// Deny returns an [AdmissionError]. Zero means the code 500. Other codes below 400 or above 599 are refused: API servers do not pass them on, and the
+// error that is returned instead says so, and denies as well.
+func Deny(message string, code int) error {
+	if code != 0 && (code < 400 || code > 599) {
+		return fmt.Errorf("an operation cannot be denied with the code %d: 400 to 599 is expected (%s)", code, message)
+	}
+	return &AdmissionError{Message: message, Code: code}
+}
+
+// Error returns the message.
+func (e *AdmissionError) Error() string {
+	if e.Message == "" {
+		return "the operation is denied"
+	}
+	return e.Message
+}
+
+// AdmissionOptions are the options of handlers of admission. Zero values mean the defaults.
+type AdmissionOptions struct {
+	// ID names the handler; the API server asks for it by this id. Defaults to the name of the function. A slash and the path of the Field
+	// are appended.
+	ID HandlerID
+	// Where narrows the selector down to the resources for which it returns true.
+	Where func(Resource) bool
+	// Operations are those that the handler is for. Nil means all, but for mutating handlers all except DELETE: those are called
+	// for it only if it is the only one here.
+	Operations []Operation
+	// Subresource is the one that the handler is for, such as "status" or "scale"; "*" means the object itself and all of
+	// its subresources. Defaults to the object itself alone.
+	Subresource string
+	// Persistent tells to leave the handler in the managed configuration when the operator stops: until it is back, the operations are
+	// refused, or not looked at with IgnoreFailures.
+	Persistent bool
+	// SideEffects tells that the handler does something that lasts, elsewhere, unless [Admission.DryRun].
+	SideEffects bool
+	// IgnoreFailures tells the API server to admit the operation when it gets no answer. Defaults to refuse it.
+	IgnoreFailures bool
+	// Timeout is how long the API server waits for the answer, up to 30 seconds; parts of a second are rounded up. The context of
+	// the handler ends a little earlier. Defaults to 30 seconds.
+	Timeout time.Duration
+	// Labels and Annotations say which ones the object must have. Operations on others are admitted.
+	Labels, Annotations Match
+	// When says whether the handler is to be called, by looking at all of the review. If it panics, the review fails.
+	When func(*Admission) bool
+	// Field is the path of a field that must be present.
+	Field FieldPath
+	// Value is what the Field must be: a value, [Present], [Absent], or a predicate, a func(*Value) bool. Defaults to Present.
+	Value any
+	// Param is handed to the handler as it is.
+	Param any
+}
+
+// admitting is what only handlers of admission have.
+type admitting struct {
+	call           AdmissionFunc
+	operations     []Operation // none means all
+	subresource    string
+	persistent     bool
+	sideEffects    bool
+	ignoreFailures bool
+	when           func(*Admission) bool
+}
+
+// rules returns what only handlers of admission have.
+func (h *handler) rules() *admitting { return h.admitting.(*admitting) }
+
+// admissionHost is what the engine of admission gets of the operator.
+type admissionHost struct {
+	client   *Client
+	settings *Settings
+	log      *slog.Logger
+	memo     *Memo
+	indices  Indices
+	events   postman
+	meter    *metrics
+	handlers context.Context // of the handlers
+	requests context.Context // of the requests that take the configurations back
+	patterns []string        // of namespaces, none means all
+}
+
+// admissionOperator is the operator for the engine of admission. Methods that only an interface leads to are linked only with the engine.
+type admissionOperator interface {
+	admissionHost() *admissionHost
+	// serves tells whether the operator is for a namespace.
+	serves(namespace string) bool
+	// recall returns what is remembered of an object, nil if nothing is.
+	recall(resource, key string) *memory
+	// end ends the operator.
+	end(err error)
+}
+
+// admissionEngine answers reviews as long as the operator runs.
+type admissionEngine interface {
+	// adjust tells which resources there are, and begins to serve. It does not wait.
+	adjust(found []Resource)
+	// stop ends it all, and returns why that was necessary earlier.
+	stop() error
+}
+
+// maxReviewTime is the longest time that API servers wait for a review.
+const maxReviewTime = 30 * time.Second
+
+func (g *Registry) onAdmission(kind handlerKind, s Selector, fn AdmissionFunc, opts *AdmissionOptions, engine func(*Registry, admissionOperator) (admissionEngine, error)) error {
+	o := AdmissionOptions{}
+	if opts != nil {
+		o = *opts
+	}
+	h := &handler{kind: kind, field: o.Field.Keys(), param: o.Param, timeout: o.Timeout, errors: ErrorsPermanent}
+	rules := &admitting{
+		call: fn, subresource: o.Subresource, persistent: o.Persistent, sideEffects: o.SideEffects, ignoreFailures: o.IgnoreFailures, when: o.When,
+	}
+	h.admitting = rules
+	if h.timeout > maxReviewTime {
+		return fmt.Errorf("the Timeout %s is longer than API servers wait, which is %s", h.timeout, maxReviewTime)
+	}
+	if !nameable(o.Subresource, "-") && o.Subresource != "" && o.Subresource != "*" {
+		return fmt.Errorf("the subresource %q is bad: a name such as \"status\", or \"*\", is expected", o.Subresource)
+	}
+	if err := rules.take(o.Operations); err != nil {
+		return err
+	}
+	if err := g.looking(h, s, o.Where, o.ID, fn, o.Labels, o.Annotations, o.Value); err != nil {
+		return err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.admission = engine
+	return nil
+}
+
+// take checks the operations, and keeps each once.
+func (a *admitting) take(operations []Operation) error {
+	if operations != nil && len(operations) == 0 {
+		return errors.New("the option Operations is empty, so that the handler would never be called; nil means all")
+	}
+	for _, op := range operations {
+		switch op {
+		case OperationCreate, OperationUpdate, OperationDelete, OperationConnect:
+		default:
+			return fmt.Errorf("the operation %q is unknown: CREATE, UPDATE, DELETE or CONNECT is expected", op)
+		}
+		if !slices.Contains(a.operations, op) {
+			a.operations = append(a.operations, op)
+		}
+	}
+	return nil
+}
+
+// covers tells whether a handler is for an operation on a part of an object.
+func (h *handler) covers(op Operation, subresource string) bool {
+	a := h.rules()
+	switch {
+	case a.subresource != "*" && a.subresource != subresource:
+		return false
+	case op == OperationDelete && h.kind == kindMutate: // there is nothing to be changed, so that it must be meant
+		return len(a.operations) == 1 && a.operations[0] == op
+	}
+	return a.operations == nil || slices.Contains(a.operations, op)
+}
+
+// fitsReview tells whether the filters of a handler fit. They may panic.
+func (h *handler) fitsReview(a *Admission) bool {
+	c := &Change{Object: a.Object}
+	c.New = View{raw: a.Body.raw}
+	return h.filters.fitsMeta(&a.Object) && h.fitsValue(c) && (h.rules().when == nil || h.rules().when(a))
+}
