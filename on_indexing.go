@@ -129,10 +129,18 @@ func (x *Index[K, V]) Get(h Holder, key K) []V {
 }
 
 // Has tells whether there are values under a key.
-func (x *Index[K, V]) Has(h Holder, key K) bool { return len(x.Get(h, key)) > 0 }
+func (x *Index[K, V]) Has(h Holder, key K) bool {
+	data := x.of(h)
+	return data != nil && data.has(key)
+}
 
 // Len returns the number of keys.
-func (x *Index[K, V]) Len(h Holder) int { return len(x.all(h)) }
+func (x *Index[K, V]) Len(h Holder) int {
+	if data := x.of(h); data != nil {
+		return data.len()
+	}
+	return 0
+}
 
 // All goes over the keys and their values, in no order, as they were when it began.
 func (x *Index[K, V]) All(h Holder) iter.Seq2[K, []V] { return maps.All(x.all(h)) }
@@ -191,7 +199,8 @@ type indexData interface {
 	each(yield func(any, []any) bool)
 }
 
-// indexValues is the content of an index. What was handed out to readers is never changed again: they need no copies.
+// indexValues is the content of an index. What was handed out to readers is never changed again. A change costs the same however large
+// the index is, and however many values are under its key: it is the next reader of the key who pays for a new copy of them, once.
 type indexValues[K comparable, V any] struct {
 	mu      sync.RWMutex // guards following
 	entries map[K]*indexEntry[V]
@@ -203,7 +212,7 @@ type indexValues[K comparable, V any] struct {
 type indexEntry[V any] struct {
 	owners []string
 	values []V
-	lent   bool // whether the values were handed out
+	lent   []V // the values as they were handed out, nil since the last change
 }
 
 // indexPlace is where a value of an owner is.
@@ -219,8 +228,7 @@ func (x *indexValues[K, V]) put(owner string, values any) {
 	kept := make([]indexPlace[K], 0, len(wanted))
 	for _, p := range x.owned[owner] {
 		if v, ok := wanted[p.key]; ok {
-			x.entries[p.key].own()
-			x.entries[p.key].values[p.at] = v
+			x.entries[p.key].values[p.at], x.entries[p.key].lent = v, nil
 			kept = append(kept, p)
 		} else {
 			x.remove(p)
@@ -239,7 +247,7 @@ func (x *indexValues[K, V]) put(owner string, values any) {
 			x.entries[key] = e
 		}
 		kept = append(kept, indexPlace[K]{key, len(e.values)})
-		e.owners, e.values = append(e.owners, owner), append(e.values, v) // readers have shorter slices
+		e.owners, e.values, e.lent = append(e.owners, owner), append(e.values, v), nil
 	}
 	if x.whole = nil; len(kept) > 0 {
 		x.owned[owner] = kept
@@ -266,7 +274,7 @@ func (x *indexValues[K, V]) remove(p indexPlace[K]) {
 		delete(x.entries, p.key)
 		return
 	}
-	e.own()
+	e.lent = nil
 	e.values[p.at], e.owners[p.at] = e.values[last], e.owners[last]
 	for i, moved := range x.owned[e.owners[p.at]] {
 		if moved.key == p.key && moved.at == last {
@@ -278,22 +286,15 @@ func (x *indexValues[K, V]) remove(p indexPlace[K]) {
 	e.values, e.owners = e.values[:last], e.owners[:last]
 }
 
-// own makes the values changeable.
-func (e *indexEntry[V]) own() {
-	if e.lent {
-		e.values, e.lent = slices.Clone(e.values), false
-	}
-}
-
 func (x *indexValues[K, V]) get(key K) []V {
 	x.mu.RLock()
 	e := x.entries[key]
-	if e == nil || e.lent {
+	if e == nil || e.lent != nil {
 		defer x.mu.RUnlock()
 		if e == nil {
 			return nil
 		}
-		return e.values[:len(e.values):len(e.values)]
+		return e.lent
 	}
 	x.mu.RUnlock()
 	x.mu.Lock()
@@ -306,8 +307,22 @@ func (x *indexValues[K, V]) lend(key K) []V {
 	if e == nil {
 		return nil
 	}
-	e.lent = true
-	return e.values[:len(e.values):len(e.values)]
+	if e.lent == nil {
+		e.lent = slices.Clip(slices.Clone(e.values))
+	}
+	return e.lent
+}
+
+func (x *indexValues[K, V]) has(key K) bool {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	return x.entries[key] != nil
+}
+
+func (x *indexValues[K, V]) len() int {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	return len(x.entries)
 }
 
 func (x *indexValues[K, V]) all() map[K][]V {

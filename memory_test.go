@@ -1,0 +1,169 @@
+package kopf_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/kopf-go/kopf"
+)
+
+// The tests and benchmarks in this file count what operators keep of objects: of those that are there, and of those that have gone.
+
+// mood is what a handler remembers of an object.
+type mood struct{ text [64]byte }
+
+// coming returns an operator whose handlers remember something of each object, and counts the memos that were let go.
+func coming(server *kopf.APIServer, handled chan<- string, freed *atomic.Int64) *kopf.Operator {
+	r := &kopf.Registry{}
+	kopf.OnIndexIn(r, "kopfexamples", func(ctx context.Context, x *kopf.Indexing) (map[string]string, error) {
+		return map[string]string{x.Name(): x.UID()}, nil
+	}, &kopf.IndexOptions{ID: "uids"})
+	r.OnTimer("kopfexamples", func(ctx context.Context, t *kopf.Timer) error { return nil }, &kopf.TimerOptions{ID: "t", Interval: time.Hour, WithoutFinalizer: true})
+	r.OnEvent("kopfexamples", func(ctx context.Context, e *kopf.WatchEvent) error {
+		m := kopf.MemoOf[mood](e)
+		if m.text[0] == 0 {
+			m.text[0] = 1
+			runtime.AddCleanup(m, func(freed *atomic.Int64) { freed.Add(1) }, freed)
+		}
+		handled <- string(e.Type)
+		return nil
+	}, &kopf.EventOptions{ID: "event"})
+	return &kopf.Operator{Registry: r, Connection: server.ConnectionInfo(), Logger: slog.New(slog.DiscardHandler)}
+}
+
+// comeAndGo creates and deletes objects, each after the operator has seen the one before.
+func comeAndGo(tb testing.TB, client *kopf.Client, handled <-chan string, count int) {
+	tb.Helper()
+	for i := range count {
+		ref := kopf.ObjectReference{APIVersion: "kopf.dev/v1", Kind: "KopfExample", Name: fmt.Sprint("object-", i), Namespace: "default"}
+		object := map[string]any{"apiVersion": ref.APIVersion, "kind": ref.Kind, "metadata": map[string]any{"name": ref.Name, "namespace": ref.Namespace}}
+		if err := client.Create(tb.Context(), object, nil); err != nil {
+			tb.Fatal(err)
+		}
+		if typ := <-handled; typ != "ADDED" {
+			tb.Fatalf("the operator has seen %q, want ADDED", typ)
+		}
+		if err := client.Delete(tb.Context(), ref, nil); err != nil {
+			tb.Fatal(err)
+		}
+		if typ := <-handled; typ != "DELETED" {
+			tb.Fatalf("the operator has seen %q, want DELETED", typ)
+		}
+	}
+}
+
+func startComing(tb testing.TB, freed *atomic.Int64) (client *kopf.Client, handled chan string, stop func()) {
+	tb.Helper()
+	server := kopf.NewAPIServer(nil)
+	if err := server.Apply([]byte(definition)); err != nil {
+		tb.Fatal(err)
+	}
+	client, err := kopf.NewClient(server.ConnectionInfo(), nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	handled = make(chan string, 1)
+	op := coming(server, handled, freed)
+	ready := make(chan struct{})
+	op.Ready = func() { close(ready) }
+	ctx, cancel := context.WithCancel(tb.Context())
+	done := make(chan error, 1)
+	go func() { done <- op.Run(ctx) }()
+	<-ready
+	return client, handled, func() {
+		cancel()
+		if err := <-done; err != nil {
+			tb.Error(err)
+		}
+	}
+}
+
+func TestMemosAreLetGo(t *testing.T) {
+	const objects = 300
+	var freed atomic.Int64
+	client, handled, stop := startComing(t, &freed)
+	defer stop()
+	comeAndGo(t, client, handled, objects)
+	// The last object's worker may still be there; all others have nothing that holds them.
+	for range 100 {
+		if runtime.GC(); freed.Load() >= objects-1 {
+			return
+		}
+	}
+	t.Errorf("%d memos of %d objects that have gone were let go", freed.Load(), objects)
+}
+
+// BenchmarkComingAndGoing has ten thousand objects come and go, twice, while an operator indexes, remembers and times each, and tells
+// what the second ten thousand have added to what is in memory after the first. The in-memory API server is a part of it, whose history of changes
+// is full by then. They have added nothing (-3 B an object), and all memos were let go.
+//
+//	go test -run xxx -bench ComingAndGoing -benchtime 1x .
+func BenchmarkComingAndGoing(b *testing.B) {
+	const objects = 10_000
+	var freed atomic.Int64
+	client, handled, stop := startComing(b, &freed)
+	defer stop()
+	comeAndGo(b, client, handled, objects)
+	first := measured()
+	comeAndGo(b, client, handled, objects)
+	second := measured()
+	for b.Loop() { // the figures do not depend on the number of rounds
+	}
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(float64(second.heap-first.heap)/objects, "B/object")
+	b.ReportMetric(float64(second.goroutines-first.goroutines)/objects, "goroutines/object")
+	b.ReportMetric(float64(freed.Load())/(2*objects), "memos-freed/object")
+}
+
+// BenchmarkIndex fills an index with a hundred thousand pods by their node, of which there are a thousand, from the in-memory API server. On
+// two cores of an Intel Xeon, it was full after 3.2 s, and took 606 B for each pod, with all that tells whose the entry is.
+//
+//	go test -run xxx -bench 'Index$' -benchtime 1x .
+func BenchmarkIndex(b *testing.B) {
+	const pods, nodes = 100_000, 1000
+	server := kopf.NewAPIServer(nil)
+	client, err := kopf.NewClient(server.ConnectionInfo(), nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for i := range pods {
+		err := client.Create(b.Context(), map[string]any{
+			"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": fmt.Sprint("pod-", i), "namespace": "default"},
+			"spec": map[string]any{"nodeName": fmt.Sprint("node-", i%nodes), "containers": []any{map[string]any{"name": "main", "image": "example.com/image:1"}}},
+		}, nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	index := func(r *kopf.Registry) *kopf.Index[string, string] {
+		return kopf.OnIndexIn(r, "v1/pods", func(ctx context.Context, x *kopf.Indexing) (map[string]string, error) {
+			return map[string]string{x.Spec().String("nodeName"): x.Name()}, nil
+		}, &kopf.IndexOptions{ID: "pods"})
+	}
+	without := settled(b, server, func(r *kopf.Registry, seen func()) {
+		r.OnEvent("v1/pods", func(context.Context, *kopf.WatchEvent) error { seen(); return nil }, &kopf.EventOptions{ID: "event"})
+	}, pods)
+	var began time.Time
+	var took atomic.Int64
+	with := settled(b, server, func(r *kopf.Registry, seen func()) {
+		x := index(r)
+		began = time.Now()
+		r.OnEvent("v1/pods", func(ctx context.Context, e *kopf.WatchEvent) error { // which waits for the index to be full
+			if took.Load() == 0 && x.Len(e) == nodes {
+				took.Store(int64(time.Since(began)))
+			}
+			seen()
+			return nil
+		}, &kopf.EventOptions{ID: "event"})
+	}, pods)
+	for b.Loop() { // the figures do not depend on the number of rounds
+	}
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(float64(with.heap-without.heap)/pods, "B/entry")
+	b.ReportMetric(time.Duration(took.Load()).Seconds(), "s/filled")
+}
