@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"log/slog"
 	"math/big"
 	"net"
 	"net/http"
@@ -35,7 +36,10 @@ type hooked struct {
 	namespace string
 }
 
-const validating = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+const (
+	validating = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+	mutating   = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
+)
 
 // serveHooks runs a server, and keeps a configuration up to date for the config maps of a new namespace.
 func serveHooks(t *testing.T, name string, server kopf.AdmissionServer, review kopf.ReviewFunc) *hooked {
@@ -106,50 +110,39 @@ func allowing(n *atomic.Int64) kopf.ReviewFunc {
 
 func TestWebhookServer(t *testing.T) {
 	t.Run("AC-51 no review fails while certificates and their authorities are replaced", func(t *testing.T) {
-		dir := t.TempDir()
-		server := &kopf.WebhookServer{
-			Addr: "127.0.0.1", CertFile: filepath.Join(dir, "tls.crt"), KeyFile: filepath.Join(dir, "tls.key"), CAFile: filepath.Join(dir, "ca.crt"),
-			FileCheckInterval: 100 * time.Millisecond, RenewalOverlap: 3 * time.Second,
-		}
-		renew := func() {
-			ca, cert, key := newPair(t)
-			for path, data := range map[string][]byte{server.CAFile: ca, server.CertFile: cert, server.KeyFile: key} {
-				if err := os.WriteFile(path, data, 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
+		server, renew := rotating(t)
 		renew()
 		var reviews atomic.Int64
 		h := serveHooks(t, "rotation", server, allowing(&reviews))
 		eventually(t, "the first review", func() bool { return h.try() == nil && reviews.Load() > 0 })
 
-		var done atomic.Bool
-		var tried, renewals atomic.Int64
-		var writers sync.WaitGroup
-		before := reviews.Load()
-		for range 4 {
-			writers.Go(func() {
-				for !done.Load() {
-					tried.Add(1)
-					if err := h.try(); err != nil {
-						t.Errorf("a review failed after %d renewals: %v", renewals.Load(), err)
-						return
-					}
-				}
-			})
+		rotate(t, h.try, renew, &reviews)
+	})
+	t.Run("AC-51 no review of an operator with managed configurations fails meanwhile", func(t *testing.T) {
+		server, renew := rotating(t)
+		renew()
+		var reviews atomic.Int64
+		registry := &kopf.Registry{}
+		registry.OnValidate("configmaps", func(context.Context, *kopf.Admission) error {
+			reviews.Add(1)
+			return nil
+		}, &kopf.AdmissionOptions{ID: "check", Operations: []kopf.Operation{kopf.OperationCreate}})
+		h := &hooked{t: t, c: theCluster(t), namespace: "managed-rotation"}
+		post(t, h.c, "/api/v1/namespaces", map[string]any{"metadata": map[string]any{"name": h.namespace}})
+		settings := kopf.NewSettings()
+		settings.Admission.Server, settings.Admission.Managed = server, "rotation.kopf.dev"
+		op := &kopf.Operator{Registry: registry, Connection: h.c.ConnectionInfo(), Namespaces: []string{h.namespace}, Settings: settings, Logger: slog.New(slog.DiscardHandler)}
+		runner := kopf.NewRunner(t, kopf.RunFunc(op.Run), nil)
+		eventually(t, "the first review", func() bool { return h.try() == nil && reviews.Load() > 0 })
+		rotate(t, h.try, renew, &reviews)
+		if err := runner.Stop(); err != nil {
+			t.Error(err)
 		}
-		for range 3 {
-			renew()
-			renewals.Add(1)
-			time.Sleep(5 * time.Second) // of real time, in which the API server obeys
+		for _, name := range []string{validating, mutating} {
+			if _, err := h.c.Request(t.Context(), http.MethodDelete, name+"/rotation.kopf.dev", nil); err != nil {
+				t.Error(err)
+			}
 		}
-		done.Store(true)
-		writers.Wait()
-		if asked := reviews.Load() - before; asked != tried.Load() || asked < 100 {
-			t.Errorf("there were %d reviews of %d config maps", asked, tried.Load())
-		}
-		t.Logf("%d reviews, 3 renewals", tried.Load())
 	})
 	t.Run("AC-12 people are told why a review was refused", func(t *testing.T) {
 		var code atomic.Int64
@@ -168,6 +161,54 @@ func TestWebhookServer(t *testing.T) {
 			}
 		}
 	})
+}
+
+// rotating returns a server whose certificate is in files, and a function that replaces it, and its authority.
+func rotating(t *testing.T) (server *kopf.WebhookServer, renew func()) {
+	dir := t.TempDir()
+	server = &kopf.WebhookServer{
+		Addr: "127.0.0.1", CertFile: filepath.Join(dir, "tls.crt"), KeyFile: filepath.Join(dir, "tls.key"), CAFile: filepath.Join(dir, "ca.crt"),
+		FileCheckInterval: 100 * time.Millisecond, RenewalOverlap: 3 * time.Second,
+	}
+	return server, func() {
+		ca, cert, key := newPair(t)
+		for path, data := range map[string][]byte{server.CAFile: ca, server.CertFile: cert, server.KeyFile: key} {
+			if err := os.WriteFile(path, data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// rotate has config maps reviewed, four at once, while certificates are replaced three times.
+func rotate(t *testing.T, try func() error, renew func(), reviews *atomic.Int64) {
+	t.Helper()
+	var done atomic.Bool
+	var tried, renewals atomic.Int64
+	var writers sync.WaitGroup
+	before := reviews.Load()
+	for range 4 {
+		writers.Go(func() {
+			for !done.Load() {
+				tried.Add(1)
+				if err := try(); err != nil {
+					t.Errorf("a review failed after %d renewals: %v", renewals.Load(), err)
+					return
+				}
+			}
+		})
+	}
+	for range 3 {
+		renew()
+		renewals.Add(1)
+		time.Sleep(5 * time.Second) // of real time, in which the API server obeys
+	}
+	done.Store(true)
+	writers.Wait()
+	if asked := reviews.Load() - before; asked != tried.Load() || asked < 100 {
+		t.Errorf("there were %d reviews of %d config maps", asked, tried.Load())
+	}
+	t.Logf("%d reviews, 3 renewals", tried.Load())
 }
 
 // newPair returns an authority, a certificate that it has signed for this machine, and its key.
