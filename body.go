@@ -290,9 +290,14 @@ func (b *Body) MarshalJSON() ([]byte, error) { return slices.Clone(b.raw), nil }
 // LogValue returns the object as JSON, for logs.
 func (b *Body) LogValue() slog.Value { return slog.StringValue(string(b.raw)) }
 
-// Reference returns the reference to the object that events and logs carry.
+// Reference returns the reference to the object that events and logs carry. An object that the API server has
+// yet to name goes by what its name will begin with.
 func (b *Body) Reference() ObjectReference {
-	return ObjectReference{APIVersion: b.apiVersion, Kind: b.kind, Name: b.name, UID: b.uid, Namespace: b.namespace}
+	ref := ObjectReference{APIVersion: b.apiVersion, Kind: b.kind, Name: b.name, UID: b.uid, Namespace: b.namespace}
+	if ref.Name == "" {
+		ref.Name = stringJSON(b.meta, "generateName")
+	}
+	return ref
 }
 
 // key tells the objects of one resource apart. It is the uid where there is one, else all

@@ -18,6 +18,8 @@ import (
 var told = map[string][]string{
 	"01-minimal":            {"Here is a new object.", "duration=1m", "Handler 'create_fn' succeeded"},
 	"03-exceptions":         {"this is not the time yet", "the object makes no sense", "something has gone wrong", "nobody has thought of this"},
+	"04-events":             {"The events are posted.", "Handler 'create' failed temporarily: the volume is not there yet"},
+	"13-hooks":              {"Settings are adjusted.", "Handler 'create' succeeded"},
 	"05-handlers":           {"This is called first.", "This is called next."},
 	"06-peering":            {"This operator has peers.", "Of all operators, this one handles the object.", "The guard begins."},
 	"07-subhandlers":        {"item=item1 attempt=1", "item2 always needs a second attempt", "item=item2 attempt=2", "Handler 'create' succeeded"},

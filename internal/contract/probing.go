@@ -148,7 +148,7 @@ func probingEndpoint(t *testing.T, c *C) {
 			}
 		}
 	})
-	c.Run(t, "OP-74 requests are told in the log for debugging", func(c *C) {
+	c.Run(t, "requests are told in the log for debugging", func(c *C) {
 		p := newPipe()
 		op := c.Operator(&kopf.Registry{}, probed(p, "http://0.0.0.0/healthz"))
 		p.ask("GET", "/nowhere")
