@@ -24,6 +24,7 @@ var told = map[string][]string{
 	"06-peering":            {"This operator has peers.", "Of all operators, this one handles the object.", "The guard begins."},
 	"07-subhandlers":        {"item=item1 attempt=1", "item2 always needs a second attempt", "item=item2 attempt=2", "Handler 'create' succeeded"},
 	"08-events":             {"An event has come.", "errors of such handlers are logged and forgotten"},
+	"17-admission":          {"Reconfiguring the validating webhook auto.kopf.dev.", "Reconfiguring the mutating webhook auto.kopf.dev."},
 	"11-filtering-handlers": {"Handler 'label_equal' succeeded", "Handler 'field_absent/spec.nosuchfield' succeeded", "Handler 'predicate' succeeded"},
 }
 

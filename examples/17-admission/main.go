@@ -1,0 +1,40 @@
+// Command 17-admission shows how operations are denied, and objects completed, before they are stored.
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/kopf-go/kopf"
+)
+
+func main() {
+	kopf.OnStartup(configure, nil)
+	kopf.OnMutate("kopfexamples", complete, &kopf.AdmissionOptions{Operations: []kopf.Operation{kopf.OperationCreate}})
+	kopf.OnValidate("kopfexamples", check, nil)
+	kopf.Main()
+}
+
+// configure serves on this machine; in a cluster, the Host is the name of a service.
+func configure(ctx context.Context, a *kopf.Activity) error {
+	a.Settings.Admission.Server = &kopf.WebhookAutoServer{Addr: "127.0.0.1"}
+	a.Settings.Admission.Managed = "auto.kopf.dev"
+	return nil
+}
+
+func complete(ctx context.Context, a *kopf.Admission) error {
+	if !a.Body.Has("spec.duration") {
+		a.Patch.Set("spec.duration", "1m")
+	}
+	return nil
+}
+
+func check(ctx context.Context, a *kopf.Admission) error {
+	if a.Spec().String("field") == "" {
+		a.Warn("The field is empty; soon it will have to be set.")
+	}
+	if a.Spec().Int("size") < 0 {
+		return kopf.Deny(fmt.Sprintf("the size %d is negative", a.Spec().Int("size")), 422)
+	}
+	return nil
+}
