@@ -544,8 +544,6 @@ func (a *peeringPlace) concludeLocked(higher, same []string) {
 func (a *peeringPlace) decideLocked(pause bool) {
 	if a.judged {
 		defer a.looked()
-	} else if a.settings.Peering.Mandatory {
-		pause = true // until the whole is known
 	}
 	if a.here.Err() == nil {
 		a.pauses.block(a.name, pause)
