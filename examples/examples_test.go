@@ -19,13 +19,16 @@ var told = map[string][]string{
 	"01-minimal":            {"Here is a new object.", "duration=1m", "Handler 'create_fn' succeeded"},
 	"03-exceptions":         {"this is not the time yet", "the object makes no sense", "something has gone wrong", "nobody has thought of this"},
 	"04-events":             {"The events are posted.", "Handler 'create' failed temporarily: the volume is not there yet"},
-	"13-hooks":              {"Settings are adjusted.", "Handler 'create' succeeded"},
 	"05-handlers":           {"This is called first.", "This is called next."},
 	"06-peering":            {"This operator has peers.", "Of all operators, this one handles the object.", "The guard begins."},
 	"07-subhandlers":        {"item=item1 attempt=1", "item2 always needs a second attempt", "item=item2 attempt=2", "Handler 'create' succeeded"},
 	"08-events":             {"An event has come.", "errors of such handlers are logged and forgotten"},
-	"17-admission":          {"Reconfiguring the validating webhook auto.kopf.dev.", "Reconfiguring the mutating webhook auto.kopf.dev."},
 	"11-filtering-handlers": {"Handler 'label_equal' succeeded", "Handler 'field_absent/spec.nosuchfield' succeeded", "Handler 'predicate' succeeded"},
+	"13-hooks":              {"Settings are adjusted.", "Handler 'create' succeeded"},
+	"14-daemons":            {"The object is watched.", "Listening begins.  attempt=2"},
+	"15-timers":             {"A tick.  count=2", "The object rests.  field=value"},
+	"16-indexing":           {"The object has company.  objects=[kopf-example-1]", "The index has an entry.  label=somevalue objects=1"},
+	"17-admission":          {"Reconfiguring the validating webhook auto.kopf.dev.", "Reconfiguring the mutating webhook auto.kopf.dev."},
 }
 
 // untold is what the log must not tell.
