@@ -1,0 +1,69 @@
+package kopf
+
+import (
+	"encoding/json"
+	"log/slog"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+func FuzzReview(f *testing.F) {
+	f.Add([]byte(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"CREATE","resource":{"group":"g","version":"v1","resource":"things"},"userInfo":{},"object":{"metadata":{"name":"a"}}}}`))
+	f.Add([]byte(`{"request":{"resource":{},"userInfo":1,"oldObject":[],"object":null}}`))
+	f.Add([]byte(`{"request":{"resource":null}}`))
+	f.Add([]byte(`[`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		q, err := readReview(data)
+		if err != nil {
+			if code := err.(*ReviewError).Code; code != 400 && code != 500 {
+				t.Errorf("the code is %d", code)
+			}
+			return
+		}
+		a := &admissions{admissionHost: &admissionHost{log: nil}, operator: strangers{}, memories: map[string]*reviewMemory{}}
+		a.log = slog.New(slog.DiscardHandler)
+		argument, err := a.argument(q, &ReviewRequest{Body: data}, Resource{})
+		if err != nil {
+			return
+		}
+		argument.Patch.Set("metadata.labels.a", "b")
+		x := &reviewing{admissions: a, argument: argument, mutating: true}
+		_ = argument.Diff()
+		answer, err := x.answer(q)
+		if err != nil || !json.Valid(answer) {
+			t.Errorf("the answer is %s: %v", answer, err)
+		}
+	})
+}
+
+// strangers is an operator that knows no object.
+type strangers struct{}
+
+func (strangers) admissionHost() *admissionHost       { return nil }
+func (strangers) serves(namespace string) bool        { return true }
+func (strangers) recall(resource, key string) *memory { return nil }
+func (strangers) end(error)                           {}
+
+func FuzzHookName(f *testing.F) {
+	f.Add("fn/spec.x")
+	f.Add("_a//b__")
+	f.Add("Größe")
+	f.Fuzz(func(t *testing.T, id string) {
+		name := hookLabels(id)
+		for label := range strings.SplitSeq(name, ".") {
+			if label != "" && len(label) < 64 && !domainName(label) {
+				t.Errorf("%q becomes %q", id, name)
+			}
+		}
+	})
+}
+
+func TestWarnings(t *testing.T) {
+	for _, text := range []string{"", "short", strings.Repeat("x", 1000), strings.Repeat("é ", 500), strings.Repeat(" ", 400), "a" + strings.Repeat(" ", 300)} {
+		got := cutWarning(text)
+		if n := utf8.RuneCountInString(got); n > maxWarning || n < min(len(text), maxWarning) && strings.TrimSpace(text) != "" && !strings.HasSuffix(got, "…") {
+			t.Errorf("%q is cut to %q", text, got)
+		}
+	}
+}
