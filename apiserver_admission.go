@@ -1,12 +1,14 @@
 package kopf
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // This file asks the admission webhooks of the in-memory API server what they think of a change: it finds out who is to be
@@ -149,13 +151,22 @@ func fitsSelector(selector, object map[string]any) bool {
 	return true
 }
 
-// validate asks all webhooks, and returns the first refusal.
+// validate asks all webhooks at the same time, and returns the first refusal in their order.
 func (d *admission) validate(hooks []*webhook) error {
+	type verdict struct {
+		warnings []string
+		err      error
+	}
+	verdicts := make([]verdict, len(hooks))
+	var asked sync.WaitGroup
+	for i, h := range hooks {
+		asked.Go(func() { _, verdicts[i].warnings, verdicts[i].err = d.ask(h) })
+	}
+	asked.Wait()
 	var refusal error
-	for _, h := range hooks {
-		if _, err := d.ask(h); err != nil && refusal == nil {
-			refusal = err
-		}
+	for _, v := range verdicts {
+		d.warnings = append(d.warnings, v.warnings...)
+		refusal = cmp.Or(refusal, v.err)
 	}
 	return refusal
 }
@@ -184,7 +195,8 @@ func (d *admission) mutate(hooks []*webhook) error {
 
 // mutateBy asks one webhook, applies its patch, and tells whether that has changed anything.
 func (d *admission) mutateBy(h *webhook) (bool, error) {
-	patch, err := d.ask(h)
+	patch, warnings, err := d.ask(h)
+	d.warnings = append(d.warnings, warnings...)
 	if err != nil || len(patch) == 0 {
 		return false, err
 	}
@@ -233,10 +245,10 @@ func (k *kindInfo) inVersion(version string) Resource {
 	return r
 }
 
-// ask asks one webhook, and returns its patch. Failures are its own matter if it wants them to be ignored.
-func (d *admission) ask(h *webhook) (patch []byte, err error) {
+// ask asks one webhook, and returns its patch and its warnings. Failures are its own matter if it wants them to be ignored.
+func (d *admission) ask(h *webhook) (patch []byte, warnings []string, err error) {
 	if d.dryRun && h.effects {
-		return nil, badRequest("admission webhook %q does not support dry run", h.name)
+		return nil, nil, badRequest("admission webhook %q does not support dry run", h.name)
 	}
 	ctx, cancel := context.WithTimeout(d.ctx, h.timeout)
 	defer cancel()
@@ -248,15 +260,15 @@ func (d *admission) ask(h *webhook) (patch []byte, err error) {
 	if err != nil {
 		if h.ignore && d.ctx.Err() == nil {
 			d.server.opts.Logger.Warn("An admission webhook has failed, which is ignored.", "webhook", h.name, "error", err)
-			return nil, nil
+			return nil, nil, nil
 		}
-		return nil, internalError(fmt.Errorf("failed calling webhook %q: %w", h.name, err))
+		return nil, nil, internalError(fmt.Errorf("failed calling webhook %q: %w", h.name, err))
 	}
-	d.warnings = append(d.warnings, texts(response["warnings"])...)
+	warnings = texts(response["warnings"])
 	if response["allowed"] != true {
-		return nil, denial(h.name, asMap(response["status"]))
+		return nil, warnings, denial(h.name, asMap(response["status"]))
 	}
-	return patch, nil
+	return patch, warnings, nil
 }
 
 func internalError(err error) error {

@@ -236,6 +236,9 @@ func checkChange(old, meta map[string]any) []fieldError {
 
 // check tells what is wrong with an object of a built-in kind, as far as that is checked.
 func (k *kindInfo) check(live, object map[string]any) []fieldError {
+	if k.isHooks() {
+		return checkHooks(object)
+	}
 	switch k.resource.Plural + "." + k.resource.Group {
 	case "customresourcedefinitions.apiextensions.k8s.io":
 		return checkDefinition(object)

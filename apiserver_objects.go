@@ -405,6 +405,9 @@ func (a *apiRequest) complete(live, object map[string]any, applied *applyOptions
 		}
 		s.applyDefaults(object)
 	}
+	if a.kind.isHooks() {
+		a.kind.defaultHooks(object)
+	}
 	a.kind.omitEmpty(object)
 	faults = append(faults, a.kind.checkMeta(live, object)...)
 	if s := a.kind.schema; s != nil && a.subresource == "status" {

@@ -31,6 +31,7 @@ var _ = Suite("configuring", func(t *testing.T, c *C) {
 	c.Run(t, "AC-T2 any subresource includes the object itself", proveHookAnySubresource)
 	c.Run(t, "AC-T3 names are checked at the start, and those of one id are merged", proveHookMerging)
 	c.Run(t, "AC-T6 exact namespaces become a selector", proveHookNamespaces)
+	c.Run(t, "API servers give webhooks their defaults, and refuse what is wrong", proveHookDefaults)
 	c.Run(t, "AC-T8 the timeout is passed on in whole seconds", proveHookTimeouts)
 })
 
@@ -404,4 +405,51 @@ func proveHookTimeouts(c *C) {
 	registry.OnValidate(Examples, accept, &kopf.AdmissionOptions{ID: "c"})
 	list := c.Managed(registry).hooks("Validating", 3)
 	expect(c, "the timeouts", []any{list[0]["timeoutSeconds"], list[1]["timeoutSeconds"], list[2]["timeoutSeconds"]}, []any{2.0, 5.0, 30.0})
+}
+
+func proveHookDefaults(c *C) {
+	name := c.Unique("defaults")
+	create := func(adjust func(hook map[string]any)) (*kopf.Body, error) {
+		hook := map[string]any{
+			"name": "a." + name + ".dev", "sideEffects": "None", "admissionReviewVersions": []any{"v1"},
+			"clientConfig": map[string]any{"service": map[string]any{"namespace": "nowhere", "name": "s"}},
+			"rules":        []any{map[string]any{"apiGroups": []any{"nothing.dev"}, "apiVersions": []any{"v1"}, "operations": []any{"CREATE"}, "resources": []any{"things"}}},
+		}
+		adjust(hook)
+		body, err := kopf.NewBody(map[string]any{"apiVersion": registration, "kind": "MutatingWebhookConfiguration", "metadata": map[string]any{"name": name}, "webhooks": []any{hook}})
+		if err != nil {
+			c.Fatal(err)
+		}
+		return body, c.Client.Create(c.Context(), body, &kopf.WriteOptions{DryRun: true})
+	}
+	body, err := create(func(map[string]any) {})
+	if err != nil {
+		c.Fatal(err)
+	}
+	var got []map[string]any
+	data, _ := json.Marshal(body.Map()["webhooks"])
+	if err := json.Unmarshal(data, &got); err != nil {
+		c.Fatal(err)
+	}
+	expect(c, "the defaults", got, []map[string]any{{
+		"name": "a." + name + ".dev", "sideEffects": "None", "admissionReviewVersions": []any{"v1"},
+		"clientConfig":  map[string]any{"service": map[string]any{"namespace": "nowhere", "name": "s", "port": 443.0}},
+		"rules":         []any{map[string]any{"apiGroups": []any{"nothing.dev"}, "apiVersions": []any{"v1"}, "operations": []any{"CREATE"}, "resources": []any{"things"}, "scope": "*"}},
+		"failurePolicy": "Fail", "matchPolicy": "Equivalent", "namespaceSelector": map[string]any{}, "objectSelector": map[string]any{}, "timeoutSeconds": 10.0, "reinvocationPolicy": "Never",
+	}})
+	for want, change := range map[string]map[string]any{
+		`webhooks[0].name: Invalid value: "a.b": should be a domain with at least three segments separated by dots`:                        {"name": "a.b"},
+		`webhooks[0].timeoutSeconds: Invalid value: 31: the timeout value must be between 1 and 30 seconds`:                                {"timeoutSeconds": 31},
+		`webhooks[0].clientConfig: Required value: exactly one of url or service is required`:                                              {"clientConfig": map[string]any{}},
+		`webhooks[0].clientConfig.url: Invalid value: "http": 'https' is the only allowed URL scheme; desired format: https://host[/path]`: {"clientConfig": map[string]any{"url": "http://a/b"}},
+		`webhooks[0].sideEffects: Required value: must specify one of None, NoneOnDryRun`:                                                  {"sideEffects": nil},
+	} {
+		if _, err := create(func(hook map[string]any) {
+			for key, value := range change {
+				hook[key] = value
+			}
+		}); kopf.StatusCode(err) != 422 || !strings.Contains(err.Error(), want) {
+			c.Errorf("%v: got %v, want %s", change, err, want)
+		}
+	}
 }
