@@ -355,6 +355,34 @@ func careful(t *testing.T, c *C) {
 			c.Errorf("the record of the other day has held the operator up for %s", passed)
 		}
 	})
+	c.Run(t, "what an answer has shown is not taken back by an older event", func(c *C) {
+		c.OnlyInBubble("the time is told exactly")
+		k := c.meet()
+		op := c.Operator(worker(&calls{}), as("me"), func(op *kopf.Operator) {
+			op.Settings.Peering.Lifetime = 3 * time.Second // renewed each second
+			base := op.Connection.HTTPClient.Transport
+			op.Connection.HTTPClient = &http.Client{Transport: tripper(func(req *http.Request) (*http.Response, error) {
+				resp, err := base.RoundTrip(req)
+				if err == nil && strings.Contains(req.URL.Path, "kopfpeerings") && strings.Contains(req.URL.RawQuery, "watch=true") {
+					resp.Body = late(resp.Body)
+				}
+				return resp, err
+			})}
+		})
+		c.Pass(5*time.Second - streamLag/2)
+		k.sit("low", rival(-1, 3600))
+		time.Sleep(streamLag / 4)
+		k.sit("boss", rival(100, 3600))
+		c.Pass(streamLag / 2) // in which the record is renewed
+		c.paused(op, 1)
+		c.Pass(3 * time.Second)
+		if got := op.Logs.Find("Resuming"); len(got) != 0 {
+			c.Errorf("got %v", got)
+		}
+		if got := op.Logs.Find("Pausing operations"); len(got) != 1 {
+			c.Errorf("got %v", got)
+		}
+	})
 	c.Run(t, "OP-T32 of two operators with the same priority, neither works", func(c *C) {
 		c.meet()
 		var l, m calls
