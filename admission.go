@@ -528,8 +528,13 @@ func (a *admissions) write(r Resource, webhooks []byte) error {
 	return err
 }
 
+// cleaningTimeout is how long the API server is tried to be reached at the end. The server of webhooks lives as long.
+const cleaningTimeout = 5 * time.Second
+
 // clean leaves only the handlers in the configurations that are to stay.
 func (a *admissions) clean() {
+	ctx, cancel := context.WithTimeout(a.requests, cleaningTimeout)
+	defer cancel()
 	a.writing.Lock()
 	defer a.writing.Unlock()
 	for _, c := range configured {
@@ -542,7 +547,7 @@ func (a *admissions) clean() {
 		a.log.Info("Cleaning up the admission webhook " + a.managed + ".")
 		data, err := encodeJSON(mapOf("webhooks", entries))
 		if err == nil {
-			_, err = a.admissionHost.client.patchObject(a.requests, c.resource, "", a.managed, "", string(MergePatch), data)
+			_, err = a.admissionHost.client.patchObject(ctx, c.resource, "", a.managed, "", string(MergePatch), data)
 		}
 		if err != nil && StatusCode(err) != http.StatusNotFound {
 			a.log.Warn("The webhook configuration could not be cleaned up; operations can be refused until the operator is back.", "kind", c.resource.Kind, "name", a.managed, "error", err)
