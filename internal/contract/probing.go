@@ -96,7 +96,7 @@ func probingEndpoint(t *testing.T, c *C) {
 		wantAnswer(c, "the path", p.ask("GET", "/"), "200 {}")
 	})
 	c.Run(t, "OP-68 only http is served", func(c *C) {
-		op := &kopf.Operator{Registry: &kopf.Registry{}, LivenessEndpoint: "https://0.0.0.0:1234/", Connection: c.ConnectionInfo(), Logger: slog.New(slog.DiscardHandler)}
+		op := &kopf.Operator{Registry: &kopf.Registry{}, LivenessEndpoint: "https://0.0.0.0:1234/", LivenessListener: newPipe(), Connection: c.ConnectionInfo(), Logger: slog.New(slog.DiscardHandler)}
 		ctx, cancel := context.WithTimeout(c.Context(), time.Second)
 		defer cancel()
 		if err := op.Run(ctx); err == nil || !strings.Contains(err.Error(), `"https"`) {
