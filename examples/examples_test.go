@@ -17,6 +17,7 @@ import (
 // told is what the log of each example tells, in any order.
 var told = map[string][]string{
 	"01-minimal":            {"Here is a new object.", "duration=1m", "Handler 'create_fn' succeeded"},
+	"02-children":           {"The child is made.", "Handler 'create' succeeded"},
 	"03-exceptions":         {"this is not the time yet", "the object makes no sense", "something has gone wrong", "nobody has thought of this"},
 	"04-events":             {"The events are posted.", "Handler 'create' failed temporarily: the volume is not there yet"},
 	"05-handlers":           {"This is called first.", "This is called next."},
