@@ -48,6 +48,7 @@ type daemons struct {
 	follow   func(*slot, *atomic.Pointer[Body])
 	pauses   *pausing
 	outdated func() // told that the resource is not what it was
+	told     *misses
 
 	tasks sync.WaitGroup
 
@@ -673,7 +674,7 @@ func (t *task) schedule(out outcome) (wait time.Duration, more bool) {
 // do. What could not be sent is kept for the next attempt.
 func (t *task) deliver(patch *Patch, log *slog.Logger) {
 	b, e := t.object, t.object.engine
-	s := &sender{client: e.client, ctx: e.requests, resource: e.resource(), log: log, fresh: b.live.Load(), outdated: e.outdated}
+	s := &sender{client: e.client, ctx: e.requests, resource: e.resource(), log: log, fresh: b.live.Load(), outdated: e.outdated, told: e.told}
 	err := s.request(&Patch{merge: patch.merge})
 	var refused *patchRefusedError
 	if errors.As(err, &refused) {

@@ -241,7 +241,7 @@ func (o *observer) react(what *resolved) *reactor {
 			settings: o.settings, client: o.client, log: o.log, indices: o.indices, requests: o.requests,
 			handlers: context.WithoutCancel(o.handlers), // they are stopped one by one
 			resource: func() Resource { return r.served.Load().resource },
-			wake:     r.queue.wake, follow: r.queue.follow, outdated: o.notice, pauses: o.pauses,
+			wake:     r.queue.wake, follow: r.queue.follow, outdated: o.notice, told: &r.told, pauses: o.pauses,
 		})
 	}
 	return r

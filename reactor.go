@@ -31,6 +31,7 @@ type reactor struct {
 	daemons   backgroundEngine // nil if there are neither daemons nor timers
 	pauses    *pausing
 	outdated  func() // told that the resource is not what it was
+	told      misses
 
 	handlers context.Context // of the handlers: ends when the operator has waited long enough
 	requests context.Context // of the requests: ends a little later, so that what is done can be stored
@@ -163,7 +164,7 @@ type cycle struct {
 
 func (r *reactor) cycle(s *slot, newest RawEvent) *cycle {
 	c := &cycle{reactor: r, slot: s, served: r.served.Load(), event: newest, log: objectLogger(r.log, newest.Body.Reference())}
-	c.sender = sender{client: r.client, ctx: r.requests, resource: c.served.resource, log: c.log, fresh: newest.Body, took: c.await, outdated: r.outdated}
+	c.sender = sender{client: r.client, ctx: r.requests, resource: c.served.resource, log: c.log, fresh: newest.Body, took: c.await, outdated: r.outdated, told: &r.told}
 	return c
 }
 

@@ -21,9 +21,36 @@ type sender struct {
 	log      *slog.Logger
 	took     func(before, after *Body) // told what each request has led to; may be nil
 	outdated func()                    // told that the resource is not what it was; may be nil
+	told     *misses                   // what was warned of for the resource; may be nil
 
 	mu    sync.Mutex // guards fresh
 	fresh *Body
+}
+
+// misses are those fields of one resource that are known not to be taken over.
+type misses struct {
+	mu   sync.Mutex // guards seen
+	seen map[string]bool
+}
+
+// maxMisses bounds what is remembered: more fields than that are a matter of names that are made up, and warned of enough by then.
+const maxMisses = 100
+
+// first tells whether any of the fields is new among those, and notes them.
+func (m *misses) first(missed Diff) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.seen == nil {
+		m.seen = make(map[string]bool)
+	}
+	found := false
+	for _, item := range missed {
+		path := string(Path(item.Path...))
+		if !m.seen[path] && len(m.seen) < maxMisses {
+			m.seen[path], found = true, true
+		}
+	}
+	return found
 }
 
 // known returns the newest state of the object that is known.
@@ -199,6 +226,11 @@ func (s *sender) verify(patch *Patch) {
 		return
 	}
 	if missed := unapplied(patch.merge, s.known()); len(missed) > 0 {
-		s.log.Warn("The object was patched, but some changes were not taken over: is the field in the schema?", "differences", missed)
+		level := slog.LevelDebug
+		if s.told == nil || s.told.first(missed) {
+			level = slog.LevelWarn
+		}
+		s.log.Log(s.ctx, level, "The object was patched, but some changes were not taken over: is the field in the schema? "+
+			"It has to be declared there, or its parent has to have x-kubernetes-preserve-unknown-fields.", "differences", missed)
 	}
 }

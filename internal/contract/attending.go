@@ -774,6 +774,33 @@ func leaving(t *testing.T, c *C) {
 }
 
 func saying(t *testing.T, c *C) {
+	c.Run(t, "BG-T24 a result that the schema prunes is told once, with what to do", func(c *C) {
+		selector, kind := c.strict()
+		r := &kopf.Registry{}
+		n := 0
+		r.OnTimer(selector, func(ctx context.Context, t *kopf.Timer) error {
+			n++
+			t.Patch.Set("spec.unheard", n)
+			return nil
+		}, &kopf.TimerOptions{ID: "t", Interval: 50 * time.Millisecond, WithoutFinalizer: true})
+		op := c.Operator(r)
+		kind.Create("a", spec(map[string]any{"size": 1}))
+		kind.Create("b", spec(map[string]any{"size": 1}))
+		c.WaitFor("some calls", func() bool { return len(op.Logs.Find("some changes were not taken over")) > 5 })
+		warnings := 0
+		for _, line := range op.Logs.Find("some changes were not taken over") {
+			if line.Level == slog.LevelWarn {
+				warnings++
+				if !strings.Contains(line.Message, "x-kubernetes-preserve-unknown-fields") {
+					c.Errorf("the line %q has no remedy", line.Message)
+				}
+			}
+		}
+		if warnings != 1 {
+			c.Errorf("%d warnings, want one for the kind", warnings)
+		}
+		op.Stop()
+	})
 	c.Run(t, "BG-61 what the server does not take over of a daemon's patch is warned of", func(c *C) {
 		selector, kind := c.strict()
 		r := &kopf.Registry{}

@@ -112,6 +112,29 @@ var plays = []play{
 		acts: []act{created(1), resized(2)},
 	},
 	{
+		name: "a daemon and a timer",
+		register: func(s *stage) {
+			status := func(ch *kopf.Change) { ch.Patch.Set("status.size", ch.Spec().Int("size")) }
+			s.registry.OnDaemon(s.selector, func(ctx context.Context, d *kopf.Daemon) error {
+				<-ctx.Done()
+				d.Patch.Set("status.ended", true)
+				return nil
+			}, daemonID("daemon"))
+			s.registry.OnTimer(s.selector, func(ctx context.Context, t *kopf.Timer) error {
+				if s.wire.Dead() {
+					<-ctx.Done()
+					return ctx.Err()
+				}
+				t.SetResult(map[string]any{"ticked": true})
+				return nil
+			}, &kopf.TimerOptions{ID: "timer", Interval: time.Hour})
+			s.registry.OnCreate(s.selector, s.handler("create", 1, status), named("create"))
+			s.registry.OnUpdate(s.selector, s.handler("update", 1, status), &kopf.ChangeOptions{ID: "update", Field: "spec.size"})
+			s.registry.OnDelete(s.selector, s.handler("delete", 1, status), named("delete"))
+		},
+		acts: []act{ticked(1), ticked(2), deleted},
+	},
+	{
 		name: "causes that supersede each other",
 		register: func(s *stage) {
 			status := func(ch *kopf.Change) { ch.Patch.Set("status.size", ch.Spec().Int("size")) }
@@ -153,6 +176,14 @@ func resized(size int) act {
 		seen, labelled := b.Label("seen")
 		return strings.Contains(base, fmt.Sprintf(`"size":%d`, size)) && len(records(b)) == 0 && (!labelled || strings.Contains(base, fmt.Sprintf(`"seen":%q`, seen)))
 	}}
+}
+
+// ticked is as resized, when the timer has been called too.
+func ticked(size int) act {
+	a := resized(size)
+	handled := a.done
+	a.done = func(b *kopf.Body) bool { return handled(b) && b.Status().Bool("timer.ticked") && holds(b) }
+	return a
 }
 
 var deleted = act{change: func(k *Kind) { k.Delete("a") }}
