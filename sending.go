@@ -23,6 +23,8 @@ type sender struct {
 	outdated func()                    // told that the resource is not what it was; may be nil
 	told     *misses                   // what was warned of for the resource; may be nil
 
+	sent int // requests that were answered well
+
 	mu    sync.Mutex // guards fresh
 	fresh *Body
 }
@@ -95,7 +97,7 @@ func (s *sender) request(patch *Patch) error {
 	if err != nil {
 		return err
 	}
-	version := s.known().version
+	sent := s.sent
 	if slices.Contains(s.resource.Subresources, "status") {
 		if err := s.requestStatus(before, after, len(patch.transforms) > 0); err != nil {
 			return err
@@ -104,7 +106,7 @@ func (s *sender) request(patch *Patch) error {
 	if err := s.requestMain(before, after, patch); err != nil {
 		return err
 	}
-	if s.known().version != version {
+	if s.sent > sent {
 		s.verify(patch)
 	}
 	return nil
@@ -169,6 +171,7 @@ func (s *sender) patch(subresource, contentType string, body any) error {
 	if err != nil {
 		return s.judge(err, subresource)
 	}
+	s.sent++
 	s.mu.Lock()
 	s.fresh = fresh
 	s.mu.Unlock()
