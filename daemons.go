@@ -473,7 +473,7 @@ func (t *task) polling() time.Duration {
 func (t *task) abandonLocked(log *slog.Logger) {
 	t.abandoned = true
 	t.stopper.add(DaemonAbandoned, time.Time{})
-	log.Warn(t.name() + " did not exit in time. Leaving it orphaned.")
+	log.Warn(t.name()+" did not exit in time. Leaving it orphaned.", "since", t.stopper.age(time.Now()))
 	t.object.calmLocked()
 	t.count(-1)
 	t.object.engine.tasks.Done()
@@ -710,7 +710,7 @@ const maxResends = 10
 // resend sends again what could not be sent, and tells whether that is done. The last patch of a task is given up
 // after some time.
 func (t *task) resend(last bool) bool {
-	log := t.log()
+	log, before := t.log(), t.failed
 	t.deliver(t.unsent, log)
 	if t.unsent == nil {
 		return true
@@ -718,7 +718,8 @@ func (t *task) resend(last bool) bool {
 	if !last {
 		return false
 	}
-	if t.failed++; t.failed <= maxResends && t.object.engine.requests.Err() == nil {
+	t.failed = max(t.failed, before+1) // also after a conflict
+	if t.failed <= maxResends && t.object.engine.requests.Err() == nil {
 		return false
 	}
 	log.Error("The last patch of " + t.name() + " could not be sent and is lost.")

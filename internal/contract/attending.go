@@ -537,9 +537,11 @@ func holding(t *testing.T, c *C) {
 	})
 	c.Run(t, "BG-64 the finalizer is stored before the handlers of changes are called", func(c *C) {
 		var l calls
+		begun := make(chan struct{})
 		r := &kopf.Registry{}
 		r.OnDaemon(Examples, func(ctx context.Context, d *kopf.Daemon) error {
 			l.add("daemon")
+			close(begun)
 			return asked(ctx, d)
 		}, daemonID("d"))
 		r.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error {
@@ -549,7 +551,7 @@ func holding(t *testing.T, c *C) {
 		op := c.Operator(r)
 		op.Wire.Fault(func(req *Request) (*http.Response, error) {
 			if req.Method == http.MethodPatch && strings.Contains(req.Body, finalizer) {
-				c.WaitFor("the daemon", func() bool { return l.count("daemon") == 1 })
+				<-begun
 			}
 			return nil, nil
 		})
@@ -725,8 +727,37 @@ func leaving(t *testing.T, c *C) {
 		c.Delete("a")
 		c.Pass(70 * time.Second)
 		lines := op.Logs.Find("Daemon 'd' is still exiting")
-		if len(lines) != 4 || lines[0].Level != slog.LevelDebug || lines[1].Level != slog.LevelWarn || !strings.Contains(lines[1].Message, "CancellationTimeout") {
+		if len(lines) != 4 || lines[0].Level != slog.LevelDebug || lines[1].Level != slog.LevelWarn || !strings.HasPrefix(lines[1].Attrs["since"], "20.") || !strings.HasPrefix(lines[3].Attrs["since"], "1m0.") || !strings.Contains(lines[1].Message, "CancellationTimeout") {
 			c.Errorf("got the lines %v, want one each 20s, from the second one on warnings with the remedy", lines)
+		}
+		close(release)
+		c.gone("a")
+	})
+	c.Run(t, "a daemon that ignores its context keeps no other object waiting", func(c *C) {
+		var l calls
+		release := make(chan struct{})
+		r := &kopf.Registry{}
+		r.OnDaemon(Examples, func(ctx context.Context, d *kopf.Daemon) error {
+			if d.Name() != "a" {
+				return asked(ctx, d)
+			}
+			l.add("stuck")
+			<-release
+			return nil
+		}, daemonID("d"))
+		r.OnCreate(Examples, l.handler("create"), named("create"))
+		r.OnDelete(Examples, l.handler("delete"), named("delete"))
+		c.Operator(r)
+		c.Create("a", nil)
+		c.handled("a")
+		c.Delete("a")
+		c.WaitFor("the deletion", func() bool { return l.count("delete") == 1 })
+		c.Create("b", nil)
+		c.handled("b")
+		c.Delete("b")
+		c.gone("b")
+		if !c.Exists("a") || l.count("stuck") != 1 {
+			c.Errorf("the object of the daemon that is stuck has gone: %q", l.all())
 		}
 		close(release)
 		c.gone("a")
@@ -835,5 +866,25 @@ func saying(t *testing.T, c *C) {
 		c.Create("a", nil)
 		c.WaitFor("the last word", func() bool { return c.Get("a").Spec().String("last") == "word" })
 		c.expect(&refusals, "refused", "refused")
+	})
+	c.Run(t, "BG-T25 the last patch is lost only after ten times, with an error", func(c *C) {
+		c.OnlyInBubble("the pauses are long")
+		var refusals calls
+		r := &kopf.Registry{}
+		r.OnDaemon(Examples, func(ctx context.Context, d *kopf.Daemon) error {
+			d.Patch.Set("status.last", "word")
+			return nil
+		}, &kopf.DaemonOptions{ID: "d", WithoutFinalizer: true})
+		op := c.Operator(r)
+		refusing(op, &refusals, func() bool { return true })
+		c.Create("a", nil)
+		c.Pass(24 * time.Hour)
+		if n := len(refusals.all()); n != 11 {
+			c.Errorf("the patch was sent %d times, want once and ten times more", n)
+		}
+		if lines := op.Logs.Find("The last patch of Daemon 'd' could not be sent and is lost."); len(lines) != 1 || lines[0].Level != slog.LevelError {
+			c.Errorf("got the lines %v, want one error", lines)
+		}
+		op.Stop()
 	})
 }

@@ -364,8 +364,8 @@ func stopping(t *testing.T, c *C) {
 			c.Errorf("the object has gone after %s, want 15s", passed)
 		}
 		c.expect(&l, "flag 0s ResourceDeleted|DaemonSignalled", "context 5s the daemon is asked to stop: ResourceDeleted|DaemonSignalled|DaemonCancelled")
-		if n := len(op.Logs.Find("did not exit in time")); n != 1 {
-			c.Errorf("%d warnings, want 1", n)
+		if lines := op.Logs.Find("Daemon 'd' did not exit in time"); len(lines) != 1 || lines[0].Attrs["since"] != "15s" {
+			c.Errorf("got the warnings %v, want one that tells for how long the daemon was asked", lines)
 		}
 		close(release)
 		c.Pass(time.Second)

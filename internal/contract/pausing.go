@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -205,9 +206,9 @@ func quiescing(t *testing.T, c *C) {
 		var l calls
 		r := &kopf.Registry{}
 		r.OnCreate(Examples, l.handler("create", temporary("not yet", time.Minute)), named("create"))
-		var slow bool
+		var slow atomic.Bool
 		op := c.Operator(r, wired(func(req *Request) (*http.Response, error) {
-			if slow && strings.Contains(req.Path, "/kopfexamples?") {
+			if slow.Load() && strings.Contains(req.Path, "/kopfexamples?") {
 				time.Sleep(3 * time.Minute)
 			}
 			return nil, nil
@@ -215,7 +216,7 @@ func quiescing(t *testing.T, c *C) {
 		c.Create("a", nil)
 		c.expect(&l, "create create 0")
 		c.Pass(30 * time.Second)
-		slow = true
+		slow.Store(true)
 		table.sit("boss", rival(100, 3600))
 		c.paused(op, 1)
 		table.sit("boss", nil)
@@ -223,7 +224,7 @@ func quiescing(t *testing.T, c *C) {
 		// Another operator has handled it meanwhile, and so there is nothing left to do.
 		c.Patch("a", map[string]any{"metadata": map[string]any{"annotations": map[string]any{diffBase: "{}", "kopf.zalando.org/create": nil}}})
 		c.Pass(5 * time.Minute)
-		slow = false
+		slow.Store(false)
 		c.Pass(10 * time.Minute)
 		c.expect(&l, "create create 0")
 	})
@@ -246,16 +247,16 @@ func quiescing(t *testing.T, c *C) {
 				return nil
 			}, named("second"))
 			name := map[bool]string{false: "long", true: "short"}[short]
-			var dead bool
+			var dead atomic.Bool
 			op := c.Operator(r, wired(func(req *Request) (*http.Response, error) {
-				if dead && strings.Contains(req.Path, "/kopfexamples?") {
+				if dead.Load() && strings.Contains(req.Path, "/kopfexamples?") {
 					return Answer(http.StatusServiceUnavailable, "ServiceUnavailable", "not now"), nil
 				}
 				return nil, nil
 			}))
 			c.Create(name, nil)
 			c.Pass(time.Second)
-			dead = true
+			dead.Store(true)
 			table.sit("boss", rival(100, 3600))
 			c.paused(op, 1)
 			if short {
@@ -265,7 +266,7 @@ func quiescing(t *testing.T, c *C) {
 			door.let()
 			c.Pass(10 * time.Second)
 			c.expect(&l)
-			dead = false
+			dead.Store(false)
 			table.sit("boss", nil)
 			c.handled(name)
 			c.expect(&l, "second")
@@ -447,17 +448,17 @@ func suspending(t *testing.T, c *C) {
 			l.add("once")
 			return nil
 		}, daemonID("once"))
-		var deaf bool
+		var deaf atomic.Bool
 		op := c.Operator(r)
 		op.Wire.Fault(func(req *Request) (*http.Response, error) {
-			if deaf && strings.Contains(req.Path, "/kopfexamples?") {
+			if deaf.Load() && strings.Contains(req.Path, "/kopfexamples?") {
 				return Answer(http.StatusServiceUnavailable, "ServiceUnavailable", "not now"), nil
 			}
 			return nil, nil
 		})
 		c.Create("a", nil)
 		c.WaitFor("both daemons", func() bool { return l.count("d begins 0") == 1 && l.count("once") == 1 })
-		deaf = true
+		deaf.Store(true)
 		table.sit("boss", rival(100, 3600))
 		c.paused(op, 1)
 		c.WaitFor("the end of the daemon", func() bool { return l.count("d ends OperatorPausing") == 1 })
@@ -467,7 +468,7 @@ func suspending(t *testing.T, c *C) {
 		if got := l.count("d begins 0"); got != 1 {
 			c.Error("the end of the pause has spawned the daemon before the listing")
 		}
-		deaf = false
+		deaf.Store(false)
 		c.WaitFor("the daemon after the listing", func() bool { return l.count("d begins 0") == 2 })
 		c.Pass(time.Second)
 		if l.count("once") != 1 || l.count("d begins") != 2 {
