@@ -316,6 +316,7 @@ func quiescing(t *testing.T, c *C) {
 			return nil
 		}, &kopf.EventOptions{ID: "e"})
 		op := c.Operator(r)
+		c.Pass(time.Second) // for the listing to be over, and the gate open
 		c.Create("a", colored("red"))
 		c.expect(&l, "index", "event")
 		c.Patch("a", colored("blue"))
