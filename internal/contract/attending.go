@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -808,10 +809,9 @@ func saying(t *testing.T, c *C) {
 	c.Run(t, "BG-T24 a result that the schema prunes is told once, with what to do", func(c *C) {
 		selector, kind := c.strict()
 		r := &kopf.Registry{}
-		n := 0
+		var n atomic.Int64
 		r.OnTimer(selector, func(ctx context.Context, t *kopf.Timer) error {
-			n++
-			t.Patch.Set("spec.unheard", n)
+			t.Patch.Set("spec.unheard", n.Add(1))
 			return nil
 		}, &kopf.TimerOptions{ID: "t", Interval: 50 * time.Millisecond, WithoutFinalizer: true})
 		op := c.Operator(r)
