@@ -242,6 +242,15 @@ func quieting(t *testing.T, c *C) {
 		c.Pass(time.Hour)
 		c.expect(&k.calls, "10s", "1h0m15s")
 	})
+	c.Run(t, "BG-43 a series of attempts is one call", func(c *C) {
+		k := &ticker{}
+		c.timing(k, k.timer(0, kopf.Temporary(errOops, 5*time.Second)), kopf.TimerOptions{Idle: 10 * time.Second})
+		c.Pass(time.Hour)
+		c.expect(&k.calls, "10s", "15s")
+		c.Patch("a", spec(map[string]any{"x": 1}))
+		c.Pass(time.Hour)
+		c.expect(&k.calls, "10s", "15s", "1h0m10s")
+	})
 	c.Run(t, "BG-T3 a timer that waits for a change can be stopped", func(c *C) {
 		k := &ticker{}
 		op := c.timing(k, k.timer(0), kopf.TimerOptions{Idle: time.Second})
