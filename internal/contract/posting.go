@@ -379,7 +379,9 @@ func postingLogs(t *testing.T, c *C) {
 		}, &kopf.DaemonOptions{ID: "daemon"})
 		op := c.Operator(r, loud(slog.LevelDebug))
 		c.Create("a", nil)
+		// The daemon runs before the finalizer is there; a deletion in between would find nothing that holds the object.
 		c.WaitFor("the daemon", func() bool { return len(op.Logs.Find("daemon")) > 1 })
+		c.held("a")
 		c.Delete("a")
 		c.WaitFor("the end of the object", func() bool { return !c.Exists("a") })
 		op.wantLogged("Debug Logging: Daemon 'daemon' is invoked.", "Normal Logging: daemon", "Debug Logging: Deletion is in progress.", "Debug Logging: Handler 'delete' is invoked.",
