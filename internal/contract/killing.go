@@ -119,7 +119,7 @@ var plays = []play{
 				<-ctx.Done()
 				d.Patch.Set("status.ended", true)
 				return nil
-			}, daemonID("daemon"))
+			}, &kopf.DaemonOptions{ID: "daemon", CancellationTimeout: time.Second})
 			s.registry.OnTimer(s.selector, func(ctx context.Context, t *kopf.Timer) error {
 				if s.wire.Dead() {
 					<-ctx.Done()
@@ -250,6 +250,7 @@ func (s *stage) operator(p *play) *Running {
 	op := s.c.Operator(own.registry, func(op *kopf.Operator) {
 		own.wire = op.Connection.HTTPClient.Transport.(*Wire)
 		op.Settings.Queueing.ExitTimeout = 0 // who is dead does not wait
+		op.Settings.Networking.ErrorBackoffs = nil
 	})
 	return op
 }
