@@ -136,7 +136,7 @@ func byGroup(kinds []*kindInfo) (names []string, groups map[string][]*kindInfo) 
 		}
 		groups[k.resource.Group] = append(groups[k.resource.Group], k)
 	}
-	slices.SortStableFunc(names, func(a, b string) int {
+	sortBy(names, func(a, b string) int {
 		return cmp.Or(cmp.Compare(groupRank(a), groupRank(b)), cmp.Compare(a, b))
 	})
 	return names, groups
@@ -163,7 +163,7 @@ func versionsOf(kinds []*kindInfo) []string {
 			versions = append(versions, k.resource.Version)
 		}
 	}
-	slices.SortStableFunc(versions, func(a, b string) int { return compareVersions(b, a) })
+	sortBy(versions, func(a, b string) int { return compareVersions(b, a) })
 	return versions
 }
 

@@ -172,7 +172,7 @@ func kindsOf(crd map[string]any) ([]*kindInfo, error) {
 		k.listKind = text(names, "listKind")
 		all = append(all, k)
 	}
-	slices.SortStableFunc(all, func(a, b *kindInfo) int { return compareVersions(b.resource.Version, a.resource.Version) })
+	sortBy(all, func(a, b *kindInfo) int { return compareVersions(b.resource.Version, a.resource.Version) })
 	for i, k := range all {
 		k.storage, k.resource.Preferred, k.singleServed = stored, i == 0, len(all) == 1
 	}

@@ -456,8 +456,8 @@ func arrange(items, patched, before []any, key string) ([]any, error) {
 			others = append(others, v)
 		}
 	}
-	slices.SortStableFunc(known, rank(patched))
-	slices.SortStableFunc(others, rank(before))
+	sortBy(known, rank(patched))
+	sortBy(others, rank(before))
 	all := make([]any, 0, len(items))
 	for len(known) > 0 && len(others) > 0 {
 		i, j := indexOfKey(before, others[0], key), indexOfKey(before, known[0], key)

@@ -217,15 +217,19 @@ func (s selectorSpec) matches(r Resource) bool {
 	return s.name == r.Kind || s.name == r.Plural || s.name == r.Singular || slices.Contains(r.ShortNames, s.name)
 }
 
-// sortByText sorts a list by a text of each item, and leaves those with the same text in their order. It costs each type a few lines
-// of code in the binary, where the sorting functions of the standard library cost a few thousand.
+// sortByText sorts a list by a text of each item, and leaves those with the same text in their order.
 func sortByText[T any](list []T, text func(T) string) {
-	texts, order := make([]string, len(list)), make([]int, len(list))
-	for i, item := range list {
-		texts[i], order[i] = text(item), i
+	sortBy(list, func(a, b T) int { return strings.Compare(text(a), text(b)) })
+}
+
+// sortBy sorts a short list, and leaves equal items in their order. It costs each type a few lines of code in the binary, where the
+// sorting functions of the standard library cost a few thousand bytes.
+func sortBy[T any](list []T, compare func(a, b T) int) {
+	order, sorted := make([]int, len(list)), make([]T, len(list))
+	for i := range order {
+		order[i] = i
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return strings.Compare(texts[a], texts[b]) })
-	sorted := make([]T, len(list))
+	slices.SortStableFunc(order, func(a, b int) int { return compare(list[a], list[b]) })
 	for i, at := range order {
 		sorted[i] = list[at]
 	}
