@@ -36,6 +36,7 @@ var rooms = []room{
 		imports: "encoding/base64 encoding/binary encoding/hex io math math/big math/bits reflect unicode"},
 	{floor: 0, name: "yaml", files: "yaml.go yaml_*.go", imports: "encoding/base64 encoding/binary io math math/big net/url unicode"},
 	{floor: 0, name: "counters", files: "metrics.go", imports: "io math sync sync/atomic"},
+	{floor: 0, name: "memos", files: "memos.go", imports: "reflect sync"},
 	{floor: 1, name: "configs", files: "settings.go settings_*.go persistence.go diffbase.go progress.go",
 		imports: "crypto/md5 crypto/sha256 crypto/x509 encoding/base64 encoding/hex hash/fnv net/http path reflect sync", clock: true},
 	{floor: 2, name: "clients", files: "client.go client_*.go watching.go watching_*.go discovering.go auth.go auth_*.go",

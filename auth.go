@@ -150,9 +150,14 @@ const (
 	serviceAccountLogin    = "login_with_service_account"
 )
 
-// Login is what a login handler gets.
+// Login is what a login handler gets. The operator's indices are not in it: they are filled by what a login makes possible.
 type Login struct {
+	Attempt
 	Logger *slog.Logger
+	// Settings are the operator's.
+	Settings *Settings
+	// Param is the Param option of the handler.
+	Param any
 	// Kubeconfig names the files that [LoginWithKubeconfig] reads, separated as in the variable KUBECONFIG.
 	// Defaults to that variable, then to ~/.kube/config.
 	Kubeconfig string
@@ -161,7 +166,16 @@ type Login struct {
 	// TrustEnv is copied to the results of the built-in logins. Defaults to false.
 	TrustEnv bool
 
+	memo              *Memo
 	serviceAccountDir string // defaults to that of pods
+}
+
+// Memo returns the operator's memo.
+func (l *Login) Memo() *Memo {
+	if l.memo == nil { // of a login that was made by hand
+		l.memo = &Memo{}
+	}
+	return l.memo
 }
 
 func (l *Login) logger() *slog.Logger {

@@ -143,3 +143,13 @@ func stackOf(err error) []byte {
 	}
 	return nil
 }
+
+// Attempt tells which attempt of a retried handler this is.
+type Attempt struct {
+	// Retry is the number of attempts that were made before, 0 in the first one.
+	Retry int
+	// Started is when the first attempt became possible.
+	Started time.Time
+	// Runtime is the time from Started until now.
+	Runtime time.Duration
+}

@@ -323,14 +323,20 @@ func (r *run) connect() error {
 			return map[string]*ConnectionInfo{"connection": info}, nil
 		}
 	}
-	r.client = newLoginClient(func(ctx context.Context) (map[string]*ConnectionInfo, error) {
+	what := "Initial authentication"
+	r.client = newLoginClient(func(ctx context.Context) (map[string]*ConnectionInfo, error) { // one at a time
 		r.meter.loggedIn.Store(false)
+		r.Logger.Info(what + " has been initiated.")
 		found, err := login(ctx)
-		if err == nil {
-			r.meter.loggedIn.Store(true)
-			r.meter.logins.n.Add(1)
+		if err != nil {
+			r.Logger.Warn(what+" has failed.", "error", err)
+			return nil, err
 		}
-		return found, err
+		r.Logger.Info(what + " has finished.")
+		what = "Re-authentication"
+		r.meter.loggedIn.Store(true)
+		r.meter.logins.n.Add(1)
+		return found, nil
 	}, r.Settings, r.Logger)
 	r.client.meter = r.meter
 	r.events = &poster{settings: &r.Settings.Posting, client: r.client, log: r.Logger, meter: r.meter}
@@ -339,7 +345,10 @@ func (r *run) connect() error {
 
 // login gets credentials from the login handlers, or from the environment if there are none.
 func (r *run) login(ctx context.Context) (map[string]*ConnectionInfo, error) {
-	l := Login{Logger: r.Logger, Kubeconfig: r.Kubeconfig, Context: r.Context, TrustEnv: r.Settings.Networking.TrustEnv}
+	l := Login{
+		Logger: r.Logger, Settings: r.Settings, memo: r.Memo,
+		Kubeconfig: r.Kubeconfig, Context: r.Context, TrustEnv: r.Settings.Networking.TrustEnv,
+	}
 	handlers := r.Registry.activities(kindLogin)
 	if len(handlers) == 0 {
 		return defaultLogin(ctx, &l)
@@ -348,6 +357,7 @@ func (r *run) login(ctx context.Context) (map[string]*ConnectionInfo, error) {
 	found := make(map[string]*ConnectionInfo)
 	err := r.attempts(ctx, handlers, "login", func(ctx context.Context, h *handler, a Attempt) error {
 		own := l
+		own.Attempt, own.Param = a, h.param
 		info, err := h.login(ctx, &own)
 		if err == nil && info != nil {
 			mu.Lock()
