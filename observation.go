@@ -1,6 +1,7 @@
 package kopf
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -351,19 +352,27 @@ func (o *observer) begin(ctx context.Context) {
 		return
 	}
 	if o.settings.Scanning.Disabled {
-		o.takeExact("Namespaces are not listed, because scanning is disabled")
+		o.takeExact("")
 		return
 	}
 	listed := make(chan struct{})
-	var once sync.Once
+	known := sync.OnceFunc(func() { close(listed) })
 	s := &stream{
 		client: o.client, resource: namespacesResource, settings: &o.settings.Watching, logger: o.log,
 		event:  func(ev RawEvent) { o.namespace(ctx, ev) },
-		listed: func() { once.Do(func() { close(listed) }) },
+		listed: known,
 		failed: func(err error) {
-			if StatusCode(err) == 403 {
-				o.takeExact("Namespaces cannot be listed")
-				once.Do(func() { close(listed) })
+			if StatusCode(err) != 403 {
+				return
+			}
+			select {
+			case <-listed:
+				o.mu.Lock()
+				defer o.mu.Unlock()
+				o.warn("Namespaces cannot be watched: those that come and go are not noticed until that is allowed.", "error", err)
+			default:
+				o.takeExact("Namespaces cannot be listed", "error", err)
+				known()
 			}
 		},
 	}
@@ -374,8 +383,9 @@ func (o *observer) begin(ctx context.Context) {
 	}
 }
 
-// takeExact serves the patterns that are plain names, and assumes that those namespaces exist.
-func (o *observer) takeExact(why string) {
+// takeExact serves the patterns that are plain names, and assumes that those namespaces exist. It warns why, unless that is wanted and
+// nothing is lost by it.
+func (o *observer) takeExact(why string, args ...any) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	var dropped []string
@@ -386,9 +396,11 @@ func (o *observer) takeExact(why string) {
 			o.spaces[strings.TrimSpace(pattern)] = true
 		}
 	}
-	if len(dropped) > 0 {
-		o.warn(why+": patterns are not served, only exact names.", "dropped", dropped)
+	if why == "" && len(dropped) == 0 {
+		return
 	}
+	o.warn(cmp.Or(why, "Namespaces are not listed, because scanning is disabled")+": patterns are not served, only exact names.",
+		append(args, "dropped", dropped)...)
 }
 
 // namespace takes an event of a namespace.
