@@ -199,16 +199,13 @@ var _ = Suite("logins", func(t *testing.T, c *C) {
 		}
 	})
 	c.Run(t, "OP-15 a login handler may have nothing to tell", func(c *C) {
-		registry := &kopf.Registry{}
-		registry.OnLogin(func(ctx context.Context, l *kopf.Login) (*kopf.ConnectionInfo, error) { return nil, nil }, id("nobody"))
-		registry.OnLogin(func(ctx context.Context, l *kopf.Login) (*kopf.ConnectionInfo, error) { return c.ConnectionInfo(), nil }, id("somebody"))
-		registry.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error {
-			ch.Patch.Set("status.phase", "Ready")
-			return nil
-		}, &kopf.ChangeOptions{ID: "create"})
-		c.Operator(registry, func(op *kopf.Operator) { op.Connection = nil })
+		e := newEntry()
+		e.login("nobody", kopf.ActivityOptions{}, nobody)
+		e.login("somebody", kopf.ActivityOptions{}, func() *kopf.ConnectionInfo { return e.info() })
+		e.registry.OnCreate(Examples, ready, named("create"))
+		c.Operator(&e.registry, e.door)
 		c.Create("a", nil)
-		c.WaitFor("the handling", func() bool { return c.Get("a").Status().String("phase") == "Ready" })
+		c.WaitFor("the handling", func() bool { return c.isReady("a") })
 	})
 	c.Run(t, "OP-T1 a login that fails for good ends the operator", func(c *C) {
 		registry := &kopf.Registry{}

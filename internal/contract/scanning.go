@@ -265,7 +265,9 @@ func noticing(t *testing.T, c *C) {
 			change func()
 			served int
 		}{
-			{"ADDED", func() { c.Define(c.gadgets(func(spec, _ map[string]any) { spec["names"].(map[string]any)["categories"] = []any{"leafy"} })) }, 1},
+			{"ADDED", func() {
+				c.Define(c.gadgets(func(spec, _ map[string]any) { spec["names"].(map[string]any)["categories"] = []any{"leafy"} }))
+			}, 1},
 			{"MODIFIED", func() {
 				c.definitions().Patch("gadgets."+c.Unique("leaf")+".dev", map[string]any{"spec": map[string]any{"names": map[string]any{"categories": []any{}}}})
 			}, 0},
