@@ -239,10 +239,16 @@ func (c *Client) do(ctx context.Context, r *request) error {
 	}
 	for attempt := 0; ; attempt++ {
 		err := c.attempt(ctx, r)
-		if err == nil || ctx.Err() != nil {
+		if err == nil && attempt > 0 {
+			c.log.Debug(fmt.Sprintf("Request attempt #%d/%d succeeded.", attempt+1, len(backoffs)+1), "request", r.method+" "+r.path)
+		}
+		if err == nil || ctx.Err() != nil || !r.repeatable(err) {
 			return err
 		}
-		if attempt >= len(backoffs) || !r.repeatable(err) {
+		if attempt >= len(backoffs) {
+			if attempt > 0 {
+				c.log.Warn(fmt.Sprintf("Request attempt #%d/%d failed; escalating.", attempt+1, len(backoffs)+1), "request", r.method+" "+r.path, "error", err)
+			}
 			return err
 		}
 		delay := c.delay(backoffs[attempt], err)
@@ -378,6 +384,9 @@ func (r *request) send(ctx context.Context, cred *credential) (code int, err err
 		return resp.StatusCode, nil
 	}
 	if err := r.read(resp.Body); err != nil {
+		if ctx.Err() != nil && !r.stream {
+			err = context.Cause(ctx)
+		}
 		return resp.StatusCode, fmt.Errorf("%s %s: %w", r.method, r.path, err)
 	}
 	return resp.StatusCode, nil

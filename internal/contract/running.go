@@ -188,9 +188,15 @@ func (w *Wire) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, errCut
 	}
 	for _, fault := range faults {
-		if resp, err := fault(record); resp != nil || err != nil {
+		resp, err := fault(record)
+		if err != nil {
 			end()
-			return resp, err
+			return nil, err
+		}
+		if resp != nil {
+			context.AfterFunc(ctx, func() { _ = resp.Body.Close() }) // as transports do
+			resp.Body = &endingBody{resp.Body, end}
+			return resp, nil
 		}
 	}
 	resp, err := w.base.RoundTrip(req.WithContext(ctx))
