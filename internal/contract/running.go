@@ -194,8 +194,9 @@ func (w *Wire) RoundTrip(req *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 		if resp != nil {
-			context.AfterFunc(ctx, func() { _ = resp.Body.Close() }) // as transports do
-			resp.Body = &endingBody{resp.Body, end}
+			body := resp.Body
+			context.AfterFunc(ctx, func() { _ = body.Close() }) // as transports do
+			resp.Body = &endingBody{body, end}
 			return resp, nil
 		}
 	}
