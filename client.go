@@ -32,6 +32,7 @@ type Client struct {
 	vault    *vault
 	settings NetworkingSettings
 	inFlight chan struct{} // a place for each request that is not a watch; nil for no limit
+	flow     *flow         // nil for no limit
 	log      *slog.Logger
 	meter    *metrics // nil for none
 
@@ -63,6 +64,7 @@ func newLoginClient(login func(context.Context) (map[string]*ConnectionInfo, err
 	if c.vault.streamTimeout == 0 {
 		c.vault.streamTimeout = s.Networking.ConnectTimeout
 	}
+	c.flow = newFlow(&s.Networking, log)
 	if n := s.Networking.MaxInFlight; n > 0 {
 		c.inFlight = make(chan struct{}, n)
 	}
@@ -150,7 +152,7 @@ type APIError struct {
 	Reason     string        // a word for programs, such as "NotFound"
 	Message    string        // a sentence for people
 	Causes     []ErrorCause  // what is wrong with which field
-	RetryAfter time.Duration // how long the server wants us to wait, zero if it said nothing
+	RetryAfter time.Duration // how long the server wants us to wait, at most 10 minutes; zero if it said nothing
 	Method     string        // of the request
 	Path       string        // of the request
 }
@@ -194,7 +196,7 @@ func newAPIError(method, path string, resp *http.Response) *APIError {
 		if status.Reason != "" {
 			e.Reason = status.Reason
 		}
-		e.RetryAfter = time.Duration(status.Details.RetryAfterSeconds * float64(time.Second))
+		e.RetryAfter = time.Duration(min(status.Details.RetryAfterSeconds, maxPatience.Seconds()) * float64(time.Second))
 	} else if text := strings.TrimSpace(string(data)); len(text) > maxErrorText {
 		e.Message = strings.ToValidUTF8(text[:maxErrorText], "") + "..."
 	} else {
@@ -203,13 +205,14 @@ func newAPIError(method, path string, resp *http.Response) *APIError {
 	if wish := retryAfter(resp.Header.Get("Retry-After")); wish > 0 {
 		e.RetryAfter = wish
 	}
+	e.RetryAfter = min(max(e.RetryAfter, 0), maxPatience)
 	return e
 }
 
 // retryAfter reads the header of that name: seconds, or a date (RFC 9110, section 10.2.3).
 func retryAfter(header string) time.Duration {
-	if n, err := strconv.ParseFloat(header, 64); err == nil && n > 0 && n < 1e6 {
-		return time.Duration(n * float64(time.Second))
+	if n, err := strconv.ParseFloat(header, 64); err == nil && n > 0 {
+		return time.Duration(min(n, maxPatience.Seconds()) * float64(time.Second))
 	}
 	if t, err := http.ParseTime(header); err == nil {
 		return max(time.Until(t), 0)
@@ -312,6 +315,9 @@ func (r *request) repeatable(err error) bool {
 // attempt makes a request once, or once more with other credentials.
 func (c *Client) attempt(ctx context.Context, r *request) error {
 	if !r.stream {
+		if err := c.flow.wait(ctx); err != nil {
+			return err
+		}
 		if c.inFlight != nil {
 			select {
 			case c.inFlight <- struct{}{}:
@@ -330,6 +336,9 @@ func (c *Client) attempt(ctx context.Context, r *request) error {
 		}
 		code, err := r.send(ctx, cred)
 		c.meter.request(r.verb(), code)
+		if e := (*APIError)(nil); code == http.StatusTooManyRequests && !strings.HasSuffix(r.path, "/eviction") && errors.As(err, &e) {
+			c.flow.close(e.RetryAfter) // evictions are refused so for the sake of the pods
+		}
 		refused := StatusCode(err) == http.StatusUnauthorized
 		if refused {
 			c.log.Warn("The API server refuses the credentials; logging in again.", "login", cred.ID, "error", err)

@@ -149,6 +149,11 @@ type NetworkingSettings struct {
 	TrustEnv bool
 	// MaxInFlight is the number of requests, watches apart, that are under way at the same time. Zero means no limit. Defaults to 64.
 	MaxInFlight int
+	// RequestRate is how many requests a second, watches apart, are made for long; the others wait. Zero means no limit. Defaults to 1,000.
+	RequestRate int
+	// RequestBurst is how many requests can be made at once after a time with fewer: what a new operator finds can be handled at full
+	// speed, and what goes round in circles cannot. Defaults to 20,000.
+	RequestBurst int
 }
 
 // PersistenceSettings are about what is stored on the objects.
@@ -200,6 +205,8 @@ func NewSettings() *Settings {
 			RequestTimeout: 5 * time.Minute,
 			ErrorBackoffs:  seconds(1, 1, 2, 3, 5, 8, 13, 21),
 			MaxInFlight:    64,
+			RequestRate:    1000,
+			RequestBurst:   20000,
 		},
 		Persistence: PersistenceSettings{
 			Finalizer:          "kopf.zalando.org/KopfFinalizerMarker",
