@@ -12,6 +12,19 @@ import (
 // This file fills the indices, and keeps all other handlers waiting until they are full for the first time. An object is
 // indexed on the goroutine of its worker; the gate is opened by whoever brings the last missing piece.
 
+// indexEngine is what the reactor wants of indices.
+type indexEngine interface {
+	// index takes the newest state of an object over into the indices, and tells how long to wait for another attempt after an
+	// error; negative if there is none to wait for.
+	index(owner string, handlers []*handler, o *Object, failures *map[HandlerID]*ProgressRecord) time.Duration
+	// drop takes an object out of the indices.
+	drop(owner string, handlers []*handler)
+}
+
+// startIndexing gives the reactor the engine. Only registries with indices know of it, so that the binaries of all other operators are
+// without it.
+func (indexStarter) startIndexing(x *indexer) indexEngine { return x }
+
 // indexer fills the indices from the objects of one resource.
 type indexer struct {
 	settings *Settings
@@ -20,8 +33,6 @@ type indexer struct {
 	handlers context.Context // of the functions
 }
 
-// index takes the newest state of an object over into the indices, and tells how long to wait for another attempt after an
-// error; negative if there is none to wait for.
 func (x *indexer) index(owner string, handlers []*handler, o *Object, failures *map[HandlerID]*ProgressRecord) time.Duration {
 	again := time.Duration(-1)
 	for _, h := range handlers {
@@ -116,7 +127,6 @@ func (x *indexer) call(o *Object, h *handler, record *ProgressRecord, runtime ti
 	return values, err
 }
 
-// drop takes an object out of the indices.
 func (x *indexer) drop(owner string, handlers []*handler) {
 	for _, h := range handlers {
 		x.indices.data[h.id].drop(owner)

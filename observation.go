@@ -221,7 +221,7 @@ func (room *servedRoom) close() {
 func (o *observer) react(what *resolved) *reactor {
 	counts := o.meter.resource(what.resource.Name())
 	r := &reactor{
-		events: o.events, meter: o.meter, counts: counts,
+		events: o.events, meter: o.meter, counts: counts, indices: o.indices,
 		client: o.client, settings: o.settings, lifecycle: o.lifecycle, log: o.log, memo: o.memo,
 		handlers: o.handlers, requests: o.requests, outdated: o.notice, pauses: o.pauses,
 	}
@@ -229,12 +229,17 @@ func (o *observer) react(what *resolved) *reactor {
 	r.queue = newQueue(o.settings.Queueing.WorkerLimit, o.log, r.work)
 	r.queue.left = r.leave
 	r.queue.meter, r.queue.known = o.meter, counts
-	r.indexer = &indexer{meter: o.meter, settings: o.settings, indices: o.indices, handlers: o.handlers}
+	background, indices := o.registry.starters()
+	if s, ok := indices.(interface {
+		startIndexing(*indexer) indexEngine
+	}); ok {
+		r.indexer = s.startIndexing(&indexer{meter: o.meter, settings: o.settings, indices: o.indices, handlers: o.handlers})
+	}
 	if r.gate = o.gate; o.gate != nil {
 		r.queue.passes, r.queue.counts = o.gate, len(what.indices) > 0
 		o.gate.serve(r.queue, true)
 	}
-	if s, ok := o.registry.starter().(interface {
+	if s, ok := background.(interface {
 		start(*daemons) backgroundEngine
 	}); ok {
 		r.daemons = s.start(&daemons{

@@ -26,7 +26,8 @@ type reactor struct {
 	meter     *metrics
 	counts    *resourceMetrics
 	queue     *queue
-	indexer   *indexer
+	indexer   indexEngine // nil if there are no indices at all
+	indices   Indices
 	gate      *gate            // nil if there are no indices at all
 	daemons   backgroundEngine // nil if there are neither daemons nor timers
 	pauses    *pausing
@@ -50,7 +51,9 @@ func (r *reactor) put(ev RawEvent, round, listing uint64) {
 
 // leave forgets an object that is not served any more.
 func (r *reactor) leave(s *slot) {
-	r.indexer.drop(s.key, r.served.Load().indices)
+	if r.indexer != nil {
+		r.indexer.drop(s.key, r.served.Load().indices)
+	}
 	if r.daemons != nil {
 		r.daemons.leave(s, FiltersMismatch)
 	}
@@ -205,7 +208,7 @@ func (c *cycle) watch(ev RawEvent) {
 func (c *cycle) object(body *Body) Object {
 	return Object{
 		Resource: c.served.resource, Body: body, Logger: c.log, Client: c.reactor.client, memory: &c.slot.memory,
-		Indices: c.indexer.indices, events: c.events,
+		Indices: c.indices, events: c.events,
 		Patch: &Patch{}, // filters may look at it
 	}
 }

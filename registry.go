@@ -300,14 +300,17 @@ func (g *Registry) snapshot() []*handler {
 	return slices.Clone(g.handlers)
 }
 
-// starter returns what starts the engine of daemons and timers, nil if there are none.
-func (g *Registry) starter() any {
+// starters return what starts the engines of daemons and timers, and of indices; nil if there are none.
+func (g *Registry) starters() (background, indices any) {
 	for _, h := range g.snapshot() {
-		if h.spawning != nil {
-			return h.engine
+		switch {
+		case h.spawning != nil:
+			background = h.engine
+		case h.indexing != nil:
+			indices = h.engine
 		}
 	}
-	return nil
+	return background, indices
 }
 
 // activities returns the handlers of one activity of the operator.
