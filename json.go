@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math/big"
 	"slices"
 	"strconv"
 	"strings"
@@ -149,33 +148,41 @@ func numberText(v any) (string, bool) {
 	return "", false
 }
 
-// equalNumbers compares numbers of any size exactly. Exponents beyond what
-// any object holds are compared as text, so that 1e999999999 costs nothing.
+// equalNumbers compares numbers of any size exactly.
 func equalNumbers(x, y string) bool {
 	if x == y {
 		return true
 	}
-	if x != "-0" && y != "-0" && !strings.ContainsAny(x, ".eE") && !strings.ContainsAny(y, ".eE") {
-		return false // a whole number is written in one way only
-	}
-	if hugeExponent(x) || hugeExponent(y) {
-		return false
-	}
-	a, ok := new(big.Rat).SetString(x)
-	if !ok {
-		return false
-	}
-	b, ok := new(big.Rat).SetString(y)
-	return ok && a.Cmp(b) == 0
+	a, known := decimalOf(x)
+	b, alike := decimalOf(y)
+	return known && alike && a == b
 }
 
-func hugeExponent(x string) bool {
-	i := strings.IndexAny(x, "eE")
-	if i < 0 {
-		return false
+// decimal is a number in the only form that it has: 0.digits times ten to the exponent, without zeros at either end of the digits.
+type decimal struct {
+	negative bool
+	digits   string
+	exponent int
+}
+
+// decimalOf reads a number of JSON. It fails if the exponent is beyond all reason, which costs nothing.
+func decimalOf(x string) (d decimal, ok bool) {
+	x, d.negative = strings.CutPrefix(x, "-")
+	if i := strings.IndexAny(x, "eE"); i >= 0 {
+		n, err := strconv.Atoi(x[i+1:])
+		if err != nil {
+			return decimal{}, false
+		}
+		x, d.exponent = x[:i], n
 	}
-	n, err := strconv.Atoi(strings.TrimPrefix(x[i+1:], "+"))
-	return err != nil || n > 400 || n < -400
+	whole, fraction, _ := strings.Cut(x, ".")
+	all := whole + fraction
+	significant := strings.TrimLeft(all, "0")
+	d.exponent += len(whole) - (len(all) - len(significant))
+	if d.digits = strings.TrimRight(significant, "0"); d.digits == "" {
+		return decimal{}, digits(all) // zero has no sign
+	}
+	return d, digits(all)
 }
 
 // mergeJSON applies an RFC 7396 merge patch to a decoded value and returns the

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"math/big"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -334,7 +335,7 @@ func FuzzNumbers(f *testing.F) {
 	f.Add("-0", "0")
 	f.Add("1e-400", "0.1e-399")
 	f.Fuzz(func(t *testing.T, x, y string) {
-		if len(x) > 20 || len(y) > 20 || !isNumber(x) || !isNumber(y) || hugeExponent(x) || hugeExponent(y) {
+		if len(x) > 20 || len(y) > 20 || !isNumber(x) || !isNumber(y) || far(x) || far(y) {
 			t.Skip()
 		}
 		a, _ := new(big.Rat).SetString(x)
@@ -343,6 +344,13 @@ func FuzzNumbers(f *testing.F) {
 			t.Fatalf("equalNumbers(%s, %s) = %t", x, y, got)
 		}
 	})
+}
+
+// far tells that a number is too large or too small for the slow comparison.
+func far(x string) bool {
+	_, exponent, _ := strings.Cut(strings.ToLower(x), "e")
+	n, err := strconv.Atoi(exponent)
+	return exponent != "" && (err != nil || n > 400 || n < -400)
 }
 
 func isNumber(s string) bool {
