@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"net"
@@ -109,7 +110,7 @@ func (i *ConnectionInfo) hasCertificate() bool {
 
 // String tells the server and the kind of the credentials, but none of the secrets.
 func (i ConnectionInfo) String() string {
-	parts := []string{i.Server}
+	parts := []string{"no URL"} // what cannot be read could have a password anywhere
 	if server, err := url.Parse(i.Server); err == nil {
 		parts[0] = server.Redacted()
 	}
@@ -133,8 +134,8 @@ func (i ConnectionInfo) String() string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// GoString returns [ConnectionInfo.String], so that no secrets are printed by %#v either.
-func (i ConnectionInfo) GoString() string { return "kopf.ConnectionInfo" + i.String() }
+// Format prints [ConnectionInfo.String], whatever the verb, so that no secrets are printed.
+func (i ConnectionInfo) Format(f fmt.State, verb rune) { _, _ = io.WriteString(f, i.String()) }
 
 // LogValue returns [ConnectionInfo.String], so that no secrets are logged.
 func (i ConnectionInfo) LogValue() slog.Value { return slog.StringValue(i.String()) }

@@ -187,7 +187,7 @@ func readKubeconfigs(files []string) (*kubeconfig, error) {
 }
 
 func parseKubeconfig(data []byte) (*kubeconfig, error) {
-	docs, err := parseManifest(data)
+	docs, err := parseManifest(data, true)
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -493,11 +494,33 @@ func TestConnectionInfoKeepsSecrets(t *testing.T) {
 	for _, h := range []slog.Handler{slog.NewTextHandler(&logged, nil), slog.NewJSONHandler(&logged, nil)} {
 		slog.New(h).Info("connected", "info", info, "value", *info, "infos", map[string]*ConnectionInfo{"a": info})
 	}
-	for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q"} {
-		fmt.Fprintf(&logged, format+format+format, info, *info, []any{info})
+	client, err := NewClient(&ConnectionInfo{Server: "https://x", Token: "hunter2"}, nil)
+	if err != nil {
+		t.Fatal(err)
 	}
+	if _, err := client.ConnectionInfo(t.Context()); err != nil { // it has the credentials now
+		t.Fatal(err)
+	}
+	credential, err := client.vault.pick(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	holders := []any{info, *info, []any{info}, []ConnectionInfo{*info}, map[string]any{"info": *info}, &Operator{Connection: info}, Operator{Connection: info}, client, *credential, credential}
+	for _, verb := range []string{"v", "+v", "#v", "s", "q", "d", "x", "X", "t", "e", "U", "T"} {
+		for _, holder := range holders {
+			fmt.Fprintf(&logged, "%"+verb, holder)
+		}
+	}
+	for _, holder := range []any{info, *info, map[string]any{"info": *info}, []*ConnectionInfo{info}, struct{ Connection *ConnectionInfo }{info}} {
+		data, err := json.Marshal(holder)
+		if err != nil {
+			t.Error(err)
+		}
+		logged.Write(data)
+	}
+	fmt.Fprint(&logged, ConnectionInfo{Server: "https://u:hunter2@x:no port"})
 	text := logged.String()
-	if strings.Contains(text, "hunter2") {
+	if strings.Contains(text, "hunter2") || strings.Contains(strings.ToLower(text), hex.EncodeToString([]byte("hunter2"))) {
 		t.Errorf("a secret is told:\n%s", text)
 	}
 	if want := "{https://u:xxxxx@x, token, token file /f, user me, certificate, as boss, insecure}"; info.String() != want {

@@ -23,7 +23,7 @@ const (
 // not an object is an error; empty ones are skipped. Numbers are [encoding/json.Number]. Errors of the
 // syntax name the line and the column.
 func ParseManifests(data []byte) ([]map[string]any, error) {
-	docs, err := parseManifest(data)
+	docs, err := parseManifest(data, false)
 	if err != nil {
 		return nil, err
 	}
@@ -43,14 +43,15 @@ func ParseManifests(data []byte) ([]map[string]any, error) {
 	return all, nil
 }
 
-// parseManifest reads JSON as JSON, because it knows larger numbers than YAML.
-func parseManifest(data []byte) ([]any, error) {
+// parseManifest reads JSON as JSON, because it knows larger numbers than YAML. Discreet errors tell the place alone, and nothing of the
+// text, which can be a secret.
+func parseManifest(data []byte, discreet bool) ([]any, error) {
 	if i := skipSpace(data, 0); i < len(data) && data[i] == '{' {
 		if v, err := decodeJSON(data); err == nil {
 			return []any{v}, nil
 		}
 	}
-	return parseYAML(data)
+	return parseYAML(data, discreet)
 }
 
 // appendManifests appends an object, or the items of a list, which may be lists too.
@@ -74,12 +75,12 @@ func appendManifests(all []map[string]any, m map[string]any) ([]map[string]any, 
 }
 
 // parseYAML returns the value of each document; empty documents have none.
-func parseYAML(data []byte) ([]any, error) {
+func parseYAML(data []byte, discreet bool) ([]any, error) {
 	text, err := yamlText(data)
 	if err != nil {
 		return nil, err
 	}
-	r := &yamlReader{src: text}
+	r := &yamlReader{src: text, discreet: discreet}
 	var docs []any
 	for r.nextDocument() {
 		if v, ok := r.document(); ok {
@@ -132,16 +133,17 @@ func yamlError(text string, pos int, format string, args ...any) error {
 
 // yamlReader reads the documents of one text.
 type yamlReader struct {
-	src     string
-	pos     int
-	err     error                 // the first error; pos is at the end of the text then
-	anchors map[string]yamlAnchor // of this document
-	handles map[string]string     // of its %TAG directives
-	asked   int                   // where column was asked for last
-	line    int                   // where the line of that begins
-	depth   int                   // of collections
-	count   int                   // of nodes, those from aliases included
-	aliased int                   // of nodes from aliases
+	src      string
+	discreet bool // whether errors keep the text to themselves
+	pos      int
+	err      error                 // the first error; pos is at the end of the text then
+	anchors  map[string]yamlAnchor // of this document
+	handles  map[string]string     // of its %TAG directives
+	asked    int                   // where column was asked for last
+	line     int                   // where the line of that begins
+	depth    int                   // of collections
+	count    int                   // of nodes, those from aliases included
+	aliased  int                   // of nodes from aliases
 }
 
 // yamlAnchor is a value that aliases repeat.
@@ -350,8 +352,11 @@ func (r *yamlReader) document() (v any, ok bool) {
 // here quotes the text at this place for a message.
 func (r *yamlReader) here() string {
 	text, _, _ := strings.Cut(r.src[r.pos:], "\n")
-	if text == "" {
+	switch {
+	case text == "":
 		return "end of the text"
+	case r.discreet:
+		return "what is there"
 	}
 	if runes := []rune(text[:min(len(text), 80)]); len(runes) > 20 {
 		return fmt.Sprintf("%q", string(runes[:20])+"…")

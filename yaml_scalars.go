@@ -462,7 +462,7 @@ func yamlMeaning(text string, plain bool, tag string) (any, error) {
 		return text, nil
 	}
 	if !known {
-		return nil, fmt.Errorf("%q is not a value of !!%s", text, kind)
+		return nil, fmt.Errorf("a value of !!%s is expected", kind)
 	}
 	return v, nil
 }
