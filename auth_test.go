@@ -527,3 +527,35 @@ func TestConnectionInfoKeepsSecrets(t *testing.T) {
 		t.Errorf("got %s, want %s", info, want)
 	}
 }
+
+func FuzzKubeconfig(f *testing.F) {
+	f.Add([]byte(kubeconfigOf("{server: https://x}", "{token: t, username: u, password: p}")))
+	f.Add([]byte(kubeconfigOf("{server: 'https://u:secret1@x', proxy-url: ftp://p}", "{auth-provider: {name: gcp, config: {access-token: a}}}")))
+	f.Add([]byte(kubeconfigOf("{server: https://x, certificate-authority-data: QQ==}", "{client-certificate-data: '@', client-key-data: QQ==, as: boss, as-user-extra: {a: [b]}}")))
+	f.Add([]byte(`{"current-context":"c","contexts":[{"name":"c","context":null}],"clusters":null,"users":[{}]}`))
+	f.Add([]byte("contexts: &a [*a]\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		config, err := parseKubeconfig(data)
+		if err != nil {
+			return
+		}
+		config.resolve(t.TempDir())
+		for _, user := range config.Users {
+			if user.User.Exec != nil {
+				return // nobody knows what it would run
+			}
+		}
+		for _, c := range config.Contexts {
+			info, err := config.login(context.Background(), &Login{Context: c.Name})
+			if err == nil {
+				err = info.validate()
+			}
+			for _, user := range config.Users {
+				secret := user.User.Password
+				if err != nil && len(secret) > 6 && strings.Contains(err.Error(), secret) && !strings.Contains(c.Name+c.Context.Cluster+c.Context.User+user.Name, secret) {
+					t.Errorf("the password %q is told: %v", secret, err)
+				}
+			}
+		}
+	})
+}

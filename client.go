@@ -196,7 +196,7 @@ func newAPIError(method, path string, resp *http.Response) *APIError {
 		if status.Reason != "" {
 			e.Reason = status.Reason
 		}
-		e.RetryAfter = time.Duration(min(status.Details.RetryAfterSeconds, maxPatience.Seconds()) * float64(time.Second))
+		e.RetryAfter = patience(status.Details.RetryAfterSeconds)
 	} else if text := strings.TrimSpace(string(data)); len(text) > maxErrorText {
 		e.Message = strings.ToValidUTF8(text[:maxErrorText], "") + "..."
 	} else {
@@ -205,19 +205,26 @@ func newAPIError(method, path string, resp *http.Response) *APIError {
 	if wish := retryAfter(resp.Header.Get("Retry-After")); wish > 0 {
 		e.RetryAfter = wish
 	}
-	e.RetryAfter = min(max(e.RetryAfter, 0), maxPatience)
 	return e
 }
 
 // retryAfter reads the header of that name: seconds, or a date (RFC 9110, section 10.2.3).
 func retryAfter(header string) time.Duration {
-	if n, err := strconv.ParseFloat(header, 64); err == nil && n > 0 {
-		return time.Duration(min(n, maxPatience.Seconds()) * float64(time.Second))
+	if n, err := strconv.ParseFloat(header, 64); err == nil {
+		return patience(n)
 	}
 	if t, err := http.ParseTime(header); err == nil {
-		return max(time.Until(t), 0)
+		return patience(time.Until(t).Seconds())
 	}
 	return 0
+}
+
+// patience is a pause that a server wishes, within reason.
+func patience(seconds float64) time.Duration {
+	if !(seconds > 0) { // NaN, too
+		return 0
+	}
+	return time.Duration(min(seconds, maxPatience.Seconds()) * float64(time.Second))
 }
 
 // request is one request to the API server.

@@ -474,3 +474,40 @@ func BenchmarkList(b *testing.B) {
 		}
 	}
 }
+
+func FuzzStatus(f *testing.F) {
+	f.Add(429, "5", []byte(crowdText))
+	f.Add(422, "Fri, 31 Dec 2100 23:59:59 GMT", []byte(`{"kind":"Status","details":{"causes":[{"field":1}],"retryAfterSeconds":1e300}}`))
+	f.Add(500, "-1", []byte("<html>\xff"+strings.Repeat("é", 300)))
+	f.Add(503, "NaN", []byte(`{"kind":"Status","reason":["x"],"details":null}`))
+	f.Add(400, "1e400", []byte(`{"kind":"Status","code":"400"}`))
+	f.Fuzz(func(t *testing.T, code int, wish string, text []byte) {
+		resp := &http.Response{StatusCode: code, Header: http.Header{"Retry-After": {wish}}, Body: io.NopCloser(bytes.NewReader(text))}
+		e := newAPIError("GET", "/x", resp)
+		if e.Code != code || e.RetryAfter < 0 || e.RetryAfter > maxPatience {
+			t.Errorf("got %+v", e)
+		}
+		if !bytes.Contains(text, []byte("Status")) && len(e.Message) > maxErrorText+len("...") {
+			t.Errorf("the message has %d bytes", len(e.Message))
+		}
+		if body, err := ParseBody(text); err == nil {
+			if e := statusOf(body, "/x"); e.(*APIError).RetryAfter < 0 || e.(*APIError).RetryAfter > maxPatience {
+				t.Errorf("the event has led to %+v", e)
+			}
+		}
+	})
+}
+
+// BenchmarkFlow asks for leave to make a request, with no need to wait: what the limit costs each of them.
+// See it with: go test -run xxx -bench Flow .
+func BenchmarkFlow(b *testing.B) {
+	s := NewSettings().Networking
+	s.RequestRate, s.RequestBurst = 1e9, 1e9
+	f := newFlow(&s, slog.New(slog.DiscardHandler))
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := f.wait(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -365,6 +365,6 @@ func statusOf(status *Body, path string) error {
 	v := View{raw: status.raw}
 	return &APIError{
 		Code: int(v.Int("code")), Reason: v.String("reason"), Message: v.String("message"), Method: watchMethod, Path: path,
-		RetryAfter: time.Duration(v.Float("details.retryAfterSeconds") * float64(time.Second)),
+		RetryAfter: patience(v.Float("details.retryAfterSeconds")),
 	}
 }

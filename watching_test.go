@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -428,6 +429,55 @@ func FuzzReadEvent(f *testing.F) {
 			t.Error("neither a body nor an error")
 		}
 	})
+}
+
+// FuzzWatchFrames compares the reading of frames, in pieces of any size, with the splitting of the whole text.
+func FuzzWatchFrames(f *testing.F) {
+	f.Add([]byte("{}\n\n{}\n"), 1)
+	f.Add([]byte(" \n{\"a\":1}\r\n{"), 3)
+	f.Add(bytes.Repeat([]byte("x"), 70<<10), 4096)
+	f.Fuzz(func(t *testing.T, text []byte, size int) {
+		var want []string
+		whole, rest, broken := string(text), "", false
+		if i := strings.LastIndexByte(whole, '\n'); i >= 0 {
+			whole, rest = whole[:i+1], whole[i+1:]
+		} else {
+			whole, rest = "", whole
+		}
+		broken = strings.TrimSpace(rest) != ""
+		for line := range strings.Lines(whole) {
+			if strings.TrimSpace(line) != "" {
+				want = append(want, line)
+			}
+		}
+		var got []string
+		err := readFrames(&pieces{text, max(size, 1)}, func(frame []byte) error {
+			got = append(got, string(frame))
+			_, _ = readEvent(frame)
+			return nil
+		})
+		if !slices.Equal(got, want) {
+			t.Errorf("got the frames %q, want %q", got, want)
+		}
+		if broken != errors.Is(err, errBrokenFrame) || !broken && err != nil {
+			t.Errorf("got %v, broken is %t", err, broken)
+		}
+	})
+}
+
+// pieces reads a text in pieces.
+type pieces struct {
+	text []byte
+	size int
+}
+
+func (p *pieces) Read(b []byte) (int, error) {
+	if len(p.text) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(b[:min(len(b), p.size)], p.text)
+	p.text = p.text[n:]
+	return n, nil
 }
 
 // BenchmarkWatchEvent reads a hundred events of 2 KiB.
