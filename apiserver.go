@@ -37,7 +37,8 @@ type APIServer struct {
 	faults   []*Fault
 	requests []Request
 	uid      uint64
-	closing  chan struct{} // closed when all watches are to end
+	closing  chan struct{}           // closed when all watches are to end
+	webhooks map[string]http.Handler // in this process, by their hosts
 }
 
 // APIServerOptions adjust an [APIServer]. Zero values mean the defaults.

@@ -141,6 +141,9 @@ func (h *webhook) address(s *APIServer) (string, error) {
 
 // transport makes the connection, as the options say, or to a server that the configuration's authority vouches for.
 func (h *webhook) transport(s *APIServer) (http.RoundTripper, error) {
+	if handler := s.webhookHere(h.url); handler != nil {
+		return &inProcess{handler}, nil
+	}
 	if s.opts.WebhookTransport != nil {
 		return s.opts.WebhookTransport, nil
 	}
@@ -156,6 +159,33 @@ func (h *webhook) transport(s *APIServer) (http.RoundTripper, error) {
 		}
 	}
 	return t, nil
+}
+
+// listenForReviews makes a handler in this process one that webhooks can be at, until end is called.
+func (s *APIServer) listenForReviews(handler http.Handler) (url string, end func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.webhooks == nil {
+		s.webhooks = make(map[string]http.Handler)
+	}
+	host := fmt.Sprintf("webhooks-%d.in-memory", len(s.webhooks)+1)
+	s.webhooks[host] = handler
+	return "https://" + host, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.webhooks[host] = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	}
+}
+
+// webhookHere returns the handler in this process that a webhook is at, nil if it is elsewhere.
+func (s *APIServer) webhookHere(address string) http.Handler {
+	u, err := url.Parse(address)
+	if err != nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.webhooks[u.Host]
 }
 
 // badAnswer says what an answer means that is none: what it says itself, if it is a Status.

@@ -374,6 +374,44 @@ func TestClientLends(t *testing.T) {
 	}
 }
 
+func TestClientTellsRefusals(t *testing.T) {
+	for _, code := range []int{401, 403} {
+		for what, ask := range map[string]func(c *Client) (errs []error){
+			"a listing": func(c *Client) (errs []error) {
+				for _, err := range c.List(context.Background(), "v1", "Pod", nil) {
+					errs = append(errs, err)
+				}
+				return errs
+			},
+			"a watch": func(c *Client) (errs []error) {
+				for _, err := range c.Watch(context.Background(), "v1", "Pod", nil) {
+					errs = append(errs, err)
+				}
+				return errs
+			},
+		} {
+			t.Run(fmt.Sprintf("AC-87 %s is refused with %d", what, code), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					c, _ := clientOf(t, http.HandlerFunc(answer{code: code}.serve), nil)
+					if errs := ask(c); len(errs) != 1 || StatusCode(errs[0]) != code {
+						t.Errorf("got %v, want one error with the code", errs)
+					}
+				})
+			})
+		}
+		t.Run(fmt.Sprintf("AC-87 what others ask is refused with %d", code), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, _ := clientOf(t, http.HandlerFunc(answer{code: code}.serve), nil)
+				resp, err := c.HTTPClient().Get("http://server.test/x")
+				if err != nil || resp.StatusCode != code {
+					t.Fatalf("got %v, %v", resp, err)
+				}
+				drain(resp.Body)
+			})
+		})
+	}
+}
+
 func TestLeadsTo(t *testing.T) {
 	for _, tt := range []struct {
 		server, target string

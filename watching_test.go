@@ -343,6 +343,27 @@ func TestStreamReports(t *testing.T) {
 			})
 		})
 	}
+	t.Run("AC-T12 a watch that comes too late leads to another listing in pages", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var limits []string
+			follow(t, &script{
+				list: func(n int, w http.ResponseWriter, r *http.Request) {
+					limits = append(limits, r.URL.Query().Get("limit"))
+					_, _ = io.WriteString(w, emptyList)
+				},
+				watch: func(n int, w http.ResponseWriter, r *http.Request) {
+					if n < 2 {
+						w.WriteHeader(410)
+						return
+					}
+					hold(w, r)
+				},
+			}, time.Hour, nil)
+			if want := []string{"500", "500", "500"}; !slices.Equal(limits, want) {
+				t.Errorf("got listings with the limits %q, want %q", limits, want)
+			}
+		})
+	})
 	t.Run("AC-T9 pages that are no watches are a failure", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := &script{watch: func(n int, w http.ResponseWriter, r *http.Request) {

@@ -10,7 +10,9 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -254,6 +256,11 @@ func proveDump(c *C) {
 	}
 	if entries, err := os.ReadDir(filepath.Dir(dump)); err != nil || len(entries) != 1 {
 		c.Errorf("there are %v, %v", entries, err)
+	}
+	nowhere := filepath.Join(c.TempDir(), "none", "dump.pem")
+	err := (&kopf.WebhookServer{Addr: "127.0.0.1", CADump: nowhere}).Serve(c.Context(), echo, func(kopf.WebhookClientConfig) { c.Error("it is announced") })
+	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), filepath.Dir(nowhere)) {
+		c.Errorf("a dump in no folder: %v", err)
 	}
 }
 

@@ -47,6 +47,7 @@ var _ = Suite("serving", func(t *testing.T, c *C) {
 	c.Run(t, "AC-43 PEM is announced where trust is needed, and nothing else", proveBundle)
 	c.Run(t, "AC-44 nothing needs to be given", proveDefaults)
 	c.Run(t, "AC-45 the address says how the server is reached", proveAddresses)
+	c.Run(t, "AC-45 all ports can be said", proveLastPort)
 	c.Run(t, "AC-48 plain HTTP and TLS exclude each other", proveContradictions)
 	c.Run(t, "AC-52 servers for clusters on a machine know its name there", proveVariants)
 })
@@ -764,12 +765,22 @@ func proveContradictions(c *C) {
 		"webhook server: the fields Insecure and TLSConfig exclude each other":                          {Insecure: true, TLSConfig: &tls.Config{}},
 		"webhook server: the field Insecure and a certificate exclude each other":                       {Insecure: true, CertFile: cert, KeyFile: cert},
 		"webhook server: the port 65536 is not between 0 and 65535":                                     {Port: 65536},
+		"webhook server: the port -1 is not between 0 and 65535":                                        {Port: -1},
 		fmt.Sprintf(`webhook server: the certificate %q and the key "" are only of use together`, cert): {CertFile: cert},
 	} {
 		err := server.Serve(c.Context(), echo, func(config kopf.WebhookClientConfig) { c.Errorf("%s: announced %+v", want, config) })
 		if err == nil || err.Error() != want {
 			c.Errorf("got %v, want %s", err, want)
 		}
+	}
+}
+
+func proveLastPort(c *C) {
+	s := c.Serves(echo, func(l net.Listener, log *slog.Logger) kopf.AdmissionServer {
+		return &kopf.WebhookServer{Listener: l, Logger: log, Host: "example.com", Port: 65535, Insecure: true}
+	})
+	if got := s.Last().URL; got != "http://example.com:65535" {
+		c.Errorf("the URL is %q", got)
 	}
 }
 
