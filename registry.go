@@ -313,9 +313,16 @@ func (g *Registry) starters() (background, indices any) {
 	return background, indices
 }
 
-// activities returns the handlers of one activity of the operator.
+// activities returns the handlers of one activity of the operator, each function once under one id.
 func (g *Registry) activities(kind handlerKind) []*handler {
-	return slices.DeleteFunc(g.snapshot(), func(h *handler) bool { return h.kind != kind })
+	var all []*handler
+	for _, h := range g.snapshot() {
+		twin := func(o *handler) bool { return o.id == h.id && o.fn == h.fn }
+		if h.kind == kind && !slices.ContainsFunc(all, twin) {
+			all = append(all, h)
+		}
+	}
+	return all
 }
 
 // groups returns the API groups that the handlers name, or nil if one of them can be for any group.
