@@ -1,0 +1,41 @@
+// Command 10-builtins shows that built-in kinds are handled as any others: pods with the label "short-lived" live for thirty seconds. To see
+// it: kubectl run sleeper --image=busybox --labels=short-lived=yes -- sleep 3600
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/kopf-go/kopf"
+)
+
+func main() {
+	kopf.OnEvent("pods", see, nil)
+	kopf.OnDaemon("pods", limit, &kopf.DaemonOptions{
+		Labels:           kopf.Match{"short-lived": kopf.Present},
+		WithoutFinalizer: true, // the pod may go whenever it wants
+	})
+	kopf.OnCreate("namespaces", welcome, nil)
+	kopf.Main()
+}
+
+// see is called for all that happens to pods. Nothing is stored on them for it.
+func see(ctx context.Context, e *kopf.WatchEvent) error {
+	e.Logger.Info("A pod is seen.", "type", e.Type, "phase", e.Status().String("phase"))
+	return nil
+}
+
+// limit deletes the pod when its time is over. It ends before that if the pod is deleted, or loses its label.
+func limit(ctx context.Context, d *kopf.Daemon) error {
+	if d.Stopped.Wait(30 * time.Second) {
+		d.Logger.Info("The pod goes by itself.", "reason", d.Stopped.Reason())
+		return nil
+	}
+	d.Logger.Info("The time of the pod is over.")
+	return d.Client.Delete(ctx, d.Body.Reference(), nil)
+}
+
+func welcome(ctx context.Context, c *kopf.Change) error {
+	c.Logger.Info("Here is a namespace.", "name", c.Name())
+	return nil
+}
