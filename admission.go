@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -57,6 +58,7 @@ type admissions struct {
 	serving  map[*handler][]Resource  // those that each handler is for
 	client   *WebhookClientConfig     // nil before the server listens
 	memories map[string]*reviewMemory // of objects that only reviews have shown, by uid
+	swept    time.Time                // when the old ones among them were last dropped
 	failure  error                    // for which the operator ends
 	stopping bool
 }
@@ -69,6 +71,9 @@ type reviewMemory struct {
 
 // reviewMemoryLife is how long an object is remembered after its last review, unless it is watched.
 const reviewMemoryLife = 10 * time.Minute
+
+// maxReviewMemories is how many of them are remembered. What comes beyond that is forgotten with its review.
+const maxReviewMemories = 10_000
 
 // newAdmissions makes the engine.
 func newAdmissions(g *Registry, operator admissionOperator) (admissionEngine, error) {
@@ -311,16 +316,17 @@ func (a *admissions) remember(op Operation, resource Resource, body *Body) *memo
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := time.Now()
-	for uid, m := range a.memories {
-		if now.Sub(m.used) > reviewMemoryLife {
-			delete(a.memories, uid)
-		}
+	if now.Sub(a.swept) > reviewMemoryLife/10 {
+		a.swept = now
+		maps.DeleteFunc(a.memories, func(_ string, m *reviewMemory) bool { return now.Sub(m.used) > reviewMemoryLife })
 	}
 	m := a.memories[body.UID()]
-	if m == nil {
+	if m == nil || now.Sub(m.used) > reviewMemoryLife {
 		m = &reviewMemory{}
 		m.see(a.memo)
-		a.memories[body.UID()] = m
+		if len(a.memories) < maxReviewMemories {
+			a.memories[body.UID()] = m
+		}
 	}
 	m.used = now
 	return &m.memory

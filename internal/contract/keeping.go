@@ -145,6 +145,49 @@ func memos(t *testing.T, c *C) {
 		}
 		c.expect(&l, "event", "CREATE known=false reviewed=false", "CREATE known=false reviewed=false", "UPDATE known=true reviewed=false", "UPDATE known=true reviewed=true")
 	})
+	c.Run(t, "OP-147 what only reviews have shown is remembered for ten minutes, and not without a limit", func(c *C) {
+		c.OnlyInBubble("it waits")
+		r := &kopf.Registry{}
+		times := 0
+		r.OnValidate(Examples, func(ctx context.Context, a *kopf.Admission) error {
+			n, _ := a.Memo().Load("n")
+			times, _ = n.(int)
+			a.Memo().Store("n", times+1)
+			return nil
+		}, &kopf.AdmissionOptions{ID: "validate"})
+		s, _ := c.Reviewed(r)
+		seen := func(uid string) int { // how often before
+			object := map[string]any{"metadata": map[string]any{"name": uid, "namespace": c.Namespace, "uid": uid}}
+			if _, err := s.review(c.Context(), &kopf.ReviewRequest{Body: c.reviewOf(map[string]any{"operation": "UPDATE", "object": object, "oldObject": object})}); err != nil {
+				c.Fatal(err)
+			}
+			return times
+		}
+		if a, b := seen("a"), seen("a"); a != 0 || b != 1 {
+			c.Errorf("got %d and %d", a, b)
+		}
+		time.Sleep(9 * time.Minute)
+		if n := seen("a"); n != 2 {
+			c.Errorf("after nine minutes: got %d, want 2", n)
+		}
+		time.Sleep(11 * time.Minute)
+		if n := seen("a"); n != 0 {
+			c.Errorf("after eleven minutes without a review: got %d, want 0", n)
+		}
+		for n := range 10_000 {
+			seen(fmt.Sprint("u", n))
+		}
+		if n := seen("u5"); n != 1 {
+			c.Errorf("one of those that are remembered: got %d, want 1", n)
+		}
+		if a, b := seen("beyond"), seen("beyond"); a != 0 || b != 0 {
+			c.Errorf("one beyond the limit: got %d and %d, want 0", a, b)
+		}
+		time.Sleep(20 * time.Minute)
+		if a, b := seen("beyond"), seen("beyond"); a != 0 || b != 1 {
+			c.Errorf("when there is room again: got %d and %d", a, b)
+		}
+	})
 	c.Run(t, "OP-148 memos are nowhere but in memory", func(c *C) {
 		var l calls
 		r := &kopf.Registry{}
