@@ -120,7 +120,12 @@ func (r *Runner) await(ready <-chan struct{}) error {
 	case <-ready:
 		return nil
 	case <-r.ctx.Done():
-		return r.err
+		select {
+		case <-ready: // it was ready, and has ended since, which is told at the end
+			return nil
+		default:
+			return r.err
+		}
 	case <-timeout.C:
 		return fmt.Errorf("still starting after %s", r.options.Timeout)
 	}

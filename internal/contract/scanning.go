@@ -490,7 +490,7 @@ func residing(t *testing.T, c *C) {
 		op := c.Operator(registry(&l), func(op *kopf.Operator) { op.Namespaces = []string{c.Namespace + "-*"} })
 		namespaces, space := c.Of("v1", "Namespace"), c.Unique("comes")
 		list := fmt.Sprintf("/apis/kopf.dev/v1/namespaces/%s/kopfexamples", space)
-		if all, watched := op.asked("/api/v1/namespaces"), watches(op, "/api/v1/namespaces"); all-watched != 1 || len(l.all()) > 0 {
+		if all, watched := op.asked("/api/v1/namespaces"), watches(op, "/api/v1/namespaces"); c.InBubble() && all-watched != 1 || len(l.all()) > 0 { // elsewhere, there are so many that they come in pages
 			c.Errorf("namespaces were listed %d times", all-watched)
 		}
 		inside := *c
