@@ -14,6 +14,9 @@ import (
 // maxPatience is the longest pause that a server can impose.
 const maxPatience = 10 * time.Minute
 
+// maxBurst keeps the arithmetic of a bucket within the range of durations.
+const maxBurst = 1_000_000_000
+
 // flow is a token bucket (https://en.wikipedia.org/wiki/Token_bucket) that the server can close for a while. Requests go in the order in which they
 // come.
 type flow struct {
@@ -32,7 +35,7 @@ func newFlow(s *NetworkingSettings, log *slog.Logger) *flow {
 	if s.RequestRate <= 0 {
 		return nil
 	}
-	return &flow{rate: s.RequestRate, burst: max(s.RequestBurst, 1), log: log}
+	return &flow{rate: s.RequestRate, burst: min(max(s.RequestBurst, 1), maxBurst), log: log}
 }
 
 // wait returns when the next request may go, or the context has ended.

@@ -33,6 +33,9 @@ type WriteOptions struct {
 	FieldManager string // who owns the fields that are set. Defaults to "kopf"
 	Force        bool   // whether an apply takes over fields of other managers
 	DryRun       bool   // whether nothing is to be stored
+	// Of says by APIVersion and Kind what the Subresource is one of, where the object itself is of another kind: the Pod of an
+	// Eviction, the Deployment of a Scale. The name and the namespace are those of the object.
+	Of ObjectReference
 }
 
 // PatchType is the kind of a patch, as its media type.
@@ -178,7 +181,7 @@ func (c *Client) Watch(ctx context.Context, apiVersion, kind string, opts *ListO
 }
 
 // Create creates an object, given as a map, a *Body, or a pointer to a struct, and stores in it what the server made
-// of it. With a Subresource it posts to that, such as the "eviction" of a pod.
+// of it. With a Subresource it posts to that, such as the "eviction" of a pod; see [WriteOptions].
 func (c *Client) Create(ctx context.Context, object any, opts *WriteOptions) error {
 	return c.write(ctx, http.MethodPost, object, opts)
 }
@@ -206,6 +209,9 @@ func (c *Client) write(ctx context.Context, method string, object any, opts *Wri
 		return fmt.Errorf("the object cannot be sent: %w", err)
 	}
 	ref := body.Reference()
+	if o.Of.Kind != "" {
+		ref.APIVersion, ref.Kind = o.Of.APIVersion, o.Of.Kind
+	}
 	q := writeQuery(o.FieldManager, o.DryRun)
 	r := &request{method: method, query: q, body: body.raw, contentType: "application/json"}
 	if method == http.MethodPost && o.Subresource == "" {

@@ -149,7 +149,8 @@ type NetworkingSettings struct {
 	TrustEnv bool
 	// MaxInFlight is the number of requests, watches apart, that are under way at the same time. Zero means no limit. Defaults to 64.
 	MaxInFlight int
-	// RequestRate is how many requests a second, watches apart, are made for long; the others wait. Zero means no limit. Defaults to 1,000.
+	// RequestRate is how many requests a second, watches apart, are made for long; the others wait, and all wait while the server asks for
+	// patience. Zero means no limit, and that each request waits for itself alone. Defaults to 1,000.
 	RequestRate int
 	// RequestBurst is how many requests can be made at once after a time with fewer: what a new operator finds can be handled at full
 	// speed, and what goes round in circles cannot. Defaults to 20,000.

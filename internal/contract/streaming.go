@@ -104,6 +104,29 @@ func requests(t *testing.T, c *C) {
 			kind.Delete(c.Unique("a"))
 		}
 	})
+	c.Run(t, "AC-81 an object of another kind goes to the subresource that it is for", func(c *C) {
+		c.Of("apps/v1", "Deployment").Create("d", map[string]any{"spec": map[string]any{
+			"replicas": 0, "selector": map[string]any{"matchLabels": map[string]any{"app": "x"}},
+			"template": map[string]any{"metadata": map[string]any{"labels": map[string]any{"app": "x"}}, "spec": map[string]any{"containers": []any{map[string]any{"name": "c", "image": "example.com/none"}}}},
+		}})
+		scale := map[string]any{"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": map[string]any{"name": "d", "namespace": c.Namespace}, "spec": map[string]any{"replicas": 3}}
+		opts := &kopf.WriteOptions{Subresource: "scale", Of: kopf.ObjectReference{APIVersion: "apps/v1", Kind: "Deployment"}}
+		if err := c.Client.Update(c.Context(), scale, opts); err != nil {
+			c.Error(err)
+		}
+		if got := c.Of("apps/v1", "Deployment").Get("d").Spec().Int("replicas"); got != 3 {
+			c.Errorf("got %d replicas, want 3", got)
+		}
+		if err := c.Client.Update(c.Context(), scale, &kopf.WriteOptions{Subresource: "scale"}); err == nil {
+			c.Error("a scale of nothing was written")
+		}
+		c.Of("v1", "Pod").Create("p", map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": "c", "image": "example.com/none"}}}})
+		eviction := map[string]any{"apiVersion": "policy/v1", "kind": "Eviction", "metadata": map[string]any{"name": "p", "namespace": c.Namespace}}
+		if err := c.Client.Create(c.Context(), eviction, &kopf.WriteOptions{Subresource: "eviction", Of: kopf.ObjectReference{APIVersion: "v1", Kind: "Pod"}}); err != nil {
+			c.Error(err)
+		}
+		c.WaitFor("the end of the pod", func() bool { return !c.Of("v1", "Pod").Exists("p") })
+	})
 	c.Run(t, "AC-83 an attempt of a request has its time, and a watch has not", func(c *C) {
 		c.OnlyInBubble("it waits")
 		s := kopf.NewSettings().Networking
