@@ -49,7 +49,7 @@ func memos(t *testing.T, c *C) {
 			}
 			r.OnStartup(keep, id("startup"))
 			r.OnCleanup(keep, id("cleanup"))
-			e := &entry{registry: kopf.Registry{}, began: time.Now()}
+			e := newEntry()
 			r.OnLogin(func(ctx context.Context, l *kopf.Login) (*kopf.ConnectionInfo, error) {
 				memos = append(memos, l.Memo())
 				return e.info(), nil
@@ -60,7 +60,6 @@ func memos(t *testing.T, c *C) {
 			}
 		}
 	})
-	// remembering runs an operator whose memo holds a value and a pointer, and tells what objects see of both.
 	c.Run(t, "OP-145 the memo of an object is a copy of the operator's, made at first sight", func(c *C) {
 		var l calls
 		shared := &calls{}
