@@ -145,6 +145,7 @@ func (p *prober) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer p.requests.Done()
+	defer func() { _ = http.NewResponseController(w).Flush() }() // stop closes the connections as soon as nothing is under way
 	path := r.URL.Path
 	if debug := p.debugger(); debug != nil && strings.HasPrefix(path, debugPath) && path != p.path {
 		debug.ServeHTTP(w, r)
@@ -168,6 +169,7 @@ func (p *prober) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	p.log.Debug("The endpoint was asked.", "method", r.Method, "path", path, "code", code)
 	w.Header().Set("Content-Type", kind)
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(code)
 	_, _ = w.Write(body) // who does not wait for the answer does not need it
 }
