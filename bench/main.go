@@ -29,10 +29,16 @@ func run() error {
 	rounds := flag.Int("rounds", 3, "how often each job is done by each operator")
 	only := flag.String("jobs", "", "a regular expression of the jobs to do; all by default")
 	which := flag.String("operators", "", "a regular expression of the operators; all by default")
+	profiles := flag.String("profiles", "", "a folder for profiles of our operator; none by default")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	dir, err := build(ctx)
+	if *profiles != "" {
+		if err := os.Setenv("BENCH_PROFILES", *profiles); err != nil {
+			return err
+		}
+	}
+	dir, err := build(ctx, *profiles)
 	defer os.RemoveAll(dir)
 	if err != nil {
 		return err

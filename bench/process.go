@@ -34,14 +34,18 @@ var variants = []variant{
 	{"controller-runtime, 1 worker", "runtime", 1, 1, nil},
 }
 
-// build compiles both operators as they would be shipped, and returns the folder with them.
-func build(ctx context.Context) (string, error) {
+// build compiles both operators as they would be shipped, but for ours writing profiles if wanted, and returns the folder with them.
+func build(ctx context.Context, profiles string) (string, error) {
 	dir, err := os.MkdirTemp("", "kopf-bench-")
 	if err != nil {
 		return "", err
 	}
 	for _, program := range []string{"kopf", "runtime"} {
-		cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", filepath.Join(dir, program), "./operators/"+program)
+		args := []string{"build", "-trimpath", "-ldflags=-s -w", "-o", filepath.Join(dir, program)}
+		if profiles != "" {
+			args = append(args, "-tags=profile")
+		}
+		cmd := exec.CommandContext(ctx, "go", append(args, "./operators/"+program)...)
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return dir, fmt.Errorf("%s: %w\n%s", program, err, out)

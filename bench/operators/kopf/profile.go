@@ -1,0 +1,36 @@
+//go:build profile
+
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"runtime/pprof"
+	"strconv"
+
+	"github.com/kopf-go/kopf"
+)
+
+// Built with the tag, the operator writes a profile of its whole life, and one of its memory at the end, into the folder BENCH_PROFILES.
+func init() {
+	name := func(kind string) string {
+		return filepath.Join(os.Getenv("BENCH_PROFILES"), kind+"-"+strconv.Itoa(os.Getpid())+".pprof")
+	}
+	f, err := os.Create(name("cpu"))
+	if err != nil {
+		panic(err)
+	}
+	if err := pprof.StartCPUProfile(f); err != nil {
+		panic(err)
+	}
+	kopf.OnCleanup(func(context.Context, *kopf.Activity) error {
+		pprof.StopCPUProfile()
+		heap, err := os.Create(name("heap"))
+		if err != nil {
+			return err
+		}
+		defer heap.Close()
+		return pprof.WriteHeapProfile(heap)
+	}, &kopf.ActivityOptions{ID: "profiles"})
+}
