@@ -1,6 +1,6 @@
 # The same commands that a person types; `make ci` is what is checked before a change lands.
 
-.PHONY: build test race lint e2e cluster ci
+.PHONY: build test race lint e2e cluster bench ci
 
 build:
 	go build ./...
@@ -20,6 +20,10 @@ e2e:
 # A real API server to try things with; it runs until Ctrl+C.
 cluster:
 	cd e2e && go run ./cluster/cmd -controllers
+
+# What operators cost, beside those of controller-runtime: half an hour, which rewrites docs/performance.md.
+bench:
+	cd bench && go run . -write ../docs
 
 ci:
 	.ci/run

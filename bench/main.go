@@ -1,20 +1,23 @@
 // Command bench has the same jobs done by an operator of ours and by one of controller-runtime, in turns, and prints what they cost.
 //
-//	go run . -quick   # five minutes, to compare two states of the source
-//	go run .          # all of it
+//	go run . -quick                # five minutes, for a first look
+//	go run . -quick -base COMMIT   # five minutes, to compare our operator with what it was in a commit
+//	go run .                       # on a replaying API server
+//	go run . -server real          # on a real control plane
+//	go run . -sweep                # how the costs grow
+//	go run . -write ../docs        # all of it, and the page about it
 package main
 
 import (
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
 	"os/signal"
 	"regexp"
 	"slices"
-	"strings"
-	"text/tabwriter"
-	"time"
+	"syscall"
 )
 
 func main() {
@@ -24,104 +27,137 @@ func main() {
 	}
 }
 
+// options are what the command line tells.
+type options struct {
+	quick           bool
+	rounds          int
+	jobs, operators *regexp.Regexp
+	server          string
+	sweep           bool
+	profiles, base  string
+	write           string
+}
+
 func run() error {
-	quick := flag.Bool("quick", false, "fewer objects, fewer rounds")
-	rounds := flag.Int("rounds", 3, "how often each job is done by each operator")
+	var o options
+	flag.BoolVar(&o.quick, "quick", false, "fewer and smaller jobs")
+	flag.IntVar(&o.rounds, "rounds", 3, "how often each job is done by each operator")
 	only := flag.String("jobs", "", "a regular expression of the jobs to do; all by default")
 	which := flag.String("operators", "", "a regular expression of the operators; all by default")
-	profiles := flag.String("profiles", "", "a folder for profiles of our operator; none by default")
+	flag.StringVar(&o.server, "server", replayName, "where the jobs are done: replay or real")
+	flag.BoolVar(&o.sweep, "sweep", false, "show how the costs grow, and nothing else")
+	flag.StringVar(&o.profiles, "profiles", "", "a folder for profiles of our operator; none by default")
+	flag.StringVar(&o.base, "base", "", "a commit: compares our operator with what it was then, and with no other one")
+	flag.StringVar(&o.write, "write", "", "a folder for a page about all that there is, on both servers")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if *profiles != "" {
-		if err := os.Setenv("BENCH_PROFILES", *profiles); err != nil {
+	var err error
+	if o.jobs, err = regexp.Compile(*only); err != nil {
+		return err
+	}
+	if o.operators, err = regexp.Compile(*which); err != nil {
+		return err
+	}
+	if o.server != replayName && o.server != realName {
+		return fmt.Errorf("there is no server %q, only %q and %q", o.server, replayName, realName)
+	}
+	if o.profiles != "" {
+		if err := os.Setenv("BENCH_PROFILES", o.profiles); err != nil {
 			return err
 		}
 	}
-	dir, err := build(ctx, *profiles)
+	return o.bench(ctx)
+}
+
+// bench builds the operators, and has them do what is wanted.
+func (o *options) bench(ctx context.Context) error {
+	operators := variants
+	if o.base != "" {
+		commit, err := shortCommit(ctx, o.base)
+		if err != nil {
+			return err
+		}
+		operators = based(commit)
+	}
+	dir, err := build(ctx, o.profiles, o.base)
 	defer os.RemoveAll(dir)
 	if err != nil {
 		return err
 	}
-	jobs := []job{backlog(1000), backlog(10_000), restart(10_000), restart(100_000), latency(1000, 50), ignored(20_000), idle()}
-	if *quick {
-		jobs = []job{backlog(1000), restart(10_000), latency(250, 50), ignored(20_000), idle()}
-	}
-	return bench(ctx, dir, matching(jobs, *only, func(j job) string { return j.name }), matching(variants, *which, func(v variant) string { return v.name }), *rounds)
-}
-
-func matching[T any](all []T, expression string, name func(T) string) []T {
-	wanted := regexp.MustCompile(expression)
-	return slices.DeleteFunc(slices.Clone(all), func(x T) bool { return !wanted.MatchString(name(x)) })
-}
-
-// bench does all jobs, and prints the medians.
-func bench(ctx context.Context, dir string, jobs []job, operators []variant, rounds int) error {
-	for _, j := range jobs {
-		all := make([][]result, len(operators))
-		for range rounds {
-			for i, v := range operators { // in turns, so that what else the machine does hits all alike
-				r, err := j.run(ctx, v, dir)
-				if err != nil {
-					return fmt.Errorf("%s: %s: %w", j.name, v.name, err)
-				}
-				all[i] = append(all[i], r)
-			}
-		}
-		fmt.Printf("\n%s\n", j.name)
-		w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-		fmt.Fprintln(w, "operator\twall, ms\tCPU, ms\tCPU, µs each\tp50, ms\tp99, ms\tsettled, MiB\tpeak, MiB\trequests\t")
-		for i, v := range operators {
-			m := median(all[i])
-			fmt.Fprintf(w, "%s\t%s\t%s\t%.1f\t%s\t%s\t%.1f\t%.1f\t%s\t\n", v.name, millis(m.wall), millis(m.cpu),
-				float64(m.cpu.Microseconds())/float64(j.unit), millis(m.p50), millis(m.p99), mebibytes(m.settled), mebibytes(m.peak), verbs(m.requests))
-		}
-		if err := w.Flush(); err != nil {
+	b := &bench{dir: dir, rounds: o.rounds, operators: matching(operators, o.operators, func(v variant) string { return v.name }), idle: map[string]int64{}}
+	if o.write != "" || !o.sweep && o.server == replayName {
+		if err := o.onReplay(ctx, b); err != nil {
 			return err
 		}
 	}
-	fmt.Println("\nstripped static binaries")
-	for _, program := range []string{"kopf", "runtime"} {
-		fmt.Printf("%s: %.1f MB\n", program, float64(sizeOf(variant{program: program}, dir))/1e6)
+	if o.write != "" || !o.sweep && o.server == realName {
+		if err := o.onReal(ctx, b); err != nil {
+			return err
+		}
+	}
+	if o.write != "" || o.sweep {
+		if err := o.sweeping(ctx, b); err != nil {
+			return err
+		}
+	}
+	if o.write != "" {
+		return b.write(o.write)
 	}
 	return nil
 }
 
-// median returns the median of each figure by itself.
-func median(all []result) result {
-	duration := func(of func(result) time.Duration) time.Duration {
-		values := make([]time.Duration, 0, len(all))
-		for _, r := range all {
-			values = append(values, of(r))
+// onReplay does the jobs on a replaying server, which each has for itself.
+func (o *options) onReplay(ctx context.Context, b *bench) error {
+	jobs := []job{idle(), backlog(1000), backlog(10_000), restart(10_000), restart(big), latency(500, 50), ignored(20_000)}
+	if o.quick {
+		jobs = []job{idle(), backlog(1000), restart(10_000), latency(250, 50), ignored(20_000)}
+	}
+	jobs = o.wanted(jobs)
+	if slices.ContainsFunc(jobs, isBig) && jobs[0].kind != resting { // what an object takes is told beside an operator without any
+		jobs = append([]job{idle()}, jobs...)
+	}
+	var groups [][]job
+	for _, j := range jobs {
+		groups = append(groups, []job{j})
+	}
+	if err := b.do(ctx, &replaying{marks: map[string][]json.RawMessage{}}, groups); err != nil {
+		return err
+	}
+	return b.binaries()
+}
+
+// onReal does the jobs on a real server, where those come one after the other that go on with the same objects.
+func (o *options) onReal(ctx context.Context, b *bench) error {
+	groups := [][]job{{backlog(1000), ignored(5000)}, {backlog(3000), restart(3000)}, {latency(250, 25)}}
+	if o.quick {
+		groups = [][]job{{backlog(1000), ignored(2000), restart(1000)}, {latency(100, 25)}}
+	}
+	p, err := startReal(ctx)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	for _, jobs := range groups {
+		if err := b.do(ctx, p, [][]job{o.wanted(jobs)}); err != nil {
+			return fmt.Errorf("%w\n%s", err, p.cluster.Logs())
 		}
-		slices.Sort(values)
-		return values[len(values)/2]
 	}
-	size := func(of func(result) int64) int64 {
-		return int64(duration(func(r result) time.Duration { return time.Duration(of(r)) }))
-	}
-	return result{
-		wall: duration(func(r result) time.Duration { return r.wall }), cpu: duration(func(r result) time.Duration { return r.cpu }),
-		p50: duration(func(r result) time.Duration { return r.p50 }), p99: duration(func(r result) time.Duration { return r.p99 }),
-		settled: size(func(r result) int64 { return r.settled }), peak: size(func(r result) int64 { return r.peak }),
-		requests: all[len(all)-1].requests,
-	}
+	return nil
 }
 
-func millis(d time.Duration) string {
-	if d == 0 {
-		return "–"
-	}
-	return fmt.Sprintf("%.1f", float64(d.Microseconds())/1000)
+func (o *options) sweeping(ctx context.Context, b *bench) error {
+	some := *b
+	some.operators = slices.DeleteFunc(slices.Clone(b.operators), func(v variant) bool { return !inSweeps(v) })
+	err := some.sweep(ctx, &replaying{marks: map[string][]json.RawMessage{}}, sweeps(o.quick))
+	b.findings = some.findings
+	return err
 }
 
-func mebibytes(n int64) float64 { return float64(n) / (1 << 20) }
+func (o *options) wanted(jobs []job) []job {
+	return matching(jobs, o.jobs, func(j job) string { return j.name })
+}
 
-func verbs(requests map[string]int) string {
-	var all []string
-	for verb, n := range requests {
-		all = append(all, fmt.Sprintf("%s %d", verb, n))
-	}
-	slices.Sort(all)
-	return strings.Join(all, ", ")
+func matching[T any](all []T, wanted *regexp.Regexp, name func(T) string) []T {
+	return slices.DeleteFunc(slices.Clone(all), func(x T) bool { return !wanted.MatchString(name(x)) })
 }

@@ -8,16 +8,19 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // variant is an operator of the bench, in one of its settings.
 type variant struct {
 	name    string
-	program string // "kopf" or "runtime"
+	program string // "kopf", "runtime", "client" or "base"
 	workers int
 	writes  int // of requests for each object
 	args    []string
@@ -32,26 +35,51 @@ var variants = []variant{
 	{"controller-runtime, 16 workers", "runtime", 16, 1, nil},
 	{"controller-runtime, 16 workers, two writes", "runtime", 16, 2, nil},
 	{"controller-runtime, 1 worker", "runtime", 1, 1, nil},
+	{"requests alone", "client", 16, 1, nil}, // what is left when an operator costs nothing
 }
 
-// build compiles both operators as they would be shipped, but for ours writing profiles if wanted, and returns the folder with them.
-func build(ctx context.Context, profiles string) (string, error) {
+// based are our operator now and as it was in a commit.
+func based(commit string) []variant {
+	return []variant{variants[0], {"kopf at " + commit, "base", 0, 1, quiet}, variants[1], {"kopf at " + commit + ", two writes", "base", 0, 2, quiet}}
+}
+
+// build compiles the operators as they would be shipped, but for ours writing profiles if wanted, and returns the folder with them.
+func build(ctx context.Context, profiles, base string) (string, error) {
 	dir, err := os.MkdirTemp("", "kopf-bench-")
 	if err != nil {
 		return "", err
 	}
-	for _, program := range []string{"kopf", "runtime"} {
-		args := []string{"build", "-trimpath", "-ldflags=-s -w", "-o", filepath.Join(dir, program)}
-		if profiles != "" {
-			args = append(args, "-tags=profile")
-		}
-		cmd := exec.CommandContext(ctx, "go", append(args, "./operators/"+program)...)
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return dir, fmt.Errorf("%s: %w\n%s", program, err, out)
+	var tags []string
+	if profiles != "" {
+		tags = []string{"-tags=profile"}
+	}
+	for _, program := range []string{"kopf", "runtime", "client"} {
+		if err := compile(ctx, filepath.Join(dir, program), append(tags, "./operators/"+program)...); err != nil {
+			return dir, err
 		}
 	}
-	return dir, nil
+	if err := compile(ctx, filepath.Join(dir, "minimal"), "-C=..", "./examples/01-minimal"); err != nil {
+		return dir, err
+	}
+	if base == "" {
+		return dir, nil
+	}
+	return dir, buildBase(ctx, dir, base)
+}
+
+// compile builds a program. The arguments may begin with a folder to do it in.
+func compile(ctx context.Context, path string, args ...string) error {
+	var folder []string
+	if strings.HasPrefix(args[0], "-C") { // which go wants first
+		folder, args = args[:1], args[1:]
+	}
+	args = slices.Concat([]string{"build"}, folder, []string{"-trimpath", "-ldflags=-s -w", "-o", path}, args)
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", path, err, out)
+	}
+	return nil
 }
 
 // operator is a running operator.
@@ -98,19 +126,15 @@ func (o *operator) kill() {
 	<-o.ended
 }
 
-// clockTick is the unit of times in /proc: USER_HZ, which is 100 on all that Go runs on.
-const clockTick = 10 * time.Millisecond
-
-// cpu returns the time that the operator has spent on processors.
+// cpu returns the time that the operator has spent on processors, from the clock that the kernel keeps of it: /proc has it in
+// hundredths of a second only.
 func (o *operator) cpu() time.Duration {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", o.cmd.Process.Pid))
-	if err != nil {
+	const scheduled = 2 // CPUCLOCK_SCHED, the kind of clock that counts nanoseconds
+	var t unix.Timespec
+	if err := unix.ClockGettime(int32(^o.cmd.Process.Pid<<3|scheduled), &t); err != nil {
 		return 0
 	}
-	fields := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
-	user, _ := strconv.Atoi(fields[11])
-	system, _ := strconv.Atoi(fields[12])
-	return time.Duration(user+system) * clockTick
+	return time.Duration(t.Nano())
 }
 
 // memory returns the resident memory now and at its peak, in bytes.
@@ -131,7 +155,7 @@ func (o *operator) memory() (now, peak int64) {
 
 // settle waits until the operator has done nothing for a while, or for too long.
 func (o *operator) settle(ctx context.Context) error {
-	const calm = 1500 * time.Millisecond
+	const calm, noise = 1500 * time.Millisecond, 10 * time.Millisecond
 	last, since := time.Duration(-1), time.Now()
 	for limit := time.Now().Add(5 * time.Minute); time.Now().Before(limit); {
 		if err := pause(ctx, 100*time.Millisecond); err != nil {
@@ -140,7 +164,7 @@ func (o *operator) settle(ctx context.Context) error {
 		if o.dead() {
 			return fmt.Errorf("it has ended by itself: %w\n%s", o.err, &o.stderr)
 		}
-		if now := o.cpu(); now > last+clockTick {
+		if now := o.cpu(); now > last+noise {
 			last, since = now, time.Now()
 		}
 		if time.Since(since) >= calm {

@@ -31,7 +31,7 @@ type Server struct {
 	requests map[string]int
 	watched  time.Time // when the first watch of widgets began
 	answered time.Duration
-	seen     func(i int)
+	seen     func(took time.Duration)
 	patches  []json.RawMessage // the first ones
 }
 
@@ -42,7 +42,7 @@ type widget struct {
 	finalizers  []string
 	status      json.RawMessage
 	handled     bool
-	exists      bool
+	added       time.Time // zero for those that were there from the start
 }
 
 type event struct {
@@ -55,7 +55,7 @@ type event struct {
 func New(count int, marks []json.RawMessage) (*Server, error) {
 	s := &Server{grown: make(chan struct{}), requests: map[string]int{}, version: 1000}
 	for i := range count {
-		s.widgets = append(s.widgets, widget{version: 1, exists: true})
+		s.widgets = append(s.widgets, widget{version: 1})
 		for _, mark := range marks {
 			if err := s.merge(i, mark); err != nil {
 				return nil, err
@@ -93,14 +93,20 @@ func (s *Server) WriteKubeconfig(path string) error {
 // Name returns the name of a widget.
 func Name(i int) string { return fmt.Sprintf("widget-%06d", i) }
 
-// Add adds a widget, and returns its number.
-func (s *Server) Add() int {
+// Len returns how many widgets there are.
+func (s *Server) Len() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.widgets)
+}
+
+// Add adds a widget.
+func (s *Server) Add() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	i := len(s.widgets)
-	s.widgets = append(s.widgets, widget{exists: true})
+	s.widgets = append(s.widgets, widget{added: time.Now()})
 	s.changed(i, "ADDED")
-	return i
 }
 
 // Tick changes the status of a widget, as somebody else would.
@@ -114,8 +120,8 @@ func (s *Server) Tick(i, tick int) error {
 	return nil
 }
 
-// OnHandled has a function called with the number of each widget that is handled from now on.
-func (s *Server) OnHandled(f func(i int)) {
+// OnHandled has a function called for each widget that is handled from now on, with the time since it was added.
+func (s *Server) OnHandled(f func(took time.Duration)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.seen = f
@@ -199,7 +205,7 @@ func (s *Server) merge(i int, patch []byte) error {
 		w.handled = true
 		s.handled++
 		if s.seen != nil {
-			s.seen(i)
+			s.seen(time.Since(w.added))
 		}
 	}
 	return nil
@@ -322,6 +328,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, `{"kind":"List","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[]}`)
 		s.spent(began)
 	default:
+		s.count("unknown", began)
 		w.WriteHeader(http.StatusNotFound)
 		io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404,"message":"the replaying server knows nothing of that"}`)
 	}

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// bench has jobs done, and prints and collects what they show.
+type bench struct {
+	dir       string // with the programs
+	rounds    int
+	operators []variant
+	idle      map[string]int64 // the settled memory of idle operators, by their name
+	findings  []finding
+}
+
+// finding is what one job has shown.
+type finding struct {
+	place, job string
+	command    string // that does it again
+	tables     []table
+	verdicts   []verdict
+	charts     []chart
+}
+
+// do has groups of jobs done at a place. Within a group, an operator does all jobs before the next one's turn, so that one may go on where another ended.
+func (b *bench) do(ctx context.Context, p place, groups [][]job) error {
+	for _, jobs := range groups {
+		medians, err := b.rounded(ctx, p, jobs)
+		if err != nil {
+			return err
+		}
+		for i, j := range jobs {
+			b.complete(j, medians[i])
+			if err := b.tell(p, j, medians[i]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// rounded returns the medians of all rounds, by job and operator.
+func (b *bench) rounded(ctx context.Context, p place, jobs []job) ([][]result, error) {
+	all := make([][][]result, len(jobs))
+	for i := range all {
+		all[i] = make([][]result, len(b.operators))
+	}
+	for round := range b.rounds {
+		for k, v := range b.operators { // in turns, so that what else the machine does hits all alike
+			for i, j := range jobs {
+				fmt.Fprintf(os.Stderr, "%s, %s, round %d of %d: %s\n", p.name(), j.name, round+1, b.rounds, v.name)
+				r, err := j.run(ctx, p, v, b.dir)
+				if err != nil {
+					return nil, fmt.Errorf("%s: %s: %w", j.name, v.name, err)
+				}
+				all[i][k] = append(all[i][k], r)
+			}
+		}
+	}
+	medians := make([][]result, len(jobs))
+	for i := range jobs {
+		for k := range b.operators {
+			medians[i] = append(medians[i], median(all[i][k]))
+		}
+	}
+	return medians, nil
+}
+
+// complete computes what takes two jobs to know: the memory of an object.
+func (b *bench) complete(j job, medians []result) {
+	for k, v := range b.operators {
+		if j.kind == resting {
+			b.idle[v.name] = medians[k].settled
+		}
+		if empty := b.idle[v.name]; isBig(j) && empty > 0 {
+			medians[k].perObject = (medians[k].settled - empty) / int64(j.count)
+		}
+	}
+}
+
+// tell prints what a job has shown.
+func (b *bench) tell(p place, j job, medians []result) error {
+	f := finding{place: p.name(), job: j.name, command: command(p, j), tables: []table{measured(j, b.operators, medians)}, verdicts: judge(j, p.name(), b.operators, medians)}
+	for _, with := range []string{"runtime", "base"} {
+		if t := ratios(b.operators, medians, with); len(t.rows) > 0 {
+			f.tables = append(f.tables, t)
+		}
+	}
+	b.findings = append(b.findings, f)
+	return f.print()
+}
+
+// command returns what does a job again.
+func command(p place, j job) string {
+	c := fmt.Sprintf("go run . -jobs '^%s$'", j.name)
+	if p.name() == realName {
+		c += " -server real"
+	}
+	return c
+}
+
+func (f finding) print() error {
+	fmt.Printf("\n%s: %s\n", f.place, f.job)
+	tables := f.tables
+	if len(f.verdicts) > 0 {
+		tables = append(tables, verdicts(f.verdicts))
+	}
+	for _, t := range tables {
+		fmt.Println()
+		if err := t.text(os.Stdout); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// binaries tells how large the programs are.
+func (b *bench) binaries() error {
+	t := table{header: []string{"program", "MB"}}
+	v := verdict{operator: "kopf", target: "binary of the first example", most: "≤ 9.0 MB"}
+	for _, program := range []struct{ file, name string }{{"minimal", "the first example"}, {"kopf", "our operator of this bench"}, {"runtime", "that of controller-runtime"}} {
+		info, err := os.Stat(filepath.Join(b.dir, program.file))
+		if err != nil {
+			return err
+		}
+		t.rows = append(t.rows, []string{program.name, fmt.Sprintf("%.2f", float64(info.Size())/1e6)})
+		if program.file == "minimal" {
+			v.measured, v.met = fmt.Sprintf("%.2f MB", float64(info.Size())/1e6), info.Size() <= 9_000_000
+		}
+	}
+	f := finding{place: "build", job: "stripped static binaries", tables: []table{t}, verdicts: []verdict{v}}
+	b.findings = append(b.findings, f)
+	return f.print()
+}

@@ -1,0 +1,439 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/kopf-go/kopf/e2e/cluster"
+
+	"github.com/kopf-go/kopf/bench/replay"
+)
+
+// The names of the places.
+const (
+	replayName = "replay"
+	realName   = "real"
+)
+
+const (
+	widgets = "/apis/bench.kopf.dev/v1/namespaces/default/widgets"
+	// many is how many requests are made at once where that is wanted.
+	many = 16
+)
+
+// definition makes the widgets what they are on the replaying server.
+const definition = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"widgets.bench.kopf.dev"},` +
+	`"spec":{"group":"bench.kopf.dev","scope":"Namespaced","names":{"plural":"widgets","singular":"widget","kind":"Widget","listKind":"WidgetList"},` +
+	`"versions":[{"name":"v1","served":true,"storage":true,"subresources":{"status":{}},"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}]}}`
+
+// realPlace is the place with a control plane of its own. Its server is the same for all runs; the widgets of one run are those
+// of the next one, too, if that is what it wants.
+type realPlace struct {
+	cluster *cluster.Cluster
+	stop    context.CancelFunc // ends the watch
+	watched sync.WaitGroup
+
+	mu      sync.Mutex // guards following
+	widgets []state
+	there   int // widgets
+	handled int
+	by      string // the operator that has handled all
+	seen    func(took time.Duration)
+
+	rewatched int   // how often the watch has begun again
+	failed    error // why it does not
+}
+
+// state is what our own watch knows of a widget.
+type state struct {
+	there, handled bool
+	added          time.Time
+}
+
+// startReal starts the control plane and its widgets.
+func startReal(ctx context.Context) (*realPlace, error) {
+	c, err := cluster.Start(ctx, &cluster.Options{Log: os.Stderr, APIServerArgs: []string{
+		"--delete-collection-workers=16", "--etcd-compaction-interval=1m", // for what happens between the runs
+	}})
+	if err != nil {
+		return nil, err
+	}
+	watching, stop := context.WithCancel(ctx)
+	p := &realPlace{cluster: c, stop: stop}
+	if err := p.define(ctx); err != nil {
+		p.close()
+		return nil, err
+	}
+	p.watched.Go(func() {
+		err := p.watch(watching)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.failed = err
+	})
+	if err := p.warm(ctx); err != nil {
+		p.close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// warm has the server work for a while before anybody is measured, for it is slow at first.
+func (p *realPlace) warm(ctx context.Context) error {
+	const count = 1000
+	if err := p.renew(ctx, count); err != nil {
+		return err
+	}
+	return atOnce(3*count, func(i int) error { return p.patch(ctx, i%count, i) })
+}
+
+func (*realPlace) name() string { return realName }
+
+func (p *realPlace) close() {
+	p.stop()
+	p.watched.Wait()
+	p.cluster.Stop()
+}
+
+// define creates the kind of the widgets, and waits until there are none of them.
+func (p *realPlace) define(ctx context.Context) error {
+	if _, err := p.cluster.Request(ctx, http.MethodPost, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", []byte(definition)); err != nil {
+		return err
+	}
+	return until(ctx, func() (bool, error) {
+		_, err := p.cluster.Request(ctx, http.MethodGet, widgets, nil)
+		var status *cluster.StatusError
+		if errors.As(err, &status) { // first it knows nothing of them, then it prepares itself
+			return false, nil
+		}
+		return err == nil, err
+	})
+}
+
+// until waits for what the server is to do.
+func until(ctx context.Context, done func() (bool, error)) error {
+	for limit := time.Now().Add(5 * time.Minute); time.Now().Before(limit); {
+		if ok, err := done(); ok || err != nil {
+			return err
+		}
+		if err := pause(ctx, 20*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return errors.New("the server takes too long")
+}
+
+// watch follows all widgets. It is as little work as it can be, for all programs have the machine together; still the server may take it
+// for too slow and end it.
+func (p *realPlace) watch(ctx context.Context) error {
+	for version := ""; ; {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.cluster.URL()+widgets+"?watch=true&timeoutSeconds=7200&resourceVersion="+version, nil)
+		if err != nil {
+			return err
+		}
+		resp, err := p.cluster.HTTPClient().Do(req)
+		if err != nil {
+			return err
+		}
+		if resp.StatusCode != http.StatusOK {
+			return errors.Join(fmt.Errorf("the watch is answered with %s", resp.Status), resp.Body.Close())
+		}
+		last, err := p.read(resp.Body)
+		if err := errors.Join(err, resp.Body.Close()); err != nil {
+			return err
+		}
+		if last != "" {
+			version = last
+		}
+		p.mu.Lock()
+		p.rewatched++
+		p.mu.Unlock()
+	}
+}
+
+// read takes all events of a watch in, and returns the version of the last one when the server has ended it.
+func (p *realPlace) read(body io.Reader) (version string, err error) {
+	for lines := bufio.NewReaderSize(body, 64<<10); ; {
+		text, err := lines.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return version, nil
+		}
+		if err != nil {
+			return version, err
+		}
+		if err := p.follow(text); err != nil {
+			return version, err
+		}
+		_, rest, _ := bytes.Cut(text, []byte(`"resourceVersion":"`))
+		version = string(rest[:bytes.IndexByte(rest, '"')])
+	}
+}
+
+// follow takes an event in. What is looked for in its text is nowhere else in widgets.
+func (p *realPlace) follow(event []byte) error {
+	_, name, ok := bytes.Cut(event, []byte(`"name":"widget-`))
+	if !ok {
+		return fmt.Errorf("an event without a widget: %s", event)
+	}
+	i, err := strconv.Atoi(string(name[:bytes.IndexByte(name, '"')]))
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for len(p.widgets) <= i {
+		p.widgets = append(p.widgets, state{})
+	}
+	w := &p.widgets[i]
+	if bytes.HasPrefix(event, []byte(`{"type":"DELETED"`)) {
+		p.there--
+		if w.handled {
+			p.handled--
+		}
+		*w = state{}
+		return nil
+	}
+	if !w.there {
+		*w = state{there: true, added: time.Now()}
+		p.there++
+	}
+	if !w.handled && bytes.Contains(event, []byte(`"handled":true`)) {
+		w.handled = true
+		p.handled++
+		if p.seen != nil {
+			p.seen(time.Since(w.added))
+		}
+	}
+	return nil
+}
+
+// counts returns how many widgets there are, and how many of them are handled.
+func (p *realPlace) counts() (there, handled int, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.failed != nil {
+		err = fmt.Errorf("the bench does not see what happens: %w", p.failed)
+	}
+	return p.there, p.handled, err
+}
+
+func (p *realPlace) open(ctx context.Context, v variant, dir string, count int, handled bool) (server, error) {
+	there, done, err := p.counts()
+	if err != nil {
+		return nil, err
+	}
+	reused := count > 0 && handled && there == count && done == count && p.by == v.name
+	if !reused {
+		if err := p.renew(ctx, count); err != nil {
+			return nil, err
+		}
+	}
+	if handled && !reused {
+		if err := p.handle(ctx, v, dir, count); err != nil {
+			return nil, err
+		}
+	}
+	p.by = v.name
+	s := &realServer{realPlace: p}
+	s.before, err = p.requests(ctx)
+	return s, err
+}
+
+// renew deletes all widgets, and creates others.
+func (p *realPlace) renew(ctx context.Context, count int) error {
+	if _, err := p.cluster.Request(ctx, http.MethodDelete, widgets, nil); err != nil {
+		return err
+	}
+	if err := p.waitFor(ctx, 0); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	p.widgets = nil
+	p.mu.Unlock()
+	if err := atOnce(count, func(i int) error { return p.create(ctx, i) }); err != nil {
+		return err
+	}
+	return p.waitFor(ctx, count)
+}
+
+func (p *realPlace) waitFor(ctx context.Context, count int) error {
+	return until(ctx, func() (bool, error) {
+		there, _, err := p.counts()
+		return there == count, err
+	})
+}
+
+func (p *realPlace) create(ctx context.Context, i int) error {
+	body := `{"apiVersion":"bench.kopf.dev/v1","kind":"Widget","metadata":{"name":"` + replay.Name(i) + `"},"spec":` + replay.Spec + `}`
+	_, err := p.cluster.Request(ctx, http.MethodPost, widgets+"?fieldManager=bench", []byte(body))
+	return err
+}
+
+// handle has an operator handle all widgets before the job.
+func (p *realPlace) handle(ctx context.Context, v variant, dir string, count int) error {
+	o, err := v.start(dir, p.cluster.Kubeconfig())
+	if err != nil {
+		return err
+	}
+	defer o.kill()
+	if err := waitForHandled(ctx, &realServer{realPlace: p}, o, count); err != nil {
+		return err
+	}
+	if err := o.settle(ctx); err != nil {
+		return err
+	}
+	return o.stop()
+}
+
+// atOnce calls a function with all numbers below count, many at a time, and returns the first error.
+func atOnce(count int, f func(i int) error) error {
+	var wg sync.WaitGroup
+	var next atomic.Int64
+	errs := make([]error, many)
+	for k := range many {
+		wg.Go(func() {
+			for i := int(next.Add(1)) - 1; i < count && errs[k] == nil; i = int(next.Add(1)) - 1 {
+				errs[k] = f(i)
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+var (
+	requestMetric = regexp.MustCompile(`(?m)^apiserver_request_total\{(.*group="bench\.kopf\.dev",.*resource="widgets",.*)\} (\S+)$`)
+	watchMetric   = regexp.MustCompile(`(?m)^apiserver_longrunning_requests\{.*group="bench\.kopf\.dev",.*resource="widgets",.*verb="WATCH".*\} (\S+)$`)
+	verbLabel     = regexp.MustCompile(`verb="(\w+)"`)
+)
+
+// requests returns how many requests have been made about widgets, by whomever but our watch. Watches count when they end.
+func (p *realPlace) requests(ctx context.Context) (map[string]int, error) {
+	data, err := p.cluster.Request(ctx, http.MethodGet, "/metrics", nil)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]int{}
+	for _, m := range requestMetric.FindAllSubmatch(data, -1) {
+		verb, n, err := verbLabel.FindSubmatch(m[1]), 0.0, error(nil)
+		if n, err = strconv.ParseFloat(string(m[2]), 64); err != nil || verb == nil {
+			return nil, fmt.Errorf("a metric that is not understood: %s", m[0])
+		}
+		all[strings.ToLower(string(verb[1]))] += int(n)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all["watch"] -= p.rewatched
+	return all, nil
+}
+
+// watches returns how many watches of widgets there are, of which one is ours.
+func (p *realPlace) watches(ctx context.Context) (int, error) {
+	data, err := p.cluster.Request(ctx, http.MethodGet, "/metrics", nil)
+	if err != nil {
+		return 0, err
+	}
+	sum := 0
+	for _, m := range watchMetric.FindAllSubmatch(data, -1) {
+		n, err := strconv.ParseFloat(string(m[1]), 64)
+		if err != nil {
+			return 0, err
+		}
+		sum += int(n)
+	}
+	return sum, nil
+}
+
+// realServer is the real server during one run.
+type realServer struct {
+	*realPlace
+	before        map[string]int // requests
+	adds, changes int            // requests of the bench
+}
+
+func (s *realServer) Kubeconfig() string { return s.cluster.Kubeconfig() }
+
+func (s *realServer) Close() {}
+
+func (s *realServer) Add(ctx context.Context) error {
+	s.adds++
+	return s.create(ctx, s.adds-1)
+}
+
+func (s *realServer) Change(ctx context.Context, from, count int) error {
+	there, _, err := s.counts()
+	if err != nil {
+		return err
+	}
+	s.changes += count
+	return atOnce(count, func(i int) error {
+		i += from
+		return s.patch(ctx, i%there, i+1)
+	})
+}
+
+func (p *realPlace) patch(ctx context.Context, i, tick int) error {
+	body := strings.NewReader(`{"status":{"tick":` + strconv.Itoa(tick) + `}}`)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPatch, p.cluster.URL()+widgets+"/"+replay.Name(i)+"/status?fieldManager=bench", body)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/merge-patch+json")
+	resp, err := p.cluster.HTTPClient().Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("a change of the status is answered with %s", resp.Status)
+	}
+	_, err = io.Copy(io.Discard, resp.Body)
+	return err
+}
+
+func (s *realServer) OnHandled(f func(took time.Duration)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seen = f
+}
+
+func (s *realServer) Handled() (int, error) {
+	_, handled, err := s.counts()
+	return handled, err
+}
+
+// Watched knows no time: that of a real server's answers isn't known either.
+func (s *realServer) Watched(ctx context.Context) (time.Time, time.Duration, error) {
+	if n, err := s.watches(ctx); n < 2 || err != nil {
+		return time.Time{}, 0, err
+	}
+	return time.Now(), 0, nil
+}
+
+func (s *realServer) Requests(ctx context.Context) (map[string]int, error) {
+	err := until(ctx, func() (bool, error) {
+		n, err := s.watches(ctx)
+		return n == 1, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	all, err := s.requests(ctx)
+	for verb, n := range s.before {
+		all[verb] -= n
+	}
+	all["post"] -= s.adds
+	all["patch"] -= s.changes
+	return all, err
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"bytes"
+	"debug/buildinfo"
+	_ "embed"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/kopf-go/kopf/e2e/cluster"
+)
+
+// introduction is the part of the page that is written by hand.
+//
+//go:embed page.md
+var introduction string
+
+// headings are those of the places, in the order of the page.
+var headings = []struct{ place, title, text string }{
+	{replayName, "On the replaying server", ""},
+	{realName, "On a real control plane", "Waiting for the server is part of all times here, and whatever it does itself takes processors away from the operators."},
+	{"sweep", "How the costs grow", "Starting takes a look at each object. After that, what is paid for is changes. All points are of one run each. " +
+		"The largest number of objects is for ours and for the requests alone."},
+	{"build", "Size", "Static binaries without debugging data."},
+}
+
+// write writes the page about all findings into a folder, and the drawings.
+func (b *bench) write(folder string) error {
+	intro, err := b.introduction()
+	if err != nil {
+		return err
+	}
+	page := bytes.NewBufferString(intro)
+	b.summarize(page)
+	for _, h := range headings {
+		fmt.Fprintf(page, "\n## %s\n", h.title)
+		if h.text != "" {
+			fmt.Fprintf(page, "\n%s\n", h.text)
+		}
+		for _, f := range b.findings {
+			if f.place != h.place {
+				continue
+			}
+			f.describe(page)
+			for _, c := range f.charts {
+				if err := c.write(folder); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return os.WriteFile(filepath.Join(folder, "performance.md"), page.Bytes(), 0o644)
+}
+
+// introduction fills in what the introduction tells of the run.
+func (b *bench) introduction() (string, error) {
+	info, err := buildinfo.ReadFile(filepath.Join(b.dir, "runtime"))
+	if err != nil {
+		return "", err
+	}
+	version := ""
+	for _, m := range info.Deps {
+		if m.Path == "sigs.k8s.io/controller-runtime" {
+			version = m.Version
+		}
+	}
+	source, err := os.ReadFile("operators/client/main.go")
+	if err != nil {
+		return "", err
+	}
+	return strings.NewReplacer(
+		"{{cores}}", counted(runtime.NumCPU(), "core"), "{{go}}", "Go "+strings.TrimPrefix(runtime.Version(), "go"), "{{runtime}}", version,
+		"{{kubernetes}}", cluster.Version, "{{rounds}}", counted(b.rounds, ""), "{{lines}}", fmt.Sprint(bytes.Count(source, []byte("\n"))),
+	).Replace(introduction), nil
+}
+
+// counted returns a number of things, in words if it is small.
+func counted(n int, of string) string {
+	text := fmt.Sprint(n)
+	if words := []string{"no", "one", "two", "three", "four", "five", "six", "seven", "eight"}; n < len(words) {
+		text = words[n]
+	}
+	if of != "" {
+		text += " " + of
+		if n != 1 {
+			text += "s"
+		}
+	}
+	return text
+}
+
+// summarize writes what was aimed at, and what became of it.
+func (b *bench) summarize(page *bytes.Buffer) {
+	met, missed := 0, table{header: []string{"missed", "operator", "measured", "aimed at"}}
+	for _, f := range b.findings {
+		for _, v := range f.verdicts {
+			if v.met {
+				met++
+				continue
+			}
+			missed.rows = append(missed.rows, []string{fmt.Sprintf("%s, %s: %s", f.place, f.job, v.target), v.operator, v.measured, v.most})
+		}
+	}
+	fmt.Fprintf(page, "\n## What is missed\n\nOf %d targets, %d are met. ", met+len(missed.rows), met)
+	if len(missed.rows) == 0 {
+		page.WriteString("None is missed.\n")
+		return
+	}
+	page.WriteString("These are not:\n\n" + missed.markdown())
+	page.WriteString("\nThe limit of each job is what the requests alone cost, which stands in its table; all beyond that is ours. " +
+		"`go run . -jobs REGEXP -operators kopf -profiles FOLDER` writes profiles that tell where it goes.\n")
+}
+
+// describe writes a job's part of the page.
+func (f finding) describe(page *bytes.Buffer) {
+	fmt.Fprintf(page, "\n### %s\n", strings.ToUpper(f.job[:1])+f.job[1:])
+	for _, c := range f.charts {
+		fmt.Fprintf(page, "\n![%s](%s)\n", c.title, c.file)
+	}
+	tables := slices.Clone(f.tables)
+	if len(f.verdicts) > 0 {
+		tables = append(tables, verdicts(f.verdicts))
+	}
+	for _, t := range tables {
+		page.WriteString("\n" + t.markdown())
+	}
+	if f.command != "" {
+		fmt.Fprintf(page, "\n```sh\ncd bench && %s\n```\n", f.command)
+	}
+}

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// figure is one of the things that are compared.
+type figure struct {
+	name string
+	of   func(r result) float64
+}
+
+var (
+	cpu     = figure{"CPU", func(r result) float64 { return float64(r.cpu) }}
+	wall    = figure{"wall", func(r result) float64 { return float64(r.wall) }}
+	p50     = figure{"p50", func(r result) float64 { return float64(r.p50) }}
+	p99     = figure{"p99", func(r result) float64 { return float64(r.p99) }}
+	settled = figure{"settled", func(r result) float64 { return float64(r.settled) }}
+	peak    = figure{"peak", func(r result) float64 { return float64(r.peak) }}
+)
+
+var compared = []figure{cpu, wall, p50, p99, settled, peak}
+
+// comparison is one of our operators, or the least that does its work, and those it is compared with: of one other program, with as many writes.
+type comparison struct {
+	ours   int
+	theirs []int
+	name   string
+}
+
+// comparisons pairs the operators of a program with those of another one.
+func comparisons(names []variant, with string) []comparison {
+	var all []comparison
+	for i, v := range names {
+		if v.program != "kopf" && v.program != "client" {
+			continue
+		}
+		c := comparison{ours: i}
+		for k, w := range names {
+			if w.program == with && w.writes == v.writes {
+				c.theirs = append(c.theirs, k)
+			}
+		}
+		if len(c.theirs) == 0 {
+			continue
+		}
+		c.name = v.name + " to " + names[c.theirs[0]].name
+		if with == "runtime" {
+			c.name = v.name + " to the best of controller-runtime"
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+// ratio returns our figure divided by the best of theirs, and 0 if either is not shown.
+func (c comparison) ratio(f figure, medians []result) float64 {
+	best := 0.0
+	for _, k := range c.theirs {
+		if x := f.of(medians[k]); x > 0 && (best == 0 || x < best) {
+			best = x
+		}
+	}
+	if best == 0 {
+		return 0
+	}
+	return f.of(medians[c.ours]) / best
+}
+
+// ratios makes a table of all ratios to another program's operators.
+func ratios(names []variant, medians []result, with string) table {
+	t := table{header: []string{"ratio of"}}
+	for _, f := range compared {
+		t.header = append(t.header, f.name)
+	}
+	for _, c := range comparisons(names, with) {
+		row := []string{c.name}
+		for _, f := range compared {
+			row = append(row, number(c.ratio(f, medians), "%.2f"))
+		}
+		t.rows = append(t.rows, row)
+	}
+	return t.withoutEmpty()
+}
+
+// target is what is aimed at in a job.
+type target struct {
+	kind  kind
+	only  func(j job) bool // nil for all jobs of the kind
+	where string           // the place, or empty for all
+	name  string
+	most  float64
+	// of is the figure: our share of theirs, or if absolute is set, ours as such, in the unit that the format tells.
+	of       figure
+	absolute bool
+	format   string
+	writes   int // 0 for any number of them
+}
+
+const big = 100_000
+
+func isBig(j job) bool { return j.count >= big }
+
+var targets = []target{
+	{kind: handling, name: "CPU of an object", of: cpu, most: 0.5},
+	{kind: handling, where: "replay", name: "wall time", of: wall, most: 0.6},
+	{kind: handling, where: "real", name: "wall time", of: wall, most: 0.95},
+	{kind: handling, writes: 1, name: "requests of an object", absolute: true, most: 1, format: "%.2f"},
+	{kind: handling, writes: 2, name: "requests of an object", absolute: true, most: 2, format: "%.2f"},
+	{kind: restarting, name: "CPU", of: cpu, most: 0.25},
+	{kind: restarting, only: isBig, name: "settled memory", of: settled, most: 0.2},
+	{kind: restarting, only: isBig, name: "memory of an object", of: figure{of: func(r result) float64 { return float64(r.perObject) }}, absolute: true, most: 400, format: "%.0f B"},
+	{kind: restarting, only: isBig, name: "peak memory", of: peak, most: 0.3},
+	{kind: answering, name: "p50", of: p50, most: 0.9},
+	{kind: answering, name: "p99", of: p99, most: 0.9},
+	{kind: ignoring, name: "CPU of a change", of: cpu, most: 0.3},
+	{kind: resting, name: "settled memory", of: figure{of: func(r result) float64 { return float64(r.settled) / (1 << 20) }}, absolute: true, most: 10, format: "%.1f MiB"},
+	{kind: resting, name: "from start to the first watch", of: figure{of: func(r result) float64 { return float64(r.wall) / float64(time.Millisecond) }}, absolute: true, most: 20, format: "%.1f ms"},
+}
+
+// verdict tells whether a target is met.
+type verdict struct {
+	operator, target, measured, most string
+	met                              bool
+}
+
+func (v verdict) word() string {
+	if v.met {
+		return "met"
+	}
+	return "missed"
+}
+
+// judge compares what a job has shown with what is aimed at.
+func judge(j job, where string, names []variant, medians []result) []verdict {
+	var all []verdict
+	for _, t := range targets {
+		if t.kind != j.kind || t.only != nil && !t.only(j) || t.where != "" && t.where != where {
+			continue
+		}
+		for i, v := range names {
+			if v.program != "kopf" || t.writes != 0 && t.writes != v.writes {
+				continue
+			}
+			if t.absolute {
+				of := t.of.of
+				if of == nil {
+					of = func(r result) float64 { return r.requestsEach(j) }
+				}
+				x := of(medians[i])
+				all = append(all, verdict{v.name, t.name, fmt.Sprintf(t.format, x), "≤ " + fmt.Sprintf(t.format, t.most), x <= t.most})
+				continue
+			}
+			for _, c := range comparisons(names, "runtime") {
+				if x := c.ratio(t.of, medians); c.ours == i && x != 0 {
+					all = append(all, verdict{v.name, t.name, fmt.Sprintf("%.2f of theirs", x), fmt.Sprintf("≤ %.2f", t.most), x <= t.most})
+				}
+			}
+		}
+	}
+	return all
+}
+
+func verdicts(all []verdict) table {
+	t := table{header: []string{"target", "operator", "measured", "aimed at", ""}}
+	for _, v := range all {
+		t.rows = append(t.rows, []string{v.target, v.operator, v.measured, v.most, v.word()})
+	}
+	return t
+}
+
+// median returns the median of each figure by itself.
+func median(all []result) result {
+	duration := func(of func(result) time.Duration) time.Duration {
+		values := make([]time.Duration, 0, len(all))
+		for _, r := range all {
+			values = append(values, of(r))
+		}
+		slices.Sort(values)
+		return values[len(values)/2]
+	}
+	size := func(of func(result) int64) int64 {
+		return int64(duration(func(r result) time.Duration { return time.Duration(of(r)) }))
+	}
+	return result{
+		wall: duration(func(r result) time.Duration { return r.wall }), cpu: duration(func(r result) time.Duration { return r.cpu }),
+		p50: duration(func(r result) time.Duration { return r.p50 }), p99: duration(func(r result) time.Duration { return r.p99 }),
+		settled: size(func(r result) int64 { return r.settled }), peak: size(func(r result) int64 { return r.peak }),
+		requests: all[len(all)-1].requests,
+	}
+}
