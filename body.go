@@ -114,48 +114,14 @@ func ParseBody(data []byte) (*Body, error) {
 	if len(data) == 0 || data[0] != '{' {
 		return nil, errors.New("an object in JSON is expected")
 	}
-	b := &Body{raw: data}
-	err := eachMember(data, func(quoted, value []byte) bool {
-		switch {
-		case quotedIs(quoted, "apiVersion"):
-			b.apiVersion = unquote(value)
-		case quotedIs(quoted, "kind"):
-			b.kind = unquote(value)
-		case quotedIs(quoted, "metadata"):
-			b.meta = value
-		case quotedIs(quoted, "status"):
-			b.status = value
-		}
-		return true
-	})
-	if err != nil {
+	var o outline
+	if err := o.scan(data); err != nil {
 		return nil, err
 	}
-	return b, b.parseMeta()
-}
-
-func (b *Body) parseMeta() error {
-	return eachMember(b.meta, func(quoted, value []byte) bool {
-		switch {
-		case quotedIs(quoted, "name"):
-			b.name = unquote(value)
-		case quotedIs(quoted, "namespace"):
-			b.namespace = unquote(value)
-		case quotedIs(quoted, "uid"):
-			b.uid = unquote(value)
-		case quotedIs(quoted, "resourceVersion"):
-			b.version = unquote(value)
-		case quotedIs(quoted, "deletionTimestamp"):
-			b.deleting = !isNull(value)
-		case quotedIs(quoted, "labels"):
-			b.labels = value
-		case quotedIs(quoted, "annotations"):
-			b.annotations = value
-		case quotedIs(quoted, "finalizers"):
-			b.finalizers = value
-		}
-		return true
-	})
+	if o.end < len(data) {
+		return nil, fmt.Errorf("an object in JSON is expected, and nothing after it: %.20q", data[o.end:])
+	}
+	return o.body(data), nil
 }
 
 // NewBody makes a body of a decoded object: a map, or anything else that encoding/json

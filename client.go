@@ -235,8 +235,9 @@ type request struct {
 	contentType string
 	accept      string // defaults to JSON
 	body        []byte
-	stream      bool // a watch: not limited in number and time
-	once        bool // not to be repeated, because the caller does that
+	stream      bool   // a watch: not limited in number and time
+	once        bool   // not to be repeated, because the caller does that
+	refresh     func() // called before the request is sent once more; may be nil
 	// read takes the answer, if it is not an error.
 	read func(io.Reader) error
 }
@@ -334,7 +335,12 @@ func (c *Client) attempt(ctx context.Context, r *request) error {
 			}
 		}
 	}
+	again := false
 	return c.vault.do(ctx, func(cred *credential) (bool, error) {
+		if again && r.refresh != nil {
+			r.refresh()
+		}
+		again = true
 		ctx := ctx // without the limit, which is not for the login
 		if t := c.settings.RequestTimeout; t > 0 && !r.stream {
 			var cancel context.CancelFunc

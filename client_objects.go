@@ -1,12 +1,9 @@
 package kopf
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"maps"
 	"math"
@@ -127,32 +124,6 @@ func (c *Client) List(ctx context.Context, apiVersion, kind string, opts *ListOp
 	}
 }
 
-// listPages yields objects while no request is under way.
-func (c *Client) listPages(ctx context.Context, r Resource, o *ListOptions, yield func(*Body, error) bool) error {
-	q := o.query()
-	for {
-		var items []*Body
-		page := &listPage{apiVersion: r.APIVersion(), kind: r.Kind, repeatable: true}
-		page.begin = func() { items = nil }
-		page.yield = func(b *Body) bool {
-			items = append(items, b)
-			return true
-		}
-		if err := c.page(ctx, r, o.Namespace, q, cmp.Or(o.PageSize, 500), page, false); err != nil {
-			return err
-		}
-		for _, b := range items {
-			if !yield(b, nil) {
-				return errStopped
-			}
-		}
-		if page.next == "" {
-			return nil
-		}
-		q.Set("continue", page.next)
-	}
-}
-
 // Watch yields the changes of a kind's objects until the context ends, the server ends the watch, or an error comes; a
 // server that has forgotten the ResourceVersion gives an [APIError] with the code 410.
 func (c *Client) Watch(ctx context.Context, apiVersion, kind string, opts *ListOptions) iter.Seq2[RawEvent, error] {
@@ -167,7 +138,7 @@ func (c *Client) Watch(ctx context.Context, apiVersion, kind string, opts *ListO
 			if o.ResourceVersion != "" {
 				q.Set("resourceVersion", o.ResourceVersion)
 			}
-			err = c.watch(ctx, r, o.Namespace, q, nil, func(ev RawEvent) error {
+			err = c.watch(ctx, r, o.Namespace, q, func(ev RawEvent) error {
 				if ev.Type != bookmark && !yield(ev, nil) {
 					return errStopped
 				}
@@ -406,132 +377,4 @@ func store(body *Body, into any) error {
 		return nil
 	}
 	return body.Decode(into)
-}
-
-// errStopped tells that whoever takes the objects has had enough.
-var errStopped = errors.New("stopped")
-
-// list hands over the objects of a resource while they come in, in pages unless the size is zero, and returns the version of the list.
-func (c *Client) list(ctx context.Context, r Resource, namespace string, query url.Values, pageSize int, once bool, yield func(*Body) bool) (string, error) {
-	for {
-		page := &listPage{yield: yield, apiVersion: r.APIVersion(), kind: r.Kind}
-		if err := c.page(ctx, r, namespace, query, pageSize, page, once); err != nil {
-			return "", err
-		}
-		if page.next == "" {
-			return page.version, nil
-		}
-		query.Set("continue", page.next)
-	}
-}
-
-// page requests one page.
-func (c *Client) page(ctx context.Context, r Resource, namespace string, query url.Values, size int, page *listPage, once bool) error {
-	if size > 0 {
-		query.Set("limit", strconv.Itoa(size))
-	}
-	return c.do(ctx, &request{
-		method: http.MethodGet, path: r.URL(url.PathEscape(namespace), "", ""), query: query, once: once,
-		read: func(answer io.Reader) error { return unreadable(page.read(answer)) },
-	})
-}
-
-// listPage reads one page of a list.
-type listPage struct {
-	begin            func() // the page begins, perhaps once more; may be nil
-	yield            func(*Body) bool
-	repeatable       bool // whether objects that were yielded may come again
-	apiVersion, kind string
-	version, next    string
-	complete, taken  bool
-}
-
-// read reads the page as it comes in, so that neither the page nor its objects are there twice. A page that breaks
-// off must not pass for a complete one, for what is not in it would be taken for deleted.
-func (p *listPage) read(answer io.Reader) error {
-	p.complete, p.taken = false, false
-	if p.begin != nil {
-		p.begin()
-	}
-	d := json.NewDecoder(answer)
-	if err := p.open(d, '{'); err != nil {
-		return err
-	}
-	for d.More() {
-		key, err := d.Token()
-		if err != nil {
-			return p.broken(err)
-		}
-		switch key {
-		case "items":
-			err = p.items(d)
-		case "metadata":
-			var meta struct{ ResourceVersion, Continue string }
-			err = d.Decode(&meta)
-			p.version, p.next = meta.ResourceVersion, meta.Continue
-		default:
-			var skipped json.RawMessage
-			err = d.Decode(&skipped)
-		}
-		if err != nil {
-			return p.broken(err)
-		}
-	}
-	if _, err := d.Token(); err != nil { // the bracket at the end; [json.Decoder.More] takes errors for it
-		return p.broken(err)
-	}
-	if !p.complete {
-		return fmt.Errorf("%w: a list is expected, and there are no items", errUnreadable)
-	}
-	return nil
-}
-
-func (p *listPage) open(d *json.Decoder, delim json.Delim) error {
-	token, err := d.Token()
-	if err != nil {
-		return p.broken(err)
-	}
-	if token != delim {
-		return fmt.Errorf("%w: a list in JSON is expected, with %q and not %v", errUnreadable, delim.String(), token)
-	}
-	return nil
-}
-
-// broken marks errors after which the page must not be read once more, because objects were taken from it.
-func (p *listPage) broken(err error) error {
-	if p.taken && !errors.Is(err, errStopped) {
-		return fmt.Errorf("%w: %w", errInterrupted, err)
-	}
-	return err
-}
-
-func (p *listPage) items(d *json.Decoder) error {
-	token, err := d.Token()
-	if err != nil {
-		return err
-	}
-	if token == nil { // so some servers write an empty list
-		p.complete = true
-		return nil
-	}
-	if token != json.Delim('[') {
-		return fmt.Errorf("%w: the items of a list are %v", errUnreadable, token)
-	}
-	for d.More() {
-		var raw json.RawMessage
-		if err := d.Decode(&raw); err != nil {
-			return err
-		}
-		body, err := ParseBody(raw)
-		if err != nil {
-			return err
-		}
-		p.taken = !p.repeatable
-		if !p.yield(body.typed(p.apiVersion, p.kind)) {
-			return fmt.Errorf("%w: %w", errInterrupted, errStopped)
-		}
-	}
-	_, err = d.Token()
-	p.complete = err == nil
-	return err
 }

@@ -500,19 +500,6 @@ func TestDiscovery(t *testing.T) {
 	})
 }
 
-func BenchmarkList(b *testing.B) {
-	item := fmt.Sprintf(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","resourceVersion":"1"},"data":%q}`, strings.Repeat("x", 2<<10))
-	text := []byte(`{"metadata":{"resourceVersion":"9"},"items":[` + strings.Repeat(item+",", 999) + item + `]}`)
-	b.ReportAllocs()
-	b.SetBytes(int64(len(text)))
-	for b.Loop() {
-		page := &listPage{yield: func(*Body) bool { return true }, apiVersion: "v1", kind: "Pod"}
-		if err := page.read(bytes.NewReader(text)); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
 func FuzzStatus(f *testing.F) {
 	f.Add(429, "5", []byte(crowdText))
 	f.Add(422, "Fri, 31 Dec 2100 23:59:59 GMT", []byte(`{"kind":"Status","details":{"causes":[{"field":1}],"retryAfterSeconds":1e300}}`))

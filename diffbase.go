@@ -295,14 +295,6 @@ func filterMembers(raw []byte, fits func(key []byte) bool) ([]byte, bool) {
 	return append(rest, '}'), true
 }
 
-// textOf returns what a quoted string means, without a copy where that is possible.
-func textOf(quoted []byte) []byte {
-	if plainString(quoted) {
-		return quoted[1 : len(quoted)-1]
-	}
-	return []byte(unquote(quoted))
-}
-
 // DiffBaseStorage keeps the essence of an object as it was last handled. What is to be written goes into the patch
 // that is sent anyway. A storage of one's own embeds one of the existing ones for its Build. It is
 // called by the workers of many objects at the same time.

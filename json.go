@@ -2,11 +2,13 @@ package kopf
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
@@ -224,7 +226,10 @@ func lookupJSON(v any, path ...string) (any, bool) {
 // encoding/json accepts it; on anything else they stop early, never panic, and
 // the error is left to whoever decodes the value for real.
 
-var errJSON = errors.New("malformed JSON")
+var (
+	errJSON = errors.New("malformed JSON")
+	errCut  = fmt.Errorf("%w: it breaks off", errJSON)
+)
 
 // skipSpace returns the index of the first byte at or after i that is not white space.
 func skipSpace(data []byte, i int) int {
@@ -239,9 +244,34 @@ func skipSpace(data []byte, i int) int {
 	return i
 }
 
+// The bytes of a word that are equal to a byte, or less, are found with arithmetic on the whole word. A bit is the highest one of such a
+// byte; those above the lowest bit may be wrong.
+const (
+	lowBits  = 0x0101010101010101
+	highBits = 0x8080808080808080
+)
+
+// equalBytes marks the bytes of w that are c.
+func equalBytes(w uint64, c byte) uint64 {
+	x := w ^ lowBits*uint64(c)
+	return (x - lowBits) &^ x & highBits
+}
+
 // skipString returns the index after the string that starts at data[i] == '"'.
 func skipString(data []byte, i int) (int, error) {
-	for i++; i < len(data); i++ {
+	for i++; i+8 <= len(data); {
+		w := binary.LittleEndian.Uint64(data[i:])
+		found := equalBytes(w, '"') | equalBytes(w, '\\')
+		if found == 0 {
+			i += 8
+			continue
+		}
+		if i += bits.TrailingZeros64(found) / 8; data[i] == '"' {
+			return i + 1, nil
+		}
+		i += 2
+	}
+	for ; i < len(data); i++ {
 		switch data[i] {
 		case '"':
 			return i + 1, nil
@@ -249,13 +279,13 @@ func skipString(data []byte, i int) (int, error) {
 			i++
 		}
 	}
-	return 0, errJSON
+	return 0, errCut
 }
 
 // skipValue returns the index after the JSON value that starts at data[i].
 func skipValue(data []byte, i int) (int, error) {
 	if i >= len(data) {
-		return 0, errJSON
+		return 0, errCut
 	}
 	switch data[i] {
 	case '"':
@@ -298,7 +328,7 @@ func skipNested(data []byte, i int) (int, error) {
 		}
 		i++
 	}
-	return 0, errJSON
+	return 0, errCut
 }
 
 // eachMember calls yield with the quoted key and the bytes of the value of each member
@@ -424,16 +454,31 @@ func appendUnquoted(b, quoted []byte) []byte {
 // plainPrefix returns how many of the bytes mean themselves in a JSON string and are written as
 // appendString writes them.
 func plainPrefix(s []byte) int {
-	for i, c := range s {
-		if c == '\\' || c == '"' || c < ' ' || c >= 0x7f {
-			return i
+	i := 0
+	for ; i+8 <= len(s); i += 8 {
+		w := binary.LittleEndian.Uint64(s[i:])
+		if special := equalBytes(w, '\\') | equalBytes(w, '"') | equalBytes(w, 0x7f) | (w-lowBits*' ')&^w&highBits | w&highBits; special != 0 {
+			return i + bits.TrailingZeros64(special)/8
 		}
 	}
-	return len(s)
+	for ; i < len(s); i++ {
+		if c := s[i]; c == '\\' || c == '"' || c < ' ' || c >= 0x7f {
+			break
+		}
+	}
+	return i
 }
 
 // plainString tells whether all of a quoted string is a plain prefix.
 func plainString(quoted []byte) bool { return plainPrefix(quoted[1:len(quoted)-1]) == len(quoted)-2 }
+
+// textOf returns what a quoted string means, without a copy where that is possible.
+func textOf(quoted []byte) []byte {
+	if plainString(quoted) {
+		return quoted[1 : len(quoted)-1]
+	}
+	return []byte(unquote(quoted))
+}
 
 // nextRune returns the character that a JSON string goes on with, and how many bytes mean it, 0 if none
 // may stand there.

@@ -33,10 +33,12 @@ type stream struct {
 
 	listing func()         // a listing begins; may be nil
 	event   func(RawEvent) // an item of the listing, of type Listed, or a change
-	listed  func()         // the listing is complete: what was not in it is gone; may be nil
-	failed  func(error)    // something does not work, or works again if nil; may be nil
-	ended   func()         // nothing comes any more; may be nil
-	refuses func(error)    // the server has answered a listing with an error once more; may be nil
+	// glance is asked first whether more than the outline of an object is wanted, with bytes that are used again afterwards; may be nil.
+	glance  func(t EventType, o *outline, raw []byte) (enough bool)
+	listed  func()      // the listing is complete: what was not in it is gone; may be nil
+	failed  func(error) // something does not work, or works again if nil; may be nil
+	ended   func()      // nothing comes any more; may be nil
+	refuses func(error) // the server has answered a listing with an error once more; may be nil
 	// admit waits until the stream may be open, and tells for how long; each time, it begins with a listing. Nil means always.
 	admit func(context.Context) (inner context.Context, release func())
 
@@ -212,8 +214,10 @@ func (s *stream) list(ctx context.Context) error {
 	if s.whole {
 		size = 0
 	}
-	version, err := s.client.list(ctx, s.resource, s.namespace, url.Values{}, size, true, func(b *Body) bool {
-		s.event(RawEvent{Type: Listed, Body: b})
+	version, err := s.client.scanList(ctx, s.resource, s.namespace, url.Values{}, size, true, func(o *outline, raw []byte) bool {
+		if s.glance == nil || !s.glance(Listed, o, raw) {
+			s.event(RawEvent{Type: Listed, Body: o.listed(raw, s.resource)})
+		}
 		return ctx.Err() == nil
 	})
 	if err != nil {
@@ -249,23 +253,24 @@ func (s *stream) watch(ctx context.Context) error {
 		defer timer.Stop()
 		alive = func() { timer.Reset(t) }
 	}
-	err := s.client.watch(ctx, s.resource, s.namespace, q, func() { s.reach(toWatch) }, func(ev RawEvent) error {
+	err := s.client.scanWatch(ctx, s.resource, s.namespace, q, func() { s.reach(toWatch) }, func(f *frame) error {
 		alive()
 		s.report(nil)
 		s.seen = true
-		if ev.Body.version != "" {
-			s.version = ev.Body.version
-			q.Set("resourceVersion", s.version) // for a repetition with other credentials
+		if version := f.object.version.of(f.raw); version != nil {
+			s.version = unquote(version)
 		}
-		switch ev.Type {
+		switch f.typ {
 		case Added, Modified, Deleted:
-			s.event(ev)
+			if s.glance == nil || !s.glance(f.typ, &f.object, f.raw) {
+				s.event(f.event())
+			}
 		case bookmark:
 		default:
-			s.logger.Warn("Ignoring an unsupported event type.", "type", string(ev.Type), "resource", s.resource.Name())
+			s.logger.Warn("Ignoring an unsupported event type.", "type", string(f.typ), "resource", s.resource.Name())
 		}
 		return nil
-	})
+	}, func() { q.Set("resourceVersion", s.version) })
 	var api *APIError
 	if err != nil && !errors.As(err, &api) && context.Cause(ctx) != nil {
 		err = context.Cause(ctx) // transports have errors of their own for it
@@ -285,29 +290,35 @@ func (s *stream) watch(ctx context.Context) error {
 // errBrokenFrame tells that a watch broke off in the middle of an event.
 var errBrokenFrame = errors.New("the watch broke off in the middle of an event")
 
-// watch makes one watch request and hands over its events until it ends. It tells when the request is let in, if asked to.
-func (c *Client) watch(ctx context.Context, r Resource, namespace string, query url.Values, opened func(), handle func(RawEvent) error) error {
+// watch makes one watch request and hands over its events until it ends.
+func (c *Client) watch(ctx context.Context, r Resource, namespace string, query url.Values, handle func(RawEvent) error) error {
+	return c.scanWatch(ctx, r, namespace, query, nil, func(f *frame) error { return handle(f.event()) }, nil)
+}
+
+// scanWatch is watch for those who want to see the outlines first, in bytes that are used again afterwards. It tells when the request is
+// let in, and asks for the query to be brought up to date before the request is repeated with other credentials, unless the functions are nil.
+func (c *Client) scanWatch(ctx context.Context, r Resource, namespace string, query url.Values, opened func(), handle func(*frame) error, refresh func()) error {
 	query.Set("watch", "true")
 	path := r.URL(url.PathEscape(namespace), "", "")
-	return c.do(ctx, &request{method: http.MethodGet, path: path, query: query, stream: true, read: func(answer io.Reader) error {
+	return c.do(ctx, &request{method: http.MethodGet, path: path, query: query, refresh: refresh, stream: true, read: func(answer io.Reader) error {
 		if opened != nil {
 			opened()
 		}
-		return readFrames(answer, func(frame []byte) error {
-			ev, err := readEvent(frame)
-			if err != nil {
+		var f frame
+		return readFrames(answer, func(line []byte) error {
+			if err := f.scan(line); err != nil {
 				return err
 			}
-			if ev.Type == "ERROR" {
-				return statusOf(ev.Body, path)
+			if f.typ == "ERROR" {
+				return statusOf(f.object.body(f.raw), path)
 			}
-			return handle(ev)
+			return handle(&f)
 		})
 	}})
 }
 
-// readFrames splits a watch into its lines, of any length, and hands over a copy of each.
-func readFrames(r io.Reader, handle func(frame []byte) error) error {
+// readFrames splits a watch into its lines, of any length, and hands them over in a buffer that is used again afterwards.
+func readFrames(r io.Reader, handle func(line []byte) error) error {
 	b := bufio.NewReaderSize(r, 64<<10)
 	var long []byte
 	for {
@@ -324,37 +335,65 @@ func readFrames(r io.Reader, handle func(frame []byte) error) error {
 			}
 			return err
 		}
-		frame := append(long, line...)
-		long = nil
-		if len(bytes.TrimSpace(frame)) == 0 {
+		if long != nil {
+			line, long = append(long, line...), nil
+		}
+		if len(bytes.TrimSpace(line)) == 0 {
 			continue
 		}
-		if err := handle(frame); err != nil {
+		if err := handle(line); err != nil {
 			return err
 		}
 	}
 }
 
-// readEvent reads one event of a watch. Its body keeps the bytes of the frame.
-func readEvent(frame []byte) (RawEvent, error) {
-	var ev RawEvent
-	var object []byte
-	err := eachMember(frame, func(quoted, value []byte) bool {
-		switch {
-		case quotedIs(quoted, "type"):
-			ev.Type = EventType(unquote(value))
-		case quotedIs(quoted, "object"):
-			object = value
+// frame is one event of a watch, in the bytes that it came in.
+type frame struct {
+	typ    EventType
+	raw    []byte // of the object, and what follows it
+	object outline
+}
+
+// scan finds the parts of a frame.
+func (f *frame) scan(line []byte) error {
+	f.typ, f.raw = "", nil
+	w := members{data: line}
+	for w.next() {
+		end, err := 0, error(nil)
+		if string(w.name()) == "object" {
+			f.raw = line[w.at:]
+			err = f.object.scan(f.raw)
+			end = w.at + f.object.end
+		} else if end, err = skipValue(line, w.at); err == nil && string(w.name()) == "type" {
+			f.typ = eventType(line[w.at:end])
 		}
-		return true
-	})
-	if err == nil {
-		ev.Body, err = ParseBody(object)
+		if err != nil {
+			return fmt.Errorf("%w: an event with an object is expected: %w", errUnreadable, err)
+		}
+		w.at = end
 	}
-	if err != nil {
-		return ev, fmt.Errorf("%w: %w", errUnreadable, err)
+	if w.err == nil && f.raw == nil {
+		w.err = errors.New("there is none")
 	}
-	return ev, nil
+	if w.err != nil {
+		return fmt.Errorf("%w: an event with an object is expected: %w", errUnreadable, w.err)
+	}
+	return nil
+}
+
+// eventType returns the type of an event, without an allocation for the usual ones.
+func eventType(quoted []byte) EventType {
+	for _, known := range [...]EventType{Added, Modified, Deleted, bookmark} {
+		if len(quoted) == len(known)+2 && string(quoted[1:len(quoted)-1]) == string(known) {
+			return known
+		}
+	}
+	return EventType(unquote(quoted))
+}
+
+// event makes an event with bytes of its own.
+func (f *frame) event() RawEvent {
+	return RawEvent{Type: f.typ, Body: f.object.body(bytes.Clone(f.raw[:f.object.end]))}
 }
 
 // watchMethod tells errors that came as events from others.
