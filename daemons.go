@@ -265,7 +265,7 @@ func (b *background) stop(reason StoppingReason) {
 // pause asks the tasks of the objects of a namespace, or of all, to stop until the operator works again.
 func (e *daemons) pause(namespace string) {
 	for _, b := range e.all() {
-		if namespace == "" || namespace == b.slot.ref.Namespace {
+		if namespace == "" || namespace == b.slot.namespace {
 			b.stop(OperatorPausing)
 		}
 	}

@@ -58,6 +58,13 @@ func (m *memory) see(operators *Memo) {
 	m.seen = true
 }
 
+// used tells whether there is anything to remember.
+func (m *memory) used() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.memo != nil
+}
+
 func (m *memory) recall() *Memo {
 	m.mu.Lock()
 	defer m.mu.Unlock()

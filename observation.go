@@ -257,9 +257,11 @@ func (o *observer) react(what *resolved) *reactor {
 func (o *observer) stream(r *reactor, resource Resource, namespace string) *stream {
 	var listing, round uint64
 	what := strings.TrimSuffix(resource.Name()+" in "+namespace, " in ")
+	look := r.looker()
 	s := &stream{
 		client: o.client, resource: resource, namespace: namespace, settings: &o.settings.Watching, logger: o.log, meter: r.counts,
 		listing: func() { listing++ },
+		glance:  func(t EventType, o *outline, raw []byte) bool { return look(t, o, raw, round, listing) },
 		event:   func(ev RawEvent) { r.put(ev, round, listing) },
 		listed:  func() { r.queue.sweep(namespace, round, listing) },
 		failed:  func(error) {},

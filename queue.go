@@ -29,6 +29,8 @@ type queue struct {
 
 	mu     sync.Mutex // guards following, and in all slots what is said to be the queue's
 	slots  map[string]*slot
+	kin    *kin              // of the newest object
+	spaces map[string]string // the namespaces of all objects, so that each is there once
 	closed bool
 }
 
@@ -62,46 +64,91 @@ func (r rest) within(wait time.Duration, body *Body) rest {
 	return r
 }
 
-// slot is one object.
+// slot is one object: what is remembered of it while it is at rest, and the desk of its worker, if there is anything on that.
 type slot struct {
+	// What is above the desk is set once; the rest is the queue's, under its lock.
+	key, namespace, name string
+	kin                  *kin
+	named                bool // whether the key is its uid
+	listed               bool // whether it was there before the operator
+
+	*desk             // nil while there is nothing on it
+	version    string // the newest one seen
+	listing    uint64 // the last listing that showed it
+	round      uint64 // of the operator's work, in which the newest event came
+	deleted    bool
+	remembered bool // whether it was seen with a memo of the operator that had nothing in it
+
+	// The worker's, while there is one, and the queue's otherwise.
+	handled bool   // whether a handling has ended since then
+	tracked bool   // whether the stored state was made of the fields that are tracked now
+	base    uint64 // the digest of what was last stored as handled
+	based   int64  // when that was, in nanoseconds since 1970
+}
+
+// kin is what most objects of a resource have in common.
+type kin struct{ apiVersion, kind string }
+
+// ref returns the reference to the object.
+func (s *slot) ref() ObjectReference {
+	ref := ObjectReference{APIVersion: s.kin.apiVersion, Kind: s.kin.kind, Namespace: s.namespace, Name: s.name}
+	if s.named {
+		ref.UID = s.key
+	}
+	return ref
+}
+
+// desk is what is under way with an object.
+type desk struct {
 	// The queue's, under its lock.
-	key     string
-	ref     ObjectReference
-	version string                // the newest one seen
-	listing uint64                // the last listing that showed it
 	events  []RawEvent            // not yet taken by the worker
 	working bool                  // whether there is a worker
 	woken   bool                  // whether it is due without an event
 	held    bool                  // whether it waits until it may pass
 	passing bool                  // whether the others wait for it
+	lent    bool                  // whether others may hold its memory
 	live    *atomic.Pointer[Body] // where those who follow the object find its newest state; nil if there are none
 	timer   *time.Timer
 	running HandlerID      // the handler that runs now, for messages at the exit
-	round   uint64         // of the operator's work, in which the newest event came
 	news    func(RawEvent) // told each event while a handler runs that wants to know; nil if none does
 
 	// The worker's.
 	took      uint64 // the round of the events that it works on
 	body      *Body  // kept only while the object is due later
 	memory    memory
-	listed    bool // whether it was there before the operator
-	deleted   bool
-	handled   bool                          // whether a handling has ended since then
-	halfway   bool                          // whether one has begun and may have left records
+	halfway   bool                          // whether a handling has begun and may have left records
 	unindexed map[HandlerID]*ProgressRecord // what went wrong with it in indices
 	parted    bool                          // whether the handling of its deletion has ended
 	released  bool                          // whether only its disappearance is awaited
 
 	expected      string // the version of our last patch, "" if it has come back
 	expectedUntil time.Time
-	tracked       bool      // whether the stored state was made of the fields that are tracked now
-	base          uint64    // the digest of what was last stored as handled
-	based         time.Time // when that was
-	robbed        bool      // whether somebody removes what is stored
-	errors        int       // in a row, that were not of handlers
+	robbed        bool // whether somebody removes what is stored
+	errors        int  // in a row, that were not of handlers
 	pausedUntil   time.Time
 	overflow      uint64 // the digest of a state that was too large to be stored, 0 for none
 	unsent        *unsent
+}
+
+// calm tells whether nothing is under way, but that our own patch may still be on its way back.
+func (d *desk) calm() bool {
+	return len(d.events) == 0 && !d.working && !d.woken && !d.held && !d.passing && !d.lent && d.live == nil && d.timer == nil && d.news == nil &&
+		d.body == nil && !d.memory.used() && !d.halfway && len(d.unindexed) == 0 && !d.parted && !d.released &&
+		!d.robbed && d.errors == 0 && d.pausedUntil.IsZero() && d.overflow == 0 && d.unsent == nil
+}
+
+// clearLocked takes the desk of an object away if there is nothing on it.
+func (s *slot) clearLocked() {
+	if s.desk != nil && !s.deleted && s.expected == "" && s.calm() {
+		s.remembered, s.desk = s.memory.seen, nil
+	}
+}
+
+// sitLocked makes sure that the object has a desk.
+func (s *slot) sitLocked() {
+	if s.desk == nil {
+		s.desk = &desk{memory: memory{seen: s.remembered}}
+	}
 }
 
 // unsent is what could not be sent: it is sent with the next cycle instead of calling the
@@ -121,7 +168,7 @@ func (s *slot) pending() []*part {
 }
 
 func newQueue(limit int, log *slog.Logger, work func(*slot, []RawEvent) rest) *queue {
-	q := &queue{work: work, left: func(*slot) {}, log: log, slots: make(map[string]*slot)}
+	q := &queue{work: work, left: func(*slot) {}, log: log, slots: make(map[string]*slot), spaces: make(map[string]string)}
 	if limit > 0 {
 		q.limit = make(chan struct{}, limit)
 	}
@@ -142,9 +189,8 @@ func (q *queue) put(ev RawEvent, round, listing uint64, all bool) {
 		if ev.Type == Deleted {
 			return // nobody has known it
 		}
-		s = &slot{key: key, ref: ev.Body.Reference(), listed: ev.Type == Listed}
-		q.slots[key] = s
-		q.known.known(1)
+		s = q.addLocked(key, ev.Body.Reference(), ev.Type == Listed)
+		s.sitLocked()
 		if s.passing = q.counts && s.listed; s.passing {
 			q.passes.add()
 		}
@@ -153,17 +199,35 @@ func (q *queue) put(ev RawEvent, round, listing uint64, all bool) {
 		return
 	}
 	s.version, s.listing = ev.Body.version, max(s.listing, listing)
+	s.sitLocked()
 	if s.live != nil {
 		s.live.Store(ev.Body)
 	}
 	if !all {
 		s.events = s.events[:0]
 	}
-	q.addLocked(s, ev, round)
+	q.giveLocked(s, ev, round)
 }
 
-// addLocked adds an event of an object for its worker.
-func (q *queue) addLocked(s *slot, ev RawEvent, round uint64) {
+// addLocked adds an object.
+func (q *queue) addLocked(key string, ref ObjectReference, listed bool) *slot {
+	if q.kin == nil || q.kin.apiVersion != ref.APIVersion || q.kin.kind != ref.Kind {
+		q.kin = &kin{ref.APIVersion, ref.Kind}
+	}
+	space, ok := q.spaces[ref.Namespace]
+	if !ok {
+		space = ref.Namespace
+		q.spaces[space] = space
+	}
+	s := &slot{key: key, namespace: space, name: ref.Name, kin: q.kin, named: ref.UID != "", listed: listed}
+	q.slots[key] = s
+	q.known.known(1)
+	return s
+}
+
+// giveLocked gives an event of an object to its worker.
+func (q *queue) giveLocked(s *slot, ev RawEvent, round uint64) {
+	s.sitLocked()
 	s.round, s.events = round, append(s.events, ev)
 	if s.news != nil {
 		s.news(ev)
@@ -199,17 +263,18 @@ func (q *queue) sweep(namespace string, round, listing uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, s := range q.slots {
-		if s.listing >= listing || namespace != "" && s.ref.Namespace != namespace || q.closed {
+		if s.listing >= listing || namespace != "" && s.namespace != namespace || q.closed {
 			continue
 		}
+		ref := s.ref()
 		body, err := NewBody(map[string]any{
-			"apiVersion": s.ref.APIVersion, "kind": s.ref.Kind,
-			"metadata": map[string]any{"name": s.ref.Name, "namespace": s.ref.Namespace, "uid": s.ref.UID, "resourceVersion": s.version},
+			"apiVersion": ref.APIVersion, "kind": ref.Kind,
+			"metadata": map[string]any{"name": ref.Name, "namespace": ref.Namespace, "uid": ref.UID, "resourceVersion": s.version},
 		})
 		if err != nil {
 			continue // strings are always JSON
 		}
-		q.addLocked(s, RawEvent{Type: Deleted, Body: body}, round)
+		q.giveLocked(s, RawEvent{Type: Deleted, Body: body}, round)
 	}
 }
 
@@ -218,7 +283,8 @@ func (q *queue) forget(namespace string) {
 	q.mu.Lock()
 	var left []*slot
 	for key, s := range q.slots {
-		if namespace == "" || s.ref.Namespace == namespace {
+		if namespace == "" || s.namespace == namespace {
+			s.sitLocked()
 			q.stopTimerLocked(s)
 			s.events, s.deleted = nil, true
 			delete(q.slots, key)
@@ -240,11 +306,58 @@ func (q *queue) follow(s *slot, live *atomic.Pointer[Body]) {
 	s.live = live
 }
 
+// settled returns an object, nil if it is not known, and whether an event of it can be taken without a worker: nothing is under way with
+// the object, except that our own patch is to come back, which this may be. It also tells whether the event was seen already, which needs
+// nothing more.
+func (q *queue) settled(key, version []byte, round, listing uint64) (s *slot, settled, seen bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return nil, false, true
+	}
+	if s = q.slots[string(key)]; s == nil {
+		return nil, true, false
+	}
+	if now := string(version); newerVersion(s.version, now) && (s.round == round || s.version != now) {
+		s.listing = max(s.listing, listing)
+		return s, false, true
+	}
+	return s, s.free(version), false
+}
+
+// free tells whether there is nothing on the desk but what a version clears away. The caller holds the queue's lock.
+func (s *slot) free(version []byte) bool {
+	return !s.deleted && (s.desk == nil || s.calm() && (s.expected == "" || newerVersion(string(version), s.expected)))
+}
+
+// take takes the newest state of an object without a worker. The slot is nil if the object was not known. It fails if somebody else was
+// quicker.
+func (q *queue) take(s *slot, t EventType, ref ObjectReference, version string, round, listing uint64, change func(*slot)) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed || q.slots[ref.UID] != s || s != nil && !s.free([]byte(version)) {
+		return false
+	}
+	if s == nil {
+		s = q.addLocked(ref.UID, ref, t == Listed)
+		s.remembered = true
+	}
+	s.version, s.listing, s.round = version, max(s.listing, listing), round
+	if s.desk != nil {
+		s.expected = ""
+	}
+	s.clearLocked()
+	change(s)
+	return true
+}
+
 // recall returns what is remembered of an object, nil if it is not known.
 func (q *queue) recall(key string) *memory {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if s := q.slots[key]; s != nil {
+		s.sitLocked()
+		s.lent = true
 		return &s.memory
 	}
 	return nil
@@ -266,7 +379,7 @@ func (q *queue) release() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, s := range q.slots {
-		if s.held && !s.working && !q.closed {
+		if s.desk != nil && s.held && !s.working && !q.closed {
 			s.woken = true
 			q.wakeLocked(s)
 		}
@@ -280,6 +393,7 @@ func (q *queue) wake(s *slot) {
 	if q.closed || s.deleted || q.slots[s.key] != s {
 		return
 	}
+	s.sitLocked()
 	s.woken = true
 	q.wakeLocked(s)
 }
@@ -328,6 +442,7 @@ func (q *queue) turn(s *slot) (rest, bool) {
 	s.events, s.woken, s.held = nil, false, false
 	if len(events) == 0 && !woken {
 		s.working = false
+		s.clearLocked()
 	}
 	q.mu.Unlock()
 	if len(events) == 0 && !woken {
@@ -339,7 +454,7 @@ func (q *queue) turn(s *slot) (rest, bool) {
 		return nil
 	})
 	if err != nil { // a fault of our own must neither end the operator nor forget the object
-		q.log.Error("The processing has panicked and will be repeated.", "object", s.ref, "error", err, "stack", string(stackOf(err)))
+		q.log.Error("The processing has panicked and will be repeated.", "object", s.ref(), "error", err, "stack", string(stackOf(err)))
 		if len(events) > 0 {
 			s.body = events[len(events)-1].Body
 		}
@@ -382,6 +497,7 @@ func (q *queue) settle(s *slot, r rest) bool {
 func (q *queue) pauseLocked(s *slot, r rest) {
 	s.working = false
 	if !r.due || q.closed || s.deleted {
+		s.clearLocked()
 		return
 	}
 	q.workers.Add(1)
@@ -395,7 +511,7 @@ func (q *queue) fire(s *slot, t **time.Timer) {
 	defer q.workers.Done()
 	q.mu.Lock() // which also orders the reading of the timer after its setting
 	defer q.mu.Unlock()
-	if s.timer != *t || q.closed || s.deleted {
+	if s.desk == nil || s.timer != *t || q.closed || s.deleted {
 		return // an event was quicker
 	}
 	s.timer, s.woken = nil, true
@@ -427,7 +543,9 @@ func (q *queue) close() {
 	defer q.mu.Unlock()
 	q.closed = true
 	for _, s := range q.slots {
-		q.stopTimerLocked(s)
+		if s.desk != nil {
+			q.stopTimerLocked(s)
+		}
 	}
 }
 
@@ -448,8 +566,8 @@ func (q *queue) wait(ctx context.Context) []string {
 	defer q.mu.Unlock()
 	var left []string
 	for _, s := range q.slots {
-		if s.working {
-			left = append(left, strings.TrimSuffix(s.ref.String()+" in handler "+string(s.running), " in handler "))
+		if s.desk != nil && s.working {
+			left = append(left, strings.TrimSuffix(s.ref().String()+" in handler "+string(s.running), " in handler "))
 		}
 	}
 	return left

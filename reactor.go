@@ -397,7 +397,7 @@ func (c *cycle) recall() *Essence {
 	if s.expected != "" {
 		return nil // our own patch is not back
 	}
-	if !s.robbed && time.Since(s.based) > theft {
+	if !s.robbed && time.Since(time.Unix(0, s.based)) > theft {
 		return nil
 	}
 	if !s.robbed {
@@ -527,10 +527,13 @@ func (c *cycle) pursue(whole *Change) (time.Duration, error) {
 	if c.reason == ReasonDelete {
 		c.log.Debug("Removing the finalizer, thus allowing the actual deletion.")
 	}
+	stores := c.stores()
 	if err := c.flush(true); err != nil {
 		return 0, err
 	}
-	c.slot.base, c.slot.based = c.base().digest(), time.Now()
+	if stores {
+		c.slot.base, c.slot.based = c.base().digest(), time.Now().UnixNano()
+	}
 	c.slot.handled, c.slot.parted, c.slot.halfway, c.slot.unsent = true, c.reason == ReasonDelete, false, nil
 	if c.reason != ReasonDelete && c.known().version == c.event.Body.version { // an object that goes has had its finalizer removed
 		c.log.Debug("The handling is over, and there was nothing to store; the next change is awaited.")

@@ -181,12 +181,14 @@ func (c *cycle) base() *Essence {
 	return c.essence
 }
 
+// stores tells whether the end of the handling stores another state than is stored already.
+func (c *cycle) stores() bool { return c.before == nil || c.renewed || !c.base().Equal(c.before) }
+
 // storeBase stores the state that counts as handled from now on.
 func (c *cycle) storeBase(fresh *Body, own *Patch) {
 	storage := c.settings.Persistence.DiffBaseStorage
-	base := c.base()
-	if c.before == nil || !base.Equal(c.before) || c.renewed {
-		storage.Store(base, fresh, own)
+	if c.stores() {
+		storage.Store(c.base(), fresh, own)
 		p := &c.settings.Persistence
 		p.track(p.trackingOf(c.served.fields), fresh, own)
 	}

@@ -1,0 +1,363 @@
+package kopf
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"slices"
+)
+
+// This file sees at a glance that there is nothing to do for an object, which holds for most events: those of a restart, of the changes that
+// nobody handles, and of our own patches coming back. It looks at the bytes as they came in, on the goroutine of the stream: no body is made,
+// nothing is decoded, no worker is started, and an object that was not known becomes a slot without a desk. What it does not
+// understand it leaves to the cycle in reactor.go, which comes to the same end more slowly. It never calls functions of users, which could
+// take their time.
+//
+// The way: the slot is at rest, the object is neither deleted nor held by a finalizer that it should not have, or the other
+// way round, and it is stored as handled what it is now: the essence is written to a buffer as it would be stored, what is stored is
+// unquoted to another one, and the two are compared.
+
+// glancer is what one resource's objects are looked at with.
+type glancer struct {
+	handlers         []*handler
+	apiVersion, kind string
+	finalizer        string
+	legacy           []string
+	log              *slog.Logger
+
+	annotation string     // that the essence is stored in; "" if it is in the status
+	prefixes   []string   // of annotations that are ours
+	keys       []string   // those of them that an object at rest may have
+	field      []string   // of the status that the essence is stored in
+	transient  [][]string // fields of the status that an object at rest does not have
+
+	now, before []byte // buffers
+}
+
+// glancer returns what the objects are looked at with, nil if it takes more than a glance to see that there is nothing to do.
+func (what *resolved) glancer(p *PersistenceSettings, log *slog.Logger) *glancer {
+	if len(what.events)+len(what.tasks)+len(what.indices) > 0 || p.IgnoreCopies || what.resource.Kind == "ReplicaSet" ||
+		len(p.trackingOf(what.fields).Fields) > 0 || slices.ContainsFunc(what.changes, (*handler).unusual) {
+		return nil
+	}
+	g := &glancer{handlers: what.changes, finalizer: p.Finalizer, legacy: p.LegacyFinalizers, log: log, apiVersion: what.resource.APIVersion(), kind: what.resource.Kind}
+	if !g.progress(p.ProgressStorage) || !g.base(p.DiffBaseStorage) {
+		return nil
+	}
+	return g
+}
+
+// unusual tells whether a filter of the handler is a function of the user's, or its field one of the annotations, which can be any, ours included.
+func (h *handler) unusual() bool {
+	f := &h.filters
+	if len(h.field) > 1 && h.field[0] == "metadata" && h.field[1] == "annotations" {
+		return true
+	}
+	all := []*criterion{f.value, f.old, f.new}
+	for _, match := range []map[string]*criterion{f.labels, f.annotations} {
+		for _, c := range match {
+			all = append(all, c)
+		}
+	}
+	return f.when != nil || slices.ContainsFunc(all, func(c *criterion) bool { return c != nil && c.predicate != nil })
+}
+
+// progress notes where records are kept, and tells whether that is known.
+func (g *glancer) progress(storage ProgressStorage) bool {
+	status := func(s *StatusProgressStorage) bool {
+		g.transient = append(g.transient, statusField(s.Field, s.Name, "progress"), s.touchField())
+		return g.transient[0][0] == "status" && g.transient[1][0] == "status"
+	}
+	switch s := storage.(type) {
+	case *AnnotationsProgressStorage:
+		g.prefixes = append(g.prefixes, orElse(s.Prefix, defaultPrefix))
+	case *StatusProgressStorage:
+		return status(s)
+	case *SmartProgressStorage:
+		g.prefixes = append(g.prefixes, orElse(s.Prefix, defaultPrefix))
+		return status(s.status())
+	default:
+		return false
+	}
+	return true
+}
+
+// base notes where essences are kept, and tells whether that is known.
+func (g *glancer) base(storage DiffBaseStorage) bool {
+	switch s := storage.(type) {
+	case *AnnotationsDiffBaseStorage:
+		keys := s.keys(nil)
+		g.annotation = keys[0]
+		g.prefixes = append(g.prefixes, orElse(s.Prefix, defaultPrefix))
+		g.keys = append(s.beside(trackedKey).(*AnnotationsDiffBaseStorage).keys(nil), keys...)
+		return len(keys) == 1 && len(s.IgnoredFields) == 0
+	case *StatusDiffBaseStorage:
+		g.field = s.field()
+		g.transient = append(g.transient, s.beside(carriedKey).(*StatusDiffBaseStorage).field())
+		return g.field[0] == "status" && len(g.field) > 1 && len(s.IgnoredFields) == 0
+	}
+	return false
+}
+
+// looker returns the function that a stream shows its events to first.
+func (r *reactor) looker() func(t EventType, o *outline, raw []byte, round, listing uint64) bool {
+	var served *resolved
+	var g *glancer // has buffers, and so belongs to one stream
+	return func(t EventType, o *outline, raw []byte, round, listing uint64) bool {
+		if now := r.served.Load(); now != served {
+			served, g = now, now.glancer(&r.settings.Persistence, r.log)
+		}
+		return g != nil && r.glance(g, t, o, raw, round, listing)
+	}
+}
+
+// glance tells whether an event is done with by a look at it.
+func (r *reactor) glance(g *glancer, t EventType, o *outline, raw []byte, round, listing uint64) bool {
+	uid, version := plainText(o.uid.of(raw)), plainText(o.version.of(raw))
+	if t == Deleted || len(uid) == 0 || len(version) == 0 || !isNull(o.deletion.of(raw)) || round != r.pauses.now() {
+		return false
+	}
+	s, settled, seen := r.queue.settled(uid, version, round, listing)
+	if seen {
+		r.counts.received(t)
+		return true
+	}
+	if !settled || s == nil && !r.memo.empty() {
+		return false
+	}
+	initial := t == Listed
+	if s != nil {
+		initial = s.listed && !s.handled
+	}
+	verdict := g.look(o, raw, initial)
+	if verdict == unclear {
+		return false
+	}
+	var ref ObjectReference
+	if s == nil {
+		ref = ObjectReference{APIVersion: g.apiVersion, Kind: g.kind, Namespace: unquote(o.namespace.of(raw)), Name: unquote(o.name.of(raw)), UID: string(uid)}
+	} else {
+		ref = s.ref()
+	}
+	if !r.queue.take(s, t, ref, string(version), round, listing, func(s *slot) {
+		s.tracked = s.tracked || verdict == unchanged
+		s.handled = s.handled || verdict == unchanged && initial
+	}) {
+		return false
+	}
+	r.counts.received(t)
+	g.tell(ref, verdict, initial)
+	return true
+}
+
+// plainText returns the text of a quoted string that means itself, nothing of others.
+func plainText(quoted []byte) []byte {
+	if !isQuoted(quoted) || !plainString(quoted) {
+		return nil
+	}
+	return quoted[1 : len(quoted)-1]
+}
+
+// verdict is what a glance has found.
+type verdict int
+
+const (
+	unclear   verdict = iota
+	unwanted          // no handler is for the object
+	unchanged         // it is as it was when it was handled
+)
+
+// tell logs for debugging what a cycle would have logged.
+func (g *glancer) tell(ref ObjectReference, v verdict, initial bool) {
+	if v != unchanged || !g.log.Enabled(context.Background(), slog.LevelDebug) {
+		return
+	}
+	log := objectLogger(g.log, ref)
+	if initial {
+		log.Debug("The handling is over, and there was nothing to store; the next change is awaited.")
+	} else {
+		log.Debug("Nothing has changed that is handled.", "reason", ReasonNoop)
+	}
+}
+
+// look finds out whether there is anything to do for an object. The flag initial says that it was there before the operator and was not
+// handled since.
+func (g *glancer) look(o *outline, raw []byte, initial bool) verdict {
+	holds, fine := g.held(o.finalizers.of(raw))
+	if !fine {
+		return unclear
+	}
+	annotations, labels := o.annotations.of(raw), o.labels.of(raw)
+	c := &Change{Object: Object{Body: &Body{raw: raw, meta: o.meta.of(raw), labels: labels, annotations: annotations}}}
+	if !slices.ContainsFunc(g.handlers, func(h *handler) bool { return h.filters.fitsMeta(&c.Object) }) && !holds {
+		return unwanted
+	}
+	stored, ok := g.essence(o, raw, labels, annotations)
+	if !ok {
+		return unclear
+	}
+	g.before = bytes.TrimSpace(appendUnquoted(g.before[:0], stored))
+	if !bytes.Equal(g.now, g.before) {
+		return unclear
+	}
+	c.Old, c.New, c.Reason = View{raw: g.now}, View{raw: g.now}, ReasonResume
+	wanted, required := false, false
+	for _, h := range g.handlers {
+		if h.preMatches(c) {
+			wanted = true
+			required = required || h.kind == kindDelete && !h.optional
+			if initial && h.matches(c, true) {
+				return unclear // it is to be resumed
+			}
+		}
+	}
+	switch {
+	case required != holds:
+		return unclear
+	case !wanted:
+		return unwanted
+	}
+	return unchanged
+}
+
+// held tells whether our finalizer is on the object, and that there is none of an older operator.
+func (g *glancer) held(finalizers []byte) (holds, fine bool) {
+	fine = true
+	_ = eachItem(finalizers, func(quoted []byte) bool { // what is malformed is not there
+		name := textOf(quoted)
+		holds = holds || string(name) == g.finalizer
+		fine = !slices.ContainsFunc(g.legacy, func(f string) bool { return f == string(name) })
+		return fine
+	})
+	return holds, fine
+}
+
+// essence writes the essence of an object, as it would be stored, to the buffer, and returns what is stored, in quotes. It fails
+// if there is anything on the object that it does not know.
+func (g *glancer) essence(o *outline, raw, labels, annotations []byte) (stored []byte, ok bool) {
+	if o.more > maxRest {
+		return nil, false
+	}
+	b := append(g.now[:0], '{')
+	for i, part := range o.rest[:o.more] {
+		key := part.key.of(raw)
+		if !plainString(key) || slices.ContainsFunc(o.rest[:i], func(other struct{ key, value span }) bool { return bytes.Equal(other.key.of(raw), key) }) {
+			return nil, false
+		}
+		b = appendCompact(append(appendNext(b, key), ':'), part.value.of(raw))
+	}
+	whole := len(b)
+	b = append(appendNext(b, []byte(`"metadata"`)), ':', '{')
+	meta := len(b)
+	if !hollow(labels) {
+		b = appendCompact(append(appendNext(b, []byte(`"labels"`)), ':'), labels)
+	}
+	b, stored, ok = g.annotate(b, annotations)
+	if len(b) == meta {
+		b = b[:whole]
+	} else {
+		b = append(b, '}')
+	}
+	g.now = append(b, '}')
+	if !ok {
+		return nil, false
+	}
+	return g.kept(o.status.of(raw), stored)
+}
+
+// appendNext appends the key of the next member of an object.
+func appendNext(b, quoted []byte) []byte {
+	if b[len(b)-1] != '{' {
+		b = append(b, ',')
+	}
+	return append(b, quoted...)
+}
+
+// hollow tells whether there is nothing in a stanza.
+func hollow(raw []byte) bool {
+	return isNull(raw) || raw[0] == '{' && raw[skipSpace(raw, 1)] == '}'
+}
+
+// annotate appends the annotations that are the user's, and returns what is stored in those that are ours.
+func (g *glancer) annotate(b, annotations []byte) (all, stored []byte, ok bool) {
+	if isNull(annotations) {
+		return b, nil, true
+	}
+	before := len(b)
+	b = append(appendNext(b, []byte(`"annotations"`)), ':', '{')
+	begin := len(b)
+	w := members{data: annotations}
+	for w.next() {
+		end, err := skipValue(annotations, w.at)
+		key := plainText(w.key.of(annotations))
+		if err != nil || key == nil {
+			return b, nil, false
+		}
+		value := annotations[w.at:end]
+		w.at = end
+		switch g.owner(key) {
+		case users:
+			b = appendCompact(append(appendNext(b, w.key.of(annotations)), ':'), value)
+		case essences:
+			stored = value
+		case nobodys:
+			return b, nil, false
+		}
+	}
+	if len(b) == begin {
+		return b[:before], stored, w.err == nil
+	}
+	return append(b, '}'), stored, w.err == nil
+}
+
+// owner tells whose an annotation is.
+type owner int
+
+const (
+	users    owner = iota // part of the essence
+	ours                  // or kubectl's: no part of the essence
+	essences              // that in which the essence is stored
+	nobodys               // of a handling that is not over, or of other operators: more than a glance is needed
+)
+
+func (g *glancer) owner(key []byte) owner {
+	prefix, name, ok := bytes.Cut(key, []byte("/"))
+	is := func(text string) bool { return text == string(prefix) }
+	switch {
+	case string(key) == lastAppliedKey:
+		return ours
+	case !ok:
+		return users
+	case slices.ContainsFunc(g.prefixes, is):
+		switch {
+		case string(key) == g.annotation:
+			return essences
+		case string(name) == managedMarker, slices.ContainsFunc(g.keys, func(k string) bool { return k == string(key) }):
+			return ours
+		}
+		return nobodys
+	case string(prefix) == defaultPrefix, bytes.HasSuffix(prefix, []byte("."+defaultPrefix)):
+		return ours
+	case string(name) == managedMarker, string(name) == defaultDiffBaseKey && bytes.HasPrefix(prefix, []byte("kopf.")):
+		return nobodys
+	}
+	return users
+}
+
+// kept returns what is stored, in quotes, and whether there is nothing else in the status that is ours.
+func (g *glancer) kept(status, stored []byte) ([]byte, bool) {
+	if g.field != nil {
+		stored, _ = findJSON(status, g.field[1:]...)
+	}
+	if !isQuoted(stored) {
+		return nil, false
+	}
+	if status != nil {
+		for _, field := range g.transient {
+			if _, ok := findJSON(status, field[1:]...); ok {
+				return nil, false
+			}
+		}
+	}
+	return stored, true
+}
