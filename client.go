@@ -265,7 +265,7 @@ func (c *Client) do(ctx context.Context, r *request) error {
 		delay := c.delay(backoffs[attempt], err)
 		c.log.Warn(fmt.Sprintf("Request attempt #%d/%d failed; will retry in %s.", attempt+1, len(backoffs)+1, delay.Round(time.Millisecond)),
 			"request", r.method+" "+r.path, "error", err)
-		if sleep(ctx, delay) != nil {
+		if pause(ctx, delay) != nil {
 			return err
 		}
 	}

@@ -20,11 +20,13 @@ var errStopped = errors.New("stopped")
 
 // list hands over the objects of a resource while they come in, in pages unless the size is zero, and returns the version of the list.
 func (c *Client) list(ctx context.Context, r Resource, namespace string, query url.Values, pageSize int, once bool, yield func(*Body) bool) (string, error) {
-	return c.scanList(ctx, r, namespace, query, pageSize, once, func(o *outline, raw []byte) bool { return yield(o.listed(raw, r)) })
+	return c.scanList(ctx, r, namespace, query, pageSize, once, func(o *outline, raw []byte) bool { return yield(o.listed(raw, r)) }, nil)
 }
 
-// scanList is list for those who want to see the outlines first. The bytes are those of a buffer that is used again afterwards.
-func (c *Client) scanList(ctx context.Context, r Resource, namespace string, query url.Values, pageSize int, once bool, take func(o *outline, raw []byte) bool) (string, error) {
+// scanList is list for those who want to see the outlines first, in bytes that are used again afterwards, and to do something between the
+// pages, unless that is nil.
+func (c *Client) scanList(ctx context.Context, r Resource, namespace string, query url.Values, pageSize int, once bool,
+	take func(o *outline, raw []byte) bool, between func(context.Context)) (string, error) {
 	page := &listPage{take: take}
 	for {
 		if err := c.page(ctx, r, namespace, query, pageSize, page, once); err != nil {
@@ -32,6 +34,9 @@ func (c *Client) scanList(ctx context.Context, r Resource, namespace string, que
 		}
 		if page.next == "" {
 			return page.version, nil
+		}
+		if between != nil {
+			between(ctx)
 		}
 		query.Set("continue", page.next)
 	}

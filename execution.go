@@ -188,6 +188,14 @@ type progress struct {
 	selected bool   // whether the handler fits the cause; others are only cleaned up
 }
 
+// above returns the id of the handler that runs when this one does not: that of its parent, if there is one.
+func (p *progress) above() HandlerID {
+	if p.parent == nil {
+		return ""
+	}
+	return p.parent.handler.id
+}
+
 // due tells whether the handler could be called now, and otherwise how long it has to wait.
 func (p *progress) due(now time.Time) (bool, time.Duration) {
 	if p.record.finished() {
@@ -325,7 +333,7 @@ func (x *handling) attempt(ctx context.Context, p *progress) outcome {
 	err := x.call(inner, p, c)
 	ended := inner.Err() != nil
 	release()
-	x.running("")
+	x.running(p.above())
 	var waits *waitsForSubhandlers
 	var o outcome
 	switch {

@@ -44,6 +44,7 @@ type observer struct {
 	requests context.Context // of the requests that store what the handlers have left
 	patience context.Context // ends when the exit shall not wait for handlers any more
 
+	crew    *crew
 	streams sync.WaitGroup
 	changed chan struct{}           // holds one token while definitions have changed since the last discovery
 	fail    context.CancelCauseFunc // ends the work for an error that no other attempt can mend
@@ -66,7 +67,7 @@ const settlingReads = 5
 
 // observe discovers, serves until the context ends, and tells when the first streams are being opened.
 func (o *observer) observe(ctx context.Context, ready func()) error {
-	o.changed = make(chan struct{}, 1)
+	o.changed, o.crew = make(chan struct{}, 1), newCrew(o.settings.Networking.MaxInFlight)
 	o.rooms, o.spaces, o.warned = make(map[string]*servedRoom), make(map[string]bool), make(map[string]bool)
 	broken, err := o.discover(ctx)
 	if err != nil {
@@ -223,11 +224,11 @@ func (o *observer) react(what *resolved) *reactor {
 	r := &reactor{
 		events: o.events, meter: o.meter, counts: counts, indices: o.indices,
 		client: o.client, settings: o.settings, lifecycle: o.lifecycle, log: o.log, memo: o.memo,
-		handlers: o.handlers, requests: o.requests, outdated: o.notice, pauses: o.pauses,
+		handlers: o.handlers, requests: withCrew(o.requests, o.crew), outdated: o.notice, pauses: o.pauses,
 	}
 	r.served.Store(what)
 	r.queue = newQueue(o.settings.Queueing.WorkerLimit, o.log, r.work)
-	r.queue.left = r.leave
+	r.queue.left, r.queue.crew = r.leave, o.crew
 	r.queue.meter, r.queue.known = o.meter, counts
 	background, indices := o.registry.starters()
 	if s, ok := indices.(interface {
@@ -265,6 +266,7 @@ func (o *observer) stream(r *reactor, resource Resource, namespace string) *stre
 		event:   func(ev RawEvent) { r.put(ev, round, listing) },
 		listed:  func() { r.queue.sweep(namespace, round, listing) },
 		failed:  func(error) {},
+		breathe: o.crew.rest,
 		admit: func(ctx context.Context) (inner context.Context, release func()) {
 			o.peers.await(ctx)
 			paused := false

@@ -21,6 +21,7 @@ type queue struct {
 	passes passes        // what the objects have to wait for; may be nil
 	counts bool          // whether others wait for the objects that are listed
 	limit  chan struct{} // a place for each working worker; nil for no limit
+	crew   *crew         // which all queues share
 	log    *slog.Logger
 	meter  *metrics
 	known  *resourceMetrics
@@ -405,7 +406,7 @@ func (q *queue) wakeLocked(s *slot) {
 		s.working = true
 		q.meter.waiting(1)
 		q.workers.Add(1)
-		go q.worker(s)
+		q.crew.start(func() { go q.worker(s) })
 	}
 }
 
@@ -419,10 +420,13 @@ func (q *queue) stopTimerLocked(s *slot) {
 // worker does what is to be done for one object, and ends when there is nothing more.
 func (q *queue) worker(s *slot) {
 	defer q.workers.Done()
+	defer q.crew.leave()
 	defer q.meter.waiting(-1)
 	for {
 		if q.limit != nil {
+			q.crew.leave()
 			q.limit <- struct{}{}
+			q.crew.enter()
 		}
 		r, more := q.turn(s)
 		if q.limit != nil {
@@ -454,6 +458,7 @@ func (q *queue) turn(s *slot) (rest, bool) {
 		return nil
 	})
 	if err != nil { // a fault of our own must neither end the operator nor forget the object
+		q.note(s, "")
 		q.log.Error("The processing has panicked and will be repeated.", "object", s.ref(), "error", err, "stack", string(stackOf(err)))
 		if len(events) > 0 {
 			s.body = events[len(events)-1].Body
@@ -530,11 +535,18 @@ func (q *queue) waits(s *slot, version string) bool {
 	return false
 }
 
-// note tells which handler of an object runs now.
+// note tells which handler of an object runs now, "" for none. Meanwhile the worker does not count: the handler may take its time.
 func (q *queue) note(s *slot, id HandlerID) {
 	q.mu.Lock()
-	defer q.mu.Unlock()
+	before := s.running
 	s.running = id
+	q.mu.Unlock()
+	switch {
+	case before == "" && id != "":
+		q.crew.leave()
+	case before != "" && id == "":
+		q.crew.enter()
+	}
 }
 
 // close takes no more events, and calls off all delays. Workers go on with what they have.

@@ -34,8 +34,10 @@ type stream struct {
 	listing func()         // a listing begins; may be nil
 	event   func(RawEvent) // an item of the listing, of type Listed, or a change
 	// glance is asked first whether more than the outline of an object is wanted, with bytes that are used again afterwards; may be nil.
-	glance  func(t EventType, o *outline, raw []byte) (enough bool)
-	listed  func()      // the listing is complete: what was not in it is gone; may be nil
+	glance func(t EventType, o *outline, raw []byte) (enough bool)
+	listed func() // the listing is complete: what was not in it is gone; may be nil
+	// breathe waits, after each page of a listing, until most of what it has brought is under way, for a limited time; may be nil.
+	breathe func(ctx context.Context, limit time.Duration)
 	failed  func(error) // something does not work, or works again if nil; may be nil
 	ended   func()      // nothing comes any more; may be nil
 	refuses func(error) // the server has answered a listing with an error once more; may be nil
@@ -219,7 +221,7 @@ func (s *stream) list(ctx context.Context) error {
 			s.event(RawEvent{Type: Listed, Body: o.listed(raw, s.resource)})
 		}
 		return ctx.Err() == nil
-	})
+	}, s.breathing())
 	if err != nil {
 		return err
 	}
@@ -229,6 +231,23 @@ func (s *stream) list(ctx context.Context) error {
 		s.listed()
 	}
 	return s.watch(ctx)
+}
+
+// maxBreath is how long a listing may wait for the objects that it has brought. Later than a few minutes after its beginning, the API server
+// does not know its further pages any more.
+const maxBreath = 2 * time.Minute
+
+// breathing returns what is done between the pages of one listing.
+func (s *stream) breathing() func(context.Context) {
+	if s.breathe == nil {
+		return nil
+	}
+	left := maxBreath
+	return func(ctx context.Context) {
+		begun := time.Now()
+		s.breathe(ctx, left)
+		left -= time.Since(begun)
+	}
 }
 
 // errInactive ends a watch on which nothing came for too long, not even a bookmark.
