@@ -239,7 +239,8 @@ type request struct {
 	once        bool   // not to be repeated, because the caller does that
 	refresh     func() // called before the request is sent once more; may be nil
 	// read takes the answer, if it is not an error.
-	read func(io.Reader) error
+	read   func(io.Reader) error
+	length int64 // of the answer, if it is known
 }
 
 // do makes a request, and repeats it while that may help.
@@ -405,6 +406,7 @@ func (r *request) send(ctx context.Context, cred *credential) (code int, err err
 	if r.read == nil {
 		return resp.StatusCode, nil
 	}
+	r.length = resp.ContentLength
 	if err := r.read(resp.Body); err != nil {
 		if ctx.Err() != nil && !r.stream {
 			err = context.Cause(ctx)
@@ -433,15 +435,22 @@ func plainError(err error) error {
 	return err
 }
 
+// maxGuess is up to which length an answer is believed to be as long as it says.
+const maxGuess = 4 << 20
+
 // body makes a request that is answered with an object.
 func (c *Client) body(ctx context.Context, r *request) (*Body, error) {
 	var body *Body
 	r.read = func(answer io.Reader) error {
-		data, err := io.ReadAll(answer)
+		var whole bytes.Buffer
+		if r.length > 0 && r.length < maxGuess {
+			whole.Grow(int(r.length) + bytes.MinRead)
+		}
+		_, err := whole.ReadFrom(answer)
 		if err != nil {
 			return err
 		}
-		if body, err = ParseBody(data); err != nil {
+		if body, err = ParseBody(whole.Bytes()); err != nil {
 			return fmt.Errorf("%w: %w", errUnreadable, err)
 		}
 		return nil

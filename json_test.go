@@ -3,6 +3,8 @@ package kopf
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"io"
 	"math/big"
 	"reflect"
 	"strconv"
@@ -289,6 +291,40 @@ func FuzzScanner(f *testing.F) {
 			t.Fatalf("diffRaw(%q, %q) = %v", compact, data, d)
 		}
 		scan(t, bytes.TrimSpace(data), v)
+	})
+}
+
+// FuzzDecodedValues holds the reading and writing of decoded values against package encoding/json.
+func FuzzDecodedValues(f *testing.F) {
+	for _, text := range []string{`"a"`, `"\u00e9\ud800"`, `-0`, `01`, `0`, `1e5`, `{"b":[null,true,"\n"],"a":{"<":12}}`, `"a","b"`, `"\x"`, "\"\xff\x7f\"", `[]`, `"\u2028"`, ` null`} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		d := json.NewDecoder(bytes.NewReader(data))
+		d.UseNumber()
+		var want any
+		wrong := d.Decode(&want)
+		if wrong == nil {
+			if _, err := d.Token(); err != io.EOF {
+				wrong = errors.New("something follows")
+			}
+		}
+		got, err := decodeJSON(data)
+		if (err == nil) != (wrong == nil) || err == nil && !reflect.DeepEqual(got, want) {
+			t.Fatalf("%q is %#v (%v), want %#v (%v)", data, got, err, want, wrong)
+		}
+		if err != nil {
+			return
+		}
+		var b bytes.Buffer
+		e := json.NewEncoder(&b)
+		e.SetEscapeHTML(false)
+		if err := e.Encode(want); err != nil {
+			t.Fatal(err)
+		}
+		if text, err := encodeJSON(got); err != nil || string(text) != strings.TrimSuffix(b.String(), "\n") {
+			t.Errorf("%#v is written as %s (%v), want %s", got, text, err, &b)
+		}
 	})
 }
 

@@ -261,10 +261,33 @@ func effectiveMerge(object, patch map[string]any) map[string]any {
 // dropped, and what somebody else has changed at the same time. What the response has besides does not
 // matter, nor whether a list or a map of the metadata that was emptied is there.
 func unapplied(patch map[string]any, response *Body) Diff {
+	if appliedTo(response.raw, patch) {
+		return nil
+	}
 	return slices.DeleteFunc(leftDiff(patch, response.raw), func(item DiffItem) bool {
 		return len(item.Path) == 2 && item.Path[0] == "metadata" && isEmpty(item.Old) && isEmpty(item.New) &&
 			slices.Contains([]string{"annotations", "labels", "finalizers"}, item.Path[1])
 	})
+}
+
+// appliedTo tells whether a value is what the patch wants it to be, as far as that can be seen without decoding it.
+func appliedTo(raw []byte, patch any) bool {
+	switch v := patch.(type) {
+	case nil:
+		return isNull(raw)
+	case bool, json.Number:
+		return fmt.Sprint(v) == string(raw)
+	case string:
+		return isQuoted(raw) && string(appendUnquoted(make([]byte, 0, len(raw)), raw)) == v
+	case map[string]any:
+		for key, want := range v {
+			if got, _ := findJSON(raw, key); !appliedTo(got, want) {
+				return false
+			}
+		}
+		return len(raw) > 0 && raw[0] == '{'
+	}
+	return false
 }
 
 // leftDiff is [diffJSON] of the keys that before has, on each level.
@@ -294,7 +317,9 @@ type PatchOperation struct {
 }
 
 // MarshalJSON writes the value only for the operations that have one, even if it is null.
-func (o PatchOperation) MarshalJSON() ([]byte, error) {
+func (o PatchOperation) MarshalJSON() ([]byte, error) { return json.Marshal(o.members()) }
+
+func (o PatchOperation) members() map[string]any {
 	m := map[string]any{"op": o.Op, "path": o.Path}
 	switch o.Op {
 	case "add", "replace", "test":
@@ -302,7 +327,7 @@ func (o PatchOperation) MarshalJSON() ([]byte, error) {
 	case "move", "copy":
 		m["from"] = o.From
 	}
-	return json.Marshal(m)
+	return m
 }
 
 // pointer returns the JSON pointer (RFC 6901) of a path of keys.
@@ -310,7 +335,10 @@ func pointer(keys ...string) string {
 	var b strings.Builder
 	for _, key := range keys {
 		b.WriteByte('/')
-		b.WriteString(strings.NewReplacer("~", "~0", "/", "~1").Replace(key))
+		if strings.ContainsAny(key, "~/") {
+			key = strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
+		}
+		b.WriteString(key)
 	}
 	return b.String()
 }

@@ -341,3 +341,23 @@ func TestJSONPatch(t *testing.T) {
 		}
 	})
 }
+
+// FuzzAppliedTo holds the quick look whether a patch was applied against the differences.
+func FuzzAppliedTo(f *testing.F) {
+	f.Add([]byte(`{"a":{"b":"x\n","c":1},"d":true}`), []byte(`{"a":{"b":"x\n"},"d":true,"e":null}`))
+	f.Add([]byte(`{"a":{}}`), []byte(`{"a":{"b":null}}`))
+	f.Add([]byte(`{"a":[1,1.0]}`), []byte(`{"a":[1,1]}`))
+	f.Fuzz(func(t *testing.T, raw, text []byte) {
+		patch, err := decodeObject(text)
+		if err != nil || !json.Valid(raw) {
+			return
+		}
+		body, err := ParseBody(raw)
+		if err != nil {
+			return
+		}
+		if left := leftDiff(patch, body.raw); appliedTo(body.raw, patch) && len(left) > 0 {
+			t.Errorf("%s in %s: it is taken for applied, but %v", text, raw, left)
+		}
+	})
+}

@@ -285,9 +285,10 @@ func (q *queue) forget(namespace string) {
 	var left []*slot
 	for key, s := range q.slots {
 		if namespace == "" || s.namespace == namespace {
-			s.sitLocked()
-			q.stopTimerLocked(s)
-			s.events, s.deleted = nil, true
+			if s.deleted = true; s.desk != nil {
+				q.stopTimerLocked(s)
+				s.events = nil
+			}
 			delete(q.slots, key)
 			q.known.known(-1)
 			left = append(left, s)
@@ -367,8 +368,10 @@ func (q *queue) recall(key string) *memory {
 // passed tells that the others need not wait for an object any more.
 func (q *queue) passed(s *slot) {
 	q.mu.Lock()
-	passing := s.passing
-	s.passing = false
+	passing := s.desk != nil && s.passing
+	if passing {
+		s.passing = false
+	}
 	q.mu.Unlock()
 	if passing {
 		q.passes.done()

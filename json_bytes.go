@@ -1,0 +1,437 @@
+package kopf
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/bits"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// This file knows JSON as bytes that are looked into without being decoded, because most of what an API server sends is never asked for.
+// It has no state and no goroutines. The functions expect JSON as
+// encoding/json accepts it; on anything else they stop early, never panic, and
+// the error is left to whoever decodes the value for real.
+
+var (
+	errJSON = errors.New("malformed JSON")
+	errCut  = fmt.Errorf("%w: it breaks off", errJSON)
+)
+
+// skipSpace returns the index of the first byte at or after i that is not white space.
+func skipSpace(data []byte, i int) int {
+	for i < len(data) {
+		switch data[i] {
+		case ' ', '\t', '\r', '\n':
+			i++
+		default:
+			return i
+		}
+	}
+	return i
+}
+
+// The bytes of a word that are equal to a byte, or less, are found with arithmetic on the whole word. A bit is the highest one of such a
+// byte; those above the lowest bit may be wrong.
+const (
+	lowBits  = 0x0101010101010101
+	highBits = 0x8080808080808080
+)
+
+// equalBytes marks the bytes of w that are c.
+func equalBytes(w uint64, c byte) uint64 {
+	x := w ^ lowBits*uint64(c)
+	return (x - lowBits) &^ x & highBits
+}
+
+// skipString returns the index after the string that starts at data[i] == '"'.
+func skipString(data []byte, i int) (int, error) {
+	for i++; i+8 <= len(data); {
+		w := binary.LittleEndian.Uint64(data[i:])
+		found := equalBytes(w, '"') | equalBytes(w, '\\')
+		if found == 0 {
+			i += 8
+			continue
+		}
+		if i += bits.TrailingZeros64(found) / 8; data[i] == '"' {
+			return i + 1, nil
+		}
+		i += 2
+	}
+	for ; i < len(data); i++ {
+		switch data[i] {
+		case '"':
+			return i + 1, nil
+		case '\\':
+			i++
+		}
+	}
+	return 0, errCut
+}
+
+// skipValue returns the index after the JSON value that starts at data[i].
+func skipValue(data []byte, i int) (int, error) {
+	if i >= len(data) {
+		return 0, errCut
+	}
+	switch data[i] {
+	case '"':
+		return skipString(data, i)
+	case '{', '[':
+		return skipNested(data, i)
+	}
+	start := i
+	for i < len(data) {
+		switch data[i] {
+		case ',', '}', ']', ' ', '\t', '\r', '\n', ':', '"', '{', '[':
+			if i == start {
+				return 0, errJSON
+			}
+			return i, nil
+		}
+		i++
+	}
+	return i, nil
+}
+
+// skipNested skips an object or a list by counting brackets outside of strings.
+func skipNested(data []byte, i int) (int, error) {
+	depth := 0
+	for i < len(data) {
+		switch data[i] {
+		case '"':
+			end, err := skipString(data, i)
+			if err != nil {
+				return 0, err
+			}
+			i = end
+			continue
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth == 0 {
+				return i + 1, nil
+			}
+		}
+		i++
+	}
+	return 0, errCut
+}
+
+// eachMember calls yield with the quoted key and the bytes of the value of each member
+// of the object in raw, in order, until yield returns false. A value that is
+// not an object has no members.
+func eachMember(raw []byte, yield func(quoted, value []byte) bool) error {
+	i := skipSpace(raw, 0)
+	if i >= len(raw) || raw[i] != '{' {
+		return nil
+	}
+	i = skipSpace(raw, i+1)
+	for i < len(raw) && raw[i] != '}' {
+		if raw[i] != '"' {
+			return errJSON
+		}
+		keyEnd, err := skipString(raw, i)
+		if err != nil {
+			return err
+		}
+		key := raw[i:keyEnd]
+		if i = skipSpace(raw, keyEnd); i >= len(raw) || raw[i] != ':' {
+			return errJSON
+		}
+		i = skipSpace(raw, i+1)
+		end, err := skipValue(raw, i)
+		if err != nil {
+			return err
+		}
+		if !yield(key, raw[i:end]) {
+			return nil
+		}
+		if i = skipSpace(raw, end); i < len(raw) && raw[i] == ',' {
+			i = skipSpace(raw, i+1)
+		}
+	}
+	if i >= len(raw) {
+		return errJSON
+	}
+	return nil
+}
+
+// eachItem calls yield with the bytes of each item of the list in raw, in
+// order, until yield returns false. A value that is not a list has no items.
+func eachItem(raw []byte, yield func(value []byte) bool) error {
+	i := skipSpace(raw, 0)
+	if i >= len(raw) || raw[i] != '[' {
+		return nil
+	}
+	i = skipSpace(raw, i+1)
+	for i < len(raw) && raw[i] != ']' {
+		end, err := skipValue(raw, i)
+		if err != nil {
+			return err
+		}
+		if !yield(raw[i:end]) {
+			return nil
+		}
+		if i = skipSpace(raw, end); i < len(raw) && raw[i] == ',' {
+			i = skipSpace(raw, i+1)
+		}
+	}
+	if i >= len(raw) {
+		return errJSON
+	}
+	return nil
+}
+
+// quotedIs tells whether the quoted JSON string, of valid UTF-8, means key.
+func quotedIs(quoted []byte, key string) bool {
+	if inner := quoted[1 : len(quoted)-1]; bytes.IndexByte(inner, '\\') < 0 {
+		return string(inner) == key
+	}
+	return unquote(quoted) == key
+}
+
+// isNull tells whether there is no value, or a null.
+func isNull(raw []byte) bool { return len(raw) == 0 || string(raw) == "null" }
+
+// unquote returns the text of a quoted JSON string, "" if it is not one. What is no
+// Unicode text in it is replaced by U+FFFD, as encoding/json does.
+func unquote(quoted []byte) string {
+	if isQuoted(quoted) && plainString(quoted) {
+		return string(quoted[1 : len(quoted)-1])
+	}
+	return string(appendUnquoted(nil, quoted))
+}
+
+// keyOf is [unquote] of a key, without an allocation for those that most objects have.
+func keyOf(quoted []byte) string {
+	for _, known := range [...]string{"apiVersion", "kind", "metadata", "spec", "status", "data", "labels", "annotations", "kopf"} {
+		if len(quoted) == len(known)+2 && string(quoted[1:len(quoted)-1]) == known {
+			return known
+		}
+	}
+	return unquote(quoted)
+}
+
+func isQuoted(raw []byte) bool {
+	return len(raw) > 1 && raw[0] == '"' && raw[len(raw)-1] == '"'
+}
+
+// appendUnquoted appends the text of a quoted JSON string, nothing if it is not one.
+func appendUnquoted(b, quoted []byte) []byte {
+	if !isQuoted(quoted) {
+		return b
+	}
+	before, rest := len(b), quoted[1:len(quoted)-1]
+	for len(rest) > 0 {
+		n := plainPrefix(rest)
+		b, rest = append(b, rest[:n]...), rest[n:]
+		if len(rest) == 0 {
+			break
+		}
+		r, size := nextRune(rest)
+		if size == 0 {
+			return b[:before]
+		}
+		b, rest = utf8.AppendRune(b, r), rest[size:]
+	}
+	return b
+}
+
+// plainPrefix returns how many of the bytes mean themselves in a JSON string and are written as
+// appendString writes them.
+func plainPrefix(s []byte) int {
+	i := 0
+	for ; i+8 <= len(s); i += 8 {
+		w := binary.LittleEndian.Uint64(s[i:])
+		if special := equalBytes(w, '\\') | equalBytes(w, '"') | equalBytes(w, 0x7f) | (w-lowBits*' ')&^w&highBits | w&highBits; special != 0 {
+			return i + bits.TrailingZeros64(special)/8
+		}
+	}
+	for ; i < len(s); i++ {
+		if c := s[i]; c == '\\' || c == '"' || c < ' ' || c >= 0x7f {
+			break
+		}
+	}
+	return i
+}
+
+// plainString tells whether all of a quoted string is a plain prefix.
+func plainString(quoted []byte) bool { return plainPrefix(quoted[1:len(quoted)-1]) == len(quoted)-2 }
+
+// textOf returns what a quoted string means, without a copy where that is possible.
+func textOf(quoted []byte) []byte {
+	if plainString(quoted) {
+		return quoted[1 : len(quoted)-1]
+	}
+	return []byte(unquote(quoted))
+}
+
+// nextRune returns the character that a JSON string goes on with, and how many bytes mean it, 0 if none
+// may stand there.
+func nextRune(s []byte) (rune, int) {
+	switch c := s[0]; {
+	case c == '"' || c < ' ':
+		return 0, 0
+	case c != '\\':
+		return utf8.DecodeRune(s)
+	case len(s) < 2:
+		return 0, 0
+	}
+	switch c := s[1]; c {
+	case '"', '\\', '/':
+		return rune(c), 2
+	case 'b':
+		return '\b', 2
+	case 'f':
+		return '\f', 2
+	case 'n':
+		return '\n', 2
+	case 'r':
+		return '\r', 2
+	case 't':
+		return '\t', 2
+	}
+	r := unicodeEscape(s)
+	if r < 0 {
+		return 0, 0
+	}
+	if utf16.IsSurrogate(r) {
+		if pair := utf16.DecodeRune(r, unicodeEscape(s[6:])); pair != utf8.RuneError {
+			return pair, 12
+		}
+		return utf8.RuneError, 6
+	}
+	return r, 6
+}
+
+// unicodeEscape returns the code of the \uXXXX that s begins with, -1 if it begins with anything else.
+func unicodeEscape(s []byte) rune {
+	if len(s) < 6 || s[0] != '\\' || s[1] != 'u' {
+		return -1
+	}
+	r := rune(0)
+	for _, c := range s[2:6] {
+		switch {
+		case '0' <= c && c <= '9':
+			r = r<<4 + rune(c-'0')
+		case 'a' <= c|0x20 && c|0x20 <= 'f':
+			r = r<<4 + rune(c|0x20-'a'+10)
+		default:
+			return -1
+		}
+	}
+	return r
+}
+
+// findJSON returns the bytes of the value at a path of keys. It walks objects only.
+func findJSON(raw []byte, path ...string) ([]byte, bool) {
+	for _, key := range path {
+		var found []byte
+		_ = eachMember(raw, func(quoted, value []byte) bool { // a malformed rest has no such key
+			if quotedIs(quoted, key) {
+				found = value // the last of equal keys wins, as when decoding
+			}
+			return true
+		})
+		if found == nil {
+			return nil, false
+		}
+		raw = found
+	}
+	return bytes.TrimSpace(raw), len(raw) > 0
+}
+
+// stringJSON returns the string at a path of keys, "" where there is none.
+func stringJSON(raw []byte, path ...string) string {
+	v, _ := findJSON(raw, path...)
+	return unquote(v)
+}
+
+// appendString appends s as a JSON string in pure ASCII: everything else is
+// written as \uXXXX, as the original does in stored annotations.
+//
+//go:noinline
+func appendString(b []byte, s string) []byte {
+	b = append(b, '"')
+	for _, r := range s {
+		b = appendEscaped(b, r)
+	}
+	return append(b, '"')
+}
+
+// appendEscaped appends one character as it stands in a JSON string in pure ASCII.
+func appendEscaped(b []byte, r rune) []byte {
+	switch r {
+	case '"', '\\':
+		return append(b, '\\', byte(r))
+	case '\n':
+		return append(b, '\\', 'n')
+	case '\r':
+		return append(b, '\\', 'r')
+	case '\t':
+		return append(b, '\\', 't')
+	case '\b':
+		return append(b, '\\', 'b')
+	case '\f':
+		return append(b, '\\', 'f')
+	}
+	switch {
+	case r >= ' ' && r < 0x7f:
+		return append(b, byte(r))
+	case r > 0xffff:
+		hi, lo := utf16.EncodeRune(r)
+		return appendEscaped(appendEscaped(b, hi), lo)
+	}
+	const hex = "0123456789abcdef"
+	return append(b, '\\', 'u', hex[r>>12&15], hex[r>>8&15], hex[r>>4&15], hex[r&15])
+}
+
+// appendCompact appends the JSON value in raw without white space and in pure ASCII, the
+// order of keys and the spelling of numbers kept.
+func appendCompact(b, raw []byte) []byte {
+	start := 0 // of what is to be copied as it is
+	for i := 0; i < len(raw); {
+		switch raw[i] {
+		case ' ', '\t', '\r', '\n':
+			b = append(b, raw[start:i]...)
+			i++
+			start = i
+		case '"':
+			i++
+			if i += plainPrefix(raw[i:]); i < len(raw) && raw[i] != '"' {
+				b = append(b, raw[start:i]...)
+				b, i = appendRecoded(b, raw, i)
+				start = i
+			} else {
+				i++
+			}
+		default:
+			i++
+		}
+	}
+	return append(b, raw[min(start, len(raw)):]...)
+}
+
+// appendRecoded appends the rest, from raw[i] on, of a string as appendString would write it, and
+// returns the index of its closing quote's successor. It gives up at what may not stand in a string.
+func appendRecoded(b, raw []byte, i int) ([]byte, int) {
+	for i < len(raw) && raw[i] != '"' {
+		n := plainPrefix(raw[i:])
+		b, i = append(b, raw[i:i+n]...), i+n
+		if i == len(raw) || raw[i] == '"' {
+			break
+		}
+		r, size := nextRune(raw[i:])
+		if size == 0 {
+			return append(b, raw[i:]...), len(raw)
+		}
+		b, i = appendEscaped(b, r), i+size
+	}
+	if i < len(raw) {
+		b, i = append(b, '"'), i+1
+	}
+	return b, i
+}
