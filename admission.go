@@ -143,7 +143,7 @@ func (a *admissions) serve(ctx context.Context) {
 	if err == nil {
 		err = errors.New("it has just returned")
 	}
-	a.give(fmt.Errorf("the admission server has finished unexpectedly: %w", err))
+	a.give(errorf("the admission server has finished unexpectedly: %w", err))
 }
 
 // give ends the operator.
@@ -355,7 +355,7 @@ func (x *reviewing) choose(handlers []*handler) (chosen []*handler, err error) {
 		own.Param = h.param
 		if err := call(func() error { fits = h.fitsReview(&own); return nil }); err != nil {
 			x.argument.Logger.Error(fmt.Sprintf("A filter of handler '%s' has panicked, and the review fails.", h.id), "error", err, "stack", string(stackOf(err)))
-			return nil, fmt.Errorf("a filter of the handler %q has panicked", h.id)
+			return nil, errorf("a filter of the handler %q has panicked", h.id)
 		}
 		if fits {
 			chosen = append(chosen, h)
@@ -379,7 +379,7 @@ func (h *handler) reviewTime() time.Duration {
 func (x *reviewing) call(ctx context.Context, h *handler) {
 	began := time.Now()
 	limit := h.reviewTime()
-	ctx, cancel := context.WithDeadlineCause(ctx, x.started.Add(limit-min(limit/10, reviewMargin)), fmt.Errorf("the review must be answered within %s", limit))
+	ctx, cancel := context.WithDeadlineCause(ctx, x.started.Add(limit-min(limit/10, reviewMargin)), errorf("the review must be answered within %s", limit))
 	defer cancel()
 	defer context.AfterFunc(x.handlers, cancel)()
 	own := *x.argument
@@ -507,7 +507,7 @@ func (a *admissions) configure() {
 			err = a.write(c.resource, data)
 		}
 		if err != nil {
-			a.give(fmt.Errorf("the %s %q cannot be written: %w", c.resource.Kind, a.managed, err))
+			a.give(errorf("the %s %q cannot be written: %w", c.resource.Kind, a.managed, err))
 			return
 		}
 		a.written[c.kind] = data
@@ -773,7 +773,7 @@ func (a *admissions) checkNames() error {
 		return nil
 	}
 	if !domainName(a.managed) {
-		return fmt.Errorf("the name %q in Settings.Admission.Managed is bad: lower-case letters, digits, '-' and '.' are expected, as in \"auto.kopf.dev\"", a.managed)
+		return errorf("the name %q in Settings.Admission.Managed is bad: lower-case letters, digits, '-' and '.' are expected, as in \"auto.kopf.dev\"", a.managed)
 	}
 	var errs []error
 	for _, kind := range []handlerKind{kindValidate, kindMutate} {
@@ -783,9 +783,9 @@ func (a *admissions) checkNames() error {
 				continue
 			}
 			if name := a.hookName(h.id, taken); strings.Count(name, ".") < 2 {
-				errs = append(errs, fmt.Errorf("the webhook of the handler %q would be named %q, and three parts at least are expected: give Settings.Admission.Managed a name with a dot, such as \"%s.kopf.dev\"", h.id, name, a.managed))
+				errs = append(errs, errorf("the webhook of the handler %q would be named %q, and three parts at least are expected: give Settings.Admission.Managed a name with a dot, such as \"%s.kopf.dev\"", h.id, name, a.managed))
 			} else if !domainName(name) {
-				errs = append(errs, fmt.Errorf("the webhook of the handler %q would be named %q, which is too long, or has a part longer than 63 characters: give the handler a shorter ID", h.id, name))
+				errs = append(errs, errorf("the webhook of the handler %q would be named %q, which is too long, or has a part longer than 63 characters: give the handler a shorter ID", h.id, name))
 			}
 		}
 	}

@@ -175,7 +175,7 @@ func (s *APIServer) Apply(manifests []byte) error {
 	for _, object := range objects {
 		if err := s.load(object); err != nil {
 			name, _ := lookupJSON(object, "metadata", "name")
-			return fmt.Errorf("manifest of the %v %q: %w", object["kind"], fmt.Sprint(name), err)
+			return errorf("manifest of the %v %q: %w", object["kind"], fmt.Sprint(name), err)
 		}
 	}
 	return nil
@@ -195,7 +195,7 @@ func (s *APIServer) load(object map[string]any) error {
 	kind, _ := object["kind"].(string)
 	k := s.kindOf(apiVersion, kind)
 	if k == nil {
-		return fmt.Errorf("no kind %q in %q is served", kind, apiVersion)
+		return errorf("no kind %q in %q is served", kind, apiVersion)
 	}
 	meta := asMap(object["metadata"])
 	r := &apiRequest{server: s, kind: k, verb: "create", manager: "kopf", ctx: context.Background()}

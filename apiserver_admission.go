@@ -201,7 +201,7 @@ func (d *admission) mutateBy(h *webhook) (bool, error) {
 		return false, err
 	}
 	if d.object == nil {
-		return false, internalError(fmt.Errorf("admission webhook %q attempted to modify the object, which is not supported for this operation", h.name))
+		return false, internalError(errorf("admission webhook %q attempted to modify the object, which is not supported for this operation", h.name))
 	}
 	patched, err := applyJSONPatch(cloneJSON(d.shown(h, d.object)), patch)
 	if err != nil {
@@ -209,7 +209,7 @@ func (d *admission) mutateBy(h *webhook) (bool, error) {
 	}
 	object, ok := patched.(map[string]any)
 	if !ok {
-		return false, internalError(fmt.Errorf("admission webhook %q makes %s of the object", h.name, jsonKind(patched)))
+		return false, internalError(errorf("admission webhook %q makes %s of the object", h.name, jsonKind(patched)))
 	}
 	if d.subresource == "scale" {
 		if object, err = d.scaled(d.object, object); err != nil {
@@ -262,7 +262,7 @@ func (d *admission) ask(h *webhook) (patch []byte, warnings []string, err error)
 			d.server.opts.Logger.Warn("An admission webhook has failed, which is ignored.", "webhook", h.name, "error", err)
 			return nil, nil, nil
 		}
-		return nil, nil, internalError(fmt.Errorf("failed calling webhook %q: %w", h.name, err))
+		return nil, nil, internalError(errorf("failed calling webhook %q: %w", h.name, err))
 	}
 	warnings = texts(response["warnings"])
 	if response["allowed"] != true {
@@ -332,9 +332,9 @@ func (d *admission) options() map[string]any {
 
 // judge checks a webhook's answer, and returns its patch.
 func (d *admission) judge(response map[string]any, uid string) ([]byte, error) {
-	invalid := func(err error) error { return fmt.Errorf("received invalid webhook response: %w", err) }
+	invalid := func(err error) error { return errorf("received invalid webhook response: %w", err) }
 	if response["uid"] != uid {
-		return nil, invalid(fmt.Errorf("expected response.uid=%q, got %q", uid, asWord(response["uid"])))
+		return nil, invalid(errorf("expected response.uid=%q, got %q", uid, asWord(response["uid"])))
 	}
 	text, _ := response["patch"].(string)
 	typ, hasType := response["patchType"].(string)
@@ -348,7 +348,7 @@ func (d *admission) judge(response map[string]any, uid string) ([]byte, error) {
 	case text == "":
 		return nil, invalid(errors.New("webhook returned response.patchType but not response.patch"))
 	case typ != "JSONPatch":
-		return nil, invalid(fmt.Errorf("invalid value of response.patchType %q", typ))
+		return nil, invalid(errorf("invalid value of response.patchType %q", typ))
 	}
 	patch, err := decodeBase64(text)
 	if err != nil {

@@ -1,7 +1,6 @@
 package kopf
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -191,7 +190,7 @@ func compilePattern(text string) (*pattern, error) {
 }
 
 func patternError(what, where string) error {
-	return fmt.Errorf("error parsing regexp: %s: `%s`", what, where)
+	return errorf("error parsing regexp: %s: `%s`", what, where)
 }
 
 // patternNode is a part of a pattern: one step, or what its parts are together.

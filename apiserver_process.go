@@ -70,7 +70,7 @@ func runHandler(h http.Handler, w http.ResponseWriter, r *http.Request) (err err
 		if v := recover(); v == http.ErrAbortHandler {
 			err = errReset
 		} else if v != nil {
-			err = fmt.Errorf("the handler has panicked: %v", v)
+			err = errorf("the handler has panicked: %v", v)
 		}
 	}()
 	h.ServeHTTP(w, r)

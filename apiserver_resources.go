@@ -194,7 +194,7 @@ func kindOf(crd, version map[string]any) (*kindInfo, error) {
 	var err error
 	if open := asMap(asMap(version["schema"])["openAPIV3Schema"]); open != nil {
 		if k.schema, err = compileSchema(open); err != nil {
-			return nil, fmt.Errorf("the schema of version %q: %w", version["name"], err)
+			return nil, errorf("the schema of version %q: %w", version["name"], err)
 		}
 	}
 	return k, nil

@@ -67,7 +67,7 @@ func compileSchema(openAPIV3Schema map[string]any) (*schema, error) {
 
 func compileNode(source map[string]any, depth int) (*schema, error) {
 	if depth > maxSchemaDepth {
-		return nil, fmt.Errorf("the schema is nested deeper than %d levels", maxSchemaDepth)
+		return nil, errorf("the schema is nested deeper than %d levels", maxSchemaDepth)
 	}
 	s := &schema{source: source}
 	s.typ, _ = source["type"].(string)
@@ -97,7 +97,7 @@ func compileNode(source map[string]any, depth int) (*schema, error) {
 	if text, ok := source["pattern"].(string); ok {
 		pattern, err := compilePattern(text)
 		if err != nil {
-			return nil, fmt.Errorf("pattern %q: %w", text, err)
+			return nil, errorf("pattern %q: %w", text, err)
 		}
 		s.pattern = pattern
 	}
@@ -121,7 +121,7 @@ func (s *schema) compileChildren(depth int) (err error) {
 		s.properties = make(map[string]*schema, len(props))
 		for key, v := range props {
 			if s.properties[key], err = compileNode(asMap(v), depth); err != nil {
-				return fmt.Errorf("%s: %w", key, err)
+				return errorf("%s: %w", key, err)
 			}
 		}
 	}

@@ -64,7 +64,7 @@ const maxReview = 10 << 20
 
 // call sends the question, and returns the response in the answer.
 func (h *webhook) call(ctx context.Context, s *APIServer, review map[string]any) (map[string]any, error) {
-	failed := func(err error) error { return fmt.Errorf("failed to call webhook: %w", err) }
+	failed := func(err error) error { return errorf("failed to call webhook: %w", err) }
 	body, err := encodeJSON(review)
 	if err != nil {
 		return nil, failed(err)
@@ -103,10 +103,10 @@ func (h *webhook) call(ctx context.Context, s *APIServer, review map[string]any)
 func (h *webhook) response(data []byte) (map[string]any, error) {
 	review, err := decodeObject(data)
 	if err != nil {
-		return nil, fmt.Errorf("failed to call webhook: %w", err)
+		return nil, errorf("failed to call webhook: %w", err)
 	}
 	if kind, version := asWord(review["kind"]), asWord(review["apiVersion"]); kind != "AdmissionReview" || version != "admission.k8s.io/v1" {
-		return nil, fmt.Errorf("received invalid webhook response: expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got %s, Kind=%s", version, kind)
+		return nil, errorf("received invalid webhook response: expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got %s, Kind=%s", version, kind)
 	}
 	response := asMap(review["response"])
 	if response == nil {
@@ -151,7 +151,7 @@ func (h *webhook) transport(s *APIServer) (http.RoundTripper, error) {
 	if h.ca != "" {
 		bundle, err := decodeBase64(h.ca)
 		if err != nil {
-			return nil, fmt.Errorf("the authorities of the webhook %q are no base64: %w", h.name, err)
+			return nil, errorf("the authorities of the webhook %q are no base64: %w", h.name, err)
 		}
 		t.TLSClientConfig.RootCAs = x509.NewCertPool()
 		if !t.TLSClientConfig.RootCAs.AppendCertsFromPEM(bundle) {
@@ -207,7 +207,7 @@ func badAnswer(code int, body []byte) error {
 	case code == 504:
 		return errors.New("the server was unable to return a response in the time allotted, but may still be processing the request")
 	case code >= 500:
-		return fmt.Errorf("an error on the server (%q) has prevented the request from succeeding", strings.TrimSpace(string(body)))
+		return errorf("an error on the server (%q) has prevented the request from succeeding", strings.TrimSpace(string(body)))
 	}
-	return fmt.Errorf("the server responded with the status code %d but did not return more information", code)
+	return errorf("the server responded with the status code %d but did not return more information", code)
 }

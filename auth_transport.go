@@ -32,12 +32,12 @@ func pemOf(what string, data []byte) ([]byte, error) {
 		text := strings.Join(strings.Fields(string(data)), "")
 		decoded, err := base64.StdEncoding.DecodeString(text)
 		if err != nil {
-			return nil, fmt.Errorf("%s is neither PEM nor base64 of it", what)
+			return nil, errorf("%s is neither PEM nor base64 of it", what)
 		}
 		data = decoded
 	}
 	if block, _ := pem.Decode(data); block == nil {
-		return nil, fmt.Errorf("%s has no PEM in it", what)
+		return nil, errorf("%s has no PEM in it", what)
 	}
 	return data, nil
 }
@@ -50,7 +50,7 @@ func dataOf(what string, data []byte, file string) ([]byte, error) {
 		}
 		var err error
 		if data, err = os.ReadFile(file); err != nil {
-			return nil, fmt.Errorf("%s: %w", what, err)
+			return nil, errorf("%s: %w", what, err)
 		}
 		what += " in " + file
 	}
@@ -133,7 +133,7 @@ func (i *ConnectionInfo) clientCertificate() (*tls.Certificate, error) {
 	}
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
-		return nil, fmt.Errorf("the client certificate: %w", err)
+		return nil, errorf("the client certificate: %w", err)
 	}
 	return &pair, nil
 }
@@ -206,7 +206,7 @@ func (i *ConnectionInfo) newHTTPClient(connectTimeout time.Duration, streams boo
 // sameHost refuses to take credentials to another host.
 func sameHost(req *http.Request, via []*http.Request) error {
 	if len(via) >= 10 || req.URL.Host != via[0].URL.Host || req.URL.Scheme != via[0].URL.Scheme {
-		return fmt.Errorf("the server redirects to %s", req.URL.Redacted())
+		return errorf("the server redirects to %s", req.URL.Redacted())
 	}
 	return nil
 }
@@ -339,7 +339,7 @@ func (s *session) explain(ctx context.Context, err error) error {
 	if s.ctx.Err() == nil || ctx.Err() != nil || errors.Is(err, errCredentialClosed) {
 		return err
 	}
-	return fmt.Errorf("%w: %w", errCredentialClosed, err)
+	return errorf("%w: %w", errCredentialClosed, err)
 }
 
 // sessionBody is the body of an answer that ends with its session.

@@ -165,7 +165,7 @@ func (c *command) execute(ctx context.Context, args []string) int {
 		}
 		return 0
 	}
-	return c.misused(fmt.Errorf("unknown command %q: expected run, freeze, resume, completion, version or help", name))
+	return c.misused(errorf("unknown command %q: expected run, freeze, resume, completion, version or help", name))
 }
 
 const commandsHelp = `Usage: %[1]s [command] [options]
@@ -263,7 +263,7 @@ const embeddedKubeconfig = "kopf.kubeconfig"
 // stays as it is.
 func writeKubeconfig(served *Served, path string) (remove func(), err error) {
 	if old, err := os.ReadFile(path); err == nil && !bytes.Contains(old, []byte(`"current-context": "kopf"`)) {
-		return nil, fmt.Errorf("%s is not of an embedded server: it is in the way, and will not be overwritten", path)
+		return nil, errorf("%s is not of an embedded server: it is in the way, and will not be overwritten", path)
 	}
 	if err := served.WriteKubeconfig(path); err != nil {
 		return nil, err
@@ -282,12 +282,12 @@ func (c *command) embed(o *runOptions, op *Operator, manifests []manifest, run f
 	server := NewAPIServer(nil)
 	for _, m := range manifests {
 		if err := server.Apply(m.data); err != nil {
-			return fmt.Errorf("%s: %w", m.path, err)
+			return errorf("%s: %w", m.path, err)
 		}
 	}
 	served, err := server.Listen(cmp.Or(o.listen, "127.0.0.1:0"))
 	if err != nil {
-		return fmt.Errorf("the embedded server: %w", err)
+		return errorf("the embedded server: %w", err)
 	}
 	defer func() { err = errors.Join(err, served.Close()) }()
 	path, err := filepath.Abs(embeddedKubeconfig)

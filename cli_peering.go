@@ -90,7 +90,7 @@ func (t *telling) tell(ctx context.Context) error {
 		return errors.New("there is no resource of peering objects in the cluster")
 	}
 	if t.done == 0 && len(failures) == 0 {
-		failures = append(failures, fmt.Errorf("no peering object %q was found", t.options.peering))
+		failures = append(failures, errorf("no peering object %q was found", t.options.peering))
 	}
 	return errors.Join(failures...)
 }
@@ -113,7 +113,7 @@ func (t *telling) tellOne(ctx context.Context, r Resource, namespace string) err
 		record = peeringRecord(t.options.peeringPriority(), lifetime)
 		what = fmt.Sprintf("with priority %d is in force for %s in", t.options.peeringPriority(), lifetime)
 	} else if !body.Has(Path("status", t.id)) {
-		return fmt.Errorf("there is no record of %q in %s, only of %q", t.id, where, body.Status().Keys())
+		return errorf("there is no record of %q in %s, only of %q", t.id, where, body.Status().Keys())
 	}
 	if _, err := writePeering(ctx, t.client, r, namespace, name, map[string]any{t.id: record}); err != nil {
 		return err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -128,7 +127,7 @@ func (d *discovery) read(ctx context.Context, path string) error {
 
 func (d *discovery) aggregated(group string, v aggregatedVersion, preferred bool) {
 	if v.Freshness == "Stale" && len(v.Resources) == 0 {
-		d.broken[group] = fmt.Errorf("version %q is not available", v.Version)
+		d.broken[group] = errorf("version %q is not available", v.Version)
 		return
 	}
 	for _, r := range v.Resources {
@@ -156,7 +155,7 @@ const groupTimeout = 30 * time.Second
 // group reads a version of a group that others need not suffer from: it is asked once, and for no longer than that.
 // Whoever wants to know the groups that are broken asks again later.
 func (d *discovery) group(ctx context.Context, path string, into any) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, groupTimeout, fmt.Errorf("no answer in %s", groupTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, groupTimeout, errorf("no answer in %s", groupTimeout))
 	defer cancel()
 	return d.ask(ctx, &request{method: http.MethodGet, path: path, once: true}, into)
 }

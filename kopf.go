@@ -197,7 +197,7 @@ func (op *Operator) prepare() (*run, error) {
 		r.Lifecycle = AllAtOnce
 	}
 	if r.Clusterwide && len(r.Namespaces) > 0 {
-		return nil, fmt.Errorf("an operator serves either the whole cluster or the namespaces %q, not both", r.Namespaces)
+		return nil, errorf("an operator serves either the whole cluster or the namespaces %q, not both", r.Namespaces)
 	}
 	doubts, err := checkNamespaces(r.Namespaces)
 	if err != nil {
@@ -410,7 +410,7 @@ func (r *run) attempts(ctx context.Context, handlers []*handler, name string, on
 					return errors.Join(append(failures, ctx.Err())...)
 				}
 				if o.final && o.err != nil {
-					failures = append(failures, fmt.Errorf("%s handler '%s': %w", name, s.id, o.err))
+					failures = append(failures, errorf("%s handler '%s': %w", name, s.id, o.err))
 				}
 				_, delay = p.due(time.Now())
 			}

@@ -49,7 +49,7 @@ func (f LogFormat) MarshalText() ([]byte, error) { return []byte(f.String()), ni
 func (f *LogFormat) UnmarshalText(text []byte) error {
 	i := slices.Index(logFormats, strings.ToLower(string(text)))
 	if i < 0 {
-		return fmt.Errorf("unknown log format %q: expected full, plain or json", text)
+		return errorf("unknown log format %q: expected full, plain or json", text)
 	}
 	*f = LogFormat(i)
 	return nil

@@ -241,7 +241,7 @@ func (g *Registry) onChange(kind handlerKind, s Selector, field FieldPath, fn Ch
 	if kind != kindField {
 		field = o.Field
 	} else if o.Field != "" && o.Field != field {
-		return fmt.Errorf("the handler has two fields, %q and %q", field, o.Field)
+		return errorf("the handler has two fields, %q and %q", field, o.Field)
 	}
 	h, err := newChange(kind, s, field, fn, &o)
 	if err != nil {
@@ -297,13 +297,13 @@ func (g *Registry) onActivity(kind handlerKind, fn ActivityFunc, login LoginFunc
 func (h *handler) limits() error {
 	switch {
 	case h.timeout < 0:
-		return fmt.Errorf("the Timeout %s is negative; zero means no limit", h.timeout)
+		return errorf("the Timeout %s is negative; zero means no limit", h.timeout)
 	case h.retries < 0:
-		return fmt.Errorf("the number of Retries %d is negative; zero means no limit", h.retries)
+		return errorf("the number of Retries %d is negative; zero means no limit", h.retries)
 	case h.backoff < 0:
-		return fmt.Errorf("the Backoff %s is negative; zero means the default", h.backoff)
+		return errorf("the Backoff %s is negative; zero means the default", h.backoff)
 	case h.errors < 0 || h.errors > ErrorsIgnored:
-		return fmt.Errorf("the Errors mode %d is unknown", h.errors)
+		return errorf("the Errors mode %d is unknown", h.errors)
 	}
 	return nil
 }
@@ -313,11 +313,11 @@ func (h *handler) belong(o *ChangeOptions) error {
 	name := kindNames[h.kind]
 	switch {
 	case o.Optional && h.kind != kindDelete:
-		return fmt.Errorf("the option Optional belongs to OnDelete, not to %s", name)
+		return errorf("the option Optional belongs to OnDelete, not to %s", name)
 	case o.Deleted && h.kind != kindResume:
-		return fmt.Errorf("the option Deleted belongs to OnResume, not to %s", name)
+		return errorf("the option Deleted belongs to OnResume, not to %s", name)
 	case (o.Old != nil || o.New != nil) && !h.needsChange && h.kind != kindSub:
-		return fmt.Errorf("the options Old and New belong to OnUpdate and OnField, not to %s", name)
+		return errorf("the options Old and New belong to OnUpdate and OnField, not to %s", name)
 	}
 	return nil
 }
@@ -367,7 +367,7 @@ func (h *handler) filter(labels, annotations Match, value, old, now any) (err er
 		into   **criterion
 	}{{"Value", value, &f.value}, {"Old", old, &f.old}, {"New", now, &f.new}} {
 		if *c.into, err = newCriterion(c.option); err != nil {
-			return fmt.Errorf("the option %s: %w", c.name, err)
+			return errorf("the option %s: %w", c.name, err)
 		}
 	}
 	return nil

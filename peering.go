@@ -49,7 +49,7 @@ const peeringTimeout = 5 * time.Second
 
 // writePeering writes records into a peering object, or removes those that are nil, and returns what the object is then.
 func writePeering(ctx context.Context, c *Client, r Resource, namespace, name string, records map[string]any) (*Body, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, peeringTimeout, fmt.Errorf("no answer in %s", peeringTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, peeringTimeout, errorf("no answer in %s", peeringTimeout))
 	defer cancel()
 	patch, err := encodeJSON(mapOf("status", records))
 	if err != nil {
@@ -82,7 +82,7 @@ func readPeer(raw []byte) (peer, error) {
 	number := func(value []byte) float64 {
 		n, err := strconv.ParseFloat(string(value), 64)
 		if err != nil {
-			fault = fmt.Errorf("a number is expected, not %s", value)
+			fault = errorf("a number is expected, not %s", value)
 		}
 		return n
 	}

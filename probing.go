@@ -71,10 +71,10 @@ type probing struct {
 func splitEndpoint(endpoint string) (address, path string, err error) {
 	u, err := url.Parse(endpoint)
 	if err != nil {
-		return "", "", fmt.Errorf("the liveness endpoint: %w", err)
+		return "", "", errorf("the liveness endpoint: %w", err)
 	}
 	if u.Scheme != "http" {
-		return "", "", fmt.Errorf("the liveness endpoint %q has the scheme %q: expected http, such as http://0.0.0.0:8080/healthz", endpoint, u.Scheme)
+		return "", "", errorf("the liveness endpoint %q has the scheme %q: expected http, such as http://0.0.0.0:8080/healthz", endpoint, u.Scheme)
 	}
 	return net.JoinHostPort(cmp.Or(u.Hostname(), "localhost"), cmp.Or(u.Port(), "80")), cmp.Or(u.Path, "/"), nil
 }
@@ -90,7 +90,7 @@ func (p *prober) listen(endpoint string, listener net.Listener) error {
 			p.log.Warn("The liveness endpoint can be reached from this host only. The kubelet asks from outside of the pod: use 0.0.0.0 for it.", "endpoint", endpoint)
 		}
 		if listener, err = net.Listen("tcp", address); err != nil {
-			return fmt.Errorf("the liveness endpoint %q: %w", endpoint, err)
+			return errorf("the liveness endpoint %q: %w", endpoint, err)
 		}
 	}
 	p.path, p.listener = path, listener
@@ -299,7 +299,7 @@ func (p *prober) invoke(h *handler) (any, error) {
 	case a := <-answers:
 		return a.value, a.err
 	case <-ctx.Done():
-		return nil, fmt.Errorf("it has not answered in %s", limit)
+		return nil, errorf("it has not answered in %s", limit)
 	}
 }
 

@@ -129,7 +129,7 @@ func (g *Registry) add(h *handler) error {
 // conflict tells why two handlers cannot live together: they would share their progress on the objects.
 func (h *handler) conflict(other *handler) error {
 	if h.kind == kindIndex && other.kind == kindIndex && h.id == other.id && h.indexing.types != other.indexing.types {
-		return fmt.Errorf("the index %q has keys and values of other types than that registered at %s: give one of them another ID", h.id, other.where)
+		return errorf("the index %q has keys and values of other types than that registered at %s: give one of them another ID", h.id, other.where)
 	}
 	if h.kind != other.kind && (h.kind >= kindStartup || other.kind >= kindStartup) || h.kind < kindStartup && h.text != other.text {
 		return nil
@@ -153,7 +153,7 @@ func (h *handler) clash(other *handler) error {
 	case h.fn.code == other.fn.code:
 		why = "; they are two closures of one function, or a method of two receivers (one of a value is a new function each time it is named: keep it in a variable to register it twice)"
 	}
-	return fmt.Errorf("the handler %q is in conflict with the handler %q registered at %s: they would share their progress on the objects, which is stored under the id%s; give one of them another ID", h.id, other.id, other.where, why)
+	return errorf("the handler %q is in conflict with the handler %q registered at %s: they would share their progress on the objects, which is stored under the id%s; give one of them another ID", h.id, other.id, other.where, why)
 }
 
 // sharedKey returns a key that is among both.
@@ -190,7 +190,7 @@ func (h *handler) background() bool { return h.spawning != nil }
 // checkID tells what is wrong with an id that is going to be a part of the names of annotations.
 func checkID(id HandlerID) error {
 	if !nameable(string(id), "-_./<>") {
-		return fmt.Errorf("the handler id %q is bad: letters, digits, '-', '_', '.' and '/' are expected, with a letter or digit at both ends", id)
+		return errorf("the handler id %q is bad: letters, digits, '-', '_', '.' and '/' are expected, with a letter or digit at both ends", id)
 	}
 	return nil
 }
@@ -242,7 +242,7 @@ func functionID(pc uintptr) (HandlerID, error) {
 	name = strings.NewReplacer("(*", "", "(", "", ")", "").Replace(strings.TrimSuffix(name, "-fm"))
 	name = strings.ReplaceAll(name, "[...]", "") // type parameters
 	if isAnonymous(name) || name == "" {
-		return "", fmt.Errorf("the name %q of the function was made by the compiler, and ids are stored on the objects: give the handler an ID", f.Name())
+		return "", errorf("the name %q of the function was made by the compiler, and ids are stored on the objects: give the handler an ID", f.Name())
 	}
 	return HandlerID(name), nil
 }
@@ -257,7 +257,7 @@ func newSubhandler(parent *handler, reason Reason, id HandlerID, fn ChangeFunc, 
 		o.ID = id
 	}
 	if o.Where != nil {
-		return nil, fmt.Errorf("the sub-handler %q cannot have the option Where: its resource is that of its parent", o.ID)
+		return nil, errorf("the sub-handler %q cannot have the option Where: its resource is that of its parent", o.ID)
 	}
 	needsChange := parent.kind == kindUpdate || parent.kind == kindField || parent.needsChange
 	h, err := newChange(kindSub, "", o.Field, fn, &o)
@@ -265,7 +265,7 @@ func newSubhandler(parent *handler, reason Reason, id HandlerID, fn ChangeFunc, 
 		return nil, err
 	}
 	if (o.Old != nil || o.New != nil) && !needsChange {
-		return nil, fmt.Errorf("the sub-handler %q cannot have Old or New, because its parent %q is not called for differences", o.ID, parent.id)
+		return nil, errorf("the sub-handler %q cannot have Old or New, because its parent %q is not called for differences", o.ID, parent.id)
 	}
 	h.needsChange = needsChange
 	h.name(parent.id + "/" + h.id)

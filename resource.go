@@ -1,7 +1,6 @@
 package kopf
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 )
@@ -133,7 +132,7 @@ func (s Selector) spec(where func(Resource) bool) (selectorSpec, error) {
 		spec.by, spec.name = "*", ""
 	}
 	if !spec.wellFormed(dots) {
-		return spec, fmt.Errorf("the selector %q names no resource: \"plural\", \"plural.group\", \"plural.version.group\" or \"group/version/plural\" is expected", s)
+		return spec, errorf("the selector %q names no resource: \"plural\", \"plural.group\", \"plural.version.group\" or \"group/version/plural\" is expected", s)
 	}
 	return spec, nil
 }

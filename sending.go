@@ -3,7 +3,6 @@ package kopf
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -192,7 +191,7 @@ func (s *sender) judge(err error, subresource string) error {
 		if s.outdated != nil {
 			s.outdated()
 		}
-		return fmt.Errorf("the resource seems to have lost its subresource %q: %w", subresource, err)
+		return errorf("the resource seems to have lost its subresource %q: %w", subresource, err)
 	case api.Code == codeNotFound:
 		return errGone
 	case api.Code == codeConflict && strings.Contains(api.Message, "UID"), strings.Contains(api.Message, "metadata.uid"):

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/x509"
 	"encoding/json"
-	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -126,7 +125,7 @@ func askVersion(ctx context.Context, client *Client) (*x509.Certificate, string,
 		err = json.Unmarshal(data, &version)
 	}
 	if err != nil && cert == nil {
-		return nil, "", fmt.Errorf("the version of the API server: %w", err)
+		return nil, "", errorf("the version of the API server: %w", err)
 	}
 	return cert, version.GitVersion, nil
 }

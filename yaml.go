@@ -34,10 +34,10 @@ func ParseManifests(data []byte) ([]map[string]any, error) {
 		}
 		m, ok := doc.(map[string]any)
 		if !ok {
-			return nil, fmt.Errorf("document %d: an object is expected, not %s", i+1, jsonKind(doc))
+			return nil, errorf("document %d: an object is expected, not %s", i+1, jsonKind(doc))
 		}
 		if all, err = appendManifests(all, m); err != nil {
-			return nil, fmt.Errorf("document %d: %w", i+1, err)
+			return nil, errorf("document %d: %w", i+1, err)
 		}
 	}
 	return all, nil
@@ -64,11 +64,11 @@ func appendManifests(all []map[string]any, m map[string]any) ([]map[string]any, 
 	for i, item := range items {
 		o, ok := item.(map[string]any)
 		if !ok {
-			return nil, fmt.Errorf("items[%d]: an object is expected, not %s", i, jsonKind(item))
+			return nil, errorf("items[%d]: an object is expected, not %s", i, jsonKind(item))
 		}
 		var err error
 		if all, err = appendManifests(all, o); err != nil {
-			return nil, fmt.Errorf("items[%d]: %w", i, err)
+			return nil, errorf("items[%d]: %w", i, err)
 		}
 	}
 	return all, nil
@@ -128,7 +128,7 @@ func yamlError(text string, pos int, format string, args ...any) error {
 	before := text[:pos]
 	line := strings.Count(before, "\n") + 1
 	column := utf8.RuneCountInString(before[strings.LastIndexByte(before, '\n')+1:]) + 1
-	return fmt.Errorf("line %d, column %d: %s", line, column, fmt.Sprintf(format, args...))
+	return errorf("line %d, column %d: %s", line, column, fmt.Sprintf(format, args...))
 }
 
 // yamlReader reads the documents of one text.
