@@ -20,6 +20,9 @@ type fieldSet struct {
 	children map[string]*fieldSet
 }
 
+// empty tells whether there is nothing in the set. It is one call for each of its callers, to keep binaries small.
+//
+//go:noinline
 func (s *fieldSet) empty() bool { return s == nil || len(s.members) == 0 && len(s.children) == 0 }
 
 // insert puts a path into the set.

@@ -80,7 +80,9 @@ func (a *apiRequest) allowed() error {
 	return nil
 }
 
-// key is where the object is stored.
+// key is where the object is stored. It is not inlined at its many callers, to keep binaries small.
+//
+//go:noinline
 func (a *apiRequest) key() string {
 	if a.kind.resource.Namespaced {
 		return a.namespace + "/" + a.name
@@ -800,6 +802,9 @@ func dropEmpty(meta map[string]any) {
 	}
 }
 
+// empty tells whether a value says nothing. It is too large to be inlined at all its callers.
+//
+//go:noinline
 func empty(v any) bool {
 	switch v := v.(type) {
 	case nil:

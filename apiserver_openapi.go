@@ -415,7 +415,9 @@ func (d *apiDocument) addSchemas(k *kindInfo) {
 	}
 }
 
-// gvk names a kind in a version of its group.
+// gvk names a kind in a version of its group. It is not inlined at its many callers, to keep binaries small.
+//
+//go:noinline
 func gvk(group, version, kind string) map[string]any {
 	return mapOf("group version kind", group, version, kind)
 }

@@ -26,7 +26,9 @@ type kindInfo struct {
 	singleServed bool   // whether the definition has no other served version
 }
 
-// collection is the name under which the kind's objects are stored.
+// collection is the name under which the kind's objects are stored. It is not inlined at its many callers, to keep binaries small.
+//
+//go:noinline
 func (k *kindInfo) collection() string { return k.resource.Plural + "." + k.resource.Group }
 
 // qualified is the kind as it is named in messages: "Pod" or "KopfExample.kopf.dev".

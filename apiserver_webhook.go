@@ -46,7 +46,9 @@ func newWebhook(hook map[string]any) *webhook {
 	return h
 }
 
-// asWord returns a number or a text as text, "" for all else.
+// asWord returns a number or a text as text, "" for all else. It is not inlined at its many callers, to keep binaries small.
+//
+//go:noinline
 func asWord(v any) string {
 	switch v := v.(type) {
 	case string:

@@ -46,62 +46,68 @@ func (o *runOptions) peeringPriority() int {
 
 // flagOption is an option: where it comes from, and where its value goes.
 type flagOption struct {
-	on        string   // the commands that have it; "" means all
-	short     string   // such as "n", for -n
-	long      string   // such as "namespace", for --namespace
-	variables []string // such as "NAMESPACES", for KOPF_RUN_NAMESPACES or KOPF_FREEZE_NAMESPACES; the first one that is set counts
-	value     string   // what its value is, in the help; "" for an option without one
-	repeated  bool     // several values are taken, by spaces in a variable
+	on        string // the commands that have it; "" means all
+	short     string // such as "n", for -n
+	long      string // such as "namespace", for --namespace
+	variables string // such as "NAMESPACES", for KOPF_RUN_NAMESPACES or KOPF_FREEZE_NAMESPACES; the first one that is set counts
+	value     string // what its value is, in the help; "" for an option without one
+	repeated  bool   // several values are taken, by spaces in a variable
 	help      string
-	set       func(value string) error
+	target    any // where its value goes, or a function that takes it
 }
 
 // of returns the options of a command in the order of the help.
 func (o *runOptions) of(command string) []flagOption {
-	return slices.DeleteFunc(o.options(), func(f flagOption) bool { return f.on != "" && !strings.Contains(f.on, command) })
+	var options []flagOption
+	for _, f := range o.options() {
+		if f.on == "" || strings.Contains(f.on, command) {
+			options = append(options, f)
+		}
+	}
+	return options
 }
 
 func (o *runOptions) options() []flagOption {
 	return []flagOption{
-		{short: "A", long: "all-namespaces", variables: []string{"CLUSTERWIDE", "ALL_NAMESPACES"},
-			help: "the whole cluster, which is the default too", set: setBool(&o.clusterwide)},
-		{short: "n", long: "namespace", variables: []string{"NAMESPACES"}, value: "PATTERN", repeated: true,
-			help: "the namespaces of this name or pattern, as 'team-*,!team-x'", set: addText(&o.namespaces)},
-		{short: "P", long: "peering", variables: []string{"PEERING", "PEERING_NAME"}, value: "NAME",
-			help: "the name of the peering object, which has to exist then", set: setText(&o.peering)},
-		{on: "freeze resume", short: "i", long: "id", variables: []string{"ID"}, value: "TEXT",
-			help: "whose record it is; user@host by default", set: setText(&o.id)},
-		{on: "freeze", short: "t", long: "lifetime", variables: []string{"LIFETIME"}, value: "SECONDS",
-			help: "how long the operators shall pause, if they are not resumed before", set: setInt(&o.lifetime)},
-		{on: "freeze", short: "m", long: "message", variables: []string{"MESSAGE"}, value: "TEXT",
-			help: "why; it is shown with what was done", set: setText(&o.message)},
-		{on: "run", long: "standalone", variables: []string{"STANDALONE"}, help: "do not look for other operators", set: setBool(&o.standalone)},
-		{on: "run freeze", long: "dev", variables: []string{"DEV"},
-			help: fmt.Sprintf("take priority %d, to win over deployed operators", devPriority), set: setBool(&o.dev)},
-		{on: "run freeze", short: "p", long: "priority", variables: []string{"PRIORITY"}, value: "N",
-			help: "the priority among operators; the highest one works; 100 by default in freeze, else 0", set: setInt(&o.priority)},
-		{on: "run", short: "L", long: "liveness", variables: []string{"LIVENESS_ENDPOINT"}, value: "URL",
-			help: "tell here how it is, as http://0.0.0.0:8080/healthz", set: setText(&o.liveness)},
-		{long: "kubeconfig", variables: []string{"KUBECONFIG"}, value: "FILE",
-			help: "log in with this file instead of those in $KUBECONFIG", set: setText(&o.kubeconfig)},
-		{long: "context", variables: []string{"CONTEXT"}, value: "NAME",
-			help: "the context of the kubeconfig, instead of its current one", set: setText(&o.context)},
-		{on: "run", long: "embedded", variables: []string{"EMBEDDED"},
-			help: "run on an API server in memory, and print how to reach it", set: setBool(&o.embedded)},
-		{on: "run", long: "listen", variables: []string{"LISTEN"}, value: "ADDRESS",
-			help: "where the embedded server listens; 127.0.0.1:0, a free port, by default", set: setText(&o.listen)},
-		{on: "run", long: "apply", variables: []string{"APPLY"}, value: "FILE", repeated: true,
-			help: "load these manifests into the embedded server at the start", set: addText(&o.apply)},
-		{short: "v", long: "verbose", variables: []string{"VERBOSE"}, help: "log debugging messages too", set: setBool(&o.log.Verbose)},
-		{short: "d", long: "debug", variables: []string{"DEBUG"},
-			help: "as --verbose, with the place in the source code", set: setBool(&o.log.Debug)},
-		{short: "q", long: "quiet", variables: []string{"QUIET"}, help: "log warnings and errors only", set: setBool(&o.log.Quiet)},
-		{long: "log-format", variables: []string{"LOG_FORMAT"}, value: "full|plain|json",
-			help: "the look of log lines; full by default", set: func(v string) error { return o.log.Format.UnmarshalText([]byte(v)) }},
-		{long: "log-refkey", variables: []string{"LOG_REFKEY"}, value: "KEY",
-			help: "the key of the object's reference in JSON; object by default", set: setText(&o.log.RefKey)},
-		{long: "log-prefix", variables: []string{"LOG_PREFIX"},
-			help: "begin messages with [namespace/name] in JSON too; --no-log-prefix nowhere", set: o.setPrefix},
+		{short: "A", long: "all-namespaces", variables: "CLUSTERWIDE ALL_NAMESPACES",
+			help: "the whole cluster, which is the default too", target: &o.clusterwide},
+		{short: "n", long: "namespace", variables: "NAMESPACES", value: "PATTERN", repeated: true,
+			help: "the namespaces of this name or pattern, as 'team-*,!team-x'", target: &o.namespaces},
+		{short: "P", long: "peering", variables: "PEERING PEERING_NAME", value: "NAME",
+			help: "the name of the peering object, which has to exist then", target: &o.peering},
+		{on: "freeze resume", short: "i", long: "id", variables: "ID", value: "TEXT",
+			help: "whose record it is; user@host by default", target: &o.id},
+		{on: "freeze", short: "t", long: "lifetime", variables: "LIFETIME", value: "SECONDS",
+			help: "how long the operators shall pause, if they are not resumed before", target: &o.lifetime},
+		{on: "freeze", short: "m", long: "message", variables: "MESSAGE", value: "TEXT",
+			help: "why; it is shown with what was done", target: &o.message},
+		{on: "run", long: "standalone", variables: "STANDALONE", help: "do not look for other operators", target: &o.standalone},
+		{on: "run freeze", long: "dev", variables: "DEV",
+			help: fmt.Sprintf("take priority %d, to win over deployed operators", devPriority), target: &o.dev},
+		{on: "run freeze", short: "p", long: "priority", variables: "PRIORITY", value: "N",
+			help: "the priority among operators; the highest one works; 100 by default in freeze, else 0", target: &o.priority},
+		{on: "run", short: "L", long: "liveness", variables: "LIVENESS_ENDPOINT", value: "URL",
+			help: "tell here how it is, as http://0.0.0.0:8080/healthz", target: &o.liveness},
+		{long: "kubeconfig", variables: "KUBECONFIG", value: "FILE",
+			help: "log in with this file instead of those in $KUBECONFIG", target: &o.kubeconfig},
+		{long: "context", variables: "CONTEXT", value: "NAME",
+			help: "the context of the kubeconfig, instead of its current one", target: &o.context},
+		{on: "run", long: "embedded", variables: "EMBEDDED",
+			help: "run on an API server in memory, and print how to reach it", target: &o.embedded},
+		{on: "run", long: "listen", variables: "LISTEN", value: "ADDRESS",
+			help: "where the embedded server listens; 127.0.0.1:0, a free port, by default", target: &o.listen},
+		{on: "run", long: "apply", variables: "APPLY", value: "FILE", repeated: true,
+			help: "load these manifests into the embedded server at the start", target: &o.apply},
+		{short: "v", long: "verbose", variables: "VERBOSE", help: "log debugging messages too", target: &o.log.Verbose},
+		{short: "d", long: "debug", variables: "DEBUG",
+			help: "as --verbose, with the place in the source code", target: &o.log.Debug},
+		{short: "q", long: "quiet", variables: "QUIET", help: "log warnings and errors only", target: &o.log.Quiet},
+		{long: "log-format", variables: "LOG_FORMAT", value: "full|plain|json",
+			help: "the look of log lines; full by default", target: &o.log.Format},
+		{long: "log-refkey", variables: "LOG_REFKEY", value: "KEY",
+			help: "the key of the object's reference in JSON; object by default", target: &o.log.RefKey},
+		{long: "log-prefix", variables: "LOG_PREFIX",
+			help: "begin messages with [namespace/name] in JSON too; --no-log-prefix nowhere", target: o.setPrefix},
 	}
 }
 
@@ -109,13 +115,6 @@ func (o *runOptions) setPrefix(value string) error {
 	on, err := parseBool(value)
 	o.log.Prefix, o.log.NoPrefix = on, !on
 	return err
-}
-
-func setBool(target *bool) func(string) error {
-	return func(value string) (err error) {
-		*target, err = parseBool(value)
-		return err
-	}
 }
 
 func parseBool(value string) (bool, error) {
@@ -128,32 +127,30 @@ func parseBool(value string) (bool, error) {
 	return false, errors.New("expected true or false")
 }
 
-func setInt(target *int) func(string) error {
-	return func(value string) error {
-		n, err := strconv.Atoi(value)
-		if err != nil {
+// set stores the value where it goes.
+func (f *flagOption) set(value string) (err error) {
+	switch target := f.target.(type) {
+	case *bool:
+		*target, err = parseBool(value)
+	case *int:
+		n, bad := strconv.Atoi(value)
+		if bad != nil {
 			return errors.New("expected a whole number")
 		}
 		*target = n
-		return nil
-	}
-}
-
-func setText(target *string) func(string) error {
-	return func(value string) error {
+	case *string:
 		*target = value
-		return nil
-	}
-}
-
-func addText(target *[]string) func(string) error {
-	return func(value string) error {
+	case *[]string:
 		if value == "" {
 			return errors.New("expected a text that is not empty")
 		}
 		*target = append(*target, value)
-		return nil
+	case *LogFormat:
+		err = target.UnmarshalText([]byte(value))
+	case func(string) error:
+		err = target(value)
 	}
+	return err
 }
 
 // parse reads the arguments of a command, and for options that are not there, the variables; env is os.Getenv. It tells
@@ -253,7 +250,7 @@ func (o *runOptions) parseVariables(command string, options []flagOption, given 
 		if given[f.long] || f.long == "namespace" && all && o.clusterwide || f.long == "all-namespaces" && some {
 			continue
 		}
-		for _, variable := range f.variables {
+		for variable := range strings.FieldsSeq(f.variables) {
 			variable = "KOPF_" + strings.ToUpper(command) + "_" + variable
 			text := env(variable)
 			if text == "" {

@@ -2,6 +2,7 @@ package kopf
 
 import (
 	"slices"
+	"sort"
 	"strings"
 )
 
@@ -216,30 +217,12 @@ func (s selectorSpec) matches(r Resource) bool {
 	return s.name == r.Kind || s.name == r.Plural || s.name == r.Singular || slices.Contains(r.ShortNames, s.name)
 }
 
-// sortByText sorts a list by a text of each item, and leaves those with the same text in their order. Each text is made once.
+// sortByText sorts a list by a text of each item, and leaves those with the same text in their order.
 func sortByText[T any](list []T, text func(T) string) {
-	texts := make([]string, len(list))
-	for i, item := range list {
-		texts[i] = text(item)
-	}
-	sortPlaces(list, func(i, j int) int { return strings.Compare(texts[i], texts[j]) })
+	sort.SliceStable(list, func(i, j int) bool { return text(list[i]) < text(list[j]) })
 }
 
-// sortBy sorts a list, and leaves equal items in their order.
+// sortBy sorts a list, and leaves equal items in their order. Unlike the functions of package slices, it is not compiled for each type anew.
 func sortBy[T any](list []T, compare func(a, b T) int) {
-	sortPlaces(list, func(i, j int) int { return compare(list[i], list[j]) })
-}
-
-// sortPlaces sorts a list by comparing the places of its items. It costs each type a few lines of code in the binary, where the sorting
-// functions of the standard library cost a few thousand bytes.
-func sortPlaces[T any](list []T, compare func(i, j int) int) {
-	order, sorted := make([]int, len(list)), make([]T, len(list))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, compare)
-	for i, at := range order {
-		sorted[i] = list[at]
-	}
-	copy(list, sorted)
+	sort.SliceStable(list, func(i, j int) bool { return compare(list[i], list[j]) < 0 })
 }

@@ -169,7 +169,10 @@ func (r *yamlReader) fail(pos int, format string, args ...any) {
 	r.pos = len(r.src)
 }
 
-// at returns the byte at an offset from here, 0 beyond the end.
+// at returns the byte at an offset from here, 0 beyond the end. It and the other short methods below have so many callers that they
+// would be a large part of the reader if they were inlined.
+//
+//go:noinline
 func (r *yamlReader) at(offset int) byte {
 	if i := r.pos + offset; i < len(r.src) {
 		return r.src[i]
@@ -178,11 +181,15 @@ func (r *yamlReader) at(offset int) byte {
 }
 
 // skip goes on by n bytes, but not beyond the end, where an error may have led.
+//
+//go:noinline
 func (r *yamlReader) skip(n int) { r.pos = min(r.pos+n, len(r.src)) }
 
 func (r *yamlReader) eof() bool { return r.pos >= len(r.src) }
 
 // blank tells whether the byte at an offset is white space or the end.
+//
+//go:noinline
 func (r *yamlReader) blank(offset int) bool {
 	switch r.at(offset) {
 	case ' ', '\t', '\n':
@@ -192,6 +199,8 @@ func (r *yamlReader) blank(offset int) bool {
 }
 
 // indicator tells whether c stands here and white space follows.
+//
+//go:noinline
 func (r *yamlReader) indicator(c byte) bool { return r.at(0) == c && r.blank(1) }
 
 // column returns the distance of a place from the beginning of its line. It looks back to the last place that it was
@@ -227,6 +236,9 @@ func (r *yamlReader) marker() bool {
 	return strings.HasPrefix(r.src[r.pos:], "---") || strings.HasPrefix(r.src[r.pos:], "...")
 }
 
+// skipSpaces goes to what is neither a space nor a tab.
+//
+//go:noinline
 func (r *yamlReader) skipSpaces() {
 	for c := r.at(0); c == ' ' || c == '\t'; c = r.at(0) {
 		r.skip(1)
