@@ -31,7 +31,9 @@ type glancer struct {
 	field      []string   // of the status that the essence is stored in
 	transient  [][]string // fields of the status that an object at rest does not have
 
-	now, before []byte // buffers
+	now, before []byte // buffers, as the following
+	body        Body
+	change      Change
 }
 
 // glancer returns what the objects are looked at with, nil if it takes more than a glance to see that there is nothing to do.
@@ -188,7 +190,9 @@ func (g *glancer) look(o *outline, raw []byte, initial bool) verdict {
 		return unclear
 	}
 	annotations, labels := o.annotations.of(raw), o.labels.of(raw)
-	c := &Change{Object: Object{Body: &Body{raw: raw, meta: o.meta.of(raw), labels: labels, annotations: annotations}}}
+	g.body = Body{raw: raw, meta: o.meta.of(raw), labels: labels, annotations: annotations}
+	c := &g.change
+	*c = Change{Object: Object{Body: &g.body}}
 	if !slices.ContainsFunc(g.handlers, func(h *handler) bool { return h.filters.fitsMeta(&c.Object) }) && !holds {
 		return unwanted
 	}
@@ -249,7 +253,7 @@ func (g *glancer) essence(o *outline, raw, labels, annotations []byte) (stored [
 	whole := len(b)
 	b = append(appendNext(b, []byte(`"metadata"`)), ':', '{')
 	meta := len(b)
-	if !hollow(labels) {
+	if !isNull(labels) && labels[skipSpace(labels, 1)] != '}' {
 		b = appendCompact(append(appendNext(b, []byte(`"labels"`)), ':'), labels)
 	}
 	b, stored, ok = g.annotate(b, annotations)
@@ -271,11 +275,6 @@ func appendNext(b, quoted []byte) []byte {
 		b = append(b, ',')
 	}
 	return append(b, quoted...)
-}
-
-// hollow tells whether there is nothing in a stanza.
-func hollow(raw []byte) bool {
-	return isNull(raw) || raw[0] == '{' && raw[skipSpace(raw, 1)] == '}'
 }
 
 // annotate appends the annotations that are the user's, and returns what is stored in those that are ours.
@@ -317,7 +316,7 @@ const (
 	users    owner = iota // part of the essence
 	ours                  // or kubectl's: no part of the essence
 	essences              // that in which the essence is stored
-	nobodys               // of a handling that is not over, or of other operators: more than a glance is needed
+	nobodys               // of a handling that is not over: more than a glance is needed
 )
 
 func (g *glancer) owner(key []byte) owner {
@@ -338,10 +337,8 @@ func (g *glancer) owner(key []byte) owner {
 		return nobodys
 	case string(prefix) == defaultPrefix, bytes.HasSuffix(prefix, []byte("."+defaultPrefix)):
 		return ours
-	case string(name) == managedMarker, string(name) == defaultDiffBaseKey && bytes.HasPrefix(prefix, []byte("kopf.")):
-		return nobodys
 	}
-	return users
+	return users // or another operator's, which are not in what is stored: then the cycle looks at it
 }
 
 // kept returns what is stored, in quotes, and whether there is nothing else in the status that is ours.
