@@ -80,7 +80,7 @@ func NewAPIServer(opts *APIServerOptions) *APIServer {
 	for _, name := range []string{"default", "kube-node-lease", "kube-public", "kube-system"} {
 		r := &apiRequest{server: s, kind: s.kindOf("v1", "Namespace"), verb: "create", name: name, manager: "kube-apiserver", ctx: context.Background()}
 		if _, _, err := r.createObject(mapOf("apiVersion kind metadata",
-			"v1", "Namespace", map[string]any{"name": name},
+			"v1", "Namespace", mapOf("name", name),
 		), nil); err != nil {
 			panic(err) // they are right
 		}
@@ -265,7 +265,7 @@ func (s *Served) Close() error {
 func (s *Served) WriteKubeconfig(path string) error {
 	config := mapOf("apiVersion kind current-context clusters users contexts",
 		"v1", "Config", "kopf",
-		[]any{mapOf("name cluster", "kopf", map[string]any{"server": s.URL})},
+		[]any{mapOf("name cluster", "kopf", mapOf("server", s.URL))},
 		[]any{mapOf("name user", "kopf", map[string]any{})},
 		[]any{mapOf("name context", "kopf", mapOf("cluster user namespace", "kopf", "kopf", "default"))},
 	)
@@ -325,7 +325,7 @@ func (s *APIServer) dispatch(w http.ResponseWriter, r *http.Request, a *apiReque
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		io.WriteString(w, "ok") // a client that has gone does not matter
 	case r.URL.Path == "/":
-		s.write(w, r, 200, map[string]any{"paths": []any{"/api", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"}})
+		s.write(w, r, 200, mapOf("paths", []any{"/api", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"}))
 	default:
 		s.unknownPath(w)
 	}
@@ -367,7 +367,7 @@ func (s *APIServer) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	e := (*statusError)(nil)
 	if !errors.As(err, &e) {
 		e = &statusError{500, "InternalError", "Internal error occurred: " + err.Error(), nil}
-		e.details = map[string]any{"causes": []any{map[string]any{"message": err.Error()}}}
+		e.details = mapOf("causes", []any{mapOf("message", err.Error())})
 	}
 	s.write(w, r, e.code, e.status())
 }

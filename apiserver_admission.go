@@ -273,7 +273,7 @@ func (d *admission) ask(h *webhook) (patch []byte, warnings []string, err error)
 
 func internalError(err error) error {
 	return &statusError{500, "InternalError", "Internal error occurred: " + err.Error(), map[string]any{
-		"causes": []any{map[string]any{"message": err.Error()}},
+		"causes": []any{mapOf("message", err.Error())},
 	}}
 }
 

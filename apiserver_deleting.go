@@ -181,7 +181,7 @@ func (a *apiRequest) mark(live map[string]any, o deleteOptions) map[string]any {
 	}
 	if a.kind.resource.Plural == "namespaces" {
 		delete(meta, "deletionGracePeriodSeconds")
-		object["status"] = map[string]any{"phase": "Terminating"}
+		object["status"] = mapOf("phase", "Terminating")
 	}
 	return object
 }
@@ -245,8 +245,8 @@ func (k *kindInfo) initialize(object map[string]any) {
 			meta["labels"] = labels
 		}
 		labels["kubernetes.io/metadata.name"] = name
-		object["spec"] = map[string]any{"finalizers": []any{"kubernetes"}}
-		object["status"] = map[string]any{"phase": "Active"}
+		object["spec"] = mapOf("finalizers", []any{"kubernetes"})
+		object["status"] = mapOf("phase", "Active")
 	case "customresourcedefinitions.apiextensions.k8s.io":
 		spec := asMap(object["spec"])
 		names := asMap(spec["names"])
@@ -258,7 +258,7 @@ func (k *kindInfo) initialize(object map[string]any) {
 			names["singular"] = strings.ToLower(kind)
 		}
 		if spec != nil && spec["conversion"] == nil {
-			spec["conversion"] = map[string]any{"strategy": "None"}
+			spec["conversion"] = mapOf("strategy", "None")
 		}
 	case "secrets.":
 		if object["type"] == nil {

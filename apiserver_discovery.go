@@ -204,7 +204,7 @@ func aggregate(kinds []*kindInfo, core bool) map[string]any {
 			}
 			versions = append(versions, mapOf("version resources freshness", v, resources, "Current"))
 		}
-		meta := map[string]any{"creationTimestamp": nil}
+		meta := mapOf("creationTimestamp", nil)
 		if name != "" {
 			meta["name"] = name
 		}

@@ -103,12 +103,12 @@ func (a *apiRequest) answerItem(w http.ResponseWriter, r *http.Request, code int
 	case a.subresource == "scale":
 		if path, _ := a.kind.scale["specReplicasPath"].(string); a.kind.crd != nil && !object.Has(FieldPath(strings.TrimPrefix(path, "."))) {
 			why := fmt.Sprintf("the spec replicas field %q does not exist", path)
-			return &statusError{500, "InternalError", "Internal error occurred: " + why, map[string]any{"causes": []any{map[string]any{"message": why}}}}
+			return &statusError{500, "InternalError", "Internal error occurred: " + why, mapOf("causes", []any{mapOf("message", why)})}
 		}
 		a.server.write(w, r, code, a.scaleOf(object.Map()))
 	case form == asTable:
 		table := tableOf(a.kind, []map[string]any{object.Map()}, a.query.Get("includeObject"), time.Now())
-		table["metadata"] = map[string]any{"resourceVersion": object.String("metadata.resourceVersion")}
+		table["metadata"] = mapOf("resourceVersion", object.String("metadata.resourceVersion"))
 		a.server.write(w, r, code, table)
 	case form == asMetadata, form == asOneMetadata:
 		a.server.write(w, r, code, partial(object.Map()))
@@ -156,9 +156,9 @@ func (a *apiRequest) create(w http.ResponseWriter, r *http.Request) error {
 func (a *apiRequest) post(w http.ResponseWriter, r *http.Request, object map[string]any) error {
 	switch a.kind.resource.Plural {
 	case "selfsubjectaccessreviews", "subjectaccessreviews", "localsubjectaccessreviews":
-		object["status"] = map[string]any{"allowed": true}
+		object["status"] = mapOf("allowed", true)
 	case "selfsubjectreviews":
-		object["status"] = map[string]any{"userInfo": mapOf("username groups", "kopf", []any{"system:masters", "system:authenticated"})}
+		object["status"] = mapOf("userInfo", mapOf("username groups", "kopf", []any{"system:masters", "system:authenticated"}))
 	case "selfsubjectrulesreviews":
 		all := []any{"*"}
 		object["status"] = mapOf("resourceRules nonResourceRules incomplete",
@@ -177,7 +177,7 @@ func (a *apiRequest) post(w http.ResponseWriter, r *http.Request, object map[str
 		}
 	}
 	if object["metadata"] == nil {
-		object["metadata"] = map[string]any{"creationTimestamp": nil}
+		object["metadata"] = mapOf("creationTimestamp", nil)
 	}
 	a.server.write(w, r, 201, object)
 	return nil

@@ -39,9 +39,9 @@ func openAPIV3Index(kinds []*kindInfo) map[string]any {
 		if data, err := encodeJSON(openAPIV3(served, path)); err == nil { // it was JSON
 			url += fmt.Sprintf("?hash=%X", sha256.Sum256(data)) // clients keep what they have read as long as this stays
 		}
-		paths[path] = map[string]any{"serverRelativeURL": url}
+		paths[path] = mapOf("serverRelativeURL", url)
 	}
-	return map[string]any{"paths": paths}
+	return mapOf("paths", paths)
 }
 
 // openAPIV3 returns the document of one version of a group, such as "apis/apps/v1" or "api/v1", nil if there is none.
@@ -61,7 +61,7 @@ func openAPIV3(kinds []*kindInfo, path string) map[string]any {
 		return nil
 	}
 	return mapOf("openapi info paths components",
-		"3.0.0", mapOf("title version", title, version), d.paths, map[string]any{"schemas": d.schemas},
+		"3.0.0", mapOf("title version", title, version), d.paths, mapOf("schemas", d.schemas),
 	)
 }
 
@@ -110,7 +110,7 @@ type apiDocument struct {
 }
 
 func (d *apiDocument) ref(name string) map[string]any {
-	return map[string]any{"$ref": d.prefix + name}
+	return mapOf("$ref", d.prefix+name)
 }
 
 // schemaName returns the name of a kind's schema: dev.kopf.v1.KopfExample, or io.k8s.api.apps.v1.Deployment.
@@ -232,13 +232,13 @@ func (p *apiPaths) describe(op apiOperation) map[string]any {
 		types = answerTypes
 	}
 	if op.body != "" {
-		body := map[string]any{"content": p.content(types, op.body)}
+		body := mapOf("content", p.content(types, op.body))
 		if !op.optional {
 			body["required"] = true
 		}
 		m["requestBody"] = body
 	}
-	responses := map[string]any{"401": map[string]any{"description": "Unauthorized"}}
+	responses := mapOf("401", mapOf("description", "Unauthorized"))
 	for _, code := range strings.Fields(op.codes) {
 		text := map[string]string{"200": "OK", "201": "Created", "202": "Accepted"}[code]
 		responses[code] = mapOf("description content", text, p.content(answerTypes, op.answer))
@@ -253,7 +253,7 @@ const answerTypes = "application/json application/yaml"
 func (p *apiPaths) content(types, name string) map[string]any {
 	content := map[string]any{}
 	for _, t := range strings.Fields(types) {
-		content[t] = map[string]any{"schema": p.document.ref(name)}
+		content[t] = mapOf("schema", p.document.ref(name))
 	}
 	return content
 }
@@ -400,7 +400,7 @@ func (d *apiDocument) addSchemas(k *kindInfo) {
 	if !k.postedOnly {
 		list := mapOf("description type required properties x-kubernetes-group-version-kind",
 			k.listKind+" is a list of "+r.Kind, "object", []any{"items"},
-			map[string]any{"items": mapOf("type items description", "array", d.ref(k.schemaName()), "The objects.")},
+			mapOf("items", mapOf("type items description", "array", d.ref(k.schemaName()), "The objects.")),
 			[]any{gvk(r.Group, r.Version, k.listKind)},
 		)
 		d.addTypes(list)

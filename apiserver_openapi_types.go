@@ -608,7 +608,7 @@ func (d *apiDocument) fieldSchema(f builtinField) map[string]any {
 	} else {
 		p = d.valueSchema(f.typ)
 		if ref, ok := p["$ref"]; ok { // a description may not stand beside a reference
-			p = map[string]any{"allOf": []any{map[string]any{"$ref": ref}}}
+			p = mapOf("allOf", []any{mapOf("$ref", ref)})
 			if f.name == "metadata" || f.name == "spec" || f.name == "status" || f.name == "template" {
 				p["default"] = map[string]any{}
 			}
@@ -625,7 +625,7 @@ func (d *apiDocument) itemSchema(typ string) map[string]any {
 		s["default"] = ""
 	}
 	if ref, ok := s["$ref"]; ok {
-		return mapOf("allOf default", []any{map[string]any{"$ref": ref}}, map[string]any{})
+		return mapOf("allOf default", []any{mapOf("$ref", ref)}, map[string]any{})
 	}
 	return s
 }
@@ -634,15 +634,15 @@ func (d *apiDocument) itemSchema(typ string) map[string]any {
 func (d *apiDocument) valueSchema(typ string) map[string]any {
 	switch typ {
 	case "string", "boolean":
-		return map[string]any{"type": typ}
+		return mapOf("type", typ)
 	case "int32", "int64":
 		return mapOf("type format", "integer", typ)
 	case "byte":
 		return mapOf("type format", "string", "byte")
 	case "quantity":
-		return map[string]any{"oneOf": []any{map[string]any{"type": "string"}, map[string]any{"type": "number"}}}
+		return mapOf("oneOf", []any{mapOf("type", "string"), mapOf("type", "number")})
 	case "intOrString":
-		return mapOf("oneOf format", []any{map[string]any{"type": "integer"}, map[string]any{"type": "string"}}, "int-or-string")
+		return mapOf("oneOf format", []any{mapOf("type", "integer"), mapOf("type", "string")}, "int-or-string")
 	case "any":
 		return mapOf("type x-kubernetes-preserve-unknown-fields", "object", true)
 	}

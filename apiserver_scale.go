@@ -23,9 +23,9 @@ func (a *apiRequest) scaleOf(object map[string]any) map[string]any {
 		v, _ := lookupJSON(object, strings.Split(strings.TrimPrefix(path, "."), ".")...)
 		return v
 	}
-	scale := mapOf("kind apiVersion metadata spec status", "Scale", "autoscaling/v1", about, map[string]any{}, map[string]any{"replicas": json.Number("0")})
+	scale := mapOf("kind apiVersion metadata spec status", "Scale", "autoscaling/v1", about, map[string]any{}, mapOf("replicas", json.Number("0")))
 	if n, ok := at("specReplicasPath").(json.Number); ok && n != "0" {
-		scale["spec"] = map[string]any{"replicas": n}
+		scale["spec"] = mapOf("replicas", n)
 	}
 	status := asMap(scale["status"])
 	if n, ok := at("statusReplicasPath").(json.Number); ok {

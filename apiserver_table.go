@@ -201,7 +201,7 @@ func tableOf(k *kindInfo, objects []map[string]any, includeObject string, now ti
 		for _, c := range columns {
 			cells = append(cells, c.value(view, now))
 		}
-		row := map[string]any{"cells": cells}
+		row := mapOf("cells", cells)
 		switch includeObject {
 		case "None":
 			row["object"] = nil

@@ -117,7 +117,7 @@ func (a *apiRequest) list(w http.ResponseWriter, r *http.Request) error {
 
 // listMeta returns the metadata of a list. Those of custom resources always tell where to go on.
 func (a *apiRequest) listMeta(version uint64) map[string]any {
-	meta := map[string]any{"resourceVersion": strconv.FormatUint(version, 10)}
+	meta := mapOf("resourceVersion", strconv.FormatUint(version, 10))
 	if a.kind.crd != nil {
 		meta["continue"] = ""
 	}
@@ -321,7 +321,7 @@ func (o *watching) begin() error {
 	}
 	o.version = version
 	if o.query.Get("sendInitialEvents") == "true" && o.bookmarks {
-		o.mark(map[string]any{"k8s.io/initial-events-end": "true"})
+		o.mark(mapOf("k8s.io/initial-events-end", "true"))
 	}
 	return nil
 }
@@ -403,7 +403,7 @@ func (o *watching) send(typ EventType, i *item) {
 	switch o.form {
 	case asTable:
 		table := tableOf(o.kind, []map[string]any{View{raw: raw}.Map()}, o.query.Get("includeObject"), time.Now())
-		table["metadata"] = map[string]any{"resourceVersion": stringJSON(raw, "metadata", "resourceVersion")}
+		table["metadata"] = mapOf("resourceVersion", stringJSON(raw, "metadata", "resourceVersion"))
 		if o.columns {
 			delete(table, "columnDefinitions")
 			table["columnDefinitions"] = nil
@@ -432,7 +432,7 @@ func (o *watching) frame(typ EventType, raw []byte) {
 
 // mark sends a bookmark.
 func (o *watching) mark(annotations map[string]any) {
-	meta := map[string]any{"resourceVersion": strconv.FormatUint(o.version, 10)}
+	meta := mapOf("resourceVersion", strconv.FormatUint(o.version, 10))
 	if annotations != nil {
 		meta["annotations"] = annotations
 	}
@@ -443,7 +443,7 @@ func (o *watching) mark(annotations map[string]any) {
 	case asTable:
 		table := tableOf(o.kind, []map[string]any{object}, o.query.Get("includeObject"), time.Now())
 		table["columnDefinitions"] = nil
-		table["metadata"] = map[string]any{"resourceVersion": meta["resourceVersion"]}
+		table["metadata"] = mapOf("resourceVersion", meta["resourceVersion"])
 		object = table
 	}
 	raw, _ := encodeJSON(object) // texts
