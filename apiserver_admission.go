@@ -142,9 +142,15 @@ func fitsSelector(selector, object map[string]any) bool {
 		operator, _ := m["operator"].(string)
 		r := requirement{values: texts(m["values"])}
 		r.key, _ = m["key"].(string)
-		r.op = map[string]string{"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!exists"}[operator]
-		value, ok := labels[r.key].(string)
-		if r.op == "" || !r.fits(value, ok) {
+		switch operator {
+		case "In", "NotIn", "Exists":
+			r.op = strings.ToLower(operator)
+		case "DoesNotExist":
+			r.op = "!exists"
+		default:
+			return false
+		}
+		if value, ok := labels[r.key].(string); !r.fits(value, ok) {
 			return false
 		}
 	}
@@ -318,7 +324,7 @@ func userInfo() map[string]any {
 
 // options are those of the request, as its query has them.
 func (d *admission) options() map[string]any {
-	o := mapOf("kind apiVersion", map[string]string{"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}[d.operation], "meta.k8s.io/v1")
+	o := mapOf("kind apiVersion", optionsOf(strings.ToLower(d.operation)), "meta.k8s.io/v1")
 	for _, key := range []string{"fieldManager", "fieldValidation", "propagationPolicy"} {
 		if v := d.query.Get(key); v != "" {
 			o[key] = v

@@ -3,7 +3,9 @@ package kopf
 import (
 	"crypto/sha256"
 	"fmt"
+	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 )
@@ -240,8 +242,8 @@ func (p *apiPaths) describe(op apiOperation) map[string]any {
 	}
 	responses := mapOf("401", mapOf("description", "Unauthorized"))
 	for _, code := range strings.Fields(op.codes) {
-		text := map[string]string{"200": "OK", "201": "Created", "202": "Accepted"}[code]
-		responses[code] = mapOf("description content", text, p.content(answerTypes, op.answer))
+		status, _ := strconv.Atoi(code) // it is one of ours
+		responses[code] = mapOf("description content", http.StatusText(status), p.content(answerTypes, op.answer))
 	}
 	m["responses"] = responses
 	return m
@@ -315,7 +317,7 @@ func (p *apiPaths) item(subresource string, named []any) map[string]any {
 	patch.bodyTypes = "application/apply-patch+yaml application/json-patch+json application/merge-patch+json"
 	if p.kind.crd != nil {
 		read.parameters, patch.codes = "resourceVersion", "200"
-	} else if completeKinds[p.kind.resource.Kind] {
+	} else if slices.Contains(completeKinds, p.kind.resource.Kind) {
 		// Of other kinds, kubectl knows by itself what it would look for in schemas that are not all there.
 		patch.bodyTypes += " application/strategic-merge-patch+json"
 	}
@@ -332,29 +334,29 @@ func (p *apiPaths) remove() map[string]any {
 }
 
 // parameterTexts say what the parameters are, and what they are for.
-var parameterTexts = map[string]string{
-	"pretty":               "string Whether the answer is to be indented.",
-	"namespace":            "string The namespace of the object.",
-	"name":                 "string The name of the object.",
-	"dryRun":               `string With "All", everything is checked and nothing is stored.`,
-	"fieldManager":         "string The name under which the written fields are accounted for.",
-	"fieldValidation":      "string What to do about unknown fields: Ignore, Warn, or Strict.",
-	"force":                "boolean Whether applied fields are taken away from their managers.",
-	"allowWatchBookmarks":  "boolean Whether the watch may tell of the version it has come to.",
-	"continue":             "string Where the previous page has ended.",
-	"fieldSelector":        "string Which fields the objects must have.",
-	"labelSelector":        "string Which labels the objects must have.",
-	"limit":                "integer How many objects a page has at most.",
-	"resourceVersion":      "string The version to read, or to watch from.",
-	"resourceVersionMatch": "string How the version is meant: Exact, or NotOlderThan.",
-	"sendInitialEvents":    "boolean Whether the watch begins with the objects that are there.",
-	"shardSelector":        "string Which share of the objects is wanted.",
-	"timeoutSeconds":       "integer After how many seconds the watch ends.",
-	"watch":                "boolean Whether changes are wanted instead of a list.",
-	"gracePeriodSeconds":   "integer How many seconds the object has got to end.",
-	"ignoreStoreReadErrorWithClusterBreakingPotential": "boolean Whether objects that cannot be read are deleted nevertheless.",
-	"orphanDependents":  "boolean Whether dependents outlive the object. Use propagationPolicy instead.",
-	"propagationPolicy": "string What becomes of dependents: Foreground, Background, or Orphan.",
+var parameterTexts = [...]struct{ name, typ, text string }{
+	{"pretty", "string", "Whether the answer is to be indented."},
+	{"namespace", "string", "The namespace of the object."},
+	{"name", "string", "The name of the object."},
+	{"dryRun", "string", `With "All", everything is checked and nothing is stored.`},
+	{"fieldManager", "string", "The name under which the written fields are accounted for."},
+	{"fieldValidation", "string", "What to do about unknown fields: Ignore, Warn, or Strict."},
+	{"force", "boolean", "Whether applied fields are taken away from their managers."},
+	{"allowWatchBookmarks", "boolean", "Whether the watch may tell of the version it has come to."},
+	{"continue", "string", "Where the previous page has ended."},
+	{"fieldSelector", "string", "Which fields the objects must have."},
+	{"labelSelector", "string", "Which labels the objects must have."},
+	{"limit", "integer", "How many objects a page has at most."},
+	{"resourceVersion", "string", "The version to read, or to watch from."},
+	{"resourceVersionMatch", "string", "How the version is meant: Exact, or NotOlderThan."},
+	{"sendInitialEvents", "boolean", "Whether the watch begins with the objects that are there."},
+	{"shardSelector", "string", "Which share of the objects is wanted."},
+	{"timeoutSeconds", "integer", "After how many seconds the watch ends."},
+	{"watch", "boolean", "Whether changes are wanted instead of a list."},
+	{"gracePeriodSeconds", "integer", "How many seconds the object has got to end."},
+	{"ignoreStoreReadErrorWithClusterBreakingPotential", "boolean", "Whether objects that cannot be read are deleted nevertheless."},
+	{"orphanDependents", "boolean", "Whether dependents outlive the object. Use propagationPolicy instead."},
+	{"propagationPolicy", "string", "What becomes of dependents: Foreground, Background, or Orphan."},
 }
 
 const (
@@ -370,12 +372,16 @@ const (
 func parameters(names string) []any {
 	var all []any
 	for _, name := range strings.Fields(names) {
-		typ, text, _ := strings.Cut(parameterTexts[name], " ")
-		p := mapOf("name in description schema", name, "query", text, mapOf("type uniqueItems", typ, true))
-		if name == "name" || name == "namespace" {
-			p["in"], p["required"] = "path", true
+		for _, known := range parameterTexts {
+			if known.name != name {
+				continue
+			}
+			p := mapOf("name in description schema", name, "query", known.text, mapOf("type uniqueItems", known.typ, true))
+			if name == "name" || name == "namespace" {
+				p["in"], p["required"] = "path", true
+			}
+			all = append(all, p)
 		}
-		all = append(all, p)
 	}
 	return all
 }

@@ -8,7 +8,7 @@ import (
 // This file knows the fields of built-in types, as far as OpenAPI documents tell of them. The table is read once.
 
 // completeKinds are the built-in kinds of which all fields are known here.
-var completeKinds = map[string]bool{"ConfigMap": true, "Secret": true, "Namespace": true, "ServiceAccount": true, "Lease": true, "Event": false}
+var completeKinds = []string{"ConfigMap", "Secret", "Namespace", "ServiceAccount", "Lease"}
 
 // builtinTypes are built-in types, one in a paragraph: its name, then a field in a line with its type and what it is for. A type
 // is a scalar, the name of another type, []type, or map[type]; a mark behind it gives the key by which the items of a list are merged,

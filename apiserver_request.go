@@ -194,15 +194,27 @@ func (a *apiRequest) checkFields(s *selection) error {
 		if a.kind.crd != nil && !known {
 			return badRequest("field label not supported: %s", r.key)
 		}
-		if !known && !slices.Contains(selectableFields[a.kind.resource.Plural], r.key) {
+		if !known && !slices.Contains(selectableFields, a.kind.resource.Plural+" "+r.key) {
 			return badRequest("%q is not a known field selector: only \"metadata.name\", \"metadata.namespace\"", r.key)
 		}
 	}
 	return nil
 }
 
-// optionsOf names what the query of each verb is made of.
-var optionsOf = map[string]string{"create": "CreateOptions", "update": "UpdateOptions", "patch": "PatchOptions", "delete": "DeleteOptions", "deletecollection": "DeleteOptions"}
+// optionsOf names what the query of a verb is made of, "" if nothing is known of it.
+func optionsOf(verb string) string {
+	switch verb {
+	case "create":
+		return "CreateOptions"
+	case "update":
+		return "UpdateOptions"
+	case "patch":
+		return "PatchOptions"
+	case "delete", "deletecollection":
+		return "DeleteOptions"
+	}
+	return ""
+}
 
 // invalidOptions is the refusal of a query.
 func invalidOptions(kind string, faults ...fieldError) error {
@@ -212,7 +224,7 @@ func invalidOptions(kind string, faults ...fieldError) error {
 
 // checkOptions refuses values of the query that nobody knows.
 func (a *apiRequest) checkOptions() error {
-	kind := optionsOf[a.verb]
+	kind := optionsOf(a.verb)
 	if kind == "" {
 		return nil
 	}
@@ -257,15 +269,18 @@ func (a *apiRequest) checkList() error {
 	return nil
 }
 
-// selectableFields are the fields of built-in kinds that field selectors can name, besides the name and the namespace.
-var selectableFields = map[string][]string{
-	"pods":                   {"spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName", "spec.hostNetwork", "status.phase", "status.podIP", "status.nominatedNodeName"},
-	"events":                 {"involvedObject.kind", "involvedObject.namespace", "involvedObject.name", "involvedObject.uid", "involvedObject.apiVersion", "involvedObject.resourceVersion", "involvedObject.fieldPath", "reason", "reportingComponent", "source", "type"},
-	"secrets":                {"type"},
-	"namespaces":             {"status.phase"},
-	"nodes":                  {"spec.unschedulable"},
-	"jobs":                   {"status.successful"},
-	"replicationcontrollers": {"status.replicas"},
+// selectableFields are the fields of built-in kinds that field selectors can name, besides the name and the namespace. Each is behind its resource.
+var selectableFields = []string{
+	"pods spec.nodeName", "pods spec.restartPolicy", "pods spec.schedulerName", "pods spec.serviceAccountName", "pods spec.hostNetwork",
+	"pods status.phase", "pods status.podIP", "pods status.nominatedNodeName",
+	"events involvedObject.kind", "events involvedObject.namespace", "events involvedObject.name", "events involvedObject.uid",
+	"events involvedObject.apiVersion", "events involvedObject.resourceVersion", "events involvedObject.fieldPath", "events reason",
+	"events reportingComponent", "events source", "events type",
+	"secrets type",
+	"namespaces status.phase",
+	"nodes spec.unschedulable",
+	"jobs status.successful",
+	"replicationcontrollers status.replicas",
 }
 
 // number reads a whole number of the query.

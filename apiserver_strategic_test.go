@@ -128,7 +128,7 @@ func TestNamedTypes(t *testing.T) {
 	}
 	for _, typ := range namedTypes() {
 		for _, f := range typ.fields {
-			if _, scalar := scalarWords[f.typ]; !scalar && f.ref == nil {
+			if _, _, scalar := scalarWord(f.typ); !scalar && f.ref == nil {
 				t.Errorf("%s.%s: the type %q is not known", typ.name, f.name, f.typ)
 			}
 		}

@@ -121,9 +121,12 @@ func misfitGoFields(s *schema, m map[string]any, owner, name string) *goMisfit {
 }
 
 func newGoMisfit(s *schema, v any, owner, name string) *goMisfit {
-	word := map[string]string{"integer": "number", "boolean": "bool"}[typeOf(v)]
-	if word == "" {
-		word = typeOf(v)
+	word := typeOf(v)
+	switch word {
+	case "integer":
+		word = "number"
+	case "boolean":
+		word = "bool"
 	}
 	if s.format == "date-time" {
 		return &goMisfit{text: "json: cannot unmarshal " + word + " into Go value of type string"}

@@ -27,7 +27,7 @@ type namedType struct {
 // typedField is one field of a structure.
 type typedField struct {
 	name       string
-	typ        string // a word of scalarWords, or the name of a type
+	typ        string // a word of scalarWord, or the name of a type
 	ref        *namedType
 	list, dict bool // whether there are many of the type, in a list, or by keys, or a list for each key
 	required   bool
@@ -52,10 +52,23 @@ type builtinRules struct {
 	replace  bool   // whether the field is replaced as a whole
 }
 
-// scalarWords are the scalars, and how they are named in OpenAPI.
-var scalarWords = map[string][2]string{
-	"": {"string", ""}, "string": {"string", ""}, "bytes": {"string", "byte"}, "bool": {"boolean", ""}, "int": {"integer", "int32"},
-	"long": {"integer", "int64"}, "number": {"number", "double"},
+// scalarWord tells how the word for a scalar is named in OpenAPI, and whether it is one.
+func scalarWord(word string) (typ, format string, scalar bool) {
+	switch word {
+	case "", "string":
+		return "string", "", true
+	case "bytes":
+		return "string", "byte", true
+	case "bool":
+		return "boolean", "", true
+	case "int":
+		return "integer", "int32", true
+	case "long":
+		return "integer", "int64", true
+	case "number":
+		return "number", "double", true
+	}
+	return "", "", false
 }
 
 // namedTypes are all types, by their full names, and by their short ones (with the group, where two have the same).
@@ -148,7 +161,7 @@ func linkTypes(all map[string]*namedType) {
 		}
 		for i := range t.fields {
 			f := &t.fields[i]
-			if _, scalar := scalarWords[f.typ]; !scalar {
+			if _, _, scalar := scalarWord(f.typ); !scalar {
 				f.ref = all[f.typ]
 			}
 			t.schema.properties[f.name] = f.schemaOf()
@@ -193,8 +206,8 @@ func scalarSchema(name, typ, format string) schema {
 
 // schemaOf returns the schema of a field. What is required is left out, as the types of kube-apiserver do not know it either.
 func (f *typedField) schemaOf() *schema {
-	word := scalarWords[f.typ]
-	one := &schema{typ: word[0], format: word[1]}
+	one := &schema{}
+	one.typ, one.format, _ = scalarWord(f.typ)
 	if f.ref != nil {
 		one = f.ref.schema
 	}
@@ -219,7 +232,7 @@ func (f *typedField) schemaOf() *schema {
 	if f.mapType != "" {
 		s.mapType = f.mapType
 	}
-	if f.fallback != "" && !f.list && !f.dict && f.ref == nil && word[0] == "string" {
+	if f.fallback != "" && !f.list && !f.dict && f.ref == nil && one.typ == "string" {
 		s.fallback, s.hasFallback = f.fallback, true
 	}
 	if f.merge || f.replace {

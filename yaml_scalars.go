@@ -203,21 +203,33 @@ func (r *yamlReader) doubleQuoted() string {
 	return ""
 }
 
-// yamlEscapes are the escapes of one letter.
-var yamlEscapes = map[byte]string{
-	'0': "\x00", 'a': "\a", 'b': "\b", 't': "\t", '\t': "\t", 'n': "\n", 'v': "\v", 'f': "\f", 'r': "\r", 'e': "\x1b",
-	' ': " ", '"': `"`, '/': "/", '\\': `\`, 'N': "\u0085", '_': "\u00a0", 'L': "\u2028", 'P': "\u2029", '\'': "'",
+// yamlEscapes are the escapes of one letter, and what they stand for.
+var yamlEscapes = [...]struct {
+	letter byte
+	text   string
+}{
+	{'0', "\x00"}, {'a', "\a"}, {'b', "\b"}, {'t', "\t"}, {'\t', "\t"}, {'n', "\n"}, {'v', "\v"}, {'f', "\f"}, {'r', "\r"}, {'e', "\x1b"},
+	{' ', " "}, {'"', `"`}, {'/', "/"}, {'\\', `\`}, {'N', "\u0085"}, {'_', "\u00a0"}, {'L', "\u2028"}, {'P', "\u2029"}, {'\'', "'"},
 }
 
 // escape appends what the escape here stands for.
 func (r *yamlReader) escape(b []byte) []byte {
 	start, c := r.pos, r.at(1)
-	if s, ok := yamlEscapes[c]; ok {
-		r.skip(2)
-		return append(b, s...)
+	for _, e := range yamlEscapes {
+		if e.letter == c {
+			r.skip(2)
+			return append(b, e.text...)
+		}
 	}
-	digits := map[byte]int{'x': 2, 'u': 4, 'U': 8}[c]
-	if digits == 0 {
+	digits := 0
+	switch c {
+	case 'x':
+		digits = 2
+	case 'u':
+		digits = 4
+	case 'U':
+		digits = 8
+	default:
 		r.fail(start, `the escape \%c is unknown`, c)
 		return b
 	}
@@ -415,13 +427,17 @@ func (r *yamlReader) scalar(text string, plain bool, props yamlProps) any {
 	return v
 }
 
-// yamlWords are the plain words that mean something else than themselves.
-var yamlWords = map[string]any{
-	"": nil, "~": nil, "null": nil, "Null": nil, "NULL": nil,
-	"y": true, "Y": true, "yes": true, "Yes": true, "YES": true,
-	"true": true, "True": true, "TRUE": true, "on": true, "On": true, "ON": true,
-	"n": false, "N": false, "no": false, "No": false, "NO": false,
-	"false": false, "False": false, "FALSE": false, "off": false, "Off": false, "OFF": false,
+// yamlWord returns what a plain word means, if that is something else than itself.
+func yamlWord(word string) (meaning any, known bool) {
+	switch word {
+	case "", "~", "null", "Null", "NULL":
+		return nil, true
+	case "y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON":
+		return true, true
+	case "n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF":
+		return false, true
+	}
+	return nil, false
 }
 
 // yamlMeaning returns what the text of a scalar means, with the tag, if there is one.
@@ -431,7 +447,7 @@ func yamlMeaning(text string, plain bool, tag string) (any, error) {
 		return text, nil
 	}
 	var v any = text
-	if word, ok := yamlWords[text]; ok {
+	if word, ok := yamlWord(text); ok {
 		v = word
 	} else if n, ok := yamlNumber(text); ok {
 		v = n
