@@ -84,11 +84,7 @@ func (d *admission) matchingVersion(hook map[string]any) string {
 
 // fitsRule tells whether one rule is about the change.
 func (d *admission) fitsRule(rule map[string]any, version string) bool {
-	has := func(key, value string) bool {
-		list := texts(rule[key])
-		return slices.Contains(list, "*") || slices.Contains(list, value)
-	}
-	if !has("operations", d.operation) || !has("apiGroups", d.kind.resource.Group) || !has("apiVersions", version) {
+	if !lists(rule["operations"], d.operation) || !lists(rule["apiGroups"], d.kind.resource.Group) || !lists(rule["apiVersions"], version) {
 		return false
 	}
 	scope, _ := rule["scope"].(string)
@@ -100,6 +96,11 @@ func (d *admission) fitsRule(rule map[string]any, version string) bool {
 		resource, sub, _ := strings.Cut(text, "/")
 		return (resource == "*" || resource == d.kind.resource.Plural) && (sub == "*" || sub == d.subresource)
 	})
+}
+
+// lists tells whether a list of a rule has a value, or a star instead.
+func lists(list any, value string) bool {
+	return slices.ContainsFunc(texts(list), func(text string) bool { return text == "*" || text == value })
 }
 
 // selects tells whether the selectors of a webhook let the change through to it.
@@ -261,7 +262,9 @@ func (d *admission) ask(h *webhook) (patch []byte, warnings []string, err error)
 	uid := d.server.newUID()
 	response, err := h.call(ctx, d.server, d.review(h, uid))
 	if err == nil {
-		patch, err = d.judge(response, uid)
+		if patch, err = d.judge(response, uid); err != nil {
+			err = errorf("received invalid webhook response: %w", err)
+		}
 	}
 	if err != nil {
 		if h.ignore && d.ctx.Err() == nil {
@@ -338,9 +341,8 @@ func (d *admission) options() map[string]any {
 
 // judge checks a webhook's answer, and returns its patch.
 func (d *admission) judge(response map[string]any, uid string) ([]byte, error) {
-	invalid := func(err error) error { return errorf("received invalid webhook response: %w", err) }
 	if response["uid"] != uid {
-		return nil, invalid(errorf("expected response.uid=%q, got %q", uid, asWord(response["uid"])))
+		return nil, errorf("expected response.uid=%q, got %q", uid, asWord(response["uid"]))
 	}
 	text, _ := response["patch"].(string)
 	typ, hasType := response["patchType"].(string)
@@ -348,19 +350,15 @@ func (d *admission) judge(response map[string]any, uid string) ([]byte, error) {
 	case text == "" && !hasType:
 		return nil, nil
 	case !d.mutating:
-		return nil, invalid(errors.New("validating webhook may not return response.patch"))
+		return nil, errors.New("validating webhook may not return response.patch")
 	case text != "" && !hasType:
-		return nil, invalid(errors.New("webhook returned response.patch but not response.patchType"))
+		return nil, errors.New("webhook returned response.patch but not response.patchType")
 	case text == "":
-		return nil, invalid(errors.New("webhook returned response.patchType but not response.patch"))
+		return nil, errors.New("webhook returned response.patchType but not response.patch")
 	case typ != "JSONPatch":
-		return nil, invalid(errorf("invalid value of response.patchType %q", typ))
+		return nil, errorf("invalid value of response.patchType %q", typ)
 	}
-	patch, err := decodeBase64(text)
-	if err != nil {
-		return nil, invalid(err)
-	}
-	return patch, nil
+	return decodeBase64(text)
 }
 
 // denial is the refusal of a webhook, with what it says about it.

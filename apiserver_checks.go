@@ -123,7 +123,7 @@ func (k *kindInfo) checkName(name string) []fieldError {
 func isDNSLabel(text string) bool { return nameable(text, "-") && strings.ToLower(text) == text }
 
 func isDNSSubdomain(text string) bool {
-	for label := range strings.SplitSeq(text, ".") {
+	for _, label := range strings.Split(text, ".") {
 		if !isDNSLabel(label) {
 			return false
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -443,14 +444,16 @@ func (s *APIServer) endNamespace(i *item) {
 // namespaceEnd are the conditions of a namespace in which something is left.
 func namespaceEnd(left int) []any {
 	now := timestamp(time.Now())
-	condition := func(typ, status, reason, message string) any {
-		return mapOf("type status reason message lastTransitionTime", typ, status, reason, message, now)
+	var conditions []any
+	for _, c := range [][4]string{
+		{"NamespaceDeletionDiscoveryFailure", "False", "ResourcesDiscovered", "All resources successfully discovered"},
+		{"NamespaceDeletionGroupVersionParsingFailure", "False", "ParsedGroupVersions", "All legacy kube types successfully parsed"},
+		{"NamespaceDeletionContentFailure", "False", "ContentDeleted", "All content successfully deleted, may be waiting on finalization"},
+		{"NamespaceContentRemaining", "True", "SomeResourcesRemain", "Some resources are remaining: %d instances"},
+		{"NamespaceFinalizersRemaining", "True", "SomeFinalizersRemain", "Some content in the namespace has finalizers remaining: %d instances"},
+	} {
+		message := strings.Replace(c[3], "%d", strconv.Itoa(left), 1)
+		conditions = append(conditions, mapOf("type status reason message lastTransitionTime", c[0], c[1], c[2], message, now))
 	}
-	return []any{
-		condition("NamespaceDeletionDiscoveryFailure", "False", "ResourcesDiscovered", "All resources successfully discovered"),
-		condition("NamespaceDeletionGroupVersionParsingFailure", "False", "ParsedGroupVersions", "All legacy kube types successfully parsed"),
-		condition("NamespaceDeletionContentFailure", "False", "ContentDeleted", "All content successfully deleted, may be waiting on finalization"),
-		condition("NamespaceContentRemaining", "True", "SomeResourcesRemain", fmt.Sprintf("Some resources are remaining: %d instances", left)),
-		condition("NamespaceFinalizersRemaining", "True", "SomeFinalizersRemain", fmt.Sprintf("Some content in the namespace has finalizers remaining: %d instances", left)),
-	}
+	return conditions
 }

@@ -93,10 +93,10 @@ func (s *fieldSet) filter(o *fieldSet, in bool) *fieldSet {
 
 // each calls visit with every path of the set, in order. The path is good only during the call.
 func (s *fieldSet) each(at []string, visit func(path []string)) {
-	for _, m := range slices.Sorted(maps.Keys(s.members)) {
+	for _, m := range sortedKeys(s.members) {
 		visit(append(at, m))
 	}
-	for _, c := range slices.Sorted(maps.Keys(s.children)) {
+	for _, c := range sortedKeys(s.children) {
 		s.children[c].each(append(at, c), visit)
 	}
 }
@@ -592,7 +592,7 @@ func spelling(path []string) string {
 				continue
 			}
 			b.WriteString("[")
-			for i, k := range slices.Sorted(maps.Keys(key)) {
+			for i, k := range sortedKeys(key) {
 				if i > 0 {
 					b.WriteString(",")
 				}

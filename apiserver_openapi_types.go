@@ -536,7 +536,7 @@ type builtinField struct {
 
 var typeTable = sync.OnceValue(func() map[string]builtinType {
 	all := make(map[string]builtinType)
-	for paragraph := range strings.SplitSeq(strings.TrimSpace(builtinTypes), "\n\n") {
+	for _, paragraph := range strings.Split(strings.TrimSpace(builtinTypes), "\n\n") {
 		head, rest, _ := strings.Cut(paragraph, "\n")
 		name, description, _ := strings.Cut(head, " ")
 		t := builtinType{description: description}

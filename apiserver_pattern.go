@@ -189,6 +189,9 @@ func compilePattern(text string) (*pattern, error) {
 	return c, nil
 }
 
+// patternError is the refusal of a pattern. It is not inlined at its many callers, to keep binaries small.
+//
+//go:noinline
 func patternError(what, where string) error {
 	return errorf("error parsing regexp: %s: `%s`", what, where)
 }

@@ -105,7 +105,7 @@ var allVerbs = []string{"create", "delete", "deletecollection", "get", "list", "
 
 var builtinKinds = sync.OnceValue(func() []*kindInfo {
 	var all []*kindInfo
-	for line := range strings.Lines(strings.TrimSpace(builtins)) {
+	for _, line := range strings.Split(strings.TrimSpace(builtins), "\n") {
 		f := strings.Fields(line)
 		list := func(i int) []string {
 			if f[i] == "-" {

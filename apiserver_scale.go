@@ -145,27 +145,29 @@ func (a *apiRequest) checkScale(object map[string]any) []fieldError {
 			continue
 		}
 		v, found, blocked := reach(object, strings.Split(strings.TrimPrefix(path, "."), "."))
-		fault := func(value any, detail string) {
-			faults = append(faults, fieldError{typ: "FieldValueInvalid", field: path, value: value, detail: detail})
+		typ, want, detail := typeOf(v), "", ""
+		var value any = json.Number("0")
+		if key == "labelSelectorPath" {
+			value = ""
 		}
-		accessor := func(want string) string {
-			return fmt.Sprintf("%s accessor error: %v is of the type %s, expected %s", path, v, unstructuredType(v), want)
-		}
-		typ := typeOf(v)
 		switch n, _ := v.(json.Number); {
-		case blocked && key == "labelSelectorPath":
-			fault("", accessor("map[string]interface{}"))
 		case blocked:
-			fault(json.Number("0"), accessor("map[string]interface{}"))
+			want = "map[string]interface{}"
 		case !found:
 		case key == "labelSelectorPath":
 			if typ != "string" {
-				fault("", accessor("string"))
+				want = "string"
 			}
 		case typ != "integer" || strings.Contains(n.String(), "."):
-			fault(json.Number("0"), accessor("int64"))
+			want = "int64"
 		case strings.HasPrefix(n.String(), "-"):
-			fault(n, "should be a non-negative integer")
+			value, detail = n, "should be a non-negative integer"
+		}
+		if want != "" {
+			detail = fmt.Sprintf("%s accessor error: %v is of the type %s, expected %s", path, v, unstructuredType(v), want)
+		}
+		if detail != "" {
+			faults = append(faults, fieldError{typ: "FieldValueInvalid", field: path, value: value, detail: detail})
 		}
 	}
 	return faults
@@ -187,6 +189,18 @@ func reach(v any, path []string) (at any, found, blocked bool) {
 
 // unstructuredType names the type that a value has when it is decoded into nothing in particular.
 func unstructuredType(v any) string {
-	return map[string]string{"null": "<nil>", "boolean": "bool", "string": "string", "integer": "float64", "number": "float64",
-		"array": "[]interface {}", "object": "map[string]interface {}"}[typeOf(v)]
+	switch typ := typeOf(v); typ {
+	case "null":
+		return "<nil>"
+	case "boolean":
+		return "bool"
+	case "integer", "number":
+		return "float64"
+	case "array":
+		return "[]interface {}"
+	case "object":
+		return "map[string]interface {}"
+	default:
+		return typ
+	}
 }

@@ -125,26 +125,46 @@ func (s *schema) compileChildren(depth int) (err error) {
 			}
 		}
 	}
-	one := func(key string, into **schema) {
-		if m := asMap(s.source[key]); m != nil && err == nil {
-			*into, err = compileNode(m, depth)
-		}
+	if s.additional, err = s.child("additionalProperties", depth); err != nil {
+		return err
 	}
-	one("additionalProperties", &s.additional)
 	s.anything = s.source["additionalProperties"] == true
-	one("items", &s.items)
-	one("not", &s.not)
-	for key, into := range map[string]*[]*schema{"allOf": &s.allOf, "anyOf": &s.anyOf, "oneOf": &s.oneOf} {
-		list, _ := s.source[key].([]any)
-		for _, v := range list {
-			child, failed := compileNode(asMap(v), depth)
-			if failed != nil {
-				return failed
-			}
-			*into = append(*into, child)
-		}
+	if s.items, err = s.child("items", depth); err != nil {
+		return err
 	}
+	if s.not, err = s.child("not", depth); err != nil {
+		return err
+	}
+	if s.allOf, err = s.choices("allOf", depth); err != nil {
+		return err
+	}
+	if s.anyOf, err = s.choices("anyOf", depth); err != nil {
+		return err
+	}
+	s.oneOf, err = s.choices("oneOf", depth)
 	return err
+}
+
+// child compiles the schema that stands in a member, nil if there is none.
+func (s *schema) child(key string, depth int) (*schema, error) {
+	m := asMap(s.source[key])
+	if m == nil {
+		return nil, nil
+	}
+	return compileNode(m, depth)
+}
+
+// choices compiles the list of schemas that stands in a member.
+func (s *schema) choices(key string, depth int) (all []*schema, err error) {
+	list, _ := s.source[key].([]any)
+	for _, v := range list {
+		one, err := compileNode(asMap(v), depth)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, one)
+	}
+	return all, nil
 }
 
 // prune drops from an object what the schema does not know, and returns the paths of that.
@@ -227,29 +247,26 @@ type fieldError struct {
 
 // message returns the error in the words of kube-apiserver.
 func (e fieldError) message() string {
-	value := func() string {
-		data, err := encodeJSON(e.value)
-		if err != nil {
-			return fmt.Sprint(e.value)
-		}
-		return string(data)
-	}
-	text := e.field + ": "
+	what, shown := "Invalid value", true
 	switch e.typ {
 	case "FieldValueRequired":
-		text += "Required value"
+		what, shown = "Required value", false
 	case "FieldValueForbidden":
-		text += "Forbidden"
+		what, shown = "Forbidden", false
 	case "FieldValueTooLong":
-		text += "Too long"
+		what, shown = "Too long", false
 	case "FieldValueTooMany":
-		text += "Too many: " + value()
+		what = "Too many"
 	case "FieldValueNotSupported":
-		text += "Unsupported value: " + value()
+		what = "Unsupported value"
 	case "FieldValueDuplicate":
-		text += "Duplicate value: " + value()
-	default:
-		text += "Invalid value: " + value()
+		what = "Duplicate value"
+	}
+	text := e.field + ": " + what
+	if data, err := encodeJSON(e.value); shown && err == nil {
+		text += ": " + string(data)
+	} else if shown {
+		text += fmt.Sprintf(": %v", e.value)
 	}
 	if e.detail != "" {
 		text += ": " + e.detail

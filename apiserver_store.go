@@ -425,7 +425,7 @@ func (p *selectorParser) peekWord() string {
 // parseFields reads a field selector, as in "metadata.name=a,status.phase!=b".
 func parseFields(text string) ([]requirement, error) {
 	var all []requirement
-	for part := range strings.SplitSeq(text, ",") {
+	for _, part := range strings.Split(text, ",") {
 		if part == "" {
 			continue
 		}

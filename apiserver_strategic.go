@@ -107,7 +107,7 @@ func mergeStrategic(t *schema, original, patch map[string]any) (map[string]any, 
 	if err := orderLists(t, original, patch); err != nil {
 		return nil, err
 	}
-	for _, key := range slices.Sorted(maps.Keys(patch)) {
+	for _, key := range sortedKeys(patch) {
 		value := patch[key]
 		name, deletes := strings.CutPrefix(key, deletesDirective)
 		if !deletes && strings.HasPrefix(key, strings.TrimSuffix(deletesDirective, "/")) {
@@ -205,7 +205,7 @@ func retainKeys(original, patch map[string]any) error {
 
 // orderLists merges the lists of a patch that come with an order, and takes them out of it.
 func orderLists(t *schema, original, patch map[string]any) error {
-	for _, key := range slices.Sorted(maps.Keys(patch)) {
+	for _, key := range sortedKeys(patch) {
 		if !strings.HasPrefix(key, strings.TrimSuffix(orderDirective, "/")) {
 			continue
 		}
@@ -340,8 +340,9 @@ func mergeLists(t *schema, old, added []any, deletes bool) ([]any, error) {
 	if len(old)+len(added) == 0 {
 		return old, nil
 	}
-	kind := goName(slices.Concat(old, added)[0])
-	for _, item := range slices.Concat(old, added) {
+	all := slices.Concat(old, added)
+	kind := goName(all[0])
+	for _, item := range all {
 		if goName(item) != kind || item == nil {
 			return nil, patchFault("list element types are not identical: %v", []any{old, added})
 		}
@@ -355,7 +356,7 @@ func mergeLists(t *schema, old, added []any, deletes bool) ([]any, error) {
 		return slices.DeleteFunc(slices.Clone(old), func(item any) bool { return slices.Contains(added, item) }), nil
 	}
 	var both []any
-	for _, item := range slices.Concat(old, added) {
+	for _, item := range all {
 		if !slices.Contains(both, item) {
 			both = append(both, item)
 		}

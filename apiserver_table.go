@@ -265,33 +265,33 @@ func age(timestamp string, now time.Time) string {
 	}
 	d := now.Sub(t)
 	seconds, minutes, hours := int(d.Seconds()), int(d.Minutes()), int(d.Hours())
-	pair := func(a int, unit string, b int, small string) string {
-		if b == 0 {
-			return fmt.Sprintf("%d%s", a, unit)
-		}
-		return fmt.Sprintf("%d%s%d%s", a, unit, b, small)
-	}
+	days := hours / 24
+	n, unit, rest, small := days/365, "y", 0, ""
 	switch {
 	case seconds < 0:
-		return "0s"
+		n, unit = 0, "s"
 	case seconds < 120:
-		return fmt.Sprintf("%ds", seconds)
+		n, unit = seconds, "s"
 	case minutes < 10:
-		return pair(minutes, "m", seconds%60, "s")
+		n, unit, rest, small = minutes, "m", seconds%60, "s"
 	case minutes < 180:
-		return fmt.Sprintf("%dm", minutes)
+		n, unit = minutes, "m"
 	case hours < 8:
-		return pair(hours, "h", minutes%60, "m")
+		n, unit, rest, small = hours, "h", minutes%60, "m"
 	case hours < 48:
-		return fmt.Sprintf("%dh", hours)
-	case hours < 192:
-		return pair(hours/24, "d", hours%24, "h")
-	case hours < 24*365*2:
-		return fmt.Sprintf("%dd", hours/24)
-	case hours < 24*365*8:
-		return pair(hours/24/365, "y", hours/24%365, "d")
+		n, unit = hours, "h"
+	case days < 8:
+		n, unit, rest, small = days, "d", hours%24, "h"
+	case days < 365*2:
+		n, unit = days, "d"
+	case days < 365*8:
+		rest, small = days%365, "d"
 	}
-	return fmt.Sprintf("%dy", hours/24/365)
+	text := strconv.Itoa(n) + unit
+	if rest > 0 {
+		text += strconv.Itoa(rest) + small
+	}
+	return text
 }
 
 // jsonPath returns the values at a path in the subset of JSONPath that resource definitions use: .a.b, ['a'], [0],

@@ -76,7 +76,7 @@ var namedTypes = sync.OnceValue(func() map[string]*namedType {
 	all := make(map[string]*namedType)
 	room := ""
 	var lines []string
-	for line := range strings.Lines(namedTypeTable) {
+	for _, line := range strings.Split(strings.TrimSpace(namedTypeTable), "\n") {
 		if strings.HasPrefix(line, "\t") {
 			lines[len(lines)-1] += " " + line
 		} else {
@@ -243,17 +243,17 @@ func (f *typedField) schemaOf() *schema {
 
 // typeOfKind returns the type of a built-in kind, nil if it is not known.
 func typeOfKind(group, version, kind string) *namedType {
-	all := namedTypes()
-	room := map[string]string{
-		"":                     "io.k8s.api.core",
-		"meta.k8s.io":          "io.k8s.apimachinery.pkg.apis.meta",
-		"apiextensions.k8s.io": "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions",
-	}[group]
-	if room == "" {
-		first, _, _ := strings.Cut(group, ".")
-		room = "io.k8s.api." + first
+	first, _, _ := strings.Cut(group, ".")
+	room := "io.k8s.api." + first
+	switch group {
+	case "":
+		room = "io.k8s.api.core"
+	case "meta.k8s.io":
+		room = "io.k8s.apimachinery.pkg.apis.meta"
+	case "apiextensions.k8s.io":
+		room = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions"
 	}
-	return all[room+"."+version+"."+kind]
+	return namedTypes()[room+"."+version+"."+kind]
 }
 
 // namedTypeTable has one type in a line, and lines that begin with a tab continue the one before. A type is followed by its

@@ -30,7 +30,7 @@ func (a *apiRequest) form() (listed, error) {
 	if accept == "" {
 		return asObjects, nil
 	}
-	for media := range strings.SplitSeq(accept, ",") {
+	for _, media := range strings.Split(accept, ",") {
 		name, params, _ := strings.Cut(strings.TrimSpace(media), ";")
 		params = strings.ReplaceAll(params, " ", "")
 		switch {

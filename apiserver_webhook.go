@@ -66,39 +66,44 @@ const maxReview = 10 << 20
 
 // call sends the question, and returns the response in the answer.
 func (h *webhook) call(ctx context.Context, s *APIServer, review map[string]any) (map[string]any, error) {
-	failed := func(err error) error { return errorf("failed to call webhook: %w", err) }
+	data, err := h.post(ctx, s, review)
+	if err != nil {
+		return nil, errorf("failed to call webhook: %w", err)
+	}
+	return h.response(data)
+}
+
+// post sends a review, and returns what the webhook has answered.
+func (h *webhook) post(ctx context.Context, s *APIServer, review map[string]any) ([]byte, error) {
 	body, err := encodeJSON(review)
 	if err != nil {
-		return nil, failed(err)
+		return nil, err
 	}
 	address, err := h.address(s)
 	if err != nil {
-		return nil, failed(err)
+		return nil, err
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
 	if err != nil {
-		return nil, failed(err)
+		return nil, err
 	}
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("Accept", "application/json, */*")
 	request.Header.Set("User-Agent", "kube-apiserver-admission")
 	transport, err := h.transport(s)
 	if err != nil {
-		return nil, failed(err)
+		return nil, err
 	}
 	answer, err := (&http.Client{Transport: transport}).Do(request)
 	if err != nil {
-		return nil, failed(err)
+		return nil, err
 	}
 	defer answer.Body.Close()
 	data, err := io.ReadAll(io.LimitReader(answer.Body, maxReview))
-	if err != nil {
-		return nil, failed(err)
+	if err == nil && (answer.StatusCode < 200 || answer.StatusCode > 206) {
+		err = badAnswer(answer.StatusCode, data)
 	}
-	if answer.StatusCode < 200 || answer.StatusCode > 206 {
-		return nil, failed(badAnswer(answer.StatusCode, data))
-	}
-	return h.response(data)
+	return data, err
 }
 
 // response reads the answer.

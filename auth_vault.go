@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"net/http"
 	"reflect"
@@ -167,7 +166,7 @@ func (v *vault) bestOrLogin() (*credential, *loginRun, error) {
 // have expired are put aside.
 func (v *vault) bestLocked() *credential {
 	var best []*credential
-	for _, id := range slices.Sorted(maps.Keys(v.valid)) {
+	for _, id := range sortedKeys(v.valid) {
 		c := v.valid[id]
 		switch {
 		case c.Info.expired():
@@ -287,7 +286,7 @@ func (e *refusedError) Unwrap() []error { return []error{errRanOut, e.cause} }
 func (v *vault) sort(infos map[string]*ConnectionInfo) (fresh, again []*credential, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	for _, id := range slices.Sorted(maps.Keys(infos)) {
+	for _, id := range sortedKeys(infos) {
 		info := infos[id]
 		if info == nil || info.expired() {
 			continue

@@ -250,7 +250,7 @@ func (o *runOptions) parseVariables(command string, options []flagOption, given 
 		if given[f.long] || f.long == "namespace" && all && o.clusterwide || f.long == "all-namespaces" && some {
 			continue
 		}
-		for variable := range strings.FieldsSeq(f.variables) {
+		for _, variable := range strings.Fields(f.variables) {
 			variable = "KOPF_" + strings.ToUpper(command) + "_" + variable
 			text := env(variable)
 			if text == "" {

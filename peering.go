@@ -578,7 +578,7 @@ func userName(env func(string) string, users, uid string) string {
 			return name
 		}
 	}
-	for line := range strings.Lines(users) {
+	for _, line := range strings.Split(users, "\n") {
 		if fields := strings.Split(line, ":"); len(fields) > 2 && fields[2] == uid {
 			return fields[0]
 		}
@@ -617,7 +617,7 @@ func plainHost(name string) string {
 
 // hostLine returns the fields of the first line in a table of hosts that is the one looked for, nil if there is none.
 func hostLine(hosts string, is func(fields []string) bool) []string {
-	for line := range strings.Lines(hosts) {
+	for _, line := range strings.Split(hosts, "\n") {
 		line, _, _ = strings.Cut(line, "#")
 		if fields := strings.Fields(line); len(fields) > 1 && is(fields) {
 			return fields

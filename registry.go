@@ -222,7 +222,7 @@ func isPointerMethod(name string) bool {
 
 // isAnonymous tells whether a name was made by the compiler for a function literal, as in "main.func1" and "create.func2.1".
 func isAnonymous(name string) bool {
-	for part := range strings.SplitSeq(name, ".") {
+	for _, part := range strings.Split(name, ".") {
 		if number, ok := strings.CutPrefix(part, "func"); ok && digits(number) {
 			return true
 		}
