@@ -119,8 +119,7 @@ func (a *admissions) adjust(found []Resource) {
 // admits returns the resources that a handler of admission is for. Those need not be watchable.
 func (h *handler) admits(found []Resource) []Resource {
 	fit, _ := h.selected(found)
-	core := slices.DeleteFunc(slices.Clone(fit), func(r Resource) bool { return r.Group != "" })
-	if h.selector.named() && len(core) > 0 {
+	if core := coreOf(fit); h.selector.named() && len(core) > 0 {
 		fit = core
 	}
 	sortByText(fit, func(r Resource) string { return r.Name() })
@@ -789,7 +788,7 @@ func (a *admissions) checkNames() error {
 			}
 		}
 	}
-	return errors.Join(errs...)
+	return joinErrors(errs...)
 }
 
 // domainName tells whether a text is a domain name in lower case.

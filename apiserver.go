@@ -97,7 +97,7 @@ func (s *APIServer) kinds() []*kindInfo {
 
 func (s *APIServer) kindOf(apiVersion, kind string) *kindInfo {
 	for _, k := range s.kinds() {
-		if k.resource.Kind == kind && k.resource.APIVersion() == apiVersion {
+		if k.resource.Kind == kind && k.apiVersion() == apiVersion {
 			return k
 		}
 	}
@@ -191,15 +191,15 @@ func loadRank(object map[string]any) int {
 }
 
 func (s *APIServer) load(object map[string]any) error {
-	apiVersion, _ := object["apiVersion"].(string)
-	kind, _ := object["kind"].(string)
+	apiVersion := textIn(object, "apiVersion")
+	kind := textIn(object, "kind")
 	k := s.kindOf(apiVersion, kind)
 	if k == nil {
 		return errorf("no kind %q in %q is served", kind, apiVersion)
 	}
 	meta := asMap(object["metadata"])
 	r := &apiRequest{server: s, kind: k, verb: "create", manager: "kopf", ctx: context.Background()}
-	r.name, _ = meta["name"].(string)
+	r.name = textIn(meta, "name")
 	if r.namespace, _ = meta["namespace"].(string); k.resource.Namespaced && r.namespace == "" {
 		r.namespace = "default"
 	}
@@ -282,8 +282,8 @@ func (s *Served) WriteKubeconfig(path string) error {
 // ServeHTTP answers one request.
 func (s *APIServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
-	header.Set("Audit-Id", s.newUID())
-	header.Set("Cache-Control", "no-cache, private")
+	setHeader(header, "Audit-Id", s.newUID())
+	setHeader(header, "Cache-Control", "no-cache, private")
 	a, err := s.parse(r)
 	if err != nil {
 		s.refuse(w, r, err)
@@ -322,7 +322,7 @@ func (s *APIServer) dispatch(w http.ResponseWriter, r *http.Request, a *apiReque
 			"gc", "", "", "",
 		))
 	case slices.Contains([]string{"healthz", "livez", "readyz"}, a.parts[0]):
-		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		setHeader(w.Header(), "Content-Type", "text/plain; charset=utf-8")
 		io.WriteString(w, "ok") // a client that has gone does not matter
 	case r.URL.Path == "/":
 		s.write(w, r, 200, mapOf("paths", []any{"/api", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"}))
@@ -336,7 +336,7 @@ func (s *APIServer) openAPI(w http.ResponseWriter, r *http.Request, parts []stri
 	switch {
 	case len(parts) == 2 && parts[1] == "v2":
 		if accept := r.Header.Get("Accept"); accept != "" && !strings.Contains(accept, "json") && !strings.Contains(accept, "*/*") {
-			w.Header().Set("Content-Type", "application/com.github.proto-openapi.spec.v2.v1.0+protobuf")
+			setHeader(w.Header(), "Content-Type", "application/com.github.proto-openapi.spec.v2.v1.0+protobuf")
 			w.Write(emptyOpenAPI) // a client that has gone does not matter
 			return
 		}
@@ -356,8 +356,8 @@ func (s *APIServer) openAPI(w http.ResponseWriter, r *http.Request, parts []stri
 
 // unknownPath answers as real servers do for what is no resource at all.
 func (s *APIServer) unknownPath(w http.ResponseWriter) {
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
+	setHeader(w.Header(), "Content-Type", "text/plain; charset=utf-8")
+	setHeader(w.Header(), "X-Content-Type-Options", "nosniff")
 	w.WriteHeader(404)
 	io.WriteString(w, "404 page not found\n") // a client that has gone does not matter
 }
@@ -390,7 +390,7 @@ func (s *APIServer) write(w http.ResponseWriter, r *http.Request, code int, v an
 	}
 	h := w.Header()
 	if h.Get("Content-Type") == "" {
-		h.Set("Content-Type", "application/json")
+		setHeader(h, "Content-Type", "application/json")
 	}
 	w.WriteHeader(code)
 	w.Write(data) // a client that has gone does not matter

@@ -87,7 +87,7 @@ func (d *admission) fitsRule(rule map[string]any, version string) bool {
 	if !lists(rule["operations"], d.operation) || !lists(rule["apiGroups"], d.kind.resource.Group) || !lists(rule["apiVersions"], version) {
 		return false
 	}
-	scope, _ := rule["scope"].(string)
+	scope := textIn(rule, "scope")
 	namespaced := d.kind.resource.Namespaced
 	if scope == "Namespaced" && !namespaced || scope == "Cluster" && namespaced {
 		return false
@@ -140,9 +140,9 @@ func fitsSelector(selector, object map[string]any) bool {
 	expressions, _ := selector["matchExpressions"].([]any)
 	for _, e := range expressions {
 		m := asMap(e)
-		operator, _ := m["operator"].(string)
+		operator := textIn(m, "operator")
 		r := requirement{values: texts(m["values"])}
-		r.key, _ = m["key"].(string)
+		r.key = textIn(m, "key")
 		switch operator {
 		case "In", "NotIn", "Exists":
 			r.op = strings.ToLower(operator)
@@ -344,7 +344,7 @@ func (d *admission) judge(response map[string]any, uid string) ([]byte, error) {
 	if response["uid"] != uid {
 		return nil, errorf("expected response.uid=%q, got %q", uid, asWord(response["uid"]))
 	}
-	text, _ := response["patch"].(string)
+	text := textIn(response, "patch")
 	typ, hasType := response["patchType"].(string)
 	switch {
 	case text == "" && !hasType:
@@ -367,7 +367,7 @@ func denial(webhook string, status map[string]any) error {
 	if n := number(asWord(status["code"])); n > e.code {
 		e.code = n
 	}
-	e.reason, _ = status["reason"].(string)
+	e.reason = textIn(status, "reason")
 	e.message = fmt.Sprintf("admission webhook %q denied the request", webhook)
 	if text, _ := status["message"].(string); text != "" {
 		e.message += ": " + text

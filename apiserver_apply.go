@@ -51,8 +51,8 @@ func (a *apiRequest) apply(w http.ResponseWriter, r *http.Request) error {
 // checkApplied refuses configurations of another kind, and those that do not fit the type: there is no telling whose their fields
 // would be.
 func (a *apiRequest) checkApplied(object map[string]any) error {
-	apiVersion, _ := object["apiVersion"].(string)
-	kind, _ := object["kind"].(string)
+	apiVersion := textIn(object, "apiVersion")
+	kind := textIn(object, "kind")
 	want := a.kind.resource
 	if a.subresource == "scale" {
 		want = Resource{Group: "autoscaling", Version: "v1", Kind: "Scale"}
@@ -72,8 +72,8 @@ func (a *apiRequest) checkApplied(object map[string]any) error {
 		return nil
 	}
 	if why := a.managed().rootType().misfit(object, false); why != "" {
-		namespace, _ := meta["namespace"].(string)
-		name, _ := meta["name"].(string)
+		namespace := textIn(meta, "namespace")
+		name := textIn(meta, "name")
 		return &statusError{500, "", fmt.Sprintf("failed to create typed patch object (%s/%s; %s/%s, Kind=%s): %s", namespace, name, group, version, kind, why), nil}
 	}
 	return nil
@@ -83,8 +83,8 @@ func (a *apiRequest) checkApplied(object map[string]any) error {
 func (a *apiRequest) checkMerged(merged, applied map[string]any) error {
 	meta := asMap(merged["metadata"])
 	if why := untyped(a.kind, merged); why != "" {
-		namespace, _ := applied["namespace"].(string)
-		name, _ := applied["name"].(string)
+		namespace := textIn(applied, "namespace")
+		name := textIn(applied, "name")
 		kind := fmt.Sprintf("%s/%s, Kind=%s", a.kind.resource.Group, a.kind.resource.Version, a.kind.resource.Kind)
 		return &statusError{500, "", fmt.Sprintf("failed to convert new object (%s/%s; %s) to proper version: unable to convert unstructured object to %s: error decoding from json: %s",
 			namespace, name, kind, kind, why), nil}

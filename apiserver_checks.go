@@ -27,7 +27,7 @@ const maxAnnotations = 256 << 10
 func (k *kindInfo) checkMeta(live, object map[string]any) []fieldError {
 	meta := asMap(object["metadata"])
 	if live == nil {
-		name, _ := meta["name"].(string)
+		name := textIn(meta, "name")
 		faults := []fieldError{{typ: "FieldValueRequired", field: "metadata.name", detail: "name or generateName is required"}}
 		if name != "" {
 			faults = k.checkName(name)
@@ -158,7 +158,7 @@ func checkLabels(labels map[string]any) []fieldError {
 	var faults []fieldError
 	for _, key := range unionKeys(labels, nil) {
 		faults = append(faults, misnamed("metadata.labels", key, key)...)
-		value, _ := labels[key].(string)
+		value := textIn(labels, key)
 		if len(value) > 63 {
 			faults = withFault(faults, "FieldValueInvalid", "metadata.labels", value, "must be no more than 63 bytes")
 		} else if value != "" && !nameable(value, "-_.") {
@@ -173,7 +173,7 @@ func checkAnnotations(annotations map[string]any) []fieldError {
 	size := 0
 	for _, key := range unionKeys(annotations, nil) {
 		faults = append(faults, misnamed("metadata.annotations", key, strings.ToLower(key))...)
-		value, _ := annotations[key].(string)
+		value := textIn(annotations, key)
 		size += len(key) + len(value)
 	}
 	if size > maxAnnotations {

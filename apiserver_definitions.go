@@ -17,8 +17,8 @@ func checkDefinition(object map[string]any) []fieldError {
 		return fieldError{typ: "FieldValueRequired", field: field, detail: detail}
 	}
 	var faults []fieldError
-	group, _ := spec["group"].(string)
-	plural, _ := names["plural"].(string)
+	group := textIn(spec, "group")
+	plural := textIn(names, "plural")
 	if want := plural + "." + group; asMap(object["metadata"])["name"] != want {
 		faults = withFault(faults, "FieldValueInvalid", "metadata.name", asMap(object["metadata"])["name"],
 			`must be spec.names.plural+"."+spec.group`)
@@ -107,7 +107,7 @@ func checkStructure(s map[string]any, at string, root bool, depth int) []fieldEr
 		return nil // which compileSchema refuses
 	}
 	var faults []fieldError
-	typ, _ := s["type"].(string)
+	typ := textIn(s, "type")
 	free := s["x-kubernetes-int-or-string"] == true || s["x-kubernetes-preserve-unknown-fields"] == true
 	known := []string{"array", "boolean", "integer", "number", "object", "string"}
 	switch {

@@ -237,7 +237,7 @@ const definitionFinalizer = "customresourcecleanup.apiextensions.k8s.io"
 // initialize gives a new object of a built-in kind what the server always gives it.
 func (k *kindInfo) initialize(object map[string]any) {
 	meta := asMap(object["metadata"])
-	name, _ := meta["name"].(string)
+	name := textIn(meta, "name")
 	switch k.resource.Plural + "." + k.resource.Group {
 	case "namespaces.":
 		labels := asMap(meta["labels"])
@@ -251,7 +251,7 @@ func (k *kindInfo) initialize(object map[string]any) {
 	case "customresourcedefinitions.apiextensions.k8s.io":
 		spec := asMap(object["spec"])
 		names := asMap(spec["names"])
-		kind, _ := names["kind"].(string)
+		kind := textIn(names, "kind")
 		if names != nil && empty(names["listKind"]) {
 			names["listKind"] = kind + "List"
 		}

@@ -17,7 +17,7 @@ func (s *APIServer) discovery(w http.ResponseWriter, r *http.Request, parts []st
 	aggregated := strings.Contains(r.Header.Get("Accept"), "as=APIGroupDiscoveryList")
 	switch {
 	case len(parts) == 1 && aggregated:
-		w.Header().Set("Content-Type", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList")
+		setHeader(w.Header(), "Content-Type", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList")
 		s.write(w, r, 200, aggregate(kinds, parts[0] == "api"))
 	case len(parts) == 1 && parts[0] == "api":
 		s.write(w, r, 200, mapOf("kind versions serverAddressByClientCIDRs", "APIVersions", []any{"v1"},
@@ -42,7 +42,7 @@ func (s *APIServer) discovery(w http.ResponseWriter, r *http.Request, parts []st
 func (s *APIServer) resourceList(w http.ResponseWriter, r *http.Request, kinds []*kindInfo, groupVersion string) {
 	list := []any{}
 	for _, k := range kinds {
-		if k.resource.APIVersion() == groupVersion {
+		if k.apiVersion() == groupVersion {
 			list = append(list, resourceEntries(k)...)
 		}
 	}

@@ -424,6 +424,9 @@ func (o managedOptions) reset(s *fieldSet) {
 // managerKey tells the entries of managedFields apart.
 type managerKey struct{ manager, operation, apiVersion, subresource string }
 
+// key is that of the entry that is changed. It is not inlined at its many callers, to keep binaries small.
+//
+//go:noinline
 func (o managedOptions) key() managerKey {
 	k := managerKey{o.manager, o.operation, o.apiVersion, o.subresource}
 	if o.operation == "Apply" {
@@ -446,12 +449,11 @@ func managersOf(object map[string]any) managers {
 	list, _ := asMap(object["metadata"])["managedFields"].([]any)
 	for _, e := range list {
 		m := asMap(e)
-		text := func(key string) string { s, _ := m[key].(string); return s }
-		k := managerKey{text("manager"), text("operation"), text("apiVersion"), text("subresource")}
+		k := managerKey{textIn(m, "manager"), textIn(m, "operation"), textIn(m, "apiVersion"), textIn(m, "subresource")}
 		if k.operation == "Apply" {
 			k.apiVersion = ""
 		}
-		all[k] = &managed{text("apiVersion"), text("time"), decodeFields(asMap(m["fieldsV1"]))}
+		all[k] = &managed{textIn(m, "apiVersion"), textIn(m, "time"), decodeFields(asMap(m["fieldsV1"]))}
 	}
 	return all
 }

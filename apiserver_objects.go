@@ -295,7 +295,7 @@ func (a *apiRequest) prepareNew(object map[string]any, applied *applyOptions) er
 	if err := a.place(meta); err != nil {
 		return err
 	}
-	name, _ := meta["name"].(string)
+	name := textIn(meta, "name")
 	if prefix, _ := meta["generateName"].(string); name == "" && prefix != "" {
 		name = prefix + a.server.suffix()
 		meta["name"] = name
@@ -342,10 +342,10 @@ func (a *apiRequest) fit(object map[string]any) {
 
 // schemaOf returns the schema for an object, which may be of another version or kind.
 func (k *kindInfo) schemaOf(object map[string]any) *schema {
-	apiVersion, _ := object["apiVersion"].(string)
+	apiVersion := textIn(object, "apiVersion")
 	group, _, _ := strings.Cut(apiVersion, "/")
 	switch {
-	case k.crd == nil || object["kind"] == k.resource.Kind && apiVersion == k.resource.APIVersion():
+	case k.crd == nil || object["kind"] == k.resource.Kind && apiVersion == k.apiVersion():
 		return k.schema
 	case object["kind"] == k.resource.Kind && group == k.resource.Group:
 		return &schema{typ: "object"}
@@ -355,7 +355,7 @@ func (k *kindInfo) schemaOf(object map[string]any) *schema {
 
 // place makes the object and the address agree on the namespace.
 func (a *apiRequest) place(meta map[string]any) error {
-	namespace, _ := meta["namespace"].(string)
+	namespace := textIn(meta, "namespace")
 	switch {
 	case !a.kind.resource.Namespaced:
 		delete(meta, "namespace")
@@ -391,7 +391,7 @@ func (a *apiRequest) checkNamespace() error {
 func (a *apiRequest) complete(live, object map[string]any, applied *applyOptions) error {
 	if another := a.kind.another(object); len(another) > 0 {
 		kind := &kindInfo{resource: a.kind.resource}
-		kind.resource.Kind, _ = object["kind"].(string)
+		kind.resource.Kind = textIn(object, "kind")
 		if live != nil {
 			another = append(checkChanged(live, object), another...)
 		}
@@ -453,7 +453,7 @@ func (a *apiRequest) warnOfNames(live, object map[string]any) {
 
 func (a *apiRequest) managed() managedOptions {
 	o := managedOptions{
-		manager: a.manager, apiVersion: a.kind.resource.APIVersion(), subresource: a.subresource, operation: "Update",
+		manager: a.manager, apiVersion: a.kind.apiVersion(), subresource: a.subresource, operation: "Update",
 		now: time.Now(), schema: a.kind.schema, kind: a.kind.resource.Kind, hasStatus: a.kind.hasStatus,
 	}
 	if o.subresource == "finalize" {
@@ -573,7 +573,7 @@ func (a *apiRequest) checkPatched(live, object map[string]any) error {
 	why := ""
 	if a.subresource == "scale" {
 		why = unscalable(object)
-	} else if why = untyped(a.kind, object); why == "" && a.kind.crd == nil && (object["apiVersion"] != a.kind.resource.APIVersion() || object["kind"] != a.kind.resource.Kind) {
+	} else if why = untyped(a.kind, object); why == "" && a.kind.crd == nil && (object["apiVersion"] != a.kind.apiVersion() || object["kind"] != a.kind.resource.Kind) {
 		why = fmt.Sprintf("no kind %q is registered for version %q in scheme", asWord(object["kind"]), asWord(object["apiVersion"]))
 	}
 	if why != "" {
@@ -721,7 +721,7 @@ func (a *apiRequest) checkIdentity(live, object map[string]any) error {
 // checkVersion refuses what was made of another state.
 func (a *apiRequest) checkVersion(live, object map[string]any) error {
 	meta, old := asMap(object["metadata"]), asMap(live["metadata"])
-	version, _ := meta["resourceVersion"].(string)
+	version := textIn(meta, "resourceVersion")
 	if version != "" && !digits(version) {
 		return &statusError{500, "", fmt.Sprintf("strconv.ParseUint: parsing %q: invalid syntax", version), nil}
 	}

@@ -210,7 +210,7 @@ type apiOperation struct {
 	subresource          string
 }
 
-func (p *apiPaths) describe(op apiOperation) map[string]any {
+func (p *apiPaths) describe(op *apiOperation) map[string]any {
 	k := p.kind
 	scope, group, version, kind := p.scope, k.resource.Group, k.resource.Version, k.resource.Kind
 	if op.after == "ForAllNamespaces" {
@@ -269,7 +269,7 @@ func (p *apiPaths) collection(shared []any) map[string]any {
 		if p.kind.crd == nil {
 			op.parameters, op.body, op.optional = purgeParameters, metaPackage+"DeleteOptions", true
 		}
-		m["delete"] = p.describe(op)
+		m["delete"] = p.describe(&op)
 	}
 	return m
 }
@@ -279,13 +279,13 @@ func (p *apiPaths) list(after, parameters string) map[string]any {
 	if p.kind.crd != nil {
 		what = "list objects of kind "
 	}
-	return p.describe(apiOperation{action: "list", description: what + p.kind.resource.Kind, verb: "list", after: after, parameters: parameters,
+	return p.describe(&apiOperation{action: "list", description: what + p.kind.resource.Kind, verb: "list", after: after, parameters: parameters,
 		answer: packageOf(p.kind) + "." + p.kind.listKind, codes: "200"})
 }
 
 func (p *apiPaths) create() map[string]any {
 	name := p.kind.schemaName()
-	return p.describe(apiOperation{action: "post", description: "create a" + article(p.kind.resource.Kind), verb: "create",
+	return p.describe(&apiOperation{action: "post", description: "create a" + article(p.kind.resource.Kind), verb: "create",
 		parameters: writeParameters, body: name, answer: name, codes: "200 201 202"})
 }
 
@@ -321,7 +321,7 @@ func (p *apiPaths) item(subresource string, named []any) map[string]any {
 		// Of other kinds, kubectl knows by itself what it would look for in schemas that are not all there.
 		patch.bodyTypes += " application/strategic-merge-patch+json"
 	}
-	return mapOf("get put patch parameters", p.describe(read), p.describe(replace), p.describe(patch), named)
+	return mapOf("get put patch parameters", p.describe(&read), p.describe(&replace), p.describe(&patch), named)
 }
 
 func (p *apiPaths) remove() map[string]any {
@@ -330,7 +330,7 @@ func (p *apiPaths) remove() map[string]any {
 	if p.kind.returnsGone && p.kind.crd == nil {
 		op.answer = p.kind.schemaName()
 	}
-	return p.describe(op)
+	return p.describe(&op)
 }
 
 // parameterTexts say what the parameters are, and what they are for.

@@ -56,13 +56,16 @@ func decodeOperations(ops []byte) ([]patchOperation, error) {
 			return nil, badRequest("error decoding patch: json: cannot unmarshal %s into Go value of type handlers.jsonPatchOp", goName(e))
 		}
 		o := patchOperation{value: m["value"]}
-		for key, into := range map[string]*string{"op": &o.op, "path": &o.path, "from": &o.from} {
-			switch text := m[key].(type) {
+		for _, f := range [...]struct {
+			key  string
+			into *string
+		}{{"op", &o.op}, {"path", &o.path}, {"from", &o.from}} {
+			switch text := m[f.key].(type) {
 			case nil:
 			case string:
-				*into = text
+				*f.into = text
 			default:
-				return nil, badRequest("error decoding patch: json: cannot unmarshal %s into Go struct field jsonPatchOp.%s of type string", goName(text), key)
+				return nil, badRequest("error decoding patch: json: cannot unmarshal %s into Go struct field jsonPatchOp.%s of type string", goName(text), f.key)
 			}
 		}
 		o.hasPath, o.hasFrom = m["path"] != nil, m["from"] != nil

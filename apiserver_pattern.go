@@ -213,6 +213,9 @@ const (
 	repeated
 )
 
+// add appends a step, and returns its place. It is not inlined at its many callers, to keep binaries small.
+//
+//go:noinline
 func (p *pattern) add(s patternStep) int {
 	p.code = append(p.code, s)
 	return len(p.code) - 1

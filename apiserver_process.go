@@ -50,7 +50,7 @@ func (t *inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 		cancel()
 		stop()
 		<-done
-		return nil, errors.Join(err, w.failed)
+		return nil, joinErrors(err, w.failed)
 	}
 	body := &pipeBody{ReadCloser: reader, end: func() {
 		stop()

@@ -378,10 +378,10 @@ func (s *APIServer) fault(w http.ResponseWriter, r *http.Request, a *apiRequest)
 		return false
 	}
 	if f.RetryAfter > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(int((f.RetryAfter+time.Second-1)/time.Second)))
+		setHeader(w.Header(), "Retry-After", strconv.Itoa(int((f.RetryAfter+time.Second-1)/time.Second)))
 	}
 	if f.HTML {
-		w.Header().Set("Content-Type", "text/html")
+		setHeader(w.Header(), "Content-Type", "text/html")
 		w.WriteHeader(f.Status)
 		fmt.Fprintf(w, "<html><body><h1>%d %s</h1></body></html>\n", f.Status, http.StatusText(f.Status))
 		return true

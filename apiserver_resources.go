@@ -148,17 +148,13 @@ var builtinKinds = sync.OnceValue(func() []*kindInfo {
 func kindsOf(crd map[string]any) ([]*kindInfo, error) {
 	spec := asMap(crd["spec"])
 	names := asMap(spec["names"])
-	text := func(m map[string]any, key string) string {
-		s, _ := m[key].(string)
-		return s
-	}
 	versions, _ := spec["versions"].([]any)
 	var all []*kindInfo
 	stored := ""
 	for _, v := range versions {
 		version := asMap(v)
 		if version["storage"] == true {
-			stored = text(spec, "group") + "/" + text(version, "name")
+			stored = textIn(spec, "group") + "/" + textIn(version, "name")
 		}
 		if version["served"] != true {
 			continue
@@ -167,11 +163,11 @@ func kindsOf(crd map[string]any) ([]*kindInfo, error) {
 		if err != nil {
 			return nil, err
 		}
-		k.resource.Group, k.resource.Version = text(spec, "group"), text(version, "name")
-		k.resource.Plural, k.resource.Kind, k.resource.Singular = text(names, "plural"), text(names, "kind"), text(names, "singular")
+		k.resource.Group, k.resource.Version = textIn(spec, "group"), textIn(version, "name")
+		k.resource.Plural, k.resource.Kind, k.resource.Singular = textIn(names, "plural"), textIn(names, "kind"), textIn(names, "singular")
 		k.resource.ShortNames, k.resource.Categories = texts(names["shortNames"]), texts(names["categories"])
-		k.resource.Namespaced = text(spec, "scope") == "Namespaced"
-		k.listKind = text(names, "listKind")
+		k.resource.Namespaced = textIn(spec, "scope") == "Namespaced"
+		k.listKind = textIn(names, "listKind")
 		all = append(all, k)
 	}
 	sortBy(all, func(a, b *kindInfo) int { return compareVersions(b.resource.Version, a.resource.Version) })
@@ -200,6 +196,19 @@ func kindOf(crd, version map[string]any) (*kindInfo, error) {
 		}
 	}
 	return k, nil
+}
+
+// apiVersion is the group and the version of the kind. It is not inlined at its many callers, to keep binaries small.
+//
+//go:noinline
+func (k *kindInfo) apiVersion() string { return k.resource.APIVersion() }
+
+// textIn returns the text in a member of an object, "" if there is none. It is not inlined at its many callers either.
+//
+//go:noinline
+func textIn(m map[string]any, key string) string {
+	s, _ := m[key].(string)
+	return s
 }
 
 // texts returns the strings of a list. Like others with many callers it is not inlined, to keep binaries small.

@@ -19,7 +19,7 @@ func (a *apiRequest) scaleOf(object map[string]any) map[string]any {
 		}
 	}
 	at := func(key string) any {
-		path, _ := a.kind.scale[key].(string)
+		path := textIn(a.kind.scale, key)
 		v, _ := lookupJSON(object, strings.Split(strings.TrimPrefix(path, "."), ".")...)
 		return v
 	}
@@ -46,7 +46,7 @@ func (a *apiRequest) scaleOf(object map[string]any) map[string]any {
 
 // replicas is where the kind keeps the number of replicas.
 func (a *apiRequest) replicas() []string {
-	path, _ := a.kind.scale["specReplicasPath"].(string)
+	path := textIn(a.kind.scale, "specReplicasPath")
 	return strings.Split(strings.TrimPrefix(path, "."), ".")
 }
 
@@ -78,7 +78,7 @@ func (a *apiRequest) scaled(live, scale map[string]any) (map[string]any, error) 
 
 // unscaled returns what is applied to the object itself when a scale is applied.
 func (a *apiRequest) unscaled(scale map[string]any) map[string]any {
-	object := mapOf("apiVersion kind metadata", a.kind.resource.APIVersion(), a.kind.resource.Kind, scale["metadata"])
+	object := mapOf("apiVersion kind metadata", a.kind.apiVersion(), a.kind.resource.Kind, scale["metadata"])
 	if n := asMap(scale["spec"])["replicas"]; n != nil {
 		(&Patch{merge: object}).put(n, a.replicas()...)
 	}
@@ -140,7 +140,7 @@ func (a *apiRequest) checkScale(object map[string]any) []fieldError {
 	}
 	var faults []fieldError
 	for _, key := range keys {
-		path, _ := a.kind.scale[key].(string)
+		path := textIn(a.kind.scale, key)
 		if path == "" {
 			continue
 		}

@@ -70,8 +70,8 @@ func compileNode(source map[string]any, depth int) (*schema, error) {
 		return nil, errorf("the schema is nested deeper than %d levels", maxSchemaDepth)
 	}
 	s := &schema{source: source}
-	s.typ, _ = source["type"].(string)
-	s.format, _ = source["format"].(string)
+	s.typ = textIn(source, "type")
+	s.format = textIn(source, "format")
 	s.nullable, s.unique = source["nullable"] == true, source["uniqueItems"] == true
 	s.preserve = source["x-kubernetes-preserve-unknown-fields"] == true
 	s.intOrString = source["x-kubernetes-int-or-string"] == true

@@ -144,8 +144,8 @@ func (d *database) nextLocked(key string, object map[string]any) (*item, error) 
 		return nil, err
 	}
 	d.version++
-	namespace, _ := meta["namespace"].(string)
-	name, _ := meta["name"].(string)
+	namespace := textIn(meta, "namespace")
+	name := textIn(meta, "name")
 	return &item{key: key, namespace: namespace, name: name, version: d.version, raw: raw}, nil
 }
 

@@ -24,8 +24,7 @@ func columnsOf(crdVersion map[string]any) []printerColumn {
 	var all []printerColumn
 	for _, v := range list {
 		m := asMap(v)
-		text := func(key string) string { s, _ := m[key].(string); return s }
-		c := printerColumn{name: text("name"), typ: text("type"), format: text("format"), description: text("description"), path: text("jsonPath")}
+		c := printerColumn{name: textIn(m, "name"), typ: textIn(m, "type"), format: textIn(m, "format"), description: textIn(m, "description"), path: textIn(m, "jsonPath")}
 		if n, ok := m["priority"].(json.Number); ok {
 			c.priority, _ = strconv.Atoi(n.String())
 		}
@@ -177,7 +176,7 @@ func servicePorts(o View) any {
 	ports, _ := o.Get("spec.ports").([]any)
 	for _, p := range ports {
 		port := asMap(p)
-		protocol, _ := port["protocol"].(string)
+		protocol := textIn(port, "protocol")
 		all = append(all, fmt.Sprintf("%v/%s", port["port"], or(protocol, "TCP")))
 	}
 	return or(strings.Join(all, ","), "<none>")

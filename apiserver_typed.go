@@ -173,11 +173,11 @@ func goType(s *schema, field string) string {
 // checkType tells whether the object is of the kind that the address is of. Custom resources of another kind are refused
 // later, with all else that is wrong with them.
 func (a *apiRequest) checkType(object map[string]any) error {
-	apiVersion, _ := object["apiVersion"].(string)
-	kind, _ := object["kind"].(string)
-	want := a.kind.resource
+	apiVersion := textIn(object, "apiVersion")
+	kind := textIn(object, "kind")
+	want := &a.kind.resource
 	if sub := a.subresource; sub == "scale" {
-		want = Resource{Group: "autoscaling", Version: "v1", Kind: "Scale"}
+		want = &Resource{Group: "autoscaling", Version: "v1", Kind: "Scale"}
 	} else if sub != "" && sub != "status" && sub != "finalize" {
 		return nil
 	}
@@ -218,12 +218,11 @@ func (k *kindInfo) another(object map[string]any) []fieldError {
 		return nil
 	}
 	var faults []fieldError
-	for field, want := range map[string]string{"kind": k.resource.Kind, "apiVersion": k.resource.APIVersion()} {
-		if object[field] != want {
+	for _, f := range [...][2]string{{"apiVersion", k.apiVersion()}, {"kind", k.resource.Kind}} {
+		if field, want := f[0], f[1]; object[field] != want {
 			faults = append(faults, fieldError{typ: "FieldValueInvalid", field: field, value: object[field], detail: "must be " + want})
 		}
 	}
-	sortByText(faults, func(f fieldError) string { return f.field })
 	return faults
 }
 

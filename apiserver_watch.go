@@ -183,7 +183,7 @@ func (a *apiRequest) answer(form listed, items []*item, meta map[string]any) any
 		return mapOf("kind apiVersion metadata items", "PartialObjectMetadataList", "meta.k8s.io/v1", meta, list)
 	}
 	head, _ := encodeJSON(meta) // texts and numbers
-	b := []byte(`{"apiVersion":"` + a.kind.resource.APIVersion() + `","items":[`)
+	b := []byte(`{"apiVersion":"` + a.kind.apiVersion() + `","items":[`)
 	for i, item := range items {
 		if i > 0 {
 			b = append(b, ',')
@@ -211,7 +211,7 @@ func (a *apiRequest) sent(raw []byte) []byte {
 	if a.kind.singleServed || a.kind.crd == nil {
 		return raw
 	}
-	return withAPIVersion(raw, a.kind.resource.APIVersion())
+	return withAPIVersion(raw, a.kind.apiVersion())
 }
 
 func (a *apiRequest) decoded(items []*item) []map[string]any {
@@ -263,7 +263,7 @@ func (a *apiRequest) watch(w http.ResponseWriter, r *http.Request) error {
 	a.server.mu.Lock()
 	o.closing = a.server.closing
 	a.server.mu.Unlock()
-	w.Header().Set("Content-Type", "application/json")
+	setHeader(w.Header(), "Content-Type", "application/json")
 	if err := o.begin(); err != nil {
 		return err
 	}
@@ -331,6 +331,9 @@ func (o *watching) begun() {
 	o.flush()
 }
 
+// flush sends what was written. It is not inlined at its many callers, to keep binaries small.
+//
+//go:noinline
 func (o *watching) flush() {
 	if f, ok := o.w.(http.Flusher); ok {
 		f.Flush()
@@ -436,7 +439,7 @@ func (o *watching) mark(annotations map[string]any) {
 	if annotations != nil {
 		meta["annotations"] = annotations
 	}
-	object := mapOf("kind apiVersion metadata", o.kind.resource.Kind, o.kind.resource.APIVersion(), meta)
+	object := mapOf("kind apiVersion metadata", o.kind.resource.Kind, o.kind.apiVersion(), meta)
 	switch o.form {
 	case asMetadata, asOneMetadata:
 		object = partial(object)

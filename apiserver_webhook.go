@@ -35,10 +35,10 @@ type webhook struct {
 func newWebhook(hook map[string]any) *webhook {
 	client := asMap(hook["clientConfig"])
 	h := &webhook{timeout: 10 * time.Second, ignore: hook["failurePolicy"] == "Ignore", again: hook["reinvocationPolicy"] == "IfNeeded"}
-	h.name, _ = hook["name"].(string)
-	h.url, _ = client["url"].(string)
+	h.name = textIn(hook, "name")
+	h.url = textIn(client, "url")
 	h.service = asMap(client["service"])
-	h.ca, _ = client["caBundle"].(string)
+	h.ca = textIn(client, "caBundle")
 	h.effects = hook["sideEffects"] != "None" && hook["sideEffects"] != "NoneOnDryRun"
 	if seconds := number(asWord(hook["timeoutSeconds"])); seconds > 0 {
 		h.timeout = time.Duration(seconds) * time.Second
@@ -87,9 +87,9 @@ func (h *webhook) post(ctx context.Context, s *APIServer, review map[string]any)
 	if err != nil {
 		return nil, err
 	}
-	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set("Accept", "application/json, */*")
-	request.Header.Set("User-Agent", "kube-apiserver-admission")
+	setHeader(request.Header, "Content-Type", "application/json")
+	setHeader(request.Header, "Accept", "application/json, */*")
+	setHeader(request.Header, "User-Agent", "kube-apiserver-admission")
 	transport, err := h.transport(s)
 	if err != nil {
 		return nil, err

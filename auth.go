@@ -280,5 +280,5 @@ func defaultLogin(ctx context.Context, l *Login) (map[string]*ConnectionInfo, er
 	if len(tried) > 0 {
 		message += ": " + strings.Join(tried, ", ")
 	}
-	return nil, &LoginError{Message: message, Err: errors.Join(failures...)}
+	return nil, &LoginError{Message: message, Err: joinErrors(failures...)}
 }

@@ -380,9 +380,9 @@ func (t *authTransport) authorized(req *http.Request, ctx context.Context, token
 	if h.Get("Authorization") == "" {
 		switch {
 		case token != "" && i.Scheme == "":
-			h.Set("Authorization", "Bearer "+token)
+			setHeader(h, "Authorization", "Bearer "+token)
 		case i.Scheme != "":
-			h.Set("Authorization", strings.TrimSpace(i.Scheme+" "+token))
+			setHeader(h, "Authorization", strings.TrimSpace(i.Scheme+" "+token))
 		case i.Username != "" && i.Password != "":
 			req.SetBasicAuth(i.Username, i.Password)
 		}
@@ -390,9 +390,9 @@ func (t *authTransport) authorized(req *http.Request, ctx context.Context, token
 	if i.ImpersonateUser == "" || h.Get("Impersonate-User") != "" {
 		return req
 	}
-	h.Set("Impersonate-User", i.ImpersonateUser)
+	setHeader(h, "Impersonate-User", i.ImpersonateUser)
 	if i.ImpersonateUID != "" {
-		h.Set("Impersonate-Uid", i.ImpersonateUID)
+		setHeader(h, "Impersonate-Uid", i.ImpersonateUID)
 	}
 	for _, group := range i.ImpersonateGroups {
 		h.Add("Impersonate-Group", group)
@@ -419,3 +419,8 @@ func escapeHeaderKey(key string) string {
 	}
 	return b.String()
 }
+
+// setHeader sets a field. It is not inlined at its many callers, to keep binaries small.
+//
+//go:noinline
+func setHeader(h http.Header, name, value string) { h.Set(name, value) }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -289,7 +288,7 @@ func (c *command) embed(o *runOptions, op *Operator, manifests []manifest, run f
 	if err != nil {
 		return errorf("the embedded server: %w", err)
 	}
-	defer func() { err = errors.Join(err, served.Close()) }()
+	defer func() { err = joinErrors(err, served.Close()) }()
 	path, err := filepath.Abs(embeddedKubeconfig)
 	if err != nil {
 		return err

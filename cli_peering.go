@@ -64,7 +64,7 @@ func (t *telling) tell(ctx context.Context) error {
 	}
 	found, broken, err := t.client.discover(ctx, peeringGroups)
 	for _, group := range broken {
-		err = errors.Join(err, group)
+		err = joinErrors(err, group)
 	}
 	if err != nil {
 		return err
@@ -92,7 +92,7 @@ func (t *telling) tell(ctx context.Context) error {
 	if t.done == 0 && len(failures) == 0 {
 		failures = append(failures, errorf("no peering object %q was found", t.options.peering))
 	}
-	return errors.Join(failures...)
+	return joinErrors(failures...)
 }
 
 // tellOne does it in one object. A missing one is no failure: it may be elsewhere.

@@ -634,7 +634,7 @@ func (t *task) call(o *Object) (any, error) {
 		return h.spawning.daemon(ctx, arg)
 	})
 	if err == nil {
-		err = errors.Join(r.err, o.Patch.try(t.object.live.Load()))
+		err = joinErrors(r.err, o.Patch.try(t.object.live.Load()))
 	}
 	return r.result, err
 }

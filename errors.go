@@ -159,3 +159,8 @@ type Attempt struct {
 //
 //go:noinline
 func errorf(format string, args ...any) error { return fmt.Errorf(format, args...) }
+
+// joinErrors is [errors.Join] without its body in each place.
+//
+//go:noinline
+func joinErrors(errs ...error) error { return errors.Join(errs...) }

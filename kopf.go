@@ -237,7 +237,7 @@ func (r *run) run(ctx context.Context) error {
 	r.guard.begin()
 	if started {
 		_, failed := r.activity(context.WithoutCancel(ctx), kindCleanup, "cleanup", r.client)
-		err = errors.Join(err, failed)
+		err = joinErrors(err, failed)
 	}
 	r.events.stop(r.guard.patience())
 	r.peers.leave() // when nothing is done any more that others could do
@@ -309,7 +309,7 @@ func (r *run) serve(ctx context.Context) error {
 	if ctx.Err() != nil {
 		r.Logger.Info("The operator stops.")
 	}
-	return errors.Join(err, o.stop(endHandlers, endRequests))
+	return joinErrors(err, o.stop(endHandlers, endRequests))
 }
 
 // connect makes the client of the operator.
@@ -407,7 +407,7 @@ func (r *run) attempts(ctx context.Context, handlers []*handler, name string, on
 			if due {
 				o := r.attemptActivity(ctx, s.handler, &s.record, name, once)
 				if o.cancelled {
-					return errors.Join(append(failures, ctx.Err())...)
+					return joinErrors(append(failures, ctx.Err())...)
 				}
 				if o.final && o.err != nil {
 					failures = append(failures, errorf("%s handler '%s': %w", name, s.id, o.err))
@@ -423,10 +423,10 @@ func (r *run) attempts(ctx context.Context, handlers []*handler, name string, on
 		}
 		pending = left
 		if len(pending) > 0 && sleep(ctx, max(wait, 0)) != nil {
-			return errors.Join(append(failures, ctx.Err())...)
+			return joinErrors(append(failures, ctx.Err())...)
 		}
 	}
-	return errors.Join(failures...)
+	return joinErrors(failures...)
 }
 
 // attemptActivity calls a handler of an activity once, unless its limits forbid it.

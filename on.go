@@ -265,7 +265,7 @@ func newChange(kind handlerKind, s Selector, field FieldPath, fn ChangeFunc, o *
 		}
 		h.text = h.selector.text(s)
 	}
-	if err := errors.Join(h.limits(), h.belong(o)); err != nil {
+	if err := joinErrors(h.limits(), h.belong(o)); err != nil {
 		return nil, err
 	}
 	if err := h.identify(o.ID, fn); err != nil {

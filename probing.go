@@ -154,7 +154,7 @@ func (p *prober) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	code, kind, body := http.StatusNotFound, "text/plain; charset=utf-8", []byte("404: Not Found")
 	switch known := path == p.path || path == readinessPath || path == metricsPath; {
 	case known && r.Method != http.MethodGet && r.Method != http.MethodHead:
-		w.Header().Set("Allow", "GET,HEAD")
+		setHeader(w.Header(), "Allow", "GET,HEAD")
 		code, body = http.StatusMethodNotAllowed, []byte("405: Method Not Allowed")
 	case path == p.path:
 		kind = "application/json; charset=utf-8"
@@ -168,8 +168,8 @@ func (p *prober) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		code, kind, body = http.StatusOK, "text/plain; version=0.0.4; charset=utf-8", page.Bytes()
 	}
 	p.log.Debug("The endpoint was asked.", "method", r.Method, "path", path, "code", code)
-	w.Header().Set("Content-Type", kind)
-	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	setHeader(w.Header(), "Content-Type", kind)
+	setHeader(w.Header(), "Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(code)
 	_, _ = w.Write(body) // who does not wait for the answer does not need it
 }

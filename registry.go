@@ -357,13 +357,14 @@ func (g *Registry) resolve(found []Resource) (served map[string]*resolved, warni
 			}
 		}
 		for _, r := range resources {
-			what := served[r.Name()]
+			name := r.Name()
+			what := served[name]
 			if what == nil {
 				what = &resolved{resource: r}
-				served[r.Name()] = what
+				served[name] = what
 			}
 			if err := what.clash(h); err != nil {
-				warnings = append(warnings, fmt.Sprintf("The handler registered at %s is not called for %s: %v", h.where, r.Name(), err))
+				warnings = append(warnings, fmt.Sprintf("The handler registered at %s is not called for %s: %v", h.where, name, err))
 				continue
 			}
 			what.add(h)
@@ -408,8 +409,7 @@ func (h *handler) resources(found []Resource) (able []Resource, warnings []strin
 	if trouble != "" {
 		return nil, []string{trouble}
 	}
-	core := slices.DeleteFunc(slices.Clone(fit), func(r Resource) bool { return r.Group != "" })
-	if h.selector.named() && len(core) > 0 {
+	if core := coreOf(fit); h.selector.named() && len(core) > 0 {
 		fit = core
 	}
 	sortByText(fit, func(r Resource) string { return r.Name() })
@@ -419,25 +419,34 @@ func (h *handler) resources(found []Resource) (able []Resource, warnings []strin
 	if h.selector.specific() && len(fit) > 1 {
 		return nil, []string{fmt.Sprintf("Ambiguous resources will not be served (try specifying API groups): %s is any of %s.", h.text, names(fit))}
 	}
-	var bad, mute []Resource
-	able = slices.DeleteFunc(fit, func(r Resource) bool {
+	var bad, mute []string
+	for _, r := range fit {
 		switch {
 		case !slices.Contains(r.Verbs, "list") || !slices.Contains(r.Verbs, "watch"):
-			bad = append(bad, r)
+			bad = append(bad, r.Name())
 		case h.kind != kindEvent && h.kind != kindIndex && !slices.Contains(r.Verbs, "patch"):
-			mute = append(mute, r)
+			mute = append(mute, r.Name())
 		default:
-			return false
+			able = append(able, r)
 		}
-		return true
-	})
+	}
 	if len(bad) > 0 {
-		warnings = append(warnings, fmt.Sprintf("Non-watchable resources will not be served: %s.", names(bad)))
+		warnings = append(warnings, fmt.Sprintf("Non-watchable resources will not be served: %s.", strings.Join(bad, ", ")))
 	}
 	if len(mute) > 0 {
-		warnings = append(warnings, fmt.Sprintf("Non-patchable resources will not be served by %q: %s.", h.id, names(mute)))
+		warnings = append(warnings, fmt.Sprintf("Non-patchable resources will not be served by %q: %s.", h.id, strings.Join(mute, ", ")))
 	}
 	return able, warnings
+}
+
+// coreOf returns the resources of the core group.
+func coreOf(all []Resource) (core []Resource) {
+	for _, r := range all {
+		if r.Group == "" {
+			core = append(core, r)
+		}
+	}
+	return core
 }
 
 // selected returns the resources that the selector fits. A predicate that panics fits none: it must not end the operator.

@@ -217,12 +217,15 @@ func (s selectorSpec) matches(r Resource) bool {
 	return s.name == r.Kind || s.name == r.Plural || s.name == r.Singular || slices.Contains(r.ShortNames, s.name)
 }
 
-// sortByText sorts a list by a text of each item, and leaves those with the same text in their order.
+// sortByText sorts a list by a text of each item, and leaves those with the same text in their order. Neither the
+// sorting functions of package slices nor this one are compiled anew wherever something is sorted.
+//
+//go:noinline
 func sortByText[T any](list []T, text func(T) string) {
 	sort.SliceStable(list, func(i, j int) bool { return text(list[i]) < text(list[j]) })
 }
 
-// sortBy sorts a list, and leaves equal items in their order. Unlike the functions of package slices, it is not compiled for each type anew.
+// sortBy sorts a list, and leaves equal items in their order.
 func sortBy[T any](list []T, compare func(a, b T) int) {
 	sort.SliceStable(list, func(i, j int) bool { return compare(list[i], list[j]) < 0 })
 }
