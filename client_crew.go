@@ -23,7 +23,7 @@ type crew struct {
 }
 
 // crewed is how many more workers than requests there may be, so that some prepare their requests while those of others are under way.
-const crewed = 2
+const crewed = 1
 
 func newCrew(maxInFlight int) *crew {
 	if maxInFlight <= 0 {
@@ -99,7 +99,7 @@ func (c *crew) enter() {
 }
 
 // lull is how many may still wait for a place when more are asked for.
-const lull = 250
+const lull = 100
 
 // rest waits until few are left that have not begun, for a limited time.
 func (c *crew) rest(ctx context.Context, limit time.Duration) {

@@ -80,11 +80,13 @@ type slot struct {
 	deleted    bool
 	remembered bool // whether it was seen with a memo of the operator that had nothing in it
 
-	// The worker's, while there is one, and the queue's otherwise.
-	handled bool   // whether a handling has ended since then
-	tracked bool   // whether the stored state was made of the fields that are tracked now
-	base    uint64 // the digest of what was last stored as handled
-	based   int64  // when that was, in nanoseconds since 1970
+	// The worker's, while there is one, and the queue's otherwise. Times are in nanoseconds since 1970.
+	handled       bool   // whether a handling has ended since then
+	tracked       bool   // whether the stored state was made of the fields that are tracked now
+	base          uint64 // the digest of what was last stored as handled
+	based         int64  // when that was
+	expected      string // the version of our last patch, "" if it has come back
+	expectedUntil int64
 }
 
 // kin is what most objects of a resource have in common.
@@ -122,16 +124,14 @@ type desk struct {
 	parted    bool                          // whether the handling of its deletion has ended
 	released  bool                          // whether only its disappearance is awaited
 
-	expected      string // the version of our last patch, "" if it has come back
-	expectedUntil time.Time
-	robbed        bool // whether somebody removes what is stored
-	errors        int  // in a row, that were not of handlers
-	pausedUntil   time.Time
-	overflow      uint64 // the digest of a state that was too large to be stored, 0 for none
-	unsent        *unsent
+	robbed      bool // whether somebody removes what is stored
+	errors      int  // in a row, that were not of handlers
+	pausedUntil time.Time
+	overflow    uint64 // the digest of a state that was too large to be stored, 0 for none
+	unsent      *unsent
 }
 
-// calm tells whether nothing is under way, but that our own patch may still be on its way back.
+// calm tells whether there is nothing on the desk.
 func (d *desk) calm() bool {
 	return len(d.events) == 0 && !d.working && !d.woken && !d.held && !d.passing && !d.lent && d.live == nil && d.timer == nil && d.news == nil &&
 		d.body == nil && !d.memory.used() && !d.halfway && len(d.unindexed) == 0 && !d.parted && !d.released &&
@@ -140,7 +140,7 @@ func (d *desk) calm() bool {
 
 // clearLocked takes the desk of an object away if there is nothing on it.
 func (s *slot) clearLocked() {
-	if s.desk != nil && !s.deleted && s.expected == "" && s.calm() {
+	if s.desk != nil && !s.deleted && s.calm() {
 		s.remembered, s.desk = s.memory.seen, nil
 	}
 }
@@ -327,9 +327,9 @@ func (q *queue) settled(key, version []byte, round, listing uint64) (s *slot, se
 	return s, s.free(version), false
 }
 
-// free tells whether there is nothing on the desk but what a version clears away. The caller holds the queue's lock.
+// free tells whether nothing is under way with the object, and no newer version of it is expected than this one. The caller holds the queue's lock.
 func (s *slot) free(version []byte) bool {
-	return !s.deleted && (s.desk == nil || s.calm() && (s.expected == "" || newerVersion(string(version), s.expected)))
+	return !s.deleted && (s.desk == nil || s.calm()) && (s.expected == "" || newerVersion(string(version), s.expected))
 }
 
 // take takes the newest state of an object without a worker. The slot is nil if the object was not known. It fails if somebody else was
@@ -345,9 +345,7 @@ func (q *queue) take(s *slot, t EventType, ref ObjectReference, version string, 
 		s.remembered = true
 	}
 	s.version, s.listing, s.round = version, max(s.listing, listing), round
-	if s.desk != nil {
-		s.expected = ""
-	}
+	s.expected = ""
 	s.clearLocked()
 	change(s)
 	return true

@@ -175,7 +175,7 @@ func (r *reactor) cycle(s *slot, newest RawEvent) *cycle {
 func (c *cycle) await(before, after *Body) {
 	s, timeout := c.slot, c.settings.Persistence.ConsistencyTimeout
 	if after.version != before.version && timeout > 0 {
-		s.expected, s.expectedUntil = after.version, time.Now().Add(timeout)
+		s.expected, s.expectedUntil = after.version, time.Now().Add(timeout).UnixNano()
 	}
 	s.released = after.deleting && len(after.Finalizers()) == 0
 }
@@ -327,7 +327,7 @@ func (c *cycle) handle() (time.Duration, error) {
 		return -1, c.change(nil)
 	}
 	s.overflow = 0
-	if wait := time.Until(s.expectedUntil); s.expected != "" && wait > 0 {
+	if wait := time.Until(time.Unix(0, s.expectedUntil)); s.expected != "" && wait > 0 {
 		return wait, c.change(nil) // our own patch is not back yet: this state is outdated
 	}
 	s.expected = ""
