@@ -104,7 +104,8 @@ func (o *Object) Annotations() map[string]string { return o.Latest().Annotations
 func (o *Object) Decode(v any) error { return o.Latest().Decode(v) }
 
 // Memo returns the object's memo: what handlers remember of the object as long
-// as the operator lives.
+// as the operator lives. A goroutine that outlives its handler gets it from the handler: of objects at rest, only memos that were asked
+// for are kept.
 func (o *Object) Memo() *Memo {
 	if o.memory == nil { // of an object that was made by hand
 		o.memory = &memory{}

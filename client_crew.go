@@ -22,14 +22,11 @@ type crew struct {
 	lulls     []chan struct{} // of those who wait until few are left
 }
 
-// crewed is how many more workers than requests there may be, so that some prepare their requests while those of others are under way.
-const crewed = 1
-
 func newCrew(maxInFlight int) *crew {
 	if maxInFlight <= 0 {
 		maxInFlight = NewSettings().Networking.MaxInFlight
 	}
-	return &crew{limit: crewed * maxInFlight}
+	return &crew{limit: maxInFlight}
 }
 
 // start calls a function that starts a worker, as soon as there is a place for it. The worker gives the place up with leave.

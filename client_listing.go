@@ -99,7 +99,7 @@ type listPage struct {
 }
 
 // pageBuffer is how much of a page is read at a time. An object that is larger makes the buffer grow.
-const pageBuffer = 64 << 10
+const pageBuffer = 32 << 10
 
 // read reads the page as it comes in. A page that breaks off must not pass for a complete one, for what is not in it would be taken for
 // deleted.

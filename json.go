@@ -69,7 +69,7 @@ func decodeObject(data []byte) (map[string]any, error) {
 // encodeJSON encodes a value compactly, object keys sorted, without the escapes
 // that encoding/json adds for HTML, and without a trailing newline.
 func encodeJSON(v any) ([]byte, error) {
-	if b, ok := appendValue(nil, v); ok {
+	if b, ok := appendValue(make([]byte, 0, 256), v); ok {
 		return b, nil
 	}
 	var b bytes.Buffer
@@ -134,7 +134,7 @@ func appendValue(b []byte, v any) ([]byte, bool) {
 
 // appendPlain appends a text as a JSON string, and tells whether it has nothing in it but printable ASCII and what has a short escape.
 func appendPlain(b []byte, s string) ([]byte, bool) {
-	b = append(b, '"')
+	b = append(slices.Grow(b, len(s)+2), '"')
 	for {
 		n := 0
 		for n < len(s) && s[n] >= ' ' && s[n] < 0x7f && s[n] != '"' && s[n] != '\\' {

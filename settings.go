@@ -147,7 +147,8 @@ type NetworkingSettings struct {
 	EnforceRetryAfter bool
 	// TrustEnv tells the built-in logins to obey HTTP_PROXY, HTTPS_PROXY and NO_PROXY. Defaults to false.
 	TrustEnv bool
-	// MaxInFlight is the number of requests, watches apart, that are under way at the same time. Zero means no limit. Defaults to 64.
+	// MaxInFlight is the number of requests, watches apart, that are under way at the same time. Zero means no limit. As many objects are
+	// worked on at the same time, beside those whose handlers run or that wait for something; 64 if there is no limit. Defaults to 64.
 	MaxInFlight int
 	// RequestRate is how many requests a second, watches apart, are made for long; the others wait, and all wait while the server asks for
 	// patience. Zero means no limit, and that each request waits for itself alone. Defaults to 1,000.

@@ -336,9 +336,12 @@ func (c *Client) scanWatch(ctx context.Context, r Resource, namespace string, qu
 	}})
 }
 
+// frameBuffer is as large as the records of TLS, which is what comes at a time.
+const frameBuffer = 16 << 10
+
 // readFrames splits a watch into its lines, of any length, and hands them over in a buffer that is used again afterwards.
 func readFrames(r io.Reader, handle func(line []byte) error) error {
-	b := bufio.NewReaderSize(r, 64<<10)
+	b := bufio.NewReaderSize(r, frameBuffer)
 	var long []byte
 	for {
 		line, err := b.ReadSlice('\n')

@@ -2,6 +2,7 @@ package contract
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -68,6 +69,31 @@ var _ = Suite("flowing", func(t *testing.T, c *C) {
 			}
 		})
 	}
+	c.Run(t, "functions that take their time hold up no other object", func(c *C) {
+		release := make(chan struct{})
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error {
+			ch.Subhandler("sub", func(context.Context, *kopf.Change) error { return nil }, nil)
+			err := ch.Execute(ctx)
+			if strings.HasPrefix(ch.Name(), "slow") {
+				<-release
+			}
+			return errors.Join(err, ready(ctx, ch))
+		}, named("create"))
+		op := c.Operator(r, func(op *kopf.Operator) { op.Settings.Networking.MaxInFlight = 1 })
+		for n := range 10 {
+			c.Create(fmt.Sprint("slow", n), nil)
+		}
+		c.Create("quick", nil)
+		handled := c.isReady
+		c.WaitFor("the quick object", func() bool { return handled("quick") })
+		if handled("slow0") {
+			c.Errorf("the slow object was quick")
+		}
+		close(release)
+		c.WaitFor("the slow objects", func() bool { return handled("slow0") && handled("slow9") })
+		op.Stop()
+	})
 	// patience refuses the first patch with a wish, and returns when the patches of two objects were sent.
 	patience := func(c *C, wish string) map[string][]time.Duration {
 		r := &kopf.Registry{}

@@ -1,0 +1,112 @@
+package kopf
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestCrew(t *testing.T) {
+	t.Run("those who are too many wait, the first one first", func(t *testing.T) {
+		c := newCrew(2)
+		var begun []int
+		for i := range 5 {
+			c.start(func() { begun = append(begun, i) })
+		}
+		if len(begun) != 2 {
+			t.Fatalf("%d have begun, want 2", len(begun))
+		}
+		for want := 3; want <= 5; want++ {
+			if c.leave(); len(begun) != want || begun[want-1] != want-1 {
+				t.Fatalf("those who have begun are %v, want %d of them", begun, want)
+			}
+		}
+		c.leave()
+		c.leave()
+		if c.working != 0 {
+			t.Errorf("%d work after all have left", c.working)
+		}
+	})
+	t.Run("who returns comes before those who have not begun", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			c, order := newCrew(1), []string(nil)
+			c.start(func() {})
+			c.leave() // the first one runs a function of a user
+			c.start(func() { order = append(order, "second") })
+			c.start(func() { order = append(order, "third") })
+			go func() {
+				c.enter()
+				order = append(order, "first")
+				c.leave()
+			}()
+			synctest.Wait()
+			c.leave() // of the second one
+			synctest.Wait()
+			if len(order) != 3 || order[1] != "first" || order[2] != "third" {
+				t.Errorf("the order is %q", order)
+			}
+		})
+	})
+	t.Run("who pauses has no place meanwhile", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCrew(1)
+			c.start(func() {
+				go func() {
+					defer c.leave()
+					_ = pause(withCrew(t.Context(), c), time.Hour)
+				}()
+			})
+			synctest.Wait()
+			begun := false
+			c.start(func() { begun = true })
+			if !begun {
+				t.Error("nobody has begun while the only one who works pauses")
+			}
+			c.leave()
+			time.Sleep(time.Hour)
+			synctest.Wait()
+			if c.working != 0 {
+				t.Errorf("%d work after all have left", c.working)
+			}
+		})
+	})
+	for _, tt := range []struct {
+		name   string
+		leave  int           // how many leave after a second
+		cancel time.Duration // when the context ends
+		want   time.Duration
+	}{
+		{"the pages of a listing wait until few are left", 50, time.Hour, time.Second},
+		{"the pages of a listing do not wait for long", 10, time.Hour, time.Minute},
+		{"the pages of a listing do not wait at the end", 10, 2 * time.Second, 2 * time.Second},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCrew(1)
+				for range lull + 1 + 40 {
+					c.start(func() {})
+				}
+				go func() {
+					time.Sleep(time.Second)
+					for range tt.leave {
+						c.leave()
+					}
+				}()
+				ctx, cancel := context.WithTimeout(t.Context(), tt.cancel)
+				defer cancel()
+				begun := time.Now()
+				c.rest(ctx, time.Minute)
+				if got := time.Since(begun); got != tt.want {
+					t.Errorf("it took %s, want %s", got, tt.want)
+				}
+				time.Sleep(2 * time.Second) // for those who leave
+			})
+		})
+	}
+	t.Run("few may go on at once", func(t *testing.T) {
+		c := newCrew(1)
+		c.start(func() {})
+		c.rest(t.Context(), time.Hour)
+	})
+}
