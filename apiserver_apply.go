@@ -360,25 +360,25 @@ func interleaved(live, applied []string) []string {
 		}
 	}
 	all := make([]string, 0, len(live)+len(applied))
-	take := func(step string) {
+	for len(live) > 0 || len(applied) > 0 {
+		if len(live) > 0 {
+			next := live[0]
+			turn := len(applied) > 0 && applied[0] == next
+			switch {
+			case !inApplied[next]:
+				all, live = append(all, next), live[1:]
+				continue
+			case turn:
+				live = live[1:]
+			case done[next], len(applied) > 0 && len(shared) > 0 && next != shared[0]: // its turn was, or comes with the applied ones
+				live = live[1:]
+				continue
+			}
+		}
+		step := applied[0]
 		all, done[step], applied = append(all, step), true, applied[1:]
 		if len(shared) > 0 && shared[0] == step {
 			shared = shared[1:]
-		}
-	}
-	for len(live) > 0 || len(applied) > 0 {
-		switch {
-		case len(live) == 0:
-			take(applied[0])
-		case !inApplied[live[0]]:
-			all, live = append(all, live[0]), live[1:]
-		case len(applied) > 0 && live[0] == applied[0]:
-			live = live[1:]
-			take(applied[0])
-		case done[live[0]], len(applied) > 0 && len(shared) > 0 && live[0] != shared[0]: // its turn was, or comes with the applied ones
-			live = live[1:]
-		case len(applied) > 0:
-			take(applied[0])
 		}
 	}
 	return all

@@ -86,17 +86,20 @@ func resourceEntries(k *kindInfo) []any {
 
 // subresourceKind is what is sent and answered at a subresource.
 func (k *kindInfo) subresourceKind(sub string) *Resource {
+	other := &Resource{Version: "v1"}
 	switch sub {
 	case "scale":
-		return &Resource{Group: "autoscaling", Version: "v1", Kind: "Scale"}
+		other.Group, other.Kind = "autoscaling", "Scale"
 	case "eviction":
-		return &Resource{Group: "policy", Version: "v1", Kind: "Eviction"}
+		other.Group, other.Kind = "policy", "Eviction"
 	case "binding":
-		return &Resource{Version: "v1", Kind: "Binding"}
+		other.Kind = "Binding"
 	case "token":
-		return &Resource{Group: "authentication.k8s.io", Version: "v1", Kind: "TokenRequest"}
+		other.Group, other.Kind = "authentication.k8s.io", "TokenRequest"
+	default:
+		return &k.resource
 	}
-	return &k.resource
+	return other
 }
 
 // responseKind names a kind in the aggregated form, where built-in ones leave out their own group and version.

@@ -448,6 +448,9 @@ func (p *patternParser) atom() ([]*patternNode, error) {
 	return p.literal(r), nil
 }
 
+// taking is the step over a character of a set. It is not inlined at its many callers, to keep binaries small.
+//
+//go:noinline
 func taking(set *patternSet) []*patternNode {
 	return []*patternNode{{step: patternStep{op: takeOne, set: set}}}
 }

@@ -216,7 +216,9 @@ func optionsOf(verb string) string {
 	return ""
 }
 
-// invalidOptions is the refusal of a query.
+// invalidOptions is the refusal of a query. It is not inlined at its callers, to keep binaries small.
+//
+//go:noinline
 func invalidOptions(kind string, faults ...fieldError) error {
 	options := &kindInfo{resource: Resource{Group: "meta.k8s.io", Kind: kind}}
 	return options.invalid("", faults)

@@ -36,8 +36,9 @@ func (a *apiRequest) scaleOf(object map[string]any) map[string]any {
 		status["selector"] = selector
 	case map[string]any:
 		var parts []string
-		for _, k := range unionKeys(asMap(selector["matchLabels"]), nil) {
-			parts = append(parts, fmt.Sprintf("%s=%v", k, asMap(selector["matchLabels"])[k]))
+		labels := asMap(selector["matchLabels"])
+		for _, k := range sortedKeys(labels) {
+			parts = append(parts, fmt.Sprintf("%s=%v", k, labels[k]))
 		}
 		status["selector"] = strings.Join(parts, ",")
 	}

@@ -425,7 +425,9 @@ func followDirectives(old, added []any, key string) (rest, plain []any, err erro
 	return old, plain, nil
 }
 
-// indexOfKey finds an item with the key of another one.
+// indexOfKey finds an item with the key of another one. It is not inlined at its many callers, to keep binaries small.
+//
+//go:noinline
 func indexOfKey(list []any, item any, key string) int {
 	return slices.IndexFunc(list, func(v any) bool {
 		same, err := sameKey(v, item, key)

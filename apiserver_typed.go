@@ -181,24 +181,23 @@ func (a *apiRequest) checkType(object map[string]any) error {
 	} else if sub != "" && sub != "status" && sub != "finalize" {
 		return nil
 	}
-	if a.kind.crd == nil || a.subresource == "scale" { // the typed kinds do not need to be told what they are
+	wanted, typed := want.APIVersion(), a.kind.crd == nil || a.subresource == "scale"
+	if typed { // typed kinds do not need to be told what they are
 		if apiVersion == "" {
-			object["apiVersion"], apiVersion = want.APIVersion(), want.APIVersion()
+			object["apiVersion"], apiVersion = wanted, wanted
 		}
 		if kind == "" {
 			object["kind"], kind = want.Kind, want.Kind
 		}
 	}
-	if kind == "" {
+	switch {
+	case kind == "":
 		return badRequest("the object provided is unrecognized (must be of type %s): Object 'Kind' is missing in '%s' (%s)", want.Kind, a.body, summary(a.body))
-	}
-	typed := a.kind.crd == nil || a.subresource == "scale"
-	if typed && (apiVersion != want.APIVersion() || kind != want.Kind) {
+	case typed && (apiVersion != wanted || kind != want.Kind):
 		return badRequest("%s in version %q cannot be handled as a %s: no kind %q is registered for version %q in scheme",
 			kind, apiVersion[strings.Index(apiVersion, "/")+1:], want.Kind, kind, apiVersion)
-	}
-	if apiVersion != want.APIVersion() {
-		return badRequest("the API version in the data (%s) does not match the expected API version (%s)", apiVersion, want.APIVersion())
+	case apiVersion != wanted:
+		return badRequest("the API version in the data (%s) does not match the expected API version (%s)", apiVersion, wanted)
 	}
 	return nil
 }

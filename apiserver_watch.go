@@ -222,6 +222,9 @@ func (a *apiRequest) decoded(items []*item) []map[string]any {
 	return all
 }
 
+// partial is an object of which only the metadata is wanted. It is not inlined at its callers, to keep binaries small.
+//
+//go:noinline
 func partial(object map[string]any) map[string]any {
 	return mapOf("kind apiVersion metadata", "PartialObjectMetadata", "meta.k8s.io/v1", object["metadata"])
 }

@@ -54,6 +54,9 @@ func (c *command) completion(args []string) int {
 	return 0
 }
 
+// longNames returns the options of a command. It is not inlined at its callers, to keep binaries small.
+//
+//go:noinline
 func longNames(command string) []string {
 	var names []string
 	for _, f := range new(runOptions).of(command) {

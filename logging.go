@@ -345,6 +345,9 @@ func (h *logHandler) appendText(b []byte, r slog.Record) []byte {
 // continued begins all lines of a record but its first one, so that no text can pass for a record.
 const continued = "    "
 
+// appendColored appends a text in a color, if there are any. It is not inlined at its callers, to keep binaries small.
+//
+//go:noinline
 func (h *logHandler) appendColored(b []byte, color, text string) []byte {
 	if !h.colors || color == "" {
 		return append(b, text...)

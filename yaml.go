@@ -205,6 +205,8 @@ func (r *yamlReader) indicator(c byte) bool { return r.at(0) == c && r.blank(1) 
 
 // column returns the distance of a place from the beginning of its line. It looks back to the last place that it was
 // asked for only, so that long lines cost no more than many.
+//
+//go:noinline
 func (r *yamlReader) column(pos int) int {
 	if pos < r.asked {
 		r.asked, r.line = 0, 0
