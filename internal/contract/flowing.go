@@ -81,6 +81,7 @@ var _ = Suite("flowing", func(t *testing.T, c *C) {
 			return errors.Join(err, ready(ctx, ch))
 		}, named("create"))
 		op := c.Operator(r, func(op *kopf.Operator) { op.Settings.Networking.MaxInFlight = 1 })
+		c.Pass(time.Second) // for the listing, which has the quick one first
 		for n := range 10 {
 			c.Create(fmt.Sprint("slow", n), nil)
 		}
