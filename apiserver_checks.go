@@ -32,11 +32,11 @@ func (k *kindInfo) checkMeta(live, object map[string]any) []fieldError {
 		if name != "" {
 			faults = k.checkName(name)
 		}
-		return append(faults, k.checkWhole(meta)...)
+		return withFaults(faults, k.checkWhole(meta))
 	}
 	faults := append(checkChanged(live, object), checkChange(asMap(live["metadata"]), meta)...)
 	if k.crd == nil {
-		faults = append(append(faults, checkStandard(meta)...), k.checkWhole(meta)...)
+		faults = withFaults(withFaults(faults, checkStandard(meta)), k.checkWhole(meta))
 	}
 	return faults
 }
@@ -46,7 +46,7 @@ func checkChanged(live, object map[string]any) []fieldError {
 	old, meta := asMap(live["metadata"]), asMap(object["metadata"])
 	meta["creationTimestamp"] = old["creationTimestamp"]
 	faults := append(checkTexts(meta), checkFinalizers(meta)...)
-	return append(faults, checkChange(old, meta)...)
+	return withFaults(faults, checkChange(old, meta))
 }
 
 // checkWhole tells what is wrong with metadata as they are.
@@ -55,7 +55,7 @@ func (k *kindInfo) checkWhole(meta map[string]any) []fieldError {
 	if k.crd != nil {
 		return faults
 	}
-	return append(faults, checkStandard(meta)...)
+	return withFaults(faults, checkStandard(meta))
 }
 
 // checkStandard checks what finalizers without a domain are, on the built-in kinds.
@@ -75,7 +75,7 @@ func checkStandard(meta map[string]any) []fieldError {
 // checkTexts checks what is checked of new objects and of changes alike.
 func checkTexts(meta map[string]any) []fieldError {
 	faults := append(checkLabels(asMap(meta["labels"])), checkAnnotations(asMap(meta["annotations"]))...)
-	return append(faults, checkOwners(meta)...)
+	return withFaults(faults, checkOwners(meta))
 }
 
 func checkFinalizers(meta map[string]any) []fieldError {
@@ -83,7 +83,7 @@ func checkFinalizers(meta map[string]any) []fieldError {
 	finalizers, _ := meta["finalizers"].([]any)
 	for _, f := range finalizers {
 		text, _ := f.(string)
-		faults = append(faults, misnamed("metadata.finalizers", text, text)...)
+		faults = withFaults(faults, misnamed("metadata.finalizers", text, text))
 	}
 	return faults
 }
@@ -157,7 +157,7 @@ func qualifiedName(text string) (rules []string) {
 func checkLabels(labels map[string]any) []fieldError {
 	var faults []fieldError
 	for _, key := range unionKeys(labels, nil) {
-		faults = append(faults, misnamed("metadata.labels", key, key)...)
+		faults = withFaults(faults, misnamed("metadata.labels", key, key))
 		value := textIn(labels, key)
 		if len(value) > 63 {
 			faults = withFault(faults, "FieldValueInvalid", "metadata.labels", value, "must be no more than 63 bytes")
@@ -172,7 +172,7 @@ func checkAnnotations(annotations map[string]any) []fieldError {
 	var faults []fieldError
 	size := 0
 	for _, key := range unionKeys(annotations, nil) {
-		faults = append(faults, misnamed("metadata.annotations", key, strings.ToLower(key))...)
+		faults = withFaults(faults, misnamed("metadata.annotations", key, strings.ToLower(key)))
 		value := textIn(annotations, key)
 		size += len(key) + len(value)
 	}

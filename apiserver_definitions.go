@@ -13,9 +13,6 @@ import (
 func checkDefinition(object map[string]any) []fieldError {
 	spec := asMap(object["spec"])
 	names := asMap(spec["names"])
-	required := func(field, detail string) fieldError {
-		return fieldError{typ: "FieldValueRequired", field: field, detail: detail}
-	}
 	var faults []fieldError
 	group := textIn(spec, "group")
 	plural := textIn(names, "plural")
@@ -23,13 +20,15 @@ func checkDefinition(object map[string]any) []fieldError {
 		faults = withFault(faults, "FieldValueInvalid", "metadata.name", asMap(object["metadata"])["name"],
 			`must be spec.names.plural+"."+spec.group`)
 	}
-	for field, value := range mapOf("spec.group spec.names.plural spec.names.kind", spec["group"], names["plural"], names["kind"]) {
-		if text, _ := value.(string); text == "" {
-			faults = append(faults, required(field, ""))
+	for _, name := range [...]struct{ field, text string }{
+		{"spec.group", group}, {"spec.names.plural", plural}, {"spec.names.kind", textIn(names, "kind")},
+	} {
+		if name.text == "" {
+			faults = withFault(faults, "FieldValueRequired", name.field, nil, "")
 		}
 	}
 	if scope := spec["scope"]; scope == nil {
-		faults = append(faults, required("spec.scope", ""))
+		faults = withFault(faults, "FieldValueRequired", "spec.scope", nil, "")
 	} else if scope != "Namespaced" && scope != "Cluster" {
 		faults = withFault(faults, "FieldValueNotSupported", "spec.scope", scope, `supported values: "Cluster", "Namespaced"`)
 	}
@@ -37,7 +36,7 @@ func checkDefinition(object map[string]any) []fieldError {
 		faults = withFault(faults, "FieldValueInvalid", "spec.preserveUnknownFields", true,
 			"cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead")
 	}
-	faults = append(faults, checkVersions(spec)...)
+	faults = withFaults(faults, checkVersions(spec))
 	sortByText(faults, func(f fieldError) string { return f.field })
 	return faults
 }
@@ -64,12 +63,12 @@ func checkVersions(spec map[string]any) []fieldError {
 		if open == nil {
 			faults = withFault(faults, "FieldValueRequired", at+".schema.openAPIV3Schema", nil, "schemas are required")
 		} else {
-			faults = append(faults, checkStructure(open, schemaAt, true, 0)...)
+			faults = withFaults(faults, checkStructure(open, schemaAt, true, 0))
 			if _, err := compileSchema(open); err != nil {
 				faults = withFault(faults, "FieldValueInvalid", schemaAt, "schema", err.Error())
 			}
 		}
-		faults = append(faults, checkColumns(version, columnsAt)...)
+		faults = withFaults(faults, checkColumns(version, columnsAt))
 		if scale := asMap(asMap(version["subresources"])["scale"]); scale != nil {
 			for _, key := range []string{"specReplicasPath", "statusReplicasPath"} {
 				if path, _ := scale[key].(string); path == "" {
@@ -124,17 +123,17 @@ func checkStructure(s map[string]any, at string, root bool, depth int) []fieldEr
 		if compiled, err := compileSchema(s); err == nil {
 			check := &validation{}
 			check.value(compiled, value, at+".default")
-			faults = append(faults, check.faults...)
+			faults = withFaults(faults, check.faults)
 		}
 	}
 	for key, child := range asMap(s["properties"]) {
 		if m := asMap(child); m != nil && !(root && (key == "metadata" || key == "apiVersion" || key == "kind")) {
-			faults = append(faults, checkStructure(m, at+".properties["+key+"]", false, depth+1)...)
+			faults = withFaults(faults, checkStructure(m, at+".properties["+key+"]", false, depth+1))
 		}
 	}
 	for _, key := range []string{"items", "additionalProperties"} {
 		if m := asMap(s[key]); m != nil {
-			faults = append(faults, checkStructure(m, at+"."+key, false, depth+1)...)
+			faults = withFaults(faults, checkStructure(m, at+"."+key, false, depth+1))
 		}
 	}
 	return faults

@@ -56,7 +56,7 @@ func checkHooks(object map[string]any) []fieldError {
 		at := "webhooks[" + strconv.Itoa(i) + "]"
 		hook := asMap(v)
 		name := asWord(hook["name"])
-		faults = append(faults, checkHook(hook, at)...)
+		faults = withFaults(faults, checkHook(hook, at))
 		if taken[name] {
 			faults = withFault(faults, "FieldValueDuplicate", at+".name", name, "")
 		}
@@ -95,7 +95,7 @@ func checkHook(hook map[string]any, at string) []fieldError {
 			}
 		}
 	}
-	return append(faults, checkHookClient(asMap(hook["clientConfig"]), at+".clientConfig")...)
+	return withFaults(faults, checkHookClient(asMap(hook["clientConfig"]), at+".clientConfig"))
 }
 
 func checkHookClient(client map[string]any, at string) []fieldError {

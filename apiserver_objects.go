@@ -158,7 +158,7 @@ func (a *apiRequest) post(w http.ResponseWriter, r *http.Request, object map[str
 	case "selfsubjectaccessreviews", "subjectaccessreviews", "localsubjectaccessreviews":
 		object["status"] = mapOf("allowed", true)
 	case "selfsubjectreviews":
-		object["status"] = mapOf("userInfo", mapOf("username groups", "kopf", []any{"system:masters", "system:authenticated"}))
+		object["status"] = mapOf("userInfo", userInfo())
 	case "selfsubjectrulesreviews":
 		all := []any{"*"}
 		object["status"] = mapOf("resourceRules nonResourceRules incomplete",
@@ -411,14 +411,14 @@ func (a *apiRequest) complete(live, object map[string]any, applied *applyOptions
 		a.kind.defaultHooks(object)
 	}
 	a.kind.omitEmpty(object)
-	faults = append(faults, a.kind.checkMeta(live, object)...)
+	faults = withFaults(faults, a.kind.checkMeta(live, object))
 	if s := a.kind.schema; s != nil && a.subresource == "status" {
-		faults = append(faults, s.validateStatus(object)...)
+		faults = withFaults(faults, s.validateStatus(object))
 	} else if s != nil {
-		faults = append(faults, s.validate(object, live)...)
+		faults = withFaults(faults, s.validate(object, live))
 	}
-	faults = append(faults, a.checkScale(object)...)
-	faults = append(faults, a.kind.check(live, object)...)
+	faults = withFaults(faults, a.checkScale(object))
+	faults = withFaults(faults, a.kind.check(live, object))
 	if len(faults) > 0 {
 		return a.kind.invalid(a.name, faults)
 	}

@@ -168,7 +168,7 @@ func (a *apiRequest) checkScale(object map[string]any) []fieldError {
 			detail = fmt.Sprintf("%s accessor error: %v is of the type %s, expected %s", path, v, unstructuredType(v), want)
 		}
 		if detail != "" {
-			faults = append(faults, fieldError{typ: "FieldValueInvalid", field: path, value: value, detail: detail})
+			faults = withFault(faults, "FieldValueInvalid", path, value, detail)
 		}
 	}
 	return faults

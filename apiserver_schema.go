@@ -289,6 +289,11 @@ func withFault(faults []fieldError, typ, field string, value any, detail string)
 	return append(faults, fieldError{typ: typ, field: field, value: value, detail: detail})
 }
 
+// withFaults adds all that another check has found, likewise.
+//
+//go:noinline
+func withFaults(faults, more []fieldError) []fieldError { return append(faults, more...) }
+
 // validateStatus tells what is wrong with the status of an object alone. The messages name its fields without it.
 func (s *schema) validateStatus(obj map[string]any) []fieldError {
 	status, ok := obj["status"]

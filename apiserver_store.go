@@ -349,7 +349,7 @@ func parseLabels(text string) ([]requirement, error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, r)
+		all = append(all, *r)
 		if p.rest != "" && !p.take(",") {
 			return nil, badSelector(text, "',' or the end is expected at "+strconv.Quote(p.rest))
 		}
@@ -381,20 +381,20 @@ func (p *selectorParser) word() string {
 	return word
 }
 
-func (p *selectorParser) requirement() (requirement, error) {
+func (p *selectorParser) requirement() (*requirement, error) {
 	text := p.rest
 	if p.take("!") {
-		return requirement{key: p.word(), op: "!exists"}, nil
+		return &requirement{key: p.word(), op: "!exists"}, nil
 	}
-	r := requirement{key: p.word(), op: "exists"}
+	r := &requirement{key: p.word(), op: "exists"}
 	if r.key == "" {
-		return r, badSelector(text, "a key is expected")
+		return nil, badSelector(text, "a key is expected")
 	}
 	for _, op := range []struct{ token, op string }{{"==", "="}, {"!=", "!="}, {"=", "="}, {">", ">"}, {"<", "<"}} {
 		if p.take(op.token) {
 			r.op, r.values = op.op, []string{p.word()}
 			if _, err := strconv.ParseInt(r.values[0], 10, 64); err != nil && (r.op == ">" || r.op == "<") {
-				return r, badSelector(text, "a whole number is expected")
+				return nil, badSelector(text, "a whole number is expected")
 			}
 			return r, nil
 		}
@@ -402,7 +402,7 @@ func (p *selectorParser) requirement() (requirement, error) {
 	if op := p.peekWord(); op == "in" || op == "notin" {
 		p.word()
 		if r.op = op; !p.take("(") {
-			return r, badSelector(text, "'(' is expected")
+			return nil, badSelector(text, "'(' is expected")
 		}
 		for {
 			r.values = append(r.values, p.word())
@@ -410,7 +410,7 @@ func (p *selectorParser) requirement() (requirement, error) {
 				return r, nil
 			}
 			if !p.take(",") {
-				return r, badSelector(text, "',' or ')' is expected")
+				return nil, badSelector(text, "',' or ')' is expected")
 			}
 		}
 	}

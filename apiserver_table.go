@@ -48,54 +48,57 @@ func (k *kindInfo) tableColumns() []printerColumn {
 	case k.crd != nil:
 		return []printerColumn{nameColumn, ageColumn}
 	}
-	if special, known := builtinColumns(k.resource.Plural); known {
-		all := []printerColumn{nameColumn}
-		for _, name := range special {
-			name, number := strings.CutSuffix(name, "#")
-			c := printerColumn{name: name, typ: "string", show: func(o View, _ time.Time) any { return builtinCell(k.resource.Plural+" "+name, o) }}
-			if number {
-				c.typ = "integer"
-			}
-			all = append(all, c)
-		}
-		return append(all, printerColumn{name: "Age", typ: "string", path: ageColumn.path, description: ageColumn.description, show: showAge})
+	last := ageColumn
+	special, known := builtinColumns(k.resource.Plural)
+	if !known {
+		last.name, last.show = "Created At", func(o View, _ time.Time) any { return o.String("metadata.creationTimestamp") }
+		return []printerColumn{nameColumn, last}
 	}
-	return []printerColumn{nameColumn, {name: "Created At", typ: "date", path: ageColumn.path, description: ageColumn.description, show: func(o View, _ time.Time) any {
-		return o.String("metadata.creationTimestamp")
-	}}}
+	all := []printerColumn{nameColumn}
+	for _, name := range strings.FieldsFunc(special, func(c rune) bool { return c == ',' }) {
+		name, number := strings.CutSuffix(name, "#")
+		c := printerColumn{name: name, typ: "string", show: func(o View, _ time.Time) any { return builtinCell(k.resource.Plural+" "+name, o) }}
+		if number {
+			c.typ = "integer"
+		}
+		all = append(all, c)
+	}
+	last.show = showAge
+	return append(all, last)
 }
 
 func showAge(o View, now time.Time) any { return age(o.String("metadata.creationTimestamp"), now) }
 
-// builtinColumns returns the columns between the name and the age, of kinds that people look at. A # is behind those of numbers.
-func builtinColumns(plural string) (names []string, known bool) {
+// builtinColumns returns the columns between the name and the age, of kinds that people look at, with commas between them. A # is behind
+// those of numbers.
+func builtinColumns(plural string) (names string, known bool) {
 	switch plural {
 	case "namespaces":
-		return []string{"Status"}, true
+		return "Status", true
 	case "configmaps":
-		return []string{"Data#"}, true
+		return "Data#", true
 	case "secrets":
-		return []string{"Type", "Data#"}, true
+		return "Type,Data#", true
 	case "serviceaccounts":
-		return nil, true
+		return "", true
 	case "leases":
-		return []string{"Holder"}, true
+		return "Holder", true
 	case "pods":
-		return []string{"Ready", "Status", "Restarts"}, true
+		return "Ready,Status,Restarts", true
 	case "deployments":
-		return []string{"Ready", "Up-to-date#", "Available#"}, true
+		return "Ready,Up-to-date#,Available#", true
 	case "replicasets":
-		return []string{"Desired#", "Current#", "Ready#"}, true
+		return "Desired#,Current#,Ready#", true
 	case "statefulsets":
-		return []string{"Ready"}, true
+		return "Ready", true
 	case "jobs":
-		return []string{"Status", "Completions", "Duration"}, true
+		return "Status,Completions,Duration", true
 	case "services":
-		return []string{"Type", "Cluster-IP", "External-IP", "Port(s)"}, true
+		return "Type,Cluster-IP,External-IP,Port(s)", true
 	case "events":
-		return []string{"Last Seen", "Type", "Reason", "Object", "Message"}, true
+		return "Last Seen,Type,Reason,Object,Message", true
 	}
-	return nil, false
+	return "", false
 }
 
 // builtinCell returns what one of [builtinColumns] shows of an object.

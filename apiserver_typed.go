@@ -219,7 +219,7 @@ func (k *kindInfo) another(object map[string]any) []fieldError {
 	var faults []fieldError
 	for _, f := range [...][2]string{{"apiVersion", k.apiVersion()}, {"kind", k.resource.Kind}} {
 		if field, want := f[0], f[1]; object[field] != want {
-			faults = append(faults, fieldError{typ: "FieldValueInvalid", field: field, value: object[field], detail: "must be " + want})
+			faults = withFault(faults, "FieldValueInvalid", field, object[field], "must be "+want)
 		}
 	}
 	return faults

@@ -248,17 +248,19 @@ func (k *kubeconfig) login(ctx context.Context, l *Login) (*ConnectionInfo, erro
 	if name == "" {
 		return nil, errorf("current-context is not set; there are %s", k.contextNames())
 	}
-	chosen, ok := k.context(name)
-	if !ok {
+	chosen := k.context(name)
+	if chosen == nil {
 		return nil, errorf("the context %q does not exist; there are %s", name, k.contextNames())
 	}
-	cluster, ok := k.cluster(chosen.Cluster)
-	if !ok {
+	cluster := k.cluster(chosen.Cluster)
+	if cluster == nil {
 		return nil, errorf("the cluster %q of the context %q does not exist", chosen.Cluster, name)
 	}
-	user, ok := k.user(chosen.User)
-	if !ok && chosen.User != "" {
+	user := k.user(chosen.User)
+	if user == nil && chosen.User != "" {
 		return nil, errorf("the user %q of the context %q does not exist", chosen.User, name)
+	} else if user == nil {
+		user = &kubeconfigUser{}
 	}
 	if cluster.Server == "" {
 		return nil, errorf("the cluster %q has no server", chosen.Cluster)
@@ -291,31 +293,34 @@ func (k *kubeconfig) contextNames() string {
 	return "the contexts " + strings.Join(names, ", ")
 }
 
-func (k *kubeconfig) context(name string) (kubeconfigContext, bool) {
-	for _, c := range k.Contexts {
-		if c.Name == name {
-			return c.Context, true
+// context returns the context of the name, nil if there is none.
+func (k *kubeconfig) context(name string) *kubeconfigContext {
+	for i := range k.Contexts {
+		if c := &k.Contexts[i]; c.Name == name {
+			return &c.Context
 		}
 	}
-	return kubeconfigContext{}, false
+	return nil
 }
 
-func (k *kubeconfig) cluster(name string) (kubeconfigCluster, bool) {
-	for _, c := range k.Clusters {
-		if c.Name == name {
-			return c.Cluster, true
+// cluster returns the cluster of the name, nil if there is none.
+func (k *kubeconfig) cluster(name string) *kubeconfigCluster {
+	for i := range k.Clusters {
+		if c := &k.Clusters[i]; c.Name == name {
+			return &c.Cluster
 		}
 	}
-	return kubeconfigCluster{}, false
+	return nil
 }
 
-func (k *kubeconfig) user(name string) (kubeconfigUser, bool) {
-	for _, u := range k.Users {
-		if u.Name == name {
-			return u.User, true
+// user returns the user of the name, nil if there is none.
+func (k *kubeconfig) user(name string) *kubeconfigUser {
+	for i := range k.Users {
+		if u := &k.Users[i]; u.Name == name {
+			return &u.User
 		}
 	}
-	return kubeconfigUser{}, false
+	return nil
 }
 
 // info returns what a cluster tells. Data wins over the file of the same thing.
@@ -338,7 +343,7 @@ func dataOrFile(file, data string) (string, []byte) {
 }
 
 // fill adds the credentials of a user.
-func (u *kubeconfigUser) fill(ctx context.Context, l *Login, info *ConnectionInfo, cluster kubeconfigCluster) error {
+func (u *kubeconfigUser) fill(ctx context.Context, l *Login, info *ConnectionInfo, cluster *kubeconfigCluster) error {
 	info.CertificateFile, info.CertificateData = dataOrFile(u.CertificateFile, u.CertificateData)
 	info.KeyFile, info.KeyData = dataOrFile(u.KeyFile, u.KeyData)
 	info.Token, info.TokenFile = u.Token, u.TokenFile
@@ -399,7 +404,7 @@ type execCredStatus struct {
 }
 
 // fill runs the plugin and adds the credentials that it gives.
-func (e *execConfig) fill(ctx context.Context, l *Login, info *ConnectionInfo, cluster kubeconfigCluster) error {
+func (e *execConfig) fill(ctx context.Context, l *Login, info *ConnectionInfo, cluster *kubeconfigCluster) error {
 	if e.APIVersion != execGroup+"v1" && e.APIVersion != execGroup+"v1beta1" {
 		return errorf("the exec plugin has the apiVersion %q; %sv1 or v1beta1 is expected", e.APIVersion, execGroup)
 	}
@@ -432,7 +437,7 @@ func (e *execConfig) fill(ctx context.Context, l *Login, info *ConnectionInfo, c
 }
 
 // request returns what the plugin gets in KUBERNETES_EXEC_INFO, and its input.
-func (e *execConfig) request(info *ConnectionInfo, cluster kubeconfigCluster) (text []byte, stdin io.Reader, err error) {
+func (e *execConfig) request(info *ConnectionInfo, cluster *kubeconfigCluster) (text []byte, stdin io.Reader, err error) {
 	spec := &execSpec{}
 	switch e.InteractiveMode {
 	case "Never":
