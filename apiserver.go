@@ -366,8 +366,7 @@ func (s *APIServer) unknownPath(w http.ResponseWriter) {
 func (s *APIServer) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	e := (*statusError)(nil)
 	if !errors.As(err, &e) {
-		e = &statusError{500, "InternalError", "Internal error occurred: " + err.Error(), nil}
-		e.details = mapOf("causes", []any{mapOf("message", err.Error())})
+		e = internalError(err)
 	}
 	s.write(w, r, e.code, e.status())
 }

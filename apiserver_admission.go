@@ -280,12 +280,6 @@ func (d *admission) ask(h *webhook) (patch []byte, warnings []string, err error)
 	return patch, warnings, nil
 }
 
-func internalError(err error) error {
-	return &statusError{500, "InternalError", "Internal error occurred: " + err.Error(), map[string]any{
-		"causes": []any{mapOf("message", err.Error())},
-	}}
-}
-
 // review is the question to a webhook.
 func (d *admission) review(h *webhook, uid string) map[string]any {
 	r := &d.kind.resource

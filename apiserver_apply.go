@@ -30,7 +30,8 @@ func (a *apiRequest) apply(w http.ResponseWriter, r *http.Request) error {
 	if a.subresource == "scale" {
 		object = a.unscaled(object)
 	}
-	o := applyOptions{managedOptions: a.managed(), force: a.query.Get("force") == "true" || a.query.Get("force") == "1"}
+	force := a.query.Get("force")
+	o := applyOptions{managedOptions: a.managed(), force: force == "true" || force == "1"}
 	o.operation = "Apply"
 	if live == nil {
 		return a.applyNew(w, r, object, o)
@@ -53,15 +54,11 @@ func (a *apiRequest) apply(w http.ResponseWriter, r *http.Request) error {
 func (a *apiRequest) checkApplied(object map[string]any) error {
 	apiVersion := textIn(object, "apiVersion")
 	kind := textIn(object, "kind")
-	want := a.kind.resource
-	if a.subresource == "scale" {
-		want = Resource{Group: "autoscaling", Version: "v1", Kind: "Scale"}
-	}
 	group, version, grouped := strings.Cut(apiVersion, "/")
 	if !grouped {
 		group, version = "", apiVersion
 	}
-	if apiVersion != want.APIVersion() || kind != want.Kind {
+	if wantedVersion, wantedKind := a.wanted(); apiVersion != wantedVersion || kind != wantedKind {
 		return badRequest("invalid object type: %s/%s, Kind=%s", group, version, kind)
 	}
 	meta := asMap(object["metadata"])
@@ -290,7 +287,7 @@ func conflictOf(conflicts map[managerKey]*fieldSet, all managers) *statusError {
 	for _, name := range names {
 		fields := byManager[name]
 		for _, f := range fields {
-			causes = append(causes, mapOf("reason message field", "FieldManagerConflict", "conflict with "+name, f))
+			causes = append(causes, causeOf("FieldManagerConflict", "conflict with "+name, f))
 		}
 		texts = append(texts, "conflicts with "+name+":\n- "+strings.Join(fields, "\n- "))
 	}

@@ -98,25 +98,23 @@ func misnamed(field, value, name string) []fieldError {
 }
 
 func (k *kindInfo) checkName(name string) []fieldError {
-	invalid := func(rule string) []fieldError {
-		return []fieldError{{typ: "FieldValueInvalid", field: "metadata.name", value: name, detail: rule}}
-	}
+	short, rule := k.resource.Plural == "namespaces" || k.resource.Plural == "services", ""
 	switch {
 	case k.resource.Group == "rbac.authorization.k8s.io":
-		return nil
-	case k.resource.Plural == "namespaces" || k.resource.Plural == "services":
-		if len(name) > 63 {
-			return invalid("must be no more than 63 bytes")
-		}
-		if !isDNSLabel(name) {
-			return invalid(labelRule)
-		}
+	case short && len(name) > 63:
+		rule = "must be no more than 63 bytes"
+	case short && !isDNSLabel(name):
+		rule = labelRule
+	case short:
 	case len(name) > 253:
-		return invalid("must be no more than 253 characters")
+		rule = "must be no more than 253 characters"
 	case !isDNSSubdomain(name):
-		return invalid(subdomainRule)
+		rule = subdomainRule
 	}
-	return nil
+	if rule == "" {
+		return nil
+	}
+	return withFault(nil, "FieldValueInvalid", "metadata.name", name, rule)
 }
 
 // isDNSLabel and isDNSSubdomain tell whether a text is a name as RFC 1123 has them.

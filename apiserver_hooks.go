@@ -38,7 +38,9 @@ func (k *kindInfo) defaultHooks(object map[string]any) {
 	}
 }
 
-// fill adds what is missing or null.
+// fill adds what is missing or null. It is not inlined at its callers, to keep binaries small.
+//
+//go:noinline
 func fill(object, defaults map[string]any) {
 	for key, value := range defaults {
 		if object != nil && object[key] == nil {

@@ -102,8 +102,7 @@ func (a *apiRequest) answerItem(w http.ResponseWriter, r *http.Request, code int
 	switch {
 	case a.subresource == "scale":
 		if path, _ := a.kind.scale["specReplicasPath"].(string); a.kind.crd != nil && !object.Has(FieldPath(strings.TrimPrefix(path, "."))) {
-			why := fmt.Sprintf("the spec replicas field %q does not exist", path)
-			return &statusError{500, "InternalError", "Internal error occurred: " + why, mapOf("causes", []any{mapOf("message", why)})}
+			return internalError(errorf("the spec replicas field %q does not exist", path))
 		}
 		a.server.write(w, r, code, a.scaleOf(object.Map()))
 	case form == asTable:
@@ -381,7 +380,7 @@ func (a *apiRequest) checkNamespace() error {
 		e := &statusError{403, "Forbidden", fmt.Sprintf("%s %q is forbidden: unable to create new content in namespace %s because it is being terminated",
 			a.kind.groupResource(), a.name, a.namespace), a.kind.about(a.name)}
 		e.details["retryAfterSeconds"] = json.Number("1")
-		e.details["causes"] = []any{mapOf("reason message field", "NamespaceTerminating", "namespace "+a.namespace+" is being terminated", "metadata.namespace")}
+		e.details["causes"] = []any{causeOf("NamespaceTerminating", "namespace "+a.namespace+" is being terminated", "metadata.namespace")}
 		return e
 	}
 	return nil

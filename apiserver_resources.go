@@ -289,6 +289,18 @@ func badRequest(format string, args ...any) *statusError {
 	return &statusError{400, "BadRequest", fmt.Sprintf(format, args...), nil}
 }
 
+// internalError is the answer to what is not the client's fault.
+func internalError(err error) *statusError {
+	return &statusError{500, "InternalError", "Internal error occurred: " + err.Error(), mapOf("causes", []any{mapOf("message", err.Error())})}
+}
+
+// causeOf is one of the causes of a refusal. It is not inlined at its callers, to keep binaries small.
+//
+//go:noinline
+func causeOf(reason, message, field string) any {
+	return mapOf("reason message field", reason, message, field)
+}
+
 // about are the details of a refusal that concerns one object.
 //
 //go:noinline
@@ -338,7 +350,7 @@ func (k *kindInfo) invalid(name string, faults []fieldError) *statusError {
 			texts = append(texts, text)
 		}
 		_, short, _ := strings.Cut(text, ": ")
-		causes = append(causes, mapOf("reason message field", f.typ, short, f.field))
+		causes = append(causes, causeOf(f.typ, short, f.field))
 	}
 	list := strings.Join(texts, ", ")
 	if len(texts) > 1 {

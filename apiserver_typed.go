@@ -175,31 +175,37 @@ func goType(s *schema, field string) string {
 func (a *apiRequest) checkType(object map[string]any) error {
 	apiVersion := textIn(object, "apiVersion")
 	kind := textIn(object, "kind")
-	want := &a.kind.resource
-	if sub := a.subresource; sub == "scale" {
-		want = &Resource{Group: "autoscaling", Version: "v1", Kind: "Scale"}
-	} else if sub != "" && sub != "status" && sub != "finalize" {
+	if sub := a.subresource; sub != "" && sub != "status" && sub != "finalize" && sub != "scale" {
 		return nil
 	}
-	wanted, typed := want.APIVersion(), a.kind.crd == nil || a.subresource == "scale"
+	wantedVersion, wantedKind := a.wanted()
+	typed := a.kind.crd == nil || a.subresource == "scale"
 	if typed { // typed kinds do not need to be told what they are
 		if apiVersion == "" {
-			object["apiVersion"], apiVersion = wanted, wanted
+			object["apiVersion"], apiVersion = wantedVersion, wantedVersion
 		}
 		if kind == "" {
-			object["kind"], kind = want.Kind, want.Kind
+			object["kind"], kind = wantedKind, wantedKind
 		}
 	}
 	switch {
 	case kind == "":
-		return badRequest("the object provided is unrecognized (must be of type %s): Object 'Kind' is missing in '%s' (%s)", want.Kind, a.body, summary(a.body))
-	case typed && (apiVersion != wanted || kind != want.Kind):
+		return badRequest("the object provided is unrecognized (must be of type %s): Object 'Kind' is missing in '%s' (%s)", wantedKind, a.body, summary(a.body))
+	case typed && (apiVersion != wantedVersion || kind != wantedKind):
 		return badRequest("%s in version %q cannot be handled as a %s: no kind %q is registered for version %q in scheme",
-			kind, apiVersion[strings.Index(apiVersion, "/")+1:], want.Kind, kind, apiVersion)
-	case apiVersion != wanted:
-		return badRequest("the API version in the data (%s) does not match the expected API version (%s)", apiVersion, wanted)
+			kind, apiVersion[strings.Index(apiVersion, "/")+1:], wantedKind, kind, apiVersion)
+	case apiVersion != wantedVersion:
+		return badRequest("the API version in the data (%s) does not match the expected API version (%s)", apiVersion, wantedVersion)
 	}
 	return nil
+}
+
+// wanted returns the version and the kind of what is written: the scale of an object is of its own kind.
+func (a *apiRequest) wanted() (apiVersion, kind string) {
+	if a.subresource == "scale" {
+		return "autoscaling/v1", "Scale"
+	}
+	return a.kind.apiVersion(), a.kind.resource.Kind
 }
 
 // summary is the beginning of a body, for messages.

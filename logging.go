@@ -410,7 +410,9 @@ func jsonReference(ref ObjectReference) []byte {
 	return o.appendTo(nil)
 }
 
-// severity returns the name of a level in JSON.
+// severity returns the name of a level in JSON. It is not inlined at its callers, to keep binaries small.
+//
+//go:noinline
 func severity(level slog.Level) string {
 	switch {
 	case level <= slog.LevelDebug:

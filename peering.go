@@ -317,7 +317,11 @@ func (a *peeringPlace) keepAlive(ctx context.Context) {
 		a.log.Warn("The own record could not be written; trying again.", "peering", a.name, "error", err)
 	case failing, err == nil && s.Stealth:
 	default:
-		a.log.Debug("Keep-alive in "+a.name+".", "result", map[bool]string{true: "ok", false: "not found"}[err == nil])
+		result := "ok"
+		if err != nil {
+			result = "not found"
+		}
+		a.log.Debug("Keep-alive in "+a.name+".", "result", result)
 	}
 	if a.failing = failing; failing && (code == 0 || code >= 500 || code == http.StatusTooManyRequests) {
 		a.mu.Lock()

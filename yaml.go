@@ -485,6 +485,8 @@ func (r *yamlReader) hold(props yamlProps) {
 }
 
 // keep keeps a value for the aliases to its anchor; before is the count of nodes before it.
+//
+//go:noinline
 func (r *yamlReader) keep(props yamlProps, before int, v any) any {
 	r.count++
 	if props.anchor != "" {
