@@ -122,7 +122,7 @@ func (h *handler) admits(found []Resource) []Resource {
 	if core := coreOf(fit); h.selector.named() && len(core) > 0 {
 		fit = core
 	}
-	sortByText(fit, func(r Resource) string { return r.Name() })
+	sortByName(fit)
 	if h.selector.specific() && len(fit) > 1 {
 		return nil
 	}

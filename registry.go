@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"runtime"
 	"slices"
+	"sort"
 	"strings"
 	"sync"
 	"time"
@@ -412,7 +413,7 @@ func (h *handler) resources(found []Resource) (able []Resource, warnings []strin
 	if core := coreOf(fit); h.selector.named() && len(core) > 0 {
 		fit = core
 	}
-	sortByText(fit, func(r Resource) string { return r.Name() })
+	sortByName(fit)
 	if len(fit) == 0 {
 		return nil, []string{fmt.Sprintf("Unresolved resources cannot be served (try creating their CRDs): %s.", h.text)}
 	}
@@ -437,6 +438,11 @@ func (h *handler) resources(found []Resource) (able []Resource, warnings []strin
 		warnings = append(warnings, fmt.Sprintf("Non-patchable resources will not be served by %q: %s.", h.id, strings.Join(mute, ", ")))
 	}
 	return able, warnings
+}
+
+// sortByName sorts resources without moving them around for each comparison.
+func sortByName(all []Resource) {
+	sort.SliceStable(all, func(i, j int) bool { return all[i].Name() < all[j].Name() })
 }
 
 // coreOf returns the resources of the core group.

@@ -217,8 +217,8 @@ func (s selectorSpec) matches(r Resource) bool {
 	return s.name == r.Kind || s.name == r.Plural || s.name == r.Singular || slices.Contains(r.ShortNames, s.name)
 }
 
-// sortByText sorts a list by a text of each item, and leaves those with the same text in their order. Neither the
-// sorting functions of package slices nor this one are compiled anew wherever something is sorted.
+// sortByText sorts a list by a text of each item, and leaves those with the same text in their order. What it
+// calls is not compiled anew for each type, as the sorting functions of package slices are.
 //
 //go:noinline
 func sortByText[T any](list []T, text func(T) string) {
