@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -290,6 +291,36 @@ func TestEventsAtRest(t *testing.T) {
 	if n := testing.AllocsPerRun(100, event); n > 4 {
 		t.Errorf("an event makes %v allocations", n)
 	}
+}
+
+// TestBytesAtRest counts what an object takes that was seen at a glance, as at the start of an operator that has handled it before.
+func TestBytesAtRest(t *testing.T) {
+	const objects, limit = 20_000, 400
+	w := newTwin(t, "creation", "the default")
+	body := string(w.object(t, `{"a":1,"text":"`+strings.Repeat("x", 1500)+`"}`, `{"a":"b"}`, `{"note":"x"}`, `{"phase":"done"}`).raw)
+	look := w.looker()
+	heap := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := heap()
+	for i := range objects {
+		name := fmt.Sprintf("an-object-%05d", i)
+		text := strings.NewReplacer(`"name":"n"`, `"name":"`+name+`"`, `"uid":"u"`, `"uid":"4b1c8e3e-6f6e-4bd1-9c38-0f9b2c5`+name[10:]+`"`,
+			`"resourceVersion":"5"`, fmt.Sprintf(`"resourceVersion":"%d"`, 100_000+i)).Replace(body)
+		var o outline
+		if err := o.scan([]byte(text)); err != nil || !look(Listed, &o, []byte(text), 0, 1) {
+			t.Fatalf("%s takes more than a glance (%v)", name, err)
+		}
+	}
+	if got := (heap() - before) / objects; got > limit || len(w.queue.slots) != objects {
+		t.Errorf("%d objects take %d bytes each, want %d at most", len(w.queue.slots), got, limit)
+	} else {
+		t.Logf("an object takes %d bytes", got)
+	}
+	runtime.KeepAlive(w)
 }
 
 // TestGlanceWaits shows objects at a glance that are at rest as they come, but not as they are known.
