@@ -79,6 +79,7 @@ type slot struct {
 	round      uint64 // of the operator's work, in which the newest event came
 	deleted    bool
 	remembered bool // whether it was seen with a memo of the operator that had nothing in it
+	unwanted   bool // whether no handler was for it when it was seen last, without a worker
 
 	// The worker's, while there is one, and the queue's otherwise. Times are in nanoseconds since 1970.
 	handled       bool   // whether a handling has ended since then
@@ -229,6 +230,7 @@ func (q *queue) addLocked(key string, ref ObjectReference, listed bool) *slot {
 // giveLocked gives an event of an object to its worker.
 func (q *queue) giveLocked(s *slot, ev RawEvent, round uint64) {
 	s.sitLocked()
+	s.unwanted = false
 	s.round, s.events = round, append(s.events, ev)
 	if s.news != nil {
 		s.news(ev)

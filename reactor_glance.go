@@ -19,7 +19,8 @@ import (
 
 // glancer is what one resource's objects are looked at with.
 type glancer struct {
-	handlers         []*handler
+	handlers         []*handler // of changes
+	others           []*handler // of which can only be said that they are not for an object
 	apiVersion, kind string
 	finalizer        string
 	legacy           []string
@@ -38,11 +39,12 @@ type glancer struct {
 
 // glancer returns what the objects are looked at with, nil if it takes more than a glance to see that there is nothing to do.
 func (what *resolved) glancer(p *PersistenceSettings, log *slog.Logger) *glancer {
-	if len(what.events)+len(what.tasks)+len(what.indices) > 0 || p.IgnoreCopies || what.resource.Kind == "ReplicaSet" ||
-		len(p.trackingOf(what.fields).Fields) > 0 || slices.ContainsFunc(what.changes, (*handler).unusual) {
+	others := slices.Concat(what.events, what.tasks, what.indices)
+	if p.IgnoreCopies || what.resource.Kind == "ReplicaSet" || len(p.trackingOf(what.fields).Fields) > 0 ||
+		slices.ContainsFunc(what.changes, (*handler).unusual) || slices.ContainsFunc(others, (*handler).asksMeta) {
 		return nil
 	}
-	g := &glancer{handlers: what.changes, finalizer: p.Finalizer, legacy: p.LegacyFinalizers, log: log, apiVersion: what.resource.APIVersion(), kind: what.resource.Kind}
+	g := &glancer{handlers: what.changes, others: others, finalizer: p.Finalizer, legacy: p.LegacyFinalizers, log: log, apiVersion: what.resource.APIVersion(), kind: what.resource.Kind}
 	if !g.progress(p.ProgressStorage) || !g.base(p.DiffBaseStorage) {
 		return nil
 	}
@@ -52,17 +54,23 @@ func (what *resolved) glancer(p *PersistenceSettings, log *slog.Logger) *glancer
 // unusual tells whether a filter of the handler is a function of the user's, or its field one of the annotations, which can be any, ours included.
 func (h *handler) unusual() bool {
 	f := &h.filters
-	if len(h.field) > 1 && h.field[0] == "metadata" && h.field[1] == "annotations" {
-		return true
-	}
-	all := []*criterion{f.value, f.old, f.new}
-	for _, match := range []map[string]*criterion{f.labels, f.annotations} {
+	ours := len(h.field) > 1 && h.field[0] == "metadata" && h.field[1] == "annotations"
+	return ours || f.when != nil || f.value.asks() || f.old.asks() || f.new.asks() || h.asksMeta()
+}
+
+// asksMeta tells whether a filter for the labels or the annotations is a function of the user's.
+func (h *handler) asksMeta() bool {
+	for _, match := range []map[string]*criterion{h.filters.labels, h.filters.annotations} {
 		for _, c := range match {
-			all = append(all, c)
+			if c.asks() {
+				return true
+			}
 		}
 	}
-	return f.when != nil || slices.ContainsFunc(all, func(c *criterion) bool { return c != nil && c.predicate != nil })
+	return false
 }
+
+func (c *criterion) asks() bool { return c != nil && c.predicate != nil }
 
 // progress notes where records are kept, and tells whether that is known.
 func (g *glancer) progress(storage ProgressStorage) bool {
@@ -124,7 +132,7 @@ func (r *reactor) glance(g *glancer, t EventType, o *outline, raw []byte, round,
 		r.counts.received(t)
 		return true
 	}
-	if !settled || s == nil && !r.memo.empty() {
+	if !settled || s == nil && !r.memo.empty() || s != nil && !s.unwanted && len(g.others) > 0 {
 		return false
 	}
 	initial := t == Listed
@@ -142,6 +150,7 @@ func (r *reactor) glance(g *glancer, t EventType, o *outline, raw []byte, round,
 		ref = s.ref()
 	}
 	if !r.queue.take(s, t, ref, string(version), round, listing, func(s *slot) {
+		s.unwanted = verdict == unwanted
 		s.tracked = s.tracked || verdict == unchanged
 		s.handled = s.handled || verdict == unchanged && initial
 	}) {
@@ -193,8 +202,12 @@ func (g *glancer) look(o *outline, raw []byte, initial bool) verdict {
 	g.body = Body{raw: raw, meta: o.meta.of(raw), labels: labels, annotations: annotations}
 	c := &g.change
 	*c = Change{Object: Object{Body: &g.body}}
-	if !slices.ContainsFunc(g.handlers, func(h *handler) bool { return h.filters.fitsMeta(&c.Object) }) && !holds {
+	fits := func(h *handler) bool { return h.filters.fitsMeta(&c.Object) }
+	if !holds && !slices.ContainsFunc(g.handlers, fits) && !slices.ContainsFunc(g.others, fits) {
 		return unwanted
+	}
+	if len(g.others) > 0 {
+		return unclear
 	}
 	stored, ok := g.essence(o, raw, labels, annotations)
 	if !ok {

@@ -54,6 +54,13 @@ var twinHandlers = map[string]func(r *Registry, fn ChangeFunc){
 	"predicates": func(r *Registry, fn ChangeFunc) {
 		r.OnUpdate("widgets", fn, &ChangeOptions{ID: "update", When: func(*Change) bool { return true }})
 	},
+	"events": func(r *Registry, fn ChangeFunc) {
+		r.OnCreate("widgets", fn, &ChangeOptions{ID: "create", Labels: Match{"no": "such"}})
+		r.OnEvent("widgets", func(ctx context.Context, e *WatchEvent) error { return fn(ctx, nil) }, &EventOptions{ID: "event", Labels: Match{"a": Absent}})
+	},
+	"all events": func(r *Registry, fn ChangeFunc) {
+		r.OnEvent("widgets", func(ctx context.Context, e *WatchEvent) error { return fn(ctx, nil) }, &EventOptions{ID: "event"})
+	},
 	"the status": func(r *Registry, fn ChangeFunc) { r.OnField("widgets", "status.x", fn, &ChangeOptions{ID: "field"}) },
 }
 
@@ -136,6 +143,7 @@ var tampers = map[string]func(object map[string]any){
 	"a state of a handling":      annotating("kopf.zalando.org/handling-base", `{}`),
 	"the mark of another":        annotating("others.dev/kopf-managed", "yes"),
 	"the state of another":       annotating("kopf.others.dev/last-handled-configuration", "{}"),
+	"no labels":                  func(o map[string]any) { delete(o["metadata"].(map[string]any), "labels") },
 	"an annotation of a user":    annotating("note", "new"),
 	"one of kubectl":             annotating(lastAppliedKey, "{}"),
 	"one of our kind":            annotating("x."+defaultPrefix+"/y", "z"),
@@ -203,7 +211,7 @@ func (w *twin) compare(t *testing.T, what string, event EventType, body *Body) (
 func TestGlance(t *testing.T) {
 	// What is expected to be settled at a glance when nothing was tampered with, at a listing and by a change.
 	at := map[string]string{"creation": "listing change", "deletion": "", "optional deletion": "listing change", "resuming": "change",
-		"labels": "change", "fields": "listing change", "predicates": "", "the status": ""}
+		"labels": "change", "fields": "listing change", "predicates": "", "the status": "", "events": "listing change", "all events": ""}
 	for handlers := range twinHandlers {
 		for storage := range twinStorages {
 			t.Run("handlers of "+handlers+", stored in "+storage, func(t *testing.T) {
