@@ -123,6 +123,8 @@ func (c *cycle) index() time.Duration {
 		return -1
 	}
 	o := c.object(c.event.Body)
+	c.queue.crew.leave() // while functions of users run
+	defer c.queue.crew.enter()
 	return c.indexer.index(c.slot.key, handlers, &o, &c.slot.unindexed)
 }
 
