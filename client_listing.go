@@ -101,6 +101,12 @@ type listPage struct {
 // pageBuffer is how much of a page is read at a time. An object that is larger makes the buffer grow.
 const pageBuffer = 32 << 10
 
+// maxObject is up to what size objects are read, in bytes. API servers keep none of more than a few million.
+const maxObject = 64 << 20
+
+// errTooLarge tells that an object does not end.
+var errTooLarge = errorf("%w: an object has more than %d bytes", errUnreadable, maxObject)
+
 // read reads the page as it comes in. A page that breaks off must not pass for a complete one, for what is not in it would be taken for
 // deleted.
 func (p *listPage) read(answer io.Reader) error {
@@ -202,10 +208,28 @@ func (p *listPage) object() error {
 			}
 			return err
 		}
-		if err := p.fill(); err != nil {
+		if err := p.grow(); err != nil {
 			return err
 		}
 	}
+}
+
+// grow reads more of an item. Of a large one, it reads as much again as there is, for the item is gone through from its beginning then.
+func (p *listPage) grow() error {
+	before := len(p.buffer) - p.at
+	enough := before + 1
+	if before >= pageBuffer {
+		enough = 2 * before
+	}
+	for len(p.buffer)-p.at < enough {
+		if err := p.fill(); err != nil {
+			if len(p.buffer)-p.at > before && !errors.Is(err, errTooLarge) {
+				return nil // it may be enough
+			}
+			return err
+		}
+	}
+	return nil
 }
 
 // value returns the bytes of the next value, until more is read.
@@ -267,6 +291,9 @@ func (p *listPage) fill() error {
 	if p.at > 0 {
 		p.buffer = p.buffer[:copy(p.buffer, p.buffer[p.at:])]
 		p.at = 0
+	}
+	if len(p.buffer) > maxObject {
+		return errTooLarge
 	}
 	if len(p.buffer) == cap(p.buffer) {
 		p.buffer = append(make([]byte, 0, 2*cap(p.buffer)), p.buffer...)

@@ -27,6 +27,9 @@ const (
 	probesFresh   = 10 * time.Second // how long an answer of the probes is given again
 	probeTimeout  = 10 * time.Second // of a probe without one of its own
 	probesClosing = time.Second      // for open connections, at the end
+	probesIdle    = 2 * time.Minute  // for connections between two requests
+
+	maxProbeHeader = 64 << 10 // bytes
 )
 
 // The paths that are served beside that of the liveness.
@@ -96,7 +99,7 @@ func (p *prober) listen(endpoint string, listener net.Listener) error {
 	p.path, p.listener = path, listener
 	p.ctx, p.end = context.WithCancel(context.Background())
 	p.server.Handler = p
-	p.server.ReadHeaderTimeout = probeTimeout
+	p.server.ReadTimeout, p.server.IdleTimeout, p.server.MaxHeaderBytes = probeTimeout, probesIdle, maxProbeHeader
 	p.server.ErrorLog = slog.NewLogLogger(p.log.Handler(), slog.LevelDebug)
 	p.log.Debug("Serving health status at http://" + listener.Addr().String() + path)
 	p.tasks.Go(func() { _ = p.server.Serve(listener) }) // it ends with stop, or with its listener

@@ -346,7 +346,9 @@ func readFrames(r io.Reader, handle func(line []byte) error) error {
 	for {
 		line, err := b.ReadSlice('\n')
 		if errors.Is(err, bufio.ErrBufferFull) {
-			long = append(long, line...)
+			if long = append(long, line...); len(long) > maxObject {
+				return errTooLarge
+			}
 			continue
 		}
 		if err != nil {

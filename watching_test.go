@@ -437,6 +437,37 @@ func testLongFrames(t *testing.T) {
 	}
 }
 
+// endless is a text without an end.
+type endless struct{ n int }
+
+func (e *endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = 'x'
+	}
+	if e.n == 0 {
+		copy(p, `{"items":[{"a":"`)
+	}
+	e.n += len(p)
+	return len(p), nil
+}
+
+func TestEndlessAnswers(t *testing.T) {
+	for name, read := range map[string]func(io.Reader) error{
+		"an event": func(r io.Reader) error { return readFrames(r, func([]byte) error { return nil }) },
+		"an item":  func(r io.Reader) error { return (&listPage{}).read(r) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := &endless{}
+			if err := read(e); !errors.Is(err, errUnreadable) {
+				t.Errorf("got %v", err)
+			}
+			if e.n > 3*maxObject {
+				t.Errorf("%d bytes were read", e.n)
+			}
+		})
+	}
+}
+
 // smallReads reads in small pieces.
 type smallReads struct{ r io.Reader }
 
