@@ -129,7 +129,7 @@ func (o *options) onReplay(ctx context.Context, b *bench) error {
 
 // onReal does the jobs on a real server, where those come one after the other that go on with the same objects.
 func (o *options) onReal(ctx context.Context, b *bench) error {
-	groups := [][]job{{backlog(1000), ignored(5000)}, {backlog(3000), restart(3000)}, {latency(250, 25)}}
+	groups := [][]job{{backlog(1000), ignored(3000)}, {backlog(3000), restart(3000)}, {latency(200, 25)}}
 	if o.quick {
 		groups = [][]job{{backlog(1000), ignored(2000), restart(1000)}, {latency(100, 25)}}
 	}

@@ -148,7 +148,7 @@ func short(v float64) string {
 	switch {
 	case v >= 1e6:
 		return strconv.FormatFloat(v/1e6, 'g', 3, 64) + " M"
-	case v >= 10_000:
+	case v >= 1000:
 		return strconv.FormatFloat(v/1e3, 'g', 3, 64) + " k"
 	default:
 		return strconv.FormatFloat(v, 'g', 3, 64)

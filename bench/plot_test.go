@@ -22,7 +22,7 @@ func TestChart(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, want := range []string{"a &lt; b", ">objects<", ">CPU, s<", ">kopf<", ">other<", ">100 k<", `points="76.0,`} {
+	for _, want := range []string{"a &lt; b", ">objects<", ">CPU, s<", ">kopf<", ">other<", ">100 k<", ">1 k<", `points="76.0,`} {
 		if !strings.Contains(svg, want) {
 			t.Errorf("the drawing lacks %q", want)
 		}

@@ -33,7 +33,7 @@ func sweeps(quick bool) []sweep {
 		},
 	}
 	ignore := sweep{
-		name: "ignoring more and more changes", size: "changes a second", sizes: []int{10, 100, 1000, 5000}, job: func(rate int) job { return changing(rate, 5*time.Second) },
+		name: "ignoring more and more changes", size: "changes a second", sizes: []int{10, 100, 1000, 5000}, job: func(rate int) job { return changing(rate, 4*time.Second) },
 		drawn: []drawn{{"ignoring", "Ignoring changes of 1000 objects", "CPU, % of a core", func(r result) float64 { return 100 * r.cpu.Seconds() / r.wall.Seconds() }}},
 	}
 	if quick {

@@ -7,6 +7,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -44,7 +45,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	names := make(chan string, 1000)
+	names := make(chan string, 100_000) // a watch that is not read is ended
 	failed := make(chan error, workers+1)
 	for range workers {
 		go func() {
@@ -62,27 +63,56 @@ func run(ctx context.Context) error {
 
 // follow finds the widgets that are not handled yet.
 func follow(ctx context.Context, client *http.Client, host string, names chan<- string) error {
-	query := "widgets?watch=true&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, host+path+query, nil)
-	if err != nil {
-		return err
-	}
-	resp, err := client.Do(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	for lines := bufio.NewReaderSize(resp.Body, 64<<10); ; {
-		line, err := lines.ReadSlice('\n')
+	query := "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
+	for { // a server ends watches now and then
+		version, err := watch(ctx, client, host+path+"widgets?watch=true&allowWatchBookmarks=true"+query, names)
 		if err != nil {
 			return err
 		}
-		_, rest, ok := bytes.Cut(line, []byte(`"name":"widget-`))
-		if !ok || bytes.Contains(line, []byte(`"handled":true`)) {
-			continue
+		if version != "" {
+			query = "&resourceVersion=" + version
 		}
-		names <- "widget-" + string(rest[:bytes.IndexByte(rest, '"')])
 	}
+}
+
+// watch returns the version of the last event, if all were seen that came before.
+func watch(ctx context.Context, client *http.Client, url string, names chan<- string) (version string, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return "", err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return "", fmt.Errorf("watch: %s", resp.Status)
+	}
+	complete := !strings.Contains(url, "sendInitialEvents")
+	for lines := bufio.NewReaderSize(resp.Body, 64<<10); ; {
+		line, err := lines.ReadSlice('\n')
+		if errors.Is(err, io.EOF) {
+			return version, nil
+		}
+		if err != nil {
+			return "", err
+		}
+		complete = complete || bytes.Contains(line, []byte("initial-events-end"))
+		if complete {
+			version = text(line, `"resourceVersion":"`)
+		}
+		if name := text(line, `"name":"widget-`); name != "" && !bytes.Contains(line, []byte(`"handled":true`)) {
+			names <- "widget-" + name
+		}
+	}
+}
+
+// text returns what stands between a prefix and the next quote.
+func text(line []byte, prefix string) string {
+	_, rest, _ := bytes.Cut(line, []byte(prefix))
+	text, _, _ := bytes.Cut(rest, []byte(`"`))
+	return string(text)
 }
 
 func handle(ctx context.Context, client *http.Client, host, name string) error {
