@@ -1,6 +1,6 @@
 # The same commands that a person types; `make ci` is what is checked before a change lands.
 
-.PHONY: build test race lint e2e cluster bench ci
+.PHONY: build test race lint fuzz e2e cluster bench ci
 
 build:
 	go build ./...
