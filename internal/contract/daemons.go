@@ -330,6 +330,7 @@ func stopping(t *testing.T, c *C) {
 		op := c.Operator(r)
 		c.Create("a", nil)
 		c.held("a")
+		c.handled("a")
 		before := len(op.Wire.Writes())
 		c.Delete("a")
 		c.gone("a")
