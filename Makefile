@@ -28,7 +28,7 @@ cluster:
 
 # What operators cost, beside those of controller-runtime: half an hour, which rewrites docs/performance.md.
 bench:
-	cd bench && go run . -write ../docs
+	cd bench && go run . -rounds 2 -write ../docs
 
 ci:
 	.ci/run
