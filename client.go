@@ -155,6 +155,7 @@ type APIError struct {
 	RetryAfter time.Duration // how long the server wants us to wait, at most 10 minutes; zero if it said nothing
 	Method     string        // of the request
 	Path       string        // of the request
+	Header     http.Header   // of the answer; nil if the error came as an event of a watch
 }
 
 // ErrorCause is one thing that the API server has found to be wrong with an object.
@@ -182,7 +183,7 @@ const maxErrorText = 256
 
 // newAPIError reads an answer that is an error.
 func newAPIError(method, path string, resp *http.Response) *APIError {
-	e := &APIError{Code: resp.StatusCode, Reason: http.StatusText(resp.StatusCode), Method: method, Path: path}
+	e := &APIError{Code: resp.StatusCode, Reason: http.StatusText(resp.StatusCode), Method: method, Path: path, Header: resp.Header}
 	data, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20)) // what has come is better than nothing
 	var status struct {
 		Kind, Message, Reason string
@@ -348,17 +349,31 @@ func (c *Client) attempt(ctx context.Context, r *request) error {
 			ctx, cancel = context.WithTimeoutCause(ctx, t, fmt.Errorf("no answer in %s", t))
 			defer cancel()
 		}
+		sent := time.Now()
 		code, err := r.send(ctx, cred)
 		c.meter.request(r.verb(), code)
-		if e := (*APIError)(nil); code == http.StatusTooManyRequests && !strings.HasSuffix(r.path, "/eviction") && errors.As(err, &e) {
-			c.flow.close(e.RetryAfter) // evictions are refused so for the sake of the pods
-		}
+		c.heed(r, sent, code, err)
 		refused := StatusCode(err) == http.StatusUnauthorized
 		if refused {
 			c.log.Warn("The API server refuses the credentials; logging in again.", "login", cred.ID, "error", err)
 		}
 		return refused, err
 	})
+}
+
+// heed has later requests wait if the server asks for patience.
+func (c *Client) heed(r *request, sent time.Time, code int, err error) {
+	var wish time.Duration
+	if e := (*APIError)(nil); errors.As(err, &e) {
+		wish = e.RetryAfter
+	}
+	switch {
+	case code == http.StatusTooManyRequests && strings.HasSuffix(r.path, "/eviction"): // it is refused for the sake of the pods
+	case !r.stream:
+		c.flow.answered(sent, code, wish)
+	case code == http.StatusTooManyRequests, code == http.StatusServiceUnavailable:
+		c.flow.hold(wish) // streams make pauses of their own
+	}
 }
 
 // send sends the request with one credential, and returns the code of the answer, 0 if there was none.

@@ -165,12 +165,19 @@ func TestClientErrors(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			c, _ := clientOf(t, http.HandlerFunc(tt.answer.serve), nil)
+			c, _ := clientOf(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Audit-Id", "7")
+				tt.answer.serve(w, r)
+			}), nil)
 			err := c.Get(context.Background(), podRef, &Body{}, nil)
 			var got *APIError
 			if !errors.As(err, &got) {
 				t.Fatalf("the error is %v", err)
 			}
+			if id := got.Header.Get("Audit-Id"); id != "7" {
+				t.Errorf("the header of the answer has the id %q", id)
+			}
+			got.Header = nil
 			tt.want.Method, tt.want.Path = "GET", "/api/v1/namespaces/ns/pods/p"
 			if diff := cmp.Diff(tt.want, *got); diff != "" {
 				t.Error(diff)

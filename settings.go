@@ -150,8 +150,9 @@ type NetworkingSettings struct {
 	// MaxInFlight is the number of requests, watches apart, that are under way at the same time. Zero means no limit. As many objects are
 	// worked on at the same time, beside those whose handlers run or that wait for something; 64 if there is no limit. Defaults to 64.
 	MaxInFlight int
-	// RequestRate is how many requests a second, watches apart, are made for long; the others wait, and all wait while the server asks for
-	// patience. Zero means no limit, and that each request waits for itself alone. Defaults to 1,000.
+	// RequestRate is how many requests a second, watches apart, are made for long; the others wait. All wait while the server refuses them by 429
+	// or 503: as long as it wishes, at least as long as ErrorBackoffs, and twice as long each time after those, up to a minute; then they go
+	// one by one, faster and faster as they are answered. Zero means no limit, and that each request waits for itself alone. Defaults to 1,000.
 	RequestRate int
 	// RequestBurst is how many requests can be made at once after a time with fewer: what a new operator finds can be handled at full
 	// speed, and what goes round in circles cannot. Defaults to 20,000.
