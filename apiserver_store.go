@@ -350,8 +350,14 @@ func parseLabels(text string) ([]requirement, error) {
 			return nil, err
 		}
 		all = append(all, *r)
-		if p.rest != "" && !p.take(",") {
+		if p.rest == "" {
+			break
+		}
+		if !p.take(",") {
 			return nil, badSelector(text, "',' or the end is expected at "+strconv.Quote(p.rest))
+		}
+		if p.rest == "" {
+			return nil, badSelector(text, "a key is expected after the last ','")
 		}
 	}
 	return all, nil
@@ -383,12 +389,14 @@ func (p *selectorParser) word() string {
 
 func (p *selectorParser) requirement() (*requirement, error) {
 	text := p.rest
-	if p.take("!") {
-		return &requirement{key: p.word(), op: "!exists"}, nil
-	}
+	absent := p.take("!")
 	r := &requirement{key: p.word(), op: "exists"}
 	if r.key == "" {
 		return nil, badSelector(text, "a key is expected")
+	}
+	if absent {
+		r.op = "!exists"
+		return r, nil
 	}
 	for _, op := range []struct{ token, op string }{{"==", "="}, {"!=", "!="}, {"=", "="}, {">", ">"}, {"<", "<"}} {
 		if p.take(op.token) {

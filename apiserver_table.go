@@ -354,7 +354,7 @@ func pathStep(now []any, step string) []any {
 				next = append(next, asMap(v)[k])
 			}
 			next = append(next, list...)
-		case err == nil && i < 0 && -i <= len(list):
+		case err == nil && i < 0 && i >= -len(list):
 			next = append(next, list[len(list)+i])
 		case err == nil && i >= 0 && i < len(list):
 			next = append(next, list[i])

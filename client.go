@@ -453,6 +453,22 @@ func plainError(err error) error {
 // maxGuess is up to which length an answer is believed to be as long as it says.
 const maxGuess = 4 << 20
 
+// bounded reads an answer that is kept as a whole, up to a limit: it can have been compressed, and become very much larger.
+type bounded struct {
+	answer io.Reader
+	left   int
+}
+
+// Read fails with errTooLarge beyond the limit.
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, errTooLarge
+	}
+	n, err := b.answer.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	return n, err
+}
+
 // body makes a request that is answered with an object.
 func (c *Client) body(ctx context.Context, r *request) (*Body, error) {
 	var body *Body
@@ -461,7 +477,7 @@ func (c *Client) body(ctx context.Context, r *request) (*Body, error) {
 		if r.length > 0 && r.length < maxGuess {
 			whole.Grow(int(r.length) + bytes.MinRead)
 		}
-		_, err := whole.ReadFrom(answer)
+		_, err := whole.ReadFrom(&bounded{answer, maxObject})
 		if err != nil {
 			return err
 		}

@@ -52,7 +52,7 @@ func (d *discovery) get(ctx context.Context, path, accept string, into any) erro
 }
 
 func (d *discovery) ask(ctx context.Context, r *request, into any) error {
-	r.read = func(answer io.Reader) error { return unreadable(json.NewDecoder(answer).Decode(into)) }
+	r.read = func(answer io.Reader) error { return unreadable(json.NewDecoder(&bounded{answer, maxObject}).Decode(into)) }
 	err := d.client.do(ctx, r)
 	if StatusCode(err) == http.StatusNotFound {
 		return nil
@@ -142,7 +142,11 @@ func (d *discovery) aggregated(group string, v aggregatedVersion, preferred bool
 	}
 }
 
+// add takes in a resource, unless its name is none that objects could be asked for by.
 func (d *discovery) add(r Resource) {
+	if r.Plural == "" || strings.Contains(r.Plural, "/") {
+		return
+	}
 	if r.Singular == "" {
 		r.Singular = strings.ToLower(r.Kind)
 	}

@@ -217,6 +217,9 @@ func decodeAs[T any](value any, want string) (T, error) {
 	return v, nil
 }
 
+// maxCount is beyond all attempts that were ever made. A larger number is that of somebody who wants it to overflow.
+const maxCount = 1 << 30
+
 func decodeCount(value any) (int, error) {
 	n, err := decodeAs[json.Number](value, "a number")
 	if err != nil {
@@ -226,15 +229,20 @@ func decodeCount(value any) (int, error) {
 	if err != nil || count < 0 {
 		return 0, fmt.Errorf("a count is expected, not %q", n.String())
 	}
-	return count, nil
+	return min(count, maxCount), nil
 }
 
+// decodeTime reads a time that can be written again: its year, in UTC, has four digits.
 func decodeTime(value any) (time.Time, error) {
 	s, err := decodeAs[string](value, "a time")
 	if err != nil {
 		return time.Time{}, err
 	}
-	return parseISO8601(s)
+	t, err := parseISO8601(s)
+	if year := t.UTC().Year(); err == nil && (year < 1 || year > 9999) {
+		err = fmt.Errorf("a time between the years 1 and 9999 is expected, not %q", s)
+	}
+	return t, err
 }
 
 // parseISO8601 reads a time as loosely as the original: in basic and extended forms, from the year

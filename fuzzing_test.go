@@ -1,0 +1,430 @@
+package kopf
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// These targets feed the parsers of operators with what strangers can send or store. Those whose subject has a test file of its own with a
+// target in it are there; those of the embedded server are in apiserver_fuzzing_test.go.
+
+// FuzzRecord reads a record that somebody has put on an object, and stores it again.
+func FuzzRecord(f *testing.F) {
+	f.Add(`{"started":"2020-12-31T23:59:59.123456+00:00","retries":3,"success":false,"failure":false,"message":"é","subrefs":["a/b","a/b","a"]}`)
+	f.Add(`{"retries":9223372036854775807,"delayed":"9999-12-31T23:59:59-23:59","purpose":"create"}`)
+	f.Add(`{"started":"0000-01-01T00:00:00+23:59","stopped":null,"unknown":[{}]}`)
+	f.Add(`{"retries":-1}`)
+	f.Add(`null`)
+	f.Fuzz(func(t *testing.T, text string) {
+		s := &SmartProgressStorage{}
+		body, err := NewBody(mapOf("kind metadata", "X", mapOf("annotations", mapOf("kopf.zalando.org/h", text))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		record, err := s.Fetch("h", body)
+		if record == nil {
+			return
+		}
+		if err != nil {
+			t.Fatalf("%q gives both a record and %v", text, err)
+		}
+		if record.Retries < 0 || record.Retries+1 < 0 {
+			t.Fatalf("%q has %d retries", text, record.Retries)
+		}
+		patch := &Patch{}
+		record.Retries++
+		s.Store("h", record, body, patch)
+		stored, err := NewBody(mergeJSON(body.Map(), any(patch.Map())))
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := s.Fetch("h", stored)
+		if err != nil || again == nil {
+			t.Fatalf("%q is stored as %v, which cannot be read: %v", text, patch.Map(), err)
+		}
+		if want := record.members(true).encoded(); !bytes.Equal(again.members(true).encoded(), want) {
+			t.Errorf("%q is stored as %s, and read as %s", text, want, again.members(true).encoded())
+		}
+		if again.changed() {
+			t.Errorf("%q is stored and read, and would be stored again", text)
+		}
+		purge := &Patch{}
+		s.Purge("h", stored, purge)
+		gone, _ := NewBody(mergeJSON(stored.Map(), any(purge.Map())))
+		if left, err := s.Fetch("h", gone); left != nil || err != nil {
+			t.Errorf("%q is left: %v, %v", text, left, err)
+		}
+	})
+}
+
+// FuzzAnnotationKeys makes keys of the ids of two handlers.
+func FuzzAnnotationKeys(f *testing.F) {
+	f.Add("create", "create/spec.field")
+	f.Add(strings.Repeat("x", 100)+"/a", strings.Repeat("x", 100)+"/b")
+	f.Add("ž<locals>", strings.Repeat("ž", 63))
+	f.Fuzz(func(t *testing.T, one, two string) {
+		if !utf8.ValidString(one) || !utf8.ValidString(two) {
+			t.Skip() // ids come from Go identifiers and JSON
+		}
+		a, b := annotationKeys("", one, nil, false), annotationKeys("", two, nil, false)
+		for i, keys := range [][]string{a, b} {
+			for _, key := range keys {
+				name, ok := strings.CutPrefix(key, "kopf.zalando.org/")
+				if !ok || utf8.RuneCountInString(name) > maxNameLength || strings.ContainsAny(name, "/<>") {
+					t.Errorf("%q has the key %q", []string{one, two}[i], key)
+				}
+			}
+		}
+		if replaceUnsafe(one) != replaceUnsafe(two) && a[0] == b[0] {
+			t.Errorf("%q and %q have the same key %q", one, two, a[0])
+		}
+	})
+}
+
+// FuzzNamespacePattern compares what patterns of plain names mean with a plain reading of them, and holds all of them to what negations are.
+func FuzzNamespacePattern(f *testing.F) {
+	f.Add("team-*,!team-x", "team-y")
+	f.Add("!a , b,!c", "b")
+	f.Add("[!a]?", "bc")
+	f.Add("[", "a")
+	f.Fuzz(func(t *testing.T, pattern, name string) {
+		_, err := checkNamespaces([]string{pattern})
+		got := matchNamespace(pattern, name)
+		if err != nil || strings.TrimSpace(pattern) != pattern {
+			return
+		}
+		if !strings.HasPrefix(pattern, "!") && matchNamespace(pattern+",!*", name) {
+			if ok := !strings.Contains(name, "/"); ok { // which no name has
+				t.Errorf("%q and nothing fits %q", pattern, name)
+			}
+		}
+		if strings.ContainsAny(pattern, `*?[]\,!`) {
+			return
+		}
+		if got != (pattern == name) {
+			t.Errorf("%q fits %q: %t", pattern, name, got)
+		}
+		if !strings.Contains(name, "/") && matchNamespace("!"+pattern, name) == got {
+			t.Errorf("both %q and its negation are %t of %q", pattern, got, name)
+		}
+	})
+}
+
+// FuzzExecCredential reads what a plugin has written. What it is must not be told by an error, for it can be a secret.
+func FuzzExecCredential(f *testing.F) {
+	f.Add([]byte(`{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"hunter2hunter2"}}`))
+	f.Add([]byte(`{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":["hunter2hunter2"]}}`))
+	f.Add([]byte(`{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"clientKeyData":"hunter2hunter2","expirationTimestamp":"hunter2hunter2"}}`))
+	f.Add([]byte(`{"apiVersion":"v1","kind":"Secret","status":{"token":"hunter2hunter2"}}`))
+	f.Add([]byte("hunter2hunter2"))
+	f.Fuzz(func(t *testing.T, output []byte) {
+		e := &execConfig{APIVersion: execGroup + "v1"}
+		status, err := e.parse(output)
+		if err == nil && status.Token == "" && (status.CertificateData == "" || status.KeyData == "") {
+			t.Errorf("%q gives no credentials and no error", output)
+		}
+		var kinds struct{ Kind, APIVersion string }
+		_ = json.Unmarshal(output, &kinds) // if it is none, nothing of it is told
+		if err != nil && strings.Contains(err.Error(), "hunter2") && !strings.Contains(kinds.Kind+kinds.APIVersion, "hunter2") {
+			t.Errorf("%q is told: %v", output, err)
+		}
+	})
+}
+
+// FuzzPEM reads certificates and keys that are PEM, or base64 of it.
+func FuzzPEM(f *testing.F) {
+	f.Add([]byte("-----BEGIN X-----\nQUJD\n-----END X-----\n"))
+	f.Add([]byte(base64.StdEncoding.EncodeToString([]byte("-----BEGIN X-----\nQUJD\n-----END X-----\n"))))
+	f.Add([]byte("hunter2hunter2"))
+	f.Add(readKey(f, "aes128-sha1"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		text, err := pemOf("the key", data)
+		if err != nil {
+			if len(data) > 8 && !strings.Contains("the key is neither PEM nor base64 of it has no in", string(data)) && strings.Contains(err.Error(), string(data)) {
+				t.Errorf("%q is told: %v", data, err)
+			}
+			return
+		}
+		if block, _ := pem.Decode(text); block == nil {
+			t.Errorf("%q gives %q, which is no PEM", data, text)
+		}
+		if again, err := pemOf("the key", []byte(base64.StdEncoding.EncodeToString(text))); err != nil || !bytes.Equal(again, text) {
+			t.Errorf("%q gives %q, and in base64 %q (%v)", data, text, again, err)
+		}
+		info := &ConnectionInfo{CertificateData: data, KeyData: data}
+		if pair, err := info.clientCertificate(); err == nil && len(pair.Certificate) == 0 {
+			t.Errorf("%q gives an empty certificate", data)
+		}
+		if key, err := decryptKeyPEM(cheapKey(text), "secret"); err == nil && bytes.Contains(key, []byte("BEGIN ENCRYPTED PRIVATE KEY")) && pemTypes(text)[0] == "ENCRYPTED PRIVATE KEY" {
+			t.Errorf("%q is decrypted to %q", data, key)
+		}
+	})
+}
+
+// cheapKey returns PEM whose keys do not take long to decrypt.
+func cheapKey(text []byte) []byte {
+	var cheap []byte
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		if key, err := parseEncryptedKey(block.Bytes); err != nil || key.iterations < 10000 {
+			cheap = append(cheap, pem.EncodeToMemory(block)...)
+		}
+	}
+	return cheap
+}
+
+func pemTypes(text []byte) (types []string) {
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		types = append(types, block.Type)
+	}
+	return types
+}
+
+// FuzzConnection validates an address and credentials, and sends a request with what is valid. No secret is told, and none goes elsewhere.
+func FuzzConnection(f *testing.F) {
+	f.Add("https://x", "hunter2hunter2", "", "", "me")
+	f.Add("https://u:hunter2hunter2@x", "t", "Bearer", "http://u:hunter2hunter2@p", "")
+	f.Add("http://[::1]:80/prefix", "hunter2\r\nX: y", "", "socks5://p", "a\nb")
+	f.Add("https://x/%2e%2e/?q=hunter2#f", "", "hunter2 2", "%", "")
+	f.Fuzz(func(t *testing.T, server, token, scheme, proxy, user string) {
+		info := &ConnectionInfo{Server: server, Token: token, Scheme: scheme, ProxyURL: proxy, ImpersonateUser: user}
+		err := info.validate()
+		if len(token) > 8 && strings.Contains(token, "hunter2") && !strings.Contains(server+scheme+proxy+user, "hunter2") {
+			for _, text := range []string{errorText(err, ""), info.String()} {
+				if strings.Contains(text, "hunter2") {
+					t.Errorf("the token is told: %s", text)
+				}
+			}
+		}
+		if err != nil {
+			return
+		}
+		target, err := url.Parse(info.Server)
+		if err != nil || target.Host == "" || info.leadsTo(target) != nil {
+			t.Fatalf("%q is valid, and leads nowhere: %v", server, err)
+		}
+		to, err := http.NewRequest(http.MethodGet, strings.TrimRight(info.Server, "/")+"/api", nil)
+		if err != nil {
+			return // so nothing is sent
+		}
+		if to.URL.Host != target.Host || to.URL.RawQuery != "" || !strings.HasSuffix(to.URL.Path, "/api") {
+			t.Errorf("%q leads to %s", server, to.URL)
+		}
+		sent := (&authTransport{info: info}).authorized(to, t.Context(), token)
+		if got := sent.Header.Get("Authorization"); token != "" && !strings.HasSuffix(got, strings.TrimSpace(token)) {
+			t.Errorf("the header is %q", got)
+		}
+		var wire bytes.Buffer
+		if sent.Write(&wire) == nil && (strings.Count(wire.String(), "\r\n\r\n") > 1 || strings.Count(wire.String(), "\r\n") > 8) {
+			t.Errorf("more is sent than was meant: %q", wire.String()) // Write replaces line breaks by spaces
+		}
+	})
+}
+
+// FuzzHeaderKey writes keys of impersonation as parts of headers, as servers read them.
+func FuzzHeaderKey(f *testing.F) {
+	f.Add("example.com/scopes")
+	f.Add("a%41\r\nX: é")
+	f.Fuzz(func(t *testing.T, key string) {
+		escaped := escapeHeaderKey(key)
+		if back, err := url.PathUnescape(escaped); err != nil || back != key {
+			t.Errorf("%q is written as %q, and read as %q (%v)", key, escaped, back, err)
+		}
+		if strings.ContainsFunc(escaped, func(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune(`()<>@,;:\"/[]?={}`, r) }) {
+			t.Errorf("%q is written as %q, which cannot be in the name of a header", key, escaped)
+		}
+	})
+}
+
+// FuzzDiscovery reads what a server says that there is.
+func FuzzDiscovery(f *testing.F) {
+	f.Add([]byte(`{"kind":"APIGroupDiscoveryList","items":[{"metadata":{"name":"g"},"versions":[{"version":"v1","resources":[{"resource":"things","responseKind":{"kind":"Thing"},"scope":"Namespaced","verbs":["list"],"subresources":[{"subresource":"status"}]}]}]}]}`))
+	f.Add([]byte(`{"kind":"APIGroupList","groups":[{"name":"g","versions":[{"version":"v1"}]}],"resources":[{"name":"a/status"},{"name":"/"},{"name":"a","kind":"A"}]}`))
+	f.Add([]byte(`{"kind":"APIVersions","versions":["v1","../..",""],"resources":[{}]}`))
+	f.Add([]byte(`{"items":7}`))
+	f.Fuzz(func(t *testing.T, doc []byte) {
+		n := 0
+		client, err := NewClient(&ConnectionInfo{Server: "http://x", HTTPClient: &http.Client{Transport: answerer(func(r *http.Request) *http.Response {
+			if n++; n > 10_000 {
+				t.Fatal("there is no end of requests")
+			}
+			return &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(doc)), Request: r}
+		})}}, &NetworkingSettings{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		client.log = slog.New(slog.DiscardHandler)
+		defer client.close()
+		found, _, err := client.discover(t.Context(), nil)
+		if err != nil {
+			return
+		}
+		for _, r := range found {
+			if r.Plural == "" || strings.Contains(r.Plural, "/") {
+				t.Errorf("%s has the resource %+v", doc, r)
+			}
+		}
+	})
+}
+
+// answerer answers requests without a network.
+type answerer func(*http.Request) *http.Response
+
+func (a answerer) RoundTrip(r *http.Request) (*http.Response, error) {
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
+	return a(r), nil
+}
+
+// FuzzView compares the fields of an object that is not decoded with those of the decoded one.
+func FuzzView(f *testing.F) {
+	f.Add([]byte(`{"a":{"b":1e999999999}}`), "a.b")
+	f.Add([]byte(`{"a":["x",1],"a":{"é":"\ud800"}}`), "a.é")
+	f.Add([]byte(`{"n":18446744073709551617}`), "n")
+	f.Fuzz(func(t *testing.T, data []byte, path string) {
+		decoded, err := decodeObject(data)
+		v := View{raw: data}
+		got, text, _, _, _ := v.Get(FieldPath(path)), v.String(FieldPath(path)), v.Int(FieldPath(path)), v.Float(FieldPath(path)), v.Strings(FieldPath(path))
+		if err != nil || !utf8.Valid(data) {
+			return
+		}
+		want, ok := lookupJSON(any(decoded), FieldPath(path).Keys()...)
+		if !equalJSON(got, want) || v.Has(FieldPath(path)) != ok {
+			t.Errorf("%s has %v at %q, want %v", data, got, path, want)
+		}
+		if s, isText := want.(string); isText && s != text {
+			t.Errorf("%s has %q at %q, want %q", data, text, path, s)
+		}
+	})
+}
+
+// FuzzTruncate cuts texts that go to annotations, events and logs.
+func FuzzTruncate(f *testing.F) {
+	f.Add("ééé", 5)
+	f.Fuzz(func(t *testing.T, text string, limit int) {
+		if limit < len("…") || limit > 1<<20 {
+			t.Skip()
+		}
+		got := truncate(text, limit)
+		if len(got) > limit || utf8.ValidString(text) && !utf8.ValidString(got) || len(text) <= limit && got != text {
+			t.Errorf("%q is cut to %q, at most %d bytes", text, got, limit)
+		}
+	})
+}
+
+// FuzzEndpoint reads the address of the endpoint for probes.
+func FuzzEndpoint(f *testing.F) {
+	f.Add("http://0.0.0.0:8080/healthz")
+	f.Add("http://[::1]/%2f?x#y")
+	f.Add("http:opaque")
+	f.Fuzz(func(t *testing.T, endpoint string) {
+		address, path, err := splitEndpoint(endpoint)
+		if err != nil {
+			return
+		}
+		if host, port, err := net.SplitHostPort(address); err != nil || host == "" || port == "" {
+			t.Errorf("%q is at %q: %v", endpoint, address, err)
+		}
+		if !strings.HasPrefix(path, "/") {
+			t.Errorf("%q has the path %q", endpoint, path)
+		}
+	})
+}
+
+// FuzzMetrics writes a page about resources of any name: no name makes another line.
+func FuzzMetrics(f *testing.F) {
+	f.Add("things.example.com", "fn/spec.x")
+	f.Add("a\"} 1\nkopf_paused 1", "\\\n")
+	f.Fuzz(func(t *testing.T, resource, id string) {
+		lines := func(resource, id string) int {
+			m := &metrics{goroutines: func() int { return 1 }, memory: func() int64 { return 1 }, paused: func() bool { return false }}
+			m.know([]HandlerID{HandlerID(id)})
+			m.resource(resource)
+			var page bytes.Buffer
+			if err := m.write(&page); err != nil {
+				t.Fatal(err)
+			}
+			for line := range strings.Lines(page.String()) {
+				if name, _, ok := strings.Cut(line, "{"); ok && strings.Contains(name, " ") {
+					t.Errorf("the line %q", line)
+				}
+			}
+			return strings.Count(page.String(), "\n")
+		}
+		if got, want := lines(resource, id), lines("r", "h"); got != want {
+			t.Errorf("%d lines with %q and %q, want %d", got, resource, id, want)
+		}
+	})
+}
+
+// FuzzTunnelOutput reads the log of a program in pieces: what is kept of it is limited.
+func FuzzTunnelOutput(f *testing.F) {
+	f.Add([]byte(`{"msg":"starting web service","addr":"127.0.0.1:4040"}`+"\n"+`{"err":"no"}`+"\nx"), 7)
+	f.Add(bytes.Repeat([]byte("x"), 100), 1)
+	f.Fuzz(func(t *testing.T, text []byte, size int) {
+		whole, parts := newTunnelOutput(), newTunnelOutput()
+		_, _ = whole.Write(text)
+		for part := range slices.Chunk(text, min(max(size, 1), 1<<10)) {
+			if n, err := parts.Write(part); n != len(part) || err != nil {
+				t.Errorf("%d of %d bytes, %v", n, len(part), err)
+			}
+		}
+		if whole.api != parts.api || whole.fault != parts.fault || !bytes.Equal(whole.rest, parts.rest) {
+			t.Errorf("%q is read as %q, %q, and in pieces as %q, %q", text, whole.api, whole.fault, parts.api, parts.fault)
+		}
+		if bytes.Contains(whole.rest, []byte("\n")) || len(whole.rest) > maxTunnelAnswer {
+			t.Errorf("%d bytes are kept", len(whole.rest))
+		}
+		if err := whole.explain(errors.New("x")); err == nil {
+			t.Error("there is no reason")
+		}
+	})
+}
+
+// FuzzWebhookRequest sends anything to the server of webhooks: each refusal is a Status with its code.
+func FuzzWebhookRequest(f *testing.F) {
+	f.Add("POST", "/hooks/a", "application/json", []byte(`{}`))
+	f.Add("POST", "/hooks", "application/json; charset=\"", []byte(`{}`))
+	f.Add("GET", "//", "", []byte{})
+	f.Add("POST", "/hooksa", "application/json", bytes.Repeat([]byte("x"), 2000))
+	f.Fuzz(func(t *testing.T, method, path, contentType string, body []byte) {
+		if method == "" {
+			t.Skip() // which means GET
+		}
+		server := (&WebhookServer{MaxBodyBytes: 1 << 10, Logger: slog.New(slog.DiscardHandler)}).withDefaults(context.Background(), "")
+		asked := ""
+		run := &webhookRun{WebhookServer: server, root: "/hooks", review: func(_ context.Context, r *ReviewRequest) ([]byte, error) {
+			asked = r.Handler
+			if len(r.Body) > 1<<10 || !bytes.Equal(r.Body, body) {
+				t.Errorf("the review is %q of %q", r.Body, body)
+			}
+			return []byte("{}"), nil
+		}}
+		w := httptest.NewRecorder()
+		run.ServeHTTP(w, &http.Request{Method: method, URL: &url.URL{Path: path}, Header: http.Header{"Content-Type": {contentType}}, Body: io.NopCloser(bytes.NewReader(body)), ContentLength: -1})
+		var status struct {
+			Kind string
+			Code int
+		}
+		if err := json.Unmarshal(w.Body.Bytes(), &status); err != nil || w.Code != 200 && (status.Kind != "Status" || status.Code != w.Code) {
+			t.Errorf("the answer is %d %s (%v)", w.Code, w.Body, err)
+		}
+		if asked != "" && "/hooks/"+asked != path || run.held.Load() != 0 || w.Code == 200 && method != "POST" {
+			t.Errorf("%s %q is answered by %q, and %d bytes are held", method, path, asked, run.held.Load())
+		}
+	})
+}
