@@ -8,10 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -219,64 +216,6 @@ func (s *APIServer) load(object map[string]any) error {
 // ConnectionInfo returns how to reach the server within the process, without a network.
 func (s *APIServer) ConnectionInfo() *ConnectionInfo {
 	return &ConnectionInfo{Server: "http://apiserver.local", HTTPClient: &http.Client{Transport: &inProcess{s}}}
-}
-
-// Served is an [APIServer] that listens.
-type Served struct {
-	// URL is where it listens, such as "http://127.0.0.1:12345".
-	URL string
-
-	server *http.Server
-	done   chan struct{}
-	end    context.CancelFunc
-}
-
-// Listen serves on a TCP address, such as "127.0.0.1:0" for a free port of this machine. Whoever reaches it can do
-// everything, so it should be an address of this machine only. Close ends it.
-func (s *APIServer) Listen(address string) (*Served, error) {
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		return nil, err
-	}
-	ctx, end := context.WithCancel(context.Background())
-	served := &Served{URL: "http://" + listener.Addr().String(), done: make(chan struct{}), end: end}
-	served.server = &http.Server{
-		Handler: s, ReadHeaderTimeout: 30 * time.Second, ErrorLog: slog.NewLogLogger(s.opts.Logger.Handler(), slog.LevelDebug),
-		BaseContext: func(net.Listener) context.Context { return ctx },
-	}
-	go func() {
-		defer close(served.done)
-		if err := served.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			s.opts.Logger.Error("The embedded API server has stopped.", "error", err)
-		}
-	}()
-	return served, nil
-}
-
-// Close stops listening, and ends all connections.
-func (s *Served) Close() error {
-	s.end()
-	err := s.server.Close()
-	<-s.done
-	return err
-}
-
-// WriteKubeconfig writes a kubeconfig by which kubectl and others reach the listening server.
-func (s *Served) WriteKubeconfig(path string) error {
-	config := mapOf("apiVersion kind current-context clusters users contexts",
-		"v1", "Config", "kopf",
-		[]any{mapOf("name cluster", "kopf", mapOf("server", s.URL))},
-		[]any{mapOf("name user", "kopf", map[string]any{})},
-		[]any{mapOf("name context", "kopf", mapOf("cluster user namespace", "kopf", "kopf", "default"))},
-	)
-	data, err := json.MarshalIndent(config, "", "  ")
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	return os.WriteFile(path, append(data, '\n'), 0o600)
 }
 
 // ServeHTTP answers one request.

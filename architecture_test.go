@@ -46,6 +46,7 @@ var rooms = []room{
 		imports: "math/rand/v2 path reflect runtime sync sync/atomic unicode", clock: true},
 	{floor: 4, name: "actions", files: "execution.go execution_*.go sending.go queue.go pausing.go",
 		imports: "math math/rand/v2 reflect runtime runtime/debug sync sync/atomic", goroutines: true, clock: true},
+	{floor: 4, name: "listeners", files: "listening.go", imports: "net net/http sync", clock: true},
 	{floor: 4, name: "logs", files: "logging.go", imports: "io os path/filepath reflect runtime sync sync/atomic unicode", clock: true},
 	{floor: 5, name: "engines", files: "daemons.go indexing.go admission.go peering.go events.go probing.go",
 		imports: "container/heap crypto/rand crypto/x509 encoding/base64 io math math/rand/v2 net net/http net/url os os/user " +

@@ -163,7 +163,7 @@ func (i *ConnectionInfo) newTransport(connectTimeout time.Duration, streams bool
 		t.MaxIdleConnsPerHost = 4
 	}
 	if i.TrustEnv {
-		t.Proxy = http.ProxyFromEnvironment
+		t.Proxy = concealingProxy(http.ProxyFromEnvironment)
 	}
 	if i.ProxyURL != "" {
 		proxy, err := url.Parse(i.ProxyURL)
@@ -175,6 +175,17 @@ func (i *ConnectionInfo) newTransport(connectTimeout time.Duration, streams bool
 	return t, nil
 }
 
+// concealingProxy is a choice of proxies whose errors do not tell an address that cannot be read, for it can have a password in it.
+func concealingProxy(choose func(*http.Request) (*url.URL, error)) func(*http.Request) (*url.URL, error) {
+	return func(r *http.Request) (*url.URL, error) {
+		proxy, err := choose(r)
+		if err != nil {
+			err = errors.New("the address of the proxy in the environment is not a URL")
+		}
+		return proxy, err
+	}
+}
+
 // newHTTPClient returns a client whose requests are let in. The time to connect is limited if it is positive. For
 // streams it speaks HTTP/1.1 only, otherwise HTTP/2 where it is offered.
 func (i *ConnectionInfo) newHTTPClient(connectTimeout time.Duration, streams bool, s *session) (*http.Client, error) {
@@ -182,6 +193,12 @@ func (i *ConnectionInfo) newHTTPClient(connectTimeout time.Duration, streams boo
 	if i.HTTPClient != nil {
 		own := *i.HTTPClient
 		client = &own
+		client.CheckRedirect = func(req *http.Request, via []*http.Request) error {
+			if err := sameHost(req, via); err != nil || i.HTTPClient.CheckRedirect == nil {
+				return err
+			}
+			return i.HTTPClient.CheckRedirect(req, via)
+		}
 	} else {
 		t, err := i.newTransport(connectTimeout, streams)
 		if err != nil {

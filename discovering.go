@@ -52,7 +52,9 @@ func (d *discovery) get(ctx context.Context, path, accept string, into any) erro
 }
 
 func (d *discovery) ask(ctx context.Context, r *request, into any) error {
-	r.read = func(answer io.Reader) error { return unreadable(json.NewDecoder(&bounded{answer, maxObject}).Decode(into)) }
+	r.read = func(answer io.Reader) error {
+		return unreadable(json.NewDecoder(&bounded{answer, maxObject}).Decode(into))
+	}
 	err := d.client.do(ctx, r)
 	if StatusCode(err) == http.StatusNotFound {
 		return nil

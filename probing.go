@@ -28,8 +28,7 @@ const (
 	probeTimeout  = 10 * time.Second // of a probe without one of its own
 	probesClosing = time.Second      // for open connections, at the end
 	probesIdle    = 2 * time.Minute  // for connections between two requests
-
-	maxProbeHeader = 64 << 10 // bytes
+	debugTimeout  = 10 * time.Minute // for what is asked for debugging, such as profiles
 )
 
 // The paths that are served beside that of the liveness.
@@ -99,7 +98,8 @@ func (p *prober) listen(endpoint string, listener net.Listener) error {
 	p.path, p.listener = path, listener
 	p.ctx, p.end = context.WithCancel(context.Background())
 	p.server.Handler = p
-	p.server.ReadTimeout, p.server.IdleTimeout, p.server.MaxHeaderBytes = probeTimeout, probesIdle, maxProbeHeader
+	p.server.ReadTimeout, p.server.IdleTimeout, p.server.MaxHeaderBytes = probeTimeout, probesIdle, maxHeader
+	limitConnections(&p.server, maxConnections)
 	p.server.ErrorLog = slog.NewLogLogger(p.log.Handler(), slog.LevelDebug)
 	p.log.Debug("Serving health status at http://" + listener.Addr().String() + path)
 	p.tasks.Go(func() { _ = p.server.Serve(listener) }) // it ends with stop, or with its listener
@@ -149,8 +149,11 @@ func (p *prober) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	defer p.requests.Done()
 	defer func() { _ = http.NewResponseController(w).Flush() }() // stop closes the connections as soon as nothing is under way
-	path := r.URL.Path
+	path, control := r.URL.Path, http.NewResponseController(w)
+	_ = control.SetWriteDeadline(time.Now().Add(sendTimeout)) // as the following ones, which the server's connections know
 	if debug := p.debugger(); debug != nil && strings.HasPrefix(path, debugPath) && path != p.path {
+		_ = control.SetWriteDeadline(time.Now().Add(debugTimeout))
+		_ = control.SetReadDeadline(time.Now().Add(debugTimeout))
 		debug.ServeHTTP(w, r)
 		return
 	}

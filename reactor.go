@@ -492,9 +492,9 @@ func (c *cycle) pursue(whole *Change) (time.Duration, error) {
 		}
 	}
 	if top := x.top(); len(top) > 0 {
-		whole.Logger.Debug(titles[c.reason]+" is in progress.", "body", c.event.Body)
+		whole.Logger.Debug(titles[c.reason]+" is in progress.", "body", whole.Resource.loggable(c.event.Body))
 		if c.reason == ReasonUpdate {
-			whole.Logger.Debug("The differences are these.", "diff", lazyDiff(whole.diff))
+			whole.Logger.Debug("The differences are these.", "diff", whole.Resource.loggable(lazyDiff(whole.diff)))
 		}
 		c.slot.halfway = true
 		x.run(c.handlers, top)

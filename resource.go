@@ -44,6 +44,14 @@ func (r Resource) Name() string {
 // String returns [Resource.Name].
 func (r Resource) String() string { return r.Name() }
 
+// loggable returns what a log may say of an object: nothing of what secrets hold.
+func (r Resource) loggable(v any) any {
+	if r.Group == "" && r.Plural == "secrets" {
+		return "concealed"
+	}
+	return v
+}
+
 // URL returns the path of a collection, an object, or its subresource on the API
 // server. Empty arguments are left out: no name means the collection, and no
 // namespace means that of all namespaces or of a kind without them.

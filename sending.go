@@ -165,7 +165,7 @@ func (s *sender) patch(subresource, contentType string, body any) error {
 		return err
 	}
 	known := s.known()
-	s.log.Debug("Patching.", "subresource", subresource, "patch", View{raw: data})
+	s.log.Debug("Patching.", "subresource", subresource, "patch", s.resource.loggable(View{raw: data}))
 	fresh, err := s.client.patchObject(s.ctx, s.resource, known.namespace, known.name, subresource, contentType, data)
 	if err != nil {
 		return s.judge(err, subresource)

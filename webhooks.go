@@ -51,7 +51,7 @@ type WebhookServer struct {
 	// certificate that signs itself, with a key that is never stored, and replaces it in time.
 	CertFile, KeyFile string
 	// Password decrypts the key in KeyFile, if it is encrypted.
-	Password string
+	Password string `json:"-"`
 	// ExtraSANs are further names and IP addresses for the certificate that the server makes itself, besides Host and Addr.
 	ExtraSANs []string
 	// TLSConfig is used as a base, for example to restrict ciphers. TLS 1.2 is the least in any case. If it has
@@ -79,6 +79,9 @@ type WebhookServer struct {
 	MaxHeldBytes int64
 	// MaxHeaderBytes is how large the headers of a request may be. Defaults to 64 KiB.
 	MaxHeaderBytes int
+	// MaxConnections is how many connections there may be. Beyond, one on which no request is under way is closed, or the new one if there
+	// is none. Defaults to 1,000.
+	MaxConnections int
 	// ReadTimeout is how long a request may take to come, its headers a third of it. Defaults to 30 seconds.
 	ReadTimeout time.Duration
 	// WriteTimeout is how long an answer may take to be sent once it is ready. Defaults to 10 seconds.
@@ -89,6 +92,14 @@ type WebhookServer struct {
 
 	// Logger defaults to that of the operator.
 	Logger *slog.Logger
+}
+
+// Format prints where the server listens, whatever the verb, and so not the password of its key.
+func (s WebhookServer) Format(f fmt.State, _ rune) { printServer(f, s.Addr, s.Port) }
+
+// printServer writes where a server listens.
+func printServer(w io.Writer, addr string, port int) {
+	_, _ = fmt.Fprintf(w, "{webhooks at %s:%d}", addr, port) // a text takes everything
 }
 
 // Serve listens until the context ends, and returns nil then. See [AdmissionServer].
@@ -131,7 +142,8 @@ func (s *WebhookServer) withDefaults(ctx context.Context, host string) *WebhookS
 	o.RenewalOverlap = cmp.Or(o.RenewalOverlap, time.Minute)
 	o.MaxBodyBytes = cmp.Or(o.MaxBodyBytes, 8<<20)
 	o.MaxHeldBytes = cmp.Or(o.MaxHeldBytes, 8*o.MaxBodyBytes)
-	o.MaxHeaderBytes = cmp.Or(o.MaxHeaderBytes, 64<<10)
+	o.MaxHeaderBytes = cmp.Or(o.MaxHeaderBytes, maxHeader)
+	o.MaxConnections = cmp.Or(o.MaxConnections, maxConnections)
 	o.ReadTimeout = cmp.Or(o.ReadTimeout, 30*time.Second)
 	o.WriteTimeout = cmp.Or(o.WriteTimeout, 10*time.Second)
 	o.DrainTimeout = cmp.Or(o.DrainTimeout, 30*time.Second)
@@ -176,6 +188,7 @@ func (r *webhookRun) serve(ctx context.Context, announce func(WebhookClientConfi
 		ErrorLog:          slog.NewLogLogger(r.Logger.Handler(), slog.LevelDebug), // strangers can make it say a lot
 		BaseContext:       func(net.Listener) context.Context { return base },
 	}
+	limitConnections(server, r.MaxConnections)
 	failed := make(chan error, 1) // from the goroutine of the listener to this one
 	go func() {
 		if r.Insecure {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/x509"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -19,6 +20,9 @@ import (
 // WebhookK3dServer is a [WebhookServer] for a cluster of k3d or k3s on this machine: Host defaults to "host.k3d.internal".
 type WebhookK3dServer WebhookServer
 
+// Format prints what [WebhookServer.Format] does.
+func (s WebhookK3dServer) Format(f fmt.State, _ rune) { printServer(f, s.Addr, s.Port) }
+
 // Serve listens until the context ends, and returns nil then. See [AdmissionServer].
 func (s *WebhookK3dServer) Serve(ctx context.Context, review ReviewFunc, announce func(WebhookClientConfig)) error {
 	return (*WebhookServer)(s).serveAs(ctx, k3dHost, review, announce)
@@ -26,6 +30,9 @@ func (s *WebhookK3dServer) Serve(ctx context.Context, review ReviewFunc, announc
 
 // WebhookMinikubeServer is a [WebhookServer] for a cluster of Minikube on this machine: Host defaults to "host.minikube.internal".
 type WebhookMinikubeServer WebhookServer
+
+// Format prints what [WebhookServer.Format] does.
+func (s WebhookMinikubeServer) Format(f fmt.State, _ rune) { printServer(f, s.Addr, s.Port) }
 
 // Serve listens until the context ends, and returns nil then. See [AdmissionServer].
 func (s *WebhookMinikubeServer) Serve(ctx context.Context, review ReviewFunc, announce func(WebhookClientConfig)) error {
@@ -35,6 +42,9 @@ func (s *WebhookMinikubeServer) Serve(ctx context.Context, review ReviewFunc, an
 // WebhookDockerDesktopServer is a [WebhookServer] for the cluster of Docker Desktop on this machine: Host defaults to "host.docker.internal".
 type WebhookDockerDesktopServer WebhookServer
 
+// Format prints what [WebhookServer.Format] does.
+func (s WebhookDockerDesktopServer) Format(f fmt.State, _ rune) { printServer(f, s.Addr, s.Port) }
+
 // Serve listens until the context ends, and returns nil then. See [AdmissionServer].
 func (s *WebhookDockerDesktopServer) Serve(ctx context.Context, review ReviewFunc, announce func(WebhookClientConfig)) error {
 	return (*WebhookServer)(s).serveAs(ctx, dockerHost, review, announce)
@@ -43,6 +53,9 @@ func (s *WebhookDockerDesktopServer) Serve(ctx context.Context, review ReviewFun
 // WebhookAutoServer is a [WebhookServer] for development: Host defaults to that of the kind of cluster on this machine that the
 // operator's API server belongs to, if it is one of k3d, k3s, Minikube and Docker Desktop. It is never reachable from elsewhere by tunnels.
 type WebhookAutoServer WebhookServer
+
+// Format prints what [WebhookServer.Format] does.
+func (s WebhookAutoServer) Format(f fmt.State, _ rune) { printServer(f, s.Addr, s.Port) }
 
 // Serve listens until the context ends, and returns nil then. See [AdmissionServer].
 func (s *WebhookAutoServer) Serve(ctx context.Context, review ReviewFunc, announce func(WebhookClientConfig)) error {
@@ -57,6 +70,9 @@ func (s *WebhookAutoServer) Serve(ctx context.Context, review ReviewFunc, announ
 // WebhookAutoTunnel is for development: a [WebhookAutoServer] if the kind of the cluster is detected, else a [WebhookNgrokTunnel]. Of its
 // fields, only Addr, Port, Path and Logger are used for the former.
 type WebhookAutoTunnel WebhookNgrokTunnel
+
+// Format prints what [WebhookServer.Format] does.
+func (s WebhookAutoTunnel) Format(f fmt.State, _ rune) { printServer(f, s.Addr, s.Port) }
 
 // Serve listens until the context ends, and returns nil then. See [AdmissionServer].
 func (t *WebhookAutoTunnel) Serve(ctx context.Context, review ReviewFunc, announce func(WebhookClientConfig)) error {

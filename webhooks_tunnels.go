@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -28,7 +29,7 @@ type WebhookNgrokTunnel struct {
 	// Path is where the ids of handlers come after. Defaults to the root.
 	Path string
 	// Token is the token of an account at ngrok. Defaults to that of ngrok's own configuration.
-	Token string
+	Token string `json:"-"`
 	// Region is where the tunnel ends, such as "eu". Defaults to ngrok's choice.
 	Region string
 	// Binary is the program. Defaults to "ngrok" in the PATH.
@@ -36,6 +37,9 @@ type WebhookNgrokTunnel struct {
 	// Logger defaults to that of the operator.
 	Logger *slog.Logger
 }
+
+// Format prints where the local server listens, whatever the verb, and so not the token.
+func (t WebhookNgrokTunnel) Format(f fmt.State, _ rune) { printServer(f, t.Addr, t.Port) }
 
 const (
 	tunnelPatience  = 30 * time.Second // for a tunnel to be opened

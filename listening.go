@@ -1,0 +1,72 @@
+package kopf
+
+import (
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// This file limits what strangers can make a server of ours hold: connections, and headers. It runs on the goroutines of the server's
+// listener and of its connections.
+
+const (
+	maxConnections = 1000             // of a server
+	maxHeader      = 64 << 10         // bytes of the headers of a request
+	sendTimeout    = time.Minute      // for each part of an answer, where nothing else is said
+	receiveTimeout = 30 * time.Second // for a request, where nothing else is said
+)
+
+// crowd limits the connections of a server. Of those beyond the limit, one is closed on which no request is under way: one that never had a
+// request, if there are such, and the one that is quiet for longest. If all are busy, it is the new one.
+type crowd struct {
+	limit int
+
+	mu  sync.Mutex // guards all
+	all map[net.Conn]guest
+}
+
+// guest is a connection.
+type guest struct {
+	busy, proven bool // whether a request is under way, or was
+	since        time.Time
+}
+
+// limitConnections limits the connections of a server. It is to be called before the server serves.
+func limitConnections(s *http.Server, limit int) {
+	c := &crowd{limit: limit, all: make(map[net.Conn]guest)}
+	s.ConnState = c.note
+}
+
+// note is told by the server what a connection is doing.
+func (c *crowd) note(conn net.Conn, state http.ConnState) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, known := c.all[conn]
+	switch {
+	case state == http.StateNew:
+		c.all[conn] = guest{since: time.Now()}
+		if len(c.all) > c.limit {
+			c.dropLocked()
+		}
+	case state == http.StateClosed || state == http.StateHijacked:
+		delete(c.all, conn)
+	case known: // or it was dropped
+		c.all[conn] = guest{busy: state == http.StateActive, proven: true, since: time.Now()}
+	}
+}
+
+func (c *crowd) dropLocked() {
+	var victim net.Conn
+	var worst guest
+	for conn, m := range c.all {
+		if !m.busy && (victim == nil || worst.proven && !m.proven || worst.proven == m.proven && m.since.Before(worst.since)) {
+			victim, worst = conn, m
+		}
+	}
+	delete(c.all, victim)
+	if secure, ok := victim.(interface{ NetConn() net.Conn }); ok {
+		victim = secure.NetConn() // without a farewell, which could take a while
+	}
+	_ = victim.Close() // whoever is at its other end
+}
