@@ -1,9 +1,10 @@
-// Package examples_test builds the examples and runs them as the README says, on the API server in their own memory.
+// Package examples_test holds that the examples keep their promises, on the API server in memory, and that they are as
+// short as they should be.
 package examples_test
 
 import (
-	"bufio"
-	"io"
+	"go/parser"
+	"go/token"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,108 +13,107 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/kopf-go/kopf"
+	"github.com/kopf-go/kopf/internal/promises"
 )
 
-// told is what the log of each example tells, in any order.
-var told = map[string][]string{
-	"01-minimal":            {"Here is a new object.", "duration=1m", "Handler 'create_fn' succeeded"},
-	"02-children":           {"The child is made.", "Handler 'create' succeeded"},
-	"03-exceptions":         {"this is not the time yet", "the object makes no sense", "something has gone wrong", "nobody has thought of this"},
-	"04-events":             {"The events are posted.", "Handler 'create' failed temporarily: the volume is not there yet"},
-	"05-handlers":           {"This is called first.", "This is called next."},
-	"06-peering":            {"This operator has peers.", "Of all operators, this one handles the object.", "The guard begins."},
-	"07-subhandlers":        {"item=item1 attempt=1", "item2 always needs a second attempt", "item=item2 attempt=2", "Handler 'create' succeeded"},
-	"08-events":             {"An event has come.", "errors of such handlers are logged and forgotten"},
-	"09-testing":            {"The item is on its way.  item=value", "Handler 'order' failed temporarily: not delivered yet"},
-	"10-builtins":           {"Here is a namespace.  name=default", "Handler 'welcome' succeeded"},
-	"11-filtering-handlers": {"Handler 'label_equal' succeeded", "Handler 'field_absent/spec.nosuchfield' succeeded", "Handler 'predicate' succeeded"},
-	"13-hooks":              {"Settings are adjusted.", "Handler 'create' succeeded"},
-	"14-daemons":            {"The object is watched.", "Listening begins.  attempt=2"},
-	"15-timers":             {"A tick.  count=2", "The object rests.  field=value"},
-	"16-indexing":           {"The object has company.  objects=[kopf-example-1]", "The index has an entry.  label=somevalue objects=1"},
-	"99-all-at-once":        {"Something has happened.", "An item is handled.  item=item2", "Handler 'retry' succeeded", "The object is watched.", "A tick.  of-this-size=1", "Handler 'create' succeeded"},
-	"17-admission":          {"Reconfiguring the validating webhook auto.kopf.dev.", "Reconfiguring the mutating webhook auto.kopf.dev."},
-}
-
-// untold is what the log must not tell.
-var untold = map[string][]string{
-	"11-filtering-handlers": {"label_other", "predicate_other"},
-}
-
+// TestExamples plays each example on an API server of its own.
 func TestExamples(t *testing.T) {
 	if testing.Short() {
 		t.Skip("links all examples")
 	}
-	folders, err := filepath.Glob("[0-9][0-9]-*")
-	if err != nil || len(folders) == 0 {
-		t.Fatalf("no examples: %v", err)
+	programs := promises.Build(t, "..")
+	promises.PlayAll(t, "..", func(t *testing.T) *promises.World {
+		server := kopf.NewAPIServer(nil)
+		served, err := server.Listen("127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = served.Close() }) // nothing is kept
+		kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+		if err := served.WriteKubeconfig(kubeconfig); err != nil {
+			t.Fatal(err)
+		}
+		return promises.NewWorld(t, "..", programs, kubeconfig, server.ConnectionInfo())
+	})
+}
+
+// TestPromises holds that nothing is promised by an example that is not there.
+func TestPromises(t *testing.T) {
+	names := strings.Join(promises.Names(t, ".."), " ") + " "
+	for name := range promises.All {
+		if !strings.Contains(names, name+" ") {
+			t.Errorf("there is no example %s", name)
+		}
 	}
-	bin := t.TempDir()
-	if out, err := exec.Command("go", "build", "-o", bin+string(filepath.Separator), "./...").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	for _, name := range folders {
+}
+
+// long are the examples whose lesson needs more than a screen: all the parts of a program, types, and everything.
+var long = map[string]bool{"12-embedded": true, "13-hooks": true, "20-typed": true, "99-all-at-once": true}
+
+// TestLessons holds that each example begins with what it teaches, in a few sentences, and is not longer than that takes.
+func TestLessons(t *testing.T) {
+	for _, name := range promises.Names(t, "..") {
 		t.Run(name, func(t *testing.T) {
-			if name == "12-embedded" {
-				t.Skip("it has no command line; it is run by its own test")
+			source, err := os.ReadFile(filepath.Join(name, "main.go"))
+			if err != nil {
+				t.Fatal(err)
 			}
-			if len(told[name]) == 0 {
-				t.Fatal("nobody has said what the example tells")
+			file, err := parser.ParseFile(token.NewFileSet(), name, source, parser.ParseComments)
+			if err != nil {
+				t.Fatal(err)
 			}
-			program := filepath.Join(bin, name)
-			if runtime.GOOS == "windows" {
-				program += ".exe"
+			lesson := file.Doc.Text()
+			if !strings.HasPrefix(lesson, "Command "+name+" ") {
+				t.Errorf("its comment does not begin with its name: %q", lesson)
 			}
-			runExample(t, program, told[name], untold[name])
+			if n := strings.Count(strings.ReplaceAll(lesson, "\n", " ")+" ", ". "); n < 1 || n > 3 {
+				t.Errorf("its lesson has %d sentences, want 1 to 3: %s", n, lesson)
+			}
+			lines := strings.Count(string(source), "\n")
+			if limit := map[bool]int{false: 60, true: 100}[long[name]]; lines > limit {
+				t.Errorf("it has %d lines, want at most %d", lines, limit)
+			}
 		})
 	}
 }
 
-// runExample runs a program until it has told all, stops it, and looks at what it leaves.
-func runExample(t *testing.T, program string, told, untold []string) {
+// TestEmbedded runs an example with the API server in its own memory, as the README says, and looks at what it leaves.
+func TestEmbedded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("links an example")
+	}
 	folder := t.TempDir()
+	program := filepath.Join(t.TempDir(), "operator.exe") // as one system wants to have it
+	if out, err := exec.Command("go", "build", "-o", program, "./01-minimal").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
 	cmd := exec.Command(program, "run", "--embedded", "--apply", absolute(t, "crd.yaml"), "--apply", absolute(t, "obj.yaml"))
 	cmd.Dir = folder
-	stderr, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var stdout strings.Builder
-	cmd.Stdout = &stdout
+	var stdout, stderr strings.Builder // read when the process has ended
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	deadline := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
+	deadline := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
 	defer deadline.Stop()
-	log := until(stderr, told)
-	_, kubeconfigErr := os.Stat(filepath.Join(folder, "kopf.kubeconfig"))
-	stopped := cmd.Process.Signal(os.Interrupt) == nil // there is no such thing on Windows
-	if !stopped {
-		cmd.Process.Kill()
+	kubeconfig := filepath.Join(folder, "kopf.kubeconfig")
+	seen := greeted(t, kubeconfig)
+	if cmd.Process.Signal(os.Interrupt) != nil { // there is no such thing on Windows
+		_ = cmd.Process.Kill()
 	}
-	rest, _ := io.ReadAll(stderr) // what is missing is seen below
-	log += string(rest)
-	err = cmd.Wait()
-	for _, phrase := range told {
-		if !strings.Contains(log, phrase) {
-			t.Errorf("the log does not tell %q:\n%s", phrase, log)
-		}
+	err := cmd.Wait()
+	if !seen {
+		t.Errorf("the greeting is not seen:\n%s", &stderr)
 	}
-	for _, phrase := range untold {
-		if strings.Contains(log, phrase) {
-			t.Errorf("the log tells %q:\n%s", phrase, log)
-		}
-	}
-	if kubeconfigErr != nil {
-		t.Error(kubeconfigErr)
-	}
-	if !stopped {
+	if runtime.GOOS == "windows" {
 		return
 	}
 	if err != nil {
-		t.Errorf("the end: %v\n%s", err, log)
+		t.Errorf("the end: %v\n%s", err, &stderr)
 	}
-	if want := "export KUBECONFIG=" + filepath.Join(folder, "kopf.kubeconfig") + "\n"; stdout.String() != want {
+	if want := "export KUBECONFIG=" + kubeconfig + "\n"; stdout.String() != want {
 		t.Errorf("stdout: got %q, want %q", &stdout, want)
 	}
 	if left, _ := os.ReadDir(folder); len(left) > 0 {
@@ -121,30 +121,29 @@ func runExample(t *testing.T, program string, told, untold []string) {
 	}
 }
 
-// until reads lines until all phrases were in them, or there are no more.
-func until(r io.Reader, phrases []string) string {
-	var log strings.Builder
-	in := make([]byte, 1)
-	line := bufio.NewWriter(&log)
-	for {
-		if _, err := r.Read(in); err != nil {
-			break
-		}
-		line.WriteByte(in[0])
-		if in[0] != '\n' {
+// greeted tells whether the greeting comes, by way of the kubeconfig that the operator writes.
+func greeted(t *testing.T, kubeconfig string) bool {
+	for range 600 {
+		info, err := kopf.LoginWithKubeconfig(t.Context(), &kopf.Login{Kubeconfig: kubeconfig})
+		if err != nil || info == nil { // it is not written yet
+			time.Sleep(100 * time.Millisecond)
 			continue
 		}
-		line.Flush()
-		missing := false
-		for _, phrase := range phrases {
-			missing = missing || !strings.Contains(log.String(), phrase)
+		client, err := kopf.NewClient(info, nil)
+		if err != nil {
+			t.Error(err)
+			return false
 		}
-		if !missing {
-			break
+		ref := kopf.ObjectReference{APIVersion: "kopf.dev/v1", Kind: "KopfExample", Namespace: "default", Name: "kopf-example-1"}
+		_, err = kopf.WaitFor(t.Context(), client, ref, "to be greeted", func(object *kopf.Body) bool {
+			return object != nil && object.Status().String("create_fn.message") == "hello world"
+		})
+		if err != nil {
+			t.Error(err)
 		}
+		return err == nil
 	}
-	line.Flush()
-	return log.String()
+	return false
 }
 
 func absolute(t *testing.T, path string) string {

@@ -1,30 +1,48 @@
-// Command 02-children makes a config map for each object, which goes when the object goes.
+// Command 02-children makes a pod for each object from a template. The pod is owned by the object, so it goes when
+// the object goes.
 package main
 
 import (
+	"bytes"
 	"context"
+	_ "embed"
+	"text/template"
 
 	"github.com/kopf-go/kopf"
 )
 
+//go:embed pod.yaml
+var manifest string
+
+var pod = template.Must(template.New("pod.yaml").Parse(manifest))
+
 func main() {
-	kopf.OnCreate("kopfexamples", create, nil)
+	// The result goes to status.create_fn, where the columns of "kubectl get" look for it.
+	kopf.OnCreate("kopfexamples", create, &kopf.ChangeOptions{ID: "create_fn"})
 	kopf.Main()
 }
 
 func create(ctx context.Context, c *kopf.Change) error {
-	child := map[string]any{
-		"apiVersion": "v1",
-		"kind":       "ConfigMap",
-		"data":       map[string]any{"duration": c.Spec().String("duration")},
+	var rendered bytes.Buffer
+	if err := pod.Execute(&rendered, c.Spec().Map()); err != nil {
+		return kopf.Permanent(err)
 	}
-	// The child is owned, named, placed and labelled like the object. There is nothing to do on deletion.
-	if err := c.Adopt(child, nil); err != nil {
+	children, err := kopf.ParseManifests(rendered.Bytes())
+	if err != nil {
+		return kopf.Permanent(err)
+	}
+	// The children are owned, named, placed and labelled like the object. There is nothing to do on deletion.
+	if err := c.Adopt(children, &kopf.HierarchyOptions{Strict: true}); err != nil {
 		return err
 	}
-	if err := c.Client.Create(ctx, child, nil); err != nil {
-		return err
+	var uids []string
+	for _, child := range children {
+		// With a name of its own, it is the same one when the handler has to be called again.
+		if err := c.Client.Apply(ctx, child, nil); err != nil {
+			return err
+		}
+		uids = append(uids, child["metadata"].(map[string]any)["uid"].(string))
 	}
-	c.Logger.Info("The child is made.")
+	c.SetResult(map[string]any{"children": uids})
 	return nil
 }

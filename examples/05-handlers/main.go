@@ -1,5 +1,5 @@
-// Command 05-handlers shows the handlers of all that can happen to an object. Change it with kubectl, and
-// delete it, to see them called.
+// Command 05-handlers shows the handlers of all that can happen to an object, and their order. Change it with kubectl,
+// start the operator again, and delete the object, to see them called.
 package main
 
 import (
@@ -12,6 +12,7 @@ func main() {
 	kopf.OnCreate("kopfexamples", first, &kopf.ChangeOptions{ID: "create_1"})
 	kopf.OnCreate("kopfexamples", second, &kopf.ChangeOptions{ID: "create_2"})
 	kopf.OnResume("kopfexamples", first, &kopf.ChangeOptions{ID: "resume_1"})
+	kopf.OnResume("kopfexamples", second, &kopf.ChangeOptions{ID: "resume_2"})
 	kopf.OnUpdate("kopfexamples", updated, nil)
 	kopf.OnField("kopfexamples", "spec.field", changed, nil)
 	kopf.OnDelete("kopfexamples", first, &kopf.ChangeOptions{ID: "delete_1"})

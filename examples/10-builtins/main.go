@@ -1,9 +1,10 @@
-// Command 10-builtins shows that built-in kinds are handled as any others: pods with the label "short-lived" live for thirty seconds. To see
-// it: kubectl run sleeper --image=busybox --labels=short-lived=yes -- sleep 3600
+// Command 10-builtins shows that built-in kinds are handled as any others: pods with a label "lifetime" live as long
+// as it says. To see it: kubectl run sleeper --image=busybox --labels=lifetime=30s -- sleep 3600
 package main
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/kopf-go/kopf"
@@ -12,7 +13,7 @@ import (
 func main() {
 	kopf.OnEvent("pods", see, nil)
 	kopf.OnDaemon("pods", limit, &kopf.DaemonOptions{
-		Labels:           kopf.Match{"short-lived": kopf.Present},
+		Labels:           kopf.Match{"lifetime": kopf.Present},
 		WithoutFinalizer: true, // the pod may go whenever it wants
 	})
 	kopf.OnCreate("namespaces", welcome, nil)
@@ -27,7 +28,11 @@ func see(ctx context.Context, e *kopf.WatchEvent) error {
 
 // limit deletes the pod when its time is over. It ends before that if the pod is deleted, or loses its label.
 func limit(ctx context.Context, d *kopf.Daemon) error {
-	if d.Stopped.Wait(30 * time.Second) {
+	lifetime, err := time.ParseDuration(d.Labels()["lifetime"])
+	if err != nil {
+		return kopf.Permanent(fmt.Errorf("the label of the pod: %w", err))
+	}
+	if d.Stopped.Wait(lifetime) {
 		d.Logger.Info("The pod goes by itself.", "reason", d.Stopped.Reason())
 		return nil
 	}

@@ -1,17 +1,21 @@
-// Command 11-filtering-handlers shows how handlers choose the objects and the changes that they are called for.
+// Command 11-filtering-handlers shows how handlers choose the objects and the changes that they are called for: by
+// labels, annotations and fields, by their absence, and by any function.
 package main
 
 import (
 	"context"
+	"strings"
 
 	"github.com/kopf-go/kopf"
 )
 
 func main() {
+	some := func(v *kopf.Value) bool { s, _ := v.Value.(string); return strings.HasPrefix(s, "some") }
 	for _, options := range []kopf.ChangeOptions{
 		{ID: "label_equal", Labels: kopf.Match{"somelabel": "somevalue"}},
 		{ID: "label_present", Labels: kopf.Match{"somelabel": kopf.Present}},
 		{ID: "label_absent", Labels: kopf.Match{"nosuchlabel": kopf.Absent}},
+		{ID: "label_function", Labels: kopf.Match{"somelabel": some}},
 		{ID: "label_other", Labels: kopf.Match{"somelabel": "othervalue"}}, // not called
 		{ID: "annotation_equal", Annotations: kopf.Match{"someannotation": "somevalue"}},
 		{ID: "annotation_present", Annotations: kopf.Match{"someannotation": kopf.Present}},
@@ -24,6 +28,7 @@ func main() {
 		kopf.OnCreate("kopfexamples", matched, &options)
 	}
 	kopf.OnUpdate("kopfexamples", switched, &kopf.ChangeOptions{Field: "spec.field", Old: "value", New: "changed"})
+	kopf.OnDaemon("kopfexamples", accompany, &kopf.DaemonOptions{Field: "spec.field", Value: "value"})
 	kopf.Main()
 }
 
@@ -34,5 +39,12 @@ func matched(ctx context.Context, c *kopf.Change) error {
 
 func switched(ctx context.Context, c *kopf.Change) error {
 	c.Logger.Info("The field has been switched.", "old", c.Old.String(""), "new", c.New.String(""))
+	return nil
+}
+
+// accompany runs as long as the object matches.
+func accompany(ctx context.Context, d *kopf.Daemon) error {
+	<-ctx.Done()
+	d.Logger.Info("The object matches no more.", "reason", d.Stopped.Reason())
 	return nil
 }

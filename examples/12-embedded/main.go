@@ -1,4 +1,5 @@
-// Command 12-embedded is a program with two operators and a web server in it, which begin and end with it.
+// Command 12-embedded is a program of its own, without the command line of operators: it has two operators and a web
+// server in it, which share what they want to, and begin and end together.
 package main
 
 import (
@@ -6,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"os/signal"
@@ -17,6 +19,7 @@ import (
 )
 
 func main() {
+	kopf.ConfigureLogging(nil) // as other operators do, or any other handler of log/slog
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx); err != nil {
@@ -30,24 +33,30 @@ func run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 
-	counter := new(atomic.Int64)
-	memo := new(kopf.Memo) // the operators and the web server share what is behind the pointer
+	counter := new(atomic.Int64) // the operators and the web server share it
+	memo := new(kopf.Memo)
 	memo.Store("counter", counter)
-	operators := []*kopf.Operator{
-		{Registry: counting(), Memo: memo, Namespaces: []string{"default"}},
-		{Registry: greeting(), Namespaces: []string{"default"}},
+	settings := kopf.NewSettings()
+	settings.Peering.Standalone = true // the operators do different things, and need not give way to each other
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
 	}
-	server := &http.Server{Addr: "127.0.0.1:0", ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, "%d objects were made\n", counter.Load())
 	})}
 
-	ended := make(chan error)
-	parts := 1 + len(operators)
-	go func() { ended <- server.ListenAndServe() }()
-	for i, op := range operators {
+	parts := []func() error{func() error { return server.Serve(listener) }}
+	for i, registry := range []*kopf.Registry{counting(), greeting()} {
+		op := &kopf.Operator{Registry: registry, Settings: settings, Memo: memo, Namespaces: []string{"default"}}
 		op.Ready = func() { slog.Info("An operator is ready.", "number", i+1) }
-		go func() { ended <- op.Run(ctx) }()
+		parts = append(parts, func() error { return op.Run(ctx) })
 	}
+	ended := make(chan error)
+	for _, part := range parts {
+		go func() { ended <- part() }()
+	}
+	slog.Info("The numbers are served.", "url", "http://"+listener.Addr().String())
 	go func() {
 		<-ctx.Done()
 		_ = server.Close() // nobody is waited for

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 
 func main() {
 	kopf.OnStartup(startup, nil)
+	kopf.OnStartup(connect, nil)
 	kopf.OnCleanup(cleanup, nil)
 	kopf.OnLogin(login, nil)
 	kopf.OnProbe(now, nil)
@@ -20,22 +22,37 @@ func main() {
 	kopf.Main()
 }
 
+// count is how many objects were handled. It is in the operator's memo, which the memos of all objects begin as a copy of.
+type count struct{ *atomic.Int64 }
+
 func startup(ctx context.Context, a *kopf.Activity) error {
 	a.Settings.Execution.DefaultBackoff = 10 * time.Second
-	a.Memo().Store("count", new(atomic.Int64)) // which the memos of all objects share
+	kopf.MemoOf[count](a).Int64 = new(atomic.Int64)
 	a.Logger.Info("Settings are adjusted.")
 	return nil
 }
 
-func cleanup(ctx context.Context, a *kopf.Activity) error {
-	a.Logger.Info("This is the end.")
+// connect is called until it succeeds; the operator does nothing before that.
+func connect(ctx context.Context, a *kopf.Activity) error {
+	if a.Retry < 2 {
+		return kopf.Temporary(errors.New("the database is still asleep"), 100*time.Millisecond)
+	}
 	return nil
 }
 
-// login is called at the start, and whenever the API server does not accept the credentials any more.
+func cleanup(ctx context.Context, a *kopf.Activity) error {
+	a.Logger.Info("This is the end.", "handled", kopf.MemoOf[count](a).Load())
+	return nil
+}
+
+// login is called at the start, whenever what it has returned expires, and when the API server does not accept it any more.
 func login(ctx context.Context, l *kopf.Login) (*kopf.ConnectionInfo, error) {
-	l.Logger.Info("Here is how to log in.")
-	return kopf.LoginWithKubeconfig(ctx, l)
+	info, err := kopf.LoginWithKubeconfig(ctx, l)
+	if info != nil {
+		info.Expiration = time.Now().Add(time.Hour)
+		l.Logger.Info("Here is how to log in.", "server", info.Server)
+	}
+	return info, err
 }
 
 func now(ctx context.Context, p *kopf.Probe) (any, error) {
@@ -43,12 +60,10 @@ func now(ctx context.Context, p *kopf.Probe) (any, error) {
 }
 
 func handled(ctx context.Context, p *kopf.Probe) (any, error) {
-	count, _ := p.Memo().Load("count")
-	return count.(*atomic.Int64).Load(), nil
+	return kopf.MemoOf[count](p).Load(), nil
 }
 
 func create(ctx context.Context, c *kopf.Change) error {
-	count, _ := c.Memo().Load("count")
-	count.(*atomic.Int64).Add(1)
+	kopf.MemoOf[count](c).Add(1)
 	return nil
 }

@@ -1,4 +1,5 @@
-// Command 16-indexing shows an index: what handlers know of all other objects without asking the API server.
+// Command 16-indexing shows indices: what handlers, timers and probes know of all other objects without asking the
+// API server.
 package main
 
 import (
@@ -8,18 +9,27 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// byLabel has the names of the objects by the value of their label.
-var byLabel = kopf.OnIndex("kopfexamples", label, nil)
+var (
+	byLabel    = kopf.OnIndex("kopfexamples", label, nil)    // the names of the objects by the value of their label
+	byDuration = kopf.OnIndex("kopfexamples", duration, nil) // and by how long they work
+)
 
 func main() {
 	kopf.OnCreate("kopfexamples", create, nil)
 	kopf.OnTimer("kopfexamples", report, &kopf.TimerOptions{Interval: 5 * time.Second})
+	kopf.OnProbe(labels, nil)
 	kopf.Main()
 }
 
-// label is called for each object, and each time that it changes. No result leaves the index as it was.
+// label is called for each object, and each time that it changes. An empty map takes the object out of the index, nil leaves it as it was.
 func label(ctx context.Context, i *kopf.Indexing) (map[string]string, error) {
 	return map[string]string{i.Labels()["somelabel"]: i.Name()}, nil
+}
+
+// duration has no keys but those that make sense; the errors of others are logged.
+func duration(ctx context.Context, i *kopf.Indexing) (map[time.Duration]string, error) {
+	d, err := time.ParseDuration(i.Spec().String("duration"))
+	return map[time.Duration]string{d: i.Name()}, err
 }
 
 // create is called when all objects that exist are in the index.
@@ -30,8 +40,10 @@ func create(ctx context.Context, c *kopf.Change) error {
 }
 
 func report(ctx context.Context, t *kopf.Timer) error {
-	for value, names := range byLabel.All(t) {
-		t.Logger.Info("The index has an entry.", "label", value, "objects", len(names))
+	for d, names := range byDuration.All(t) {
+		t.Logger.Info("The index has an entry.", "duration", d, "objects", len(names))
 	}
 	return nil
 }
+
+func labels(ctx context.Context, p *kopf.Probe) (any, error) { return byLabel.Len(p), nil }

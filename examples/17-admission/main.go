@@ -1,4 +1,5 @@
-// Command 17-admission shows how operations are denied, and objects completed, before they are stored.
+// Command 17-admission shows how operations are denied, warned of, and objects completed, before they are stored. The
+// webhooks are served by the operator, which tells the API server where.
 package main
 
 import (
@@ -12,10 +13,11 @@ func main() {
 	kopf.OnStartup(configure, nil)
 	kopf.OnMutate("kopfexamples", complete, &kopf.AdmissionOptions{Operations: []kopf.Operation{kopf.OperationCreate}})
 	kopf.OnValidate("kopfexamples", check, nil)
+	kopf.OnValidate("kopfexamples", checkStatus, &kopf.AdmissionOptions{Subresource: "status"})
 	kopf.Main()
 }
 
-// configure serves on this machine; in a cluster, the Host is the name of a service.
+// configure serves on this machine; in a cluster, it is a WebhookServer whose Host is the name of a service.
 func configure(ctx context.Context, a *kopf.Activity) error {
 	a.Settings.Admission.Server = &kopf.WebhookAutoServer{Addr: "127.0.0.1"}
 	a.Settings.Admission.Managed = "auto.kopf.dev"
@@ -33,8 +35,15 @@ func check(ctx context.Context, a *kopf.Admission) error {
 	if a.Spec().String("field") == "" {
 		a.Warn("The field is empty; soon it will have to be set.")
 	}
-	if a.Spec().Int("size") < 0 {
-		return kopf.Deny(fmt.Sprintf("the size %d is negative", a.Spec().Int("size")), 422)
+	if size := a.Spec().Int("size"); size < 0 {
+		return kopf.Deny(fmt.Sprintf("the size %d is negative", size), 422)
+	}
+	return nil
+}
+
+func checkStatus(ctx context.Context, a *kopf.Admission) error {
+	if ready := a.Status().Int("ready"); ready > a.Spec().Int("size") {
+		return kopf.Deny(fmt.Sprintf("more are ready than there are: %d", ready), 422)
 	}
 	return nil
 }

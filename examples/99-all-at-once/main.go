@@ -69,7 +69,7 @@ func resume(ctx context.Context, c *kopf.Change) error {
 }
 
 func field(ctx context.Context, c *kopf.Change) error {
-	c.Logger.Info("The field has changed.", "old", c.Old.Get("spec.field"), "new", c.New.Get("spec.field"))
+	c.Logger.Info("The field has changed.", "old", c.Old.String(""), "new", c.New.String(""))
 	return nil
 }
 

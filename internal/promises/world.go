@@ -1,0 +1,134 @@
+package promises
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"testing"
+
+	"github.com/kopf-go/kopf"
+)
+
+// This file knows where examples are played: an API server of any make, which knows their kinds, and the programs. It runs on the
+// goroutines of tests.
+
+// Build builds all examples as they are shipped, and returns the folder with the programs. The root is the folder of the repository.
+func Build(t *testing.T, root string) string {
+	t.Helper()
+	bin := t.TempDir()
+	cmd := exec.Command("go", "build", "-buildvcs=false", "-trimpath", "-ldflags=-s -w", "-o", bin+string(filepath.Separator), "./examples/...")
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return bin
+}
+
+// Names returns the names of the examples that there are: the folders with a number. The root is the folder of the repository.
+func Names(t *testing.T, root string) []string {
+	t.Helper()
+	folders, err := filepath.Glob(filepath.Join(root, "examples", "[0-9][0-9]-*"))
+	if err != nil || len(folders) == 0 {
+		t.Fatalf("no examples: %v", err)
+	}
+	for i := range folders {
+		folders[i] = filepath.Base(folders[i])
+	}
+	return folders
+}
+
+// World is an API server that knows the kinds of the examples.
+type World struct {
+	root       string // the folder of the repository
+	programs   string // the folder of what Build has built
+	kubeconfig string // the path of the administrator's
+	client     *kopf.Client
+}
+
+// NewWorld makes a world of an API server that is reached by a kubeconfig, or as the connection says, by an administrator. It waits until the
+// kinds are served.
+func NewWorld(t *testing.T, root, programs, kubeconfig string, admin *kopf.ConnectionInfo) *World {
+	t.Helper()
+	client, err := kopf.NewClient(admin, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &World{root: root, programs: programs, kubeconfig: kubeconfig, client: client}
+	kinds := append(w.manifests(t, "crd.yaml"), w.manifests(t, "peering.yaml")...)
+	for _, object := range kinds {
+		if object["kind"] == "CustomResourceDefinition" {
+			if err := client.Apply(t.Context(), object, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, kind := range []string{"KopfExample", "KopfPeering"} {
+		until(t, "the kind "+kind, func() bool {
+			for _, err := range client.List(t.Context(), "kopf.dev/v1", kind, nil) {
+				return err == nil
+			}
+			return true
+		})
+	}
+	return w
+}
+
+// manifests reads the objects of a file of the examples.
+func (w *World) manifests(t *testing.T, file string) []map[string]any {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(w.root, "examples", file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects, err := kopf.ParseManifests(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return objects
+}
+
+// PlayAll plays all examples there are in the folder of the repository, each in the world that it gets: those that can at the same time,
+// because they do little but wait, and then the others.
+func PlayAll(t *testing.T, root string, world func(t *testing.T) *World) {
+	t.Helper()
+	var together sync.WaitGroup
+	var alone []string
+	for _, name := range Names(t, root) {
+		if All[name].Alone {
+			alone = append(alone, name)
+			continue
+		}
+		together.Go(func() { t.Run(name, func(t *testing.T) { world(t).Play(t, name) }) })
+	}
+	together.Wait()
+	for _, name := range alone {
+		t.Run(name, func(t *testing.T) { world(t).Play(t, name) })
+	}
+}
+
+// Play runs an example in a namespace of its own, and checks that it keeps its promise.
+func (w *World) Play(t *testing.T, name string) {
+	t.Helper()
+	promise, ok := All[name]
+	if !ok {
+		t.Fatalf("nobody has said what %s promises", name)
+	}
+	program := filepath.Join(w.programs, name)
+	if runtime.GOOS == "windows" {
+		program += ".exe"
+	}
+	s := &Stage{T: t, World: w, Namespace: "example-" + name, program: program, promised: map[string]int{}}
+	if promise.Namespace != "" {
+		s.Namespace = promise.Namespace
+	}
+	namespace := map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": s.Namespace}}
+	if err := w.client.Apply(t.Context(), namespace, nil); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.curtain)
+	promise.Play(s)
+	s.settle()
+}
