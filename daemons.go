@@ -583,7 +583,7 @@ func (t *task) attempt() (wait time.Duration, more bool) {
 		result, err = t.call(&o)
 		var asked *DaemonStopped // which is what a request is cut off with, too
 		stopped := err != nil && t.stopper.Reason().Has(DaemonCancelled) && (errors.Is(err, context.Canceled) || errors.As(err, &asked))
-		out = h.decide(err, t.retries, time.Since(t.started), e.settings.Execution.DefaultBackoff)
+		out = h.decide(err, t.retries, time.Since(t.started), &e.settings.Execution)
 		if stopped {
 			out, err = outcome{final: true}, nil
 			o.Logger.Debug(t.name() + " was cancelled.")

@@ -97,7 +97,7 @@ func (h *handler) exhausted(retries int, runtime time.Duration, cause error) err
 
 // decide turns what a handler has returned in an attempt into its outcome.
 // It gets the attempts that were made before, and the runtime when the attempt ended.
-func (h *handler) decide(err error, retries int, runtime, defaultBackoff time.Duration) outcome {
+func (h *handler) decide(err error, retries int, runtime time.Duration, s *ExecutionSettings) outcome {
 	var temporary *TemporaryError
 	var permanent *PermanentError
 	switch {
@@ -106,7 +106,7 @@ func (h *handler) decide(err error, retries int, runtime, defaultBackoff time.Du
 	case errors.As(err, &permanent):
 		return outcome{final: true, err: err}
 	case errors.As(err, &temporary):
-		return h.again(err, temporary.Delay, retries, runtime)
+		return h.again(err, s.slow(temporary.Delay, retries), retries, runtime)
 	case h.errors == ErrorsPermanent:
 		return outcome{final: true, err: err}
 	case h.errors == ErrorsIgnored:
@@ -114,9 +114,20 @@ func (h *handler) decide(err error, retries int, runtime, defaultBackoff time.Du
 	}
 	delay := h.backoff
 	if delay == 0 {
-		delay = defaultBackoff
+		delay = s.DefaultBackoff
 	}
-	return h.again(err, delay, retries, runtime)
+	return h.again(err, s.slow(delay, retries), retries, runtime)
+}
+
+// quick is how soon an attempt follows another one for both to count as quick.
+const quick = time.Second
+
+// slow is the delay of the next attempt after so many before this one, which is not to be in a hurry for ever.
+func (s *ExecutionSettings) slow(delay time.Duration, retries int) time.Duration {
+	if s.QuickRetries <= 0 || delay >= quick || retries < s.QuickRetries {
+		return delay
+	}
+	return min(quick<<min(retries-s.QuickRetries, 10), time.Minute)
 }
 
 // again is the outcome of an error that is worth another attempt, unless it would come too
@@ -343,7 +354,7 @@ func (x *handling) attempt(ctx context.Context, p *progress) outcome {
 		o = outcome{cancelled: true}
 		x.attempts--
 	default:
-		o = h.decide(err, p.record.Retries, time.Since(p.record.Started), x.settings.Execution.DefaultBackoff)
+		o = h.decide(err, p.record.Retries, time.Since(p.record.Started), &x.settings.Execution)
 	}
 	x.finish(p, o, c)
 	x.meterOf(p).ended(o.result(err), int64(time.Since(started)))

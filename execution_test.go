@@ -73,7 +73,7 @@ func TestErrorDecisions(t *testing.T) {
 			}
 			o := outcome{final: true, err: limit}
 			if limit == nil {
-				o = h.decide(failure, r.Before, secs(r.Runtime), time.Minute)
+				o = h.decide(failure, r.Before, secs(r.Runtime), &ExecutionSettings{DefaultBackoff: time.Minute})
 			}
 			var delay float64
 			if r.Delay != nil {

@@ -84,7 +84,7 @@ func (x *indexer) attempt(owner string, data indexData, p progress, o *Object, f
 	if err == nil {
 		o.Logger.Debug(fmt.Sprintf("Indexer '%s' is invoked.", h.id))
 		values, err = x.call(o, h, record, runtime)
-		out = h.decide(err, record.Retries, time.Since(record.Started), x.settings.Execution.DefaultBackoff)
+		out = h.decide(err, record.Retries, time.Since(record.Started), &x.settings.Execution)
 	}
 	x.meter.handler(h.id, false).ended(out.result(err), int64(time.Since(now)))
 	if err == nil {

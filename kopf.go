@@ -448,7 +448,7 @@ func (r *run) attemptActivity(ctx context.Context, h *handler, record *ProgressR
 		err = call(func() error {
 			return once(inner, h, Attempt{Retry: record.Retries, Started: record.Started, Runtime: age})
 		})
-		o = h.decide(err, record.Retries, time.Since(record.Started), r.Settings.Execution.DefaultBackoff)
+		o = h.decide(err, record.Retries, time.Since(record.Started), &r.Settings.Execution)
 		if err != nil && ctx.Err() != nil {
 			o = outcome{cancelled: true}
 		}

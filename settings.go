@@ -114,6 +114,10 @@ type ScanningSettings struct {
 type ExecutionSettings struct {
 	// DefaultBackoff is the pause after an arbitrary error of a handler without a Backoff of its own. Defaults to 1 minute.
 	DefaultBackoff time.Duration
+	// QuickRetries is how many attempts of a handler that fails may follow each other within less than a second, as with a [TemporaryError] without
+	// a delay. After those, it is a second at least, and twice as long each time, up to a minute, so that a handler that always fails
+	// at once floods nobody. Longer delays are as the handler wants them. Zero means no limit. Defaults to 10.
+	QuickRetries int
 	// FlushAfter is how long the outcome of a finished handler may wait to be stored
 	// while other handlers of the object run. Zero stores each at once. Defaults to 1 s.
 	FlushAfter time.Duration
@@ -200,7 +204,7 @@ func NewSettings() *Settings {
 			ExitTimeout: 2 * time.Second,
 			ErrorDelays: seconds(1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610),
 		},
-		Execution: ExecutionSettings{DefaultBackoff: time.Minute, FlushAfter: time.Second},
+		Execution: ExecutionSettings{DefaultBackoff: time.Minute, QuickRetries: 10, FlushAfter: time.Second},
 		Background: BackgroundSettings{
 			CancellationPolling: time.Minute, InstantExitTimeout: 100 * time.Millisecond, ExitTimeout: 5 * time.Second,
 		},

@@ -59,6 +59,7 @@ func (o *outage) fault(req *Request) (*http.Response, error) {
 		o.start(refusedTime)
 	}
 	if at := req.Time.UnixNano(); o.begin.Load() != 0 && at >= o.begin.Load() && at < o.end.Load() {
+		time.Sleep(100 * time.Millisecond) // others are not to come meanwhile
 		return o.refusal(), nil
 	}
 	return nil, nil
