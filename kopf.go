@@ -3,20 +3,59 @@
 // has happened, calls the functions, tries again after errors, and keeps the progress on the
 // objects themselves, so that an operator which was killed goes on where it was.
 //
+// It is Kopf, the Python framework, on the standard library alone. Its finalizer, annotations and status are the
+// original's, so that either one can take over the objects of the other.
+//
+// # A first operator
+//
+// A handler is a function; a call in main says what it is for. This operator greets each new object of the kind "kopfexamples", and looks
+// at what becomes of its size:
+//
+//	package main
+//
+//	import (
+//		"context"
+//		"errors"
+//		"time"
+//
+//		"github.com/kopf-go/kopf"
+//	)
+//
 //	func main() {
 //		kopf.OnCreate("kopfexamples", create, nil)
 //		kopf.OnUpdate("kopfexamples", resize, &kopf.ChangeOptions{Field: "spec.size", Retries: 3})
+//		kopf.OnDelete("kopfexamples", farewell, nil)
+//		kopf.OnTimer("kopfexamples", probe, &kopf.TimerOptions{Interval: time.Minute})
 //		kopf.Main()
 //	}
 //
 //	func create(ctx context.Context, c *kopf.Change) error {
 //		c.Logger.Info("creating", "size", c.Spec().Int("size"))
-//		c.Patch.Set("status.phase", "Ready")
+//		c.Patch.Set("status.phase", "Ready")                         // what shall change in the object
+//		c.SetResult(map[string]any{"message": "hello world"}) // the same, under status.create
 //		return nil
 //	}
 //
-// It is Kopf, the Python framework, on the standard library alone. Its finalizer, annotations and status are the
-// original's, so that either one can take over the objects of the other.
+//	func resize(ctx context.Context, c *kopf.Change) error {
+//		if c.New.Int("") < 0 {
+//			return kopf.Permanent(errors.New("there is no such size")) // no other attempt
+//		}
+//		c.Logger.Info("resizing", "old", c.Old.Int(""), "new", c.New.Int(""))
+//		return nil
+//	}
+//
+//	func farewell(ctx context.Context, c *kopf.Change) error {
+//		c.Logger.Info("the object may go now")
+//		return nil
+//	}
+//
+//	func probe(ctx context.Context, t *kopf.Timer) error {
+//		t.Patch.Set("status.probed", time.Now().UTC().Format(time.RFC3339))
+//		return nil
+//	}
+//
+// It runs with "go run . run", on the cluster of kubectl, or in a pod as its service account; or with "go run . run --embedded --apply crd.yaml" on an
+// API server in its own memory, which kubectl works with too.
 //
 // # Handlers
 //
@@ -25,18 +64,30 @@
 // what differs from the state in which the object was last handled; what happened while the operator was down
 // comes as one change after it is up again. [OnEvent] registers handlers of the single events of the
 // watch stream. [OnDaemon] and [OnTimer] register functions that run beside an object while it exists. [OnIndex] registers what
-// handlers want to know of all objects. [OnStartup], [OnCleanup] and [OnLogin] are about the operator itself.
+// handlers want to know of all objects. [OnValidate] and [OnMutate] register handlers that the API server asks before it stores an
+// object. [OnStartup], [OnCleanup], [OnLogin] and [OnProbe] are about the operator itself.
 //
 // What a handler gets is a pointer to a struct of its family, such as [*Change]: the object in Body, views into
-// it, the Patch to be made to it, a Logger. New facts will be new fields. What it returns is an error that decides
+// it, the Patch to be made to it, a Logger, a Client. New facts will be new fields. What it returns is an error that decides
 // what is next: see [Temporary] and [Permanent].
+//
+// Which objects and changes a handler is called for is said by its options:
+//
+//	kopf.OnUpdate("kopfexamples", resize, &kopf.ChangeOptions{
+//		Field:  "spec.size",
+//		Labels: kopf.Match{"env": "prod", "legacy": kopf.Absent},
+//		When:   func(c *kopf.Change) bool { return c.Namespace() != "kube-system" },
+//	})
+//
+//	func resize(ctx context.Context, c *kopf.Change) error { return nil }
 //
 // Registration panics on mistakes that a programmer has made, and names the line.
 //
 // # Running
 //
 // [Main] is the command line of an operator; [Operator] is one to be run by a program of your own, and its zero value works.
-// With "run --embedded", the operator needs no cluster: it works with an [APIServer] in its own memory.
+// With "run --embedded", the operator needs no cluster: it works with an [APIServer] in its own memory. The same server, with a [Runner] in a
+// bubble of testing/synctest, tests whole operators as fast as functions.
 //
 // # Ordering
 //
@@ -44,8 +95,8 @@
 // of events see every event in order. Handlers of changes are called for the newest state that is known,
 // in the order of their registration or as the [Lifecycle] of the operator says.
 //
-// Formally: for one object and one operator, the end of a call of a handler is synchronized before the
-// beginning of the next one. Less formally: what a handler keeps for its object alone needs no lock.
+// Formally: for one object and one operator, the end of a call of a handler of changes or events is synchronized before the
+// beginning of the next one. Less formally: what such handlers keep for their object alone needs no lock. Daemons and timers run beside them.
 //
 // # Retries
 //
@@ -66,7 +117,7 @@
 // settings and storages (settings.go, persistence.go); the clients, which alone talk to Kubernetes (client.go, watching.go,
 // auth.go); the intents, or what is registered and what it matches (on.go, registry.go, filters.go, causes.go); the
 // actions, or how handlers are invoked (execution.go, logging.go, queue.go); the engines, or what runs beside the
-// handlers (daemons.go, indexing.go, peering.go); the reactor, from an event to a patch (reactor.go, observation.go); the kits for
+// handlers (daemons.go, indexing.go, admission.go, peering.go, events.go, probing.go); the reactor, from an event to a patch (reactor.go, observation.go); the kits for
 // operators and tests (testing.go, apiserver.go); and the entry (kopf.go, cli.go).
 package kopf
 

@@ -1,0 +1,179 @@
+package pages
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// root is the folder of the module.
+const root = "../.."
+
+// markdown returns all pages of the module, by their paths from its root.
+func markdown(t *testing.T) []string {
+	t.Helper()
+	var all []string
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "examples/*.md", "examples/*/*.md", "e2e/*.md", ".github/*.md"} {
+		found, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, found...)
+	}
+	if len(all) < 10 {
+		t.Fatalf("only %d pages", len(all))
+	}
+	return all
+}
+
+// blocks returns the blocks of a language in all pages.
+func blocks(t *testing.T, languages ...string) []Block {
+	t.Helper()
+	var all []Block
+	for _, page := range markdown(t) {
+		found, err := Read(page)
+		if err != nil {
+			t.Error(err)
+		}
+		for _, b := range found {
+			for _, language := range languages {
+				if b.Language == language {
+					all = append(all, b)
+				}
+			}
+		}
+	}
+	return all
+}
+
+// TestGo compiles all Go of all pages and of the package comment, and runs it as [Run] tells.
+func TestGo(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the code of all pages")
+	}
+	all := blocks(t, "go")
+	comment, err := ReadPackage(filepath.Join(root, "kopf.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all = append(all, comment...)
+	overlay := newOverlay(t)
+	var main strings.Builder
+	var sources []*Source
+	counts := make(map[string]int)
+	unrun := 0
+	for _, b := range all {
+		page := strings.NewReplacer("-", "", ".", "").Replace(strings.ToLower(filepath.Base(b.File)))
+		counts[page]++
+		if strings.HasPrefix(b.Excuse(), "not compiled") {
+			unrun++
+			continue
+		}
+		source, err := b.Compile(fmt.Sprintf("%s%d", page, counts[page]))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if b.Excuse() != "" {
+			unrun++
+		}
+		overlay.add(t, source.Package+"/page.go", source.Code)
+		sources = append(sources, source)
+	}
+	if unrun*8 > len(all) {
+		t.Errorf("%d of %d blocks are not run; it should be a few", unrun, len(all))
+	}
+	t.Logf("%d blocks, of which %d are not run", len(all), unrun)
+	files := make(map[string]map[string]string)
+	for _, b := range blocks(t, "yaml") {
+		if b.Name() != "" {
+			if files[b.File] == nil {
+				files[b.File] = make(map[string]string)
+			}
+			files[b.File][b.Name()] = b.Text
+		}
+	}
+	writeMain(&main, sources, files)
+	overlay.add(t, "pages_test.go", []byte(main.String()))
+	overlay.run(t)
+}
+
+// writeMain writes the test that calls all packages.
+func writeMain(out *strings.Builder, sources []*Source, files map[string]map[string]string) {
+	fmt.Fprintln(out, "package run_test\nimport (\n\"testing\"\n\"github.com/kopf-go/kopf/internal/pages\"")
+	for _, s := range sources {
+		fmt.Fprintf(out, "%q\n", "github.com/kopf-go/kopf/internal/pages/run/"+s.Package)
+	}
+	fmt.Fprintln(out, ")\nfunc TestPages(t *testing.T) {")
+	for _, s := range sources {
+		if s.Output != "" || s.Excuse() != "" {
+			continue
+		}
+		fmt.Fprintf(out, "t.Run(%q, func(t *testing.T) { pages.Run(t, &pages.Case{Text: %q, Handler: %v, Files: %#v, Registry: %[5]s.Registry_, Run: %[5]s.Run_, Register: %[5]s.Register_, Tests: []func(*testing.T){",
+			fmt.Sprintf("%s:%d", strings.TrimPrefix(filepath.ToSlash(s.File), root+"/"), s.Line), s.Text, s.Handler, files[s.File], s.Package)
+		for _, test := range s.Tests {
+			fmt.Fprintf(out, "%s.%s, ", s.Package, test)
+		}
+		fmt.Fprintln(out, "}})})")
+	}
+	fmt.Fprintln(out, "}")
+	for _, s := range sources {
+		if s.Excuse() != "" && s.Output == "" {
+			fmt.Fprintf(out, "var _ = %s.Run_\n", s.Package)
+		}
+		if s.Output != "" {
+			fmt.Fprintf(out, "func Example_%s() {\nif err := %[1]s.Run_(nil, nil, nil, nil); err != nil {\npanic(err)\n}\n// Output:\n%s}\n", s.Package, s.Output)
+		}
+	}
+}
+
+// overlay is a folder of the module that is there for one command alone. So what the compiler has made of it stays in its cache.
+type overlay struct {
+	real    string            // where the files are
+	Replace map[string]string // the paths that the command sees
+}
+
+func newOverlay(t *testing.T) *overlay {
+	return &overlay{real: t.TempDir(), Replace: make(map[string]string)}
+}
+
+func (o *overlay) add(t *testing.T, name string, data []byte) {
+	t.Helper()
+	seen, err := filepath.Abs(filepath.Join("run", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(o.real, strings.ReplaceAll(name, "/", "_"))
+	if err := os.WriteFile(file, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o.Replace[seen] = file
+}
+
+func (o *overlay) run(t *testing.T) {
+	t.Helper()
+	data, err := json.Marshal(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(o.real, "overlay.json")
+	if err := os.WriteFile(file, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(o.real, "pages.test.exe")
+	build := exec.Command("go", "test", "-c", "-o", program, "-overlay", file, "-vet=off", "./run")
+	build.Env = append(os.Environ(), "GOPROXY=off")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	run := exec.Command(program)
+	run.Dir = t.TempDir()
+	run.Env = append(os.Environ(), "KUBECONFIG="+filepath.Join(run.Dir, "none"))
+	if out, err := run.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
