@@ -342,8 +342,8 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestFloorsInDocs holds that docs/architecture.md shows each file on its floor.
-func TestFloorsInDocs(t *testing.T) {
+// TestArchitecturePage holds that docs/architecture.md shows each file on its floor.
+func TestArchitecturePage(t *testing.T) {
 	data, err := os.ReadFile("docs/architecture.md")
 	if err != nil {
 		t.Fatal(err)
