@@ -322,6 +322,7 @@ func (o *watching) begin() error {
 			o.send(Added, item)
 		}
 	}
+	o.flush()
 	o.version = version
 	if o.query.Get("sendInitialEvents") == "true" && o.bookmarks {
 		o.mark(mapOf("k8s.io/initial-events-end", "true"))

@@ -1,0 +1,411 @@
+package kopf
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Here strangers come to each server that listens. The connections are pipes, in bubbles of their own time.
+
+// pipes is a listener in a bubble.
+type pipes struct {
+	conns  chan net.Conn // from those who dial
+	closed chan struct{}
+	once   sync.Once
+}
+
+func newPipes() *pipes { return &pipes{conns: make(chan net.Conn), closed: make(chan struct{})} }
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case conn := <-p.conns:
+		return conn, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error {
+	p.once.Do(func() { close(p.closed) })
+	return nil
+}
+
+func (p *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }
+
+func (p *pipes) dial() net.Conn {
+	here, there := net.Pipe()
+	p.conns <- there
+	return here
+}
+
+// listeners are the servers that listen, each with the path of something that it answers, and how long a request may take to come.
+var listeners = []struct {
+	name    string
+	ask     string // a request, without the empty line at its end
+	receive time.Duration
+	send    time.Duration
+	serve   func(t *testing.T, l net.Listener) (stop func())
+}{
+	{"webhooks", "POST /h HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n", 30 * time.Second, 10 * time.Second, func(t *testing.T, l net.Listener) func() {
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		server := &WebhookServer{Listener: l, Insecure: true, Logger: slog.New(slog.DiscardHandler), DrainTimeout: time.Second}
+		go func() {
+			done <- server.Serve(ctx, func(context.Context, *ReviewRequest) ([]byte, error) { return bytes.Repeat([]byte("x"), 1<<20), nil }, func(WebhookClientConfig) {})
+		}()
+		return func() { cancel(); <-done }
+	}},
+	{"probes", "GET /metrics HTTP/1.1\r\nHost: x\r\n", 10 * time.Second, time.Minute, func(t *testing.T, l net.Listener) func() {
+		p := &prober{log: slog.New(slog.DiscardHandler), meter: &metrics{goroutines: func() int { return 1 }, memory: func() int64 { return 1 }, paused: func() bool { return false }}, debug: func() http.Handler { return nil }}
+		if err := p.listen("http://localhost/healthz", l); err != nil {
+			t.Fatal(err)
+		}
+		return p.stop
+	}},
+	{"embedded server", "GET /openapi/v2 HTTP/1.1\r\nHost: localhost\r\n", 30 * time.Second, time.Minute, func(t *testing.T, l net.Listener) func() {
+		served := NewAPIServer(&APIServerOptions{Logger: slog.New(slog.DiscardHandler)}).serve(l)
+		return func() { _ = served.Close() }
+	}},
+}
+
+// untilClosed returns how long it takes until the other end closes the connection, at most an hour, and what came until then.
+func untilClosed(conn net.Conn) (time.Duration, string) {
+	began := time.Now()
+	_ = conn.SetReadDeadline(began.Add(time.Hour))
+	text, _ := io.ReadAll(conn) // that it ends is what matters
+	_ = conn.Close()
+	return time.Since(began), string(text)
+}
+
+func TestSlowStrangers(t *testing.T) {
+	for _, s := range listeners {
+		body := "{}"
+		if strings.HasPrefix(s.ask, "GET") {
+			body = ""
+		}
+		within := func(t *testing.T, what string, took, limit time.Duration) {
+			t.Helper()
+			if took > limit+time.Second {
+				t.Errorf("%s: the connection is closed after %s, want %s", what, took, limit)
+			}
+		}
+		for name, stranger := range map[string]func(t *testing.T, l *pipes){
+			"who says nothing is let go": func(t *testing.T, l *pipes) {
+				took, _ := untilClosed(l.dial())
+				within(t, "silence", took, s.receive)
+			},
+			"whose headers come byte by byte is let go": func(t *testing.T, l *pipes) {
+				conn := l.dial()
+				var sender sync.WaitGroup
+				defer sender.Wait()
+				sender.Go(func() {
+					for _, c := range []byte(s.ask + "X: " + strings.Repeat("x", 1000)) {
+						if _, err := conn.Write([]byte{c}); err != nil {
+							return
+						}
+						time.Sleep(time.Second)
+					}
+				})
+				took, _ := untilClosed(conn)
+				within(t, "slow headers", took, s.receive)
+			},
+			"whose body does not come is let go": func(t *testing.T, l *pipes) {
+				conn := l.dial()
+				ask := strings.Replace(s.ask, "GET /openapi/v2", "POST /api/v1/namespaces", 1)
+				ask = strings.Replace(ask, "Content-Length: 2\r\n", "", 1)
+				go io.WriteString(conn, ask+"Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{") // what is not read is not sent
+				took, _ := untilClosed(conn)
+				within(t, "no body", took, s.receive+s.send)
+			},
+			"who does not read the answer is let go": func(t *testing.T, l *pipes) {
+				conn := l.dial()
+				_, _ = io.WriteString(conn, s.ask+"\r\n"+body)
+				time.Sleep(s.send + time.Second)
+				_ = conn.SetReadDeadline(time.Now().Add(time.Hour))
+				began := time.Now()
+				if text, err := io.ReadAll(conn); err == nil && time.Since(began) > time.Second {
+					t.Errorf("%d bytes come after %s", len(text), time.Since(began))
+				}
+			},
+			"who has nothing more to say is let go": func(t *testing.T, l *pipes) {
+				conn := l.dial()
+				go io.WriteString(conn, s.ask+"\r\n"+body) // the answer is read meanwhile
+				took, text := untilClosed(conn)
+				if !strings.HasPrefix(text, "HTTP/1.1 ") {
+					t.Errorf("the answer is %.100q", text)
+				}
+				within(t, "an idle connection", took, 2*time.Minute)
+			},
+			"whose headers are large is refused": func(t *testing.T, l *pipes) {
+				conn := l.dial()
+				go io.WriteString(conn, s.ask+"X: "+strings.Repeat("x", 100<<10)+"\r\n\r\n"+body) // some of it is not read
+				_, text := untilClosed(conn)
+				if !strings.HasPrefix(text, "HTTP/1.1 431 ") {
+					t.Errorf("the answer is %.100q, want 431", text)
+				}
+			},
+		} {
+			t.Run(s.name+"/"+name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					l := newPipes()
+					defer s.serve(t, l)()
+					stranger(t, l)
+				})
+			})
+		}
+	}
+}
+
+// TestWatchesOutliveTimeouts shows that the limits of time do not end a watch that goes well.
+func TestWatchesOutliveTimeouts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newPipes()
+		server := NewAPIServer(&APIServerOptions{Logger: slog.New(slog.DiscardHandler)})
+		served := server.serve(l)
+		defer served.Close()
+		conn := l.dial()
+		_, _ = io.WriteString(conn, "GET /api/v1/namespaces?watch=1&resourceVersion=0 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+		lines := bufio.NewReader(conn)
+		for seen := 0; seen < 4; {
+			line, err := lines.ReadString('\n')
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen += strings.Count(line, `"ADDED"`)
+		}
+		go func() {
+			time.Sleep(20 * time.Minute)
+			_ = server.Apply([]byte(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"late"}}`))
+		}()
+		for {
+			line, err := lines.ReadString('\n')
+			if err != nil {
+				t.Fatal("the watch has ended: ", err)
+			}
+			if strings.Contains(line, `"late"`) {
+				break
+			}
+		}
+		conn.Close()
+	})
+}
+
+// TestProfilesOutliveTimeouts shows that what takes long under /debug/ is not cut off by the limits of the other paths.
+func TestProfilesOutliveTimeouts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newPipes()
+		p := &prober{log: slog.New(slog.DiscardHandler), debug: func() http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				select {
+				case <-time.After(3 * time.Minute):
+					fmt.Fprint(w, "a profile")
+				case <-r.Context().Done():
+				}
+			})
+		}}
+		if err := p.listen("http://localhost/healthz", l); err != nil {
+			t.Fatal(err)
+		}
+		defer p.stop()
+		p.begin()
+		conn := l.dial()
+		go io.WriteString(conn, "GET /debug/x HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+		if took, text := untilClosed(conn); !strings.HasSuffix(text, "a profile") && !strings.Contains(text, "a profile") {
+			t.Errorf("after %s: %q", took, text)
+		}
+	})
+}
+
+// stub is a connection that remembers whether it is closed.
+type stub struct {
+	net.Conn
+	closed bool
+}
+
+func (s *stub) Close() error {
+	s.closed = true
+	return nil
+}
+
+func TestCrowd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &crowd{limit: 3, all: map[net.Conn]guest{}}
+		conns := make([]*stub, 9)
+		note := func(i int, states ...http.ConnState) {
+			for _, state := range states {
+				time.Sleep(time.Second)
+				if conns[i] == nil {
+					conns[i] = &stub{}
+				}
+				c.note(conns[i], state)
+			}
+		}
+		check := func(want ...int) {
+			t.Helper()
+			var got []int
+			for i, conn := range conns {
+				if conn != nil && conn.closed {
+					got = append(got, i)
+				}
+			}
+			if fmt.Sprint(got) != fmt.Sprint(want) || len(c.all) > 3 {
+				t.Errorf("closed are %v, want %v; %d are left", got, want, len(c.all))
+			}
+		}
+		note(0, http.StateNew, http.StateActive, http.StateIdle)
+		note(1, http.StateNew)
+		note(2, http.StateNew, http.StateActive)
+		check()
+		note(3, http.StateNew) // the one that never asked for anything goes
+		check(1)
+		note(3, http.StateActive, http.StateIdle)
+		note(1, http.StateActive, http.StateClosed) // which was dropped already
+		note(4, http.StateNew, http.StateActive)    // the new one is as quiet as it gets, and the only one that was never busy
+		check(1, 4)
+		note(0, http.StateActive)
+		note(3, http.StateActive)
+		note(5, http.StateNew) // all others are busy
+		check(1, 4, 5)
+		note(2, http.StateClosed)
+		note(6, http.StateNew, http.StateActive)
+		check(1, 4, 5)
+	})
+}
+
+func TestManyStrangers(t *testing.T) {
+	for _, s := range listeners {
+		t.Run(s.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newPipes()
+				defer s.serve(t, l)()
+				var open atomic.Int64
+				for range maxConnections + 50 {
+					conn := l.dial()
+					open.Add(1)
+					go func() {
+						_, _ = io.Copy(io.Discard, conn) // until it is closed
+						open.Add(-1)
+					}()
+				}
+				synctest.Wait()
+				if got := open.Load(); got > maxConnections {
+					t.Errorf("%d connections are open", got)
+				}
+				conn := l.dial()
+				body := ""
+				if strings.HasPrefix(s.ask, "POST") {
+					body = "{}"
+				}
+				go io.WriteString(conn, s.ask+"Connection: close\r\n\r\n"+body) // the answer is read meanwhile
+				if _, text := untilClosed(conn); !strings.HasPrefix(text, "HTTP/1.1 200 ") {
+					t.Errorf("among many who say nothing, the answer is %.100q", text)
+				}
+			})
+		})
+	}
+}
+
+func TestServedNames(t *testing.T) {
+	for host, want := range map[string]bool{
+		"127.0.0.1:8001": true, "localhost": true, "LocalHost.:1": true, "a.localhost:1": true, "[::1]:1": true, "[::1]": true, "10.0.0.1": true, "": true,
+		"example.com": false, "example.com:8001": false, "127.0.0.1.example.com": false, "localhost.example.com:1": false, "xlocalhost": false,
+	} {
+		if got := isLocalName(host); got != want {
+			t.Errorf("%q is local: %t, want %t", host, got, want)
+		}
+	}
+	for address, names := range map[string][]string{"127.0.0.1:0": {"example.com"}, "0.0.0.0:0": nil} {
+		var log bytes.Buffer
+		served, err := NewAPIServer(&APIServerOptions{Logger: slog.New(slog.NewTextHandler(&log, nil))}).Listen(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, port, _ := net.SplitHostPort(strings.TrimPrefix(served.URL, "http://"))
+		for _, name := range []string{"localhost", "example.com"} {
+			req, _ := http.NewRequest("GET", "http://127.0.0.1:"+port+"/version", nil)
+			req.Host = name
+			resp, err := http.DefaultClient.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = resp.Body.Close()
+			refused := len(names) > 0 && names[0] == name
+			if (resp.StatusCode == 403) != refused {
+				t.Errorf("on %s, a request to %s gives %d", address, name, resp.StatusCode)
+			}
+		}
+		if warned := strings.Contains(log.String(), "can be reached from other machines"); warned != (names == nil) {
+			t.Errorf("on %s, there is a warning: %t", address, warned)
+		}
+		_ = served.Close()
+	}
+}
+
+func TestOldTLS(t *testing.T) {
+	ca := newAuthority(t)
+	pair := func() tls.Certificate {
+		cert, key := ca.pair(t, "server.test")
+		pair, err := tls.X509KeyPair(cert, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pair
+	}()
+	for _, base := range []*tls.Config{nil, {}, {MinVersion: tls.VersionTLS10}, {Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS13}} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		listening, done := make(chan struct{}), make(chan error, 1)
+		go func() {
+			server := &WebhookServer{Listener: l, TLSConfig: base, Logger: slog.New(slog.DiscardHandler)}
+			done <- server.Serve(ctx, func(context.Context, *ReviewRequest) ([]byte, error) { return nil, errors.New("no") }, func(WebhookClientConfig) { close(listening) })
+		}()
+		<-listening
+		for version, want := range map[uint16]bool{tls.VersionTLS10: false, tls.VersionTLS11: false, tls.VersionTLS12: true, tls.VersionTLS13: true} {
+			conn, err := tls.Dial("tcp", l.Addr().String(), &tls.Config{InsecureSkipVerify: true, MinVersion: version, MaxVersion: version, ServerName: "server.test"})
+			if (err == nil) != want {
+				t.Errorf("with %+v, a client with %s: %v", base, tls.VersionName(version), err)
+			}
+			if err == nil {
+				_ = conn.Close()
+			}
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	for version, want := range map[uint16]bool{tls.VersionTLS11: false, tls.VersionTLS12: true} {
+		l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS10, MaxVersion: version})
+		if err != nil {
+			t.Fatal(err)
+		}
+		server := &http.Server{Handler: http.NotFoundHandler(), ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)}
+		go server.Serve(l) // until it is closed
+		for _, info := range []*ConnectionInfo{{CAData: ca.pem(), TLSServerName: "server.test"}, {Insecure: true}} {
+			info.Server = "https://" + l.Addr().String()
+			for _, streams := range []bool{false, true} {
+				if _, err := fetch(t, info, streams); (err == nil) != want {
+					t.Errorf("a server with %s: %v", tls.VersionName(version), err)
+				}
+			}
+		}
+		_ = server.Close()
+	}
+}
