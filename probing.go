@@ -153,7 +153,6 @@ func (p *prober) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = control.SetWriteDeadline(time.Now().Add(sendTimeout)) // as the following ones, which the server's connections know
 	if debug := p.debugger(); debug != nil && strings.HasPrefix(path, debugPath) && path != p.path {
 		_ = control.SetWriteDeadline(time.Now().Add(debugTimeout))
-		_ = control.SetReadDeadline(time.Now().Add(debugTimeout))
 		debug.ServeHTTP(w, r)
 		return
 	}
