@@ -25,3 +25,33 @@ func inEmptyRoot(t *testing.T, binary, kubeconfig string) *exec.Cmd {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: root, Pdeathsig: syscall.SIGKILL}
 	return cmd
 }
+
+// inPod is a command as the kubelet runs it in an image from scratch: in a root folder with a binary, the files of its service account by their
+// paths, and nothing else, which belong to somebody else and cannot be written to.
+func inPod(t *testing.T, binary string, files map[string]string) *exec.Cmd {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("only root may change the root folder")
+	}
+	root := t.TempDir()
+	write := func(path string, content []byte, mode os.FileMode) {
+		t.Helper()
+		path = filepath.Join(root, path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, content, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("operator", mustRead(t, binary), 0o755)
+	for path, content := range files {
+		write(path, []byte(content), 0o644)
+	}
+	cmd := exec.Command("/operator")
+	cmd.Dir = "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Chroot: root, Pdeathsig: syscall.SIGKILL, Credential: &syscall.Credential{Uid: 65532, Gid: 65532},
+	}
+	return cmd
+}

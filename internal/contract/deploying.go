@@ -58,12 +58,17 @@ func (op *Running) uses() []string {
 	return all
 }
 
-// manifest reads a file of the examples.
+// manifest reads a file of the examples, or of what is shown of their deployment.
 func (c *C) manifest(name string) []*kopf.Body {
 	c.Helper()
-	data, err := os.ReadFile(filepath.Join("..", "..", "examples", name))
-	if os.IsNotExist(err) { // from the folder of the other judge
-		data, err = os.ReadFile(filepath.Join("..", "examples", name))
+	var data []byte
+	err := os.ErrNotExist
+	for _, root := range []string{"../..", ".."} { // the second one is seen from the folder of the other judge
+		for _, folder := range []string{"examples", "docs/deployment"} {
+			if os.IsNotExist(err) {
+				data, err = os.ReadFile(filepath.Join(root, folder, name))
+			}
+		}
 	}
 	if err != nil {
 		c.Fatal(err)
@@ -83,9 +88,10 @@ func (c *C) manifest(name string) []*kopf.Body {
 	return all
 }
 
-// granted returns what the roles in a file allow.
-func granted(c *C, file string) (all []string) {
-	for _, body := range c.manifest(file) {
+// granted returns what the roles in the files allow.
+func granted(c *C) (all []string) {
+	bodies := append(append(c.manifest("rbac.yaml"), c.manifest("rbac-clusterwide.yaml")...), c.manifest("rbac-admission.yaml")...)
+	for _, body := range bodies {
 		if !strings.HasSuffix(body.Kind(), "Role") {
 			continue
 		}
@@ -167,7 +173,7 @@ func rights(t *testing.T, c *C) {
 		}
 	})
 	c.Run(t, "OP-171 the roles of the examples have what operators use", func(c *C) {
-		rules := granted(c, "rbac.yaml")
+		rules := granted(c)
 		for _, use := range append(slices.Clone(allowed), "list kopf.dev/kopfexamples", "watch kopf.dev/kopfexamples", "patch kopf.dev/kopfexamples", "patch kopf.dev/kopfexamples/status",
 			"list kopf.dev/clusterkopfpeerings", "patch kopf.dev/clusterkopfpeerings", "create admissionregistration.k8s.io/validatingwebhookconfigurations") {
 			if !slices.Contains(rules, use) {
@@ -185,7 +191,7 @@ func rights(t *testing.T, c *C) {
 		c.same("the names", want, names)
 	})
 	c.Run(t, "OP-T52 groups in roles have no versions", func(c *C) {
-		rules := granted(c, "rbac.yaml") // which looks at them
+		rules := granted(c) // which looks at them
 		if !slices.Contains(rules, "patch admissionregistration.k8s.io/mutatingwebhookconfigurations") {
 			c.Error("configurations of webhooks are not granted")
 		}

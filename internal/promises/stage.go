@@ -82,11 +82,10 @@ func (s *Stage) Start(options ...string) {
 	s.Run(append([]string{"run", "--namespace=" + s.Namespace}, options...)...)
 }
 
-// Run starts the example with nothing in its environment but the way to the API server.
+// Run starts the example.
 func (s *Stage) Run(args ...string) {
 	s.Helper()
-	p := &process{cmd: exec.Command(s.program, args...), done: make(chan struct{})}
-	p.cmd.Env = []string{"KUBECONFIG=" + s.kubeconfig}
+	p := &process{cmd: s.Command(s.program, args), done: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log
 	if err := p.cmd.Start(); err != nil {
 		s.Fatal(err)
@@ -279,6 +278,9 @@ func (s *Stage) Change(patch map[string]any) {
 // Delete deletes the object, and waits until it is gone.
 func (s *Stage) Delete() {
 	s.Helper()
+	if s.Meanwhile != nil {
+		s.Meanwhile(s)
+	}
 	if err := s.client.Delete(s.Context(), s.object(), nil); err != nil {
 		s.Fatal(err)
 	}

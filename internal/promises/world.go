@@ -1,6 +1,7 @@
 package promises
 
 import (
+	"cmp"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -42,6 +43,13 @@ func Names(t *testing.T, root string) []string {
 
 // World is an API server that knows the kinds of the examples.
 type World struct {
+	// Namespace is where all examples are played. Defaults to one for each of them.
+	Namespace string
+	// Command makes the command of an example. Defaults to one with the kubeconfig, and nothing else in its environment.
+	Command func(program string, args []string) *exec.Cmd
+	// Meanwhile is called before the object of an example is deleted. It may be nil.
+	Meanwhile func(s *Stage)
+
 	root       string // the folder of the repository
 	programs   string // the folder of what Build has built
 	kubeconfig string // the path of the administrator's
@@ -72,6 +80,11 @@ func NewWorld(t *testing.T, root, programs, kubeconfig string, admin *kopf.Conne
 			}
 			return true
 		})
+	}
+	w.Command = func(program string, args []string) *exec.Cmd {
+		cmd := exec.Command(program, args...)
+		cmd.Env = []string{"KUBECONFIG=" + w.kubeconfig}
+		return cmd
 	}
 	return w
 }
@@ -120,10 +133,7 @@ func (w *World) Play(t *testing.T, name string) {
 	if runtime.GOOS == "windows" {
 		program += ".exe"
 	}
-	s := &Stage{T: t, World: w, Namespace: "example-" + name, program: program, promised: map[string]int{}}
-	if promise.Namespace != "" {
-		s.Namespace = promise.Namespace
-	}
+	s := &Stage{T: t, World: w, Namespace: cmp.Or(w.Namespace, promise.Namespace, "example-"+name), program: program, promised: map[string]int{}}
 	namespace := map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": s.Namespace}}
 	if err := w.client.Apply(t.Context(), namespace, nil); err != nil {
 		t.Fatal(err)

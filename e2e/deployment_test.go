@@ -1,0 +1,253 @@
+package e2e
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/kopf-go/kopf"
+	"github.com/kopf-go/kopf/e2e/cluster"
+	"github.com/kopf-go/kopf/internal/promises"
+)
+
+// The tests in this file hold what docs/deployment.md says: the API server takes the manifests, an operator works with the rights that are
+// there, in an image with nothing in it, and it misses each right that is not there.
+
+const (
+	deployment   = "../docs/deployment"
+	shippedImage = "example.com/kopfexample-operator:1"
+)
+
+func TestDeployment(t *testing.T) {
+	c := ownCluster(t, nil)
+	world := promises.NewWorld(t, "..", shipped(t), c.Kubeconfig(), c.ConnectionInfo())
+	eventually(t, "the peering objects", func() bool {
+		_, err := c.TryKubectl("", "apply", "--validate=strict", "-f", "../examples/peering.yaml")
+		return err == nil
+	})
+	c.Kubectl(t, "apply", "--validate=strict", "-f", "../examples/crd.yaml")
+
+	t.Run("the API server takes the manifests", func(t *testing.T) {
+		files, err := filepath.Glob(filepath.Join(deployment, "*.yaml"))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("no manifests: %v", err)
+		}
+		for _, file := range files {
+			if filepath.Base(file) != "kustomization.yaml" {
+				c.Kubectl(t, "apply", "--validate=strict", "--dry-run=server", "-f", file)
+			}
+		}
+		c.Kubectl(t, "apply", "--validate=strict", "-k", deployment)
+		if out := c.Kubectl(t, "apply", "--validate=strict", "-k", "../examples/22-scratch"); strings.Contains(out, "created") {
+			t.Errorf("the example deploys something else:\n%s", out)
+		}
+		if image := c.Kubectl(t, "get", "deployment", "kopfexample-operator", "-o", "jsonpath={.spec.template.spec.containers[*].image}"); image != shippedImage {
+			t.Errorf("it deploys %s, and builds %s", image, shippedImage)
+		}
+	})
+
+	t.Run("the pod may do nothing", func(t *testing.T) {
+		c.KubectlInput(t, `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "strict", "labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}`, "apply", "-f", "-")
+		pod := map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "a", "namespace": "strict"}, "spec": podSpec(t)}
+		data, err := json.Marshal(pod)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.KubectlInput(t, string(data), "apply", "--dry-run=server", "-f", "-")
+		allowed := strings.Replace(string(data), `"allowPrivilegeEscalation":false`, `"allowPrivilegeEscalation":true`, 1)
+		if _, err := c.TryKubectl(allowed, "apply", "--dry-run=server", "-f", "-"); err == nil {
+			t.Error("the API server does not look")
+		}
+	})
+
+	t.Run("as deployed", func(t *testing.T) { deployed(t, c, world) })
+	t.Run("a missing right is told", func(t *testing.T) { missing(t, c, example(t, "22-scratch")) })
+}
+
+// podSpec is that of the deployment.
+func podSpec(t *testing.T) map[string]any {
+	t.Helper()
+	objects, err := kopf.ParseManifests(mustRead(t, filepath.Join(deployment, "deployment.yaml")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return objects[0]["spec"].(map[string]any)["template"].(map[string]any)["spec"].(map[string]any)
+}
+
+// shipped builds the operator by the command in its Dockerfile, and returns the folder with it.
+func shipped(t *testing.T) string {
+	t.Helper()
+	const path = "../examples/22-scratch/Dockerfile"
+	dockerfile := string(mustRead(t, path))
+	for _, line := range []string{"FROM scratch", "COPY --from=build /operator /operator", "USER 65532:65532", `ENTRYPOINT ["/operator"]`, "#\tdocker build -t " + shippedImage + " "} {
+		if !strings.Contains(dockerfile, "\n"+line) {
+			t.Errorf("the Dockerfile has no line with %s", line)
+		}
+	}
+	run := regexp.MustCompile(`(?m)^RUN ((?:\w+=\S+ )*)go (build .*) -o /operator (\S+)$`).FindStringSubmatch(dockerfile)
+	if run == nil {
+		t.Fatalf("the Dockerfile does not build the operator:\n%s", dockerfile)
+	}
+	folder := t.TempDir()
+	cmd := exec.Command("go", append(strings.Fields(run[2]), "-o", filepath.Join(folder, "22-scratch"), run[3])...)
+	cmd.Dir = ".."
+	cmd.Env = append(os.Environ(), strings.Fields(run[1])...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return folder
+}
+
+// deployed runs the example as the kubelet does, with the rights of its service account, and has it keep its promise.
+func deployed(t *testing.T, c *cluster.Cluster, world *promises.World) {
+	spec := podSpec(t)
+	container := spec["containers"].([]any)[0].(map[string]any)
+	address := closedPort(t)
+	var args []string
+	for _, arg := range container["args"].([]any) {
+		args = append(args, strings.NewReplacer("0.0.0.0:8080", address, "--log-format=json", "--log-format=full").Replace(arg.(string)))
+	}
+	folder := "var/run/secrets/kubernetes.io/serviceaccount/"
+	files := map[string]string{
+		folder + "token":     strings.TrimSpace(c.Kubectl(t, "create", "token", spec["serviceAccountName"].(string))),
+		folder + "ca.crt":    string(c.CA()),
+		folder + "namespace": "default",
+	}
+	host, port, _ := strings.Cut(strings.TrimPrefix(c.URL(), "https://"), ":")
+	env := []string{"KUBERNETES_SERVICE_HOST=" + host, "KUBERNETES_SERVICE_PORT=" + port}
+	for _, variable := range container["env"].([]any) {
+		env = append(env, variable.(map[string]any)["name"].(string)+"=the-pod")
+	}
+	world.Namespace = "default"
+	world.Command = func(program string, asked []string) *exec.Cmd {
+		if !slices.Equal(asked, args[:len(asked)]) {
+			t.Errorf("the deployment runs %q, the example %q", args, asked)
+		}
+		cmd := inPod(t, program, files)
+		cmd.Args, cmd.Env = append(cmd.Args, args...), env
+		return cmd
+	}
+	world.Meanwhile = func(s *promises.Stage) {
+		probe := container["livenessProbe"].(map[string]any)["httpGet"].(map[string]any)
+		if probe["port"] != container["ports"].([]any)[0].(map[string]any)["name"] {
+			t.Errorf("the probe is for the port %v", probe["port"])
+		}
+		s.Answers("http://" + address + probe["path"].(string))
+		s.Warns("The liveness endpoint can be reached from this host only.") // here
+		if status := c.Kubectl(t, "get", "kopfpeering", "default", "-o", "jsonpath={.status}"); !strings.Contains(status, `"the-pod"`) {
+			t.Errorf("its peers see %s", status)
+		}
+	}
+	world.Play(t, "22-scratch")
+}
+
+// right is one that a role gives.
+type right struct {
+	Kind, Group, Resource, Verb string
+}
+
+func (r right) String() string { return r.Verb + " " + r.Resource }
+
+// rights are all that the roles of the example give, each on its own.
+func rights(t *testing.T) (all []right) {
+	t.Helper()
+	objects, err := kopf.ParseManifests(mustRead(t, filepath.Join(deployment, "rbac.yaml")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, object := range objects {
+		rules, _ := object["rules"].([]any)
+		for _, rule := range rules {
+			r := rule.(map[string]any)
+			for _, resource := range r["resources"].([]any) {
+				for _, verb := range r["verbs"].([]any) {
+					all = append(all, right{object["kind"].(string), r["apiGroups"].([]any)[0].(string), resource.(string), verb.(string)})
+				}
+			}
+		}
+	}
+	return all
+}
+
+// missing takes each right away from an operator of its own, and waits until it is told that it is missed.
+func missing(t *testing.T, c *cluster.Cluster, program string) {
+	all := rights(t)
+	var together sync.WaitGroup
+	for i, without := range all {
+		if without.Resource == "events" && without.Verb == "patch" {
+			continue // an event that can't be counted is posted anew, and then it is no use to tell
+		}
+		together.Go(func() {
+			t.Run(without.String(), func(t *testing.T) {
+				namespace := fmt.Sprintf("without-%d", i)
+				token := admit(t, c, namespace, slices.DeleteFunc(slices.Clone(all), func(r right) bool { return r == without }))
+				config := filepath.Join(t.TempDir(), "config")
+				if err := os.WriteFile(config, []byte(kubeconfig(c.URL(), "certificate-authority-data: "+base64.StdEncoding.EncodeToString(c.CA()), token)), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				op := start(t, exec.Command(program, "run", "--namespace="+namespace), "KUBECONFIG="+config)
+				told := fmt.Sprintf(`cannot %s resource \"%s\"`, without.Verb, without.Resource)
+				eventually(t, told, func() bool {
+					return lineWith(op.log.String(), told, "[WARN") || lineWith(op.log.String(), told, "[ERROR")
+				})
+				op.kill()
+				for line := range strings.Lines(op.log.String()) {
+					if strings.Contains(line, " cannot ") && !strings.Contains(line, told) {
+						t.Errorf("it misses something else: %s", line)
+					}
+				}
+			})
+		})
+	}
+	together.Wait()
+}
+
+// admit makes a namespace with an object, a peering object, and a service account with these rights, and returns a token of that account.
+func admit(t *testing.T, c *cluster.Cluster, namespace string, rights []right) string {
+	t.Helper()
+	client, err := kopf.NewClient(c.ConnectionInfo(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	apply := func(apiVersion, kind, name string, object map[string]any) {
+		t.Helper()
+		metadata := map[string]any{"name": name}
+		if kind != "Namespace" && !strings.HasPrefix(kind, "Cluster") {
+			metadata["namespace"] = namespace
+		}
+		object["apiVersion"], object["kind"], object["metadata"] = apiVersion, kind, metadata
+		if err := client.Apply(t.Context(), object, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	apply("v1", "Namespace", namespace, map[string]any{})
+	apply("v1", "ServiceAccount", "operator", map[string]any{})
+	apply("kopf.dev/v1", "KopfPeering", "default", map[string]any{})
+	apply("kopf.dev/v1", "KopfExample", "a", map[string]any{"spec": map[string]any{"duration": "1m"}})
+	rules := map[string][]any{}
+	for _, r := range rights {
+		rules[r.Kind] = append(rules[r.Kind], map[string]any{"apiGroups": []any{r.Group}, "resources": []any{r.Resource}, "verbs": []any{r.Verb}})
+	}
+	const group = "rbac.authorization.k8s.io"
+	for kind, rules := range rules {
+		apply(group+"/v1", kind, namespace, map[string]any{"rules": rules})
+		apply(group+"/v1", kind+"Binding", namespace, map[string]any{
+			"roleRef":  map[string]any{"apiGroup": group, "kind": kind, "name": namespace},
+			"subjects": []any{map[string]any{"kind": "ServiceAccount", "name": "operator", "namespace": namespace}},
+		})
+	}
+	request := map[string]any{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "metadata": map[string]any{"name": "operator", "namespace": namespace}}
+	of := &kopf.WriteOptions{Subresource: "token", Of: kopf.ObjectReference{APIVersion: "v1", Kind: "ServiceAccount"}}
+	if err := client.Create(t.Context(), request, of); err != nil {
+		t.Fatal(err)
+	}
+	return request["status"].(map[string]any)["token"].(string)
+}
