@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/kopf-go/kopf"
 	"github.com/kopf-go/kopf/e2e/cluster"
@@ -69,6 +70,7 @@ func TestDeployment(t *testing.T) {
 	})
 
 	t.Run("as deployed", func(t *testing.T) { deployed(t, c, world) })
+	t.Run("with further rights", func(t *testing.T) { further(t, c) })
 	t.Run("a missing right is told", func(t *testing.T) { missing(t, c, example(t, "22-scratch")) })
 }
 
@@ -136,17 +138,59 @@ func deployed(t *testing.T, c *cluster.Cluster, world *promises.World) {
 		return cmd
 	}
 	world.Meanwhile = func(s *promises.Stage) {
-		probe := container["livenessProbe"].(map[string]any)["httpGet"].(map[string]any)
-		if probe["port"] != container["ports"].([]any)[0].(map[string]any)["name"] {
-			t.Errorf("the probe is for the port %v", probe["port"])
+		for _, kind := range []string{"livenessProbe", "readinessProbe"} {
+			probe := container[kind].(map[string]any)["httpGet"].(map[string]any)
+			if port := container["ports"].([]any)[0].(map[string]any); probe["port"] != port["name"] {
+				t.Errorf("the %s is for the port %v", kind, probe["port"])
+			}
+			s.Answers("http://" + address + probe["path"].(string))
 		}
-		s.Answers("http://" + address + probe["path"].(string))
 		s.Warns("The liveness endpoint can be reached from this host only.") // here
 		if status := c.Kubectl(t, "get", "kopfpeering", "default", "-o", "jsonpath={.status}"); !strings.Contains(status, `"the-pod"`) {
 			t.Errorf("its peers see %s", status)
 		}
 	}
 	world.Play(t, "22-scratch")
+}
+
+// further plays examples with the rights that not all operators need, and without them.
+func further(t *testing.T, c *cluster.Cluster) {
+	token := strings.TrimSpace(c.Kubectl(t, "create", "token", "kopfexample-account"))
+	config := filepath.Join(t.TempDir(), "config")
+	if err := os.WriteFile(config, []byte(withToken(c, token)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	programs := filepath.Dir(example(t, "22-scratch"))
+	example(t, "17-admission")
+	world := promises.NewWorld(t, "..", programs, config, c.ConnectionInfo())
+
+	op := start(t, exec.Command(example(t, "17-admission"), "run", "--namespace=default"), "KUBECONFIG="+config)
+	if code := op.wait(time.Minute); code == 0 || !strings.Contains(op.log.String(), "Not enough RBAC permissions to patch a") {
+		t.Errorf("without the rights of admission, it ends with the code %d", code)
+	}
+	c.Kubectl(t, "apply", "-f", filepath.Join(deployment, "rbac-admission.yaml"))
+	world.Namespace = "default"
+	t.Run("of admission", func(t *testing.T) { world.Play(t, "17-admission") })
+
+	c.Kubectl(t, "apply", "-f", filepath.Join(deployment, "rbac-clusterwide.yaml"))
+	world.Namespace = "elsewhere"
+	ordinary := world.Command
+	world.Command = func(program string, args []string) *exec.Cmd {
+		args = slices.Clone(args)
+		args[slices.Index(args, "--namespace=elsewhere")] = "--all-namespaces"
+		return ordinary(program, args)
+	}
+	world.Meanwhile = func(s *promises.Stage) {
+		if status := c.Kubectl(s.T, "get", "clusterkopfpeering", "default", "-o", "jsonpath={.status}"); !strings.Contains(status, `"lastseen"`) {
+			s.Errorf("its peers see %q", status)
+		}
+	}
+	t.Run("in the whole cluster", func(t *testing.T) { world.Play(t, "22-scratch") })
+}
+
+// withToken is a kubeconfig with nothing but a token.
+func withToken(c *cluster.Cluster, token string) string {
+	return kubeconfig(c.URL(), "certificate-authority-data: "+base64.StdEncoding.EncodeToString(c.CA()), token)
 }
 
 // right is one that a role gives.
@@ -190,7 +234,7 @@ func missing(t *testing.T, c *cluster.Cluster, program string) {
 				namespace := fmt.Sprintf("without-%d", i)
 				token := admit(t, c, namespace, slices.DeleteFunc(slices.Clone(all), func(r right) bool { return r == without }))
 				config := filepath.Join(t.TempDir(), "config")
-				if err := os.WriteFile(config, []byte(kubeconfig(c.URL(), "certificate-authority-data: "+base64.StdEncoding.EncodeToString(c.CA()), token)), 0o600); err != nil {
+				if err := os.WriteFile(config, []byte(withToken(c, token)), 0o600); err != nil {
 					t.Fatal(err)
 				}
 				op := start(t, exec.Command(program, "run", "--namespace="+namespace), "KUBECONFIG="+config)
