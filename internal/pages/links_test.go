@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -87,7 +88,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// TestReach holds that each page of the documentation is in its table of contents, and that the README leads to all other pages.
+// TestReach holds that each page of the documentation is in its table of contents, and that the README leads to all other pages, and to each example.
 func TestReach(t *testing.T) {
 	seen := make(map[string]bool)
 	var follow func(page string)
@@ -106,6 +107,16 @@ func TestReach(t *testing.T) {
 	for _, link := range linked(t, root+"/docs/README.md") {
 		file, _, _ := strings.Cut(link, "#")
 		contents[file] = true
+	}
+	examples, err := filepath.Glob(root + "/examples/[0-9]*")
+	if err != nil || len(examples) == 0 {
+		t.Fatalf("no examples: %v", err)
+	}
+	readme := linked(t, root+"/README.md")
+	for _, example := range examples {
+		if !slices.Contains(readme, filepath.ToSlash(example)+"/main.go#") {
+			t.Errorf("the README does not name %s", example)
+		}
 	}
 	for _, page := range markdown(t) {
 		page = filepath.ToSlash(page)
