@@ -12,39 +12,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// The examples of the documentation. Those with an output are run as tests.
-
-func ExampleOnCreate() {
-	kopf.OnCreate("kopfexamples", func(ctx context.Context, c *kopf.Change) error {
-		c.Logger.Info("creating", "duration", c.Spec().String("duration"))
-		c.Patch.Set("status.phase", "Ready")
-		c.SetResult(map[string]any{"message": "hello world"}) // goes to status.create
-		return nil
-	}, &kopf.ChangeOptions{ID: "create"})
-}
-
-func ExampleOnUpdate_filters() {
-	resize := func(ctx context.Context, c *kopf.Change) error {
-		c.Logger.Info("resizing", "old", c.Old.Int(""), "new", c.New.Int(""))
-		return nil
-	}
-	kopf.OnUpdate("kopfexamples", resize, &kopf.ChangeOptions{
-		ID:      "resize",
-		Field:   "spec.size",
-		Labels:  kopf.Match{"env": "prod", "legacy": kopf.Absent},
-		When:    func(c *kopf.Change) bool { return c.Namespace() != "kube-system" },
-		Retries: 3,
-		Backoff: 10 * time.Second,
-	})
-}
-
-func ExampleOnStartup() {
-	kopf.OnStartup(func(ctx context.Context, a *kopf.Activity) error {
-		a.Settings.Queueing.ExitTimeout = 20 * time.Second
-		a.Settings.Persistence.Finalizer = "example.com/finalizer"
-		return nil
-	}, &kopf.ActivityOptions{ID: "configure"})
-}
+// The examples of the documentation about data; those in the other files begin an operator. Those with an output are run as tests.
 
 func ExampleTemporary() {
 	create := func(ready bool) error {
@@ -63,25 +31,20 @@ func ExampleTemporary() {
 	// again in 10s
 }
 
-func ExampleMemoOf() {
-	type connection struct{ attempts int }
-	kopf.OnUpdate("kopfexamples", func(ctx context.Context, c *kopf.Change) error {
-		memo := kopf.MemoOf[connection](c) // the same one in each call for this object
-		memo.attempts++
-		return nil
-	}, &kopf.ChangeOptions{ID: "counting"})
+func ExamplePermanent() {
+	err := fmt.Errorf("creating: %w", kopf.Permanent(errors.New("the size makes no sense")))
+	permanent := (*kopf.PermanentError)(nil)
+	fmt.Println(errors.As(err, &permanent), err)
+	// Output:
+	// true creating: the size makes no sense
 }
 
-func ExampleChange_Subhandler() {
-	kopf.OnCreate("kopfexamples", func(ctx context.Context, c *kopf.Change) error {
-		for _, item := range c.Spec().Strings("items") {
-			c.Subhandler(kopf.HandlerID(item), func(ctx context.Context, c *kopf.Change) error {
-				c.Logger.Info("creating", "item", item)
-				return nil
-			}, nil)
-		}
-		return nil
-	}, &kopf.ChangeOptions{ID: "items"})
+func ExampleDeny() {
+	err := kopf.Deny("the size is above 100", 422)
+	denied := (*kopf.AdmissionError)(nil)
+	fmt.Println(errors.As(err, &denied), denied.Code, denied.Message)
+	// Output:
+	// true 422 the size is above 100
 }
 
 func ExampleBody() {
@@ -105,6 +68,19 @@ func ExampleBody() {
 	// default/example prod
 	// 3 red false
 	// 3
+}
+
+func ExampleView() {
+	body, err := kopf.NewBody(map[string]any{"spec": map[string]any{"size": 3, "items": []string{"a", "b"}, "parts": map[string]any{"door": "red"}}})
+	if err != nil {
+		panic(err)
+	}
+	spec := body.Spec()
+	fmt.Println(spec.Keys(), spec.Strings("items"), spec.View("parts").Map())
+	fmt.Println(spec.Int("nothing"), spec.String("nothing") == "", spec.View("nothing").Len()) // what is missing is zero
+	// Output:
+	// [items parts size] [a b] map[door:red]
+	// 0 true 0
 }
 
 func ExamplePatch() {
@@ -137,11 +113,88 @@ func ExamplePatch() {
 	// }
 }
 
+func ExamplePatch_Transform() {
+	body, err := kopf.NewBody(map[string]any{"spec": map[string]any{"items": []string{"a", "b"}}})
+	if err != nil {
+		panic(err)
+	}
+	var patch kopf.Patch
+	patch.Transform(func(object map[string]any) {
+		spec := object["spec"].(map[string]any)
+		spec["items"] = append(spec["items"].([]any), "c")
+	})
+	for _, operation := range patch.JSONPatch(body) {
+		fmt.Println(operation.Op, operation.Path, operation.Value)
+	}
+	// Output:
+	// add /spec/items/2 c
+}
+
 func ExamplePath() {
 	path := kopf.Path("metadata", "annotations", "example.com/seen")
 	fmt.Println(len(path.Keys()), path)
 	// Output:
 	// 3 metadata.annotations.example.com/seen
+}
+
+func ExampleDiff_Reduce() {
+	diff := kopf.Diff{
+		{Operation: kopf.DiffChange, Path: []string{"spec", "size"}, Old: 1, New: 2},
+		{Operation: kopf.DiffAdd, Path: []string{"metadata", "labels"}, New: map[string]any{"env": "prod"}},
+	}
+	fmt.Println(diff.Reduce("spec"))
+	fmt.Println(diff.Reduce("metadata.labels.env"))
+	// Output:
+	// [change size: 1 -> 2]
+	// [add : <nil> -> prod]
+}
+
+func ExampleParseManifests() {
+	objects, err := kopf.ParseManifests([]byte(`
+apiVersion: v1
+kind: Namespace
+metadata: {name: one}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: two}
+`))
+	fmt.Println(len(objects), objects[1]["metadata"], err)
+	// Output:
+	// 2 map[name:two] <nil>
+}
+
+func ExampleAdopt() {
+	owner, err := kopf.NewBody(map[string]any{
+		"apiVersion": "kopf.dev/v1", "kind": "KopfExample",
+		"metadata": map[string]any{"name": "example", "namespace": "team", "uid": "1-2-3", "labels": map[string]any{"env": "prod"}},
+	})
+	if err != nil {
+		panic(err)
+	}
+	child := map[string]any{"apiVersion": "v1", "kind": "ConfigMap"}
+	if err := kopf.Adopt(owner, child, nil); err != nil {
+		panic(err)
+	}
+	metadata := child["metadata"].(map[string]any)
+	fmt.Println(metadata["namespace"], metadata["generateName"], metadata["labels"])
+	// Output:
+	// team example- map[env:prod]
+}
+
+func ExampleNewSettings() {
+	settings := kopf.NewSettings()
+	settings.Persistence.Finalizer = "example.com/finalizer"
+	fmt.Println(settings.Queueing.ExitTimeout, settings.Execution.DefaultBackoff, settings.Networking.MaxInFlight)
+	// Output:
+	// 2s 1m0s 64
+}
+
+func ExampleConnectionInfo() {
+	info := &kopf.ConnectionInfo{Server: "https://kubernetes.example.com", Token: "secret"}
+	fmt.Println(info) // without what is secret
+	// Output:
+	// {https://kubernetes.example.com, token}
 }
 
 func ExampleNewLogHandler() {
@@ -151,4 +204,9 @@ func ExampleNewLogHandler() {
 	logger.Info("The size has changed.", "old", 1, "new", 2)
 	// Output:
 	// [default/example] The size has changed.  old=1 new=2
+}
+
+func ExampleCommand() {
+	code := kopf.Command(context.Background(), []string{"help", "resume"}, os.Stdout, os.Stderr)
+	fmt.Println(code)
 }

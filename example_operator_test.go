@@ -1,0 +1,247 @@
+package kopf_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/kopf-go/kopf"
+)
+
+// The examples in this file show what runs beside the objects, and the operator itself.
+
+func ExampleOnDaemon() {
+	registry := new(kopf.Registry)
+	began := make(chan struct{})
+	registry.OnDaemon("kopfexamples", func(ctx context.Context, d *kopf.Daemon) error {
+		fmt.Println("begun")
+		close(began)
+		<-ctx.Done()
+		stopped := (*kopf.DaemonStopped)(nil)
+		if errors.As(context.Cause(ctx), &stopped) && stopped.Reason.Has(kopf.ResourceDeleted) {
+			fmt.Println("the object is deleted")
+		}
+		return nil
+	}, &kopf.DaemonOptions{ID: "watch"})
+	registry.OnCreate("kopfexamples", func(ctx context.Context, c *kopf.Change) error {
+		<-began
+		return nil
+	}, &kopf.ChangeOptions{ID: "wait"})
+	live(registry)
+	// Output:
+	// begun
+	// the object is deleted
+}
+
+func ExampleOnTimer() {
+	registry := new(kopf.Registry)
+	ticks := make(chan int)
+	registry.OnTimer("kopfexamples", func(ctx context.Context, t *kopf.Timer) error {
+		select {
+		case ticks <- 1:
+		case <-ctx.Done():
+		}
+		return nil
+	}, &kopf.TimerOptions{ID: "tick", Interval: time.Millisecond})
+	registry.OnUpdate("kopfexamples", func(ctx context.Context, c *kopf.Change) error {
+		fmt.Println(<-ticks + <-ticks + <-ticks)
+		return nil
+	}, &kopf.ChangeOptions{ID: "wait"})
+	live(registry)
+	// Output:
+	// 3
+}
+
+func ExampleOnIndexIn() {
+	registry := new(kopf.Registry) // kopf.OnIndex registers in the default one
+	bySize := kopf.OnIndexIn(registry, "kopfexamples", func(ctx context.Context, i *kopf.Indexing) (map[int64]string, error) {
+		return map[int64]string{i.Spec().Int("size"): i.Name()}, nil
+	}, &kopf.IndexOptions{ID: "by-size"})
+	registry.OnUpdate("kopfexamples", func(ctx context.Context, c *kopf.Change) error {
+		fmt.Println(bySize.Get(c, 1), bySize.Get(c, 2))
+		return nil
+	}, &kopf.ChangeOptions{ID: "look"})
+	live(registry)
+	// Output:
+	// [] [example]
+}
+
+func ExampleOnStartup() {
+	registry := new(kopf.Registry)
+	registry.OnStartup(func(ctx context.Context, a *kopf.Activity) error {
+		a.Settings.Queueing.ExitTimeout = 20 * time.Second
+		a.Settings.Persistence.Finalizer = "example.com/finalizer"
+		fmt.Println("ready to go")
+		return nil
+	}, &kopf.ActivityOptions{ID: "configure"})
+	registry.OnCleanup(func(ctx context.Context, a *kopf.Activity) error {
+		fmt.Println("good night")
+		return nil
+	}, &kopf.ActivityOptions{ID: "farewell"})
+	registry.OnDelete("kopfexamples", func(ctx context.Context, c *kopf.Change) error {
+		fmt.Println(c.Body.Finalizers())
+		return nil
+	}, &kopf.ChangeOptions{ID: "delete"})
+	live(registry)
+	// Output:
+	// ready to go
+	// [example.com/finalizer]
+	// good night
+}
+
+func ExampleOnLogin() {
+	server := exampleServer()
+	registry := new(kopf.Registry)
+	registry.OnLogin(func(ctx context.Context, l *kopf.Login) (*kopf.ConnectionInfo, error) {
+		fmt.Println("attempt", l.Retry)
+		if l.Retry == 0 {
+			return nil, kopf.Temporary(errors.New("the vault is sealed"), time.Millisecond)
+		}
+		return server.ConnectionInfo(), nil
+	}, &kopf.ActivityOptions{ID: "vault"})
+	stop := runOperator(&kopf.Operator{Registry: registry})
+	stop()
+	// Output:
+	// attempt 0
+	// attempt 1
+}
+
+func ExampleOnProbe() {
+	registry := new(kopf.Registry)
+	registry.OnProbe(func(ctx context.Context, p *kopf.Probe) (any, error) { return 5, nil }, &kopf.ProbeOptions{ID: "queue"})
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	check(err)
+	stop := runOperator(&kopf.Operator{
+		Registry: registry, Connection: exampleServer().ConnectionInfo(),
+		LivenessEndpoint: "http://127.0.0.1/healthz", LivenessListener: listener,
+	})
+	defer stop()
+	response, err := http.Get("http://" + listener.Addr().String() + "/healthz")
+	check(err)
+	defer response.Body.Close()
+	told, err := io.ReadAll(response.Body)
+	check(err)
+	fmt.Println(response.StatusCode, string(told))
+	// Output:
+	// 200 {"queue":5}
+}
+
+func ExampleOnValidate() {
+	server := exampleServer()
+	settings := kopf.NewSettings()
+	settings.Admission = kopf.AdmissionSettings{Server: server.AdmissionServer(), Managed: "examples.kopf.dev"}
+	registry := new(kopf.Registry)
+	registry.OnMutate("kopfexamples", func(ctx context.Context, a *kopf.Admission) error {
+		if !a.Spec().Has("duration") {
+			a.Patch.Set("spec.duration", "1m")
+		}
+		return nil
+	}, &kopf.AdmissionOptions{ID: "complete"})
+	registry.OnValidate("kopfexamples", func(ctx context.Context, a *kopf.Admission) error {
+		if a.Spec().Int("size") > 100 {
+			return kopf.Deny("the size is above 100", 422)
+		}
+		return nil
+	}, &kopf.AdmissionOptions{ID: "check"})
+	client, err := kopf.NewClient(server.ConnectionInfo(), nil)
+	check(err)
+	stop := runOperator(&kopf.Operator{Registry: registry, Settings: settings, Connection: server.ConnectionInfo()})
+	defer stop()
+	ctx := context.Background()
+	for _, kind := range []string{"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"} {
+		ref := kopf.ObjectReference{APIVersion: "admissionregistration.k8s.io/v1", Kind: kind, Name: "examples.kopf.dev"}
+		_, err = kopf.WaitFor(ctx, client, ref, "to be made", func(b *kopf.Body) bool { return b != nil && b.Has("webhooks") })
+		check(err)
+	}
+	object := func(size int) map[string]any {
+		return map[string]any{
+			"apiVersion": "kopf.dev/v1", "kind": "KopfExample",
+			"metadata": map[string]any{"name": "example", "namespace": "default"}, "spec": map[string]any{"size": size},
+		}
+	}
+	fmt.Println(kopf.StatusCode(client.Create(ctx, object(1000), nil)))
+	good := object(10)
+	check(client.Create(ctx, good, nil)) // it is stored back
+	fmt.Println(good["spec"])
+	// Output:
+	// 422
+	// map[duration:1m size:10]
+}
+
+func ExampleOperator_several() {
+	server := exampleServer()
+	registry := new(kopf.Registry)
+	names := make(chan string)
+	registry.OnCreate("kopfexamples", func(ctx context.Context, c *kopf.Change) error {
+		names <- c.Namespace()
+		return nil
+	}, &kopf.ChangeOptions{ID: "create"})
+	for _, namespace := range []string{"one", "two"} {
+		check(server.Apply([]byte(`{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "` + namespace + `"}}`)))
+		check(server.Apply([]byte(`{"apiVersion": "kopf.dev/v1", "kind": "KopfExample", "metadata": {"name": "example", "namespace": "` + namespace + `"}}`)))
+		stop := runOperator(&kopf.Operator{Registry: registry, Namespaces: []string{namespace}, Connection: server.ConnectionInfo()})
+		defer stop()
+		fmt.Println(<-names)
+	}
+	// Output:
+	// one
+	// two
+}
+
+func ExampleClient() {
+	client, err := kopf.NewClient(exampleServer().ConnectionInfo(), nil)
+	check(err)
+	ctx := context.Background()
+	for range 2 { // the second time, it is there already
+		object := map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "a", "namespace": "default"}}
+		fmt.Println(kopf.StatusCode(client.Create(ctx, object, nil)))
+	}
+
+	ref := kopf.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: "default", Name: "a"}
+	_, err = client.Patch(ctx, ref, map[string]any{"data": map[string]any{"key": "value"}}, nil)
+	check(err)
+	for found, err := range client.List(ctx, "v1", "ConfigMap", &kopf.ListOptions{Namespace: "default", FieldSelector: "metadata.name=a"}) {
+		check(err)
+		fmt.Println(found.Name(), found.Get("data"))
+	}
+	check(client.Delete(ctx, ref, nil))
+	var typed struct{ Data map[string]string }
+	fmt.Println(kopf.StatusCode(client.Get(ctx, ref, &typed, nil)))
+	// Output:
+	// 0
+	// 409
+	// a map[key:value]
+	// 404
+}
+
+func ExampleAPIServer_Fail() {
+	server := exampleServer()
+	remove := server.Fail(kopf.Fault{Verb: "get", Resource: "namespaces", Status: http.StatusForbidden})
+	client, err := kopf.NewClient(server.ConnectionInfo(), nil)
+	check(err)
+	ref := kopf.ObjectReference{APIVersion: "v1", Kind: "Namespace", Name: "default"}
+	var body kopf.Body
+	fmt.Println(kopf.StatusCode(client.Get(context.Background(), ref, &body, nil)))
+	remove()
+	fmt.Println(client.Get(context.Background(), ref, &body, nil), body.Name())
+	// Output:
+	// 403
+	// <nil> default
+}
+
+func ExampleNewRunner() {
+	_ = func(t *testing.T) { // a test
+		server := kopf.NewAPIServer(nil)
+		registry := new(kopf.Registry)
+		runner := kopf.NewRunner(t, &kopf.Operator{Registry: registry, Connection: server.ConnectionInfo()}, nil)
+		// … it runs …
+		if err := runner.Stop(); err != nil { // else it is stopped at the end of the test
+			t.Fatal(err)
+		}
+	}
+}
