@@ -103,18 +103,18 @@ func (s *APIServer) kindOf(apiVersion, kind string) *kindInfo {
 
 // Request is a request that an [APIServer] has got.
 type Request struct {
-	Time        time.Time
-	Method      string // of HTTP
-	Path        string // with the query
-	Verb        string // get, list, watch, create, update, patch, delete or deletecollection; "" if it is not about objects
-	Resource    string // the plural, such as "pods"
-	Subresource string
-	Namespace   string
-	Name        string
+	Time        time.Time // of its arrival
+	Method      string    // of HTTP
+	Path        string    // with the query
+	Verb        string    // get, list, watch, create, update, patch, delete or deletecollection; "" if it is not about objects
+	Resource    string    // the plural, such as "pods"
+	Subresource string    // such as "status"; "" for the object itself
+	Namespace   string    // "" for objects without one, and for all
+	Name        string    // "" for listings, and for creations
 	ContentType string
 	UserAgent   string
-	Body        []byte
-	Status      int // the code of the answer, 0 while there is none
+	Body        []byte // as it came
+	Status      int    // the code of the answer, 0 while there is none
 }
 
 // maxRequests is how many requests are remembered.

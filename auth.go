@@ -22,13 +22,13 @@ import (
 // ConnectionInfo tells where the API server is and how to be let in. It is what login
 // handlers return. The zero value of every field but Server means "not given".
 type ConnectionInfo struct {
-	// Server is the address of the API server, with a path prefix if it has one.
+	// Server is the address of the API server, such as "https://10.0.0.1:6443", with a path prefix if it has one. It is required.
 	Server string
 	// CAFile and CAData (PEM, or base64 of PEM) are the authorities that the server's certificate
 	// is checked against, instead of those of the system.
 	CAFile string
 	CAData []byte
-	// Insecure switches off the check of the server's certificate and host name.
+	// Insecure switches off the check of the server's certificate and host name. Defaults to false.
 	Insecure bool
 	// TLSServerName is the host name expected in the server's certificate, instead of that in Server.
 	TLSServerName string
@@ -53,7 +53,7 @@ type ConnectionInfo struct {
 	ProxyURL string
 	// TrustEnv tells to obey HTTP_PROXY, HTTPS_PROXY and NO_PROXY.
 	TrustEnv bool
-	// Priority tells which of several credentials are used: those with the highest one.
+	// Priority tells which of several credentials are used: those with the highest one, at random among equals. Defaults to 0.
 	Priority int
 	// Expiration is the moment from which the credentials are not used any more. Zero means never.
 	Expiration time.Time
@@ -154,6 +154,7 @@ const (
 // Login is what a login handler gets. The operator's indices are not in it: they are filled by what a login makes possible.
 type Login struct {
 	Attempt
+	// Logger logs under the name of the activity.
 	Logger *slog.Logger
 	// Settings are the operator's.
 	Settings *Settings

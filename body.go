@@ -77,16 +77,16 @@ type EventType string
 // The types of watch events. Listed is the type of the items of a listing, which come
 // before the changes: at the start, and whenever a watch could not go on from where it was.
 const (
-	Listed   EventType = ""
-	Added    EventType = "ADDED"
-	Modified EventType = "MODIFIED"
-	Deleted  EventType = "DELETED"
+	Listed   EventType = ""         // the object was there when the listing was made
+	Added    EventType = "ADDED"    // the object was created since
+	Modified EventType = "MODIFIED" // the object has changed, in whatever
+	Deleted  EventType = "DELETED"  // the object is gone; its body is the last one that was known
 )
 
 // RawEvent is an event as it came from the API server.
 type RawEvent struct {
-	Type EventType
-	Body *Body
+	Type EventType // what has happened
+	Body *Body     // the object after that
 }
 
 // Body is an object as the API server sent it. It is read-only, and lazy: it
@@ -126,6 +126,7 @@ func ParseBody(data []byte) (*Body, error) {
 
 // NewBody makes a body of a decoded object: a map, or anything else that encoding/json
 // turns into a JSON object.
+// It fails if the object is anything else.
 func NewBody(object any) (*Body, error) {
 	data, err := encodeJSON(object)
 	if err != nil {
@@ -283,11 +284,11 @@ func (b *Body) key() string {
 
 // ObjectReference names one object, as Kubernetes does in events and owner references.
 type ObjectReference struct {
-	APIVersion string `json:"apiVersion,omitempty"`
+	APIVersion string `json:"apiVersion,omitempty"` // group and version, such as "apps/v1", or "v1" for the core group
 	Kind       string `json:"kind,omitempty"`
 	Name       string `json:"name,omitempty"`
-	UID        string `json:"uid,omitempty"`
-	Namespace  string `json:"namespace,omitempty"`
+	UID        string `json:"uid,omitempty"`       // empty if it does not matter which object of the name it is
+	Namespace  string `json:"namespace,omitempty"` // empty for objects that are not in namespaces
 }
 
 // String returns "namespace/name", or the name alone for objects without a namespace.
@@ -450,13 +451,13 @@ type Reason string
 
 // The reasons of changes. The last three never reach a handler.
 const (
-	ReasonCreate Reason = "create"
-	ReasonUpdate Reason = "update"
-	ReasonDelete Reason = "delete"
-	ReasonResume Reason = "resume"
-	ReasonNoop   Reason = "noop" // nothing that we track has changed
-	ReasonFree   Reason = "free" // marked for deletion, and no longer held by our finalizer
-	ReasonGone   Reason = "gone" // deleted
+	ReasonCreate Reason = "create" // it has never been handled before
+	ReasonUpdate Reason = "update" // it differs from what was last handled
+	ReasonDelete Reason = "delete" // it is marked for deletion, and held by our finalizer
+	ReasonResume Reason = "resume" // it was there before the operator, and has not changed since it was last handled
+	ReasonNoop   Reason = "noop"   // nothing that we track has changed
+	ReasonFree   Reason = "free"   // marked for deletion, and no longer held by our finalizer
+	ReasonGone   Reason = "gone"   // deleted
 )
 
 // DiffOperation is the kind of one difference.
@@ -464,17 +465,17 @@ type DiffOperation string
 
 // The kinds of differences.
 const (
-	DiffAdd    DiffOperation = "add"
-	DiffChange DiffOperation = "change"
-	DiffRemove DiffOperation = "remove"
+	DiffAdd    DiffOperation = "add"    // there was nothing; Old is nil
+	DiffChange DiffOperation = "change" // there was another value
+	DiffRemove DiffOperation = "remove" // there is nothing any more; New is nil
 )
 
 // DiffItem is one difference between two values: at Path, relative to what was compared, Old became New.
 // The absent side is nil.
 type DiffItem struct {
 	Operation DiffOperation
-	Path      []string
-	Old, New  any
+	Path      []string // the keys; none if the values as a whole differ
+	Old, New  any      // decoded, with numbers as json.Number
 }
 
 // String returns the item as a line to read.

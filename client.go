@@ -28,6 +28,9 @@ const Version = "0.1.0"
 
 // Client talks to the API server. Handlers get the operator's one; [NewClient] makes another.
 // A Client is safe for concurrent use.
+//
+// Requests are made again after network errors, 429 and 5xx, as [NetworkingSettings] say, and wait for their turn where they are too many. A refusal
+// is an [*APIError]; [StatusCode] reads its code. All methods end early with their contexts.
 type Client struct {
 	vault    *vault
 	settings NetworkingSettings
@@ -160,9 +163,9 @@ type APIError struct {
 
 // ErrorCause is one thing that the API server has found to be wrong with an object.
 type ErrorCause struct {
-	Reason  string `json:"reason"`
-	Message string `json:"message"`
-	Field   string `json:"field"`
+	Reason  string `json:"reason"`  // one word, such as "FieldValueInvalid"
+	Message string `json:"message"` // what is wrong, to be read
+	Field   string `json:"field"`   // the path of the field, such as "spec.size"; may be empty
 }
 
 // Error tells the request and the answer.

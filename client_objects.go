@@ -40,10 +40,10 @@ type PatchType string
 
 // The kinds of patches that API servers understand. StrategicMergePatch is for built-in kinds only.
 const (
-	MergePatch          PatchType = "application/merge-patch+json"
-	JSONPatch           PatchType = "application/json-patch+json"
-	StrategicMergePatch PatchType = "application/strategic-merge-patch+json"
-	ApplyPatch          PatchType = "application/apply-patch+yaml"
+	MergePatch          PatchType = "application/merge-patch+json"           // RFC 7396: maps are merged, null removes, all else replaces
+	JSONPatch           PatchType = "application/json-patch+json"            // RFC 6902: a list of operations
+	StrategicMergePatch PatchType = "application/strategic-merge-patch+json" // as a merge patch, with lists merged by their keys
+	ApplyPatch          PatchType = "application/apply-patch+yaml"           // server-side apply: all fields that the manager wants, and no others
 )
 
 // PatchOptions are the options of [Client.Patch]. Nil means the defaults.
@@ -90,6 +90,7 @@ const defaultManager = "kopf"
 
 // Get reads an object into a *Body, a *map[string]any, or a pointer to a struct. The reference's
 // APIVersion, Kind and Name are needed, the Namespace where the kind lives in one.
+// One that does not exist is an [APIError] with the code 404.
 func (c *Client) Get(ctx context.Context, ref ObjectReference, into any, opts *GetOptions) error {
 	o := GetOptions{}
 	if opts != nil {
@@ -153,6 +154,7 @@ func (c *Client) Watch(ctx context.Context, apiVersion, kind string, opts *ListO
 
 // Create creates an object, given as a map, a *Body, or a pointer to a struct, and stores in it what the server made
 // of it. With a Subresource it posts to that, such as the "eviction" of a pod; see [WriteOptions].
+// One that exists already is an [APIError] with the code 409.
 func (c *Client) Create(ctx context.Context, object any, opts *WriteOptions) error {
 	return c.write(ctx, http.MethodPost, object, opts)
 }
@@ -220,6 +222,8 @@ func writeQuery(manager string, dryRun bool) url.Values {
 
 // Patch patches an object, and returns what it is then. The patch is anything that encoding/json encodes: a map or a struct for
 // a merge patch, a list of [PatchOperation] for a JSON patch.
+// JSON as it is to be sent is a [json.RawMessage]. Without a Type in the options, it is a merge patch. An object that does not exist is an [APIError] with the
+// code 404.
 func (c *Client) Patch(ctx context.Context, ref ObjectReference, patch any, opts *PatchOptions) (*Body, error) {
 	o := PatchOptions{}
 	if opts != nil {

@@ -10,7 +10,7 @@ import (
 // those that the framework makes in their place. They are data: nothing here
 // logs, sleeps or retries.
 
-// DefaultRetryDelay is the delay of a temporary error whose author did not choose one.
+// DefaultRetryDelay is the delay for a temporary error whose author has no better one in mind: 1 minute. A delay of zero means no pause.
 const DefaultRetryDelay = 60 * time.Second
 
 // TemporaryError tells that a handler has failed for now, and is to be called
@@ -93,8 +93,8 @@ var ErrSuperseded = errors.New("the object was changed or deleted meanwhile")
 // LoginError tells that no usable credentials for the API server were found, or that it refused
 // all of them, and what was looked for and where.
 type LoginError struct {
-	Message string
-	Err     error // the cause, if there is one
+	Message string // what was looked for, and where
+	Err     error  // the cause, if there is one
 }
 
 // Error returns the message with its cause.

@@ -19,7 +19,7 @@ import (
 
 // PendingHandler is what a [Lifecycle] knows of a handler that could be called now.
 type PendingHandler struct {
-	ID      HandlerID
+	ID      HandlerID // of the handler, with its field
 	Retries int       // the attempts that were made before
 	Started time.Time // when the first attempt became possible
 }

@@ -21,10 +21,10 @@ type Operation string
 
 // The operations.
 const (
-	OperationCreate  Operation = "CREATE"
-	OperationUpdate  Operation = "UPDATE"
-	OperationDelete  Operation = "DELETE"
-	OperationConnect Operation = "CONNECT"
+	OperationCreate  Operation = "CREATE"  // a new object
+	OperationUpdate  Operation = "UPDATE"  // a change of any kind, a patch as well
+	OperationDelete  Operation = "DELETE"  // a deletion, or the mark for it
+	OperationConnect Operation = "CONNECT" // a connection to it, such as an exec into a pod
 )
 
 // Admission is what handlers of admission get. Body is the object as it is going to be, or as it was if it is being deleted. It may have no

@@ -11,9 +11,9 @@ import (
 
 // The types of Kubernetes events. Any other text is taken as well.
 const (
-	EventNormal  = "Normal"
-	EventWarning = "Warning"
-	EventError   = "Error"
+	EventNormal  = "Normal"  // of PostInfo
+	EventWarning = "Warning" // of PostWarning
+	EventError   = "Error"   // of PostError
 )
 
 // postman takes the events that handlers post.

@@ -310,10 +310,10 @@ func isEmpty(v any) bool {
 
 // PatchOperation is one operation of a JSON patch (RFC 6902).
 type PatchOperation struct {
-	Op    string `json:"op"`   // add, remove, replace, move, copy, or test
-	Path  string `json:"path"` // a JSON pointer (RFC 6901)
-	From  string `json:"from,omitempty"`
-	Value any    `json:"value"`
+	Op    string `json:"op"`             // add, remove, replace, move, copy, or test
+	Path  string `json:"path"`           // a JSON pointer (RFC 6901)
+	From  string `json:"from,omitempty"` // of move and copy, a JSON pointer
+	Value any    `json:"value"`          // of add, replace and test
 }
 
 // MarshalJSON writes the value only for the operations that have one, even if it is null.

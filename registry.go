@@ -107,7 +107,8 @@ func DefaultRegistry() *Registry {
 	return defaultRegistry.Registry
 }
 
-// SetDefaultRegistry replaces the registry that [DefaultRegistry] returns.
+// SetDefaultRegistry replaces the registry that [DefaultRegistry] returns, and in which the functions of the package register. Nil means a new one, made at
+// the next use. Operators that run already keep theirs.
 func SetDefaultRegistry(r *Registry) {
 	defaultRegistry.mu.Lock()
 	defer defaultRegistry.mu.Unlock()

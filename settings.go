@@ -13,17 +13,17 @@ import (
 // literal Settings{} switches most things off; but there are always storages. Start-up handlers may change them;
 // afterwards they are only read.
 type Settings struct {
-	Process     ProcessSettings
-	Posting     PostingSettings
-	Peering     PeeringSettings
-	Watching    WatchingSettings
-	Queueing    QueueingSettings
-	Scanning    ScanningSettings
-	Execution   ExecutionSettings
-	Background  BackgroundSettings
-	Admission   AdmissionSettings
-	Networking  NetworkingSettings
-	Persistence PersistenceSettings
+	Process     ProcessSettings     // the end of the process, its debugging
+	Posting     PostingSettings     // Kubernetes events about objects
+	Peering     PeeringSettings     // operators beside this one
+	Watching    WatchingSettings    // the streams of changes
+	Queueing    QueueingSettings    // the work on objects: limits, the exit, pauses after errors
+	Scanning    ScanningSettings    // the discovery of resources and namespaces
+	Execution   ExecutionSettings   // the calls of handlers
+	Background  BackgroundSettings  // daemons and timers
+	Admission   AdmissionSettings   // webhooks
+	Networking  NetworkingSettings  // requests to the API server
+	Persistence PersistenceSettings // what is stored on the objects
 }
 
 // ProcessSettings are about the process as a whole.

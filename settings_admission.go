@@ -61,7 +61,7 @@ type WebhookClientConfig struct {
 
 // ServiceReference names a service in the cluster that stands before an [AdmissionServer].
 type ServiceReference struct {
-	Namespace, Name string
+	Namespace, Name string // of the service
 	Path            string // before the handlers' ids; may be empty
 	Port            int    // zero means the default of the API server, 443
 }
