@@ -241,6 +241,7 @@ type request struct {
 	body        []byte
 	stream      bool   // a watch: not limited in number and time
 	once        bool   // not to be repeated, because the caller does that
+	named       bool   // a creation that is not carried out twice: a second one is refused
 	refresh     func() // called before the request is sent once more; may be nil
 	// read takes the answer, if it is not an error.
 	read   func(io.Reader) error
@@ -315,11 +316,11 @@ func (r *request) repeatable(err error) bool {
 	case errors.As(err, &login), errors.As(err, &certificate), errors.Is(err, errInterrupted), errors.Is(err, errUnreadable):
 		return false
 	case errors.As(err, &api):
-		if r.method == http.MethodPost {
+		if r.method == http.MethodPost && !r.named {
 			return api.Code == http.StatusTooManyRequests || api.Code == http.StatusServiceUnavailable && api.RetryAfter > 0
 		}
 		return api.Code == http.StatusTooManyRequests || api.Code >= 500
-	case r.method == http.MethodPost:
+	case r.method == http.MethodPost && !r.named:
 		return errors.As(err, &dial) && dial.Op == "dial"
 	}
 	return true

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -183,24 +185,30 @@ func (p *poster) handle(ev *posting) {
 	defer cancel()
 	if before != nil && !p.createsOnly {
 		err := p.repeat(ctx, before)
-		if err == nil {
+		switch StatusCode(err) {
+		case http.StatusForbidden: // as the rights of operators of the original are
+			p.createsOnly = true
+		case http.StatusNotFound: // it has expired
+		default:
+			if err != nil {
+				p.fail(ev, err)
+			}
 			return
 		}
-		p.createsOnly = StatusCode(err) == http.StatusForbidden // as the rights of operators of the original are; else it has expired
 	}
 	namespace, err := p.namespace(ctx, ev.ref)
-	var body *Body
+	name := p.settings.EventNamePrefix + strconv.FormatUint(rand.Uint64(), 36)
 	if err == nil {
-		body, err = p.client.body(ctx, &request{
-			method: http.MethodPost, path: eventsPath(namespace), contentType: "application/json", body: p.event(ev, namespace),
+		_, err = p.client.body(ctx, &request{
+			method: http.MethodPost, path: eventsPath(namespace), contentType: "application/json", body: p.event(ev, namespace, name), named: true,
 		})
 	}
-	if err != nil {
+	if err != nil && StatusCode(err) != http.StatusConflict { // by its name, it is there already: the answer to an earlier attempt was lost
 		p.fail(ev, err)
 		return
 	}
 	p.meter.posted.n.Add(1)
-	p.alike[ev.likeness] = &happened{namespace: namespace, name: body.Name(), count: 1, at: ev.at}
+	p.alike[ev.likeness] = &happened{namespace: namespace, name: name, count: 1, at: ev.at}
 }
 
 func (p *poster) fail(ev *posting, err error) {
@@ -234,7 +242,7 @@ func (p *poster) namespace(ctx context.Context, ref ObjectReference) (string, er
 const eventTime = "2006-01-02T15:04:05.000000-07:00"
 
 // event returns what is posted.
-func (p *poster) event(ev *posting, namespace string) []byte {
+func (p *poster) event(ev *posting, namespace, name string) []byte {
 	now := ev.at.UTC().Format(eventTime)
 	about := namespace
 	if ev.ref.Namespace == "" && (namespace == "default" || namespace == "kube-system") {
@@ -242,7 +250,7 @@ func (p *poster) event(ev *posting, namespace string) []byte {
 	}
 	var o object
 	for _, field := range [...][2]string{
-		{"metadata.namespace", namespace}, {"metadata.generateName", p.settings.EventNamePrefix},
+		{"metadata.namespace", namespace}, {"metadata.name", name}, {"metadata.generateName", p.settings.EventNamePrefix},
 		{"action", "Action?"}, {"type", ev.kind}, {"reason", ev.reason}, {"message", ev.message},
 		{"reportingComponent", p.settings.ReportingComponent}, {"reportingInstance", p.settings.ReportingInstance},
 		{"source.component", p.settings.ReportingComponent},
@@ -262,7 +270,7 @@ func (p *poster) repeat(ctx context.Context, before *happened) error {
 	patch := fmt.Appendf(nil, `{"count":%d,"lastTimestamp":%q}`, before.count, before.at.UTC().Format(eventTime))
 	_, err := p.client.body(ctx, &request{
 		method: http.MethodPatch, path: eventsPath(before.namespace) + "/" + url.PathEscape(before.name),
-		contentType: "application/merge-patch+json", body: patch, once: true,
+		contentType: "application/merge-patch+json", body: patch,
 	})
 	if err == nil {
 		p.meter.merged.n.Add(1)

@@ -169,7 +169,11 @@ type cycle struct {
 
 func (r *reactor) cycle(s *slot, newest RawEvent) *cycle {
 	c := &cycle{reactor: r, slot: s, served: r.served.Load(), event: newest, log: objectLogger(r.log, newest.Body.Reference())}
-	c.sender = sender{client: r.client, ctx: r.requests, resource: c.served.resource, log: c.log, fresh: newest.Body, took: c.await, outdated: r.outdated, told: &r.told}
+	fresh := newest.Body
+	if s.body != nil && newest.Type == Modified && newerVersion(s.body.version, fresh.version) {
+		fresh = s.body // what our own patches have made of it; the event is from before them
+	}
+	c.sender = sender{client: r.client, ctx: r.requests, resource: c.served.resource, log: c.log, fresh: fresh, took: c.await, outdated: r.outdated, told: &r.told}
 	return c
 }
 
@@ -332,7 +336,9 @@ func (c *cycle) handle() (time.Duration, error) {
 	if wait := time.Until(time.Unix(0, s.expectedUntil)); s.expected != "" && wait > 0 {
 		return wait, c.change(nil) // our own patch is not back yet: this state is outdated
 	}
-	s.expected = ""
+	if s.expected != "" { // the stream is held up, and what it has shown is outdated
+		return 0, c.refetch()
+	}
 	c.detect()
 	whole.Reason = c.reason
 	whole.Old, whole.New = c.before.View(), c.essence.View()
@@ -347,6 +353,25 @@ func (c *cycle) handle() (time.Duration, error) {
 		return -1, c.change(nil)
 	}
 	return c.pursue(&whole)
+}
+
+// refetch asks for the newest state of the object, and lets the next cycle work on that, or on what is known if there is no answer.
+func (c *cycle) refetch() error {
+	c.slot.expected = ""
+	known := c.known()
+	c.log.Debug("The own patch has not come back in time; the object is asked for.", "version", c.event.Body.version)
+	body, err := c.reactor.client.object(c.requests, c.served.resource, known.namespace, known.name)
+	switch {
+	case StatusCode(err) == codeNotFound || err == nil && body.uid != known.uid:
+		return errGone
+	case err != nil:
+		c.log.Warn("The object cannot be asked for; its handlers are called with what is known of it.", "error", err)
+	default:
+		c.mu.Lock()
+		c.fresh = body
+		c.mu.Unlock()
+	}
+	return c.change(nil)
 }
 
 // interest tells whether any handler of changes is interested in the object, and whether one of them needs

@@ -180,7 +180,7 @@ type PersistenceSettings struct {
 	// object, "<prefix>/handled-uid"; what is stored without that counts for the object that it is on. Defaults to false.
 	IgnoreCopies bool
 	// ConsistencyTimeout is how long to wait until an own patch comes back in the
-	// stream before handlers run on what is known. Zero means not to wait. Defaults to 5 s.
+	// stream; then the object is asked for, before handlers run. Zero means not to wait, and not to ask. Defaults to 5 s.
 	ConsistencyTimeout time.Duration
 }
 

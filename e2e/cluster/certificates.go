@@ -19,18 +19,19 @@ import (
 // This file makes the authority of a cluster and what it signs: the server's certificate and those
 // by which users are known, where the common name is the user and the organisations are the groups.
 
-type authority struct {
+// Authority signs certificates.
+type Authority struct {
 	cert    *x509.Certificate
 	key     *ecdsa.PrivateKey
 	certPEM []byte
 }
 
-// identity is a signed certificate with its key, both in PEM.
-type identity struct{ cert, key []byte }
+// Identity is a signed certificate with its key, both in PEM.
+type Identity struct{ Cert, Key []byte }
 
 const validity = 30 * 24 * time.Hour
 
-func newAuthority() (*authority, error) {
+func newAuthority() (*Authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
@@ -52,11 +53,11 @@ func newAuthority() (*authority, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &authority{cert: cert, key: key, certPEM: encodePEM("CERTIFICATE", der)}, nil
+	return &Authority{cert: cert, key: key, certPEM: encodePEM("CERTIFICATE", der)}, nil
 }
 
-// issue makes a certificate for a user, or for the server on loopback.
-func (a *authority) issue(name string, groups []string, server bool) (*identity, error) {
+// Issue makes a certificate for a user, or for a server on loopback, that is good for a while.
+func (a *Authority) Issue(name string, groups []string, server bool, validity time.Duration) (*Identity, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
@@ -82,15 +83,15 @@ func (a *authority) issue(name string, groups []string, server bool) (*identity,
 	if err != nil {
 		return nil, err
 	}
-	return &identity{cert: encodePEM("CERTIFICATE", der), key: encodePEM("EC PRIVATE KEY", keyDER)}, nil
+	return &Identity{Cert: encodePEM("CERTIFICATE", der), Key: encodePEM("EC PRIVATE KEY", keyDER)}, nil
 }
 
 func encodePEM(kind string, der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
 }
 
-func (i *identity) httpClient(a *authority) *http.Client {
-	pair, err := tls.X509KeyPair(i.cert, i.key)
+func (i *Identity) httpClient(a *Authority) *http.Client {
+	pair, err := tls.X509KeyPair(i.Cert, i.Key)
 	if err != nil {
 		panic(err) // it has just been made
 	}
@@ -102,7 +103,7 @@ func (i *identity) httpClient(a *authority) *http.Client {
 	}}
 }
 
-func (i *identity) kubeconfig(server string, a *authority) []byte {
+func (i *Identity) kubeconfig(server string, a *Authority) []byte {
 	encode := base64.StdEncoding.EncodeToString
 	return fmt.Appendf(nil, `apiVersion: v1
 kind: Config
@@ -116,7 +117,7 @@ contexts:
 - name: kopf
   context: {cluster: kopf, user: kopf, namespace: default}
 current-context: kopf
-`, server, encode(a.certPEM), encode(i.cert), encode(i.key))
+`, server, encode(a.certPEM), encode(i.Cert), encode(i.Key))
 }
 
 // NewCA returns the certificate, in PEM, of an authority that nobody has anything to do with.

@@ -43,8 +43,8 @@ type Cluster struct {
 
 	opts       Options
 	bin        string // the folder with the links to the binary
-	url        string
-	ca         *authority
+	url, etcd  string
+	ca         *Authority
 	admin      *http.Client
 	kubeconfig string
 	programs   map[Program]*process
@@ -106,16 +106,16 @@ func (c *Cluster) prepare() error {
 	if c.ca, err = newAuthority(); err != nil {
 		return err
 	}
-	server, err := c.ca.issue("kube-apiserver", nil, true)
+	server, err := c.ca.Issue("kube-apiserver", nil, true, validity)
 	if err != nil {
 		return err
 	}
-	admin, err := c.ca.issue("admin", []string{"system:masters"}, false)
+	admin, err := c.ca.Issue("admin", []string{"system:masters"}, false, validity)
 	if err != nil {
 		return err
 	}
 	files := map[string][]byte{
-		"ca.crt": c.ca.certPEM, "server.crt": server.cert, "server.key": server.key,
+		"ca.crt": c.ca.certPEM, "server.crt": server.Cert, "server.key": server.Key,
 		"tokens.csv": []byte(AdminToken + ",token-admin,token-admin,system:masters\n"),
 	}
 	for name, content := range files {
@@ -135,6 +135,7 @@ func (c *Cluster) prepare() error {
 
 func (c *Cluster) describePrograms(ports []string) {
 	etcd, peer := "http://127.0.0.1:"+ports[0], "http://127.0.0.1:"+ports[1]
+	c.etcd = etcd
 	c.add(Etcd,
 		"--name=kopf", "--data-dir="+c.path("etcd"), "--unsafe-no-fsync", "--log-level=warn",
 		"--listen-client-urls="+etcd, "--advertise-client-urls="+etcd,
@@ -195,13 +196,7 @@ func (c *Cluster) Launch(ctx context.Context, p Program) error {
 }
 
 func (c *Cluster) etcdReady(ctx context.Context) error {
-	address := ""
-	for _, arg := range c.programs[Etcd].args {
-		if url, ok := strings.CutPrefix(arg, "--listen-client-urls=http://"); ok {
-			address = url
-		}
-	}
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", strings.TrimPrefix(c.etcd, "http://"))
 	if err != nil {
 		return err
 	}
@@ -247,6 +242,15 @@ func (c *Cluster) URL() string { return c.url }
 
 // CA is the certificate of the authority, in PEM.
 func (c *Cluster) CA() []byte { return bytes.Clone(c.ca.certPEM) }
+
+// Authority is who the cluster believes.
+func (c *Cluster) Authority() *Authority { return c.ca }
+
+// EtcdURL is the address of the store of the API server.
+func (c *Cluster) EtcdURL() string { return c.etcd }
+
+// Running tells whether a program runs.
+func (c *Cluster) Running(p Program) bool { return c.programs[p].running() }
 
 // Kubeconfig is the path of a kubeconfig of the administrator.
 func (c *Cluster) Kubeconfig() string { return c.kubeconfig }

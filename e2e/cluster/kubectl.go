@@ -48,7 +48,7 @@ func RunKubectl(kubectl, kubeconfig, cache, input string, args ...string) (strin
 	cmd.Env = []string{"KUBECONFIG=" + kubeconfig, "HOME=" + cache, "KUBECTL_KUBERC=false", "PATH=" + os.Getenv("PATH"),
 		"EDITOR=" + os.Args[0], "KOPF_E2E_EDIT=yes"} // a test can be the editor of "kubectl edit"
 	cmd.Stdin = strings.NewReader(input)
-	cmd.SysProcAttr = endsWithParent()
+	cmd.SysProcAttr = EndsWithParent()
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {

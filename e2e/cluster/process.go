@@ -33,7 +33,7 @@ func (p *process) start() error {
 	p.cmd.Dir = p.dir
 	p.cmd.Env = append(os.Environ(), "HOME="+p.dir)
 	p.cmd.Stdout, p.cmd.Stderr = log, log
-	p.cmd.SysProcAttr = endsWithParent()
+	p.cmd.SysProcAttr = EndsWithParent()
 	if err := p.cmd.Start(); err != nil {
 		return err
 	}

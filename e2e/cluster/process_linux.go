@@ -2,8 +2,8 @@ package cluster
 
 import "syscall"
 
-// endsWithParent makes the kernel kill the child when we are gone, and keeps a Ctrl+C in the
+// EndsWithParent makes the kernel kill the child when we are gone, and keeps a Ctrl+C in the
 // terminal from reaching it before we have said goodbye.
-func endsWithParent() *syscall.SysProcAttr {
+func EndsWithParent() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 }

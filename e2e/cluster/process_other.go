@@ -4,5 +4,5 @@ package cluster
 
 import "syscall"
 
-// endsWithParent is nothing where the kernel has no such service.
-func endsWithParent() *syscall.SysProcAttr { return nil }
+// EndsWithParent is nothing where the kernel has no such service.
+func EndsWithParent() *syscall.SysProcAttr { return nil }

@@ -31,12 +31,12 @@ type User struct {
 // NewUser makes a user with the given rights in the whole cluster; no rules mean no rights but
 // those of everybody who is logged in. A user of the same name gets these rights instead of the old ones.
 func (c *Cluster) NewUser(ctx context.Context, name string, rules ...Rule) (*User, error) {
-	id, err := c.ca.issue(name, nil, false)
+	id, err := c.ca.Issue(name, nil, false, validity)
 	if err != nil {
 		return nil, err
 	}
 	user := &User{Name: name, Kubeconfig: c.path(name + ".kubeconfig"), ConnectionInfo: &kopf.ConnectionInfo{
-		Server: c.url, CAData: c.CA(), CertificateData: id.cert, KeyData: id.key,
+		Server: c.url, CAData: c.CA(), CertificateData: id.Cert, KeyData: id.Key,
 	}}
 	if err := os.WriteFile(user.Kubeconfig, id.kubeconfig(c.url, c.ca), 0o600); err != nil {
 		return nil, err

@@ -47,6 +47,14 @@ type kubeEvent struct {
 
 func (p kubeEvent) String() string { return p.Type + " " + p.Reason + ": " + p.Message }
 
+// takeName removes the name, which is of one event alone, and tells whether it was there.
+func (p kubeEvent) takeName(prefix string) bool {
+	meta, _ := p.raw["metadata"].(map[string]any)
+	name, _ := meta["name"].(string)
+	delete(meta, "name")
+	return strings.HasPrefix(name, prefix) && len(name) > len(prefix)+6
+}
+
 // posted returns the events that the operator has sent so far, those with the reason Logging apart.
 func (r *Running) posted(logging bool) []kubeEvent {
 	var all []kubeEvent
@@ -243,6 +251,9 @@ func postingForms(t *testing.T, c *C) {
 		if err != nil || !strings.HasSuffix(at, "+00:00") || when.Before(began) || when.After(time.Now()) {
 			c.Errorf("the time is %q: %v", at, err)
 		}
+		if !p.takeName("kopf-event-") {
+			c.Errorf("the name is not one of a kind: %v", p.raw["metadata"])
+		}
 		want := map[string]any{
 			"metadata": map[string]any{"namespace": c.Namespace, "generateName": "kopf-event-"}, "action": "Action?", "type": "Normal", "reason": "R", "message": "M",
 			"reportingComponent": "kopf", "reportingInstance": "dev", "source": map[string]any{"component": "kopf"},
@@ -267,6 +278,9 @@ func postingForms(t *testing.T, c *C) {
 			op.Settings.Posting.ReportingInstance = "pod-1"
 			op.Settings.Posting.EventNamePrefix = "volumes-"
 		}).wantPosted("Normal R: M")[0]
+		if !p.takeName("volumes-") {
+			c.Errorf("the name is not one of a kind: %v", p.raw["metadata"])
+		}
 		want := []any{"example.com/volumes", "pod-1", map[string]any{"component": "example.com/volumes"}, map[string]any{"namespace": c.Namespace, "generateName": "volumes-"}}
 		if diff := cmp.Diff(want, []any{p.raw["reportingComponent"], p.raw["reportingInstance"], p.raw["source"], p.raw["metadata"]}); diff != "" {
 			c.Errorf("(-want +got):\n%s", diff)
@@ -437,13 +451,13 @@ func postingTroubles(t *testing.T, c *C) {
 			c.Errorf("the log tells %+v", lines)
 		}
 	})
-	broken := func(c *C, fault func(n int) (*http.Response, error)) *Running {
+	broken := func(c *C, fault func(n int) (*http.Response, error), adjust ...func(*kopf.Operator)) *Running {
 		r := &kopf.Registry{}
 		r.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error {
 			ch.PostInfo("R", ch.Name())
 			return nil
 		}, &kopf.ChangeOptions{ID: "create"})
-		op := c.Operator(r)
+		op := c.Operator(r, adjust...)
 		n := 0
 		op.Wire.Fault(func(q *Request) (*http.Response, error) {
 			if !strings.HasSuffix(q.Path, "/events") {
@@ -465,7 +479,7 @@ func postingTroubles(t *testing.T, c *C) {
 				return nil, context.DeadlineExceeded
 			}
 			return nil, nil
-		})
+		}, func(op *kopf.Operator) { op.Settings.Networking.ErrorBackoffs = nil }) // there are no other attempts
 		for _, name := range []string{"a", "b", "c", "d"} {
 			c.Create(name, nil)
 			c.handled(name)
@@ -608,6 +622,40 @@ func postingTroubles(t *testing.T, c *C) {
 		op.Stop()
 		if n := len(op.posted(false)); n < 25+11 || n > 25+13 {
 			c.Errorf("%d events in an hour, want 25 at once and one in 5 minutes", n)
+		}
+	})
+	c.Run(t, "an event whose answers are lost is there once, and counted right", func(c *C) {
+		c.OnlyInBubble("it waits")
+		lost := map[string]int{}
+		op := c.posts(func(ch *kopf.Change) {
+			for range 3 {
+				ch.PostInfo("R", "M")
+			}
+		}, func(op *kopf.Operator) {
+			op.Settings.Networking.ErrorBackoffs = []time.Duration{time.Second, time.Second}
+		})
+		op.Wire.Lose(func(q *Request) bool {
+			if !strings.Contains(q.Path, "/events") {
+				return false
+			}
+			lost[q.Method]++
+			return lost[q.Method] <= 2
+		})
+		c.Create("b", nil)
+		c.handled("b")
+		c.Pass(20 * time.Second)
+		op.Stop()
+		var counts []int64
+		for _, e := range c.Of("v1", "Event").List() {
+			if e.View("involvedObject").String("name") == "b" {
+				counts = append(counts, e.View("").Int("count"))
+			}
+		}
+		if len(counts) != 1 || counts[0] != 3 {
+			c.Errorf("the events have the counts %v, want one with 3", counts)
+		}
+		if lines := op.Logs.Find("Failed to post an event."); len(lines) > 0 {
+			c.Errorf("it is said that events are lost: %v", lines)
 		}
 	})
 	c.Run(t, "who may not patch events posts them again", func(c *C) {

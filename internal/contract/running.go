@@ -148,6 +148,7 @@ type Wire struct {
 	mu       sync.Mutex // guards all below
 	requests []*Request
 	faults   []func(*Request) (*http.Response, error)
+	lose     func(*Request) bool
 	cut      bool
 	ended    []context.CancelFunc
 	writes   int // so far
@@ -181,7 +182,7 @@ func (w *Wire) RoundTrip(req *http.Request) (*http.Response, error) {
 			w.cutLocked()
 		}
 	}
-	cut, faults := w.cut, w.faults
+	cut, faults, lose := w.cut, w.faults, w.lose
 	w.mu.Unlock()
 	if cut {
 		end()
@@ -211,7 +212,7 @@ func (w *Wire) RoundTrip(req *http.Request) (*http.Response, error) {
 		w.cutLocked()
 	}
 	w.mu.Unlock()
-	if last {
+	if last || lose != nil && lose(record) {
 		_ = resp.Body.Close() // nobody reads it
 		end()
 		return nil, errCut
@@ -284,6 +285,13 @@ func (w *Wire) Fault(fault func(*Request) (*http.Response, error)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.faults = append(w.faults[:len(w.faults):len(w.faults)], fault)
+}
+
+// Lose loses the answers to the requests for which it returns true; the server gets the requests.
+func (w *Wire) Lose(lose func(*Request) bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lose = lose
 }
 
 // Answer is a response of an API server that refuses, for faults.

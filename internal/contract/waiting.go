@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -281,6 +282,39 @@ func delaying(t *testing.T, c *C) {
 		c.gone("a")
 		c.Pass(time.Minute)
 		c.expect(&l, "one", "two")
+	})
+	c.Run(t, "CH-200 what is stored counts, even if the stream is held up for longer than that", func(c *C) {
+		c.OnlyInBubble("the events are to be late")
+		for name, readable := range map[string]bool{"a": true, "b": false} {
+			var l calls
+			r := &kopf.Registry{}
+			r.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error {
+				l.add("one")
+				_, err := ch.Client.Patch(ctx, ch.Body.Reference(), spec(map[string]any{"x": 1}), nil)
+				return err
+			}, named("one"))
+			r.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error {
+				l.add("two")
+				if ch.Retry == 0 {
+					return kopf.Temporary(errOops, time.Minute)
+				}
+				return nil
+			}, named("two"))
+			op := c.Operator(r, slowly(10*time.Second, nil)) // the change of the first handler is seen when the record of its success is not
+			op.Wire.Fault(func(q *Request) (*http.Response, error) {
+				if q.Method == http.MethodGet && strings.HasSuffix(q.Path, "/"+name) && !readable {
+					return Answer(403, "Forbidden", "asked for"), nil
+				}
+				return nil, nil
+			})
+			c.Pass(time.Second) // for the listing to be over
+			c.Create(name, nil)
+			c.Pass(5 * time.Minute)
+			op.Stop()
+			if got := l.all(); readable && !slices.Equal(got, []string{"one", "two", "two"}) || len(got) < 3 || c.Get(name).Annotations()["kopf.zalando.org/two"] != "" {
+				c.Errorf("readable is %t: called were %v", readable, got)
+			}
+		}
 	})
 	c.Run(t, "CH-T9 of a burst of changes, the newest state is handled", func(c *C) {
 		var l calls
