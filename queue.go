@@ -47,7 +47,8 @@ type rest struct {
 	due    bool
 	after  time.Duration
 	body   *Body
-	held   bool       // whether the object has to wait until it may pass
+	gone   bool       // whether the object is not there any more
+	held   bool       // whether it has to wait until it may pass
 	events []RawEvent // that wait with it
 }
 
@@ -475,7 +476,7 @@ func (q *queue) turn(s *slot) (rest, bool) {
 func (q *queue) settle(s *slot, r rest) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	s.body = r.body
+	s.body, s.deleted = r.body, s.deleted || r.gone
 	if r.held {
 		s.events, s.held = append(r.events, s.events...), true
 		if len(s.events) == len(r.events) && q.passes.closed() {
@@ -485,7 +486,7 @@ func (q *queue) settle(s *slot, r rest) bool {
 		s.woken = true
 		return true
 	}
-	if len(s.events) > 0 || s.woken {
+	if len(s.events) > 0 || s.woken && !s.deleted { // what has ended meanwhile has no object any more
 		return true
 	}
 	if s.deleted {

@@ -93,12 +93,11 @@ func (c *cycle) process(events []RawEvent) rest {
 		c.watch(ev)
 	}
 	if c.event.Type == Deleted {
-		s.deleted = true
 		if c.daemons != nil {
 			c.daemons.leave(s, ResourceDeleted)
 		}
 		c.log.Debug("Deleted, really deleted, and we are notified.")
-		return rest{}
+		return rest{gone: true}
 	}
 	if wait := time.Until(s.pausedUntil); wait > 0 {
 		c.parts = append(s.pending(), c.parts...)
