@@ -175,14 +175,9 @@ func (e *Essence) dropEmpty() {
 // buildEssence makes the essence of an object, which still has in it what storages keep there. The fields are those
 // of the handlers; what is absent or cannot be reached adds nothing (CH-T18).
 func buildEssence(body *Body, fields []FieldPath) *Essence {
-	root, meta := newObject(), newObject()
-	_ = eachMember(body.raw, func(quoted, value []byte) bool { // what is malformed is not there
-		switch key := keyOf(quoted); key {
-		case "apiVersion", "kind", "metadata", "status":
-		default:
-			root.put(key, value)
-		}
-		return true
+	meta := newObject()
+	root := parseMembers(body.raw, func(key string) bool {
+		return key == "apiVersion" || key == "kind" || key == "metadata" || key == "status"
 	})
 	if body.labels != nil {
 		meta.put("labels", body.labels)

@@ -26,13 +26,43 @@ func newObject() *object {
 }
 
 // parseObject reads the members of the object in raw; there are none in any other value.
-func parseObject(raw []byte) *object {
+func parseObject(raw []byte) *object { return parseMembers(raw, nil) }
+
+// parseMembers is parseObject without the members of some keys, if there is a function that tells which.
+func parseMembers(raw []byte, but func(key string) bool) *object {
 	o := newObject()
+	var places map[string]int                             // of all members, nil while they are few
 	_ = eachMember(raw, func(quoted, value []byte) bool { // what is malformed is not there
-		o.put(keyOf(quoted), value)
+		key := keyOf(quoted)
+		switch {
+		case but != nil && but(key):
+			return true
+		case len(o.members) < fewMembers:
+			o.put(key, value)
+			return true
+		case places == nil:
+			places = o.places()
+		}
+		if i, ok := places[key]; ok {
+			o.members[i].raw = value
+		} else {
+			places[key] = len(o.members)
+			o.members = append(o.members, member{key: key, raw: value})
+		}
 		return true
 	})
 	return o
+}
+
+// fewMembers is up to how many members are gone through one by one.
+const fewMembers = 64
+
+func (o *object) places() map[string]int {
+	places := make(map[string]int, 2*len(o.members))
+	for i, m := range o.members {
+		places[m.key] = i
+	}
+	return places
 }
 
 func (o *object) index(key string) int {

@@ -1,0 +1,364 @@
+package kopf
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// Here objects and answers are as those make them who wish the operator ill.
+
+// listOf is a text over and over, counted from 0 where it has a verb.
+func listOf(n int, format string) string {
+	var b strings.Builder
+	for i := range n {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		if strings.Contains(format, "%") {
+			fmt.Fprintf(&b, format, i)
+		} else {
+			b.WriteString(format)
+		}
+	}
+	return b.String()
+}
+
+// TestHostileObjects has each object gone through as one that a handler is for: it must not take time that grows with the square of its
+// size, nor a stack that grows with its depth.
+func TestHostileObjects(t *testing.T) {
+	const size = 1_500_000 // what API servers take
+	depth := size / 6
+	nested := func(open, end string) string { return strings.Repeat(open, depth) + "1" + strings.Repeat(end, depth) }
+	for name, text := range map[string]string{
+		"many stanzas":            `{` + listOf(size/10, `"%x":1`) + `}`,
+		"many fields":             `{"spec":{` + listOf(size/10, `"%x":1`) + `}}`,
+		"many items":              `{"spec":{"l":[` + listOf(size/8, `{"a":1}`) + `]}}`,
+		"many fields in status":   `{"status":{"kopf":{"progress":{` + listOf(size/10, `"%x":{}`) + `}}}}`,
+		"many annotations":        `{"metadata":{"annotations":{` + listOf(25_000, `"%x":""`) + `}}}`,
+		"many foreign operators":  `{"metadata":{"annotations":{` + listOf(10_000, `"%x/kopf-managed":""`) + `}}}`,
+		"many labels":             `{"metadata":{"labels":{` + listOf(size/12, `"%x":""`) + `}}}`,
+		"many finalizers":         `{"metadata":{"finalizers":[` + listOf(size/4, `"a"`) + `]}}`,
+		"many owners":             `{"kind":"ReplicaSet","metadata":{"ownerReferences":[` + listOf(size/3, `{}`) + `]}}`,
+		"one key again and again": `{"spec":{` + listOf(size/6, `"a":1`) + `}}`,
+		"deep objects":            `{"spec":` + nested(`{"a":`, "}") + `}`,
+		"deep lists":              `{"spec":` + nested("[", "]") + `}`,
+		"deep metadata":           `{"metadata":{"x":` + nested("[", "]") + `}}`,
+		"a deep state":            `{"metadata":{"annotations":{"kopf.zalando.org/last-handled-configuration":"{\"spec\":` + strings.Repeat("[", 200_000) + strings.Repeat("]", 200_000) + `}"}}}`,
+		"a deep record":           `{"metadata":{"annotations":{"kopf.zalando.org/h":"` + strings.Repeat("[", 250_000) + `"}}}`,
+		"deep records":            `{"status":{"kopf":{"progress":{"h":` + nested("[", "]") + `}}}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			began := time.Now()
+			body, err := ParseBody([]byte(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := &PersistenceSettings{DiffBaseStorage: &AnnotationsDiffBaseStorage{}, ProgressStorage: &SmartProgressStorage{}}
+			essence := essenceOf(body, paths("status.x"), p)
+			_ = diffRaw(essence.text(), []byte(`{"spec":{"x":1}}`))
+			if stored, err := storedEssence(body, p); err == nil && stored != nil {
+				_ = diffRaw(stored.text(), essence.text())
+			}
+			patch := &Patch{}
+			_, _ = p.ProgressStorage.Fetch("h", body) // that it comes back is enough, as of the following
+			p.ProgressStorage.Purge("h", body, patch)
+			p.DiffBaseStorage.Store(essence, body, patch)
+			_ = essence.Set("spec.zz", 1)
+			essence.Remove("spec.zz")
+			_, _, _ = essence.text(), body.Map(), body.Finalizers()
+			_, _ = body.Get("spec.a.a.a"), View{raw: body.raw}.Keys()
+			if took := time.Since(began); took > 20*time.Second {
+				t.Errorf("%d bytes take %s", len(text), took)
+			}
+		})
+	}
+}
+
+// TestHostileDepth gives each parser what is nested a million times: it fails, or comes back.
+func TestHostileDepth(t *testing.T) {
+	const depth = 1_000_000
+	for name, text := range map[string]string{
+		"lists": strings.Repeat("[", depth) + strings.Repeat("]", depth), "objects": strings.Repeat(`{"a":`, depth) + "1" + strings.Repeat("}", depth),
+		"open lists": strings.Repeat("[", depth), "open objects": strings.Repeat(`{"a":`, depth), "open YAML": strings.Repeat("- ", depth), "YAML": strings.Repeat("? ", depth),
+		"texts": strings.Repeat(`"\`, depth), "anchors": strings.Repeat("&a [", depth),
+	} {
+		data := []byte(text)
+		for parser, parse := range map[string]func() error{
+			"decodeJSON":      func() error { _, err := decodeJSON(data); return err },
+			"ParseManifests":  func() error { _, err := ParseManifests(data); return err },
+			"parseKubeconfig": func() error { _, err := parseKubeconfig(data); return err },
+			"readReview":      func() error { _, err := readReview(data); return err },
+			"record":          func() error { _, err := parseRecord(text); return err },
+			"ExecCredential":  func() error { _, err := (&execConfig{}).parse(data); return err },
+			"essence":         func() error { return new(Essence).UnmarshalJSON(data) },
+			"a body and a view": func() error {
+				b, err := ParseBody(data)
+				_ = View{raw: data}.Get("a.a")
+				_ = b
+				return errors.Join(err, errJSON)
+			},
+			"compaction":  func() error { _ = appendCompact(nil, data); return errJSON },
+			"differences": func() error { _ = diffRaw(data, []byte(`{"a":{"a":1}}`)); return errJSON },
+			"protobuf": func() error {
+				_, err := decodeProtobuf(append([]byte("k8s\x00"), bytes.Repeat([]byte{0x0a, 0xff, 0xff, 0x03}, depth)...))
+				return err
+			},
+			"label selectors": func() error { _, err := parseLabels(text); return errors.Join(err, errJSON) },
+			"patterns": func() error {
+				_, err := compilePattern(strings.NewReplacer("[", "(", "]", ")", "{", "(", "}", ")*").Replace(text))
+				return errors.Join(err, errJSON)
+			},
+			"paths":  func() error { _ = jsonPath(map[string]any{}, text); return errJSON },
+			"frames": func() error { return new(frame).scan(append([]byte(`{"type":"ADDED","object":`), data...)) },
+		} {
+			if err := parse(); err == nil {
+				t.Errorf("%s takes %s nested %d times", parser, name, depth)
+			}
+		}
+	}
+}
+
+// bomb is an answer that is small, and huge when it is no longer compressed.
+func bomb(w http.ResponseWriter, begin string) {
+	w.Header().Set("Content-Encoding", "gzip")
+	w.Header().Set("Content-Type", "application/json")
+	z, _ := gzip.NewWriterLevel(w, gzip.BestSpeed) // the level is one
+	_, _ = io.WriteString(z, begin)
+	blank := bytes.Repeat([]byte(" "), 1<<20)
+	for range 1 << 10 {
+		if _, err := z.Write(blank); err != nil {
+			return
+		}
+	}
+	_ = z.Close()
+}
+
+// answered is an operator's client of a server, and how many requests the server has got.
+func answered(t *testing.T, handler http.HandlerFunc) (*Client, *atomic.Int64) {
+	t.Helper()
+	var asked atomic.Int64
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		handler(w, r)
+	}))
+	t.Cleanup(s.Close)
+	client, err := NewClient(&ConnectionInfo{Server: s.URL, Token: "hunter2hunter2"}, &NetworkingSettings{ErrorBackoffs: []time.Duration{time.Millisecond, time.Millisecond}, RequestTimeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client.log = slog.New(slog.DiscardHandler)
+	t.Cleanup(client.close)
+	return client, &asked
+}
+
+var things = Resource{Group: "example.com", Version: "v1", Plural: "things", Kind: "Thing", Namespaced: true}
+
+// asks are the ways in which clients ask.
+var asks = map[string]func(ctx context.Context, c *Client) error{
+	"an object": func(ctx context.Context, c *Client) error {
+		_, err := c.object(ctx, things, "default", "a")
+		return err
+	},
+	"a patch": func(ctx context.Context, c *Client) error {
+		_, err := c.patchObject(ctx, things, "default", "a", "", "application/merge-patch+json", []byte("{}"))
+		return err
+	},
+	"a list": func(ctx context.Context, c *Client) error {
+		_, err := c.list(ctx, things, "", url.Values{}, 0, true, func(*Body) bool { return true })
+		return err
+	},
+	"a watch": func(ctx context.Context, c *Client) error {
+		return c.watch(ctx, things, "", url.Values{}, func(RawEvent) error { return nil })
+	},
+	"the resources": func(ctx context.Context, c *Client) error { _, _, err := c.discover(ctx, nil); return err },
+}
+
+// TestHostileAnswers has a server answer what no API server would. Each time, there is an error that says so; the request is not repeated in
+// vain, no secret is told, and what is kept is limited.
+func TestHostileAnswers(t *testing.T) {
+	for name, tt := range map[string]struct {
+		answer func(w http.ResponseWriter, r *http.Request)
+		once   bool // whether it is not to be repeated
+	}{
+		"a bomb in an object": {func(w http.ResponseWriter, r *http.Request) { bomb(w, `{"a":`) }, true},
+		"a bomb in an item":   {func(w http.ResponseWriter, r *http.Request) { bomb(w, `{"items":[{"a":`) }, true},
+		"a bomb in an error": {func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Encoding", "gzip")
+			w.WriteHeader(403)
+			bomb(w, `{"kind":"Status","message":"`)
+		}, true},
+		"a page":          {func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "<html>"+strings.Repeat("x", 1<<20)+"\n") }, true},
+		"nothing":         {func(w http.ResponseWriter, r *http.Request) {}, false},
+		"a list of lists": {func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, strings.Repeat("[", 5<<20)+"\n") }, true},
+		"endless headers": {func(w http.ResponseWriter, r *http.Request) {
+			for i := range 300 {
+				w.Header().Set(fmt.Sprint("X-", i), strings.Repeat("x", 100<<10))
+			}
+		}, false},
+		"a wrong length": {func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Length", "1000000000000")
+			fmt.Fprint(w, `{"kind":"Thing"}`)
+		}, false},
+		"a status that is none": {func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Retry-After", "99999999999999999999")
+			w.WriteHeader(409)
+			fmt.Fprint(w, `{"kind":"Status","details":{"causes":7,"retryAfterSeconds":-1e300},"code":"x"}`)
+		}, true},
+		"a redirect without end": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/again", http.StatusFound) }, false},
+	} {
+		for way, ask := range asks {
+			t.Run(name+"/"+way, func(t *testing.T) {
+				if testing.Short() && strings.HasPrefix(name, "a bomb") {
+					t.Skip("it takes some seconds")
+				}
+				client, asked := answered(t, tt.answer)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				var before, after runtime.MemStats
+				runtime.ReadMemStats(&before)
+				err := ask(ctx, client)
+				runtime.ReadMemStats(&after)
+				if err == nil && way+name != "a watchnothing" && way+name != "the resourcesa wrong length" {
+					t.Fatal("there is no error")
+				}
+				if err != nil && (strings.Contains(err.Error(), "hunter2") || len(err.Error()) > 2<<10 && !strings.HasPrefix(name, "a bomb in an error")) {
+					t.Errorf("the error has %d bytes: %.300s", len(err.Error()), err)
+				}
+				if n := asked.Load(); tt.once && n > 1 && way != "the resources" {
+					t.Errorf("it was asked %d times: %v", n, err)
+				}
+				if took := after.TotalAlloc - before.TotalAlloc; took > 8*maxObject {
+					t.Errorf("%d MiB were allocated: %v", took>>20, err)
+				}
+			})
+		}
+	}
+}
+
+// TestForeignRedirects has servers send clients elsewhere: the credentials do not go there.
+func TestForeignRedirects(t *testing.T) {
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		t.Errorf("another server was asked, with %q", r.Header)
+	}))
+	defer other.Close()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, other.URL+r.URL.Path, http.StatusTemporaryRedirect)
+	}))
+	defer s.Close()
+	for name, own := range map[string]*http.Client{
+		"ours": nil, "its own": {}, "its own that follows": {CheckRedirect: func(*http.Request, []*http.Request) error { return nil }},
+	} {
+		client, err := NewClient(&ConnectionInfo{Server: s.URL, Token: "hunter2hunter2", HTTPClient: own}, &NetworkingSettings{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for way, ask := range asks {
+			if err := ask(t.Context(), client); err == nil || !strings.Contains(err.Error(), "redirects to") {
+				t.Errorf("%s with %s client: %v", way, name, err)
+			}
+		}
+		if resp, err := client.HTTPClient().Get(s.URL); err == nil {
+			t.Errorf("%s client, lent, has followed: %s", name, resp.Status)
+		}
+		client.close()
+	}
+	same := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/there" {
+			http.Redirect(w, r, "/there", http.StatusTemporaryRedirect)
+		}
+	}))
+	defer same.Close()
+	asked := 0
+	own := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { asked++; return nil }}
+	if _, err := fetch(t, &ConnectionInfo{Server: same.URL, HTTPClient: own}, false); err != nil || asked != 1 {
+		t.Errorf("a redirect within the server: %v, and the client's own opinion was asked for %d times", err, asked)
+	}
+}
+
+// TestInjections puts line breaks and slashes where names go: no request is made of it, or one with the name escaped.
+func TestInjections(t *testing.T) {
+	client, _ := answered(t, func(w http.ResponseWriter, r *http.Request) {
+		if got := r.RequestURI; strings.Contains(got, "..") || strings.Count(got, "/") != 7 || r.Header.Get("X-Injected") != "" {
+			t.Errorf("the request is of %q with %q", got, r.Header)
+		}
+		w.WriteHeader(404)
+	})
+	client.resources = []Resource{things}
+	for _, name := range []string{"../a", "..", ".", "a/status", "a%2fstatus", "a\r\nX-Injected: y", "a?x=y", "a#b", "é", "a b"} {
+		ref := ObjectReference{APIVersion: "example.com/v1", Kind: "Thing", Namespace: "default", Name: name}
+		_ = client.Get(t.Context(), ref, &map[string]any{}, nil) // what the server gets is what matters
+		ref.Namespace, ref.Name = name, "a"
+		_ = client.Get(t.Context(), ref, &map[string]any{}, nil)
+		_, _ = client.object(t.Context(), things, "default", strings.ReplaceAll(name, "..", "x"))
+	}
+	sent := false
+	transport := answerer(func(r *http.Request) *http.Response {
+		sent = true
+		return &http.Response{StatusCode: 200, Header: http.Header{}, Body: http.NoBody, Request: r}
+	})
+	for _, info := range []ConnectionInfo{{Token: "hunter2hunter2\r\nX-Injected: y"}, {Token: "a", Scheme: "hunter2hunter2\nX: y"}} {
+		info.Server, info.HTTPClient = "http://x", &http.Client{Transport: transport}
+		if _, err := NewClient(&info, nil); err == nil || strings.Contains(err.Error(), "hunter2") || sent {
+			t.Errorf("line breaks in a token: %v", err)
+		}
+	}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { t.Errorf("sent: %q", r.Header) }))
+	defer s.Close()
+	for _, info := range []ConnectionInfo{{ImpersonateUser: "me\r\nX-Injected: y"}, {ImpersonateUser: "me", ImpersonateGroups: []string{"a\nX-Injected: y"}}, {ImpersonateUser: "me", ImpersonateExtra: map[string][]string{"a": {"b\r\n\r\n"}}}} {
+		info.Server, info.Token = s.URL, "hunter2hunter2"
+		if _, err := fetch(t, &info, false); err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("line breaks in %s: %v", &info, err)
+		}
+	}
+}
+
+func TestConcealingProxy(t *testing.T) {
+	choose := concealingProxy(func(*http.Request) (*url.URL, error) {
+		return nil, errors.New(`invalid proxy address "http://u:hunter2hunter2@ x"`)
+	})
+	if _, err := choose(nil); err == nil || strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("got %v", err)
+	}
+	want := &url.URL{Host: "proxy"}
+	if got, err := concealingProxy(func(*http.Request) (*url.URL, error) { return want, nil })(nil); got != want || err != nil {
+		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+// TestServersKeepSecrets prints servers of webhooks in all ways.
+func TestServersKeepSecrets(t *testing.T) {
+	var told bytes.Buffer
+	w := WebhookServer{Addr: "host", Port: 7, Password: "hunter2hunter2"}
+	n := WebhookNgrokTunnel{Addr: "host", Token: "hunter2hunter2"}
+	k3d, minikube, docker, auto, tunnel := WebhookK3dServer(w), WebhookMinikubeServer(w), WebhookDockerDesktopServer(w), WebhookAutoServer(w), WebhookAutoTunnel(n)
+	for _, v := range []any{w, &w, n, &n, k3d, &k3d, minikube, &minikube, docker, &docker, auto, &auto, tunnel, &tunnel, []any{&w}, AdmissionSettings{Server: &w}, Settings{Admission: AdmissionSettings{Server: &n}}} {
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x"} {
+			fmt.Fprintf(&told, verb+"\n", v)
+		}
+		data, _ := json.Marshal(v) // what cannot be written tells nothing
+		told.Write(data)
+		for _, h := range []slog.Handler{slog.NewTextHandler(&told, nil), slog.NewJSONHandler(&told, nil), NewLogHandler(&LogOptions{Output: &told}), NewLogHandler(&LogOptions{Output: &told, Format: LogJSON})} {
+			slog.New(h).Info("serving", "server", v)
+		}
+	}
+	if text := told.String(); strings.Contains(text, "hunter2") || strings.Contains(text, fmt.Sprintf("%x", "hunter2")) {
+		t.Errorf("a secret is told:\n%s", text)
+	}
+	if got := fmt.Sprint(w); got != "{webhooks at host:7}" {
+		t.Errorf("got %s", got)
+	}
+}
