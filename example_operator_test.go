@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -244,4 +246,111 @@ func ExampleNewRunner() {
 			t.Fatal(err)
 		}
 	}
+}
+
+func ExampleObject_PostInfo() {
+	server := exampleServer()
+	check(server.Apply([]byte(`{"apiVersion": "kopf.dev/v1", "kind": "KopfExample", "metadata": {"name": "example", "namespace": "default"}}`)))
+	registry := new(kopf.Registry)
+	registry.OnCreate("kopfexamples", func(ctx context.Context, c *kopf.Change) error {
+		c.PostInfo("Made", "the volume is there")
+		return nil
+	}, &kopf.ChangeOptions{ID: "create"})
+	client, err := kopf.NewClient(server.ConnectionInfo(), nil)
+	check(err)
+	stop := runOperator(&kopf.Operator{Registry: registry, Connection: server.ConnectionInfo()})
+	defer stop()
+	for event, err := range client.Watch(context.Background(), "v1", "Event", nil) { // as kubectl describe shows it
+		check(err)
+		fmt.Println(event.Body.Get("type"), event.Body.Get("reason"), event.Body.Get("message"))
+		break
+	}
+	// Output:
+	// Normal Made the volume is there
+}
+
+func ExampleWaitFor() {
+	server := exampleServer()
+	client, err := kopf.NewClient(server.ConnectionInfo(), nil)
+	check(err)
+	ref := kopf.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: "default", Name: "a"}
+	go func() { // somebody else
+		check(server.Apply([]byte(`{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}, "data": {"key": "value"}}`)))
+	}()
+	found, err := kopf.WaitFor(context.Background(), client, ref, "to be made", func(b *kopf.Body) bool { return b != nil })
+	check(err)
+	fmt.Println(found.Get("data"))
+	// Output:
+	// map[key:value]
+}
+
+func ExamplePeeringSettings() {
+	server := exampleServer()
+	check(server.Apply([]byte(`
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: clusterkopfpeerings.kopf.dev}
+spec:
+  scope: Cluster
+  group: kopf.dev
+  names: {kind: ClusterKopfPeering, plural: clusterkopfpeerings}
+  versions:
+    - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
+---
+apiVersion: kopf.dev/v1
+kind: ClusterKopfPeering
+metadata: {name: default}
+`)))
+	who := make(chan string)
+	operator := func(name string, priority int) *kopf.Operator {
+		registry := new(kopf.Registry)
+		registry.OnCreate("kopfexamples", func(ctx context.Context, c *kopf.Change) error {
+			who <- name
+			return nil
+		}, &kopf.ChangeOptions{ID: "create"})
+		settings := kopf.NewSettings()
+		settings.Peering.Priority = priority
+		return &kopf.Operator{Registry: registry, Settings: settings, Identity: name, Connection: server.ConnectionInfo()}
+	}
+	stop := runOperator(operator("the developer's", 666))
+	defer stop()
+	client, err := kopf.NewClient(server.ConnectionInfo(), nil)
+	check(err)
+	peering := kopf.ObjectReference{APIVersion: "kopf.dev/v1", Kind: "ClusterKopfPeering", Name: "default"}
+	_, err = kopf.WaitFor(context.Background(), client, peering, "to be joined", func(b *kopf.Body) bool { return b.Status().Len() > 0 })
+	check(err)
+	defer runOperator(operator("the deployed", 0))()
+	check(server.Apply([]byte(`{"apiVersion": "kopf.dev/v1", "kind": "KopfExample", "metadata": {"name": "example", "namespace": "default"}}`)))
+	fmt.Println(<-who, "operator works")
+	// Output:
+	// the developer's operator works
+}
+
+func ExampleMultiProgressStorage() {
+	settings := kopf.NewSettings() // records are read from both places, and written to both, until all objects have moved
+	settings.Persistence.ProgressStorage = kopf.MultiProgressStorage{
+		&kopf.AnnotationsProgressStorage{Prefix: "example.com"},
+		&kopf.SmartProgressStorage{},
+	}
+	settings.Persistence.DiffBaseStorage = kopf.MultiDiffBaseStorage{
+		&kopf.AnnotationsDiffBaseStorage{Prefix: "example.com"},
+		&kopf.AnnotationsDiffBaseStorage{},
+	}
+	server := exampleServer()
+	check(server.Apply([]byte(`{"apiVersion": "kopf.dev/v1", "kind": "KopfExample", "metadata": {"name": "example", "namespace": "default"}}`)))
+	registry := new(kopf.Registry)
+	registry.OnCreate("kopfexamples", func(ctx context.Context, c *kopf.Change) error { return nil }, &kopf.ChangeOptions{ID: "create"})
+	client, err := kopf.NewClient(server.ConnectionInfo(), nil)
+	check(err)
+	stop := runOperator(&kopf.Operator{Registry: registry, Settings: settings, Connection: server.ConnectionInfo()})
+	defer stop()
+	handled, err := kopf.WaitFor(context.Background(), client, reference, "to be handled", func(b *kopf.Body) bool { return len(b.Annotations()) > 0 })
+	check(err)
+	for _, key := range slices.Sorted(maps.Keys(handled.Annotations())) {
+		fmt.Println(key)
+	}
+	// Output:
+	// example.com/kopf-managed
+	// example.com/last-handled-configuration
+	// kopf.zalando.org/last-handled-configuration
 }

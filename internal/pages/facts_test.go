@@ -1,0 +1,125 @@
+package pages
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kopf-go/kopf"
+)
+
+// read returns a file of the module.
+func read(t *testing.T, name string) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(root, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// source returns the source of the framework, without its tests.
+func source(t *testing.T) string {
+	t.Helper()
+	files, err := filepath.Glob(root + "/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all strings.Builder
+	for _, file := range files {
+		if !strings.HasSuffix(file, "_test.go") {
+			all.WriteString(read(t, filepath.Base(file)))
+		}
+	}
+	return all.String()
+}
+
+// TestMessages holds that the messages that pages tell to look for are those of the framework.
+func TestMessages(t *testing.T) {
+	// Texts of the log are concatenated from parts of the source; what stands for an object, a name or a number ends a part.
+	text := strings.NewReplacer(`" + "`, "", "\\\"", `"`).Replace(regexp.MustCompile(`" \+\n\s*"`).ReplaceAllString(source(t), ""))
+	parts := regexp.MustCompile(`…|'[^']*'|\b\d\S*`)
+	checked := 0
+	for _, page := range []string{"docs/troubleshooting.md", "docs/peering.md"} {
+		for line := range strings.Lines(read(t, page)) {
+			if !strings.HasPrefix(line, "|") {
+				continue
+			}
+			for _, message := range quoted.FindAllString(strings.Split(line, "|")[1], -1) {
+				message = strings.Trim(message, "`")
+				if len(strings.Fields(message)) < 3 {
+					continue
+				}
+				for _, part := range parts.Split(message, -1) {
+					if part = strings.Trim(part, " :."); len(part) < 12 {
+						continue
+					}
+					checked++
+					if !strings.Contains(text, part) {
+						t.Errorf("%s: nothing logs %q", page, part)
+					}
+				}
+			}
+		}
+	}
+	if checked < 20 {
+		t.Errorf("only %d messages", checked)
+	}
+}
+
+// TestMetrics holds that the pages name the metrics that there are, and docs/probes-and-metrics.md all of them.
+func TestMetrics(t *testing.T) {
+	name := regexp.MustCompile(`\bkopf_[a-z_]+[a-z]\b`)
+	served := name.FindAllString(regexp.MustCompile(`_(bucket|sum|count)\b`).ReplaceAllString(read(t, "metrics.go"), ""), -1)
+	page := read(t, "docs/probes-and-metrics.md")
+	if len(served) < 10 {
+		t.Fatalf("only %d metrics", len(served))
+	}
+	for _, metric := range served {
+		if !strings.Contains(page, metric) {
+			t.Errorf("docs/probes-and-metrics.md does not tell of %s", metric)
+		}
+	}
+	for _, file := range markdown(t) {
+		if strings.HasSuffix(file, "CHANGELOG.md") {
+			continue
+		}
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, metric := range name.FindAllString(string(data), -1) {
+			if !slices.Contains(served, metric) {
+				t.Errorf("%s: there is no metric %s", file, metric)
+			}
+		}
+	}
+}
+
+// TestOptions holds that docs/command-line.md has the options that there are.
+func TestOptions(t *testing.T) {
+	page := read(t, "docs/command-line.md")
+	option := regexp.MustCompile(`--[a-z][a-z-]+[a-z]`)
+	there := make(map[string]bool)
+	for _, command := range []string{"run", "freeze", "resume"} {
+		var help, stderr bytes.Buffer
+		if code := kopf.Command(t.Context(), []string{"help", command}, &help, &stderr); code != 0 {
+			t.Fatal(stderr.String())
+		}
+		for _, name := range option.FindAllString(help.String(), -1) {
+			there[name] = true
+			if !regexp.MustCompile(name + `\b`).MatchString(page) {
+				t.Errorf("docs/command-line.md does not tell of %s", name)
+			}
+		}
+	}
+	for _, name := range option.FindAllString(page, -1) {
+		if !there[name] {
+			t.Errorf("docs/command-line.md: there is no option %s", name)
+		}
+	}
+}
