@@ -162,7 +162,7 @@ func (s *APIServer) Disconnect() {
 }
 
 // Apply loads manifests, in YAML or JSON, any number of them in one text: what exists is replaced, all else is created. Resource
-// definitions can come together with objects of theirs. It stops at the first manifest that is refused.
+// definitions can come together with objects of theirs. An export of another server will do: versions and uids in it are passed over. It stops at the first manifest that is refused.
 func (s *APIServer) Apply(manifests []byte) error {
 	objects, err := ParseManifests(manifests)
 	if err != nil {
@@ -195,6 +195,8 @@ func (s *APIServer) load(object map[string]any) error {
 		return errorf("no kind %q in %q is served", kind, apiVersion)
 	}
 	meta := asMap(object["metadata"])
+	delete(meta, "resourceVersion") // of another server
+	delete(meta, "uid")
 	r := &apiRequest{server: s, kind: k, verb: "create", manager: "kopf", ctx: context.Background()}
 	r.name = textIn(meta, "name")
 	if r.namespace, _ = meta["namespace"].(string); k.resource.Namespaced && r.namespace == "" {
@@ -204,10 +206,7 @@ func (s *APIServer) load(object map[string]any) error {
 	if e := (*statusError)(nil); errors.As(err, &e) && e.reason == "AlreadyExists" {
 		r.verb = "update"
 		_, err = r.changeObject(func(live map[string]any) (map[string]any, error) {
-			updated := cloneJSON(object).(map[string]any)
-			meta := asMap(updated["metadata"])
-			delete(meta, "resourceVersion")
-			return updated, nil
+			return cloneJSON(object).(map[string]any), nil
 		})
 	}
 	return err

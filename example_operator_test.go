@@ -354,3 +354,26 @@ func ExampleMultiProgressStorage() {
 	// example.com/last-handled-configuration
 	// kopf.zalando.org/last-handled-configuration
 }
+
+func ExampleAPIServer_Apply() {
+	server := exampleServer()
+	// What kubectl get -o yaml has written on another cluster: uids and versions in it are passed over.
+	check(server.Apply([]byte(`
+apiVersion: v1
+kind: List
+items:
+  - apiVersion: v1
+    kind: Namespace
+    metadata: {name: default, uid: 1-2-3, resourceVersion: "12"}
+  - apiVersion: kopf.dev/v1
+    kind: KopfExample
+    metadata: {name: example, namespace: default, uid: 4-5-6, resourceVersion: "3456", labels: {env: prod}}
+`)))
+	client, err := kopf.NewClient(server.ConnectionInfo(), nil)
+	check(err)
+	var object kopf.Body
+	check(client.Get(context.Background(), reference, &object, nil))
+	fmt.Println(object.Labels(), object.UID() == "4-5-6")
+	// Output:
+	// map[env:prod] false
+}
