@@ -54,12 +54,14 @@ type observer struct {
 	rooms  map[string]*servedRoom
 	spaces map[string]bool // the namespaces that are served
 	warned map[string]bool
+	ended  map[string]bool // the names of the definitions that were seen to be deleted
 }
 
 // servedRoom is one served resource with its streams.
 type servedRoom struct {
 	reactor *reactor
 	streams map[string]context.CancelFunc // by namespace, "" for all
+	missed  int                           // how often discovery has not had the resource, in a row
 }
 
 // settlingReads is how often the resources are read again after a definition has changed, in growing intervals.
@@ -68,7 +70,7 @@ const settlingReads = 5
 // observe discovers, serves until the context ends, and tells when the first streams are being opened.
 func (o *observer) observe(ctx context.Context, ready func()) error {
 	o.changed, o.crew = make(chan struct{}, 1), newCrew(o.settings.Networking.MaxInFlight)
-	o.rooms, o.spaces, o.warned = make(map[string]*servedRoom), make(map[string]bool), make(map[string]bool)
+	o.rooms, o.spaces, o.warned, o.ended = make(map[string]*servedRoom), make(map[string]bool), make(map[string]bool), make(map[string]bool)
 	broken, err := o.discover(ctx)
 	if err != nil {
 		return err
@@ -163,7 +165,9 @@ func (o *observer) adjust(ctx context.Context) (unresolved bool) {
 		}
 	}
 	for name, room := range o.rooms {
-		if served[name] == nil {
+		if served[name] != nil {
+			room.missed = 0
+		} else if o.missing(room) {
 			o.log.Info("The resource is not served any more.", "resource", name)
 			room.close()
 			delete(o.rooms, name)
@@ -183,6 +187,14 @@ func (o *observer) adjust(ctx context.Context) (unresolved bool) {
 		o.adjustStreams(ctx, room, what.resource)
 	}
 	return len(warnings) > 0
+}
+
+// missing tells whether a resource that discovery does not have is really not there any more. An API server that starts has none of the
+// defined ones for a moment, and their objects are not to be handled as if they were new then.
+func (o *observer) missing(room *servedRoom) bool {
+	r := room.reactor.served.Load().resource
+	room.missed++
+	return room.missed >= settlingReads || o.ended[r.Plural+"."+r.Group]
 }
 
 // adjustStreams gives a room the streams of the namespaces that are served now.
@@ -335,6 +347,13 @@ func (o *observer) definitions() *stream {
 	return &stream{
 		client: o.client, resource: definitionsResource, settings: &o.settings.Watching, logger: o.log,
 		event: func(ev RawEvent) {
+			o.mu.Lock()
+			if ev.Type == Deleted {
+				o.ended[ev.Body.Name()] = true
+			} else {
+				delete(o.ended, ev.Body.Name())
+			}
+			o.mu.Unlock()
 			if ev.Type != Listed {
 				o.notice()
 			}
