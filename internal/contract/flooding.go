@@ -68,8 +68,9 @@ func (o *outage) fault(req *Request) (*http.Response, error) {
 const (
 	refusedObjects = 1000
 	refusedTime    = time.Hour
-	// refusedRequests and refusedStreams bound the requests in an hour of refusals, of all objects together, and of the three streams together.
-	refusedRequests = 100
+	// refusedRequests and refusedStreams bound the requests in an hour of refusals, of all objects together, some of which are under way when it
+	// begins, and of the three streams together.
+	refusedRequests = 64 + 80
 	refusedStreams  = 3 * 80
 	// refusedReturn is how soon all is as it should be after such an hour.
 	refusedReturn = 5 * time.Minute
