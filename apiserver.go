@@ -259,7 +259,7 @@ func (s *APIServer) dispatch(w http.ResponseWriter, r *http.Request, a *apiReque
 			major, minor, s.opts.Version, "clean", "in-memory",
 			"gc", "", "", "",
 		))
-	case slices.Contains([]string{"healthz", "livez", "readyz"}, a.parts[0]):
+	case contains([]string{"healthz", "livez", "readyz"}, a.parts[0]):
 		setHeader(w.Header(), "Content-Type", "text/plain; charset=utf-8")
 		io.WriteString(w, "ok") // a client that has gone does not matter
 	case r.URL.Path == "/":

@@ -53,8 +53,8 @@ func (a *apiRequest) deleteOptions() (deleteOptions, error) {
 	if p := a.query.Get("propagationPolicy"); p != "" {
 		o.PropagationPolicy = p
 	}
-	a.dryRun = a.dryRun || slices.Contains(o.DryRun, "All")
-	if p := o.PropagationPolicy; p != "" && !slices.Contains([]string{"Orphan", "Background", "Foreground"}, p) {
+	a.dryRun = a.dryRun || contains(o.DryRun, "All")
+	if p := o.PropagationPolicy; p != "" && !contains([]string{"Orphan", "Background", "Foreground"}, p) {
 		return o, invalidOptions("DeleteOptions", fieldError{typ: "FieldValueNotSupported", field: "propagationPolicy", value: p,
 			detail: `supported values: "Foreground", "Background", "Orphan", "nil"`})
 	}

@@ -165,7 +165,7 @@ func groupRank(group string) int {
 func versionsOf(kinds []*kindInfo) []string {
 	var versions []string
 	for _, k := range kinds {
-		if !slices.Contains(versions, k.resource.Version) {
+		if !contains(versions, k.resource.Version) {
 			versions = append(versions, k.resource.Version)
 		}
 	}

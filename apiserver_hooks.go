@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -86,7 +85,7 @@ func checkHook(hook map[string]any, at string) []fieldError {
 	}
 	if versions := texts(hook["admissionReviewVersions"]); len(versions) == 0 {
 		faults = withFault(faults, "FieldValueRequired", at+".admissionReviewVersions", nil, "must specify one of v1, v1beta1")
-	} else if !slices.Contains(versions, "v1") && !slices.Contains(versions, "v1beta1") {
+	} else if !contains(versions, "v1") && !contains(versions, "v1beta1") {
 		faults = withFault(faults, "FieldValueInvalid", at+".admissionReviewVersions", hook["admissionReviewVersions"], "must include at least one of v1, v1beta1")
 	}
 	rules, _ := hook["rules"].([]any)

@@ -57,7 +57,7 @@ func (a *apiRequest) allowed() error {
 	not := &statusError{405, "MethodNotAllowed", "the server does not allow this method on the requested resource", map[string]any{}}
 	verbs := a.kind.resource.Verbs
 	if a.subresource != "" {
-		if !slices.Contains(a.kind.resource.Subresources, a.subresource) {
+		if !contains(a.kind.resource.Subresources, a.subresource) {
 			if a.kind.crd != nil {
 				return a.kind.notFound(a.name)
 			}
@@ -65,7 +65,7 @@ func (a *apiRequest) allowed() error {
 		}
 		verbs = subresourceVerbs(a.subresource)
 	}
-	if !slices.Contains(verbs, a.verb) || a.verb == "create" && a.name != "" && a.subresource == "" && a.kind.crd == nil {
+	if !contains(verbs, a.verb) || a.verb == "create" && a.name != "" && a.subresource == "" && a.kind.crd == nil {
 		return not
 	}
 	if (a.verb == "update" || a.verb == "patch") && a.name == "" {
@@ -217,14 +217,14 @@ var metaFields = []string{
 func (k *kindInfo) dropUnknown(object map[string]any) (unknown []string) {
 	meta := asMap(object["metadata"])
 	for _, key := range unionKeys(meta, nil) {
-		if !slices.Contains(metaFields, key) {
+		if !contains(metaFields, key) {
 			delete(meta, key)
 			unknown = append(unknown, "metadata."+key)
 		}
 	}
 	if k.crd == nil && k.resource.Kind == "ConfigMap" {
 		for _, key := range unionKeys(object, nil) {
-			if !slices.Contains([]string{"apiVersion", "kind", "metadata", "data", "binaryData", "immutable"}, key) {
+			if !contains([]string{"apiVersion", "kind", "metadata", "data", "binaryData", "immutable"}, key) {
 				delete(object, key)
 				unknown = append(unknown, key)
 			}
@@ -511,7 +511,7 @@ func (a *apiRequest) checkPatchType() error {
 	if media == "application/json" && a.kind.crd == nil {
 		return &statusError{415, "UnsupportedMediaType", "415: Unsupported Media Type", map[string]any{}}
 	}
-	if media == "application/apply-patch+cbor" || !slices.Contains(known, media) {
+	if media == "application/apply-patch+cbor" || !contains(known, media) {
 		return &statusError{415, "UnsupportedMediaType", "the body of the request was in an unknown format - accepted media types include: " + strings.Join(known, ", "), nil}
 	}
 	return nil

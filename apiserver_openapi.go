@@ -184,7 +184,7 @@ func (d *apiDocument) addKind(k *kindInfo) {
 	item["delete"] = p.remove()
 	d.paths[collection+"/{name}"] = item
 	for _, sub := range []string{"scale", "status"} {
-		if slices.Contains(k.resource.Subresources, sub) {
+		if contains(k.resource.Subresources, sub) {
 			d.paths[collection+"/{name}/"+sub] = p.item(sub, named)
 		}
 	}
@@ -263,7 +263,7 @@ func (p *apiPaths) content(types, name string) map[string]any {
 // collection makes the operations on all objects.
 func (p *apiPaths) collection(shared []any) map[string]any {
 	m := mapOf("get post parameters", p.list("", listParameters), p.create(), shared)
-	if slices.Contains(p.kind.resource.Verbs, "deletecollection") {
+	if contains(p.kind.resource.Verbs, "deletecollection") {
 		op := apiOperation{action: "deletecollection", description: "delete collection of " + p.kind.resource.Kind, verb: "delete", between: "Collection",
 			parameters: listParameters, answer: metaPackage + "Status", codes: "200"}
 		if p.kind.crd == nil {
@@ -317,7 +317,7 @@ func (p *apiPaths) item(subresource string, named []any) map[string]any {
 	patch.bodyTypes = "application/apply-patch+yaml application/json-patch+json application/merge-patch+json"
 	if p.kind.crd != nil {
 		read.parameters, patch.codes = "resourceVersion", "200"
-	} else if slices.Contains(completeKinds, p.kind.resource.Kind) {
+	} else if contains(completeKinds, p.kind.resource.Kind) {
 		// Of other kinds, kubectl knows by itself what it would look for in schemas that are not all there.
 		patch.bodyTypes += " application/strategic-merge-patch+json"
 	}
@@ -413,7 +413,7 @@ func (d *apiDocument) addSchemas(k *kindInfo) {
 		asMap(list["properties"])["metadata"] = d.described(metaPackage+"ListMeta", "What is said of the list.")
 		d.schemas[packageOf(k)+"."+k.listKind] = list
 	}
-	if slices.Contains(r.Subresources, "scale") {
+	if contains(r.Subresources, "scale") {
 		d.require("io.k8s.api.autoscaling.v1.Scale")
 	}
 	for _, name := range []string{"ObjectMeta", "ListMeta", "Patch", "DeleteOptions", "Status"} {

@@ -53,7 +53,7 @@ const maxRequestBody = 3 << 20
 // parse reads the address and the body of a request.
 func (s *APIServer) parse(r *http.Request) (*apiRequest, error) {
 	a := &apiRequest{server: s, ctx: r.Context(), raw: r, query: r.URL.Query(), parts: strings.Split(strings.Trim(r.URL.Path, "/"), "/")}
-	a.dryRun = slices.Contains(a.query["dryRun"], "All")
+	a.dryRun = contains(a.query["dryRun"], "All")
 	if a.manager = a.query.Get("fieldManager"); a.manager == "" {
 		a.manager, _, _ = strings.Cut(r.UserAgent(), "/")
 	}
@@ -194,7 +194,7 @@ func (a *apiRequest) checkFields(s *selection) error {
 		if a.kind.crd != nil && !known {
 			return badRequest("field label not supported: %s", r.key)
 		}
-		if !known && !slices.Contains(selectableFields, a.kind.resource.Plural+" "+r.key) {
+		if !known && !contains(selectableFields, a.kind.resource.Plural+" "+r.key) {
 			return badRequest("%q is not a known field selector: only \"metadata.name\", \"metadata.namespace\"", r.key)
 		}
 	}
@@ -234,7 +234,7 @@ func (a *apiRequest) checkOptions() error {
 	if runs := a.query["dryRun"]; len(runs) > 0 && slices.ContainsFunc(runs, func(r string) bool { return r != "All" }) {
 		faults = withFault(faults, "FieldValueNotSupported", "dryRun", runs, `supported values: "All"`)
 	}
-	if mode := a.query.Get("fieldValidation"); !slices.Contains([]string{"", "Ignore", "Strict", "Warn"}, mode) && kind != "DeleteOptions" {
+	if mode := a.query.Get("fieldValidation"); !contains([]string{"", "Ignore", "Strict", "Warn"}, mode) && kind != "DeleteOptions" {
 		faults = withFault(faults, "FieldValueNotSupported", "fieldValidation", mode, `supported values: "", "Ignore", "Strict", "Warn"`)
 	}
 	if len(faults) > 0 {

@@ -133,8 +133,8 @@ var builtinKinds = sync.OnceValue(func() []*kindInfo {
 		if k.resource.Plural == "namespaces" {
 			k.resource.Verbs = slices.DeleteFunc(slices.Clone(allVerbs), func(v string) bool { return v == "deletecollection" })
 		}
-		k.hasStatus = slices.Contains(k.resource.Subresources, "status")
-		if slices.Contains(k.resource.Subresources, "scale") {
+		k.hasStatus = contains(k.resource.Subresources, "status")
+		if contains(k.resource.Subresources, "scale") {
 			k.scale = mapOf("specReplicasPath statusReplicasPath labelSelectorPath",
 				".spec.replicas", ".status.replicas", ".spec.selector",
 			)
@@ -346,7 +346,7 @@ func (k *kindInfo) invalid(name string, faults []fieldError) *statusError {
 	var causes []any
 	for _, f := range faults {
 		text := f.message()
-		if !slices.Contains(texts, text) {
+		if !contains(texts, text) {
 			texts = append(texts, text)
 		}
 		_, short, _ := strings.Cut(text, ": ")

@@ -311,9 +311,9 @@ func (r requirement) fits(value string, present bool) bool {
 	case "!=":
 		return !present || value != r.values[0]
 	case "in":
-		return present && slices.Contains(r.values, value)
+		return present && contains(r.values, value)
 	case "notin":
-		return !present || !slices.Contains(r.values, value)
+		return !present || !contains(r.values, value)
 	case "exists":
 		return present
 	case "!exists":

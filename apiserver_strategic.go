@@ -67,7 +67,7 @@ func asTyped(t *schema, v any) {
 			switch {
 			case child == nil && t.additional == nil && isDirective(key):
 				delete(v, key)
-			case child != nil && (e == nil || isList && len(list) == 0) && !slices.Contains(t.required, key):
+			case child != nil && (e == nil || isList && len(list) == 0) && !contains(t.required, key):
 				delete(v, key)
 			case child != nil:
 				asTyped(child, e)
@@ -195,11 +195,11 @@ func retainKeys(original, patch map[string]any) error {
 	}
 	for key, v := range patch {
 		directive := strings.HasPrefix(key, deletesDirective) || strings.HasPrefix(key, orderDirective)
-		if v != nil && !directive && !slices.Contains(texts(list), key) {
+		if v != nil && !directive && !contains(texts(list), key) {
 			return errRetain
 		}
 	}
-	maps.DeleteFunc(original, func(key string, _ any) bool { return !slices.Contains(texts(list), key) })
+	maps.DeleteFunc(original, func(key string, _ any) bool { return !contains(texts(list), key) })
 	return nil
 }
 

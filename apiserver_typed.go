@@ -3,7 +3,6 @@ package kopf
 import (
 	"encoding/base64"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -281,7 +280,7 @@ func (t fieldType) misfitItems(list []any, twins bool) string {
 			if !ok {
 				return "[" + strconv.Itoa(i) + "]: the item has no key"
 			}
-			if slices.Contains(seen, step) && !twins {
+			if contains(seen, step) && !twins {
 				return ": duplicate entries for key " + step
 			}
 			seen = append(seen, step)

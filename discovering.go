@@ -43,7 +43,7 @@ type discovery struct {
 }
 
 func (d *discovery) wants(group string) bool {
-	return d.groups == nil || slices.Contains(d.groups, group)
+	return d.groups == nil || contains(d.groups, group)
 }
 
 // get reads a document. That there is none is no error: the answer is empty then.

@@ -328,3 +328,8 @@ func mapOf(keys string, values ...any) map[string]any {
 	}
 	return m
 }
+
+// contains is slices.Contains for texts, which is not inlined, to keep binaries small.
+//
+//go:noinline
+func contains(all []string, one string) bool { return slices.Contains(all, one) }

@@ -23,7 +23,8 @@ type metrics struct {
 	daemons    counter // that have not ended
 	timers     counter
 	logins     counter
-	peers      counter                       // other operators that are alive
+	peers      counter // other operators that are alive
+	fights     counter
 	loggedIn   atomic.Bool                   // whether the last login has succeeded
 	ready      atomic.Bool                   // whether the operator has started
 	paused     func() bool                   // whether it pauses now
@@ -211,6 +212,13 @@ func (m *metrics) request(verb string, code int) {
 // lose counts an event that could not be posted.
 func (m *metrics) lose() { m.lost.n.Add(1) }
 
+// fight counts an object whose handling begins to be slowed down, because its fields are changed again and again.
+func (m *metrics) fight() {
+	if m != nil {
+		m.fights.n.Add(1)
+	}
+}
+
 // lostEvents returns how many events could not be posted so far.
 func (m *metrics) lostEvents() int64 { return m.lost.n.Load() }
 
@@ -298,6 +306,9 @@ kopf_background_tasks{kind="timer"} %
 kopf_kubernetes_events_total{outcome="posted"} %
 kopf_kubernetes_events_total{outcome="merged"} %
 kopf_kubernetes_events_total{outcome="lost"} %
+# HELP kopf_fights_total Times that the handling of an object began to be slowed down, because its fields were changed again and again.
+# TYPE kopf_fights_total counter
+kopf_fights_total %
 # HELP kopf_logins_total Logins that have succeeded.
 # TYPE kopf_logins_total counter
 kopf_logins_total %
@@ -374,7 +385,7 @@ func (m *metrics) write(w io.Writer) error {
 		paused = 1
 	}
 	p.add(operatorPart, "", retries, m.pending.float(), m.daemons.float(), m.timers.float(), m.posted.float(), m.merged.float(), m.lost.float(),
-		m.logins.float(), m.peers.float(), paused, float64(m.goroutines()), float64(m.memory()))
+		m.fights.float(), m.logins.float(), m.peers.float(), paused, float64(m.goroutines()), float64(m.memory()))
 	_, err := w.Write(p)
 	return err
 }

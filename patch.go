@@ -266,7 +266,7 @@ func unapplied(patch map[string]any, response *Body) Diff {
 	}
 	return slices.DeleteFunc(leftDiff(patch, response.raw), func(item DiffItem) bool {
 		return len(item.Path) == 2 && item.Path[0] == "metadata" && isEmpty(item.Old) && isEmpty(item.New) &&
-			slices.Contains([]string{"annotations", "labels", "finalizers"}, item.Path[1])
+			contains([]string{"annotations", "labels", "finalizers"}, item.Path[1])
 	})
 }
 

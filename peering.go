@@ -32,7 +32,7 @@ func isPeering(r Resource, clusterwide bool) bool {
 	if clusterwide {
 		plural = "clusterkopfpeerings"
 	}
-	return r.Plural == plural && r.Version == "v1" && r.Namespaced != clusterwide && slices.Contains(peeringGroups, r.Group)
+	return r.Plural == plural && r.Version == "v1" && r.Namespaced != clusterwide && contains(peeringGroups, r.Group)
 }
 
 // peeringRecord returns what an operator writes of itself: nil, which removes the record, if it is dead at once.
@@ -56,7 +56,7 @@ func writePeering(ctx context.Context, c *Client, r Resource, namespace, name st
 		return nil, err
 	}
 	subresource := ""
-	if slices.Contains(r.Subresources, "status") {
+	if contains(r.Subresources, "status") {
 		subresource = "status"
 	}
 	path := r.URL(url.PathEscape(namespace), url.PathEscape(name), subresource)
@@ -593,7 +593,7 @@ func userName(env func(string) string, users, uid string) string {
 // hostName returns the most telling name of this host that its table of hosts has: one with a domain, or another
 // one that is neither localhost nor an address, or its own name for itself.
 func hostName(hosts, own string) string {
-	names := hostLine(hosts, func(fields []string) bool { return slices.Contains(fields[1:], own) })
+	names := hostLine(hosts, func(fields []string) bool { return contains(fields[1:], own) })
 	if names != nil {
 		address := names[0]
 		names = hostLine(hosts, func(fields []string) bool { return fields[0] == address })[1:]

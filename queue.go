@@ -48,6 +48,7 @@ type rest struct {
 	after  time.Duration
 	body   *Body
 	gone   bool       // whether the object is not there any more
+	quiet  bool       // whether only the bout is to be forgotten then
 	held   bool       // whether it has to wait until it may pass
 	events []RawEvent // that wait with it
 }
@@ -57,6 +58,7 @@ func (r rest) within(wait time.Duration, body *Body) rest {
 	if wait < 0 {
 		return r
 	}
+	r.quiet = false
 	if !r.due || wait < r.after {
 		r.due, r.after = true, wait
 	}
@@ -84,6 +86,7 @@ type slot struct {
 
 	// The worker's, while there is one, and the queue's otherwise. Times are in nanoseconds since 1970.
 	handled       bool   // whether a handling has ended since then
+	wrote         bool   // whether the operator has changed it, and not only kept its records there
 	tracked       bool   // whether the stored state was made of the fields that are tracked now
 	base          uint64 // the digest of what was last stored as handled
 	based         int64  // when that was
@@ -130,6 +133,7 @@ type desk struct {
 	errors      int  // in a row, that were not of handlers
 	pausedUntil time.Time
 	overflow    uint64 // the digest of a state that was too large to be stored, 0 for none
+	bout        *bout  // nil unless the object is changed again and again
 	unsent      *unsent
 }
 
@@ -137,7 +141,7 @@ type desk struct {
 func (d *desk) calm() bool {
 	return len(d.events) == 0 && !d.working && !d.woken && !d.held && !d.passing && !d.lent && d.live == nil && d.timer == nil && d.news == nil &&
 		d.body == nil && !d.memory.used() && !d.halfway && len(d.unindexed) == 0 && !d.parted && !d.released &&
-		!d.robbed && d.errors == 0 && d.pausedUntil.IsZero() && d.overflow == 0 && d.unsent == nil
+		!d.robbed && d.errors == 0 && d.pausedUntil.IsZero() && d.overflow == 0 && d.bout == nil && d.unsent == nil
 }
 
 // clearLocked takes the desk of an object away if there is nothing on it.
@@ -152,6 +156,26 @@ func (s *slot) sitLocked() {
 	if s.desk == nil {
 		s.desk = &desk{memory: memory{seen: s.remembered}}
 	}
+}
+
+// bout is what the operator has changed of an object again and again lately. An object that it has changed once has none.
+type bout struct {
+	claims map[string]uint64 // the fields, as their keys with a NUL between them, and the digests of the values that they were given
+	rounds int               // in a row: changes of what was changed back since, or of what was changed only because of the change before
+	last   time.Time         // when the last one was
+	pause  time.Duration     // between two of them; zero while they are few
+	shown  uint64            // the digest of the object as our last patch alone has left it, 0 if others have changed it as well
+}
+
+// boutWindow is how long after one another two rounds have something to do with each other.
+const boutWindow = 10 * time.Second
+
+// left returns how long it takes until there was no round for so long that it counts as the end; -1 if there is no bout.
+func (b *bout) left() time.Duration {
+	if b == nil {
+		return -1
+	}
+	return max(time.Until(b.last.Add(2*b.pause+boutWindow)), 0)
 }
 
 // unsent is what could not be sent: it is sent with the next cycle instead of calling the
@@ -511,19 +535,24 @@ func (q *queue) pauseLocked(s *slot, r rest) {
 	}
 	q.workers.Add(1)
 	var t *time.Timer
-	t = time.AfterFunc(max(r.after, 0), func() { q.fire(s, &t) })
+	t = time.AfterFunc(max(r.after, 0), func() { q.fire(s, &t, r.quiet) })
 	s.timer = t
 }
 
 // fire wakes an object whose time has come.
-func (q *queue) fire(s *slot, t **time.Timer) {
+func (q *queue) fire(s *slot, t **time.Timer, quiet bool) {
 	defer q.workers.Done()
 	q.mu.Lock() // which also orders the reading of the timer after its setting
 	defer q.mu.Unlock()
 	if s.desk == nil || s.timer != *t || q.closed || s.deleted {
 		return // an event was quicker
 	}
-	s.timer, s.woken = nil, true
+	if s.timer = nil; quiet {
+		s.bout = nil
+		s.clearLocked()
+		return
+	}
+	s.woken = true
 	q.wakeLocked(s)
 }
 

@@ -159,6 +159,10 @@ type cycle struct {
 	copied  bool // whether what is stored on the object is that of another one
 	purge   bool // whether records of a superseded cause are to be purged
 
+	anew     bool // whether no handling was under way
+	repeated bool // whether our last patch was not long ago
+	counted  bool // whether the cycle has changed again what it had changed before
+
 	sending sync.Mutex // one flush at a time
 	timers  sync.WaitGroup
 
@@ -173,14 +177,17 @@ func (r *reactor) cycle(s *slot, newest RawEvent) *cycle {
 		fresh = s.body // what our own patches have made of it; the event is from before them
 	}
 	c.sender = sender{client: r.client, ctx: r.requests, resource: c.served.resource, log: c.log, fresh: fresh, took: c.await, outdated: r.outdated, told: &r.told}
+	c.anew, c.repeated = !s.halfway, c.patched()
 	return c
 }
 
 // await notes that our own patch is to come back before the handlers may trust what the stream shows.
 func (c *cycle) await(before, after *Body) {
 	s, timeout := c.slot, c.settings.Persistence.ConsistencyTimeout
-	if after.version != before.version && timeout > 0 {
-		s.expected, s.expectedUntil = after.version, time.Now().Add(timeout).UnixNano()
+	if after.version != before.version {
+		if s.expectedUntil = time.Now().Add(timeout).UnixNano(); timeout > 0 {
+			s.expected = after.version
+		}
 	}
 	s.released = after.deleting && len(after.Finalizers()) == 0
 }
@@ -245,10 +252,12 @@ func (c *cycle) react() rest {
 		return c.throttle(err)
 	}
 	s.errors = 0
-	if wait < 0 {
-		return rest{}
+	if b := s.bout; wait < 0 && b != nil && b.pause == 0 {
+		return rest{due: true, after: b.left(), quiet: true}
+	} else if wait < 0 {
+		wait = b.left() // to tell the end
 	}
-	return rest{due: true, after: wait, body: c.known()}
+	return rest{}.within(wait, c.known())
 }
 
 // keep saves what could not be sent for the next cycle.
@@ -303,7 +312,7 @@ func (c *cycle) handle() (time.Duration, error) {
 	if s.released {
 		return -1, nil
 	}
-	if legacy := c.settings.Persistence.LegacyFinalizers; slices.ContainsFunc(body.Finalizers(), func(f string) bool { return slices.Contains(legacy, f) }) {
+	if legacy := c.settings.Persistence.LegacyFinalizers; slices.ContainsFunc(body.Finalizers(), func(f string) bool { return contains(legacy, f) }) {
 		c.log.Debug("Removing the finalizers of an older operator.")
 		return -1, c.change(func(object map[string]any, _ string) {
 			for _, f := range legacy {
@@ -314,9 +323,14 @@ func (c *cycle) handle() (time.Duration, error) {
 	whole := Change{Object: c.object(body)}
 	whole.Logger = postedLogger(c.log, body.Reference(), c.events)
 	held := c.spawn()
+	if wait := c.damped(); wait > 0 {
+		c.parts = folded(c.parts)
+		c.keep()
+		return wait, nil
+	}
 	relevant, required := c.interest(&whole)
 	required = required || held
-	holds := slices.Contains(body.Finalizers(), c.settings.Persistence.Finalizer)
+	holds := contains(body.Finalizers(), c.settings.Persistence.Finalizer)
 	switch {
 	case required && !holds && !body.Deleting():
 		c.log.Debug("Adding the finalizer, thus preventing the actual deletion.")

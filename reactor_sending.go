@@ -228,5 +228,12 @@ func (c *cycle) send(parts []*part, own *Patch) error {
 	}
 	total.merge = combineMerges(total.merge, own.merge)
 	total.transforms = append(total.transforms, own.transforms...)
-	return c.request(total)
+	before := c.known()
+	if err := c.request(total); err != nil {
+		return err
+	}
+	if len(parts)+len(own.transforms) > 0 && c.known() != before {
+		c.contest(before, parts, total)
+	}
+	return nil
 }

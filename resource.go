@@ -220,9 +220,9 @@ func (s selectorSpec) matches(r Resource) bool {
 	case "kind":
 		return r.Kind == s.name
 	case "category":
-		return slices.Contains(r.Categories, s.name)
+		return contains(r.Categories, s.name)
 	}
-	return s.name == r.Kind || s.name == r.Plural || s.name == r.Singular || slices.Contains(r.ShortNames, s.name)
+	return s.name == r.Kind || s.name == r.Plural || s.name == r.Singular || contains(r.ShortNames, s.name)
 }
 
 // sortByText sorts a list by a text of each item, and leaves those with the same text in their order. What it

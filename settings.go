@@ -102,6 +102,14 @@ type QueueingSettings struct {
 	// such as refused patches; the last one repeats. Empty means no pauses.
 	// Defaults to 1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610 s.
 	ErrorDelays []time.Duration
+	// FightRounds is how many times in a row the operator may change a field of an object that somebody else changes back, or that it changes only
+	// because it has changed it, each time within 10 seconds of the time before. Then the object is said to be fought for, in the log, in an
+	// event, and in the metrics, and its handling is slowed down as long as that goes on. Changes by others of what the operator does not
+	// change are no fight, however many there are. Zero means no limit. Defaults to 20.
+	FightRounds int
+	// FightPause is the longest pause of such an object. It begins with a second and is twice as long each time. When the fight has ended, what
+	// the object is then is handled after the pause, and nothing is lost. Zero means no pauses. Defaults to 1 minute.
+	FightPause time.Duration
 }
 
 // ScanningSettings are about the discovery of resources and namespaces.
@@ -203,6 +211,8 @@ func NewSettings() *Settings {
 		Queueing: QueueingSettings{
 			ExitTimeout: 2 * time.Second,
 			ErrorDelays: seconds(1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610),
+			FightRounds: 20,
+			FightPause:  time.Minute,
 		},
 		Execution: ExecutionSettings{DefaultBackoff: time.Minute, QuickRetries: 10, FlushAfter: time.Second},
 		Background: BackgroundSettings{

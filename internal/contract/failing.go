@@ -90,7 +90,7 @@ func proveFruitless(c *C, way fruitless) {
 		c.Errorf("the handlers were called %d times, want %d to %d", calls.Load(), failingObjects*10, most)
 	}
 	// A call makes one request, and there are finalizers.
-	if most := failingObjects*(way.first+1) + 100; minutes[0] > most {
+	if most := failingObjects*(way.first+4) + 100; minutes[0] > most {
 		c.Errorf("%d requests were made in the first minute, want at most %d", minutes[0], most)
 	}
 	for minute, n := range minutes[3:] {
