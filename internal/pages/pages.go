@@ -94,6 +94,8 @@ func Read(file string) ([]Block, error) {
 			note = strings.TrimSpace(text[4 : len(text)-3])
 		case strings.HasPrefix(text, "```"):
 			open = &Block{File: file, Line: i + 2, Language: text[3:], Given: given, Note: note}
+		case text != "":
+			given, note = "", "" // a comment is about what comes next
 		}
 	}
 	if open != nil || hidden != "" {

@@ -88,18 +88,25 @@ func TestGo(t *testing.T) {
 		t.Errorf("%d of %d blocks are not run; it should be a few", unrun, len(all))
 	}
 	t.Logf("%d blocks, of which %d are not run", len(all), unrun)
-	files := make(map[string]map[string]string)
-	for _, b := range blocks(t, "yaml") {
-		if b.Name() != "" {
-			if files[b.File] == nil {
-				files[b.File] = make(map[string]string)
-			}
-			files[b.File][b.Name()] = b.Text
-		}
-	}
-	writeMain(&main, sources, files)
+	writeMain(&main, sources, namedFiles(t))
 	overlay.add(t, "pages_test.go", []byte(main.String()))
 	overlay.run(t)
+}
+
+// namedFiles returns the files that blocks of YAML are, by their pages and names.
+func namedFiles(t *testing.T) map[string]map[string]string {
+	t.Helper()
+	files := make(map[string]map[string]string)
+	for _, b := range blocks(t, "yaml") {
+		if b.Name() == "" {
+			continue
+		}
+		if files[b.File] == nil {
+			files[b.File] = make(map[string]string)
+		}
+		files[b.File][b.Name()] = b.Text
+	}
+	return files
 }
 
 // writeMain writes the test that calls all packages.

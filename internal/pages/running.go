@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -104,26 +105,11 @@ func (c *Case) run(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 	}
-	kopf.SetDefaultRegistry(c.Registry)
-	handled := false
-	if c.Handler {
-		once := func(ctx context.Context, change *kopf.Change) error {
-			handled = true
-			return c.Run(ctx, change, c.Registry, server)
-		}
-		c.Registry.OnCreate("kopfexamples", once, &kopf.ChangeOptions{ID: "page"})
-	} else {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		if err := c.Run(ctx, nil, c.Registry, server); err != nil && !failing.MatchString(c.Text) {
-			t.Error(err)
-		}
-		handled = true
-	}
+	reached := c.begin(t, server)
 	c.Register(c.Registry)
 	log := &listener{}
 	c.live(t, server, log)
-	if !handled {
+	if !reached() {
 		t.Error("the code was not reached")
 	}
 	for _, line := range log.lines {
@@ -131,6 +117,26 @@ func (c *Case) run(t *testing.T) {
 			t.Errorf("the log tells: %s", line)
 		}
 	}
+}
+
+// begin runs the statements of the block, or has them run as a handler; later, reached tells whether they were.
+func (c *Case) begin(t *testing.T, server *kopf.APIServer) (reached func() bool) {
+	kopf.SetDefaultRegistry(c.Registry)
+	if !c.Handler {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := c.Run(ctx, nil, c.Registry, server); err != nil && !failing.MatchString(c.Text) {
+			t.Error(err)
+		}
+		return func() bool { return true }
+	}
+	var handled atomic.Bool
+	once := func(ctx context.Context, change *kopf.Change) error {
+		handled.Store(true)
+		return c.Run(ctx, change, c.Registry, server)
+	}
+	c.Registry.OnCreate("kopfexamples", once, &kopf.ChangeOptions{ID: "page"})
+	return handled.Load
 }
 
 // live is the life of an object, beside an operator.
