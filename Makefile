@@ -1,6 +1,6 @@
 # The same commands that a person types; `make ci` is what is checked before a change lands.
 
-.PHONY: build test race lint fuzz e2e cluster bench ci
+.PHONY: build test race lint fuzz e2e chaos cluster bench ci
 
 build:
 	go build ./...
@@ -21,6 +21,14 @@ fuzz:
 
 e2e:
 	cd e2e && go test -timeout 20m ./...
+
+# Faults of all kinds, for each seed so many minutes: make chaos SEED=1 SEEDS=10 MINUTES=3
+SEED = 1
+SEEDS = 1
+MINUTES = 3
+WRITE =
+chaos:
+	cd e2e && go run ./chaos/cmd -seed $(SEED) -seeds $(SEEDS) -minutes $(MINUTES) -write "$(WRITE)"
 
 # A real API server to try things with; it runs until Ctrl+C.
 cluster:

@@ -1,0 +1,74 @@
+// Command cmd runs the fault bench, seed by seed, and prints what it has shown:
+//
+//	go run ./chaos/cmd -seed 7 -minutes 3
+//	go run ./chaos/cmd -seeds 10 -minutes 3 -write ../docs/reliability.md
+//
+// It ends with 1 if anything was violated.
+package main
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/kopf-go/kopf/e2e/chaos"
+)
+
+func main() {
+	seed := flag.Uint64("seed", 1, "the first seed")
+	seeds := flag.Uint64("seeds", 1, "how many seeds are tried, one after another")
+	minutes := flag.Float64("minutes", 1, "how long things go wrong with each of them")
+	objects := flag.Int("objects", 300, "how many objects there are at a time, at most")
+	write := flag.String("write", "", "a page whose section between the marks is replaced with the tables")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	var reports []*chaos.Report
+	wrong := false
+	for s := *seed; s < *seed+*seeds; s++ {
+		report, err := chaos.Run(ctx, chaos.Options{Seed: s, Duration: time.Duration(*minutes * float64(time.Minute)), Objects: *objects, Log: os.Stderr})
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "seed %d: %v\n", s, err)
+			os.Exit(1)
+		}
+		reports = append(reports, report)
+		if len(report.Violations) > 0 {
+			wrong = true
+			report.WriteViolations(os.Stdout)
+		}
+	}
+	chaos.WriteTable(os.Stdout, reports)
+	if *write != "" {
+		if err := replace(*write, reports); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
+	if wrong {
+		os.Exit(1)
+	}
+}
+
+// The marks of the section that is replaced.
+const begin, end = "<!-- the tables of the fault bench -->\n", "<!-- the end of the tables -->\n"
+
+func replace(path string, reports []*chaos.Report) error {
+	page, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	head, rest, found := strings.Cut(string(page), begin)
+	_, tail, ended := strings.Cut(rest, end)
+	if !found || !ended {
+		return fmt.Errorf("%s has not the lines %q and %q", path, begin, end)
+	}
+	var tables bytes.Buffer
+	chaos.WriteTable(&tables, reports)
+	return os.WriteFile(path, []byte(head+begin+"\n"+tables.String()+"\n"+end+tail), 0o644)
+}

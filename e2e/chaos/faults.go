@@ -1,0 +1,147 @@
+package chaos
+
+import (
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+// This file knows which faults there are, and which one a request meets.
+
+// fault is a way for a request to go wrong.
+type fault struct {
+	name string
+	// what the request must be; nil means any
+	only func(r *http.Request) bool
+	// code and the others are of an answer that the API server did not give.
+	code       int
+	reason     string
+	retryAfter bool
+	// meet lets the request go wrong in another way; forward is what would have happened.
+	meet func(p *proxy, w http.ResponseWriter, r *http.Request, random *rand.Rand)
+}
+
+func isWatch(r *http.Request) bool {
+	return r.URL.Query().Get("watch") == "true" || r.URL.Query().Get("watch") == "1"
+}
+func isWrite(r *http.Request) bool  { return r.Method != http.MethodGet }
+func isList(r *http.Request) bool   { return r.Method == http.MethodGet && r.URL.Query().Has("limit") }
+func isPatch(r *http.Request) bool  { return r.Method == http.MethodPatch }
+func isSingle(r *http.Request) bool { return !isWatch(r) }
+
+// faults are all of them, in the order of the report.
+var faults = []*fault{
+	{name: "delayed", meet: (*proxy).delay},
+	{name: "dropped before", meet: (*proxy).dropBefore},
+	{name: "dropped after", only: isSingle, meet: (*proxy).dropAfter},
+	{name: "stalled", meet: (*proxy).stall},
+	{name: "answer cut", only: isSingle, meet: (*proxy).cutAnswer},
+	{name: "watch cut", only: isWatch, meet: (*proxy).cutWatch},
+	{name: "watch stalled", only: isWatch, meet: (*proxy).stallWatch},
+	{name: "watch expired", only: isWatch, meet: (*proxy).expireWatch},
+	{name: "watch garbled", only: isWatch, meet: (*proxy).garbleWatch},
+	{name: "401", code: http.StatusUnauthorized, reason: "Unauthorized"},
+	{name: "409", only: isWrite, code: http.StatusConflict, reason: "Conflict"},
+	{name: "410", only: func(r *http.Request) bool { return isList(r) || isWatch(r) }, code: http.StatusGone, reason: "Expired"},
+	{name: "422", only: isPatch, code: http.StatusUnprocessableEntity, reason: "Invalid"},
+	{name: "429", code: http.StatusTooManyRequests, reason: "TooManyRequests", retryAfter: true},
+	{name: "500", code: http.StatusInternalServerError, reason: "InternalError"},
+	{name: "503", code: http.StatusServiceUnavailable, reason: "ServiceUnavailable", retryAfter: true},
+	{name: "HTML", meet: (*proxy).answerPage},
+}
+
+// Faults that are not of single requests.
+const (
+	expiredCredentials = "credentials expired"
+	failedPlugin       = "plugin failed"
+	killedOperator     = "operator killed"
+	stoppedOperator    = "operator stopped"
+	restartedServer    = "API server restarted"
+	killedServer       = "API server killed"
+	killedStore        = "etcd killed"
+	compacted          = "history compacted"
+	skewedRecord       = "record skewed"
+	skewedPeer         = "peer skewed"
+	blackout           = "blackout"
+)
+
+var otherFaults = []string{expiredCredentials, failedPlugin, killedOperator, stoppedOperator, restartedServer, killedServer, killedStore,
+	compacted, skewedRecord, skewedPeer, blackout}
+
+// FaultNames are the names of all faults, in the order of the report.
+func FaultNames() []string {
+	var names []string
+	for _, f := range faults {
+		names = append(names, f.name)
+	}
+	return append(names, otherFaults...)
+}
+
+// tally counts what has happened. It is safe for concurrent use.
+type tally struct {
+	mu     sync.Mutex // guards counts
+	counts map[string]int
+}
+
+func newTally() *tally { return &tally{counts: map[string]int{}} }
+
+func (t *tally) add(name string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.counts[name]++
+}
+
+func (t *tally) of(name string) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.counts[name]
+}
+
+// choices decide about the requests by the seed alone: the n-th request to one address meets the same fault in each run.
+type choices struct {
+	seed uint64
+	mu   sync.Mutex // guards seen
+	seen map[string]uint64
+}
+
+// choose returns the fault of a request, nil for none, and a source of chance for its details.
+func (c *choices) choose(r *http.Request, rate float64) (*fault, *rand.Rand) {
+	key := fmt.Sprint(r.Method, r.URL.Path, isWatch(r))
+	c.mu.Lock()
+	n := c.seen[key]
+	c.seen[key]++
+	c.mu.Unlock()
+	h := fnv.New64a()
+	fmt.Fprint(h, key, n)
+	random := rand.New(rand.NewPCG(c.seed, h.Sum64()))
+	own := false // whether it is to be one that only watches meet
+	if isWatch(r) {
+		rate *= 4 // they are few
+		own = random.IntN(2) == 0
+	}
+	if random.Float64() >= rate {
+		return nil, random
+	}
+	var fitting []*fault
+	for _, f := range faults {
+		if f.only == nil && !own || f.only != nil && f.only(r) {
+			fitting = append(fitting, f)
+		}
+	}
+	return fitting[random.IntN(len(fitting))], random
+}
+
+// statusOf is an answer as the API server words it.
+func statusOf(code int, reason string) string {
+	return fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":%q,"reason":%q,"code":%d}`,
+		"the fault bench says "+strings.ToLower(reason), reason, code)
+}
+
+// between is a time by chance.
+func between(random *rand.Rand, least, most time.Duration) time.Duration {
+	return least + time.Duration(random.Int64N(int64(most-least)))
+}

@@ -1,0 +1,197 @@
+package chaos
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// This file follows the store of the API server itself, so that each version of each object is known, in order, whatever becomes of
+// the servers. See https://etcd.io/docs/v3.5/dev-guide/api_grpc_gateway/
+
+// Version is what an object was from one write to the next.
+type Version struct {
+	Revision int64     // of the store
+	Seen     time.Time // when the bench saw it: not before it was stored
+	Object   *Object
+	Gone     bool // the object was removed; Object is what it was before
+}
+
+// Object is what the bench looks at in an object.
+type Object struct {
+	Metadata struct {
+		Name              string            `json:"name"`
+		UID               string            `json:"uid"`
+		ResourceVersion   string            `json:"resourceVersion"`
+		DeletionTimestamp string            `json:"deletionTimestamp"`
+		Finalizers        []string          `json:"finalizers"`
+		Labels            map[string]string `json:"labels"`
+		Annotations       map[string]string `json:"annotations"`
+	} `json:"metadata"`
+	Spec   map[string]any `json:"spec"`
+	Status map[string]any `json:"status"`
+}
+
+func (o *Object) value() int64 { v, _ := o.Spec["value"].(float64); return int64(v) }
+
+func (o *Object) color() string { v, _ := o.Spec["color"].(string); return v }
+
+func (o *Object) items() []string {
+	var items []string
+	all, _ := o.Spec["items"].([]any)
+	for _, item := range all {
+		items = append(items, fmt.Sprint(item))
+	}
+	return items
+}
+
+// held tells whether the finalizer of the operator is there.
+func (o *Object) held() bool {
+	return slices.ContainsFunc(o.Metadata.Finalizers, func(f string) bool { return strings.Contains(f, "kopf") })
+}
+
+// History is what has become of all objects. It is safe for concurrent use.
+type History struct {
+	etcd   string
+	prefix string
+
+	mu       sync.Mutex // guards all below
+	revision int64      // up to which all is known
+	byUID    map[string][]*Version
+	current  map[string]*Object // by key
+	err      error
+}
+
+func newHistory(etcd, prefix string) *History {
+	return &History{etcd: etcd, prefix: prefix, byUID: map[string][]*Version{}, current: map[string]*Object{}}
+}
+
+// follow reads the stream until the context ends, again and again where the store ends before.
+func (h *History) follow(ctx context.Context) {
+	for ctx.Err() == nil {
+		if err := h.stream(ctx); err != nil && ctx.Err() == nil {
+			h.mu.Lock()
+			h.err = err
+			h.mu.Unlock()
+			return
+		}
+		pause(ctx, 50*time.Millisecond)
+	}
+}
+
+// watchResponse is a message of the stream.
+type watchResponse struct {
+	Result struct {
+		Canceled bool
+		Reason   string `json:"cancel_reason"`
+		Events   []struct {
+			Type string
+			KV   storedPair
+		}
+	}
+}
+
+type storedPair struct {
+	Key, Value  []byte // base64 in JSON
+	ModRevision int64  `json:"mod_revision,string"`
+}
+
+// stream returns nil when the connection has ended, and an error when history is lost.
+func (h *History) stream(ctx context.Context) error {
+	end := []byte(h.prefix)
+	end[len(end)-1]++
+	encode := base64.StdEncoding.EncodeToString
+	h.mu.Lock()
+	body := fmt.Sprintf(`{"create_request":{"key":%q,"range_end":%q,"start_revision":"%d"}}`, encode([]byte(h.prefix)), encode(end), h.revision+1)
+	h.mu.Unlock()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.etcd+"/v3/watch", strings.NewReader(body))
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil // the store is being started
+	}
+	defer resp.Body.Close()
+	messages := json.NewDecoder(resp.Body)
+	for {
+		var m watchResponse
+		if messages.Decode(&m) != nil {
+			return nil // the store has ended
+		}
+		if m.Result.Canceled {
+			return fmt.Errorf("the history of the store is lost: %s", m.Result.Reason)
+		}
+		for _, e := range m.Result.Events {
+			if err := h.add(&e.KV, e.Type == "DELETE"); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (h *History) add(kv *storedPair, gone bool) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.revision = kv.ModRevision
+	key := string(kv.Key)
+	object := h.current[key]
+	if gone {
+		delete(h.current, key)
+	} else {
+		object = &Object{}
+		decoder := json.NewDecoder(bytes.NewReader(kv.Value))
+		if err := decoder.Decode(object); err != nil {
+			return fmt.Errorf("%s: %w", key, err)
+		}
+		h.current[key] = object
+	}
+	uid := object.Metadata.UID
+	h.byUID[uid] = append(h.byUID[uid], &Version{Revision: kv.ModRevision, Seen: time.Now(), Object: object, Gone: gone})
+	return nil
+}
+
+// compact lets the store forget what the bench has seen.
+func (h *History) compact(ctx context.Context) error {
+	h.mu.Lock()
+	body := fmt.Sprintf(`{"revision":"%d"}`, h.revision)
+	h.mu.Unlock()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.etcd+"/v3/kv/compaction", strings.NewReader(body))
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	return resp.Body.Close()
+}
+
+// objects are those that exist, by their names.
+func (h *History) objects() map[string]*Object {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	all := make(map[string]*Object, len(h.current))
+	for _, o := range h.current {
+		all[o.Metadata.Name] = o
+	}
+	return all
+}
+
+// versions are those of all objects there have ever been.
+func (h *History) versions() map[string][]*Version {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	all := make(map[string][]*Version, len(h.byUID))
+	for uid, versions := range h.byUID {
+		all[uid] = slices.Clone(versions)
+	}
+	return all
+}

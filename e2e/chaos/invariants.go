@@ -1,0 +1,402 @@
+package chaos
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kopf-go/kopf/e2e/chaos/journal"
+)
+
+// This file knows what must hold at the end of a run, whatever went wrong in it.
+
+// Evidence is all that is known of a run at one moment.
+type Evidence struct {
+	Time     time.Time
+	Versions map[string][]*Version // of each object, in order
+	Journal  []journal.Entry
+	Census   *journal.Census
+	Children map[string]string   // the values in what the handlers have made, by name
+	Events   map[string][]string // the Kubernetes events by object
+	Writes   map[string]int      // of the operator, by address
+	Ends     []string            // of processes that nobody had asked to end
+	Lost     error               // of the history
+}
+
+// Violation is something that must not be.
+type Violation struct {
+	Rule      string
+	UID, Name string // of the object, if it is about one
+	Text      string
+}
+
+func (v Violation) String() string {
+	return fmt.Sprintf("%s: %s %s: %s", v.Rule, v.Name, v.UID, v.Text)
+}
+
+// The rules, in the order of the report.
+const (
+	lastState    = "every object is handled in its last state"
+	finished     = "every handler has succeeded or failed for good"
+	once         = "no handler is called after its success was recorded"
+	oneAtATime   = "no handler is called twice at a time"
+	deletion     = "every deleted object has had its deletion handlers"
+	leftovers    = "nothing is left"
+	indices      = "the index equals the cluster"
+	sightings    = "event handlers have seen the last state"
+	daemonsRun   = "daemons run where they should, and nowhere else"
+	timersTick   = "timers tick where they should, and nowhere else"
+	children     = "what handlers make is what the last state asks for"
+	budget       = "requests stay within the budget"
+	goesOn       = "the operator goes on"
+	memoryIsBack = "memory and goroutines are back where they were"
+)
+
+// Rules are all that is checked.
+var Rules = []string{lastState, finished, once, oneAtATime, deletion, leftovers, indices, sightings, daemonsRun, timersTick, children, budget, goesOn, memoryIsBack}
+
+// passes tells whether it may be otherwise a little later.
+func (v Violation) passes() bool {
+	return !slices.Contains([]string{once, oneAtATime, goesOn, budget}, v.Rule)
+}
+
+// prefix is that of the annotations of the operator.
+const prefix = "kopf.zalando.org/"
+
+// judge returns what is wrong when all should be settled.
+func (e *Evidence) judge() []Violation {
+	c := &court{Evidence: e, calls: e.callsByUID()}
+	if e.Lost != nil {
+		c.complain(goesOn, "", "", "the bench has lost track: %v", e.Lost)
+	}
+	for _, end := range e.Ends {
+		c.complain(goesOn, "", "", "a process has ended: %s", end)
+	}
+	for _, entry := range e.Journal {
+		if entry.Event == journal.Wrong {
+			c.complain(daemonsRun, entry.UID, entry.Name, "%s", entry.Note)
+		}
+	}
+	for _, uid := range slices.Sorted(maps.Keys(e.Versions)) {
+		c.object(uid, e.Versions[uid])
+	}
+	c.census()
+	c.requests()
+	return c.violations
+}
+
+// judgeEmpty returns what is wrong when all objects have been deleted.
+func (e *Evidence) judgeEmpty(before *journal.Census) []Violation {
+	violations := e.judge()
+	c := &court{Evidence: e}
+	for uid, versions := range e.Versions {
+		if last := versions[len(versions)-1]; !last.Gone {
+			c.complain(deletion, uid, last.Object.Metadata.Name, "the object is still there, with the finalizers %q", last.Object.Metadata.Finalizers)
+		}
+	}
+	if e.Census.Goroutines > before.Goroutines+sparedGoroutines {
+		c.complain(memoryIsBack, "", "", "%d goroutines, %d at the start", e.Census.Goroutines, before.Goroutines)
+	}
+	if e.Census.Heap > before.Heap+sparedMemory {
+		c.complain(memoryIsBack, "", "", "%d bytes in use, %d at the start", e.Census.Heap, before.Heap)
+	}
+	return append(violations, c.violations...)
+}
+
+// What an operator may have more at the end of a run than at its start, with the same number of objects: connections that wait for their
+// next use, and what Go's own tables have grown to.
+const (
+	sparedGoroutines = 30
+	sparedMemory     = 3 << 20
+)
+
+type court struct {
+	*Evidence
+	calls      map[string]map[string][]journal.Entry // by object and handler, in order
+	violations []Violation
+}
+
+func (c *court) complain(rule, uid, name, format string, args ...any) {
+	c.violations = append(c.violations, Violation{Rule: rule, UID: uid, Name: name, Text: fmt.Sprintf(format, args...)})
+}
+
+func (e *Evidence) callsByUID() map[string]map[string][]journal.Entry {
+	all := map[string]map[string][]journal.Entry{}
+	for _, entry := range e.Journal {
+		if entry.Handler == "" {
+			continue
+		}
+		if all[entry.UID] == nil {
+			all[entry.UID] = map[string][]journal.Entry{}
+		}
+		all[entry.UID][entry.Handler] = append(all[entry.UID][entry.Handler], entry)
+	}
+	return all
+}
+
+// ends are the calls that have come to an end.
+func ends(entries []journal.Entry) []journal.Entry {
+	return slices.DeleteFunc(slices.Clone(entries), func(e journal.Entry) bool { return !e.Ended() })
+}
+
+// last is the last of some calls that has come to an end, the zero entry if there is none.
+func last(groups ...[]journal.Entry) journal.Entry {
+	var latest journal.Entry
+	for _, entries := range groups {
+		for _, e := range ends(entries) {
+			if e.Time.After(latest.Time) {
+				latest = e
+			}
+		}
+	}
+	return latest
+}
+
+func (c *court) object(uid string, versions []*Version) {
+	now := versions[len(versions)-1]
+	for handler, entries := range c.calls[uid] {
+		c.repetitions(uid, handler, entries, versions)
+		c.overlaps(uid, handler, entries)
+	}
+	if now.Gone {
+		c.gone(uid, versions)
+		return
+	}
+	c.rest(uid, now.Object)
+	c.handlers(uid, now.Object)
+}
+
+// rest looks at what is stored on an object that has been handled.
+func (c *court) rest(uid string, o *Object) {
+	name := o.Metadata.Name
+	if o.Metadata.DeletionTimestamp != "" {
+		c.complain(deletion, uid, name, "the object is still there, with the finalizers %q", o.Metadata.Finalizers)
+		return
+	}
+	if !o.held() {
+		c.complain(lastState, uid, name, "the object has no finalizer of the operator")
+	}
+	var handled struct {
+		Metadata struct{ Labels map[string]string }
+		Spec     map[string]any
+	}
+	text := o.Metadata.Annotations[prefix+"last-handled-configuration"]
+	if err := json.Unmarshal([]byte(text), &handled); err != nil || !sameJSON(handled.Spec, o.Spec) || !maps.Equal(handled.Metadata.Labels, o.Metadata.Labels) {
+		c.complain(lastState, uid, name, "the object is %v with the labels %v, handled was %s", o.Spec, o.Metadata.Labels, text)
+	}
+	for key, value := range o.Metadata.Annotations {
+		if strings.HasPrefix(key, prefix) && key != prefix+"last-handled-configuration" {
+			c.complain(leftovers, uid, name, "the annotation %s is left: %s", key, value)
+		}
+	}
+	if o.Status["kopf"] != nil {
+		c.complain(leftovers, uid, name, "the status has records left: %v", o.Status["kopf"])
+	}
+	if slices.Contains(o.Metadata.Finalizers, hold) {
+		c.complain(leftovers, uid, name, "the object is held by the bench")
+	}
+}
+
+func sameJSON(a, b any) bool {
+	x, _ := json.Marshal(a) // both come from JSON
+	y, _ := json.Marshal(b)
+	return string(x) == string(y)
+}
+
+// handlers looks at how the calls for an object have ended.
+func (c *court) handlers(uid string, o *Object) {
+	name, calls := o.Metadata.Name, c.calls[uid]
+	if e := last(calls["value"]); !e.Finished() || e.Value != o.value() {
+		c.complain(lastState, uid, name, "the handler of the field has come to %q with the value %d, it is %d", e.Event, e.Value, o.value())
+	}
+	parent := last(calls["make"], calls["change"])
+	if !parent.Finished() || parent.Value != o.value() {
+		c.complain(lastState, uid, name, "the handlers have come to %q with the value %d, it is %d", parent.Event, parent.Value, o.value())
+	}
+	if e := last(calls["make"]); !e.Finished() {
+		c.complain(finished, uid, name, "the handler of the creation has come to %q", e.Event)
+	}
+	if e := last(calls["fragile"]); !e.Finished() && e.Retry < 2 {
+		c.complain(finished, uid, name, "the handler with three attempts has come to %q after %d", e.Event, e.Retry+1)
+	}
+	for _, item := range o.items() {
+		if e := last(calls["make/"+item], calls["change/"+item]); parent.Event == journal.Done && !e.Finished() {
+			c.complain(finished, uid, name, "the sub-handler of %s has come to %q", item, e.Event)
+		}
+	}
+	if got, ok := c.Children[name]; !ok || got != fmt.Sprint(o.value()) {
+		c.complain(children, uid, name, "the child has the value %q, the object %d", got, o.value())
+	}
+	if posted := c.posted(uid); len(c.Events[uid]) > posted {
+		c.complain(leftovers, uid, name, "the Kubernetes events are %q, %d were posted", c.Events[uid], posted)
+	}
+}
+
+func (c *court) posted(uid string) int {
+	n := 0
+	for _, e := range c.Journal {
+		if e.Event == journal.Posted && e.UID == uid {
+			n++
+		}
+	}
+	return n
+}
+
+// gone looks at an object that was removed: if the operator has held it then, its handler of deletions was done before. A server
+// that looks whether an object is held, and then removes it, may miss a finalizer that comes in between: such objects go unnoticed.
+func (c *court) gone(uid string, versions []*Version) {
+	end := versions[len(versions)-1]
+	name := end.Object.Metadata.Name
+	held := slices.ContainsFunc(versions, func(v *Version) bool { return v.Object.held() && v.Object.Metadata.DeletionTimestamp != "" })
+	e := last(c.calls[uid]["unmake"])
+	if held && !e.Finished() {
+		c.complain(deletion, uid, name, "the handler of the deletion has come to %q", e.Event)
+	}
+	if held && e.Time.After(end.Seen) {
+		c.complain(deletion, uid, name, "the handler of the deletion was done after the end")
+	}
+	for _, v := range versions { // the first one that is let go
+		if v.Object.Metadata.DeletionTimestamp != "" && !v.Object.held() && held {
+			if e.Time.After(v.Seen) {
+				c.complain(deletion, uid, name, "the finalizer was removed before the handler of the deletion was done")
+			}
+			break
+		}
+	}
+	for _, call := range c.calls[uid]["unmake"] {
+		if call.Event == journal.Begun && !slices.ContainsFunc(versions, func(v *Version) bool {
+			return v.Object.Metadata.DeletionTimestamp != "" && v.Seen.Before(call.Time.Add(5*time.Second))
+		}) {
+			c.complain(deletion, uid, name, "the handler of the deletion was called for an object that was not deleted")
+		}
+	}
+}
+
+// repetitions looks for calls that have begun when the success of the handler was recorded already.
+func (c *court) repetitions(uid, handler string, entries []journal.Entry, versions []*Version) {
+	key := prefix + strings.ReplaceAll(handler, "/", ".")
+	if handler == "value" {
+		key += ".spec.value"
+	}
+	for _, e := range entries {
+		if e.Event != journal.Begun || e.Reason == "" {
+			continue
+		}
+		after, _ := slices.BinarySearchFunc(versions, e.Time, func(v *Version, t time.Time) int { return cmp.Compare(v.Seen.UnixNano(), t.UnixNano()) })
+		if after == 0 {
+			continue
+		}
+		v := versions[after-1]
+		var record struct {
+			Purpose          string
+			Success, Failure bool
+		}
+		text := v.Object.Metadata.Annotations[key]
+		if text == "" || json.Unmarshal([]byte(text), &record) != nil || record.Purpose != e.Reason {
+			continue
+		}
+		if record.Success || record.Failure {
+			c.complain(once, uid, e.Name, "%s is called for the %s at %s, though since %s it is recorded: %s",
+				handler, e.Reason, e.Time.Format(clock), v.Seen.Format(clock), text)
+		}
+	}
+}
+
+const clock = "15:04:05.000"
+
+// overlaps looks for calls that have begun before another one had ended, in one process.
+func (c *court) overlaps(uid, handler string, entries []journal.Entry) {
+	open := map[int]int64{} // the call that is under way, by process
+	for _, e := range entries {
+		switch {
+		case e.Event == journal.Begun && open[e.Run] != 0:
+			c.complain(oneAtATime, uid, e.Name, "%s is called at %s while another call is under way", handler, e.Time.Format(clock))
+		case e.Event == journal.Begun:
+			open[e.Run] = e.Call
+		case e.Ended() && open[e.Run] == e.Call:
+			delete(open, e.Run)
+		}
+	}
+}
+
+// census compares what the operator knows with what there is.
+func (c *court) census() {
+	colors, seen, daemons, names := map[string][]string{}, map[string]int64{}, map[string]bool{}, map[string]bool{}
+	for uid, versions := range c.Versions {
+		now := versions[len(versions)-1]
+		if now.Gone {
+			continue
+		}
+		o := now.Object
+		names[o.Metadata.Name] = true
+		colors[uid], seen[uid] = []string{o.color()}, o.value()
+		if o.Metadata.Labels["daemon"] == "yes" {
+			daemons[uid] = true
+		}
+		c.timer(uid, now)
+	}
+	for name := range c.Children {
+		if !names[name] {
+			c.complain(children, "", name, "the child of an object that is gone is there")
+		}
+	}
+	compare(c, indices, c.Census.Colors, colors)
+	compare(c, sightings, c.Census.Seen, seen)
+	compare(c, daemonsRun, c.Census.Daemons, daemons)
+}
+
+// patience is longer than what a timer takes from tick to tick, also on a busy machine.
+const patience = 15 * time.Second
+
+func (c *court) timer(uid string, now *Version) {
+	ticks := c.calls[uid]["tick"]
+	var latest journal.Entry
+	if len(ticks) > 0 {
+		latest = ticks[len(ticks)-1]
+	}
+	wanted := now.Object.Metadata.Labels["timer"] == "yes"
+	if wanted && c.Time.Sub(latest.Time) > patience {
+		c.complain(timersTick, uid, now.Object.Metadata.Name, "the timer has not ticked since %s", latest.Time.Format(clock))
+	}
+	if !wanted && latest.Event == journal.Begun && c.Time.Sub(latest.Time) < patience && latest.Time.Sub(now.Seen) > patience {
+		c.complain(timersTick, uid, now.Object.Metadata.Name, "the timer has ticked at %s, it is not wanted since %s", latest.Time.Format(clock), now.Seen.Format(clock))
+	}
+}
+
+func compare[V any](c *court, rule string, got, want map[string]V) {
+	for _, uid := range slices.Sorted(maps.Keys(want)) {
+		if value, ok := got[uid]; !ok || !sameJSON(value, want[uid]) {
+			c.complain(rule, uid, "", "got %v, want %v", value, want[uid])
+		}
+	}
+	for _, uid := range slices.Sorted(maps.Keys(got)) {
+		if _, ok := want[uid]; !ok {
+			c.complain(rule, uid, "", "got %v of an object that is not there", got[uid])
+		}
+	}
+}
+
+// requests compares the writes to the objects with what was to be written.
+func (c *court) requests() {
+	need, got := 0, 0
+	for _, e := range c.Journal {
+		if e.Ended() {
+			need++ // its outcome is to be stored, and what it has patched
+		}
+	}
+	for _, versions := range c.Versions {
+		need += 2 + len(versions)/2 // its finalizer and its handled states
+	}
+	for path, n := range c.Writes {
+		if strings.HasPrefix(path, collection) {
+			got += n
+		}
+	}
+	if allowed := 2*need + 1000; got > allowed {
+		c.complain(budget, "", "", "%d writes, at most %d are needed", got, allowed)
+	}
+}

@@ -1,0 +1,286 @@
+package chaos
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/kopf-go/kopf/e2e/cluster"
+)
+
+// This file is the way of the operator's requests to the API server, and what goes wrong on it. It ends the TLS of the operator, whose
+// credentials it checks itself, and talks to the server as the administrator.
+
+type proxy struct {
+	cluster   *cluster.Cluster
+	server    *httptest.Server
+	choices   *choices
+	counts    *tally
+	rate      atomic.Uint64 // the bits of the part of the requests that go wrong
+	dark      atomic.Bool   // nothing gets through
+	logins    *logins
+	requests  *tally // by verb and resource, those that the operator has made
+	writes    *tally // those that change something, by address
+	mu        sync.Mutex
+	open      map[net.Conn]bool // guarded by mu
+	incidents []incident        // guarded by mu
+}
+
+func newProxy(c *cluster.Cluster, seed uint64, counts *tally) (*proxy, error) {
+	id, err := c.Authority().Issue("kube-apiserver", nil, true, time.Hour)
+	if err != nil {
+		return nil, err
+	}
+	pair, err := tls.X509KeyPair(id.Cert, id.Key)
+	if err != nil {
+		return nil, err
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(c.CA())
+	p := &proxy{cluster: c, choices: &choices{seed: seed, seen: map[string]uint64{}}, counts: counts, requests: newTally(), writes: newTally(), open: map[net.Conn]bool{}}
+	p.server = httptest.NewUnstartedServer(p)
+	p.server.EnableHTTP2 = true
+	p.server.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: roots, ClientAuth: tls.VerifyClientCertIfGiven}
+	p.server.Config.ErrorLog = log.New(io.Discard, "", 0) // it would tell of each cut connection
+	p.server.Config.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
+		return context.WithValue(ctx, connKey{}, conn)
+	}
+	p.server.Config.ConnState = p.keepConnections
+	p.server.StartTLS()
+	return p, nil
+}
+
+type connKey struct{}
+
+func (p *proxy) keepConnections(conn net.Conn, state http.ConnState) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if state == http.StateClosed || state == http.StateHijacked {
+		delete(p.open, conn)
+	} else {
+		p.open[conn] = true
+	}
+}
+
+func (p *proxy) setRate(rate float64) { p.rate.Store(math.Float64bits(rate)) }
+
+// blackOut cuts all connections, and lets none be made for a while.
+func (p *proxy) blackOut(ctx context.Context, d time.Duration) {
+	p.counts.add(blackout)
+	p.dark.Store(true)
+	p.mu.Lock()
+	for conn := range p.open {
+		_ = conn.Close() // that is all there is to do to it
+	}
+	p.mu.Unlock()
+	pause(ctx, d)
+	p.dark.Store(false)
+}
+
+func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if p.dark.Load() {
+		cut(r)
+	}
+	p.requests.add(r.Method + " " + describe(r))
+	if isWrite(r) {
+		p.writes.add(r.URL.Path)
+	}
+	if !p.logins.accepted(r) {
+		p.counts.add(expiredCredentials)
+		answer(w, http.StatusUnauthorized, "Unauthorized", "")
+		return
+	}
+	f, random := p.choices.choose(r, math.Float64frombits(p.rate.Load()))
+	if f == nil {
+		p.forward(w, r)
+		return
+	}
+	p.counts.add(f.name)
+	p.note(r, f.name)
+	if f.meet != nil {
+		f.meet(p, w, r, random)
+		return
+	}
+	patience := ""
+	if f.retryAfter && random.IntN(3) > 0 {
+		patience = strconv.Itoa(1 + random.IntN(2))
+	}
+	answer(w, f.code, f.reason, patience)
+}
+
+// written returns how many writes there were to each address.
+func (p *proxy) written() map[string]int {
+	p.writes.mu.Lock()
+	defer p.writes.mu.Unlock()
+	return maps.Clone(p.writes.counts)
+}
+
+// incident is a request that went wrong.
+type incident struct {
+	Time time.Time
+	What string
+	Path string
+}
+
+func (p *proxy) note(r *http.Request, what string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.incidents = append(p.incidents, incident{time.Now(), r.Method + " " + r.URL.Path + ": " + what, r.URL.Path})
+}
+
+// describe tells what a request is about, for the report.
+func describe(r *http.Request) string {
+	if isWatch(r) {
+		return "watch"
+	}
+	return "single"
+}
+
+func answer(w http.ResponseWriter, code int, reason, retryAfter string) {
+	w.Header().Set("Content-Type", "application/json")
+	if retryAfter != "" {
+		w.Header().Set("Retry-After", retryAfter)
+	}
+	w.WriteHeader(code)
+	_, _ = io.WriteString(w, statusOf(code, reason)) // the operator may have gone
+}
+
+// cut ends the connection of the request, with all that is on it.
+func cut(r *http.Request) {
+	if conn, ok := r.Context().Value(connKey{}).(net.Conn); ok {
+		_ = conn.Close() // that is all there is to do to it
+	}
+	panic(http.ErrAbortHandler)
+}
+
+// send makes the request to the API server.
+func (p *proxy) send(r *http.Request) (*http.Response, error) {
+	out, err := http.NewRequestWithContext(r.Context(), r.Method, p.cluster.URL()+r.URL.RequestURI(), r.Body)
+	if err != nil {
+		return nil, err
+	}
+	out.Header = r.Header.Clone()
+	out.Header.Del("Authorization")
+	out.Header.Del("Accept-Encoding") // what is to be cut is to be read
+	out.ContentLength = r.ContentLength
+	return p.cluster.HTTPClient().Do(out)
+}
+
+// forward answers as the API server does, and ends the connection where that cannot be asked.
+func (p *proxy) forward(w http.ResponseWriter, r *http.Request) { p.pass(w, r, math.MaxInt64, nil) }
+
+// pass hands on what the API server answers, up to so many bytes, and then lets it end badly.
+func (p *proxy) pass(w http.ResponseWriter, r *http.Request, most int64, end func()) {
+	resp, err := p.send(r)
+	if err != nil {
+		cut(r)
+	}
+	defer resp.Body.Close()
+	for _, name := range []string{"Content-Type", "Retry-After", "Warning", "Content-Length"} {
+		if v := resp.Header.Values(name); len(v) > 0 {
+			w.Header()[name] = v
+		}
+	}
+	w.WriteHeader(resp.StatusCode)
+	flush := http.NewResponseController(w)
+	buffer := make([]byte, 32<<10)
+	for most > 0 {
+		_ = flush.Flush() // what cannot be written is noticed below
+		n, err := resp.Body.Read(buffer[:min(int64(len(buffer)), most)])
+		if _, failed := w.Write(buffer[:n]); failed != nil {
+			cut(r)
+		}
+		most -= int64(n)
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		if err != nil {
+			cut(r)
+		}
+	}
+	_ = flush.Flush() // likewise
+	end()
+}
+
+func (p *proxy) delay(w http.ResponseWriter, r *http.Request, random *rand.Rand) {
+	pause(r.Context(), between(random, 50*time.Millisecond, 1500*time.Millisecond))
+	p.forward(w, r)
+}
+
+func (p *proxy) dropBefore(_ http.ResponseWriter, r *http.Request, _ *rand.Rand) { cut(r) }
+
+// dropAfter lets the request take effect, and nobody hears of it.
+func (p *proxy) dropAfter(_ http.ResponseWriter, r *http.Request, _ *rand.Rand) {
+	if resp, err := p.send(r); err == nil {
+		_, _ = io.Copy(io.Discard, resp.Body) // nobody hears of its end either
+		_ = resp.Body.Close()
+	}
+	cut(r)
+}
+
+// stall answers nothing for long, and then never.
+func (p *proxy) stall(_ http.ResponseWriter, r *http.Request, random *rand.Rand) {
+	pause(r.Context(), between(random, 2*time.Second, 12*time.Second))
+	cut(r)
+}
+
+func (p *proxy) cutAnswer(w http.ResponseWriter, r *http.Request, random *rand.Rand) {
+	p.pass(w, r, 1+random.Int64N(400), func() { cut(r) })
+}
+
+// cutWatch ends a stream in the middle of an event, in some cases without a sign of trouble.
+func (p *proxy) cutWatch(w http.ResponseWriter, r *http.Request, random *rand.Rand) {
+	p.pass(w, r, 1+random.Int64N(20_000), func() {
+		if random.IntN(2) == 0 {
+			cut(r)
+		}
+	})
+}
+
+// stallWatch stops in the middle of an event, for longer than the operator is patient.
+func (p *proxy) stallWatch(w http.ResponseWriter, r *http.Request, random *rand.Rand) {
+	p.pass(w, r, 1+random.Int64N(20_000), func() { pause(r.Context(), 30*time.Second) })
+}
+
+// expireWatch says that the version is too old, as the API server does it within a stream.
+func (p *proxy) expireWatch(w http.ResponseWriter, r *http.Request, _ *rand.Rand) {
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = fmt.Fprintf(w, `{"type":"ERROR","object":%s}`+"\n", statusOf(http.StatusGone, "Expired")) // the operator may have gone
+}
+
+// garbleWatch sends something that is no event.
+func (p *proxy) garbleWatch(w http.ResponseWriter, r *http.Request, random *rand.Rand) {
+	w.Header().Set("Content-Type", "application/json")
+	lines := []string{"{\"type\":\"ADDED\",\"object\":[1,2]}\n", "\x00\xff\xfe\n", "<html>\n", "{\"type\":\n", "\n\n\n", `{"type":"ADDED","object":{"kind":"Nothing"}}` + "\n"}
+	_, _ = io.WriteString(w, lines[random.IntN(len(lines))]) // the operator may have gone
+}
+
+// answerPage answers as something between the two that is not meant for programs.
+func (p *proxy) answerPage(w http.ResponseWriter, r *http.Request, random *rand.Rand) {
+	w.Header().Set("Content-Type", "text/html")
+	w.WriteHeader([]int{http.StatusOK, http.StatusBadGateway, http.StatusForbidden, http.StatusGatewayTimeout}[random.IntN(4)])
+	_, _ = io.Copy(w, bytes.NewReader([]byte("<html><body><h1>It works!</h1></body></html>\n"))) // the operator may have gone
+}
+
+// pause waits, or less long.
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}

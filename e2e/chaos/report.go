@@ -1,0 +1,171 @@
+package chaos
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kopf-go/kopf/e2e/chaos/journal"
+)
+
+// This file tells of runs: in a table if all was well, and with the history of an object if not.
+
+// Report is what a run has shown.
+type Report struct {
+	Seed       uint64
+	Objects    int            // that there have ever been
+	Changes    int            // that people made
+	Calls      int            // of handlers
+	Runs       int            // processes of the operator
+	Requests   int            // of the operator, watches among them
+	Faults     map[string]int // by name
+	Settled    time.Duration  // how long it took after the last fault
+	Peak       int64          // bytes of memory, the most that a process had
+	Violations []Violation
+
+	evidence, last *Evidence
+	incidents      []incident
+	said           map[string][]string // in the operator's log about the objects of violations, by name; its end under ""
+}
+
+func (b *bench) fill(r *Report) {
+	r.Objects, r.Changes = len(r.last.Versions), int(b.writers.changes.Load())
+	for _, e := range r.last.Journal {
+		if e.Event == journal.Begun {
+			r.Calls++
+		}
+	}
+	r.Faults = map[string]int{}
+	for _, name := range FaultNames() {
+		r.Faults[name] = b.counts.of(name)
+	}
+	b.proxy.requests.mu.Lock()
+	defer b.proxy.requests.mu.Unlock()
+	for _, n := range b.proxy.requests.counts {
+		r.Requests += n
+	}
+	r.Runs, r.Peak = b.operator.runs, b.operator.peak
+	r.incidents = b.proxy.incidents
+	if len(r.Violations) == 0 {
+		return
+	}
+	r.said = map[string][]string{"": b.operator.said("")}
+	for _, v := range r.Violations {
+		if r.said[v.Name] == nil {
+			r.said[v.Name] = b.operator.said(v.Name)
+		}
+	}
+}
+
+// faultCount is the number of all faults of a run.
+func (r *Report) faultCount() int {
+	n := 0
+	for _, count := range r.Faults {
+		n += count
+	}
+	return n
+}
+
+// WriteTable writes the tables of some runs, in Markdown.
+func WriteTable(w io.Writer, reports []*Report) {
+	fmt.Fprintln(w, "| seed | faults | objects | changes | handler calls | processes | violations | requests an object | peak MiB | settled after |")
+	fmt.Fprintln(w, "|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
+	for _, r := range reports {
+		fmt.Fprintf(w, "| %d | %d | %d | %d | %d | %d | %d | %.1f | %.1f | %.1f s |\n", r.Seed, r.faultCount(), r.Objects, r.Changes, r.Calls, r.Runs,
+			len(r.Violations), float64(r.Requests)/float64(max(1, r.Objects)), float64(r.Peak)/(1<<20), r.Settled.Seconds())
+	}
+	fmt.Fprintln(w, "\n| fault | times |\n|---|---:|")
+	for _, name := range FaultNames() {
+		n := 0
+		for _, r := range reports {
+			n += r.Faults[name]
+		}
+		fmt.Fprintf(w, "| %s | %d |\n", name, n)
+	}
+	fmt.Fprintln(w, "\n| what was checked | violations |\n|---|---:|")
+	for _, rule := range Rules {
+		n := 0
+		for _, r := range reports {
+			for _, v := range r.Violations {
+				if v.Rule == rule {
+					n++
+				}
+			}
+		}
+		fmt.Fprintf(w, "| %s | %d |\n", rule, n)
+	}
+}
+
+// How much is told of a run that went wrong.
+const (
+	toldViolations = 30
+	toldHistories  = 3
+)
+
+// WriteViolations writes what was wrong in a run, and the histories of some of the objects.
+func (r *Report) WriteViolations(w io.Writer) {
+	fmt.Fprintf(w, "seed %d: %d violations\n", r.Seed, len(r.Violations))
+	for _, v := range r.Violations[:min(len(r.Violations), toldViolations)] {
+		fmt.Fprintln(w, " ", v)
+	}
+	var told []string
+	for _, v := range r.Violations {
+		if v.UID == "" || slices.Contains(told, v.UID) || len(told) == toldHistories {
+			continue
+		}
+		told = append(told, v.UID)
+		fmt.Fprintf(w, "\nthe history of %s %s:\n", v.Name, v.UID)
+		r.writeHistory(w, v.UID, v.Name)
+	}
+	fmt.Fprintf(w, "\nthe end of the log of the operator:\n%s\n", strings.Join(r.said[""], "\n"))
+}
+
+// writeHistory writes all versions of an object, all calls for it, and what went wrong with its requests, in order of time, and then what
+// the operator has logged about it.
+func (r *Report) writeHistory(w io.Writer, uid, name string) {
+	e := r.last
+	type line struct {
+		time time.Time
+		text string
+	}
+	var lines []line
+	for _, v := range e.Versions[uid] {
+		lines = append(lines, line{v.Seen, v.String()})
+	}
+	for _, c := range e.Journal {
+		if c.UID == uid {
+			lines = append(lines, line{c.Time, fmt.Sprintf("  process %d: %s %s %s value=%d retry=%d version=%s %s", c.Run, c.Handler, c.Reason, c.Event, c.Value, c.Retry, c.Version, c.Note)})
+		}
+	}
+	for _, c := range e.Journal {
+		if c.Event == journal.Started {
+			lines = append(lines, line{c.Time, fmt.Sprintf("process %d of the operator starts", c.Run)})
+		}
+	}
+	for _, i := range r.incidents {
+		if strings.HasSuffix(i.Path, "/"+name) || strings.HasSuffix(i.Path, "/"+name+"/status") || strings.HasSuffix(i.Path, "/widgets") {
+			lines = append(lines, line{i.Time, "fault: " + i.What})
+		}
+	}
+	slices.SortStableFunc(lines, func(a, b line) int { return a.time.Compare(b.time) })
+	for _, l := range lines {
+		fmt.Fprintln(w, l.time.Format(clock), l.text)
+	}
+	fmt.Fprintf(w, "\nthe log about %s:\n%s\n", name, strings.Join(r.said[name], "\n"))
+}
+
+func (v *Version) String() string {
+	o := v.Object
+	if v.Gone {
+		return fmt.Sprintf("version %d: gone", v.Revision)
+	}
+	var records []string
+	for key, text := range o.Metadata.Annotations {
+		records = append(records, strings.TrimPrefix(key, prefix)+"="+text)
+	}
+	slices.Sort(records)
+	return fmt.Sprintf("version %d: %v labels=%v deleted=%q finalizers=%v status=%v\n\t%s", v.Revision, o.Spec, o.Metadata.Labels,
+		o.Metadata.DeletionTimestamp, o.Metadata.Finalizers, o.Status, strings.Join(records, "\n\t"))
+}

@@ -1,0 +1,33 @@
+package e2e
+
+import (
+	"bytes"
+	"flag"
+	"testing"
+	"time"
+
+	"github.com/kopf-go/kopf/e2e/chaos"
+)
+
+var chaosSeed = flag.Uint64("chaos.seed", uint64(time.Now().Unix()), "what the fault bench is to repeat")
+
+// TestChaos is a short run of the fault bench, with another seed each time. The long one is a command: go run ./chaos/cmd
+func TestChaos(t *testing.T) {
+	report, err := chaos.Run(t.Context(), chaos.Options{Seed: *chaosSeed, Duration: 40 * time.Second, Objects: 150})
+	if err != nil {
+		t.Fatalf("seed %d: %v", *chaosSeed, err)
+	}
+	var table bytes.Buffer
+	chaos.WriteTable(&table, []*chaos.Report{report})
+	t.Logf("%s", &table)
+	if len(report.Violations) > 0 {
+		var told bytes.Buffer
+		report.WriteViolations(&told)
+		t.Errorf("to repeat it: -chaos.seed %d\n%s", *chaosSeed, &told)
+	}
+	for _, doctored := range report.Doctored() {
+		if !doctored.Found {
+			t.Errorf("nobody notices that %s", doctored.What)
+		}
+	}
+}
