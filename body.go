@@ -108,7 +108,7 @@ type identity struct {
 }
 
 // ParseBody reads an object from JSON. The bytes are kept and must not be changed
-// afterwards.
+// afterwards. It fails if they are not JSON, or not an object.
 func ParseBody(data []byte) (*Body, error) {
 	data = bytes.TrimSpace(data)
 	if len(data) == 0 || data[0] != '{' {
@@ -248,7 +248,7 @@ func (b *Body) Has(path FieldPath) bool { return View{raw: b.raw}.Has(path) }
 // that what is written back is what was read.
 func (b *Body) Map() map[string]any { return View{raw: b.raw}.Map() }
 
-// Decode stores the object in the value that v points to, as [json.Unmarshal] does.
+// Decode stores the object in the value that v points to, as [json.Unmarshal] does, with its errors.
 func (b *Body) Decode(v any) error { return json.Unmarshal(b.raw, v) }
 
 // MarshalJSON returns the object as it came. It never fails.
@@ -389,7 +389,7 @@ func (v View) Map() map[string]any {
 }
 
 // Decode stores the view in the value that target points to, as [json.Unmarshal]
-// does. An empty view changes nothing.
+// does, with its errors. An empty view changes nothing.
 func (v View) Decode(target any) error {
 	if len(v.raw) == 0 {
 		return nil

@@ -285,7 +285,8 @@ func (c *Client) Delete(ctx context.Context, ref ObjectReference, opts *DeleteOp
 	return c.do(ctx, &request{method: http.MethodDelete, path: path, body: data, contentType: "application/json"})
 }
 
-// Resources returns all resources that the API server has now.
+// Resources returns all resources that the API server has now, but for those of groups that cannot be read. It fails if the groups themselves
+// cannot be.
 func (c *Client) Resources(ctx context.Context) ([]Resource, error) {
 	found, _, err := c.rediscover(ctx)
 	return slices.Clone(found), err

@@ -17,15 +17,15 @@ type HierarchyOptions struct {
 	Name string
 	// Namespace is where the objects go. Defaults to the namespace of the owner.
 	Namespace string
-	// Forced replaces labels, names and namespaces that the objects have already.
+	// Forced replaces labels, names and namespaces that the objects have already. Defaults to false.
 	Forced bool
-	// Strict gives the objects the name itself instead of a generated one that begins with it.
+	// Strict gives the objects the name itself instead of a generated one that begins with it. Defaults to false.
 	Strict bool
-	// Nested are the paths of further structures to label, such as "spec.template". A path that does not exist is skipped.
+	// Nested are the paths of further structures to label, such as "spec.template". A path that does not exist is skipped. Defaults to none.
 	Nested []FieldPath
-	// NotController makes the owner one of several, not the controller of the objects.
+	// NotController makes the owner one of several, not the controller of the objects. Defaults to false.
 	NotController bool
-	// NotBlocking lets the owner be deleted in the foreground before the objects are.
+	// NotBlocking lets the owner be deleted in the foreground before the objects are. Defaults to false.
 	NotBlocking bool
 }
 
@@ -39,7 +39,7 @@ func Adopt(owner *Body, objects any, options *HierarchyOptions) error {
 	return edit("adopting", owner, objects, options, appendOwner, harmonizeName, adjustNamespace, label)
 }
 
-// Adopt makes objects the children of the object that is being handled, as [Adopt] does.
+// Adopt makes objects the children of the object that is being handled, as [Adopt] does, with its errors.
 func (o *Object) Adopt(objects any, options *HierarchyOptions) error {
 	return Adopt(o.Latest(), objects, options)
 }

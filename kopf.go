@@ -148,7 +148,7 @@ type Operator struct {
 	// parts of one pattern, the first one decides, "!" drops, and a later part takes back what was dropped. None
 	// means the whole cluster.
 	Namespaces []string
-	// Clusterwide tells to serve the whole cluster. It cannot be combined with Namespaces.
+	// Clusterwide tells to serve the whole cluster, which is the default without Namespaces, too. It cannot be combined with them.
 	Clusterwide bool
 	// Memo is the operator's memo, copied for each object. Defaults to an empty one.
 	Memo *Memo
@@ -161,7 +161,7 @@ type Operator struct {
 	Logger *slog.Logger
 	// Lifecycle chooses which handlers of a change are called in one cycle. Defaults to [AllAtOnce].
 	Lifecycle Lifecycle
-	// Connection is how to reach the API server. It is used instead of all logins.
+	// Connection is how to reach the API server. It is used instead of all logins. Defaults to logging in.
 	Connection *ConnectionInfo
 	// Kubeconfig and Context are given to the built-in login: the files instead of those in $KUBECONFIG, and the
 	// context instead of the current one.

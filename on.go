@@ -18,22 +18,22 @@ type ChangeOptions struct {
 	// ID names the handler; it is stored on the objects. Defaults to the name of the function. A slash and the path of
 	// the Field are appended.
 	ID HandlerID
-	// Where narrows the selector down to the resources for which it returns true.
+	// Where narrows the selector down to the resources for which it returns true. Defaults to all.
 	Where func(Resource) bool
-	// Labels and Annotations say which ones the object must have.
+	// Labels and Annotations say which ones the object must have. Default to any.
 	Labels, Annotations Match
-	// When says whether the object is to be handled, by looking at all of it.
+	// When says whether the object is to be handled, by looking at all of it. Defaults to always.
 	When func(*Change) bool
 	// Field is the path of the field that the handler is about: it must be present, and of a handler of
-	// updates it must have changed. The handler's Old, New and Diff are those of the field.
+	// updates it must have changed. The handler's Old, New and Diff are those of the field. Defaults to none.
 	Field FieldPath
 	// Value is what the Field must be: a value, [Present], [Absent], or a predicate, a func(*Value) bool. In handlers of updates, either the new
 	// value or the old one must fit. Defaults to Present.
 	Value any
 	// Old and New are what the Field must have been and must have become, in the forms of Value. They belong to handlers of updates and
-	// of fields, and cannot be combined with Value.
+	// of fields, and cannot be combined with Value. Default to anything.
 	Old, New any
-	// Param is handed to the handler as it is.
+	// Param is handed to the handler as it is. Defaults to nil.
 	Param any
 	// Errors says what becomes of errors that are neither temporary nor permanent. Defaults to [ErrorsTemporary].
 	Errors ErrorsMode
@@ -45,9 +45,9 @@ type ChangeOptions struct {
 	// [ExecutionSettings.DefaultBackoff].
 	Backoff time.Duration
 	// Optional tells that a handler of deletions does not need the finalizer: it is called only if the object
-	// is held, by it or by the finalizers of others, for another reason.
+	// is held, by it or by the finalizers of others, for another reason. Defaults to false.
 	Optional bool
-	// Deleted tells that a handler of resuming is called also for objects that are being deleted.
+	// Deleted tells that a handler of resuming is called also for objects that are being deleted. Defaults to false.
 	Deleted bool
 	// Interruptible tells that the handler's context ends, with the cause [ErrSuperseded], when the object is deleted while the
 	// handler runs, or changed in what is tracked of it. If the handler then returns the error of the context, the attempt does not count, its
@@ -60,17 +60,17 @@ type ChangeOptions struct {
 type EventOptions struct {
 	// ID names the handler in logs. Defaults to the name of the function. A slash and the path of the Field are appended.
 	ID HandlerID
-	// Where narrows the selector down to the resources for which it returns true.
+	// Where narrows the selector down to the resources for which it returns true. Defaults to all.
 	Where func(Resource) bool
-	// Labels and Annotations say which ones the object must have.
+	// Labels and Annotations say which ones the object must have. Default to any.
 	Labels, Annotations Match
-	// When says whether the event is to be handled, by looking at all of it.
+	// When says whether the event is to be handled, by looking at all of it. Defaults to always.
 	When func(*WatchEvent) bool
-	// Field is the path of a field that must be present.
+	// Field is the path of a field that must be present. Defaults to none.
 	Field FieldPath
 	// Value is what the Field must be: a value, [Present], [Absent], or a predicate, a func(*Value) bool. Defaults to Present.
 	Value any
-	// Param is handed to the handler as it is.
+	// Param is handed to the handler as it is. Defaults to nil.
 	Param any
 }
 
@@ -78,7 +78,7 @@ type EventOptions struct {
 type ActivityOptions struct {
 	// ID names the handler in logs. Defaults to the name of the function.
 	ID HandlerID
-	// Param is handed to the handler as it is.
+	// Param is handed to the handler as it is. Defaults to nil.
 	Param any
 	// Errors says what becomes of errors that are neither temporary nor permanent. Defaults to [ErrorsTemporary].
 	Errors ErrorsMode

@@ -110,7 +110,7 @@ type AdmissionOptions struct {
 	// ID names the handler; the API server asks for it by this id. Defaults to the name of the function. A slash and the path of the Field
 	// are appended.
 	ID HandlerID
-	// Where narrows the selector down to the resources for which it returns true.
+	// Where narrows the selector down to the resources for which it returns true. Defaults to all.
 	Where func(Resource) bool
 	// Operations are those that the handler is for. Nil means all, but for mutating handlers all except DELETE: those are called
 	// for it only if it is the only one here.
@@ -119,24 +119,24 @@ type AdmissionOptions struct {
 	// its subresources. Defaults to the object itself alone.
 	Subresource string
 	// Persistent tells to leave the handler in the managed configuration when the operator stops: until it is back, the operations are
-	// refused, or not looked at with IgnoreFailures.
+	// refused, or not looked at with IgnoreFailures. Defaults to false.
 	Persistent bool
-	// SideEffects tells that the handler does something that lasts, elsewhere, unless [Admission.DryRun].
+	// SideEffects tells that the handler does something that lasts, elsewhere, unless [Admission.DryRun]. Defaults to false.
 	SideEffects bool
 	// IgnoreFailures tells the API server to admit the operation when it gets no answer. Defaults to refuse it.
 	IgnoreFailures bool
 	// Timeout is how long the API server waits for the answer, up to 30 seconds; parts of a second are rounded up. The context of
 	// the handler ends a little earlier. Defaults to 30 seconds.
 	Timeout time.Duration
-	// Labels and Annotations say which ones the object must have. Operations on others are admitted.
+	// Labels and Annotations say which ones the object must have. Operations on others are admitted. Default to any.
 	Labels, Annotations Match
-	// When says whether the handler is to be called, by looking at all of the review. If it panics, the review fails.
+	// When says whether the handler is to be called, by looking at all of the review. If it panics, the review fails. Defaults to always.
 	When func(*Admission) bool
-	// Field is the path of a field that must be present.
+	// Field is the path of a field that must be present. Defaults to none.
 	Field FieldPath
 	// Value is what the Field must be: a value, [Present], [Absent], or a predicate, a func(*Value) bool. Defaults to Present.
 	Value any
-	// Param is handed to the handler as it is.
+	// Param is handed to the handler as it is. Defaults to nil.
 	Param any
 }
 

@@ -12,17 +12,17 @@ type DaemonOptions struct {
 	// ID names the daemon; its result is stored under it. Defaults to the name of the function. A slash and the path of the
 	// Field are appended.
 	ID HandlerID
-	// Where narrows the selector down to the resources for which it returns true.
+	// Where narrows the selector down to the resources for which it returns true. Defaults to all.
 	Where func(Resource) bool
-	// Labels and Annotations say which ones the object must have.
+	// Labels and Annotations say which ones the object must have. Default to any.
 	Labels, Annotations Match
-	// When says whether the daemon is to run, by looking at all of the object. It is asked at each event of the object.
+	// When says whether the daemon is to run, by looking at all of the object. It is asked at each event of the object. Defaults to always.
 	When func(*Daemon) bool
-	// Field is the path of a field that must be present, in the spec, the status, or anywhere else.
+	// Field is the path of a field that must be present, in the spec, the status, or anywhere else. Defaults to none.
 	Field FieldPath
 	// Value is what the Field must be: a value, [Present], [Absent], or a predicate, a func(*Value) bool. Defaults to Present.
 	Value any
-	// Param is handed to the daemon as it is.
+	// Param is handed to the daemon as it is. Defaults to nil.
 	Param any
 	// Errors says what becomes of errors that are neither temporary nor permanent. Defaults to [ErrorsTemporary].
 	Errors ErrorsMode
@@ -35,7 +35,7 @@ type DaemonOptions struct {
 	Backoff time.Duration
 	// InitialDelay is how long to wait before the first call. Defaults to none.
 	InitialDelay time.Duration
-	// InitialDelayFunc computes the InitialDelay of an object. It cannot be combined with a fixed one.
+	// InitialDelayFunc computes the InitialDelay of an object. It cannot be combined with a fixed one. Defaults to none.
 	InitialDelayFunc func(*Object) time.Duration
 	// CancellationBackoff is how long a daemon that is asked to stop may go on before its context ends, too. Defaults to
 	// none: the context ends at once.
@@ -47,7 +47,7 @@ type DaemonOptions struct {
 	// [BackgroundSettings.CancellationPolling].
 	CancellationPolling time.Duration
 	// WithoutFinalizer tells not to hold the object by the finalizer for this daemon. The daemon is then
-	// stopped after the object has gone, and finds nothing when it looks for it.
+	// stopped after the object has gone, and finds nothing when it looks for it. Defaults to false.
 	WithoutFinalizer bool
 }
 
@@ -56,17 +56,17 @@ type TimerOptions struct {
 	// ID names the timer; its result is stored under it. Defaults to the name of the function. A slash and the path of the
 	// Field are appended.
 	ID HandlerID
-	// Where narrows the selector down to the resources for which it returns true.
+	// Where narrows the selector down to the resources for which it returns true. Defaults to all.
 	Where func(Resource) bool
-	// Labels and Annotations say which ones the object must have.
+	// Labels and Annotations say which ones the object must have. Default to any.
 	Labels, Annotations Match
-	// When says whether the timer is to run, by looking at all of the object. It is asked at each event of the object.
+	// When says whether the timer is to run, by looking at all of the object. It is asked at each event of the object. Defaults to always.
 	When func(*Timer) bool
-	// Field is the path of a field that must be present, in the spec, the status, or anywhere else.
+	// Field is the path of a field that must be present, in the spec, the status, or anywhere else. Defaults to none.
 	Field FieldPath
 	// Value is what the Field must be: a value, [Present], [Absent], or a predicate, a func(*Value) bool. Defaults to Present.
 	Value any
-	// Param is handed to the timer as it is.
+	// Param is handed to the timer as it is. Defaults to nil.
 	Param any
 	// Errors says what becomes of errors that are neither temporary nor permanent. Defaults to [ErrorsTemporary].
 	Errors ErrorsMode
@@ -79,7 +79,7 @@ type TimerOptions struct {
 	Backoff time.Duration
 	// InitialDelay is how long to wait before the first call. Defaults to none.
 	InitialDelay time.Duration
-	// InitialDelayFunc computes the InitialDelay of an object. It cannot be combined with a fixed one.
+	// InitialDelayFunc computes the InitialDelay of an object. It cannot be combined with a fixed one. Defaults to none.
 	InitialDelayFunc func(*Object) time.Duration
 	// Jitter is a random time, up to this one, that is added to the InitialDelay, so that the timers of many
 	// objects do not fire together after a restart. Defaults to none.
@@ -88,13 +88,13 @@ type TimerOptions struct {
 	// change.
 	Interval time.Duration
 	// Sharp counts the Interval from beginning to beginning: the calls stay on the grid of the first one, and what would overlap
-	// is left out.
+	// is left out. Defaults to false.
 	Sharp bool
 	// Idle is how long the object must have been unchanged before a call; its status does not count as a change. The first sight of the object
 	// counts as one. Zero means not to look at changes.
 	Idle time.Duration
 	// WithoutFinalizer tells not to hold the object by the finalizer for this timer. The timer is then
-	// stopped after the object has gone.
+	// stopped after the object has gone. Defaults to false.
 	WithoutFinalizer bool
 }
 

@@ -29,17 +29,17 @@ type IndexOptions struct {
 	// ID names the index. Several functions can fill one index if they have the same ID and return the same types. Defaults to the name of
 	// the function.
 	ID HandlerID
-	// Where narrows the selector down to the resources for which it returns true.
+	// Where narrows the selector down to the resources for which it returns true. Defaults to all.
 	Where func(Resource) bool
-	// Labels and Annotations say which ones the object must have.
+	// Labels and Annotations say which ones the object must have. Default to any.
 	Labels, Annotations Match
-	// When says whether the object is to be indexed, by looking at all of it.
+	// When says whether the object is to be indexed, by looking at all of it. Defaults to always.
 	When func(*Indexing) bool
-	// Field is the path of a field that must be present.
+	// Field is the path of a field that must be present. Defaults to none.
 	Field FieldPath
 	// Value is what the Field must be: a value, [Present], [Absent], or a predicate, a func(*Value) bool. Defaults to Present.
 	Value any
-	// Param is handed to the function as it is.
+	// Param is handed to the function as it is. Defaults to nil.
 	Param any
 	// Errors says what becomes of errors that are neither temporary nor permanent. Defaults to [ErrorsIgnored]: they are logged, and
 	// what the object has contributed before stays. After the others it does not.

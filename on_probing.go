@@ -39,7 +39,7 @@ func (p *Probe) Memo() *Memo { return p.memo }
 type ProbeOptions struct {
 	// ID is the name of the value in the answer. Defaults to the name of the function.
 	ID HandlerID
-	// Param is handed to the handler as it is.
+	// Param is handed to the handler as it is. Defaults to nil.
 	Param any
 	// Timeout is the time for one call. One that takes longer has failed, and is not called again until it has returned. Defaults to 10 s.
 	Timeout time.Duration

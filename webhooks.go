@@ -42,7 +42,7 @@ type WebhookServer struct {
 	// CAData is PEM with the authorities that the API server is told to trust. Defaults to what is in CAFile, then to what is in
 	// CertFile. Both are ignored when the server makes its own certificate: that one is to be trusted then.
 	CAData []byte
-	// CAFile is a file with what CAData says.
+	// CAFile is a file with what CAData says. Defaults to none.
 	CAFile string
 	// CADump is a file to write to what the API server is told to trust, for other clients. Defaults to none.
 	CADump string
@@ -50,14 +50,14 @@ type WebhookServer struct {
 	// CertFile and KeyFile are files of PEM with the certificate to show, with its intermediate ones, and its key. Without them, the server makes a
 	// certificate that signs itself, with a key that is never stored, and replaces it in time.
 	CertFile, KeyFile string
-	// Password decrypts the key in KeyFile, if it is encrypted.
+	// Password decrypts the key in KeyFile, if it is encrypted. Defaults to none.
 	Password string `json:"-"`
-	// ExtraSANs are further names and IP addresses for the certificate that the server makes itself, besides Host and Addr.
+	// ExtraSANs are further names and IP addresses for the certificate that the server makes itself, besides Host and Addr. Defaults to none.
 	ExtraSANs []string
 	// TLSConfig is used as a base, for example to restrict ciphers. TLS 1.2 is the least in any case. If it has
 	// certificates, and no CertFile is given, it is left alone. It excludes Insecure. Defaults to the defaults of Go.
 	TLSConfig *tls.Config
-	// Insecure is to serve plain HTTP, to be used behind something that speaks HTTPS with the API server.
+	// Insecure is to serve plain HTTP, to be used behind something that speaks HTTPS with the API server. Defaults to false.
 	Insecure bool
 
 	// VerifyCAFile, VerifyCAPath (a folder of files) and VerifyCAData are PEM with the authorities of clients' certificates. If any is
