@@ -37,7 +37,8 @@ func limit(ctx context.Context, d *kopf.Daemon) error {
 		return nil
 	}
 	d.Logger.Info("The time of the pod is over.")
-	return d.Client.Delete(ctx, d.Body.Reference(), nil)
+	// The deletion lets the daemon stop, which must not cut the deletion off.
+	return d.Client.Delete(context.WithoutCancel(ctx), d.Body.Reference(), nil)
 }
 
 func welcome(ctx context.Context, c *kopf.Change) error {
