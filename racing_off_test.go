@@ -1,0 +1,5 @@
+//go:build !race
+
+package kopf
+
+const racing = false
