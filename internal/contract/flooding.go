@@ -29,6 +29,7 @@ var _ = Suite("flooding", func(t *testing.T, c *C) {
 		c.Run(t, "a server that refuses everything at rest is left in peace: "+name, func(c *C) { proveRefusedRest(c, refusal) })
 		c.Run(t, "a server that refuses everything amid the work is left in peace: "+name, func(c *C) { proveRefusedWork(c, refusal) })
 	}
+	c.Run(t, "a refusal of all that is under way costs seconds", proveShortRefusal)
 	c.Run(t, "an operator that is refused before it knows the resources ends soon", proveRefusedDiscovery)
 	c.Run(t, "who does not wait any more takes nobody's turn", proveTurns)
 	c.Run(t, "what was saved before a pause is not spent after it", proveSavings)
@@ -134,6 +135,31 @@ func proveRefusedStart(c *C, refusal func() *http.Response) {
 	op := refused(c, o, &handled)
 	o.returns(c, "all objects are handled", func() bool { return handled.Load() >= refusedObjects })
 	o.judge(c, op)
+}
+
+// proveShortRefusal refuses what many objects have under way, for a second.
+func proveShortRefusal(c *C) {
+	c.OnlyInBubble("it counts the seconds")
+	var handled atomic.Int64
+	o := &outage{refusal: func() *http.Response { return Answer(429, "TooManyRequests", "slow down") }}
+	op := refused(c, o, &handled)
+	c.Pass(time.Minute)
+	o.start(time.Second)
+	createMany(c, 100)
+	c.WaitFor("all objects are stored as handled", func() bool {
+		for _, body := range c.List() {
+			if _, ok := body.Annotation(diffBase); !ok {
+				return false
+			}
+		}
+		return true
+	})
+	if took := time.Duration(time.Now().UnixNano() - o.end.Load()); took > 30*time.Second {
+		c.Errorf("it has taken %s", took)
+	}
+	if n := len(op.Wire.Writes()); n > 200 {
+		c.Errorf("%d requests were made for 100 objects", n)
+	}
 }
 
 func proveRefusedDiscovery(c *C) {
