@@ -359,6 +359,9 @@ func (w *countingWriter) Write(data []byte) (int, error) {
 	if w.status == 0 {
 		w.status = 200
 	}
+	if timed, ok := w.ResponseWriter.(interface{ SetWriteDeadline(time.Time) error }); ok {
+		_ = timed.SetWriteDeadline(time.Now().Add(sendTimeout)) // if it cannot be, writing fails too
+	}
 	return w.ResponseWriter.Write(data)
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -47,7 +46,8 @@ func (s *APIServer) serve(listener net.Listener) *Served {
 		s.opts.Logger.Warn("The embedded API server can be reached from other machines, and lets everybody do everything.", "address", address.String())
 	}
 	served.server = &http.Server{
-		Handler: &visitors{s, own}, ReadHeaderTimeout: receiveTimeout, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: maxHeader,
+		Handler: &visitors{s, own}, MaxHeaderBytes: maxHeader,
+		ReadTimeout: receiveTimeout, WriteTimeout: sendTimeout, IdleTimeout: 2 * time.Minute, // watches get more time with each event
 		ErrorLog:    slog.NewLogLogger(s.opts.Logger.Handler(), slog.LevelDebug),
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}
@@ -93,18 +93,13 @@ type visitors struct {
 	own    bool // whether they are on this machine
 }
 
-// ServeHTTP answers one request, with limits of time.
+// ServeHTTP answers one request.
 func (h *visitors) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(receiveTimeout)) // as all deadlines: the server's connections know them
-	timed := &timedWriter{w, control}
 	if h.own && !isLocalName(r.Host) {
-		refusal := &statusError{403, "Forbidden", "requests to an address of this machine must be made by that address or as localhost, not by the name " + r.Host, nil}
-		h.server.refuse(timed, r, refusal)
+		h.server.refuse(w, r, &statusError{403, "Forbidden", "requests to an address of this machine must be made by that address or as localhost, not by the name " + r.Host, nil})
 		return
 	}
-	r.Body = &timedBody{r.Body, control}
-	h.server.ServeHTTP(timed, r)
+	h.server.ServeHTTP(w, r)
 }
 
 // isLocalName tells whether a host is an address or localhost: anything else is a name that somebody has made lead here.
@@ -114,37 +109,4 @@ func isLocalName(host string) bool {
 	}
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	return host == "" || host == "localhost" || strings.HasSuffix(host, ".localhost") || net.ParseIP(strings.Trim(host, "[]")) != nil
-}
-
-// timedBody is the body of a request that is to come in time. Once it has come, the connection may be quiet: it can be that of a watch.
-type timedBody struct {
-	io.ReadCloser
-	control *http.ResponseController
-}
-
-// Read reads on, until the end or the time is reached.
-func (b *timedBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if err == io.EOF {
-		_ = b.control.SetReadDeadline(time.Time{})
-	}
-	return n, err
-}
-
-// timedWriter sends an answer each part of which is to be taken in time.
-type timedWriter struct {
-	http.ResponseWriter
-	control *http.ResponseController
-}
-
-// Write sends a part.
-func (w *timedWriter) Write(p []byte) (int, error) {
-	_ = w.control.SetWriteDeadline(time.Now().Add(sendTimeout))
-	return w.ResponseWriter.Write(p)
-}
-
-// Flush sends what was written so far.
-func (w *timedWriter) Flush() {
-	_ = w.control.SetWriteDeadline(time.Now().Add(sendTimeout))
-	_ = w.control.Flush()
 }
