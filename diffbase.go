@@ -88,6 +88,9 @@ func (e *Essence) bytes() []byte {
 
 // digest returns a short sum of the essence, to tell whether it is another one.
 func (e *Essence) digest() uint64 {
+	if e == nil {
+		return 0
+	}
 	sum := fnv.New64a()
 	sum.Write(e.bytes()) // it never fails
 	return sum.Sum64()

@@ -184,6 +184,7 @@ type unsent struct {
 	parts   []*part
 	records map[HandlerID]*ProgressRecord
 	carried *Essence // the oldest one that a finished handler has seen
+	base    uint64   // the digest of the last handled state that the object had when the records were made
 }
 
 // pending returns the parts that are still to be sent.

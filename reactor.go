@@ -72,12 +72,17 @@ func (r *reactor) work(s *slot, events []RawEvent) rest {
 	if len(events) > 0 {
 		newest = events[len(events)-1]
 	} else if s.live != nil {
-		newest.Body = s.live.Load()
+		if live := s.live.Load(); live != nil && (newest.Body == nil || newerVersion(live.version, newest.Body.version)) {
+			newest.Body = live
+		}
 	}
 	if newest.Body == nil {
 		return rest{} // woken for what was done meanwhile
 	}
 	s.memory.see(r.memo)
+	if len(events) > 0 && newerVersion(newest.Body.version, s.expected) {
+		s.expected = ""
+	}
 	c := r.cycle(s, newest)
 	index := c.index()
 	if r.gate.closed() {
@@ -151,6 +156,7 @@ type cycle struct {
 
 	essence *Essence // of the event's body
 	before  *Essence // as it was last handled
+	stored  uint64   // the digest of that as it is stored, 0 for none
 	carried *Essence // the oldest one that a finished handler of this handling has seen
 	reason  Reason
 	x       *handling
@@ -264,9 +270,10 @@ func (c *cycle) react() rest {
 func (c *cycle) keep() {
 	u := &unsent{parts: c.parts}
 	if old := c.slot.unsent; old != nil {
-		u.records, u.carried = old.records, old.carried
+		u.records, u.carried, u.base = old.records, old.carried, old.base
 	}
 	if x := c.x; x != nil {
+		u.base = c.stored
 		u.parts, u.records = x.parts, make(map[HandlerID]*ProgressRecord)
 		for _, p := range x.all {
 			u.records[p.handler.id] = p.record
@@ -306,9 +313,6 @@ func (c *cycle) throttle(err error) rest {
 // time the object is due again, negative if only an event can change anything.
 func (c *cycle) handle() (time.Duration, error) {
 	s, body := c.slot, c.event.Body
-	if s.expected != "" && newerVersion(body.version, s.expected) {
-		s.expected = ""
-	}
 	if s.released {
 		return -1, nil
 	}
@@ -346,11 +350,11 @@ func (c *cycle) handle() (time.Duration, error) {
 		return -1, c.change(nil)
 	}
 	s.overflow = 0
-	if wait := time.Until(time.Unix(0, s.expectedUntil)); s.expected != "" && wait > 0 {
-		return wait, c.change(nil) // our own patch is not back yet: this state is outdated
-	}
-	if s.expected != "" { // the stream is held up, and what it has shown is outdated
-		return 0, c.refetch()
+	if c.outdated() {
+		if wait := time.Until(time.Unix(0, s.expectedUntil)); wait > 0 {
+			return wait, c.change(nil)
+		}
+		return 0, c.refetch() // the stream is held up
 	}
 	c.detect()
 	whole.Reason = c.reason
@@ -368,6 +372,11 @@ func (c *cycle) handle() (time.Duration, error) {
 	return c.pursue(&whole)
 }
 
+// outdated tells whether the state is from before our own patch, which is not back yet.
+func (c *cycle) outdated() bool {
+	return c.slot.expected != "" && !newerVersion(c.event.Body.version, c.slot.expected)
+}
+
 // refetch asks for the newest state of the object, and lets the next cycle work on that, or on what is known if there is no answer.
 func (c *cycle) refetch() error {
 	c.slot.expected = ""
@@ -379,7 +388,8 @@ func (c *cycle) refetch() error {
 		return errGone
 	case err != nil:
 		c.log.Warn("The object cannot be asked for; its handlers are called with what is known of it.", "error", err)
-	default:
+	default: // and what the stream shows of earlier states is outdated, too
+		c.slot.expected, c.slot.expectedUntil = body.version, time.Now().Add(c.settings.Persistence.ConsistencyTimeout).UnixNano()
 		c.mu.Lock()
 		c.fresh = body
 		c.mu.Unlock()
@@ -420,7 +430,12 @@ func (c *cycle) compare() {
 	if err != nil { // the object was handled, but nobody knows how it was then
 		c.log.Warn("The stored last handled state is damaged: everything counts as changed.", "error", err)
 		before = &Essence{}
-	} else if before == nil {
+	}
+	c.stored = before.digest()
+	if u := c.slot.unsent; u != nil && u.base != c.stored {
+		u.records, u.carried = nil, nil // the patch that has ended the handling took effect, though its answer was lost
+	}
+	if before == nil {
 		before = c.recall()
 	}
 	c.before = dropOthers(before, body)
@@ -434,7 +449,7 @@ const theft = 10 * time.Second
 // only their own annotations, and the creation would be handled again without end (CH-T25). From then on, what is in memory counts.
 func (c *cycle) recall() *Essence {
 	s := c.slot
-	if s.expected != "" {
+	if c.outdated() {
 		return nil // our own patch is not back
 	}
 	if !s.robbed && time.Since(time.Unix(0, s.based)) > theft {

@@ -89,8 +89,8 @@ func (s *supervisor) wait(cmd *exec.Cmd, ended chan struct{}) {
 	_ = cmd.Wait() // how it ended stands in its state
 	s.mu.Lock()
 	words := strings.Join(s.lastWords(), " ")
-	// Who cannot log in when it starts, ends, and is started again by whoever runs it.
-	plugin := strings.Contains(words, "Initial authentication has failed") && strings.Contains(words, "the exec plugin")
+	// Who cannot log in ends, and is started again by whoever runs it.
+	plugin := strings.Contains(words, "uthentication has failed") && strings.Contains(words, "the exec plugin")
 	if !plugin && (!s.wanted || s.over && !cmd.ProcessState.Success()) {
 		s.strange = append(s.strange, cmd.ProcessState.String()+" after "+words)
 	}

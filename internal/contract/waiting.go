@@ -316,6 +316,37 @@ func delaying(t *testing.T, c *C) {
 			}
 		}
 	})
+	c.Run(t, "CH-161 a handling whose end is stored is over, though the answer was lost", func(c *C) {
+		var l calls
+		r := &kopf.Registry{}
+		handler := func(ctx context.Context, ch *kopf.Change) error {
+			l.add("%s x=%d", ch.Reason, ch.Spec().Int("x"))
+			return nil
+		}
+		r.OnCreate(Examples, handler, named("h"))
+		r.OnUpdate(Examples, handler, named("h"))
+		op := c.Operator(r, func(op *kopf.Operator) {
+			op.Settings.Networking.ErrorBackoffs = nil
+			op.Settings.Queueing.ErrorDelays = []time.Duration{3 * time.Second}
+		})
+		lost := make(chan struct{}, 1)
+		n := 0
+		op.Wire.Lose(func(q *Request) bool {
+			if q.Method != http.MethodPatch || !strings.Contains(q.Body, "last-handled-configuration") {
+				return false
+			}
+			if n++; n == 1 {
+				lost <- struct{}{}
+			}
+			return n == 1
+		})
+		c.Create("a", spec(map[string]any{"x": 0}))
+		<-lost
+		c.Patch("a", spec(map[string]any{"x": 1}))
+		c.WaitFor("the update", func() bool { return len(l.all()) > 1 })
+		c.Pass(500 * time.Millisecond)
+		c.expect(&l, "create x=0", "update x=1")
+	})
 	c.Run(t, "CH-T9 of a burst of changes, the newest state is handled", func(c *C) {
 		var l calls
 		hold := make(chan struct{})
