@@ -44,16 +44,14 @@ func reconcile(ctx context.Context, t *kopf.Timer) error {
 	}
 	for name, item := range missing {
 		child := map[string]any{
-			"apiVersion": "v1",
-			"kind":       "ConfigMap",
-			"metadata":   map[string]any{"name": name, "labels": map[string]any{"made-by": "21-reconcile"}},
-			"data":       map[string]any{"item": item},
+			"apiVersion": "v1", "kind": "ConfigMap",
+			"metadata": map[string]any{"name": name, "labels": map[string]any{"made-by": "21-reconcile"}},
+			"data":     map[string]any{"item": item},
 		}
 		if err := t.Adopt(child, nil); err != nil {
 			return err
 		}
-		// The index may not have it yet. Applying it twice does no harm.
-		if err := t.Client.Apply(ctx, child, nil); err != nil {
+		if err := t.Client.Apply(ctx, child, nil); err != nil { // twice, if the index is late, does no harm
 			return err
 		}
 		t.Logger.Info("A missing child is made.", "name", name)
