@@ -65,9 +65,13 @@ func Run(ctx context.Context, opts Options) (*Report, error) {
 	b := &bench{opts: &opts, counts: newTally()}
 	defer b.close()
 	if err := b.open(ctx); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("seed %d: %w", opts.Seed, err)
 	}
-	return b.run(ctx)
+	report, err := b.run(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("seed %d: %w", opts.Seed, err)
+	}
+	return report, nil
 }
 
 func (b *bench) say(format string, args ...any) {

@@ -1,4 +1,4 @@
-// Command cmd runs the fault bench, seed by seed, and prints what it has shown:
+// Command cmd runs the fault bench and prints what it has shown:
 //
 //	go run ./chaos/cmd -seed 7 -minutes 3
 //	go run ./chaos/cmd -seeds 10 -minutes 3 -write ../docs/reliability.md
@@ -9,11 +9,13 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/signal"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -22,22 +24,33 @@ import (
 
 func main() {
 	seed := flag.Uint64("seed", 1, "the first seed")
-	seeds := flag.Uint64("seeds", 1, "how many seeds are tried, one after another")
+	seeds := flag.Uint64("seeds", 1, "how many seeds are tried")
 	minutes := flag.Float64("minutes", 1, "how long things go wrong with each of them")
 	objects := flag.Int("objects", 300, "how many objects there are at a time, at most")
+	parallel := flag.Int("parallel", 1, "how many seeds are tried at the same time")
 	write := flag.String("write", "", "a page whose section between the marks is replaced with the tables")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	var reports []*chaos.Report
+	reports := make([]*chaos.Report, *seeds)
+	errs := make([]error, *seeds)
+	var group sync.WaitGroup
+	place := make(chan struct{}, *parallel)
+	for i := range reports {
+		place <- struct{}{}
+		group.Go(func() {
+			defer func() { <-place }()
+			options := chaos.Options{Seed: *seed + uint64(i), Duration: time.Duration(*minutes * float64(time.Minute)), Objects: *objects, Log: os.Stderr}
+			reports[i], errs[i] = chaos.Run(ctx, options)
+		})
+	}
+	group.Wait()
+	if err := errors.Join(errs...); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	wrong := false
-	for s := *seed; s < *seed+*seeds; s++ {
-		report, err := chaos.Run(ctx, chaos.Options{Seed: s, Duration: time.Duration(*minutes * float64(time.Minute)), Objects: *objects, Log: os.Stderr})
-		if err != nil {
-			fmt.Fprintf(os.Stderr, "seed %d: %v\n", s, err)
-			os.Exit(1)
-		}
-		reports = append(reports, report)
+	for _, report := range reports {
 		if len(report.Violations) > 0 {
 			wrong = true
 			report.WriteViolations(os.Stdout)
