@@ -246,7 +246,7 @@ func (c *cycle) react() rest {
 	switch {
 	case errors.Is(err, errGone):
 		c.log.Debug("The object is gone; what was to be changed in it is dropped.")
-		s.unsent = nil
+		s.unsent, s.released = nil, true // what the stream shows of it now is from before
 		return rest{}
 	case overflows(err):
 		c.log.Error("The state of the object is too large to be stored: all annotations of an object together may have 262144 bytes. "+
@@ -384,7 +384,7 @@ func (c *cycle) refetch() error {
 	c.log.Debug("The own patch has not come back in time; the object is asked for.", "version", c.event.Body.version)
 	body, err := c.reactor.client.object(c.requests, c.served.resource, known.namespace, known.name)
 	switch {
-	case StatusCode(err) == codeNotFound || err == nil && body.uid != known.uid:
+	case err == nil && body.uid != known.uid || err != nil && errors.Is(c.judge(err, ""), errGone):
 		return errGone
 	case err != nil:
 		c.log.Warn("The object cannot be asked for; its handlers are called with what is known of it.", "error", err)

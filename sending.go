@@ -192,6 +192,11 @@ func (s *sender) judge(err error, subresource string) error {
 			s.outdated()
 		}
 		return errorf("the resource seems to have lost its subresource %q: %w", subresource, err)
+	case api.Code == codeNotFound && (api.Reason != "NotFound" || strings.Contains(api.Message, "could not find the requested resource")):
+		if s.outdated != nil { // the resource is not served, or not yet; of the object, this tells nothing
+			s.outdated()
+		}
+		return err
 	case api.Code == codeNotFound:
 		return errGone
 	case api.Code == codeConflict && strings.Contains(api.Message, "UID"), strings.Contains(api.Message, "metadata.uid"):

@@ -347,6 +347,47 @@ func delaying(t *testing.T, c *C) {
 		c.Pass(500 * time.Millisecond)
 		c.expect(&l, "create x=0", "update x=1")
 	})
+	c.Run(t, "CH-204 nor do late events of an object that has gone meanwhile", func(c *C) {
+		c.OnlyInBubble("the events are to be late")
+		var l calls
+		r := &kopf.Registry{}
+		r.OnDelete(Examples, func(ctx context.Context, ch *kopf.Change) error {
+			l.add("delete")
+			_, err := ch.Client.Patch(ctx, ch.Body.Reference(), spec(map[string]any{"x": 1}), nil)
+			c.Patch("a", map[string]any{"metadata": map[string]any{"finalizers": nil}})
+			return err
+		}, named("delete"))
+		c.Operator(r, slowly(time.Second, nil))
+		c.Pass(time.Second) // for the listing to be over
+		c.Create("a", nil)
+		c.held("a")
+		c.Delete("a")
+		c.gone("a")
+		c.Pass(time.Minute)
+		c.expect(&l, "delete")
+	})
+	c.Run(t, "an object is not taken for gone when its resource is not served for a moment", func(c *C) {
+		for name, message := range map[string]string{"a": "the server could not find the requested resource", "b": ""} {
+			var l calls
+			r := &kopf.Registry{}
+			r.OnCreate(Examples, l.handler("create"), named("create"))
+			op := c.Operator(r)
+			n := 0
+			op.Wire.Fault(func(q *Request) (*http.Response, error) {
+				if q.Method != http.MethodPatch || n > 0 {
+					return nil, nil
+				}
+				if n++; message == "" { // as servers answer that know nothing of the path
+					return &http.Response{StatusCode: 404, Header: http.Header{"Content-Type": {"text/plain"}}, Body: io.NopCloser(strings.NewReader("404 page not found\n"))}, nil
+				}
+				return Answer(404, "NotFound", message), nil
+			})
+			c.Create(name, nil)
+			c.handled(name)
+			op.Stop()
+			c.expect(&l, "create create 0")
+		}
+	})
 	c.Run(t, "CH-T9 of a burst of changes, the newest state is handled", func(c *C) {
 		var l calls
 		hold := make(chan struct{})
