@@ -61,6 +61,9 @@ func BenchmarkLoad(b *testing.B) {
 		op = l.start(func(*kopf.Settings) {})
 		l.until(op, "all objects to be seen again", time.Minute, func() bool { return op.count("kopf_objects") == loadObjects && op.count("kopf_queue_depth") == 0 })
 		l.report(began, "s/restart")
+		if n := op.count("kopf_api_requests_total{verb=\"PATCH\""); n != 0 || l.created.Load() != loadObjects {
+			b.Fatalf("%d requests were made for objects that had been handled, and the handlers were called %d times", n, l.created.Load())
+		}
 		settled := measured()
 		l.ReportMetric(float64(settled.heap-l.base.heap)/loadObjects, "B/object")
 		l.ReportMetric(float64(op.peak)/(1<<20), "MiB/peak-of-restart")

@@ -29,6 +29,7 @@ var _ = Suite("fighting", func(t *testing.T, c *C) {
 	for name, prove := range map[string]func(c *C){
 		"many changes by somebody else":              proveQuickUser,
 		"many handlers, one after another":           proveManyHandlers,
+		"many sub-handlers, one after another":       proveManySubhandlers,
 		"progress that a handler stores by itself":   proveOwnProgress,
 		"a field that somebody else sets after ours": proveOtherFields,
 	} {
@@ -442,6 +443,29 @@ func proveManyHandlers(c *C) {
 	c.WaitFor("all handlers", func() bool { return c.Get("a").Status().String("progress") == fmt.Sprint(handlers-1) })
 	if took := time.Since(began); c.InBubble() && took > time.Second {
 		c.Errorf("it has taken %s", took)
+	}
+	op.wantPeace(c)
+}
+
+func proveManySubhandlers(c *C) {
+	const subs = 40
+	r := &kopf.Registry{}
+	r.OnUpdate(Examples, func(_ context.Context, ch *kopf.Change) error {
+		for n := range subs {
+			ch.Subhandler(kopf.HandlerID(fmt.Sprint("sub", n)), func(_ context.Context, ch *kopf.Change) error {
+				ch.Patch.Set("status.progress", fmt.Sprint(ch.Spec().Int("a"), " ", n))
+				return nil
+			}, nil)
+		}
+		return nil
+	}, named("update"))
+	op := c.Operator(r)
+	c.Create("a", nil)
+	c.handled("a")
+	for change := range 3 {
+		c.Patch("a", spec(map[string]any{"a": change}))
+		last := fmt.Sprint(change, " ", subs-1)
+		c.WaitFor("all sub-handlers", func() bool { return c.Get("a").Status().String("progress") == last })
 	}
 	op.wantPeace(c)
 }
