@@ -28,6 +28,7 @@ func FuzzRecord(f *testing.F) {
 	f.Add(`{"retries":9223372036854775807,"delayed":"9999-12-31T23:59:59-23:59","purpose":"create"}`)
 	f.Add(`{"started":"0000-01-01T00:00:00+23:59","stopped":null,"unknown":[{}]}`)
 	f.Add(`{"retries":-1}`)
+	f.Add(`{"retries":10000000000}`)
 	f.Add(`null`)
 	f.Fuzz(func(t *testing.T, text string) {
 		s := &SmartProgressStorage{}

@@ -65,7 +65,7 @@ func (r *ProgressRecord) members(unset bool) recordMembers {
 		{"stopped", recordTimestamp(r.Stopped)},
 		{"delayed", recordTimestamp(r.Delayed)},
 		{"purpose", nil},
-		{"retries", json.Number(strconv.Itoa(r.Retries))},
+		{"retries", json.Number(strconv.Itoa(min(r.Retries, maxCount)))},
 		{"success", r.Success},
 		{"failure", r.Failure},
 		{"message", nil},
