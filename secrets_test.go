@@ -234,8 +234,7 @@ func TestSecretsOfObjects(t *testing.T) {
 				case c.Retry == 0:
 					return kopf.Temporary(errors.New("for some reason"), time.Millisecond)
 				case c.Retry == 1:
-					var nothing map[string]any
-					nothing[fmt.Sprint(c.Body.Get("data.token"))] = c.Body // a panic with secrets on its stack
+					store(nil, fmt.Sprint(c.Body.Get("data.token")), c.Body) // a panic with secrets on its stack
 				}
 				handled <- "done"
 				return nil
@@ -310,8 +309,7 @@ func TestSecretsOfReviews(t *testing.T) {
 		go func() {
 			done <- server.Serve(ctx, func(_ context.Context, r *kopf.ReviewRequest) ([]byte, error) {
 				if r.Handler == "panic" {
-					var nothing map[string]any
-					nothing[r.Header.Get("Authorization")] = string(r.Body)
+					store(nil, r.Header.Get("Authorization"), string(r.Body))
 				}
 				return nil, errors.New("for some reason")
 			}, func(c kopf.WebhookClientConfig) { announced <- c.URL })
@@ -338,3 +336,6 @@ func TestSecretsOfReviews(t *testing.T) {
 		return <-done
 	})
 }
+
+// store panics if there is no map, which is what it is for.
+func store(m map[string]any, key string, value any) { m[key] = value }

@@ -200,7 +200,6 @@ func proveRivalry(c *C) {
 
 func proveTwoOperators(c *C) {
 	c.OnlyInBubble("the pauses are long")
-	began := time.Now()
 	start := func(value string) *Running {
 		r := &kopf.Registry{}
 		r.OnUpdate(Examples, setting("spec.x", value), named("update"))
@@ -216,7 +215,7 @@ func proveTwoOperators(c *C) {
 	first, second := start("first"), start("second")
 	c.Create("a", spec(map[string]any{"x": "", "y": 0}))
 	c.Pass(time.Second)
-	began = time.Now()
+	began := time.Now()
 	c.Patch("a", spec(map[string]any{"x": "?"}))
 	const want = "The operator and kopf-go change these fields in turns: spec.x."
 	first.wantFight(c, want)
