@@ -3,6 +3,7 @@ package contract
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"path"
@@ -300,6 +301,35 @@ func noticing(t *testing.T, c *C) {
 		c.WaitFor("the handling", func() bool { return c.isReady("a") })
 		want := []string{"WARN Resource definitions cannot be watched: new and changed ones are not noticed until a restart."}
 		c.WaitFor("the warning", func() bool { return slices.Equal(op.Logs.messages("definitions"), want) })
+	})
+	c.Run(t, "a resource that an API server does not know for a moment is served on", func(c *C) {
+		c.OnlyInBubble("discovery is made up")
+		var l calls
+		r := &kopf.Registry{}
+		r.OnResume(Examples, l.handler("resume"), named("resume"))
+		c.Create("a", nil)
+		var starting atomic.Bool
+		op := c.Operator(r)
+		op.Wire.Fault(func(q *Request) (*http.Response, error) {
+			if !starting.Load() || q.Path != "/apis" {
+				return nil, nil
+			}
+			const nothing = `{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","metadata":{},"items":[]}`
+			return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(nothing))}, nil
+		})
+		c.Pass(time.Minute)
+		before := l.count("resume")
+		for n, outage := range []time.Duration{time.Second, time.Minute} {
+			starting.Store(true)
+			c.definitions().Patch("kopfexamples.kopf.dev", map[string]any{"metadata": map[string]any{"labels": map[string]any{"n": fmt.Sprint(n)}}})
+			c.Pass(outage)
+			starting.Store(false)
+			c.definitions().Patch("kopfexamples.kopf.dev", map[string]any{"metadata": map[string]any{"labels": map[string]any{"n": "none"}}})
+			c.Pass(time.Minute)
+			if got := len(op.Logs.messages("is not served any more")); got != n || l.count("resume") != before+n {
+				c.Errorf("after %s, the resource was given up %d times, want %d; the calls are %v", outage, got, n, l.all())
+			}
+		}
 	})
 	c.Run(t, "AC-98 without scanning, definitions and namespaces are not looked at", func(c *C) {
 		r := &kopf.Registry{}
