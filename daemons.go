@@ -674,7 +674,13 @@ func (t *task) schedule(out outcome) (wait time.Duration, more bool) {
 // do. What could not be sent is kept for the next attempt.
 func (t *task) deliver(patch *Patch, log *slog.Logger) {
 	b, e := t.object, t.object.engine
-	s := &sender{client: e.client, ctx: e.requests, resource: e.resource(), log: log, fresh: b.live.Load(), outdated: e.outdated, told: e.told}
+	ctx := e.requests
+	if t.stopper.Reason().Has(OperatorExiting) {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, exitStoring, errorf("not within %s at the exit", exitStoring))
+		defer cancel()
+	}
+	s := &sender{client: e.client, ctx: ctx, resource: e.resource(), log: log, fresh: b.live.Load(), outdated: e.outdated, told: e.told}
 	err := s.request(&Patch{merge: patch.merge})
 	var refused *patchRefusedError
 	if errors.As(err, &refused) {
@@ -704,6 +710,9 @@ func (t *task) deliver(patch *Patch, log *slog.Logger) {
 	}
 }
 
+// exitStoring is how long one attempt at storing what a task has left may take when the operator stops. There are two.
+const exitStoring = 2 * time.Second
+
 // maxResends is how often the last patch of a task that has ended is sent again before it is given up.
 const maxResends = 10
 
@@ -719,7 +728,7 @@ func (t *task) resend(last bool) bool {
 		return false
 	}
 	t.failed = max(t.failed, before+1) // also after a conflict
-	if t.failed <= maxResends && t.object.engine.requests.Err() == nil {
+	if t.failed <= maxResends && t.object.engine.requests.Err() == nil && !t.stopper.Reason().Has(OperatorExiting) {
 		return false
 	}
 	log.Error("The last patch of " + t.name() + " could not be sent and is lost.")

@@ -37,7 +37,7 @@ const (
 	writerCount = 4
 	writerPace  = 250 * time.Millisecond
 	faultRate   = 0.12
-	settleTime  = 90 * time.Second
+	settleTime  = 150 * time.Second
 
 	complaintAfter = 20 * time.Second
 )

@@ -111,7 +111,7 @@ func (e *Evidence) judgeEmpty(before *journal.Census) []Violation {
 // next use, and what Go's own tables have grown to.
 const (
 	sparedGoroutines = 30
-	sparedMemory     = 3 << 20
+	sparedMemory     = 6 << 20
 )
 
 type court struct {

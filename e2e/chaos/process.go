@@ -82,7 +82,7 @@ func (s *supervisor) lastWords() []string {
 	lines := slices.DeleteFunc(s.said(""), func(line string) bool {
 		return strings.Contains(line, "[DEBUG]") || strings.Contains(line, "[INFO ]") || line == ""
 	})
-	return lines[max(0, len(lines)-3):]
+	return lines[max(0, len(lines)-10):]
 }
 
 func (s *supervisor) wait(cmd *exec.Cmd, ended chan struct{}) {
@@ -90,7 +90,7 @@ func (s *supervisor) wait(cmd *exec.Cmd, ended chan struct{}) {
 	s.mu.Lock()
 	words := strings.Join(s.lastWords(), " ")
 	// Who cannot log in ends, and is started again by whoever runs it.
-	plugin := strings.Contains(words, "uthentication has failed") && strings.Contains(words, "the exec plugin")
+	plugin := strings.Contains(words, "the exec plugin")
 	if !plugin && (!s.wanted || s.over && !cmd.ProcessState.Success()) {
 		s.strange = append(s.strange, cmd.ProcessState.String()+" after "+words)
 	}

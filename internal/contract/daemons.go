@@ -82,6 +82,33 @@ func spawning(t *testing.T, c *C) {
 		c.Patch("a", map[string]any{"metadata": map[string]any{"finalizers": []any{}}})
 		c.gone("a")
 	})
+	c.Run(t, "what a daemon has left does not hold up the end of the operator", func(c *C) {
+		c.OnlyInBubble("it waits")
+		r := &kopf.Registry{}
+		r.OnDaemon(Examples, func(ctx context.Context, d *kopf.Daemon) error {
+			<-ctx.Done()
+			d.Patch.Set("status.left", "this")
+			return nil
+		}, daemonID("d"))
+		op := c.Operator(r)
+		c.Create("a", nil)
+		c.held("a")
+		c.Pass(time.Minute)
+		op.Wire.Fault(func(req *Request) (*http.Response, error) {
+			if req.Method == http.MethodPatch {
+				return Answer(500, "InternalError", "asked for"), nil
+			}
+			return nil, nil
+		})
+		began := time.Now()
+		op.Stop()
+		if passed := time.Since(began); passed > 15*time.Second {
+			c.Errorf("the operator has ended after %s", passed)
+		}
+		if n := len(op.Logs.Find("could not be sent and is lost.")); n != 1 {
+			c.Errorf("it is told %d times that the patch is lost, want once", n)
+		}
+	})
 	c.Run(t, "BG-12 a daemon is spawned before the handlers of the cycle, and without the finalizer", func(c *C) {
 		begun := make(chan struct{})
 		r := &kopf.Registry{}

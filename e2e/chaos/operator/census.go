@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"net/http/pprof"
 	"os"
 	"path/filepath"
 )
@@ -20,9 +21,12 @@ func (o *operator) listen() error {
 	if err != nil {
 		return err
 	}
-	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		_ = json.NewEncoder(w).Encode(o.census()) // the bench asks again
-	})}
+	})
+	mux.Handle("/heap", pprof.Handler("heap"))
+	server := &http.Server{Handler: mux}
 	go func() { _ = server.Serve(listener) }() // until the process ends
 	return nil
 }
