@@ -419,20 +419,34 @@ func (r *request) send(ctx context.Context, cred *credential) (code int, err err
 	} else {
 		defer drain(resp.Body)
 	}
-	if resp.StatusCode >= 400 {
+	if resp.StatusCode >= 300 {
 		return resp.StatusCode, newAPIError(r.method, r.path, resp)
 	}
-	if r.read == nil {
-		return resp.StatusCode, nil
+	read := r.read
+	if read == nil {
+		read = confirm
 	}
 	r.length = resp.ContentLength
-	if err := r.read(resp.Body); err != nil {
+	if err := read(resp.Body); err != nil {
 		if ctx.Err() != nil && !r.stream {
 			err = context.Cause(ctx)
 		}
 		return resp.StatusCode, fmt.Errorf("%s %s: %w", r.method, r.path, err)
 	}
 	return resp.StatusCode, nil
+}
+
+// confirm sees that an answer that nobody needs is one of an API server, and not the page of a proxy that has kept the request.
+func confirm(answer io.Reader) error {
+	var head [64]byte
+	n, err := io.ReadFull(answer, head[:])
+	if text := bytes.TrimSpace(head[:n]); len(text) > 0 && text[0] != '{' {
+		return fmt.Errorf("%w: an object in JSON is expected, not %.20q", errUnreadable, text)
+	}
+	if err != io.EOF && err != io.ErrUnexpectedEOF { // it is shorter, or empty
+		return err
+	}
+	return nil
 }
 
 // verb is the method of the request, or WATCH.

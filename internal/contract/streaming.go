@@ -88,6 +88,25 @@ func (c *C) examplesPath() string {
 }
 
 func requests(t *testing.T, c *C) {
+	c.Run(t, "a page that comes instead of an answer is no success", func(c *C) {
+		c.Create("a", nil)
+		for code, page := range map[int]string{200: "<html><h1>It works!</h1></html>", 201: "\n\n<html></html>", 302: "", 203: strings.Repeat("It works! ", 100)} {
+			client, wire := c.client(kopf.NetworkingSettings{})
+			wire.Fault(func(q *Request) (*http.Response, error) {
+				if q.Method != http.MethodDelete {
+					return nil, nil
+				}
+				return &http.Response{StatusCode: code, Header: http.Header{"Content-Type": {"text/html"}}, Body: io.NopCloser(strings.NewReader(page))}, nil
+			})
+			if err := client.Delete(c.Context(), c.Ref("a"), nil); err == nil {
+				c.Errorf("the answer %d with %.20q counts as a success", code, page)
+			}
+		}
+		client, _ := c.client(kopf.NetworkingSettings{})
+		if err := client.Delete(c.Context(), c.Ref("a"), nil); err != nil || c.Exists("a") {
+			c.Errorf("the object is not deleted: %v", err)
+		}
+	})
 	c.Run(t, "AC-75 events about what is in no namespace go to that of the credentials", func(c *C) {
 		for given, want := range map[string]string{"": "default", c.Namespace: c.Namespace} {
 			r := &kopf.Registry{}
