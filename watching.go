@@ -331,6 +331,9 @@ func (c *Client) scanWatch(ctx context.Context, r Resource, namespace string, qu
 			if f.typ == "ERROR" {
 				return statusOf(f.object.body(f.raw), path)
 			}
+			if f.typ != bookmark && f.object.name.to == 0 {
+				return fmt.Errorf("%w: an event with an object is expected, not one of something without a name", errUnreadable)
+			}
 			return handle(&f)
 		})
 	}})

@@ -83,7 +83,7 @@ func wantPrometheus(t *testing.T, url string) {
 		"kopf_watch_events_total": dto.MetricType_COUNTER, "kopf_watch_restarts_total": dto.MetricType_COUNTER, "kopf_watch_streams": dto.MetricType_GAUGE,
 		"kopf_objects": dto.MetricType_GAUGE, "kopf_api_requests_total": dto.MetricType_COUNTER, "kopf_queue_depth": dto.MetricType_GAUGE,
 		"kopf_background_tasks": dto.MetricType_GAUGE, "kopf_kubernetes_events_total": dto.MetricType_COUNTER, "kopf_logins_total": dto.MetricType_COUNTER,
-		"kopf_peers": dto.MetricType_GAUGE, "kopf_paused": dto.MetricType_GAUGE, "kopf_goroutines": dto.MetricType_GAUGE, "kopf_resident_memory_bytes": dto.MetricType_GAUGE,
+		"kopf_fights_total": dto.MetricType_COUNTER, "kopf_peers": dto.MetricType_GAUGE, "kopf_paused": dto.MetricType_GAUGE, "kopf_goroutines": dto.MetricType_GAUGE, "kopf_resident_memory_bytes": dto.MetricType_GAUGE,
 	}
 	for name, want := range types {
 		if f := families[name]; f == nil || f.GetType() != want || f.GetHelp() == "" || len(f.GetMetric()) == 0 {

@@ -88,6 +88,26 @@ func (c *C) examplesPath() string {
 }
 
 func requests(t *testing.T, c *C) {
+	c.Run(t, "an event of something without a name is not taken for one of an object", func(c *C) {
+		var l calls
+		r := &kopf.Registry{}
+		r.OnEvent(Examples, func(_ context.Context, e *kopf.WatchEvent) error {
+			l.add("%q", e.Name())
+			return nil
+		}, &kopf.EventOptions{ID: "event"})
+		var garbled atomic.Bool
+		c.Operator(r, wired(func(q *Request) (*http.Response, error) {
+			if !strings.Contains(q.Path, "watch=true") || !strings.Contains(q.Path, "kopfexamples") || garbled.Swap(true) {
+				return nil, nil
+			}
+			const event = `{"type":"ADDED","object":{"kind":"Nothing"}}` + "\n"
+			return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(event))}, nil
+		}))
+		c.WaitFor("the event", garbled.Load)
+		c.Create("a", nil)
+		c.WaitFor("the object", func() bool { return len(l.all()) > 0 })
+		c.expect(&l, `"a"`)
+	})
 	c.Run(t, "a page that comes instead of an answer is no success", func(c *C) {
 		c.Create("a", nil)
 		for code, page := range map[int]string{200: "<html><h1>It works!</h1></html>", 201: "\n\n<html></html>", 302: "", 203: strings.Repeat("It works! ", 100)} {
