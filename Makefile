@@ -26,9 +26,10 @@ e2e:
 SEED = 1
 SEEDS = 1
 MINUTES = 3
+PARALLEL = 1
 WRITE =
 chaos:
-	cd e2e && go run ./chaos/cmd -seed $(SEED) -seeds $(SEEDS) -minutes $(MINUTES) -write "$(WRITE)"
+	cd e2e && go run ./chaos/cmd -seed $(SEED) -seeds $(SEEDS) -minutes $(MINUTES) -parallel $(PARALLEL) -write "$(WRITE)"
 
 # A real API server to try things with; it runs until Ctrl+C.
 cluster:
