@@ -156,7 +156,7 @@ type cycle struct {
 
 	essence *Essence // of the event's body
 	before  *Essence // as it was last handled
-	stored  uint64   // the digest of that as it is stored, 0 for none
+	stored  []byte   // that as it is stored, nil for none
 	carried *Essence // the oldest one that a finished handler of this handling has seen
 	reason  Reason
 	x       *handling
@@ -273,7 +273,9 @@ func (c *cycle) keep() {
 		u.records, u.carried, u.base = old.records, old.carried, old.base
 	}
 	if x := c.x; x != nil {
-		u.base = c.stored
+		if c.stored != nil {
+			u.base = (&Essence{raw: c.stored}).digest()
+		}
 		u.parts, u.records = x.parts, make(map[HandlerID]*ProgressRecord)
 		for _, p := range x.all {
 			u.records[p.handler.id] = p.record
@@ -431,8 +433,8 @@ func (c *cycle) compare() {
 		c.log.Warn("The stored last handled state is damaged: everything counts as changed.", "error", err)
 		before = &Essence{}
 	}
-	c.stored = before.digest()
-	if u := c.slot.unsent; u != nil && u.base != c.stored {
+	c.stored = before.bytes()
+	if u := c.slot.unsent; u != nil && u.base != before.digest() {
 		u.records, u.carried = nil, nil // the patch that has ended the handling took effect, though its answer was lost
 	}
 	if before == nil {
