@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/e2e/cluster"
+	"github.com/kopf-go/kopf/internal/promises"
 )
 
 // The examples as they are deployed: static binaries, run as processes of their own against the real API
@@ -63,26 +64,8 @@ func example(t *testing.T, name string) string {
 type operator struct {
 	t    *testing.T
 	cmd  *exec.Cmd
-	log  lockedBuffer
+	log  promises.Buffer
 	done chan struct{}
-}
-
-// lockedBuffer takes what a process writes while the test reads it.
-type lockedBuffer struct {
-	mu  sync.Mutex // guards buf
-	buf bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
 }
 
 // start starts a command with nothing in its environment but what is given, and kills it at the end of the test.

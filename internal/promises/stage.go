@@ -45,23 +45,23 @@ type Stage struct {
 // process is a running example, or one that has ended.
 type process struct {
 	cmd  *exec.Cmd
-	log  lockedBuffer
+	log  Buffer
 	done chan struct{} // closed at its end
 }
 
-// lockedBuffer takes what a process writes while the test reads it.
-type lockedBuffer struct {
+// Buffer takes what a process writes while the test reads it.
+type Buffer struct {
 	mu  sync.Mutex // guards buf
 	buf bytes.Buffer
 }
 
-func (b *lockedBuffer) Write(p []byte) (int, error) {
+func (b *Buffer) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.buf.Write(p)
 }
 
-func (b *lockedBuffer) String() string {
+func (b *Buffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.buf.String()
