@@ -50,7 +50,8 @@ type admissions struct {
 	managed  string
 	all      []*handler // in order of registration
 	work     sync.WaitGroup
-	changed  chan struct{} // holds one token when the resources have changed
+	changed  chan struct{}   // holds one token when the resources have changed
+	served   context.Context // of the server
 	end      context.CancelFunc
 	writing  sync.Mutex // held while the configurations are written; before mu
 	written  map[handlerKind][]byte
@@ -109,7 +110,7 @@ func (a *admissions) adjust(found []Resource) {
 		return
 	}
 	ctx, end := context.WithCancel(withOperator(a.requests, a.admissionHost.client, a.log))
-	a.end = end
+	a.served, a.end = ctx, end
 	a.work.Go(func() { a.serve(ctx) })
 	if a.managed != "" {
 		a.work.Go(func() { a.follow(ctx) })
@@ -163,16 +164,21 @@ func (a *admissions) announced(client WebhookClientConfig) {
 	a.configure()
 }
 
+// servingEnding is how long a server may go on after the end of its context: longer than API servers wait for the reviews under way.
+const servingEnding = time.Minute
+
 // stop takes the configurations back, so that nobody asks, and then stops the server.
 func (a *admissions) stop() error {
 	a.mu.Lock()
 	a.stopping = true
-	end := a.end
+	end, served := a.end, a.served
 	a.mu.Unlock()
 	if end != nil {
 		a.clean()
 		end()
-		a.work.Wait()
+		if !waitFor(served, &a.work, servingEnding) {
+			a.log.Error("The admission server is left behind, because it ignores that its context has ended.")
+		}
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -501,6 +507,11 @@ func (a *admissions) configure() {
 		if err == nil && bytes.Equal(data, a.written[c.kind]) {
 			continue
 		}
+		if !a.has(c.kind) {
+			a.empty(c.resource)
+			a.written[c.kind] = data
+			continue
+		}
 		a.log.Info("Reconfiguring the " + c.word + " webhook " + a.managed + ".")
 		if err == nil {
 			err = a.write(c.resource, data)
@@ -513,9 +524,23 @@ func (a *admissions) configure() {
 	}
 }
 
+// has reports whether there are handlers of a kind.
+func (a *admissions) has(kind handlerKind) bool {
+	return slices.ContainsFunc(a.all, func(h *handler) bool { return h.kind == kind })
+}
+
+// empty removes the webhooks that an earlier version of the operator, which had handlers for them, may have left. A configuration that does not exist is
+// not made, and what may not be changed is left alone.
+func (a *admissions) empty(r Resource) {
+	_, err := a.admissionHost.client.patchObject(a.requests, r, "", a.managed, "", string(MergePatch), []byte(`{"webhooks":[]}`))
+	if err != nil && StatusCode(err) != http.StatusNotFound {
+		a.log.Debug("A configuration without handlers cannot be emptied.", "kind", r.Kind, "name", a.managed, "error", err)
+	}
+}
+
 // write replaces the webhooks of a configuration, and makes it if it is not there.
 func (a *admissions) write(r Resource, webhooks []byte) error {
-	ctx := a.requests
+	ctx := unlimited(a.requests) // requests that are under way may be those that wait for these webhooks
 	patch := slices.Concat([]byte(`{"webhooks":`), webhooks, []byte(`}`))
 	_, err := a.admissionHost.client.patchObject(ctx, r, "", a.managed, "", string(MergePatch), patch)
 	verb := "patch"
@@ -538,12 +563,12 @@ const cleaningTimeout = 5 * time.Second
 
 // clean leaves only the handlers in the configurations that are to stay.
 func (a *admissions) clean() {
-	ctx, cancel := context.WithTimeout(a.requests, cleaningTimeout)
+	ctx, cancel := context.WithTimeout(unlimited(a.requests), cleaningTimeout)
 	defer cancel()
 	a.writing.Lock()
 	defer a.writing.Unlock()
 	for _, c := range configured {
-		if a.written[c.kind] == nil {
+		if a.written[c.kind] == nil || !a.has(c.kind) {
 			continue
 		}
 		a.mu.Lock()

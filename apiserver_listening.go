@@ -1,12 +1,14 @@
 package kopf
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -27,8 +29,8 @@ type Served struct {
 }
 
 // Listen serves on a TCP address, such as "127.0.0.1:0" for a free port of this machine. Whoever reaches it can do
-// everything, so it should be an address of this machine only, where requests by names other than localhost are refused, lest pages in a
-// browser send some. Close ends it.
+// everything, so it should be an address of this machine only, where requests by names other than localhost are refused. Requests that
+// pages of other origins make a browser send are refused at any address. Close ends it.
 func (s *APIServer) Listen(address string) (*Served, error) {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
@@ -69,7 +71,8 @@ func (s *Served) Close() error {
 	return err
 }
 
-// WriteKubeconfig writes a kubeconfig by which kubectl and others reach the listening server.
+// WriteKubeconfig writes a kubeconfig by which kubectl and others reach the listening server. A file that is there is replaced by a new one
+// of the user of this process, and so is a symbolic link: the file that it leads to stays as it is.
 func (s *Served) WriteKubeconfig(path string) error {
 	config := mapOf("apiVersion kind current-context clusters users contexts",
 		"v1", "Config", "kopf",
@@ -84,7 +87,46 @@ func (s *Served) WriteKubeconfig(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	return os.WriteFile(path, append(data, '\n'), 0o600)
+	return replaceFile(path, append(data, '\n'))
+}
+
+// replaceFile puts a new file in the place of whatever is there. No other user can read it, and no other process has opened it. It appears as a whole or not at all.
+func replaceFile(path string, data []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".kopf-*") // which makes a file that was not there, with the mode 0600
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	err = cmp.Or(err, f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name()) // the other error is the one that matters
+	}
+	return err
+}
+
+// runningServer returns the address in the kubeconfig of an embedded server, "" if there is no such server any more.
+func runningServer(kubeconfig []byte) string {
+	var config struct {
+		Clusters []struct{ Cluster struct{ Server string } }
+	}
+	if json.Unmarshal(kubeconfig, &config) != nil || len(config.Clusters) != 1 {
+		return ""
+	}
+	address := config.Clusters[0].Cluster.Server
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Second}
+	resp, err := client.Get(address + "/version")
+	if err != nil {
+		return ""
+	}
+	defer resp.Body.Close()
+	var version struct{ GitVersion string }
+	if json.NewDecoder(resp.Body).Decode(&version) != nil || version.GitVersion == "" {
+		return "" // another program has the port by now
+	}
+	return address
 }
 
 // visitors hands over the requests of those who come by the network.
@@ -99,7 +141,25 @@ func (h *visitors) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.server.refuse(w, r, &statusError{403, "Forbidden", "requests to an address of this machine must be made by that address or as localhost, not by the name " + r.Host, nil})
 		return
 	}
+	if fromOtherOrigin(r) {
+		h.server.refuse(w, r, &statusError{403, "Forbidden", "requests by pages of other origins are refused, such as of " + cmp.Or(r.Header.Get("Origin"), "an unknown one"), nil})
+		return
+	}
 	h.server.ServeHTTP(w, r)
+}
+
+// fromOtherOrigin reports whether a browser sends the request on behalf of a page that does not come from this server. Browsers send some
+// requests that write without asking the server first. Others than browsers send neither of the headers.
+func fromOtherOrigin(r *http.Request) bool {
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "same-origin", "none":
+		return false
+	case "": // an old browser, or none
+		origin := r.Header.Get("Origin")
+		page, err := url.Parse(origin)
+		return origin != "" && (err != nil || page.Scheme != "http" || !strings.EqualFold(page.Host, r.Host))
+	}
+	return true
 }
 
 // isLocalName tells whether a host is an address or localhost: anything else is a name that somebody has made lead here.

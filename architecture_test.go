@@ -44,7 +44,7 @@ var rooms = []room{
 			"net/url os os/exec path path/filepath reflect runtime sync sync/atomic", goroutines: true, clock: true},
 	{floor: 3, name: "intents", files: "on.go on_*.go registry.go filters.go causes.go selector.go",
 		imports: "math/rand/v2 path reflect runtime sync sync/atomic unicode", clock: true},
-	{floor: 4, name: "actions", files: "execution.go execution_*.go sending.go queue.go pausing.go",
+	{floor: 4, name: "actions", files: "execution.go execution_*.go sending.go queue.go queue_*.go pausing.go",
 		imports: "math math/rand/v2 reflect runtime runtime/debug sync sync/atomic", goroutines: true, clock: true},
 	{floor: 4, name: "listeners", files: "listening.go", imports: "net net/http sync", clock: true},
 	{floor: 4, name: "logs", files: "logging.go", imports: "io os path/filepath reflect runtime sync sync/atomic unicode", clock: true},

@@ -25,7 +25,8 @@ type ConnectionInfo struct {
 	// Server is the address of the API server, such as "https://10.0.0.1:6443", with a path prefix if it has one. It is required.
 	Server string
 	// CAFile and CAData (PEM, or base64 of PEM) are the authorities that the server's certificate
-	// is checked against, instead of those of the system.
+	// is checked against, instead of those of the system. CAFile is read again at least once a minute, and when it does not
+	// fit the server's certificate, because it may be rotated.
 	CAFile string
 	CAData []byte
 	// Insecure switches off the check of the server's certificate and host name. Defaults to false.

@@ -199,6 +199,12 @@ func (i *ConnectionInfo) newHTTPClient(connectTimeout time.Duration, streams boo
 			}
 			return i.HTTPClient.CheckRedirect(req, via)
 		}
+	} else if i.CAFile != "" {
+		t, err := newAuthorityTransport(i, connectTimeout, streams)
+		if err != nil {
+			return nil, err
+		}
+		client.Transport = t
 	} else {
 		t, err := i.newTransport(connectTimeout, streams)
 		if err != nil {
@@ -228,21 +234,30 @@ func sameHost(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// session is what the connections of a credential, and of equal ones after it, have in common.
+// session is what the connections of a credential, and of equal ones after it, have in common. It ends in two steps: when other
+// credentials replace it, what is being read ends, streams above all, to be read again with those. Requests that change something
+// finish, for the server may have carried them out already. When the client is closed, all ends.
 type session struct {
-	ctx      context.Context // ends with all that is open in the session; its cause is errCredentialClosed
-	end      context.CancelCauseFunc
+	client   context.Context // ends when the client is closed
+	reads    context.Context // of what is being read; ends before client, or with it
+	replace  context.CancelFunc
 	accepted atomic.Bool // the server has let a request in since the last login
 }
 
-func newSession() *session {
-	s := &session{}
-	s.ctx, s.end = context.WithCancelCause(context.Background())
+// newSession returns a session of a client that is closed with a context.
+func newSession(client context.Context) *session {
+	s := &session{client: client}
+	s.reads, s.replace = context.WithCancel(client)
 	return s
 }
 
-// close ends all requests and streams of the session.
-func (s *session) close() { s.end(errCredentialClosed) }
+// life returns the context that a request must not outlive.
+func (s *session) life(method string) context.Context {
+	if method == http.MethodGet || method == http.MethodHead {
+		return s.reads
+	}
+	return s.client
+}
 
 // authTransport adds the credentials to requests, and ties their answers to a session.
 type authTransport struct {
@@ -332,28 +347,33 @@ func (t *authTransport) send(req *http.Request, token string) (*http.Response, e
 	if t.session == nil {
 		return t.next.RoundTrip(t.authorized(req, req.Context(), token))
 	}
+	life := t.session.life(req.Method)
+	if life.Err() != nil { // AfterFunc would tell of it only while the request is under way
+		closeBody(req)
+		return nil, errCredentialClosed
+	}
 	ctx, cancel := context.WithCancelCause(req.Context())
-	stop := context.AfterFunc(t.session.ctx, func() { cancel(errCredentialClosed) })
+	stop := context.AfterFunc(life, func() { cancel(errCredentialClosed) })
 	release := func() {
 		stop()
 		cancel(nil)
 	}
 	resp, err := t.next.RoundTrip(t.authorized(req, ctx, token))
 	if err != nil {
-		err = t.session.explain(req.Context(), err)
+		err = explainEnd(req.Context(), life, err)
 		release()
 		return nil, err
 	}
 	if resp.StatusCode < 500 && resp.StatusCode != http.StatusUnauthorized {
 		t.session.accepted.Store(true)
 	}
-	resp.Body = &sessionBody{ReadCloser: resp.Body, ctx: req.Context(), session: t.session, release: release}
+	resp.Body = &sessionBody{ReadCloser: resp.Body, ctx: req.Context(), life: life, release: release}
 	return resp, nil
 }
 
-// explain tells errors that the end of the session has caused from others.
-func (s *session) explain(ctx context.Context, err error) error {
-	if s.ctx.Err() == nil || ctx.Err() != nil || errors.Is(err, errCredentialClosed) {
+// explainEnd tells errors of a request that the end of its session has caused from others.
+func explainEnd(ctx, life context.Context, err error) error {
+	if life.Err() == nil || ctx.Err() != nil || errors.Is(err, errCredentialClosed) {
 		return err
 	}
 	return errorf("%w: %w", errCredentialClosed, err)
@@ -363,7 +383,7 @@ func (s *session) explain(ctx context.Context, err error) error {
 type sessionBody struct {
 	io.ReadCloser
 	ctx     context.Context // of the request
-	session *session
+	life    context.Context // that the request must not outlive
 	release func()
 }
 
@@ -371,7 +391,7 @@ type sessionBody struct {
 func (b *sessionBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err != nil && err != io.EOF {
-		err = b.session.explain(b.ctx, err)
+		err = explainEnd(b.ctx, b.life, err)
 	}
 	return n, err
 }

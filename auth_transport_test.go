@@ -1,6 +1,7 @@
 package kopf
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -272,7 +273,7 @@ func TestSession(t *testing.T) {
 	defer close(over)
 	for _, streams := range []bool{false, true} {
 		t.Run(fmt.Sprint("AC-68 streams ", streams), func(t *testing.T) {
-			one := newSession()
+			one := newSession(t.Context())
 			info := &ConnectionInfo{Server: s.URL, Insecure: true}
 			c, err := info.newHTTPClient(0, streams, one)
 			if err != nil {
@@ -286,7 +287,7 @@ func TestSession(t *testing.T) {
 			if !one.accepted.Load() {
 				t.Error("the answer does not count as accepted")
 			}
-			time.AfterFunc(10*time.Millisecond, one.close)
+			time.AfterFunc(10*time.Millisecond, one.replace)
 			if _, err := io.ReadAll(resp.Body); !errors.Is(err, errCredentialClosed) {
 				t.Errorf("the stream has ended with %v, want %v", err, errCredentialClosed)
 			}
@@ -301,7 +302,7 @@ func TestSession(t *testing.T) {
 // TestSessionAccepted holds which answers speak for credentials.
 func TestSessionAccepted(t *testing.T) {
 	for code, want := range map[int]bool{200: true, 403: true, 404: true, 401: false, 500: false, 503: false} {
-		s := newSession()
+		s := newSession(t.Context())
 		answer := roundTripper(func(req *http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: code, Body: http.NoBody, Request: req}, nil
 		})
@@ -464,5 +465,34 @@ func TestConnectTimeout(t *testing.T) {
 	}
 	if _, err := say(t, c, info.Server); err == nil || !strings.Contains(err.Error(), "timeout") {
 		t.Errorf("got %v, want a timeout", err)
+	}
+	login := func(context.Context) (map[string]*ConnectionInfo, error) {
+		return map[string]*ConnectionInfo{"": info}, nil
+	}
+	for name, set := range map[string]func(*Settings){
+		"DF-6 Networking.ConnectTimeout, requests": func(s *Settings) { s.Networking.ConnectTimeout = 50 * time.Millisecond },
+		"DF-6 Networking.ConnectTimeout, watches":  func(s *Settings) { s.Networking.ConnectTimeout = 50 * time.Millisecond },
+		"DF-6 Watching.ConnectTimeout, watches": func(s *Settings) {
+			s.Networking.ConnectTimeout, s.Watching.ConnectTimeout = time.Minute, 50*time.Millisecond
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			settings := NewSettings()
+			settings.Networking.ErrorBackoffs = nil
+			set(settings)
+			client := newLoginClient(login, settings, slog.New(slog.DiscardHandler))
+			defer client.close()
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			var err error
+			if strings.HasSuffix(name, "watches") {
+				err = client.watch(ctx, namespacesResource, "", url.Values{}, func(RawEvent) error { return nil })
+			} else {
+				_, err = client.Resources(ctx)
+			}
+			if err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), "timeout") {
+				t.Errorf("got %v, want that the connecting is given up", err)
+			}
+		})
 	}
 }

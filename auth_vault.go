@@ -15,7 +15,7 @@ import (
 
 // This file knows which credentials are good at the moment. Requests pick one, say when the server
 // has refused it, and wait for a new login when none is left. A login runs on a goroutine of its own, so that
-// no request that gives up takes it down for the others; vault.close ends it and waits for it.
+// no request that gives up takes it down for the others; vault.close ends it and waits for it, unless it ignores that.
 
 // credential is one way to be let in, with the clients made of it.
 type credential struct {
@@ -24,13 +24,16 @@ type credential struct {
 	Client       *http.Client    // for ordinary requests: HTTP/2 where offered
 	StreamClient *http.Client    // for watches: HTTP/1.1, a connection each
 
+	connectTimeout, streamTimeout time.Duration // of the clients
+
 	session *session
 	retries int  // how many before it were refused in a row, itself in an earlier life included
 	useless bool // it was refused without ever having been accepted
 }
 
 // errCredentialClosed is found in the error of a request or a stream that was cut off because its
-// credential was removed. It is to be repeated with another one; vault.do does so.
+// credential was removed. It is to be repeated with another one; vault.do does so. What changes something is never cut off so, except
+// when the client is closed, and then there is no other one.
 var errCredentialClosed = errors.New("the credentials of the connection were removed")
 
 // errRanOut is the cause of the login error when a login gives only what was refused.
@@ -48,10 +51,10 @@ type vault struct {
 	// login gets new credentials by the ids of their handlers, run once however many requests wait.
 	// Its error is given to all of them, as a *LoginError.
 	login func(ctx context.Context) (map[string]*ConnectionInfo, error)
-	// connectTimeout and streamTimeout limit the connecting of the two clients; zero means no limit.
-	connectTimeout, streamTimeout time.Duration
+	// timeouts returns what limits the connecting of the two clients; zero means no limit. Nil means that there are none.
+	timeouts func() (connect, stream time.Duration)
 
-	ctx   context.Context // of logins; ends when the vault is closed
+	ctx   context.Context // of logins and sessions; ends when the vault is closed
 	stop  context.CancelFunc
 	tasks sync.WaitGroup // the login that runs
 
@@ -211,12 +214,12 @@ func (v *vault) relogin(run *loginRun) {
 	close(run.done)
 }
 
-// endRefusedLocked closes the sessions of refused credentials that no valid one goes on with.
+// endRefusedLocked replaces the sessions of refused credentials that no valid one goes on with.
 func (v *vault) endRefusedLocked() {
 	for id, list := range v.refused {
 		for _, c := range list {
 			if now := v.valid[id]; now == nil || now.session != c.session {
-				c.session.close()
+				c.session.replace()
 			}
 		}
 	}
@@ -344,16 +347,62 @@ func (v *vault) connect(c *credential) error {
 	if err := info.validate(); err != nil {
 		return err
 	}
-	if c.session == nil || c.session.ctx.Err() != nil {
-		c.session = newSession()
+	if c.session == nil || c.session.reads.Err() != nil {
+		c.session = newSession(v.ctx)
 	}
 	c.session.accepted.Store(false)
-	var err error
-	if c.Client, err = c.Info.newHTTPClient(v.connectTimeout, false, c.session); err != nil {
+	return v.makeClients(c)
+}
+
+// makeClients makes the clients of a credential with a session.
+func (v *vault) makeClients(c *credential) (err error) {
+	if v.timeouts != nil {
+		c.connectTimeout, c.streamTimeout = v.timeouts()
+	}
+	if c.Client, err = c.Info.newHTTPClient(c.connectTimeout, false, c.session); err != nil {
 		return err
 	}
-	c.StreamClient, err = c.Info.newHTTPClient(v.streamTimeout, true, c.session)
+	c.StreamClient, err = c.Info.newHTTPClient(c.streamTimeout, true, c.session)
 	return err
+}
+
+// reconnect makes the clients of all credentials anew whose limits have changed. Requests under way finish with the old ones.
+func (v *vault) reconnect() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	connect, stream := v.timeouts()
+	for id, c := range v.valid {
+		if c.connectTimeout == connect && c.streamTimeout == stream {
+			continue
+		}
+		next := &credential{ID: c.ID, Info: c.Info, session: c.session, retries: c.retries}
+		if v.makeClients(next) == nil { // or the old ones are as good, for its files were there before
+			v.valid[id] = next
+			c.closeIdle()
+		}
+	}
+}
+
+// waitFor waits for tasks until a while after the end of ctx, and tells whether they have ended.
+func waitFor(ctx context.Context, tasks *sync.WaitGroup, grace time.Duration) bool {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		tasks.Wait()
+	}()
+	select {
+	case <-done:
+		return true
+	case <-ctx.Done():
+	}
+	t := time.NewTimer(grace)
+	defer t.Stop()
+	select {
+	case <-done:
+		return true
+	case <-t.C:
+		return false
+	}
 }
 
 // sleep waits, unless ctx ends before.
@@ -371,7 +420,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// invalidate removes a credential that the server has refused; cause is its answer. All that is open with it ends: now,
+// invalidate removes a credential that the server has refused; cause is its answer. What is being read with it ends: now,
 // if other credentials can take over, otherwise after the next login, unless that gives the same again.
 func (v *vault) invalidate(cred *credential, cause error) {
 	v.mu.Lock()
@@ -386,35 +435,36 @@ func (v *vault) invalidate(cred *credential, cause error) {
 	v.cause = cause
 	list := slices.DeleteFunc(v.refused[cred.ID], func(c *credential) bool { return c.Info.equal(cred.Info) })
 	if list = append(list, cred); len(list) > rememberRefused {
-		list[0].session.close()
+		list[0].session.replace()
 		list = slices.Delete(list, 0, 1)
 	}
 	v.refused[cred.ID] = list
 	cred.closeIdle()
 	if v.bestLocked() != nil {
-		cred.session.close()
+		cred.session.replace()
 	}
 }
 
-// close ends all connections and the login that runs, and waits for that; nothing is picked afterwards.
-func (v *vault) close() {
+// loginEnding is how long a login may go on after the end of its context. It is longer than what the handlers of a login have.
+const loginEnding = 5 * time.Second
+
+// close ends all connections and the login that runs, and waits for that for a limited time; nothing is picked afterwards. It tells whether
+// the login has ended.
+func (v *vault) close() (ended bool) {
 	v.mu.Lock()
 	v.stop() // under the lock, so that no login begins after the waiting
 	v.mu.Unlock()
-	v.tasks.Wait()
+	ended = waitFor(v.ctx, &v.tasks, loginEnding)
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, c := range v.valid {
-		c.session.close()
 		c.closeIdle()
 	}
 	for _, list := range v.refused {
 		for _, c := range list {
-			c.session.close()
+			c.closeIdle() // requests that have finished after the refusal have left connections
 		}
 	}
-	for _, s := range v.resting {
-		s.close()
-	}
 	clear(v.valid)
+	return ended
 }

@@ -181,6 +181,7 @@ func TestVault(t *testing.T) {
 		{"AC-T27 patience begins anew after success", testVaultPatience},
 		{"closing", testVaultClose},
 		{"closing while a login runs", testVaultCloseLogin},
+		{"DF-19 closing while a login runs that ignores it", testVaultCloseStuckLogin},
 		{"a request that does not wait", testVaultContext},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -616,6 +617,25 @@ func testVaultCloseLogin(t *testing.T, ctx context.Context) {
 	if took := time.Since(start); took != time.Second {
 		t.Errorf("closed after %s, want to have waited for the login", took)
 	}
+	all.Wait()
+}
+
+func testVaultCloseStuckLogin(t *testing.T, ctx context.Context) {
+	stuck := make(chan struct{})
+	v := newVault(func(context.Context) (map[string]*ConnectionInfo, error) {
+		<-stuck
+		return nil, nil
+	})
+	var all sync.WaitGroup
+	impatient, cancel := context.WithCancel(ctx)
+	all.Go(func() { _ = get(impatient, v, "/") })
+	synctest.Wait()
+	start := time.Now()
+	if ended := v.close(); ended || time.Since(start) != loginEnding {
+		t.Errorf("closed after %s, the login has ended: %t; want it left behind after %s", time.Since(start), ended, loginEnding)
+	}
+	cancel()
+	close(stuck)
 	all.Wait()
 }
 

@@ -442,6 +442,22 @@ func newerVersion(a, b string) bool {
 	return err == nil && x > y
 }
 
+// writersOf returns who has last written a field, as the API server keeps it.
+func writersOf(body *Body, path []string) (names []string) {
+	entries, _ := body.Get("metadata.managedFields").([]any)
+	for _, entry := range entries {
+		e, _ := entry.(map[string]any)
+		fields, ok := e["fieldsV1"].(map[string]any)
+		for i := 0; ok && i < len(path) && (i == 0 || len(fields) > 0); i++ { // where there is nothing below, all of it is theirs
+			fields, ok = fields["f:"+path[i]].(map[string]any)
+		}
+		if name, _ := e["manager"].(string); ok {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // HandlerID names a handler. It is stored on the objects, so a handler that is renamed
 // loses the progress of the objects that are being handled at that moment.
 type HandlerID string

@@ -144,7 +144,11 @@ type resulting struct {
 	err    error // of a result that is not JSON
 }
 
-func (r *resulting) set(value any) { r.result, r.err = normalizeJSON(value) }
+func (r *resulting) set(value any) {
+	if r.result, r.err = normalizeJSON(value); r.err != nil {
+		r.err = Permanent(errorf("the result: %w", r.err)) // the next attempt would have one of the same type
+	}
+}
 
 // Daemon is what daemons get.
 type Daemon struct {
@@ -219,7 +223,7 @@ type Activity struct {
 	Settings *Settings
 	// Logger logs under the activity's name.
 	Logger *slog.Logger
-	// Client talks to the API server. It is nil in start-up handlers, which run before the login.
+	// Client talks to the API server. In start-up handlers, it logs in when it is used first, and has the networking settings of that moment.
 	Client *Client
 	// Indices are the operator's indices, empty in start-up handlers. [Index.Get] reads them with their types.
 	Indices Indices

@@ -263,10 +263,16 @@ type manifest struct {
 const embeddedKubeconfig = "kopf.kubeconfig"
 
 // writeKubeconfig tells how a server is reached, in a file that is taken away by the function returned. A file of somebody else
-// stays as it is.
+// stays as it is, and so does that of a server that still runs, for its users would reach the wrong one.
 func writeKubeconfig(served *Served, path string) (remove func(), err error) {
-	if old, err := os.ReadFile(path); err == nil && !bytes.Contains(old, []byte(`"current-context": "kopf"`)) {
-		return nil, errorf("%s is not of an embedded server: it is in the way, and will not be overwritten", path)
+	if stat, err := os.Lstat(path); err == nil {
+		old, bad := os.ReadFile(path)
+		if !stat.Mode().IsRegular() || bad != nil || !bytes.Contains(old, []byte(`"current-context": "kopf"`)) {
+			return nil, errorf("%s is not of an embedded server: it is in the way, and will not be overwritten", path)
+		}
+		if url := runningServer(old); url != "" {
+			return nil, errorf("%s belongs to the embedded server at %s, which is running: stop it, or start this one in another folder", path, url)
+		}
 	}
 	if err := served.WriteKubeconfig(path); err != nil {
 		return nil, err

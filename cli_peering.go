@@ -115,7 +115,7 @@ func (t *telling) tellOne(ctx context.Context, r Resource, namespace string) err
 	} else if !body.Has(Path("status", t.id)) {
 		return errorf("there is no record of %q in %s, only of %q", t.id, where, body.Status().Keys())
 	}
-	if _, err := writePeering(ctx, t.client, r, namespace, name, map[string]any{t.id: record}); err != nil {
+	if _, err := writePeering(ctx, t.client, r, namespace, name, "", map[string]any{t.id: record}); err != nil {
 		return err
 	}
 	t.done++

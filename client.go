@@ -32,12 +32,15 @@ const Version = "0.1.0"
 // Requests are made again after network errors, 429 and 5xx, as [NetworkingSettings] say, and wait for their turn where they are too many. A refusal
 // is an [*APIError]; [StatusCode] reads its code. All methods end early with their contexts.
 type Client struct {
-	vault    *vault
-	settings NetworkingSettings
-	inFlight chan struct{} // a place for each request that is not a watch; nil for no limit
-	flow     *flow         // nil for no limit
-	log      *slog.Logger
-	meter    *metrics // nil for none
+	vault  *vault
+	source *Settings // read by configure
+	log    *slog.Logger
+	meter  *metrics // nil for none
+
+	configured sync.Once // guards following, which configure sets at the first request
+	settings   NetworkingSettings
+	inFlight   chan struct{} // a place for each request that is not a watch; nil for no limit
+	limits     *limits       // nil for no limit
 
 	mu        sync.Mutex // guards following
 	resources []Resource // as discovered for those who name objects by kind
@@ -46,6 +49,9 @@ type Client struct {
 // NewClient returns a client for one connection. Without settings, those of [NewSettings] are used. It fails if the
 // connection's description is wrong; the server is not asked yet.
 func NewClient(info *ConnectionInfo, settings *NetworkingSettings) (*Client, error) {
+	if info == nil {
+		return nil, errors.New("a client needs a connection, not nil: a login that has found nothing returns that")
+	}
 	if err := info.validate(); err != nil {
 		return nil, err
 	}
@@ -59,26 +65,54 @@ func NewClient(info *ConnectionInfo, settings *NetworkingSettings) (*Client, err
 	return newLoginClient(login, all, slog.Default()), nil
 }
 
-// newLoginClient returns a client that gets its connections from a login.
+// newLoginClient returns a client that gets its connections from a login. It reads the settings when it is used first.
 func newLoginClient(login func(context.Context) (map[string]*ConnectionInfo, error), s *Settings, log *slog.Logger) *Client {
-	c := &Client{vault: newVault(login), settings: s.Networking, log: log}
-	c.vault.connectTimeout = s.Networking.ConnectTimeout
-	c.vault.streamTimeout = s.Watching.ConnectTimeout
-	if c.vault.streamTimeout == 0 {
-		c.vault.streamTimeout = s.Networking.ConnectTimeout
-	}
-	c.flow = newFlow(&s.Networking, log)
-	if n := s.Networking.MaxInFlight; n > 0 {
-		c.inFlight = make(chan struct{}, n)
+	c := &Client{vault: newVault(login), source: s, log: log}
+	c.vault.timeouts = func() (connect, stream time.Duration) {
+		return s.Networking.ConnectTimeout, cmp.Or(s.Watching.ConnectTimeout, s.Networking.ConnectTimeout)
 	}
 	return c
 }
 
-func (c *Client) close() { c.vault.close() }
+// renewed returns a client with the same credentials, and with what the settings have become.
+func (c *Client) renewed() *Client {
+	c.vault.reconnect()
+	return &Client{vault: c.vault, source: c.source, log: c.log, meter: c.meter}
+}
+
+// configure reads the settings once. The start-up handlers may have changed them until then.
+func (c *Client) configure() {
+	c.settings = c.source.Networking
+	c.limits = newLimits(&c.settings, c.log)
+	if n := c.settings.MaxInFlight; n > 0 {
+		c.inFlight = make(chan struct{}, n)
+	}
+}
+
+// errNoClient tells that a client is nil, or was made without a connection.
+var errNoClient = errors.New("there is no client: it is nil, or was not made by NewClient")
+
+// check fails if there is nothing to make requests with.
+func (c *Client) check() error {
+	if c == nil || c.vault == nil {
+		return errNoClient
+	}
+	return nil
+}
+
+// close ends all requests, and the login that runs.
+func (c *Client) close() {
+	if !c.vault.close() {
+		c.log.Error("A login ignores that its context has ended; it is left behind.")
+	}
+}
 
 // ConnectionInfo returns how the API server is reached now, for other libraries. It logs in if that was not done yet.
 // What it points to is not to be changed.
 func (c *Client) ConnectionInfo(ctx context.Context) (*ConnectionInfo, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
 	cred, err := c.vault.pick(ctx)
 	if err != nil {
 		return nil, err
@@ -87,7 +121,8 @@ func (c *Client) ConnectionInfo(ctx context.Context) (*ConnectionInfo, error) {
 }
 
 // HTTPClient returns an HTTP client for other libraries, with the credentials of this one in all requests; it goes
-// on with others when the server does not accept them any more. Requests are neither limited in number nor repeated otherwise.
+// on with others when the server does not accept them any more. GET and HEAD requests under way are cut off then, so that watches begin again with the
+// new ones; all others finish. Requests are neither limited in number nor repeated otherwise.
 // Those to other hosts than the API server fail, redirects included, for they would take the credentials there.
 func (c *Client) HTTPClient() *http.Client { return &http.Client{Transport: &lentTransport{c}} }
 
@@ -96,6 +131,10 @@ type lentTransport struct{ client *Client }
 
 // RoundTrip sends one request with the credentials of the moment.
 func (t *lentTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if err := t.client.check(); err != nil {
+		closeBody(r)
+		return nil, err
+	}
 	var resp *http.Response
 	err := t.client.vault.do(r.Context(), func(cred *credential) (bool, error) {
 		if resp != nil {
@@ -115,10 +154,11 @@ func (t *lentTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 			again.Body = body
 		}
 		var err error
+		repeatable := r.Body == nil || r.GetBody != nil
 		if resp, err = cred.Client.Transport.RoundTrip(again); err != nil {
-			return false, err
+			return repeatable && refusesCertificate(err), err
 		}
-		refused := resp.StatusCode == http.StatusUnauthorized && (r.Body == nil || r.GetBody != nil)
+		refused := repeatable && resp.StatusCode == http.StatusUnauthorized
 		if refused {
 			err = errors.New(resp.Status)
 		}
@@ -159,6 +199,7 @@ type APIError struct {
 	Method     string        // of the request
 	Path       string        // of the request
 	Header     http.Header   // of the answer; nil if the error came as an event of a watch
+	Name       string        // of the object that the refusal is about; may be empty
 }
 
 // ErrorCause is one thing that the API server has found to be wrong with an object.
@@ -184,6 +225,14 @@ func StatusCode(err error) int {
 // maxErrorText is how much is kept of answers that are not JSON, such as the pages of proxies.
 const maxErrorText = 256
 
+// retryAfterOf returns how long the server wants us to wait before the request is made again, zero if it has said nothing.
+func retryAfterOf(err error) time.Duration {
+	if e := (*APIError)(nil); errors.As(err, &e) {
+		return e.RetryAfter
+	}
+	return 0
+}
+
 // newAPIError reads an answer that is an error.
 func newAPIError(method, path string, resp *http.Response) *APIError {
 	e := &APIError{Code: resp.StatusCode, Reason: http.StatusText(resp.StatusCode), Method: method, Path: path, Header: resp.Header}
@@ -191,12 +240,13 @@ func newAPIError(method, path string, resp *http.Response) *APIError {
 	var status struct {
 		Kind, Message, Reason string
 		Details               struct {
+			Name              string       `json:"name"`
 			Causes            []ErrorCause `json:"causes"`
 			RetryAfterSeconds float64      `json:"retryAfterSeconds"`
 		}
 	}
 	if json.Unmarshal(data, &status) == nil && status.Kind == "Status" {
-		e.Message, e.Causes = status.Message, status.Details.Causes
+		e.Message, e.Causes, e.Name = status.Message, status.Details.Causes, status.Details.Name
 		if status.Reason != "" {
 			e.Reason = status.Reason
 		}
@@ -239,10 +289,10 @@ type request struct {
 	contentType string
 	accept      string // defaults to JSON
 	body        []byte
-	stream      bool   // a watch: not limited in number and time
-	once        bool   // not to be repeated, because the caller does that
-	named       bool   // a creation that is not carried out twice: a second one is refused
-	refresh     func() // called before the request is sent once more; may be nil
+	stream      bool         // a watch: not limited in number and time
+	once        bool         // not to be repeated, because the caller does that
+	named       bool         // a creation that is not carried out twice: a second one is refused
+	refresh     func() error // called before the request is sent with other credentials, unless it fails; may be nil
 	// read takes the answer, if it is not an error.
 	read   func(io.Reader) error
 	length int64 // of the answer, if it is known
@@ -250,6 +300,10 @@ type request struct {
 
 // do makes a request, and repeats it while that may help.
 func (c *Client) do(ctx context.Context, r *request) error {
+	if err := cmp.Or(c.check(), checkPath(r.path)); err != nil {
+		return err
+	}
+	c.configured.Do(c.configure)
 	backoffs := c.settings.ErrorBackoffs
 	if r.once || r.stream {
 		backoffs = nil
@@ -277,16 +331,14 @@ func (c *Client) do(ctx context.Context, r *request) error {
 	}
 }
 
-// delay is the pause before the next attempt: ours with some jitter, or what the server wishes.
+// delay is the pause before the next attempt: ours with some jitter, or what the server asks for.
 func (c *Client) delay(backoff time.Duration, err error) time.Duration {
 	backoff += time.Duration(rand.Int64N(int64(backoff)/10 + 1))
-	if e := (*APIError)(nil); errors.As(err, &e) && e.RetryAfter > 0 {
-		if c.settings.EnforceRetryAfter {
-			return e.RetryAfter
-		}
-		return max(backoff, e.RetryAfter)
+	pause := retryAfterOf(err)
+	if pause > 0 && c.settings.EnforceRetryAfter {
+		return pause
 	}
-	return backoff
+	return max(backoff, pause)
 }
 
 // errInterrupted tells that an answer broke off after a part of it was taken.
@@ -328,8 +380,8 @@ func (r *request) repeatable(err error) bool {
 
 // attempt makes a request once, or once more with other credentials.
 func (c *Client) attempt(ctx context.Context, r *request) error {
-	if !r.stream {
-		if err := c.flow.wait(ctx); err != nil {
+	if !r.stream && !isUnlimited(ctx) {
+		if err := c.limits.wait(ctx, r.path); err != nil {
 			return err
 		}
 		if c.inFlight != nil {
@@ -344,7 +396,9 @@ func (c *Client) attempt(ctx context.Context, r *request) error {
 	again := false
 	return c.vault.do(ctx, func(cred *credential) (bool, error) {
 		if again && r.refresh != nil {
-			r.refresh()
+			if err := r.refresh(); err != nil {
+				return false, err
+			}
 		}
 		again = true
 		ctx := ctx // without the limit, which is not for the login
@@ -356,8 +410,8 @@ func (c *Client) attempt(ctx context.Context, r *request) error {
 		sent := time.Now()
 		code, err := r.send(ctx, cred)
 		c.meter.request(r.verb(), code)
-		c.heed(r, sent, code, err)
-		refused := StatusCode(err) == http.StatusUnauthorized
+		c.heed(r, sent, code, err, isUnlimited(ctx))
+		refused := StatusCode(err) == http.StatusUnauthorized || refusesCertificate(err)
 		if refused {
 			c.log.Warn("The API server refuses the credentials; logging in again.", "login", cred.ID, "error", err)
 		}
@@ -366,17 +420,13 @@ func (c *Client) attempt(ctx context.Context, r *request) error {
 }
 
 // heed has later requests wait if the server asks for patience.
-func (c *Client) heed(r *request, sent time.Time, code int, err error) {
-	var wish time.Duration
-	if e := (*APIError)(nil); errors.As(err, &e) {
-		wish = e.RetryAfter
-	}
+func (c *Client) heed(r *request, sent time.Time, code int, err error, unlimited bool) {
 	switch {
 	case code == http.StatusTooManyRequests && strings.HasSuffix(r.path, "/eviction"): // it is refused for the sake of the pods
-	case !r.stream:
-		c.flow.answered(sent, code, wish)
+	case !r.stream && !unlimited:
+		c.limits.answered(r.path, sent, code, retryAfterOf(err))
 	case code == http.StatusTooManyRequests, code == http.StatusServiceUnavailable:
-		c.flow.hold(wish) // streams make pauses of their own
+		c.limits.hold(r.path, code, retryAfterOf(err)) // they make pauses of their own
 	}
 }
 
@@ -394,7 +444,7 @@ func (r *request) send(ctx context.Context, cred *credential) (code int, err err
 	if err != nil {
 		return 0, err
 	}
-	req.Header.Set("User-Agent", "kopf-go/"+Version)
+	req.Header.Set("User-Agent", fieldManager+"/"+Version)
 	req.Header.Set("Accept", "application/json")
 	if r.accept != "" {
 		req.Header.Set("Accept", r.accept)
@@ -403,8 +453,10 @@ func (r *request) send(ctx context.Context, cred *credential) (code int, err err
 		req.Header.Set("Content-Type", r.contentType)
 	}
 	client := cred.Client
-	if r.stream {
+	if r.stream || isUnlimited(ctx) { // on a connection of its own, which others cannot hold up
 		client = cred.StreamClient
+	}
+	if r.stream {
 		req.Header.Set("Accept-Encoding", "identity") // to have each event at once
 	}
 	resp, err := client.Do(req)
@@ -455,6 +507,13 @@ func (r *request) verb() string {
 		return watchMethod
 	}
 	return r.method
+}
+
+// refusesCertificate reports whether the server has broken off the TLS handshake because of the client's certificate, such as an expired one.
+// Servers that leave this to their authentication answer 401 instead. No request was carried out in either case.
+func refusesCertificate(err error) bool {
+	var remote *net.OpError // package crypto/tls does not export the type of these alerts
+	return errors.As(err, &remote) && remote.Op == "remote error" && strings.Contains(remote.Err.Error(), "certificate")
 }
 
 // plainError takes the query off the address in an error of net/http, for it says nothing to people.
@@ -508,9 +567,37 @@ func (c *Client) body(ctx context.Context, r *request) (*Body, error) {
 	return body, err
 }
 
-// object reads an object of a known resource.
+// object reads an object of a known resource. Without the permission to get it, a list of its name is as good: operators have the permission
+// to list what they watch, and many have no other to read it.
 func (c *Client) object(ctx context.Context, r Resource, namespace, name string) (*Body, error) {
-	return c.body(ctx, &request{method: http.MethodGet, path: r.URL(url.PathEscape(namespace), url.PathEscape(name), "")})
+	body, err := c.body(ctx, &request{method: http.MethodGet, path: r.URL(url.PathEscape(namespace), url.PathEscape(name), "")})
+	if forbidden := (*APIError)(nil); errors.As(err, &forbidden) && forbidden.Code == http.StatusForbidden {
+		return c.listObject(ctx, r, namespace, name, forbidden)
+	}
+	return body, err
+}
+
+var fieldValue = strings.NewReplacer(`\`, `\\`, `,`, `\,`, `=`, `\=`)
+
+// listObject reads an object by a list of its name. One that is not in the list gives the error that getting it would have given. A list that
+// fails tells nothing of the object, so the error is the first one then, together with that of the list.
+func (c *Client) listObject(ctx context.Context, r Resource, namespace, name string, forbidden *APIError) (*Body, error) {
+	var found *Body
+	query := url.Values{"fieldSelector": {"metadata.name=" + fieldValue.Replace(name)}}
+	_, err := c.list(ctx, r, namespace, query, 500, false, func(b *Body) bool {
+		if b.name == name && b.namespace == namespace { // a server may ignore the selector
+			found = b
+		}
+		return true
+	})
+	switch {
+	case err != nil:
+		return nil, joinErrors(forbidden, err)
+	case found == nil:
+		missing := fmt.Sprintf("%s %q not found", r.Name(), name)
+		return nil, &APIError{Code: http.StatusNotFound, Reason: "NotFound", Message: missing, Name: name, Method: forbidden.Method, Path: forbidden.Path, Header: forbidden.Header}
+	}
+	return found, nil
 }
 
 // patchObject patches an object or a subresource of it, and returns what it is now.

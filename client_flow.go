@@ -4,14 +4,16 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 )
 
-// This file holds back requests that would flood the API server: more than so many in a second, and all while the server
-// has too much to do. It runs on the goroutines of the requests.
+// This file holds back requests that would overload the API server: more than so many in a second, all while the server
+// has too much to do, and those of one API group while that is not served. It runs on the goroutines of the requests.
 
 // maxPatience is the longest pause that a server can impose.
 const maxPatience = 10 * time.Minute
@@ -25,6 +27,174 @@ const maxBurst = 1_000_000_000
 // refusalsLeft is how many 503 in a row are left alone, if they do not say when to come back: extensions of the API server that are down
 // answer so, and the rest of it is well.
 const refusalsLeft = 2
+
+// limits are the rate limiters of a client: one for all requests, and one for each API group whose requests are refused by 503. That says nothing
+// of other groups, which other servers may serve: extensions of the API server, or the pods behind a proxy. Only when several are refused at
+// the same time, it is taken for an answer of the API server itself.
+type limits struct {
+	all      *flow
+	settings NetworkingSettings // of the limiters of groups
+	log      *slog.Logger
+
+	mu      sync.Mutex       // guards refused
+	refused map[string]*flow // by the group
+}
+
+// maxGroups is of how many groups limiters are kept that have nothing to hold back any more.
+const maxGroups = 100
+
+// newLimits returns what lets so many requests go, nil if there is no limit.
+func newLimits(s *NetworkingSettings, log *slog.Logger) *limits {
+	all := newFlow(s, log)
+	if all == nil {
+		return nil
+	}
+	l := &limits{all: all, settings: *s, log: log, refused: make(map[string]*flow)}
+	l.settings.RequestRate, l.settings.RequestBurst = maxBurst, maxBurst // which is no limit
+	return l
+}
+
+// groupOf returns the beginning of a path that tells who answers: up to the API group, or up to a proxy.
+func groupOf(path string) string {
+	const proxy = "/proxy"
+	if i := strings.Index(path, proxy+"/"); i >= 0 {
+		return path[:i+len(proxy)]
+	} else if strings.HasSuffix(path, proxy) {
+		return path
+	}
+	slashes := 0
+	for i := range len(path) {
+		if path[i] != '/' {
+			continue
+		}
+		if slashes++; slashes == 3 { // as in /apis/apps/v1 and /api/v1/pods
+			return path[:i]
+		}
+	}
+	return path
+}
+
+// proxied tells whether a group is what is behind a proxy.
+func proxied(group string) bool { return strings.HasSuffix(group, "/proxy") }
+
+// of returns the limiter of a group, nil if there is none.
+func (l *limits) of(group string) *flow {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.refused[group]
+}
+
+// none tells whether no group is refused.
+func (l *limits) none() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.refused) == 0
+}
+
+// wait returns when a request may go, or the context has ended.
+func (l *limits) wait(ctx context.Context, path string) error {
+	if l == nil {
+		return nil
+	}
+	if !l.none() {
+		if err := l.of(groupOf(path)).wait(ctx); err != nil {
+			return err
+		}
+	}
+	return l.all.wait(ctx)
+}
+
+// hold holds back requests for a while, because the server asks for it: those of the group for 503, and all for 429.
+func (l *limits) hold(path string, code int, pause time.Duration) {
+	if l == nil || pause <= 0 {
+		return
+	}
+	if !ofGroup(path, code) {
+		l.all.hold(pause)
+		return
+	}
+	l.refusing(groupOf(path)).hold(pause)
+}
+
+// ofGroup tells whether a refusal speaks for one group alone. The API server itself says 429 when it has too much to do.
+func ofGroup(path string, code int) bool {
+	return code == http.StatusServiceUnavailable || code == http.StatusTooManyRequests && proxied(groupOf(path))
+}
+
+// refusing returns the limiter of a group, which is made if there is none.
+func (l *limits) refusing(group string) *flow {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f := l.refused[group]
+	if f == nil {
+		if len(l.refused) >= maxGroups {
+			maps.DeleteFunc(l.refused, func(_ string, f *flow) bool { return f.idle() })
+		}
+		f = newFlow(&l.settings, l.log.With("group", group))
+		l.refused[group] = f
+	}
+	return f
+}
+
+// answered notes the answer to a request.
+func (l *limits) answered(path string, sent time.Time, code int, pause time.Duration) {
+	if l == nil || code == 0 {
+		return
+	}
+	group := groupOf(path)
+	if ofGroup(path, code) {
+		if f := l.refusing(group); !proxied(group) && l.others(f) { // one limiter slows down at a time
+			f.defers(pause)
+			l.all.answered(sent, code, 0)
+		} else {
+			f.answered(sent, code, pause)
+		}
+		return
+	}
+	if code != http.StatusTooManyRequests {
+		l.recovered(group, sent, code)
+	}
+	l.all.answered(sent, code, pause)
+}
+
+// recovered notes an answer that is no refusal, and gives up the limiter of the group when it has nothing to hold back any more.
+func (l *limits) recovered(group string, sent time.Time, code int) {
+	if l.none() {
+		return
+	}
+	f := l.of(group)
+	if f == nil {
+		return
+	}
+	f.answered(sent, code, 0)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if f.idle() {
+		delete(l.refused, group)
+	}
+}
+
+// others tells whether other groups of the API server are refused now, too.
+func (l *limits) others(own *flow) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for group, f := range l.refused {
+		if f != own && !proxied(group) && f.refusing() {
+			return true
+		}
+	}
+	return false
+}
+
+type unlimitedKey struct{}
+
+// unlimited returns a context whose requests wait for no others: neither for a place among those that are under way, nor while others are held back.
+// It is for requests that are few, and that must not be late.
+func unlimited(ctx context.Context) context.Context {
+	return context.WithValue(ctx, unlimitedKey{}, true)
+}
+
+func isUnlimited(ctx context.Context) bool { return ctx.Value(unlimitedKey{}) != nil }
 
 // flow is a token bucket (https://en.wikipedia.org/wiki/Token_bucket) that the server can close for a while. Requests go in the order in which they
 // come. After a refusal, they go one by one, with gaps that are halved by each answer that is none.
@@ -41,6 +211,7 @@ type flow struct {
 	told    time.Time  // when it was last told that requests are held back
 	gap     time.Duration
 	refused int           // answers in a row that were refusals
+	last    time.Time     // when the last answer came
 	pauses  int           // that were made for them
 	renewed chan struct{} // closed when what was said to those who wait counts no more
 }
@@ -99,14 +270,46 @@ func (f *flow) take(now time.Time) (pause time.Duration, renewed <-chan struct{}
 	f.next = f.next.Add(each)
 	if pause > time.Second && now.Sub(f.told) > time.Minute {
 		f.told = now
-		f.log.Warn(fmt.Sprintf("Requests are held back for %s, not to flood the API server.", pause.Round(time.Millisecond)),
-			"rate", f.rate, "burst", f.burst, "refused", f.refused)
+		attrs := []any{"refused", f.refused}
+		if f.rate < maxBurst {
+			attrs = append(attrs, "rate", f.rate, "burst", f.burst)
+		}
+		f.log.Warn(fmt.Sprintf("Requests are held back for %s, to limit the load on the API server.", pause.Round(time.Millisecond)), attrs...)
 	}
 	return pause, f.renewed
 }
 
 // eachLocked returns the time between two tokens.
 func (f *flow) eachLocked() time.Duration { return max(time.Second/time.Duration(f.rate), f.gap) }
+
+// refusing tells whether requests are refused or held back. A refusal is forgotten if no request was made for longer than the longest gap.
+func (f *flow) refusing() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := time.Now()
+	return now.Before(f.closed) || f.refused > 0 && now.Before(f.last.Add(2*maxGap))
+}
+
+// idle tells whether nothing is held back, and no request would be. While a request waits, answers come.
+func (f *flow) idle() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := time.Now()
+	return !now.Before(f.closed) && (f.refused == 0 && f.gap == 0 || !now.Before(f.last.Add(2*maxGap)))
+}
+
+// defers notes a refusal that the limiter of all requests makes its pauses for. Only a pause that the server asks for is the group's own.
+func (f *flow) defers(pause time.Duration) {
+	f.hold(pause)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := time.Now()
+	f.refused++
+	if f.last = now; f.gap > 0 {
+		f.gap = 0
+		f.renewLocked(now)
+	}
+}
 
 // giveBack takes the token back of somebody who does not wait for it any more.
 func (f *flow) giveBack(renewed <-chan struct{}) {
@@ -131,6 +334,9 @@ func (f *flow) hold(wish time.Duration) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.gap == 0 { // or all would come at once then, and their refusals would be of requests that were on their way when another pause began
+		f.gap = f.ownLocked(0)
+	}
 	if until := time.Now().Add(wish); until.After(f.closed) {
 		f.closed = until
 		f.renewLocked(until) // nothing is saved for then
@@ -146,6 +352,7 @@ func (f *flow) answered(sent time.Time, code int, wish time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now, late := time.Now(), sent.Before(f.closed)
+	f.last = now
 	if code != http.StatusTooManyRequests && code != http.StatusServiceUnavailable {
 		if f.refused, f.pauses = 0, 0; f.gap > 0 && !late {
 			if f.gap /= 2; f.gap <= time.Second/time.Duration(f.rate) {

@@ -92,6 +92,9 @@ const defaultManager = "kopf"
 // APIVersion, Kind and Name are needed, the Namespace where the kind lives in one.
 // One that does not exist is an [APIError] with the code 404.
 func (c *Client) Get(ctx context.Context, ref ObjectReference, into any, opts *GetOptions) error {
+	if err := checkTarget(into); err != nil {
+		return err
+	}
 	o := GetOptions{}
 	if opts != nil {
 		o = *opts
@@ -117,6 +120,9 @@ func (c *Client) List(ctx context.Context, apiVersion, kind string, opts *ListOp
 	return func(yield func(*Body, error) bool) {
 		r, err := c.resolve(ctx, apiVersion, kind)
 		if err == nil {
+			err = checkSegment("a namespace", o.Namespace)
+		}
+		if err == nil {
 			err = c.listPages(ctx, r, &o, yield)
 		}
 		if err != nil && !errors.Is(err, errStopped) {
@@ -126,7 +132,8 @@ func (c *Client) List(ctx context.Context, apiVersion, kind string, opts *ListOp
 }
 
 // Watch yields the changes of a kind's objects until the context ends, the server ends the watch, or an error comes; a
-// server that has forgotten the ResourceVersion gives an [APIError] with the code 410.
+// server that has forgotten the ResourceVersion gives an [APIError] with the code 410. When the credentials of the client are replaced, a watch
+// with a ResourceVersion goes on, and one without ends with an error, for it could miss deletions.
 func (c *Client) Watch(ctx context.Context, apiVersion, kind string, opts *ListOptions) iter.Seq2[RawEvent, error] {
 	o := ListOptions{}
 	if opts != nil {
@@ -134,6 +141,9 @@ func (c *Client) Watch(ctx context.Context, apiVersion, kind string, opts *ListO
 	}
 	return func(yield func(RawEvent, error) bool) {
 		r, err := c.resolve(ctx, apiVersion, kind)
+		if err == nil {
+			err = checkSegment("a namespace", o.Namespace)
+		}
 		if err == nil {
 			q := o.query()
 			if o.ResourceVersion != "" {
@@ -321,6 +331,20 @@ func checkSegment(what, name string) error {
 	return nil
 }
 
+// checkPath fails if a part of an address would lead elsewhere, wherever it comes from. No name in Kubernetes needs that.
+func checkPath(path string) error {
+	if !strings.ContainsAny(path, "%?#") && !strings.Contains(path, "/.") && !strings.Contains(path, "//") {
+		return nil // as nearly all
+	}
+	for part := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
+		name, err := url.PathUnescape(part)
+		if err != nil || name == "" || strings.ContainsAny(part, "?#") || checkSegment("", name) != nil {
+			return fmt.Errorf("the request to %q cannot be made: %q must not be a part of its path", path, part)
+		}
+	}
+	return nil
+}
+
 // path returns the address of an object, or of the collection for the creation of one.
 func (c *Client) path(ctx context.Context, ref ObjectReference, subresource string) (string, error) {
 	r, err := c.resolve(ctx, ref.APIVersion, ref.Kind)
@@ -338,6 +362,9 @@ func (c *Client) path(ctx context.Context, ref ObjectReference, subresource stri
 
 // resolve finds the resource of a kind. What is not known is discovered.
 func (c *Client) resolve(ctx context.Context, apiVersion, kind string) (Resource, error) {
+	if err := c.check(); err != nil {
+		return Resource{}, err
+	}
 	fits := func(r Resource) bool { return r.Kind == kind && r.APIVersion() == apiVersion }
 	c.mu.Lock()
 	known := c.resources
@@ -362,6 +389,19 @@ func (c *Client) resolve(ctx context.Context, apiVersion, kind string) (Resource
 	return Resource{}, fmt.Errorf("the API server has no kind %q in %q", kind, apiVersion)
 }
 
+// checkTarget fails if an object cannot be stored in the value.
+func checkTarget(into any) error {
+	v := reflect.ValueOf(into)
+	switch {
+	case into == nil: // which is for those who need no answer
+	case v.Kind() != reflect.Pointer && v.Kind() != reflect.Map:
+		return errorf("a %T cannot take an object: want a pointer or a map", into)
+	case v.IsNil():
+		return errorf("a %T that is nil cannot take an object", into)
+	}
+	return nil
+}
+
 // store puts an answer where the caller wants it.
 func store(body *Body, into any) error {
 	switch v := into.(type) {
@@ -370,10 +410,10 @@ func store(body *Body, into any) error {
 	case *Body:
 		*v = *body
 		return nil
+	case **Body:
+		*v = body
+		return nil
 	case map[string]any:
-		if v == nil {
-			return errors.New("a map that is nil cannot take an object")
-		}
 		clear(v)
 		maps.Copy(v, body.Map())
 		return nil

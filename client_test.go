@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -157,8 +158,8 @@ func TestClientErrors(t *testing.T) {
 		answer answer
 		want   APIError
 	}{
-		{"AC-87 a status", answer{code: 422, text: `{"kind":"Status","reason":"Invalid","message":"no","details":{"causes":[{"reason":"R","message":"M","field":"spec.x"}]}}`},
-			APIError{Code: 422, Reason: "Invalid", Message: "no", Causes: []ErrorCause{{"R", "M", "spec.x"}}}},
+		{"AC-87 a status", answer{code: 422, text: `{"kind":"Status","reason":"Invalid","message":"no","details":{"name":"p","causes":[{"reason":"R","message":"M","field":"spec.x"}]}}`},
+			APIError{Code: 422, Reason: "Invalid", Message: "no", Name: "p", Causes: []ErrorCause{{"R", "M", "spec.x"}}}},
 		{"AC-87 other JSON is no status", answer{code: 404, text: `{"kind":"Pod","message":"x"}`}, APIError{Code: 404, Reason: "Not Found", Message: `{"kind":"Pod","message":"x"}`}},
 		{"AC-87 long text is cut", answer{code: 404, text: html}, APIError{Code: 404, Reason: "Not Found", Message: html[:256] + "..."}},
 		{"AC-87 nothing", answer{code: 409}, APIError{Code: 409, Reason: "Conflict"}},
@@ -419,6 +420,54 @@ func TestClientTellsRefusals(t *testing.T) {
 	}
 }
 
+// TestObjectWithoutGet holds that a list is as good as an object that may not be read, and what can be concluded from one.
+func TestObjectWithoutGet(t *testing.T) {
+	const item = `{"metadata": {"name": %q, "namespace": "default", "uid": %q}}`
+	list := func(next string, names ...string) answer {
+		var items []string
+		for _, name := range names {
+			items = append(items, fmt.Sprintf(item, name, "uid-of-"+name))
+		}
+		return answer{text: fmt.Sprintf(`{"kind": "ThingList", "metadata": {"resourceVersion": "7", "continue": %q}, "items": [%s]}`, next, strings.Join(items, ","))}
+	}
+	for name, test := range map[string]struct {
+		lists []answer
+		code  int // of the error; 0 for success
+	}{
+		"the object":                        {[]answer{list("", "a,b=c")}, 0},
+		"nothing":                           {[]answer{list("")}, 404},
+		"others":                            {[]answer{list("", "b", "c")}, 404},
+		"the object on a later page":        {[]answer{list("more", "b"), list("", "a,b=c", "d")}, 0},
+		"a refusal":                         {[]answer{{code: 403}}, 403},
+		"a resource that is not served":     {[]answer{{code: 404}}, 403},
+		"a failure after a page of objects": {[]answer{list("more", "a,b=c"), {code: 410}}, 403},
+	} {
+		t.Run("DF-27 the list has "+name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				lists := test.lists
+				c, _ := clientOf(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if strings.HasSuffix(r.URL.Path, "/a,b=c") {
+						answer{code: 403}.serve(w, r)
+						return
+					}
+					if got := r.URL.Query().Get("fieldSelector"); got != `metadata.name=a\,b\=c` {
+						t.Errorf("the field selector is %s", got)
+					}
+					lists[0].serve(w, r)
+					lists = lists[1:]
+				}), nil)
+				body, err := c.object(t.Context(), things, "default", "a,b=c")
+				if StatusCode(err) != test.code || err == nil && (body.uid != "uid-of-a,b=c" || body.Kind() != "Thing") {
+					t.Errorf("got %v, %v, want the code %d", body, err, test.code)
+				}
+				if len(lists) > 0 {
+					t.Errorf("%d pages were not asked for", len(lists))
+				}
+			})
+		})
+	}
+}
+
 func TestLeadsTo(t *testing.T) {
 	for _, tt := range []struct {
 		server, target string
@@ -527,6 +576,90 @@ func FuzzStatus(f *testing.F) {
 				t.Errorf("the event has led to %+v", e)
 			}
 		}
+	})
+}
+
+// slowed reports whether requests go one by one.
+func (f *flow) slowed() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.gap > 0
+}
+
+// TestRequestGroups tests which requests are held back together. DF-7
+func TestRequestGroups(t *testing.T) {
+	t.Run("DF-7 a path tells who answers", func(t *testing.T) {
+		for path, want := range map[string]string{
+			"": "", "/version": "/version", "/apis": "/apis", "/api/v1": "/api/v1", "/apis/apps": "/apis/apps",
+			"/api/v1/namespaces/a/pods/proxy-b": "/api/v1", "/apis/apps/v1": "/apis/apps", "/apis/apps/v2/deployments": "/apis/apps",
+			"/api/v1/namespaces/a/services/b:80/proxy":          "/api/v1/namespaces/a/services/b:80/proxy",
+			"/api/v1/namespaces/a/services/b:80/proxy/c/proxy/": "/api/v1/namespaces/a/services/b:80/proxy",
+		} {
+			if got := groupOf(path); got != want {
+				t.Errorf("%q is of the group %q, want %q", path, got, want)
+			}
+		}
+	})
+	t.Run("DF-7 what a proxy refuses is no refusal of the API server", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			l := newLimits(&NewSettings().Networking, slog.New(slog.DiscardHandler))
+			l.answered("/api/v1/namespaces/a/pods/b/proxy/c", time.Now(), http.StatusTooManyRequests, time.Hour)
+			for path, want := range map[string]time.Duration{"/api/v1/namespaces/a/pods/b": 0, "/api/v1/namespaces/a/pods/b/proxy/d": time.Hour} {
+				began := time.Now()
+				if err := l.wait(t.Context(), path); err != nil || time.Since(began) != want {
+					t.Errorf("a request for %s has waited for %s (%v), want %s", path, time.Since(began), err, want)
+				}
+			}
+		})
+	})
+	for _, groups := range [][]string{{"/apis/a"}, {"/apis/a", "/apis/b"}} {
+		t.Run(fmt.Sprintf("DF-7 it slows down other groups if several are refused: %d", len(groups)), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newLimits(&NewSettings().Networking, slog.New(slog.DiscardHandler))
+				for range 10 {
+					for _, group := range groups {
+						l.answered(group+"/v1", time.Now(), http.StatusServiceUnavailable, 0)
+						time.Sleep(time.Minute)
+					}
+				}
+				if slowed := l.all.slowed(); slowed != (len(groups) > 1) {
+					t.Errorf("all requests are slowed down: %t", slowed)
+				}
+				for l.all.slowed() || !l.none() { // all are well again, and those who wait are let go faster and faster
+					for _, group := range groups {
+						if err := l.wait(t.Context(), group+"/v1"); err != nil {
+							t.Fatal(err)
+						}
+						l.answered(group+"/v1", time.Now(), http.StatusOK, 0)
+					}
+				}
+			})
+		})
+	}
+	t.Run("DF-7 groups that are refused no more are forgotten", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			l := newLimits(&NewSettings().Networking, slog.New(slog.DiscardHandler))
+			path := func(n int) string { return "/api/v1/namespaces/a/pods/p" + strconv.Itoa(n) + "/proxy/x" }
+			l.answered("/apis/down/v1", time.Now(), http.StatusServiceUnavailable, time.Hour)
+			for n := range 10 * maxGroups {
+				time.Sleep(time.Second)
+				l.answered(path(n), time.Now(), http.StatusServiceUnavailable, 0)
+			}
+			if l.all.refused > 0 {
+				t.Error("what many pods refuse counts as refused by the API server")
+			}
+			if n := len(l.refused); n > 2*maxGroups {
+				t.Errorf("%d groups are kept", n)
+			}
+			if l.of("/apis/down") == nil {
+				t.Error("the group that is held back is forgotten, too")
+			}
+			n := len(l.refused)
+			l.answered(path(10*maxGroups-1), time.Now(), http.StatusOK, 0)
+			if got := len(l.refused); got != n-1 {
+				t.Errorf("%d groups are kept after a recovery, want one of %d less", got, n)
+			}
+		})
 	})
 }
 

@@ -27,6 +27,8 @@ type backgroundEngine interface {
 	leave(s *slot, reason StoppingReason)
 	pause(namespace string)
 	stop(reason StoppingReason)
+	// idle tells whether nothing runs, nor is known of any object.
+	idle() bool
 	wait(ctx context.Context) (left []string)
 }
 
@@ -44,37 +46,41 @@ type daemons struct {
 	handlers context.Context // of the functions
 	requests context.Context // of the patches
 	resource func() Resource
-	wake     func(*slot) // has an object looked at again
-	follow   func(*slot, *atomic.Pointer[Body])
+	track    func(*Body) *Essence                    // what counts as a change
+	limit    *handlerLimit                           // of the calls of timers
+	wake     func(*slot)                             // has an object looked at again
+	follow   func(*slot, *atomic.Pointer[Body]) bool // tells whether the object is still served
 	pauses   *pausing
 	outdated func() // told that the resource is not what it was
 	told     *misses
 
 	tasks sync.WaitGroup
 
-	mu      sync.Mutex // guards following
-	objects map[*slot]*background
+	mu      sync.Mutex             // guards following
+	objects map[string]*background // by key
 	closed  bool
 }
 
 // background is what runs beside the handlers of one object.
 type background struct {
-	engine *daemons
-	slot   *slot
-	live   atomic.Pointer[Body] // the newest state
+	engine         *daemons
+	key, namespace string
+	live           atomic.Pointer[Body] // the newest state
 
 	mu      sync.Mutex // guards following, and in the tasks what is said to be the object's
+	slot    *slot      // another one, if the object was forgotten and is served again while tasks of before still run
 	tasks   []*task
-	over    []HandlerID   // that have ended without having been asked to
-	digest  uint64        // of what was last known to matter
-	changed time.Time     // when that was seen
-	gone    bool          // whether the object is not there any more
-	quiet   chan struct{} // closed when nothing holds the object any more; nil if nobody waits
+	over    map[HandlerID]*failure // those that have ended without having been asked to; nil for success, which is permanent
+	digest  uint64                 // of what was last known to matter
+	changed time.Time              // when that was seen
+	gone    bool                   // whether the object is not there or not served any more
+	quiet   chan struct{}          // closed when nothing holds the object any more; nil if nothing waits for it
 }
 
 // task is one daemon or timer of one object.
 type task struct {
 	object  *background
+	memory  *memory // of the object
 	handler *handler
 	stopper Stopper
 
@@ -88,38 +94,67 @@ type task struct {
 	// The running goroutine's.
 	spawned bool
 	retries int
-	started time.Time // of the first attempt since the last success
-	first   time.Time // of all calls: the grid of sharp timers
-	called  time.Time // the last call's beginning, zero before it
-	next    time.Time // when the next call is due, zero if that depends on changes
-	unsent  *Patch    // of the last attempt
-	failed  int       // attempts to send it, in a row
-	ended   bool      // whether only the patch is left to be sent
+	started time.Time     // of the first attempt since the last success
+	first   time.Time     // of all calls: the grid of sharp timers
+	called  time.Time     // the last call's beginning, zero before it
+	next    time.Time     // when the next call is due, zero if that depends on changes
+	ended   bool          // whether only the patch is left to be sent
+	unsent  *pendingWrite // nil if all was sent
+	failed  *failure      // the permanent one of its calls; before the first call, that of the timer in whose place it has begun
 }
+
+// failure is a permanent failure of a timer. It lasts until another client changes the object.
+type failure struct {
+	times  int      // in a row, without a success in between
+	states []uint64 // the digests of the object as the call has seen it, and as the requests of its patch leave it
+}
+
+// maxTransforms bounds what is pending of a timer whose patches cannot be sent.
+const maxTransforms = 100
 
 // never is how long a task waits for something else than the time.
 const never = time.Duration(-1)
 
 // of returns the background of an object, which is made at the first time.
 func (e *daemons) of(s *slot, body *Body) *background {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	b := e.objects[s]
-	if b == nil {
-		b = &background{engine: e, slot: s, changed: time.Now()}
-		b.live.Store(body)
-		if e.objects == nil {
-			e.objects = make(map[*slot]*background)
+	for {
+		e.mu.Lock()
+		b := e.objects[s.key]
+		if b == nil {
+			b = &background{engine: e, key: s.key, namespace: s.in.name, slot: s, changed: time.Now()}
+			b.live.Store(body)
+			if e.objects == nil {
+				e.objects = make(map[string]*background)
+			}
+			e.objects[s.key] = b
+			e.mu.Unlock()
+			return b
 		}
-		e.objects[s] = b
+		e.mu.Unlock()
+		if b.back(s) {
+			return b
+		}
 	}
-	return b
+}
+
+// back notes that the object is served, perhaps again. It fails if the background has ended and was forgotten.
+func (b *background) back(s *slot) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.gone && len(b.tasks) == 0 {
+		return false
+	}
+	if b.gone || b.slot != s { // what has ended on its own is to begin again
+		b.slot, b.gone, b.over = s, false, nil
+	}
+	return true
 }
 
 func (e *daemons) spawn(s *slot, handlers []*handler, o *Object, tracked *Essence) (held bool) {
 	b := e.of(s, o.Body)
-	if s.live == nil {
-		e.follow(s, &b.live)
+	if !e.follow(s, &b.live) { // it was forgotten meanwhile
+		e.leave(s, FiltersMismatch)
+		return false
 	}
 	if newerVersion(o.Body.version, b.live.Load().version) {
 		b.live.Store(o.Body)
@@ -131,23 +166,26 @@ func (e *daemons) spawn(s *slot, handlers []*handler, o *Object, tracked *Essenc
 }
 
 func (e *daemons) settle(s *slot, limit time.Duration) bool {
-	e.mu.Lock()
-	b := e.objects[s]
-	e.mu.Unlock()
+	b := e.known(s)
 	return b == nil || b.settle(limit)
+}
+
+// known returns the background of an object, nil if there is none.
+func (e *daemons) known(s *slot) *background {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.objects[s.key]
 }
 
 // leave stops all that runs for an object that is not there or not served any more.
 func (e *daemons) leave(s *slot, reason StoppingReason) {
-	e.mu.Lock()
-	b := e.objects[s]
-	e.mu.Unlock()
+	b := e.known(s)
 	if b == nil {
 		return
 	}
-	b.stop(reason)
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.stopLocked(reason)
 	b.gone = true
 	b.leaveLocked()
 }
@@ -159,7 +197,7 @@ func (b *background) leaveLocked() {
 	}
 	b.engine.mu.Lock()
 	defer b.engine.mu.Unlock()
-	delete(b.engine.objects, b.slot)
+	delete(b.engine.objects, b.key)
 }
 
 // see notes a state of the object: if it differs in what matters from the one before, the timers' idle time begins anew.
@@ -182,13 +220,19 @@ func (b *background) see(digest uint64, now time.Time) {
 func (b *background) adjust(handlers []*handler, o *Object) (held bool) {
 	reason := FiltersMismatch
 	if o.Body.Deleting() {
-		reason = ResourceDeleted
+		reason, handlers = ResourceDeleted, nil
 	}
+	// Without the lock, because both call functions of users.
+	matching := slices.DeleteFunc(slices.Clone(handlers), func(h *handler) bool { return !h.matchesObject(o) })
+	now := b.state()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	wanted := make(map[HandlerID]bool, len(handlers))
-	for _, h := range handlers {
-		if reason == ResourceDeleted || wanted[h.id] || slices.Contains(b.over, h.id) || !h.matchesObject(o) {
+	if b.gone {
+		return b.busyLocked()
+	}
+	wanted := make(map[HandlerID]bool, len(matching))
+	for _, h := range matching {
+		if wanted[h.id] || b.overLocked(h.id, now) {
 			continue
 		}
 		wanted[h.id] = true
@@ -205,7 +249,28 @@ func (b *background) adjust(handlers []*handler, o *Object) (held bool) {
 	return held || b.busyLocked()
 }
 
-// spawnLocked starts a task.
+// state returns the digest of what is tracked of the object now, if a timer has failed and waits for that to change; zero otherwise.
+func (b *background) state() uint64 {
+	b.mu.Lock()
+	waits := slices.ContainsFunc(slices.Collect(maps.Values(b.over)), func(f *failure) bool { return f != nil })
+	b.mu.Unlock()
+	if !waits {
+		return 0
+	}
+	return b.engine.track(b.live.Load()).digest()
+}
+
+// overLocked reports whether a task has ended by itself and is not to begin again: a timer that has failed permanently
+// begins again when another client has changed the object since its last call.
+func (b *background) overLocked(id HandlerID, now uint64) bool {
+	f, over := b.over[id]
+	if f == nil {
+		return over
+	}
+	return now == 0 || slices.Contains(f.states, now)
+}
+
+// spawnLocked starts a task. One that fails each time it begins again slows down, as it may be what changes the object.
 func (b *background) spawnLocked(h *handler) {
 	e := b.engine
 	e.mu.Lock()
@@ -213,11 +278,16 @@ func (b *background) spawnLocked(h *handler) {
 	if e.closed {
 		return
 	}
-	t := &task{object: b, handler: h}
+	t := &task{object: b, memory: &b.slot.memory, handler: h, failed: b.over[h.id]}
+	delete(b.over, h.id)
 	b.tasks = append(b.tasks, t)
 	t.count(1)
 	e.tasks.Add(1)
-	t.parkLocked(0)
+	wait := time.Duration(0)
+	if t.failed != nil {
+		wait = e.settings.Execution.slow(0, t.failed.times)
+	}
+	t.parkLocked(wait)
 }
 
 // busyLocked tells whether the object is held for tasks that have not ended.
@@ -257,6 +327,10 @@ func (b *background) calmLocked() {
 func (b *background) stop(reason StoppingReason) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.stopLocked(reason)
+}
+
+func (b *background) stopLocked(reason StoppingReason) {
 	for _, t := range slices.Clone(b.tasks) {
 		t.requestLocked(reason)
 	}
@@ -265,7 +339,7 @@ func (b *background) stop(reason StoppingReason) {
 // pause asks the tasks of the objects of a namespace, or of all, to stop until the operator works again.
 func (e *daemons) pause(namespace string) {
 	for _, b := range e.all() {
-		if namespace == "" || namespace == b.slot.namespace {
+		if namespace == "" || namespace == b.namespace {
 			b.stop(OperatorPausing)
 		}
 	}
@@ -279,6 +353,12 @@ func (e *daemons) stop(reason StoppingReason) {
 	for _, b := range e.all() {
 		b.stop(reason)
 	}
+}
+
+func (e *daemons) idle() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.objects) == 0
 }
 
 func (e *daemons) all() []*background {
@@ -350,15 +430,23 @@ func (t *task) fire() {
 	t.parked = false
 	b.mu.Unlock()
 	for {
-		wait, more := t.step()
+		asked, wait, more := t.stopper.IsSet(), time.Minute, true
+		err := call(func() error {
+			wait, more = t.step()
+			return nil
+		})
+		if err != nil { // a fault of our own must not end the operator
+			t.log().Error(t.name()+" has panicked outside of its function; it goes on in a minute.", "error", err, "stack", string(stackOf(err)))
+		}
 		b.mu.Lock()
 		if !more || t.stopper.IsSet() && t.unsent == nil {
 			t.endLocked()
+			s := b.slot
 			b.mu.Unlock()
-			b.engine.wake(b.slot)
+			b.engine.wake(s)
 			return
 		}
-		if wait != 0 {
+		if wait != 0 && asked == t.stopper.IsSet() { // or it has to look at once what is to be done for that
 			t.parkLocked(wait)
 			b.mu.Unlock()
 			return
@@ -391,15 +479,20 @@ func (t *task) requestLocked(reason StoppingReason) {
 	t.stage = time.AfterFunc(t.object.engine.settings.Background.InstantExitTimeout, t.escalate)
 }
 
-// endLocked takes the task away. If it was not asked to stop, it is not started again.
+// endLocked takes the task away. If it was not asked to stop, it is not started again, or not before the object changes.
 func (t *task) endLocked() {
 	b, e := t.object, t.object.engine
-	how := "on request"
+	how, until := "on request", ""
 	if unasked := t.stopper.add(DaemonDone, time.Now()); unasked {
 		how = "on its own"
-		b.over = append(b.over, t.handler.id)
+		if b.over == nil {
+			b.over = make(map[HandlerID]*failure)
+		}
+		if b.over[t.handler.id] = t.failed; t.failed != nil {
+			until = " until its object changes"
+		}
 	}
-	t.log().Debug(fmt.Sprintf("%s has exited %s and will not be retried or restarted.", t.name(), how))
+	t.log().Debug(fmt.Sprintf("%s has exited %s and will not be retried or restarted%s.", t.name(), how, until))
 	if t.stage != nil {
 		t.stage.Stop()
 	}
@@ -421,10 +514,10 @@ func (t *task) escalate() {
 	if next > 0 {
 		t.stage.Reset(next)
 	}
-	abandoned := t.abandoned
+	abandoned, s := t.abandoned, b.slot
 	b.mu.Unlock()
 	if abandoned {
-		b.engine.wake(b.slot)
+		b.engine.wake(s)
 	}
 }
 
@@ -491,19 +584,17 @@ func (t *task) count(n int64) {
 // step does what is due, and tells how long to wait for the next step, or that there is none.
 func (t *task) step() (wait time.Duration, more bool) {
 	last := t.ended || t.stopper.IsSet()
-	if t.unsent != nil && (last || t.failed > 0) {
-		if sent := t.resend(last); !sent {
-			return t.pause(), true
-		}
-		if t.next.IsZero() && !last {
-			return never, true
-		}
-		if wait := time.Until(t.next); !last && wait > 0 {
-			return wait, true
+	if last {
+		t.next = time.Time{}
+	}
+	if w := t.unsent; w != nil && (last || time.Until(w.again) <= 0) {
+		t.resend(last)
+		if due := !t.next.IsZero() && time.Until(t.next) <= 0; !last && !due {
+			return t.wait(), true
 		}
 	}
 	if last {
-		return 0, false
+		return t.wait(), t.unsent != nil
 	}
 	if !t.spawned {
 		t.spawned = true
@@ -514,13 +605,55 @@ func (t *task) step() (wait time.Duration, more bool) {
 	if wait := t.restless(); wait > 0 {
 		return wait, true
 	}
-	if t.object.engine.pauses.paused() {
+	if !t.acquire() {
+		return 0, true // it was asked to stop meanwhile, or there is something to be sent
+	}
+	if e := t.object.engine; e.pauses.paused() {
 		t.stopper.add(OperatorPausing, time.Now()) // which it will be told anyway
 	}
-	if t.stopper.IsSet() {
-		return 0, false
+	if wait := t.restless(); wait > 0 || t.stopper.IsSet() {
+		t.release()
+		return max(wait, 0), true
 	}
 	return t.attempt()
+}
+
+// wait returns how long to wait for the next call, or until what is unsent is sent again, whichever comes first; never if only a change
+// of the object leads to another call.
+func (t *task) wait() time.Duration {
+	wait := never
+	if !t.next.IsZero() {
+		wait = max(time.Until(t.next), 0)
+	}
+	if t.unsent == nil {
+		return wait
+	}
+	if again := max(time.Until(t.unsent.again), 0); wait < 0 || again < wait {
+		return again
+	}
+	return wait
+}
+
+// acquire waits for the turn of a timer, and reports whether it came before the task was asked to stop, or had something to send. Daemons run
+// for as long as they want, so they take no turns.
+func (t *task) acquire() bool {
+	if t.handler.kind == kindDaemon {
+		return true
+	}
+	var again <-chan time.Time
+	if t.unsent != nil {
+		timer := time.NewTimer(max(time.Until(t.unsent.again), 0))
+		defer timer.Stop()
+		again = timer.C
+	}
+	came, _ := t.object.engine.limit.acquire(t.stopper.Done(), again, nil)
+	return came
+}
+
+func (t *task) release() {
+	if t.handler.kind != kindDaemon {
+		t.object.engine.limit.release()
+	}
 }
 
 // initialDelay returns how long to wait before the first call.
@@ -556,7 +689,7 @@ func (t *task) argument() Object {
 	body := b.live.Load()
 	return Object{
 		Resource: b.engine.resource(), Body: body, Patch: &Patch{}, Logger: postedLogger(t.log(), body.Reference(), b.engine.events), Client: b.engine.client,
-		Indices: b.engine.indices, Param: t.handler.param, memory: &b.slot.memory, events: b.engine.events, live: &b.live,
+		Indices: b.engine.indices, Param: t.handler.param, memory: t.memory, events: b.engine.events, live: &b.live,
 	}
 }
 
@@ -569,10 +702,11 @@ func (t *task) attempt() (wait time.Duration, more bool) {
 	if t.started.IsZero() {
 		t.started = now
 	}
-	o := t.argument()
-	if t.unsent != nil {
-		o.Patch, t.unsent = t.unsent, nil
+	o, w := t.argument(), t.unsent
+	if w == nil {
+		w = &pendingWrite{patch: &Patch{}}
 	}
+	o.Patch, t.unsent = w.patch, nil
 	var out outcome
 	var err error
 	if err = h.exhausted(t.retries, now.Sub(t.started), nil); err != nil {
@@ -591,12 +725,42 @@ func (t *task) attempt() (wait time.Duration, more bool) {
 			o.Patch.put(result, "status", string(h.id))
 		}
 	}
+	t.release()
 	e.meter.handler(h.id, false).ended(out.result(err), int64(time.Since(now)))
-	t.tell(o.Logger, out, err, o.Patch.Empty())
+	if empty := o.Patch.Empty(); err != nil || empty {
+		t.tell(o.Logger, out, err, empty)
+	} else {
+		w.succeeded = true
+	}
+	if out.final {
+		t.note(out, &o)
+	}
 	if !o.Patch.Empty() {
-		t.deliver(o.Patch, o.Logger)
+		t.deliver(w, o.Logger)
 	}
 	return t.schedule(out)
+}
+
+// note remembers a permanent failure of a timer, and of which state of the object it was.
+func (t *task) note(out outcome, o *Object) {
+	before := t.failed
+	if t.failed = nil; out.err == nil || t.handler.kind == kindDaemon {
+		return
+	}
+	t.failed = &failure{times: 1}
+	if before != nil {
+		t.failed.times += before.times
+	}
+	err := call(func() error { // a storage of the user can be asked
+		for _, patch := range []*Patch{{}, {merge: o.Patch.merge}, o.Patch} {
+			t.failed.states = append(t.failed.states, t.object.engine.track(patch.applied(o.Body)).digest())
+		}
+		return nil
+	})
+	if err != nil {
+		t.failed = nil
+		t.log().Error(t.name()+" cannot begin again when its object changes, because the state of that cannot be found out.", "error", err, "stack", string(stackOf(err)))
+	}
 }
 
 // tell logs an outcome. A timer that has succeeded without changing anything is not worth a line.
@@ -642,37 +806,28 @@ func (t *task) call(o *Object) (any, error) {
 // schedule tells how long to wait after an attempt that has ended so.
 func (t *task) schedule(out outcome) (wait time.Duration, more bool) {
 	h, now := t.handler.spawning, time.Now()
+	t.next = now
 	switch {
 	case !out.final:
 		t.retries++
-		wait = max(out.delay, 0)
+		t.next = now.Add(max(out.delay, 0))
 	case t.handler.kind == kindDaemon || out.err != nil || h.interval == 0 && h.idle == 0:
-		t.ended = true
+		t.ended, t.next = true, time.Time{}
 	case h.interval == 0:
-		wait = never
+		t.next = time.Time{}
 	case h.sharp:
-		wait = h.interval - now.Sub(t.first)%h.interval
+		t.next = now.Add(h.interval - now.Sub(t.first)%h.interval)
 	default:
-		wait = h.interval
+		t.next = now.Add(h.interval)
 	}
 	if out.final {
 		t.retries, t.started = 0, time.Time{}
 	}
-	if t.next = (time.Time{}); wait >= 0 {
-		t.next = now.Add(wait)
-	}
-	if t.unsent == nil {
-		return wait, !t.ended
-	}
-	if pause := t.pause(); t.ended || t.failed > 0 && (wait < 0 || pause < wait) {
-		wait = pause
-	}
-	return wait, true
+	return t.wait(), !t.ended || t.unsent != nil
 }
 
-// deliver sends a patch: what can be merged first, then the transformations, which can conflict with what others
-// do. What could not be sent is kept for the next attempt.
-func (t *task) deliver(patch *Patch, log *slog.Logger) {
+// deliver sends a patch. What could not be sent is kept, to be sent again soon, or with what the next call changes if that comes first.
+func (t *task) deliver(w *pendingWrite, log *slog.Logger) {
 	b, e := t.object, t.object.engine
 	ctx := e.requests
 	if t.stopper.Reason().Has(OperatorExiting) {
@@ -681,33 +836,33 @@ func (t *task) deliver(patch *Patch, log *slog.Logger) {
 		defer cancel()
 	}
 	s := &sender{client: e.client, ctx: ctx, resource: e.resource(), log: log, fresh: b.live.Load(), outdated: e.outdated, told: e.told}
-	err := s.request(&Patch{merge: patch.merge})
-	var refused *patchRefusedError
-	if errors.As(err, &refused) {
-		log.Error(fmt.Sprintf("The patch of %s was refused: %v", t.name(), err))
-		err = nil
+	err := w.send(s, t.name())
+	if t.unsent = nil; err == nil {
+		if w.succeeded {
+			w.succeeded = false
+			t.tell(log, outcome{final: true}, nil, false)
+		}
+		return
 	}
-	if err == nil {
-		patch = &Patch{transforms: patch.transforms}
-		err = s.request(patch)
-	}
-	var conflict *conflictError
-	t.unsent = nil
-	switch {
-	case err == nil:
-		t.failed = 0
-	case errors.Is(err, errGone):
+	if errors.Is(err, errGone) {
 		log.Debug("The object is gone; the patch of " + t.name() + " is dropped.")
-	case errors.As(err, &refused):
-		log.Error(fmt.Sprintf("The patch of %s was refused: %v", t.name(), err))
-	case errors.As(err, &conflict):
-		t.unsent = patch
-		log.Debug("The object was changed by somebody else meanwhile; the transformations of " + t.name() + " are kept for its next patch.")
-	default:
-		t.unsent = patch
-		t.failed++
+		return
+	}
+	if w.outdated != "" {
+		level := slog.LevelDebug
+		if w.attempts == maxResends {
+			level = slog.LevelWarn
+		}
+		log.Log(ctx, level, "The object was changed meanwhile; the patch of "+t.name()+" is made for its newest state soon.", "attempts", w.attempts)
+	} else {
 		log.Error(fmt.Sprintf("The patch of %s could not be sent; it is kept and will be sent again.", t.name()), "error", err)
 	}
+	if over := len(w.patch.transforms) - maxTransforms; over > 0 {
+		log.Error(fmt.Sprintf("The patches of %s cannot be sent, and the oldest are lost.", t.name()))
+		w.patch.transforms = slices.Delete(w.patch.transforms, 0, over)
+	}
+	w.again = time.Now().Add(t.pause(w))
+	t.unsent = w
 }
 
 // exitStoring is how long one attempt at storing what a task has left may take when the operator stops. There are two.
@@ -716,31 +871,28 @@ const exitStoring = 2 * time.Second
 // maxResends is how often the last patch of a task that has ended is sent again before it is given up.
 const maxResends = 10
 
-// resend sends again what could not be sent, and tells whether that is done. The last patch of a task is given up
-// after some time.
-func (t *task) resend(last bool) bool {
-	log, before := t.log(), t.failed
-	t.deliver(t.unsent, log)
-	if t.unsent == nil {
-		return true
+// resend sends again what could not be sent. The last patch of a task is given up after some time.
+func (t *task) resend(last bool) {
+	log, w := t.log(), t.unsent
+	t.deliver(w, log)
+	if t.unsent == nil || !last {
+		return
 	}
-	if !last {
-		return false
-	}
-	t.failed = max(t.failed, before+1) // also after a conflict
-	if t.failed <= maxResends && t.object.engine.requests.Err() == nil && !t.stopper.Reason().Has(OperatorExiting) {
-		return false
+	if w.attempts <= maxResends && t.object.engine.requests.Err() == nil && !t.stopper.Reason().Has(OperatorExiting) {
+		return
 	}
 	log.Error("The last patch of " + t.name() + " could not be sent and is lost.")
 	t.unsent = nil
-	return true
 }
 
-// pause is how long to wait before an unsent patch is sent again.
-func (t *task) pause() time.Duration {
+// pause is how long to wait before an unsent patch is sent again: a second after a conflict, which is over as soon as the newest state is known.
+func (t *task) pause(w *pendingWrite) time.Duration {
+	if w.outdated != "" {
+		return min(time.Second<<max(w.attempts-maxResends, 0), time.Minute)
+	}
 	delays := t.object.engine.settings.Queueing.ErrorDelays
 	if len(delays) == 0 {
 		return time.Minute
 	}
-	return delays[min(t.failed, len(delays)-1)]
+	return max(delays[min(w.attempts, len(delays))-1], time.Millisecond)
 }

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"hash/fnv"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 )
 
 // This file knows the essence of an object, which is the part of it whose changes matter, and the
@@ -17,8 +19,8 @@ import (
 
 const (
 	defaultDiffBaseKey = "last-handled-configuration"
-	carriedKey         = "handling-base"  // ours alone; operators in Python leave it untouched
-	trackedKey         = "tracked-fields" // ours alone, too
+	trackedKey         = "tracked-fields" // ours alone; operators in Python leave it untouched
+	formerKey          = "handling-base"  // of version 0.1.0, which is not read any more, only removed
 	lastAppliedKey     = "kubectl.kubernetes.io/last-applied-configuration"
 )
 
@@ -558,7 +560,7 @@ func storedEssence(body *Body, p *PersistenceSettings) (*Essence, error) {
 // clear takes out of an essence what is kept on the object for the time of a handling.
 func (p *PersistenceSettings) clear(e *Essence, body *Body) {
 	p.ProgressStorage.Clear(e)
-	for _, key := range []string{carriedKey, trackedKey} {
+	for _, key := range []string{formerKey, trackedKey} {
 		storageBeside(p.DiffBaseStorage, key).(ownDiffBase).strip(e, body)
 	}
 }
@@ -572,9 +574,6 @@ func dropOthers(e *Essence, body *Body) *Essence {
 	}
 	return e
 }
-
-// carriedStorage returns a storage for the essence that a handling began with.
-func carriedStorage(d DiffBaseStorage) DiffBaseStorage { return storageBeside(d, carriedKey) }
 
 // storageBeside returns a storage for something else than the last handled essence: in the
 // same place as d, under a key of our own. For storages of users it is an annotation.
@@ -592,11 +591,127 @@ func purgeEssence(d DiffBaseStorage, body *Body, patch *Patch) {
 	}
 }
 
+// withOthers returns the essence of a body as operators in Python store it: with what dropOthers takes out of it, because they would take
+// what is missing for a change. It is nil if there is nothing of that, and for operators whose own prefix is not marked: each of two such operators would store
+// what the other one has stored.
+func (p *PersistenceSettings) withOthers(body *Body, fields []FieldPath) *Essence {
+	unmarked := func(prefix string) bool { return strings.HasPrefix(prefix, "kopf.") && prefix != defaultPrefix }
+	if len(findUnmarked(body.annotations)) == 0 || slices.ContainsFunc(prefixesOf(p.DiffBaseStorage), unmarked) {
+		return nil
+	}
+	return essenceOf(body, fields, p)
+}
+
+// handlingID is the id of a record that is of no handler: its message is what the finished handlers of a handling have seen. These name it
+// as if it were that of a sub-handler, so that the operator that finishes the handling, in Go or in Python, removes it with their records.
+const handlingID HandlerID = "handling-state"
+
+// handlingState is the oldest state that a finished handler of a handling has seen. It counts only in that handling.
+type handlingState struct {
+	essence *Essence  // nil if only its digest was stored
+	digest  string    // that of the essence, if there is no essence
+	base    string    // the digest of the last handled state that the object had then
+	since   time.Time // when the newest of the handlers was selected that were finished then
+}
+
+// record returns the record that keeps the state, as what differs from the last handled one: the digest of that, how many bytes are those at its
+// beginning and at its end, and those between.
+func (s *handlingState) record(stored []byte) *ProgressRecord {
+	text, base := s.essence.text(), storedText(stored)
+	most := min(len(text), len(base))
+	head, tail := 0, 0
+	for head < most && text[head] == base[head] {
+		head++
+	}
+	for tail < most-head && text[len(text)-1-tail] == base[len(base)-1-tail] {
+		tail++
+	}
+	message := fmt.Sprintf("%s %d %d %s", orElse(s.base, noBase), head, tail, text[head:len(text)-tail])
+	return &ProgressRecord{Started: s.since, Message: &message}
+}
+
+// shortRecord returns a record that keeps no more of the state than its digest, for objects whose annotations have no room for more.
+func (s *handlingState) shortRecord() *ProgressRecord {
+	message := orElse(s.base, noBase) + " " + s.essence.sortedDigest()
+	return &ProgressRecord{Started: s.since, Message: &message}
+}
+
+// sortedDigest returns a short sum of the essence that does not depend on the order of its keys.
+func (e *Essence) sortedDigest() string {
+	data, _ := json.Marshal(e.Map()) // it comes from JSON
+	return stateDigest(data)
+}
+
+// is reports whether the state is that of the essence.
+func (s *handlingState) is(e *Essence) bool {
+	if s.essence == nil {
+		return e.sortedDigest() == s.digest
+	}
+	return s.essence.Equal(e)
+}
+
+// noBase stands for the digest where there is no last handled state.
+const noBase = "none"
+
+// handlingStateOf returns what a record keeps, nil if it belongs to another last handled state.
+func handlingStateOf(record *ProgressRecord, stored []byte) *handlingState {
+	if record == nil || record.Message == nil {
+		return nil
+	}
+	parts, digest, base := strings.SplitN(*record.Message, " ", 4), stateDigest(stored), storedText(stored)
+	switch {
+	case parts[0] != orElse(digest, noBase):
+		return nil
+	case len(parts) == 2:
+		return &handlingState{digest: parts[1], base: digest, since: record.Started}
+	case len(parts) < 4:
+		return nil
+	}
+	head, failed := strconv.Atoi(parts[1])
+	tail, wrong := strconv.Atoi(parts[2])
+	if failed != nil || wrong != nil || min(head, tail) < 0 || head > len(base) || tail > len(base)-head {
+		return nil
+	}
+	e, err := parseEssence(slices.Concat(base[:head], []byte(parts[3]), base[len(base)-tail:]))
+	if e == nil || err != nil {
+		return nil
+	}
+	return &handlingState{essence: e, base: digest, since: record.Started}
+}
+
+// of reports whether the state was kept for the handler of a finished record.
+func (s *handlingState) of(record *ProgressRecord) bool {
+	return s != nil && !record.Started.Truncate(time.Microsecond).After(s.since) // as it is stored
+}
+
+// annotationsLimit is the size that Kubernetes allows all annotations of an object together.
+const annotationsLimit = 256 << 10
+
+// annotationsSize returns the size of all annotations of a body together, after the patches.
+func annotationsSize(body *Body, patches ...*Patch) int {
+	all := body.Annotations()
+	for _, patch := range patches {
+		changed, _ := lookupJSON(any(patch.merge), "metadata", "annotations")
+		for key, value := range asMap(changed) {
+			text, _ := value.(string) // it is removed if it is none
+			if all[key] = text; value == nil {
+				delete(all, key)
+			}
+		}
+	}
+	size := 0
+	for key, value := range all {
+		size += len(key) + len(value)
+	}
+	return size
+}
+
 // tracking says which fields of an object are tracked beside those that always are, and which are not. It is
 // stored beside the last handled essence, so that another set of handlers does not make all objects look changed (CH-T28).
 type tracking struct {
 	Fields  []FieldPath `json:"fields,omitempty"`
 	Ignored []FieldPath `json:"ignored,omitempty"`
+	State   string      `json:"state,omitempty"` // the digest of the essence that it was stored with; it tells nothing of another one
 }
 
 // trackingOf returns what is tracked for handlers that are about those fields.
@@ -617,35 +732,98 @@ func (p *PersistenceSettings) trackingOf(fields []FieldPath) tracking {
 	return t
 }
 
-// tracked returns what was tracked when the essence of an object was stored. Where nobody has noted
-// it, as operators in Python do not, it is what the essence shows.
-func (p *PersistenceSettings) tracked(body *Body, before *Essence, now tracking) tracking {
+// tracked returns what was tracked when the essence of an object was stored, which is given as it is stored and as it counts. We note it if
+// it is anything. Operators in Python do not: of theirs it is what is tracked now and what the essence has besides, so that what has
+// vanished is explained, but what appears is a change, because it may have appeared while it was tracked.
+func (p *PersistenceSettings) tracked(body *Body, stored []byte, before *Essence, now tracking) tracking {
 	var then tracking
-	if e, err := storageBeside(p.DiffBaseStorage, trackedKey).Fetch(body); err == nil && e != nil && e.View().Decode(&then) == nil {
+	note, err := storageBeside(p.DiffBaseStorage, trackedKey).Fetch(body)
+	noted := err == nil && note != nil && note.View().Decode(&then) == nil
+	switch {
+	case noted && then.State == stateDigest(stored):
+		return then
+	case storedByUs(p.DiffBaseStorage, body) && (!noted || then.State == ""): // with nothing to note; or by version 0.1.0, whose notes do not name their state
 		return then
 	}
-	shown := before.View()
-	for _, field := range now.Fields {
-		if shown.Has(field) {
-			then.Fields = append(then.Fields, field)
+	then = tracking{Fields: slices.Clone(now.Fields)}
+	for key := range before.View().Map() {
+		switch key {
+		case "status", "apiVersion", "kind":
+			then.Fields = append(then.Fields, Path(key))
+		case "metadata":
+			for sub := range before.View().View("metadata").Map() {
+				if sub != "labels" && sub != "annotations" {
+					then.Fields = append(then.Fields, Path("metadata", sub))
+				}
+			}
 		}
 	}
-	if shown.Has("status") {
-		then.Fields = append(then.Fields, "status")
+	shown := before.View()
+	for _, field := range now.Ignored {
+		if !shown.Has(field) {
+			then.Ignored = append(then.Ignored, field)
+		}
 	}
 	return then
 }
 
-// track notes with the patch what is tracked.
-func (p *PersistenceSettings) track(now tracking, body *Body, patch *Patch) {
+// fieldManager is the name under which API servers account for what we write: the first part of our User-Agent.
+const fieldManager = "kopf-go"
+
+// storedByUs tells whether we were the last to change what is stored, as far as the API server has accounted for that.
+func storedByUs(d DiffBaseStorage, body *Body) bool {
+	var path []string
+	switch d := d.(type) {
+	case *AnnotationsDiffBaseStorage:
+		path = []string{"metadata", "annotations", d.keys(body)[0]}
+	case *StatusDiffBaseStorage:
+		path = d.field()
+	case MultiDiffBaseStorage:
+		return len(d) > 0 && storedByUs(d[0], body)
+	default:
+		return false
+	}
+	path = append([]string{"fieldsV1"}, path...)
+	for i := range path[1:] {
+		path[i+1] = "f:" + path[i+1]
+	}
+	found := false
+	managers, _ := findJSON(body.meta, "managedFields")
+	_ = eachItem(managers, func(entry []byte) bool { // what is malformed is not there
+		_, owns := findJSON(entry, path...)
+		found = owns && stringJSON(entry, "manager") == fieldManager
+		return !found
+	})
+	return found
+}
+
+// track notes with the patch what is tracked for the essence that is stored by it.
+func (p *PersistenceSettings) track(now tracking, e *Essence, body *Body, patch *Patch) {
 	storage := storageBeside(p.DiffBaseStorage, trackedKey)
 	if len(now.Fields)+len(now.Ignored) == 0 {
 		purgeEssence(storage, body, patch)
 		return
 	}
+	now.State = stateDigest(e.bytes())
 	if data, err := json.Marshal(now); err == nil { // which holds for texts
 		storage.Store(&Essence{raw: data}, body, patch)
 	}
+}
+
+// stateDigest returns a short sum of a stored essence, "" if there is none. How its characters and spaces are written does not matter.
+func stateDigest(stored []byte) string {
+	if stored == nil {
+		return ""
+	}
+	return strconv.FormatUint((&Essence{raw: storedText(stored)}).digest(), 16)
+}
+
+// storedText returns a stored essence in the form in which we write it, or nothing for none.
+func storedText(stored []byte) []byte {
+	if stored == nil {
+		return nil
+	}
+	return (&Essence{raw: stored, foreign: true}).text()
 }
 
 // explains tells whether two essences differ only because something else is tracked now than it was then.
@@ -655,7 +833,7 @@ func (then tracking) explains(now tracking, before, after *Essence) bool {
 	if len(differing) == 0 {
 		return false
 	}
-	a, b := &Essence{raw: bytes.Clone(before.bytes())}, &Essence{raw: bytes.Clone(after.bytes())}
+	a, b := before.clone(), after.clone()
 	for _, field := range differing {
 		a.Remove(field)
 		b.Remove(field)
@@ -668,6 +846,9 @@ func (then tracking) explains(now tracking, before, after *Essence) bool {
 	}
 	return a.Equal(b)
 }
+
+// clone returns an essence of its own.
+func (e *Essence) clone() *Essence { return &Essence{raw: bytes.Clone(e.bytes())} }
 
 // uncovered returns those fields that are neither among the others nor in them.
 func uncovered(fields, others []FieldPath) []FieldPath {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -256,24 +257,24 @@ func TestDiffBaseStorages(t *testing.T) {
 	})
 }
 
-func TestCarriedStorage(t *testing.T) {
-	const e, carried = `{"spec":{"a":1}}`, `{\"spec\":{\"a\":1}}`
+func TestStorageBeside(t *testing.T) {
+	const e, quoted = `{"spec":{"a":1}}`, `{\"spec\":{\"a\":1}}`
 	for _, tt := range []struct {
 		name    string
 		storage DiffBaseStorage
 		stored  string // the patch
 	}{
-		{"annotations", &AnnotationsDiffBaseStorage{}, `{"metadata":{"annotations":{"kopf.zalando.org/handling-base":"` + carried + `\n"}}}`},
-		{"a prefix", &AnnotationsDiffBaseStorage{Prefix: "kopf.x"}, `{"metadata":{"annotations":{"kopf.x/handling-base":"` + carried + `\n"}}}`},
-		{"status", &StatusDiffBaseStorage{}, `{"status":{"kopf":{"handling-base":"` + carried + `"}}}`},
-		{"a field", &StatusDiffBaseStorage{Field: `status.a\.b.c`}, `{"status":{"a.b":{"handling-base":"` + carried + `"}}}`},
-		{"of a user", &ownStorage{}, `{"metadata":{"annotations":{"kopf.zalando.org/handling-base":"` + carried + `\n"}}}`},
-		{"of a user, not of ours", struct{ DiffBaseStorage }{&ownStorage{}}, `{"metadata":{"annotations":{"kopf.zalando.org/handling-base":"` + carried + `\n"}}}`},
+		{"annotations", &AnnotationsDiffBaseStorage{}, `{"metadata":{"annotations":{"kopf.zalando.org/tracked-fields":"` + quoted + `\n"}}}`},
+		{"a prefix", &AnnotationsDiffBaseStorage{Prefix: "kopf.x"}, `{"metadata":{"annotations":{"kopf.x/tracked-fields":"` + quoted + `\n"}}}`},
+		{"status", &StatusDiffBaseStorage{}, `{"status":{"kopf":{"tracked-fields":"` + quoted + `"}}}`},
+		{"a field", &StatusDiffBaseStorage{Field: `status.a\.b.c`}, `{"status":{"a.b":{"tracked-fields":"` + quoted + `"}}}`},
+		{"of a user", &ownStorage{}, `{"metadata":{"annotations":{"kopf.zalando.org/tracked-fields":"` + quoted + `\n"}}}`},
+		{"of a user, not of ours", struct{ DiffBaseStorage }{&ownStorage{}}, `{"metadata":{"annotations":{"kopf.zalando.org/tracked-fields":"` + quoted + `\n"}}}`},
 		{"several", MultiDiffBaseStorage{&StatusDiffBaseStorage{}, &AnnotationsDiffBaseStorage{}},
-			`{"metadata":{"annotations":{"kopf.zalando.org/handling-base":"` + carried + `\n"}},"status":{"kopf":{"handling-base":"` + carried + `"}}}`},
+			`{"metadata":{"annotations":{"kopf.zalando.org/tracked-fields":"` + quoted + `\n"}},"status":{"kopf":{"tracked-fields":"` + quoted + `"}}}`},
 	} {
-		t.Run("CH-T1 "+tt.name, func(t *testing.T) {
-			s := carriedStorage(tt.storage)
+		t.Run("CH-T28 "+tt.name, func(t *testing.T) {
+			s := storageBeside(tt.storage, trackedKey)
 			b, p := mustBody(t, `{"metadata":{"name":"n"},"spec":{"a":1}}`), &Patch{}
 			essence := &Essence{raw: []byte(e)}
 			s.Store(essence, b, p)
@@ -505,5 +506,84 @@ func BenchmarkParseBody(b *testing.B) {
 		if _, err := ParseBody(raw); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+func TestHandlingState(t *testing.T) {
+	const last, seen = `{"spec":{"x":1,"text":"né"},"metadata":{"labels":{"a":"b"}}}`, `{"spec":{"x":27,"text":"ne"},"metadata":{"labels":{"a":"b"}}}`
+	began := time.Date(2020, 1, 1, 0, 0, 0, 123456000, time.UTC)
+	keep := func(stored []byte, text string) *ProgressRecord {
+		return (&handlingState{essence: &Essence{raw: []byte(text), foreign: true}, base: stateDigest(stored), since: began}).record(stored)
+	}
+	t.Run("DF-25 it is kept as the difference", func(t *testing.T) {
+		if message := *keep([]byte(last), seen).Message; !strings.HasSuffix(message, ` 13 35 27,"text":"ne`) {
+			t.Errorf("got %q", message)
+		}
+	})
+	for name, stored := range map[string][]byte{
+		"none": nil, "the same": []byte(seen), "another": []byte(last), "with spaces and a newline": []byte(" " + strings.ReplaceAll(last, ":", ": ") + "\n"),
+		"escaped": []byte(strings.ReplaceAll(last, "é", `\u00e9`)), "empty": []byte("{}"), "its beginning": []byte(`{"spec":{"x":2}}`),
+	} {
+		t.Run("DF-24 it is read as it was kept: "+name, func(t *testing.T) {
+			got := handlingStateOf(keep(stored, seen), stored)
+			if got == nil || string(got.essence.text()) != seen || !got.since.Equal(began) || got.base != stateDigest(stored) {
+				t.Errorf("got %+v", got)
+			}
+			if other := handlingStateOf(keep(stored, seen), []byte(`{"spec":{"x":5}}`)); other != nil {
+				t.Errorf("it counts for another state: %s", other.essence.text())
+			}
+		})
+	}
+	t.Run("DF-24 damage counts as none", func(t *testing.T) {
+		sum := stateDigest([]byte(last))
+		for _, message := range []string{"", sum, sum + " 1 1", sum + " x 1 y", sum + " 1 x y", sum + " -1 1 y", sum + " 1 -1 y", sum + " 999 0 y", sum + " 5 999 y", sum + " 0 0 y", sum + " 0 0 null", sum + " 0 0 [1]", "none 0 0 {}"} {
+			if got := handlingStateOf(&ProgressRecord{Message: &message}, []byte(last)); got != nil {
+				t.Errorf("%q is read as %s", message, got.essence.text())
+			}
+		}
+		if handlingStateOf(nil, nil) != nil || handlingStateOf(&ProgressRecord{}, nil) != nil {
+			t.Error("nothing is read as something")
+		}
+	})
+	t.Run("DF-24 it belongs to the records that were finished then", func(t *testing.T) {
+		s := &handlingState{since: began}
+		record := func(started time.Time) *ProgressRecord { return &ProgressRecord{Started: started} }
+		if !s.of(record(began)) || !s.of(record(began.Add(900))) || !s.of(record(began.Add(-time.Hour))) {
+			t.Error("it does not belong to those that it was kept for")
+		}
+		if s.of(record(began.Add(time.Microsecond))) || (*handlingState)(nil).of(record(began)) {
+			t.Error("it belongs to later ones")
+		}
+	})
+	t.Run("DF-25 without room its digest is kept", func(t *testing.T) {
+		state := &handlingState{essence: &Essence{raw: []byte(seen)}, base: stateDigest([]byte(last)), since: began}
+		got := handlingStateOf(state.shortRecord(), []byte(last))
+		if got == nil || got.essence != nil || !got.since.Equal(began) || got.base != state.base {
+			t.Fatalf("got %+v", got)
+		}
+		if !got.is(state.essence) || !got.is(&Essence{raw: []byte(`{"metadata":{"labels":{"a":"b"}}, "spec":{"text":"ne","x":27}}`)}) {
+			t.Error("it is not recognized")
+		}
+		if got.is(&Essence{raw: []byte(last)}) || got.is(nil) {
+			t.Error("another state is taken for it")
+		}
+		if other := handlingStateOf(state.shortRecord(), []byte(seen)); other != nil {
+			t.Error("it counts for another state")
+		}
+	})
+}
+
+func TestAnnotationsSize(t *testing.T) {
+	body := mustBody(t, `{"metadata":{"annotations":{"a":"12","b":"345","c":"6"}}}`)
+	one, two := &Patch{}, &Patch{}
+	one.put("x", "metadata", "annotations", "a")
+	one.put("yy", "metadata", "annotations", "d")
+	two.put(nil, "metadata", "annotations", "b")
+	two.put("z", "metadata", "annotations", "d")
+	if got := annotationsSize(body, one, &Patch{}, two); got != 6 {
+		t.Errorf("DF-25: got %d bytes, want 6", got)
+	}
+	if got := annotationsSize(mustBody(t, `{"metadata":{}}`)); got != 0 {
+		t.Errorf("DF-25: got %d bytes, want none", got)
 	}
 }

@@ -34,7 +34,8 @@ func (e *TemporaryError) Error() string { return errorText(e.Err, "temporary err
 func (e *TemporaryError) Unwrap() error { return e.Err }
 
 // PermanentError tells that a handler has failed for good: it is not called
-// again for this change of the object. It is made by [Permanent] and found by [errors.As].
+// again for this change of the object. A timer is called again when the object changes, a daemon never.
+// It is made by [Permanent] and found by [errors.As].
 type PermanentError struct {
 	Err error // what went wrong
 }

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -179,14 +180,57 @@ func truncate(text string, limit int) string {
 	return text[:cut] + "…"
 }
 
-// call calls a user's function and turns a panic into an error with its stack.
+// call calls a user's function and turns a panic into an error with its stack. So it does with a nil pointer of an error type, which is an
+// error whose text cannot be read.
 func call(fn func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = &panicError{value: v, stack: debug.Stack()}
 		}
 	}()
-	return fn()
+	if err = fn(); err != nil {
+		_ = err.Error()
+	}
+	return err
+}
+
+// handlerLimit is how many handlers may run at the same time. A nil one has no limit.
+type handlerLimit struct{ places chan struct{} }
+
+func newHandlerLimit(maxWorkers int) *handlerLimit {
+	if maxWorkers <= 0 {
+		return nil
+	}
+	return &handlerLimit{places: make(chan struct{}, maxWorkers)}
+}
+
+// acquire waits for a place, and reports whether it got one before the channel was closed. Places are given in the order in which they
+// were asked for. Meanwhile, the crew's place of a worker is free for others.
+func (l *handlerLimit) acquire(done <-chan struct{}, early <-chan time.Time, c *crew) (came, waited bool) {
+	if l == nil {
+		return true, false
+	}
+	select {
+	case l.places <- struct{}{}:
+		return true, false
+	default:
+	}
+	c.leave()
+	defer c.enter()
+	select {
+	case l.places <- struct{}{}:
+		return true, true
+	case <-early:
+	case <-done:
+	}
+	return false, true
+}
+
+// release gives a place back.
+func (l *handlerLimit) release() {
+	if l != nil {
+		<-l.places
+	}
 }
 
 // progress is one handler in a handling: its record, and whether it takes part.
@@ -194,9 +238,27 @@ type progress struct {
 	handler  *handler
 	parent   *progress
 	record   *ProgressRecord
-	stored   bool   // whether the record was on the object
-	purpose  Reason // of the record as it was stored
-	selected bool   // whether the handler fits the cause; others are only cleaned up
+	stored   bool            // whether the record was on the object
+	purpose  Reason          // of the record as it was stored
+	selected bool            // whether the handler fits the cause; others are only cleaned up
+	ended    *ProgressRecord // what it has done for another cause, nil if that counts for this one
+	earlier  bool            // whether it has finished before this cycle
+}
+
+// former returns the record as it was stored.
+func (p *progress) former() *ProgressRecord {
+	if p.ended != nil {
+		return p.ended
+	}
+	return p.record
+}
+
+// refer names a record that is to be purged with that of the handler, as operators in Python do it: for the first of its parents.
+func (p *progress) refer(id HandlerID) {
+	for p.parent != nil {
+		p = p.parent
+	}
+	p.record.addSubref(id)
 }
 
 // above returns the id of the handler that runs when this one does not: that of its parent, if there is one.
@@ -221,6 +283,8 @@ type part struct {
 	id     HandlerID
 	patch  *Patch // with the result in its status
 	change bool   // whether the handler is one of changes, which fails if its patch is refused
+
+	succeeded bool // whether the success of a handler of raw events is to be logged when this is stored
 }
 
 // handling is the work on one cause: the handlers of an object with their progress, and what
@@ -228,9 +292,13 @@ type part struct {
 type handling struct {
 	settings    *Settings
 	meter       *metrics
+	limit       *handlerLimit
+	crew        *crew // of the worker
 	lifecycle   Lifecycle
 	cause       Change // with Old and New of the whole object, copied for each handler
 	initial     bool
+	owned       []*handler     // of the resource
+	unseen      *handlingState // whose finished handlers are called again, nil for none
 	load        func(id HandlerID) (*ProgressRecord, error)
 	stale       func() bool                           // whether the operator has paused
 	interrupted func() bool                           // whether something newer waits than our own echoes
@@ -246,7 +314,9 @@ type handling struct {
 	parts  []*part
 	body   *Body // with what the parts leave, but for the following
 	later  []*Patch
-	broken error // why nothing more can be sent in this cycle
+	broken error // why the last flush between two handlers has failed; nil again when a later one has not
+
+	succeeded []HandlerID // whose success is to be logged when it is stored
 }
 
 // add notes a handler that takes part or is to be cleaned up.
@@ -263,12 +333,63 @@ func (x *handling) add(h *handler, parent *progress, selected bool, now time.Tim
 		record.Started = now
 	}
 	if p.record, p.purpose = record, record.Purpose; selected {
-		record.Purpose = x.cause.Reason
+		other := p.purpose != "" && p.purpose != x.cause.Reason
+		if record.finished() && (other || x.unseen.of(record)) && !x.joins(p) { // it has not seen what has changed since
+			p.ended = record
+			p.record = &ProgressRecord{Started: now, Subrefs: record.Subrefs}
+		}
+		p.record.Purpose = x.cause.Reason
 	}
+	p.earlier = p.record.finished()
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.all = append(x.all, p)
 	return p
+}
+
+// renew has the handlers called again that have finished before this cycle, with their sub-handlers. It returns the records of
+// these, which are in no progress yet, and whether there are any such handlers.
+func (x *handling) renew(now time.Time) (subs map[HandlerID]*ProgressRecord, found bool) {
+	subs = make(map[HandlerID]*ProgressRecord)
+	for _, p := range x.all {
+		if !p.selected || !p.earlier || x.joins(p) {
+			continue
+		}
+		x.renewBelow(p.handler.id, p.record, now, subs)
+		found = true
+		for ; p != nil; p = p.parent { // a sub-handler runs when its parent does
+			p.record = &ProgressRecord{Started: now, Purpose: x.cause.Reason, Subrefs: p.record.Subrefs}
+		}
+	}
+	return subs, found
+}
+
+// renewBelow makes new records of the sub-handlers of a handler that have finished: of all, or for the unseen state, if there is one.
+func (x *handling) renewBelow(parent HandlerID, record *ProgressRecord, now time.Time, subs map[HandlerID]*ProgressRecord) {
+	for _, ref := range record.Subrefs {
+		id := HandlerID(ref)
+		if !strings.HasPrefix(ref, string(parent)+"/") { // it is the state that is kept, or the record was edited
+			continue
+		}
+		stored, err := x.load(id)
+		if err != nil || stored == nil {
+			continue
+		}
+		if stored.finished() && (x.unseen == nil || x.unseen.of(stored)) {
+			subs[id] = &ProgressRecord{Started: now, Purpose: x.cause.Reason, Subrefs: stored.Subrefs}
+		}
+		x.renewBelow(id, stored, now, subs)
+	}
+}
+
+// joins tells whether a handler, or its parent, is not for the cause itself, but called with it because the object resumes.
+func (x *handling) joins(p *progress) bool {
+	for p.parent != nil {
+		p = p.parent
+	}
+	return x.cause.Reason != ReasonResume && !slices.ContainsFunc(x.owned, func(o *handler) bool {
+		return o.id == p.handler.id && o.matches(&x.cause, false)
+	})
 }
 
 // run calls those of the group that are due, in the order of the lifecycle. It
@@ -276,10 +397,11 @@ func (x *handling) add(h *handler, parent *progress, selected bool, now time.Tim
 func (x *handling) run(ctx context.Context, group []*progress) {
 	chosen := x.choose(group)
 	for i, p := range chosen {
-		if ctx.Err() != nil || x.failure() != nil || p.parent == nil && (x.stale() || i > 0 && x.interrupted()) {
+		if !x.enter(ctx, p, i > 0) {
 			return
 		}
 		o := x.attempt(ctx, p)
+		x.leave(p)
 		if last := i == len(chosen)-1; o.cancelled || last {
 			continue // the end of the cycle sends it
 		}
@@ -288,6 +410,40 @@ func (x *handling) run(ctx context.Context, group []*progress) {
 		} else {
 			x.flushLater()
 		}
+	}
+}
+
+// enter waits until a handler may run, and reports whether it is to be called then. Sub-handlers run in the place of their parent.
+func (x *handling) enter(ctx context.Context, p *progress, begun bool) bool {
+	if p.parent == nil {
+		began := time.Now()
+		came, waited := x.limit.acquire(ctx.Done(), nil, x.crew)
+		if !came {
+			return false
+		}
+		begun = begun || waited // the object can be another one by now
+		x.excuse(p, time.Since(began))
+	}
+	if ctx.Err() != nil || x.failure() != nil || p.parent == nil && (x.stale() || begun && x.interrupted()) {
+		x.leave(p)
+		return false
+	}
+	return true
+}
+
+// excuse keeps the time that a handler has waited for its first call out of its timeout: it would fail without having been called.
+func (x *handling) excuse(p *progress, waited time.Duration) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if p.record.Retries == 0 {
+		p.record.Started = p.record.Started.Add(waited)
+	}
+}
+
+// leave lets the next handler run.
+func (x *handling) leave(p *progress) {
+	if p.parent == nil {
+		x.limit.release()
 	}
 }
 
@@ -360,6 +516,12 @@ func (x *handling) attempt(ctx context.Context, p *progress) outcome {
 	x.meterOf(p).ended(o.result(err), int64(time.Since(started)))
 	if o.cancelled && ctx.Err() == nil {
 		log.InfoContext(ctx, fmt.Sprintf("Handler '%s' was interrupted, because the object was changed or deleted meanwhile.", h.id))
+		return o
+	}
+	if err == nil {
+		x.mu.Lock()
+		x.succeeded = append(x.succeeded, h.id)
+		x.mu.Unlock()
 		return o
 	}
 	logOutcome(ctx, log, "Handler", h.id, o, err)
@@ -504,6 +666,8 @@ func (x *handling) refuse(p *part, err error) {
 		q.record.Success, q.record.Failure, q.record.Message = false, true, &text
 		q.record.Delayed, q.record.Stopped = time.Time{}, time.Now()
 	}
+	p.succeeded = false
+	x.succeeded = slices.DeleteFunc(x.succeeded, func(id HandlerID) bool { return id == p.id && p.change })
 }
 
 // logOutcome logs how an attempt has ended: the error in full if it is an arbitrary one.

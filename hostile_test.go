@@ -253,7 +253,11 @@ func TestHostileAnswers(t *testing.T) {
 				if err != nil && (strings.Contains(err.Error(), "hunter2") || len(err.Error()) > 2<<10 && !strings.HasPrefix(name, "a bomb in an error")) {
 					t.Errorf("the error has %d bytes: %.300s", len(err.Error()), err)
 				}
-				if n := asked.Load(); tt.once && n > 1 && way != "the resources" {
+				most := int64(1)
+				if name == "a bomb in an error" && way == "an object" {
+					most = 2 // an object that may not be got is read by a list
+				}
+				if n := int64(asked.Load()); tt.once && n > most && way != "the resources" {
 					t.Errorf("it was asked %d times: %v", n, err)
 				}
 				if strings.HasPrefix(name, "a bomb in an object") || strings.HasPrefix(name, "a bomb in an item") {

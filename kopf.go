@@ -125,12 +125,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
-	"sync"
-	"time"
 )
 
 // This file knows the operator as a whole: what it is made of, in which order it starts and stops, and
@@ -188,7 +185,8 @@ func Run(ctx context.Context) error { return new(Operator).Run(ctx) }
 //
 // It starts in this order: start-up handlers, login, discovery, streams. When the context ends, the streams are
 // closed, the running handlers may finish, their contexts end after Settings.Queueing.ExitTimeout, and then the clean-up handlers
-// run. No goroutine outlives Run but those of handlers that ignore their contexts; they are named in the log.
+// run, for Settings.Process.UltimateExitingTimeout at most. No goroutine outlives Run but those of functions that ignore their contexts; they
+// are named in the log, a few seconds after the end of their contexts.
 func (op *Operator) Run(ctx context.Context) error {
 	r, err := op.prepare()
 	if err != nil {
@@ -265,6 +263,7 @@ func (op *Operator) prepare() (*run, error) {
 	if r.Peering != "" {
 		r.Settings.Peering.Name, r.Settings.Peering.Mandatory = r.Peering, true
 	}
+	r.client = r.newClient()
 	return r, nil
 }
 
@@ -273,7 +272,7 @@ func (r *run) run(ctx context.Context) error {
 	started := false
 	err := r.listen()
 	if err == nil {
-		started, err = r.activity(ctx, kindStartup, "startup", nil)
+		started, err = r.activity(ctx, kindStartup, "startup", r.client)
 	}
 	if err == nil {
 		err = r.serve(ctx)
@@ -287,14 +286,11 @@ func (r *run) run(ctx context.Context) error {
 	}
 	r.guard.begin()
 	if started {
-		_, failed := r.activity(context.WithoutCancel(ctx), kindCleanup, "cleanup", r.client)
-		err = joinErrors(err, failed)
+		err = joinErrors(err, r.cleanup(ctx))
 	}
 	r.events.stop(r.guard.patience())
 	r.peers.leave() // when nothing is done any more that others could do
-	if r.client != nil {
-		r.client.close()
-	}
+	r.client.close()
 	return err
 }
 
@@ -316,6 +312,9 @@ func (r *run) listen() error {
 func (r *run) serve(ctx context.Context) error {
 	for _, text := range r.Settings.Persistence.warnings() {
 		r.Logger.Warn(text)
+	}
+	if !r.Registry.serving() {
+		r.Logger.Warn("No handlers are registered for objects: the operator does nothing. Call functions such as OnCreate before it runs.")
 	}
 	if p := &r.Settings.Peering; !p.Standalone && r.Clusterwide && !p.Clusterwide {
 		return errors.New("Settings.Peering.Clusterwide is false: an operator of the whole cluster has no namespaces for peering objects")
@@ -352,7 +351,10 @@ func (r *run) serve(ctx context.Context) error {
 	err := o.observe(ctx, func() {
 		r.meter.ready.Store(true)
 		if r.Ready != nil {
-			r.Ready()
+			_, _ = r.await(ctx, "The function Ready", func() (any, error) { // it returns none
+				r.Ready()
+				return nil, nil
+			})
 		}
 	})
 	r.guard.begin()
@@ -363,19 +365,28 @@ func (r *run) serve(ctx context.Context) error {
 	return joinErrors(err, o.stop(endHandlers, endRequests))
 }
 
-// connect makes the client of the operator.
+// connect makes what needs the settings as the start-up handlers have left them.
 func (r *run) connect() error {
-	login := r.login
 	if info := r.Connection; info != nil {
 		if err := info.validate(); err != nil {
 			return err
 		}
+	}
+	r.client = r.client.renewed()
+	r.events = &poster{settings: &r.Settings.Posting, client: r.client, log: r.Logger, meter: r.meter}
+	return nil
+}
+
+// newClient returns the client of the start-up handlers, which logs in when it is used first. It shares its credentials with the operator's.
+func (r *run) newClient() *Client {
+	login := r.login
+	if info := r.Connection; info != nil {
 		login = func(context.Context) (map[string]*ConnectionInfo, error) {
 			return map[string]*ConnectionInfo{"connection": info}, nil
 		}
 	}
 	what := "Initial authentication"
-	r.client = newLoginClient(func(ctx context.Context) (map[string]*ConnectionInfo, error) { // one at a time
+	c := newLoginClient(func(ctx context.Context) (map[string]*ConnectionInfo, error) { // one at a time
 		r.meter.loggedIn.Store(false)
 		r.Logger.Info(what + " has been initiated.")
 		found, err := login(ctx)
@@ -389,125 +400,6 @@ func (r *run) connect() error {
 		r.meter.logins.n.Add(1)
 		return found, nil
 	}, r.Settings, r.Logger)
-	r.client.meter = r.meter
-	r.events = &poster{settings: &r.Settings.Posting, client: r.client, log: r.Logger, meter: r.meter}
-	return nil
-}
-
-// login gets credentials from the login handlers, or from the environment if there are none.
-func (r *run) login(ctx context.Context) (map[string]*ConnectionInfo, error) {
-	l := Login{
-		Logger: r.Logger, Settings: r.Settings, memo: r.Memo,
-		Kubeconfig: r.Kubeconfig, Context: r.Context, TrustEnv: r.Settings.Networking.TrustEnv,
-	}
-	handlers := r.Registry.activities(kindLogin)
-	if len(handlers) == 0 {
-		return defaultLogin(ctx, &l)
-	}
-	var mu sync.Mutex
-	found := make(map[string]*ConnectionInfo)
-	err := r.attempts(ctx, handlers, "login", func(ctx context.Context, h *handler, a Attempt) error {
-		own := l
-		own.Attempt, own.Param = a, h.param
-		info, err := h.login(ctx, &own)
-		if err == nil && info != nil {
-			mu.Lock()
-			defer mu.Unlock()
-			found[string(h.id)] = info
-		}
-		return err
-	})
-	if err == nil && len(found) == 0 {
-		err = errors.New("no credentials were retrieved from the login handlers")
-	}
-	return found, err
-}
-
-// activity runs the handlers of one activity until all are finished. It tells whether any has succeeded, or
-// there are none, and fails if one of them has failed for good.
-func (r *run) activity(ctx context.Context, kind handlerKind, name string, client *Client) (bool, error) {
-	handlers := r.Registry.activities(kind)
-	log := r.Logger.With("activity", name)
-	succeeded := len(handlers) == 0
-	err := r.attempts(ctx, handlers, name, func(ctx context.Context, h *handler, a Attempt) error {
-		err := h.activity(ctx, &Activity{Attempt: a, Settings: r.Settings, Logger: log, Client: client, Indices: r.indices, Param: h.param, memo: r.Memo})
-		succeeded = succeeded || err == nil
-		return err
-	})
-	return succeeded, err
-}
-
-// attempts calls handlers one after another, round after round, until each has succeeded or
-// failed for good. It returns the failures.
-func (r *run) attempts(ctx context.Context, handlers []*handler, name string, once func(context.Context, *handler, Attempt) error) error {
-	type state struct {
-		*handler
-		record ProgressRecord
-	}
-	var pending []*state
-	for _, h := range handlers {
-		pending = append(pending, &state{handler: h, record: ProgressRecord{Started: time.Now()}})
-	}
-	var failures []error
-	for len(pending) > 0 {
-		var left []*state
-		wait := time.Duration(-1)
-		for _, s := range pending {
-			p := progress{handler: s.handler, record: &s.record}
-			due, delay := p.due(time.Now())
-			if due {
-				o := r.attemptActivity(ctx, s.handler, &s.record, name, once)
-				if o.cancelled {
-					return joinErrors(append(failures, ctx.Err())...)
-				}
-				if o.final && o.err != nil {
-					failures = append(failures, errorf("%s handler '%s': %w", name, s.id, o.err))
-				}
-				_, delay = p.due(time.Now())
-			}
-			if !s.record.finished() {
-				left = append(left, s)
-				if wait < 0 || delay < wait {
-					wait = delay
-				}
-			}
-		}
-		pending = left
-		if len(pending) > 0 && sleep(ctx, max(wait, 0)) != nil {
-			return joinErrors(append(failures, ctx.Err())...)
-		}
-	}
-	return joinErrors(failures...)
-}
-
-// attemptActivity calls a handler of an activity once, unless its limits forbid it.
-func (r *run) attemptActivity(ctx context.Context, h *handler, record *ProgressRecord, name string, once func(context.Context, *handler, Attempt) error) outcome {
-	age := time.Since(record.Started)
-	var err error
-	var o outcome
-	began := time.Now()
-	if err = h.exhausted(record.Retries, age, nil); err != nil {
-		o = outcome{final: true, err: err}
-	} else {
-		r.Logger.Debug(fmt.Sprintf("Activity '%s' is invoked.", h.id))
-		inner := ctx
-		if h.timeout > 0 {
-			var cancel context.CancelFunc
-			inner, cancel = context.WithDeadline(ctx, record.Started.Add(h.timeout))
-			defer cancel()
-		}
-		err = call(func() error {
-			return once(inner, h, Attempt{Retry: record.Retries, Started: record.Started, Runtime: age})
-		})
-		o = h.decide(err, record.Retries, time.Since(record.Started), &r.Settings.Execution)
-		if err != nil && ctx.Err() != nil {
-			o = outcome{cancelled: true}
-		}
-	}
-	if !o.cancelled {
-		record.apply(o, time.Now())
-	}
-	r.meter.handler(h.id, false).ended(o.result(err), int64(time.Since(began)))
-	logOutcome(ctx, r.Logger, "Activity", h.id, o, err)
-	return o
+	c.meter = r.meter
+	return c
 }

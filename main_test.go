@@ -74,7 +74,7 @@ func TestSignals(t *testing.T) {
 			log: []string{second, "left behind", "Cleaning up."}},
 		{name: "OP-T6 the third signal exits at once", behaviour: "stubborn", steps: []string{"Working.", first, second},
 			code: 1, log: []string{"exits at once."}, unlogged: "Cleaning up."},
-		{name: "OP-42 the exit has a limit", behaviour: "endless", steps: []string{"Working."},
+		{name: "OP-42 UltimateExitingTimeout limits the exit", behaviour: "endless", steps: []string{"Working."},
 			code: 1, log: []string{"out of time", "goroutine "}, unlogged: "Cleaning up."},
 	}
 	for _, tt := range tests {

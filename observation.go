@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -45,12 +46,16 @@ type observer struct {
 	patience context.Context // ends when the exit shall not wait for handlers any more
 
 	crew    *crew
+	limit   *handlerLimit
 	streams sync.WaitGroup
 	changed chan struct{}           // holds one token while definitions have changed since the last discovery
+	resumed chan struct{}           // holds one token when a pause has ended since the last adjusting
 	fail    context.CancelCauseFunc // ends the work for an error that no other attempt can mend
 
 	mu     sync.Mutex // guards following
 	found  []Resource
+	wanted map[string]*resolved // what of that the handlers are for, by name
+	doubts []string             // what they are for and is not there
 	rooms  map[string]*servedRoom
 	spaces map[string]bool // the namespaces that are served
 	warned map[string]bool
@@ -60,8 +65,15 @@ type observer struct {
 // servedRoom is one served resource with its streams.
 type servedRoom struct {
 	reactor *reactor
-	streams map[string]context.CancelFunc // by namespace, "" for all
-	missed  int                           // how often discovery has not had the resource, in a row
+	streams map[string]*servedStream // by namespace, "" for all
+	missed  int                      // how often discovery has not had the resource, in a row
+	closed  bool                     // whether it is not served any more; kept while something runs for its objects, and open again when it is served
+}
+
+// servedStream is one stream of a resource, with the source that it is to the queue.
+type servedStream struct {
+	source
+	cancel context.CancelFunc
 }
 
 // settlingReads is how often the resources are read again after a definition has changed, in growing intervals.
@@ -69,7 +81,9 @@ const settlingReads = 5
 
 // observe discovers, serves until the context ends, and tells when the first streams are being opened.
 func (o *observer) observe(ctx context.Context, ready func()) error {
-	o.changed, o.crew = make(chan struct{}, 1), newCrew(o.settings.Networking.MaxInFlight)
+	o.changed, o.resumed = make(chan struct{}, 1), make(chan struct{}, 1)
+	o.crew = newCrew(o.settings.Networking.MaxInFlight)
+	o.limit = newHandlerLimit(o.settings.Execution.MaxWorkers)
 	o.rooms, o.spaces, o.warned, o.ended = make(map[string]*servedRoom), make(map[string]bool), make(map[string]bool), make(map[string]bool)
 	broken, err := o.discover(ctx)
 	if err != nil {
@@ -85,8 +99,11 @@ func (o *observer) observe(ctx context.Context, ready func()) error {
 	if ctx.Err() != nil {
 		return loginFailure(context.Cause(ctx))
 	}
+	o.streams.Go(func() { o.followPauses(ctx) })
 	settling := 0
-	if unresolved := o.adjust(ctx); unresolved {
+	o.admit()
+	o.adjust(ctx)
+	if len(o.doubts) > 0 { // which are this goroutine's to change
 		settling = settlingReads // a definition can be so new that discovery does not have it yet
 	}
 	ready()
@@ -98,6 +115,9 @@ func (o *observer) observe(ctx context.Context, ready func()) error {
 		select {
 		case <-ctx.Done():
 			return loginFailure(context.Cause(ctx))
+		case <-o.resumed:
+			o.adjust(ctx) // what has gone during the pause is to be told
+			continue
 		case <-o.changed: // discovery follows a definition with some delay, so it is read a few times
 			attempt, settling = -1, settlingReads
 		case <-again:
@@ -107,7 +127,24 @@ func (o *observer) observe(ctx context.Context, ready func()) error {
 			o.log.Warn("The resources could not be discovered again; those known are served.", "error", err)
 			broken = true
 		}
+		o.admit()
 		o.adjust(ctx)
+	}
+}
+
+// followPauses has the streams adjusted after each pause.
+func (o *observer) followPauses(ctx context.Context) {
+	for ctx.Err() == nil {
+		paused := false
+		inner, _, release := o.pauses.await(ctx, func(string) { paused = true })
+		if paused {
+			select {
+			case o.resumed <- struct{}{}:
+			default:
+			}
+		}
+		<-inner.Done()
+		release()
 	}
 }
 
@@ -122,18 +159,29 @@ func (o *observer) discover(ctx context.Context) (broken bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	for _, r := range o.found { // which no other goroutine changes
+		if failed[r.Group] != nil {
+			found = append(found, r)
+		}
+	}
+	wanted, doubts := o.registry.resolve(found) // without the lock, because it calls functions of users
+	for name, what := range wanted {
+		what.counts = o.meter.resource(name)
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for group, err := range failed {
 		o.warn(fmt.Sprintf("The API group %q cannot be read now; its resources are left as they were.", group), "error", err)
-		for _, r := range o.found {
-			if r.Group == group {
-				found = append(found, r)
-			}
-		}
 	}
-	o.found = found
+	o.found, o.wanted, o.doubts = found, wanted, doubts
 	return len(failed) > 0, nil
+}
+
+// admit tells admission which resources there are.
+func (o *observer) admit() {
+	if o.admission != nil {
+		o.admission.adjust(o.found)
+	}
 }
 
 // warn warns of a thing once. The caller holds the lock.
@@ -144,18 +192,13 @@ func (o *observer) warn(message string, args ...any) {
 	}
 }
 
-// adjust opens and closes streams so that all is served that is to be served, and no more. It tells whether
-// something that the handlers want is not there.
-func (o *observer) adjust(ctx context.Context) (unresolved bool) {
+// adjust opens and closes streams so that all is served that is to be served, and no more.
+func (o *observer) adjust(ctx context.Context) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.peers.adjust(o.found, o.spaces)
-	if o.admission != nil {
-		o.admission.adjust(o.found)
-	}
-	served, warnings := o.registry.resolve(o.found)
 	still := make(map[string]bool)
-	for _, text := range warnings {
+	for _, text := range o.doubts {
 		still[text] = true
 		o.warn(text)
 	}
@@ -164,35 +207,76 @@ func (o *observer) adjust(ctx context.Context) (unresolved bool) {
 			delete(o.warned, text)
 		}
 	}
-	for name, room := range o.rooms {
-		if served[name] != nil {
-			room.missed = 0
-		} else if o.missing(room) {
-			o.log.Info("The resource is not served any more.", "resource", name)
-			room.close()
-			delete(o.rooms, name)
-		}
-	}
 	if o.gate != nil { // no stream may open the gate before the others have begun
 		o.gate.add()
 		defer o.gate.done()
 	}
-	for name, what := range served {
+	o.moveRooms()
+	for name, room := range o.rooms {
+		if o.wanted[name] != nil {
+			room.missed = 0
+			continue
+		}
+		if !room.closed && o.missing(room) {
+			o.log.Info("The resource is not served any more.", "resource", name)
+			room.close()
+		}
+		if room.closed {
+			o.leaveRoom(name, room)
+		}
+	}
+	for name, what := range o.wanted {
 		room := o.rooms[name]
 		if room == nil {
-			room = &servedRoom{reactor: o.react(what), streams: make(map[string]context.CancelFunc)}
+			room = &servedRoom{reactor: o.react(what), streams: make(map[string]*servedStream)}
 			o.rooms[name] = room
 		}
 		room.reactor.served.Store(what)
+		room.open()
 		o.adjustStreams(ctx, room, what.resource)
 	}
-	return len(warnings) > 0
 }
 
-// missing tells whether a resource that discovery does not have is really not there any more. An API server that starts has none of the
-// defined ones for a moment, and their objects are not to be handled as if they were new then.
+// leaveRoom takes a room away that is closed and has nothing left to do. If its definition was deleted, so were its objects.
+func (o *observer) leaveRoom(name string, room *servedRoom) {
+	if r := room.reactor.served.Load().resource; o.ended[r.Plural+"."+r.Group] && !o.pauses.paused() {
+		room.reactor.queue.conclude("", o.pauses.now())
+	}
+	if room.idle() {
+		delete(o.rooms, name)
+	}
+}
+
+// moveRooms has the resources that are served in another version than before keep what is known of their objects: these are the same.
+func (o *observer) moveRooms() {
+	for _, name := range sortedKeys(o.wanted) {
+		if o.rooms[name] != nil {
+			continue
+		}
+		what := o.wanted[name]
+		for _, before := range sortedKeys(o.rooms) {
+			room := o.rooms[before]
+			r := room.reactor.served.Load().resource
+			if o.wanted[before] != nil || r.Group != what.resource.Group || r.Plural != what.resource.Plural {
+				continue
+			}
+			o.log.Info("The resource is served in another version now.", "resource", name, "before", before)
+			room.endStreams()
+			room.reactor.queue.move(what.resource.APIVersion(), what.resource.Kind, what.counts)
+			delete(o.rooms, before)
+			o.rooms[name] = room
+			break
+		}
+	}
+}
+
+// missing tells whether a resource is really not to be served any more. An API server that starts has none of the defined ones for a moment,
+// and their objects are not to be handled as if they were new then.
 func (o *observer) missing(room *servedRoom) bool {
 	r := room.reactor.served.Load().resource
+	if slices.ContainsFunc(o.found, func(f Resource) bool { return f.Name() == r.Name() }) {
+		return true // it is there, but no handler is for it
+	}
 	room.missed++
 	return room.missed >= settlingReads || o.ended[r.Plural+"."+r.Group]
 }
@@ -203,11 +287,17 @@ func (o *observer) adjustStreams(ctx context.Context, room *servedRoom, r Resour
 	if r.Namespaced && !o.clusterwide {
 		wanted = o.spaces
 	}
-	for space, cancel := range room.streams {
+	for space, s := range room.streams {
 		if !wanted[space] {
-			cancel()
+			s.cancel()
+			room.reactor.queue.end(&s.source)
 			delete(room.streams, space)
-			room.reactor.queue.forget(space)
+			room.forget(space)
+		}
+	}
+	if !wanted[""] && !o.pauses.paused() {
+		for _, space := range room.reactor.queue.leftNamespaces(wanted) { // which are gone
+			room.reactor.queue.conclude(space, o.pauses.now())
 		}
 	}
 	for space := range wanted {
@@ -215,33 +305,58 @@ func (o *observer) adjustStreams(ctx context.Context, room *servedRoom, r Resour
 			continue
 		}
 		inner, cancel := context.WithCancel(ctx)
-		room.streams[space] = cancel
-		o.start(inner, o.stream(room.reactor, r, space))
+		s := &servedStream{source: source{namespace: space}, cancel: cancel}
+		room.streams[space] = s
+		o.start(inner, o.stream(room.reactor, r, &s.source))
 	}
+}
+
+// endStreams ends the streams of a room. What they still bring does not count.
+func (room *servedRoom) endStreams() {
+	for _, s := range room.streams {
+		s.cancel()
+		room.reactor.queue.end(&s.source)
+	}
+	clear(room.streams)
 }
 
 // close ends the streams of a room, and forgets its objects.
 func (room *servedRoom) close() {
-	for _, cancel := range room.streams {
-		cancel()
-	}
 	r := room.reactor
+	room.endStreams()
 	r.gate.serve(r.queue, false)
-	r.queue.forget("")
-	r.queue.close()
+	room.forget("")
+	room.closed = true
+}
+
+// forget forgets the objects of a namespace, or all. Handlers of events hear of those that turn out to be gone.
+func (room *servedRoom) forget(namespace string) {
+	room.reactor.queue.forget(namespace, len(room.reactor.served.Load().events) > 0)
+}
+
+// open takes a room into use, perhaps once more.
+func (room *servedRoom) open() {
+	r := room.reactor
+	r.gate.serve(r.queue, true)
+	room.closed = false
+}
+
+// idle tells whether nothing runs any more for the objects of a room that is closed.
+func (room *servedRoom) idle() bool {
+	r := room.reactor
+	return r.queue.empty() && (r.daemons == nil || r.daemons.idle())
 }
 
 func (o *observer) react(what *resolved) *reactor {
-	counts := o.meter.resource(what.resource.Name())
 	r := &reactor{
-		events: o.events, meter: o.meter, counts: counts, indices: o.indices,
+		events: o.events, meter: o.meter, indices: o.indices, began: time.Now().Add(-1), // a time of zero means never
 		client: o.client, settings: o.settings, lifecycle: o.lifecycle, log: o.log, memo: o.memo,
-		handlers: o.handlers, requests: withCrew(o.requests, o.crew), outdated: o.notice, pauses: o.pauses,
+		handlers: o.handlers, requests: withCrew(o.requests, o.crew), outdated: o.notice, pauses: o.pauses, limit: o.limit,
 	}
 	r.served.Store(what)
 	r.queue = newQueue(o.settings.Queueing.WorkerLimit, o.log, r.work)
 	r.queue.left, r.queue.crew = r.leave, o.crew
-	r.queue.meter, r.queue.known = o.meter, counts
+	r.queue.meter, r.queue.known = o.meter, what.counts
 	background, indices := o.registry.starters()
 	if s, ok := indices.(interface {
 		startIndexing(*indexer) indexEngine
@@ -250,7 +365,6 @@ func (o *observer) react(what *resolved) *reactor {
 	}
 	if r.gate = o.gate; o.gate != nil {
 		r.queue.passes, r.queue.counts = o.gate, len(what.indices) > 0
-		o.gate.serve(r.queue, true)
 	}
 	if s, ok := background.(interface {
 		start(*daemons) backgroundEngine
@@ -260,26 +374,33 @@ func (o *observer) react(what *resolved) *reactor {
 			settings: o.settings, client: o.client, log: o.log, indices: o.indices, requests: o.requests,
 			handlers: context.WithoutCancel(o.handlers), // they are stopped one by one
 			resource: func() Resource { return r.served.Load().resource },
+			track:    func(b *Body) *Essence { return r.served.Load().track(b, o.settings) },
+			limit:    o.limit,
 			wake:     r.queue.wake, follow: r.queue.follow, outdated: o.notice, told: &r.told, pauses: o.pauses,
 		})
 	}
 	return r
 }
 
-// stream makes the stream of one resource in one namespace, "" for all.
-func (o *observer) stream(r *reactor, resource Resource, namespace string) *stream {
-	var listing, round uint64
+// stream makes the stream of one resource, which is a source to its queue.
+func (o *observer) stream(r *reactor, resource Resource, from *source) *stream {
+	var round uint64
+	namespace := from.namespace
 	what := strings.TrimSuffix(resource.Name()+" in "+namespace, " in ")
-	look := r.looker()
+	look := r.looker(from)
 	s := &stream{
-		client: o.client, resource: resource, namespace: namespace, settings: &o.settings.Watching, logger: o.log, meter: r.counts,
-		listing: func() { listing++ },
-		glance:  func(t EventType, o *outline, raw []byte) bool { return look(t, o, raw, round, listing) },
-		event:   func(ev RawEvent) { r.put(ev, round, listing) },
-		listed:  func() { r.queue.sweep(namespace, round, listing) },
-		failed:  func(error) {},
-		breathe: o.crew.rest,
+		client: o.client, resource: resource, namespace: namespace, settings: &o.settings.Watching, logger: o.log, meter: r.served.Load().counts,
+		listing:  func() { r.queue.begin(from) },
+		glance:   func(t EventType, o *outline, raw []byte) bool { return look(t, o, raw, round) },
+		event:    func(ev RawEvent) { r.put(ev, from, round) },
+		listed:   func() { r.queue.sweep(from, round) },
+		restored: func() { r.queue.restore(from) },
+		failed:   func(error) {},
+		breathe:  o.crew.rest,
 		admit: func(ctx context.Context) (inner context.Context, release func()) {
+			if r.daemons != nil && o.pauses.paused() { // which does not wait for the look at the peers of other namespaces
+				r.daemons.pause(namespace)
+			}
 			o.peers.await(ctx)
 			paused := false
 			inner, round, release = o.pauses.await(ctx, func(blockers string) {
@@ -344,14 +465,20 @@ func (o *observer) notice() {
 // listing, is a reason to discover again.
 func (o *observer) definitions() *stream {
 	first := true
+	known, found := make(map[string]bool), make(map[string]bool) // the names of all, and of those in the newest listing
 	return &stream{
 		client: o.client, resource: definitionsResource, settings: &o.settings.Watching, logger: o.log,
+		listing: func() { found = make(map[string]bool) },
 		event: func(ev RawEvent) {
 			o.mu.Lock()
+			name := ev.Body.Name()
 			if ev.Type == Deleted {
-				o.ended[ev.Body.Name()] = true
+				o.ended[name] = true
+				delete(known, name)
+				delete(found, name)
 			} else {
-				delete(o.ended, ev.Body.Name())
+				delete(o.ended, name)
+				known[name], found[name] = known[name] || ev.Type != Listed, true
 			}
 			o.mu.Unlock()
 			if ev.Type != Listed {
@@ -359,6 +486,14 @@ func (o *observer) definitions() *stream {
 			}
 		},
 		listed: func() {
+			o.mu.Lock()
+			for name := range known {
+				if !found[name] {
+					o.ended[name] = true
+				}
+			}
+			known = found
+			o.mu.Unlock()
 			if !first {
 				o.notice()
 			}
@@ -383,12 +518,37 @@ func (o *observer) begin(ctx context.Context) {
 		o.takeExact("")
 		return
 	}
-	listed := make(chan struct{})
+	listed, found := make(chan struct{}), make(map[string]bool)
 	known := sync.OnceFunc(func() { close(listed) })
 	s := &stream{
 		client: o.client, resource: namespacesResource, settings: &o.settings.Watching, logger: o.log,
-		event:  func(ev RawEvent) { o.namespace(ctx, ev) },
-		listed: known,
+		listing: func() { found = make(map[string]bool) },
+		event: func(ev RawEvent) {
+			name := ev.Body.Name()
+			if !o.serves(name) {
+				return
+			}
+			if ev.Body.Deleting() {
+				o.peers.reconsider(name)
+			}
+			if ev.Type != Listed {
+				o.namespace(ctx, ev)
+			} else if !o.leaving(ev) {
+				found[name] = true
+			}
+		},
+		listed: func() {
+			changed := o.relist(found)
+			select {
+			case <-listed:
+				if changed {
+					o.adjust(ctx)
+				}
+			default:
+				o.warnUnmatched(found)
+				known()
+			}
+		},
 		failed: func(err error) {
 			if StatusCode(err) != 403 {
 				return
@@ -431,36 +591,51 @@ func (o *observer) takeExact(why string, args ...any) {
 		append(args, "dropped", dropped)...)
 }
 
-// namespace takes an event of a namespace.
-func (o *observer) namespace(ctx context.Context, ev RawEvent) {
-	name := ev.Body.Name()
-	if !o.serves(name) {
-		return
+// warnUnmatched warns if the first listing of namespaces has none that a pattern matches.
+func (o *observer) warnUnmatched(found map[string]bool) {
+	if len(found) == 0 {
+		o.log.Warn("No namespace matches the patterns; waiting until one does", "patterns", o.patterns)
 	}
-	leaving := ev.Type == Deleted
-	if conditions := namespaceConditions(ev.Body); !leaving && ev.Body.Deleting() && len(conditions) > 0 {
-		leaving = true
-		for _, c := range conditions {
-			if c.Status == "True" { // something is still there to be finished
-				o.log.Debug(fmt.Sprintf("Namespace %q termination is pending: %s: %s", name, c.Reason, c.Message))
-				leaving = false
-				break
-			}
-		}
-	}
+}
+
+// relist serves the namespaces that a whole listing has found and no others, and reports whether that is a change.
+func (o *observer) relist(found map[string]bool) (changed bool) {
 	o.mu.Lock()
-	known := o.spaces[name]
+	defer o.mu.Unlock()
+	changed = !maps.Equal(o.spaces, found)
+	o.spaces = found
+	return changed
+}
+
+// namespace takes a change of a namespace that the operator is for.
+func (o *observer) namespace(ctx context.Context, ev RawEvent) {
+	name, leaving := ev.Body.Name(), o.leaving(ev)
+	o.mu.Lock()
+	changed := o.spaces[name] == leaving
 	if leaving {
 		delete(o.spaces, name)
 	} else {
 		o.spaces[name] = true
 	}
-	changed := known == leaving
-	running := len(o.found) > 0 && ev.Type != Listed
 	o.mu.Unlock()
-	if changed && (running || known) {
+	if changed {
 		o.adjust(ctx)
 	}
+}
+
+// leaving reports whether a namespace is gone, or is being deleted and has nothing left to be finished.
+func (o *observer) leaving(ev RawEvent) bool {
+	conditions := namespaceConditions(ev.Body)
+	if ev.Type == Deleted || !ev.Body.Deleting() || len(conditions) == 0 {
+		return ev.Type == Deleted
+	}
+	for _, c := range conditions {
+		if c.Status == "True" { // something is still there to be finished
+			o.log.Debug(fmt.Sprintf("Namespace %q termination is pending: %s: %s", ev.Body.Name(), c.Reason, c.Message))
+			return false
+		}
+	}
+	return true
 }
 
 // serves tells whether the operator is for a namespace.
@@ -539,6 +714,9 @@ func checkNamespaces(patterns []string) (doubts []string, err error) {
 			if _, err := path.Match(strings.ReplaceAll(strings.TrimPrefix(g, "!"), "[!", "[^"), ""); err != nil || g == "" || g == "!" {
 				return nil, fmt.Errorf("the namespace pattern %q has the bad part %q: a name or a glob is expected, such as \"team-*\"", pattern, g)
 			}
+			if name := strings.TrimPrefix(g, "!"); !strings.ContainsAny(name, "*?[") && !namesNamespace(name) {
+				return nil, fmt.Errorf("invalid namespace %q: want a name of at most 63 lower-case letters, digits and \"-\", or a glob such as \"team-*\"", name)
+			}
 			first := strings.TrimSpace(strings.Split(pattern, ",")[0])
 			if i > 0 && !negated && !strings.ContainsAny(first, "*?[!") && !matchGlob(first, g) {
 				doubts = append(doubts, fmt.Sprintf("In the namespace pattern %q, the part %q never matches: the first part decides. To serve several namespaces, give several patterns.", pattern, g))
@@ -546,6 +724,12 @@ func checkNamespaces(patterns []string) (doubts []string, err error) {
 		}
 	}
 	return doubts, nil
+}
+
+// namesNamespace reports whether a namespace can have the name: a label as in RFC 1123.
+func namesNamespace(name string) bool {
+	strange := func(r rune) bool { return !('a' <= r && r <= 'z' || '0' <= r && r <= '9' || r == '-') }
+	return name != "" && len(name) <= 63 && strings.IndexFunc(name, strange) < 0 && name[0] != '-' && name[len(name)-1] != '-'
 }
 
 // stop ends the work on all objects: what is under way may finish in the time that the settings give, then

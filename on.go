@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 )
@@ -16,7 +17,7 @@ import (
 // ChangeOptions are the options of handlers of changes. Zero values mean the defaults.
 type ChangeOptions struct {
 	// ID names the handler; it is stored on the objects. Defaults to the name of the function. A slash and the path of
-	// the Field are appended.
+	// the Field are appended. The names of annotations that kopf stores itself, such as "handling-state", are reserved.
 	ID HandlerID
 	// Where narrows the selector down to the resources for which it returns true. Defaults to all.
 	Where func(Resource) bool
@@ -247,8 +248,14 @@ func (g *Registry) onChange(kind handlerKind, s Selector, field FieldPath, fn Ch
 	if err != nil {
 		return err
 	}
+	if slices.Contains(reservedIDs, h.id) { // no sub-handler has one of these: their ids have a slash
+		return errorf("the handler id %q is reserved for an annotation that kopf stores itself: give the handler another ID", h.id)
+	}
 	return g.add(h)
 }
+
+// reservedIDs are names of annotations, in which the progress of a handler would meet something else.
+var reservedIDs = []HandlerID{handlingID, defaultDiffBaseKey, trackedKey, formerKey, managedMarker, defaultTouchKey, handledUIDKey}
 
 // newChange makes a handler of changes of its options.
 func newChange(kind handlerKind, s Selector, field FieldPath, fn ChangeFunc, o *ChangeOptions) (*handler, error) {

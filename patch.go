@@ -20,6 +20,8 @@ type Patch struct {
 	merge      map[string]any
 	transforms []func(object map[string]any)
 	err        error // of the first value that is not JSON
+
+	adds, removes []string // finalizers, which are guarded by themselves, and not by the version
 }
 
 // Set sets the field at a path to a value that encoding/json can encode: objects are
@@ -69,7 +71,16 @@ func (p *Patch) Map() map[string]any {
 }
 
 // Empty tells whether there is nothing to change.
-func (p *Patch) Empty() bool { return len(p.merge) == 0 && len(p.transforms) == 0 }
+func (p *Patch) Empty() bool { return len(p.merge) == 0 && len(p.transforms) == 0 && !p.finalizes() }
+
+// finalizes reports whether the patch adds or removes finalizers on the framework's own account.
+func (p *Patch) finalizes() bool { return len(p.adds)+len(p.removes) > 0 }
+
+// versioned reports whether the patch can be computed only for one version of the object.
+func (p *Patch) versioned() bool {
+	_, lists := lookupJSON(any(p.merge), "metadata", "finalizers")
+	return len(p.transforms) > 0 || lists && p.finalizes()
+}
 
 // Clear forgets all changes.
 func (p *Patch) Clear() { *p = Patch{} }
@@ -113,7 +124,7 @@ func (p *Patch) applied(body *Body) *Body {
 func (p *Patch) apply(body *Body) (object map[string]any, err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = fmt.Errorf("a transformation has panicked: %v", v)
+			err = &transformError{v}
 		}
 	}()
 	object = body.Map()
@@ -123,12 +134,25 @@ func (p *Patch) apply(body *Body) (object map[string]any, err error) {
 	for _, transform := range p.transforms {
 		transform(object)
 	}
+	for _, f := range p.removes {
+		removeFinalizer(object, f)
+	}
+	for _, f := range p.adds {
+		addFinalizer(object, f)
+	}
 	return object, nil
+}
+
+// transformError tells that a transformation has panicked.
+type transformError struct{ value any }
+
+func (e *transformError) Error() string {
+	return fmt.Sprintf("a transformation has panicked: %v", e.value)
 }
 
 // sides returns what the patch touches of an object, before and after it; functions may touch everything.
 func (p *Patch) sides(body *Body) (before, after map[string]any, err error) {
-	if len(p.transforms) > 0 {
+	if p.versioned() {
 		after, err = p.apply(body)
 		return body.Map(), after, err
 	}
@@ -265,9 +289,20 @@ func unapplied(patch map[string]any, response *Body) Diff {
 		return nil
 	}
 	return slices.DeleteFunc(leftDiff(patch, response.raw), func(item DiffItem) bool {
-		return len(item.Path) == 2 && item.Path[0] == "metadata" && isEmpty(item.Old) && isEmpty(item.New) &&
+		return item.New == nil && onlyRemoves(item.Old) || len(item.Path) == 2 && item.Path[0] == "metadata" && isEmpty(item.Old) && isEmpty(item.New) &&
 			contains([]string{"annotations", "labels", "finalizers"}, item.Path[1])
 	})
+}
+
+// onlyRemoves reports whether a value in a merge patch removes what is there, and adds nothing.
+func onlyRemoves(v any) bool {
+	m, ok := v.(map[string]any)
+	for _, sub := range m {
+		if !onlyRemoves(sub) {
+			return false
+		}
+	}
+	return v == nil || ok && len(m) > 0
 }
 
 // appliedTo tells whether a value is what the patch wants it to be, as far as that can be seen without decoding it.
@@ -343,11 +378,88 @@ func pointer(keys ...string) string {
 	return b.String()
 }
 
-// diffPatch returns the operations that turn one decoded value into another, in
-// the order of their paths.
-func diffPatch(before, after any) []PatchOperation { return appendOps(nil, "", before, after) }
+// mergeOps returns the operations that do to an object what a merge patch does, also if others change the object meanwhile:
+// a list is replaced as a whole, and a map is added only where there is still none, as it would replace that of another client.
+func mergeOps(ops []PatchOperation, at string, object, patch map[string]any) []PatchOperation {
+	for _, key := range unionKeys(patch, nil) {
+		path := at + pointer(key)
+		old, was := object[key]
+		sub, isMap := patch[key].(map[string]any)
+		oldMap, wasMap := old.(map[string]any)
+		switch {
+		case patch[key] == nil && was:
+			ops = append(ops, PatchOperation{Op: "remove", Path: path})
+		case patch[key] == nil, !isMap && was && equalJSON(old, patch[key]):
+		case isMap && wasMap:
+			ops = mergeOps(ops, path, oldMap, sub)
+		case isMap:
+			ops = append(ops, PatchOperation{Op: "test", Path: path, Value: old},
+				PatchOperation{Op: "add", Path: path, Value: mergeJSON(nil, any(sub))})
+		case was:
+			ops = append(ops, PatchOperation{Op: "replace", Path: path, Value: patch[key]})
+		default:
+			ops = append(ops, PatchOperation{Op: "add", Path: path, Value: patch[key]})
+		}
+	}
+	return ops
+}
 
-func appendOps(ops []PatchOperation, at string, before, after any) []PatchOperation {
+// finalizerOps returns the operations that add and remove the finalizers, each guarded by what it depends on, so that nothing else
+// that others change meanwhile is in their way.
+func (p *Patch) finalizerOps(body *Body) (ops []PatchOperation) {
+	const path = "/metadata/finalizers"
+	list := body.Finalizers()
+	for i, f := range slices.Backward(list) {
+		if slices.Contains(p.removes, f) {
+			item := path + "/" + strconv.Itoa(i)
+			ops = append(ops, PatchOperation{Op: "test", Path: item, Value: f}, PatchOperation{Op: "remove", Path: item})
+		}
+	}
+	added := slices.DeleteFunc(slices.Clone(p.adds), func(f string) bool { return slices.Contains(list, f) })
+	if len(added) == 0 {
+		return ops
+	}
+	// Nothing can be added to an object that is being deleted, and nothing is to be there twice.
+	ops = append(ops, PatchOperation{Op: "test", Path: "/metadata/deletionTimestamp"})
+	if len(list) == 0 {
+		return append(ops, PatchOperation{Op: "test", Path: path}, PatchOperation{Op: "add", Path: path, Value: added})
+	}
+	ops = append(ops, PatchOperation{Op: "test", Path: path, Value: list})
+	for _, f := range added {
+		ops = append(ops, PatchOperation{Op: "add", Path: path + "/-", Value: f})
+	}
+	return ops
+}
+
+// guardOps puts before each operation a test that the value at its path is still what it was. The operations are those of
+// wholeDiffPatch.
+func guardOps(before any, ops []PatchOperation) (all []PatchOperation) {
+	for _, op := range ops {
+		old, _ := lookupJSON(before, keysOf(op.Path)...)
+		all = append(all, PatchOperation{Op: "test", Path: op.Path, Value: old}, op)
+	}
+	return all
+}
+
+// keysOf returns the path of keys of a JSON pointer.
+func keysOf(pointer string) []string {
+	keys := strings.Split(pointer, "/")[1:]
+	for i, key := range keys {
+		keys[i] = strings.NewReplacer("~1", "/", "~0", "~").Replace(key)
+	}
+	return keys
+}
+
+// diffPatch returns the operations that turn one decoded value into another, in
+// the order of their paths. They have indices of lists in them, and so are good for that very value alone.
+func diffPatch(before, after any) []PatchOperation { return appendOps(nil, "", before, after, false) }
+
+// wholeDiffPatch is diffPatch with lists replaced as a whole.
+func wholeDiffPatch(before, after any) []PatchOperation {
+	return appendOps(nil, "", before, after, true)
+}
+
+func appendOps(ops []PatchOperation, at string, before, after any, whole bool) []PatchOperation {
 	if a, b := asMap(before), asMap(after); a != nil && b != nil {
 		for _, key := range unionKeys(a, b) {
 			path := at + pointer(key)
@@ -359,12 +471,12 @@ func appendOps(ops []PatchOperation, at string, before, after any) []PatchOperat
 			case !was:
 				ops = append(ops, PatchOperation{Op: "add", Path: path, Value: now})
 			default:
-				ops = appendOps(ops, path, old, now)
+				ops = appendOps(ops, path, old, now, whole)
 			}
 		}
 		return ops
 	}
-	if a, ok := before.([]any); ok {
+	if a, ok := before.([]any); ok && !whole {
 		if b, ok := after.([]any); ok {
 			return appendListOps(ops, at, a, b)
 		}
@@ -388,7 +500,7 @@ func appendListOps(ops []PatchOperation, at string, a, b []any) []PatchOperation
 	a, b = a[start:len(a)-end], b[start:len(b)-end]
 	both := min(len(a), len(b))
 	for i := range both {
-		ops = appendOps(ops, at+"/"+strconv.Itoa(start+i), a[i], b[i])
+		ops = appendOps(ops, at+"/"+strconv.Itoa(start+i), a[i], b[i], false)
 	}
 	for i := len(a) - 1; i >= both; i-- {
 		ops = append(ops, PatchOperation{Op: "remove", Path: at + "/" + strconv.Itoa(start+i)})

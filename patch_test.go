@@ -160,7 +160,7 @@ func TestUnapplied(t *testing.T) {
 			want            int
 		}{
 			{`{"metadata":{"annotations":{},"labels":{},"finalizers":[]}}`, `{"metadata":{}}`, 0},
-			{`{"metadata":{"annotations":{"a":null}}}`, `{"metadata":{}}`, 1},
+			{`{"metadata":{"annotations":{"a":null}}}`, `{"metadata":{}}`, 0},
 			{`{"metadata":{"finalizers":["f"]}}`, `{"metadata":{}}`, 1},
 			{`{"metadata":{"finalizers":[]}}`, `{"metadata":{"finalizers":["f"]}}`, 1},
 			{`{"metadata":{"ownerReferences":[]}}`, `{"metadata":{}}`, 1},
@@ -360,4 +360,61 @@ func FuzzAppliedTo(f *testing.F) {
 			t.Errorf("%s in %s: it is taken for applied, but %v", text, raw, left)
 		}
 	})
+}
+
+func TestFinalizerOps(t *testing.T) {
+	const object = `{"metadata":{"name":"n","uid":"u","resourceVersion":"1"%s}}`
+	for _, list := range []string{"", "a", "x", "a x", "x a", "x a x b x", "y x", "a b"} {
+		for _, p := range []*Patch{{adds: []string{"x"}}, {removes: []string{"x"}}, {removes: []string{"x", "y"}}} {
+			var names []any
+			meta := ""
+			for _, name := range strings.Fields(list) {
+				names = append(names, name)
+			}
+			if len(names) > 0 {
+				data, _ := json.Marshal(names)
+				meta = `,"finalizers":` + string(data)
+			}
+			b := mustBody(t, fmt.Sprintf(object, meta))
+			data, err := json.Marshal(p.finalizerOps(b))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, err := p.apply(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := applyJSONPatch(any(b.Map()), data)
+			if meta := asMap(asMap(got)["metadata"]); isEmpty(meta["finalizers"]) { // which the API server leaves out
+				delete(meta, "finalizers")
+			}
+			if diff := cmp.Diff(any(want), got); err != nil || diff != "" {
+				t.Errorf("%q, adding %q and removing %q, by %s: %v (-want +got)\n%s", list, p.adds, p.removes, data, err, diff)
+			}
+		}
+	}
+}
+
+func TestMergeOps(t *testing.T) {
+	for _, tt := range []struct{ object, patch string }{
+		{`{}`, `{"a":1}`}, {`{"a":1}`, `{"a":null,"b":null}`}, {`{"a":1}`, `{"a":{"b":1,"c":null}}`}, {`{}`, `{"a":{"b":{"c":[1,{"d":2}]}}}`}, {`{"a":{"b":1}}`, `{"a":{"c/d":2,"b":1}}`},
+		{`{"a":[1,2,3]}`, `{"a":[0,1,2,3]}`}, {`{"a":{"b":1}}`, `{"a":5}`}, {`{"a":{"b":1}}`, `{"a":{}}`}, {`{"a":{"b":[{"x":1}]}}`, `{"a":{"b":[{"x":2}],"e":{}}}`},
+	} {
+		object, patch := asMap(mustDecode(t, tt.object)), asMap(mustDecode(t, tt.patch))
+		ops := mergeOps(nil, "", object, patch)
+		for _, op := range ops {
+			if strings.ContainsAny(strings.ReplaceAll(op.Path, "~1", ""), "0123456789") {
+				t.Errorf("%s with %s: an index in %v", tt.object, tt.patch, op)
+			}
+		}
+		data, err := json.Marshal(ops)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := mergeJSON(cloneJSON(any(object)), any(patch))
+		got, err := applyJSONPatch(any(object), data)
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("%s with %s, by %s: %v (-want +got)\n%s", tt.object, tt.patch, data, err, diff)
+		}
+	}
 }

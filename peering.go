@@ -35,10 +35,15 @@ func isPeering(r Resource, clusterwide bool) bool {
 	return r.Plural == plural && r.Version == "v1" && r.Namespaced != clusterwide && contains(peeringGroups, r.Group)
 }
 
+// wholeSeconds rounds the lifetime of a record up to what the record says of it; it is zero for a record that is dead at once.
+func wholeSeconds(lifetime time.Duration) time.Duration {
+	return max((lifetime+time.Second-1)/time.Second, 0) * time.Second
+}
+
 // peeringRecord returns what an operator writes of itself: nil, which removes the record, if it is dead at once.
 func peeringRecord(priority int, lifetime time.Duration) any {
-	seconds := (lifetime + time.Second - 1) / time.Second
-	if seconds <= 0 {
+	seconds := wholeSeconds(lifetime) / time.Second
+	if seconds == 0 {
 		return nil
 	}
 	return mapOf("priority lifetime lastseen", priority, int64(seconds), time.Now().UTC().Format("2006-01-02T15:04:05.000000-07:00"))
@@ -47,11 +52,16 @@ func peeringRecord(priority int, lifetime time.Duration) any {
 // peeringTimeout limits the time of a request that writes records: a late one says what is not true any more.
 const peeringTimeout = 5 * time.Second
 
-// writePeering writes records into a peering object, or removes those that are nil, and returns what the object is then.
-func writePeering(ctx context.Context, c *Client, r Resource, namespace, name string, records map[string]any) (*Body, error) {
+// writePeering writes records into a peering object, or removes those that are nil, and returns what the object is then. If a version is given, it fails
+// with 409 when the object has another one.
+func writePeering(ctx context.Context, c *Client, r Resource, namespace, name, version string, records map[string]any) (*Body, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, peeringTimeout, errorf("no answer in %s", peeringTimeout))
 	defer cancel()
-	patch, err := encodeJSON(mapOf("status", records))
+	what := mapOf("status", records)
+	if version != "" {
+		what["metadata"] = mapOf("resourceVersion", version)
+	}
+	patch, err := encodeJSON(what)
 	if err != nil {
 		return nil, err
 	}
@@ -119,9 +129,9 @@ type peering struct {
 	places map[string]*peeringPlace
 }
 
-// join joins the peers; leave must be called at last.
+// join joins the peers; leave must be called at last. No request about peers waits for others.
 func (p *peering) join(ctx context.Context) *peering {
-	p.ctx, p.end = context.WithCancel(context.WithoutCancel(ctx))
+	p.ctx, p.end = context.WithCancel(unlimited(context.WithoutCancel(ctx)))
 	p.places = make(map[string]*peeringPlace)
 	return p
 }
@@ -168,6 +178,22 @@ func (p *peering) adjust(found []Resource, namespaces map[string]bool) {
 	}
 }
 
+// reconsider has the places of a namespace find out anew whether it is being deleted.
+func (p *peering) reconsider(namespace string) {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, a := range p.places {
+		if a.namespace == namespace {
+			a.mu.Lock()
+			a.doubtLocked()
+			a.mu.Unlock()
+		}
+	}
+}
+
 // await waits until the peering objects of all places have been looked at: before that, nothing new shall be served.
 func (p *peering) await(ctx context.Context) {
 	if p == nil {
@@ -198,7 +224,9 @@ func (p *peering) placeLocked(r Resource, namespace string) string {
 		return a.name
 	}
 	p.places[a.name] = a
-	p.pauses.block(a.name, p.settings.Peering.Mandatory)
+	if r.Plural == "" {
+		p.pauses.block(a.name, true)
+	}
 	a.here, a.end = context.WithCancel(p.ctx)
 	a.look, a.looked = context.WithCancel(a.here)
 	p.tasks.Go(func() { a.run(a.here) })
@@ -217,20 +245,26 @@ type peeringPlace struct {
 	looked    context.CancelFunc
 	nudged    chan struct{} // holds a token when there is something to do before the time
 
-	written bool // whether there may be a record of us; the goroutine's own
-	failing bool // whether the last one could not be written; likewise
+	written bool // whether there may be a record of us, which is to be removed at the end; the goroutine's own
 
-	mu      sync.Mutex // guards following
-	body    *Body      // the newest state of the object, nil if it is missing
-	shown   bool       // whether the object was in the listing
-	judged  bool       // whether a whole listing was
-	own     bool       // whether our record was in it
+	mu      sync.Mutex  // guards following
+	body    *Body       // the newest state of the object, nil if it is missing
+	missed  int         // how often it was found missing, or its namespace to change
+	asked   int         // for which of those times it is known whether the namespace is being deleted
+	ending  bool        // whether it is, or is gone
+	shown   bool        // whether the object was in the listing
+	judged  bool        // whether a whole listing was, or will never be
+	own     bool        // whether our record is in the newest state
+	renewed time.Time   // when our record was last written with success; zero if never
+	failure error       // why the last attempt to write it has failed, nil if it has not, or there is no object
+	lapsed  bool        // whether we pause because our record counts as dead, or may
+	expiry  *time.Timer // looks at that when our record is about to die
 	peers   map[string]peer
 	alive   int64             // others, as they were last counted
 	rivals  string            // for whom we pause
 	broken  map[string]string // records that we have warned of
-	dead    []string          // whose records are to be removed
-	touched time.Time         // when our record was last written
+	dead    []string          // whose records are to be removed from the newest state
+	touched time.Time         // when our record was last tried to be written
 	due     time.Time         // when it is to be written again
 }
 
@@ -245,18 +279,37 @@ func (a *peeringPlace) run(ctx context.Context) {
 	var streams sync.WaitGroup
 	streams.Go(func() { a.stream().run(ctx) })
 	for ctx.Err() == nil {
-		a.mu.Lock()
-		dead, wait := a.dead, time.Until(a.due)
-		a.dead = nil
-		a.mu.Unlock()
-		if len(dead) > 0 {
-			a.bury(ctx, dead)
-			continue
-		}
-		if wait <= 0 {
-			a.keepAlive(ctx)
-			continue
-		}
+		a.step(ctx)
+	}
+	streams.Wait()
+	a.mu.Lock()
+	if a.expiry != nil {
+		a.expiry.Stop()
+	}
+	a.mu.Unlock()
+	if !a.written {
+		return
+	}
+	_, err := a.write(context.WithoutCancel(ctx), "", map[string]any{a.identity: nil})
+	if err != nil && StatusCode(err) != http.StatusNotFound {
+		a.log.Error("The own record could not be removed from the peering; it will expire.", "peering", a.name, "error", err)
+	}
+}
+
+// step does what is due, or waits until something is.
+func (a *peeringPlace) step(ctx context.Context) {
+	a.mu.Lock()
+	missed, doubtful := a.missed, a.missed != a.asked
+	wait, dead := time.Until(a.due), len(a.dead) > 0
+	a.mu.Unlock()
+	switch {
+	case doubtful:
+		a.inquire(ctx, missed)
+	case wait <= 0:
+		a.keepAlive(ctx)
+	case dead:
+		a.bury(ctx)
+	default:
 		timer := time.NewTimer(wait)
 		select {
 		case <-a.nudged:
@@ -265,14 +318,6 @@ func (a *peeringPlace) run(ctx context.Context) {
 		}
 		timer.Stop()
 	}
-	streams.Wait()
-	if !a.written {
-		return
-	}
-	_, err := a.write(context.WithoutCancel(ctx), map[string]any{a.identity: nil})
-	if err != nil && StatusCode(err) != http.StatusNotFound {
-		a.log.Error("The own record could not be removed from the peering; it will expire.", "peering", a.name, "error", err)
-	}
 }
 
 // leave leaves the place, and takes back what was decided there.
@@ -280,6 +325,7 @@ func (a *peeringPlace) leave() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.end()
+	a.countLocked(0)
 	a.pauses.block(a.name, false)
 }
 
@@ -293,29 +339,62 @@ func (a *peeringPlace) lack(ctx context.Context) {
 	}
 }
 
-func (a *peeringPlace) write(ctx context.Context, records map[string]any) (*Body, error) {
-	return writePeering(ctx, a.client, a.resource, a.namespace, a.settings.Peering.Name, records)
+func (a *peeringPlace) write(ctx context.Context, version string, records map[string]any) (*Body, error) {
+	return writePeering(ctx, a.client, a.resource, a.namespace, a.settings.Peering.Name, version, records)
 }
 
 // keepAlive writes the own record, and looks at those of the others in the answer.
 func (a *peeringPlace) keepAlive(ctx context.Context) {
 	s := &a.settings.Peering
 	a.mu.Lock()
-	a.touched = time.Now()
-	a.due = a.touched.Add(s.interval()) // which an event can hasten before the answer is there
+	sent, seen := time.Now(), a.body
+	a.touched, a.due = sent, sent.Add(s.interval()) // which an event can hasten before the answer is there
 	a.mu.Unlock()
-	body, err := a.write(ctx, map[string]any{a.identity: peeringRecord(s.Priority, s.Lifetime)})
-	if ctx.Err() != nil {
+	body, err := a.write(ctx, "", map[string]any{a.identity: peeringRecord(s.Priority, s.Lifetime)})
+	if err == nil {
+		a.written = s.Lifetime > 0
+	} else if uncertain(err) {
 		a.written = true // perhaps
+	}
+	if ctx.Err() != nil {
 		return
 	}
-	code := StatusCode(err)
-	a.written = err == nil && s.Lifetime > 0 || code == 0 && err != nil
-	failing := err != nil && code != http.StatusNotFound
+	missing := StatusCode(err) == http.StatusNotFound
+	a.tellWritten(err, missing)
+	a.mu.Lock()
+	if a.failure = err; missing {
+		a.failure = nil
+	}
+	if err == nil {
+		a.renewLocked(sent)
+		if a.body == seen {
+			a.distrustLocked() // the answer is newer, because nothing else has been seen since it was asked for
+		}
+	} else if transient(err) {
+		a.hastenLocked(sent.Add(max(2*time.Second, retryAfterOf(err))))
+	}
+	a.mu.Unlock()
 	switch {
-	case failing && !a.failing:
+	case err == nil:
+		a.judge(body)
+	case missing:
+		a.miss("")
+	case transient(err):
+		a.expire()
+	default:
+		a.judge(nil) // there will be no event that tells of a record that has expired
+	}
+}
+
+// tellWritten logs how it went to write the own record, and a trouble only once.
+func (a *peeringPlace) tellWritten(err error, missing bool) {
+	a.mu.Lock()
+	first := a.failure == nil
+	a.mu.Unlock()
+	switch failing := err != nil && !missing; {
+	case failing && first:
 		a.log.Warn("The own record could not be written; trying again.", "peering", a.name, "error", err)
-	case failing, err == nil && s.Stealth:
+	case failing, err == nil && a.settings.Peering.Stealth:
 	default:
 		result := "ok"
 		if err != nil {
@@ -323,38 +402,143 @@ func (a *peeringPlace) keepAlive(ctx context.Context) {
 		}
 		a.log.Debug("Keep-alive in "+a.name+".", "result", result)
 	}
-	if a.failing = failing; failing && (code == 0 || code >= 500 || code == http.StatusTooManyRequests) {
-		a.mu.Lock()
-		a.hastenLocked(time.Now().Add(2 * time.Second))
-		a.mu.Unlock()
-	}
-	if err == nil {
-		a.judge(body)
-	} else if code == http.StatusNotFound {
-		a.miss()
-	} else if code != 0 && code < 500 {
-		a.judge(nil) // there will be no event that tells of a record that has expired
-	}
+}
+
+// uncertain reports whether a request that has failed may have been carried out.
+func uncertain(err error) bool { return StatusCode(err) == 0 || StatusCode(err) >= 500 }
+
+// transient reports whether the server may well take the same request soon.
+func transient(err error) bool {
+	return uncertain(err) || StatusCode(err) == http.StatusTooManyRequests
 }
 
 // interval is how long to wait until the own record is written again, with some jitter.
 func (s *PeeringSettings) interval() time.Duration {
-	jitter := time.Duration(5+rand.IntN(6)) * time.Second
-	return max(min(s.Lifetime, max(s.Lifetime-jitter, time.Second)), time.Second)
+	lifetime, jitter := wholeSeconds(s.Lifetime), time.Duration(5+rand.IntN(6))*time.Second
+	if lifetime == time.Second {
+		return lifetime / 2
+	}
+	return max(min(lifetime, max(lifetime-jitter, time.Second)), time.Second)
 }
 
-// bury removes the records of the dead.
-func (a *peeringPlace) bury(ctx context.Context, dead []string) {
-	records := make(map[string]any)
-	for _, id := range dead {
+// reserve is how long before the death of its record an operator ceases to work: others must not find it dead before.
+func (s *PeeringSettings) reserve() time.Duration {
+	return min(time.Second, wholeSeconds(s.Lifetime)/10)
+}
+
+// renewLocked notes that the own record was written, and has its death noticed in time.
+func (a *peeringPlace) renewLocked(sent time.Time) {
+	a.renewed = sent
+	wait := time.Until(a.lapsesLocked())
+	if a.settings.Peering.Lifetime <= 0 || a.here.Err() != nil {
+		return
+	}
+	if a.expiry == nil {
+		a.expiry = time.AfterFunc(wait, a.expire)
+	} else {
+		a.expiry.Reset(wait)
+	}
+}
+
+// lapsesLocked returns when the operator ceases to work unless its record is renewed before.
+func (a *peeringPlace) lapsesLocked() time.Time {
+	s := &a.settings.Peering
+	return a.renewed.Add(wholeSeconds(s.Lifetime) - s.reserve())
+}
+
+// lapsedLocked reports whether our record counts as dead for the others, or will at any moment, although there is an object for it. Who
+// was never allowed to write one works without, as others without the right to look at the peers do.
+func (a *peeringPlace) lapsedLocked() bool {
+	switch known := !a.renewed.IsZero(); {
+	case a.body == nil || a.settings.Peering.Lifetime <= 0:
+		return false
+	case known && !time.Now().Before(a.lapsesLocked()):
+		return true
+	case known && a.own:
+		return false
+	default:
+		return a.failure != nil && (known || transient(a.failure))
+	}
+}
+
+// expire looks whether our record counts as dead by now.
+func (a *peeringPlace) expire() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.decideLocked()
+}
+
+// bury removes the records of the dead, unless one of them has shown a sign of life meanwhile: then the object has another version.
+func (a *peeringPlace) bury(ctx context.Context) {
+	version, records := "", make(map[string]any)
+	a.mu.Lock()
+	for _, id := range a.dead {
 		records[id] = nil
 	}
-	body, err := a.write(ctx, records)
+	if a.dead = nil; a.body != nil {
+		version = a.body.version
+	}
+	a.mu.Unlock()
+	body, err := a.write(ctx, version, records)
+	code := StatusCode(err)
 	if err == nil {
 		a.judge(body)
-	} else if ctx.Err() == nil && StatusCode(err) != http.StatusNotFound {
+	} else if ctx.Err() == nil && code != http.StatusNotFound && code != http.StatusConflict {
 		a.log.Warn("The records of dead operators could not be removed.", "peering", a.name, "error", err)
 	}
+}
+
+// inquire asks whether the namespace of a missing object is being deleted, or gone: nothing can be missed there.
+func (a *peeringPlace) inquire(ctx context.Context, missed int) {
+	ending, err := false, error(nil)
+	if a.namespace != "" && a.settings.Peering.Mandatory {
+		ending, err = a.namespaceEnds(ctx)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.asked, a.ending = missed, ending
+	switch {
+	case a.asked != a.missed, ctx.Err() != nil:
+		return // it is asked again
+	case a.body != nil: // it is not missing any more, and what it says has waited for this answer
+		a.decideLocked()
+		return
+	}
+	if err != nil && transient(err) {
+		a.hastenLocked(time.Now().Add(2 * time.Second))
+	}
+	if a.settings.Peering.Mandatory && !ending {
+		a.log.Warn("The operator pauses, as it cannot see the mandatory object: " + a.name + ".")
+	}
+	a.decideLocked()
+}
+
+// namespaceEnds asks the server whether the place's namespace is being deleted, or gone. It needs the right to list namespaces, which operators of
+// namespaces may have anyway, or to get that one.
+func (a *peeringPlace) namespaceEnds(ctx context.Context) (ends bool, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, peeringTimeout, errorf("no answer in %s", peeringTimeout))
+	defer cancel()
+	r := request{method: http.MethodGet, path: "/api/v1/namespaces", once: true}
+	list := r
+	list.query = url.Values{"fieldSelector": {"metadata.name=" + a.namespace}}
+	answer, err := a.client.body(ctx, &list)
+	if StatusCode(err) == http.StatusForbidden {
+		r.path += "/" + url.PathEscape(a.namespace)
+		answer, err = a.client.body(ctx, &r)
+		if StatusCode(err) == http.StatusNotFound {
+			return true, nil
+		}
+		return err == nil && answer.deleting, err
+	} else if err != nil {
+		return false, err
+	}
+	items, ends := answer.find("items") // an empty list is one of a namespace that is gone
+	err = eachItem(items, func(item []byte) bool {
+		deleted, _ := findJSON(item, "metadata", "deletionTimestamp")
+		ends = !isNull(deleted)
+		return false
+	})
+	return ends && err == nil, err
 }
 
 // stream makes the stream of the peering objects of the place's resource, of which one is ours.
@@ -371,7 +555,7 @@ func (a *peeringPlace) stream() *stream {
 				return
 			}
 			if ev.Type == Deleted {
-				a.miss()
+				a.miss(ev.Body.version)
 				return
 			}
 			a.mu.Lock()
@@ -385,12 +569,26 @@ func (a *peeringPlace) stream() *stream {
 			a.judged = true
 			a.mu.Unlock()
 			if !shown {
-				a.miss()
+				a.miss("")
 			} else {
 				a.judge(nil)
 			}
 		},
+		restored: func() {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			a.distrustLocked()
+		},
 		failed: a.failed,
+	}
+}
+
+// distrustLocked has the next state that is seen taken for the newest one, whatever its version: the API server may have an older history now.
+func (a *peeringPlace) distrustLocked() {
+	if a.body != nil {
+		body := *a.body
+		body.version = ""
+		a.body = &body
 	}
 }
 
@@ -406,34 +604,48 @@ func (a *peeringPlace) failed(err error) {
 		a.mu.Unlock()
 		if first {
 			a.log.Warn("The peering objects cannot be watched, and so peers cannot be noticed.", "peering", a.name, "error", err)
-			a.miss()
+			a.miss("")
 		}
 	}
 }
 
-// miss notes that there is no peering object. Without it, no operator has peers; if it is mandatory, there is nothing to do but to wait.
-func (a *peeringPlace) miss() {
+// miss notes that there is no peering object. Without it, no operator has peers; if it is mandatory, there is nothing to do but to wait, unless
+// the namespace is being deleted. The version is that of the deletion, if it is known.
+func (a *peeringPlace) miss(version string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.body != nil && a.body.version != version && newerVersion(a.body.version, version) {
+		return // an answer was quicker than the stream, and has shown the next object of the name
+	}
 	clear(a.peers)
-	a.body, a.dead, a.own = nil, nil, false
-	if !a.settings.Peering.Mandatory {
-		a.concludeLocked(nil, nil)
+	a.body, a.dead, a.own, a.renewed = nil, nil, false, time.Time{}
+	a.countLocked(0)
+	if a.settings.Peering.Mandatory {
+		a.rivals = ""
+		a.doubtLocked()
 		return
 	}
-	a.log.Warn("The operator pauses, as it cannot see the mandatory object: " + a.name + ".")
-	a.rivals = ""
-	a.decideLocked(true)
+	a.concludeLocked(nil, nil)
+}
+
+// doubtLocked has the goroutine of the place find out whether the namespace of the missing object is being deleted. Until that is known, all is as it was.
+func (a *peeringPlace) doubtLocked() {
+	if a.body == nil && a.settings.Peering.Mandatory {
+		a.missed++
+		a.nudge()
+	}
 }
 
 // judge looks at a newer state of the peering object, or, if that is nil, again at the one known.
 func (a *peeringPlace) judge(body *Body) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	first := a.body == nil
 	if body == nil {
 		body = a.body
-	} else if a.body != nil && newerVersion(a.body.version, body.version) {
-		return // an answer was quicker than the stream, or the other way around
+	} else if a.body != nil && newerVersion(a.body.version, body.version) { // an answer was quicker than the stream, or the other way around
+		a.decideLocked()
+		return
 	}
 	if a.body = body; body == nil {
 		return
@@ -475,7 +687,7 @@ func (a *peeringPlace) judge(body *Body) {
 		a.hastenLocked(p.deadline)
 		return true
 	})
-	if a.own && !own { // somebody has removed it: others must not believe that we are gone
+	if !own && (a.own || first) && a.settings.Peering.Lifetime > 0 { // it was removed, or there was no place for it: others must not believe that we are gone
 		a.hastenLocked(now)
 	}
 	a.own = own
@@ -485,9 +697,17 @@ func (a *peeringPlace) judge(body *Body) {
 			alive++
 		}
 	}
+	a.countLocked(alive)
+	a.concludeLocked(higher, same)
+}
+
+// countLocked counts the others that live.
+func (a *peeringPlace) countLocked(alive int64) {
+	if a.here.Err() != nil {
+		alive = 0
+	}
 	a.meter.peers.n.Add(alive - a.alive)
 	a.alive = alive
-	a.concludeLocked(higher, same)
 }
 
 // deadlineLocked tells when a record is dead. A record that we have seen coming counts from then on, however wrong the clock of its operator
@@ -541,16 +761,27 @@ func (a *peeringPlace) concludeLocked(higher, same []string) {
 		a.log.Info("Resuming operations after the pause. Gone are: " + a.rivals + ".")
 	}
 	a.rivals = rivals
-	a.decideLocked(rivals != "")
+	a.decideLocked()
 }
 
-// decideLocked lets the operator pause, or go on.
-func (a *peeringPlace) decideLocked(pause bool) {
-	if a.judged {
-		defer a.looked()
+// decideLocked lets the operator pause, or go on: it pauses for rivals, without its mandatory object, and without a living record.
+func (a *peeringPlace) decideLocked() {
+	if a.here.Err() != nil {
+		return
 	}
-	if a.here.Err() == nil {
-		a.pauses.block(a.name, pause)
+	if a.asked != a.missed {
+		return // it depends on an answer that is not there yet
+	}
+	lapsed := a.lapsedLocked()
+	if lapsed && !a.lapsed {
+		a.log.Warn("The operator pauses, as its own record could not be renewed in time: others may take its work over.", "peering", a.name, "error", a.failure)
+	} else if !lapsed && a.lapsed && a.body != nil {
+		a.log.Info("The own record has been renewed.", "peering", a.name)
+	}
+	a.lapsed = lapsed
+	a.pauses.block(a.name, a.rivals != "" || lapsed || a.body == nil && a.settings.Peering.Mandatory && !a.ending)
+	if a.judged {
+		a.looked()
 	}
 }
 

@@ -53,7 +53,7 @@ func TestUserName(t *testing.T) {
 
 func TestKeepAliveInterval(t *testing.T) {
 	tests := []struct{ lifetime, least, most time.Duration }{
-		{60, 50, 55}, {12, 2, 7}, {10, 1, 5}, {5, 1, 1}, {1, 1, 1}, {0, 1, 1},
+		{60, 50, 55}, {12, 2, 7}, {10, 1, 5}, {5, 1, 1}, {0, 1, 1},
 	}
 	for _, tt := range tests {
 		s := PeeringSettings{Lifetime: tt.lifetime * time.Second}
@@ -67,6 +67,9 @@ func TestKeepAliveInterval(t *testing.T) {
 		if !seen[tt.least] || !seen[tt.most] {
 			t.Errorf("a lifetime of %ds: got only the intervals %v", tt.lifetime, seen)
 		}
+	}
+	if got := (&PeeringSettings{Lifetime: time.Second}).interval(); got != time.Second/2 { // or the record would be dead when it is renewed
+		t.Errorf("a lifetime of 1s: got the interval %s", got)
 	}
 }
 

@@ -21,6 +21,7 @@ const (
 	defaultTouchKey = "touch-dummy"
 	defaultName     = "kopf" // of the stanza in the status
 	managedMarker   = "kopf-managed"
+	handledUIDKey   = "handled-uid"
 	maxNameLength   = 63 // of an annotation's name, by the rules of Kubernetes; of old, with its prefix
 )
 
@@ -687,7 +688,7 @@ func (p *PersistenceSettings) bind(body *Body, patch *Patch) {
 
 func (p *PersistenceSettings) boundKey(body *Body) string {
 	prefixes := append(prefixesOf(p.ProgressStorage), prefixesOf(p.DiffBaseStorage)...)
-	return annotationKeys(append(prefixes, "")[0], "handled-uid", body, true)[0]
+	return annotationKeys(append(prefixes, "")[0], handledUIDKey, body, true)[0]
 }
 
 // warnings tells what is doubtful about the storages.

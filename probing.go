@@ -113,18 +113,24 @@ func (p *prober) begin() {
 	}
 }
 
-// stop stops serving. Probes that ignore the end of their contexts are left behind.
+// stop stops serving, once. Probes and requests that ignore the end of their contexts are left behind.
 func (p *prober) stop() {
 	if p == nil || p.end == nil {
 		return
 	}
 	p.end()
 	p.mu.Lock()
+	again := p.stopping
 	p.stopping = true
 	p.mu.Unlock()
+	if again {
+		return
+	}
 	_ = p.listener.Close() // it is not used any more in any case
 	closing := time.AfterFunc(probesClosing, func() { _ = p.server.Close() })
-	p.requests.Wait() // for those under way
+	if !waitFor(p.ctx, &p.requests, 2*probesClosing) { // it is a while after the end of their connections
+		p.log.Error("Some requests to the liveness endpoint are left behind, because they do not end with their connections.")
+	}
 	closing.Stop()
 	_ = p.server.Close() // whatever is wrong with connections that nobody wants any more
 	p.tasks.Wait()

@@ -28,11 +28,19 @@ type queue struct {
 
 	workers sync.WaitGroup // workers, and timers that are going to start one
 
-	mu     sync.Mutex // guards following, and in all slots what is said to be the queue's
-	slots  map[string]*slot
-	kin    *kin              // of the newest object
-	spaces map[string]string // the namespaces of all objects, so that each is there once
-	closed bool
+	mu         sync.Mutex // guards following, and the fields of all slots that belong to the queue
+	slots      map[string]*slot
+	kin        *kin                  // of the newest object
+	namespaces map[string]*namespace // of all objects
+	absent     map[string]absentee   // by the keys of objects that were forgotten, and of which something is still to be done
+	listings   uint64                // that were begun
+	closed     bool
+}
+
+// namespace is one that there are objects in, so that its name is there once.
+type namespace struct {
+	name    string
+	objects int
 }
 
 // passes is what all objects have to wait for.
@@ -49,6 +57,7 @@ type rest struct {
 	body   *Body
 	gone   bool       // whether the object is not there any more
 	quiet  bool       // whether only the bout is to be forgotten then
+	untold bool       // whether its deletion was not told, because the operator pauses
 	held   bool       // whether it has to wait until it may pass
 	events []RawEvent // that wait with it
 }
@@ -71,35 +80,47 @@ func (r rest) within(wait time.Duration, body *Body) rest {
 // slot is one object: what is remembered of it while it is at rest, and the desk of its worker, if there is anything on that.
 type slot struct {
 	// What is above the desk is set once; the rest is the queue's, under its lock.
-	key, namespace, name string
-	kin                  *kin
-	named                bool // whether the key is its uid
-	listed               bool // whether it was there before the operator
+	key, name string
+	in        *namespace
+	kin       *kin
+	named     bool // whether the key is its uid
+	listed    bool // whether it was there before the operator
 
 	*desk             // nil while there is nothing on it
 	version    string // the newest one seen
 	listing    uint64 // the last listing that showed it
 	round      uint64 // of the operator's work, in which the newest event came
-	deleted    bool
+	presence   presence
 	remembered bool // whether it was seen with a memo of the operator that had nothing in it
 	unwanted   bool // whether no handler was for it when it was seen last, without a worker
 
 	// The worker's, while there is one, and the queue's otherwise. Times are in nanoseconds since 1970.
-	handled       bool   // whether a handling has ended since then
-	wrote         bool   // whether the operator has changed it, and not only kept its records there
-	tracked       bool   // whether the stored state was made of the fields that are tracked now
-	base          uint64 // the digest of what was last stored as handled
-	based         int64  // when that was
-	expected      string // the version of our last patch, "" if it has come back
-	expectedUntil int64
+	handled       bool          // whether a handling has ended since then
+	wrote         bool          // whether the operator has changed it, and not only kept its records there
+	tracked       bool          // whether the stored state was made of the fields that are tracked now
+	base          uint64        // the digest of what was last stored as handled
+	based         time.Duration // when that was, by the reactor's clock
+	expected      string        // the version of our last patch, "" if it has come back
+	expectedUntil time.Duration // by the reactor's clock
 }
+
+// presence tells whether an object is there to be worked on.
+type presence uint8
+
+const (
+	present   presence = iota
+	unserved           // forgotten while its worker was at it: nothing is begun for it, and its next event makes it present again
+	ending             // forgotten, and gone since: its worker is to tell only that
+	reporting          // the same while the worker tells it
+	gone               // deleted, or forgotten without a worker: it is in no queue any more when its worker ends
+)
 
 // kin is what most objects of a resource have in common.
 type kin struct{ apiVersion, kind string }
 
 // ref returns the reference to the object.
 func (s *slot) ref() ObjectReference {
-	ref := ObjectReference{APIVersion: s.kin.apiVersion, Kind: s.kin.kind, Namespace: s.namespace, Name: s.name}
+	ref := ObjectReference{APIVersion: s.kin.apiVersion, Kind: s.kin.kind, Namespace: s.in.name, Name: s.name}
 	if s.named {
 		ref.UID = s.key
 	}
@@ -117,8 +138,9 @@ type desk struct {
 	lent    bool                  // whether others may hold its memory
 	live    *atomic.Pointer[Body] // where those who follow the object find its newest state; nil if there are none
 	timer   *time.Timer
-	running HandlerID      // the handler that runs now, for messages at the exit
-	news    func(RawEvent) // told each event while a handler runs that wants to know; nil if none does
+	running HandlerID     // the handler that runs now, for messages at the exit
+	arrived chan struct{} // closed when an event comes; nil if no handler that runs wants to know
+	deleted bool          // whether the newest event says that it is gone; false again if its worker could not tell that
 
 	// The worker's.
 	took      uint64 // the round of the events that it works on
@@ -127,26 +149,28 @@ type desk struct {
 	halfway   bool                          // whether a handling has begun and may have left records
 	unindexed map[HandlerID]*ProgressRecord // what went wrong with it in indices
 	parted    bool                          // whether the handling of its deletion has ended
-	released  bool                          // whether only its disappearance is awaited
+	released  string                        // the version with which it was gone, or only its disappearance is awaited; "" otherwise
 
 	robbed      bool // whether somebody removes what is stored
 	errors      int  // in a row, that were not of handlers
+	conflicts   int  // in a row, of our patches with changes by others
 	pausedUntil time.Time
 	overflow    uint64 // the digest of a state that was too large to be stored, 0 for none
 	bout        *bout  // nil unless the object is changed again and again
 	unsent      *unsent
+	seen        *handlingState // by the finished handlers of the handling under way
 }
 
 // calm tells whether there is nothing on the desk.
 func (d *desk) calm() bool {
-	return len(d.events) == 0 && !d.working && !d.woken && !d.held && !d.passing && !d.lent && d.live == nil && d.timer == nil && d.news == nil &&
-		d.body == nil && !d.memory.used() && !d.halfway && len(d.unindexed) == 0 && !d.parted && !d.released &&
-		!d.robbed && d.errors == 0 && d.pausedUntil.IsZero() && d.overflow == 0 && d.bout == nil && d.unsent == nil
+	return len(d.events) == 0 && !d.working && !d.woken && !d.held && !d.passing && !d.lent && d.live == nil && d.timer == nil && d.arrived == nil &&
+		d.body == nil && !d.memory.used() && !d.halfway && len(d.unindexed) == 0 && !d.parted && d.released == "" &&
+		!d.robbed && d.errors+d.conflicts == 0 && d.pausedUntil.IsZero() && d.overflow == 0 && d.bout == nil && d.unsent == nil && d.seen == nil
 }
 
 // clearLocked takes the desk of an object away if there is nothing on it.
 func (s *slot) clearLocked() {
-	if s.desk != nil && !s.deleted && s.calm() {
+	if s.desk != nil && s.presence == present && s.calm() {
 		s.remembered, s.desk = s.memory.seen, nil
 	}
 }
@@ -181,10 +205,10 @@ func (b *bout) left() time.Duration {
 // unsent is what could not be sent: it is sent with the next cycle instead of calling the
 // handlers again.
 type unsent struct {
-	parts   []*part
-	records map[HandlerID]*ProgressRecord
-	carried *Essence // the oldest one that a finished handler has seen
-	base    uint64   // the digest of the last handled state that the object had when the records were made
+	parts     []*part
+	succeeded []HandlerID // whose success is to be logged
+	records   map[HandlerID]*ProgressRecord
+	base      uint64 // the digest of the last handled state that the object had when the records were made
 }
 
 // pending returns the parts that are still to be sent.
@@ -196,32 +220,37 @@ func (s *slot) pending() []*part {
 }
 
 func newQueue(limit int, log *slog.Logger, work func(*slot, []RawEvent) rest) *queue {
-	q := &queue{work: work, left: func(*slot) {}, log: log, slots: make(map[string]*slot), spaces: make(map[string]string)}
+	q := &queue{work: work, left: func(*slot) {}, log: log, slots: make(map[string]*slot), namespaces: make(map[string]*namespace), absent: make(map[string]absentee)}
 	if limit > 0 {
 		q.limit = make(chan struct{}, limit)
 	}
 	return q
 }
 
-// put adds an event, which has come in a round of the operator's work. The number of the listing is that of the stream, for events of
-// type Listed. What was seen already in this round is dropped; only the newest event is kept if all are not needed.
-func (q *queue) put(ev RawEvent, round, listing uint64, all bool) {
+// put adds an event of a source, which has come in a round of the operator's work. What was seen already in this round is dropped; only
+// the newest event is kept if all are not needed.
+func (q *queue) put(ev RawEvent, from *source, round uint64, all bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.closed {
+	if q.closed || from.closed {
 		return
 	}
+	listing := from.listing
 	key := ev.Body.key()
 	s := q.slots[key]
 	if s == nil {
 		if ev.Type == Deleted {
-			return // nobody has known it
+			return // it is not known, or the listing has already reported its deletion
 		}
 		s = q.addLocked(key, ev.Body.Reference(), ev.Type == Listed)
 		s.sitLocked()
 		if s.passing = q.counts && s.listed; s.passing {
 			q.passes.add()
 		}
+	} else if s.presence != present { // it is served again, before its worker has ended
+		s.presence = present
+		delete(q.absent, key)
+		q.known.known(1)
 	} else if ev.Type != Deleted && newerVersion(s.version, ev.Body.version) && (s.round == round || s.version != ev.Body.version) {
 		s.listing = max(s.listing, listing)
 		return
@@ -242,114 +271,164 @@ func (q *queue) addLocked(key string, ref ObjectReference, listed bool) *slot {
 	if q.kin == nil || q.kin.apiVersion != ref.APIVersion || q.kin.kind != ref.Kind {
 		q.kin = &kin{ref.APIVersion, ref.Kind}
 	}
-	space, ok := q.spaces[ref.Namespace]
-	if !ok {
-		space = ref.Namespace
-		q.spaces[space] = space
+	in := q.namespaces[ref.Namespace]
+	if in == nil {
+		in = &namespace{name: ref.Namespace}
+		q.namespaces[ref.Namespace] = in
 	}
-	s := &slot{key: key, namespace: space, name: ref.Name, kin: q.kin, named: ref.UID != "", listed: listed}
+	in.objects++
+	s := &slot{key: key, in: in, name: ref.Name, kin: q.kin, named: ref.UID != "", listed: listed}
 	q.slots[key] = s
 	q.known.known(1)
+	if was, ok := q.absent[key]; ok {
+		delete(q.absent, key)
+		s.takeUp(was)
+	}
 	return s
+}
+
+// dismissLocked notes that an object is not to be worked on any more, and takes it away as soon as it has no worker.
+func (q *queue) dismissLocked(s *slot, why presence) {
+	if s.presence == present {
+		s.presence = why
+		q.known.known(-1)
+	}
+	if s.desk != nil && s.working || q.slots[s.key] != s {
+		return
+	}
+	delete(q.slots, s.key)
+	if s.in.objects--; s.in.objects == 0 {
+		delete(q.namespaces, s.in.name)
+	}
+}
+
+// source is one stream of the resource's events.
+type source struct {
+	namespace string // "" for all
+
+	// The queue's, under its lock.
+	listing uint64 // the newest listing, by a number that is higher than those of all listings before, of whatever source
+	closed  bool   // whether nothing counts that still comes of it
+}
+
+// begin notes that a source begins a listing.
+func (q *queue) begin(from *source) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.listings++
+	from.listing = q.listings
+}
+
+// end makes sure that nothing counts any more that still comes of a source.
+func (q *queue) end(from *source) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	from.closed = true
+}
+
+// move notes that the objects are seen in another version of their resource from now on.
+func (q *queue) move(apiVersion, kind string, known *resourceMetrics) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.kin = &kin{apiVersion, kind}
+	n := int64(0)
+	for _, s := range q.slots {
+		if s.kin = q.kin; s.presence == present {
+			n++
+		}
+	}
+	for key, was := range q.absent {
+		was.ref.APIVersion, was.ref.Kind = apiVersion, kind
+		q.absent[key] = was
+	}
+	q.known.known(-n)
+	q.known = known
+	q.known.known(n)
+}
+
+// empty tells whether there are no objects, nor any that were forgotten and still have workers or deletions to be told.
+func (q *queue) empty() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.slots)+len(q.absent) == 0
+}
+
+// serves tells whether an object is still to be worked on: whether it was not forgotten while its worker was at it.
+func (q *queue) serves(s *slot) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return s.presence == present || s.presence == reporting
+}
+
+// reports tells whether the worker of an object only tells that it is gone.
+func (q *queue) reports(s *slot) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return s.presence == reporting
+}
+
+// restore forgets which versions of the objects of a source were seen, because the API server has an older history now.
+func (q *queue) restore(from *source) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, s := range q.slots {
+		if from.closed || from.namespace != "" && s.in.name != from.namespace {
+			continue
+		}
+		s.version = ""
+		if s.desk == nil || !s.working {
+			if s.expected = ""; s.desk != nil {
+				s.body, s.released = nil, "" // the listing will bring what there is now
+			}
+		}
+	}
 }
 
 // giveLocked gives an event of an object to its worker.
 func (q *queue) giveLocked(s *slot, ev RawEvent, round uint64) {
 	s.sitLocked()
-	s.unwanted = false
+	s.unwanted, s.deleted = false, ev.Type == Deleted
 	s.round, s.events = round, append(s.events, ev)
-	if s.news != nil {
-		s.news(ev)
+	if s.arrived != nil {
+		close(s.arrived)
+		s.arrived = nil
 	}
 	q.wakeLocked(s)
 }
 
-// listen has a function told of the events of an object that its worker has not taken, and of those to come, beside the one that
-// is told already, until what it returns is called. The function must not wait for anything.
-func (q *queue) listen(s *slot, news func(RawEvent)) (stop func()) {
+// waiting returns the events of an object that its worker has not taken, and what is closed when another one comes. Only the worker, and what
+// it waits for, may ask.
+func (q *queue) waiting(s *slot) (events []RawEvent, arrived <-chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	before := s.news
-	s.news = func(ev RawEvent) {
-		news(ev)
-		if before != nil {
-			before(ev)
-		}
+	if s.arrived == nil {
+		s.arrived = make(chan struct{})
 	}
-	for _, ev := range s.events {
-		news(ev)
-	}
-	return func() {
-		q.mu.Lock()
-		defer q.mu.Unlock()
-		s.news = before
-	}
+	return slices.Clone(s.events), s.arrived
 }
 
-// sweep makes up the deletions that happened while nobody watched: of the objects of a
-// namespace, or of all, which a complete listing has not shown.
-func (q *queue) sweep(namespace string, round, listing uint64) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for _, s := range q.slots {
-		if s.listing >= listing || namespace != "" && s.namespace != namespace || q.closed {
-			continue
-		}
-		ref := s.ref()
-		body, err := NewBody(map[string]any{
-			"apiVersion": ref.APIVersion, "kind": ref.Kind,
-			"metadata": map[string]any{"name": ref.Name, "namespace": ref.Namespace, "uid": ref.UID, "resourceVersion": s.version},
-		})
-		if err != nil {
-			continue // strings are always JSON
-		}
-		q.giveLocked(s, RawEvent{Type: Deleted, Body: body}, round)
-	}
-}
-
-// forget drops the objects of a namespace, or all, because they are not served any more.
-func (q *queue) forget(namespace string) {
-	q.mu.Lock()
-	var left []*slot
-	for key, s := range q.slots {
-		if namespace == "" || s.namespace == namespace {
-			if s.deleted = true; s.desk != nil {
-				q.stopTimerLocked(s)
-				s.events = nil
-			}
-			delete(q.slots, key)
-			q.known.known(-1)
-			left = append(left, s)
-		}
-	}
-	q.mu.Unlock()
-	for _, s := range left {
-		q.passed(s)
-		q.left(s)
-	}
-}
-
-// follow gives those who follow an object a place to find its newest state.
-func (q *queue) follow(s *slot, live *atomic.Pointer[Body]) {
+// follow gives those who follow an object a place to find its newest state, and tells whether the object is still served.
+func (q *queue) follow(s *slot, live *atomic.Pointer[Body]) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	s.live = live
+	return s.presence == present
 }
 
 // settled returns an object, nil if it is not known, and whether an event of it can be taken without a worker: nothing is under way with
 // the object, except that our own patch is to come back, which this may be. It also tells whether the event was seen already, which needs
 // nothing more.
-func (q *queue) settled(key, version []byte, round, listing uint64) (s *slot, settled, seen bool) {
+func (q *queue) settled(key, version []byte, from *source, round uint64) (s *slot, settled, seen bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.closed {
+	if q.closed || from.closed {
 		return nil, false, true
 	}
 	if s = q.slots[string(key)]; s == nil {
-		return nil, true, false
+		return nil, q.absent[string(key)].kept == nil, false
 	}
-	if now := string(version); newerVersion(s.version, now) && (s.round == round || s.version != now) {
-		s.listing = max(s.listing, listing)
+	if now := string(version); s.presence == present && newerVersion(s.version, now) && (s.round == round || s.version != now) {
+		s.listing = max(s.listing, from.listing)
 		return s, false, true
 	}
 	return s, s.free(version), false
@@ -357,22 +436,22 @@ func (q *queue) settled(key, version []byte, round, listing uint64) (s *slot, se
 
 // free tells whether nothing is under way with the object, and no newer version of it is expected than this one. The caller holds the queue's lock.
 func (s *slot) free(version []byte) bool {
-	return !s.deleted && (s.desk == nil || s.calm()) && (s.expected == "" || newerVersion(string(version), s.expected))
+	return s.presence == present && (s.desk == nil || s.calm()) && (s.expected == "" || newerVersion(string(version), s.expected))
 }
 
 // take takes the newest state of an object without a worker. The slot is nil if the object was not known. It fails if somebody else was
 // quicker.
-func (q *queue) take(s *slot, t EventType, ref ObjectReference, version string, round, listing uint64, change func(*slot)) bool {
+func (q *queue) take(s *slot, t EventType, ref ObjectReference, version string, from *source, round uint64, change func(*slot)) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.closed || q.slots[ref.UID] != s || s != nil && !s.free([]byte(version)) {
+	if q.closed || from.closed || q.slots[ref.UID] != s || s != nil && !s.free([]byte(version)) {
 		return false
 	}
 	if s == nil {
 		s = q.addLocked(ref.UID, ref, t == Listed)
 		s.remembered = true
 	}
-	s.version, s.listing, s.round = version, max(s.listing, listing), round
+	s.version, s.listing, s.round = version, max(s.listing, from.listing), round
 	s.expected = ""
 	s.clearLocked()
 	change(s)
@@ -420,7 +499,7 @@ func (q *queue) release() {
 func (q *queue) wake(s *slot) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.closed || s.deleted || q.slots[s.key] != s {
+	if q.closed || s.presence != present || q.slots[s.key] != s {
 		return
 	}
 	s.sitLocked()
@@ -471,11 +550,13 @@ func (q *queue) worker(s *slot) {
 func (q *queue) turn(s *slot) (rest, bool) {
 	q.mu.Lock()
 	events, woken := s.events, s.woken
+	if s.presence == ending {
+		s.presence = reporting
+	}
 	s.took = s.round
 	s.events, s.woken, s.held = nil, false, false
 	if len(events) == 0 && !woken {
-		s.working = false
-		s.clearLocked()
+		q.idleLocked(s)
 	}
 	q.mu.Unlock()
 	if len(events) == 0 && !woken {
@@ -501,8 +582,17 @@ func (q *queue) turn(s *slot) (rest, bool) {
 func (q *queue) settle(s *slot, r rest) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	s.body, s.deleted = r.body, s.deleted || r.gone
-	if r.held {
+	s.body, s.arrived = r.body, nil
+	if r.untold {
+		s.deleted = false
+	}
+	if s.presence == reporting {
+		r.gone = true
+		if r.untold { // until the pause is over
+			q.absent[s.key] = absentee{ref: s.ref(), version: s.version, tell: true}
+		}
+	}
+	if r.held && s.presence == present {
 		s.events, s.held = append(r.events, s.events...), true
 		if len(s.events) == len(r.events) && q.passes.closed() {
 			q.pauseLocked(s, r)
@@ -511,15 +601,12 @@ func (q *queue) settle(s *slot, r rest) bool {
 		s.woken = true
 		return true
 	}
-	if len(s.events) > 0 || s.woken && !s.deleted { // what has ended meanwhile has no object any more
+	if len(s.events) > 0 {
 		return true
 	}
-	if s.deleted {
-		if q.slots[s.key] == s {
-			delete(q.slots, s.key)
-			q.known.known(-1)
-		}
-	} else if r.due && r.after <= 0 && !q.closed {
+	if r.gone {
+		q.dismissLocked(s, gone)
+	} else if s.presence == present && (s.woken || r.due && r.after <= 0 && !q.closed) {
 		s.woken = true
 		return true
 	}
@@ -527,13 +614,24 @@ func (q *queue) settle(s *slot, r rest) bool {
 	return false
 }
 
+// idleLocked notes that the worker of an object has ended.
+func (q *queue) idleLocked(s *slot) {
+	if s.working = false; s.presence == unserved {
+		q.leaveLocked(s, q.absent[s.key].tell)
+	}
+	if s.presence != present {
+		q.dismissLocked(s, gone)
+	}
+	s.clearLocked()
+}
+
 // pauseLocked ends the work on an object until something happens, or its time comes.
 func (q *queue) pauseLocked(s *slot, r rest) {
-	s.working = false
-	if !r.due || q.closed || s.deleted {
-		s.clearLocked()
+	if !r.due || q.closed || s.presence != present {
+		q.idleLocked(s)
 		return
 	}
+	s.working = false
 	q.workers.Add(1)
 	var t *time.Timer
 	t = time.AfterFunc(max(r.after, 0), func() { q.fire(s, &t, r.quiet) })
@@ -545,7 +643,7 @@ func (q *queue) fire(s *slot, t **time.Timer, quiet bool) {
 	defer q.workers.Done()
 	q.mu.Lock() // which also orders the reading of the timer after its setting
 	defer q.mu.Unlock()
-	if s.desk == nil || s.timer != *t || q.closed || s.deleted {
+	if s.desk == nil || s.timer != *t || q.closed || s.presence != present {
 		return // an event was quicker
 	}
 	if s.timer = nil; quiet {
@@ -567,6 +665,16 @@ func (q *queue) waits(s *slot, version string) bool {
 		}
 	}
 	return false
+}
+
+// newest returns the newest state among the events of an object that its worker has not taken, nil if there is none.
+func (q *queue) newest(s *slot) *Body {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if n := len(s.events); n > 0 && s.events[n-1].Type != Deleted {
+		return s.events[n-1].Body
+	}
+	return nil
 }
 
 // note tells which handler of an object runs now, "" for none. Meanwhile the worker does not count: the handler may take its time.

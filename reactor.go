@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -24,15 +25,18 @@ type reactor struct {
 	memo      *Memo // the operator's
 	events    postman
 	meter     *metrics
-	counts    *resourceMetrics
 	queue     *queue
 	indexer   indexEngine // nil if there are no indices at all
 	indices   Indices
 	gate      *gate            // nil if there are no indices at all
 	daemons   backgroundEngine // nil if there are neither daemons nor timers
+	limit     *handlerLimit
 	pauses    *pausing
-	outdated  func() // told that the resource is not what it was
+	began     time.Time // what the clock begins with
+	outdated  func()    // told that the resource is not what it was
 	told      misses
+
+	unreadable atomic.Bool // an object could not be read when its stream was late, and none could be since
 
 	handlers context.Context // of the handlers: ends when the operator has waited long enough
 	requests context.Context // of the requests: ends a little later, so that what is done can be stored
@@ -40,13 +44,17 @@ type reactor struct {
 	served atomic.Pointer[resolved]
 }
 
+// clock tells for how long the reactor has worked. Unlike the time of the day, it is never set back.
+func (r *reactor) clock() time.Duration { return time.Since(r.began) }
+
 // put takes an event from a stream that was opened in a round of the operator's work.
-func (r *reactor) put(ev RawEvent, round, listing uint64) {
-	r.counts.received(ev.Type)
+func (r *reactor) put(ev RawEvent, from *source, round uint64) {
+	served := r.served.Load()
+	served.counts.received(ev.Type)
 	if round != r.pauses.now() {
 		return // the listing after the pause will show what has become of it
 	}
-	r.queue.put(ev, round, listing, len(r.served.Load().events) > 0)
+	r.queue.put(ev, from, round, len(served.events) > 0)
 }
 
 // leave forgets an object that is not served any more.
@@ -59,14 +67,17 @@ func (r *reactor) leave(s *slot) {
 	}
 }
 
-// stale tells whether the operator has paused since the newest event of the object has come. Nothing is started then: another operator
-// may work on the object, and the listing after the pause will show what it is then.
-func (r *reactor) stale(s *slot) bool { return s.took != r.pauses.now() }
+// stale tells whether the operator has paused since the newest event of the object has come, or does not serve the object any more. Nothing
+// is started then: another operator may work on the object, and the listing after the pause will show what it is then.
+func (r *reactor) stale(s *slot) bool { return s.took != r.pauses.now() || !r.queue.serves(s) }
 
 // work processes the events of an object that have come since the last time.
 func (r *reactor) work(s *slot, events []RawEvent) rest {
+	if r.queue.reports(s) && !r.pauses.paused() {
+		s.took = r.pauses.now() // a pause since then does not matter, for no listing will show it
+	}
 	if r.stale(s) {
-		return rest{}
+		return rest{untold: true}
 	}
 	newest := RawEvent{Type: Modified, Body: s.body}
 	if len(events) > 0 {
@@ -85,7 +96,7 @@ func (r *reactor) work(s *slot, events []RawEvent) rest {
 	}
 	c := r.cycle(s, newest)
 	index := c.index()
-	if r.gate.closed() {
+	if r.gate.closed() && !r.queue.reports(s) {
 		return rest{held: true, events: events, due: index >= 0, after: index, body: newest.Body}
 	}
 	return c.process(events).within(index, newest.Body)
@@ -97,6 +108,9 @@ func (c *cycle) process(events []RawEvent) rest {
 	for _, ev := range events {
 		c.watch(ev)
 	}
+	if c.event.Type == Deleted && c.stale(s) {
+		return rest{untold: true}
+	}
 	if c.event.Type == Deleted {
 		if c.daemons != nil {
 			c.daemons.leave(s, ResourceDeleted)
@@ -105,11 +119,14 @@ func (c *cycle) process(events []RawEvent) rest {
 		return rest{gone: true}
 	}
 	if wait := time.Until(s.pausedUntil); wait > 0 {
-		c.parts = append(s.pending(), c.parts...)
+		c.parts = folded(append(s.pending(), c.parts...))
 		c.keep()
 		return rest{due: true, after: wait, body: c.event.Body}
 	} else if !s.pausedUntil.IsZero() {
 		s.pausedUntil = time.Time{}
+		if s.errors == 0 { // it was for conflicts
+			return c.react()
+		}
 		c.log.Info("The pause after an error is over; the processing of the object goes on.")
 	}
 	return c.react()
@@ -129,7 +146,11 @@ func (c *cycle) index() time.Duration {
 	o := c.object(c.event.Body)
 	c.queue.crew.leave() // while functions of users run
 	defer c.queue.crew.enter()
-	return c.indexer.index(c.slot.key, handlers, &o, &c.slot.unindexed)
+	wait := c.indexer.index(c.slot.key, handlers, &o, &c.slot.unindexed)
+	if !c.queue.serves(c.slot) { // it was forgotten meanwhile
+		c.indexer.drop(c.slot.key, handlers)
+	}
+	return wait
 }
 
 // spawn starts and stops the daemons and timers of the object, and tells whether they need it to be held.
@@ -154,10 +175,10 @@ type cycle struct {
 	log    *slog.Logger
 	parts  []*part // of the handlers of raw events
 
-	essence *Essence // of the event's body
-	before  *Essence // as it was last handled
-	stored  []byte   // that as it is stored, nil for none
-	carried *Essence // the oldest one that a finished handler of this handling has seen
+	essence *Essence       // of the event's body
+	before  *Essence       // as it was last handled
+	stored  []byte         // that as it is stored, nil for none
+	seen    *handlingState // by the finished handlers of this handling
 	reason  Reason
 	x       *handling
 	parting bool // whether a handler of deletions is interested that does not hold the object
@@ -172,8 +193,11 @@ type cycle struct {
 	sending sync.Mutex // one flush at a time
 	timers  sync.WaitGroup
 
-	timing sync.Mutex  // guards timer
-	timer  *time.Timer // of the next flush, nil if none is planned
+	timing  sync.Mutex  // guards following
+	timer   *time.Timer // of the next flush, nil if none is planned
+	flushed bool        // whether the handlers have returned, so that the cycle itself sends the rest
+
+	failures int // of flushes, in a row
 }
 
 func (r *reactor) cycle(s *slot, newest RawEvent) *cycle {
@@ -182,7 +206,8 @@ func (r *reactor) cycle(s *slot, newest RawEvent) *cycle {
 	if s.body != nil && newest.Type == Modified && newerVersion(s.body.version, fresh.version) {
 		fresh = s.body // what our own patches have made of it; the event is from before them
 	}
-	c.sender = sender{client: r.client, ctx: r.requests, resource: c.served.resource, log: c.log, fresh: fresh, took: c.await, outdated: r.outdated, told: &r.told}
+	c.sender = sender{client: r.client, ctx: r.requests, resource: c.served.resource, log: c.log, fresh: fresh, took: c.await, outdated: r.outdated, told: &r.told,
+		newest: func() *Body { return r.queue.newest(s) }, lenient: fresh.deleting && s.conflicts >= manyConflicts}
 	c.anew, c.repeated = !s.halfway, c.patched()
 	return c
 }
@@ -191,11 +216,13 @@ func (r *reactor) cycle(s *slot, newest RawEvent) *cycle {
 func (c *cycle) await(before, after *Body) {
 	s, timeout := c.slot, c.settings.Persistence.ConsistencyTimeout
 	if after.version != before.version {
-		if s.expectedUntil = time.Now().Add(timeout).UnixNano(); timeout > 0 {
+		if s.expectedUntil = c.clock() + timeout; timeout > 0 {
 			s.expected = after.version
 		}
 	}
-	s.released = after.deleting && len(after.Finalizers()) == 0
+	if s.released = ""; after.deleting && len(before.Finalizers()) > 0 && len(after.Finalizers()) == 0 { // others end without any, by and by
+		s.released = after.version
+	}
 }
 
 // watch calls the handlers of raw events for one event.
@@ -208,17 +235,23 @@ func (c *cycle) watch(ev RawEvent) {
 		if !h.matchesEvent(e) {
 			continue
 		}
+		if came, _ := c.limit.acquire(c.handlers.Done(), nil, c.queue.crew); !came {
+			return
+		}
 		e.Patch, e.Param = &Patch{}, h.param
 		c.log.Debug("Handler '" + string(h.id) + "' is invoked.")
 		c.queue.note(c.slot, h.id)
 		began := time.Now()
 		err := call(func() error { return h.event(c.handlers, e) })
 		c.queue.note(c.slot, "")
+		c.limit.release()
 		err = errors.Join(err, e.Patch.err)
 		c.meter.handler(h.id, false).ended(outcome{final: true}.result(err), int64(time.Since(began)))
-		logOutcome(c.handlers, c.log, "Handler", h.id, outcome{final: true}, err)
+		if e.Patch.Empty() || err != nil {
+			logOutcome(c.handlers, c.log, "Handler", h.id, outcome{final: true}, err)
+		}
 		if !e.Patch.Empty() {
-			c.parts = append(c.parts, &part{id: h.id, patch: e.Patch})
+			c.parts = append(c.parts, &part{id: h.id, patch: e.Patch, succeeded: err == nil})
 		}
 	}
 }
@@ -246,18 +279,18 @@ func (c *cycle) react() rest {
 	switch {
 	case errors.Is(err, errGone):
 		c.log.Debug("The object is gone; what was to be changed in it is dropped.")
-		s.unsent, s.released = nil, true // what the stream shows of it now is from before
+		s.unsent, s.released = nil, c.latest().version // what the stream shows of it up to now is from before
 		return rest{}
-	case overflows(err):
+	case overflows(err) && !c.event.Body.Deleting(): // whose handlers go on with what is in memory, for nothing of it is to stay
 		c.log.Error("The state of the object is too large to be stored: all annotations of an object together may have 262144 bytes. "+
 			"Its handlers are not called again until it changes. Another DiffBaseStorage, or its IgnoredFields, help.", "error", err)
-		s.overflow, s.unsent = c.essence.digest(), nil
+		s.overflow, s.unsent, s.seen = c.essence.digest(), nil, nil
 		return rest{}
 	case err != nil:
 		c.keep()
 		return c.throttle(err)
 	}
-	s.errors = 0
+	s.errors, s.conflicts = 0, 0
 	if b := s.bout; wait < 0 && b != nil && b.pause == 0 {
 		return rest{due: true, after: b.left(), quiet: true}
 	} else if wait < 0 {
@@ -270,20 +303,19 @@ func (c *cycle) react() rest {
 func (c *cycle) keep() {
 	u := &unsent{parts: c.parts}
 	if old := c.slot.unsent; old != nil {
-		u.records, u.carried, u.base = old.records, old.carried, old.base
+		u.records, u.base, u.succeeded = old.records, old.base, old.succeeded
 	}
 	if x := c.x; x != nil {
-		if c.stored != nil {
-			u.base = (&Essence{raw: c.stored}).digest()
+		u.base = c.storedDigest()
+		u.parts, u.succeeded, u.records = x.parts, x.succeeded, make(map[HandlerID]*ProgressRecord)
+		if old := c.slot.unsent; old != nil { // with those of sub-handlers whose parents have not run
+			maps.Copy(u.records, old.records)
 		}
-		u.parts, u.records = x.parts, make(map[HandlerID]*ProgressRecord)
 		for _, p := range x.all {
 			u.records[p.handler.id] = p.record
-			if p.selected && p.record.finished() && c.carried == nil {
-				c.carried = c.essence
-			}
 		}
-		u.carried = c.carried
+		c.note()
+		c.slot.seen = c.seen
 	}
 	c.slot.unsent = u
 }
@@ -297,8 +329,7 @@ func (c *cycle) throttle(err error) rest {
 	}
 	delays := c.settings.Queueing.ErrorDelays
 	if conflict := (*conflictError)(nil); errors.As(err, &conflict) {
-		c.log.Debug("The object was changed by somebody else meanwhile; its newest state is awaited.", "error", err)
-		return rest{due: true, after: time.Second, body: c.known()}
+		return c.retryConflict(err)
 	}
 	if len(delays) == 0 {
 		c.log.Error("The processing of the object has failed and will be repeated with its next event.", "error", err)
@@ -311,20 +342,41 @@ func (c *cycle) throttle(err error) rest {
 	return rest{due: true, after: delay, body: c.known()}
 }
 
+// manyConflicts is how many conflicts in a row are told aloud.
+const manyConflicts = 5
+
+// retryConflict has the object handled again with its newest state: at once after the first conflict, and after growing pauses, which
+// no event ends, after more in a row.
+func (c *cycle) retryConflict(err error) rest {
+	s := c.slot
+	delay := time.Duration(0)
+	if s.conflicts > 0 {
+		delay = growingPause(s.conflicts - 1)
+		s.pausedUntil = time.Now().Add(delay)
+	}
+	if s.conflicts++; s.conflicts == manyConflicts {
+		c.log.Warn(fmt.Sprintf("Another client changed the object before it could be patched, %d times in a row; it is patched less and less often.", s.conflicts), "error", err)
+	} else {
+		c.log.Debug("Another client changed the object meanwhile; its newest state is awaited.", "error", err)
+	}
+	return rest{due: true, after: delay, body: c.known()}
+}
+
+// growingPause is how long to wait before something is tried again that has failed so often before.
+func growingPause(failures int) time.Duration {
+	return min(time.Second<<min(failures, 5), 30*time.Second)
+}
+
 // handle finds out what has happened to the object and does what is to be done. It returns after what
 // time the object is due again, negative if only an event can change anything.
 func (c *cycle) handle() (time.Duration, error) {
 	s, body := c.slot, c.event.Body
-	if s.released {
-		return -1, nil
+	if over, err := c.ending(); over {
+		return -1, err
 	}
 	if legacy := c.settings.Persistence.LegacyFinalizers; slices.ContainsFunc(body.Finalizers(), func(f string) bool { return contains(legacy, f) }) {
 		c.log.Debug("Removing the finalizers of an older operator.")
-		return -1, c.change(func(object map[string]any, _ string) {
-			for _, f := range legacy {
-				removeFinalizer(object, f)
-			}
-		})
+		return -1, c.change(&Patch{removes: legacy})
 	}
 	whole := Change{Object: c.object(body)}
 	whole.Logger = postedLogger(c.log, body.Reference(), c.events)
@@ -340,23 +392,23 @@ func (c *cycle) handle() (time.Duration, error) {
 	switch {
 	case required && !holds && !body.Deleting():
 		c.log.Debug("Adding the finalizer, thus preventing the actual deletion.")
-		return -1, c.change(addFinalizer)
+		return -1, c.change(&Patch{adds: []string{c.settings.Persistence.Finalizer}})
 	case !required && holds:
 		c.log.Debug("Removing the finalizer, as there are no handlers that need it.")
-		return -1, c.change(removeFinalizer)
+		return -1, c.change(&Patch{removes: []string{c.settings.Persistence.Finalizer}})
 	case !relevant:
 		return -1, c.change(nil)
 	}
-	if s.overflow != 0 && s.overflow == c.essence.digest() {
+	if s.overflow != 0 && s.overflow == c.essence.digest() && !body.Deleting() {
 		c.log.Debug("The state of the object is still too large to be stored.")
 		return -1, c.change(nil)
 	}
 	s.overflow = 0
 	if c.outdated() {
-		if wait := time.Until(time.Unix(0, s.expectedUntil)); wait > 0 {
+		if wait := s.expectedUntil - c.clock(); wait > 0 {
 			return wait, c.change(nil)
 		}
-		return 0, c.refetch() // the stream is held up
+		return c.refetch() // the stream is held up
 	}
 	c.detect()
 	whole.Reason = c.reason
@@ -368,10 +420,23 @@ func (c *cycle) handle() (time.Duration, error) {
 		if c.reason == ReasonNoop && (s.halfway || c.renewed) {
 			return c.pursue(&whole) // with no handlers: a change was taken back, whose records are to go, or a state is to be renewed
 		}
-		c.x, s.unsent = nil, nil // what was to be stored belonged to a cause that is over
+		c.x, s.unsent, s.seen = nil, nil, nil // what was to be stored belonged to a cause that is over
 		return -1, c.change(nil)
 	}
 	return c.pursue(&whole)
+}
+
+// ending reports whether the operator has removed the last finalizer of the object, and the object was not created anew since.
+func (c *cycle) ending() (bool, error) {
+	s := c.slot
+	if s.released == "" || newerVersion(s.released, c.event.Body.version) {
+		return s.released != "", nil
+	}
+	if _, err := c.ask(c.known()); errors.Is(err, errGone) {
+		return true, err // the event was only late
+	}
+	s.released = ""
+	return false, nil
 }
 
 // outdated tells whether the state is from before our own patch, which is not back yet.
@@ -379,24 +444,39 @@ func (c *cycle) outdated() bool {
 	return c.slot.expected != "" && !newerVersion(c.event.Body.version, c.slot.expected)
 }
 
-// refetch asks for the newest state of the object, and lets the next cycle work on that, or on what is known if there is no answer.
-func (c *cycle) refetch() error {
-	c.slot.expected = ""
-	known := c.known()
+// refetch reads the newest state of the object, and lets the next cycle work on that. While the object cannot be read, its handlers wait for
+// the stream: what is known is from before our own patch, and they would be called again for what they have done.
+func (c *cycle) refetch() (time.Duration, error) {
+	known, timeout := c.known(), c.settings.Persistence.ConsistencyTimeout
 	c.log.Debug("The own patch has not come back in time; the object is asked for.", "version", c.event.Body.version)
-	body, err := c.reactor.client.object(c.requests, c.served.resource, known.namespace, known.name)
+	body, err := c.ask(known)
+	c.slot.expectedUntil = c.clock() + timeout
 	switch {
-	case err == nil && body.uid != known.uid || err != nil && errors.Is(c.judge(err, ""), errGone):
-		return errGone
+	case errors.Is(err, errGone):
+		c.slot.expected = ""
+		return -1, errGone
 	case err != nil:
-		c.log.Warn("The object cannot be asked for; its handlers are called with what is known of it.", "error", err)
-	default: // and what the stream shows of earlier states is outdated, too
-		c.slot.expected, c.slot.expectedUntil = body.version, time.Now().Add(c.settings.Persistence.ConsistencyTimeout).UnixNano()
-		c.mu.Lock()
-		c.fresh = body
-		c.mu.Unlock()
+		c.warnUnreadable(err)
+		return timeout, c.change(nil)
 	}
-	return c.change(nil)
+	c.unreadable.Store(false)
+	c.adopt(known, body)
+	c.slot.expected = body.version // and what the stream shows of earlier states is outdated, too
+	return 0, c.change(nil)
+}
+
+// warnUnreadable warns that the objects of the resource cannot be read, once until one could be.
+func (c *cycle) warnUnreadable(err error) {
+	const message = "The object cannot be read, and the stream is late: handlers of such objects wait until it has caught up."
+	switch {
+	case c.requests.Err() != nil:
+	case c.unreadable.Swap(true):
+		c.log.Debug(message, "error", err)
+	case StatusCode(err) == codeForbidden:
+		c.log.Warn(message+" Give the operator the permission to get "+c.served.resource.Name()+".", "error", err)
+	default:
+		c.log.Warn(message, "error", err)
+	}
 }
 
 // interest tells whether any handler of changes is interested in the object, and whether one of them needs
@@ -435,7 +515,7 @@ func (c *cycle) compare() {
 	}
 	c.stored = before.bytes()
 	if u := c.slot.unsent; u != nil && u.base != before.digest() {
-		u.records, u.carried = nil, nil // the patch that has ended the handling took effect, though its answer was lost
+		u.records, u.succeeded = nil, nil // the patch that has ended the handling took effect, though its answer was lost
 	}
 	if before == nil {
 		before = c.recall()
@@ -454,7 +534,7 @@ func (c *cycle) recall() *Essence {
 	if c.outdated() {
 		return nil // our own patch is not back
 	}
-	if !s.robbed && time.Since(time.Unix(0, s.based)) > theft {
+	if !s.robbed && (s.based == 0 || c.clock()-s.based > theft) {
 		return nil
 	}
 	if !s.robbed {
@@ -469,8 +549,11 @@ func (c *cycle) recall() *Essence {
 }
 
 // track returns what is tracked of an object.
-func (c *cycle) track(body *Body) *Essence {
-	return dropOthers(essenceOf(body, c.served.fields, &c.settings.Persistence), body)
+func (c *cycle) track(body *Body) *Essence { return c.served.track(body, c.settings) }
+
+// track returns what is tracked of an object.
+func (what *resolved) track(body *Body, s *Settings) *Essence {
+	return dropOthers(essenceOf(body, what.fields, &s.Persistence), body)
 }
 
 // retrack takes the differences for none that come from other fields being tracked than when the state was stored: all objects would
@@ -483,7 +566,7 @@ func (c *cycle) retrack() {
 	if c.before != nil && !c.before.Equal(c.essence) {
 		p := &c.settings.Persistence
 		now := p.trackingOf(c.served.fields)
-		c.renewed = p.tracked(c.event.Body, c.before, now).explains(now, c.before, c.essence)
+		c.renewed = p.tracked(c.event.Body, c.stored, c.before, now).explains(now, c.before, c.essence)
 	}
 	if c.slot.tracked = !c.renewed; c.renewed {
 		c.log.Debug("The last handled state differs only in the fields that are tracked, and is renewed.")
@@ -499,17 +582,7 @@ func (c *cycle) detect() {
 	if c.reason == ReasonFree && c.parting && !c.slot.parted {
 		c.reason = ReasonDelete // somebody else holds the object, so there is time for those who need not hold it
 	}
-	c.x = &handling{settings: c.settings, meter: c.meter, lifecycle: c.lifecycle, initial: initial, body: c.event.Body}
-	carried, err := carriedStorage(c.settings.Persistence.DiffBaseStorage).Fetch(c.event.Body)
-	if err == nil {
-		c.carried = carried
-	}
-	if u := c.slot.unsent; u != nil && c.carried == nil {
-		c.carried = u.carried
-	}
-	if c.carried != nil && c.before != nil && c.carried.Equal(c.before) {
-		c.carried = nil // seen before this change: by handlers of an older cause, or in a handling that somebody else has finished
-	}
+	c.x = &handling{settings: c.settings, meter: c.meter, limit: c.limit, crew: c.queue.crew, lifecycle: c.lifecycle, initial: initial, body: c.event.Body}
 }
 
 func valueOf(e *Essence) any {
@@ -552,30 +625,29 @@ func (c *cycle) pursue(whole *Change) (time.Duration, error) {
 			whole.Logger.Debug("The differences are these.", "diff", whole.Resource.loggable(lazyDiff(whole.diff)))
 		}
 		c.slot.halfway = true
+		if c.slot.unsent != nil {
+			c.planFlush(max(c.settings.Execution.FlushAfter, time.Second))
+		}
 		x.run(c.handlers, top)
 	}
 	c.stopTimer()
+	if err := x.failure(); err != nil {
+		return 0, err
+	}
 	done, wait := x.done(time.Now())
 	if !done {
-		if x.attempts == 0 && c.handlers.Err() != nil {
-			return -1, nil // what the end of the operator has cut off leaves nothing behind
-		}
-		if x.attempts == 0 && c.stale(c.slot) {
-			c.keep()
-			return -1, nil // nor does a pause
-		}
-		if err := c.flush(false); err != nil {
-			return 0, err
-		}
-		c.slot.unsent = nil
-		if x.attempts == 0 && wait <= 0 { // a lifecycle that chooses nothing is not to be asked in a loop
-			wait = time.Second
-		}
-		return wait, nil
+		return c.postpone(wait)
 	}
 	if c.reason == ReasonDelete && len(c.served.tasks) > 0 && !c.daemons.settle(c.slot, c.settings.Background.InstantExitTimeout) {
 		c.slot.unsent = nil
 		return -1, c.flush(false) // the end of the last task will wake the object
+	}
+	stores := c.stores()
+	if err := c.flush(true); err != nil {
+		if overflows(err) && c.callAgain() {
+			return 0, nil
+		}
+		return 0, err
 	}
 	if top := x.top(); len(top) > 0 {
 		succeeded, failed := c.count()
@@ -584,24 +656,43 @@ func (c *cycle) pursue(whole *Change) (time.Duration, error) {
 	if c.reason == ReasonDelete {
 		c.log.Debug("Removing the finalizer, thus allowing the actual deletion.")
 	}
-	stores := c.stores()
-	if err := c.flush(true); err != nil {
-		return 0, err
-	}
 	if stores {
-		c.slot.base, c.slot.based = c.base().digest(), time.Now().UnixNano()
+		c.slot.base, c.slot.based = c.base().digest(), c.clock()
 	}
-	c.slot.handled, c.slot.parted, c.slot.halfway, c.slot.unsent = true, c.reason == ReasonDelete, false, nil
+	c.slot.handled, c.slot.parted, c.slot.halfway, c.slot.unsent, c.slot.seen = true, c.reason == ReasonDelete, false, nil, nil
 	if c.reason != ReasonDelete && c.known().version == c.event.Body.version { // an object that goes has had its finalizer removed
 		c.log.Debug("The handling is over, and there was nothing to store; the next change is awaited.")
 	}
 	return -1, nil
 }
 
+// postpone stores the progress of handlers that are not all finished. It returns when they are to be called again.
+func (c *cycle) postpone(wait time.Duration) (time.Duration, error) {
+	attempted := c.x.attempts > 0
+	if !attempted && c.handlers.Err() != nil {
+		return -1, nil // what the end of the operator has cut off leaves nothing behind
+	}
+	if !attempted && c.stale(c.slot) {
+		c.keep()
+		return -1, nil // nor does a pause
+	}
+	if err := c.flush(false); err != nil {
+		return 0, err
+	}
+	c.slot.unsent, c.slot.seen = nil, c.seen
+	if !attempted && wait <= 0 { // a lifecycle that chooses nothing is not to be asked in a loop
+		wait = time.Second
+	}
+	return wait, nil
+}
+
 // equip gives the handling its ways out of this file, and what is still to be sent.
 func (c *cycle) equip(whole *Change) {
 	x, progress := c.x, c.settings.Persistence.ProgressStorage
-	x.cause, x.parts, c.parts = *whole, c.parts, nil
+	x.cause, x.owned, x.parts, c.parts = *whole, c.served.changes, c.parts, nil
+	if u := c.slot.unsent; u != nil {
+		x.succeeded = slices.Clone(u.succeeded)
+	}
 	for _, p := range x.parts {
 		x.later = append(x.later, p.patch)
 	}
@@ -616,16 +707,9 @@ func (c *cycle) equip(whole *Change) {
 	}
 	x.stale = func() bool { return c.stale(c.slot) }
 	x.interrupted = func() bool { return c.queue.waits(c.slot, c.known().version) }
-	x.listen = func(superseded func()) func() {
-		handled := c.essence.bytes()
-		return c.queue.listen(c.slot, func(ev RawEvent) {
-			if c.outdates(ev, handled) {
-				superseded()
-			}
-		})
-	}
+	x.listen = c.listen
 	x.running = func(id HandlerID) { c.queue.note(c.slot, id) }
-	x.flush = func() { c.flush(false) }
+	x.flush = c.flushBetween
 	x.flushLater = c.flushLater
 }
 
@@ -643,8 +727,42 @@ func (t *tally) add(r *ProgressRecord) {
 	}
 }
 
+// listen has a function called when an event makes what the handlers were called for a thing of the past, until what it returns is called.
+// Whether it does is found out on a goroutine of the object's own, because functions of users have a say in it.
+func (c *cycle) listen(superseded func()) (stop func()) {
+	handled, stopped := c.essence.bytes(), make(chan struct{})
+	var tasks sync.WaitGroup
+	tasks.Go(func() {
+		for {
+			events, arrived := c.queue.waiting(c.slot)
+			outdated := false
+			err := call(func() error {
+				outdated = slices.ContainsFunc(events, func(ev RawEvent) bool { return c.outdates(ev, handled) })
+				return nil
+			})
+			if err != nil {
+				c.log.Error("It cannot be found out whether the handler is to be interrupted; it goes on.", "error", err, "stack", string(stackOf(err)))
+				return
+			}
+			if outdated {
+				superseded()
+				return
+			}
+			select {
+			case <-arrived:
+			case <-stopped:
+				return
+			}
+		}
+	})
+	return func() {
+		close(stopped)
+		tasks.Wait()
+	}
+}
+
 // outdates tells whether an event makes what the handlers were called for a thing of the past: the object is being deleted or gone, or
-// is neither what it was when they were called, nor what they have made of it since. It runs on the goroutine of the stream.
+// is neither what it was when they were called, nor what they have made of it since.
 func (c *cycle) outdates(ev RawEvent, handled []byte) bool {
 	body := ev.Body
 	if ev.Type == Deleted || body.Deleting() && !c.event.Body.Deleting() {
@@ -659,11 +777,13 @@ func (c *cycle) outdates(ev RawEvent, handled []byte) bool {
 func (c *cycle) enlist(whole *Change) (superseded map[Reason]*tally) {
 	x, now := c.x, time.Now()
 	c.purge = c.purge || c.copied
+	kept := c.keptState()
+	if x.unseen = c.unseen(kept); x.unseen != nil {
+		c.renewSubs(now)
+	}
 	enlisted := make(map[HandlerID]bool)
-	finished := false
 	note := func(p *progress) {
 		enlisted[p.handler.id] = true
-		finished = finished || p.stored && p.record.finished()
 		if foreign := p.stored && p.purpose != "" && p.purpose != c.reason; foreign {
 			if superseded == nil {
 				superseded = make(map[Reason]*tally)
@@ -671,7 +791,7 @@ func (c *cycle) enlist(whole *Change) (superseded map[Reason]*tally) {
 			if superseded[p.purpose] == nil {
 				superseded[p.purpose] = &tally{}
 			}
-			superseded[p.purpose].add(p.record)
+			superseded[p.purpose].add(p.former())
 			c.purge = c.purge || !p.selected
 		}
 	}
@@ -686,8 +806,12 @@ func (c *cycle) enlist(whole *Change) (superseded map[Reason]*tally) {
 			note(x.add(h, nil, false, now))
 		}
 	}
-	if !finished {
-		c.carried = nil
+	switch {
+	case kept == nil || x.unseen != nil:
+	case kept.essence == nil: // only the digest is known, which is that of the object
+		c.seen = &handlingState{essence: c.essence, base: kept.base, since: kept.since}
+	default:
+		c.seen = kept
 	}
 	return superseded
 }

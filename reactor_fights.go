@@ -31,7 +31,7 @@ func (c *cycle) damped() time.Duration {
 
 // patched tells whether the operator has changed more of the object lately than what it keeps there itself.
 func (c *cycle) patched() bool {
-	return c.slot.wrote && time.Since(time.Unix(0, c.slot.expectedUntil)) < boutWindow-c.settings.Persistence.ConsistencyTimeout
+	return c.slot.wrote && c.clock()-c.slot.expectedUntil < boutWindow-c.settings.Persistence.ConsistencyTimeout
 }
 
 // contest looks whether what was just changed had been changed back, or was changed because of our own change.
@@ -93,7 +93,7 @@ func (p *Patch) covers(path []string) bool {
 	for _, key := range path {
 		v, ok := fields[key]
 		if !ok {
-			return len(p.transforms) > 0 // which are sent for a version
+			return len(p.transforms) > 0 || p.finalizes() && path[0] == "metadata.finalizers" // transformations are sent for a version
 		}
 		if fields, ok = v.(map[string]any); !ok {
 			break
@@ -134,27 +134,12 @@ func (c *cycle) report(before *Body, fought Diff, foreign bool) {
 	c.events.post(levelWarning, before.Reference(), EventWarning, reason, text)
 }
 
-// writersOf returns who has last written a field, as the API server keeps it.
-func writersOf(body *Body, path []string) (names []string) {
-	entries, _ := body.Get("metadata.managedFields").([]any)
-	for _, entry := range entries {
-		e, _ := entry.(map[string]any)
-		fields, ok := e["fieldsV1"].(map[string]any)
-		for i := 0; ok && i < len(path) && (i == 0 || len(fields) > 0); i++ { // where there is nothing below, all of it is theirs
-			fields, ok = fields["f:"+path[i]].(map[string]any)
-		}
-		if name, _ := e["manager"].(string); ok {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
 // folded joins the patches of the same handler of raw events that follow each other, so that those which wait do not pile up.
 func folded(parts []*part) (all []*part) {
 	for i, p := range parts {
 		if i > 0 && p.id == parts[i-1].id && !p.change && !parts[i-1].change && len(p.patch.transforms)+len(parts[i-1].patch.transforms) == 0 {
 			p.patch.merge = combineMerges(parts[i-1].patch.merge, p.patch.merge)
+			p.succeeded = p.succeeded || parts[i-1].succeeded
 			all = all[:len(all)-1]
 		}
 		all = append(all, p)

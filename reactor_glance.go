@@ -25,6 +25,7 @@ type glancer struct {
 	finalizer        string
 	legacy           []string
 	log              *slog.Logger
+	counts           *resourceMetrics
 
 	annotation string     // that the essence is stored in; "" if it is in the status
 	prefixes   []string   // of annotations that are ours
@@ -44,7 +45,7 @@ func (what *resolved) glancer(p *PersistenceSettings, log *slog.Logger) *glancer
 		slices.ContainsFunc(what.changes, (*handler).unusual) || slices.ContainsFunc(others, (*handler).asksMeta) {
 		return nil
 	}
-	g := &glancer{handlers: what.changes, others: others, finalizer: p.Finalizer, legacy: p.LegacyFinalizers, log: log, apiVersion: what.resource.APIVersion(), kind: what.resource.Kind}
+	g := &glancer{handlers: what.changes, others: others, finalizer: p.Finalizer, legacy: p.LegacyFinalizers, log: log, counts: what.counts, apiVersion: what.resource.APIVersion(), kind: what.resource.Kind}
 	if !g.progress(p.ProgressStorage) || !g.base(p.DiffBaseStorage) {
 		return nil
 	}
@@ -103,33 +104,33 @@ func (g *glancer) base(storage DiffBaseStorage) bool {
 		return len(keys) == 1 && len(s.IgnoredFields) == 0
 	case *StatusDiffBaseStorage:
 		g.field = s.field()
-		g.transient = append(g.transient, s.beside(carriedKey).(*StatusDiffBaseStorage).field())
+		g.transient = append(g.transient, s.beside(formerKey).(*StatusDiffBaseStorage).field())
 		return g.field[0] == "status" && len(g.field) > 1 && len(s.IgnoredFields) == 0
 	}
 	return false
 }
 
 // looker returns the function that a stream shows its events to first.
-func (r *reactor) looker() func(t EventType, o *outline, raw []byte, round, listing uint64) bool {
+func (r *reactor) looker(from *source) func(t EventType, o *outline, raw []byte, round uint64) bool {
 	var served *resolved
 	var g *glancer // has buffers, and so belongs to one stream
-	return func(t EventType, o *outline, raw []byte, round, listing uint64) bool {
+	return func(t EventType, o *outline, raw []byte, round uint64) bool {
 		if now := r.served.Load(); now != served {
 			served, g = now, now.glancer(&r.settings.Persistence, r.log)
 		}
-		return g != nil && r.glance(g, t, o, raw, round, listing)
+		return g != nil && r.glance(g, t, o, raw, from, round)
 	}
 }
 
 // glance tells whether an event is done with by a look at it.
-func (r *reactor) glance(g *glancer, t EventType, o *outline, raw []byte, round, listing uint64) bool {
+func (r *reactor) glance(g *glancer, t EventType, o *outline, raw []byte, from *source, round uint64) bool {
 	uid, version := plainText(o.uid.of(raw)), plainText(o.version.of(raw))
 	if t == Deleted || len(uid) == 0 || len(version) == 0 || !isNull(o.deletion.of(raw)) || round != r.pauses.now() {
 		return false
 	}
-	s, settled, seen := r.queue.settled(uid, version, round, listing)
+	s, settled, seen := r.queue.settled(uid, version, from, round)
 	if seen {
-		r.counts.received(t)
+		g.counts.received(t)
 		return true
 	}
 	if !settled || s == nil && !r.memo.empty() || s != nil && !s.unwanted && len(g.others) > 0 {
@@ -149,14 +150,14 @@ func (r *reactor) glance(g *glancer, t EventType, o *outline, raw []byte, round,
 	} else {
 		ref = s.ref()
 	}
-	if !r.queue.take(s, t, ref, string(version), round, listing, func(s *slot) {
+	if !r.queue.take(s, t, ref, string(version), from, round, func(s *slot) {
 		s.unwanted = verdict == unwanted
 		s.tracked = s.tracked || verdict == unchanged
 		s.handled = s.handled || verdict == unchanged && initial
 	}) {
 		return false
 	}
-	r.counts.received(t)
+	g.counts.received(t)
 	g.tell(ref, verdict, initial)
 	return true
 }

@@ -122,8 +122,9 @@ func (w *twin) object(t *testing.T, spec, labels, annotations, status string) *B
 		`"labels":%s,"annotations":%s},"spec":%s,"status":%s}`, labels, annotations, spec, status))
 	p, patch := &w.settings.Persistence, &Patch{}
 	what := w.served.Load()
-	p.DiffBaseStorage.Store(essenceOf(body, what.fields, p), body, patch)
-	p.track(p.trackingOf(what.fields), body, patch)
+	essence := essenceOf(body, what.fields, p)
+	p.DiffBaseStorage.Store(essence, body, patch)
+	p.track(p.trackingOf(what.fields), essence, body, patch)
 	return patch.applied(body)
 }
 
@@ -195,7 +196,7 @@ func (w *twin) compare(t *testing.T, what string, event EventType, body *Body) (
 	if v == unclear || !isNull(o.deletion.of(body.raw)) {
 		return false
 	}
-	s := &slot{key: body.uid, kin: &kin{}, listed: initial}
+	s := &slot{key: body.uid, kin: &kin{}, in: &namespace{name: "ns"}, listed: initial}
 	s.sitLocked()
 	w.queue.slots[s.key] = s
 	w.calls, w.requests = 0, 0
@@ -277,7 +278,7 @@ func FuzzGlance(f *testing.F) {
 func TestEventsAtRest(t *testing.T) {
 	w := newTwin(t, "creation", "the default")
 	body := w.object(t, `{"a":1,"text":"`+strings.Repeat("x", 1500)+`"}`, `{"a":"b"}`, `{"note":"x"}`, `{"phase":"done"}`)
-	look := w.looker()
+	look := w.looker(&source{})
 	line := []byte(`{"type":"MODIFIED","object":` + string(body.raw) + "}\n")
 	at := bytes.Index(line, []byte(`"resourceVersion":"5"`)) + len(`"resourceVersion":"`)
 	var f frame
@@ -288,13 +289,13 @@ func TestEventsAtRest(t *testing.T) {
 		if err := f.scan(line); err != nil {
 			t.Fatal(err)
 		}
-		if !look(f.typ, &f.object, f.raw, 0, 0) {
+		if !look(f.typ, &f.object, f.raw, 0) {
 			t.Fatal("it takes more than a glance")
 		}
 	}
 	event()
 	s := w.queue.slots["u"]
-	if s == nil || s.desk != nil || s.name != "n" || s.namespace != "ns" {
+	if s == nil || s.desk != nil || s.name != "n" || s.in.name != "ns" {
 		t.Fatalf("the object is %+v", s)
 	}
 	if n := testing.AllocsPerRun(100, event); n > 4 {
@@ -307,7 +308,7 @@ func TestBytesAtRest(t *testing.T) {
 	const objects, limit = 20_000, 400
 	w := newTwin(t, "creation", "the default")
 	body := string(w.object(t, `{"a":1,"text":"`+strings.Repeat("x", 1500)+`"}`, `{"a":"b"}`, `{"note":"x"}`, `{"phase":"done"}`).raw)
-	look := w.looker()
+	look := w.looker(&source{})
 	heap := func() int {
 		var m runtime.MemStats
 		for last := uint64(math.MaxUint64); ; last = m.HeapAlloc { // what other tests have left goes in several rounds
@@ -323,7 +324,7 @@ func TestBytesAtRest(t *testing.T) {
 		text := strings.NewReplacer(`"name":"n"`, `"name":"`+name+`"`, `"uid":"u"`, `"uid":"4b1c8e3e-6f6e-4bd1-9c38-0f9b2c5`+name[10:]+`"`,
 			`"resourceVersion":"5"`, fmt.Sprintf(`"resourceVersion":"%d"`, 100_000+i)).Replace(body)
 		var o outline
-		if err := o.scan([]byte(text)); err != nil || !look(Listed, &o, []byte(text), 0, 1) {
+		if err := o.scan([]byte(text)); err != nil || !look(Listed, &o, []byte(text), 0) {
 			t.Fatalf("%s takes more than a glance (%v)", name, err)
 		}
 	}
@@ -368,7 +369,7 @@ func TestGlanceWaits(t *testing.T) {
 			if err := o.scan(body.raw); err != nil {
 				t.Fatal(err)
 			}
-			if got := w.looker()(tt.t, &o, body.raw, 0, 3); got != tt.want {
+			if got := w.looker(&source{listing: 3})(tt.t, &o, body.raw, 0); got != tt.want {
 				t.Errorf("it is settled: %t, want %t", got, tt.want)
 			}
 			s := w.queue.slots["u"]

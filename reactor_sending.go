@@ -11,42 +11,88 @@ import (
 // state and the finalizer, in as few requests as it takes. It runs on the goroutine of the object's worker, and
 // on that of the timer that stores what has finished while another handler runs.
 
-// flushLater plans to store what has finished, so that a crash repeats little of it.
+// flushLater plans to store what has finished, so that a crash repeats little of it. If storing has just failed, it does not wait: nothing
+// more is begun before it is known whether anything can be stored.
 func (c *cycle) flushLater() {
 	c.timing.Lock()
+	failing := c.failures > 0
+	c.timing.Unlock()
+	if failing {
+		c.flushBetween()
+	} else {
+		c.planFlush(c.settings.Execution.FlushAfter)
+	}
+}
+
+// flushBetween stores what has finished between two handlers, and stops the handling if it fails.
+func (c *cycle) flushBetween() {
+	err := c.tryFlush()
+	c.x.mu.Lock()
+	c.x.broken = err
+	c.x.mu.Unlock()
+}
+
+// planFlush plans a flush, unless one is planned. One that fails is planned again, after growing pauses, for as long as handlers run.
+func (c *cycle) planFlush(after time.Duration) {
+	c.timing.Lock()
 	defer c.timing.Unlock()
-	if c.timer != nil {
+	if c.timer != nil || c.flushed {
 		return
 	}
 	c.timers.Add(1)
-	c.timer = time.AfterFunc(c.settings.Execution.FlushAfter, func() {
-		defer c.timers.Done()
-		c.timing.Lock()
-		c.timer = nil
-		c.timing.Unlock()
-		c.flush(false)
-	})
+	c.timer = time.AfterFunc(after, c.flushNow)
 }
 
-// stopTimer calls the planned flush off, or waits for the one under way.
+// flushNow is a planned flush.
+func (c *cycle) flushNow() {
+	defer c.timers.Done()
+	c.timing.Lock()
+	c.timer = nil
+	c.timing.Unlock()
+	c.tryFlush()
+}
+
+// tryFlush stores what has finished so far, and plans to do so again if it fails.
+func (c *cycle) tryFlush() error {
+	err := c.flush(false)
+	c.timing.Lock()
+	pause := growingPause(c.failures)
+	if c.failures++; err == nil {
+		c.failures = 0
+	}
+	c.timing.Unlock()
+	if err == nil || errors.Is(err, errGone) {
+		return err
+	}
+	if conflict := (*conflictError)(nil); !errors.As(err, &conflict) {
+		c.log.Warn(fmt.Sprintf("What has finished could not be stored yet; while other handlers run, it is tried again in %s.", pause), "error", err)
+	}
+	c.planFlush(pause)
+	return err
+}
+
+// stopTimer calls the planned flush off, or waits for the one under way. None is planned after it.
 func (c *cycle) stopTimer() {
 	c.timing.Lock()
 	if c.timer != nil && c.timer.Stop() {
 		c.timers.Done()
 	}
-	c.timer = nil
+	c.timer, c.flushed = nil, true
 	c.timing.Unlock()
 	c.timers.Wait()
 }
 
-// change sends the parts that no handling is concerned with, and changes the object's finalizers if a function for
-// that is given.
-func (c *cycle) change(finalizers func(object map[string]any, finalizer string)) error {
-	own := c.finalizing(finalizers)
-	err := c.send(c.parts, own)
-	if refused := (*patchRefusedError)(nil); errors.As(err, &refused) && len(c.parts) > 0 {
-		for _, p := range c.parts {
+// change sends the parts that no handling is concerned with, together with what the framework changes itself, which may be nil.
+func (c *cycle) change(own *Patch) error {
+	if own == nil {
+		own = &Patch{}
+	}
+	parts := c.parts
+	err := c.send(parts, own)
+	if refused := (*patchRefusedError)(nil); errors.As(err, &refused) && len(parts) > 0 {
+		for _, p := range parts {
 			if err = c.request(p.patch); errors.As(err, &refused) {
+				p.succeeded = false
 				c.log.Error(fmt.Sprintf("The patch of handler '%s' was refused: %v", p.id, err))
 			} else if err != nil {
 				return err
@@ -58,46 +104,65 @@ func (c *cycle) change(finalizers func(object map[string]any, finalizer string))
 	if err != nil {
 		return err
 	}
+	c.logStored(parts, nil)
 	if c.parts = nil; c.slot.unsent != nil {
 		c.slot.unsent.parts = nil
 	}
 	return nil
 }
 
-func (c *cycle) finalizing(change func(object map[string]any, finalizer string)) *Patch {
-	own := &Patch{}
-	if change != nil {
-		own.Transform(func(object map[string]any) { change(object, c.settings.Persistence.Finalizer) })
+// logStored logs the success of handlers whose outcome is stored now: of raw events, by their parts, and of changes.
+func (c *cycle) logStored(parts []*part, changes []HandlerID) {
+	for _, p := range parts {
+		if p.succeeded {
+			p.succeeded = false
+			logOutcome(c.handlers, c.log, "Handler", p.id, outcome{final: true}, nil)
+		}
 	}
-	return own
+	for _, id := range changes {
+		logOutcome(c.handlers, c.x.cause.Logger, "Handler", id, outcome{final: true}, nil)
+	}
 }
 
 // flush sends what has finished so far, and cleans up if the handling is over.
 func (c *cycle) flush(ending bool) error {
 	c.sending.Lock()
 	defer c.sending.Unlock()
-	x := c.x
-	if err := x.failure(); err != nil {
+	var parts []*part
+	var succeeded []HandlerID
+	err := call(func() error { // storages can be users', and this can be the goroutine of a timer
+		var own *Patch
+		parts, own, succeeded = c.outgoing(ending)
+		err := c.send(parts, own)
+		if refused := (*patchRefusedError)(nil); errors.As(err, &refused) && len(parts) > 0 {
+			err = c.sendOneByOne(parts, ending)
+		}
+		return err
+	})
+	if succeeded = c.taken(parts, succeeded, err); err != nil {
 		return err
 	}
-	parts, own := c.outgoing(ending)
-	err := c.send(parts, own)
-	if refused := (*patchRefusedError)(nil); errors.As(err, &refused) && len(parts) > 0 {
-		err = c.sendOneByOne(parts, ending)
-	}
+	c.logStored(parts, succeeded)
+	return nil
+}
+
+// taken notes how a flush has ended, and returns those of the handlers that have succeeded whose patches were not refused.
+func (c *cycle) taken(parts []*part, succeeded []HandlerID, err error) []HandlerID {
+	x := c.x
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if err != nil {
-		x.broken = err
-		return err
+		return nil
 	}
-	c.purge = false
+	c.purge, x.broken = false, nil
 	x.parts = x.parts[len(parts):]
 	x.body, x.later = c.known(), nil
 	for _, p := range x.parts {
 		x.later = append(x.later, p.patch)
 	}
-	return nil
+	succeeded = slices.DeleteFunc(succeeded, func(id HandlerID) bool { return !slices.Contains(x.succeeded, id) })
+	x.succeeded = slices.DeleteFunc(x.succeeded, func(id HandlerID) bool { return slices.Contains(succeeded, id) })
+	return succeeded
 }
 
 // sendOneByOne finds the parts that the API server refuses and fails their handlers; all else
@@ -111,19 +176,19 @@ func (c *cycle) sendOneByOne(parts []*part, ending bool) error {
 			return err
 		}
 	}
-	_, own := c.outgoing(ending)
+	_, own, _ := c.outgoing(ending)
 	return c.request(own)
 }
 
-// outgoing returns the parts to send, and what is to be stored and cleaned up with them.
-func (c *cycle) outgoing(ending bool) ([]*part, *Patch) {
-	fresh := c.known()
+// outgoing returns the parts to send, what is to be stored and cleaned up with them, and whose success is in that.
+func (c *cycle) outgoing(ending bool) ([]*part, *Patch, []HandlerID) {
+	fresh := c.latest()
 	x, p := c.x, &c.settings.Persistence
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	own := &Patch{}
 	if ending && c.reason == ReasonDelete {
-		own = c.finalizing(removeFinalizer)
+		own.removes = []string{p.Finalizer}
 	}
 	if ending || c.purge {
 		for _, id := range c.recorded() {
@@ -134,6 +199,7 @@ func (c *cycle) outgoing(ending bool) ([]*part, *Patch) {
 	if c.copied {
 		purgeEssence(p.DiffBaseStorage, fresh, own)
 	}
+	purgeEssence(storageBeside(p.DiffBaseStorage, formerKey), fresh, own)
 	if ending {
 		c.storeBase(fresh, own)
 	} else {
@@ -141,12 +207,12 @@ func (c *cycle) outgoing(ending bool) ([]*part, *Patch) {
 	}
 	p.ProgressStorage.Touch("", fresh, own)
 	p.bind(fresh, own)
-	return slices.Clone(x.parts), own
+	return slices.Clone(x.parts), own, slices.Clone(x.succeeded)
 }
 
 // recorded returns the ids of all handlers that may have a record on the object.
 func (c *cycle) recorded() []HandlerID {
-	ids := make([]HandlerID, 0, len(c.served.changes)+len(c.x.all))
+	ids := append(make([]HandlerID, 0, len(c.served.changes)+len(c.x.all)+1), handlingID)
 	add := func(id HandlerID) {
 		if !slices.Contains(ids, id) {
 			ids = append(ids, id)
@@ -175,64 +241,114 @@ func (c *cycle) recorded() []HandlerID {
 // base returns the state that counts as handled after the handling: the oldest one that
 // a handler has seen in it, so that no change is lost for it (CH-T1).
 func (c *cycle) base() *Essence {
-	if c.carried != nil {
-		return c.carried
+	if c.seen != nil {
+		return c.seen.essence
 	}
 	return c.essence
 }
 
-// stores tells whether the end of the handling stores another state than is stored already.
-func (c *cycle) stores() bool { return c.before == nil || c.renewed || !c.base().Equal(c.before) }
+// stores tells whether the end of the handling stores another state than is stored already. That of an object that goes is of no use.
+func (c *cycle) stores() bool {
+	return c.reason != ReasonDelete && (c.before == nil || c.renewed || !c.base().Equal(c.before))
+}
 
 // storeBase stores the state that counts as handled from now on.
 func (c *cycle) storeBase(fresh *Body, own *Patch) {
-	storage := c.settings.Persistence.DiffBaseStorage
-	if c.stores() {
-		storage.Store(c.base(), fresh, own)
-		p := &c.settings.Persistence
-		p.track(p.trackingOf(c.served.fields), fresh, own)
+	if !c.stores() {
+		return
 	}
-	purgeEssence(carriedStorage(storage), fresh, own)
+	p, state := &c.settings.Persistence, c.base()
+	if whole := p.withOthers(c.event.Body, c.served.fields); whole != nil && state == c.essence {
+		p.DiffBaseStorage.Store(whole, fresh, own)
+		if annotationsSize(fresh, own) <= annotationsLimit { // what of others does not fit is left out
+			state = whole
+		}
+	}
+	p.DiffBaseStorage.Store(state, fresh, own)
+	p.track(p.trackingOf(c.served.fields), state, fresh, own)
 }
 
-// storeProgress stores the records that differ from those on the object, and beside them the state
+// storeProgress stores the records that differ from those on the object, and with them the state
 // that the finished handlers have seen.
 func (c *cycle) storeProgress(fresh *Body, own *Patch) {
 	storage := c.settings.Persistence.ProgressStorage
-	finished := false
+	keeps := c.reason != ReasonDelete
+	if keeps {
+		c.note()
+	}
 	for _, p := range c.x.all {
 		if !p.selected {
 			continue
 		}
-		finished = finished || p.record.finished()
+		if keeps && p.record.finished() {
+			p.refer(handlingID)
+		}
+	}
+	for _, p := range c.x.all {
+		if !p.selected {
+			continue
+		}
 		stored, err := storage.Fetch(p.handler.id, fresh)
 		if c.purge || err != nil || stored == nil || p.record.changedFrom(stored) {
 			storage.Store(p.handler.id, p.record, fresh, own)
 		}
 	}
+	c.storeRenewed(fresh, own)
+	if keeps && c.seen != nil {
+		c.storeSeen(fresh, own)
+	}
 	storage.Flush()
-	if finished && c.reason != ReasonDelete {
-		if c.carried == nil {
-			c.carried = c.essence
+}
+
+// storeRenewed stores the records of sub-handlers that are to run again, but whose parents have not run yet.
+func (c *cycle) storeRenewed(fresh *Body, own *Patch) {
+	if c.slot.unsent == nil {
+		return
+	}
+	storage := c.settings.Persistence.ProgressStorage
+	for id, record := range c.slot.unsent.records {
+		if slices.ContainsFunc(c.x.all, func(p *progress) bool { return p.handler.id == id }) {
+			continue
 		}
-		carriedStorage(c.settings.Persistence.DiffBaseStorage).Store(c.carried, fresh, own)
+		if stored, err := storage.Fetch(id, fresh); err == nil && stored != nil && record.changedFrom(stored) {
+			storage.Store(id, record, fresh, own)
+		}
+	}
+}
+
+// storeSeen stores what the finished handlers have seen, or its digest, unless that takes more than half of the room that is left. With the
+// digest, a crash makes the finished handlers run again if the object changes before the others finish; with nothing, they miss that change.
+func (c *cycle) storeSeen(fresh *Body, own *Patch) {
+	storage := c.settings.Persistence.ProgressStorage
+	storage.Purge(handlingID, fresh, own)
+	patches := []*Patch{own}
+	for _, p := range c.x.parts {
+		patches = append(patches, p.patch)
+	}
+	size := annotationsSize(fresh, patches...)
+	for _, record := range []*ProgressRecord{c.seen.record(c.stored), c.seen.shortRecord()} {
+		storage.Store(handlingID, record, fresh, own)
+		if annotationsSize(fresh, patches...) <= (size+annotationsLimit)/2 {
+			return
+		}
+		storage.Purge(handlingID, fresh, own)
 	}
 }
 
 // send sends the parts together with what the framework itself has to change.
 func (c *cycle) send(parts []*part, own *Patch) error {
-	total := &Patch{}
+	total := &Patch{adds: own.adds, removes: own.removes}
 	for _, p := range parts {
 		total.merge = combineMerges(total.merge, p.patch.merge)
 		total.transforms = append(total.transforms, p.patch.transforms...)
 	}
 	total.merge = combineMerges(total.merge, own.merge)
 	total.transforms = append(total.transforms, own.transforms...)
-	before := c.known()
+	before, sent := c.latest(), c.sent
 	if err := c.request(total); err != nil {
 		return err
 	}
-	if len(parts)+len(own.transforms) > 0 && c.known() != before {
+	if (len(parts) > 0 || own.finalizes()) && c.sent > sent {
 		c.contest(before, parts, total)
 	}
 	return nil

@@ -3,6 +3,7 @@ package kopf
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"runtime"
 	"slices"
@@ -186,6 +187,9 @@ func (h *handler) stateless() bool {
 	return h.kind == kindEvent || h.kind == kindIndex || h.admitting != nil
 }
 
+// stateful reports whether something is stored on the objects for the handler: its progress, or the finalizer.
+func (h *handler) stateful() bool { return !h.stateless() }
+
 // background tells that the handler is a daemon or a timer: what is remembered of those is not on the object.
 func (h *handler) background() bool { return h.spawning != nil }
 
@@ -293,6 +297,7 @@ type resolved struct {
 	tasks, indices  []*handler
 	idle            bool        // whether a timer wants to know when the object has changed
 	fields          []FieldPath // that the handlers are about, as part of what is tracked
+	counts          *resourceMetrics
 }
 
 // snapshot returns the handlers as they are now.
@@ -300,6 +305,11 @@ func (g *Registry) snapshot() []*handler {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return slices.Clone(g.handlers)
+}
+
+// serving reports whether there are handlers of objects.
+func (g *Registry) serving() bool {
+	return slices.ContainsFunc(g.snapshot(), func(h *handler) bool { return h.kind < kindSub || h.admitting != nil })
 }
 
 // starters return what starts the engines of daemons and timers, and of indices; nil if there are none.
@@ -372,7 +382,33 @@ func (g *Registry) resolve(found []Resource) (served map[string]*resolved, warni
 			what.add(h)
 		}
 	}
-	return served, warnings
+	return served, append(warnings, versionWarnings(served)...)
+}
+
+// versionWarnings names the handlers for several versions of one resource. The objects are the same, and so are their finalizer and annotations, which one version
+// cannot tell from those of the other.
+func versionWarnings(served map[string]*resolved) (warnings []string) {
+	versions := make(map[string]*resolved) // the first one of each resource
+	for _, name := range slices.Sorted(maps.Keys(served)) {
+		what := served[name]
+		key := what.resource.Plural + "." + what.resource.Group
+		first := versions[key]
+		if first == nil {
+			versions[key] = what
+			continue
+		}
+		a, b := first.handlers(), what.handlers()
+		if slices.ContainsFunc(slices.Concat(a, b), (*handler).stateful) {
+			warnings = append(warnings, fmt.Sprintf("Handlers for two versions of one resource share what is stored on its objects, so that some may not be called: "+
+				"%q registered at %s and %q registered at %s. Select the same version for both.", a[0].text, a[0].where, b[0].text, b[0].where))
+		}
+	}
+	return warnings
+}
+
+// handlers returns all handlers of the resource, those that store something on the objects first.
+func (what *resolved) handlers() []*handler {
+	return slices.Concat(what.changes, what.tasks, what.events, what.indices)
 }
 
 // clash tells why a handler cannot be called beside those that were registered earlier, by selectors that are written otherwise.

@@ -1,6 +1,7 @@
 package kopf
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -20,7 +21,9 @@ type sender struct {
 	log      *slog.Logger
 	took     func(before, after *Body) // told what each request has led to; may be nil
 	outdated func()                    // told that the resource is not what it was; may be nil
+	newest   func() *Body              // the newest state that has come as an event, if it waits to be handled; may be nil
 	told     *misses                   // what was warned of for the resource; may be nil
+	lenient  bool                      // whether transformations conflict only with changes of what they change themselves
 
 	sent int // requests that were answered well
 
@@ -54,16 +57,39 @@ func (m *misses) first(missed Diff) bool {
 	return found
 }
 
-// known returns the newest state of the object that is known.
+// known returns the newest state of the object that a request has shown.
 func (s *sender) known() *Body {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.fresh
 }
 
-// The HTTP codes that mean something to a patch.
+// latest returns the newest state of the object: that of the last request, or of an event that has come since.
+func (s *sender) latest() *Body {
+	known := s.known()
+	if s.newest == nil {
+		return known
+	}
+	if body := s.newest(); body != nil && newerVersion(body.version, known.version) {
+		return body
+	}
+	return known
+}
+
+// adopt takes a state for the newest one that is known.
+func (s *sender) adopt(before, body *Body) {
+	s.mu.Lock()
+	s.fresh = body
+	s.mu.Unlock()
+	if s.took != nil {
+		s.took(before, body)
+	}
+}
+
+// The HTTP codes that mean something to what is done with an object.
 const (
 	codeBadRequest    = 400
+	codeForbidden     = 403
 	codeNotFound      = 404
 	codeConflict      = 409
 	codeUnprocessable = 422
@@ -86,134 +112,201 @@ func (e *patchRefusedError) Error() string { return e.err.Error() }
 
 func (e *patchRefusedError) Unwrap() error { return e.err }
 
-// request makes the requests of one patch: that of the status first, where it is a subresource, because
-// the other one says that all is done. Nothing is sent for what is already so.
+// request makes the requests of one patch. Nothing is sent for what is already so in the newest state that is known; if the answers show that it
+// was not so any more, that is sent, too.
 func (s *sender) request(patch *Patch) error {
 	if patch.Empty() {
 		return nil
 	}
-	before, after, err := patch.sides(s.known())
+	known, sent := s.latest(), s.sent
+	if err := s.sendOnce(known, patch); err != nil || s.sent == sent || patch.versioned() {
+		return err
+	}
+	missed := unapplied(patch.merge, s.known())
+	if overtaken(known, patch.merge, missed) {
+		if err := s.sendOnce(s.known(), patch); err != nil {
+			return err
+		}
+		missed = unapplied(patch.merge, s.known())
+	}
+	if !patch.finalizes() { // the records of a handling go with the finalizer, perhaps with the whole map
+		s.verify(missed)
+	}
+	return nil
+}
+
+// overtaken reports whether any of what a merge patch has missed was so in the state that it was made for, and so was not sent.
+func overtaken(known *Body, merge map[string]any, missed Diff) bool {
+	if len(missed) == 0 {
+		return false
+	}
+	was := decodeLike(known.raw, merge)
+	return slices.ContainsFunc(missed, func(item DiffItem) bool {
+		v, ok := lookupJSON(was, item.Path...)
+		return ok && equalJSON(v, item.Old)
+	})
+}
+
+// sendOnce makes the requests of one patch for a known state: that of the status first, where it is a subresource, because the other one says that
+// all is done.
+func (s *sender) sendOnce(known *Body, patch *Patch) error {
+	before, after, err := patch.sides(known)
 	if err != nil {
 		return err
 	}
 	sent := s.sent
 	if slices.Contains(s.resource.Subresources, "status") {
-		if err := s.requestStatus(before, after, len(patch.transforms) > 0); err != nil {
+		if err := s.requestStatus(known, before, after, patch); err != nil {
 			return err
 		}
 	}
-	if err := s.requestMain(before, after, patch); err != nil {
-		return err
-	}
 	if s.sent > sent {
-		s.verify(patch)
+		known = s.known() // which the status is a part of
 	}
-	return nil
+	return s.requestMain(known, before, after, patch)
 }
 
 // requestMain sends what changes in the object itself: as a merge patch where possible, because
 // it cannot conflict with what others do.
-func (s *sender) requestMain(before, after map[string]any, patch *Patch) error {
-	if len(patch.transforms) > 0 {
-		ops := diffPatch(before, after)
-		if len(ops) == 0 {
-			return nil
-		}
-		guard := PatchOperation{Op: "test", Path: "/metadata/resourceVersion", Value: s.known().version}
-		return s.patch("", "application/json-patch+json", append([]PatchOperation{guard}, ops...))
+func (s *sender) requestMain(known *Body, before, after map[string]any, patch *Patch) error {
+	if patch.versioned() {
+		return s.patchOps(known, "", s.versionedOps(known, before, after))
 	}
 	merge := effectiveMerge(before, patch.merge)
 	if slices.Contains(s.resource.Subresources, "status") {
 		delete(merge, "status")
 	}
+	if ops := patch.finalizerOps(known); len(ops) > 0 {
+		return s.patchOps(known, "", append(mergeOps([]PatchOperation{uidTest(known)}, "", before, merge), ops...))
+	}
 	if len(merge) == 0 {
 		return nil
 	}
-	guard := map[string]any{"metadata": map[string]any{"uid": s.known().uid}}
-	return s.patch("", "application/merge-patch+json", combineMerges(guard, merge))
+	guard := map[string]any{"metadata": map[string]any{"uid": known.uid}}
+	return s.patch(known, "", "application/merge-patch+json", combineMerges(guard, merge))
 }
 
 // requestStatus sends what changes in the status, and takes it out of both states. A merge patch of the
 // subresource would hit a namesake of the object that was recreated meanwhile; a test of the uid does not.
-func (s *sender) requestStatus(before, after map[string]any, versioned bool) error {
-	old, was := before["status"]
-	now, is := after["status"]
-	delete(before, "status")
-	delete(after, "status")
-	from, to := map[string]any{}, map[string]any{}
-	if was {
-		from["status"] = old
+func (s *sender) requestStatus(known *Body, before, after map[string]any, patch *Patch) error {
+	from, to := moveStatus(before), moveStatus(after)
+	if patch.versioned() {
+		return s.patchOps(known, "status", s.versionedOps(known, from, to))
 	}
-	if is {
-		to["status"] = now
-	}
-	ops := diffPatch(from, to)
-	if len(ops) == 0 {
+	status, ok := patch.merge["status"]
+	if !ok {
 		return nil
 	}
-	guard := PatchOperation{Op: "test", Path: "/metadata/uid", Value: s.known().uid}
-	if versioned || !was { // a status that came meanwhile is not to be replaced
-		guard = PatchOperation{Op: "test", Path: "/metadata/resourceVersion", Value: s.known().version}
+	return s.patchOps(known, "status", mergeOps([]PatchOperation{uidTest(known)}, "", from, map[string]any{"status": status}))
+}
+
+// moveStatus takes the status out of an object, and returns an object that has nothing else.
+func moveStatus(object map[string]any) map[string]any {
+	status, ok := object["status"]
+	delete(object, "status")
+	if !ok {
+		return map[string]any{}
 	}
-	return s.patch("status", "application/json-patch+json", append([]PatchOperation{guard}, ops...))
+	return map[string]any{"status": status}
+}
+
+func uidTest(known *Body) PatchOperation {
+	return PatchOperation{Op: "test", Path: "/metadata/uid", Value: known.uid}
+}
+
+// versionedOps returns the operations between two states that were computed for one version, with their guard.
+func (s *sender) versionedOps(known *Body, before, after map[string]any) []PatchOperation {
+	if s.lenient {
+		return append([]PatchOperation{uidTest(known)}, guardOps(before, wholeDiffPatch(before, after))...)
+	}
+	guard := PatchOperation{Op: "test", Path: "/metadata/resourceVersion", Value: known.version}
+	return append([]PatchOperation{guard}, diffPatch(before, after)...)
+}
+
+// patchOps sends the operations, if there are more than the guard.
+func (s *sender) patchOps(known *Body, subresource string, ops []PatchOperation) error {
+	if len(ops) < 2 {
+		return nil
+	}
+	return s.patch(known, subresource, "application/json-patch+json", ops)
 }
 
 // patch makes one request, and remembers the version that it leads to.
-func (s *sender) patch(subresource, contentType string, body any) error {
+func (s *sender) patch(known *Body, subresource, contentType string, body any) error {
 	data, err := encodeJSON(body)
 	if err != nil {
 		return err
 	}
-	known := s.known()
 	s.log.Debug("Patching.", "subresource", subresource, "patch", s.resource.loggable(View{raw: data}))
 	fresh, err := s.client.patchObject(s.ctx, s.resource, known.namespace, known.name, subresource, contentType, data)
 	if err != nil {
-		return s.judge(err, subresource)
+		_, tested := body.([]PatchOperation)
+		return s.judge(err, known, subresource, tested)
 	}
 	s.sent++
-	s.mu.Lock()
-	s.fresh = fresh
-	s.mu.Unlock()
-	if s.took != nil {
-		s.took(known, fresh)
-	}
+	s.adopt(known, fresh)
 	return nil
 }
 
-// judge tells what a refusal means.
-func (s *sender) judge(err error, subresource string) error {
+// judge finds out what the refusal of a patch means, which was made for a known state of the object. Whether the object is gone, or was
+// changed meanwhile, it looks up: webhooks refuse with any code and any text, about any object.
+func (s *sender) judge(err error, known *Body, subresource string, tested bool) error {
 	var api *APIError
 	if !errors.As(err, &api) {
 		return err
 	}
+	namesake := slices.ContainsFunc(api.Causes, func(c ErrorCause) bool { return c.Field == "metadata.uid" })
 	switch {
-	case api.Code == codeNotFound && subresource != "" && s.exists():
-		if s.outdated != nil {
-			s.outdated()
-		}
-		return errorf("the resource seems to have lost its subresource %q: %w", subresource, err)
-	case api.Code == codeNotFound && (api.Reason != "NotFound" || strings.Contains(api.Message, "could not find the requested resource")):
-		if s.outdated != nil { // the resource is not served, or not yet; of the object, this tells nothing
-			s.outdated()
-		}
-		return err
-	case api.Code == codeNotFound:
-		return errGone
-	case api.Code == codeConflict && strings.Contains(api.Message, "UID"), strings.Contains(api.Message, "metadata.uid"):
-		return errGone // a namesake
-	case api.Code == codeUnprocessable && len(api.Causes) == 0:
-		return &conflictError{err}
+	case api.Code == codeNotFound, api.Code == codeConflict, api.Code == codeUnprocessable && (tested && len(api.Causes) == 0 || namesake):
 	case api.Code == codeUnprocessable, api.Code == codeBadRequest:
+		return &patchRefusedError{err}
+	default:
+		return err
+	}
+	now, asked := s.ask(known)
+	switch {
+	case errors.Is(asked, errGone):
+		return errGone
+	case asked != nil && StatusCode(asked) == codeNotFound:
+		return err
+	case asked != nil: // that it was changed or has gone is what it is in most cases, and the stream will show it
+		return &conflictError{err}
+	case api.Code == codeNotFound && api.Name == known.namespace && known.namespace != known.name:
+		return errorf("changing an object whose namespace is gone: create the namespace %q again to have the object finished: %w", known.namespace, err)
+	case api.Code == codeNotFound && subresource != "":
+		s.rediscover()
+		return errorf("the resource seems to have lost its subresource %q: %w", subresource, err)
+	case api.Code == codeNotFound:
+		return err
+	case now.version != known.version:
+		s.adopt(known, now)
+		return &conflictError{err}
+	case api.Code == codeUnprocessable:
 		return &patchRefusedError{err}
 	}
 	return err
 }
 
-// exists tells whether the object is still there, as far as that can be found out.
-func (s *sender) exists() bool {
-	known := s.known()
+// ask asks for the object. It fails with errGone if the API server says of this very object that it is not there, or that another one
+// has its name; any other error tells nothing of the object.
+func (s *sender) ask(known *Body) (*Body, error) {
 	body, err := s.client.object(s.ctx, s.resource, known.namespace, known.name)
-	return err == nil && body.uid == known.uid || err != nil && StatusCode(err) != codeNotFound
+	var api *APIError
+	switch {
+	case err == nil && body.uid != known.uid:
+		return nil, errGone
+	case errors.As(err, &api) && api.Code == codeNotFound && api.Reason == "NotFound" && api.Name == known.name:
+		return nil, errGone
+	case errors.As(err, &api) && api.Code == codeNotFound:
+		s.rediscover() // the resource is not served, or not yet
+	}
+	return body, err
+}
+
+func (s *sender) rediscover() {
+	if s.outdated != nil {
+		s.outdated()
+	}
 }
 
 // overflows tells whether a patch was refused because all annotations together are too large.
@@ -227,17 +320,41 @@ func overflows(err error) bool {
 	})
 }
 
-// verify warns of what the API server has not taken over, as it does with fields that the schema does not know.
-func (s *sender) verify(patch *Patch) {
-	if len(patch.transforms) > 0 {
-		return
-	}
-	if missed := unapplied(patch.merge, s.known()); len(missed) > 0 {
-		level := slog.LevelDebug
-		if s.told == nil || s.told.first(missed) {
-			level = slog.LevelWarn
+// verify warns of what the API server has not taken over, as it does with fields that the schema does not know, and of what has another
+// value by now.
+func (s *sender) verify(missed Diff) {
+	now := s.known()
+	var dropped, changed Diff
+	for _, item := range missed {
+		if item.New == nil {
+			dropped = append(dropped, item)
+		} else {
+			changed = append(changed, item)
 		}
-		s.log.Log(s.ctx, level, "The object was patched, but some changes were not taken over: is the field in the schema? "+
-			"It has to be declared there, or its parent has to have x-kubernetes-preserve-unknown-fields.", "differences", missed)
 	}
+	if len(dropped) > 0 {
+		s.warn(dropped, "The object was patched, but some changes were not taken over: is the field in the schema? "+
+			"It has to be declared there, or its parent has to have x-kubernetes-preserve-unknown-fields.")
+	}
+	if len(changed) > 0 {
+		var writers []string
+		for _, item := range changed {
+			for _, name := range writersOf(now, item.Path) {
+				if !slices.Contains(writers, name) {
+					writers = append(writers, name)
+				}
+			}
+		}
+		s.warn(changed, "The object was patched, but some fields have other values now: they were changed meanwhile, or by an admission webhook. "+
+			"They were last written by "+cmp.Or(strings.Join(writers, ", "), "an unknown client")+".")
+	}
+}
+
+// warn tells of fields that are not what they were set to: loudly at the first time.
+func (s *sender) warn(missed Diff, text string) {
+	level := slog.LevelDebug
+	if s.told == nil || s.told.first(missed) {
+		level = slog.LevelWarn
+	}
+	s.log.Log(s.ctx, level, text, "differences", missed)
 }

@@ -29,7 +29,8 @@ type Settings struct {
 // ProcessSettings are about the process as a whole.
 type ProcessSettings struct {
 	// UltimateExitingTimeout is the time from the beginning of the exit after which
-	// [Main] ends the process, whatever still runs, with a dump of all goroutines. Zero means never. Defaults to 10 minutes.
+	// [Main] ends the process, whatever still runs, with a dump of all goroutines. The clean-up handlers have as long in
+	// [Operator.Run], too; then their contexts end, and Run returns an error. Zero means never. Defaults to 10 minutes.
 	UltimateExitingTimeout time.Duration
 	// Debug serves the paths under /debug/ of the [Operator.LivenessEndpoint], such as [net/http.DefaultServeMux] if the program
 	// imports net/http/pprof. Whoever reaches the endpoint reaches it. Defaults to nil: there are no such paths.
@@ -58,9 +59,10 @@ type PeeringSettings struct {
 	Name string
 	// Priority is the own priority; the higher one works, all others pause. Defaults to 0.
 	Priority int
-	// Lifetime is how long the own record counts as alive after its last update, in whole seconds. Defaults to 1 minute.
+	// Lifetime is how long the own record counts as alive after its last update, in whole seconds. An operator that
+	// could not renew its record in that time pauses until it can. Defaults to 1 minute.
 	Lifetime time.Duration
-	// Mandatory tells to pause until the peering object exists. Defaults to false.
+	// Mandatory tells to pause until the peering object exists. In a namespace that is being deleted, it need not. Defaults to false.
 	Mandatory bool
 	// Standalone switches peering off. Defaults to false.
 	Standalone bool
@@ -129,7 +131,9 @@ type ExecutionSettings struct {
 	// FlushAfter is how long the outcome of a finished handler may wait to be stored
 	// while other handlers of the object run. Zero stores each at once. Defaults to 1 s.
 	FlushAfter time.Duration
-	// MaxWorkers is the number of handlers of all objects that run at the same time. Zero means no limit. Defaults to 0.
+	// MaxWorkers is the number of handlers of changes and events, and of timers, that run at the same time, of all objects together. The others wait for
+	// their turn, and are called for the newest state of the object; handlers of events get the state of their event. Sub-handlers run in the place of their parent. Daemons,
+	// indices, admission handlers and activities do not count. Zero means no limit. Defaults to 0.
 	MaxWorkers int
 }
 
@@ -162,9 +166,9 @@ type NetworkingSettings struct {
 	// MaxInFlight is the number of requests, watches apart, that are under way at the same time. Zero means no limit. As many objects are
 	// worked on at the same time, beside those whose handlers run or that wait for something; 64 if there is no limit. Defaults to 64.
 	MaxInFlight int
-	// RequestRate is how many requests a second, watches apart, are made for long; the others wait. All wait while the server refuses them by 429
-	// or 503: as long as it wishes, at least as long as ErrorBackoffs, and twice as long each time after those, up to a minute; then they go
-	// one by one, faster and faster as they are answered. Zero means no limit, and that each request waits for itself alone. Defaults to 1,000.
+	// RequestRate is how many requests a second, watches apart, are made for long; the others wait. All wait while the server refuses them by 429, and
+	// those of an API group while that is refused by 503: as long as the answer asks for, at least as long as ErrorBackoffs, and twice as long each
+	// time after those, up to a minute; then they go one by one, faster and faster as they are answered. Zero means no limit, and that each request waits for itself alone. Defaults to 1,000.
 	RequestRate int
 	// RequestBurst is how many requests can be made at once after a time with fewer: what a new operator finds can be handled at full
 	// speed, and what goes round in circles cannot. Defaults to 20,000.

@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -40,11 +41,14 @@ type stream struct {
 	breathe func(ctx context.Context, limit time.Duration)
 	failed  func(error) // something does not work, or works again if nil; may be nil
 	ended   func()      // nothing comes any more; may be nil
-	refuses func(error) // the server has answered a listing with an error once more; may be nil
+	// restored is called when the server has an older history than before, as after a restore from a backup; may be nil. Another listing follows.
+	restored func()
+	refuses  func(error) // the server has answered a listing with an error once more; may be nil
 	// admit waits until the stream may be open, and tells for how long; each time, it begins with a listing. Nil means always.
 	admit func(context.Context) (inner context.Context, release func())
 
 	version  string // where to go on from, "" to list
+	newest   string // the newest version of all that were seen
 	seen     bool   // whether anything came since the last connection was made
 	whole    bool   // whether to list all at once, because pages have expired
 	stage    stage  // how far it has come
@@ -169,8 +173,12 @@ func (s *stream) grown(idle int) time.Duration {
 	return min(max(s.settings.ReconnectBackoff, 10*time.Millisecond)<<min(idle-1, 12), time.Minute)
 }
 
-// outdated tells whether the server has forgotten the version to go on from.
-func (s *stream) outdated(err error) bool { return StatusCode(err) == http.StatusGone }
+// outdated tells whether the server has forgotten the version to go on from, or has never known it, as after a restore from a backup.
+func (s *stream) outdated(err error) bool {
+	var api *APIError
+	unknown := errors.As(err, &api) && slices.ContainsFunc(api.Causes, func(c ErrorCause) bool { return c.Reason == "ResourceVersionTooLarge" })
+	return unknown || StatusCode(err) == http.StatusGone
+}
 
 // report tells of a trouble when it begins, and of its end. Failures with the same code are one trouble: their
 // texts may differ in the ports of connections.
@@ -225,12 +233,25 @@ func (s *stream) list(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.version, s.whole = version, false
+	if s.whole = false; s.older(version) {
+		s.logger.Warn("The API server has an older history than before, as after a restore from a backup. All is listed again.",
+			"resource", s.resource.Name(), "namespace", s.namespace, "version", version, "before", s.newest)
+		if s.newest = version; s.restored != nil {
+			s.restored()
+		}
+		return s.list(ctx)
+	}
+	s.version, s.newest = version, version
 	s.reach(toOpen)
 	if s.listed != nil {
 		s.listed()
 	}
 	return s.watch(ctx)
+}
+
+// older tells whether a version is from before one that the server has told: listings are never, unless the server has lost a part of its history.
+func (s *stream) older(version string) bool {
+	return s.newest != version && newerVersion(s.newest, version)
 }
 
 // maxBreath is how long a listing may wait for the objects that it has brought. Later than a few minutes after its beginning, the API server
@@ -279,6 +300,10 @@ func (s *stream) watch(ctx context.Context) error {
 		if version := f.object.version.of(f.raw); version != nil {
 			s.version = unquote(version)
 		}
+		if f.typ == bookmark && s.older(s.version) {
+			return errRestored
+		}
+		s.newest = s.version
 		switch f.typ {
 		case Added, Modified, Deleted:
 			if s.glance == nil || !s.glance(f.typ, &f.object, f.raw) {
@@ -289,12 +314,18 @@ func (s *stream) watch(ctx context.Context) error {
 			s.logger.Warn("Ignoring an unsupported event type.", "type", string(f.typ), "resource", s.resource.Name())
 		}
 		return nil
-	}, func() { q.Set("resourceVersion", s.version) })
+	}, func() error {
+		q.Set("resourceVersion", s.version)
+		return nil
+	})
 	var api *APIError
 	if err != nil && !errors.As(err, &api) && context.Cause(ctx) != nil {
 		err = context.Cause(ctx) // transports have errors of their own for it
 	}
 	switch {
+	case errors.Is(err, errRestored):
+		s.version = ""
+		return nil
 	case errors.Is(err, errInactive):
 		s.logger.Debug("The watch is inactive, reconnecting.", "resource", s.resource.Name(), "namespace", s.namespace)
 		return nil
@@ -306,17 +337,36 @@ func (s *stream) watch(ctx context.Context) error {
 	return err
 }
 
+// errRestored ends a watch whose server has an older history than before.
+var errRestored = errors.New("the server has an older history than before")
+
 // errBrokenFrame tells that a watch broke off in the middle of an event.
 var errBrokenFrame = errors.New("the watch broke off in the middle of an event")
 
-// watch makes one watch request and hands over its events until it ends.
+// watch makes one watch request and hands over its events until it ends. When it is made once more with other credentials, it goes on
+// from the last event. Without a version to begin with, it ends instead: it would begin anew, without what was deleted meanwhile.
 func (c *Client) watch(ctx context.Context, r Resource, namespace string, query url.Values, handle func(RawEvent) error) error {
-	return c.scanWatch(ctx, r, namespace, query, nil, func(f *frame) error { return handle(f.event()) }, nil)
+	ordered, seen, last := query.Has("resourceVersion"), false, query.Get("resourceVersion")
+	return c.scanWatch(ctx, r, namespace, query, nil, func(f *frame) error {
+		if version := f.object.version.of(f.raw); version != nil {
+			last = unquote(version)
+		}
+		seen = true
+		return handle(f.event())
+	}, func() error {
+		if seen && !ordered {
+			return errors.New("the watch has ended, because the credentials of its connection were replaced")
+		}
+		if ordered {
+			query.Set("resourceVersion", last)
+		}
+		return nil
+	})
 }
 
 // scanWatch is watch for those who want to see the outlines first, in bytes that are used again afterwards. It tells when the request is
 // let in, and asks for the query to be brought up to date before the request is repeated with other credentials, unless the functions are nil.
-func (c *Client) scanWatch(ctx context.Context, r Resource, namespace string, query url.Values, opened func(), handle func(*frame) error, refresh func()) error {
+func (c *Client) scanWatch(ctx context.Context, r Resource, namespace string, query url.Values, opened func(), handle func(*frame) error, refresh func() error) error {
 	query.Set("watch", "true")
 	path := r.URL(url.PathEscape(namespace), "", "")
 	return c.do(ctx, &request{method: http.MethodGet, path: path, query: query, refresh: refresh, stream: true, read: func(answer io.Reader) error {

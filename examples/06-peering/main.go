@@ -1,6 +1,8 @@
 // Command 06-peering shows operators that give way to each other. Start it twice, with different priorities:
 //
 //	kubectl apply -f examples/crd.yaml -f examples/peering.yaml
+//	kubectl wait --for=condition=Established -f examples/crd.yaml -f examples/peering.yaml
+//	kubectl apply -f examples/peering-objects.yaml
 //	go run ./examples/06-peering run --priority 1
 //	go run ./examples/06-peering run --priority 2
 //

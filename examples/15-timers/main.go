@@ -14,7 +14,7 @@ func main() {
 	kopf.Main()
 }
 
-// tick is called each second, however long it takes. What it stores is patched when it ends.
+// tick is called on the grid of the first call, once a second. A call that lasts longer leaves out the seconds in which it runs.
 func tick(ctx context.Context, t *kopf.Timer) error {
 	count := t.Status().Int("tick.count") + 1
 	t.SetResult(map[string]any{"count": count})

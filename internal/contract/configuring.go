@@ -18,7 +18,8 @@ var _ = Suite("configuring", func(t *testing.T, c *C) {
 	c.Run(t, "AC-2 operations are known ones, and some", proveOperationOptions)
 	c.Run(t, "AC-22 the server starts when the kinds are known", proveServerStart)
 	c.Run(t, "AC-28 nothing is written without a name", proveUnmanaged)
-	c.Run(t, "AC-29 both objects are made, and a lack of rights ends the operator", proveBothConfigurations)
+	c.Run(t, "AC-29 only what has handlers is made, and a lack of rights ends the operator", proveBothConfigurations)
+	c.Run(t, "DF-33 no empty configuration is made, and one that was left over is emptied", proveNoEmptyConfiguration)
 	c.Run(t, "AC-30 the webhooks are replaced as a whole", proveReplacedHooks)
 	c.Run(t, "AC-31 an entry has these fields and no others", proveHookEntry)
 	c.Run(t, "AC-32 names are made of ids", proveHookNames)
@@ -170,12 +171,67 @@ func proveUnmanaged(c *C) {
 	}
 }
 
+func proveNoEmptyConfiguration(c *C) {
+	for _, kind := range []string{"Validating", "Mutating"} {
+		other := map[string]string{"Validating": "Mutating", "Mutating": "Validating"}[kind]
+		registry := &kopf.Registry{}
+		if kind == "Validating" {
+			registry.OnValidate(Examples, accept, nil)
+		} else {
+			registry.OnMutate(Examples, accept, nil)
+		}
+		name := c.Unique(strings.ToLower(kind)) + ".kopf.dev"
+		start := func(adjust ...func(*kopf.Operator)) *managed {
+			m := c.Managed(registry, append(adjust, func(op *kopf.Operator) { op.Settings.Admission.Managed = name })...)
+			m.name = name
+			return m
+		}
+		m := start()
+		m.hooks(kind, 1)
+		c.Pass(time.Second)
+		empty := c.Of(registration, other+"WebhookConfiguration")
+		empty.clusterwide = true
+		if empty.Exists(m.name) {
+			c.Errorf("there is a %sWebhookConfiguration, and there are no handlers for it", other)
+		}
+		for _, line := range m.Logs.Find("Reconfiguring the " + strings.ToLower(other)) {
+			c.Errorf("got the line %v", line)
+		}
+		m.Stop()
+		empty.Create(m.name, map[string]any{"webhooks": []any{map[string]any{
+			"name": "old.kopf.dev", "sideEffects": "None", "admissionReviewVersions": []any{"v1"}, "failurePolicy": "Ignore",
+			"clientConfig": map[string]any{"url": "https://localhost:1/"},
+		}}})
+		again := start()
+		c.WaitFor("the end of the old webhook", func() bool { return len(asList(empty.Get(m.name).Map()["webhooks"])) == 0 })
+		again.Stop()
+		empty.Delete(m.name)
+		unprivileged := start(func(op *kopf.Operator) { // and it needs no rights for the other one
+			op.Connection.HTTPClient.Transport.(*Wire).Fault(func(r *Request) (*http.Response, error) {
+				if strings.Contains(r.Path, strings.ToLower(other)+"webhook") {
+					return Answer(403, "Forbidden", "no"), nil
+				}
+				return nil, nil
+			})
+		})
+		unprivileged.hooks(kind, 1)
+		unprivileged.Stop()
+		for _, line := range unprivileged.Logs.Find("could not be cleaned up") {
+			c.Errorf("got the line %v", line)
+		}
+	}
+}
+
+func asList(v any) []any {
+	list, _ := v.([]any)
+	return list
+}
+
 func proveBothConfigurations(c *C) {
 	registry := &kopf.Registry{}
 	registry.OnValidate(Examples, accept, nil)
 	m := c.Managed(registry)
 	m.hooks("Validating", 1)
-	m.hooks("Mutating", 0)
 	for _, r := range m.Wire.Requests() {
 		if strings.Contains(r.Path, "admissionregistration") && r.Method != "POST" && r.Method != "PATCH" {
 			c.Errorf("there was a request %s %s", r.Method, r.Path)
@@ -317,15 +373,15 @@ func proveReconfiguring(c *C) {
 	count := func() int {
 		return len(m.Logs.Find("Reconfiguring the validating webhook "+m.name+".")) + 100*len(m.Logs.Find("Reconfiguring the mutating webhook "+m.name+"."))
 	}
-	expect(c, "the first writes", count(), 101)
+	expect(c, "the first writes", count(), 1)
 	m.server.announce(kopf.WebhookClientConfig{URL: "https://127.0.0.1:1/hooks/"})
 	c.Define(definition("unwanteds", "Unwanted", "Namespaced", nil))
 	c.Pass(time.Hour)
-	expect(c, "the writes after what changes nothing", count(), 101)
+	expect(c, "the writes after what changes nothing", count(), 1)
 	m.server.announce(kopf.WebhookClientConfig{URL: "https://127.0.0.1:2/hooks/"})
-	expect(c, "the writes after another address", count(), 102)
+	expect(c, "the writes after another address", count(), 2)
 	c.Define(definition("laters", "Later", "Namespaced", nil))
-	c.WaitFor("the new rule", func() bool { return count() == 103 })
+	c.WaitFor("the new rule", func() bool { return count() == 3 })
 	if rules := m.hooks("Validating", 2)[1]["rules"].([]any); len(rules) != 1 {
 		c.Errorf("the rules are %v", rules)
 	}

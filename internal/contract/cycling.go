@@ -100,10 +100,10 @@ func posted(l *calls) func(*Request) (*http.Response, error) {
 	return func(req *Request) (*http.Response, error) {
 		if req.Method == http.MethodPatch {
 			what := "records"
-			if strings.Contains(req.Body, finalizer) {
-				what = "finalizer"
-			} else if strings.Contains(req.Body, `"op":"remove","path":"/metadata/finalizers`) {
+			if strings.Contains(req.Body, `"op":"remove","path":"/metadata/finalizers`) {
 				what = "release"
+			} else if strings.Contains(req.Body, finalizer) {
+				what = "finalizer"
 			}
 			time.Sleep(20 * time.Millisecond) // for what was begun before
 			l.add("patch of %s", what)

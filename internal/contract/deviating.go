@@ -3,10 +3,12 @@ package contract
 import (
 	"encoding/json"
 	"fmt"
+	"hash/fnv"
 	"maps"
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -105,17 +107,13 @@ func (tr *trace) expected(number int, k *clock, before map[string]any) expectati
 	after = plain(after)
 	tr.carry(number, after)
 	identity := before["metadata"].(map[string]any)
-	version := map[string]any{"op": "test", "path": "/metadata/resourceVersion", "value": identity["resourceVersion"]}
+	guard := map[string]any{"op": "test", "path": "/metadata/uid", "value": identity["uid"]}
 	at := k.of(step.end())
 	if jsonPatch { // CH-96: of the release, the purge and what else is to be stored are a part
-		e.add(expectedRequest{at, "a", "application/json-patch+json", guarded(version, operations("", now, after))})
+		e.add(expectedRequest{at, "a", "application/json-patch+json", guarded(guard, append(operations("", unfinalized(now), unfinalized(after)), finalizerOps(now, after)...))})
 	} else {
 		main := difference(now, after) // CH-T2: what is so already is not sent
 		if tr.Resource.Status {
-			guard := version
-			if _, has := now["status"]; has {
-				guard = map[string]any{"op": "test", "path": "/metadata/uid", "value": identity["uid"]}
-			}
 			only := func(object map[string]any) any {
 				status, has := object["status"]
 				if !has {
@@ -138,7 +136,7 @@ func (tr *trace) expected(number int, k *clock, before map[string]any) expectati
 			e.add(expectedRequest{at, "a", "application/merge-patch+json", main})
 		}
 	}
-	e.lines = step.lines()
+	e.lines = storedFirst(step.lines())
 	return e
 }
 
@@ -148,23 +146,77 @@ func (e *expectation) add(r expectedRequest) {
 	}
 }
 
-// carry adds the annotation that keeps what the finished handlers have seen, as long as others are not finished (CH-T1). It
-// is the state that will count as handled.
+// carry adds the record that keeps what the finished handlers have seen, as long as others are not finished (CH-T1), and its name to
+// the records that it goes with: those of the finished handlers, or of their parents. It takes away the state that is stored at the
+// end of a deletion (CH-167).
 func (tr *trace) carry(step int, after map[string]any) {
-	unfinished := false
-	for _, text := range annotations(tr.state(step)) {
+	notes, key := annotations(after), tr.prefix()+"/handling-state"
+	lastKey := tr.prefix() + "/last-handled-configuration"
+	last, _ := annotations(tr.Before)[lastKey].(string)
+	if tr.Steps[step].logs("processed(deletion") && last == "" && step == 0 {
+		delete(notes, lastKey)
+	}
+	delete(notes, key)
+	since, parents, finished := "", []string{}, []string{}
+	for id, text := range notes {
 		if slices.Contains(slices.Collect(maps.Values(annotations(tr.Before))), text) {
 			continue // not of this handling
 		}
-		var record struct{ Success, Failure bool }
-		unfinished = unfinished || strings.HasPrefix(text.(string), `{"started"`) && json.Unmarshal([]byte(text.(string)), &record) == nil && (record.Success || record.Failure)
+		var record struct {
+			Started          string
+			Success, Failure bool
+			Subrefs          []string
+		}
+		if !strings.HasPrefix(text.(string), `{"started"`) || json.Unmarshal([]byte(text.(string)), &record) != nil {
+			continue
+		}
+		if record.Success || record.Failure {
+			finished, since = append(finished, id), max(since, record.Started)
+		}
+		if len(record.Subrefs) > 0 {
+			parents = append(parents, id)
+		}
 	}
-	key := tr.prefix() + "/handling-base"
-	if !unfinished {
-		delete(annotations(after), key)
+	if len(finished) == 0 {
 		return
 	}
-	annotations(after)[key] = annotations(tr.state(len(tr.Steps) - 1))[tr.prefix()+"/last-handled-configuration"]
+	if len(parents) > 0 {
+		finished = parents
+	}
+	for _, id := range finished {
+		record := strings.TrimSuffix(notes[id].(string), "}")
+		if strings.Contains(record, `"handling-state"`) {
+			continue // since an earlier step
+		}
+		if strings.HasSuffix(record, "]") {
+			record = strings.TrimSuffix(record, "]") + ","
+		} else {
+			record += `,"subrefs":[`
+		}
+		notes[id] = record + `"handling-state"]}`
+	}
+	seen, _ := annotations(tr.state(len(tr.Steps) - 1))[lastKey].(string)
+	notes[key] = seenRecord(since, strings.TrimSpace(last), strings.TrimSpace(seen))
+}
+
+// seenRecord is the record that keeps a state that handlers have seen: as what differs from the last handled one.
+func seenRecord(since, last, seen string) string {
+	base := "none"
+	if last != "" {
+		sum := fnv.New64a()
+		sum.Write([]byte(last)) // it never fails
+		base = strconv.FormatUint(sum.Sum64(), 16)
+	}
+	head, rest := 0, last
+	for rest != "" && seen != "" && rest[0] == seen[0] {
+		head, rest, seen = head+1, rest[1:], seen[1:]
+	}
+	tail := 0
+	for rest != "" && seen != "" && rest[len(rest)-1] == seen[len(seen)-1] {
+		tail, rest, seen = tail+1, rest[:len(rest)-1], seen[:len(seen)-1]
+	}
+	message := fmt.Sprintf("%s %d %d %s", base, head, tail, seen)
+	return `{"started":"` + since + `","retries":0,"success":false,"failure":false,"message":` + encoded(message) + `}`
 }
 
 // released returns an object as a JSON patch of its finalizers leaves it, which is all that the original uses them for.
@@ -201,7 +253,7 @@ var touched = regexp.MustCompile(`"(?:[^"]*/touch-dummy(?:-ofDRS)?|dummy)":"([^"
 func (tr *trace) comparable(object map[string]any) map[string]any {
 	meta := map[string]any{}
 	for _, key := range []string{"labels", "annotations", "finalizers", "ownerReferences"} {
-		if v, ok := object["metadata"].(map[string]any)[key]; ok {
+		if v, ok := object["metadata"].(map[string]any)[key]; ok && encoded(v) != "{}" {
 			meta[key] = v
 		}
 	}
@@ -224,6 +276,17 @@ func untouched(object map[string]any) map[string]any {
 		}
 	}
 	return object
+}
+
+// storedFirst returns the lines of a step with the successes of handlers where they are stored: at its end, but for the sum (CH-165).
+func storedFirst(lines []string) []string {
+	success := func(line string) bool { return strings.HasSuffix(line, "' succeeded.") }
+	rest := slices.DeleteFunc(slices.Clone(lines), success)
+	end := slices.IndexFunc(rest, func(line string) bool { return strings.Contains(line, " is processed: ") })
+	if end < 0 {
+		end = len(rest)
+	}
+	return slices.Insert(rest, end, slices.DeleteFunc(slices.Clone(lines), func(line string) bool { return !success(line) })...)
 }
 
 // lines returns the log lines that are expected in the place of those of a step.
@@ -372,12 +435,40 @@ func operations(path string, before, after any) []any {
 		case !is:
 			ops = append(ops, map[string]any{"op": "remove", "path": at})
 		case !was:
+			if _, isMap := now.(map[string]any); isMap { // CH-179: one that came meanwhile is not replaced
+				ops = append(ops, map[string]any{"op": "test", "path": at, "value": nil})
+			}
 			ops = append(ops, map[string]any{"op": "add", "path": at, "value": now})
 		default:
 			ops = append(ops, operations(at, old, now)...)
 		}
 	}
 	return ops
+}
+
+// unfinalized returns an object without its finalizers.
+func unfinalized(object map[string]any) map[string]any {
+	object = plain(object)
+	delete(object["metadata"].(map[string]any), "finalizers")
+	return object
+}
+
+// finalizerOps returns the operations that add or remove the finalizer of the framework, with what guards them (CH-184).
+func finalizerOps(now, after map[string]any) (ops []any) {
+	const path = "/metadata/finalizers"
+	before, _ := now["metadata"].(map[string]any)["finalizers"].([]any)
+	list, _ := after["metadata"].(map[string]any)["finalizers"].([]any)
+	switch {
+	case len(list) > 1 || len(before) > 1:
+		panic("there are no other finalizers in the recorded lives")
+	case len(list) < len(before):
+		at := path + "/0"
+		return []any{map[string]any{"op": "test", "path": at, "value": before[0]}, map[string]any{"op": "remove", "path": at}}
+	case len(list) > len(before):
+		return []any{map[string]any{"op": "test", "path": "/metadata/deletionTimestamp", "value": nil},
+			map[string]any{"op": "test", "path": path, "value": nil}, map[string]any{"op": "add", "path": path, "value": list}}
+	}
+	return nil
 }
 
 // guarded returns the operations after a test, nil if there are none.

@@ -50,7 +50,7 @@ var _ = Suite("flowing", func(t *testing.T, c *C) {
 		op, _ := patches(c, 50, func(op *kopf.Operator) {
 			op.Settings.Networking.RequestRate, op.Settings.Networking.RequestBurst = 10, 5
 		})
-		if lines := op.Logs.messages("held back"); len(lines) != 1 || lines[0] != "WARN Requests are held back for 1.1s, not to flood the API server." {
+		if lines := op.Logs.messages("held back"); len(lines) != 1 || lines[0] != "WARN Requests are held back for 1.1s, to limit the load on the API server." {
 			c.Errorf("got the lines %q", lines)
 		}
 	})
@@ -103,6 +103,7 @@ var _ = Suite("flowing", func(t *testing.T, c *C) {
 			for ch.Name() == "b" && refused.Load() == 0 {
 				time.Sleep(time.Millisecond) // it comes after the refusal
 			}
+			time.Sleep(time.Millisecond) // in a bubble, until the client has taken the answer in
 			return ready(ctx, ch)
 		}, named("create"))
 		op := c.Operator(r, wired(func(req *Request) (*http.Response, error) {

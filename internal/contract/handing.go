@@ -59,7 +59,7 @@ func (tr *trace) leave(c *C, number int) {
 	if original, ok := step.After.(map[string]any); ok && tr.script.user[number] == nil { // the user's changes are not ours
 		want := tr.comparable(original)
 		tr.carry(number, want)
-		c.same("the object", want, tr.comparable(left))
+		c.same("the object", tr.comparable(want), tr.comparable(left))
 	}
 	for key := range annotations(left) {
 		if strings.Contains(key, "/touch-dummy") {

@@ -89,6 +89,37 @@ var _ = Suite("identities", func(t *testing.T, c *C) {
 			c.Errorf("got the panic %q, want one with both ids", text)
 		}
 	})
+	c.Run(t, "ids are refused that are names of what is stored besides the records", func(c *C) {
+		var l calls
+		fn, r := counter(&l, "one"), &kopf.Registry{}
+		for family, register := range map[string]func(id kopf.HandlerID){
+			"OnCreate": func(id kopf.HandlerID) { r.OnCreate(Examples, fn, named(id)) },
+			"OnUpdate": func(id kopf.HandlerID) { r.OnUpdate(Examples, fn, named(id)) },
+			"OnDelete": func(id kopf.HandlerID) { r.OnDelete(Examples, fn, named(id)) },
+			"OnResume": func(id kopf.HandlerID) { r.OnResume(Examples, fn, named(id)) },
+			"OnField":  func(id kopf.HandlerID) { r.OnField(Examples, "", fn, named(id)) },
+		} {
+			text := refused(c, func() { register("handling-state") })
+			if !strings.Contains(text, family+" at ") || !strings.Contains(text, `"handling-state" is reserved`) {
+				c.Errorf("got the panic %q, want one of %s with the id", text, family)
+			}
+		}
+		for _, id := range []kopf.HandlerID{"last-handled-configuration", "tracked-fields", "handling-base", "kopf-managed", "touch-dummy", "handled-uid"} {
+			if text := refused(c, func() { r.OnCreate(Examples, fn, named(id)) }); !strings.Contains(text, fmt.Sprintf("%q is reserved", id)) {
+				c.Errorf("got the panic %q, want one with the id %q", text, id)
+			}
+		}
+		r = &kopf.Registry{}
+		r.OnField(Examples, "spec.x", counter(&l, "field"), named("handling-state")) // which has another id
+		r.OnCreate(Examples, func(_ context.Context, ch *kopf.Change) error {
+			ch.Subhandler("handling-state", counter(&l, "sub"), nil) // as has this one
+			return nil
+		}, named("h"))
+		c.Operator(r)
+		c.Create("a", sized(1))
+		c.handled("a")
+		c.expect(&l, "field", "sub")
+	})
 })
 
 // recipient is a receiver of calls.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -30,6 +31,65 @@ func (c *C) record(body *kopf.Body, key string) map[string]any {
 }
 
 func nesting(t *testing.T, c *C) {
+	for _, crash := range []bool{false, true} {
+		c.Run(t, fmt.Sprintf("CH-T1 a change while a sub-handler waits reaches the one that has finished, crash %v", crash), func(c *C) {
+			c.OnlyInBubble("the delays are long")
+			var l calls
+			r := &kopf.Registry{}
+			r.OnUpdate(Examples, func(ctx context.Context, ch *kopf.Change) error {
+				ch.Subhandler("quick", func(ctx context.Context, sub *kopf.Change) error {
+					l.add("quick %v->%v", sub.Old.Get("spec.x"), sub.New.Get("spec.x"))
+					return nil
+				}, nil)
+				ch.Subhandler("slow", func(ctx context.Context, sub *kopf.Change) error {
+					l.add("slow %v->%v", sub.Old.Get("spec.x"), sub.New.Get("spec.x"))
+					if fmt.Sprint(sub.New.Get("spec.x")) == "2" {
+						return kopf.Temporary(errOops, time.Hour)
+					}
+					return nil
+				}, nil)
+				return nil
+			}, named("parent"))
+			c.Create("a", handledByOriginal(`{"spec":{"x":1}}`, sized(2)))
+			op := c.Operator(r)
+			c.Pass(time.Minute)
+			if crash {
+				op.Crash()
+				c.Operator(r)
+			}
+			c.Patch("a", sized(3))
+			c.Pass(2 * time.Hour)
+			c.expect(&l, "quick 1->2", "slow 1->2", "slow 1->3", "quick 2->3", "slow 2->3")
+		})
+	}
+	c.Run(t, "DF-25 a sub-handler that has seen a state too large to be stored now is called again", func(c *C) {
+		c.OnlyInBubble("the delays are long")
+		var l calls
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error {
+			l.add("parent %v", ch.Spec().Int("x"))
+			ch.Subhandler("quick", func(ctx context.Context, sub *kopf.Change) error {
+				l.add("quick %v", sub.Spec().Int("x"))
+				return nil
+			}, nil)
+			ch.Subhandler("slow", func(ctx context.Context, sub *kopf.Change) error {
+				if l.add("slow %v", sub.Spec().Int("x")); sub.Spec().Int("x") == 1 {
+					return kopf.Temporary(errOops, time.Hour)
+				}
+				return nil
+			}, nil)
+			return nil
+		}, named("parent"))
+		c.Create("a", spec(map[string]any{"x": 1, "pad": strings.Repeat("p", 170<<10)}))
+		c.Operator(r)
+		c.Pass(time.Minute)
+		c.Patch("a", map[string]any{"metadata": map[string]any{"annotations": map[string]any{"large": strings.Repeat("y", 100<<10)}}, "spec": map[string]any{"pad": nil, "x": 2}})
+		c.Pass(2 * time.Hour)
+		c.expect(&l, "parent 1", "quick 1", "slow 1", "parent 2", "slow 2", "parent 2", "quick 2")
+		if got := c.Get("a").Annotations(); len(got) != 2 || !strings.Contains(got[diffBase], `"x":2`) {
+			c.Errorf("there are %d annotations", len(got))
+		}
+	})
 	c.Run(t, "CH-170 sub-handlers have records, filters, errors, retries and results of their own, at any depth", func(c *C) {
 		c.OnlyInBubble("the delays are long")
 		var l calls

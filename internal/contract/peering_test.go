@@ -11,14 +11,16 @@ import (
 
 // TestShippedPeering proves that what is shipped for peering is what the original ships, and that it serves.
 func TestShippedPeering(t *testing.T) {
-	manifest, err := os.ReadFile("../../examples/peering.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
 	c := &C{judge: &Judge{Bubble: true, Open: func(t testing.TB) (*kopf.ConnectionInfo, string) {
 		server := newServer(t)
-		if err := server.Apply(manifest); err != nil {
-			t.Fatal(err)
+		for _, file := range []string{"peering.yaml", "peering-objects.yaml"} {
+			manifest, err := os.ReadFile("../../examples/" + file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := server.Apply(manifest); err != nil {
+				t.Fatal(err)
+			}
 		}
 		return server.ConnectionInfo(), "default"
 	}}}

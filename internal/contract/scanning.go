@@ -594,6 +594,37 @@ func residing(t *testing.T, c *C) {
 			}
 		})
 	}
+	for _, suffix := range []string{"comes", "com*"} {
+		c.Run(t, "an operator whose patterns match no namespace warns and waits for one: "+suffix, func(c *C) {
+			var l calls
+			patterns := []string{c.Unique(suffix), c.Unique("never")}
+			op := c.Operator(registry(&l), func(op *kopf.Operator) { op.Namespaces = patterns })
+			warnings := func() []Line { return op.Logs.Find("No namespace matches the patterns; waiting until one does") }
+			c.WaitFor("the warning", func() bool { return len(warnings()) > 0 })
+			if line := warnings()[0]; line.Level != slog.LevelWarn || line.Attrs["patterns"] != fmt.Sprint(patterns) {
+				c.Errorf("got the line %+v", line)
+			}
+			inside := *c
+			inside.Namespace = c.Unique("comes")
+			namespaces := c.Of("v1", "Namespace")
+			namespaces.Create(inside.Namespace, nil)
+			defer namespaces.Delete(inside.Namespace)
+			inside.Of("kopf.dev/v1", "KopfExample").Create("a", nil)
+			c.WaitFor("the handling", func() bool { return l.count(inside.Namespace+"/a") == 1 })
+			if n := len(warnings()); n != 1 {
+				c.Errorf("the operator has warned %d times", n)
+			}
+		})
+	}
+	c.Run(t, "an operator with a pattern that matches a namespace does not warn of the others", func(c *C) {
+		var l calls
+		op := c.Operator(registry(&l), func(op *kopf.Operator) { op.Namespaces = []string{c.Namespace, c.Unique("never")} })
+		c.Create("a", nil)
+		c.WaitFor("the handling", func() bool { return l.count(c.Namespace+"/a") == 1 })
+		if lines := op.Logs.Find("No namespace matches"); len(lines) > 0 {
+			c.Errorf("got the lines %+v", lines)
+		}
+	})
 	c.Run(t, "AC-105 without the right to list namespaces, exact names are taken, and patterns dropped", func(c *C) {
 		var l calls
 		op := c.Operator(registry(&l), func(op *kopf.Operator) { op.Namespaces = []string{c.Namespace, "a*", "b?", "!c", "d,e"} },

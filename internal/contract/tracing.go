@@ -424,7 +424,7 @@ func replay(c *C, tr *trace) {
 		if after, ok := step.After.(map[string]any); ok {
 			want := untouched(k.in(tr.comparable(after)).(map[string]any))
 			tr.carry(i, want)
-			c.same(fmt.Sprintf("step %d: the object", i), want, tr.comparable(plain(state)))
+			c.same(fmt.Sprintf("step %d: the object", i), tr.comparable(want), tr.comparable(plain(state)))
 		}
 		lines = append(lines, e.lines...)
 		invoked = append(invoked, step.invoked()...)

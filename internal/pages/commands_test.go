@@ -35,7 +35,7 @@ func TestShell(t *testing.T) {
 	}
 	all := blocks(t, "sh", "console", "bash", "shell")
 	for _, b := range all {
-		for _, line := range commandLines(b) {
+		for _, line := range b.Commands() {
 			words := strings.Fields(line)
 			for len(words) > 0 && strings.Contains(words[0], "=") {
 				words = words[1:] // a variable for the command
@@ -69,19 +69,6 @@ func TestShell(t *testing.T) {
 	if len(all) < 10 {
 		t.Errorf("only %d blocks of commands", len(all))
 	}
-}
-
-// commandLines returns the lines of a block without prompts and comments, and joined where they go on.
-func commandLines(b Block) []string {
-	var all []string
-	for line := range strings.Lines(strings.ReplaceAll(b.Text, "\\\n", " ")) {
-		line, _, _ = strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "$ "), " # ")
-		if b.Language == "console" && !strings.Contains(b.Text, "$ "+line) || strings.HasPrefix(line, "#") || line == "" {
-			continue
-		}
-		all = append(all, line)
-	}
-	return all
 }
 
 var optionWord = regexp.MustCompile(`^--?[a-zA-Z][\w-]*`)

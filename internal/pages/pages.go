@@ -39,6 +39,7 @@ type Block struct {
 	Text     string
 	Given    string // Go that it takes for granted
 	Note     string // of a comment before it, such as "compiled only: it needs a cluster"
+	Above    string // the text of the page above it, without blocks and comments
 }
 
 // joined is the note of a block that goes on with the one before it.
@@ -68,7 +69,7 @@ func Read(file string) ([]Block, error) {
 		return nil, err
 	}
 	var blocks []Block
-	var hidden, given, note, above string
+	var hidden, given, note, above, prose string
 	var open *Block
 	for i, line := range strings.Split(string(data), "\n") {
 		text := strings.TrimSpace(line)
@@ -93,15 +94,29 @@ func Read(file string) ([]Block, error) {
 		case strings.HasPrefix(text, "<!--") && strings.HasSuffix(text, "-->"):
 			note = strings.TrimSpace(text[4 : len(text)-3])
 		case strings.HasPrefix(text, "```"):
-			open = &Block{File: file, Line: i + 2, Language: text[3:], Given: given, Note: note}
+			open = &Block{File: file, Line: i + 2, Language: text[3:], Given: given, Note: note, Above: prose}
 		case text != "":
 			given, note = "", "" // a comment is about what comes next
+			prose += line + "\n"
 		}
 	}
 	if open != nil || hidden != "" {
 		return nil, fmt.Errorf("%s: a block has no end", file)
 	}
 	return blocks, nil
+}
+
+// Commands returns the lines of a block of commands without prompts and comments, and joined where they go on.
+func (b Block) Commands() []string {
+	var all []string
+	for line := range strings.Lines(strings.ReplaceAll(b.Text, "\\\n", " ")) {
+		line, _, _ = strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "$ "), " # ")
+		if line = strings.TrimSpace(line); b.Language == "console" && !strings.Contains(b.Text, "$ "+line) || strings.HasPrefix(line, "#") || line == "" {
+			continue
+		}
+		all = append(all, line)
+	}
+	return all
 }
 
 // ReadPackage returns the code in the package comment of a Go file.

@@ -118,7 +118,7 @@ var All = map[string]Promise{
 		s.DoesNotPanic()
 	}},
 	"06-peering": {Play: func(s *Stage) {
-		s.Apply("peering.yaml")
+		s.Apply("peering-objects.yaml")
 		peering := kopf.ObjectReference{APIVersion: "kopf.dev/v1", Kind: "KopfPeering", Namespace: s.Namespace, Name: "default"}
 		records := func(n int) {
 			s.Helper()

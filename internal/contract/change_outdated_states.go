@@ -1,0 +1,147 @@
+package contract
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/kopf-go/kopf"
+)
+
+// This suite proves that handlers are not called with outdated states, whatever the operator may read.
+
+var _ = Suite("outdated", func(t *testing.T, c *C) {
+	c.Run(t, "DF-27 without the right to get, a handler that has succeeded is not called again", func(c *C) {
+		c.OnlyInBubble("the events are to be late")
+		for _, lag := range []time.Duration{8, 15, 40, 90} {
+			for _, delay := range []time.Duration{1, 12, 30} {
+				calls, op := c.lateOperator(lag*time.Second, delay*time.Second, "get")
+				name := fmt.Sprintf("lag%d-delay%d", lag, delay)
+				c.Create(name, nil)
+				c.Pass(15 * time.Minute)
+				op.Stop()
+				if got := calls.all(); !slices.Equal(got, []string{"one " + name, "two " + name, "two " + name}) {
+					c.Errorf("with a lag of %ds and a delay of %ds, called were %q", lag, delay, got)
+				}
+				if c.Get(name).Annotations()["kopf.zalando.org/two"] != "" {
+					c.Errorf("with a lag of %ds and a delay of %ds, the handling is not over", lag, delay)
+				}
+				if got := op.Logs.Find("cannot be read"); len(got) > 0 {
+					c.Errorf("it warns of %v", got)
+				}
+			}
+		}
+	})
+	c.Run(t, "DF-27 an object that cannot be read waits for the stream, and one warning names the remedy", func(c *C) {
+		c.OnlyInBubble("the events are to be late")
+		calls, op := c.lateOperator(40*time.Second, time.Second, "get", "list")
+		c.Create("a", nil)
+		c.Create("b", nil)
+		c.Pass(15 * time.Minute)
+		for _, name := range []string{"a", "b"} {
+			got := slices.DeleteFunc(calls.all(), func(call string) bool { return !strings.HasSuffix(call, " "+name) })
+			if !slices.Equal(got, []string{"one " + name, "two " + name, "two " + name}) {
+				c.Errorf("called were %q", got)
+			}
+			if c.Get(name).Annotations()["kopf.zalando.org/two"] != "" {
+				c.Errorf("the handling of %s is not over", name)
+			}
+		}
+		warnings := warned(op, "cannot be read")
+		if len(warnings) != 1 || !strings.Contains(warnings[0].Message, "permission to get kopfexamples") {
+			c.Errorf("got the warnings %v, want one with the remedy", warnings)
+		}
+	})
+	c.Run(t, "DF-27 an object that cannot be read is asked for again, and warned of again after a success", func(c *C) {
+		c.OnlyInBubble("the events are to be late")
+		calls, op := c.lateOperator(90*time.Second, time.Second)
+		var began atomic.Value // when the last object was created
+		op.Wire.Fault(func(q *Request) (*http.Response, error) {
+			if q.Method == http.MethodGet && strings.Contains(q.Path, "/kopfexamples/") && time.Since(began.Load().(time.Time)) < 200*time.Second {
+				return Answer(500, "InternalError", "not now"), nil
+			}
+			return nil, nil
+		})
+		for i, name := range []string{"a", "b"} {
+			began.Store(time.Now())
+			c.Create(name, nil)
+			c.Pass(10 * time.Minute) // the stream shows what the first handler has done after 180 seconds, and its success after 270
+			if got := warned(op, "cannot be read"); len(got) != i+1 {
+				c.Errorf("after the outage %d, got the warnings %v", i+1, got)
+			}
+		}
+		c.expect(calls, "one a", "two a", "two a", "one b", "two b", "two b")
+	})
+	c.Run(t, "DF-27 without the right to get, an object that went is not taken for one whose resource has lost a subresource", func(c *C) {
+		c.OnlyInBubble("the events are to be late")
+		kind := c.Of("kopf.dev/v1", "KopfStatusExample")
+		r := &kopf.Registry{}
+		r.OnCreate("kopfstatusexamples.v1.kopf.dev", func(ctx context.Context, ch *kopf.Change) error {
+			kind.Delete("a")
+			ch.Patch.Set("status.phase", "Ready")
+			return nil
+		}, named("create"))
+		op := c.Operator(r)
+		op.Wire.Fault(refusingReads("get"))
+		c.Pass(time.Second) // for the listing to be over
+		kind.Create("a", nil)
+		c.Pass(time.Minute)
+		if got := warned(op, ""); len(got) > 0 {
+			c.Errorf("it tells %v", got)
+		}
+	})
+})
+
+// lateOperator runs an operator whose stream is late by the lag, and which may not read single objects in these ways. The first of
+// its handlers changes the object; the second one succeeds at its second attempt, after the delay.
+func (c *C) lateOperator(lag, delay time.Duration, refused ...string) (*calls, *Running) {
+	l := &calls{}
+	r := &kopf.Registry{}
+	r.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error {
+		l.add("one %s", ch.Name())
+		_, err := ch.Client.Patch(ctx, ch.Body.Reference(), spec(map[string]any{"x": 1}), nil)
+		return err
+	}, named("one"))
+	r.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error {
+		l.add("two %s", ch.Name())
+		if ch.Retry == 0 {
+			return kopf.Temporary(errOops, delay)
+		}
+		return nil
+	}, named("two"))
+	op := c.Operator(r, slowly(lag, nil), func(op *kopf.Operator) { op.Settings.Networking.ErrorBackoffs = nil })
+	op.Wire.Fault(refusingReads(refused...))
+	c.Pass(time.Second) // for the listing to be over
+	return l, op
+}
+
+// refusingReads refuses to read single objects in these ways, as an API server does without the right to that.
+func refusingReads(ways ...string) func(*Request) (*http.Response, error) {
+	return func(q *Request) (*http.Response, error) {
+		if q.Method != http.MethodGet || strings.Contains(q.Path, "watch=true") || !strings.Contains(q.Path, "examples") {
+			return nil, nil
+		}
+		path, query, _ := strings.Cut(q.Path, "?")
+		way := "get"
+		if strings.HasSuffix(path, "examples") {
+			if way = "list"; !strings.Contains(query, "fieldSelector=metadata.name") {
+				return nil, nil
+			}
+		}
+		if !slices.Contains(ways, way) {
+			return nil, nil
+		}
+		return Answer(403, "Forbidden", "cannot "+way), nil
+	}
+}
+
+// warned returns the log lines with the text that are warnings, or worse.
+func warned(op *Running, text string) []Line {
+	return slices.DeleteFunc(op.Logs.Find(text), func(l Line) bool { return l.Level < slog.LevelWarn })
+}

@@ -1,0 +1,247 @@
+package contract
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/kopf-go/kopf"
+)
+
+// This suite proves that a mistake in a storage, a transformation or a predicate of the user costs its own object a pause, and no other
+// object anything, whatever goroutine it shows on.
+
+// faultyDiffBase is a storage of the last handled state that does something else for some objects.
+type faultyDiffBase struct {
+	kopf.AnnotationsDiffBaseStorage
+	build func(body *kopf.Body)
+}
+
+func (s *faultyDiffBase) Build(body *kopf.Body, fields []kopf.FieldPath) *kopf.Essence {
+	s.build(body)
+	return s.AnnotationsDiffBaseStorage.Build(body, fields)
+}
+
+// faultyProgress is a storage of progress that does something else for some objects.
+type faultyProgress struct {
+	kopf.SmartProgressStorage
+	store func(body *kopf.Body)
+}
+
+func (s *faultyProgress) Store(id kopf.HandlerID, r *kopf.ProgressRecord, body *kopf.Body, patch *kopf.Patch) {
+	s.store(body)
+	s.SmartProgressStorage.Store(id, r, body, patch)
+}
+
+// absent is an error type whose nil pointer is not a nil error, and has no text.
+type absent struct{ text string }
+
+func (e *absent) Error() string { return e.text }
+
+var _ = Suite("change_user_code", func(t *testing.T, c *C) {
+	c.Run(t, "DF-10 a progress storage that panics while another handler runs costs its object a pause", func(c *C) {
+		c.OnlyInBubble("the pauses are long")
+		var broken atomic.Bool
+		broken.Store(true)
+		var l calls
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, l.handler("first"), named("first"))
+		r.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error {
+			l.add("second")
+			time.Sleep(10 * time.Second)
+			return nil
+		}, named("second"))
+		c.Operator(r, func(op *kopf.Operator) {
+			op.Settings.Persistence.ProgressStorage = &faultyProgress{store: func(body *kopf.Body) {
+				if body.Name() == "a" && broken.Load() {
+					panic("a storage with a mistake")
+				}
+			}}
+		})
+		c.Create("a", nil)
+		c.Create("b", nil)
+		c.Pass(5 * time.Second)
+		c.Pass(time.Minute)
+		c.handled("b")
+		broken.Store(false)
+		c.Pass(time.Hour)
+		c.handled("a")
+	})
+	c.Run(t, "DF-10 a diff-base storage that panics at a change during an interruptible handler costs its object a pause", func(c *C) {
+		c.OnlyInBubble("the pauses are long")
+		var l calls
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error {
+			l.add("create %s", ch.Name())
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(3 * time.Second):
+				return nil
+			}
+		}, interruptible("create"))
+		r.OnUpdate(Examples, l.handler("update"), named("update"))
+		c.Operator(r, func(op *kopf.Operator) {
+			op.Settings.Persistence.DiffBaseStorage = &faultyDiffBase{build: func(body *kopf.Body) {
+				if body.Spec().Has("bad") {
+					panic("a storage with a mistake")
+				}
+			}}
+		})
+		c.Create("a", nil)
+		c.Pass(time.Second)
+		c.Patch("a", spec(map[string]any{"bad": true}))
+		c.Create("b", nil)
+		c.Pass(time.Minute)
+		c.handled("b")
+		c.Patch("a", spec(map[string]any{"bad": nil, "x": 1}))
+		c.Pass(time.Hour)
+		c.handled("a")
+	})
+	c.Run(t, "DF-10 a diff-base storage that blocks at a change during an interruptible handler holds up no other object", func(c *C) {
+		c.OnlyInBubble("the pauses are long")
+		door := newDoorway()
+		defer door.let()
+		var l calls
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error {
+			l.add("create %s", ch.Name())
+			if ch.Name() != "a" {
+				return nil
+			}
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(time.Minute):
+				return nil
+			}
+		}, interruptible("create"))
+		c.Operator(r, func(op *kopf.Operator) {
+			op.Settings.Persistence.DiffBaseStorage = &faultyDiffBase{build: func(body *kopf.Body) {
+				if body.Spec().Has("slow") {
+					door.pass(context.Background())
+				}
+			}}
+		})
+		c.Create("a", nil)
+		c.Pass(100 * time.Millisecond)
+		c.Patch("a", spec(map[string]any{"slow": true}))
+		c.Pass(time.Second)
+		for n := range 3 {
+			c.Create(fmt.Sprint("b", n), nil)
+		}
+		c.Pass(10 * time.Second)
+		if n := l.count("create b"); n != 3 {
+			c.Errorf("while one object waits for its storage, %d of 3 other ones are handled", n)
+		}
+		door.let()
+		c.Pass(time.Hour)
+		c.handled("a")
+	})
+	c.Run(t, "DF-10 a predicate of a daemon that blocks holds up no pause of the others", func(c *C) {
+		c.OnlyInBubble("it takes minutes")
+		peers := c.meet()
+		door := newDoorway()
+		defer door.let()
+		var running atomic.Int64
+		r := &kopf.Registry{}
+		r.OnDaemon(Examples, func(ctx context.Context, d *kopf.Daemon) error {
+			running.Add(1)
+			defer running.Add(-1)
+			<-ctx.Done()
+			return nil
+		}, &kopf.DaemonOptions{ID: "daemon", When: func(d *kopf.Daemon) bool {
+			if d.Name() == "a" {
+				door.pass(context.Background())
+			}
+			return true
+		}})
+		c.Operator(r, as("one"))
+		c.Create("b", nil)
+		c.Create("c", nil)
+		c.Pass(time.Second)
+		c.Create("a", nil)
+		c.Pass(time.Second)
+		if n := running.Load(); n != 2 {
+			c.Fatalf("%d daemons run", n)
+		}
+		peers.sit("rival", rival(100, 3600))
+		c.Pass(time.Minute)
+		if n := running.Load(); n != 0 {
+			c.Errorf("a minute after the operator was to pause, %d daemons run", n)
+		}
+	})
+	c.Run(t, "DF-10 a diff-base storage that panics after a permanent failure of a timer costs its object a pause, not the process", func(c *C) {
+		c.OnlyInBubble("the pauses are long")
+		var broken atomic.Bool
+		r := &kopf.Registry{}
+		r.OnTimer(Examples, func(ctx context.Context, t *kopf.Timer) error {
+			broken.Store(true)
+			return kopf.Permanent(errOops)
+		}, &kopf.TimerOptions{ID: "timer", Interval: time.Minute})
+		r.OnCreate(Examples, ready, named("create"))
+		c.Operator(r, func(op *kopf.Operator) {
+			op.Settings.Persistence.DiffBaseStorage = &faultyDiffBase{build: func(body *kopf.Body) {
+				if body.Name() == "a" && broken.Load() {
+					panic("a storage with a mistake")
+				}
+			}}
+		})
+		c.Create("a", nil)
+		c.Pass(10 * time.Second)
+		c.Create("b", nil)
+		c.WaitFor("the other object", func() bool { return c.isReady("b") })
+	})
+	c.Run(t, "DF-10 a predicate of resources that blocks holds up no namespace", func(c *C) {
+		c.OnlyInBubble("it takes minutes")
+		door := newDoorway()
+		defer door.let()
+		var asked atomic.Int64
+		var l calls
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, func(_ context.Context, ch *kopf.Change) error {
+			l.add("create %s", ch.Namespace())
+			return nil
+		}, &kopf.ChangeOptions{ID: "create", Where: func(kopf.Resource) bool {
+			if asked.Load() > 0 {
+				door.pass(context.Background())
+			}
+			return true
+		}})
+		c.Operator(r, func(op *kopf.Operator) { op.Namespaces = []string{c.Namespace + "*"} })
+		c.Pass(time.Minute)
+		asked.Store(1)
+		c.Define(c.gadgets()) // a reason to ask again
+		c.Pass(time.Minute)
+		inside := *c
+		inside.Namespace = c.Unique("new")
+		c.Of("v1", "Namespace").Create(inside.Namespace, nil)
+		inside.Of("kopf.dev/v1", "KopfExample").Create("a", nil)
+		c.Pass(time.Minute)
+		if l.count("create "+inside.Namespace) != 1 {
+			c.Errorf("the calls are %q", l.all())
+		}
+	})
+	c.Run(t, "DF-10 a nil pointer of an error type is an error like others", func(c *C) {
+		c.OnlyInBubble("the pauses are long")
+		var l calls
+		fail := func(name string) error {
+			l.add("%s", name)
+			var none *absent
+			return none
+		}
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, func(context.Context, *kopf.Change) error { return fail("create") }, &kopf.ChangeOptions{ID: "create", Retries: 3})
+		r.OnEvent(Examples, func(context.Context, *kopf.WatchEvent) error { return fail("event") }, watchedAs("event"))
+		r.OnTimer(Examples, func(context.Context, *kopf.Timer) error { return fail("timer") }, &kopf.TimerOptions{ID: "timer", Interval: time.Hour, Retries: 3})
+		c.Operator(r)
+		c.Create("a", nil)
+		c.Pass(24 * time.Hour)
+		c.handled("a")
+		if l.count("create") != 3 || l.count("timer") != 3 {
+			c.Errorf("with three attempts each, the calls are %q", l.all())
+		}
+	})
+})

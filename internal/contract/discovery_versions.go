@@ -1,0 +1,444 @@
+package contract
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/kopf-go/kopf"
+)
+
+// This suite proves what an operator does when the versions of a custom resource come and go while it works.
+
+var _ = Suite("discovery_versions", func(t *testing.T, c *C) {
+	movingVersions(t, c)
+	unservedVersions(t, c)
+})
+
+// crdVersion is a version of the custom resource definition that [C.gadgets] makes.
+func crdVersion(name string, served, storage bool) map[string]any {
+	return map[string]any{"name": name, "served": served, "storage": storage,
+		"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}
+}
+
+// setVersions replaces the versions of the gadgets.
+func (c *C) setVersions(versions ...any) {
+	c.Helper()
+	c.definitions().Patch("gadgets."+c.Unique("leaf")+".dev", map[string]any{"spec": map[string]any{"versions": versions}})
+}
+
+// census counts what runs of each object at the same time.
+type census struct {
+	mu      sync.Mutex
+	running map[string]int
+	most    int
+}
+
+func (s *census) enter(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.running == nil {
+		s.running = make(map[string]int)
+	}
+	s.running[name]++
+	s.most = max(s.most, s.running[name])
+}
+
+func (s *census) leave(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.running[name]--
+}
+
+// now returns how many run, and how many have run for one object at the same time.
+func (s *census) now() (all, most int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, n := range s.running {
+		all += n
+	}
+	return all, s.most
+}
+
+func movingVersions(t *testing.T, c *C) {
+	c.Run(t, "DF-1 a new preferred version keeps indices complete, daemons single, and changes handled once", func(c *C) {
+		c.Define(c.gadgets())
+		gadgets := kopf.Selector("gadgets." + c.Unique("leaf") + ".dev")
+		var l calls
+		var daemons census
+		var holder atomic.Pointer[kopf.WatchEvent]
+		r := &kopf.Registry{}
+		names := kopf.OnIndexIn(r, gadgets, func(ctx context.Context, i *kopf.Indexing) (map[string]string, error) {
+			return map[string]string{"all": i.Name()}, nil
+		}, &kopf.IndexOptions{ID: "names"})
+		r.OnEvent(gadgets, func(ctx context.Context, e *kopf.WatchEvent) error { holder.Store(e); return nil }, watchedAs("event"))
+		r.OnCreate(gadgets, func(ctx context.Context, ch *kopf.Change) error { return nil }, named("create"))
+		r.OnResume(gadgets, func(ctx context.Context, ch *kopf.Change) error { l.add("resume %s", ch.Name()); return nil }, named("resume"))
+		r.OnUpdate(gadgets, func(ctx context.Context, ch *kopf.Change) error {
+			l.add("update %s in %s to %d", ch.Name(), ch.Resource.Version, ch.Spec().Int("x"))
+			time.Sleep(500 * time.Millisecond)
+			return nil
+		}, named("update"))
+		r.OnDaemon(gadgets, func(ctx context.Context, d *kopf.Daemon) error {
+			daemons.enter(d.Name())
+			defer daemons.leave(d.Name())
+			<-ctx.Done()
+			return nil
+		}, daemonID("daemon"))
+		c.Operator(r)
+		for n := range 3 {
+			c.gadget().Create(fmt.Sprint("a", n), nil)
+		}
+		indexed := func() int {
+			e := holder.Load()
+			if e == nil {
+				return 0
+			}
+			return len(names.Get(e, "all"))
+		}
+		c.WaitFor("the daemons", func() bool { n, _ := daemons.now(); return n == 3 && indexed() == 3 })
+		c.setVersions(crdVersion("v1", true, true), crdVersion("v2", true, false))
+		c.Pass(time.Second)
+		c.gadget().Patch("a0", sized(1))
+		c.WaitFor("the update", func() bool { return l.count("update a0") > 0 })
+		if c.InBubble() {
+			c.Pass(time.Hour)
+		} else {
+			c.Pass(2 * time.Second)
+		}
+		c.gadget().Patch("a1", sized(1)) // in the version that the streams have moved to
+		c.WaitFor("the update in the new version", func() bool { return l.count("update a1 in v2") > 0 })
+		c.setVersions(crdVersion("v1", true, true)) // and back
+		c.gadget().Patch("a2", sized(1))
+		c.WaitFor("the update afterwards", func() bool { return l.count("update a2") > 0 })
+		if c.InBubble() {
+			c.Pass(24 * time.Hour)
+		} else {
+			c.Pass(2 * time.Second)
+		}
+		if n := indexed(); n != 3 {
+			c.Errorf("the index has %d of 3 objects", n)
+		}
+		if n := l.count("update"); n != 3 || l.count("resume") > 0 {
+			c.Errorf("three changes were handled so: %q", l.all())
+		}
+		if n, most := daemons.now(); n != 3 || most != 1 {
+			c.Errorf("%d daemons run for 3 objects, and up to %d for one of them at the same time", n, most)
+		}
+		c.gadget().Delete("a0")
+		c.WaitFor("the end of the object in the index", func() bool { return indexed() == 2 })
+		c.WaitFor("the end of its daemon", func() bool { n, _ := daemons.now(); return n == 2 })
+	})
+	c.Run(t, "DF-1 objects that go while the streams move are not kept", func(c *C) {
+		c.OnlyInBubble("requests are held up")
+		c.Define(c.gadgets())
+		gadgets := kopf.Selector("gadgets." + c.Unique("leaf") + ".dev")
+		var holder atomic.Pointer[kopf.WatchEvent]
+		r := &kopf.Registry{}
+		names := kopf.OnIndexIn(r, gadgets, func(ctx context.Context, i *kopf.Indexing) (map[string]string, error) {
+			return map[string]string{"all": i.Name()}, nil
+		}, &kopf.IndexOptions{ID: "names"})
+		r.OnEvent(gadgets, func(ctx context.Context, e *kopf.WatchEvent) error { holder.Store(e); return nil }, watchedAs("event"))
+		var down, expired atomic.Bool
+		op := c.Operator(r, wired(func(req *Request) (*http.Response, error) {
+			switch {
+			case down.Load():
+				return nil, errCut
+			case strings.Contains(req.Path, "/gadgets?") && strings.Contains(req.Path, "watch=true") && expired.CompareAndSwap(true, false):
+				return Answer(410, "Expired", "too old resource version"), nil
+			}
+			return nil, nil
+		}))
+		for n := range 3 {
+			c.gadget().Create(fmt.Sprint("a", n), nil)
+		}
+		for range 3 { // for the old streams to have made several listings
+			expired.Store(true)
+			op.Wire.Drop()
+			c.Pass(time.Minute)
+		}
+		down.Store(true)
+		op.Wire.Drop()
+		c.gadget().Delete("a1") // which no stream of the old version will tell
+		c.setVersions(crdVersion("v1", false, true), crdVersion("v2", true, false))
+		c.Pass(time.Second)
+		down.Store(false)
+		c.Pass(time.Hour)
+		if got := names.Get(holder.Load(), "all"); len(got) != 2 {
+			c.Errorf("an hour after one of three objects has gone, the index has %q", got)
+		}
+	})
+}
+
+func unservedVersions(t *testing.T, c *C) {
+	for _, when := range []string{"ends", "waits for its retry"} {
+		c.Run(t, "what has succeeded while its version was not served is stored when that is served again, and a handler that "+when+" is not called again for it", func(c *C) {
+			c.OnlyInBubble("it takes hours")
+			c.Define(c.gadgets(func(spec, _ map[string]any) {
+				spec["versions"] = []any{crdVersion("v1", true, false), crdVersion("v2", true, true)}
+			}))
+			gadgets := kopf.Selector("gadgets.v1." + c.Unique("leaf") + ".dev")
+			var l calls
+			r := &kopf.Registry{}
+			r.OnCreate(gadgets, func(ctx context.Context, ch *kopf.Change) error {
+				l.add("first")
+				time.Sleep(time.Hour)
+				ch.SetResult("done")
+				return nil
+			}, named("first"))
+			r.OnCreate(gadgets, func(ctx context.Context, ch *kopf.Change) error {
+				if l.add("second"); when != "ends" && ch.Retry == 0 {
+					return kopf.Temporary(errOops, time.Hour)
+				}
+				return nil
+			}, named("second"))
+			c.Operator(r)
+			c.gadget().Create("a", sized(1))
+			c.Pass(time.Minute)
+			c.setVersions(crdVersion("v1", false, false), crdVersion("v2", true, true))
+			c.Pass(2 * time.Hour)
+			c.setVersions(crdVersion("v1", true, false), crdVersion("v2", true, true))
+			c.Pass(24 * time.Hour)
+			if l.count("first") != 1 {
+				c.Errorf("the calls are %q, want one of the first handler", l.all())
+			}
+			if got := c.gadget().Get("a"); got.Status().String("first") != "done" || len(records(got)) > 0 || !got.Has("metadata.annotations") {
+				c.Errorf("got %s", got.LogValue())
+			}
+		})
+	}
+	c.Run(t, "a listing from before the own patch makes no handler run again when a version is served again", func(c *C) {
+		c.OnlyInBubble("the listing is held up")
+		c.Define(c.gadgets(func(spec, _ map[string]any) {
+			spec["versions"] = []any{crdVersion("v1", true, false), crdVersion("v2", true, true)}
+		}))
+		var l calls
+		r := &kopf.Registry{}
+		r.OnCreate(kopf.Selector("gadgets.v1."+c.Unique("leaf")+".dev"), func(ctx context.Context, ch *kopf.Change) error {
+			if l.add("create"); l.count("create") == 1 {
+				time.Sleep(30 * time.Minute)
+			}
+			return nil
+		}, named("create"))
+		var late atomic.Bool
+		op := c.Operator(r, wired(func(req *Request) (*http.Response, error) {
+			if !strings.Contains(req.Path, "/gadgets?") || strings.Contains(req.Path, "watch=true") || !late.CompareAndSwap(true, false) {
+				return nil, nil
+			}
+			object := encoded(c.gadget().Get("a").Map())
+			time.Sleep(4 * time.Minute) // until after the handler and its patch
+			return document(`{"kind":"GadgetList","apiVersion":"` + c.Unique("leaf") + `.dev/v1","metadata":{"resourceVersion":"1"},"items":[` + object + `]}`), nil
+		}))
+		c.gadget().Create("a", sized(1))
+		c.Pass(time.Minute)
+		c.setVersions(crdVersion("v1", false, false), crdVersion("v2", true, true))
+		c.Pass(27 * time.Minute)
+		late.Store(true)
+		c.setVersions(crdVersion("v1", true, false), crdVersion("v2", true, true))
+		c.Pass(24 * time.Hour)
+		if got := l.all(); late.Load() || len(got) != 1 || len(op.Wire.Requests("PATCH")) == 0 {
+			c.Errorf("the calls are %q", got)
+		}
+	})
+	c.Run(t, "what has succeeded while its version was not served is stored even if the change was taken back", func(c *C) {
+		c.OnlyInBubble("it takes hours")
+		c.Define(c.gadgets(func(spec, _ map[string]any) {
+			spec["versions"] = []any{crdVersion("v1", true, false), crdVersion("v2", true, true)}
+		}))
+		gadgets := kopf.Selector("gadgets.v1." + c.Unique("leaf") + ".dev")
+		var l calls
+		r := &kopf.Registry{}
+		r.OnCreate(gadgets, l.handler("create"), named("create"))
+		r.OnUpdate(gadgets, func(ctx context.Context, ch *kopf.Change) error {
+			if l.add("update to %d", ch.Spec().Int("x")); ch.Spec().Int("x") == 2 {
+				time.Sleep(time.Hour)
+				ch.SetResult("done")
+			}
+			return nil
+		}, named("update"))
+		c.Operator(r)
+		c.gadget().Create("a", sized(1))
+		c.Pass(time.Minute)
+		c.gadget().Patch("a", sized(2))
+		c.Pass(time.Minute)
+		c.setVersions(crdVersion("v1", false, false), crdVersion("v2", true, true))
+		c.Pass(2 * time.Hour)
+		c.Of(c.Unique("leaf")+".dev/v2", "Gadget").Patch("a", sized(1))
+		c.setVersions(crdVersion("v1", true, false), crdVersion("v2", true, true))
+		c.Pass(24 * time.Hour)
+		c.expect(&l, "create create 0", "update to 2", "update to 1")
+		if got := c.gadget().Get("a"); got.Status().String("update") != "done" || len(records(got)) > 0 {
+			c.Errorf("got %s", got.LogValue())
+		}
+	})
+	c.Run(t, "what has gone while its version was not served leaves nothing to be stored", func(c *C) {
+		c.OnlyInBubble("it takes hours")
+		c.Define(c.gadgets(func(spec, _ map[string]any) {
+			spec["versions"] = []any{crdVersion("v1", true, false), crdVersion("v2", true, true)}
+		}))
+		var l calls
+		r := &kopf.Registry{}
+		r.OnCreate(kopf.Selector("gadgets.v1."+c.Unique("leaf")+".dev"), func(ctx context.Context, ch *kopf.Change) error {
+			l.add("create")
+			time.Sleep(2 * time.Hour)
+			return nil
+		}, named("create"))
+		op := c.Operator(r)
+		v2 := c.Of(c.Unique("leaf")+".dev/v2", "Gadget")
+		v2.Create("a", sized(1))
+		c.Pass(time.Minute)
+		c.setVersions(crdVersion("v1", false, false), crdVersion("v2", true, true))
+		c.Pass(time.Hour)
+		v2.Delete("a")
+		c.setVersions(crdVersion("v1", true, false), crdVersion("v2", true, true))
+		c.Pass(24 * time.Hour)
+		for range 3 {
+			v2.Create("a", sized(2))
+			c.Pass(24 * time.Hour)
+			v2.Delete("a")
+			c.Pass(time.Hour)
+		}
+		if l.count("create") != 4 || len(op.Logs.Find("The processing of the object has failed")) > 1 {
+			c.Errorf("the calls are %q", l.all())
+		}
+	})
+	c.Run(t, "DF-14 what comes of an object that is served again waits for the handler that still runs, and is not lost", func(c *C) {
+		c.OnlyInBubble("it takes hours")
+		c.Define(c.gadgets(func(spec, _ map[string]any) {
+			spec["versions"] = []any{crdVersion("v1", true, false), crdVersion("v2", true, true)}
+		}))
+		var l calls
+		var running census
+		r := &kopf.Registry{}
+		r.OnEvent(kopf.Selector("gadgets.v1."+c.Unique("leaf")+".dev"), func(ctx context.Context, e *kopf.WatchEvent) error {
+			running.enter(e.Name())
+			defer running.leave(e.Name())
+			if e.Type == kopf.Deleted {
+				l.add("deleted")
+				return nil
+			}
+			if l.add("%d", e.Spec().Int("x")); l.count("1") == 1 && e.Spec().Int("x") == 1 {
+				time.Sleep(2 * time.Hour)
+			}
+			return nil
+		}, watchedAs("event"))
+		c.Operator(r)
+		c.gadget().Create("a", sized(1))
+		c.Pass(10 * time.Second)
+		c.setVersions(crdVersion("v1", false, false), crdVersion("v2", true, true))
+		c.Pass(time.Hour)
+		c.setVersions(crdVersion("v1", true, false), crdVersion("v2", true, true))
+		c.Pass(time.Minute)
+		c.gadget().Patch("a", sized(2))
+		c.Pass(24 * time.Hour)
+		if _, most := running.now(); most != 1 || l.count("2") != 1 || l.count("deleted") > 0 {
+			c.Errorf("%d calls for one object were under way at once: %q, want one of 2, and none of a deletion", most, l.all())
+		}
+	})
+	c.Run(t, "DF-14 a daemon of an object that is served again starts though another one has not ended yet", func(c *C) {
+		c.OnlyInBubble("it takes hours")
+		c.Define(c.gadgets(func(spec, _ map[string]any) {
+			spec["versions"] = []any{crdVersion("v1", true, false), crdVersion("v2", true, true)}
+		}))
+		gadgets := kopf.Selector("gadgets.v1." + c.Unique("leaf") + ".dev")
+		var l calls
+		var running census
+		r := &kopf.Registry{}
+		r.OnEvent(gadgets, func(ctx context.Context, e *kopf.WatchEvent) error {
+			if e.Spec().Int("x") == 2 && l.count("event") == 0 {
+				l.add("event")
+				time.Sleep(time.Hour) // the object is served again meanwhile
+			}
+			return nil
+		}, watchedAs("event"))
+		for _, id := range []string{"quick", "slow"} {
+			r.OnDaemon(gadgets, func(ctx context.Context, d *kopf.Daemon) error {
+				running.enter(id)
+				defer running.leave(id)
+				<-ctx.Done()
+				if id == "slow" && l.count("slow") == 0 {
+					l.add("slow")
+					time.Sleep(6 * time.Hour)
+				}
+				return nil
+			}, daemonID(kopf.HandlerID(id)))
+		}
+		c.Operator(r)
+		c.gadget().Create("a", sized(1))
+		c.Pass(time.Minute)
+		c.gadget().Patch("a", sized(2))
+		c.Pass(time.Minute)
+		c.setVersions(crdVersion("v1", false, false), crdVersion("v2", true, true))
+		c.Pass(10 * time.Minute)
+		if n, _ := running.now(); n != 1 {
+			c.Fatalf("while the version is not served, %d daemons run, want the slow one", n)
+		}
+		c.setVersions(crdVersion("v1", true, false), crdVersion("v2", true, true))
+		c.Pass(2 * time.Hour)
+		if n, most := running.now(); n != 2 || most != 1 {
+			c.Errorf("%d daemons run after the object is served again, and up to %d of one handler, want both, and one of each", n, most)
+		}
+		c.Pass(24 * time.Hour)
+	})
+	for _, gap := range []time.Duration{time.Minute, time.Hour} {
+		c.Run(t, fmt.Sprintf("DF-14 a version that is not served for %s never has two calls at once for one object", gap), func(c *C) {
+			c.OnlyInBubble("it takes hours")
+			c.Define(c.gadgets(func(spec, _ map[string]any) {
+				spec["versions"] = []any{crdVersion("v1", true, false), crdVersion("v2", true, true)}
+			}))
+			gadgets := kopf.Selector("gadgets.v1." + c.Unique("leaf") + ".dev")
+			var creations, daemons census
+			var l calls
+			r := &kopf.Registry{}
+			r.OnCreate(gadgets, func(ctx context.Context, ch *kopf.Change) error {
+				l.add("create")
+				creations.enter(ch.Name())
+				defer creations.leave(ch.Name())
+				time.Sleep(2 * time.Hour)
+				return nil
+			}, named("create"))
+			r.OnUpdate(gadgets, func(ctx context.Context, ch *kopf.Change) error {
+				l.add("update to %d", ch.Spec().Int("x"))
+				creations.enter(ch.Name())
+				defer creations.leave(ch.Name())
+				return nil
+			}, named("update"))
+			r.OnDaemon(gadgets, func(ctx context.Context, d *kopf.Daemon) error {
+				l.add("daemon")
+				daemons.enter(d.Name())
+				defer daemons.leave(d.Name())
+				<-ctx.Done()
+				if l.count("daemon") == 1 {
+					time.Sleep(90 * time.Minute) // it takes its time to end
+				}
+				return nil
+			}, daemonID("daemon"))
+			c.Operator(r)
+			c.gadget().Create("a", sized(1))
+			c.Pass(10 * time.Second)
+			if l.count("daemon") != 1 || l.count("create") != 1 {
+				c.Fatalf("the calls before are %q", l.all())
+			}
+			c.setVersions(crdVersion("v1", false, false), crdVersion("v2", true, true))
+			c.Pass(gap)
+			c.setVersions(crdVersion("v1", true, false), crdVersion("v2", true, true))
+			c.Pass(time.Second)
+			c.gadget().Patch("a", sized(2))
+			c.Pass(24 * time.Hour)
+			if _, most := creations.now(); most != 1 {
+				c.Errorf("%d calls for one object were under way at once: %q", most, l.all())
+			}
+			if n, most := daemons.now(); n != 1 || most != 1 {
+				c.Errorf("%d daemons run for one object, and up to %d have at the same time", n, most)
+			}
+			if l.count("create") != 1 || l.count("update to 2") != 1 {
+				c.Errorf("the calls are %q, want one creation and one update to 2", l.all())
+			}
+		})
+	}
+}

@@ -1,0 +1,144 @@
+package contract
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/kopf-go/kopf"
+)
+
+// This suite proves that an operator ends in bounded time, whatever the functions of its user do.
+
+var _ = Suite("operator shutdown", func(t *testing.T, c *C) {
+	// endsWithin runs an operator for a minute, and returns its error and its log lines when it has ended.
+	endsWithin := func(c *C, limit time.Duration, op *kopf.Operator) error {
+		c.Helper()
+		ctx, cancel := context.WithCancel(c.Context())
+		defer cancel()
+		ended := make(chan error, 1)
+		go func() { ended <- op.Run(ctx) }()
+		c.Pass(time.Minute)
+		cancel()
+		began := time.Now()
+		select {
+		case err := <-ended:
+			if took := time.Since(began); took > limit {
+				c.Errorf("the operator has ended after %s, want at most %s", took, limit)
+			}
+			return err
+		case <-time.After(24 * time.Hour):
+			c.Errorf("the operator has not ended within a day")
+			return nil
+		}
+	}
+	for _, tt := range []struct {
+		name  string
+		limit time.Duration
+		left  string // a part of the log line that names who is left behind
+		stuck func(c *C, registry *kopf.Registry, op *kopf.Operator, stuck <-chan struct{})
+	}{
+		{"a first login", 10 * time.Second, "handler of the login 'stuck'", func(_ *C, r *kopf.Registry, op *kopf.Operator, stuck <-chan struct{}) {
+			op.Connection = nil
+			r.OnLogin(func(context.Context, *kopf.Login) (*kopf.ConnectionInfo, error) { <-stuck; return nil, nil }, id("stuck"))
+		}},
+		{"a later login", 20 * time.Second, "handler of the login 'stuck'", func(c *C, r *kopf.Registry, op *kopf.Operator, stuck <-chan struct{}) {
+			c.meet()
+			var refused atomic.Bool
+			info, next := *op.Connection, op.Connection.HTTPClient.Transport
+			info.HTTPClient = &http.Client{Transport: roundTripper(func(req *http.Request) (*http.Response, error) {
+				if refused.Load() {
+					return Answer(http.StatusUnauthorized, "Unauthorized", "the token has expired"), nil
+				}
+				return next.RoundTrip(req)
+			})}
+			op.Connection = nil
+			time.AfterFunc(30*time.Second, func() { refused.Store(true) })
+			r.OnLogin(func(context.Context, *kopf.Login) (*kopf.ConnectionInfo, error) {
+				if refused.Load() {
+					<-stuck
+				}
+				return &info, nil
+			}, id("stuck"))
+			r.OnCleanup(func(ctx context.Context, a *kopf.Activity) error {
+				ctx, cancel := context.WithTimeout(ctx, time.Second)
+				defer cancel()
+				_ = a.Client.Get(ctx, c.Ref("a"), &kopf.Body{}, nil) // it begins the login
+				return nil
+			}, id("cleanup"))
+		}},
+		{"a start-up handler", 10 * time.Second, "handler of the startup 'stuck'", func(_ *C, r *kopf.Registry, op *kopf.Operator, stuck <-chan struct{}) {
+			r.OnStartup(func(context.Context, *kopf.Activity) error { <-stuck; return nil }, id("stuck"))
+		}},
+		{"a clean-up handler", 11 * time.Minute, "handler of the cleanup 'stuck'", func(_ *C, r *kopf.Registry, op *kopf.Operator, stuck <-chan struct{}) {
+			r.OnCleanup(func(context.Context, *kopf.Activity) error { <-stuck; return nil }, id("stuck"))
+		}},
+		{"a clean-up handler that always fails", 11 * time.Minute, "", func(_ *C, r *kopf.Registry, op *kopf.Operator, _ <-chan struct{}) {
+			r.OnCleanup(func(context.Context, *kopf.Activity) error { return errors.New("not yet") }, id("failing"))
+		}},
+		{"a probe", 10 * time.Second, "Some probes ignore", func(_ *C, r *kopf.Registry, op *kopf.Operator, stuck <-chan struct{}) {
+			p := newPipe()
+			probed(p, "http://:8080/healthz")(op)
+			r.OnProbe(func(context.Context, *kopf.Probe) (any, error) { <-stuck; return nil, nil }, &kopf.ProbeOptions{ID: "stuck", Timeout: 24 * time.Hour})
+			time.AfterFunc(59*time.Second, func() { p.ask(http.MethodGet, "/healthz") })
+		}},
+		{"a handler of paths for debugging", 10 * time.Second, "Some requests to the liveness endpoint are left behind", func(_ *C, r *kopf.Registry, op *kopf.Operator, stuck <-chan struct{}) {
+			p := newPipe()
+			probed(p, "http://:8080/healthz")(op)
+			op.Settings.Process.Debug = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-stuck })
+			time.AfterFunc(30*time.Second, func() { p.ask(http.MethodGet, "/debug/stuck") })
+		}},
+		{"an admission server", 2 * time.Minute, "admission server is left behind", func(_ *C, r *kopf.Registry, op *kopf.Operator, stuck <-chan struct{}) {
+			op.Settings.Admission.Server = stuckServer{stuck}
+			r.OnValidate(Examples, func(context.Context, *kopf.Admission) error { return nil }, &kopf.AdmissionOptions{ID: "check"})
+		}},
+		{"Ready", 10 * time.Second, "function Ready ignores", func(_ *C, r *kopf.Registry, op *kopf.Operator, stuck <-chan struct{}) {
+			op.Ready = func() { <-stuck }
+		}},
+	} {
+		c.Run(t, fmt.Sprintf("DF-19 the operator ends although it waits for %s that does not end", tt.name), func(c *C) {
+			c.OnlyInBubble("it waits")
+			registry := &kopf.Registry{}
+			registry.OnCreate(Examples, ready, named("create"))
+			op, _, logs := c.operatorOn(registry)
+			op.Settings = kopf.NewSettings()
+			stuck := make(chan struct{})
+			tt.stuck(c, registry, op, stuck)
+			_ = endsWithin(c, tt.limit, op)
+			if lines := logs.messages("left behind"); tt.left != "" && (len(lines) != 1 || !strings.Contains(lines[0], tt.left)) {
+				c.Errorf("got the lines %q, want one with %q", lines, tt.left)
+			}
+			close(stuck)
+			c.Pass(time.Minute)
+		})
+	}
+	c.Run(t, "DF-19 clean-up handlers that do not finish fail the operator, and say so", func(c *C) {
+		c.OnlyInBubble("it waits")
+		registry := &kopf.Registry{}
+		registry.OnCleanup(func(context.Context, *kopf.Activity) error { return errors.New("not yet") }, id("failing"))
+		op, _, _ := c.operatorOn(registry)
+		op.Settings = kopf.NewSettings()
+		op.Settings.Process.UltimateExitingTimeout = 90 * time.Second
+		err := endsWithin(c, 91*time.Second, op)
+		if err == nil || !strings.Contains(err.Error(), "1m30s") || !errors.Is(err, context.DeadlineExceeded) {
+			c.Errorf("got %v, want an error that tells the limit", err)
+		}
+	})
+})
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+// stuckServer is an admission server that ignores the end of its context.
+type stuckServer struct{ stuck <-chan struct{} }
+
+func (s stuckServer) Serve(context.Context, kopf.ReviewFunc, func(kopf.WebhookClientConfig)) error {
+	<-s.stuck
+	return nil
+}

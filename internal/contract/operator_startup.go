@@ -1,0 +1,99 @@
+package contract
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/kopf-go/kopf"
+)
+
+// This suite proves that start-up handlers can talk to the API server.
+
+var _ = Suite("operator startup", func(t *testing.T, c *C) {
+	c.Run(t, "DF-32 a start-up handler has a client, with the connection that the operator was given", func(c *C) {
+		registry := &kopf.Registry{}
+		registry.OnStartup(func(ctx context.Context, a *kopf.Activity) error {
+			return a.Client.Create(ctx, map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "made", "namespace": c.Namespace}}, nil)
+		}, id("startup"))
+		registry.OnCreate(Examples, ready, named("create"))
+		c.Operator(registry)
+		if err := c.Client.Get(c.Context(), kopf.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Name: "made", Namespace: c.Namespace}, &kopf.Body{}, nil); err != nil {
+			c.Error(err)
+		}
+		c.Create("a", nil)
+		c.WaitFor("the handling", func() bool { return c.isReady("a") })
+	})
+	c.Run(t, "DF-32 the client of start-up handlers logs in at its first use, once for the whole operator", func(c *C) {
+		e := newEntry()
+		var kept *kopf.Client
+		e.registry.OnStartup(func(ctx context.Context, a *kopf.Activity) error {
+			e.calls.add("settings")
+			a.Settings.Networking.TrustEnv = true
+			return nil
+		}, id("settings"))
+		e.registry.OnLogin(func(ctx context.Context, l *kopf.Login) (*kopf.ConnectionInfo, error) {
+			e.calls.add("login, trusting the environment: %t", l.TrustEnv)
+			return e.info(), nil
+		}, id("login"))
+		e.registry.OnStartup(func(ctx context.Context, a *kopf.Activity) error {
+			e.calls.add("use")
+			kept = a.Client
+			_, err := a.Client.Resources(ctx)
+			return err
+		}, id("use"))
+		e.registry.OnCleanup(func(ctx context.Context, a *kopf.Activity) error {
+			_, err := kept.Resources(ctx) // it goes on to work
+			return err
+		}, id("cleanup"))
+		e.registry.OnCreate(Examples, ready, named("create"))
+		op := c.Operator(&e.registry, e.door)
+		c.Create("a", nil)
+		c.WaitFor("the handling", func() bool { return c.isReady("a") })
+		c.expect(&e.calls, "settings", "use", "login, trusting the environment: true")
+		op.Stop()
+	})
+	c.Run(t, "DF-32 the client has the settings of the moment of its first use, and that of the operator those after the start", func(c *C) {
+		c.OnlyInBubble("it counts the seconds")
+		var mu sync.Mutex
+		took, refuse := map[string]time.Duration{}, false
+		ask := func(ctx context.Context, what string, client *kopf.Client) {
+			mu.Lock()
+			refuse = true
+			mu.Unlock()
+			began := time.Now()
+			_ = client.Get(ctx, c.Ref("none"), &kopf.Body{}, nil)
+			mu.Lock()
+			defer mu.Unlock()
+			refuse, took[what] = false, time.Since(began).Truncate(time.Second)
+		}
+		registry := &kopf.Registry{}
+		registry.OnStartup(func(ctx context.Context, a *kopf.Activity) error {
+			a.Settings.Networking.ErrorBackoffs = []time.Duration{10 * time.Second}
+			ask(ctx, "start", a.Client)
+			a.Settings.Networking.ErrorBackoffs = []time.Duration{60 * time.Second}
+			return nil
+		}, id("startup"))
+		registry.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error {
+			ask(ctx, "operator", ch.Client)
+			return ready(ctx, ch)
+		}, named("create"))
+		c.Operator(registry, wired(func(req *Request) (*http.Response, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if refuse {
+				return Answer(http.StatusInternalServerError, "InternalError", "asked for"), nil
+			}
+			return nil, nil
+		}))
+		c.Create("a", nil)
+		c.WaitFor("the handling", func() bool { return c.isReady("a") })
+		for what, want := range map[string][2]time.Duration{"start": {10 * time.Second, 30 * time.Second}, "operator": {60 * time.Second, 80 * time.Second}} {
+			if got := took[what]; got < want[0] || got > want[1] {
+				c.Errorf("%s: a request that fails was given up after %s, want %s", what, got, want)
+			}
+		}
+	})
+})

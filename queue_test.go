@@ -1,0 +1,178 @@
+package kopf
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// versionedPod is an event of a pod.
+func versionedPod(t *testing.T, typ EventType, namespace, uid, version string) RawEvent {
+	t.Helper()
+	body, err := NewBody(map[string]any{"apiVersion": "v1", "kind": "Pod",
+		"metadata": map[string]any{"name": "a", "namespace": namespace, "uid": uid, "resourceVersion": version}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return RawEvent{Type: typ, Body: body}
+}
+
+func TestQueue(t *testing.T) {
+	quiet := slog.New(slog.DiscardHandler)
+	t.Run("DF-30 the names of namespaces are forgotten with their last objects", func(t *testing.T) {
+		q := newQueue(0, quiet, func(s *slot, events []RawEvent) rest {
+			return rest{gone: events[len(events)-1].Type == Deleted}
+		})
+		from := &source{}
+		for n := range 100 {
+			for i := range 2 {
+				uid := fmt.Sprint("u", n, "-", i)
+				q.put(versionedPod(t, Added, fmt.Sprint("ns", n), uid, "1"), from, 0, true)
+				q.workers.Wait()
+				if i == 0 && n%2 == 0 {
+					continue
+				}
+				q.put(versionedPod(t, Deleted, fmt.Sprint("ns", n), uid, "2"), from, 0, true)
+				q.workers.Wait()
+			}
+		}
+		if len(q.slots) != 50 || len(q.namespaces) != 50 {
+			t.Errorf("of 50 objects in 50 namespaces, %d objects are known in %d namespaces", len(q.slots), len(q.namespaces))
+		}
+		q.forget("ns2", false)
+		if len(q.slots) != 49 || len(q.namespaces) != 49 {
+			t.Errorf("of 49 objects in 49 namespaces, %d objects are known in %d namespaces", len(q.slots), len(q.namespaces))
+		}
+	})
+	t.Run("DF-30 no time of an object depends on the time of the day", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			settings := NewSettings()
+			r := &reactor{settings: settings, began: time.Now()}
+			time.Sleep(time.Minute)
+			c := &cycle{reactor: r, slot: &slot{desk: &desk{}}, event: RawEvent{}}
+			c.await(versionedPod(t, Modified, "ns", "u", "1").Body, versionedPod(t, Modified, "ns", "u", "2").Body)
+			if got, want := c.slot.expectedUntil, time.Minute+settings.Persistence.ConsistencyTimeout; got != want {
+				t.Errorf("our own patch is awaited until %s of the reactor's clock, want %s", got, want)
+			}
+		})
+	})
+	t.Run("DF-36 an older state than one that was seen is not seen again", func(t *testing.T) {
+		var seen []string
+		q := newQueue(0, quiet, func(s *slot, events []RawEvent) rest {
+			for _, ev := range events {
+				seen = append(seen, ev.Body.version)
+			}
+			return rest{}
+		})
+		from := &source{}
+		for _, version := range []string{"9", "10", "8", "10", "11", "9"} {
+			q.put(versionedPod(t, Modified, "ns", "u", version), from, 0, true)
+			q.workers.Wait()
+		}
+		if want := []string{"9", "10", "11"}; !slices.Equal(seen, want) {
+			t.Errorf("the versions %q were seen, want %q", seen, want)
+		}
+	})
+	t.Run("DF-36 the listing of a namespace tells nothing of the objects of others", func(t *testing.T) {
+		var gone []string
+		q := newQueue(1, quiet, func(s *slot, events []RawEvent) rest {
+			deleted := events[len(events)-1].Type == Deleted
+			if deleted {
+				gone = append(gone, s.in.name)
+			}
+			return rest{gone: deleted}
+		})
+		one, other := &source{namespace: "one"}, &source{namespace: "other"}
+		q.begin(one)
+		q.put(versionedPod(t, Listed, "one", "u1", "1"), one, 0, true)
+		q.begin(other)
+		q.put(versionedPod(t, Listed, "other", "u2", "2"), other, 0, true)
+		q.workers.Wait()
+		q.begin(one) // which has nothing in it any more
+		q.sweep(one, 0)
+		q.workers.Wait()
+		if !slices.Equal(gone, []string{"one"}) {
+			t.Errorf("the objects of the namespaces %q count as deleted, want that of one", gone)
+		}
+	})
+	t.Run("DF-36 an object that is woken while its worker works is looked at again", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			looks, working := 0, make(chan struct{})
+			q := newQueue(0, quiet, func(s *slot, events []RawEvent) rest {
+				if looks++; looks == 1 {
+					<-working
+				}
+				return rest{}
+			})
+			q.put(versionedPod(t, Added, "ns", "u", "1"), &source{}, 0, true)
+			synctest.Wait()
+			q.wake(q.slots["u"])
+			close(working)
+			q.workers.Wait()
+			if looks != 2 {
+				t.Errorf("the object was looked at %d times, want twice", looks)
+			}
+		})
+	})
+	t.Run("a listing without an object ends what is remembered of it, even if its worker could not send everything", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			working := make(chan struct{})
+			q := newQueue(0, quiet, func(s *slot, events []RawEvent) rest {
+				<-working
+				s.unsent = &unsent{}
+				return rest{}
+			})
+			q.put(versionedPod(t, Added, "ns", "u", "1"), &source{}, 0, true)
+			synctest.Wait()
+			q.forget("", false)
+			again := &source{}
+			q.begin(again)
+			q.sweep(again, 0)
+			close(working)
+			q.workers.Wait()
+			if !q.empty() {
+				t.Errorf("%d objects are known, and %d are remembered", len(q.slots), len(q.absent))
+			}
+		})
+	})
+	t.Run("what a worker sends after its object was forgotten is not remembered", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			working := make(chan struct{})
+			q := newQueue(0, quiet, func(s *slot, events []RawEvent) rest {
+				s.unsent = &unsent{}
+				<-working
+				s.unsent = nil
+				return rest{}
+			})
+			q.put(versionedPod(t, Added, "ns", "u", "1"), &source{}, 0, true)
+			synctest.Wait()
+			q.forget("", false)
+			close(working)
+			q.workers.Wait()
+			if !q.empty() {
+				t.Errorf("%d objects are known, and %d are remembered", len(q.slots), len(q.absent))
+			}
+		})
+	})
+	t.Run("DF-13 what comes of a stream that was called off does not count", func(t *testing.T) {
+		looks := 0
+		q := newQueue(0, quiet, func(s *slot, events []RawEvent) rest {
+			looks++
+			return rest{}
+		})
+		from := &source{namespace: "ns"}
+		q.end(from)
+		q.forget("ns", false)
+		q.put(versionedPod(t, Added, "ns", "u", "1"), from, 0, true)
+		q.workers.Wait()
+		if _, settled, seen := q.settled([]byte("u"), []byte("1"), from, 0); settled || !seen {
+			t.Error("the stream may settle an object")
+		}
+		if looks > 0 || len(q.slots) > 0 {
+			t.Errorf("%d objects are known, after %d looks", len(q.slots), looks)
+		}
+	})
+}
