@@ -11,7 +11,7 @@ import (
 
 var chaosSeed = flag.Uint64("chaos.seed", 1, "what decides about the faults of the fault bench")
 
-// TestChaos is a short run of the fault bench. The long one is a command: go run ./chaos/cmd
+// TestChaos is a short run of the fault bench. The long one, with all sorts of faults, is a command: go run ./chaos/cmd
 func TestChaos(t *testing.T) {
 	report, err := chaos.Run(t.Context(), chaos.Options{Seed: *chaosSeed, Duration: 40 * time.Second, Objects: 150})
 	if err != nil {
@@ -20,6 +20,9 @@ func TestChaos(t *testing.T) {
 	var table bytes.Buffer
 	chaos.WriteTable(&table, []*chaos.Report{report})
 	t.Logf("%s", &table)
+	if len(report.Missing) > 0 {
+		t.Errorf("these faults have not happened: %q", report.Missing)
+	}
 	if len(report.Violations) > 0 {
 		var told bytes.Buffer
 		report.WriteViolations(&told)

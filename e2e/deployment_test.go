@@ -1,9 +1,22 @@
 package e2e
 
 import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -30,11 +43,9 @@ const (
 func TestDeployment(t *testing.T) {
 	c := ownCluster(t, nil)
 	world := promises.NewWorld(t, "..", shipped(t), c.Kubeconfig(), c.ConnectionInfo())
-	eventually(t, "the peering objects", func() bool {
-		_, err := c.TryKubectl("", "apply", "--validate=strict", "-f", "../examples/peering.yaml")
-		return err == nil
-	})
-	c.Kubectl(t, "apply", "--validate=strict", "-f", "../examples/crd.yaml")
+	c.Kubectl(t, "apply", "--validate=strict", "-f", "../examples/crd.yaml", "-f", "../examples/peering.yaml")
+	c.Kubectl(t, "wait", "--for=condition=Established", "-f", "../examples/crd.yaml", "-f", "../examples/peering.yaml")
+	c.Kubectl(t, "apply", "--validate=strict", "-f", "../examples/peering-objects.yaml")
 
 	t.Run("the API server takes the manifests", func(t *testing.T) {
 		files, err := filepath.Glob(filepath.Join(deployment, "*.yaml"))
@@ -72,6 +83,7 @@ func TestDeployment(t *testing.T) {
 	t.Run("as deployed", func(t *testing.T) { deployed(t, c, world) })
 	t.Run("with further rights", func(t *testing.T) { further(t, c) })
 	t.Run("a missing right is told", func(t *testing.T) { missing(t, c, example(t, "22-scratch")) })
+	t.Run("DF-27 with a late stream, no handler is called again", func(t *testing.T) { late(t, c) })
 }
 
 // podSpec is that of the deployment.
@@ -189,8 +201,10 @@ func further(t *testing.T, c *cluster.Cluster) {
 }
 
 // withToken is a kubeconfig with nothing but a token.
-func withToken(c *cluster.Cluster, token string) string {
-	return kubeconfig(c.URL(), "certificate-authority-data: "+base64.StdEncoding.EncodeToString(c.CA()), token)
+func withToken(c *cluster.Cluster, token string) string { return withTokenAt(c.URL(), c, token) }
+
+func withTokenAt(address string, c *cluster.Cluster, token string) string {
+	return kubeconfig(address, "certificate-authority-data: "+base64.StdEncoding.EncodeToString(c.CA()), token)
 }
 
 // right is one that a role gives.
@@ -198,7 +212,7 @@ type right struct {
 	Kind, Group, Resource, Verb string
 }
 
-func (r right) String() string { return r.Verb + " " + r.Resource }
+func (r right) String() string { return cmp.Or(strings.TrimSpace(r.Verb+" "+r.Resource), "none") }
 
 // rights are all that the roles of the example give, each on its own.
 func rights(t *testing.T) (all []right) {
@@ -221,11 +235,13 @@ func rights(t *testing.T) (all []right) {
 	return all
 }
 
-// missing takes each right away from an operator of its own, and waits until it is told that it is missed.
+// missing takes each right away from an operator of its own, and waits until the operator logs that it is missed; and none from one more, which must
+// miss nothing. The streams are later than operators wait for their own patches, for they do more then.
 func missing(t *testing.T, c *cluster.Cluster, program string) {
 	all := rights(t)
+	address := lateServer(t, c, 6*time.Second)
 	var together sync.WaitGroup
-	for i, without := range all {
+	for i, without := range append(slices.Clone(all), right{}) {
 		if without.Resource == "events" && without.Verb == "patch" {
 			continue // an event that can't be counted is posted anew, and then it is no use to tell
 		}
@@ -234,10 +250,24 @@ func missing(t *testing.T, c *cluster.Cluster, program string) {
 				namespace := fmt.Sprintf("without-%d", i)
 				token := admit(t, c, namespace, slices.DeleteFunc(slices.Clone(all), func(r right) bool { return r == without }))
 				config := filepath.Join(t.TempDir(), "config")
-				if err := os.WriteFile(config, []byte(withToken(c, token)), 0o600); err != nil {
+				if err := os.WriteFile(config, []byte(withTokenAt(address, c, token)), 0o600); err != nil {
 					t.Fatal(err)
 				}
-				op := start(t, exec.Command(program, "run", "--namespace="+namespace), "KUBECONFIG="+config)
+				args := []string{"run", "--namespace=" + namespace}
+				if without == (right{}) {
+					args = append(args, "--verbose")
+				}
+				op := start(t, exec.Command(program, args...), "KUBECONFIG="+config)
+				if without == (right{}) {
+					eventually(t, "a read for the late stream", func() bool { return strings.Contains(op.log.String(), "The own patch has not come back in time") })
+					eventually(t, "the end of the handling", func() bool { return strings.Contains(op.log.String(), "Nothing has changed that is handled") })
+					for line := range strings.Lines(op.log.String()) {
+						if strings.Contains(line, "[WARN") || strings.Contains(line, "[ERROR") {
+							t.Errorf("with all rights, it tells: %s", line)
+						}
+					}
+					return
+				}
 				told := fmt.Sprintf(`cannot %s resource \"%s\"`, without.Verb, without.Resource)
 				eventually(t, told, func() bool {
 					return lineWith(op.log.String(), told, "[WARN") || lineWith(op.log.String(), told, "[ERROR")
@@ -252,6 +282,133 @@ func missing(t *testing.T, c *cluster.Cluster, program string) {
 		})
 	}
 	together.Wait()
+}
+
+// late runs an operator with the shipped rights, whose stream is later than it waits for its own patches. It then reads the objects, with the
+// rights that there are, or else it calls a handler again whose success it has stored.
+func late(t *testing.T, c *cluster.Cluster) {
+	token := admit(t, c, "late", rights(t))
+	address := lateServer(t, c, 4*time.Second)
+	var mu sync.Mutex
+	var calls []string
+	note := func(call string) {
+		mu.Lock()
+		defer mu.Unlock()
+		calls = append(calls, call)
+	}
+	registry := &kopf.Registry{}
+	registry.OnCreate("kopfexamples", func(ctx context.Context, ch *kopf.Change) error {
+		note("one")
+		_, err := ch.Client.Patch(ctx, ch.Body.Reference(), map[string]any{"spec": map[string]any{"field": "changed"}}, nil)
+		return err
+	}, &kopf.ChangeOptions{ID: "one"})
+	registry.OnCreate("kopfexamples", func(ctx context.Context, ch *kopf.Change) error {
+		note("two")
+		if ch.Retry == 0 {
+			return kopf.Temporary(errors.New("not yet"), 500*time.Millisecond)
+		}
+		return nil
+	}, &kopf.ChangeOptions{ID: "two"})
+	var log safeBuffer
+	op := &kopf.Operator{
+		Registry: registry, Namespaces: []string{"late"}, Settings: kopf.NewSettings(), Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Connection: &kopf.ConnectionInfo{Server: address, CAData: c.CA(), Token: token},
+	}
+	op.Settings.Persistence.ConsistencyTimeout = time.Second
+	kopf.NewRunner(t, op, nil)
+	eventually(t, "the object to be read", func() bool { return strings.Contains(log.String(), "The own patch has not come back in time") })
+	time.Sleep(10 * time.Second) // for the calls that should not be
+	mu.Lock()
+	defer mu.Unlock()
+	if want := []string{"one", "two", "two"}; !slices.Equal(calls, want) {
+		t.Errorf("called were %q, want %q", calls, want)
+	}
+	if strings.Contains(log.String(), "level=WARN") || strings.Contains(log.String(), "level=ERROR") && !strings.Contains(log.String(), "not yet") {
+		t.Errorf("the log tells of trouble:\n%s", log.String())
+	}
+}
+
+// safeBuffer is a buffer for several goroutines.
+type safeBuffer struct {
+	mu     sync.Mutex // guards buffer
+	buffer bytes.Buffer
+}
+
+// Write appends to the buffer.
+func (b *safeBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buffer.Write(p)
+}
+
+// String returns what was written so far.
+func (b *safeBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buffer.String()
+}
+
+// lateServer passes requests on to the API server, with the credentials that they have, and holds each event of the objects back for a while.
+// It returns its address.
+func lateServer(t *testing.T, c *cluster.Cluster, lag time.Duration) string {
+	t.Helper()
+	target, err := url.Parse(c.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := c.Authority().Issue("kube-apiserver", nil, true, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := tls.X509KeyPair(id.Cert, id.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(c.CA())
+	server := httptest.NewUnstartedServer(&httputil.ReverseProxy{
+		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		Transport:     &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}},
+		FlushInterval: -1,
+		ErrorLog:      slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), // operators come and go
+		ModifyResponse: func(resp *http.Response) error {
+			if resp.Request.URL.Query().Get("watch") != "" && strings.HasSuffix(resp.Request.URL.Path, "/kopfexamples") {
+				resp.Body = &lateBody{ReadCloser: resp.Body, lines: bufio.NewReader(resp.Body), lag: lag}
+			}
+			return nil
+		},
+	})
+	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
+	server.StartTLS()
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
+	return server.URL
+}
+
+// lateBody holds each line of a stream back for a while, one after another.
+type lateBody struct {
+	io.ReadCloser
+	lines *bufio.Reader
+	lag   time.Duration
+	rest  []byte // of a line that is under way
+}
+
+// Read returns what fits of the next line.
+func (b *lateBody) Read(p []byte) (int, error) {
+	if len(b.rest) == 0 {
+		line, err := b.lines.ReadBytes('\n')
+		if len(line) == 0 {
+			return 0, err
+		}
+		time.Sleep(b.lag)
+		b.rest = line
+	}
+	n := copy(p, b.rest)
+	b.rest = b.rest[n:]
+	return n, nil
 }
 
 // admit makes a namespace with an object, a peering object, and a service account with these rights, and returns a token of that account.

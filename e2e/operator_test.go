@@ -355,7 +355,7 @@ func TestBinary(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const limit = 9_000_000 // bytes
+	const limit = 9_500_000 // bytes
 	t.Logf("the smallest example has %d bytes", info.Size())
 	if info.Size() >= limit {
 		t.Errorf("the smallest example has %d bytes, want less than %d", info.Size(), limit)

@@ -11,10 +11,9 @@ import (
 // TestPeers lets two processes give way to each other, until one of them is killed and people freeze the other.
 func TestPeers(t *testing.T) {
 	c := exampleCluster(t)
-	eventually(t, "the peering objects", func() bool { // the kinds have to be there first
-		_, err := c.TryKubectl("", "apply", "-f", "../examples/peering.yaml")
-		return err == nil
-	})
+	c.Kubectl(t, "apply", "-f", "../examples/peering.yaml")
+	c.Kubectl(t, "wait", "--for=condition=Established", "-f", "../examples/peering.yaml")
+	c.Kubectl(t, "apply", "-f", "../examples/peering-objects.yaml")
 	const handles = "Of all operators, this one handles the object."
 	create := func(name string, worker *operator, idlers ...*operator) {
 		t.Helper()

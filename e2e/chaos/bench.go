@@ -5,8 +5,10 @@ package chaos
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -28,9 +30,15 @@ type Options struct {
 	Duration time.Duration
 	// Objects is the number of names that people use. Defaults to 300.
 	Objects int
+	// Families are the sorts of faults that are tried, of [Families]. Defaults to all.
+	Families []string
 	// Log is told what is being done. Defaults to silence.
 	Log io.Writer
+	// Keep has the folder of a run with violations left behind, for its logs. The log tells where it is. Defaults to false.
+	Keep bool
 }
+
+func (o *Options) has(family string) bool { return slices.Contains(o.Families, family) }
 
 // The shape of a run.
 const (
@@ -45,6 +53,7 @@ const (
 type bench struct {
 	opts     *Options
 	dir      string
+	kept     bool // whether the folder outlives the run
 	cluster  *cluster.Cluster
 	counts   *tally
 	logins   *logins
@@ -52,6 +61,13 @@ type bench struct {
 	history  *History
 	writers  *writers
 	operator *supervisor
+	tenant   *supervisor // nil if no namespaces come and go
+	trusted  []byte      // what the file with the authority has
+	rooms    rooms
+	contests []Contest
+
+	mu        sync.Mutex // guards all below
+	rotations []Rotation
 }
 
 // Run makes one run. An error means that the bench itself has failed; what the operator does wrong stands in the report.
@@ -59,8 +75,14 @@ func Run(ctx context.Context, opts Options) (*Report, error) {
 	if opts.Objects == 0 {
 		opts.Objects = 300
 	}
+	if opts.Families == nil {
+		opts.Families = Families()
+	}
 	if opts.Log == nil {
 		opts.Log = io.Discard
+	}
+	if unknown := slices.DeleteFunc(slices.Clone(opts.Families), func(name string) bool { return slices.Contains(Families(), name) }); len(unknown) > 0 {
+		return nil, fmt.Errorf("there are no faults of the sorts %q, but %q", unknown, Families())
 	}
 	b := &bench{opts: &opts, counts: newTally()}
 	defer b.close()
@@ -70,6 +92,10 @@ func Run(ctx context.Context, opts Options) (*Report, error) {
 	report, err := b.run(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("seed %d: %w", opts.Seed, err)
+	}
+	report.Missing = opts.missing(report.Faults)
+	if b.kept = opts.Keep && len(report.Violations) > 0; b.kept {
+		b.say("seed %d: the logs are in %s", opts.Seed, b.dir)
 	}
 	return report, nil
 }
@@ -83,9 +109,16 @@ func (b *bench) open(ctx context.Context) (err error) {
 	if b.dir, err = os.MkdirTemp("", "kopf-chaos-"); err != nil {
 		return err
 	}
-	if b.cluster, err = cluster.Start(ctx, nil); err != nil {
+	options := &cluster.Options{}
+	if b.opts.has("namespaces") {
+		options.Controllers = []string{"namespace-controller"}
+	}
+	if b.cluster, err = cluster.Start(ctx, options); err != nil {
 		return err
 	}
+	b.writers = &writers{cluster: b.cluster, objects: b.opts.Objects, pace: writerPace}
+	b.writers.version.Store("v1")
+	b.rooms.removed = map[string]time.Time{}
 	if err := b.prepare(ctx); err != nil {
 		return err
 	}
@@ -100,33 +133,47 @@ func (b *bench) open(ctx context.Context) (err error) {
 	if out, err := exec.CommandContext(ctx, "go", "build", "-o", binary, "github.com/kopf-go/kopf/e2e/chaos/operator").CombinedOutput(); err != nil {
 		return fmt.Errorf("building the operator: %w\n%s", err, out)
 	}
-	ca := filepath.Join(b.dir, "ca.crt")
-	config := kubeconfig(b.proxy.server.URL, ca, binary)
-	for path, data := range map[string][]byte{ca: b.cluster.CA(), filepath.Join(b.dir, "kubeconfig"): []byte(config)} {
-		if err := os.WriteFile(path, data, 0o600); err != nil {
+	b.trusted = b.cluster.CA()
+	if err := b.writeCA(b.trusted); err != nil {
+		return err
+	}
+	b.history = newHistory(b.cluster.EtcdURL(), "/registry/"+group+"/")
+	b.operator = &supervisor{binary: binary, args: []string{"--all-namespaces", "--peering=chaos", "--priority=10"}}
+	if b.opts.has("namespaces") {
+		b.tenant = &supervisor{binary: binary, role: tenantRole, args: []string{"--namespace=" + roomPrefix + "*", "--peering=default", "--priority=10"}}
+	}
+	for _, s := range b.supervisors() {
+		s.dir, s.seed, s.families = b.dir, b.opts.Seed, b.opts.Families
+		url := b.proxy.server.URL
+		if s.role != "" {
+			url += "/" + s.role
+		}
+		if err := os.WriteFile(s.file("kubeconfig"), []byte(kubeconfig(url, filepath.Join(b.dir, "ca.crt"), binary)), 0o600); err != nil {
 			return err
 		}
 	}
-	b.history = newHistory(b.cluster.EtcdURL(), "/registry/"+group+"/widgets/")
-	b.writers = &writers{cluster: b.cluster, objects: b.opts.Objects, pace: writerPace}
-	b.operator = &supervisor{binary: binary, dir: b.dir, seed: b.opts.Seed}
 	return nil
 }
 
-// prepare makes the kinds that the run works with, and waits until they are served.
-func (b *bench) prepare(ctx context.Context) error {
-	const definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-	peeringDefinition := `{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "clusterkopfpeerings.kopf.dev"},
-		"spec": {"group": "kopf.dev", "scope": "Cluster", "names": {"plural": "clusterkopfpeerings", "singular": "clusterkopfpeering", "kind": "ClusterKopfPeering"},
-		"versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}}`
-	for _, d := range []string{definition, peeringDefinition} {
-		if _, err := b.cluster.Request(ctx, http.MethodPost, definitions, []byte(d)); err != nil {
-			return err
+// supervisors are those of all operators.
+func (b *bench) supervisors() []*supervisor {
+	var all []*supervisor
+	for _, s := range []*supervisor{b.operator, b.tenant} {
+		if s != nil {
+			all = append(all, s)
 		}
 	}
-	for _, path := range []string{collection, "/apis/kopf.dev/v1/clusterkopfpeerings"} {
+	return all
+}
+
+// prepare makes the kinds that the run works with, waits until they are served, and makes what is there from the start.
+func (b *bench) prepare(ctx context.Context) error {
+	for _, k := range kinds {
+		b.writers.do(ctx, http.MethodPost, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", k.manifest())
+	}
+	for _, k := range kinds {
 		for {
-			_, err := b.cluster.Request(ctx, http.MethodGet, path, nil)
+			_, err := b.cluster.Request(ctx, http.MethodGet, k.collection(), nil)
 			if err == nil {
 				break
 			}
@@ -135,14 +182,19 @@ func (b *bench) prepare(ctx context.Context) error {
 			}
 		}
 	}
-	_, err := b.cluster.Request(ctx, http.MethodPost, "/apis/kopf.dev/v1/clusterkopfpeerings",
-		[]byte(`{"apiVersion": "kopf.dev/v1", "kind": "ClusterKopfPeering", "metadata": {"name": "chaos"}}`))
-	return err
+	b.writers.do(ctx, http.MethodPost, "/apis/kopf.dev/v1/clusterkopfpeerings",
+		map[string]any{"apiVersion": "kopf.dev/v1", "kind": "ClusterKopfPeering", "metadata": map[string]any{"name": "chaos"}})
+	if b.opts.has("namespaces") {
+		b.openRoom(ctx, lobby, 2)
+	}
+	return nil
 }
 
 func (b *bench) close() {
-	if b.operator != nil && b.operator.cmd != nil {
-		b.operator.finish()
+	for _, s := range b.supervisors() {
+		if s.cmd != nil {
+			s.finish()
+		}
 	}
 	if b.proxy != nil {
 		b.proxy.server.CloseClientConnections()
@@ -154,7 +206,9 @@ func (b *bench) close() {
 	if b.cluster != nil {
 		b.cluster.Stop()
 	}
-	_ = os.RemoveAll(b.dir) // a folder of temporary files
+	if !b.kept {
+		_ = os.RemoveAll(b.dir) // a folder of temporary files
+	}
 }
 
 // run goes through the stages of a run.
@@ -164,8 +218,10 @@ func (b *bench) run(ctx context.Context) (*Report, error) {
 	defer group.Wait()
 	defer stop()
 	group.Go(func() { b.history.follow(following) })
-	if err := b.operator.start(); err != nil {
-		return nil, err
+	for _, s := range b.supervisors() {
+		if err := s.start(); err != nil {
+			return nil, err
+		}
 	}
 	before, err := b.steadyCensus(ctx)
 	if err != nil {
@@ -186,14 +242,21 @@ func (b *bench) run(ctx context.Context) (*Report, error) {
 		return nil, err
 	}
 	report.Settled, report.Violations = time.Since(settled), violations
+	b.say("seed %d: one thing goes wrong at a time", b.opts.Seed)
+	if err := b.trials(ctx); err != nil {
+		return nil, err
+	}
 	b.say("seed %d: all objects are deleted", b.opts.Seed)
 	last, violations, err := b.settle(ctx, func(e *Evidence) []Violation { return e.judgeEmpty(before) }, true)
 	if err != nil {
 		return nil, err
 	}
 	report.Violations = append(report.Violations, violations...)
-	b.operator.finish()
+	for _, s := range b.supervisors() {
+		s.finish()
+	}
 	report.Violations = append(report.Violations, b.remains(ctx)...)
+	last.inside(b.counts)
 	report.evidence, report.last = evidence, last
 	b.fill(report)
 	return report, nil
@@ -215,22 +278,64 @@ func (b *bench) steadyCensus(ctx context.Context) (*journal.Census, error) {
 	return nil, fmt.Errorf("the operator does not start:\n%s", log)
 }
 
-// trouble lets people work and things go wrong, for the time of the run.
+// trouble lets people work and things go wrong, for the time of the run. At its end, processes are left alone for a while: a new one would
+// know nothing of what the others have come to believe.
 func (b *bench) trouble(ctx context.Context) error {
+	started := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, b.opts.Duration)
 	defer cancel()
-	b.proxy.setRate(faultRate)
-	defer b.proxy.setRate(0)
+	subjects := map[string]func(context.Context, *rand.Rand) error{
+		"definitions": b.moveVersions,
+		"refusals":    b.refuse,
+		"large":       b.writeLarge,
+		"namespaces":  b.moveRooms,
+		"authorities": b.rotateAuthorities,
+	}
+	if b.opts.has(basic) {
+		b.proxy.setRate(faultRate)
+		subjects[basic] = func(ctx context.Context, random *rand.Rand) error {
+			return b.disrupt(ctx, random, started.Add(b.opts.Duration-min(b.opts.Duration/3, lastPeace)))
+		}
+	}
+	b.proxy.extensionDown.Store(true)
+	errs := make(chan error, len(subjects))
 	var group sync.WaitGroup
 	for i := range writerCount {
 		group.Go(func() { b.writers.write(ctx, rand.New(rand.NewPCG(b.opts.Seed, uint64(i)))) })
 	}
-	err := b.disrupt(ctx, rand.New(rand.NewPCG(b.opts.Seed, 1000)))
-	cancel()
+	for i, name := range slices.Sorted(maps.Keys(subjects)) {
+		if b.opts.has(name) {
+			group.Go(func() {
+				if err := subjects[name](ctx, rand.New(rand.NewPCG(b.opts.Seed, uint64(1000+i)))); err != nil {
+					errs <- fmt.Errorf("%s: %w", name, err)
+					cancel()
+				}
+			})
+		}
+	}
 	group.Wait()
+	b.proxy.setRate(0)
+	b.proxy.extensionDown.Store(false)
 	b.logins.calm()
 	b.proxy.dark.Store(false)
-	return err
+	close(errs)
+	return <-errs
+}
+
+// lastPeace is how long no process is ended before all is well again.
+const lastPeace = 20 * time.Second
+
+// trials let one thing go wrong at a time, while nothing else does.
+func (b *bench) trials(ctx context.Context) error {
+	if b.opts.has("authorities") {
+		if err := b.rotateAuthority(ctx, false); err != nil {
+			return err
+		}
+	}
+	if b.opts.has("contests") {
+		b.contest(ctx, rand.New(rand.NewPCG(b.opts.Seed, 2000)))
+	}
+	return nil
 }
 
 // settle waits until there is nothing to complain of that may yet pass, or for a long time, and returns what it is then.
@@ -257,12 +362,12 @@ func (b *bench) settle(ctx context.Context, judge func(*Evidence) []Violation, r
 
 // gather takes everything that there is to judge.
 func (b *bench) gather(ctx context.Context) (*Evidence, error) {
-	e := &Evidence{Time: time.Now(), Versions: b.history.versions()}
+	e := &Evidence{Time: time.Now(), Versions: b.history.versions("widgets"), Tickets: b.history.versions("tickets"), Contests: slices.Clone(b.contests)}
 	var err error
 	if e.Census, err = b.operator.census(ctx); err != nil {
 		return nil, err
 	}
-	if e.Journal, err = journal.Read(filepath.Join(b.dir, "journal")); err != nil {
+	if e.Journal, err = journal.Read(b.operator.journal()); err != nil {
 		return nil, err
 	}
 	if e.Children, err = b.children(ctx); err != nil {
@@ -271,12 +376,26 @@ func (b *bench) gather(ctx context.Context) (*Evidence, error) {
 	if e.Events, err = b.events(ctx); err != nil {
 		return nil, err
 	}
-	b.operator.mu.Lock()
-	defer b.operator.mu.Unlock()
-	e.Ends = append(e.Ends, b.operator.strange...)
-	e.Lost = b.history.err
+	if err := b.tenantEvidence(ctx, e); err != nil {
+		return nil, err
+	}
 	e.Writes = b.proxy.written()
-	return e, b.operator.err
+	b.proxy.mu.Lock()
+	e.KeepAlives, e.Outages = slices.Clone(b.proxy.renewals), slices.Clone(b.proxy.outages)
+	b.proxy.mu.Unlock()
+	b.mu.Lock()
+	e.Rotations = slices.Clone(b.rotations)
+	b.mu.Unlock()
+	b.history.mu.Lock()
+	e.Lost = b.history.err
+	b.history.mu.Unlock()
+	e.Processes = b.operator.lives()
+	var failed []error
+	for _, s := range b.supervisors() {
+		ends, err := s.ends()
+		e.Ends, failed = append(e.Ends, ends...), append(failed, err)
+	}
+	return e, errors.Join(failed...)
 }
 
 // children are what the handlers have made: the values in the config maps, by their names.
@@ -335,12 +454,13 @@ func (b *bench) remains(ctx context.Context) []Violation {
 	var all []Violation
 	peers, err := b.peers(ctx)
 	if err != nil || len(peers) > 0 {
-		all = append(all, Violation{Rule: "nothing is left", Text: fmt.Sprint("the peering has records after the end: ", peers, err)})
+		all = append(all, Violation{Rule: leftovers, Text: fmt.Sprint("the peering has records after the end: ", peers, err)})
 	}
-	b.operator.mu.Lock()
-	defer b.operator.mu.Unlock()
-	for _, end := range b.operator.strange {
-		all = append(all, Violation{Rule: "the operator goes on", Text: "a process has ended: " + end})
+	for _, s := range b.supervisors() {
+		ends, _ := s.ends() // no process is started any more
+		for _, end := range ends {
+			all = append(all, Violation{Rule: goesOn, Text: "a process has ended: " + end})
+		}
 	}
 	return all
 }

@@ -17,29 +17,30 @@ import (
 // disruption is something that happens now and then.
 type disruption struct {
 	weight int
+	ends   bool // the operator
 	happen func(b *bench, ctx context.Context, random *rand.Rand) error
 }
 
 var disruptions = []disruption{
-	{6, (*bench).killOperator},
-	{2, (*bench).restartOperator},
-	{2, func(b *bench, ctx context.Context, _ *rand.Rand) error {
+	{6, true, (*bench).killOperator},
+	{2, true, (*bench).restartOperator},
+	{2, false, func(b *bench, ctx context.Context, _ *rand.Rand) error {
 		return b.restart(ctx, cluster.APIServer, restartedServer, false)
 	}},
-	{1, func(b *bench, ctx context.Context, _ *rand.Rand) error {
+	{1, false, func(b *bench, ctx context.Context, _ *rand.Rand) error {
 		return b.restart(ctx, cluster.APIServer, killedServer, true)
 	}},
-	{1, func(b *bench, ctx context.Context, _ *rand.Rand) error {
+	{1, false, func(b *bench, ctx context.Context, _ *rand.Rand) error {
 		return b.restart(ctx, cluster.Etcd, killedStore, true)
 	}},
-	{2, (*bench).compact},
-	{2, (*bench).blackOut},
-	{5, (*bench).skewRecord},
-	{2, (*bench).skewPeer},
+	{2, false, (*bench).compact},
+	{2, false, (*bench).blackOut},
+	{5, false, (*bench).skewRecord},
+	{2, false, (*bench).skewPeer},
 }
 
-// disrupt lets one thing after another happen until the context ends.
-func (b *bench) disrupt(ctx context.Context, random *rand.Rand) error {
+// disrupt lets one thing after another happen until the context ends. The operator is not ended after a time.
+func (b *bench) disrupt(ctx context.Context, random *rand.Rand, peace time.Time) error {
 	var bag []disruption // drawn from without putting back, so that a short run meets most of them
 	for {
 		if len(bag) == 0 {
@@ -53,6 +54,10 @@ func (b *bench) disrupt(ctx context.Context, random *rand.Rand) error {
 		pause(ctx, between(random, time.Second, 5*time.Second))
 		if ctx.Err() != nil {
 			return nil
+		}
+		if bag[0].ends && time.Now().After(peace) {
+			bag = bag[1:]
+			continue
 		}
 		if err := bag[0].happen(b, ctx, random); err != nil {
 			return err
@@ -76,6 +81,7 @@ func (b *bench) restartOperator(ctx context.Context, _ *rand.Rand) error {
 // restart ends a program of the control plane, at once or in order, and has it started again before it returns, come what may.
 func (b *bench) restart(ctx context.Context, p cluster.Program, name string, atOnce bool) error {
 	b.counts.add(name)
+	defer b.proxy.outage(time.Now())
 	ctx = context.WithoutCancel(ctx)
 	if atOnce {
 		b.cluster.Kill(p)
@@ -104,7 +110,7 @@ func (b *bench) blackOut(ctx context.Context, random *rand.Rand) error {
 
 // skewRecord lets the times in the records of an object be those of a clock that differs by minutes.
 func (b *bench) skewRecord(ctx context.Context, random *rand.Rand) error {
-	for name, o := range b.history.objects() {
+	for name, o := range b.history.objects("widgets") {
 		skewed := map[string]string{}
 		for key, text := range o.Metadata.Annotations {
 			var record map[string]any
@@ -131,7 +137,7 @@ func (b *bench) skewRecord(ctx context.Context, random *rand.Rand) error {
 		if len(skewed) == 0 {
 			continue
 		}
-		data, err := b.cluster.Request(ctx, http.MethodGet, collection+"/"+name, nil)
+		data, err := b.cluster.Request(ctx, http.MethodGet, b.writers.path(name), nil)
 		var now Object
 		if err != nil || json.Unmarshal(data, &now) != nil {
 			return nil // another time

@@ -1,9 +1,11 @@
 package chaos
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/kopf-go/kopf/e2e/chaos/journal"
 )
@@ -50,12 +52,63 @@ func (r *Report) Doctored() []Doctored {
 			return true
 		}},
 		{"requests came in floods", budget, func(e *Evidence) bool {
-			e.Writes[collection+"/w-0"] += 1_000_000
+			e.Writes["/apis/"+group+"/v2/namespaces/"+namespace+"/widgets/w-0"] += 1_000_000
 			return true
 		}},
 		{"a child is left", children, func(e *Evidence) bool {
 			e.Children["nobody"] = "1"
 			return true
+		}},
+		{"two handlers of an object were called at a time", oneAtATime, (*Evidence).interleave},
+		{"a process has handled a change twice", changedOnce, (*Evidence).handleTwice},
+		{"a large object was not let go", deletion, (*Evidence).keepLarge},
+		{"a namespace is still there", roomsEnd, func(e *Evidence) bool {
+			if e.Terminating == nil {
+				return false
+			}
+			e.Terminating[roomPrefix+"0"] = "for ever"
+			return true
+		}},
+		{"an object in another namespace was not handled", roomsWork, func(e *Evidence) bool {
+			for uid, versions := range e.Leaves {
+				if now := versions[len(versions)-1]; !now.Gone && e.Namespaces[now.Object.Metadata.Namespace] {
+					e.TenantJournal = slices.DeleteFunc(e.TenantJournal, func(c journal.Entry) bool { return c.UID == uid })
+					return true
+				}
+			}
+			return false
+		}},
+		{"a creation was carried out twice", createdOnce, func(e *Evidence) bool {
+			for _, versions := range e.Tickets {
+				e.Tickets["00000000-0000-0000-0000-000000000000"] = versions
+				return true
+			}
+			return false
+		}},
+		{"a creation that has succeeded was not carried out", createdOnce, func(e *Evidence) bool {
+			for _, c := range e.Journal {
+				if c.Event == journal.Created {
+					maps.DeleteFunc(e.Tickets, func(_ string, v []*Version) bool { return v[0].Object.Metadata.Annotations[callKey] == c.Note })
+					return true
+				}
+			}
+			return false
+		}},
+		{"the operator does not believe a new authority", reconnects, func(e *Evidence) bool {
+			for i, r := range e.Rotations {
+				if r.Reached {
+					e.Rotations[i].Reached = false
+					return true
+				}
+			}
+			return false
+		}},
+		{"the record of the operator was not renewed", keepsAlive, (*Evidence).forgetRenewals},
+		{"a deletion does not end while others write", contestsEnd, func(e *Evidence) bool {
+			for i := range e.Contests {
+				e.Contests[i].Gone = false
+			}
+			return len(e.Contests) > 0
 		}},
 	}
 	var all []Doctored
@@ -73,6 +126,8 @@ func (e *Evidence) clone() *Evidence {
 	c := *e
 	c.Journal, c.Ends = slices.Clone(e.Journal), slices.Clone(e.Ends)
 	c.Versions, c.Children, c.Events, c.Writes = maps.Clone(e.Versions), maps.Clone(e.Children), maps.Clone(e.Events), maps.Clone(e.Writes)
+	c.Leaves, c.Tickets, c.Terminating = maps.Clone(e.Leaves), maps.Clone(e.Tickets), maps.Clone(e.Terminating)
+	c.TenantJournal, c.Rotations, c.Contests, c.KeepAlives = slices.Clone(e.TenantJournal), slices.Clone(e.Rotations), slices.Clone(e.Contests), slices.Clone(e.KeepAlives)
 	census := *e.Census
 	census.Daemons, census.Colors, census.Seen = maps.Clone(census.Daemons), maps.Clone(census.Colors), maps.Clone(census.Seen)
 	c.Census = &census
@@ -123,4 +178,58 @@ func (e *Evidence) repeatCall() bool {
 		}
 	}
 	return false
+}
+
+// interleave moves the beginning of a call before the end of the one of another handler.
+func (e *Evidence) interleave() bool {
+	for i, c := range e.Journal {
+		if c.Event != journal.Begun || c.Reason == "" {
+			continue
+		}
+		for k, other := range e.Journal[i+1:] {
+			if other.UID == c.UID && other.Run == c.Run && other.Event == journal.Begun && other.Reason != "" {
+				e.Journal = slices.Insert(slices.Delete(e.Journal, i+1+k, i+2+k), i+1, other)
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// handleTwice adds a second call for a change.
+func (e *Evidence) handleTwice() bool {
+	for i, c := range e.Journal {
+		if c.Event == journal.Done && c.Reason == "update" && c.Handler == "value" {
+			begun := c
+			begun.Event = journal.Begun
+			e.Journal = slices.Insert(e.Journal, i+1, begun, c)
+			return true
+		}
+	}
+	return false
+}
+
+// keepLarge lets a large object that has gone be still there.
+func (e *Evidence) keepLarge() bool {
+	for uid, versions := range e.Versions {
+		n := len(versions)
+		if n < 2 || !versions[n-1].Gone || versions[n-1].Object.size.fits() {
+			continue
+		}
+		left := *versions[n-2].Object
+		left.Metadata.DeletionTimestamp = "2026-01-01T00:00:00Z"
+		e.Versions[uid] = append(slices.Clone(versions[:n-1]), &Version{Revision: versions[n-1].Revision, Seen: versions[n-1].Seen, Object: &left})
+		return true
+	}
+	return false
+}
+
+// forgetRenewals leaves out what the process that has lived for the longest time did in the middle of its life.
+func (e *Evidence) forgetRenewals() bool {
+	longest := slices.MaxFunc(e.Processes, func(a, b span) int { return cmp.Compare(a.to.Sub(a.from), b.to.Sub(b.from)) })
+	middle := longest.from.Add(longest.to.Sub(longest.from) / 2)
+	const missed = recordLifetime + recordSlack
+	n := len(e.KeepAlives)
+	e.KeepAlives = slices.DeleteFunc(e.KeepAlives, func(t time.Time) bool { return t.Sub(middle).Abs() < missed })
+	return len(e.KeepAlives) < n && longest.to.Sub(longest.from) > 3*missed
 }

@@ -5,9 +5,12 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/kopf-go/kopf/e2e/chaos/journal"
 )
 
 // This file knows which faults there are, and which one a request meets.
@@ -67,10 +70,53 @@ const (
 	skewedRecord       = "record skewed"
 	skewedPeer         = "peer skewed"
 	blackout           = "blackout"
+
+	versionAdded      = "version added"
+	versionRemoved    = "version not served any more"
+	nothingServed     = "no version served"
+	largeObject       = "large object written"
+	removedRoom       = "namespace removed"
+	removedPeering    = "peering removed first"
+	removedUnseen     = "namespace removed unseen"
+	lateCreation      = "creation answered late"
+	creationRelogin   = "login refused amid a creation"
+	rotatedAuthority  = "authority rotated"
+	downExtension     = "extension asked for patience"
+	contestedDeletion = "deletion contested"
 )
 
-var otherFaults = []string{expiredCredentials, failedPlugin, killedOperator, stoppedOperator, restartedServer, killedServer, killedStore,
-	compacted, skewedRecord, skewedPeer, blackout}
+// family is a sort of faults that can be tried apart from others.
+type family struct {
+	name   string
+	faults []string
+}
+
+// families are all of them, in the order of the report. Each fault of those but the first one happens at least once in a run.
+var families = []family{
+	{basic, []string{expiredCredentials, failedPlugin, killedOperator, stoppedOperator, restartedServer, killedServer, killedStore,
+		compacted, skewedRecord, skewedPeer, blackout}},
+	{"definitions", []string{versionAdded, versionRemoved, nothingServed}},
+	{"refusals", refusalNames()},
+	{"large", []string{largeObject}},
+	{"storages", []string{journal.StoragePanic, journal.PredicatePanic, journal.TransformPanic}},
+	{"namespaces", []string{removedRoom, removedPeering, removedUnseen}},
+	{"creations", []string{lateCreation, creationRelogin}},
+	{"authorities", []string{rotatedAuthority}},
+	{"extensions", []string{downExtension}},
+	{"contests", []string{contestedDeletion}},
+}
+
+// basic is the family of the faults that are not of a subject of their own.
+const basic = "basic"
+
+// Families are the names of all sorts of faults.
+func Families() []string {
+	var names []string
+	for _, f := range families {
+		names = append(names, f.name)
+	}
+	return names
+}
 
 // FaultNames are the names of all faults, in the order of the report.
 func FaultNames() []string {
@@ -78,7 +124,26 @@ func FaultNames() []string {
 	for _, f := range faults {
 		names = append(names, f.name)
 	}
-	return append(names, otherFaults...)
+	for _, f := range families {
+		names = append(names, f.faults...)
+	}
+	return names
+}
+
+// missing are the faults that were to happen and did not: then the bench has shown nothing of them.
+func (o *Options) missing(happened map[string]int) []string {
+	var names []string
+	for _, f := range families {
+		if f.name == basic || !slices.Contains(o.Families, f.name) {
+			continue
+		}
+		for _, name := range f.faults {
+			if happened[name] == 0 && (name != creationRelogin || slices.Contains(o.Families, basic)) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
 }
 
 // tally counts what has happened. It is safe for concurrent use.

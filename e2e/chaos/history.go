@@ -28,6 +28,7 @@ type Version struct {
 type Object struct {
 	Metadata struct {
 		Name              string            `json:"name"`
+		Namespace         string            `json:"namespace"`
 		UID               string            `json:"uid"`
 		ResourceVersion   string            `json:"resourceVersion"`
 		DeletionTimestamp string            `json:"deletionTimestamp"`
@@ -37,6 +38,8 @@ type Object struct {
 	} `json:"metadata"`
 	Spec   map[string]any `json:"spec"`
 	Status map[string]any `json:"status"`
+
+	size size // as it was before its payload was shortened
 }
 
 func (o *Object) value() int64 { v, _ := o.Spec["value"].(float64); return int64(v) }
@@ -62,15 +65,22 @@ type History struct {
 	etcd   string
 	prefix string
 
-	mu       sync.Mutex // guards all below
-	revision int64      // up to which all is known
-	byUID    map[string][]*Version
-	current  map[string]*Object // by key
+	mu       sync.Mutex                       // guards all below
+	revision int64                            // up to which all is known
+	byUID    map[string]map[string][]*Version // by resource
+	current  map[string]*Object               // by key
 	err      error
 }
 
+// newHistory is that of all resources below a prefix of keys.
 func newHistory(etcd, prefix string) *History {
-	return &History{etcd: etcd, prefix: prefix, byUID: map[string][]*Version{}, current: map[string]*Object{}}
+	return &History{etcd: etcd, prefix: prefix, byUID: map[string]map[string][]*Version{}, current: map[string]*Object{}}
+}
+
+// resourceOf is the resource in a key such as /registry/chaos.example.com/widgets/default/w-1.
+func (h *History) resourceOf(key string) string {
+	resource, _, _ := strings.Cut(strings.TrimPrefix(key, h.prefix), "/")
+	return resource
 }
 
 // follow reads the stream until the context ends, again and again where the store ends before.
@@ -151,10 +161,14 @@ func (h *History) add(kv *storedPair, gone bool) error {
 		if err := decoder.Decode(object); err != nil {
 			return fmt.Errorf("%s: %w", key, err)
 		}
+		object.shorten()
 		h.current[key] = object
 	}
-	uid := object.Metadata.UID
-	h.byUID[uid] = append(h.byUID[uid], &Version{Revision: kv.ModRevision, Seen: time.Now(), Object: object, Gone: gone})
+	resource, uid := h.resourceOf(key), object.Metadata.UID
+	if h.byUID[resource] == nil {
+		h.byUID[resource] = map[string][]*Version{}
+	}
+	h.byUID[resource][uid] = append(h.byUID[resource][uid], &Version{Revision: kv.ModRevision, Seen: time.Now(), Object: object, Gone: gone})
 	return nil
 }
 
@@ -174,23 +188,25 @@ func (h *History) compact(ctx context.Context) error {
 	return resp.Body.Close()
 }
 
-// objects are those that exist, by their names.
-func (h *History) objects() map[string]*Object {
+// objects are those of a resource that exist, by their names.
+func (h *History) objects(resource string) map[string]*Object {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	all := make(map[string]*Object, len(h.current))
-	for _, o := range h.current {
-		all[o.Metadata.Name] = o
+	all := map[string]*Object{}
+	for key, o := range h.current {
+		if h.resourceOf(key) == resource {
+			all[o.Metadata.Name] = o
+		}
 	}
 	return all
 }
 
-// versions are those of all objects there have ever been.
-func (h *History) versions() map[string][]*Version {
+// versions are those of all objects of a resource that there have ever been.
+func (h *History) versions(resource string) map[string][]*Version {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	all := make(map[string][]*Version, len(h.byUID))
-	for uid, versions := range h.byUID {
+	all := make(map[string][]*Version, len(h.byUID[resource]))
+	for uid, versions := range h.byUID[resource] {
 		all[uid] = slices.Clone(versions)
 	}
 	return all

@@ -25,6 +25,18 @@ type Evidence struct {
 	Writes   map[string]int      // of the operator, by address
 	Ends     []string            // of processes that nobody had asked to end
 	Lost     error               // of the history
+
+	Tickets    map[string][]*Version // what handlers have made with generated names
+	Rotations  []Rotation
+	Contests   []Contest
+	KeepAlives []time.Time // when the operator has tried to renew its record
+	Processes  []span      // of the operator
+	Outages    []span      // when nothing was to be reached
+
+	Leaves        map[string][]*Version // the objects of the tenant's operator
+	TenantJournal []journal.Entry
+	Namespaces    map[string]bool
+	Terminating   map[string]string // the namespaces that were to go, and why they are there
 }
 
 // Violation is something that must not be.
@@ -54,14 +66,22 @@ const (
 	budget       = "requests stay within the budget"
 	goesOn       = "the operator goes on"
 	memoryIsBack = "memory and goroutines are back where they were"
+	changedOnce  = "no process handles a change twice"
+	roomsEnd     = "namespaces that are deleted end"
+	roomsWork    = "other namespaces are served meanwhile"
+	createdOnce  = "a creation with a generated name is carried out once"
+	reconnects   = "a new authority is believed without a restart"
+	keepsAlive   = "the record of the operator is renewed in time"
+	contestsEnd  = "a deletion ends while others write"
 )
 
 // Rules are all that is checked.
-var Rules = []string{lastState, finished, once, oneAtATime, deletion, leftovers, indices, sightings, daemonsRun, timersTick, children, budget, goesOn, memoryIsBack}
+var Rules = []string{lastState, finished, once, oneAtATime, deletion, leftovers, indices, sightings, daemonsRun, timersTick, children, budget, goesOn, memoryIsBack,
+	changedOnce, roomsEnd, roomsWork, createdOnce, reconnects, keepsAlive, contestsEnd}
 
 // passes tells whether it may be otherwise a little later.
 func (v Violation) passes() bool {
-	return !slices.Contains([]string{once, oneAtATime, goesOn, budget}, v.Rule)
+	return !slices.Contains([]string{once, oneAtATime, goesOn, budget, changedOnce, createdOnce, reconnects, keepsAlive, contestsEnd}, v.Rule)
 }
 
 // prefix is that of the annotations of the operator.
@@ -69,7 +89,12 @@ const prefix = "kopf.zalando.org/"
 
 // judge returns what is wrong when all should be settled.
 func (e *Evidence) judge() []Violation {
-	c := &court{Evidence: e, calls: e.callsByUID()}
+	c := &court{Evidence: e, calls: e.callsByUID(), changes: map[string][]journal.Entry{}}
+	for _, entry := range e.Journal {
+		if entry.Reason != "" {
+			c.changes[entry.UID] = append(c.changes[entry.UID], entry)
+		}
+	}
 	if e.Lost != nil {
 		c.complain(goesOn, "", "", "the bench has lost track: %v", e.Lost)
 	}
@@ -86,6 +111,11 @@ func (e *Evidence) judge() []Violation {
 	}
 	c.census()
 	c.requests()
+	c.tenants()
+	c.created()
+	c.rotated()
+	c.kept()
+	c.contested()
 	return c.violations
 }
 
@@ -117,6 +147,7 @@ const (
 type court struct {
 	*Evidence
 	calls      map[string]map[string][]journal.Entry // by object and handler, in order
+	changes    map[string][]journal.Entry            // those of handlers of changes, by object
 	violations []Violation
 }
 
@@ -160,11 +191,16 @@ func (c *court) object(uid string, versions []*Version) {
 	now := versions[len(versions)-1]
 	for handler, entries := range c.calls[uid] {
 		c.repetitions(uid, handler, entries, versions)
-		c.overlaps(uid, handler, entries)
+		c.overlaps(uid, entries)
+		c.doubles(uid, handler, entries)
 	}
+	c.overlaps(uid, c.changes[uid])
 	if now.Gone {
 		c.gone(uid, versions)
 		return
+	}
+	if now.Object.Metadata.DeletionTimestamp == "" && !now.Object.size.fits() {
+		return // it cannot be handled, but deleted
 	}
 	c.rest(uid, now.Object)
 	c.handlers(uid, now.Object)
@@ -282,7 +318,7 @@ func (c *court) repetitions(uid, handler string, entries []journal.Entry, versio
 	if handler == "value" {
 		key += ".spec.value"
 	}
-	for _, e := range entries {
+	for i, e := range entries {
 		if e.Event != journal.Begun || e.Reason == "" {
 			continue
 		}
@@ -299,7 +335,7 @@ func (c *court) repetitions(uid, handler string, entries []journal.Entry, versio
 		if text == "" || json.Unmarshal([]byte(text), &record) != nil || record.Purpose != e.Reason {
 			continue
 		}
-		if record.Success || record.Failure {
+		if (record.Success || record.Failure) && !(last(entries[:i]).Value != e.Value && wasLarge(versions)) {
 			c.complain(once, uid, e.Name, "%s is called for the %s at %s, though since %s it is recorded: %s",
 				handler, e.Reason, e.Time.Format(clock), v.Seen.Format(clock), text)
 		}
@@ -308,13 +344,45 @@ func (c *court) repetitions(uid, handler string, entries []journal.Entry, versio
 
 const clock = "15:04:05.000"
 
+// doubles looks for changes that one process has handled twice, though the first call has succeeded. Those with sub-handlers are called
+// until all of these have succeeded.
+func (c *court) doubles(uid, handler string, entries []journal.Entry) {
+	type change struct {
+		run        int
+		reason     string
+		old, value int64
+	}
+	done := map[change]journal.Entry{}
+	if handler == "make" || handler == "change" {
+		return
+	}
+	for _, e := range entries {
+		if e.Event != journal.Done || e.Reason == "" || e.Reason == "resume" || e.Old == e.Value {
+			continue
+		}
+		key := change{e.Run, e.Reason, e.Old, e.Value}
+		if first, ok := done[key]; ok && !c.unstorable(e.Run, first.Time, e.Time) {
+			c.complain(changedOnce, uid, e.Name, "%s has succeeded with the %s from %d to %d at %s and again at %s", handler, e.Reason, e.Old, e.Value,
+				first.Time.Format(clock), e.Time.Format(clock))
+		}
+		done[key] = e
+	}
+}
+
+// unstorable tells whether a storage has panicked between two calls, so that a success could not be stored.
+func (c *court) unstorable(run int, from, to time.Time) bool {
+	return slices.ContainsFunc(c.Journal, func(e journal.Entry) bool {
+		return e.Event == journal.Panicked && e.Run == run && e.Time.After(from) && e.Time.Before(to)
+	})
+}
+
 // overlaps looks for calls that have begun before another one had ended, in one process.
-func (c *court) overlaps(uid, handler string, entries []journal.Entry) {
+func (c *court) overlaps(uid string, entries []journal.Entry) {
 	open := map[int]int64{} // the call that is under way, by process
 	for _, e := range entries {
 		switch {
 		case e.Event == journal.Begun && open[e.Run] != 0:
-			c.complain(oneAtATime, uid, e.Name, "%s is called at %s while another call is under way", handler, e.Time.Format(clock))
+			c.complain(oneAtATime, uid, e.Name, "%s is called at %s while another call is under way", e.Handler, e.Time.Format(clock))
 		case e.Event == journal.Begun:
 			open[e.Run] = e.Call
 		case e.Ended() && open[e.Run] == e.Call:
@@ -392,7 +460,7 @@ func (c *court) requests() {
 		need += 2 + len(versions)/2 // its finalizer and its handled states
 	}
 	for path, n := range c.Writes {
-		if strings.HasPrefix(path, collection) {
+		if isWidgets(path) {
 			got += n
 		}
 	}

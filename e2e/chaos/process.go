@@ -2,9 +2,12 @@ package chaos
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -14,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/kopf-go/kopf/e2e/chaos/journal"
@@ -24,7 +28,10 @@ import (
 
 type supervisor struct {
 	binary, dir string
+	role        string // "" or that of the tenant
 	seed        uint64
+	families    []string
+	args        []string
 
 	mu      sync.Mutex // guards all below
 	cmd     *exec.Cmd
@@ -32,6 +39,7 @@ type supervisor struct {
 	wanted  bool          // whether the end of the process that runs was asked for
 	over    bool          // no other one is started
 	runs    int
+	spans   []span   // when each process has run
 	peak    int64    // bytes, the most that a process has had
 	strange []string // how processes have ended that nobody had asked to
 	err     error
@@ -46,48 +54,137 @@ func (s *supervisor) start() error {
 	if err != nil {
 		return err
 	}
-	defer log.Close() // the child has its own
-	cmd := exec.Command(s.binary, "run", "--all-namespaces", "--peering=chaos", "--priority=10", "--log-format=full", "--verbose")
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+filepath.Join(s.dir, "kubeconfig"), "POD_ID=the-operator",
-		"CHAOS_DIR="+s.dir, "CHAOS_SEED="+strconv.FormatUint(s.seed, 10), "CHAOS_RUN="+strconv.Itoa(s.runs))
-	cmd.Stdout, cmd.Stderr = log, log
+	cmd := exec.Command(s.binary, append([]string{"run", "--log-format=full", "--verbose"}, s.args...)...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+s.file("kubeconfig"), "POD_ID=the-operator"+s.role, "CHAOS_JOURNAL="+s.journal(),
+		"CHAOS_DIR="+s.dir, "CHAOS_SEED="+strconv.FormatUint(s.seed, 10), "CHAOS_RUN="+strconv.Itoa(s.runs), "CHAOS_ROLE="+s.role,
+		"CHAOS_FAMILIES="+strings.Join(s.families, ","))
+	output := &lineCutter{file: log}
+	cmd.Stdout, cmd.Stderr = output, output
+	cmd.WaitDelay = 5 * time.Second // nobody else is to have the output
 	cmd.SysProcAttr = cluster.EndsWithParent()
 	if err := cmd.Start(); err != nil {
-		return err
+		return errors.Join(err, log.Close())
 	}
 	s.cmd, s.ended, s.wanted = cmd, make(chan struct{}), false
-	go s.wait(cmd, s.ended)
+	s.spans = append(s.spans, span{from: time.Now()})
+	go s.wait(cmd, s.ended, log)
 	return nil
 }
 
-func (s *supervisor) log() string { return filepath.Join(s.dir, "log") }
+// file is the path of a file of this operator.
+func (s *supervisor) file(name string) string { return filepath.Join(s.dir, name+s.role) }
 
-// said are the lines of the log about an object, and the end of it all if there is no name.
+func (s *supervisor) log() string { return s.file("log") }
+
+func (s *supervisor) journal() string { return s.file("journal") }
+
+// ends are how processes have ended that nobody had asked to, and what has kept another one from being started.
+func (s *supervisor) ends() ([]string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.strange), s.err
+}
+
+// lives are the times in which processes have run.
+func (s *supervisor) lives() []span {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := slices.Clone(s.spans)
+	if last := &all[len(all)-1]; last.to.IsZero() {
+		last.to = time.Now()
+	}
+	return all
+}
+
+// process names the process that runs.
+func (s *supervisor) process() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return fmt.Sprintf("process %d of the operator %s", s.runs, s.role)
+}
+
+// lineLimit is up to which length lines of the log are kept: those with whole objects can be very long.
+const lineLimit = 4 << 10
+
+// lineCutter writes lines, and no more of each than so much.
+type lineCutter struct {
+	file    *os.File
+	written int // of the line that is being written
+}
+
+func (c *lineCutter) Write(data []byte) (int, error) {
+	for line := range bytes.Lines(data) {
+		text := line[:min(len(line), max(0, lineLimit-c.written))]
+		ended := bytes.HasSuffix(line, []byte("\n"))
+		if ended && !bytes.HasSuffix(text, []byte("\n")) {
+			text = append(slices.Clone(text), '\n')
+		}
+		if _, err := c.file.Write(text); err != nil {
+			return 0, err
+		}
+		if c.written += len(line); ended {
+			c.written = 0
+		}
+	}
+	return len(data), nil
+}
+
+// saidLines is how many of the last lines of the log about an object are told.
+const saidLines = 2000
+
+// said are the last lines of the log about an object.
 func (s *supervisor) said(name string) []string {
-	data, err := os.ReadFile(s.log())
+	file, err := os.Open(s.log())
+	if err != nil {
+		return []string{err.Error()}
+	}
+	defer file.Close()
+	var told []string
+	lines := bufio.NewScanner(file)
+	for lines.Scan() {
+		line := lines.Text()
+		if !strings.Contains(line, "["+namespace+"/"+name+"]") && !strings.Contains(line, "/"+name+"/") && !strings.Contains(line, "/"+name+`"`) {
+			continue
+		}
+		if told = append(told, line); len(told) == 2*saidLines {
+			told = slices.Clone(told[saidLines:])
+		}
+	}
+	return told[max(0, len(told)-saidLines):]
+}
+
+// tail are the last lines of the log.
+func (s *supervisor) tail() []string {
+	file, err := os.Open(s.log())
+	if err != nil {
+		return []string{err.Error()}
+	}
+	defer file.Close()
+	const most = 100 * lineLimit
+	if info, err := file.Stat(); err == nil && info.Size() > most {
+		_, _ = file.Seek(-most, io.SeekEnd) // else it is told from its beginning
+	}
+	data, err := io.ReadAll(file)
 	if err != nil {
 		return []string{err.Error()}
 	}
 	lines := strings.Split(string(data), "\n")
-	if name == "" {
-		return lines[max(0, len(lines)-100):]
-	}
-	return slices.DeleteFunc(lines, func(line string) bool {
-		return !strings.Contains(line, "["+namespace+"/"+name+"]") && !strings.Contains(line, "/"+name+"/") && !strings.Contains(line, "/"+name+`"`)
-	})
+	return lines[max(0, len(lines)-100):]
 }
 
 // lastWords are the last lines of the log that are no messages for debugging.
 func (s *supervisor) lastWords() []string {
-	lines := slices.DeleteFunc(s.said(""), func(line string) bool {
+	lines := slices.DeleteFunc(s.tail(), func(line string) bool {
 		return strings.Contains(line, "[DEBUG]") || strings.Contains(line, "[INFO ]") || line == ""
 	})
 	return lines[max(0, len(lines)-10):]
 }
 
-func (s *supervisor) wait(cmd *exec.Cmd, ended chan struct{}) {
-	_ = cmd.Wait() // how it ended stands in its state
+func (s *supervisor) wait(cmd *exec.Cmd, ended chan struct{}, log *os.File) {
+	_ = cmd.Wait()  // how it ended stands in its state
+	_ = log.Close() // what could not be written is missing in the report
 	s.mu.Lock()
+	s.spans[len(s.spans)-1].to = time.Now()
 	words := strings.Join(s.lastWords(), " ")
 	// Who cannot log in ends, and is started again by whoever runs it.
 	plugin := strings.Contains(words, "the exec plugin")
@@ -129,11 +226,17 @@ func (s *supervisor) end(signal os.Signal, over bool) {
 	select {
 	case <-ended:
 	case <-time.After(stoppingTime):
+		text := fmt.Sprintf("%s is still there %s after %s", s.process(), stoppingTime, signal)
 		s.mu.Lock()
-		s.strange = append(s.strange, fmt.Sprintf("still there %s after %s", stoppingTime, signal))
+		s.strange = append(s.strange, text)
 		s.mu.Unlock()
-		_ = cmd.Process.Kill() // likewise
-		<-ended
+		_ = cmd.Process.Signal(syscall.SIGQUIT) // has Go write the stacks of all goroutines into the log, and end the process
+		select {
+		case <-ended:
+		case <-time.After(stoppingTime):
+			_ = cmd.Process.Kill() // likewise
+			<-ended
+		}
 	}
 }
 

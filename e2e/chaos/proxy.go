@@ -16,6 +16,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,35 +28,50 @@ import (
 // credentials it checks itself, and talks to the server as the administrator.
 
 type proxy struct {
-	cluster   *cluster.Cluster
-	server    *httptest.Server
-	choices   *choices
-	counts    *tally
-	rate      atomic.Uint64 // the bits of the part of the requests that go wrong
-	dark      atomic.Bool   // nothing gets through
-	logins    *logins
+	cluster *cluster.Cluster
+	server  *httptest.Server
+	choices *choices
+	counts  *tally
+	rate    atomic.Uint64 // the bits of the part of the requests that go wrong
+	dark    atomic.Bool   // nothing gets through
+	logins  *logins
+
+	certificate   atomic.Pointer[tls.Certificate] // of the server
+	refusing      atomic.Pointer[refusal]         // what meets the writes to the objects, if anything
+	blind         atomic.Int64                    // how many want the tenant not to see its namespaces
+	creations     atomic.Int64                    // that wait for their answers
+	relogin       atomic.Bool                     // the next request is to meet expired credentials
+	extensionDown atomic.Bool
+	mains         atomic.Int64 // requests of the operator
+	tenants       atomic.Int64 // requests of the tenant's
+
 	requests  *tally // by verb and resource, those that the operator has made
 	writes    *tally // those that change something, by address
 	mu        sync.Mutex
-	open      map[net.Conn]bool // guarded by mu
-	incidents []incident        // guarded by mu
+	open      map[net.Conn]bool   // guarded by mu
+	incidents []incident          // guarded by mu
+	renewals  []time.Time         // guarded by mu; when the operator has renewed its record, or tried to
+	outages   []span              // guarded by mu; when nothing got through
+	watches   map[net.Conn]string // guarded by mu; the paths of the streams of the tenant
 }
 
 func newProxy(c *cluster.Cluster, seed uint64, counts *tally) (*proxy, error) {
-	id, err := c.Authority().Issue("kube-apiserver", nil, true, time.Hour)
-	if err != nil {
-		return nil, err
-	}
-	pair, err := tls.X509KeyPair(id.Cert, id.Key)
-	if err != nil {
-		return nil, err
-	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(c.CA())
-	p := &proxy{cluster: c, choices: &choices{seed: seed, seen: map[string]uint64{}}, counts: counts, requests: newTally(), writes: newTally(), open: map[net.Conn]bool{}}
+	p := &proxy{cluster: c, choices: &choices{seed: seed, seen: map[string]uint64{}}, counts: counts, requests: newTally(), writes: newTally(),
+		open: map[net.Conn]bool{}, watches: map[net.Conn]string{}}
+	if err := p.present(c.Authority()); err != nil {
+		return nil, err
+	}
 	p.server = httptest.NewUnstartedServer(p)
 	p.server.EnableHTTP2 = true
-	p.server.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: roots, ClientAuth: tls.VerifyClientCertIfGiven}
+	config := &tls.Config{Certificates: []tls.Certificate{*p.certificate.Load()}, ClientCAs: roots, ClientAuth: tls.VerifyClientCertIfGiven}
+	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		current := p.server.TLS.Clone() // with what the server has added
+		current.Certificates, current.GetConfigForClient = []tls.Certificate{*p.certificate.Load()}, nil
+		return current, nil
+	}
+	p.server.TLS = config
 	p.server.Config.ErrorLog = log.New(io.Discard, "", 0) // it would tell of each cut connection
 	p.server.Config.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
 		return context.WithValue(ctx, connKey{}, conn)
@@ -72,6 +88,7 @@ func (p *proxy) keepConnections(conn net.Conn, state http.ConnState) {
 	defer p.mu.Unlock()
 	if state == http.StateClosed || state == http.StateHijacked {
 		delete(p.open, conn)
+		delete(p.watches, conn)
 	} else {
 		p.open[conn] = true
 	}
@@ -83,31 +100,112 @@ func (p *proxy) setRate(rate float64) { p.rate.Store(math.Float64bits(rate)) }
 func (p *proxy) blackOut(ctx context.Context, d time.Duration) {
 	p.counts.add(blackout)
 	p.dark.Store(true)
+	from := time.Now()
+	p.cutAll()
+	pause(ctx, d)
+	p.dark.Store(false)
+	p.outage(from)
+}
+
+// outage notes that nothing got through until now.
+func (p *proxy) outage(from time.Time) {
 	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.outages = append(p.outages, span{from, time.Now()})
+}
+
+// cutAll ends all connections.
+func (p *proxy) cutAll() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	for conn := range p.open {
 		_ = conn.Close() // that is all there is to do to it
 	}
-	p.mu.Unlock()
-	pause(ctx, d)
-	p.dark.Store(false)
 }
+
+// cutStreamsOf ends the tenant's streams of a path.
+func (p *proxy) cutStreamsOf(path string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for conn, watched := range p.watches {
+		if watched == path {
+			_ = conn.Close() // that is all there is to do to it
+		}
+	}
+}
+
+// tenantPath begins the paths of the requests of the tenant's operator.
+const tenantPath = "/" + tenantRole
 
 func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if p.dark.Load() {
 		cut(r)
 	}
+	if rest, ok := strings.CutPrefix(r.URL.Path, tenantPath+"/"); ok {
+		r.URL.Path = "/" + rest
+		r.URL.RawPath = ""
+		p.tenants.Add(1)
+		p.serveTenant(w, r)
+		return
+	}
+	p.mains.Add(1)
 	p.requests.add(r.Method + " " + describe(r))
 	if isWrite(r) {
 		p.writes.add(r.URL.Path)
+		p.renewed(r)
 	}
+	p.serve(w, r)
+}
+
+// serveTenant keeps namespaces from the tenant's operator while that is wanted.
+func (p *proxy) serveTenant(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == namespacesPath {
+		if p.blind.Load() > 0 {
+			cut(r)
+		}
+		if conn, ok := r.Context().Value(connKey{}).(net.Conn); ok && isWatch(r) {
+			p.mu.Lock()
+			p.watches[conn] = r.URL.Path
+			p.mu.Unlock()
+		}
+	}
+	p.serve(w, r)
+}
+
+// renewed notes when the operator has renewed its record.
+func (p *proxy) renewed(r *http.Request) {
+	if !strings.HasPrefix(r.URL.Path, peering) {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.renewals = append(p.renewals, time.Now())
+}
+
+// serve lets a request go wrong, or not.
+func (p *proxy) serve(w http.ResponseWriter, r *http.Request) {
 	if !p.logins.accepted(r) {
 		p.counts.add(expiredCredentials)
-		answer(w, http.StatusUnauthorized, "Unauthorized", "")
+		p.refuseLogin(w)
 		return
+	}
+	if p.reloginNow(r) {
+		p.refuseLogin(w)
+		return
+	}
+	if p.refused(w, r) || p.extension(w, r) {
+		return
+	}
+	if isContested(r) {
+		pause(r.Context(), contestDelay)
 	}
 	f, random := p.choices.choose(r, math.Float64frombits(p.rate.Load()))
 	if f == nil {
-		p.forward(w, r)
+		if isCreation(r) && p.rate.Load() != 0 && random.IntN(2) == 0 {
+			p.answerLate(w, r, random)
+		} else {
+			p.forward(w, r)
+		}
 		return
 	}
 	p.counts.add(f.name)
@@ -116,11 +214,26 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.meet(p, w, r, random)
 		return
 	}
+	if f.code == http.StatusUnauthorized {
+		p.refuseLogin(w)
+		return
+	}
 	patience := ""
 	if f.retryAfter && random.IntN(3) > 0 {
 		patience = strconv.Itoa(1 + random.IntN(2))
 	}
 	answer(w, f.code, f.reason, patience)
+}
+
+// writesTo is how many writes there were to an object.
+func (p *proxy) writesTo(name string) int {
+	n := 0
+	for path, times := range p.written() {
+		if isWidgets(path) && strings.Contains(path+"/", "/"+name+"/") {
+			n += times
+		}
+	}
+	return n
 }
 
 // written returns how many writes there were to each address.
@@ -191,6 +304,15 @@ func (p *proxy) pass(w http.ResponseWriter, r *http.Request, most int64, end fun
 		cut(r)
 	}
 	defer resp.Body.Close()
+	p.relay(w, r, resp, most, end)
+}
+
+// hand hands on a whole answer.
+func (p *proxy) hand(w http.ResponseWriter, r *http.Request, resp *http.Response) {
+	p.relay(w, r, resp, math.MaxInt64, nil)
+}
+
+func (p *proxy) relay(w http.ResponseWriter, r *http.Request, resp *http.Response, most int64, end func()) {
 	for _, name := range []string{"Content-Type", "Retry-After", "Warning", "Content-Length"} {
 		if v := resp.Header.Values(name); len(v) > 0 {
 			w.Header()[name] = v

@@ -24,6 +24,7 @@ type Report struct {
 	Settled    time.Duration  // how long it took after the last fault
 	Peak       int64          // bytes of memory, the most that a process had
 	Violations []Violation
+	Missing    []string // the faults that were to happen and did not
 
 	evidence, last *Evidence
 	incidents      []incident
@@ -51,12 +52,27 @@ func (b *bench) fill(r *Report) {
 	if len(r.Violations) == 0 {
 		return
 	}
-	r.said = map[string][]string{"": b.operator.said("")}
+	r.said = map[string][]string{"": b.operator.tail()}
+	if b.tenant != nil {
+		r.said[tenantRole] = b.tenant.tail()
+	}
+	for _, v := range r.told() {
+		r.said[v.Name] = b.operator.said(v.Name)
+	}
+}
+
+// told are violations of the objects whose histories are told, one of each.
+func (r *Report) told() []Violation {
+	var told []Violation
 	for _, v := range r.Violations {
-		if r.said[v.Name] == nil {
-			r.said[v.Name] = b.operator.said(v.Name)
+		if r.last.Versions[v.UID] != nil && len(told) < toldHistories && !slices.ContainsFunc(told, func(t Violation) bool { return t.UID == v.UID }) {
+			if v.Name == "" { // complaints about what an operator knows do not have it
+				v.Name = r.last.Versions[v.UID][0].Object.Metadata.Name
+			}
+			told = append(told, v)
 		}
 	}
+	return told
 }
 
 // faultCount is the number of all faults of a run.
@@ -110,16 +126,14 @@ func (r *Report) WriteViolations(w io.Writer) {
 	for _, v := range r.Violations[:min(len(r.Violations), toldViolations)] {
 		fmt.Fprintln(w, " ", v)
 	}
-	var told []string
-	for _, v := range r.Violations {
-		if v.UID == "" || slices.Contains(told, v.UID) || len(told) == toldHistories {
-			continue
-		}
-		told = append(told, v.UID)
+	for _, v := range r.told() {
 		fmt.Fprintf(w, "\nthe history of %s %s:\n", v.Name, v.UID)
 		r.writeHistory(w, v.UID, v.Name)
 	}
 	fmt.Fprintf(w, "\nthe end of the log of the operator:\n%s\n", strings.Join(r.said[""], "\n"))
+	if lines := r.said[tenantRole]; lines != nil {
+		fmt.Fprintf(w, "\nthe end of the log of the tenant's operator:\n%s\n", strings.Join(lines, "\n"))
+	}
 }
 
 // writeHistory writes all versions of an object, all calls for it, and what went wrong with its requests, in order of time, and then what

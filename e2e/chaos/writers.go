@@ -18,14 +18,15 @@ import (
 // taken what they want.
 
 const (
-	group      = "chaos.example.com"
-	namespace  = "default"
-	collection = "/apis/" + group + "/v1/namespaces/" + namespace + "/widgets"
-	definition = `{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "widgets.` + group + `"},
-		"spec": {"group": "` + group + `", "scope": "Namespaced", "names": {"plural": "widgets", "singular": "widget", "kind": "Widget"},
-		"versions": [{"name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
-			"schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}}`
+	group     = "chaos.example.com"
+	namespace = "default"
 )
+
+// isWidgets tells whether a path is that of the objects that the bench is about, or of one of them, in whichever version.
+func isWidgets(path string) bool {
+	version, rest, _ := strings.Cut(strings.TrimPrefix(path, "/apis/"+group+"/"), "/")
+	return strings.HasPrefix(path, "/apis/"+group+"/") && strings.HasPrefix(version, "v") && strings.HasPrefix(rest, "namespaces/"+namespace+"/widgets")
+}
 
 type writers struct {
 	cluster *cluster.Cluster
@@ -33,7 +34,19 @@ type writers struct {
 	value   atomic.Int64  // of the next change: none comes twice
 	changes atomic.Int64  // that were made
 	pace    time.Duration // between two changes of one writer
+	version atomic.Value  // a string: the version of the kind that people use
 }
+
+// path is that of an object, or of all of them.
+func (w *writers) path(name string) string {
+	path := "/apis/" + w.apiVersion() + "/namespaces/" + namespace + "/widgets"
+	if name != "" {
+		path += "/" + name
+	}
+	return path
+}
+
+func (w *writers) apiVersion() string { return group + "/" + w.version.Load().(string) }
 
 // write makes changes until the context ends.
 func (w *writers) write(ctx context.Context, random *rand.Rand) {
@@ -59,22 +72,22 @@ func (w *writers) change(ctx context.Context, random *rand.Rand, name string) {
 	case n < 78: // held by somebody else for a while
 		w.hold(ctx, name, random.IntN(2) == 0)
 	case n < 82:
-		w.do(ctx, http.MethodPatch, collection+"/"+name+"/status", map[string]any{"status": map[string]any{"other": random.IntN(1000)}})
+		w.do(ctx, http.MethodPatch, w.path(name)+"/status", map[string]any{"status": map[string]any{"other": random.IntN(1000)}})
 	case n < 96:
-		w.do(ctx, http.MethodDelete, collection+"/"+name, nil)
+		w.do(ctx, http.MethodDelete, w.path(name), nil)
 	default: // another one of the same name
-		w.do(ctx, http.MethodDelete, collection+"/"+name, nil)
+		w.do(ctx, http.MethodDelete, w.path(name), nil)
 		w.create(ctx, random, name)
 	}
 }
 
 func (w *writers) create(ctx context.Context, random *rand.Rand, name string) {
-	w.do(ctx, http.MethodPost, collection, map[string]any{"apiVersion": group + "/v1", "kind": "Widget",
+	w.do(ctx, http.MethodPost, w.path(""), map[string]any{"apiVersion": w.apiVersion(), "kind": "Widget",
 		"metadata": map[string]any{"name": name, "labels": labels(random)}, "spec": w.spec(random)})
 }
 
 func (w *writers) patch(ctx context.Context, name string, patch map[string]any) {
-	w.do(ctx, http.MethodPatch, collection+"/"+name, patch)
+	w.do(ctx, http.MethodPatch, w.path(name), patch)
 }
 
 func (w *writers) spec(random *rand.Rand) map[string]any {
@@ -95,8 +108,8 @@ func labels(random *rand.Rand) map[string]any {
 	return some
 }
 
-// do makes a request until there is an answer, whichever.
-func (w *writers) do(ctx context.Context, method, path string, body map[string]any) {
+// do makes a request until there is an answer, whichever, and returns its code, 0 if the context has ended before.
+func (w *writers) do(ctx context.Context, method, path string, body map[string]any) int {
 	data, err := json.Marshal(body)
 	if err != nil {
 		panic(err) // it was made here
@@ -110,10 +123,11 @@ func (w *writers) do(ctx context.Context, method, path string, body map[string]a
 			if code < 300 {
 				w.changes.Add(1)
 			}
-			return
+			return code
 		}
 		pause(ctx, 200*time.Millisecond)
 	}
+	return 0
 }
 
 // send makes one request of the administrator's.
@@ -140,7 +154,7 @@ const hold = group + "/hold"
 // hold keeps an object from going, or no longer does. Nobody else's change is lost by that: it is refused if there was one.
 func (w *writers) hold(ctx context.Context, name string, on bool) {
 	var o Object
-	data, err := w.cluster.Request(ctx, http.MethodGet, collection+"/"+name, nil)
+	data, err := w.cluster.Request(ctx, http.MethodGet, w.path(name), nil)
 	if err != nil || json.Unmarshal(data, &o) != nil || on && o.Metadata.DeletionTimestamp != "" {
 		return
 	}
@@ -155,13 +169,13 @@ func (w *writers) hold(ctx context.Context, name string, on bool) {
 func (w *writers) release(ctx context.Context, h *History, remove bool) {
 	for left := 1; left > 0 && ctx.Err() == nil; pause(ctx, 300*time.Millisecond) {
 		left = 0
-		for name, o := range h.objects() {
+		for name, o := range h.objects("widgets") {
 			if slices.Contains(o.Metadata.Finalizers, hold) {
 				w.hold(ctx, name, false)
 				left++
 			}
 			if remove && o.Metadata.DeletionTimestamp == "" {
-				w.do(ctx, http.MethodDelete, collection+"/"+name, nil)
+				w.do(ctx, http.MethodDelete, w.path(name), nil)
 				left++
 			}
 		}

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -31,7 +32,8 @@ type Identity struct{ Cert, Key []byte }
 
 const validity = 30 * 24 * time.Hour
 
-func newAuthority() (*Authority, error) {
+// NewAuthority makes one that no client trusts yet.
+func NewAuthority() (*Authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
@@ -55,6 +57,9 @@ func newAuthority() (*Authority, error) {
 	}
 	return &Authority{cert: cert, key: key, certPEM: encodePEM("CERTIFICATE", der)}, nil
 }
+
+// PEM is the certificate of the authority.
+func (a *Authority) PEM() []byte { return bytes.Clone(a.certPEM) }
 
 // Issue makes a certificate for a user, or for a server on loopback, that is good for a while.
 func (a *Authority) Issue(name string, groups []string, server bool, validity time.Duration) (*Identity, error) {
@@ -122,7 +127,7 @@ current-context: kopf
 
 // NewCA returns the certificate, in PEM, of an authority that nobody has anything to do with.
 func NewCA() ([]byte, error) {
-	a, err := newAuthority()
+	a, err := NewAuthority()
 	if err != nil {
 		return nil, err
 	}

@@ -103,7 +103,7 @@ func (c *Cluster) prepare() error {
 	if err != nil {
 		return err
 	}
-	if c.ca, err = newAuthority(); err != nil {
+	if c.ca, err = NewAuthority(); err != nil {
 		return err
 	}
 	server, err := c.ca.Issue("kube-apiserver", nil, true, validity)

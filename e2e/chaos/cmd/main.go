@@ -28,7 +28,9 @@ func main() {
 	minutes := flag.Float64("minutes", 1, "how long things go wrong with each of them")
 	objects := flag.Int("objects", 300, "how many objects there are at a time, at most")
 	parallel := flag.Int("parallel", 1, "how many seeds are tried at the same time")
+	only := flag.String("only", "", "the sorts of faults that are tried, all by default: "+strings.Join(chaos.Families(), ","))
 	write := flag.String("write", "", "a page whose section between the marks is replaced with the tables")
+	keep := flag.Bool("keep", false, "leave the folders of runs with violations behind, for their logs")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -40,7 +42,11 @@ func main() {
 		place <- struct{}{}
 		group.Go(func() {
 			defer func() { <-place }()
-			options := chaos.Options{Seed: *seed + uint64(i), Duration: time.Duration(*minutes * float64(time.Minute)), Objects: *objects, Log: os.Stderr}
+			options := chaos.Options{Seed: *seed + uint64(i), Duration: time.Duration(*minutes * float64(time.Minute)), Objects: *objects,
+				Log: os.Stderr, Keep: *keep}
+			if *only != "" {
+				options.Families = strings.Split(*only, ",")
+			}
 			reports[i], errs[i] = chaos.Run(ctx, options)
 		})
 	}
@@ -51,6 +57,10 @@ func main() {
 	}
 	wrong := false
 	for _, report := range reports {
+		if len(report.Missing) > 0 {
+			wrong = true
+			fmt.Printf("seed %d: these faults have not happened: %q\n", report.Seed, report.Missing)
+		}
 		if len(report.Violations) > 0 {
 			wrong = true
 			report.WriteViolations(os.Stdout)

@@ -23,6 +23,15 @@ const (
 	Cut       = "cut"       // with the error of its context
 	Posted    = "posted"    // a Kubernetes event was handed over
 	Wrong     = "wrong"     // what no call should have met
+	Created   = "created"   // something with a generated name was made, by the call in the note
+	Panicked  = "panicked"  // code of the user that is no handler: which one stands in the note
+)
+
+// What panics besides handlers.
+const (
+	StoragePanic   = "storage panicked"
+	PredicatePanic = "predicate panicked"
+	TransformPanic = "transformation panicked"
 )
 
 // Entry is one line.
@@ -36,6 +45,7 @@ type Entry struct {
 	Name    string    `json:"name,omitempty"`
 	Reason  string    `json:"reason,omitempty"`
 	Retry   int       `json:"retry,omitempty"`
+	Old     int64     `json:"old,omitempty"`     // the value that was handled before
 	Value   int64     `json:"value,omitempty"`   // of the object, as the call has seen it
 	Version string    `json:"version,omitempty"` // of the object
 	Note    string    `json:"note,omitempty"`

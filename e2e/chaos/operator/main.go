@@ -13,7 +13,9 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -28,13 +30,19 @@ func main() {
 		return
 	}
 	run, _ := strconv.Atoi(os.Getenv("CHAOS_RUN"))
-	book, err := journal.NewWriter(filepath.Join(dir, "journal"), run)
+	book, err := journal.NewWriter(os.Getenv("CHAOS_JOURNAL"), run)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	o := &operator{dir: dir, book: book, seed: os.Getenv("CHAOS_SEED"), daemons: map[string]bool{}, seen: map[string]int64{}}
-	o.register()
+	seed := os.Getenv("CHAOS_SEED")
+	o := &operator{dir: dir, book: book, seed: seed, run: run, families: strings.Split(os.Getenv("CHAOS_FAMILIES"), ","),
+		mine: &mine{book: book, seed: seed, calm: calmFile(dir)}, daemons: map[string]bool{}, seen: map[string]int64{}}
+	if os.Getenv("CHAOS_ROLE") == "tenant" {
+		o.registerTenant()
+	} else {
+		o.register()
+	}
 	kopf.Main()
 }
 
@@ -56,29 +64,37 @@ func credential(dir string) {
 	}
 }
 
-// kind is what the operator is for.
-const kind = "widgets.v1.chaos.example.com"
+// kind is what the operator is for, in the version that is preferred.
+const kind = "widgets.chaos.example.com"
 
 type operator struct {
 	dir, seed string
+	run       int      // which process this is
+	families  []string // of the faults that are tried
 	book      *journal.Writer
+	mine      *mine
 	holder    kopf.Holder
 	colors    *kopf.Index[string, string]
 
 	mu      sync.Mutex // guards all below
 	calls   int64
+	tickets int64
 	daemons map[string]bool  // the objects whose daemon runs
 	seen    map[string]int64 // the values of the objects as the handler of events has seen them last
 }
 
+func (o *operator) has(family string) bool { return slices.Contains(o.families, family) }
+
 func (o *operator) register() {
 	kopf.OnStartup(o.startup, nil)
+	kopf.OnStartup(o.open, &kopf.ActivityOptions{ID: "open"})
 	o.colors = kopf.OnIndex(kind, o.color, nil)
 	kopf.OnEvent(kind, o.watch, nil)
 	kopf.OnCreate(kind, o.handler("make", o.create), &kopf.ChangeOptions{ID: "make", Backoff: 300 * time.Millisecond})
 	kopf.OnCreate(kind, o.handler("fragile", nil), &kopf.ChangeOptions{ID: "fragile", Backoff: 200 * time.Millisecond, Retries: 3})
+	kopf.OnUpdate(kind, o.handler("picky", nil), &kopf.ChangeOptions{ID: "picky", Backoff: 300 * time.Millisecond, When: o.chosen})
 	kopf.OnUpdate(kind, o.handler("change", o.create), &kopf.ChangeOptions{ID: "change", Backoff: 300 * time.Millisecond})
-	kopf.OnField(kind, "spec.value", o.handler("value", nil), &kopf.ChangeOptions{ID: "value", Backoff: 300 * time.Millisecond})
+	kopf.OnField(kind, "spec.value", o.handler("value", nil), &kopf.ChangeOptions{ID: "value", Backoff: 300 * time.Millisecond, Interruptible: true})
 	kopf.OnResume(kind, o.handler("resume", nil), &kopf.ChangeOptions{ID: "resume", Backoff: 300 * time.Millisecond, Labels: kopf.Match{"resume": "yes"}})
 	kopf.OnDelete(kind, o.handler("unmake", o.remove), &kopf.ChangeOptions{ID: "unmake", Backoff: 300 * time.Millisecond})
 	kopf.OnDaemon(kind, o.daemon, &kopf.DaemonOptions{ID: "daemon", Labels: kopf.Match{"daemon": "yes"}, Backoff: 500 * time.Millisecond, CancellationTimeout: 5 * time.Second})
@@ -97,8 +113,20 @@ func (o *operator) startup(_ context.Context, a *kopf.Activity) error {
 	s.Queueing.ErrorDelays = []time.Duration{time.Second, 2 * time.Second, 3 * time.Second}
 	s.Peering.Lifetime = 10 * time.Second
 	s.Background.ExitTimeout = 2 * time.Second
+	o.store(&s.Persistence)
 	o.book.Write(journal.Entry{Event: journal.Started})
-	return o.listen()
+	return nil
+}
+
+// open lets the bench ask.
+func (o *operator) open(context.Context, *kopf.Activity) error { return o.listen() }
+
+// chosen is a predicate for all objects that panics now and then: the handler is not for the object then.
+func (o *operator) chosen(*kopf.Change) bool {
+	if o.has("storages") {
+		o.mine.may(journal.PredicatePanic, predicatePanics)
+	}
+	return true
 }
 
 // fates are what becomes of a call, by chance.
@@ -107,6 +135,7 @@ type fate int
 const (
 	succeeds fate = iota
 	succeedsSlowly
+	succeedsLate
 	failsTemporarily
 	failsForGood
 	failsSomehow
@@ -115,14 +144,16 @@ const (
 
 // fate depends on nothing but the seed and the call, and is success when the bench is to come to its end.
 func (o *operator) fate(handler, uid string, value int64, retry int) fate {
-	if _, err := os.Stat(filepath.Join(o.dir, "calm")); err == nil {
+	if o.mine.calm() {
 		return succeeds
 	}
 	h := fnv.New32a()
 	fmt.Fprint(h, o.seed, handler, uid, value, retry)
 	switch n := h.Sum32() % 100; {
-	case n < 60:
+	case n < 58:
 		return succeeds
+	case n < 60 && handler != "daemon" && handler != "tick": // those are not waited for
+		return succeedsLate
 	case n < 70:
 		return succeedsSlowly
 	case n < 82:
@@ -135,6 +166,9 @@ func (o *operator) fate(handler, uid string, value int64, retry int) fate {
 	return failsForGood
 }
 
+// lateness is longer than a resource has to be away to be taken for gone.
+const lateness = 9 * time.Second
+
 var errChance = errors.New("so chance has it")
 
 // meet lets a fate happen.
@@ -146,6 +180,8 @@ func meet(ctx context.Context, f fate) error {
 			return ctx.Err()
 		case <-time.After(500 * time.Millisecond):
 		}
+	case succeedsLate: // without a look at its context
+		time.Sleep(lateness)
 	case failsTemporarily:
 		return kopf.Temporary(errChance, 400*time.Millisecond)
 	case failsForGood:
@@ -194,7 +230,10 @@ func entry(handler string, ob *kopf.Object, retry int) journal.Entry {
 func (o *operator) handler(id string, work kopf.ChangeFunc) kopf.ChangeFunc {
 	return func(ctx context.Context, c *kopf.Change) error {
 		e := entry(id, &c.Object, c.Retry)
-		e.Reason = string(c.Reason)
+		e.Reason, e.Old = string(c.Reason), c.Old.Int("spec.value")
+		if id == "value" { // of a field, it is the value itself
+			e.Old = c.Old.Int("")
+		}
 		return o.call(ctx, e, func() error {
 			if work != nil {
 				if err := work(ctx, c); err != nil {
@@ -214,17 +253,40 @@ func (o *operator) create(ctx context.Context, c *kopf.Change) error {
 	if err := c.Client.Apply(ctx, child, &kopf.WriteOptions{Force: true}); err != nil {
 		return fmt.Errorf("the child is not made: %w", err)
 	}
+	o.ticket(ctx, c)
 	o.book.Write(journal.Entry{Event: journal.Posted, UID: c.UID(), Name: c.Name()})
 	c.PostInfo("Made", "The child is made.")
 	for _, item := range c.Spec().Strings("items") {
 		c.Subhandler(kopf.HandlerID(item), func(ctx context.Context, c *kopf.Change) error {
 			id := string(c.Reason) // the parents are called for one reason each
 			e := entry(map[string]string{"create": "make/", "update": "change/"}[id]+item, &c.Object, c.Retry)
-			e.Reason = id
+			e.Reason, e.Old = id, c.Old.Int("spec.value")
 			return o.call(ctx, e, func() error { return meet(ctx, o.fate(e.Handler, e.UID, e.Value, c.Retry)) })
 		}, &kopf.ChangeOptions{Backoff: 300 * time.Millisecond})
 	}
 	return nil
+}
+
+// ticket makes something with a generated name, and asks an extension that may be down. Neither has to succeed.
+func (o *operator) ticket(ctx context.Context, c *kopf.Change) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	if o.has("creations") {
+		o.mu.Lock()
+		o.tickets++
+		call := fmt.Sprintf("%d-%d", o.run, o.tickets)
+		o.mu.Unlock()
+		ticket := map[string]any{"apiVersion": "chaos.example.com/v1", "kind": "Ticket",
+			"metadata": map[string]any{"generateName": c.Name() + "-", "namespace": c.Namespace(), "annotations": map[string]any{"chaos.example.com/call": call}}}
+		if err := c.Client.Create(ctx, ticket, nil); err == nil {
+			o.book.Write(journal.Entry{Event: journal.Created, UID: c.UID(), Name: c.Name(), Note: call})
+		}
+	}
+	if o.has("extensions") && c.Spec().Int("value")%4 == 0 {
+		ctx, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		_ = c.Client.Get(ctx, kopf.ObjectReference{APIVersion: "extension.example.com/v1", Kind: "Thing", Namespace: c.Namespace(), Name: "thing"}, &map[string]any{}, nil)
+	}
 }
 
 // remove takes the child away.
@@ -290,9 +352,22 @@ func (o *operator) tick(ctx context.Context, t *kopf.Timer) error {
 		}
 		if now := time.Now().Unix(); now%5 == 0 {
 			t.Patch.SetPath(now, "status", "tick")
+		} else if now%5 == 1 && o.has("storages") {
+			t.Patch.Transform(func(object map[string]any) { o.transform(object, now) })
 		}
 		return nil
 	})
+}
+
+// transform notes a time in the status, and panics now and then.
+func (o *operator) transform(object map[string]any, now int64) {
+	o.mine.may(journal.TransformPanic, transformPanics)
+	status, ok := object["status"].(map[string]any)
+	if !ok {
+		status = map[string]any{}
+		object["status"] = status
+	}
+	status["transformed"] = now
 }
 
 // census is what the operator knows of itself.
