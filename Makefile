@@ -23,13 +23,15 @@ e2e:
 	cd e2e && go test -timeout 20m ./...
 
 # Faults of all kinds, for each seed so many minutes: make chaos SEED=1 SEEDS=10 MINUTES=3
+# Of some kinds only: make chaos ONLY=definitions,refusals
 SEED = 1
 SEEDS = 1
 MINUTES = 3
 PARALLEL = 1
 WRITE =
+ONLY =
 chaos:
-	cd e2e && go run ./chaos/cmd -seed $(SEED) -seeds $(SEEDS) -minutes $(MINUTES) -parallel $(PARALLEL) -write "$(WRITE)"
+	cd e2e && go run ./chaos/cmd -seed $(SEED) -seeds $(SEEDS) -minutes $(MINUTES) -parallel $(PARALLEL) -write "$(WRITE)" -only "$(ONLY)"
 
 # A real API server to try things with; it runs until Ctrl+C.
 cluster:
