@@ -59,6 +59,25 @@ func FuzzHookName(f *testing.F) {
 	})
 }
 
+func FuzzServicePath(f *testing.F) {
+	f.Add("fn/spec.x")
+	f.Add("_a//B__")
+	f.Add("validateAll")
+	f.Add("mutating:" + strings.Repeat("Größe.", 50))
+	f.Add(strings.Repeat("x", 198) + "-.Y")
+	f.Fuzz(func(t *testing.T, id string) {
+		path := servicePath(id)
+		for segment := range strings.SplitSeq(path, "/") {
+			if !isDNSSubdomain(segment) || len(segment) > 253 {
+				t.Errorf("%q becomes %q", id, path)
+			}
+		}
+		if again := servicePath(path); len(path) < 64 && again != path {
+			t.Errorf("%q becomes %q and then %q", id, path, again)
+		}
+	})
+}
+
 func TestWarnings(t *testing.T) {
 	for _, text := range []string{"", "short", strings.Repeat("x", 1000), strings.Repeat("é ", 500), strings.Repeat(" ", 400), "a" + strings.Repeat(" ", 300)} {
 		got := cutWarning(text)

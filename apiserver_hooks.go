@@ -105,17 +105,56 @@ func checkHookClient(client map[string]any, at string) []fieldError {
 		return withFault(nil, "FieldValueRequired", at, nil, "exactly one of url or service is required")
 	}
 	if !byURL {
-		return nil
+		return checkHookService(asMap(client["service"]), at+".service")
 	}
 	const format = "; desired format: https://host[/path]"
 	u, err := url.Parse(address)
-	switch {
-	case err != nil:
+	if err != nil {
 		return withFault(nil, "FieldValueRequired", at+".url", nil, "url must be a valid URL: "+err.Error()+format)
-	case u.Scheme != "https":
-		return withFault(nil, "FieldValueInvalid", at+".url", u.Scheme, "'https' is the only allowed URL scheme"+format)
-	case u.Host == "":
-		return withFault(nil, "FieldValueInvalid", at+".url", u.Host, "host must be specified"+format)
 	}
-	return nil
+	var faults []fieldError
+	if u.Scheme != "https" {
+		faults = withFault(faults, "FieldValueInvalid", at+".url", u.Scheme, "'https' is the only allowed URL scheme"+format)
+	}
+	if u.Host == "" {
+		faults = withFault(faults, "FieldValueInvalid", at+".url", u.Host, "host must be specified"+format)
+	}
+	if u.User != nil {
+		faults = withFault(faults, "FieldValueInvalid", at+".url", u.User.String(), "user information is not permitted in the URL")
+	}
+	if u.Fragment != "" {
+		faults = withFault(faults, "FieldValueInvalid", at+".url", u.Fragment, "fragments are not permitted in the URL")
+	}
+	if u.RawQuery != "" {
+		faults = withFault(faults, "FieldValueInvalid", at+".url", u.RawQuery, "query parameters are not permitted in the URL")
+	}
+	return faults
+}
+
+func checkHookService(service map[string]any, at string) []fieldError {
+	var faults []fieldError
+	for _, key := range []string{"name", "namespace"} {
+		if asWord(service[key]) == "" {
+			faults = withFault(faults, "FieldValueRequired", at+"."+key, nil, "")
+		}
+	}
+	if text := asWord(service["port"]); strings.HasPrefix(text, "-") || number(text) < 1 || number(text) > 65535 {
+		faults = withFault(faults, "FieldValueInvalid", at+".port", service["port"], "port is not valid: must be between 1 and 65535, inclusive")
+	}
+	path := asWord(service["path"])
+	if path == "" || path == "/" {
+		return faults
+	}
+	if path[0] != '/' {
+		faults = withFault(faults, "FieldValueInvalid", at+".path", path, "must start with a '/'")
+	}
+	for i, segment := range strings.Split(strings.TrimSuffix(path[1:], "/"), "/") {
+		switch {
+		case segment == "":
+			faults = withFault(faults, "FieldValueInvalid", at+".path", path, fmt.Sprintf("segment[%d] may not be empty", i))
+		case !isDNSSubdomain(segment):
+			faults = withFault(faults, "FieldValueInvalid", at+".path", path, fmt.Sprintf("segment[%d]: %s", i, subdomainRule))
+		}
+	}
+	return faults
 }

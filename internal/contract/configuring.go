@@ -27,6 +27,7 @@ var _ = Suite("configuring", func(t *testing.T, c *C) {
 	c.Run(t, "AC-34 there is a rule for each kind", proveHookRules)
 	c.Run(t, "AC-35 labels become a selector", proveHookSelectors)
 	c.Run(t, "AC-36 the address gets the id", proveHookAddresses)
+	c.Run(t, "AC-36 each id has an address at a service", proveServiceAddresses)
 	c.Run(t, "AC-37 it is written again when something has changed, and only then", proveReconfiguring)
 	c.Run(t, "AC-39 at the end only persistent handlers stay", proveCleaning)
 	c.Run(t, "AC-T2 any subresource includes the object itself", proveHookAnySubresource)
@@ -358,9 +359,30 @@ func proveHookAddresses(c *C) {
 	}
 	expect(c, "the URL", client(), any(map[string]any{"url": "https://127.0.0.1:1/hooks/f%3Cn/x"}))
 	m.server.announce(kopf.WebhookClientConfig{Service: &kopf.ServiceReference{Namespace: "n", Name: "s", Path: "/p", Port: 8443}})
-	expect(c, "the service", client(), any(map[string]any{"service": map[string]any{"namespace": "n", "name": "s", "path": "/p/f%3Cn/x", "port": 8443.0}}))
+	expect(c, "the service", client(), any(map[string]any{"service": map[string]any{"namespace": "n", "name": "s", "path": "/p/f3cn-ca2b0103/x", "port": 8443.0}}))
 	m.server.announce(kopf.WebhookClientConfig{Service: &kopf.ServiceReference{Namespace: "n", Name: "s"}})
-	expect(c, "the service without a path", client(), any(map[string]any{"service": map[string]any{"namespace": "n", "name": "s", "path": "/f%3Cn/x"}}))
+	expect(c, "the service without a path", client(), any(map[string]any{"service": map[string]any{"namespace": "n", "name": "s", "path": "/f3cn-ca2b0103/x"}}))
+}
+
+// proveServiceAddresses announces a service for handlers with ids of all sorts: the API server takes only subdomains in its path.
+func proveServiceAddresses(c *C) {
+	registry, l := &kopf.Registry{}, &asking{}
+	ids := []string{"plain", "camelCase", "camelcase", "snake_case", "a.b/c-d", "field/spec.someField", "a//b", "fn<x>y", strings.Repeat("Long", 15)}
+	for _, id := range ids {
+		registry.OnValidate(Examples, l.handler(id, nil), &kopf.AdmissionOptions{ID: kopf.HandlerID(id)})
+	}
+	registry.OnMutate(Examples, l.handler("mutating", nil), &kopf.AdmissionOptions{ID: "plain"})
+	m := c.Managed(registry)
+	m.server.announce(kopf.WebhookClientConfig{Service: &kopf.ServiceReference{Namespace: "n", Name: "s", Path: "/hooks"}})
+	paths := make(map[string]bool)
+	for i, hook := range m.hooks("Validating", len(ids)) {
+		service, _ := hook["clientConfig"].(map[string]any)["service"].(map[string]any)
+		path, _ := strings.CutPrefix(service["path"].(string), "/hooks/")
+		paths[path] = true
+		expect(c, "the answer at "+path, m.server.ask(c, path, nil), admitted)
+		expect(c, "the calls at "+path, l.take(), ids[i:i+1])
+	}
+	expect(c, "the number of paths", len(paths), len(ids))
 }
 
 func proveReconfiguring(c *C) {
@@ -493,12 +515,28 @@ func proveHookDefaults(c *C) {
 		"rules":         []any{map[string]any{"apiGroups": []any{"nothing.dev"}, "apiVersions": []any{"v1"}, "operations": []any{"CREATE"}, "resources": []any{"things"}, "scope": "*"}},
 		"failurePolicy": "Fail", "matchPolicy": "Equivalent", "namespaceSelector": map[string]any{}, "objectSelector": map[string]any{}, "timeoutSeconds": 10.0, "reinvocationPolicy": "Never",
 	}})
+	service := func(key string, value any) map[string]any {
+		service := map[string]any{"namespace": "n", "name": "s"}
+		service[key] = value
+		return map[string]any{"clientConfig": map[string]any{"service": service}}
+	}
 	for want, change := range map[string]map[string]any{
 		`webhooks[0].name: Invalid value: "a.b": should be a domain with at least three segments separated by dots`:                        {"name": "a.b"},
 		`webhooks[0].timeoutSeconds: Invalid value: 31: the timeout value must be between 1 and 30 seconds`:                                {"timeoutSeconds": 31},
 		`webhooks[0].clientConfig: Required value: exactly one of url or service is required`:                                              {"clientConfig": map[string]any{}},
 		`webhooks[0].clientConfig.url: Invalid value: "http": 'https' is the only allowed URL scheme; desired format: https://host[/path]`: {"clientConfig": map[string]any{"url": "http://a/b"}},
 		`webhooks[0].sideEffects: Required value: must specify one of None, NoneOnDryRun`:                                                  {"sideEffects": nil},
+		`webhooks[0].clientConfig.url: Invalid value: "a:b": user information is not permitted in the URL`:                                 {"clientConfig": map[string]any{"url": "https://a:b@c/d"}},
+		`webhooks[0].clientConfig.url: Invalid value: "f": fragments are not permitted in the URL`:                                         {"clientConfig": map[string]any{"url": "https://a/b#f"}},
+		`webhooks[0].clientConfig.url: Invalid value: "q=1": query parameters are not permitted in the URL`:                                {"clientConfig": map[string]any{"url": "https://a/b?q=1"}},
+		`webhooks[0].clientConfig.service.name: Required value`:                                                                            service("name", ""),
+		`webhooks[0].clientConfig.service.namespace: Required value`:                                                                       service("namespace", ""),
+		`webhooks[0].clientConfig.service.port: Invalid value: 65536: port is not valid: must be between 1 and 65535, inclusive`:           service("port", 65536),
+		`webhooks[0].clientConfig.service.port: Invalid value: -1: port is not valid: must be between 1 and 65535, inclusive`:              service("port", -1),
+		`webhooks[0].clientConfig.service.path: Invalid value: "a": must start with a '/'`:                                                 service("path", "a"),
+		`webhooks[0].clientConfig.service.path: Invalid value: "/a//b": segment[1] may not be empty`:                                       service("path", "/a//b"),
+		`webhooks[0].clientConfig.service.path: Invalid value: "//": segment[0] may not be empty`:                                          service("path", "//"),
+		`webhooks[0].clientConfig.service.path: Invalid value: "/a/B": segment[1]: a lowercase RFC 1123 subdomain must consist of`:         service("path", "/a/B"),
 	} {
 		if _, err := create(func(hook map[string]any) {
 			for key, value := range change {

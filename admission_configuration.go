@@ -1,0 +1,396 @@
+package kopf
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"hash/fnv"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+)
+
+// This file keeps the webhook configurations up to date if the operator manages them: on the goroutine of the server when it announces itself, or on
+// one that follows the resources.
+
+// configured are the kinds of handlers with the resources of their configurations, and the words for them.
+var configured = []struct {
+	kind     handlerKind
+	word     string
+	resource Resource
+}{
+	{kindValidate, "validating", Resource{Group: "admissionregistration.k8s.io", Version: "v1", Plural: "validatingwebhookconfigurations", Kind: "ValidatingWebhookConfiguration"}},
+	{kindMutate, "mutating", Resource{Group: "admissionregistration.k8s.io", Version: "v1", Plural: "mutatingwebhookconfigurations", Kind: "MutatingWebhookConfiguration"}},
+}
+
+// follow writes the configurations anew when the resources have changed.
+func (a *admissions) follow(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-a.changed:
+			a.configure()
+		}
+	}
+}
+
+// configure writes what has changed of the configurations. Operators do not go on if they cannot.
+func (a *admissions) configure() {
+	a.writing.Lock()
+	defer a.writing.Unlock()
+	a.mu.Lock()
+	client, serving, idle := a.client, a.serving, a.stopping || a.client == nil || a.managed == ""
+	a.mu.Unlock()
+	if idle {
+		return
+	}
+	for _, c := range configured {
+		data, err := encodeJSON(a.entries(c.kind, serving, client, false))
+		if err == nil && bytes.Equal(data, a.written[c.kind]) {
+			continue
+		}
+		if !a.has(c.kind) {
+			a.empty(c.resource)
+			a.written[c.kind] = data
+			continue
+		}
+		a.log.Info("Reconfiguring the " + c.word + " webhook " + a.managed + ".")
+		if err == nil {
+			err = a.write(c.resource, data)
+		}
+		if err != nil {
+			a.give(errorf("the %s %q cannot be written: %w", c.resource.Kind, a.managed, err))
+			return
+		}
+		a.written[c.kind] = data
+	}
+}
+
+// has reports whether there are handlers of a kind.
+func (a *admissions) has(kind handlerKind) bool {
+	return slices.ContainsFunc(a.all, func(h *handler) bool { return h.kind == kind })
+}
+
+// empty removes the webhooks that an earlier version of the operator, which had handlers for them, may have left. A configuration that does not exist is
+// not made, and what may not be changed is left alone.
+func (a *admissions) empty(r Resource) {
+	_, err := a.admissionHost.client.patchObject(a.requests, r, "", a.managed, "", string(MergePatch), []byte(`{"webhooks":[]}`))
+	if err != nil && StatusCode(err) != http.StatusNotFound {
+		a.log.Debug("A configuration without handlers cannot be emptied.", "kind", r.Kind, "name", a.managed, "error", err)
+	}
+}
+
+// write replaces the webhooks of a configuration, and makes it if it is not there.
+func (a *admissions) write(r Resource, webhooks []byte) error {
+	ctx := unlimited(a.requests) // requests that are under way may be those that wait for these webhooks
+	patch := slices.Concat([]byte(`{"webhooks":`), webhooks, []byte(`}`))
+	_, err := a.admissionHost.client.patchObject(ctx, r, "", a.managed, "", string(MergePatch), patch)
+	verb := "patch"
+	if StatusCode(err) == http.StatusNotFound {
+		verb = "create"
+		object := slices.Concat([]byte(`{"apiVersion":"admissionregistration.k8s.io/v1","kind":"`+r.Kind+`","metadata":{"name":`), appendString(nil, a.managed), []byte(`},"webhooks":`), webhooks, []byte(`}`))
+		_, err = a.admissionHost.client.body(ctx, &request{method: http.MethodPost, path: r.URL("", "", ""), contentType: "application/json", body: object})
+		if StatusCode(err) == http.StatusConflict { // somebody else was faster
+			_, err = a.admissionHost.client.patchObject(ctx, r, "", a.managed, "", string(MergePatch), patch)
+		}
+	}
+	if StatusCode(err) == http.StatusForbidden {
+		a.log.Error("Not enough RBAC permissions to " + verb + " a " + r.Kind + ".")
+	}
+	return err
+}
+
+// cleaningTimeout is how long the API server is tried to be reached at the end. The server of webhooks lives as long.
+const cleaningTimeout = 5 * time.Second
+
+// clean leaves only the handlers in the configurations that are to stay.
+func (a *admissions) clean() {
+	ctx, cancel := context.WithTimeout(unlimited(a.requests), cleaningTimeout)
+	defer cancel()
+	a.writing.Lock()
+	defer a.writing.Unlock()
+	for _, c := range configured {
+		if a.written[c.kind] == nil || !a.has(c.kind) {
+			continue
+		}
+		a.mu.Lock()
+		entries := a.entries(c.kind, a.serving, a.client, true)
+		a.mu.Unlock()
+		a.log.Info("Cleaning up the admission webhook " + a.managed + ".")
+		data, err := encodeJSON(mapOf("webhooks", entries))
+		if err == nil {
+			_, err = a.admissionHost.client.patchObject(ctx, c.resource, "", a.managed, "", string(MergePatch), data)
+		}
+		if err != nil && StatusCode(err) != http.StatusNotFound {
+			a.log.Warn("The webhook configuration could not be cleaned up; operations can be refused until the operator is back.", "kind", c.resource.Kind, "name", a.managed, "error", err)
+		}
+	}
+}
+
+// entries are the webhooks of one configuration: one for each id, and for each set of options that one webhook can't have together.
+func (a *admissions) entries(kind handlerKind, serving map[*handler][]Resource, client *WebhookClientConfig, persistent bool) []any {
+	list := []any{}
+	bases := make(map[HandlerID][]map[string]any)
+	taken := make(map[string]bool)
+	for _, h := range a.all {
+		if h.kind != kind || persistent && !h.rules().persistent {
+			continue
+		}
+		entry := a.entry(h, serving[h], client)
+		rules := entry["rules"].([]any)
+		same := slices.IndexFunc(bases[h.id], func(other map[string]any) bool { return agree(entry, other) })
+		if same >= 0 {
+			other := bases[h.id][same]
+			for _, rule := range rules {
+				if old := other["rules"].([]any); !slices.ContainsFunc(old, func(o any) bool { return equalJSON(plainJSON(o), plainJSON(rule)) }) {
+					other["rules"] = append(old, rule)
+				}
+			}
+			continue
+		}
+		bases[h.id] = append(bases[h.id], entry)
+		entry["name"] = a.hookName(h.id, taken)
+		list = append(list, entry)
+	}
+	return list
+}
+
+func plainJSON(v any) any {
+	plain, err := normalizeJSON(v)
+	if err != nil {
+		return nil
+	}
+	return plain
+}
+
+// agree tells whether two entries of one handler differ in their rules alone.
+func agree(a, b map[string]any) bool {
+	for key, value := range a {
+		if key != "name" && key != "rules" && !equalJSON(plainJSON(value), plainJSON(b[key])) {
+			return false
+		}
+	}
+	return true
+}
+
+// entry is one webhook.
+func (a *admissions) entry(h *handler, resources []Resource, client *WebhookClientConfig) map[string]any {
+	o := h.rules()
+	effects, failure := "None", "Fail"
+	if o.sideEffects {
+		effects = "NoneOnDryRun"
+	}
+	if o.ignoreFailures {
+		failure = "Ignore"
+	}
+	entry := map[string]any{
+		"sideEffects": effects, "failurePolicy": failure, "matchPolicy": "Equivalent", "rules": h.hookRules(resources), "objectSelector": h.objectSelector(),
+		"clientConfig": client.forHandler(a.pathOf(h)), "timeoutSeconds": int(h.reviewTime().Seconds()), "admissionReviewVersions": []any{"v1", "v1beta1"},
+	}
+	if exact := exactNames(a.patterns); exact != nil && !slices.ContainsFunc(resources, func(r Resource) bool { return r.Group == "" && r.Plural == "namespaces" }) {
+		entry["namespaceSelector"] = mapOf("matchExpressions", []any{mapOf("key operator values", "kubernetes.io/metadata.name", "In", exact)})
+	}
+	return entry
+}
+
+// exactNames returns the patterns of namespaces if all of them are names, else nil.
+func exactNames(patterns []string) []any {
+	var names []any
+	for _, pattern := range patterns {
+		if strings.ContainsAny(pattern, "!*?[,") {
+			return nil
+		}
+		names = append(names, strings.TrimSpace(pattern))
+	}
+	return names
+}
+
+// rules say which operations on which resources the webhook is for.
+func (h *handler) hookRules(resources []Resource) []any {
+	operations := []any{}
+	for _, op := range h.rules().operations {
+		operations = append(operations, string(op))
+	}
+	if len(operations) == 0 {
+		operations = []any{"*"}
+	}
+	rules := []any{}
+	for _, r := range resources {
+		names := []any{r.Plural}
+		switch sub := h.rules().subresource; sub {
+		case "":
+		case "*": // which does not include the object itself for Kubernetes
+			names = append(names, r.Plural+"/*")
+		default:
+			names = []any{r.Plural + "/" + sub}
+		}
+		rules = append(rules, mapOf("apiGroups apiVersions resources operations scope", []any{r.Group}, []any{r.Version}, names, operations, "*"))
+	}
+	return rules
+}
+
+// objectSelector says of the labels what a selector can say, or nil.
+func (h *handler) objectSelector() any {
+	var expressions []any
+	keys := make([]string, 0, len(h.filters.labels))
+	for key := range h.filters.labels {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	for _, key := range keys {
+		switch c := h.filters.labels[key]; {
+		case c.predicate != nil:
+		case c.marker == Present:
+			expressions = append(expressions, mapOf("key operator", key, "Exists"))
+		case c.marker == Absent:
+			expressions = append(expressions, mapOf("key operator", key, "DoesNotExist"))
+		default:
+			expressions = append(expressions, mapOf("key operator values", key, "In", []any{c.literal}))
+		}
+	}
+	if expressions == nil {
+		return nil
+	}
+	return mapOf("matchExpressions", expressions)
+}
+
+// forHandler returns the way to the handler with the path, as JSON.
+func (c *WebhookClientConfig) forHandler(path string) map[string]any {
+	config := map[string]any{}
+	if c.URL != "" {
+		config["url"] = strings.TrimRight(c.URL, "/") + "/" + escapePath(path)
+	}
+	if s := c.Service; s != nil {
+		service := mapOf("namespace name path", s.Namespace, s.Name, strings.TrimRight(s.Path, "/")+"/"+servicePath(path))
+		if s.Port != 0 {
+			service["port"] = s.Port
+		}
+		config["service"] = service
+	}
+	if len(c.CABundle) > 0 {
+		config["caBundle"] = base64.StdEncoding.EncodeToString(c.CABundle)
+	}
+	return config
+}
+
+// pathOf returns the path of a handler: its id, with its kind if there is a handler of the other kind with the same id.
+func (a *admissions) pathOf(h *handler) string {
+	if !slices.ContainsFunc(a.all, func(o *handler) bool { return o.id == h.id && o.kind != h.kind }) {
+		return string(h.id)
+	}
+	if h.kind == kindMutate {
+		return "mutating:" + string(h.id)
+	}
+	return "validating:" + string(h.id)
+}
+
+// escapePath returns a path with percent-encoded bytes.
+func escapePath(path string) string {
+	var b strings.Builder
+	for i := range len(path) {
+		if c := path[i]; strings.IndexByte("_.-~/", c) >= 0 || isAlphanumeric(c) {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	return b.String()
+}
+
+// servicePath returns a path as the API server takes it for a service: each of its segments is a subdomain as of RFC 1123. One that is none, such as
+// the name of a function with a capital letter, becomes labels that resemble it, with a hash that tells them from those of other segments.
+func servicePath(path string) string {
+	segments := strings.Split(path, "/")
+	for i, segment := range segments {
+		if !domainName(segment) {
+			hash := fnv.New32a()
+			hash.Write([]byte(segment))
+			labels := hookLabels(segment)
+			labels = strings.TrimRight(labels[:min(len(labels), 200)], "-.")
+			segments[i] = strings.TrimLeft(fmt.Sprintf("%s-%08x", labels, hash.Sum32()), "-")
+		}
+	}
+	return strings.Join(segments, "/")
+}
+
+func isAlphanumeric(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+}
+
+// hookName makes a name of an id, which the API server takes and no other webhook of the configuration has.
+func (a *admissions) hookName(id HandlerID, taken map[string]bool) string {
+	base := hookLabels(string(id))
+	name := base
+	for n := 2; taken[name]; n++ {
+		name = fmt.Sprintf("%s-%d", base, n)
+	}
+	taken[name] = true
+	return name + "." + a.managed
+}
+
+// hookLabels turns an id into labels of a domain name.
+func hookLabels(id string) string {
+	var b strings.Builder
+	for i := range len(id) {
+		switch c := id[i]; {
+		case c == '/':
+			b.WriteByte('.')
+		case c == '_':
+			b.WriteByte('-')
+		case c == '.' || c == '-' || isAlphanumeric(c):
+			b.WriteByte(c)
+		default:
+			fmt.Fprintf(&b, "%02x", c)
+		}
+	}
+	var labels []string
+	for label := range strings.SplitSeq(strings.ToLower(b.String()), ".") {
+		if label = strings.Trim(label, "-"); label != "" {
+			labels = append(labels, label)
+		}
+	}
+	return strings.Join(labels, ".")
+}
+
+// checkNames tells which names the API server would not take.
+func (a *admissions) checkNames() error {
+	if a.managed == "" {
+		return nil
+	}
+	if !domainName(a.managed) {
+		return errorf("the name %q in Settings.Admission.Managed is bad: lower-case letters, digits, '-' and '.' are expected, as in \"auto.kopf.dev\"", a.managed)
+	}
+	var errs []error
+	for _, kind := range []handlerKind{kindValidate, kindMutate} {
+		taken := make(map[string]bool)
+		for _, h := range a.all {
+			if h.kind != kind {
+				continue
+			}
+			if name := a.hookName(h.id, taken); strings.Count(name, ".") < 2 {
+				errs = append(errs, errorf("the webhook of the handler %q would be named %q, and three parts at least are expected: give Settings.Admission.Managed a name with a dot, such as \"%s.kopf.dev\"", h.id, name, a.managed))
+			} else if !domainName(name) {
+				errs = append(errs, errorf("the webhook of the handler %q would be named %q, which is too long, or has a part longer than 63 characters: give the handler a shorter ID", h.id, name))
+			}
+		}
+	}
+	return joinErrors(errs...)
+}
+
+// domainName tells whether a text is a domain name in lower case.
+func domainName(text string) bool {
+	if len(text) > 253 {
+		return false
+	}
+	for label := range strings.SplitSeq(text, ".") {
+		bad := strings.Trim(label, "abcdefghijklmnopqrstuvwxyz0123456789-") != ""
+		if bad || len(label) > 63 || cmp.Or(strings.Trim(label, "-"), "?") != label {
+			return false
+		}
+	}
+	return true
+}
