@@ -133,10 +133,11 @@ func checkHookClient(client map[string]any, at string) []fieldError {
 
 func checkHookService(service map[string]any, at string) []fieldError {
 	var faults []fieldError
-	for _, key := range []string{"name", "namespace"} {
-		if asWord(service[key]) == "" {
-			faults = withFault(faults, "FieldValueRequired", at+"."+key, nil, "")
-		}
+	if asWord(service["namespace"]) == "" { // kube-apiserver says that of the other one, too
+		faults = withFault(faults, "FieldValueRequired", at+".name", nil, "")
+	}
+	if asWord(service["name"]) == "" {
+		faults = withFault(faults, "FieldValueRequired", at+".namespace", nil, "")
 	}
 	if text := asWord(service["port"]); strings.HasPrefix(text, "-") || number(text) < 1 || number(text) > 65535 {
 		faults = withFault(faults, "FieldValueInvalid", at+".port", service["port"], "port is not valid: must be between 1 and 65535, inclusive")
