@@ -233,6 +233,23 @@ func retryAfterOf(err error) time.Duration {
 	return 0
 }
 
+// denied reports whether an admission webhook or a policy has refused the request, both of which choose the code as they like. The text around
+// theirs is that of the API server.
+func (e *APIError) denied() bool {
+	before, _, webhook := strings.Cut(e.Message, `" denied the request`)
+	if webhook {
+		before, webhook = strings.CutPrefix(before, `admission webhook "`)
+		return webhook && !strings.ContainsAny(before, " \"")
+	}
+	return strings.Contains(e.Message, "AdmissionPolicy '") && strings.Contains(e.Message, " denied request: ")
+}
+
+// isDenied reports the same of any error.
+func isDenied(err error) bool {
+	var api *APIError
+	return errors.As(err, &api) && api.denied()
+}
+
 // newAPIError reads an answer that is an error.
 func newAPIError(method, path string, resp *http.Response) *APIError {
 	e := &APIError{Code: resp.StatusCode, Reason: http.StatusText(resp.StatusCode), Method: method, Path: path, Header: resp.Header}
@@ -367,6 +384,8 @@ func (r *request) repeatable(err error) bool {
 	switch {
 	case errors.As(err, &login), errors.As(err, &certificate), errors.Is(err, errInterrupted), errors.Is(err, errUnreadable):
 		return false
+	case errors.As(err, &api) && api.denied():
+		return false
 	case errors.As(err, &api):
 		if r.method == http.MethodPost && !r.named {
 			return api.Code == http.StatusTooManyRequests || api.Code == http.StatusServiceUnavailable && api.RetryAfter > 0
@@ -410,8 +429,11 @@ func (c *Client) attempt(ctx context.Context, r *request) error {
 		sent := time.Now()
 		code, err := r.send(ctx, cred)
 		c.meter.request(r.verb(), code)
+		if isDenied(err) {
+			code = http.StatusForbidden // the API server itself is well
+		}
 		c.heed(r, sent, code, err, isUnlimited(ctx))
-		refused := StatusCode(err) == http.StatusUnauthorized || refusesCertificate(err)
+		refused := code == http.StatusUnauthorized || refusesCertificate(err)
 		if refused {
 			c.log.Warn("The API server refuses the credentials; logging in again.", "login", cred.ID, "error", err)
 		}

@@ -210,23 +210,26 @@ func (p *peering) await(ctx context.Context) {
 	}
 }
 
+// noPeering is the name of the place to wait for the resource of a mandatory peering.
+const noPeering = "no resource of peering objects"
+
 // placeLocked takes a place if it is not taken yet, and returns its name. Without a resource, it is a
 // place to wait for one.
 func (p *peering) placeLocked(r Resource, namespace string) string {
 	a := &peeringPlace{peering: p, resource: r, namespace: namespace, nudged: make(chan struct{}, 1), peers: make(map[string]peer)}
 	a.name = fmt.Sprintf("peering %q of %s", p.settings.Peering.Name, r.Name())
 	if r.Plural == "" {
-		a.name = "no resource of peering objects"
+		a.name = noPeering
 	} else if namespace != "" {
 		a.name += " in " + namespace
 	}
 	if p.places[a.name] != nil {
 		return a.name
 	}
-	p.places[a.name] = a
-	if r.Plural == "" {
+	if r.Plural == "" || p.places[noPeering] != nil { // what the operator waits for is here, and its objects have not been looked at
 		p.pauses.block(a.name, true)
 	}
+	p.places[a.name] = a
 	a.here, a.end = context.WithCancel(p.ctx)
 	a.look, a.looked = context.WithCancel(a.here)
 	p.tasks.Go(func() { a.run(a.here) })

@@ -118,13 +118,14 @@ func (c *cycle) process(events []RawEvent) rest {
 		c.log.Debug("Deleted, really deleted, and we are notified.")
 		return rest{gone: true}
 	}
-	if wait := time.Until(s.pausedUntil); wait > 0 {
+	deleted := s.body != nil && !s.body.deleting && c.event.Body.deleting // since the pause has begun
+	if wait := time.Until(s.pausedUntil); wait > 0 && !deleted {
 		c.parts = folded(append(s.pending(), c.parts...))
 		c.keep()
 		return rest{due: true, after: wait, body: c.event.Body}
 	} else if !s.pausedUntil.IsZero() {
 		s.pausedUntil = time.Time{}
-		if s.errors == 0 { // it was for conflicts
+		if s.errors == 0 || wait > 0 { // it was for conflicts, or is not over
 			return c.react()
 		}
 		c.log.Info("The pause after an error is over; the processing of the object goes on.")

@@ -89,9 +89,9 @@ func (c *cycle) change(own *Patch) error {
 	}
 	parts := c.parts
 	err := c.send(parts, own)
-	if refused := (*patchRefusedError)(nil); errors.As(err, &refused) && len(parts) > 0 {
+	if len(parts) > 0 && c.hopeless(err, parts...) {
 		for _, p := range parts {
-			if err = c.request(p.patch); errors.As(err, &refused) {
+			if err = c.request(p.patch); c.hopeless(err, p) {
 				p.succeeded = false
 				c.log.Error(fmt.Sprintf("The patch of handler '%s' was refused: %v", p.id, err))
 			} else if err != nil {
@@ -134,8 +134,12 @@ func (c *cycle) flush(ending bool) error {
 		var own *Patch
 		parts, own, succeeded = c.outgoing(ending)
 		err := c.send(parts, own)
-		if refused := (*patchRefusedError)(nil); errors.As(err, &refused) && len(parts) > 0 {
+		switch {
+		case len(parts) == 0:
+		case c.hopeless(err, parts...):
 			err = c.sendOneByOne(parts, ending)
+		case c.reason == ReasonDelete && c.slot.errors > 0 && refusesAlone(err):
+			err = c.sendWithout(parts, own, err)
 		}
 		return err
 	})
@@ -170,7 +174,7 @@ func (c *cycle) taken(parts []*part, succeeded []HandlerID, err error) []Handler
 func (c *cycle) sendOneByOne(parts []*part, ending bool) error {
 	for _, p := range parts {
 		err := c.request(p.patch)
-		if refused := (*patchRefusedError)(nil); errors.As(err, &refused) {
+		if c.hopeless(err, p) {
 			c.x.refuse(p, err)
 		} else if err != nil {
 			return err
@@ -178,6 +182,49 @@ func (c *cycle) sendOneByOne(parts []*part, ending bool) error {
 	}
 	_, own, _ := c.outgoing(ending)
 	return c.request(own)
+}
+
+// sendWithout sends what the framework itself changes in an object that is being deleted: what its handlers have left is not worth that it stays.
+func (c *cycle) sendWithout(parts []*part, own *Patch, refusal error) error {
+	if c.request(own) != nil {
+		return refusal
+	}
+	for _, p := range parts {
+		c.log.Error(fmt.Sprintf("The patch of handler '%s' could not be stored before the end of the object, and is dropped.", p.id), "error", refusal)
+	}
+	return nil
+}
+
+// patientDenials is how many denials with codes of a server in trouble are taken for that, in a row, before they are taken for the last word.
+// patientRefusals is the same for other refusals of what handlers of raw events change, which is worth less than that the others wait for it.
+const (
+	patientDenials  = 10
+	patientRefusals = 3
+)
+
+// hopeless reports whether an error means that a patch with any of the parts will not be taken, however often it is sent.
+func (c *cycle) hopeless(err error, parts ...*part) bool {
+	var refused *patchRefusedError
+	switch {
+	case errors.As(err, &refused), isDenied(err) && c.slot.errors >= patientDenials:
+		return true
+	case !refusesAlone(err) && c.slot.errors < patientDenials, c.slot.errors < patientRefusals:
+		return false
+	}
+	return slices.ContainsFunc(parts, func(p *part) bool { return !p.change })
+}
+
+// refusesAlone reports whether the API server may have refused something in a patch, and would take the rest of it.
+func refusesAlone(err error) bool {
+	var conflict *conflictError
+	code := StatusCode(err)
+	switch {
+	case code == 0, errors.As(err, &conflict):
+		return false
+	case isDenied(err):
+		return true
+	}
+	return code < 500 && code != codeUnauthorized && code != codeNotFound && code != codeTooMany
 }
 
 // outgoing returns the parts to send, what is to be stored and cleaned up with them, and whose success is in that.

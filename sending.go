@@ -89,10 +89,12 @@ func (s *sender) adopt(before, body *Body) {
 // The HTTP codes that mean something to what is done with an object.
 const (
 	codeBadRequest    = 400
+	codeUnauthorized  = 401
 	codeForbidden     = 403
 	codeNotFound      = 404
 	codeConflict      = 409
 	codeUnprocessable = 422
+	codeTooMany       = 429
 )
 
 // errGone tells that the object does not exist any more, or that another one has its name.
@@ -254,6 +256,13 @@ func (s *sender) judge(err error, known *Body, subresource string, tested bool) 
 	var api *APIError
 	if !errors.As(err, &api) {
 		return err
+	}
+	if api.denied() {
+		switch {
+		case api.Code == codeUnauthorized, api.Code == codeNotFound, api.Code == codeConflict, api.Code == codeTooMany, api.Code >= 500:
+			return err // it may be taken later
+		}
+		return &patchRefusedError{err}
 	}
 	namesake := slices.ContainsFunc(api.Causes, func(c ErrorCause) bool { return c.Field == "metadata.uid" })
 	switch {

@@ -494,6 +494,21 @@ func modes(t *testing.T, c *C) {
 		k.sit("boss", nil)
 		c.WaitFor("the objects", func() bool { return len(l.all()) == 3 })
 	})
+	c.Run(t, "OP-97 the mandatory mode does nothing before it has looked for the object", func(c *C) {
+		c.OnlyInBubble("the answers are late")
+		var l calls
+		op := c.Operator(worker(&l), as("me"), mandatory)
+		op.Wire.Fault(func(req *Request) (*http.Response, error) {
+			if strings.Contains(req.Path, "kopfpeerings") {
+				time.Sleep(10 * time.Second)
+			}
+			return nil, nil
+		})
+		c.idles(&l, "a")
+		c.peeringKind("kopf.dev", "Namespaced", nil)
+		c.Pass(time.Hour)
+		c.expect(&l)
+	})
 	c.Run(t, "OP-97 the mandatory mode looks at each namespace", func(c *C) {
 		c.OnlyInBubble("it needs more namespaces")
 		k := c.meet()
