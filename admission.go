@@ -129,8 +129,19 @@ func (h *handler) admits(found []Resource) []Resource {
 	return fit
 }
 
+// announcementTimeout is after what time a server that is not announced is warned of. Tunnels are opened by then.
+const announcementTimeout = 30 * time.Second
+
 // serve runs the server. Operators do not go on without it.
 func (a *admissions) serve(ctx context.Context) {
+	warning := time.AfterFunc(announcementTimeout, func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if a.client == nil {
+			a.log.Warn("The admission server has not been announced yet: it has not called the function that Serve gets for that. The API server asks nothing before.")
+		}
+	})
+	defer warning.Stop()
 	err := call(func() error { return a.server.Serve(ctx, a.review, a.announced) })
 	if ctx.Err() != nil {
 		if err != nil {

@@ -34,7 +34,7 @@ type EventFunc func(ctx context.Context, e *WatchEvent) error
 type DaemonFunc func(ctx context.Context, d *Daemon) error
 
 // TimerFunc is called again and again, as long as the object exists and matches, and never twice at the same time for
-// one object. After a nil error it is called in the next interval, after a [Permanent] one never again, and after others as handlers of
+// one object. After a nil error it is called in the next interval, after a [Permanent] one not before the object has changed, and after others as handlers of
 // changes are. The context ends when it is asked to stop, and at the Timeout. What it has put into the Patch is sent when it returns.
 type TimerFunc func(ctx context.Context, t *Timer) error
 

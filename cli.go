@@ -168,7 +168,7 @@ func (c *command) execute(ctx context.Context, args []string) int {
 		}
 		return 0
 	}
-	return c.misused(errorf("unknown command %q: expected run, freeze, resume, completion, version or help", name))
+	return c.misused("run", errorf("unknown command %q: expected run, freeze, resume, completion, version or help", name))
 }
 
 const commandsHelp = `Usage: %[1]s [command] [options]
@@ -185,8 +185,8 @@ Run "%[1]s run --help" for the options of run.
 `
 
 // misused says what is wrong with the command line.
-func (c *command) misused(err error) int {
-	fmt.Fprintf(c.stderr, "%s: %v\nRun \"%s help\" for the commands, and \"%s run --help\" for the options.\n", program(), err, program(), program())
+func (c *command) misused(name string, err error) int {
+	fmt.Fprintf(c.stderr, "%s: %v\nRun \"%s help\" for the commands, and \"%s %s --help\" for the options.\n", program(), err, program(), program(), name)
 	return exitUsage
 }
 
@@ -195,7 +195,7 @@ func (c *command) run(ctx context.Context, args []string) int {
 	var o runOptions
 	help, err := o.parse("run", args, os.Getenv)
 	if err != nil {
-		return c.misused(err)
+		return c.misused("run", err)
 	}
 	if help {
 		fmt.Fprint(c.stdout, helpOf("run"))

@@ -48,7 +48,7 @@ func (c *command) completion(args []string) int {
 			}
 		}
 	default:
-		return c.misused(errorf("unknown shell %q: expected bash, zsh or fish", shell))
+		return c.misused("run", errorf("unknown shell %q: expected bash, zsh or fish", shell))
 	}
 	fmt.Fprint(c.stdout, b.String())
 	return 0

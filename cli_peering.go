@@ -17,7 +17,7 @@ func (c *command) tellPeers(ctx context.Context, name string, args []string) int
 	o := runOptions{priority: 100}
 	help, err := o.parse(name, args, os.Getenv)
 	if err != nil {
-		return c.misused(err)
+		return c.misused(name, err)
 	}
 	if help {
 		fmt.Fprint(c.stdout, helpOf(name))

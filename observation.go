@@ -503,7 +503,7 @@ func (o *observer) definitions() *stream {
 			if StatusCode(err) == 403 {
 				o.mu.Lock()
 				defer o.mu.Unlock()
-				o.warn("Resource definitions cannot be watched: new and changed ones are not noticed until a restart.", "error", err)
+				o.warn("Resource definitions cannot be watched: new and changed ones are not noticed until the right to do so is granted.", "error", err)
 			}
 		},
 	}

@@ -620,6 +620,9 @@ func (a *peeringPlace) miss(version string) {
 	if a.body != nil && a.body.version != version && newerVersion(a.body.version, version) {
 		return // an answer was quicker than the stream, and has shown the next object of the name
 	}
+	if a.body != nil && !a.settings.Peering.Mandatory {
+		a.log.Warn("The peering object has been deleted: peers cannot be noticed until there is one again.", "peering", a.name)
+	}
 	clear(a.peers)
 	a.body, a.dead, a.own, a.renewed = nil, nil, false, time.Time{}
 	a.countLocked(0)
@@ -628,7 +631,11 @@ func (a *peeringPlace) miss(version string) {
 		a.doubtLocked()
 		return
 	}
-	a.concludeLocked(nil, nil)
+	if a.rivals != "" {
+		a.log.Info("Resuming operations after the pause.")
+	}
+	a.rivals = ""
+	a.decideLocked()
 }
 
 // doubtLocked has the goroutine of the place find out whether the namespace of the missing object is being deleted. Until that is known, all is as it was.

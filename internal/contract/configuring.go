@@ -17,6 +17,7 @@ var _ = Suite("configuring", func(t *testing.T, c *C) {
 	c.Run(t, "AC-1 what makes no sense is refused at registration", proveAdmissionOptions)
 	c.Run(t, "AC-2 operations are known ones, and some", proveOperationOptions)
 	c.Run(t, "AC-22 the server starts when the kinds are known", proveServerStart)
+	c.Run(t, "AC-22 a server that is not announced is warned of", proveSilentServer)
 	c.Run(t, "AC-28 nothing is written without a name", proveUnmanaged)
 	c.Run(t, "AC-29 only what has handlers is made, and a lack of rights ends the operator", proveBothConfigurations)
 	c.Run(t, "DF-33 no empty configuration is made, and one that was left over is emptied", proveNoEmptyConfiguration)
@@ -347,6 +348,32 @@ func proveHookSelectors(c *C) {
 		map[string]any{"key": "gone", "operator": "DoesNotExist"}, map[string]any{"key": "is", "operator": "In", "values": []any{"v"}}, map[string]any{"key": "there", "operator": "Exists"},
 	}}))
 	expect(c, "no selector", list[1].(map[string]any)["objectSelector"], any(nil))
+}
+
+// silent is a server that is never announced.
+type silent struct{}
+
+func (silent) Serve(ctx context.Context, _ kopf.ReviewFunc, _ func(kopf.WebhookClientConfig)) error {
+	<-ctx.Done()
+	return nil
+}
+
+func proveSilentServer(c *C) {
+	c.OnlyInBubble("it takes a minute")
+	registry := &kopf.Registry{}
+	registry.OnValidate(Examples, accept, nil)
+	const warning = "The admission server has not been announced yet"
+	op := c.Operator(registry, func(op *kopf.Operator) { op.Settings.Admission.Server = silent{} })
+	c.Pass(time.Hour)
+	if lines := op.Logs.Find(warning); len(lines) != 1 {
+		c.Errorf("got the lines %v", lines)
+	}
+	op.Stop()
+	_, op = c.Reviewed(registry)
+	c.Pass(time.Hour)
+	if lines := op.Logs.Find(warning); len(lines) != 0 {
+		c.Errorf("got the lines %v", lines)
+	}
 }
 
 func proveHookAddresses(c *C) {

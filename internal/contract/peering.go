@@ -494,6 +494,22 @@ func modes(t *testing.T, c *C) {
 		k.sit("boss", nil)
 		c.WaitFor("the objects", func() bool { return len(l.all()) == 3 })
 	})
+	c.Run(t, "OP-97 the automatic mode warns when the object is deleted, and goes on", func(c *C) {
+		k := c.meet()
+		k.sit("boss", rival(100, 3600))
+		var l calls
+		op := c.Operator(worker(&l), as("me"))
+		c.paused(op, 1)
+		c.idles(&l, "a")
+		k.Delete("default")
+		c.WaitFor("the object", func() bool { return len(l.all()) == 1 })
+		if lines := op.Logs.Find("The peering object has been deleted"); len(lines) != 1 {
+			c.Errorf("got the lines %v", lines)
+		}
+		if lines := op.Logs.Find("Gone are"); len(lines) > 0 {
+			c.Errorf("got the lines %v", lines)
+		}
+	})
 	c.Run(t, "OP-97 the mandatory mode does nothing before it has looked for the object", func(c *C) {
 		c.OnlyInBubble("the answers are late")
 		var l calls

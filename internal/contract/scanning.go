@@ -299,7 +299,7 @@ func noticing(t *testing.T, c *C) {
 		op := c.Operator(r, forbidding("customresourcedefinitions", func(req *Request) bool { return true }))
 		c.Create("a", nil)
 		c.WaitFor("the handling", func() bool { return c.isReady("a") })
-		want := []string{"WARN Resource definitions cannot be watched: new and changed ones are not noticed until a restart."}
+		want := []string{"WARN Resource definitions cannot be watched: new and changed ones are not noticed until the right to do so is granted."}
 		c.WaitFor("the warning", func() bool { return slices.Equal(op.Logs.messages("definitions"), want) })
 	})
 	c.Run(t, "a resource that an API server does not know for a moment is served on", func(c *C) {
