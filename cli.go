@@ -84,6 +84,13 @@ func (g *exitGuard) patience() context.Context {
 	return g.patient
 }
 
+// limit limits the time of the exit, unless it is zero.
+func (g *exitGuard) limit(timeout time.Duration) {
+	if g != nil {
+		g.ultimate.Store(int64(timeout))
+	}
+}
+
 // begin tells that the exit has begun. It never waits.
 func (g *exitGuard) begin() {
 	if g == nil {
@@ -225,9 +232,8 @@ func (c *command) serve(ctx context.Context, o *runOptions, logger *slog.Logger)
 		Kubeconfig: o.kubeconfig, Context: o.context, Peering: o.peering, LivenessEndpoint: o.liveness,
 	}
 	if c.guard != nil {
-		c.guard.ultimate.Store(int64(settings.Process.UltimateExitingTimeout))
+		c.guard.limit(settings.Process.UltimateExitingTimeout)
 		op.guard = c.guard
-		op.Ready = func() { c.guard.ultimate.Store(int64(settings.Process.UltimateExitingTimeout)) }
 	}
 	if !o.embedded {
 		return op.Run(ctx)

@@ -132,7 +132,7 @@ func TestExitGuard(t *testing.T) {
 	// after runs the guard until it has done what the signals and the time tell.
 	after := func(t *testing.T, ultimate time.Duration, beginning bool, signals ...os.Signal) (got call, stderr string) {
 		guard := newExitGuard()
-		guard.ultimate.Store(int64(ultimate))
+		guard.limit(ultimate)
 		ctx, stop := context.WithCancel(t.Context())
 		over, done := make(chan struct{}), make(chan struct{})
 		incoming := make(chan os.Signal, 3)

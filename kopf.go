@@ -367,6 +367,7 @@ func (r *run) serve(ctx context.Context) error {
 
 // connect makes what needs the settings as the start-up handlers have left them.
 func (r *run) connect() error {
+	r.guard.limit(r.Settings.Process.UltimateExitingTimeout)
 	if info := r.Connection; info != nil {
 		if err := info.validate(); err != nil {
 			return err
