@@ -205,8 +205,8 @@ func newHandlerLimit(maxWorkers int) *handlerLimit {
 }
 
 // acquire waits for a place, and reports whether it got one before the channel was closed. Places are given in the order in which they
-// were asked for. Meanwhile, the crew's place of a worker is free for others.
-func (l *handlerLimit) acquire(done <-chan struct{}, early <-chan time.Time, c *crew) (came, waited bool) {
+// were asked for. Meanwhile, the worker is not active, and another one may be.
+func (l *handlerLimit) acquire(done <-chan struct{}, early <-chan time.Time, c *workerLimit) (came, waited bool) {
 	if l == nil {
 		return true, false
 	}
@@ -215,8 +215,8 @@ func (l *handlerLimit) acquire(done <-chan struct{}, early <-chan time.Time, c *
 		return true, false
 	default:
 	}
-	c.leave()
-	defer c.enter()
+	c.release()
+	defer c.acquire()
 	select {
 	case l.places <- struct{}{}:
 		return true, true
@@ -293,7 +293,7 @@ type handling struct {
 	settings    *Settings
 	meter       *metrics
 	limit       *handlerLimit
-	crew        *crew // of the worker
+	workerLimit *workerLimit // of the worker
 	lifecycle   Lifecycle
 	cause       Change // with Old and New of the whole object, copied for each handler
 	initial     bool
@@ -417,7 +417,7 @@ func (x *handling) run(ctx context.Context, group []*progress) {
 func (x *handling) enter(ctx context.Context, p *progress, begun bool) bool {
 	if p.parent == nil {
 		began := time.Now()
-		came, waited := x.limit.acquire(ctx.Done(), nil, x.crew)
+		came, waited := x.limit.acquire(ctx.Done(), nil, x.workerLimit)
 		if !came {
 			return false
 		}

@@ -45,12 +45,12 @@ type observer struct {
 	requests context.Context // of the requests that store what the handlers have left
 	patience context.Context // ends when the exit shall not wait for handlers any more
 
-	crew    *crew
-	limit   *handlerLimit
-	streams sync.WaitGroup
-	changed chan struct{}           // holds one token while definitions have changed since the last discovery
-	resumed chan struct{}           // holds one token when a pause has ended since the last adjusting
-	fail    context.CancelCauseFunc // ends the work for an error that no other attempt can mend
+	workerLimit *workerLimit
+	limit       *handlerLimit
+	streams     sync.WaitGroup
+	changed     chan struct{}           // holds one token while definitions have changed since the last discovery
+	resumed     chan struct{}           // holds one token when a pause has ended since the last adjusting
+	fail        context.CancelCauseFunc // ends the work for an error that no other attempt can mend
 
 	mu     sync.Mutex // guards following
 	found  []Resource
@@ -82,7 +82,7 @@ const settlingReads = 5
 // observe discovers, serves until the context ends, and tells when the first streams are being opened.
 func (o *observer) observe(ctx context.Context, ready func()) error {
 	o.changed, o.resumed = make(chan struct{}, 1), make(chan struct{}, 1)
-	o.crew = newCrew(o.settings.Networking.MaxInFlight)
+	o.workerLimit = newWorkerLimit(o.settings.Networking.MaxInFlight)
 	o.limit = newHandlerLimit(o.settings.Execution.MaxWorkers)
 	o.rooms, o.spaces, o.warned, o.ended = make(map[string]*servedRoom), make(map[string]bool), make(map[string]bool), make(map[string]bool)
 	broken, err := o.discover(ctx)
@@ -351,11 +351,11 @@ func (o *observer) react(what *resolved) *reactor {
 	r := &reactor{
 		events: o.events, meter: o.meter, indices: o.indices, began: time.Now().Add(-1), // a time of zero means never
 		client: o.client, settings: o.settings, lifecycle: o.lifecycle, log: o.log, memo: o.memo,
-		handlers: o.handlers, requests: withCrew(o.requests, o.crew), outdated: o.notice, pauses: o.pauses, limit: o.limit,
+		handlers: o.handlers, requests: withWorkerLimit(o.requests, o.workerLimit), outdated: o.notice, pauses: o.pauses, limit: o.limit,
 	}
 	r.served.Store(what)
 	r.queue = newQueue(o.settings.Queueing.WorkerLimit, o.log, r.work)
-	r.queue.left, r.queue.crew = r.leave, o.crew
+	r.queue.left, r.queue.workerLimit = r.leave, o.workerLimit
 	r.queue.meter, r.queue.known = o.meter, what.counts
 	background, indices := o.registry.starters()
 	if s, ok := indices.(interface {
@@ -396,7 +396,7 @@ func (o *observer) stream(r *reactor, resource Resource, from *source) *stream {
 		listed:   func() { r.queue.sweep(from, round) },
 		restored: func() { r.queue.restore(from) },
 		failed:   func(error) {},
-		breathe:  o.crew.rest,
+		breathe:  o.workerLimit.waitBacklog,
 		admit: func(ctx context.Context) (inner context.Context, release func()) {
 			if r.daemons != nil && o.pauses.paused() { // which does not wait for the look at the peers of other namespaces
 				r.daemons.pause(namespace)

@@ -16,15 +16,15 @@ import (
 
 // queue hands the events of each object to its worker, one after another.
 type queue struct {
-	work   func(s *slot, events []RawEvent) rest
-	left   func(s *slot) // told of objects that are not served any more
-	passes passes        // what the objects have to wait for; may be nil
-	counts bool          // whether others wait for the objects that are listed
-	limit  chan struct{} // a place for each working worker; nil for no limit
-	crew   *crew         // which all queues share
-	log    *slog.Logger
-	meter  *metrics
-	known  *resourceMetrics
+	work        func(s *slot, events []RawEvent) rest
+	left        func(s *slot) // told of objects that are not served any more
+	passes      passes        // what the objects have to wait for; may be nil
+	counts      bool          // whether others wait for the objects that are listed
+	limit       chan struct{} // a place for each working worker; nil for no limit
+	workerLimit *workerLimit  // which all queues share
+	log         *slog.Logger
+	meter       *metrics
+	known       *resourceMetrics
 
 	workers sync.WaitGroup // workers, and timers that are going to start one
 
@@ -514,7 +514,7 @@ func (q *queue) wakeLocked(s *slot) {
 		s.working = true
 		q.meter.waiting(1)
 		q.workers.Add(1)
-		q.crew.start(func() { go q.worker(s) })
+		q.workerLimit.start(func() { go q.worker(s) })
 	}
 }
 
@@ -528,13 +528,13 @@ func (q *queue) stopTimerLocked(s *slot) {
 // worker does what is to be done for one object, and ends when there is nothing more.
 func (q *queue) worker(s *slot) {
 	defer q.workers.Done()
-	defer q.crew.leave()
+	defer q.workerLimit.release()
 	defer q.meter.waiting(-1)
 	for {
 		if q.limit != nil {
-			q.crew.leave()
+			q.workerLimit.release()
 			q.limit <- struct{}{}
-			q.crew.enter()
+			q.workerLimit.acquire()
 		}
 		r, more := q.turn(s)
 		if q.limit != nil {
@@ -685,9 +685,9 @@ func (q *queue) note(s *slot, id HandlerID) {
 	q.mu.Unlock()
 	switch {
 	case before == "" && id != "":
-		q.crew.leave()
+		q.workerLimit.release()
 	case before != "" && id == "":
-		q.crew.enter()
+		q.workerLimit.acquire()
 	}
 }
 

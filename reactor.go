@@ -145,8 +145,8 @@ func (c *cycle) index() time.Duration {
 		return -1
 	}
 	o := c.object(c.event.Body)
-	c.queue.crew.leave() // while functions of users run
-	defer c.queue.crew.enter()
+	c.queue.workerLimit.release() // while functions of users run
+	defer c.queue.workerLimit.acquire()
 	wait := c.indexer.index(c.slot.key, handlers, &o, &c.slot.unindexed)
 	if !c.queue.serves(c.slot) { // it was forgotten meanwhile
 		c.indexer.drop(c.slot.key, handlers)
@@ -236,7 +236,7 @@ func (c *cycle) watch(ev RawEvent) {
 		if !h.matchesEvent(e) {
 			continue
 		}
-		if came, _ := c.limit.acquire(c.handlers.Done(), nil, c.queue.crew); !came {
+		if came, _ := c.limit.acquire(c.handlers.Done(), nil, c.queue.workerLimit); !came {
 			return
 		}
 		e.Patch, e.Param = &Patch{}, h.param
@@ -583,7 +583,7 @@ func (c *cycle) detect() {
 	if c.reason == ReasonFree && c.parting && !c.slot.parted {
 		c.reason = ReasonDelete // somebody else holds the object, so there is time for those who need not hold it
 	}
-	c.x = &handling{settings: c.settings, meter: c.meter, limit: c.limit, crew: c.queue.crew, lifecycle: c.lifecycle, initial: initial, body: c.event.Body}
+	c.x = &handling{settings: c.settings, meter: c.meter, limit: c.limit, workerLimit: c.queue.workerLimit, lifecycle: c.lifecycle, initial: initial, body: c.event.Body}
 }
 
 func valueOf(e *Essence) any {

@@ -9,7 +9,7 @@ import (
 
 func TestCrew(t *testing.T) {
 	t.Run("those who are too many wait, the first one first", func(t *testing.T) {
-		c := newCrew(2)
+		c := newWorkerLimit(2)
 		var begun []int
 		for i := range 5 {
 			c.start(func() { begun = append(begun, i) })
@@ -18,30 +18,30 @@ func TestCrew(t *testing.T) {
 			t.Fatalf("%d have begun, want 2", len(begun))
 		}
 		for want := 3; want <= 5; want++ {
-			if c.leave(); len(begun) != want || begun[want-1] != want-1 {
+			if c.release(); len(begun) != want || begun[want-1] != want-1 {
 				t.Fatalf("those who have begun are %v, want %d of them", begun, want)
 			}
 		}
-		c.leave()
-		c.leave()
+		c.release()
+		c.release()
 		if c.working != 0 {
 			t.Errorf("%d work after all have left", c.working)
 		}
 	})
 	t.Run("who returns comes before those who have not begun", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			c, order := newCrew(1), []string(nil)
+			c, order := newWorkerLimit(1), []string(nil)
 			c.start(func() {})
-			c.leave() // the first one runs a function of a user
+			c.release() // the first one runs a function of a user
 			c.start(func() { order = append(order, "second") })
 			c.start(func() { order = append(order, "third") })
 			go func() {
-				c.enter()
+				c.acquire()
 				order = append(order, "first")
-				c.leave()
+				c.release()
 			}()
 			synctest.Wait()
-			c.leave() // of the second one
+			c.release() // of the second one
 			synctest.Wait()
 			if len(order) != 3 || order[1] != "first" || order[2] != "third" {
 				t.Errorf("the order is %q", order)
@@ -50,11 +50,11 @@ func TestCrew(t *testing.T) {
 	})
 	t.Run("who pauses has no place meanwhile", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			c := newCrew(1)
+			c := newWorkerLimit(1)
 			c.start(func() {
 				go func() {
-					defer c.leave()
-					_ = pause(withCrew(t.Context(), c), time.Hour)
+					defer c.release()
+					_ = pause(withWorkerLimit(t.Context(), c), time.Hour)
 				}()
 			})
 			synctest.Wait()
@@ -63,7 +63,7 @@ func TestCrew(t *testing.T) {
 			if !begun {
 				t.Error("nobody has begun while the only one who works pauses")
 			}
-			c.leave()
+			c.release()
 			time.Sleep(time.Hour)
 			synctest.Wait()
 			if c.working != 0 {
@@ -83,20 +83,20 @@ func TestCrew(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := newCrew(1)
-				for range lull + 1 + 40 {
+				c := newWorkerLimit(1)
+				for range maxBacklog + 1 + 40 {
 					c.start(func() {})
 				}
 				go func() {
 					time.Sleep(time.Second)
 					for range tt.leave {
-						c.leave()
+						c.release()
 					}
 				}()
 				ctx, cancel := context.WithTimeout(t.Context(), tt.cancel)
 				defer cancel()
 				begun := time.Now()
-				c.rest(ctx, time.Minute)
+				c.waitBacklog(ctx, time.Minute)
 				if got := time.Since(begun); got != tt.want {
 					t.Errorf("it took %s, want %s", got, tt.want)
 				}
@@ -105,8 +105,8 @@ func TestCrew(t *testing.T) {
 		})
 	}
 	t.Run("few may go on at once", func(t *testing.T) {
-		c := newCrew(1)
+		c := newWorkerLimit(1)
 		c.start(func() {})
-		c.rest(t.Context(), time.Hour)
+		c.waitBacklog(t.Context(), time.Hour)
 	})
 }

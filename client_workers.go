@@ -1,0 +1,136 @@
+package kopf
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// This file limits how many workers work on objects at the same time. Ten thousand new objects need no ten thousand goroutines, most of
+// which would wait for the API server with all that they hold: the objects wait as they came, and the listings that bring more
+// of them wait, too. A worker that runs a function of a user, or pauses, does not count, so that no other one waits for those.
+
+// workerLimit limits the number of active workers. A nil workerLimit does not.
+type workerLimit struct {
+	limit int
+
+	mu      sync.Mutex // guards following
+	working int
+	waiting []chan struct{} // workers that want to be active again, the first one first
+	backlog []func()        // functions that start workers; backlog[started:] are left
+	started int
+	drained []chan struct{} // closed when the backlog is short
+}
+
+func newWorkerLimit(maxInFlight int) *workerLimit {
+	if maxInFlight <= 0 {
+		maxInFlight = NewSettings().Networking.MaxInFlight
+	}
+	return &workerLimit{limit: maxInFlight}
+}
+
+// start calls a function that starts an active worker, as soon as the limit allows. The worker calls release when it is not active any more.
+func (l *workerLimit) start(run func()) {
+	if l == nil {
+		run()
+		return
+	}
+	l.mu.Lock()
+	if l.working >= l.limit {
+		l.backlog = append(l.backlog, run)
+		l.mu.Unlock()
+		return
+	}
+	l.working++
+	l.mu.Unlock()
+	run()
+}
+
+// release lets another worker be active: one that waits in acquire, or one that has not started.
+func (l *workerLimit) release() {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	if len(l.waiting) > 0 {
+		close(l.waiting[0])
+		l.waiting = l.waiting[1:]
+		l.mu.Unlock()
+		return
+	}
+	if l.started == len(l.backlog) || l.working > l.limit {
+		l.working--
+		l.mu.Unlock()
+		return
+	}
+	next := l.backlog[l.started]
+	l.backlog[l.started] = nil
+	if l.started++; l.started == len(l.backlog) {
+		l.backlog, l.started = nil, 0
+	}
+	if len(l.backlog)-l.started <= maxBacklog {
+		for _, waits := range l.drained {
+			close(waits)
+		}
+		l.drained = nil
+	}
+	l.mu.Unlock()
+	next()
+}
+
+// acquire waits until the worker may be active again.
+func (l *workerLimit) acquire() {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	if l.working < l.limit {
+		l.working++
+		l.mu.Unlock()
+		return
+	}
+	turn := make(chan struct{})
+	l.waiting = append(l.waiting, turn)
+	l.mu.Unlock()
+	<-turn
+}
+
+// maxBacklog is how many workers may still wait to be started when more objects are listed.
+const maxBacklog = 100
+
+// waitBacklog waits until the backlog is short, for a limited time.
+func (l *workerLimit) waitBacklog(ctx context.Context, limit time.Duration) {
+	if l == nil || limit <= 0 {
+		return
+	}
+	l.mu.Lock()
+	if len(l.backlog)-l.started <= maxBacklog {
+		l.mu.Unlock()
+		return
+	}
+	calm := make(chan struct{})
+	l.drained = append(l.drained, calm)
+	l.mu.Unlock()
+	t := time.NewTimer(limit)
+	defer t.Stop()
+	select {
+	case <-calm:
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+type workerLimitKey struct{}
+
+// withWorkerLimit returns a context for the requests of workers, which are not active while they pause.
+func withWorkerLimit(ctx context.Context, l *workerLimit) context.Context {
+	return context.WithValue(ctx, workerLimitKey{}, l)
+}
+
+// pause is sleep for what may be a worker, which is not active meanwhile.
+func pause(ctx context.Context, d time.Duration) error {
+	l, _ := ctx.Value(workerLimitKey{}).(*workerLimit)
+	l.release()
+	defer l.acquire()
+	return sleep(ctx, d)
+}
