@@ -39,7 +39,7 @@ var rooms = []room{
 	{floor: 0, name: "memos", files: "memos.go", imports: "reflect sync"},
 	{floor: 1, name: "configs", files: "settings.go settings_*.go persistence.go diffbase.go progress.go",
 		imports: "crypto/md5 crypto/sha256 crypto/x509 encoding/base64 encoding/hex hash/fnv net/http path reflect sync", clock: true},
-	{floor: 2, name: "clients", files: "client.go client_*.go watching.go watching_*.go discovering.go auth.go auth_*.go",
+	{floor: 2, name: "clients", files: "client.go client_*.go watching.go watching_*.go discovering.go auth.go auth_*.go credentials.go",
 		imports: "bufio crypto/rand crypto/sha256 crypto/tls crypto/x509 encoding/base64 encoding/pem encoding/hex io io/fs math math/rand/v2 net net/http " +
 			"net/url os os/exec path path/filepath reflect runtime sync sync/atomic", goroutines: true, clock: true},
 	{floor: 3, name: "intents", files: "on.go on_*.go registry.go filters.go causes.go selector.go",

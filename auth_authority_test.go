@@ -92,7 +92,7 @@ clusters: [{name: c, cluster: {server: %q, certificate-authority: ca.crt, tls-se
 					t.Fatal(err)
 				}
 				r.rotate()
-				cred, err := c.vault.pick(t.Context())
+				cred, err := c.credentials.pick(t.Context())
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -501,7 +501,7 @@ func TestConnectionInfoKeepsSecrets(t *testing.T) {
 	if _, err := client.ConnectionInfo(t.Context()); err != nil { // it has the credentials now
 		t.Fatal(err)
 	}
-	credential, err := client.vault.pick(t.Context())
+	credential, err := client.credentials.pick(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

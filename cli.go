@@ -65,23 +65,23 @@ func Command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 // operator without Main.
 type exitGuard struct {
 	exiting  chan struct{}   // from the operator to watch: the exit has begun
-	patient  context.Context // ended by watch: the operator shall not wait for handlers any more
+	force    context.Context // ended by watch: the operator shall not wait for handlers any more
 	hurry    context.CancelFunc
 	ultimate atomic.Int64 // Settings.Process.UltimateExitingTimeout
 }
 
 func newExitGuard() *exitGuard {
 	g := &exitGuard{exiting: make(chan struct{}, 1)}
-	g.patient, g.hurry = context.WithCancel(context.Background())
+	g.force, g.hurry = context.WithCancel(context.Background())
 	return g
 }
 
-// patience returns the context that ends when the exit shall not wait any more.
-func (g *exitGuard) patience() context.Context {
+// forceContext returns the context that ends when the exit shall not wait any more.
+func (g *exitGuard) forceContext() context.Context {
 	if g == nil {
 		return context.Background()
 	}
-	return g.patient
+	return g.force
 }
 
 // limit limits the time of the exit, unless it is zero.

@@ -152,7 +152,7 @@ func TestExitGuard(t *testing.T) {
 		close(over)
 		<-done
 		got.stopped = ctx.Err() != nil
-		got.hurried = guard.patience().Err() != nil
+		got.hurried = guard.forceContext().Err() != nil
 		stop()
 		return got, output.String()
 	}

@@ -32,10 +32,10 @@ const Version = "0.1.0"
 // Requests are made again after network errors, 429 and 5xx, as [NetworkingSettings] say, and wait for their turn where they are too many. A refusal
 // is an [*APIError]; [StatusCode] reads its code. All methods end early with their contexts.
 type Client struct {
-	vault  *vault
-	source *Settings // read by configure
-	log    *slog.Logger
-	meter  *metrics // nil for none
+	credentials *credentialStore
+	source      *Settings // read by configure
+	log         *slog.Logger
+	meter       *metrics // nil for none
 
 	configured sync.Once // guards following, which configure sets at the first request
 	settings   NetworkingSettings
@@ -67,8 +67,8 @@ func NewClient(info *ConnectionInfo, settings *NetworkingSettings) (*Client, err
 
 // newLoginClient returns a client that gets its connections from a login. It reads the settings when it is used first.
 func newLoginClient(login func(context.Context) (map[string]*ConnectionInfo, error), s *Settings, log *slog.Logger) *Client {
-	c := &Client{vault: newVault(login), source: s, log: log}
-	c.vault.timeouts = func() (connect, stream time.Duration) {
+	c := &Client{credentials: newCredentialStore(login), source: s, log: log}
+	c.credentials.timeouts = func() (connect, stream time.Duration) {
 		return s.Networking.ConnectTimeout, cmp.Or(s.Watching.ConnectTimeout, s.Networking.ConnectTimeout)
 	}
 	return c
@@ -76,8 +76,8 @@ func newLoginClient(login func(context.Context) (map[string]*ConnectionInfo, err
 
 // renewed returns a client with the same credentials, and with what the settings have become.
 func (c *Client) renewed() *Client {
-	c.vault.reconnect()
-	return &Client{vault: c.vault, source: c.source, log: c.log, meter: c.meter}
+	c.credentials.reconnect()
+	return &Client{credentials: c.credentials, source: c.source, log: c.log, meter: c.meter}
 }
 
 // configure reads the settings once. The start-up handlers may have changed them until then.
@@ -94,7 +94,7 @@ var errNoClient = errors.New("there is no client: it is nil, or was not made by 
 
 // check fails if there is nothing to make requests with.
 func (c *Client) check() error {
-	if c == nil || c.vault == nil {
+	if c == nil || c.credentials == nil {
 		return errNoClient
 	}
 	return nil
@@ -102,7 +102,7 @@ func (c *Client) check() error {
 
 // close ends all requests, and the login that runs.
 func (c *Client) close() {
-	if !c.vault.close() {
+	if !c.credentials.close() {
 		c.log.Error("A login ignores that its context has ended; it is left behind.")
 	}
 }
@@ -113,7 +113,7 @@ func (c *Client) ConnectionInfo(ctx context.Context) (*ConnectionInfo, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	cred, err := c.vault.pick(ctx)
+	cred, err := c.credentials.pick(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +136,7 @@ func (t *lentTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	var resp *http.Response
-	err := t.client.vault.do(r.Context(), func(cred *credential) (bool, error) {
+	err := t.client.credentials.do(r.Context(), func(cred *credential) (bool, error) {
 		if resp != nil {
 			drain(resp.Body)
 			resp = nil
@@ -267,7 +267,7 @@ func newAPIError(method, path string, resp *http.Response) *APIError {
 		if status.Reason != "" {
 			e.Reason = status.Reason
 		}
-		e.RetryAfter = patience(status.Details.RetryAfterSeconds)
+		e.RetryAfter = retryAfterDuration(status.Details.RetryAfterSeconds)
 	} else if text := strings.TrimSpace(string(data)); len(text) > maxErrorText {
 		e.Message = strings.ToValidUTF8(text[:maxErrorText], "") + "..."
 	} else {
@@ -282,20 +282,20 @@ func newAPIError(method, path string, resp *http.Response) *APIError {
 // retryAfter reads the header of that name: seconds, or a date (RFC 9110, section 10.2.3).
 func retryAfter(header string) time.Duration {
 	if n, err := strconv.ParseFloat(header, 64); err == nil {
-		return patience(n)
+		return retryAfterDuration(n)
 	}
 	if t, err := http.ParseTime(header); err == nil {
-		return patience(time.Until(t).Seconds())
+		return retryAfterDuration(time.Until(t).Seconds())
 	}
 	return 0
 }
 
-// patience is a pause that a server wishes, within reason.
-func patience(seconds float64) time.Duration {
+// retryAfterDuration is a pause that a server wishes, within reason.
+func retryAfterDuration(seconds float64) time.Duration {
 	if !(seconds > 0) { // NaN, too
 		return 0
 	}
-	return time.Duration(min(seconds, maxPatience.Seconds()) * float64(time.Second))
+	return time.Duration(min(seconds, maxRetryAfter.Seconds()) * float64(time.Second))
 }
 
 // request is one request to the API server.
@@ -413,7 +413,7 @@ func (c *Client) attempt(ctx context.Context, r *request) error {
 		}
 	}
 	again := false
-	return c.vault.do(ctx, func(cred *credential) (bool, error) {
+	return c.credentials.do(ctx, func(cred *credential) (bool, error) {
 		if again && r.refresh != nil {
 			if err := r.refresh(); err != nil {
 				return false, err
@@ -432,7 +432,7 @@ func (c *Client) attempt(ctx context.Context, r *request) error {
 		if isDenied(err) {
 			code = http.StatusForbidden // the API server itself is well
 		}
-		c.heed(r, sent, code, err, isUnlimited(ctx))
+		c.observe(r, sent, code, err, isUnlimited(ctx))
 		refused := code == http.StatusUnauthorized || refusesCertificate(err)
 		if refused {
 			c.log.Warn("The API server refuses the credentials; logging in again.", "login", cred.ID, "error", err)
@@ -441,8 +441,8 @@ func (c *Client) attempt(ctx context.Context, r *request) error {
 	})
 }
 
-// heed has later requests wait if the server asks for patience.
-func (c *Client) heed(r *request, sent time.Time, code int, err error, unlimited bool) {
+// observe has later requests wait if the server asks for a pause.
+func (c *Client) observe(r *request, sent time.Time, code int, err error, unlimited bool) {
 	switch {
 	case code == http.StatusTooManyRequests && strings.HasSuffix(r.path, "/eviction"): // it is refused for the sake of the pods
 	case !r.stream && !unlimited:

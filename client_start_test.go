@@ -97,7 +97,7 @@ func TestClientTimeoutsAfterStart(t *testing.T) {
 	}
 	timeout := func(c *Client) time.Duration {
 		t.Helper()
-		cred, err := c.vault.pick(t.Context())
+		cred, err := c.credentials.pick(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -109,14 +109,14 @@ func TestClientTimeoutsAfterStart(t *testing.T) {
 	if got := timeout(start); got != 3*time.Second {
 		t.Errorf("DF-32 got the limit %s, want that of the first use", got)
 	}
-	cred, _ := start.vault.pick(t.Context())
+	cred, _ := start.credentials.pick(t.Context())
 	cred.session.accepted.Store(true)
 	settings.Networking.ConnectTimeout = 7 * time.Second
 	next := start.renewed()
 	if got := timeout(next); got != 7*time.Second {
 		t.Errorf("DF-32 got the limit %s after the start, want that of the settings", got)
 	}
-	again, _ := next.vault.pick(t.Context())
+	again, _ := next.credentials.pick(t.Context())
 	if again.session != cred.session || !again.session.accepted.Load() {
 		t.Error("DF-32 the session has ended with the start")
 	}

@@ -565,14 +565,14 @@ func FuzzStatus(f *testing.F) {
 	f.Fuzz(func(t *testing.T, code int, wish string, text []byte) {
 		resp := &http.Response{StatusCode: code, Header: http.Header{"Retry-After": {wish}}, Body: io.NopCloser(bytes.NewReader(text))}
 		e := newAPIError("GET", "/x", resp)
-		if e.Code != code || e.RetryAfter < 0 || e.RetryAfter > maxPatience {
+		if e.Code != code || e.RetryAfter < 0 || e.RetryAfter > maxRetryAfter {
 			t.Errorf("got %+v", e)
 		}
 		if !bytes.Contains(text, []byte("Status")) && len(e.Message) > maxErrorText+len("...") {
 			t.Errorf("the message has %d bytes", len(e.Message))
 		}
 		if body, err := ParseBody(text); err == nil {
-			if e := statusOf(body, "/x"); e.(*APIError).RetryAfter < 0 || e.(*APIError).RetryAfter > maxPatience {
+			if e := statusOf(body, "/x"); e.(*APIError).RetryAfter < 0 || e.(*APIError).RetryAfter > maxRetryAfter {
 				t.Errorf("the event has led to %+v", e)
 			}
 		}
@@ -580,10 +580,10 @@ func FuzzStatus(f *testing.F) {
 }
 
 // slowed reports whether requests go one by one.
-func (f *flow) slowed() bool {
+func (f *rateLimiter) slowed() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.gap > 0
+	return f.backoff > 0
 }
 
 // TestRequestGroups tests which requests are held back together. DF-7
@@ -668,7 +668,7 @@ func TestRequestGroups(t *testing.T) {
 func BenchmarkFlow(b *testing.B) {
 	s := NewSettings().Networking
 	s.RequestRate, s.RequestBurst = 1e9, 1e9
-	f := newFlow(&s, slog.New(slog.DiscardHandler))
+	f := newRateLimiter(&s, slog.New(slog.DiscardHandler))
 	b.ReportAllocs()
 	for b.Loop() {
 		if err := f.wait(b.Context()); err != nil {

@@ -288,7 +288,7 @@ func (r *run) run(ctx context.Context) error {
 	if started {
 		err = joinErrors(err, r.cleanup(ctx))
 	}
-	r.events.stop(r.guard.patience())
+	r.events.stop(r.guard.forceContext())
 	r.peers.leave() // when nothing is done any more that others could do
 	r.client.close()
 	return err
@@ -330,7 +330,7 @@ func (r *run) serve(ctx context.Context) error {
 	o := &observer{
 		client: r.client, settings: r.Settings, registry: r.Registry, lifecycle: r.Lifecycle, log: r.Logger, memo: r.Memo,
 		events: r.events, meter: r.meter, clusterwide: r.Clusterwide, patterns: r.Namespaces, handlers: handlers, requests: requests,
-		patience: r.guard.patience(), indices: r.indices, pauses: r.pauses,
+		force: r.guard.forceContext(), indices: r.indices, pauses: r.pauses,
 	}
 	if !r.Settings.Peering.Standalone {
 		r.peers = (&peering{

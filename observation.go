@@ -43,7 +43,7 @@ type observer struct {
 
 	handlers context.Context // of the handlers
 	requests context.Context // of the requests that store what the handlers have left
-	patience context.Context // ends when the exit shall not wait for handlers any more
+	force    context.Context // ends when the exit shall not wait for handlers any more
 
 	workerLimit *workerLimit
 	limit       *handlerLimit
@@ -396,7 +396,7 @@ func (o *observer) stream(r *reactor, resource Resource, from *source) *stream {
 		listed:   func() { r.queue.sweep(from, round) },
 		restored: func() { r.queue.restore(from) },
 		failed:   func(error) {},
-		breathe:  o.workerLimit.waitBacklog,
+		throttle: o.workerLimit.waitBacklog,
 		admit: func(ctx context.Context) (inner context.Context, release func()) {
 			if r.daemons != nil && o.pauses.paused() { // which does not wait for the look at the peers of other namespaces
 				r.daemons.pause(namespace)
@@ -747,16 +747,16 @@ func (o *observer) stop(endHandlers, endRequests context.CancelFunc) (err error)
 	}
 	o.mu.Unlock()
 	grace := o.settings.Queueing.ExitTimeout
-	if left := drainQueues(o.patience, queues, grace); len(left) > 0 {
+	if left := drainQueues(o.force, queues, grace); len(left) > 0 {
 		o.log.Warn("Some handlers have not finished in time; their contexts end now.", "objects", left, "timeout", grace)
 		endHandlers()
-		drainQueues(o.patience, queues, max(grace, time.Second))
+		drainQueues(o.force, queues, max(grace, time.Second))
 	}
 	for _, e := range engines {
 		e.stop(OperatorExiting)
 	}
 	for _, e := range engines { // which abandon what does not end in time
-		if left := e.wait(o.patience); len(left) > 0 {
+		if left := e.wait(o.force); len(left) > 0 {
 			o.log.Error("Some daemons have not ended in time; they are left behind.", "daemons", left)
 		}
 	}

@@ -195,20 +195,20 @@ func (c *cycle) sendWithout(parts []*part, own *Patch, refusal error) error {
 	return nil
 }
 
-// patientDenials is how many denials with codes of a server in trouble are taken for that, in a row, before they are taken for the last word.
-// patientRefusals is the same for other refusals of what handlers of raw events change, which is worth less than that the others wait for it.
+// maxDenials is how many denials with codes of a server in trouble are taken for that, in a row, before they are taken for the last word.
+// maxRefusals is the same for other refusals of what handlers of raw events change, which is worth less than that the others wait for it.
 const (
-	patientDenials  = 10
-	patientRefusals = 3
+	maxDenials  = 10
+	maxRefusals = 3
 )
 
 // hopeless reports whether an error means that a patch with any of the parts will not be taken, however often it is sent.
 func (c *cycle) hopeless(err error, parts ...*part) bool {
 	var refused *patchRefusedError
 	switch {
-	case errors.As(err, &refused), isDenied(err) && c.slot.errors >= patientDenials:
+	case errors.As(err, &refused), isDenied(err) && c.slot.errors >= maxDenials:
 		return true
-	case !refusesAlone(err) && c.slot.errors < patientDenials, c.slot.errors < patientRefusals:
+	case !refusesAlone(err) && c.slot.errors < maxDenials, c.slot.errors < maxRefusals:
 		return false
 	}
 	return slices.ContainsFunc(parts, func(p *part) bool { return !p.change })

@@ -37,10 +37,10 @@ type stream struct {
 	// glance is asked first whether more than the outline of an object is wanted, with bytes that are used again afterwards; may be nil.
 	glance func(t EventType, o *outline, raw []byte) (enough bool)
 	listed func() // the listing is complete: what was not in it is gone; may be nil
-	// breathe waits, after each page of a listing, until most of what it has brought is under way, for a limited time; may be nil.
-	breathe func(ctx context.Context, limit time.Duration)
-	failed  func(error) // something does not work, or works again if nil; may be nil
-	ended   func()      // nothing comes any more; may be nil
+	// throttle waits, after each page of a listing, until most of what it has brought is under way, for a limited time; may be nil.
+	throttle func(ctx context.Context, limit time.Duration)
+	failed   func(error) // something does not work, or works again if nil; may be nil
+	ended    func()      // nothing comes any more; may be nil
 	// restored is called when the server has an older history than before, as after a restore from a backup; may be nil. Another listing follows.
 	restored func()
 	refuses  func(error) // the server has answered a listing with an error once more; may be nil
@@ -229,7 +229,7 @@ func (s *stream) list(ctx context.Context) error {
 			s.event(RawEvent{Type: Listed, Body: o.listed(raw, s.resource)})
 		}
 		return ctx.Err() == nil
-	}, s.breathing())
+	}, s.throttling())
 	if err != nil {
 		return err
 	}
@@ -254,19 +254,19 @@ func (s *stream) older(version string) bool {
 	return s.newest != version && newerVersion(s.newest, version)
 }
 
-// maxBreath is how long a listing may wait for the objects that it has brought. Later than a few minutes after its beginning, the API server
+// maxThrottle is how long a listing may wait for the objects that it has brought. Later than a few minutes after its beginning, the API server
 // does not know its further pages any more.
-const maxBreath = 2 * time.Minute
+const maxThrottle = 2 * time.Minute
 
-// breathing returns what is done between the pages of one listing.
-func (s *stream) breathing() func(context.Context) {
-	if s.breathe == nil {
+// throttling returns what is done between the pages of one listing.
+func (s *stream) throttling() func(context.Context) {
+	if s.throttle == nil {
 		return nil
 	}
-	left := maxBreath
+	left := maxThrottle
 	return func(ctx context.Context) {
 		begun := time.Now()
-		s.breathe(ctx, left)
+		s.throttle(ctx, left)
 		left -= time.Since(begun)
 	}
 }
@@ -481,6 +481,6 @@ func statusOf(status *Body, path string) error {
 	v := View{raw: status.raw}
 	return &APIError{
 		Code: int(v.Int("code")), Reason: v.String("reason"), Message: v.String("message"), Method: watchMethod, Path: path,
-		RetryAfter: patience(v.Float("details.retryAfterSeconds")),
+		RetryAfter: retryAfterDuration(v.Float("details.retryAfterSeconds")),
 	}
 }

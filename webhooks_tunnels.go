@@ -42,7 +42,7 @@ type WebhookNgrokTunnel struct {
 func (t WebhookNgrokTunnel) Format(f fmt.State, _ rune) { printServer(f, t.Addr, t.Port) }
 
 const (
-	tunnelPatience  = 30 * time.Second // for a tunnel to be opened
+	tunnelTimeout   = 30 * time.Second // for a tunnel to be opened
 	tunnelInterval  = 10 * time.Second // between two looks at the address of the tunnel
 	tunnelExit      = 5 * time.Second  // for the program to end when it is asked to
 	longestRestart  = time.Minute      // between two starts of a program that ends
@@ -121,7 +121,7 @@ func (t *WebhookNgrokTunnel) open(ctx context.Context, target string, opened fun
 	}
 	ended := make(chan error, 1) // how the program has ended, from its goroutine to this one
 	go func() { ended <- cmd.Wait() }()
-	deadline := time.After(tunnelPatience)
+	deadline := time.After(tunnelTimeout)
 	interval := 100 * time.Millisecond
 	for {
 		select {
@@ -130,7 +130,7 @@ func (t *WebhookNgrokTunnel) open(ctx context.Context, target string, opened fun
 		case <-deadline:
 			stop()
 			<-ended
-			return errorf("ngrok has opened no tunnel in %s: %w", tunnelPatience, said.explain(nil))
+			return errorf("ngrok has opened no tunnel in %s: %w", tunnelTimeout, said.explain(nil))
 		case <-time.After(interval):
 		}
 		if address := said.publicURL(ctx); address != "" {

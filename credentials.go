@@ -15,7 +15,7 @@ import (
 
 // This file knows which credentials are good at the moment. Requests pick one, say when the server
 // has refused it, and wait for a new login when none is left. A login runs on a goroutine of its own, so that
-// no request that gives up takes it down for the others; vault.close ends it and waits for it, unless it ignores that.
+// no request that gives up takes it down for the others; credentialStore.close ends it and waits for it, unless it ignores that.
 
 // credential is one way to be let in, with the clients made of it.
 type credential struct {
@@ -32,7 +32,7 @@ type credential struct {
 }
 
 // errCredentialClosed is found in the error of a request or a stream that was cut off because its
-// credential was removed. It is to be repeated with another one; vault.do does so. What changes something is never cut off so, except
+// credential was removed. It is to be repeated with another one; credentialStore.do does so. What changes something is never cut off so, except
 // when the client is closed, and then there is no other one.
 var errCredentialClosed = errors.New("the credentials of the connection were removed")
 
@@ -46,22 +46,22 @@ var retryRefused = [...]time.Duration{0, time.Second, 2 * time.Second, 4 * time.
 // rememberRefused is the number of refused credentials that are remembered for each login handler.
 const rememberRefused = 3
 
-// vault holds the credentials of one operator.
-type vault struct {
+// credentialStore holds the credentialStore of one operator.
+type credentialStore struct {
 	// login gets new credentials by the ids of their handlers, run once however many requests wait.
 	// Its error is given to all of them, as a *LoginError.
 	login func(ctx context.Context) (map[string]*ConnectionInfo, error)
 	// timeouts returns what limits the connecting of the two clients; zero means no limit. Nil means that there are none.
 	timeouts func() (connect, stream time.Duration)
 
-	ctx   context.Context // of logins and sessions; ends when the vault is closed
+	ctx   context.Context // of logins and sessions; ends when the store is closed
 	stop  context.CancelFunc
 	tasks sync.WaitGroup // the login that runs
 
 	mu      sync.Mutex               // guards all below
 	valid   map[string]*credential   // by the id of the login handler
 	refused map[string][]*credential // the last ones, newest last
-	resting map[string]*session      // of expired credentials; their streams go on
+	expired map[string]*session      // of expired credentials; their streams go on
 	cause   error                    // of the last refusal
 	running *loginRun                // nil if no login runs
 }
@@ -72,25 +72,25 @@ type loginRun struct {
 	err  error         // to be read when done is closed
 }
 
-// newVault returns a vault without credentials; the first pick logs in.
-func newVault(login func(ctx context.Context) (map[string]*ConnectionInfo, error)) *vault {
-	v := &vault{
+// newCredentialStore returns a store without credentials; the first pick logs in.
+func newCredentialStore(login func(ctx context.Context) (map[string]*ConnectionInfo, error)) *credentialStore {
+	s := &credentialStore{
 		login:   login,
 		valid:   map[string]*credential{},
 		refused: map[string][]*credential{},
-		resting: map[string]*session{},
+		expired: map[string]*session{},
 	}
-	v.ctx, v.stop = context.WithCancel(context.Background())
-	return v
+	s.ctx, s.stop = context.WithCancel(context.Background())
+	return s
 }
 
 // do runs one request: it picks a credential and calls try with it, again and with another one as long as
 // try tells that the server has refused the credential (HTTP 401). err is then what do returns when
 // there is nothing left to try. A request cut off because its credential was removed is repeated too.
-func (v *vault) do(ctx context.Context, try func(*credential) (refused bool, err error)) error {
+func (s *credentialStore) do(ctx context.Context, try func(*credential) (refused bool, err error)) error {
 	var last error
 	for {
-		cred, err := v.pick(ctx)
+		cred, err := s.pick(ctx)
 		if err != nil {
 			if last != nil && errors.Is(err, errRanOut) {
 				return &LoginError{Message: errRanOut.Error(), Err: last}
@@ -105,16 +105,16 @@ func (v *vault) do(ctx context.Context, try func(*credential) (refused bool, err
 			continue
 		case !refused:
 			return err
-		case last != nil && v.welcome(ctx, cred):
+		case last != nil && s.probe(ctx, cred):
 			return err // fresh credentials that are good for others: it is this request
 		}
 		last = err
-		v.invalidate(cred, err)
+		s.invalidate(cred, err)
 	}
 }
 
-// welcome asks the server something harmless, to tell refused credentials from a refused request.
-func (v *vault) welcome(ctx context.Context, cred *credential) bool {
+// probe asks the server something harmless, to tell refused credentials from a refused request.
+func (s *credentialStore) probe(ctx context.Context, cred *credential) bool {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(cred.Info.Server, "/")+"/version", nil)
@@ -130,9 +130,9 @@ func (v *vault) welcome(ctx context.Context, cred *credential) bool {
 }
 
 // pick returns one of the best credentials, after a login if there are none. It fails with a *LoginError, or when ctx ends.
-func (v *vault) pick(ctx context.Context) (*credential, error) {
+func (s *credentialStore) pick(ctx context.Context) (*credential, error) {
 	for {
-		best, run, err := v.bestOrLogin()
+		best, run, err := s.bestOrLogin()
 		if best != nil || err != nil {
 			return best, err
 		}
@@ -148,33 +148,33 @@ func (v *vault) pick(ctx context.Context) (*credential, error) {
 }
 
 // bestOrLogin returns one of the best credentials, or the login that is to be waited for because there are none.
-func (v *vault) bestOrLogin() (*credential, *loginRun, error) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.ctx.Err() != nil {
+func (s *credentialStore) bestOrLogin() (*credential, *loginRun, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ctx.Err() != nil {
 		return nil, nil, &LoginError{Message: "the client is closed"}
 	}
-	if best := v.bestLocked(); best != nil {
+	if best := s.bestLocked(); best != nil {
 		return best, nil, nil
 	}
-	if v.running == nil {
+	if s.running == nil {
 		run := &loginRun{done: make(chan struct{})}
-		v.running = run
-		v.tasks.Go(func() { v.relogin(run) })
+		s.running = run
+		s.tasks.Go(func() { s.relogin(run) })
 	}
-	return nil, v.running, nil
+	return nil, s.running, nil
 }
 
 // bestLocked returns a random one of the credentials with the highest priority, nil if there are none. Those that
 // have expired are put aside.
-func (v *vault) bestLocked() *credential {
+func (s *credentialStore) bestLocked() *credential {
 	var best []*credential
-	for _, id := range sortedKeys(v.valid) {
-		c := v.valid[id]
+	for _, id := range sortedKeys(s.valid) {
+		c := s.valid[id]
 		switch {
 		case c.Info.expired():
-			delete(v.valid, id)
-			v.resting[id] = c.session
+			delete(s.valid, id)
+			s.expired[id] = c.session
 			c.closeIdle()
 		case len(best) == 0 || c.Info.Priority > best[0].Info.Priority:
 			best = []*credential{c}
@@ -198,27 +198,27 @@ func (c *credential) closeIdle() {
 }
 
 // relogin logs in for all requests that wait for the run.
-func (v *vault) relogin(run *loginRun) {
-	infos, err := v.login(v.ctx)
+func (s *credentialStore) relogin(run *loginRun) {
+	infos, err := s.login(s.ctx)
 	if err == nil {
-		err = v.store(infos)
+		err = s.store(infos)
 	}
 	if err != nil && !errors.As(err, new(*LoginError)) {
 		err = &LoginError{Message: "the login has failed", Err: err}
 	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.endRefusedLocked()
-	v.running = nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.endRefusedLocked()
+	s.running = nil
 	run.err = err
 	close(run.done)
 }
 
 // endRefusedLocked replaces the sessions of refused credentials that no valid one goes on with.
-func (v *vault) endRefusedLocked() {
-	for id, list := range v.refused {
+func (s *credentialStore) endRefusedLocked() {
+	for id, list := range s.refused {
 		for _, c := range list {
-			if now := v.valid[id]; now == nil || now.session != c.session {
+			if now := s.valid[id]; now == nil || now.session != c.session {
 				c.session.replace()
 			}
 		}
@@ -226,8 +226,8 @@ func (v *vault) endRefusedLocked() {
 }
 
 // store takes in what a login has given. Credentials that were refused before wait for their turn.
-func (v *vault) store(infos map[string]*ConnectionInfo) error {
-	fresh, again, err := v.sort(infos)
+func (s *credentialStore) store(infos map[string]*ConnectionInfo) error {
+	fresh, again, err := s.sort(infos)
 	if err != nil {
 		return err
 	}
@@ -236,28 +236,28 @@ func (v *vault) store(infos map[string]*ConnectionInfo) error {
 		for _, c := range again {
 			pause = min(pause, retryRefused[c.retries-1])
 		}
-		if err := sleep(v.ctx, pause); err != nil {
+		if err := sleep(s.ctx, pause); err != nil {
 			return err
 		}
 		fresh = again
 	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.ctx.Err() != nil {
-		return context.Cause(v.ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ctx.Err() != nil {
+		return context.Cause(s.ctx)
 	}
-	if len(fresh) == 0 && len(v.valid) == 0 {
-		return v.nothingLocked(infos)
+	if len(fresh) == 0 && len(s.valid) == 0 {
+		return s.nothingLocked(infos)
 	}
 	for _, c := range fresh {
-		delete(v.resting, c.ID)
-		v.valid[c.ID] = c
+		delete(s.expired, c.ID)
+		s.valid[c.ID] = c
 	}
 	return nil
 }
 
 // nothingLocked tells why a login has left nothing to try.
-func (v *vault) nothingLocked(infos map[string]*ConnectionInfo) error {
+func (s *credentialStore) nothingLocked(infos map[string]*ConnectionInfo) error {
 	given := 0
 	for id, info := range infos {
 		if info == nil {
@@ -270,7 +270,7 @@ func (v *vault) nothingLocked(infos map[string]*ConnectionInfo) error {
 	if given == 0 {
 		return &LoginError{Message: "no credentials were given by the login handlers"}
 	}
-	return &LoginError{Message: errRanOut.Error(), Err: &refusedError{v.cause}}
+	return &LoginError{Message: errRanOut.Error(), Err: &refusedError{s.cause}}
 }
 
 // refusedError is errRanOut with the answer of the server that has led to it.
@@ -286,16 +286,16 @@ func (e *refusedError) Error() string {
 func (e *refusedError) Unwrap() []error { return []error{errRanOut, e.cause} }
 
 // sort makes credentials of what a login has given: fresh ones, and those that were refused before but may be tried again.
-func (v *vault) sort(infos map[string]*ConnectionInfo) (fresh, again []*credential, err error) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
+func (s *credentialStore) sort(infos map[string]*ConnectionInfo) (fresh, again []*credential, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, id := range sortedKeys(infos) {
 		info := infos[id]
 		if info == nil || info.expired() {
 			continue
 		}
-		c := &credential{ID: id, Info: info, session: v.resting[id]}
-		before := v.beforeLocked(id, info)
+		c := &credential{ID: id, Info: info, session: s.expired[id]}
+		before := s.beforeLocked(id, info)
 		if before != nil {
 			if before.retries == len(retryRefused) {
 				continue
@@ -305,7 +305,7 @@ func (v *vault) sort(infos map[string]*ConnectionInfo) (fresh, again []*credenti
 				c.session = before.session
 			}
 		}
-		if err := v.connect(c); err != nil {
+		if err := s.connect(c); err != nil {
 			return nil, nil, &LoginError{Message: fmt.Sprintf("the credentials of %q can't be used", id), Err: err}
 		}
 		if before != nil {
@@ -319,8 +319,8 @@ func (v *vault) sort(infos map[string]*ConnectionInfo) (fresh, again []*credenti
 
 // beforeLocked returns the refused credential that speaks against info: an equal one, or the last one if the server has
 // never accepted it; nil if there is none.
-func (v *vault) beforeLocked(id string, info *ConnectionInfo) *credential {
-	list := v.refused[id]
+func (s *credentialStore) beforeLocked(id string, info *ConnectionInfo) *credential {
+	list := s.refused[id]
 	for _, c := range list {
 		if c.Info.equal(info) {
 			return c
@@ -341,23 +341,23 @@ func (i *ConnectionInfo) equal(other *ConnectionInfo) bool {
 }
 
 // connect makes the clients of a credential. Its session is a new one if it has none that is open.
-func (v *vault) connect(c *credential) error {
+func (s *credentialStore) connect(c *credential) error {
 	info := *c.Info // the caller may change its own
 	c.Info = &info
 	if err := info.validate(); err != nil {
 		return err
 	}
 	if c.session == nil || c.session.reads.Err() != nil {
-		c.session = newSession(v.ctx)
+		c.session = newSession(s.ctx)
 	}
 	c.session.accepted.Store(false)
-	return v.makeClients(c)
+	return s.makeClients(c)
 }
 
 // makeClients makes the clients of a credential with a session.
-func (v *vault) makeClients(c *credential) (err error) {
-	if v.timeouts != nil {
-		c.connectTimeout, c.streamTimeout = v.timeouts()
+func (s *credentialStore) makeClients(c *credential) (err error) {
+	if s.timeouts != nil {
+		c.connectTimeout, c.streamTimeout = s.timeouts()
 	}
 	if c.Client, err = c.Info.newHTTPClient(c.connectTimeout, false, c.session); err != nil {
 		return err
@@ -367,17 +367,17 @@ func (v *vault) makeClients(c *credential) (err error) {
 }
 
 // reconnect makes the clients of all credentials anew whose limits have changed. Requests under way finish with the old ones.
-func (v *vault) reconnect() {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	connect, stream := v.timeouts()
-	for id, c := range v.valid {
+func (s *credentialStore) reconnect() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	connect, stream := s.timeouts()
+	for id, c := range s.valid {
 		if c.connectTimeout == connect && c.streamTimeout == stream {
 			continue
 		}
 		next := &credential{ID: c.ID, Info: c.Info, session: c.session, retries: c.retries}
-		if v.makeClients(next) == nil { // or the old ones are as good, for its files were there before
-			v.valid[id] = next
+		if s.makeClients(next) == nil { // or the old ones are as good, for its files were there before
+			s.valid[id] = next
 			c.closeIdle()
 		}
 	}
@@ -422,25 +422,25 @@ func sleep(ctx context.Context, d time.Duration) error {
 
 // invalidate removes a credential that the server has refused; cause is its answer. What is being read with it ends: now,
 // if other credentials can take over, otherwise after the next login, unless that gives the same again.
-func (v *vault) invalidate(cred *credential, cause error) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.valid[cred.ID] != cred {
+func (s *credentialStore) invalidate(cred *credential, cause error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.valid[cred.ID] != cred {
 		return // somebody else was first
 	}
-	delete(v.valid, cred.ID)
+	delete(s.valid, cred.ID)
 	if cred.useless = !cred.session.accepted.Load(); !cred.useless {
 		cred.retries = 0
 	}
-	v.cause = cause
-	list := slices.DeleteFunc(v.refused[cred.ID], func(c *credential) bool { return c.Info.equal(cred.Info) })
+	s.cause = cause
+	list := slices.DeleteFunc(s.refused[cred.ID], func(c *credential) bool { return c.Info.equal(cred.Info) })
 	if list = append(list, cred); len(list) > rememberRefused {
 		list[0].session.replace()
 		list = slices.Delete(list, 0, 1)
 	}
-	v.refused[cred.ID] = list
+	s.refused[cred.ID] = list
 	cred.closeIdle()
-	if v.bestLocked() != nil {
+	if s.bestLocked() != nil {
 		cred.session.replace()
 	}
 }
@@ -450,21 +450,21 @@ const loginEnding = 5 * time.Second
 
 // close ends all connections and the login that runs, and waits for that for a limited time; nothing is picked afterwards. It tells whether
 // the login has ended.
-func (v *vault) close() (ended bool) {
-	v.mu.Lock()
-	v.stop() // under the lock, so that no login begins after the waiting
-	v.mu.Unlock()
-	ended = waitFor(v.ctx, &v.tasks, loginEnding)
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	for _, c := range v.valid {
+func (s *credentialStore) close() (ended bool) {
+	s.mu.Lock()
+	s.stop() // under the lock, so that no login begins after the waiting
+	s.mu.Unlock()
+	ended = waitFor(s.ctx, &s.tasks, loginEnding)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.valid {
 		c.closeIdle()
 	}
-	for _, list := range v.refused {
+	for _, list := range s.refused {
 		for _, c := range list {
 			c.closeIdle() // requests that have finished after the refusal have left connections
 		}
 	}
-	clear(v.valid)
+	clear(s.valid)
 	return ended
 }

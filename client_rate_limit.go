@@ -15,11 +15,11 @@ import (
 // This file holds back requests that would overload the API server: more than so many in a second, all while the server
 // has too much to do, and those of one API group while that is not served. It runs on the goroutines of the requests.
 
-// maxPatience is the longest pause that a server can impose.
-const maxPatience = 10 * time.Minute
+// maxRetryAfter is the longest pause that a server can impose.
+const maxRetryAfter = 10 * time.Minute
 
-// maxGap is the longest pause that is made on our own account while the server refuses everything.
-const maxGap = time.Minute
+// maxBackoff is the longest pause that is made on our own account while the server refuses everything.
+const maxBackoff = time.Minute
 
 // maxBurst keeps the arithmetic of a bucket within the range of durations.
 const maxBurst = 1_000_000_000
@@ -32,12 +32,12 @@ const refusalsLeft = 2
 // of other groups, which other servers may serve: extensions of the API server, or the pods behind a proxy. Only when several are refused at
 // the same time, it is taken for an answer of the API server itself.
 type limits struct {
-	all      *flow
+	all      *rateLimiter
 	settings NetworkingSettings // of the limiters of groups
 	log      *slog.Logger
 
-	mu      sync.Mutex       // guards refused
-	refused map[string]*flow // by the group
+	mu      sync.Mutex              // guards refused
+	refused map[string]*rateLimiter // by the group
 }
 
 // maxGroups is of how many groups limiters are kept that have nothing to hold back any more.
@@ -45,11 +45,11 @@ const maxGroups = 100
 
 // newLimits returns what lets so many requests go, nil if there is no limit.
 func newLimits(s *NetworkingSettings, log *slog.Logger) *limits {
-	all := newFlow(s, log)
+	all := newRateLimiter(s, log)
 	if all == nil {
 		return nil
 	}
-	l := &limits{all: all, settings: *s, log: log, refused: make(map[string]*flow)}
+	l := &limits{all: all, settings: *s, log: log, refused: make(map[string]*rateLimiter)}
 	l.settings.RequestRate, l.settings.RequestBurst = maxBurst, maxBurst // which is no limit
 	return l
 }
@@ -78,7 +78,7 @@ func groupOf(path string) string {
 func proxied(group string) bool { return strings.HasSuffix(group, "/proxy") }
 
 // of returns the limiter of a group, nil if there is none.
-func (l *limits) of(group string) *flow {
+func (l *limits) of(group string) *rateLimiter {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.refused[group]
@@ -122,18 +122,18 @@ func ofGroup(path string, code int) bool {
 }
 
 // refusing returns the limiter of a group, which is made if there is none.
-func (l *limits) refusing(group string) *flow {
+func (l *limits) refusing(group string) *rateLimiter {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	f := l.refused[group]
-	if f == nil {
+	r := l.refused[group]
+	if r == nil {
 		if len(l.refused) >= maxGroups {
-			maps.DeleteFunc(l.refused, func(_ string, f *flow) bool { return f.idle() })
+			maps.DeleteFunc(l.refused, func(_ string, r *rateLimiter) bool { return r.idle() })
 		}
-		f = newFlow(&l.settings, l.log.With("group", group))
-		l.refused[group] = f
+		r = newRateLimiter(&l.settings, l.log.With("group", group))
+		l.refused[group] = r
 	}
-	return f
+	return r
 }
 
 // answered notes the answer to a request.
@@ -143,11 +143,11 @@ func (l *limits) answered(path string, sent time.Time, code int, pause time.Dura
 	}
 	group := groupOf(path)
 	if ofGroup(path, code) {
-		if f := l.refusing(group); !proxied(group) && l.others(f) { // one limiter slows down at a time
-			f.defers(pause)
+		if r := l.refusing(group); !proxied(group) && l.others(r) { // one limiter slows down at a time
+			r.defers(pause)
 			l.all.answered(sent, code, 0)
 		} else {
-			f.answered(sent, code, pause)
+			r.answered(sent, code, pause)
 		}
 		return
 	}
@@ -162,24 +162,24 @@ func (l *limits) recovered(group string, sent time.Time, code int) {
 	if l.none() {
 		return
 	}
-	f := l.of(group)
-	if f == nil {
+	r := l.of(group)
+	if r == nil {
 		return
 	}
-	f.answered(sent, code, 0)
+	r.answered(sent, code, 0)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if f.idle() {
+	if r.idle() {
 		delete(l.refused, group)
 	}
 }
 
 // others tells whether other groups of the API server are refused now, too.
-func (l *limits) others(own *flow) bool {
+func (l *limits) others(own *rateLimiter) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for group, f := range l.refused {
-		if f != own && !proxied(group) && f.refusing() {
+	for group, r := range l.refused {
+		if r != own && !proxied(group) && r.refusing() {
 			return true
 		}
 	}
@@ -196,44 +196,44 @@ func unlimited(ctx context.Context) context.Context {
 
 func isUnlimited(ctx context.Context) bool { return ctx.Value(unlimitedKey{}) != nil }
 
-// flow is a token bucket (https://en.wikipedia.org/wiki/Token_bucket) that the server can close for a while. Requests go in the order in which they
-// come. After a refusal, they go one by one, with gaps that are halved by each answer that is none.
-type flow struct {
-	rate  int // of tokens in a second
-	burst int // how many can be saved
-	log   *slog.Logger
-	gaps  []time.Duration // after the refusals in a row
-	exact bool            // whether a wish of the server counts even if our own pause is longer
+// rateLimiter is a token bucket (https://en.wikipedia.org/wiki/Token_bucket) that the server can close for a while. Requests go in the order in which they
+// come. After a refusal, they go one by one, with pauses that are halved by each answer that is none.
+type rateLimiter struct {
+	rate     int // of tokens in a second
+	burst    int // how many can be saved
+	log      *slog.Logger
+	backoffs []time.Duration // after the refusals in a row
+	exact    bool            // whether a wish of the server counts even if our own pause is longer
 
 	mu      sync.Mutex // guards following
 	next    time.Time  // when the next token comes if none was saved; the further back, the more are saved
 	closed  time.Time  // until when nobody may go
 	told    time.Time  // when it was last told that requests are held back
-	gap     time.Duration
+	backoff time.Duration
 	refused int           // answers in a row that were refusals
 	last    time.Time     // when the last answer came
 	pauses  int           // that were made for them
 	renewed chan struct{} // closed when what was said to those who wait counts no more
 }
 
-// newFlow returns what lets so many requests go, nil if there is no limit.
-func newFlow(s *NetworkingSettings, log *slog.Logger) *flow {
+// newRateLimiter returns what lets so many requests go, nil if there is no limit.
+func newRateLimiter(s *NetworkingSettings, log *slog.Logger) *rateLimiter {
 	if s.RequestRate <= 0 {
 		return nil
 	}
-	return &flow{
+	return &rateLimiter{
 		rate: s.RequestRate, burst: min(max(s.RequestBurst, 1), maxBurst), log: log,
-		gaps: s.ErrorBackoffs, exact: s.EnforceRetryAfter, renewed: make(chan struct{}),
+		backoffs: s.ErrorBackoffs, exact: s.EnforceRetryAfter, renewed: make(chan struct{}),
 	}
 }
 
 // wait returns when the next request may go, or the context has ended.
-func (f *flow) wait(ctx context.Context) error {
-	if f == nil {
+func (r *rateLimiter) wait(ctx context.Context) error {
+	if r == nil {
 		return nil
 	}
 	for {
-		pause, renewed := f.take(time.Now())
+		pause, renewed := r.take(time.Now())
 		if pause <= 0 {
 			return nil
 		}
@@ -243,7 +243,7 @@ func (f *flow) wait(ctx context.Context) error {
 		case <-renewed:
 		case <-ctx.Done():
 			t.Stop()
-			f.giveBack(renewed)
+			r.cancel(renewed)
 			return context.Cause(ctx)
 		}
 		t.Stop()
@@ -256,142 +256,144 @@ func (f *flow) wait(ctx context.Context) error {
 }
 
 // take takes a token, and tells how long to wait for it, unless that is renewed.
-func (f *flow) take(now time.Time) (pause time.Duration, renewed <-chan struct{}) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	each, saved := f.eachLocked(), time.Duration(0)
-	if f.gap == 0 {
-		saved = time.Duration(f.burst-1) * each
+func (r *rateLimiter) take(now time.Time) (pause time.Duration, renewed <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	each, saved := r.intervalLocked(), time.Duration(0)
+	if r.backoff == 0 {
+		saved = time.Duration(r.burst-1) * each
 	}
-	if full := now.Add(-saved); f.next.Before(full) {
-		f.next = full
+	if full := now.Add(-saved); r.next.Before(full) {
+		r.next = full
 	}
-	pause = max(f.next.Sub(now), f.closed.Sub(now), 0)
-	f.next = f.next.Add(each)
-	if pause > time.Second && now.Sub(f.told) > time.Minute {
-		f.told = now
-		attrs := []any{"refused", f.refused}
-		if f.rate < maxBurst {
-			attrs = append(attrs, "rate", f.rate, "burst", f.burst)
+	pause = max(r.next.Sub(now), r.closed.Sub(now), 0)
+	r.next = r.next.Add(each)
+	if pause > time.Second && now.Sub(r.told) > time.Minute {
+		r.told = now
+		attrs := []any{"refused", r.refused}
+		if r.rate < maxBurst {
+			attrs = append(attrs, "rate", r.rate, "burst", r.burst)
 		}
-		f.log.Warn(fmt.Sprintf("Requests are held back for %s, to limit the load on the API server.", pause.Round(time.Millisecond)), attrs...)
+		r.log.Warn(fmt.Sprintf("Requests are held back for %s, to limit the load on the API server.", pause.Round(time.Millisecond)), attrs...)
 	}
-	return pause, f.renewed
+	return pause, r.renewed
 }
 
-// eachLocked returns the time between two tokens.
-func (f *flow) eachLocked() time.Duration { return max(time.Second/time.Duration(f.rate), f.gap) }
+// intervalLocked returns the time between two tokens.
+func (r *rateLimiter) intervalLocked() time.Duration {
+	return max(time.Second/time.Duration(r.rate), r.backoff)
+}
 
-// refusing tells whether requests are refused or held back. A refusal is forgotten if no request was made for longer than the longest gap.
-func (f *flow) refusing() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+// refusing tells whether requests are refused or held back. A refusal is forgotten if no request was made for longer than the longest pause.
+func (r *rateLimiter) refusing() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	now := time.Now()
-	return now.Before(f.closed) || f.refused > 0 && now.Before(f.last.Add(2*maxGap))
+	return now.Before(r.closed) || r.refused > 0 && now.Before(r.last.Add(2*maxBackoff))
 }
 
 // idle tells whether nothing is held back, and no request would be. While a request waits, answers come.
-func (f *flow) idle() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (r *rateLimiter) idle() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	now := time.Now()
-	return !now.Before(f.closed) && (f.refused == 0 && f.gap == 0 || !now.Before(f.last.Add(2*maxGap)))
+	return !now.Before(r.closed) && (r.refused == 0 && r.backoff == 0 || !now.Before(r.last.Add(2*maxBackoff)))
 }
 
 // defers notes a refusal that the limiter of all requests makes its pauses for. Only a pause that the server asks for is the group's own.
-func (f *flow) defers(pause time.Duration) {
-	f.hold(pause)
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (r *rateLimiter) defers(pause time.Duration) {
+	r.hold(pause)
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	now := time.Now()
-	f.refused++
-	if f.last = now; f.gap > 0 {
-		f.gap = 0
-		f.renewLocked(now)
+	r.refused++
+	if r.last = now; r.backoff > 0 {
+		r.backoff = 0
+		r.renewLocked(now)
 	}
 }
 
-// giveBack takes the token back of somebody who does not wait for it any more.
-func (f *flow) giveBack(renewed <-chan struct{}) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.renewed == renewed {
-		f.next = f.next.Add(-f.eachLocked())
+// cancel takes the token back of somebody who does not wait for it any more.
+func (r *rateLimiter) cancel(renewed <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.renewed == renewed {
+		r.next = r.next.Add(-r.intervalLocked())
 	}
 }
 
 // renewLocked has all who wait take other tokens, the first of which comes then.
-func (f *flow) renewLocked(next time.Time) {
-	f.next = next
-	close(f.renewed)
-	f.renewed = make(chan struct{})
+func (r *rateLimiter) renewLocked(next time.Time) {
+	r.next = next
+	close(r.renewed)
+	r.renewed = make(chan struct{})
 }
 
 // hold holds back all requests for a while, because the server wishes it.
-func (f *flow) hold(wish time.Duration) {
-	if f == nil || wish <= 0 {
+func (r *rateLimiter) hold(wish time.Duration) {
+	if r == nil || wish <= 0 {
 		return
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.gap == 0 { // or all would come at once then, and their refusals would be of requests that were on their way when another pause began
-		f.gap = f.ownLocked(0)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.backoff == 0 { // or all would come at once then, and their refusals would be of requests that were on their way when another pause began
+		r.backoff = r.backoffLocked(0)
 	}
-	if until := time.Now().Add(wish); until.After(f.closed) {
-		f.closed = until
-		f.renewLocked(until) // nothing is saved for then
+	if until := time.Now().Add(wish); until.After(r.closed) {
+		r.closed = until
+		r.renewLocked(until) // nothing is saved for then
 	}
 }
 
 // answered notes the answer to a request. While the server refuses all of them, it gets fewer and fewer; when it does not any more, they
 // come faster and faster.
-func (f *flow) answered(sent time.Time, code int, wish time.Duration) {
-	if f == nil || code == 0 {
+func (r *rateLimiter) answered(sent time.Time, code int, wish time.Duration) {
+	if r == nil || code == 0 {
 		return
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	now, late := time.Now(), sent.Before(f.closed)
-	f.last = now
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now, late := time.Now(), sent.Before(r.closed)
+	r.last = now
 	if code != http.StatusTooManyRequests && code != http.StatusServiceUnavailable {
-		if f.refused, f.pauses = 0, 0; f.gap > 0 && !late {
-			if f.gap /= 2; f.gap <= time.Second/time.Duration(f.rate) {
-				f.gap = 0
+		if r.refused, r.pauses = 0, 0; r.backoff > 0 && !late {
+			if r.backoff /= 2; r.backoff <= time.Second/time.Duration(r.rate) {
+				r.backoff = 0
 			}
-			f.renewLocked(now.Add(f.eachLocked()))
+			r.renewLocked(now.Add(r.intervalLocked()))
 		}
 		return
 	}
-	f.refused++
-	own := f.ownLocked(f.pauses)
+	r.refused++
+	own := r.backoffLocked(r.pauses)
 	switch {
-	case code == http.StatusServiceUnavailable && wish == 0 && f.refused <= refusalsLeft:
+	case code == http.StatusServiceUnavailable && wish == 0 && r.refused <= refusalsLeft:
 		return
 	case late: // it was on its way when the pause began
 		own = 0
 	default:
-		f.pauses++
-		f.gap = own
+		r.pauses++
+		r.backoff = own
 	}
-	if wish > 0 && f.exact {
+	if wish > 0 && r.exact {
 		own = 0
 	}
-	if until := now.Add(max(wish, own)); until.After(f.closed) {
-		f.closed = until
-		f.renewLocked(until)
+	if until := now.Add(max(wish, own)); until.After(r.closed) {
+		r.closed = until
+		r.renewLocked(until)
 	}
 }
 
-// ownLocked returns the pause after a number of pauses that have not helped: those between the attempts of a request, and then twice as long each
+// backoffLocked returns the pause after a number of pauses that have not helped: those between the attempts of a request, and then twice as long each
 // time. It differs a little each time, so that operators that were refused together do not come back together.
-func (f *flow) ownLocked(pauses int) time.Duration {
+func (r *rateLimiter) backoffLocked(pauses int) time.Duration {
 	last := time.Second
-	if n := len(f.gaps); n > 0 {
-		last = f.gaps[min(pauses, n-1)]
+	if n := len(r.backoffs); n > 0 {
+		last = r.backoffs[min(pauses, n-1)]
 		pauses = max(pauses-n+1, 0)
 	}
-	if last < maxGap {
-		last = min(max(last, time.Millisecond)<<min(pauses, 20), maxGap)
+	if last < maxBackoff {
+		last = min(max(last, time.Millisecond)<<min(pauses, 20), maxBackoff)
 	}
 	return last + time.Duration(rand.Int64N(int64(last)/10+1))
 }

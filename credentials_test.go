@@ -69,9 +69,9 @@ func (g *turnstile) info(token string) *ConnectionInfo {
 	return &ConnectionInfo{Server: "http://turnstile", Token: token, HTTPClient: g.client}
 }
 
-// vault returns a vault whose logins give one token after the other, the last one for ever.
-func (g *turnstile) vault(tokens ...string) *vault {
-	return newVault(func(ctx context.Context) (map[string]*ConnectionInfo, error) {
+// store returns a store whose logins give one token after the other, the last one for ever.
+func (g *turnstile) store(tokens ...string) *credentialStore {
+	return newCredentialStore(func(ctx context.Context) (map[string]*ConnectionInfo, error) {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		token := tokens[min(g.logins, len(tokens)-1)]
@@ -83,7 +83,7 @@ func (g *turnstile) vault(tokens ...string) *vault {
 var errRefused = errors.New("HTTP 401")
 
 // get requests a path with whatever credentials it takes.
-func get(ctx context.Context, v *vault, path string) error {
+func get(ctx context.Context, v *credentialStore, path string) error {
 	return v.do(ctx, func(c *credential) (bool, error) {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.Info.Server+path, nil)
 		if err != nil {
@@ -102,7 +102,7 @@ func get(ctx context.Context, v *vault, path string) error {
 }
 
 // getAll makes several requests at once, and returns their errors.
-func getAll(ctx context.Context, v *vault, n int, path string) []error {
+func getAll(ctx context.Context, v *credentialStore, n int, path string) []error {
 	errs := make([]error, n)
 	var all sync.WaitGroup
 	for i := range n {
@@ -113,7 +113,7 @@ func getAll(ctx context.Context, v *vault, n int, path string) []error {
 }
 
 // openStream opens a stream and returns a channel with the error that ends it.
-func openStream(t *testing.T, ctx context.Context, v *vault) <-chan error {
+func openStream(t *testing.T, ctx context.Context, v *credentialStore) <-chan error {
 	t.Helper()
 	c, err := v.pick(ctx)
 	if err != nil {
@@ -153,36 +153,36 @@ func wantLoginError(t *testing.T, err error, text string) {
 	}
 }
 
-func TestVault(t *testing.T) {
+func TestCredentials(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		test func(t *testing.T, ctx context.Context)
 	}{
-		{"AC-60 no login before it is needed", testVaultLazy},
-		{"AC-63 the highest priority, at random among equals", testVaultPriorities},
-		{"AC-64 the next credential after a 401", testVaultNext},
-		{"AC-64 one login for all requests", testVaultOneLogin},
-		{"AC-64 a refusal that comes late", testVaultLate},
-		{"AC-65 an equal credential is ignored beside a fresh one", testVaultEqual},
-		{"AC-66 none left", testVaultNoneLeft},
-		{"AC-67 expiration", testVaultExpiration},
-		{"AC-67 expired already", testVaultExpired},
-		{"AC-68 removing closes what is open", testVaultCloses},
-		{"AC-68 at once, where others can take over", testVaultClosesAtOnce},
-		{"AC-68 a closed session is no failure of the request", testVaultRepeats},
-		{"AC-69 nothing but connection information", testVaultNothing},
-		{"AC-T23 a failed login fails all that wait", testVaultFailedLogin},
-		{"AC-T23 a login outlives the request that has begun it", testVaultCancelled},
-		{"AC-T24 one refused path", testVaultOnePath},
-		{"AC-T26 a token and a password", testVaultContradiction},
-		{"AC-T27 a server that is wrong for a while", testVaultOutage},
-		{"AC-T27 the same with another expiration", testVaultOtherExpiration},
-		{"AC-T27 useless credentials that always differ", testVaultUseless},
-		{"AC-T27 patience begins anew after success", testVaultPatience},
-		{"closing", testVaultClose},
-		{"closing while a login runs", testVaultCloseLogin},
-		{"DF-19 closing while a login runs that ignores it", testVaultCloseStuckLogin},
-		{"a request that does not wait", testVaultContext},
+		{"AC-60 no login before it is needed", testCredentialsLazy},
+		{"AC-63 the highest priority, at random among equals", testCredentialsPriorities},
+		{"AC-64 the next credential after a 401", testCredentialsNext},
+		{"AC-64 one login for all requests", testCredentialsOneLogin},
+		{"AC-64 a refusal that comes late", testCredentialsLate},
+		{"AC-65 an equal credential is ignored beside a fresh one", testCredentialsEqual},
+		{"AC-66 none left", testCredentialsNoneLeft},
+		{"AC-67 expiration", testCredentialsExpiration},
+		{"AC-67 expired already", testCredentialsExpired},
+		{"AC-68 removing closes what is open", testCredentialsCloses},
+		{"AC-68 at once, where others can take over", testCredentialsClosesAtOnce},
+		{"AC-68 a closed session is no failure of the request", testCredentialsRepeats},
+		{"AC-69 nothing but connection information", testCredentialsNothing},
+		{"AC-T23 a failed login fails all that wait", testCredentialsFailedLogin},
+		{"AC-T23 a login outlives the request that has begun it", testCredentialsCancelled},
+		{"AC-T24 one refused path", testCredentialsOnePath},
+		{"AC-T26 a token and a password", testCredentialsContradiction},
+		{"AC-T27 a server that is wrong for a while", testCredentialsOutage},
+		{"AC-T27 the same with another expiration", testCredentialsOtherExpiration},
+		{"AC-T27 useless credentials that always differ", testCredentialsUseless},
+		{"AC-T27 patience begins anew after success", testCredentialsPatience},
+		{"closing", testCredentialsClose},
+		{"closing while a login runs", testCredentialsCloseLogin},
+		{"DF-19 closing while a login runs that ignores it", testCredentialsCloseStuckLogin},
+		{"a request that does not wait", testCredentialsContext},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -196,9 +196,9 @@ func TestVault(t *testing.T) {
 	}
 }
 
-func testVaultLazy(t *testing.T, ctx context.Context) {
+func testCredentialsLazy(t *testing.T, ctx context.Context) {
 	g := newGate("good")
-	v := g.vault("good")
+	v := g.store("good")
 	time.Sleep(time.Hour)
 	if n := g.count(); n != 0 {
 		t.Errorf("got %d logins before the first request, want none", n)
@@ -214,9 +214,9 @@ func testVaultLazy(t *testing.T, ctx context.Context) {
 	}
 }
 
-func testVaultPriorities(t *testing.T, ctx context.Context) {
+func testCredentialsPriorities(t *testing.T, ctx context.Context) {
 	g := newGate("low", "high1", "high2")
-	v := newVault(func(context.Context) (map[string]*ConnectionInfo, error) {
+	v := newCredentialStore(func(context.Context) (map[string]*ConnectionInfo, error) {
 		infos := map[string]*ConnectionInfo{"a": g.info("low"), "b": g.info("high1"), "c": g.info("high2"), "none": nil}
 		infos["a"].Priority, infos["b"].Priority, infos["c"].Priority = -1, 5, 5
 		return infos, nil
@@ -231,10 +231,10 @@ func testVaultPriorities(t *testing.T, ctx context.Context) {
 	}
 }
 
-func testVaultNext(t *testing.T, ctx context.Context) {
+func testCredentialsNext(t *testing.T, ctx context.Context) {
 	g := newGate("good")
 	logins := 0
-	v := newVault(func(context.Context) (map[string]*ConnectionInfo, error) {
+	v := newCredentialStore(func(context.Context) (map[string]*ConnectionInfo, error) {
 		logins++
 		bad := g.info("bad")
 		bad.Priority = 10
@@ -250,9 +250,9 @@ func testVaultNext(t *testing.T, ctx context.Context) {
 	}
 }
 
-func testVaultOneLogin(t *testing.T, ctx context.Context) {
+func testCredentialsOneLogin(t *testing.T, ctx context.Context) {
 	g := newGate("one", "two")
-	v := g.vault("one", "two")
+	v := g.store("one", "two")
 	if err := get(ctx, v, "/"); err != nil {
 		t.Fatal(err)
 	}
@@ -265,9 +265,9 @@ func testVaultOneLogin(t *testing.T, ctx context.Context) {
 	}
 }
 
-func testVaultLate(t *testing.T, ctx context.Context) {
+func testCredentialsLate(t *testing.T, ctx context.Context) {
 	g := newGate("good")
-	v := g.vault("good")
+	v := g.store("good")
 	stale, err := v.pick(ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -285,10 +285,10 @@ func testVaultLate(t *testing.T, ctx context.Context) {
 	}
 }
 
-func testVaultEqual(t *testing.T, ctx context.Context) {
+func testCredentialsEqual(t *testing.T, ctx context.Context) {
 	g := newGate("a1", "b2")
 	round := 0
-	v := newVault(func(context.Context) (map[string]*ConnectionInfo, error) {
+	v := newCredentialStore(func(context.Context) (map[string]*ConnectionInfo, error) {
 		round++
 		return map[string]*ConnectionInfo{"a": g.info("a1"), "b": g.info(fmt.Sprint("b", round))}, nil
 	})
@@ -314,9 +314,9 @@ func testVaultEqual(t *testing.T, ctx context.Context) {
 	}
 }
 
-func testVaultNoneLeft(t *testing.T, ctx context.Context) {
+func testCredentialsNoneLeft(t *testing.T, ctx context.Context) {
 	g := newGate()
-	v := g.vault("bad")
+	v := g.store("bad")
 	start := time.Now()
 	for _, err := range getAll(ctx, v, 5, "/") {
 		wantLoginError(t, err, "ran out of valid credentials: HTTP 401")
@@ -332,10 +332,10 @@ func testVaultNoneLeft(t *testing.T, ctx context.Context) {
 	}
 }
 
-func testVaultExpiration(t *testing.T, ctx context.Context) {
+func testCredentialsExpiration(t *testing.T, ctx context.Context) {
 	g := newGate("one", "two")
 	tokens := []string{"one", "one", "two"}
-	v := newVault(func(context.Context) (map[string]*ConnectionInfo, error) {
+	v := newCredentialStore(func(context.Context) (map[string]*ConnectionInfo, error) {
 		g.logins++
 		info := g.info(tokens[g.logins-1])
 		info.Expiration = time.Now().Add(time.Hour)
@@ -356,13 +356,13 @@ func testVaultExpiration(t *testing.T, ctx context.Context) {
 	}
 	v.close()
 	if isOpen(ended) {
-		t.Error("the stream has outlived the vault")
+		t.Error("the stream has outlived the store")
 	}
 }
 
-func testVaultExpired(t *testing.T, ctx context.Context) {
+func testCredentialsExpired(t *testing.T, ctx context.Context) {
 	g := newGate("old")
-	v := newVault(func(context.Context) (map[string]*ConnectionInfo, error) {
+	v := newCredentialStore(func(context.Context) (map[string]*ConnectionInfo, error) {
 		info := g.info("old")
 		info.Expiration = time.Now()
 		return map[string]*ConnectionInfo{"login": info}, nil
@@ -370,9 +370,9 @@ func testVaultExpired(t *testing.T, ctx context.Context) {
 	wantLoginError(t, get(ctx, v, "/"), `the credentials of "login" have expired at`)
 }
 
-func testVaultCloses(t *testing.T, ctx context.Context) {
+func testCredentialsCloses(t *testing.T, ctx context.Context) {
 	g := newGate("one", "two")
-	v := g.vault("one", "two")
+	v := g.store("one", "two")
 	ended := openStream(t, ctx, v)
 	if !isOpen(ended) {
 		t.Fatal("the stream has ended early")
@@ -390,9 +390,9 @@ func testVaultCloses(t *testing.T, ctx context.Context) {
 	}
 }
 
-func testVaultClosesAtOnce(t *testing.T, ctx context.Context) {
+func testCredentialsClosesAtOnce(t *testing.T, ctx context.Context) {
 	g := newGate("first", "second")
-	v := newVault(func(context.Context) (map[string]*ConnectionInfo, error) {
+	v := newCredentialStore(func(context.Context) (map[string]*ConnectionInfo, error) {
 		first := g.info("first")
 		first.Priority = 1
 		return map[string]*ConnectionInfo{"a": first, "b": g.info("second")}, nil
@@ -408,9 +408,9 @@ func testVaultClosesAtOnce(t *testing.T, ctx context.Context) {
 	}
 }
 
-func testVaultRepeats(t *testing.T, ctx context.Context) {
+func testCredentialsRepeats(t *testing.T, ctx context.Context) {
 	g := newGate("one", "two")
-	v := g.vault("one", "two")
+	v := g.store("one", "two")
 	tries := 0
 	err := v.do(ctx, func(c *credential) (bool, error) {
 		if tries++; tries == 1 {
@@ -433,20 +433,20 @@ func testVaultRepeats(t *testing.T, ctx context.Context) {
 	}
 }
 
-func testVaultNothing(t *testing.T, ctx context.Context) {
+func testCredentialsNothing(t *testing.T, ctx context.Context) {
 	for _, infos := range []map[string]*ConnectionInfo{nil, {"login": nil}} {
-		v := newVault(func(context.Context) (map[string]*ConnectionInfo, error) { return infos, nil })
+		v := newCredentialStore(func(context.Context) (map[string]*ConnectionInfo, error) { return infos, nil })
 		wantLoginError(t, get(ctx, v, "/"), "no credentials were given by the login handlers")
 	}
-	v := newVault(func(context.Context) (map[string]*ConnectionInfo, error) {
+	v := newCredentialStore(func(context.Context) (map[string]*ConnectionInfo, error) {
 		return map[string]*ConnectionInfo{"login": {}}, nil
 	})
 	wantLoginError(t, get(ctx, v, "/"), `the credentials of "login" can't be used: the address of the server is missing`)
 }
 
-func testVaultFailedLogin(t *testing.T, ctx context.Context) {
+func testCredentialsFailedLogin(t *testing.T, ctx context.Context) {
 	broken, logins := errors.New("broken"), atomic.Int32{}
-	v := newVault(func(context.Context) (map[string]*ConnectionInfo, error) {
+	v := newCredentialStore(func(context.Context) (map[string]*ConnectionInfo, error) {
 		logins.Add(1)
 		time.Sleep(time.Minute)
 		return nil, broken
@@ -463,9 +463,9 @@ func testVaultFailedLogin(t *testing.T, ctx context.Context) {
 	}
 }
 
-func testVaultCancelled(t *testing.T, ctx context.Context) {
+func testCredentialsCancelled(t *testing.T, ctx context.Context) {
 	g := newGate("good")
-	v := newVault(func(ctx context.Context) (map[string]*ConnectionInfo, error) {
+	v := newCredentialStore(func(ctx context.Context) (map[string]*ConnectionInfo, error) {
 		g.logins++
 		return map[string]*ConnectionInfo{"login": g.info("good")}, sleep(ctx, time.Minute)
 	})
@@ -488,10 +488,10 @@ func testVaultCancelled(t *testing.T, ctx context.Context) {
 	}
 }
 
-func testVaultOnePath(t *testing.T, ctx context.Context) {
+func testCredentialsOnePath(t *testing.T, ctx context.Context) {
 	g := newGate("good")
 	g.barred = "/apis/broken"
-	v := g.vault("good")
+	v := g.store("good")
 	ended := openStream(t, ctx, v)
 	start := time.Now()
 	err := get(ctx, v, g.barred)
@@ -509,17 +509,17 @@ func testVaultOnePath(t *testing.T, ctx context.Context) {
 	}
 }
 
-func testVaultContradiction(t *testing.T, ctx context.Context) {
-	v := newVault(func(context.Context) (map[string]*ConnectionInfo, error) {
+func testCredentialsContradiction(t *testing.T, ctx context.Context) {
+	v := newCredentialStore(func(context.Context) (map[string]*ConnectionInfo, error) {
 		return map[string]*ConnectionInfo{"login": {Server: "http://x", Token: "t", Username: "u", Password: "p"}}, nil
 	})
 	err := get(ctx, v, "/")
 	wantLoginError(t, err, `the credentials of "login" can't be used: a token and a username with a password exclude each other`)
 }
 
-func testVaultOutage(t *testing.T, ctx context.Context) {
+func testCredentialsOutage(t *testing.T, ctx context.Context) {
 	g := newGate("good")
-	v := g.vault("good")
+	v := g.store("good")
 	if err := get(ctx, v, "/"); err != nil {
 		t.Fatal(err)
 	}
@@ -546,9 +546,9 @@ func testVaultOutage(t *testing.T, ctx context.Context) {
 	all.Wait()
 }
 
-func testVaultOtherExpiration(t *testing.T, ctx context.Context) {
+func testCredentialsOtherExpiration(t *testing.T, ctx context.Context) {
 	g := newGate("good")
-	v := newVault(func(context.Context) (map[string]*ConnectionInfo, error) {
+	v := newCredentialStore(func(context.Context) (map[string]*ConnectionInfo, error) {
 		info := g.info("good")
 		info.Expiration = time.Now().Add(time.Hour)
 		return map[string]*ConnectionInfo{"login": info}, nil
@@ -564,9 +564,9 @@ func testVaultOtherExpiration(t *testing.T, ctx context.Context) {
 	}
 }
 
-func testVaultUseless(t *testing.T, ctx context.Context) {
+func testCredentialsUseless(t *testing.T, ctx context.Context) {
 	g := newGate()
-	v := newVault(func(context.Context) (map[string]*ConnectionInfo, error) {
+	v := newCredentialStore(func(context.Context) (map[string]*ConnectionInfo, error) {
 		g.logins++
 		return map[string]*ConnectionInfo{"login": g.info(fmt.Sprint("bad", g.logins))}, nil
 	})
@@ -576,9 +576,9 @@ func testVaultUseless(t *testing.T, ctx context.Context) {
 	}
 }
 
-func testVaultPatience(t *testing.T, ctx context.Context) {
+func testCredentialsPatience(t *testing.T, ctx context.Context) {
 	g := newGate("good")
-	v := g.vault("good")
+	v := g.store("good")
 	for range 20 { // outages of an hour apart
 		if err := get(ctx, v, "/"); err != nil {
 			t.Fatal(err)
@@ -592,9 +592,9 @@ func testVaultPatience(t *testing.T, ctx context.Context) {
 	}
 }
 
-func testVaultClose(t *testing.T, ctx context.Context) {
+func testCredentialsClose(t *testing.T, ctx context.Context) {
 	g := newGate("good")
-	v := g.vault("good")
+	v := g.store("good")
 	ended := openStream(t, ctx, v)
 	v.close()
 	if isOpen(ended) {
@@ -603,8 +603,8 @@ func testVaultClose(t *testing.T, ctx context.Context) {
 	wantLoginError(t, get(ctx, v, "/"), "the client is closed")
 }
 
-func testVaultCloseLogin(t *testing.T, ctx context.Context) {
-	v := newVault(func(ctx context.Context) (map[string]*ConnectionInfo, error) {
+func testCredentialsCloseLogin(t *testing.T, ctx context.Context) {
+	v := newCredentialStore(func(ctx context.Context) (map[string]*ConnectionInfo, error) {
 		<-ctx.Done()
 		time.Sleep(time.Second)
 		return nil, ctx.Err()
@@ -620,9 +620,9 @@ func testVaultCloseLogin(t *testing.T, ctx context.Context) {
 	all.Wait()
 }
 
-func testVaultCloseStuckLogin(t *testing.T, ctx context.Context) {
+func testCredentialsCloseStuckLogin(t *testing.T, ctx context.Context) {
 	stuck := make(chan struct{})
-	v := newVault(func(context.Context) (map[string]*ConnectionInfo, error) {
+	v := newCredentialStore(func(context.Context) (map[string]*ConnectionInfo, error) {
 		<-stuck
 		return nil, nil
 	})
@@ -639,8 +639,8 @@ func testVaultCloseStuckLogin(t *testing.T, ctx context.Context) {
 	all.Wait()
 }
 
-func testVaultContext(t *testing.T, ctx context.Context) {
-	v := newVault(func(ctx context.Context) (map[string]*ConnectionInfo, error) {
+func testCredentialsContext(t *testing.T, ctx context.Context) {
+	v := newCredentialStore(func(ctx context.Context) (map[string]*ConnectionInfo, error) {
 		time.Sleep(time.Minute)
 		return nil, errors.New("too late")
 	})
