@@ -142,7 +142,7 @@ func (a *admissions) serve(ctx context.Context) {
 		}
 	})
 	defer warning.Stop()
-	err := call(func() error { return a.server.Serve(ctx, a.review, a.announced) })
+	err := call(func() error { return a.server.Serve(ctx, a.review, a.setClient) })
 	if ctx.Err() != nil {
 		if err != nil {
 			a.log.Warn("The admission server has not ended well.", "error", err)
@@ -153,11 +153,11 @@ func (a *admissions) serve(ctx context.Context) {
 	if err == nil {
 		err = errors.New("it has just returned")
 	}
-	a.give(errorf("the admission server has finished unexpectedly: %w", err))
+	a.fail(errorf("the admission server has finished unexpectedly: %w", err))
 }
 
-// give ends the operator.
-func (a *admissions) give(err error) {
+// fail ends the operator.
+func (a *admissions) fail(err error) {
 	a.mu.Lock()
 	if a.failure == nil {
 		a.failure = err
@@ -166,8 +166,8 @@ func (a *admissions) give(err error) {
 	a.operator.end(err)
 }
 
-// announced takes how the server is reached, and returns when the API server has been told.
-func (a *admissions) announced(client WebhookClientConfig) {
+// setClient takes how the server is reached, and returns when the API server has been told.
+func (a *admissions) setClient(client WebhookClientConfig) {
 	a.mu.Lock()
 	a.client = &client
 	a.mu.Unlock()
@@ -236,7 +236,7 @@ func (a *admissions) review(ctx context.Context, r *ReviewRequest) ([]byte, erro
 	if err != nil {
 		return nil, err
 	}
-	resource, handlers, err := a.asked(question, r.Handler)
+	resource, handlers, err := a.handlersFor(question, r.Handler)
 	if err != nil {
 		return nil, err
 	}
@@ -257,8 +257,8 @@ func (a *admissions) review(ctx context.Context, r *ReviewRequest) ([]byte, erro
 	return x.answer(question)
 }
 
-// asked finds the resource of a review, and the handlers that are asked about it.
-func (a *admissions) asked(q *reviewRequest, path string) (resource Resource, handlers []*handler, err error) {
+// handlersFor finds the resource of a review, and the handlers that are handlersFor about it.
+func (a *admissions) handlersFor(q *reviewRequest, path string) (resource Resource, handlers []*handler, err error) {
 	kind, id := handlerPath(path)
 	want := q.Request.Resource
 	known := false

@@ -63,7 +63,7 @@ func (a *admissions) configure() {
 			err = a.write(c.resource, data)
 		}
 		if err != nil {
-			a.give(errorf("the %s %q cannot be written: %w", c.resource.Kind, a.managed, err))
+			a.fail(errorf("the %s %q cannot be written: %w", c.resource.Kind, a.managed, err))
 			return
 		}
 		a.written[c.kind] = data

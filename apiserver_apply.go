@@ -68,7 +68,7 @@ func (a *apiRequest) checkApplied(object map[string]any) error {
 	if a.subresource == "scale" {
 		return nil
 	}
-	if why := a.managed().rootType().misfit(object, false); why != "" {
+	if why := a.managed().rootType().typeError(object, false); why != "" {
 		namespace := textIn(meta, "namespace")
 		name := textIn(meta, "name")
 		return &statusError{500, "", fmt.Sprintf("failed to create typed patch object (%s/%s; %s/%s, Kind=%s): %s", namespace, name, group, version, kind, why), nil}

@@ -48,7 +48,7 @@ func (s *APIServer) serve(listener net.Listener) *Served {
 		s.opts.Logger.Warn("The embedded API server can be reached from other machines, and lets everybody do everything.", "address", address.String())
 	}
 	served.server = &http.Server{
-		Handler: &visitors{s, own}, MaxHeaderBytes: maxHeader,
+		Handler: &networkHandler{s, own}, MaxHeaderBytes: maxHeader,
 		ReadTimeout: receiveTimeout, WriteTimeout: sendTimeout, IdleTimeout: 2 * time.Minute, // watches get more time with each event
 		ErrorLog:    slog.NewLogLogger(s.opts.Logger.Handler(), slog.LevelDebug),
 		BaseContext: func(net.Listener) context.Context { return ctx },
@@ -129,14 +129,14 @@ func runningServer(kubeconfig []byte) string {
 	return address
 }
 
-// visitors hands over the requests of those who come by the network.
-type visitors struct {
+// networkHandler hands over the requests of those who come by the network.
+type networkHandler struct {
 	server *APIServer
 	own    bool // whether they are on this machine
 }
 
 // ServeHTTP answers one request.
-func (h *visitors) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (h *networkHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if h.own && !isLocalName(r.Host) {
 		h.server.refuse(w, r, &statusError{403, "Forbidden", "requests to an address of this machine must be made by that address or as localhost, not by the name " + r.Host, nil})
 		return

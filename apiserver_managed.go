@@ -529,7 +529,7 @@ func updateManagedFields(live, updated map[string]any, o managedOptions) {
 		all = managersOf(live)
 	}
 	delete(meta, "managedFields")
-	if live != nil && len(all) == 0 || o.rootType().misfit(updated, true) != "" {
+	if live != nil && len(all) == 0 || o.rootType().typeError(updated, true) != "" {
 		return
 	}
 	c := compareFields(live, updated, o)

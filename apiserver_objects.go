@@ -311,7 +311,7 @@ func (a *apiRequest) prepareNew(object map[string]any, applied *applyOptions) er
 		a.fit(object)
 	}
 	dropEmpty(meta)
-	fits := applied != nil || a.managed().rootType().misfit(object, true) == ""
+	fits := applied != nil || a.managed().rootType().typeError(object, true) == ""
 	if a.kind.hasStatus {
 		delete(object, "status")
 	}

@@ -27,23 +27,23 @@ func (a *apiRequest) checkGoType(object map[string]any) error {
 func untyped(k *kindInfo, object map[string]any) string {
 	kind := k.resource.Kind
 	if k.crd != nil { // whose metadata are decoded by themselves
-		return misfitGo(namedTypes()["ObjectMeta"].schema, object["metadata"], "ObjectMeta", "").String()
+		return goValueError(namedTypes()["ObjectMeta"].schema, object["metadata"], "ObjectMeta", "").String()
 	}
 	known := map[string]*schema{"metadata": namedTypes()["ObjectMeta"].schema}
 	if k.resource.Group == "" && (kind == "ConfigMap" || kind == "Secret") {
 		known = typeOfKind("", "v1", kind).schema.properties
 	}
-	return misfitGoFields(&schema{properties: known}, object, kind, "").String()
+	return goFieldsError(&schema{properties: known}, object, kind, "").String()
 }
 
-// goMisfit is what is wrong with a value that cannot be decoded into a type of kube-apiserver.
-type goMisfit struct {
+// goTypeError is what is wrong with a value that cannot be decoded into a type of kube-apiserver.
+type goTypeError struct {
 	text               string // all of it, if it says nothing of where it is
 	word, owner, typed string // what the value is, in which type, and of which type it should be
 	path               string
 }
 
-func (m *goMisfit) String() string {
+func (m *goTypeError) String() string {
 	switch {
 	case m == nil:
 		return ""
@@ -53,8 +53,8 @@ func (m *goMisfit) String() string {
 	return fmt.Sprintf("json: cannot unmarshal %s into Go struct field %s.%s of type %s", m.word, m.owner, m.path, m.typed)
 }
 
-// misfitGo returns why a value called name in a type called owner cannot be decoded, nil if it can.
-func misfitGo(s *schema, v any, owner, name string) *goMisfit {
+// goValueError returns why a value called name in a type called owner cannot be decoded, nil if it can.
+func goValueError(s *schema, v any, owner, name string) *goTypeError {
 	if v == nil || s.preserve {
 		return nil
 	}
@@ -62,28 +62,28 @@ func misfitGo(s *schema, v any, owner, name string) *goMisfit {
 	case "object":
 		m, ok := v.(map[string]any)
 		if !ok {
-			return newGoMisfit(s, v, owner, name)
+			return newGoTypeError(s, v, owner, name)
 		}
 		if s.additional == nil {
 			owner = s.builtin.name
 		}
-		return misfitGoFields(s, m, owner, name)
+		return goFieldsError(s, m, owner, name)
 	case "array":
 		list, ok := v.([]any)
 		if !ok {
-			return newGoMisfit(s, v, owner, name)
+			return newGoTypeError(s, v, owner, name)
 		}
 		for i, e := range list {
 			if e == nil && s.items.typ == "string" {
 				list[i] = ""
 			}
-			if why := misfitGo(s.items, e, owner, name); why != nil {
+			if why := goValueError(s.items, e, owner, name); why != nil {
 				return why
 			}
 		}
 	default:
 		if typeOf(v) != s.typ {
-			return newGoMisfit(s, v, owner, name)
+			return newGoTypeError(s, v, owner, name)
 		}
 		if text, ok := v.(string); ok {
 			return badText(s.format, text)
@@ -92,9 +92,9 @@ func misfitGo(s *schema, v any, owner, name string) *goMisfit {
 	return nil
 }
 
-// misfitGoFields returns the first misfit by the order of the keys.
-func misfitGoFields(s *schema, m map[string]any, owner, name string) *goMisfit {
-	var found *goMisfit
+// goFieldsError returns the first error by the order of the keys.
+func goFieldsError(s *schema, m map[string]any, owner, name string) *goTypeError {
+	var found *goTypeError
 	var first string
 	for key, v := range m {
 		inner, inside := s.additional, name
@@ -107,7 +107,7 @@ func misfitGoFields(s *schema, m map[string]any, owner, name string) *goMisfit {
 		if v == nil && s.additional != nil && inner.typ == "string" {
 			m[key] = ""
 		}
-		why := misfitGo(inner, v, owner, inside)
+		why := goValueError(inner, v, owner, inside)
 		if why == nil || found != nil && key > first {
 			continue
 		}
@@ -119,7 +119,7 @@ func misfitGoFields(s *schema, m map[string]any, owner, name string) *goMisfit {
 	return found
 }
 
-func newGoMisfit(s *schema, v any, owner, name string) *goMisfit {
+func newGoTypeError(s *schema, v any, owner, name string) *goTypeError {
 	word := typeOf(v)
 	switch word {
 	case "integer":
@@ -128,13 +128,13 @@ func newGoMisfit(s *schema, v any, owner, name string) *goMisfit {
 		word = "bool"
 	}
 	if s.format == "date-time" {
-		return &goMisfit{text: "json: cannot unmarshal " + word + " into Go value of type string"}
+		return &goTypeError{text: "json: cannot unmarshal " + word + " into Go value of type string"}
 	}
-	return &goMisfit{word: word, owner: owner, typed: goType(s, name)}
+	return &goTypeError{word: word, owner: owner, typed: goType(s, name)}
 }
 
 // badText tells why a text cannot be decoded, nil if it can.
-func badText(format, text string) *goMisfit {
+func badText(format, text string) *goTypeError {
 	var err error
 	switch format {
 	case "date-time":
@@ -143,7 +143,7 @@ func badText(format, text string) *goMisfit {
 		_, err = base64.StdEncoding.DecodeString(text)
 	}
 	if err != nil {
-		return &goMisfit{text: err.Error()}
+		return &goTypeError{text: err.Error()}
 	}
 	return nil
 }
@@ -230,9 +230,9 @@ func (k *kindInfo) another(object map[string]any) []fieldError {
 	return faults
 }
 
-// misfit tells where a value does not fit the type by which its fields are accounted for and why, beginning with the path below the value,
+// typeError tells where a value does not fit the type by which its fields are accounted for and why, beginning with the path below the value,
 // "" if it does. Items of a list that cannot be told apart are let pass if there may be twins.
-func (t fieldType) misfit(v any, twins bool) string {
+func (t fieldType) typeError(v any, twins bool) string {
 	s := t.schema
 	if v == nil || s == nil && !t.root {
 		return ""
@@ -242,12 +242,12 @@ func (t fieldType) misfit(v any, twins bool) string {
 		if s != nil && (s.intOrString || s.typ != "object" && s.typ != "") {
 			return ": expected " + s.typ + ", got a map"
 		}
-		return t.misfitFields(v, twins)
+		return t.fieldsError(v, twins)
 	case []any:
 		if s != nil && (s.intOrString || s.typ != "array" && s.typ != "") {
 			return ": expected " + s.typ + ", got a list"
 		}
-		return t.misfitItems(v, twins)
+		return t.itemsError(v, twins)
 	default:
 		if s != nil && !s.fitsScalar(v) {
 			return fmt.Sprintf(": expected %s, got %v", s.typ, v)
@@ -256,14 +256,14 @@ func (t fieldType) misfit(v any, twins bool) string {
 	return ""
 }
 
-// misfitFields returns the first misfit by the order of the keys, without the cost of sorting what fits.
-func (t fieldType) misfitFields(m map[string]any, twins bool) string {
+// fieldsError returns the first error by the order of the keys, without the cost of sorting what fits.
+func (t fieldType) fieldsError(m map[string]any, twins bool) string {
 	first, found := "", ""
 	for key, v := range m {
 		child, known := t.field(key)
 		why := ": field not declared in schema"
 		if known || t.open() {
-			why = child.misfit(v, twins)
+			why = child.typeError(v, twins)
 		}
 		if why != "" && (found == "" || key < first) {
 			first, found = key, "."+key+why
@@ -272,7 +272,7 @@ func (t fieldType) misfitFields(m map[string]any, twins bool) string {
 	return found
 }
 
-func (t fieldType) misfitItems(list []any, twins bool) string {
+func (t fieldType) itemsError(list []any, twins bool) string {
 	var seen []string
 	for i, e := range list {
 		if t.associative() {
@@ -285,7 +285,7 @@ func (t fieldType) misfitItems(list []any, twins bool) string {
 			}
 			seen = append(seen, step)
 		}
-		if why := t.item().misfit(e, twins); why != "" {
+		if why := t.item().typeError(e, twins); why != "" {
 			return "[" + strconv.Itoa(i) + "]" + why
 		}
 	}

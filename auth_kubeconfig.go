@@ -442,9 +442,9 @@ func (e *execConfig) request(info *ConnectionInfo, cluster *kubeconfigCluster) (
 	switch e.InteractiveMode {
 	case "Never":
 	case "", "IfAvailable":
-		spec.Interactive = someoneThere(os.Stdin)
+		spec.Interactive = isInteractive(os.Stdin)
 	case "Always":
-		if spec.Interactive = someoneThere(os.Stdin); !spec.Interactive {
+		if spec.Interactive = isInteractive(os.Stdin); !spec.Interactive {
 			return nil, nil, errorf("the exec plugin %q needs a terminal (interactiveMode: Always)", e.Command)
 		}
 	default:
@@ -475,8 +475,8 @@ func (e *execConfig) request(info *ConnectionInfo, cluster *kubeconfigCluster) (
 	return text, stdin, err
 }
 
-// someoneThere tells whether somebody may sit in front of a file.
-func someoneThere(f *os.File) bool {
+// isInteractive tells whether somebody may sit in front of a file.
+func isInteractive(f *os.File) bool {
 	stat, err := f.Stat()
 	if err != nil || stat.Mode()&os.ModeCharDevice == 0 {
 		return false

@@ -161,7 +161,7 @@ func (c *command) execute(ctx context.Context, args []string) int {
 	case "run":
 		return c.run(ctx, rest)
 	case "freeze", "resume":
-		return c.tellPeers(ctx, name, rest)
+		return c.changePeering(ctx, name, rest)
 	case "completion":
 		return c.completion(rest)
 	case "version", "--version":

@@ -13,19 +13,19 @@ import (
 // A heap is collected when it has a size that is worth it, and otherwise when it has grown by a part of what was kept. The heaps of
 // operators that keep a lot are left to the collector's own rule, which costs less time.
 const (
-	worthyHeap = 10 << 20 // bytes
+	minHeap = 10 << 20 // bytes
 	largeHeap  = 64 << 20
-	leanGrowth = 50 // percent
-	itsGrowth  = 100
+	smallGrowth = 50 // percent
+	defaultGrowth  = 100
 	mostGrowth = 250 // which also is that of the smallest heap that the runtime collects, of 4 MiB at 100 %
 )
 
 // growth returns by how many percent a heap may grow over what is kept before it is collected.
 func growth(kept uint64) int {
 	if kept >= largeHeap {
-		return itsGrowth
+		return defaultGrowth
 	}
-	return min(max(leanGrowth, int(100*(worthyHeap-int64(kept))/int64(max(kept, 1)))), mostGrowth)
+	return min(max(smallGrowth, int(100*(minHeap-int64(kept))/int64(max(kept, 1)))), mostGrowth)
 }
 
 // paceCollector paces the collector from now on, unless the environment says how.

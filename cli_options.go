@@ -203,7 +203,7 @@ func parseLong(options []flagOption, given map[string]bool, arg string, rest []s
 	default:
 		value, rest = rest[0], rest[1:]
 	}
-	return rest, f.give(given, value)
+	return rest, f.parse(given, value)
 }
 
 // parseShort reads "-n value", "-nvalue", or several letters as in "-Av", and returns the
@@ -226,15 +226,15 @@ func parseShort(options []flagOption, given map[string]bool, arg string, rest []
 		default:
 			value, rest = rest[0], rest[1:]
 		}
-		if err := f.give(given, value); err != nil {
+		if err := f.parse(given, value); err != nil {
 			return nil, err
 		}
 	}
 	return rest, nil
 }
 
-// give takes the value of an option on the command line.
-func (f *flagOption) give(given map[string]bool, value string) error {
+// parse takes the value of an option on the command line.
+func (f *flagOption) parse(given map[string]bool, value string) error {
 	given[f.long] = true
 	if err := f.set(value); err != nil {
 		return errorf("option --%s=%q: %w", f.long, value, err)

@@ -12,8 +12,8 @@ import (
 // This file knows the commands that tell operators to pause and to go on, by records in their peering objects. A command runs on
 // the goroutine of its caller, and ends when all is written.
 
-// tellPeers runs freeze or resume.
-func (c *command) tellPeers(ctx context.Context, name string, args []string) int {
+// changePeering runs freeze or resume.
+func (c *command) changePeering(ctx context.Context, name string, args []string) int {
 	o := runOptions{priority: 100}
 	help, err := o.parse(name, args, os.Getenv)
 	if err != nil {
@@ -33,8 +33,8 @@ func (c *command) tellPeers(ctx context.Context, name string, args []string) int
 	}
 	if err == nil {
 		defer r.client.close()
-		t := &telling{run: r, command: c, options: &o, verb: name}
-		err = t.tell(ctx)
+		t := &peeringCommand{run: r, command: c, options: &o, verb: name}
+		err = t.writeAll(ctx)
 	}
 	if err != nil {
 		fmt.Fprintf(c.stderr, "%s %s: %s\n", program(), name, oneLine(err))
@@ -43,8 +43,8 @@ func (c *command) tellPeers(ctx context.Context, name string, args []string) int
 	return 0
 }
 
-// telling is one call of freeze or resume.
-type telling struct {
+// peeringCommand is one call of freeze or resume.
+type peeringCommand struct {
 	*run
 	command *command
 	options *runOptions
@@ -53,8 +53,8 @@ type telling struct {
 	done    int
 }
 
-// tell writes into all peering objects of the name that there are, or removes from them.
-func (t *telling) tell(ctx context.Context) error {
+// writeAll writes into all peering objects of the name that there are, or removes from them.
+func (t *peeringCommand) writeAll(ctx context.Context) error {
 	if t.id = t.options.id; t.id == "" {
 		if t.id = os.Getenv("POD_ID"); t.id == "" {
 			t.id = userAtHost()
@@ -81,7 +81,7 @@ func (t *telling) tell(ctx context.Context) error {
 		}
 		exists = true
 		for _, namespace := range namespaces {
-			if err := t.tellOne(ctx, r, namespace); err != nil {
+			if err := t.writeOne(ctx, r, namespace); err != nil {
 				failures = append(failures, err)
 			}
 		}
@@ -95,8 +95,8 @@ func (t *telling) tell(ctx context.Context) error {
 	return joinErrors(failures...)
 }
 
-// tellOne does it in one object. A missing one is no failure: it may be elsewhere.
-func (t *telling) tellOne(ctx context.Context, r Resource, namespace string) error {
+// writeOne does it in one object. A missing one is no failure: it may be elsewhere.
+func (t *peeringCommand) writeOne(ctx context.Context, r Resource, namespace string) error {
 	name := t.options.peering
 	where := strings.TrimSuffix(fmt.Sprintf("%s %q in %s", r.Name(), name, namespace), " in ")
 	body, err := t.client.object(ctx, r, namespace, name)
@@ -127,7 +127,7 @@ func (t *telling) tellOne(ctx context.Context, r Resource, namespace string) err
 }
 
 // namespaces returns those in which the peering objects are; it lists them only if there are patterns.
-func (t *telling) namespaces(ctx context.Context) ([]string, error) {
+func (t *peeringCommand) namespaces(ctx context.Context) ([]string, error) {
 	if t.Clusterwide {
 		return []string{""}, nil
 	}

@@ -73,7 +73,7 @@ func (a answer) serve(w http.ResponseWriter, r *http.Request) {
 
 const (
 	podText   = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","namespace":"ns","resourceVersion":"1"}}`
-	crowdText = `{"kind":"Status","code":429,"reason":"TooManyRequests","message":"slow down","details":{"retryAfterSeconds":7}}`
+	throttledText = `{"kind":"Status","code":429,"reason":"TooManyRequests","message":"slow down","details":{"retryAfterSeconds":7}}`
 )
 
 var podRef = ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: "ns", Name: "p"}
@@ -104,7 +104,7 @@ func TestClientRepeats(t *testing.T) {
 		{"AC-84 no backoffs, no retries", func(s *Settings) { s.Networking.ErrorBackoffs = nil }, get, []answer{{code: 500}}, 500, "", nil},
 		{"AC-84 refusals are final", few, get, []answer{{code: 422}}, 422, "", nil},
 		{"AC-T16 a missing permission", few, get, []answer{{code: 403}}, 403, "", nil},
-		{"AC-86 the wish in the body", few, get, []answer{{code: 429, text: crowdText}, {text: podText}}, 0, "", []int64{7}},
+		{"AC-86 the wish in the body", few, get, []answer{{code: 429, text: throttledText}, {text: podText}}, 0, "", []int64{7}},
 		{"AC-86 the wish in the header", few, get, []answer{{code: 429, header: "Retry-After: 5"}, {text: podText}}, 0, "", []int64{5}},
 		{"AC-86 the larger of both pauses", func(s *Settings) { s.Networking.ErrorBackoffs = seconds(30) }, get,
 			[]answer{{code: 429, header: "Retry-After: 5"}, {text: podText}}, 0, "", []int64{30}},
@@ -557,7 +557,7 @@ func TestDiscovery(t *testing.T) {
 }
 
 func FuzzStatus(f *testing.F) {
-	f.Add(429, "5", []byte(crowdText))
+	f.Add(429, "5", []byte(throttledText))
 	f.Add(422, "Fri, 31 Dec 2100 23:59:59 GMT", []byte(`{"kind":"Status","details":{"causes":[{"field":1}],"retryAfterSeconds":1e300}}`))
 	f.Add(500, "-1", []byte("<html>\xff"+strings.Repeat("é", 300)))
 	f.Add(503, "NaN", []byte(`{"kind":"Status","reason":["x"],"details":null}`))

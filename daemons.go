@@ -40,7 +40,7 @@ type daemons struct {
 	settings *Settings
 	client   *Client
 	log      *slog.Logger
-	events   postman
+	events   eventRecorder
 	meter    *metrics
 	indices  Indices
 	handlers context.Context // of the functions

@@ -30,8 +30,8 @@ const (
 	eventsTold     = time.Minute      // between two log lines on lost events
 )
 
-// poster posts the events of an operator.
-type poster struct {
+// eventSink posts the events of an operator.
+type eventSink struct {
 	settings *PostingSettings
 	client   *Client
 	log      *slog.Logger
@@ -45,7 +45,7 @@ type poster struct {
 	done   chan struct{} // closed when nothing is posted any more
 
 	// The goroutine's.
-	alike   map[likeness]*happened
+	series   map[eventKey]*happened
 	buckets map[ObjectReference]*bucket
 	lost    int64 // that were told in the log
 	told    time.Time
@@ -53,15 +53,15 @@ type poster struct {
 	createsOnly bool // whether events may not be patched
 }
 
-// likeness is what repetitions of an event have in common.
-type likeness struct {
+// eventKey is what repetitions of an event have in common.
+type eventKey struct {
 	ref                   ObjectReference
 	kind, reason, message string
 }
 
 // posting is an event that is to be posted.
 type posting struct {
-	likeness
+	eventKey
 	at time.Time
 }
 
@@ -79,7 +79,7 @@ type bucket struct {
 }
 
 // post takes an event, if events of its level are posted and its object can have any.
-func (p *poster) post(level int, ref ObjectReference, kind, reason, message string) {
+func (p *eventSink) post(level int, ref ObjectReference, kind, reason, message string) {
 	if !p.settings.Enabled || level < p.settings.Level {
 		return
 	}
@@ -90,7 +90,7 @@ func (p *poster) post(level int, ref ObjectReference, kind, reason, message stri
 		p.refuse(reason, errNameless)
 		return
 	}
-	ev := &posting{likeness{ref, kind, cutBytes(reason, 128), shorten(message)}, time.Now()}
+	ev := &posting{eventKey{ref, kind, cutBytes(reason, 128), shorten(message)}, time.Now()}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -110,17 +110,17 @@ func (p *poster) post(level int, ref ObjectReference, kind, reason, message stri
 }
 
 // refuse tells why there is no event.
-func (p *poster) refuse(reason string, err error) {
+func (p *eventSink) refuse(reason string, err error) {
 	p.log.Warn("There is nothing to post an event about.", "reason", reason, "error", err)
 }
 
 // listens tells the lowest level of log lines that are posted, too.
-func (p *poster) listens() (int, bool) {
+func (p *eventSink) listens() (int, bool) {
 	return p.settings.Level, p.settings.Loggers && p.settings.Enabled
 }
 
 // stop posts what waits, within a time or until the context ends, and takes nothing more.
-func (p *poster) stop(ctx context.Context) {
+func (p *eventSink) stop(ctx context.Context) {
 	if p == nil {
 		return
 	}
@@ -140,9 +140,9 @@ func (p *poster) stop(ctx context.Context) {
 }
 
 // run posts events until there will be no more.
-func (p *poster) run() {
+func (p *eventSink) run() {
 	defer close(p.done)
-	p.alike, p.buckets = make(map[likeness]*happened), make(map[ObjectReference]*bucket)
+	p.series, p.buckets = make(map[eventKey]*happened), make(map[ObjectReference]*bucket)
 	for ev := range p.queue {
 		if p.ctx.Err() != nil {
 			p.meter.lose()
@@ -150,14 +150,14 @@ func (p *poster) run() {
 		}
 		p.handle(ev)
 		if time.Since(p.told) >= eventsTold {
-			p.tell()
+			p.warnLost()
 		}
 	}
-	p.tell()
+	p.warnLost()
 }
 
-// tell logs how many events were lost since it was told last.
-func (p *poster) tell() {
+// warnLost logs how many events were lost since it was told last.
+func (p *eventSink) warnLost() {
 	if lost := p.meter.lostEvents(); lost > p.lost {
 		p.log.Warn("Some events could not be posted in time, or were too many about one object; they are lost.", "events", lost-p.lost)
 		p.lost, p.told = lost, time.Now()
@@ -165,9 +165,9 @@ func (p *poster) tell() {
 }
 
 // handle posts an event, or adds it to the one that it repeats.
-func (p *poster) handle(ev *posting) {
+func (p *eventSink) handle(ev *posting) {
 	p.forget()
-	before := p.alike[ev.likeness]
+	before := p.series[ev.eventKey]
 	if before != nil && ev.at.Sub(before.at) > eventsAlike {
 		before = nil
 	}
@@ -208,10 +208,10 @@ func (p *poster) handle(ev *posting) {
 		return
 	}
 	p.meter.posted.n.Add(1)
-	p.alike[ev.likeness] = &happened{namespace: namespace, name: name, count: 1, at: ev.at}
+	p.series[ev.eventKey] = &happened{namespace: namespace, name: name, count: 1, at: ev.at}
 }
 
-func (p *poster) fail(ev *posting, err error) {
+func (p *eventSink) fail(ev *posting, err error) {
 	p.meter.lose()
 	p.lost++ // it is told here
 	attrs := []any{"object", ev.ref, "type", ev.kind, "reason", ev.reason, "message", ev.message}
@@ -227,7 +227,7 @@ func eventsPath(namespace string) string {
 }
 
 // namespace returns where an event about an object belongs.
-func (p *poster) namespace(ctx context.Context, ref ObjectReference) (string, error) {
+func (p *eventSink) namespace(ctx context.Context, ref ObjectReference) (string, error) {
 	if ref.Namespace != "" {
 		return ref.Namespace, nil
 	}
@@ -242,7 +242,7 @@ func (p *poster) namespace(ctx context.Context, ref ObjectReference) (string, er
 const eventTime = "2006-01-02T15:04:05.000000-07:00"
 
 // event returns what is posted.
-func (p *poster) event(ev *posting, namespace, name string) []byte {
+func (p *eventSink) event(ev *posting, namespace, name string) []byte {
 	now := ev.at.UTC().Format(eventTime)
 	about := namespace
 	if ev.ref.Namespace == "" && (namespace == "default" || namespace == "kube-system") {
@@ -266,7 +266,7 @@ func (p *poster) event(ev *posting, namespace, name string) []byte {
 }
 
 // repeat adds what has happened since to an event that was posted.
-func (p *poster) repeat(ctx context.Context, before *happened) error {
+func (p *eventSink) repeat(ctx context.Context, before *happened) error {
 	patch := fmt.Appendf(nil, `{"count":%d,"lastTimestamp":%q}`, before.count, before.at.UTC().Format(eventTime))
 	_, err := p.client.body(ctx, &request{
 		method: http.MethodPatch, path: eventsPath(before.namespace) + "/" + url.PathEscape(before.name),
@@ -279,7 +279,7 @@ func (p *poster) repeat(ctx context.Context, before *happened) error {
 }
 
 // allow tells whether there may be one more request about an object.
-func (p *poster) allow(ev *posting) bool {
+func (p *eventSink) allow(ev *posting) bool {
 	b := p.buckets[ev.ref]
 	if b == nil {
 		b = &bucket{since: ev.at}
@@ -295,9 +295,9 @@ func (p *poster) allow(ev *posting) bool {
 }
 
 // forget keeps the memory of events within bounds.
-func (p *poster) forget() {
-	if len(p.alike) >= eventsKnown {
-		clear(p.alike)
+func (p *eventSink) forget() {
+	if len(p.series) >= eventsKnown {
+		clear(p.series)
 	}
 	if len(p.buckets) >= eventsKnown {
 		clear(p.buckets)

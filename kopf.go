@@ -216,7 +216,7 @@ type run struct {
 	client  *Client
 	indices Indices
 	peers   *peering // nil before there is a login, and without peers
-	events  *poster  // nil before there is a login
+	events  *eventSink  // nil before there is a login
 	meter   *metrics
 	pauses  *pausing
 	probes  *prober // nil without an endpoint
@@ -374,7 +374,7 @@ func (r *run) connect() error {
 		}
 	}
 	r.client = r.client.renewed()
-	r.events = &poster{settings: &r.Settings.Posting, client: r.client, log: r.Logger, meter: r.meter}
+	r.events = &eventSink{settings: &r.Settings.Posting, client: r.client, log: r.Logger, meter: r.meter}
 	return nil
 }
 

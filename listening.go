@@ -17,48 +17,48 @@ const (
 	receiveTimeout = 30 * time.Second // for a request, where nothing else is said
 )
 
-// crowd limits the connections of a server. Of those beyond the limit, one is closed on which no request is under way: one that never had a
+// connLimiter limits the connections of a server. Of those beyond the limit, one is closed on which no request is under way: one that never had a
 // request, if there are such, and the one that is quiet for longest. If all are busy, it is the new one.
-type crowd struct {
+type connLimiter struct {
 	limit int
 
 	mu  sync.Mutex // guards all
-	all map[net.Conn]guest
+	all map[net.Conn]connState
 }
 
-// guest is a connection.
-type guest struct {
+// connState is a connection.
+type connState struct {
 	busy, proven bool // whether a request is under way, or was
 	since        time.Time
 }
 
 // limitConnections limits the connections of a server. It is to be called before the server serves.
 func limitConnections(s *http.Server, limit int) {
-	c := &crowd{limit: limit, all: make(map[net.Conn]guest)}
+	c := &connLimiter{limit: limit, all: make(map[net.Conn]connState)}
 	s.ConnState = c.note
 }
 
 // note is told by the server what a connection is doing.
-func (c *crowd) note(conn net.Conn, state http.ConnState) {
+func (c *connLimiter) note(conn net.Conn, state http.ConnState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	_, known := c.all[conn]
 	switch {
 	case state == http.StateNew:
-		c.all[conn] = guest{since: time.Now()}
+		c.all[conn] = connState{since: time.Now()}
 		if len(c.all) > c.limit {
 			c.dropLocked()
 		}
 	case state == http.StateClosed || state == http.StateHijacked:
 		delete(c.all, conn)
 	case known: // or it was dropped
-		c.all[conn] = guest{busy: state == http.StateActive, proven: true, since: time.Now()}
+		c.all[conn] = connState{busy: state == http.StateActive, proven: true, since: time.Now()}
 	}
 }
 
-func (c *crowd) dropLocked() {
+func (c *connLimiter) dropLocked() {
 	var victim net.Conn
-	var worst guest
+	var worst connState
 	for conn, m := range c.all {
 		if !m.busy && (victim == nil || worst.proven && !m.proven || worst.proven == m.proven && m.since.Before(worst.since)) {
 			victim, worst = conn, m

@@ -241,9 +241,9 @@ func (s *stub) Close() error {
 	return nil
 }
 
-func TestCrowd(t *testing.T) {
+func TestConnectionLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &crowd{limit: 3, all: map[net.Conn]guest{}}
+		c := &connLimiter{limit: 3, all: map[net.Conn]connState{}}
 		conns := make([]*stub, 9)
 		note := func(i int, states ...http.ConnState) {
 			for _, state := range states {

@@ -123,7 +123,7 @@ func objectLogger(base *slog.Logger, ref ObjectReference) *slog.Logger {
 }
 
 // postedLogger returns a logger whose messages are posted as Kubernetes events about an object, too, if that is wanted.
-func postedLogger(base *slog.Logger, ref ObjectReference, to postman) *slog.Logger {
+func postedLogger(base *slog.Logger, ref ObjectReference, to eventRecorder) *slog.Logger {
 	level, ok := to.listens()
 	if !ok {
 		return base
@@ -138,7 +138,7 @@ type postingHandler struct {
 	text  *logHandler // makes the messages, and writes nothing
 	level int
 	ref   ObjectReference
-	to    postman
+	to    eventRecorder
 }
 
 // Enabled tells whether records of the level are logged: what is not is not posted either.

@@ -31,7 +31,7 @@ type observer struct {
 	lifecycle   Lifecycle
 	log         *slog.Logger
 	memo        *Memo
-	events      postman
+	events      eventRecorder
 	meter       *metrics
 	indices     Indices
 	gate        *gate // nil without indices

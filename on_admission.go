@@ -161,7 +161,7 @@ type admissionHost struct {
 	log      *slog.Logger
 	memo     *Memo
 	indices  Indices
-	events   postman
+	events   eventRecorder
 	meter    *metrics
 	handlers context.Context // of the handlers
 	requests context.Context // of the requests that take the configurations back

@@ -16,8 +16,8 @@ const (
 	EventError   = "Error"   // of PostError
 )
 
-// postman takes the events that handlers post.
-type postman interface {
+// eventRecorder takes the events that handlers post.
+type eventRecorder interface {
 	// post takes an event. The level decides whether it is posted at all.
 	post(level int, ref ObjectReference, kind, reason, message string)
 	// refuse is told why there is no event about something.

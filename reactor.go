@@ -23,7 +23,7 @@ type reactor struct {
 	lifecycle Lifecycle
 	log       *slog.Logger
 	memo      *Memo // the operator's
-	events    postman
+	events    eventRecorder
 	meter     *metrics
 	queue     *queue
 	indexer   indexEngine // nil if there are no indices at all

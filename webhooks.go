@@ -211,7 +211,7 @@ func (r *webhookRun) serve(ctx context.Context, announce func(WebhookClientConfi
 		case <-time.After(certs.wait(time.Now())):
 			if certs.check(time.Now()) {
 				announce(WebhookClientConfig{URL: address, CABundle: certs.bundle()})
-				certs.announced(time.Now()) // it may have taken a while
+				certs.scheduleSwitch(time.Now()) // it may have taken a while
 			}
 		}
 	}

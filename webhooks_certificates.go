@@ -136,8 +136,8 @@ func (c *certificates) renew(now time.Time) bool {
 	return true
 }
 
-// announced is called when what is to be trusted has been announced: from now on, it becomes so.
-func (c *certificates) announced(now time.Time) {
+// scheduleSwitch is called when what is to be trusted has been scheduleSwitch: from now on, it becomes so.
+func (c *certificates) scheduleSwitch(now time.Time) {
 	c.switchAt = now.Add(c.RenewalOverlap)
 	if !c.current.end.IsZero() && c.current.end.Before(c.switchAt) {
 		c.switchAt = c.current.end

@@ -43,15 +43,15 @@ func ParseManifests(data []byte) ([]map[string]any, error) {
 	return all, nil
 }
 
-// parseManifest reads JSON as JSON, because it knows larger numbers than YAML. Discreet errors tell the place alone, and nothing of the
+// parseManifest reads JSON as JSON, because it knows larger numbers than YAML. Redacted errors tell the place alone, and nothing of the
 // text, which can be a secret.
-func parseManifest(data []byte, discreet bool) ([]any, error) {
+func parseManifest(data []byte, redact bool) ([]any, error) {
 	if i := skipSpace(data, 0); i < len(data) && data[i] == '{' {
 		if v, err := decodeJSON(data); err == nil {
 			return []any{v}, nil
 		}
 	}
-	return parseYAML(data, discreet)
+	return parseYAML(data, redact)
 }
 
 // appendManifests appends an object, or the items of a list, which may be lists too.
@@ -75,12 +75,12 @@ func appendManifests(all []map[string]any, m map[string]any) ([]map[string]any, 
 }
 
 // parseYAML returns the value of each document; empty documents have none.
-func parseYAML(data []byte, discreet bool) ([]any, error) {
+func parseYAML(data []byte, redact bool) ([]any, error) {
 	text, err := yamlText(data)
 	if err != nil {
 		return nil, err
 	}
-	r := &yamlReader{src: text, discreet: discreet}
+	r := &yamlReader{src: text, redact: redact}
 	var docs []any
 	for r.nextDocument() {
 		if v, ok := r.document(); ok {
@@ -134,12 +134,12 @@ func yamlError(text string, pos int, format string, args ...any) error {
 // yamlReader reads the documents of one text.
 type yamlReader struct {
 	src      string
-	discreet bool // whether errors keep the text to themselves
+	redact bool // whether errors keep the text to themselves
 	pos      int
 	err      error                 // the first error; pos is at the end of the text then
 	anchors  map[string]yamlAnchor // of this document
 	handles  map[string]string     // of its %TAG directives
-	asked    int                   // where column was asked for last
+	columnPos    int                   // where column was asked for last
 	line     int                   // where the line of that begins
 	depth    int                   // of collections
 	count    int                   // of nodes, those from aliases included
@@ -208,13 +208,13 @@ func (r *yamlReader) indicator(c byte) bool { return r.at(0) == c && r.blank(1) 
 //
 //go:noinline
 func (r *yamlReader) column(pos int) int {
-	if pos < r.asked {
-		r.asked, r.line = 0, 0
+	if pos < r.columnPos {
+		r.columnPos, r.line = 0, 0
 	}
-	if n := strings.LastIndexByte(r.src[r.asked:pos], '\n'); n >= 0 {
-		r.line = r.asked + n + 1
+	if n := strings.LastIndexByte(r.src[r.columnPos:pos], '\n'); n >= 0 {
+		r.line = r.columnPos + n + 1
 	}
-	r.asked = pos
+	r.columnPos = pos
 	return pos - r.line
 }
 
@@ -369,7 +369,7 @@ func (r *yamlReader) here() string {
 	switch {
 	case text == "":
 		return "end of the text"
-	case r.discreet:
+	case r.redact:
 		return "what is there"
 	}
 	if runes := []rune(text[:min(len(text), 80)]); len(runes) > 20 {
@@ -512,7 +512,7 @@ func (r *yamlReader) atom(flow bool) (a yamlAtom) {
 	case '\'':
 		a.isText, a.text = true, r.singleQuoted()
 	case '[', '{':
-		a.value = r.flow()
+		a.value = r.flowCollection()
 	default:
 		a.isText, a.plain, a.text = true, true, r.plainStart(flow)
 	}
@@ -748,8 +748,8 @@ func (r *yamlReader) alias() any {
 	return cloneJSON(a.value)
 }
 
-// flow reads a collection in brackets. Its lines may be indented as they like.
-func (r *yamlReader) flow() any {
+// flowCollection reads a collection in brackets. Its lines may be indented as they like.
+func (r *yamlReader) flowCollection() any {
 	r.nest()
 	defer func() { r.depth-- }()
 	start, isMap, end := r.pos, r.at(0) == '{', byte(']')
