@@ -62,7 +62,7 @@ type Object struct {
 	Param any
 
 	memory *memory
-	events eventRecorder               // nil in an object that was made by hand
+	events eventRecorder         // nil in an object that was made by hand
 	live   *atomic.Pointer[Body] // the newest state, where that changes during the call
 }
 

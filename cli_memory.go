@@ -13,11 +13,11 @@ import (
 // A heap is collected when it has a size that is worth it, and otherwise when it has grown by a part of what was kept. The heaps of
 // operators that keep a lot are left to the collector's own rule, which costs less time.
 const (
-	minHeap = 10 << 20 // bytes
-	largeHeap  = 64 << 20
-	smallGrowth = 50 // percent
-	defaultGrowth  = 100
-	mostGrowth = 250 // which also is that of the smallest heap that the runtime collects, of 4 MiB at 100 %
+	minHeap       = 10 << 20 // bytes
+	largeHeap     = 64 << 20
+	smallGrowth   = 50 // percent
+	defaultGrowth = 100
+	mostGrowth    = 250 // which also is that of the smallest heap that the runtime collects, of 4 MiB at 100 %
 )
 
 // growth returns by how many percent a heap may grow over what is kept before it is collected.

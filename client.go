@@ -241,7 +241,9 @@ func (e *APIError) denied() bool {
 		before, webhook = strings.CutPrefix(before, `admission webhook "`)
 		return webhook && !strings.ContainsAny(before, " \"")
 	}
-	return strings.Contains(e.Message, "AdmissionPolicy '") && strings.Contains(e.Message, " denied request: ")
+	object, text, policy := strings.Cut(e.Message, " is forbidden: ")
+	return policy && strings.Count(object, `"`) == 2 && strings.HasSuffix(object, `"`) &&
+		(strings.HasPrefix(text, "ValidatingAdmissionPolicy '") || strings.HasPrefix(text, "policy '")) && strings.Contains(text, " denied request: ")
 }
 
 // isDenied reports the same of any error.

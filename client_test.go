@@ -72,7 +72,7 @@ func (a answer) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 const (
-	podText   = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","namespace":"ns","resourceVersion":"1"}}`
+	podText       = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","namespace":"ns","resourceVersion":"1"}}`
 	throttledText = `{"kind":"Status","code":429,"reason":"TooManyRequests","message":"slow down","details":{"retryAfterSeconds":7}}`
 )
 

@@ -878,7 +878,7 @@ func (t *task) resend(last bool) {
 	if t.unsent == nil || !last {
 		return
 	}
-	if w.attempts <= maxResends && t.object.engine.requests.Err() == nil && !t.stopper.Reason().Has(OperatorExiting) {
+	if w.attempts <= maxResends && w.denials < 2 && t.object.engine.requests.Err() == nil && !t.stopper.Reason().Has(OperatorExiting) {
 		return
 	}
 	log.Error("The last patch of " + t.name() + " could not be sent and is lost.")

@@ -45,7 +45,7 @@ type eventSink struct {
 	done   chan struct{} // closed when nothing is posted any more
 
 	// The goroutine's.
-	series   map[eventKey]*happened
+	series  map[eventKey]*happened
 	buckets map[ObjectReference]*bucket
 	lost    int64 // that were told in the log
 	told    time.Time

@@ -284,7 +284,9 @@ type part struct {
 	patch  *Patch // with the result in its status
 	change bool   // whether the handler is one of changes, which fails if its patch is refused
 
-	succeeded bool // whether the success of a handler of raw events is to be logged when this is stored
+	succeeded bool  // whether the success of a handler of raw events is to be logged when this is stored
+	refusals  int   // in a row, of this alone
+	refusal   error // the last one; nil unless it is still to be stored
 }
 
 // handling is the work on one cause: the handlers of an object with their progress, and what
@@ -662,12 +664,17 @@ func (x *handling) refuse(p *part, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if q := x.find(p.id); q != nil && p.change {
-		text := truncate("its patch was refused: "+err.Error(), maxMessage)
-		q.record.Success, q.record.Failure, q.record.Message = false, true, &text
-		q.record.Delayed, q.record.Stopped = time.Time{}, time.Now()
+		q.record.refuse(err)
 	}
 	p.succeeded = false
 	x.succeeded = slices.DeleteFunc(x.succeeded, func(id HandlerID) bool { return id == p.id && p.change })
+}
+
+// refuse makes the record that of a handler whose patch the API server does not take.
+func (r *ProgressRecord) refuse(err error) {
+	text := truncate("its patch was refused: "+err.Error(), maxMessage)
+	r.Success, r.Failure, r.Message = false, true, &text
+	r.Delayed, r.Stopped = time.Time{}, time.Now()
 }
 
 // logOutcome logs how an attempt has ended: the error in full if it is an arbitrary one.

@@ -14,6 +14,7 @@ type pendingWrite struct {
 	patch    *Patch
 	attempts int       // that have failed, in a row
 	again    time.Time // when the next one is due
+	denials  int       // of a webhook or a policy, in a row
 	outdated string    // the newest version that the last attempt has shown, if that was refused as a conflict
 
 	succeeded bool // whether the success of a call is to be logged when this is stored
@@ -59,7 +60,7 @@ func (w *pendingWrite) refresh(s *sender) error {
 
 func (w *pendingWrite) request(s *sender, name string) error {
 	err := s.request(&Patch{merge: w.patch.merge})
-	if hopeless(s.log, name, err) {
+	if w.hopeless(s.log, name, err) {
 		err, w.succeeded = nil, false
 	}
 	w.patch = &Patch{merge: w.patch.merge, transforms: w.patch.transforms} // without the error that the function was told of
@@ -67,18 +68,21 @@ func (w *pendingWrite) request(s *sender, name string) error {
 		return err
 	}
 	w.patch.merge = nil
-	if err = s.request(w.patch); hopeless(s.log, name, err) {
+	if err = s.request(w.patch); w.hopeless(s.log, name, err) {
 		err, w.succeeded = nil, false
 	}
 	return err
 }
 
 // hopeless reports whether it makes no sense to send a patch again, and logs why.
-func hopeless(log *slog.Logger, name string, err error) bool {
+func (w *pendingWrite) hopeless(log *slog.Logger, name string, err error) bool {
 	var refused *patchRefusedError
 	var panicked *transformError
+	if w.denials++; !isDenied(err) {
+		w.denials = 0
+	}
 	switch {
-	case errors.As(err, &refused):
+	case errors.As(err, &refused), w.denials >= maxRefusals:
 		log.Error(fmt.Sprintf("The patch of %s was refused: %v", name, err))
 	case errors.As(err, &panicked):
 		log.Error(fmt.Sprintf("The transformations in the patch of %s are dropped: %v", name, err))

@@ -215,8 +215,8 @@ type run struct {
 	Operator
 	client  *Client
 	indices Indices
-	peers   *peering // nil before there is a login, and without peers
-	events  *eventSink  // nil before there is a login
+	peers   *peering   // nil before there is a login, and without peers
+	events  *eventSink // nil before there is a login
 	meter   *metrics
 	pauses  *pausing
 	probes  *prober // nil without an endpoint

@@ -210,23 +210,20 @@ func (p *peering) await(ctx context.Context) {
 	}
 }
 
-// noPeering is the name of the place to wait for the resource of a mandatory peering.
-const noPeering = "no resource of peering objects"
-
 // placeLocked takes a place if it is not taken yet, and returns its name. Without a resource, it is a
 // place to wait for one.
 func (p *peering) placeLocked(r Resource, namespace string) string {
 	a := &peeringPlace{peering: p, resource: r, namespace: namespace, nudged: make(chan struct{}, 1), peers: make(map[string]peer)}
 	a.name = fmt.Sprintf("peering %q of %s", p.settings.Peering.Name, r.Name())
 	if r.Plural == "" {
-		a.name = noPeering
+		a.name = "no resource of peering objects"
 	} else if namespace != "" {
 		a.name += " in " + namespace
 	}
 	if p.places[a.name] != nil {
 		return a.name
 	}
-	if r.Plural == "" || p.places[noPeering] != nil { // what the operator waits for is here, and its objects have not been looked at
+	if r.Plural == "" || p.pauses.paused() { // perhaps for a place that is about to be left, and this one has not been looked at
 		p.pauses.block(a.name, true)
 	}
 	p.places[a.name] = a
@@ -408,11 +405,13 @@ func (a *peeringPlace) tellWritten(err error, missing bool) {
 }
 
 // uncertain reports whether a request that has failed may have been carried out.
-func uncertain(err error) bool { return StatusCode(err) == 0 || StatusCode(err) >= 500 }
+func uncertain(err error) bool {
+	return StatusCode(err) == 0 || StatusCode(err) >= 500 && !isDenied(err)
+}
 
 // transient reports whether the server may well take the same request soon.
 func transient(err error) bool {
-	return uncertain(err) || StatusCode(err) == http.StatusTooManyRequests
+	return uncertain(err) || StatusCode(err) == http.StatusTooManyRequests && !isDenied(err)
 }
 
 // interval is how long to wait until the own record is written again, with some jitter.

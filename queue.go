@@ -151,6 +151,7 @@ type desk struct {
 	parted    bool                          // whether the handling of its deletion has ended
 	released  string                        // the version with which it was gone, or only its disappearance is awaited; "" otherwise
 
+	deleting    bool // whether an event has said that it is being deleted
 	robbed      bool // whether somebody removes what is stored
 	errors      int  // in a row, that were not of handlers
 	conflicts   int  // in a row, of our patches with changes by others

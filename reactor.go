@@ -118,14 +118,16 @@ func (c *cycle) process(events []RawEvent) rest {
 		c.log.Debug("Deleted, really deleted, and we are notified.")
 		return rest{gone: true}
 	}
-	deleted := s.body != nil && !s.body.deleting && c.event.Body.deleting // since the pause has begun
-	if wait := time.Until(s.pausedUntil); wait > 0 && !deleted {
+	if c.event.Body.deleting && !s.deleting { // which waits for nothing that was wrong before
+		s.deleting, s.pausedUntil, s.errors, s.conflicts = true, time.Time{}, 0, 0
+	}
+	if wait := time.Until(s.pausedUntil); wait > 0 {
 		c.parts = folded(append(s.pending(), c.parts...))
 		c.keep()
 		return rest{due: true, after: wait, body: c.event.Body}
 	} else if !s.pausedUntil.IsZero() {
 		s.pausedUntil = time.Time{}
-		if s.errors == 0 || wait > 0 { // it was for conflicts, or is not over
+		if s.errors == 0 { // it was for conflicts
 			return c.react()
 		}
 		c.log.Info("The pause after an error is over; the processing of the object goes on.")
@@ -198,7 +200,8 @@ type cycle struct {
 	timer   *time.Timer // of the next flush, nil if none is planned
 	flushed bool        // whether the handlers have returned, so that the cycle itself sends the rest
 
-	failures int // of flushes, in a row
+	failures int     // of flushes, in a row
+	left     []*part // of handlers of raw events, which could not be stored
 }
 
 func (r *reactor) cycle(s *slot, newest RawEvent) *cycle {
@@ -292,6 +295,9 @@ func (c *cycle) react() rest {
 		return c.throttle(err)
 	}
 	s.errors, s.conflicts = 0, 0
+	if len(c.left) > 0 {
+		return c.leaveParts().within(wait, c.known())
+	}
 	if b := s.bout; wait < 0 && b != nil && b.pause == 0 {
 		return rest{due: true, after: b.left(), quiet: true}
 	} else if wait < 0 {
@@ -300,8 +306,27 @@ func (c *cycle) react() rest {
 	return rest{}.within(wait, c.known())
 }
 
+// leaveParts saves the parts of handlers of raw events that could not be stored for a later cycle.
+func (c *cycle) leaveParts() rest {
+	s := c.slot
+	if s.unsent == nil {
+		s.unsent = &unsent{}
+	}
+	refusals := 0
+	s.unsent.parts = folded(append(c.left, s.unsent.parts...))
+	for _, p := range s.unsent.parts {
+		refusals = max(refusals, p.refusals)
+	}
+	c.log.Debug("What a handler of events has changed could not be stored yet.", "error", c.left[0].refusal)
+	return rest{}.within(growingPause(refusals-1), c.known())
+}
+
 // keep saves what could not be sent for the next cycle.
 func (c *cycle) keep() {
+	defer func() { // what was stored, or is not to be stored any more, has been emptied
+		u := c.slot.unsent
+		u.parts = slices.DeleteFunc(append(c.left, u.parts...), func(p *part) bool { return p.patch.Empty() && !p.succeeded })
+	}()
 	u := &unsent{parts: c.parts}
 	if old := c.slot.unsent; old != nil {
 		u.records, u.base, u.succeeded = old.records, old.base, old.succeeded

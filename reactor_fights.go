@@ -139,7 +139,7 @@ func folded(parts []*part) (all []*part) {
 	for i, p := range parts {
 		if i > 0 && p.id == parts[i-1].id && !p.change && !parts[i-1].change && len(p.patch.transforms)+len(parts[i-1].patch.transforms) == 0 {
 			p.patch.merge = combineMerges(parts[i-1].patch.merge, p.patch.merge)
-			p.succeeded = p.succeeded || parts[i-1].succeeded
+			p.succeeded, p.refusals = p.succeeded || parts[i-1].succeeded, max(p.refusals, parts[i-1].refusals)
 			all = all[:len(all)-1]
 		}
 		all = append(all, p)

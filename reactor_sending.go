@@ -89,22 +89,21 @@ func (c *cycle) change(own *Patch) error {
 	}
 	parts := c.parts
 	err := c.send(parts, own)
-	if len(parts) > 0 && c.hopeless(err, parts...) {
-		for _, p := range parts {
-			if err = c.request(p.patch); c.hopeless(err, p) {
-				p.succeeded = false
-				c.log.Error(fmt.Sprintf("The patch of handler '%s' was refused: %v", p.id, err))
-			} else if err != nil {
-				return err
+	switch {
+	case refusesPart(err) && slices.ContainsFunc(parts, (*part).open):
+		if err = c.sendEach(parts); err == nil {
+			if err = c.request(own); err == nil {
+				err = firstRefusal(parts)
 			}
 		}
-		c.parts = nil
-		err = c.request(own)
+	case c.setAside(err, parts):
+		err = c.send(changeParts(parts), own)
 	}
 	if err != nil {
 		return err
 	}
 	c.logStored(parts, nil)
+	c.leave(parts)
 	if c.parts = nil; c.slot.unsent != nil {
 		c.slot.unsent.parts = nil
 	}
@@ -114,7 +113,7 @@ func (c *cycle) change(own *Patch) error {
 // logStored logs the success of handlers whose outcome is stored now: of raw events, by their parts, and of changes.
 func (c *cycle) logStored(parts []*part, changes []HandlerID) {
 	for _, p := range parts {
-		if p.succeeded {
+		if p.succeeded && p.refusal == nil {
 			p.succeeded = false
 			logOutcome(c.handlers, c.log, "Handler", p.id, outcome{final: true}, nil)
 		}
@@ -135,11 +134,12 @@ func (c *cycle) flush(ending bool) error {
 		parts, own, succeeded = c.outgoing(ending)
 		err := c.send(parts, own)
 		switch {
-		case len(parts) == 0:
-		case c.hopeless(err, parts...):
-			err = c.sendOneByOne(parts, ending)
-		case c.reason == ReasonDelete && c.slot.errors > 0 && refusesAlone(err):
-			err = c.sendWithout(parts, own, err)
+		case refusesPart(err) && slices.ContainsFunc(parts, (*part).open):
+			if err = c.sendEach(parts); err == nil {
+				err = c.sendRest(parts, ending)
+			}
+		case c.setAside(err, parts):
+			err = c.send(changeParts(parts), own)
 		}
 		return err
 	})
@@ -147,6 +147,7 @@ func (c *cycle) flush(ending bool) error {
 		return err
 	}
 	c.logStored(parts, succeeded)
+	c.leave(parts)
 	return nil
 }
 
@@ -169,62 +170,135 @@ func (c *cycle) taken(parts []*part, succeeded []HandlerID, err error) []Handler
 	return succeeded
 }
 
-// sendOneByOne finds the parts that the API server refuses and fails their handlers; all else
-// goes on without them.
-func (c *cycle) sendOneByOne(parts []*part, ending bool) error {
+// sendEach sends each part alone. Those that are taken are emptied, and those that are refused for good as well, whose handlers fail; the others
+// keep their refusals. An error that is about no part stops it.
+func (c *cycle) sendEach(parts []*part) error {
 	for _, p := range parts {
-		err := c.request(p.patch)
-		if c.hopeless(err, p) {
-			c.x.refuse(p, err)
-		} else if err != nil {
-			return err
+		if p.patch.Empty() {
+			continue
 		}
-	}
-	_, own, _ := c.outgoing(ending)
-	return c.request(own)
-}
-
-// sendWithout sends what the framework itself changes in an object that is being deleted: what its handlers have left is not worth that it stays.
-func (c *cycle) sendWithout(parts []*part, own *Patch, refusal error) error {
-	if c.request(own) != nil {
-		return refusal
-	}
-	for _, p := range parts {
-		c.log.Error(fmt.Sprintf("The patch of handler '%s' could not be stored before the end of the object, and is dropped.", p.id), "error", refusal)
+		err := c.request(p.patch)
+		var refused *patchRefusedError
+		switch {
+		case err == nil:
+			c.logStored([]*part{p}, nil)
+			p.patch, p.refusals, p.refusal = &Patch{}, 0, nil
+		case !refusesPart(err):
+			return err
+		case errors.As(err, &refused), (isDenied(err) || !p.change) && p.refusals+1 >= maxRefusals:
+			c.refuse(p, err)
+			p.patch, p.refusal = &Patch{}, nil
+		default:
+			p.refusals, p.refusal = p.refusals+1, err
+		}
 	}
 	return nil
 }
 
-// maxDenials is how many denials with codes of a server in trouble are taken for that, in a row, before they are taken for the last word.
-// maxRefusals is the same for other refusals of what handlers of raw events change, which is worth less than that the others wait for it.
-const (
-	maxDenials  = 10
-	maxRefusals = 3
-)
-
-// hopeless reports whether an error means that a patch with any of the parts will not be taken, however often it is sent.
-func (c *cycle) hopeless(err error, parts ...*part) bool {
-	var refused *patchRefusedError
-	switch {
-	case errors.As(err, &refused), isDenied(err) && c.slot.errors >= maxDenials:
-		return true
-	case !refusesAlone(err) && c.slot.errors < maxDenials, c.slot.errors < maxRefusals:
-		return false
+// sendRest sends what goes with the parts that were sent alone: their records tell of all that have succeeded, and so wait for those that are
+// refused for now. An object that is let go does not wait for what is refused twice.
+func (c *cycle) sendRest(parts []*part, ending bool) error {
+	refusal := firstRefusal(parts)
+	waiting := slices.ContainsFunc(parts, func(p *part) bool { return p.change && p.refusals == 1 && p.refusal != nil })
+	if refusal != nil && (waiting || !ending || c.reason != ReasonDelete) {
+		return refusal
 	}
-	return slices.ContainsFunc(parts, func(p *part) bool { return !p.change })
+	_, own, _ := c.outgoing(ending)
+	if err := c.request(own); err != nil || refusal == nil {
+		return err
+	}
+	for _, p := range parts {
+		if p.refusal == nil {
+			continue
+		}
+		c.log.Error(fmt.Sprintf("The patch of handler '%s' could not be stored before the end of the object, and is dropped.", p.id), "error", p.refusal)
+		c.x.mu.Lock()
+		c.x.succeeded = slices.DeleteFunc(c.x.succeeded, func(id HandlerID) bool { return id == p.id && p.change })
+		c.x.mu.Unlock()
+		p.patch, p.refusal, p.succeeded = &Patch{}, nil, false
+	}
+	return nil
 }
 
-// refusesAlone reports whether the API server may have refused something in a patch, and would take the rest of it.
-func refusesAlone(err error) bool {
+// open reports whether there is something to be sent.
+func (p *part) open() bool { return !p.patch.Empty() }
+
+// firstRefusal returns why the first part of a handler of changes is refused for now, nil if none is.
+func firstRefusal(parts []*part) error {
+	for _, p := range parts {
+		if p.change && p.refusal != nil {
+			return p.refusal
+		}
+	}
+	return nil
+}
+
+// changeParts returns the parts without those of handlers of raw events.
+func changeParts(parts []*part) []*part {
+	return slices.DeleteFunc(slices.Clone(parts), func(p *part) bool { return !p.change })
+}
+
+// setAside reports whether all else is to be sent without the parts of handlers of raw events, because an answer says that a patch with them cannot be
+// stored now, and notes that of them.
+func (c *cycle) setAside(err error, parts []*part) bool {
 	var conflict *conflictError
-	code := StatusCode(err)
+	if StatusCode(err) == 0 || errors.As(err, &conflict) || len(changeParts(parts)) == len(parts) {
+		return false
+	}
+	for _, p := range parts {
+		if !p.change && !p.patch.Empty() {
+			p.refusals, p.refusal = p.refusals+1, err
+		}
+	}
+	return true
+}
+
+// leave leaves the parts of handlers of raw events that could not be stored to a later cycle: nothing waits for them.
+func (c *cycle) leave(parts []*part) {
+	for _, p := range parts {
+		if p.refusal != nil {
+			c.left = append(c.left, p)
+		}
+	}
+}
+
+// refuse fails the handler of a part that the API server does not take, in this handling or in what is kept of an earlier one.
+func (c *cycle) refuse(p *part, err error) {
+	switch u := c.slot.unsent; {
+	case c.x != nil && len(c.x.all) > 0:
+		c.x.refuse(p, err)
+		return
+	case p.change && u != nil:
+		c.log.Error(fmt.Sprintf("Handler '%s' failed permanently: its patch was refused: %v", p.id, err))
+		if record := u.records[p.id]; record != nil {
+			record.refuse(err)
+		}
+		u.succeeded = slices.DeleteFunc(u.succeeded, func(id HandlerID) bool { return id == p.id })
+	default:
+		c.log.Error(fmt.Sprintf("The patch of handler '%s' was refused: %v", p.id, err))
+	}
+	p.succeeded = false
+}
+
+// refusesPart reports whether the API server may have refused something in a patch, and would take the rest of it: it is neither in trouble, nor
+// has the object, its version or the credentials been refused.
+func refusesPart(err error) bool {
+	var refused *patchRefusedError
+	var conflict *conflictError
 	switch {
-	case code == 0, errors.As(err, &conflict):
+	case errors.As(err, &refused):
+		return true
+	case errors.As(err, &conflict):
 		return false
 	case isDenied(err):
 		return true
 	}
-	return code < 500 && code != codeUnauthorized && code != codeNotFound && code != codeTooMany
+	switch code := StatusCode(err); code {
+	case codeUnauthorized, codeNotFound, codeTimeout, codeTooMany:
+		return false
+	default:
+		return code >= 400 && code < 500
+	}
 }
 
 // outgoing returns the parts to send, what is to be stored and cleaned up with them, and whose success is in that.

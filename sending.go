@@ -92,10 +92,15 @@ const (
 	codeUnauthorized  = 401
 	codeForbidden     = 403
 	codeNotFound      = 404
+	codeTimeout       = 408
 	codeConflict      = 409
 	codeUnprocessable = 422
 	codeTooMany       = 429
 )
+
+// maxRefusals is how often in a row a part of a patch is refused alone, with a code that may mean that it is taken later, before it is given up: if a webhook
+// or a policy has refused it, or if a handler of raw events has left it.
+const maxRefusals = 10
 
 // errGone tells that the object does not exist any more, or that another one has its name.
 var errGone = errors.New("the object is gone")

@@ -133,17 +133,17 @@ func yamlError(text string, pos int, format string, args ...any) error {
 
 // yamlReader reads the documents of one text.
 type yamlReader struct {
-	src      string
-	redact bool // whether errors keep the text to themselves
-	pos      int
-	err      error                 // the first error; pos is at the end of the text then
-	anchors  map[string]yamlAnchor // of this document
-	handles  map[string]string     // of its %TAG directives
-	columnPos    int                   // where column was asked for last
-	line     int                   // where the line of that begins
-	depth    int                   // of collections
-	count    int                   // of nodes, those from aliases included
-	aliased  int                   // of nodes from aliases
+	src       string
+	redact    bool // whether errors keep the text to themselves
+	pos       int
+	err       error                 // the first error; pos is at the end of the text then
+	anchors   map[string]yamlAnchor // of this document
+	handles   map[string]string     // of its %TAG directives
+	columnPos int                   // where column was asked for last
+	line      int                   // where the line of that begins
+	depth     int                   // of collections
+	count     int                   // of nodes, those from aliases included
+	aliased   int                   // of nodes from aliases
 }
 
 // yamlAnchor is a value that aliases repeat.

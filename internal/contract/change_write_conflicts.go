@@ -597,7 +597,8 @@ func flushesAgain(t *testing.T, c *C) {
 		r.OnCreate(Examples, ready, named("first"))
 		r.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error { return work(ctx, 2*time.Second) }, named("second"))
 		op := c.Operator(r)
-		op.denyPatches(func(*Request) bool { return true }, func() *http.Response {
+		began := time.Now()
+		op.denyPatches(func(*Request) bool { return time.Since(began) < 40*time.Second }, func() *http.Response { // and not at the exit, which does not wait for it
 			time.Sleep(5 * time.Second) // longer than the second handler takes
 			return Answer(403, "Forbidden", "oops")
 		})
