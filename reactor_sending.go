@@ -469,6 +469,9 @@ func (c *cycle) send(parts []*part, own *Patch) error {
 	if err := c.request(total); err != nil {
 		return err
 	}
+	for _, p := range parts {
+		p.refusals, p.refusal = 0, nil
+	}
 	if (len(parts) > 0 || own.finalizes()) && c.sent > sent {
 		c.contest(before, parts, total)
 	}

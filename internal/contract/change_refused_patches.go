@@ -169,6 +169,9 @@ func eventPatchesInOutages(t *testing.T, c *C) {
 				if !c.Get("a").Spec().Bool("seen") {
 					c.Errorf("it is lost; lines: %v", op.Logs.Find("was refused"))
 				}
+				if lines := op.Logs.Find("could not be stored yet"); len(lines) > 0 && time.Since(lines[len(lines)-1].Time) < 4*time.Hour {
+					c.Errorf("it is tried to be stored after it was stored: %v", lines[len(lines)-1])
+				}
 			})
 		}
 	}
