@@ -300,9 +300,11 @@ func (g *Registry) onActivity(kind handlerKind, fn ActivityFunc, login LoginFunc
 	return g.add(h)
 }
 
-// limits tells what is wrong with the numbers of the options.
+// limits tells what is wrong with the numbers of the options, and with the field.
 func (h *handler) limits() error {
 	switch {
+	case contains(h.field, ""):
+		return errorf("the Field %q has an empty key; a dot is expected between two keys alone, as in \"spec.size\"", Path(h.field...))
 	case h.timeout < 0:
 		return errorf("the Timeout %s is negative; zero means no limit", h.timeout)
 	case h.retries < 0:

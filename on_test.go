@@ -37,6 +37,8 @@ func TestOptionErrors(t *testing.T) {
 		{"CH-10 an optional deletion", kindDelete, ChangeOptions{Optional: true}, ""},
 		{"CH-3 a deletion of deleted", kindDelete, ChangeOptions{Deleted: true}, "Deleted OnResume"},
 		{"CH-3 a resuming of deleted", kindResume, ChangeOptions{Deleted: true}, ""},
+		{"CH-2 a field with a dot before it", kindCreate, ChangeOptions{Field: ".spec.size"}, `".spec.size" empty key`},
+		{"CH-2 a field with two dots", kindCreate, ChangeOptions{Field: "spec..size"}, `"spec..size" empty key`},
 		{"CH-2 a negative timeout", kindCreate, ChangeOptions{Timeout: -1}, "Timeout negative"},
 		{"CH-2 negative retries", kindCreate, ChangeOptions{Retries: -1}, "Retries -1 negative"},
 		{"CH-2 a negative backoff", kindCreate, ChangeOptions{Backoff: -1}, "Backoff negative"},

@@ -181,8 +181,8 @@ func (c *cycle) sendEach(parts []*part) error {
 		var refused *patchRefusedError
 		switch {
 		case err == nil:
-			c.logStored([]*part{p}, nil)
 			p.patch, p.refusals, p.refusal = &Patch{}, 0, nil
+			c.logStored([]*part{p}, nil)
 		case !refusesPart(err):
 			return err
 		case errors.As(err, &refused), (isDenied(err) || !p.change) && p.refusals+1 >= maxRefusals:

@@ -319,8 +319,8 @@ func (s *stream) watch(ctx context.Context) error {
 		return nil
 	})
 	var api *APIError
-	if err != nil && !errors.As(err, &api) && context.Cause(ctx) != nil {
-		err = context.Cause(ctx) // transports have errors of their own for it
+	if cause := context.Cause(ctx); cause != nil && (err == nil || !errors.As(err, &api)) {
+		err = cause // transports have errors of their own for it, or end the answer
 	}
 	switch {
 	case errors.Is(err, errRestored):
