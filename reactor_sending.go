@@ -170,7 +170,7 @@ func (c *cycle) taken(parts []*part, succeeded []HandlerID, err error) []Handler
 	return succeeded
 }
 
-// sendEach sends each part alone. Those that are taken are emptied, and those that are refused for good as well, whose handlers fail; the others
+// sendEach sends each part alone. Those that are taken are emptied, and those that are refused permanently as well, whose handlers fail; the others
 // keep their refusals. An error that is about no part stops it.
 func (c *cycle) sendEach(parts []*part) error {
 	for _, p := range parts {

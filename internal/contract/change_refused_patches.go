@@ -373,7 +373,7 @@ func storedOnce(t *testing.T, c *C) {
 }
 
 func toldOnce(t *testing.T, c *C) {
-	c.Run(t, "DF-9 what is said to be refused is said once, and is", func(c *C) {
+	c.Run(t, "DF-9 a refusal is logged once, and is true", func(c *C) {
 		c.OnlyInBubble("minutes")
 		r := &kopf.Registry{}
 		r.OnEvent(statusExamples, func(_ context.Context, e *kopf.WatchEvent) error { e.Patch.Set("status.seen", true); return nil }, watchedAs("event"))
