@@ -15,7 +15,7 @@ import (
 
 // This suite proves that what we keep on objects in addition to what the original keeps there never misleads either of both: 9-defects.md.
 
-var _ = Suite("handover", func(t *testing.T, c *C) {
+var _ = Suite("change_handover", func(t *testing.T, c *C) {
 	appearing(t, c)
 	handlingStates(t, c)
 	roomy(t, c)

@@ -16,7 +16,7 @@ import (
 
 // This suite proves that handlers are not called with outdated states, whatever the operator may read.
 
-var _ = Suite("outdated", func(t *testing.T, c *C) {
+var _ = Suite("change_outdated_states", func(t *testing.T, c *C) {
 	c.Run(t, "DF-27 without the right to get, a handler that has succeeded is not called again", func(c *C) {
 		c.OnlyInBubble("the events are to be late")
 		for _, lag := range []time.Duration{8, 15, 40, 90} {

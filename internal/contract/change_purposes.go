@@ -11,7 +11,7 @@ import (
 
 // This suite proves what counts for a cause of what handlers have done for another one: 9-defects.md.
 
-var _ = Suite("purposes", func(t *testing.T, c *C) {
+var _ = Suite("change_purposes", func(t *testing.T, c *C) {
 	c.Run(t, "DF-16 a change in the middle of a resuming reaches the handlers that had finished", func(c *C) {
 		c.OnlyInBubble("the delays are long")
 		var l calls

@@ -14,7 +14,7 @@ import (
 
 // This suite proves what happens to requests under way when the credentials of the operator are replaced.
 
-var _ = Suite("client credentials", func(t *testing.T, c *C) {
+var _ = Suite("client_credentials", func(t *testing.T, c *C) {
 	const manifest = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"generateName":"made-"}}`
 	clients := map[string]func(ctx context.Context, c *C, client *kopf.Client, server string) error{
 		"Client": func(ctx context.Context, c *C, client *kopf.Client, _ string) error {

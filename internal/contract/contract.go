@@ -3,7 +3,7 @@
 //
 // A suite is a variable of its file:
 //
-//	var _ = Suite("changing", func(t *testing.T, c *C) {
+//	var _ = Suite("change_causes", func(t *testing.T, c *C) {
 //		c.Run(t, "CH-12 handlers are called once", func(c *C) {
 //			registry := &kopf.Registry{}
 //			registry.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error { … }, &kopf.ChangeOptions{ID: "create"})

@@ -15,7 +15,7 @@ import (
 
 // This suite proves that an operator ends in bounded time, whatever the functions of its user do.
 
-var _ = Suite("operator shutdown", func(t *testing.T, c *C) {
+var _ = Suite("operator_shutdown", func(t *testing.T, c *C) {
 	// endsWithin runs an operator for a minute, and returns its error and its log lines when it has ended.
 	endsWithin := func(c *C, limit time.Duration, op *kopf.Operator) error {
 		c.Helper()

@@ -12,7 +12,7 @@ import (
 
 // This suite proves that start-up handlers can talk to the API server.
 
-var _ = Suite("operator startup", func(t *testing.T, c *C) {
+var _ = Suite("operator_startup", func(t *testing.T, c *C) {
 	c.Run(t, "DF-32 a start-up handler has a client, with the connection that the operator was given", func(c *C) {
 		registry := &kopf.Registry{}
 		registry.OnStartup(func(ctx context.Context, a *kopf.Activity) error {

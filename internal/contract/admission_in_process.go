@@ -1,0 +1,206 @@
+package contract
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kopf-go/kopf"
+)
+
+// This suite proves that the in-memory API server asks the webhooks of an operator in the same process, in 3-admission-auth-client.md.
+
+var _ = Suite("admission_in_process", func(t *testing.T, c *C) {
+	c.Run(t, "AC-10 the API server in memory asks the operator beside it", inMemoryReviews)
+	c.Run(t, "AC-33 without the operator, the in-memory server obeys the failure policy", inMemoryPolicy)
+	c.Run(t, "AC-19 how a handler has decided is logged", inMemoryLog)
+})
+
+// crossing is an operator and a server that asks it.
+type crossing struct {
+	c        *C
+	client   *kopf.Client
+	warnings []string
+	logs     *Logs
+	runner   *kopf.Runner
+}
+
+// RoundTrip notes the warnings of the answers.
+func (x *crossing) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := x.c.info.HTTPClient.Transport.RoundTrip(r)
+	if err == nil {
+		x.warnings = append(x.warnings, resp.Header.Values("Warning")...)
+	}
+	return resp, err
+}
+
+func (c *C) cross(register func(r *kopf.Registry)) *crossing {
+	c.OnlyInBubble("it is about the in-memory server")
+	server := newJudged(c)
+	inside := *c
+	inside.info = server.ConnectionInfo()
+	x := &crossing{c: &inside, logs: &Logs{}}
+	info := inside.ConnectionInfo()
+	info.HTTPClient = &http.Client{Transport: x}
+	var err error
+	if x.client, err = kopf.NewClient(info, nil); err != nil {
+		c.Fatal(err)
+	}
+	r := &kopf.Registry{}
+	register(r)
+	settings := kopf.NewSettings()
+	settings.Admission = kopf.AdmissionSettings{Server: server.AdmissionServer(), Managed: "leaf.kopf.dev"}
+	x.runner = kopf.NewRunner(c, &kopf.Operator{
+		Registry: r, Settings: settings, Connection: server.ConnectionInfo(), Namespaces: []string{c.Namespace},
+		Logger: slog.New(&recorder{logs: x.logs, next: kopf.NewLogHandler(&kopf.LogOptions{Verbose: true, Output: c.Output()})}),
+	}, nil)
+	c.Pass(time.Second) // for the configurations to be made
+	return x
+}
+
+// newJudged is a server of the leaf's own, because that of the judge is only reached as clients reach it.
+func newJudged(c *C) *kopf.APIServer {
+	server := kopf.NewAPIServer(nil)
+	for _, manifest := range append(Manifests(), map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": c.Namespace}}) {
+		data, err := json.Marshal(manifest)
+		if err == nil {
+			err = server.Apply(data)
+		}
+		if err != nil {
+			c.Fatal(err)
+		}
+	}
+	return server
+}
+
+func (x *crossing) create(name string, spec map[string]any, opts *kopf.WriteOptions) (map[string]any, error) {
+	object := map[string]any{"apiVersion": "kopf.dev/v1", "kind": "KopfExample", "metadata": map[string]any{"name": name, "namespace": x.c.Namespace}, "spec": spec}
+	err := x.client.Create(x.c.Context(), object, opts)
+	return object, err
+}
+
+func (x *crossing) ref(name string) kopf.ObjectReference {
+	return kopf.ObjectReference{APIVersion: "kopf.dev/v1", Kind: "KopfExample", Namespace: x.c.Namespace, Name: name}
+}
+
+func inMemoryReviews(c *C) {
+	var l calls
+	x := c.cross(func(r *kopf.Registry) {
+		r.OnMutate(Examples, func(ctx context.Context, a *kopf.Admission) error {
+			l.add("mutate %s %s dry=%t", a.Operation, a.Name(), a.DryRun)
+			a.Patch.Set("spec.duration", "1m")
+			a.Patch.Set("metadata.labels.by", a.UserInfo.String("username"))
+			return nil
+		}, &kopf.AdmissionOptions{ID: "mutate", Operations: []kopf.Operation{kopf.OperationCreate}})
+		r.OnValidate(Examples, func(ctx context.Context, a *kopf.Admission) error {
+			l.add("validate %s %s duration=%s", a.Operation, a.Name(), a.Spec().String("duration"))
+			switch {
+			case a.Spec().Bool("bad"):
+				return kopf.Deny("it is bad", http.StatusTeapot)
+			case a.Spec().Bool("old"):
+				a.Warn("it is old")
+			}
+			return nil
+		}, &kopf.AdmissionOptions{ID: "validate"})
+	})
+	expect := func(want ...string) {
+		c.Helper()
+		if got := l.all(); !slices.Equal(got, want) {
+			c.Errorf("got the calls %q, want %q", got, want)
+		}
+		l.mu.Lock()
+		l.list = nil
+		l.mu.Unlock()
+	}
+	object, err := x.create("good", map[string]any{"old": true}, nil)
+	if err != nil {
+		c.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]any{"duration": "1m", "old": true}, object["spec"]); diff != "" {
+		c.Errorf("the spec that was stored (-want +got):\n%s", diff)
+	}
+	if want := []string{`299 - "it is old"`}; !slices.Equal(x.warnings, want) {
+		c.Errorf("got the warnings %q, want %q", x.warnings, want)
+	}
+	expect("mutate CREATE good dry=false", "validate CREATE good duration=1m")
+	_, err = x.create("bad", map[string]any{"bad": true}, nil)
+	if kopf.StatusCode(err) != http.StatusTeapot || !strings.Contains(err.Error(), `admission webhook "validate.leaf.kopf.dev" denied the request: it is bad`) {
+		c.Errorf("a bad one: %v", err)
+	}
+	expect("mutate CREATE bad dry=false", "validate CREATE bad duration=1m")
+	if _, err = x.create("tried", map[string]any{}, &kopf.WriteOptions{DryRun: true}); err != nil {
+		c.Error(err)
+	}
+	expect("mutate CREATE tried dry=true", "validate CREATE tried duration=1m")
+	if _, err = x.client.Patch(c.Context(), x.ref("good"), map[string]any{"spec": map[string]any{"duration": "2m"}}, nil); err != nil {
+		c.Error(err)
+	}
+	expect("validate UPDATE good duration=2m")
+	if err := x.client.Delete(c.Context(), x.ref("good"), nil); err != nil {
+		c.Error(err)
+	}
+	expect("validate DELETE good duration=2m")
+}
+
+func inMemoryPolicy(c *C) {
+	for _, ignore := range []bool{false, true} {
+		x := c.cross(func(r *kopf.Registry) {
+			r.OnValidate(Examples, func(ctx context.Context, a *kopf.Admission) error { return nil }, &kopf.AdmissionOptions{ID: "check", IgnoreFailures: ignore, Persistent: true})
+		})
+		if _, err := x.create("before", nil, nil); err != nil {
+			c.Errorf("with the operator: %v", err)
+		}
+		if err := x.runner.Stop(); err != nil {
+			c.Fatal(err)
+		}
+		_, err := x.create("after", nil, nil)
+		switch {
+		case ignore && err != nil:
+			c.Errorf("without the operator, failures ignored: %v", err)
+		case !ignore && (err == nil || !strings.Contains(err.Error(), `failed calling webhook "check.leaf.kopf.dev": failed to call webhook`)):
+			c.Errorf("without the operator: %v", err)
+		}
+	}
+}
+
+func inMemoryLog(c *C) {
+	x := c.cross(func(r *kopf.Registry) {
+		r.OnValidate(Examples, func(ctx context.Context, a *kopf.Admission) error {
+			switch a.Name() {
+			case "denied":
+				return kopf.Deny("not today", 0)
+			case "permanent":
+				return kopf.Permanent(errOops)
+			case "temporary":
+				return kopf.Temporary(errOops, time.Minute)
+			case "arbitrary":
+				return errOops
+			}
+			return nil
+		}, &kopf.AdmissionOptions{ID: "check"})
+	})
+	for name, want := range map[string]string{
+		"good":      "INFO Webhook 'check' succeeded.",
+		"denied":    "ERROR Webhook 'check' failed with a denial: not today",
+		"permanent": "ERROR Webhook 'check' failed permanently: oops",
+		"temporary": "ERROR Webhook 'check' failed temporarily: oops",
+		"arbitrary": "ERROR Webhook 'check' failed with an exception and will stop now.",
+	} {
+		before := len(x.logs.messages("Webhook 'check'"))
+		_, err := x.create(name, nil, nil)
+		if (err == nil) != (name == "good") {
+			c.Errorf("%s: %v", name, err)
+		}
+		told := x.logs.messages("Webhook 'check'")[before:]
+		if len(told) == 0 || !strings.HasPrefix(told[len(told)-1], want) {
+			c.Errorf("%s: got the lines %q, want %q", name, told, want)
+		}
+	}
+}

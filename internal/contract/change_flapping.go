@@ -1,0 +1,508 @@
+package contract
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kopf-go/kopf"
+)
+
+// This suite proves that an operator which fights for a field, with somebody else or with itself, notices that, tells it, and slows down; that nothing
+// is lost by that; and that what is no fight is not slowed down.
+
+var _ = Suite("change_flapping", func(t *testing.T, c *C) {
+	c.Run(t, "a handler that is called because of its own change without end is slowed down and told", proveSelfFight)
+	c.Run(t, "a handler of events that changes the object at each event is slowed down and told", proveEventFight)
+	c.Run(t, "an operator that fights with somebody else is slowed down, and the other one is named", proveRivalry)
+	c.Run(t, "two operators that fight are both slowed down, and when one gives up, nothing is lost", proveTwoOperators)
+	c.Run(t, "an operator whose finalizer is removed again and again is slowed down and told", proveFinalizerFight)
+	c.Run(t, "a fight between a handler and a timer of one operator is slowed down", proveTimerFight)
+	c.Run(t, "a fight holds up no deletion", proveFightDeletion)
+	c.Run(t, "when a fight is over, changes are handled at once again", proveFightEnd)
+	c.Run(t, "a fight is counted in the metrics", proveFightMetrics)
+	c.Run(t, "the values of secrets that are fought for are not told", proveSecretFight)
+	c.Run(t, "a fight can be told without a pause, or not at all", proveFightSettings)
+	for name, prove := range map[string]func(c *C){
+		"many changes by somebody else":              proveQuickUser,
+		"many handlers, one after another":           proveManyHandlers,
+		"many sub-handlers, one after another":       proveManySubhandlers,
+		"progress that a handler stores by itself":   proveOwnProgress,
+		"a field that somebody else sets after ours": proveOtherFields,
+	} {
+		c.Run(t, name+" are no fight", prove)
+	}
+})
+
+// counting is a handler of updates that changes the object so that it is called again.
+func counting(_ context.Context, ch *kopf.Change) error {
+	ch.Patch.Set("spec.counter", ch.Spec().Int("counter")+1)
+	return nil
+}
+
+// setting is a handler that gives a field its value.
+func setting(field kopf.FieldPath, value any) kopf.ChangeFunc {
+	return func(_ context.Context, ch *kopf.Change) error {
+		time.Sleep(10 * time.Millisecond) // as requests take on real servers
+		if got := ch.Body.Get(field); got != value {
+			ch.Patch.Set(field, value)
+		}
+		return nil
+	}
+}
+
+const slowedText = "The handling of the object is slowed down while that goes on."
+
+// slowed returns the messages about fights.
+func (op *Running) slowed() []string { return op.Logs.messages(slowedText) }
+
+// wantFight waits until a fight is told, and checks that it is told once.
+func (op *Running) wantFight(c *C, want string) {
+	c.Helper()
+	c.WaitFor("the warning", func() bool { return len(op.slowed()) > 0 })
+	c.Pass(time.Second)
+	if got := op.slowed(); len(got) != 1 || got[0] != "WARN "+want+" "+slowedText {
+		c.Errorf("got the lines %q, want %q", got, want)
+	}
+}
+
+// wantSlow checks that few patches were sent in the ten minutes after so many rounds, and not none.
+func (op *Running) wantSlow(c *C, began time.Time, goesOn bool) {
+	c.Helper()
+	if !c.InBubble() {
+		return
+	}
+	c.Pass(10*time.Minute - time.Since(began))
+	minutes := make([]int, 10)
+	for _, req := range op.Wire.Writes() {
+		if at := int(req.Time.Sub(began) / time.Minute); !req.Time.Before(began) && at < 10 {
+			minutes[at]++
+		}
+	}
+	c.Logf("patches in each minute: %d", minutes)
+	// The last state is stored as handled by a patch of its own, if nothing was changed.
+	if minutes[0] < 21 || minutes[0] > 2*(21+8) {
+		c.Errorf("%d patches were sent in the first minute, want 21 to 58", minutes[0])
+	}
+	for minute, n := range minutes[2:] {
+		if n > 4 || goesOn && n+minutes[minute+1] == 0 {
+			c.Errorf("%d patches were sent in minute %d, want 1 to 4", n, minute+2)
+		}
+	}
+}
+
+// postedReasons returns the reasons and messages of the events about an object.
+func (c *C) posted(name string) (all []string) {
+	for _, ev := range c.Of("v1", "Event").List() {
+		if ev.View("involvedObject").String("name") == name {
+			all = append(all, ev.View("").String("type")+" "+ev.View("").String("reason")+": "+ev.View("").String("message"))
+		}
+	}
+	return all
+}
+
+func (c *C) wantPosted(name, want string) {
+	c.Helper()
+	c.WaitFor("the event", func() bool { return len(c.posted(name)) > 0 })
+	if got := c.posted(name); len(got) != 1 || got[0] != "Warning "+want+" "+slowedText {
+		c.Errorf("got the events %q, want %q", got, want)
+	}
+}
+
+func proveSelfFight(c *C) {
+	r := &kopf.Registry{}
+	r.OnUpdate(Examples, counting, named("update"))
+	r.OnCreate(Examples, ready, named("create"))
+	op := c.Operator(r)
+	c.Create("a", spec(map[string]any{"counter": 0}))
+	c.handled("a")
+	began := time.Now()
+	c.Patch("a", spec(map[string]any{"counter": 1}))
+	const want = "The operator changes these fields again and again because of its own changes: spec.counter."
+	op.wantFight(c, want)
+	c.wantPosted("a", "ChangedByItself: "+want)
+	op.wantSlow(c, began, true)
+	if values := op.Logs.Find(slowedText)[0].Attrs["differences"]; !strings.Contains(values, "spec.counter") {
+		c.Errorf("the values are told as %q", values)
+	}
+}
+
+func proveEventFight(c *C) {
+	r := &kopf.Registry{}
+	n := 0
+	r.OnEvent(Examples, func(_ context.Context, e *kopf.WatchEvent) error {
+		n++
+		e.Patch.Set("status.seen", n)
+		return nil
+	}, &kopf.EventOptions{ID: "event"})
+	op := c.Operator(r)
+	began := time.Now()
+	c.Create("a", nil)
+	op.wantFight(c, "The operator changes these fields again and again because of its own changes: status.seen.")
+	op.wantSlow(c, began, true)
+}
+
+// rival sets a field to its own value whenever it has another one, until the context ends.
+func (c *C) rival(ctx context.Context, name, field string, value any) (done chan struct{}) {
+	done = make(chan struct{})
+	go func() {
+		defer close(done)
+		n := 0
+		for ev, err := range c.Client.Watch(ctx, "kopf.dev/v1", "KopfExample", &kopf.ListOptions{Namespace: c.Namespace}) {
+			if err != nil {
+				return
+			}
+			if ev.Body.Name() == name && fmt.Sprint(ev.Body.Spec().Get(kopf.FieldPath(field))) != fmt.Sprint(value) {
+				n++                                                                                                                                 // so that it is no change that is taken back
+				_, _ = c.Client.Patch(ctx, c.Ref(name), spec(map[string]any{field: value, "rounds": n}), &kopf.PatchOptions{FieldManager: "rival"}) // it may be too late
+			}
+		}
+	}()
+	return done
+}
+
+// fight has an operator fight for a field with somebody else, and returns what ends it.
+func fight(c *C, adjust ...func(*kopf.Operator)) (op *Running, end func()) {
+	r := &kopf.Registry{}
+	r.OnCreate(Examples, setting("spec.x", "ours"), named("create"))
+	r.OnUpdate(Examples, setting("spec.x", "ours"), named("update"))
+	op = c.Operator(r, adjust...)
+	c.Create("a", spec(map[string]any{"x": "theirs", "y": 0}))
+	ctx, cancel := context.WithCancel(c.Context())
+	done := c.rival(ctx, "a", "x", "theirs")
+	end = func() {
+		cancel()
+		<-done
+	}
+	c.Cleanup(end)
+	return op, end
+}
+
+func proveRivalry(c *C) {
+	began := time.Now()
+	op, end := fight(c)
+	want := "The operator and rival change these fields in turns: spec.x."
+	op.wantFight(c, want)
+	c.wantPosted("a", "ChangedBack: "+want)
+	op.wantSlow(c, began, true)
+	if values := op.Logs.Find(slowedText)[0].Attrs["differences"]; !strings.Contains(values, "change spec.x: theirs -> ours") {
+		c.Errorf("the values are told as %q", values)
+	}
+	end()
+	if c.InBubble() {
+		c.Pass(2 * time.Minute)
+	}
+	c.WaitFor("our last word", func() bool { return c.Get("a").Spec().String("x") == "ours" })
+}
+
+func proveTwoOperators(c *C) {
+	c.OnlyInBubble("the pauses are long")
+	start := func(value string) *Running {
+		r := &kopf.Registry{}
+		r.OnUpdate(Examples, setting("spec.x", value), named("update"))
+		r.OnField(Examples, "spec.y", func(_ context.Context, ch *kopf.Change) error {
+			ch.Patch.Set(kopf.Path("status", value), ch.New.Get(""))
+			return nil
+		}, named("field"))
+		return c.Operator(r, func(op *kopf.Operator) {
+			op.Settings.Persistence.DiffBaseStorage = &kopf.AnnotationsDiffBaseStorage{Prefix: value + ".kopf.dev"}
+			op.Settings.Persistence.ProgressStorage = &kopf.AnnotationsProgressStorage{Prefix: value + ".kopf.dev"}
+		})
+	}
+	first, second := start("first"), start("second")
+	c.Create("a", spec(map[string]any{"x": "", "y": 0}))
+	c.Pass(time.Second)
+	began := time.Now()
+	c.Patch("a", spec(map[string]any{"x": "?"}))
+	const want = "The operator and kopf-go change these fields in turns: spec.x."
+	first.wantFight(c, want)
+	second.wantFight(c, want)
+	first.wantSlow(c, began, false) // it may be that one of them finds nothing changed
+	second.wantSlow(c, began, false)
+	c.Patch("a", spec(map[string]any{"y": 7}))
+	second.Stop()
+	c.Pass(3 * time.Minute)
+	body := c.Get("a")
+	if got := body.Spec().String("x"); got != "first" {
+		c.Errorf("the field is %q at last", got)
+	}
+	if got := body.Status().String("first"); got != "7" {
+		c.Errorf("the change amid the fight was handled as %q", got)
+	}
+}
+
+func proveFinalizerFight(c *C) {
+	c.OnlyInBubble("the pauses are long")
+	r := &kopf.Registry{}
+	r.OnDelete(Examples, func(context.Context, *kopf.Change) error { return nil }, named("delete"))
+	op := c.Operator(r)
+	began := time.Now()
+	c.Create("a", nil)
+	ctx, cancel := context.WithCancel(c.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for ev, err := range c.Client.Watch(ctx, "kopf.dev/v1", "KopfExample", &kopf.ListOptions{Namespace: c.Namespace}) {
+			if err == nil && len(ev.Body.Finalizers()) > 0 {
+				_, _ = c.Client.Patch(ctx, c.Ref("a"), map[string]any{"metadata": map[string]any{"finalizers": nil}}, nil) // it may be too late
+			}
+		}
+	}()
+	defer func() { <-done }()
+	defer cancel()
+	op.wantFight(c, "The operator and somebody else change these fields in turns: metadata.finalizers.")
+	op.wantSlow(c, began, true)
+}
+
+func proveTimerFight(c *C) {
+	c.OnlyInBubble("the pauses are long")
+	r := &kopf.Registry{}
+	r.OnUpdate(Examples, setting("spec.x", "handler"), named("update"))
+	r.OnCreate(Examples, setting("spec.x", "handler"), named("create"))
+	r.OnTimer(Examples, func(_ context.Context, t *kopf.Timer) error {
+		t.Patch.Set("spec.x", "timer")
+		return nil
+	}, &kopf.TimerOptions{ID: "timer", Interval: 2 * time.Second})
+	op := c.Operator(r)
+	c.Create("a", nil)
+	op.wantFight(c, "The operator and somebody else change these fields in turns: spec.x.")
+	c.Pass(5 * time.Minute)
+	before := len(op.Wire.Writes())
+	c.Pass(10 * time.Minute)
+	if n := len(op.Wire.Writes()) - before; n > 40 {
+		c.Errorf("%d patches were sent in ten minutes", n)
+	}
+}
+
+func proveFightDeletion(c *C) {
+	r := &kopf.Registry{}
+	r.OnUpdate(Examples, counting, named("update"))
+	var l calls
+	r.OnDelete(Examples, l.handler("delete"), named("delete"))
+	op := c.Operator(r)
+	c.Create("a", nil)
+	c.handled("a")
+	c.Patch("a", spec(map[string]any{"counter": 1}))
+	c.WaitFor("the warning", func() bool { return len(op.slowed()) > 0 })
+	if c.InBubble() {
+		c.Pass(2*time.Minute + 5*time.Second) // amid a pause of a minute
+	}
+	began := time.Now()
+	c.Delete("a")
+	c.WaitFor("the end of the object", func() bool { return !c.Exists("a") })
+	if took := time.Since(began); c.InBubble() && took > time.Second {
+		c.Errorf("the deletion has taken %s", took)
+	}
+	if l.count("delete") != 1 {
+		c.Errorf("got the calls %q", l.all())
+	}
+}
+
+func proveFightEnd(c *C) {
+	c.OnlyInBubble("the pauses are long")
+	op, end := fight(c)
+	op.wantFight(c, "The operator and rival change these fields in turns: spec.x.")
+	c.Pass(10 * time.Minute)
+	end()
+	c.Pass(5 * time.Minute)
+	if lines := op.Logs.messages("not changed again and again any more"); len(lines) != 1 {
+		c.Errorf("the end of the fight is told as %q", lines)
+	}
+	for n := range 5 {
+		c.Patch("a", spec(map[string]any{"x": fmt.Sprint("user", n)}))
+		c.Pass(time.Second)
+		if got := c.Get("a").Spec().String("x"); got != "ours" {
+			c.Errorf("the change %d is not handled: %q", n, got)
+		}
+	}
+	c.Pass(time.Minute)
+	c.rival(c.Context(), "a", "x", "theirs")
+	c.Pass(time.Minute)
+	if n := len(op.slowed()); n != 2 {
+		c.Errorf("%d fights were told, want 2", n)
+	}
+}
+
+func proveFightMetrics(c *C) {
+	c.OnlyInBubble("the pauses are long")
+	p := newPipe()
+	fight(c, probed(p, "http://0.0.0.0/healthz"))
+	wantMetrics(c, p, map[string]float64{"kopf_fights_total": 0})
+	c.Pass(10 * time.Minute)
+	wantMetrics(c, p, map[string]float64{"kopf_fights_total": 1})
+}
+
+func proveSecretFight(c *C) {
+	r := &kopf.Registry{}
+	n := 0
+	r.OnEvent("v1/secrets", func(_ context.Context, e *kopf.WatchEvent) error {
+		if e.Name() == "a" {
+			n++
+			e.Patch.Set("data.key", base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "hidden%d", n)))
+		}
+		return nil
+	}, &kopf.EventOptions{ID: "event"})
+	op := c.Operator(r)
+	c.Of("v1", "Secret").Create("a", nil)
+	c.WaitFor("the warning", func() bool { return len(op.slowed()) > 0 })
+	for _, line := range op.Logs.Find(slowedText) {
+		if strings.Contains(fmt.Sprint(line), "hidden") || strings.Contains(fmt.Sprint(line), "aGlkZGVu") || !strings.Contains(line.Message, "data.key") {
+			c.Errorf("got the line %v", line)
+		}
+	}
+}
+
+func proveFightSettings(c *C) {
+	c.OnlyInBubble("the rounds are counted")
+	for _, test := range []struct {
+		rounds int
+		told   int
+		pause  time.Duration
+	}{{0, 0, time.Minute}, {7, 1, 0}} {
+		updates, enough := 0, make(chan struct{})
+		r := &kopf.Registry{}
+		r.OnUpdate(Examples, func(ctx context.Context, ch *kopf.Change) error {
+			if updates++; updates == 100 {
+				close(enough)
+				return nil
+			}
+			return counting(ctx, ch)
+		}, named("update"))
+		name := fmt.Sprint("a", test.rounds)
+		op := c.Operator(r, func(op *kopf.Operator) {
+			if s := op.Settings.Queueing; s.FightRounds != 20 || s.FightPause != time.Minute {
+				c.Errorf("the defaults are %+v", s)
+			}
+			op.Settings.Queueing.FightRounds, op.Settings.Queueing.FightPause = test.rounds, test.pause
+		})
+		c.Create(name, nil)
+		c.Pass(time.Minute)
+		began := time.Now()
+		c.Patch(name, spec(map[string]any{"counter": 1}))
+		<-enough
+		if took := time.Since(began); took > time.Second {
+			c.Errorf("with %d rounds, 100 updates have taken %s", test.rounds, took)
+		}
+		if n := len(op.slowed()); n != test.told {
+			c.Errorf("with %d rounds, it was told %d times", test.rounds, n)
+		}
+		op.Stop()
+	}
+}
+
+// wantPeace checks that no fight was told.
+func (op *Running) wantPeace(c *C) {
+	c.Helper()
+	if lines := op.slowed(); len(lines) > 0 {
+		c.Errorf("it was told: %q", lines)
+	}
+}
+
+func proveQuickUser(c *C) {
+	r := &kopf.Registry{}
+	r.OnCreate(Examples, ready, named("create"))
+	r.OnUpdate(Examples, func(_ context.Context, ch *kopf.Change) error {
+		ch.Patch.Set("status.seen", ch.Spec().Get("a"))
+		ch.Patch.Set("metadata.annotations.seen", ch.Spec().String("a"))
+		return nil
+	}, named("update"))
+	op := c.Operator(r)
+	c.Create("a", nil)
+	c.handled("a")
+	for n := range 100 {
+		c.Patch("a", spec(map[string]any{"a": n}))
+		if c.InBubble() {
+			c.Pass(20 * time.Millisecond)
+			if got := c.Get("a").Status().String("seen"); got != fmt.Sprint(n) {
+				c.Fatalf("the change %d is handled as %s", n, got)
+			}
+		}
+	}
+	c.WaitFor("the last change", func() bool { return c.Get("a").Status().String("seen") == "99" })
+	op.wantPeace(c)
+}
+
+func proveManyHandlers(c *C) {
+	const handlers = 40
+	r := &kopf.Registry{}
+	for n := range handlers {
+		r.OnUpdate(Examples, func(_ context.Context, ch *kopf.Change) error {
+			ch.Patch.Set("status.progress", n)
+			return nil
+		}, named(kopf.HandlerID(fmt.Sprint("update", n))))
+	}
+	op := c.Operator(r, func(op *kopf.Operator) { op.Lifecycle = kopf.ASAP })
+	c.Create("a", nil)
+	c.handled("a")
+	began := time.Now()
+	c.Patch("a", spec(map[string]any{"a": 1}))
+	c.WaitFor("all handlers", func() bool { return c.Get("a").Status().String("progress") == fmt.Sprint(handlers-1) })
+	if took := time.Since(began); c.InBubble() && took > time.Second {
+		c.Errorf("it has taken %s", took)
+	}
+	op.wantPeace(c)
+}
+
+func proveManySubhandlers(c *C) {
+	const subs = 40
+	r := &kopf.Registry{}
+	r.OnUpdate(Examples, func(_ context.Context, ch *kopf.Change) error {
+		for n := range subs {
+			ch.Subhandler(kopf.HandlerID(fmt.Sprint("sub", n)), func(_ context.Context, ch *kopf.Change) error {
+				ch.Patch.Set("status.progress", fmt.Sprint(ch.Spec().Int("a"), " ", n))
+				return nil
+			}, nil)
+		}
+		return nil
+	}, named("update"))
+	op := c.Operator(r)
+	c.Create("a", nil)
+	c.handled("a")
+	for change := range 3 {
+		c.Patch("a", spec(map[string]any{"a": change}))
+		last := fmt.Sprint(change, " ", subs-1)
+		c.WaitFor("all sub-handlers", func() bool { return c.Get("a").Status().String("progress") == last })
+	}
+	op.wantPeace(c)
+}
+
+func proveOwnProgress(c *C) {
+	c.OnlyInBubble("it takes minutes")
+	r := &kopf.Registry{}
+	r.OnCreate(Examples, func(_ context.Context, ch *kopf.Change) error {
+		ch.Patch.Set("status.attempt", ch.Retry)
+		if ch.Retry == 100 {
+			return nil
+		}
+		return kopf.Temporary(errOops, time.Second)
+	}, named("create"))
+	op := c.Operator(r)
+	began := time.Now()
+	c.Create("a", nil)
+	c.handled("a")
+	if took := time.Since(began).Round(10 * time.Second); took != 100*time.Second {
+		c.Errorf("it has taken %s", took)
+	}
+	op.wantPeace(c)
+}
+
+// proveOtherFields has somebody else answer each change of ours by a change of something else.
+func proveOtherFields(c *C) {
+	c.OnlyInBubble("it takes a minute")
+	r := &kopf.Registry{}
+	r.OnUpdate(Examples, func(_ context.Context, ch *kopf.Change) error {
+		ch.Patch.Set("status.seen", ch.Spec().Get("n"))
+		return nil
+	}, named("update"))
+	op := c.Operator(r)
+	c.Create("a", nil)
+	c.handled("a")
+	for n := range 60 {
+		c.Patch("a", spec(map[string]any{"n": n}))
+		c.Pass(time.Second)
+	}
+	op.wantPeace(c)
+}

@@ -1,0 +1,369 @@
+package contract
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/kopf-go/kopf"
+)
+
+// This suite proves how changes of objects are sent, and what becomes of refusals and pauses, in 1-change-handling.md.
+
+var _ = Suite("change_patches", func(t *testing.T, c *C) {
+	requesting(t, c)
+	conflicting(t, c)
+	delaying(t, c)
+	throttling(t, c)
+})
+
+const jsonPatch = "application/json-patch+json"
+
+func requesting(t *testing.T, c *C) {
+	c.Run(t, "CH-180 objects are patched in their namespaces, by operators of the whole cluster too", func(c *C) {
+		c.OnlyInBubble("the real server has objects of others")
+		var l calls
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, l.handler("h"), named("h"))
+		op := c.Operator(r, func(op *kopf.Operator) { op.Namespaces = nil })
+		c.Create("a", nil)
+		c.handled("a")
+		for _, w := range op.Wire.Writes() {
+			if want := "/apis/kopf.dev/v1/namespaces/" + c.Namespace + "/kopfexamples/a"; !strings.HasPrefix(w.Path, want) {
+				c.Errorf("the object was patched at %s, want %s", w.Path, want)
+			}
+		}
+	})
+	c.Run(t, "CH-181 transformations get the newest state, and those that change nothing send nothing", func(c *C) {
+		r := &kopf.Registry{}
+		r.OnEvent(Examples, func(ctx context.Context, e *kopf.WatchEvent) error {
+			e.Patch.Transform(func(object map[string]any) {})
+			return nil
+		}, &kopf.EventOptions{ID: "nothing"})
+		r.OnUpdate(Examples, func(ctx context.Context, ch *kopf.Change) error {
+			ch.Patch.Set("spec.first", "done")
+			return nil
+		}, &kopf.ChangeOptions{ID: "first", Field: "spec.x"})
+		r.OnUpdate(Examples, func(ctx context.Context, ch *kopf.Change) error {
+			ch.Patch.Transform(func(object map[string]any) {
+				s := object["spec"].(map[string]any)
+				s["second"] = fmt.Sprintf("after %v", s["first"])
+			})
+			return nil
+		}, &kopf.ChangeOptions{ID: "second", Field: "spec.x"})
+		r.OnCreate(Examples, func(context.Context, *kopf.Change) error { return nil }, named("create"))
+		op := c.Operator(r, func(op *kopf.Operator) { op.Settings.Execution.FlushAfter = 0 })
+		c.Create("a", spec(map[string]any{"x": 1}))
+		c.handled("a")
+		if got := patches(op); len(got) != 1 || !strings.Contains(got[0], diffBase) || strings.Contains(got[0], "/spec") {
+			c.Errorf("got the patches %q for the creation, want the one with the stored state", got)
+		}
+		c.Patch("a", spec(map[string]any{"x": 2}))
+		c.WaitFor("both handlers", func() bool { return c.Get("a").Spec().String("second") == "after done" })
+	})
+	c.Run(t, "CH-187 an object that has gone is not patched, and that is no error", func(c *C) {
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error {
+			ch.Patch.Set("status.x", 1)
+			return ch.Client.Delete(ctx, ch.Body.Reference(), nil)
+		}, named("h"))
+		op := c.Operator(r)
+		c.Create("a", nil)
+		c.gone("a")
+		c.WaitFor("the log line", func() bool { return len(op.Logs.Find("The object is gone")) > 0 })
+		c.Pass(2 * time.Second)
+		if n := len(op.Wire.Requests("PATCH")); n != 1 {
+			c.Errorf("the object was patched %d times, want once", n)
+		}
+		for _, line := range op.Logs.All() {
+			if line.Level > slog.LevelInfo {
+				c.Errorf("got the log line %v", line)
+			}
+		}
+	})
+	c.Run(t, "CH-189 a touch of the original is removed with whatever is sent", func(c *C) {
+		var l calls
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, l.handler("h"), named("h"))
+		op := c.Operator(r)
+		c.Create("a", map[string]any{"metadata": map[string]any{"annotations": map[string]any{"kopf.zalando.org/touch-dummy": "2020-01-01T00:00:00"}}})
+		body := c.handled("a")
+		if v, ok := body.Annotation("kopf.zalando.org/touch-dummy"); ok {
+			c.Errorf("the touch %q is left", v)
+		}
+		if got := patches(op); len(got) != 1 {
+			c.Errorf("got the patches %q, want one", got)
+		}
+	})
+	c.Run(t, "CH-192 the requests of a handling are few", func(c *C) {
+		for name, test := range map[string]struct {
+			kind     string
+			register func(r *kopf.Registry, s kopf.Selector)
+			want     int
+		}{
+			"one handler": {"KopfExample", func(r *kopf.Registry, s kopf.Selector) {
+				r.OnCreate(s, func(context.Context, *kopf.Change) error { return nil }, named("h"))
+			}, 1},
+			"a result in a status that is a subresource": {"KopfStatusExample", func(r *kopf.Registry, s kopf.Selector) {
+				r.OnCreate(s, func(_ context.Context, ch *kopf.Change) error { ch.SetResult(1); return nil }, named("h"))
+			}, 2},
+			"a finalizer": {"KopfExample", func(r *kopf.Registry, s kopf.Selector) {
+				r.OnCreate(s, func(context.Context, *kopf.Change) error { return nil }, named("h"))
+				r.OnDelete(s, func(context.Context, *kopf.Change) error { return nil }, named("d"))
+			}, 2},
+		} {
+			r := &kopf.Registry{}
+			test.register(r, kopf.Selector(strings.ToLower(test.kind)+"s.v1.kopf.dev"))
+			op := c.Operator(r)
+			k := c.Of("kopf.dev/v1", test.kind)
+			k.Create("a", nil)
+			c.WaitFor("the handling with "+name, func() bool { _, ok := k.Get("a").Annotation(diffBase); return ok })
+			c.Pass(100 * time.Millisecond)
+			if got := patches(op); len(got) != test.want {
+				c.Errorf("%s: got the patches %q, want %d", name, got, test.want)
+			}
+			before := len(op.Wire.Writes())
+			k.Delete("a")
+			c.WaitFor("the end with "+name, func() bool { return !k.Exists("a") })
+			if n := len(op.Wire.Writes()) - before; n != test.want-1 && name == "a finalizer" {
+				c.Errorf("the deletion took %d requests, want 1", n)
+			}
+			op.Stop()
+		}
+	})
+	c.Run(t, "CH-T50 ten handlers are stored by one patch", func(c *C) {
+		var l calls
+		r := &kopf.Registry{}
+		for i := range 10 {
+			id := kopf.HandlerID(fmt.Sprintf("h%d", i))
+			r.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error {
+				l.add("%s", id)
+				ch.Patch.SetPath(true, "status", string(id))
+				return nil
+			}, named(id))
+		}
+		op := c.Operator(r)
+		c.Create("a", nil)
+		body := c.handled("a")
+		if n := body.Status().Len(); n != 10 || len(l.all()) != 10 {
+			c.Errorf("%d handlers have left something in %d calls, want 10", n, len(l.all()))
+		}
+		if got := patches(op); len(got) != 1 {
+			c.Errorf("got %d patches, want 1: %q", len(got), got)
+		}
+	})
+	c.Run(t, "CH-T31 what a handler changes in a tracked field comes as an update", func(c *C) {
+		var l calls
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error {
+			ch.Patch.Set("spec.added", true)
+			return nil
+		}, named("create"))
+		r.OnUpdate(Examples, func(ctx context.Context, ch *kopf.Change) error {
+			l.add("%s", ch.Diff())
+			return nil
+		}, named("update"))
+		c.Operator(r)
+		c.Create("a", nil)
+		c.WaitFor("the update", func() bool { return len(l.all()) > 0 })
+		c.Pass(time.Second)
+		if got := l.all(); len(got) != 1 || !strings.Contains(got[0], "added") {
+			c.Errorf("got the updates %q, want the one of the added field", got)
+		}
+	})
+}
+
+// strict defines a kind whose objects may have a size up to 5, and returns how to select and to make them.
+func (c *C) strict() (kopf.Selector, *Kind) {
+	c.Helper()
+	name := c.Unique("strict")
+	plural := strings.ReplaceAll(name, "-", "") + "s"
+	c.Define(map[string]any{
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": map[string]any{"name": plural + ".example.com"},
+		"spec": map[string]any{
+			"group": "example.com", "scope": "Namespaced", "names": map[string]any{"plural": plural, "kind": "Strict" + strings.ReplaceAll(c.Namespace, "-", "")},
+			"versions": []any{map[string]any{"name": "v1", "served": true, "storage": true, "schema": map[string]any{"openAPIV3Schema": map[string]any{
+				"type": "object", "properties": map[string]any{
+					"spec":   map[string]any{"type": "object", "properties": map[string]any{"size": map[string]any{"type": "integer", "maximum": 5}}},
+					"status": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+				},
+			}}}},
+		},
+	})
+	return kopf.Selector(plural + ".v1.example.com"), c.Of("example.com/v1", "Strict"+strings.ReplaceAll(c.Namespace, "-", ""))
+}
+
+func conflicting(t *testing.T, c *C) {
+	c.Run(t, "CH-185 a conflict is no error: the transformations are applied to the next state", func(c *C) {
+		var times atomic.Int64
+		r := &kopf.Registry{}
+		var l calls
+		r.OnUpdate(Examples, func(ctx context.Context, ch *kopf.Change) error {
+			l.add("update")
+			ref := ch.Body.Reference()
+			ch.Patch.Transform(func(object map[string]any) {
+				if times.Add(1) == 2 { // the first call looks whether it can be applied at all
+					_, err := ch.Client.Patch(ctx, ref, map[string]any{"status": map[string]any{"other": true}}, nil)
+					if err != nil {
+						c.Error(err)
+					}
+				}
+				s := object["spec"].(map[string]any)
+				list, _ := s["list"].([]any)
+				if len(list) == 0 {
+					s["list"] = []any{"added"}
+				}
+			})
+			return nil
+		}, &kopf.ChangeOptions{ID: "update", Field: "spec.x"})
+		r.OnCreate(Examples, l.handler("create"), named("create"))
+		op := c.Operator(r)
+		c.Create("a", spec(map[string]any{"x": 1}))
+		c.handled("a")
+		c.Patch("a", spec(map[string]any{"x": 2}))
+		c.WaitFor("the list", func() bool { return len(c.Get("a").Spec().Strings("list")) == 1 })
+		body := c.handled("a")
+		c.expect(&l, "create create 0", "update")
+		if !body.Status().Bool("other") {
+			c.Error("the change of somebody else is lost")
+		}
+		lines := op.Logs.Find("Another client changed the object meanwhile")
+		if len(lines) == 0 || lines[0].Level != slog.LevelDebug {
+			c.Errorf("got the log lines %v, want one at the debug level", lines)
+		}
+		for _, line := range op.Logs.All() {
+			if line.Level > slog.LevelInfo {
+				c.Errorf("got the log line %v", line)
+			}
+		}
+	})
+	c.Run(t, "CH-182 transformations are called again for a newer state", func(c *C) {
+		var times atomic.Int64
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error {
+			ch.Patch.Transform(func(object map[string]any) {
+				times.Add(1)
+				s, _ := object["status"].(map[string]any)
+				if s == nil {
+					s = map[string]any{}
+					object["status"] = s
+				}
+				if s["counted"] == nil { // it looks before it changes
+					s["counted"] = json.Number("1")
+				}
+			})
+			return nil
+		}, named("create"))
+		op := c.Operator(r)
+		var refused atomic.Bool
+		var calls atomic.Int64 // until then
+		op.Wire.Fault(func(req *Request) (*http.Response, error) {
+			if req.ContentType == jsonPatch && refused.CompareAndSwap(false, true) {
+				calls.Store(times.Load())
+				c.Patch("a", spec(map[string]any{"other": true})) // another client was quicker
+			}
+			return nil, nil
+		})
+		c.Create("a", nil)
+		body := c.handled("a")
+		if got := body.Status().Int("counted"); got != 1 || !refused.Load() || times.Load() <= calls.Load() {
+			c.Errorf("the count is %d after %d calls, %d of them before the conflict", got, times.Load(), calls.Load())
+		}
+	})
+	c.Run(t, "CH-T6 what violates the schema fails its handler, and nothing else", func(c *C) {
+		s, k := c.strict()
+		var l calls
+		r := &kopf.Registry{}
+		r.OnCreate(s, func(ctx context.Context, ch *kopf.Change) error {
+			l.add("bad")
+			ch.Patch.Transform(func(object map[string]any) { object["spec"] = map[string]any{"size": 77} })
+			return nil
+		}, named("bad"))
+		r.OnCreate(s, func(ctx context.Context, ch *kopf.Change) error {
+			l.add("good")
+			ch.SetResult("fine")
+			return nil
+		}, named("good"))
+		op := c.Operator(r)
+		k.Create("a", spec(map[string]any{"size": 1}))
+		var body *kopf.Body
+		c.WaitFor("the end", func() bool {
+			body = k.Get("a")
+			_, ok := body.Annotation(diffBase)
+			return ok && len(records(body)) == 0
+		})
+		c.expect(&l, "bad", "good")
+		if body.Spec().Int("size") != 1 || body.Status().String("good") != "fine" {
+			c.Errorf("got the object %s", body.LogValue())
+		}
+		lines := op.Logs.Find("'bad' failed permanently: its patch was refused")
+		if len(lines) != 1 || lines[0].Level != slog.LevelError {
+			c.Errorf("got the log lines %v, want one error that names the handler", lines)
+		}
+	})
+	c.Run(t, "CH-188 a refused patch of a handler of events is told of, and all else is sent", func(c *C) {
+		s, k := c.strict()
+		r := &kopf.Registry{}
+		r.OnEvent(s, func(ctx context.Context, e *kopf.WatchEvent) error {
+			if e.Type == kopf.Added || e.Type == kopf.Listed {
+				e.Patch.Set("spec.size", 77)
+			}
+			return nil
+		}, &kopf.EventOptions{ID: "bad"})
+		r.OnEvent(s, func(ctx context.Context, e *kopf.WatchEvent) error {
+			if e.Type == kopf.Added || e.Type == kopf.Listed {
+				e.Patch.Set("status.good", true)
+			}
+			return nil
+		}, &kopf.EventOptions{ID: "good"})
+		r.OnDelete(s, func(context.Context, *kopf.Change) error { return nil }, named("delete"))
+		op := c.Operator(r)
+		k.Create("a", spec(map[string]any{"size": 1}))
+		c.WaitFor("what is not refused", func() bool { b := k.Get("a"); return holds(b) && b.Status().Bool("good") })
+		if got := k.Get("a").Spec().Int("size"); got != 1 {
+			c.Errorf("the size is %d, want 1", got)
+		}
+		if lines := op.Logs.Find("The patch of handler 'bad' was refused"); len(lines) != 1 || lines[0].Level != slog.LevelError {
+			c.Errorf("got the lines %v, want one error that names the handler", lines)
+		}
+		k.Delete("a")
+		c.WaitFor("the end", func() bool { return !k.Exists("a") })
+	})
+	c.Run(t, "CH-T7 the status is sent first, so that nothing is stored as done whose results are lost", func(c *C) {
+		r := &kopf.Registry{}
+		var l calls
+		r.OnCreate("kopfstatusexamples.v1.kopf.dev", func(ctx context.Context, ch *kopf.Change) error {
+			l.add("h")
+			ch.SetResult("R")
+			return nil
+		}, named("h"))
+		op := c.Operator(r, func(op *kopf.Operator) { op.Settings.Queueing.ErrorDelays = []time.Duration{50 * time.Millisecond} })
+		var refused atomic.Int64
+		op.Wire.Fault(func(req *Request) (*http.Response, error) {
+			if req.Method == http.MethodPatch && refused.Add(1) <= 4 && refused.Load() != 3 {
+				return Answer(403, "Forbidden", "not now"), nil // both for the status and, after it has come through, for the object
+			}
+			return nil, nil
+		})
+		k := c.Of("kopf.dev/v1", "KopfStatusExample")
+		k.Create("a", nil)
+		c.WaitFor("the end", func() bool { _, ok := k.Get("a").Annotation(diffBase); return ok })
+		c.expect(&l, "h")
+		if got := k.Get("a").Status().String("h"); got != "R" {
+			c.Errorf("the result is %q, want R", got)
+		}
+		var order []string
+		for _, w := range op.Wire.Writes() {
+			order = append(order, strings.TrimPrefix(w.Path[strings.LastIndex(w.Path, "/"):], "/"))
+		}
+		if got, want := fmt.Sprint(order), "[status status status a a]"; got != want {
+			c.Errorf("got the requests %s, want %s", got, want)
+		}
+	})
+}

@@ -1,0 +1,171 @@
+package contract
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/kopf-go/kopf"
+)
+
+// This suite proves that strangers who can connect to a server of webhooks cannot make it take much memory. The figures are of the whole
+// process, with the senders in it.
+
+var _ = Suite("webhook_limits", func(t *testing.T, c *C) {
+	c.Run(t, "AC-12 who claims to send much gets little room", proveClaims)
+	c.Run(t, "AC-12 who sends without end is stopped", proveEndless)
+	c.Run(t, "AC-12 who sends much at once, many times, is refused beyond a limit", proveCrowd)
+	c.Run(t, "AC-12 who sends no HTTP is let go, and others are served", proveNoise)
+})
+
+// heap returns how many bytes are in use after all that is not is gone.
+func heap() uint64 {
+	runtime.GC()
+	runtime.GC() // what pools held is gone after two
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// allocated returns how many bytes were allocated so far.
+func allocated() uint64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.TotalAlloc
+}
+
+func proveClaims(c *C) {
+	const senders = 200
+	s := c.Serves(echo, plainServer(nil))
+	before := heap()
+	for range senders {
+		conn, err := s.listener.dial(c.Context(), "", "")
+		if err != nil {
+			c.Fatal(err)
+		}
+		defer conn.Close()
+		head := fmt.Sprintf("POST / HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", 8<<20)
+		if _, err := io.WriteString(conn, head+strings.Repeat("x", 1000)); err != nil {
+			c.Fatal(err)
+		}
+	}
+	c.Pass(time.Second)
+	each := (int64(heap()) - int64(before)) / senders
+	c.Logf("%d bytes for each of %d senders that claim to send 8 MiB", each, senders)
+	if each > 64<<10 {
+		c.Errorf("each sender takes %d bytes, want 64 KiB at most", each)
+	}
+}
+
+// endless is a body without end, which counts how much of it is read.
+type endless struct{ read atomic.Int64 }
+
+func (e *endless) Read(p []byte) (int, error) {
+	if e.read.Add(int64(len(p))) > 1<<30 {
+		return 0, errors.New("nobody has stopped it")
+	}
+	return len(p), nil
+}
+
+func proveEndless(c *C) {
+	s := c.Serves(echo, plainServer(nil))
+	body := &endless{}
+	before := allocated()
+	resp, err := s.Client(s.Last()).Post(s.Last().URL, "application/json", body)
+	if err != nil {
+		c.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	took := allocated() - before
+	c.Logf("%d bytes allocated, %d read of a body without end", took, body.read.Load())
+	if resp.StatusCode != http.StatusRequestEntityTooLarge {
+		c.Errorf("got %d, want 413", resp.StatusCode)
+	}
+	if took > 32<<20 || body.read.Load() > 32<<20 { // kernels take some
+		c.Errorf("%d bytes were allocated, and %d read", took, body.read.Load())
+	}
+	before = allocated()
+	code, _ := s.Post("", strings.Repeat("x", 8<<20+1)) // this one says how much it is
+	if took := allocated() - before; code != 413 || took > 10<<20 {
+		c.Errorf("got %d after %d bytes", code, took)
+	}
+}
+
+// proveCrowd has forty reviews of 8 MiB sent at once, while none is answered.
+func proveCrowd(c *C) {
+	const crowd = 40
+	leave := make(chan struct{})
+	var inside atomic.Int64
+	s := c.Serves(func(_ context.Context, r *kopf.ReviewRequest) ([]byte, error) {
+		inside.Add(1)
+		<-leave
+		runtime.KeepAlive(r.Body)
+		return []byte("{}"), nil
+	}, plainServer(nil))
+	body := bytes.Repeat([]byte("x"), 8<<20)
+	var refused, taken atomic.Int64
+	var senders sync.WaitGroup
+	before := heap()
+	for range crowd {
+		senders.Go(func() {
+			resp, err := s.Client(s.Last()).Post(s.Last().URL, "application/json", bytes.NewReader(body))
+			if err != nil {
+				refused.Add(1) // the answer came while the body was still being sent
+				return
+			}
+			_ = resp.Body.Close()
+			switch resp.StatusCode {
+			case http.StatusOK:
+				taken.Add(1)
+			case http.StatusServiceUnavailable:
+				refused.Add(1)
+			default:
+				c.Errorf("got %d", resp.StatusCode)
+			}
+		})
+	}
+	c.WaitFor("all to be inside or refused", func() bool { return inside.Load()+refused.Load() == crowd })
+	took := int64(heap()) - int64(before)
+	c.Logf("%d bytes held for %d reviews of 8 MiB, %d refused", took, inside.Load(), refused.Load())
+	if took > 80<<20 || inside.Load() > 8 || inside.Load() == 0 {
+		c.Errorf("%d bytes are held for %d reviews, want 64 MiB for 8 at most", took, inside.Load())
+	}
+	close(leave)
+	senders.Wait()
+	if taken.Load() != inside.Load() {
+		c.Errorf("%d of %d reviews were answered", taken.Load(), inside.Load())
+	}
+}
+
+func proveNoise(c *C) {
+	s := c.Serves(echo, secureServer(nil))
+	for _, noise := range []string{"\x00\x01\x02\x03\x04\x05\x06\x07", "GET / HTTP/1.1\r\n\r\n", strings.Repeat("\xff", 64<<10), "\x16\x03\x01\xff\xff" + strings.Repeat("a", 1<<10)} {
+		conn, err := s.listener.dial(c.Context(), "", "")
+		if err != nil {
+			c.Fatal(err)
+		}
+		_ = conn.SetWriteDeadline(time.Now().Add(time.Second))
+		_, _ = io.WriteString(conn, noise) // it may well be refused before its end
+		if !c.InBubble() {
+			_ = conn.(*net.TCPConn).CloseWrite()
+		}
+		answer, err := io.ReadAll(conn)
+		if err == nil && bytes.HasPrefix(answer, []byte("HTTP/1.1 200")) {
+			c.Errorf("%.20q is answered with %q", noise, answer)
+		}
+		_ = conn.Close()
+		if code, _ := s.Post("", "{}"); code != 200 {
+			c.Errorf("after %.20q, another one got %d", noise, code)
+		}
+	}
+}
