@@ -324,7 +324,7 @@ func (a *admissions) remember(op Operation, resource Resource, body *Body) *memo
 		m.see(a.memo)
 		return m
 	}
-	if m := a.operator.recall(resource.Name(), body.key()); m != nil {
+	if m := a.operator.memoryOf(resource.Name(), body.key()); m != nil {
 		m.see(a.memo)
 		return m
 	}

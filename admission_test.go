@@ -40,10 +40,10 @@ func FuzzReview(f *testing.F) {
 // strangers is an operator that knows no object.
 type strangers struct{}
 
-func (strangers) admissionHost() *admissionHost       { return nil }
-func (strangers) serves(namespace string) bool        { return true }
-func (strangers) recall(resource, key string) *memory { return nil }
-func (strangers) end(error)                           {}
+func (strangers) admissionHost() *admissionHost         { return nil }
+func (strangers) serves(namespace string) bool          { return true }
+func (strangers) memoryOf(resource, key string) *memory { return nil }
+func (strangers) end(error)                             {}
 
 func FuzzHookName(f *testing.F) {
 	f.Add("fn/spec.x")

@@ -236,8 +236,8 @@ func (d *database) keep(name string, version uint64, items []*item) {
 	}
 }
 
-// recall returns a list that was kept, and whether there is one.
-func (d *database) recall(name string, version uint64) ([]*item, bool) {
+// snapshot returns a list that was kept, and whether there is one.
+func (d *database) snapshot(name string, version uint64) ([]*item, bool) {
 	c := d.collection(name)
 	d.mu.RLock()
 	defer d.mu.RUnlock()

@@ -153,7 +153,7 @@ func (a *apiRequest) page() ([]*item, uint64, int, error) {
 	if err != nil {
 		return nil, 0, 0, badRequest("invalid continue token: continue key is not valid: %v", err)
 	}
-	items, ok := a.server.db.recall(name, version)
+	items, ok := a.server.db.snapshot(name, version)
 	if !ok {
 		items, ok = a.server.db.at(name, version)
 	}

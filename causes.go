@@ -110,7 +110,7 @@ func (o *Object) Memo() *Memo {
 	if o.memory == nil { // of an object that was made by hand
 		o.memory = &memory{}
 	}
-	return o.memory.recall()
+	return o.memory.get()
 }
 
 func (o *Object) indexes() Indices { return o.Indices }

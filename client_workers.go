@@ -108,13 +108,13 @@ func (l *workerLimit) waitBacklog(ctx context.Context, limit time.Duration) {
 		l.mu.Unlock()
 		return
 	}
-	calm := make(chan struct{})
-	l.drained = append(l.drained, calm)
+	drained := make(chan struct{})
+	l.drained = append(l.drained, drained)
 	l.mu.Unlock()
 	t := time.NewTimer(limit)
 	defer t.Stop()
 	select {
-	case <-calm:
+	case <-drained:
 	case <-t.C:
 	case <-ctx.Done():
 	}

@@ -21,10 +21,10 @@ import (
 type backgroundEngine interface {
 	// spawn starts and stops the tasks of an object, and tells whether it has to be held for any of them. What matters of
 	// its state is given if there are timers that wait for the object to be idle.
-	spawn(s *slot, handlers []*handler, o *Object, tracked *Essence) (held bool)
+	spawn(s *entry, handlers []*handler, o *Object, tracked *Essence) (held bool)
 	// settle gives the tasks of an object a little time to end, and tells whether they have.
-	settle(s *slot, limit time.Duration) bool
-	leave(s *slot, reason StoppingReason)
+	settle(s *entry, limit time.Duration) bool
+	leave(s *entry, reason StoppingReason)
 	pause(namespace string)
 	stop(reason StoppingReason)
 	// idle tells whether nothing runs, nor is known of any object.
@@ -46,10 +46,10 @@ type daemons struct {
 	handlers context.Context // of the functions
 	requests context.Context // of the patches
 	resource func() Resource
-	track    func(*Body) *Essence                    // what counts as a change
-	limit    *handlerLimit                           // of the calls of timers
-	wake     func(*slot)                             // has an object looked at again
-	follow   func(*slot, *atomic.Pointer[Body]) bool // tells whether the object is still served
+	track    func(*Body) *Essence                     // what counts as a change
+	limit    *handlerLimit                            // of the calls of timers
+	wake     func(*entry)                             // has an object looked at again
+	follow   func(*entry, *atomic.Pointer[Body]) bool // tells whether the object is still served
 	pauses   *pausing
 	outdated func() // told that the resource is not what it was
 	told     *misses
@@ -68,7 +68,7 @@ type background struct {
 	live           atomic.Pointer[Body] // the newest state
 
 	mu      sync.Mutex // guards following, and in the tasks what is said to be the object's
-	slot    *slot      // another one, if the object was forgotten and is served again while tasks of before still run
+	entry   *entry     // another one, if the object was forgotten and is served again while tasks of before still run
 	tasks   []*task
 	over    map[HandlerID]*failure // those that have ended without having been asked to; nil for success, which is permanent
 	digest  uint64                 // of what was last known to matter
@@ -116,12 +116,12 @@ const maxTransforms = 100
 const never = time.Duration(-1)
 
 // of returns the background of an object, which is made at the first time.
-func (e *daemons) of(s *slot, body *Body) *background {
+func (e *daemons) of(s *entry, body *Body) *background {
 	for {
 		e.mu.Lock()
 		b := e.objects[s.key]
 		if b == nil {
-			b = &background{engine: e, key: s.key, namespace: s.in.name, slot: s, changed: time.Now()}
+			b = &background{engine: e, key: s.key, namespace: s.in.name, entry: s, changed: time.Now()}
 			b.live.Store(body)
 			if e.objects == nil {
 				e.objects = make(map[string]*background)
@@ -138,19 +138,19 @@ func (e *daemons) of(s *slot, body *Body) *background {
 }
 
 // back notes that the object is served, perhaps again. It fails if the background has ended and was forgotten.
-func (b *background) back(s *slot) bool {
+func (b *background) back(s *entry) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.gone && len(b.tasks) == 0 {
 		return false
 	}
-	if b.gone || b.slot != s { // what has ended on its own is to begin again
-		b.slot, b.gone, b.over = s, false, nil
+	if b.gone || b.entry != s { // what has ended on its own is to begin again
+		b.entry, b.gone, b.over = s, false, nil
 	}
 	return true
 }
 
-func (e *daemons) spawn(s *slot, handlers []*handler, o *Object, tracked *Essence) (held bool) {
+func (e *daemons) spawn(s *entry, handlers []*handler, o *Object, tracked *Essence) (held bool) {
 	b := e.of(s, o.Body)
 	if !e.follow(s, &b.live) { // it was forgotten meanwhile
 		e.leave(s, FiltersMismatch)
@@ -165,20 +165,20 @@ func (e *daemons) spawn(s *slot, handlers []*handler, o *Object, tracked *Essenc
 	return b.adjust(handlers, o)
 }
 
-func (e *daemons) settle(s *slot, limit time.Duration) bool {
+func (e *daemons) settle(s *entry, limit time.Duration) bool {
 	b := e.known(s)
 	return b == nil || b.settle(limit)
 }
 
 // known returns the background of an object, nil if there is none.
-func (e *daemons) known(s *slot) *background {
+func (e *daemons) known(s *entry) *background {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.objects[s.key]
 }
 
 // leave stops all that runs for an object that is not there or not served any more.
-func (e *daemons) leave(s *slot, reason StoppingReason) {
+func (e *daemons) leave(s *entry, reason StoppingReason) {
 	b := e.known(s)
 	if b == nil {
 		return
@@ -278,7 +278,7 @@ func (b *background) spawnLocked(h *handler) {
 	if e.closed {
 		return
 	}
-	t := &task{object: b, memory: &b.slot.memory, handler: h, failed: b.over[h.id]}
+	t := &task{object: b, memory: &b.entry.memory, handler: h, failed: b.over[h.id]}
 	delete(b.over, h.id)
 	b.tasks = append(b.tasks, t)
 	t.count(1)
@@ -441,7 +441,7 @@ func (t *task) fire() {
 		b.mu.Lock()
 		if !more || t.stopper.IsSet() && t.unsent == nil {
 			t.endLocked()
-			s := b.slot
+			s := b.entry
 			b.mu.Unlock()
 			b.engine.wake(s)
 			return
@@ -514,7 +514,7 @@ func (t *task) escalate() {
 	if next > 0 {
 		t.stage.Reset(next)
 	}
-	abandoned, s := t.abandoned, b.slot
+	abandoned, s := t.abandoned, b.entry
 	b.mu.Unlock()
 	if abandoned {
 		b.engine.wake(s)

@@ -54,7 +54,7 @@ func BenchmarkLoad(b *testing.B) {
 		began = op.stop()
 		l.report(began, "s/stop")
 		l.bound("seconds to stop", time.Since(began).Seconds(), 15)
-		l.calm("after the first operator")
+		l.drained("after the first operator")
 		l.base.heap = measured().heap // with what is stored on the objects
 
 		began = time.Now()
@@ -70,7 +70,7 @@ func BenchmarkLoad(b *testing.B) {
 		l.bound("bytes of an object at rest", float64(settled.heap-l.base.heap)/loadObjects, 600)
 		l.change(op)
 		l.bound("seconds to stop amid changes", op.stopAmid().Seconds(), 15)
-		l.calm("at the end")
+		l.drained("at the end")
 	}
 	b.ReportMetric(0, "ns/op")
 }
@@ -229,8 +229,8 @@ func (l *load) bound(what string, got, most float64) {
 	}
 }
 
-// calm checks that no goroutine of an operator is left.
-func (l *load) calm(when string) {
+// drained checks that no goroutine of an operator is left.
+func (l *load) drained(when string) {
 	l.Helper()
 	http.DefaultClient.CloseIdleConnections()
 	for range 100 {

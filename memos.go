@@ -65,7 +65,7 @@ func (m *memory) used() bool {
 	return m.memo != nil
 }
 
-func (m *memory) recall() *Memo {
+func (m *memory) get() *Memo {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.memo == nil {

@@ -654,15 +654,15 @@ func (o *observer) admissionHost() *admissionHost {
 // end ends the work for an error.
 func (o *observer) end(err error) { o.fail(err) }
 
-// recall returns what is remembered of an object, nil if nothing is.
-func (o *observer) recall(resource, key string) *memory {
+// memoryOf returns what is remembered of an object, nil if nothing is.
+func (o *observer) memoryOf(resource, key string) *memory {
 	o.mu.Lock()
 	room := o.rooms[resource]
 	o.mu.Unlock()
 	if room == nil {
 		return nil
 	}
-	return room.reactor.queue.recall(key)
+	return room.reactor.queue.memoryOf(key)
 }
 
 type namespaceCondition struct{ Status, Reason, Message string }

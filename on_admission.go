@@ -173,8 +173,8 @@ type admissionOperator interface {
 	admissionHost() *admissionHost
 	// serves tells whether the operator is for a namespace.
 	serves(namespace string) bool
-	// recall returns what is remembered of an object, nil if nothing is.
-	recall(resource, key string) *memory
+	// memoryOf returns what is remembered of an object, nil if nothing is.
+	memoryOf(resource, key string) *memory
 	// end ends the operator.
 	end(err error)
 }

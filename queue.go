@@ -12,25 +12,25 @@ import (
 
 // This file knows which objects of one resource are there, who works on them, and when
 // they are due again. An object has one worker at most: a goroutine that lives while there is something
-// to do. An object at rest is a slot without a worker, and without its body.
+// to do. An idle object is an entry without a worker, and without its body.
 
 // queue hands the events of each object to its worker, one after another.
 type queue struct {
-	work        func(s *slot, events []RawEvent) rest
-	left        func(s *slot) // told of objects that are not served any more
-	passes      passes        // what the objects have to wait for; may be nil
-	counts      bool          // whether others wait for the objects that are listed
-	limit       chan struct{} // a place for each working worker; nil for no limit
-	workerLimit *workerLimit  // which all queues share
+	work        func(s *entry, events []RawEvent) rest
+	left        func(s *entry) // told of objects that are not served any more
+	passes      passes         // what the objects have to wait for; may be nil
+	counts      bool           // whether others wait for the objects that are listed
+	limit       chan struct{}  // a place for each working worker; nil for no limit
+	workerLimit *workerLimit   // which all queues share
 	log         *slog.Logger
 	meter       *metrics
 	known       *resourceMetrics
 
 	workers sync.WaitGroup // workers, and timers that are going to start one
 
-	mu         sync.Mutex // guards following, and the fields of all slots that belong to the queue
-	slots      map[string]*slot
-	kin        *kin                  // of the newest object
+	mu         sync.Mutex // guards following, and the fields of all entries that belong to the queue
+	entries    map[string]*entry
+	typeMeta   *typeMeta             // of the newest object
 	namespaces map[string]*namespace // of all objects
 	absent     map[string]absentee   // by the keys of objects that were forgotten, and of which something is still to be done
 	listings   uint64                // that were begun
@@ -77,22 +77,22 @@ func (r rest) within(wait time.Duration, body *Body) rest {
 	return r
 }
 
-// slot is one object: what is remembered of it while it is at rest, and the desk of its worker, if there is anything on that.
-type slot struct {
-	// What is above the desk is set once; the rest is the queue's, under its lock.
+// entry is one object: what is remembered of it while it is idle, and its state while it is active.
+type entry struct {
+	// What is above the state is set once; the rest is the queue's, under its lock.
 	key, name string
 	in        *namespace
-	kin       *kin
+	typeMeta  *typeMeta
 	named     bool // whether the key is its uid
 	listed    bool // whether it was there before the operator
 
-	*desk             // nil while there is nothing on it
-	version    string // the newest one seen
-	listing    uint64 // the last listing that showed it
-	round      uint64 // of the operator's work, in which the newest event came
-	presence   presence
-	remembered bool // whether it was seen with a memo of the operator that had nothing in it
-	unwanted   bool // whether no handler was for it when it was seen last, without a worker
+	*objectState        // nil while there is nothing on it
+	version      string // the newest one seen
+	listing      uint64 // the last listing that showed it
+	round        uint64 // of the operator's work, in which the newest event came
+	presence     presence
+	remembered   bool // whether it was seen with a memo of the operator that had nothing in it
+	unwanted     bool // whether no handler was for it when it was seen last, without a worker
 
 	// The worker's, while there is one, and the queue's otherwise. Times are in nanoseconds since 1970.
 	handled       bool          // whether a handling has ended since then
@@ -115,71 +115,71 @@ const (
 	gone               // deleted, or forgotten without a worker: it is in no queue any more when its worker ends
 )
 
-// kin is what most objects of a resource have in common.
-type kin struct{ apiVersion, kind string }
+// typeMeta is what most objects of a resource have in common.
+type typeMeta struct{ apiVersion, kind string }
 
 // ref returns the reference to the object.
-func (s *slot) ref() ObjectReference {
-	ref := ObjectReference{APIVersion: s.kin.apiVersion, Kind: s.kin.kind, Namespace: s.in.name, Name: s.name}
+func (s *entry) ref() ObjectReference {
+	ref := ObjectReference{APIVersion: s.typeMeta.apiVersion, Kind: s.typeMeta.kind, Namespace: s.in.name, Name: s.name}
 	if s.named {
 		ref.UID = s.key
 	}
 	return ref
 }
 
-// desk is what is under way with an object.
-type desk struct {
+// objectState is what is under way with an object.
+type objectState struct {
 	// The queue's, under its lock.
-	events  []RawEvent            // not yet taken by the worker
-	working bool                  // whether there is a worker
-	woken   bool                  // whether it is due without an event
-	held    bool                  // whether it waits until it may pass
-	passing bool                  // whether the others wait for it
-	lent    bool                  // whether others may hold its memory
-	live    *atomic.Pointer[Body] // where those who follow the object find its newest state; nil if there are none
-	timer   *time.Timer
-	running HandlerID     // the handler that runs now, for messages at the exit
-	arrived chan struct{} // closed when an event comes; nil if no handler that runs wants to know
-	deleted bool          // whether the newest event says that it is gone; false again if its worker could not tell that
+	events     []RawEvent            // not yet taken by the worker
+	working    bool                  // whether there is a worker
+	woken      bool                  // whether it is due without an event
+	held       bool                  // whether it waits until it may pass
+	passing    bool                  // whether the others wait for it
+	memoShared bool                  // whether others may hold its memory
+	live       *atomic.Pointer[Body] // where those who follow the object find its newest state; nil if there are none
+	timer      *time.Timer
+	running    HandlerID     // the handler that runs now, for messages at the exit
+	arrived    chan struct{} // closed when an event comes; nil if no handler that runs wants to know
+	deleted    bool          // whether the newest event says that it is gone; false again if its worker could not tell that
 
 	// The worker's.
-	took      uint64 // the round of the events that it works on
-	body      *Body  // kept only while the object is due later
-	memory    memory
-	halfway   bool                          // whether a handling has begun and may have left records
-	unindexed map[HandlerID]*ProgressRecord // what went wrong with it in indices
-	parted    bool                          // whether the handling of its deletion has ended
-	released  string                        // the version with which it was gone, or only its disappearance is awaited; "" otherwise
+	took          uint64 // the round of the events that it works on
+	body          *Body  // kept only while the object is due later
+	memory        memory
+	inProgress    bool                          // whether a handling has begun and may have left records
+	unindexed     map[HandlerID]*ProgressRecord // what went wrong with it in indices
+	deleteHandled bool                          // whether the handling of its deletion has ended
+	goneVersion   string                        // the version with which it was gone, or only its disappearance is awaited; "" otherwise
 
-	deleting    bool // whether an event has said that it is being deleted
-	robbed      bool // whether somebody removes what is stored
-	errors      int  // in a row, that were not of handlers
-	conflicts   int  // in a row, of our patches with changes by others
-	pausedUntil time.Time
-	overflow    uint64 // the digest of a state that was too large to be stored, 0 for none
-	bout        *bout  // nil unless the object is changed again and again
-	unsent      *unsent
-	seen        *handlingState // by the finished handlers of the handling under way
+	deleting     bool // whether an event has said that it is being deleted
+	baseStripped bool // whether somebody removes what is stored
+	errors       int  // in a row, that were not of handlers
+	conflicts    int  // in a row, of our patches with changes by others
+	pausedUntil  time.Time
+	overflow     uint64 // the digest of a state that was too large to be stored, 0 for none
+	bout         *bout  // nil unless the object is changed again and again
+	unsent       *unsent
+	seen         *handlingState // by the finished handlers of the handling under way
 }
 
-// calm tells whether there is nothing on the desk.
-func (d *desk) calm() bool {
-	return len(d.events) == 0 && !d.working && !d.woken && !d.held && !d.passing && !d.lent && d.live == nil && d.timer == nil && d.arrived == nil &&
-		d.body == nil && !d.memory.used() && !d.halfway && len(d.unindexed) == 0 && !d.parted && d.released == "" &&
-		!d.robbed && d.errors+d.conflicts == 0 && d.pausedUntil.IsZero() && d.overflow == 0 && d.bout == nil && d.unsent == nil && d.seen == nil
+// idle reports whether nothing is under way with the object.
+func (d *objectState) idle() bool {
+	return len(d.events) == 0 && !d.working && !d.woken && !d.held && !d.passing && !d.memoShared && d.live == nil && d.timer == nil && d.arrived == nil &&
+		d.body == nil && !d.memory.used() && !d.inProgress && len(d.unindexed) == 0 && !d.deleteHandled && d.goneVersion == "" &&
+		!d.baseStripped && d.errors+d.conflicts == 0 && d.pausedUntil.IsZero() && d.overflow == 0 && d.bout == nil && d.unsent == nil && d.seen == nil
 }
 
-// clearLocked takes the desk of an object away if there is nothing on it.
-func (s *slot) clearLocked() {
-	if s.desk != nil && s.presence == present && s.calm() {
-		s.remembered, s.desk = s.memory.seen, nil
+// releaseIdleLocked drops the state of an object with which nothing is under way.
+func (s *entry) releaseIdleLocked() {
+	if s.objectState != nil && s.presence == present && s.idle() {
+		s.remembered, s.objectState = s.memory.seen, nil
 	}
 }
 
-// sitLocked makes sure that the object has a desk.
-func (s *slot) sitLocked() {
-	if s.desk == nil {
-		s.desk = &desk{memory: memory{seen: s.remembered}}
+// activateLocked makes sure that the object has a state.
+func (s *entry) activateLocked() {
+	if s.objectState == nil {
+		s.objectState = &objectState{memory: memory{seen: s.remembered}}
 	}
 }
 
@@ -213,15 +213,15 @@ type unsent struct {
 }
 
 // pending returns the parts that are still to be sent.
-func (s *slot) pending() []*part {
+func (s *entry) pending() []*part {
 	if s.unsent == nil {
 		return nil
 	}
 	return slices.Clone(s.unsent.parts)
 }
 
-func newQueue(limit int, log *slog.Logger, work func(*slot, []RawEvent) rest) *queue {
-	q := &queue{work: work, left: func(*slot) {}, log: log, slots: make(map[string]*slot), namespaces: make(map[string]*namespace), absent: make(map[string]absentee)}
+func newQueue(limit int, log *slog.Logger, work func(*entry, []RawEvent) rest) *queue {
+	q := &queue{work: work, left: func(*entry) {}, log: log, entries: make(map[string]*entry), namespaces: make(map[string]*namespace), absent: make(map[string]absentee)}
 	if limit > 0 {
 		q.limit = make(chan struct{}, limit)
 	}
@@ -238,13 +238,13 @@ func (q *queue) put(ev RawEvent, from *source, round uint64, all bool) {
 	}
 	listing := from.listing
 	key := ev.Body.key()
-	s := q.slots[key]
+	s := q.entries[key]
 	if s == nil {
 		if ev.Type == Deleted {
 			return // it is not known, or the listing has already reported its deletion
 		}
 		s = q.addLocked(key, ev.Body.Reference(), ev.Type == Listed)
-		s.sitLocked()
+		s.activateLocked()
 		if s.passing = q.counts && s.listed; s.passing {
 			q.passes.add()
 		}
@@ -257,7 +257,7 @@ func (q *queue) put(ev RawEvent, from *source, round uint64, all bool) {
 		return
 	}
 	s.version, s.listing = ev.Body.version, max(s.listing, listing)
-	s.sitLocked()
+	s.activateLocked()
 	if s.live != nil {
 		s.live.Store(ev.Body)
 	}
@@ -268,9 +268,9 @@ func (q *queue) put(ev RawEvent, from *source, round uint64, all bool) {
 }
 
 // addLocked adds an object.
-func (q *queue) addLocked(key string, ref ObjectReference, listed bool) *slot {
-	if q.kin == nil || q.kin.apiVersion != ref.APIVersion || q.kin.kind != ref.Kind {
-		q.kin = &kin{ref.APIVersion, ref.Kind}
+func (q *queue) addLocked(key string, ref ObjectReference, listed bool) *entry {
+	if q.typeMeta == nil || q.typeMeta.apiVersion != ref.APIVersion || q.typeMeta.kind != ref.Kind {
+		q.typeMeta = &typeMeta{ref.APIVersion, ref.Kind}
 	}
 	in := q.namespaces[ref.Namespace]
 	if in == nil {
@@ -278,8 +278,8 @@ func (q *queue) addLocked(key string, ref ObjectReference, listed bool) *slot {
 		q.namespaces[ref.Namespace] = in
 	}
 	in.objects++
-	s := &slot{key: key, in: in, name: ref.Name, kin: q.kin, named: ref.UID != "", listed: listed}
-	q.slots[key] = s
+	s := &entry{key: key, in: in, name: ref.Name, typeMeta: q.typeMeta, named: ref.UID != "", listed: listed}
+	q.entries[key] = s
 	q.known.known(1)
 	if was, ok := q.absent[key]; ok {
 		delete(q.absent, key)
@@ -289,15 +289,15 @@ func (q *queue) addLocked(key string, ref ObjectReference, listed bool) *slot {
 }
 
 // dismissLocked notes that an object is not to be worked on any more, and takes it away as soon as it has no worker.
-func (q *queue) dismissLocked(s *slot, why presence) {
+func (q *queue) dismissLocked(s *entry, why presence) {
 	if s.presence == present {
 		s.presence = why
 		q.known.known(-1)
 	}
-	if s.desk != nil && s.working || q.slots[s.key] != s {
+	if s.objectState != nil && s.working || q.entries[s.key] != s {
 		return
 	}
-	delete(q.slots, s.key)
+	delete(q.entries, s.key)
 	if s.in.objects--; s.in.objects == 0 {
 		delete(q.namespaces, s.in.name)
 	}
@@ -331,10 +331,10 @@ func (q *queue) end(from *source) {
 func (q *queue) move(apiVersion, kind string, known *resourceMetrics) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.kin = &kin{apiVersion, kind}
+	q.typeMeta = &typeMeta{apiVersion, kind}
 	n := int64(0)
-	for _, s := range q.slots {
-		if s.kin = q.kin; s.presence == present {
+	for _, s := range q.entries {
+		if s.typeMeta = q.typeMeta; s.presence == present {
 			n++
 		}
 	}
@@ -351,18 +351,18 @@ func (q *queue) move(apiVersion, kind string, known *resourceMetrics) {
 func (q *queue) empty() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.slots)+len(q.absent) == 0
+	return len(q.entries)+len(q.absent) == 0
 }
 
 // serves tells whether an object is still to be worked on: whether it was not forgotten while its worker was at it.
-func (q *queue) serves(s *slot) bool {
+func (q *queue) serves(s *entry) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return s.presence == present || s.presence == reporting
 }
 
 // reports tells whether the worker of an object only tells that it is gone.
-func (q *queue) reports(s *slot) bool {
+func (q *queue) reports(s *entry) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return s.presence == reporting
@@ -372,22 +372,22 @@ func (q *queue) reports(s *slot) bool {
 func (q *queue) restore(from *source) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, s := range q.slots {
+	for _, s := range q.entries {
 		if from.closed || from.namespace != "" && s.in.name != from.namespace {
 			continue
 		}
 		s.version = ""
-		if s.desk == nil || !s.working {
-			if s.expected = ""; s.desk != nil {
-				s.body, s.released = nil, "" // the listing will bring what there is now
+		if s.objectState == nil || !s.working {
+			if s.expected = ""; s.objectState != nil {
+				s.body, s.goneVersion = nil, "" // the listing will bring what there is now
 			}
 		}
 	}
 }
 
 // giveLocked gives an event of an object to its worker.
-func (q *queue) giveLocked(s *slot, ev RawEvent, round uint64) {
-	s.sitLocked()
+func (q *queue) giveLocked(s *entry, ev RawEvent, round uint64) {
+	s.activateLocked()
 	s.unwanted, s.deleted = false, ev.Type == Deleted
 	s.round, s.events = round, append(s.events, ev)
 	if s.arrived != nil {
@@ -399,7 +399,7 @@ func (q *queue) giveLocked(s *slot, ev RawEvent, round uint64) {
 
 // waiting returns the events of an object that its worker has not taken, and what is closed when another one comes. Only the worker, and what
 // it waits for, may ask.
-func (q *queue) waiting(s *slot) (events []RawEvent, arrived <-chan struct{}) {
+func (q *queue) waiting(s *entry) (events []RawEvent, arrived <-chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if s.arrived == nil {
@@ -409,7 +409,7 @@ func (q *queue) waiting(s *slot) (events []RawEvent, arrived <-chan struct{}) {
 }
 
 // follow gives those who follow an object a place to find its newest state, and tells whether the object is still served.
-func (q *queue) follow(s *slot, live *atomic.Pointer[Body]) bool {
+func (q *queue) follow(s *entry, live *atomic.Pointer[Body]) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	s.live = live
@@ -419,13 +419,13 @@ func (q *queue) follow(s *slot, live *atomic.Pointer[Body]) bool {
 // settled returns an object, nil if it is not known, and whether an event of it can be taken without a worker: nothing is under way with
 // the object, except that our own patch is to come back, which this may be. It also tells whether the event was seen already, which needs
 // nothing more.
-func (q *queue) settled(key, version []byte, from *source, round uint64) (s *slot, settled, seen bool) {
+func (q *queue) settled(key, version []byte, from *source, round uint64) (s *entry, settled, seen bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed || from.closed {
 		return nil, false, true
 	}
-	if s = q.slots[string(key)]; s == nil {
+	if s = q.entries[string(key)]; s == nil {
 		return nil, q.absent[string(key)].kept == nil, false
 	}
 	if now := string(version); s.presence == present && newerVersion(s.version, now) && (s.round == round || s.version != now) {
@@ -436,16 +436,16 @@ func (q *queue) settled(key, version []byte, from *source, round uint64) (s *slo
 }
 
 // free tells whether nothing is under way with the object, and no newer version of it is expected than this one. The caller holds the queue's lock.
-func (s *slot) free(version []byte) bool {
-	return s.presence == present && (s.desk == nil || s.calm()) && (s.expected == "" || newerVersion(string(version), s.expected))
+func (s *entry) free(version []byte) bool {
+	return s.presence == present && (s.objectState == nil || s.idle()) && (s.expected == "" || newerVersion(string(version), s.expected))
 }
 
-// take takes the newest state of an object without a worker. The slot is nil if the object was not known. It fails if somebody else was
+// take takes the newest state of an object without a worker. The entry is nil if the object was not known. It fails if somebody else was
 // quicker.
-func (q *queue) take(s *slot, t EventType, ref ObjectReference, version string, from *source, round uint64, change func(*slot)) bool {
+func (q *queue) take(s *entry, t EventType, ref ObjectReference, version string, from *source, round uint64, change func(*entry)) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.closed || from.closed || q.slots[ref.UID] != s || s != nil && !s.free([]byte(version)) {
+	if q.closed || from.closed || q.entries[ref.UID] != s || s != nil && !s.free([]byte(version)) {
 		return false
 	}
 	if s == nil {
@@ -454,27 +454,27 @@ func (q *queue) take(s *slot, t EventType, ref ObjectReference, version string, 
 	}
 	s.version, s.listing, s.round = version, max(s.listing, from.listing), round
 	s.expected = ""
-	s.clearLocked()
+	s.releaseIdleLocked()
 	change(s)
 	return true
 }
 
-// recall returns what is remembered of an object, nil if it is not known.
-func (q *queue) recall(key string) *memory {
+// memoryOf returns what is remembered of an object, nil if it is not known.
+func (q *queue) memoryOf(key string) *memory {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if s := q.slots[key]; s != nil {
-		s.sitLocked()
-		s.lent = true
+	if s := q.entries[key]; s != nil {
+		s.activateLocked()
+		s.memoShared = true
 		return &s.memory
 	}
 	return nil
 }
 
 // passed tells that the others need not wait for an object any more.
-func (q *queue) passed(s *slot) {
+func (q *queue) passed(s *entry) {
 	q.mu.Lock()
-	passing := s.desk != nil && s.passing
+	passing := s.objectState != nil && s.passing
 	if passing {
 		s.passing = false
 	}
@@ -488,8 +488,8 @@ func (q *queue) passed(s *slot) {
 func (q *queue) release() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, s := range q.slots {
-		if s.desk != nil && s.held && !s.working && !q.closed {
+	for _, s := range q.entries {
+		if s.objectState != nil && s.held && !s.working && !q.closed {
 			s.woken = true
 			q.wakeLocked(s)
 		}
@@ -497,19 +497,19 @@ func (q *queue) release() {
 }
 
 // wake has an object looked at again.
-func (q *queue) wake(s *slot) {
+func (q *queue) wake(s *entry) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.closed || s.presence != present || q.slots[s.key] != s {
+	if q.closed || s.presence != present || q.entries[s.key] != s {
 		return
 	}
-	s.sitLocked()
+	s.activateLocked()
 	s.woken = true
 	q.wakeLocked(s)
 }
 
-// wakeLocked makes sure that a worker looks at the slot.
-func (q *queue) wakeLocked(s *slot) {
+// wakeLocked makes sure that a worker looks at the entry.
+func (q *queue) wakeLocked(s *entry) {
 	q.stopTimerLocked(s)
 	if !s.working {
 		s.working = true
@@ -519,7 +519,7 @@ func (q *queue) wakeLocked(s *slot) {
 	}
 }
 
-func (q *queue) stopTimerLocked(s *slot) {
+func (q *queue) stopTimerLocked(s *entry) {
 	if s.timer != nil && s.timer.Stop() {
 		q.workers.Done()
 	}
@@ -527,7 +527,7 @@ func (q *queue) stopTimerLocked(s *slot) {
 }
 
 // worker does what is to be done for one object, and ends when there is nothing more.
-func (q *queue) worker(s *slot) {
+func (q *queue) worker(s *entry) {
 	defer q.workers.Done()
 	defer q.workerLimit.release()
 	defer q.meter.waiting(-1)
@@ -548,7 +548,7 @@ func (q *queue) worker(s *slot) {
 }
 
 // turn takes the events that have come and works on them. It tells whether there was something to do.
-func (q *queue) turn(s *slot) (rest, bool) {
+func (q *queue) turn(s *entry) (rest, bool) {
 	q.mu.Lock()
 	events, woken := s.events, s.woken
 	if s.presence == ending {
@@ -580,7 +580,7 @@ func (q *queue) turn(s *slot) (rest, bool) {
 }
 
 // settle puts the object to rest, or tells the worker to go on.
-func (q *queue) settle(s *slot, r rest) bool {
+func (q *queue) settle(s *entry, r rest) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	s.body, s.arrived = r.body, nil
@@ -616,18 +616,18 @@ func (q *queue) settle(s *slot, r rest) bool {
 }
 
 // idleLocked notes that the worker of an object has ended.
-func (q *queue) idleLocked(s *slot) {
+func (q *queue) idleLocked(s *entry) {
 	if s.working = false; s.presence == unserved {
 		q.leaveLocked(s, q.absent[s.key].tell)
 	}
 	if s.presence != present {
 		q.dismissLocked(s, gone)
 	}
-	s.clearLocked()
+	s.releaseIdleLocked()
 }
 
 // pauseLocked ends the work on an object until something happens, or its time comes.
-func (q *queue) pauseLocked(s *slot, r rest) {
+func (q *queue) pauseLocked(s *entry, r rest) {
 	if !r.due || q.closed || s.presence != present {
 		q.idleLocked(s)
 		return
@@ -640,24 +640,24 @@ func (q *queue) pauseLocked(s *slot, r rest) {
 }
 
 // fire wakes an object whose time has come.
-func (q *queue) fire(s *slot, t **time.Timer, quiet bool) {
+func (q *queue) fire(s *entry, t **time.Timer, quiet bool) {
 	defer q.workers.Done()
 	q.mu.Lock() // which also orders the reading of the timer after its setting
 	defer q.mu.Unlock()
-	if s.desk == nil || s.timer != *t || q.closed || s.presence != present {
+	if s.objectState == nil || s.timer != *t || q.closed || s.presence != present {
 		return // an event was quicker
 	}
 	if s.timer = nil; quiet {
 		s.bout = nil
-		s.clearLocked()
+		s.releaseIdleLocked()
 		return
 	}
 	s.woken = true
 	q.wakeLocked(s)
 }
 
-// waits tells whether an event newer than a version waits for the slot's worker.
-func (q *queue) waits(s *slot, version string) bool {
+// waits tells whether an event newer than a version waits for the entry's worker.
+func (q *queue) waits(s *entry, version string) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, ev := range s.events {
@@ -669,7 +669,7 @@ func (q *queue) waits(s *slot, version string) bool {
 }
 
 // newest returns the newest state among the events of an object that its worker has not taken, nil if there is none.
-func (q *queue) newest(s *slot) *Body {
+func (q *queue) newest(s *entry) *Body {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if n := len(s.events); n > 0 && s.events[n-1].Type != Deleted {
@@ -679,7 +679,7 @@ func (q *queue) newest(s *slot) *Body {
 }
 
 // note tells which handler of an object runs now, "" for none. Meanwhile the worker does not count: the handler may take its time.
-func (q *queue) note(s *slot, id HandlerID) {
+func (q *queue) note(s *entry, id HandlerID) {
 	q.mu.Lock()
 	before := s.running
 	s.running = id
@@ -697,8 +697,8 @@ func (q *queue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.closed = true
-	for _, s := range q.slots {
-		if s.desk != nil {
+	for _, s := range q.entries {
+		if s.objectState != nil {
 			q.stopTimerLocked(s)
 		}
 	}
@@ -720,8 +720,8 @@ func (q *queue) wait(ctx context.Context) []string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	var left []string
-	for _, s := range q.slots {
-		if s.desk != nil && s.working {
+	for _, s := range q.entries {
+		if s.objectState != nil && s.working {
 			left = append(left, strings.TrimSuffix(s.ref().String()+" in handler "+string(s.running), " in handler "))
 		}
 	}

@@ -14,8 +14,8 @@ func (q *queue) sweep(from *source, round uint64) {
 	if q.closed || from.closed {
 		return
 	}
-	for _, s := range q.slots {
-		if s.listing >= from.listing || from.namespace != "" && s.in.name != from.namespace || s.desk != nil && s.deleted {
+	for _, s := range q.entries {
+		if s.listing >= from.listing || from.namespace != "" && s.in.name != from.namespace || s.objectState != nil && s.deleted {
 			continue
 		}
 		switch s.presence {
@@ -29,7 +29,7 @@ func (q *queue) sweep(from *source, round uint64) {
 }
 
 // tellDeletedLocked gives an object the event of its deletion, which no stream has brought.
-func (q *queue) tellDeletedLocked(s *slot, round uint64) {
+func (q *queue) tellDeletedLocked(s *entry, round uint64) {
 	ref := s.ref()
 	body, err := NewBody(map[string]any{
 		"apiVersion": ref.APIVersion, "kind": ref.Kind,
@@ -58,11 +58,11 @@ type kept struct {
 }
 
 // leaveLocked remembers what is still to be done of an object that is forgotten, if there is anything.
-func (q *queue) leaveLocked(s *slot, tell bool) {
+func (q *queue) leaveLocked(s *entry, tell bool) {
 	was := absentee{ref: s.ref(), version: s.version, tell: tell}
-	if working := s.desk != nil && s.working; s.named && !working { // what its worker has is known when that ends
+	if working := s.objectState != nil && s.working; s.named && !working { // what its worker has is known when that ends
 		k := kept{expected: s.expected, expectedUntil: s.expectedUntil}
-		if s.desk != nil {
+		if s.objectState != nil {
 			k.unsent, k.seen, k.overflow = s.unsent, s.seen, s.overflow
 		}
 		if k.unsent != nil || k.seen != nil || k.overflow != 0 || k.expected != "" {
@@ -75,15 +75,15 @@ func (q *queue) leaveLocked(s *slot, tell bool) {
 }
 
 // takeUp gives an object that is served again what was remembered of it.
-func (s *slot) takeUp(was absentee) {
+func (s *entry) takeUp(was absentee) {
 	k := was.kept
 	if k == nil {
 		return
 	}
 	s.expected, s.expectedUntil = k.expected, k.expectedUntil
 	if k.unsent != nil || k.seen != nil || k.overflow != 0 {
-		s.sitLocked()
-		s.unsent, s.seen, s.overflow, s.halfway = k.unsent, k.seen, k.overflow, k.unsent != nil || k.seen != nil
+		s.activateLocked()
+		s.unsent, s.seen, s.overflow, s.inProgress = k.unsent, k.seen, k.overflow, k.unsent != nil || k.seen != nil
 	}
 }
 
@@ -97,7 +97,7 @@ func (q *queue) conclude(namespace string, round uint64) {
 }
 
 func (q *queue) concludeLocked(namespace string, round uint64) {
-	for _, s := range q.slots {
+	for _, s := range q.entries {
 		if s.presence == unserved && (namespace == "" || s.in.name == namespace) {
 			s.presence = gone // its worker leaves nothing to be done
 		}
@@ -110,7 +110,7 @@ func (q *queue) concludeLocked(namespace string, round uint64) {
 		if !was.tell {
 			continue
 		}
-		s := q.slots[key]
+		s := q.entries[key]
 		if s == nil {
 			s = q.addLocked(key, was.ref, false)
 			s.version = was.version
@@ -137,7 +137,7 @@ func (q *queue) leftNamespaces(served map[string]bool) []string {
 }
 
 // endLocked has the worker of an object that has gone tell that, and nothing else.
-func (q *queue) endLocked(s *slot) {
+func (q *queue) endLocked(s *entry) {
 	q.known.known(-1)
 	if s.presence = ending; len(s.events) == 0 { // the worker has taken the event
 		s.presence = reporting
@@ -149,22 +149,22 @@ func (q *queue) endLocked(s *slot) {
 // with something that could not be sent.
 func (q *queue) forget(namespace string, tell bool) {
 	q.mu.Lock()
-	var left []*slot
-	for _, s := range q.slots {
+	var left []*entry
+	for _, s := range q.entries {
 		if namespace != "" && s.in.name != namespace || s.presence != present {
 			continue
 		}
 		left = append(left, s)
-		if s.desk != nil && s.deleted { // which is being told, or will be next
+		if s.objectState != nil && s.deleted { // which is being told, or will be next
 			q.endLocked(s)
 			continue
 		}
 		q.leaveLocked(s, tell)
-		if s.desk != nil {
+		if s.objectState != nil {
 			q.stopTimerLocked(s)
 			s.events, s.woken = nil, false
 		}
-		if s.desk != nil && s.working {
+		if s.objectState != nil && s.working {
 			q.dismissLocked(s, unserved)
 		} else {
 			q.dismissLocked(s, gone)

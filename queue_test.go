@@ -23,7 +23,7 @@ func versionedPod(t *testing.T, typ EventType, namespace, uid, version string) R
 func TestQueue(t *testing.T) {
 	quiet := slog.New(slog.DiscardHandler)
 	t.Run("DF-30 the names of namespaces are forgotten with their last objects", func(t *testing.T) {
-		q := newQueue(0, quiet, func(s *slot, events []RawEvent) rest {
+		q := newQueue(0, quiet, func(s *entry, events []RawEvent) rest {
 			return rest{gone: events[len(events)-1].Type == Deleted}
 		})
 		from := &source{}
@@ -39,12 +39,12 @@ func TestQueue(t *testing.T) {
 				q.workers.Wait()
 			}
 		}
-		if len(q.slots) != 50 || len(q.namespaces) != 50 {
-			t.Errorf("of 50 objects in 50 namespaces, %d objects are known in %d namespaces", len(q.slots), len(q.namespaces))
+		if len(q.entries) != 50 || len(q.namespaces) != 50 {
+			t.Errorf("of 50 objects in 50 namespaces, %d objects are known in %d namespaces", len(q.entries), len(q.namespaces))
 		}
 		q.forget("ns2", false)
-		if len(q.slots) != 49 || len(q.namespaces) != 49 {
-			t.Errorf("of 49 objects in 49 namespaces, %d objects are known in %d namespaces", len(q.slots), len(q.namespaces))
+		if len(q.entries) != 49 || len(q.namespaces) != 49 {
+			t.Errorf("of 49 objects in 49 namespaces, %d objects are known in %d namespaces", len(q.entries), len(q.namespaces))
 		}
 	})
 	t.Run("DF-30 no time of an object depends on the time of the day", func(t *testing.T) {
@@ -52,16 +52,16 @@ func TestQueue(t *testing.T) {
 			settings := NewSettings()
 			r := &reactor{settings: settings, began: time.Now()}
 			time.Sleep(time.Minute)
-			c := &cycle{reactor: r, slot: &slot{desk: &desk{}}, event: RawEvent{}}
+			c := &cycle{reactor: r, entry: &entry{objectState: &objectState{}}, event: RawEvent{}}
 			c.await(versionedPod(t, Modified, "ns", "u", "1").Body, versionedPod(t, Modified, "ns", "u", "2").Body)
-			if got, want := c.slot.expectedUntil, time.Minute+settings.Persistence.ConsistencyTimeout; got != want {
+			if got, want := c.entry.expectedUntil, time.Minute+settings.Persistence.ConsistencyTimeout; got != want {
 				t.Errorf("our own patch is awaited until %s of the reactor's clock, want %s", got, want)
 			}
 		})
 	})
 	t.Run("DF-36 an older state than one that was seen is not seen again", func(t *testing.T) {
 		var seen []string
-		q := newQueue(0, quiet, func(s *slot, events []RawEvent) rest {
+		q := newQueue(0, quiet, func(s *entry, events []RawEvent) rest {
 			for _, ev := range events {
 				seen = append(seen, ev.Body.version)
 			}
@@ -78,7 +78,7 @@ func TestQueue(t *testing.T) {
 	})
 	t.Run("DF-36 the listing of a namespace tells nothing of the objects of others", func(t *testing.T) {
 		var gone []string
-		q := newQueue(1, quiet, func(s *slot, events []RawEvent) rest {
+		q := newQueue(1, quiet, func(s *entry, events []RawEvent) rest {
 			deleted := events[len(events)-1].Type == Deleted
 			if deleted {
 				gone = append(gone, s.in.name)
@@ -101,7 +101,7 @@ func TestQueue(t *testing.T) {
 	t.Run("DF-36 an object that is woken while its worker works is looked at again", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			looks, working := 0, make(chan struct{})
-			q := newQueue(0, quiet, func(s *slot, events []RawEvent) rest {
+			q := newQueue(0, quiet, func(s *entry, events []RawEvent) rest {
 				if looks++; looks == 1 {
 					<-working
 				}
@@ -109,7 +109,7 @@ func TestQueue(t *testing.T) {
 			})
 			q.put(versionedPod(t, Added, "ns", "u", "1"), &source{}, 0, true)
 			synctest.Wait()
-			q.wake(q.slots["u"])
+			q.wake(q.entries["u"])
 			close(working)
 			q.workers.Wait()
 			if looks != 2 {
@@ -120,7 +120,7 @@ func TestQueue(t *testing.T) {
 	t.Run("a listing without an object ends what is remembered of it, even if its worker could not send everything", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			working := make(chan struct{})
-			q := newQueue(0, quiet, func(s *slot, events []RawEvent) rest {
+			q := newQueue(0, quiet, func(s *entry, events []RawEvent) rest {
 				<-working
 				s.unsent = &unsent{}
 				return rest{}
@@ -134,14 +134,14 @@ func TestQueue(t *testing.T) {
 			close(working)
 			q.workers.Wait()
 			if !q.empty() {
-				t.Errorf("%d objects are known, and %d are remembered", len(q.slots), len(q.absent))
+				t.Errorf("%d objects are known, and %d are remembered", len(q.entries), len(q.absent))
 			}
 		})
 	})
 	t.Run("what a worker sends after its object was forgotten is not remembered", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			working := make(chan struct{})
-			q := newQueue(0, quiet, func(s *slot, events []RawEvent) rest {
+			q := newQueue(0, quiet, func(s *entry, events []RawEvent) rest {
 				s.unsent = &unsent{}
 				<-working
 				s.unsent = nil
@@ -153,13 +153,13 @@ func TestQueue(t *testing.T) {
 			close(working)
 			q.workers.Wait()
 			if !q.empty() {
-				t.Errorf("%d objects are known, and %d are remembered", len(q.slots), len(q.absent))
+				t.Errorf("%d objects are known, and %d are remembered", len(q.entries), len(q.absent))
 			}
 		})
 	})
 	t.Run("DF-13 what comes of a stream that was called off does not count", func(t *testing.T) {
 		looks := 0
-		q := newQueue(0, quiet, func(s *slot, events []RawEvent) rest {
+		q := newQueue(0, quiet, func(s *entry, events []RawEvent) rest {
 			looks++
 			return rest{}
 		})
@@ -171,8 +171,8 @@ func TestQueue(t *testing.T) {
 		if _, settled, seen := q.settled([]byte("u"), []byte("1"), from, 0); settled || !seen {
 			t.Error("the stream may settle an object")
 		}
-		if looks > 0 || len(q.slots) > 0 {
-			t.Errorf("%d objects are known, after %d looks", len(q.slots), looks)
+		if looks > 0 || len(q.entries) > 0 {
+			t.Errorf("%d objects are known, after %d looks", len(q.entries), looks)
 		}
 	})
 }

@@ -58,7 +58,7 @@ func (r *reactor) put(ev RawEvent, from *source, round uint64) {
 }
 
 // leave forgets an object that is not served any more.
-func (r *reactor) leave(s *slot) {
+func (r *reactor) leave(s *entry) {
 	if r.indexer != nil {
 		r.indexer.drop(s.key, r.served.Load().indices)
 	}
@@ -69,10 +69,10 @@ func (r *reactor) leave(s *slot) {
 
 // stale tells whether the operator has paused since the newest event of the object has come, or does not serve the object any more. Nothing
 // is started then: another operator may work on the object, and the listing after the pause will show what it is then.
-func (r *reactor) stale(s *slot) bool { return s.took != r.pauses.now() || !r.queue.serves(s) }
+func (r *reactor) stale(s *entry) bool { return s.took != r.pauses.now() || !r.queue.serves(s) }
 
 // work processes the events of an object that have come since the last time.
-func (r *reactor) work(s *slot, events []RawEvent) rest {
+func (r *reactor) work(s *entry, events []RawEvent) rest {
 	if r.queue.reports(s) && !r.pauses.paused() {
 		s.took = r.pauses.now() // a pause since then does not matter, for no listing will show it
 	}
@@ -104,7 +104,7 @@ func (r *reactor) work(s *slot, events []RawEvent) rest {
 
 // process does all with the events but the indexing.
 func (c *cycle) process(events []RawEvent) rest {
-	s := c.slot
+	s := c.entry
 	for _, ev := range events {
 		c.watch(ev)
 	}
@@ -141,17 +141,17 @@ func (c *cycle) index() time.Duration {
 	if len(handlers) == 0 {
 		return -1
 	}
-	defer c.queue.passed(c.slot)
+	defer c.queue.passed(c.entry)
 	if c.event.Type == Deleted {
-		c.indexer.drop(c.slot.key, handlers)
+		c.indexer.drop(c.entry.key, handlers)
 		return -1
 	}
 	o := c.object(c.event.Body)
 	c.queue.workerLimit.release() // while functions of users run
 	defer c.queue.workerLimit.acquire()
-	wait := c.indexer.index(c.slot.key, handlers, &o, &c.slot.unindexed)
-	if !c.queue.serves(c.slot) { // it was forgotten meanwhile
-		c.indexer.drop(c.slot.key, handlers)
+	wait := c.indexer.index(c.entry.key, handlers, &o, &c.entry.unindexed)
+	if !c.queue.serves(c.entry) { // it was forgotten meanwhile
+		c.indexer.drop(c.entry.key, handlers)
 	}
 	return wait
 }
@@ -165,29 +165,29 @@ func (c *cycle) spawn() bool {
 		c.essence = c.track(c.event.Body)
 	}
 	o := c.object(c.event.Body)
-	return c.daemons.spawn(c.slot, c.served.tasks, &o, c.essence)
+	return c.daemons.spawn(c.entry, c.served.tasks, &o, c.essence)
 }
 
 // cycle is the work on one state of an object.
 type cycle struct {
 	*reactor
 	sender
-	slot   *slot
+	entry  *entry
 	served *resolved
 	event  RawEvent
 	log    *slog.Logger
 	parts  []*part // of the handlers of raw events
 
-	essence *Essence       // of the event's body
-	before  *Essence       // as it was last handled
-	stored  []byte         // that as it is stored, nil for none
-	seen    *handlingState // by the finished handlers of this handling
-	reason  Reason
-	x       *handling
-	parting bool // whether a handler of deletions is interested that does not hold the object
-	renewed bool // whether the stored state differs only in the fields that are tracked
-	copied  bool // whether what is stored on the object is that of another one
-	purge   bool // whether records of a superseded cause are to be purged
+	essence        *Essence       // of the event's body
+	before         *Essence       // as it was last handled
+	stored         []byte         // that as it is stored, nil for none
+	seen           *handlingState // by the finished handlers of this handling
+	reason         Reason
+	x              *handling
+	optionalDelete bool // whether a handler of deletions is interested that does not hold the object
+	renewed        bool // whether the stored state differs only in the fields that are tracked
+	copied         bool // whether what is stored on the object is that of another one
+	purge          bool // whether records of a superseded cause are to be purged
 
 	anew     bool // whether no handling was under way
 	repeated bool // whether our last patch was not long ago
@@ -204,35 +204,35 @@ type cycle struct {
 	left     []*part // of handlers of raw events, which could not be stored
 }
 
-func (r *reactor) cycle(s *slot, newest RawEvent) *cycle {
-	c := &cycle{reactor: r, slot: s, served: r.served.Load(), event: newest, log: objectLogger(r.log, newest.Body.Reference())}
+func (r *reactor) cycle(s *entry, newest RawEvent) *cycle {
+	c := &cycle{reactor: r, entry: s, served: r.served.Load(), event: newest, log: objectLogger(r.log, newest.Body.Reference())}
 	fresh := newest.Body
 	if s.body != nil && newest.Type == Modified && newerVersion(s.body.version, fresh.version) {
 		fresh = s.body // what our own patches have made of it; the event is from before them
 	}
 	c.sender = sender{client: r.client, ctx: r.requests, resource: c.served.resource, log: c.log, fresh: fresh, took: c.await, outdated: r.outdated, told: &r.told,
 		newest: func() *Body { return r.queue.newest(s) }, lenient: fresh.deleting && s.conflicts >= manyConflicts}
-	c.anew, c.repeated = !s.halfway, c.patched()
+	c.anew, c.repeated = !s.inProgress, c.patched()
 	return c
 }
 
 // await notes that our own patch is to come back before the handlers may trust what the stream shows.
 func (c *cycle) await(before, after *Body) {
-	s, timeout := c.slot, c.settings.Persistence.ConsistencyTimeout
+	s, timeout := c.entry, c.settings.Persistence.ConsistencyTimeout
 	if after.version != before.version {
 		if s.expectedUntil = c.clock() + timeout; timeout > 0 {
 			s.expected = after.version
 		}
 	}
-	if s.released = ""; after.deleting && len(before.Finalizers()) > 0 && len(after.Finalizers()) == 0 { // others end without any, by and by
-		s.released = after.version
+	if s.goneVersion = ""; after.deleting && len(before.Finalizers()) > 0 && len(after.Finalizers()) == 0 { // others end without any, by and by
+		s.goneVersion = after.version
 	}
 }
 
 // watch calls the handlers of raw events for one event.
 func (c *cycle) watch(ev RawEvent) {
 	for _, h := range c.served.events {
-		if c.stale(c.slot) {
+		if c.stale(c.entry) {
 			return
 		}
 		e := &WatchEvent{Object: c.object(ev.Body), Type: ev.Type}
@@ -244,10 +244,10 @@ func (c *cycle) watch(ev RawEvent) {
 		}
 		e.Patch, e.Param = &Patch{}, h.param
 		c.log.Debug("Handler '" + string(h.id) + "' is invoked.")
-		c.queue.note(c.slot, h.id)
+		c.queue.note(c.entry, h.id)
 		began := time.Now()
 		err := call(func() error { return h.event(c.handlers, e) })
-		c.queue.note(c.slot, "")
+		c.queue.note(c.entry, "")
 		c.limit.release()
 		err = errors.Join(err, e.Patch.err)
 		c.meter.handler(h.id, false).ended(outcome{final: true}.result(err), int64(time.Since(began)))
@@ -262,7 +262,7 @@ func (c *cycle) watch(ev RawEvent) {
 
 func (c *cycle) object(body *Body) Object {
 	return Object{
-		Resource: c.served.resource, Body: body, Logger: c.log, Client: c.reactor.client, memory: &c.slot.memory,
+		Resource: c.served.resource, Body: body, Logger: c.log, Client: c.reactor.client, memory: &c.entry.memory,
 		Indices: c.indices, events: c.events,
 		Patch: &Patch{}, // filters may look at it
 	}
@@ -270,7 +270,7 @@ func (c *cycle) object(body *Body) Object {
 
 // react does all but the handlers of raw events, and tells when the object is due again.
 func (c *cycle) react() rest {
-	s := c.slot
+	s := c.entry
 	if c.handlers.Err() != nil {
 		return rest{} // what is not begun at the exit is left to the next start
 	}
@@ -283,7 +283,7 @@ func (c *cycle) react() rest {
 	switch {
 	case errors.Is(err, errGone):
 		c.log.Debug("The object is gone; what was to be changed in it is dropped.")
-		s.unsent, s.released = nil, c.latest().version // what the stream shows of it up to now is from before
+		s.unsent, s.goneVersion = nil, c.latest().version // what the stream shows of it up to now is from before
 		return rest{}
 	case overflows(err) && !c.event.Body.Deleting(): // whose handlers go on with what is in memory, for nothing of it is to stay
 		c.log.Error("The state of the object is too large to be stored: all annotations of an object together may have 262144 bytes. "+
@@ -308,7 +308,7 @@ func (c *cycle) react() rest {
 
 // leaveParts saves the parts of handlers of raw events that could not be stored for a later cycle.
 func (c *cycle) leaveParts() rest {
-	s := c.slot
+	s := c.entry
 	if s.unsent == nil {
 		s.unsent = &unsent{}
 	}
@@ -324,32 +324,32 @@ func (c *cycle) leaveParts() rest {
 // keep saves what could not be sent for the next cycle.
 func (c *cycle) keep() {
 	defer func() { // what was stored, or is not to be stored any more, has been emptied
-		u := c.slot.unsent
+		u := c.entry.unsent
 		u.parts = slices.DeleteFunc(append(c.left, u.parts...), func(p *part) bool { return p.patch.Empty() && !p.succeeded })
 	}()
 	u := &unsent{parts: c.parts}
-	if old := c.slot.unsent; old != nil {
+	if old := c.entry.unsent; old != nil {
 		u.records, u.base, u.succeeded = old.records, old.base, old.succeeded
 	}
 	if x := c.x; x != nil {
 		u.base = c.storedDigest()
 		u.parts, u.succeeded, u.records = x.parts, x.succeeded, make(map[HandlerID]*ProgressRecord)
-		if old := c.slot.unsent; old != nil { // with those of sub-handlers whose parents have not run
+		if old := c.entry.unsent; old != nil { // with those of sub-handlers whose parents have not run
 			maps.Copy(u.records, old.records)
 		}
 		for _, p := range x.all {
 			u.records[p.handler.id] = p.record
 		}
 		c.note()
-		c.slot.seen = c.seen
+		c.entry.seen = c.seen
 	}
-	c.slot.unsent = u
+	c.entry.unsent = u
 }
 
 // throttle logs an error that is not of a handler, and pauses the object. Nothing is lost: the newest
 // state is looked at again after the pause (CH-T3, CH-T4).
 func (c *cycle) throttle(err error) rest {
-	s := c.slot
+	s := c.entry
 	if c.requests.Err() != nil {
 		return rest{}
 	}
@@ -374,7 +374,7 @@ const manyConflicts = 5
 // retryConflict has the object handled again with its newest state: at once after the first conflict, and after growing pauses, which
 // no event ends, after more in a row.
 func (c *cycle) retryConflict(err error) rest {
-	s := c.slot
+	s := c.entry
 	delay := time.Duration(0)
 	if s.conflicts > 0 {
 		delay = growingPause(s.conflicts - 1)
@@ -396,7 +396,7 @@ func growingPause(failures int) time.Duration {
 // handle finds out what has happened to the object and does what is to be done. It returns after what
 // time the object is due again, negative if only an event can change anything.
 func (c *cycle) handle() (time.Duration, error) {
-	s, body := c.slot, c.event.Body
+	s, body := c.entry, c.event.Body
 	if over, err := c.ending(); over {
 		return -1, err
 	}
@@ -443,7 +443,7 @@ func (c *cycle) handle() (time.Duration, error) {
 	switch c.reason {
 	case ReasonNoop, ReasonFree:
 		c.log.Debug("Nothing has changed that is handled.", "reason", c.reason)
-		if c.reason == ReasonNoop && (s.halfway || c.renewed) {
+		if c.reason == ReasonNoop && (s.inProgress || c.renewed) {
 			return c.pursue(&whole) // with no handlers: a change was taken back, whose records are to go, or a state is to be renewed
 		}
 		c.x, s.unsent, s.seen = nil, nil, nil // what was to be stored belonged to a cause that is over
@@ -454,20 +454,20 @@ func (c *cycle) handle() (time.Duration, error) {
 
 // ending reports whether the operator has removed the last finalizer of the object, and the object was not created anew since.
 func (c *cycle) ending() (bool, error) {
-	s := c.slot
-	if s.released == "" || newerVersion(s.released, c.event.Body.version) {
-		return s.released != "", nil
+	s := c.entry
+	if s.goneVersion == "" || newerVersion(s.goneVersion, c.event.Body.version) {
+		return s.goneVersion != "", nil
 	}
 	if _, err := c.ask(c.known()); errors.Is(err, errGone) {
 		return true, err // the event was only late
 	}
-	s.released = ""
+	s.goneVersion = ""
 	return false, nil
 }
 
 // outdated tells whether the state is from before our own patch, which is not back yet.
 func (c *cycle) outdated() bool {
-	return c.slot.expected != "" && !newerVersion(c.event.Body.version, c.slot.expected)
+	return c.entry.expected != "" && !newerVersion(c.event.Body.version, c.entry.expected)
 }
 
 // refetch reads the newest state of the object, and lets the next cycle work on that. While the object cannot be read, its handlers wait for
@@ -476,10 +476,10 @@ func (c *cycle) refetch() (time.Duration, error) {
 	known, timeout := c.known(), c.settings.Persistence.ConsistencyTimeout
 	c.log.Debug("The own patch has not come back in time; the object is asked for.", "version", c.event.Body.version)
 	body, err := c.ask(known)
-	c.slot.expectedUntil = c.clock() + timeout
+	c.entry.expectedUntil = c.clock() + timeout
 	switch {
 	case errors.Is(err, errGone):
-		c.slot.expected = ""
+		c.entry.expected = ""
 		return -1, errGone
 	case err != nil:
 		c.warnUnreadable(err)
@@ -487,7 +487,7 @@ func (c *cycle) refetch() (time.Duration, error) {
 	}
 	c.unreadable.Store(false)
 	c.adopt(known, body)
-	c.slot.expected = body.version // and what the stream shows of earlier states is outdated, too
+	c.entry.expected = body.version // and what the stream shows of earlier states is outdated, too
 	return 0, c.change(nil)
 }
 
@@ -517,7 +517,7 @@ func (c *cycle) interest(whole *Change) (relevant, required bool) {
 		if h.preMatches(whole) {
 			relevant = true
 			required = required || h.kind == kindDelete && !h.optional
-			c.parting = c.parting || h.kind == kindDelete && h.optional
+			c.optionalDelete = c.optionalDelete || h.kind == kindDelete && h.optional
 		}
 	}
 	return relevant, required
@@ -540,33 +540,33 @@ func (c *cycle) compare() {
 		before = &Essence{}
 	}
 	c.stored = before.bytes()
-	if u := c.slot.unsent; u != nil && u.base != before.digest() {
+	if u := c.entry.unsent; u != nil && u.base != before.digest() {
 		u.records, u.succeeded = nil, nil // the patch that has ended the handling took effect, though its answer was lost
 	}
 	if before == nil {
-		before = c.recall()
+		before = c.baseFromMemory()
 	}
 	c.before = dropOthers(before, body)
 }
 
-// theft is the time within which the last handled state vanishes if somebody resets the annotations as soon as they change. People who
+// baseLossWindow is the time within which the last handled state vanishes if somebody resets the annotations as soon as they change. People who
 // remove it to have the object created again are slower.
-const theft = 10 * time.Second
+const baseLossWindow = 10 * time.Second
 
-// recall tells how the object was last handled if that has vanished from it right after it was stored. Other controllers do so that know
+// baseFromMemory tells how the object was last handled if that has vanished from it right after it was stored. Other controllers do so that know
 // only their own annotations, and the creation would be handled again without end (CH-T25). From then on, what is in memory counts.
-func (c *cycle) recall() *Essence {
-	s := c.slot
+func (c *cycle) baseFromMemory() *Essence {
+	s := c.entry
 	if c.outdated() {
 		return nil // our own patch is not back
 	}
-	if !s.robbed && (s.based == 0 || c.clock()-s.based > theft) {
+	if !s.baseStripped && (s.based == 0 || c.clock()-s.based > baseLossWindow) {
 		return nil
 	}
-	if !s.robbed {
+	if !s.baseStripped {
 		c.log.Warn("The last handled state was removed from the object right after it was stored. As long as the operator runs, the object counts as handled; " +
 			"after a restart it will be created again. Whoever resets its annotations should keep those of others.")
-		s.robbed = true
+		s.baseStripped = true
 	}
 	if c.essence.digest() == s.base {
 		return c.essence
@@ -586,7 +586,7 @@ func (what *resolved) track(body *Body, s *Settings) *Essence {
 // look changed when a handler is added. The fields do not change while the operator runs, so it looks
 // at each object once.
 func (c *cycle) retrack() {
-	if c.slot.tracked {
+	if c.entry.tracked {
 		return
 	}
 	if c.before != nil && !c.before.Equal(c.essence) {
@@ -594,7 +594,7 @@ func (c *cycle) retrack() {
 		now := p.trackingOf(c.served.fields)
 		c.renewed = p.tracked(c.event.Body, c.stored, c.before, now).explains(now, c.before, c.essence)
 	}
-	if c.slot.tracked = !c.renewed; c.renewed {
+	if c.entry.tracked = !c.renewed; c.renewed {
 		c.log.Debug("The last handled state differs only in the fields that are tracked, and is renewed.")
 		c.before = c.essence
 	}
@@ -602,10 +602,10 @@ func (c *cycle) retrack() {
 
 // detect finds the reason of the cause, and what earlier cycles of its handling have left.
 func (c *cycle) detect() {
-	initial := c.slot.listed && !c.slot.handled
+	initial := c.entry.listed && !c.entry.handled
 	c.retrack()
 	c.reason, initial = detectReason(c.event.Type, c.event.Body, c.settings.Persistence.Finalizer, c.before, c.essence, initial)
-	if c.reason == ReasonFree && c.parting && !c.slot.parted {
+	if c.reason == ReasonFree && c.optionalDelete && !c.entry.deleteHandled {
 		c.reason = ReasonDelete // somebody else holds the object, so there is time for those who need not hold it
 	}
 	c.x = &handling{settings: c.settings, meter: c.meter, limit: c.limit, workerLimit: c.queue.workerLimit, lifecycle: c.lifecycle, initial: initial, body: c.event.Body}
@@ -650,8 +650,8 @@ func (c *cycle) pursue(whole *Change) (time.Duration, error) {
 		if c.reason == ReasonUpdate {
 			whole.Logger.Debug("The differences are these.", "diff", whole.Resource.loggable(lazyDiff(whole.diff)))
 		}
-		c.slot.halfway = true
-		if c.slot.unsent != nil {
+		c.entry.inProgress = true
+		if c.entry.unsent != nil {
 			c.planFlush(max(c.settings.Execution.FlushAfter, time.Second))
 		}
 		x.run(c.handlers, top)
@@ -664,8 +664,8 @@ func (c *cycle) pursue(whole *Change) (time.Duration, error) {
 	if !done {
 		return c.postpone(wait)
 	}
-	if c.reason == ReasonDelete && len(c.served.tasks) > 0 && !c.daemons.settle(c.slot, c.settings.Background.InstantExitTimeout) {
-		c.slot.unsent = nil
+	if c.reason == ReasonDelete && len(c.served.tasks) > 0 && !c.daemons.settle(c.entry, c.settings.Background.InstantExitTimeout) {
+		c.entry.unsent = nil
 		return -1, c.flush(false) // the end of the last task will wake the object
 	}
 	stores := c.stores()
@@ -683,9 +683,9 @@ func (c *cycle) pursue(whole *Change) (time.Duration, error) {
 		c.log.Debug("Removing the finalizer, thus allowing the actual deletion.")
 	}
 	if stores {
-		c.slot.base, c.slot.based = c.base().digest(), c.clock()
+		c.entry.base, c.entry.based = c.base().digest(), c.clock()
 	}
-	c.slot.handled, c.slot.parted, c.slot.halfway, c.slot.unsent, c.slot.seen = true, c.reason == ReasonDelete, false, nil, nil
+	c.entry.handled, c.entry.deleteHandled, c.entry.inProgress, c.entry.unsent, c.entry.seen = true, c.reason == ReasonDelete, false, nil, nil
 	if c.reason != ReasonDelete && c.known().version == c.event.Body.version { // an object that goes has had its finalizer removed
 		c.log.Debug("The handling is over, and there was nothing to store; the next change is awaited.")
 	}
@@ -698,14 +698,14 @@ func (c *cycle) postpone(wait time.Duration) (time.Duration, error) {
 	if !attempted && c.handlers.Err() != nil {
 		return -1, nil // what the end of the operator has cut off leaves nothing behind
 	}
-	if !attempted && c.stale(c.slot) {
+	if !attempted && c.stale(c.entry) {
 		c.keep()
 		return -1, nil // nor does a pause
 	}
 	if err := c.flush(false); err != nil {
 		return 0, err
 	}
-	c.slot.unsent, c.slot.seen = nil, c.seen
+	c.entry.unsent, c.entry.seen = nil, c.seen
 	if !attempted && wait <= 0 { // a lifecycle that chooses nothing is not to be asked in a loop
 		wait = time.Second
 	}
@@ -716,14 +716,14 @@ func (c *cycle) postpone(wait time.Duration) (time.Duration, error) {
 func (c *cycle) equip(whole *Change) {
 	x, progress := c.x, c.settings.Persistence.ProgressStorage
 	x.cause, x.owned, x.parts, c.parts = *whole, c.served.changes, c.parts, nil
-	if u := c.slot.unsent; u != nil {
+	if u := c.entry.unsent; u != nil {
 		x.succeeded = slices.Clone(u.succeeded)
 	}
 	for _, p := range x.parts {
 		x.later = append(x.later, p.patch)
 	}
 	x.load = func(id HandlerID) (*ProgressRecord, error) {
-		if u := c.slot.unsent; u != nil && u.records[id] != nil {
+		if u := c.entry.unsent; u != nil && u.records[id] != nil {
 			return u.records[id], nil
 		}
 		if c.copied {
@@ -731,10 +731,10 @@ func (c *cycle) equip(whole *Change) {
 		}
 		return progress.Fetch(id, c.event.Body)
 	}
-	x.stale = func() bool { return c.stale(c.slot) }
-	x.interrupted = func() bool { return c.queue.waits(c.slot, c.known().version) }
+	x.stale = func() bool { return c.stale(c.entry) }
+	x.interrupted = func() bool { return c.queue.waits(c.entry, c.known().version) }
 	x.listen = c.listen
-	x.running = func(id HandlerID) { c.queue.note(c.slot, id) }
+	x.running = func(id HandlerID) { c.queue.note(c.entry, id) }
 	x.flush = c.flushBetween
 	x.flushLater = c.flushLater
 }
@@ -760,7 +760,7 @@ func (c *cycle) listen(superseded func()) (stop func()) {
 	var tasks sync.WaitGroup
 	tasks.Go(func() {
 		for {
-			events, arrived := c.queue.waiting(c.slot)
+			events, arrived := c.queue.waiting(c.entry)
 			outdated := false
 			err := call(func() error {
 				outdated = slices.ContainsFunc(events, func(ev RawEvent) bool { return c.outdates(ev, handled) })

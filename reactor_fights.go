@@ -17,10 +17,10 @@ const (
 
 // damped returns how long the handling of the object is put off, because it goes round in circles.
 func (c *cycle) damped() time.Duration {
-	b := c.slot.bout
+	b := c.entry.bout
 	switch {
 	case b.left() == 0:
-		if c.slot.bout = nil; b.pause > 0 {
+		if c.entry.bout = nil; b.pause > 0 {
 			c.log.Info("The fields of the object are not changed again and again any more.")
 		}
 	case b != nil && !c.event.Body.deleting:
@@ -31,12 +31,12 @@ func (c *cycle) damped() time.Duration {
 
 // patched tells whether the operator has changed more of the object lately than what it keeps there itself.
 func (c *cycle) patched() bool {
-	return c.slot.wrote && c.clock()-c.slot.expectedUntil < boutWindow-c.settings.Persistence.ConsistencyTimeout
+	return c.entry.wrote && c.clock()-c.entry.expectedUntil < boutWindow-c.settings.Persistence.ConsistencyTimeout
 }
 
 // contest looks whether what was just changed had been changed back, or was changed because of our own change.
 func (c *cycle) contest(before *Body, parts []*part, sent *Patch) {
-	s, settings := c.slot, &c.settings.Queueing
+	s, settings := c.entry, &c.settings.Queueing
 	s.wrote = s.wrote || len(parts) > 0 || s.handled // the first finalizer is nothing special
 	b := s.bout
 	if b == nil {

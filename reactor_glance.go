@@ -9,11 +9,11 @@ import (
 
 // This file sees at a glance that there is nothing to do for an object, which holds for most events: those of a restart, of the changes that
 // nobody handles, and of our own patches coming back. It looks at the bytes as they came in, on the goroutine of the stream: no body is made,
-// nothing is decoded, no worker is started, and an object that was not known becomes a slot without a desk. What it does not
+// nothing is decoded, no worker is started, and an object that was not known becomes an idle entry. What it does not
 // understand it leaves to the cycle in reactor.go, which comes to the same end more slowly. It never calls functions of users, which could
 // take their time.
 //
-// The way: the slot is at rest, the object is neither deleted nor held by a finalizer that it should not have, or the other
+// The way: the entry is idle, the object is neither deleted nor held by a finalizer that it should not have, or the other
 // way round, and it is stored as handled what it is now: the essence is written to a buffer as it would be stored, what is stored is
 // unquoted to another one, and the two are compared.
 
@@ -150,7 +150,7 @@ func (r *reactor) glance(g *glancer, t EventType, o *outline, raw []byte, from *
 	} else {
 		ref = s.ref()
 	}
-	if !r.queue.take(s, t, ref, string(version), from, round, func(s *slot) {
+	if !r.queue.take(s, t, ref, string(version), from, round, func(s *entry) {
 		s.unwanted = verdict == unwanted
 		s.tracked = s.tracked || verdict == unchanged
 		s.handled = s.handled || verdict == unchanged && initial

@@ -196,16 +196,16 @@ func (w *twin) compare(t *testing.T, what string, event EventType, body *Body) (
 	if v == unclear || !isNull(o.deletion.of(body.raw)) {
 		return false
 	}
-	s := &slot{key: body.uid, kin: &kin{}, in: &namespace{name: "ns"}, listed: initial}
-	s.sitLocked()
-	w.queue.slots[s.key] = s
+	s := &entry{key: body.uid, typeMeta: &typeMeta{}, in: &namespace{name: "ns"}, listed: initial}
+	s.activateLocked()
+	w.queue.entries[s.key] = s
 	w.calls, w.requests = 0, 0
 	r := w.work(s, []RawEvent{{Type: event, Body: body}})
 	if w.calls > 0 || w.requests > 0 || r.due || r.held {
 		t.Fatalf("%s: settled at a glance, but there are %d calls and %d requests (%+v): %s", what, w.calls, w.requests, r, body.raw)
 	}
-	if s.handled != (v == unchanged && initial) || s.tracked != (v == unchanged) || !s.calm() {
-		t.Fatalf("%s: the glance finds %d, but the cycle leaves handled %t, tracked %t, calm %t: %s", what, v, s.handled, s.tracked, s.calm(), body.raw)
+	if s.handled != (v == unchanged && initial) || s.tracked != (v == unchanged) || !s.idle() {
+		t.Fatalf("%s: the glance finds %d, but the cycle leaves handled %t, tracked %t, idle %t: %s", what, v, s.handled, s.tracked, s.idle(), body.raw)
 	}
 	return true
 }
@@ -294,8 +294,8 @@ func TestEventsAtRest(t *testing.T) {
 		}
 	}
 	event()
-	s := w.queue.slots["u"]
-	if s == nil || s.desk != nil || s.name != "n" || s.in.name != "ns" {
+	s := w.queue.entries["u"]
+	if s == nil || s.objectState != nil || s.name != "n" || s.in.name != "ns" {
 		t.Fatalf("the object is %+v", s)
 	}
 	if n := testing.AllocsPerRun(100, event); n > 4 {
@@ -328,8 +328,8 @@ func TestBytesAtRest(t *testing.T) {
 			t.Fatalf("%s takes more than a glance (%v)", name, err)
 		}
 	}
-	if got := (heap() - before) / objects; got > limit || len(w.queue.slots) != objects {
-		t.Errorf("%d objects take %d bytes each, want %d at most", len(w.queue.slots), got, limit)
+	if got := (heap() - before) / objects; got > limit || len(w.queue.entries) != objects {
+		t.Errorf("%d objects take %d bytes each, want %d at most", len(w.queue.entries), got, limit)
 	} else {
 		t.Logf("an object takes %d bytes", got)
 	}
@@ -346,7 +346,7 @@ func TestGlanceWaits(t *testing.T) {
 		before func(w *twin)
 		t      EventType
 		want   bool
-		stays  bool // whether there is a desk afterwards
+		stays  bool // whether it is active afterwards
 	}{
 		{name: "nothing is known of it", before: func(w *twin) {}, want: true},
 		{name: "the operator has a memo to copy", before: func(w *twin) { w.memo.Store("a", 1) }},
@@ -355,7 +355,7 @@ func TestGlanceWaits(t *testing.T) {
 		{name: "a handler runs", before: func(w *twin) { w.known().working = true }, stays: true},
 		{name: "something is left to be sent", before: func(w *twin) { w.known().unsent = &unsent{} }, stays: true},
 		{name: "a pause is not over", before: func(w *twin) { w.known().errors = 1 }, stays: true},
-		{name: "it is remembered", before: func(w *twin) { w.known().memory.recall() }, stays: true},
+		{name: "it is remembered", before: func(w *twin) { w.known().memory.get() }, stays: true},
 		{name: "our own patch comes back", before: func(w *twin) { w.known().expected = "5" }, want: true},
 		{name: "our own patch is not back", before: func(w *twin) { w.known().expected = "6" }, stays: true},
 		{name: "it was seen already", before: func(w *twin) { w.known().version = "5" }, want: true, stays: true},
@@ -372,8 +372,8 @@ func TestGlanceWaits(t *testing.T) {
 			if got := w.looker(&source{listing: 3})(tt.t, &o, body.raw, 0); got != tt.want {
 				t.Errorf("it is settled: %t, want %t", got, tt.want)
 			}
-			s := w.queue.slots["u"]
-			if stays := s != nil && s.desk != nil; stays != tt.stays {
+			s := w.queue.entries["u"]
+			if stays := s != nil && s.objectState != nil; stays != tt.stays {
 				t.Errorf("the object has something under way: %t, want %t", stays, tt.stays)
 			}
 			if tt.want && (s.version != "5" || s.listing != 3) {
@@ -383,13 +383,13 @@ func TestGlanceWaits(t *testing.T) {
 	}
 }
 
-// known makes an object known, with something on its desk.
-func (w *twin) known() *slot {
+// known makes an object known, and active.
+func (w *twin) known() *entry {
 	w.queue.mu.Lock()
 	defer w.queue.mu.Unlock()
 	s := w.queue.addLocked("u", ObjectReference{APIVersion: "kopf.dev/v1", Kind: "Widget", Namespace: "ns", Name: "n", UID: "u"}, false)
 	s.version = "1"
-	s.sitLocked()
+	s.activateLocked()
 	return s
 }
 

@@ -12,7 +12,7 @@ import (
 func (c *cycle) keptState() *handlingState {
 	record, _ := c.settings.Persistence.ProgressStorage.Fetch(handlingID, c.event.Body) // what is damaged counts as none
 	base := stateDigest(c.stored)
-	for _, seen := range []*handlingState{c.slot.seen, handlingStateOf(record, c.stored)} {
+	for _, seen := range []*handlingState{c.entry.seen, handlingStateOf(record, c.stored)} {
 		switch {
 		case seen == nil || seen.base != base || !c.finishedFor(seen): // of another handling, which another client has finished
 		case c.before != nil && seen.is(c.before): // by handlers that this change is nothing to, such as those of the resuming
@@ -89,10 +89,10 @@ func (c *cycle) renewSubs(now time.Time) {
 	if len(subs) == 0 {
 		return
 	}
-	if c.slot.unsent == nil {
-		c.slot.unsent = &unsent{base: c.storedDigest(), records: make(map[HandlerID]*ProgressRecord)}
+	if c.entry.unsent == nil {
+		c.entry.unsent = &unsent{base: c.storedDigest(), records: make(map[HandlerID]*ProgressRecord)}
 	}
-	maps.Copy(c.slot.unsent.records, subs)
+	maps.Copy(c.entry.unsent.records, subs)
 }
 
 // callAgain has handlers called again, for the present state, which have finished before this cycle for another one. That one is too large to be
@@ -109,8 +109,8 @@ func (c *cycle) callAgain() bool {
 	c.seen = nil
 	c.keep()
 	for id, record := range subs {
-		if c.slot.unsent.records[id] == nil || c.slot.unsent.records[id].finished() {
-			c.slot.unsent.records[id] = record
+		if c.entry.unsent.records[id] == nil || c.entry.unsent.records[id].finished() {
+			c.entry.unsent.records[id] = record
 		}
 	}
 	return true

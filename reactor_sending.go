@@ -104,8 +104,8 @@ func (c *cycle) change(own *Patch) error {
 	}
 	c.logStored(parts, nil)
 	c.leave(parts)
-	if c.parts = nil; c.slot.unsent != nil {
-		c.slot.unsent.parts = nil
+	if c.parts = nil; c.entry.unsent != nil {
+		c.entry.unsent.parts = nil
 	}
 	return nil
 }
@@ -264,7 +264,7 @@ func (c *cycle) leave(parts []*part) {
 
 // refuse fails the handler of a part that the API server does not take, in this handling or in what is kept of an earlier one.
 func (c *cycle) refuse(p *part, err error) {
-	switch u := c.slot.unsent; {
+	switch u := c.entry.unsent; {
 	case c.x != nil && len(c.x.all) > 0:
 		c.x.refuse(p, err)
 		return
@@ -423,11 +423,11 @@ func (c *cycle) storeProgress(fresh *Body, own *Patch) {
 
 // storeRenewed stores the records of sub-handlers that are to run again, but whose parents have not run yet.
 func (c *cycle) storeRenewed(fresh *Body, own *Patch) {
-	if c.slot.unsent == nil {
+	if c.entry.unsent == nil {
 		return
 	}
 	storage := c.settings.Persistence.ProgressStorage
-	for id, record := range c.slot.unsent.records {
+	for id, record := range c.entry.unsent.records {
 		if slices.ContainsFunc(c.x.all, func(p *progress) bool { return p.handler.id == id }) {
 			continue
 		}
