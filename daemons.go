@@ -52,7 +52,7 @@ type daemons struct {
 	follow   func(*entry, *atomic.Pointer[Body]) bool // tells whether the object is still served
 	pauses   *pausing
 	outdated func() // told that the resource is not what it was
-	told     *misses
+	told     *missedFields
 
 	tasks sync.WaitGroup
 

@@ -378,7 +378,7 @@ func (a *peeringPlace) keepAlive(ctx context.Context) {
 	case err == nil:
 		a.judge(body)
 	case missing:
-		a.miss("")
+		a.miss("", true)
 	case transient(err):
 		a.expire()
 	default:
@@ -557,7 +557,7 @@ func (a *peeringPlace) stream() *stream {
 				return
 			}
 			if ev.Type == Deleted {
-				a.miss(ev.Body.version)
+				a.miss(ev.Body.version, true)
 				return
 			}
 			a.mu.Lock()
@@ -571,7 +571,7 @@ func (a *peeringPlace) stream() *stream {
 			a.judged = true
 			a.mu.Unlock()
 			if !shown {
-				a.miss("")
+				a.miss("", true)
 			} else {
 				a.judge(nil)
 			}
@@ -606,20 +606,20 @@ func (a *peeringPlace) failed(err error) {
 		a.mu.Unlock()
 		if first {
 			a.log.Warn("The peering objects cannot be watched, and so peers cannot be noticed.", "peering", a.name, "error", err)
-			a.miss("")
+			a.miss("", false)
 		}
 	}
 }
 
 // miss notes that there is no peering object. Without it, no operator has peers; if it is mandatory, there is nothing to do but to wait, unless
-// the namespace is being deleted. The version is that of the deletion, if it is known.
-func (a *peeringPlace) miss(version string) {
+// the namespace is being deleted. The version is that of the deletion, if it is known; gone tells that it is not merely unseen.
+func (a *peeringPlace) miss(version string, gone bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.body != nil && a.body.version != version && newerVersion(a.body.version, version) {
 		return // an answer was quicker than the stream, and has shown the next object of the name
 	}
-	if a.body != nil && !a.settings.Peering.Mandatory {
+	if a.body != nil && gone && !a.settings.Peering.Mandatory {
 		a.log.Warn("The peering object has been deleted: peers cannot be noticed until there is one again.", "peering", a.name)
 	}
 	clear(a.peers)

@@ -56,7 +56,7 @@ type rest struct {
 	after  time.Duration
 	body   *Body
 	gone   bool       // whether the object is not there any more
-	quiet  bool       // whether only the bout is to be forgotten then
+	quiet  bool       // whether only the write conflict is to be forgotten then
 	untold bool       // whether its deletion was not told, because the operator pauses
 	held   bool       // whether it has to wait until it may pass
 	events []RawEvent // that wait with it
@@ -156,8 +156,8 @@ type objectState struct {
 	errors       int  // in a row, that were not of handlers
 	conflicts    int  // in a row, of our patches with changes by others
 	pausedUntil  time.Time
-	overflow     uint64 // the digest of a state that was too large to be stored, 0 for none
-	bout         *bout  // nil unless the object is changed again and again
+	overflow     uint64         // the digest of a state that was too large to be stored, 0 for none
+	conflict     *writeConflict // nil unless the object is changed again and again
 	unsent       *unsent
 	seen         *handlingState // by the finished handlers of the handling under way
 }
@@ -166,7 +166,7 @@ type objectState struct {
 func (d *objectState) idle() bool {
 	return len(d.events) == 0 && !d.working && !d.woken && !d.held && !d.passing && !d.memoShared && d.live == nil && d.timer == nil && d.arrived == nil &&
 		d.body == nil && !d.memory.used() && !d.inProgress && len(d.unindexed) == 0 && !d.deleteHandled && d.goneVersion == "" &&
-		!d.baseStripped && d.errors+d.conflicts == 0 && d.pausedUntil.IsZero() && d.overflow == 0 && d.bout == nil && d.unsent == nil && d.seen == nil
+		!d.baseStripped && d.errors+d.conflicts == 0 && d.pausedUntil.IsZero() && d.overflow == 0 && d.conflict == nil && d.unsent == nil && d.seen == nil
 }
 
 // releaseIdleLocked drops the state of an object with which nothing is under way.
@@ -183,8 +183,8 @@ func (s *entry) activateLocked() {
 	}
 }
 
-// bout is what the operator has changed of an object again and again lately. An object that it has changed once has none.
-type bout struct {
+// writeConflict is what the operator has changed of an object again and again lately. An object that it has changed once has none.
+type writeConflict struct {
 	claims map[string]uint64 // the fields, as their keys with a NUL between them, and the digests of the values that they were given
 	rounds int               // in a row: changes of what was changed back since, or of what was changed only because of the change before
 	last   time.Time         // when the last one was
@@ -192,15 +192,15 @@ type bout struct {
 	shown  uint64            // the digest of the object as our last patch alone has left it, 0 if others have changed it as well
 }
 
-// boutWindow is how long after one another two rounds have something to do with each other.
-const boutWindow = 10 * time.Second
+// conflictWindow is how long after one another two rounds have something to do with each other.
+const conflictWindow = 10 * time.Second
 
-// left returns how long it takes until there was no round for so long that it counts as the end; -1 if there is no bout.
-func (b *bout) left() time.Duration {
+// left returns how long it takes until there was no round for so long that it counts as the end; -1 if there is no write conflict.
+func (b *writeConflict) left() time.Duration {
 	if b == nil {
 		return -1
 	}
-	return max(time.Until(b.last.Add(2*b.pause+boutWindow)), 0)
+	return max(time.Until(b.last.Add(2*b.pause+conflictWindow)), 0)
 }
 
 // unsent is what could not be sent: it is sent with the next cycle instead of calling the
@@ -648,7 +648,7 @@ func (q *queue) fire(s *entry, t **time.Timer, quiet bool) {
 		return // an event was quicker
 	}
 	if s.timer = nil; quiet {
-		s.bout = nil
+		s.conflict = nil
 		s.releaseIdleLocked()
 		return
 	}

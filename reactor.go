@@ -34,7 +34,7 @@ type reactor struct {
 	pauses    *pausing
 	began     time.Time // what the clock begins with
 	outdated  func()    // told that the resource is not what it was
-	told      misses
+	told      missedFields
 
 	unreadable atomic.Bool // an object could not be read when its stream was late, and none could be since
 
@@ -298,7 +298,7 @@ func (c *cycle) react() rest {
 	if len(c.left) > 0 {
 		return c.leaveParts().within(wait, c.known())
 	}
-	if b := s.bout; wait < 0 && b != nil && b.pause == 0 {
+	if b := s.conflict; wait < 0 && b != nil && b.pause == 0 {
 		return rest{due: true, after: b.left(), quiet: true}
 	} else if wait < 0 {
 		wait = b.left() // to tell the end
@@ -407,7 +407,7 @@ func (c *cycle) handle() (time.Duration, error) {
 	whole := Change{Object: c.object(body)}
 	whole.Logger = postedLogger(c.log, body.Reference(), c.events)
 	held := c.spawn()
-	if wait := c.damped(); wait > 0 {
+	if wait := c.conflictPause(); wait > 0 {
 		c.parts = folded(c.parts)
 		c.keep()
 		return wait, nil
@@ -624,11 +624,11 @@ type lazyDiff func() Diff
 // LogValue returns the differences as texts.
 func (d lazyDiff) LogValue() slog.Value { return slog.AnyValue(d()) }
 
-var titles = map[Reason]string{
+var reasonTitles = map[Reason]string{
 	ReasonCreate: "Creation", ReasonUpdate: "Updating", ReasonDelete: "Deletion", ReasonResume: "Resuming",
 }
 
-var nouns = map[Reason]string{
+var reasonNouns = map[Reason]string{
 	ReasonCreate: "creation", ReasonUpdate: "updating", ReasonDelete: "deletion", ReasonResume: "resuming",
 }
 
@@ -642,11 +642,11 @@ func (c *cycle) pursue(whole *Change) (time.Duration, error) {
 	}
 	for _, reason := range []Reason{ReasonCreate, ReasonUpdate, ReasonResume, ReasonDelete} {
 		if t := superseded[reason]; t != nil {
-			whole.Logger.Info(fmt.Sprintf("%s is superseded by the %s: %d succeeded; %d failed; %d unfinished.", titles[reason], nouns[c.reason], t.succeeded, t.failed, t.unfinished))
+			whole.Logger.Info(fmt.Sprintf("%s is superseded by the %s: %d succeeded; %d failed; %d unfinished.", reasonTitles[reason], reasonNouns[c.reason], t.succeeded, t.failed, t.unfinished))
 		}
 	}
 	if top := x.top(); len(top) > 0 {
-		whole.Logger.Debug(titles[c.reason]+" is in progress.", "body", whole.Resource.loggable(c.event.Body))
+		whole.Logger.Debug(reasonTitles[c.reason]+" is in progress.", "body", whole.Resource.loggable(c.event.Body))
 		if c.reason == ReasonUpdate {
 			whole.Logger.Debug("The differences are these.", "diff", whole.Resource.loggable(lazyDiff(whole.diff)))
 		}
@@ -677,7 +677,7 @@ func (c *cycle) pursue(whole *Change) (time.Duration, error) {
 	}
 	if top := x.top(); len(top) > 0 {
 		succeeded, failed := c.count()
-		whole.Logger.Info(fmt.Sprintf("%s is processed: %d succeeded; %d failed.", titles[c.reason], succeeded, failed))
+		whole.Logger.Info(fmt.Sprintf("%s is processed: %d succeeded; %d failed.", reasonTitles[c.reason], succeeded, failed))
 	}
 	if c.reason == ReasonDelete {
 		c.log.Debug("Removing the finalizer, thus allowing the actual deletion.")
@@ -739,10 +739,10 @@ func (c *cycle) equip(whole *Change) {
 	x.flushLater = c.flushLater
 }
 
-// tally counts handlers by how far they have come.
-type tally struct{ succeeded, failed, unfinished int }
+// handlerCounts counts handlers by how far they have come.
+type handlerCounts struct{ succeeded, failed, unfinished int }
 
-func (t *tally) add(r *ProgressRecord) {
+func (t *handlerCounts) add(r *ProgressRecord) {
 	switch {
 	case r.Success:
 		t.succeeded++
@@ -800,7 +800,7 @@ func (c *cycle) outdates(ev RawEvent, handled []byte) bool {
 
 // enlist finds the handlers of the cause, and those whose records are only to be cleaned up. It returns the
 // reasons of older causes that this one supersedes, with how far they had come.
-func (c *cycle) enlist(whole *Change) (superseded map[Reason]*tally) {
+func (c *cycle) enlist(whole *Change) (superseded map[Reason]*handlerCounts) {
 	x, now := c.x, time.Now()
 	c.purge = c.purge || c.copied
 	kept := c.keptState()
@@ -812,10 +812,10 @@ func (c *cycle) enlist(whole *Change) (superseded map[Reason]*tally) {
 		enlisted[p.handler.id] = true
 		if foreign := p.stored && p.purpose != "" && p.purpose != c.reason; foreign {
 			if superseded == nil {
-				superseded = make(map[Reason]*tally)
+				superseded = make(map[Reason]*handlerCounts)
 			}
 			if superseded[p.purpose] == nil {
-				superseded[p.purpose] = &tally{}
+				superseded[p.purpose] = &handlerCounts{}
 			}
 			superseded[p.purpose].add(p.former())
 			c.purge = c.purge || !p.selected

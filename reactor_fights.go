@@ -15,12 +15,12 @@ const (
 	maxClaims  = 16
 )
 
-// damped returns how long the handling of the object is put off, because it goes round in circles.
-func (c *cycle) damped() time.Duration {
-	b := c.entry.bout
+// conflictPause returns how long the handling of the object is put off, because it goes round in circles.
+func (c *cycle) conflictPause() time.Duration {
+	b := c.entry.conflict
 	switch {
 	case b.left() == 0:
-		if c.entry.bout = nil; b.pause > 0 {
+		if c.entry.conflict = nil; b.pause > 0 {
 			c.log.Info("The fields of the object are not changed again and again any more.")
 		}
 	case b != nil && !c.event.Body.deleting:
@@ -31,20 +31,20 @@ func (c *cycle) damped() time.Duration {
 
 // patched tells whether the operator has changed more of the object lately than what it keeps there itself.
 func (c *cycle) patched() bool {
-	return c.entry.wrote && c.clock()-c.entry.expectedUntil < boutWindow-c.settings.Persistence.ConsistencyTimeout
+	return c.entry.wrote && c.clock()-c.entry.expectedUntil < conflictWindow-c.settings.Persistence.ConsistencyTimeout
 }
 
-// contest looks whether what was just changed had been changed back, or was changed because of our own change.
-func (c *cycle) contest(before *Body, parts []*part, sent *Patch) {
+// detectConflict looks whether what was just changed had been changed back, or was changed because of our own change.
+func (c *cycle) detectConflict(before *Body, parts []*part, sent *Patch) {
 	s, settings := c.entry, &c.settings.Queueing
 	s.wrote = s.wrote || len(parts) > 0 || s.handled // the first finalizer is nothing special
-	b := s.bout
+	b := s.conflict
 	if b == nil {
 		if !c.repeated || settings.FightRounds <= 0 {
 			return
 		}
-		b = &bout{last: time.Now()}
-		s.bout = b
+		b = &writeConflict{last: time.Now()}
+		s.conflict = b
 	}
 	if len(b.claims) > maxClaims || b.claims == nil {
 		b.claims = make(map[string]uint64)

@@ -473,7 +473,7 @@ func (c *cycle) send(parts []*part, own *Patch) error {
 		p.refusals, p.refusal = 0, nil
 	}
 	if (len(parts) > 0 || own.finalizes()) && c.sent > sent {
-		c.contest(before, parts, total)
+		c.detectConflict(before, parts, total)
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ type sender struct {
 	took     func(before, after *Body) // told what each request has led to; may be nil
 	outdated func()                    // told that the resource is not what it was; may be nil
 	newest   func() *Body              // the newest state that has come as an event, if it waits to be handled; may be nil
-	told     *misses                   // what was warned of for the resource; may be nil
+	told     *missedFields             // what was warned of for the resource; may be nil
 	lenient  bool                      // whether transformations conflict only with changes of what they change themselves
 
 	sent int // requests that were answered well
@@ -31,17 +31,17 @@ type sender struct {
 	fresh *Body
 }
 
-// misses are those fields of one resource that are known not to be taken over.
-type misses struct {
+// missedFields are those fields of one resource that are known not to be taken over.
+type missedFields struct {
 	mu   sync.Mutex // guards seen
 	seen map[string]bool
 }
 
-// maxMisses bounds what is remembered: more fields than that are a matter of names that are made up, and warned of enough by then.
-const maxMisses = 100
+// maxMissedFields bounds what is remembered: more fields than that are a matter of names that are made up, and warned of enough by then.
+const maxMissedFields = 100
 
 // first tells whether any of the fields is new among those, and notes them.
-func (m *misses) first(missed Diff) bool {
+func (m *missedFields) first(missed Diff) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.seen == nil {
@@ -50,7 +50,7 @@ func (m *misses) first(missed Diff) bool {
 	found := false
 	for _, item := range missed {
 		path := string(Path(item.Path...))
-		if !m.seen[path] && len(m.seen) < maxMisses {
+		if !m.seen[path] && len(m.seen) < maxMissedFields {
 			m.seen[path], found = true, true
 		}
 	}

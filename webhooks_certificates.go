@@ -44,7 +44,8 @@ type certificates struct {
 	next      *servedIdentity // which is announced, but not shown yet; nil if there is none
 	switchAt  time.Time       // when next becomes current
 	own       *tls.Certificate
-	complaint string // the last one about the files, so as not to repeat it
+	complaint string            // the last one about the files, so as not to repeat it
+	partial   [sha256.Size]byte // the source of what did not fit at the last check; zero if it did
 	shown     atomic.Pointer[tls.Config]
 }
 
@@ -54,6 +55,7 @@ type servedIdentity struct {
 	bundle []byte      // PEM, nil for the API server's own trust
 	source [sha256.Size]byte
 	end    time.Time // of the certificate; zero if it is not known
+	fits   bool      // whether the bundle vouches for the certificate
 }
 
 // start loads or makes the first certificate.
@@ -127,6 +129,11 @@ func (c *certificates) renew(now time.Time) bool {
 	if id.source == c.current.source {
 		return false
 	}
+	if c.current.fits && !id.fits && id.source != c.partial {
+		c.partial = id.source // perhaps only some of the files have been written yet
+		return false
+	}
+	c.partial = [sha256.Size]byte{}
 	c.log.Debug("The certificate of the webhook server is renewed.")
 	if bytes.Equal(id.bundle, c.current.bundle) || c.current.bundle == nil || id.bundle == nil || c.RenewalOverlap <= 0 {
 		c.use(id)
@@ -209,9 +216,22 @@ func (c *certificates) load(now time.Time) (*servedIdentity, error) {
 		id.config, err = c.configure(shown, files.clients)
 	}
 	if shown != nil {
-		id.end = shown.Leaf.NotAfter
+		id.end, id.fits = shown.Leaf.NotAfter, vouches(id.bundle, shown)
 	}
 	return id, err
+}
+
+// vouches reports whether one of the authorities in a bundle has signed a certificate.
+func vouches(bundle []byte, shown *tls.Certificate) bool {
+	roots, between := x509.NewCertPool(), x509.NewCertPool()
+	roots.AppendCertsFromPEM(bundle)
+	for _, der := range shown.Certificate[1:] {
+		if c, err := x509.ParseCertificate(der); err == nil {
+			between.AddCert(c)
+		}
+	}
+	_, err := shown.Leaf.Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, CurrentTime: shown.Leaf.NotBefore, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
+	return err == nil
 }
 
 // certificateFiles is what was in files at one time.

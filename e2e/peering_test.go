@@ -43,6 +43,7 @@ func TestPeers(t *testing.T) {
 	low.waitForLog("The guard ends.")
 	create("b", high, low)
 
+	high.waitForLog("[default/b] Creation is processed")
 	began := time.Now()
 	high.kill()
 	c.KubectlInput(t, fmt.Sprintf(exampleObject, "c"), "apply", "-f", "-")

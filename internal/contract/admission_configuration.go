@@ -107,7 +107,7 @@ func proveAdmissionOptions(c *C) {
 		"a bad ID":            {ID: "a b"},
 		"a nil label":         {ID: "fn", Labels: kopf.Match{"a": nil}},
 	} {
-		if text := refusal(func() { new(kopf.Registry).OnValidate(Examples, accept, opts) }); !strings.Contains(text, "OnValidate at ") || !strings.Contains(text, "configuring.go:") {
+		if text := refusal(func() { new(kopf.Registry).OnValidate(Examples, accept, opts) }); !strings.Contains(text, "OnValidate at ") || !strings.Contains(text, "admission_configuration.go:") {
 			c.Errorf("%s: the panic is %q", what, text)
 		}
 	}

@@ -440,7 +440,7 @@ func proveAdmissionErrors(c *C) {
 			c.Errorf("%s: the log has %v", id, lines)
 		}
 	}
-	if lines := op.Logs.Find("Webhook 'panics' failed"); len(lines) == 1 && !strings.Contains(lines[0].Attrs["stack"], "admitting.go") {
+	if lines := op.Logs.Find("Webhook 'panics' failed"); len(lines) == 1 && !strings.Contains(lines[0].Attrs["stack"], "admission_reviews.go") {
 		c.Errorf("the stack is %q", lines[0].Attrs["stack"])
 	}
 	expect(c, "the answer of a success", s.ask(c, "fine", nil), admitted)

@@ -32,7 +32,7 @@ var _ = Suite("change_handler_ids", func(t *testing.T, c *C) {
 		one, two := counter(&l, "one"), counter(&l, "two")
 		r.OnUpdate(Examples, one, named("h"))
 		text := refused(c, func() { r.OnUpdate(Examples, two, named("h")) })
-		if strings.Count(text, "identifying.go:") != 2 || !strings.Contains(text, `"h"`) {
+		if strings.Count(text, "change_handler_ids.go:") != 2 || !strings.Contains(text, `"h"`) {
 			c.Errorf("got the panic %q, want one with both lines", text)
 		}
 		r.OnResume(Examples, one, named("h"))

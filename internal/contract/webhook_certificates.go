@@ -490,6 +490,19 @@ func proveRenewal(c *C) {
 	if lines := s.Logs.Find("The certificate of the webhook server is renewed."); len(lines) != 2 {
 		c.Errorf("the log lines are %+v", lines)
 	}
+	third := c.Authority("third")
+	c.writeFile(trusted, third.PEM) // the files are looked at before the others are written
+	c.Pass(20 * time.Second)
+	expect("with the authority alone", "young", old.PEM, old.PEM, both, young.PEM)
+	files.write(third.Issue(hooksHost))
+	c.Pass(20 * time.Second)
+	next := slices.Concat(young.PEM, third.PEM)
+	expect("with all files", "young", old.PEM, old.PEM, both, young.PEM, next)
+	c.Pass(time.Minute)
+	expect("once that is trusted", "third", old.PEM, old.PEM, both, young.PEM, next, third.PEM)
+	c.writeFile(trusted, young.PEM) // and nothing else, as for what stands before the server
+	c.Pass(40 * time.Second)
+	expect("with another authority that stays", "third", old.PEM, old.PEM, both, young.PEM, next, third.PEM, slices.Concat(third.PEM, young.PEM))
 }
 
 func proveLateAnnouncement(c *C) {
