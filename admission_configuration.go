@@ -94,7 +94,7 @@ func (a *admissions) write(r Resource, webhooks []byte) error {
 		verb = "create"
 		object := slices.Concat([]byte(`{"apiVersion":"admissionregistration.k8s.io/v1","kind":"`+r.Kind+`","metadata":{"name":`), appendString(nil, a.managed), []byte(`},"webhooks":`), webhooks, []byte(`}`))
 		_, err = a.admissionHost.client.body(ctx, &request{method: http.MethodPost, path: r.URL("", "", ""), contentType: "application/json", body: object})
-		if StatusCode(err) == http.StatusConflict { // somebody else was faster
+		if StatusCode(err) == http.StatusConflict { // another replica was faster
 			_, err = a.admissionHost.client.patchObject(ctx, r, "", a.managed, "", string(MergePatch), patch)
 		}
 	}

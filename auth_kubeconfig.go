@@ -475,7 +475,7 @@ func (e *execConfig) request(info *ConnectionInfo, cluster *kubeconfigCluster) (
 	return text, stdin, err
 }
 
-// isInteractive tells whether somebody may sit in front of a file.
+// isInteractive reports whether a file may be a terminal.
 func isInteractive(f *os.File) bool {
 	stat, err := f.Stat()
 	if err != nil || stat.Mode()&os.ModeCharDevice == 0 {

@@ -65,7 +65,7 @@ func Command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 // operator without Main.
 type exitGuard struct {
 	exiting  chan struct{}   // from the operator to watch: the exit has begun
-	force    context.Context // ended by watch: the operator shall not wait for handlers any more
+	force    context.Context // ended by watch: the operator must not wait for handlers any more
 	hurry    context.CancelFunc
 	ultimate atomic.Int64 // Settings.Process.UltimateExitingTimeout
 }
@@ -76,7 +76,7 @@ func newExitGuard() *exitGuard {
 	return g
 }
 
-// forceContext returns the context that ends when the exit shall not wait any more.
+// forceContext returns the context that ends when the exit must not wait any more.
 func (g *exitGuard) forceContext() context.Context {
 	if g == nil {
 		return context.Background()

@@ -292,7 +292,7 @@ func retryAfter(header string) time.Duration {
 	return 0
 }
 
-// retryAfterDuration is a pause that a server wishes, within reason.
+// retryAfterDuration is a pause that a server asks for, within reason.
 func retryAfterDuration(seconds float64) time.Duration {
 	if !(seconds > 0) { // NaN, too
 		return 0

@@ -203,11 +203,11 @@ type rateLimiter struct {
 	burst    int // how many can be saved
 	log      *slog.Logger
 	backoffs []time.Duration // after the refusals in a row
-	exact    bool            // whether a wish of the server counts even if our own pause is longer
+	exact    bool            // whether a pause that the server asks for counts even if our own pause is longer
 
 	mu      sync.Mutex // guards following
 	next    time.Time  // when the next token comes if none was saved; the further back, the more are saved
-	closed  time.Time  // until when nobody may go
+	closed  time.Time  // until when no request may go
 	told    time.Time  // when it was last told that requests are held back
 	backoff time.Duration
 	refused int           // answers in a row that were refusals
@@ -313,7 +313,7 @@ func (r *rateLimiter) defers(pause time.Duration) {
 	}
 }
 
-// cancel takes the token back of somebody who does not wait for it any more.
+// cancel takes the token back of a request that does not wait for it any more.
 func (r *rateLimiter) cancel(renewed <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -329,9 +329,9 @@ func (r *rateLimiter) renewLocked(next time.Time) {
 	r.renewed = make(chan struct{})
 }
 
-// hold holds back all requests for a while, because the server wishes it.
-func (r *rateLimiter) hold(wish time.Duration) {
-	if r == nil || wish <= 0 {
+// hold holds back all requests for a while, because the server asks for it.
+func (r *rateLimiter) hold(requested time.Duration) {
+	if r == nil || requested <= 0 {
 		return
 	}
 	r.mu.Lock()
@@ -339,7 +339,7 @@ func (r *rateLimiter) hold(wish time.Duration) {
 	if r.backoff == 0 { // or all would come at once then, and their refusals would be of requests that were on their way when another pause began
 		r.backoff = r.backoffLocked(0)
 	}
-	if until := time.Now().Add(wish); until.After(r.closed) {
+	if until := time.Now().Add(requested); until.After(r.closed) {
 		r.closed = until
 		r.renewLocked(until) // nothing is saved for then
 	}
@@ -347,7 +347,7 @@ func (r *rateLimiter) hold(wish time.Duration) {
 
 // answered notes the answer to a request. While the server refuses all of them, it gets fewer and fewer; when it does not any more, they
 // come faster and faster.
-func (r *rateLimiter) answered(sent time.Time, code int, wish time.Duration) {
+func (r *rateLimiter) answered(sent time.Time, code int, requested time.Duration) {
 	if r == nil || code == 0 {
 		return
 	}
@@ -367,7 +367,7 @@ func (r *rateLimiter) answered(sent time.Time, code int, wish time.Duration) {
 	r.refused++
 	own := r.backoffLocked(r.pauses)
 	switch {
-	case code == http.StatusServiceUnavailable && wish == 0 && r.refused <= refusalsLeft:
+	case code == http.StatusServiceUnavailable && requested == 0 && r.refused <= refusalsLeft:
 		return
 	case late: // it was on its way when the pause began
 		own = 0
@@ -375,10 +375,10 @@ func (r *rateLimiter) answered(sent time.Time, code int, wish time.Duration) {
 		r.pauses++
 		r.backoff = own
 	}
-	if wish > 0 && r.exact {
+	if requested > 0 && r.exact {
 		own = 0
 	}
-	if until := now.Add(max(wish, own)); until.After(r.closed) {
+	if until := now.Add(max(requested, own)); until.After(r.closed) {
 		r.closed = until
 		r.renewLocked(until)
 	}

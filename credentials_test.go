@@ -163,7 +163,7 @@ func TestCredentials(t *testing.T) {
 		{"AC-64 the next credential after a 401", testCredentialsNext},
 		{"AC-64 one login for all requests", testCredentialsOneLogin},
 		{"AC-64 a refusal that comes late", testCredentialsLate},
-		{"AC-65 an equal credential is ignored beside a fresh one", testCredentialsEqual},
+		{"AC-65 an equal credential is ignored if there is a fresh one", testCredentialsEqual},
 		{"AC-66 none left", testCredentialsNoneLeft},
 		{"AC-67 expiration", testCredentialsExpiration},
 		{"AC-67 expired already", testCredentialsExpired},

@@ -43,7 +43,7 @@ type observer struct {
 
 	handlers context.Context // of the handlers
 	requests context.Context // of the requests that store what the handlers have left
-	force    context.Context // ends when the exit shall not wait for handlers any more
+	force    context.Context // ends when the exit must not wait for handlers any more
 
 	workerLimit *workerLimit
 	limit       *handlerLimit

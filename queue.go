@@ -152,7 +152,7 @@ type objectState struct {
 	goneVersion   string                        // the version with which it was gone, or only its disappearance is awaited; "" otherwise
 
 	deleting     bool // whether an event has said that it is being deleted
-	baseStripped bool // whether somebody removes what is stored
+	baseStripped bool // whether another client removes what is stored
 	errors       int  // in a row, that were not of handlers
 	conflicts    int  // in a row, of our patches with changes by others
 	pausedUntil  time.Time
@@ -440,7 +440,7 @@ func (s *entry) free(version []byte) bool {
 	return s.presence == present && (s.objectState == nil || s.idle()) && (s.expected == "" || newerVersion(string(version), s.expected))
 }
 
-// take takes the newest state of an object without a worker. The entry is nil if the object was not known. It fails if somebody else was
+// take takes the newest state of an object without a worker. The entry is nil if the object was not known. It fails if another goroutine was
 // quicker.
 func (q *queue) take(s *entry, t EventType, ref ObjectReference, version string, from *source, round uint64, change func(*entry)) bool {
 	q.mu.Lock()

@@ -549,7 +549,7 @@ func (c *cycle) compare() {
 	c.before = dropOthers(before, body)
 }
 
-// baseLossWindow is the time within which the last handled state vanishes if somebody resets the annotations as soon as they change. People who
+// baseLossWindow is the time within which the last handled state vanishes if another controller resets the annotations as soon as they change. People who
 // remove it to have the object created again are slower.
 const baseLossWindow = 10 * time.Second
 
