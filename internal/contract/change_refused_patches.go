@@ -32,6 +32,7 @@ var _ = Suite("change_refused_patches", func(t *testing.T, c *C) {
 	neededNoMore(t, c)
 	deletionsWithoutPauses(t, c)
 	rightsInDeletions(t, c)
+	refusedOnce(t, c)
 })
 
 // forbiddenPatch is how the API server refuses what the operator has no right for.
@@ -526,4 +527,23 @@ func rightsInDeletions(t *testing.T, c *C) {
 			}
 		})
 	}
+}
+
+func refusedOnce(t *testing.T, c *C) {
+	c.Run(t, "DF-9 what a deletion handler sets is stored though it is refused once", func(c *C) {
+		c.OnlyInBubble("the requests are counted")
+		r := &kopf.Registry{}
+		r.OnDelete(statusExamples, func(_ context.Context, ch *kopf.Change) error { ch.Patch.Set("status.backup", "b-1"); return nil }, named("backup"))
+		op := c.Operator(r)
+		var refused atomic.Int64
+		op.denyPatches(func(r *Request) bool { return onStatus(r) && refused.Add(1) <= 2 }, forbiddenPatch) // with all else, and alone
+		k := c.statuses()
+		k.Create("a", map[string]any{"metadata": map[string]any{"finalizers": []any{"example.com/other"}}})
+		c.WaitFor("the finalizer", func() bool { return holds(k.Get("a")) })
+		k.Delete("a")
+		c.WaitFor("the end of the handling", func() bool { return !holds(k.Get("a")) })
+		if got := k.Get("a").Status().String("backup"); got != "b-1" {
+			c.Errorf("it is %q; lines %v", got, op.Logs.Find("could not be stored before the end"))
+		}
+	})
 }
