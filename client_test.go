@@ -676,3 +676,21 @@ func BenchmarkFlow(b *testing.B) {
 		}
 	}
 }
+
+func TestDenials(t *testing.T) {
+	for message, want := range map[string]bool{
+		`admission webhook "a.b.dev" denied the request: no`:                                                                                   true,
+		`admission webhook "a.b.dev" denied the request without explanation`:                                                                   true,
+		`things.example.com "a" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no`:                               true,
+		`things.example.com "a" is forbidden: User "u" cannot patch resource "things" in API group "example.com"`:                              false,
+		`Internal error occurred: failed calling webhook "a.b.dev": an error on the server ("admission webhook "x" denied the request")`:       false,
+		`failed calling webhook "a": "things "a" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no"`:             false,
+		`things.example.com "a" is forbidden: exceeded quota, said of ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no`:       false,
+		`Internal error occurred: failed calling webhook "a.b.dev": failed to call webhook: dial tcp 127.0.0.1:1: connect: connection refused`: false,
+		``: false,
+	} {
+		if got := (&APIError{Code: 403, Message: message}).denied(); got != want {
+			t.Errorf("%q: got %t, want %t", message, got, want)
+		}
+	}
+}
