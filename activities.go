@@ -49,7 +49,7 @@ func (r *run) cleanup(ctx context.Context) error {
 	}
 	_, err := r.activity(ctx, kindCleanup, "cleanup", r.client)
 	if ctx.Err() != nil && err != nil {
-		err = errorf("the clean-up handlers have not finished in %s: %w", limit, err)
+		err = fmt.Errorf("the clean-up handlers have not finished in %s: %w", limit, err)
 	}
 	return err
 }
@@ -88,9 +88,9 @@ func (r *run) attempts(ctx context.Context, handlers []*handler, name string, on
 				value, o := r.attemptActivity(ctx, s.handler, &s.record, name, once)
 				switch {
 				case o.cancelled:
-					return succeeded, joinErrors(append(failures, ctx.Err())...)
+					return succeeded, errors.Join(append(failures, ctx.Err())...)
 				case o.final && o.err != nil:
-					failures = append(failures, errorf("%s handler '%s': %w", name, s.id, o.err))
+					failures = append(failures, fmt.Errorf("%s handler '%s': %w", name, s.id, o.err))
 				case o.final:
 					succeeded[s.id] = value
 				}
@@ -105,10 +105,10 @@ func (r *run) attempts(ctx context.Context, handlers []*handler, name string, on
 		}
 		pending = left
 		if len(pending) > 0 && sleep(ctx, max(wait, 0)) != nil {
-			return succeeded, joinErrors(append(failures, ctx.Err())...)
+			return succeeded, errors.Join(append(failures, ctx.Err())...)
 		}
 	}
-	return succeeded, joinErrors(failures...)
+	return succeeded, errors.Join(failures...)
 }
 
 // attemptActivity calls a handler of an activity once, unless its limits forbid it.

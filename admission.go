@@ -153,7 +153,7 @@ func (a *admissions) serve(ctx context.Context) {
 	if err == nil {
 		err = errors.New("it has just returned")
 	}
-	a.fail(errorf("the admission server has finished unexpectedly: %w", err))
+	a.fail(fmt.Errorf("the admission server has finished unexpectedly: %w", err))
 }
 
 // fail ends the operator.
@@ -370,7 +370,7 @@ func (x *reviewing) choose(handlers []*handler) (chosen []*handler, err error) {
 		own.Param = h.param
 		if err := call(func() error { fits = h.fitsReview(&own); return nil }); err != nil {
 			x.argument.Logger.Error(fmt.Sprintf("A filter of handler '%s' has panicked, and the review fails.", h.id), "error", err, "stack", string(stackOf(err)))
-			return nil, errorf("a filter of the handler %q has panicked", h.id)
+			return nil, fmt.Errorf("a filter of the handler %q has panicked", h.id)
 		}
 		if fits {
 			chosen = append(chosen, h)
@@ -394,7 +394,7 @@ func (h *handler) reviewTime() time.Duration {
 func (x *reviewing) call(ctx context.Context, h *handler) {
 	began := time.Now()
 	limit := h.reviewTime()
-	ctx, cancel := context.WithDeadlineCause(ctx, x.started.Add(limit-min(limit/10, reviewMargin)), errorf("the review must be answered within %s", limit))
+	ctx, cancel := context.WithDeadlineCause(ctx, x.started.Add(limit-min(limit/10, reviewMargin)), fmt.Errorf("the review must be answered within %s", limit))
 	defer cancel()
 	defer context.AfterFunc(x.handlers, cancel)()
 	own := *x.argument
@@ -447,7 +447,7 @@ func (x *reviewing) answer(q *reviewRequest) ([]byte, error) {
 		response["warnings"] = x.warnings
 	}
 	if x.worst != nil {
-		response["status"] = mapOf("message code", cmp.Or(x.worst.Error(), fmt.Sprintf("%T", x.worst)), codeOf(x.worst))
+		response["status"] = map[string]any{"message": cmp.Or(x.worst.Error(), fmt.Sprintf("%T", x.worst)), "code": codeOf(x.worst)}
 	}
 	if p := x.argument.Patch; x.mutating && !p.Empty() {
 		if operations := p.JSONPatch(x.argument.Body); len(operations) > 0 {
@@ -458,7 +458,7 @@ func (x *reviewing) answer(q *reviewRequest) ([]byte, error) {
 			response["patchType"], response["patch"] = "JSONPatch", base64.StdEncoding.EncodeToString(data)
 		}
 	}
-	return encodeJSON(mapOf("apiVersion kind response", cmp.Or(q.APIVersion, "admission.k8s.io/v1"), cmp.Or(q.Kind, "AdmissionReview"), response))
+	return encodeJSON(map[string]any{"apiVersion": cmp.Or(q.APIVersion, "admission.k8s.io/v1"), "kind": cmp.Or(q.Kind, "AdmissionReview"), "response": response})
 }
 
 // codeOf returns the code to deny with.

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"net/http"
@@ -63,7 +64,7 @@ func (a *admissions) configure() {
 			err = a.write(c.resource, data)
 		}
 		if err != nil {
-			a.fail(errorf("the %s %q cannot be written: %w", c.resource.Kind, a.managed, err))
+			a.fail(fmt.Errorf("the %s %q cannot be written: %w", c.resource.Kind, a.managed, err))
 			return
 		}
 		a.written[c.kind] = data
@@ -121,7 +122,7 @@ func (a *admissions) clean() {
 		entries := a.entries(c.kind, a.serving, a.client, true)
 		a.mu.Unlock()
 		a.log.Info("Cleaning up the admission webhook " + a.managed + ".")
-		data, err := encodeJSON(mapOf("webhooks", entries))
+		data, err := encodeJSON(map[string]any{"webhooks": entries})
 		if err == nil {
 			_, err = a.admissionHost.client.patchObject(ctx, c.resource, "", a.managed, "", string(MergePatch), data)
 		}
@@ -192,7 +193,7 @@ func (a *admissions) entry(h *handler, resources []Resource, client *WebhookClie
 		"clientConfig": client.forHandler(a.pathOf(h)), "timeoutSeconds": int(h.reviewTime().Seconds()), "admissionReviewVersions": []any{"v1", "v1beta1"},
 	}
 	if exact := exactNames(a.patterns); exact != nil && !slices.ContainsFunc(resources, func(r Resource) bool { return r.Group == "" && r.Plural == "namespaces" }) {
-		entry["namespaceSelector"] = mapOf("matchExpressions", []any{mapOf("key operator values", "kubernetes.io/metadata.name", "In", exact)})
+		entry["namespaceSelector"] = map[string]any{"matchExpressions": []any{map[string]any{"key": "kubernetes.io/metadata.name", "operator": "In", "values": exact}}}
 	}
 	return entry
 }
@@ -228,7 +229,7 @@ func (h *handler) hookRules(resources []Resource) []any {
 		default:
 			names = []any{r.Plural + "/" + sub}
 		}
-		rules = append(rules, mapOf("apiGroups apiVersions resources operations scope", []any{r.Group}, []any{r.Version}, names, operations, "*"))
+		rules = append(rules, map[string]any{"apiGroups": []any{r.Group}, "apiVersions": []any{r.Version}, "resources": names, "operations": operations, "scope": "*"})
 	}
 	return rules
 }
@@ -245,17 +246,17 @@ func (h *handler) objectSelector() any {
 		switch c := h.filters.labels[key]; {
 		case c.predicate != nil:
 		case c.marker == Present:
-			expressions = append(expressions, mapOf("key operator", key, "Exists"))
+			expressions = append(expressions, map[string]any{"key": key, "operator": "Exists"})
 		case c.marker == Absent:
-			expressions = append(expressions, mapOf("key operator", key, "DoesNotExist"))
+			expressions = append(expressions, map[string]any{"key": key, "operator": "DoesNotExist"})
 		default:
-			expressions = append(expressions, mapOf("key operator values", key, "In", []any{c.literal}))
+			expressions = append(expressions, map[string]any{"key": key, "operator": "In", "values": []any{c.literal}})
 		}
 	}
 	if expressions == nil {
 		return nil
 	}
-	return mapOf("matchExpressions", expressions)
+	return map[string]any{"matchExpressions": expressions}
 }
 
 // forHandler returns the way to the handler with the path, as JSON.
@@ -265,7 +266,7 @@ func (c *WebhookClientConfig) forHandler(path string) map[string]any {
 		config["url"] = strings.TrimRight(c.URL, "/") + "/" + escapePath(path)
 	}
 	if s := c.Service; s != nil {
-		service := mapOf("namespace name path", s.Namespace, s.Name, strings.TrimRight(s.Path, "/")+"/"+servicePath(path))
+		service := map[string]any{"namespace": s.Namespace, "name": s.Name, "path": strings.TrimRight(s.Path, "/") + "/" + servicePath(path)}
 		if s.Port != 0 {
 			service["port"] = s.Port
 		}
@@ -362,7 +363,7 @@ func (a *admissions) checkNames() error {
 		return nil
 	}
 	if !domainName(a.managed) {
-		return errorf("the name %q in Settings.Admission.Managed is bad: lower-case letters, digits, '-' and '.' are expected, as in \"auto.kopf.dev\"", a.managed)
+		return fmt.Errorf("the name %q in Settings.Admission.Managed is bad: lower-case letters, digits, '-' and '.' are expected, as in \"auto.kopf.dev\"", a.managed)
 	}
 	var errs []error
 	for _, kind := range []handlerKind{kindValidate, kindMutate} {
@@ -372,13 +373,13 @@ func (a *admissions) checkNames() error {
 				continue
 			}
 			if name := a.hookName(h.id, taken); strings.Count(name, ".") < 2 {
-				errs = append(errs, errorf("the webhook of the handler %q would be named %q, and three parts at least are expected: give Settings.Admission.Managed a name with a dot, such as \"%s.kopf.dev\"", h.id, name, a.managed))
+				errs = append(errs, fmt.Errorf("the webhook of the handler %q would be named %q, and three parts at least are expected: give Settings.Admission.Managed a name with a dot, such as \"%s.kopf.dev\"", h.id, name, a.managed))
 			} else if !domainName(name) {
-				errs = append(errs, errorf("the webhook of the handler %q would be named %q, which is too long, or has a part longer than 63 characters: give the handler a shorter ID", h.id, name))
+				errs = append(errs, fmt.Errorf("the webhook of the handler %q would be named %q, which is too long, or has a part longer than 63 characters: give the handler a shorter ID", h.id, name))
 			}
 		}
 	}
-	return joinErrors(errs...)
+	return errors.Join(errs...)
 }
 
 // domainName tells whether a text is a domain name in lower case.

@@ -2,6 +2,7 @@ package kopf
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,7 +11,6 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -76,9 +76,9 @@ func NewAPIServer(opts *APIServerOptions) *APIServer {
 	s.served = builtinKinds()
 	for _, name := range []string{"default", "kube-node-lease", "kube-public", "kube-system"} {
 		r := &apiRequest{server: s, kind: s.kindOf("v1", "Namespace"), verb: "create", name: name, manager: "kube-apiserver", ctx: context.Background()}
-		if _, _, err := r.createObject(mapOf("apiVersion kind metadata",
-			"v1", "Namespace", mapOf("name", name),
-		), nil); err != nil {
+		if _, _, err := r.createObject(map[string]any{
+			"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name},
+		}, nil); err != nil {
 			panic(err) // they are right
 		}
 	}
@@ -168,11 +168,11 @@ func (s *APIServer) Apply(manifests []byte) error {
 	if err != nil {
 		return err
 	}
-	sortByText(objects, func(object map[string]any) string { return strconv.Itoa(loadRank(object)) })
+	slices.SortStableFunc(objects, func(a, b map[string]any) int { return cmp.Compare(loadRank(a), loadRank(b)) })
 	for _, object := range objects {
 		if err := s.load(object); err != nil {
 			name, _ := lookupJSON(object, "metadata", "name")
-			return errorf("manifest of the %v %q: %w", object["kind"], fmt.Sprint(name), err)
+			return fmt.Errorf("manifest of the %v %q: %w", object["kind"], fmt.Sprint(name), err)
 		}
 	}
 	return nil
@@ -192,7 +192,7 @@ func (s *APIServer) load(object map[string]any) error {
 	kind := textIn(object, "kind")
 	k := s.kindOf(apiVersion, kind)
 	if k == nil {
-		return errorf("no kind %q in %q is served", kind, apiVersion)
+		return fmt.Errorf("no kind %q in %q is served", kind, apiVersion)
 	}
 	meta := asMap(object["metadata"])
 	delete(meta, "resourceVersion") // of another server
@@ -220,8 +220,8 @@ func (s *APIServer) ConnectionInfo() *ConnectionInfo {
 // ServeHTTP answers one request.
 func (s *APIServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
-	setHeader(header, "Audit-Id", s.newUID())
-	setHeader(header, "Cache-Control", "no-cache, private")
+	header.Set("Audit-Id", s.newUID())
+	header.Set("Cache-Control", "no-cache, private")
 	a, err := s.parse(r)
 	if err != nil {
 		s.refuse(w, r, err)
@@ -255,15 +255,15 @@ func (s *APIServer) dispatch(w http.ResponseWriter, r *http.Request, a *apiReque
 	case r.URL.Path == "/version":
 		major, minor, _ := strings.Cut(strings.TrimPrefix(s.opts.Version, "v"), ".")
 		minor, _, _ = strings.Cut(minor, ".")
-		s.write(w, r, 200, mapOf("major minor gitVersion gitTreeState platform compiler goVersion gitCommit buildDate",
-			major, minor, s.opts.Version, "clean", "in-memory",
-			"gc", "", "", "",
-		))
-	case contains([]string{"healthz", "livez", "readyz"}, a.parts[0]):
-		setHeader(w.Header(), "Content-Type", "text/plain; charset=utf-8")
+		s.write(w, r, 200, map[string]any{
+			"major": major, "minor": minor, "gitVersion": s.opts.Version, "gitTreeState": "clean", "platform": "in-memory",
+			"compiler": "gc", "goVersion": "", "gitCommit": "", "buildDate": "",
+		})
+	case slices.Contains([]string{"healthz", "livez", "readyz"}, a.parts[0]):
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		io.WriteString(w, "ok") // a client that has gone does not matter
 	case r.URL.Path == "/":
-		s.write(w, r, 200, mapOf("paths", []any{"/api", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"}))
+		s.write(w, r, 200, map[string]any{"paths": []any{"/api", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"}})
 	default:
 		s.unknownPath(w)
 	}
@@ -274,7 +274,7 @@ func (s *APIServer) openAPI(w http.ResponseWriter, r *http.Request, parts []stri
 	switch {
 	case len(parts) == 2 && parts[1] == "v2":
 		if accept := r.Header.Get("Accept"); accept != "" && !strings.Contains(accept, "json") && !strings.Contains(accept, "*/*") {
-			setHeader(w.Header(), "Content-Type", "application/com.github.proto-openapi.spec.v2.v1.0+protobuf")
+			w.Header().Set("Content-Type", "application/com.github.proto-openapi.spec.v2.v1.0+protobuf")
 			w.Write(emptyOpenAPI) // a client that has gone does not matter
 			return
 		}
@@ -294,8 +294,8 @@ func (s *APIServer) openAPI(w http.ResponseWriter, r *http.Request, parts []stri
 
 // unknownPath answers as real servers do for what is no resource at all.
 func (s *APIServer) unknownPath(w http.ResponseWriter) {
-	setHeader(w.Header(), "Content-Type", "text/plain; charset=utf-8")
-	setHeader(w.Header(), "X-Content-Type-Options", "nosniff")
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(404)
 	io.WriteString(w, "404 page not found\n") // a client that has gone does not matter
 }
@@ -327,7 +327,7 @@ func (s *APIServer) write(w http.ResponseWriter, r *http.Request, code int, v an
 	}
 	h := w.Header()
 	if h.Get("Content-Type") == "" {
-		setHeader(h, "Content-Type", "application/json")
+		h.Set("Content-Type", "application/json")
 	}
 	w.WriteHeader(code)
 	w.Write(data) // a client that has gone does not matter

@@ -208,7 +208,7 @@ func (d *admission) mutateBy(h *webhook) (bool, error) {
 		return false, err
 	}
 	if d.object == nil {
-		return false, internalError(errorf("admission webhook %q attempted to modify the object, which is not supported for this operation", h.name))
+		return false, internalError(fmt.Errorf("admission webhook %q attempted to modify the object, which is not supported for this operation", h.name))
 	}
 	patched, err := applyJSONPatch(cloneJSON(d.shown(h, d.object)), patch)
 	if err != nil {
@@ -216,7 +216,7 @@ func (d *admission) mutateBy(h *webhook) (bool, error) {
 	}
 	object, ok := patched.(map[string]any)
 	if !ok {
-		return false, internalError(errorf("admission webhook %q makes %s of the object", h.name, jsonKind(patched)))
+		return false, internalError(fmt.Errorf("admission webhook %q makes %s of the object", h.name, jsonKind(patched)))
 	}
 	if d.subresource == "scale" {
 		if object, err = d.scaled(d.object, object); err != nil {
@@ -263,7 +263,7 @@ func (d *admission) ask(h *webhook) (patch []byte, warnings []string, err error)
 	response, err := h.call(ctx, d.server, d.review(h, uid))
 	if err == nil {
 		if patch, err = d.judge(response, uid); err != nil {
-			err = errorf("received invalid webhook response: %w", err)
+			err = fmt.Errorf("received invalid webhook response: %w", err)
 		}
 	}
 	if err != nil {
@@ -271,7 +271,7 @@ func (d *admission) ask(h *webhook) (patch []byte, warnings []string, err error)
 			d.server.opts.Logger.Warn("An admission webhook has failed, which is ignored.", "webhook", h.name, "error", err)
 			return nil, nil, nil
 		}
-		return nil, nil, internalError(errorf("failed calling webhook %q: %w", h.name, err))
+		return nil, nil, internalError(fmt.Errorf("failed calling webhook %q: %w", h.name, err))
 	}
 	warnings = texts(response["warnings"])
 	if response["allowed"] != true {
@@ -290,13 +290,13 @@ func (d *admission) review(h *webhook, uid string) map[string]any {
 		return gvk(r.Group, version, r.Kind)
 	}
 	resource := func(version string) map[string]any {
-		return mapOf("group version resource", r.Group, version, r.Plural)
+		return map[string]any{"group": r.Group, "version": version, "resource": r.Plural}
 	}
-	request := mapOf("uid operation dryRun name userInfo options kind resource requestKind requestResource object oldObject",
-		uid, d.operation, d.dryRun, d.name, userInfo(), d.options(),
-		kind(h.version), resource(h.version), kind(r.Version), resource(r.Version),
-		nil, nil,
-	)
+	request := map[string]any{
+		"uid": uid, "operation": d.operation, "dryRun": d.dryRun, "name": d.name, "userInfo": userInfo(), "options": d.options(),
+		"kind": kind(h.version), "resource": resource(h.version), "requestKind": kind(r.Version), "requestResource": resource(r.Version),
+		"object": nil, "oldObject": nil,
+	}
 	if d.object != nil {
 		request["object"] = d.shown(h, d.object)
 	}
@@ -311,17 +311,17 @@ func (d *admission) review(h *webhook, uid string) map[string]any {
 	if d.subresource != "" {
 		request["subResource"], request["requestSubResource"] = d.subresource, d.subresource
 	}
-	return mapOf("kind apiVersion request", "AdmissionReview", "admission.k8s.io/v1", request)
+	return map[string]any{"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request}
 }
 
 // userInfo is the only user there is.
 func userInfo() map[string]any {
-	return mapOf("username groups", "kopf", []any{"system:masters", "system:authenticated"})
+	return map[string]any{"username": "kopf", "groups": []any{"system:masters", "system:authenticated"}}
 }
 
 // options are those of the request, as its query has them.
 func (d *admission) options() map[string]any {
-	o := mapOf("kind apiVersion", optionsOf(strings.ToLower(d.operation)), "meta.k8s.io/v1")
+	o := map[string]any{"kind": optionsOf(strings.ToLower(d.operation)), "apiVersion": "meta.k8s.io/v1"}
 	for _, key := range []string{"fieldManager", "fieldValidation", "propagationPolicy"} {
 		if v := d.query.Get(key); v != "" {
 			o[key] = v
@@ -336,7 +336,7 @@ func (d *admission) options() map[string]any {
 // judge checks a webhook's answer, and returns its patch.
 func (d *admission) judge(response map[string]any, uid string) ([]byte, error) {
 	if response["uid"] != uid {
-		return nil, errorf("expected response.uid=%q, got %q", uid, asWord(response["uid"]))
+		return nil, fmt.Errorf("expected response.uid=%q, got %q", uid, asWord(response["uid"]))
 	}
 	text := textIn(response, "patch")
 	typ, hasType := response["patchType"].(string)
@@ -350,7 +350,7 @@ func (d *admission) judge(response map[string]any, uid string) ([]byte, error) {
 	case text == "":
 		return nil, errors.New("webhook returned response.patchType but not response.patch")
 	case typ != "JSONPatch":
-		return nil, errorf("invalid value of response.patchType %q", typ)
+		return nil, fmt.Errorf("invalid value of response.patchType %q", typ)
 	}
 	return decodeBase64(text)
 }

@@ -295,7 +295,7 @@ func conflictOf(conflicts map[managerKey]*fieldSet, all managers) *statusError {
 	if len(causes) == 1 {
 		noun, list = "conflict", "conflict with "+names[0]+": "+byManager[names[0]][0]
 	}
-	return &statusError{409, "Conflict", fmt.Sprintf("Apply failed with %d %s: %s", len(causes), noun, list), mapOf("causes", causes)}
+	return &statusError{409, "Conflict", fmt.Sprintf("Apply failed with %d %s: %s", len(causes), noun, list), map[string]any{"causes": causes}}
 }
 
 // mergeTyped merges a configuration into a live value: maps key by key, lists by the keys of their items where they have such, all

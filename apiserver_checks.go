@@ -64,7 +64,7 @@ func checkStandard(meta map[string]any) []fieldError {
 	finalizers, _ := meta["finalizers"].([]any)
 	for i, f := range finalizers {
 		text, _ := f.(string)
-		if !strings.Contains(text, "/") && !contains([]string{"orphan", "foregroundDeletion", "kubernetes", definitionFinalizer}, text) {
+		if !strings.Contains(text, "/") && !slices.Contains([]string{"orphan", "foregroundDeletion", "kubernetes", definitionFinalizer}, text) {
 			faults = withFault(faults, "FieldValueInvalid", fmt.Sprintf("metadata.finalizers[%d]", i), text,
 				"name is neither a standard finalizer name nor is it fully qualified")
 		}

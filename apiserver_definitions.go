@@ -1,8 +1,10 @@
 package kopf
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 )
 
 // This file checks the resource definitions that are given to the in-memory API server, so that what it takes is
@@ -36,7 +38,7 @@ func checkDefinition(object map[string]any) []fieldError {
 			"cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead")
 	}
 	faults = withFaults(faults, checkVersions(spec))
-	sortByText(faults, func(f fieldError) string { return f.field })
+	slices.SortStableFunc(faults, func(a, b fieldError) int { return cmp.Compare(a.field, b.field) })
 	return faults
 }
 
@@ -88,7 +90,7 @@ func checkColumns(version map[string]any, at string) []fieldError {
 	for i, v := range list {
 		column := asMap(v)
 		here := fmt.Sprintf("%s[%d]", at, i)
-		if typ, _ := column["type"].(string); !contains([]string{"integer", "number", "string", "boolean", "date"}, typ) {
+		if typ, _ := column["type"].(string); !slices.Contains([]string{"integer", "number", "string", "boolean", "date"}, typ) {
 			faults = withFault(faults, "FieldValueRequired", here+".type", nil, "must be one of boolean,date,integer,number,string")
 		}
 		if path, _ := column["jsonPath"].(string); path == "" {
@@ -113,7 +115,7 @@ func checkStructure(s map[string]any, at string, root bool, depth int) []fieldEr
 		faults = withFault(faults, "FieldValueInvalid", at+".type", typ, "must be object at the root")
 	case typ == "" && !free:
 		faults = withFault(faults, "FieldValueRequired", at+".type", nil, "must not be empty for specified object fields")
-	case typ != "" && !contains(known, typ):
+	case typ != "" && !slices.Contains(known, typ):
 		faults = withFault(faults, "FieldValueNotSupported", at+".type", typ, `supported values: "array", "boolean", "integer", "number", "object", "string"`)
 	case typ == "array" && asMap(s["items"]) == nil:
 		faults = withFault(faults, "FieldValueRequired", at+".items", nil, "must be specified")

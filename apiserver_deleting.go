@@ -53,8 +53,8 @@ func (a *apiRequest) deleteOptions() (deleteOptions, error) {
 	if p := a.query.Get("propagationPolicy"); p != "" {
 		o.PropagationPolicy = p
 	}
-	a.dryRun = a.dryRun || contains(o.DryRun, "All")
-	if p := o.PropagationPolicy; p != "" && !contains([]string{"Orphan", "Background", "Foreground"}, p) {
+	a.dryRun = a.dryRun || slices.Contains(o.DryRun, "All")
+	if p := o.PropagationPolicy; p != "" && !slices.Contains([]string{"Orphan", "Background", "Foreground"}, p) {
 		return o, invalidOptions("DeleteOptions", fieldError{typ: "FieldValueNotSupported", field: "propagationPolicy", value: p,
 			detail: `supported values: "Foreground", "Background", "Orphan", "nil"`})
 	}
@@ -75,7 +75,7 @@ func (a *apiRequest) delete(w http.ResponseWriter, r *http.Request) error {
 	}
 	details := a.kind.about(a.name)
 	details["uid"] = stringJSON(last.raw, "metadata", "uid")
-	a.server.write(w, r, 200, mapOf("kind apiVersion metadata status details", "Status", "v1", map[string]any{}, "Success", details))
+	a.server.write(w, r, 200, map[string]any{"kind": "Status", "apiVersion": "v1", "metadata": map[string]any{}, "status": "Success", "details": details})
 	return nil
 }
 
@@ -182,7 +182,7 @@ func (a *apiRequest) mark(live map[string]any, o deleteOptions) map[string]any {
 	}
 	if a.kind.resource.Plural == "namespaces" {
 		delete(meta, "deletionGracePeriodSeconds")
-		object["status"] = mapOf("phase", "Terminating")
+		object["status"] = map[string]any{"phase": "Terminating"}
 	}
 	return object
 }
@@ -246,8 +246,8 @@ func (k *kindInfo) initialize(object map[string]any) {
 			meta["labels"] = labels
 		}
 		labels["kubernetes.io/metadata.name"] = name
-		object["spec"] = mapOf("finalizers", []any{"kubernetes"})
-		object["status"] = mapOf("phase", "Active")
+		object["spec"] = map[string]any{"finalizers": []any{"kubernetes"}}
+		object["status"] = map[string]any{"phase": "Active"}
 	case "customresourcedefinitions.apiextensions.k8s.io":
 		spec := asMap(object["spec"])
 		names := asMap(spec["names"])
@@ -259,7 +259,7 @@ func (k *kindInfo) initialize(object map[string]any) {
 			names["singular"] = strings.ToLower(kind)
 		}
 		if spec != nil && spec["conversion"] == nil {
-			spec["conversion"] = mapOf("strategy", "None")
+			spec["conversion"] = map[string]any{"strategy": "None"}
 		}
 	case "secrets.":
 		if object["type"] == nil {
@@ -336,8 +336,8 @@ func (s *APIServer) establish(i *item) {
 		if status["conditions"] == nil {
 			now := timestamp(time.Now())
 			status["conditions"] = []any{
-				mapOf("type status lastTransitionTime reason message", "NamesAccepted", "True", now, "NoConflicts", "no conflicts found"),
-				mapOf("type status lastTransitionTime reason message", "Established", "True", now, "InitialNamesAccepted", "the initial names have been accepted"),
+				map[string]any{"type": "NamesAccepted", "status": "True", "lastTransitionTime": now, "reason": "NoConflicts", "message": "no conflicts found"},
+				map[string]any{"type": "Established", "status": "True", "lastTransitionTime": now, "reason": "InitialNamesAccepted", "message": "the initial names have been accepted"},
 			}
 		}
 		stored, _ := status["storedVersions"].([]any)
@@ -453,7 +453,7 @@ func namespaceEnd(left int) []any {
 		{"NamespaceFinalizersRemaining", "True", "SomeFinalizersRemain", "Some content in the namespace has finalizers remaining: %d instances"},
 	} {
 		message := strings.Replace(c[3], "%d", strconv.Itoa(left), 1)
-		conditions = append(conditions, mapOf("type status reason message lastTransitionTime", c[0], c[1], c[2], message, now))
+		conditions = append(conditions, map[string]any{"type": c[0], "status": c[1], "reason": c[2], "message": message, "lastTransitionTime": now})
 	}
 	return conditions
 }

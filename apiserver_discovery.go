@@ -17,13 +17,14 @@ func (s *APIServer) discovery(w http.ResponseWriter, r *http.Request, parts []st
 	aggregated := strings.Contains(r.Header.Get("Accept"), "as=APIGroupDiscoveryList")
 	switch {
 	case len(parts) == 1 && aggregated:
-		setHeader(w.Header(), "Content-Type", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList")
+		w.Header().Set("Content-Type", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList")
 		s.write(w, r, 200, aggregate(kinds, parts[0] == "api"))
 	case len(parts) == 1 && parts[0] == "api":
-		s.write(w, r, 200, mapOf("kind versions serverAddressByClientCIDRs", "APIVersions", []any{"v1"},
-			[]any{mapOf("clientCIDR serverAddress", "0.0.0.0/0", r.Host)}))
+		s.write(w, r, 200, map[string]any{"kind": "APIVersions", "versions": []any{"v1"},
+			"serverAddressByClientCIDRs": []any{map[string]any{"clientCIDR": "0.0.0.0/0", "serverAddress": r.Host}},
+		})
 	case len(parts) == 1:
-		s.write(w, r, 200, mapOf("kind apiVersion groups", "APIGroupList", "v1", groupList(kinds)))
+		s.write(w, r, 200, map[string]any{"kind": "APIGroupList", "apiVersion": "v1", "groups": groupList(kinds)})
 	case len(parts) == 2 && parts[0] == "apis":
 		for _, g := range groupList(kinds) {
 			if group := asMap(g); group["name"] == parts[1] {
@@ -50,7 +51,7 @@ func (s *APIServer) resourceList(w http.ResponseWriter, r *http.Request, kinds [
 		s.unknownPath(w)
 		return
 	}
-	answer := mapOf("kind apiVersion groupVersion resources", "APIResourceList", "v1", groupVersion, list)
+	answer := map[string]any{"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": groupVersion, "resources": list}
 	if groupVersion == "v1" {
 		delete(answer, "apiVersion") // as in its first days
 	}
@@ -59,10 +60,10 @@ func (s *APIServer) resourceList(w http.ResponseWriter, r *http.Request, kinds [
 
 // resourceEntries describes a kind and its subresources in the classic form.
 func resourceEntries(k *kindInfo) []any {
-	main := mapOf("name singularName namespaced kind verbs",
-		k.resource.Plural, k.resource.Singular, k.resource.Namespaced, k.resource.Kind,
-		anys(k.resource.Verbs),
-	)
+	main := map[string]any{
+		"name": k.resource.Plural, "singularName": k.resource.Singular, "namespaced": k.resource.Namespaced, "kind": k.resource.Kind,
+		"verbs": anys(k.resource.Verbs),
+	}
 	if len(k.resource.ShortNames) > 0 {
 		main["shortNames"] = anys(k.resource.ShortNames)
 	}
@@ -72,10 +73,10 @@ func resourceEntries(k *kindInfo) []any {
 	all := []any{main}
 	for _, sub := range k.resource.Subresources {
 		other := k.subresourceKind(sub)
-		entry := mapOf("name singularName namespaced kind verbs",
-			k.resource.Plural+"/"+sub, "", k.resource.Namespaced, other.Kind,
-			anys(subresourceVerbs(sub)),
-		)
+		entry := map[string]any{
+			"name": k.resource.Plural + "/" + sub, "singularName": "", "namespaced": k.resource.Namespaced, "kind": other.Kind,
+			"verbs": anys(subresourceVerbs(sub)),
+		}
 		if other.Group != k.resource.Group {
 			entry["group"], entry["version"] = other.Group, other.Version
 		}
@@ -122,9 +123,7 @@ func subresourceVerbs(sub string) []string {
 	return []string{"create"}
 }
 
-// anys returns texts as a decoded list. It is not inlined at its many callers, to keep binaries small.
-//
-//go:noinline
+// anys returns texts as a decoded list.
 func anys(list []string) []any {
 	all := make([]any, len(list))
 	for i, s := range list {
@@ -142,7 +141,7 @@ func byGroup(kinds []*kindInfo) (names []string, groups map[string][]*kindInfo) 
 		}
 		groups[k.resource.Group] = append(groups[k.resource.Group], k)
 	}
-	sortBy(names, func(a, b string) int {
+	slices.SortStableFunc(names, func(a, b string) int {
 		return cmp.Or(cmp.Compare(groupRank(a), groupRank(b)), cmp.Compare(a, b))
 	})
 	return names, groups
@@ -165,11 +164,11 @@ func groupRank(group string) int {
 func versionsOf(kinds []*kindInfo) []string {
 	var versions []string
 	for _, k := range kinds {
-		if !contains(versions, k.resource.Version) {
+		if !slices.Contains(versions, k.resource.Version) {
 			versions = append(versions, k.resource.Version)
 		}
 	}
-	sortBy(versions, func(a, b string) int { return compareVersions(b, a) })
+	slices.SortStableFunc(versions, func(a, b string) int { return compareVersions(b, a) })
 	return versions
 }
 
@@ -182,9 +181,9 @@ func groupList(kinds []*kindInfo) []any {
 		}
 		var versions []any
 		for _, v := range versionsOf(groups[name]) {
-			versions = append(versions, mapOf("groupVersion version", name+"/"+v, v))
+			versions = append(versions, map[string]any{"groupVersion": name + "/" + v, "version": v})
 		}
-		all = append(all, mapOf("name versions preferredVersion", name, versions, versions[0]))
+		all = append(all, map[string]any{"name": name, "versions": versions, "preferredVersion": versions[0]})
 	}
 	return all
 }
@@ -205,15 +204,15 @@ func aggregate(kinds []*kindInfo, core bool) map[string]any {
 					resources = append(resources, aggregateEntry(k))
 				}
 			}
-			versions = append(versions, mapOf("version resources freshness", v, resources, "Current"))
+			versions = append(versions, map[string]any{"version": v, "resources": resources, "freshness": "Current"})
 		}
-		meta := mapOf("creationTimestamp", nil)
+		meta := map[string]any{"creationTimestamp": nil}
 		if name != "" {
 			meta["name"] = name
 		}
-		items = append(items, mapOf("metadata versions", meta, versions))
+		items = append(items, map[string]any{"metadata": meta, "versions": versions})
 	}
-	return mapOf("kind apiVersion metadata items", "APIGroupDiscoveryList", "apidiscovery.k8s.io/v2", map[string]any{}, items)
+	return map[string]any{"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": map[string]any{}, "items": items}
 }
 
 func aggregateEntry(k *kindInfo) map[string]any {
@@ -221,10 +220,10 @@ func aggregateEntry(k *kindInfo) map[string]any {
 	if k.resource.Namespaced {
 		scope = "Namespaced"
 	}
-	entry := mapOf("resource singularResource scope verbs responseKind",
-		k.resource.Plural, k.resource.Singular, scope, anys(k.resource.Verbs),
-		k.responseKind(&k.resource),
-	)
+	entry := map[string]any{
+		"resource": k.resource.Plural, "singularResource": k.resource.Singular, "scope": scope, "verbs": anys(k.resource.Verbs),
+		"responseKind": k.responseKind(&k.resource),
+	}
 	if len(k.resource.ShortNames) > 0 {
 		entry["shortNames"] = anys(k.resource.ShortNames)
 	}
@@ -233,7 +232,7 @@ func aggregateEntry(k *kindInfo) map[string]any {
 	}
 	var subs []any
 	for _, sub := range k.resource.Subresources {
-		subs = append(subs, mapOf("subresource responseKind verbs", sub, k.responseKind(k.subresourceKind(sub)), anys(subresourceVerbs(sub))))
+		subs = append(subs, map[string]any{"subresource": sub, "responseKind": k.responseKind(k.subresourceKind(sub)), "verbs": anys(subresourceVerbs(sub))})
 	}
 	if subs != nil {
 		entry["subresources"] = subs

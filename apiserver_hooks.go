@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -24,22 +25,20 @@ func (k *kindInfo) defaultHooks(object map[string]any) {
 		if hook == nil {
 			continue
 		}
-		defaults := mapOf("failurePolicy matchPolicy namespaceSelector objectSelector timeoutSeconds", "Fail", "Equivalent", map[string]any{}, map[string]any{}, json.Number("10"))
+		defaults := map[string]any{"failurePolicy": "Fail", "matchPolicy": "Equivalent", "namespaceSelector": map[string]any{}, "objectSelector": map[string]any{}, "timeoutSeconds": json.Number("10")}
 		if k.resource.Kind == "MutatingWebhookConfiguration" {
 			defaults["reinvocationPolicy"] = "Never"
 		}
 		fill(hook, defaults)
 		rules, _ := hook["rules"].([]any)
 		for _, r := range rules {
-			fill(asMap(r), mapOf("scope", "*"))
+			fill(asMap(r), map[string]any{"scope": "*"})
 		}
-		fill(asMap(asMap(hook["clientConfig"])["service"]), mapOf("port", json.Number("443")))
+		fill(asMap(asMap(hook["clientConfig"])["service"]), map[string]any{"port": json.Number("443")})
 	}
 }
 
-// fill adds what is missing or null. It is not inlined at its callers, to keep binaries small.
-//
-//go:noinline
+// fill adds what is missing or null.
 func fill(object, defaults map[string]any) {
 	for key, value := range defaults {
 		if object != nil && object[key] == nil {
@@ -85,7 +84,7 @@ func checkHook(hook map[string]any, at string) []fieldError {
 	}
 	if versions := texts(hook["admissionReviewVersions"]); len(versions) == 0 {
 		faults = withFault(faults, "FieldValueRequired", at+".admissionReviewVersions", nil, "must specify one of v1, v1beta1")
-	} else if !contains(versions, "v1") && !contains(versions, "v1beta1") {
+	} else if !slices.Contains(versions, "v1") && !slices.Contains(versions, "v1beta1") {
 		faults = withFault(faults, "FieldValueInvalid", at+".admissionReviewVersions", hook["admissionReviewVersions"], "must include at least one of v1, v1beta1")
 	}
 	rules, _ := hook["rules"].([]any)

@@ -74,12 +74,12 @@ func (s *Served) Close() error {
 // WriteKubeconfig writes a kubeconfig by which kubectl and others reach the listening server. A file that is there is replaced by a new one
 // of the user of this process, and so is a symbolic link: the file that it leads to stays as it is.
 func (s *Served) WriteKubeconfig(path string) error {
-	config := mapOf("apiVersion kind current-context clusters users contexts",
-		"v1", "Config", "kopf",
-		[]any{mapOf("name cluster", "kopf", mapOf("server", s.URL))},
-		[]any{mapOf("name user", "kopf", map[string]any{})},
-		[]any{mapOf("name context", "kopf", mapOf("cluster user namespace", "kopf", "kopf", "default"))},
-	)
+	config := map[string]any{
+		"apiVersion": "v1", "kind": "Config", "current-context": "kopf",
+		"clusters": []any{map[string]any{"name": "kopf", "cluster": map[string]any{"server": s.URL}}},
+		"users":    []any{map[string]any{"name": "kopf", "user": map[string]any{}}},
+		"contexts": []any{map[string]any{"name": "kopf", "context": map[string]any{"cluster": "kopf", "user": "kopf", "namespace": "default"}}},
+	}
 	data, err := json.MarshalIndent(config, "", "  ")
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package kopf
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -20,9 +21,7 @@ type fieldSet struct {
 	children map[string]*fieldSet
 }
 
-// empty tells whether there is nothing in the set. It is one call for each of its callers, to keep binaries small.
-//
-//go:noinline
+// empty tells whether there is nothing in the set.
 func (s *fieldSet) empty() bool { return s == nil || len(s.members) == 0 && len(s.children) == 0 }
 
 // insert puts a path into the set.
@@ -37,8 +36,6 @@ func (s *fieldSet) insert(path []string) {
 }
 
 // child returns what is below a step, which is there from then on.
-//
-//go:noinline
 func (s *fieldSet) child(step string) *fieldSet {
 	if s.children == nil {
 		s.children = make(map[string]*fieldSet)
@@ -238,7 +235,7 @@ func (t fieldType) step(item any) (string, bool) {
 			if p := inner.properties[k]; p.hasFallback {
 				key[k] = p.fallback
 			} else if inner.builtin != nil { // the types of kube-apiserver are never without
-				key[k] = mapOf("string integer", "", json.Number("0"))[p.typ]
+				key[k] = map[string]any{"string": "", "integer": json.Number("0")}[p.typ]
 			}
 		}
 	}
@@ -424,9 +421,7 @@ func (o managedOptions) reset(s *fieldSet) {
 // managerKey tells the entries of managedFields apart.
 type managerKey struct{ manager, operation, apiVersion, subresource string }
 
-// key is that of the entry that is changed. It is not inlined at its many callers, to keep binaries small.
-//
-//go:noinline
+// key is that of the entry that is changed.
 func (o managedOptions) key() managerKey {
 	k := managerKey{o.manager, o.operation, o.apiVersion, o.subresource}
 	if o.operation == "Apply" {
@@ -471,15 +466,16 @@ func (all managers) store(object map[string]any) {
 	if len(keys) == 0 {
 		return
 	}
-	sortByText(keys, func(k managerKey) string {
-		return strings.Join([]string{k.operation, all[k].time, k.manager, all[k].apiVersion, k.subresource}, "\x00")
+	slices.SortStableFunc(keys, func(a, b managerKey) int {
+		return cmp.Or(cmp.Compare(a.operation, b.operation), cmp.Compare(all[a].time, all[b].time), cmp.Compare(a.manager, b.manager),
+			cmp.Compare(all[a].apiVersion, all[b].apiVersion), cmp.Compare(a.subresource, b.subresource))
 	})
 	list := make([]any, 0, len(keys))
 	for _, k := range keys {
 		m := all[k]
-		entry := mapOf("manager operation apiVersion fieldsType fieldsV1",
-			k.manager, k.operation, m.apiVersion, "FieldsV1", m.fields.encode(),
-		)
+		entry := map[string]any{
+			"manager": k.manager, "operation": k.operation, "apiVersion": m.apiVersion, "fieldsType": "FieldsV1", "fieldsV1": m.fields.encode(),
+		}
 		if m.time != "" {
 			entry["time"] = m.time
 		}
@@ -504,7 +500,9 @@ func (all managers) cap() {
 	if len(updates) <= maxUpdateManagers {
 		return
 	}
-	sortByText(updates, func(k managerKey) string { return all[k].time + "\x00" + k.manager })
+	slices.SortStableFunc(updates, func(a, b managerKey) int {
+		return cmp.Compare(all[a].time+"\x00"+a.manager, all[b].time+"\x00"+b.manager)
+	})
 	for _, k := range updates[:len(updates)-maxUpdateManagers+1] {
 		old := all[k]
 		delete(all, k)

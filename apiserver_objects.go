@@ -57,7 +57,7 @@ func (a *apiRequest) allowed() error {
 	not := &statusError{405, "MethodNotAllowed", "the server does not allow this method on the requested resource", map[string]any{}}
 	verbs := a.kind.resource.Verbs
 	if a.subresource != "" {
-		if !contains(a.kind.resource.Subresources, a.subresource) {
+		if !slices.Contains(a.kind.resource.Subresources, a.subresource) {
 			if a.kind.crd != nil {
 				return a.kind.notFound(a.name)
 			}
@@ -65,7 +65,7 @@ func (a *apiRequest) allowed() error {
 		}
 		verbs = subresourceVerbs(a.subresource)
 	}
-	if !contains(verbs, a.verb) || a.verb == "create" && a.name != "" && a.subresource == "" && a.kind.crd == nil {
+	if !slices.Contains(verbs, a.verb) || a.verb == "create" && a.name != "" && a.subresource == "" && a.kind.crd == nil {
 		return not
 	}
 	if (a.verb == "update" || a.verb == "patch") && a.name == "" {
@@ -80,9 +80,7 @@ func (a *apiRequest) allowed() error {
 	return nil
 }
 
-// key is where the object is stored. It is not inlined at its many callers, to keep binaries small.
-//
-//go:noinline
+// key is where the object is stored.
 func (a *apiRequest) key() string {
 	if a.kind.resource.Namespaced {
 		return a.namespace + "/" + a.name
@@ -102,12 +100,12 @@ func (a *apiRequest) answerItem(w http.ResponseWriter, r *http.Request, code int
 	switch {
 	case a.subresource == "scale":
 		if path, _ := a.kind.scale["specReplicasPath"].(string); a.kind.crd != nil && !object.Has(FieldPath(strings.TrimPrefix(path, "."))) {
-			return internalError(errorf("the spec replicas field %q does not exist", path))
+			return internalError(fmt.Errorf("the spec replicas field %q does not exist", path))
 		}
 		a.server.write(w, r, code, a.scaleOf(object.Map()))
 	case form == asTable:
 		table := tableOf(a.kind, []map[string]any{object.Map()}, a.query.Get("includeObject"), time.Now())
-		table["metadata"] = mapOf("resourceVersion", object.String("metadata.resourceVersion"))
+		table["metadata"] = map[string]any{"resourceVersion": object.String("metadata.resourceVersion")}
 		a.server.write(w, r, code, table)
 	case form == asMetadata, form == asOneMetadata:
 		a.server.write(w, r, code, partial(object.Map()))
@@ -155,15 +153,15 @@ func (a *apiRequest) create(w http.ResponseWriter, r *http.Request) error {
 func (a *apiRequest) post(w http.ResponseWriter, r *http.Request, object map[string]any) error {
 	switch a.kind.resource.Plural {
 	case "selfsubjectaccessreviews", "subjectaccessreviews", "localsubjectaccessreviews":
-		object["status"] = mapOf("allowed", true)
+		object["status"] = map[string]any{"allowed": true}
 	case "selfsubjectreviews":
-		object["status"] = mapOf("userInfo", userInfo())
+		object["status"] = map[string]any{"userInfo": userInfo()}
 	case "selfsubjectrulesreviews":
 		all := []any{"*"}
-		object["status"] = mapOf("resourceRules nonResourceRules incomplete",
-			[]any{mapOf("verbs apiGroups resources", all, all, all)},
-			[]any{mapOf("verbs nonResourceURLs", all, all)}, false,
-		)
+		object["status"] = map[string]any{
+			"resourceRules":    []any{map[string]any{"verbs": all, "apiGroups": all, "resources": all}},
+			"nonResourceRules": []any{map[string]any{"verbs": all, "nonResourceURLs": all}}, "incomplete": false,
+		}
 	case "pods":
 		if a.subresource == "eviction" {
 			gone := *a
@@ -171,12 +169,12 @@ func (a *apiRequest) post(w http.ResponseWriter, r *http.Request, object map[str
 			if err := gone.deleteObject(deleteOptions{}); err != nil {
 				return err
 			}
-			a.server.write(w, r, 201, mapOf("kind apiVersion metadata status code", "Status", "v1", map[string]any{}, "Success", 201))
+			a.server.write(w, r, 201, map[string]any{"kind": "Status", "apiVersion": "v1", "metadata": map[string]any{}, "status": "Success", "code": 201})
 			return nil
 		}
 	}
 	if object["metadata"] == nil {
-		object["metadata"] = mapOf("creationTimestamp", nil)
+		object["metadata"] = map[string]any{"creationTimestamp": nil}
 	}
 	a.server.write(w, r, 201, object)
 	return nil
@@ -217,14 +215,14 @@ var metaFields = []string{
 func (k *kindInfo) dropUnknown(object map[string]any) (unknown []string) {
 	meta := asMap(object["metadata"])
 	for _, key := range unionKeys(meta, nil) {
-		if !contains(metaFields, key) {
+		if !slices.Contains(metaFields, key) {
 			delete(meta, key)
 			unknown = append(unknown, "metadata."+key)
 		}
 	}
 	if k.crd == nil && k.resource.Kind == "ConfigMap" {
 		for _, key := range unionKeys(object, nil) {
-			if !contains([]string{"apiVersion", "kind", "metadata", "data", "binaryData", "immutable"}, key) {
+			if !slices.Contains([]string{"apiVersion", "kind", "metadata", "data", "binaryData", "immutable"}, key) {
 				delete(object, key)
 				unknown = append(unknown, key)
 			}
@@ -511,7 +509,7 @@ func (a *apiRequest) checkPatchType() error {
 	if media == "application/json" && a.kind.crd == nil {
 		return &statusError{415, "UnsupportedMediaType", "415: Unsupported Media Type", map[string]any{}}
 	}
-	if media == "application/apply-patch+cbor" || !contains(known, media) {
+	if media == "application/apply-patch+cbor" || !slices.Contains(known, media) {
 		return &statusError{415, "UnsupportedMediaType", "the body of the request was in an unknown format - accepted media types include: " + strings.Join(known, ", "), nil}
 	}
 	return nil
@@ -801,9 +799,7 @@ func dropEmpty(meta map[string]any) {
 	}
 }
 
-// empty tells whether a value says nothing. It is too large to be inlined at all its callers.
-//
-//go:noinline
+// empty tells whether a value says nothing.
 func empty(v any) bool {
 	switch v := v.(type) {
 	case nil:

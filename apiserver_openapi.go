@@ -41,9 +41,9 @@ func openAPIV3Index(kinds []*kindInfo) map[string]any {
 		if data, err := encodeJSON(openAPIV3(served, path)); err == nil { // it was JSON
 			url += fmt.Sprintf("?hash=%X", sha256.Sum256(data)) // clients keep what they have read as long as this stays
 		}
-		paths[path] = mapOf("serverRelativeURL", url)
+		paths[path] = map[string]any{"serverRelativeURL": url}
 	}
-	return mapOf("paths", paths)
+	return map[string]any{"paths": paths}
 }
 
 // openAPIV3 returns the document of one version of a group, such as "apis/apps/v1" or "api/v1", nil if there is none.
@@ -62,9 +62,9 @@ func openAPIV3(kinds []*kindInfo, path string) map[string]any {
 	if len(d.paths) == 0 {
 		return nil
 	}
-	return mapOf("openapi info paths components",
-		"3.0.0", mapOf("title version", title, version), d.paths, mapOf("schemas", d.schemas),
-	)
+	return map[string]any{
+		"openapi": "3.0.0", "info": map[string]any{"title": title, "version": version}, "paths": d.paths, "components": map[string]any{"schemas": d.schemas},
+	}
 }
 
 // emptyOpenAPI is the document of the second version in protocol buffers, with no kinds at all: swagger "2.0", a title and a version. Clients
@@ -81,7 +81,7 @@ func openAPIV2(kinds []*kindInfo) map[string]any {
 	for _, s := range d.schemas {
 		flattenRefs(s)
 	}
-	return mapOf("swagger info paths definitions", "2.0", mapOf("title version", "Kubernetes", "v1.36.3"), d.paths, d.schemas)
+	return map[string]any{"swagger": "2.0", "info": map[string]any{"title": "Kubernetes", "version": "v1.36.3"}, "paths": d.paths, "definitions": d.schemas}
 }
 
 // flattenRefs turns references that stand in an allOf, beside descriptions, into the form of the second version.
@@ -112,7 +112,7 @@ type apiDocument struct {
 }
 
 func (d *apiDocument) ref(name string) map[string]any {
-	return mapOf("$ref", d.prefix+name)
+	return map[string]any{"$ref": d.prefix + name}
 }
 
 // schemaName returns the name of a kind's schema: dev.kopf.v1.KopfExample, or io.k8s.api.apps.v1.Deployment.
@@ -169,13 +169,13 @@ func (d *apiDocument) addKind(k *kindInfo) {
 	if k.resource.Namespaced {
 		p.scope = "Namespaced"
 		if !k.postedOnly {
-			d.paths[collection] = mapOf("get parameters", p.list("ForAllNamespaces", ""), slices.Insert(parameters(listParameters), 5, shared...))
+			d.paths[collection] = map[string]any{"get": p.list("ForAllNamespaces", ""), "parameters": slices.Insert(parameters(listParameters), 5, shared...)}
 		}
 		collection = prefix + "/namespaces/{namespace}/" + k.resource.Plural
 		shared = parameters("namespace pretty")
 	}
 	if k.postedOnly {
-		d.paths[collection] = mapOf("post parameters", p.create(), shared)
+		d.paths[collection] = map[string]any{"post": p.create(), "parameters": shared}
 		return
 	}
 	d.paths[collection] = p.collection(shared)
@@ -184,7 +184,7 @@ func (d *apiDocument) addKind(k *kindInfo) {
 	item["delete"] = p.remove()
 	d.paths[collection+"/{name}"] = item
 	for _, sub := range []string{"scale", "status"} {
-		if contains(k.resource.Subresources, sub) {
+		if slices.Contains(k.resource.Subresources, sub) {
 			d.paths[collection+"/{name}/"+sub] = p.item(sub, named)
 		}
 	}
@@ -216,10 +216,10 @@ func (p *apiPaths) describe(op *apiOperation) map[string]any {
 	if op.after == "ForAllNamespaces" {
 		scope = ""
 	}
-	m := mapOf("tags description operationId x-kubernetes-action",
-		[]any{p.tag}, op.description, op.verb+p.name+op.between+scope+kind+op.after,
-		op.action,
-	)
+	m := map[string]any{
+		"tags": []any{p.tag}, "description": op.description, "operationId": op.verb + p.name + op.between + scope + kind + op.after,
+		"x-kubernetes-action": op.action,
+	}
 	if op.subresource == "scale" {
 		group, version, kind = "autoscaling", "v1", "Scale"
 	}
@@ -234,16 +234,16 @@ func (p *apiPaths) describe(op *apiOperation) map[string]any {
 		types = answerTypes
 	}
 	if op.body != "" {
-		body := mapOf("content", p.content(types, op.body))
+		body := map[string]any{"content": p.content(types, op.body)}
 		if !op.optional {
 			body["required"] = true
 		}
 		m["requestBody"] = body
 	}
-	responses := mapOf("401", mapOf("description", "Unauthorized"))
+	responses := map[string]any{"401": map[string]any{"description": "Unauthorized"}}
 	for _, code := range strings.Fields(op.codes) {
 		status, _ := strconv.Atoi(code) // it is one of ours
-		responses[code] = mapOf("description content", http.StatusText(status), p.content(answerTypes, op.answer))
+		responses[code] = map[string]any{"description": http.StatusText(status), "content": p.content(answerTypes, op.answer)}
 	}
 	m["responses"] = responses
 	return m
@@ -255,15 +255,15 @@ const answerTypes = "application/json application/yaml"
 func (p *apiPaths) content(types, name string) map[string]any {
 	content := map[string]any{}
 	for _, t := range strings.Fields(types) {
-		content[t] = mapOf("schema", p.document.ref(name))
+		content[t] = map[string]any{"schema": p.document.ref(name)}
 	}
 	return content
 }
 
 // collection makes the operations on all objects.
 func (p *apiPaths) collection(shared []any) map[string]any {
-	m := mapOf("get post parameters", p.list("", listParameters), p.create(), shared)
-	if contains(p.kind.resource.Verbs, "deletecollection") {
+	m := map[string]any{"get": p.list("", listParameters), "post": p.create(), "parameters": shared}
+	if slices.Contains(p.kind.resource.Verbs, "deletecollection") {
 		op := apiOperation{action: "deletecollection", description: "delete collection of " + p.kind.resource.Kind, verb: "delete", between: "Collection",
 			parameters: listParameters, answer: metaPackage + "Status", codes: "200"}
 		if p.kind.crd == nil {
@@ -317,11 +317,11 @@ func (p *apiPaths) item(subresource string, named []any) map[string]any {
 	patch.bodyTypes = "application/apply-patch+yaml application/json-patch+json application/merge-patch+json"
 	if p.kind.crd != nil {
 		read.parameters, patch.codes = "resourceVersion", "200"
-	} else if contains(completeKinds, p.kind.resource.Kind) {
+	} else if slices.Contains(completeKinds, p.kind.resource.Kind) {
 		// Of other kinds, kubectl knows by itself what it would look for in schemas that are not all there.
 		patch.bodyTypes += " application/strategic-merge-patch+json"
 	}
-	return mapOf("get put patch parameters", p.describe(&read), p.describe(&replace), p.describe(&patch), named)
+	return map[string]any{"get": p.describe(&read), "put": p.describe(&replace), "patch": p.describe(&patch), "parameters": named}
 }
 
 func (p *apiPaths) remove() map[string]any {
@@ -376,7 +376,7 @@ func parameters(names string) []any {
 			if known.name != name {
 				continue
 			}
-			p := mapOf("name in description schema", name, "query", known.text, mapOf("type uniqueItems", known.typ, true))
+			p := map[string]any{"name": name, "in": "query", "description": known.text, "schema": map[string]any{"type": known.typ, "uniqueItems": true}}
 			if name == "name" || name == "namespace" {
 				p["in"], p["required"] = "path", true
 			}
@@ -395,7 +395,7 @@ func (d *apiDocument) addSchemas(k *kindInfo) {
 		object, _ = cloneJSON(k.schema.source).(map[string]any)
 		d.addMeta(object)
 	case k.crd != nil:
-		object = mapOf("type x-kubernetes-preserve-unknown-fields", "object", true)
+		object = map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}
 		d.addMeta(object)
 	default:
 		object = d.builtinSchema(packageOf(k), r.Kind)
@@ -404,16 +404,16 @@ func (d *apiDocument) addSchemas(k *kindInfo) {
 	object["x-kubernetes-group-version-kind"] = []any{gvk(r.Group, r.Version, r.Kind)}
 	d.schemas[k.schemaName()] = object
 	if !k.postedOnly {
-		list := mapOf("description type required properties x-kubernetes-group-version-kind",
-			k.listKind+" is a list of "+r.Kind, "object", []any{"items"},
-			mapOf("items", mapOf("type items description", "array", d.ref(k.schemaName()), "The objects.")),
-			[]any{gvk(r.Group, r.Version, k.listKind)},
-		)
+		list := map[string]any{
+			"description": k.listKind + " is a list of " + r.Kind, "type": "object", "required": []any{"items"},
+			"properties":                      map[string]any{"items": map[string]any{"type": "array", "items": d.ref(k.schemaName()), "description": "The objects."}},
+			"x-kubernetes-group-version-kind": []any{gvk(r.Group, r.Version, k.listKind)},
+		}
 		d.addTypes(list)
 		asMap(list["properties"])["metadata"] = d.described(metaPackage+"ListMeta", "What is said of the list.")
 		d.schemas[packageOf(k)+"."+k.listKind] = list
 	}
-	if contains(r.Subresources, "scale") {
+	if slices.Contains(r.Subresources, "scale") {
 		d.require("io.k8s.api.autoscaling.v1.Scale")
 	}
 	for _, name := range []string{"ObjectMeta", "ListMeta", "Patch", "DeleteOptions", "Status"} {
@@ -421,23 +421,21 @@ func (d *apiDocument) addSchemas(k *kindInfo) {
 	}
 }
 
-// gvk names a kind in a version of its group. It is not inlined at its many callers, to keep binaries small.
-//
-//go:noinline
+// gvk names a kind in a version of its group.
 func gvk(group, version, kind string) map[string]any {
-	return mapOf("group version kind", group, version, kind)
+	return map[string]any{"group": group, "version": version, "kind": kind}
 }
 
 // described refers to a schema with a description of its own.
 func (d *apiDocument) described(name, description string) map[string]any {
-	return mapOf("description allOf", description, []any{d.ref(name)})
+	return map[string]any{"description": description, "allOf": []any{d.ref(name)}}
 }
 
 // addTypes adds what every object and every list has.
 func (d *apiDocument) addTypes(object map[string]any) {
 	properties := asMap(object["properties"])
-	properties["apiVersion"] = mapOf("type description", "string", "The group and the version that the object is written in.")
-	properties["kind"] = mapOf("type description", "string", "The kind of the object.")
+	properties["apiVersion"] = map[string]any{"type": "string", "description": "The group and the version that the object is written in."}
+	properties["kind"] = map[string]any{"type": "string", "description": "The kind of the object."}
 }
 
 // addMeta adds what every object has.

@@ -559,13 +559,13 @@ var typeTable = sync.OnceValue(func() map[string]builtinType {
 func (d *apiDocument) builtinSchema(pkg, kind string) map[string]any {
 	t, ok := typeTable()[kind]
 	if !ok || t.pkg == "core" && !strings.HasPrefix(pkg, "io.k8s.api.core.") {
-		return mapOf("description type x-kubernetes-preserve-unknown-fields", kind+" is a kind of Kubernetes.", "object", true)
+		return map[string]any{"description": kind + " is a kind of Kubernetes.", "type": "object", "x-kubernetes-preserve-unknown-fields": true}
 	}
 	return d.typeSchema(t)
 }
 
 func (d *apiDocument) typeSchema(t builtinType) map[string]any {
-	s := mapOf("description type", t.description, "object")
+	s := map[string]any{"description": t.description, "type": "object"}
 	properties := make(map[string]any, len(t.fields))
 	var required []any
 	for _, f := range t.fields {
@@ -590,7 +590,7 @@ func (d *apiDocument) typeSchema(t builtinType) map[string]any {
 func (d *apiDocument) fieldSchema(f builtinField) map[string]any {
 	var p map[string]any
 	if item, ok := strings.CutPrefix(f.typ, "[]"); ok {
-		p = mapOf("type items", "array", d.itemSchema(item))
+		p = map[string]any{"type": "array", "items": d.itemSchema(item)}
 		switch f.mark {
 		case "":
 			p["x-kubernetes-list-type"] = "atomic"
@@ -604,11 +604,11 @@ func (d *apiDocument) fieldSchema(f builtinField) map[string]any {
 			}
 		}
 	} else if value, ok := strings.CutPrefix(f.typ, "map["); ok {
-		p = mapOf("type additionalProperties", "object", d.itemSchema(strings.TrimSuffix(value, "]")))
+		p = map[string]any{"type": "object", "additionalProperties": d.itemSchema(strings.TrimSuffix(value, "]"))}
 	} else {
 		p = d.valueSchema(f.typ)
 		if ref, ok := p["$ref"]; ok { // a description may not stand beside a reference
-			p = mapOf("allOf", []any{mapOf("$ref", ref)})
+			p = map[string]any{"allOf": []any{map[string]any{"$ref": ref}}}
 			if f.name == "metadata" || f.name == "spec" || f.name == "status" || f.name == "template" {
 				p["default"] = map[string]any{}
 			}
@@ -625,7 +625,7 @@ func (d *apiDocument) itemSchema(typ string) map[string]any {
 		s["default"] = ""
 	}
 	if ref, ok := s["$ref"]; ok {
-		return mapOf("allOf default", []any{mapOf("$ref", ref)}, map[string]any{})
+		return map[string]any{"allOf": []any{map[string]any{"$ref": ref}}, "default": map[string]any{}}
 	}
 	return s
 }
@@ -634,17 +634,17 @@ func (d *apiDocument) itemSchema(typ string) map[string]any {
 func (d *apiDocument) valueSchema(typ string) map[string]any {
 	switch typ {
 	case "string", "boolean":
-		return mapOf("type", typ)
+		return map[string]any{"type": typ}
 	case "int32", "int64":
-		return mapOf("type format", "integer", typ)
+		return map[string]any{"type": "integer", "format": typ}
 	case "byte":
-		return mapOf("type format", "string", "byte")
+		return map[string]any{"type": "string", "format": "byte"}
 	case "quantity":
-		return mapOf("oneOf", []any{mapOf("type", "string"), mapOf("type", "number")})
+		return map[string]any{"oneOf": []any{map[string]any{"type": "string"}, map[string]any{"type": "number"}}}
 	case "intOrString":
-		return mapOf("oneOf format", []any{mapOf("type", "integer"), mapOf("type", "string")}, "int-or-string")
+		return map[string]any{"oneOf": []any{map[string]any{"type": "integer"}, map[string]any{"type": "string"}}, "format": "int-or-string"}
 	case "any":
-		return mapOf("type x-kubernetes-preserve-unknown-fields", "object", true)
+		return map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}
 	}
 	name := "io.k8s.api.core.v1." + typ
 	switch t := typeTable()[typ]; {

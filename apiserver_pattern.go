@@ -1,6 +1,7 @@
 package kopf
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -189,11 +190,9 @@ func compilePattern(text string) (*pattern, error) {
 	return c, nil
 }
 
-// patternError is the refusal of a pattern. It is not inlined at its many callers, to keep binaries small.
-//
-//go:noinline
+// patternError is the refusal of a pattern.
 func patternError(what, where string) error {
-	return errorf("error parsing regexp: %s: `%s`", what, where)
+	return fmt.Errorf("error parsing regexp: %s: `%s`", what, where)
 }
 
 // patternNode is a part of a pattern: one step, or what its parts are together.
@@ -213,9 +212,7 @@ const (
 	repeated
 )
 
-// add appends a step, and returns its place. It is not inlined at its many callers, to keep binaries small.
-//
-//go:noinline
+// add appends a step, and returns its place.
 func (p *pattern) add(s patternStep) int {
 	p.code = append(p.code, s)
 	return len(p.code) - 1
@@ -448,9 +445,7 @@ func (p *patternParser) atom() ([]*patternNode, error) {
 	return p.literal(r), nil
 }
 
-// taking is the step over a character of a set. It is not inlined at its many callers, to keep binaries small.
-//
-//go:noinline
+// taking is the step over a character of a set.
 func taking(set *patternSet) []*patternNode {
 	return []*patternNode{{step: patternStep{op: takeOne, set: set}}}
 }

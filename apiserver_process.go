@@ -50,7 +50,7 @@ func (t *inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 		cancel()
 		stop()
 		<-done
-		return nil, joinErrors(err, w.failed)
+		return nil, errors.Join(err, w.failed)
 	}
 	body := &pipeBody{ReadCloser: reader, end: func() {
 		stop()
@@ -70,7 +70,7 @@ func runHandler(h http.Handler, w http.ResponseWriter, r *http.Request) (err err
 		if v := recover(); v == http.ErrAbortHandler {
 			err = errReset
 		} else if v != nil {
-			err = errorf("the handler has panicked: %v", v)
+			err = fmt.Errorf("the handler has panicked: %v", v)
 		}
 	}()
 	h.ServeHTTP(w, r)

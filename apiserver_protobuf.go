@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"strconv"
 	"strings"
@@ -22,7 +23,7 @@ var errProtobuf = errors.New("malformed protocol buffers")
 func decodeProtobuf(data []byte) (map[string]any, error) {
 	rest, ok := strings.CutPrefix(string(data), protobufMagic)
 	if !ok {
-		return nil, errorf("%w: they do not begin as those of Kubernetes do", errProtobuf)
+		return nil, fmt.Errorf("%w: they do not begin as those of Kubernetes do", errProtobuf)
 	}
 	var apiVersion, kind string
 	var raw []byte
@@ -55,7 +56,7 @@ func decodeProtobuf(data []byte) (map[string]any, error) {
 		t = namedTypes()[kind] // such as options, which have any group
 	}
 	if t == nil || t.numbered == nil {
-		return nil, errorf("protocol buffers of the kind %q are not understood here: send JSON", kind)
+		return nil, fmt.Errorf("protocol buffers of the kind %q are not understood here: send JSON", kind)
 	}
 	object, err := decodeMessage(t.numbered, raw, 0)
 	if err != nil {
@@ -126,7 +127,7 @@ const maxProtobufDepth = 20
 
 func decodeMessage(fields map[uint64]*typedField, data []byte, depth int) (map[string]any, error) {
 	if depth > maxProtobufDepth {
-		return nil, errorf("%w: they are nested too deep", errProtobuf)
+		return nil, fmt.Errorf("%w: they are nested too deep", errProtobuf)
 	}
 	object := make(map[string]any)
 	err := eachField(data, func(n, number uint64, value []byte) error {
@@ -137,7 +138,7 @@ func decodeMessage(fields map[uint64]*typedField, data []byte, depth int) (map[s
 		v, err := f.decode(number, value, depth)
 		switch {
 		case err != nil:
-			return errorf("%s: %w", f.name, err)
+			return fmt.Errorf("%s: %w", f.name, err)
 		case f.embedded != nil: // its fields are among those of the message
 			maps.Copy(object, asMap(v))
 		case f.list && !f.dict:

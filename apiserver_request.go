@@ -53,7 +53,7 @@ const maxRequestBody = 3 << 20
 // parse reads the address and the body of a request.
 func (s *APIServer) parse(r *http.Request) (*apiRequest, error) {
 	a := &apiRequest{server: s, ctx: r.Context(), raw: r, query: r.URL.Query(), parts: strings.Split(strings.Trim(r.URL.Path, "/"), "/")}
-	a.dryRun = contains(a.query["dryRun"], "All")
+	a.dryRun = slices.Contains(a.query["dryRun"], "All")
 	if a.manager = a.query.Get("fieldManager"); a.manager == "" {
 		a.manager, _, _ = strings.Cut(r.UserAgent(), "/")
 	}
@@ -194,7 +194,7 @@ func (a *apiRequest) checkFields(s *selection) error {
 		if a.kind.crd != nil && !known {
 			return badRequest("field label not supported: %s", r.key)
 		}
-		if !known && !contains(selectableFields, a.kind.resource.Plural+" "+r.key) {
+		if !known && !slices.Contains(selectableFields, a.kind.resource.Plural+" "+r.key) {
 			return badRequest("%q is not a known field selector: only \"metadata.name\", \"metadata.namespace\"", r.key)
 		}
 	}
@@ -216,9 +216,7 @@ func optionsOf(verb string) string {
 	return ""
 }
 
-// invalidOptions is the refusal of a query. It is not inlined at its callers, to keep binaries small.
-//
-//go:noinline
+// invalidOptions is the refusal of a query.
 func invalidOptions(kind string, faults ...fieldError) error {
 	options := &kindInfo{resource: Resource{Group: "meta.k8s.io", Kind: kind}}
 	return options.invalid("", faults)
@@ -234,7 +232,7 @@ func (a *apiRequest) checkOptions() error {
 	if runs := a.query["dryRun"]; len(runs) > 0 && slices.ContainsFunc(runs, func(r string) bool { return r != "All" }) {
 		faults = withFault(faults, "FieldValueNotSupported", "dryRun", runs, `supported values: "All"`)
 	}
-	if mode := a.query.Get("fieldValidation"); !contains([]string{"", "Ignore", "Strict", "Warn"}, mode) && kind != "DeleteOptions" {
+	if mode := a.query.Get("fieldValidation"); !slices.Contains([]string{"", "Ignore", "Strict", "Warn"}, mode) && kind != "DeleteOptions" {
 		faults = withFault(faults, "FieldValueNotSupported", "fieldValidation", mode, `supported values: "", "Ignore", "Strict", "Warn"`)
 	}
 	if len(faults) > 0 {
@@ -380,10 +378,10 @@ func (s *APIServer) fault(w http.ResponseWriter, r *http.Request, a *apiRequest)
 		return false
 	}
 	if f.RetryAfter > 0 {
-		setHeader(w.Header(), "Retry-After", strconv.Itoa(int((f.RetryAfter+time.Second-1)/time.Second)))
+		w.Header().Set("Retry-After", strconv.Itoa(int((f.RetryAfter+time.Second-1)/time.Second)))
 	}
 	if f.HTML {
-		setHeader(w.Header(), "Content-Type", "text/html")
+		w.Header().Set("Content-Type", "text/html")
 		w.WriteHeader(f.Status)
 		fmt.Fprintf(w, "<html><body><h1>%d %s</h1></body></html>\n", f.Status, http.StatusText(f.Status))
 		return true

@@ -26,9 +26,7 @@ type kindInfo struct {
 	singleServed bool   // whether the definition has no other served version
 }
 
-// collection is the name under which the kind's objects are stored. It is not inlined at its many callers, to keep binaries small.
-//
-//go:noinline
+// collection is the name under which the kind's objects are stored.
 func (k *kindInfo) collection() string { return k.resource.Plural + "." + k.resource.Group }
 
 // qualified is the kind as it is named in messages: "Pod" or "KopfExample.kopf.dev".
@@ -40,8 +38,6 @@ func (k *kindInfo) qualified() string {
 }
 
 // groupResource is the resource as it is named in messages: "pods" or "kopfexamples.kopf.dev".
-//
-//go:noinline
 func (k *kindInfo) groupResource() string {
 	if k.resource.Group == "" {
 		return k.resource.Plural
@@ -133,11 +129,11 @@ var builtinKinds = sync.OnceValue(func() []*kindInfo {
 		if k.resource.Plural == "namespaces" {
 			k.resource.Verbs = slices.DeleteFunc(slices.Clone(allVerbs), func(v string) bool { return v == "deletecollection" })
 		}
-		k.hasStatus = contains(k.resource.Subresources, "status")
-		if contains(k.resource.Subresources, "scale") {
-			k.scale = mapOf("specReplicasPath statusReplicasPath labelSelectorPath",
-				".spec.replicas", ".status.replicas", ".spec.selector",
-			)
+		k.hasStatus = slices.Contains(k.resource.Subresources, "status")
+		if slices.Contains(k.resource.Subresources, "scale") {
+			k.scale = map[string]any{
+				"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas", "labelSelectorPath": ".spec.selector",
+			}
 		}
 		all = append(all, k)
 	}
@@ -170,7 +166,7 @@ func kindsOf(crd map[string]any) ([]*kindInfo, error) {
 		k.listKind = textIn(names, "listKind")
 		all = append(all, k)
 	}
-	sortBy(all, func(a, b *kindInfo) int { return compareVersions(b.resource.Version, a.resource.Version) })
+	slices.SortStableFunc(all, func(a, b *kindInfo) int { return compareVersions(b.resource.Version, a.resource.Version) })
 	for i, k := range all {
 		k.storage, k.resource.Preferred, k.singleServed = stored, i == 0, len(all) == 1
 	}
@@ -192,28 +188,22 @@ func kindOf(crd, version map[string]any) (*kindInfo, error) {
 	var err error
 	if open := asMap(asMap(version["schema"])["openAPIV3Schema"]); open != nil {
 		if k.schema, err = compileSchema(open); err != nil {
-			return nil, errorf("the schema of version %q: %w", version["name"], err)
+			return nil, fmt.Errorf("the schema of version %q: %w", version["name"], err)
 		}
 	}
 	return k, nil
 }
 
-// apiVersion is the group and the version of the kind. It is not inlined at its many callers, to keep binaries small.
-//
-//go:noinline
+// apiVersion is the group and the version of the kind.
 func (k *kindInfo) apiVersion() string { return k.resource.APIVersion() }
 
-// textIn returns the text in a member of an object, "" if there is none. It is not inlined at its many callers either.
-//
-//go:noinline
+// textIn returns the text in a member of an object, "" if there is none.
 func textIn(m map[string]any, key string) string {
 	s, _ := m[key].(string)
 	return s
 }
 
-// texts returns the strings of a list. Like others with many callers it is not inlined, to keep binaries small.
-//
-//go:noinline
+// texts returns the strings of a list.
 func texts(v any) []string {
 	var all []string
 	list, _ := v.([]any)
@@ -269,10 +259,10 @@ func (e *statusError) Error() string { return e.message }
 
 // status returns the refusal as it is sent.
 func (e *statusError) status() map[string]any {
-	s := mapOf("kind apiVersion metadata status message reason code",
-		"Status", "v1", map[string]any{}, "Failure",
-		e.message, e.reason, e.code,
-	)
+	s := map[string]any{
+		"kind": "Status", "apiVersion": "v1", "metadata": map[string]any{}, "status": "Failure",
+		"message": e.message, "reason": e.reason, "code": e.code,
+	}
 	if e.reason == "" {
 		delete(s, "reason")
 	}
@@ -283,29 +273,23 @@ func (e *statusError) status() map[string]any {
 }
 
 // badRequest is the refusal of a request that cannot be understood.
-//
-//go:noinline
 func badRequest(format string, args ...any) *statusError {
 	return &statusError{400, "BadRequest", fmt.Sprintf(format, args...), nil}
 }
 
 // internalError is the answer to what is not the client's fault.
 func internalError(err error) *statusError {
-	return &statusError{500, "InternalError", "Internal error occurred: " + err.Error(), mapOf("causes", []any{mapOf("message", err.Error())})}
+	return &statusError{500, "InternalError", "Internal error occurred: " + err.Error(), map[string]any{"causes": []any{map[string]any{"message": err.Error()}}}}
 }
 
-// causeOf is one of the causes of a refusal. It is not inlined at its callers, to keep binaries small.
-//
-//go:noinline
+// causeOf is one of the causes of a refusal.
 func causeOf(reason, message, field string) any {
-	return mapOf("reason message field", reason, message, field)
+	return map[string]any{"reason": reason, "message": message, "field": field}
 }
 
 // about are the details of a refusal that concerns one object.
-//
-//go:noinline
 func (k *kindInfo) about(name string) map[string]any {
-	d := mapOf("name kind", name, k.resource.Plural)
+	d := map[string]any{"name": name, "kind": k.resource.Plural}
 	if k.resource.Group != "" {
 		d["group"] = k.resource.Group
 	}
@@ -346,7 +330,7 @@ func (k *kindInfo) invalid(name string, faults []fieldError) *statusError {
 	var causes []any
 	for _, f := range faults {
 		text := f.message()
-		if !contains(texts, text) {
+		if !slices.Contains(texts, text) {
 			texts = append(texts, text)
 		}
 		_, short, _ := strings.Cut(text, ": ")
@@ -356,7 +340,7 @@ func (k *kindInfo) invalid(name string, faults []fieldError) *statusError {
 	if len(texts) > 1 {
 		list = "[" + list + "]"
 	}
-	details := mapOf("kind causes", k.resource.Kind, causes)
+	details := map[string]any{"kind": k.resource.Kind, "causes": causes}
 	if name != "" {
 		details["name"] = name
 	}

@@ -23,9 +23,9 @@ func (a *apiRequest) scaleOf(object map[string]any) map[string]any {
 		v, _ := lookupJSON(object, strings.Split(strings.TrimPrefix(path, "."), ".")...)
 		return v
 	}
-	scale := mapOf("kind apiVersion metadata spec status", "Scale", "autoscaling/v1", about, map[string]any{}, mapOf("replicas", json.Number("0")))
+	scale := map[string]any{"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": about, "spec": map[string]any{}, "status": map[string]any{"replicas": json.Number("0")}}
 	if n, ok := at("specReplicasPath").(json.Number); ok && n != "0" {
-		scale["spec"] = mapOf("replicas", n)
+		scale["spec"] = map[string]any{"replicas": n}
 	}
 	status := asMap(scale["status"])
 	if n, ok := at("statusReplicasPath").(json.Number); ok {
@@ -79,7 +79,7 @@ func (a *apiRequest) scaled(live, scale map[string]any) (map[string]any, error) 
 
 // unscaled returns what is applied to the object itself when a scale is applied.
 func (a *apiRequest) unscaled(scale map[string]any) map[string]any {
-	object := mapOf("apiVersion kind metadata", a.kind.apiVersion(), a.kind.resource.Kind, scale["metadata"])
+	object := map[string]any{"apiVersion": a.kind.apiVersion(), "kind": a.kind.resource.Kind, "metadata": scale["metadata"]}
 	if n := asMap(scale["spec"])["replicas"]; n != nil {
 		(&Patch{merge: object}).put(n, a.replicas()...)
 	}

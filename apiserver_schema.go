@@ -1,6 +1,7 @@
 package kopf
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -67,7 +68,7 @@ func compileSchema(openAPIV3Schema map[string]any) (*schema, error) {
 
 func compileNode(source map[string]any, depth int) (*schema, error) {
 	if depth > maxSchemaDepth {
-		return nil, errorf("the schema is nested deeper than %d levels", maxSchemaDepth)
+		return nil, fmt.Errorf("the schema is nested deeper than %d levels", maxSchemaDepth)
 	}
 	s := &schema{source: source}
 	s.typ = textIn(source, "type")
@@ -97,7 +98,7 @@ func compileNode(source map[string]any, depth int) (*schema, error) {
 	if text, ok := source["pattern"].(string); ok {
 		pattern, err := compilePattern(text)
 		if err != nil {
-			return nil, errorf("pattern %q: %w", text, err)
+			return nil, fmt.Errorf("pattern %q: %w", text, err)
 		}
 		s.pattern = pattern
 	}
@@ -121,7 +122,7 @@ func (s *schema) compileChildren(depth int) (err error) {
 		s.properties = make(map[string]*schema, len(props))
 		for key, v := range props {
 			if s.properties[key], err = compileNode(asMap(v), depth); err != nil {
-				return errorf("%s: %w", key, err)
+				return fmt.Errorf("%s: %w", key, err)
 			}
 		}
 	}
@@ -278,20 +279,16 @@ func (e fieldError) message() string {
 func (s *schema) validate(obj, old map[string]any) []fieldError {
 	v := &validation{}
 	v.object(s, obj, "", true)
-	sortByText(v.faults, func(f fieldError) string { return f.field })
+	slices.SortStableFunc(v.faults, func(a, b fieldError) int { return cmp.Compare(a.field, b.field) })
 	return v.faults
 }
 
 // withFault adds to what is wrong. Inlined at each of its many callers, it would be a large part of the binary.
-//
-//go:noinline
 func withFault(faults []fieldError, typ, field string, value any, detail string) []fieldError {
 	return append(faults, fieldError{typ: typ, field: field, value: value, detail: detail})
 }
 
 // withFaults adds all that another check has found, likewise.
-//
-//go:noinline
 func withFaults(faults, more []fieldError) []fieldError { return append(faults, more...) }
 
 // validateStatus tells what is wrong with the status of an object alone. The messages name its fields without it.

@@ -195,7 +195,7 @@ func (c *collection) sortedLocked() []*item {
 		for _, i := range c.objects {
 			c.sorted = append(c.sorted, i)
 		}
-		sortByText(c.sorted, func(i *item) string { return i.key })
+		slices.SortStableFunc(c.sorted, func(a, b *item) int { return cmp.Compare(a.key, b.key) })
 	}
 	return c.sorted
 }
@@ -311,9 +311,9 @@ func (r requirement) fits(value string, present bool) bool {
 	case "!=":
 		return !present || value != r.values[0]
 	case "in":
-		return present && contains(r.values, value)
+		return present && slices.Contains(r.values, value)
 	case "notin":
-		return !present || !contains(r.values, value)
+		return !present || !slices.Contains(r.values, value)
 	case "exists":
 		return present
 	case "!exists":

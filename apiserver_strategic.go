@@ -31,8 +31,6 @@ var (
 )
 
 // patchFault is the refusal of a patch that means nothing.
-//
-//go:noinline
 func patchFault(format string, args ...any) error {
 	return &statusError{500, "", fmt.Sprintf(format, args...), nil}
 }
@@ -67,7 +65,7 @@ func asTyped(t *schema, v any) {
 			switch {
 			case child == nil && t.additional == nil && isDirective(key):
 				delete(v, key)
-			case child != nil && (e == nil || isList && len(list) == 0) && !contains(t.required, key):
+			case child != nil && (e == nil || isList && len(list) == 0) && !slices.Contains(t.required, key):
 				delete(v, key)
 			case child != nil:
 				asTyped(child, e)
@@ -195,11 +193,11 @@ func retainKeys(original, patch map[string]any) error {
 	}
 	for key, v := range patch {
 		directive := strings.HasPrefix(key, deletesDirective) || strings.HasPrefix(key, orderDirective)
-		if v != nil && !directive && !contains(texts(list), key) {
+		if v != nil && !directive && !slices.Contains(texts(list), key) {
 			return errRetain
 		}
 	}
-	maps.DeleteFunc(original, func(key string, _ any) bool { return !contains(texts(list), key) })
+	maps.DeleteFunc(original, func(key string, _ any) bool { return !slices.Contains(texts(list), key) })
 	return nil
 }
 
@@ -425,9 +423,7 @@ func followDirectives(old, added []any, key string) (rest, plain []any, err erro
 	return old, plain, nil
 }
 
-// indexOfKey finds an item with the key of another one. It is not inlined at its many callers, to keep binaries small.
-//
-//go:noinline
+// indexOfKey finds an item with the key of another one.
 func indexOfKey(list []any, item any, key string) int {
 	return slices.IndexFunc(list, func(v any) bool {
 		same, err := sameKey(v, item, key)
@@ -459,8 +455,8 @@ func arrange(items, patched, before []any, key string) ([]any, error) {
 			others = append(others, v)
 		}
 	}
-	sortBy(known, rank(patched))
-	sortBy(others, rank(before))
+	slices.SortStableFunc(known, rank(patched))
+	slices.SortStableFunc(others, rank(before))
 	all := make([]any, 0, len(items))
 	for len(known) > 0 && len(others) > 0 {
 		i, j := indexOfKey(before, others[0], key), indexOfKey(before, known[0], key)

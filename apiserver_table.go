@@ -190,7 +190,7 @@ func tableOf(k *kindInfo, objects []map[string]any, includeObject string, now ti
 	columns := k.tableColumns()
 	definitions := []any{}
 	for _, c := range columns {
-		definitions = append(definitions, mapOf("name type format description priority", c.name, c.typ, c.format, c.description, c.priority))
+		definitions = append(definitions, map[string]any{"name": c.name, "type": c.typ, "format": c.format, "description": c.description, "priority": c.priority})
 	}
 	rows := []any{}
 	for _, object := range objects {
@@ -203,7 +203,7 @@ func tableOf(k *kindInfo, objects []map[string]any, includeObject string, now ti
 		for _, c := range columns {
 			cells = append(cells, c.value(view, now))
 		}
-		row := mapOf("cells", cells)
+		row := map[string]any{"cells": cells}
 		switch includeObject {
 		case "None":
 			row["object"] = nil
@@ -214,7 +214,7 @@ func tableOf(k *kindInfo, objects []map[string]any, includeObject string, now ti
 		}
 		rows = append(rows, row)
 	}
-	return mapOf("kind apiVersion metadata columnDefinitions rows", "Table", "meta.k8s.io/v1", map[string]any{}, definitions, rows)
+	return map[string]any{"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": map[string]any{}, "columnDefinitions": definitions, "rows": rows}
 }
 
 // value returns what a column shows of an object.

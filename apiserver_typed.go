@@ -3,6 +3,7 @@ package kopf
 import (
 	"encoding/base64"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -280,7 +281,7 @@ func (t fieldType) itemsError(list []any, twins bool) string {
 			if !ok {
 				return "[" + strconv.Itoa(i) + "]: the item has no key"
 			}
-			if contains(seen, step) && !twins {
+			if slices.Contains(seen, step) && !twins {
 				return ": duplicate entries for key " + step
 			}
 			seen = append(seen, step)

@@ -117,7 +117,7 @@ func (a *apiRequest) list(w http.ResponseWriter, r *http.Request) error {
 
 // listMeta returns the metadata of a list. Those of custom resources always tell where to go on.
 func (a *apiRequest) listMeta(version uint64) map[string]any {
-	meta := mapOf("resourceVersion", strconv.FormatUint(version, 10))
+	meta := map[string]any{"resourceVersion": strconv.FormatUint(version, 10)}
 	if a.kind.crd != nil {
 		meta["continue"] = ""
 	}
@@ -137,7 +137,7 @@ func (a *apiRequest) page() ([]*item, uint64, int, error) {
 			}
 			if v > version {
 				return nil, 0, 0, &statusError{504, "Timeout", "Timeout: Too large resource version: " + want + ", current: " + strconv.FormatUint(version, 10),
-					mapOf("causes retryAfterSeconds", []any{mapOf("reason message", "ResourceVersionTooLarge", "Too large resource version")}, 1)}
+					map[string]any{"causes": []any{map[string]any{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}}, "retryAfterSeconds": 1}}
 			}
 			if a.query.Get("resourceVersionMatch") == "Exact" {
 				old, ok := a.server.db.at(name, v)
@@ -180,7 +180,7 @@ func (a *apiRequest) answer(form listed, items []*item, meta map[string]any) any
 		for _, object := range a.decoded(items) {
 			list = append(list, partial(object))
 		}
-		return mapOf("kind apiVersion metadata items", "PartialObjectMetadataList", "meta.k8s.io/v1", meta, list)
+		return map[string]any{"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": meta, "items": list}
 	}
 	head, _ := encodeJSON(meta) // texts and numbers
 	b := []byte(`{"apiVersion":"` + a.kind.apiVersion() + `","items":[`)
@@ -222,11 +222,9 @@ func (a *apiRequest) decoded(items []*item) []map[string]any {
 	return all
 }
 
-// partial is an object of which only the metadata is wanted. It is not inlined at its callers, to keep binaries small.
-//
-//go:noinline
+// partial is an object of which only the metadata is wanted.
 func partial(object map[string]any) map[string]any {
-	return mapOf("kind apiVersion metadata", "PartialObjectMetadata", "meta.k8s.io/v1", object["metadata"])
+	return map[string]any{"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"]}
 }
 
 // encodeContinue makes the token of the next page, which is opaque to clients.
@@ -266,7 +264,7 @@ func (a *apiRequest) watch(w http.ResponseWriter, r *http.Request) error {
 	a.server.mu.Lock()
 	o.closing = a.server.closing
 	a.server.mu.Unlock()
-	setHeader(w.Header(), "Content-Type", "application/json")
+	w.Header().Set("Content-Type", "application/json")
 	if err := o.begin(); err != nil {
 		return err
 	}
@@ -295,7 +293,7 @@ func (o *watching) begin() error {
 	if send := o.query.Get("sendInitialEvents"); send != "" {
 		if o.query.Get("resourceVersionMatch") != "NotOlderThan" {
 			return &statusError{422, "Invalid", `ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan`,
-				mapOf("group kind", "meta.k8s.io", "ListOptions")}
+				map[string]any{"group": "meta.k8s.io", "kind": "ListOptions"}}
 		}
 		initial = send == "true"
 	}
@@ -325,7 +323,7 @@ func (o *watching) begin() error {
 	o.flush()
 	o.version = version
 	if o.query.Get("sendInitialEvents") == "true" && o.bookmarks {
-		o.mark(mapOf("k8s.io/initial-events-end", "true"))
+		o.mark(map[string]any{"k8s.io/initial-events-end": "true"})
 	}
 	return nil
 }
@@ -335,9 +333,7 @@ func (o *watching) begun() {
 	o.flush()
 }
 
-// flush sends what was written. It is not inlined at its many callers, to keep binaries small.
-//
-//go:noinline
+// flush sends what was written.
 func (o *watching) flush() {
 	if f, ok := o.w.(http.Flusher); ok {
 		f.Flush()
@@ -410,7 +406,7 @@ func (o *watching) send(typ EventType, i *item) {
 	switch o.form {
 	case asTable:
 		table := tableOf(o.kind, []map[string]any{View{raw: raw}.Map()}, o.query.Get("includeObject"), time.Now())
-		table["metadata"] = mapOf("resourceVersion", stringJSON(raw, "metadata", "resourceVersion"))
+		table["metadata"] = map[string]any{"resourceVersion": stringJSON(raw, "metadata", "resourceVersion")}
 		if o.columns {
 			delete(table, "columnDefinitions")
 			table["columnDefinitions"] = nil
@@ -439,18 +435,18 @@ func (o *watching) frame(typ EventType, raw []byte) {
 
 // mark sends a bookmark.
 func (o *watching) mark(annotations map[string]any) {
-	meta := mapOf("resourceVersion", strconv.FormatUint(o.version, 10))
+	meta := map[string]any{"resourceVersion": strconv.FormatUint(o.version, 10)}
 	if annotations != nil {
 		meta["annotations"] = annotations
 	}
-	object := mapOf("kind apiVersion metadata", o.kind.resource.Kind, o.kind.apiVersion(), meta)
+	object := map[string]any{"kind": o.kind.resource.Kind, "apiVersion": o.kind.apiVersion(), "metadata": meta}
 	switch o.form {
 	case asMetadata, asOneMetadata:
 		object = partial(object)
 	case asTable:
 		table := tableOf(o.kind, []map[string]any{object}, o.query.Get("includeObject"), time.Now())
 		table["columnDefinitions"] = nil
-		table["metadata"] = mapOf("resourceVersion", meta["resourceVersion"])
+		table["metadata"] = map[string]any{"resourceVersion": meta["resourceVersion"]}
 		object = table
 	}
 	raw, _ := encodeJSON(object) // texts

@@ -46,9 +46,7 @@ func newWebhook(hook map[string]any) *webhook {
 	return h
 }
 
-// asWord returns a number or a text as text, "" for all else. It is not inlined at its many callers, to keep binaries small.
-//
-//go:noinline
+// asWord returns a number or a text as text, "" for all else.
 func asWord(v any) string {
 	switch v := v.(type) {
 	case string:
@@ -68,7 +66,7 @@ const maxReview = 10 << 20
 func (h *webhook) call(ctx context.Context, s *APIServer, review map[string]any) (map[string]any, error) {
 	data, err := h.post(ctx, s, review)
 	if err != nil {
-		return nil, errorf("failed to call webhook: %w", err)
+		return nil, fmt.Errorf("failed to call webhook: %w", err)
 	}
 	return h.response(data)
 }
@@ -87,9 +85,9 @@ func (h *webhook) post(ctx context.Context, s *APIServer, review map[string]any)
 	if err != nil {
 		return nil, err
 	}
-	setHeader(request.Header, "Content-Type", "application/json")
-	setHeader(request.Header, "Accept", "application/json, */*")
-	setHeader(request.Header, "User-Agent", "kube-apiserver-admission")
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Accept", "application/json, */*")
+	request.Header.Set("User-Agent", "kube-apiserver-admission")
 	transport, err := h.transport(s)
 	if err != nil {
 		return nil, err
@@ -110,10 +108,10 @@ func (h *webhook) post(ctx context.Context, s *APIServer, review map[string]any)
 func (h *webhook) response(data []byte) (map[string]any, error) {
 	review, err := decodeObject(data)
 	if err != nil {
-		return nil, errorf("failed to call webhook: %w", err)
+		return nil, fmt.Errorf("failed to call webhook: %w", err)
 	}
 	if kind, version := asWord(review["kind"]), asWord(review["apiVersion"]); kind != "AdmissionReview" || version != "admission.k8s.io/v1" {
-		return nil, errorf("received invalid webhook response: expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got %s, Kind=%s", version, kind)
+		return nil, fmt.Errorf("received invalid webhook response: expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got %s, Kind=%s", version, kind)
 	}
 	response := asMap(review["response"])
 	if response == nil {
@@ -158,7 +156,7 @@ func (h *webhook) transport(s *APIServer) (http.RoundTripper, error) {
 	if h.ca != "" {
 		bundle, err := decodeBase64(h.ca)
 		if err != nil {
-			return nil, errorf("the authorities of the webhook %q are no base64: %w", h.name, err)
+			return nil, fmt.Errorf("the authorities of the webhook %q are no base64: %w", h.name, err)
 		}
 		t.TLSClientConfig.RootCAs = x509.NewCertPool()
 		if !t.TLSClientConfig.RootCAs.AppendCertsFromPEM(bundle) {
@@ -214,7 +212,7 @@ func badAnswer(code int, body []byte) error {
 	case code == 504:
 		return errors.New("the server was unable to return a response in the time allotted, but may still be processing the request")
 	case code >= 500:
-		return errorf("an error on the server (%q) has prevented the request from succeeding", strings.TrimSpace(string(body)))
+		return fmt.Errorf("an error on the server (%q) has prevented the request from succeeding", strings.TrimSpace(string(body)))
 	}
-	return errorf("the server responded with the status code %d but did not return more information", code)
+	return fmt.Errorf("the server responded with the status code %d but did not return more information", code)
 }

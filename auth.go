@@ -70,9 +70,9 @@ func (i *ConnectionInfo) validate() error {
 	case i.Server == "":
 		return errors.New("the address of the server is missing")
 	case err != nil || server.Host == "" || server.Scheme != "https" && server.Scheme != "http":
-		return errorf("the server %q is not a URL with https or http", i.Server)
+		return fmt.Errorf("the server %q is not a URL with https or http", i.Server)
 	case server.User != nil || server.RawQuery != "" || server.Fragment != "":
-		return errorf("the server %q must be an address and a path alone", server.Redacted())
+		return fmt.Errorf("the server %q must be an address and a path alone", server.Redacted())
 	case (i.Token != "" || i.TokenFile != "" || i.Scheme != "") && (i.Username != "" || i.Password != ""):
 		return errors.New("a token and a username with a password exclude each other")
 	case i.CAFile != "" && len(i.CAData) > 0:
@@ -101,7 +101,7 @@ func (i *ConnectionInfo) validateProxy() error {
 	case "http", "https", "socks5", "socks5h":
 		return nil
 	}
-	return errorf("the proxy %q is not a URL with http, https or socks5", proxy.Redacted())
+	return fmt.Errorf("the proxy %q is not a URL with http, https or socks5", proxy.Redacted())
 }
 
 // hasCertificate tells whether there are both a certificate of the client and its key.
@@ -230,11 +230,11 @@ func LoginWithServiceAccount(ctx context.Context, l *Login) (*ConnectionInfo, er
 func readToken(path string) (string, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return "", errorf("the token: %w", err)
+		return "", fmt.Errorf("the token: %w", err)
 	}
 	token := strings.TrimSpace(string(data))
 	if token == "" {
-		return "", errorf("the token file %s is empty", path)
+		return "", fmt.Errorf("the token file %s is empty", path)
 	}
 	return token, nil
 }
@@ -282,5 +282,5 @@ func defaultLogin(ctx context.Context, l *Login) (map[string]*ConnectionInfo, er
 	if len(tried) > 0 {
 		message += ": " + strings.Join(tried, ", ")
 	}
-	return nil, &LoginError{Message: message, Err: joinErrors(failures...)}
+	return nil, &LoginError{Message: message, Err: errors.Join(failures...)}
 }

@@ -196,7 +196,7 @@ func parseKubeconfig(data []byte) (*kubeconfig, error) {
 		return config, nil
 	}
 	if _, ok := docs[0].(map[string]any); !ok {
-		return nil, errorf("an object is expected, not %s", jsonKind(docs[0]))
+		return nil, fmt.Errorf("an object is expected, not %s", jsonKind(docs[0]))
 	}
 	text, err := encodeJSON(docs[0])
 	if err != nil {
@@ -211,7 +211,7 @@ func parseKubeconfig(data []byte) (*kubeconfig, error) {
 // kubeconfigTypeError tells which field has a wrong type.
 func kubeconfigTypeError(err error) error {
 	if e := (*json.UnmarshalTypeError)(nil); errors.As(err, &e) {
-		return errorf("%s: %s is expected, not %s", e.Field, e.Type, e.Value)
+		return fmt.Errorf("%s: %s is expected, not %s", e.Field, e.Type, e.Value)
 	}
 	return err
 }
@@ -246,31 +246,31 @@ func (k *kubeconfig) login(ctx context.Context, l *Login) (*ConnectionInfo, erro
 		name = k.CurrentContext
 	}
 	if name == "" {
-		return nil, errorf("current-context is not set; there are %s", k.contextNames())
+		return nil, fmt.Errorf("current-context is not set; there are %s", k.contextNames())
 	}
 	chosen := k.context(name)
 	if chosen == nil {
-		return nil, errorf("the context %q does not exist; there are %s", name, k.contextNames())
+		return nil, fmt.Errorf("the context %q does not exist; there are %s", name, k.contextNames())
 	}
 	cluster := k.cluster(chosen.Cluster)
 	if cluster == nil {
-		return nil, errorf("the cluster %q of the context %q does not exist", chosen.Cluster, name)
+		return nil, fmt.Errorf("the cluster %q of the context %q does not exist", chosen.Cluster, name)
 	}
 	user := k.user(chosen.User)
 	if user == nil && chosen.User != "" {
-		return nil, errorf("the user %q of the context %q does not exist", chosen.User, name)
+		return nil, fmt.Errorf("the user %q of the context %q does not exist", chosen.User, name)
 	} else if user == nil {
 		user = &kubeconfigUser{}
 	}
 	if cluster.Server == "" {
-		return nil, errorf("the cluster %q has no server", chosen.Cluster)
+		return nil, fmt.Errorf("the cluster %q has no server", chosen.Cluster)
 	}
 	info := cluster.info()
 	info.DefaultNamespace = chosen.Namespace
 	info.TrustEnv = l.TrustEnv
 	info.Priority = kubeconfigPriority
 	if err := user.fill(ctx, l, info, cluster); err != nil {
-		return nil, errorf("the user %q: %w", chosen.User, err)
+		return nil, fmt.Errorf("the user %q: %w", chosen.User, err)
 	}
 	if !strings.Contains(info.Server, "://") { // as kubectl completes it
 		scheme := "http://"
@@ -406,7 +406,7 @@ type execCredStatus struct {
 // fill runs the plugin and adds the credentials that it gives.
 func (e *execConfig) fill(ctx context.Context, l *Login, info *ConnectionInfo, cluster *kubeconfigCluster) error {
 	if e.APIVersion != execGroup+"v1" && e.APIVersion != execGroup+"v1beta1" {
-		return errorf("the exec plugin has the apiVersion %q; %sv1 or v1beta1 is expected", e.APIVersion, execGroup)
+		return fmt.Errorf("the exec plugin has the apiVersion %q; %sv1 or v1beta1 is expected", e.APIVersion, execGroup)
 	}
 	if e.Command == "" {
 		return errors.New("the exec plugin has no command")
@@ -418,11 +418,11 @@ func (e *execConfig) fill(ctx context.Context, l *Login, info *ConnectionInfo, c
 	started := time.Now()
 	output, err := e.run(ctx, request, stdin)
 	if err != nil {
-		return errorf("the exec plugin %q: %w", e.Command, err)
+		return fmt.Errorf("the exec plugin %q: %w", e.Command, err)
 	}
 	status, err := e.parse(output)
 	if err != nil {
-		return errorf("the exec plugin %q: %w", e.Command, err)
+		return fmt.Errorf("the exec plugin %q: %w", e.Command, err)
 	}
 	l.logger().Debug("the exec plugin has given credentials", "command", e.Command, "took", time.Since(started))
 	info.Token = status.Token
@@ -445,10 +445,10 @@ func (e *execConfig) request(info *ConnectionInfo, cluster *kubeconfigCluster) (
 		spec.Interactive = isInteractive(os.Stdin)
 	case "Always":
 		if spec.Interactive = isInteractive(os.Stdin); !spec.Interactive {
-			return nil, nil, errorf("the exec plugin %q needs a terminal (interactiveMode: Always)", e.Command)
+			return nil, nil, fmt.Errorf("the exec plugin %q needs a terminal (interactiveMode: Always)", e.Command)
 		}
 	default:
-		return nil, nil, errorf("interactiveMode is %q; Never, IfAvailable or Always is expected", e.InteractiveMode)
+		return nil, nil, fmt.Errorf("interactiveMode is %q; Never, IfAvailable or Always is expected", e.InteractiveMode)
 	}
 	if spec.Interactive {
 		stdin = os.Stdin
@@ -499,18 +499,18 @@ func (e *execConfig) run(ctx context.Context, request []byte, stdin io.Reader) (
 	err := cmd.Run()
 	switch {
 	case err == nil && output.full:
-		return nil, errorf("more than %d bytes of output", maxPluginOutput)
+		return nil, fmt.Errorf("more than %d bytes of output", maxPluginOutput)
 	case err == nil:
 		return output.kept, nil
 	case ctx.Err() != nil:
 		err = context.Cause(ctx)
 	case errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist):
 		if hint := strings.TrimSpace(e.InstallHint); hint != "" {
-			return nil, errorf("%w\n%s", err, hint)
+			return nil, fmt.Errorf("%w\n%s", err, hint)
 		}
 	}
 	if said := strings.TrimSpace(string(complaints.kept)); said != "" {
-		return nil, errorf("%w: %s", err, said)
+		return nil, fmt.Errorf("%w: %s", err, said)
 	}
 	return nil, err
 }
@@ -524,7 +524,7 @@ func (e *execConfig) parse(output []byte) (*execCredStatus, error) {
 	s := answer.Status
 	switch {
 	case answer.Kind != "ExecCredential" || answer.APIVersion != e.APIVersion:
-		return nil, errorf("its output is %q of %q; an ExecCredential of %q is expected", answer.Kind, answer.APIVersion, e.APIVersion)
+		return nil, fmt.Errorf("its output is %q of %q; an ExecCredential of %q is expected", answer.Kind, answer.APIVersion, e.APIVersion)
 	case s == nil || s.Token == "" && s.CertificateData == "" && s.KeyData == "":
 		return nil, errors.New("its output has neither a token nor a client certificate")
 	case (s.CertificateData == "") != (s.KeyData == ""):

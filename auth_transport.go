@@ -32,12 +32,12 @@ func pemOf(what string, data []byte) ([]byte, error) {
 		text := strings.Join(strings.Fields(string(data)), "")
 		decoded, err := base64.StdEncoding.DecodeString(text)
 		if err != nil {
-			return nil, errorf("%s is neither PEM nor base64 of it", what)
+			return nil, fmt.Errorf("%s is neither PEM nor base64 of it", what)
 		}
 		data = decoded
 	}
 	if block, _ := pem.Decode(data); block == nil {
-		return nil, errorf("%s has no PEM in it", what)
+		return nil, fmt.Errorf("%s has no PEM in it", what)
 	}
 	return data, nil
 }
@@ -50,7 +50,7 @@ func dataOf(what string, data []byte, file string) ([]byte, error) {
 		}
 		var err error
 		if data, err = os.ReadFile(file); err != nil {
-			return nil, errorf("%s: %w", what, err)
+			return nil, fmt.Errorf("%s: %w", what, err)
 		}
 		what += " in " + file
 	}
@@ -133,7 +133,7 @@ func (i *ConnectionInfo) clientCertificate() (*tls.Certificate, error) {
 	}
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
-		return nil, errorf("the client certificate: %w", err)
+		return nil, fmt.Errorf("the client certificate: %w", err)
 	}
 	return &pair, nil
 }
@@ -229,7 +229,7 @@ func (i *ConnectionInfo) newHTTPClient(connectTimeout time.Duration, streams boo
 // sameHost refuses to take credentials to another host.
 func sameHost(req *http.Request, via []*http.Request) error {
 	if len(via) >= 10 || req.URL.Host != via[0].URL.Host || req.URL.Scheme != via[0].URL.Scheme {
-		return errorf("the server redirects to %s", req.URL.Redacted())
+		return fmt.Errorf("the server redirects to %s", req.URL.Redacted())
 	}
 	return nil
 }
@@ -376,7 +376,7 @@ func explainEnd(ctx, life context.Context, err error) error {
 	if life.Err() == nil || ctx.Err() != nil || errors.Is(err, errCredentialClosed) {
 		return err
 	}
-	return errorf("%w: %w", errCredentialClosed, err)
+	return fmt.Errorf("%w: %w", errCredentialClosed, err)
 }
 
 // sessionBody is the body of an answer that ends with its session.
@@ -417,9 +417,9 @@ func (t *authTransport) authorized(req *http.Request, ctx context.Context, token
 	if h.Get("Authorization") == "" {
 		switch {
 		case token != "" && i.Scheme == "":
-			setHeader(h, "Authorization", "Bearer "+token)
+			h.Set("Authorization", "Bearer "+token)
 		case i.Scheme != "":
-			setHeader(h, "Authorization", strings.TrimSpace(i.Scheme+" "+token))
+			h.Set("Authorization", strings.TrimSpace(i.Scheme+" "+token))
 		case i.Username != "" && i.Password != "":
 			req.SetBasicAuth(i.Username, i.Password)
 		}
@@ -427,9 +427,9 @@ func (t *authTransport) authorized(req *http.Request, ctx context.Context, token
 	if i.ImpersonateUser == "" || h.Get("Impersonate-User") != "" {
 		return req
 	}
-	setHeader(h, "Impersonate-User", i.ImpersonateUser)
+	h.Set("Impersonate-User", i.ImpersonateUser)
 	if i.ImpersonateUID != "" {
-		setHeader(h, "Impersonate-Uid", i.ImpersonateUID)
+		h.Set("Impersonate-Uid", i.ImpersonateUID)
 	}
 	for _, group := range i.ImpersonateGroups {
 		h.Add("Impersonate-Group", group)
@@ -456,8 +456,3 @@ func escapeHeaderKey(key string) string {
 	}
 	return b.String()
 }
-
-// setHeader sets a field. It is not inlined at its many callers, to keep binaries small.
-//
-//go:noinline
-func setHeader(h http.Header, name, value string) { h.Set(name, value) }

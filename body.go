@@ -568,8 +568,6 @@ func decodedOrNil(raw []byte) any {
 
 // asMap returns the value if it is a map, and nil otherwise. Inlined at its hundreds of callers, it would be a part of the binary that
 // can be seen.
-//
-//go:noinline
 func asMap(v any) map[string]any {
 	m, _ := v.(map[string]any)
 	return m

@@ -3,6 +3,7 @@ package kopf
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"reflect"
 	"slices"
@@ -146,7 +147,7 @@ type resulting struct {
 
 func (r *resulting) set(value any) {
 	if r.result, r.err = normalizeJSON(value); r.err != nil {
-		r.err = Permanent(errorf("the result: %w", r.err)) // the next attempt would have one of the same type
+		r.err = Permanent(fmt.Errorf("the result: %w", r.err)) // the next attempt would have one of the same type
 	}
 }
 

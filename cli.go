@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -175,7 +176,7 @@ func (c *command) execute(ctx context.Context, args []string) int {
 		}
 		return 0
 	}
-	return c.misused("run", errorf("unknown command %q: expected run, freeze, resume, completion, version or help", name))
+	return c.misused("run", fmt.Errorf("unknown command %q: expected run, freeze, resume, completion, version or help", name))
 }
 
 const commandsHelp = `Usage: %[1]s [command] [options]
@@ -274,10 +275,10 @@ func writeKubeconfig(served *Served, path string) (remove func(), err error) {
 	if stat, err := os.Lstat(path); err == nil {
 		old, bad := os.ReadFile(path)
 		if !stat.Mode().IsRegular() || bad != nil || !bytes.Contains(old, []byte(`"current-context": "kopf"`)) {
-			return nil, errorf("%s is not of an embedded server: it is in the way, and will not be overwritten", path)
+			return nil, fmt.Errorf("%s is not of an embedded server: it is in the way, and will not be overwritten", path)
 		}
 		if url := runningServer(old); url != "" {
-			return nil, errorf("%s belongs to the embedded server at %s, which is running: stop it, or start this one in another folder", path, url)
+			return nil, fmt.Errorf("%s belongs to the embedded server at %s, which is running: stop it, or start this one in another folder", path, url)
 		}
 	}
 	if err := served.WriteKubeconfig(path); err != nil {
@@ -297,14 +298,14 @@ func (c *command) embed(o *runOptions, op *Operator, manifests []manifest, run f
 	server := NewAPIServer(nil)
 	for _, m := range manifests {
 		if err := server.Apply(m.data); err != nil {
-			return errorf("%s: %w", m.path, err)
+			return fmt.Errorf("%s: %w", m.path, err)
 		}
 	}
 	served, err := server.Listen(cmp.Or(o.listen, "127.0.0.1:0"))
 	if err != nil {
-		return errorf("the embedded server: %w", err)
+		return fmt.Errorf("the embedded server: %w", err)
 	}
-	defer func() { err = joinErrors(err, served.Close()) }()
+	defer func() { err = errors.Join(err, served.Close()) }()
 	path, err := filepath.Abs(embeddedKubeconfig)
 	if err != nil {
 		return err

@@ -48,15 +48,13 @@ func (c *command) completion(args []string) int {
 			}
 		}
 	default:
-		return c.misused("run", errorf("unknown shell %q: expected bash, zsh or fish", shell))
+		return c.misused("run", fmt.Errorf("unknown shell %q: expected bash, zsh or fish", shell))
 	}
 	fmt.Fprint(c.stdout, b.String())
 	return 0
 }
 
-// longNames returns the options of a command. It is not inlined at its callers, to keep binaries small.
-//
-//go:noinline
+// longNames returns the options of a command.
 func longNames(command string) []string {
 	var names []string
 	for _, f := range new(runOptions).of(command) {

@@ -170,7 +170,7 @@ func (o *runOptions) parse(command string, args []string, env func(string) strin
 			args, err = parseShort(options, given, arg, args)
 		case arg == "--" && len(args) == 0:
 		default:
-			err = errorf("unexpected argument %q: handlers are compiled in, and %s takes options only", arg, command)
+			err = fmt.Errorf("unexpected argument %q: handlers are compiled in, and %s takes options only", arg, command)
 		}
 		if err != nil {
 			return false, err
@@ -191,7 +191,7 @@ func parseLong(options []flagOption, given map[string]bool, arg string, rest []s
 	}
 	i := slices.IndexFunc(options, func(f flagOption) bool { return f.long == name })
 	if i < 0 {
-		return nil, errorf("unknown option %q", "--"+name)
+		return nil, fmt.Errorf("unknown option %q", "--"+name)
 	}
 	f := options[i]
 	switch {
@@ -199,7 +199,7 @@ func parseLong(options []flagOption, given map[string]bool, arg string, rest []s
 	case f.value == "":
 		value = "true"
 	case len(rest) == 0:
-		return nil, errorf("option --%s needs a value: %s", name, f.value)
+		return nil, fmt.Errorf("option --%s needs a value: %s", name, f.value)
 	default:
 		value, rest = rest[0], rest[1:]
 	}
@@ -214,7 +214,7 @@ func parseShort(options []flagOption, given map[string]bool, arg string, rest []
 		letters = letters[1:]
 		i := slices.IndexFunc(options, func(f flagOption) bool { return f.short == letter })
 		if i < 0 {
-			return nil, errorf("unknown option %q", "-"+letter)
+			return nil, fmt.Errorf("unknown option %q", "-"+letter)
 		}
 		f, value := options[i], "true"
 		switch {
@@ -222,7 +222,7 @@ func parseShort(options []flagOption, given map[string]bool, arg string, rest []
 		case letters != "":
 			value, letters = strings.TrimPrefix(letters, "="), ""
 		case len(rest) == 0:
-			return nil, errorf("option -%s needs a value: %s", letter, f.value)
+			return nil, fmt.Errorf("option -%s needs a value: %s", letter, f.value)
 		default:
 			value, rest = rest[0], rest[1:]
 		}
@@ -237,7 +237,7 @@ func parseShort(options []flagOption, given map[string]bool, arg string, rest []
 func (f *flagOption) parse(given map[string]bool, value string) error {
 	given[f.long] = true
 	if err := f.set(value); err != nil {
-		return errorf("option --%s=%q: %w", f.long, value, err)
+		return fmt.Errorf("option --%s=%q: %w", f.long, value, err)
 	}
 	return nil
 }
@@ -262,7 +262,7 @@ func (o *runOptions) parseVariables(command string, options []flagOption, given 
 			}
 			for _, value := range values {
 				if err := f.set(value); err != nil {
-					return errorf("variable %s=%q: %w", variable, value, err)
+					return fmt.Errorf("variable %s=%q: %w", variable, value, err)
 				}
 			}
 			break
@@ -278,9 +278,9 @@ func (o *runOptions) parseVariables(command string, options []flagOption, given 
 func (o *runOptions) check(command string, given map[string]bool) error {
 	switch {
 	case o.clusterwide && len(o.namespaces) > 0:
-		return errorf("either all namespaces or some of them can be served: not both -A and the namespaces %q", o.namespaces)
+		return fmt.Errorf("either all namespaces or some of them can be served: not both -A and the namespaces %q", o.namespaces)
 	case command != "run" && o.peering == "":
-		return errorf("%s needs the name of the peering object: --peering NAME", command)
+		return fmt.Errorf("%s needs the name of the peering object: --peering NAME", command)
 	case command == "freeze" && o.lifetime <= 0:
 		return errors.New("freeze needs to know for how long: --lifetime SECONDS, at least 1")
 	case given["embedded"] && o.embedded && (given["kubeconfig"] || given["context"]):

@@ -64,7 +64,7 @@ func (t *peeringCommand) writeAll(ctx context.Context) error {
 	}
 	found, broken, err := t.client.discover(ctx, peeringGroups)
 	for _, group := range broken {
-		err = joinErrors(err, group)
+		err = errors.Join(err, group)
 	}
 	if err != nil {
 		return err
@@ -90,9 +90,9 @@ func (t *peeringCommand) writeAll(ctx context.Context) error {
 		return errors.New("there is no resource of peering objects in the cluster")
 	}
 	if t.done == 0 && len(failures) == 0 {
-		failures = append(failures, errorf("no peering object %q was found", t.options.peering))
+		failures = append(failures, fmt.Errorf("no peering object %q was found", t.options.peering))
 	}
-	return joinErrors(failures...)
+	return errors.Join(failures...)
 }
 
 // writeOne does it in one object. A missing one is no failure: it may be elsewhere.
@@ -113,7 +113,7 @@ func (t *peeringCommand) writeOne(ctx context.Context, r Resource, namespace str
 		record = peeringRecord(t.options.peeringPriority(), lifetime)
 		what = fmt.Sprintf("with priority %d is in force for %s in", t.options.peeringPriority(), lifetime)
 	} else if !body.Has(Path("status", t.id)) {
-		return errorf("there is no record of %q in %s, only of %q", t.id, where, body.Status().Keys())
+		return fmt.Errorf("there is no record of %q in %s, only of %q", t.id, where, body.Status().Keys())
 	}
 	if _, err := writePeering(ctx, t.client, r, namespace, name, "", map[string]any{t.id: record}); err != nil {
 		return err

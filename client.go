@@ -616,7 +616,7 @@ func (c *Client) listObject(ctx context.Context, r Resource, namespace, name str
 	})
 	switch {
 	case err != nil:
-		return nil, joinErrors(forbidden, err)
+		return nil, errors.Join(forbidden, err)
 	case found == nil:
 		missing := fmt.Sprintf("%s %q not found", r.Name(), name)
 		return nil, &APIError{Code: http.StatusNotFound, Reason: "NotFound", Message: missing, Name: name, Method: forbidden.Method, Path: forbidden.Path, Header: forbidden.Header}

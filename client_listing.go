@@ -105,7 +105,7 @@ const pageBuffer = 32 << 10
 const maxObject = 64 << 20
 
 // errTooLarge tells that an object does not end.
-var errTooLarge = errorf("%w: an object has more than %d bytes", errUnreadable, maxObject)
+var errTooLarge = fmt.Errorf("%w: an object has more than %d bytes", errUnreadable, maxObject)
 
 // read reads the page as it comes in. A page that breaks off must not pass for a complete one, for what is not in it would be taken for
 // deleted.

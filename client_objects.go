@@ -395,9 +395,9 @@ func checkTarget(into any) error {
 	switch {
 	case into == nil: // which is for those who need no answer
 	case v.Kind() != reflect.Pointer && v.Kind() != reflect.Map:
-		return errorf("a %T cannot take an object: want a pointer or a map", into)
+		return fmt.Errorf("a %T cannot take an object: want a pointer or a map", into)
 	case v.IsNil():
-		return errorf("a %T that is nil cannot take an object", into)
+		return fmt.Errorf("a %T that is nil cannot take an object", into)
 	}
 	return nil
 }

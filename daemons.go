@@ -798,7 +798,7 @@ func (t *task) call(o *Object) (any, error) {
 		return h.spawning.daemon(ctx, arg)
 	})
 	if err == nil {
-		err = joinErrors(r.err, o.Patch.try(t.object.live.Load()))
+		err = errors.Join(r.err, o.Patch.try(t.object.live.Load()))
 	}
 	return r.result, err
 }
@@ -832,7 +832,7 @@ func (t *task) deliver(w *pendingWrite, log *slog.Logger) {
 	ctx := e.requests
 	if t.stopper.Reason().Has(OperatorExiting) {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, exitStoring, errorf("not within %s at the exit", exitStoring))
+		ctx, cancel = context.WithTimeoutCause(ctx, exitStoring, fmt.Errorf("not within %s at the exit", exitStoring))
 		defer cancel()
 	}
 	s := &sender{client: e.client, ctx: ctx, resource: e.resource(), log: log, fresh: b.live.Load(), outdated: e.outdated, told: e.told}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -43,7 +44,7 @@ type discovery struct {
 }
 
 func (d *discovery) wants(group string) bool {
-	return d.groups == nil || contains(d.groups, group)
+	return d.groups == nil || slices.Contains(d.groups, group)
 }
 
 // get reads a document. That there is none is no error: the answer is empty then.
@@ -129,7 +130,7 @@ func (d *discovery) read(ctx context.Context, path string) error {
 
 func (d *discovery) aggregated(group string, v aggregatedVersion, preferred bool) {
 	if v.Freshness == "Stale" && len(v.Resources) == 0 {
-		d.broken[group] = errorf("version %q is not available", v.Version)
+		d.broken[group] = fmt.Errorf("version %q is not available", v.Version)
 		return
 	}
 	for _, r := range v.Resources {
@@ -161,7 +162,7 @@ const groupTimeout = 30 * time.Second
 // group reads a version of a group that others need not suffer from: it is asked once, and for no longer than that.
 // Whoever wants to know the groups that are broken asks again later.
 func (d *discovery) group(ctx context.Context, path string, into any) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, groupTimeout, errorf("no answer in %s", groupTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, groupTimeout, fmt.Errorf("no answer in %s", groupTimeout))
 	defer cancel()
 	return d.ask(ctx, &request{method: http.MethodGet, path: path, once: true}, into)
 }

@@ -154,14 +154,3 @@ type Attempt struct {
 	// Runtime is the time from Started until now.
 	Runtime time.Duration
 }
-
-// errorf makes an error as [fmt.Errorf] does, but as a call: compilers since Go 1.26 repeat
-// its body in each of the two hundred places, most of which are never reached.
-//
-//go:noinline
-func errorf(format string, args ...any) error { return fmt.Errorf(format, args...) }
-
-// joinErrors is [errors.Join] without its body in each place.
-//
-//go:noinline
-func joinErrors(errs ...error) error { return errors.Join(errs...) }

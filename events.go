@@ -181,7 +181,7 @@ func (p *eventSink) handle(ev *posting) {
 		}
 		return // the count of an event that is happened is sent with a later one
 	}
-	ctx, cancel := context.WithTimeoutCause(p.ctx, eventDeadline, errorf("not within %s", eventDeadline))
+	ctx, cancel := context.WithTimeoutCause(p.ctx, eventDeadline, fmt.Errorf("not within %s", eventDeadline))
 	defer cancel()
 	if before != nil && !p.createsOnly {
 		err := p.repeat(ctx, before)

@@ -32,7 +32,7 @@ func FuzzRecord(f *testing.F) {
 	f.Add(`null`)
 	f.Fuzz(func(t *testing.T, text string) {
 		s := &SmartProgressStorage{}
-		body, err := NewBody(mapOf("kind metadata", "X", mapOf("annotations", mapOf("kopf.zalando.org/h", text))))
+		body, err := NewBody(map[string]any{"kind": "X", "metadata": map[string]any{"annotations": map[string]any{"kopf.zalando.org/h": text}}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,6 +3,7 @@ package kopf
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"reflect"
 )
 
@@ -82,23 +83,23 @@ func edit(what string, owner *Body, objects any, options *HierarchyOptions, step
 		options = &HierarchyOptions{}
 	}
 	if owner == nil {
-		return errorf("%s: no owner was given", what)
+		return fmt.Errorf("%s: no owner was given", what)
 	}
 	children, err := appendChildren(nil, reflect.ValueOf(objects))
 	if err != nil {
-		return errorf("%s: %w", what, err)
+		return fmt.Errorf("%s: %w", what, err)
 	}
 	for i := range children {
 		child := &children[i]
 		for _, take := range steps {
 			if err := take(owner, child.after, options); err != nil {
-				return errorf("%s: %w", what, err)
+				return fmt.Errorf("%s: %w", what, err)
 			}
 		}
 	}
 	for i := range children {
 		if err := children[i].write(); err != nil {
-			return errorf("%s: %w", what, err)
+			return fmt.Errorf("%s: %w", what, err)
 		}
 	}
 	return nil
@@ -156,21 +157,21 @@ func appendChildren(children []child, v reflect.Value) ([]child, error) {
 		}
 		return append(children, child{typed: v.Interface(), before: before, after: cloneStanzas(before)}), nil
 	}
-	return nil, errorf("a %s is not an object that can be changed; a map[string]any or a pointer to a struct is", v.Type())
+	return nil, fmt.Errorf("a %s is not an object that can be changed; a map[string]any or a pointer to a struct is", v.Type())
 }
 
 func decodeStruct(typed any) (map[string]any, error) {
 	data, err := json.Marshal(typed)
 	if err != nil {
-		return nil, errorf("reading a %T: %w", typed, err)
+		return nil, fmt.Errorf("reading a %T: %w", typed, err)
 	}
 	value, err := decodeJSON(data)
 	if err != nil {
-		return nil, errorf("reading a %T: %w", typed, err)
+		return nil, fmt.Errorf("reading a %T: %w", typed, err)
 	}
 	object, ok := value.(map[string]any)
 	if !ok {
-		return nil, errorf("a %T is not an object: it reads as %s", typed, data)
+		return nil, fmt.Errorf("a %T is not an object: it reads as %s", typed, data)
 	}
 	return object, nil
 }
@@ -213,7 +214,7 @@ func (c *child) write() error {
 		// The list is emptied first, as its items would be decoded on top of the old ones.
 		if _, listed := lookupJSON(document, "metadata", "ownerReferences"); listed {
 			if err := json.Unmarshal([]byte(`{"metadata":{"ownerReferences":null}}`), c.typed); err != nil {
-				return errorf("changing a %T: %w", c.typed, err)
+				return fmt.Errorf("changing a %T: %w", c.typed, err)
 			}
 		}
 	}
@@ -222,7 +223,7 @@ func (c *child) write() error {
 		err = json.Unmarshal(data, c.typed)
 	}
 	if err != nil {
-		return errorf("changing a %T: %w", c.typed, err)
+		return fmt.Errorf("changing a %T: %w", c.typed, err)
 	}
 	result, err := decodeStruct(c.typed)
 	if err != nil {
@@ -230,7 +231,7 @@ func (c *child) write() error {
 	}
 	if lost := changes(result, c.after); len(lost) > 0 {
 		data, _ := json.Marshal(lost)
-		return errorf("a %T has no place for %s", c.typed, data)
+		return fmt.Errorf("a %T has no place for %s", c.typed, data)
 	}
 	return nil
 }
@@ -270,7 +271,7 @@ func stanza(in map[string]any, key string) (map[string]any, error) {
 	case map[string]any:
 		return value, nil
 	default:
-		return nil, errorf("%s is a %T, not a map", key, value)
+		return nil, fmt.Errorf("%s is a %T, not a map", key, value)
 	}
 }
 
@@ -289,14 +290,14 @@ func ownersOf(object map[string]any) (meta map[string]any, owners []any, err err
 			owners = append(owners, ref)
 		}
 	default:
-		return nil, nil, errorf("metadata.ownerReferences is a %T, not a list", list)
+		return nil, nil, fmt.Errorf("metadata.ownerReferences is a %T, not a list", list)
 	}
 	return meta, owners, nil
 }
 
 func appendOwner(owner *Body, object map[string]any, o *HierarchyOptions) error {
 	if owner.UID() == "" {
-		return errorf("the owner %s has no uid", owner.Reference())
+		return fmt.Errorf("the owner %s has no uid", owner.Reference())
 	}
 	meta, owners, err := ownersOf(object)
 	if err != nil {
@@ -309,7 +310,7 @@ func appendOwner(owner *Body, object map[string]any, o *HierarchyOptions) error 
 	}
 	for _, ref := range owners {
 		if ref, ok := ref.(map[string]any); ok && ref["controller"] == true && !o.NotController {
-			return errorf("%v %q is the controller already, and there can be only one", ref["kind"], ref["name"])
+			return fmt.Errorf("%v %q is the controller already, and there can be only one", ref["kind"], ref["name"])
 		}
 	}
 	meta["ownerReferences"] = append(owners, ownerReference(owner, o))
@@ -331,7 +332,7 @@ func ownerReference(owner *Body, o *HierarchyOptions) map[string]any {
 
 func removeOwner(owner *Body, object map[string]any, _ *HierarchyOptions) error {
 	if owner.UID() == "" {
-		return errorf("the owner %s has no uid", owner.Reference())
+		return fmt.Errorf("the owner %s has no uid", owner.Reference())
 	}
 	meta, owners, err := ownersOf(object)
 	if err != nil {
@@ -406,10 +407,10 @@ func label(owner *Body, object map[string]any, o *HierarchyOptions) error {
 		}
 		nested, ok := part.(map[string]any)
 		if !ok {
-			return errorf("%q is a %T, not a map that can be labelled", path, part)
+			return fmt.Errorf("%q is a %T, not a map that can be labelled", path, part)
 		}
 		if err := labelStanza(nested, labels, o.Forced); err != nil {
-			return errorf("%q: %w", path, err)
+			return fmt.Errorf("%q: %w", path, err)
 		}
 	}
 	return nil
@@ -435,7 +436,7 @@ func labelStanza(object map[string]any, labels map[string]string, forced bool) e
 	}
 	old, err := stanza(meta, "labels")
 	if err != nil {
-		return errorf("metadata.%w", err)
+		return fmt.Errorf("metadata.%w", err)
 	}
 	for key, value := range labels {
 		if _, has := old[key]; forced || !has {

@@ -316,20 +316,3 @@ func lookupJSON(v any, path ...string) (any, bool) {
 	}
 	return v, true
 }
-
-// mapOf makes a map of values and of their keys, which are separated by spaces. It says less than a literal about which value is whose, and
-// is for short ones: of a literal, the compiler makes code for each of its members, wherever a function with it is inlined.
-func mapOf(keys string, values ...any) map[string]any {
-	m := make(map[string]any, len(values))
-	for _, v := range values {
-		var key string
-		key, keys, _ = strings.Cut(keys, " ")
-		m[key] = v
-	}
-	return m
-}
-
-// contains is slices.Contains for texts, which is not inlined, to keep binaries small.
-//
-//go:noinline
-func contains(all []string, one string) bool { return slices.Contains(all, one) }

@@ -352,8 +352,6 @@ func stringJSON(raw []byte, path ...string) string {
 
 // appendString appends s as a JSON string in pure ASCII: everything else is
 // written as \uXXXX, as the original does in stored annotations.
-//
-//go:noinline
 func appendString(b []byte, s string) []byte {
 	b = append(b, '"')
 	for _, r := range s {

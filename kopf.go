@@ -125,6 +125,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -246,7 +247,7 @@ func (op *Operator) prepare() (*run, error) {
 		r.Lifecycle = AllAtOnce
 	}
 	if r.Clusterwide && len(r.Namespaces) > 0 {
-		return nil, errorf("an operator serves either the whole cluster or the namespaces %q, not both", r.Namespaces)
+		return nil, fmt.Errorf("an operator serves either the whole cluster or the namespaces %q, not both", r.Namespaces)
 	}
 	doubts, err := checkNamespaces(r.Namespaces)
 	if err != nil {
@@ -286,7 +287,7 @@ func (r *run) run(ctx context.Context) error {
 	}
 	r.guard.begin()
 	if started {
-		err = joinErrors(err, r.cleanup(ctx))
+		err = errors.Join(err, r.cleanup(ctx))
 	}
 	r.events.stop(r.guard.forceContext())
 	r.peers.leave() // when nothing is done any more that others could do
@@ -362,7 +363,7 @@ func (r *run) serve(ctx context.Context) error {
 	if ctx.Err() != nil {
 		r.Logger.Info("The operator stops.")
 	}
-	return joinErrors(err, o.stop(endHandlers, endRequests))
+	return errors.Join(err, o.stop(endHandlers, endRequests))
 }
 
 // connect makes what needs the settings as the start-up handlers have left them.

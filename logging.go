@@ -49,7 +49,7 @@ func (f LogFormat) MarshalText() ([]byte, error) { return []byte(f.String()), ni
 func (f *LogFormat) UnmarshalText(text []byte) error {
 	i := slices.Index(logFormats, strings.ToLower(string(text)))
 	if i < 0 {
-		return errorf("unknown log format %q: expected full, plain or json", text)
+		return fmt.Errorf("unknown log format %q: expected full, plain or json", text)
 	}
 	*f = LogFormat(i)
 	return nil
@@ -345,9 +345,7 @@ func (h *logHandler) appendText(b []byte, r slog.Record) []byte {
 // continued begins all lines of a record but its first one, so that no text can pass for a record.
 const continued = "    "
 
-// appendColored appends a text in a color, if there are any. It is not inlined at its callers, to keep binaries small.
-//
-//go:noinline
+// appendColored appends a text in a color, if there are any.
 func (h *logHandler) appendColored(b []byte, color, text string) []byte {
 	if !h.colors || color == "" {
 		return append(b, text...)
@@ -410,9 +408,7 @@ func jsonReference(ref ObjectReference) []byte {
 	return o.appendTo(nil)
 }
 
-// severity returns the name of a level in JSON. It is not inlined at its callers, to keep binaries small.
-//
-//go:noinline
+// severity returns the name of a level in JSON.
 func severity(level slog.Level) string {
 	switch {
 	case level <= slog.LevelDebug:

@@ -139,9 +139,7 @@ func (h *handlerMetrics) ended(r result, nanos int64) {
 	h.buckets[bucketOf(float64(nanos)/1e9)].n.Add(1)
 }
 
-// bucketOf returns the place of the bucket of a duration. It is not inlined wherever an attempt ends, to keep binaries small.
-//
-//go:noinline
+// bucketOf returns the place of the bucket of a duration.
 func bucketOf(seconds float64) int {
 	for i, bound := range handlerBounds {
 		if seconds <= bound {

@@ -242,14 +242,14 @@ func (g *Registry) onChange(kind handlerKind, s Selector, field FieldPath, fn Ch
 	if kind != kindField {
 		field = o.Field
 	} else if o.Field != "" && o.Field != field {
-		return errorf("the handler has two fields, %q and %q", field, o.Field)
+		return fmt.Errorf("the handler has two fields, %q and %q", field, o.Field)
 	}
 	h, err := newChange(kind, s, field, fn, &o)
 	if err != nil {
 		return err
 	}
 	if slices.Contains(reservedIDs, h.id) { // no sub-handler has one of these: their ids have a slash
-		return errorf("the handler id %q is reserved for an annotation that kopf stores itself: give the handler another ID", h.id)
+		return fmt.Errorf("the handler id %q is reserved for an annotation that kopf stores itself: give the handler another ID", h.id)
 	}
 	return g.add(h)
 }
@@ -272,7 +272,7 @@ func newChange(kind handlerKind, s Selector, field FieldPath, fn ChangeFunc, o *
 		}
 		h.text = h.selector.text(s)
 	}
-	if err := joinErrors(h.limits(), h.belong(o)); err != nil {
+	if err := errors.Join(h.limits(), h.belong(o)); err != nil {
 		return nil, err
 	}
 	if err := h.identify(o.ID, fn); err != nil {
@@ -303,16 +303,16 @@ func (g *Registry) onActivity(kind handlerKind, fn ActivityFunc, login LoginFunc
 // limits tells what is wrong with the numbers of the options, and with the field.
 func (h *handler) limits() error {
 	switch {
-	case contains(h.field, ""):
-		return errorf("the Field %q has an empty key; a dot is expected between two keys alone, as in \"spec.size\"", Path(h.field...))
+	case slices.Contains(h.field, ""):
+		return fmt.Errorf("the Field %q has an empty key; a dot is expected between two keys alone, as in \"spec.size\"", Path(h.field...))
 	case h.timeout < 0:
-		return errorf("the Timeout %s is negative; zero means no limit", h.timeout)
+		return fmt.Errorf("the Timeout %s is negative; zero means no limit", h.timeout)
 	case h.retries < 0:
-		return errorf("the number of Retries %d is negative; zero means no limit", h.retries)
+		return fmt.Errorf("the number of Retries %d is negative; zero means no limit", h.retries)
 	case h.backoff < 0:
-		return errorf("the Backoff %s is negative; zero means the default", h.backoff)
+		return fmt.Errorf("the Backoff %s is negative; zero means the default", h.backoff)
 	case h.errors < 0 || h.errors > ErrorsIgnored:
-		return errorf("the Errors mode %d is unknown", h.errors)
+		return fmt.Errorf("the Errors mode %d is unknown", h.errors)
 	}
 	return nil
 }
@@ -322,11 +322,11 @@ func (h *handler) belong(o *ChangeOptions) error {
 	name := kindNames[h.kind]
 	switch {
 	case o.Optional && h.kind != kindDelete:
-		return errorf("the option Optional belongs to OnDelete, not to %s", name)
+		return fmt.Errorf("the option Optional belongs to OnDelete, not to %s", name)
 	case o.Deleted && h.kind != kindResume:
-		return errorf("the option Deleted belongs to OnResume, not to %s", name)
+		return fmt.Errorf("the option Deleted belongs to OnResume, not to %s", name)
 	case (o.Old != nil || o.New != nil) && !h.needsChange && h.kind != kindSub:
-		return errorf("the options Old and New belong to OnUpdate and OnField, not to %s", name)
+		return fmt.Errorf("the options Old and New belong to OnUpdate and OnField, not to %s", name)
 	}
 	return nil
 }
@@ -376,7 +376,7 @@ func (h *handler) filter(labels, annotations Match, value, old, now any) (err er
 		into   **criterion
 	}{{"Value", value, &f.value}, {"Old", old, &f.old}, {"New", now, &f.new}} {
 		if *c.into, err = newCriterion(c.option); err != nil {
-			return errorf("the option %s: %w", c.name, err)
+			return fmt.Errorf("the option %s: %w", c.name, err)
 		}
 	}
 	return nil

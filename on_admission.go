@@ -3,6 +3,7 @@ package kopf
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"time"
@@ -92,7 +93,7 @@ type AdmissionError struct {
 // error that is returned instead says so, and denies as well.
 func Deny(message string, code int) error {
 	if code != 0 && (code < 400 || code > 599) {
-		return errorf("an operation cannot be denied with the code %d: 400 to 599 is expected (%s)", code, message)
+		return fmt.Errorf("an operation cannot be denied with the code %d: 400 to 599 is expected (%s)", code, message)
 	}
 	return &AdmissionError{Message: message, Code: code}
 }
@@ -201,10 +202,10 @@ func (g *Registry) onAdmission(kind handlerKind, s Selector, fn AdmissionFunc, o
 	}
 	h.admitting = rules
 	if h.timeout > maxReviewTime {
-		return errorf("the Timeout %s is longer than API servers wait, which is %s", h.timeout, maxReviewTime)
+		return fmt.Errorf("the Timeout %s is longer than API servers wait, which is %s", h.timeout, maxReviewTime)
 	}
 	if !nameable(o.Subresource, "-") && o.Subresource != "" && o.Subresource != "*" {
-		return errorf("the subresource %q is bad: a name such as \"status\", or \"*\", is expected", o.Subresource)
+		return fmt.Errorf("the subresource %q is bad: a name such as \"status\", or \"*\", is expected", o.Subresource)
 	}
 	if err := rules.take(o.Operations); err != nil {
 		return err
@@ -227,7 +228,7 @@ func (a *admitting) take(operations []Operation) error {
 		switch op {
 		case OperationCreate, OperationUpdate, OperationDelete, OperationConnect:
 		default:
-			return errorf("the operation %q is unknown: CREATE, UPDATE, DELETE or CONNECT is expected", op)
+			return fmt.Errorf("the operation %q is unknown: CREATE, UPDATE, DELETE or CONNECT is expected", op)
 		}
 		if !slices.Contains(a.operations, op) {
 			a.operations = append(a.operations, op)

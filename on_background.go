@@ -2,6 +2,7 @@ package kopf
 
 import (
 	"cmp"
+	"fmt"
 	"time"
 )
 
@@ -164,7 +165,7 @@ func (g *Registry) onTimer(s Selector, fn TimerFunc, opts *TimerOptions) error {
 		o = *opts
 	}
 	if o.Sharp && o.Interval == 0 {
-		return errorf("the option Sharp needs an Interval")
+		return fmt.Errorf("the option Sharp needs an Interval")
 	}
 	h := &handler{
 		kind: kindTimer, field: o.Field.Keys(), param: o.Param,
@@ -215,11 +216,11 @@ func (s *spawning) check() error {
 		{"CancellationBackoff", s.backoff}, {"CancellationTimeout", s.timeout}, {"CancellationPolling", s.polling},
 	} {
 		if option.value < 0 {
-			return errorf("the option %s is negative: %s", option.name, option.value)
+			return fmt.Errorf("the option %s is negative: %s", option.name, option.value)
 		}
 	}
 	if s.delay != 0 && s.delayOf != nil {
-		return errorf("the option InitialDelay %s cannot be combined with InitialDelayFunc", s.delay)
+		return fmt.Errorf("the option InitialDelay %s cannot be combined with InitialDelayFunc", s.delay)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package kopf
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 )
@@ -135,7 +136,7 @@ func (o *Object) postAbout(v reflect.Value, post func(ObjectReference, error)) {
 		}
 		post(body.Reference(), nil)
 	default:
-		post(ObjectReference{}, errorf("%v is not an object: expected a body, a reference, a map or a struct", v.Interface()))
+		post(ObjectReference{}, fmt.Errorf("%v is not an object: expected a body, a reference, a map or a struct", v.Interface()))
 	}
 }
 

@@ -290,7 +290,7 @@ func unapplied(patch map[string]any, response *Body) Diff {
 	}
 	return slices.DeleteFunc(leftDiff(patch, response.raw), func(item DiffItem) bool {
 		return item.New == nil && onlyRemoves(item.Old) || len(item.Path) == 2 && item.Path[0] == "metadata" && isEmpty(item.Old) && isEmpty(item.New) &&
-			contains([]string{"annotations", "labels", "finalizers"}, item.Path[1])
+			slices.Contains([]string{"annotations", "labels", "finalizers"}, item.Path[1])
 	})
 }
 

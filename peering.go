@@ -32,7 +32,7 @@ func isPeering(r Resource, clusterwide bool) bool {
 	if clusterwide {
 		plural = "clusterkopfpeerings"
 	}
-	return r.Plural == plural && r.Version == "v1" && r.Namespaced != clusterwide && contains(peeringGroups, r.Group)
+	return r.Plural == plural && r.Version == "v1" && r.Namespaced != clusterwide && slices.Contains(peeringGroups, r.Group)
 }
 
 // wholeSeconds rounds the lifetime of a record up to what the record says of it; it is zero for a record that is dead at once.
@@ -46,7 +46,7 @@ func peeringRecord(priority int, lifetime time.Duration) any {
 	if seconds == 0 {
 		return nil
 	}
-	return mapOf("priority lifetime lastseen", priority, int64(seconds), time.Now().UTC().Format("2006-01-02T15:04:05.000000-07:00"))
+	return map[string]any{"priority": priority, "lifetime": int64(seconds), "lastseen": time.Now().UTC().Format("2006-01-02T15:04:05.000000-07:00")}
 }
 
 // peeringTimeout limits the time of a request that writes records: a late one says what is not true any more.
@@ -55,18 +55,18 @@ const peeringTimeout = 5 * time.Second
 // writePeering writes records into a peering object, or removes those that are nil, and returns what the object is then. If a version is given, it fails
 // with 409 when the object has another one.
 func writePeering(ctx context.Context, c *Client, r Resource, namespace, name, version string, records map[string]any) (*Body, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, peeringTimeout, errorf("no answer in %s", peeringTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, peeringTimeout, fmt.Errorf("no answer in %s", peeringTimeout))
 	defer cancel()
-	what := mapOf("status", records)
+	what := map[string]any{"status": records}
 	if version != "" {
-		what["metadata"] = mapOf("resourceVersion", version)
+		what["metadata"] = map[string]any{"resourceVersion": version}
 	}
 	patch, err := encodeJSON(what)
 	if err != nil {
 		return nil, err
 	}
 	subresource := ""
-	if contains(r.Subresources, "status") {
+	if slices.Contains(r.Subresources, "status") {
 		subresource = "status"
 	}
 	path := r.URL(url.PathEscape(namespace), url.PathEscape(name), subresource)
@@ -92,7 +92,7 @@ func readPeer(raw []byte) (peer, error) {
 	number := func(value []byte) float64 {
 		n, err := strconv.ParseFloat(string(value), 64)
 		if err != nil {
-			fault = errorf("a number is expected, not %s", value)
+			fault = fmt.Errorf("a number is expected, not %s", value)
 		}
 		return n
 	}
@@ -518,7 +518,7 @@ func (a *peeringPlace) inquire(ctx context.Context, missed int) {
 // namespaceEnds asks the server whether the place's namespace is being deleted, or gone. It needs the right to list namespaces, which operators of
 // namespaces may have anyway, or to get that one.
 func (a *peeringPlace) namespaceEnds(ctx context.Context) (ends bool, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, peeringTimeout, errorf("no answer in %s", peeringTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, peeringTimeout, fmt.Errorf("no answer in %s", peeringTimeout))
 	defer cancel()
 	r := request{method: http.MethodGet, path: "/api/v1/namespaces", once: true}
 	list := r
@@ -833,7 +833,7 @@ func userName(env func(string) string, users, uid string) string {
 // hostName returns the most telling name of this host that its table of hosts has: one with a domain, or another
 // one that is neither localhost nor an address, or its own name for itself.
 func hostName(hosts, own string) string {
-	names := hostLine(hosts, func(fields []string) bool { return contains(fields[1:], own) })
+	names := hostLine(hosts, func(fields []string) bool { return slices.Contains(fields[1:], own) })
 	if names != nil {
 		address := names[0]
 		names = hostLine(hosts, func(fields []string) bool { return fields[0] == address })[1:]

@@ -73,10 +73,10 @@ type probing struct {
 func splitEndpoint(endpoint string) (address, path string, err error) {
 	u, err := url.Parse(endpoint)
 	if err != nil {
-		return "", "", errorf("the liveness endpoint: %w", err)
+		return "", "", fmt.Errorf("the liveness endpoint: %w", err)
 	}
 	if u.Scheme != "http" {
-		return "", "", errorf("the liveness endpoint %q has the scheme %q: expected http, such as http://0.0.0.0:8080/healthz", endpoint, u.Scheme)
+		return "", "", fmt.Errorf("the liveness endpoint %q has the scheme %q: expected http, such as http://0.0.0.0:8080/healthz", endpoint, u.Scheme)
 	}
 	return net.JoinHostPort(cmp.Or(u.Hostname(), "localhost"), cmp.Or(u.Port(), "80")), cmp.Or(u.Path, "/"), nil
 }
@@ -92,7 +92,7 @@ func (p *prober) listen(endpoint string, listener net.Listener) error {
 			p.log.Warn("The liveness endpoint can be reached from this host only. The kubelet asks from outside of the pod: use 0.0.0.0 for it.", "endpoint", endpoint)
 		}
 		if listener, err = net.Listen("tcp", address); err != nil {
-			return errorf("the liveness endpoint %q: %w", endpoint, err)
+			return fmt.Errorf("the liveness endpoint %q: %w", endpoint, err)
 		}
 	}
 	p.path, p.listener = path, listener
@@ -165,7 +165,7 @@ func (p *prober) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	code, kind, body := http.StatusNotFound, "text/plain; charset=utf-8", []byte("404: Not Found")
 	switch known := path == p.path || path == readinessPath || path == metricsPath; {
 	case known && r.Method != http.MethodGet && r.Method != http.MethodHead:
-		setHeader(w.Header(), "Allow", "GET,HEAD")
+		w.Header().Set("Allow", "GET,HEAD")
 		code, body = http.StatusMethodNotAllowed, []byte("405: Method Not Allowed")
 	case path == p.path:
 		kind = "application/json; charset=utf-8"
@@ -179,8 +179,8 @@ func (p *prober) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		code, kind, body = http.StatusOK, "text/plain; version=0.0.4; charset=utf-8", page.Bytes()
 	}
 	p.log.Debug("The endpoint was asked.", "method", r.Method, "path", path, "code", code)
-	setHeader(w.Header(), "Content-Type", kind)
-	setHeader(w.Header(), "Content-Length", strconv.Itoa(len(body)))
+	w.Header().Set("Content-Type", kind)
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(code)
 	_, _ = w.Write(body) // who does not wait for the answer does not need it
 }
@@ -310,7 +310,7 @@ func (p *prober) invoke(h *handler) (any, error) {
 	case a := <-answers:
 		return a.value, a.err
 	case <-ctx.Done():
-		return nil, errorf("it has not answered in %s", limit)
+		return nil, fmt.Errorf("it has not answered in %s", limit)
 	}
 }
 

@@ -400,7 +400,7 @@ func (c *cycle) handle() (time.Duration, error) {
 	if over, err := c.ending(); over {
 		return -1, err
 	}
-	if legacy := c.settings.Persistence.LegacyFinalizers; slices.ContainsFunc(body.Finalizers(), func(f string) bool { return contains(legacy, f) }) {
+	if legacy := c.settings.Persistence.LegacyFinalizers; slices.ContainsFunc(body.Finalizers(), func(f string) bool { return slices.Contains(legacy, f) }) {
 		c.log.Debug("Removing the finalizers of an older operator.")
 		return -1, c.change(&Patch{removes: legacy})
 	}
@@ -414,7 +414,7 @@ func (c *cycle) handle() (time.Duration, error) {
 	}
 	relevant, required := c.interest(&whole)
 	required = required || held
-	holds := contains(body.Finalizers(), c.settings.Persistence.Finalizer)
+	holds := slices.Contains(body.Finalizers(), c.settings.Persistence.Finalizer)
 	switch {
 	case required && !holds && !body.Deleting():
 		c.log.Debug("Adding the finalizer, thus preventing the actual deletion.")

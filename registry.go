@@ -132,7 +132,7 @@ func (g *Registry) add(h *handler) error {
 // conflict tells why two handlers cannot live together: they would share their progress on the objects.
 func (h *handler) conflict(other *handler) error {
 	if h.kind == kindIndex && other.kind == kindIndex && h.id == other.id && h.indexing.types != other.indexing.types {
-		return errorf("the index %q has keys and values of other types than that registered at %s: give one of them another ID", h.id, other.where)
+		return fmt.Errorf("the index %q has keys and values of other types than that registered at %s: give one of them another ID", h.id, other.where)
 	}
 	if h.kind != other.kind && (h.kind >= kindStartup || other.kind >= kindStartup) || h.kind < kindStartup && h.text != other.text {
 		return nil
@@ -156,7 +156,7 @@ func (h *handler) clash(other *handler) error {
 	case h.fn.code == other.fn.code:
 		why = "; they are two closures of one function, or a method of two receivers (one of a value is a new function each time it is named: keep it in a variable to register it twice)"
 	}
-	return errorf("the handler %q is in conflict with the handler %q registered at %s: they would share their progress on the objects, which is stored under the id%s; give one of them another ID", h.id, other.id, other.where, why)
+	return fmt.Errorf("the handler %q is in conflict with the handler %q registered at %s: they would share their progress on the objects, which is stored under the id%s; give one of them another ID", h.id, other.id, other.where, why)
 }
 
 // sharedKey returns a key that is among both.
@@ -196,7 +196,7 @@ func (h *handler) background() bool { return h.spawning != nil }
 // checkID tells what is wrong with an id that is going to be a part of the names of annotations.
 func checkID(id HandlerID) error {
 	if !nameable(string(id), "-_./<>") {
-		return errorf("the handler id %q is bad: letters, digits, '-', '_', '.' and '/' are expected, with a letter or digit at both ends", id)
+		return fmt.Errorf("the handler id %q is bad: letters, digits, '-', '_', '.' and '/' are expected, with a letter or digit at both ends", id)
 	}
 	return nil
 }
@@ -248,7 +248,7 @@ func functionID(pc uintptr) (HandlerID, error) {
 	name = strings.NewReplacer("(*", "", "(", "", ")", "").Replace(strings.TrimSuffix(name, "-fm"))
 	name = strings.ReplaceAll(name, "[...]", "") // type parameters
 	if isAnonymous(name) || name == "" {
-		return "", errorf("the name %q of the function was made by the compiler, and ids are stored on the objects: give the handler an ID", f.Name())
+		return "", fmt.Errorf("the name %q of the function was made by the compiler, and ids are stored on the objects: give the handler an ID", f.Name())
 	}
 	return HandlerID(name), nil
 }
@@ -263,7 +263,7 @@ func newSubhandler(parent *handler, reason Reason, id HandlerID, fn ChangeFunc, 
 		o.ID = id
 	}
 	if o.Where != nil {
-		return nil, errorf("the sub-handler %q cannot have the option Where: its resource is that of its parent", o.ID)
+		return nil, fmt.Errorf("the sub-handler %q cannot have the option Where: its resource is that of its parent", o.ID)
 	}
 	needsChange := parent.kind == kindUpdate || parent.kind == kindField || parent.needsChange
 	h, err := newChange(kindSub, "", o.Field, fn, &o)
@@ -271,7 +271,7 @@ func newSubhandler(parent *handler, reason Reason, id HandlerID, fn ChangeFunc, 
 		return nil, err
 	}
 	if (o.Old != nil || o.New != nil) && !needsChange {
-		return nil, errorf("the sub-handler %q cannot have Old or New, because its parent %q is not called for differences", o.ID, parent.id)
+		return nil, fmt.Errorf("the sub-handler %q cannot have Old or New, because its parent %q is not called for differences", o.ID, parent.id)
 	}
 	h.needsChange = needsChange
 	h.name(parent.id + "/" + h.id)

@@ -1,8 +1,8 @@
 package kopf
 
 import (
+	"fmt"
 	"slices"
-	"sort"
 	"strings"
 )
 
@@ -25,8 +25,6 @@ type Resource struct {
 }
 
 // APIVersion returns "group/version", or the version alone in the core group.
-//
-//go:noinline
 func (r Resource) APIVersion() string {
 	if r.Group == "" {
 		return r.Version
@@ -35,8 +33,6 @@ func (r Resource) APIVersion() string {
 }
 
 // Name returns "plural.version.group", which tells the resource apart from all others.
-//
-//go:noinline
 func (r Resource) Name() string {
 	return strings.TrimSuffix(r.Plural+"."+r.Version+"."+r.Group, ".")
 }
@@ -141,7 +137,7 @@ func (s Selector) spec(where func(Resource) bool) (selectorSpec, error) {
 		spec.by, spec.name = "*", ""
 	}
 	if !spec.wellFormed(dots) {
-		return spec, errorf("the selector %q names no resource: \"plural\", \"plural.group\", \"plural.version.group\" or \"group/version/plural\" is expected", s)
+		return spec, fmt.Errorf("the selector %q names no resource: \"plural\", \"plural.group\", \"plural.version.group\" or \"group/version/plural\" is expected", s)
 	}
 	return spec, nil
 }
@@ -220,22 +216,9 @@ func (s selectorSpec) matches(r Resource) bool {
 	case "kind":
 		return r.Kind == s.name
 	case "category":
-		return contains(r.Categories, s.name)
+		return slices.Contains(r.Categories, s.name)
 	}
-	return s.name == r.Kind || s.name == r.Plural || s.name == r.Singular || contains(r.ShortNames, s.name)
-}
-
-// sortByText sorts a list by a text of each item, and leaves those with the same text in their order. What it
-// calls is not compiled anew for each type, as the sorting functions of package slices are.
-//
-//go:noinline
-func sortByText[T any](list []T, text func(T) string) {
-	sort.SliceStable(list, func(i, j int) bool { return text(list[i]) < text(list[j]) })
-}
-
-// sortBy sorts a list, and leaves equal items in their order.
-func sortBy[T any](list []T, compare func(a, b T) int) {
-	sort.SliceStable(list, func(i, j int) bool { return compare(list[i], list[j]) < 0 })
+	return s.name == r.Kind || s.name == r.Plural || s.name == r.Singular || slices.Contains(r.ShortNames, s.name)
 }
 
 // sortedKeys returns the keys of a map in their order.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -286,10 +287,10 @@ func (s *sender) judge(err error, known *Body, subresource string, tested bool) 
 	case asked != nil: // that it was changed or has gone is what it is in most cases, and the stream will show it
 		return &conflictError{err}
 	case api.Code == codeNotFound && api.Name == known.namespace && known.namespace != known.name:
-		return errorf("changing an object whose namespace is gone: create the namespace %q again to have the object finished: %w", known.namespace, err)
+		return fmt.Errorf("changing an object whose namespace is gone: create the namespace %q again to have the object finished: %w", known.namespace, err)
 	case api.Code == codeNotFound && subresource != "":
 		s.rediscover()
-		return errorf("the resource seems to have lost its subresource %q: %w", subresource, err)
+		return fmt.Errorf("the resource seems to have lost its subresource %q: %w", subresource, err)
 	case api.Code == codeNotFound:
 		return err
 	case now.version != known.version:

@@ -3,6 +3,7 @@ package kopf
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -126,7 +127,7 @@ func (r *Runner) await(ready <-chan struct{}) error {
 			return r.err
 		}
 	case <-timeout.C:
-		return errorf("still starting after %s", r.options.Timeout)
+		return fmt.Errorf("still starting after %s", r.options.Timeout)
 	}
 }
 
@@ -146,7 +147,7 @@ func (r *Runner) Stop() error {
 		r.told.Store(true)
 		return r.err
 	case <-timeout.C:
-		return errorf("the operator is still running %s after it was told to stop", r.options.Timeout)
+		return fmt.Errorf("the operator is still running %s after it was told to stop", r.options.Timeout)
 	}
 }
 
@@ -172,7 +173,7 @@ const (
 func WaitFor(ctx context.Context, client *Client, ref ObjectReference, what string, condition func(*Body) bool) (*Body, error) {
 	if _, limited := ctx.Deadline(); !limited {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, waitLimit, errorf("not within %s", waitLimit))
+		ctx, cancel = context.WithTimeoutCause(ctx, waitLimit, fmt.Errorf("not within %s", waitLimit))
 		defer cancel()
 	}
 	w := waiting{client: client, ref: ref, condition: condition}
@@ -187,7 +188,7 @@ func WaitFor(ctx context.Context, client *Client, ref ObjectReference, what stri
 	if w.last != nil {
 		state = "it was " + string(w.last.raw)
 	}
-	return w.last, errorf("waiting for %s %s %s: %w; %s", ref.Kind, ref, what, err, state)
+	return w.last, fmt.Errorf("waiting for %s %s %s: %w; %s", ref.Kind, ref, what, err, state)
 }
 
 // waiting is one call of WaitFor.

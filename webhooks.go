@@ -110,12 +110,12 @@ func (s *WebhookServer) Serve(ctx context.Context, review ReviewFunc, announce f
 // serveAs serves with a host to announce if none is given.
 func (s *WebhookServer) serveAs(ctx context.Context, host string, review ReviewFunc, announce func(WebhookClientConfig)) error {
 	if err := s.validate(); err != nil {
-		return errorf("webhook server: %w", err)
+		return fmt.Errorf("webhook server: %w", err)
 	}
 	run := &webhookRun{WebhookServer: s.withDefaults(ctx, host), review: review}
 	run.root = strings.TrimRight("/"+strings.Trim(run.Path, "/"), "/")
 	if err := run.serve(ctx, announce); err != nil {
-		return errorf("webhook server: %w", err)
+		return fmt.Errorf("webhook server: %w", err)
 	}
 	return nil
 }
@@ -127,9 +127,9 @@ func (s *WebhookServer) validate() error {
 	case s.Insecure && s.CertFile+s.KeyFile != "":
 		return errors.New("the field Insecure and a certificate exclude each other")
 	case (s.CertFile == "") != (s.KeyFile == ""):
-		return errorf("the certificate %q and the key %q are only of use together", s.CertFile, s.KeyFile)
+		return fmt.Errorf("the certificate %q and the key %q are only of use together", s.CertFile, s.KeyFile)
 	case s.Port < 0 || s.Port > 65535:
-		return errorf("the port %d is not between 0 and 65535", s.Port)
+		return fmt.Errorf("the port %d is not between 0 and 65535", s.Port)
 	}
 	return nil
 }

@@ -116,7 +116,7 @@ func (c *certificates) check(now time.Time) bool {
 func (c *certificates) renew(now time.Time) bool {
 	id, err := c.load(now)
 	if err == nil && id.source != c.current.source && !id.end.IsZero() && now.After(id.end) && now.Before(c.current.end) {
-		err = errorf("the new certificate has expired at %s", id.end.Format(time.RFC3339))
+		err = fmt.Errorf("the new certificate has expired at %s", id.end.Format(time.RFC3339))
 	}
 	if err != nil {
 		if err.Error() != c.complaint {
@@ -193,7 +193,7 @@ func (c *certificates) load(now time.Time) (*servedIdentity, error) {
 	case c.Insecure:
 	case c.CertFile != "":
 		if shown, err = files.pair(c.Password); err != nil {
-			return nil, errorf("the certificate in %q with the key in %q: %w", c.CertFile, c.KeyFile, err)
+			return nil, fmt.Errorf("the certificate in %q with the key in %q: %w", c.CertFile, c.KeyFile, err)
 		}
 		if id.bundle == nil {
 			id.bundle = files.certificate
@@ -362,7 +362,7 @@ func newSelfSigned(names []string, now time.Time) (*tls.Certificate, error) {
 	setNames(template, names)
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
-		return nil, errorf("a certificate for %q: %w", names, err)
+		return nil, fmt.Errorf("a certificate for %q: %w", names, err)
 	}
 	leaf, err := x509.ParseCertificate(der)
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, err

@@ -141,7 +141,7 @@ func askVersion(ctx context.Context, client *Client) (*x509.Certificate, string,
 		err = json.Unmarshal(data, &version)
 	}
 	if err != nil && cert == nil {
-		return nil, "", errorf("the version of the API server: %w", err)
+		return nil, "", fmt.Errorf("the version of the API server: %w", err)
 	}
 	return cert, version.GitVersion, nil
 }

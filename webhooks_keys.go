@@ -14,6 +14,7 @@ import (
 	"encoding/asn1"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"hash"
 	"strings"
 )
@@ -67,7 +68,7 @@ func decryptLegacy(block *pem.Block, password string) (*pem.Block, error) {
 func decryptPKCS8(der []byte, password string) (*pem.Block, error) {
 	key, err := parseEncryptedKey(der)
 	if err != nil {
-		return nil, errorf("the encrypted key: %w", err)
+		return nil, fmt.Errorf("the encrypted key: %w", err)
 	}
 	plain, err := key.decrypt(password)
 	if err != nil {
@@ -102,7 +103,7 @@ func parseEncryptedKey(der []byte) (*encryptedKey, error) {
 		return nil, err
 	}
 	if !info.Algorithm.Algorithm.Equal(oidPBES2) {
-		return nil, errorf("the scheme %s is not supported, only PBES2", info.Algorithm.Algorithm)
+		return nil, fmt.Errorf("the scheme %s is not supported, only PBES2", info.Algorithm.Algorithm)
 	}
 	var scheme struct{ Derivation, Encryption pkix.AlgorithmIdentifier }
 	if err := unmarshalWhole(info.Algorithm.Parameters.FullBytes, &scheme); err != nil {
@@ -116,7 +117,7 @@ func parseEncryptedKey(der []byte) (*encryptedKey, error) {
 		return nil, err
 	}
 	if len(key.data) == 0 || len(key.data)%len(key.iv) != 0 {
-		return nil, errorf("%d bytes are not whole blocks of %d", len(key.data), len(key.iv))
+		return nil, fmt.Errorf("%d bytes are not whole blocks of %d", len(key.data), len(key.iv))
 	}
 	return key, nil
 }
@@ -143,13 +144,13 @@ func (k *encryptedKey) setCipher(a pkix.AlgorithmIdentifier) error {
 	case "1.2.840.113549.3.7":
 		k.keySize, k.block, size = 24, des.NewTripleDESCipher, des.BlockSize
 	default:
-		return errorf("the cipher %s is not supported, only AES and Triple DES in CBC mode", oid)
+		return fmt.Errorf("the cipher %s is not supported, only AES and Triple DES in CBC mode", oid)
 	}
 	if err := unmarshalWhole(a.Parameters.FullBytes, &k.iv); err != nil {
 		return err
 	}
 	if len(k.iv) != size {
-		return errorf("the initialization vector has %d bytes, not %d", len(k.iv), size)
+		return fmt.Errorf("the initialization vector has %d bytes, not %d", len(k.iv), size)
 	}
 	return nil
 }
@@ -157,7 +158,7 @@ func (k *encryptedKey) setCipher(a pkix.AlgorithmIdentifier) error {
 // setDerivation reads how the cipher's key is made of the password: by PBKDF2.
 func (k *encryptedKey) setDerivation(a pkix.AlgorithmIdentifier) error {
 	if !a.Algorithm.Equal(oidPBKDF2) {
-		return errorf("the key derivation %s is not supported, only PBKDF2", a.Algorithm)
+		return fmt.Errorf("the key derivation %s is not supported, only PBKDF2", a.Algorithm)
 	}
 	var params struct {
 		Salt       []byte
@@ -179,13 +180,13 @@ func (k *encryptedKey) setDerivation(a pkix.AlgorithmIdentifier) error {
 	case "1.2.840.113549.2.11":
 		k.hash = sha512.New
 	default:
-		return errorf("the pseudo-random function %s is not supported, only HMAC with SHA-1 and SHA-2", oid)
+		return fmt.Errorf("the pseudo-random function %s is not supported, only HMAC with SHA-1 and SHA-2", oid)
 	}
 	switch {
 	case k.iterations < 1 || k.iterations > maxKeyIterations:
-		return errorf("%d iterations are not between 1 and %d", k.iterations, maxKeyIterations)
+		return fmt.Errorf("%d iterations are not between 1 and %d", k.iterations, maxKeyIterations)
 	case params.KeySize != 0 && params.KeySize != k.keySize:
-		return errorf("a key of %d bytes does not fit the cipher, which takes %d", params.KeySize, k.keySize)
+		return fmt.Errorf("a key of %d bytes does not fit the cipher, which takes %d", params.KeySize, k.keySize)
 	}
 	return nil
 }

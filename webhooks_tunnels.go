@@ -117,7 +117,7 @@ func (t *WebhookNgrokTunnel) open(ctx context.Context, target string, opened fun
 	cmd, said := t.command(ctx, target), newTunnelOutput()
 	cmd.Stdout, cmd.Stderr = said, said
 	if err := cmd.Start(); err != nil {
-		return errorf("ngrok: %w", err)
+		return fmt.Errorf("ngrok: %w", err)
 	}
 	ended := make(chan error, 1) // how the program has ended, from its goroutine to this one
 	go func() { ended <- cmd.Wait() }()
@@ -126,11 +126,11 @@ func (t *WebhookNgrokTunnel) open(ctx context.Context, target string, opened fun
 	for {
 		select {
 		case err := <-ended:
-			return errorf("ngrok has ended: %w", said.explain(err))
+			return fmt.Errorf("ngrok has ended: %w", said.explain(err))
 		case <-deadline:
 			stop()
 			<-ended
-			return errorf("ngrok has opened no tunnel in %s: %w", tunnelTimeout, said.explain(nil))
+			return fmt.Errorf("ngrok has opened no tunnel in %s: %w", tunnelTimeout, said.explain(nil))
 		case <-time.After(interval):
 		}
 		if address := said.publicURL(ctx); address != "" {

@@ -34,10 +34,10 @@ func ParseManifests(data []byte) ([]map[string]any, error) {
 		}
 		m, ok := doc.(map[string]any)
 		if !ok {
-			return nil, errorf("document %d: an object is expected, not %s", i+1, jsonKind(doc))
+			return nil, fmt.Errorf("document %d: an object is expected, not %s", i+1, jsonKind(doc))
 		}
 		if all, err = appendManifests(all, m); err != nil {
-			return nil, errorf("document %d: %w", i+1, err)
+			return nil, fmt.Errorf("document %d: %w", i+1, err)
 		}
 	}
 	return all, nil
@@ -64,11 +64,11 @@ func appendManifests(all []map[string]any, m map[string]any) ([]map[string]any, 
 	for i, item := range items {
 		o, ok := item.(map[string]any)
 		if !ok {
-			return nil, errorf("items[%d]: an object is expected, not %s", i, jsonKind(item))
+			return nil, fmt.Errorf("items[%d]: an object is expected, not %s", i, jsonKind(item))
 		}
 		var err error
 		if all, err = appendManifests(all, o); err != nil {
-			return nil, errorf("items[%d]: %w", i, err)
+			return nil, fmt.Errorf("items[%d]: %w", i, err)
 		}
 	}
 	return all, nil
@@ -128,7 +128,7 @@ func yamlError(text string, pos int, format string, args ...any) error {
 	before := text[:pos]
 	line := strings.Count(before, "\n") + 1
 	column := utf8.RuneCountInString(before[strings.LastIndexByte(before, '\n')+1:]) + 1
-	return errorf("line %d, column %d: %s", line, column, fmt.Sprintf(format, args...))
+	return fmt.Errorf("line %d, column %d: %s", line, column, fmt.Sprintf(format, args...))
 }
 
 // yamlReader reads the documents of one text.
@@ -169,10 +169,7 @@ func (r *yamlReader) fail(pos int, format string, args ...any) {
 	r.pos = len(r.src)
 }
 
-// at returns the byte at an offset from here, 0 beyond the end. It and the other short methods below have so many callers that they
-// would be a large part of the reader if they were inlined.
-//
-//go:noinline
+// at returns the byte at an offset from here, 0 beyond the end.
 func (r *yamlReader) at(offset int) byte {
 	if i := r.pos + offset; i < len(r.src) {
 		return r.src[i]
@@ -181,15 +178,11 @@ func (r *yamlReader) at(offset int) byte {
 }
 
 // skip goes on by n bytes, but not beyond the end, where an error may have led.
-//
-//go:noinline
 func (r *yamlReader) skip(n int) { r.pos = min(r.pos+n, len(r.src)) }
 
 func (r *yamlReader) eof() bool { return r.pos >= len(r.src) }
 
 // blank tells whether the byte at an offset is white space or the end.
-//
-//go:noinline
 func (r *yamlReader) blank(offset int) bool {
 	switch r.at(offset) {
 	case ' ', '\t', '\n':
@@ -199,14 +192,10 @@ func (r *yamlReader) blank(offset int) bool {
 }
 
 // indicator tells whether c stands here and white space follows.
-//
-//go:noinline
 func (r *yamlReader) indicator(c byte) bool { return r.at(0) == c && r.blank(1) }
 
 // column returns the distance of a place from the beginning of its line. It looks back to the last place that it was
 // asked for only, so that long lines cost no more than many.
-//
-//go:noinline
 func (r *yamlReader) column(pos int) int {
 	if pos < r.columnPos {
 		r.columnPos, r.line = 0, 0
@@ -239,8 +228,6 @@ func (r *yamlReader) marker() bool {
 }
 
 // skipSpaces goes to what is neither a space nor a tab.
-//
-//go:noinline
 func (r *yamlReader) skipSpaces() {
 	for c := r.at(0); c == ' ' || c == '\t'; c = r.at(0) {
 		r.skip(1)
@@ -485,8 +472,6 @@ func (r *yamlReader) hold(props yamlProps) {
 }
 
 // keep keeps a value for the aliases to its anchor; before is the count of nodes before it.
-//
-//go:noinline
 func (r *yamlReader) keep(props yamlProps, before int, v any) any {
 	r.count++
 	if props.anchor != "" {

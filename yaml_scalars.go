@@ -3,6 +3,7 @@ package kopf
 import (
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"math"
 	"net/url"
 	"strconv"
@@ -456,7 +457,7 @@ func yamlMeaning(text string, plain bool, tag string) (any, error) {
 	switch _, isBool := v.(bool); kind {
 	case "":
 		if isYAMLInf(text) {
-			return nil, errorf("%s is not a number in JSON", text)
+			return nil, fmt.Errorf("%s is not a number in JSON", text)
 		}
 		return v, nil
 	case "null":
@@ -470,14 +471,14 @@ func yamlMeaning(text string, plain bool, tag string) (any, error) {
 	case "binary":
 		data, err := base64.StdEncoding.DecodeString(text)
 		if err != nil {
-			return nil, errorf("the value of !!binary is not base64: %w", err)
+			return nil, fmt.Errorf("the value of !!binary is not base64: %w", err)
 		}
 		return string(data), nil
 	default:
 		return text, nil
 	}
 	if !known {
-		return nil, errorf("a value of !!%s is expected", kind)
+		return nil, fmt.Errorf("a value of !!%s is expected", kind)
 	}
 	return v, nil
 }
@@ -558,5 +559,5 @@ func yamlKeyName(v any) (string, error) {
 		}
 		return string(v), nil
 	}
-	return "", errorf("a key must be a string, a number or a boolean, not %s", jsonKind(v))
+	return "", fmt.Errorf("a key must be a string, a number or a boolean, not %s", jsonKind(v))
 }
