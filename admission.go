@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // This file answers the reviews of the API server: it finds the handlers that are asked, calls them, and makes one answer of what they
@@ -220,10 +222,10 @@ func readReview(data []byte) (*reviewRequest, error) {
 	if r.Request.Resource == nil {
 		return nil, bad(http.StatusInternalServerError, "the request has no resource")
 	}
-	if isNull(r.Request.UserInfo) {
+	if rawjson.IsNull(r.Request.UserInfo) {
 		return nil, bad(http.StatusBadRequest, "the request has no userInfo")
 	}
-	if isNull(r.Request.Object) && isNull(r.Request.OldObject) {
+	if rawjson.IsNull(r.Request.Object) && rawjson.IsNull(r.Request.OldObject) {
 		return nil, bad(http.StatusBadRequest, "the request has neither an object nor an oldObject")
 	}
 	return r, nil
@@ -290,7 +292,7 @@ func (a *admissions) handlersFor(q *reviewRequest, path string) (resource Resour
 func (a *admissions) argument(q *reviewRequest, r *ReviewRequest, resource Resource) (*Admission, error) {
 	request := q.Request
 	raw := request.Object
-	if isNull(raw) {
+	if rawjson.IsNull(raw) {
 		raw = request.OldObject
 	}
 	body, err := ParseBody(raw)
@@ -310,7 +312,7 @@ func (a *admissions) argument(q *reviewRequest, r *ReviewRequest, resource Resou
 }
 
 func viewOrNone(raw []byte) View {
-	if isNull(raw) {
+	if rawjson.IsNull(raw) {
 		return View{}
 	}
 	return View{raw: bytes.TrimSpace(raw)}
@@ -451,14 +453,14 @@ func (x *reviewing) answer(q *reviewRequest) ([]byte, error) {
 	}
 	if p := x.argument.Patch; x.mutating && !p.Empty() {
 		if operations := p.JSONPatch(x.argument.Body); len(operations) > 0 {
-			data, err := encodeJSON(operations)
+			data, err := rawjson.Encode(decoded(operations))
 			if err != nil {
 				return nil, err
 			}
 			response["patchType"], response["patch"] = "JSONPatch", base64.StdEncoding.EncodeToString(data)
 		}
 	}
-	return encodeJSON(map[string]any{"apiVersion": cmp.Or(q.APIVersion, "admission.k8s.io/v1"), "kind": cmp.Or(q.Kind, "AdmissionReview"), "response": response})
+	return rawjson.Encode(map[string]any{"apiVersion": cmp.Or(q.APIVersion, "admission.k8s.io/v1"), "kind": cmp.Or(q.Kind, "AdmissionReview"), "response": response})
 }
 
 // codeOf returns the code to deny with.

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // This file keeps the webhook configurations up to date if the operator manages them: on the goroutine of the server when it announces itself, or on
@@ -50,7 +52,7 @@ func (a *admissions) configure() {
 		return
 	}
 	for _, c := range configured {
-		data, err := encodeJSON(a.entries(c.kind, serving, client, false))
+		data, err := rawjson.Encode(a.entries(c.kind, serving, client, false))
 		if err == nil && bytes.Equal(data, a.written[c.kind]) {
 			continue
 		}
@@ -93,7 +95,7 @@ func (a *admissions) write(r Resource, webhooks []byte) error {
 	verb := "patch"
 	if StatusCode(err) == http.StatusNotFound {
 		verb = "create"
-		object := slices.Concat([]byte(`{"apiVersion":"admissionregistration.k8s.io/v1","kind":"`+r.Kind+`","metadata":{"name":`), appendString(nil, a.managed), []byte(`},"webhooks":`), webhooks, []byte(`}`))
+		object := slices.Concat([]byte(`{"apiVersion":"admissionregistration.k8s.io/v1","kind":"`+r.Kind+`","metadata":{"name":`), rawjson.AppendString(nil, a.managed), []byte(`},"webhooks":`), webhooks, []byte(`}`))
 		_, err = a.admissionHost.client.body(ctx, &request{method: http.MethodPost, path: r.URL("", "", ""), contentType: "application/json", body: object})
 		if StatusCode(err) == http.StatusConflict { // another replica was faster
 			_, err = a.admissionHost.client.patchObject(ctx, r, "", a.managed, "", string(MergePatch), patch)
@@ -122,7 +124,7 @@ func (a *admissions) clean() {
 		entries := a.entries(c.kind, a.serving, a.client, true)
 		a.mu.Unlock()
 		a.log.Info("Cleaning up the admission webhook " + a.managed + ".")
-		data, err := encodeJSON(map[string]any{"webhooks": entries})
+		data, err := rawjson.Encode(map[string]any{"webhooks": entries})
 		if err == nil {
 			_, err = a.admissionHost.client.patchObject(ctx, c.resource, "", a.managed, "", string(MergePatch), data)
 		}
@@ -147,7 +149,7 @@ func (a *admissions) entries(kind handlerKind, serving map[*handler][]Resource, 
 		if same >= 0 {
 			other := bases[h.id][same]
 			for _, rule := range rules {
-				if old := other["rules"].([]any); !slices.ContainsFunc(old, func(o any) bool { return equalJSON(plainJSON(o), plainJSON(rule)) }) {
+				if old := other["rules"].([]any); !slices.ContainsFunc(old, func(o any) bool { return rawjson.Equal(plainJSON(o), plainJSON(rule)) }) {
 					other["rules"] = append(old, rule)
 				}
 			}
@@ -161,7 +163,7 @@ func (a *admissions) entries(kind handlerKind, serving map[*handler][]Resource, 
 }
 
 func plainJSON(v any) any {
-	plain, err := normalizeJSON(v)
+	plain, err := rawjson.Normalize(v)
 	if err != nil {
 		return nil
 	}
@@ -171,7 +173,7 @@ func plainJSON(v any) any {
 // agree tells whether two entries of one handler differ in their rules alone.
 func agree(a, b map[string]any) bool {
 	for key, value := range a {
-		if key != "name" && key != "rules" && !equalJSON(plainJSON(value), plainJSON(b[key])) {
+		if key != "name" && key != "rules" && !rawjson.Equal(plainJSON(value), plainJSON(b[key])) {
 			return false
 		}
 	}

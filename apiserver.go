@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // This file is the in-memory API server as a whole: how it is made, reached, filled, and asked what it was
@@ -171,7 +173,7 @@ func (s *APIServer) Apply(manifests []byte) error {
 	slices.SortStableFunc(objects, func(a, b map[string]any) int { return cmp.Compare(loadRank(a), loadRank(b)) })
 	for _, object := range objects {
 		if err := s.load(object); err != nil {
-			name, _ := lookupJSON(object, "metadata", "name")
+			name, _ := rawjson.Lookup(object, "metadata", "name")
 			return fmt.Errorf("manifest of the %v %q: %w", object["kind"], fmt.Sprint(name), err)
 		}
 	}
@@ -202,11 +204,11 @@ func (s *APIServer) load(object map[string]any) error {
 	if r.namespace, _ = meta["namespace"].(string); k.resource.Namespaced && r.namespace == "" {
 		r.namespace = "default"
 	}
-	_, _, err := r.createObject(cloneJSON(object).(map[string]any), nil)
+	_, _, err := r.createObject(rawjson.Clone(object).(map[string]any), nil)
 	if e := (*statusError)(nil); errors.As(err, &e) && e.reason == "AlreadyExists" {
 		r.verb = "update"
 		_, err = r.changeObject(func(live map[string]any) (map[string]any, error) {
-			return cloneJSON(object).(map[string]any), nil
+			return rawjson.Clone(object).(map[string]any), nil
 		})
 	}
 	return err
@@ -315,7 +317,7 @@ func (s *APIServer) write(w http.ResponseWriter, r *http.Request, code int, v an
 	var err error
 	if raw, ok := v.(json.RawMessage); ok {
 		data = raw
-	} else if data, err = encodeJSON(v); err != nil {
+	} else if data, err = rawjson.Encode(v); err != nil {
 		http.Error(w, err.Error(), 500)
 		return
 	}

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // This file asks the admission webhooks of the in-memory API server what they think of a change: it finds out who is to be
@@ -210,13 +212,13 @@ func (d *admission) mutateBy(h *webhook) (bool, error) {
 	if d.object == nil {
 		return false, internalError(fmt.Errorf("admission webhook %q attempted to modify the object, which is not supported for this operation", h.name))
 	}
-	patched, err := applyJSONPatch(cloneJSON(d.shown(h, d.object)), patch)
+	patched, err := applyJSONPatch(rawjson.Clone(d.shown(h, d.object)), patch)
 	if err != nil {
 		return false, internalError(err)
 	}
 	object, ok := patched.(map[string]any)
 	if !ok {
-		return false, internalError(fmt.Errorf("admission webhook %q makes %s of the object", h.name, jsonKind(patched)))
+		return false, internalError(fmt.Errorf("admission webhook %q makes %s of the object", h.name, rawjson.KindOf(patched)))
 	}
 	if d.subresource == "scale" {
 		if object, err = d.scaled(d.object, object); err != nil {
@@ -224,7 +226,7 @@ func (d *admission) mutateBy(h *webhook) (bool, error) {
 		}
 	}
 	object["apiVersion"] = d.object["apiVersion"]
-	if equalJSON(object, d.object) {
+	if rawjson.Equal(object, d.object) {
 		return false, nil
 	}
 	clear(d.object)

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // This file is server-side apply in the in-memory API server: a configuration is merged into the live object, fields
@@ -37,7 +39,7 @@ func (a *apiRequest) apply(w http.ResponseWriter, r *http.Request) error {
 		return a.applyNew(w, r, object, o)
 	}
 	raw, err := a.changeApplied(func(live map[string]any) (map[string]any, *applyOptions, error) {
-		merged, refused := serverSideApply(live, cloneJSON(object).(map[string]any), o)
+		merged, refused := serverSideApply(live, rawjson.Clone(object).(map[string]any), o)
 		if refused != nil {
 			return nil, nil, refused
 		}
@@ -106,7 +108,7 @@ func (a *apiRequest) applyNew(w http.ResponseWriter, r *http.Request, object map
 	if err := a.checkMerged(merged, applied); err != nil {
 		return err
 	}
-	if v, ok := meta["resourceVersion"].(string); ok && !digits(v) {
+	if v, ok := meta["resourceVersion"].(string); ok && !rawjson.IsDigits(v) {
 		return &statusError{500, "", fmt.Sprintf("strconv.ParseUint: parsing %q: invalid syntax", v), nil}
 	}
 	if !a.dryRun {
@@ -134,13 +136,13 @@ func serverSideApply(live map[string]any, applied map[string]any, o applyOptions
 	}
 	notes := asMap(asMap(merged["metadata"])["annotations"])
 	if text, _ := notes[lastAppliedAnnotation].(string); text != "" && o.manager == kubectlManager {
-		own := cloneJSON(applied).(map[string]any)
+		own := rawjson.Clone(applied).(map[string]any)
 		if mine := asMap(asMap(own["metadata"])["annotations"]); mine != nil {
 			if delete(mine, lastAppliedAnnotation); len(mine) == 0 {
 				delete(asMap(own["metadata"]), "annotations")
 			}
 		}
-		if data, err := encodeJSON(own); err == nil {
+		if data, err := rawjson.Encode(own); err == nil {
 			notes[lastAppliedAnnotation] = string(data) + "\n"
 		}
 	}
@@ -156,7 +158,7 @@ const (
 func (o applyOptions) apply(live map[string]any, applied map[string]any) (map[string]any, *statusError) {
 	base := map[string]any{}
 	if live != nil {
-		base = cloneJSON(live).(map[string]any)
+		base = rawjson.Clone(live).(map[string]any)
 	}
 	all := managersOf(base)
 	if live != nil && len(all) == 0 {
@@ -167,7 +169,7 @@ func (o applyOptions) apply(live map[string]any, applied map[string]any) (map[st
 	delete(asMap(base["metadata"]), "managedFields")
 	delete(asMap(applied["metadata"]), "managedFields")
 	t := o.rootType()
-	merged, _ := mergeTyped(t, cloneJSON(base), any(applied), live != nil, true).(map[string]any)
+	merged, _ := mergeTyped(t, rawjson.Clone(base), any(applied), live != nil, true).(map[string]any)
 	before, old := &fieldSet{}, all[o.key()]
 	mine := &managed{apiVersion: o.apiVersion, fields: appliedFields(applied, t)}
 	o.reset(mine.fields)
@@ -188,7 +190,7 @@ func (o applyOptions) apply(live map[string]any, applied map[string]any) (map[st
 	if mine.fields = mine.fields.minus(ignoredFields); mine.fields.empty() {
 		delete(all, o.key())
 	}
-	if live == nil || !equalJSON(base, merged) {
+	if live == nil || !rawjson.Equal(base, merged) {
 		mine.time = timestamp(o.now)
 	}
 	if o.schema == nil || o.schema.builtin != nil {
@@ -258,7 +260,7 @@ func (all managers) disown(c *comparison, o applyOptions, live map[string]any) *
 // lastApplied returns the fields that kubectl has applied by itself, and that are still so: it may take them over.
 func (o applyOptions) lastApplied(live map[string]any) *fieldSet {
 	text, _ := asMap(asMap(live["metadata"])["annotations"])[lastAppliedAnnotation].(string)
-	last, err := decodeObject([]byte(text))
+	last, err := rawjson.DecodeObject([]byte(text))
 	if err != nil || last["apiVersion"] != o.apiVersion {
 		return &fieldSet{}
 	}
@@ -322,7 +324,7 @@ func mergeTyped(t fieldType, live, applied any, isLive, isApplied bool) any {
 		}
 	}
 	if isApplied {
-		return cloneJSON(applied)
+		return rawjson.Clone(applied)
 	}
 	return live
 }

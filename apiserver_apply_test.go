@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // Each step is applied by a manager; what is wanted is the object without its managedFields, or the refusal.
@@ -65,7 +67,7 @@ func TestServerSideApply(t *testing.T) {
 					continue
 				}
 				live = applied
-				shown := cloneJSON(live).(map[string]any)
+				shown := rawjson.Clone(live).(map[string]any)
 				delete(asMap(shown["metadata"]), "managedFields")
 				if diff := cmp.Diff(jsonValue(t, s.want), shown); diff != "" {
 					t.Fatalf("after %s applied (-want +got):\n%s", s.manager, diff)

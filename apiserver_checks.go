@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // This file checks what all objects of the in-memory API server have in common: names, labels, annotations, finalizers, owners, and
@@ -210,7 +212,7 @@ func checkOwners(meta map[string]any) []fieldError {
 func checkChange(old, meta map[string]any) []fieldError {
 	faults := checkTexts(meta)
 	for _, key := range []string{"name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"} {
-		if !equalJSON(old[key], meta[key]) {
+		if !rawjson.Equal(old[key], meta[key]) {
 			faults = withFault(faults, "FieldValueInvalid", "metadata."+key, meta[key], "field is immutable")
 		}
 	}
@@ -250,7 +252,7 @@ func (k *kindInfo) check(live, object map[string]any) []fieldError {
 func checkImmutable(live, object map[string]any) []fieldError {
 	var faults []fieldError
 	for _, field := range []string{"immutable", "data", "binaryData"} {
-		if live["immutable"] == true && !equalJSON(live[field], object[field]) {
+		if live["immutable"] == true && !rawjson.Equal(live[field], object[field]) {
 			faults = withFault(faults, "FieldValueForbidden", field, nil, "field is immutable when `immutable` is set")
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // This file deletes the objects of the in-memory API server, and does what follows from changes of namespaces and of
@@ -37,12 +39,12 @@ func (a *apiRequest) deleteOptions() (deleteOptions, error) {
 				object = all[0]
 			}
 		default:
-			object, err = decodeObject(a.body)
+			object, err = rawjson.DecodeObject(a.body)
 		}
 		if err != nil {
 			return o, badRequest("the delete options are unrecognized: %v", err)
 		}
-		data, err := encodeJSON(object)
+		data, err := rawjson.Encode(object)
 		if err != nil {
 			return o, err
 		}
@@ -74,7 +76,7 @@ func (a *apiRequest) delete(w http.ResponseWriter, r *http.Request) error {
 		return a.answerItem(w, r, 200, last.raw)
 	}
 	details := a.kind.about(a.name)
-	details["uid"] = stringJSON(last.raw, "metadata", "uid")
+	details["uid"] = rawjson.StringAt(last.raw, "metadata", "uid")
 	a.server.write(w, r, 200, map[string]any{"kind": "Status", "apiVersion": "v1", "metadata": map[string]any{}, "status": "Success", "details": details})
 	return nil
 }
@@ -104,7 +106,7 @@ func (a *apiRequest) deleteStored(o deleteOptions) (last *item, gone bool, err e
 		}
 		object := a.mark(live, o)
 		if a.dryRun {
-			raw, err := encodeJSON(object)
+			raw, err := rawjson.Encode(object)
 			return &item{key: before.key, raw: raw, version: before.version}, released(object), err
 		}
 		var ok bool
@@ -115,7 +117,7 @@ func (a *apiRequest) deleteStored(o deleteOptions) (last *item, gone bool, err e
 			}
 			last, ok, err = a.server.db.remove(collection, a.key(), before, object)
 			gone = true
-		case equalJSON(object, live):
+		case rawjson.Equal(object, live):
 			return before, false, nil
 		default:
 			last, ok, err = a.server.db.put(collection, a.key(), before, object)
@@ -149,7 +151,7 @@ func (a *apiRequest) precondition(o deleteOptions, live map[string]any) error {
 
 // mark returns the object as it is when marked for deletion.
 func (a *apiRequest) mark(live map[string]any, o deleteOptions) map[string]any {
-	object := cloneJSON(live).(map[string]any)
+	object := rawjson.Clone(live).(map[string]any)
 	meta := asMap(object["metadata"])
 	policy := o.PropagationPolicy
 	if o.OrphanDependents != nil && *o.OrphanDependents {
@@ -332,7 +334,7 @@ func (s *APIServer) establish(i *item) {
 			live["status"] = status
 		}
 		spec := asMap(live["spec"])
-		status["acceptedNames"] = cloneJSON(spec["names"])
+		status["acceptedNames"] = rawjson.Clone(spec["names"])
 		if status["conditions"] == nil {
 			now := timestamp(time.Now())
 			status["conditions"] = []any{

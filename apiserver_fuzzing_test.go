@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // These targets feed the embedded API server.
@@ -172,7 +174,7 @@ func FuzzTablePath(f *testing.F) {
 	f.Add(`{"a":1}`, `.a\`)
 	f.Add(`[[[[1]]]]`, `[*][?(@[?(@[0`)
 	f.Fuzz(func(t *testing.T, text, path string) {
-		v, err := decodeJSON([]byte(text))
+		v, err := rawjson.Decode([]byte(text))
 		if err != nil {
 			t.Skip()
 		}
@@ -209,11 +211,11 @@ func FuzzSchema(f *testing.F) {
 	f.Add(`{"additionalProperties":{"x-kubernetes-int-or-string":true,"anyOf":[{"type":"integer"},{"type":"string","format":"cidr"}]},"oneOf":[{"enum":[{}]},{}],"minProperties":99999999999999999999}`, `{"":"::/0","a":{}}`)
 	f.Add(`{"properties":{"a":{"x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["k"],"items":{"x-kubernetes-embedded-resource":true,"properties":{"k":{"default":1}}}}}}`, `{"a":[{},{"k":1},null,[]]}`)
 	f.Fuzz(func(t *testing.T, definition, object string) {
-		source, err := decodeObject([]byte(definition))
+		source, err := rawjson.DecodeObject([]byte(definition))
 		if err != nil {
 			t.Skip()
 		}
-		obj, err := decodeObject([]byte(object))
+		obj, err := rawjson.DecodeObject([]byte(object))
 		if err != nil {
 			t.Skip()
 		}
@@ -227,14 +229,14 @@ func FuzzSchema(f *testing.F) {
 		}
 		s.applyDefaults(obj)
 		first := s.validate(obj, nil)
-		once, err := encodeJSON(obj)
+		once, err := rawjson.Encode(obj)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if again := s.validate(obj, nil); len(again) != len(first) {
 			t.Errorf("%v is wrong at first, and %v then", first, again)
 		}
-		if twice, err := encodeJSON(obj); err != nil || !bytes.Equal(once, twice) {
+		if twice, err := rawjson.Encode(obj); err != nil || !bytes.Equal(once, twice) {
 			t.Errorf("to check changes %s into %s", once, twice)
 		}
 		for _, e := range first {
@@ -252,11 +254,11 @@ func FuzzApply(f *testing.F) {
 	f.Add(`{"spec":{"containers":[{},{}],"x":[[1],null]}}`, `{"metadata":{"labels":{"a":null},"managedFields":[{"fieldsV1":{"f:":7}}]},"spec":null}`)
 	f.Add(`{"metadata":7}`, `{"metadata":{"annotations":[]}}`)
 	f.Fuzz(func(t *testing.T, one, two string) {
-		mine, err := decodeObject([]byte(one))
+		mine, err := rawjson.DecodeObject([]byte(one))
 		if err != nil {
 			t.Skip()
 		}
-		theirs, err := decodeObject([]byte(two))
+		theirs, err := rawjson.DecodeObject([]byte(two))
 		if err != nil {
 			t.Skip()
 		}
@@ -269,7 +271,7 @@ func FuzzApply(f *testing.F) {
 			return applyOptions{managedOptions{manager: manager, apiVersion: "v1", operation: "Apply", now: time.Unix(0, 0), schema: podSchema(), kind: "Pod"}, true}
 		}
 		apply := func(live, applied map[string]any, manager string) map[string]any {
-			merged, refused := serverSideApply(live, cloneJSON(applied).(map[string]any), by(manager))
+			merged, refused := serverSideApply(live, rawjson.Clone(applied).(map[string]any), by(manager))
 			if refused != nil {
 				t.Skip(refused.message)
 			}
@@ -277,7 +279,7 @@ func FuzzApply(f *testing.F) {
 		}
 		live := apply(apply(nil, mine, "m"), theirs, "n")
 		live = apply(live, mine, "m")
-		if again := apply(live, mine, "m"); !equalJSON(again, live) {
+		if again := apply(live, mine, "m"); !rawjson.Equal(again, live) {
 			t.Errorf("%s and %s: applied once more, it changes (-before +after)\n%s", one, two, cmp.Diff(live, again))
 		}
 	})

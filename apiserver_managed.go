@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // This file keeps account of who has set which fields of the objects in the in-memory API server, in
@@ -222,7 +224,7 @@ func (t fieldType) associative() bool { return t.set() || len(t.keys()) > 0 }
 // step spells an item of a list, and tells whether it can.
 func (t fieldType) step(item any) (string, bool) {
 	if t.set() {
-		data, err := encodeJSON(item)
+		data, err := rawjson.Encode(item)
 		return "v:" + string(data), err == nil
 	}
 	m := asMap(item)
@@ -242,7 +244,7 @@ func (t fieldType) step(item any) (string, bool) {
 	if len(key) == 0 {
 		return "", false
 	}
-	data, err := encodeJSON(key)
+	data, err := rawjson.Encode(key)
 	return "k:" + string(data), err == nil
 }
 
@@ -321,7 +323,7 @@ func (c *comparison) leaf(at []string, a, b any, hasA, hasB bool) {
 		c.added.insert(at)
 	case !hasB:
 		c.removed.insert(at)
-	case !equalJSON(a, b):
+	case !rawjson.Equal(a, b):
 		c.modified.insert(at)
 	}
 }
@@ -557,10 +559,10 @@ func keepTimes(live, object map[string]any) {
 	old, _ := asMap(live["metadata"])["managedFields"].([]any)
 	now, _ := asMap(object["metadata"])["managedFields"].([]any)
 	timeless := func(a, b any) bool {
-		a, b = cloneJSON(a), cloneJSON(b)
+		a, b = rawjson.Clone(a), rawjson.Clone(b)
 		delete(asMap(a), "time")
 		delete(asMap(b), "time")
-		return equalJSON(a, b)
+		return rawjson.Equal(a, b)
 	}
 	if len(now) == 0 || !slices.EqualFunc(old, now, timeless) {
 		return
@@ -571,7 +573,7 @@ func keepTimes(live, object map[string]any) {
 		delete(meta, "managedFields")
 		m["metadata"] = meta
 	}
-	if equalJSON(a, b) {
+	if rawjson.Equal(a, b) {
 		asMap(object["metadata"])["managedFields"] = old
 	}
 }

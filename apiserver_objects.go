@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // This file creates, changes and deletes the objects of the in-memory API server, and keeps the rules that all kinds have
@@ -185,7 +187,7 @@ func (a *apiRequest) strict(object map[string]any) error {
 	mode := a.query.Get("fieldValidation")
 	unknown := a.kind.dropUnknown(object)
 	if s := a.kind.schemaOf(object); s != nil {
-		unknown = append(unknown, s.prune(cloneJSON(object).(map[string]any))...)
+		unknown = append(unknown, s.prune(rawjson.Clone(object).(map[string]any))...)
 	}
 	if len(unknown) == 0 || mode == "Ignore" {
 		return nil
@@ -250,7 +252,7 @@ func (a *apiRequest) createObject(object map[string]any, applied *applyOptions) 
 
 func (a *apiRequest) storeNew(object map[string]any) ([]byte, int, error) {
 	meta := asMap(object["metadata"])
-	if v, _ := meta["resourceVersion"].(string); v != "" && digits(v) && !a.dryRun {
+	if v, _ := meta["resourceVersion"].(string); v != "" && rawjson.IsDigits(v) && !a.dryRun {
 		return nil, 0, &statusError{500, "", "resourceVersion should not be set on objects to be created", nil}
 	}
 	if old := a.server.db.get(a.kind.collection(), a.key()); old != nil {
@@ -268,7 +270,7 @@ func (a *apiRequest) storeNew(object map[string]any) ([]byte, int, error) {
 		object["apiVersion"] = a.kind.storage
 	}
 	if a.dryRun {
-		raw, err := encodeJSON(object)
+		raw, err := rawjson.Encode(object)
 		return raw, 201, err
 	}
 	now, ok, err := a.server.db.put(a.kind.collection(), a.key(), nil, object)
@@ -479,7 +481,7 @@ func (a *apiRequest) update(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	raw, err := a.changeObject(func(map[string]any) (map[string]any, error) {
-		return cloneJSON(object).(map[string]any), nil
+		return rawjson.Clone(object).(map[string]any), nil
 	})
 	if err != nil {
 		return err
@@ -556,7 +558,7 @@ func (a *apiRequest) patch(w http.ResponseWriter, r *http.Request) error {
 
 // badPatch refuses a patch for what it has made of an object.
 func badPatch(object map[string]any, why string) error {
-	data, err := encodeJSON(object)
+	data, err := rawjson.Encode(object)
 	if err != nil {
 		return err
 	}
@@ -595,21 +597,21 @@ func (a *apiRequest) jsonPatch(live map[string]any) (map[string]any, error) {
 	}
 	object, ok := patched.(map[string]any)
 	if !ok {
-		return nil, badRequest("the patch makes %s of the object", jsonKind(patched))
+		return nil, badRequest("the patch makes %s of the object", rawjson.KindOf(patched))
 	}
 	return object, nil
 }
 
 func (a *apiRequest) mergePatch(live map[string]any) (map[string]any, error) {
-	patch, err := decodeObject(a.body)
+	patch, err := rawjson.DecodeObject(a.body)
 	if err != nil {
 		return nil, badRequest("error decoding patch: %v", err)
 	}
-	return mergeJSON(live, any(patch)).(map[string]any), nil
+	return rawjson.Merge(live, any(patch)).(map[string]any), nil
 }
 
 func (a *apiRequest) strategicPatch(live map[string]any) (map[string]any, error) {
-	patch, err := decodeObject(a.body)
+	patch, err := rawjson.DecodeObject(a.body)
 	if err != nil {
 		return nil, badRequest("error decoding patch: %v", err)
 	}
@@ -631,7 +633,7 @@ func (a *apiRequest) changeApplied(mutate func(live map[string]any) (map[string]
 			return nil, a.kind.notFound(a.name)
 		}
 		live := View{raw: a.sent(before.raw)}.Map()
-		object, applied, err := mutate(cloneJSON(live).(map[string]any))
+		object, applied, err := mutate(rawjson.Clone(live).(map[string]any))
 		if err != nil {
 			return nil, err
 		}
@@ -670,19 +672,19 @@ func (a *apiRequest) replace(before *item, live, object map[string]any, applied 
 		return nil, true, err
 	}
 	asMap(object["metadata"])["resourceVersion"] = asMap(live["metadata"])["resourceVersion"]
-	if equalJSON(live, object) {
+	if rawjson.Equal(live, object) {
 		return before.raw, true, nil
 	}
 	if a.kind.storage != "" {
 		object["apiVersion"] = a.kind.storage
 	}
 	if a.dryRun {
-		raw, err := encodeJSON(object)
+		raw, err := rawjson.Encode(object)
 		return raw, true, err
 	}
 	collection := a.kind.collection()
 	if released(object) {
-		answer, err := encodeJSON(object) // in which the version of the end is not told
+		answer, err := rawjson.Encode(object) // in which the version of the end is not told
 		if err != nil {
 			return nil, true, err
 		}
@@ -719,7 +721,7 @@ func (a *apiRequest) checkIdentity(live, object map[string]any) error {
 func (a *apiRequest) checkVersion(live, object map[string]any) error {
 	meta, old := asMap(object["metadata"]), asMap(live["metadata"])
 	version := textIn(meta, "resourceVersion")
-	if version != "" && !digits(version) {
+	if version != "" && !rawjson.IsDigits(version) {
 		return &statusError{500, "", fmt.Sprintf("strconv.ParseUint: parsing %q: invalid syntax", version), nil}
 	}
 	if version == "" && (a.verb == "update" || a.verb == "patch") && a.kind.crd != nil && a.subresource != "scale" {
@@ -740,7 +742,7 @@ func (a *apiRequest) scope(live, object map[string]any) (map[string]any, error) 
 		return a.scaled(live, object)
 	case a.subresource == "status":
 		fields := asMap(object["metadata"])["managedFields"]
-		whole := cloneJSON(live).(map[string]any)
+		whole := rawjson.Clone(live).(map[string]any)
 		if status, ok := object["status"]; ok {
 			whole["status"] = status
 		} else {
@@ -753,12 +755,12 @@ func (a *apiRequest) scope(live, object map[string]any) (map[string]any, error) 
 		}
 		return whole, nil
 	case a.subresource == "finalize":
-		whole := cloneJSON(live).(map[string]any)
+		whole := rawjson.Clone(live).(map[string]any)
 		asMap(whole["spec"])["finalizers"] = asMap(object["spec"])["finalizers"]
 		return whole, nil
 	case a.kind.hasStatus:
 		if status, ok := live["status"]; ok {
-			object["status"] = cloneJSON(status)
+			object["status"] = rawjson.Clone(status)
 		} else {
 			delete(object, "status")
 		}
@@ -824,7 +826,7 @@ func (a *apiRequest) count(live, object map[string]any) {
 		}
 		old, was := live[key]
 		now, is := object[key]
-		if counts && (was != is || !equalJSON(old, now)) {
+		if counts && (was != is || !rawjson.Equal(old, now)) {
 			raiseGeneration(object)
 			return
 		}

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // This file makes the OpenAPI documents of the in-memory API server from the kinds that it serves, in the shape of those of
@@ -38,7 +40,7 @@ func openAPIV3Index(kinds []*kindInfo) map[string]any {
 	paths := make(map[string]any, len(byPath))
 	for path, served := range byPath {
 		url := "/openapi/v3/" + path
-		if data, err := encodeJSON(openAPIV3(served, path)); err == nil { // it was JSON
+		if data, err := rawjson.Encode(openAPIV3(served, path)); err == nil { // it was JSON
 			url += fmt.Sprintf("?hash=%X", sha256.Sum256(data)) // clients keep what they have read as long as this stays
 		}
 		paths[path] = map[string]any{"serverRelativeURL": url}
@@ -392,7 +394,7 @@ func (d *apiDocument) addSchemas(k *kindInfo) {
 	var object map[string]any
 	switch {
 	case k.crd != nil && k.schema != nil:
-		object, _ = cloneJSON(k.schema.source).(map[string]any)
+		object, _ = rawjson.Clone(k.schema.source).(map[string]any)
 		d.addMeta(object)
 	case k.crd != nil:
 		object = map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}

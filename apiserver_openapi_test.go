@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // documents are OpenAPI documents of the built-in kinds and of one definition, by their version.
@@ -29,7 +31,7 @@ func documents(t *testing.T) map[string]map[string]any {
 
 func jsonValue(t *testing.T, text string) map[string]any {
 	t.Helper()
-	m, err := decodeObject([]byte(text))
+	m, err := rawjson.DecodeObject([]byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +83,7 @@ func TestOpenAPIPatchOperations(t *testing.T) {
 		for _, path := range asMap(all[k.resource.APIVersion()]["paths"]) {
 			op := asMap(asMap(path)["patch"])
 			want := map[string]any{"group": k.resource.Group, "version": k.resource.Version, "kind": k.resource.Kind}
-			if !equalJSON(op["x-kubernetes-group-version-kind"], want) {
+			if !rawjson.Equal(op["x-kubernetes-group-version-kind"], want) {
 				continue
 			}
 			parameters, _ := op["parameters"].([]any)
@@ -124,7 +126,7 @@ func TestOpenAPIOfDefinitions(t *testing.T) {
 	if diff := cmp.Diff(want, ids); diff != "" {
 		t.Errorf("operations (-want +got):\n%s", diff)
 	}
-	spec, _ := lookupJSON(any(d), "components", "schemas", "dev.kopf.v1.KopfExample", "properties", "spec", "properties", "n", "description")
+	spec, _ := rawjson.Lookup(any(d), "components", "schemas", "dev.kopf.v1.KopfExample", "properties", "spec", "properties", "n", "description")
 	if spec != "The number." {
 		t.Errorf("the description of a field: got %v, want that of the definition", spec)
 	}
@@ -133,7 +135,7 @@ func TestOpenAPIOfDefinitions(t *testing.T) {
 // The index names another URL as soon as a document changes, since clients keep what they have read.
 func TestOpenAPIIndexChanges(t *testing.T) {
 	url := func(kinds []*kindInfo) any {
-		v, _ := lookupJSON(openAPIV3Index(kinds), "paths", "apis/apps/v1", "serverRelativeURL")
+		v, _ := rawjson.Lookup(openAPIV3Index(kinds), "paths", "apis/apps/v1", "serverRelativeURL")
 		return v
 	}
 	var apps []*kindInfo

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // This file applies JSON patches (RFC 6902) to decoded objects for the in-memory API server, with the liberties that
@@ -41,7 +43,7 @@ func applyJSONPatch(doc any, ops []byte) (any, error) {
 
 // decodeOperations reads a JSON patch.
 func decodeOperations(ops []byte) ([]patchOperation, error) {
-	v, err := decodeJSON(ops)
+	v, err := rawjson.Decode(ops)
 	if err != nil {
 		return nil, badRequest("error decoding patch: %v", err)
 	}
@@ -112,7 +114,7 @@ func (o patchOperation) apply(doc any) (any, bool) {
 		if !ok {
 			return nil, false
 		}
-		return o.add(doc, cloneJSON(v))
+		return o.add(doc, rawjson.Clone(v))
 	case "move":
 		var taken any
 		doc, ok := changeAt(doc, o.steps(o.from, o.hasFrom), func(at any, key string) (after any, ok bool) {

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 func TestApplyJSONPatch(t *testing.T) {
@@ -49,7 +51,7 @@ func TestApplyJSONPatch(t *testing.T) {
 		"nonsense":                  {`[`, "", 400},
 	} {
 		t.Run(name, func(t *testing.T) {
-			v, err := decodeJSON([]byte(doc))
+			v, err := rawjson.Decode([]byte(doc))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -61,7 +63,7 @@ func TestApplyJSONPatch(t *testing.T) {
 			if tt.code != 0 {
 				return
 			}
-			got, err := encodeJSON(v)
+			got, err := rawjson.Encode(v)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -76,7 +78,7 @@ func FuzzApplyJSONPatch(f *testing.F) {
 	f.Add([]byte(`{"a":{"b":[1]}}`), []byte(`[{"op":"add","path":"/a/b/-","value":2},{"op":"move","from":"/a","path":"/a/b"}]`))
 	f.Add([]byte(`[[],{"":null}]`), []byte(`[{"op":"copy","from":"/0","path":"/1/"},{"op":"test","path":"","value":[]},{"op":"remove","path":"/-1"}]`))
 	f.Fuzz(func(t *testing.T, doc, ops []byte) {
-		v, err := decodeJSON(doc)
+		v, err := rawjson.Decode(doc)
 		if err != nil {
 			return
 		}
@@ -87,7 +89,7 @@ func FuzzApplyJSONPatch(f *testing.F) {
 			}
 			return
 		}
-		if _, err := encodeJSON(v); err != nil {
+		if _, err := rawjson.Encode(v); err != nil {
 			t.Error(err)
 		}
 	})

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // This file reads the Protocol Buffers in which kubectl and client-go send the built-in kinds to the in-memory API server. It knows
@@ -201,7 +203,7 @@ func (f *typedField) decode(number uint64, value []byte, depth int) (any, error)
 		if err != nil || text == "" {
 			return nil, err
 		}
-		return decodeJSON([]byte(text))
+		return rawjson.Decode([]byte(text))
 	}
 	return decodeMessage(f.ref.numbered, value, depth+1)
 }

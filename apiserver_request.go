@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // This file reads requests to the in-memory API server: what they are about, and what they bring; and
@@ -142,7 +144,7 @@ func (a *apiRequest) decode() (map[string]any, error) {
 	var object map[string]any
 	switch media {
 	case "", "application/json":
-		object, err = decodeObject(a.body)
+		object, err = rawjson.DecodeObject(a.body)
 	case "application/yaml":
 		var all []map[string]any
 		if all, err = ParseManifests(a.body); err == nil && len(all) == 1 {

@@ -19,7 +19,7 @@ type kindInfo struct {
 	hasStatus bool            // whether the status is a subresource
 	scale     map[string]any  // the paths of the scale subresource in the definition, nil if there is none
 
-	storage      string // the apiVersion that objects are stored in, "" for the own one
+	storage      string // the APIVersion that objects are stored in, "" for the own one
 	generation   bool   // whether the generation of objects is counted
 	returnsGone  bool   // whether a deletion is answered with the object, and not with a status
 	postedOnly   bool   // whether objects are only answered, and never stored
@@ -194,7 +194,7 @@ func kindOf(crd, version map[string]any) (*kindInfo, error) {
 	return k, nil
 }
 
-// apiVersion is the group and the version of the kind.
+// APIVersion is the group and the version of the kind.
 func (k *kindInfo) apiVersion() string { return k.resource.APIVersion() }
 
 // textIn returns the text in a member of an object, "" if there is none.

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // This file knows the subresource scale of the in-memory API server: the number of replicas of an object, wherever its
@@ -20,7 +22,7 @@ func (a *apiRequest) scaleOf(object map[string]any) map[string]any {
 	}
 	at := func(key string) any {
 		path := textIn(a.kind.scale, key)
-		v, _ := lookupJSON(object, strings.Split(strings.TrimPrefix(path, "."), ".")...)
+		v, _ := rawjson.Lookup(object, strings.Split(strings.TrimPrefix(path, "."), ".")...)
 		return v
 	}
 	scale := map[string]any{"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": about, "spec": map[string]any{}, "status": map[string]any{"replicas": json.Number("0")}}
@@ -70,10 +72,10 @@ func (a *apiRequest) scaled(live, scale map[string]any) (map[string]any, error) 
 		return nil, (&kindInfo{resource: Resource{Group: "autoscaling", Kind: "Scale"}}).invalid(a.name,
 			[]fieldError{{typ: "FieldValueInvalid", field: "spec.replicas", value: n, detail: "must be greater than or equal to 0"}})
 	}
-	whole := cloneJSON(live).(map[string]any)
-	old, _ := lookupJSON(live, a.replicas()...)
+	whole := rawjson.Clone(live).(map[string]any)
+	old, _ := rawjson.Lookup(live, a.replicas()...)
 	(&Patch{merge: whole}).put(n, a.replicas()...)
-	a.manageScale(whole, !equalJSON(old, n))
+	a.manageScale(whole, !rawjson.Equal(old, n))
 	return whole, nil
 }
 
@@ -100,7 +102,7 @@ func (a *apiRequest) manageScale(object map[string]any, changed bool) {
 			scales[k.ofScale()] = m
 		}
 	}
-	if n, _ := lookupJSON(object, a.replicas()...); changed && equalJSON(n, json.Number("0")) {
+	if n, _ := rawjson.Lookup(object, a.replicas()...); changed && rawjson.Equal(n, json.Number("0")) {
 		scales = make(managers) // a zero is not written, so that nobody has set it
 	} else if changed && len(scales) > 0 {
 		scales = managers{o.key().ofScale(): nil}

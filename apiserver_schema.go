@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // This file knows the structural schemas of resource definitions: it drops from objects what they do not know, adds
@@ -25,7 +27,7 @@ type schema struct {
 	nullable    bool
 	preserve    bool // x-kubernetes-preserve-unknown-fields
 	intOrString bool
-	embedded    bool // an object with apiVersion, kind and metadata of its own
+	embedded    bool // an object with APIVersion, kind and metadata of its own
 	properties  map[string]*schema
 	additional  *schema // of the values of unknown keys, nil if there is none
 	anything    bool    // additionalProperties: true
@@ -219,7 +221,7 @@ func (s *schema) defaults(v any) {
 			old, ok := v[key]
 			switch unset := ok && old == nil && !child.nullable && child.typ != ""; {
 			case child.hasFallback && (!ok || unset):
-				v[key] = cloneJSON(child.fallback)
+				v[key] = rawjson.Clone(child.fallback)
 			case unset: // a null means nothing there
 				delete(v, key)
 			}
@@ -264,7 +266,7 @@ func (e fieldError) message() string {
 		what = "Duplicate value"
 	}
 	text := e.field + ": " + what
-	if data, err := encodeJSON(e.value); shown && err == nil {
+	if data, err := rawjson.Encode(e.value); shown && err == nil {
 		text += ": " + string(data)
 	} else if shown {
 		text += fmt.Sprintf(": %v", e.value)
@@ -418,7 +420,7 @@ func (v *validation) list(s *schema, list []any, at string) {
 
 // sameItem tells whether two items of a list are the same one: by their keys, or by all they are.
 func (s *schema) sameItem(a, b any) bool {
-	return equalJSON(s.itemKey(a), s.itemKey(b))
+	return rawjson.Equal(s.itemKey(a), s.itemKey(b))
 }
 
 func (s *schema) itemKey(v any) any {
@@ -516,12 +518,12 @@ func orEqual(b *bound) string {
 }
 
 func (v *validation) choice(s *schema, value any, at string) {
-	if len(s.enum) == 0 || slices.ContainsFunc(s.enum, func(e any) bool { return equalJSON(e, value) }) {
+	if len(s.enum) == 0 || slices.ContainsFunc(s.enum, func(e any) bool { return rawjson.Equal(e, value) }) {
 		return
 	}
 	var all []string
 	for _, e := range s.enum {
-		data, _ := encodeJSON(e) // it was JSON
+		data, _ := rawjson.Encode(e) // it was JSON
 		all = append(all, string(data))
 	}
 	v.fault("FieldValueNotSupported", at, value, "supported values: %s", strings.Join(all, ", "))

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // This file stores the objects of the in-memory API server, with their history for those who
@@ -139,7 +141,7 @@ func (d *database) remove(name, key string, before *item, object map[string]any)
 func (d *database) nextLocked(key string, object map[string]any) (*item, error) {
 	meta := asMap(object["metadata"])
 	meta["resourceVersion"] = strconv.FormatUint(d.version+1, 10)
-	raw, err := encodeJSON(object)
+	raw, err := rawjson.Encode(object)
 	if err != nil {
 		return nil, err
 	}
@@ -283,8 +285,8 @@ func (s *selection) has(i *item) bool {
 		return false
 	}
 	for _, r := range s.labels {
-		raw, ok := findJSON(i.raw, "metadata", "labels", r.key)
-		if !r.fits(unquote(raw), ok) {
+		raw, ok := rawjson.Find(i.raw, "metadata", "labels", r.key)
+		if !r.fits(rawjson.Unquote(raw), ok) {
 			return false
 		}
 	}
@@ -332,12 +334,12 @@ func timestamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z
 
 // withAPIVersion returns an object's bytes in another version of its group.
 func withAPIVersion(raw []byte, apiVersion string) []byte {
-	if stringJSON(raw, "apiVersion") == apiVersion {
+	if rawjson.StringAt(raw, "apiVersion") == apiVersion {
 		return raw
 	}
-	o := parseObject(raw)
-	o.put("apiVersion", appendString(nil, apiVersion))
-	return o.appendTo(make([]byte, 0, len(raw)+16))
+	o := rawjson.ParseObject(raw)
+	o.Put("apiVersion", rawjson.AppendString(nil, apiVersion))
+	return o.AppendTo(make([]byte, 0, len(raw)+16))
 }
 
 // parseLabels reads a label selector, as in "a=b,c!=d,e in (f,g),h,!i".

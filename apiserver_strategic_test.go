@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 func TestApplyStrategicMerge(t *testing.T) {
@@ -90,11 +92,11 @@ func TestApplyStrategicMerge(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			original, err := decodeObject([]byte(tt.original))
+			original, err := rawjson.DecodeObject([]byte(tt.original))
 			if err != nil {
 				t.Fatal(err)
 			}
-			patch, err := decodeObject([]byte(tt.patch))
+			patch, err := rawjson.DecodeObject([]byte(tt.patch))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -109,7 +111,7 @@ func TestApplyStrategicMerge(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := encodeJSON(merged)
+			got, err := rawjson.Encode(merged)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -145,8 +147,8 @@ func FuzzApplyStrategicMerge(f *testing.F) {
 	f.Add(`{"metadata": {"finalizers": ["a"]}}`, `{"metadata": {"finalizers": [1, {}], "$deleteFromPrimitiveList/ownerReferences": [{}], "ownerReferences": [[{}]]}}`)
 	f.Add(`{"spec": null}`, `{"$patch": ["replace"], "spec": {"$retainKeys": null}}`)
 	f.Fuzz(func(t *testing.T, original, change string) {
-		object, failed := decodeObject([]byte(original))
-		patch, err := decodeObject([]byte(change))
+		object, failed := rawjson.DecodeObject([]byte(original))
+		patch, err := rawjson.DecodeObject([]byte(change))
 		if failed != nil || err != nil {
 			return
 		}

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // This file shows objects of the in-memory API server in tables, for kubectl get.
@@ -194,7 +196,7 @@ func tableOf(k *kindInfo, objects []map[string]any, includeObject string, now ti
 	}
 	rows := []any{}
 	for _, object := range objects {
-		raw, err := encodeJSON(object)
+		raw, err := rawjson.Encode(object)
 		if err != nil {
 			continue // it was JSON
 		}
@@ -255,7 +257,7 @@ func asText(v any) any {
 	case bool:
 		return strconv.FormatBool(v)
 	}
-	data, _ := encodeJSON(v) // it was JSON
+	data, _ := rawjson.Encode(v) // it was JSON
 	return string(data)
 }
 

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // This file answers lists and watches of the in-memory API server. A watch runs on the goroutine of its
@@ -182,7 +184,7 @@ func (a *apiRequest) answer(form listed, items []*item, meta map[string]any) any
 		}
 		return map[string]any{"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": meta, "items": list}
 	}
-	head, _ := encodeJSON(meta) // texts and numbers
+	head, _ := rawjson.Encode(meta) // texts and numbers
 	b := []byte(`{"apiVersion":"` + a.kind.apiVersion() + `","items":[`)
 	for i, item := range items {
 		if i > 0 {
@@ -200,10 +202,10 @@ func (a *apiRequest) listItem(raw []byte) []byte {
 	if a.kind.crd != nil {
 		return a.sent(raw)
 	}
-	o := parseObject(raw)
-	o.drop("apiVersion")
-	o.drop("kind")
-	return o.appendTo(make([]byte, 0, len(raw)))
+	o := rawjson.ParseObject(raw)
+	o.Delete("apiVersion")
+	o.Delete("kind")
+	return o.AppendTo(make([]byte, 0, len(raw)))
 }
 
 // sent returns an object's bytes in the version that was asked for.
@@ -395,9 +397,9 @@ func (o *watching) step(step change) {
 	case was && step.typ == Deleted:
 		o.send(Deleted, step.now)
 	case was: // it was changed out of sight: what is sent is how it looked, at the version of the change
-		object := parseObject(step.before.raw)
-		object.set(appendString(nil, strconv.FormatUint(step.now.version, 10)), "metadata", "resourceVersion")
-		o.send(Deleted, &item{raw: object.appendTo(nil)})
+		object := rawjson.ParseObject(step.before.raw)
+		object.Set(rawjson.AppendString(nil, strconv.FormatUint(step.now.version, 10)), "metadata", "resourceVersion")
+		o.send(Deleted, &item{raw: object.AppendTo(nil)})
 	}
 }
 
@@ -406,15 +408,15 @@ func (o *watching) send(typ EventType, i *item) {
 	switch o.form {
 	case asTable:
 		table := tableOf(o.kind, []map[string]any{View{raw: raw}.Map()}, o.query.Get("includeObject"), time.Now())
-		table["metadata"] = map[string]any{"resourceVersion": stringJSON(raw, "metadata", "resourceVersion")}
+		table["metadata"] = map[string]any{"resourceVersion": rawjson.StringAt(raw, "metadata", "resourceVersion")}
 		if o.columns {
 			delete(table, "columnDefinitions")
 			table["columnDefinitions"] = nil
 		}
 		o.columns = true
-		raw, _ = encodeJSON(table) // it is JSON
+		raw, _ = rawjson.Encode(table) // it is JSON
 	case asMetadata, asOneMetadata:
-		raw, _ = encodeJSON(partial(View{raw: raw}.Map())) // it is JSON
+		raw, _ = rawjson.Encode(partial(View{raw: raw}.Map())) // it is JSON
 	}
 	o.frame(typ, raw)
 }
@@ -449,7 +451,7 @@ func (o *watching) mark(annotations map[string]any) {
 		table["metadata"] = map[string]any{"resourceVersion": meta["resourceVersion"]}
 		object = table
 	}
-	raw, _ := encodeJSON(object) // texts
+	raw, _ := rawjson.Encode(object) // texts
 	o.frame(bookmark, raw)
 	o.flush()
 }
@@ -457,7 +459,7 @@ func (o *watching) mark(annotations map[string]any) {
 // gone tells that the history does not go back to where the watch is to begin.
 func (o *watching) gone() {
 	e := &statusError{410, "Expired", fmt.Sprintf("too old resource version: %d (%d)", o.version, o.server.db.now()), nil}
-	raw, _ := encodeJSON(e.status()) // texts
+	raw, _ := rawjson.Encode(e.status()) // texts
 	o.frame("ERROR", raw)
 	o.flush()
 	o.cut = true

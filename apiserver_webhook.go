@@ -14,6 +14,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // This file sends the questions of the in-memory API server to admission webhooks. Each question has a connection of its own,
@@ -73,7 +75,7 @@ func (h *webhook) call(ctx context.Context, s *APIServer, review map[string]any)
 
 // post sends a review, and returns what the webhook has answered.
 func (h *webhook) post(ctx context.Context, s *APIServer, review map[string]any) ([]byte, error) {
-	body, err := encodeJSON(review)
+	body, err := rawjson.Encode(review)
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +108,7 @@ func (h *webhook) post(ctx context.Context, s *APIServer, review map[string]any)
 
 // response reads the answer.
 func (h *webhook) response(data []byte) (map[string]any, error) {
-	review, err := decodeObject(data)
+	review, err := rawjson.DecodeObject(data)
 	if err != nil {
 		return nil, fmt.Errorf("failed to call webhook: %w", err)
 	}
@@ -195,7 +197,7 @@ func (s *APIServer) webhookHere(address string) http.Handler {
 
 // badAnswer says what an answer means that is none: what it says itself, if it is a Status.
 func badAnswer(code int, body []byte) error {
-	status, err := decodeObject(body)
+	status, err := rawjson.DecodeObject(body)
 	switch {
 	case err == nil && status["apiVersion"] == "v1" && status["kind"] == "Status" && status["status"] == "Failure":
 		return errors.New(asWord(status["message"]))

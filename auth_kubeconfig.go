@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // This file knows kubeconfigs: which files they are, how several become one, what kubectl makes of
@@ -196,9 +198,9 @@ func parseKubeconfig(data []byte) (*kubeconfig, error) {
 		return config, nil
 	}
 	if _, ok := docs[0].(map[string]any); !ok {
-		return nil, fmt.Errorf("an object is expected, not %s", jsonKind(docs[0]))
+		return nil, fmt.Errorf("an object is expected, not %s", rawjson.KindOf(docs[0]))
 	}
-	text, err := encodeJSON(docs[0])
+	text, err := rawjson.Encode(docs[0])
 	if err != nil {
 		return nil, err
 	}
@@ -471,7 +473,7 @@ func (e *execConfig) request(info *ConnectionInfo, cluster *kubeconfigCluster) (
 			}
 		}
 	}
-	text, err = encodeJSON(execCredential{APIVersion: e.APIVersion, Kind: "ExecCredential", Spec: spec})
+	text, err = rawjson.Encode(execCredential{APIVersion: e.APIVersion, Kind: "ExecCredential", Spec: spec})
 	return text, stdin, err
 }
 

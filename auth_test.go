@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // nowhere takes all that could be logged in with out of the way.
@@ -326,8 +328,8 @@ func TestExecPluginRequest(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, _ := decodeJSON(told)
-			want, err := decodeJSON([]byte(c.want))
+			got, _ := rawjson.Decode(told)
+			want, err := rawjson.Decode([]byte(c.want))
 			if diff := cmp.Diff(want, got); err != nil || diff != "" {
 				t.Errorf("error %v (-want +got)\n%s", err, diff)
 			}

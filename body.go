@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // This file knows what a Kubernetes object looks like: its body as it came from
@@ -114,45 +116,45 @@ func ParseBody(data []byte) (*Body, error) {
 	if len(data) == 0 || data[0] != '{' {
 		return nil, errors.New("an object in JSON is expected")
 	}
-	var o outline
-	if err := o.scan(data); err != nil {
+	var o rawjson.Header
+	if err := o.Scan(data); err != nil {
 		return nil, err
 	}
-	if o.end < len(data) {
-		return nil, fmt.Errorf("an object in JSON is expected, and nothing after it: %.20q", data[o.end:])
+	if o.End < len(data) {
+		return nil, fmt.Errorf("an object in JSON is expected, and nothing after it: %.20q", data[o.End:])
 	}
-	return o.body(data), nil
+	return outlined(&o, data), nil
 }
 
 // NewBody makes a body of a decoded object: a map, or anything else that encoding/json
 // turns into a JSON object.
 // It fails if the object is anything else.
 func NewBody(object any) (*Body, error) {
-	data, err := encodeJSON(object)
+	data, err := rawjson.Encode(object)
 	if err != nil {
 		return nil, err
 	}
 	return ParseBody(data)
 }
 
-// typed returns the body with the given kind and apiVersion where it has none, as
+// typed returns the body with the given kind and APIVersion where it has none, as
 // the items of a listing have not.
 func (b *Body) typed(apiVersion, kind string) *Body {
 	if b.apiVersion != "" && b.kind != "" {
 		return b
 	}
-	o := parseObject(b.raw)
-	head := newObject()
+	o := rawjson.ParseObject(b.raw)
+	head := rawjson.NewObject()
 	if b.apiVersion == "" {
-		head.put("apiVersion", appendString(nil, apiVersion))
-		o.drop("apiVersion")
+		head.Put("apiVersion", rawjson.AppendString(nil, apiVersion))
+		o.Delete("apiVersion")
 	}
 	if b.kind == "" {
-		head.put("kind", appendString(nil, kind))
-		o.drop("kind")
+		head.Put("kind", rawjson.AppendString(nil, kind))
+		o.Delete("kind")
 	}
-	head.members = append(head.members, o.members...)
-	t, err := ParseBody(head.appendTo(make([]byte, 0, len(b.raw)+len(apiVersion)+len(kind)+32)))
+	head.Members = append(head.Members, o.Members...)
+	t, err := ParseBody(head.AppendTo(make([]byte, 0, len(b.raw)+len(apiVersion)+len(kind)+32)))
 	if err != nil {
 		return b // what could be read once can be read again
 	}
@@ -188,7 +190,7 @@ func (b *Body) DeletionTimestamp() time.Time { return b.time("deletionTimestamp"
 func (b *Body) CreationTimestamp() time.Time { return b.time("creationTimestamp") }
 
 func (b *Body) time(key string) time.Time {
-	t, _ := time.Parse(time.RFC3339, stringJSON(b.meta, key))
+	t, _ := time.Parse(time.RFC3339, rawjson.StringAt(b.meta, key))
 	return t
 }
 
@@ -211,19 +213,19 @@ func (b *Body) Annotation(key string) (string, bool) { return entryJSON(b.annota
 func (b *Body) find(path ...string) ([]byte, bool) {
 	switch {
 	case len(path) > 1 && path[0] == "status":
-		return findJSON(b.status, path[1:]...)
+		return rawjson.Find(b.status, path[1:]...)
 	case len(path) > 1 && path[0] == "metadata":
-		return findJSON(b.meta, path[1:]...)
+		return rawjson.Find(b.meta, path[1:]...)
 	}
-	return findJSON(b.raw, path...)
+	return rawjson.Find(b.raw, path...)
 }
 
 func entryJSON(stanza []byte, key string) (string, bool) {
-	v, ok := findJSON(stanza, key)
-	if !ok || isNull(v) {
+	v, ok := rawjson.Find(stanza, key)
+	if !ok || rawjson.IsNull(v) {
 		return "", false
 	}
-	return unquote(v), true
+	return rawjson.Unquote(v), true
 }
 
 // Metadata returns the metadata stanza.
@@ -262,7 +264,7 @@ func (b *Body) LogValue() slog.Value { return slog.StringValue(string(b.raw)) }
 func (b *Body) Reference() ObjectReference {
 	ref := ObjectReference{APIVersion: b.apiVersion, Kind: b.kind, Name: b.name, UID: b.uid, Namespace: b.namespace}
 	if ref.Name == "" {
-		ref.Name = stringJSON(b.meta, "generateName")
+		ref.Name = rawjson.StringAt(b.meta, "generateName")
 	}
 	return ref
 }
@@ -273,7 +275,7 @@ func (b *Body) key() string {
 	if b.uid != "" {
 		return b.uid
 	}
-	parts := []string{b.kind, b.apiVersion, b.name, b.namespace, stringJSON(b.meta, "creationTimestamp")}
+	parts := []string{b.kind, b.apiVersion, b.name, b.namespace, rawjson.StringAt(b.meta, "creationTimestamp")}
 	for i, part := range parts {
 		if part == "" {
 			parts[i] = "-"
@@ -307,24 +309,24 @@ type View struct {
 
 // View returns the part at a path relative to this one.
 func (v View) View(path FieldPath) View {
-	raw, _ := findJSON(v.raw, path.Keys()...)
+	raw, _ := rawjson.Find(v.raw, path.Keys()...)
 	return View{raw: raw}
 }
 
 // Has tells whether there is a value at a path; a null is a value.
 func (v View) Has(path FieldPath) bool {
-	_, ok := findJSON(v.raw, path.Keys()...)
+	_, ok := rawjson.Find(v.raw, path.Keys()...)
 	return ok
 }
 
 // Get returns a copy of the value at a path: a map[string]any, []any, string, json.Number,
 // bool, or nil where there is nothing.
 func (v View) Get(path FieldPath) any {
-	raw, ok := findJSON(v.raw, path.Keys()...)
+	raw, ok := rawjson.Find(v.raw, path.Keys()...)
 	if !ok {
 		return nil
 	}
-	value, err := decodeJSON(raw)
+	value, err := rawjson.Decode(raw)
 	if err != nil {
 		return nil
 	}
@@ -334,12 +336,12 @@ func (v View) Get(path FieldPath) any {
 // String returns the text at a path, "" where there is none. Numbers and booleans are
 // returned as they are written.
 func (v View) String(path FieldPath) string {
-	raw, _ := findJSON(v.raw, path.Keys()...)
+	raw, _ := rawjson.Find(v.raw, path.Keys()...)
 	switch {
 	case len(raw) == 0, raw[0] == '{', raw[0] == '[', raw[0] == 'n':
 		return ""
 	case raw[0] == '"':
-		return unquote(raw)
+		return rawjson.Unquote(raw)
 	}
 	return string(raw)
 }
@@ -368,8 +370,8 @@ func (v View) Strings(path FieldPath) []string { return stringsJSON(v.raw, path.
 // Keys returns the keys of the view in the order in which they came.
 func (v View) Keys() []string {
 	var keys []string
-	_ = eachMember(v.raw, func(quoted, _ []byte) bool { // what is malformed is not there
-		keys = append(keys, unquote(quoted))
+	_ = rawjson.EachMember(v.raw, func(quoted, _ []byte) bool { // what is malformed is not there
+		keys = append(keys, rawjson.Unquote(quoted))
 		return true
 	})
 	return keys
@@ -381,7 +383,7 @@ func (v View) Len() int { return len(v.Keys()) }
 // Map returns a copy of the view to change, never nil. It is empty if the view is not of
 // an object.
 func (v View) Map() map[string]any {
-	m, err := decodeObject(v.raw)
+	m, err := rawjson.DecodeObject(v.raw)
 	if err != nil {
 		return map[string]any{}
 	}
@@ -409,10 +411,10 @@ func (v View) MarshalJSON() ([]byte, error) {
 func (v View) LogValue() slog.Value { return slog.StringValue(string(v.raw)) }
 
 func stringsJSON(raw []byte, path ...string) []string {
-	list, _ := findJSON(raw, path...)
+	list, _ := rawjson.Find(raw, path...)
 	var all []string
-	_ = eachItem(list, func(value []byte) bool { // what is malformed is not there
-		all = append(all, unquote(value))
+	_ = rawjson.EachItem(list, func(value []byte) bool { // what is malformed is not there
+		all = append(all, rawjson.Unquote(value))
 		return true
 	})
 	return all
@@ -420,8 +422,8 @@ func stringsJSON(raw []byte, path ...string) []string {
 
 func stringMapJSON(raw []byte) map[string]string {
 	m := make(map[string]string)
-	_ = eachMember(raw, func(quoted, value []byte) bool { // what is malformed is not there
-		m[unquote(quoted)] = unquote(value)
+	_ = rawjson.EachMember(raw, func(quoted, value []byte) bool { // what is malformed is not there
+		m[rawjson.Unquote(quoted)] = rawjson.Unquote(value)
 		return true
 	})
 	return m
@@ -519,7 +521,7 @@ func appendDiff(d Diff, path []string, before, after any) Diff {
 			d = appendDiff(d, append(path, key), a[key], b[key])
 		}
 		return d
-	case equalJSON(before, after):
+	case rawjson.Equal(before, after):
 		return d
 	}
 	return append(d, DiffItem{DiffChange, slices.Clone(path), before, after})
@@ -551,18 +553,18 @@ func appendRawDiff(d Diff, path []string, before, after []byte) Diff {
 
 func rawMembers(raw []byte) map[string][]byte {
 	m := make(map[string][]byte)
-	_ = eachMember(raw, func(quoted, value []byte) bool { // what is malformed is not there
-		m[keyOf(quoted)] = value
+	_ = rawjson.EachMember(raw, func(quoted, value []byte) bool { // what is malformed is not there
+		m[rawjson.Key(quoted)] = value
 		return true
 	})
 	return m
 }
 
 func decodedOrNil(raw []byte) any {
-	if isQuoted(raw) && plainString(raw) {
+	if rawjson.IsQuoted(raw) && rawjson.IsPlain(raw) {
 		return string(raw[1 : len(raw)-1])
 	}
-	v, _ := decodeJSON(raw) // malformed is nil, as absent
+	v, _ := rawjson.Decode(raw) // malformed is nil, as absent
 	return v
 }
 
@@ -599,10 +601,23 @@ func (d Diff) reduce(path []string) Diff {
 			item.Path = item.Path[len(path):]
 			reduced = append(reduced, item)
 		case n < len(path) && slices.Equal(path[:n], item.Path):
-			before, _ := lookupJSON(item.Old, path[n:]...)
-			after, _ := lookupJSON(item.New, path[n:]...)
+			before, _ := rawjson.Lookup(item.Old, path[n:]...)
+			after, _ := rawjson.Lookup(item.New, path[n:]...)
 			reduced = append(reduced, diffJSON(before, after)...)
 		}
 	}
 	return reduced
+}
+
+// outlined makes a body of an object that was scanned. It keeps the bytes.
+func outlined(o *rawjson.Header, raw []byte) *Body {
+	return &Body{
+		raw: raw[:o.End:o.End], meta: o.Metadata.Of(raw), status: o.Status.Of(raw),
+		labels: o.Labels.Of(raw), annotations: o.Annotations.Of(raw), finalizers: o.Finalizers.Of(raw),
+		identity: identity{
+			apiVersion: rawjson.Unquote(o.APIVersion.Of(raw)), kind: rawjson.Unquote(o.Kind.Of(raw)), namespace: rawjson.Unquote(o.Namespace.Of(raw)),
+			name: rawjson.Unquote(o.Name.Of(raw)), uid: rawjson.Unquote(o.UID.Of(raw)), version: rawjson.Unquote(o.ResourceVersion.Of(raw)),
+		},
+		deleting: !rawjson.IsNull(o.DeletionTimestamp.Of(raw)),
+	}
 }

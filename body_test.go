@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 func TestFieldPath(t *testing.T) {
@@ -191,8 +193,8 @@ func checkDiff(t *testing.T, name string, want []goldenItem, got Diff) {
 	lines := func(n int, at func(i int) any) []string {
 		all := make([]string, n)
 		for i := range all {
-			v, _ := normalizeJSON(at(i))
-			text, _ := encodeJSON(v)
+			v, _ := rawjson.Normalize(at(i))
+			text, _ := rawjson.Encode(v)
 			all[i] = string(text)
 		}
 		slices.Sort(all)
@@ -217,7 +219,7 @@ func TestDiff(t *testing.T) {
 			Old, New json.RawMessage
 			Diff     []goldenItem
 		}](t, "diffs") {
-			name := fmt.Sprintf("%s and %s", appendCompact(nil, r.Old), appendCompact(nil, r.New))
+			name := fmt.Sprintf("%s and %s", rawjson.AppendCompact(nil, r.Old), rawjson.AppendCompact(nil, r.New))
 			before, after := mustDecode(t, string(r.Old)), mustDecode(t, string(r.New))
 			if name := strings.ReplaceAll(name, ":", ": "); apart[strings.ReplaceAll(name, " and", "")] != "" {
 				n++
@@ -250,7 +252,7 @@ func TestDiff(t *testing.T) {
 		}](t, "diff_reduction") {
 			var d Diff
 			for _, item := range r.Diff {
-				v, err := normalizeJSON(item)
+				v, err := rawjson.Normalize(item)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -284,16 +286,20 @@ func FuzzDiff(f *testing.F) {
 	f.Add([]byte(`{"\u0061":"\u017e"}`), []byte(`{"a":"ž"}`))
 	f.Add([]byte(`[1]`), []byte(` null `))
 	f.Fuzz(func(t *testing.T, one, two []byte) {
-		before, err := decodeJSON(one)
-		after, err2 := decodeJSON(two)
-		if err != nil || err2 != nil {
-			t.Skip()
+		before, err := rawjson.Decode(one)
+		after, err2 := rawjson.Decode(two)
+		if err != nil || err2 != nil { // only that it neither panics nor hangs
+			_ = diffRaw(one, two)
+			return
+		}
+		if compact := rawjson.AppendCompact(nil, one); len(diffRaw(compact, bytes.TrimSpace(one))) > 0 {
+			t.Fatalf("diffRaw(%q, %q) = %v", compact, one, diffRaw(compact, bytes.TrimSpace(one)))
 		}
 		want := diffJSON(before, after)
 		if diff := cmp.Diff(want, diffRaw(bytes.TrimSpace(one), bytes.TrimSpace(two))); diff != "" {
 			t.Fatalf("%s and %s: (-decoded +bytes)\n%s", one, two, diff)
 		}
-		got := cloneJSON(before)
+		got := rawjson.Clone(before)
 		for _, item := range want {
 			got = applyItem(got, item.Path, item.New)
 		}
@@ -305,7 +311,7 @@ func FuzzDiff(f *testing.F) {
 
 func applyItem(v any, path []string, value any) any {
 	if len(path) == 0 {
-		return cloneJSON(value)
+		return rawjson.Clone(value)
 	}
 	m := asMap(v)
 	if m == nil {
@@ -317,4 +323,18 @@ func applyItem(v any, path []string, value any) any {
 		m[path[0]] = applyItem(m[path[0]], path[1:], value)
 	}
 	return m
+}
+
+func mustDecode(t testing.TB, text string) any {
+	t.Helper()
+	v, err := rawjson.Decode([]byte(text))
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return v
+}
+
+func mustObject(t testing.TB, text string) map[string]any {
+	t.Helper()
+	return mustDecode(t, text).(map[string]any)
 }

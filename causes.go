@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"slices"
 	"sync/atomic"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // This file knows what handlers get, one type for each family of handlers, and how the reason of
@@ -146,7 +148,7 @@ type resulting struct {
 }
 
 func (r *resulting) set(value any) {
-	if r.result, r.err = normalizeJSON(value); r.err != nil {
+	if r.result, r.err = rawjson.Normalize(value); r.err != nil {
 		r.err = Permanent(fmt.Errorf("the result: %w", r.err)) // the next attempt would have one of the same type
 	}
 }

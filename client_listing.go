@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // This file reads lists of objects, page by page, while they come in: neither a page nor its objects are there twice, and an object that
@@ -20,13 +22,13 @@ var errStopped = errors.New("stopped")
 
 // list hands over the objects of a resource while they come in, in pages unless the size is zero, and returns the version of the list.
 func (c *Client) list(ctx context.Context, r Resource, namespace string, query url.Values, pageSize int, once bool, yield func(*Body) bool) (string, error) {
-	return c.scanList(ctx, r, namespace, query, pageSize, once, func(o *outline, raw []byte) bool { return yield(o.listed(raw, r)) }, nil)
+	return c.scanList(ctx, r, namespace, query, pageSize, once, func(o *rawjson.Header, raw []byte) bool { return yield(listedBody(o, raw, r)) }, nil)
 }
 
 // scanList is list for those who want to see the outlines first, in bytes that are used again afterwards, and to do something between the
 // pages, unless that is nil.
 func (c *Client) scanList(ctx context.Context, r Resource, namespace string, query url.Values, pageSize int, once bool,
-	take func(o *outline, raw []byte) bool, between func(context.Context)) (string, error) {
+	take func(o *rawjson.Header, raw []byte) bool, between func(context.Context)) (string, error) {
 	page := &listPage{take: take}
 	for {
 		if err := c.page(ctx, r, namespace, query, pageSize, page, once); err != nil {
@@ -49,8 +51,8 @@ func (c *Client) listPages(ctx context.Context, r Resource, o *ListOptions, yiel
 		var items []*Body
 		page := &listPage{repeatable: true}
 		page.begin = func() { items = nil }
-		page.take = func(o *outline, raw []byte) bool {
-			items = append(items, o.listed(raw, r))
+		page.take = func(o *rawjson.Header, raw []byte) bool {
+			items = append(items, listedBody(o, raw, r))
 			return true
 		}
 		if err := c.page(ctx, r, o.Namespace, q, cmp.Or(o.PageSize, 500), page, false); err != nil {
@@ -79,15 +81,15 @@ func (c *Client) page(ctx context.Context, r Resource, namespace string, query u
 	})
 }
 
-// listed returns the body of an item of a list, with bytes of its own. Most items have neither a kind nor an apiVersion.
-func (o *outline) listed(raw []byte, r Resource) *Body {
-	return o.body(bytes.Clone(raw[:o.end])).typed(r.APIVersion(), r.Kind)
+// listedBody returns the body of an item of a list, with bytes of its own. Most items have neither a kind nor an APIVersion.
+func listedBody(o *rawjson.Header, raw []byte, r Resource) *Body {
+	return outlined(o, bytes.Clone(raw[:o.End])).typed(r.APIVersion(), r.Kind)
 }
 
 // listPage reads one page of a list.
 type listPage struct {
 	begin           func() // the page begins, perhaps once more; may be nil
-	take            func(o *outline, raw []byte) bool
+	take            func(o *rawjson.Header, raw []byte) bool
 	repeatable      bool // whether objects that were taken may come again
 	version, next   string
 	complete, taken bool
@@ -95,7 +97,7 @@ type listPage struct {
 	from   io.Reader
 	buffer []byte // what was read and not yet understood is in buffer[at:]
 	at     int
-	item   outline
+	item   rawjson.Header
 }
 
 // pageBuffer is how much of a page is read at a time. An object that is larger makes the buffer grow.
@@ -148,14 +150,14 @@ func (p *listPage) member() error {
 	if err != nil {
 		return err
 	}
-	if !isQuoted(quoted) {
-		return fmt.Errorf("%w: %w", errUnreadable, errJSON)
+	if !rawjson.IsQuoted(quoted) {
+		return fmt.Errorf("%w: %w", errUnreadable, rawjson.ErrMalformed)
 	}
-	key := unquote(quoted)
+	key := rawjson.Unquote(quoted)
 	if c, err := p.peek(); err != nil {
 		return err
 	} else if c != ':' {
-		return fmt.Errorf("%w: %w", errUnreadable, errJSON)
+		return fmt.Errorf("%w: %w", errUnreadable, rawjson.ErrMalformed)
 	}
 	p.at++
 	if key == "items" {
@@ -163,7 +165,7 @@ func (p *listPage) member() error {
 	}
 	value, err := p.value()
 	if err == nil && key == "metadata" {
-		p.version, p.next = stringJSON(value, "resourceVersion"), stringJSON(value, "continue")
+		p.version, p.next = rawjson.StringAt(value, "resourceVersion"), rawjson.StringAt(value, "continue")
 	}
 	return err
 }
@@ -175,7 +177,7 @@ func (p *listPage) items() error {
 	}
 	if c != '[' {
 		value, err := p.value()
-		if err == nil && !isNull(value) { // so some servers write an empty list
+		if err == nil && !rawjson.IsNull(value) { // so some servers write an empty list
 			err = fmt.Errorf("%w: the items of a list are %.20q", errUnreadable, value)
 		}
 		p.complete = err == nil
@@ -192,7 +194,7 @@ func (p *listPage) items() error {
 		}
 		p.taken = !p.repeatable
 		taken := p.take(&p.item, p.buffer[p.at:])
-		if p.at += p.item.end; !taken {
+		if p.at += p.item.End; !taken {
 			return fmt.Errorf("%w: %w", errInterrupted, errStopped)
 		}
 	}
@@ -201,8 +203,8 @@ func (p *listPage) items() error {
 // object finds the next item. Its outline counts from where the page is.
 func (p *listPage) object() error {
 	for {
-		err := p.item.scan(p.buffer[p.at:])
-		if !errors.Is(err, errCut) {
+		err := p.item.Scan(p.buffer[p.at:])
+		if !errors.Is(err, rawjson.ErrTruncated) {
 			if err != nil {
 				err = fmt.Errorf("%w: %w", errUnreadable, err)
 			}
@@ -238,13 +240,13 @@ func (p *listPage) value() ([]byte, error) {
 		return nil, err
 	}
 	for {
-		end, err := skipValue(p.buffer, p.at)
+		end, err := rawjson.SkipValue(p.buffer, p.at)
 		if err == nil && end < len(p.buffer) { // a number that ends where the buffer ends may go on
 			value := p.buffer[p.at:end]
 			p.at = end
 			return value, nil
 		}
-		if err != nil && !errors.Is(err, errCut) {
+		if err != nil && !errors.Is(err, rawjson.ErrTruncated) {
 			return nil, fmt.Errorf("%w: %w", errUnreadable, err)
 		}
 		if err := p.fill(); err != nil {
@@ -267,7 +269,7 @@ func (p *listPage) more(bracket byte, first bool) (bool, error) {
 		return true, nil
 	}
 	if c != ',' {
-		return false, fmt.Errorf("%w: %w", errUnreadable, errJSON)
+		return false, fmt.Errorf("%w: %w", errUnreadable, rawjson.ErrMalformed)
 	}
 	p.at++
 	_, err = p.peek()
@@ -277,7 +279,7 @@ func (p *listPage) more(bracket byte, first bool) (bool, error) {
 // peek returns the next byte that is no white space.
 func (p *listPage) peek() (byte, error) {
 	for {
-		if p.at = skipSpace(p.buffer, p.at); p.at < len(p.buffer) {
+		if p.at = rawjson.SkipSpace(p.buffer, p.at); p.at < len(p.buffer) {
 			return p.buffer[p.at], nil
 		}
 		if err := p.fill(); err != nil {

@@ -10,12 +10,14 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // readPage reads a page in pieces of a size, and returns its items as they were taken.
 func readPage(text []byte, size int) (items []string, p *listPage, err error) {
-	p = &listPage{take: func(o *outline, raw []byte) bool {
-		items = append(items, string(raw[:o.end]))
+	p = &listPage{take: func(o *rawjson.Header, raw []byte) bool {
+		items = append(items, string(raw[:o.End]))
 		return true
 	}}
 	return items, p, p.read(&pieces{text, max(size, 1)})
@@ -111,27 +113,27 @@ func FuzzOutline(f *testing.F) {
 	f.Add([]byte(`{"kind":5,"metadata":[{}]}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		text = bytes.TrimSpace(text)
-		var o outline
-		err := o.scan(text)
+		var o rawjson.Header
+		err := o.Scan(text)
 		if !json.Valid(text) || !utf8.Valid(text) || text[0] != '{' {
-			if err == nil && o.end > len(text) {
-				t.Fatalf("%q ends at %d", text, o.end)
+			if err == nil && o.End > len(text) {
+				t.Fatalf("%q ends at %d", text, o.End)
 			}
 			return
 		}
-		if err != nil || o.end != len(text) {
-			t.Fatalf("%q: %v, and the end is %d", text, err, o.end)
+		if err != nil || o.End != len(text) {
+			t.Fatalf("%q: %v, and the end is %d", text, err, o.End)
 		}
 		for cut := range text {
-			if err := o.scan(text[:cut]); !errors.Is(err, errCut) && cut > 0 {
-				t.Fatalf("%q: got %v, want %v", text[:cut], err, errCut)
+			if err := o.Scan(text[:cut]); !errors.Is(err, rawjson.ErrTruncated) && cut > 0 {
+				t.Fatalf("%q: got %v, want %v", text[:cut], err, rawjson.ErrTruncated)
 			}
 		}
 		b, err := ParseBody(text)
 		if err != nil {
 			t.Fatal(err)
 		}
-		whole, _ := findJSON(text, "metadata")
+		whole, _ := rawjson.Find(text, "metadata")
 		for _, part := range []struct {
 			path []string
 			got  string
@@ -139,7 +141,7 @@ func FuzzOutline(f *testing.F) {
 			{[]string{"apiVersion"}, b.apiVersion}, {[]string{"kind"}, b.kind}, {[]string{"metadata", "name"}, b.name},
 			{[]string{"metadata", "namespace"}, b.namespace}, {[]string{"metadata", "uid"}, b.uid}, {[]string{"metadata", "resourceVersion"}, b.version},
 		} {
-			if want := stringJSON(text, part.path...); part.got != want {
+			if want := rawjson.StringAt(text, part.path...); part.got != want {
 				t.Errorf("%q: %q is %q, want %q", text, part.path, part.got, want)
 			}
 		}
@@ -147,11 +149,11 @@ func FuzzOutline(f *testing.F) {
 			path []string
 			got  []byte
 		}{{[]string{"status"}, b.status}, {[]string{"metadata", "labels"}, b.labels}, {[]string{"metadata", "annotations"}, b.annotations}, {[]string{"metadata", "finalizers"}, b.finalizers}} {
-			if want, _ := findJSON(text, part.path...); !bytes.Equal(part.got, want) {
+			if want, _ := rawjson.Find(text, part.path...); !bytes.Equal(part.got, want) {
 				t.Errorf("%q: %q is %q, want %q", text, part.path, part.got, want)
 			}
 		}
-		if deletion, _ := findJSON(whole, "deletionTimestamp"); b.deleting == isNull(deletion) {
+		if deletion, _ := rawjson.Find(whole, "deletionTimestamp"); b.deleting == rawjson.IsNull(deletion) {
 			t.Errorf("%q: deleting is %t", text, b.deleting)
 		}
 	})
@@ -163,7 +165,7 @@ func BenchmarkList(b *testing.B) {
 	b.ReportAllocs()
 	b.SetBytes(int64(len(text)))
 	for b.Loop() {
-		page := &listPage{take: func(*outline, []byte) bool { return true }}
+		page := &listPage{take: func(*rawjson.Header, []byte) bool { return true }}
 		if err := page.read(bytes.NewReader(text)); err != nil {
 			b.Fatal(err)
 		}

@@ -14,10 +14,12 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // This file is what handlers do with other objects: get, list, watch, create, update, patch, apply and delete them, as
-// maps, structs or bodies, named by apiVersion and kind.
+// maps, structs or bodies, named by APIVersion and kind.
 
 // GetOptions are the options of [Client.Get]. Nil means the defaults.
 type GetOptions struct {
@@ -242,7 +244,7 @@ func (c *Client) Patch(ctx context.Context, ref ObjectReference, patch any, opts
 	if o.Type == "" {
 		o.Type = MergePatch
 	}
-	data, err := encodeJSON(patch)
+	data, err := rawjson.Encode(patch)
 	if err != nil {
 		return nil, fmt.Errorf("the patch cannot be sent: %w", err)
 	}
@@ -288,7 +290,7 @@ func (c *Client) Delete(ctx context.Context, ref ObjectReference, opts *DeleteOp
 	if o.DryRun {
 		body["dryRun"] = []string{"All"}
 	}
-	data, err := encodeJSON(body)
+	data, err := rawjson.Encode(body)
 	if err != nil {
 		return err
 	}

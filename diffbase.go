@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // This file knows the essence of an object, which is the part of it whose changes matter, and the
@@ -28,9 +30,9 @@ const (
 // and operators keep in it. It is a JSON object that keeps the order of its keys. A nil
 // Essence has no fields to read. An Essence is not safe for concurrent use.
 type Essence struct {
-	raw     []byte  // the whole text, nil if it must be made anew of root
-	foreign bool    // raw is written as somebody else has written it
-	root    *object // the same in parts, nil until someone needs them
+	raw     []byte          // the whole text, nil if it must be made anew of root
+	foreign bool            // raw is written as somebody else has written it
+	root    *rawjson.Object // the same in parts, nil until someone needs them
 }
 
 // parseEssence reads a stored essence, nil if null is stored. It keeps the bytes.
@@ -40,7 +42,7 @@ func parseEssence(data []byte) (*Essence, error) {
 		return nil, nil
 	}
 	if !json.Valid(data) {
-		_, err := decodeJSON(data) // which tells what is wrong
+		_, err := rawjson.Decode(data) // which tells what is wrong
 		return nil, err
 	}
 	if data[0] != '{' {
@@ -71,7 +73,7 @@ func (e *Essence) text() []byte {
 		return []byte("null")
 	}
 	if e.foreign && e.raw != nil {
-		e.raw, e.foreign = appendCompact(make([]byte, 0, len(e.raw)), e.raw), false
+		e.raw, e.foreign = rawjson.AppendCompact(make([]byte, 0, len(e.raw)), e.raw), false
 	}
 	return e.bytes()
 }
@@ -83,7 +85,7 @@ func (e *Essence) bytes() []byte {
 	}
 	if e.raw == nil {
 		root := e.parts() // of a zero Essence, it is empty
-		e.raw, e.foreign = root.appendTo(make([]byte, 0, root.size())), false
+		e.raw, e.foreign = root.AppendTo(make([]byte, 0, root.Size())), false
 	}
 	return e.raw
 }
@@ -99,9 +101,9 @@ func (e *Essence) digest() uint64 {
 }
 
 // parts returns the essence as an object. Who changes it sets raw to nil.
-func (e *Essence) parts() *object {
+func (e *Essence) parts() *rawjson.Object {
 	if e.root == nil {
-		e.root = parseObject(e.raw)
+		e.root = rawjson.ParseObject(e.raw)
 	}
 	return e.root
 }
@@ -119,11 +121,11 @@ func (e *Essence) Map() map[string]any { return e.View().Map() }
 // objects on the way. It fails if the value cannot be encoded, if the path is empty, or if something else
 // than an object is in the way.
 func (e *Essence) Set(path FieldPath, value any) error {
-	raw, err := encodeJSON(value)
+	raw, err := rawjson.Encode(value)
 	if err != nil {
 		return fmt.Errorf("field %q of an essence: %w", path, err)
 	}
-	if keys := path.Keys(); len(keys) == 0 || !e.parts().set(raw, keys...) {
+	if keys := path.Keys(); len(keys) == 0 || !e.parts().Set(raw, keys...) {
 		return fmt.Errorf("field %q of an essence: an object is expected above it", path)
 	}
 	e.raw = nil
@@ -134,7 +136,7 @@ func (e *Essence) Set(path FieldPath, value any) error {
 func (e *Essence) Remove(path FieldPath) { e.remove(path.Keys()...) }
 
 func (e *Essence) remove(keys ...string) {
-	if e.parts().remove(keys...) {
+	if e.parts().Remove(keys...) {
 		e.raw = nil
 	}
 }
@@ -148,13 +150,13 @@ func (e *Essence) Equal(other *Essence) bool {
 
 // dropAnnotations takes the annotations away whose keys fit.
 func (e *Essence) dropAnnotations(fits func(key []byte) bool) {
-	meta := e.parts().open("metadata")
+	meta := e.parts().Child("metadata")
 	if meta == nil {
 		return
 	}
-	if raw, ok := meta.flat("annotations"); ok {
+	if raw, ok := meta.Raw("annotations"); ok {
 		if rest, changed := filterMembers(raw, fits); changed {
-			meta.put("annotations", rest)
+			meta.Put("annotations", rest)
 			e.raw = nil
 		}
 	}
@@ -162,14 +164,14 @@ func (e *Essence) dropAnnotations(fits func(key []byte) bool) {
 
 // dropEmpty takes empty stanzas away, in an order that lets the emptiness propagate.
 func (e *Essence) dropEmpty() {
-	drop := func(o *object, key string) {
-		if o.hollow(key) {
-			o.drop(key)
+	drop := func(o *rawjson.Object, key string) {
+		if o.IsEmpty(key) {
+			o.Delete(key)
 			e.raw = nil
 		}
 	}
 	root := e.parts()
-	if meta := root.open("metadata"); meta != nil {
+	if meta := root.Child("metadata"); meta != nil {
 		drop(meta, "annotations")
 		drop(meta, "labels")
 	}
@@ -180,19 +182,19 @@ func (e *Essence) dropEmpty() {
 // buildEssence makes the essence of an object, which still has in it what storages keep there. The fields are those
 // of the handlers; what is absent or cannot be reached adds nothing (CH-T18).
 func buildEssence(body *Body, fields []FieldPath) *Essence {
-	meta := newObject()
-	root := parseMembers(body.raw, func(key string) bool {
+	meta := rawjson.NewObject()
+	root := rawjson.ParseObjectExcept(body.raw, func(key string) bool {
 		return key == "apiVersion" || key == "kind" || key == "metadata" || key == "status"
 	})
 	if body.labels != nil {
-		meta.put("labels", body.labels)
+		meta.Put("labels", body.labels)
 	}
 	if body.annotations != nil {
 		rest, _ := filterMembers(body.annotations, findManaged(body.annotations).own)
-		meta.put("annotations", rest)
+		meta.Put("annotations", rest)
 	}
-	if len(meta.members) > 0 {
-		root.members = append(root.members, member{key: "metadata", nested: meta})
+	if len(meta.Members) > 0 {
+		root.Members = append(root.Members, rawjson.Member{Key: "metadata", Nested: meta})
 	}
 	e := &Essence{root: root}
 	for _, field := range fields {
@@ -210,13 +212,13 @@ func (e *Essence) restore(body *Body, keys []string) {
 	switch {
 	case keys[0] == "metadata" && len(keys) == 1:
 		rest, _ := filterMembers(body.meta, volatileMeta)
-		e.root.put("metadata", rest)
+		e.root.Put("metadata", rest)
 		return
 	case keys[0] == "metadata" && (keys[1] == "resourceVersion" || keys[1] == "managedFields"):
 		return // every patch of ours changes them, and would cause the next one (CH-T30)
 	case keys[0] == "metadata", keys[0] == "status", keys[0] == "apiVersion", keys[0] == "kind":
 		if raw, ok := body.find(keys...); ok {
-			e.root.set(raw, keys...)
+			e.root.Set(raw, keys...)
 		}
 	}
 	// All other stanzas are in the essence as a whole.
@@ -248,8 +250,8 @@ func findUnmarked(annotations []byte) managedPrefixes {
 // findPrefixes finds the prefixes of annotations whose prefix and name fit.
 func findPrefixes(annotations []byte, fits func(prefix, name []byte) bool) managedPrefixes {
 	var found managedPrefixes
-	_ = eachMember(annotations, func(quoted, _ []byte) bool { // what is malformed is not there
-		if prefix, name, ok := bytes.Cut(textOf(quoted), []byte("/")); ok && fits(prefix, name) {
+	_ = rawjson.EachMember(annotations, func(quoted, _ []byte) bool { // what is malformed is not there
+		if prefix, name, ok := bytes.Cut(rawjson.Text(quoted), []byte("/")); ok && fits(prefix, name) {
 			found = append(found, prefix)
 		}
 		return true
@@ -274,16 +276,16 @@ func (managed managedPrefixes) own(key []byte) bool {
 // filterMembers returns the object in raw without the members whose keys fit, and whether there were any.
 func filterMembers(raw []byte, fits func(key []byte) bool) ([]byte, bool) {
 	found := false
-	_ = eachMember(raw, func(quoted, _ []byte) bool { // what is malformed is not there
-		found = fits(textOf(quoted))
+	_ = rawjson.EachMember(raw, func(quoted, _ []byte) bool { // what is malformed is not there
+		found = fits(rawjson.Text(quoted))
 		return !found
 	})
 	if !found {
 		return raw, false
 	}
 	rest := append(make([]byte, 0, len(raw)), '{')
-	_ = eachMember(raw, func(quoted, value []byte) bool { // as above
-		if fits(textOf(quoted)) {
+	_ = rawjson.EachMember(raw, func(quoted, value []byte) bool { // as above
+		if fits(rawjson.Text(quoted)) {
 			return true
 		}
 		if len(rest) > 1 {
@@ -367,11 +369,11 @@ func (s *AnnotationsDiffBaseStorage) strip(e *Essence, body *Body) {
 func (s *AnnotationsDiffBaseStorage) Fetch(body *Body) (*Essence, error) {
 	var damage error
 	for _, key := range s.keys(body) {
-		quoted, ok := findJSON(body.annotations, key)
+		quoted, ok := rawjson.Find(body.annotations, key)
 		if !ok {
 			continue
 		}
-		e, err := parseEssence(appendUnquoted(make([]byte, 0, len(quoted)), quoted))
+		e, err := parseEssence(rawjson.AppendUnquoted(make([]byte, 0, len(quoted)), quoted))
 		if e != nil {
 			return e, nil
 		}
@@ -442,7 +444,7 @@ func (s *StatusDiffBaseStorage) Fetch(body *Body) (*Essence, error) {
 	if raw[0] != '"' {
 		return nil, fmt.Errorf("field %q: a string is expected", strings.Join(path, "."))
 	}
-	e, err := parseEssence([]byte(unquote(raw)))
+	e, err := parseEssence([]byte(rawjson.Unquote(raw)))
 	if err != nil {
 		return nil, fmt.Errorf("field %q: %w", strings.Join(path, "."), err)
 	}
@@ -691,7 +693,7 @@ const annotationsLimit = 256 << 10
 func annotationsSize(body *Body, patches ...*Patch) int {
 	all := body.Annotations()
 	for _, patch := range patches {
-		changed, _ := lookupJSON(any(patch.merge), "metadata", "annotations")
+		changed, _ := rawjson.Lookup(any(patch.merge), "metadata", "annotations")
 		for key, value := range asMap(changed) {
 			text, _ := value.(string) // it is removed if it is none
 			if all[key] = text; value == nil {
@@ -788,10 +790,10 @@ func storedByUs(d DiffBaseStorage, body *Body) bool {
 		path[i+1] = "f:" + path[i+1]
 	}
 	found := false
-	managers, _ := findJSON(body.meta, "managedFields")
-	_ = eachItem(managers, func(entry []byte) bool { // what is malformed is not there
-		_, owns := findJSON(entry, path...)
-		found = owns && stringJSON(entry, "manager") == fieldManager
+	managers, _ := rawjson.Find(body.meta, "managedFields")
+	_ = rawjson.EachItem(managers, func(entry []byte) bool { // what is malformed is not there
+		_, owns := rawjson.Find(entry, path...)
+		found = owns && rawjson.StringAt(entry, "manager") == fieldManager
 		return !found
 	})
 	return found

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 func TestEssences(t *testing.T) {
@@ -46,7 +48,7 @@ func TestEssences(t *testing.T) {
 			if diff := cmp.Diff(want, e.Map()); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
-			if want := appendCompact(nil, r.Essence); c.Progress != "status" && !bytes.Equal(e.text(), want) {
+			if want := rawjson.AppendCompact(nil, r.Essence); c.Progress != "status" && !bytes.Equal(e.text(), want) {
 				t.Errorf("got the bytes %s, want %s", e.text(), want)
 			}
 			again := &Essence{}
@@ -183,7 +185,7 @@ func TestDiffBaseStoredForm(t *testing.T) {
 			if diff := cmp.Diff(mustObject(t, string(r.Patch)), merged(p)); diff != "" {
 				t.Fatalf("(-want +got)\n%s", diff)
 			}
-			stored, err := NewBody(mergeJSON(b.Map(), any(p.Map())))
+			stored, err := NewBody(rawjson.Merge(b.Map(), any(p.Map())))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -281,7 +283,7 @@ func TestStorageBeside(t *testing.T) {
 			if diff := cmp.Diff(mustObject(t, tt.stored), merged(p)); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
-			stored, err := NewBody(mergeJSON(b.Map(), any(p.Map())))
+			stored, err := NewBody(rawjson.Merge(b.Map(), any(p.Map())))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -297,7 +299,7 @@ func TestStorageBeside(t *testing.T) {
 				t.Errorf("not taken out of the patch: %v", merged(p))
 			}
 			purgeEssence(s, stored, p)
-			after, _ := NewBody(mergeJSON(stored.Map(), any(p.Map())))
+			after, _ := NewBody(rawjson.Merge(stored.Map(), any(p.Map())))
 			if got, err := s.Fetch(after); got != nil || err != nil {
 				t.Errorf("not purged: %s, %v", got.text(), err)
 			}
@@ -311,7 +313,7 @@ func FuzzEssence(f *testing.F) {
 	f.Add([]byte(`{"metadata":{"annotations":null,"labels":{}},"status":{"a":null},"x":null}`), "status", "x.y")
 	f.Add([]byte(`{"metadata":{"annotations":{"a":"b"},"name":"n"},"spec":1}`), "metadata.name", "metadata.annotations.a")
 	f.Fuzz(func(t *testing.T, data []byte, fields, ignored string) {
-		object, err := decodeObject(data)
+		object, err := rawjson.DecodeObject(data)
 		if err != nil {
 			t.Skip()
 		}
@@ -319,7 +321,7 @@ func FuzzEssence(f *testing.F) {
 			t.Skip() // no API server sends this
 		}
 		for _, key := range []string{"labels", "annotations"} {
-			if v, ok := lookupJSON(object, "metadata", key); ok && v != nil && asMap(v) == nil {
+			if v, ok := rawjson.Lookup(object, "metadata", key); ok && v != nil && asMap(v) == nil {
 				t.Skip() // as above
 			}
 		}
@@ -336,7 +338,7 @@ func FuzzEssence(f *testing.F) {
 		}
 		patch := &Patch{}
 		s.Store(got, b, patch)
-		stored, err := NewBody(mergeJSON(b.Map(), any(patch.Map())))
+		stored, err := NewBody(rawjson.Merge(b.Map(), any(patch.Map())))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -359,12 +361,12 @@ func paths(lines string) []FieldPath {
 
 // plainEssence makes an essence with the default storages, straight from the statements.
 func plainEssence(object map[string]any, fields, ignored []FieldPath) map[string]any {
-	e := asMap(cloneJSON(object))
+	e := asMap(rawjson.Clone(object))
 	for _, key := range []string{"apiVersion", "kind", "metadata", "status"} {
 		delete(e, key)
 	}
 	set := func(path ...string) {
-		v, ok := lookupJSON(object, path...)
+		v, ok := rawjson.Lookup(object, path...)
 		if !ok {
 			return
 		}
@@ -375,11 +377,11 @@ func plainEssence(object map[string]any, fields, ignored []FieldPath) map[string
 			}
 			m = asMap(m[key])
 		}
-		m[path[len(path)-1]] = cloneJSON(v)
+		m[path[len(path)-1]] = rawjson.Clone(v)
 	}
 	set("metadata", "labels")
 	set("metadata", "annotations")
-	annotations, _ := lookupJSON(e, "metadata", "annotations")
+	annotations, _ := rawjson.Lookup(e, "metadata", "annotations")
 	for key := range asMap(annotations) {
 		prefix, _, ok := strings.Cut(key, "/")
 		_, managed := asMap(asMap(object["metadata"])["annotations"])[prefix+"/kopf-managed"]
@@ -410,7 +412,7 @@ func plainEssence(object map[string]any, fields, ignored []FieldPath) map[string
 	for _, field := range ignored {
 		plainRemove(e, field.Keys())
 	}
-	annotations, _ = lookupJSON(e, "metadata", "annotations")
+	annotations, _ = rawjson.Lookup(e, "metadata", "annotations")
 	for key := range asMap(annotations) {
 		if strings.HasPrefix(key, defaultPrefix+"/") {
 			delete(asMap(annotations), key)
@@ -455,7 +457,7 @@ func busy(t testing.TB, changed bool) *Body {
 	if changed {
 		p.Set("spec.field", "another value")
 	}
-	if b, err = NewBody(mergeJSON(b.Map(), any(p.Map()))); err != nil {
+	if b, err = NewBody(rawjson.Merge(b.Map(), any(p.Map()))); err != nil {
 		t.Fatal(err)
 	}
 	return b

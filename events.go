@@ -14,6 +14,8 @@ import (
 	"sync"
 	"time"
 	"unicode/utf8"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // This file posts Kubernetes events, one after another, on a goroutine that begins with the first of them. Nobody waits for it
@@ -248,7 +250,7 @@ func (p *eventSink) event(ev *posting, namespace, name string) []byte {
 	if ev.ref.Namespace == "" && (namespace == "default" || namespace == "kube-system") {
 		about = "" // or kubectl would not find it
 	}
-	var o object
+	var o rawjson.Object
 	for _, field := range [...][2]string{
 		{"metadata.namespace", namespace}, {"metadata.name", name}, {"metadata.generateName", p.settings.EventNamePrefix},
 		{"action", "Action?"}, {"type", ev.kind}, {"reason", ev.reason}, {"message", ev.message},
@@ -259,10 +261,10 @@ func (p *eventSink) event(ev *posting, namespace, name string) []byte {
 		{"firstTimestamp", now}, {"lastTimestamp", now}, {"eventTime", now},
 	} {
 		if field[1] != "" {
-			o.set(appendString(nil, field[1]), strings.Split(field[0], ".")...)
+			o.Set(rawjson.AppendString(nil, field[1]), strings.Split(field[0], ".")...)
 		}
 	}
-	return o.appendTo(nil)
+	return o.AppendTo(nil)
 }
 
 // repeat adds what has happened since to an event that was posted.

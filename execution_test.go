@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 func TestErrorDecisions(t *testing.T) {
@@ -141,7 +143,7 @@ func TestRecordTransitions(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(string(appendCompact(nil, r.After)), string(got)); diff != "" {
+			if diff := cmp.Diff(string(rawjson.AppendCompact(nil, r.After)), string(got)); diff != "" {
 				t.Errorf("record (-want +got):\n%s", diff)
 			}
 		})

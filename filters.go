@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // This file knows the filters of handlers: what an object must look like, or must have turned
@@ -77,7 +79,7 @@ func newCriterion(option any) (*criterion, error) {
 		}
 		return &criterion{predicate: v}, nil
 	}
-	literal, err := normalizeJSON(option)
+	literal, err := rawjson.Normalize(option)
 	if err != nil {
 		return nil, fmt.Errorf("a value, Present, Absent, or a func(*kopf.Value) bool is expected, not %T", option)
 	}
@@ -92,7 +94,7 @@ func (c *criterion) fits(v View, o *Object) bool {
 	case c.marker != 0:
 		return present == (c.marker == Present)
 	default:
-		return present && equalJSON(v.Get(""), c.literal)
+		return present && rawjson.Equal(v.Get(""), c.literal)
 	}
 }
 
@@ -203,7 +205,7 @@ func (h *handler) fitsChange(c *Change) bool {
 		return true
 	}
 	before, now := viewOf(c.Old, h.field), viewOf(c.New, h.field)
-	if before.Has("") == now.Has("") && equalJSON(before.Get(""), now.Get("")) {
+	if before.Has("") == now.Has("") && rawjson.Equal(before.Get(""), now.Get("")) {
 		return false
 	}
 	f := &h.filters
@@ -254,6 +256,6 @@ func (h *handler) narrow(c *Change) {
 }
 
 func viewOf(v View, keys []string) View {
-	raw, _ := findJSON(v.raw, keys...)
+	raw, _ := rawjson.Find(v.raw, keys...)
 	return View{raw: raw}
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // mustChange registers a handler of changes and returns it.
@@ -211,7 +213,7 @@ func TestValuePredicates(t *testing.T) {
 	t.Run("CH-T15 absence is told", func(t *testing.T) {
 		want := []Value{{Object: &c.Object}, {Value: []any{json.Number("1")}, Present: true, Object: &c.Object}}
 		same := func(a, b Value) bool {
-			return equalJSON(a.Value, b.Value) && a.Present == b.Present && a.Object == b.Object
+			return rawjson.Equal(a.Value, b.Value) && a.Present == b.Present && a.Object == b.Object
 		}
 		if !slices.EqualFunc(want, seen, same) {
 			t.Errorf("got %+v, want %+v", seen, want)

@@ -17,6 +17,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // These targets feed the parsers of operators with what strangers can send or store. Those whose subject has a test file of its own with a
@@ -49,7 +51,7 @@ func FuzzRecord(f *testing.F) {
 		patch := &Patch{}
 		record.Retries++
 		s.Store("h", record, body, patch)
-		stored, err := NewBody(mergeJSON(body.Map(), any(patch.Map())))
+		stored, err := NewBody(rawjson.Merge(body.Map(), any(patch.Map())))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -65,7 +67,7 @@ func FuzzRecord(f *testing.F) {
 		}
 		purge := &Patch{}
 		s.Purge("h", stored, purge)
-		gone, _ := NewBody(mergeJSON(stored.Map(), any(purge.Map())))
+		gone, _ := NewBody(rawjson.Merge(stored.Map(), any(purge.Map())))
 		if left, err := s.Fetch("h", gone); left != nil || err != nil {
 			t.Errorf("%q is left: %v, %v", text, left, err)
 		}
@@ -297,14 +299,14 @@ func FuzzView(f *testing.F) {
 	f.Add([]byte(`{"a":["x",1],"a":{"é":"\ud800"}}`), "a.é")
 	f.Add([]byte(`{"n":18446744073709551617}`), "n")
 	f.Fuzz(func(t *testing.T, data []byte, path string) {
-		decoded, err := decodeObject(data)
+		decoded, err := rawjson.DecodeObject(data)
 		v := View{raw: data}
 		got, text, _, _, _ := v.Get(FieldPath(path)), v.String(FieldPath(path)), v.Int(FieldPath(path)), v.Float(FieldPath(path)), v.Strings(FieldPath(path))
 		if err != nil || !utf8.Valid(data) {
 			return
 		}
-		want, ok := lookupJSON(any(decoded), FieldPath(path).Keys()...)
-		if !equalJSON(got, want) || v.Has(FieldPath(path)) != ok {
+		want, ok := rawjson.Lookup(any(decoded), FieldPath(path).Keys()...)
+		if !rawjson.Equal(got, want) || v.Has(FieldPath(path)) != ok {
 			t.Errorf("%s has %v at %q, want %v", data, got, path, want)
 		}
 		if s, isText := want.(string); isText && s != text {

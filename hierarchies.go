@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // This file knows how children are tied to their owner before they are created: by owner references, names,
@@ -165,7 +167,7 @@ func decodeStruct(typed any) (map[string]any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading a %T: %w", typed, err)
 	}
-	value, err := decodeJSON(data)
+	value, err := rawjson.Decode(data)
 	if err != nil {
 		return nil, fmt.Errorf("reading a %T: %w", typed, err)
 	}
@@ -212,7 +214,7 @@ func (c *child) write() error {
 	if _, whole := c.typed.(json.Unmarshaler); !whole {
 		document = changes(c.before, c.after) // so that fields which JSON does not carry stay as they are
 		// The list is emptied first, as its items would be decoded on top of the old ones.
-		if _, listed := lookupJSON(document, "metadata", "ownerReferences"); listed {
+		if _, listed := rawjson.Lookup(document, "metadata", "ownerReferences"); listed {
 			if err := json.Unmarshal([]byte(`{"metadata":{"ownerReferences":null}}`), c.typed); err != nil {
 				return fmt.Errorf("changing a %T: %w", c.typed, err)
 			}
@@ -249,7 +251,7 @@ func changes(before, after map[string]any) map[string]any {
 		}
 		list, isList := value.([]any)
 		absent := before[key] == nil && (value == nil || value == "" || isList && len(list) == 0)
-		if !absent && !equalJSON(before[key], value) {
+		if !absent && !rawjson.Equal(before[key], value) {
 			merge[key] = value
 		}
 	}

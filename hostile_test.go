@@ -18,6 +18,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // Here objects and answers are as those make them who wish the operator ill.
@@ -105,7 +107,7 @@ func TestHostileDepth(t *testing.T) {
 	} {
 		data := []byte(text)
 		for parser, parse := range map[string]func() error{
-			"decodeJSON":      func() error { _, err := decodeJSON(data); return err },
+			"decodeJSON":      func() error { _, err := rawjson.Decode(data); return err },
 			"ParseManifests":  func() error { _, err := ParseManifests(data); return err },
 			"parseKubeconfig": func() error { _, err := parseKubeconfig(data); return err },
 			"readReview":      func() error { _, err := readReview(data); return err },
@@ -116,20 +118,20 @@ func TestHostileDepth(t *testing.T) {
 				b, err := ParseBody(data)
 				_ = View{raw: data}.Get("a.a")
 				_ = b
-				return errors.Join(err, errJSON)
+				return errors.Join(err, rawjson.ErrMalformed)
 			},
-			"compaction":  func() error { _ = appendCompact(nil, data); return errJSON },
-			"differences": func() error { _ = diffRaw(data, []byte(`{"a":{"a":1}}`)); return errJSON },
+			"compaction":  func() error { _ = rawjson.AppendCompact(nil, data); return rawjson.ErrMalformed },
+			"differences": func() error { _ = diffRaw(data, []byte(`{"a":{"a":1}}`)); return rawjson.ErrMalformed },
 			"protobuf": func() error {
 				_, err := decodeProtobuf(append([]byte("k8s\x00"), bytes.Repeat([]byte{0x0a, 0xff, 0xff, 0x03}, depth)...))
 				return err
 			},
-			"label selectors": func() error { _, err := parseLabels(text); return errors.Join(err, errJSON) },
+			"label selectors": func() error { _, err := parseLabels(text); return errors.Join(err, rawjson.ErrMalformed) },
 			"patterns": func() error {
 				_, err := compilePattern(strings.NewReplacer("[", "(", "]", ")", "{", "(", "}", ")*").Replace(text))
-				return errors.Join(err, errJSON)
+				return errors.Join(err, rawjson.ErrMalformed)
 			},
-			"paths":  func() error { _ = jsonPath(map[string]any{}, text); return errJSON },
+			"paths":  func() error { _ = jsonPath(map[string]any{}, text); return rawjson.ErrMalformed },
 			"frames": func() error { return new(frame).scan(append([]byte(`{"type":"ADDED","object":`), data...)) },
 		} {
 			if err := parse(); err == nil {

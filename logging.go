@@ -16,6 +16,8 @@ import (
 	"sync"
 	"time"
 	"unicode"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // This file knows how the operator's messages look: on a terminal, in plain text, and as JSON.
@@ -365,47 +367,47 @@ func (h *logHandler) appendJSON(b []byte, r slog.Record) []byte {
 	if h.object != nil {
 		own = append(own, h.options.RefKey)
 	}
-	line := &object{}
-	line.put("message", appendString(nil, message))
+	line := &rawjson.Object{}
+	line.Put("message", rawjson.AppendString(nil, message))
 	for _, f := range h.fields {
 		path := f.path
 		if slices.Contains(own, path[0]) {
 			path = append([]string{path[0] + "_"}, path[1:]...) // an attribute does not pass for ours
 		}
-		if !line.set(f.value, path...) {
-			line.put(strings.Join(path, "."), f.value)
+		if !line.Set(f.value, path...) {
+			line.Put(strings.Join(path, "."), f.value)
 		}
 	}
 	if h.stack != "" {
-		line.put("exc_info", appendString(nil, h.stack))
+		line.Put("exc_info", rawjson.AppendString(nil, h.stack))
 	}
 	if at := sourceOf(r); h.options.Debug && at != "" {
-		line.put("source", appendString(nil, at))
+		line.Put("source", rawjson.AppendString(nil, at))
 	}
 	if !r.Time.IsZero() {
-		line.put("timestamp", appendString(nil, r.Time.UTC().Format("2006-01-02T15:04:05.000000-07:00")))
+		line.Put("timestamp", rawjson.AppendString(nil, r.Time.UTC().Format("2006-01-02T15:04:05.000000-07:00")))
 	}
 	if h.object != nil {
-		line.put(h.options.RefKey, jsonReference(*h.object))
+		line.Put(h.options.RefKey, jsonReference(*h.object))
 	}
-	if line.index("severity") < 0 {
-		line.put("severity", appendString(nil, severity(r.Level)))
+	if line.Index("severity") < 0 {
+		line.Put("severity", rawjson.AppendString(nil, severity(r.Level)))
 	}
-	return append(line.appendTo(b), '\n')
+	return append(line.AppendTo(b), '\n')
 }
 
 // jsonReference returns all five parts of a reference, as those who collect logs of the original know them.
 func jsonReference(ref ObjectReference) []byte {
-	o := &object{}
-	o.put("apiVersion", appendString(nil, ref.APIVersion))
-	o.put("kind", appendString(nil, ref.Kind))
-	o.put("name", appendString(nil, ref.Name))
-	o.put("uid", appendString(nil, ref.UID))
-	o.put("namespace", []byte("null"))
+	o := &rawjson.Object{}
+	o.Put("apiVersion", rawjson.AppendString(nil, ref.APIVersion))
+	o.Put("kind", rawjson.AppendString(nil, ref.Kind))
+	o.Put("name", rawjson.AppendString(nil, ref.Name))
+	o.Put("uid", rawjson.AppendString(nil, ref.UID))
+	o.Put("namespace", []byte("null"))
 	if ref.Namespace != "" {
-		o.put("namespace", appendString(nil, ref.Namespace))
+		o.Put("namespace", rawjson.AppendString(nil, ref.Namespace))
 	}
-	return o.appendTo(nil)
+	return o.AppendTo(nil)
 }
 
 // severity returns the name of a level in JSON.
@@ -490,7 +492,7 @@ func jsonLogValue(v slog.Value) []byte {
 	case slog.KindBool, slog.KindInt64, slog.KindUint64:
 		return []byte(v.String())
 	case slog.KindTime:
-		return appendString(nil, v.Time().Format(time.RFC3339Nano))
+		return rawjson.AppendString(nil, v.Time().Format(time.RFC3339Nano))
 	case slog.KindFloat64, slog.KindAny:
 		if _, isError := v.Any().(error); isError {
 			break
@@ -499,7 +501,7 @@ func jsonLogValue(v slog.Value) []byte {
 			return data
 		}
 	}
-	return appendString(nil, textLogValue(v))
+	return rawjson.AppendString(nil, textLogValue(v))
 }
 
 // encodeLogValue encodes a value as JSON, and tells whether it could.
@@ -509,7 +511,7 @@ func encodeLogValue(value any) (data []byte, ok bool) {
 			data, ok = nil, false // the text of the value tells of the panic
 		}
 	}()
-	data, err := encodeJSON(value)
+	data, err := rawjson.Encode(value)
 	return data, err == nil
 }
 

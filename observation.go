@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // This file knows which resources and namespaces exist, and keeps a reactor for each resource that is
@@ -391,7 +393,7 @@ func (o *observer) stream(r *reactor, resource Resource, from *source) *stream {
 	s := &stream{
 		client: o.client, resource: resource, namespace: namespace, settings: &o.settings.Watching, logger: o.log, meter: r.served.Load().counts,
 		listing:  func() { r.queue.begin(from) },
-		glance:   func(t EventType, o *outline, raw []byte) bool { return look(t, o, raw, round) },
+		glance:   func(t EventType, o *rawjson.Header, raw []byte) bool { return look(t, o, raw, round) },
 		event:    func(ev RawEvent) { r.put(ev, from, round) },
 		listed:   func() { r.queue.sweep(from, round) },
 		restored: func() { r.queue.restore(from) },
@@ -670,8 +672,8 @@ type namespaceCondition struct{ Status, Reason, Message string }
 func namespaceConditions(b *Body) []namespaceCondition {
 	var conditions []namespaceCondition
 	raw, _ := b.find("status", "conditions")
-	_ = eachItem(raw, func(item []byte) bool { // what is malformed is not there
-		conditions = append(conditions, namespaceCondition{stringJSON(item, "status"), stringJSON(item, "reason"), stringJSON(item, "message")})
+	_ = rawjson.EachItem(raw, func(item []byte) bool { // what is malformed is not there
+		conditions = append(conditions, namespaceCondition{rawjson.StringAt(item, "status"), rawjson.StringAt(item, "reason"), rawjson.StringAt(item, "message")})
 		return true
 	})
 	return conditions

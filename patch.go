@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // This file knows the changes that are going to be made to an object: as a merge
@@ -31,7 +33,7 @@ func (p *Patch) Set(path FieldPath, value any) { p.SetPath(value, path.Keys()...
 
 // SetPath is [Patch.Set] for a path of keys that may contain dots.
 func (p *Patch) SetPath(value any, keys ...string) {
-	v, err := normalizeJSON(value)
+	v, err := rawjson.Normalize(value)
 	if err != nil {
 		p.fail(fmt.Errorf("the patch of %q: %w", strings.Join(keys, "."), err))
 		return
@@ -44,7 +46,7 @@ func (p *Patch) Remove(path FieldPath) { p.put(nil, path.Keys()...) }
 
 // Merge merges an RFC 7396 merge patch of the whole object into p.
 func (p *Patch) Merge(patch map[string]any) {
-	v, err := normalizeJSON(patch)
+	v, err := rawjson.Normalize(patch)
 	if err != nil {
 		p.fail(fmt.Errorf("the patch: %w", err))
 		return
@@ -62,11 +64,11 @@ func (p *Patch) Transform(change func(object map[string]any)) {
 
 // Get returns what the patch sets at a path so far, and whether it says anything about it. A
 // nil that it says is a removal.
-func (p *Patch) Get(path FieldPath) (any, bool) { return lookupJSON(any(p.merge), path.Keys()...) }
+func (p *Patch) Get(path FieldPath) (any, bool) { return rawjson.Lookup(any(p.merge), path.Keys()...) }
 
 // Map returns a copy of the merge patch, without the transformations.
 func (p *Patch) Map() map[string]any {
-	m, _ := cloneJSON(p.merge).(map[string]any)
+	m, _ := rawjson.Clone(p.merge).(map[string]any)
 	return m
 }
 
@@ -78,7 +80,7 @@ func (p *Patch) finalizes() bool { return len(p.adds)+len(p.removes) > 0 }
 
 // versioned reports whether the patch can be computed only for one version of the object.
 func (p *Patch) versioned() bool {
-	_, lists := lookupJSON(any(p.merge), "metadata", "finalizers")
+	_, lists := rawjson.Lookup(any(p.merge), "metadata", "finalizers")
 	return len(p.transforms) > 0 || lists && p.finalizes()
 }
 
@@ -129,7 +131,7 @@ func (p *Patch) apply(body *Body) (object map[string]any, err error) {
 	}()
 	object = body.Map()
 	if len(p.merge) > 0 {
-		object, _ = mergeJSON(object, any(p.merge)).(map[string]any)
+		object, _ = rawjson.Merge(object, any(p.merge)).(map[string]any)
 	}
 	for _, transform := range p.transforms {
 		transform(object)
@@ -157,7 +159,7 @@ func (p *Patch) sides(body *Body) (before, after map[string]any, err error) {
 		return body.Map(), after, err
 	}
 	before = asMap(decodeLike(body.raw, p.merge))
-	after, _ = mergeJSON(cloneJSON(before), any(p.merge)).(map[string]any)
+	after, _ = rawjson.Merge(rawjson.Clone(before), any(p.merge)).(map[string]any)
 	return before, after, nil
 }
 
@@ -173,7 +175,7 @@ func (p *Patch) put(value any, keys ...string) {
 	if len(keys) == 0 {
 		m, ok := value.(map[string]any)
 		if !ok {
-			p.fail(fmt.Errorf("the patch of the whole object must be an object, not %s", jsonKind(value)))
+			p.fail(fmt.Errorf("the patch of the whole object must be an object, not %s", rawjson.KindOf(value)))
 			return
 		}
 		p.merge = combineMerges(p.merge, m)
@@ -226,7 +228,7 @@ func combineMerges(first, second map[string]any) map[string]any {
 		if b, is := v.(map[string]any); ok && is {
 			first[k] = combineMerges(a, b)
 		} else {
-			first[k] = cloneJSON(v)
+			first[k] = rawjson.Clone(v)
 		}
 	}
 	return first
@@ -237,16 +239,16 @@ func combineMerges(first, second map[string]any) map[string]any {
 func decodeLike(raw []byte, model any) any {
 	m := asMap(model)
 	if m == nil || len(raw) == 0 || raw[0] != '{' {
-		v, err := decodeJSON(raw)
+		v, err := rawjson.Decode(raw)
 		if err != nil {
 			return nil
 		}
 		return v
 	}
 	like := make(map[string]any, len(m))
-	_ = eachMember(raw, func(quoted, value []byte) bool { // which is well-formed, as it came from the API server
+	_ = rawjson.EachMember(raw, func(quoted, value []byte) bool { // which is well-formed, as it came from the API server
 		for key, sub := range m {
-			if quotedIs(quoted, key) {
+			if rawjson.QuotedIs(quoted, key) {
 				like[key] = decodeLike(value, sub)
 			}
 		}
@@ -270,7 +272,7 @@ func effectiveMerge(object, patch map[string]any) map[string]any {
 				continue
 			}
 			v = sub
-		case v != nil && present && equalJSON(old, v):
+		case v != nil && present && rawjson.Equal(old, v):
 			continue
 		}
 		if effective == nil {
@@ -309,14 +311,14 @@ func onlyRemoves(v any) bool {
 func appliedTo(raw []byte, patch any) bool {
 	switch v := patch.(type) {
 	case nil:
-		return isNull(raw)
+		return rawjson.IsNull(raw)
 	case bool, json.Number:
 		return fmt.Sprint(v) == string(raw)
 	case string:
-		return isQuoted(raw) && string(appendUnquoted(make([]byte, 0, len(raw)), raw)) == v
+		return rawjson.IsQuoted(raw) && string(rawjson.AppendUnquoted(make([]byte, 0, len(raw)), raw)) == v
 	case map[string]any:
 		for key, want := range v {
-			if got, _ := findJSON(raw, key); !appliedTo(got, want) {
+			if got, _ := rawjson.Find(raw, key); !appliedTo(got, want) {
 				return false
 			}
 		}
@@ -365,6 +367,15 @@ func (o PatchOperation) members() map[string]any {
 	return m
 }
 
+// decoded returns the operations as decoded JSON, which is quicker to encode.
+func decoded(ops []PatchOperation) []any {
+	all := make([]any, len(ops))
+	for i, o := range ops {
+		all[i] = o.members()
+	}
+	return all
+}
+
 // pointer returns the JSON pointer (RFC 6901) of a path of keys.
 func pointer(keys ...string) string {
 	var b strings.Builder
@@ -389,12 +400,12 @@ func mergeOps(ops []PatchOperation, at string, object, patch map[string]any) []P
 		switch {
 		case patch[key] == nil && was:
 			ops = append(ops, PatchOperation{Op: "remove", Path: path})
-		case patch[key] == nil, !isMap && was && equalJSON(old, patch[key]):
+		case patch[key] == nil, !isMap && was && rawjson.Equal(old, patch[key]):
 		case isMap && wasMap:
 			ops = mergeOps(ops, path, oldMap, sub)
 		case isMap:
 			ops = append(ops, PatchOperation{Op: "test", Path: path, Value: old},
-				PatchOperation{Op: "add", Path: path, Value: mergeJSON(nil, any(sub))})
+				PatchOperation{Op: "add", Path: path, Value: rawjson.Merge(nil, any(sub))})
 		case was:
 			ops = append(ops, PatchOperation{Op: "replace", Path: path, Value: patch[key]})
 		default:
@@ -435,7 +446,7 @@ func (p *Patch) finalizerOps(body *Body) (ops []PatchOperation) {
 // wholeDiffPatch.
 func guardOps(before any, ops []PatchOperation) (all []PatchOperation) {
 	for _, op := range ops {
-		old, _ := lookupJSON(before, keysOf(op.Path)...)
+		old, _ := rawjson.Lookup(before, keysOf(op.Path)...)
 		all = append(all, PatchOperation{Op: "test", Path: op.Path, Value: old}, op)
 	}
 	return all
@@ -481,7 +492,7 @@ func appendOps(ops []PatchOperation, at string, before, after any, whole bool) [
 			return appendListOps(ops, at, a, b)
 		}
 	}
-	if equalJSON(before, after) {
+	if rawjson.Equal(before, after) {
 		return ops
 	}
 	return append(ops, PatchOperation{Op: "replace", Path: at, Value: after})
@@ -490,11 +501,11 @@ func appendOps(ops []PatchOperation, at string, before, after any, whole bool) [
 // appendListOps compares lists after cutting off what they begin and end with in common.
 func appendListOps(ops []PatchOperation, at string, a, b []any) []PatchOperation {
 	start := 0
-	for start < len(a) && start < len(b) && equalJSON(a[start], b[start]) {
+	for start < len(a) && start < len(b) && rawjson.Equal(a[start], b[start]) {
 		start++
 	}
 	end := 0
-	for end < len(a)-start && end < len(b)-start && equalJSON(a[len(a)-1-end], b[len(b)-1-end]) {
+	for end < len(a)-start && end < len(b)-start && rawjson.Equal(a[len(a)-1-end], b[len(b)-1-end]) {
 		end++
 	}
 	a, b = a[start:len(a)-end], b[start:len(b)-end]

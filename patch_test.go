@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 func TestPatch(t *testing.T) {
@@ -127,17 +129,17 @@ func TestEffectiveMerge(t *testing.T) {
 func FuzzEffectiveMerge(f *testing.F) {
 	f.Add([]byte(`{"a":{"b":1,"n":null}}`), []byte(`{"a":{"b":1,"c":null,"d":{"e":null}}}`))
 	f.Fuzz(func(t *testing.T, one, two []byte) {
-		object, err := decodeObject(one)
-		patch, err2 := decodeObject(two)
+		object, err := rawjson.DecodeObject(one)
+		patch, err2 := rawjson.DecodeObject(two)
 		if err != nil || err2 != nil {
 			t.Skip()
 		}
-		want := mergeJSON(cloneJSON(object), patch)
+		want := rawjson.Merge(rawjson.Clone(object), patch)
 		effective := effectiveMerge(object, patch)
-		if got := mergeJSON(cloneJSON(object), any(effective)); effective != nil && !equalJSON(got, want) {
+		if got := rawjson.Merge(rawjson.Clone(object), any(effective)); effective != nil && !rawjson.Equal(got, want) {
 			t.Fatalf("%s patched with %s is %v, and with its effective part %v: %v", one, two, want, effective, got)
 		}
-		if same := equalJSON(object, want); same != (effective == nil) {
+		if same := rawjson.Equal(object, want); same != (effective == nil) {
 			t.Fatalf("%s patched with %s is %v, and the effective part is %v", one, two, want, effective)
 		}
 	})
@@ -196,7 +198,7 @@ func TestFinalizers(t *testing.T) {
 			} {
 				p := &Patch{}
 				p.Transform(tt.change)
-				got, err := normalizeJSON(p.JSONPatch(b))
+				got, err := rawjson.Normalize(p.JSONPatch(b))
 				if got == nil {
 					got = []any{}
 				}
@@ -237,7 +239,7 @@ func TestDiffPatch(t *testing.T) {
 		{`1`, `2`, `[{"op":"replace","path":"","value":2}]`},
 	}
 	for _, tt := range tests {
-		got, err := normalizeJSON(diffPatch(mustDecode(t, tt.before), mustDecode(t, tt.after)))
+		got, err := rawjson.Normalize(diffPatch(mustDecode(t, tt.before), mustDecode(t, tt.after)))
 		if got == nil {
 			got = []any{}
 		}
@@ -253,20 +255,20 @@ func FuzzDiffPatch(f *testing.F) {
 	f.Add([]byte(`[[],[1,2,3,4]]`), []byte(`[[1],[4,1]]`))
 	f.Add([]byte(`{"":{"":1}}`), []byte(`{"":{}}`))
 	f.Fuzz(func(t *testing.T, one, two []byte) {
-		before, err := decodeJSON(one)
-		after, err2 := decodeJSON(two)
+		before, err := rawjson.Decode(one)
+		after, err2 := rawjson.Decode(two)
 		if err != nil || err2 != nil {
 			t.Skip()
 		}
 		ops := diffPatch(before, after)
-		got := cloneJSON(before)
+		got := rawjson.Clone(before)
 		for _, op := range ops {
 			got = applyOp(t, got, strings.Split(op.Path, "/")[1:], op)
 		}
-		if !equalJSON(got, after) {
+		if !rawjson.Equal(got, after) {
 			t.Fatalf("%s patched with %v is %v, want %s", one, ops, got, two)
 		}
-		if len(ops) > 0 == equalJSON(before, after) {
+		if len(ops) > 0 == rawjson.Equal(before, after) {
 			t.Fatalf("%s and %s: %v", one, two, ops)
 		}
 	})
@@ -321,7 +323,7 @@ func TestJSONPatch(t *testing.T) {
 		spec["n"] = json.Number(strconv.Itoa(len(spec["l"].([]any))))
 	})
 	t.Run("CH-183 the dictionary first, then the functions in order", func(t *testing.T) {
-		got, err := normalizeJSON(p.JSONPatch(b))
+		got, err := rawjson.Normalize(p.JSONPatch(b))
 		want := mustDecode(t, `[{"op":"add","path":"/spec/l/2","value":1},{"op":"add","path":"/spec/n","value":3},{"op":"add","path":"/spec/x","value":1}]`)
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
 			t.Errorf("%v, (-want +got)\n%s", err, diff)
@@ -348,7 +350,7 @@ func FuzzAppliedTo(f *testing.F) {
 	f.Add([]byte(`{"a":{}}`), []byte(`{"a":{"b":null}}`))
 	f.Add([]byte(`{"a":[1,1.0]}`), []byte(`{"a":[1,1]}`))
 	f.Fuzz(func(t *testing.T, raw, text []byte) {
-		patch, err := decodeObject(text)
+		patch, err := rawjson.DecodeObject(text)
 		if err != nil || !json.Valid(raw) {
 			return
 		}
@@ -411,7 +413,7 @@ func TestMergeOps(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := mergeJSON(cloneJSON(any(object)), any(patch))
+		want := rawjson.Merge(rawjson.Clone(any(object)), any(patch))
 		got, err := applyJSONPatch(any(object), data)
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
 			t.Errorf("%s with %s, by %s: %v (-want +got)\n%s", tt.object, tt.patch, data, err, diff)

@@ -17,6 +17,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // This file lets operators give way to each other. Each one keeps a record of itself in a peering object that all of them watch;
@@ -61,7 +63,7 @@ func writePeering(ctx context.Context, c *Client, r Resource, namespace, name, v
 	if version != "" {
 		what["metadata"] = map[string]any{"resourceVersion": version}
 	}
-	patch, err := encodeJSON(what)
+	patch, err := rawjson.Encode(what)
 	if err != nil {
 		return nil, err
 	}
@@ -96,15 +98,15 @@ func readPeer(raw []byte) (peer, error) {
 		}
 		return n
 	}
-	err := eachMember(raw, func(quoted, value []byte) bool {
+	err := rawjson.EachMember(raw, func(quoted, value []byte) bool {
 		switch {
-		case quotedIs(quoted, "priority"):
+		case rawjson.QuotedIs(quoted, "priority"):
 			p.priority = number(value)
-		case quotedIs(quoted, "lifetime"):
+		case rawjson.QuotedIs(quoted, "lifetime"):
 			p.lifetime = time.Duration(min(max(number(value), 0), 1e9)) * time.Second
-		case quotedIs(quoted, "lastseen") && !isNull(value):
-			p.lastseen, fault = parseISO8601(unquote(value))
-		case quotedIs(quoted, "identity"):
+		case rawjson.QuotedIs(quoted, "lastseen") && !rawjson.IsNull(value):
+			p.lastseen, fault = parseISO8601(rawjson.Unquote(value))
+		case rawjson.QuotedIs(quoted, "identity"):
 			fault = errors.New("the identity is the key of a record, and no field of it")
 		}
 		return fault == nil
@@ -535,9 +537,9 @@ func (a *peeringPlace) namespaceEnds(ctx context.Context) (ends bool, err error)
 		return false, err
 	}
 	items, ends := answer.find("items") // an empty list is one of a namespace that is gone
-	err = eachItem(items, func(item []byte) bool {
-		deleted, _ := findJSON(item, "metadata", "deletionTimestamp")
-		ends = !isNull(deleted)
+	err = rawjson.EachItem(items, func(item []byte) bool {
+		deleted, _ := rawjson.Find(item, "metadata", "deletionTimestamp")
+		ends = !rawjson.IsNull(deleted)
 		return false
 	})
 	return ends && err == nil, err
@@ -664,9 +666,9 @@ func (a *peeringPlace) judge(body *Body) {
 	a.dead = nil
 	known, broken := a.peers, a.broken
 	a.peers, a.broken = make(map[string]peer), make(map[string]string)
-	status, _ := findJSON(body.raw, "status")
-	_ = eachMember(status, func(quoted, raw []byte) bool { // what is no object has no records
-		id := unquote(quoted)
+	status, _ := rawjson.Find(body.raw, "status")
+	_ = rawjson.EachMember(status, func(quoted, raw []byte) bool { // what is no object has no records
+		id := rawjson.Unquote(quoted)
 		p, err := readPeer(raw)
 		if err != nil {
 			if a.broken[id] = p.raw; broken[id] != p.raw {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // This file knows how the progress of handlers is written on the objects: the
@@ -46,7 +48,7 @@ func (r *ProgressRecord) finished() bool { return r.Success || r.Failure }
 
 // changed tells whether what would be stored differs from what was read: by
 // value, so another spelling of a time counts, the order of keys does not.
-func (r *ProgressRecord) changed() bool { return !equalJSON(r.members(false).decoded(), r.stored) }
+func (r *ProgressRecord) changed() bool { return !rawjson.Equal(r.members(false).decoded(), r.stored) }
 
 // recordTime is how times are stored; the zone of UTC must be written as an offset.
 const recordTime = "2006-01-02T15:04:05.000000-07:00"
@@ -106,7 +108,7 @@ func (all recordMembers) encoded() []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(appendString(b, m.key), ':')
+		b = append(rawjson.AppendString(b, m.key), ':')
 		switch v := m.value.(type) {
 		case nil:
 			b = append(b, "null"...)
@@ -115,14 +117,14 @@ func (all recordMembers) encoded() []byte {
 		case json.Number:
 			b = append(b, v...)
 		case string:
-			b = appendString(b, v)
+			b = rawjson.AppendString(b, v)
 		case []any:
 			b = append(b, '[')
 			for j, item := range v {
 				if j > 0 {
 					b = append(b, ',')
 				}
-				b = appendString(b, item.(string))
+				b = rawjson.AppendString(b, item.(string))
 			}
 			b = append(b, ']')
 		}
@@ -145,7 +147,7 @@ func (r ProgressRecord) MarshalJSON() ([]byte, error) { return r.members(false).
 // are ignored. Times can have any form of ISO 8601; without a zone they are in UTC.
 // A value of a wrong type, or a time that is none, is an error.
 func (r *ProgressRecord) UnmarshalJSON(data []byte) error {
-	v, err := decodeJSON(data)
+	v, err := rawjson.Decode(data)
 	if err != nil {
 		return err
 	}
@@ -160,7 +162,7 @@ func (r *ProgressRecord) UnmarshalJSON(data []byte) error {
 func decodeRecord(v any) (*ProgressRecord, error) {
 	m, ok := v.(map[string]any)
 	if !ok {
-		return nil, fmt.Errorf("an object is expected, not %s", jsonKind(v))
+		return nil, fmt.Errorf("an object is expected, not %s", rawjson.KindOf(v))
 	}
 	r := &ProgressRecord{stored: v}
 	for key, value := range m {
@@ -213,7 +215,7 @@ func (r *ProgressRecord) decode(key string, value any) (err error) {
 func decodeAs[T any](value any, want string) (T, error) {
 	v, ok := value.(T)
 	if !ok {
-		return v, fmt.Errorf("%s is expected, not %s", want, jsonKind(value))
+		return v, fmt.Errorf("%s is expected, not %s", want, rawjson.KindOf(value))
 	}
 	return v, nil
 }
@@ -404,7 +406,7 @@ func (s *AnnotationsProgressStorage) Fetch(id HandlerID, body *Body) (*ProgressR
 }
 
 func parseRecord(text string) (*ProgressRecord, error) {
-	v, err := decodeJSON([]byte(text))
+	v, err := rawjson.Decode([]byte(text))
 	if err != nil || v == nil {
 		return nil, err
 	}
@@ -506,7 +508,7 @@ func (s *StatusProgressStorage) Touch(value string, body *Body, patch *Patch) {
 	path := s.touchField()
 	if raw, ok := body.find(path...); ok && value == "" {
 		patch.put(nil, path...)
-	} else if value != "" && unquote(raw) != value {
+	} else if value != "" && rawjson.Unquote(raw) != value {
 		patch.put(value, path...)
 	}
 }
@@ -518,7 +520,7 @@ func (s *StatusProgressStorage) Clear(essence *Essence) {
 }
 
 func (s *StatusProgressStorage) clearRecords(essence *Essence) {
-	if s.Field != "" || essence.parts().index("status") >= 0 {
+	if s.Field != "" || essence.parts().Index("status") >= 0 {
 		essence.remove(statusField(s.Field, s.Name, "progress")...)
 	}
 	essence.dropEmpty()
@@ -659,7 +661,7 @@ func markPrefix(prefix string, body *Body, patch *Patch) {
 	if _, ok := body.Annotation(key); ok {
 		return
 	}
-	if _, ok := lookupJSON(any(patch.merge), "metadata", "annotations", key); !ok {
+	if _, ok := rawjson.Lookup(any(patch.merge), "metadata", "annotations", key); !ok {
 		patch.put("yes", "metadata", "annotations", key)
 	}
 }
@@ -761,10 +763,10 @@ func markedID(id string, body *Body) string {
 	if body == nil || body.kind != "ReplicaSet" {
 		return id
 	}
-	owners, _ := findJSON(body.meta, "ownerReferences")
+	owners, _ := rawjson.Find(body.meta, "ownerReferences")
 	owned := false
-	_ = eachItem(owners, func(owner []byte) bool { // what is malformed is not there
-		owned = stringJSON(owner, "kind") == "Deployment"
+	_ = rawjson.EachItem(owners, func(owner []byte) bool { // what is malformed is not there
+		owned = rawjson.StringAt(owner, "kind") == "Deployment"
 		return !owned
 	})
 	if owned {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // mustBody makes a body of JSON; "" and null are none.
@@ -158,11 +160,11 @@ func TestProgressStoredForm(t *testing.T) {
 		t.Run(ids[r.Storage]+": "+r.Storage, func(t *testing.T) {
 			s, b, p := storages[r.Storage], mustBody(t, `{"metadata":{}}`), &Patch{}
 			s.Store(r.Key, retried(), b, p)
-			want, _ := normalizeJSON(r.Patch)
+			want, _ := rawjson.Normalize(r.Patch)
 			if diff := cmp.Diff(want, any(merged(p))); diff != "" {
 				t.Fatalf("(-want +got)\n%s", diff)
 			}
-			stored, err := NewBody(mergeJSON(b.Map(), any(p.Map())))
+			stored, err := NewBody(rawjson.Merge(b.Map(), any(p.Map())))
 			if err != nil {
 				t.Fatal(err)
 			}

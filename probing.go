@@ -18,6 +18,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // This file tells others how the operator is: whether it is alive, by its probes, whether it is ready, and what it has counted. The
@@ -203,7 +205,7 @@ func (p *prober) liveness() (code int, body []byte) {
 	if len(now.failed) > 0 {
 		code, answer = http.StatusInternalServerError, map[string]any{"failed": now.failed}
 	}
-	body, _ = encodeJSON(answer) // each value was tried
+	body, _ = rawjson.Encode(answer) // each value was tried
 	return code, body
 }
 
@@ -298,7 +300,7 @@ func (p *prober) invoke(h *handler) (any, error) {
 			return err
 		})
 		if err == nil {
-			a.value, err = normalizeJSON(a.value)
+			a.value, err = rawjson.Normalize(a.value)
 		}
 		a.err = err
 		p.mu.Lock()

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // This file notices when the operator and somebody else change the same fields of an object in turns, or the operator does because of its own
@@ -65,7 +67,7 @@ func (c *cycle) detectConflict(before *Body, parts []*part, sent *Patch) {
 			if n := min(len(path), len(item.Path)); !slices.Equal(path[:n], item.Path[:n]) {
 				continue
 			}
-			was, _ := lookupJSON(old, path...)
+			was, _ := rawjson.Lookup(old, path...)
 			theirs := digestJSON(was) != value
 			again, foreign = again || theirs || circles, foreign || theirs
 			delete(b.claims, name) // it may be of more or less than the item is
@@ -110,7 +112,7 @@ func (c *cycle) shown(body *Body) map[string]any {
 }
 
 func digestJSON(v any) uint64 {
-	data, _ := encodeJSON(v) // it was JSON
+	data, _ := rawjson.Encode(v) // it was JSON
 	return (&Essence{raw: data}).digest()
 }
 

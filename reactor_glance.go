@@ -5,6 +5,8 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // This file sees at a glance that there is nothing to do for an object, which holds for most events: those of a restart, of the changes that
@@ -111,10 +113,10 @@ func (g *glancer) base(storage DiffBaseStorage) bool {
 }
 
 // looker returns the function that a stream shows its events to first.
-func (r *reactor) looker(from *source) func(t EventType, o *outline, raw []byte, round uint64) bool {
+func (r *reactor) looker(from *source) func(t EventType, o *rawjson.Header, raw []byte, round uint64) bool {
 	var served *resolved
 	var g *glancer // has buffers, and so belongs to one stream
-	return func(t EventType, o *outline, raw []byte, round uint64) bool {
+	return func(t EventType, o *rawjson.Header, raw []byte, round uint64) bool {
 		if now := r.served.Load(); now != served {
 			served, g = now, now.glancer(&r.settings.Persistence, r.log)
 		}
@@ -123,9 +125,9 @@ func (r *reactor) looker(from *source) func(t EventType, o *outline, raw []byte,
 }
 
 // glance tells whether an event is done with by a look at it.
-func (r *reactor) glance(g *glancer, t EventType, o *outline, raw []byte, from *source, round uint64) bool {
-	uid, version := plainText(o.uid.of(raw)), plainText(o.version.of(raw))
-	if t == Deleted || len(uid) == 0 || len(version) == 0 || !isNull(o.deletion.of(raw)) || round != r.pauses.now() {
+func (r *reactor) glance(g *glancer, t EventType, o *rawjson.Header, raw []byte, from *source, round uint64) bool {
+	uid, version := plainText(o.UID.Of(raw)), plainText(o.ResourceVersion.Of(raw))
+	if t == Deleted || len(uid) == 0 || len(version) == 0 || !rawjson.IsNull(o.DeletionTimestamp.Of(raw)) || round != r.pauses.now() {
 		return false
 	}
 	s, settled, seen := r.queue.settled(uid, version, from, round)
@@ -146,7 +148,7 @@ func (r *reactor) glance(g *glancer, t EventType, o *outline, raw []byte, from *
 	}
 	var ref ObjectReference
 	if s == nil {
-		ref = ObjectReference{APIVersion: g.apiVersion, Kind: g.kind, Namespace: unquote(o.namespace.of(raw)), Name: unquote(o.name.of(raw)), UID: string(uid)}
+		ref = ObjectReference{APIVersion: g.apiVersion, Kind: g.kind, Namespace: rawjson.Unquote(o.Namespace.Of(raw)), Name: rawjson.Unquote(o.Name.Of(raw)), UID: string(uid)}
 	} else {
 		ref = s.ref()
 	}
@@ -164,7 +166,7 @@ func (r *reactor) glance(g *glancer, t EventType, o *outline, raw []byte, from *
 
 // plainText returns the text of a quoted string that means itself, nothing of others.
 func plainText(quoted []byte) []byte {
-	if !isQuoted(quoted) || !plainString(quoted) {
+	if !rawjson.IsQuoted(quoted) || !rawjson.IsPlain(quoted) {
 		return nil
 	}
 	return quoted[1 : len(quoted)-1]
@@ -194,13 +196,13 @@ func (g *glancer) tell(ref ObjectReference, v verdict, initial bool) {
 
 // look finds out whether there is anything to do for an object. The flag initial says that it was there before the operator and was not
 // handled since.
-func (g *glancer) look(o *outline, raw []byte, initial bool) verdict {
-	holds, fine := g.held(o.finalizers.of(raw))
+func (g *glancer) look(o *rawjson.Header, raw []byte, initial bool) verdict {
+	holds, fine := g.held(o.Finalizers.Of(raw))
 	if !fine {
 		return unclear
 	}
-	annotations, labels := o.annotations.of(raw), o.labels.of(raw)
-	g.body = Body{raw: raw, meta: o.meta.of(raw), labels: labels, annotations: annotations}
+	annotations, labels := o.Annotations.Of(raw), o.Labels.Of(raw)
+	g.body = Body{raw: raw, meta: o.Metadata.Of(raw), labels: labels, annotations: annotations}
 	c := &g.change
 	*c = Change{Object: Object{Body: &g.body}}
 	fits := func(h *handler) bool { return h.filters.fitsMeta(&c.Object) }
@@ -214,7 +216,7 @@ func (g *glancer) look(o *outline, raw []byte, initial bool) verdict {
 	if !ok {
 		return unclear
 	}
-	g.before = bytes.TrimSpace(appendUnquoted(g.before[:0], stored))
+	g.before = bytes.TrimSpace(rawjson.AppendUnquoted(g.before[:0], stored))
 	if !bytes.Equal(g.now, g.before) {
 		return unclear
 	}
@@ -241,8 +243,8 @@ func (g *glancer) look(o *outline, raw []byte, initial bool) verdict {
 // held tells whether our finalizer is on the object, and that there is none of an older operator.
 func (g *glancer) held(finalizers []byte) (holds, fine bool) {
 	fine = true
-	_ = eachItem(finalizers, func(quoted []byte) bool { // what is malformed is not there
-		name := textOf(quoted)
+	_ = rawjson.EachItem(finalizers, func(quoted []byte) bool { // what is malformed is not there
+		name := rawjson.Text(quoted)
 		holds = holds || string(name) == g.finalizer
 		fine = !slices.ContainsFunc(g.legacy, func(f string) bool { return f == string(name) })
 		return fine
@@ -252,23 +254,23 @@ func (g *glancer) held(finalizers []byte) (holds, fine bool) {
 
 // essence writes the essence of an object, as it would be stored, to the buffer, and returns what is stored, in quotes. It fails
 // if there is anything on the object that it does not know.
-func (g *glancer) essence(o *outline, raw, labels, annotations []byte) (stored []byte, ok bool) {
-	if o.more > maxRest {
+func (g *glancer) essence(o *rawjson.Header, raw, labels, annotations []byte) (stored []byte, ok bool) {
+	if o.OtherCount > rawjson.MaxOther {
 		return nil, false
 	}
 	b := append(g.now[:0], '{')
-	for i, part := range o.rest[:o.more] {
-		key := part.key.of(raw)
-		if !plainString(key) || slices.ContainsFunc(o.rest[:i], func(other struct{ key, value span }) bool { return bytes.Equal(other.key.of(raw), key) }) {
+	for i, part := range o.Other[:o.OtherCount] {
+		key := part.Key.Of(raw)
+		if !rawjson.IsPlain(key) || slices.ContainsFunc(o.Other[:i], func(other rawjson.HeaderMember) bool { return bytes.Equal(other.Key.Of(raw), key) }) {
 			return nil, false
 		}
-		b = appendCompact(append(appendNext(b, key), ':'), part.value.of(raw))
+		b = rawjson.AppendCompact(append(appendNext(b, key), ':'), part.Value.Of(raw))
 	}
 	whole := len(b)
 	b = append(appendNext(b, []byte(`"metadata"`)), ':', '{')
 	meta := len(b)
-	if !isNull(labels) && labels[skipSpace(labels, 1)] != '}' {
-		b = appendCompact(append(appendNext(b, []byte(`"labels"`)), ':'), labels)
+	if !rawjson.IsNull(labels) && labels[rawjson.SkipSpace(labels, 1)] != '}' {
+		b = rawjson.AppendCompact(append(appendNext(b, []byte(`"labels"`)), ':'), labels)
 	}
 	b, stored, ok = g.annotate(b, annotations)
 	if len(b) == meta {
@@ -280,7 +282,7 @@ func (g *glancer) essence(o *outline, raw, labels, annotations []byte) (stored [
 	if !ok {
 		return nil, false
 	}
-	return g.kept(o.status.of(raw), stored)
+	return g.kept(o.Status.Of(raw), stored)
 }
 
 // appendNext appends the key of the next member of an object.
@@ -293,24 +295,24 @@ func appendNext(b, quoted []byte) []byte {
 
 // annotate appends the annotations that are the user's, and returns what is stored in those that are ours.
 func (g *glancer) annotate(b, annotations []byte) (all, stored []byte, ok bool) {
-	if isNull(annotations) {
+	if rawjson.IsNull(annotations) {
 		return b, nil, true
 	}
 	before := len(b)
 	b = append(appendNext(b, []byte(`"annotations"`)), ':', '{')
 	begin := len(b)
-	w := members{data: annotations}
-	for w.next() {
-		end, err := skipValue(annotations, w.at)
-		key := plainText(w.key.of(annotations))
+	w := rawjson.MemberReader{Data: annotations}
+	for w.Next() {
+		end, err := rawjson.SkipValue(annotations, w.At)
+		key := plainText(w.Key.Of(annotations))
 		if err != nil || key == nil {
 			return b, nil, false
 		}
-		value := annotations[w.at:end]
-		w.at = end
+		value := annotations[w.At:end]
+		w.At = end
 		switch g.owner(key) {
 		case users:
-			b = appendCompact(append(appendNext(b, w.key.of(annotations)), ':'), value)
+			b = rawjson.AppendCompact(append(appendNext(b, w.Key.Of(annotations)), ':'), value)
 		case essences:
 			stored = value
 		case nobodys:
@@ -318,9 +320,9 @@ func (g *glancer) annotate(b, annotations []byte) (all, stored []byte, ok bool) 
 		}
 	}
 	if len(b) == begin {
-		return b[:before], stored, w.err == nil
+		return b[:before], stored, w.Err == nil
 	}
-	return append(b, '}'), stored, w.err == nil
+	return append(b, '}'), stored, w.Err == nil
 }
 
 // owner tells whose an annotation is.
@@ -358,14 +360,14 @@ func (g *glancer) owner(key []byte) owner {
 // kept returns what is stored, in quotes, and whether there is nothing else in the status that is ours.
 func (g *glancer) kept(status, stored []byte) ([]byte, bool) {
 	if g.field != nil {
-		stored, _ = findJSON(status, g.field[1:]...)
+		stored, _ = rawjson.Find(status, g.field[1:]...)
 	}
-	if !isQuoted(stored) {
+	if !rawjson.IsQuoted(stored) {
 		return nil, false
 	}
 	if status != nil {
 		for _, field := range g.transient {
-			if _, ok := findJSON(status, field[1:]...); ok {
+			if _, ok := rawjson.Find(status, field[1:]...); ok {
 				return nil, false
 			}
 		}

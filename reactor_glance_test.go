@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // The tests in this file hold the glance at objects against the cycle, which is its slow and obvious twin: what is settled at a glance,
@@ -187,13 +189,13 @@ func (w *twin) compare(t *testing.T, what string, event EventType, body *Body) (
 	if g == nil {
 		return false
 	}
-	var o outline
-	if err := o.scan(body.raw); err != nil {
+	var o rawjson.Header
+	if err := o.Scan(body.raw); err != nil {
 		t.Fatal(err)
 	}
 	initial := event == Listed
 	v := g.look(&o, body.raw, initial)
-	if v == unclear || !isNull(o.deletion.of(body.raw)) {
+	if v == unclear || !rawjson.IsNull(o.DeletionTimestamp.Of(body.raw)) {
 		return false
 	}
 	s := &entry{key: body.uid, typeMeta: &typeMeta{}, in: &namespace{name: "ns"}, listed: initial}
@@ -323,8 +325,8 @@ func TestBytesAtRest(t *testing.T) {
 		name := fmt.Sprintf("an-object-%05d", i)
 		text := strings.NewReplacer(`"name":"n"`, `"name":"`+name+`"`, `"uid":"u"`, `"uid":"4b1c8e3e-6f6e-4bd1-9c38-0f9b2c5`+name[10:]+`"`,
 			`"resourceVersion":"5"`, fmt.Sprintf(`"resourceVersion":"%d"`, 100_000+i)).Replace(body)
-		var o outline
-		if err := o.scan([]byte(text)); err != nil || !look(Listed, &o, []byte(text), 0) {
+		var o rawjson.Header
+		if err := o.Scan([]byte(text)); err != nil || !look(Listed, &o, []byte(text), 0) {
 			t.Fatalf("%s takes more than a glance (%v)", name, err)
 		}
 	}
@@ -365,8 +367,8 @@ func TestGlanceWaits(t *testing.T) {
 			w := newTwin(t, "creation", "the default")
 			tt.before(w)
 			body := tampered(t, w.object(t, `{"a":1}`, `{}`, `{}`, `{}`), version("5"))
-			var o outline
-			if err := o.scan(body.raw); err != nil {
+			var o rawjson.Header
+			if err := o.Scan(body.raw); err != nil {
 				t.Fatal(err)
 			}
 			if got := w.looker(&source{listing: 3})(tt.t, &o, body.raw, 0); got != tt.want {
@@ -407,9 +409,9 @@ func BenchmarkGlance(b *testing.B) {
 	}
 	b.SetBytes(int64(len(body.raw)))
 	b.ReportAllocs()
-	var o outline
+	var o rawjson.Header
 	for b.Loop() {
-		if err := o.scan(body.raw); err != nil || g.look(&o, body.raw, false) != unchanged {
+		if err := o.Scan(body.raw); err != nil || g.look(&o, body.raw, false) != unchanged {
 			b.Fatal("it takes more than a glance")
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // This file knows which handlers are registered, and which of them concern a resource. A registry is
@@ -229,7 +231,7 @@ func isPointerMethod(name string) bool {
 // isAnonymous tells whether a name was made by the compiler for a function literal, as in "main.func1" and "create.func2.1".
 func isAnonymous(name string) bool {
 	for _, part := range strings.Split(name, ".") {
-		if number, ok := strings.CutPrefix(part, "func"); ok && digits(number) {
+		if number, ok := strings.CutPrefix(part, "func"); ok && rawjson.IsDigits(number) {
 			return true
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // This file knows resources: what discovery tells of them, and the selectors that name them.
@@ -102,17 +104,15 @@ func conventionalVersion(text string) bool {
 	for i, word := range []string{"", "alpha", "beta"} {
 		major, minor, found := strings.Cut(rest, word)
 		if i == 0 {
-			if ok && digits(rest) {
+			if ok && rawjson.IsDigits(rest) {
 				return true
 			}
-		} else if ok && found && digits(major) && digits(minor) {
+		} else if ok && found && rawjson.IsDigits(major) && rawjson.IsDigits(minor) {
 			return true
 		}
 	}
 	return false
 }
-
-func digits(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }
 
 // spec reads the selector.
 func (s Selector) spec(where func(Resource) bool) (selectorSpec, error) {

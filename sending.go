@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // This file sends the patch of one object in as few requests as it takes, so that a namesake is never hit,
@@ -150,8 +152,8 @@ func overtaken(known *Body, merge map[string]any, missed Diff) bool {
 	}
 	was := decodeLike(known.raw, merge)
 	return slices.ContainsFunc(missed, func(item DiffItem) bool {
-		v, ok := lookupJSON(was, item.Path...)
-		return ok && equalJSON(v, item.Old)
+		v, ok := rawjson.Lookup(was, item.Path...)
+		return ok && rawjson.Equal(v, item.Old)
 	})
 }
 
@@ -236,12 +238,12 @@ func (s *sender) patchOps(known *Body, subresource string, ops []PatchOperation)
 	if len(ops) < 2 {
 		return nil
 	}
-	return s.patch(known, subresource, "application/json-patch+json", ops)
+	return s.patch(known, subresource, "application/json-patch+json", decoded(ops))
 }
 
 // patch makes one request, and remembers the version that it leads to.
 func (s *sender) patch(known *Body, subresource, contentType string, body any) error {
-	data, err := encodeJSON(body)
+	data, err := rawjson.Encode(body)
 	if err != nil {
 		return err
 	}

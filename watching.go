@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // This file follows the objects of a resource: it lists them, and then watches their changes for as long as it is
@@ -35,7 +37,7 @@ type stream struct {
 	listing func()         // a listing begins; may be nil
 	event   func(RawEvent) // an item of the listing, of type Listed, or a change
 	// glance is asked first whether more than the outline of an object is wanted, with bytes that are used again afterwards; may be nil.
-	glance func(t EventType, o *outline, raw []byte) (enough bool)
+	glance func(t EventType, o *rawjson.Header, raw []byte) (enough bool)
 	listed func() // the listing is complete: what was not in it is gone; may be nil
 	// throttle waits, after each page of a listing, until most of what it has brought is under way, for a limited time; may be nil.
 	throttle func(ctx context.Context, limit time.Duration)
@@ -224,9 +226,9 @@ func (s *stream) list(ctx context.Context) error {
 	if s.whole {
 		size = 0
 	}
-	version, err := s.client.scanList(ctx, s.resource, s.namespace, url.Values{}, size, true, func(o *outline, raw []byte) bool {
+	version, err := s.client.scanList(ctx, s.resource, s.namespace, url.Values{}, size, true, func(o *rawjson.Header, raw []byte) bool {
 		if s.glance == nil || !s.glance(Listed, o, raw) {
-			s.event(RawEvent{Type: Listed, Body: o.listed(raw, s.resource)})
+			s.event(RawEvent{Type: Listed, Body: listedBody(o, raw, s.resource)})
 		}
 		return ctx.Err() == nil
 	}, s.throttling())
@@ -297,8 +299,8 @@ func (s *stream) watch(ctx context.Context) error {
 		alive()
 		s.report(nil)
 		s.seen = true
-		if version := f.object.version.of(f.raw); version != nil {
-			s.version = unquote(version)
+		if version := f.object.ResourceVersion.Of(f.raw); version != nil {
+			s.version = rawjson.Unquote(version)
 		}
 		if f.typ == bookmark && s.older(s.version) {
 			return errRestored
@@ -348,8 +350,8 @@ var errBrokenFrame = errors.New("the watch broke off in the middle of an event")
 func (c *Client) watch(ctx context.Context, r Resource, namespace string, query url.Values, handle func(RawEvent) error) error {
 	ordered, seen, last := query.Has("resourceVersion"), false, query.Get("resourceVersion")
 	return c.scanWatch(ctx, r, namespace, query, nil, func(f *frame) error {
-		if version := f.object.version.of(f.raw); version != nil {
-			last = unquote(version)
+		if version := f.object.ResourceVersion.Of(f.raw); version != nil {
+			last = rawjson.Unquote(version)
 		}
 		seen = true
 		return handle(f.event())
@@ -379,9 +381,9 @@ func (c *Client) scanWatch(ctx context.Context, r Resource, namespace string, qu
 				return err
 			}
 			if f.typ == "ERROR" {
-				return statusOf(f.object.body(f.raw), path)
+				return statusOf(outlined(&f.object, f.raw), path)
 			}
-			if f.typ != bookmark && f.object.name.to == 0 {
+			if f.typ != bookmark && f.object.Name.To == 0 {
 				return fmt.Errorf("%w: an event with an object is expected, not one of something without a name", errUnreadable)
 			}
 			return handle(&f)
@@ -428,32 +430,32 @@ func readFrames(r io.Reader, handle func(line []byte) error) error {
 type frame struct {
 	typ    EventType
 	raw    []byte // of the object, and what follows it
-	object outline
+	object rawjson.Header
 }
 
 // scan finds the parts of a frame.
 func (f *frame) scan(line []byte) error {
 	f.typ, f.raw = "", nil
-	w := members{data: line}
-	for w.next() {
+	w := rawjson.MemberReader{Data: line}
+	for w.Next() {
 		end, err := 0, error(nil)
-		if string(w.name()) == "object" {
-			f.raw = line[w.at:]
-			err = f.object.scan(f.raw)
-			end = w.at + f.object.end
-		} else if end, err = skipValue(line, w.at); err == nil && string(w.name()) == "type" {
-			f.typ = eventType(line[w.at:end])
+		if string(w.Name()) == "object" {
+			f.raw = line[w.At:]
+			err = f.object.Scan(f.raw)
+			end = w.At + f.object.End
+		} else if end, err = rawjson.SkipValue(line, w.At); err == nil && string(w.Name()) == "type" {
+			f.typ = eventType(line[w.At:end])
 		}
 		if err != nil {
 			return fmt.Errorf("%w: an event with an object is expected: %w", errUnreadable, err)
 		}
-		w.at = end
+		w.At = end
 	}
-	if w.err == nil && f.raw == nil {
-		w.err = errors.New("there is none")
+	if w.Err == nil && f.raw == nil {
+		w.Err = errors.New("there is none")
 	}
-	if w.err != nil {
-		return fmt.Errorf("%w: an event with an object is expected: %w", errUnreadable, w.err)
+	if w.Err != nil {
+		return fmt.Errorf("%w: an event with an object is expected: %w", errUnreadable, w.Err)
 	}
 	return nil
 }
@@ -465,12 +467,12 @@ func eventType(quoted []byte) EventType {
 			return known
 		}
 	}
-	return EventType(unquote(quoted))
+	return EventType(rawjson.Unquote(quoted))
 }
 
 // event makes an event with bytes of its own.
 func (f *frame) event() RawEvent {
-	return RawEvent{Type: f.typ, Body: f.object.body(bytes.Clone(f.raw[:f.object.end]))}
+	return RawEvent{Type: f.typ, Body: outlined(&f.object, bytes.Clone(f.raw[:f.object.End]))}
 }
 
 // watchMethod tells errors that came as events from others.

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // This file reads YAML as the tools of Kubernetes do: YAML 1.1 words (yes, off, 0777), and nothing
@@ -34,7 +36,7 @@ func ParseManifests(data []byte) ([]map[string]any, error) {
 		}
 		m, ok := doc.(map[string]any)
 		if !ok {
-			return nil, fmt.Errorf("document %d: an object is expected, not %s", i+1, jsonKind(doc))
+			return nil, fmt.Errorf("document %d: an object is expected, not %s", i+1, rawjson.KindOf(doc))
 		}
 		if all, err = appendManifests(all, m); err != nil {
 			return nil, fmt.Errorf("document %d: %w", i+1, err)
@@ -46,8 +48,8 @@ func ParseManifests(data []byte) ([]map[string]any, error) {
 // parseManifest reads JSON as JSON, because it knows larger numbers than YAML. Redacted errors tell the place alone, and nothing of the
 // text, which can be a secret.
 func parseManifest(data []byte, redact bool) ([]any, error) {
-	if i := skipSpace(data, 0); i < len(data) && data[i] == '{' {
-		if v, err := decodeJSON(data); err == nil {
+	if i := rawjson.SkipSpace(data, 0); i < len(data) && data[i] == '{' {
+		if v, err := rawjson.Decode(data); err == nil {
 			return []any{v}, nil
 		}
 	}
@@ -64,7 +66,7 @@ func appendManifests(all []map[string]any, m map[string]any) ([]map[string]any, 
 	for i, item := range items {
 		o, ok := item.(map[string]any)
 		if !ok {
-			return nil, fmt.Errorf("items[%d]: an object is expected, not %s", i, jsonKind(item))
+			return nil, fmt.Errorf("items[%d]: an object is expected, not %s", i, rawjson.KindOf(item))
 		}
 		var err error
 		if all, err = appendManifests(all, o); err != nil {
@@ -570,7 +572,7 @@ func (r *yamlReader) mergeInto(e *yamlEntries, v any, pos int) {
 	for i := len(maps) - 1; i >= 0; i-- { // the first one wins
 		m, ok := maps[i].(map[string]any)
 		if !ok {
-			r.fail(pos, "the key << needs a mapping or a list of mappings, not %s", jsonKind(maps[i]))
+			r.fail(pos, "the key << needs a mapping or a list of mappings, not %s", rawjson.KindOf(maps[i]))
 		}
 		for k, v := range m {
 			e.values[k] = v
@@ -730,7 +732,7 @@ func (r *yamlReader) alias() any {
 		r.fail(start, "aliases stand for more than %d values", maxYAMLAliased)
 		return nil
 	}
-	return cloneJSON(a.value)
+	return rawjson.Clone(a.value)
 }
 
 // flowCollection reads a collection in brackets. Its lines may be indented as they like.

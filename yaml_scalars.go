@@ -10,6 +10,8 @@ import (
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // This file reads the scalars of YAML: how their text is written (plain, quoted, in blocks), and
@@ -494,7 +496,9 @@ func isYAMLInf(text string) bool {
 }
 
 // isYAMLInt and isYAMLFloat tell whether a text is a number in decimal notation; the former has underscores too.
-func isYAMLInt(text string) bool { return digits(strings.ReplaceAll(unsigned(text), "_", "0")) }
+func isYAMLInt(text string) bool {
+	return rawjson.IsDigits(strings.ReplaceAll(unsigned(text), "_", "0"))
+}
 
 func isYAMLFloat(text string) bool {
 	mantissa, exponent, powered := unsigned(text), "", false
@@ -502,7 +506,7 @@ func isYAMLFloat(text string) bool {
 		mantissa, exponent, powered = mantissa[:i], mantissa[i+1:], true
 	}
 	whole, fraction, _ := strings.Cut(mantissa, ".")
-	return digits(whole+fraction) && (!powered || digits(unsigned(exponent)))
+	return rawjson.IsDigits(whole+fraction) && (!powered || rawjson.IsDigits(unsigned(exponent)))
 }
 
 // unsigned returns a number without its sign, if it has one.
@@ -539,7 +543,7 @@ func yamlNumber(text string) (json.Number, bool) {
 	if err != nil {
 		return "", false
 	}
-	if json.Valid([]byte(digits)) && !equalNumbers(digits, string(short)) {
+	if json.Valid([]byte(digits)) && !rawjson.EqualNumbers(digits, string(short)) {
 		return json.Number(digits), true // a float would lose digits
 	}
 	return json.Number(short), true
@@ -559,5 +563,5 @@ func yamlKeyName(v any) (string, error) {
 		}
 		return string(v), nil
 	}
-	return "", fmt.Errorf("a key must be a string, a number or a boolean, not %s", jsonKind(v))
+	return "", fmt.Errorf("a key must be a string, a number or a boolean, not %s", rawjson.KindOf(v))
 }

@@ -8,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // yamlCases are texts with the JSON that they mean: one value a document.
@@ -235,14 +237,14 @@ func TestParseManifests(t *testing.T) {
 				}
 				return
 			}
-			got, _ := encodeJSON(objects)
+			got, _ := rawjson.Encode(objects)
 			var want any
 			d := json.NewDecoder(strings.NewReader(c.want))
 			d.UseNumber()
 			if err := d.Decode(&want); err != nil {
 				t.Fatal(err)
 			}
-			canonical, _ := encodeJSON(want)
+			canonical, _ := rawjson.Encode(want)
 			if err != nil || string(got) != string(canonical) {
 				t.Errorf("got %s, error %v; want %s", got, err, canonical)
 			}
@@ -256,8 +258,8 @@ func TestParseYAMLCopies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mergeJSON(objects[0]["a"], map[string]any{"b": map[string]any{"c": "changed"}})
-	got, _ := encodeJSON(objects[0])
+	rawjson.Merge(objects[0]["a"], map[string]any{"b": map[string]any{"c": "changed"}})
+	got, _ := rawjson.Encode(objects[0])
 	if want := `{"a":{"b":{"c":"changed"}},"d":{"b":{"c":1}},"e":{"b":{"c":1}}}`; string(got) != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
@@ -278,15 +280,15 @@ func FuzzYAML(f *testing.F) {
 			t.Fatalf("got documents with an error: %v, %v", docs, err)
 		}
 		if err == nil {
-			if _, err := encodeJSON(docs); err != nil {
+			if _, err := rawjson.Encode(docs); err != nil {
 				t.Fatalf("got what is not JSON: %v", err)
 			}
 		}
-		want, jsonErr := decodeJSON(data)
+		want, jsonErr := rawjson.Decode(data)
 		if jsonErr != nil || beyondYAML(data, want) {
 			return
 		}
-		if err != nil || len(docs) != 1 || !equalJSON(want, docs[0]) {
+		if err != nil || len(docs) != 1 || !rawjson.Equal(want, docs[0]) {
 			t.Fatalf("got %v, error %v; want %v", docs, err, want)
 		}
 	})
@@ -324,13 +326,13 @@ func beyondYAML(data []byte, v any) bool {
 // hasEqualKeys tells whether an object in a JSON text gives a key twice.
 func hasEqualKeys(raw []byte) bool {
 	seen, found := map[string]bool{}, false
-	_ = eachMember(raw, func(quoted, value []byte) bool {
-		key := unquote(quoted)
+	_ = rawjson.EachMember(raw, func(quoted, value []byte) bool {
+		key := rawjson.Unquote(quoted)
 		found = found || seen[key] || hasEqualKeys(value)
 		seen[key] = true
 		return !found
 	})
-	_ = eachItem(raw, func(value []byte) bool {
+	_ = rawjson.EachItem(raw, func(value []byte) bool {
 		found = found || hasEqualKeys(value)
 		return !found
 	})

@@ -1,4 +1,9 @@
-package kopf
+// Package rawjson reads and changes JSON in its bytes, without decoding it, because most of what an API server sends is never
+// asked for. What is decoded is map[string]any, []any, string, [encoding/json.Number], bool and nil.
+//
+// The functions expect JSON as encoding/json accepts it. On anything else they stop early and never panic; the error is left to
+// the decoding, if there is one. None of them keeps state, and all may be called by several goroutines.
+package rawjson
 
 import (
 	"bytes"
@@ -10,18 +15,14 @@ import (
 	"unicode/utf8"
 )
 
-// This file knows JSON as bytes that are looked into without being decoded, because most of what an API server sends is never asked for.
-// It has no state and no goroutines. The functions expect JSON as
-// encoding/json accepts it; on anything else they stop early, never panic, and
-// the error is left to whoever decodes the value for real.
-
+// ErrMalformed is wrapped by the errors of all functions on bytes, and ErrTruncated by those about bytes that end too early.
 var (
-	errJSON = errors.New("malformed JSON")
-	errCut  = fmt.Errorf("%w: it breaks off", errJSON)
+	ErrMalformed = errors.New("malformed JSON")
+	ErrTruncated = fmt.Errorf("%w: it breaks off", ErrMalformed)
 )
 
-// skipSpace returns the index of the first byte at or after i that is not white space.
-func skipSpace(data []byte, i int) int {
+// SkipSpace returns the index of the first byte at or after i that is not white space.
+func SkipSpace(data []byte, i int) int {
 	for i < len(data) {
 		switch data[i] {
 		case ' ', '\t', '\r', '\n':
@@ -68,13 +69,13 @@ func skipString(data []byte, i int) (int, error) {
 			i++
 		}
 	}
-	return 0, errCut
+	return 0, ErrTruncated
 }
 
-// skipValue returns the index after the JSON value that starts at data[i].
-func skipValue(data []byte, i int) (int, error) {
+// SkipValue returns the index after the JSON value that starts at data[i].
+func SkipValue(data []byte, i int) (int, error) {
 	if i >= len(data) {
-		return 0, errCut
+		return 0, ErrTruncated
 	}
 	switch data[i] {
 	case '"':
@@ -87,7 +88,7 @@ func skipValue(data []byte, i int) (int, error) {
 		switch data[i] {
 		case ',', '}', ']', ' ', '\t', '\r', '\n', ':', '"', '{', '[':
 			if i == start {
-				return 0, errJSON
+				return 0, ErrMalformed
 			}
 			return i, nil
 		}
@@ -117,111 +118,94 @@ func skipNested(data []byte, i int) (int, error) {
 		}
 		i++
 	}
-	return 0, errCut
+	return 0, ErrTruncated
 }
 
-// eachMember calls yield with the quoted key and the bytes of the value of each member
+// EachMember calls yield with the quoted key and the bytes of the value of each member
 // of the object in raw, in order, until yield returns false. A value that is
 // not an object has no members.
-func eachMember(raw []byte, yield func(quoted, value []byte) bool) error {
-	i := skipSpace(raw, 0)
-	if i >= len(raw) || raw[i] != '{' {
+func EachMember(raw []byte, yield func(quoted, value []byte) bool) error {
+	w := MemberReader{Data: raw, At: SkipSpace(raw, 0)}
+	if w.At >= len(raw) || raw[w.At] != '{' {
 		return nil
 	}
-	i = skipSpace(raw, i+1)
-	for i < len(raw) && raw[i] != '}' {
-		if raw[i] != '"' {
-			return errJSON
-		}
-		keyEnd, err := skipString(raw, i)
+	for w.Next() {
+		end, err := SkipValue(raw, w.At)
 		if err != nil {
 			return err
 		}
-		key := raw[i:keyEnd]
-		if i = skipSpace(raw, keyEnd); i >= len(raw) || raw[i] != ':' {
-			return errJSON
-		}
-		i = skipSpace(raw, i+1)
-		end, err := skipValue(raw, i)
-		if err != nil {
-			return err
-		}
-		if !yield(key, raw[i:end]) {
+		if !yield(w.Key.Of(raw), raw[w.At:end]) {
 			return nil
 		}
-		if i = skipSpace(raw, end); i < len(raw) && raw[i] == ',' {
-			i = skipSpace(raw, i+1)
-		}
+		w.At = end
 	}
-	if i >= len(raw) {
-		return errJSON
-	}
-	return nil
+	return w.Err
 }
 
-// eachItem calls yield with the bytes of each item of the list in raw, in
+// EachItem calls yield with the bytes of each item of the list in raw, in
 // order, until yield returns false. A value that is not a list has no items.
-func eachItem(raw []byte, yield func(value []byte) bool) error {
-	i := skipSpace(raw, 0)
+func EachItem(raw []byte, yield func(value []byte) bool) error {
+	i := SkipSpace(raw, 0)
 	if i >= len(raw) || raw[i] != '[' {
 		return nil
 	}
-	i = skipSpace(raw, i+1)
+	i = SkipSpace(raw, i+1)
 	for i < len(raw) && raw[i] != ']' {
-		end, err := skipValue(raw, i)
+		end, err := SkipValue(raw, i)
 		if err != nil {
 			return err
 		}
 		if !yield(raw[i:end]) {
 			return nil
 		}
-		if i = skipSpace(raw, end); i < len(raw) && raw[i] == ',' {
-			i = skipSpace(raw, i+1)
+		if i = SkipSpace(raw, end); i < len(raw) && raw[i] == ',' {
+			i = SkipSpace(raw, i+1)
 		}
 	}
 	if i >= len(raw) {
-		return errJSON
+		return ErrMalformed
 	}
 	return nil
 }
 
-// quotedIs tells whether the quoted JSON string, of valid UTF-8, means key.
-func quotedIs(quoted []byte, key string) bool {
+// QuotedIs reports whether the quoted JSON string, of valid UTF-8, means key.
+func QuotedIs(quoted []byte, key string) bool {
 	if inner := quoted[1 : len(quoted)-1]; bytes.IndexByte(inner, '\\') < 0 {
 		return string(inner) == key
 	}
-	return unquote(quoted) == key
+	return Unquote(quoted) == key
 }
 
-// isNull tells whether there is no value, or a null.
-func isNull(raw []byte) bool { return len(raw) == 0 || string(raw) == "null" }
+// IsNull reports whether there is no value, or a null.
+func IsNull(raw []byte) bool { return len(raw) == 0 || string(raw) == "null" }
 
-// unquote returns the text of a quoted JSON string, "" if it is not one. What is no
+// Unquote returns the text of a quoted JSON string, "" if it is not one. What is no
 // Unicode text in it is replaced by U+FFFD, as encoding/json does.
-func unquote(quoted []byte) string {
-	if isQuoted(quoted) && plainString(quoted) {
+func Unquote(quoted []byte) string {
+	if IsQuoted(quoted) && IsPlain(quoted) {
 		return string(quoted[1 : len(quoted)-1])
 	}
-	return string(appendUnquoted(nil, quoted))
+	return string(AppendUnquoted(nil, quoted))
 }
 
-// keyOf is [unquote] of a key, without an allocation for those that most objects have.
-func keyOf(quoted []byte) string {
+// Key is [Unquote] of a key, without an allocation for those that most objects have.
+func Key(quoted []byte) string {
 	for _, known := range [...]string{"apiVersion", "kind", "metadata", "spec", "status", "data", "labels", "annotations", "kopf"} {
 		if len(quoted) == len(known)+2 && string(quoted[1:len(quoted)-1]) == known {
 			return known
 		}
 	}
-	return unquote(quoted)
+	return Unquote(quoted)
 }
 
-func isQuoted(raw []byte) bool {
+// IsQuoted reports whether the bytes begin and end with a quote.
+func IsQuoted(raw []byte) bool {
 	return len(raw) > 1 && raw[0] == '"' && raw[len(raw)-1] == '"'
 }
 
-// appendUnquoted appends the text of a quoted JSON string, nothing if it is not one.
-func appendUnquoted(b, quoted []byte) []byte {
-	if !isQuoted(quoted) {
+// AppendUnquoted appends the text of a quoted JSON string, nothing if it is not one.
+func AppendUnquoted(b, quoted []byte) []byte {
+	if !IsQuoted(quoted) {
 		return b
 	}
 	before, rest := len(b), quoted[1:len(quoted)-1]
@@ -241,7 +225,7 @@ func appendUnquoted(b, quoted []byte) []byte {
 }
 
 // plainPrefix returns how many of the bytes mean themselves in a JSON string and are written as
-// appendString writes them.
+// AppendString writes them.
 func plainPrefix(s []byte) int {
 	i := 0
 	for ; i+8 <= len(s); i += 8 {
@@ -258,15 +242,15 @@ func plainPrefix(s []byte) int {
 	return i
 }
 
-// plainString tells whether all of a quoted string is a plain prefix.
-func plainString(quoted []byte) bool { return plainPrefix(quoted[1:len(quoted)-1]) == len(quoted)-2 }
+// IsPlain reports whether all of a quoted string is a plain prefix.
+func IsPlain(quoted []byte) bool { return plainPrefix(quoted[1:len(quoted)-1]) == len(quoted)-2 }
 
-// textOf returns what a quoted string means, without a copy where that is possible.
-func textOf(quoted []byte) []byte {
-	if plainString(quoted) {
+// Text returns what a quoted string means, without a copy where that is possible.
+func Text(quoted []byte) []byte {
+	if IsPlain(quoted) {
 		return quoted[1 : len(quoted)-1]
 	}
-	return []byte(unquote(quoted))
+	return []byte(Unquote(quoted))
 }
 
 // nextRune returns the character that a JSON string goes on with, and how many bytes mean it, 0 if none
@@ -326,12 +310,12 @@ func unicodeEscape(s []byte) rune {
 	return r
 }
 
-// findJSON returns the bytes of the value at a path of keys. It walks objects only.
-func findJSON(raw []byte, path ...string) ([]byte, bool) {
+// Find returns the bytes of the value at a path of keys. It walks objects only.
+func Find(raw []byte, path ...string) ([]byte, bool) {
 	for _, key := range path {
 		var found []byte
-		_ = eachMember(raw, func(quoted, value []byte) bool { // a malformed rest has no such key
-			if quotedIs(quoted, key) {
+		_ = EachMember(raw, func(quoted, value []byte) bool { // a malformed rest has no such key
+			if QuotedIs(quoted, key) {
 				found = value // the last of equal keys wins, as when decoding
 			}
 			return true
@@ -344,15 +328,15 @@ func findJSON(raw []byte, path ...string) ([]byte, bool) {
 	return bytes.TrimSpace(raw), len(raw) > 0
 }
 
-// stringJSON returns the string at a path of keys, "" where there is none.
-func stringJSON(raw []byte, path ...string) string {
-	v, _ := findJSON(raw, path...)
-	return unquote(v)
+// StringAt returns the string at a path of keys, "" where there is none.
+func StringAt(raw []byte, path ...string) string {
+	v, _ := Find(raw, path...)
+	return Unquote(v)
 }
 
-// appendString appends s as a JSON string in pure ASCII: everything else is
+// AppendString appends s as a JSON string in pure ASCII: everything else is
 // written as \uXXXX, as the original does in stored annotations.
-func appendString(b []byte, s string) []byte {
+func AppendString(b []byte, s string) []byte {
 	b = append(b, '"')
 	for _, r := range s {
 		b = appendEscaped(b, r)
@@ -387,9 +371,9 @@ func appendEscaped(b []byte, r rune) []byte {
 	return append(b, '\\', 'u', hex[r>>12&15], hex[r>>8&15], hex[r>>4&15], hex[r&15])
 }
 
-// appendCompact appends the JSON value in raw without white space and in pure ASCII, the
+// AppendCompact appends the JSON value in raw without white space and in pure ASCII, the
 // order of keys and the spelling of numbers kept.
-func appendCompact(b, raw []byte) []byte {
+func AppendCompact(b, raw []byte) []byte {
 	start := 0 // of what is to be copied as it is
 	for i := 0; i < len(raw); {
 		switch raw[i] {
@@ -413,7 +397,7 @@ func appendCompact(b, raw []byte) []byte {
 	return append(b, raw[min(start, len(raw)):]...)
 }
 
-// appendRecoded appends the rest, from raw[i] on, of a string as appendString would write it, and
+// appendRecoded appends the rest, from raw[i] on, of a string as AppendString would write it, and
 // returns the index of its closing quote's successor. It gives up at what may not stand in a string.
 func appendRecoded(b, raw []byte, i int) ([]byte, int) {
 	for i < len(raw) && raw[i] != '"' {

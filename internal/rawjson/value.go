@@ -1,4 +1,4 @@
-package kopf
+package rawjson
 
 import (
 	"bytes"
@@ -12,12 +12,11 @@ import (
 	"strings"
 )
 
-// This file knows JSON as decoded values (map[string]any, []any, string, json.Number, bool, nil): their reading and writing, their equality,
-// merging and differences. It has no state and no goroutines.
+// This file has JSON as decoded values (map[string]any, []any, string, json.Number, bool, nil): reading and writing, equality, merging.
 
-// decodeJSON decodes one JSON value, and fails if anything follows it. Numbers
+// Decode decodes one JSON value, and fails if anything follows it. Numbers
 // stay as they were written (json.Number), so that they survive being written back.
-func decodeJSON(data []byte) (any, error) {
+func Decode(data []byte) (any, error) {
 	if v, ok := decodeScalar(data); ok {
 		return v, nil
 	}
@@ -37,38 +36,38 @@ func decodeJSON(data []byte) (any, error) {
 // that it takes for the others.
 func decodeScalar(data []byte) (v any, ok bool) {
 	switch {
-	case isQuoted(data):
-		if plainString(data) {
+	case IsQuoted(data):
+		if IsPlain(data) {
 			return string(data[1 : len(data)-1]), true
 		}
-		text := appendUnquoted(make([]byte, 0, len(data)), data)
+		text := AppendUnquoted(make([]byte, 0, len(data)), data)
 		return string(text), len(text) > 0
 	case string(data) == "null":
 		return nil, true
 	case string(data) == "true", string(data) == "false":
 		return data[0] == 't', true
-	case len(data) > 0 && data[0] != '0' && digits(string(data)) || string(data) == "0":
+	case len(data) > 0 && data[0] != '0' && IsDigits(string(data)) || string(data) == "0":
 		return json.Number(data), true
 	}
 	return nil, false
 }
 
-// decodeObject decodes one JSON object.
-func decodeObject(data []byte) (map[string]any, error) {
-	v, err := decodeJSON(data)
+// DecodeObject decodes one JSON object.
+func DecodeObject(data []byte) (map[string]any, error) {
+	v, err := Decode(data)
 	if err != nil {
 		return nil, err
 	}
 	m, ok := v.(map[string]any)
 	if !ok {
-		return nil, fmt.Errorf("a JSON object is expected, not %s", jsonKind(v))
+		return nil, fmt.Errorf("a JSON object is expected, not %s", KindOf(v))
 	}
 	return m, nil
 }
 
-// encodeJSON encodes a value compactly, object keys sorted, without the escapes
+// Encode encodes a value compactly, object keys sorted, without the escapes
 // that encoding/json adds for HTML, and without a trailing newline.
-func encodeJSON(v any) ([]byte, error) {
+func Encode(v any) ([]byte, error) {
 	if b, ok := appendValue(make([]byte, 0, 256), v); ok {
 		return b, nil
 	}
@@ -81,7 +80,7 @@ func encodeJSON(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// appendValue appends a decoded value as encodeJSON encodes it, and tells whether it is one. It leaves the odd texts to package
+// appendValue appends a decoded value as Encode encodes it, and reports whether it is one. It leaves the odd texts to package
 // encoding/json.
 func appendValue(b []byte, v any) ([]byte, bool) {
 	ok := true
@@ -118,21 +117,12 @@ func appendValue(b []byte, v any) ([]byte, bool) {
 		}
 		return append(b, '}'), v != nil
 	case json.Number:
-		return append(b, v...), len(v) > 0 && v[0] != '0' && digits(string(v))
-	case []PatchOperation:
-		if v == nil {
-			return nil, false
-		}
-		all := make([]any, len(v))
-		for i, o := range v {
-			all[i] = o.members()
-		}
-		return appendValue(b, all)
+		return append(b, v...), len(v) > 0 && v[0] != '0' && IsDigits(string(v))
 	}
 	return nil, false
 }
 
-// appendPlain appends a text as a JSON string, and tells whether it has nothing in it but printable ASCII and what has a short escape.
+// appendPlain appends a text as a JSON string, and reports whether it has nothing in it but printable ASCII and what has a short escape.
 func appendPlain(b []byte, s string) ([]byte, bool) {
 	b = append(slices.Grow(b, len(s)+2), '"')
 	for {
@@ -156,22 +146,22 @@ func appendPlain(b []byte, s string) ([]byte, bool) {
 	}
 }
 
-// normalizeJSON turns any value that encoding/json can encode (structs, typed
+// Normalize turns any value that encoding/json can encode (structs, typed
 // maps, numbers of any type) into decoded JSON values.
-func normalizeJSON(v any) (any, error) {
+func Normalize(v any) (any, error) {
 	switch v.(type) {
 	case nil, bool, string:
 		return v, nil
 	}
-	data, err := encodeJSON(v)
+	data, err := Encode(v)
 	if err != nil {
 		return nil, err
 	}
-	return decodeJSON(data)
+	return Decode(data)
 }
 
-// jsonKind names the JSON type of a decoded value, for messages.
-func jsonKind(v any) string {
+// KindOf names the JSON type of a decoded value, for messages.
+func KindOf(v any) string {
 	switch v.(type) {
 	case nil:
 		return "null"
@@ -189,35 +179,35 @@ func jsonKind(v any) string {
 	return fmt.Sprintf("%T", v)
 }
 
-// cloneJSON copies a decoded value deeply.
-func cloneJSON(v any) any {
+// Clone copies a decoded value deeply.
+func Clone(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
 		m := make(map[string]any, len(v))
 		for k, e := range v {
-			m[k] = cloneJSON(e)
+			m[k] = Clone(e)
 		}
 		return m
 	case []any:
 		l := make([]any, len(v))
 		for i, e := range v {
-			l[i] = cloneJSON(e)
+			l[i] = Clone(e)
 		}
 		return l
 	}
 	return v
 }
 
-// equalJSON compares two decoded values by meaning: the order of keys does not
+// Equal compares two decoded values by meaning: the order of keys does not
 // matter, 1 equals 1.0, and true differs from 1. A null differs from an absent key.
-func equalJSON(a, b any) bool {
+func Equal(a, b any) bool {
 	switch a := a.(type) {
 	case map[string]any:
 		b, ok := b.(map[string]any)
-		return ok && maps.EqualFunc(a, b, equalJSON)
+		return ok && maps.EqualFunc(a, b, Equal)
 	case []any:
 		b, ok := b.([]any)
-		return ok && slices.EqualFunc(a, b, equalJSON)
+		return ok && slices.EqualFunc(a, b, Equal)
 	case nil:
 		return b == nil
 	case bool, string:
@@ -228,7 +218,7 @@ func equalJSON(a, b any) bool {
 		return false
 	}
 	y, ok := numberText(b)
-	return ok && equalNumbers(x, y)
+	return ok && EqualNumbers(x, y)
 }
 
 func numberText(v any) (string, bool) {
@@ -245,8 +235,8 @@ func numberText(v any) (string, bool) {
 	return "", false
 }
 
-// equalNumbers compares numbers of any size exactly.
-func equalNumbers(x, y string) bool {
+// EqualNumbers compares numbers of any size exactly.
+func EqualNumbers(x, y string) bool {
 	if x == y {
 		return true
 	}
@@ -277,17 +267,17 @@ func decimalOf(x string) (d decimal, ok bool) {
 	significant := strings.TrimLeft(all, "0")
 	d.exponent += len(whole) - (len(all) - len(significant))
 	if d.digits = strings.TrimRight(significant, "0"); d.digits == "" {
-		return decimal{}, digits(all) // zero has no sign
+		return decimal{}, IsDigits(all) // zero has no sign
 	}
-	return d, digits(all)
+	return d, IsDigits(all)
 }
 
-// mergeJSON applies an RFC 7396 merge patch to a decoded value and returns the
+// Merge applies an RFC 7396 merge patch to a decoded value and returns the
 // result. Maps of the target are changed in place; the patch is not.
-func mergeJSON(target, patch any) any {
+func Merge(target, patch any) any {
 	p, ok := patch.(map[string]any)
 	if !ok {
-		return cloneJSON(patch)
+		return Clone(patch)
 	}
 	t, ok := target.(map[string]any)
 	if !ok {
@@ -297,14 +287,14 @@ func mergeJSON(target, patch any) any {
 		if v == nil {
 			delete(t, k)
 		} else {
-			t[k] = mergeJSON(t[k], v)
+			t[k] = Merge(t[k], v)
 		}
 	}
 	return t
 }
 
-// lookupJSON walks objects, and objects only, by keys.
-func lookupJSON(v any, path ...string) (any, bool) {
+// Lookup walks objects, and objects only, by keys.
+func Lookup(v any, path ...string) (any, bool) {
 	for _, key := range path {
 		m, ok := v.(map[string]any)
 		if !ok {
@@ -316,3 +306,6 @@ func lookupJSON(v any, path ...string) (any, bool) {
 	}
 	return v, true
 }
+
+// IsDigits reports whether a text is one or more ASCII digits.
+func IsDigits(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }
