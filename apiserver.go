@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/rawjson"
+	"github.com/kopf-go/kopf/internal/yaml"
 )
 
 // This file is the in-memory API server as a whole: how it is made, reached, filled, and asked what it was
@@ -166,7 +167,7 @@ func (s *APIServer) Disconnect() {
 // Apply loads manifests, in YAML or JSON, any number of them in one text: what exists is replaced, all else is created. Resource
 // definitions can come together with objects of theirs. An export of another server will do: versions and uids in it are passed over. It stops at the first manifest that is refused.
 func (s *APIServer) Apply(manifests []byte) error {
-	objects, err := ParseManifests(manifests)
+	objects, err := yaml.ParseManifests(manifests)
 	if err != nil {
 		return err
 	}

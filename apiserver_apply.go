@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/kopf-go/kopf/internal/rawjson"
+	"github.com/kopf-go/kopf/internal/yaml"
 )
 
 // This file is server-side apply in the in-memory API server: a configuration is merged into the live object, fields
@@ -21,7 +22,7 @@ func (a *apiRequest) apply(w http.ResponseWriter, r *http.Request) error {
 	if a.subresource != "" && live == nil {
 		return a.kind.notFound(a.name)
 	}
-	all, err := ParseManifests(a.body)
+	all, err := yaml.ParseManifests(a.body)
 	if err != nil || len(all) != 1 {
 		return badRequest("error decoding YAML: %v", err)
 	}

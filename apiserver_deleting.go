@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/rawjson"
+	"github.com/kopf-go/kopf/internal/yaml"
 )
 
 // This file deletes the objects of the in-memory API server, and does what follows from changes of namespaces and of
@@ -35,7 +36,7 @@ func (a *apiRequest) deleteOptions() (deleteOptions, error) {
 			object, err = decodeProtobuf(a.body)
 		case strings.Contains(media, "yaml"):
 			var all []map[string]any
-			if all, err = ParseManifests(a.body); err == nil && len(all) == 1 {
+			if all, err = yaml.ParseManifests(a.body); err == nil && len(all) == 1 {
 				object = all[0]
 			}
 		default:

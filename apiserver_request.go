@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/rawjson"
+	"github.com/kopf-go/kopf/internal/yaml"
 )
 
 // This file reads requests to the in-memory API server: what they are about, and what they bring; and
@@ -147,7 +148,7 @@ func (a *apiRequest) decode() (map[string]any, error) {
 		object, err = rawjson.DecodeObject(a.body)
 	case "application/yaml":
 		var all []map[string]any
-		if all, err = ParseManifests(a.body); err == nil && len(all) == 1 {
+		if all, err = yaml.ParseManifests(a.body); err == nil && len(all) == 1 {
 			object = all[0]
 		} else if err == nil {
 			err = errors.New("one object is expected")

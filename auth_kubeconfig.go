@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/rawjson"
+	"github.com/kopf-go/kopf/internal/yaml"
 )
 
 // This file knows kubeconfigs: which files they are, how several become one, what kubectl makes of
@@ -189,7 +190,7 @@ func readKubeconfigs(files []string) (*kubeconfig, error) {
 }
 
 func parseKubeconfig(data []byte) (*kubeconfig, error) {
-	docs, err := parseManifest(data, true)
+	docs, err := yaml.Parse(data, true)
 	if err != nil {
 		return nil, err
 	}

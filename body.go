@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/rawjson"
+	"github.com/kopf-go/kopf/internal/yaml"
 )
 
 // This file knows what a Kubernetes object looks like: its body as it came from
@@ -608,6 +609,12 @@ func (d Diff) reduce(path []string) Diff {
 	}
 	return reduced
 }
+
+// ParseManifests reads the objects of a YAML file of one or several documents, or of a JSON file, in
+// their order. The items of lists (kind: List and the like) take the place of the list. A document that is
+// not an object is an error; empty ones are skipped. Numbers are [encoding/json.Number]. Errors of the
+// syntax name the line and the column.
+func ParseManifests(data []byte) ([]map[string]any, error) { return yaml.ParseManifests(data) }
 
 // outlined makes a body of an object that was scanned. It keeps the bytes.
 func outlined(o *rawjson.Header, raw []byte) *Body {

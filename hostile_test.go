@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/rawjson"
+	"github.com/kopf-go/kopf/internal/yaml"
 )
 
 // Here objects and answers are as those make them who wish the operator ill.
@@ -108,7 +109,7 @@ func TestHostileDepth(t *testing.T) {
 		data := []byte(text)
 		for parser, parse := range map[string]func() error{
 			"decodeJSON":      func() error { _, err := rawjson.Decode(data); return err },
-			"ParseManifests":  func() error { _, err := ParseManifests(data); return err },
+			"ParseManifests":  func() error { _, err := yaml.ParseManifests(data); return err },
 			"parseKubeconfig": func() error { _, err := parseKubeconfig(data); return err },
 			"readReview":      func() error { _, err := readReview(data); return err },
 			"record":          func() error { _, err := parseRecord(text); return err },

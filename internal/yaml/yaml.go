@@ -1,4 +1,7 @@
-package kopf
+// Package yaml reads YAML as the tools of Kubernetes do: with the words of YAML 1.1 (yes, off, 0777), and nothing that JSON can't say.
+//
+// The reader is a recursive descent over the text, in which an error is kept and ends the text, so that everything above returns.
+package yaml
 
 import (
 	"encoding/binary"
@@ -10,14 +13,10 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// This file reads YAML as the tools of Kubernetes do: YAML 1.1 words (yes, off, 0777), and nothing
-// that JSON can't say. It is a recursive descent over the text, in which an error is kept and ends
-// the text, so that everything above returns. The scalars are in yaml_scalars.go. No state is shared.
-
 // The limits of what one file may hold.
 const (
-	maxYAMLDepth   = 10_000  // nested collections, as in encoding/json
-	maxYAMLAliased = 400_000 // nodes that come from aliases
+	maxDepth   = 10_000  // nested collections, as in encoding/json
+	maxAliased = 400_000 // nodes that come from aliases
 )
 
 // ParseManifests reads the objects of a YAML file of one or several documents, or of a JSON file, in
@@ -25,7 +24,7 @@ const (
 // not an object is an error; empty ones are skipped. Numbers are [encoding/json.Number]. Errors of the
 // syntax name the line and the column.
 func ParseManifests(data []byte) ([]map[string]any, error) {
-	docs, err := parseManifest(data, false)
+	docs, err := Parse(data, false)
 	if err != nil {
 		return nil, err
 	}
@@ -45,15 +44,15 @@ func ParseManifests(data []byte) ([]map[string]any, error) {
 	return all, nil
 }
 
-// parseManifest reads JSON as JSON, because it knows larger numbers than YAML. Redacted errors tell the place alone, and nothing of the
+// Parse reads JSON as JSON, because it knows larger numbers than YAML. Redacted errors tell the place alone, and nothing of the
 // text, which can be a secret.
-func parseManifest(data []byte, redact bool) ([]any, error) {
+func Parse(data []byte, redact bool) ([]any, error) {
 	if i := rawjson.SkipSpace(data, 0); i < len(data) && data[i] == '{' {
 		if v, err := rawjson.Decode(data); err == nil {
 			return []any{v}, nil
 		}
 	}
-	return parseYAML(data, redact)
+	return parse(data, redact)
 }
 
 // appendManifests appends an object, or the items of a list, which may be lists too.
@@ -76,13 +75,13 @@ func appendManifests(all []map[string]any, m map[string]any) ([]map[string]any, 
 	return all, nil
 }
 
-// parseYAML returns the value of each document; empty documents have none.
-func parseYAML(data []byte, redact bool) ([]any, error) {
+// parse returns the value of each document; empty documents have none.
+func parse(data []byte, redact bool) ([]any, error) {
 	text, err := yamlText(data)
 	if err != nil {
 		return nil, err
 	}
-	r := &yamlReader{src: text, redact: redact}
+	r := &reader{src: text, redact: redact}
 	var docs []any
 	for r.nextDocument() {
 		if v, ok := r.document(); ok {
@@ -133,8 +132,8 @@ func yamlError(text string, pos int, format string, args ...any) error {
 	return fmt.Errorf("line %d, column %d: %s", line, column, fmt.Sprintf(format, args...))
 }
 
-// yamlReader reads the documents of one text.
-type yamlReader struct {
+// reader reads the documents of one text.
+type reader struct {
 	src       string
 	redact    bool // whether errors keep the text to themselves
 	pos       int
@@ -164,7 +163,7 @@ type yamlProps struct {
 func (p yamlProps) given() bool { return p.anchor != "" || p.tag != "" }
 
 // fail keeps the first error and ends the text.
-func (r *yamlReader) fail(pos int, format string, args ...any) {
+func (r *reader) fail(pos int, format string, args ...any) {
 	if r.err == nil {
 		r.err = yamlError(r.src, min(pos, len(r.src)), format, args...)
 	}
@@ -172,7 +171,7 @@ func (r *yamlReader) fail(pos int, format string, args ...any) {
 }
 
 // at returns the byte at an offset from here, 0 beyond the end.
-func (r *yamlReader) at(offset int) byte {
+func (r *reader) at(offset int) byte {
 	if i := r.pos + offset; i < len(r.src) {
 		return r.src[i]
 	}
@@ -180,12 +179,12 @@ func (r *yamlReader) at(offset int) byte {
 }
 
 // skip goes on by n bytes, but not beyond the end, where an error may have led.
-func (r *yamlReader) skip(n int) { r.pos = min(r.pos+n, len(r.src)) }
+func (r *reader) skip(n int) { r.pos = min(r.pos+n, len(r.src)) }
 
-func (r *yamlReader) eof() bool { return r.pos >= len(r.src) }
+func (r *reader) eof() bool { return r.pos >= len(r.src) }
 
 // blank tells whether the byte at an offset is white space or the end.
-func (r *yamlReader) blank(offset int) bool {
+func (r *reader) blank(offset int) bool {
 	switch r.at(offset) {
 	case ' ', '\t', '\n':
 		return true
@@ -194,11 +193,11 @@ func (r *yamlReader) blank(offset int) bool {
 }
 
 // indicator tells whether c stands here and white space follows.
-func (r *yamlReader) indicator(c byte) bool { return r.at(0) == c && r.blank(1) }
+func (r *reader) indicator(c byte) bool { return r.at(0) == c && r.blank(1) }
 
 // column returns the distance of a place from the beginning of its line. It looks back to the last place that it was
 // asked for only, so that long lines cost no more than many.
-func (r *yamlReader) column(pos int) int {
+func (r *reader) column(pos int) int {
 	if pos < r.columnPos {
 		r.columnPos, r.line = 0, 0
 	}
@@ -210,7 +209,7 @@ func (r *yamlReader) column(pos int) int {
 }
 
 // indentation returns the column here if only spaces stand before it, -1 otherwise.
-func (r *yamlReader) indentation() int {
+func (r *reader) indentation() int {
 	i := r.pos
 	for i > 0 && r.src[i-1] == ' ' {
 		i--
@@ -222,7 +221,7 @@ func (r *yamlReader) indentation() int {
 }
 
 // marker tells whether "---" or "..." begins the line here.
-func (r *yamlReader) marker() bool {
+func (r *reader) marker() bool {
 	if r.pos > 0 && r.src[r.pos-1] != '\n' || !r.blank(3) {
 		return false
 	}
@@ -230,14 +229,14 @@ func (r *yamlReader) marker() bool {
 }
 
 // skipSpaces goes to what is neither a space nor a tab.
-func (r *yamlReader) skipSpaces() {
+func (r *reader) skipSpaces() {
 	for c := r.at(0); c == ' ' || c == '\t'; c = r.at(0) {
 		r.skip(1)
 	}
 }
 
 // skipBlank goes to the next text: past white space, comments and ends of lines.
-func (r *yamlReader) skipBlank() {
+func (r *reader) skipBlank() {
 	for {
 		start := r.pos
 		r.skipSpaces()
@@ -259,7 +258,7 @@ func (r *yamlReader) skipBlank() {
 }
 
 // skipLine goes to the end of the line.
-func (r *yamlReader) skipLine() {
+func (r *reader) skipLine() {
 	if n := strings.IndexByte(r.src[r.pos:], '\n'); n >= 0 {
 		r.skip(n)
 	} else {
@@ -268,7 +267,7 @@ func (r *yamlReader) skipLine() {
 }
 
 // nextDocument goes to the first text of a document, past its directives. It tells whether there is one.
-func (r *yamlReader) nextDocument() bool {
+func (r *reader) nextDocument() bool {
 	r.anchors, r.handles = map[string]yamlAnchor{}, map[string]string{}
 	directives := false
 	for r.err == nil {
@@ -301,7 +300,7 @@ func (r *yamlReader) nextDocument() bool {
 }
 
 // directive reads a line that begins with %. Unknown ones are ignored.
-func (r *yamlReader) directive() {
+func (r *reader) directive() {
 	start := r.pos
 	r.skipLine()
 	words := strings.Fields(r.src[start:r.pos])
@@ -326,7 +325,7 @@ func (r *yamlReader) directive() {
 }
 
 // endOfLine expects nothing more on the line but a comment.
-func (r *yamlReader) endOfLine() {
+func (r *reader) endOfLine() {
 	r.skipSpaces()
 	if r.at(0) == '#' {
 		r.skipLine()
@@ -337,7 +336,7 @@ func (r *yamlReader) endOfLine() {
 }
 
 // document reads one document, which may be empty.
-func (r *yamlReader) document() (v any, ok bool) {
+func (r *reader) document() (v any, ok bool) {
 	if r.marker() {
 		r.skip(3)
 	}
@@ -353,7 +352,7 @@ func (r *yamlReader) document() (v any, ok bool) {
 }
 
 // here quotes the text at this place for a message.
-func (r *yamlReader) here() string {
+func (r *reader) here() string {
 	text, _, _ := strings.Cut(r.src[r.pos:], "\n")
 	switch {
 	case text == "":
@@ -368,15 +367,15 @@ func (r *yamlReader) here() string {
 }
 
 // nest counts the depth, and tells whether it is still allowed. It is undone by r.depth--.
-func (r *yamlReader) nest() {
-	if r.depth++; r.depth > maxYAMLDepth {
-		r.fail(r.pos, "more than %d values are nested", maxYAMLDepth)
+func (r *reader) nest() {
+	if r.depth++; r.depth > maxDepth {
+		r.fail(r.pos, "more than %d values are nested", maxDepth)
 	}
 }
 
 // below tells whether the text here, on a line of its own, belongs to a value of a parent at a column. With
 // dashes, as after "key:", so does a sequence at the column of the parent itself.
-func (r *yamlReader) below(parent int, dashes bool) bool {
+func (r *reader) below(parent int, dashes bool) bool {
 	if r.eof() || r.marker() {
 		return false
 	}
@@ -386,7 +385,7 @@ func (r *yamlReader) below(parent int, dashes bool) bool {
 
 // block reads a value after an indicator, or at the beginning of a document; nil if there is none. Its further lines are
 // indented by more than parent. If it is compact, a collection may begin on the line of the indicator.
-func (r *yamlReader) block(parent int, compact, dashes bool) any {
+func (r *reader) block(parent int, compact, dashes bool) any {
 	r.nest()
 	defer func() { r.depth-- }()
 	r.skipBlank()
@@ -417,7 +416,7 @@ func (r *yamlReader) block(parent int, compact, dashes bool) any {
 
 // content reads the value here. The outer properties stand on a line above it, the
 // inner ones, from start on, before it on its line: they belong to its first key if it is a mapping.
-func (r *yamlReader) content(parent int, compact bool, start int, outer, inner yamlProps) any {
+func (r *reader) content(parent int, compact bool, start int, outer, inner yamlProps) any {
 	before := r.count
 	r.hold(outer)
 	sequence, explicit := r.indicator('-'), r.indicator('?')
@@ -452,7 +451,7 @@ func (r *yamlReader) content(parent int, compact bool, start int, outer, inner y
 }
 
 // merged returns the properties of a value that is no mapping.
-func (r *yamlReader) merged(outer, inner yamlProps) yamlProps {
+func (r *reader) merged(outer, inner yamlProps) yamlProps {
 	if outer.anchor != "" && inner.anchor != "" || outer.tag != "" && inner.tag != "" {
 		r.fail(inner.pos, "a value can't have two anchors or tags")
 	}
@@ -467,14 +466,14 @@ func (r *yamlReader) merged(outer, inner yamlProps) yamlProps {
 }
 
 // hold refuses aliases to an anchor while its value is being read.
-func (r *yamlReader) hold(props yamlProps) {
+func (r *reader) hold(props yamlProps) {
 	if props.anchor != "" {
 		r.anchors[props.anchor] = yamlAnchor{open: true}
 	}
 }
 
 // keep keeps a value for the aliases to its anchor; before is the count of nodes before it.
-func (r *yamlReader) keep(props yamlProps, before int, v any) any {
+func (r *reader) keep(props yamlProps, before int, v any) any {
 	r.count++
 	if props.anchor != "" {
 		r.anchors[props.anchor] = yamlAnchor{value: v, size: r.count - before}
@@ -490,7 +489,7 @@ type yamlAtom struct {
 }
 
 // atom reads a value that can be a key. A plain scalar is read to the end of its line.
-func (r *yamlReader) atom(flow bool) (a yamlAtom) {
+func (r *reader) atom(flow bool) (a yamlAtom) {
 	switch c := r.at(0); c {
 	case '*':
 		a.alias, a.value = true, r.alias()
@@ -507,7 +506,7 @@ func (r *yamlReader) atom(flow bool) (a yamlAtom) {
 }
 
 // finish returns the value of an atom with its properties; before is the count of nodes before it.
-func (r *yamlReader) finish(a yamlAtom, props yamlProps, before int) any {
+func (r *reader) finish(a yamlAtom, props yamlProps, before int) any {
 	switch {
 	case a.alias && props.given():
 		r.fail(props.pos, "an alias can't have an anchor or a tag")
@@ -525,13 +524,13 @@ type yamlKey struct {
 }
 
 // finishKey makes a key of an atom with its properties.
-func (r *yamlReader) finishKey(a yamlAtom, props yamlProps, before, pos int) yamlKey {
+func (r *reader) finishKey(a yamlAtom, props yamlProps, before, pos int) yamlKey {
 	merge := a.isText && a.text == "<<" && (a.plain && (props.tag == "" || props.tag == "!") || props.tag == yamlTag+"merge")
 	return yamlKey{name: r.keyName(r.finish(a, props, before), pos), merge: merge, pos: pos}
 }
 
 // keyName turns a key into text, as JSON needs it.
-func (r *yamlReader) keyName(v any, pos int) string {
+func (r *reader) keyName(v any, pos int) string {
 	name, err := yamlKeyName(v)
 	if err != nil {
 		r.fail(pos, "%v", err)
@@ -546,7 +545,7 @@ type yamlEntries struct {
 }
 
 // put adds an entry. What is merged gives way to what is written after it, as in the tools of Kubernetes.
-func (r *yamlReader) put(e *yamlEntries, key yamlKey, v any) {
+func (r *reader) put(e *yamlEntries, key yamlKey, v any) {
 	if key.merge {
 		r.mergeInto(e, v, key.pos)
 		return
@@ -561,7 +560,7 @@ func (r *yamlReader) put(e *yamlEntries, key yamlKey, v any) {
 }
 
 // mergeInto does what the key << asks for.
-func (r *yamlReader) mergeInto(e *yamlEntries, v any, pos int) {
+func (r *reader) mergeInto(e *yamlEntries, v any, pos int) {
 	maps, ok := v.([]any)
 	if !ok {
 		maps = []any{v}
@@ -588,7 +587,7 @@ func (e *yamlEntries) object() map[string]any {
 }
 
 // next goes to the next entry of a block collection at a column, and tells whether there is one.
-func (r *yamlReader) next(column int) bool {
+func (r *reader) next(column int) bool {
 	r.skipBlank()
 	if r.eof() || r.marker() {
 		return false
@@ -605,7 +604,7 @@ func (r *yamlReader) next(column int) bool {
 
 // sequence reads the items that begin with dashes at a column. Where that is the column of
 // the parent, other text there belongs to the parent.
-func (r *yamlReader) sequence(column, parent int) any {
+func (r *reader) sequence(column, parent int) any {
 	items := []any{}
 	for {
 		r.skip(1) // the dash
@@ -623,7 +622,7 @@ func (r *yamlReader) sequence(column, parent int) any {
 }
 
 // mapping reads the entries with keys at a column. The first key may have been read already, with its colon.
-func (r *yamlReader) mapping(column int, first *yamlKey) any {
+func (r *reader) mapping(column int, first *yamlKey) any {
 	var entries yamlEntries
 	for {
 		key, explicit := yamlKey{}, false
@@ -650,14 +649,14 @@ func (r *yamlReader) mapping(column int, first *yamlKey) any {
 }
 
 // explicitKey reads a key after "?".
-func (r *yamlReader) explicitKey(column int) yamlKey {
+func (r *reader) explicitKey(column int) yamlKey {
 	r.skip(1)
 	start := r.pos
 	return yamlKey{name: r.keyName(r.block(column, true, true), start), pos: start}
 }
 
 // implicitKey reads a key and its colon on one line.
-func (r *yamlReader) implicitKey() yamlKey {
+func (r *reader) implicitKey() yamlKey {
 	start := r.pos
 	props := r.props()
 	r.skipSpaces()
@@ -677,7 +676,7 @@ func (r *yamlReader) implicitKey() yamlKey {
 }
 
 // props reads the anchor and the tag before a value.
-func (r *yamlReader) props() yamlProps {
+func (r *reader) props() yamlProps {
 	p := yamlProps{pos: r.pos}
 	for {
 		switch c := r.at(0); {
@@ -701,7 +700,7 @@ func (r *yamlReader) props() yamlProps {
 }
 
 // name reads the name of an anchor or an alias.
-func (r *yamlReader) name() string {
+func (r *reader) name() string {
 	start := r.pos
 	for !r.blank(0) && strings.IndexByte(",[]{}", r.at(0)) < 0 && !r.indicator(':') {
 		r.skip(1)
@@ -714,7 +713,7 @@ func (r *yamlReader) name() string {
 }
 
 // alias repeats the value of an anchor, as a copy: nothing in the result is shared.
-func (r *yamlReader) alias() any {
+func (r *reader) alias() any {
 	start := r.pos
 	r.skip(1)
 	name := r.name()
@@ -728,15 +727,15 @@ func (r *yamlReader) alias() any {
 		r.fail(start, "the anchor %q contains itself", name)
 	}
 	r.count += a.size
-	if r.aliased += a.size; r.aliased > maxYAMLAliased {
-		r.fail(start, "aliases stand for more than %d values", maxYAMLAliased)
+	if r.aliased += a.size; r.aliased > maxAliased {
+		r.fail(start, "aliases stand for more than %d values", maxAliased)
 		return nil
 	}
 	return rawjson.Clone(a.value)
 }
 
 // flowCollection reads a collection in brackets. Its lines may be indented as they like.
-func (r *yamlReader) flowCollection() any {
+func (r *reader) flowCollection() any {
 	r.nest()
 	defer func() { r.depth-- }()
 	start, isMap, end := r.pos, r.at(0) == '{', byte(']')
@@ -775,7 +774,7 @@ func (r *yamlReader) flowCollection() any {
 }
 
 // skipFlow goes to the next text inside of brackets.
-func (r *yamlReader) skipFlow(start int) {
+func (r *reader) skipFlow(start int) {
 	for {
 		r.skipSpaces()
 		switch {
@@ -795,7 +794,7 @@ func (r *yamlReader) skipFlow(start int) {
 }
 
 // flowEntry reads a value in brackets, or a pair if it is one; in braces everything is one.
-func (r *yamlReader) flowEntry(isMap bool, start int) (key yamlKey, v any, pair bool) {
+func (r *reader) flowEntry(isMap bool, start int) (key yamlKey, v any, pair bool) {
 	pos, before := r.pos, r.count
 	if r.indicator('?') {
 		pair = true
@@ -823,7 +822,7 @@ func (r *yamlReader) flowEntry(isMap bool, start int) (key yamlKey, v any, pair 
 }
 
 // flowAtom reads a value in brackets with its properties; it is empty where none is given.
-func (r *yamlReader) flowAtom(start int) (yamlAtom, yamlProps) {
+func (r *reader) flowAtom(start int) (yamlAtom, yamlProps) {
 	props := r.props()
 	r.skipFlow(start)
 	if r.eof() || strings.IndexByte(",]}:", r.at(0)) >= 0 {

@@ -1,4 +1,4 @@
-package kopf
+package yaml
 
 import (
 	"encoding/json"
@@ -120,7 +120,7 @@ var yamlCases = []struct{ name, yaml, json string }{
 func TestParseYAML(t *testing.T) {
 	for _, c := range yamlCases {
 		t.Run(c.name, func(t *testing.T) {
-			docs, err := parseYAML([]byte(c.yaml), false)
+			docs, err := parse([]byte(c.yaml), false)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -142,7 +142,7 @@ func TestParseYAML(t *testing.T) {
 }
 
 func TestParseYAMLErrors(t *testing.T) {
-	deep := strings.Repeat("[", maxYAMLDepth+1)
+	deep := strings.Repeat("[", maxDepth+1)
 	bomb := "a: &a [x, x, x, x, x, x, x, x, x]\n"
 	for c := byte('b'); c < 'k'; c++ {
 		alias := "*" + string(c-1)
@@ -208,7 +208,7 @@ func TestParseYAMLErrors(t *testing.T) {
 		{"a bomb of merges", strings.ReplaceAll(bomb, "[x, x", "[x, {y: z}"), "aliases stand for more than"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			docs, err := parseYAML([]byte(c.yaml), false)
+			docs, err := parse([]byte(c.yaml), false)
 			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "line ") {
 				t.Errorf("got %v, error %v; want an error with %q", docs, err, c.want)
 			}
@@ -272,7 +272,7 @@ func FuzzYAML(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		start := time.Now()
-		docs, err := parseYAML(data, false)
+		docs, err := parse(data, false)
 		if took := time.Since(start); took > 5*time.Second {
 			t.Fatalf("%d bytes took %s", len(data), took)
 		}

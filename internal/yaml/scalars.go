@@ -1,4 +1,4 @@
-package kopf
+package yaml
 
 import (
 	"encoding/base64"
@@ -21,7 +21,7 @@ import (
 const yamlTag = "tag:yaml.org,2002:"
 
 // plainStart reads a plain scalar to the end of its line; what it begins with is checked.
-func (r *yamlReader) plainStart(flow bool) string {
+func (r *reader) plainStart(flow bool) string {
 	c := r.at(0)
 	switch {
 	case r.eof():
@@ -35,7 +35,7 @@ func (r *yamlReader) plainStart(flow bool) string {
 }
 
 // plainLine reads the part of a plain scalar that is on this line, without white space behind it.
-func (r *yamlReader) plainLine(flow bool) string {
+func (r *reader) plainLine(flow bool) string {
 	start := r.pos
 scan:
 	for ; r.pos < len(r.src); r.skip(1) {
@@ -62,7 +62,7 @@ scan:
 }
 
 // skipBreaks goes past the end of the line, empty lines, and white space. It returns the number of line ends.
-func (r *yamlReader) skipBreaks() int {
+func (r *reader) skipBreaks() int {
 	breaks := 0
 	for {
 		r.skipSpaces()
@@ -83,7 +83,7 @@ func fold(breaks int) string {
 }
 
 // plainRest appends the further lines of a plain scalar in a block, which are indented by more than parent.
-func (r *yamlReader) plainRest(first string, parent int) string {
+func (r *reader) plainRest(first string, parent int) string {
 	var b strings.Builder
 	b.WriteString(first)
 	for {
@@ -111,7 +111,7 @@ func (r *yamlReader) plainRest(first string, parent int) string {
 }
 
 // plainFlowRest appends the further lines of a plain scalar in brackets.
-func (r *yamlReader) plainFlowRest(first string) string {
+func (r *reader) plainFlowRest(first string) string {
 	var b strings.Builder
 	b.WriteString(first)
 	for {
@@ -132,20 +132,20 @@ func (r *yamlReader) plainFlowRest(first string) string {
 }
 
 // quotedBreak folds the line ends in quotes. The white space before them, after solid bytes of b, is dropped.
-func (r *yamlReader) quotedBreak(b []byte, solid, start int) []byte {
+func (r *reader) quotedBreak(b []byte, solid, start int) []byte {
 	b = append(b[:solid], fold(r.skipBreaks())...)
 	r.refuseMarker(start)
 	return b
 }
 
-func (r *yamlReader) refuseMarker(start int) {
+func (r *reader) refuseMarker(start int) {
 	if r.marker() {
 		r.fail(start, "the quote is not closed")
 	}
 }
 
 // singleQuoted reads '…', in which only the quote itself is doubled.
-func (r *yamlReader) singleQuoted() string {
+func (r *reader) singleQuoted() string {
 	start := r.pos
 	var b []byte
 	solid := 0
@@ -174,7 +174,7 @@ func (r *yamlReader) singleQuoted() string {
 }
 
 // doubleQuoted reads "…" with its escapes, those of JSON among them.
-func (r *yamlReader) doubleQuoted() string {
+func (r *reader) doubleQuoted() string {
 	start := r.pos
 	var b []byte
 	solid := 0
@@ -216,7 +216,7 @@ var yamlEscapes = [...]struct {
 }
 
 // escape appends what the escape here stands for.
-func (r *yamlReader) escape(b []byte) []byte {
+func (r *reader) escape(b []byte) []byte {
 	start, c := r.pos, r.at(1)
 	for _, e := range yamlEscapes {
 		if e.letter == c {
@@ -253,7 +253,7 @@ func (r *yamlReader) escape(b []byte) []byte {
 }
 
 // hex reads a number of hexadecimal digits.
-func (r *yamlReader) hex(digits int) rune {
+func (r *reader) hex(digits int) rune {
 	if r.pos+digits <= len(r.src) {
 		if n, err := strconv.ParseUint(r.src[r.pos:r.pos+digits], 16, 32); err == nil {
 			r.skip(digits)
@@ -265,7 +265,7 @@ func (r *yamlReader) hex(digits int) rune {
 }
 
 // blockScalar reads the lines under "|" or ">", which are indented by more than parent.
-func (r *yamlReader) blockScalar(parent int) string {
+func (r *reader) blockScalar(parent int) string {
 	folded := r.at(0) == '>'
 	chomp, indent := r.blockHeader()
 	if indent > 0 {
@@ -301,7 +301,7 @@ func (r *yamlReader) blockScalar(parent int) string {
 }
 
 // blockHeader reads the line of the indicator: what happens to line ends at the end, and the indentation, if given.
-func (r *yamlReader) blockHeader() (chomp byte, indent int) {
+func (r *reader) blockHeader() (chomp byte, indent int) {
 	for {
 		r.skip(1)
 		switch c := r.at(0); {
@@ -320,7 +320,7 @@ func (r *yamlReader) blockHeader() (chomp byte, indent int) {
 }
 
 // blockIndent finds the indentation of a block: that of its first line with text, or of a longer empty one before it.
-func (r *yamlReader) blockIndent(least int) int {
+func (r *reader) blockIndent(least int) int {
 	indent := least
 	for i := r.pos; i < len(r.src); i++ {
 		start := i
@@ -339,7 +339,7 @@ func (r *yamlReader) blockIndent(least int) int {
 }
 
 // blockLines reads the lines of a block without their indentation; ended tells whether the last one has an end.
-func (r *yamlReader) blockLines(indent int) (lines []string, ended bool) {
+func (r *reader) blockLines(indent int) (lines []string, ended bool) {
 	for !r.eof() && !r.marker() {
 		start := r.pos
 		for r.pos < start+indent && r.at(0) == ' ' {
@@ -386,7 +386,7 @@ func foldLines(b *strings.Builder, lines []string) {
 }
 
 // tag reads a tag and returns its full form.
-func (r *yamlReader) tag() string {
+func (r *reader) tag() string {
 	start := r.pos
 	if r.at(1) == '<' {
 		n := strings.IndexByte(r.src[r.pos:], '>')
@@ -422,7 +422,7 @@ func (r *yamlReader) tag() string {
 }
 
 // scalar returns what a text means.
-func (r *yamlReader) scalar(text string, plain bool, props yamlProps) any {
+func (r *reader) scalar(text string, plain bool, props yamlProps) any {
 	v, err := yamlMeaning(text, plain, props.tag)
 	if err != nil {
 		r.fail(max(props.pos, r.pos-len(text)), "%v", err)
@@ -467,7 +467,7 @@ func yamlMeaning(text string, plain bool, tag string) (any, error) {
 	case "bool":
 		known = isBool
 	case "int":
-		known = isNumber && !isYAMLFloat(text) || isYAMLInt(text)
+		known = isNumber && !isYAMLFloat(text) || isInt(text)
 	case "float":
 		known = isNumber
 	case "binary":
@@ -495,8 +495,8 @@ func isYAMLInf(text string) bool {
 	return false
 }
 
-// isYAMLInt and isYAMLFloat tell whether a text is a number in decimal notation; the former has underscores too.
-func isYAMLInt(text string) bool {
+// isInt and isYAMLFloat tell whether a text is a number in decimal notation; the former has underscores too.
+func isInt(text string) bool {
 	return rawjson.IsDigits(strings.ReplaceAll(unsigned(text), "_", "0"))
 }
 
