@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/httplimit"
 	"github.com/kopf-go/kopf/internal/rawjson"
 	"github.com/kopf-go/kopf/internal/yaml"
 )
@@ -363,7 +364,7 @@ func (w *countingWriter) Write(data []byte) (int, error) {
 		w.status = 200
 	}
 	if timed, ok := w.ResponseWriter.(interface{ SetWriteDeadline(time.Time) error }); ok {
-		_ = timed.SetWriteDeadline(time.Now().Add(sendTimeout)) // if it cannot be, writing fails too
+		_ = timed.SetWriteDeadline(time.Now().Add(httplimit.SendTimeout)) // if it cannot be, writing fails too
 	}
 	return w.ResponseWriter.Write(data)
 }

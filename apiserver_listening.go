@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/httplimit"
 )
 
 // This file is how others reach the in-memory API server by the network, and what limits them: in time, in number, and to those who mean
@@ -48,12 +50,12 @@ func (s *APIServer) serve(listener net.Listener) *Served {
 		s.opts.Logger.Warn("The embedded API server can be reached from other machines, and lets everybody do everything.", "address", address.String())
 	}
 	served.server = &http.Server{
-		Handler: &networkHandler{s, own}, MaxHeaderBytes: maxHeader,
-		ReadTimeout: receiveTimeout, WriteTimeout: sendTimeout, IdleTimeout: 2 * time.Minute, // watches get more time with each event
+		Handler: &networkHandler{s, own}, MaxHeaderBytes: httplimit.MaxHeaderBytes,
+		ReadTimeout: httplimit.ReceiveTimeout, WriteTimeout: httplimit.SendTimeout, IdleTimeout: 2 * time.Minute, // watches get more time with each event
 		ErrorLog:    slog.NewLogLogger(s.opts.Logger.Handler(), slog.LevelDebug),
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}
-	limitConnections(served.server, maxConnections)
+	httplimit.LimitConnections(served.server, httplimit.MaxConnections)
 	go func() {
 		defer close(served.done)
 		if err := served.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {

@@ -17,6 +17,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/httplimit"
 )
 
 // Here strangers come to each server that listens. The connections are pipes, in bubbles of their own time.
@@ -230,62 +232,6 @@ func TestProfilesOutliveTimeouts(t *testing.T) {
 	})
 }
 
-// stub is a connection that remembers whether it is closed.
-type stub struct {
-	net.Conn
-	closed bool
-}
-
-func (s *stub) Close() error {
-	s.closed = true
-	return nil
-}
-
-func TestConnectionLimit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := &connLimiter{limit: 3, all: map[net.Conn]connState{}}
-		conns := make([]*stub, 9)
-		note := func(i int, states ...http.ConnState) {
-			for _, state := range states {
-				time.Sleep(time.Second)
-				if conns[i] == nil {
-					conns[i] = &stub{}
-				}
-				c.note(conns[i], state)
-			}
-		}
-		check := func(want ...int) {
-			t.Helper()
-			var got []int
-			for i, conn := range conns {
-				if conn != nil && conn.closed {
-					got = append(got, i)
-				}
-			}
-			if fmt.Sprint(got) != fmt.Sprint(want) || len(c.all) > 3 {
-				t.Errorf("closed are %v, want %v; %d are left", got, want, len(c.all))
-			}
-		}
-		note(0, http.StateNew, http.StateActive, http.StateIdle)
-		note(1, http.StateNew)
-		note(2, http.StateNew, http.StateActive)
-		check()
-		note(3, http.StateNew) // the one that never asked for anything goes
-		check(1)
-		note(3, http.StateActive, http.StateIdle)
-		note(1, http.StateActive, http.StateClosed) // which was dropped already
-		note(4, http.StateNew, http.StateActive)    // the new one is as quiet as it gets, and the only one that was never busy
-		check(1, 4)
-		note(0, http.StateActive)
-		note(3, http.StateActive)
-		note(5, http.StateNew) // all others are busy
-		check(1, 4, 5)
-		note(2, http.StateClosed)
-		note(6, http.StateNew, http.StateActive)
-		check(1, 4, 5)
-	})
-}
-
 func TestManyStrangers(t *testing.T) {
 	for _, s := range listeners {
 		t.Run(s.name, func(t *testing.T) {
@@ -293,7 +239,7 @@ func TestManyStrangers(t *testing.T) {
 				l := newPipes()
 				defer s.serve(t, l)()
 				var open atomic.Int64
-				for range maxConnections + 50 {
+				for range httplimit.MaxConnections + 50 {
 					conn := l.dial()
 					open.Add(1)
 					go func() {
@@ -302,7 +248,7 @@ func TestManyStrangers(t *testing.T) {
 					}()
 				}
 				synctest.Wait()
-				if got := open.Load(); got > maxConnections {
+				if got := open.Load(); got > httplimit.MaxConnections {
 					t.Errorf("%d connections are open", got)
 				}
 				conn := l.dial()
@@ -316,42 +262,6 @@ func TestManyStrangers(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-func TestServedNames(t *testing.T) {
-	for host, want := range map[string]bool{
-		"127.0.0.1:8001": true, "localhost": true, "LocalHost.:1": true, "a.localhost:1": true, "[::1]:1": true, "[::1]": true, "10.0.0.1": true, "": true,
-		"example.com": false, "example.com:8001": false, "127.0.0.1.example.com": false, "localhost.example.com:1": false, "xlocalhost": false,
-	} {
-		if got := isLocalName(host); got != want {
-			t.Errorf("%q is local: %t, want %t", host, got, want)
-		}
-	}
-	for address, names := range map[string][]string{"127.0.0.1:0": {"example.com"}, "0.0.0.0:0": nil} {
-		var log bytes.Buffer
-		served, err := NewAPIServer(&APIServerOptions{Logger: slog.New(slog.NewTextHandler(&log, nil))}).Listen(address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, port, _ := net.SplitHostPort(strings.TrimPrefix(served.URL, "http://"))
-		for _, name := range []string{"localhost", "example.com"} {
-			req, _ := http.NewRequest("GET", "http://127.0.0.1:"+port+"/version", nil)
-			req.Host = name
-			resp, err := http.DefaultClient.Do(req)
-			if err != nil {
-				t.Fatal(err)
-			}
-			_ = resp.Body.Close()
-			refused := len(names) > 0 && names[0] == name
-			if (resp.StatusCode == 403) != refused {
-				t.Errorf("on %s, a request to %s gives %d", address, name, resp.StatusCode)
-			}
-		}
-		if warned := strings.Contains(log.String(), "can be reached from other machines"); warned != (names == nil) {
-			t.Errorf("on %s, there is a warning: %t", address, warned)
-		}
-		_ = served.Close()
 	}
 }
 

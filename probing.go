@@ -19,6 +19,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/httplimit"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -100,8 +101,8 @@ func (p *prober) listen(endpoint string, listener net.Listener) error {
 	p.path, p.listener = path, listener
 	p.ctx, p.end = context.WithCancel(context.Background())
 	p.server.Handler = p
-	p.server.ReadTimeout, p.server.IdleTimeout, p.server.MaxHeaderBytes = probeTimeout, probesIdle, maxHeader
-	limitConnections(&p.server, maxConnections)
+	p.server.ReadTimeout, p.server.IdleTimeout, p.server.MaxHeaderBytes = probeTimeout, probesIdle, httplimit.MaxHeaderBytes
+	httplimit.LimitConnections(&p.server, httplimit.MaxConnections)
 	p.server.ErrorLog = slog.NewLogLogger(p.log.Handler(), slog.LevelDebug)
 	p.log.Debug("Serving health status at http://" + listener.Addr().String() + path)
 	p.tasks.Go(func() { _ = p.server.Serve(listener) }) // it ends with stop, or with its listener
@@ -158,7 +159,7 @@ func (p *prober) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer p.requests.Done()
 	defer func() { _ = http.NewResponseController(w).Flush() }() // stop closes the connections as soon as nothing is under way
 	path, control := r.URL.Path, http.NewResponseController(w)
-	_ = control.SetWriteDeadline(time.Now().Add(sendTimeout)) // as the following ones, which the server's connections know
+	_ = control.SetWriteDeadline(time.Now().Add(httplimit.SendTimeout)) // as the following ones, which the server's connections know
 	if debug := p.debugger(); debug != nil && strings.HasPrefix(path, debugPath) && path != p.path {
 		_ = control.SetWriteDeadline(time.Now().Add(debugTimeout))
 		debug.ServeHTTP(w, r)

@@ -19,6 +19,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/httplimit"
 )
 
 // This file serves webhooks by HTTP: it takes reviews in, within limits, and has them answered. Serve runs on the goroutine of whoever
@@ -142,8 +144,8 @@ func (s *WebhookServer) withDefaults(ctx context.Context, host string) *WebhookS
 	o.RenewalOverlap = cmp.Or(o.RenewalOverlap, time.Minute)
 	o.MaxBodyBytes = cmp.Or(o.MaxBodyBytes, 8<<20)
 	o.MaxHeldBytes = cmp.Or(o.MaxHeldBytes, 8*o.MaxBodyBytes)
-	o.MaxHeaderBytes = cmp.Or(o.MaxHeaderBytes, maxHeader)
-	o.MaxConnections = cmp.Or(o.MaxConnections, maxConnections)
+	o.MaxHeaderBytes = cmp.Or(o.MaxHeaderBytes, httplimit.MaxHeaderBytes)
+	o.MaxConnections = cmp.Or(o.MaxConnections, httplimit.MaxConnections)
 	o.ReadTimeout = cmp.Or(o.ReadTimeout, 30*time.Second)
 	o.WriteTimeout = cmp.Or(o.WriteTimeout, 10*time.Second)
 	o.DrainTimeout = cmp.Or(o.DrainTimeout, 30*time.Second)
@@ -188,7 +190,7 @@ func (r *webhookRun) serve(ctx context.Context, announce func(WebhookClientConfi
 		ErrorLog:          slog.NewLogLogger(r.Logger.Handler(), slog.LevelDebug), // strangers can make it say a lot
 		BaseContext:       func(net.Listener) context.Context { return base },
 	}
-	limitConnections(server, r.MaxConnections)
+	httplimit.LimitConnections(server, r.MaxConnections)
 	failed := make(chan error, 1) // from the goroutine of the listener to this one
 	go func() {
 		if r.Insecure {

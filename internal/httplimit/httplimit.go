@@ -1,4 +1,5 @@
-package kopf
+// Package httplimit limits what a client can make an HTTP server hold: connections, headers, and time.
+package httplimit
 
 import (
 	"net"
@@ -7,14 +8,12 @@ import (
 	"time"
 )
 
-// This file limits what strangers can make a server of ours hold: connections, and headers. It runs on the goroutines of the server's
-// listener and of its connections.
-
+// The limits of all servers of an operator.
 const (
-	maxConnections = 1000             // of a server
-	maxHeader      = 64 << 10         // bytes of the headers of a request
-	sendTimeout    = time.Minute      // for each part of an answer, where nothing else is said
-	receiveTimeout = 30 * time.Second // for a request, where nothing else is said
+	MaxConnections = 1000             // of a server
+	MaxHeaderBytes = 64 << 10         // bytes of the headers of a request
+	SendTimeout    = time.Minute      // for each part of an answer, where nothing else is said
+	ReceiveTimeout = 30 * time.Second // for a request, where nothing else is said
 )
 
 // connLimiter limits the connections of a server. Of those beyond the limit, one is closed on which no request is under way: one that never had a
@@ -32,13 +31,13 @@ type connState struct {
 	since        time.Time
 }
 
-// limitConnections limits the connections of a server. It is to be called before the server serves.
-func limitConnections(s *http.Server, limit int) {
+// LimitConnections limits the connections of a server. It is to be called before the server serves.
+func LimitConnections(s *http.Server, limit int) {
 	c := &connLimiter{limit: limit, all: make(map[net.Conn]connState)}
 	s.ConnState = c.note
 }
 
-// note is told by the server what a connection is doing.
+// note is the server's ConnState: a connection has a new state.
 func (c *connLimiter) note(conn net.Conn, state http.ConnState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
