@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/kopf-go/kopf/internal/validation"
 )
 
 func FuzzReview(f *testing.F) {
@@ -68,7 +70,7 @@ func FuzzServicePath(f *testing.F) {
 	f.Fuzz(func(t *testing.T, id string) {
 		path := servicePath(id)
 		for segment := range strings.SplitSeq(path, "/") {
-			if !isDNSSubdomain(segment) || len(segment) > 253 {
+			if !validation.IsDNSSubdomain(segment) || len(segment) > 253 {
 				t.Errorf("%q becomes %q", id, path)
 			}
 		}

@@ -198,7 +198,7 @@ func (s *APIServer) load(object map[string]any) error {
 	if k == nil {
 		return fmt.Errorf("no kind %q in %q is served", kind, apiVersion)
 	}
-	meta := asMap(object["metadata"])
+	meta := rawjson.AsMap(object["metadata"])
 	delete(meta, "resourceVersion") // of another server
 	delete(meta, "uid")
 	r := &apiRequest{server: s, kind: k, verb: "create", manager: "kopf", ctx: context.Background()}

@@ -56,8 +56,8 @@ func (d *admission) hooks() []*webhook {
 	for _, i := range items {
 		list, _ := i.object()["webhooks"].([]any)
 		for _, v := range list {
-			h := newWebhook(asMap(v))
-			if h.version = d.matchingVersion(asMap(v)); h.version != "" && d.selects(asMap(v)) {
+			h := newWebhook(rawjson.AsMap(v))
+			if h.version = d.matchingVersion(rawjson.AsMap(v)); h.version != "" && d.selects(rawjson.AsMap(v)) {
 				all = append(all, h)
 			}
 		}
@@ -77,7 +77,7 @@ func (d *admission) matchingVersion(hook map[string]any) string {
 	}
 	rules, _ := hook["rules"].([]any)
 	for _, version := range versions {
-		if slices.ContainsFunc(rules, func(r any) bool { return d.fitsRule(asMap(r), version) }) {
+		if slices.ContainsFunc(rules, func(r any) bool { return d.fitsRule(rawjson.AsMap(r), version) }) {
 			return version
 		}
 	}
@@ -107,13 +107,13 @@ func lists(list any, value string) bool {
 
 // selects tells whether the selectors of a webhook let the change through to it.
 func (d *admission) selects(hook map[string]any) bool {
-	one := fitsSelector(asMap(hook["objectSelector"]), d.object) || d.object == nil
-	other := fitsSelector(asMap(hook["objectSelector"]), d.live) || d.live == nil
+	one := fitsSelector(rawjson.AsMap(hook["objectSelector"]), d.object) || d.object == nil
+	other := fitsSelector(rawjson.AsMap(hook["objectSelector"]), d.live) || d.live == nil
 	switch {
 	case d.object == nil && !other, d.live == nil && !one, !one && !other:
 		return false
 	}
-	selector := asMap(hook["namespaceSelector"])
+	selector := rawjson.AsMap(hook["namespaceSelector"])
 	space := d.namespace
 	if d.kind.collection() == "namespaces." {
 		if d.object != nil {
@@ -133,15 +133,15 @@ func (d *admission) selects(hook map[string]any) bool {
 
 // fitsSelector tells whether the labels of an object fit a selector of a manifest.
 func fitsSelector(selector, object map[string]any) bool {
-	labels := asMap(asMap(object["metadata"])["labels"])
-	for key, want := range asMap(selector["matchLabels"]) {
+	labels := rawjson.AsMap(rawjson.AsMap(object["metadata"])["labels"])
+	for key, want := range rawjson.AsMap(selector["matchLabels"]) {
 		if v, ok := labels[key]; !ok || v != want {
 			return false
 		}
 	}
 	expressions, _ := selector["matchExpressions"].([]any)
 	for _, e := range expressions {
-		m := asMap(e)
+		m := rawjson.AsMap(e)
 		operator := textIn(m, "operator")
 		r := requirement{values: texts(m["values"])}
 		r.key = textIn(m, "key")
@@ -277,7 +277,7 @@ func (d *admission) ask(h *webhook) (patch []byte, warnings []string, err error)
 	}
 	warnings = texts(response["warnings"])
 	if response["allowed"] != true {
-		return nil, warnings, denial(h.name, asMap(response["status"]))
+		return nil, warnings, denial(h.name, rawjson.AsMap(response["status"]))
 	}
 	return patch, warnings, nil
 }
@@ -359,7 +359,7 @@ func (d *admission) judge(response map[string]any, uid string) ([]byte, error) {
 
 // denial is the refusal of a webhook, with what it says about it.
 func denial(webhook string, status map[string]any) error {
-	e := &statusError{code: 400, details: asMap(status["details"])}
+	e := &statusError{code: 400, details: rawjson.AsMap(status["details"])}
 	if n := number(asWord(status["code"])); n > e.code {
 		e.code = n
 	}

@@ -44,7 +44,7 @@ func (a *apiRequest) apply(w http.ResponseWriter, r *http.Request) error {
 		if refused != nil {
 			return nil, nil, refused
 		}
-		return merged, &o, a.checkMerged(merged, asMap(object["metadata"]))
+		return merged, &o, a.checkMerged(merged, rawjson.AsMap(object["metadata"]))
 	})
 	if err != nil {
 		return err
@@ -64,7 +64,7 @@ func (a *apiRequest) checkApplied(object map[string]any) error {
 	if wantedVersion, wantedKind := a.wanted(); apiVersion != wantedVersion || kind != wantedKind {
 		return badRequest("invalid object type: %s/%s, Kind=%s", group, version, kind)
 	}
-	meta := asMap(object["metadata"])
+	meta := rawjson.AsMap(object["metadata"])
 	if meta["managedFields"] != nil {
 		return badRequest("metadata.managedFields must be nil")
 	}
@@ -81,7 +81,7 @@ func (a *apiRequest) checkApplied(object map[string]any) error {
 
 // checkMerged refuses what the typed kinds cannot hold, and what is about another object than the address.
 func (a *apiRequest) checkMerged(merged, applied map[string]any) error {
-	meta := asMap(merged["metadata"])
+	meta := rawjson.AsMap(merged["metadata"])
 	if why := untyped(a.kind, merged); why != "" {
 		namespace := textIn(applied, "namespace")
 		name := textIn(applied, "name")
@@ -97,12 +97,12 @@ func (a *apiRequest) checkMerged(merged, applied map[string]any) error {
 
 func (a *apiRequest) applyNew(w http.ResponseWriter, r *http.Request, object map[string]any, o applyOptions) error {
 	a.verb = "create"
-	applied := asMap(object["metadata"])
+	applied := rawjson.AsMap(object["metadata"])
 	merged, refused := serverSideApply(nil, object, o)
 	if refused != nil {
 		return refused
 	}
-	meta := asMap(merged["metadata"])
+	meta := rawjson.AsMap(merged["metadata"])
 	if uid, ok := meta["uid"].(string); ok && uid != "" {
 		return a.kind.conflict(a.name, fmt.Sprintf("uid mismatch: the provided object specified uid %s, and no existing object was found", uid))
 	}
@@ -135,12 +135,12 @@ func serverSideApply(live map[string]any, applied map[string]any, o applyOptions
 	if refused != nil {
 		return nil, refused
 	}
-	notes := asMap(asMap(merged["metadata"])["annotations"])
+	notes := rawjson.AsMap(rawjson.AsMap(merged["metadata"])["annotations"])
 	if text, _ := notes[lastAppliedAnnotation].(string); text != "" && o.manager == kubectlManager {
 		own := rawjson.Clone(applied).(map[string]any)
-		if mine := asMap(asMap(own["metadata"])["annotations"]); mine != nil {
+		if mine := rawjson.AsMap(rawjson.AsMap(own["metadata"])["annotations"]); mine != nil {
 			if delete(mine, lastAppliedAnnotation); len(mine) == 0 {
-				delete(asMap(own["metadata"]), "annotations")
+				delete(rawjson.AsMap(own["metadata"]), "annotations")
 			}
 		}
 		if data, err := rawjson.Encode(own); err == nil {
@@ -167,8 +167,8 @@ func (o applyOptions) apply(live map[string]any, applied map[string]any) (map[st
 		o.reset(whole)
 		all[managerKey{"before-first-apply", "Update", o.apiVersion, o.subresource}] = &managed{apiVersion: o.apiVersion, time: timestamp(o.now), fields: whole}
 	}
-	delete(asMap(base["metadata"]), "managedFields")
-	delete(asMap(applied["metadata"]), "managedFields")
+	delete(rawjson.AsMap(base["metadata"]), "managedFields")
+	delete(rawjson.AsMap(applied["metadata"]), "managedFields")
 	t := o.rootType()
 	merged, _ := mergeTyped(t, rawjson.Clone(base), any(applied), live != nil, true).(map[string]any)
 	before, old := &fieldSet{}, all[o.key()]
@@ -214,10 +214,10 @@ func (all managers) drop(t fieldType, merged map[string]any, before *fieldSet) m
 		owned = owned.union(m.fields)
 	}
 	whole := appliedFields(merged, t).withNamed(t)
-	left := asMap(without(t, any(merged), before.withNamed(t)))
-	left = asMap(without(t, any(merged), whole.minus(appliedFields(left, t).withNamed(t).union(owned.withNamed(t)))))
+	left := rawjson.AsMap(without(t, any(merged), before.withNamed(t)))
+	left = rawjson.AsMap(without(t, any(merged), whole.minus(appliedFields(left, t).withNamed(t).union(owned.withNamed(t)))))
 	gone := whole.minus(appliedFields(left, t).withNamed(t)).and(before.withNamed(t))
-	merged = asMap(without(t, any(merged), gone))
+	merged = rawjson.AsMap(without(t, any(merged), gone))
 	if merged == nil {
 		merged = make(map[string]any)
 	}
@@ -260,7 +260,7 @@ func (all managers) disown(c *comparison, o applyOptions, live map[string]any) *
 
 // lastApplied returns the fields that kubectl has applied by itself, and that are still so: it may take them over.
 func (o applyOptions) lastApplied(live map[string]any) *fieldSet {
-	text, _ := asMap(asMap(live["metadata"])["annotations"])[lastAppliedAnnotation].(string)
+	text, _ := rawjson.AsMap(rawjson.AsMap(live["metadata"])["annotations"])[lastAppliedAnnotation].(string)
 	last, err := rawjson.DecodeObject([]byte(text))
 	if err != nil || last["apiVersion"] != o.apiVersion {
 		return &fieldSet{}
@@ -312,7 +312,7 @@ func mergeTyped(t fieldType, live, applied any, isLive, isApplied bool) any {
 	case t.atomic():
 	case (isMap || !isApplied || applied == nil) && (wasMap || !isLive || live == nil) && len(a)+len(b) > 0:
 		merged := make(map[string]any, len(a)+len(b))
-		for _, key := range unionKeys(a, b) {
+		for _, key := range rawjson.UnionKeys(a, b) {
 			child, _ := t.field(key)
 			x, inA := a[key]
 			y, inB := b[key]

@@ -68,7 +68,7 @@ func TestServerSideApply(t *testing.T) {
 				}
 				live = applied
 				shown := rawjson.Clone(live).(map[string]any)
-				delete(asMap(shown["metadata"]), "managedFields")
+				delete(rawjson.AsMap(shown["metadata"]), "managedFields")
 				if diff := cmp.Diff(jsonValue(t, s.want), shown); diff != "" {
 					t.Fatalf("after %s applied (-want +got):\n%s", s.manager, diff)
 				}

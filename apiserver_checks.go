@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/kopf-go/kopf/internal/rawjson"
+	"github.com/kopf-go/kopf/internal/validation"
 )
 
 // This file checks what all objects of the in-memory API server have in common: names, labels, annotations, finalizers, owners, and
@@ -27,7 +28,7 @@ const maxAnnotations = 256 << 10
 // checkMeta tells what is wrong with the metadata of an object, compared with the live one if there is one. A change is checked
 // twice by kube-apiserver, for all objects and for the kind, and so each fault is told as often.
 func (k *kindInfo) checkMeta(live, object map[string]any) []fieldError {
-	meta := asMap(object["metadata"])
+	meta := rawjson.AsMap(object["metadata"])
 	if live == nil {
 		name := textIn(meta, "name")
 		faults := []fieldError{{typ: "FieldValueRequired", field: "metadata.name", detail: "name or generateName is required"}}
@@ -36,7 +37,7 @@ func (k *kindInfo) checkMeta(live, object map[string]any) []fieldError {
 		}
 		return withFaults(faults, k.checkWhole(meta))
 	}
-	faults := append(checkChanged(live, object), checkChange(asMap(live["metadata"]), meta)...)
+	faults := append(checkChanged(live, object), checkChange(rawjson.AsMap(live["metadata"]), meta)...)
 	if k.crd == nil {
 		faults = withFaults(withFaults(faults, checkStandard(meta)), k.checkWhole(meta))
 	}
@@ -45,7 +46,7 @@ func (k *kindInfo) checkMeta(live, object map[string]any) []fieldError {
 
 // checkChanged tells what is wrong with the metadata of a change in the check that is the same for all kinds.
 func checkChanged(live, object map[string]any) []fieldError {
-	old, meta := asMap(live["metadata"]), asMap(object["metadata"])
+	old, meta := rawjson.AsMap(live["metadata"]), rawjson.AsMap(object["metadata"])
 	meta["creationTimestamp"] = old["creationTimestamp"]
 	faults := append(checkTexts(meta), checkFinalizers(meta)...)
 	return withFaults(faults, checkChange(old, meta))
@@ -76,7 +77,7 @@ func checkStandard(meta map[string]any) []fieldError {
 
 // checkTexts checks what is checked of new objects and of changes alike.
 func checkTexts(meta map[string]any) []fieldError {
-	faults := append(checkLabels(asMap(meta["labels"])), checkAnnotations(asMap(meta["annotations"]))...)
+	faults := append(checkLabels(rawjson.AsMap(meta["labels"])), checkAnnotations(rawjson.AsMap(meta["annotations"]))...)
 	return withFaults(faults, checkOwners(meta))
 }
 
@@ -105,30 +106,18 @@ func (k *kindInfo) checkName(name string) []fieldError {
 	case k.resource.Group == "rbac.authorization.k8s.io":
 	case short && len(name) > 63:
 		rule = "must be no more than 63 bytes"
-	case short && !isDNSLabel(name):
+	case short && !validation.IsDNSLabel(name):
 		rule = labelRule
 	case short:
 	case len(name) > 253:
 		rule = "must be no more than 253 characters"
-	case !isDNSSubdomain(name):
+	case !validation.IsDNSSubdomain(name):
 		rule = subdomainRule
 	}
 	if rule == "" {
 		return nil
 	}
 	return withFault(nil, "FieldValueInvalid", "metadata.name", name, rule)
-}
-
-// isDNSLabel and isDNSSubdomain tell whether a text is a name as RFC 1123 has them.
-func isDNSLabel(text string) bool { return nameable(text, "-") && strings.ToLower(text) == text }
-
-func isDNSSubdomain(text string) bool {
-	for _, label := range strings.Split(text, ".") {
-		if !isDNSLabel(label) {
-			return false
-		}
-	}
-	return true
 }
 
 // qualifiedName tells what is wrong with a name such as "example.com/name".
@@ -140,7 +129,7 @@ func qualifiedName(text string) (rules []string) {
 		return []string{`a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')`}
 	} else if prefix == "" {
 		rules = append(rules, "prefix part must be non-empty")
-	} else if !isDNSSubdomain(prefix) || len(prefix) > 253 {
+	} else if !validation.IsDNSSubdomain(prefix) || len(prefix) > 253 {
 		rules = append(rules, "prefix part "+subdomainRule)
 	}
 	if name == "" {
@@ -148,7 +137,7 @@ func qualifiedName(text string) (rules []string) {
 	} else if len(name) > 63 {
 		rules = append(rules, "name part must be no more than 63 bytes")
 	}
-	if !nameable(name, "-_.") {
+	if !validation.IsName(name, "-_.") {
 		rules = append(rules, partRule)
 	}
 	return rules
@@ -156,12 +145,12 @@ func qualifiedName(text string) (rules []string) {
 
 func checkLabels(labels map[string]any) []fieldError {
 	var faults []fieldError
-	for _, key := range unionKeys(labels, nil) {
+	for _, key := range rawjson.UnionKeys(labels, nil) {
 		faults = withFaults(faults, misnamed("metadata.labels", key, key))
 		value := textIn(labels, key)
 		if len(value) > 63 {
 			faults = withFault(faults, "FieldValueInvalid", "metadata.labels", value, "must be no more than 63 bytes")
-		} else if value != "" && !nameable(value, "-_.") {
+		} else if value != "" && !validation.IsName(value, "-_.") {
 			faults = withFault(faults, "FieldValueInvalid", "metadata.labels", value, valueRule)
 		}
 	}
@@ -171,7 +160,7 @@ func checkLabels(labels map[string]any) []fieldError {
 func checkAnnotations(annotations map[string]any) []fieldError {
 	var faults []fieldError
 	size := 0
-	for _, key := range unionKeys(annotations, nil) {
+	for _, key := range rawjson.UnionKeys(annotations, nil) {
 		faults = withFaults(faults, misnamed("metadata.annotations", key, strings.ToLower(key)))
 		value := textIn(annotations, key)
 		size += len(key) + len(value)
@@ -187,7 +176,7 @@ func checkOwners(meta map[string]any) []fieldError {
 	owners, _ := meta["ownerReferences"].([]any)
 	controllers := 0
 	for _, o := range owners {
-		owner := asMap(o)
+		owner := rawjson.AsMap(o)
 		for _, key := range []string{"apiVersion", "kind", "name", "uid"} {
 			if owner[key] == nil || owner[key] == "" {
 				detail := "must not be empty"
@@ -261,8 +250,8 @@ func checkImmutable(live, object map[string]any) []fieldError {
 
 func checkData(object map[string]any) []fieldError {
 	var faults []fieldError
-	for _, key := range unionKeys(asMap(object["data"]), nil) {
-		if !nameable("0"+key+"0", "-_.") || key == "" {
+	for _, key := range rawjson.UnionKeys(rawjson.AsMap(object["data"]), nil) {
+		if !validation.IsName("0"+key+"0", "-_.") || key == "" {
 			faults = withFault(faults, "FieldValueInvalid", "data["+key+"]", key,
 				"a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')")
 		}
@@ -272,11 +261,11 @@ func checkData(object map[string]any) []fieldError {
 
 // encodeStringData moves the plain texts of a secret to its data.
 func encodeStringData(object map[string]any) {
-	plain := asMap(object["stringData"])
+	plain := rawjson.AsMap(object["stringData"])
 	if plain == nil {
 		return
 	}
-	data := asMap(object["data"])
+	data := rawjson.AsMap(object["data"])
 	if data == nil {
 		data = make(map[string]any)
 		object["data"] = data

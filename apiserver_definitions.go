@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
+	"github.com/kopf-go/kopf/internal/validation"
 )
 
 // This file checks the resource definitions that are given to the in-memory API server, so that what it takes is
@@ -12,13 +15,13 @@ import (
 
 // checkDefinition tells what is wrong with a resource definition.
 func checkDefinition(object map[string]any) []fieldError {
-	spec := asMap(object["spec"])
-	names := asMap(spec["names"])
+	spec := rawjson.AsMap(object["spec"])
+	names := rawjson.AsMap(spec["names"])
 	var faults []fieldError
 	group := textIn(spec, "group")
 	plural := textIn(names, "plural")
-	if want := plural + "." + group; asMap(object["metadata"])["name"] != want {
-		faults = withFault(faults, "FieldValueInvalid", "metadata.name", asMap(object["metadata"])["name"],
+	if want := plural + "." + group; rawjson.AsMap(object["metadata"])["name"] != want {
+		faults = withFault(faults, "FieldValueInvalid", "metadata.name", rawjson.AsMap(object["metadata"])["name"],
 			`must be spec.names.plural+"."+spec.group`)
 	}
 	for _, name := range [...]struct{ field, text string }{
@@ -47,12 +50,12 @@ func checkVersions(spec map[string]any) []fieldError {
 	versions, _ := spec["versions"].([]any)
 	stored := 0
 	for i, v := range versions {
-		version := asMap(v)
+		version := rawjson.AsMap(v)
 		if version["storage"] == true {
 			stored++
 		}
 		at := fmt.Sprintf("spec.versions[%d]", i)
-		if name, _ := version["name"].(string); !isDNSLabel(name) {
+		if name, _ := version["name"].(string); !validation.IsDNSLabel(name) {
 			faults = withFault(faults, "FieldValueInvalid", at+".name", version["name"], labelRule)
 		}
 		// A definition of one version is told of its faults as if they were those of all versions.
@@ -60,7 +63,7 @@ func checkVersions(spec map[string]any) []fieldError {
 		if len(versions) == 1 {
 			schemaAt, columnsAt, scaleAt = "spec.validation.openAPIV3Schema", "spec.additionalPrinterColumns", "spec.subresources.scale"
 		}
-		open := asMap(asMap(version["schema"])["openAPIV3Schema"])
+		open := rawjson.AsMap(rawjson.AsMap(version["schema"])["openAPIV3Schema"])
 		if open == nil {
 			faults = withFault(faults, "FieldValueRequired", at+".schema.openAPIV3Schema", nil, "schemas are required")
 		} else {
@@ -70,7 +73,7 @@ func checkVersions(spec map[string]any) []fieldError {
 			}
 		}
 		faults = withFaults(faults, checkColumns(version, columnsAt))
-		if scale := asMap(asMap(version["subresources"])["scale"]); scale != nil {
+		if scale := rawjson.AsMap(rawjson.AsMap(version["subresources"])["scale"]); scale != nil {
 			for _, key := range []string{"specReplicasPath", "statusReplicasPath"} {
 				if path, _ := scale[key].(string); path == "" {
 					faults = withFault(faults, "FieldValueRequired", scaleAt+"."+key, nil, "")
@@ -88,7 +91,7 @@ func checkColumns(version map[string]any, at string) []fieldError {
 	var faults []fieldError
 	list, _ := version["additionalPrinterColumns"].([]any)
 	for i, v := range list {
-		column := asMap(v)
+		column := rawjson.AsMap(v)
 		here := fmt.Sprintf("%s[%d]", at, i)
 		if typ, _ := column["type"].(string); !slices.Contains([]string{"integer", "number", "string", "boolean", "date"}, typ) {
 			faults = withFault(faults, "FieldValueRequired", here+".type", nil, "must be one of boolean,date,integer,number,string")
@@ -117,23 +120,23 @@ func checkStructure(s map[string]any, at string, root bool, depth int) []fieldEr
 		faults = withFault(faults, "FieldValueRequired", at+".type", nil, "must not be empty for specified object fields")
 	case typ != "" && !slices.Contains(known, typ):
 		faults = withFault(faults, "FieldValueNotSupported", at+".type", typ, `supported values: "array", "boolean", "integer", "number", "object", "string"`)
-	case typ == "array" && asMap(s["items"]) == nil:
+	case typ == "array" && rawjson.AsMap(s["items"]) == nil:
 		faults = withFault(faults, "FieldValueRequired", at+".items", nil, "must be specified")
 	}
 	if value, ok := s["default"]; ok {
 		if compiled, err := compileSchema(s); err == nil {
-			check := &validation{}
+			check := &schemaValidator{}
 			check.value(compiled, value, at+".default")
 			faults = withFaults(faults, check.faults)
 		}
 	}
-	for key, child := range asMap(s["properties"]) {
-		if m := asMap(child); m != nil && !(root && (key == "metadata" || key == "apiVersion" || key == "kind")) {
+	for key, child := range rawjson.AsMap(s["properties"]) {
+		if m := rawjson.AsMap(child); m != nil && !(root && (key == "metadata" || key == "apiVersion" || key == "kind")) {
 			faults = withFaults(faults, checkStructure(m, at+".properties["+key+"]", false, depth+1))
 		}
 	}
 	for _, key := range []string{"items", "additionalProperties"} {
-		if m := asMap(s[key]); m != nil {
+		if m := rawjson.AsMap(s[key]); m != nil {
 			faults = withFaults(faults, checkStructure(m, at+"."+key, false, depth+1))
 		}
 	}

@@ -113,7 +113,7 @@ func (a *apiRequest) deleteStored(o deleteOptions) (last *item, gone bool, err e
 		var ok bool
 		switch {
 		case released(object):
-			if asMap(live["metadata"])["deletionTimestamp"] == nil {
+			if rawjson.AsMap(live["metadata"])["deletionTimestamp"] == nil {
 				object = live // it was never marked
 			}
 			last, ok, err = a.server.db.remove(collection, a.key(), before, object)
@@ -140,7 +140,7 @@ func (a *apiRequest) deleteStored(o deleteOptions) (last *item, gone bool, err e
 }
 
 func (a *apiRequest) precondition(o deleteOptions, live map[string]any) error {
-	meta := asMap(live["metadata"])
+	meta := rawjson.AsMap(live["metadata"])
 	if want := o.Preconditions.UID; want != nil && *want != meta["uid"] {
 		return a.kind.deletionConflict(a.name, fmt.Sprintf("the UID in the precondition (%s) does not match the UID in record (%s). The object might have been deleted and then recreated", *want, meta["uid"]))
 	}
@@ -153,7 +153,7 @@ func (a *apiRequest) precondition(o deleteOptions, live map[string]any) error {
 // mark returns the object as it is when marked for deletion.
 func (a *apiRequest) mark(live map[string]any, o deleteOptions) map[string]any {
 	object := rawjson.Clone(live).(map[string]any)
-	meta := asMap(object["metadata"])
+	meta := rawjson.AsMap(object["metadata"])
 	policy := o.PropagationPolicy
 	if o.OrphanDependents != nil && *o.OrphanDependents {
 		policy = "Orphan"
@@ -239,11 +239,11 @@ const definitionFinalizer = "customresourcecleanup.apiextensions.k8s.io"
 
 // initialize gives a new object of a built-in kind what the server always gives it.
 func (k *kindInfo) initialize(object map[string]any) {
-	meta := asMap(object["metadata"])
+	meta := rawjson.AsMap(object["metadata"])
 	name := textIn(meta, "name")
 	switch k.resource.Plural + "." + k.resource.Group {
 	case "namespaces.":
-		labels := asMap(meta["labels"])
+		labels := rawjson.AsMap(meta["labels"])
 		if labels == nil {
 			labels = make(map[string]any)
 			meta["labels"] = labels
@@ -252,8 +252,8 @@ func (k *kindInfo) initialize(object map[string]any) {
 		object["spec"] = map[string]any{"finalizers": []any{"kubernetes"}}
 		object["status"] = map[string]any{"phase": "Active"}
 	case "customresourcedefinitions.apiextensions.k8s.io":
-		spec := asMap(object["spec"])
-		names := asMap(spec["names"])
+		spec := rawjson.AsMap(object["spec"])
+		names := rawjson.AsMap(spec["names"])
 		kind := textIn(names, "kind")
 		if names != nil && empty(names["listKind"]) {
 			names["listKind"] = kind + "List"
@@ -293,7 +293,7 @@ func (s *APIServer) removed(k *kindInfo, i *item) {
 		s.rebuild()
 		return
 	case k.crd != nil:
-		name := fmt.Sprint(asMap(k.crd["metadata"])["name"])
+		name := fmt.Sprint(rawjson.AsMap(k.crd["metadata"])["name"])
 		definitions := s.kindOf("apiextensions.k8s.io/v1", "CustomResourceDefinition")
 		if d := s.db.get(definitions.collection(), name); d != nil && View(View{raw: d.raw}).Has("metadata.deletionTimestamp") {
 			s.endDefinition(d)
@@ -329,12 +329,12 @@ func (s *APIServer) establish(i *item) {
 	definitions := s.kindOf("apiextensions.k8s.io/v1", "CustomResourceDefinition")
 	r := &apiRequest{server: s, kind: definitions, verb: "patch", name: i.name, subresource: "status", manager: "kube-apiserver"}
 	_, err := r.changeObject(func(live map[string]any) (map[string]any, error) {
-		status := asMap(live["status"])
+		status := rawjson.AsMap(live["status"])
 		if status == nil {
 			status = make(map[string]any)
 			live["status"] = status
 		}
-		spec := asMap(live["spec"])
+		spec := rawjson.AsMap(live["spec"])
 		status["acceptedNames"] = rawjson.Clone(spec["names"])
 		if status["conditions"] == nil {
 			now := timestamp(time.Now())
@@ -346,7 +346,7 @@ func (s *APIServer) establish(i *item) {
 		stored, _ := status["storedVersions"].([]any)
 		versions, _ := spec["versions"].([]any)
 		for _, v := range versions {
-			if version := asMap(v); version["storage"] == true && !slices.Contains(stored, version["name"]) {
+			if version := rawjson.AsMap(v); version["storage"] == true && !slices.Contains(stored, version["name"]) {
 				stored = append(stored, version["name"])
 			}
 		}
@@ -361,7 +361,7 @@ func (s *APIServer) establish(i *item) {
 // endDefinition deletes the objects of a resource definition that is marked for deletion, and then the definition itself.
 func (s *APIServer) endDefinition(d *item) {
 	object := d.object()
-	finalizers, _ := asMap(object["metadata"])["finalizers"].([]any)
+	finalizers, _ := rawjson.AsMap(object["metadata"])["finalizers"].([]any)
 	if !slices.Contains(finalizers, any(definitionFinalizer)) {
 		return
 	}
@@ -402,8 +402,8 @@ func (s *APIServer) empty(k *kindInfo, namespace string) {
 // endNamespace deletes what is in a namespace that is marked for deletion, and then the namespace itself.
 func (s *APIServer) endNamespace(i *item) {
 	object := i.object()
-	finalizers, _ := asMap(object["spec"])["finalizers"].([]any)
-	if asMap(object["metadata"])["deletionTimestamp"] == nil || len(finalizers) == 0 {
+	finalizers, _ := rawjson.AsMap(object["spec"])["finalizers"].([]any)
+	if rawjson.AsMap(object["metadata"])["deletionTimestamp"] == nil || len(finalizers) == 0 {
 		return
 	}
 	done := make(map[string]bool)
@@ -426,15 +426,15 @@ func (s *APIServer) endNamespace(i *item) {
 	}
 	r := &apiRequest{server: s, kind: s.kindOf("v1", "Namespace"), verb: "patch", name: i.name, manager: "kube-controller-manager", subresource: "status"}
 	change := func(live map[string]any) (map[string]any, error) {
-		if asMap(live["status"])["conditions"] == nil {
-			asMap(live["status"])["conditions"] = namespaceEnd(left)
+		if rawjson.AsMap(live["status"])["conditions"] == nil {
+			rawjson.AsMap(live["status"])["conditions"] = namespaceEnd(left)
 		}
 		return live, nil
 	}
 	if left == 0 {
 		r.subresource = "finalize"
 		change = func(live map[string]any) (map[string]any, error) {
-			asMap(live["spec"])["finalizers"] = []any{}
+			rawjson.AsMap(live["spec"])["finalizers"] = []any{}
 			return live, nil
 		}
 	}

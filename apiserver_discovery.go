@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // This file answers what the in-memory API server serves: groups, versions and resources, in the classic form and in the
@@ -27,7 +29,7 @@ func (s *APIServer) discovery(w http.ResponseWriter, r *http.Request, parts []st
 		s.write(w, r, 200, map[string]any{"kind": "APIGroupList", "apiVersion": "v1", "groups": groupList(kinds)})
 	case len(parts) == 2 && parts[0] == "apis":
 		for _, g := range groupList(kinds) {
-			if group := asMap(g); group["name"] == parts[1] {
+			if group := rawjson.AsMap(g); group["name"] == parts[1] {
 				group = maps.Clone(group)
 				group["kind"], group["apiVersion"] = "APIGroup", "v1"
 				s.write(w, r, 200, group)

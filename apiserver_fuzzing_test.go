@@ -263,7 +263,7 @@ func FuzzApply(f *testing.F) {
 			t.Skip()
 		}
 		for _, object := range []map[string]any{mine, theirs} {
-			if meta, ok := object["metadata"]; ok && asMap(meta) == nil {
+			if meta, ok := object["metadata"]; ok && rawjson.AsMap(meta) == nil {
 				t.Skip() // it is refused before
 			}
 		}

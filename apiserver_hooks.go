@@ -7,6 +7,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
+	"github.com/kopf-go/kopf/internal/validation"
 )
 
 // This file knows the webhook configurations of the in-memory API server: their defaults, and what is wrong with them, in the
@@ -21,7 +24,7 @@ func (k *kindInfo) isHooks() bool {
 func (k *kindInfo) defaultHooks(object map[string]any) {
 	list, _ := object["webhooks"].([]any)
 	for _, v := range list {
-		hook := asMap(v)
+		hook := rawjson.AsMap(v)
 		if hook == nil {
 			continue
 		}
@@ -32,9 +35,9 @@ func (k *kindInfo) defaultHooks(object map[string]any) {
 		fill(hook, defaults)
 		rules, _ := hook["rules"].([]any)
 		for _, r := range rules {
-			fill(asMap(r), map[string]any{"scope": "*"})
+			fill(rawjson.AsMap(r), map[string]any{"scope": "*"})
 		}
-		fill(asMap(asMap(hook["clientConfig"])["service"]), map[string]any{"port": json.Number("443")})
+		fill(rawjson.AsMap(rawjson.AsMap(hook["clientConfig"])["service"]), map[string]any{"port": json.Number("443")})
 	}
 }
 
@@ -54,7 +57,7 @@ func checkHooks(object map[string]any) []fieldError {
 	taken := make(map[string]bool)
 	for i, v := range list {
 		at := "webhooks[" + strconv.Itoa(i) + "]"
-		hook := asMap(v)
+		hook := rawjson.AsMap(v)
 		name := asWord(hook["name"])
 		faults = withFaults(faults, checkHook(hook, at))
 		if taken[name] {
@@ -71,7 +74,7 @@ func checkHook(hook map[string]any, at string) []fieldError {
 	switch {
 	case name == "":
 		faults = withFault(faults, "FieldValueRequired", at+".name", nil, "")
-	case !isDNSSubdomain(name):
+	case !validation.IsDNSSubdomain(name):
 		faults = withFault(faults, "FieldValueInvalid", at+".name", name, subdomainRule)
 	case strings.Count(name, ".") < 2:
 		faults = withFault(faults, "FieldValueInvalid", at+".name", name, "should be a domain with at least three segments separated by dots")
@@ -90,12 +93,12 @@ func checkHook(hook map[string]any, at string) []fieldError {
 	rules, _ := hook["rules"].([]any)
 	for i, r := range rules {
 		for _, key := range []string{"operations", "apiGroups", "apiVersions", "resources"} {
-			if len(texts(asMap(r)[key])) == 0 {
+			if len(texts(rawjson.AsMap(r)[key])) == 0 {
 				faults = withFault(faults, "FieldValueRequired", fmt.Sprintf("%s.rules[%d].%s", at, i, key), nil, "")
 			}
 		}
 	}
-	return withFaults(faults, checkHookClient(asMap(hook["clientConfig"]), at+".clientConfig"))
+	return withFaults(faults, checkHookClient(rawjson.AsMap(hook["clientConfig"]), at+".clientConfig"))
 }
 
 func checkHookClient(client map[string]any, at string) []fieldError {
@@ -104,7 +107,7 @@ func checkHookClient(client map[string]any, at string) []fieldError {
 		return withFault(nil, "FieldValueRequired", at, nil, "exactly one of url or service is required")
 	}
 	if !byURL {
-		return checkHookService(asMap(client["service"]), at+".service")
+		return checkHookService(rawjson.AsMap(client["service"]), at+".service")
 	}
 	const format = "; desired format: https://host[/path]"
 	u, err := url.Parse(address)
@@ -152,7 +155,7 @@ func checkHookService(service map[string]any, at string) []fieldError {
 		switch {
 		case segment == "":
 			faults = withFault(faults, "FieldValueInvalid", at+".path", path, fmt.Sprintf("segment[%d] may not be empty", i))
-		case !isDNSSubdomain(segment):
+		case !validation.IsDNSSubdomain(segment):
 			faults = withFault(faults, "FieldValueInvalid", at+".path", path, fmt.Sprintf("segment[%d]: %s", i, subdomainRule))
 		}
 	}

@@ -92,10 +92,10 @@ func (s *fieldSet) filter(o *fieldSet, in bool) *fieldSet {
 
 // each calls visit with every path of the set, in order. The path is good only during the call.
 func (s *fieldSet) each(at []string, visit func(path []string)) {
-	for _, m := range sortedKeys(s.members) {
+	for _, m := range slices.Sorted(maps.Keys(s.members)) {
 		visit(append(at, m))
 	}
-	for _, c := range sortedKeys(s.children) {
+	for _, c := range slices.Sorted(maps.Keys(s.children)) {
 		s.children[c].each(append(at, c), visit)
 	}
 }
@@ -140,7 +140,7 @@ func (s *fieldSet) encode() map[string]any {
 func decodeFields(m map[string]any) *fieldSet {
 	s := &fieldSet{}
 	for step, v := range m {
-		inner := asMap(v)
+		inner := rawjson.AsMap(v)
 		if step == "." {
 			continue
 		}
@@ -227,7 +227,7 @@ func (t fieldType) step(item any) (string, bool) {
 		data, err := rawjson.Encode(item)
 		return "v:" + string(data), err == nil
 	}
-	m := asMap(item)
+	m := rawjson.AsMap(item)
 	key := make(map[string]any)
 	inner := t.item().schema
 	for _, k := range t.keys() {
@@ -329,12 +329,12 @@ func (c *comparison) leaf(at []string, a, b any, hasA, hasB bool) {
 }
 
 func (c *comparison) walk(at []string, t fieldType, a, b any, hasA, hasB bool) {
-	ma, mb := asMap(a), asMap(b)
+	ma, mb := rawjson.AsMap(a), rawjson.AsMap(b)
 	la, isA := a.([]any)
 	lb, isB := b.([]any)
 	switch {
 	case !t.atomic() && (ma != nil || a == nil) && (mb != nil || b == nil) && len(ma)+len(mb) > 0:
-		for _, key := range unionKeys(ma, mb) {
+		for _, key := range rawjson.UnionKeys(ma, mb) {
 			child, _ := t.field(key)
 			x, inA := ma[key]
 			y, inB := mb[key]
@@ -443,21 +443,21 @@ type managed struct {
 
 func managersOf(object map[string]any) managers {
 	all := make(managers)
-	list, _ := asMap(object["metadata"])["managedFields"].([]any)
+	list, _ := rawjson.AsMap(object["metadata"])["managedFields"].([]any)
 	for _, e := range list {
-		m := asMap(e)
+		m := rawjson.AsMap(e)
 		k := managerKey{textIn(m, "manager"), textIn(m, "operation"), textIn(m, "apiVersion"), textIn(m, "subresource")}
 		if k.operation == "Apply" {
 			k.apiVersion = ""
 		}
-		all[k] = &managed{textIn(m, "apiVersion"), textIn(m, "time"), decodeFields(asMap(m["fieldsV1"]))}
+		all[k] = &managed{textIn(m, "apiVersion"), textIn(m, "time"), decodeFields(rawjson.AsMap(m["fieldsV1"]))}
 	}
 	return all
 }
 
 // store writes the entries to an object, in the order in which kube-apiserver has them.
 func (all managers) store(object map[string]any) {
-	meta := asMap(object["metadata"])
+	meta := rawjson.AsMap(object["metadata"])
 	delete(meta, "managedFields")
 	keys := make([]managerKey, 0, len(all))
 	for k, m := range all {
@@ -521,9 +521,9 @@ func (all managers) cap() {
 // updateManagedFields notes who has set the fields that differ from the live object, which is nil for a new one. An
 // object whose fields were never accounted for stays so, and one that does not fit its type loses its account.
 func updateManagedFields(live, updated map[string]any, o managedOptions) {
-	meta := asMap(updated["metadata"])
+	meta := rawjson.AsMap(updated["metadata"])
 	list, _ := meta["managedFields"].([]any)
-	reset := meta["managedFields"] != nil && (len(list) == 0 || len(list) == 1 && len(asMap(list[0])) == 0)
+	reset := meta["managedFields"] != nil && (len(list) == 0 || len(list) == 1 && len(rawjson.AsMap(list[0])) == 0)
 	all := managersOf(updated)
 	if o.subresource != "" || len(all) == 0 && !reset {
 		all = managersOf(live)
@@ -556,12 +556,12 @@ func updateManagedFields(live, updated map[string]any, o managedOptions) {
 
 // keepTimes leaves the account of fields as it was if nothing but its times has changed in an object.
 func keepTimes(live, object map[string]any) {
-	old, _ := asMap(live["metadata"])["managedFields"].([]any)
-	now, _ := asMap(object["metadata"])["managedFields"].([]any)
+	old, _ := rawjson.AsMap(live["metadata"])["managedFields"].([]any)
+	now, _ := rawjson.AsMap(object["metadata"])["managedFields"].([]any)
 	timeless := func(a, b any) bool {
 		a, b = rawjson.Clone(a), rawjson.Clone(b)
-		delete(asMap(a), "time")
-		delete(asMap(b), "time")
+		delete(rawjson.AsMap(a), "time")
+		delete(rawjson.AsMap(b), "time")
 		return rawjson.Equal(a, b)
 	}
 	if len(now) == 0 || !slices.EqualFunc(old, now, timeless) {
@@ -569,12 +569,12 @@ func keepTimes(live, object map[string]any) {
 	}
 	var a, b = maps.Clone(live), maps.Clone(object)
 	for _, m := range []map[string]any{a, b} {
-		meta := maps.Clone(asMap(m["metadata"]))
+		meta := maps.Clone(rawjson.AsMap(m["metadata"]))
 		delete(meta, "managedFields")
 		m["metadata"] = meta
 	}
 	if rawjson.Equal(a, b) {
-		asMap(object["metadata"])["managedFields"] = old
+		rawjson.AsMap(object["metadata"])["managedFields"] = old
 	}
 }
 
@@ -594,7 +594,7 @@ func spelling(path []string) string {
 				continue
 			}
 			b.WriteString("[")
-			for i, k := range sortedKeys(key) {
+			for i, k := range slices.Sorted(maps.Keys(key)) {
 				if i > 0 {
 					b.WriteString(",")
 				}

@@ -215,15 +215,15 @@ var metaFields = []string{
 
 // dropUnknown takes away what the typed parts of an object have no place for, and returns the paths of that.
 func (k *kindInfo) dropUnknown(object map[string]any) (unknown []string) {
-	meta := asMap(object["metadata"])
-	for _, key := range unionKeys(meta, nil) {
+	meta := rawjson.AsMap(object["metadata"])
+	for _, key := range rawjson.UnionKeys(meta, nil) {
 		if !slices.Contains(metaFields, key) {
 			delete(meta, key)
 			unknown = append(unknown, "metadata."+key)
 		}
 	}
 	if k.crd == nil && k.resource.Kind == "ConfigMap" {
-		for _, key := range unionKeys(object, nil) {
+		for _, key := range rawjson.UnionKeys(object, nil) {
 			if !slices.Contains([]string{"apiVersion", "kind", "metadata", "data", "binaryData", "immutable"}, key) {
 				delete(object, key)
 				unknown = append(unknown, key)
@@ -251,7 +251,7 @@ func (a *apiRequest) createObject(object map[string]any, applied *applyOptions) 
 }
 
 func (a *apiRequest) storeNew(object map[string]any) ([]byte, int, error) {
-	meta := asMap(object["metadata"])
+	meta := rawjson.AsMap(object["metadata"])
 	if v, _ := meta["resourceVersion"].(string); v != "" && rawjson.IsDigits(v) && !a.dryRun {
 		return nil, 0, &statusError{500, "", "resourceVersion should not be set on objects to be created", nil}
 	}
@@ -286,7 +286,7 @@ func (a *apiRequest) storeNew(object map[string]any) ([]byte, int, error) {
 
 // prepareNew gives a new object what the server decides about, checks its place, and notes who has set its fields.
 func (a *apiRequest) prepareNew(object map[string]any, applied *applyOptions) error {
-	meta := asMap(object["metadata"])
+	meta := rawjson.AsMap(object["metadata"])
 	if meta == nil {
 		meta = make(map[string]any)
 		object["metadata"] = meta
@@ -329,7 +329,7 @@ func (a *apiRequest) prepareNew(object map[string]any, applied *applyOptions) er
 
 // fit makes an object of a client's fit its type: what is not known goes, and what is missing gets its default.
 func (a *apiRequest) fit(object map[string]any) {
-	if meta := asMap(object["metadata"]); meta != nil {
+	if meta := rawjson.AsMap(object["metadata"]); meta != nil {
 		dropEmpty(meta)
 	}
 	if s := a.kind.schemaOf(object); s != nil {
@@ -441,8 +441,8 @@ func (k *kindInfo) omitEmpty(object map[string]any) {
 
 // warnOfNames warns of new finalizers that others could have, too.
 func (a *apiRequest) warnOfNames(live, object map[string]any) {
-	old, _ := asMap(live["metadata"])["finalizers"].([]any)
-	list, _ := asMap(object["metadata"])["finalizers"].([]any)
+	old, _ := rawjson.AsMap(live["metadata"])["finalizers"].([]any)
+	list, _ := rawjson.AsMap(object["metadata"])["finalizers"].([]any)
 	for _, f := range list {
 		if text, _ := f.(string); !strings.Contains(text, "/") && !slices.Contains(old, f) && !slices.Contains([]string{"orphan", "foregroundDeletion"}, text) {
 			a.warnings = append(a.warnings, fmt.Sprintf("metadata.finalizers: %q: prefer a domain-qualified finalizer name to avoid accidental conflicts with other finalizer writers", text))
@@ -471,7 +471,7 @@ func (a *apiRequest) update(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	meta := asMap(object["metadata"])
+	meta := rawjson.AsMap(object["metadata"])
 	if meta != nil && (a.subresource != "scale" || meta["namespace"] != nil) {
 		if err := a.place(meta); err != nil {
 			return err
@@ -581,7 +581,7 @@ func (a *apiRequest) checkPatched(live, object map[string]any) error {
 	if a.subresource == "scale" {
 		return nil
 	}
-	meta := asMap(object["metadata"])
+	meta := rawjson.AsMap(object["metadata"])
 	if meta != nil {
 		if err := a.place(meta); err != nil {
 			return err
@@ -671,7 +671,7 @@ func (a *apiRequest) replace(before *item, live, object map[string]any, applied 
 	if err := a.admit(live, object, false); err != nil {
 		return nil, true, err
 	}
-	asMap(object["metadata"])["resourceVersion"] = asMap(live["metadata"])["resourceVersion"]
+	rawjson.AsMap(object["metadata"])["resourceVersion"] = rawjson.AsMap(live["metadata"])["resourceVersion"]
 	if rawjson.Equal(live, object) {
 		return before.raw, true, nil
 	}
@@ -705,7 +705,7 @@ func (a *apiRequest) replace(before *item, live, object map[string]any, applied 
 
 // checkIdentity refuses what was made of another object.
 func (a *apiRequest) checkIdentity(live, object map[string]any) error {
-	meta, old := asMap(object["metadata"]), asMap(live["metadata"])
+	meta, old := rawjson.AsMap(object["metadata"]), rawjson.AsMap(live["metadata"])
 	if uid, _ := meta["uid"].(string); uid != "" && uid != old["uid"] && a.verb == "update" {
 		key := strings.ReplaceAll("/"+a.kind.resource.Group+"/"+a.kind.resource.Plural+"/"+a.key(), "//", "/")
 		if !a.dryRun {
@@ -719,7 +719,7 @@ func (a *apiRequest) checkIdentity(live, object map[string]any) error {
 
 // checkVersion refuses what was made of another state.
 func (a *apiRequest) checkVersion(live, object map[string]any) error {
-	meta, old := asMap(object["metadata"]), asMap(live["metadata"])
+	meta, old := rawjson.AsMap(object["metadata"]), rawjson.AsMap(live["metadata"])
 	version := textIn(meta, "resourceVersion")
 	if version != "" && !rawjson.IsDigits(version) {
 		return &statusError{500, "", fmt.Sprintf("strconv.ParseUint: parsing %q: invalid syntax", version), nil}
@@ -741,14 +741,14 @@ func (a *apiRequest) scope(live, object map[string]any) (map[string]any, error) 
 	case a.subresource == "scale":
 		return a.scaled(live, object)
 	case a.subresource == "status":
-		fields := asMap(object["metadata"])["managedFields"]
+		fields := rawjson.AsMap(object["metadata"])["managedFields"]
 		whole := rawjson.Clone(live).(map[string]any)
 		if status, ok := object["status"]; ok {
 			whole["status"] = status
 		} else {
 			delete(whole, "status")
 		}
-		if meta := asMap(whole["metadata"]); fields != nil {
+		if meta := rawjson.AsMap(whole["metadata"]); fields != nil {
 			meta["managedFields"] = fields
 		} else {
 			delete(meta, "managedFields")
@@ -756,7 +756,7 @@ func (a *apiRequest) scope(live, object map[string]any) (map[string]any, error) 
 		return whole, nil
 	case a.subresource == "finalize":
 		whole := rawjson.Clone(live).(map[string]any)
-		asMap(whole["spec"])["finalizers"] = asMap(object["spec"])["finalizers"]
+		rawjson.AsMap(whole["spec"])["finalizers"] = rawjson.AsMap(object["spec"])["finalizers"]
 		return whole, nil
 	case a.kind.hasStatus:
 		if status, ok := live["status"]; ok {
@@ -765,12 +765,12 @@ func (a *apiRequest) scope(live, object map[string]any) (map[string]any, error) 
 			delete(object, "status")
 		}
 	}
-	meta := asMap(object["metadata"])
+	meta := rawjson.AsMap(object["metadata"])
 	if meta == nil {
 		meta = make(map[string]any)
 		object["metadata"] = meta
 	}
-	a.kind.restore(asMap(live["metadata"]), meta)
+	a.kind.restore(rawjson.AsMap(live["metadata"]), meta)
 	return object, nil
 }
 
@@ -819,7 +819,7 @@ func (a *apiRequest) count(live, object map[string]any) {
 	if !a.kind.generation || a.subresource == "status" {
 		return
 	}
-	for _, key := range unionKeys(live, object) {
+	for _, key := range rawjson.UnionKeys(live, object) {
 		counts := key != "metadata" && key != "apiVersion" && key != "kind" && (key != "status" || !a.kind.hasStatus)
 		if counts && a.kind.crd == nil {
 			counts = key != "status"
@@ -834,7 +834,7 @@ func (a *apiRequest) count(live, object map[string]any) {
 }
 
 func raiseGeneration(object map[string]any) {
-	meta := asMap(object["metadata"])
+	meta := rawjson.AsMap(object["metadata"])
 	old, ok := meta["generation"].(json.Number)
 	if n, err := old.Int64(); ok && err == nil {
 		meta["generation"] = json.Number(strconv.FormatInt(n+1, 10))
@@ -843,7 +843,7 @@ func raiseGeneration(object map[string]any) {
 
 // released tells whether nothing holds an object any more that is marked for deletion.
 func released(object map[string]any) bool {
-	meta := asMap(object["metadata"])
+	meta := rawjson.AsMap(object["metadata"])
 	if meta["deletionTimestamp"] == nil || !empty(meta["finalizers"]) {
 		return false
 	}
@@ -851,7 +851,7 @@ func released(object map[string]any) bool {
 		return false
 	}
 	if object["kind"] == "Namespace" && object["apiVersion"] == "v1" {
-		return empty(asMap(object["spec"])["finalizers"])
+		return empty(rawjson.AsMap(object["spec"])["finalizers"])
 	}
 	return true
 }

@@ -91,7 +91,7 @@ func flattenRefs(v any) {
 	switch v := v.(type) {
 	case map[string]any:
 		if all, ok := v["allOf"].([]any); ok && len(all) == 1 {
-			if ref, ok := asMap(all[0])["$ref"]; ok {
+			if ref, ok := rawjson.AsMap(all[0])["$ref"]; ok {
 				delete(v, "allOf")
 				v["$ref"] = ref
 			}
@@ -412,7 +412,7 @@ func (d *apiDocument) addSchemas(k *kindInfo) {
 			"x-kubernetes-group-version-kind": []any{gvk(r.Group, r.Version, k.listKind)},
 		}
 		d.addTypes(list)
-		asMap(list["properties"])["metadata"] = d.described(metaPackage+"ListMeta", "What is said of the list.")
+		rawjson.AsMap(list["properties"])["metadata"] = d.described(metaPackage+"ListMeta", "What is said of the list.")
 		d.schemas[packageOf(k)+"."+k.listKind] = list
 	}
 	if slices.Contains(r.Subresources, "scale") {
@@ -435,16 +435,16 @@ func (d *apiDocument) described(name, description string) map[string]any {
 
 // addTypes adds what every object and every list has.
 func (d *apiDocument) addTypes(object map[string]any) {
-	properties := asMap(object["properties"])
+	properties := rawjson.AsMap(object["properties"])
 	properties["apiVersion"] = map[string]any{"type": "string", "description": "The group and the version that the object is written in."}
 	properties["kind"] = map[string]any{"type": "string", "description": "The kind of the object."}
 }
 
 // addMeta adds what every object has.
 func (d *apiDocument) addMeta(object map[string]any) {
-	if asMap(object["properties"]) == nil {
+	if rawjson.AsMap(object["properties"]) == nil {
 		object["properties"] = map[string]any{}
 	}
 	d.addTypes(object)
-	asMap(object["properties"])["metadata"] = d.described(metaPackage+"ObjectMeta", "What all objects have: a name, labels, owners, and the like.")
+	rawjson.AsMap(object["properties"])["metadata"] = d.described(metaPackage+"ObjectMeta", "What all objects have: a name, labels, owners, and the like.")
 }

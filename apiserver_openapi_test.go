@@ -22,7 +22,7 @@ func documents(t *testing.T) map[string]map[string]any {
 	}
 	kinds := append(slices.Clone(builtinKinds()), custom...)
 	all := map[string]map[string]any{"v2": openAPIV2(kinds)}
-	for path := range asMap(openAPIV3Index(kinds)["paths"]) {
+	for path := range rawjson.AsMap(openAPIV3Index(kinds)["paths"]) {
 		_, groupVersion, _ := strings.Cut(path, "/")
 		all[groupVersion] = openAPIV3(kinds, path)
 	}
@@ -40,9 +40,9 @@ func jsonValue(t *testing.T, text string) map[string]any {
 
 func TestOpenAPIReferences(t *testing.T) {
 	for name, document := range documents(t) {
-		schemas, prefix := asMap(asMap(document["components"])["schemas"]), refPrefixV3
+		schemas, prefix := rawjson.AsMap(rawjson.AsMap(document["components"])["schemas"]), refPrefixV3
 		if name == "v2" {
-			schemas, prefix = asMap(document["definitions"]), refPrefixV2
+			schemas, prefix = rawjson.AsMap(document["definitions"]), refPrefixV2
 		}
 		var follow func(v any)
 		follow = func(v any) {
@@ -65,7 +65,7 @@ func TestOpenAPIReferences(t *testing.T) {
 		}
 		follow(document)
 		for short, s := range schemas {
-			if len(asMap(s)) < 2 {
+			if len(rawjson.AsMap(s)) < 2 {
 				t.Errorf("%s: the schema %s is empty", name, short)
 			}
 		}
@@ -80,14 +80,16 @@ func TestOpenAPIPatchOperations(t *testing.T) {
 			continue
 		}
 		found := false
-		for _, path := range asMap(all[k.resource.APIVersion()]["paths"]) {
-			op := asMap(asMap(path)["patch"])
+		for _, path := range rawjson.AsMap(all[k.resource.APIVersion()]["paths"]) {
+			op := rawjson.AsMap(rawjson.AsMap(path)["patch"])
 			want := map[string]any{"group": k.resource.Group, "version": k.resource.Version, "kind": k.resource.Kind}
 			if !rawjson.Equal(op["x-kubernetes-group-version-kind"], want) {
 				continue
 			}
 			parameters, _ := op["parameters"].([]any)
-			found = found || slices.ContainsFunc(parameters, func(p any) bool { return asMap(p)["name"] == "fieldValidation" && asMap(p)["in"] == "query" })
+			found = found || slices.ContainsFunc(parameters, func(p any) bool {
+				return rawjson.AsMap(p)["name"] == "fieldValidation" && rawjson.AsMap(p)["in"] == "query"
+			})
 		}
 		if !found {
 			t.Errorf("%s: no patch operation takes fieldValidation", k.resource.Name())
@@ -98,9 +100,9 @@ func TestOpenAPIPatchOperations(t *testing.T) {
 func TestOpenAPIOfDefinitions(t *testing.T) {
 	d := documents(t)["kopf.dev/v1"]
 	var ids []string
-	for path, p := range asMap(d["paths"]) {
-		for verb, op := range asMap(p) {
-			if id, ok := asMap(op)["operationId"].(string); ok {
+	for path, p := range rawjson.AsMap(d["paths"]) {
+		for verb, op := range rawjson.AsMap(p) {
+			if id, ok := rawjson.AsMap(op)["operationId"].(string); ok {
 				ids = append(ids, verb+" "+path+" "+id)
 			}
 		}

@@ -142,12 +142,12 @@ func decodeMessage(fields map[uint64]*typedField, data []byte, depth int) (map[s
 		case err != nil:
 			return fmt.Errorf("%s: %w", f.name, err)
 		case f.embedded != nil: // its fields are among those of the message
-			maps.Copy(object, asMap(v))
+			maps.Copy(object, rawjson.AsMap(v))
 		case f.list && !f.dict:
 			list, _ := object[f.name].([]any)
 			object[f.name] = append(list, v)
 		case f.dict && object[f.name] != nil:
-			maps.Copy(asMap(object[f.name]), asMap(v))
+			maps.Copy(rawjson.AsMap(object[f.name]), rawjson.AsMap(v))
 		case f.told || !isZero(v) || f.ref != nil && !f.isTime():
 			object[f.name] = v
 		}

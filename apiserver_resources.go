@@ -5,6 +5,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
+	"github.com/kopf-go/kopf/internal/validation"
 )
 
 // This file knows the kinds that the in-memory API server serves: the built-in ones, and those of resource definitions.
@@ -142,13 +145,13 @@ var builtinKinds = sync.OnceValue(func() []*kindInfo {
 
 // kindsOf returns the kinds that a resource definition makes, in all its served versions.
 func kindsOf(crd map[string]any) ([]*kindInfo, error) {
-	spec := asMap(crd["spec"])
-	names := asMap(spec["names"])
+	spec := rawjson.AsMap(crd["spec"])
+	names := rawjson.AsMap(spec["names"])
 	versions, _ := spec["versions"].([]any)
 	var all []*kindInfo
 	stored := ""
 	for _, v := range versions {
-		version := asMap(v)
+		version := rawjson.AsMap(v)
 		if version["storage"] == true {
 			stored = textIn(spec, "group") + "/" + textIn(version, "name")
 		}
@@ -176,17 +179,17 @@ func kindsOf(crd map[string]any) ([]*kindInfo, error) {
 func kindOf(crd, version map[string]any) (*kindInfo, error) {
 	k := &kindInfo{crd: crd, generation: true, columns: columnsOf(version)}
 	k.resource.Verbs = allVerbs
-	subresources := asMap(version["subresources"])
-	if asMap(subresources["status"]) != nil {
+	subresources := rawjson.AsMap(version["subresources"])
+	if rawjson.AsMap(subresources["status"]) != nil {
 		k.hasStatus = true
 		k.resource.Subresources = append(k.resource.Subresources, "status")
 	}
-	if scale := asMap(subresources["scale"]); scale != nil {
+	if scale := rawjson.AsMap(subresources["scale"]); scale != nil {
 		k.scale = scale
 		k.resource.Subresources = append(k.resource.Subresources, "scale")
 	}
 	var err error
-	if open := asMap(asMap(version["schema"])["openAPIV3Schema"]); open != nil {
+	if open := rawjson.AsMap(rawjson.AsMap(version["schema"])["openAPIV3Schema"]); open != nil {
 		if k.schema, err = compileSchema(open); err != nil {
 			return nil, fmt.Errorf("the schema of version %q: %w", version["name"], err)
 		}
@@ -227,7 +230,7 @@ func compareVersions(a, b string) int {
 }
 
 func versionRank(v string) (rank [3]int) {
-	if !conventionalVersion(v) {
+	if !validation.IsVersion(v) {
 		return rank
 	}
 	rest := v[1:]

@@ -3,6 +3,8 @@ package kopf
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/kopf-go/kopf/internal/rawjson"
@@ -13,7 +15,7 @@ import (
 
 // scaleOf returns the scale of an object, as the subresource shows it.
 func (a *apiRequest) scaleOf(object map[string]any) map[string]any {
-	meta := asMap(object["metadata"])
+	meta := rawjson.AsMap(object["metadata"])
 	about := map[string]any{}
 	for _, key := range []string{"name", "namespace", "uid", "resourceVersion", "creationTimestamp"} {
 		if v, ok := meta[key]; ok {
@@ -29,7 +31,7 @@ func (a *apiRequest) scaleOf(object map[string]any) map[string]any {
 	if n, ok := at("specReplicasPath").(json.Number); ok && n != "0" {
 		scale["spec"] = map[string]any{"replicas": n}
 	}
-	status := asMap(scale["status"])
+	status := rawjson.AsMap(scale["status"])
 	if n, ok := at("statusReplicasPath").(json.Number); ok {
 		status["replicas"] = n
 	}
@@ -38,8 +40,8 @@ func (a *apiRequest) scaleOf(object map[string]any) map[string]any {
 		status["selector"] = selector
 	case map[string]any:
 		var parts []string
-		labels := asMap(selector["matchLabels"])
-		for _, k := range sortedKeys(labels) {
+		labels := rawjson.AsMap(selector["matchLabels"])
+		for _, k := range slices.Sorted(maps.Keys(labels)) {
 			parts = append(parts, fmt.Sprintf("%s=%v", k, labels[k]))
 		}
 		status["selector"] = strings.Join(parts, ",")
@@ -55,7 +57,7 @@ func (a *apiRequest) replicas() []string {
 
 // unscalable tells why an object is no scale, "" if it is one.
 func unscalable(scale map[string]any) string {
-	n := asMap(scale["spec"])["replicas"]
+	n := rawjson.AsMap(scale["spec"])["replicas"]
 	if typ := typeOf(n); n != nil && typ != "integer" {
 		return fmt.Sprintf("json: cannot unmarshal %s into Go struct field ScaleSpec.spec.replicas of type int32", typ)
 	}
@@ -64,7 +66,7 @@ func unscalable(scale map[string]any) string {
 
 // scaled returns the live object with the number of replicas of a scale.
 func (a *apiRequest) scaled(live, scale map[string]any) (map[string]any, error) {
-	n, ok := asMap(scale["spec"])["replicas"].(json.Number)
+	n, ok := rawjson.AsMap(scale["spec"])["replicas"].(json.Number)
 	if !ok {
 		n = "0"
 	}
@@ -82,7 +84,7 @@ func (a *apiRequest) scaled(live, scale map[string]any) (map[string]any, error) 
 // unscaled returns what is applied to the object itself when a scale is applied.
 func (a *apiRequest) unscaled(scale map[string]any) map[string]any {
 	object := map[string]any{"apiVersion": a.kind.apiVersion(), "kind": a.kind.resource.Kind, "metadata": scale["metadata"]}
-	if n := asMap(scale["spec"])["replicas"]; n != nil {
+	if n := rawjson.AsMap(scale["spec"])["replicas"]; n != nil {
 		(&Patch{merge: object}).put(n, a.replicas()...)
 	}
 	return object

@@ -120,10 +120,10 @@ func boundOf(source map[string]any, key, exclusive string) *bound {
 }
 
 func (s *schema) compileChildren(depth int) (err error) {
-	if props := asMap(s.source["properties"]); props != nil {
+	if props := rawjson.AsMap(s.source["properties"]); props != nil {
 		s.properties = make(map[string]*schema, len(props))
 		for key, v := range props {
-			if s.properties[key], err = compileNode(asMap(v), depth); err != nil {
+			if s.properties[key], err = compileNode(rawjson.AsMap(v), depth); err != nil {
 				return fmt.Errorf("%s: %w", key, err)
 			}
 		}
@@ -150,7 +150,7 @@ func (s *schema) compileChildren(depth int) (err error) {
 
 // child compiles the schema that stands in a member, nil if there is none.
 func (s *schema) child(key string, depth int) (*schema, error) {
-	m := asMap(s.source[key])
+	m := rawjson.AsMap(s.source[key])
 	if m == nil {
 		return nil, nil
 	}
@@ -161,7 +161,7 @@ func (s *schema) child(key string, depth int) (*schema, error) {
 func (s *schema) choices(key string, depth int) (all []*schema, err error) {
 	list, _ := s.source[key].([]any)
 	for _, v := range list {
-		one, err := compileNode(asMap(v), depth)
+		one, err := compileNode(rawjson.AsMap(v), depth)
 		if err != nil {
 			return nil, err
 		}
@@ -279,7 +279,7 @@ func (e fieldError) message() string {
 
 // validate tells what is wrong with an object. The old one is nil for new objects.
 func (s *schema) validate(obj, old map[string]any) []fieldError {
-	v := &validation{}
+	v := &schemaValidator{}
 	v.object(s, obj, "", true)
 	slices.SortStableFunc(v.faults, func(a, b fieldError) int { return cmp.Compare(a.field, b.field) })
 	return v.faults
@@ -299,7 +299,7 @@ func (s *schema) validateStatus(obj map[string]any) []fieldError {
 	if !ok || s.properties["status"] == nil {
 		return nil
 	}
-	v := &validation{}
+	v := &schemaValidator{}
 	v.value(s.properties["status"], status, "")
 	for i, f := range v.faults {
 		v.faults[i].field = strings.TrimSuffix("status."+f.field, ".")
@@ -307,10 +307,10 @@ func (s *schema) validateStatus(obj map[string]any) []fieldError {
 	return v.faults
 }
 
-// validation collects what is wrong.
-type validation struct{ faults []fieldError }
+// schemaValidator collects what is wrong.
+type schemaValidator struct{ faults []fieldError }
 
-func (v *validation) fault(typ, at string, value any, format string, args ...any) {
+func (v *schemaValidator) fault(typ, at string, value any, format string, args ...any) {
 	v.faults = withFault(v.faults, typ, at, value, fmt.Sprintf(format, args...))
 }
 
@@ -342,7 +342,7 @@ func isWhole(n json.Number) bool {
 	return err == nil && f == math.Trunc(f) && math.Abs(f) < 1e300
 }
 
-func (v *validation) value(s *schema, value any, at string) {
+func (v *schemaValidator) value(s *schema, value any, at string) {
 	if s == nil {
 		return
 	}
@@ -381,14 +381,14 @@ func (v *validation) value(s *schema, value any, at string) {
 	v.logic(s, value, at)
 }
 
-func (v *validation) object(s *schema, obj map[string]any, at string, root bool) {
+func (v *schemaValidator) object(s *schema, obj map[string]any, at string, root bool) {
 	v.length(s, 4, len(obj), at, obj, "properties")
 	for _, key := range s.required {
 		if _, ok := obj[key]; !ok {
 			v.faults = withFault(v.faults, "FieldValueRequired", strings.TrimPrefix(at+"."+key, "."), nil, "")
 		}
 	}
-	for _, key := range unionKeys(obj, nil) {
+	for _, key := range rawjson.UnionKeys(obj, nil) {
 		if root && (key == "apiVersion" || key == "kind" || key == "metadata") {
 			continue
 		}
@@ -403,7 +403,7 @@ func (v *validation) object(s *schema, obj map[string]any, at string, root bool)
 	}
 }
 
-func (v *validation) list(s *schema, list []any, at string) {
+func (v *schemaValidator) list(s *schema, list []any, at string) {
 	v.length(s, 2, len(list), at, list, "items")
 	for i, e := range list {
 		v.value(s.items, e, at+"["+strconv.Itoa(i)+"]")
@@ -424,7 +424,7 @@ func (s *schema) sameItem(a, b any) bool {
 }
 
 func (s *schema) itemKey(v any) any {
-	m := asMap(v)
+	m := rawjson.AsMap(v)
 	if s.listType != "map" || m == nil {
 		return v
 	}
@@ -440,7 +440,7 @@ func (s *schema) itemKey(v any) any {
 }
 
 // length checks one pair of limits.
-func (v *validation) length(s *schema, first, n int, at string, value any, noun string) {
+func (v *schemaValidator) length(s *schema, first, n int, at string, value any, noun string) {
 	if least := s.lengths[first]; least != nil && n < *least {
 		v.fault("FieldValueInvalid", at, value, "%s in body should have at least %d %s", at, *least, noun)
 	}
@@ -449,7 +449,7 @@ func (v *validation) length(s *schema, first, n int, at string, value any, noun 
 	}
 }
 
-func (v *validation) text(s *schema, text, at string) {
+func (v *schemaValidator) text(s *schema, text, at string) {
 	n := utf8.RuneCountInString(text)
 	if least := s.lengths[0]; least != nil && n < *least {
 		v.fault("FieldValueInvalid", at, text, "%s in body should be at least %d chars long", at, *least)
@@ -491,7 +491,7 @@ func fitsFormat(format, text string) bool {
 	return err == nil
 }
 
-func (v *validation) number(s *schema, n json.Number, at string) {
+func (v *schemaValidator) number(s *schema, n json.Number, at string) {
 	f, err := n.Float64()
 	if err != nil {
 		return
@@ -517,7 +517,7 @@ func orEqual(b *bound) string {
 	return "or equal to "
 }
 
-func (v *validation) choice(s *schema, value any, at string) {
+func (v *schemaValidator) choice(s *schema, value any, at string) {
 	if len(s.enum) == 0 || slices.ContainsFunc(s.enum, func(e any) bool { return rawjson.Equal(e, value) }) {
 		return
 	}
@@ -530,13 +530,13 @@ func (v *validation) choice(s *schema, value any, at string) {
 }
 
 // logic checks the combinations of schemas.
-func (v *validation) logic(s *schema, value any, at string) {
+func (v *schemaValidator) logic(s *schema, value any, at string) {
 	for _, child := range s.allOf {
 		v.value(child, value, at)
 	}
 	fits := func(all []*schema) (n int) {
 		for _, child := range all {
-			inner := &validation{}
+			inner := &schemaValidator{}
 			if inner.value(child, value, at); len(inner.faults) == 0 {
 				n++
 			}

@@ -139,7 +139,7 @@ func (d *database) remove(name, key string, before *item, object map[string]any)
 }
 
 func (d *database) nextLocked(key string, object map[string]any) (*item, error) {
-	meta := asMap(object["metadata"])
+	meta := rawjson.AsMap(object["metadata"])
 	meta["resourceVersion"] = strconv.FormatUint(d.version+1, 10)
 	raw, err := rawjson.Encode(object)
 	if err != nil {

@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // This file applies strategic merge patches to objects of the built-in kinds, as kubectl sends them to the in-memory API server.
@@ -105,7 +107,7 @@ func mergeStrategic(t *schema, original, patch map[string]any) (map[string]any, 
 	if err := orderLists(t, original, patch); err != nil {
 		return nil, err
 	}
-	for _, key := range sortedKeys(patch) {
+	for _, key := range slices.Sorted(maps.Keys(patch)) {
 		value := patch[key]
 		name, deletes := strings.CutPrefix(key, deletesDirective)
 		if !deletes && strings.HasPrefix(key, strings.TrimSuffix(deletesDirective, "/")) {
@@ -203,7 +205,7 @@ func retainKeys(original, patch map[string]any) error {
 
 // orderLists merges the lists of a patch that come with an order, and takes them out of it.
 func orderLists(t *schema, original, patch map[string]any) error {
-	for _, key := range sortedKeys(patch) {
+	for _, key := range slices.Sorted(maps.Keys(patch)) {
 		if !strings.HasPrefix(key, strings.TrimSuffix(orderDirective, "/")) {
 			continue
 		}
@@ -266,10 +268,10 @@ func followsOrder(list, order []any, key string) error {
 	}
 	rest := slices.Clone(list)
 	if key != "" {
-		rest = slices.DeleteFunc(rest, func(item any) bool { return asMap(item)[patchDirective] == "delete" })
+		rest = slices.DeleteFunc(rest, func(item any) bool { return rawjson.AsMap(item)[patchDirective] == "delete" })
 	}
 	for _, at := range order {
-		for len(rest) > 0 && asMap(rest[0])[patchDirective] != nil {
+		for len(rest) > 0 && rawjson.AsMap(rest[0])[patchDirective] != nil {
 			rest = rest[1:]
 		}
 		if len(rest) == 0 {
@@ -387,7 +389,7 @@ func mergeItems(t *schema, old, added []any) ([]any, error) {
 			merged = append(merged, v)
 			continue
 		}
-		if merged[i], err = mergeStrategic(item, asMap(merged[i]), asMap(v)); err != nil {
+		if merged[i], err = mergeStrategic(item, rawjson.AsMap(merged[i]), rawjson.AsMap(v)); err != nil {
 			return nil, err
 		}
 	}
@@ -398,7 +400,7 @@ func mergeItems(t *schema, old, added []any) ([]any, error) {
 func followDirectives(old, added []any, key string) (rest, plain []any, err error) {
 	replace := false
 	for _, v := range added {
-		m := asMap(v)
+		m := rawjson.AsMap(v)
 		switch m[patchDirective] {
 		case nil:
 			plain = append(plain, v)

@@ -25,7 +25,7 @@ func columnsOf(crdVersion map[string]any) []printerColumn {
 	list, _ := crdVersion["additionalPrinterColumns"].([]any)
 	var all []printerColumn
 	for _, v := range list {
-		m := asMap(v)
+		m := rawjson.AsMap(v)
 		c := printerColumn{name: textIn(m, "name"), typ: textIn(m, "type"), format: textIn(m, "format"), description: textIn(m, "description"), path: textIn(m, "jsonPath")}
 		if n, ok := m["priority"].(json.Number); ok {
 			c.priority, _ = strconv.Atoi(n.String())
@@ -168,7 +168,7 @@ func podReady(o View) any {
 	ready := 0
 	statuses, _ := o.Get("status.containerStatuses").([]any)
 	for _, s := range statuses {
-		if asMap(s)["ready"] == true {
+		if rawjson.AsMap(s)["ready"] == true {
 			ready++
 		}
 	}
@@ -180,7 +180,7 @@ func servicePorts(o View) any {
 	var all []string
 	ports, _ := o.Get("spec.ports").([]any)
 	for _, p := range ports {
-		port := asMap(p)
+		port := rawjson.AsMap(p)
 		protocol := textIn(port, "protocol")
 		all = append(all, fmt.Sprintf("%v/%s", port["port"], or(protocol, "TCP")))
 	}
@@ -335,7 +335,7 @@ func pathKey(now []any, key string) []any {
 	for _, v := range now {
 		if key == "*" {
 			next = append(next, pathStep([]any{v}, "*")...)
-		} else if e, ok := asMap(v)[key]; ok {
+		} else if e, ok := rawjson.AsMap(v)[key]; ok {
 			next = append(next, e)
 		}
 	}
@@ -352,8 +352,8 @@ func pathStep(now []any, step string) []any {
 		list, _ := v.([]any)
 		switch i, err := strconv.Atoi(step); {
 		case step == "*":
-			for _, k := range unionKeys(asMap(v), nil) {
-				next = append(next, asMap(v)[k])
+			for _, k := range rawjson.UnionKeys(rawjson.AsMap(v), nil) {
+				next = append(next, rawjson.AsMap(v)[k])
 			}
 			next = append(next, list...)
 		case err == nil && i < 0 && i >= -len(list):

@@ -35,11 +35,11 @@ type webhook struct {
 }
 
 func newWebhook(hook map[string]any) *webhook {
-	client := asMap(hook["clientConfig"])
+	client := rawjson.AsMap(hook["clientConfig"])
 	h := &webhook{timeout: 10 * time.Second, ignore: hook["failurePolicy"] == "Ignore", again: hook["reinvocationPolicy"] == "IfNeeded"}
 	h.name = textIn(hook, "name")
 	h.url = textIn(client, "url")
-	h.service = asMap(client["service"])
+	h.service = rawjson.AsMap(client["service"])
 	h.ca = textIn(client, "caBundle")
 	h.effects = hook["sideEffects"] != "None" && hook["sideEffects"] != "NoneOnDryRun"
 	if seconds := number(asWord(hook["timeoutSeconds"])); seconds > 0 {
@@ -115,7 +115,7 @@ func (h *webhook) response(data []byte) (map[string]any, error) {
 	if kind, version := asWord(review["kind"]), asWord(review["apiVersion"]); kind != "AdmissionReview" || version != "admission.k8s.io/v1" {
 		return nil, fmt.Errorf("received invalid webhook response: expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got %s, Kind=%s", version, kind)
 	}
-	response := asMap(review["response"])
+	response := rawjson.AsMap(review["response"])
 	if response == nil {
 		return nil, errors.New("received invalid webhook response: webhook response was absent")
 	}

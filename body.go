@@ -196,7 +196,7 @@ func (b *Body) time(key string) time.Time {
 }
 
 // Finalizers returns metadata.finalizers.
-func (b *Body) Finalizers() []string { return stringsJSON(b.finalizers) }
+func (b *Body) Finalizers() []string { return rawjson.StringsAt(b.finalizers) }
 
 // Labels returns a copy of metadata.labels, never nil.
 func (b *Body) Labels() map[string]string { return stringMapJSON(b.labels) }
@@ -322,39 +322,14 @@ func (v View) Has(path FieldPath) bool {
 
 // Get returns a copy of the value at a path: a map[string]any, []any, string, json.Number,
 // bool, or nil where there is nothing.
-func (v View) Get(path FieldPath) any {
-	raw, ok := rawjson.Find(v.raw, path.Keys()...)
-	if !ok {
-		return nil
-	}
-	value, err := rawjson.Decode(raw)
-	if err != nil {
-		return nil
-	}
-	return value
-}
+func (v View) Get(path FieldPath) any { return rawjson.ValueAt(v.raw, path.Keys()...) }
 
 // String returns the text at a path, "" where there is none. Numbers and booleans are
 // returned as they are written.
-func (v View) String(path FieldPath) string {
-	raw, _ := rawjson.Find(v.raw, path.Keys()...)
-	switch {
-	case len(raw) == 0, raw[0] == '{', raw[0] == '[', raw[0] == 'n':
-		return ""
-	case raw[0] == '"':
-		return rawjson.Unquote(raw)
-	}
-	return string(raw)
-}
+func (v View) String(path FieldPath) string { return rawjson.ScalarAt(v.raw, path.Keys()...) }
 
 // Int returns the whole number at a path, 0 where there is none or it does not fit.
-func (v View) Int(path FieldPath) int64 {
-	n, err := strconv.ParseInt(v.String(path), 10, 64)
-	if err != nil {
-		return 0 // what does not fit comes with the nearest number
-	}
-	return n
-}
+func (v View) Int(path FieldPath) int64 { return rawjson.IntAt(v.raw, path.Keys()...) }
 
 // Float returns the number at a path, 0 where there is none.
 func (v View) Float(path FieldPath) float64 {
@@ -366,30 +341,17 @@ func (v View) Float(path FieldPath) float64 {
 func (v View) Bool(path FieldPath) bool { return v.String(path) == "true" }
 
 // Strings returns the strings of the list at a path, nil where there is none.
-func (v View) Strings(path FieldPath) []string { return stringsJSON(v.raw, path.Keys()...) }
+func (v View) Strings(path FieldPath) []string { return rawjson.StringsAt(v.raw, path.Keys()...) }
 
 // Keys returns the keys of the view in the order in which they came.
-func (v View) Keys() []string {
-	var keys []string
-	_ = rawjson.EachMember(v.raw, func(quoted, _ []byte) bool { // what is malformed is not there
-		keys = append(keys, rawjson.Unquote(quoted))
-		return true
-	})
-	return keys
-}
+func (v View) Keys() []string { return rawjson.Keys(v.raw) }
 
 // Len returns the number of keys.
 func (v View) Len() int { return len(v.Keys()) }
 
 // Map returns a copy of the view to change, never nil. It is empty if the view is not of
 // an object.
-func (v View) Map() map[string]any {
-	m, err := rawjson.DecodeObject(v.raw)
-	if err != nil {
-		return map[string]any{}
-	}
-	return m
-}
+func (v View) Map() map[string]any { return rawjson.Map(v.raw) }
 
 // Decode stores the view in the value that target points to, as [json.Unmarshal]
 // does, with its errors. An empty view changes nothing.
@@ -410,16 +372,6 @@ func (v View) MarshalJSON() ([]byte, error) {
 
 // LogValue returns the view as JSON, for logs.
 func (v View) LogValue() slog.Value { return slog.StringValue(string(v.raw)) }
-
-func stringsJSON(raw []byte, path ...string) []string {
-	list, _ := rawjson.Find(raw, path...)
-	var all []string
-	_ = rawjson.EachItem(list, func(value []byte) bool { // what is malformed is not there
-		all = append(all, rawjson.Unquote(value))
-		return true
-	})
-	return all
-}
 
 func stringMapJSON(raw []byte) map[string]string {
 	m := make(map[string]string)
@@ -510,7 +462,7 @@ type Diff []DiffItem
 func diffJSON(before, after any) Diff { return appendDiff(nil, nil, before, after) }
 
 func appendDiff(d Diff, path []string, before, after any) Diff {
-	switch a, b := asMap(before), asMap(after); {
+	switch a, b := rawjson.AsMap(before), rawjson.AsMap(after); {
 	case before == nil && after == nil:
 		return d
 	case before == nil:
@@ -518,7 +470,7 @@ func appendDiff(d Diff, path []string, before, after any) Diff {
 	case after == nil:
 		return append(d, DiffItem{DiffRemove, slices.Clone(path), before, nil})
 	case a != nil && b != nil:
-		for _, key := range unionKeys(a, b) {
+		for _, key := range rawjson.UnionKeys(a, b) {
 			d = appendDiff(d, append(path, key), a[key], b[key])
 		}
 		return d
@@ -546,7 +498,7 @@ func appendRawDiff(d Diff, path []string, before, after []byte) Diff {
 			delete(b, key)
 		}
 	}
-	for _, key := range unionKeys(a, b) {
+	for _, key := range rawjson.UnionKeys(a, b) {
 		d = appendRawDiff(d, append(path, key), a[key], b[key])
 	}
 	return d
@@ -567,27 +519,6 @@ func decodedOrNil(raw []byte) any {
 	}
 	v, _ := rawjson.Decode(raw) // malformed is nil, as absent
 	return v
-}
-
-// asMap returns the value if it is a map, and nil otherwise. Inlined at its hundreds of callers, it would be a part of the binary that
-// can be seen.
-func asMap(v any) map[string]any {
-	m, _ := v.(map[string]any)
-	return m
-}
-
-func unionKeys[V any](a, b map[string]V) []string {
-	keys := make([]string, 0, len(a)+len(b))
-	for k := range a {
-		keys = append(keys, k)
-	}
-	for k := range b {
-		if _, both := a[k]; !both {
-			keys = append(keys, k)
-		}
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // Reduce returns the differences at and below a path, with their paths relative to

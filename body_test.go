@@ -313,7 +313,7 @@ func applyItem(v any, path []string, value any) any {
 	if len(path) == 0 {
 		return rawjson.Clone(value)
 	}
-	m := asMap(v)
+	m := rawjson.AsMap(v)
 	if m == nil {
 		m = map[string]any{}
 	}

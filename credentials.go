@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"reflect"
@@ -169,7 +170,7 @@ func (s *credentialStore) bestOrLogin() (*credential, *loginRun, error) {
 // have expired are put aside.
 func (s *credentialStore) bestLocked() *credential {
 	var best []*credential
-	for _, id := range sortedKeys(s.valid) {
+	for _, id := range slices.Sorted(maps.Keys(s.valid)) {
 		c := s.valid[id]
 		switch {
 		case c.Info.expired():
@@ -289,7 +290,7 @@ func (e *refusedError) Unwrap() []error { return []error{errRanOut, e.cause} }
 func (s *credentialStore) sort(infos map[string]*ConnectionInfo) (fresh, again []*credential, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, id := range sortedKeys(infos) {
+	for _, id := range slices.Sorted(maps.Keys(infos)) {
 		info := infos[id]
 		if info == nil || info.expired() {
 			continue

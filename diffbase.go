@@ -694,7 +694,7 @@ func annotationsSize(body *Body, patches ...*Patch) int {
 	all := body.Annotations()
 	for _, patch := range patches {
 		changed, _ := rawjson.Lookup(any(patch.merge), "metadata", "annotations")
-		for key, value := range asMap(changed) {
+		for key, value := range rawjson.AsMap(changed) {
 			text, _ := value.(string) // it is removed if it is none
 			if all[key] = text; value == nil {
 				delete(all, key)

@@ -42,7 +42,7 @@ func TestEssences(t *testing.T) {
 			}
 			want := mustObject(t, string(r.Essence))
 			if c.Progress == "status" {
-				delete(asMap(want["status"]), "kopf") // the dummy in it; see docs/deviations.md
+				delete(rawjson.AsMap(want["status"]), "kopf") // the dummy in it; see docs/deviations.md
 			}
 			e := essenceOf(mustBody(t, string(r.Body)), c.Fields, p)
 			if diff := cmp.Diff(want, e.Map()); diff != "" {
@@ -317,11 +317,11 @@ func FuzzEssence(f *testing.F) {
 		if err != nil {
 			t.Skip()
 		}
-		if meta, ok := object["metadata"]; ok && asMap(meta) == nil {
+		if meta, ok := object["metadata"]; ok && rawjson.AsMap(meta) == nil {
 			t.Skip() // no API server sends this
 		}
 		for _, key := range []string{"labels", "annotations"} {
-			if v, ok := rawjson.Lookup(object, "metadata", key); ok && v != nil && asMap(v) == nil {
+			if v, ok := rawjson.Lookup(object, "metadata", key); ok && v != nil && rawjson.AsMap(v) == nil {
 				t.Skip() // as above
 			}
 		}
@@ -361,7 +361,7 @@ func paths(lines string) []FieldPath {
 
 // plainEssence makes an essence with the default storages, straight from the statements.
 func plainEssence(object map[string]any, fields, ignored []FieldPath) map[string]any {
-	e := asMap(rawjson.Clone(object))
+	e := rawjson.AsMap(rawjson.Clone(object))
 	for _, key := range []string{"apiVersion", "kind", "metadata", "status"} {
 		delete(e, key)
 	}
@@ -372,21 +372,21 @@ func plainEssence(object map[string]any, fields, ignored []FieldPath) map[string
 		}
 		m := e
 		for _, key := range path[:len(path)-1] {
-			if asMap(m[key]) == nil {
+			if rawjson.AsMap(m[key]) == nil {
 				m[key] = map[string]any{}
 			}
-			m = asMap(m[key])
+			m = rawjson.AsMap(m[key])
 		}
 		m[path[len(path)-1]] = rawjson.Clone(v)
 	}
 	set("metadata", "labels")
 	set("metadata", "annotations")
 	annotations, _ := rawjson.Lookup(e, "metadata", "annotations")
-	for key := range asMap(annotations) {
+	for key := range rawjson.AsMap(annotations) {
 		prefix, _, ok := strings.Cut(key, "/")
-		_, managed := asMap(asMap(object["metadata"])["annotations"])[prefix+"/kopf-managed"]
+		_, managed := rawjson.AsMap(rawjson.AsMap(object["metadata"])["annotations"])[prefix+"/kopf-managed"]
 		if key == lastAppliedKey || ok && (managed || prefix == defaultPrefix || strings.HasSuffix(prefix, "."+defaultPrefix)) {
-			delete(asMap(annotations), key)
+			delete(rawjson.AsMap(annotations), key)
 		}
 	}
 	for _, field := range fields {
@@ -395,16 +395,16 @@ func plainEssence(object map[string]any, fields, ignored []FieldPath) map[string
 		}
 	}
 	tidy := func() {
-		meta := asMap(e["metadata"])
+		meta := rawjson.AsMap(e["metadata"])
 		for _, key := range []string{"annotations", "labels"} {
-			if len(asMap(meta[key])) == 0 {
+			if len(rawjson.AsMap(meta[key])) == 0 {
 				delete(meta, key)
 			}
 		}
 		if len(meta) == 0 {
 			delete(e, "metadata")
 		}
-		if v := e["status"]; v == nil || asMap(v) != nil && len(asMap(v)) == 0 {
+		if v := e["status"]; v == nil || rawjson.AsMap(v) != nil && len(rawjson.AsMap(v)) == 0 {
 			delete(e, "status")
 		}
 	}
@@ -413,9 +413,9 @@ func plainEssence(object map[string]any, fields, ignored []FieldPath) map[string
 		plainRemove(e, field.Keys())
 	}
 	annotations, _ = rawjson.Lookup(e, "metadata", "annotations")
-	for key := range asMap(annotations) {
+	for key := range rawjson.AsMap(annotations) {
 		if strings.HasPrefix(key, defaultPrefix+"/") {
-			delete(asMap(annotations), key)
+			delete(rawjson.AsMap(annotations), key)
 		}
 	}
 	tidy()
@@ -427,7 +427,7 @@ func plainEssence(object map[string]any, fields, ignored []FieldPath) map[string
 func plainRemove(m map[string]any, path []string) {
 	if len(path) == 1 {
 		delete(m, path[0])
-	} else if next := asMap(m[path[0]]); next != nil {
+	} else if next := rawjson.AsMap(m[path[0]]); next != nil {
 		if plainRemove(next, path[1:]); len(next) == 0 {
 			delete(m, path[0])
 		}

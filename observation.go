@@ -251,12 +251,12 @@ func (o *observer) leaveRoom(name string, room *servedRoom) {
 
 // moveRooms has the resources that are served in another version than before keep what is known of their objects: these are the same.
 func (o *observer) moveRooms() {
-	for _, name := range sortedKeys(o.wanted) {
+	for _, name := range slices.Sorted(maps.Keys(o.wanted)) {
 		if o.rooms[name] != nil {
 			continue
 		}
 		what := o.wanted[name]
-		for _, before := range sortedKeys(o.rooms) {
+		for _, before := range slices.Sorted(maps.Keys(o.rooms)) {
 			room := o.rooms[before]
 			r := room.reactor.served.Load().resource
 			if o.wanted[before] != nil || r.Group != what.resource.Group || r.Plural != what.resource.Plural {

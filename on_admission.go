@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"slices"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/validation"
 )
 
 // This file knows what is registered for admission: the options of its handlers, what they get, and how they deny. The functions that
@@ -204,7 +206,7 @@ func (g *Registry) onAdmission(kind handlerKind, s Selector, fn AdmissionFunc, o
 	if h.timeout > maxReviewTime {
 		return fmt.Errorf("the Timeout %s is longer than API servers wait, which is %s", h.timeout, maxReviewTime)
 	}
-	if !nameable(o.Subresource, "-") && o.Subresource != "" && o.Subresource != "*" {
+	if !validation.IsName(o.Subresource, "-") && o.Subresource != "" && o.Subresource != "*" {
 		return fmt.Errorf("the subresource %q is bad: a name such as \"status\", or \"*\", is expected", o.Subresource)
 	}
 	if err := rules.take(o.Operations); err != nil {

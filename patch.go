@@ -51,7 +51,7 @@ func (p *Patch) Merge(patch map[string]any) {
 		p.fail(fmt.Errorf("the patch: %w", err))
 		return
 	}
-	p.merge = combineMerges(p.merge, asMap(v))
+	p.merge = combineMerges(p.merge, rawjson.AsMap(v))
 }
 
 // Transform adds a function that changes the object in place, for what a merge
@@ -158,7 +158,7 @@ func (p *Patch) sides(body *Body) (before, after map[string]any, err error) {
 		after, err = p.apply(body)
 		return body.Map(), after, err
 	}
-	before = asMap(decodeLike(body.raw, p.merge))
+	before = rawjson.AsMap(decodeLike(body.raw, p.merge))
 	after, _ = rawjson.Merge(rawjson.Clone(before), any(p.merge)).(map[string]any)
 	return before, after, nil
 }
@@ -237,7 +237,7 @@ func combineMerges(first, second map[string]any) map[string]any {
 // decodeLike decodes of a raw value what a model has keys for, on each level, and everything where the model has no keys. A patch
 // touches little of an object, and the rest is not worth decoding.
 func decodeLike(raw []byte, model any) any {
-	m := asMap(model)
+	m := rawjson.AsMap(model)
 	if m == nil || len(raw) == 0 || raw[0] != '{' {
 		v, err := rawjson.Decode(raw)
 		if err != nil {
@@ -392,7 +392,7 @@ func pointer(keys ...string) string {
 // mergeOps returns the operations that do to an object what a merge patch does, also if others change the object meanwhile:
 // a list is replaced as a whole, and a map is added only where there is still none, as it would replace that of another client.
 func mergeOps(ops []PatchOperation, at string, object, patch map[string]any) []PatchOperation {
-	for _, key := range unionKeys(patch, nil) {
+	for _, key := range rawjson.UnionKeys(patch, nil) {
 		path := at + pointer(key)
 		old, was := object[key]
 		sub, isMap := patch[key].(map[string]any)
@@ -471,8 +471,8 @@ func wholeDiffPatch(before, after any) []PatchOperation {
 }
 
 func appendOps(ops []PatchOperation, at string, before, after any, whole bool) []PatchOperation {
-	if a, b := asMap(before), asMap(after); a != nil && b != nil {
-		for _, key := range unionKeys(a, b) {
+	if a, b := rawjson.AsMap(before), rawjson.AsMap(after); a != nil && b != nil {
+		for _, key := range rawjson.UnionKeys(a, b) {
 			path := at + pointer(key)
 			old, was := a[key]
 			now, is := b[key]
@@ -525,7 +525,7 @@ func appendListOps(ops []PatchOperation, at string, a, b []any) []PatchOperation
 // addFinalizer and removeFinalizer are transformations of an object.
 
 func addFinalizer(object map[string]any, finalizer string) {
-	meta := asMap(object["metadata"])
+	meta := rawjson.AsMap(object["metadata"])
 	list, _ := meta["finalizers"].([]any)
 	if meta != nil && !slices.Contains(list, any(finalizer)) {
 		meta["finalizers"] = append(slices.Clone(list), any(finalizer))
@@ -533,7 +533,7 @@ func addFinalizer(object map[string]any, finalizer string) {
 }
 
 func removeFinalizer(object map[string]any, finalizer string) {
-	meta := asMap(object["metadata"])
+	meta := rawjson.AsMap(object["metadata"])
 	list, _ := meta["finalizers"].([]any)
 	if !slices.Contains(list, any(finalizer)) {
 		return

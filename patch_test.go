@@ -315,11 +315,11 @@ func TestJSONPatch(t *testing.T) {
 	p := &Patch{}
 	p.Set("spec.x", 1)
 	p.Transform(func(object map[string]any) {
-		spec := asMap(object["spec"])
+		spec := rawjson.AsMap(object["spec"])
 		spec["l"] = append(spec["l"].([]any), spec["x"])
 	})
 	p.Transform(func(object map[string]any) {
-		spec := asMap(object["spec"])
+		spec := rawjson.AsMap(object["spec"])
 		spec["n"] = json.Number(strconv.Itoa(len(spec["l"].([]any))))
 	})
 	t.Run("CH-183 the dictionary first, then the functions in order", func(t *testing.T) {
@@ -387,7 +387,7 @@ func TestFinalizerOps(t *testing.T) {
 				t.Fatal(err)
 			}
 			got, err := applyJSONPatch(any(b.Map()), data)
-			if meta := asMap(asMap(got)["metadata"]); isEmpty(meta["finalizers"]) { // which the API server leaves out
+			if meta := rawjson.AsMap(rawjson.AsMap(got)["metadata"]); isEmpty(meta["finalizers"]) { // which the API server leaves out
 				delete(meta, "finalizers")
 			}
 			if diff := cmp.Diff(any(want), got); err != nil || diff != "" {
@@ -402,7 +402,7 @@ func TestMergeOps(t *testing.T) {
 		{`{}`, `{"a":1}`}, {`{"a":1}`, `{"a":null,"b":null}`}, {`{"a":1}`, `{"a":{"b":1,"c":null}}`}, {`{}`, `{"a":{"b":{"c":[1,{"d":2}]}}}`}, {`{"a":{"b":1}}`, `{"a":{"c/d":2,"b":1}}`},
 		{`{"a":[1,2,3]}`, `{"a":[0,1,2,3]}`}, {`{"a":{"b":1}}`, `{"a":5}`}, {`{"a":{"b":1}}`, `{"a":{}}`}, {`{"a":{"b":[{"x":1}]}}`, `{"a":{"b":[{"x":2}],"e":{}}}`},
 	} {
-		object, patch := asMap(mustDecode(t, tt.object)), asMap(mustDecode(t, tt.patch))
+		object, patch := rawjson.AsMap(mustDecode(t, tt.object)), rawjson.AsMap(mustDecode(t, tt.patch))
 		ops := mergeOps(nil, "", object, patch)
 		for _, op := range ops {
 			if strings.ContainsAny(strings.ReplaceAll(op.Path, "~1", ""), "0123456789") {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/rawjson"
+	"github.com/kopf-go/kopf/internal/validation"
 )
 
 // This file knows which handlers are registered, and which of them concern a resource. A registry is
@@ -197,7 +198,7 @@ func (h *handler) background() bool { return h.spawning != nil }
 
 // checkID tells what is wrong with an id that is going to be a part of the names of annotations.
 func checkID(id HandlerID) error {
-	if !nameable(string(id), "-_./<>") {
+	if !validation.IsName(string(id), "-_./<>") {
 		return fmt.Errorf("the handler id %q is bad: letters, digits, '-', '_', '.' and '/' are expected, with a letter or digit at both ends", id)
 	}
 	return nil

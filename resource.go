@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kopf-go/kopf/internal/rawjson"
+	"github.com/kopf-go/kopf/internal/validation"
 )
 
 // This file knows resources: what discovery tells of them, and the selectors that name them.
@@ -98,22 +98,6 @@ type selectorSpec struct {
 	where          func(Resource) bool
 }
 
-// conventionalVersion tells whether the text is a version as Kubernetes spells it: v1, v1beta2, v2alpha1.
-func conventionalVersion(text string) bool {
-	rest, ok := strings.CutPrefix(text, "v")
-	for i, word := range []string{"", "alpha", "beta"} {
-		major, minor, found := strings.Cut(rest, word)
-		if i == 0 {
-			if ok && rawjson.IsDigits(rest) {
-				return true
-			}
-		} else if ok && found && rawjson.IsDigits(major) && rawjson.IsDigits(minor) {
-			return true
-		}
-	}
-	return false
-}
-
 // spec reads the selector.
 func (s Selector) spec(where func(Resource) bool) (selectorSpec, error) {
 	spec := selectorSpec{where: where}
@@ -144,15 +128,9 @@ func (s Selector) spec(where func(Resource) bool) (selectorSpec, error) {
 
 // wellFormed tells whether all parts could be names in Kubernetes. The group is empty for the core group, which dots cannot say.
 func (s *selectorSpec) wellFormed(dots bool) bool {
-	return (s.by == "*" || nameable(s.name, "-")) &&
-		(s.version == "" || nameable(s.version, "-")) &&
-		(s.group == "" && !(dots && s.hasGroup) || nameable(s.group, "-."))
-}
-
-// nameable tells whether the text is of letters, digits, and of the given signs between them.
-func nameable(text, signs string) bool {
-	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-	return text != "" && strings.Trim(text, plain+signs) == "" && strings.Trim(text, signs) == text
+	return (s.by == "*" || validation.IsName(s.name, "-")) &&
+		(s.version == "" || validation.IsName(s.version, "-")) &&
+		(s.group == "" && !(dots && s.hasGroup) || validation.IsName(s.group, "-."))
 }
 
 // readSlashes reads group/version/name, group/name, and v1/name.
@@ -175,7 +153,7 @@ func (s *selectorSpec) readSlashes(text string) {
 // readDots reads what follows the name: version.group, version, or group.
 func (s *selectorSpec) readDots(rest string) {
 	first, group, more := strings.Cut(rest, ".")
-	if !conventionalVersion(first) {
+	if !validation.IsVersion(first) {
 		s.group, s.hasGroup = rest, true
 		return
 	}
@@ -219,14 +197,4 @@ func (s selectorSpec) matches(r Resource) bool {
 		return slices.Contains(r.Categories, s.name)
 	}
 	return s.name == r.Kind || s.name == r.Plural || s.name == r.Singular || slices.Contains(r.ShortNames, s.name)
-}
-
-// sortedKeys returns the keys of a map in their order.
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for key := range m {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
 }

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -332,6 +333,70 @@ func Find(raw []byte, path ...string) ([]byte, bool) {
 func StringAt(raw []byte, path ...string) string {
 	v, _ := Find(raw, path...)
 	return Unquote(v)
+}
+
+// ScalarAt returns the text at a path of keys, "" where there is none. Numbers and booleans are returned as they are written.
+func ScalarAt(raw []byte, path ...string) string {
+	v, _ := Find(raw, path...)
+	switch {
+	case len(v) == 0, v[0] == '{', v[0] == '[', v[0] == 'n':
+		return ""
+	case v[0] == '"':
+		return Unquote(v)
+	}
+	return string(v)
+}
+
+// IntAt returns the whole number at a path of keys, 0 where there is none or it does not fit.
+func IntAt(raw []byte, path ...string) int64 {
+	n, err := strconv.ParseInt(ScalarAt(raw, path...), 10, 64)
+	if err != nil {
+		return 0 // what does not fit comes with the nearest number
+	}
+	return n
+}
+
+// StringsAt returns the strings of the list at a path of keys, nil where there is none.
+func StringsAt(raw []byte, path ...string) []string {
+	list, _ := Find(raw, path...)
+	var all []string
+	_ = EachItem(list, func(value []byte) bool { // what is malformed is not there
+		all = append(all, Unquote(value))
+		return true
+	})
+	return all
+}
+
+// ValueAt returns the decoded value at a path of keys, nil where there is none.
+func ValueAt(raw []byte, path ...string) any {
+	v, ok := Find(raw, path...)
+	if !ok {
+		return nil
+	}
+	value, err := Decode(v)
+	if err != nil {
+		return nil
+	}
+	return value
+}
+
+// Keys returns the keys of the object in raw in their order.
+func Keys(raw []byte) []string {
+	var keys []string
+	_ = EachMember(raw, func(quoted, _ []byte) bool { // what is malformed is not there
+		keys = append(keys, Unquote(quoted))
+		return true
+	})
+	return keys
+}
+
+// Map returns the decoded object in raw, never nil: it is empty if there is no object.
+func Map(raw []byte) map[string]any {
+	m, err := DecodeObject(raw)
+	if err != nil {
+		return map[string]any{}
+	}
+	return m
 }
 
 // AppendString appends s as a JSON string in pure ASCII: everything else is

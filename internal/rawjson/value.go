@@ -309,3 +309,24 @@ func Lookup(v any, path ...string) (any, bool) {
 
 // IsDigits reports whether a text is one or more ASCII digits.
 func IsDigits(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }
+
+// AsMap returns the value if it is a map, and nil otherwise.
+func AsMap(v any) map[string]any {
+	m, _ := v.(map[string]any)
+	return m
+}
+
+// UnionKeys returns the keys of both maps, sorted.
+func UnionKeys[V any](a, b map[string]V) []string {
+	keys := make([]string, 0, len(a)+len(b))
+	for k := range a {
+		keys = append(keys, k)
+	}
+	for k := range b {
+		if _, both := a[k]; !both {
+			keys = append(keys, k)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}

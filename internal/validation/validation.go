@@ -1,0 +1,43 @@
+// Package validation has the rules of names in Kubernetes.
+package validation
+
+import (
+	"strings"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
+)
+
+// IsVersion reports whether the text is a version as Kubernetes spells it: v1, v1beta2, v2alpha1.
+func IsVersion(text string) bool {
+	rest, ok := strings.CutPrefix(text, "v")
+	for i, word := range []string{"", "alpha", "beta"} {
+		major, minor, found := strings.Cut(rest, word)
+		if i == 0 {
+			if ok && rawjson.IsDigits(rest) {
+				return true
+			}
+		} else if ok && found && rawjson.IsDigits(major) && rawjson.IsDigits(minor) {
+			return true
+		}
+	}
+	return false
+}
+
+// IsName reports whether the text is of letters, digits, and of the given signs between them.
+func IsName(text, signs string) bool {
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+	return text != "" && strings.Trim(text, plain+signs) == "" && strings.Trim(text, signs) == text
+}
+
+// IsDNSLabel reports whether a text is a label as RFC 1123 has them, of any length.
+func IsDNSLabel(text string) bool { return IsName(text, "-") && strings.ToLower(text) == text }
+
+// IsDNSSubdomain reports whether a text is a subdomain as RFC 1123 has them, of any length.
+func IsDNSSubdomain(text string) bool {
+	for _, label := range strings.Split(text, ".") {
+		if !IsDNSLabel(label) {
+			return false
+		}
+	}
+	return true
+}
