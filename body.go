@@ -48,27 +48,7 @@ func Path(keys ...string) FieldPath {
 }
 
 // Keys returns the keys of the path, none for the empty path.
-func (p FieldPath) Keys() []string {
-	if p == "" {
-		return nil
-	}
-	if strings.IndexByte(string(p), '\\') < 0 {
-		return strings.Split(string(p), ".")
-	}
-	keys, key := []string(nil), []byte(nil)
-	for i := 0; i < len(p); i++ {
-		switch c := p[i]; {
-		case c == '\\' && i+1 < len(p):
-			i++
-			key = append(key, p[i])
-		case c == '.':
-			keys, key = append(keys, string(key)), nil
-		default:
-			key = append(key, c)
-		}
-	}
-	return append(keys, string(key))
-}
+func (p FieldPath) Keys() []string { return rawjson.SplitPath(string(p)) }
 
 // String returns the keys joined by dots, without the backslashes of [Path]: the form
 // that is a part of handler ids.

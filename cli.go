@@ -16,6 +16,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/apiserver"
 )
 
 // This file knows the commands of an operator's command line, and the signals that end them. A command
@@ -277,7 +279,7 @@ func writeKubeconfig(served *Served, path string) (remove func(), err error) {
 		if !stat.Mode().IsRegular() || bad != nil || !bytes.Contains(old, []byte(`"current-context": "kopf"`)) {
 			return nil, fmt.Errorf("%s is not of an embedded server: it is in the way, and will not be overwritten", path)
 		}
-		if url := runningServer(old); url != "" {
+		if url := apiserver.RunningServer(old); url != "" {
 			return nil, fmt.Errorf("%s belongs to the embedded server at %s, which is running: stop it, or start this one in another folder", path, url)
 		}
 	}

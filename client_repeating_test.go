@@ -15,6 +15,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/apiserver"
 )
 
 // resetServer reads requests, all of them or only their beginning, and resets their connections. It counts them.
@@ -184,7 +186,7 @@ func (s *rotatingServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // client returns a client that logs in with the token "one" first, then with "two".
 func (s *rotatingServer) client(t *testing.T) *Client {
 	logins := 0
-	own := &http.Client{Transport: &inProcess{s}}
+	own := &http.Client{Transport: &apiserver.Transport{Handler: s}}
 	c := newLoginClient(func(context.Context) (map[string]*ConnectionInfo, error) {
 		logins++
 		return map[string]*ConnectionInfo{"login": {Server: "http://server.test", HTTPClient: own, Token: []string{"one", "two"}[min(logins, 2)-1]}}, nil

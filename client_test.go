@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kopf-go/kopf/internal/apiserver"
 )
 
 // The tests in this file hold the client to the contract against servers that behave oddly, which the embedded one does not.
@@ -30,7 +32,7 @@ func clientOf(t *testing.T, h http.Handler, change func(*Settings)) (*Client, *b
 	if change != nil {
 		change(s)
 	}
-	info := &ConnectionInfo{Server: "http://server.test", HTTPClient: &http.Client{Transport: &inProcess{h}}}
+	info := &ConnectionInfo{Server: "http://server.test", HTTPClient: &http.Client{Transport: &apiserver.Transport{Handler: h}}}
 	login := func(context.Context) (map[string]*ConnectionInfo, error) {
 		return map[string]*ConnectionInfo{"test": info}, nil
 	}

@@ -22,7 +22,7 @@ import (
 )
 
 // These targets feed the parsers of operators with what strangers can send or store. Those whose subject has a test file of its own with a
-// target in it are there; those of the embedded server are in apiserver_fuzzing_test.go.
+// target in it are there; those of the embedded server are in internal/apiserver.
 
 // FuzzRecord reads a record that somebody has put on an object, and stores it again.
 func FuzzRecord(f *testing.F) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kopf-go/kopf/internal/apiserver"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -386,7 +387,7 @@ func TestFinalizerOps(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := applyJSONPatch(any(b.Map()), data)
+			got, err := apiserver.ApplyJSONPatch(any(b.Map()), data)
 			if meta := rawjson.AsMap(rawjson.AsMap(got)["metadata"]); isEmpty(meta["finalizers"]) { // which the API server leaves out
 				delete(meta, "finalizers")
 			}
@@ -414,7 +415,7 @@ func TestMergeOps(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := rawjson.Merge(rawjson.Clone(any(object)), any(patch))
-		got, err := applyJSONPatch(any(object), data)
+		got, err := apiserver.ApplyJSONPatch(any(object), data)
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
 			t.Errorf("%s with %s, by %s: %v (-want +got)\n%s", tt.object, tt.patch, data, err, diff)
 		}

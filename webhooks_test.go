@@ -248,18 +248,6 @@ func TestWebhookAutoServer(t *testing.T) {
 	})
 }
 
-func TestBadAnswer(t *testing.T) {
-	for _, tt := range []struct{ name, body, want string }{
-		{"a Status", `{"apiVersion":"v1","kind":"Status","status":"Failure","message":"because"}`, "because"},
-		{"no Status", `{"kind":"AdmissionReview","message":"because"}`, "the server could not find the requested resource"},
-		{"no JSON", "because", "the server could not find the requested resource"},
-	} {
-		if got := badAnswer(404, []byte(tt.body)); got.Error() != tt.want {
-			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
-		}
-	}
-}
-
 // TestWebhookServerHTTP2 uses the protocol of API servers, which bubbles cannot, with real time.
 func TestWebhookServerHTTP2(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())

@@ -145,7 +145,7 @@ func (m messages) check(t *testing.T, message, field string) string {
 }
 
 func TestProtobufTable(t *testing.T) {
-	const file = "../apiserver_types.go"
+	const file = "../internal/apiserver/types.go"
 	m := make(messages)
 	for _, kind := range protobufKinds {
 		m.add(reflect.TypeOf(kind))

@@ -25,14 +25,21 @@ func read(t *testing.T, name string) string {
 // source returns the source of the framework, without its tests.
 func source(t *testing.T) string {
 	t.Helper()
-	files, err := filepath.Glob(root + "/*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var all strings.Builder
-	for _, file := range files {
-		if !strings.HasSuffix(file, "_test.go") {
-			all.WriteString(read(t, filepath.Base(file)))
+	for _, pattern := range []string{"/*.go", "/internal/*/*.go", "/internal/*/*/*.go"} {
+		files, err := filepath.Glob(root + pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			if strings.HasSuffix(file, "_test.go") || strings.HasPrefix(file, root+"/internal/contract") || strings.HasPrefix(file, root+"/internal/pages") {
+				continue
+			}
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all.Write(data)
 		}
 	}
 	return all.String()

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"math/bits"
 	"strconv"
+	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -333,6 +334,29 @@ func Find(raw []byte, path ...string) ([]byte, bool) {
 func StringAt(raw []byte, path ...string) string {
 	v, _ := Find(raw, path...)
 	return Unquote(v)
+}
+
+// SplitPath returns the keys of a path, which are joined by dots. A dot or a backslash inside of a key is preceded by a backslash.
+func SplitPath(p string) []string {
+	if p == "" {
+		return nil
+	}
+	if strings.IndexByte(p, '\\') < 0 {
+		return strings.Split(p, ".")
+	}
+	keys, key := []string(nil), []byte(nil)
+	for i := 0; i < len(p); i++ {
+		switch c := p[i]; {
+		case c == '\\' && i+1 < len(p):
+			i++
+			key = append(key, p[i])
+		case c == '.':
+			keys, key = append(keys, string(key)), nil
+		default:
+			key = append(key, c)
+		}
+	}
+	return append(keys, string(key))
 }
 
 // ScalarAt returns the text at a path of keys, "" where there is none. Numbers and booleans are returned as they are written.

@@ -1,0 +1,376 @@
+package apiserver
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
+)
+
+// This file asks the admission webhooks of the in-memory API server what they think of a change: it finds out who is to be
+// asked, and does what they say. It runs on the goroutine of the request, which waits for the answers.
+// See https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/
+
+// admission is one change about which webhooks are asked.
+type admission struct {
+	*apiRequest
+	operation    string         // CREATE, UPDATE or DELETE
+	live, object map[string]any // nil before creations and after deletions
+	mutating     bool
+}
+
+// admit asks the mutating or the validating webhooks. The live object is nil for creations, the object is nil for deletions.
+// Mutating webhooks change the object in place. What the server does on its own is not asked about.
+func (a *apiRequest) admit(live, object map[string]any, mutating bool) error {
+	if a.ctx == nil || a.kind.resource.Group == "admissionregistration.k8s.io" {
+		return nil
+	}
+	d := &admission{apiRequest: a, operation: "UPDATE", live: live, object: object, mutating: mutating}
+	switch {
+	case live == nil:
+		d.operation = "CREATE"
+	case object == nil:
+		d.operation = "DELETE"
+	}
+	hooks := d.hooks()
+	if !mutating {
+		return d.validate(hooks)
+	}
+	return d.mutate(hooks)
+}
+
+// hooks returns the webhooks that are to be asked, in their order.
+func (d *admission) hooks() []*webhook {
+	collection := "validatingwebhookconfigurations.admissionregistration.k8s.io"
+	if d.mutating {
+		collection = "mutatingwebhookconfigurations.admissionregistration.k8s.io"
+	}
+	items, _ := d.server.db.list(collection)
+	var all []*webhook
+	for _, i := range items {
+		list, _ := i.object()["webhooks"].([]any)
+		for _, v := range list {
+			h := newWebhook(rawjson.AsMap(v))
+			if h.version = d.matchingVersion(rawjson.AsMap(v)); h.version != "" && d.selects(rawjson.AsMap(v)) {
+				all = append(all, h)
+			}
+		}
+	}
+	return all
+}
+
+// matchingVersion returns the version in which the webhook's rules want the object, "" if they do not.
+func (d *admission) matchingVersion(hook map[string]any) string {
+	versions := []string{d.kind.resource.Version}
+	if hook["matchPolicy"] != "Exact" { // then the rules mean the other versions, too
+		for _, k := range d.server.kinds() {
+			if k.collection() == d.kind.collection() && k != d.kind {
+				versions = append(versions, k.resource.Version)
+			}
+		}
+	}
+	rules, _ := hook["rules"].([]any)
+	for _, version := range versions {
+		if slices.ContainsFunc(rules, func(r any) bool { return d.fitsRule(rawjson.AsMap(r), version) }) {
+			return version
+		}
+	}
+	return ""
+}
+
+// fitsRule tells whether one rule is about the change.
+func (d *admission) fitsRule(rule map[string]any, version string) bool {
+	if !lists(rule["operations"], d.operation) || !lists(rule["apiGroups"], d.kind.resource.Group) || !lists(rule["apiVersions"], version) {
+		return false
+	}
+	scope := textIn(rule, "scope")
+	namespaced := d.kind.resource.Namespaced
+	if scope == "Namespaced" && !namespaced || scope == "Cluster" && namespaced {
+		return false
+	}
+	return slices.ContainsFunc(texts(rule["resources"]), func(text string) bool {
+		resource, sub, _ := strings.Cut(text, "/")
+		return (resource == "*" || resource == d.kind.resource.Plural) && (sub == "*" || sub == d.subresource)
+	})
+}
+
+// lists tells whether a list of a rule has a value, or a star instead.
+func lists(list any, value string) bool {
+	return slices.ContainsFunc(texts(list), func(text string) bool { return text == "*" || text == value })
+}
+
+// selects tells whether the selectors of a webhook let the change through to it.
+func (d *admission) selects(hook map[string]any) bool {
+	one := fitsSelector(rawjson.AsMap(hook["objectSelector"]), d.object) || d.object == nil
+	other := fitsSelector(rawjson.AsMap(hook["objectSelector"]), d.live) || d.live == nil
+	switch {
+	case d.object == nil && !other, d.live == nil && !one, !one && !other:
+		return false
+	}
+	selector := rawjson.AsMap(hook["namespaceSelector"])
+	space := d.namespace
+	if d.kind.collection() == "namespaces." {
+		if d.object != nil {
+			return fitsSelector(selector, d.object)
+		}
+		space = d.name
+	}
+	if space == "" {
+		return true
+	}
+	var namespace map[string]any
+	if i := d.server.db.get("namespaces.", space); i != nil {
+		namespace = i.object()
+	}
+	return fitsSelector(selector, namespace)
+}
+
+// fitsSelector tells whether the labels of an object fit a selector of a manifest.
+func fitsSelector(selector, object map[string]any) bool {
+	labels := rawjson.AsMap(rawjson.AsMap(object["metadata"])["labels"])
+	for key, want := range rawjson.AsMap(selector["matchLabels"]) {
+		if v, ok := labels[key]; !ok || v != want {
+			return false
+		}
+	}
+	expressions, _ := selector["matchExpressions"].([]any)
+	for _, e := range expressions {
+		m := rawjson.AsMap(e)
+		operator := textIn(m, "operator")
+		r := requirement{values: texts(m["values"])}
+		r.key = textIn(m, "key")
+		switch operator {
+		case "In", "NotIn", "Exists":
+			r.op = strings.ToLower(operator)
+		case "DoesNotExist":
+			r.op = "!exists"
+		default:
+			return false
+		}
+		if value, ok := labels[r.key].(string); !r.fits(value, ok) {
+			return false
+		}
+	}
+	return true
+}
+
+// validate asks all webhooks at the same time, and returns the first refusal in their order.
+func (d *admission) validate(hooks []*webhook) error {
+	type verdict struct {
+		warnings []string
+		err      error
+	}
+	verdicts := make([]verdict, len(hooks))
+	var asked sync.WaitGroup
+	for i, h := range hooks {
+		asked.Go(func() { _, verdicts[i].warnings, verdicts[i].err = d.ask(h) })
+	}
+	asked.Wait()
+	var refusal error
+	for _, v := range verdicts {
+		d.warnings = append(d.warnings, v.warnings...)
+		refusal = cmp.Or(refusal, v.err)
+	}
+	return refusal
+}
+
+// mutate asks one webhook after another, and those once more that want it when others have changed the object after them.
+func (d *admission) mutate(hooks []*webhook) error {
+	changed := -1
+	for i, h := range hooks {
+		did, err := d.mutateBy(h)
+		if err != nil {
+			return err
+		}
+		if did {
+			changed = i
+		}
+	}
+	for i, h := range hooks {
+		if i < changed && h.again {
+			if _, err := d.mutateBy(h); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// mutateBy asks one webhook, applies its patch, and tells whether that has changed anything.
+func (d *admission) mutateBy(h *webhook) (bool, error) {
+	patch, warnings, err := d.ask(h)
+	d.warnings = append(d.warnings, warnings...)
+	if err != nil || len(patch) == 0 {
+		return false, err
+	}
+	if d.object == nil {
+		return false, internalError(fmt.Errorf("admission webhook %q attempted to modify the object, which is not supported for this operation", h.name))
+	}
+	patched, err := ApplyJSONPatch(rawjson.Clone(d.shown(h, d.object)), patch)
+	if err != nil {
+		return false, internalError(err)
+	}
+	object, ok := patched.(map[string]any)
+	if !ok {
+		return false, internalError(fmt.Errorf("admission webhook %q makes %s of the object", h.name, rawjson.KindOf(patched)))
+	}
+	if d.subresource == "scale" {
+		if object, err = d.scaled(d.object, object); err != nil {
+			return false, err
+		}
+	}
+	object["apiVersion"] = d.object["apiVersion"]
+	if rawjson.Equal(object, d.object) {
+		return false, nil
+	}
+	clear(d.object)
+	maps.Copy(d.object, object)
+	return true, nil
+}
+
+// shown returns an object as the webhook is to see it.
+func (d *admission) shown(h *webhook, object map[string]any) map[string]any {
+	switch {
+	case object == nil:
+		return nil
+	case d.subresource == "scale":
+		return d.scaleOf(object)
+	}
+	object = maps.Clone(object)
+	object["apiVersion"] = d.kind.inVersion(h.version).APIVersion()
+	return object
+}
+
+// inVersion is the resource in another version.
+func (k *kindInfo) inVersion(version string) apiResource {
+	r := k.resource
+	r.Version = version
+	return r
+}
+
+// ask asks one webhook, and returns its patch and its warnings. Failures are its own matter if it wants them to be ignored.
+func (d *admission) ask(h *webhook) (patch []byte, warnings []string, err error) {
+	if d.dryRun && h.effects {
+		return nil, nil, badRequest("admission webhook %q does not support dry run", h.name)
+	}
+	ctx, cancel := context.WithTimeout(d.ctx, h.timeout)
+	defer cancel()
+	uid := d.server.newUID()
+	response, err := h.call(ctx, d.server, d.review(h, uid))
+	if err == nil {
+		if patch, err = d.judge(response, uid); err != nil {
+			err = fmt.Errorf("received invalid webhook response: %w", err)
+		}
+	}
+	if err != nil {
+		if h.ignore && d.ctx.Err() == nil {
+			d.server.opts.Logger.Warn("An admission webhook has failed, which is ignored.", "webhook", h.name, "error", err)
+			return nil, nil, nil
+		}
+		return nil, nil, internalError(fmt.Errorf("failed calling webhook %q: %w", h.name, err))
+	}
+	warnings = texts(response["warnings"])
+	if response["allowed"] != true {
+		return nil, warnings, denial(h.name, rawjson.AsMap(response["status"]))
+	}
+	return patch, warnings, nil
+}
+
+// review is the question to a webhook.
+func (d *admission) review(h *webhook, uid string) map[string]any {
+	r := &d.kind.resource
+	kind := func(version string) map[string]any {
+		if d.subresource == "scale" {
+			return gvk("autoscaling", "v1", "Scale")
+		}
+		return gvk(r.Group, version, r.Kind)
+	}
+	resource := func(version string) map[string]any {
+		return map[string]any{"group": r.Group, "version": version, "resource": r.Plural}
+	}
+	request := map[string]any{
+		"uid": uid, "operation": d.operation, "dryRun": d.dryRun, "name": d.name, "userInfo": userInfo(), "options": d.options(),
+		"kind": kind(h.version), "resource": resource(h.version), "requestKind": kind(r.Version), "requestResource": resource(r.Version),
+		"object": nil, "oldObject": nil,
+	}
+	if d.object != nil {
+		request["object"] = d.shown(h, d.object)
+	}
+	if d.live != nil {
+		request["oldObject"] = d.shown(h, d.live)
+	}
+	if d.namespace != "" {
+		request["namespace"] = d.namespace
+	} else if d.kind.collection() == "namespaces." {
+		request["namespace"] = d.name
+	}
+	if d.subresource != "" {
+		request["subResource"], request["requestSubResource"] = d.subresource, d.subresource
+	}
+	return map[string]any{"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request}
+}
+
+// userInfo is the only user there is.
+func userInfo() map[string]any {
+	return map[string]any{"username": "kopf", "groups": []any{"system:masters", "system:authenticated"}}
+}
+
+// options are those of the request, as its query has them.
+func (d *admission) options() map[string]any {
+	o := map[string]any{"kind": optionsOf(strings.ToLower(d.operation)), "apiVersion": "meta.k8s.io/v1"}
+	for _, key := range []string{"fieldManager", "fieldValidation", "propagationPolicy"} {
+		if v := d.query.Get(key); v != "" {
+			o[key] = v
+		}
+	}
+	if d.dryRun {
+		o["dryRun"] = []any{"All"}
+	}
+	return o
+}
+
+// judge checks a webhook's answer, and returns its patch.
+func (d *admission) judge(response map[string]any, uid string) ([]byte, error) {
+	if response["uid"] != uid {
+		return nil, fmt.Errorf("expected response.uid=%q, got %q", uid, asWord(response["uid"]))
+	}
+	text := textIn(response, "patch")
+	typ, hasType := response["patchType"].(string)
+	switch {
+	case text == "" && !hasType:
+		return nil, nil
+	case !d.mutating:
+		return nil, errors.New("validating webhook may not return response.patch")
+	case text != "" && !hasType:
+		return nil, errors.New("webhook returned response.patch but not response.patchType")
+	case text == "":
+		return nil, errors.New("webhook returned response.patchType but not response.patch")
+	case typ != "JSONPatch":
+		return nil, fmt.Errorf("invalid value of response.patchType %q", typ)
+	}
+	return decodeBase64(text)
+}
+
+// denial is the refusal of a webhook, with what it says about it.
+func denial(webhook string, status map[string]any) error {
+	e := &statusError{code: 400, details: rawjson.AsMap(status["details"])}
+	if n := number(asWord(status["code"])); n > e.code {
+		e.code = n
+	}
+	e.reason = textIn(status, "reason")
+	e.message = fmt.Sprintf("admission webhook %q denied the request", webhook)
+	if text, _ := status["message"].(string); text != "" {
+		e.message += ": " + text
+	} else if e.reason != "" {
+		e.message += ": " + e.reason
+	} else {
+		e.message += " without explanation"
+	}
+	return e
+}

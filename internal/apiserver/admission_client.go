@@ -1,0 +1,220 @@
+package apiserver
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
+)
+
+// This file sends the questions of the in-memory API server to admission webhooks. Each question has a connection of its own,
+// which is closed with the answer.
+
+// webhook is one webhook of a configuration.
+type webhook struct {
+	name    string
+	url     string
+	service map[string]any // instead of the URL
+	ca      string         // in base64
+	timeout time.Duration
+	ignore  bool   // whether failures are ignored
+	effects bool   // whether it may do something that lasts, so that it must not be asked when something is only tried
+	again   bool   // whether it wants to be asked again when others have changed the object after it
+	version string // in which it wants the object
+}
+
+func newWebhook(hook map[string]any) *webhook {
+	client := rawjson.AsMap(hook["clientConfig"])
+	h := &webhook{timeout: 10 * time.Second, ignore: hook["failurePolicy"] == "Ignore", again: hook["reinvocationPolicy"] == "IfNeeded"}
+	h.name = textIn(hook, "name")
+	h.url = textIn(client, "url")
+	h.service = rawjson.AsMap(client["service"])
+	h.ca = textIn(client, "caBundle")
+	h.effects = hook["sideEffects"] != "None" && hook["sideEffects"] != "NoneOnDryRun"
+	if seconds := number(asWord(hook["timeoutSeconds"])); seconds > 0 {
+		h.timeout = time.Duration(seconds) * time.Second
+	}
+	return h
+}
+
+// asWord returns a number or a text as text, "" for all else.
+func asWord(v any) string {
+	switch v := v.(type) {
+	case string:
+		return v
+	case json.Number:
+		return v.String()
+	}
+	return ""
+}
+
+func decodeBase64(text string) ([]byte, error) { return base64.StdEncoding.DecodeString(text) }
+
+// maxReview is the largest answer that is read, in bytes.
+const maxReview = 10 << 20
+
+// call sends the question, and returns the response in the answer.
+func (h *webhook) call(ctx context.Context, s *Server, review map[string]any) (map[string]any, error) {
+	data, err := h.post(ctx, s, review)
+	if err != nil {
+		return nil, fmt.Errorf("failed to call webhook: %w", err)
+	}
+	return h.response(data)
+}
+
+// post sends a review, and returns what the webhook has answered.
+func (h *webhook) post(ctx context.Context, s *Server, review map[string]any) ([]byte, error) {
+	body, err := rawjson.Encode(review)
+	if err != nil {
+		return nil, err
+	}
+	address, err := h.address(s)
+	if err != nil {
+		return nil, err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Accept", "application/json, */*")
+	request.Header.Set("User-Agent", "kube-apiserver-admission")
+	transport, err := h.transport(s)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := (&http.Client{Transport: transport}).Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(answer.Body, maxReview))
+	if err == nil && (answer.StatusCode < 200 || answer.StatusCode > 206) {
+		err = badAnswer(answer.StatusCode, data)
+	}
+	return data, err
+}
+
+// response reads the answer.
+func (h *webhook) response(data []byte) (map[string]any, error) {
+	review, err := rawjson.DecodeObject(data)
+	if err != nil {
+		return nil, fmt.Errorf("failed to call webhook: %w", err)
+	}
+	if kind, version := asWord(review["kind"]), asWord(review["apiVersion"]); kind != "AdmissionReview" || version != "admission.k8s.io/v1" {
+		return nil, fmt.Errorf("received invalid webhook response: expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got %s, Kind=%s", version, kind)
+	}
+	response := rawjson.AsMap(review["response"])
+	if response == nil {
+		return nil, errors.New("received invalid webhook response: webhook response was absent")
+	}
+	return response, nil
+}
+
+// address is where the webhook is. There is no network of services here, so that those fail.
+func (h *webhook) address(s *Server) (string, error) {
+	timeout := fmt.Sprintf("timeout=%ds", int(h.timeout.Seconds()))
+	if h.url == "" {
+		name, namespace, path := asWord(h.service["name"]), asWord(h.service["namespace"]), asWord(h.service["path"])
+		port := asWord(h.service["port"])
+		if port == "" {
+			port = "443"
+		}
+		why := fmt.Sprintf("service %q not found", name)
+		if s.db.get("services.", namespace+"/"+name) != nil {
+			why = fmt.Sprintf("no endpoints available for service %q", name)
+		}
+		at := fmt.Sprintf("https://%s.%s.svc:%s/%s?%s", name, namespace, port, strings.TrimPrefix(path, "/"), timeout)
+		return "", &url.Error{Op: "Post", URL: at, Err: errors.New(why)}
+	}
+	u, err := url.Parse(h.url)
+	if err != nil {
+		return "", err
+	}
+	u.RawQuery = timeout
+	return u.String(), nil
+}
+
+// transport makes the connection, as the options say, or to a server that the configuration's authority vouches for.
+func (h *webhook) transport(s *Server) (http.RoundTripper, error) {
+	if handler := s.webhookHere(h.url); handler != nil {
+		return &Transport{handler}, nil
+	}
+	if s.opts.WebhookTransport != nil {
+		return s.opts.WebhookTransport, nil
+	}
+	t := &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}
+	if h.ca != "" {
+		bundle, err := decodeBase64(h.ca)
+		if err != nil {
+			return nil, fmt.Errorf("the authorities of the webhook %q are no base64: %w", h.name, err)
+		}
+		t.TLSClientConfig.RootCAs = x509.NewCertPool()
+		if !t.TLSClientConfig.RootCAs.AppendCertsFromPEM(bundle) {
+			return nil, errors.New("unable to load root certificates: unable to parse bytes as PEM block")
+		}
+	}
+	return t, nil
+}
+
+// HandleReviews makes a handler in this process one that webhooks can be at, until end is called.
+func (s *Server) HandleReviews(handler http.Handler) (url string, end func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.webhooks == nil {
+		s.webhooks = make(map[string]http.Handler)
+	}
+	host := fmt.Sprintf("webhooks-%d.in-memory", len(s.webhooks)+1)
+	s.webhooks[host] = handler
+	return "https://" + host, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.webhooks[host] = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	}
+}
+
+// webhookHere returns the handler in this process that a webhook is at, nil if it is elsewhere.
+func (s *Server) webhookHere(address string) http.Handler {
+	u, err := url.Parse(address)
+	if err != nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.webhooks[u.Host]
+}
+
+// badAnswer says what an answer means that is none: what it says itself, if it is a Status.
+func badAnswer(code int, body []byte) error {
+	status, err := rawjson.DecodeObject(body)
+	switch {
+	case err == nil && status["apiVersion"] == "v1" && status["kind"] == "Status" && status["status"] == "Failure":
+		return errors.New(asWord(status["message"]))
+	case code == 404:
+		return errors.New("the server could not find the requested resource")
+	case code == 405:
+		return errors.New("the server does not allow this method on the requested resource")
+	case code == 401:
+		return errors.New("the server has asked for the client to provide credentials")
+	case code == 400:
+		return errors.New("the server rejected our request for an unknown reason")
+	case code == 503:
+		return errors.New("the server is currently unable to handle the request")
+	case code == 504:
+		return errors.New("the server was unable to return a response in the time allotted, but may still be processing the request")
+	case code >= 500:
+		return fmt.Errorf("an error on the server (%q) has prevented the request from succeeding", strings.TrimSpace(string(body)))
+	}
+	return fmt.Errorf("the server responded with the status code %d but did not return more information", code)
+}

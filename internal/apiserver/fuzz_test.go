@@ -1,0 +1,298 @@
+package apiserver
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
+)
+
+// These targets feed the embedded API server.
+
+const fuzzedDefinition = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"things.example.com"},"spec":{"group":"example.com","scope":"Namespaced",
+"names":{"plural":"things","singular":"thing","kind":"Thing"},"versions":[{"name":"v1","served":true,"storage":true,"subresources":{"status":{},"scale":{"specReplicasPath":".spec.n","statusReplicasPath":".status.n"}},
+"additionalPrinterColumns":[{"name":"N","type":"integer","jsonPath":".spec.n"},{"name":"L","type":"date","jsonPath":".spec.l[?(@.a==\"b\")].c"}],
+"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","properties":{"n":{"type":"integer","default":1},"l":{"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["a"],
+"items":{"type":"object","required":["a"],"properties":{"a":{"type":"string"},"c":{"type":"string","format":"date-time"}}}}}},"status":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}}}]}}`
+
+// FuzzRequest sends anything to the embedded server: it answers with a status and, but for some pages, with JSON, and goes on.
+func FuzzRequest(f *testing.F) {
+	for _, seed := range []struct{ method, target, media, accept, body string }{
+		{"GET", "/api/v1/namespaces/default/pods?labelSelector=a%3Db,c+in+(d)&fieldSelector=metadata.name%3Da&limit=1", "", "", ""},
+		{"GET", "/api/v1/pods?watch=1&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=1", "", "", ""},
+		{"GET", "/apis/example.com/v1/things", "", "application/json;as=Table;g=meta.k8s.io;v=v1", ""},
+		{"POST", "/apis/example.com/v1/namespaces/default/things?fieldValidation=Strict", "application/json", "", `{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"generateName":"b"},"spec":{"n":1}}`},
+		{"PATCH", "/apis/example.com/v1/namespaces/default/things/a/status", "application/merge-patch+json", "", `{"status":{"n":null}}`},
+		{"PATCH", "/apis/example.com/v1/namespaces/default/things/a?fieldManager=m&force=true", "application/apply-patch+yaml", "", "apiVersion: example.com/v1\nkind: Thing\nspec: {l: [{a: b}]}\n"},
+		{"PATCH", "/apis/example.com/v1/namespaces/default/things/a", "application/json-patch+json", "", `[{"op":"move","from":"/spec","path":"/spec/n"},{"op":"add","path":"/spec/l/-","value":1}]`},
+		{"PATCH", "/api/v1/namespaces/default", "application/strategic-merge-patch+json", "", `{"metadata":{"$retainKeys":["x"],"labels":{"$patch":"replace"}}}`},
+		{"PUT", "/apis/example.com/v1/namespaces/default/things/a/scale", "application/json", "", `{"kind":"Scale","spec":{"replicas":-1}}`},
+		{"POST", "/api/v1/namespaces", "application/vnd.kubernetes.protobuf", "", "k8s\x00\n\x0f\n\x02v1\x12\tNamespace"},
+		{"DELETE", "/api/v1/namespaces/default/pods/a?propagationPolicy=x", "application/json", "", `{"gracePeriodSeconds":-1,"preconditions":{"uid":1}}`},
+		{"DELETE", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.example.com", "", "", ""},
+		{"PUT", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.example.com", "application/json", "", strings.Replace(fuzzedDefinition, ".spec.n\"}", ".spec.l[-9223372036854775808]\"}", 1)},
+		{"GET", "/api/v1/namespaces/default/pods?continue=1.~&pretty=1", "", "", ""},
+		{"GET", "/openapi/v3/apis/example.com/v1", "", "", ""},
+		{"GET", "//api//v1/../%2e%2e/%00?a=%zz", "", "text/html;;", ""},
+	} {
+		f.Add(seed.method, seed.target, seed.media, seed.accept, []byte(seed.body))
+	}
+	f.Fuzz(func(t *testing.T, method, target, media, accept string, body []byte) {
+		u, err := url.Parse(target)
+		if err != nil || method == "" {
+			t.Skip()
+		}
+		s := fuzzedServer(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		if watch := u.Query().Get("watch"); watch == "1" || watch == "true" {
+			cancel() // it would go on for ever
+		}
+		defer cancel()
+		w := httptest.NewRecorder()
+		r := (&http.Request{Method: method, URL: u, Host: "x", Header: http.Header{"Content-Type": {media}, "Accept": {accept}, "User-Agent": {"fuzz/1"}}, Body: io.NopCloser(bytes.NewReader(body))}).WithContext(ctx)
+		if media == "" {
+			r.Header.Del("Content-Type")
+		}
+		s.ServeHTTP(w, r)
+		if w.Code < 200 || w.Code > 599 {
+			t.Fatalf("%s %q is answered with %d", method, target, w.Code)
+		}
+		if kind := w.Header().Get("Content-Type"); kind == "application/json" {
+			for line := range bytes.Lines(w.Body.Bytes()) {
+				if u.Query().Get("watch") != "" && !json.Valid(line) {
+					t.Errorf("%s %q sends the line %q", method, target, line)
+				}
+			}
+			if u.Query().Get("watch") == "" && !json.Valid(w.Body.Bytes()) {
+				t.Errorf("%s %q is answered with %d %q", method, target, w.Code, w.Body)
+			}
+		}
+		if status := (struct {
+			Kind, Message string
+			Code          int
+		}{}); w.Code >= 400 && json.Unmarshal(w.Body.Bytes(), &status) == nil && status.Kind == "Status" && (status.Code != w.Code || status.Message == "") {
+			t.Errorf("%s %q is answered with %d %s", method, target, w.Code, w.Body)
+		}
+		if w.Code == 500 {
+			t.Errorf("%s %q fails: %s", method, target, w.Body)
+		}
+		afterwards := []string{"/api/v1/namespaces", "/apis/example.com/v1/things"}
+		if strings.Contains(target, "customresourcedefinitions") {
+			afterwards = append(afterwards, "/apis", "/openapi/v2")
+		}
+		for _, after := range afterwards {
+			w := httptest.NewRecorder()
+			s.ServeHTTP(w, httptest.NewRequest("GET", after, nil))
+			if w.Code != 200 && w.Code != 404 || w.Code == 200 && !json.Valid(w.Body.Bytes()) {
+				t.Errorf("after %s %q, %s gives %d %s", method, target, after, w.Code, w.Body)
+			}
+		}
+	})
+}
+
+func fuzzedServer(t *testing.T) *Server {
+	s := New(Options{Logger: slog.New(slog.DiscardHandler)})
+	if err := s.Apply([]byte(fuzzedDefinition + "\n---\n" + `{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"a"},"spec":{"l":[{"a":"b","c":"2020-01-01T00:00:00Z"}]}}`)); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// FuzzLabelSelector reads a selector, and one that is written anew from what it means.
+func FuzzLabelSelector(f *testing.F) {
+	f.Add("a=b,c!=d,e in (f,g),h,!i,j>1,k notin ()")
+	f.Add("a in (")
+	f.Add("!")
+	f.Add("a,")
+	f.Fuzz(func(t *testing.T, text string) {
+		all, err := parseLabels(text)
+		if err != nil {
+			return
+		}
+		var parts []string
+		for _, r := range all {
+			if r.key == "" {
+				t.Fatalf("%q has a requirement without a key", text)
+			}
+			switch r.op {
+			case "exists":
+				parts = append(parts, r.key)
+			case "!exists":
+				parts = append(parts, "!"+r.key)
+			case "in", "notin":
+				parts = append(parts, r.key+" "+r.op+" ("+strings.Join(r.values, ",")+")")
+			default:
+				parts = append(parts, r.key+r.op+r.values[0])
+			}
+			_ = r.fits("1", true)
+			if r.fits("1", false) == slices.Contains([]string{"=", "in", "exists", "<", ">"}, r.op) {
+				t.Errorf("%q: what is not there fits %+v", text, r)
+			}
+		}
+		again, err := parseLabels(strings.Join(parts, ","))
+		if diff := cmp.Diff(all, again, cmp.AllowUnexported(requirement{})); err != nil || diff != "" {
+			t.Errorf("%q means %q, which is %v (%v)\n%s", text, parts, again, err, diff)
+		}
+	})
+}
+
+// FuzzFieldSelector does likewise for fields.
+func FuzzFieldSelector(f *testing.F) {
+	f.Add("metadata.name=a,status.phase!=b,c==d")
+	f.Add(",=,")
+	f.Fuzz(func(t *testing.T, text string) {
+		all, err := parseFields(text)
+		if err != nil {
+			return
+		}
+		for _, r := range all {
+			if len(r.values) != 1 || r.fits(r.values[0], true) != (r.op == "=") {
+				t.Errorf("%q has the requirement %+v", text, r)
+			}
+		}
+	})
+}
+
+// FuzzTablePath follows the path of a column: what it finds is in the object, and not more than is there.
+func FuzzTablePath(f *testing.F) {
+	f.Add(`{"a":[{"b":"x","c":1},{"b":"y"}]}`, `.a[?(@.b=="x")].c`)
+	f.Add(`{"a":[1,2]}`, `{$.a[-9223372036854775808]}`)
+	f.Add(`{"a":{"b":[]}}`, `['a'].*[*]..[0]`)
+	f.Add(`{"a":1}`, `.a\`)
+	f.Add(`[[[[1]]]]`, `[*][?(@[?(@[0`)
+	f.Fuzz(func(t *testing.T, text, path string) {
+		v, err := rawjson.Decode([]byte(text))
+		if err != nil {
+			t.Skip()
+		}
+		found := JSONPath(v, path)
+		if len(found) > strings.Count(text, ",")+strings.Count(text, ":")+strings.Count(text, "[")+1 {
+			t.Errorf("%q leads to %d values in %s", path, len(found), text)
+		}
+		for _, typ := range []string{"date", "integer", "boolean", "string"} {
+			cell := (&printerColumn{typ: typ, path: path}).value(view([]byte(text)), time.Unix(0, 0))
+			if _, err := json.Marshal(cell); err != nil {
+				t.Errorf("%q in %s is shown as %v: %v", path, text, cell, err)
+			}
+		}
+	})
+}
+
+// FuzzContinue reads the token of a page back.
+func FuzzContinue(f *testing.F) {
+	f.Add(uint64(7), "default/a", "z.z~z")
+	f.Fuzz(func(t *testing.T, version uint64, key, token string) {
+		if gotVersion, gotKey, err := decodeContinue(encodeContinue(version, key)); !strings.Contains(key, "~") && (err != nil || gotVersion != version || gotKey != key) {
+			t.Errorf("%d %q is read as %d %q, %v", version, key, gotVersion, gotKey, err)
+		}
+		if version, _, err := decodeContinue(token); err == nil && !strings.EqualFold(strings.TrimLeft(strings.SplitN(token, ".", 2)[0], "0"), strings.TrimLeft(strconv.FormatUint(version, 36), "0")) {
+			t.Errorf("%q is of %d", token, version)
+		}
+	})
+}
+
+// FuzzSchema compiles a schema, and has an object pruned, completed and checked by it. Doing so once more changes nothing.
+func FuzzSchema(f *testing.F) {
+	f.Add(`{"type":"object","properties":{"a":{"type":"array","uniqueItems":true,"items":{"type":"integer","multipleOf":0.5,"maximum":1e300}}}}`, `{"a":[1,1,1e400],"b":2}`)
+	f.Add(`{"properties":{"a":{"default":{"b":1},"properties":{"b":{"default":[2]}}},"c":{"nullable":true,"type":"string","pattern":"^(a|b)*$","maxLength":-1}},"not":{"required":["a"]}}`, `{"a":null,"c":null}`)
+	f.Add(`{"additionalProperties":{"x-kubernetes-int-or-string":true,"anyOf":[{"type":"integer"},{"type":"string","format":"cidr"}]},"oneOf":[{"enum":[{}]},{}],"minProperties":99999999999999999999}`, `{"":"::/0","a":{}}`)
+	f.Add(`{"properties":{"a":{"x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["k"],"items":{"x-kubernetes-embedded-resource":true,"properties":{"k":{"default":1}}}}}}`, `{"a":[{},{"k":1},null,[]]}`)
+	f.Fuzz(func(t *testing.T, definition, object string) {
+		source, err := rawjson.DecodeObject([]byte(definition))
+		if err != nil {
+			t.Skip()
+		}
+		obj, err := rawjson.DecodeObject([]byte(object))
+		if err != nil {
+			t.Skip()
+		}
+		s, err := compileSchema(source)
+		if err != nil {
+			return
+		}
+		s.prune(obj)
+		if more := s.prune(obj); len(more) > 0 {
+			t.Errorf("after pruning, %q is unknown", more)
+		}
+		s.applyDefaults(obj)
+		first := s.validate(obj, nil)
+		once, err := rawjson.Encode(obj)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again := s.validate(obj, nil); len(again) != len(first) {
+			t.Errorf("%v is wrong at first, and %v then", first, again)
+		}
+		if twice, err := rawjson.Encode(obj); err != nil || !bytes.Equal(once, twice) {
+			t.Errorf("to check changes %s into %s", once, twice)
+		}
+		for _, e := range first {
+			if e.typ == "" {
+				t.Errorf("%+v has no type", e)
+			}
+			_ = e.message()
+		}
+	})
+}
+
+// FuzzApply applies a configuration, then another one by somebody else, then the first one again and again.
+func FuzzApply(f *testing.F) {
+	f.Add(`{"spec":{"hostname":"x","containers":[{"name":"a","image":"1"},{"name":"b"}]}}`, `{"spec":{"containers":[{"name":"b","image":"2"}]}}`)
+	f.Add(`{"spec":{"containers":[{},{}],"x":[[1],null]}}`, `{"metadata":{"labels":{"a":null},"managedFields":[{"fieldsV1":{"f:":7}}]},"spec":null}`)
+	f.Add(`{"metadata":7}`, `{"metadata":{"annotations":[]}}`)
+	f.Fuzz(func(t *testing.T, one, two string) {
+		mine, err := rawjson.DecodeObject([]byte(one))
+		if err != nil {
+			t.Skip()
+		}
+		theirs, err := rawjson.DecodeObject([]byte(two))
+		if err != nil {
+			t.Skip()
+		}
+		for _, object := range []map[string]any{mine, theirs} {
+			if meta, ok := object["metadata"]; ok && rawjson.AsMap(meta) == nil {
+				t.Skip() // it is refused before
+			}
+		}
+		by := func(manager string) applyOptions {
+			return applyOptions{managedOptions{manager: manager, apiVersion: "v1", operation: "Apply", now: time.Unix(0, 0), schema: podSchema(), kind: "Pod"}, true}
+		}
+		apply := func(live, applied map[string]any, manager string) map[string]any {
+			merged, refused := serverSideApply(live, rawjson.Clone(applied).(map[string]any), by(manager))
+			if refused != nil {
+				t.Skip(refused.message)
+			}
+			return merged
+		}
+		live := apply(apply(nil, mine, "m"), theirs, "n")
+		live = apply(live, mine, "m")
+		if again := apply(live, mine, "m"); !rawjson.Equal(again, live) {
+			t.Errorf("%s and %s: applied once more, it changes (-before +after)\n%s", one, two, cmp.Diff(live, again))
+		}
+	})
+}
+
+// FuzzAge shows how old objects are.
+func FuzzAge(f *testing.F) {
+	f.Add("2020-01-01T00:00:00Z", int64(0))
+	f.Add("9999-12-31T23:59:59Z", int64(1)<<62)
+	f.Fuzz(func(t *testing.T, text string, seconds int64) {
+		got := age(text, time.Unix(seconds%(1<<40), 0))
+		if got == "" || len(got) > 12 || strings.Contains(got, "-") {
+			t.Errorf("%q is %q old", text, got)
+		}
+	})
+}

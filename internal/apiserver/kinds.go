@@ -1,0 +1,370 @@
+package apiserver
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
+	"github.com/kopf-go/kopf/internal/validation"
+)
+
+// This file knows the kinds that the in-memory API server serves: the built-in ones, and those of resource definitions.
+
+// apiResource is what discovery says of a resource.
+type apiResource struct {
+	Group, Version, Kind, Plural, Singular      string
+	ShortNames, Categories, Subresources, Verbs []string
+	Namespaced                                  bool
+	Preferred                                   bool // whether the version is the preferred one of its group
+}
+
+// APIVersion returns "group/version", or the version alone in the core group.
+func (r apiResource) APIVersion() string {
+	if r.Group == "" {
+		return r.Version
+	}
+	return r.Group + "/" + r.Version
+}
+
+// kindInfo is one kind in one version.
+type kindInfo struct {
+	resource  apiResource
+	listKind  string
+	crd       map[string]any  // the definition it comes from, nil for built-in kinds
+	schema    *schema         // of the whole object, nil if nothing is known of it
+	columns   []printerColumn // that tables show besides the name; nil for the default
+	hasStatus bool            // whether the status is a subresource
+	scale     map[string]any  // the paths of the scale subresource in the definition, nil if there is none
+
+	storage      string // the APIVersion that objects are stored in, "" for the own one
+	generation   bool   // whether the generation of objects is counted
+	returnsGone  bool   // whether a deletion is answered with the object, and not with a status
+	postedOnly   bool   // whether objects are only answered, and never stored
+	singleServed bool   // whether the definition has no other served version
+}
+
+// collection is the name under which the kind's objects are stored.
+func (k *kindInfo) collection() string { return k.resource.Plural + "." + k.resource.Group }
+
+// qualified is the kind as it is named in messages: "Pod" or "KopfExample.kopf.dev".
+func (k *kindInfo) qualified() string {
+	if k.resource.Group == "" {
+		return k.resource.Kind
+	}
+	return k.resource.Kind + "." + k.resource.Group
+}
+
+// groupResource is the resource as it is named in messages: "pods" or "kopfexamples.kopf.dev".
+func (k *kindInfo) groupResource() string {
+	if k.resource.Group == "" {
+		return k.resource.Plural
+	}
+	return k.resource.Plural + "." + k.resource.Group
+}
+
+// builtins are the kinds that every API server has, one in a line: group/version, plural, kind, scope, subresources,
+// short names, categories, and marks: g for a generation, r for deletions that return the object, p for kinds that are only posted.
+const builtins = `
+v1 bindings Binding N - - - p
+v1 configmaps ConfigMap N - cm - -
+v1 endpoints Endpoints N - ep - -
+v1 events Event N - ev - -
+v1 limitranges LimitRange N - limits - -
+v1 namespaces Namespace C finalize,status ns - r
+v1 nodes Node C status no - -
+v1 persistentvolumeclaims PersistentVolumeClaim N status pvc - r
+v1 persistentvolumes PersistentVolume C status pv - r
+v1 pods Pod N binding,eviction,log,status po all gr
+v1 podtemplates PodTemplate N - - - r
+v1 replicationcontrollers ReplicationController N scale,status rc all g
+v1 resourcequotas ResourceQuota N status quota - r
+v1 secrets Secret N - - - -
+v1 serviceaccounts ServiceAccount N token sa - r
+v1 services Service N status svc all r
+admissionregistration.k8s.io/v1 mutatingwebhookconfigurations MutatingWebhookConfiguration C - - api-extensions g
+admissionregistration.k8s.io/v1 validatingwebhookconfigurations ValidatingWebhookConfiguration C - - api-extensions g
+apiextensions.k8s.io/v1 customresourcedefinitions CustomResourceDefinition C status crd,crds api-extensions gr
+apps/v1 controllerrevisions ControllerRevision N - - - -
+apps/v1 daemonsets DaemonSet N status ds all g
+apps/v1 deployments Deployment N scale,status deploy all g
+apps/v1 replicasets ReplicaSet N scale,status rs all g
+apps/v1 statefulsets StatefulSet N scale,status sts all g
+authentication.k8s.io/v1 selfsubjectreviews SelfSubjectReview C - - - p
+authentication.k8s.io/v1 tokenreviews TokenReview C - - - p
+authorization.k8s.io/v1 localsubjectaccessreviews LocalSubjectAccessReview N - - - p
+authorization.k8s.io/v1 selfsubjectaccessreviews SelfSubjectAccessReview C - - - p
+authorization.k8s.io/v1 selfsubjectrulesreviews SelfSubjectRulesReview C - - - p
+authorization.k8s.io/v1 subjectaccessreviews SubjectAccessReview C - - - p
+autoscaling/v2 horizontalpodautoscalers HorizontalPodAutoscaler N status hpa all -
+batch/v1 cronjobs CronJob N status cj all g
+batch/v1 jobs Job N status - all g
+coordination.k8s.io/v1 leases Lease N - - - -
+discovery.k8s.io/v1 endpointslices EndpointSlice N - - - g
+events.k8s.io/v1 events Event N - ev - -
+networking.k8s.io/v1 ingressclasses IngressClass C - - - g
+networking.k8s.io/v1 ingresses Ingress N status ing - g
+networking.k8s.io/v1 networkpolicies NetworkPolicy N - netpol - g
+node.k8s.io/v1 runtimeclasses RuntimeClass C - - - -
+policy/v1 poddisruptionbudgets PodDisruptionBudget N status pdb - g
+rbac.authorization.k8s.io/v1 clusterrolebindings ClusterRoleBinding C - - - -
+rbac.authorization.k8s.io/v1 clusterroles ClusterRole C - - - -
+rbac.authorization.k8s.io/v1 rolebindings RoleBinding N - - - -
+rbac.authorization.k8s.io/v1 roles Role N - - - -
+scheduling.k8s.io/v1 priorityclasses PriorityClass C - pc - -
+storage.k8s.io/v1 storageclasses StorageClass C - sc - -
+`
+
+var allVerbs = []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
+
+var builtinKinds = sync.OnceValue(func() []*kindInfo {
+	var all []*kindInfo
+	for _, line := range strings.Split(strings.TrimSpace(builtins), "\n") {
+		f := strings.Fields(line)
+		list := func(i int) []string {
+			if f[i] == "-" {
+				return nil
+			}
+			return strings.Split(f[i], ",")
+		}
+		group, version, ok := strings.Cut(f[0], "/")
+		if !ok {
+			group, version = "", f[0]
+		}
+		k := &kindInfo{
+			resource: apiResource{
+				Group: group, Version: version, Plural: f[1], Kind: f[2], Singular: strings.ToLower(f[2]), Namespaced: f[3] == "N",
+				Subresources: list(4), ShortNames: list(5), Categories: list(6), Verbs: allVerbs, Preferred: true,
+			},
+			listKind:    f[2] + "List",
+			generation:  strings.Contains(f[7], "g"),
+			returnsGone: strings.Contains(f[7], "r"),
+			postedOnly:  strings.Contains(f[7], "p"),
+		}
+		if k.postedOnly {
+			k.resource.Verbs = []string{"create"}
+		}
+		if k.resource.Plural == "namespaces" {
+			k.resource.Verbs = slices.DeleteFunc(slices.Clone(allVerbs), func(v string) bool { return v == "deletecollection" })
+		}
+		k.hasStatus = slices.Contains(k.resource.Subresources, "status")
+		if slices.Contains(k.resource.Subresources, "scale") {
+			k.scale = map[string]any{
+				"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas", "labelSelectorPath": ".spec.selector",
+			}
+		}
+		all = append(all, k)
+	}
+	return all
+})
+
+// kindsOf returns the kinds that a resource definition makes, in all its served versions.
+func kindsOf(crd map[string]any) ([]*kindInfo, error) {
+	spec := rawjson.AsMap(crd["spec"])
+	names := rawjson.AsMap(spec["names"])
+	versions, _ := spec["versions"].([]any)
+	var all []*kindInfo
+	stored := ""
+	for _, v := range versions {
+		version := rawjson.AsMap(v)
+		if version["storage"] == true {
+			stored = textIn(spec, "group") + "/" + textIn(version, "name")
+		}
+		if version["served"] != true {
+			continue
+		}
+		k, err := kindOf(crd, version)
+		if err != nil {
+			return nil, err
+		}
+		k.resource.Group, k.resource.Version = textIn(spec, "group"), textIn(version, "name")
+		k.resource.Plural, k.resource.Kind, k.resource.Singular = textIn(names, "plural"), textIn(names, "kind"), textIn(names, "singular")
+		k.resource.ShortNames, k.resource.Categories = texts(names["shortNames"]), texts(names["categories"])
+		k.resource.Namespaced = textIn(spec, "scope") == "Namespaced"
+		k.listKind = textIn(names, "listKind")
+		all = append(all, k)
+	}
+	slices.SortStableFunc(all, func(a, b *kindInfo) int { return compareVersions(b.resource.Version, a.resource.Version) })
+	for i, k := range all {
+		k.storage, k.resource.Preferred, k.singleServed = stored, i == 0, len(all) == 1
+	}
+	return all, nil
+}
+
+func kindOf(crd, version map[string]any) (*kindInfo, error) {
+	k := &kindInfo{crd: crd, generation: true, columns: columnsOf(version)}
+	k.resource.Verbs = allVerbs
+	subresources := rawjson.AsMap(version["subresources"])
+	if rawjson.AsMap(subresources["status"]) != nil {
+		k.hasStatus = true
+		k.resource.Subresources = append(k.resource.Subresources, "status")
+	}
+	if scale := rawjson.AsMap(subresources["scale"]); scale != nil {
+		k.scale = scale
+		k.resource.Subresources = append(k.resource.Subresources, "scale")
+	}
+	var err error
+	if open := rawjson.AsMap(rawjson.AsMap(version["schema"])["openAPIV3Schema"]); open != nil {
+		if k.schema, err = compileSchema(open); err != nil {
+			return nil, fmt.Errorf("the schema of version %q: %w", version["name"], err)
+		}
+	}
+	return k, nil
+}
+
+// APIVersion is the group and the version of the kind.
+func (k *kindInfo) apiVersion() string { return k.resource.APIVersion() }
+
+// textIn returns the text in a member of an object, "" if there is none.
+func textIn(m map[string]any, key string) string {
+	s, _ := m[key].(string)
+	return s
+}
+
+// texts returns the strings of a list.
+func texts(v any) []string {
+	var all []string
+	list, _ := v.([]any)
+	for _, e := range list {
+		if s, ok := e.(string); ok {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// compareVersions orders versions as Kubernetes does: v2 before v1 before v2beta1 before v1alpha1, and all
+// others after them by name.
+// See https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definition-versioning/
+func compareVersions(a, b string) int {
+	x, y := versionRank(a), versionRank(b)
+	if c := slices.Compare(x[:], y[:]); c != 0 {
+		return c
+	}
+	return -strings.Compare(a, b)
+}
+
+func versionRank(v string) (rank [3]int) {
+	if !validation.IsVersion(v) {
+		return rank
+	}
+	rest := v[1:]
+	for i, word := range []string{"alpha", "beta"} {
+		if major, minor, ok := strings.Cut(rest, word); ok {
+			return [3]int{i + 1, number(major), number(minor)}
+		}
+	}
+	return [3]int{3, number(rest), 0}
+}
+
+func number(text string) int {
+	n := 0
+	for _, c := range text {
+		n = min(n*10+int(c-'0'), 1<<30)
+	}
+	return n
+}
+
+// statusError is a refusal, as the real API server words it.
+type statusError struct {
+	code    int
+	reason  string
+	message string
+	details map[string]any
+}
+
+func (e *statusError) Error() string { return e.message }
+
+// status returns the refusal as it is sent.
+func (e *statusError) status() map[string]any {
+	s := map[string]any{
+		"kind": "Status", "apiVersion": "v1", "metadata": map[string]any{}, "status": "Failure",
+		"message": e.message, "reason": e.reason, "code": e.code,
+	}
+	if e.reason == "" {
+		delete(s, "reason")
+	}
+	if e.details != nil {
+		s["details"] = e.details
+	}
+	return s
+}
+
+// badRequest is the refusal of a request that cannot be understood.
+func badRequest(format string, args ...any) *statusError {
+	return &statusError{400, "BadRequest", fmt.Sprintf(format, args...), nil}
+}
+
+// internalError is the answer to what is not the client's fault.
+func internalError(err error) *statusError {
+	return &statusError{500, "InternalError", "Internal error occurred: " + err.Error(), map[string]any{"causes": []any{map[string]any{"message": err.Error()}}}}
+}
+
+// causeOf is one of the causes of a refusal.
+func causeOf(reason, message, field string) any {
+	return map[string]any{"reason": reason, "message": message, "field": field}
+}
+
+// about are the details of a refusal that concerns one object.
+func (k *kindInfo) about(name string) map[string]any {
+	d := map[string]any{"name": name, "kind": k.resource.Plural}
+	if k.resource.Group != "" {
+		d["group"] = k.resource.Group
+	}
+	if name == "" {
+		delete(d, "name")
+	}
+	return d
+}
+
+func (k *kindInfo) notFound(name string) *statusError {
+	return &statusError{404, "NotFound", fmt.Sprintf("%s %q not found", k.groupResource(), name), k.about(name)}
+}
+
+func (k *kindInfo) alreadyExists(name string) *statusError {
+	return &statusError{409, "AlreadyExists", fmt.Sprintf("%s %q already exists", k.groupResource(), name), k.about(name)}
+}
+
+func (k *kindInfo) conflict(name, why string) *statusError {
+	return &statusError{409, "Conflict", fmt.Sprintf("Operation cannot be fulfilled on %s %q: %s", k.groupResource(), name, why), k.about(name)}
+}
+
+// deletionConflict is the refusal of a deletion that was meant for another state; it names the kind and not the resource.
+func (k *kindInfo) deletionConflict(name, why string) *statusError {
+	kind := k.resource.Kind
+	if k.resource.Group != "" {
+		kind += "." + k.resource.Group
+	}
+	about := k.about(name)
+	about["kind"] = k.resource.Kind
+	return &statusError{409, "Conflict", fmt.Sprintf("Operation cannot be fulfilled on %s %q: %s", kind, name, why), about}
+}
+
+const modifiedMeanwhile = "the object has been modified; please apply your changes to the latest version and try again"
+
+// invalid is the refusal of an object for what is wrong with its fields.
+func (k *kindInfo) invalid(name string, faults []fieldError) *statusError {
+	var texts []string
+	var causes []any
+	for _, f := range faults {
+		text := f.message()
+		if !slices.Contains(texts, text) {
+			texts = append(texts, text)
+		}
+		_, short, _ := strings.Cut(text, ": ")
+		causes = append(causes, causeOf(f.typ, short, f.field))
+	}
+	list := strings.Join(texts, ", ")
+	if len(texts) > 1 {
+		list = "[" + list + "]"
+	}
+	details := map[string]any{"kind": k.resource.Kind, "causes": causes}
+	if name != "" {
+		details["name"] = name
+	}
+	if k.resource.Group != "" {
+		details["group"] = k.resource.Group
+	}
+	return &statusError{422, "Invalid", fmt.Sprintf("%s %q is invalid: %s", k.qualified(), name, list), details}
+}

@@ -1,0 +1,466 @@
+package apiserver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
+)
+
+// This file answers lists and watches of the in-memory API server. A watch runs on the goroutine of its
+// request, at its own pace: it reads the history, which it shares with all others.
+
+// listed is how objects are sent: as they are, in a table, or their metadata alone.
+type listed int
+
+const (
+	asObjects listed = iota
+	asTable
+	asMetadata
+	asOneMetadata // which lists cannot be sent as
+)
+
+// form finds out in which form the client wants objects, by what it accepts.
+func (a *apiRequest) form() (listed, error) {
+	accept := a.raw.Header.Get("Accept")
+	if accept == "" {
+		return asObjects, nil
+	}
+	for _, media := range strings.Split(accept, ",") {
+		name, params, _ := strings.Cut(strings.TrimSpace(media), ";")
+		params = strings.ReplaceAll(params, " ", "")
+		switch {
+		case name != "application/json" && name != "*/*" && name != "application/*":
+			continue
+		case strings.Contains(params, "as=Table"):
+			return asTable, nil
+		case strings.Contains(params, "as=PartialObjectMetadata"):
+			if !strings.Contains(params, "as=PartialObjectMetadataList") {
+				return asOneMetadata, nil
+			}
+			return asMetadata, nil
+		case strings.Contains(params, "as="):
+			continue
+		}
+		return asObjects, nil
+	}
+	if a.kind.crd == nil {
+		return 0, &statusError{406, "NotAcceptable", "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, application/vnd.kubernetes.protobuf", map[string]any{}}
+	}
+	return 0, &statusError{406, "NotAcceptable", "only the following media types are accepted: application/json, application/yaml, application/vnd.kubernetes.protobuf", nil}
+}
+
+// list answers with the objects that are selected.
+func (a *apiRequest) list(w http.ResponseWriter, r *http.Request) error {
+	form, err := a.form()
+	if err != nil {
+		return err
+	}
+	sel, err := a.selection()
+	if err != nil {
+		return err
+	}
+	limit, err := a.number("limit")
+	if err != nil {
+		return err
+	}
+	items, version, from, err := a.page()
+	if err != nil {
+		return err
+	}
+	if form == asOneMetadata {
+		name := "*unstructured.UnstructuredList"
+		if a.kind.crd == nil {
+			name = "*core." + a.kind.listKind
+		}
+		return &statusError{406, "NotAcceptable", "you requested PartialObjectMetadata, but the requested object is a list (" + name + ")", nil}
+	}
+	var chosen []*item
+	next, remaining := "", int64(0)
+	for i, item := range items[from:] {
+		if !sel.has(item) {
+			continue
+		}
+		if limit > 0 && int64(len(chosen)) == limit {
+			next = encodeContinue(version, item.key)
+			if len(sel.labels) == 0 && len(sel.fields) == 0 {
+				for _, rest := range items[from+i:] {
+					if sel.has(rest) {
+						remaining++
+					}
+				}
+			}
+			break
+		}
+		chosen = append(chosen, item)
+	}
+	if next != "" && a.query.Get("continue") == "" {
+		a.server.db.keep(a.kind.collection(), version, items)
+	}
+	meta := a.listMeta(version)
+	if form != asObjects {
+		delete(meta, "continue")
+	}
+	if next != "" {
+		meta["continue"] = next
+		if remaining > 0 {
+			meta["remainingItemCount"] = remaining
+		}
+	}
+	a.server.write(w, r, 200, a.answer(form, chosen, meta))
+	return nil
+}
+
+// listMeta returns the metadata of a list. Those of custom resources always tell where to go on.
+func (a *apiRequest) listMeta(version uint64) map[string]any {
+	meta := map[string]any{"resourceVersion": strconv.FormatUint(version, 10)}
+	if a.kind.crd != nil {
+		meta["continue"] = ""
+	}
+	return meta
+}
+
+// page returns the list that the request reads, its version, and the index to go on from.
+func (a *apiRequest) page() ([]*item, uint64, int, error) {
+	name := a.kind.collection()
+	token := a.query.Get("continue")
+	if token == "" {
+		items, version := a.server.db.list(name)
+		if want := a.query.Get("resourceVersion"); want != "" && want != "0" {
+			v, err := strconv.ParseUint(want, 10, 64)
+			if err != nil {
+				return nil, 0, 0, badRequest("invalid resource version: resourceVersion: Invalid value: %q: strconv.ParseUint: parsing %q: invalid syntax", want, want)
+			}
+			if v > version {
+				return nil, 0, 0, &statusError{504, "Timeout", "Timeout: Too large resource version: " + want + ", current: " + strconv.FormatUint(version, 10),
+					map[string]any{"causes": []any{map[string]any{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}}, "retryAfterSeconds": 1}}
+			}
+			if a.query.Get("resourceVersionMatch") == "Exact" {
+				old, ok := a.server.db.at(name, v)
+				if !ok {
+					return nil, 0, 0, &statusError{410, "Expired", "The resourceVersion for the provided list is too old.", nil}
+				}
+				return old, v, 0, nil
+			}
+		}
+		return items, version, 0, nil
+	}
+	version, start, err := decodeContinue(token)
+	if err != nil {
+		return nil, 0, 0, badRequest("invalid continue token: continue key is not valid: %v", err)
+	}
+	items, ok := a.server.db.snapshot(name, version)
+	if !ok {
+		items, ok = a.server.db.at(name, version)
+	}
+	if !ok {
+		return nil, 0, 0, &statusError{410, "Expired", "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter.", nil}
+	}
+	for i, item := range items {
+		if item.key >= start {
+			return items, version, i, nil
+		}
+	}
+	return items, version, len(items), nil
+}
+
+// answer makes the answer to a list.
+func (a *apiRequest) answer(form listed, items []*item, meta map[string]any) any {
+	switch form {
+	case asTable:
+		table := tableOf(a.kind, a.decoded(items), a.query.Get("includeObject"), time.Now())
+		table["metadata"] = meta
+		return table
+	case asMetadata, asOneMetadata:
+		var list []any // null if there is nothing
+		for _, object := range a.decoded(items) {
+			list = append(list, partial(object))
+		}
+		return map[string]any{"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": meta, "items": list}
+	}
+	head, _ := rawjson.Encode(meta) // texts and numbers
+	b := []byte(`{"apiVersion":"` + a.kind.apiVersion() + `","items":[`)
+	for i, item := range items {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, a.listItem(item.raw)...)
+	}
+	b = append(b, `],"kind":"`+a.kind.listKind+`","metadata":`...)
+	b = append(append(b, head...), '}')
+	return json.RawMessage(b)
+}
+
+// listItem returns an object's bytes as they stand in a list: those of built-in kinds do not tell what they are.
+func (a *apiRequest) listItem(raw []byte) []byte {
+	if a.kind.crd != nil {
+		return a.sent(raw)
+	}
+	o := rawjson.ParseObject(raw)
+	o.Delete("apiVersion")
+	o.Delete("kind")
+	return o.AppendTo(make([]byte, 0, len(raw)))
+}
+
+// sent returns an object's bytes in the version that was asked for.
+func (a *apiRequest) sent(raw []byte) []byte {
+	if a.kind.singleServed || a.kind.crd == nil {
+		return raw
+	}
+	return withAPIVersion(raw, a.kind.apiVersion())
+}
+
+func (a *apiRequest) decoded(items []*item) []map[string]any {
+	all := make([]map[string]any, len(items))
+	for i, item := range items {
+		all[i] = view(a.sent(item.raw)).Map()
+	}
+	return all
+}
+
+// partial is an object of which only the metadata is wanted.
+func partial(object map[string]any) map[string]any {
+	return map[string]any{"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"]}
+}
+
+// encodeContinue makes the token of the next page, which is opaque to clients.
+func encodeContinue(version uint64, key string) string {
+	return strings.ReplaceAll(strconv.FormatUint(version, 36)+"."+key, "/", "~")
+}
+
+func decodeContinue(token string) (version uint64, key string, err error) {
+	head, key, ok := strings.Cut(token, ".")
+	if version, err = strconv.ParseUint(head, 36, 64); err == nil && !ok {
+		err = errors.New("a dot is expected")
+	}
+	return version, strings.ReplaceAll(key, "~", "/"), err
+}
+
+// watch sends the changes of the objects that are selected, until somebody ends it.
+func (a *apiRequest) watch(w http.ResponseWriter, r *http.Request) error {
+	sel, err := a.selection()
+	if err != nil {
+		return err
+	}
+	form, err := a.form()
+	if err != nil {
+		return err
+	}
+	timeout, err := a.number("timeoutSeconds")
+	if err != nil {
+		return err
+	}
+	ctx := r.Context()
+	if timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(timeout)*time.Second)
+		defer cancel()
+	}
+	o := &watching{apiRequest: a, sel: sel, form: form, w: w, bookmarks: a.query.Get("allowWatchBookmarks") == "true"}
+	a.server.mu.Lock()
+	o.closing = a.server.closing
+	a.server.mu.Unlock()
+	w.Header().Set("Content-Type", "application/json")
+	if err := o.begin(); err != nil {
+		return err
+	}
+	o.follow(ctx)
+	return nil
+}
+
+// watching is one watch.
+type watching struct {
+	*apiRequest
+	sel       *selection
+	form      listed
+	w         http.ResponseWriter
+	bookmarks bool
+	closing   <-chan struct{}
+	version   uint64 // the last one sent, or to begin after
+	columns   bool   // whether the columns of a table were sent
+	cut       bool   // whether the client is gone
+}
+
+// begin accepts the watch, and sends what is there if it does not go on from a version.
+func (o *watching) begin() error {
+	want := o.query.Get("resourceVersion")
+	initial := want == "" || want == "0"
+	var err error
+	if send := o.query.Get("sendInitialEvents"); send != "" {
+		if o.query.Get("resourceVersionMatch") != "NotOlderThan" {
+			return &statusError{422, "Invalid", `ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan`,
+				map[string]any{"group": "meta.k8s.io", "kind": "ListOptions"}}
+		}
+		initial = send == "true"
+	}
+	if !initial && want != "" && want != "0" {
+		if o.version, err = strconv.ParseUint(want, 10, 64); err != nil {
+			return badRequest("strconv.ParseUint: parsing %q: invalid syntax", want)
+		}
+	}
+	if f := o.fault; f != nil && f.Gone {
+		o.begun()
+		o.gone()
+		return nil
+	}
+	o.begun()
+	if !initial {
+		if want == "" || want == "0" {
+			o.version = o.server.db.now()
+		}
+		return nil
+	}
+	items, version := o.server.db.list(o.kind.collection())
+	for _, item := range items {
+		if o.sel.has(item) {
+			o.send(added, item)
+		}
+	}
+	o.flush()
+	o.version = version
+	if o.query.Get("sendInitialEvents") == "true" && o.bookmarks {
+		o.mark(map[string]any{"k8s.io/initial-events-end": "true"})
+	}
+	return nil
+}
+
+func (o *watching) begun() {
+	o.w.WriteHeader(200)
+	o.flush()
+}
+
+// flush sends what was written.
+func (o *watching) flush() {
+	if f, ok := o.w.(http.Flusher); ok {
+		f.Flush()
+	}
+}
+
+// follow sends the changes as they come.
+func (o *watching) follow(ctx context.Context) {
+	bookmarks := time.NewTicker(o.server.opts.BookmarkInterval)
+	defer bookmarks.Stop()
+	stall := o.fault != nil && o.fault.Stall
+	for !o.cut {
+		steps, _, next, known := o.server.db.since(o.kind.collection(), o.version)
+		if stall {
+			steps, known = nil, true
+		}
+		if !known {
+			o.gone()
+			return
+		}
+		for _, step := range steps {
+			o.step(step)
+			o.version = step.now.version
+		}
+		if len(steps) > 0 {
+			o.flush()
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-o.closing:
+			panic(http.ErrAbortHandler)
+		case <-next:
+		case <-bookmarks.C:
+			if o.bookmarks && !stall {
+				o.idle()
+			}
+		}
+	}
+}
+
+// idle sends a bookmark, if there was nothing else.
+func (o *watching) idle() {
+	steps, now, _, known := o.server.db.since(o.kind.collection(), o.version)
+	if known && len(steps) == 0 {
+		o.version = now
+		o.mark(nil)
+	}
+}
+
+// step sends one change, as it looks through the selectors: objects come into sight and go out of it.
+func (o *watching) step(step change) {
+	is, was := step.typ != deleted && o.sel.has(step.now), o.sel.has(step.before)
+	switch {
+	case is && was:
+		o.send(modified, step.now)
+	case is:
+		o.send(added, step.now)
+	case was && step.typ == deleted:
+		o.send(deleted, step.now)
+	case was: // it was changed out of sight: what is sent is how it looked, at the version of the change
+		object := rawjson.ParseObject(step.before.raw)
+		object.Set(rawjson.AppendString(nil, strconv.FormatUint(step.now.version, 10)), "metadata", "resourceVersion")
+		o.send(deleted, &item{raw: object.AppendTo(nil)})
+	}
+}
+
+func (o *watching) send(typ watchEvent, i *item) {
+	raw := o.sent(i.raw)
+	switch o.form {
+	case asTable:
+		table := tableOf(o.kind, []map[string]any{view(raw).Map()}, o.query.Get("includeObject"), time.Now())
+		table["metadata"] = map[string]any{"resourceVersion": rawjson.StringAt(raw, "metadata", "resourceVersion")}
+		if o.columns {
+			delete(table, "columnDefinitions")
+			table["columnDefinitions"] = nil
+		}
+		o.columns = true
+		raw, _ = rawjson.Encode(table) // it is JSON
+	case asMetadata, asOneMetadata:
+		raw, _ = rawjson.Encode(partial(view(raw).Map())) // it is JSON
+	}
+	o.frame(typ, raw)
+}
+
+func (o *watching) frame(typ watchEvent, raw []byte) {
+	frame := make([]byte, 0, len(raw)+40)
+	frame = append(append(frame, `{"type":"`...), typ...)
+	frame = append(append(append(frame, `","object":`...), raw...), "}\n"...)
+	if f := o.fault; f != nil && f.Cut {
+		o.w.Write(frame[:len(frame)/2]) // a client that has gone does not matter
+		o.flush()
+		panic(http.ErrAbortHandler)
+	}
+	if _, err := o.w.Write(frame); err != nil {
+		o.cut = true
+	}
+}
+
+// mark sends a bookmark.
+func (o *watching) mark(annotations map[string]any) {
+	meta := map[string]any{"resourceVersion": strconv.FormatUint(o.version, 10)}
+	if annotations != nil {
+		meta["annotations"] = annotations
+	}
+	object := map[string]any{"kind": o.kind.resource.Kind, "apiVersion": o.kind.apiVersion(), "metadata": meta}
+	switch o.form {
+	case asMetadata, asOneMetadata:
+		object = partial(object)
+	case asTable:
+		table := tableOf(o.kind, []map[string]any{object}, o.query.Get("includeObject"), time.Now())
+		table["columnDefinitions"] = nil
+		table["metadata"] = map[string]any{"resourceVersion": meta["resourceVersion"]}
+		object = table
+	}
+	raw, _ := rawjson.Encode(object) // texts
+	o.frame(eventBookmark, raw)
+	o.flush()
+}
+
+// gone tells that the history does not go back to where the watch is to begin.
+func (o *watching) gone() {
+	e := &statusError{410, "Expired", fmt.Sprintf("too old resource version: %d (%d)", o.version, o.server.db.now()), nil}
+	raw, _ := rawjson.Encode(e.status()) // texts
+	o.frame("ERROR", raw)
+	o.flush()
+	o.cut = true
+}

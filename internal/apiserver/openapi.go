@@ -1,0 +1,450 @@
+package apiserver
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
+)
+
+// This file makes the OpenAPI documents of the in-memory API server from the kinds that it serves, in the shape of those of
+// kube-apiserver, since kubectl looks into them: to validate, to explain, and to apply. It has no state, and runs
+// on the goroutines of the requests. See https://kubernetes.io/docs/concepts/overview/kubernetes-api/#openapi-interface-definition
+
+const (
+	metaPackage = "io.k8s.apimachinery.pkg.apis.meta.v1."
+	refPrefixV3 = "#/components/schemas/"
+	refPrefixV2 = "#/definitions/"
+)
+
+// groupVersionPath is how a version of a group is addressed below /openapi/v3.
+func groupVersionPath(r apiResource) string {
+	if r.Group == "" {
+		return "api/" + r.Version
+	}
+	return "apis/" + r.Group + "/" + r.Version
+}
+
+// openAPIV3Index returns the list of the documents that [openAPIV3] makes.
+func openAPIV3Index(kinds []*kindInfo) map[string]any {
+	byPath := make(map[string][]*kindInfo)
+	for _, k := range kinds {
+		path := groupVersionPath(k.resource)
+		byPath[path] = append(byPath[path], k)
+	}
+	paths := make(map[string]any, len(byPath))
+	for path, served := range byPath {
+		url := "/openapi/v3/" + path
+		if data, err := rawjson.Encode(openAPIV3(served, path)); err == nil { // it was JSON
+			url += fmt.Sprintf("?hash=%X", sha256.Sum256(data)) // clients keep what they have read as long as this stays
+		}
+		paths[path] = map[string]any{"serverRelativeURL": url}
+	}
+	return map[string]any{"paths": paths}
+}
+
+// openAPIV3 returns the document of one version of a group, such as "apis/apps/v1" or "api/v1", nil if there is none.
+func openAPIV3(kinds []*kindInfo, path string) map[string]any {
+	d := &apiDocument{paths: map[string]any{}, schemas: map[string]any{}, prefix: refPrefixV3}
+	title, version := "Kubernetes", "1.36"
+	for _, k := range kinds {
+		if groupVersionPath(k.resource) != path {
+			continue
+		}
+		if k.crd != nil {
+			title, version = "Kubernetes CRD Swagger", "v0.1.0"
+		}
+		d.addKind(k)
+	}
+	if len(d.paths) == 0 {
+		return nil
+	}
+	return map[string]any{
+		"openapi": "3.0.0", "info": map[string]any{"title": title, "version": version}, "paths": d.paths, "components": map[string]any{"schemas": d.schemas},
+	}
+}
+
+// emptyOpenAPI is the document of the second version in protocol buffers, with no kinds at all: swagger "2.0", a title and a version. Clients
+// ask for it only if they miss something in the third version, as kubectl does with lists, and then leave the checking to the server.
+var emptyOpenAPI = []byte("\x0a\x032.0\x12\x19\x0a\x0aKubernetes\x12\x0bunversioned\x42\x00")
+
+// openAPIV2 returns the document of all kinds, with their definitions and without their paths. It is there for
+// clients from before the third version.
+func openAPIV2(kinds []*kindInfo) map[string]any {
+	d := &apiDocument{paths: map[string]any{}, schemas: map[string]any{}, prefix: refPrefixV2}
+	for _, k := range kinds {
+		d.addSchemas(k)
+	}
+	for _, s := range d.schemas {
+		flattenRefs(s)
+	}
+	return map[string]any{"swagger": "2.0", "info": map[string]any{"title": "Kubernetes", "version": "v1.36.3"}, "paths": d.paths, "definitions": d.schemas}
+}
+
+// flattenRefs turns references that stand in an allOf, beside descriptions, into the form of the second version.
+func flattenRefs(v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		if all, ok := v["allOf"].([]any); ok && len(all) == 1 {
+			if ref, ok := rawjson.AsMap(all[0])["$ref"]; ok {
+				delete(v, "allOf")
+				v["$ref"] = ref
+			}
+		}
+		for _, e := range v {
+			flattenRefs(e)
+		}
+	case []any:
+		for _, e := range v {
+			flattenRefs(e)
+		}
+	}
+}
+
+// apiDocument is a document that is being made.
+type apiDocument struct {
+	paths   map[string]any
+	schemas map[string]any
+	prefix  string // of references to schemas
+}
+
+func (d *apiDocument) ref(name string) map[string]any {
+	return map[string]any{"$ref": d.prefix + name}
+}
+
+// schemaName returns the name of a kind's schema: dev.kopf.v1.KopfExample, or io.k8s.api.apps.v1.Deployment.
+func (k *kindInfo) schemaName() string { return packageOf(k) + "." + k.resource.Kind }
+
+func packageOf(k *kindInfo) string {
+	group := k.resource.Group
+	switch {
+	case k.crd != nil:
+		parts := strings.Split(group, ".")
+		slices.Reverse(parts)
+		return strings.Join(parts, ".") + "." + k.resource.Version
+	case group == "":
+		group = "core"
+	case group == "apiextensions.k8s.io":
+		return "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions." + k.resource.Version
+	}
+	group, _, _ = strings.Cut(group, ".")
+	return "io.k8s.api." + group + "." + k.resource.Version
+}
+
+// identifier joins the parts of a group and a version to a tag (kopfDev_v1) and to a part of operations' names (KopfDevV1).
+func (k *kindInfo) identifier() (tag, name string) {
+	group := strings.TrimSuffix(k.resource.Group, ".k8s.io")
+	if group == "" {
+		group = "core"
+	}
+	parts := strings.FieldsFunc(group, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	for i, p := range parts {
+		name += upperFirst(p)
+		if i > 0 {
+			p = upperFirst(p)
+		}
+		tag += p
+	}
+	return tag + "_" + k.resource.Version, name + upperFirst(k.resource.Version)
+}
+
+func upperFirst(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}
+
+// addKind adds the paths and the schemas of a kind.
+func (d *apiDocument) addKind(k *kindInfo) {
+	d.addSchemas(k)
+	p := apiPaths{document: d, kind: k}
+	p.tag, p.name = k.identifier()
+	prefix := "/" + groupVersionPath(k.resource)
+	collection := prefix + "/" + k.resource.Plural
+	shared := parameters("pretty")
+	if k.resource.Namespaced {
+		p.scope = "Namespaced"
+		if !k.postedOnly {
+			d.paths[collection] = map[string]any{"get": p.list("ForAllNamespaces", ""), "parameters": slices.Insert(parameters(listParameters), 5, shared...)}
+		}
+		collection = prefix + "/namespaces/{namespace}/" + k.resource.Plural
+		shared = parameters("namespace pretty")
+	}
+	if k.postedOnly {
+		d.paths[collection] = map[string]any{"post": p.create(), "parameters": shared}
+		return
+	}
+	d.paths[collection] = p.collection(shared)
+	named := append(parameters("name"), shared...)
+	item := p.item("", named)
+	item["delete"] = p.remove()
+	d.paths[collection+"/{name}"] = item
+	for _, sub := range []string{"scale", "status"} {
+		if slices.Contains(k.resource.Subresources, sub) {
+			d.paths[collection+"/{name}/"+sub] = p.item(sub, named)
+		}
+	}
+}
+
+// apiPaths makes the operations of one kind.
+type apiPaths struct {
+	document         *apiDocument
+	kind             *kindInfo
+	tag, name, scope string
+}
+
+// apiOperation is one operation. Its name is made of the verb, the version, a word between them and the scope, the kind, and what follows.
+type apiOperation struct {
+	action, description  string
+	verb, between, after string
+	parameters           string
+	body                 string // the schema of what is sent
+	bodyTypes            string // the media types of that, if they are special
+	optional             bool   // whether nothing may be sent, too
+	answer               string // the schema
+	codes                string
+	subresource          string
+}
+
+func (p *apiPaths) describe(op *apiOperation) map[string]any {
+	k := p.kind
+	scope, group, version, kind := p.scope, k.resource.Group, k.resource.Version, k.resource.Kind
+	if op.after == "ForAllNamespaces" {
+		scope = ""
+	}
+	m := map[string]any{
+		"tags": []any{p.tag}, "description": op.description, "operationId": op.verb + p.name + op.between + scope + kind + op.after,
+		"x-kubernetes-action": op.action,
+	}
+	if op.subresource == "scale" {
+		group, version, kind = "autoscaling", "v1", "Scale"
+	}
+	m["x-kubernetes-group-version-kind"] = gvk(group, version, kind)
+	if op.parameters != "" {
+		m["parameters"] = parameters(op.parameters)
+	}
+	types := op.bodyTypes
+	if types == "" && k.crd == nil {
+		types = "*/*"
+	} else if types == "" {
+		types = answerTypes
+	}
+	if op.body != "" {
+		body := map[string]any{"content": p.content(types, op.body)}
+		if !op.optional {
+			body["required"] = true
+		}
+		m["requestBody"] = body
+	}
+	responses := map[string]any{"401": map[string]any{"description": "Unauthorized"}}
+	for _, code := range strings.Fields(op.codes) {
+		status, _ := strconv.Atoi(code) // it is one of ours
+		responses[code] = map[string]any{"description": http.StatusText(status), "content": p.content(answerTypes, op.answer)}
+	}
+	m["responses"] = responses
+	return m
+}
+
+const answerTypes = "application/json application/yaml"
+
+// content says that a schema is written in one of some media types.
+func (p *apiPaths) content(types, name string) map[string]any {
+	content := map[string]any{}
+	for _, t := range strings.Fields(types) {
+		content[t] = map[string]any{"schema": p.document.ref(name)}
+	}
+	return content
+}
+
+// collection makes the operations on all objects.
+func (p *apiPaths) collection(shared []any) map[string]any {
+	m := map[string]any{"get": p.list("", listParameters), "post": p.create(), "parameters": shared}
+	if slices.Contains(p.kind.resource.Verbs, "deletecollection") {
+		op := apiOperation{action: "deletecollection", description: "delete collection of " + p.kind.resource.Kind, verb: "delete", between: "Collection",
+			parameters: listParameters, answer: metaPackage + "Status", codes: "200"}
+		if p.kind.crd == nil {
+			op.parameters, op.body, op.optional = purgeParameters, metaPackage+"DeleteOptions", true
+		}
+		m["delete"] = p.describe(&op)
+	}
+	return m
+}
+
+func (p *apiPaths) list(after, parameters string) map[string]any {
+	what := "list or watch objects of kind "
+	if p.kind.crd != nil {
+		what = "list objects of kind "
+	}
+	return p.describe(&apiOperation{action: "list", description: what + p.kind.resource.Kind, verb: "list", after: after, parameters: parameters,
+		answer: packageOf(p.kind) + "." + p.kind.listKind, codes: "200"})
+}
+
+func (p *apiPaths) create() map[string]any {
+	name := p.kind.schemaName()
+	return p.describe(&apiOperation{action: "post", description: "create a" + article(p.kind.resource.Kind), verb: "create",
+		parameters: writeParameters, body: name, answer: name, codes: "200 201 202"})
+}
+
+// article returns the end of the article before a kind, and the kind.
+func article(kind string) string {
+	if strings.ContainsAny(kind[:min(1, len(kind))], "AEIOU") {
+		return "n " + kind
+	}
+	return " " + kind
+}
+
+// item makes the operations on one object, or on a subresource of it.
+func (p *apiPaths) item(subresource string, named []any) map[string]any {
+	about, schema := "the specified "+p.kind.resource.Kind, p.kind.schemaName()
+	if subresource != "" {
+		about = subresource + " of " + about
+	}
+	if subresource == "scale" {
+		schema = "io.k8s.api.autoscaling.v1.Scale"
+	}
+	read := apiOperation{action: "get", description: "read " + about, verb: "read", after: upperFirst(subresource), answer: schema, codes: "200",
+		subresource: subresource}
+	replace := read
+	replace.action, replace.verb, replace.description = "put", "replace", "replace "+about
+	replace.parameters, replace.body, replace.codes = writeParameters, schema, "200 201"
+	patch := replace
+	patch.action, patch.verb, patch.description = "patch", "patch", "partially update "+about
+	patch.parameters, patch.body = writeParameters+" force", metaPackage+"Patch"
+	patch.bodyTypes = "application/apply-patch+yaml application/json-patch+json application/merge-patch+json"
+	if p.kind.crd != nil {
+		read.parameters, patch.codes = "resourceVersion", "200"
+	} else if slices.Contains(completeKinds, p.kind.resource.Kind) {
+		// Of other kinds, kubectl knows by itself what it would look for in schemas that are not all there.
+		patch.bodyTypes += " application/strategic-merge-patch+json"
+	}
+	return map[string]any{"get": p.describe(&read), "put": p.describe(&replace), "patch": p.describe(&patch), "parameters": named}
+}
+
+func (p *apiPaths) remove() map[string]any {
+	op := apiOperation{action: "delete", description: "delete a" + article(p.kind.resource.Kind), verb: "delete",
+		parameters: deletionParameters, body: metaPackage + "DeleteOptions", optional: true, answer: metaPackage + "Status", codes: "200 202"}
+	if p.kind.returnsGone && p.kind.crd == nil {
+		op.answer = p.kind.schemaName()
+	}
+	return p.describe(&op)
+}
+
+// parameterTexts say what the parameters are, and what they are for.
+var parameterTexts = [...]struct{ name, typ, text string }{
+	{"pretty", "string", "Whether the answer is to be indented."},
+	{"namespace", "string", "The namespace of the object."},
+	{"name", "string", "The name of the object."},
+	{"dryRun", "string", `With "All", everything is checked and nothing is stored.`},
+	{"fieldManager", "string", "The name under which the written fields are accounted for."},
+	{"fieldValidation", "string", "What to do about unknown fields: Ignore, Warn, or Strict."},
+	{"force", "boolean", "Whether applied fields are taken away from their managers."},
+	{"allowWatchBookmarks", "boolean", "Whether the watch may tell of the version it has come to."},
+	{"continue", "string", "Where the previous page has ended."},
+	{"fieldSelector", "string", "Which fields the objects must have."},
+	{"labelSelector", "string", "Which labels the objects must have."},
+	{"limit", "integer", "How many objects a page has at most."},
+	{"resourceVersion", "string", "The version to read, or to watch from."},
+	{"resourceVersionMatch", "string", "How the version is meant: Exact, or NotOlderThan."},
+	{"sendInitialEvents", "boolean", "Whether the watch begins with the objects that are there."},
+	{"shardSelector", "string", "Which share of the objects is wanted."},
+	{"timeoutSeconds", "integer", "After how many seconds the watch ends."},
+	{"watch", "boolean", "Whether changes are wanted instead of a list."},
+	{"gracePeriodSeconds", "integer", "How many seconds the object has got to end."},
+	{"ignoreStoreReadErrorWithClusterBreakingPotential", "boolean", "Whether objects that cannot be read are deleted nevertheless."},
+	{"orphanDependents", "boolean", "Whether dependents outlive the object. Use propagationPolicy instead."},
+	{"propagationPolicy", "string", "What becomes of dependents: Foreground, Background, or Orphan."},
+}
+
+const (
+	writeParameters    = "dryRun fieldManager fieldValidation"
+	listParameters     = "allowWatchBookmarks continue fieldSelector labelSelector limit resourceVersion resourceVersionMatch sendInitialEvents shardSelector timeoutSeconds watch"
+	deletionParameters = "dryRun gracePeriodSeconds ignoreStoreReadErrorWithClusterBreakingPotential orphanDependents propagationPolicy"
+	// purgeParameters are those of the deletion of a collection.
+	purgeParameters = "continue dryRun fieldSelector gracePeriodSeconds ignoreStoreReadErrorWithClusterBreakingPotential labelSelector limit orphanDependents " +
+		"propagationPolicy resourceVersion resourceVersionMatch sendInitialEvents shardSelector timeoutSeconds"
+)
+
+// parameters describes parameters whose names are separated by spaces.
+func parameters(names string) []any {
+	var all []any
+	for _, name := range strings.Fields(names) {
+		for _, known := range parameterTexts {
+			if known.name != name {
+				continue
+			}
+			p := map[string]any{"name": name, "in": "query", "description": known.text, "schema": map[string]any{"type": known.typ, "uniqueItems": true}}
+			if name == "name" || name == "namespace" {
+				p["in"], p["required"] = "path", true
+			}
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// addSchemas adds the schemas of a kind, of its list, and of everything that they refer to.
+func (d *apiDocument) addSchemas(k *kindInfo) {
+	r := k.resource
+	var object map[string]any
+	switch {
+	case k.crd != nil && k.schema != nil:
+		object, _ = rawjson.Clone(k.schema.source).(map[string]any)
+		d.addMeta(object)
+	case k.crd != nil:
+		object = map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}
+		d.addMeta(object)
+	default:
+		object = d.builtinSchema(packageOf(k), r.Kind)
+		d.addMeta(object)
+	}
+	object["x-kubernetes-group-version-kind"] = []any{gvk(r.Group, r.Version, r.Kind)}
+	d.schemas[k.schemaName()] = object
+	if !k.postedOnly {
+		list := map[string]any{
+			"description": k.listKind + " is a list of " + r.Kind, "type": "object", "required": []any{"items"},
+			"properties":                      map[string]any{"items": map[string]any{"type": "array", "items": d.ref(k.schemaName()), "description": "The objects."}},
+			"x-kubernetes-group-version-kind": []any{gvk(r.Group, r.Version, k.listKind)},
+		}
+		d.addTypes(list)
+		rawjson.AsMap(list["properties"])["metadata"] = d.described(metaPackage+"ListMeta", "What is said of the list.")
+		d.schemas[packageOf(k)+"."+k.listKind] = list
+	}
+	if slices.Contains(r.Subresources, "scale") {
+		d.require("io.k8s.api.autoscaling.v1.Scale")
+	}
+	for _, name := range []string{"ObjectMeta", "ListMeta", "Patch", "DeleteOptions", "Status"} {
+		d.require(metaPackage + name)
+	}
+}
+
+// gvk names a kind in a version of its group.
+func gvk(group, version, kind string) map[string]any {
+	return map[string]any{"group": group, "version": version, "kind": kind}
+}
+
+// described refers to a schema with a description of its own.
+func (d *apiDocument) described(name, description string) map[string]any {
+	return map[string]any{"description": description, "allOf": []any{d.ref(name)}}
+}
+
+// addTypes adds what every object and every list has.
+func (d *apiDocument) addTypes(object map[string]any) {
+	properties := rawjson.AsMap(object["properties"])
+	properties["apiVersion"] = map[string]any{"type": "string", "description": "The group and the version that the object is written in."}
+	properties["kind"] = map[string]any{"type": "string", "description": "The kind of the object."}
+}
+
+// addMeta adds what every object has.
+func (d *apiDocument) addMeta(object map[string]any) {
+	if rawjson.AsMap(object["properties"]) == nil {
+		object["properties"] = map[string]any{}
+	}
+	d.addTypes(object)
+	rawjson.AsMap(object["properties"])["metadata"] = d.described(metaPackage+"ObjectMeta", "What all objects have: a name, labels, owners, and the like.")
+}

@@ -1,0 +1,300 @@
+package apiserver
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
+)
+
+// This file reads the Protocol Buffers in which kubectl and client-go send the built-in kinds to the in-memory API server. It knows
+// the wire format, and the numbers of the fields of those kinds that such clients create; answers are in JSON.
+// See https://protobuf.dev/programming-guides/encoding/ and https://kubernetes.io/docs/reference/using-api/api-concepts/#protobuf-encoding
+
+const protobufMagic = "k8s\x00"
+
+var errProtobuf = errors.New("malformed protocol buffers")
+
+// decodeProtobuf reads an object in the envelope that Kubernetes puts around it.
+func decodeProtobuf(data []byte) (map[string]any, error) {
+	rest, ok := strings.CutPrefix(string(data), protobufMagic)
+	if !ok {
+		return nil, fmt.Errorf("%w: they do not begin as those of Kubernetes do", errProtobuf)
+	}
+	var apiVersion, kind string
+	var raw []byte
+	err := eachField([]byte(rest), func(n, _ uint64, value []byte) error {
+		switch n {
+		case 1:
+			return eachField(value, func(n, _ uint64, text []byte) error {
+				switch n {
+				case 1:
+					apiVersion = string(text)
+				case 2:
+					kind = string(text)
+				}
+				return nil
+			})
+		case 2:
+			raw = value
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	group, version, ok := strings.Cut(apiVersion, "/")
+	if !ok {
+		group, version = "", apiVersion
+	}
+	t := typeOfKind(group, version, kind)
+	if t == nil {
+		t = namedTypes()[kind] // such as options, which have any group
+	}
+	if t == nil || t.numbered == nil {
+		return nil, fmt.Errorf("protocol buffers of the kind %q are not understood here: send JSON", kind)
+	}
+	object, err := decodeMessage(t.numbered, raw, 0)
+	if err != nil {
+		return nil, err
+	}
+	object["apiVersion"], object["kind"] = apiVersion, kind
+	return object, nil
+}
+
+// eachField calls visit with the number and the value of each field: a number, or bytes.
+func eachField(data []byte, visit func(field, number uint64, value []byte) error) error {
+	for len(data) > 0 {
+		key, n := varint(data)
+		if n == 0 {
+			return errProtobuf
+		}
+		data = data[n:]
+		var number uint64
+		var value []byte
+		switch key & 7 {
+		case 0:
+			if number, n = varint(data); n == 0 {
+				return errProtobuf
+			}
+			data = data[n:]
+		case 1, 5:
+			size := 8
+			if key&7 == 5 {
+				size = 4
+			}
+			if len(data) < size {
+				return errProtobuf
+			}
+			data = data[size:]
+			continue // no kind that is understood has such fields
+		case 2:
+			size, n := varint(data)
+			if n == 0 || size > uint64(len(data)-n) {
+				return errProtobuf
+			}
+			value, data = data[n:n+int(size)], data[n+int(size):]
+		default:
+			return errProtobuf
+		}
+		if err := visit(key>>3, number, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// varint reads a number, and returns how many bytes it takes, 0 if there is none.
+func varint(data []byte) (v uint64, n int) {
+	for i, b := range data {
+		if i == 10 {
+			return 0, 0
+		}
+		v |= uint64(b&0x7f) << (7 * i)
+		if b < 0x80 {
+			return v, i + 1
+		}
+	}
+	return 0, 0
+}
+
+// maxProtobufDepth limits how deep messages may be nested.
+const maxProtobufDepth = 20
+
+func decodeMessage(fields map[uint64]*typedField, data []byte, depth int) (map[string]any, error) {
+	if depth > maxProtobufDepth {
+		return nil, fmt.Errorf("%w: they are nested too deep", errProtobuf)
+	}
+	object := make(map[string]any)
+	err := eachField(data, func(n, number uint64, value []byte) error {
+		f, known := fields[n]
+		if !known {
+			return nil
+		}
+		v, err := f.decode(number, value, depth)
+		switch {
+		case err != nil:
+			return fmt.Errorf("%s: %w", f.name, err)
+		case f.embedded != nil: // its fields are among those of the message
+			maps.Copy(object, rawjson.AsMap(v))
+		case f.list && !f.dict:
+			list, _ := object[f.name].([]any)
+			object[f.name] = append(list, v)
+		case f.dict && object[f.name] != nil:
+			maps.Copy(rawjson.AsMap(object[f.name]), rawjson.AsMap(v))
+		case f.told || !isZero(v) || f.ref != nil && !f.isTime():
+			object[f.name] = v
+		}
+		return nil
+	})
+	return object, err
+}
+
+// isZero tells whether a value is what a field has that nobody has set.
+func isZero(v any) bool {
+	switch v := v.(type) {
+	case nil:
+		return true
+	case string:
+		return v == ""
+	case bool:
+		return !v
+	case json.Number:
+		return v == "0"
+	case map[string]any:
+		return len(v) == 0
+	}
+	return false
+}
+
+// isTime tells whether the field is a moment, which is nothing but a zero where nobody has set it.
+func (f *typedField) isTime() bool { return f.typ == "Time" || f.typ == "MicroTime" }
+
+func (f *typedField) decode(number uint64, value []byte, depth int) (any, error) {
+	switch {
+	case f.embedded != nil:
+		return decodeMessage(f.embedded, value, depth+1)
+	case f.dict:
+		return f.decodeEntry(value, depth)
+	}
+	switch f.typ {
+	case "", "string":
+		return string(value), nil
+	case "bytes":
+		return base64.StdEncoding.EncodeToString(value), nil
+	case "int", "long":
+		return json.Number(strconv.FormatInt(int64(number), 10)), nil
+	case "bool":
+		return number != 0, nil
+	case "Time", "MicroTime":
+		return protobufTime(f.typ == "MicroTime", value)
+	case "Quantity":
+		return protobufText(value, 1)
+	case "IntOrString":
+		return protobufEither(value)
+	case "FieldsV1", "RawExtension":
+		text, err := protobufText(value, 1)
+		if err != nil || text == "" {
+			return nil, err
+		}
+		return rawjson.Decode([]byte(text))
+	}
+	return decodeMessage(f.ref.numbered, value, depth+1)
+}
+
+// decodeEntry reads one entry of a map, whose value may be a message that holds nothing but a list.
+func (f *typedField) decodeEntry(value []byte, depth int) (any, error) {
+	decode := protobufList
+	if !f.list {
+		one := &typedField{typ: f.typ, ref: f.ref}
+		decode = func(number uint64, part []byte) (any, error) { return one.decode(number, part, depth+1) }
+	}
+	key := ""
+	entry, err := decode(0, nil)
+	if err != nil {
+		return nil, err
+	}
+	err = eachField(value, func(n, number uint64, part []byte) (err error) {
+		switch n {
+		case 1:
+			key = string(part)
+		case 2:
+			entry, err = decode(number, part)
+		}
+		return err
+	})
+	return map[string]any{key: entry}, err
+}
+
+// protobufList reads a message that holds nothing but strings.
+func protobufList(_ uint64, message []byte) (any, error) {
+	list := []any{}
+	err := eachField(message, func(n, _ uint64, value []byte) error {
+		if n == 1 {
+			list = append(list, string(value))
+		}
+		return nil
+	})
+	return list, err
+}
+
+// protobufText returns one field of a message that is a string.
+func protobufText(message []byte, field uint64) (string, error) {
+	text := ""
+	err := eachField(message, func(n, _ uint64, value []byte) error {
+		if n == field {
+			text = string(value)
+		}
+		return nil
+	})
+	return text, err
+}
+
+// protobufEither reads a number or a string.
+func protobufEither(message []byte) (any, error) {
+	var typ, number uint64
+	text := ""
+	err := eachField(message, func(n, v uint64, value []byte) error {
+		switch n {
+		case 1:
+			typ = v
+		case 2:
+			number = v
+		case 3:
+			text = string(value)
+		}
+		return nil
+	})
+	if typ == 1 {
+		return text, err
+	}
+	return json.Number(strconv.FormatInt(int64(number), 10)), err
+}
+
+// protobufTime reads a moment, in seconds or in microseconds.
+func protobufTime(fine bool, message []byte) (any, error) {
+	var seconds, nanos uint64
+	err := eachField(message, func(n, v uint64, _ []byte) error {
+		switch n {
+		case 1:
+			seconds = v
+		case 2:
+			nanos = v
+		}
+		return nil
+	})
+	if err != nil || len(message) == 0 {
+		return nil, err
+	}
+	t := time.Unix(int64(seconds), int64(uint32(nanos))).UTC()
+	if fine {
+		return t.Format("2006-01-02T15:04:05.000000Z"), nil
+	}
+	return timestamp(t), nil
+}

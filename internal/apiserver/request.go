@@ -1,0 +1,405 @@
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
+	"github.com/kopf-go/kopf/internal/yaml"
+)
+
+// This file reads requests to the in-memory API server: what they are about, and what they bring; and
+// it makes those fail that are told to.
+
+// apiRequest is a request as it is understood.
+type apiRequest struct {
+	server      *Server
+	ctx         context.Context
+	raw         *http.Request
+	parts       []string // of the path
+	query       url.Values
+	kind        *kindInfo // nil if it is not about objects
+	verb        string
+	namespace   string
+	name        string
+	subresource string
+	manager     string
+	dryRun      bool
+	body        []byte
+	warnings    []string
+	fault       *Fault
+}
+
+func (a *apiRequest) request() Request {
+	r := Request{
+		Time: time.Now(), Method: a.raw.Method, Path: a.raw.URL.RequestURI(), Verb: a.verb, Subresource: a.subresource,
+		Namespace: a.namespace, Name: a.name, ContentType: a.raw.Header.Get("Content-Type"), UserAgent: a.raw.UserAgent(), Body: a.body,
+	}
+	if a.kind != nil {
+		r.Resource = a.kind.resource.Plural
+	}
+	return r
+}
+
+// maxRequestBody is the largest body that is taken, in bytes, as in kube-apiserver.
+const maxRequestBody = 3 << 20
+
+// parse reads the address and the body of a request.
+func (s *Server) parse(r *http.Request) (*apiRequest, error) {
+	a := &apiRequest{server: s, ctx: r.Context(), raw: r, query: r.URL.Query(), parts: strings.Split(strings.Trim(r.URL.Path, "/"), "/")}
+	a.dryRun = slices.Contains(a.query["dryRun"], "All")
+	if a.manager = a.query.Get("fieldManager"); a.manager == "" {
+		a.manager, _, _ = strings.Cut(r.UserAgent(), "/")
+	}
+	if err := a.locate(); err != nil {
+		return nil, err
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxRequestBody+1))
+	if err != nil {
+		return nil, badRequest("the request's body could not be read: %v", err)
+	}
+	if len(body) > maxRequestBody {
+		return nil, &statusError{413, "RequestEntityTooLarge", fmt.Sprintf("Request entity too large: limit is %d", maxRequestBody), map[string]any{}}
+	}
+	a.body = body
+	if a.kind != nil {
+		a.verb = a.verbOf(r.Method)
+	}
+	return a, nil
+}
+
+// locate finds the kind, the namespace, the name and the subresource in the path.
+func (a *apiRequest) locate() error {
+	var group, version string
+	var rest []string
+	switch p := a.parts; {
+	case len(p) > 2 && p[0] == "api":
+		version, rest = p[1], p[2:]
+	case len(p) > 3 && p[0] == "apis":
+		group, version, rest = p[1], p[2], p[3:]
+	default:
+		return nil
+	}
+	if len(rest) > 2 && rest[0] == "namespaces" && (rest[2] != "status" && rest[2] != "finalize" || len(rest) > 3) {
+		a.namespace, rest = rest[1], rest[2:]
+	}
+	for _, k := range a.server.kinds() {
+		if k.resource.Group == group && k.resource.Version == version && k.resource.Plural == rest[0] {
+			a.kind = k
+		}
+	}
+	if a.kind == nil || !a.kind.resource.Namespaced && a.namespace != "" {
+		a.kind = nil
+		return nil
+	}
+	if len(rest) > 1 {
+		a.name = rest[1]
+	}
+	if len(rest) > 2 {
+		a.subresource = strings.Join(rest[2:], "/")
+	}
+	return nil
+}
+
+func (a *apiRequest) verbOf(method string) string {
+	switch method {
+	case http.MethodGet, http.MethodHead:
+		watch := a.query.Get("watch")
+		switch {
+		case watch == "true" || watch == "1":
+			return "watch"
+		case a.name != "":
+			return "get"
+		}
+		return "list"
+	case http.MethodPost:
+		return "create"
+	case http.MethodPut:
+		return "update"
+	case http.MethodPatch:
+		return "patch"
+	case http.MethodDelete:
+		if a.name == "" {
+			return "deletecollection"
+		}
+		return "delete"
+	}
+	return strings.ToLower(method)
+}
+
+// decode reads the object that the request brings.
+func (a *apiRequest) decode() (map[string]any, error) {
+	media, _, err := mime.ParseMediaType(a.raw.Header.Get("Content-Type"))
+	if a.raw.Header.Get("Content-Type") != "" && err != nil {
+		return nil, &statusError{415, "UnsupportedMediaType", "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml", nil}
+	}
+	var object map[string]any
+	switch media {
+	case "", "application/json":
+		object, err = rawjson.DecodeObject(a.body)
+	case "application/yaml":
+		var all []map[string]any
+		if all, err = yaml.ParseManifests(a.body); err == nil && len(all) == 1 {
+			object = all[0]
+		} else if err == nil {
+			err = errors.New("one object is expected")
+		}
+	case "application/vnd.kubernetes.protobuf":
+		object, err = decodeProtobuf(a.body)
+	default:
+		return nil, &statusError{415, "UnsupportedMediaType", "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, application/vnd.kubernetes.protobuf", nil}
+	}
+	if err != nil {
+		return nil, badRequest("the object provided is unrecognized (must be of type %s): %v", a.kind.resource.Kind, err)
+	}
+	if err := a.checkType(object); err != nil {
+		return nil, err
+	}
+	return object, a.checkGoType(object)
+}
+
+// selection reads the selectors of a list or a watch, and checks the rest of what they are asked with.
+func (a *apiRequest) selection() (*selection, error) {
+	s := &selection{namespace: a.namespace, name: a.name}
+	for _, key := range []string{"limit", "timeoutSeconds"} {
+		if _, err := a.number(key); err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	if s.labels, err = parseLabels(a.query.Get("labelSelector")); err != nil {
+		return nil, err
+	}
+	if s.fields, err = parseFields(a.query.Get("fieldSelector")); err != nil {
+		return nil, err
+	}
+	if a.verb == "list" {
+		if err := a.checkList(); err != nil {
+			return nil, err
+		}
+	}
+	return s, a.checkFields(s)
+}
+
+// checkFields refuses selectors of fields that objects of the kind cannot be selected by.
+func (a *apiRequest) checkFields(s *selection) error {
+	for _, r := range s.fields {
+		known := r.key == "metadata.name" || r.key == "metadata.namespace" && a.kind.resource.Namespaced
+		if a.kind.crd != nil && !known {
+			return badRequest("field label not supported: %s", r.key)
+		}
+		if !known && !slices.Contains(selectableFields, a.kind.resource.Plural+" "+r.key) {
+			return badRequest("%q is not a known field selector: only \"metadata.name\", \"metadata.namespace\"", r.key)
+		}
+	}
+	return nil
+}
+
+// optionsOf names what the query of a verb is made of, "" if nothing is known of it.
+func optionsOf(verb string) string {
+	switch verb {
+	case "create":
+		return "CreateOptions"
+	case "update":
+		return "UpdateOptions"
+	case "patch":
+		return "PatchOptions"
+	case "delete", "deletecollection":
+		return "DeleteOptions"
+	}
+	return ""
+}
+
+// invalidOptions is the refusal of a query.
+func invalidOptions(kind string, faults ...fieldError) error {
+	options := &kindInfo{resource: apiResource{Group: "meta.k8s.io", Kind: kind}}
+	return options.invalid("", faults)
+}
+
+// checkOptions refuses values of the query that nobody knows.
+func (a *apiRequest) checkOptions() error {
+	kind := optionsOf(a.verb)
+	if kind == "" {
+		return nil
+	}
+	var faults []fieldError
+	if runs := a.query["dryRun"]; len(runs) > 0 && slices.ContainsFunc(runs, func(r string) bool { return r != "All" }) {
+		faults = withFault(faults, "FieldValueNotSupported", "dryRun", runs, `supported values: "All"`)
+	}
+	if mode := a.query.Get("fieldValidation"); !slices.Contains([]string{"", "Ignore", "Strict", "Warn"}, mode) && kind != "DeleteOptions" {
+		faults = withFault(faults, "FieldValueNotSupported", "fieldValidation", mode, `supported values: "", "Ignore", "Strict", "Warn"`)
+	}
+	if len(faults) > 0 {
+		return invalidOptions(kind, faults...)
+	}
+	return nil
+}
+
+// checkList refuses options of a list that contradict each other.
+func (a *apiRequest) checkList() error {
+	match, version := a.query.Get("resourceVersionMatch"), a.query.Get("resourceVersion")
+	if match == "" {
+		return nil
+	}
+	var faults []fieldError
+	forbid := func(detail string) {
+		faults = withFault(faults, "FieldValueForbidden", "resourceVersionMatch", nil, detail)
+	}
+	if version == "" {
+		forbid("resourceVersionMatch is forbidden unless resourceVersion is provided")
+	}
+	if a.query.Get("continue") != "" {
+		forbid("resourceVersionMatch is forbidden when continue is provided")
+	}
+	if match != "Exact" && match != "NotOlderThan" {
+		faults = withFault(faults, "FieldValueNotSupported", "resourceVersionMatch", match, `supported values: "Exact", "NotOlderThan", ""`)
+	}
+	if match == "Exact" && version == "0" {
+		forbid(`resourceVersionMatch "exact" is forbidden for resourceVersion "0"`)
+	}
+	if len(faults) > 0 {
+		return invalidOptions("ListOptions", faults...)
+	}
+	return nil
+}
+
+// selectableFields are the fields of built-in kinds that field selectors can name, besides the name and the namespace. Each is behind its resource.
+var selectableFields = []string{
+	"pods spec.nodeName", "pods spec.restartPolicy", "pods spec.schedulerName", "pods spec.serviceAccountName", "pods spec.hostNetwork",
+	"pods status.phase", "pods status.podIP", "pods status.nominatedNodeName",
+	"events involvedObject.kind", "events involvedObject.namespace", "events involvedObject.name", "events involvedObject.uid",
+	"events involvedObject.apiVersion", "events involvedObject.resourceVersion", "events involvedObject.fieldPath", "events reason",
+	"events reportingComponent", "events source", "events type",
+	"secrets type",
+	"namespaces status.phase",
+	"nodes spec.unschedulable",
+	"jobs status.successful",
+	"replicationcontrollers status.replicas",
+}
+
+// number reads a whole number of the query.
+func (a *apiRequest) number(key string) (int64, error) {
+	text := a.query.Get(key)
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return 0, badRequest("strconv.ParseInt: parsing %q: invalid syntax", text)
+	}
+	return n, nil
+}
+
+// Fault tells a [Server] to fail some requests. Empty fields fit all requests.
+type Fault struct {
+	Verb        string // get, list, watch, create, update, patch, delete or deletecollection
+	Resource    string // the plural
+	Subresource string
+	Namespace   string
+	Name        string
+	After       int // how many fitting requests go well before
+	Times       int // how many fail then; zero means all
+
+	Status     int           // refuse with this code
+	Reason     string        // the reason in the refusal. Defaults to the usual one for the code
+	Message    string        // the message in the refusal. Defaults to one that says that it was asked for
+	RetryAfter time.Duration // the wish sent with the refusal, in whole seconds
+	HTML       bool          // refuse with a page, as proxies do
+	Delay      time.Duration // answer that much later
+	Drop       bool          // drop the connection without doing anything
+	DropAfter  bool          // do what is asked, and drop the connection without answering
+	Stall      bool          // of watches: accept, and never send anything
+	Gone       bool          // of watches: accept, and send an error event with the code 410
+	Cut        bool          // of watches: break off in the middle of the first event
+}
+
+// Fail makes requests fail from now on, until the returned function is called. Of several faults that fit, the first
+// one counts.
+func (s *Server) Fail(f Fault) (remove func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	own := &f
+	s.faults = append(s.faults, own)
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.faults = slices.DeleteFunc(s.faults, func(g *Fault) bool { return g == own })
+	}
+}
+
+// match returns the fault that is due for a request, nil if there is none.
+func (s *Server) match(a *apiRequest) *Fault {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, f := range s.faults {
+		resource := ""
+		if a.kind != nil {
+			resource = a.kind.resource.Plural
+		}
+		fits := (f.Verb == "" || f.Verb == a.verb) && (f.Resource == "" || f.Resource == resource) && (f.Subresource == "" || f.Subresource == a.subresource) &&
+			(f.Namespace == "" || f.Namespace == a.namespace) && (f.Name == "" || f.Name == a.name)
+		if !fits {
+			continue
+		}
+		if f.After > 0 {
+			f.After--
+			continue
+		}
+		hit := *f
+		if f.Times > 0 {
+			if f.Times--; f.Times == 0 {
+				s.faults = slices.DeleteFunc(s.faults, func(g *Fault) bool { return g == f })
+			}
+		}
+		return &hit
+	}
+	return nil
+}
+
+// fault makes a request fail if it is to, and tells whether that was all.
+func (s *Server) fault(w http.ResponseWriter, r *http.Request, a *apiRequest) bool {
+	f := s.match(a)
+	if a.fault = f; f == nil {
+		return false
+	}
+	if f.Delay > 0 {
+		select {
+		case <-time.After(f.Delay):
+		case <-r.Context().Done():
+			panic(http.ErrAbortHandler)
+		}
+	}
+	if f.Drop {
+		panic(http.ErrAbortHandler)
+	}
+	if f.Status == 0 {
+		return false
+	}
+	if f.RetryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int((f.RetryAfter+time.Second-1)/time.Second)))
+	}
+	if f.HTML {
+		w.Header().Set("Content-Type", "text/html")
+		w.WriteHeader(f.Status)
+		fmt.Fprintf(w, "<html><body><h1>%d %s</h1></body></html>\n", f.Status, http.StatusText(f.Status))
+		return true
+	}
+	e := &statusError{f.Status, f.Reason, f.Message, nil}
+	if e.reason == "" {
+		e.reason = strings.ReplaceAll(http.StatusText(f.Status), " ", "")
+	}
+	if e.message == "" {
+		e.message = "this failure was asked for"
+	}
+	s.refuse(w, r, e)
+	return true
+}

@@ -1,0 +1,365 @@
+// Package apiserver is a Kubernetes API server that keeps everything in memory. It knows nothing of operators.
+//
+// Each request runs on the goroutine of its connection, or in process, on one that ends with the request. Nothing else runs, but for a
+// goroutine of each listener.
+package apiserver
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/kopf-go/kopf/internal/httplimit"
+	"github.com/kopf-go/kopf/internal/rawjson"
+	"github.com/kopf-go/kopf/internal/yaml"
+)
+
+// Server is an API server. It is safe for concurrent use.
+type Server struct {
+	opts Options
+	db   *database
+
+	mu       sync.Mutex // guards following
+	served   []*kindInfo
+	faults   []*Fault
+	requests []Request
+	uid      uint64
+	closing  chan struct{}           // closed when all watches are to end
+	webhooks map[string]http.Handler // in this process, by their hosts
+}
+
+// Options adjust a [Server]. Zero values mean the defaults.
+type Options struct {
+	// Version is the version of Kubernetes that it claims to be. Defaults to "v1.36.3".
+	Version string
+	// HistoryLimit is how many changes of one kind are remembered for watches that go on from an older version; those that come
+	// too late are refused with the code 410. Defaults to 10,000.
+	HistoryLimit int
+	// BookmarkInterval is the time between the bookmarks of a watch that wants them. Defaults to 1 minute.
+	BookmarkInterval time.Duration
+	// WebhookTransport makes the requests to admission webhooks. Defaults to [http.DefaultTransport] with the
+	// authorities that the configurations name.
+	WebhookTransport http.RoundTripper
+	// Logger takes what goes wrong in the server itself. Defaults to [slog.Default].
+	Logger *slog.Logger
+}
+
+// New makes a server with the namespaces that every cluster has. Zero options mean the defaults.
+func New(opts Options) *Server {
+	s := &Server{opts: opts, closing: make(chan struct{})}
+	if s.opts.Version == "" {
+		s.opts.Version = "v1.36.3"
+	}
+	if s.opts.HistoryLimit <= 0 {
+		s.opts.HistoryLimit = 10_000
+	}
+	if s.opts.BookmarkInterval <= 0 {
+		s.opts.BookmarkInterval = time.Minute
+	}
+	if s.opts.Logger == nil {
+		s.opts.Logger = slog.Default()
+	}
+	s.db = newDatabase(s.opts.HistoryLimit)
+	s.served = builtinKinds()
+	for _, name := range []string{"default", "kube-node-lease", "kube-public", "kube-system"} {
+		r := &apiRequest{server: s, kind: s.kindOf("v1", "Namespace"), verb: "create", name: name, manager: "kube-apiserver", ctx: context.Background()}
+		if _, _, err := r.createObject(map[string]any{
+			"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name},
+		}, nil); err != nil {
+			panic(err) // they are right
+		}
+	}
+	return s
+}
+
+// kinds returns all kinds that are served now.
+func (s *Server) kinds() []*kindInfo {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.served
+}
+
+func (s *Server) kindOf(apiVersion, kind string) *kindInfo {
+	for _, k := range s.kinds() {
+		if k.resource.Kind == kind && k.apiVersion() == apiVersion {
+			return k
+		}
+	}
+	return nil
+}
+
+// Request is a request that a [Server] has got.
+type Request struct {
+	Time        time.Time // of its arrival
+	Method      string    // of HTTP
+	Path        string    // with the query
+	Verb        string    // get, list, watch, create, update, patch, delete or deletecollection; "" if it is not about objects
+	Resource    string    // the plural, such as "pods"
+	Subresource string    // such as "status"; "" for the object itself
+	Namespace   string    // "" for objects without one, and for all
+	Name        string    // "" for listings, and for creations
+	ContentType string
+	UserAgent   string
+	Body        []byte // as it came
+	Status      int    // the code of the answer, 0 while there is none
+}
+
+// maxRequests is how many requests are remembered.
+const maxRequests = 10_000
+
+// Requests returns the requests so far, or the last 10,000 of them.
+func (s *Server) Requests() []Request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.requests)
+}
+
+// note remembers a request, and returns what notes its end.
+func (s *Server) note(r Request) (done func(status int)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.requests) >= maxRequests {
+		s.requests = slices.Clone(s.requests[maxRequests/2:])
+	}
+	s.requests = append(s.requests, r)
+	began := r.Time
+	index := len(s.requests) - 1
+	return func(status int) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for i := min(index, len(s.requests)-1); i >= 0; i-- {
+			if q := &s.requests[i]; q.Time.Equal(began) && q.Path == r.Path && q.Method == r.Method && q.Status == 0 {
+				q.Status = status
+				return
+			}
+		}
+	}
+}
+
+// Compact forgets the history, as real servers do every few minutes: watches that go on from an older version are
+// refused with the code 410, and the next pages of lists too.
+func (s *Server) Compact() { s.db.compact() }
+
+// Disconnect ends all watches at once, as if their connections were lost.
+func (s *Server) Disconnect() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.closing)
+	s.closing = make(chan struct{})
+}
+
+// Apply loads manifests, in YAML or JSON, any number of them in one text: what exists is replaced, all else is created. Resource
+// definitions can come together with objects of theirs. An export of another server will do: versions and uids in it are passed over. It stops at the first manifest that is refused.
+func (s *Server) Apply(manifests []byte) error {
+	objects, err := yaml.ParseManifests(manifests)
+	if err != nil {
+		return err
+	}
+	slices.SortStableFunc(objects, func(a, b map[string]any) int { return cmp.Compare(loadRank(a), loadRank(b)) })
+	for _, object := range objects {
+		if err := s.load(object); err != nil {
+			name, _ := rawjson.Lookup(object, "metadata", "name")
+			return fmt.Errorf("manifest of the %v %q: %w", object["kind"], fmt.Sprint(name), err)
+		}
+	}
+	return nil
+}
+
+// loadRank puts first what others need.
+func loadRank(object map[string]any) int {
+	switch object["kind"] {
+	case "Namespace", "CustomResourceDefinition":
+		return 0
+	}
+	return 1
+}
+
+func (s *Server) load(object map[string]any) error {
+	apiVersion := textIn(object, "apiVersion")
+	kind := textIn(object, "kind")
+	k := s.kindOf(apiVersion, kind)
+	if k == nil {
+		return fmt.Errorf("no kind %q in %q is served", kind, apiVersion)
+	}
+	meta := rawjson.AsMap(object["metadata"])
+	delete(meta, "resourceVersion") // of another server
+	delete(meta, "uid")
+	r := &apiRequest{server: s, kind: k, verb: "create", manager: "kopf", ctx: context.Background()}
+	r.name = textIn(meta, "name")
+	if r.namespace, _ = meta["namespace"].(string); k.resource.Namespaced && r.namespace == "" {
+		r.namespace = "default"
+	}
+	_, _, err := r.createObject(rawjson.Clone(object).(map[string]any), nil)
+	if e := (*statusError)(nil); errors.As(err, &e) && e.reason == "AlreadyExists" {
+		r.verb = "update"
+		_, err = r.changeObject(func(live map[string]any) (map[string]any, error) {
+			return rawjson.Clone(object).(map[string]any), nil
+		})
+	}
+	return err
+}
+
+// ServeHTTP answers one request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	header := w.Header()
+	header.Set("Audit-Id", s.newUID())
+	header.Set("Cache-Control", "no-cache, private")
+	a, err := s.parse(r)
+	if err != nil {
+		s.refuse(w, r, err)
+		return
+	}
+	counted := &countingWriter{ResponseWriter: w}
+	done := s.note(a.request())
+	defer func() { done(counted.status) }()
+	if s.fault(counted, r, a) {
+		return
+	}
+	s.dispatch(counted, r, a)
+	if a.fault != nil && a.fault.DropAfter {
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// dispatch finds out what the request is about.
+func (s *Server) dispatch(w http.ResponseWriter, r *http.Request, a *apiRequest) {
+	switch {
+	case a.kind != nil:
+		a.serve(w, r)
+	case a.parts[0] == "api" || a.parts[0] == "apis":
+		if len(a.parts) <= 2 || a.parts[0] == "apis" && len(a.parts) == 3 {
+			s.discovery(w, r, a.parts)
+		} else {
+			s.unknownPath(w)
+		}
+	case a.parts[0] == "openapi":
+		s.openAPI(w, r, a.parts)
+	case r.URL.Path == "/version":
+		major, minor, _ := strings.Cut(strings.TrimPrefix(s.opts.Version, "v"), ".")
+		minor, _, _ = strings.Cut(minor, ".")
+		s.write(w, r, 200, map[string]any{
+			"major": major, "minor": minor, "gitVersion": s.opts.Version, "gitTreeState": "clean", "platform": "in-memory",
+			"compiler": "gc", "goVersion": "", "gitCommit": "", "buildDate": "",
+		})
+	case slices.Contains([]string{"healthz", "livez", "readyz"}, a.parts[0]):
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		io.WriteString(w, "ok") // a client that has gone does not matter
+	case r.URL.Path == "/":
+		s.write(w, r, 200, map[string]any{"paths": []any{"/api", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"}})
+	default:
+		s.unknownPath(w)
+	}
+}
+
+func (s *Server) openAPI(w http.ResponseWriter, r *http.Request, parts []string) {
+	kinds := s.kinds()
+	switch {
+	case len(parts) == 2 && parts[1] == "v2":
+		if accept := r.Header.Get("Accept"); accept != "" && !strings.Contains(accept, "json") && !strings.Contains(accept, "*/*") {
+			w.Header().Set("Content-Type", "application/com.github.proto-openapi.spec.v2.v1.0+protobuf")
+			w.Write(emptyOpenAPI) // a client that has gone does not matter
+			return
+		}
+		s.write(w, r, 200, openAPIV2(kinds))
+	case len(parts) == 2 && parts[1] == "v3":
+		s.write(w, r, 200, openAPIV3Index(kinds))
+	case len(parts) > 3 && parts[1] == "v3":
+		if doc := openAPIV3(kinds, strings.Join(parts[2:], "/")); doc != nil {
+			s.write(w, r, 200, doc)
+		} else {
+			s.unknownPath(w)
+		}
+	default:
+		s.unknownPath(w)
+	}
+}
+
+// unknownPath answers as real servers do for what is no resource at all.
+func (s *Server) unknownPath(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(404)
+	io.WriteString(w, "404 page not found\n") // a client that has gone does not matter
+}
+
+// refuse answers with an error.
+func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	e := (*statusError)(nil)
+	if !errors.As(err, &e) {
+		e = internalError(err)
+	}
+	s.write(w, r, e.code, e.status())
+}
+
+// write answers with a JSON value.
+func (s *Server) write(w http.ResponseWriter, r *http.Request, code int, v any) {
+	var data []byte
+	var err error
+	if raw, ok := v.(json.RawMessage); ok {
+		data = raw
+	} else if data, err = rawjson.Encode(v); err != nil {
+		http.Error(w, err.Error(), 500)
+		return
+	}
+	if pretty := r.URL.Query().Get("pretty"); pretty == "true" || pretty == "1" {
+		var b bytes.Buffer
+		if json.Indent(&b, data, "", "  ") == nil {
+			data = b.Bytes()
+		}
+	}
+	h := w.Header()
+	if h.Get("Content-Type") == "" {
+		h.Set("Content-Type", "application/json")
+	}
+	w.WriteHeader(code)
+	w.Write(data) // a client that has gone does not matter
+	w.Write([]byte("\n"))
+}
+
+// newUID returns a unique id. It is not random, so that what tests see can be repeated.
+func (s *Server) newUID() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.uid++
+	return fmt.Sprintf("%08x-0000-4000-8000-%012x", uint32(s.uid*2654435761), s.uid)
+}
+
+// countingWriter remembers the status of an answer.
+type countingWriter struct {
+	http.ResponseWriter
+	status int
+}
+
+func (w *countingWriter) WriteHeader(status int) {
+	if w.status == 0 {
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *countingWriter) Write(data []byte) (int, error) {
+	if w.status == 0 {
+		w.status = 200
+	}
+	if timed, ok := w.ResponseWriter.(interface{ SetWriteDeadline(time.Time) error }); ok {
+		_ = timed.SetWriteDeadline(time.Now().Add(httplimit.SendTimeout)) // if it cannot be, writing fails too
+	}
+	return w.ResponseWriter.Write(data)
+}
+
+// Flush sends what was written so far.
+func (w *countingWriter) Flush() {
+	if f, ok := w.ResponseWriter.(http.Flusher); ok {
+		f.Flush()
+	}
+}

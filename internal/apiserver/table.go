@@ -1,0 +1,385 @@
+package apiserver
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
+)
+
+// This file shows objects of the in-memory API server in tables, for kubectl get.
+
+// printerColumn is one column of a table.
+type printerColumn struct {
+	name, typ, format, description, path string
+	priority                             int
+	show                                 func(object view, now time.Time) any // instead of the path, for built-in kinds
+}
+
+// columnsOf returns the columns that a version of a resource definition asks for, or nil.
+func columnsOf(crdVersion map[string]any) []printerColumn {
+	list, _ := crdVersion["additionalPrinterColumns"].([]any)
+	var all []printerColumn
+	for _, v := range list {
+		m := rawjson.AsMap(v)
+		c := printerColumn{name: textIn(m, "name"), typ: textIn(m, "type"), format: textIn(m, "format"), description: textIn(m, "description"), path: textIn(m, "jsonPath")}
+		if n, ok := m["priority"].(json.Number); ok {
+			c.priority, _ = strconv.Atoi(n.String())
+		}
+		if c.description == "" {
+			c.description = "Custom resource definition column (in JSONPath format): " + c.path
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+var nameColumn = printerColumn{name: "Name", typ: "string", format: "name", path: ".metadata.name"}
+
+var ageColumn = printerColumn{name: "Age", typ: "date", path: ".metadata.creationTimestamp"}
+
+// tableColumns returns the columns of a kind.
+func (k *kindInfo) tableColumns() []printerColumn {
+	switch {
+	case k.columns != nil:
+		return append([]printerColumn{nameColumn}, k.columns...)
+	case k.crd != nil:
+		return []printerColumn{nameColumn, ageColumn}
+	}
+	last := ageColumn
+	special, known := builtinColumns(k.resource.Plural)
+	if !known {
+		last.name, last.show = "Created At", func(o view, _ time.Time) any { return o.String("metadata.creationTimestamp") }
+		return []printerColumn{nameColumn, last}
+	}
+	all := []printerColumn{nameColumn}
+	for _, name := range strings.FieldsFunc(special, func(c rune) bool { return c == ',' }) {
+		name, number := strings.CutSuffix(name, "#")
+		c := printerColumn{name: name, typ: "string", show: func(o view, _ time.Time) any { return builtinCell(k.resource.Plural+" "+name, o) }}
+		if number {
+			c.typ = "integer"
+		}
+		all = append(all, c)
+	}
+	last.show = showAge
+	return append(all, last)
+}
+
+func showAge(o view, now time.Time) any { return age(o.String("metadata.creationTimestamp"), now) }
+
+// builtinColumns returns the columns between the name and the age, of kinds that people look at, with commas between them. A # is behind
+// those of numbers.
+func builtinColumns(plural string) (names string, known bool) {
+	switch plural {
+	case "namespaces":
+		return "Status", true
+	case "configmaps":
+		return "Data#", true
+	case "secrets":
+		return "Type,Data#", true
+	case "serviceaccounts":
+		return "", true
+	case "leases":
+		return "Holder", true
+	case "pods":
+		return "Ready,Status,Restarts", true
+	case "deployments":
+		return "Ready,Up-to-date#,Available#", true
+	case "replicasets":
+		return "Desired#,Current#,Ready#", true
+	case "statefulsets":
+		return "Ready", true
+	case "jobs":
+		return "Status,Completions,Duration", true
+	case "services":
+		return "Type,Cluster-IP,External-IP,Port(s)", true
+	case "events":
+		return "Last Seen,Type,Reason,Object,Message", true
+	}
+	return "", false
+}
+
+// builtinCell returns what one of [builtinColumns] shows of an object.
+func builtinCell(column string, o view) any {
+	switch column {
+	case "namespaces Status":
+		return o.String("status.phase")
+	case "configmaps Data", "secrets Data":
+		return o.View("data").Len() + o.View("binaryData").Len()
+	case "secrets Type", "events Type":
+		return o.String("type")
+	case "leases Holder":
+		return o.String("spec.holderIdentity")
+	case "pods Ready":
+		return podReady(o)
+	case "pods Status":
+		if o.Has("metadata.deletionTimestamp") {
+			return "Terminating"
+		}
+		return or(o.String("status.reason"), o.String("status.phase"))
+	case "pods Restarts":
+		return "0"
+	case "deployments Ready", "statefulsets Ready":
+		return fmt.Sprintf("%d/%d", o.Int("status.readyReplicas"), o.Int("spec.replicas"))
+	case "deployments Up-to-date":
+		return o.Int("status.updatedReplicas")
+	case "deployments Available":
+		return o.Int("status.availableReplicas")
+	case "replicasets Desired":
+		return o.Int("spec.replicas")
+	case "replicasets Current":
+		return o.Int("status.replicas")
+	case "replicasets Ready":
+		return o.Int("status.readyReplicas")
+	case "jobs Status":
+		return "Running"
+	case "jobs Completions":
+		return fmt.Sprintf("%d/%d", o.Int("status.succeeded"), max(o.Int("spec.completions"), 1))
+	case "services Type":
+		return or(o.String("spec.type"), "ClusterIP")
+	case "services Cluster-IP":
+		return or(o.String("spec.clusterIP"), "<none>")
+	case "services External-IP":
+		return "<none>"
+	case "services Port(s)":
+		return servicePorts(o)
+	case "events Reason":
+		return o.String("reason")
+	case "events Object":
+		return strings.ToLower(o.String("involvedObject.kind")) + "/" + o.String("involvedObject.name")
+	case "events Message":
+		return strings.TrimSpace(o.String("message"))
+	}
+	return "" // such as how long jobs take, and when events were last seen
+}
+
+func or(first, second string) string {
+	if first != "" {
+		return first
+	}
+	return second
+}
+
+func podReady(o view) any {
+	ready := 0
+	statuses, _ := o.Get("status.containerStatuses").([]any)
+	for _, s := range statuses {
+		if rawjson.AsMap(s)["ready"] == true {
+			ready++
+		}
+	}
+	containers, _ := o.Get("spec.containers").([]any)
+	return fmt.Sprintf("%d/%d", ready, len(containers))
+}
+
+func servicePorts(o view) any {
+	var all []string
+	ports, _ := o.Get("spec.ports").([]any)
+	for _, p := range ports {
+		port := rawjson.AsMap(p)
+		protocol := textIn(port, "protocol")
+		all = append(all, fmt.Sprintf("%v/%s", port["port"], or(protocol, "TCP")))
+	}
+	return or(strings.Join(all, ","), "<none>")
+}
+
+// tableOf shows objects in a table. Each row has the object's metadata with it, the whole object, or nothing.
+func tableOf(k *kindInfo, objects []map[string]any, includeObject string, now time.Time) map[string]any {
+	columns := k.tableColumns()
+	definitions := []any{}
+	for _, c := range columns {
+		definitions = append(definitions, map[string]any{"name": c.name, "type": c.typ, "format": c.format, "description": c.description, "priority": c.priority})
+	}
+	rows := []any{}
+	for _, object := range objects {
+		raw, err := rawjson.Encode(object)
+		if err != nil {
+			continue // it was JSON
+		}
+		view := view(raw)
+		cells := []any{}
+		for _, c := range columns {
+			cells = append(cells, c.value(view, now))
+		}
+		row := map[string]any{"cells": cells}
+		switch includeObject {
+		case "None":
+			row["object"] = nil
+		case "Object":
+			row["object"] = object
+		default:
+			row["object"] = partial(object)
+		}
+		rows = append(rows, row)
+	}
+	return map[string]any{"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": map[string]any{}, "columnDefinitions": definitions, "rows": rows}
+}
+
+// value returns what a column shows of an object.
+func (c *printerColumn) value(o view, now time.Time) any {
+	if c.show != nil {
+		return c.show(o, now)
+	}
+	found := JSONPath(o.Get(""), c.path)
+	if len(found) == 0 || found[0] == nil {
+		return nil
+	}
+	switch v := found[0]; c.typ {
+	case "date":
+		text, _ := v.(string)
+		return age(text, now)
+	case "integer", "number":
+		if n, ok := v.(json.Number); ok {
+			return n
+		}
+		return nil
+	case "boolean":
+		if b, ok := v.(bool); ok {
+			return b
+		}
+		return nil
+	default:
+		return asText(v)
+	}
+}
+
+// asText returns a value as a cell of text.
+func asText(v any) any {
+	switch v := v.(type) {
+	case string:
+		return v
+	case json.Number:
+		return v.String()
+	case bool:
+		return strconv.FormatBool(v)
+	}
+	data, _ := rawjson.Encode(v) // it was JSON
+	return string(data)
+}
+
+// age returns the time since a moment, as kubectl shows it.
+func age(timestamp string, now time.Time) string {
+	t, err := time.Parse(time.RFC3339, timestamp)
+	if err != nil {
+		return "<invalid>"
+	}
+	d := now.Sub(t)
+	seconds, minutes, hours := int(d.Seconds()), int(d.Minutes()), int(d.Hours())
+	days := hours / 24
+	n, unit, rest, small := days/365, "y", 0, ""
+	switch {
+	case seconds < 0:
+		n, unit = 0, "s"
+	case seconds < 120:
+		n, unit = seconds, "s"
+	case minutes < 10:
+		n, unit, rest, small = minutes, "m", seconds%60, "s"
+	case minutes < 180:
+		n, unit = minutes, "m"
+	case hours < 8:
+		n, unit, rest, small = hours, "h", minutes%60, "m"
+	case hours < 48:
+		n, unit = hours, "h"
+	case days < 8:
+		n, unit, rest, small = days, "d", hours%24, "h"
+	case days < 365*2:
+		n, unit = days, "d"
+	case days < 365*8:
+		rest, small = days%365, "d"
+	}
+	text := strconv.Itoa(n) + unit
+	if rest > 0 {
+		text += strconv.Itoa(rest) + small
+	}
+	return text
+}
+
+// JSONPath returns the values at a path in the subset of JSONPath that resource definitions use: .a.b, ['a'], [0],
+// [*], and [?(@.a=="b")]. What is malformed leads nowhere.
+func JSONPath(v any, path string) []any {
+	now := []any{v}
+	path = strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(path, "{"), "$"), "}")
+	for path != "" && len(now) > 0 {
+		var step string
+		if path[0] == '[' {
+			end := strings.IndexByte(path, ']')
+			if end < 0 {
+				return nil
+			}
+			step, path = path[1:end], path[end+1:]
+			now = pathStep(now, step)
+			continue
+		}
+		path = strings.TrimPrefix(path, ".")
+		end := 0
+		for end < len(path) && path[end] != '[' && path[end] != '.' {
+			if path[end] == '\\' && end+1 < len(path) {
+				end++
+			}
+			end++
+		}
+		step, path = strings.ReplaceAll(path[:end], `\`, ""), path[end:]
+		if step != "" {
+			now = pathKey(now, step)
+		}
+	}
+	return now
+}
+
+func pathKey(now []any, key string) []any {
+	var next []any
+	for _, v := range now {
+		if key == "*" {
+			next = append(next, pathStep([]any{v}, "*")...)
+		} else if e, ok := rawjson.AsMap(v)[key]; ok {
+			next = append(next, e)
+		}
+	}
+	return next
+}
+
+// pathStep takes a step in brackets.
+func pathStep(now []any, step string) []any {
+	if quoted := strings.Trim(step, `'"`); quoted != step && !strings.HasPrefix(step, "?") {
+		return pathKey(now, quoted)
+	}
+	var next []any
+	for _, v := range now {
+		list, _ := v.([]any)
+		switch i, err := strconv.Atoi(step); {
+		case step == "*":
+			for _, k := range rawjson.UnionKeys(rawjson.AsMap(v), nil) {
+				next = append(next, rawjson.AsMap(v)[k])
+			}
+			next = append(next, list...)
+		case err == nil && i < 0 && i >= -len(list):
+			next = append(next, list[len(list)+i])
+		case err == nil && i >= 0 && i < len(list):
+			next = append(next, list[i])
+		case strings.HasPrefix(step, "?"):
+			next = append(next, slices.DeleteFunc(slices.Clone(list), func(e any) bool { return !pathFilter(e, step) })...)
+		}
+	}
+	return next
+}
+
+// pathFilter tells whether an item fits a filter such as ?(@.type=="Ready").
+func pathFilter(v any, filter string) bool {
+	inner := strings.TrimSuffix(strings.TrimPrefix(filter, "?("), ")")
+	path, want, equal := strings.Cut(inner, "==")
+	negated := false
+	if !equal {
+		path, want, negated = strings.Cut(inner, "!=")
+	}
+	found := JSONPath(v, strings.TrimPrefix(strings.TrimSpace(path), "@"))
+	if !equal && !negated {
+		return len(found) > 0
+	}
+	want = strings.Trim(strings.TrimSpace(want), `'"`)
+	same := len(found) > 0 && asText(found[0]) == want
+	return same != negated
+}

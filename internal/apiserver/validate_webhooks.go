@@ -1,0 +1,163 @@
+package apiserver
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
+	"github.com/kopf-go/kopf/internal/validation"
+)
+
+// This file knows the webhook configurations of the in-memory API server: their defaults, and what is wrong with them, in the
+// words of kube-apiserver. It runs on the goroutine of the request.
+
+// isHooks tells whether the kind is one of the two webhook configurations.
+func (k *kindInfo) isHooks() bool {
+	return k.resource.Group == "admissionregistration.k8s.io" && strings.HasSuffix(k.resource.Plural, "webhookconfigurations")
+}
+
+// defaultHooks gives the webhooks of a configuration their defaults.
+func (k *kindInfo) defaultHooks(object map[string]any) {
+	list, _ := object["webhooks"].([]any)
+	for _, v := range list {
+		hook := rawjson.AsMap(v)
+		if hook == nil {
+			continue
+		}
+		defaults := map[string]any{"failurePolicy": "Fail", "matchPolicy": "Equivalent", "namespaceSelector": map[string]any{}, "objectSelector": map[string]any{}, "timeoutSeconds": json.Number("10")}
+		if k.resource.Kind == "MutatingWebhookConfiguration" {
+			defaults["reinvocationPolicy"] = "Never"
+		}
+		fill(hook, defaults)
+		rules, _ := hook["rules"].([]any)
+		for _, r := range rules {
+			fill(rawjson.AsMap(r), map[string]any{"scope": "*"})
+		}
+		fill(rawjson.AsMap(rawjson.AsMap(hook["clientConfig"])["service"]), map[string]any{"port": json.Number("443")})
+	}
+}
+
+// fill adds what is missing or null.
+func fill(object, defaults map[string]any) {
+	for key, value := range defaults {
+		if object != nil && object[key] == nil {
+			object[key] = value
+		}
+	}
+}
+
+// checkHooks tells what is wrong with the webhooks of a configuration.
+func checkHooks(object map[string]any) []fieldError {
+	var faults []fieldError
+	list, _ := object["webhooks"].([]any)
+	taken := make(map[string]bool)
+	for i, v := range list {
+		at := "webhooks[" + strconv.Itoa(i) + "]"
+		hook := rawjson.AsMap(v)
+		name := asWord(hook["name"])
+		faults = withFaults(faults, checkHook(hook, at))
+		if taken[name] {
+			faults = withFault(faults, "FieldValueDuplicate", at+".name", name, "")
+		}
+		taken[name] = true
+	}
+	return faults
+}
+
+func checkHook(hook map[string]any, at string) []fieldError {
+	var faults []fieldError
+	name := asWord(hook["name"])
+	switch {
+	case name == "":
+		faults = withFault(faults, "FieldValueRequired", at+".name", nil, "")
+	case !validation.IsDNSSubdomain(name):
+		faults = withFault(faults, "FieldValueInvalid", at+".name", name, subdomainRule)
+	case strings.Count(name, ".") < 2:
+		faults = withFault(faults, "FieldValueInvalid", at+".name", name, "should be a domain with at least three segments separated by dots")
+	}
+	if effects := asWord(hook["sideEffects"]); effects != "None" && effects != "NoneOnDryRun" {
+		faults = withFault(faults, "FieldValueRequired", at+".sideEffects", nil, "must specify one of None, NoneOnDryRun")
+	}
+	if seconds := number(asWord(hook["timeoutSeconds"])); seconds < 1 || seconds > 30 {
+		faults = withFault(faults, "FieldValueInvalid", at+".timeoutSeconds", hook["timeoutSeconds"], "the timeout value must be between 1 and 30 seconds")
+	}
+	if versions := texts(hook["admissionReviewVersions"]); len(versions) == 0 {
+		faults = withFault(faults, "FieldValueRequired", at+".admissionReviewVersions", nil, "must specify one of v1, v1beta1")
+	} else if !slices.Contains(versions, "v1") && !slices.Contains(versions, "v1beta1") {
+		faults = withFault(faults, "FieldValueInvalid", at+".admissionReviewVersions", hook["admissionReviewVersions"], "must include at least one of v1, v1beta1")
+	}
+	rules, _ := hook["rules"].([]any)
+	for i, r := range rules {
+		for _, key := range []string{"operations", "apiGroups", "apiVersions", "resources"} {
+			if len(texts(rawjson.AsMap(r)[key])) == 0 {
+				faults = withFault(faults, "FieldValueRequired", fmt.Sprintf("%s.rules[%d].%s", at, i, key), nil, "")
+			}
+		}
+	}
+	return withFaults(faults, checkHookClient(rawjson.AsMap(hook["clientConfig"]), at+".clientConfig"))
+}
+
+func checkHookClient(client map[string]any, at string) []fieldError {
+	address, byURL := client["url"].(string)
+	if byURL == (client["service"] != nil) {
+		return withFault(nil, "FieldValueRequired", at, nil, "exactly one of url or service is required")
+	}
+	if !byURL {
+		return checkHookService(rawjson.AsMap(client["service"]), at+".service")
+	}
+	const format = "; desired format: https://host[/path]"
+	u, err := url.Parse(address)
+	if err != nil {
+		return withFault(nil, "FieldValueRequired", at+".url", nil, "url must be a valid URL: "+err.Error()+format)
+	}
+	var faults []fieldError
+	if u.Scheme != "https" {
+		faults = withFault(faults, "FieldValueInvalid", at+".url", u.Scheme, "'https' is the only allowed URL scheme"+format)
+	}
+	if u.Host == "" {
+		faults = withFault(faults, "FieldValueInvalid", at+".url", u.Host, "host must be specified"+format)
+	}
+	if u.User != nil {
+		faults = withFault(faults, "FieldValueInvalid", at+".url", u.User.String(), "user information is not permitted in the URL")
+	}
+	if u.Fragment != "" {
+		faults = withFault(faults, "FieldValueInvalid", at+".url", u.Fragment, "fragments are not permitted in the URL")
+	}
+	if u.RawQuery != "" {
+		faults = withFault(faults, "FieldValueInvalid", at+".url", u.RawQuery, "query parameters are not permitted in the URL")
+	}
+	return faults
+}
+
+func checkHookService(service map[string]any, at string) []fieldError {
+	var faults []fieldError
+	if asWord(service["namespace"]) == "" { // kube-apiserver says that of the other one, too
+		faults = withFault(faults, "FieldValueRequired", at+".name", nil, "")
+	}
+	if asWord(service["name"]) == "" {
+		faults = withFault(faults, "FieldValueRequired", at+".namespace", nil, "")
+	}
+	if text := asWord(service["port"]); strings.HasPrefix(text, "-") || number(text) < 1 || number(text) > 65535 {
+		faults = withFault(faults, "FieldValueInvalid", at+".port", service["port"], "port is not valid: must be between 1 and 65535, inclusive")
+	}
+	path := asWord(service["path"])
+	if path == "" || path == "/" {
+		return faults
+	}
+	if path[0] != '/' {
+		faults = withFault(faults, "FieldValueInvalid", at+".path", path, "must start with a '/'")
+	}
+	for i, segment := range strings.Split(strings.TrimSuffix(path[1:], "/"), "/") {
+		switch {
+		case segment == "":
+			faults = withFault(faults, "FieldValueInvalid", at+".path", path, fmt.Sprintf("segment[%d] may not be empty", i))
+		case !validation.IsDNSSubdomain(segment):
+			faults = withFault(faults, "FieldValueInvalid", at+".path", path, fmt.Sprintf("segment[%d]: %s", i, subdomainRule))
+		}
+	}
+	return faults
+}
