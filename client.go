@@ -18,6 +18,9 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/ratelimit"
+	"github.com/kopf-go/kopf/internal/workpool"
 )
 
 // This file makes requests to the API server: with credentials, in a limited number at once, repeated
@@ -39,8 +42,8 @@ type Client struct {
 
 	configured sync.Once // guards following, which configure sets at the first request
 	settings   NetworkingSettings
-	inFlight   chan struct{} // a place for each request that is not a watch; nil for no limit
-	limits     *limits       // nil for no limit
+	inFlight   chan struct{}      // a place for each request that is not a watch; nil for no limit
+	limits     *ratelimit.Limiter // nil for no limit
 
 	mu        sync.Mutex // guards following
 	resources []Resource // as discovered for those who name objects by kind
@@ -83,7 +86,8 @@ func (c *Client) renewed() *Client {
 // configure reads the settings once. The start-up handlers may have changed them until then.
 func (c *Client) configure() {
 	c.settings = c.source.Networking
-	c.limits = newLimits(&c.settings, c.log)
+	n := &c.settings
+	c.limits = ratelimit.New(ratelimit.Config{Rate: n.RequestRate, Burst: n.RequestBurst, Backoffs: n.ErrorBackoffs, Exact: n.EnforceRetryAfter}, c.log)
 	if n := c.settings.MaxInFlight; n > 0 {
 		c.inFlight = make(chan struct{}, n)
 	}
@@ -292,6 +296,9 @@ func retryAfter(header string) time.Duration {
 	return 0
 }
 
+// maxRetryAfter is the longest pause that a server can impose.
+const maxRetryAfter = 10 * time.Minute
+
 // retryAfterDuration is a pause that a server asks for, within reason.
 func retryAfterDuration(seconds float64) time.Duration {
 	if !(seconds > 0) { // NaN, too
@@ -402,7 +409,7 @@ func (r *request) repeatable(err error) bool {
 // attempt makes a request once, or once more with other credentials.
 func (c *Client) attempt(ctx context.Context, r *request) error {
 	if !r.stream && !isUnlimited(ctx) {
-		if err := c.limits.wait(ctx, r.path); err != nil {
+		if err := c.limits.Wait(ctx, r.path); err != nil {
 			return err
 		}
 		if c.inFlight != nil {
@@ -448,9 +455,9 @@ func (c *Client) observe(r *request, sent time.Time, code int, err error, unlimi
 	switch {
 	case code == http.StatusTooManyRequests && strings.HasSuffix(r.path, "/eviction"): // it is refused for the sake of the pods
 	case !r.stream && !unlimited:
-		c.limits.answered(r.path, sent, code, retryAfterOf(err))
+		c.limits.Answered(r.path, sent, code, retryAfterOf(err))
 	case code == http.StatusTooManyRequests, code == http.StatusServiceUnavailable:
-		c.limits.hold(r.path, code, retryAfterOf(err)) // they make pauses of their own
+		c.limits.Hold(r.path, code, retryAfterOf(err)) // they make pauses of their own
 	}
 }
 
@@ -627,4 +634,22 @@ func (c *Client) listObject(ctx context.Context, r Resource, namespace, name str
 // patchObject patches an object or a subresource of it, and returns what it is now.
 func (c *Client) patchObject(ctx context.Context, r Resource, namespace, name, subresource, contentType string, patch []byte) (*Body, error) {
 	return c.body(ctx, &request{method: http.MethodPatch, path: r.URL(url.PathEscape(namespace), url.PathEscape(name), subresource), contentType: contentType, body: patch})
+}
+
+type unlimitedKey struct{}
+
+// unlimited returns a context whose requests wait for no others: neither for a place among those that are under way, nor while others are held back.
+// It is for requests that are few, and that must not be late.
+func unlimited(ctx context.Context) context.Context {
+	return context.WithValue(ctx, unlimitedKey{}, true)
+}
+
+func isUnlimited(ctx context.Context) bool { return ctx.Value(unlimitedKey{}) != nil }
+
+// pause is sleep for what may be a worker, which is not active meanwhile.
+func pause(ctx context.Context, d time.Duration) error {
+	l := workpool.FromContext(ctx)
+	l.Release()
+	defer l.Acquire()
+	return sleep(ctx, d)
 }

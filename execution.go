@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/workpool"
 )
 
 // This file calls handlers: one attempt of one handler with its errors, limits and panics, and
@@ -206,7 +208,7 @@ func newHandlerLimit(maxWorkers int) *handlerLimit {
 
 // acquire waits for a place, and reports whether it got one before the channel was closed. Places are given in the order in which they
 // were asked for. Meanwhile, the worker is not active, and another one may be.
-func (l *handlerLimit) acquire(done <-chan struct{}, early <-chan time.Time, c *workerLimit) (came, waited bool) {
+func (l *handlerLimit) acquire(done <-chan struct{}, early <-chan time.Time, c *workpool.Limiter) (came, waited bool) {
 	if l == nil {
 		return true, false
 	}
@@ -215,8 +217,8 @@ func (l *handlerLimit) acquire(done <-chan struct{}, early <-chan time.Time, c *
 		return true, false
 	default:
 	}
-	c.release()
-	defer c.acquire()
+	c.Release()
+	defer c.Acquire()
 	select {
 	case l.places <- struct{}{}:
 		return true, true
@@ -295,7 +297,7 @@ type handling struct {
 	settings    *Settings
 	meter       *metrics
 	limit       *handlerLimit
-	workerLimit *workerLimit // of the worker
+	workerLimit *workpool.Limiter // of the worker
 	lifecycle   Lifecycle
 	cause       Change // with Old and New of the whole object, copied for each handler
 	initial     bool

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/rawjson"
+	"github.com/kopf-go/kopf/internal/workpool"
 )
 
 // This file knows which resources and namespaces exist, and keeps a reactor for each resource that is
@@ -47,7 +48,7 @@ type observer struct {
 	requests context.Context // of the requests that store what the handlers have left
 	force    context.Context // ends when the exit must not wait for handlers any more
 
-	workerLimit *workerLimit
+	workerLimit *workpool.Limiter
 	limit       *handlerLimit
 	streams     sync.WaitGroup
 	changed     chan struct{}           // holds one token while definitions have changed since the last discovery
@@ -84,7 +85,11 @@ const settlingReads = 5
 // observe discovers, serves until the context ends, and tells when the first streams are being opened.
 func (o *observer) observe(ctx context.Context, ready func()) error {
 	o.changed, o.resumed = make(chan struct{}, 1), make(chan struct{}, 1)
-	o.workerLimit = newWorkerLimit(o.settings.Networking.MaxInFlight)
+	inFlight := o.settings.Networking.MaxInFlight
+	if inFlight <= 0 {
+		inFlight = NewSettings().Networking.MaxInFlight
+	}
+	o.workerLimit = workpool.NewLimiter(inFlight)
 	o.limit = newHandlerLimit(o.settings.Execution.MaxWorkers)
 	o.rooms, o.spaces, o.warned, o.ended = make(map[string]*servedRoom), make(map[string]bool), make(map[string]bool), make(map[string]bool)
 	broken, err := o.discover(ctx)
@@ -353,7 +358,7 @@ func (o *observer) react(what *resolved) *reactor {
 	r := &reactor{
 		events: o.events, meter: o.meter, indices: o.indices, began: time.Now().Add(-1), // a time of zero means never
 		client: o.client, settings: o.settings, lifecycle: o.lifecycle, log: o.log, memo: o.memo,
-		handlers: o.handlers, requests: withWorkerLimit(o.requests, o.workerLimit), outdated: o.notice, pauses: o.pauses, limit: o.limit,
+		handlers: o.handlers, requests: workpool.NewContext(o.requests, o.workerLimit), outdated: o.notice, pauses: o.pauses, limit: o.limit,
 	}
 	r.served.Store(what)
 	r.queue = newQueue(o.settings.Queueing.WorkerLimit, o.log, r.work)
@@ -398,7 +403,7 @@ func (o *observer) stream(r *reactor, resource Resource, from *source) *stream {
 		listed:   func() { r.queue.sweep(from, round) },
 		restored: func() { r.queue.restore(from) },
 		failed:   func(error) {},
-		throttle: o.workerLimit.waitBacklog,
+		throttle: o.workerLimit.WaitBacklog,
 		admit: func(ctx context.Context) (inner context.Context, release func()) {
 			if r.daemons != nil && o.pauses.paused() { // which does not wait for the look at the peers of other namespaces
 				r.daemons.pause(namespace)

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/workpool"
 )
 
 // This file knows which objects of one resource are there, who works on them, and when
@@ -17,11 +19,11 @@ import (
 // queue hands the events of each object to its worker, one after another.
 type queue struct {
 	work        func(s *entry, events []RawEvent) rest
-	left        func(s *entry) // told of objects that are not served any more
-	passes      passes         // what the objects have to wait for; may be nil
-	counts      bool           // whether others wait for the objects that are listed
-	limit       chan struct{}  // a place for each working worker; nil for no limit
-	workerLimit *workerLimit   // which all queues share
+	left        func(s *entry)    // told of objects that are not served any more
+	passes      passes            // what the objects have to wait for; may be nil
+	counts      bool              // whether others wait for the objects that are listed
+	limit       chan struct{}     // a place for each working worker; nil for no limit
+	workerLimit *workpool.Limiter // which all queues share
 	log         *slog.Logger
 	meter       *metrics
 	known       *resourceMetrics
@@ -515,7 +517,7 @@ func (q *queue) wakeLocked(s *entry) {
 		s.working = true
 		q.meter.waiting(1)
 		q.workers.Add(1)
-		q.workerLimit.start(func() { go q.worker(s) })
+		q.workerLimit.Start(func() { go q.worker(s) })
 	}
 }
 
@@ -529,13 +531,13 @@ func (q *queue) stopTimerLocked(s *entry) {
 // worker does what is to be done for one object, and ends when there is nothing more.
 func (q *queue) worker(s *entry) {
 	defer q.workers.Done()
-	defer q.workerLimit.release()
+	defer q.workerLimit.Release()
 	defer q.meter.waiting(-1)
 	for {
 		if q.limit != nil {
-			q.workerLimit.release()
+			q.workerLimit.Release()
 			q.limit <- struct{}{}
-			q.workerLimit.acquire()
+			q.workerLimit.Acquire()
 		}
 		r, more := q.turn(s)
 		if q.limit != nil {
@@ -686,9 +688,9 @@ func (q *queue) note(s *entry, id HandlerID) {
 	q.mu.Unlock()
 	switch {
 	case before == "" && id != "":
-		q.workerLimit.release()
+		q.workerLimit.Release()
 	case before != "" && id == "":
-		q.workerLimit.acquire()
+		q.workerLimit.Acquire()
 	}
 }
 

@@ -147,8 +147,8 @@ func (c *cycle) index() time.Duration {
 		return -1
 	}
 	o := c.object(c.event.Body)
-	c.queue.workerLimit.release() // while functions of users run
-	defer c.queue.workerLimit.acquire()
+	c.queue.workerLimit.Release() // while functions of users run
+	defer c.queue.workerLimit.Acquire()
 	wait := c.indexer.index(c.entry.key, handlers, &o, &c.entry.unindexed)
 	if !c.queue.serves(c.entry) { // it was forgotten meanwhile
 		c.indexer.drop(c.entry.key, handlers)

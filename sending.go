@@ -238,8 +238,11 @@ func (s *sender) patchOps(known *Body, subresource string, ops []PatchOperation)
 	if len(ops) < 2 {
 		return nil
 	}
-	return s.patch(known, subresource, "application/json-patch+json", decoded(ops))
+	return s.patch(known, subresource, jsonPatchType, decoded(ops))
 }
+
+// jsonPatchType is the media type of patches that test what they change.
+const jsonPatchType = "application/json-patch+json"
 
 // patch makes one request, and remembers the version that it leads to.
 func (s *sender) patch(known *Body, subresource, contentType string, body any) error {
@@ -250,8 +253,7 @@ func (s *sender) patch(known *Body, subresource, contentType string, body any) e
 	s.log.Debug("Patching.", "subresource", subresource, "patch", s.resource.loggable(View{raw: data}))
 	fresh, err := s.client.patchObject(s.ctx, s.resource, known.namespace, known.name, subresource, contentType, data)
 	if err != nil {
-		_, tested := body.([]PatchOperation)
-		return s.judge(err, known, subresource, tested)
+		return s.judge(err, known, subresource, contentType == jsonPatchType)
 	}
 	s.sent++
 	s.adopt(known, fresh)
