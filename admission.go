@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/jsonpatch"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -452,8 +453,8 @@ func (x *reviewing) answer(q *reviewRequest) ([]byte, error) {
 		response["status"] = map[string]any{"message": cmp.Or(x.worst.Error(), fmt.Sprintf("%T", x.worst)), "code": codeOf(x.worst)}
 	}
 	if p := x.argument.Patch; x.mutating && !p.Empty() {
-		if operations := p.JSONPatch(x.argument.Body); len(operations) > 0 {
-			data, err := rawjson.Encode(decoded(operations))
+		if operations := p.operations(x.argument.Body); len(operations) > 0 {
+			data, err := rawjson.Encode(jsonpatch.Values(operations))
 			if err != nil {
 				return nil, err
 			}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/jsonpatch"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -140,7 +141,7 @@ func (c *cycle) report(before *Body, fought Diff, foreign bool) {
 func folded(parts []*part) (all []*part) {
 	for i, p := range parts {
 		if i > 0 && p.id == parts[i-1].id && !p.change && !parts[i-1].change && len(p.patch.transforms)+len(parts[i-1].patch.transforms) == 0 {
-			p.patch.merge = combineMerges(parts[i-1].patch.merge, p.patch.merge)
+			p.patch.merge = jsonpatch.CombineMerges(parts[i-1].patch.merge, p.patch.merge)
 			p.succeeded, p.refusals = p.succeeded || parts[i-1].succeeded, max(p.refusals, parts[i-1].refusals)
 			all = all[:len(all)-1]
 		}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/jsonpatch"
 )
 
 // This file sends what a cycle leaves: the parts of the handlers, their records, the last handled
@@ -460,10 +462,10 @@ func (c *cycle) storeSeen(fresh *Body, own *Patch) {
 func (c *cycle) send(parts []*part, own *Patch) error {
 	total := &Patch{adds: own.adds, removes: own.removes}
 	for _, p := range parts {
-		total.merge = combineMerges(total.merge, p.patch.merge)
+		total.merge = jsonpatch.CombineMerges(total.merge, p.patch.merge)
 		total.transforms = append(total.transforms, p.patch.transforms...)
 	}
-	total.merge = combineMerges(total.merge, own.merge)
+	total.merge = jsonpatch.CombineMerges(total.merge, own.merge)
 	total.transforms = append(total.transforms, own.transforms...)
 	before, sent := c.latest(), c.sent
 	if err := c.request(total); err != nil {

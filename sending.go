@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/kopf-go/kopf/internal/jsonpatch"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -150,7 +151,7 @@ func overtaken(known *Body, merge map[string]any, missed Diff) bool {
 	if len(missed) == 0 {
 		return false
 	}
-	was := decodeLike(known.raw, merge)
+	was := jsonpatch.DecodeLike(known.raw, merge)
 	return slices.ContainsFunc(missed, func(item DiffItem) bool {
 		v, ok := rawjson.Lookup(was, item.Path...)
 		return ok && rawjson.Equal(v, item.Old)
@@ -182,18 +183,18 @@ func (s *sender) requestMain(known *Body, before, after map[string]any, patch *P
 	if patch.versioned() {
 		return s.patchOps(known, "", s.versionedOps(known, before, after))
 	}
-	merge := effectiveMerge(before, patch.merge)
+	merge := jsonpatch.EffectiveMerge(before, patch.merge)
 	if slices.Contains(s.resource.Subresources, "status") {
 		delete(merge, "status")
 	}
 	if ops := patch.finalizerOps(known); len(ops) > 0 {
-		return s.patchOps(known, "", append(mergeOps([]PatchOperation{uidTest(known)}, "", before, merge), ops...))
+		return s.patchOps(known, "", append(jsonpatch.AppendMerge([]jsonpatch.Operation{uidTest(known)}, "", before, merge), ops...))
 	}
 	if len(merge) == 0 {
 		return nil
 	}
 	guard := map[string]any{"metadata": map[string]any{"uid": known.uid}}
-	return s.patch(known, "", "application/merge-patch+json", combineMerges(guard, merge))
+	return s.patch(known, "", "application/merge-patch+json", jsonpatch.CombineMerges(guard, merge))
 }
 
 // requestStatus sends what changes in the status, and takes it out of both states. A merge patch of the
@@ -207,7 +208,7 @@ func (s *sender) requestStatus(known *Body, before, after map[string]any, patch 
 	if !ok {
 		return nil
 	}
-	return s.patchOps(known, "status", mergeOps([]PatchOperation{uidTest(known)}, "", from, map[string]any{"status": status}))
+	return s.patchOps(known, "status", jsonpatch.AppendMerge([]jsonpatch.Operation{uidTest(known)}, "", from, map[string]any{"status": status}))
 }
 
 // moveStatus takes the status out of an object, and returns an object that has nothing else.
@@ -220,25 +221,25 @@ func moveStatus(object map[string]any) map[string]any {
 	return map[string]any{"status": status}
 }
 
-func uidTest(known *Body) PatchOperation {
-	return PatchOperation{Op: "test", Path: "/metadata/uid", Value: known.uid}
+func uidTest(known *Body) jsonpatch.Operation {
+	return jsonpatch.Operation{Op: "test", Path: "/metadata/uid", Value: known.uid}
 }
 
 // versionedOps returns the operations between two states that were computed for one version, with their guard.
-func (s *sender) versionedOps(known *Body, before, after map[string]any) []PatchOperation {
+func (s *sender) versionedOps(known *Body, before, after map[string]any) []jsonpatch.Operation {
 	if s.lenient {
-		return append([]PatchOperation{uidTest(known)}, guardOps(before, wholeDiffPatch(before, after))...)
+		return append([]jsonpatch.Operation{uidTest(known)}, jsonpatch.Guard(before, jsonpatch.DiffWholeLists(before, after))...)
 	}
-	guard := PatchOperation{Op: "test", Path: "/metadata/resourceVersion", Value: known.version}
-	return append([]PatchOperation{guard}, diffPatch(before, after)...)
+	guard := jsonpatch.Operation{Op: "test", Path: "/metadata/resourceVersion", Value: known.version}
+	return append([]jsonpatch.Operation{guard}, jsonpatch.Diff(before, after)...)
 }
 
 // patchOps sends the operations, if there are more than the guard.
-func (s *sender) patchOps(known *Body, subresource string, ops []PatchOperation) error {
+func (s *sender) patchOps(known *Body, subresource string, ops []jsonpatch.Operation) error {
 	if len(ops) < 2 {
 		return nil
 	}
-	return s.patch(known, subresource, jsonPatchType, decoded(ops))
+	return s.patch(known, subresource, jsonPatchType, jsonpatch.Values(ops))
 }
 
 // jsonPatchType is the media type of patches that test what they change.
