@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/kubeconfig"
 )
 
 // This file knows what a login returns, and how to log in as the service account of a pod. It
@@ -273,8 +275,8 @@ func defaultLogin(ctx context.Context, l *Login) (map[string]*ConnectionInfo, er
 		}
 		return infos, nil
 	}
-	places, _ := kubeconfigFiles(l)
-	tried := places.missing
+	places := kubeconfig.Find(l.Kubeconfig)
+	tried := places.Missing
 	if token := l.serviceAccountFile("token"); !fileExists(token) {
 		tried = append(tried, token+" does not exist")
 	}

@@ -127,27 +127,6 @@ func FuzzNamespacePattern(f *testing.F) {
 	})
 }
 
-// FuzzExecCredential reads what a plugin has written. What it is must not be told by an error, for it can be a secret.
-func FuzzExecCredential(f *testing.F) {
-	f.Add([]byte(`{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"hunter2hunter2"}}`))
-	f.Add([]byte(`{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":["hunter2hunter2"]}}`))
-	f.Add([]byte(`{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"clientKeyData":"hunter2hunter2","expirationTimestamp":"hunter2hunter2"}}`))
-	f.Add([]byte(`{"apiVersion":"v1","kind":"Secret","status":{"token":"hunter2hunter2"}}`))
-	f.Add([]byte("hunter2hunter2"))
-	f.Fuzz(func(t *testing.T, output []byte) {
-		e := &execConfig{APIVersion: execGroup + "v1"}
-		status, err := e.parse(output)
-		if err == nil && status.Token == "" && (status.CertificateData == "" || status.KeyData == "") {
-			t.Errorf("%q gives no credentials and no error", output)
-		}
-		var kinds struct{ Kind, APIVersion string }
-		_ = json.Unmarshal(output, &kinds) // if it is none, nothing of it is told
-		if err != nil && strings.Contains(err.Error(), "hunter2") && !strings.Contains(kinds.Kind+kinds.APIVersion, "hunter2") {
-			t.Errorf("%q is told: %v", output, err)
-		}
-	})
-}
-
 // FuzzPEM reads certificates and keys that are PEM, or base64 of it.
 func FuzzPEM(f *testing.F) {
 	f.Add([]byte("-----BEGIN X-----\nQUJD\n-----END X-----\n"))

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/kubeconfig"
 	"github.com/kopf-go/kopf/internal/rawjson"
 	"github.com/kopf-go/kopf/internal/yaml"
 )
@@ -110,10 +111,9 @@ func TestHostileDepth(t *testing.T) {
 		for parser, parse := range map[string]func() error{
 			"decodeJSON":      func() error { _, err := rawjson.Decode(data); return err },
 			"ParseManifests":  func() error { _, err := yaml.ParseManifests(data); return err },
-			"parseKubeconfig": func() error { _, err := parseKubeconfig(data); return err },
+			"parseKubeconfig": func() error { _, err := kubeconfig.Parse(data); return err },
 			"readReview":      func() error { _, err := readReview(data); return err },
 			"record":          func() error { _, err := parseRecord(text); return err },
-			"ExecCredential":  func() error { _, err := (&execConfig{}).parse(data); return err },
 			"essence":         func() error { return new(Essence).UnmarshalJSON(data) },
 			"a body and a view": func() error {
 				b, err := ParseBody(data)

@@ -817,7 +817,7 @@ func userAtHost() string {
 	return userName(os.Getenv, string(users), strconv.Itoa(os.Getuid())) + "@" + hostName(string(hosts), own)
 }
 
-// userName returns the name of the user: by the variables, by the user's number, or that number.
+// UserName returns the name of the user: by the variables, by the user's number, or that number.
 func userName(env func(string) string, users, uid string) string {
 	for _, variable := range []string{"LOGNAME", "USER", "LNAME", "USERNAME"} {
 		if name := env(variable); name != "" {
