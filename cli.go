@@ -1,8 +1,6 @@
 package kopf
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,14 +8,11 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
-
-	"github.com/kopf-go/kopf/internal/apiserver"
 )
 
 // This file knows the commands of an operator's command line, and the signals that end them. A command
@@ -181,6 +176,10 @@ func (c *command) execute(ctx context.Context, args []string) int {
 	return c.misused("run", fmt.Errorf("unknown command %q: expected run, freeze, resume, completion, version or help", name))
 }
 
+// errNoEmbed is the answer of a build without the embedded server to the options that need it.
+var errNoEmbed = errors.New("this operator was built with the tag noembed, which leaves the embedded server out: " +
+	"build it without the tag, or run it on a cluster, without --embedded, --listen and --apply")
+
 const commandsHelp = `Usage: %[1]s [command] [options]
 
 Commands:
@@ -196,7 +195,10 @@ Run "%[1]s run --help" for the options of run.
 
 // misused says what is wrong with the command line.
 func (c *command) misused(name string, err error) int {
-	fmt.Fprintf(c.stderr, "%s: %v\nRun \"%s help\" for the commands, and \"%s %s --help\" for the options.\n", program(), err, program(), program(), name)
+	fmt.Fprintf(c.stderr, "%s: %v\n", program(), err)
+	if err != errNoEmbed { // about which the help has nothing to add
+		fmt.Fprintf(c.stderr, "Run \"%s help\" for the commands, and \"%s %s --help\" for the options.\n", program(), program(), name)
+	}
 	return exitUsage
 }
 
@@ -241,83 +243,5 @@ func (c *command) serve(ctx context.Context, o *runOptions, logger *slog.Logger)
 	if !o.embedded {
 		return op.Run(ctx)
 	}
-	manifests, err := readManifests(o.apply)
-	if err != nil {
-		return err
-	}
-	return c.embed(o, op, manifests, func() error { return op.Run(ctx) })
-}
-
-// readManifests reads the files before anything is started for them.
-func readManifests(paths []string) ([]manifest, error) {
-	var all []manifest
-	for _, path := range paths {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, manifest{path, data})
-	}
-	return all, nil
-}
-
-// manifest is a file to be loaded into the embedded server.
-type manifest struct {
-	path string
-	data []byte
-}
-
-// embeddedKubeconfig is where the embedded server's kubeconfig is written. The name is always the same, so that it
-// can be told in advance to those who look on from another terminal.
-const embeddedKubeconfig = "kopf.kubeconfig"
-
-// writeKubeconfig tells how a server is reached, in a file that is taken away by the function returned. A file of somebody else
-// stays as it is, and so does that of a server that still runs, for its users would reach the wrong one.
-func writeKubeconfig(served *Served, path string) (remove func(), err error) {
-	if stat, err := os.Lstat(path); err == nil {
-		old, bad := os.ReadFile(path)
-		if !stat.Mode().IsRegular() || bad != nil || !bytes.Contains(old, []byte(`"current-context": "kopf"`)) {
-			return nil, fmt.Errorf("%s is not of an embedded server: it is in the way, and will not be overwritten", path)
-		}
-		if url := apiserver.RunningServer(old); url != "" {
-			return nil, fmt.Errorf("%s belongs to the embedded server at %s, which is running: stop it, or start this one in another folder", path, url)
-		}
-	}
-	if err := served.WriteKubeconfig(path); err != nil {
-		return nil, err
-	}
-	own, err := os.ReadFile(path)
-	return func() {
-		// Another operator in the same folder may have written its own by now.
-		if now, err := os.ReadFile(path); err == nil && bytes.Equal(now, own) {
-			_ = os.Remove(path) // it leads nowhere in any case
-		}
-	}, err
-}
-
-// embed starts the embedded server, loads the manifests, runs the operator on it, and takes all away again.
-func (c *command) embed(o *runOptions, op *Operator, manifests []manifest, run func() error) (err error) {
-	server := NewAPIServer(nil)
-	for _, m := range manifests {
-		if err := server.Apply(m.data); err != nil {
-			return fmt.Errorf("%s: %w", m.path, err)
-		}
-	}
-	served, err := server.Listen(cmp.Or(o.listen, "127.0.0.1:0"))
-	if err != nil {
-		return fmt.Errorf("the embedded server: %w", err)
-	}
-	defer func() { err = errors.Join(err, served.Close()) }()
-	path, err := filepath.Abs(embeddedKubeconfig)
-	if err != nil {
-		return err
-	}
-	remove, err := writeKubeconfig(served, path)
-	if err != nil {
-		return err
-	}
-	defer remove()
-	fmt.Fprintf(c.stdout, "export KUBECONFIG=%s\n", path)
-	op.Connection = server.ConnectionInfo()
-	return run()
+	return c.embed(ctx, o, op)
 }

@@ -58,7 +58,9 @@ func (c *command) completion(args []string) int {
 func longNames(command string) []string {
 	var names []string
 	for _, f := range new(runOptions).of(command) {
-		names = append(names, "--"+f.long)
+		if !f.hidden {
+			names = append(names, "--"+f.long)
+		}
 	}
 	return names
 }

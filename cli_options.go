@@ -52,6 +52,7 @@ type flagOption struct {
 	variables string // such as "NAMESPACES", for KOPF_RUN_NAMESPACES or KOPF_FREEZE_NAMESPACES; the first one that is set counts
 	value     string // what its value is, in the help; "" for an option without one
 	repeated  bool   // several values are taken, by spaces in a variable
+	hidden    bool   // it is read, so that it can be refused, and not offered
 	help      string
 	target    any // where its value goes, or a function that takes it
 }
@@ -92,11 +93,11 @@ func (o *runOptions) options() []flagOption {
 			help: "log in with this file instead of those in $KUBECONFIG", target: &o.kubeconfig},
 		{long: "context", variables: "CONTEXT", value: "NAME",
 			help: "the context of the kubeconfig, instead of its current one", target: &o.context},
-		{on: "run", long: "embedded", variables: "EMBEDDED",
+		{on: "run", long: "embedded", variables: "EMBEDDED", hidden: !canEmbed,
 			help: "run on an API server in memory, and print how to reach it", target: &o.embedded},
-		{on: "run", long: "listen", variables: "LISTEN", value: "ADDRESS",
+		{on: "run", long: "listen", variables: "LISTEN", hidden: !canEmbed, value: "ADDRESS",
 			help: "where the embedded server listens; 127.0.0.1:0, a free port, by default", target: &o.listen},
-		{on: "run", long: "apply", variables: "APPLY", value: "FILE", repeated: true,
+		{on: "run", long: "apply", variables: "APPLY", hidden: !canEmbed, value: "FILE", repeated: true,
 			help: "load these manifests into the embedded server at the start", target: &o.apply},
 		{short: "v", long: "verbose", variables: "VERBOSE", help: "log debugging messages too", target: &o.log.Verbose},
 		{short: "d", long: "debug", variables: "DEBUG",
@@ -283,6 +284,8 @@ func (o *runOptions) check(command string, given map[string]bool) error {
 		return fmt.Errorf("%s needs the name of the peering object: --peering NAME", command)
 	case command == "freeze" && o.lifetime <= 0:
 		return errors.New("freeze needs to know for how long: --lifetime SECONDS, at least 1")
+	case !canEmbed && (o.embedded || o.listen != "" || len(o.apply) > 0):
+		return errNoEmbed
 	case given["embedded"] && o.embedded && (given["kubeconfig"] || given["context"]):
 		return errors.New("--kubeconfig and --context are for a cluster: they do not go together with --embedded")
 	case !o.embedded && len(o.apply) > 0:
@@ -301,6 +304,9 @@ func helpOf(command string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Usage: %s %s [options]\n\n%s\n\nOptions:\n", program(), command, purposes[command])
 	for _, f := range new(runOptions).of(command) {
+		if f.hidden {
+			continue
+		}
 		names := "    --" + f.long
 		if f.short != "" {
 			names = "-" + f.short + ", --" + f.long
