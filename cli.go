@@ -30,11 +30,7 @@ const (
 // The first SIGINT or SIGTERM stops the operator in good order, the second one skips the grace
 // periods of the handlers that still run, and the third one exits at once. Settings.Process.UltimateExitingTimeout
 // after the beginning of its exit, the operator ends in any case, with a dump of all goroutines.
-//
-// Unless the variable GOGC says how, garbage is collected when the heap has 10 MiB or has grown by a half, whichever is more, so that what a burst
-// of work leaves takes no more memory than it must; above 64 MiB, it is collected by the rule of the runtime.
 func Main() {
-	paceCollector()
 	c := &command{stdout: os.Stdout, stderr: os.Stderr, guard: newExitGuard()}
 	signals := make(chan os.Signal, 3)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
