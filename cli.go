@@ -8,15 +8,15 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
-)
 
-// This file knows the commands of an operator's command line, and the signals that end them. A command
-// runs on the goroutine of its caller; in Main alone, one more goroutine waits for signals.
+	"github.com/kopf-go/kopf/internal/cliflag"
+)
 
 // The exit codes of failures and of wrong usage.
 const (
@@ -240,4 +240,311 @@ func (c *command) serve(ctx context.Context, o *runOptions, logger *slog.Logger)
 		return op.Run(ctx)
 	}
 	return c.embed(ctx, o, op)
+}
+
+// completion prints the script for a shell.
+func (c *command) completion(args []string) int {
+	var commands []cliflag.Command
+	for _, name := range []string{"run", "freeze", "resume", "completion", "version", "help"} { // in the order of the help
+		cmd := cliflag.Command{Name: name}
+		if name == "completion" {
+			cmd.Words = []string{"bash", "zsh", "fish"}
+		} else if purposes[name] != "" {
+			cmd.Options = new(runOptions).of(name)
+		}
+		commands = append(commands, cmd)
+	}
+	script, err := cliflag.Completion(strings.Join(args, " "), program(), commands)
+	if err != nil {
+		return c.misused("run", err)
+	}
+	fmt.Fprint(c.stdout, script)
+	return 0
+}
+
+// program is the name that the operator was called by.
+func program() string { return strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe") }
+
+// helpOf returns the help of a command: what it does, and its options.
+func helpOf(command string) string {
+	return fmt.Sprintf("Usage: %s %s [options]\n\n%s\n\nOptions:\n", program(), command, purposes[command]) +
+		cliflag.Help(new(runOptions).of(command)) +
+		strings.ReplaceAll(`
+Every option can come from a variable too, such as KOPF_RUN_LOG_FORMAT for
+--log-format; an option beats its variable. Several values in one variable, such as
+KOPF_RUN_NAMESPACES, are separated by spaces.
+`, "RUN", strings.ToUpper(command))
+}
+
+// purposes are what the commands with options do.
+var purposes = map[string]string{
+	"run": "Run the operator until SIGINT or SIGTERM.",
+	"freeze": `Let all operators of a peering object pause that have a lower priority, by a record in it
+that is not renewed. They go on after its lifetime, or when it is removed by resume.`,
+	"resume": "Remove the record that freeze has written, so that the operators go on.",
+}
+
+// runOptions are the options of the command run, and of the others that have some of them.
+type runOptions struct {
+	log         LogOptions
+	clusterwide bool
+	namespaces  []string
+	standalone  bool
+	dev         bool
+	priority    int
+	kubeconfig  string
+	context     string
+	embedded    bool
+	listen      string
+	apply       []string
+	liveness    string
+
+	peering  string
+	id       string
+	lifetime int // in seconds
+	message  string
+}
+
+// devPriority is the priority of operators under development: they win over deployed ones.
+const devPriority = 666
+
+func (o *runOptions) peeringPriority() int {
+	if o.dev {
+		return devPriority
+	}
+	return o.priority
+}
+
+// of returns the options of a command in the order of the help.
+func (o *runOptions) of(command string) []cliflag.Option { return cliflag.Of(o.options(), command) }
+
+// options are those of all commands, in the order of the help.
+func (o *runOptions) options() []cliflag.Option {
+	return []cliflag.Option{
+		{Short: "A", Long: "all-namespaces", Variables: "CLUSTERWIDE ALL_NAMESPACES",
+			Help: "the whole cluster, which is the default too", Target: &o.clusterwide},
+		{Short: "n", Long: "namespace", Variables: "NAMESPACES", Value: "PATTERN", Repeated: true,
+			Help: "the namespaces of this name or pattern, as 'team-*,!team-x'", Target: &o.namespaces},
+		{Short: "P", Long: "peering", Variables: "PEERING PEERING_NAME", Value: "NAME",
+			Help: "the name of the peering object, which has to exist then", Target: &o.peering},
+		{Commands: "freeze resume", Short: "i", Long: "id", Variables: "ID", Value: "TEXT",
+			Help: "whose record it is; user@host by default", Target: &o.id},
+		{Commands: "freeze", Short: "t", Long: "lifetime", Variables: "LIFETIME", Value: "SECONDS",
+			Help: "how long the operators shall pause, if they are not resumed before", Target: &o.lifetime},
+		{Commands: "freeze", Short: "m", Long: "message", Variables: "MESSAGE", Value: "TEXT",
+			Help: "why; it is shown with what was done", Target: &o.message},
+		{Commands: "run", Long: "standalone", Variables: "STANDALONE", Help: "do not look for other operators", Target: &o.standalone},
+		{Commands: "run freeze", Long: "dev", Variables: "DEV",
+			Help: fmt.Sprintf("take priority %d, to win over deployed operators", devPriority), Target: &o.dev},
+		{Commands: "run freeze", Short: "p", Long: "priority", Variables: "PRIORITY", Value: "N",
+			Help: "the priority among operators; the highest one works; 100 by default in freeze, else 0", Target: &o.priority},
+		{Commands: "run", Short: "L", Long: "liveness", Variables: "LIVENESS_ENDPOINT", Value: "URL",
+			Help: "tell here how it is, as http://0.0.0.0:8080/healthz", Target: &o.liveness},
+		{Long: "kubeconfig", Variables: "KUBECONFIG", Value: "FILE",
+			Help: "log in with this file instead of those in $KUBECONFIG", Target: &o.kubeconfig},
+		{Long: "context", Variables: "CONTEXT", Value: "NAME",
+			Help: "the context of the kubeconfig, instead of its current one", Target: &o.context},
+		{Commands: "run", Long: "embedded", Variables: "EMBEDDED", Hidden: !canEmbed,
+			Help: "run on an API server in memory, and print how to reach it", Target: &o.embedded},
+		{Commands: "run", Long: "listen", Variables: "LISTEN", Hidden: !canEmbed, Value: "ADDRESS",
+			Help: "where the embedded server listens; 127.0.0.1:0, a free port, by default", Target: &o.listen},
+		{Commands: "run", Long: "apply", Variables: "APPLY", Hidden: !canEmbed, Value: "FILE", Repeated: true,
+			Help: "load these manifests into the embedded server at the start", Target: &o.apply},
+		{Short: "v", Long: "verbose", Variables: "VERBOSE", Help: "log debugging messages too", Target: &o.log.Verbose},
+		{Short: "d", Long: "debug", Variables: "DEBUG",
+			Help: "as --verbose, with the place in the source code", Target: &o.log.Debug},
+		{Short: "q", Long: "quiet", Variables: "QUIET", Help: "log warnings and errors only", Target: &o.log.Quiet},
+		{Long: "log-format", Variables: "LOG_FORMAT", Value: "full|plain|json",
+			Help: "the look of log lines; full by default", Target: &o.log.Format},
+		{Long: "log-refkey", Variables: "LOG_REFKEY", Value: "KEY",
+			Help: "the key of the object's reference in JSON; object by default", Target: &o.log.RefKey},
+		{Long: "log-prefix", Variables: "LOG_PREFIX", Negatable: true,
+			Help: "begin messages with [namespace/name] in JSON too; --no-log-prefix nowhere", Target: o.setPrefix},
+	}
+}
+
+func (o *runOptions) setPrefix(value string) error {
+	on, err := cliflag.ParseBool(value)
+	o.log.Prefix, o.log.NoPrefix = on, !on
+	return err
+}
+
+// parse reads the arguments of a command, and for options that are not there, the variables; env is os.Getenv. It reports
+// whether help is wanted instead of a run.
+func (o *runOptions) parse(command string, args []string, env func(string) string) (help bool, err error) {
+	options := o.of(command)
+	given, rest, help, err := cliflag.Parse(options, args)
+	if help || err != nil {
+		return help, err
+	}
+	if len(rest) > 0 {
+		return false, fmt.Errorf("unexpected argument %q: handlers are compiled in, and %s takes options only", rest[0], command)
+	}
+	// -A also beats namespaces in the environment, and the other way around.
+	everywhere := given["all-namespaces"] && o.clusterwide
+	given["all-namespaces"] = given["all-namespaces"] || given["namespace"]
+	given["namespace"] = given["namespace"] || everywhere
+	if err := cliflag.ParseVariables(options, given, "KOPF_"+strings.ToUpper(command)+"_", env); err != nil {
+		return false, err
+	}
+	if pattern := env("KOPF_RUN_NAMESPACE"); command == "run" && pattern != "" && !everywhere {
+		o.namespaces = append(o.namespaces, pattern)
+	}
+	return false, o.check(command, given)
+}
+
+// check finds the options that do not go together. What the environment says of another cluster, --embedded beats.
+func (o *runOptions) check(command string, given map[string]bool) error {
+	switch {
+	case o.clusterwide && len(o.namespaces) > 0:
+		return fmt.Errorf("either all namespaces or some of them can be served: not both -A and the namespaces %q", o.namespaces)
+	case command != "run" && o.peering == "":
+		return fmt.Errorf("%s needs the name of the peering object: --peering NAME", command)
+	case command == "freeze" && o.lifetime <= 0:
+		return errors.New("freeze needs to know for how long: --lifetime SECONDS, at least 1")
+	case !canEmbed && (o.embedded || o.listen != "" || len(o.apply) > 0):
+		return errNoEmbed
+	case given["embedded"] && o.embedded && (given["kubeconfig"] || given["context"]):
+		return errors.New("--kubeconfig and --context are for a cluster: they do not go together with --embedded")
+	case !o.embedded && len(o.apply) > 0:
+		return errors.New("--apply loads manifests into the embedded server: it needs --embedded")
+	case !o.embedded && o.listen != "":
+		return errors.New("--listen is where the embedded server listens: it needs --embedded")
+	}
+	return nil
+}
+
+// changePeering runs freeze or resume.
+func (c *command) changePeering(ctx context.Context, name string, args []string) int {
+	o := runOptions{priority: 100}
+	help, err := o.parse(name, args, os.Getenv)
+	if err != nil {
+		return c.misused(name, err)
+	}
+	if help {
+		fmt.Fprint(c.stdout, helpOf(name))
+		return 0
+	}
+	o.log.Output = c.stderr
+	settings := NewSettings()
+	settings.Networking.ErrorBackoffs = nil // there is a person who waits
+	op := &Operator{Settings: settings, Namespaces: o.namespaces, Logger: ConfigureLogging(&o.log), Kubeconfig: o.kubeconfig, Context: o.context}
+	r, err := op.prepare()
+	if err == nil {
+		err = r.connect()
+	}
+	if err == nil {
+		defer r.client.close()
+		t := &peeringCommand{run: r, command: c, options: &o, verb: name}
+		err = t.writeAll(ctx)
+	}
+	if err != nil {
+		fmt.Fprintf(c.stderr, "%s %s: %s\n", program(), name, oneLine(err))
+		return exitFailure
+	}
+	return 0
+}
+
+// peeringCommand is one call of freeze or resume.
+type peeringCommand struct {
+	*run
+	command *command
+	options *runOptions
+	verb    string
+	id      string
+	done    int
+}
+
+// writeAll writes into all peering objects of the name that there are, or removes from them.
+func (t *peeringCommand) writeAll(ctx context.Context) error {
+	if t.id = t.options.id; t.id == "" {
+		if t.id = os.Getenv("POD_ID"); t.id == "" {
+			t.id = userAtHost()
+		} else {
+			fmt.Fprintf(t.command.stderr, "The record is that of the pod, %q, and so of its operator, if there is one: --id gives it another name.\n", t.id)
+		}
+	}
+	found, broken, err := t.client.discover(ctx, peeringGroups)
+	for _, group := range broken {
+		err = errors.Join(err, group)
+	}
+	if err != nil {
+		return err
+	}
+	namespaces, err := t.namespaces(ctx)
+	if err != nil {
+		return err
+	}
+	exists := false
+	var failures []error
+	for _, r := range found {
+		if !isPeering(r, t.Clusterwide) {
+			continue
+		}
+		exists = true
+		for _, namespace := range namespaces {
+			if err := t.writeOne(ctx, r, namespace); err != nil {
+				failures = append(failures, err)
+			}
+		}
+	}
+	if !exists {
+		return errors.New("there is no resource of peering objects in the cluster")
+	}
+	if t.done == 0 && len(failures) == 0 {
+		failures = append(failures, fmt.Errorf("no peering object %q was found", t.options.peering))
+	}
+	return errors.Join(failures...)
+}
+
+// writeOne does it in one object. A missing one is no failure: it may be elsewhere.
+func (t *peeringCommand) writeOne(ctx context.Context, r Resource, namespace string) error {
+	name := t.options.peering
+	where := strings.TrimSuffix(fmt.Sprintf("%s %q in %s", r.Name(), name, namespace), " in ")
+	body, err := t.client.object(ctx, r, namespace, name)
+	if StatusCode(err) == 404 {
+		fmt.Fprintf(t.command.stderr, "There is no %s.\n", where)
+		return nil
+	} else if err != nil {
+		return err
+	}
+	var record any
+	what := "is removed from"
+	if t.verb == "freeze" {
+		lifetime := time.Duration(t.options.lifetime) * time.Second
+		record = peeringRecord(t.options.peeringPriority(), lifetime)
+		what = fmt.Sprintf("with priority %d is in force for %s in", t.options.peeringPriority(), lifetime)
+	} else if !body.Has(Path("status", t.id)) {
+		return fmt.Errorf("there is no record of %q in %s, only of %q", t.id, where, body.Status().Keys())
+	}
+	if _, err := writePeering(ctx, t.client, r, namespace, name, "", map[string]any{t.id: record}); err != nil {
+		return err
+	}
+	t.done++
+	if t.options.message != "" {
+		where += ": " + t.options.message
+	}
+	fmt.Fprintf(t.command.stdout, "The record of %q %s %s.\n", t.id, what, strings.TrimSuffix(where, "."))
+	return nil
+}
+
+// namespaces returns those in which the peering objects are; it lists them only if there are patterns.
+func (t *peeringCommand) namespaces(ctx context.Context) ([]string, error) {
+	if t.Clusterwide {
+		return []string{""}, nil
+	}
+	if !strings.ContainsAny(strings.Join(t.Namespaces, ""), "!*?[,") {
+		return t.Namespaces, nil
+	}
+	var names []string
+	_, err := t.client.list(ctx, namespacesResource, "", map[string][]string{}, t.Settings.Watching.PageSize, false, func(b *Body) bool {
+		for _, pattern := range t.Namespaces {
+			if matchNamespace(pattern, b.name) {
+				names = append(names, b.name)
+				break
+			}
+		}
+		return true
+	})
+	return names, err
 }

@@ -123,8 +123,8 @@ func TestRunHelp(t *testing.T) {
 	for command := range purposes {
 		help := helpOf(command)
 		for _, f := range new(runOptions).of(command) {
-			if strings.Contains(help, "--"+f.long) == f.hidden {
-				t.Errorf("the help of %s has --%s: %t", command, f.long, f.hidden)
+			if strings.Contains(help, "--"+f.Long) == f.Hidden {
+				t.Errorf("the help of %s has --%s: %t", command, f.Long, f.Hidden)
 			}
 		}
 		for line := range strings.Lines(help) {
