@@ -55,8 +55,7 @@ func Command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return (&command{stdout: stdout, stderr: stderr}).execute(ctx, args)
 }
 
-// exitGuard is what Main and its operator tell each other about the exit. A nil guard is that of an
-// operator without Main.
+// exitGuard connects Main with its operator for the exit. A nil guard is that of an operator without Main.
 type exitGuard struct {
 	exiting  chan struct{}   // from the operator to watch: the exit has begun
 	force    context.Context // ended by watch: the operator must not wait for handlers any more
@@ -85,7 +84,7 @@ func (g *exitGuard) limit(timeout time.Duration) {
 	}
 }
 
-// begin tells that the exit has begun. It never waits.
+// begin reports to watch that the exit has begun. It never waits.
 func (g *exitGuard) begin() {
 	if g == nil {
 		return
@@ -96,7 +95,7 @@ func (g *exitGuard) begin() {
 	}
 }
 
-// watch does what signals tell until over is closed. The last of it, exit, does not return.
+// watch handles signals until over is closed. Its parameter exit ends the process and does not return.
 func (g *exitGuard) watch(over <-chan struct{}, signals <-chan os.Signal, stop context.CancelFunc, exit func(code int), stderr io.Writer) {
 	var ultimate <-chan time.Time
 	for received := 0; ; {
@@ -113,7 +112,7 @@ func (g *exitGuard) watch(over <-chan struct{}, signals <-chan os.Signal, stop c
 		case <-ultimate:
 			fmt.Fprintln(stderr, "The operator is out of time for its exit. These goroutines are still there:")
 			stacks := make([]byte, 4<<20)
-			_, _ = stderr.Write(stacks[:runtime.Stack(stacks, true)]) // there is nobody left to tell
+			_, _ = stderr.Write(stacks[:runtime.Stack(stacks, true)]) // the process ends in any case
 			exit(exitFailure)
 			return
 		}
@@ -123,7 +122,7 @@ func (g *exitGuard) watch(over <-chan struct{}, signals <-chan os.Signal, stop c
 	}
 }
 
-// obey does what the first, the second or the third signal tells.
+// obey handles the first, the second or the third signal.
 func (g *exitGuard) obey(number int, s os.Signal, stop context.CancelFunc, exit func(code int)) {
 	name := map[os.Signal]string{os.Interrupt: "SIGINT", syscall.SIGTERM: "SIGTERM"}[s]
 	switch number {

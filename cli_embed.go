@@ -70,12 +70,12 @@ type manifest struct {
 	data []byte
 }
 
-// embeddedKubeconfig is where the embedded server's kubeconfig is written. The name is always the same, so that it
-// can be told in advance to those who look on from another terminal.
+// embeddedKubeconfig is where the embedded server's kubeconfig is written. The name is always the same, so that documentation can
+// name it for commands in another terminal.
 const embeddedKubeconfig = "kopf.kubeconfig"
 
-// writeKubeconfig tells how a server is reached, in a file that is taken away by the function returned. A file of somebody else
-// stays as it is, and so does that of a server that still runs, for its users would reach the wrong one.
+// writeKubeconfig writes the kubeconfig of a server, and returns a function that removes the file again. It does not overwrite a file of another
+// origin, nor that of a server that still runs, whose users would reach the wrong one.
 func writeKubeconfig(served *Served, path string) (remove func(), err error) {
 	if stat, err := os.Lstat(path); err == nil {
 		old, bad := os.ReadFile(path)
