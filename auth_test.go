@@ -244,8 +244,8 @@ func TestExecPluginHelper(t *testing.T) {
 		time.Sleep(time.Hour)
 	case "tell":
 		input, _ := io.ReadAll(os.Stdin)
-		told, _ := json.Marshal(map[string]any{"info": info.Spec, "stdin": len(input), "arg": os.Args[len(os.Args)-1]})
-		status["token"] = base64.RawURLEncoding.EncodeToString(told)
+		request, _ := json.Marshal(map[string]any{"info": info.Spec, "stdin": len(input), "arg": os.Args[len(os.Args)-1]})
+		status["token"] = base64.RawURLEncoding.EncodeToString(request)
 	}
 	answer["status"] = status
 	_ = json.NewEncoder(os.Stdout).Encode(answer)
@@ -325,11 +325,11 @@ func TestExecPluginRequest(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			told, err := base64.RawURLEncoding.DecodeString(info.Token)
+			sent, err := base64.RawURLEncoding.DecodeString(info.Token)
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, _ := rawjson.Decode(told)
+			got, _ := rawjson.Decode(sent)
 			want, err := rawjson.Decode([]byte(c.want))
 			if diff := cmp.Diff(want, got); err != nil || diff != "" {
 				t.Errorf("error %v (-want +got)\n%s", err, diff)

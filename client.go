@@ -42,7 +42,7 @@ type Client struct {
 
 	configured sync.Once // guards following, which configure sets at the first request
 	settings   NetworkingSettings
-	inFlight   chan struct{}      // a place for each request that is not a watch; nil for no limit
+	inFlight   chan struct{}      // holds a token for each request that is not a watch; nil for no limit
 	limits     *ratelimit.Limiter // nil for no limit
 
 	mu        sync.Mutex // guards following
@@ -93,7 +93,7 @@ func (c *Client) configure() {
 	}
 }
 
-// errNoClient tells that a client is nil, or was made without a connection.
+// errNoClient means that a client is nil, or was made without a connection.
 var errNoClient = errors.New("there is no client: it is nil, or was not made by NewClient")
 
 // check fails if there is nothing to make requests with.
@@ -128,13 +128,13 @@ func (c *Client) ConnectionInfo(ctx context.Context) (*ConnectionInfo, error) {
 // on with others when the server does not accept them any more. GET and HEAD requests under way are cut off then, so that watches begin again with the
 // new ones; all others finish. Requests are neither limited in number nor repeated otherwise.
 // Those to other hosts than the API server fail, redirects included, for they would take the credentials there.
-func (c *Client) HTTPClient() *http.Client { return &http.Client{Transport: &lentTransport{c}} }
+func (c *Client) HTTPClient() *http.Client { return &http.Client{Transport: &apiTransport{c}} }
 
-// lentTransport sends the requests of other libraries.
-type lentTransport struct{ client *Client }
+// apiTransport sends the requests of other libraries.
+type apiTransport struct{ client *Client }
 
 // RoundTrip sends one request with the credentials of the moment.
-func (t *lentTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+func (t *apiTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := t.client.check(); err != nil {
 		closeBody(r)
 		return nil, err
@@ -367,10 +367,10 @@ func (c *Client) delay(backoff time.Duration, err error) time.Duration {
 	return max(backoff, pause)
 }
 
-// errInterrupted tells that an answer broke off after a part of it was taken.
+// errInterrupted means that an answer broke off after some of it was processed.
 var errInterrupted = errors.New("the answer broke off")
 
-// errUnreadable tells that an answer has come whole, and is not what an API server sends: the page of a proxy, perhaps.
+// errUnreadable means that an answer has come whole, and is not what an API server sends: the page of a proxy, perhaps.
 var errUnreadable = errors.New("the answer cannot be understood")
 
 // unreadable marks an error of JSON as errUnreadable, unless it is one of the connection.
@@ -383,7 +383,7 @@ func unreadable(err error) error {
 	return err
 }
 
-// repeatable tells whether the request may be made again after an error: not if the server has
+// repeatable reports whether the request may be made again after an error: not if the server has
 // understood and refused it, nor if it may have carried out what is not to be done twice.
 func (r *request) repeatable(err error) bool {
 	var api *APIError
@@ -498,7 +498,7 @@ func (r *request) send(ctx context.Context, cred *credential) (code int, err err
 		return 0, plainError(err)
 	}
 	if r.stream && resp.StatusCode < 400 {
-		defer resp.Body.Close() // the rest of a watch may never come
+		defer resp.Body.Close() // what is left of a watch may never come
 	} else {
 		defer drain(resp.Body)
 	}
@@ -519,7 +519,7 @@ func (r *request) send(ctx context.Context, cred *credential) (code int, err err
 	return resp.StatusCode, nil
 }
 
-// confirm sees that an answer that nobody needs is one of an API server, and not the page of a proxy that has kept the request.
+// confirm checks that an answer that is not needed is one of an API server, and not the page of a proxy that has kept the request.
 func confirm(answer io.Reader) error {
 	var head [64]byte
 	n, err := io.ReadFull(answer, head[:])

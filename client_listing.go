@@ -15,9 +15,9 @@ import (
 )
 
 // This file reads lists of objects, page by page, while they come in: neither a page nor its objects are there twice, and an object that
-// nobody wants more of than a glance costs nothing but that. It runs on the goroutine of whoever lists.
+// is skipped by the prefilter costs nothing but that. It runs on the goroutine of the caller.
 
-// errStopped tells that whoever takes the objects has had enough.
+// errStopped means that the callback wants no more objects.
 var errStopped = errors.New("stopped")
 
 // list hands over the objects of a resource while they come in, in pages unless the size is zero, and returns the version of the list.
@@ -25,11 +25,11 @@ func (c *Client) list(ctx context.Context, r Resource, namespace string, query u
 	return c.scanList(ctx, r, namespace, query, pageSize, once, func(o *rawjson.Header, raw []byte) bool { return yield(listedBody(o, raw, r)) }, nil)
 }
 
-// scanList is list for those who want to see the outlines first, in bytes that are used again afterwards, and to do something between the
+// scanList is list for callers that want the outlines first, in bytes that are used again afterwards, and to do something between the
 // pages, unless that is nil.
 func (c *Client) scanList(ctx context.Context, r Resource, namespace string, query url.Values, pageSize int, once bool,
-	take func(o *rawjson.Header, raw []byte) bool, between func(context.Context)) (string, error) {
-	page := &listPage{take: take}
+	handle func(o *rawjson.Header, raw []byte) bool, between func(context.Context)) (string, error) {
+	page := &listPage{handle: handle}
 	for {
 		if err := c.page(ctx, r, namespace, query, pageSize, page, once); err != nil {
 			return "", err
@@ -51,7 +51,7 @@ func (c *Client) listPages(ctx context.Context, r Resource, o *ListOptions, yiel
 		var items []*Body
 		page := &listPage{repeatable: true}
 		page.begin = func() { items = nil }
-		page.take = func(o *rawjson.Header, raw []byte) bool {
+		page.handle = func(o *rawjson.Header, raw []byte) bool {
 			items = append(items, listedBody(o, raw, r))
 			return true
 		}
@@ -89,7 +89,7 @@ func listedBody(o *rawjson.Header, raw []byte, r Resource) *Body {
 // listPage reads one page of a list.
 type listPage struct {
 	begin           func() // the page begins, perhaps once more; may be nil
-	take            func(o *rawjson.Header, raw []byte) bool
+	handle          func(o *rawjson.Header, raw []byte) bool
 	repeatable      bool // whether objects that were taken may come again
 	version, next   string
 	complete, taken bool
@@ -106,7 +106,7 @@ const pageBuffer = 32 << 10
 // maxObject is up to what size objects are read, in bytes. API servers keep none of more than a few million.
 const maxObject = 64 << 20
 
-// errTooLarge tells that an object does not end.
+// errTooLarge means that an object does not end.
 var errTooLarge = fmt.Errorf("%w: an object has more than %d bytes", errUnreadable, maxObject)
 
 // read reads the page as it comes in. A page that breaks off must not pass for a complete one, for what is not in it would be taken for
@@ -193,7 +193,7 @@ func (p *listPage) items() error {
 			return err
 		}
 		p.taken = !p.repeatable
-		taken := p.take(&p.item, p.buffer[p.at:])
+		taken := p.handle(&p.item, p.buffer[p.at:])
 		if p.at += p.item.End; !taken {
 			return fmt.Errorf("%w: %w", errInterrupted, errStopped)
 		}
@@ -255,7 +255,7 @@ func (p *listPage) value() ([]byte, error) {
 	}
 }
 
-// more goes to the next member or item, and tells whether there is one before the bracket.
+// more goes to the next member or item, and reports whether there is one before the bracket.
 func (p *listPage) more(bracket byte, first bool) (bool, error) {
 	c, err := p.peek()
 	if err != nil {

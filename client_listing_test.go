@@ -16,7 +16,7 @@ import (
 
 // readPage reads a page in pieces of a size, and returns its items as they were taken.
 func readPage(text []byte, size int) (items []string, p *listPage, err error) {
-	p = &listPage{take: func(o *rawjson.Header, raw []byte) bool {
+	p = &listPage{handle: func(o *rawjson.Header, raw []byte) bool {
 		items = append(items, string(raw[:o.End]))
 		return true
 	}}
@@ -165,7 +165,7 @@ func BenchmarkList(b *testing.B) {
 	b.ReportAllocs()
 	b.SetBytes(int64(len(text)))
 	for b.Loop() {
-		page := &listPage{take: func(*rawjson.Header, []byte) bool { return true }}
+		page := &listPage{handle: func(*rawjson.Header, []byte) bool { return true }}
 		if err := page.read(bytes.NewReader(text)); err != nil {
 			b.Fatal(err)
 		}

@@ -259,14 +259,14 @@ func TestClientStores(t *testing.T) {
 		Kind       string            `json:"kind"`
 		Metadata   map[string]string `json:"metadata"`
 	}
-	given := pod{"v1", "Pod", map[string]string{"name": "p", "namespace": "ns"}}
+	sent := pod{"v1", "Pod", map[string]string{"name": "p", "namespace": "ns"}}
 	t.Run("a struct that cannot be written to", func(t *testing.T) {
-		if err := c.Create(context.Background(), given, nil); err != nil {
+		if err := c.Create(context.Background(), sent, nil); err != nil {
 			t.Errorf("the object is created, but: %v", err)
 		}
 	})
 	t.Run("a pointer", func(t *testing.T) {
-		mine := given
+		mine := sent
 		if err := c.Create(context.Background(), &mine, nil); err != nil || mine.Metadata["resourceVersion"] != "1" {
 			t.Errorf("got %v, %v", mine, err)
 		}
@@ -315,8 +315,8 @@ func TestClientLists(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if took := time.Since(begun); took > time.Second {
-				t.Errorf("took %s", took)
+			if elapsed := time.Since(begun); elapsed > time.Second {
+				t.Errorf("took %s", elapsed)
 			}
 		})
 	})
@@ -457,7 +457,7 @@ func TestObjectWithoutGet(t *testing.T) {
 					lists[0].serve(w, r)
 					lists = lists[1:]
 				}), nil)
-				body, err := c.object(t.Context(), things, "default", "a,b=c")
+				body, err := c.object(t.Context(), thingsResource, "default", "a,b=c")
 				if StatusCode(err) != test.code || err == nil && (body.uid != "uid-of-a,b=c" || body.Kind() != "Thing") {
 					t.Errorf("got %v, %v, want the code %d", body, err, test.code)
 				}
@@ -540,8 +540,8 @@ func TestDiscovery(t *testing.T) {
 				if len(broken) != 1 || broken["bad.dev"] == nil {
 					t.Errorf("broken are %v", broken)
 				}
-				if took := time.Since(begun); took > 20*time.Second && tt.bad.delay == 0 {
-					t.Errorf("took %s", took)
+				if elapsed := time.Since(begun); elapsed > 20*time.Second && tt.bad.delay == 0 {
+					t.Errorf("took %s", elapsed)
 				}
 			})
 		})

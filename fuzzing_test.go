@@ -239,7 +239,7 @@ func FuzzDiscovery(f *testing.F) {
 	f.Add([]byte(`{"items":7}`))
 	f.Fuzz(func(t *testing.T, doc []byte) {
 		n := 0
-		client, err := NewClient(&ConnectionInfo{Server: "http://x", HTTPClient: &http.Client{Transport: answerer(func(r *http.Request) *http.Response {
+		client, err := NewClient(&ConnectionInfo{Server: "http://x", HTTPClient: &http.Client{Transport: fixedResponse(func(r *http.Request) *http.Response {
 			if n++; n > 10_000 {
 				t.Fatal("there is no end of requests")
 			}
@@ -262,14 +262,14 @@ func FuzzDiscovery(f *testing.F) {
 	})
 }
 
-// answerer answers requests without a network.
-type answerer func(*http.Request) *http.Response
+// fixedResponse answers requests without a network.
+type fixedResponse func(*http.Request) *http.Response
 
-func (a answerer) RoundTrip(r *http.Request) (*http.Response, error) {
+func (f fixedResponse) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := r.Context().Err(); err != nil {
 		return nil, err
 	}
-	return a(r), nil
+	return f(r), nil
 }
 
 // FuzzView compares the fields of an object that is not decoded with those of the decoded one.
@@ -334,7 +334,7 @@ func FuzzMetrics(f *testing.F) {
 	f.Fuzz(func(t *testing.T, resource, id string) {
 		lines := func(resource, id string) int {
 			m := &metrics{goroutines: func() int { return 1 }, memory: func() int64 { return 1 }, paused: func() bool { return false }}
-			m.know([]HandlerID{HandlerID(id)})
+			m.register([]HandlerID{HandlerID(id)})
 			m.resource(resource)
 			var page bytes.Buffer
 			if err := m.write(&page); err != nil {
@@ -388,9 +388,9 @@ func FuzzWebhookRequest(f *testing.F) {
 			t.Skip() // which means GET
 		}
 		server := (&WebhookServer{MaxBodyBytes: 1 << 10, Logger: slog.New(slog.DiscardHandler)}).withDefaults(context.Background(), "")
-		asked := ""
+		called := ""
 		run := &webhookRun{WebhookServer: server, root: "/hooks", review: func(_ context.Context, r *ReviewRequest) ([]byte, error) {
-			asked = r.Handler
+			called = r.Handler
 			if len(r.Body) > 1<<10 || !bytes.Equal(r.Body, body) {
 				t.Errorf("the review is %q of %q", r.Body, body)
 			}
@@ -405,8 +405,8 @@ func FuzzWebhookRequest(f *testing.F) {
 		if err := json.Unmarshal(w.Body.Bytes(), &status); err != nil || w.Code != 200 && (status.Kind != "Status" || status.Code != w.Code) {
 			t.Errorf("the answer is %d %s (%v)", w.Code, w.Body, err)
 		}
-		if asked != "" && "/hooks/"+asked != path || run.held.Load() != 0 || w.Code == 200 && method != "POST" {
-			t.Errorf("%s %q is answered by %q, and %d bytes are held", method, path, asked, run.held.Load())
+		if called != "" && "/hooks/"+called != path || run.heldBytes.Load() != 0 || w.Code == 200 && method != "POST" {
+			t.Errorf("%s %q is answered by %q, and %d bytes are held", method, path, called, run.heldBytes.Load())
 		}
 	})
 }

@@ -112,7 +112,7 @@ func NewLogHandler(options *LogOptions) slog.Handler {
 	return h
 }
 
-// objectKey is the key of the attribute that tells which object a message is about. Its value
+// objectKey is the key of the attribute that returns which object a message is about. Its value
 // is an [ObjectReference], for handlers of any kind to use.
 const objectKey = "object"
 
@@ -126,7 +126,7 @@ func objectLogger(base *slog.Logger, ref ObjectReference) *slog.Logger {
 
 // postedLogger returns a logger whose messages are posted as Kubernetes events about an object, too, if that is wanted.
 func postedLogger(base *slog.Logger, ref ObjectReference, to eventRecorder) *slog.Logger {
-	level, ok := to.listens()
+	level, ok := to.logLevel()
 	if !ok {
 		return base
 	}
@@ -143,7 +143,7 @@ type postingHandler struct {
 	to    eventRecorder
 }
 
-// Enabled tells whether records of the level are logged: what is not is not posted either.
+// Enabled reports whether records of the level are logged: what is not is not posted either.
 func (h *postingHandler) Enabled(ctx context.Context, level slog.Level) bool {
 	return h.next.Enabled(ctx, level)
 }
@@ -215,7 +215,7 @@ type logField struct {
 	value []byte
 }
 
-// Enabled tells whether records of the level are written.
+// Enabled reports whether records of the level are written.
 func (h *logHandler) Enabled(_ context.Context, level slog.Level) bool { return level >= h.level }
 
 // WithAttrs returns a handler that adds the attributes to each record.
@@ -504,7 +504,7 @@ func jsonLogValue(v slog.Value) []byte {
 	return rawjson.AppendString(nil, textLogValue(v))
 }
 
-// encodeLogValue encodes a value as JSON, and tells whether it could.
+// encodeLogValue encodes a value as JSON, and reports whether it could.
 func encodeLogValue(value any) (data []byte, ok bool) {
 	defer func() {
 		if recover() != nil {
@@ -545,7 +545,7 @@ func printable(s string) string {
 	return b.String()
 }
 
-// isTerminal tells whether colours make sense on w.
+// isTerminal reports whether colours make sense on w.
 func isTerminal(w io.Writer) bool {
 	file, ok := w.(*os.File)
 	if !ok || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {

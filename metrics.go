@@ -8,7 +8,7 @@ import (
 )
 
 // This file counts what an operator does, and writes the counts in the text format of Prometheus. Counting is a few atomic additions,
-// on any goroutine; only requests to the API server, which are rare and slow beside that, take a lock. Nothing is kept for an object,
+// on any goroutine; only requests to the API server, which are rare and slow compared with that, take a lock. Nothing is kept for an object,
 // so a page is as long for ten thousand objects as for one.
 
 // counter is a number of things that have happened, or that are there.
@@ -16,22 +16,22 @@ type counter struct{ n atomic.Int64 }
 
 // metrics are the counters of one operator. A nil one counts nothing.
 type metrics struct {
-	pending    counter // objects that are worked on, or wait for that
-	posted     counter // Kubernetes events
-	merged     counter
-	lost       counter
-	daemons    counter // that have not ended
-	timers     counter
-	logins     counter
-	peers      counter // other operators that are alive
-	fights     counter
-	loggedIn   atomic.Bool                   // whether the last login has succeeded
-	ready      atomic.Bool                   // whether the operator has started
-	paused     func() bool                   // whether it pauses now
-	goroutines func() int                    // of the process
-	memory     func() int64                  // of the process in bytes, 0 if that is not known
-	handlers   map[HandlerID]*handlerMetrics // not changed after the start
-	ids        []HandlerID                   // its keys, in the order of registration
+	pending        counter // objects that are worked on, or wait for that
+	posted         counter // Kubernetes events
+	merged         counter
+	lost           counter
+	daemons        counter // that have not ended
+	timers         counter
+	logins         counter
+	peers          counter // other operators that are alive
+	writeConflicts counter
+	loggedIn       atomic.Bool                   // whether the last login has succeeded
+	ready          atomic.Bool                   // whether the operator has started
+	paused         func() bool                   // whether it pauses now
+	goroutines     func() int                    // of the process
+	memory         func() int64                  // of the process in bytes, 0 if that is not known
+	handlers       map[HandlerID]*handlerMetrics // not changed after the start
+	ids            []HandlerID                   // its keys, in the order of registration
 
 	mu        sync.Mutex // guards following
 	requests  []*requestMetrics
@@ -52,7 +52,7 @@ type resourceMetrics struct {
 	objects  counter // that are known
 	restarts counter // of its streams
 	streams  counter // that are to be open
-	well     counter // that have listed their objects, and whose last connection has worked
+	healthy  counter // that have listed their objects, and whose last connection has worked
 }
 
 // eventNames are the types of events that are counted.
@@ -87,7 +87,7 @@ func (r *resourceMetrics) stream(n int64) {
 // working counts streams that work, or do not any more if n is -1.
 func (r *resourceMetrics) working(n int64) {
 	if r != nil {
-		r.well.n.Add(n)
+		r.healthy.n.Add(n)
 	}
 }
 
@@ -105,17 +105,17 @@ func (m *metrics) waiting(n int64) {
 	}
 }
 
-// result is how an attempt of a handler has ended.
-type result int
+// attemptResult is how an attempt of a handler has ended.
+type attemptResult int
 
 const (
-	resultSuccess result = iota
-	resultRetry          // to be tried again
-	resultFailure        // for good
+	resultSuccess attemptResult = iota
+	resultRetry                 // to be tried again
+	resultFailure               // permanently
 	resultIgnored
 	resultWaiting // for sub-handlers
 	resultCancelled
-	results
+	attemptResults
 )
 
 // handlerBounds are the upper bounds of the buckets of durations, in seconds.
@@ -123,14 +123,14 @@ var handlerBounds = [...]float64{0.005, 0.025, 0.1, 0.5, 1, 5, 10, 60, 300}
 
 // handlerMetrics are the counters of one handler.
 type handlerMetrics struct {
-	results [results]counter
+	results [attemptResults]counter
 	buckets [len(handlerBounds) + 1]counter
 	nanos   counter // of all attempts
 	subs    *handlerMetrics
 }
 
 // ended counts an attempt that has taken so many nanoseconds.
-func (h *handlerMetrics) ended(r result, nanos int64) {
+func (h *handlerMetrics) ended(r attemptResult, nanos int64) {
 	if h == nil {
 		return
 	}
@@ -139,7 +139,7 @@ func (h *handlerMetrics) ended(r result, nanos int64) {
 	h.buckets[bucketOf(float64(nanos)/1e9)].n.Add(1)
 }
 
-// bucketOf returns the place of the bucket of a duration.
+// bucketOf returns the index of the bucket of a duration.
 func bucketOf(seconds float64) int {
 	for i, bound := range handlerBounds {
 		if seconds <= bound {
@@ -161,8 +161,8 @@ func (m *metrics) handler(id HandlerID, sub bool) *handlerMetrics {
 	return h
 }
 
-// know makes counters for handlers; those of the same id share them. Sub-handlers are counted together, for each of their parents.
-func (m *metrics) know(ids []HandlerID) {
+// register makes counters for handlers; those of the same id share them. Sub-handlers are counted together, for each of their parents.
+func (m *metrics) register(ids []HandlerID) {
 	m.handlers = make(map[HandlerID]*handlerMetrics)
 	for _, id := range ids {
 		if m.handlers[id] == nil {
@@ -207,13 +207,13 @@ func (m *metrics) request(verb string, code int) {
 	m.requests = append(m.requests, r)
 }
 
-// lose counts an event that could not be posted.
-func (m *metrics) lose() { m.lost.n.Add(1) }
+// eventLost counts an event that could not be posted.
+func (m *metrics) eventLost() { m.lost.n.Add(1) }
 
-// fight counts an object whose handling begins to be slowed down, because its fields are changed again and again.
-func (m *metrics) fight() {
+// writeConflict counts an object whose handling begins to be slowed down, because its fields are changed again and again.
+func (m *metrics) writeConflict() {
 	if m != nil {
-		m.fights.n.Add(1)
+		m.writeConflicts.n.Add(1)
 	}
 }
 
@@ -221,14 +221,14 @@ func (m *metrics) fight() {
 func (m *metrics) lostEvents() int64 { return m.lost.n.Load() }
 
 // streaming returns how many streams there are to be, and how many of them are well.
-func (m *metrics) streaming() (all, well int64) {
+func (m *metrics) streaming() (all, healthy int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, r := range m.resources {
 		all += r.streams.n.Load()
-		well += r.well.n.Load()
+		healthy += r.healthy.n.Load()
 	}
-	return all, well
+	return all, healthy
 }
 
 // The page, by parts that are repeated for each handler, each resource, or not at all. A dollar stands for the name of what
@@ -383,7 +383,7 @@ func (m *metrics) write(w io.Writer) error {
 		paused = 1
 	}
 	p.add(operatorPart, "", retries, m.pending.float(), m.daemons.float(), m.timers.float(), m.posted.float(), m.merged.float(), m.lost.float(),
-		m.fights.float(), m.logins.float(), m.peers.float(), paused, float64(m.goroutines()), float64(m.memory()))
+		m.writeConflicts.float(), m.logins.float(), m.peers.float(), paused, float64(m.goroutines()), float64(m.memory()))
 	_, err := w.Write(p)
 	return err
 }
@@ -425,7 +425,7 @@ func (r *resourceMetrics) numbers(part int) []float64 {
 	case 1:
 		return []float64{r.restarts.float()}
 	case 2:
-		return []float64{r.streams.float(), r.well.float()}
+		return []float64{r.streams.float(), r.healthy.float()}
 	}
 	return []float64{r.objects.float()}
 }

@@ -9,7 +9,7 @@ import (
 
 func TestCountingAllocatesNothing(t *testing.T) {
 	m := &metrics{}
-	m.know([]HandlerID{"create"})
+	m.register([]HandlerID{"create"})
 	r := m.resource("kopfexamples.v1.kopf.dev")
 	m.request("PATCH", 200)
 	for name, count := range map[string]func(){
@@ -51,7 +51,7 @@ func floatText(f float64) string {
 
 func TestLabelsAreEscaped(t *testing.T) {
 	m := newMetrics(&Registry{}, nil)
-	m.know([]HandlerID{"a\"b\\c\nd"})
+	m.register([]HandlerID{"a\"b\\c\nd"})
 	var b bytes.Buffer
 	if err := m.write(&b); err != nil {
 		t.Fatal(err)

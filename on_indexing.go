@@ -68,20 +68,20 @@ type Index[K comparable, V any] struct{ id HandlerID }
 
 // OnIndex registers an index in the default registry. See [OnIndexIn].
 func OnIndex[K comparable, V any](s Selector, fn IndexFunc[K, V], opts *IndexOptions) *Index[K, V] {
-	x, err := newIndex(DefaultRegistry(), s, fn, opts)
+	i, err := newIndex(DefaultRegistry(), s, fn, opts)
 	must(kindIndex, err)
-	return x
+	return i
 }
 
 // OnIndexIn registers an index of the objects of the selected resources in a registry. It panics as [Registry.OnEvent]
 // does, and if functions with other types fill the same index.
-func OnIndexIn[K comparable, V any](g *Registry, s Selector, fn IndexFunc[K, V], opts *IndexOptions) *Index[K, V] {
-	x, err := newIndex(g, s, fn, opts)
+func OnIndexIn[K comparable, V any](r *Registry, s Selector, fn IndexFunc[K, V], opts *IndexOptions) *Index[K, V] {
+	i, err := newIndex(r, s, fn, opts)
 	must(kindIndex, err)
-	return x
+	return i
 }
 
-func newIndex[K comparable, V any](g *Registry, s Selector, fn IndexFunc[K, V], opts *IndexOptions) (*Index[K, V], error) {
+func newIndex[K comparable, V any](r *Registry, s Selector, fn IndexFunc[K, V], opts *IndexOptions) (*Index[K, V], error) {
 	spec := &indexing{
 		types: reflect.TypeFor[map[K]V](),
 		fill:  func() indexData { return &indexValues[K, V]{} },
@@ -93,7 +93,7 @@ func newIndex[K comparable, V any](g *Registry, s Selector, fn IndexFunc[K, V], 
 			return values, err
 		},
 	}
-	id, err := g.onIndex(s, fn, spec, opts)
+	id, err := r.onIndex(s, fn, spec, opts)
 	return &Index[K, V]{id: id}, err
 }
 
@@ -107,7 +107,7 @@ type indexing struct {
 // indexStarter is known to operators with indices alone.
 type indexStarter struct{}
 
-func (g *Registry) onIndex(s Selector, fn any, spec *indexing, opts *IndexOptions) (HandlerID, error) {
+func (r *Registry) onIndex(s Selector, fn any, spec *indexing, opts *IndexOptions) (HandlerID, error) {
 	o := IndexOptions{}
 	if opts != nil {
 		o = *opts
@@ -119,44 +119,44 @@ func (g *Registry) onIndex(s Selector, fn any, spec *indexing, opts *IndexOption
 	if when := o.When; when != nil {
 		h.filters.whenObject = func(o *Object) bool { return when(&Indexing{Object: *o}) }
 	}
-	err := g.looking(h, s, o.Where, o.ID, fn, o.Labels, o.Annotations, o.Value)
+	err := r.addObjectHandler(h, s, o.Where, o.ID, fn, o.Labels, o.Annotations, o.Value)
 	return h.id, err
 }
 
 // Get returns the values under a key, one of each object that has contributed one, in no order; nil if there are none.
-func (x *Index[K, V]) Get(h Holder, key K) []V {
-	if data := x.of(h); data != nil {
+func (i *Index[K, V]) Get(h Holder, key K) []V {
+	if data := i.of(h); data != nil {
 		return data.get(key)
 	}
 	return nil
 }
 
-// Has tells whether there are values under a key.
-func (x *Index[K, V]) Has(h Holder, key K) bool {
-	data := x.of(h)
+// Has reports whether there are values under a key.
+func (i *Index[K, V]) Has(h Holder, key K) bool {
+	data := i.of(h)
 	return data != nil && data.has(key)
 }
 
 // Len returns the number of keys.
-func (x *Index[K, V]) Len(h Holder) int {
-	if data := x.of(h); data != nil {
+func (i *Index[K, V]) Len(h Holder) int {
+	if data := i.of(h); data != nil {
 		return data.len()
 	}
 	return 0
 }
 
 // All goes over the keys and their values, in no order, as they were when it began.
-func (x *Index[K, V]) All(h Holder) iter.Seq2[K, []V] { return maps.All(x.all(h)) }
+func (i *Index[K, V]) All(h Holder) iter.Seq2[K, []V] { return maps.All(i.all(h)) }
 
-func (x *Index[K, V]) all(h Holder) map[K][]V {
-	if data := x.of(h); data != nil {
+func (i *Index[K, V]) all(h Holder) map[K][]V {
+	if data := i.of(h); data != nil {
 		return data.all()
 	}
 	return nil
 }
 
-func (x *Index[K, V]) of(h Holder) *indexValues[K, V] {
-	data, _ := h.indexes().data[x.id].(*indexValues[K, V])
+func (i *Index[K, V]) of(h Holder) *indexValues[K, V] {
+	data, _ := h.indexes().data[i.id].(*indexValues[K, V])
 	return data
 }
 
@@ -164,9 +164,9 @@ func (x *Index[K, V]) of(h Holder) *indexValues[K, V] {
 type Indices struct{ data map[HandlerID]indexData }
 
 // newIndices makes empty indices for all that are registered.
-func newIndices(g *Registry) Indices {
+func newIndices(r *Registry) Indices {
 	all := Indices{make(map[HandlerID]indexData)}
-	for _, h := range g.activities(kindIndex) {
+	for _, h := range r.activities(kindIndex) {
 		if all.data[h.id] == nil {
 			all.data[h.id] = h.indexing.fill()
 		}
@@ -205,17 +205,17 @@ type indexData interface {
 // indexValues is the content of an index. What was handed out to readers is never changed again. A change costs the same however large
 // the index is, and however many values are under its key: it is the next reader of the key who pays for a new copy of them, once.
 type indexValues[K comparable, V any] struct {
-	mu      sync.RWMutex // guards following
-	entries map[K]*indexEntry[V]
-	owned   map[string][]indexPlace[K]
-	whole   map[K][]V // as it was handed out, nil since the last change
+	mu       sync.RWMutex // guards following
+	entries  map[K]*indexEntry[V]
+	owned    map[string][]indexPlace[K]
+	snapshot map[K][]V // as it was handed out, nil since the last change
 }
 
 // indexEntry is what is under one key: the values, and whose they are.
 type indexEntry[V any] struct {
 	owners []string
 	values []V
-	lent   []V // the values as they were handed out, nil since the last change
+	shared []V // the values as they were handed out, nil since the last change
 }
 
 // indexPlace is where a value of an owner is.
@@ -224,64 +224,64 @@ type indexPlace[K comparable] struct {
 	at  int
 }
 
-func (x *indexValues[K, V]) put(owner string, values any) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
+func (v *indexValues[K, V]) put(owner string, values any) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	wanted := values.(map[K]V)
 	kept := make([]indexPlace[K], 0, len(wanted))
-	for _, p := range x.owned[owner] {
-		if v, ok := wanted[p.key]; ok {
-			x.entries[p.key].values[p.at], x.entries[p.key].lent = v, nil
+	for _, p := range v.owned[owner] {
+		if value, ok := wanted[p.key]; ok {
+			v.entries[p.key].values[p.at], v.entries[p.key].shared = value, nil
 			kept = append(kept, p)
 		} else {
-			x.remove(p)
+			v.remove(p)
 		}
 	}
-	for key, v := range wanted {
+	for key, value := range wanted {
 		if slices.ContainsFunc(kept, func(p indexPlace[K]) bool { return p.key == key }) {
 			continue
 		}
-		if x.entries == nil {
-			x.entries, x.owned = make(map[K]*indexEntry[V]), make(map[string][]indexPlace[K])
+		if v.entries == nil {
+			v.entries, v.owned = make(map[K]*indexEntry[V]), make(map[string][]indexPlace[K])
 		}
-		e := x.entries[key]
+		e := v.entries[key]
 		if e == nil {
 			e = &indexEntry[V]{}
-			x.entries[key] = e
+			v.entries[key] = e
 		}
 		kept = append(kept, indexPlace[K]{key, len(e.values)})
-		e.owners, e.values, e.lent = append(e.owners, owner), append(e.values, v), nil
+		e.owners, e.values, e.shared = append(e.owners, owner), append(e.values, value), nil
 	}
-	if x.whole = nil; len(kept) > 0 {
-		x.owned[owner] = kept
+	if v.snapshot = nil; len(kept) > 0 {
+		v.owned[owner] = kept
 	} else {
-		delete(x.owned, owner)
+		delete(v.owned, owner)
 	}
 }
 
-func (x *indexValues[K, V]) drop(owner string) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	for _, p := range x.owned[owner] {
-		x.remove(p)
-		x.whole = nil
+func (v *indexValues[K, V]) drop(owner string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, p := range v.owned[owner] {
+		v.remove(p)
+		v.snapshot = nil
 	}
-	delete(x.owned, owner)
+	delete(v.owned, owner)
 }
 
 // remove takes one value away, and puts the last one of its key in its place.
-func (x *indexValues[K, V]) remove(p indexPlace[K]) {
-	e := x.entries[p.key]
+func (v *indexValues[K, V]) remove(p indexPlace[K]) {
+	e := v.entries[p.key]
 	last := len(e.values) - 1
 	if last == 0 {
-		delete(x.entries, p.key)
+		delete(v.entries, p.key)
 		return
 	}
-	e.lent = nil
+	e.shared = nil
 	e.values[p.at], e.owners[p.at] = e.values[last], e.owners[last]
-	for i, moved := range x.owned[e.owners[p.at]] {
+	for i, moved := range v.owned[e.owners[p.at]] {
 		if moved.key == p.key && moved.at == last {
-			x.owned[e.owners[p.at]][i].at = p.at
+			v.owned[e.owners[p.at]][i].at = p.at
 		}
 	}
 	clear(e.values[last:])
@@ -289,67 +289,67 @@ func (x *indexValues[K, V]) remove(p indexPlace[K]) {
 	e.values, e.owners = e.values[:last], e.owners[:last]
 }
 
-func (x *indexValues[K, V]) get(key K) []V {
-	x.mu.RLock()
-	e := x.entries[key]
-	if e == nil || e.lent != nil {
-		defer x.mu.RUnlock()
+func (v *indexValues[K, V]) get(key K) []V {
+	v.mu.RLock()
+	e := v.entries[key]
+	if e == nil || e.shared != nil {
+		defer v.mu.RUnlock()
 		if e == nil {
 			return nil
 		}
-		return e.lent
+		return e.shared
 	}
-	x.mu.RUnlock()
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.lend(key)
+	v.mu.RUnlock()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.shareLocked(key)
 }
 
-func (x *indexValues[K, V]) lend(key K) []V {
-	e := x.entries[key]
+func (v *indexValues[K, V]) shareLocked(key K) []V {
+	e := v.entries[key]
 	if e == nil {
 		return nil
 	}
-	if e.lent == nil {
-		e.lent = slices.Clip(slices.Clone(e.values))
+	if e.shared == nil {
+		e.shared = slices.Clip(slices.Clone(e.values))
 	}
-	return e.lent
+	return e.shared
 }
 
-func (x *indexValues[K, V]) has(key K) bool {
-	x.mu.RLock()
-	defer x.mu.RUnlock()
-	return x.entries[key] != nil
+func (v *indexValues[K, V]) has(key K) bool {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return v.entries[key] != nil
 }
 
-func (x *indexValues[K, V]) len() int {
-	x.mu.RLock()
-	defer x.mu.RUnlock()
-	return len(x.entries)
+func (v *indexValues[K, V]) len() int {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return len(v.entries)
 }
 
-func (x *indexValues[K, V]) all() map[K][]V {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.whole == nil {
-		x.whole = make(map[K][]V, len(x.entries))
-		for key := range x.entries {
-			x.whole[key] = x.lend(key)
+func (v *indexValues[K, V]) all() map[K][]V {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.snapshot == nil {
+		v.snapshot = make(map[K][]V, len(v.entries))
+		for key := range v.entries {
+			v.snapshot[key] = v.shareLocked(key)
 		}
 	}
-	return x.whole
+	return v.snapshot
 }
 
-func (x *indexValues[K, V]) lookup(key any) []any {
+func (v *indexValues[K, V]) lookup(key any) []any {
 	k, ok := key.(K)
 	if !ok {
 		return nil
 	}
-	return anySlice(x.get(k))
+	return anySlice(v.get(k))
 }
 
-func (x *indexValues[K, V]) each(yield func(any, []any) bool) {
-	for key, values := range x.all() {
+func (v *indexValues[K, V]) each(yield func(any, []any) bool) {
+	for key, values := range v.all() {
 		if !yield(key, anySlice(values)) {
 			return
 		}

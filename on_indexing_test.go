@@ -14,19 +14,19 @@ func TestIndexUpdate(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			cost := func(size int) uint64 {
-				x := &indexValues[string, int]{}
+				v := &indexValues[string, int]{}
 				for i := range size {
-					x.put(fmt.Sprint("owner-", i), map[string]int{key(i): i})
+					v.put(fmt.Sprint("owner-", i), map[string]int{key(i): i})
 				}
 				values := map[string]int{key(3): -1}
-				read := x.get(key(3))
+				read := v.get(key(3))
 				var before, after runtime.MemStats
 				runtime.ReadMemStats(&before)
 				for range 100 {
-					x.put("owner-3", values)
+					v.put("owner-3", values)
 				}
 				runtime.ReadMemStats(&after)
-				if got := x.get(key(3)); read[min(3, len(read)-1)] != 3 || got[min(3, len(got)-1)] != -1 {
+				if got := v.get(key(3)); read[min(3, len(read)-1)] != 3 || got[min(3, len(got)-1)] != -1 {
 					t.Errorf("before and after the update, readers see %d and %d, want 3 and -1", read[min(3, len(read)-1)], got[min(3, len(got)-1)])
 				}
 				return after.TotalAlloc - before.TotalAlloc

@@ -72,7 +72,7 @@ func (p *Patch) Map() map[string]any {
 	return m
 }
 
-// Empty tells whether there is nothing to change.
+// Empty reports whether there is nothing to change.
 func (p *Patch) Empty() bool { return len(p.merge) == 0 && len(p.transforms) == 0 && !p.finalizes() }
 
 // finalizes reports whether the patch adds or removes finalizers on the framework's own account.
@@ -105,7 +105,7 @@ func (p *Patch) operations(body *Body) []jsonpatch.Operation {
 	return jsonpatch.Diff(body.Map(), after)
 }
 
-// try tells whether the patch can be made of the body: whether all its values are JSON, and
+// try reports whether the patch can be made of the body: whether all its values are JSON, and
 // no transformation panics.
 func (p *Patch) try(body *Body) error {
 	if p.err != nil || len(p.transforms) == 0 {
@@ -153,7 +153,7 @@ func (p *Patch) apply(body *Body) (object map[string]any, err error) {
 	return object, nil
 }
 
-// transformError tells that a transformation has panicked.
+// transformError means that a transformation has panicked.
 type transformError struct{ value any }
 
 func (e *transformError) Error() string {
@@ -211,23 +211,23 @@ func (p *Patch) put(value any, keys ...string) {
 	m[last] = value
 }
 
-// forget takes the value at a path out of the merge patch, and the parents that it leaves empty.
-func (p *Patch) forget(keys ...string) { forgetIn(p.merge, keys) }
+// dropValue takes the value at a path out of the merge patch, and the parents that it leaves empty.
+func (p *Patch) dropValue(keys ...string) { dropValueIn(p.merge, keys) }
 
-func forgetIn(m map[string]any, keys []string) {
+func dropValueIn(m map[string]any, keys []string) {
 	if len(keys) == 1 {
 		delete(m, keys[0])
 		return
 	}
 	if next, ok := m[keys[0]].(map[string]any); ok {
-		if forgetIn(next, keys[1:]); len(next) == 0 {
+		if dropValueIn(next, keys[1:]); len(next) == 0 {
 			delete(m, keys[0])
 		}
 	}
 }
 
 // unapplied returns what of a merge patch is not so in the response to it: what the schema has
-// dropped, and what somebody else has changed at the same time. What the response has besides does not
+// dropped, and what another client has changed at the same time. What the response has besides does not
 // matter, nor whether a list or a map of the metadata that was emptied is there.
 func unapplied(patch map[string]any, response *Body) Diff {
 	if jsonpatch.IsApplied(response.raw, patch) {

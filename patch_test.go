@@ -36,11 +36,11 @@ func TestPatch(t *testing.T) {
 		{"forget", func(p *Patch) {
 			p.Set("a.b", 1)
 			p.Set("a.c", 1)
-			p.forget("a", "b")
-			p.forget("no", "x")
-			p.forget("a", "c", "x")
+			p.dropValue("a", "b")
+			p.dropValue("no", "x")
+			p.dropValue("a", "c", "x")
 		}, `{"a":{"c":1}}`},
-		{"forget with parents", func(p *Patch) { p.Set("a.b.c", 1); p.forget("a", "b", "c") }, `{}`},
+		{"forget with parents", func(p *Patch) { p.Set("a.b.c", 1); p.dropValue("a", "b", "c") }, `{}`},
 		{"the whole object", func(p *Patch) { p.Set("", map[string]any{"a": 1}) }, `{"a":1}`},
 		{"clear", func(p *Patch) {
 			p.Set("a", 1)

@@ -23,7 +23,7 @@ import (
 	"time"
 )
 
-// This file knows which certificate a server of webhooks shows, and what the API server is told to trust: those in files, read again
+// This file knows which certificate a server of webhooks shows, and what the API server is to trust: those in files, read again
 // when they change, or one that signs itself. All runs on the goroutine of the server's Serve, but for what is asked in handshakes.
 
 // The life of the certificates that sign themselves.
@@ -96,7 +96,7 @@ func (c *certificates) wait(now time.Time) time.Duration {
 	return max(wait, time.Millisecond)
 }
 
-// check does what is due, and tells whether there is something to announce.
+// check does what is due, and reports whether there is something to announce.
 func (c *certificates) check(now time.Time) bool {
 	switch {
 	case c.next != nil && now.Before(c.switchAt):
@@ -143,7 +143,7 @@ func (c *certificates) renew(now time.Time) bool {
 	return true
 }
 
-// scheduleSwitch is called when what is to be trusted has been scheduleSwitch: from now on, it becomes so.
+// scheduleSwitch is called when what is to be trusted has been announced: from now on, it becomes trusted.
 func (c *certificates) scheduleSwitch(now time.Time) {
 	c.switchAt = now.Add(c.RenewalOverlap)
 	if !c.current.end.IsZero() && c.current.end.Before(c.switchAt) {
@@ -175,7 +175,7 @@ func (c *certificates) hasFiles() bool {
 	return c.CertFile != "" || c.CAFile != "" || c.VerifyCAFile != "" || c.VerifyCAPath != ""
 }
 
-// ready tells whether the given configuration of TLS has certificates of its own.
+// ready reports whether the given configuration of TLS has certificates of its own.
 func (c *certificates) ready() bool {
 	t := c.TLSConfig
 	return t != nil && c.CertFile == "" && (len(t.Certificates) > 0 || t.GetCertificate != nil || t.GetConfigForClient != nil)
@@ -237,7 +237,7 @@ func vouches(bundle []byte, shown *tls.Certificate) bool {
 // certificateFiles is what was in files at one time.
 type certificateFiles struct {
 	certificate, key []byte
-	trusted          []byte // what the API server is told to trust
+	trusted          []byte // what the API server is to trust
 	clients          []byte // the authorities of clients' certificates
 }
 

@@ -72,17 +72,17 @@ func (s *WebhookAutoServer) Serve(ctx context.Context, review ReviewFunc, announ
 type WebhookAutoTunnel WebhookNgrokTunnel
 
 // Format prints what [WebhookServer.Format] does.
-func (s WebhookAutoTunnel) Format(f fmt.State, _ rune) { printServer(f, s.Addr, s.Port) }
+func (w WebhookAutoTunnel) Format(f fmt.State, _ rune) { printServer(f, w.Addr, w.Port) }
 
 // Serve listens until the context ends, and returns nil then. See [AdmissionServer].
-func (t *WebhookAutoTunnel) Serve(ctx context.Context, review ReviewFunc, announce func(WebhookClientConfig)) error {
-	log := cmp.Or(t.Logger, servedLogger(ctx))
+func (w *WebhookAutoTunnel) Serve(ctx context.Context, review ReviewFunc, announce func(WebhookClientConfig)) error {
+	log := cmp.Or(w.Logger, servedLogger(ctx))
 	host := detectHost(ctx, log)
 	if host == "" {
 		log.Debug("The kind of the cluster is not known; using an ngrok tunnel.")
-		return (*WebhookNgrokTunnel)(t).Serve(ctx, review, announce)
+		return (*WebhookNgrokTunnel)(w).Serve(ctx, review, announce)
 	}
-	server := &WebhookServer{Addr: t.Addr, Port: t.Port, Path: t.Path, Logger: t.Logger}
+	server := &WebhookServer{Addr: w.Addr, Port: w.Port, Path: w.Path, Logger: w.Logger}
 	return server.serveAs(ctx, host, review, announce)
 }
 

@@ -18,7 +18,7 @@ import (
 )
 
 // This file makes a server of webhooks reachable from anywhere by ngrok, a program that must be installed. Serve runs on the goroutine of
-// whoever calls it, and owns those of the local server and of the program's output.
+// its caller, and owns those of the local server and of the program's output.
 
 // WebhookNgrokTunnel is an [AdmissionServer] for development against clusters that cannot connect to this machine: it listens on this
 // machine alone, and the public address of a tunnel by ngrok is announced. Everyone who knows that address can send reviews. See https://ngrok.com.
@@ -66,7 +66,7 @@ func (t *WebhookNgrokTunnel) Serve(ctx context.Context, review ReviewFunc, annou
 		return err
 	case address := <-local:
 		tunnelled := make(chan error, 1) // how the tunnel has ended, from its goroutine to this one
-		go func() { tunnelled <- t.keep(ctx, log, address, announce) }()
+		go func() { tunnelled <- t.runTunnel(ctx, log, address, announce) }()
 		select {
 		case err := <-tunnelled:
 			stop()
@@ -78,8 +78,8 @@ func (t *WebhookNgrokTunnel) Serve(ctx context.Context, review ReviewFunc, annou
 	}
 }
 
-// keep keeps a tunnel to the local URL open until the context ends.
-func (t *WebhookNgrokTunnel) keep(ctx context.Context, log *slog.Logger, local string, announce func(WebhookClientConfig)) error {
+// runTunnel keeps a tunnel to the local URL open until the context ends.
+func (t *WebhookNgrokTunnel) runTunnel(ctx context.Context, log *slog.Logger, local string, announce func(WebhookClientConfig)) error {
 	scheme, rest, _ := strings.Cut(local, "://")
 	host, path, _ := strings.Cut(rest, "/")
 	if path != "" {

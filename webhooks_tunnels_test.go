@@ -45,12 +45,12 @@ func fakeNgrok(dir string) error {
 	if err != nil {
 		return err
 	}
-	told := strings.Join(append(os.Args[1:], "token "+os.Getenv("NGROK_AUTHTOKEN")), "\n")
-	if err := os.WriteFile(filepath.Join(dir, fmt.Sprint("start-", len(starts))), []byte(told), 0o600); err != nil {
+	args := strings.Join(append(os.Args[1:], "token "+os.Getenv("NGROK_AUTHTOKEN")), "\n")
+	if err := os.WriteFile(filepath.Join(dir, fmt.Sprint("start-", len(starts))), []byte(args), 0o600); err != nil {
 		return err
 	}
-	asked := make(chan os.Signal, 1)
-	signal.Notify(asked, os.Interrupt)
+	interrupted := make(chan os.Signal, 1)
+	signal.Notify(interrupted, os.Interrupt)
 	api, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
@@ -67,7 +67,7 @@ func fakeNgrok(dir string) error {
 	fmt.Printf("{\"lvl\":\"info\",\"msg\":\"starting web service\",\"obj\":\"web\",\"addr\":%q}\n", api.Addr())
 	for {
 		select {
-		case <-asked:
+		case <-interrupted:
 			return os.WriteFile(filepath.Join(dir, "interrupted"), nil, 0o600)
 		case <-time.After(20 * time.Millisecond):
 		}
@@ -139,11 +139,11 @@ func TestWebhookNgrokTunnel(t *testing.T) {
 		if config.URL != "https://tunnel-0.example/hooks" || config.CABundle != nil || config.Service != nil {
 			t.Errorf("announced: %+v", config)
 		}
-		told := startedWith(t, dir, 0)
-		local := told[len(told)-2]
+		args := startedWith(t, dir, 0)
+		local := args[len(args)-2]
 		want := []string{"http", "--log=stdout", "--log-format=json", "--region=eu", local, "token mine"}
-		if !slices.Equal(told, want) || !strings.HasPrefix(local, "http://127.0.0.1:") {
-			t.Errorf("the program was told %q, want %q", told, want)
+		if !slices.Equal(args, want) || !strings.HasPrefix(local, "http://127.0.0.1:") {
+			t.Errorf("the program was told %q, want %q", args, want)
 		}
 		resp, err := http.Post(local+"/hooks/fn", "application/json", strings.NewReader("{}"))
 		if err != nil {

@@ -81,15 +81,15 @@ func groupOf(path string) string {
 // proxied reports whether a group is what is behind a proxy.
 func proxied(group string) bool { return strings.HasSuffix(group, "/proxy") }
 
-// of returns the limiter of a group, nil if there is none.
-func (l *Limiter) of(group string) *bucket {
+// bucketOf returns the limiter of a group, nil if there is none.
+func (l *Limiter) bucketOf(group string) *bucket {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.refused[group]
 }
 
-// none reports whether no group is refused.
-func (l *Limiter) none() bool {
+// noneRefused reports whether no group is refused.
+func (l *Limiter) noneRefused() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.refused) == 0
@@ -100,8 +100,8 @@ func (l *Limiter) Wait(ctx context.Context, path string) error {
 	if l == nil {
 		return nil
 	}
-	if !l.none() {
-		if err := l.of(groupOf(path)).wait(ctx); err != nil {
+	if !l.noneRefused() {
+		if err := l.bucketOf(groupOf(path)).wait(ctx); err != nil {
 			return err
 		}
 	}
@@ -114,10 +114,10 @@ func (l *Limiter) Hold(path string, code int, pause time.Duration) {
 		return
 	}
 	if !ofGroup(path, code) {
-		l.all.hold(pause)
+		l.all.applyRetryAfter(pause)
 		return
 	}
-	l.refusing(groupOf(path)).hold(pause)
+	l.bucketFor(groupOf(path)).applyRetryAfter(pause)
 }
 
 // ofGroup reports whether a refusal speaks for one group alone. The API server itself says 429 when it has too much to do.
@@ -125,8 +125,8 @@ func ofGroup(path string, code int) bool {
 	return code == http.StatusServiceUnavailable || code == http.StatusTooManyRequests && proxied(groupOf(path))
 }
 
-// refusing returns the limiter of a group, which is made if there is none.
-func (l *Limiter) refusing(group string) *bucket {
+// bucketFor returns the limiter of a group, which is made if there is none.
+func (l *Limiter) bucketFor(group string) *bucket {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r := l.refused[group]
@@ -147,8 +147,8 @@ func (l *Limiter) Answered(path string, sent time.Time, code int, pause time.Dur
 	}
 	group := groupOf(path)
 	if ofGroup(path, code) {
-		if r := l.refusing(group); !proxied(group) && l.others(r) { // one limiter slows down at a time
-			r.defers(pause)
+		if r := l.bucketFor(group); !proxied(group) && l.othersRefused(r) { // one limiter slows down at a time
+			r.deferBackoff(pause)
 			l.all.answered(sent, code, 0)
 		} else {
 			r.answered(sent, code, pause)
@@ -163,10 +163,10 @@ func (l *Limiter) Answered(path string, sent time.Time, code int, pause time.Dur
 
 // recovered notes an answer that is no refusal, and gives up the limiter of the group when it has nothing to hold back any more.
 func (l *Limiter) recovered(group string, sent time.Time, code int) {
-	if l.none() {
+	if l.noneRefused() {
 		return
 	}
-	r := l.of(group)
+	r := l.bucketOf(group)
 	if r == nil {
 		return
 	}
@@ -178,12 +178,12 @@ func (l *Limiter) recovered(group string, sent time.Time, code int) {
 	}
 }
 
-// others reports whether other groups of the API server are refused now, too.
-func (l *Limiter) others(own *bucket) bool {
+// othersRefused reports whether other groups of the API server are refused now, too.
+func (l *Limiter) othersRefused(own *bucket) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for group, r := range l.refused {
-		if r != own && !proxied(group) && r.refusing() {
+		if r != own && !proxied(group) && r.isRefusing() {
 			return true
 		}
 	}
@@ -199,15 +199,15 @@ type bucket struct {
 	backoffs []time.Duration // after the refusals in a row
 	exact    bool            // whether a pause that the server asks for counts even if our own pause is longer
 
-	mu      sync.Mutex // guards following
-	next    time.Time  // when the next token comes if none was saved; the further back, the more are saved
-	closed  time.Time  // until when no request may go
-	told    time.Time  // when it was last told that requests are held back
-	backoff time.Duration
-	refused int           // answers in a row that were refusals
-	last    time.Time     // when the last answer came
-	pauses  int           // that were made for them
-	renewed chan struct{} // closed when what was said to those who wait counts no more
+	mu       sync.Mutex // guards following
+	next     time.Time  // when the next token comes if none was saved; the further back, the more are saved
+	closed   time.Time  // until when no request may go
+	warnedAt time.Time  // when it was last told that requests are held back
+	backoff  time.Duration
+	refused  int           // answers in a row that were refusals
+	last     time.Time     // when the last answer came
+	pauses   int           // that were made for them
+	renewed  chan struct{} // closed when what was said to those who wait counts no more
 }
 
 // newBucket returns what lets so many requests go, nil if there is no limit.
@@ -227,7 +227,7 @@ func (r *bucket) wait(ctx context.Context) error {
 		return nil
 	}
 	for {
-		pause, renewed := r.take(time.Now())
+		pause, renewed := r.reserve(time.Now())
 		if pause <= 0 {
 			return nil
 		}
@@ -249,8 +249,8 @@ func (r *bucket) wait(ctx context.Context) error {
 	}
 }
 
-// take takes a token, and tells how long to wait for it, unless that is renewed.
-func (r *bucket) take(now time.Time) (pause time.Duration, renewed <-chan struct{}) {
+// reserve takes a token, and tells how long to wait for it, unless that is renewed.
+func (r *bucket) reserve(now time.Time) (pause time.Duration, renewed <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	each, saved := r.intervalLocked(), time.Duration(0)
@@ -262,8 +262,8 @@ func (r *bucket) take(now time.Time) (pause time.Duration, renewed <-chan struct
 	}
 	pause = max(r.next.Sub(now), r.closed.Sub(now), 0)
 	r.next = r.next.Add(each)
-	if pause > time.Second && now.Sub(r.told) > time.Minute {
-		r.told = now
+	if pause > time.Second && now.Sub(r.warnedAt) > time.Minute {
+		r.warnedAt = now
 		attrs := []any{"refused", r.refused}
 		if r.rate < maxBurst {
 			attrs = append(attrs, "rate", r.rate, "burst", r.burst)
@@ -278,8 +278,8 @@ func (r *bucket) intervalLocked() time.Duration {
 	return max(time.Second/time.Duration(r.rate), r.backoff)
 }
 
-// refusing reports whether requests are refused or held back. A refusal is forgotten if no request was made for longer than the longest pause.
-func (r *bucket) refusing() bool {
+// isRefusing reports whether requests are refused or held back. A refusal is forgotten if no request was made for longer than the longest pause.
+func (r *bucket) isRefusing() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
@@ -294,9 +294,9 @@ func (r *bucket) idle() bool {
 	return !now.Before(r.closed) && (r.refused == 0 && r.backoff == 0 || !now.Before(r.last.Add(2*maxBackoff)))
 }
 
-// defers notes a refusal that the limiter of all requests makes its pauses for. Only a pause that the server asks for is the group's own.
-func (r *bucket) defers(pause time.Duration) {
-	r.hold(pause)
+// deferBackoff notes a refusal that the limiter of all requests makes its pauses for. Only a pause that the server asks for is the group's own.
+func (r *bucket) deferBackoff(pause time.Duration) {
+	r.applyRetryAfter(pause)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
@@ -323,8 +323,8 @@ func (r *bucket) renewLocked(next time.Time) {
 	r.renewed = make(chan struct{})
 }
 
-// hold holds back all requests for a while, because the server asks for it.
-func (r *bucket) hold(requested time.Duration) {
+// applyRetryAfter holds back all requests for a while, because the server asks for it.
+func (r *bucket) applyRetryAfter(requested time.Duration) {
 	if r == nil || requested <= 0 {
 		return
 	}

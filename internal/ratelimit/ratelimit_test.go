@@ -56,7 +56,7 @@ func TestRequestGroups(t *testing.T) {
 				if slowed := l.all.slowed(); slowed != (len(groups) > 1) {
 					t.Errorf("all requests are slowed down: %t", slowed)
 				}
-				for l.all.slowed() || !l.none() { // all are well again, and those who wait are let go faster and faster
+				for l.all.slowed() || !l.noneRefused() { // all are well again, and those who wait are let go faster and faster
 					for _, group := range groups {
 						if err := l.Wait(t.Context(), group+"/v1"); err != nil {
 							t.Fatal(err)
@@ -82,7 +82,7 @@ func TestRequestGroups(t *testing.T) {
 			if n := len(l.refused); n > 2*maxGroups {
 				t.Errorf("%d groups are kept", n)
 			}
-			if l.of("/apis/down") == nil {
+			if l.bucketOf("/apis/down") == nil {
 				t.Error("the group that is held back is forgotten, too")
 			}
 			n := len(l.refused)
