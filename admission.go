@@ -22,28 +22,6 @@ import (
 // This file answers the reviews of the API server: it finds the handlers for them, calls these, and makes one answer of what they
 // say. It starts and ends the server of webhooks, on whose goroutines the handlers run.
 
-// OnValidate registers a validating handler in the default registry. See [Registry.OnValidate].
-func OnValidate(s Selector, fn AdmissionFunc, opts *AdmissionOptions) {
-	must(kindValidate, DefaultRegistry().onAdmission(kindValidate, s, fn, opts, newReviewServer))
-}
-
-// OnMutate registers a mutating handler in the default registry. See [Registry.OnMutate].
-func OnMutate(s Selector, fn AdmissionFunc, opts *AdmissionOptions) {
-	must(kindMutate, DefaultRegistry().onAdmission(kindMutate, s, fn, opts, newReviewServer))
-}
-
-// OnValidate registers a handler that admits or denies operations on objects of the selected resources before they happen. It needs
-// Settings.Admission.Server. It panics as [Registry.OnEvent] does.
-func (r *Registry) OnValidate(s Selector, fn AdmissionFunc, opts *AdmissionOptions) {
-	must(kindValidate, r.onAdmission(kindValidate, s, fn, opts, newReviewServer))
-}
-
-// OnMutate registers a handler that changes objects of the selected resources by its Patch before they are stored, and can deny
-// operations, too. It needs Settings.Admission.Server. It panics as [Registry.OnEvent] does.
-func (r *Registry) OnMutate(s Selector, fn AdmissionFunc, opts *AdmissionOptions) {
-	must(kindMutate, r.onAdmission(kindMutate, s, fn, opts, newReviewServer))
-}
-
 // reviewServer is the engine of one operator.
 type reviewServer struct {
 	*admissionHost
@@ -79,7 +57,7 @@ const reviewMemoryLife = 10 * time.Minute
 const maxReviewMemories = 10_000
 
 // newReviewServer makes the engine.
-func newReviewServer(r *Registry, operator admissionOperator) (admissionEngine, error) {
+func newReviewServer(r *Registry, operator admissionOperator) (*reviewServer, error) {
 	host := operator.admissionHost()
 	s := &reviewServer{
 		admissionHost: host, operator: operator, server: host.settings.Admission.Server, managed: host.settings.Admission.Managed,
@@ -402,7 +380,7 @@ func (a *admissionReview) call(ctx context.Context, h *handler) {
 	defer context.AfterFunc(a.handlers, cancel)()
 	own := *a.argument
 	own.Param, own.Runtime = h.param, began.Sub(a.started)
-	err := call(func() error { return h.rules().call(ctx, &own) })
+	err := call(func() error { return h.admission.call(ctx, &own) })
 	if err == nil {
 		err = own.Patch.try(own.Body)
 	}

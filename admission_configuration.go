@@ -140,7 +140,7 @@ func (s *reviewServer) entries(kind handlerKind, resources map[*handler][]Resour
 	bases := make(map[HandlerID][]map[string]any)
 	taken := make(map[string]bool)
 	for _, h := range s.all {
-		if h.kind != kind || persistent && !h.rules().persistent {
+		if h.kind != kind || persistent && !h.admission.persistent {
 			continue
 		}
 		entry := s.entry(h, resources[h], client)
@@ -182,7 +182,7 @@ func sameExceptRules(a, b map[string]any) bool {
 
 // entry is one webhook.
 func (s *reviewServer) entry(h *handler, resources []Resource, client *WebhookClientConfig) map[string]any {
-	o := h.rules()
+	o := h.admission
 	effects, failure := "None", "Fail"
 	if o.sideEffects {
 		effects = "NoneOnDryRun"
@@ -215,7 +215,7 @@ func exactNames(patterns []string) []any {
 // hookRules returns which operations on which resources the webhook is for.
 func (h *handler) hookRules(resources []Resource) []any {
 	operations := []any{}
-	for _, op := range h.rules().operations {
+	for _, op := range h.admission.operations {
 		operations = append(operations, string(op))
 	}
 	if len(operations) == 0 {
@@ -224,7 +224,7 @@ func (h *handler) hookRules(resources []Resource) []any {
 	rules := []any{}
 	for _, r := range resources {
 		names := []any{r.Plural}
-		switch sub := h.rules().subresource; sub {
+		switch sub := h.admission.subresource; sub {
 		case "":
 		case "*": // which does not include the object itself for Kubernetes
 			names = append(names, r.Plural+"/*")

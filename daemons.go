@@ -17,24 +17,6 @@ import (
 // runs, and only a timer of the runtime while it waits. The object's worker starts tasks and asks them to stop; what they do in
 // between is their own business, under the lock of their object.
 
-// backgroundEngine is what the reactor wants of daemons and timers.
-type backgroundEngine interface {
-	// spawn starts and stops the tasks of an object, and reports whether it has to be held for any of them. What matters of
-	// its state is given if there are timers that wait for the object to be idle.
-	spawn(s *entry, handlers []*handler, o *Object, tracked *Essence) (held bool)
-	// waitIdle gives the tasks of an object a little time to end, and reports whether they have.
-	waitIdle(s *entry, limit time.Duration) bool
-	forget(s *entry, reason StoppingReason)
-	pause(namespace string)
-	stop(reason StoppingReason)
-	// idle reports whether nothing runs, nor is known of any object.
-	idle() bool
-	wait(ctx context.Context) (left []string)
-}
-
-// start completes an engine. It is a method of what only the registration of daemons and timers names, so that no one else links any of this.
-func (backgroundStarter) start(d *daemons) backgroundEngine { return d }
-
 // daemons runs the tasks of the objects of one resource.
 type daemons struct {
 	settings   *Settings

@@ -343,9 +343,9 @@ func (r *run) serve(ctx context.Context) error {
 	if len(r.indices.data) > 0 {
 		o.barrier = &syncBarrier{}
 	}
-	if engine := r.Registry.admission; engine != nil {
+	if r.Registry.has(func(h *handler) bool { return h.admission != nil }) {
 		var err error
-		if o.admission, err = engine(r.Registry, o); err != nil {
+		if o.admission, err = newReviewServer(r.Registry, o); err != nil {
 			return err
 		}
 	}

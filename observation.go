@@ -41,8 +41,8 @@ type observer struct {
 	clusterwide bool
 	patterns    []string
 	pauser      *pauser
-	peers       *peering        // nil without peers
-	admission   admissionEngine // nil without handlers for it
+	peers       *peering      // nil without peers
+	admission   *reviewServer // nil without handlers for it
 
 	handlers context.Context // of the handlers
 	requests context.Context // of the requests that store what the handlers have left
@@ -364,19 +364,14 @@ func (o *observer) newReactor(what *resolved) *reactor {
 	r.queue = newQueue(o.settings.Queueing.WorkerLimit, o.log, r.reconcile)
 	r.queue.onForget, r.queue.workerLimit = r.forget, o.workerLimit
 	r.queue.meter, r.queue.known = o.meter, what.counts
-	background, indices := o.registry.starters()
-	if s, ok := indices.(interface {
-		startIndexing(*indexer) indexEngine
-	}); ok {
-		r.indexer = s.startIndexing(&indexer{meter: o.meter, settings: o.settings, indices: o.indices, handlers: o.handlers})
+	if o.registry.has(func(h *handler) bool { return h.indexing != nil }) {
+		r.indexer = &indexer{meter: o.meter, settings: o.settings, indices: o.indices, handlers: o.handlers}
 	}
 	if r.barrier = o.barrier; o.barrier != nil {
 		r.queue.barrier, r.queue.joinsBarrier = o.barrier, len(what.indices) > 0
 	}
-	if s, ok := background.(interface {
-		start(*daemons) backgroundEngine
-	}); ok {
-		r.daemons = s.start(&daemons{
+	if o.registry.has(func(h *handler) bool { return h.task != nil }) {
+		r.daemons = &daemons{
 			events: o.events, meter: o.meter,
 			settings: o.settings, client: o.client, log: o.log, indices: o.indices, requests: o.requests,
 			handlers: context.WithoutCancel(o.handlers), // they are stopped one by one
@@ -384,7 +379,7 @@ func (o *observer) newReactor(what *resolved) *reactor {
 			track:    func(b *Body) *Essence { return r.served.Load().track(b, o.settings) },
 			limit:    o.limit,
 			wake:     r.queue.wake, setLive: r.queue.setLive, rediscover: o.rediscover, warned: &r.warned, pauser: o.pauser,
-		})
+		}
 	}
 	return r
 }
@@ -805,7 +800,7 @@ func namesNamespace(name string) bool {
 func (o *observer) stop(endHandlers, endRequests context.CancelFunc) (err error) {
 	o.mu.Lock()
 	var queues []*queue
-	var engines []backgroundEngine
+	var engines []*daemons
 	for _, served := range o.resources {
 		served.reactor.queue.close()
 		queues = append(queues, served.reactor.queue)

@@ -26,10 +26,10 @@ type reactor struct {
 	events     eventRecorder
 	meter      *metrics
 	queue      *queue
-	indexer    indexEngine // nil if there are no indices at all
+	indexer    *indexer // nil if there are no indices at all
 	indices    Indices
-	barrier    *syncBarrier     // nil if there are no indices at all
-	daemons    backgroundEngine // nil if there are neither daemons nor timers
+	barrier    *syncBarrier // nil if there are no indices at all
+	daemons    *daemons     // nil if there are neither daemons nor timers
 	limit      *handlerLimit
 	pauser     *pauser
 	began      time.Time // what the clock begins with
@@ -610,7 +610,7 @@ func (c *cycle) detectCause() {
 	if c.reason == ReasonFree && c.optionalDelete && !c.entry.deleteHandled {
 		c.reason = ReasonDelete // another client holds the object, so there is time for handlers that need not hold it
 	}
-	c.execution = &execution{settings: c.settings, meter: c.meter, limit: c.limit, workerLimit: c.queue.workerLimit, lifecycle: c.lifecycle, initial: initial, body: c.event.Body}
+	c.execution = &execution{cycle: c, initial: initial, body: c.event.Body}
 }
 
 func valueOf(e *Essence) any {
@@ -714,9 +714,9 @@ func (c *cycle) postpone(wait time.Duration) (time.Duration, error) {
 	return wait, nil
 }
 
-// prepareHandling gives the handling its ways out of this file, and what is still to be sent.
+// prepareHandling tells the execution its cause, and what is still to be sent.
 func (c *cycle) prepareHandling(cause *Change) {
-	e, progress := c.execution, c.settings.Persistence.ProgressStorage
+	e := c.execution
 	e.cause, e.registered, e.patches, c.eventPatches = *cause, c.served.changes, c.eventPatches, nil
 	if u := c.entry.pendingFlush; u != nil {
 		e.succeeded = slices.Clone(u.succeeded)
@@ -724,22 +724,24 @@ func (c *cycle) prepareHandling(cause *Change) {
 	for _, p := range e.patches {
 		e.unapplied = append(e.unapplied, p.patch)
 	}
-	e.load = func(id HandlerID) (*ProgressRecord, error) {
-		if u := c.entry.pendingFlush; u != nil && u.records[id] != nil {
-			return u.records[id], nil
-		}
-		if c.copied {
-			return nil, nil
-		}
-		return progress.Fetch(id, c.event.Body)
-	}
-	e.superseded = func() bool { return c.superseded(c.entry) }
-	e.interrupted = func() bool { return c.queue.hasNewer(c.entry, c.known().version) }
-	e.notifySuperseded = c.listen
-	e.running = func(id HandlerID) { c.queue.setRunning(c.entry, id) }
-	e.flush = c.flushBetween
-	e.flushLater = c.flushLater
 }
+
+// loadProgress returns the record of a handler, nil if there is none.
+func (c *cycle) loadProgress(id HandlerID) (*ProgressRecord, error) {
+	if u := c.entry.pendingFlush; u != nil && u.records[id] != nil {
+		return u.records[id], nil
+	}
+	if c.copied {
+		return nil, nil
+	}
+	return c.settings.Persistence.ProgressStorage.Fetch(id, c.event.Body)
+}
+
+// interrupted reports whether something newer waits than the echoes of the operator's own patches.
+func (c *cycle) interrupted() bool { return c.queue.hasNewer(c.entry, c.known().version) }
+
+// setRunning notes the handler that runs now, "" for none.
+func (c *cycle) setRunning(id HandlerID) { c.queue.setRunning(c.entry, id) }
 
 // handlerCounts counts handlers by how far they have come.
 type handlerCounts struct{ succeeded, failed, unfinished int }
@@ -830,7 +832,7 @@ func (c *cycle) collectHandlers(cause *Change) (superseded map[Reason]*handlerCo
 		if collected[h.id] {
 			continue
 		}
-		if record, err := e.load(h.id); err == nil && record != nil {
+		if record, err := c.loadProgress(h.id); err == nil && record != nil {
 			note(e.add(h, nil, false, now))
 		}
 	}
