@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"time"
 
@@ -154,23 +153,8 @@ type admissionSpec struct {
 	when           func(*Admission) bool
 }
 
-// admissionHost is what the engine of admission gets of the operator.
-type admissionHost struct {
-	client   *Client
-	settings *Settings
-	log      *slog.Logger
-	memo     *Memo
-	indices  Indices
-	events   eventRecorder
-	meter    *metrics
-	handlers context.Context // of the handlers
-	requests context.Context // of the requests that take the configurations back
-	patterns []string        // of namespaces, none means all
-}
-
-// admissionOperator is the operator for the engine of admission. Methods that only an interface leads to are linked only with the engine.
+// admissionOperator is the operator as admission sees it.
 type admissionOperator interface {
-	admissionHost() *admissionHost
 	// serves reports whether the operator is for a namespace.
 	serves(namespace string) bool
 	// memoryOf returns what is remembered of an object, nil if nothing is.

@@ -18,30 +18,35 @@ import (
 
 // reactor handles the objects of one resource.
 type reactor struct {
-	client     *Client
-	settings   *Settings
-	lifecycle  Lifecycle
-	log        *slog.Logger
-	memo       *Memo // the operator's
-	events     eventRecorder
-	meter      *metrics
-	queue      *queue
-	indexer    *indexer // nil if there are no indices at all
-	indices    Indices
-	barrier    *syncBarrier // nil if there are no indices at all
-	daemons    *daemons     // nil if there are neither daemons nor timers
-	limit      *handlerLimit
-	pauser     *pauser
-	began      time.Time // what the clock begins with
-	rediscover func()    // called when the resource is not what it was
-	warned     warnOnce
+	*environment
+	queue     *queue
+	indexer   *indexer     // nil if there are no indices at all
+	barrier   *syncBarrier // nil if there are no indices at all
+	daemons   *daemons     // nil if there are neither daemons nor timers
+	began     time.Time    // what the clock begins with
+	discovery discoverer
+	warned    warnOnce
 
-	unreadable atomic.Bool // an object could not be read when its stream was late, and none could be since
-
-	handlers context.Context // of the handlers: ends when the operator has waited long enough
-	requests context.Context // of the requests: ends a little later, so that what is done can be stored
+	unreadable atomic.Bool     // an object could not be read when its stream was late, and none could be since
+	requests   context.Context // of the requests: ends a little after that of the handlers, so that what is done can be stored
 
 	served atomic.Pointer[resolved]
+}
+
+func (r *reactor) resource() Resource { return r.served.Load().resource }
+
+func (r *reactor) trackedState(b *Body) *Essence { return r.served.Load().track(b, r.settings) }
+
+func (r *reactor) wake(e *entry) { r.queue.wake(e) }
+
+func (r *reactor) setLive(e *entry, live *atomic.Pointer[Body]) bool { return r.queue.setLive(e, live) }
+
+func (r *reactor) warnings() *warnOnce { return &r.warned }
+
+// discoverer is what finds the resources.
+type discoverer interface {
+	// rediscover notes that a resource is not what it was.
+	rediscover()
 }
 
 // clock returns for how long the reactor has worked. Unlike the time of the day, it is never set back.
@@ -212,8 +217,7 @@ func (r *reactor) cycle(e *entry, newest RawEvent) *cycle {
 	if e.body != nil && newest.Type == Modified && newerVersion(e.body.version, fresh.version) {
 		fresh = e.body // what our own patches have made of it; the event is from before them
 	}
-	c.sender = sender{client: r.client, ctx: r.requests, resource: c.served.resource, log: c.log, fresh: fresh, onPatched: c.notePatched, onRediscover: r.rediscover, warned: &r.warned,
-		newest: func() *Body { return r.queue.newest(e) }, lenient: fresh.deleting && e.conflicts >= manyConflicts}
+	c.sender = sender{client: r.client, ctx: r.requests, resource: c.served.resource, log: c.log, fresh: fresh, owner: c, warned: &r.warned, lenient: fresh.deleting && e.conflicts >= manyConflicts}
 	c.firstCycle, c.patchedRecently = !e.inProgress, c.wasPatchedRecently()
 	return c
 }
@@ -230,6 +234,12 @@ func (c *cycle) notePatched(before, after *Body) {
 		e.goneVersion = after.version
 	}
 }
+
+// waiting returns the newest state that has come as an event and waits to be handled, nil if none does.
+func (c *cycle) waiting() *Body { return c.queue.newest(c.entry) }
+
+// rediscover has the resources discovered again.
+func (r *reactor) rediscover() { r.discovery.rediscover() }
 
 // callEventHandlers calls the handlers of raw events for one event.
 func (c *cycle) callEventHandlers(ev RawEvent) {
