@@ -384,7 +384,7 @@ type sessionBody struct {
 	io.ReadCloser
 	ctx     context.Context // of the request
 	life    context.Context // that the request must not outlive
-	release func()
+	release context.CancelFunc
 }
 
 // Read reads on until the end of the answer or of the session.

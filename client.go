@@ -69,11 +69,9 @@ func NewClient(info *ConnectionInfo, settings *NetworkingSettings) (*Client, err
 }
 
 // newLoginClient returns a client that gets its connections from a login. It reads the settings when it is used first.
-func newLoginClient(login func(context.Context) (map[string]*ConnectionInfo, error), s *Settings, log *slog.Logger) *Client {
+func newLoginClient(login loginFunc, s *Settings, log *slog.Logger) *Client {
 	c := &Client{credentials: newCredentialStore(login), source: s, log: log}
-	c.credentials.timeouts = func() (connect, stream time.Duration) {
-		return s.Networking.ConnectTimeout, cmp.Or(s.Watching.ConnectTimeout, s.Networking.ConnectTimeout)
-	}
+	c.credentials.settings = s
 	return c
 }
 

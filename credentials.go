@@ -1,6 +1,7 @@
 package kopf
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,9 +52,9 @@ const maxRefused = 3
 type credentialStore struct {
 	// login gets new credentials by the ids of their handlers, run once however many requests wait.
 	// Its error is given to all of them, as a *LoginError.
-	login func(ctx context.Context) (map[string]*ConnectionInfo, error)
-	// timeouts returns what limits the connecting of the two clients; zero means no limit. Nil means that there are none.
-	timeouts func() (connect, stream time.Duration)
+	login loginFunc
+	// settings limit the connecting of the two clients. Nil means that nothing does.
+	settings *Settings
 
 	ctx   context.Context // of logins and sessions; ends when the store is closed
 	stop  context.CancelFunc
@@ -73,8 +74,11 @@ type loginRun struct {
 	err  error         // to be read when done is closed
 }
 
+// loginFunc gets new credentials by the ids of the handlers that they come from.
+type loginFunc func(ctx context.Context) (map[string]*ConnectionInfo, error)
+
 // newCredentialStore returns a store without credentials; the first pick logs in.
-func newCredentialStore(login func(ctx context.Context) (map[string]*ConnectionInfo, error)) *credentialStore {
+func newCredentialStore(login loginFunc) *credentialStore {
 	s := &credentialStore{
 		login:   login,
 		valid:   map[string]*credential{},
@@ -357,14 +361,21 @@ func (s *credentialStore) connect(c *credential) error {
 
 // makeClients makes the clients of a credential with a session.
 func (s *credentialStore) makeClients(c *credential) (err error) {
-	if s.timeouts != nil {
-		c.connectTimeout, c.streamTimeout = s.timeouts()
-	}
+	c.connectTimeout, c.streamTimeout = s.timeouts()
 	if c.Client, err = c.Info.newHTTPClient(c.connectTimeout, false, c.session); err != nil {
 		return err
 	}
 	c.StreamClient, err = c.Info.newHTTPClient(c.streamTimeout, true, c.session)
 	return err
+}
+
+// timeouts returns what limits the connecting of the two clients; zero means no limit.
+func (s *credentialStore) timeouts() (connect, stream time.Duration) {
+	if s.settings == nil {
+		return 0, 0
+	}
+	connect = s.settings.Networking.ConnectTimeout
+	return connect, cmp.Or(s.settings.Watching.ConnectTimeout, connect)
 }
 
 // reconnect makes the clients of all credentials anew whose limits have changed. Requests under way finish with the old ones.

@@ -76,14 +76,19 @@ type task struct {
 
 	// The running goroutine's.
 	spawned bool
-	retries int
-	started time.Time     // of the first attempt since the last success
-	first   time.Time     // of all calls: the grid of sharp timers
-	called  time.Time     // the last call's beginning, zero before it
-	next    time.Time     // when the next call is due, zero if that depends on changes
+	calls   taskCalls
 	ended   bool          // whether only the patch is left to be sent
 	pending *pendingWrite // nil if all was sent
 	failed  *failure      // the permanent one of its calls; before the first call, that of the timer that it replaces
+}
+
+// taskCalls is what a task knows of its calls.
+type taskCalls struct {
+	retries int
+	started time.Time // of the first attempt since the last success
+	first   time.Time // of all calls: the grid of sharp timers
+	called  time.Time // the last call's beginning, zero before it
+	next    time.Time // when the next call is due, zero if that depends on changes
 }
 
 // failure is a permanent failure of a timer. It lasts until another client changes the object.
@@ -386,7 +391,7 @@ func (t *task) log() *slog.Logger {
 // waitLocked lets the task wait for a time, or, if it is negative, for a change of the object.
 func (t *task) waitLocked(wait time.Duration) {
 	b := t.object
-	if wait < 0 && b.changed.After(t.called) { // it came during the call
+	if wait < 0 && b.changed.After(t.calls.called) { // it came during the call
 		wait = max(t.handler.task.idle-time.Since(b.changed), 0)
 	}
 	t.waiting, t.due = true, time.Time{}
@@ -568,11 +573,11 @@ func (t *task) count(n int64) {
 func (t *task) step() (wait time.Duration, more bool) {
 	last := t.ended || t.stopper.IsSet()
 	if last {
-		t.next = time.Time{}
+		t.calls.next = time.Time{}
 	}
 	if w := t.pending; w != nil && (last || time.Until(w.retryAt) <= 0) {
 		t.resend(last)
-		if due := !t.next.IsZero() && time.Until(t.next) <= 0; !last && !due {
+		if due := !t.calls.next.IsZero() && time.Until(t.calls.next) <= 0; !last && !due {
 			return t.wait(), true
 		}
 	}
@@ -605,8 +610,8 @@ func (t *task) step() (wait time.Duration, more bool) {
 // of the object leads to another call.
 func (t *task) wait() time.Duration {
 	wait := never
-	if !t.next.IsZero() {
-		wait = max(time.Until(t.next), 0)
+	if !t.calls.next.IsZero() {
+		wait = max(time.Until(t.calls.next), 0)
 	}
 	if t.pending == nil {
 		return wait
@@ -679,11 +684,11 @@ func (t *task) argument() Object {
 // attempt calls the function once, sends what it has left, and returns when the next step is due.
 func (t *task) attempt() (wait time.Duration, more bool) {
 	d, h, now := t.object.engine, t.handler, time.Now()
-	if t.called = now; t.first.IsZero() {
-		t.first = now
+	if t.calls.called = now; t.calls.first.IsZero() {
+		t.calls.first = now
 	}
-	if t.started.IsZero() {
-		t.started = now
+	if t.calls.started.IsZero() {
+		t.calls.started = now
 	}
 	o, w := t.argument(), t.pending
 	if w == nil {
@@ -692,7 +697,7 @@ func (t *task) attempt() (wait time.Duration, more bool) {
 	o.Patch, t.pending = w.patch, nil
 	var out outcome
 	var err error
-	if err = h.exhausted(t.retries, now.Sub(t.started), nil); err != nil {
+	if err = h.exhausted(t.calls.retries, now.Sub(t.calls.started), nil); err != nil {
 		out = outcome{final: true, err: err}
 	} else {
 		o.Logger.Debug(t.name() + " is invoked.")
@@ -700,7 +705,7 @@ func (t *task) attempt() (wait time.Duration, more bool) {
 		result, err = t.call(&o)
 		var stop *DaemonStopped // which is what a request is cut off with, too
 		stopped := err != nil && t.stopper.Reason().Has(DaemonCancelled) && (errors.Is(err, context.Canceled) || errors.As(err, &stop))
-		out = h.outcome(err, t.retries, time.Since(t.started), &d.settings.Execution)
+		out = h.outcome(err, t.calls.retries, time.Since(t.calls.started), &d.settings.Execution)
 		if stopped {
 			out, err = outcome{final: true}, nil
 			o.Logger.Debug(t.name() + " was cancelled.")
@@ -764,11 +769,11 @@ func (t *task) call(o *Object) (any, error) {
 	h := t.handler
 	var deadline time.Time
 	if h.timeout > 0 {
-		deadline = t.started.Add(h.timeout)
+		deadline = t.calls.started.Add(h.timeout)
 	}
 	ctx, release := t.stopper.attempt(t.object.engine.functions, deadline)
 	defer release()
-	a := Attempt{Retry: t.retries, Started: t.started, Runtime: time.Since(t.started)}
+	a := Attempt{Retry: t.calls.retries, Started: t.calls.started, Runtime: time.Since(t.calls.started)}
 	var r *resulting
 	err := call(func() error {
 		if h.kind == kindTimer {
@@ -789,22 +794,22 @@ func (t *task) call(o *Object) (any, error) {
 // schedule returns how long to wait after an attempt that has ended so.
 func (t *task) schedule(out outcome) (wait time.Duration, more bool) {
 	h, now := t.handler.task, time.Now()
-	t.next = now
+	t.calls.next = now
 	switch {
 	case !out.final:
-		t.retries++
-		t.next = now.Add(max(out.delay, 0))
+		t.calls.retries++
+		t.calls.next = now.Add(max(out.delay, 0))
 	case t.handler.kind == kindDaemon || out.err != nil || h.interval == 0 && h.idle == 0:
-		t.ended, t.next = true, time.Time{}
+		t.ended, t.calls.next = true, time.Time{}
 	case h.interval == 0:
-		t.next = time.Time{}
+		t.calls.next = time.Time{}
 	case h.sharp:
-		t.next = now.Add(h.interval - now.Sub(t.first)%h.interval)
+		t.calls.next = now.Add(h.interval - now.Sub(t.calls.first)%h.interval)
 	default:
-		t.next = now.Add(h.interval)
+		t.calls.next = now.Add(h.interval)
 	}
 	if out.final {
-		t.retries, t.started = 0, time.Time{}
+		t.calls.retries, t.calls.started = 0, time.Time{}
 	}
 	return t.wait(), !t.ended || t.pending != nil
 }

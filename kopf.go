@@ -128,7 +128,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 )
 
 // This file knows the operator as a whole: what it is made of, in which order it starts and stops, and
@@ -301,12 +300,14 @@ func (r *run) listen() error {
 		return nil
 	}
 	log := r.Logger.With("activity", "probe")
-	r.probes = &prober{handlers: r.Registry.activities(kindProbe), log: log, meter: r.meter}
-	r.probes.debug = func() http.Handler { return r.Settings.Process.Debug }
-	r.probes.call = func(ctx context.Context, h *handler) (any, error) {
-		return h.probe(ctx, &Probe{Settings: r.Settings, Logger: log, Client: r.client, Indices: r.indices, Param: h.param, memo: r.Memo})
-	}
+	r.probes = &prober{handlers: r.Registry.activities(kindProbe), log: log, meter: r.meter, run: r}
 	return r.probes.listen(r.LivenessEndpoint, r.LivenessListener)
+}
+
+// callProbe calls the function of a probe.
+func (r *run) callProbe(ctx context.Context, h *handler) (any, error) {
+	log := r.Logger.With("activity", "probe")
+	return h.probe(ctx, &Probe{Settings: r.Settings, Logger: log, Client: r.client, Indices: r.indices, Param: h.param, memo: r.Memo})
 }
 
 // serve logs in and serves until the context ends.
@@ -336,7 +337,7 @@ func (r *run) serve(ctx context.Context) error {
 	if !r.Settings.Peering.Standalone {
 		r.peers = (&peering{
 			client: r.client, settings: r.Settings, log: r.Logger, identity: cmp.Or(r.Identity, ownIdentity()), meter: r.meter, pauser: o.pauser,
-			fail: func(err error) { o.fail(err) },
+			operator: o,
 		}).start(ctx)
 		o.peers = r.peers
 	}

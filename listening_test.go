@@ -72,7 +72,7 @@ var listeners = []struct {
 		return func() { cancel(); <-done }
 	}},
 	{"probes", "GET /metrics HTTP/1.1\r\nHost: x\r\n", 10 * time.Second, time.Minute, func(t *testing.T, l net.Listener) func() {
-		p := &prober{log: slog.New(slog.DiscardHandler), meter: &metrics{goroutines: func() int { return 1 }, memory: func() int64 { return 1 }, paused: func() bool { return false }}, debug: func() http.Handler { return nil }}
+		p := &prober{log: slog.New(slog.DiscardHandler), meter: &metrics{goroutines: func() int { return 1 }, memory: func() int64 { return 1 }, paused: func() bool { return false }}, run: &run{Operator: Operator{Settings: NewSettings()}}}
 		if err := p.listen("http://localhost/healthz", l); err != nil {
 			t.Fatal(err)
 		}
@@ -210,15 +210,15 @@ func TestWatchesOutliveTimeouts(t *testing.T) {
 func TestProfilesOutliveTimeouts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newPipes()
-		p := &prober{log: slog.New(slog.DiscardHandler), debug: func() http.Handler {
-			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				select {
-				case <-time.After(3 * time.Minute):
-					fmt.Fprint(w, "a profile")
-				case <-r.Context().Done():
-				}
-			})
-		}}
+		settings := NewSettings()
+		settings.Process.Debug = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			select {
+			case <-time.After(3 * time.Minute):
+				fmt.Fprint(w, "a profile")
+			case <-r.Context().Done():
+			}
+		})
+		p := &prober{log: slog.New(slog.DiscardHandler), run: &run{Operator: Operator{Settings: settings}}}
 		if err := p.listen("http://localhost/healthz", l); err != nil {
 			t.Fatal(err)
 		}

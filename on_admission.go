@@ -159,8 +159,7 @@ type admissionOperator interface {
 	serves(namespace string) bool
 	// memoryOf returns what is remembered of an object, nil if nothing is.
 	memoryOf(resource, key string) *memory
-	// end ends the operator.
-	end(err error)
+	ender
 }
 
 // OnValidate registers a validating handler in the default registry. See [Registry.OnValidate].

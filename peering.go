@@ -122,7 +122,7 @@ type peering struct {
 	identity string
 	pauser   *pauser
 	meter    *metrics
-	fail     func(error) // called when a login has failed permanently
+	operator ender
 
 	ctx      context.Context // ends when the operator leaves its peers
 	end      context.CancelFunc
@@ -608,7 +608,7 @@ func (s *peerSession) forgetVersionLocked() {
 // watchFailed decides what becomes of a session whose object cannot be watched. Operators whose peering is not mandatory go on without it.
 func (s *peerSession) watchFailed(err error) {
 	if login := (*LoginError)(nil); errors.As(err, &login) {
-		s.fail(err)
+		s.operator.end(err)
 	}
 	if code := StatusCode(err); code == http.StatusForbidden || code == http.StatusNotFound {
 		s.mu.Lock()

@@ -47,8 +47,7 @@ type prober struct {
 	handlers []*handler
 	log      *slog.Logger
 	meter    *metrics
-	call     func(context.Context, *handler) (any, error)
-	debug    func() http.Handler // the user's, nil if there is none
+	run      *run
 
 	begun    atomic.Bool // whether the start-up handlers are done, so that probes may be called
 	server   http.Server
@@ -193,7 +192,7 @@ func (p *prober) debugger() http.Handler {
 	if !p.begun.Load() {
 		return nil
 	}
-	return p.debug()
+	return p.run.Settings.Process.Debug
 }
 
 // liveness answers that the operator is alive, with what its probes tell, or that some of them have failed.
@@ -297,7 +296,7 @@ func (p *prober) invoke(h *handler) (any, error) {
 	go func() {
 		var a answer
 		err := call(func() (err error) {
-			a.value, err = p.call(ctx, h)
+			a.value, err = p.run.callProbe(ctx, h)
 			return err
 		})
 		if err == nil {

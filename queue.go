@@ -103,8 +103,12 @@ type entry struct {
 	memorySeen   bool // whether it was seen with a memo of the operator that had nothing in it
 	unmatched    bool // whether no handler was for it when it was seen last, without a worker
 
-	// The worker's, while there is one, and the queue's otherwise. Times are in nanoseconds since 1970.
-	handled         bool          // whether a handling has ended since then
+	last handlingMark // the worker's, while there is one, and the queue's otherwise
+}
+
+// handlingMark is what the last handling of an object has left to know of it while it is idle.
+type handlingMark struct {
+	handled         bool          // whether a handling has ended since it was listed
 	changedByUs     bool          // whether the operator has changed it, and not only kept its records there
 	trackingCurrent bool          // whether the stored state was made of the fields that are tracked now
 	baseDigest      uint64        // the digest of what was last stored as handled
@@ -387,7 +391,7 @@ func (q *queue) forgetVersions(from *source) {
 		}
 		e.version = ""
 		if e.objectState == nil || !e.working {
-			if e.expected = ""; e.objectState != nil {
+			if e.last.expected = ""; e.objectState != nil {
 				e.body, e.goneVersion = nil, "" // the listing will bring what there is now
 			}
 		}
@@ -446,7 +450,7 @@ func (q *queue) lookupIdle(key, version []byte, from *source, epoch uint64) (e *
 
 // idleAt reports whether nothing is under way with the object, and no newer version of it is expected than this one. The caller holds the queue's lock.
 func (e *entry) idleAt(version []byte) bool {
-	return e.presence == present && (e.objectState == nil || e.idle()) && (e.expected == "" || newerVersion(string(version), e.expected))
+	return e.presence == present && (e.objectState == nil || e.idle()) && (e.last.expected == "" || newerVersion(string(version), e.last.expected))
 }
 
 // updateIdle takes the newest state of an object without a worker. The entry is nil if the object was not known. It fails if another goroutine was
@@ -462,7 +466,7 @@ func (q *queue) updateIdle(e *entry, t EventType, ref ObjectReference, version s
 		e.memorySeen = true
 	}
 	e.version, e.listing, e.epoch = version, max(e.listing, from.listing), epoch
-	e.expected = ""
+	e.last.expected = ""
 	e.releaseIdleLocked()
 	change(e)
 	return true

@@ -61,7 +61,7 @@ type absentState struct {
 func (q *queue) rememberAbsentLocked(e *entry, report bool) {
 	was := absentObject{ref: e.ref(), version: e.version, report: report}
 	if working := e.objectState != nil && e.working; e.hasUID && !working { // what its worker has is known when that ends
-		k := absentState{expected: e.expected, expectedUntil: e.expectedUntil}
+		k := absentState{expected: e.last.expected, expectedUntil: e.last.expectedUntil}
 		if e.objectState != nil {
 			k.pendingFlush, k.seen, k.overflow = e.pendingFlush, e.seen, e.overflow
 		}
@@ -80,7 +80,7 @@ func (e *entry) restoreAbsent(was absentObject) {
 	if k == nil {
 		return
 	}
-	e.expected, e.expectedUntil = k.expected, k.expectedUntil
+	e.last.expected, e.last.expectedUntil = k.expected, k.expectedUntil
 	if k.pendingFlush != nil || k.seen != nil || k.overflow != 0 {
 		e.activateLocked()
 		e.pendingFlush, e.seen, e.overflow, e.inProgress = k.pendingFlush, k.seen, k.overflow, k.pendingFlush != nil || k.seen != nil

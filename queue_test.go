@@ -54,7 +54,7 @@ func TestQueue(t *testing.T) {
 			time.Sleep(time.Minute)
 			c := &cycle{reactor: r, entry: &entry{objectState: &objectState{}}, event: RawEvent{}}
 			c.notePatched(versionedPod(t, Modified, "ns", "u", "1").Body, versionedPod(t, Modified, "ns", "u", "2").Body)
-			if got, want := c.entry.expectedUntil, time.Minute+settings.Persistence.ConsistencyTimeout; got != want {
+			if got, want := c.entry.last.expectedUntil, time.Minute+settings.Persistence.ConsistencyTimeout; got != want {
 				t.Errorf("our own patch is awaited until %s of the reactor's clock, want %s", got, want)
 			}
 		})

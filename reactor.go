@@ -98,8 +98,8 @@ func (r *reactor) reconcile(e *entry, events []RawEvent) result {
 		return result{} // woken for what was done meanwhile
 	}
 	e.memory.see(r.memo)
-	if len(events) > 0 && newerVersion(newest.Body.version, e.expected) {
-		e.expected = ""
+	if len(events) > 0 && newerVersion(newest.Body.version, e.last.expected) {
+		e.last.expected = ""
 	}
 	c := r.cycle(e, newest)
 	index := c.index()
@@ -226,8 +226,8 @@ func (r *reactor) cycle(e *entry, newest RawEvent) *cycle {
 func (c *cycle) notePatched(before, after *Body) {
 	e, timeout := c.entry, c.settings.Persistence.ConsistencyTimeout
 	if after.version != before.version {
-		if e.expectedUntil = c.clock() + timeout; timeout > 0 {
-			e.expected = after.version
+		if e.last.expectedUntil = c.clock() + timeout; timeout > 0 {
+			e.last.expected = after.version
 		}
 	}
 	if e.goneVersion = ""; after.deleting && len(before.Finalizers()) > 0 && len(after.Finalizers()) == 0 { // others end without any, by and by
@@ -443,7 +443,7 @@ func (c *cycle) decide() (time.Duration, error) {
 	}
 	e.overflow = 0
 	if c.outdated() {
-		if wait := e.expectedUntil - c.clock(); wait > 0 {
+		if wait := e.last.expectedUntil - c.clock(); wait > 0 {
 			return wait, c.change(nil)
 		}
 		return c.refetch() // the stream is held up
@@ -479,7 +479,7 @@ func (c *cycle) finalizerGone() (bool, error) {
 
 // outdated reports whether the state is from before our own patch, which is not back yet.
 func (c *cycle) outdated() bool {
-	return c.entry.expected != "" && !newerVersion(c.event.Body.version, c.entry.expected)
+	return c.entry.last.expected != "" && !newerVersion(c.event.Body.version, c.entry.last.expected)
 }
 
 // refetch reads the newest state of the object, and lets the next cycle work on that. While the object cannot be read, its handlers wait for
@@ -488,10 +488,10 @@ func (c *cycle) refetch() (time.Duration, error) {
 	known, timeout := c.known(), c.settings.Persistence.ConsistencyTimeout
 	c.log.Debug("The own patch has not come back in time; the object is asked for.", "version", c.event.Body.version)
 	body, err := c.get(known)
-	c.entry.expectedUntil = c.clock() + timeout
+	c.entry.last.expectedUntil = c.clock() + timeout
 	switch {
 	case errors.Is(err, errGone):
-		c.entry.expected = ""
+		c.entry.last.expected = ""
 		return -1, errGone
 	case err != nil:
 		c.warnUnreadable(err)
@@ -499,7 +499,7 @@ func (c *cycle) refetch() (time.Duration, error) {
 	}
 	c.unreadable.Store(false)
 	c.setKnown(known, body)
-	c.entry.expected = body.version // and what the stream shows of earlier states is outdated, too
+	c.entry.last.expected = body.version // and what the stream shows of earlier states is outdated, too
 	return 0, c.change(nil)
 }
 
@@ -572,7 +572,7 @@ func (c *cycle) baseFromMemory() *Essence {
 	if c.outdated() {
 		return nil // our own patch is not back
 	}
-	if !e.baseStripped && (e.baseStoredAt == 0 || c.clock()-e.baseStoredAt > baseLossWindow) {
+	if !e.baseStripped && (e.last.baseStoredAt == 0 || c.clock()-e.last.baseStoredAt > baseLossWindow) {
 		return nil
 	}
 	if !e.baseStripped {
@@ -580,7 +580,7 @@ func (c *cycle) baseFromMemory() *Essence {
 			"after a restart it will be created again. Whoever resets its annotations should keep those of others.")
 		e.baseStripped = true
 	}
-	if c.essence.digest() == e.baseDigest {
+	if c.essence.digest() == e.last.baseDigest {
 		return c.essence
 	}
 	return &Essence{}
@@ -598,7 +598,7 @@ func (r *resolved) track(body *Body, s *Settings) *Essence {
 // look changed when a handler is added. The fields do not change while the operator runs, so it looks
 // at each object once.
 func (c *cycle) retrack() {
-	if c.entry.trackingCurrent {
+	if c.entry.last.trackingCurrent {
 		return
 	}
 	if c.before != nil && !c.before.Equal(c.essence) {
@@ -606,7 +606,7 @@ func (c *cycle) retrack() {
 		now := p.trackingOf(c.served.fields)
 		c.baseOutdated = p.tracked(c.event.Body, c.stored, c.before, now).explains(now, c.before, c.essence)
 	}
-	if c.entry.trackingCurrent = !c.baseOutdated; c.baseOutdated {
+	if c.entry.last.trackingCurrent = !c.baseOutdated; c.baseOutdated {
 		c.log.Debug("The last handled state differs only in the fields that are tracked, and is renewed.")
 		c.before = c.essence
 	}
@@ -614,7 +614,7 @@ func (c *cycle) retrack() {
 
 // detectCause finds the reason of the cause, and what earlier cycles of its handling have left.
 func (c *cycle) detectCause() {
-	initial := c.entry.listed && !c.entry.handled
+	initial := c.entry.listed && !c.entry.last.handled
 	c.retrack()
 	c.reason, initial = detectReason(c.event.Type, c.event.Body, c.settings.Persistence.Finalizer, c.before, c.essence, initial)
 	if c.reason == ReasonFree && c.optionalDelete && !c.entry.deleteHandled {
@@ -695,9 +695,9 @@ func (c *cycle) runHandlers(cause *Change) (time.Duration, error) {
 		c.log.Debug("Removing the finalizer, thus allowing the actual deletion.")
 	}
 	if storesBase {
-		c.entry.baseDigest, c.entry.baseStoredAt = c.base().digest(), c.clock()
+		c.entry.last.baseDigest, c.entry.last.baseStoredAt = c.base().digest(), c.clock()
 	}
-	c.entry.handled, c.entry.deleteHandled, c.entry.inProgress, c.entry.pendingFlush, c.entry.seen = true, c.reason == ReasonDelete, false, nil, nil
+	c.entry.last.handled, c.entry.deleteHandled, c.entry.inProgress, c.entry.pendingFlush, c.entry.seen = true, c.reason == ReasonDelete, false, nil, nil
 	if c.reason != ReasonDelete && c.known().version == c.event.Body.version { // an object that goes has had its finalizer removed
 		c.log.Debug("The handling is over, and there was nothing to store; the next change is awaited.")
 	}

@@ -34,13 +34,13 @@ func (c *cycle) conflictBackoff() time.Duration {
 
 // wasPatchedRecently reports whether the operator has changed more of the object lately than what it keeps there itself.
 func (c *cycle) wasPatchedRecently() bool {
-	return c.entry.changedByUs && c.clock()-c.entry.expectedUntil < conflictWindow-c.settings.Persistence.ConsistencyTimeout
+	return c.entry.last.changedByUs && c.clock()-c.entry.last.expectedUntil < conflictWindow-c.settings.Persistence.ConsistencyTimeout
 }
 
 // detectConflict checks whether what was just changed had been changed back, or was changed because of our own change.
 func (c *cycle) detectConflict(before *Body, patches []*handlerPatch, sent *Patch) {
 	e, settings := c.entry, &c.settings.Queueing
-	e.changedByUs = e.changedByUs || len(patches) > 0 || e.handled // the first finalizer is nothing special
+	e.last.changedByUs = e.last.changedByUs || len(patches) > 0 || e.last.handled // the first finalizer is nothing special
 	w := e.conflict
 	if w == nil {
 		if !c.patchedRecently || settings.FightRounds <= 0 {

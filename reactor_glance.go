@@ -35,7 +35,12 @@ type prefilter struct {
 	field      []string   // of the status that the essence is stored in
 	transient  [][]string // fields of the status that an idle object does not have
 
-	now, before []byte // buffers, as the following
+	buffers prefilterBuffers
+}
+
+// prefilterBuffers are used again for each object.
+type prefilterBuffers struct {
+	now, before []byte
 	body        Body
 	change      Change
 }
@@ -142,7 +147,7 @@ func (r *reactor) skip(p *prefilter, t EventType, o *rawjson.Header, raw []byte,
 	}
 	initial := t == Listed
 	if e != nil {
-		initial = e.listed && !e.handled
+		initial = e.listed && !e.last.handled
 	}
 	why := p.check(o, raw, initial)
 	if why == undecided {
@@ -156,8 +161,8 @@ func (r *reactor) skip(p *prefilter, t EventType, o *rawjson.Header, raw []byte,
 	}
 	if !r.queue.updateIdle(e, t, ref, string(version), from, epoch, func(e *entry) {
 		e.unmatched = why == unmatched
-		e.trackingCurrent = e.trackingCurrent || why == unchanged
-		e.handled = e.handled || why == unchanged && initial
+		e.last.trackingCurrent = e.last.trackingCurrent || why == unchanged
+		e.last.handled = e.last.handled || why == unchanged && initial
 	}) {
 		return false
 	}
@@ -204,9 +209,9 @@ func (p *prefilter) check(o *rawjson.Header, raw []byte, initial bool) skipReaso
 		return undecided
 	}
 	annotations, labels := o.Annotations.Of(raw), o.Labels.Of(raw)
-	p.body = Body{raw: raw, meta: o.Metadata.Of(raw), labels: labels, annotations: annotations}
-	c := &p.change
-	*c = Change{Object: Object{Body: &p.body}}
+	p.buffers.body = Body{raw: raw, meta: o.Metadata.Of(raw), labels: labels, annotations: annotations}
+	c := &p.buffers.change
+	*c = Change{Object: Object{Body: &p.buffers.body}}
 	fits := func(h *handler) bool { return h.filters.fitsMeta(&c.Object) }
 	if !held && !slices.ContainsFunc(p.handlers, fits) && !slices.ContainsFunc(p.others, fits) {
 		return unmatched
@@ -218,11 +223,11 @@ func (p *prefilter) check(o *rawjson.Header, raw []byte, initial bool) skipReaso
 	if !ok {
 		return undecided
 	}
-	p.before = bytes.TrimSpace(rawjson.AppendUnquoted(p.before[:0], stored))
-	if !bytes.Equal(p.now, p.before) {
+	p.buffers.before = bytes.TrimSpace(rawjson.AppendUnquoted(p.buffers.before[:0], stored))
+	if !bytes.Equal(p.buffers.now, p.buffers.before) {
 		return undecided
 	}
-	c.Old, c.New, c.Reason = View{raw: p.now}, View{raw: p.now}, ReasonResume
+	c.Old, c.New, c.Reason = View{raw: p.buffers.now}, View{raw: p.buffers.now}, ReasonResume
 	wanted, required := false, false
 	for _, h := range p.handlers {
 		if h.preMatches(c) {
@@ -260,7 +265,7 @@ func (p *prefilter) essence(o *rawjson.Header, raw, labels, annotations []byte) 
 	if o.OtherCount > rawjson.MaxOther {
 		return nil, false
 	}
-	b := append(p.now[:0], '{')
+	b := append(p.buffers.now[:0], '{')
 	for i, part := range o.Other[:o.OtherCount] {
 		key := part.Key.Of(raw)
 		if !rawjson.IsPlain(key) || slices.ContainsFunc(o.Other[:i], func(other rawjson.HeaderMember) bool { return bytes.Equal(other.Key.Of(raw), key) }) {
@@ -280,7 +285,7 @@ func (p *prefilter) essence(o *rawjson.Header, raw, labels, annotations []byte) 
 	} else {
 		b = append(b, '}')
 	}
-	p.now = append(b, '}')
+	p.buffers.now = append(b, '}')
 	if !ok {
 		return nil, false
 	}

@@ -206,8 +206,8 @@ func (w *prefilterPair) compare(t *testing.T, what string, event EventType, body
 	if w.calls > 0 || w.requests > 0 || r.requeue || r.blocked {
 		t.Fatalf("%s: settled at a glance, but there are %d calls and %d requests (%+v): %s", what, w.calls, w.requests, r, body.raw)
 	}
-	if e.handled != (v == unchanged && initial) || e.trackingCurrent != (v == unchanged) || !e.idle() {
-		t.Fatalf("%s: the glance finds %d, but the cycle leaves handled %t, tracked %t, idle %t: %s", what, v, e.handled, e.trackingCurrent, e.idle(), body.raw)
+	if e.last.handled != (v == unchanged && initial) || e.last.trackingCurrent != (v == unchanged) || !e.idle() {
+		t.Fatalf("%s: the glance finds %d, but the cycle leaves handled %t, tracked %t, idle %t: %s", what, v, e.last.handled, e.last.trackingCurrent, e.idle(), body.raw)
 	}
 	return true
 }
@@ -358,8 +358,8 @@ func TestPrefilterWaits(t *testing.T) {
 		{name: "something is left to be sent", before: func(w *prefilterPair) { w.known().pendingFlush = &pendingFlush{} }, stays: true},
 		{name: "a pause is not over", before: func(w *prefilterPair) { w.known().errors = 1 }, stays: true},
 		{name: "it is remembered", before: func(w *prefilterPair) { w.known().memory.get() }, stays: true},
-		{name: "our own patch comes back", before: func(w *prefilterPair) { w.known().expected = "5" }, want: true},
-		{name: "our own patch is not back", before: func(w *prefilterPair) { w.known().expected = "6" }, stays: true},
+		{name: "our own patch comes back", before: func(w *prefilterPair) { w.known().last.expected = "5" }, want: true},
+		{name: "our own patch is not back", before: func(w *prefilterPair) { w.known().last.expected = "6" }, stays: true},
 		{name: "it was seen already", before: func(w *prefilterPair) { w.known().version = "5" }, want: true, stays: true},
 	}
 	for _, tt := range tests {
