@@ -17,7 +17,9 @@ lint:
 # Everything that parses, each for a while: make fuzz FUZZTIME=5m
 FUZZTIME = 30s
 fuzz:
-	for f in $$(go test -list '^Fuzz' . | grep '^Fuzz'); do go test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1s . || exit 1; done
+	for p in $$(go list . ./internal/...); do for f in $$(go test -list '^Fuzz' $$p | grep '^Fuzz'); do \
+		go test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1s $$p || exit 1; \
+	done; done
 
 e2e:
 	cd e2e && go test -timeout 20m ./...

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -406,11 +407,11 @@ func (x *reviewing) call(ctx context.Context, h *handler) {
 		err = own.Patch.try(own.Body)
 	}
 	x.log(h, err)
-	outcome := resultSuccess
+	outcome := metrics.Success
 	if err != nil {
-		outcome = resultFailure
+		outcome = metrics.Failure
 	}
-	x.meter.handler(h.id, false).ended(outcome, int64(time.Since(began)))
+	x.meter.Handler(string(h.id), false).Ended(outcome, int64(time.Since(began)))
 	if rank := rankOf(err); err != nil && (x.worst == nil || rank < x.rank) {
 		x.worst, x.rank = err, rank
 	}

@@ -18,6 +18,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/metrics"
 )
 
 // This file makes requests to the API server: with credentials, in a limited number at once, repeated
@@ -35,7 +37,7 @@ type Client struct {
 	credentials *credentialStore
 	source      *Settings // read by configure
 	log         *slog.Logger
-	meter       *metrics // nil for none
+	meter       *metrics.Metrics // nil for none
 
 	configured sync.Once // guards following, which configure sets at the first request
 	settings   NetworkingSettings
@@ -430,7 +432,7 @@ func (c *Client) attempt(ctx context.Context, r *request) error {
 		}
 		sent := time.Now()
 		code, err := r.send(ctx, cred)
-		c.meter.request(r.verb(), code)
+		c.meter.Request(r.verb(), code)
 		if isDenied(err) {
 			code = http.StatusForbidden // the API server itself is well
 		}

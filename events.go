@@ -15,6 +15,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -37,7 +38,7 @@ type eventSink struct {
 	settings *PostingSettings
 	client   *Client
 	log      *slog.Logger
-	meter    *metrics
+	meter    *metrics.Metrics
 
 	mu     sync.Mutex // guards following
 	queue  chan *posting
@@ -96,7 +97,7 @@ func (p *eventSink) post(level int, ref ObjectReference, kind, reason, message s
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
-		p.meter.lose()
+		p.meter.Add(metrics.EventsLost, 1)
 		return
 	}
 	if p.queue == nil {
@@ -107,7 +108,7 @@ func (p *eventSink) post(level int, ref ObjectReference, kind, reason, message s
 	select {
 	case p.queue <- ev:
 	default:
-		p.meter.lose()
+		p.meter.Add(metrics.EventsLost, 1)
 	}
 }
 
@@ -147,7 +148,7 @@ func (p *eventSink) run() {
 	p.series, p.buckets = make(map[eventKey]*happened), make(map[ObjectReference]*bucket)
 	for ev := range p.queue {
 		if p.ctx.Err() != nil {
-			p.meter.lose()
+			p.meter.Add(metrics.EventsLost, 1)
 			continue
 		}
 		p.handle(ev)
@@ -160,7 +161,7 @@ func (p *eventSink) run() {
 
 // warnLost logs how many events were lost since it was told last.
 func (p *eventSink) warnLost() {
-	if lost := p.meter.lostEvents(); lost > p.lost {
+	if lost := p.meter.Load(metrics.EventsLost); lost > p.lost {
 		p.log.Warn("Some events could not be posted in time, or were too many about one object; they are lost.", "events", lost-p.lost)
 		p.lost, p.told = lost, time.Now()
 	}
@@ -179,7 +180,7 @@ func (p *eventSink) handle(ev *posting) {
 	}
 	if !p.allow(ev) {
 		if before == nil {
-			p.meter.lose()
+			p.meter.Add(metrics.EventsLost, 1)
 		}
 		return // the count of an event that is happened is sent with a later one
 	}
@@ -209,12 +210,12 @@ func (p *eventSink) handle(ev *posting) {
 		p.fail(ev, err)
 		return
 	}
-	p.meter.posted.n.Add(1)
+	p.meter.Add(metrics.EventsPosted, 1)
 	p.series[ev.eventKey] = &happened{namespace: namespace, name: name, count: 1, at: ev.at}
 }
 
 func (p *eventSink) fail(ev *posting, err error) {
-	p.meter.lose()
+	p.meter.Add(metrics.EventsLost, 1)
 	p.lost++ // it is told here
 	attrs := []any{"object", ev.ref, "type", ev.kind, "reason", ev.reason, "message", ev.message}
 	var api *APIError
@@ -275,7 +276,7 @@ func (p *eventSink) repeat(ctx context.Context, before *happened) error {
 		contentType: "application/merge-patch+json", body: patch,
 	})
 	if err == nil {
-		p.meter.merged.n.Add(1)
+		p.meter.Add(metrics.EventsMerged, 1)
 	}
 	return err
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/metrics"
 )
 
 // This file calls handlers: one attempt of one handler with its errors, limits and panics, and
@@ -69,20 +71,20 @@ type outcome struct {
 }
 
 // result is what is counted of the outcome of an attempt that has ended with an error.
-func (o outcome) result(err error) result {
+func (o outcome) result(err error) metrics.Result {
 	switch {
 	case o.cancelled:
-		return resultCancelled
+		return metrics.Cancelled
 	case o.waiting:
-		return resultWaiting
+		return metrics.Waiting
 	case !o.final:
-		return resultRetry
+		return metrics.Retry
 	case o.err != nil:
-		return resultFailure
+		return metrics.Failure
 	case err != nil:
-		return resultIgnored
+		return metrics.Ignored
 	}
-	return resultSuccess
+	return metrics.Success
 }
 
 // exhausted tells whether a handler may not be called any more by its own limits.
@@ -293,7 +295,7 @@ type part struct {
 // they have left to be sent. The worker's goroutine runs it; the lock is for the timer that flushes.
 type handling struct {
 	settings    *Settings
-	meter       *metrics
+	meter       *metrics.Metrics
 	limit       *handlerLimit
 	workerLimit *workerLimit // of the worker
 	lifecycle   Lifecycle
@@ -491,7 +493,7 @@ func (x *handling) attempt(ctx context.Context, p *progress) outcome {
 	if err := h.exhausted(retries, runtime, nil); err != nil {
 		o := outcome{final: true, err: err}
 		x.finish(p, o, nil)
-		x.meterOf(p).ended(resultFailure, 0)
+		x.meterOf(p).Ended(metrics.Failure, 0)
 		logOutcome(ctx, log, "Handler", h.id, o, err)
 		return o
 	}
@@ -515,7 +517,7 @@ func (x *handling) attempt(ctx context.Context, p *progress) outcome {
 		o = h.decide(err, p.record.Retries, time.Since(p.record.Started), &x.settings.Execution)
 	}
 	x.finish(p, o, c)
-	x.meterOf(p).ended(o.result(err), int64(time.Since(started)))
+	x.meterOf(p).Ended(o.result(err), int64(time.Since(started)))
 	if o.cancelled && ctx.Err() == nil {
 		log.InfoContext(ctx, fmt.Sprintf("Handler '%s' was interrupted, because the object was changed or deleted meanwhile.", h.id))
 		return o
@@ -531,12 +533,12 @@ func (x *handling) attempt(ctx context.Context, p *progress) outcome {
 }
 
 // meterOf returns the counters of a handler; sub-handlers are counted together for the first of their parents.
-func (x *handling) meterOf(p *progress) *handlerMetrics {
+func (x *handling) meterOf(p *progress) *metrics.Handler {
 	sub := p.parent != nil
 	for p.parent != nil {
 		p = p.parent
 	}
-	return x.meter.handler(p.handler.id, sub)
+	return x.meter.Handler(string(p.handler.id), sub)
 }
 
 // interruptible makes the context of a handler, which ends early if the handler wants that. What ends must be released.

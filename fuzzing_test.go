@@ -348,32 +348,6 @@ func FuzzEndpoint(f *testing.F) {
 	})
 }
 
-// FuzzMetrics writes a page about resources of any name: no name makes another line.
-func FuzzMetrics(f *testing.F) {
-	f.Add("things.example.com", "fn/spec.x")
-	f.Add("a\"} 1\nkopf_paused 1", "\\\n")
-	f.Fuzz(func(t *testing.T, resource, id string) {
-		lines := func(resource, id string) int {
-			m := &metrics{goroutines: func() int { return 1 }, memory: func() int64 { return 1 }, paused: func() bool { return false }}
-			m.know([]HandlerID{HandlerID(id)})
-			m.resource(resource)
-			var page bytes.Buffer
-			if err := m.write(&page); err != nil {
-				t.Fatal(err)
-			}
-			for line := range strings.Lines(page.String()) {
-				if name, _, ok := strings.Cut(line, "{"); ok && strings.Contains(name, " ") {
-					t.Errorf("the line %q", line)
-				}
-			}
-			return strings.Count(page.String(), "\n")
-		}
-		if got, want := lines(resource, id), lines("r", "h"); got != want {
-			t.Errorf("%d lines with %q and %q, want %d", got, resource, id, want)
-		}
-	})
-}
-
 // FuzzTunnelOutput reads the log of a program in pieces: what is kept of it is limited.
 func FuzzTunnelOutput(f *testing.F) {
 	f.Add([]byte(`{"msg":"starting web service","addr":"127.0.0.1:4040"}`+"\n"+`{"err":"no"}`+"\nx"), 7)

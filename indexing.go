@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/metrics"
 )
 
 // This file fills the indices, and keeps all other handlers waiting until they are full for the first time. An object is
@@ -29,7 +31,7 @@ func (indexStarter) startIndexing(x *indexer) indexEngine { return x }
 type indexer struct {
 	settings *Settings
 	indices  Indices
-	meter    *metrics
+	meter    *metrics.Metrics
 	handlers context.Context // of the functions
 }
 
@@ -86,7 +88,7 @@ func (x *indexer) attempt(owner string, data indexData, p progress, o *Object, f
 		values, err = x.call(o, h, record, runtime)
 		out = h.decide(err, record.Retries, time.Since(record.Started), &x.settings.Execution)
 	}
-	x.meter.handler(h.id, false).ended(out.result(err), int64(time.Since(now)))
+	x.meter.Handler(string(h.id), false).Ended(out.result(err), int64(time.Since(now)))
 	if err == nil {
 		o.Logger.Debug(fmt.Sprintf("Indexer '%s' succeeded.", h.id))
 		delete(*failures, h.id)

@@ -129,6 +129,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+
+	"github.com/kopf-go/kopf/internal/metrics"
 )
 
 // This file knows the operator as a whole: what it is made of, in which order it starts and stops, and
@@ -218,7 +220,7 @@ type run struct {
 	indices Indices
 	peers   *peering   // nil before there is a login, and without peers
 	events  *eventSink // nil before there is a login
-	meter   *metrics
+	meter   *metrics.Metrics
 	pauses  *pausing
 	probes  *prober // nil without an endpoint
 }
@@ -350,7 +352,7 @@ func (r *run) serve(ctx context.Context) error {
 		}
 	}
 	err := o.observe(ctx, func() {
-		r.meter.ready.Store(true)
+		r.meter.Ready.Store(true)
 		if r.Ready != nil {
 			_, _ = r.await(ctx, "The function Ready", func() (any, error) { // it returns none
 				r.Ready()
@@ -389,7 +391,7 @@ func (r *run) newClient() *Client {
 	}
 	what := "Initial authentication"
 	c := newLoginClient(func(ctx context.Context) (map[string]*ConnectionInfo, error) { // one at a time
-		r.meter.loggedIn.Store(false)
+		r.meter.LoggedIn.Store(false)
 		r.Logger.Info(what + " has been initiated.")
 		found, err := login(ctx)
 		if err != nil {
@@ -398,8 +400,8 @@ func (r *run) newClient() *Client {
 		}
 		r.Logger.Info(what + " has finished.")
 		what = "Re-authentication"
-		r.meter.loggedIn.Store(true)
-		r.meter.logins.n.Add(1)
+		r.meter.LoggedIn.Store(true)
+		r.meter.Add(metrics.Logins, 1)
 		return found, nil
 	}, r.Settings, r.Logger)
 	c.meter = r.meter

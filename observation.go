@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -34,7 +35,7 @@ type observer struct {
 	log         *slog.Logger
 	memo        *Memo
 	events      eventRecorder
-	meter       *metrics
+	meter       *metrics.Metrics
 	indices     Indices
 	gate        *gate // nil without indices
 	clusterwide bool
@@ -168,7 +169,7 @@ func (o *observer) discover(ctx context.Context) (broken bool, err error) {
 	}
 	wanted, doubts := o.registry.resolve(found) // without the lock, because it calls functions of users
 	for name, what := range wanted {
-		what.counts = o.meter.resource(name)
+		what.counts = o.meter.Resource(name)
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -440,10 +441,10 @@ func (o *observer) start(ctx context.Context, s *stream) {
 		}
 		failed(err)
 	}
-	s.meter.stream(1)
+	s.meter.Add(metrics.Streams, 1)
 	o.streams.Go(func() {
 		s.run(ctx)
-		s.meter.stream(-1)
+		s.meter.Add(metrics.Streams, -1)
 	})
 }
 

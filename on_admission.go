@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/validation"
 )
 
@@ -165,7 +166,7 @@ type admissionHost struct {
 	memo     *Memo
 	indices  Indices
 	events   eventRecorder
-	meter    *metrics
+	meter    *metrics.Metrics
 	handlers context.Context // of the handlers
 	requests context.Context // of the requests that take the configurations back
 	patterns []string        // of namespaces, none means all

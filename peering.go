@@ -18,6 +18,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -121,7 +122,7 @@ type peering struct {
 	log      *slog.Logger
 	identity string
 	pauses   *pausing
-	meter    *metrics
+	meter    *metrics.Metrics
 	fail     func(error) // told of a login that has failed for good
 
 	ctx    context.Context // ends when the operator leaves its peers
@@ -717,7 +718,7 @@ func (a *peeringPlace) countLocked(alive int64) {
 	if a.here.Err() != nil {
 		alive = 0
 	}
-	a.meter.peers.n.Add(alive - a.alive)
+	a.meter.Add(metrics.Peers, alive-a.alive)
 	a.alive = alive
 }
 

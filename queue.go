@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/metrics"
 )
 
 // This file knows which objects of one resource are there, who works on them, and when
@@ -23,8 +25,8 @@ type queue struct {
 	limit       chan struct{}  // a place for each working worker; nil for no limit
 	workerLimit *workerLimit   // which all queues share
 	log         *slog.Logger
-	meter       *metrics
-	known       *resourceMetrics
+	meter       *metrics.Metrics
+	known       *metrics.Resource
 
 	workers sync.WaitGroup // workers, and timers that are going to start one
 
@@ -251,7 +253,7 @@ func (q *queue) put(ev RawEvent, from *source, round uint64, all bool) {
 	} else if s.presence != present { // it is served again, before its worker has ended
 		s.presence = present
 		delete(q.absent, key)
-		q.known.known(1)
+		q.known.Add(metrics.Objects, 1)
 	} else if ev.Type != Deleted && newerVersion(s.version, ev.Body.version) && (s.round == round || s.version != ev.Body.version) {
 		s.listing = max(s.listing, listing)
 		return
@@ -280,7 +282,7 @@ func (q *queue) addLocked(key string, ref ObjectReference, listed bool) *entry {
 	in.objects++
 	s := &entry{key: key, in: in, name: ref.Name, typeMeta: q.typeMeta, named: ref.UID != "", listed: listed}
 	q.entries[key] = s
-	q.known.known(1)
+	q.known.Add(metrics.Objects, 1)
 	if was, ok := q.absent[key]; ok {
 		delete(q.absent, key)
 		s.takeUp(was)
@@ -292,7 +294,7 @@ func (q *queue) addLocked(key string, ref ObjectReference, listed bool) *entry {
 func (q *queue) dismissLocked(s *entry, why presence) {
 	if s.presence == present {
 		s.presence = why
-		q.known.known(-1)
+		q.known.Add(metrics.Objects, -1)
 	}
 	if s.objectState != nil && s.working || q.entries[s.key] != s {
 		return
@@ -328,7 +330,7 @@ func (q *queue) end(from *source) {
 }
 
 // move notes that the objects are seen in another version of their resource from now on.
-func (q *queue) move(apiVersion, kind string, known *resourceMetrics) {
+func (q *queue) move(apiVersion, kind string, known *metrics.Resource) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.typeMeta = &typeMeta{apiVersion, kind}
@@ -342,9 +344,9 @@ func (q *queue) move(apiVersion, kind string, known *resourceMetrics) {
 		was.ref.APIVersion, was.ref.Kind = apiVersion, kind
 		q.absent[key] = was
 	}
-	q.known.known(-n)
+	q.known.Add(metrics.Objects, -n)
 	q.known = known
-	q.known.known(n)
+	q.known.Add(metrics.Objects, n)
 }
 
 // empty tells whether there are no objects, nor any that were forgotten and still have workers or deletions to be told.
@@ -513,7 +515,7 @@ func (q *queue) wakeLocked(s *entry) {
 	q.stopTimerLocked(s)
 	if !s.working {
 		s.working = true
-		q.meter.waiting(1)
+		q.meter.Add(metrics.Queued, 1)
 		q.workers.Add(1)
 		q.workerLimit.start(func() { go q.worker(s) })
 	}
@@ -530,7 +532,7 @@ func (q *queue) stopTimerLocked(s *entry) {
 func (q *queue) worker(s *entry) {
 	defer q.workers.Done()
 	defer q.workerLimit.release()
-	defer q.meter.waiting(-1)
+	defer q.meter.Add(metrics.Queued, -1)
 	for {
 		if q.limit != nil {
 			q.workerLimit.release()

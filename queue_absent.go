@@ -3,6 +3,8 @@ package kopf
 import (
 	"slices"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/metrics"
 )
 
 // This file knows what becomes of objects that are gone, or not served any more, without an event that says so.
@@ -114,7 +116,7 @@ func (q *queue) concludeLocked(namespace string, round uint64) {
 		if s == nil {
 			s = q.addLocked(key, was.ref, false)
 			s.version = was.version
-			q.known.known(-1)
+			q.known.Add(metrics.Objects, -1)
 		}
 		if s.presence != reporting {
 			s.presence = ending
@@ -138,7 +140,7 @@ func (q *queue) leftNamespaces(served map[string]bool) []string {
 
 // endLocked has the worker of an object that has gone tell that, and nothing else.
 func (q *queue) endLocked(s *entry) {
-	q.known.known(-1)
+	q.known.Add(metrics.Objects, -1)
 	if s.presence = ending; len(s.events) == 0 { // the worker has taken the event
 		s.presence = reporting
 	}

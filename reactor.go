@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/metrics"
 )
 
 // This file reacts to the events of one resource: one event becomes a cause, the cause calls
@@ -24,7 +26,7 @@ type reactor struct {
 	log       *slog.Logger
 	memo      *Memo // the operator's
 	events    eventRecorder
-	meter     *metrics
+	meter     *metrics.Metrics
 	queue     *queue
 	indexer   indexEngine // nil if there are no indices at all
 	indices   Indices
@@ -50,7 +52,7 @@ func (r *reactor) clock() time.Duration { return time.Since(r.began) }
 // put takes an event from a stream that was opened in a round of the operator's work.
 func (r *reactor) put(ev RawEvent, from *source, round uint64) {
 	served := r.served.Load()
-	served.counts.received(ev.Type)
+	served.counts.Received(string(ev.Type))
 	if round != r.pauses.now() {
 		return // the listing after the pause will show what has become of it
 	}
@@ -250,7 +252,7 @@ func (c *cycle) watch(ev RawEvent) {
 		c.queue.note(c.entry, "")
 		c.limit.release()
 		err = errors.Join(err, e.Patch.err)
-		c.meter.handler(h.id, false).ended(outcome{final: true}.result(err), int64(time.Since(began)))
+		c.meter.Handler(string(h.id), false).Ended(outcome{final: true}.result(err), int64(time.Since(began)))
 		if e.Patch.Empty() || err != nil {
 			logOutcome(c.handlers, c.log, "Handler", h.id, outcome{final: true}, err)
 		}

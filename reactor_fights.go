@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -131,7 +132,7 @@ func (c *cycle) report(before *Body, fought Diff, foreign bool) {
 	if r := c.served.resource; r.Group != "" || r.Plural != "secrets" {
 		values = fought
 	}
-	c.meter.fight()
+	c.meter.Add(metrics.Fights, 1)
 	c.log.Warn(text, "differences", values)
 	c.events.post(levelWarning, before.Reference(), EventWarning, reason, text)
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 
+	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -27,7 +28,7 @@ type glancer struct {
 	finalizer        string
 	legacy           []string
 	log              *slog.Logger
-	counts           *resourceMetrics
+	counts           *metrics.Resource
 
 	annotation string     // that the essence is stored in; "" if it is in the status
 	prefixes   []string   // of annotations that are ours
@@ -132,7 +133,7 @@ func (r *reactor) glance(g *glancer, t EventType, o *rawjson.Header, raw []byte,
 	}
 	s, settled, seen := r.queue.settled(uid, version, from, round)
 	if seen {
-		g.counts.received(t)
+		g.counts.Received(string(t))
 		return true
 	}
 	if !settled || s == nil && !r.memo.empty() || s != nil && !s.unwanted && len(g.others) > 0 {
@@ -159,7 +160,7 @@ func (r *reactor) glance(g *glancer, t EventType, o *rawjson.Header, raw []byte,
 	}) {
 		return false
 	}
-	g.counts.received(t)
+	g.counts.Received(string(t))
 	g.tell(ref, verdict, initial)
 	return true
 }

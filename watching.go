@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -32,7 +33,7 @@ type stream struct {
 	namespace string // "" for all
 	settings  *WatchingSettings
 	logger    *slog.Logger
-	meter     *resourceMetrics // nil for none
+	meter     *metrics.Resource // nil for none
 
 	listing func()         // a listing begins; may be nil
 	event   func(RawEvent) // an item of the listing, of type Listed, or a change
@@ -130,7 +131,7 @@ func (s *stream) follow(ctx context.Context) {
 		if sleep(ctx, s.pause(idle, err)) != nil {
 			return
 		}
-		s.meter.restarted()
+		s.meter.Add(metrics.Restarts, 1)
 	}
 }
 
@@ -143,7 +144,7 @@ func (s *stream) feel(well bool) {
 	if s.well = well; !well {
 		n = -1
 	}
-	s.meter.working(n)
+	s.meter.Add(metrics.Working, n)
 }
 
 // refused tells whether the server does not like what it is asked for, rather than being out of order: only then is a
