@@ -34,9 +34,9 @@ var rules = struct {
 	timeless              string   // the files that may not read the clock
 	banned                []string // what no file may import
 }{
-	processes: "auth_kubeconfig.go webhooks_tunnels.go",
+	processes: "auth_kubeconfig.go",
 	goroutines: "admission.go admission_configuration.go client.go client_rate_limit.go client_workers.go credentials.go daemons.go events.go execution.go indexing.go " +
-		"kopf.go activities.go apiserver.go auth_transport.go cli.go observation.go pausing.go peering.go probing.go queue.go reactor.go reactor_sending.go testing.go watching.go webhooks.go webhooks_certificates.go webhooks_tunnels.go",
+		"kopf.go activities.go apiserver.go auth_transport.go cli.go observation.go pausing.go peering.go probing.go queue.go reactor.go reactor_sending.go testing.go watching.go webhooks.go",
 	timeless: "body.go diff.go errors.go filters.go patch.go registry.go resource.go",
 	banned:   []string{"testing", "expvar", "net/http/pprof", "net/http/httptest", "unsafe", "plugin"},
 }

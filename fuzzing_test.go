@@ -6,14 +6,12 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
-	"errors"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -153,7 +151,6 @@ func FuzzPEM(f *testing.F) {
 	f.Add([]byte("-----BEGIN X-----\nQUJD\n-----END X-----\n"))
 	f.Add([]byte(base64.StdEncoding.EncodeToString([]byte("-----BEGIN X-----\nQUJD\n-----END X-----\n"))))
 	f.Add([]byte("hunter2hunter2"))
-	f.Add(readKey(f, "aes128-sha1"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		text, err := pemOf("the key", data)
 		if err != nil {
@@ -172,28 +169,7 @@ func FuzzPEM(f *testing.F) {
 		if pair, err := info.clientCertificate(); err == nil && len(pair.Certificate) == 0 {
 			t.Errorf("%q gives an empty certificate", data)
 		}
-		if key, err := decryptKeyPEM(cheapKey(text), "secret"); err == nil && bytes.Contains(key, []byte("BEGIN ENCRYPTED PRIVATE KEY")) && pemTypes(text)[0] == "ENCRYPTED PRIVATE KEY" {
-			t.Errorf("%q is decrypted to %q", data, key)
-		}
 	})
-}
-
-// cheapKey returns PEM whose keys do not take long to decrypt.
-func cheapKey(text []byte) []byte {
-	var cheap []byte
-	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
-		if key, err := parseEncryptedKey(block.Bytes); err != nil || key.iterations < 10000 {
-			cheap = append(cheap, pem.EncodeToMemory(block)...)
-		}
-	}
-	return cheap
-}
-
-func pemTypes(text []byte) (types []string) {
-	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
-		types = append(types, block.Type)
-	}
-	return types
 }
 
 // FuzzConnection validates an address and credentials, and sends a request with what is valid. No secret is told, and none goes elsewhere.
@@ -344,30 +320,6 @@ func FuzzEndpoint(f *testing.F) {
 		}
 		if !strings.HasPrefix(path, "/") {
 			t.Errorf("%q has the path %q", endpoint, path)
-		}
-	})
-}
-
-// FuzzTunnelOutput reads the log of a program in pieces: what is kept of it is limited.
-func FuzzTunnelOutput(f *testing.F) {
-	f.Add([]byte(`{"msg":"starting web service","addr":"127.0.0.1:4040"}`+"\n"+`{"err":"no"}`+"\nx"), 7)
-	f.Add(bytes.Repeat([]byte("x"), 100), 1)
-	f.Fuzz(func(t *testing.T, text []byte, size int) {
-		whole, parts := newTunnelOutput(), newTunnelOutput()
-		_, _ = whole.Write(text)
-		for part := range slices.Chunk(text, min(max(size, 1), 1<<10)) {
-			if n, err := parts.Write(part); n != len(part) || err != nil {
-				t.Errorf("%d of %d bytes, %v", n, len(part), err)
-			}
-		}
-		if whole.api != parts.api || whole.fault != parts.fault || !bytes.Equal(whole.rest, parts.rest) {
-			t.Errorf("%q is read as %q, %q, and in pieces as %q, %q", text, whole.api, whole.fault, parts.api, parts.fault)
-		}
-		if bytes.Contains(whole.rest, []byte("\n")) || len(whole.rest) > maxTunnelAnswer {
-			t.Errorf("%d bytes are kept", len(whole.rest))
-		}
-		if err := whole.explain(errors.New("x")); err == nil {
-			t.Error("there is no reason")
 		}
 	})
 }
