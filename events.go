@@ -13,8 +13,9 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 
+	"github.com/kopf-go/kopf/internal/cut"
+	"github.com/kopf-go/kopf/internal/iso8601"
 	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
@@ -93,7 +94,7 @@ func (p *eventSink) post(level int, ref ObjectReference, kind, reason, message s
 		p.refuse(reason, errNameless)
 		return
 	}
-	ev := &posting{eventKey{ref, kind, cutBytes(reason, 128), shorten(message)}, time.Now()}
+	ev := &posting{eventKey{ref, kind, cut.Bytes(reason, 128), cut.Middle(message, maxEventMessage)}, time.Now()}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -241,12 +242,9 @@ func (p *eventSink) namespace(ctx context.Context, ref ObjectReference) (string,
 	return cmp.Or(info.DefaultNamespace, "default"), nil
 }
 
-// eventTime is how the API server wants to have times: with exactly six digits.
-const eventTime = "2006-01-02T15:04:05.000000-07:00"
-
 // event returns what is posted.
 func (p *eventSink) event(ev *posting, namespace, name string) []byte {
-	now := ev.at.UTC().Format(eventTime)
+	now := ev.at.UTC().Format(iso8601.Layout)
 	about := namespace
 	if ev.ref.Namespace == "" && (namespace == "default" || namespace == "kube-system") {
 		about = "" // or kubectl would not find it
@@ -270,7 +268,7 @@ func (p *eventSink) event(ev *posting, namespace, name string) []byte {
 
 // repeat adds what has happened since to an event that was posted.
 func (p *eventSink) repeat(ctx context.Context, before *happened) error {
-	patch := fmt.Appendf(nil, `{"count":%d,"lastTimestamp":%q}`, before.count, before.at.UTC().Format(eventTime))
+	patch := fmt.Appendf(nil, `{"count":%d,"lastTimestamp":%q}`, before.count, before.at.UTC().Format(iso8601.Layout))
 	_, err := p.client.body(ctx, &request{
 		method: http.MethodPatch, path: eventsPath(before.namespace) + "/" + url.PathEscape(before.name),
 		contentType: "application/merge-patch+json", body: patch,
@@ -307,25 +305,5 @@ func (p *eventSink) forget() {
 	}
 }
 
-// shorten cuts the middle out of a message that is longer than the API server takes: 1024 bytes.
-func shorten(message string) string {
-	if message = strings.ToValidUTF8(message, "\ufffd"); len(message) <= 1024 {
-		return message
-	}
-	end := len(message) - 510
-	for !utf8.RuneStart(message[end]) {
-		end++
-	}
-	return cutBytes(message, 511) + "..." + message[end:]
-}
-
-// cutBytes cuts a text off at the border of a character.
-func cutBytes(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	for limit > 0 && !utf8.RuneStart(text[limit]) {
-		limit--
-	}
-	return text[:limit]
-}
+// maxEventMessage is the longest message that the API server takes, in bytes.
+const maxEventMessage = 1024

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/cut"
 	"github.com/kopf-go/kopf/internal/metrics"
 )
 
@@ -159,7 +160,7 @@ func (r *ProgressRecord) apply(o outcome, now time.Time) {
 		text = waitingMessage
 		r.Message = &text
 	} else if o.err != nil {
-		text = truncate(o.err.Error(), maxMessage)
+		text = cut.End(o.err.Error(), maxMessage)
 		r.Message = &text
 	}
 }
@@ -170,17 +171,6 @@ const waitingMessage = "None"
 // maxMessage is the longest text of an error that is stored on an object, in bytes: the annotations of an object
 // may have 256 KiB in all, and nobody reads that much.
 const maxMessage = 1024
-
-func truncate(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	cut := limit - len("…")
-	for cut > 0 && text[cut]&0xc0 == 0x80 { // not inside of a character
-		cut--
-	}
-	return text[:cut] + "…"
-}
 
 // call calls a user's function and turns a panic into an error with its stack. So it does with a nil pointer of an error type, which is an
 // error whose text cannot be read.
@@ -674,7 +664,7 @@ func (x *handling) refuse(p *part, err error) {
 
 // refuse makes the record that of a handler whose patch the API server does not take.
 func (r *ProgressRecord) refuse(err error) {
-	text := truncate("its patch was refused: "+err.Error(), maxMessage)
+	text := cut.End("its patch was refused: "+err.Error(), maxMessage)
 	r.Success, r.Failure, r.Message = false, true, &text
 	r.Delayed, r.Stopped = time.Time{}, time.Now()
 }

@@ -291,20 +291,6 @@ func FuzzView(f *testing.F) {
 	})
 }
 
-// FuzzTruncate cuts texts that go to annotations, events and logs.
-func FuzzTruncate(f *testing.F) {
-	f.Add("ééé", 5)
-	f.Fuzz(func(t *testing.T, text string, limit int) {
-		if limit < len("…") || limit > 1<<20 {
-			t.Skip()
-		}
-		got := truncate(text, limit)
-		if len(got) > limit || utf8.ValidString(text) && !utf8.ValidString(got) || len(text) <= limit && got != text {
-			t.Errorf("%q is cut to %q, at most %d bytes", text, got, limit)
-		}
-	})
-}
-
 // FuzzEndpoint reads the address of the endpoint for probes.
 func FuzzEndpoint(f *testing.F) {
 	f.Add("http://0.0.0.0:8080/healthz")

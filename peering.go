@@ -18,6 +18,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/iso8601"
 	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
@@ -49,7 +50,7 @@ func peeringRecord(priority int, lifetime time.Duration) any {
 	if seconds == 0 {
 		return nil
 	}
-	return map[string]any{"priority": priority, "lifetime": int64(seconds), "lastseen": time.Now().UTC().Format("2006-01-02T15:04:05.000000-07:00")}
+	return map[string]any{"priority": priority, "lifetime": int64(seconds), "lastseen": time.Now().UTC().Format(iso8601.Layout)}
 }
 
 // peeringTimeout limits the time of a request that writes records: a late one says what is not true any more.
@@ -106,7 +107,7 @@ func readPeer(raw []byte) (peer, error) {
 		case rawjson.QuotedIs(quoted, "lifetime"):
 			p.lifetime = time.Duration(min(max(number(value), 0), 1e9)) * time.Second
 		case rawjson.QuotedIs(quoted, "lastseen") && !rawjson.IsNull(value):
-			p.lastseen, fault = parseISO8601(rawjson.Unquote(value))
+			p.lastseen, fault = iso8601.Parse(rawjson.Unquote(value))
 		case rawjson.QuotedIs(quoted, "identity"):
 			fault = errors.New("the identity is the key of a record, and no field of it")
 		}

@@ -24,6 +24,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/kopf-go/kopf/internal/iso8601"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -281,7 +282,7 @@ func (h *Handler) appendJSON(b []byte, r slog.Record) []byte {
 		line.Put("source", rawjson.AppendString(nil, at))
 	}
 	if !r.Time.IsZero() {
-		line.Put("timestamp", rawjson.AppendString(nil, r.Time.UTC().Format("2006-01-02T15:04:05.000000-07:00")))
+		line.Put("timestamp", rawjson.AppendString(nil, r.Time.UTC().Format(iso8601.Layout)))
 	}
 	if h.object != nil {
 		line.Put(h.options.RefKey, jsonReference(h.object))
