@@ -7,6 +7,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/hostid"
 )
 
 // This file knows the commands that tell operators to pause and to go on, by records in their peering objects. A command runs on
@@ -57,7 +59,7 @@ type peeringCommand struct {
 func (t *peeringCommand) writeAll(ctx context.Context) error {
 	if t.id = t.options.id; t.id == "" {
 		if t.id = os.Getenv("POD_ID"); t.id == "" {
-			t.id = userAtHost()
+			t.id = hostid.UserAtHost()
 		} else {
 			fmt.Fprintf(t.command.stderr, "The record is that of the pod, %q, and so of its operator, if there is one: --id gives it another name.\n", t.id)
 		}

@@ -130,6 +130,7 @@ import (
 	"net"
 	"net/http"
 
+	"github.com/kopf-go/kopf/internal/hostid"
 	"github.com/kopf-go/kopf/internal/metrics"
 )
 
@@ -337,7 +338,7 @@ func (r *run) serve(ctx context.Context) error {
 	}
 	if !r.Settings.Peering.Standalone {
 		r.peers = (&peering{
-			client: r.client, settings: r.Settings, log: r.Logger, identity: cmp.Or(r.Identity, ownIdentity()), meter: r.meter, pauses: o.pauses,
+			client: r.client, settings: r.Settings, log: r.Logger, identity: cmp.Or(r.Identity, hostid.Identity()), meter: r.meter, pauses: o.pauses,
 			fail: func(err error) { o.fail(err) },
 		}).join(ctx)
 		o.peers = r.peers

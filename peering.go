@@ -8,10 +8,8 @@ import (
 	"log/slog"
 	"maps"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -796,80 +794,4 @@ func (a *peeringPlace) decideLocked() {
 	if a.judged {
 		a.looked()
 	}
-}
-
-// ownIdentity returns the identity of an operator: that of its pod, or one that nobody else has.
-func ownIdentity() string {
-	if pod := os.Getenv("POD_ID"); pod != "" {
-		return pod
-	}
-	const letters = "abcdefhijklmnopqrstuvwxyz0123456789"
-	id := []byte(userAtHost() + time.Now().UTC().Format("/20060102150405/"))
-	for range 3 {
-		id = append(id, letters[rand.IntN(len(letters))])
-	}
-	return string(id)
-}
-
-// userAtHost names who runs this process, and where.
-func userAtHost() string {
-	hosts, _ := os.ReadFile("/etc/hosts") // which need not exist, nor the other one
-	users, _ := os.ReadFile("/etc/passwd")
-	own, _ := os.Hostname()
-	return userName(os.Getenv, string(users), strconv.Itoa(os.Getuid())) + "@" + hostName(string(hosts), own)
-}
-
-// userName returns the name of the user: by the variables, by the user's number, or that number.
-func userName(env func(string) string, users, uid string) string {
-	for _, variable := range []string{"LOGNAME", "USER", "LNAME", "USERNAME"} {
-		if name := env(variable); name != "" {
-			return name
-		}
-	}
-	for _, line := range strings.Split(users, "\n") {
-		if fields := strings.Split(line, ":"); len(fields) > 2 && fields[2] == uid {
-			return fields[0]
-		}
-	}
-	return uid
-}
-
-// hostName returns the most telling name of this host that its table of hosts has: one with a domain, or another
-// one that is neither localhost nor an address, or its own name for itself.
-func hostName(hosts, own string) string {
-	names := hostLine(hosts, func(fields []string) bool { return slices.Contains(fields[1:], own) })
-	if names != nil {
-		address := names[0]
-		names = hostLine(hosts, func(fields []string) bool { return fields[0] == address })[1:]
-	}
-	for _, domain := range []string{".", ""} {
-		for _, name := range names {
-			if name != "localhost" && net.ParseIP(name) == nil && !strings.HasSuffix(name, ".arpa") && strings.Contains(name, domain) {
-				return plainHost(name)
-			}
-		}
-	}
-	return plainHost(own)
-}
-
-// plainHost takes the endings off a name that say nothing.
-func plainHost(name string) string {
-	for {
-		plain := strings.TrimSuffix(strings.TrimSuffix(name, ".local"), ".localdomain")
-		if plain == name {
-			return name
-		}
-		name = plain
-	}
-}
-
-// hostLine returns the fields of the first line in a table of hosts that is the one looked for, nil if there is none.
-func hostLine(hosts string, is func(fields []string) bool) []string {
-	for _, line := range strings.Split(hosts, "\n") {
-		line, _, _ = strings.Cut(line, "#")
-		if fields := strings.Fields(line); len(fields) > 1 && is(fields) {
-			return fields
-		}
-	}
-	return nil
 }
