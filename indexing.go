@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/index"
 	"github.com/kopf-go/kopf/internal/metrics"
 )
 
@@ -41,7 +42,7 @@ func (x *indexer) index(owner string, handlers []*handler, o *Object, failures *
 		data := x.indices.data[h.id]
 		if !h.matchesObject(o) {
 			if !x.elsewhere(handlers, h, o) {
-				data.drop(owner)
+				data.Drop(owner)
 			}
 			continue
 		}
@@ -73,7 +74,7 @@ func (x *indexer) elsewhere(handlers []*handler, h *handler, o *Object) bool {
 }
 
 // attempt calls a function once.
-func (x *indexer) attempt(owner string, data indexData, p progress, o *Object, failures *map[HandlerID]*ProgressRecord) time.Duration {
+func (x *indexer) attempt(owner string, data index.Data, p progress, o *Object, failures *map[HandlerID]*ProgressRecord) time.Duration {
 	h, now := p.handler, time.Now()
 	record := p.record
 	if record == nil {
@@ -93,7 +94,7 @@ func (x *indexer) attempt(owner string, data indexData, p progress, o *Object, f
 		o.Logger.Debug(fmt.Sprintf("Indexer '%s' succeeded.", h.id))
 		delete(*failures, h.id)
 		if values != nil {
-			data.put(owner, values)
+			data.Put(owner, values)
 		}
 		return -1
 	}
@@ -101,7 +102,7 @@ func (x *indexer) attempt(owner string, data indexData, p progress, o *Object, f
 	if out.err == nil { // ignored
 		return -1
 	}
-	data.drop(owner)
+	data.Drop(owner)
 	record.apply(out, time.Now())
 	if *failures == nil {
 		*failures = make(map[HandlerID]*ProgressRecord)
@@ -131,7 +132,7 @@ func (x *indexer) call(o *Object, h *handler, record *ProgressRecord, runtime ti
 
 func (x *indexer) drop(owner string, handlers []*handler) {
 	for _, h := range handlers {
-		x.indices.data[h.id].drop(owner)
+		x.indices.data[h.id].Drop(owner)
 	}
 }
 

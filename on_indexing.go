@@ -7,12 +7,12 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"sync"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/index"
 )
 
-// This file knows the indices: how they are registered, what they hold, and how they are read. The
-// engine fills them; handlers read them on goroutines of their own.
+// This file registers and reads indices. The engine fills them; handlers read them on goroutines of their own.
 
 // IndexFunc tells what an object contributes to an index: a value for each of some keys. A nil map leaves what the object
 // has contributed before; an empty one takes it back. It is called for each event of the object, and before all other handlers.
@@ -84,7 +84,7 @@ func OnIndexIn[K comparable, V any](g *Registry, s Selector, fn IndexFunc[K, V],
 func newIndex[K comparable, V any](g *Registry, s Selector, fn IndexFunc[K, V], opts *IndexOptions) (*Index[K, V], error) {
 	spec := &indexing{
 		types: reflect.TypeFor[map[K]V](),
-		fill:  func() indexData { return &indexValues[K, V]{} },
+		fill:  func() index.Data { return &index.Values[K, V]{} },
 		call: func(ctx context.Context, i *Indexing) (any, error) {
 			values, err := fn(ctx, i)
 			if values == nil {
@@ -100,7 +100,7 @@ func newIndex[K comparable, V any](g *Registry, s Selector, fn IndexFunc[K, V], 
 // indexing is what only indices have. The types of keys and values are known inside of the functions.
 type indexing struct {
 	types reflect.Type
-	fill  func() indexData
+	fill  func() index.Data
 	call  func(ctx context.Context, i *Indexing) (any, error)
 }
 
@@ -126,7 +126,7 @@ func (g *Registry) onIndex(s Selector, fn any, spec *indexing, opts *IndexOption
 // Get returns the values under a key, one of each object that has contributed one, in no order; nil if there are none.
 func (x *Index[K, V]) Get(h Holder, key K) []V {
 	if data := x.of(h); data != nil {
-		return data.get(key)
+		return data.Get(key)
 	}
 	return nil
 }
@@ -134,13 +134,13 @@ func (x *Index[K, V]) Get(h Holder, key K) []V {
 // Has tells whether there are values under a key.
 func (x *Index[K, V]) Has(h Holder, key K) bool {
 	data := x.of(h)
-	return data != nil && data.has(key)
+	return data != nil && data.Has(key)
 }
 
 // Len returns the number of keys.
 func (x *Index[K, V]) Len(h Holder) int {
 	if data := x.of(h); data != nil {
-		return data.len()
+		return data.Len()
 	}
 	return 0
 }
@@ -150,22 +150,22 @@ func (x *Index[K, V]) All(h Holder) iter.Seq2[K, []V] { return maps.All(x.all(h)
 
 func (x *Index[K, V]) all(h Holder) map[K][]V {
 	if data := x.of(h); data != nil {
-		return data.all()
+		return data.All()
 	}
 	return nil
 }
 
-func (x *Index[K, V]) of(h Holder) *indexValues[K, V] {
-	data, _ := h.indexes().data[x.id].(*indexValues[K, V])
+func (x *Index[K, V]) of(h Holder) *index.Values[K, V] {
+	data, _ := h.indexes().data[x.id].(*index.Values[K, V])
 	return data
 }
 
 // Indices are all indices of an operator by their ids, for those who do not know the types.
-type Indices struct{ data map[HandlerID]indexData }
+type Indices struct{ data map[HandlerID]index.Data }
 
 // newIndices makes empty indices for all that are registered.
 func newIndices(g *Registry) Indices {
-	all := Indices{make(map[HandlerID]indexData)}
+	all := Indices{make(map[HandlerID]index.Data)}
 	for _, h := range g.activities(kindIndex) {
 		if all.data[h.id] == nil {
 			all.data[h.id] = h.indexing.fill()
@@ -180,7 +180,7 @@ func (i Indices) IDs() []HandlerID { return slices.Sorted(maps.Keys(i.data)) }
 // Get returns the values under a key of an index; nil if there are none, or no such index.
 func (i Indices) Get(id HandlerID, key any) []any {
 	if data := i.data[id]; data != nil {
-		return data.lookup(key)
+		return data.Lookup(key)
 	}
 	return nil
 }
@@ -188,178 +188,7 @@ func (i Indices) Get(id HandlerID, key any) []any {
 // All goes over the keys and values of an index as they were when it began; there are none if there is no such index.
 func (i Indices) All(id HandlerID) iter.Seq2[any, []any] {
 	if data := i.data[id]; data != nil {
-		return data.each
+		return data.Each
 	}
 	return func(func(any, []any) bool) {}
-}
-
-// indexData is the content of an index of one operator.
-type indexData interface {
-	// put replaces what an owner has contributed, by a map of the right type.
-	put(owner string, values any)
-	drop(owner string)
-	lookup(key any) []any
-	each(yield func(any, []any) bool)
-}
-
-// indexValues is the content of an index. What was handed out to readers is never changed again. A change costs the same however large
-// the index is, and however many values are under its key: it is the next reader of the key who pays for a new copy of them, once.
-type indexValues[K comparable, V any] struct {
-	mu      sync.RWMutex // guards following
-	entries map[K]*indexEntry[V]
-	owned   map[string][]indexPlace[K]
-	whole   map[K][]V // as it was handed out, nil since the last change
-}
-
-// indexEntry is what is under one key: the values, and whose they are.
-type indexEntry[V any] struct {
-	owners []string
-	values []V
-	lent   []V // the values as they were handed out, nil since the last change
-}
-
-// indexPlace is where a value of an owner is.
-type indexPlace[K comparable] struct {
-	key K
-	at  int
-}
-
-func (x *indexValues[K, V]) put(owner string, values any) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	wanted := values.(map[K]V)
-	kept := make([]indexPlace[K], 0, len(wanted))
-	for _, p := range x.owned[owner] {
-		if v, ok := wanted[p.key]; ok {
-			x.entries[p.key].values[p.at], x.entries[p.key].lent = v, nil
-			kept = append(kept, p)
-		} else {
-			x.remove(p)
-		}
-	}
-	for key, v := range wanted {
-		if slices.ContainsFunc(kept, func(p indexPlace[K]) bool { return p.key == key }) {
-			continue
-		}
-		if x.entries == nil {
-			x.entries, x.owned = make(map[K]*indexEntry[V]), make(map[string][]indexPlace[K])
-		}
-		e := x.entries[key]
-		if e == nil {
-			e = &indexEntry[V]{}
-			x.entries[key] = e
-		}
-		kept = append(kept, indexPlace[K]{key, len(e.values)})
-		e.owners, e.values, e.lent = append(e.owners, owner), append(e.values, v), nil
-	}
-	if x.whole = nil; len(kept) > 0 {
-		x.owned[owner] = kept
-	} else {
-		delete(x.owned, owner)
-	}
-}
-
-func (x *indexValues[K, V]) drop(owner string) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	for _, p := range x.owned[owner] {
-		x.remove(p)
-		x.whole = nil
-	}
-	delete(x.owned, owner)
-}
-
-// remove takes one value away, and puts the last one of its key in its place.
-func (x *indexValues[K, V]) remove(p indexPlace[K]) {
-	e := x.entries[p.key]
-	last := len(e.values) - 1
-	if last == 0 {
-		delete(x.entries, p.key)
-		return
-	}
-	e.lent = nil
-	e.values[p.at], e.owners[p.at] = e.values[last], e.owners[last]
-	for i, moved := range x.owned[e.owners[p.at]] {
-		if moved.key == p.key && moved.at == last {
-			x.owned[e.owners[p.at]][i].at = p.at
-		}
-	}
-	clear(e.values[last:])
-	clear(e.owners[last:])
-	e.values, e.owners = e.values[:last], e.owners[:last]
-}
-
-func (x *indexValues[K, V]) get(key K) []V {
-	x.mu.RLock()
-	e := x.entries[key]
-	if e == nil || e.lent != nil {
-		defer x.mu.RUnlock()
-		if e == nil {
-			return nil
-		}
-		return e.lent
-	}
-	x.mu.RUnlock()
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.lend(key)
-}
-
-func (x *indexValues[K, V]) lend(key K) []V {
-	e := x.entries[key]
-	if e == nil {
-		return nil
-	}
-	if e.lent == nil {
-		e.lent = slices.Clip(slices.Clone(e.values))
-	}
-	return e.lent
-}
-
-func (x *indexValues[K, V]) has(key K) bool {
-	x.mu.RLock()
-	defer x.mu.RUnlock()
-	return x.entries[key] != nil
-}
-
-func (x *indexValues[K, V]) len() int {
-	x.mu.RLock()
-	defer x.mu.RUnlock()
-	return len(x.entries)
-}
-
-func (x *indexValues[K, V]) all() map[K][]V {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.whole == nil {
-		x.whole = make(map[K][]V, len(x.entries))
-		for key := range x.entries {
-			x.whole[key] = x.lend(key)
-		}
-	}
-	return x.whole
-}
-
-func (x *indexValues[K, V]) lookup(key any) []any {
-	k, ok := key.(K)
-	if !ok {
-		return nil
-	}
-	return anySlice(x.get(k))
-}
-
-func (x *indexValues[K, V]) each(yield func(any, []any) bool) {
-	for key, values := range x.all() {
-		if !yield(key, anySlice(values)) {
-			return
-		}
-	}
-}
-
-func anySlice[V any](values []V) []any {
-	all := make([]any, len(values))
-	for i, v := range values {
-		all[i] = v
-	}
-	return all
 }
