@@ -283,15 +283,15 @@ func TestEventsAtRest(t *testing.T) {
 	look := w.looker(&source{})
 	line := []byte(`{"type":"MODIFIED","object":` + string(body.raw) + "}\n")
 	at := bytes.Index(line, []byte(`"resourceVersion":"5"`)) + len(`"resourceVersion":"`)
-	var f frame
+	var f rawjson.Frame
 	version := 0
 	event := func() {
 		version++
 		line[at] = byte('1' + version%9) // which is older in turn, but for the version 9
-		if err := f.scan(line); err != nil {
+		if err := f.Scan(line); err != nil {
 			t.Fatal(err)
 		}
-		if !look(f.typ, &f.object, f.raw, 0) {
+		if !look(EventType(f.Type), &f.Object, f.Raw, 0) {
 			t.Fatal("it takes more than a glance")
 		}
 	}

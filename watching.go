@@ -1,7 +1,6 @@
 package kopf
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -152,7 +151,7 @@ func (s *stream) feel(well bool) {
 func refused(err error) bool {
 	var api *APIError
 	if !errors.As(err, &api) {
-		return errors.Is(err, errUnreadable)
+		return errors.Is(err, rawjson.ErrUnreadable)
 	}
 	return api.Method == watchMethod || api.Code < 500 && api.Code != http.StatusTooManyRequests
 }
@@ -227,11 +226,14 @@ func (s *stream) list(ctx context.Context) error {
 	if s.whole {
 		size = 0
 	}
-	version, err := s.client.scanList(ctx, s.resource, s.namespace, url.Values{}, size, true, func(o *rawjson.Header, raw []byte) bool {
+	version, err := s.client.scanList(ctx, s.resource, s.namespace, url.Values{}, size, true, func(o *rawjson.Header, raw []byte) error {
 		if s.glance == nil || !s.glance(Listed, o, raw) {
 			s.event(RawEvent{Type: Listed, Body: listedBody(o, raw, s.resource)})
 		}
-		return ctx.Err() == nil
+		if ctx.Err() != nil {
+			return errStopped
+		}
+		return nil
 	}, s.throttling())
 	if err != nil {
 		return err
@@ -296,25 +298,26 @@ func (s *stream) watch(ctx context.Context) error {
 		defer timer.Stop()
 		alive = func() { timer.Reset(t) }
 	}
-	err := s.client.scanWatch(ctx, s.resource, s.namespace, q, func() { s.reach(toWatch) }, func(f *frame) error {
+	err := s.client.scanWatch(ctx, s.resource, s.namespace, q, func() { s.reach(toWatch) }, func(f *rawjson.Frame) error {
 		alive()
 		s.report(nil)
 		s.seen = true
-		if version := f.object.ResourceVersion.Of(f.raw); version != nil {
+		if version := f.Object.ResourceVersion.Of(f.Raw); version != nil {
 			s.version = rawjson.Unquote(version)
 		}
-		if f.typ == bookmark && s.older(s.version) {
+		typ := EventType(f.Type)
+		if typ == bookmark && s.older(s.version) {
 			return errRestored
 		}
 		s.newest = s.version
-		switch f.typ {
+		switch typ {
 		case Added, Modified, Deleted:
-			if s.glance == nil || !s.glance(f.typ, &f.object, f.raw) {
-				s.event(f.event())
+			if s.glance == nil || !s.glance(typ, &f.Object, f.Raw) {
+				s.event(eventOf(f))
 			}
 		case bookmark:
 		default:
-			s.logger.Warn("Ignoring an unsupported event type.", "type", string(f.typ), "resource", s.resource.Name())
+			s.logger.Warn("Ignoring an unsupported event type.", "type", f.Type, "resource", s.resource.Name())
 		}
 		return nil
 	}, func() error {
@@ -332,7 +335,7 @@ func (s *stream) watch(ctx context.Context) error {
 	case errors.Is(err, errInactive):
 		s.logger.Debug("The watch is inactive, reconnecting.", "resource", s.resource.Name(), "namespace", s.namespace)
 		return nil
-	case errors.Is(err, errStopped), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, errBrokenFrame):
+	case errors.Is(err, errStopped), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, rawjson.ErrBrokenFrame):
 		return nil // the connection is lost: it goes on with the next one
 	case err != nil && !errors.As(err, &api) && s.seen:
 		return nil // likewise
@@ -343,19 +346,16 @@ func (s *stream) watch(ctx context.Context) error {
 // errRestored ends a watch whose server has an older history than before.
 var errRestored = errors.New("the server has an older history than before")
 
-// errBrokenFrame tells that a watch broke off in the middle of an event.
-var errBrokenFrame = errors.New("the watch broke off in the middle of an event")
-
 // watch makes one watch request and hands over its events until it ends. When it is made once more with other credentials, it goes on
 // from the last event. Without a version to begin with, it ends instead: it would begin anew, without what was deleted meanwhile.
 func (c *Client) watch(ctx context.Context, r Resource, namespace string, query url.Values, handle func(RawEvent) error) error {
 	ordered, seen, last := query.Has("resourceVersion"), false, query.Get("resourceVersion")
-	return c.scanWatch(ctx, r, namespace, query, nil, func(f *frame) error {
-		if version := f.object.ResourceVersion.Of(f.raw); version != nil {
+	return c.scanWatch(ctx, r, namespace, query, nil, func(f *rawjson.Frame) error {
+		if version := f.Object.ResourceVersion.Of(f.Raw); version != nil {
 			last = rawjson.Unquote(version)
 		}
 		seen = true
-		return handle(f.event())
+		return handle(eventOf(f))
 	}, func() error {
 		if seen && !ordered {
 			return errors.New("the watch has ended, because the credentials of its connection were replaced")
@@ -367,113 +367,34 @@ func (c *Client) watch(ctx context.Context, r Resource, namespace string, query 
 	})
 }
 
-// scanWatch is watch for those who want to see the outlines first, in bytes that are used again afterwards. It tells when the request is
+// scanWatch is watch for callers that look at the headers first, in bytes that are used again afterwards. It tells when the request is
 // let in, and asks for the query to be brought up to date before the request is repeated with other credentials, unless the functions are nil.
-func (c *Client) scanWatch(ctx context.Context, r Resource, namespace string, query url.Values, opened func(), handle func(*frame) error, refresh func() error) error {
+func (c *Client) scanWatch(ctx context.Context, r Resource, namespace string, query url.Values, opened func(), handle func(*rawjson.Frame) error, refresh func() error) error {
 	query.Set("watch", "true")
 	path := r.URL(url.PathEscape(namespace), "", "")
 	return c.do(ctx, &request{method: http.MethodGet, path: path, query: query, refresh: refresh, stream: true, read: func(answer io.Reader) error {
 		if opened != nil {
 			opened()
 		}
-		var f frame
-		return readFrames(answer, func(line []byte) error {
-			if err := f.scan(line); err != nil {
+		var f rawjson.Frame
+		return rawjson.ReadFrames(answer, func(line []byte) error {
+			if err := f.Scan(line); err != nil {
 				return err
 			}
-			if f.typ == "ERROR" {
-				return statusOf(outlined(&f.object, f.raw), path)
+			if f.Type == "ERROR" {
+				return statusOf(outlined(&f.Object, f.Raw), path)
 			}
-			if f.typ != bookmark && f.object.Name.To == 0 {
-				return fmt.Errorf("%w: an event with an object is expected, not one of something without a name", errUnreadable)
+			if f.Type != string(bookmark) && f.Object.Name.To == 0 {
+				return fmt.Errorf("%w: an event with an object is expected, not one of something without a name", rawjson.ErrUnreadable)
 			}
 			return handle(&f)
 		})
 	}})
 }
 
-// frameBuffer is as large as the records of TLS, which is what comes at a time.
-const frameBuffer = 16 << 10
-
-// readFrames splits a watch into its lines, of any length, and hands them over in a buffer that is used again afterwards.
-func readFrames(r io.Reader, handle func(line []byte) error) error {
-	b := bufio.NewReaderSize(r, frameBuffer)
-	var long []byte
-	for {
-		line, err := b.ReadSlice('\n')
-		if errors.Is(err, bufio.ErrBufferFull) {
-			if long = append(long, line...); len(long) > maxObject {
-				return errTooLarge
-			}
-			continue
-		}
-		if err != nil {
-			if rest := len(bytes.TrimSpace(line)) + len(long); rest > 0 && errors.Is(err, io.EOF) {
-				return errBrokenFrame
-			} else if errors.Is(err, io.EOF) {
-				return nil
-			}
-			return err
-		}
-		if long != nil {
-			line, long = append(long, line...), nil
-		}
-		if len(bytes.TrimSpace(line)) == 0 {
-			continue
-		}
-		if err := handle(line); err != nil {
-			return err
-		}
-	}
-}
-
-// frame is one event of a watch, in the bytes that it came in.
-type frame struct {
-	typ    EventType
-	raw    []byte // of the object, and what follows it
-	object rawjson.Header
-}
-
-// scan finds the parts of a frame.
-func (f *frame) scan(line []byte) error {
-	f.typ, f.raw = "", nil
-	w := rawjson.MemberReader{Data: line}
-	for w.Next() {
-		end, err := 0, error(nil)
-		if string(w.Name()) == "object" {
-			f.raw = line[w.At:]
-			err = f.object.Scan(f.raw)
-			end = w.At + f.object.End
-		} else if end, err = rawjson.SkipValue(line, w.At); err == nil && string(w.Name()) == "type" {
-			f.typ = eventType(line[w.At:end])
-		}
-		if err != nil {
-			return fmt.Errorf("%w: an event with an object is expected: %w", errUnreadable, err)
-		}
-		w.At = end
-	}
-	if w.Err == nil && f.raw == nil {
-		w.Err = errors.New("there is none")
-	}
-	if w.Err != nil {
-		return fmt.Errorf("%w: an event with an object is expected: %w", errUnreadable, w.Err)
-	}
-	return nil
-}
-
-// eventType returns the type of an event, without an allocation for the usual ones.
-func eventType(quoted []byte) EventType {
-	for _, known := range [...]EventType{Added, Modified, Deleted, bookmark} {
-		if len(quoted) == len(known)+2 && string(quoted[1:len(quoted)-1]) == string(known) {
-			return known
-		}
-	}
-	return EventType(rawjson.Unquote(quoted))
-}
-
-// event makes an event with bytes of its own.
-func (f *frame) event() RawEvent {
-	return RawEvent{Type: f.typ, Body: outlined(&f.object, bytes.Clone(f.raw[:f.object.End]))}
+// eventOf makes an event with bytes of its own.
+func eventOf(f *rawjson.Frame) RawEvent {
+	return RawEvent{Type: EventType(f.Type), Body: outlined(&f.Object, bytes.Clone(f.Raw[:f.Object.End]))}
 }
 
 // watchMethod tells errors that came as events from others.
