@@ -21,13 +21,13 @@ func (r *run) login(ctx context.Context) (map[string]*ConnectionInfo, error) {
 	if len(handlers) == 0 {
 		return defaultLogin(ctx, &l)
 	}
-	given, err := r.attempts(ctx, handlers, "login", func(ctx context.Context, h *handler, a Attempt) (any, error) {
+	results, err := r.attempts(ctx, handlers, "login", func(ctx context.Context, h *handler, a Attempt) (any, error) {
 		own := l
 		own.Attempt, own.Param = a, h.param
 		return h.login(ctx, &own)
 	})
 	found := make(map[string]*ConnectionInfo)
-	for id, value := range given {
+	for id, value := range results {
 		if info, _ := value.(*ConnectionInfo); info != nil {
 			found[string(id)] = info
 		}
@@ -54,7 +54,7 @@ func (r *run) cleanup(ctx context.Context) error {
 	return err
 }
 
-// activity runs the handlers of one activity until all are finished. It tells whether any has succeeded, or
+// activity runs the handlers of one activity until all are finished. It reports whether any has succeeded, or
 // there are none, and fails if one of them has failed permanently.
 func (r *run) activity(ctx context.Context, kind handlerKind, name string, client *Client) (bool, error) {
 	handlers := r.Registry.activities(kind)
@@ -65,7 +65,7 @@ func (r *run) activity(ctx context.Context, kind handlerKind, name string, clien
 	return len(handlers) == 0 || len(succeeded) > 0, err
 }
 
-// attempts calls handlers one after another, round after round, until each has succeeded or
+// attempts calls handlers one after another, again and again, until each has succeeded or
 // failed permanently. It returns what those have returned that have succeeded, and the failures.
 func (r *run) attempts(ctx context.Context, handlers []*handler, name string, once func(context.Context, *handler, Attempt) (any, error)) (map[HandlerID]any, error) {
 	type state struct {
@@ -130,7 +130,7 @@ func (r *run) attemptActivity(ctx context.Context, h *handler, record *ProgressR
 		}
 		attempt := Attempt{Retry: record.Retries, Started: record.Started, Runtime: age}
 		value, err = r.await(ctx, fmt.Sprintf("The handler of the %s '%s'", name, h.id), func() (any, error) { return once(inner, h, attempt) })
-		o = h.decide(err, record.Retries, time.Since(record.Started), &r.Settings.Execution)
+		o = h.outcome(err, record.Retries, time.Since(record.Started), &r.Settings.Execution)
 		if err != nil && ctx.Err() != nil {
 			o = outcome{cancelled: true}
 		}
@@ -143,8 +143,8 @@ func (r *run) attemptActivity(ctx context.Context, h *handler, record *ProgressR
 	return value, o
 }
 
-// activityEnding is how long a function of the user may go on after its context has ended.
-const activityEnding = 2 * time.Second
+// activityGracePeriod is how long a function of the user may go on after its context has ended.
+const activityGracePeriod = 2 * time.Second
 
 // await calls a function of the user on a goroutine, and waits for it. A while after the end of ctx, the function is left behind.
 func (r *run) await(ctx context.Context, what string, run func() (any, error)) (any, error) {
@@ -157,7 +157,7 @@ func (r *run) await(ctx context.Context, what string, run func() (any, error)) (
 			return failed
 		})
 	})
-	if !waitFor(ctx, &task, activityEnding) {
+	if !waitFor(ctx, &task, activityGracePeriod) {
 		r.Logger.Error(what + " ignores that its context has ended; it is left behind.")
 		return nil, context.Cause(ctx)
 	}

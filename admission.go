@@ -15,55 +15,56 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/jsonpatch"
 	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// This file answers the reviews of the API server: it finds the handlers that are asked, calls them, and makes one answer of what they
+// This file answers the reviews of the API server: it finds the handlers for them, calls these, and makes one answer of what they
 // say. It starts and ends the server of webhooks, on whose goroutines the handlers run.
 
 // OnValidate registers a validating handler in the default registry. See [Registry.OnValidate].
 func OnValidate(s Selector, fn AdmissionFunc, opts *AdmissionOptions) {
-	must(kindValidate, DefaultRegistry().onAdmission(kindValidate, s, fn, opts, newAdmissions))
+	must(kindValidate, DefaultRegistry().onAdmission(kindValidate, s, fn, opts, newReviewServer))
 }
 
 // OnMutate registers a mutating handler in the default registry. See [Registry.OnMutate].
 func OnMutate(s Selector, fn AdmissionFunc, opts *AdmissionOptions) {
-	must(kindMutate, DefaultRegistry().onAdmission(kindMutate, s, fn, opts, newAdmissions))
+	must(kindMutate, DefaultRegistry().onAdmission(kindMutate, s, fn, opts, newReviewServer))
 }
 
 // OnValidate registers a handler that admits or denies operations on objects of the selected resources before they happen. It needs
 // Settings.Admission.Server. It panics as [Registry.OnEvent] does.
-func (g *Registry) OnValidate(s Selector, fn AdmissionFunc, opts *AdmissionOptions) {
-	must(kindValidate, g.onAdmission(kindValidate, s, fn, opts, newAdmissions))
+func (r *Registry) OnValidate(s Selector, fn AdmissionFunc, opts *AdmissionOptions) {
+	must(kindValidate, r.onAdmission(kindValidate, s, fn, opts, newReviewServer))
 }
 
 // OnMutate registers a handler that changes objects of the selected resources by its Patch before they are stored, and can deny
 // operations, too. It needs Settings.Admission.Server. It panics as [Registry.OnEvent] does.
-func (g *Registry) OnMutate(s Selector, fn AdmissionFunc, opts *AdmissionOptions) {
-	must(kindMutate, g.onAdmission(kindMutate, s, fn, opts, newAdmissions))
+func (r *Registry) OnMutate(s Selector, fn AdmissionFunc, opts *AdmissionOptions) {
+	must(kindMutate, r.onAdmission(kindMutate, s, fn, opts, newReviewServer))
 }
 
-// admissions is the engine of one operator.
-type admissions struct {
+// reviewServer is the engine of one operator.
+type reviewServer struct {
 	*admissionHost
-	operator admissionOperator
-	server   AdmissionServer
-	managed  string
-	all      []*handler // in order of registration
-	work     sync.WaitGroup
-	changed  chan struct{}   // holds one token when the resources have changed
-	served   context.Context // of the server
-	end      context.CancelFunc
-	writing  sync.Mutex // held while the configurations are written; before mu
-	written  map[handlerKind][]byte
-	mu       sync.Mutex               // guards following
-	serving  map[*handler][]Resource  // those that each handler is for
-	client   *WebhookClientConfig     // nil before the server listens
-	memories map[string]*reviewMemory // of objects that only reviews have shown, by uid
-	swept    time.Time                // when the old ones among them were last dropped
-	failure  error                    // for which the operator ends
-	stopping bool
+	operator     admissionOperator
+	server       AdmissionServer
+	managed      string
+	all          []*handler // in order of registration
+	tasks        sync.WaitGroup
+	changed      chan struct{}   // holds one token when the resources have changed
+	serveCtx     context.Context // of the server
+	cancel       context.CancelFunc
+	writing      sync.Mutex // held while the configurations are written; before mu
+	written      map[handlerKind][]byte
+	mu           sync.Mutex               // guards following
+	resources    map[*handler][]Resource  // those that each handler is for
+	clientConfig *WebhookClientConfig     // nil before the server listens
+	memories     map[string]*reviewMemory // of objects that only reviews have shown, by uid
+	sweptAt      time.Time                // when the old ones among them were last dropped
+	failure      error                    // for which the operator ends
+	stopping     bool
 }
 
 // reviewMemory is what is remembered of an object that is not watched.
@@ -78,49 +79,49 @@ const reviewMemoryLife = 10 * time.Minute
 // maxReviewMemories is how many of them are remembered. What comes beyond that is forgotten with its review.
 const maxReviewMemories = 10_000
 
-// newAdmissions makes the engine.
-func newAdmissions(g *Registry, operator admissionOperator) (admissionEngine, error) {
+// newReviewServer makes the engine.
+func newReviewServer(r *Registry, operator admissionOperator) (admissionEngine, error) {
 	host := operator.admissionHost()
-	a := &admissions{
+	s := &reviewServer{
 		admissionHost: host, operator: operator, server: host.settings.Admission.Server, managed: host.settings.Admission.Managed,
 		changed: make(chan struct{}, 1), written: make(map[handlerKind][]byte), memories: make(map[string]*reviewMemory),
 	}
-	a.all = slices.DeleteFunc(g.snapshot(), func(h *handler) bool { return h.admitting == nil })
-	if a.server == nil {
+	s.all = slices.DeleteFunc(r.snapshot(), func(h *handler) bool { return h.admission == nil })
+	if s.server == nil {
 		return nil, errors.New("admission handlers exist, but no admission server is configured: set Settings.Admission.Server, such as to a WebhookServer, in a start-up handler")
 	}
-	return a, a.checkNames()
+	return s, s.checkNames()
 }
 
-// adjust takes the resources, and starts the server when they come first.
-func (a *admissions) adjust(found []Resource) {
-	serving := make(map[*handler][]Resource, len(a.all))
-	for _, h := range a.all {
-		serving[h] = h.admits(found)
+// setResources takes the resources, and starts the server when they come first.
+func (s *reviewServer) setResources(found []Resource) {
+	resources := make(map[*handler][]Resource, len(s.all))
+	for _, h := range s.all {
+		resources[h] = h.admissionResources(found)
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.serving = serving
-	if a.stopping {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.resources = resources
+	if s.stopping {
 		return
 	}
-	if a.end != nil {
+	if s.cancel != nil {
 		select {
-		case a.changed <- struct{}{}:
+		case s.changed <- struct{}{}:
 		default:
 		}
 		return
 	}
-	ctx, end := context.WithCancel(withOperator(a.requests, a.admissionHost.client, a.log))
-	a.served, a.end = ctx, end
-	a.work.Go(func() { a.serve(ctx) })
-	if a.managed != "" {
-		a.work.Go(func() { a.follow(ctx) })
+	ctx, end := context.WithCancel(withOperator(s.requests, s.admissionHost.client, s.log))
+	s.serveCtx, s.cancel = ctx, end
+	s.tasks.Go(func() { s.serve(ctx) })
+	if s.managed != "" {
+		s.tasks.Go(func() { s.followResources(ctx) })
 	}
 }
 
-// admits returns the resources that a handler of admission is for. Those need not be watchable.
-func (h *handler) admits(found []Resource) []Resource {
+// admissionResources returns the resources that a handler of admission is for. Those need not be watchable.
+func (h *handler) admissionResources(found []Resource) []Resource {
 	fit, _ := h.selected(found)
 	if core := coreOf(fit); h.selector.named() && len(core) > 0 {
 		fit = core
@@ -136,66 +137,66 @@ func (h *handler) admits(found []Resource) []Resource {
 const announcementTimeout = 30 * time.Second
 
 // serve runs the server. Operators do not go on without it.
-func (a *admissions) serve(ctx context.Context) {
+func (s *reviewServer) serve(ctx context.Context) {
 	warning := time.AfterFunc(announcementTimeout, func() {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		if a.client == nil {
-			a.log.Warn("The admission server has not been announced yet: it has not called the function that Serve gets for that. The API server asks nothing before.")
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.clientConfig == nil {
+			s.log.Warn("The admission server has not been announced yet: it has not called the function that Serve gets for that. The API server asks nothing before.")
 		}
 	})
 	defer warning.Stop()
-	err := call(func() error { return a.server.Serve(ctx, a.review, a.setClient) })
+	err := call(func() error { return s.server.Serve(ctx, s.review, s.setClient) })
 	if ctx.Err() != nil {
 		if err != nil {
-			a.log.Warn("The admission server has not ended well.", "error", err)
+			s.log.Warn("The admission server has not ended well.", "error", err)
 		}
 		return
 	}
-	a.log.Warn("The admission server has finished unexpectedly.", "error", err)
+	s.log.Warn("The admission server has finished unexpectedly.", "error", err)
 	if err == nil {
 		err = errors.New("it has just returned")
 	}
-	a.fail(fmt.Errorf("the admission server has finished unexpectedly: %w", err))
+	s.fail(fmt.Errorf("the admission server has finished unexpectedly: %w", err))
 }
 
 // fail ends the operator.
-func (a *admissions) fail(err error) {
-	a.mu.Lock()
-	if a.failure == nil {
-		a.failure = err
+func (s *reviewServer) fail(err error) {
+	s.mu.Lock()
+	if s.failure == nil {
+		s.failure = err
 	}
-	a.mu.Unlock()
-	a.operator.end(err)
+	s.mu.Unlock()
+	s.operator.end(err)
 }
 
-// setClient takes how the server is reached, and returns when the API server has been told.
-func (a *admissions) setClient(client WebhookClientConfig) {
-	a.mu.Lock()
-	a.client = &client
-	a.mu.Unlock()
-	a.configure()
+// setClient takes how the server is reached, and returns when the configurations are written.
+func (s *reviewServer) setClient(client WebhookClientConfig) {
+	s.mu.Lock()
+	s.clientConfig = &client
+	s.mu.Unlock()
+	s.configure()
 }
 
-// servingEnding is how long a server may go on after the end of its context: longer than API servers wait for the reviews under way.
-const servingEnding = time.Minute
+// serverGracePeriod is how long a server may go on after the end of its context: longer than API servers wait for the reviews under way.
+const serverGracePeriod = time.Minute
 
-// stop takes the configurations back, so that nobody asks, and then stops the server.
-func (a *admissions) stop() error {
-	a.mu.Lock()
-	a.stopping = true
-	end, served := a.end, a.served
-	a.mu.Unlock()
+// stop removes the webhooks from the configurations, so that no review is requested, and then stops the server.
+func (s *reviewServer) stop() error {
+	s.mu.Lock()
+	s.stopping = true
+	end, served := s.cancel, s.serveCtx
+	s.mu.Unlock()
 	if end != nil {
-		a.clean()
+		s.cleanConfigurations()
 		end()
-		if !waitFor(served, &a.work, servingEnding) {
-			a.log.Error("The admission server is left behind, because it ignores that its context has ended.")
+		if !waitFor(served, &s.tasks, serverGracePeriod) {
+			s.log.Error("The admission server is left behind, because it ignores that its context has ended.")
 		}
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.failure
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.failure
 }
 
 // reviewRequest is what matters of an AdmissionReview.
@@ -210,7 +211,7 @@ type reviewRequest struct {
 	}
 }
 
-// readReview reads an AdmissionReview, and says what is wrong with it.
+// readReview reads an AdmissionReview, and returns what is wrong with it.
 func readReview(data []byte) (*reviewRequest, error) {
 	bad := func(code int, message string) error { return &ReviewError{Code: code, Message: message} }
 	r := &reviewRequest{}
@@ -233,48 +234,48 @@ func readReview(data []byte) (*reviewRequest, error) {
 }
 
 // review answers one review. See [ReviewFunc].
-func (a *admissions) review(ctx context.Context, r *ReviewRequest) ([]byte, error) {
+func (s *reviewServer) review(ctx context.Context, r *ReviewRequest) ([]byte, error) {
 	started := time.Now()
 	question, err := readReview(r.Body)
 	if err != nil {
 		return nil, err
 	}
-	resource, handlers, err := a.handlersFor(question, r.Handler)
+	resource, handlers, err := s.handlersFor(question, r.Handler)
 	if err != nil {
 		return nil, err
 	}
-	x := &reviewing{admissions: a, started: started, mutating: slices.ContainsFunc(handlers, func(h *handler) bool { return h.kind == kindMutate })}
-	if x.argument, err = a.argument(question, r, resource); err != nil {
+	a := &admissionReview{reviewServer: s, started: started, mutating: slices.ContainsFunc(handlers, func(h *handler) bool { return h.kind == kindMutate })}
+	if a.argument, err = s.argument(question, r, resource); err != nil {
 		return nil, &ReviewError{Code: http.StatusBadRequest, Message: "the object of the review cannot be read: " + err.Error()}
 	}
-	x.argument.warnings, x.argument.Started = &x.warnings, started
-	if resource.Namespaced && !a.operator.serves(question.Request.Namespace) {
-		handlers = nil // the API server asks for all namespaces where they cannot be told by name
+	a.argument.warnings, a.argument.Started = &a.warnings, started
+	if resource.Namespaced && !s.operator.serves(question.Request.Namespace) {
+		handlers = nil // the API server asks for all namespaces where they cannot be named
 	}
-	if handlers, err = x.choose(handlers); err != nil {
+	if handlers, err = a.choose(handlers); err != nil {
 		return nil, err
 	}
 	for _, h := range handlers {
-		x.call(ctx, h)
+		a.call(ctx, h)
 	}
-	return x.answer(question)
+	return a.answer(question)
 }
 
-// handlersFor finds the resource of a review, and the handlers that are handlersFor about it.
-func (a *admissions) handlersFor(q *reviewRequest, path string) (resource Resource, handlers []*handler, err error) {
+// handlersFor finds the resource of a review, and the handlers that it is for.
+func (s *reviewServer) handlersFor(q *reviewRequest, path string) (resource Resource, handlers []*handler, err error) {
 	kind, id := handlerPath(path)
 	want := q.Request.Resource
 	known := false
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, h := range a.all {
-		named := path == "" || h.id == id && (kind == 0 || h.kind == kind) || path == servicePath(a.pathOf(h))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, h := range s.all {
+		named := path == "" || h.id == id && (kind == 0 || h.kind == kind) || path == servicePath(s.pathOf(h))
 		known = known || named
-		i := slices.IndexFunc(a.serving[h], func(r Resource) bool {
+		i := slices.IndexFunc(s.resources[h], func(r Resource) bool {
 			return r.Group == want.Group && r.Version == want.Version && r.Plural == want.Resource
 		})
 		if named && i >= 0 {
-			resource, handlers = a.serving[h][i], append(handlers, h)
+			resource, handlers = s.resources[h][i], append(handlers, h)
 		}
 	}
 	name := Resource{Group: want.Group, Version: want.Version, Plural: want.Resource}.Name()
@@ -290,7 +291,7 @@ func (a *admissions) handlersFor(q *reviewRequest, path string) (resource Resour
 }
 
 // argument makes what the handlers get.
-func (a *admissions) argument(q *reviewRequest, r *ReviewRequest, resource Resource) (*Admission, error) {
+func (s *reviewServer) argument(q *reviewRequest, r *ReviewRequest, resource Resource) (*Admission, error) {
 	request := q.Request
 	raw := request.Object
 	if rawjson.IsNull(raw) {
@@ -303,8 +304,8 @@ func (a *admissions) argument(q *reviewRequest, r *ReviewRequest, resource Resou
 	ref := body.Reference()
 	ref.Name, ref.Namespace = cmp.Or(ref.Name, request.Name), cmp.Or(ref.Namespace, request.Namespace)
 	o := Object{
-		Resource: resource, Body: body, Patch: &Patch{}, Logger: objectLogger(a.log, ref), Client: a.admissionHost.client, Indices: a.indices,
-		events: a.events, memory: a.remember(Operation(request.Operation), resource, body),
+		Resource: resource, Body: body, Patch: &Patch{}, Logger: objectLogger(s.log, ref), Client: s.admissionHost.client, Indices: s.indices,
+		events: s.events, memory: s.remember(Operation(request.Operation), resource, body),
 	}
 	return &Admission{
 		Object: o, Operation: Operation(request.Operation), Subresource: request.SubResource, DryRun: request.DryRun,
@@ -321,38 +322,38 @@ func viewOrNone(raw []byte) View {
 
 // remember returns the memory of the object: that of the object itself if it is watched, else one that is kept for a while. Nothing is kept of
 // what is only being created: it may never come to be.
-func (a *admissions) remember(op Operation, resource Resource, body *Body) *memory {
+func (s *reviewServer) remember(op Operation, resource Resource, body *Body) *memory {
 	if op == OperationCreate || body.UID() == "" {
 		m := &memory{}
-		m.see(a.memo)
+		m.see(s.memo)
 		return m
 	}
-	if m := a.operator.memoryOf(resource.Name(), body.key()); m != nil {
-		m.see(a.memo)
+	if m := s.operator.memoryOf(resource.Name(), body.key()); m != nil {
+		m.see(s.memo)
 		return m
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	now := time.Now()
-	if now.Sub(a.swept) > reviewMemoryLife/10 {
-		a.swept = now
-		maps.DeleteFunc(a.memories, func(_ string, m *reviewMemory) bool { return now.Sub(m.used) > reviewMemoryLife })
+	if now.Sub(s.sweptAt) > reviewMemoryLife/10 {
+		s.sweptAt = now
+		maps.DeleteFunc(s.memories, func(_ string, m *reviewMemory) bool { return now.Sub(m.used) > reviewMemoryLife })
 	}
-	m := a.memories[body.UID()]
+	m := s.memories[body.UID()]
 	if m == nil || now.Sub(m.used) > reviewMemoryLife {
 		m = &reviewMemory{}
-		m.see(a.memo)
-		if len(a.memories) < maxReviewMemories {
-			a.memories[body.UID()] = m
+		m.see(s.memo)
+		if len(s.memories) < maxReviewMemories {
+			s.memories[body.UID()] = m
 		}
 	}
 	m.used = now
 	return &m.memory
 }
 
-// reviewing is one review under way.
-type reviewing struct {
-	*admissions
+// admissionReview is one review under way.
+type admissionReview struct {
+	*reviewServer
 	started  time.Time
 	argument *Admission
 	mutating bool // whether a patch may be answered
@@ -362,17 +363,17 @@ type reviewing struct {
 }
 
 // choose returns the handlers that the operation concerns, each function once under one id.
-func (x *reviewing) choose(handlers []*handler) (chosen []*handler, err error) {
+func (a *admissionReview) choose(handlers []*handler) (chosen []*handler, err error) {
 	for _, h := range handlers {
 		twin := func(o *handler) bool { return o.id == h.id && o.fn == h.fn }
-		if !h.covers(x.argument.Operation, x.argument.Subresource) || slices.ContainsFunc(chosen, twin) {
+		if !h.coversOperation(a.argument.Operation, a.argument.Subresource) || slices.ContainsFunc(chosen, twin) {
 			continue
 		}
 		fits := false
-		own := *x.argument
+		own := *a.argument
 		own.Param = h.param
 		if err := call(func() error { fits = h.fitsReview(&own); return nil }); err != nil {
-			x.argument.Logger.Error(fmt.Sprintf("A filter of handler '%s' has panicked, and the review fails.", h.id), "error", err, "stack", string(stackOf(err)))
+			a.argument.Logger.Error(fmt.Sprintf("A filter of handler '%s' has panicked, and the review fails.", h.id), "error", err, "stack", string(stackOf(err)))
 			return nil, fmt.Errorf("a filter of the handler %q has panicked", h.id)
 		}
 		if fits {
@@ -394,40 +395,40 @@ func (h *handler) reviewTime() time.Duration {
 }
 
 // call calls one handler, and notes its error.
-func (x *reviewing) call(ctx context.Context, h *handler) {
+func (a *admissionReview) call(ctx context.Context, h *handler) {
 	began := time.Now()
 	limit := h.reviewTime()
-	ctx, cancel := context.WithDeadlineCause(ctx, x.started.Add(limit-min(limit/10, reviewMargin)), fmt.Errorf("the review must be answered within %s", limit))
+	ctx, cancel := context.WithDeadlineCause(ctx, a.started.Add(limit-min(limit/10, reviewMargin)), fmt.Errorf("the review must be answered within %s", limit))
 	defer cancel()
-	defer context.AfterFunc(x.handlers, cancel)()
-	own := *x.argument
-	own.Param, own.Runtime = h.param, began.Sub(x.started)
+	defer context.AfterFunc(a.handlers, cancel)()
+	own := *a.argument
+	own.Param, own.Runtime = h.param, began.Sub(a.started)
 	err := call(func() error { return h.rules().call(ctx, &own) })
 	if err == nil {
 		err = own.Patch.try(own.Body)
 	}
-	x.log(h, err)
+	a.log(h, err)
 	outcome := metrics.Success
 	if err != nil {
 		outcome = metrics.Failure
 	}
-	x.meter.Handler(string(h.id), false).Ended(outcome, int64(time.Since(began)))
-	if rank := rankOf(err); err != nil && (x.worst == nil || rank < x.rank) {
-		x.worst, x.rank = err, rank
+	a.meter.Handler(string(h.id), false).Ended(outcome, int64(time.Since(began)))
+	if rank := rankOf(err); err != nil && (a.worst == nil || rank < a.rank) {
+		a.worst, a.rank = err, rank
 	}
 }
 
-// log tells how a handler has decided.
-func (x *reviewing) log(h *handler, err error) {
+// log logs how a handler has decided.
+func (a *admissionReview) log(h *handler, err error) {
 	name := "Webhook '" + string(h.id) + "'"
 	if denied := (*AdmissionError)(nil); errors.As(err, &denied) {
-		x.argument.Logger.Error(name + " failed with a denial: " + err.Error())
+		a.argument.Logger.Error(name + " failed with a denial: " + err.Error())
 		return
 	}
-	logOutcome(context.Background(), x.argument.Logger, "Webhook", h.id, outcome{final: true, err: err}, err)
+	logOutcome(context.Background(), a.argument.Logger, "Webhook", h.id, outcome{final: true, err: err}, err)
 }
 
-// rankOf tells which errors are reported rather than others: the lower ones.
+// rankOf returns which errors are reported rather than others: the lower ones.
 func rankOf(err error) int {
 	var admission *AdmissionError
 	var permanent *PermanentError
@@ -444,17 +445,17 @@ func rankOf(err error) int {
 }
 
 // answer makes the AdmissionReview with the response.
-func (x *reviewing) answer(q *reviewRequest) ([]byte, error) {
-	response := map[string]any{"uid": q.Request.UID, "allowed": x.worst == nil}
-	if len(x.warnings) > 0 {
-		response["warnings"] = x.warnings
+func (a *admissionReview) answer(q *reviewRequest) ([]byte, error) {
+	response := map[string]any{"uid": q.Request.UID, "allowed": a.worst == nil}
+	if len(a.warnings) > 0 {
+		response["warnings"] = a.warnings
 	}
-	if x.worst != nil {
-		response["status"] = map[string]any{"message": cmp.Or(x.worst.Error(), fmt.Sprintf("%T", x.worst)), "code": codeOf(x.worst)}
+	if a.worst != nil {
+		response["status"] = map[string]any{"message": cmp.Or(a.worst.Error(), fmt.Sprintf("%T", a.worst)), "code": codeOf(a.worst)}
 	}
-	if p := x.argument.Patch; x.mutating && !p.Empty() {
-		if operations := p.JSONPatch(x.argument.Body); len(operations) > 0 {
-			data, err := rawjson.Encode(decoded(operations))
+	if p := a.argument.Patch; a.mutating && !p.Empty() {
+		if operations := p.operations(a.argument.Body); len(operations) > 0 {
+			data, err := rawjson.Encode(jsonpatch.Values(operations))
 			if err != nil {
 				return nil, err
 			}

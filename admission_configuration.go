@@ -29,80 +29,80 @@ var configured = []struct {
 	{kindMutate, "mutating", Resource{Group: "admissionregistration.k8s.io", Version: "v1", Plural: "mutatingwebhookconfigurations", Kind: "MutatingWebhookConfiguration"}},
 }
 
-// follow writes the configurations anew when the resources have changed.
-func (a *admissions) follow(ctx context.Context) {
+// followResources writes the configurations anew when the resources have changed.
+func (s *reviewServer) followResources(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-a.changed:
-			a.configure()
+		case <-s.changed:
+			s.configure()
 		}
 	}
 }
 
 // configure writes what has changed of the configurations. Operators do not go on if they cannot.
-func (a *admissions) configure() {
-	a.writing.Lock()
-	defer a.writing.Unlock()
-	a.mu.Lock()
-	client, serving, idle := a.client, a.serving, a.stopping || a.client == nil || a.managed == ""
-	a.mu.Unlock()
+func (s *reviewServer) configure() {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	s.mu.Lock()
+	client, resources, idle := s.clientConfig, s.resources, s.stopping || s.clientConfig == nil || s.managed == ""
+	s.mu.Unlock()
 	if idle {
 		return
 	}
 	for _, c := range configured {
-		data, err := rawjson.Encode(a.entries(c.kind, serving, client, false))
-		if err == nil && bytes.Equal(data, a.written[c.kind]) {
+		data, err := rawjson.Encode(s.entries(c.kind, resources, client, false))
+		if err == nil && bytes.Equal(data, s.written[c.kind]) {
 			continue
 		}
-		if !a.has(c.kind) {
-			a.empty(c.resource)
-			a.written[c.kind] = data
+		if !s.has(c.kind) {
+			s.clearWebhooks(c.resource)
+			s.written[c.kind] = data
 			continue
 		}
-		a.log.Info("Reconfiguring the " + c.word + " webhook " + a.managed + ".")
+		s.log.Info("Reconfiguring the " + c.word + " webhook " + s.managed + ".")
 		if err == nil {
-			err = a.write(c.resource, data)
+			err = s.write(c.resource, data)
 		}
 		if err != nil {
-			a.fail(fmt.Errorf("the %s %q cannot be written: %w", c.resource.Kind, a.managed, err))
+			s.fail(fmt.Errorf("the %s %q cannot be written: %w", c.resource.Kind, s.managed, err))
 			return
 		}
-		a.written[c.kind] = data
+		s.written[c.kind] = data
 	}
 }
 
 // has reports whether there are handlers of a kind.
-func (a *admissions) has(kind handlerKind) bool {
-	return slices.ContainsFunc(a.all, func(h *handler) bool { return h.kind == kind })
+func (s *reviewServer) has(kind handlerKind) bool {
+	return slices.ContainsFunc(s.all, func(h *handler) bool { return h.kind == kind })
 }
 
-// empty removes the webhooks that an earlier version of the operator, which had handlers for them, may have left. A configuration that does not exist is
+// clearWebhooks removes the webhooks that an earlier version of the operator, which had handlers for them, may have left. A configuration that does not exist is
 // not made, and what may not be changed is left alone.
-func (a *admissions) empty(r Resource) {
-	_, err := a.admissionHost.client.patchObject(a.requests, r, "", a.managed, "", string(MergePatch), []byte(`{"webhooks":[]}`))
+func (s *reviewServer) clearWebhooks(r Resource) {
+	_, err := s.admissionHost.client.patchObject(s.requests, r, "", s.managed, "", string(MergePatch), []byte(`{"webhooks":[]}`))
 	if err != nil && StatusCode(err) != http.StatusNotFound {
-		a.log.Debug("A configuration without handlers cannot be emptied.", "kind", r.Kind, "name", a.managed, "error", err)
+		s.log.Debug("A configuration without handlers cannot be emptied.", "kind", r.Kind, "name", s.managed, "error", err)
 	}
 }
 
 // write replaces the webhooks of a configuration, and makes it if it is not there.
-func (a *admissions) write(r Resource, webhooks []byte) error {
-	ctx := unlimited(a.requests) // requests that are under way may be those that wait for these webhooks
+func (s *reviewServer) write(r Resource, webhooks []byte) error {
+	ctx := unlimited(s.requests) // requests that are under way may be those that wait for these webhooks
 	patch := slices.Concat([]byte(`{"webhooks":`), webhooks, []byte(`}`))
-	_, err := a.admissionHost.client.patchObject(ctx, r, "", a.managed, "", string(MergePatch), patch)
+	_, err := s.admissionHost.client.patchObject(ctx, r, "", s.managed, "", string(MergePatch), patch)
 	verb := "patch"
 	if StatusCode(err) == http.StatusNotFound {
 		verb = "create"
-		object := slices.Concat([]byte(`{"apiVersion":"admissionregistration.k8s.io/v1","kind":"`+r.Kind+`","metadata":{"name":`), rawjson.AppendString(nil, a.managed), []byte(`},"webhooks":`), webhooks, []byte(`}`))
-		_, err = a.admissionHost.client.body(ctx, &request{method: http.MethodPost, path: r.URL("", "", ""), contentType: "application/json", body: object})
+		object := slices.Concat([]byte(`{"apiVersion":"admissionregistration.k8s.io/v1","kind":"`+r.Kind+`","metadata":{"name":`), rawjson.AppendString(nil, s.managed), []byte(`},"webhooks":`), webhooks, []byte(`}`))
+		_, err = s.admissionHost.client.body(ctx, &request{method: http.MethodPost, path: r.URL("", "", ""), contentType: "application/json", body: object})
 		if StatusCode(err) == http.StatusConflict { // another replica was faster
-			_, err = a.admissionHost.client.patchObject(ctx, r, "", a.managed, "", string(MergePatch), patch)
+			_, err = s.admissionHost.client.patchObject(ctx, r, "", s.managed, "", string(MergePatch), patch)
 		}
 	}
 	if StatusCode(err) == http.StatusForbidden {
-		a.log.Error("Not enough RBAC permissions to " + verb + " a " + r.Kind + ".")
+		s.log.Error("Not enough RBAC permissions to " + verb + " a " + r.Kind + ".")
 	}
 	return err
 }
@@ -110,42 +110,42 @@ func (a *admissions) write(r Resource, webhooks []byte) error {
 // cleaningTimeout is how long the API server is tried to be reached at the end. The server of webhooks lives as long.
 const cleaningTimeout = 5 * time.Second
 
-// clean leaves only the handlers in the configurations that are to stay.
-func (a *admissions) clean() {
-	ctx, cancel := context.WithTimeout(unlimited(a.requests), cleaningTimeout)
+// cleanConfigurations leaves only the handlers in the configurations that are to stay.
+func (s *reviewServer) cleanConfigurations() {
+	ctx, cancel := context.WithTimeout(unlimited(s.requests), cleaningTimeout)
 	defer cancel()
-	a.writing.Lock()
-	defer a.writing.Unlock()
+	s.writing.Lock()
+	defer s.writing.Unlock()
 	for _, c := range configured {
-		if a.written[c.kind] == nil || !a.has(c.kind) {
+		if s.written[c.kind] == nil || !s.has(c.kind) {
 			continue
 		}
-		a.mu.Lock()
-		entries := a.entries(c.kind, a.serving, a.client, true)
-		a.mu.Unlock()
-		a.log.Info("Cleaning up the admission webhook " + a.managed + ".")
+		s.mu.Lock()
+		entries := s.entries(c.kind, s.resources, s.clientConfig, true)
+		s.mu.Unlock()
+		s.log.Info("Cleaning up the admission webhook " + s.managed + ".")
 		data, err := rawjson.Encode(map[string]any{"webhooks": entries})
 		if err == nil {
-			_, err = a.admissionHost.client.patchObject(ctx, c.resource, "", a.managed, "", string(MergePatch), data)
+			_, err = s.admissionHost.client.patchObject(ctx, c.resource, "", s.managed, "", string(MergePatch), data)
 		}
 		if err != nil && StatusCode(err) != http.StatusNotFound {
-			a.log.Warn("The webhook configuration could not be cleaned up; operations can be refused until the operator is back.", "kind", c.resource.Kind, "name", a.managed, "error", err)
+			s.log.Warn("The webhook configuration could not be cleaned up; operations can be refused until the operator is back.", "kind", c.resource.Kind, "name", s.managed, "error", err)
 		}
 	}
 }
 
 // entries are the webhooks of one configuration: one for each id, and for each set of options that one webhook can't have together.
-func (a *admissions) entries(kind handlerKind, serving map[*handler][]Resource, client *WebhookClientConfig, persistent bool) []any {
+func (s *reviewServer) entries(kind handlerKind, resources map[*handler][]Resource, client *WebhookClientConfig, persistent bool) []any {
 	list := []any{}
 	bases := make(map[HandlerID][]map[string]any)
 	taken := make(map[string]bool)
-	for _, h := range a.all {
+	for _, h := range s.all {
 		if h.kind != kind || persistent && !h.rules().persistent {
 			continue
 		}
-		entry := a.entry(h, serving[h], client)
+		entry := s.entry(h, resources[h], client)
 		rules := entry["rules"].([]any)
-		same := slices.IndexFunc(bases[h.id], func(other map[string]any) bool { return agree(entry, other) })
+		same := slices.IndexFunc(bases[h.id], func(other map[string]any) bool { return sameExceptRules(entry, other) })
 		if same >= 0 {
 			other := bases[h.id][same]
 			for _, rule := range rules {
@@ -156,7 +156,7 @@ func (a *admissions) entries(kind handlerKind, serving map[*handler][]Resource, 
 			continue
 		}
 		bases[h.id] = append(bases[h.id], entry)
-		entry["name"] = a.hookName(h.id, taken)
+		entry["name"] = s.hookName(h.id, taken)
 		list = append(list, entry)
 	}
 	return list
@@ -170,8 +170,8 @@ func plainJSON(v any) any {
 	return plain
 }
 
-// agree tells whether two entries of one handler differ in their rules alone.
-func agree(a, b map[string]any) bool {
+// sameExceptRules reports whether two entries of one handler differ in their rules alone.
+func sameExceptRules(a, b map[string]any) bool {
 	for key, value := range a {
 		if key != "name" && key != "rules" && !rawjson.Equal(plainJSON(value), plainJSON(b[key])) {
 			return false
@@ -181,7 +181,7 @@ func agree(a, b map[string]any) bool {
 }
 
 // entry is one webhook.
-func (a *admissions) entry(h *handler, resources []Resource, client *WebhookClientConfig) map[string]any {
+func (s *reviewServer) entry(h *handler, resources []Resource, client *WebhookClientConfig) map[string]any {
 	o := h.rules()
 	effects, failure := "None", "Fail"
 	if o.sideEffects {
@@ -192,9 +192,9 @@ func (a *admissions) entry(h *handler, resources []Resource, client *WebhookClie
 	}
 	entry := map[string]any{
 		"sideEffects": effects, "failurePolicy": failure, "matchPolicy": "Equivalent", "rules": h.hookRules(resources), "objectSelector": h.objectSelector(),
-		"clientConfig": client.forHandler(a.pathOf(h)), "timeoutSeconds": int(h.reviewTime().Seconds()), "admissionReviewVersions": []any{"v1", "v1beta1"},
+		"clientConfig": client.forHandler(s.pathOf(h)), "timeoutSeconds": int(h.reviewTime().Seconds()), "admissionReviewVersions": []any{"v1", "v1beta1"},
 	}
-	if exact := exactNames(a.patterns); exact != nil && !slices.ContainsFunc(resources, func(r Resource) bool { return r.Group == "" && r.Plural == "namespaces" }) {
+	if exact := exactNames(s.patterns); exact != nil && !slices.ContainsFunc(resources, func(r Resource) bool { return r.Group == "" && r.Plural == "namespaces" }) {
 		entry["namespaceSelector"] = map[string]any{"matchExpressions": []any{map[string]any{"key": "kubernetes.io/metadata.name", "operator": "In", "values": exact}}}
 	}
 	return entry
@@ -212,7 +212,7 @@ func exactNames(patterns []string) []any {
 	return names
 }
 
-// rules say which operations on which resources the webhook is for.
+// hookRules returns which operations on which resources the webhook is for.
 func (h *handler) hookRules(resources []Resource) []any {
 	operations := []any{}
 	for _, op := range h.rules().operations {
@@ -236,7 +236,7 @@ func (h *handler) hookRules(resources []Resource) []any {
 	return rules
 }
 
-// objectSelector says of the labels what a selector can say, or nil.
+// objectSelector returns the criteria for labels that a selector can express, or nil.
 func (h *handler) objectSelector() any {
 	var expressions []any
 	keys := make([]string, 0, len(h.filters.labels))
@@ -281,8 +281,8 @@ func (c *WebhookClientConfig) forHandler(path string) map[string]any {
 }
 
 // pathOf returns the path of a handler: its id, with its kind if there is a handler of the other kind with the same id.
-func (a *admissions) pathOf(h *handler) string {
-	if !slices.ContainsFunc(a.all, func(o *handler) bool { return o.id == h.id && o.kind != h.kind }) {
+func (s *reviewServer) pathOf(h *handler) string {
+	if !slices.ContainsFunc(s.all, func(o *handler) bool { return o.id == h.id && o.kind != h.kind }) {
 		return string(h.id)
 	}
 	if h.kind == kindMutate {
@@ -305,7 +305,7 @@ func escapePath(path string) string {
 }
 
 // servicePath returns a path as the API server takes it for a service: each of its segments is a subdomain as of RFC 1123. One that is none, such as
-// the name of a function with a capital letter, becomes labels that resemble it, with a hash that tells them from those of other segments.
+// the name of a function with a capital letter, becomes labels that resemble it, with a hash that makes them differ from those of other segments.
 func servicePath(path string) string {
 	segments := strings.Split(path, "/")
 	for i, segment := range segments {
@@ -325,14 +325,14 @@ func isAlphanumeric(c byte) bool {
 }
 
 // hookName makes a name of an id, which the API server takes and no other webhook of the configuration has.
-func (a *admissions) hookName(id HandlerID, taken map[string]bool) string {
+func (s *reviewServer) hookName(id HandlerID, taken map[string]bool) string {
 	base := hookLabels(string(id))
 	name := base
 	for n := 2; taken[name]; n++ {
 		name = fmt.Sprintf("%s-%d", base, n)
 	}
 	taken[name] = true
-	return name + "." + a.managed
+	return name + "." + s.managed
 }
 
 // hookLabels turns an id into labels of a domain name.
@@ -359,23 +359,23 @@ func hookLabels(id string) string {
 	return strings.Join(labels, ".")
 }
 
-// checkNames tells which names the API server would not take.
-func (a *admissions) checkNames() error {
-	if a.managed == "" {
+// checkNames returns which names the API server would not take.
+func (s *reviewServer) checkNames() error {
+	if s.managed == "" {
 		return nil
 	}
-	if !domainName(a.managed) {
-		return fmt.Errorf("the name %q in Settings.Admission.Managed is bad: lower-case letters, digits, '-' and '.' are expected, as in \"auto.kopf.dev\"", a.managed)
+	if !domainName(s.managed) {
+		return fmt.Errorf("the name %q in Settings.Admission.Managed is bad: lower-case letters, digits, '-' and '.' are expected, as in \"auto.kopf.dev\"", s.managed)
 	}
 	var errs []error
 	for _, kind := range []handlerKind{kindValidate, kindMutate} {
 		taken := make(map[string]bool)
-		for _, h := range a.all {
+		for _, h := range s.all {
 			if h.kind != kind {
 				continue
 			}
-			if name := a.hookName(h.id, taken); strings.Count(name, ".") < 2 {
-				errs = append(errs, fmt.Errorf("the webhook of the handler %q would be named %q, and three parts at least are expected: give Settings.Admission.Managed a name with a dot, such as \"%s.kopf.dev\"", h.id, name, a.managed))
+			if name := s.hookName(h.id, taken); strings.Count(name, ".") < 2 {
+				errs = append(errs, fmt.Errorf("the webhook of the handler %q would be named %q, and three parts at least are expected: give Settings.Admission.Managed a name with a dot, such as \"%s.kopf.dev\"", h.id, name, s.managed))
 			} else if !domainName(name) {
 				errs = append(errs, fmt.Errorf("the webhook of the handler %q would be named %q, which is too long, or has a part longer than 63 characters: give the handler a shorter ID", h.id, name))
 			}
@@ -384,7 +384,7 @@ func (a *admissions) checkNames() error {
 	return errors.Join(errs...)
 }
 
-// domainName tells whether a text is a domain name in lower case.
+// domainName reports whether a text is a domain name in lower case.
 func domainName(text string) bool {
 	if len(text) > 253 {
 		return false

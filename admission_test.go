@@ -22,29 +22,29 @@ func FuzzReview(f *testing.F) {
 			}
 			return
 		}
-		a := &admissions{admissionHost: &admissionHost{log: nil}, operator: strangers{}, memories: map[string]*reviewMemory{}}
-		a.log = slog.New(slog.DiscardHandler)
-		argument, err := a.argument(q, &ReviewRequest{Body: data}, Resource{})
+		s := &reviewServer{admissionHost: &admissionHost{log: nil}, operator: fakeOperatorHost{}, memories: map[string]*reviewMemory{}}
+		s.log = slog.New(slog.DiscardHandler)
+		argument, err := s.argument(q, &ReviewRequest{Body: data}, Resource{})
 		if err != nil {
 			return
 		}
 		argument.Patch.Set("metadata.labels.a", "b")
-		x := &reviewing{admissions: a, argument: argument, mutating: true}
+		a := &admissionReview{reviewServer: s, argument: argument, mutating: true}
 		_ = argument.Diff()
-		answer, err := x.answer(q)
+		answer, err := a.answer(q)
 		if err != nil || !json.Valid(answer) {
 			t.Errorf("the answer is %s: %v", answer, err)
 		}
 	})
 }
 
-// strangers is an operator that knows no object.
-type strangers struct{}
+// fakeOperatorHost is an operator that knows no object.
+type fakeOperatorHost struct{}
 
-func (strangers) admissionHost() *admissionHost         { return nil }
-func (strangers) serves(namespace string) bool          { return true }
-func (strangers) memoryOf(resource, key string) *memory { return nil }
-func (strangers) end(error)                             {}
+func (fakeOperatorHost) admissionHost() *admissionHost         { return nil }
+func (fakeOperatorHost) serves(namespace string) bool          { return true }
+func (fakeOperatorHost) memoryOf(resource, key string) *memory { return nil }
+func (fakeOperatorHost) end(error)                             {}
 
 func FuzzHookName(f *testing.F) {
 	f.Add("fn/spec.x")

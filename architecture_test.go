@@ -34,7 +34,7 @@ var rules = struct {
 	timeless              string   // the files that may not read the clock
 	banned                []string // what no file may import
 }{
-	processes: "auth_kubeconfig.go",
+	processes: "",
 	goroutines: "admission.go admission_configuration.go client.go client_rate_limit.go client_workers.go credentials.go daemons.go events.go execution.go indexing.go " +
 		"kopf.go activities.go apiserver.go auth_transport.go cli.go observation.go pausing.go peering.go probing.go queue.go reactor.go reactor_sending.go testing.go watching.go webhooks.go",
 	timeless: "body.go diff.go errors.go filters.go patch.go registry.go resource.go",
@@ -227,7 +227,7 @@ func wantDoc(t *testing.T, pkg *loaded, id *ast.Ident, doc *ast.CommentGroup) {
 	}
 }
 
-// exportedReceiver tells whether a function is no method, or one of an exported type.
+// exportedReceiver reports whether a function is no method, or one of an exported type.
 func exportedReceiver(d *ast.FuncDecl) bool {
 	if d.Recv == nil {
 		return true
@@ -339,7 +339,7 @@ func TestMigrating(t *testing.T) {
 	}
 }
 
-// hasSymbol tells whether a package has a name, or a field or method of it, as in "Settings.Peering.Name".
+// hasSymbol reports whether a package has a name, or a field or method of it, as in "Settings.Peering.Name".
 func hasSymbol(pkg *types.Package, symbol string) bool {
 	parts := strings.Split(symbol, ".")
 	obj := pkg.Scope().Lookup(parts[0])
@@ -384,7 +384,7 @@ type loaded struct {
 }
 
 // file returns the name of the file of a position.
-func (p *loaded) file(pos token.Pos) string { return filepath.Base(p.fset.Position(pos).Filename) }
+func (l *loaded) file(pos token.Pos) string { return filepath.Base(l.fset.Position(pos).Filename) }
 
 var loadOnce = sync.OnceValues(func() (*loaded, error) {
 	bp, err := build.ImportDir(".", 0)

@@ -14,10 +14,12 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/kubeconfig"
 )
 
 // This file knows what a login returns, and how to log in as the service account of a pod. It
-// runs on the goroutine of whoever needs credentials.
+// runs on the goroutine that needs credentials.
 
 // ConnectionInfo tells where the API server is and how to be let in. It is what login
 // handlers return. The zero value of every field but Server means "not given".
@@ -44,7 +46,7 @@ type ConnectionInfo struct {
 	CertificateData []byte
 	KeyFile         string
 	KeyData         []byte
-	// ImpersonateUser, ImpersonateUID, ImpersonateGroups and ImpersonateExtra make the requests act as somebody else.
+	// ImpersonateUser, ImpersonateUID, ImpersonateGroups and ImpersonateExtra make the requests act as another client.
 	ImpersonateUser, ImpersonateUID string
 	ImpersonateGroups               []string
 	ImpersonateExtra                map[string][]string
@@ -54,7 +56,7 @@ type ConnectionInfo struct {
 	ProxyURL string
 	// TrustEnv tells to obey HTTP_PROXY, HTTPS_PROXY and NO_PROXY.
 	TrustEnv bool
-	// Priority tells which of several credentials are used: those with the highest one, at random among equals. Defaults to 0.
+	// Priority returns which of several credentials are used: those with the highest one, at random among equals. Defaults to 0.
 	Priority int
 	// Expiration is the moment from which the credentials are not used any more. Zero means never.
 	Expiration time.Time
@@ -104,7 +106,7 @@ func (i *ConnectionInfo) validateProxy() error {
 	return fmt.Errorf("the proxy %q is not a URL with http, https or socks5", proxy.Redacted())
 }
 
-// hasCertificate tells whether there are both a certificate of the client and its key.
+// hasCertificate reports whether there are both a certificate of the client and its key.
 func (i *ConnectionInfo) hasCertificate() bool {
 	return (i.CertificateFile != "" || len(i.CertificateData) > 0) && (i.KeyFile != "" || len(i.KeyData) > 0)
 }
@@ -245,7 +247,7 @@ func fileExists(path string) bool {
 }
 
 // defaultLogin is the login of an operator without login handlers: with the kubeconfig and as the service account. It
-// fails if neither is there, and tells where it has looked.
+// fails if neither is there, and names the files.
 func defaultLogin(ctx context.Context, l *Login) (map[string]*ConnectionInfo, error) {
 	infos := map[string]*ConnectionInfo{}
 	var failures []error
@@ -273,8 +275,8 @@ func defaultLogin(ctx context.Context, l *Login) (map[string]*ConnectionInfo, er
 		}
 		return infos, nil
 	}
-	places, _ := kubeconfigFiles(l)
-	tried := places.missing
+	paths := kubeconfig.Find(l.Kubeconfig)
+	tried := paths.Missing
 	if token := l.serviceAccountFile("token"); !fileExists(token) {
 		tried = append(tried, token+" does not exist")
 	}

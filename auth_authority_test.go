@@ -125,7 +125,7 @@ func TestAuthorityFile(t *testing.T) {
 			wantTrust := func(what string, want bool) {
 				t.Helper()
 				c.CloseIdleConnections()
-				if _, err := say(t, c, r.url); (err == nil) != want {
+				if _, err := getText(t, c, r.url); (err == nil) != want {
 					t.Errorf("%s: got %v, want trust: %t", what, err, want)
 				}
 			}

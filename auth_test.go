@@ -20,6 +20,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kopf-go/kopf/internal/kubeconfig"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -212,7 +213,7 @@ func TestExecPluginHelper(t *testing.T) {
 	if mode == "" {
 		t.Skip("run by other tests")
 	}
-	var info execCredential
+	var info kubeconfig.ExecCredential
 	if err := json.Unmarshal([]byte(os.Getenv("KUBERNETES_EXEC_INFO")), &info); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(3)
@@ -234,17 +235,17 @@ func TestExecPluginHelper(t *testing.T) {
 		fmt.Print("secret-text")
 		os.Exit(0)
 	case "flood":
-		_, _ = os.Stdout.Write(bytes.Repeat([]byte(" "), maxPluginOutput+1))
+		_, _ = os.Stdout.Write(bytes.Repeat([]byte(" "), kubeconfig.MaxPluginOutput+1))
 		os.Exit(0)
 	case "fail":
-		fmt.Fprint(os.Stderr, "please log in first", strings.Repeat("!", 2*maxPluginErrors))
+		fmt.Fprint(os.Stderr, "please log in first", strings.Repeat("!", 2*kubeconfig.MaxPluginErrors))
 		os.Exit(7)
 	case "hang":
 		time.Sleep(time.Hour)
 	case "tell":
 		input, _ := io.ReadAll(os.Stdin)
-		told, _ := json.Marshal(map[string]any{"info": info.Spec, "stdin": len(input), "arg": os.Args[len(os.Args)-1]})
-		status["token"] = base64.RawURLEncoding.EncodeToString(told)
+		request, _ := json.Marshal(map[string]any{"info": info.Spec, "stdin": len(input), "arg": os.Args[len(os.Args)-1]})
+		status["token"] = base64.RawURLEncoding.EncodeToString(request)
 	}
 	answer["status"] = status
 	_ = json.NewEncoder(os.Stdout).Encode(answer)
@@ -289,7 +290,7 @@ func TestExecPlugin(t *testing.T) {
 				if err == nil || !strings.Contains(err.Error(), c.err) || !strings.Contains(err.Error(), file) {
 					t.Fatalf("got %v, error %v; want an error with %q and the file", info, err, c.err)
 				}
-				if strings.Contains(err.Error(), "secret-text") || len(err.Error()) > 2*maxPluginErrors {
+				if strings.Contains(err.Error(), "secret-text") || len(err.Error()) > 2*kubeconfig.MaxPluginErrors {
 					t.Errorf("the error tells too much: %v", err)
 				}
 				return
@@ -324,11 +325,11 @@ func TestExecPluginRequest(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			told, err := base64.RawURLEncoding.DecodeString(info.Token)
+			sent, err := base64.RawURLEncoding.DecodeString(info.Token)
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, _ := rawjson.Decode(told)
+			got, _ := rawjson.Decode(sent)
 			want, err := rawjson.Decode([]byte(c.want))
 			if diff := cmp.Diff(want, got); err != nil || diff != "" {
 				t.Errorf("error %v (-want +got)\n%s", err, diff)
@@ -537,18 +538,18 @@ func FuzzKubeconfig(f *testing.F) {
 	f.Add([]byte(`{"current-context":"c","contexts":[{"name":"c","context":null}],"clusters":null,"users":[{}]}`))
 	f.Add([]byte("contexts: &a [*a]\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		config, err := parseKubeconfig(data)
+		config, err := kubeconfig.Parse(data)
 		if err != nil {
 			return
 		}
-		config.resolve(t.TempDir())
+		config.Resolve(t.TempDir())
 		for _, user := range config.Users {
 			if user.User.Exec != nil {
 				return // nobody knows what it would run
 			}
 		}
 		for _, c := range config.Contexts {
-			info, err := config.login(context.Background(), &Login{Context: c.Name})
+			info, err := login(context.Background(), &Login{Context: c.Name}, config)
 			if err == nil {
 				err = info.validate()
 			}

@@ -113,7 +113,7 @@ func (s *certificateSource) get() (*tls.Certificate, error) {
 	return cert, nil
 }
 
-// fileStamp tells versions of a file apart.
+// fileStamp identifies the version of a file.
 func fileStamp(path string) string {
 	stat, err := os.Stat(path)
 	if path == "" || err != nil {
@@ -175,7 +175,7 @@ func (i *ConnectionInfo) newTransport(connectTimeout time.Duration, streams bool
 	return t, nil
 }
 
-// concealingProxy is a choice of proxies whose errors do not tell an address that cannot be read, for it can have a password in it.
+// concealingProxy is a choice of proxies whose errors do not contain an address that cannot be read, for it can have a password in it.
 func concealingProxy(choose func(*http.Request) (*url.URL, error)) func(*http.Request) (*url.URL, error) {
 	return func(r *http.Request) (*url.URL, error) {
 		proxy, err := choose(r)

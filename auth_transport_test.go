@@ -116,10 +116,10 @@ func fetch(t *testing.T, info *ConnectionInfo, streams bool) (string, error) {
 		return "", err
 	}
 	defer c.CloseIdleConnections()
-	return say(t, c, info.Server)
+	return getText(t, c, info.Server)
 }
 
-func say(t *testing.T, c *http.Client, address string) (string, error) {
+func getText(t *testing.T, c *http.Client, address string) (string, error) {
 	t.Helper()
 	resp, err := c.Get(address)
 	if err != nil {
@@ -198,7 +198,7 @@ func TestClientCertificateReload(t *testing.T) {
 	} {
 		step.do()
 		c.CloseIdleConnections()
-		if got, err := say(t, c, s.URL); err != nil || got != step.want {
+		if got, err := getText(t, c, s.URL); err != nil || got != step.want {
 			t.Errorf("got %q, error %v; want %q", got, err, step.want)
 		}
 	}
@@ -310,7 +310,7 @@ func TestSessionAccepted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := say(t, c, "http://x"); err != nil || s.accepted.Load() != want {
+		if _, err := getText(t, c, "http://x"); err != nil || s.accepted.Load() != want {
 			t.Errorf("HTTP %d: accepted is %v, error %v; want %v", code, s.accepted.Load(), err, want)
 		}
 	}
@@ -318,12 +318,12 @@ func TestSessionAccepted(t *testing.T) {
 
 type roundTripper func(*http.Request) (*http.Response, error)
 
-func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+func (r roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return r(req) }
 
 func TestProxy(t *testing.T) {
-	var asked, user atomic.Value
+	var requested, user atomic.Value
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked.Store(r.URL.String())
+		requested.Store(r.URL.String())
 		user.Store(r.Header.Get("Proxy-Authorization"))
 		fmt.Fprint(w, "proxied")
 	}))
@@ -332,8 +332,8 @@ func TestProxy(t *testing.T) {
 	address.User = url.UserPassword("u", "p")
 	t.Run("AC-74 a proxy with credentials", func(t *testing.T) {
 		got, err := fetch(t, &ConnectionInfo{Server: "http://cluster.invalid/x", ProxyURL: address.String()}, false)
-		if err != nil || got != "proxied" || asked.Load() != "http://cluster.invalid/x" || user.Load() != "Basic dTpw" {
-			t.Errorf("got %q, error %v; the proxy was asked for %v by %v", got, err, asked.Load(), user.Load())
+		if err != nil || got != "proxied" || requested.Load() != "http://cluster.invalid/x" || user.Load() != "Basic dTpw" {
+			t.Errorf("got %q, error %v; the proxy was asked for %v by %v", got, err, requested.Load(), user.Load())
 		}
 	})
 	t.Run("AC-74 the environment is not trusted", func(t *testing.T) {
@@ -463,7 +463,7 @@ func TestConnectTimeout(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := say(t, c, info.Server); err == nil || !strings.Contains(err.Error(), "timeout") {
+	if _, err := getText(t, c, info.Server); err == nil || !strings.Contains(err.Error(), "timeout") {
 		t.Errorf("got %v, want a timeout", err)
 	}
 	login := func(context.Context) (map[string]*ConnectionInfo, error) {

@@ -85,7 +85,7 @@ type Body struct {
 	labels, annotations, finalizers []byte // in metadata
 }
 
-// identity is what tells one object from all others.
+// identity is what distinguishes an object from all others.
 type identity struct {
 	apiVersion, kind, namespace, name, uid, version string
 }
@@ -160,7 +160,7 @@ func (b *Body) UID() string { return b.uid }
 // ResourceVersion returns metadata.resourceVersion.
 func (b *Body) ResourceVersion() string { return b.version }
 
-// Deleting tells whether the object is marked for deletion.
+// Deleting reports whether the object is marked for deletion.
 func (b *Body) Deleting() bool { return b.deleting }
 
 // DeletionTimestamp returns the moment when the object was marked for deletion, or
@@ -224,7 +224,7 @@ func (b *Body) View(path FieldPath) View { return View{raw: b.raw}.View(path) }
 // Get returns a copy of the value at a path, as [View.Get] does.
 func (b *Body) Get(path FieldPath) any { return View{raw: b.raw}.Get(path) }
 
-// Has tells whether there is a value at a path; a null is a value.
+// Has reports whether there is a value at a path; a null is a value.
 func (b *Body) Has(path FieldPath) bool { return View{raw: b.raw}.Has(path) }
 
 // Map returns a copy of the whole object to change. Numbers are json.Number, so
@@ -250,7 +250,7 @@ func (b *Body) Reference() ObjectReference {
 	return ref
 }
 
-// key tells the objects of one resource apart. It is the uid where there is one, else all
+// key identifies an object among those of its resource. It is the uid where there is one, else all
 // else that is known of the object's identity.
 func (b *Body) key() string {
 	if b.uid != "" {
@@ -294,7 +294,7 @@ func (v View) View(path FieldPath) View {
 	return View{raw: raw}
 }
 
-// Has tells whether there is a value at a path; a null is a value.
+// Has reports whether there is a value at a path; a null is a value.
 func (v View) Has(path FieldPath) bool {
 	_, ok := rawjson.Find(v.raw, path.Keys()...)
 	return ok
@@ -362,7 +362,7 @@ func stringMapJSON(raw []byte) map[string]string {
 	return m
 }
 
-// newerVersion tells whether resource version a is b or newer. Versions are opaque in
+// newerVersion reports whether resource version a is b or newer. Versions are opaque in
 // principle, and in practice whole numbers that grow; others are newer only if equal.
 // See https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions
 func newerVersion(a, b string) bool {

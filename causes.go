@@ -30,9 +30,9 @@ type ChangeFunc func(ctx context.Context, c *Change) error
 // event; its errors are logged and forgotten.
 type EventFunc func(ctx context.Context, e *WatchEvent) error
 
-// DaemonFunc runs beside the handlers of an object, as long as the object exists and matches: it is called when the
+// DaemonFunc runs alongside the handlers of an object, as long as the object exists and matches: it is called when the
 // object is first seen, on a goroutine of its own, and asked to stop by its context and by Daemon.Stopped. When
-// it returns nil or fails for good, it is not called again for this object; after other errors it is,
+// it returns nil or fails permanently, it is not called again for this object; after other errors it is,
 // as handlers of changes are. What it has put into the Patch is sent when it returns.
 type DaemonFunc func(ctx context.Context, d *Daemon) error
 
@@ -107,7 +107,7 @@ func (o *Object) Annotations() map[string]string { return o.Latest().Annotations
 func (o *Object) Decode(v any) error { return o.Latest().Decode(v) }
 
 // Memo returns the object's memo: what handlers remember of the object as long
-// as the operator lives. A goroutine that outlives its handler gets it from the handler: of objects at rest, only memos that were asked
+// as the operator lives. A goroutine that outlives its handler gets it from the handler: of idle objects, only memos that were asked
 // for are kept.
 func (o *Object) Memo() *Memo {
 	if o.memory == nil { // of an object that was made by hand
@@ -157,7 +157,7 @@ func (r *resulting) set(value any) {
 type Daemon struct {
 	Object
 	Attempt
-	// Stopped tells whether the daemon is asked to stop.
+	// Stopped reports whether the daemon is asked to stop.
 	Stopped *Stopper
 
 	resulting
@@ -170,7 +170,7 @@ func (d *Daemon) SetResult(value any) { d.resulting.set(value) }
 type Timer struct {
 	Object
 	Attempt
-	// Stopped tells whether the timer is asked to stop.
+	// Stopped reports whether the timer is asked to stop.
 	Stopped *Stopper
 
 	resulting
@@ -215,7 +215,7 @@ func (c *Change) Diff() Diff {
 }
 
 // SetResult stores a value in the object's status, under the handler's id, when the
-// handler succeeds: a map is merged with what is there, all else replaces it, and nil takes the wish back.
+// handler succeeds: a map is merged with what is there, all else replaces it, and nil withdraws the result.
 // A value that encoding/json cannot encode fails the handler.
 func (c *Change) SetResult(value any) { c.resulting.set(value) }
 

@@ -1,8 +1,6 @@
 package kopf
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,11 +15,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/kopf-go/kopf/internal/apiserver"
+	"github.com/kopf-go/kopf/internal/cliflag"
+	"github.com/kopf-go/kopf/internal/hostid"
 )
-
-// This file knows the commands of an operator's command line, and the signals that end them. A command
-// runs on the goroutine of its caller; in Main alone, one more goroutine waits for signals.
 
 // The exit codes of failures and of wrong usage.
 const (
@@ -35,11 +31,7 @@ const (
 // The first SIGINT or SIGTERM stops the operator in good order, the second one skips the grace
 // periods of the handlers that still run, and the third one exits at once. Settings.Process.UltimateExitingTimeout
 // after the beginning of its exit, the operator ends in any case, with a dump of all goroutines.
-//
-// Unless the variable GOGC says how, garbage is collected when the heap has 10 MiB or has grown by a half, whichever is more, so that what a burst
-// of work leaves takes no more memory than it must; above 64 MiB, it is collected by the rule of the runtime.
 func Main() {
-	paceCollector()
 	c := &command{stdout: os.Stdout, stderr: os.Stderr, guard: newExitGuard()}
 	signals := make(chan os.Signal, 3)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -64,8 +56,7 @@ func Command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return (&command{stdout: stdout, stderr: stderr}).execute(ctx, args)
 }
 
-// exitGuard is what Main and its operator tell each other about the exit. A nil guard is that of an
-// operator without Main.
+// exitGuard connects Main with its operator for the exit. A nil guard is that of an operator without Main.
 type exitGuard struct {
 	exiting  chan struct{}   // from the operator to watch: the exit has begun
 	force    context.Context // ended by watch: the operator must not wait for handlers any more
@@ -94,7 +85,7 @@ func (g *exitGuard) limit(timeout time.Duration) {
 	}
 }
 
-// begin tells that the exit has begun. It never waits.
+// begin reports to watch that the exit has begun. It never waits.
 func (g *exitGuard) begin() {
 	if g == nil {
 		return
@@ -105,7 +96,7 @@ func (g *exitGuard) begin() {
 	}
 }
 
-// watch does what signals tell until over is closed. The last of it, exit, does not return.
+// watch handles signals until over is closed. Its parameter exit ends the process and does not return.
 func (g *exitGuard) watch(over <-chan struct{}, signals <-chan os.Signal, stop context.CancelFunc, exit func(code int), stderr io.Writer) {
 	var ultimate <-chan time.Time
 	for received := 0; ; {
@@ -122,7 +113,7 @@ func (g *exitGuard) watch(over <-chan struct{}, signals <-chan os.Signal, stop c
 		case <-ultimate:
 			fmt.Fprintln(stderr, "The operator is out of time for its exit. These goroutines are still there:")
 			stacks := make([]byte, 4<<20)
-			_, _ = stderr.Write(stacks[:runtime.Stack(stacks, true)]) // there is nobody left to tell
+			_, _ = stderr.Write(stacks[:runtime.Stack(stacks, true)]) // the process ends in any case
 			exit(exitFailure)
 			return
 		}
@@ -132,7 +123,7 @@ func (g *exitGuard) watch(over <-chan struct{}, signals <-chan os.Signal, stop c
 	}
 }
 
-// obey does what the first, the second or the third signal tells.
+// obey handles the first, the second or the third signal.
 func (g *exitGuard) obey(number int, s os.Signal, stop context.CancelFunc, exit func(code int)) {
 	name := map[os.Signal]string{os.Interrupt: "SIGINT", syscall.SIGTERM: "SIGTERM"}[s]
 	switch number {
@@ -181,6 +172,10 @@ func (c *command) execute(ctx context.Context, args []string) int {
 	return c.misused("run", fmt.Errorf("unknown command %q: expected run, freeze, resume, completion, version or help", name))
 }
 
+// errNoEmbed is the answer of a build without the embedded server to the options that need it.
+var errNoEmbed = errors.New("this operator was built with the tag noembed, which leaves the embedded server out: " +
+	"build it without the tag, or run it on a cluster, without --embedded, --listen and --apply")
+
 const commandsHelp = `Usage: %[1]s [command] [options]
 
 Commands:
@@ -196,7 +191,10 @@ Run "%[1]s run --help" for the options of run.
 
 // misused says what is wrong with the command line.
 func (c *command) misused(name string, err error) int {
-	fmt.Fprintf(c.stderr, "%s: %v\nRun \"%s help\" for the commands, and \"%s %s --help\" for the options.\n", program(), err, program(), program(), name)
+	fmt.Fprintf(c.stderr, "%s: %v\n", program(), err)
+	if err != errNoEmbed { // about which the help has nothing to add
+		fmt.Fprintf(c.stderr, "Run \"%s help\" for the commands, and \"%s %s --help\" for the options.\n", program(), program(), name)
+	}
 	return exitUsage
 }
 
@@ -241,83 +239,312 @@ func (c *command) serve(ctx context.Context, o *runOptions, logger *slog.Logger)
 	if !o.embedded {
 		return op.Run(ctx)
 	}
-	manifests, err := readManifests(o.apply)
+	return c.embed(ctx, o, op)
+}
+
+// completion prints the script for a shell.
+func (c *command) completion(args []string) int {
+	var commands []cliflag.Command
+	for _, name := range []string{"run", "freeze", "resume", "completion", "version", "help"} { // in the order of the help
+		cmd := cliflag.Command{Name: name}
+		if name == "completion" {
+			cmd.Words = []string{"bash", "zsh", "fish"}
+		} else if purposes[name] != "" {
+			cmd.Options = new(runOptions).of(name)
+		}
+		commands = append(commands, cmd)
+	}
+	script, err := cliflag.Completion(strings.Join(args, " "), program(), commands)
+	if err != nil {
+		return c.misused("run", err)
+	}
+	fmt.Fprint(c.stdout, script)
+	return 0
+}
+
+// program is the name that the operator was called by.
+func program() string { return strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe") }
+
+// helpOf returns the help of a command: what it does, and its options.
+func helpOf(command string) string {
+	return fmt.Sprintf("Usage: %s %s [options]\n\n%s\n\nOptions:\n", program(), command, purposes[command]) +
+		cliflag.Help(new(runOptions).of(command)) +
+		strings.ReplaceAll(`
+Every option can come from a variable too, such as KOPF_RUN_LOG_FORMAT for
+--log-format; an option beats its variable. Several values in one variable, such as
+KOPF_RUN_NAMESPACES, are separated by spaces.
+`, "RUN", strings.ToUpper(command))
+}
+
+// purposes are what the commands with options do.
+var purposes = map[string]string{
+	"run": "Run the operator until SIGINT or SIGTERM.",
+	"freeze": `Let all operators of a peering object pause that have a lower priority, by a record in it
+that is not renewed. They go on after its lifetime, or when it is removed by resume.`,
+	"resume": "Remove the record that freeze has written, so that the operators go on.",
+}
+
+// runOptions are the options of the command run, and of the others that have some of them.
+type runOptions struct {
+	log         LogOptions
+	clusterwide bool
+	namespaces  []string
+	standalone  bool
+	dev         bool
+	priority    int
+	kubeconfig  string
+	context     string
+	embedded    bool
+	listen      string
+	apply       []string
+	liveness    string
+
+	peering  string
+	id       string
+	lifetime int // in seconds
+	message  string
+}
+
+// devPriority is the priority of operators under development: they win over deployed ones.
+const devPriority = 666
+
+func (o *runOptions) peeringPriority() int {
+	if o.dev {
+		return devPriority
+	}
+	return o.priority
+}
+
+// of returns the options of a command in the order of the help.
+func (o *runOptions) of(command string) []cliflag.Option { return cliflag.Of(o.options(), command) }
+
+// options are those of all commands, in the order of the help.
+func (o *runOptions) options() []cliflag.Option {
+	return []cliflag.Option{
+		{Short: "A", Long: "all-namespaces", Variables: "CLUSTERWIDE ALL_NAMESPACES",
+			Help: "the whole cluster, which is the default too", Target: &o.clusterwide},
+		{Short: "n", Long: "namespace", Variables: "NAMESPACES", Value: "PATTERN", Repeated: true,
+			Help: "the namespaces of this name or pattern, as 'team-*,!team-x'", Target: &o.namespaces},
+		{Short: "P", Long: "peering", Variables: "PEERING PEERING_NAME", Value: "NAME",
+			Help: "the name of the peering object, which has to exist then", Target: &o.peering},
+		{Commands: "freeze resume", Short: "i", Long: "id", Variables: "ID", Value: "TEXT",
+			Help: "whose record it is; user@host by default", Target: &o.id},
+		{Commands: "freeze", Short: "t", Long: "lifetime", Variables: "LIFETIME", Value: "SECONDS",
+			Help: "how long the operators shall pause, if they are not resumed before", Target: &o.lifetime},
+		{Commands: "freeze", Short: "m", Long: "message", Variables: "MESSAGE", Value: "TEXT",
+			Help: "why; it is shown with what was done", Target: &o.message},
+		{Commands: "run", Long: "standalone", Variables: "STANDALONE", Help: "do not look for other operators", Target: &o.standalone},
+		{Commands: "run freeze", Long: "dev", Variables: "DEV",
+			Help: fmt.Sprintf("take priority %d, to win over deployed operators", devPriority), Target: &o.dev},
+		{Commands: "run freeze", Short: "p", Long: "priority", Variables: "PRIORITY", Value: "N",
+			Help: "the priority among operators; the highest one works; 100 by default in freeze, else 0", Target: &o.priority},
+		{Commands: "run", Short: "L", Long: "liveness", Variables: "LIVENESS_ENDPOINT", Value: "URL",
+			Help: "tell here how it is, as http://0.0.0.0:8080/healthz", Target: &o.liveness},
+		{Long: "kubeconfig", Variables: "KUBECONFIG", Value: "FILE",
+			Help: "log in with this file instead of those in $KUBECONFIG", Target: &o.kubeconfig},
+		{Long: "context", Variables: "CONTEXT", Value: "NAME",
+			Help: "the context of the kubeconfig, instead of its current one", Target: &o.context},
+		{Commands: "run", Long: "embedded", Variables: "EMBEDDED", Hidden: !canEmbed,
+			Help: "run on an API server in memory, and print how to reach it", Target: &o.embedded},
+		{Commands: "run", Long: "listen", Variables: "LISTEN", Hidden: !canEmbed, Value: "ADDRESS",
+			Help: "where the embedded server listens; 127.0.0.1:0, a free port, by default", Target: &o.listen},
+		{Commands: "run", Long: "apply", Variables: "APPLY", Hidden: !canEmbed, Value: "FILE", Repeated: true,
+			Help: "load these manifests into the embedded server at the start", Target: &o.apply},
+		{Short: "v", Long: "verbose", Variables: "VERBOSE", Help: "log debugging messages too", Target: &o.log.Verbose},
+		{Short: "d", Long: "debug", Variables: "DEBUG",
+			Help: "as --verbose, with the place in the source code", Target: &o.log.Debug},
+		{Short: "q", Long: "quiet", Variables: "QUIET", Help: "log warnings and errors only", Target: &o.log.Quiet},
+		{Long: "log-format", Variables: "LOG_FORMAT", Value: "full|plain|json",
+			Help: "the look of log lines; full by default", Target: &o.log.Format},
+		{Long: "log-refkey", Variables: "LOG_REFKEY", Value: "KEY",
+			Help: "the key of the object's reference in JSON; object by default", Target: &o.log.RefKey},
+		{Long: "log-prefix", Variables: "LOG_PREFIX", Negatable: true,
+			Help: "begin messages with [namespace/name] in JSON too; --no-log-prefix nowhere", Target: o.setPrefix},
+	}
+}
+
+func (o *runOptions) setPrefix(value string) error {
+	on, err := cliflag.ParseBool(value)
+	o.log.Prefix, o.log.NoPrefix = on, !on
+	return err
+}
+
+// parse reads the arguments of a command, and for options that are not there, the variables; env is os.Getenv. It reports
+// whether help is wanted instead of a run.
+func (o *runOptions) parse(command string, args []string, env func(string) string) (help bool, err error) {
+	options := o.of(command)
+	given, rest, help, err := cliflag.Parse(options, args)
+	if help || err != nil {
+		return help, err
+	}
+	if len(rest) > 0 {
+		return false, fmt.Errorf("unexpected argument %q: handlers are compiled in, and %s takes options only", rest[0], command)
+	}
+	// -A also beats namespaces in the environment, and the other way around.
+	everywhere := given["all-namespaces"] && o.clusterwide
+	given["all-namespaces"] = given["all-namespaces"] || given["namespace"]
+	given["namespace"] = given["namespace"] || everywhere
+	if err := cliflag.ParseVariables(options, given, "KOPF_"+strings.ToUpper(command)+"_", env); err != nil {
+		return false, err
+	}
+	if pattern := env("KOPF_RUN_NAMESPACE"); command == "run" && pattern != "" && !everywhere {
+		o.namespaces = append(o.namespaces, pattern)
+	}
+	return false, o.check(command, given)
+}
+
+// check finds the options that do not go together. What the environment says of another cluster, --embedded beats.
+func (o *runOptions) check(command string, given map[string]bool) error {
+	switch {
+	case o.clusterwide && len(o.namespaces) > 0:
+		return fmt.Errorf("either all namespaces or some of them can be served: not both -A and the namespaces %q", o.namespaces)
+	case command != "run" && o.peering == "":
+		return fmt.Errorf("%s needs the name of the peering object: --peering NAME", command)
+	case command == "freeze" && o.lifetime <= 0:
+		return errors.New("freeze needs to know for how long: --lifetime SECONDS, at least 1")
+	case !canEmbed && (o.embedded || o.listen != "" || len(o.apply) > 0):
+		return errNoEmbed
+	case given["embedded"] && o.embedded && (given["kubeconfig"] || given["context"]):
+		return errors.New("--kubeconfig and --context are for a cluster: they do not go together with --embedded")
+	case !o.embedded && len(o.apply) > 0:
+		return errors.New("--apply loads manifests into the embedded server: it needs --embedded")
+	case !o.embedded && o.listen != "":
+		return errors.New("--listen is where the embedded server listens: it needs --embedded")
+	}
+	return nil
+}
+
+// changePeering runs freeze or resume.
+func (c *command) changePeering(ctx context.Context, name string, args []string) int {
+	o := runOptions{priority: 100}
+	help, err := o.parse(name, args, os.Getenv)
+	if err != nil {
+		return c.misused(name, err)
+	}
+	if help {
+		fmt.Fprint(c.stdout, helpOf(name))
+		return 0
+	}
+	o.log.Output = c.stderr
+	settings := NewSettings()
+	settings.Networking.ErrorBackoffs = nil // there is a person who waits
+	op := &Operator{Settings: settings, Namespaces: o.namespaces, Logger: ConfigureLogging(&o.log), Kubeconfig: o.kubeconfig, Context: o.context}
+	r, err := op.prepare()
+	if err == nil {
+		err = r.connect()
+	}
+	if err == nil {
+		defer r.client.close()
+		t := &peeringCommand{run: r, command: c, options: &o, verb: name}
+		err = t.writeAll(ctx)
+	}
+	if err != nil {
+		fmt.Fprintf(c.stderr, "%s %s: %s\n", program(), name, oneLine(err))
+		return exitFailure
+	}
+	return 0
+}
+
+// peeringCommand is one call of freeze or resume.
+type peeringCommand struct {
+	*run
+	command *command
+	options *runOptions
+	verb    string
+	id      string
+	done    int
+}
+
+// writeAll writes into all peering objects of the name that there are, or removes from them.
+func (t *peeringCommand) writeAll(ctx context.Context) error {
+	if t.id = t.options.id; t.id == "" {
+		if t.id = os.Getenv("POD_ID"); t.id == "" {
+			t.id = hostid.UserAtHost()
+		} else {
+			fmt.Fprintf(t.command.stderr, "The record is that of the pod, %q, and so of its operator, if there is one: --id gives it another name.\n", t.id)
+		}
+	}
+	found, broken, err := t.client.discover(ctx, peeringGroups)
+	for _, group := range broken {
+		err = errors.Join(err, group)
+	}
 	if err != nil {
 		return err
 	}
-	return c.embed(o, op, manifests, func() error { return op.Run(ctx) })
-}
-
-// readManifests reads the files before anything is started for them.
-func readManifests(paths []string) ([]manifest, error) {
-	var all []manifest
-	for _, path := range paths {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, manifest{path, data})
-	}
-	return all, nil
-}
-
-// manifest is a file to be loaded into the embedded server.
-type manifest struct {
-	path string
-	data []byte
-}
-
-// embeddedKubeconfig is where the embedded server's kubeconfig is written. The name is always the same, so that it
-// can be told in advance to those who look on from another terminal.
-const embeddedKubeconfig = "kopf.kubeconfig"
-
-// writeKubeconfig tells how a server is reached, in a file that is taken away by the function returned. A file of somebody else
-// stays as it is, and so does that of a server that still runs, for its users would reach the wrong one.
-func writeKubeconfig(served *Served, path string) (remove func(), err error) {
-	if stat, err := os.Lstat(path); err == nil {
-		old, bad := os.ReadFile(path)
-		if !stat.Mode().IsRegular() || bad != nil || !bytes.Contains(old, []byte(`"current-context": "kopf"`)) {
-			return nil, fmt.Errorf("%s is not of an embedded server: it is in the way, and will not be overwritten", path)
-		}
-		if url := apiserver.RunningServer(old); url != "" {
-			return nil, fmt.Errorf("%s belongs to the embedded server at %s, which is running: stop it, or start this one in another folder", path, url)
-		}
-	}
-	if err := served.WriteKubeconfig(path); err != nil {
-		return nil, err
-	}
-	own, err := os.ReadFile(path)
-	return func() {
-		// Another operator in the same folder may have written its own by now.
-		if now, err := os.ReadFile(path); err == nil && bytes.Equal(now, own) {
-			_ = os.Remove(path) // it leads nowhere in any case
-		}
-	}, err
-}
-
-// embed starts the embedded server, loads the manifests, runs the operator on it, and takes all away again.
-func (c *command) embed(o *runOptions, op *Operator, manifests []manifest, run func() error) (err error) {
-	server := NewAPIServer(nil)
-	for _, m := range manifests {
-		if err := server.Apply(m.data); err != nil {
-			return fmt.Errorf("%s: %w", m.path, err)
-		}
-	}
-	served, err := server.Listen(cmp.Or(o.listen, "127.0.0.1:0"))
-	if err != nil {
-		return fmt.Errorf("the embedded server: %w", err)
-	}
-	defer func() { err = errors.Join(err, served.Close()) }()
-	path, err := filepath.Abs(embeddedKubeconfig)
+	namespaces, err := t.namespaces(ctx)
 	if err != nil {
 		return err
 	}
-	remove, err := writeKubeconfig(served, path)
-	if err != nil {
+	exists := false
+	var failures []error
+	for _, r := range found {
+		if !isPeering(r, t.Clusterwide) {
+			continue
+		}
+		exists = true
+		for _, namespace := range namespaces {
+			if err := t.writeOne(ctx, r, namespace); err != nil {
+				failures = append(failures, err)
+			}
+		}
+	}
+	if !exists {
+		return errors.New("there is no resource of peering objects in the cluster")
+	}
+	if t.done == 0 && len(failures) == 0 {
+		failures = append(failures, fmt.Errorf("no peering object %q was found", t.options.peering))
+	}
+	return errors.Join(failures...)
+}
+
+// writeOne does it in one object. A missing one is no failure: it may be elsewhere.
+func (t *peeringCommand) writeOne(ctx context.Context, r Resource, namespace string) error {
+	name := t.options.peering
+	where := strings.TrimSuffix(fmt.Sprintf("%s %q in %s", r.Name(), name, namespace), " in ")
+	body, err := t.client.object(ctx, r, namespace, name)
+	if StatusCode(err) == 404 {
+		fmt.Fprintf(t.command.stderr, "There is no %s.\n", where)
+		return nil
+	} else if err != nil {
 		return err
 	}
-	defer remove()
-	fmt.Fprintf(c.stdout, "export KUBECONFIG=%s\n", path)
-	op.Connection = server.ConnectionInfo()
-	return run()
+	var record any
+	what := "is removed from"
+	if t.verb == "freeze" {
+		lifetime := time.Duration(t.options.lifetime) * time.Second
+		record = peeringRecord(t.options.peeringPriority(), lifetime)
+		what = fmt.Sprintf("with priority %d is in force for %s in", t.options.peeringPriority(), lifetime)
+	} else if !body.Has(Path("status", t.id)) {
+		return fmt.Errorf("there is no record of %q in %s, only of %q", t.id, where, body.Status().Keys())
+	}
+	if _, err := writePeering(ctx, t.client, r, namespace, name, "", map[string]any{t.id: record}); err != nil {
+		return err
+	}
+	t.done++
+	if t.options.message != "" {
+		where += ": " + t.options.message
+	}
+	fmt.Fprintf(t.command.stdout, "The record of %q %s %s.\n", t.id, what, strings.TrimSuffix(where, "."))
+	return nil
+}
+
+// namespaces returns those in which the peering objects are; it lists them only if there are patterns.
+func (t *peeringCommand) namespaces(ctx context.Context) ([]string, error) {
+	if t.Clusterwide {
+		return []string{""}, nil
+	}
+	if !strings.ContainsAny(strings.Join(t.Namespaces, ""), "!*?[,") {
+		return t.Namespaces, nil
+	}
+	var names []string
+	_, err := t.client.list(ctx, namespacesResource, "", map[string][]string{}, t.Settings.Watching.PageSize, false, func(b *Body) bool {
+		for _, pattern := range t.Namespaces {
+			if matchNamespace(pattern, b.name) {
+				names = append(names, b.name)
+				break
+			}
+		}
+		return true
+	})
+	return names, err
 }

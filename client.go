@@ -20,7 +20,9 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/metrics"
+	"github.com/kopf-go/kopf/internal/ratelimit"
 	"github.com/kopf-go/kopf/internal/rawjson"
+	"github.com/kopf-go/kopf/internal/workpool"
 )
 
 // This file makes requests to the API server: with credentials, in a limited number at once, repeated
@@ -42,8 +44,8 @@ type Client struct {
 
 	configured sync.Once // guards following, which configure sets at the first request
 	settings   NetworkingSettings
-	inFlight   chan struct{} // a place for each request that is not a watch; nil for no limit
-	limits     *limits       // nil for no limit
+	inFlight   chan struct{}      // holds a token for each request that is not a watch; nil for no limit
+	limits     *ratelimit.Limiter // nil for no limit
 
 	mu        sync.Mutex // guards following
 	resources []Resource // as discovered for those who name objects by kind
@@ -86,13 +88,14 @@ func (c *Client) renewed() *Client {
 // configure reads the settings once. The start-up handlers may have changed them until then.
 func (c *Client) configure() {
 	c.settings = c.source.Networking
-	c.limits = newLimits(&c.settings, c.log)
+	n := &c.settings
+	c.limits = ratelimit.New(ratelimit.Config{Rate: n.RequestRate, Burst: n.RequestBurst, Backoffs: n.ErrorBackoffs, Exact: n.EnforceRetryAfter}, c.log)
 	if n := c.settings.MaxInFlight; n > 0 {
 		c.inFlight = make(chan struct{}, n)
 	}
 }
 
-// errNoClient tells that a client is nil, or was made without a connection.
+// errNoClient means that a client is nil, or was made without a connection.
 var errNoClient = errors.New("there is no client: it is nil, or was not made by NewClient")
 
 // check fails if there is nothing to make requests with.
@@ -127,13 +130,13 @@ func (c *Client) ConnectionInfo(ctx context.Context) (*ConnectionInfo, error) {
 // on with others when the server does not accept them any more. GET and HEAD requests under way are cut off then, so that watches begin again with the
 // new ones; all others finish. Requests are neither limited in number nor repeated otherwise.
 // Those to other hosts than the API server fail, redirects included, for they would take the credentials there.
-func (c *Client) HTTPClient() *http.Client { return &http.Client{Transport: &lentTransport{c}} }
+func (c *Client) HTTPClient() *http.Client { return &http.Client{Transport: &apiTransport{c}} }
 
-// lentTransport sends the requests of other libraries.
-type lentTransport struct{ client *Client }
+// apiTransport sends the requests of other libraries.
+type apiTransport struct{ client *Client }
 
 // RoundTrip sends one request with the credentials of the moment.
-func (t *lentTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+func (t *apiTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := t.client.check(); err != nil {
 		closeBody(r)
 		return nil, err
@@ -295,6 +298,9 @@ func retryAfter(header string) time.Duration {
 	return 0
 }
 
+// maxRetryAfter is the longest pause that a server can impose.
+const maxRetryAfter = 10 * time.Minute
+
 // retryAfterDuration is a pause that a server asks for, within reason.
 func retryAfterDuration(seconds float64) time.Duration {
 	if !(seconds > 0) { // NaN, too
@@ -363,7 +369,7 @@ func (c *Client) delay(backoff time.Duration, err error) time.Duration {
 	return max(backoff, pause)
 }
 
-// errInterrupted tells that an answer broke off after a part of it was taken.
+// errInterrupted means that an answer broke off after some of it was processed.
 var errInterrupted = errors.New("the answer broke off")
 
 // unreadable marks an error of JSON as [rawjson.ErrUnreadable], unless it is one of the connection.
@@ -376,7 +382,7 @@ func unreadable(err error) error {
 	return err
 }
 
-// repeatable tells whether the request may be made again after an error: not if the server has
+// repeatable reports whether the request may be made again after an error: not if the server has
 // understood and refused it, nor if it may have carried out what is not to be done twice.
 func (r *request) repeatable(err error) bool {
 	var api *APIError
@@ -402,7 +408,7 @@ func (r *request) repeatable(err error) bool {
 // attempt makes a request once, or once more with other credentials.
 func (c *Client) attempt(ctx context.Context, r *request) error {
 	if !r.stream && !isUnlimited(ctx) {
-		if err := c.limits.wait(ctx, r.path); err != nil {
+		if err := c.limits.Wait(ctx, r.path); err != nil {
 			return err
 		}
 		if c.inFlight != nil {
@@ -448,9 +454,9 @@ func (c *Client) observe(r *request, sent time.Time, code int, err error, unlimi
 	switch {
 	case code == http.StatusTooManyRequests && strings.HasSuffix(r.path, "/eviction"): // it is refused for the sake of the pods
 	case !r.stream && !unlimited:
-		c.limits.answered(r.path, sent, code, retryAfterOf(err))
+		c.limits.Answered(r.path, sent, code, retryAfterOf(err))
 	case code == http.StatusTooManyRequests, code == http.StatusServiceUnavailable:
-		c.limits.hold(r.path, code, retryAfterOf(err)) // they make pauses of their own
+		c.limits.Hold(r.path, code, retryAfterOf(err)) // they make pauses of their own
 	}
 }
 
@@ -491,7 +497,7 @@ func (r *request) send(ctx context.Context, cred *credential) (code int, err err
 		return 0, plainError(err)
 	}
 	if r.stream && resp.StatusCode < 400 {
-		defer resp.Body.Close() // the rest of a watch may never come
+		defer resp.Body.Close() // what is left of a watch may never come
 	} else {
 		defer drain(resp.Body)
 	}
@@ -512,7 +518,7 @@ func (r *request) send(ctx context.Context, cred *credential) (code int, err err
 	return resp.StatusCode, nil
 }
 
-// confirm sees that an answer that nobody needs is one of an API server, and not the page of a proxy that has kept the request.
+// confirm checks that an answer that is not needed is one of an API server, and not the page of a proxy that has kept the request.
 func confirm(answer io.Reader) error {
 	var head [64]byte
 	n, err := io.ReadFull(answer, head[:])
@@ -627,4 +633,22 @@ func (c *Client) listObject(ctx context.Context, r Resource, namespace, name str
 // patchObject patches an object or a subresource of it, and returns what it is now.
 func (c *Client) patchObject(ctx context.Context, r Resource, namespace, name, subresource, contentType string, patch []byte) (*Body, error) {
 	return c.body(ctx, &request{method: http.MethodPatch, path: r.URL(url.PathEscape(namespace), url.PathEscape(name), subresource), contentType: contentType, body: patch})
+}
+
+type unlimitedKey struct{}
+
+// unlimited returns a context whose requests wait for no others: neither for a place among those that are under way, nor while others are held back.
+// It is for requests that are few, and that must not be late.
+func unlimited(ctx context.Context) context.Context {
+	return context.WithValue(ctx, unlimitedKey{}, true)
+}
+
+func isUnlimited(ctx context.Context) bool { return ctx.Value(unlimitedKey{}) != nil }
+
+// pause is sleep for what may be a worker, which is not active meanwhile.
+func pause(ctx context.Context, d time.Duration) error {
+	l := workpool.FromContext(ctx)
+	l.Release()
+	defer l.Acquire()
+	return sleep(ctx, d)
 }

@@ -5,8 +5,8 @@ import (
 	"log/slog"
 )
 
-// This file tells a server of webhooks which operator it serves, by way of the context of Serve: so a server that wraps
-// another one need not know about it. It runs on the goroutine of whoever starts the server.
+// This file hands the operator to a server of webhooks, by way of the context of Serve: so a server that wraps
+// another one need not know about it. It runs on the goroutine that starts the server.
 
 // servedKey is the key of contexts for a servedOperator.
 type servedKey struct{}

@@ -236,7 +236,7 @@ func writeQuery(manager string, dryRun bool) url.Values {
 }
 
 // Patch patches an object, and returns what it is then. The patch is anything that encoding/json encodes: a map or a struct for
-// a merge patch, a list of [PatchOperation] for a JSON patch.
+// a merge patch, a list of [Operation] for a JSON patch.
 // JSON as it is to be sent is a [json.RawMessage]. Without a Type in the options, it is a merge patch. An object that does not exist is an [APIError] with the
 // code 404.
 func (c *Client) Patch(ctx context.Context, ref ObjectReference, patch any, opts *PatchOptions) (*Body, error) {

@@ -91,10 +91,10 @@ func TestClientPaths(t *testing.T) {
 		}
 		for _, bad := range names {
 			t.Run(fmt.Sprintf("DF-28 %s: %q", what, bad), func(t *testing.T) {
-				asked := make(chan string, 10)
+				requested := make(chan string, 10)
 				c, _ := clientOf(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					select {
-					case asked <- r.URL.RequestURI():
+					case requested <- r.URL.RequestURI():
 					default:
 					}
 					_, _ = io.WriteString(w, `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[]}`)
@@ -103,7 +103,7 @@ func TestClientPaths(t *testing.T) {
 					t.Error("it is not refused")
 				}
 				select {
-				case path := <-asked:
+				case path := <-requested:
 					t.Errorf("the server was asked for %q", path)
 				default:
 				}

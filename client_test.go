@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -260,14 +259,14 @@ func TestClientStores(t *testing.T) {
 		Kind       string            `json:"kind"`
 		Metadata   map[string]string `json:"metadata"`
 	}
-	given := pod{"v1", "Pod", map[string]string{"name": "p", "namespace": "ns"}}
+	sent := pod{"v1", "Pod", map[string]string{"name": "p", "namespace": "ns"}}
 	t.Run("a struct that cannot be written to", func(t *testing.T) {
-		if err := c.Create(context.Background(), given, nil); err != nil {
+		if err := c.Create(context.Background(), sent, nil); err != nil {
 			t.Errorf("the object is created, but: %v", err)
 		}
 	})
 	t.Run("a pointer", func(t *testing.T) {
-		mine := given
+		mine := sent
 		if err := c.Create(context.Background(), &mine, nil); err != nil || mine.Metadata["resourceVersion"] != "1" {
 			t.Errorf("got %v, %v", mine, err)
 		}
@@ -316,8 +315,8 @@ func TestClientLists(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if took := time.Since(begun); took > time.Second {
-				t.Errorf("took %s", took)
+			if elapsed := time.Since(begun); elapsed > time.Second {
+				t.Errorf("took %s", elapsed)
 			}
 		})
 	})
@@ -458,7 +457,7 @@ func TestObjectWithoutGet(t *testing.T) {
 					lists[0].serve(w, r)
 					lists = lists[1:]
 				}), nil)
-				body, err := c.object(t.Context(), things, "default", "a,b=c")
+				body, err := c.object(t.Context(), thingsResource, "default", "a,b=c")
 				if StatusCode(err) != test.code || err == nil && (body.uid != "uid-of-a,b=c" || body.Kind() != "Thing") {
 					t.Errorf("got %v, %v, want the code %d", body, err, test.code)
 				}
@@ -541,8 +540,8 @@ func TestDiscovery(t *testing.T) {
 				if len(broken) != 1 || broken["bad.dev"] == nil {
 					t.Errorf("broken are %v", broken)
 				}
-				if took := time.Since(begun); took > 20*time.Second && tt.bad.delay == 0 {
-					t.Errorf("took %s", took)
+				if elapsed := time.Since(begun); elapsed > 20*time.Second && tt.bad.delay == 0 {
+					t.Errorf("took %s", elapsed)
 				}
 			})
 		})
@@ -579,104 +578,6 @@ func FuzzStatus(f *testing.F) {
 			}
 		}
 	})
-}
-
-// slowed reports whether requests go one by one.
-func (f *rateLimiter) slowed() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.backoff > 0
-}
-
-// TestRequestGroups tests which requests are held back together. DF-7
-func TestRequestGroups(t *testing.T) {
-	t.Run("DF-7 a path tells who answers", func(t *testing.T) {
-		for path, want := range map[string]string{
-			"": "", "/version": "/version", "/apis": "/apis", "/api/v1": "/api/v1", "/apis/apps": "/apis/apps",
-			"/api/v1/namespaces/a/pods/proxy-b": "/api/v1", "/apis/apps/v1": "/apis/apps", "/apis/apps/v2/deployments": "/apis/apps",
-			"/api/v1/namespaces/a/services/b:80/proxy":          "/api/v1/namespaces/a/services/b:80/proxy",
-			"/api/v1/namespaces/a/services/b:80/proxy/c/proxy/": "/api/v1/namespaces/a/services/b:80/proxy",
-		} {
-			if got := groupOf(path); got != want {
-				t.Errorf("%q is of the group %q, want %q", path, got, want)
-			}
-		}
-	})
-	t.Run("DF-7 what a proxy refuses is no refusal of the API server", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			l := newLimits(&NewSettings().Networking, slog.New(slog.DiscardHandler))
-			l.answered("/api/v1/namespaces/a/pods/b/proxy/c", time.Now(), http.StatusTooManyRequests, time.Hour)
-			for path, want := range map[string]time.Duration{"/api/v1/namespaces/a/pods/b": 0, "/api/v1/namespaces/a/pods/b/proxy/d": time.Hour} {
-				began := time.Now()
-				if err := l.wait(t.Context(), path); err != nil || time.Since(began) != want {
-					t.Errorf("a request for %s has waited for %s (%v), want %s", path, time.Since(began), err, want)
-				}
-			}
-		})
-	})
-	for _, groups := range [][]string{{"/apis/a"}, {"/apis/a", "/apis/b"}} {
-		t.Run(fmt.Sprintf("DF-7 it slows down other groups if several are refused: %d", len(groups)), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				l := newLimits(&NewSettings().Networking, slog.New(slog.DiscardHandler))
-				for range 10 {
-					for _, group := range groups {
-						l.answered(group+"/v1", time.Now(), http.StatusServiceUnavailable, 0)
-						time.Sleep(time.Minute)
-					}
-				}
-				if slowed := l.all.slowed(); slowed != (len(groups) > 1) {
-					t.Errorf("all requests are slowed down: %t", slowed)
-				}
-				for l.all.slowed() || !l.none() { // all are well again, and those who wait are let go faster and faster
-					for _, group := range groups {
-						if err := l.wait(t.Context(), group+"/v1"); err != nil {
-							t.Fatal(err)
-						}
-						l.answered(group+"/v1", time.Now(), http.StatusOK, 0)
-					}
-				}
-			})
-		})
-	}
-	t.Run("DF-7 groups that are refused no more are forgotten", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			l := newLimits(&NewSettings().Networking, slog.New(slog.DiscardHandler))
-			path := func(n int) string { return "/api/v1/namespaces/a/pods/p" + strconv.Itoa(n) + "/proxy/x" }
-			l.answered("/apis/down/v1", time.Now(), http.StatusServiceUnavailable, time.Hour)
-			for n := range 10 * maxGroups {
-				time.Sleep(time.Second)
-				l.answered(path(n), time.Now(), http.StatusServiceUnavailable, 0)
-			}
-			if l.all.refused > 0 {
-				t.Error("what many pods refuse counts as refused by the API server")
-			}
-			if n := len(l.refused); n > 2*maxGroups {
-				t.Errorf("%d groups are kept", n)
-			}
-			if l.of("/apis/down") == nil {
-				t.Error("the group that is held back is forgotten, too")
-			}
-			n := len(l.refused)
-			l.answered(path(10*maxGroups-1), time.Now(), http.StatusOK, 0)
-			if got := len(l.refused); got != n-1 {
-				t.Errorf("%d groups are kept after a recovery, want one of %d less", got, n)
-			}
-		})
-	})
-}
-
-// BenchmarkFlow asks for leave to make a request, with no need to wait: what the limit costs each of them.
-// See it with: go test -run xxx -bench Flow .
-func BenchmarkFlow(b *testing.B) {
-	s := NewSettings().Networking
-	s.RequestRate, s.RequestBurst = 1e9, 1e9
-	f := newRateLimiter(&s, slog.New(slog.DiscardHandler))
-	b.ReportAllocs()
-	for b.Loop() {
-		if err := f.wait(b.Context()); err != nil {
-			b.Fatal(err)
-		}
-	}
 }
 
 func TestDenials(t *testing.T) {

@@ -14,11 +14,11 @@ import (
 	"time"
 )
 
-// This file knows which credentials are good at the moment. Requests pick one, say when the server
+// This file knows which credentials are valid at the moment. Requests pick one, report when the server
 // has refused it, and wait for a new login when none is left. A login runs on a goroutine of its own, so that
 // no request that gives up takes it down for the others; credentialStore.close ends it and waits for it, unless it ignores that.
 
-// credential is one way to be let in, with the clients made of it.
+// credential is one way to authenticate, with the clients made of it.
 type credential struct {
 	ID           string          // of the login handler that gave it
 	Info         *ConnectionInfo // not to be changed
@@ -27,9 +27,9 @@ type credential struct {
 
 	connectTimeout, streamTimeout time.Duration // of the clients
 
-	session *session
-	retries int  // how many before it were refused in a row, itself in an earlier life included
-	useless bool // it was refused without ever having been accepted
+	session       *session
+	retries       int  // how many before it were refused in a row, itself in an earlier life included
+	neverAccepted bool // it was refused without ever having been accepted
 }
 
 // errCredentialClosed is found in the error of a request or a stream that was cut off because its
@@ -40,14 +40,14 @@ var errCredentialClosed = errors.New("the credentials of the connection were rem
 // errRanOut is the cause of the login error when a login gives only what was refused.
 var errRanOut = errors.New("ran out of valid credentials")
 
-// retryRefused are the pauses before the credentials of a login are tried that are equal to refused ones, or follow
+// refusedRetryDelays are the pauses before the credentials of a login are tried that are equal to refused ones, or follow
 // others that were never accepted: the server may have been wrong for a moment. After the last one they are given up.
-var retryRefused = [...]time.Duration{0, time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 30 * time.Second}
+var refusedRetryDelays = [...]time.Duration{0, time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 30 * time.Second}
 
-// rememberRefused is the number of refused credentials that are remembered for each login handler.
-const rememberRefused = 3
+// maxRefused is the number of refused credentials that are remembered for each login handler.
+const maxRefused = 3
 
-// credentialStore holds the credentialStore of one operator.
+// credentialStore holds the credentials of one operator.
 type credentialStore struct {
 	// login gets new credentials by the ids of their handlers, run once however many requests wait.
 	// Its error is given to all of them, as a *LoginError.
@@ -86,7 +86,7 @@ func newCredentialStore(login func(ctx context.Context) (map[string]*ConnectionI
 }
 
 // do runs one request: it picks a credential and calls try with it, again and with another one as long as
-// try tells that the server has refused the credential (HTTP 401). err is then what do returns when
+// try reports that the server has refused the credential (HTTP 401). err is then what do returns when
 // there is nothing left to try. A request cut off because its credential was removed is repeated too.
 func (s *credentialStore) do(ctx context.Context, try func(*credential) (refused bool, err error)) error {
 	var last error
@@ -107,7 +107,7 @@ func (s *credentialStore) do(ctx context.Context, try func(*credential) (refused
 		case !refused:
 			return err
 		case last != nil && s.probe(ctx, cred):
-			return err // fresh credentials that are good for others: it is this request
+			return err // new credentials that are valid for others: it is this request
 		}
 		last = err
 		s.invalidate(cred, err)
@@ -161,7 +161,7 @@ func (s *credentialStore) bestOrLogin() (*credential, *loginRun, error) {
 	if s.running == nil {
 		run := &loginRun{done: make(chan struct{})}
 		s.running = run
-		s.tasks.Go(func() { s.relogin(run) })
+		s.tasks.Go(func() { s.runLogin(run) })
 	}
 	return nil, s.running, nil
 }
@@ -198,8 +198,8 @@ func (c *credential) closeIdle() {
 	c.StreamClient.CloseIdleConnections()
 }
 
-// relogin logs in for all requests that wait for the run.
-func (s *credentialStore) relogin(run *loginRun) {
+// runLogin logs in for all requests that wait for the run.
+func (s *credentialStore) runLogin(run *loginRun) {
 	infos, err := s.login(s.ctx)
 	if err == nil {
 		err = s.store(infos)
@@ -226,16 +226,16 @@ func (s *credentialStore) endRefusedLocked() {
 	}
 }
 
-// store takes in what a login has given. Credentials that were refused before wait for their turn.
+// store takes in what a login has given. Credentials that were refused before wait before they are tried again.
 func (s *credentialStore) store(infos map[string]*ConnectionInfo) error {
-	fresh, again, err := s.sort(infos)
+	fresh, again, err := s.classify(infos)
 	if err != nil {
 		return err
 	}
 	if len(fresh) == 0 && len(again) > 0 {
-		pause := retryRefused[len(retryRefused)-1]
+		pause := refusedRetryDelays[len(refusedRetryDelays)-1]
 		for _, c := range again {
-			pause = min(pause, retryRefused[c.retries-1])
+			pause = min(pause, refusedRetryDelays[c.retries-1])
 		}
 		if err := sleep(s.ctx, pause); err != nil {
 			return err
@@ -248,7 +248,7 @@ func (s *credentialStore) store(infos map[string]*ConnectionInfo) error {
 		return context.Cause(s.ctx)
 	}
 	if len(fresh) == 0 && len(s.valid) == 0 {
-		return s.nothingLocked(infos)
+		return s.noCredentialsLocked(infos)
 	}
 	for _, c := range fresh {
 		delete(s.expired, c.ID)
@@ -257,18 +257,18 @@ func (s *credentialStore) store(infos map[string]*ConnectionInfo) error {
 	return nil
 }
 
-// nothingLocked tells why a login has left nothing to try.
-func (s *credentialStore) nothingLocked(infos map[string]*ConnectionInfo) error {
-	given := 0
+// noCredentialsLocked returns why a login has left nothing to try.
+func (s *credentialStore) noCredentialsLocked(infos map[string]*ConnectionInfo) error {
+	count := 0
 	for id, info := range infos {
 		if info == nil {
 			continue
 		}
-		if given++; info.expired() {
+		if count++; info.expired() {
 			return &LoginError{Message: fmt.Sprintf("the credentials of %q have expired at %s already", id, info.Expiration.Format(time.RFC3339))}
 		}
 	}
-	if given == 0 {
+	if count == 0 {
 		return &LoginError{Message: "no credentials were given by the login handlers"}
 	}
 	return &LoginError{Message: errRanOut.Error(), Err: &refusedError{s.cause}}
@@ -286,8 +286,8 @@ func (e *refusedError) Error() string {
 
 func (e *refusedError) Unwrap() []error { return []error{errRanOut, e.cause} }
 
-// sort makes credentials of what a login has given: fresh ones, and those that were refused before but may be tried again.
-func (s *credentialStore) sort(infos map[string]*ConnectionInfo) (fresh, again []*credential, err error) {
+// classify makes credentials of what a login has given: fresh ones, and those that were refused before but may be tried again.
+func (s *credentialStore) classify(infos map[string]*ConnectionInfo) (fresh, again []*credential, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, id := range slices.Sorted(maps.Keys(infos)) {
@@ -296,9 +296,9 @@ func (s *credentialStore) sort(infos map[string]*ConnectionInfo) (fresh, again [
 			continue
 		}
 		c := &credential{ID: id, Info: info, session: s.expired[id]}
-		before := s.beforeLocked(id, info)
+		before := s.refusedLocked(id, info)
 		if before != nil {
-			if before.retries == len(retryRefused) {
+			if before.retries == len(refusedRetryDelays) {
 				continue
 			}
 			c.retries = before.retries + 1
@@ -318,22 +318,22 @@ func (s *credentialStore) sort(infos map[string]*ConnectionInfo) (fresh, again [
 	return fresh, again, nil
 }
 
-// beforeLocked returns the refused credential that speaks against info: an equal one, or the last one if the server has
+// refusedLocked returns the refused credential that speaks against info: an equal one, or the last one if the server has
 // never accepted it; nil if there is none.
-func (s *credentialStore) beforeLocked(id string, info *ConnectionInfo) *credential {
+func (s *credentialStore) refusedLocked(id string, info *ConnectionInfo) *credential {
 	list := s.refused[id]
 	for _, c := range list {
 		if c.Info.equal(info) {
 			return c
 		}
 	}
-	if n := len(list); n > 0 && list[n-1].useless {
+	if n := len(list); n > 0 && list[n-1].neverAccepted {
 		return list[n-1]
 	}
 	return nil
 }
 
-// equal tells whether the server would see the same credentials.
+// equal reports whether the server would see the same credentials.
 func (i *ConnectionInfo) equal(other *ConnectionInfo) bool {
 	a, b := *i, *other
 	same := a.HTTPClient == b.HTTPClient
@@ -384,7 +384,7 @@ func (s *credentialStore) reconnect() {
 	}
 }
 
-// waitFor waits for tasks until a while after the end of ctx, and tells whether they have ended.
+// waitFor waits for tasks until a while after the end of ctx, and reports whether they have ended.
 func waitFor(ctx context.Context, tasks *sync.WaitGroup, grace time.Duration) bool {
 	done := make(chan struct{})
 	go func() {
@@ -427,15 +427,15 @@ func (s *credentialStore) invalidate(cred *credential, cause error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.valid[cred.ID] != cred {
-		return // somebody else was first
+		return // another client was first
 	}
 	delete(s.valid, cred.ID)
-	if cred.useless = !cred.session.accepted.Load(); !cred.useless {
+	if cred.neverAccepted = !cred.session.accepted.Load(); !cred.neverAccepted {
 		cred.retries = 0
 	}
 	s.cause = cause
 	list := slices.DeleteFunc(s.refused[cred.ID], func(c *credential) bool { return c.Info.equal(cred.Info) })
-	if list = append(list, cred); len(list) > rememberRefused {
+	if list = append(list, cred); len(list) > maxRefused {
 		list[0].session.replace()
 		list = slices.Delete(list, 0, 1)
 	}
@@ -446,16 +446,16 @@ func (s *credentialStore) invalidate(cred *credential, cause error) {
 	}
 }
 
-// loginEnding is how long a login may go on after the end of its context. It is longer than what the handlers of a login have.
-const loginEnding = 5 * time.Second
+// loginGracePeriod is how long a login may go on after the end of its context. It is longer than what the handlers of a login have.
+const loginGracePeriod = 5 * time.Second
 
-// close ends all connections and the login that runs, and waits for that for a limited time; nothing is picked afterwards. It tells whether
+// close ends all connections and the login that runs, and waits for that for a limited time; nothing is picked afterwards. It reports whether
 // the login has ended.
 func (s *credentialStore) close() (ended bool) {
 	s.mu.Lock()
 	s.stop() // under the lock, so that no login begins after the waiting
 	s.mu.Unlock()
-	ended = waitFor(s.ctx, &s.tasks, loginEnding)
+	ended = waitFor(s.ctx, &s.tasks, loginGracePeriod)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range s.valid {

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// turnstile is an API server in the process: it lets some tokens in, and counts what happens.
-type turnstile struct {
+// fakeAuthServer is an API server in the process: it lets some tokens in, and counts what happens.
+type fakeAuthServer struct {
 	mu       sync.Mutex
 	tokens   map[string]bool // that are let in
 	barred   string          // a path that is refused to all
@@ -24,8 +24,8 @@ type turnstile struct {
 	client   *http.Client // the same one always, so that equal tokens make equal information
 }
 
-func newGate(tokens ...string) *turnstile {
-	g := &turnstile{tokens: map[string]bool{}, requests: map[string]int{}}
+func newGate(tokens ...string) *fakeAuthServer {
+	g := &fakeAuthServer{tokens: map[string]bool{}, requests: map[string]int{}}
 	for _, token := range tokens {
 		g.tokens[token] = true
 	}
@@ -33,26 +33,26 @@ func newGate(tokens ...string) *turnstile {
 	return g
 }
 
-func (g *turnstile) allow(token string, allowed bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.tokens[token] = allowed
+func (f *fakeAuthServer) allow(token string, allowed bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.tokens[token] = allowed
 }
 
-func (g *turnstile) count() int {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.logins
+func (f *fakeAuthServer) count() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.logins
 }
 
 // RoundTrip answers a request; the answer to /stream goes on until its context ends.
-func (g *turnstile) RoundTrip(req *http.Request) (*http.Response, error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+func (f *fakeAuthServer) RoundTrip(req *http.Request) (*http.Response, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	token := strings.TrimPrefix(req.Header.Get("Authorization"), "Bearer ")
-	g.requests[token]++
+	f.requests[token]++
 	resp := &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader("ok")), Request: req, Header: http.Header{}}
-	if !g.tokens[token] || req.URL.Path == g.barred {
+	if !f.tokens[token] || req.URL.Path == f.barred {
 		resp.StatusCode = http.StatusUnauthorized
 		return resp, nil
 	}
@@ -65,18 +65,18 @@ func (g *turnstile) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // info returns connection information that leads to the turnstile.
-func (g *turnstile) info(token string) *ConnectionInfo {
-	return &ConnectionInfo{Server: "http://turnstile", Token: token, HTTPClient: g.client}
+func (f *fakeAuthServer) info(token string) *ConnectionInfo {
+	return &ConnectionInfo{Server: "http://turnstile", Token: token, HTTPClient: f.client}
 }
 
 // store returns a store whose logins give one token after the other, the last one for ever.
-func (g *turnstile) store(tokens ...string) *credentialStore {
+func (f *fakeAuthServer) store(tokens ...string) *credentialStore {
 	return newCredentialStore(func(ctx context.Context) (map[string]*ConnectionInfo, error) {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		token := tokens[min(g.logins, len(tokens)-1)]
-		g.logins++
-		return map[string]*ConnectionInfo{"login": g.info(token)}, nil
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		token := tokens[min(f.logins, len(tokens)-1)]
+		f.logins++
+		return map[string]*ConnectionInfo{"login": f.info(token)}, nil
 	})
 }
 
@@ -178,7 +178,7 @@ func TestCredentials(t *testing.T) {
 		{"AC-T27 a server that is wrong for a while", testCredentialsOutage},
 		{"AC-T27 the same with another expiration", testCredentialsOtherExpiration},
 		{"AC-T27 useless credentials that always differ", testCredentialsUseless},
-		{"AC-T27 patience begins anew after success", testCredentialsPatience},
+		{"AC-T27 patience begins anew after success", testCredentialsRetriesRefused},
 		{"closing", testCredentialsClose},
 		{"closing while a login runs", testCredentialsCloseLogin},
 		{"DF-19 closing while a login runs that ignores it", testCredentialsCloseStuckLogin},
@@ -287,10 +287,10 @@ func testCredentialsLate(t *testing.T, ctx context.Context) {
 
 func testCredentialsEqual(t *testing.T, ctx context.Context) {
 	g := newGate("a1", "b2")
-	round := 0
+	epoch := 0
 	v := newCredentialStore(func(context.Context) (map[string]*ConnectionInfo, error) {
-		round++
-		return map[string]*ConnectionInfo{"a": g.info("a1"), "b": g.info(fmt.Sprint("b", round))}, nil
+		epoch++
+		return map[string]*ConnectionInfo{"a": g.info("a1"), "b": g.info(fmt.Sprint("b", epoch))}, nil
 	})
 	g.allow("b1", true)
 	for range 20 {
@@ -309,8 +309,8 @@ func testCredentialsEqual(t *testing.T, ctx context.Context) {
 	if n := g.requests["a1"] - before; n > 2 { // one, and another to tell the credential from the request
 		t.Errorf("got %d requests with the refused credential, want 2 at most", n)
 	}
-	if round != 2 || time.Since(start) > 0 {
-		t.Errorf("got %d logins in %s, want 2 at once", round, time.Since(start))
+	if epoch != 2 || time.Since(start) > 0 {
+		t.Errorf("got %d logins in %s, want 2 at once", epoch, time.Since(start))
 	}
 }
 
@@ -324,10 +324,10 @@ func testCredentialsNoneLeft(t *testing.T, ctx context.Context) {
 			t.Errorf("the error %v does not hold the answer of the server", err)
 		}
 	}
-	if took := time.Since(start); took != 61*time.Second {
-		t.Errorf("gave up after %s, want 1m1s", took)
+	if elapsed := time.Since(start); elapsed != 61*time.Second {
+		t.Errorf("gave up after %s, want 1m1s", elapsed)
 	}
-	if n := g.requests["bad"]; n > 5*(len(retryRefused)+2) {
+	if n := g.requests["bad"]; n > 5*(len(refusedRetryDelays)+2) {
 		t.Errorf("got %d requests", n)
 	}
 }
@@ -469,11 +469,11 @@ func testCredentialsCancelled(t *testing.T, ctx context.Context) {
 		g.logins++
 		return map[string]*ConnectionInfo{"login": g.info("good")}, sleep(ctx, time.Minute)
 	})
-	impatient, cancel := context.WithTimeout(ctx, time.Second)
+	short, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	var all sync.WaitGroup
 	all.Go(func() {
-		if err := get(impatient, v, "/"); !errors.Is(err, context.DeadlineExceeded) {
+		if err := get(short, v, "/"); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v from the request that did not wait", err)
 		}
 	})
@@ -483,8 +483,8 @@ func testCredentialsCancelled(t *testing.T, ctx context.Context) {
 		t.Error(err)
 	}
 	all.Wait()
-	if took := time.Since(start); g.count() != 1 || took != time.Minute {
-		t.Errorf("got %d logins in %s, want that of the impatient request", g.count(), took)
+	if elapsed := time.Since(start); g.count() != 1 || elapsed != time.Minute {
+		t.Errorf("got %d logins in %s, want that of the impatient request", g.count(), elapsed)
 	}
 }
 
@@ -534,8 +534,8 @@ func testCredentialsOutage(t *testing.T, ctx context.Context) {
 	if err := errors.Join(getAll(ctx, v, 10, "/")...); err != nil {
 		t.Error(err)
 	}
-	if took := time.Since(start); took < 20*time.Second || took > 40*time.Second {
-		t.Errorf("recovered after %s, want soon after 20s", took)
+	if elapsed := time.Since(start); elapsed < 20*time.Second || elapsed > 40*time.Second {
+		t.Errorf("recovered after %s, want soon after 20s", elapsed)
 	}
 	if !isOpen(ended) {
 		t.Error("the stream was closed, though its credentials are good")
@@ -571,12 +571,12 @@ func testCredentialsUseless(t *testing.T, ctx context.Context) {
 		return map[string]*ConnectionInfo{"login": g.info(fmt.Sprint("bad", g.logins))}, nil
 	})
 	wantLoginError(t, get(ctx, v, "/"), "ran out of valid credentials")
-	if n := g.count(); n != len(retryRefused)+2 {
-		t.Errorf("got %d logins, want %d", n, len(retryRefused)+2)
+	if n := g.count(); n != len(refusedRetryDelays)+2 {
+		t.Errorf("got %d logins, want %d", n, len(refusedRetryDelays)+2)
 	}
 }
 
-func testCredentialsPatience(t *testing.T, ctx context.Context) {
+func testCredentialsRetriesRefused(t *testing.T, ctx context.Context) {
 	g := newGate("good")
 	v := g.store("good")
 	for range 20 { // outages of an hour apart
@@ -614,8 +614,8 @@ func testCredentialsCloseLogin(t *testing.T, ctx context.Context) {
 	synctest.Wait()
 	start := time.Now()
 	v.close()
-	if took := time.Since(start); took != time.Second {
-		t.Errorf("closed after %s, want to have waited for the login", took)
+	if elapsed := time.Since(start); elapsed != time.Second {
+		t.Errorf("closed after %s, want to have waited for the login", elapsed)
 	}
 	all.Wait()
 }
@@ -627,12 +627,12 @@ func testCredentialsCloseStuckLogin(t *testing.T, ctx context.Context) {
 		return nil, nil
 	})
 	var all sync.WaitGroup
-	impatient, cancel := context.WithCancel(ctx)
-	all.Go(func() { _ = get(impatient, v, "/") })
+	short, cancel := context.WithCancel(ctx)
+	all.Go(func() { _ = get(short, v, "/") })
 	synctest.Wait()
 	start := time.Now()
-	if ended := v.close(); ended || time.Since(start) != loginEnding {
-		t.Errorf("closed after %s, the login has ended: %t; want it left behind after %s", time.Since(start), ended, loginEnding)
+	if ended := v.close(); ended || time.Since(start) != loginGracePeriod {
+		t.Errorf("closed after %s, the login has ended: %t; want it left behind after %s", time.Since(start), ended, loginGracePeriod)
 	}
 	cancel()
 	close(stuck)
@@ -647,9 +647,9 @@ func testCredentialsContext(t *testing.T, ctx context.Context) {
 	var all sync.WaitGroup
 	all.Go(func() { _ = get(ctx, v, "/") })
 	synctest.Wait()
-	impatient, cancel := context.WithTimeoutCause(ctx, time.Second, errors.New("enough"))
+	short, cancel := context.WithTimeoutCause(ctx, time.Second, errors.New("enough"))
 	defer cancel()
-	if err := get(impatient, v, "/"); err == nil || err.Error() != "enough" {
+	if err := get(short, v, "/"); err == nil || err.Error() != "enough" {
 		t.Errorf("got %v, want the cause of the context", err)
 	}
 	all.Wait()

@@ -21,40 +21,40 @@ import (
 
 // backgroundEngine is what the reactor wants of daemons and timers.
 type backgroundEngine interface {
-	// spawn starts and stops the tasks of an object, and tells whether it has to be held for any of them. What matters of
+	// spawn starts and stops the tasks of an object, and reports whether it has to be held for any of them. What matters of
 	// its state is given if there are timers that wait for the object to be idle.
 	spawn(s *entry, handlers []*handler, o *Object, tracked *Essence) (held bool)
-	// settle gives the tasks of an object a little time to end, and tells whether they have.
-	settle(s *entry, limit time.Duration) bool
-	leave(s *entry, reason StoppingReason)
+	// waitIdle gives the tasks of an object a little time to end, and reports whether they have.
+	waitIdle(s *entry, limit time.Duration) bool
+	forget(s *entry, reason StoppingReason)
 	pause(namespace string)
 	stop(reason StoppingReason)
-	// idle tells whether nothing runs, nor is known of any object.
+	// idle reports whether nothing runs, nor is known of any object.
 	idle() bool
 	wait(ctx context.Context) (left []string)
 }
 
-// start completes an engine. It is a method of what only the registration of daemons and timers names, so that nobody else links any of this.
-func (backgroundStarter) start(e *daemons) backgroundEngine { return e }
+// start completes an engine. It is a method of what only the registration of daemons and timers names, so that no one else links any of this.
+func (backgroundStarter) start(d *daemons) backgroundEngine { return d }
 
 // daemons runs the tasks of the objects of one resource.
 type daemons struct {
-	settings *Settings
-	client   *Client
-	log      *slog.Logger
-	events   eventRecorder
-	meter    *metrics.Metrics
-	indices  Indices
-	handlers context.Context // of the functions
-	requests context.Context // of the patches
-	resource func() Resource
-	track    func(*Body) *Essence                     // what counts as a change
-	limit    *handlerLimit                            // of the calls of timers
-	wake     func(*entry)                             // has an object looked at again
-	follow   func(*entry, *atomic.Pointer[Body]) bool // tells whether the object is still served
-	pauses   *pausing
-	outdated func() // told that the resource is not what it was
-	told     *missedFields
+	settings   *Settings
+	client     *Client
+	log        *slog.Logger
+	events     eventRecorder
+	meter      *metrics.Metrics
+	indices    Indices
+	handlers   context.Context // of the functions
+	requests   context.Context // of the patches
+	resource   func() Resource
+	track      func(*Body) *Essence                     // what counts as a change
+	limit      *handlerLimit                            // of the calls of timers
+	wake       func(*entry)                             // has an object reconciled again
+	setLive    func(*entry, *atomic.Pointer[Body]) bool // reports whether the object is still served
+	pauser     *pauser
+	rediscover func() // called when the resource is not what it was
+	warned     *warnOnce
 
 	tasks sync.WaitGroup
 
@@ -63,20 +63,20 @@ type daemons struct {
 	closed  bool
 }
 
-// background is what runs beside the handlers of one object.
+// background is what runs alongside the handlers of one object.
 type background struct {
 	engine         *daemons
 	key, namespace string
 	live           atomic.Pointer[Body] // the newest state
 
-	mu      sync.Mutex // guards following, and in the tasks what is said to be the object's
+	mu      sync.Mutex // guards following, and the fields of the tasks that are marked as the object's
 	entry   *entry     // another one, if the object was forgotten and is served again while tasks of before still run
 	tasks   []*task
-	over    map[HandlerID]*failure // those that have ended without having been asked to; nil for success, which is permanent
+	ended   map[HandlerID]*failure // those that have ended without having been asked to; nil for success, which is permanent
 	digest  uint64                 // of what was last known to matter
 	changed time.Time              // when that was seen
 	gone    bool                   // whether the object is not there or not served any more
-	quiet   chan struct{}          // closed when nothing holds the object any more; nil if nothing waits for it
+	idle    chan struct{}          // closed when nothing holds the object any more; nil if nothing waits for it
 }
 
 // task is one daemon or timer of one object.
@@ -90,7 +90,7 @@ type task struct {
 	timer     *time.Timer // of the next step, while the task is parked
 	due       time.Time
 	stage     *time.Timer // of the next stage of stopping
-	parked    bool
+	waiting   bool
 	abandoned bool
 
 	// The running goroutine's.
@@ -101,8 +101,8 @@ type task struct {
 	called  time.Time     // the last call's beginning, zero before it
 	next    time.Time     // when the next call is due, zero if that depends on changes
 	ended   bool          // whether only the patch is left to be sent
-	unsent  *pendingWrite // nil if all was sent
-	failed  *failure      // the permanent one of its calls; before the first call, that of the timer in whose place it has begun
+	pending *pendingWrite // nil if all was sent
+	failed  *failure      // the permanent one of its calls; before the first call, that of the timer that it replaces
 }
 
 // failure is a permanent failure of a timer. It lasts until another client changes the object.
@@ -117,71 +117,71 @@ const maxTransforms = 100
 // never is how long a task waits for something else than the time.
 const never = time.Duration(-1)
 
-// of returns the background of an object, which is made at the first time.
-func (e *daemons) of(s *entry, body *Body) *background {
+// getOrCreate returns the background of an object, which is made at the first time.
+func (d *daemons) getOrCreate(e *entry, body *Body) *background {
 	for {
-		e.mu.Lock()
-		b := e.objects[s.key]
+		d.mu.Lock()
+		b := d.objects[e.key]
 		if b == nil {
-			b = &background{engine: e, key: s.key, namespace: s.in.name, entry: s, changed: time.Now()}
+			b = &background{engine: d, key: e.key, namespace: e.namespace.name, entry: e, changed: time.Now()}
 			b.live.Store(body)
-			if e.objects == nil {
-				e.objects = make(map[string]*background)
+			if d.objects == nil {
+				d.objects = make(map[string]*background)
 			}
-			e.objects[s.key] = b
-			e.mu.Unlock()
+			d.objects[e.key] = b
+			d.mu.Unlock()
 			return b
 		}
-		e.mu.Unlock()
-		if b.back(s) {
+		d.mu.Unlock()
+		if b.reattach(e) {
 			return b
 		}
 	}
 }
 
-// back notes that the object is served, perhaps again. It fails if the background has ended and was forgotten.
-func (b *background) back(s *entry) bool {
+// reattach notes that the object is served, perhaps again. It fails if the background has ended and was forgotten.
+func (b *background) reattach(e *entry) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.gone && len(b.tasks) == 0 {
 		return false
 	}
-	if b.gone || b.entry != s { // what has ended on its own is to begin again
-		b.entry, b.gone, b.over = s, false, nil
+	if b.gone || b.entry != e { // what has ended on its own is to begin again
+		b.entry, b.gone, b.ended = e, false, nil
 	}
 	return true
 }
 
-func (e *daemons) spawn(s *entry, handlers []*handler, o *Object, tracked *Essence) (held bool) {
-	b := e.of(s, o.Body)
-	if !e.follow(s, &b.live) { // it was forgotten meanwhile
-		e.leave(s, FiltersMismatch)
+func (d *daemons) spawn(e *entry, handlers []*handler, o *Object, tracked *Essence) (held bool) {
+	b := d.getOrCreate(e, o.Body)
+	if !d.setLive(e, &b.live) { // it was forgotten meanwhile
+		d.forget(e, FiltersMismatch)
 		return false
 	}
 	if newerVersion(o.Body.version, b.live.Load().version) {
 		b.live.Store(o.Body)
 	}
 	if tracked != nil {
-		b.see(tracked.digest(), time.Now())
+		b.observe(tracked.digest(), time.Now())
 	}
-	return b.adjust(handlers, o)
+	return b.reconcile(handlers, o)
 }
 
-func (e *daemons) settle(s *entry, limit time.Duration) bool {
-	b := e.known(s)
-	return b == nil || b.settle(limit)
+func (d *daemons) waitIdle(e *entry, limit time.Duration) bool {
+	b := d.get(e)
+	return b == nil || b.waitIdle(limit)
 }
 
-// known returns the background of an object, nil if there is none.
-func (e *daemons) known(s *entry) *background {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.objects[s.key]
+// get returns the background of an object, nil if there is none.
+func (d *daemons) get(e *entry) *background {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.objects[e.key]
 }
 
-// leave stops all that runs for an object that is not there or not served any more.
-func (e *daemons) leave(s *entry, reason StoppingReason) {
-	b := e.known(s)
+// forget stops all that runs for an object that is not there or not served any more.
+func (d *daemons) forget(e *entry, reason StoppingReason) {
+	b := d.get(e)
 	if b == nil {
 		return
 	}
@@ -189,11 +189,11 @@ func (e *daemons) leave(s *entry, reason StoppingReason) {
 	defer b.mu.Unlock()
 	b.stopLocked(reason)
 	b.gone = true
-	b.leaveLocked()
+	b.forgetLocked()
 }
 
-// leaveLocked forgets an object that is gone, when nothing runs for it any more.
-func (b *background) leaveLocked() {
+// forgetLocked forgets an object that is gone, when nothing runs for it any more.
+func (b *background) forgetLocked() {
 	if !b.gone || len(b.tasks) > 0 {
 		return
 	}
@@ -202,8 +202,8 @@ func (b *background) leaveLocked() {
 	delete(b.engine.objects, b.key)
 }
 
-// see notes a state of the object: if it differs in what matters from the one before, the timers' idle time begins anew.
-func (b *background) see(digest uint64, now time.Time) {
+// observe notes a state of the object: if it differs in what matters from the one before, the timers' idle time begins anew.
+func (b *background) observe(digest uint64, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.digest == digest {
@@ -211,22 +211,22 @@ func (b *background) see(digest uint64, now time.Time) {
 	}
 	b.digest, b.changed = digest, now
 	for _, t := range b.tasks {
-		if t.parked && t.due.IsZero() { // it waits for a change
-			t.parkLocked(t.handler.spawning.idle)
+		if t.waiting && t.due.IsZero() { // it waits for a change
+			t.waitLocked(t.handler.task.idle)
 		}
 	}
 }
 
-// adjust starts the tasks that an object is to have, and asks the others to stop. It tells whether the object has to be
+// reconcile starts the tasks that an object is to have, and asks the others to stop. It reports whether the object has to be
 // held for any of them.
-func (b *background) adjust(handlers []*handler, o *Object) (held bool) {
+func (b *background) reconcile(handlers []*handler, o *Object) (held bool) {
 	reason := FiltersMismatch
 	if o.Body.Deleting() {
 		reason, handlers = ResourceDeleted, nil
 	}
 	// Without the lock, because both call functions of users.
 	matching := slices.DeleteFunc(slices.Clone(handlers), func(h *handler) bool { return !h.matchesObject(o) })
-	now := b.state()
+	now := b.trackedDigest()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.gone {
@@ -234,11 +234,11 @@ func (b *background) adjust(handlers []*handler, o *Object) (held bool) {
 	}
 	wanted := make(map[HandlerID]bool, len(matching))
 	for _, h := range matching {
-		if wanted[h.id] || b.overLocked(h.id, now) {
+		if wanted[h.id] || b.endedLocked(h.id, now) {
 			continue
 		}
 		wanted[h.id] = true
-		held = held || !h.spawning.free
+		held = held || !h.task.withoutFinalizer
 		if !slices.ContainsFunc(b.tasks, func(t *task) bool { return t.handler.id == h.id }) {
 			b.spawnLocked(h)
 		}
@@ -251,10 +251,10 @@ func (b *background) adjust(handlers []*handler, o *Object) (held bool) {
 	return held || b.busyLocked()
 }
 
-// state returns the digest of what is tracked of the object now, if a timer has failed and waits for that to change; zero otherwise.
-func (b *background) state() uint64 {
+// trackedDigest returns the digest of what is tracked of the object now, if a timer has failed and waits for that to change; zero otherwise.
+func (b *background) trackedDigest() uint64 {
 	b.mu.Lock()
-	waits := slices.ContainsFunc(slices.Collect(maps.Values(b.over)), func(f *failure) bool { return f != nil })
+	waits := slices.ContainsFunc(slices.Collect(maps.Values(b.ended)), func(f *failure) bool { return f != nil })
 	b.mu.Unlock()
 	if !waits {
 		return 0
@@ -262,66 +262,66 @@ func (b *background) state() uint64 {
 	return b.engine.track(b.live.Load()).digest()
 }
 
-// overLocked reports whether a task has ended by itself and is not to begin again: a timer that has failed permanently
+// endedLocked reports whether a task has ended by itself and is not to begin again: a timer that has failed permanently
 // begins again when another client has changed the object since its last call.
-func (b *background) overLocked(id HandlerID, now uint64) bool {
-	f, over := b.over[id]
+func (b *background) endedLocked(id HandlerID, now uint64) bool {
+	f, ended := b.ended[id]
 	if f == nil {
-		return over
+		return ended
 	}
 	return now == 0 || slices.Contains(f.states, now)
 }
 
 // spawnLocked starts a task. One that fails each time it begins again slows down, as it may be what changes the object.
 func (b *background) spawnLocked(h *handler) {
-	e := b.engine
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.closed {
+	d := b.engine
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
 		return
 	}
-	t := &task{object: b, memory: &b.entry.memory, handler: h, failed: b.over[h.id]}
-	delete(b.over, h.id)
+	t := &task{object: b, memory: &b.entry.memory, handler: h, failed: b.ended[h.id]}
+	delete(b.ended, h.id)
 	b.tasks = append(b.tasks, t)
 	t.count(1)
-	e.tasks.Add(1)
+	d.tasks.Add(1)
 	wait := time.Duration(0)
 	if t.failed != nil {
-		wait = e.settings.Execution.slow(0, t.failed.times)
+		wait = d.settings.Execution.retryDelay(0, t.failed.times)
 	}
-	t.parkLocked(wait)
+	t.waitLocked(wait)
 }
 
-// busyLocked tells whether the object is held for tasks that have not ended.
+// busyLocked reports whether the object is held for tasks that have not ended.
 func (b *background) busyLocked() bool {
-	return slices.ContainsFunc(b.tasks, func(t *task) bool { return !t.abandoned && !t.handler.spawning.free })
+	return slices.ContainsFunc(b.tasks, func(t *task) bool { return !t.abandoned && !t.handler.task.withoutFinalizer })
 }
 
-// settle gives the tasks a little time to end after they were asked to: most of them do at once. It tells whether they have.
-func (b *background) settle(limit time.Duration) bool {
+// waitIdle gives the tasks a little time to end after they were asked to: most of them do at once. It reports whether they have.
+func (b *background) waitIdle(limit time.Duration) bool {
 	b.mu.Lock()
 	if !b.busyLocked() {
 		b.mu.Unlock()
 		return true
 	}
-	quiet := make(chan struct{})
-	b.quiet = quiet
+	idle := make(chan struct{})
+	b.idle = idle
 	b.mu.Unlock()
 	t := time.NewTimer(limit)
 	defer t.Stop()
 	select {
-	case <-quiet:
+	case <-idle:
 		return true
 	case <-t.C:
 		return false
 	}
 }
 
-// calmLocked tells those who wait that nothing holds the object any more.
-func (b *background) calmLocked() {
-	if b.quiet != nil && !b.busyLocked() {
-		close(b.quiet)
-		b.quiet = nil
+// signalIdleLocked wakes what waits for the time when nothing holds the object any more.
+func (b *background) signalIdleLocked() {
+	if b.idle != nil && !b.busyLocked() {
+		close(b.idle)
+		b.idle = nil
 	}
 }
 
@@ -339,8 +339,8 @@ func (b *background) stopLocked(reason StoppingReason) {
 }
 
 // pause asks the tasks of the objects of a namespace, or of all, to stop until the operator works again.
-func (e *daemons) pause(namespace string) {
-	for _, b := range e.all() {
+func (d *daemons) pause(namespace string) {
+	for _, b := range d.all() {
 		if namespace == "" || namespace == b.namespace {
 			b.stop(OperatorPausing)
 		}
@@ -348,40 +348,40 @@ func (e *daemons) pause(namespace string) {
 }
 
 // stop asks the tasks of all objects to stop. If the operator is exiting, no new ones are started.
-func (e *daemons) stop(reason StoppingReason) {
-	e.mu.Lock()
-	e.closed = e.closed || reason == OperatorExiting
-	e.mu.Unlock()
-	for _, b := range e.all() {
+func (d *daemons) stop(reason StoppingReason) {
+	d.mu.Lock()
+	d.closed = d.closed || reason == OperatorExiting
+	d.mu.Unlock()
+	for _, b := range d.all() {
 		b.stop(reason)
 	}
 }
 
-func (e *daemons) idle() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return len(e.objects) == 0
+func (d *daemons) idle() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.objects) == 0
 }
 
-func (e *daemons) all() []*background {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return slices.Collect(maps.Values(e.objects))
+func (d *daemons) all() []*background {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Collect(maps.Values(d.objects))
 }
 
 // wait waits until all tasks have ended or are abandoned, and the context has not. It returns those left.
-func (e *daemons) wait(ctx context.Context) (left []string) {
+func (d *daemons) wait(ctx context.Context) (left []string) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		e.tasks.Wait()
+		d.tasks.Wait()
 	}()
 	select {
 	case <-done:
 		return nil
 	case <-ctx.Done():
 	}
-	for _, b := range e.all() {
+	for _, b := range d.all() {
 		b.mu.Lock()
 		for _, t := range b.tasks {
 			left = append(left, fmt.Sprintf("%s in %s", b.live.Load().Reference(), t.name()))
@@ -402,13 +402,13 @@ func (t *task) log() *slog.Logger {
 	return objectLogger(t.object.engine.log, t.object.live.Load().Reference())
 }
 
-// parkLocked lets the task wait for a time, or, if it is negative, for a change of the object.
-func (t *task) parkLocked(wait time.Duration) {
+// waitLocked lets the task wait for a time, or, if it is negative, for a change of the object.
+func (t *task) waitLocked(wait time.Duration) {
 	b := t.object
 	if wait < 0 && b.changed.After(t.called) { // it came during the call
-		wait = max(t.handler.spawning.idle-time.Since(b.changed), 0)
+		wait = max(t.handler.task.idle-time.Since(b.changed), 0)
 	}
-	t.parked, t.due = true, time.Time{}
+	t.waiting, t.due = true, time.Time{}
 	if wait < 0 {
 		return
 	}
@@ -425,14 +425,14 @@ func (t *task) parkLocked(wait time.Duration) {
 func (t *task) fire() {
 	b := t.object
 	b.mu.Lock()
-	if !t.parked || t.due.IsZero() || time.Now().Before(t.due) {
+	if !t.waiting || t.due.IsZero() || time.Now().Before(t.due) {
 		b.mu.Unlock()
 		return // it was stopped or put off meanwhile
 	}
-	t.parked = false
+	t.waiting = false
 	b.mu.Unlock()
 	for {
-		asked, wait, more := t.stopper.IsSet(), time.Minute, true
+		wasStopping, wait, more := t.stopper.IsSet(), time.Minute, true
 		err := call(func() error {
 			wait, more = t.step()
 			return nil
@@ -441,15 +441,15 @@ func (t *task) fire() {
 			t.log().Error(t.name()+" has panicked outside of its function; it goes on in a minute.", "error", err, "stack", string(stackOf(err)))
 		}
 		b.mu.Lock()
-		if !more || t.stopper.IsSet() && t.unsent == nil {
+		if !more || t.stopper.IsSet() && t.pending == nil {
 			t.endLocked()
-			s := b.entry
+			e := b.entry
 			b.mu.Unlock()
-			b.engine.wake(s)
+			b.engine.wake(e)
 			return
 		}
-		if wait != 0 && asked == t.stopper.IsSet() { // or it has to look at once what is to be done for that
-			t.parkLocked(wait)
+		if wait != 0 && wasStopping == t.stopper.IsSet() { // or the next step comes at once
+			t.waitLocked(wait)
 			b.mu.Unlock()
 			return
 		}
@@ -462,18 +462,18 @@ func (t *task) requestLocked(reason StoppingReason) {
 	if first := t.stopper.add(reason, time.Now()); !first {
 		return
 	}
-	if t.parked {
-		t.parked = false
+	if t.waiting {
+		t.waiting = false
 		if t.timer != nil {
 			t.timer.Stop()
 		}
-		if t.unsent == nil {
+		if t.pending == nil {
 			t.endLocked()
 			return
 		}
-		t.parkLocked(0) // to send what is left
+		t.waitLocked(0) // to send what is left
 	}
-	if t.handler.spawning.backoff > 0 {
+	if t.handler.task.backoff > 0 {
 		t.stopper.add(DaemonSignalled, time.Time{})
 	} else {
 		t.stopper.end()
@@ -483,14 +483,14 @@ func (t *task) requestLocked(reason StoppingReason) {
 
 // endLocked takes the task away. If it was not asked to stop, it is not started again, or not before the object changes.
 func (t *task) endLocked() {
-	b, e := t.object, t.object.engine
+	b, d := t.object, t.object.engine
 	how, until := "on request", ""
-	if unasked := t.stopper.add(DaemonDone, time.Now()); unasked {
+	if ownExit := t.stopper.add(DaemonDone, time.Now()); ownExit {
 		how = "on its own"
-		if b.over == nil {
-			b.over = make(map[HandlerID]*failure)
+		if b.ended == nil {
+			b.ended = make(map[HandlerID]*failure)
 		}
-		if b.over[t.handler.id] = t.failed; t.failed != nil {
+		if b.ended[t.handler.id] = t.failed; t.failed != nil {
 			until = " until its object changes"
 		}
 	}
@@ -499,11 +499,11 @@ func (t *task) endLocked() {
 		t.stage.Stop()
 	}
 	b.tasks = slices.DeleteFunc(b.tasks, func(o *task) bool { return o == t })
-	b.calmLocked()
-	b.leaveLocked()
+	b.signalIdleLocked()
+	b.forgetLocked()
 	if !t.abandoned {
 		t.count(-1)
-		e.tasks.Done()
+		d.tasks.Done()
 	}
 }
 
@@ -516,16 +516,16 @@ func (t *task) escalate() {
 	if next > 0 {
 		t.stage.Reset(next)
 	}
-	abandoned, s := t.abandoned, b.entry
+	abandoned, e := t.abandoned, b.entry
 	b.mu.Unlock()
 	if abandoned {
-		b.engine.wake(s)
+		b.engine.wake(e)
 	}
 }
 
-// escalateLocked enters the stage that the task is in by now, and tells when to look again; zero if there is no need.
+// escalateLocked enters the stage that the task is in by now, and returns when to look again; zero if there is no need.
 func (t *task) escalateLocked() time.Duration {
-	h, reason, log := t.handler.spawning, t.stopper.Reason(), t.log()
+	h, reason, log := t.handler.task, t.stopper.Reason(), t.log()
 	if t.abandoned || reason.Has(DaemonDone) {
 		return 0
 	}
@@ -544,18 +544,18 @@ func (t *task) escalateLocked() time.Duration {
 		log.Debug(t.name() + " is signalled to exit by force.")
 		return limit - age
 	}
-	polling := t.polling()
-	message := fmt.Sprintf("%s is still exiting. The next check is in %s.", t.name(), polling)
-	if age < polling {
+	interval := t.pollInterval()
+	message := fmt.Sprintf("%s is still exiting. The next check is in %s.", t.name(), interval)
+	if age < interval {
 		log.Debug(message)
 	} else {
 		log.Warn(message+" It does not look at its context; the option CancellationTimeout limits how long it is waited for.", "since", age)
 	}
-	return polling
+	return interval
 }
 
-func (t *task) polling() time.Duration {
-	if p := t.handler.spawning.polling; p > 0 {
+func (t *task) pollInterval() time.Duration {
+	if p := t.handler.task.pollInterval; p > 0 {
 		return p
 	}
 	if p := t.object.engine.settings.Background.CancellationPolling; p > 0 {
@@ -569,7 +569,7 @@ func (t *task) abandonLocked(log *slog.Logger) {
 	t.abandoned = true
 	t.stopper.add(DaemonAbandoned, time.Time{})
 	log.Warn(t.name()+" did not exit in time. Leaving it orphaned.", "since", t.stopper.age(time.Now()))
-	t.object.calmLocked()
+	t.object.signalIdleLocked()
 	t.count(-1)
 	t.object.engine.tasks.Done()
 }
@@ -583,20 +583,20 @@ func (t *task) count(n int64) {
 	}
 }
 
-// step does what is due, and tells how long to wait for the next step, or that there is none.
+// step does what is due, and returns how long to wait for the next step, or that there is none.
 func (t *task) step() (wait time.Duration, more bool) {
 	last := t.ended || t.stopper.IsSet()
 	if last {
 		t.next = time.Time{}
 	}
-	if w := t.unsent; w != nil && (last || time.Until(w.again) <= 0) {
+	if w := t.pending; w != nil && (last || time.Until(w.retryAt) <= 0) {
 		t.resend(last)
 		if due := !t.next.IsZero() && time.Until(t.next) <= 0; !last && !due {
 			return t.wait(), true
 		}
 	}
 	if last {
-		return t.wait(), t.unsent != nil
+		return t.wait(), t.pending != nil
 	}
 	if !t.spawned {
 		t.spawned = true
@@ -604,16 +604,16 @@ func (t *task) step() (wait time.Duration, more bool) {
 			return wait, true
 		}
 	}
-	if wait := t.restless(); wait > 0 {
+	if wait := t.idleRemaining(); wait > 0 {
 		return wait, true
 	}
 	if !t.acquire() {
 		return 0, true // it was asked to stop meanwhile, or there is something to be sent
 	}
-	if e := t.object.engine; e.pauses.paused() {
-		t.stopper.add(OperatorPausing, time.Now()) // which it will be told anyway
+	if d := t.object.engine; d.pauser.paused() {
+		t.stopper.add(OperatorPausing, time.Now()) // which it is going to learn anyway
 	}
-	if wait := t.restless(); wait > 0 || t.stopper.IsSet() {
+	if wait := t.idleRemaining(); wait > 0 || t.stopper.IsSet() {
 		t.release()
 		return max(wait, 0), true
 	}
@@ -627,29 +627,29 @@ func (t *task) wait() time.Duration {
 	if !t.next.IsZero() {
 		wait = max(time.Until(t.next), 0)
 	}
-	if t.unsent == nil {
+	if t.pending == nil {
 		return wait
 	}
-	if again := max(time.Until(t.unsent.again), 0); wait < 0 || again < wait {
+	if again := max(time.Until(t.pending.retryAt), 0); wait < 0 || again < wait {
 		return again
 	}
 	return wait
 }
 
-// acquire waits for the turn of a timer, and reports whether it came before the task was asked to stop, or had something to send. Daemons run
-// for as long as they want, so they take no turns.
+// acquire waits until a timer may run, and reports whether that came before the task was asked to stop, or had something to send. Daemons run
+// for as long as they want, so they are not limited.
 func (t *task) acquire() bool {
 	if t.handler.kind == kindDaemon {
 		return true
 	}
 	var again <-chan time.Time
-	if t.unsent != nil {
-		timer := time.NewTimer(max(time.Until(t.unsent.again), 0))
+	if t.pending != nil {
+		timer := time.NewTimer(max(time.Until(t.pending.retryAt), 0))
 		defer timer.Stop()
 		again = timer.C
 	}
-	came, _ := t.object.engine.limit.acquire(t.stopper.Done(), again, nil)
-	return came
+	acquired, _ := t.object.engine.limit.acquire(t.stopper.Done(), again, nil)
+	return acquired
 }
 
 func (t *task) release() {
@@ -660,7 +660,7 @@ func (t *task) release() {
 
 // initialDelay returns how long to wait before the first call.
 func (t *task) initialDelay() time.Duration {
-	h := t.handler.spawning
+	h := t.handler.task
 	delay := h.delay
 	if h.delayOf != nil {
 		o := t.argument()
@@ -678,12 +678,12 @@ func (t *task) initialDelay() time.Duration {
 	return delay
 }
 
-// restless returns how long the object has to stay unchanged until the timer may be called.
-func (t *task) restless() time.Duration {
+// idleRemaining returns how long the object has to stay unchanged until the timer may be called.
+func (t *task) idleRemaining() time.Duration {
 	b := t.object
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return t.handler.spawning.idle - time.Since(b.changed)
+	return t.handler.task.idle - time.Since(b.changed)
 }
 
 func (t *task) argument() Object {
@@ -695,20 +695,20 @@ func (t *task) argument() Object {
 	}
 }
 
-// attempt calls the function once, sends what it has left, and tells when the next step is due.
+// attempt calls the function once, sends what it has left, and returns when the next step is due.
 func (t *task) attempt() (wait time.Duration, more bool) {
-	e, h, now := t.object.engine, t.handler, time.Now()
+	d, h, now := t.object.engine, t.handler, time.Now()
 	if t.called = now; t.first.IsZero() {
 		t.first = now
 	}
 	if t.started.IsZero() {
 		t.started = now
 	}
-	o, w := t.argument(), t.unsent
+	o, w := t.argument(), t.pending
 	if w == nil {
 		w = &pendingWrite{patch: &Patch{}}
 	}
-	o.Patch, t.unsent = w.patch, nil
+	o.Patch, t.pending = w.patch, nil
 	var out outcome
 	var err error
 	if err = h.exhausted(t.retries, now.Sub(t.started), nil); err != nil {
@@ -717,9 +717,9 @@ func (t *task) attempt() (wait time.Duration, more bool) {
 		o.Logger.Debug(t.name() + " is invoked.")
 		var result any
 		result, err = t.call(&o)
-		var asked *DaemonStopped // which is what a request is cut off with, too
-		stopped := err != nil && t.stopper.Reason().Has(DaemonCancelled) && (errors.Is(err, context.Canceled) || errors.As(err, &asked))
-		out = h.decide(err, t.retries, time.Since(t.started), &e.settings.Execution)
+		var stop *DaemonStopped // which is what a request is cut off with, too
+		stopped := err != nil && t.stopper.Reason().Has(DaemonCancelled) && (errors.Is(err, context.Canceled) || errors.As(err, &stop))
+		out = h.outcome(err, t.retries, time.Since(t.started), &d.settings.Execution)
 		if stopped {
 			out, err = outcome{final: true}, nil
 			o.Logger.Debug(t.name() + " was cancelled.")
@@ -728,23 +728,23 @@ func (t *task) attempt() (wait time.Duration, more bool) {
 		}
 	}
 	t.release()
-	e.meter.Handler(string(h.id), false).Ended(out.result(err), int64(time.Since(now)))
+	d.meter.Handler(string(h.id), false).Ended(out.result(err), int64(time.Since(now)))
 	if empty := o.Patch.Empty(); err != nil || empty {
-		t.tell(o.Logger, out, err, empty)
+		t.logOutcome(o.Logger, out, err, empty)
 	} else {
 		w.succeeded = true
 	}
 	if out.final {
-		t.note(out, &o)
+		t.noteFailure(out, &o)
 	}
 	if !o.Patch.Empty() {
-		t.deliver(w, o.Logger)
+		t.sendPatch(w, o.Logger)
 	}
 	return t.schedule(out)
 }
 
-// note remembers a permanent failure of a timer, and of which state of the object it was.
-func (t *task) note(out outcome, o *Object) {
+// noteFailure remembers a permanent failure of a timer, and of which state of the object it was.
+func (t *task) noteFailure(out outcome, o *Object) {
 	before := t.failed
 	if t.failed = nil; out.err == nil || t.handler.kind == kindDaemon {
 		return
@@ -765,8 +765,8 @@ func (t *task) note(out outcome, o *Object) {
 	}
 }
 
-// tell logs an outcome. A timer that has succeeded without changing anything is not worth a line.
-func (t *task) tell(log *slog.Logger, out outcome, err error, empty bool) {
+// logOutcome logs an outcome. A timer that has succeeded without changing anything is not worth a line.
+func (t *task) logOutcome(log *slog.Logger, out outcome, err error, empty bool) {
 	if err == nil && t.handler.kind == kindTimer && empty {
 		log.Debug(t.name() + " succeeded.")
 		return
@@ -793,11 +793,11 @@ func (t *task) call(o *Object) (any, error) {
 		if h.kind == kindTimer {
 			arg := &Timer{Object: *o, Attempt: a, Stopped: &t.stopper}
 			r = &arg.resulting
-			return h.spawning.timer(ctx, arg)
+			return h.task.timer(ctx, arg)
 		}
 		arg := &Daemon{Object: *o, Attempt: a, Stopped: &t.stopper}
 		r = &arg.resulting
-		return h.spawning.daemon(ctx, arg)
+		return h.task.daemon(ctx, arg)
 	})
 	if err == nil {
 		err = errors.Join(r.err, o.Patch.try(t.object.live.Load()))
@@ -805,9 +805,9 @@ func (t *task) call(o *Object) (any, error) {
 	return r.result, err
 }
 
-// schedule tells how long to wait after an attempt that has ended so.
+// schedule returns how long to wait after an attempt that has ended so.
 func (t *task) schedule(out outcome) (wait time.Duration, more bool) {
-	h, now := t.handler.spawning, time.Now()
+	h, now := t.handler.task, time.Now()
 	t.next = now
 	switch {
 	case !out.final:
@@ -825,24 +825,24 @@ func (t *task) schedule(out outcome) (wait time.Duration, more bool) {
 	if out.final {
 		t.retries, t.started = 0, time.Time{}
 	}
-	return t.wait(), !t.ended || t.unsent != nil
+	return t.wait(), !t.ended || t.pending != nil
 }
 
-// deliver sends a patch. What could not be sent is kept, to be sent again soon, or with what the next call changes if that comes first.
-func (t *task) deliver(w *pendingWrite, log *slog.Logger) {
-	b, e := t.object, t.object.engine
-	ctx := e.requests
+// sendPatch sends a patch. What could not be sent is kept, to be sent again soon, or with what the next call changes if that comes first.
+func (t *task) sendPatch(w *pendingWrite, log *slog.Logger) {
+	b, d := t.object, t.object.engine
+	ctx := d.requests
 	if t.stopper.Reason().Has(OperatorExiting) {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, exitStoring, fmt.Errorf("not within %s at the exit", exitStoring))
+		ctx, cancel = context.WithTimeoutCause(ctx, exitSendTimeout, fmt.Errorf("not within %s at the exit", exitSendTimeout))
 		defer cancel()
 	}
-	s := &sender{client: e.client, ctx: ctx, resource: e.resource(), log: log, fresh: b.live.Load(), outdated: e.outdated, told: e.told}
+	s := &sender{client: d.client, ctx: ctx, resource: d.resource(), log: log, fresh: b.live.Load(), onRediscover: d.rediscover, warned: d.warned}
 	err := w.send(s, t.name())
-	if t.unsent = nil; err == nil {
+	if t.pending = nil; err == nil {
 		if w.succeeded {
 			w.succeeded = false
-			t.tell(log, outcome{final: true}, nil, false)
+			t.logOutcome(log, outcome{final: true}, nil, false)
 		}
 		return
 	}
@@ -859,32 +859,32 @@ func (t *task) deliver(w *pendingWrite, log *slog.Logger) {
 	} else {
 		log.Error(fmt.Sprintf("The patch of %s could not be sent; it is kept and will be sent again.", t.name()), "error", err)
 	}
-	if over := len(w.patch.transforms) - maxTransforms; over > 0 {
+	if excess := len(w.patch.transforms) - maxTransforms; excess > 0 {
 		log.Error(fmt.Sprintf("The patches of %s cannot be sent, and the oldest are lost.", t.name()))
-		w.patch.transforms = slices.Delete(w.patch.transforms, 0, over)
+		w.patch.transforms = slices.Delete(w.patch.transforms, 0, excess)
 	}
-	w.again = time.Now().Add(t.pause(w))
-	t.unsent = w
+	w.retryAt = time.Now().Add(t.pause(w))
+	t.pending = w
 }
 
-// exitStoring is how long one attempt at storing what a task has left may take when the operator stops. There are two.
-const exitStoring = 2 * time.Second
+// exitSendTimeout is how long one attempt at storing what a task has left may take when the operator stops. There are two.
+const exitSendTimeout = 2 * time.Second
 
 // maxResends is how often the last patch of a task that has ended is sent again before it is given up.
 const maxResends = 10
 
 // resend sends again what could not be sent. The last patch of a task is given up after some time.
 func (t *task) resend(last bool) {
-	log, w := t.log(), t.unsent
-	t.deliver(w, log)
-	if t.unsent == nil || !last {
+	log, w := t.log(), t.pending
+	t.sendPatch(w, log)
+	if t.pending == nil || !last {
 		return
 	}
 	if w.attempts <= maxResends && w.denials < 2 && t.object.engine.requests.Err() == nil && !t.stopper.Reason().Has(OperatorExiting) {
 		return
 	}
 	log.Error("The last patch of " + t.name() + " could not be sent and is lost.")
-	t.unsent = nil
+	t.pending = nil
 }
 
 // pause is how long to wait before an unsent patch is sent again: a second after a conflict, which is over as soon as the newest state is known.

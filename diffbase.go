@@ -31,8 +31,8 @@ const (
 // Essence has no fields to read. An Essence is not safe for concurrent use.
 type Essence struct {
 	raw     []byte          // the whole text, nil if it must be made anew of root
-	foreign bool            // raw is written as somebody else has written it
-	root    *rawjson.Object // the same in parts, nil until someone needs them
+	foreign bool            // raw is written as another client has written it
+	root    *rawjson.Object // the same in parts, nil until they are needed
 }
 
 // parseEssence reads a stored essence, nil if null is stored. It keeps the bytes.
@@ -42,7 +42,7 @@ func parseEssence(data []byte) (*Essence, error) {
 		return nil, nil
 	}
 	if !json.Valid(data) {
-		_, err := rawjson.Decode(data) // which tells what is wrong
+		_, err := rawjson.Decode(data) // which returns what is wrong
 		return nil, err
 	}
 	if data[0] != '{' {
@@ -84,13 +84,13 @@ func (e *Essence) bytes() []byte {
 		return nil
 	}
 	if e.raw == nil {
-		root := e.parts() // of a zero Essence, it is empty
+		root := e.object() // of a zero Essence, it is empty
 		e.raw, e.foreign = root.AppendTo(make([]byte, 0, root.Size())), false
 	}
 	return e.raw
 }
 
-// digest returns a short sum of the essence, to tell whether it is another one.
+// digest returns a short sum of the essence, to report whether it is another one.
 func (e *Essence) digest() uint64 {
 	if e == nil {
 		return 0
@@ -100,8 +100,8 @@ func (e *Essence) digest() uint64 {
 	return sum.Sum64()
 }
 
-// parts returns the essence as an object. Who changes it sets raw to nil.
-func (e *Essence) parts() *rawjson.Object {
+// object returns the essence as an object. Who changes it sets raw to nil.
+func (e *Essence) object() *rawjson.Object {
 	if e.root == nil {
 		e.root = rawjson.ParseObject(e.raw)
 	}
@@ -125,7 +125,7 @@ func (e *Essence) Set(path FieldPath, value any) error {
 	if err != nil {
 		return fmt.Errorf("field %q of an essence: %w", path, err)
 	}
-	if keys := path.Keys(); len(keys) == 0 || !e.parts().Set(raw, keys...) {
+	if keys := path.Keys(); len(keys) == 0 || !e.object().Set(raw, keys...) {
 		return fmt.Errorf("field %q of an essence: an object is expected above it", path)
 	}
 	e.raw = nil
@@ -136,12 +136,12 @@ func (e *Essence) Set(path FieldPath, value any) error {
 func (e *Essence) Remove(path FieldPath) { e.remove(path.Keys()...) }
 
 func (e *Essence) remove(keys ...string) {
-	if e.parts().Remove(keys...) {
+	if e.object().Remove(keys...) {
 		e.raw = nil
 	}
 }
 
-// Equal tells whether there are no differences between two essences: as in a
+// Equal reports whether there are no differences between two essences: as in a
 // [Diff], null and absent are the same, and 1 equals 1.0.
 func (e *Essence) Equal(other *Essence) bool {
 	a, b := e.bytes(), other.bytes()
@@ -150,7 +150,7 @@ func (e *Essence) Equal(other *Essence) bool {
 
 // dropAnnotations takes the annotations away whose keys fit.
 func (e *Essence) dropAnnotations(fits func(key []byte) bool) {
-	meta := e.parts().Child("metadata")
+	meta := e.object().Child("metadata")
 	if meta == nil {
 		return
 	}
@@ -170,7 +170,7 @@ func (e *Essence) dropEmpty() {
 			e.raw = nil
 		}
 	}
-	root := e.parts()
+	root := e.object()
 	if meta := root.Child("metadata"); meta != nil {
 		drop(meta, "annotations")
 		drop(meta, "labels")
@@ -224,7 +224,7 @@ func (e *Essence) restore(body *Body, keys []string) {
 	// All other stanzas are in the essence as a whole.
 }
 
-// volatileMeta tells the metadata that change with each patch, or with the object's identity.
+// volatileMeta reports whether metadata change with each patch, or with the object's identity.
 func volatileMeta(key []byte) bool {
 	switch string(key) {
 	case "resourceVersion", "managedFields", "generation", "uid":
@@ -259,18 +259,18 @@ func findPrefixes(annotations []byte, fits func(prefix, name []byte) bool) manag
 	return found
 }
 
-// under tells whether a key is under one of the prefixes.
-func (managed managedPrefixes) under(key []byte) bool {
-	return slices.ContainsFunc(managed, func(prefix []byte) bool { return hasPrefix(key, string(prefix)) })
+// under reports whether a key is under one of the prefixes.
+func (m managedPrefixes) under(key []byte) bool {
+	return slices.ContainsFunc(m, func(prefix []byte) bool { return hasPrefix(key, string(prefix)) })
 }
 
-// own tells whether a key is that of an operator like us, or of kubectl, and not of a user.
-func (managed managedPrefixes) own(key []byte) bool {
+// own reports whether a key is that of an operator like us, or of kubectl, and not of a user.
+func (m managedPrefixes) own(key []byte) bool {
 	if string(key) == lastAppliedKey {
 		return true
 	}
 	prefix, _, ok := bytes.Cut(key, []byte("/"))
-	return ok && (string(prefix) == defaultPrefix || bytes.HasSuffix(prefix, []byte("."+defaultPrefix)) || managed.under(key))
+	return ok && (string(prefix) == defaultPrefix || bytes.HasSuffix(prefix, []byte("."+defaultPrefix)) || m.under(key))
 }
 
 // filterMembers returns the object in raw without the members whose keys fit, and whether there were any.
@@ -318,8 +318,8 @@ type ownDiffBase interface {
 	strip(e *Essence, body *Body)
 	// purge removes what is stored on the body, and takes it out of the patch.
 	purge(body *Body, patch *Patch)
-	// beside returns a storage for something else in the same place.
-	beside(key string) DiffBaseStorage
+	// withKey returns a storage of the same kind with another key.
+	withKey(key string) DiffBaseStorage
 	// ignored returns the fields that are not tracked.
 	ignored() []FieldPath
 }
@@ -399,7 +399,7 @@ func (s *AnnotationsDiffBaseStorage) purge(body *Body, patch *Patch) {
 	}
 }
 
-func (s *AnnotationsDiffBaseStorage) beside(key string) DiffBaseStorage {
+func (s *AnnotationsDiffBaseStorage) withKey(key string) DiffBaseStorage {
 	return &AnnotationsDiffBaseStorage{Prefix: s.Prefix, Key: key, V2Only: true}
 }
 
@@ -460,7 +460,7 @@ func (s *StatusDiffBaseStorage) purge(body *Body, patch *Patch) {
 	purgeField(body, patch, s.field()...)
 }
 
-func (s *StatusDiffBaseStorage) beside(key string) DiffBaseStorage {
+func (s *StatusDiffBaseStorage) withKey(key string) DiffBaseStorage {
 	path := s.field()
 	path[len(path)-1] = key
 	return &StatusDiffBaseStorage{Field: Path(path...)}
@@ -473,9 +473,9 @@ func (s *StatusDiffBaseStorage) ignored() []FieldPath { return s.IgnoredFields }
 type MultiDiffBaseStorage []DiffBaseStorage
 
 // Build implements [DiffBaseStorage].
-func (all MultiDiffBaseStorage) Build(body *Body, fields []FieldPath) *Essence {
+func (m MultiDiffBaseStorage) Build(body *Body, fields []FieldPath) *Essence {
 	e := buildEssence(body, fields)
-	for _, s := range all {
+	for _, s := range m {
 		switch s := s.(type) {
 		case *AnnotationsDiffBaseStorage:
 			s.strip(e, body)
@@ -490,8 +490,8 @@ func (all MultiDiffBaseStorage) Build(body *Body, fields []FieldPath) *Essence {
 	return e
 }
 
-func (all MultiDiffBaseStorage) strip(e *Essence, body *Body) {
-	for _, s := range all {
+func (m MultiDiffBaseStorage) strip(e *Essence, body *Body) {
+	for _, s := range m {
 		if own, ok := s.(ownDiffBase); ok {
 			own.strip(e, body)
 		}
@@ -499,9 +499,9 @@ func (all MultiDiffBaseStorage) strip(e *Essence, body *Body) {
 }
 
 // Fetch implements [DiffBaseStorage]. An error of one storage matters only if no other one has an essence.
-func (all MultiDiffBaseStorage) Fetch(body *Body) (*Essence, error) {
+func (m MultiDiffBaseStorage) Fetch(body *Body) (*Essence, error) {
 	var damage []error
-	for _, s := range all {
+	for _, s := range m {
 		e, err := s.Fetch(body)
 		if err == nil && e != nil {
 			return e, nil
@@ -512,29 +512,29 @@ func (all MultiDiffBaseStorage) Fetch(body *Body) (*Essence, error) {
 }
 
 // Store implements [DiffBaseStorage].
-func (all MultiDiffBaseStorage) Store(essence *Essence, body *Body, patch *Patch) {
-	for _, s := range all {
+func (m MultiDiffBaseStorage) Store(essence *Essence, body *Body, patch *Patch) {
+	for _, s := range m {
 		s.Store(essence, body, patch)
 	}
 }
 
-func (all MultiDiffBaseStorage) purge(body *Body, patch *Patch) {
-	for _, s := range all {
+func (m MultiDiffBaseStorage) purge(body *Body, patch *Patch) {
+	for _, s := range m {
 		purgeEssence(s, body, patch)
 	}
 }
 
-func (all MultiDiffBaseStorage) beside(key string) DiffBaseStorage {
-	others := make(MultiDiffBaseStorage, len(all))
-	for i, s := range all {
-		others[i] = storageBeside(s, key)
+func (m MultiDiffBaseStorage) withKey(key string) DiffBaseStorage {
+	others := make(MultiDiffBaseStorage, len(m))
+	for i, s := range m {
+		others[i] = siblingStorage(s, key)
 	}
 	return others
 }
 
-func (all MultiDiffBaseStorage) ignored() []FieldPath {
+func (m MultiDiffBaseStorage) ignored() []FieldPath {
 	var fields []FieldPath
-	for _, s := range all {
+	for _, s := range m {
 		if own, ok := s.(ownDiffBase); ok {
 			fields = append(fields, own.ignored()...)
 		}
@@ -545,7 +545,7 @@ func (all MultiDiffBaseStorage) ignored() []FieldPath {
 // essenceOf returns the essence of an object as it is.
 func essenceOf(body *Body, fields []FieldPath, p *PersistenceSettings) *Essence {
 	e := p.DiffBaseStorage.Build(body, fields)
-	p.clear(e, body)
+	p.stripRecords(e, body)
 	return e
 }
 
@@ -555,15 +555,15 @@ func storedEssence(body *Body, p *PersistenceSettings) (*Essence, error) {
 	if e == nil || err != nil {
 		return nil, err
 	}
-	p.clear(e, body)
+	p.stripRecords(e, body)
 	return e, nil
 }
 
-// clear takes out of an essence what is kept on the object for the time of a handling.
-func (p *PersistenceSettings) clear(e *Essence, body *Body) {
+// stripRecords takes out of an essence what is kept on the object for the time of a handling.
+func (p *PersistenceSettings) stripRecords(e *Essence, body *Body) {
 	p.ProgressStorage.Clear(e)
 	for _, key := range []string{formerKey, trackedKey} {
-		storageBeside(p.DiffBaseStorage, key).(ownDiffBase).strip(e, body)
+		siblingStorage(p.DiffBaseStorage, key).(ownDiffBase).strip(e, body)
 	}
 }
 
@@ -577,13 +577,13 @@ func dropOthers(e *Essence, body *Body) *Essence {
 	return e
 }
 
-// storageBeside returns a storage for something else than the last handled essence: in the
-// same place as d, under a key of our own. For storages of users it is an annotation.
-func storageBeside(d DiffBaseStorage, key string) DiffBaseStorage {
+// siblingStorage returns a storage for something else than the last handled essence: in the
+// same kind as d, under a key of our own. For storages of users it is an annotation.
+func siblingStorage(d DiffBaseStorage, key string) DiffBaseStorage {
 	if own, ok := d.(ownDiffBase); ok {
-		return own.beside(key)
+		return own.withKey(key)
 	}
-	return (&AnnotationsDiffBaseStorage{}).beside(key)
+	return (&AnnotationsDiffBaseStorage{}).withKey(key)
 }
 
 // purgeEssence removes what a storage of our own has stored.
@@ -632,7 +632,7 @@ func (s *handlingState) record(stored []byte) *ProgressRecord {
 	return &ProgressRecord{Started: s.since, Message: &message}
 }
 
-// shortRecord returns a record that keeps no more of the state than its digest, for objects whose annotations have no room for more.
+// shortRecord returns a record that keeps no more of the state than its digest, for objects whose annotations have no space for more.
 func (s *handlingState) shortRecord() *ProgressRecord {
 	message := orElse(s.base, noBase) + " " + s.essence.sortedDigest()
 	return &ProgressRecord{Started: s.since, Message: &message}
@@ -708,8 +708,8 @@ func annotationsSize(body *Body, patches ...*Patch) int {
 	return size
 }
 
-// tracking says which fields of an object are tracked beside those that always are, and which are not. It is
-// stored beside the last handled essence, so that another set of handlers does not make all objects look changed (CH-T28).
+// tracking says which fields of an object are tracked in addition to those that always are, and which are not. It is
+// stored with the last handled essence, so that another set of handlers does not make all objects look changed (CH-T28).
 type tracking struct {
 	Fields  []FieldPath `json:"fields,omitempty"`
 	Ignored []FieldPath `json:"ignored,omitempty"`
@@ -739,7 +739,7 @@ func (p *PersistenceSettings) trackingOf(fields []FieldPath) tracking {
 // vanished is explained, but what appears is a change, because it may have appeared while it was tracked.
 func (p *PersistenceSettings) tracked(body *Body, stored []byte, before *Essence, now tracking) tracking {
 	var then tracking
-	note, err := storageBeside(p.DiffBaseStorage, trackedKey).Fetch(body)
+	note, err := siblingStorage(p.DiffBaseStorage, trackedKey).Fetch(body)
 	noted := err == nil && note != nil && note.View().Decode(&then) == nil
 	switch {
 	case noted && then.State == stateDigest(stored):
@@ -772,7 +772,7 @@ func (p *PersistenceSettings) tracked(body *Body, stored []byte, before *Essence
 // fieldManager is the name under which API servers account for what we write: the first part of our User-Agent.
 const fieldManager = "kopf-go"
 
-// storedByUs tells whether we were the last to change what is stored, as far as the API server has accounted for that.
+// storedByUs reports whether we were the last to change what is stored, as far as the API server has accounted for that.
 func storedByUs(d DiffBaseStorage, body *Body) bool {
 	var path []string
 	switch d := d.(type) {
@@ -801,7 +801,7 @@ func storedByUs(d DiffBaseStorage, body *Body) bool {
 
 // track notes with the patch what is tracked for the essence that is stored by it.
 func (p *PersistenceSettings) track(now tracking, e *Essence, body *Body, patch *Patch) {
-	storage := storageBeside(p.DiffBaseStorage, trackedKey)
+	storage := siblingStorage(p.DiffBaseStorage, trackedKey)
 	if len(now.Fields)+len(now.Ignored) == 0 {
 		purgeEssence(storage, body, patch)
 		return
@@ -828,10 +828,10 @@ func storedText(stored []byte) []byte {
 	return (&Essence{raw: stored, foreign: true}).text()
 }
 
-// explains tells whether two essences differ only because something else is tracked now than it was then.
-func (then tracking) explains(now tracking, before, after *Essence) bool {
-	differing := slices.Concat(uncovered(then.Fields, now.Fields), uncovered(now.Fields, then.Fields),
-		uncovered(then.Ignored, now.Ignored), uncovered(now.Ignored, then.Ignored))
+// explains reports whether two essences differ only because something else is tracked now than it was then.
+func (t tracking) explains(now tracking, before, after *Essence) bool {
+	differing := slices.Concat(uncovered(t.Fields, now.Fields), uncovered(now.Fields, t.Fields),
+		uncovered(t.Ignored, now.Ignored), uncovered(now.Ignored, t.Ignored))
 	if len(differing) == 0 {
 		return false
 	}
@@ -840,8 +840,8 @@ func (then tracking) explains(now tracking, before, after *Essence) bool {
 		a.Remove(field)
 		b.Remove(field)
 	}
-	for _, field := range slices.Concat(then.Fields, now.Fields) { // a wider field must not hide a narrower one
-		tracked := len(uncovered([]FieldPath{field}, then.Fields)) == 0 && len(uncovered([]FieldPath{field}, now.Fields)) == 0
+	for _, field := range slices.Concat(t.Fields, now.Fields) { // a wider field must not hide a narrower one
+		tracked := len(uncovered([]FieldPath{field}, t.Fields)) == 0 && len(uncovered([]FieldPath{field}, now.Fields)) == 0
 		if tracked && len(diffJSON(before.Get(field), after.Get(field))) > 0 {
 			return false
 		}

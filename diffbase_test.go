@@ -55,7 +55,7 @@ func TestEssences(t *testing.T) {
 			if err := json.Unmarshal(r.Essence, again); err != nil {
 				t.Fatal(err)
 			}
-			p.clear(again, mustBody(t, string(r.Body)))
+			p.stripRecords(again, mustBody(t, string(r.Body)))
 			if !e.Equal(again) || !again.Equal(e) {
 				t.Errorf("not equal to the golden one: %s and %s", e.text(), again.text())
 			}
@@ -276,7 +276,7 @@ func TestStorageBeside(t *testing.T) {
 			`{"metadata":{"annotations":{"kopf.zalando.org/tracked-fields":"` + quoted + `\n"}},"status":{"kopf":{"tracked-fields":"` + quoted + `"}}}`},
 	} {
 		t.Run("CH-T28 "+tt.name, func(t *testing.T) {
-			s := storageBeside(tt.storage, trackedKey)
+			s := siblingStorage(tt.storage, trackedKey)
 			b, p := mustBody(t, `{"metadata":{"name":"n"},"spec":{"a":1}}`), &Patch{}
 			essence := &Essence{raw: []byte(e)}
 			s.Store(essence, b, p)
@@ -514,11 +514,11 @@ func BenchmarkParseBody(b *testing.B) {
 func TestHandlingState(t *testing.T) {
 	const last, seen = `{"spec":{"x":1,"text":"né"},"metadata":{"labels":{"a":"b"}}}`, `{"spec":{"x":27,"text":"ne"},"metadata":{"labels":{"a":"b"}}}`
 	began := time.Date(2020, 1, 1, 0, 0, 0, 123456000, time.UTC)
-	keep := func(stored []byte, text string) *ProgressRecord {
+	store := func(stored []byte, text string) *ProgressRecord {
 		return (&handlingState{essence: &Essence{raw: []byte(text), foreign: true}, base: stateDigest(stored), since: began}).record(stored)
 	}
 	t.Run("DF-25 it is kept as the difference", func(t *testing.T) {
-		if message := *keep([]byte(last), seen).Message; !strings.HasSuffix(message, ` 13 35 27,"text":"ne`) {
+		if message := *store([]byte(last), seen).Message; !strings.HasSuffix(message, ` 13 35 27,"text":"ne`) {
 			t.Errorf("got %q", message)
 		}
 	})
@@ -527,11 +527,11 @@ func TestHandlingState(t *testing.T) {
 		"escaped": []byte(strings.ReplaceAll(last, "é", `\u00e9`)), "empty": []byte("{}"), "its beginning": []byte(`{"spec":{"x":2}}`),
 	} {
 		t.Run("DF-24 it is read as it was kept: "+name, func(t *testing.T) {
-			got := handlingStateOf(keep(stored, seen), stored)
+			got := handlingStateOf(store(stored, seen), stored)
 			if got == nil || string(got.essence.text()) != seen || !got.since.Equal(began) || got.base != stateDigest(stored) {
 				t.Errorf("got %+v", got)
 			}
-			if other := handlingStateOf(keep(stored, seen), []byte(`{"spec":{"x":5}}`)); other != nil {
+			if other := handlingStateOf(store(stored, seen), []byte(`{"spec":{"x":5}}`)); other != nil {
 				t.Errorf("it counts for another state: %s", other.essence.text())
 			}
 		})

@@ -51,10 +51,10 @@ func (d *discovery) wants(group string) bool {
 
 // get reads a document. That there is none is no error: the answer is empty then.
 func (d *discovery) get(ctx context.Context, path, accept string, into any) error {
-	return d.ask(ctx, &request{method: http.MethodGet, path: path, accept: accept}, into)
+	return d.fetch(ctx, &request{method: http.MethodGet, path: path, accept: accept}, into)
 }
 
-func (d *discovery) ask(ctx context.Context, r *request, into any) error {
+func (d *discovery) fetch(ctx context.Context, r *request, into any) error {
 	r.read = func(answer io.Reader) error {
 		return unreadable(json.NewDecoder(&bounded{answer, rawjson.MaxObject}).Decode(into))
 	}
@@ -162,11 +162,11 @@ func (d *discovery) add(r Resource) {
 const groupTimeout = 30 * time.Second
 
 // group reads a version of a group that others need not suffer from: it is asked once, and for no longer than that.
-// Whoever wants to know the groups that are broken asks again later.
+// Callers that need the groups that are broken ask again later.
 func (d *discovery) group(ctx context.Context, path string, into any) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, groupTimeout, fmt.Errorf("no answer in %s", groupTimeout))
 	defer cancel()
-	return d.ask(ctx, &request{method: http.MethodGet, path: path, once: true}, into)
+	return d.fetch(ctx, &request{method: http.MethodGet, path: path, once: true}, into)
 }
 
 // version reads one version of a group in the classic form.

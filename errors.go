@@ -33,7 +33,7 @@ func (e *TemporaryError) Error() string { return errorText(e.Err, "temporary err
 // Unwrap returns the wrapped error.
 func (e *TemporaryError) Unwrap() error { return e.Err }
 
-// PermanentError tells that a handler has failed for good: it is not called
+// PermanentError tells that a handler has failed permanently: it is not called
 // again for this change of the object. A timer is called again when the object changes, a daemon never.
 // It is made by [Permanent] and found by [errors.As].
 type PermanentError struct {
@@ -145,7 +145,7 @@ func stackOf(err error) []byte {
 	return nil
 }
 
-// Attempt tells which attempt of a retried handler this is.
+// Attempt returns which attempt of a retried handler this is.
 type Attempt struct {
 	// Retry is the number of attempts that were made before, 0 in the first one.
 	Retry int

@@ -20,18 +20,18 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// This file posts Kubernetes events, one after another, on a goroutine that begins with the first of them. Nobody waits for it
-// but the end of the operator. What cannot be posted in time is lost, counted, and told in the log.
+// This file posts Kubernetes events, one after another, on a goroutine that begins with the first of them. Nothing waits for it
+// but the end of the operator. What cannot be posted in time is lost, counted, and logged.
 
 const (
-	eventsWaiting  = 1024             // how many events may wait to be posted
-	eventDeadline  = 5 * time.Second  // for one event
-	eventsDraining = 5 * time.Second  // for all that wait when the operator ends
-	eventsAlike    = 10 * time.Minute // how long the repetitions of an event are added to it
-	eventsBurst    = 25               // events about one object at once
-	eventsRefill   = 5 * time.Minute  // until there may be one more
-	eventsKnown    = 4096             // objects and events that are remembered
-	eventsTold     = time.Minute      // between two log lines on lost events
+	eventQueueSize      = 1024             // how many events may wait to be posted
+	eventTimeout        = 5 * time.Second  // for one event
+	eventDrainTimeout   = 5 * time.Second  // for all that wait when the operator ends
+	eventSeriesWindow   = 10 * time.Minute // how long the repetitions of an event are added to it
+	eventBurst          = 25               // events about one object at once
+	eventRefillInterval = 5 * time.Minute  // until there may be one more
+	maxEventSeries      = 4096             // objects and events that are remembered
+	lostWarningInterval = time.Minute      // between two log lines on lost events
 )
 
 // eventSink posts the events of an operator.
@@ -42,17 +42,17 @@ type eventSink struct {
 	meter    *metrics.Metrics
 
 	mu     sync.Mutex // guards following
-	queue  chan *posting
+	queue  chan *queuedEvent
 	closed bool
 	ctx    context.Context // of the requests
 	end    context.CancelFunc
 	done   chan struct{} // closed when nothing is posted any more
 
 	// The goroutine's.
-	series  map[eventKey]*happened
-	buckets map[ObjectReference]*bucket
-	lost    int64 // that were told in the log
-	told    time.Time
+	series   map[eventKey]*eventSeries
+	buckets  map[ObjectReference]*bucket
+	lost     int64 // that were logged
+	warnedAt time.Time
 
 	createsOnly bool // whether events may not be patched
 }
@@ -63,167 +63,167 @@ type eventKey struct {
 	kind, reason, message string
 }
 
-// posting is an event that is to be posted.
-type posting struct {
+// queuedEvent is an event that is to be posted.
+type queuedEvent struct {
 	eventKey
 	at time.Time
 }
 
-// happened is an event that was posted, and how often it has happened.
-type happened struct {
+// eventSeries is an event that was posted, and how often it has happened.
+type eventSeries struct {
 	namespace, name string
 	count           int
 	at              time.Time // of the last one
 }
 
-// bucket says how many events about an object may be posted: one in each time of refilling, and some at once.
+// bucket limits the events about an object: one in each refill interval, and some at once.
 type bucket struct {
 	used  float64
 	since time.Time
 }
 
 // post takes an event, if events of its level are posted and its object can have any.
-func (p *eventSink) post(level int, ref ObjectReference, kind, reason, message string) {
-	if !p.settings.Enabled || level < p.settings.Level {
+func (e *eventSink) post(level int, ref ObjectReference, kind, reason, message string) {
+	if !e.settings.Enabled || level < e.settings.Level {
 		return
 	}
 	if group, _, _ := strings.Cut(ref.APIVersion, "/"); ref.Kind == "Event" && (ref.APIVersion == "v1" || group == "events.k8s.io") {
 		return // events about events have no end
 	}
 	if ref.Kind == "" || ref.Name == "" {
-		p.refuse(reason, errNameless)
+		e.reject(reason, errNameless)
 		return
 	}
-	ev := &posting{eventKey{ref, kind, cut.Bytes(reason, 128), cut.Middle(message, maxEventMessage)}, time.Now()}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.closed {
-		p.meter.Add(metrics.EventsLost, 1)
+	ev := &queuedEvent{eventKey{ref, kind, cut.Bytes(reason, 128), cut.Middle(message, maxEventMessage)}, time.Now()}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		e.meter.Add(metrics.EventsLost, 1)
 		return
 	}
-	if p.queue == nil {
-		p.queue, p.done = make(chan *posting, eventsWaiting), make(chan struct{})
-		p.ctx, p.end = context.WithCancel(context.Background())
-		go p.run()
+	if e.queue == nil {
+		e.queue, e.done = make(chan *queuedEvent, eventQueueSize), make(chan struct{})
+		e.ctx, e.end = context.WithCancel(context.Background())
+		go e.run()
 	}
 	select {
-	case p.queue <- ev:
+	case e.queue <- ev:
 	default:
-		p.meter.Add(metrics.EventsLost, 1)
+		e.meter.Add(metrics.EventsLost, 1)
 	}
 }
 
-// refuse tells why there is no event.
-func (p *eventSink) refuse(reason string, err error) {
-	p.log.Warn("There is nothing to post an event about.", "reason", reason, "error", err)
+// reject returns why there is no event.
+func (e *eventSink) reject(reason string, err error) {
+	e.log.Warn("There is nothing to post an event about.", "reason", reason, "error", err)
 }
 
-// listens tells the lowest level of log lines that are posted, too.
-func (p *eventSink) listens() (int, bool) {
-	return p.settings.Level, p.settings.Loggers && p.settings.Enabled
+// logLevel returns the lowest level of log lines that are posted, too.
+func (e *eventSink) logLevel() (int, bool) {
+	return e.settings.Level, e.settings.Loggers && e.settings.Enabled
 }
 
 // stop posts what waits, within a time or until the context ends, and takes nothing more.
-func (p *eventSink) stop(ctx context.Context) {
-	if p == nil {
+func (e *eventSink) stop(ctx context.Context) {
+	if e == nil {
 		return
 	}
-	p.mu.Lock()
-	p.closed = true
-	queue := p.queue
-	p.mu.Unlock()
+	e.mu.Lock()
+	e.closed = true
+	queue := e.queue
+	e.mu.Unlock()
 	if queue == nil {
 		return
 	}
 	close(queue)
-	ctx, cancel := context.WithTimeout(ctx, eventsDraining)
+	ctx, cancel := context.WithTimeout(ctx, eventDrainTimeout)
 	defer cancel()
-	defer context.AfterFunc(ctx, p.end)()
-	<-p.done
-	p.end()
+	defer context.AfterFunc(ctx, e.end)()
+	<-e.done
+	e.end()
 }
 
 // run posts events until there will be no more.
-func (p *eventSink) run() {
-	defer close(p.done)
-	p.series, p.buckets = make(map[eventKey]*happened), make(map[ObjectReference]*bucket)
-	for ev := range p.queue {
-		if p.ctx.Err() != nil {
-			p.meter.Add(metrics.EventsLost, 1)
+func (e *eventSink) run() {
+	defer close(e.done)
+	e.series, e.buckets = make(map[eventKey]*eventSeries), make(map[ObjectReference]*bucket)
+	for ev := range e.queue {
+		if e.ctx.Err() != nil {
+			e.meter.Add(metrics.EventsLost, 1)
 			continue
 		}
-		p.handle(ev)
-		if time.Since(p.told) >= eventsTold {
-			p.warnLost()
+		e.handle(ev)
+		if time.Since(e.warnedAt) >= lostWarningInterval {
+			e.warnLost()
 		}
 	}
-	p.warnLost()
+	e.warnLost()
 }
 
-// warnLost logs how many events were lost since it was told last.
-func (p *eventSink) warnLost() {
-	if lost := p.meter.Load(metrics.EventsLost); lost > p.lost {
-		p.log.Warn("Some events could not be posted in time, or were too many about one object; they are lost.", "events", lost-p.lost)
-		p.lost, p.told = lost, time.Now()
+// warnLost logs how many events were lost since the last warning.
+func (e *eventSink) warnLost() {
+	if lost := e.meter.Load(metrics.EventsLost); lost > e.lost {
+		e.log.Warn("Some events could not be posted in time, or were too many about one object; they are lost.", "events", lost-e.lost)
+		e.lost, e.warnedAt = lost, time.Now()
 	}
 }
 
 // handle posts an event, or adds it to the one that it repeats.
-func (p *eventSink) handle(ev *posting) {
-	p.forget()
-	before := p.series[ev.eventKey]
-	if before != nil && ev.at.Sub(before.at) > eventsAlike {
+func (e *eventSink) handle(ev *queuedEvent) {
+	e.evict()
+	before := e.series[ev.eventKey]
+	if before != nil && ev.at.Sub(before.at) > eventSeriesWindow {
 		before = nil
 	}
 	if before != nil {
 		before.count++
 		before.at = ev.at
 	}
-	if !p.allow(ev) {
+	if !e.allow(ev) {
 		if before == nil {
-			p.meter.Add(metrics.EventsLost, 1)
+			e.meter.Add(metrics.EventsLost, 1)
 		}
-		return // the count of an event that is happened is sent with a later one
+		return // the count of an event that is posted already is sent with a later one
 	}
-	ctx, cancel := context.WithTimeoutCause(p.ctx, eventDeadline, fmt.Errorf("not within %s", eventDeadline))
+	ctx, cancel := context.WithTimeoutCause(e.ctx, eventTimeout, fmt.Errorf("not within %s", eventTimeout))
 	defer cancel()
-	if before != nil && !p.createsOnly {
-		err := p.repeat(ctx, before)
+	if before != nil && !e.createsOnly {
+		err := e.repeat(ctx, before)
 		switch StatusCode(err) {
 		case http.StatusForbidden: // as the rights of operators of the original are
-			p.createsOnly = true
+			e.createsOnly = true
 		case http.StatusNotFound: // it has expired
 		default:
 			if err != nil {
-				p.fail(ev, err)
+				e.fail(ev, err)
 			}
 			return
 		}
 	}
-	namespace, err := p.namespace(ctx, ev.ref)
-	name := p.settings.EventNamePrefix + strconv.FormatUint(rand.Uint64(), 36)
+	namespace, err := e.namespace(ctx, ev.ref)
+	name := e.settings.EventNamePrefix + strconv.FormatUint(rand.Uint64(), 36)
 	if err == nil {
-		_, err = p.client.body(ctx, &request{
-			method: http.MethodPost, path: eventsPath(namespace), contentType: "application/json", body: p.event(ev, namespace, name), named: true,
+		_, err = e.client.body(ctx, &request{
+			method: http.MethodPost, path: eventsPath(namespace), contentType: "application/json", body: e.event(ev, namespace, name), named: true,
 		})
 	}
 	if err != nil && StatusCode(err) != http.StatusConflict { // by its name, it is there already: the answer to an earlier attempt was lost
-		p.fail(ev, err)
+		e.fail(ev, err)
 		return
 	}
-	p.meter.Add(metrics.EventsPosted, 1)
-	p.series[ev.eventKey] = &happened{namespace: namespace, name: name, count: 1, at: ev.at}
+	e.meter.Add(metrics.EventsPosted, 1)
+	e.series[ev.eventKey] = &eventSeries{namespace: namespace, name: name, count: 1, at: ev.at}
 }
 
-func (p *eventSink) fail(ev *posting, err error) {
-	p.meter.Add(metrics.EventsLost, 1)
-	p.lost++ // it is told here
+func (e *eventSink) fail(ev *queuedEvent, err error) {
+	e.meter.Add(metrics.EventsLost, 1)
+	e.lost++ // it is logged here
 	attrs := []any{"object", ev.ref, "type", ev.kind, "reason", ev.reason, "message", ev.message}
 	var api *APIError
 	if errors.As(err, &api) {
 		attrs = append(attrs, "code", api.Code)
 	}
-	p.log.Warn("Failed to post an event.", append(attrs, "error", err)...)
+	e.log.Warn("Failed to post an event.", append(attrs, "error", err)...)
 }
 
 func eventsPath(namespace string) string {
@@ -231,11 +231,11 @@ func eventsPath(namespace string) string {
 }
 
 // namespace returns where an event about an object belongs.
-func (p *eventSink) namespace(ctx context.Context, ref ObjectReference) (string, error) {
+func (e *eventSink) namespace(ctx context.Context, ref ObjectReference) (string, error) {
 	if ref.Namespace != "" {
 		return ref.Namespace, nil
 	}
-	info, err := p.client.ConnectionInfo(ctx)
+	info, err := e.client.ConnectionInfo(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -243,7 +243,7 @@ func (p *eventSink) namespace(ctx context.Context, ref ObjectReference) (string,
 }
 
 // event returns what is posted.
-func (p *eventSink) event(ev *posting, namespace, name string) []byte {
+func (e *eventSink) event(ev *queuedEvent, namespace, name string) []byte {
 	now := ev.at.UTC().Format(iso8601.Layout)
 	about := namespace
 	if ev.ref.Namespace == "" && (namespace == "default" || namespace == "kube-system") {
@@ -251,10 +251,10 @@ func (p *eventSink) event(ev *posting, namespace, name string) []byte {
 	}
 	var o rawjson.Object
 	for _, field := range [...][2]string{
-		{"metadata.namespace", namespace}, {"metadata.name", name}, {"metadata.generateName", p.settings.EventNamePrefix},
+		{"metadata.namespace", namespace}, {"metadata.name", name}, {"metadata.generateName", e.settings.EventNamePrefix},
 		{"action", "Action?"}, {"type", ev.kind}, {"reason", ev.reason}, {"message", ev.message},
-		{"reportingComponent", p.settings.ReportingComponent}, {"reportingInstance", p.settings.ReportingInstance},
-		{"source.component", p.settings.ReportingComponent},
+		{"reportingComponent", e.settings.ReportingComponent}, {"reportingInstance", e.settings.ReportingInstance},
+		{"source.component", e.settings.ReportingComponent},
 		{"involvedObject.apiVersion", ev.ref.APIVersion}, {"involvedObject.kind", ev.ref.Kind}, {"involvedObject.name", ev.ref.Name},
 		{"involvedObject.uid", ev.ref.UID}, {"involvedObject.namespace", about},
 		{"firstTimestamp", now}, {"lastTimestamp", now}, {"eventTime", now},
@@ -267,41 +267,41 @@ func (p *eventSink) event(ev *posting, namespace, name string) []byte {
 }
 
 // repeat adds what has happened since to an event that was posted.
-func (p *eventSink) repeat(ctx context.Context, before *happened) error {
+func (e *eventSink) repeat(ctx context.Context, before *eventSeries) error {
 	patch := fmt.Appendf(nil, `{"count":%d,"lastTimestamp":%q}`, before.count, before.at.UTC().Format(iso8601.Layout))
-	_, err := p.client.body(ctx, &request{
+	_, err := e.client.body(ctx, &request{
 		method: http.MethodPatch, path: eventsPath(before.namespace) + "/" + url.PathEscape(before.name),
 		contentType: "application/merge-patch+json", body: patch,
 	})
 	if err == nil {
-		p.meter.Add(metrics.EventsMerged, 1)
+		e.meter.Add(metrics.EventsMerged, 1)
 	}
 	return err
 }
 
-// allow tells whether there may be one more request about an object.
-func (p *eventSink) allow(ev *posting) bool {
-	b := p.buckets[ev.ref]
+// allow reports whether there may be one more request about an object.
+func (e *eventSink) allow(ev *queuedEvent) bool {
+	b := e.buckets[ev.ref]
 	if b == nil {
 		b = &bucket{since: ev.at}
-		p.buckets[ev.ref] = b
+		e.buckets[ev.ref] = b
 	}
-	b.used = max(b.used-float64(ev.at.Sub(b.since))/float64(eventsRefill), 0)
+	b.used = max(b.used-float64(ev.at.Sub(b.since))/float64(eventRefillInterval), 0)
 	b.since = ev.at
-	if b.used > eventsBurst-1 {
+	if b.used > eventBurst-1 {
 		return false
 	}
 	b.used++
 	return true
 }
 
-// forget keeps the memory of events within bounds.
-func (p *eventSink) forget() {
-	if len(p.series) >= eventsKnown {
-		clear(p.series)
+// evict keeps the memory of events within bounds.
+func (e *eventSink) evict() {
+	if len(e.series) >= maxEventSeries {
+		clear(e.series)
 	}
-	if len(p.buckets) >= eventsKnown {
-		clear(p.buckets)
+	if len(e.buckets) >= maxEventSeries {
+		clear(e.buckets)
 	}
 }
 

@@ -126,9 +126,9 @@ func ExampleOnProbe() {
 	response, err := http.Get("http://" + listener.Addr().String() + "/healthz")
 	check(err)
 	defer response.Body.Close()
-	told, err := io.ReadAll(response.Body)
+	answer, err := io.ReadAll(response.Body)
 	check(err)
-	fmt.Println(response.StatusCode, string(told))
+	fmt.Println(response.StatusCode, string(answer))
 	// Output:
 	// 200 {"queue":5}
 }
@@ -274,7 +274,7 @@ func ExampleWaitFor() {
 	client, err := kopf.NewClient(server.ConnectionInfo(), nil)
 	check(err)
 	ref := kopf.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: "default", Name: "a"}
-	go func() { // somebody else
+	go func() { // another client
 		check(server.Apply([]byte(`{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}, "data": {"key": "value"}}`)))
 	}()
 	found, err := kopf.WaitFor(context.Background(), client, ref, "to be made", func(b *kopf.Body) bool { return b != nil })

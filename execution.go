@@ -14,6 +14,7 @@ import (
 
 	"github.com/kopf-go/kopf/internal/cut"
 	"github.com/kopf-go/kopf/internal/metrics"
+	"github.com/kopf-go/kopf/internal/workpool"
 )
 
 // This file calls handlers: one attempt of one handler with its errors, limits and panics, and
@@ -88,7 +89,7 @@ func (o outcome) result(err error) metrics.Result {
 	return metrics.Success
 }
 
-// exhausted tells whether a handler may not be called any more by its own limits.
+// exhausted reports whether a handler may not be called any more by its own limits.
 func (h *handler) exhausted(retries int, runtime time.Duration, cause error) error {
 	switch {
 	case h.timeout > 0 && runtime >= h.timeout:
@@ -99,9 +100,9 @@ func (h *handler) exhausted(retries int, runtime time.Duration, cause error) err
 	return nil
 }
 
-// decide turns what a handler has returned in an attempt into its outcome.
+// outcome turns what a handler has returned in an attempt into its outcome.
 // It gets the attempts that were made before, and the runtime when the attempt ended.
-func (h *handler) decide(err error, retries int, runtime time.Duration, s *ExecutionSettings) outcome {
+func (h *handler) outcome(err error, retries int, runtime time.Duration, s *ExecutionSettings) outcome {
 	var temporary *TemporaryError
 	var permanent *PermanentError
 	switch {
@@ -110,7 +111,7 @@ func (h *handler) decide(err error, retries int, runtime time.Duration, s *Execu
 	case errors.As(err, &permanent):
 		return outcome{final: true, err: err}
 	case errors.As(err, &temporary):
-		return h.again(err, s.slow(temporary.Delay, retries), retries, runtime)
+		return h.retryOutcome(err, s.retryDelay(temporary.Delay, retries), retries, runtime)
 	case h.errors == ErrorsPermanent:
 		return outcome{final: true, err: err}
 	case h.errors == ErrorsIgnored:
@@ -120,23 +121,23 @@ func (h *handler) decide(err error, retries int, runtime time.Duration, s *Execu
 	if delay == 0 {
 		delay = s.DefaultBackoff
 	}
-	return h.again(err, s.slow(delay, retries), retries, runtime)
+	return h.retryOutcome(err, s.retryDelay(delay, retries), retries, runtime)
 }
 
-// quick is how soon an attempt follows another one for both to count as quick.
-const quick = time.Second
+// minRetryDelay is how soon an attempt follows another one for both to count as quick.
+const minRetryDelay = time.Second
 
-// slow is the delay of the next attempt after so many before this one, which is not to be in a hurry for ever.
-func (s *ExecutionSettings) slow(delay time.Duration, retries int) time.Duration {
-	if s.QuickRetries <= 0 || delay >= quick || retries < s.QuickRetries {
+// retryDelay is the delay of the next attempt after so many before this one, which is not to be in a hurry for ever.
+func (s *ExecutionSettings) retryDelay(delay time.Duration, retries int) time.Duration {
+	if s.QuickRetries <= 0 || delay >= minRetryDelay || retries < s.QuickRetries {
 		return delay
 	}
-	return min(quick<<min(retries-s.QuickRetries, 10), time.Minute)
+	return min(minRetryDelay<<min(retries-s.QuickRetries, 10), time.Minute)
 }
 
-// again is the outcome of an error that is worth another attempt, unless it would come too
+// retryOutcome is the outcome of an error that is worth another attempt, unless it would come too
 // late or be one too many: then the handler fails now.
-func (h *handler) again(err error, delay time.Duration, retries int, runtime time.Duration) outcome {
+func (h *handler) retryOutcome(err error, delay time.Duration, retries int, runtime time.Duration) outcome {
 	if limit := h.exhausted(retries+1, runtime+max(delay, 0), err); limit != nil {
 		return outcome{final: true, err: limit}
 	}
@@ -169,7 +170,7 @@ func (r *ProgressRecord) apply(o outcome, now time.Time) {
 const waitingMessage = "None"
 
 // maxMessage is the longest text of an error that is stored on an object, in bytes: the annotations of an object
-// may have 256 KiB in all, and nobody reads that much.
+// may have 256 KiB in all, and no one reads that much.
 const maxMessage = 1024
 
 // call calls a user's function and turns a panic into an error with its stack. So it does with a nil pointer of an error type, which is an
@@ -187,30 +188,30 @@ func call(fn func() error) (err error) {
 }
 
 // handlerLimit is how many handlers may run at the same time. A nil one has no limit.
-type handlerLimit struct{ places chan struct{} }
+type handlerLimit struct{ tokens chan struct{} }
 
 func newHandlerLimit(maxWorkers int) *handlerLimit {
 	if maxWorkers <= 0 {
 		return nil
 	}
-	return &handlerLimit{places: make(chan struct{}, maxWorkers)}
+	return &handlerLimit{tokens: make(chan struct{}, maxWorkers)}
 }
 
-// acquire waits for a place, and reports whether it got one before the channel was closed. Places are given in the order in which they
+// acquire waits for a token, and reports whether it got one before the channel was closed. Tokens are given in the order in which they
 // were asked for. Meanwhile, the worker is not active, and another one may be.
-func (l *handlerLimit) acquire(done <-chan struct{}, early <-chan time.Time, c *workerLimit) (came, waited bool) {
+func (l *handlerLimit) acquire(done <-chan struct{}, early <-chan time.Time, w *workpool.Limiter) (acquired, waited bool) {
 	if l == nil {
 		return true, false
 	}
 	select {
-	case l.places <- struct{}{}:
+	case l.tokens <- struct{}{}:
 		return true, false
 	default:
 	}
-	c.release()
-	defer c.acquire()
+	w.Release()
+	defer w.Acquire()
 	select {
-	case l.places <- struct{}{}:
+	case l.tokens <- struct{}{}:
 		return true, true
 	case <-early:
 	case <-done:
@@ -218,29 +219,29 @@ func (l *handlerLimit) acquire(done <-chan struct{}, early <-chan time.Time, c *
 	return false, true
 }
 
-// release gives a place back.
+// release gives a token back.
 func (l *handlerLimit) release() {
 	if l != nil {
-		<-l.places
+		<-l.tokens
 	}
 }
 
 // progress is one handler in a handling: its record, and whether it takes part.
 type progress struct {
-	handler  *handler
-	parent   *progress
-	record   *ProgressRecord
-	stored   bool            // whether the record was on the object
-	purpose  Reason          // of the record as it was stored
-	selected bool            // whether the handler fits the cause; others are only cleaned up
-	ended    *ProgressRecord // what it has done for another cause, nil if that counts for this one
-	earlier  bool            // whether it has finished before this cycle
+	handler    *handler
+	parent     *progress
+	record     *ProgressRecord
+	stored     bool            // whether the record was on the object
+	purpose    Reason          // of the record as it was stored
+	selected   bool            // whether the handler fits the cause; others are only cleaned up
+	otherCause *ProgressRecord // what it has done for another cause, nil if that counts for this one
+	earlier    bool            // whether it has finished before this cycle
 }
 
-// former returns the record as it was stored.
-func (p *progress) former() *ProgressRecord {
-	if p.ended != nil {
-		return p.ended
+// storedRecord returns the record as it was stored.
+func (p *progress) storedRecord() *ProgressRecord {
+	if p.otherCause != nil {
+		return p.otherCause
 	}
 	return p.record
 }
@@ -253,15 +254,15 @@ func (p *progress) refer(id HandlerID) {
 	p.record.addSubref(id)
 }
 
-// above returns the id of the handler that runs when this one does not: that of its parent, if there is one.
-func (p *progress) above() HandlerID {
+// parentID returns the id of the handler that runs when this one does not: that of its parent, if there is one.
+func (p *progress) parentID() HandlerID {
 	if p.parent == nil {
 		return ""
 	}
 	return p.parent.handler.id
 }
 
-// due tells whether the handler could be called now, and otherwise how long it has to wait.
+// due reports whether the handler could be called now, and otherwise how long it has to wait.
 func (p *progress) due(now time.Time) (bool, time.Duration) {
 	if p.record.finished() {
 		return false, 0
@@ -270,8 +271,8 @@ func (p *progress) due(now time.Time) (bool, time.Duration) {
 	return p.record.Delayed.IsZero() || wait <= 0, max(wait, 0)
 }
 
-// part is what one attempt of one handler wants to change in its object.
-type part struct {
+// handlerPatch is what one attempt of one handler wants to change in its object.
+type handlerPatch struct {
 	id     HandlerID
 	patch  *Patch // with the result in its status
 	change bool   // whether the handler is one of changes, which fails if its patch is refused
@@ -281,173 +282,173 @@ type part struct {
 	refusal   error // the last one; nil unless it is still to be stored
 }
 
-// handling is the work on one cause: the handlers of an object with their progress, and what
+// execution is the work on one cause: the handlers of an object with their progress, and what
 // they have left to be sent. The worker's goroutine runs it; the lock is for the timer that flushes.
-type handling struct {
-	settings    *Settings
-	meter       *metrics.Metrics
-	limit       *handlerLimit
-	workerLimit *workerLimit // of the worker
-	lifecycle   Lifecycle
-	cause       Change // with Old and New of the whole object, copied for each handler
-	initial     bool
-	owned       []*handler     // of the resource
-	unseen      *handlingState // whose finished handlers are called again, nil for none
-	load        func(id HandlerID) (*ProgressRecord, error)
-	stale       func() bool                           // whether the operator has paused
-	interrupted func() bool                           // whether something newer waits than our own echoes
-	flush       func()                                // sends what is finished; an error goes to broken
-	flushLater  func()                                // does the same a little later
-	running     func(HandlerID)                       // told which handler runs now, "" for none
-	listen      func(superseded func()) (stop func()) // has the function called when the cause is outdated
+type execution struct {
+	settings         *Settings
+	meter            *metrics.Metrics
+	limit            *handlerLimit
+	workerLimit      *workpool.Limiter // of the worker
+	lifecycle        Lifecycle
+	cause            Change // with Old and New of the whole object, copied for each handler
+	initial          bool
+	registered       []*handler     // of the resource
+	unseen           *handlingState // whose finished handlers are called again, nil for none
+	load             func(id HandlerID) (*ProgressRecord, error)
+	superseded       func() bool                           // whether the operator has paused
+	interrupted      func() bool                           // whether something newer waits than our own echoes
+	flush            func()                                // sends what is finished; an error goes to broken
+	flushLater       func()                                // does the same a little later
+	running          func(HandlerID)                       // called with the handler that runs now, "" for none
+	notifySuperseded func(superseded func()) (stop func()) // has the function called when the cause is outdated
 
 	attempts int // made in this cycle
 
-	mu     sync.Mutex // guards following
-	all    []*progress
-	parts  []*part
-	body   *Body // with what the parts leave, but for the following
-	later  []*Patch
-	broken error // why the last flush between two handlers has failed; nil again when a later one has not
+	mu        sync.Mutex // guards following
+	all       []*progress
+	patches   []*handlerPatch
+	body      *Body // with the patches applied, but for the following
+	unapplied []*Patch
+	broken    error // why the last flush between two handlers has failed; nil again when a later one has not
 
 	succeeded []HandlerID // whose success is to be logged when it is stored
 }
 
 // add notes a handler that takes part or is to be cleaned up.
-func (x *handling) add(h *handler, parent *progress, selected bool, now time.Time) *progress {
+func (e *execution) add(h *handler, parent *progress, selected bool, now time.Time) *progress {
 	p := &progress{handler: h, parent: parent, selected: selected}
-	record, err := x.load(h.id)
+	record, err := e.load(h.id)
 	if err != nil {
-		x.cause.Logger.Warn("The stored progress of a handler is damaged and counts as none.", "handler", h.id, "error", err)
+		e.cause.Logger.Warn("The stored progress of a handler is damaged and counts as none.", "handler", h.id, "error", err)
 	}
 	if p.stored = record != nil; !p.stored {
-		record = &ProgressRecord{Started: now, Purpose: x.cause.Reason}
+		record = &ProgressRecord{Started: now, Purpose: e.cause.Reason}
 	}
 	if record.Started.IsZero() { // a record of an older version may lack it
 		record.Started = now
 	}
 	if p.record, p.purpose = record, record.Purpose; selected {
-		other := p.purpose != "" && p.purpose != x.cause.Reason
-		if record.finished() && (other || x.unseen.of(record)) && !x.joins(p) { // it has not seen what has changed since
-			p.ended = record
+		other := p.purpose != "" && p.purpose != e.cause.Reason
+		if record.finished() && (other || e.unseen.of(record)) && !e.joinsResume(p) { // it has not seen what has changed since
+			p.otherCause = record
 			p.record = &ProgressRecord{Started: now, Subrefs: record.Subrefs}
 		}
-		p.record.Purpose = x.cause.Reason
+		p.record.Purpose = e.cause.Reason
 	}
 	p.earlier = p.record.finished()
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.all = append(x.all, p)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.all = append(e.all, p)
 	return p
 }
 
 // renew has the handlers called again that have finished before this cycle, with their sub-handlers. It returns the records of
 // these, which are in no progress yet, and whether there are any such handlers.
-func (x *handling) renew(now time.Time) (subs map[HandlerID]*ProgressRecord, found bool) {
+func (e *execution) renew(now time.Time) (subs map[HandlerID]*ProgressRecord, found bool) {
 	subs = make(map[HandlerID]*ProgressRecord)
-	for _, p := range x.all {
-		if !p.selected || !p.earlier || x.joins(p) {
+	for _, p := range e.all {
+		if !p.selected || !p.earlier || e.joinsResume(p) {
 			continue
 		}
-		x.renewBelow(p.handler.id, p.record, now, subs)
+		e.renewBelow(p.handler.id, p.record, now, subs)
 		found = true
 		for ; p != nil; p = p.parent { // a sub-handler runs when its parent does
-			p.record = &ProgressRecord{Started: now, Purpose: x.cause.Reason, Subrefs: p.record.Subrefs}
+			p.record = &ProgressRecord{Started: now, Purpose: e.cause.Reason, Subrefs: p.record.Subrefs}
 		}
 	}
 	return subs, found
 }
 
 // renewBelow makes new records of the sub-handlers of a handler that have finished: of all, or for the unseen state, if there is one.
-func (x *handling) renewBelow(parent HandlerID, record *ProgressRecord, now time.Time, subs map[HandlerID]*ProgressRecord) {
+func (e *execution) renewBelow(parent HandlerID, record *ProgressRecord, now time.Time, subs map[HandlerID]*ProgressRecord) {
 	for _, ref := range record.Subrefs {
 		id := HandlerID(ref)
 		if !strings.HasPrefix(ref, string(parent)+"/") { // it is the state that is kept, or the record was edited
 			continue
 		}
-		stored, err := x.load(id)
+		stored, err := e.load(id)
 		if err != nil || stored == nil {
 			continue
 		}
-		if stored.finished() && (x.unseen == nil || x.unseen.of(stored)) {
-			subs[id] = &ProgressRecord{Started: now, Purpose: x.cause.Reason, Subrefs: stored.Subrefs}
+		if stored.finished() && (e.unseen == nil || e.unseen.of(stored)) {
+			subs[id] = &ProgressRecord{Started: now, Purpose: e.cause.Reason, Subrefs: stored.Subrefs}
 		}
-		x.renewBelow(id, stored, now, subs)
+		e.renewBelow(id, stored, now, subs)
 	}
 }
 
-// joins tells whether a handler, or its parent, is not for the cause itself, but called with it because the object resumes.
-func (x *handling) joins(p *progress) bool {
+// joinsResume reports whether a handler, or its parent, is not for the cause itself, but called with it because the object resumes.
+func (e *execution) joinsResume(p *progress) bool {
 	for p.parent != nil {
 		p = p.parent
 	}
-	return x.cause.Reason != ReasonResume && !slices.ContainsFunc(x.owned, func(o *handler) bool {
-		return o.id == p.handler.id && o.matches(&x.cause, false)
+	return e.cause.Reason != ReasonResume && !slices.ContainsFunc(e.registered, func(o *handler) bool {
+		return o.id == p.handler.id && o.matches(&e.cause, false)
 	})
 }
 
 // run calls those of the group that are due, in the order of the lifecycle. It
-// stops early when something newer is to be looked at first.
-func (x *handling) run(ctx context.Context, group []*progress) {
-	chosen := x.choose(group)
+// stops early when something newer is to be handled first.
+func (e *execution) run(ctx context.Context, group []*progress) {
+	chosen := e.chooseDue(group)
 	for i, p := range chosen {
-		if !x.enter(ctx, p, i > 0) {
+		if !e.acquire(ctx, p, i > 0) {
 			return
 		}
-		o := x.attempt(ctx, p)
-		x.leave(p)
+		o := e.attempt(ctx, p)
+		e.release(p)
 		if last := i == len(chosen)-1; o.cancelled || last {
 			continue // the end of the cycle sends it
 		}
-		if !o.final || o.err != nil || p.parent != nil || x.settings.Execution.FlushAfter <= 0 {
-			x.flush()
+		if !o.final || o.err != nil || p.parent != nil || e.settings.Execution.FlushAfter <= 0 {
+			e.flush()
 		} else {
-			x.flushLater()
+			e.flushLater()
 		}
 	}
 }
 
-// enter waits until a handler may run, and reports whether it is to be called then. Sub-handlers run in the place of their parent.
-func (x *handling) enter(ctx context.Context, p *progress, begun bool) bool {
+// acquire waits until a handler may run, and reports whether it is to be called then. Sub-handlers run with the token of their parent.
+func (e *execution) acquire(ctx context.Context, p *progress, begun bool) bool {
 	if p.parent == nil {
 		began := time.Now()
-		came, waited := x.limit.acquire(ctx.Done(), nil, x.workerLimit)
-		if !came {
+		acquired, waited := e.limit.acquire(ctx.Done(), nil, e.workerLimit)
+		if !acquired {
 			return false
 		}
 		begun = begun || waited // the object can be another one by now
-		x.excuse(p, time.Since(began))
+		e.excludeWait(p, time.Since(began))
 	}
-	if ctx.Err() != nil || x.failure() != nil || p.parent == nil && (x.stale() || begun && x.interrupted()) {
-		x.leave(p)
+	if ctx.Err() != nil || e.failure() != nil || p.parent == nil && (e.superseded() || begun && e.interrupted()) {
+		e.release(p)
 		return false
 	}
 	return true
 }
 
-// excuse keeps the time that a handler has waited for its first call out of its timeout: it would fail without having been called.
-func (x *handling) excuse(p *progress, waited time.Duration) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
+// excludeWait keeps the time that a handler has waited for its first call out of its timeout: it would fail without having been called.
+func (e *execution) excludeWait(p *progress, waited time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	if p.record.Retries == 0 {
 		p.record.Started = p.record.Started.Add(waited)
 	}
 }
 
-// leave lets the next handler run.
-func (x *handling) leave(p *progress) {
+// release lets the next handler run.
+func (e *execution) release(p *progress) {
 	if p.parent == nil {
-		x.limit.release()
+		e.limit.release()
 	}
 }
 
-func (x *handling) failure() error {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.broken
+func (e *execution) failure() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.broken
 }
 
-func (x *handling) choose(group []*progress) []*progress {
+func (e *execution) chooseDue(group []*progress) []*progress {
 	now := time.Now()
 	byID := make(map[HandlerID]*progress)
 	var pending []PendingHandler
@@ -461,7 +462,7 @@ func (x *handling) choose(group []*progress) []*progress {
 		return nil
 	}
 	var chosen []*progress
-	for _, next := range x.lifecycle(pending) {
+	for _, next := range e.lifecycle(pending) {
 		if p := byID[next.ID]; p != nil {
 			chosen = append(chosen, p)
 			delete(byID, next.ID) // a lifecycle that repeats itself calls nothing twice
@@ -471,10 +472,10 @@ func (x *handling) choose(group []*progress) []*progress {
 }
 
 // attempt calls one handler once, unless its limits forbid it, and notes the outcome.
-func (x *handling) attempt(ctx context.Context, p *progress) outcome {
+func (e *execution) attempt(ctx context.Context, p *progress) outcome {
 	h, started := p.handler, time.Now()
-	log := x.cause.Logger
-	x.attempts++
+	log := e.cause.Logger
+	e.attempts++
 	runtime := started.Sub(p.record.Started)
 	retries := p.record.Retries
 	if p.record.waits() { // calls for the sake of sub-handlers are not the parent's failures
@@ -482,19 +483,19 @@ func (x *handling) attempt(ctx context.Context, p *progress) outcome {
 	}
 	if err := h.exhausted(retries, runtime, nil); err != nil {
 		o := outcome{final: true, err: err}
-		x.finish(p, o, nil)
-		x.meterOf(p).Ended(metrics.Failure, 0)
+		e.finish(p, o, nil)
+		e.meterOf(p).Ended(metrics.Failure, 0)
 		logOutcome(ctx, log, "Handler", h.id, o, err)
 		return o
 	}
-	c := x.change(p, runtime)
+	c := e.change(p, runtime)
 	log.DebugContext(ctx, "Handler '"+string(h.id)+"' is invoked.")
-	x.running(h.id)
-	inner, release := x.interruptible(ctx, h)
-	err := x.call(inner, p, c)
+	e.running(h.id)
+	inner, release := e.interruptible(ctx, h)
+	err := e.call(inner, p, c)
 	ended := inner.Err() != nil
 	release()
-	x.running(p.above())
+	e.running(p.parentID())
 	var waits *waitsForSubhandlers
 	var o outcome
 	switch {
@@ -502,20 +503,20 @@ func (x *handling) attempt(ctx context.Context, p *progress) outcome {
 		o = outcome{delay: waits.delay, waiting: true}
 	case err != nil && ended && (errors.Is(err, context.Canceled) || errors.Is(err, ErrSuperseded)):
 		o = outcome{cancelled: true}
-		x.attempts--
+		e.attempts--
 	default:
-		o = h.decide(err, p.record.Retries, time.Since(p.record.Started), &x.settings.Execution)
+		o = h.outcome(err, p.record.Retries, time.Since(p.record.Started), &e.settings.Execution)
 	}
-	x.finish(p, o, c)
-	x.meterOf(p).Ended(o.result(err), int64(time.Since(started)))
+	e.finish(p, o, c)
+	e.meterOf(p).Ended(o.result(err), int64(time.Since(started)))
 	if o.cancelled && ctx.Err() == nil {
 		log.InfoContext(ctx, fmt.Sprintf("Handler '%s' was interrupted, because the object was changed or deleted meanwhile.", h.id))
 		return o
 	}
 	if err == nil {
-		x.mu.Lock()
-		x.succeeded = append(x.succeeded, h.id)
-		x.mu.Unlock()
+		e.mu.Lock()
+		e.succeeded = append(e.succeeded, h.id)
+		e.mu.Unlock()
 		return o
 	}
 	logOutcome(ctx, log, "Handler", h.id, o, err)
@@ -523,31 +524,31 @@ func (x *handling) attempt(ctx context.Context, p *progress) outcome {
 }
 
 // meterOf returns the counters of a handler; sub-handlers are counted together for the first of their parents.
-func (x *handling) meterOf(p *progress) *metrics.Handler {
+func (e *execution) meterOf(p *progress) *metrics.Handler {
 	sub := p.parent != nil
 	for p.parent != nil {
 		p = p.parent
 	}
-	return x.meter.Handler(string(p.handler.id), sub)
+	return e.meter.Handler(string(p.handler.id), sub)
 }
 
 // interruptible makes the context of a handler, which ends early if the handler wants that. What ends must be released.
-func (x *handling) interruptible(ctx context.Context, h *handler) (inner context.Context, release func()) {
+func (e *execution) interruptible(ctx context.Context, h *handler) (inner context.Context, release func()) {
 	if !h.interruptible {
 		return ctx, func() {}
 	}
 	inner, end := context.WithCancelCause(ctx)
-	stop := x.listen(func() { end(ErrSuperseded) })
+	stop := e.notifySuperseded(func() { end(ErrSuperseded) })
 	return inner, func() {
 		stop()
 		end(nil)
 	}
 }
 
-// change makes what one handler gets: its own patch, and the object as the parts so far leave it.
-func (x *handling) change(p *progress, runtime time.Duration) *Change {
-	c := x.cause
-	c.Body = x.bodyNow()
+// change makes what one handler gets: its own patch, and the object with the patches so far.
+func (e *execution) change(p *progress, runtime time.Duration) *Change {
+	c := e.cause
+	c.Body = e.bodyNow()
 	c.Patch = &Patch{}
 	c.Param = p.handler.param
 	c.Attempt = Attempt{Retry: p.record.Retries, Started: p.record.Started, Runtime: runtime}
@@ -557,13 +558,13 @@ func (x *handling) change(p *progress, runtime time.Duration) *Change {
 }
 
 // call calls the handler's function and then the sub-handlers that it has registered.
-func (x *handling) call(ctx context.Context, p *progress, c *Change) error {
+func (e *execution) call(ctx context.Context, p *progress, c *Change) error {
 	if h := p.handler; h.timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, p.record.Started.Add(h.timeout))
 		defer cancel()
 	}
-	subs := &subhandlers{handling: x, parent: p}
+	subs := &subhandlers{execution: e, parent: p}
 	c.subs = subs
 	err := call(func() error { return p.handler.change(ctx, c) })
 	if err == nil {
@@ -577,9 +578,9 @@ func (x *handling) call(ctx context.Context, p *progress, c *Change) error {
 }
 
 // finish notes an outcome and keeps what the attempt wants to change.
-func (x *handling) finish(p *progress, o outcome, c *Change) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
+func (e *execution) finish(p *progress, o outcome, c *Change) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	if o.cancelled {
 		return
 	}
@@ -591,28 +592,28 @@ func (x *handling) finish(p *progress, o outcome, c *Change) {
 		c.Patch.put(c.result, "status", string(p.handler.id))
 	}
 	if !c.Patch.Empty() {
-		x.parts = append(x.parts, &part{id: p.handler.id, patch: c.Patch, change: true})
-		x.later = append(x.later, c.Patch)
+		e.patches = append(e.patches, &handlerPatch{id: p.handler.id, patch: c.Patch, change: true})
+		e.unapplied = append(e.unapplied, c.Patch)
 	}
 }
 
-// bodyNow returns the object as the parts so far leave it.
-func (x *handling) bodyNow() *Body {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	for _, patch := range x.later {
-		x.body = patch.applied(x.body)
+// bodyNow returns the object with the patches so far.
+func (e *execution) bodyNow() *Body {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, patch := range e.unapplied {
+		e.body = patch.applied(e.body)
 	}
-	x.later = nil
-	return x.body
+	e.unapplied = nil
+	return e.body
 }
 
-// done tells whether all selected handlers are finished, and otherwise how long the
+// done reports whether all selected handlers are finished, and otherwise how long the
 // nearest of them has to wait.
-func (x *handling) done(now time.Time) (bool, time.Duration) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return remaining(x.top(), now)
+func (e *execution) done(now time.Time) (bool, time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return remaining(e.top(), now)
 }
 
 func remaining(group []*progress, now time.Time) (bool, time.Duration) {
@@ -630,9 +631,9 @@ func remaining(group []*progress, now time.Time) (bool, time.Duration) {
 }
 
 // top returns the selected handlers that are not sub-handlers.
-func (x *handling) top() []*progress {
+func (e *execution) top() []*progress {
 	var top []*progress
-	for _, p := range x.all {
+	for _, p := range e.all {
 		if p.selected && p.parent == nil {
 			top = append(top, p)
 		}
@@ -641,8 +642,8 @@ func (x *handling) top() []*progress {
 }
 
 // find returns the progress of a handler, nil if it does not take part.
-func (x *handling) find(id HandlerID) *progress {
-	for _, p := range x.all {
+func (e *execution) find(id HandlerID) *progress {
+	for _, p := range e.all {
 		if p.handler.id == id {
 			return p
 		}
@@ -650,20 +651,20 @@ func (x *handling) find(id HandlerID) *progress {
 	return nil
 }
 
-// refuse fails a handler whose patch the API server does not take.
-func (x *handling) refuse(p *part, err error) {
-	x.cause.Logger.Error(fmt.Sprintf("Handler '%s' failed permanently: its patch was refused: %v", p.id, err))
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if q := x.find(p.id); q != nil && p.change {
-		q.record.refuse(err)
+// failRefused fails a handler whose patch the API server does not take.
+func (e *execution) failRefused(p *handlerPatch, err error) {
+	e.cause.Logger.Error(fmt.Sprintf("Handler '%s' failed permanently: its patch was refused: %v", p.id, err))
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if q := e.find(p.id); q != nil && p.change {
+		q.record.failRefused(err)
 	}
 	p.succeeded = false
-	x.succeeded = slices.DeleteFunc(x.succeeded, func(id HandlerID) bool { return id == p.id && p.change })
+	e.succeeded = slices.DeleteFunc(e.succeeded, func(id HandlerID) bool { return id == p.id && p.change })
 }
 
-// refuse makes the record that of a handler whose patch the API server does not take.
-func (r *ProgressRecord) refuse(err error) {
+// failRefused makes the record that of a handler whose patch the API server does not take.
+func (r *ProgressRecord) failRefused(err error) {
 	text := cut.End("its patch was refused: "+err.Error(), maxMessage)
 	r.Success, r.Failure, r.Message = false, true, &text
 	r.Delayed, r.Stopped = time.Time{}, time.Now()
@@ -700,23 +701,23 @@ func logFailure(ctx context.Context, log *slog.Logger, name string, o outcome, e
 		if stack := stackOf(err); stack != nil {
 			attrs = append(attrs, "stack", string(stack))
 		}
-		fate := fmt.Sprintf("will try again in %s.", o.delay)
+		consequence := fmt.Sprintf("will try again in %s.", o.delay)
 		if o.final && o.err == nil {
-			fate = "will ignore it."
+			consequence = "will ignore it."
 		} else if o.final {
-			fate = "will stop now."
+			consequence = "will stop now."
 		}
-		log.ErrorContext(ctx, name+" failed with an exception and "+fate, attrs...)
+		log.ErrorContext(ctx, name+" failed with an exception and "+consequence, attrs...)
 	}
 }
 
 // subhandlers are the sub-handlers that one attempt of a handler has registered.
 type subhandlers struct {
-	handling *handling
-	parent   *progress
-	waiting  []*handler // registered, and not yet run
-	known    []*handler // run or not
-	closed   bool       // whether the parent has returned
+	execution *execution
+	parent    *progress
+	waiting   []*handler // registered, and not yet run
+	known     []*handler // run or not
+	closed    bool       // whether the parent has returned
 }
 
 // waitsForSubhandlers is the outcome of a handler some of whose sub-handlers are not finished.
@@ -761,36 +762,36 @@ func (s *subhandlers) runRest(ctx context.Context) error {
 }
 
 func (s *subhandlers) run(ctx context.Context) error {
-	x, now := s.handling, time.Now()
+	e, now := s.execution, time.Now()
 	var group []*progress
-	whole := x.cause
-	whole.Body = x.bodyNow()
-	for _, h := range selectHandlers(s.waiting, &whole, x.initial) {
-		group = append(group, x.add(h, s.parent, true, now))
+	cause := e.cause
+	cause.Body = e.bodyNow()
+	for _, h := range selectHandlers(s.waiting, &cause, e.initial) {
+		group = append(group, e.add(h, s.parent, true, now))
 	}
 	s.waiting = nil
-	x.mu.Lock()
+	e.mu.Lock()
 	for p := s.parent; p != nil; p = p.parent {
 		for _, q := range group {
 			p.record.addSubref(q.handler.id)
 		}
 	}
-	x.mu.Unlock()
-	x.run(ctx, group)
+	e.mu.Unlock()
+	e.run(ctx, group)
 	if done, delay := remaining(group, time.Now()); !done {
 		return &waitsForSubhandlers{delay: delay}
 	}
 	return nil
 }
 
-// changedFrom tells whether writing the record would change what is stored, given as it was read.
+// changedFrom reports whether writing the record would change what is stored, given as it was read.
 func (r *ProgressRecord) changedFrom(stored *ProgressRecord) bool {
 	c := *r
 	c.stored = stored.stored
 	return c.changed()
 }
 
-// waits tells whether the last call was one that waits for its sub-handlers.
+// waits reports whether the last call was one that waits for its sub-handlers.
 func (r *ProgressRecord) waits() bool {
 	return len(r.Subrefs) > 0 && r.Message != nil && *r.Message == waitingMessage
 }

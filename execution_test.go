@@ -74,7 +74,7 @@ func TestErrorDecisions(t *testing.T) {
 			}
 			o := outcome{final: true, err: limit}
 			if limit == nil {
-				o = h.decide(failure, r.Before, secs(r.Runtime), &ExecutionSettings{DefaultBackoff: time.Minute})
+				o = h.outcome(failure, r.Before, secs(r.Runtime), &ExecutionSettings{DefaultBackoff: time.Minute})
 			}
 			var delay float64
 			if r.Delay != nil {

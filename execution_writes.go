@@ -13,7 +13,7 @@ import (
 type pendingWrite struct {
 	patch    *Patch
 	attempts int       // that have failed, in a row
-	again    time.Time // when the next one is due
+	retryAt  time.Time // when the next one is due
 	denials  int       // of a webhook or a policy, in a row
 	outdated string    // the newest version that the last attempt has shown, if that was refused as a conflict
 
@@ -46,36 +46,36 @@ func (w *pendingWrite) refresh(s *sender) error {
 	if w.outdated == "" || newerVersion(known.version, w.outdated) {
 		return nil
 	}
-	body, err := s.ask(known)
+	body, err := s.get(known)
 	switch {
 	case errors.Is(err, errGone):
 		return errGone
 	case err != nil:
 		s.log.Debug("The object cannot be asked for; its patch is made for what is known of it.", "error", err)
 	default:
-		s.adopt(known, body)
+		s.setKnown(known, body)
 	}
 	return nil
 }
 
 func (w *pendingWrite) request(s *sender, name string) error {
 	err := s.request(&Patch{merge: w.patch.merge})
-	if w.hopeless(s.log, name, err) {
+	if w.permanentlyRefused(s.log, name, err) {
 		err, w.succeeded = nil, false
 	}
-	w.patch = &Patch{merge: w.patch.merge, transforms: w.patch.transforms} // without the error that the function was told of
+	w.patch = &Patch{merge: w.patch.merge, transforms: w.patch.transforms} // without the error that was returned to the function
 	if err != nil {
 		return err
 	}
 	w.patch.merge = nil
-	if err = s.request(w.patch); w.hopeless(s.log, name, err) {
+	if err = s.request(w.patch); w.permanentlyRefused(s.log, name, err) {
 		err, w.succeeded = nil, false
 	}
 	return err
 }
 
-// hopeless reports whether it makes no sense to send a patch again, and logs why.
-func (w *pendingWrite) hopeless(log *slog.Logger, name string, err error) bool {
+// permanentlyRefused reports whether it makes no sense to send a patch again, and logs why.
+func (w *pendingWrite) permanentlyRefused(log *slog.Logger, name string, err error) bool {
 	var refused *patchRefusedError
 	var panicked *transformError
 	if w.denials++; !isDenied(err) {

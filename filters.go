@@ -32,7 +32,7 @@ func (m marker) String() string { return [...]string{"", "Present", "Absent"}[m]
 type Value struct {
 	// Value is the decoded value, or nil if it is absent.
 	Value any
-	// Present tells whether there is a value; a null is one.
+	// Present reports whether there is a value; a null is one.
 	Present bool
 	// Object is the object with the value.
 	Object *Object
@@ -86,7 +86,7 @@ func newCriterion(option any) (*criterion, error) {
 	return &criterion{literal: literal}, nil
 }
 
-// fits tells whether a value, or its absence, is what the criterion wants.
+// fits reports whether a value, or its absence, is what the criterion wants.
 func (c *criterion) fits(v View, o *Object) bool {
 	switch present := v.Has(""); {
 	case c.predicate != nil:
@@ -125,7 +125,7 @@ func newMatch(what string, match Match) (map[string]*criterion, error) {
 	return all, nil
 }
 
-// fitsMeta tells whether the labels and the annotations fit.
+// fitsMeta reports whether the labels and the annotations fit.
 func (f *filters) fitsMeta(o *Object) bool {
 	for key, c := range f.labels {
 		if !c.fits(View{raw: o.Body.meta}.View(Path("labels", key)), o) {
@@ -140,7 +140,7 @@ func (f *filters) fitsMeta(o *Object) bool {
 	return true
 }
 
-// preMatches tells whether the object is of interest to a handler of changes, whatever the
+// preMatches reports whether the object is of interest to a handler of changes, whatever the
 // reason and the difference are. The change's Old and New are those of the whole object.
 func (h *handler) preMatches(c *Change) bool {
 	return h.guarded(c, func() bool {
@@ -164,12 +164,12 @@ func (h *handler) fitsValue(c *Change) bool {
 	return h.looksBack() && want.fits(viewOf(c.Old, h.field), &c.Object)
 }
 
-// looksBack tells whether the handler is one of differences.
+// looksBack reports whether the handler is one of differences.
 func (h *handler) looksBack() bool {
 	return h.kind == kindUpdate || h.kind == kindField || h.kind == kindSub && h.needsChange
 }
 
-// matches tells whether a handler is to be called for a cause. The flag initial says that the
+// matches reports whether a handler is to be called for a cause. The flag initial says that the
 // object was there before the operator and was not handled since.
 func (h *handler) matches(c *Change, initial bool) bool {
 	if !h.fitsReason(c.Reason, initial) {
@@ -199,7 +199,7 @@ func (h *handler) fitsReason(reason Reason, initial bool) bool {
 	return true
 }
 
-// fitsChange tells whether the handler's field differs, and from and into what is wanted.
+// fitsChange reports whether the handler's field differs, and from and into what is wanted.
 func (h *handler) fitsChange(c *Change) bool {
 	if !h.needsChange || len(h.field) == 0 {
 		return true
@@ -212,7 +212,7 @@ func (h *handler) fitsChange(c *Change) bool {
 	return (f.old == nil || f.old.fits(before, &c.Object)) && (f.new == nil || f.new.fits(now, &c.Object))
 }
 
-// matchesEvent tells whether a handler of raw events is to be called.
+// matchesEvent reports whether a handler of raw events is to be called.
 func (h *handler) matchesEvent(e *WatchEvent) bool {
 	c := &Change{Object: e.Object}
 	return h.guarded(c, func() bool {
@@ -221,7 +221,7 @@ func (h *handler) matchesEvent(e *WatchEvent) bool {
 	})
 }
 
-// matchesObject tells whether a daemon, a timer or an index is for an object, as it is now.
+// matchesObject reports whether a daemon, a timer or an index is for an object, as it is now.
 func (h *handler) matchesObject(o *Object) bool {
 	c := &Change{Object: *o}
 	return h.guarded(c, func() bool {

@@ -23,11 +23,11 @@ func mustChange(t testing.TB, kind handlerKind, field FieldPath, o ChangeOptions
 	if kind != kindField {
 		o.Field = field
 	}
-	g := &Registry{}
-	if err := g.onChange(kind, "things", field, noChange, &o); err != nil {
+	r := &Registry{}
+	if err := r.onChange(kind, "things", field, noChange, &o); err != nil {
 		t.Fatal(err)
 	}
-	return g.handlers[0]
+	return r.handlers[0]
 }
 
 // cause makes a change of essences in JSON; "" is none.
@@ -352,8 +352,8 @@ func TestReasons(t *testing.T) {
 }
 
 func TestEventFilters(t *testing.T) {
-	g := &Registry{}
-	err := g.onEvent("things", noEvent, &EventOptions{ID: "e", Field: "status.x", Value: 1, Labels: Match{"a": Present},
+	r := &Registry{}
+	err := r.onEvent("things", noEvent, &EventOptions{ID: "e", Field: "status.x", Value: 1, Labels: Match{"a": Present},
 		When: func(e *WatchEvent) bool { return e.Type != Deleted }})
 	if err != nil {
 		t.Fatal(err)
@@ -371,7 +371,7 @@ func TestEventFilters(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			e := &WatchEvent{Object: Object{Body: mustBody(t, tt.body), Logger: slog.New(slog.DiscardHandler)}, Type: tt.kind}
-			if got := g.handlers[0].matchesEvent(e); got != tt.want {
+			if got := r.handlers[0].matchesEvent(e); got != tt.want {
 				t.Errorf("matches: %t, want %t", got, tt.want)
 			}
 		})

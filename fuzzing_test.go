@@ -125,27 +125,6 @@ func FuzzNamespacePattern(f *testing.F) {
 	})
 }
 
-// FuzzExecCredential reads what a plugin has written. What it is must not be told by an error, for it can be a secret.
-func FuzzExecCredential(f *testing.F) {
-	f.Add([]byte(`{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"hunter2hunter2"}}`))
-	f.Add([]byte(`{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":["hunter2hunter2"]}}`))
-	f.Add([]byte(`{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"clientKeyData":"hunter2hunter2","expirationTimestamp":"hunter2hunter2"}}`))
-	f.Add([]byte(`{"apiVersion":"v1","kind":"Secret","status":{"token":"hunter2hunter2"}}`))
-	f.Add([]byte("hunter2hunter2"))
-	f.Fuzz(func(t *testing.T, output []byte) {
-		e := &execConfig{APIVersion: execGroup + "v1"}
-		status, err := e.parse(output)
-		if err == nil && status.Token == "" && (status.CertificateData == "" || status.KeyData == "") {
-			t.Errorf("%q gives no credentials and no error", output)
-		}
-		var kinds struct{ Kind, APIVersion string }
-		_ = json.Unmarshal(output, &kinds) // if it is none, nothing of it is told
-		if err != nil && strings.Contains(err.Error(), "hunter2") && !strings.Contains(kinds.Kind+kinds.APIVersion, "hunter2") {
-			t.Errorf("%q is told: %v", output, err)
-		}
-	})
-}
-
 // FuzzPEM reads certificates and keys that are PEM, or base64 of it.
 func FuzzPEM(f *testing.F) {
 	f.Add([]byte("-----BEGIN X-----\nQUJD\n-----END X-----\n"))
@@ -236,7 +215,7 @@ func FuzzDiscovery(f *testing.F) {
 	f.Add([]byte(`{"items":7}`))
 	f.Fuzz(func(t *testing.T, doc []byte) {
 		n := 0
-		client, err := NewClient(&ConnectionInfo{Server: "http://x", HTTPClient: &http.Client{Transport: answerer(func(r *http.Request) *http.Response {
+		client, err := NewClient(&ConnectionInfo{Server: "http://x", HTTPClient: &http.Client{Transport: fixedResponse(func(r *http.Request) *http.Response {
 			if n++; n > 10_000 {
 				t.Fatal("there is no end of requests")
 			}
@@ -259,14 +238,14 @@ func FuzzDiscovery(f *testing.F) {
 	})
 }
 
-// answerer answers requests without a network.
-type answerer func(*http.Request) *http.Response
+// fixedResponse answers requests without a network.
+type fixedResponse func(*http.Request) *http.Response
 
-func (a answerer) RoundTrip(r *http.Request) (*http.Response, error) {
+func (f fixedResponse) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := r.Context().Err(); err != nil {
 		return nil, err
 	}
-	return a(r), nil
+	return f(r), nil
 }
 
 // FuzzView compares the fields of an object that is not decoded with those of the decoded one.
@@ -321,9 +300,9 @@ func FuzzWebhookRequest(f *testing.F) {
 			t.Skip() // which means GET
 		}
 		server := (&WebhookServer{MaxBodyBytes: 1 << 10, Logger: slog.New(slog.DiscardHandler)}).withDefaults(context.Background(), "")
-		asked := ""
+		called := ""
 		run := &webhookRun{WebhookServer: server, root: "/hooks", review: func(_ context.Context, r *ReviewRequest) ([]byte, error) {
-			asked = r.Handler
+			called = r.Handler
 			if len(r.Body) > 1<<10 || !bytes.Equal(r.Body, body) {
 				t.Errorf("the review is %q of %q", r.Body, body)
 			}
@@ -338,8 +317,8 @@ func FuzzWebhookRequest(f *testing.F) {
 		if err := json.Unmarshal(w.Body.Bytes(), &status); err != nil || w.Code != 200 && (status.Kind != "Status" || status.Code != w.Code) {
 			t.Errorf("the answer is %d %s (%v)", w.Code, w.Body, err)
 		}
-		if asked != "" && "/hooks/"+asked != path || run.held.Load() != 0 || w.Code == 200 && method != "POST" {
-			t.Errorf("%s %q is answered by %q, and %d bytes are held", method, path, asked, run.held.Load())
+		if called != "" && "/hooks/"+called != path || run.heldBytes.Load() != 0 || w.Code == 200 && method != "POST" {
+			t.Errorf("%s %q is answered by %q, and %d bytes are held", method, path, called, run.heldBytes.Load())
 		}
 	})
 }

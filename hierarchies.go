@@ -93,8 +93,8 @@ func edit(what string, owner *Body, objects any, options *HierarchyOptions, step
 	}
 	for i := range children {
 		child := &children[i]
-		for _, take := range steps {
-			if err := take(owner, child.after, options); err != nil {
+		for _, apply := range steps {
+			if err := apply(owner, child.after, options); err != nil {
 				return fmt.Errorf("%s: %w", what, err)
 			}
 		}

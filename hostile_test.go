@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/kubeconfig"
 	"github.com/kopf-go/kopf/internal/rawjson"
 	"github.com/kopf-go/kopf/internal/yaml"
 )
@@ -88,8 +89,8 @@ func TestHostileObjects(t *testing.T) {
 			essence.Remove("spec.zz")
 			_, _, _ = essence.text(), body.Map(), body.Finalizers()
 			_, _ = body.Get("spec.a.a.a"), View{raw: body.raw}.Keys()
-			if took := time.Since(began); took > 20*time.Second && !racing {
-				t.Errorf("%d bytes take %s", len(text), took)
+			if elapsed := time.Since(began); elapsed > 20*time.Second && !racing {
+				t.Errorf("%d bytes take %s", len(text), elapsed)
 			}
 		})
 	}
@@ -110,10 +111,9 @@ func TestHostileDepth(t *testing.T) {
 		for parser, parse := range map[string]func() error{
 			"decodeJSON":      func() error { _, err := rawjson.Decode(data); return err },
 			"ParseManifests":  func() error { _, err := yaml.ParseManifests(data); return err },
-			"parseKubeconfig": func() error { _, err := parseKubeconfig(data); return err },
+			"parseKubeconfig": func() error { _, err := kubeconfig.Parse(data); return err },
 			"readReview":      func() error { _, err := readReview(data); return err },
 			"record":          func() error { _, err := parseRecord(text); return err },
-			"ExecCredential":  func() error { _, err := (&execConfig{}).parse(data); return err },
 			"essence":         func() error { return new(Essence).UnmarshalJSON(data) },
 			"a body and a view": func() error {
 				b, err := ParseBody(data)
@@ -132,8 +132,8 @@ func TestHostileDepth(t *testing.T) {
 	}
 }
 
-// bomb is an answer that is small, and huge when it is no longer compressed.
-func bomb(w http.ResponseWriter, begin string) {
+// compressionBomb is an answer that is small, and huge when it is no longer compressed.
+func compressionBomb(w http.ResponseWriter, begin string) {
 	w.Header().Set("Content-Encoding", "gzip")
 	w.Header().Set("Content-Type", "application/json")
 	z := gzip.NewWriter(w)
@@ -157,9 +157,9 @@ var blanks = sync.OnceValue(func() []byte {
 // answered is an operator's client of a server, and how many requests the server has got.
 func answered(t *testing.T, handler http.HandlerFunc) (*Client, *atomic.Int64) {
 	t.Helper()
-	var asked atomic.Int64
+	var requests atomic.Int64
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked.Add(1)
+		requests.Add(1)
 		handler(w, r)
 	}))
 	t.Cleanup(s.Close)
@@ -169,27 +169,27 @@ func answered(t *testing.T, handler http.HandlerFunc) (*Client, *atomic.Int64) {
 	}
 	client.log = slog.New(slog.DiscardHandler)
 	t.Cleanup(client.close)
-	return client, &asked
+	return client, &requests
 }
 
-var things = Resource{Group: "example.com", Version: "v1", Plural: "things", Kind: "Thing", Namespaced: true}
+var thingsResource = Resource{Group: "example.com", Version: "v1", Plural: "things", Kind: "Thing", Namespaced: true}
 
-// asks are the ways in which clients ask.
-var asks = map[string]func(ctx context.Context, c *Client) error{
+// clientRequests are the ways in which clients ask.
+var clientRequests = map[string]func(ctx context.Context, c *Client) error{
 	"an object": func(ctx context.Context, c *Client) error {
-		_, err := c.object(ctx, things, "default", "a")
+		_, err := c.object(ctx, thingsResource, "default", "a")
 		return err
 	},
 	"a patch": func(ctx context.Context, c *Client) error {
-		_, err := c.patchObject(ctx, things, "default", "a", "", "application/merge-patch+json", []byte("{}"))
+		_, err := c.patchObject(ctx, thingsResource, "default", "a", "", "application/merge-patch+json", []byte("{}"))
 		return err
 	},
 	"a list": func(ctx context.Context, c *Client) error {
-		_, err := c.list(ctx, things, "", url.Values{}, 0, true, func(*Body) bool { return true })
+		_, err := c.list(ctx, thingsResource, "", url.Values{}, 0, true, func(*Body) bool { return true })
 		return err
 	},
 	"a watch": func(ctx context.Context, c *Client) error {
-		return c.watch(ctx, things, "", url.Values{}, func(RawEvent) error { return nil })
+		return c.watch(ctx, thingsResource, "", url.Values{}, func(RawEvent) error { return nil })
 	},
 	"the resources": func(ctx context.Context, c *Client) error { _, _, err := c.discover(ctx, nil); return err },
 }
@@ -202,12 +202,12 @@ func TestHostileAnswers(t *testing.T) {
 		once   bool   // whether it is not to be repeated
 		ways   string // of bombs, those that they are for
 	}{
-		"a bomb in an object": {func(w http.ResponseWriter, r *http.Request) { bomb(w, `{"a":`) }, true, "an object, a patch, the resources"},
-		"a bomb in an item":   {func(w http.ResponseWriter, r *http.Request) { bomb(w, `{"items":[{"a":`) }, true, "a list"},
+		"a bomb in an object": {func(w http.ResponseWriter, r *http.Request) { compressionBomb(w, `{"a":`) }, true, "an object, a patch, the resources"},
+		"a bomb in an item":   {func(w http.ResponseWriter, r *http.Request) { compressionBomb(w, `{"items":[{"a":`) }, true, "a list"},
 		"a bomb in an error": {func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Encoding", "gzip")
 			w.WriteHeader(403)
-			bomb(w, `{"kind":"Status","message":"`)
+			compressionBomb(w, `{"kind":"Status","message":"`)
 		}, true, "an object, a list, a watch"},
 		"a page":          {func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "<html>"+strings.Repeat("x", 1<<20)+"\n") }, true, ""},
 		"nothing":         {func(w http.ResponseWriter, r *http.Request) {}, false, ""},
@@ -228,12 +228,12 @@ func TestHostileAnswers(t *testing.T) {
 		}, true, ""},
 		"a redirect without end": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/again", http.StatusFound) }, false, ""},
 	} {
-		for way, ask := range asks {
+		for way, ask := range clientRequests {
 			t.Run(name+"/"+way, func(t *testing.T) {
 				if strings.HasPrefix(name, "a bomb") && (racing || testing.Short() || !strings.Contains(tt.ways, way)) {
 					t.Skip("it would take a while")
 				}
-				client, asked := answered(t, tt.answer)
+				client, requests := answered(t, tt.answer)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				var before, after runtime.MemStats
@@ -250,7 +250,7 @@ func TestHostileAnswers(t *testing.T) {
 				if name == "a bomb in an error" && way == "an object" {
 					most = 2 // an object that may not be got is read by a list
 				}
-				if n := int64(asked.Load()); tt.once && n > most && way != "the resources" {
+				if n := int64(requests.Load()); tt.once && n > most && way != "the resources" {
 					t.Errorf("it was asked %d times: %v", n, err)
 				}
 				if strings.HasPrefix(name, "a bomb in an object") || strings.HasPrefix(name, "a bomb in an item") {
@@ -258,8 +258,8 @@ func TestHostileAnswers(t *testing.T) {
 						t.Errorf("the error is not that it is too large: %v", err)
 					}
 				}
-				if took := after.TotalAlloc - before.TotalAlloc; took > 8*rawjson.MaxObject {
-					t.Errorf("%d MiB were allocated: %v", took>>20, err)
+				if elapsed := after.TotalAlloc - before.TotalAlloc; elapsed > 8*rawjson.MaxObject {
+					t.Errorf("%d MiB were allocated: %v", elapsed>>20, err)
 				}
 			})
 		}
@@ -283,7 +283,7 @@ func TestForeignRedirects(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for way, ask := range asks {
+		for way, ask := range clientRequests {
 			if err := ask(t.Context(), client); err == nil || !strings.Contains(err.Error(), "redirects to") {
 				t.Errorf("%s with %s client: %v", way, name, err)
 			}
@@ -299,10 +299,10 @@ func TestForeignRedirects(t *testing.T) {
 		}
 	}))
 	defer same.Close()
-	asked := 0
-	own := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { asked++; return nil }}
-	if _, err := fetch(t, &ConnectionInfo{Server: same.URL, HTTPClient: own}, false); err != nil || asked != 1 {
-		t.Errorf("a redirect within the server: %v, and the client's own opinion was asked for %d times", err, asked)
+	redirects := 0
+	own := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { redirects++; return nil }}
+	if _, err := fetch(t, &ConnectionInfo{Server: same.URL, HTTPClient: own}, false); err != nil || redirects != 1 {
+		t.Errorf("a redirect within the server: %v, and the client's own opinion was asked for %d times", err, redirects)
 	}
 }
 
@@ -314,16 +314,16 @@ func TestInjections(t *testing.T) {
 		}
 		w.WriteHeader(404)
 	})
-	client.resources = []Resource{things}
+	client.resources = []Resource{thingsResource}
 	for _, name := range []string{"../a", "..", ".", "a/status", "a%2fstatus", "a\r\nX-Injected: y", "a?x=y", "a#b", "é", "a b"} {
 		ref := ObjectReference{APIVersion: "example.com/v1", Kind: "Thing", Namespace: "default", Name: name}
 		_ = client.Get(t.Context(), ref, &map[string]any{}, nil) // what the server gets is what matters
 		ref.Namespace, ref.Name = name, "a"
 		_ = client.Get(t.Context(), ref, &map[string]any{}, nil)
-		_, _ = client.object(t.Context(), things, "default", strings.ReplaceAll(name, "..", "x"))
+		_, _ = client.object(t.Context(), thingsResource, "default", strings.ReplaceAll(name, "..", "x"))
 	}
 	sent := false
-	transport := answerer(func(r *http.Request) *http.Response {
+	transport := fixedResponse(func(r *http.Request) *http.Response {
 		sent = true
 		return &http.Response{StatusCode: 200, Header: http.Header{}, Body: http.NoBody, Request: r}
 	})
@@ -358,21 +358,21 @@ func TestConcealingProxy(t *testing.T) {
 
 // TestServersKeepSecrets prints servers of webhooks in all ways.
 func TestServersKeepSecrets(t *testing.T) {
-	var told bytes.Buffer
+	var output bytes.Buffer
 	w := WebhookServer{Addr: "host", Port: 7, Password: "hunter2hunter2"}
 	n := WebhookNgrokTunnel{Addr: "host", Token: "hunter2hunter2"}
 	k3d, minikube, docker, auto, tunnel := WebhookK3dServer(w), WebhookMinikubeServer(w), WebhookDockerDesktopServer(w), WebhookAutoServer(w), WebhookAutoTunnel(n)
 	for _, v := range []any{w, &w, n, &n, k3d, &k3d, minikube, &minikube, docker, &docker, auto, &auto, tunnel, &tunnel, []any{&w}, AdmissionSettings{Server: &w}, Settings{Admission: AdmissionSettings{Server: &n}}} {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x"} {
-			fmt.Fprintf(&told, verb+"\n", v)
+			fmt.Fprintf(&output, verb+"\n", v)
 		}
 		data, _ := json.Marshal(v) // what cannot be written tells nothing
-		told.Write(data)
-		for _, h := range []slog.Handler{slog.NewTextHandler(&told, nil), slog.NewJSONHandler(&told, nil), NewLogHandler(&LogOptions{Output: &told}), NewLogHandler(&LogOptions{Output: &told, Format: LogJSON})} {
+		output.Write(data)
+		for _, h := range []slog.Handler{slog.NewTextHandler(&output, nil), slog.NewJSONHandler(&output, nil), NewLogHandler(&LogOptions{Output: &output}), NewLogHandler(&LogOptions{Output: &output, Format: LogJSON})} {
 			slog.New(h).Info("serving", "server", v)
 		}
 	}
-	if text := told.String(); strings.Contains(text, "hunter2") || strings.Contains(text, fmt.Sprintf("%x", "hunter2")) {
+	if text := output.String(); strings.Contains(text, "hunter2") || strings.Contains(text, fmt.Sprintf("%x", "hunter2")) {
 		t.Errorf("a secret is told:\n%s", text)
 	}
 	if got := fmt.Sprint(w); got != "{webhooks at host:7}" {

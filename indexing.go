@@ -13,11 +13,11 @@ import (
 )
 
 // This file fills the indices, and keeps all other handlers waiting until they are full for the first time. An object is
-// indexed on the goroutine of its worker; the gate is opened by whoever brings the last missing piece.
+// indexed on the goroutine of its worker; the last worker or stream that something was missing of opens the barrier.
 
 // indexEngine is what the reactor wants of indices.
 type indexEngine interface {
-	// index takes the newest state of an object over into the indices, and tells how long to wait for another attempt after an
+	// index takes the newest state of an object over into the indices, and returns how long to wait for another attempt after an
 	// error; negative if there is none to wait for.
 	index(owner string, handlers []*handler, o *Object, failures *map[HandlerID]*ProgressRecord) time.Duration
 	// drop takes an object out of the indices.
@@ -26,7 +26,7 @@ type indexEngine interface {
 
 // startIndexing gives the reactor the engine. Only registries with indices know of it, so that the binaries of all other operators are
 // without it.
-func (indexStarter) startIndexing(x *indexer) indexEngine { return x }
+func (indexStarter) startIndexing(i *indexer) indexEngine { return i }
 
 // indexer fills the indices from the objects of one resource.
 type indexer struct {
@@ -36,12 +36,12 @@ type indexer struct {
 	handlers context.Context // of the functions
 }
 
-func (x *indexer) index(owner string, handlers []*handler, o *Object, failures *map[HandlerID]*ProgressRecord) time.Duration {
-	again := time.Duration(-1)
+func (i *indexer) index(owner string, handlers []*handler, o *Object, failures *map[HandlerID]*ProgressRecord) time.Duration {
+	retryIn := time.Duration(-1)
 	for _, h := range handlers {
-		data := x.indices.data[h.id]
+		data := i.indices.data[h.id]
 		if !h.matchesObject(o) {
-			if !x.elsewhere(handlers, h, o) {
+			if !i.elsewhere(handlers, h, o) {
 				data.Drop(owner)
 			}
 			continue
@@ -50,21 +50,21 @@ func (x *indexer) index(owner string, handlers []*handler, o *Object, failures *
 		if p.record != nil {
 			due, wait := p.due(time.Now())
 			if !due {
-				if !p.record.finished() && (again < 0 || wait < again) {
-					again = wait
+				if !p.record.finished() && (retryIn < 0 || wait < retryIn) {
+					retryIn = wait
 				}
 				continue
 			}
 		}
-		if wait := x.attempt(owner, data, p, o, failures); wait >= 0 && (again < 0 || wait < again) {
-			again = wait
+		if wait := i.attempt(owner, data, p, o, failures); wait >= 0 && (retryIn < 0 || wait < retryIn) {
+			retryIn = wait
 		}
 	}
-	return again
+	return retryIn
 }
 
-// elsewhere tells whether another function of the same index is for the object.
-func (x *indexer) elsewhere(handlers []*handler, h *handler, o *Object) bool {
+// elsewhere reports whether another function of the same index is for the object.
+func (i *indexer) elsewhere(handlers []*handler, h *handler, o *Object) bool {
 	for _, other := range handlers {
 		if other != h && other.id == h.id && other.matchesObject(o) {
 			return true
@@ -74,7 +74,7 @@ func (x *indexer) elsewhere(handlers []*handler, h *handler, o *Object) bool {
 }
 
 // attempt calls a function once.
-func (x *indexer) attempt(owner string, data index.Data, p progress, o *Object, failures *map[HandlerID]*ProgressRecord) time.Duration {
+func (i *indexer) attempt(owner string, data index.Data, p progress, o *Object, failures *map[HandlerID]*ProgressRecord) time.Duration {
 	h, now := p.handler, time.Now()
 	record := p.record
 	if record == nil {
@@ -86,10 +86,10 @@ func (x *indexer) attempt(owner string, data index.Data, p progress, o *Object, 
 	out := outcome{final: true, err: err}
 	if err == nil {
 		o.Logger.Debug(fmt.Sprintf("Indexer '%s' is invoked.", h.id))
-		values, err = x.call(o, h, record, runtime)
-		out = h.decide(err, record.Retries, time.Since(record.Started), &x.settings.Execution)
+		values, err = i.call(o, h, record, runtime)
+		out = h.outcome(err, record.Retries, time.Since(record.Started), &i.settings.Execution)
 	}
-	x.meter.Handler(string(h.id), false).Ended(out.result(err), int64(time.Since(now)))
+	i.meter.Handler(string(h.id), false).Ended(out.result(err), int64(time.Since(now)))
 	if err == nil {
 		o.Logger.Debug(fmt.Sprintf("Indexer '%s' succeeded.", h.id))
 		delete(*failures, h.id)
@@ -98,7 +98,7 @@ func (x *indexer) attempt(owner string, data index.Data, p progress, o *Object, 
 		}
 		return -1
 	}
-	logOutcome(x.handlers, o.Logger, "Indexer", h.id, out, err)
+	logOutcome(i.handlers, o.Logger, "Indexer", h.id, out, err)
 	if out.err == nil { // ignored
 		return -1
 	}
@@ -114,120 +114,120 @@ func (x *indexer) attempt(owner string, data index.Data, p progress, o *Object, 
 	return max(out.delay, 0)
 }
 
-func (x *indexer) call(o *Object, h *handler, record *ProgressRecord, runtime time.Duration) (values any, err error) {
-	ctx := x.handlers
+func (i *indexer) call(o *Object, h *handler, record *ProgressRecord, runtime time.Duration) (values any, err error) {
+	ctx := i.handlers
 	if h.timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, record.Started.Add(h.timeout))
 		defer cancel()
 	}
-	i := &Indexing{Object: *o, Attempt: Attempt{Retry: record.Retries, Started: record.Started, Runtime: runtime}}
-	i.Patch, i.Param = &Patch{}, h.param
+	arg := &Indexing{Object: *o, Attempt: Attempt{Retry: record.Retries, Started: record.Started, Runtime: runtime}}
+	arg.Patch, arg.Param = &Patch{}, h.param
 	err = call(func() error {
-		values, err = h.indexing.call(ctx, i)
+		values, err = h.indexing.call(ctx, arg)
 		return err
 	})
 	return values, err
 }
 
-func (x *indexer) drop(owner string, handlers []*handler) {
+func (i *indexer) drop(owner string, handlers []*handler) {
 	for _, h := range handlers {
-		x.indices.data[h.id].Drop(owner)
+		i.indices.data[h.id].Drop(owner)
 	}
 }
 
-// gate keeps the handlers of objects waiting while indices are being filled. It is closed as long as anything is
+// syncBarrier keeps the handlers of objects waiting while indices are being filled. It is closed as long as anything is
 // missing: a listing that is not complete, or a listed object that is not indexed.
-type gate struct {
+type syncBarrier struct {
 	mu      sync.Mutex // guards following
 	missing int
 	queues  map[*queue]bool // to be released when it opens
 }
 
-func (g *gate) closed() bool {
-	if g == nil {
+func (s *syncBarrier) closed() bool {
+	if s == nil {
 		return false
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.missing > 0
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.missing > 0
 }
 
-// add closes the gate until as many calls of done.
-func (g *gate) add() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.missing++
+// add closes the barrier until as many calls of done.
+func (s *syncBarrier) add() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.missing++
 }
 
-// done opens the gate when nothing is missing any more.
-func (g *gate) done() {
-	g.mu.Lock()
+// done opens the barrier when nothing is missing any more.
+func (s *syncBarrier) done() {
+	s.mu.Lock()
 	var waiting []*queue
-	if g.missing--; g.missing == 0 {
-		for q := range g.queues {
+	if s.missing--; s.missing == 0 {
+		for q := range s.queues {
 			waiting = append(waiting, q)
 		}
 	}
-	g.mu.Unlock()
+	s.mu.Unlock()
 	for _, q := range waiting {
-		q.release()
+		q.releaseBlocked()
 	}
 }
 
 // serve adds a queue to those that wait, or takes it away.
-func (g *gate) serve(q *queue, waits bool) {
-	if g == nil {
+func (s *syncBarrier) serve(q *queue, waits bool) {
+	if s == nil {
 		return
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.queues == nil {
-		g.queues = make(map[*queue]bool)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.queues == nil {
+		s.queues = make(map[*queue]bool)
 	}
 	if waits {
-		g.queues[q] = true
+		s.queues[q] = true
 	} else {
-		delete(g.queues, q)
+		delete(s.queues, q)
 	}
 }
 
 // maxListings is how often the listing of an indexed resource may fail until the handlers go on without it.
 const maxListings = 5
 
-// listingPass is what one stream owes to the gate: its first complete listing.
-type listingPass struct {
-	gate     *gate
+// listingSync is what the barrier waits for of one stream: its first complete listing.
+type listingSync struct {
+	barrier  *syncBarrier
 	log      *slog.Logger
-	what     string
+	resource string
 	handlers []*handler
 
 	failures int
 	done     bool
 }
 
-// listed tells the gate that the listing is complete.
-func (p *listingPass) listed() {
-	if !p.done {
-		p.done = true
-		p.gate.done()
+// synced notes that the listing is complete.
+func (l *listingSync) synced() {
+	if !l.done {
+		l.done = true
+		l.barrier.done()
 	}
 }
 
-// refused counts the refusals of the listing, and gives up at last: an operator that does nothing at all is worse than an index with a
+// failed counts the refusals of the listing, and gives up at last: an operator that does nothing at all is worse than an index with a
 // gap.
-func (p *listingPass) refused(err error) {
-	if p.done {
+func (l *listingSync) failed(err error) {
+	if l.done {
 		return
 	}
-	if p.failures++; p.failures < maxListings {
+	if l.failures++; l.failures < maxListings {
 		return
 	}
 	var ids []string
-	for _, h := range p.handlers {
+	for _, h := range l.handlers {
 		ids = append(ids, string(h.id))
 	}
-	p.log.Warn("The listing of an indexed resource fails again and again: handlers are called now, although indices are incomplete.",
-		"resource", p.what, "indices", strings.Join(ids, ", "), "error", err)
-	p.listed()
+	l.log.Warn("The listing of an indexed resource fails again and again: handlers are called now, although indices are incomplete.",
+		"resource", l.resource, "indices", strings.Join(ids, ", "), "error", err)
+	l.synced()
 }

@@ -31,7 +31,7 @@
 //
 //	func create(ctx context.Context, c *kopf.Change) error {
 //		c.Logger.Info("creating", "size", c.Spec().Int("size"))
-//		c.Patch.Set("status.phase", "Ready")                         // what shall change in the object
+//		c.Patch.Set("status.phase", "Ready")                         // what is to change in the object
 //		c.SetResult(map[string]any{"message": "hello world"}) // the same, under status.create
 //		return nil
 //	}
@@ -63,7 +63,7 @@
 // nil. [OnCreate], [OnUpdate], [OnDelete], [OnResume] and [OnField] register handlers of changes. A change is
 // what differs from the state in which the object was last handled; what happened while the operator was down
 // comes as one change after it is up again. [OnEvent] registers handlers of the single events of the
-// watch stream. [OnDaemon] and [OnTimer] register functions that run beside an object while it exists. [OnIndex] registers what
+// watch stream. [OnDaemon] and [OnTimer] register functions that run alongside an object while it exists. [OnIndex] registers what
 // handlers want to know of all objects. [OnValidate] and [OnMutate] register handlers that the API server asks before it stores an
 // object. [OnStartup], [OnCleanup], [OnLogin] and [OnProbe] are about the operator itself.
 //
@@ -96,11 +96,11 @@
 // in the order of their registration or as the [Lifecycle] of the operator says.
 //
 // Formally: for one object and one operator, the end of a call of a handler of changes or events is synchronized before the
-// beginning of the next one. Less formally: what such handlers keep for their object alone needs no lock. Daemons and timers run beside them.
+// beginning of the next one. Less formally: what such handlers keep for their object alone needs no lock. Daemons and timers run alongside them.
 //
 // # Retries
 //
-// A handler is called until it succeeds or fails for good, over restarts of the operator if need be. A call that was cut off by the
+// A handler is called until it succeeds or fails permanently, over restarts of the operator if need be. A call that was cut off by the
 // end of the process is made again; so is what was finished less than Settings.Execution.FlushAfter, one second,
 // before a crash. Handlers should look before they make what they may have made before.
 //
@@ -116,7 +116,7 @@
 // holds that. From the ground up: the data (body.go, json.go, patch.go, resource.go, errors.go, yaml.go); the
 // settings and storages (settings.go, persistence.go); the clients, which alone talk to Kubernetes (client.go, watching.go,
 // auth.go); the intents, or what is registered and what it matches (on.go, registry.go, filters.go, causes.go); the
-// actions, or how handlers are invoked (execution.go, logging.go, queue.go); the engines, or what runs beside the
+// actions, or how handlers are invoked (execution.go, logging.go, queue.go); the engines, or what runs alongside the
 // handlers (daemons.go, indexing.go, admission.go, peering.go, events.go, probing.go); the reactor, from an event to a patch (reactor.go, observation.go); the kits for
 // operators and tests (testing.go, apiserver.go); and the entry (kopf.go, cli.go).
 package kopf
@@ -191,8 +191,8 @@ func Run(ctx context.Context) error { return new(Operator).Run(ctx) }
 // closed, the running handlers may finish, their contexts end after Settings.Queueing.ExitTimeout, and then the clean-up handlers
 // run, for Settings.Process.UltimateExitingTimeout at most. No goroutine outlives Run but those of functions that ignore their contexts; they
 // are named in the log, a few seconds after the end of their contexts.
-func (op *Operator) Run(ctx context.Context) error {
-	r, err := op.prepare()
+func (o *Operator) Run(ctx context.Context) error {
+	r, err := o.prepare()
 	if err != nil {
 		return err
 	}
@@ -200,14 +200,14 @@ func (op *Operator) Run(ctx context.Context) error {
 }
 
 // forTest returns a copy of the operator for a [Runner].
-func (op *Operator) forTest(logger *slog.Logger, ready func()) Runnable {
-	tested := *op
+func (o *Operator) forTest(logger *slog.Logger, ready func()) Runnable {
+	tested := *o
 	if tested.Logger == nil {
 		tested.Logger = logger
 	}
 	tested.Ready = func() {
-		if op.Ready != nil {
-			op.Ready()
+		if o.Ready != nil {
+			o.Ready()
 		}
 		ready()
 	}
@@ -222,12 +222,12 @@ type run struct {
 	peers   *peering   // nil before there is a login, and without peers
 	events  *eventSink // nil before there is a login
 	meter   *metrics.Metrics
-	pauses  *pausing
+	pauser  *pauser
 	probes  *prober // nil without an endpoint
 }
 
-func (op *Operator) prepare() (*run, error) {
-	r := &run{Operator: *op}
+func (o *Operator) prepare() (*run, error) {
+	r := &run{Operator: *o}
 	if r.Registry == nil {
 		r.Registry = DefaultRegistry()
 	}
@@ -252,16 +252,16 @@ func (op *Operator) prepare() (*run, error) {
 	if r.Clusterwide && len(r.Namespaces) > 0 {
 		return nil, fmt.Errorf("an operator serves either the whole cluster or the namespaces %q, not both", r.Namespaces)
 	}
-	doubts, err := checkNamespaces(r.Namespaces)
+	warnings, err := checkNamespaces(r.Namespaces)
 	if err != nil {
 		return nil, err
 	}
-	for _, doubt := range doubts {
-		r.Logger.Warn(doubt)
+	for _, warning := range warnings {
+		r.Logger.Warn(warning)
 	}
 	r.indices = newIndices(r.Registry)
-	r.pauses = &pausing{}
-	r.meter = newMetrics(r.Registry, r.pauses)
+	r.pauser = &pauser{}
+	r.meter = newMetrics(r.Registry, r.pauser)
 	r.Clusterwide = len(r.Namespaces) == 0
 	r.Settings.Peering.Clusterwide = r.Clusterwide
 	if r.Peering != "" {
@@ -293,12 +293,12 @@ func (r *run) run(ctx context.Context) error {
 		err = errors.Join(err, r.cleanup(ctx))
 	}
 	r.events.stop(r.guard.forceContext())
-	r.peers.leave() // when nothing is done any more that others could do
+	r.peers.stop() // when nothing is done any more that others could do
 	r.client.close()
 	return err
 }
 
-// listen opens the endpoint, before start-up handlers that may take long, so that nobody takes the operator for dead meanwhile.
+// listen opens the endpoint, before start-up handlers that may take long, so that the operator does not count as dead meanwhile.
 func (r *run) listen() error {
 	if r.LivenessEndpoint == "" {
 		return nil
@@ -334,17 +334,17 @@ func (r *run) serve(ctx context.Context) error {
 	o := &observer{
 		client: r.client, settings: r.Settings, registry: r.Registry, lifecycle: r.Lifecycle, log: r.Logger, memo: r.Memo,
 		events: r.events, meter: r.meter, clusterwide: r.Clusterwide, patterns: r.Namespaces, handlers: handlers, requests: requests,
-		force: r.guard.forceContext(), indices: r.indices, pauses: r.pauses,
+		force: r.guard.forceContext(), indices: r.indices, pauser: r.pauser,
 	}
 	if !r.Settings.Peering.Standalone {
 		r.peers = (&peering{
-			client: r.client, settings: r.Settings, log: r.Logger, identity: cmp.Or(r.Identity, hostid.Identity()), meter: r.meter, pauses: o.pauses,
+			client: r.client, settings: r.Settings, log: r.Logger, identity: cmp.Or(r.Identity, hostid.Identity()), meter: r.meter, pauser: o.pauser,
 			fail: func(err error) { o.fail(err) },
-		}).join(ctx)
+		}).start(ctx)
 		o.peers = r.peers
 	}
 	if len(r.indices.data) > 0 {
-		o.gate = &gate{}
+		o.barrier = &syncBarrier{}
 	}
 	if engine := r.Registry.admission; engine != nil {
 		var err error

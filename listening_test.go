@@ -94,22 +94,22 @@ func untilClosed(conn net.Conn) (time.Duration, string) {
 	return time.Since(began), string(text)
 }
 
-func TestSlowStrangers(t *testing.T) {
+func TestSlowClients(t *testing.T) {
 	for _, s := range listeners {
 		body := "{}"
 		if strings.HasPrefix(s.ask, "GET") {
 			body = ""
 		}
-		within := func(t *testing.T, what string, took, limit time.Duration) {
+		within := func(t *testing.T, what string, elapsed, limit time.Duration) {
 			t.Helper()
-			if took > limit+time.Second {
-				t.Errorf("%s: the connection is closed after %s, want %s", what, took, limit)
+			if elapsed > limit+time.Second {
+				t.Errorf("%s: the connection is closed after %s, want %s", what, elapsed, limit)
 			}
 		}
-		for name, stranger := range map[string]func(t *testing.T, l *pipes){
+		for name, client := range map[string]func(t *testing.T, l *pipes){
 			"who says nothing is let go": func(t *testing.T, l *pipes) {
-				took, _ := untilClosed(l.dial())
-				within(t, "silence", took, s.receive)
+				elapsed, _ := untilClosed(l.dial())
+				within(t, "silence", elapsed, s.receive)
 			},
 			"whose headers come byte by byte is let go": func(t *testing.T, l *pipes) {
 				conn := l.dial()
@@ -123,16 +123,16 @@ func TestSlowStrangers(t *testing.T) {
 						time.Sleep(time.Second)
 					}
 				})
-				took, _ := untilClosed(conn)
-				within(t, "slow headers", took, s.receive)
+				elapsed, _ := untilClosed(conn)
+				within(t, "slow headers", elapsed, s.receive)
 			},
 			"whose body does not come is let go": func(t *testing.T, l *pipes) {
 				conn := l.dial()
 				ask := strings.Replace(s.ask, "GET /openapi/v2", "POST /api/v1/namespaces", 1)
 				ask = strings.Replace(ask, "Content-Length: 2\r\n", "", 1)
 				go io.WriteString(conn, ask+"Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{") // what is not read is not sent
-				took, _ := untilClosed(conn)
-				within(t, "no body", took, s.receive+s.send)
+				elapsed, _ := untilClosed(conn)
+				within(t, "no body", elapsed, s.receive+s.send)
 			},
 			"who does not read the answer is let go": func(t *testing.T, l *pipes) {
 				conn := l.dial()
@@ -147,11 +147,11 @@ func TestSlowStrangers(t *testing.T) {
 			"who has nothing more to say is let go": func(t *testing.T, l *pipes) {
 				conn := l.dial()
 				go io.WriteString(conn, s.ask+"\r\n"+body) // the answer is read meanwhile
-				took, text := untilClosed(conn)
+				elapsed, text := untilClosed(conn)
 				if !strings.HasPrefix(text, "HTTP/1.1 ") {
 					t.Errorf("the answer is %.100q", text)
 				}
-				within(t, "an idle connection", took, 2*time.Minute)
+				within(t, "an idle connection", elapsed, 2*time.Minute)
 			},
 			"whose headers are large is refused": func(t *testing.T, l *pipes) {
 				conn := l.dial()
@@ -166,7 +166,7 @@ func TestSlowStrangers(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					l := newPipes()
 					defer s.serve(t, l)()
-					stranger(t, l)
+					client(t, l)
 				})
 			})
 		}
@@ -227,13 +227,13 @@ func TestProfilesOutliveTimeouts(t *testing.T) {
 		p.begin()
 		conn := l.dial()
 		go io.WriteString(conn, "GET /debug/x HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-		if took, text := untilClosed(conn); !strings.HasSuffix(text, "a profile") && !strings.Contains(text, "a profile") {
-			t.Errorf("after %s: %q", took, text)
+		if elapsed, text := untilClosed(conn); !strings.HasSuffix(text, "a profile") && !strings.Contains(text, "a profile") {
+			t.Errorf("after %s: %q", elapsed, text)
 		}
 	})
 }
 
-func TestManyStrangers(t *testing.T) {
+func TestManyClients(t *testing.T) {
 	for _, s := range listeners {
 		t.Run(s.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -115,7 +115,7 @@ func logReference(value any) *loghandler.Reference {
 	return &r
 }
 
-// objectKey is the key of the attribute that tells which object a message is about. Its value
+// objectKey is the key of the attribute that names the object a message is about. Its value
 // is an [ObjectReference], for handlers of any kind to use.
 const objectKey = loghandler.ObjectKey
 
@@ -129,7 +129,7 @@ var eventMessages = loghandler.New(loghandler.Options{Format: loghandler.Plain, 
 
 // postedLogger returns a logger whose messages are posted as Kubernetes events about an object, too, if that is wanted.
 func postedLogger(base *slog.Logger, ref ObjectReference, to eventRecorder) *slog.Logger {
-	level, ok := to.listens()
+	level, ok := to.logLevel()
 	if !ok {
 		return base
 	}

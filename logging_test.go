@@ -27,16 +27,16 @@ func logLines(options LogOptions, log func(logger *slog.Logger)) string {
 // fixedTime gives each record the same time.
 type fixedTime struct{ slog.Handler }
 
-func (h fixedTime) Handle(ctx context.Context, r slog.Record) error {
+func (f fixedTime) Handle(ctx context.Context, r slog.Record) error {
 	r.Time = time.Date(2020, 12, 31, 23, 59, 58, 123456789, time.Local)
-	return h.Handler.Handle(ctx, r)
+	return f.Handler.Handle(ctx, r)
 }
 
-func (h fixedTime) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return fixedTime{h.Handler.WithAttrs(attrs)}
+func (f fixedTime) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return fixedTime{f.Handler.WithAttrs(attrs)}
 }
 
-func (h fixedTime) WithGroup(name string) slog.Handler { return fixedTime{h.Handler.WithGroup(name)} }
+func (f fixedTime) WithGroup(name string) slog.Handler { return fixedTime{f.Handler.WithGroup(name)} }
 
 func TestLogText(t *testing.T) {
 	object := func(l *slog.Logger) *slog.Logger { return objectLogger(l, logRef) }

@@ -121,12 +121,12 @@ func runProcess(t *testing.T, behaviour string, steps []string) (log string, cod
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	var told strings.Builder
-	lines := bufio.NewReader(io.TeeReader(stderr, &told))
+	var output strings.Builder
+	lines := bufio.NewReader(io.TeeReader(stderr, &output))
 	for i, step := range steps {
 		for line := ""; !strings.Contains(line, step); {
 			if line, err = lines.ReadString('\n'); err != nil {
-				t.Fatalf("the log has ended before %q:\n%s", step, &told)
+				t.Fatalf("the log has ended before %q:\n%s", step, &output)
 			}
 		}
 		if err := cmd.Process.Signal([]os.Signal{syscall.SIGTERM, os.Interrupt}[i%2]); err != nil {
@@ -137,5 +137,5 @@ func runProcess(t *testing.T, behaviour string, steps []string) (log string, cod
 		t.Fatal(err)
 	}
 	_ = cmd.Wait() // the exit code tells
-	return told.String(), cmd.ProcessState.ExitCode()
+	return output.String(), cmd.ProcessState.ExitCode()
 }

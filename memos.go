@@ -41,7 +41,7 @@ func (m *Memo) Delete(key any) {
 	delete(m.values, key)
 }
 
-// memory holds the memo of one object. What nobody asks for is not made: most objects are never remembered anything of.
+// memory holds the memo of one object. It is made when it is used first: most objects are never remembered anything of.
 type memory struct {
 	mu   sync.Mutex // guards following
 	seen bool
@@ -58,7 +58,7 @@ func (m *memory) see(operators *Memo) {
 	m.seen = true
 }
 
-// used tells whether there is anything to remember.
+// used reports whether there is anything to remember.
 func (m *memory) used() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

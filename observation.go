@@ -15,6 +15,7 @@ import (
 
 	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/rawjson"
+	"github.com/kopf-go/kopf/internal/workpool"
 )
 
 // This file knows which resources and namespaces exist, and keeps a reactor for each resource that is
@@ -37,10 +38,10 @@ type observer struct {
 	events      eventRecorder
 	meter       *metrics.Metrics
 	indices     Indices
-	gate        *gate // nil without indices
+	barrier     *syncBarrier // nil without indices
 	clusterwide bool
 	patterns    []string
-	pauses      *pausing
+	pauser      *pauser
 	peers       *peering        // nil without peers
 	admission   admissionEngine // nil without handlers for it
 
@@ -48,28 +49,28 @@ type observer struct {
 	requests context.Context // of the requests that store what the handlers have left
 	force    context.Context // ends when the exit must not wait for handlers any more
 
-	workerLimit *workerLimit
+	workerLimit *workpool.Limiter
 	limit       *handlerLimit
 	streams     sync.WaitGroup
 	changed     chan struct{}           // holds one token while definitions have changed since the last discovery
 	resumed     chan struct{}           // holds one token when a pause has ended since the last adjusting
 	fail        context.CancelCauseFunc // ends the work for an error that no other attempt can mend
 
-	mu     sync.Mutex // guards following
-	found  []Resource
-	wanted map[string]*resolved // what of that the handlers are for, by name
-	doubts []string             // what they are for and is not there
-	rooms  map[string]*servedRoom
-	spaces map[string]bool // the namespaces that are served
-	warned map[string]bool
-	ended  map[string]bool // the names of the definitions that were seen to be deleted
+	mu                 sync.Mutex // guards following
+	discovered         []Resource
+	wanted             map[string]*resolved // what of that the handlers are for, by name
+	unresolved         []string             // what they are for and is not there
+	resources          map[string]*servedResource
+	namespaces         map[string]bool // the namespaces that are served
+	warned             map[string]bool
+	deletedDefinitions map[string]bool // the names of the definitions that were seen to be deleted
 }
 
-// servedRoom is one served resource with its streams.
-type servedRoom struct {
+// servedResource is one served resource with its streams.
+type servedResource struct {
 	reactor *reactor
 	streams map[string]*servedStream // by namespace, "" for all
-	missed  int                      // how often discovery has not had the resource, in a row
+	missing int                      // how often discovery has not had the resource, in a row
 	closed  bool                     // whether it is not served any more; kept while something runs for its objects, and open again when it is served
 }
 
@@ -79,15 +80,19 @@ type servedStream struct {
 	cancel context.CancelFunc
 }
 
-// settlingReads is how often the resources are read again after a definition has changed, in growing intervals.
-const settlingReads = 5
+// rediscoverReads is how often the resources are read again after a definition has changed, in growing intervals.
+const rediscoverReads = 5
 
-// observe discovers, serves until the context ends, and tells when the first streams are being opened.
+// observe discovers, serves until the context ends, and returns when the first streams are being opened.
 func (o *observer) observe(ctx context.Context, ready func()) error {
 	o.changed, o.resumed = make(chan struct{}, 1), make(chan struct{}, 1)
-	o.workerLimit = newWorkerLimit(o.settings.Networking.MaxInFlight)
+	inFlight := o.settings.Networking.MaxInFlight
+	if inFlight <= 0 {
+		inFlight = NewSettings().Networking.MaxInFlight
+	}
+	o.workerLimit = workpool.NewLimiter(inFlight)
 	o.limit = newHandlerLimit(o.settings.Execution.MaxWorkers)
-	o.rooms, o.spaces, o.warned, o.ended = make(map[string]*servedRoom), make(map[string]bool), make(map[string]bool), make(map[string]bool)
+	o.resources, o.namespaces, o.warned, o.deletedDefinitions = make(map[string]*servedResource), make(map[string]bool), make(map[string]bool), make(map[string]bool)
 	broken, err := o.discover(ctx)
 	if err != nil {
 		return err
@@ -96,50 +101,50 @@ func (o *observer) observe(ctx context.Context, ready func()) error {
 	defer o.streams.Wait()
 	defer o.fail(nil)
 	if !o.settings.Scanning.Disabled {
-		o.start(ctx, o.definitions())
+		o.startStream(ctx, o.definitions())
 	}
-	o.begin(ctx)
+	o.startNamespaces(ctx)
 	if ctx.Err() != nil {
 		return loginFailure(context.Cause(ctx))
 	}
-	o.streams.Go(func() { o.followPauses(ctx) })
-	settling := 0
-	o.admit()
-	o.adjust(ctx)
-	if len(o.doubts) > 0 { // which are this goroutine's to change
-		settling = settlingReads // a definition can be so new that discovery does not have it yet
+	o.streams.Go(func() { o.watchPauses(ctx) })
+	reads := 0
+	o.updateAdmission()
+	o.reconcile(ctx)
+	if len(o.unresolved) > 0 { // which are this goroutine's to change
+		reads = rediscoverReads // a definition can be so new that discovery does not have it yet
 	}
 	ready()
 	for attempt := 0; ; attempt++ {
 		var again <-chan time.Time
-		if broken || settling > 0 {
+		if broken || reads > 0 {
 			again = time.After(min(200*time.Millisecond<<min(attempt, 10), time.Minute))
 		}
 		select {
 		case <-ctx.Done():
 			return loginFailure(context.Cause(ctx))
 		case <-o.resumed:
-			o.adjust(ctx) // what has gone during the pause is to be told
+			o.reconcile(ctx) // what has gone during the pause is to be reported
 			continue
 		case <-o.changed: // discovery follows a definition with some delay, so it is read a few times
-			attempt, settling = -1, settlingReads
+			attempt, reads = -1, rediscoverReads
 		case <-again:
-			settling--
+			reads--
 		}
 		if broken, err = o.discover(ctx); err != nil && ctx.Err() == nil {
 			o.log.Warn("The resources could not be discovered again; those known are served.", "error", err)
 			broken = true
 		}
-		o.admit()
-		o.adjust(ctx)
+		o.updateAdmission()
+		o.reconcile(ctx)
 	}
 }
 
-// followPauses has the streams adjusted after each pause.
-func (o *observer) followPauses(ctx context.Context) {
+// watchPauses has the streams adjusted after each pause.
+func (o *observer) watchPauses(ctx context.Context) {
 	for ctx.Err() == nil {
 		paused := false
-		inner, _, release := o.pauses.await(ctx, func(string) { paused = true })
+		inner, _, release := o.pauser.waitActive(ctx, func(string) { paused = true })
 		if paused {
 			select {
 			case o.resumed <- struct{}{}:
@@ -152,7 +157,7 @@ func (o *observer) followPauses(ctx context.Context) {
 }
 
 // discover reads which resources there are. Groups that cannot be read keep what was known
-// of them; that there are such is told, for them to be read again.
+// of them; it reports whether there are such, for them to be read again.
 func (o *observer) discover(ctx context.Context) (broken bool, err error) {
 	groups := o.registry.groups()
 	if groups != nil && o.peers != nil {
@@ -162,12 +167,12 @@ func (o *observer) discover(ctx context.Context) (broken bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	for _, r := range o.found { // which no other goroutine changes
+	for _, r := range o.discovered { // which no other goroutine changes
 		if failed[r.Group] != nil {
 			found = append(found, r)
 		}
 	}
-	wanted, doubts := o.registry.resolve(found) // without the lock, because it calls functions of users
+	wanted, unresolved := o.registry.resolve(found) // without the lock, because it calls functions of users
 	for name, what := range wanted {
 		what.counts = o.meter.Resource(name)
 	}
@@ -176,14 +181,14 @@ func (o *observer) discover(ctx context.Context) (broken bool, err error) {
 	for group, err := range failed {
 		o.warn(fmt.Sprintf("The API group %q cannot be read now; its resources are left as they were.", group), "error", err)
 	}
-	o.found, o.wanted, o.doubts = found, wanted, doubts
+	o.discovered, o.wanted, o.unresolved = found, wanted, unresolved
 	return len(failed) > 0, nil
 }
 
-// admit tells admission which resources there are.
-func (o *observer) admit() {
+// updateAdmission hands the resources that there are to admission.
+func (o *observer) updateAdmission() {
 	if o.admission != nil {
-		o.admission.adjust(o.found)
+		o.admission.setResources(o.discovered)
 	}
 }
 
@@ -195,170 +200,170 @@ func (o *observer) warn(message string, args ...any) {
 	}
 }
 
-// adjust opens and closes streams so that all is served that is to be served, and no more.
-func (o *observer) adjust(ctx context.Context) {
+// reconcile opens and closes streams so that all is served that is to be served, and no more.
+func (o *observer) reconcile(ctx context.Context) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.peers.adjust(o.found, o.spaces)
+	o.peers.reconcile(o.discovered, o.namespaces)
 	still := make(map[string]bool)
-	for _, text := range o.doubts {
+	for _, text := range o.unresolved {
 		still[text] = true
 		o.warn(text)
 	}
-	for text := range o.warned { // what was mended and breaks again is told again
+	for text := range o.warned { // what was mended and breaks again is warned of again
 		if !still[text] {
 			delete(o.warned, text)
 		}
 	}
-	if o.gate != nil { // no stream may open the gate before the others have begun
-		o.gate.add()
-		defer o.gate.done()
+	if o.barrier != nil { // no stream may open the barrier before the others have begun
+		o.barrier.add()
+		defer o.barrier.done()
 	}
-	o.moveRooms()
-	for name, room := range o.rooms {
+	o.switchVersions()
+	for name, served := range o.resources {
 		if o.wanted[name] != nil {
-			room.missed = 0
+			served.missing = 0
 			continue
 		}
-		if !room.closed && o.missing(room) {
+		if !served.closed && o.isMissing(served) {
 			o.log.Info("The resource is not served any more.", "resource", name)
-			room.close()
+			served.close()
 		}
-		if room.closed {
-			o.leaveRoom(name, room)
+		if served.closed {
+			o.dropResource(name, served)
 		}
 	}
-	for name, what := range o.wanted {
-		room := o.rooms[name]
-		if room == nil {
-			room = &servedRoom{reactor: o.react(what), streams: make(map[string]*servedStream)}
-			o.rooms[name] = room
+	for name, r := range o.wanted {
+		served := o.resources[name]
+		if served == nil {
+			served = &servedResource{reactor: o.newReactor(r), streams: make(map[string]*servedStream)}
+			o.resources[name] = served
 		}
-		room.reactor.served.Store(what)
-		room.open()
-		o.adjustStreams(ctx, room, what.resource)
+		served.reactor.served.Store(r)
+		served.open()
+		o.reconcileStreams(ctx, served, r.resource)
 	}
 }
 
-// leaveRoom takes a room away that is closed and has nothing left to do. If its definition was deleted, so were its objects.
-func (o *observer) leaveRoom(name string, room *servedRoom) {
-	if r := room.reactor.served.Load().resource; o.ended[r.Plural+"."+r.Group] && !o.pauses.paused() {
-		room.reactor.queue.conclude("", o.pauses.now())
+// dropResource removes a served resource that is closed and has nothing left to do. If its definition was deleted, so were its objects.
+func (o *observer) dropResource(name string, served *servedResource) {
+	if r := served.reactor.served.Load().resource; o.deletedDefinitions[r.Plural+"."+r.Group] && !o.pauser.paused() {
+		served.reactor.queue.reportDeletions("", o.pauser.epoch())
 	}
-	if room.idle() {
-		delete(o.rooms, name)
+	if served.idle() {
+		delete(o.resources, name)
 	}
 }
 
-// moveRooms has the resources that are served in another version than before keep what is known of their objects: these are the same.
-func (o *observer) moveRooms() {
+// switchVersions has the resources that are served in another version than before keep what is known of their objects: these are the same.
+func (o *observer) switchVersions() {
 	for _, name := range slices.Sorted(maps.Keys(o.wanted)) {
-		if o.rooms[name] != nil {
+		if o.resources[name] != nil {
 			continue
 		}
 		what := o.wanted[name]
-		for _, before := range slices.Sorted(maps.Keys(o.rooms)) {
-			room := o.rooms[before]
-			r := room.reactor.served.Load().resource
+		for _, before := range slices.Sorted(maps.Keys(o.resources)) {
+			served := o.resources[before]
+			r := served.reactor.served.Load().resource
 			if o.wanted[before] != nil || r.Group != what.resource.Group || r.Plural != what.resource.Plural {
 				continue
 			}
 			o.log.Info("The resource is served in another version now.", "resource", name, "before", before)
-			room.endStreams()
-			room.reactor.queue.move(what.resource.APIVersion(), what.resource.Kind, what.counts)
-			delete(o.rooms, before)
-			o.rooms[name] = room
+			served.endStreams()
+			served.reactor.queue.setVersion(what.resource.APIVersion(), what.resource.Kind, what.counts)
+			delete(o.resources, before)
+			o.resources[name] = served
 			break
 		}
 	}
 }
 
-// missing tells whether a resource is really not to be served any more. An API server that starts has none of the defined ones for a moment,
+// isMissing reports whether a resource is really not to be served any more. An API server that starts has none of the defined ones for a moment,
 // and their objects are not to be handled as if they were new then.
-func (o *observer) missing(room *servedRoom) bool {
-	r := room.reactor.served.Load().resource
-	if slices.ContainsFunc(o.found, func(f Resource) bool { return f.Name() == r.Name() }) {
+func (o *observer) isMissing(served *servedResource) bool {
+	r := served.reactor.served.Load().resource
+	if slices.ContainsFunc(o.discovered, func(f Resource) bool { return f.Name() == r.Name() }) {
 		return true // it is there, but no handler is for it
 	}
-	room.missed++
-	return room.missed >= settlingReads || o.ended[r.Plural+"."+r.Group]
+	served.missing++
+	return served.missing >= rediscoverReads || o.deletedDefinitions[r.Plural+"."+r.Group]
 }
 
-// adjustStreams gives a room the streams of the namespaces that are served now.
-func (o *observer) adjustStreams(ctx context.Context, room *servedRoom, r Resource) {
+// reconcileStreams gives a resource the streams of the namespaces that are served now.
+func (o *observer) reconcileStreams(ctx context.Context, served *servedResource, r Resource) {
 	wanted := map[string]bool{"": true}
 	if r.Namespaced && !o.clusterwide {
-		wanted = o.spaces
+		wanted = o.namespaces
 	}
-	for space, s := range room.streams {
-		if !wanted[space] {
+	for namespace, s := range served.streams {
+		if !wanted[namespace] {
 			s.cancel()
-			room.reactor.queue.end(&s.source)
-			delete(room.streams, space)
-			room.forget(space)
+			served.reactor.queue.closeSource(&s.source)
+			delete(served.streams, namespace)
+			served.forget(namespace)
 		}
 	}
-	if !wanted[""] && !o.pauses.paused() {
-		for _, space := range room.reactor.queue.leftNamespaces(wanted) { // which are gone
-			room.reactor.queue.conclude(space, o.pauses.now())
+	if !wanted[""] && !o.pauser.paused() {
+		for _, namespace := range served.reactor.queue.absentNamespaces(wanted) { // which are gone
+			served.reactor.queue.reportDeletions(namespace, o.pauser.epoch())
 		}
 	}
-	for space := range wanted {
-		if room.streams[space] != nil {
+	for namespace := range wanted {
+		if served.streams[namespace] != nil {
 			continue
 		}
 		inner, cancel := context.WithCancel(ctx)
-		s := &servedStream{source: source{namespace: space}, cancel: cancel}
-		room.streams[space] = s
-		o.start(inner, o.stream(room.reactor, r, &s.source))
+		s := &servedStream{source: source{namespace: namespace}, cancel: cancel}
+		served.streams[namespace] = s
+		o.startStream(inner, o.stream(served.reactor, r, &s.source))
 	}
 }
 
-// endStreams ends the streams of a room. What they still bring does not count.
-func (room *servedRoom) endStreams() {
-	for _, s := range room.streams {
-		s.cancel()
-		room.reactor.queue.end(&s.source)
+// endStreams ends the streams of the resource. What they still bring does not count.
+func (s *servedResource) endStreams() {
+	for _, stream := range s.streams {
+		stream.cancel()
+		s.reactor.queue.closeSource(&stream.source)
 	}
-	clear(room.streams)
+	clear(s.streams)
 }
 
-// close ends the streams of a room, and forgets its objects.
-func (room *servedRoom) close() {
-	r := room.reactor
-	room.endStreams()
-	r.gate.serve(r.queue, false)
-	room.forget("")
-	room.closed = true
+// close ends the streams of the resource, and forgets its objects.
+func (s *servedResource) close() {
+	r := s.reactor
+	s.endStreams()
+	r.barrier.serve(r.queue, false)
+	s.forget("")
+	s.closed = true
 }
 
 // forget forgets the objects of a namespace, or all. Handlers of events hear of those that turn out to be gone.
-func (room *servedRoom) forget(namespace string) {
-	room.reactor.queue.forget(namespace, len(room.reactor.served.Load().events) > 0)
+func (s *servedResource) forget(namespace string) {
+	s.reactor.queue.forget(namespace, len(s.reactor.served.Load().events) > 0)
 }
 
-// open takes a room into use, perhaps once more.
-func (room *servedRoom) open() {
-	r := room.reactor
-	r.gate.serve(r.queue, true)
-	room.closed = false
+// open serves the resource, perhaps once more.
+func (s *servedResource) open() {
+	r := s.reactor
+	r.barrier.serve(r.queue, true)
+	s.closed = false
 }
 
-// idle tells whether nothing runs any more for the objects of a room that is closed.
-func (room *servedRoom) idle() bool {
-	r := room.reactor
+// idle reports whether nothing runs any more for the objects of a closed resource.
+func (s *servedResource) idle() bool {
+	r := s.reactor
 	return r.queue.empty() && (r.daemons == nil || r.daemons.idle())
 }
 
-func (o *observer) react(what *resolved) *reactor {
+func (o *observer) newReactor(what *resolved) *reactor {
 	r := &reactor{
 		events: o.events, meter: o.meter, indices: o.indices, began: time.Now().Add(-1), // a time of zero means never
 		client: o.client, settings: o.settings, lifecycle: o.lifecycle, log: o.log, memo: o.memo,
-		handlers: o.handlers, requests: withWorkerLimit(o.requests, o.workerLimit), outdated: o.notice, pauses: o.pauses, limit: o.limit,
+		handlers: o.handlers, requests: workpool.NewContext(o.requests, o.workerLimit), rediscover: o.rediscover, pauser: o.pauser, limit: o.limit,
 	}
 	r.served.Store(what)
-	r.queue = newQueue(o.settings.Queueing.WorkerLimit, o.log, r.work)
-	r.queue.left, r.queue.workerLimit = r.leave, o.workerLimit
+	r.queue = newQueue(o.settings.Queueing.WorkerLimit, o.log, r.reconcile)
+	r.queue.onForget, r.queue.workerLimit = r.forget, o.workerLimit
 	r.queue.meter, r.queue.known = o.meter, what.counts
 	background, indices := o.registry.starters()
 	if s, ok := indices.(interface {
@@ -366,8 +371,8 @@ func (o *observer) react(what *resolved) *reactor {
 	}); ok {
 		r.indexer = s.startIndexing(&indexer{meter: o.meter, settings: o.settings, indices: o.indices, handlers: o.handlers})
 	}
-	if r.gate = o.gate; o.gate != nil {
-		r.queue.passes, r.queue.counts = o.gate, len(what.indices) > 0
+	if r.barrier = o.barrier; o.barrier != nil {
+		r.queue.barrier, r.queue.joinsBarrier = o.barrier, len(what.indices) > 0
 	}
 	if s, ok := background.(interface {
 		start(*daemons) backgroundEngine
@@ -379,7 +384,7 @@ func (o *observer) react(what *resolved) *reactor {
 			resource: func() Resource { return r.served.Load().resource },
 			track:    func(b *Body) *Essence { return r.served.Load().track(b, o.settings) },
 			limit:    o.limit,
-			wake:     r.queue.wake, follow: r.queue.follow, outdated: o.notice, told: &r.told, pauses: o.pauses,
+			wake:     r.queue.wake, setLive: r.queue.setLive, rediscover: o.rediscover, warned: &r.warned, pauser: o.pauser,
 		})
 	}
 	return r
@@ -387,26 +392,26 @@ func (o *observer) react(what *resolved) *reactor {
 
 // stream makes the stream of one resource, which is a source to its queue.
 func (o *observer) stream(r *reactor, resource Resource, from *source) *stream {
-	var round uint64
+	var epoch uint64
 	namespace := from.namespace
 	what := strings.TrimSuffix(resource.Name()+" in "+namespace, " in ")
-	look := r.looker(from)
+	skip := r.newPrefilter(from)
 	s := &stream{
 		client: o.client, resource: resource, namespace: namespace, settings: &o.settings.Watching, logger: o.log, meter: r.served.Load().counts,
-		listing:  func() { r.queue.begin(from) },
-		glance:   func(t EventType, o *rawjson.Header, raw []byte) bool { return look(t, o, raw, round) },
-		event:    func(ev RawEvent) { r.put(ev, from, round) },
-		listed:   func() { r.queue.sweep(from, round) },
-		restored: func() { r.queue.restore(from) },
+		listing:  func() { r.queue.beginListing(from) },
+		skip:     func(t EventType, o *rawjson.Header, raw []byte) bool { return skip(t, o, raw, epoch) },
+		event:    func(ev RawEvent) { r.enqueue(ev, from, epoch) },
+		listed:   func() { r.queue.sweep(from, epoch) },
+		restored: func() { r.queue.forgetVersions(from) },
 		failed:   func(error) {},
-		throttle: o.workerLimit.waitBacklog,
+		throttle: o.workerLimit.WaitBacklog,
 		admit: func(ctx context.Context) (inner context.Context, release func()) {
-			if r.daemons != nil && o.pauses.paused() { // which does not wait for the look at the peers of other namespaces
+			if r.daemons != nil && o.pauser.paused() { // which does not wait until the peers of other namespaces are evaluated
 				r.daemons.pause(namespace)
 			}
-			o.peers.await(ctx)
+			o.peers.waitObserved(ctx)
 			paused := false
-			inner, round, release = o.pauses.await(ctx, func(blockers string) {
+			inner, epoch, release = o.pauser.waitActive(ctx, func(blockers string) {
 				paused = true
 				o.log.Debug(fmt.Sprintf("Pausing the watch-stream for %s (blockers: %s).", what, blockers))
 				if r.daemons != nil {
@@ -420,20 +425,20 @@ func (o *observer) stream(r *reactor, resource Resource, from *source) *stream {
 		},
 	}
 	if indices := r.served.Load().indices; len(indices) > 0 {
-		p := &listingPass{gate: o.gate, log: o.log, what: resource.Name(), handlers: indices}
-		o.gate.add()
+		p := &listingSync{barrier: o.barrier, log: o.log, resource: resource.Name(), handlers: indices}
+		o.barrier.add()
 		sweep := s.listed
-		s.refuses, s.ended = p.refused, p.listed
+		s.onListError, s.onEnd = p.failed, p.synced
 		s.listed = func() {
 			sweep()
-			p.listed()
+			p.synced()
 		}
 	}
 	return s
 }
 
-// start runs a stream until its context ends. A login that has failed for good ends the operator.
-func (o *observer) start(ctx context.Context, s *stream) {
+// startStream runs a stream until its context ends. A login that has failed permanently ends the operator.
+func (o *observer) startStream(ctx context.Context, s *stream) {
 	failed := s.failed
 	s.failed = func(err error) {
 		if loginFailure(err) != nil {
@@ -456,8 +461,8 @@ func loginFailure(err error) error {
 	return nil
 }
 
-// notice has the resources discovered again.
-func (o *observer) notice() {
+// rediscover has the resources discovered again.
+func (o *observer) rediscover() {
 	select {
 	case o.changed <- struct{}{}:
 	default:
@@ -476,29 +481,29 @@ func (o *observer) definitions() *stream {
 			o.mu.Lock()
 			name := ev.Body.Name()
 			if ev.Type == Deleted {
-				o.ended[name] = true
+				o.deletedDefinitions[name] = true
 				delete(known, name)
 				delete(found, name)
 			} else {
-				delete(o.ended, name)
+				delete(o.deletedDefinitions, name)
 				known[name], found[name] = known[name] || ev.Type != Listed, true
 			}
 			o.mu.Unlock()
 			if ev.Type != Listed {
-				o.notice()
+				o.rediscover()
 			}
 		},
 		listed: func() {
 			o.mu.Lock()
 			for name := range known {
 				if !found[name] {
-					o.ended[name] = true
+					o.deletedDefinitions[name] = true
 				}
 			}
 			known = found
 			o.mu.Unlock()
 			if !first {
-				o.notice()
+				o.rediscover()
 			}
 			first = false
 		},
@@ -512,13 +517,13 @@ func (o *observer) definitions() *stream {
 	}
 }
 
-// begin finds the namespaces to serve, unless all are.
-func (o *observer) begin(ctx context.Context) {
+// startNamespaces finds the namespaces to serve, unless all are.
+func (o *observer) startNamespaces(ctx context.Context) {
 	if o.clusterwide {
 		return
 	}
 	if o.settings.Scanning.Disabled {
-		o.takeExact("")
+		o.useExactNames("")
 		return
 	}
 	listed, found := make(chan struct{}), make(map[string]bool)
@@ -532,20 +537,20 @@ func (o *observer) begin(ctx context.Context) {
 				return
 			}
 			if ev.Body.Deleting() {
-				o.peers.reconsider(name)
+				o.peers.recheckNamespace(name)
 			}
 			if ev.Type != Listed {
-				o.namespace(ctx, ev)
-			} else if !o.leaving(ev) {
+				o.updateNamespace(ctx, ev)
+			} else if !o.namespaceGone(ev) {
 				found[name] = true
 			}
 		},
 		listed: func() {
-			changed := o.relist(found)
+			changed := o.setNamespaces(found)
 			select {
 			case <-listed:
 				if changed {
-					o.adjust(ctx)
+					o.reconcile(ctx)
 				}
 			default:
 				o.warnUnmatched(found)
@@ -562,21 +567,21 @@ func (o *observer) begin(ctx context.Context) {
 				defer o.mu.Unlock()
 				o.warn("Namespaces cannot be watched: those that come and go are not noticed until that is allowed.", "error", err)
 			default:
-				o.takeExact("Namespaces cannot be listed", "error", err)
+				o.useExactNames("Namespaces cannot be listed", "error", err)
 				known()
 			}
 		},
 	}
-	o.start(ctx, s)
+	o.startStream(ctx, s)
 	select {
 	case <-listed:
 	case <-ctx.Done():
 	}
 }
 
-// takeExact serves the patterns that are plain names, and assumes that those namespaces exist. It warns why, unless that is wanted and
+// useExactNames serves the patterns that are plain names, and assumes that those namespaces exist. It warns why, unless that is wanted and
 // nothing is lost by it.
-func (o *observer) takeExact(why string, args ...any) {
+func (o *observer) useExactNames(why string, args ...any) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	var dropped []string
@@ -584,7 +589,7 @@ func (o *observer) takeExact(why string, args ...any) {
 		if strings.ContainsAny(pattern, "!*?[,") {
 			dropped = append(dropped, pattern)
 		} else {
-			o.spaces[strings.TrimSpace(pattern)] = true
+			o.namespaces[strings.TrimSpace(pattern)] = true
 		}
 	}
 	if why == "" && len(dropped) == 0 {
@@ -601,33 +606,33 @@ func (o *observer) warnUnmatched(found map[string]bool) {
 	}
 }
 
-// relist serves the namespaces that a whole listing has found and no others, and reports whether that is a change.
-func (o *observer) relist(found map[string]bool) (changed bool) {
+// setNamespaces serves the namespaces that a whole listing has found and no others, and reports whether that is a change.
+func (o *observer) setNamespaces(found map[string]bool) (changed bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	changed = !maps.Equal(o.spaces, found)
-	o.spaces = found
+	changed = !maps.Equal(o.namespaces, found)
+	o.namespaces = found
 	return changed
 }
 
-// namespace takes a change of a namespace that the operator is for.
-func (o *observer) namespace(ctx context.Context, ev RawEvent) {
-	name, leaving := ev.Body.Name(), o.leaving(ev)
+// updateNamespace takes a change of a namespace that the operator is for.
+func (o *observer) updateNamespace(ctx context.Context, ev RawEvent) {
+	name, gone := ev.Body.Name(), o.namespaceGone(ev)
 	o.mu.Lock()
-	changed := o.spaces[name] == leaving
-	if leaving {
-		delete(o.spaces, name)
+	changed := o.namespaces[name] == gone
+	if gone {
+		delete(o.namespaces, name)
 	} else {
-		o.spaces[name] = true
+		o.namespaces[name] = true
 	}
 	o.mu.Unlock()
 	if changed {
-		o.adjust(ctx)
+		o.reconcile(ctx)
 	}
 }
 
-// leaving reports whether a namespace is gone, or is being deleted and has nothing left to be finished.
-func (o *observer) leaving(ev RawEvent) bool {
+// namespaceGone reports whether a namespace is gone, or is being deleted and has nothing left to be finished.
+func (o *observer) namespaceGone(ev RawEvent) bool {
 	conditions := namespaceConditions(ev.Body)
 	if ev.Type == Deleted || !ev.Body.Deleting() || len(conditions) == 0 {
 		return ev.Type == Deleted
@@ -641,7 +646,7 @@ func (o *observer) leaving(ev RawEvent) bool {
 	return true
 }
 
-// serves tells whether the operator is for a namespace.
+// serves reports whether the operator is for a namespace.
 func (o *observer) serves(namespace string) bool {
 	return o.clusterwide || slices.ContainsFunc(o.patterns, func(p string) bool { return matchNamespace(p, namespace) })
 }
@@ -660,12 +665,12 @@ func (o *observer) end(err error) { o.fail(err) }
 // memoryOf returns what is remembered of an object, nil if nothing is.
 func (o *observer) memoryOf(resource, key string) *memory {
 	o.mu.Lock()
-	room := o.rooms[resource]
+	served := o.resources[resource]
 	o.mu.Unlock()
-	if room == nil {
+	if served == nil {
 		return nil
 	}
-	return room.reactor.queue.memoryOf(key)
+	return served.reactor.queue.memoryOf(key)
 }
 
 type namespaceCondition struct{ Status, Reason, Message string }
@@ -680,7 +685,7 @@ func namespaceConditions(b *Body) []namespaceCondition {
 	return conditions
 }
 
-// matchNamespace tells whether a pattern fits a namespace. It is a list of globs: the first one
+// matchNamespace reports whether a pattern fits a namespace. It is a list of globs: the first one
 // decides, a negated one then drops the name, and a plain one takes back what the first one had matched.
 func matchNamespace(pattern, name string) bool {
 	globs := strings.Split(pattern, ",")
@@ -708,8 +713,8 @@ func matchGlob(glob, name string) bool {
 	return err == nil && ok
 }
 
-// checkNamespaces tells what is wrong with patterns of namespaces, and what is probably not meant.
-func checkNamespaces(patterns []string) (doubts []string, err error) {
+// checkNamespaces returns what is wrong with patterns of namespaces, and what is probably not meant.
+func checkNamespaces(patterns []string) (warnings []string, err error) {
 	for _, pattern := range patterns {
 		for i, g := range strings.Split(pattern, ",") {
 			g = strings.TrimSpace(g)
@@ -722,11 +727,11 @@ func checkNamespaces(patterns []string) (doubts []string, err error) {
 			}
 			first := strings.TrimSpace(strings.Split(pattern, ",")[0])
 			if i > 0 && !negated && !strings.ContainsAny(first, "*?[!") && !matchGlob(first, g) {
-				doubts = append(doubts, fmt.Sprintf("In the namespace pattern %q, the part %q never matches: the first part decides. To serve several namespaces, give several patterns.", pattern, g))
+				warnings = append(warnings, fmt.Sprintf("In the namespace pattern %q, the part %q never matches: the first part decides. To serve several namespaces, give several patterns.", pattern, g))
 			}
 		}
 	}
-	return doubts, nil
+	return warnings, nil
 }
 
 // namesNamespace reports whether a namespace can have the name: a label as in RFC 1123.
@@ -736,16 +741,16 @@ func namesNamespace(name string) bool {
 }
 
 // stop ends the work on all objects: what is under way may finish in the time that the settings give, then
-// the contexts of the handlers end, and those who ignore that are named. It returns why admission could not go on, if that was so.
+// the contexts of the handlers end, and handlers that ignore that are named. It returns why admission could not go on, if that was so.
 func (o *observer) stop(endHandlers, endRequests context.CancelFunc) (err error) {
 	o.mu.Lock()
 	var queues []*queue
 	var engines []backgroundEngine
-	for _, room := range o.rooms {
-		room.reactor.queue.close()
-		queues = append(queues, room.reactor.queue)
-		if room.reactor.daemons != nil {
-			engines = append(engines, room.reactor.daemons)
+	for _, served := range o.resources {
+		served.reactor.queue.close()
+		queues = append(queues, served.reactor.queue)
+		if served.reactor.daemons != nil {
+			engines = append(engines, served.reactor.daemons)
 		}
 	}
 	o.mu.Unlock()

@@ -139,58 +139,58 @@ func OnLogin(fn LoginFunc, opts *ActivityOptions) {
 
 // OnEvent registers a handler that sees every event of the selected resources as it comes. It panics
 // on a bad selector, bad options, or a conflict with another handler.
-func (g *Registry) OnEvent(s Selector, fn EventFunc, opts *EventOptions) {
-	must(kindEvent, g.onEvent(s, fn, opts))
+func (r *Registry) OnEvent(s Selector, fn EventFunc, opts *EventOptions) {
+	must(kindEvent, r.onEvent(s, fn, opts))
 }
 
 // OnCreate registers a handler that is called when an object of the selected resources has appeared that was never
 // handled before. It panics as [Registry.OnEvent] does.
-func (g *Registry) OnCreate(s Selector, fn ChangeFunc, opts *ChangeOptions) {
-	must(kindCreate, g.onChange(kindCreate, s, "", fn, opts))
+func (r *Registry) OnCreate(s Selector, fn ChangeFunc, opts *ChangeOptions) {
+	must(kindCreate, r.onChange(kindCreate, s, "", fn, opts))
 }
 
 // OnUpdate registers a handler that is called when an object of the selected resources differs from what was handled last.
 // It panics as [Registry.OnEvent] does.
-func (g *Registry) OnUpdate(s Selector, fn ChangeFunc, opts *ChangeOptions) {
-	must(kindUpdate, g.onChange(kindUpdate, s, "", fn, opts))
+func (r *Registry) OnUpdate(s Selector, fn ChangeFunc, opts *ChangeOptions) {
+	must(kindUpdate, r.onChange(kindUpdate, s, "", fn, opts))
 }
 
 // OnDelete registers a handler that is called when an object of the selected resources is marked for deletion. Objects are
 // held by a finalizer until then, and until the handler is done, unless it is Optional. It panics as
 // [Registry.OnEvent] does.
-func (g *Registry) OnDelete(s Selector, fn ChangeFunc, opts *ChangeOptions) {
-	must(kindDelete, g.onChange(kindDelete, s, "", fn, opts))
+func (r *Registry) OnDelete(s Selector, fn ChangeFunc, opts *ChangeOptions) {
+	must(kindDelete, r.onChange(kindDelete, s, "", fn, opts))
 }
 
 // OnResume registers a handler that is called once for each object of the selected resources that was there before the
 // operator has started. It panics as [Registry.OnEvent] does.
-func (g *Registry) OnResume(s Selector, fn ChangeFunc, opts *ChangeOptions) {
-	must(kindResume, g.onChange(kindResume, s, "", fn, opts))
+func (r *Registry) OnResume(s Selector, fn ChangeFunc, opts *ChangeOptions) {
+	must(kindResume, r.onChange(kindResume, s, "", fn, opts))
 }
 
 // OnField registers a handler that is called when a field has changed, appeared or vanished: in updates, on creations of
-// objects with the field, and even on deletions if the field was changed with them; [Change.Reason] tells which. An empty
+// objects with the field, and even on deletions if the field was changed with them; [Change.Reason] returns which. An empty
 // field means any change. It panics as [Registry.OnEvent] does.
-func (g *Registry) OnField(s Selector, field FieldPath, fn ChangeFunc, opts *ChangeOptions) {
-	must(kindField, g.onChange(kindField, s, field, fn, opts))
+func (r *Registry) OnField(s Selector, field FieldPath, fn ChangeFunc, opts *ChangeOptions) {
+	must(kindField, r.onChange(kindField, s, field, fn, opts))
 }
 
 // OnStartup registers a handler that is called before the operator does anything else, such as logging
 // in. It panics as [Registry.OnEvent] does.
-func (g *Registry) OnStartup(fn ActivityFunc, opts *ActivityOptions) {
-	must(kindStartup, g.onActivity(kindStartup, fn, nil, opts))
+func (r *Registry) OnStartup(fn ActivityFunc, opts *ActivityOptions) {
+	must(kindStartup, r.onActivity(kindStartup, fn, nil, opts))
 }
 
 // OnCleanup registers a handler that is called after the operator has done everything else. It panics as
 // [Registry.OnEvent] does.
-func (g *Registry) OnCleanup(fn ActivityFunc, opts *ActivityOptions) {
-	must(kindCleanup, g.onActivity(kindCleanup, fn, nil, opts))
+func (r *Registry) OnCleanup(fn ActivityFunc, opts *ActivityOptions) {
+	must(kindCleanup, r.onActivity(kindCleanup, fn, nil, opts))
 }
 
 // OnLogin registers a function that tells how to reach the API server, instead of the built-in logins. It is called at the
 // start, and again when the server refuses what was told. It panics as [Registry.OnEvent] does.
-func (g *Registry) OnLogin(fn LoginFunc, opts *ActivityOptions) {
-	must(kindLogin, g.onActivity(kindLogin, nil, fn, opts))
+func (r *Registry) OnLogin(fn LoginFunc, opts *ActivityOptions) {
+	must(kindLogin, r.onActivity(kindLogin, nil, fn, opts))
 }
 
 // must panics with what is wrong and where.
@@ -214,7 +214,7 @@ func callSite() string {
 
 var packagePath = reflect.TypeFor[handlerKind]().PkgPath()
 
-func (g *Registry) onEvent(s Selector, fn EventFunc, opts *EventOptions) error {
+func (r *Registry) onEvent(s Selector, fn EventFunc, opts *EventOptions) error {
 	o := EventOptions{}
 	if opts != nil {
 		o = *opts
@@ -231,10 +231,10 @@ func (g *Registry) onEvent(s Selector, fn EventFunc, opts *EventOptions) error {
 	if err := h.filter(o.Labels, o.Annotations, o.Value, nil, nil); err != nil {
 		return err
 	}
-	return g.add(h)
+	return r.add(h)
 }
 
-func (g *Registry) onChange(kind handlerKind, s Selector, field FieldPath, fn ChangeFunc, opts *ChangeOptions) error {
+func (r *Registry) onChange(kind handlerKind, s Selector, field FieldPath, fn ChangeFunc, opts *ChangeOptions) error {
 	o := ChangeOptions{}
 	if opts != nil {
 		o = *opts
@@ -251,7 +251,7 @@ func (g *Registry) onChange(kind handlerKind, s Selector, field FieldPath, fn Ch
 	if slices.Contains(reservedIDs, h.id) { // no sub-handler has one of these: their ids have a slash
 		return fmt.Errorf("the handler id %q is reserved for an annotation that kopf stores itself: give the handler another ID", h.id)
 	}
-	return g.add(h)
+	return r.add(h)
 }
 
 // reservedIDs are names of annotations, in which the progress of a handler would meet something else.
@@ -272,7 +272,7 @@ func newChange(kind handlerKind, s Selector, field FieldPath, fn ChangeFunc, o *
 		}
 		h.text = h.selector.text(s)
 	}
-	if err := errors.Join(h.limits(), h.belong(o)); err != nil {
+	if err := errors.Join(h.checkLimits(), h.checkOptions(o)); err != nil {
 		return nil, err
 	}
 	if err := h.identify(o.ID, fn); err != nil {
@@ -281,13 +281,13 @@ func newChange(kind handlerKind, s Selector, field FieldPath, fn ChangeFunc, o *
 	return h, h.filter(o.Labels, o.Annotations, o.Value, o.Old, o.New)
 }
 
-func (g *Registry) onActivity(kind handlerKind, fn ActivityFunc, login LoginFunc, opts *ActivityOptions) error {
+func (r *Registry) onActivity(kind handlerKind, fn ActivityFunc, login LoginFunc, opts *ActivityOptions) error {
 	o := ActivityOptions{}
 	if opts != nil {
 		o = *opts
 	}
 	h := &handler{kind: kind, param: o.Param, errors: cmp.Or(o.Errors, ErrorsTemporary), timeout: o.Timeout, retries: o.Retries, backoff: o.Backoff, activity: fn, login: login}
-	if err := h.limits(); err != nil {
+	if err := h.checkLimits(); err != nil {
 		return err
 	}
 	var function any = fn
@@ -297,11 +297,11 @@ func (g *Registry) onActivity(kind handlerKind, fn ActivityFunc, login LoginFunc
 	if err := h.identify(o.ID, function); err != nil {
 		return err
 	}
-	return g.add(h)
+	return r.add(h)
 }
 
-// limits tells what is wrong with the numbers of the options, and with the field.
-func (h *handler) limits() error {
+// checkLimits returns what is wrong with the numbers of the options, and with the field.
+func (h *handler) checkLimits() error {
 	switch {
 	case slices.Contains(h.field, ""):
 		return fmt.Errorf("the Field %q has an empty key; a dot is expected between two keys alone, as in \"spec.size\"", Path(h.field...))
@@ -317,8 +317,8 @@ func (h *handler) limits() error {
 	return nil
 }
 
-// belong tells which options mean nothing for a handler of this kind.
-func (h *handler) belong(o *ChangeOptions) error {
+// checkOptions returns which options mean nothing for a handler of this kind.
+func (h *handler) checkOptions(o *ChangeOptions) error {
 	name := kindNames[h.kind]
 	switch {
 	case o.Optional && h.kind != kindDelete:

@@ -14,7 +14,7 @@ import (
 )
 
 // This file knows what is registered for admission: the options of its handlers, what they get, and how they deny. The functions that
-// register them stand beside the engine, so that only operators with such handlers link it. Handlers run on the goroutines of the server.
+// register them are declared with the engine, so that only operators with such handlers link it. Handlers run on the goroutines of the server.
 
 // AdmissionFunc decides about an operation before it happens, and may change the object of it. A nil error admits the operation; any error
 // denies it, with the error's text, and with the code of [Deny] if there is one. There are no further attempts. The context
@@ -126,8 +126,8 @@ type AdmissionOptions struct {
 	Param any
 }
 
-// admitting is what only handlers of admission have.
-type admitting struct {
+// admissionSpec is what only handlers of admission have.
+type admissionSpec struct {
 	call           AdmissionFunc
 	operations     []Operation // none means all
 	subresource    string
@@ -138,7 +138,7 @@ type admitting struct {
 }
 
 // rules returns what only handlers of admission have.
-func (h *handler) rules() *admitting { return h.admitting.(*admitting) }
+func (h *handler) rules() *admissionSpec { return h.admission.(*admissionSpec) }
 
 // admissionHost is what the engine of admission gets of the operator.
 type admissionHost struct {
@@ -157,7 +157,7 @@ type admissionHost struct {
 // admissionOperator is the operator for the engine of admission. Methods that only an interface leads to are linked only with the engine.
 type admissionOperator interface {
 	admissionHost() *admissionHost
-	// serves tells whether the operator is for a namespace.
+	// serves reports whether the operator is for a namespace.
 	serves(namespace string) bool
 	// memoryOf returns what is remembered of an object, nil if nothing is.
 	memoryOf(resource, key string) *memory
@@ -167,8 +167,8 @@ type admissionOperator interface {
 
 // admissionEngine answers reviews as long as the operator runs.
 type admissionEngine interface {
-	// adjust tells which resources there are, and begins to serve. It does not wait.
-	adjust(found []Resource)
+	// adjust returns which resources there are, and begins to serve. It does not wait.
+	setResources(found []Resource)
 	// stop ends it all, and returns why that was necessary earlier.
 	stop() error
 }
@@ -176,36 +176,36 @@ type admissionEngine interface {
 // maxReviewTime is the longest time that API servers wait for a review.
 const maxReviewTime = 30 * time.Second
 
-func (g *Registry) onAdmission(kind handlerKind, s Selector, fn AdmissionFunc, opts *AdmissionOptions, engine func(*Registry, admissionOperator) (admissionEngine, error)) error {
+func (r *Registry) onAdmission(kind handlerKind, s Selector, fn AdmissionFunc, opts *AdmissionOptions, engine func(*Registry, admissionOperator) (admissionEngine, error)) error {
 	o := AdmissionOptions{}
 	if opts != nil {
 		o = *opts
 	}
 	h := &handler{kind: kind, field: o.Field.Keys(), param: o.Param, timeout: o.Timeout, errors: ErrorsPermanent}
-	rules := &admitting{
+	rules := &admissionSpec{
 		call: fn, subresource: o.Subresource, persistent: o.Persistent, sideEffects: o.SideEffects, ignoreFailures: o.IgnoreFailures, when: o.When,
 	}
-	h.admitting = rules
+	h.admission = rules
 	if h.timeout > maxReviewTime {
 		return fmt.Errorf("the Timeout %s is longer than API servers wait, which is %s", h.timeout, maxReviewTime)
 	}
 	if !validation.IsName(o.Subresource, "-") && o.Subresource != "" && o.Subresource != "*" {
 		return fmt.Errorf("the subresource %q is bad: a name such as \"status\", or \"*\", is expected", o.Subresource)
 	}
-	if err := rules.take(o.Operations); err != nil {
+	if err := rules.setOperations(o.Operations); err != nil {
 		return err
 	}
-	if err := g.looking(h, s, o.Where, o.ID, fn, o.Labels, o.Annotations, o.Value); err != nil {
+	if err := r.addObjectHandler(h, s, o.Where, o.ID, fn, o.Labels, o.Annotations, o.Value); err != nil {
 		return err
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.admission = engine
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.admission = engine
 	return nil
 }
 
-// take checks the operations, and keeps each once.
-func (a *admitting) take(operations []Operation) error {
+// setOperations checks the operations, and keeps each once.
+func (a *admissionSpec) setOperations(operations []Operation) error {
 	if operations != nil && len(operations) == 0 {
 		return errors.New("the option Operations is empty, so that the handler would never be called; nil means all")
 	}
@@ -222,8 +222,8 @@ func (a *admitting) take(operations []Operation) error {
 	return nil
 }
 
-// covers tells whether a handler is for an operation on a part of an object.
-func (h *handler) covers(op Operation, subresource string) bool {
+// coversOperation reports whether a handler is for an operation on a part of an object.
+func (h *handler) coversOperation(op Operation, subresource string) bool {
 	a := h.rules()
 	switch {
 	case a.subresource != "*" && a.subresource != subresource:
@@ -234,7 +234,7 @@ func (h *handler) covers(op Operation, subresource string) bool {
 	return a.operations == nil || slices.Contains(a.operations, op)
 }
 
-// fitsReview tells whether the filters of a handler fit. They may panic.
+// fitsReview reports whether the filters of a handler fit. They may panic.
 func (h *handler) fitsReview(a *Admission) bool {
 	c := &Change{Object: a.Object}
 	c.New = View{raw: a.Body.raw}

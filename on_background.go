@@ -44,7 +44,7 @@ type DaemonOptions struct {
 	// CancellationTimeout is how long a daemon whose context has ended is waited for. Then it is abandoned, with a warning: the object is
 	// not held for it any more. Zero means to wait for ever, and at the exit of the operator [BackgroundSettings.ExitTimeout].
 	CancellationTimeout time.Duration
-	// CancellationPolling is how often it is said that the daemon is still exiting. Defaults to
+	// CancellationPolling is how often it is logged that the daemon is still exiting. Defaults to
 	// [BackgroundSettings.CancellationPolling].
 	CancellationPolling time.Duration
 	// WithoutFinalizer tells not to hold the object by the finalizer for this daemon. The daemon is then
@@ -102,19 +102,19 @@ type TimerOptions struct {
 // backgroundStarter is known to operators with daemons or timers alone.
 type backgroundStarter struct{}
 
-// spawning is what only daemons and timers have.
-type spawning struct {
-	daemon        DaemonFunc
-	timer         TimerFunc
-	delay, jitter time.Duration
-	delayOf       func(*Object) time.Duration
-	interval      time.Duration
-	idle          time.Duration
-	sharp         bool
-	backoff       time.Duration // of the cancellation
-	timeout       time.Duration
-	polling       time.Duration
-	free          bool // whether the object is not held for it
+// taskSpec is what only daemons and timers have.
+type taskSpec struct {
+	daemon           DaemonFunc
+	timer            TimerFunc
+	delay, jitter    time.Duration
+	delayOf          func(*Object) time.Duration
+	interval         time.Duration
+	idle             time.Duration
+	sharp            bool
+	backoff          time.Duration // of the cancellation
+	timeout          time.Duration
+	pollInterval     time.Duration
+	withoutFinalizer bool // whether the object is not held for it
 }
 
 // OnDaemon registers a daemon in the default registry. See [Registry.OnDaemon].
@@ -127,19 +127,19 @@ func OnTimer(s Selector, fn TimerFunc, opts *TimerOptions) {
 	must(kindTimer, DefaultRegistry().onTimer(s, fn, opts))
 }
 
-// OnDaemon registers a function that runs beside each object of the selected resources, as long as the object exists
+// OnDaemon registers a function that runs alongside each object of the selected resources, as long as the object exists
 // and matches. The object is held by the finalizer until the function has returned. It panics as [Registry.OnEvent] does.
-func (g *Registry) OnDaemon(s Selector, fn DaemonFunc, opts *DaemonOptions) {
-	must(kindDaemon, g.onDaemon(s, fn, opts))
+func (r *Registry) OnDaemon(s Selector, fn DaemonFunc, opts *DaemonOptions) {
+	must(kindDaemon, r.onDaemon(s, fn, opts))
 }
 
 // OnTimer registers a function that is called by the clock for each object of the selected resources, as long as the object
 // exists and matches. The object is held by the finalizer until the function has returned. It panics as [Registry.OnEvent] does.
-func (g *Registry) OnTimer(s Selector, fn TimerFunc, opts *TimerOptions) {
-	must(kindTimer, g.onTimer(s, fn, opts))
+func (r *Registry) OnTimer(s Selector, fn TimerFunc, opts *TimerOptions) {
+	must(kindTimer, r.onTimer(s, fn, opts))
 }
 
-func (g *Registry) onDaemon(s Selector, fn DaemonFunc, opts *DaemonOptions) error {
+func (r *Registry) onDaemon(s Selector, fn DaemonFunc, opts *DaemonOptions) error {
 	o := DaemonOptions{}
 	if opts != nil {
 		o = *opts
@@ -147,19 +147,19 @@ func (g *Registry) onDaemon(s Selector, fn DaemonFunc, opts *DaemonOptions) erro
 	h := &handler{
 		kind: kindDaemon, field: o.Field.Keys(), param: o.Param,
 		errors: cmp.Or(o.Errors, ErrorsTemporary), timeout: o.Timeout, retries: o.Retries, backoff: o.Backoff,
-		spawning: &spawning{
-			daemon: fn, delay: o.InitialDelay, delayOf: o.InitialDelayFunc, free: o.WithoutFinalizer,
-			backoff: o.CancellationBackoff, timeout: o.CancellationTimeout, polling: o.CancellationPolling,
+		task: &taskSpec{
+			daemon: fn, delay: o.InitialDelay, delayOf: o.InitialDelayFunc, withoutFinalizer: o.WithoutFinalizer,
+			backoff: o.CancellationBackoff, timeout: o.CancellationTimeout, pollInterval: o.CancellationPolling,
 		},
 	}
 	h.engine = backgroundStarter{}
 	if when := o.When; when != nil {
 		h.filters.whenObject = func(o *Object) bool { return when(&Daemon{Object: *o, Stopped: &Stopper{}}) }
 	}
-	return g.looking(h, s, o.Where, o.ID, fn, o.Labels, o.Annotations, o.Value)
+	return r.addObjectHandler(h, s, o.Where, o.ID, fn, o.Labels, o.Annotations, o.Value)
 }
 
-func (g *Registry) onTimer(s Selector, fn TimerFunc, opts *TimerOptions) error {
+func (r *Registry) onTimer(s Selector, fn TimerFunc, opts *TimerOptions) error {
 	o := TimerOptions{}
 	if opts != nil {
 		o = *opts
@@ -170,8 +170,8 @@ func (g *Registry) onTimer(s Selector, fn TimerFunc, opts *TimerOptions) error {
 	h := &handler{
 		kind: kindTimer, field: o.Field.Keys(), param: o.Param,
 		errors: cmp.Or(o.Errors, ErrorsTemporary), timeout: o.Timeout, retries: o.Retries, backoff: o.Backoff,
-		spawning: &spawning{
-			timer: fn, delay: o.InitialDelay, delayOf: o.InitialDelayFunc, jitter: o.Jitter, free: o.WithoutFinalizer,
+		task: &taskSpec{
+			timer: fn, delay: o.InitialDelay, delayOf: o.InitialDelayFunc, jitter: o.Jitter, withoutFinalizer: o.WithoutFinalizer,
 			interval: o.Interval, idle: o.Idle, sharp: o.Sharp,
 		},
 	}
@@ -179,21 +179,21 @@ func (g *Registry) onTimer(s Selector, fn TimerFunc, opts *TimerOptions) error {
 	if when := o.When; when != nil {
 		h.filters.whenObject = func(o *Object) bool { return when(&Timer{Object: *o, Stopped: &Stopper{}}) }
 	}
-	return g.looking(h, s, o.Where, o.ID, fn, o.Labels, o.Annotations, o.Value)
+	return r.addObjectHandler(h, s, o.Where, o.ID, fn, o.Labels, o.Annotations, o.Value)
 }
 
-// looking completes and adds a handler that looks at the current object alone.
-func (g *Registry) looking(h *handler, s Selector, where func(Resource) bool, id HandlerID, fn any, labels, annotations Match, value any) error {
+// addObjectHandler completes and adds a handler that looks at the current object alone.
+func (r *Registry) addObjectHandler(h *handler, s Selector, where func(Resource) bool, id HandlerID, fn any, labels, annotations Match, value any) error {
 	var err error
 	if h.selector, err = s.spec(where); err != nil {
 		return err
 	}
 	h.text = h.selector.text(s)
-	if err := h.limits(); err != nil {
+	if err := h.checkLimits(); err != nil {
 		return err
 	}
-	if h.spawning != nil {
-		if err := h.spawning.check(); err != nil {
+	if h.task != nil {
+		if err := h.task.check(); err != nil {
 			return err
 		}
 	}
@@ -203,17 +203,17 @@ func (g *Registry) looking(h *handler, s Selector, where func(Resource) bool, id
 	if err := h.filter(labels, annotations, value, nil, nil); err != nil {
 		return err
 	}
-	return g.add(h)
+	return r.add(h)
 }
 
-// check tells what is wrong with the times of the options.
-func (s *spawning) check() error {
+// check returns what is wrong with the times of the options.
+func (s *taskSpec) check() error {
 	for _, option := range []struct {
 		name  string
 		value time.Duration
 	}{
 		{"InitialDelay", s.delay}, {"Jitter", s.jitter}, {"Interval", s.interval}, {"Idle", s.idle},
-		{"CancellationBackoff", s.backoff}, {"CancellationTimeout", s.timeout}, {"CancellationPolling", s.polling},
+		{"CancellationBackoff", s.backoff}, {"CancellationTimeout", s.timeout}, {"CancellationPolling", s.pollInterval},
 	} {
 		if option.value < 0 {
 			return fmt.Errorf("the option %s is negative: %s", option.name, option.value)

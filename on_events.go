@@ -21,10 +21,10 @@ const (
 type eventRecorder interface {
 	// post takes an event. The level decides whether it is posted at all.
 	post(level int, ref ObjectReference, kind, reason, message string)
-	// refuse is told why there is no event about something.
-	refuse(reason string, err error)
-	// listens tells the lowest level of log lines that are posted too, and whether any are.
-	listens() (level int, ok bool)
+	// reject logs why there is no event about something.
+	reject(reason string, err error)
+	// logLevel returns the lowest level of log lines that are posted too, and whether any are.
+	logLevel() (level int, ok bool)
 }
 
 // The levels of events, as those of log/slog.
@@ -63,7 +63,7 @@ func (o *Object) PostEvent(kind, reason, message string, about ...any) {
 	for _, other := range about {
 		o.postAbout(reflect.ValueOf(other), func(ref ObjectReference, err error) {
 			if err != nil {
-				o.events.refuse(reason, err)
+				o.events.reject(reason, err)
 				return
 			}
 			o.events.post(level, ref, kind, reason, message)

@@ -68,20 +68,20 @@ type Index[K comparable, V any] struct{ id HandlerID }
 
 // OnIndex registers an index in the default registry. See [OnIndexIn].
 func OnIndex[K comparable, V any](s Selector, fn IndexFunc[K, V], opts *IndexOptions) *Index[K, V] {
-	x, err := newIndex(DefaultRegistry(), s, fn, opts)
+	i, err := newIndex(DefaultRegistry(), s, fn, opts)
 	must(kindIndex, err)
-	return x
+	return i
 }
 
 // OnIndexIn registers an index of the objects of the selected resources in a registry. It panics as [Registry.OnEvent]
 // does, and if functions with other types fill the same index.
 func OnIndexIn[K comparable, V any](g *Registry, s Selector, fn IndexFunc[K, V], opts *IndexOptions) *Index[K, V] {
-	x, err := newIndex(g, s, fn, opts)
+	i, err := newIndex(g, s, fn, opts)
 	must(kindIndex, err)
-	return x
+	return i
 }
 
-func newIndex[K comparable, V any](g *Registry, s Selector, fn IndexFunc[K, V], opts *IndexOptions) (*Index[K, V], error) {
+func newIndex[K comparable, V any](r *Registry, s Selector, fn IndexFunc[K, V], opts *IndexOptions) (*Index[K, V], error) {
 	spec := &indexing{
 		types: reflect.TypeFor[map[K]V](),
 		fill:  func() index.Data { return &index.Values[K, V]{} },
@@ -93,7 +93,7 @@ func newIndex[K comparable, V any](g *Registry, s Selector, fn IndexFunc[K, V], 
 			return values, err
 		},
 	}
-	id, err := g.onIndex(s, fn, spec, opts)
+	id, err := r.onIndex(s, fn, spec, opts)
 	return &Index[K, V]{id: id}, err
 }
 
@@ -107,7 +107,7 @@ type indexing struct {
 // indexStarter is known to operators with indices alone.
 type indexStarter struct{}
 
-func (g *Registry) onIndex(s Selector, fn any, spec *indexing, opts *IndexOptions) (HandlerID, error) {
+func (r *Registry) onIndex(s Selector, fn any, spec *indexing, opts *IndexOptions) (HandlerID, error) {
 	o := IndexOptions{}
 	if opts != nil {
 		o = *opts
@@ -119,44 +119,44 @@ func (g *Registry) onIndex(s Selector, fn any, spec *indexing, opts *IndexOption
 	if when := o.When; when != nil {
 		h.filters.whenObject = func(o *Object) bool { return when(&Indexing{Object: *o}) }
 	}
-	err := g.looking(h, s, o.Where, o.ID, fn, o.Labels, o.Annotations, o.Value)
+	err := r.addObjectHandler(h, s, o.Where, o.ID, fn, o.Labels, o.Annotations, o.Value)
 	return h.id, err
 }
 
 // Get returns the values under a key, one of each object that has contributed one, in no order; nil if there are none.
-func (x *Index[K, V]) Get(h Holder, key K) []V {
-	if data := x.of(h); data != nil {
+func (i *Index[K, V]) Get(h Holder, key K) []V {
+	if data := i.of(h); data != nil {
 		return data.Get(key)
 	}
 	return nil
 }
 
-// Has tells whether there are values under a key.
-func (x *Index[K, V]) Has(h Holder, key K) bool {
-	data := x.of(h)
+// Has reports whether there are values under a key.
+func (i *Index[K, V]) Has(h Holder, key K) bool {
+	data := i.of(h)
 	return data != nil && data.Has(key)
 }
 
 // Len returns the number of keys.
-func (x *Index[K, V]) Len(h Holder) int {
-	if data := x.of(h); data != nil {
+func (i *Index[K, V]) Len(h Holder) int {
+	if data := i.of(h); data != nil {
 		return data.Len()
 	}
 	return 0
 }
 
 // All goes over the keys and their values, in no order, as they were when it began.
-func (x *Index[K, V]) All(h Holder) iter.Seq2[K, []V] { return maps.All(x.all(h)) }
+func (i *Index[K, V]) All(h Holder) iter.Seq2[K, []V] { return maps.All(i.all(h)) }
 
-func (x *Index[K, V]) all(h Holder) map[K][]V {
-	if data := x.of(h); data != nil {
+func (i *Index[K, V]) all(h Holder) map[K][]V {
+	if data := i.of(h); data != nil {
 		return data.All()
 	}
 	return nil
 }
 
-func (x *Index[K, V]) of(h Holder) *index.Values[K, V] {
-	data, _ := h.indexes().data[x.id].(*index.Values[K, V])
+func (i *Index[K, V]) of(h Holder) *index.Values[K, V] {
+	data, _ := h.indexes().data[i.id].(*index.Values[K, V])
 	return data
 }
 
@@ -164,9 +164,9 @@ func (x *Index[K, V]) of(h Holder) *index.Values[K, V] {
 type Indices struct{ data map[HandlerID]index.Data }
 
 // newIndices makes empty indices for all that are registered.
-func newIndices(g *Registry) Indices {
+func newIndices(r *Registry) Indices {
 	all := Indices{make(map[HandlerID]index.Data)}
-	for _, h := range g.activities(kindIndex) {
+	for _, h := range r.activities(kindIndex) {
 		if all.data[h.id] == nil {
 			all.data[h.id] = h.indexing.fill()
 		}

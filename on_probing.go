@@ -7,7 +7,7 @@ import (
 )
 
 // This file is how functions are registered that tell how the operator is. They are called on goroutines of their own, when
-// somebody asks for the endpoint of the operator's liveness.
+// the endpoint of the operator's liveness is requested.
 
 // ProbeFunc tells something about the operator: a value for the answer of its endpoint, which has to be possible in JSON, or nil for none; or an
 // error, if the operator is not well. It is called when the endpoint is asked, and the last answer of all probes is 10 seconds old; never
@@ -50,19 +50,19 @@ func OnProbe(fn ProbeFunc, opts *ProbeOptions) { must(kindProbe, DefaultRegistry
 
 // OnProbe registers a function that tells how the operator is, for those who ask its [Operator.LivenessEndpoint]. It panics as
 // [Registry.OnEvent] does.
-func (g *Registry) OnProbe(fn ProbeFunc, opts *ProbeOptions) { must(kindProbe, g.onProbe(fn, opts)) }
+func (r *Registry) OnProbe(fn ProbeFunc, opts *ProbeOptions) { must(kindProbe, r.onProbe(fn, opts)) }
 
-func (g *Registry) onProbe(fn ProbeFunc, opts *ProbeOptions) error {
+func (r *Registry) onProbe(fn ProbeFunc, opts *ProbeOptions) error {
 	o := ProbeOptions{}
 	if opts != nil {
 		o = *opts
 	}
 	h := &handler{kind: kindProbe, param: o.Param, errors: ErrorsPermanent, timeout: o.Timeout, probe: fn}
-	if err := h.limits(); err != nil {
+	if err := h.checkLimits(); err != nil {
 		return err
 	}
 	if err := h.identify(o.ID, fn); err != nil {
 		return err
 	}
-	return g.add(h)
+	return r.add(h)
 }

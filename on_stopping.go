@@ -38,7 +38,7 @@ var stoppingNames = [...]string{
 	"DaemonSignalled", "DaemonCancelled", "DaemonAbandoned", "DaemonDone",
 }
 
-// Has tells whether all of the given reasons are in the set.
+// Has reports whether all of the given reasons are in the set.
 func (r StoppingReason) Has(reasons StoppingReason) bool { return r&reasons == reasons }
 
 // String returns the names of the reasons with "|" between them, "" for none.
@@ -67,11 +67,11 @@ type Stopper struct {
 	mu     sync.Mutex // guards following
 	reason StoppingReason
 	since  time.Time               // of the first reason
-	done   chan struct{}           // nil until somebody waits
+	done   chan struct{}           // nil until Done is called
 	cancel context.CancelCauseFunc // ends the context of the attempt under way, if there is one
 }
 
-// IsSet tells whether the function is asked to stop.
+// IsSet reports whether the function is asked to stop.
 func (s *Stopper) IsSet() bool { return s.Reason() != 0 }
 
 // Reason returns why the function is asked to stop, and how far that has come; zero if it is not.
@@ -100,8 +100,8 @@ func (s *Stopper) Done() <-chan struct{} {
 	return s.done
 }
 
-// Wait sleeps until the function is asked to stop, or for the given time, and tells whether it is asked to
-// stop. It is how a daemon waits between its rounds.
+// Wait sleeps until the function is asked to stop, or for the given time, and reports whether it is asked to
+// stop. It is how a daemon waits between two runs of its loop.
 func (s *Stopper) Wait(limit time.Duration) bool {
 	t := time.NewTimer(limit)
 	defer t.Stop()
@@ -113,7 +113,7 @@ func (s *Stopper) Wait(limit time.Duration) bool {
 	}
 }
 
-// add adds reasons, and tells whether they are the first ones.
+// add adds reasons, and reports whether they are the first ones.
 func (s *Stopper) add(reasons StoppingReason, now time.Time) (first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -85,9 +85,9 @@ func TestOptionsOfHandlers(t *testing.T) {
 	labels := Match{"a": "1"}
 	opts := ChangeOptions{ID: "x", Param: 7, Errors: ErrorsPermanent, Timeout: time.Hour, Retries: 3, Backoff: time.Second, Labels: labels, Field: "spec.a", Value: []int{1}}
 	before := opts
-	g := &Registry{}
-	g.OnUpdate("things", noChange, &opts)
-	h := g.handlers[0]
+	r := &Registry{}
+	r.OnUpdate("things", noChange, &opts)
+	h := r.handlers[0]
 	t.Run("CH-2 are kept", func(t *testing.T) {
 		got := []any{h.param, h.errors, h.timeout, h.retries, h.backoff, strings.Join(h.field, " ")}
 		if diff := cmp.Diff([]any{7, ErrorsPermanent, time.Hour, 3, time.Second, "spec a"}, got); diff != "" {
@@ -110,24 +110,24 @@ func TestOptionsOfHandlers(t *testing.T) {
 		}
 	})
 	t.Run("CH-117 errors of raw events are ignored", func(t *testing.T) {
-		g := &Registry{}
-		g.OnEvent("things", noEvent, nil)
-		if got := g.handlers[0].errors; got != ErrorsIgnored {
+		r := &Registry{}
+		r.OnEvent("things", noEvent, nil)
+		if got := r.handlers[0].errors; got != ErrorsIgnored {
 			t.Errorf("got %v", got)
 		}
 	})
 }
 
 func TestRegistrationPanics(t *testing.T) {
-	g := &Registry{}
-	g.OnCreate("things", noChange, &ChangeOptions{ID: "x"})
+	r := &Registry{}
+	r.OnCreate("things", noChange, &ChangeOptions{ID: "x"})
 	defer func() {
 		text := fmt.Sprint(recover())
 		if !strings.Contains(text, "OnCreate at ") || !strings.Contains(text, "registered at ") || !strings.Contains(text, `"x"`) {
 			t.Errorf("the panic %q does not tell both places and the id", text)
 		}
 	}()
-	g.OnCreate("things", otherChange, &ChangeOptions{ID: "x"})
+	r.OnCreate("things", otherChange, &ChangeOptions{ID: "x"})
 }
 
 func TestDefaultRegistry(t *testing.T) {

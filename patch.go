@@ -1,12 +1,12 @@
 package kopf
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/kopf-go/kopf/internal/jsonpatch"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -51,7 +51,7 @@ func (p *Patch) Merge(patch map[string]any) {
 		p.fail(fmt.Errorf("the patch: %w", err))
 		return
 	}
-	p.merge = combineMerges(p.merge, rawjson.AsMap(v))
+	p.merge = jsonpatch.CombineMerges(p.merge, rawjson.AsMap(v))
 }
 
 // Transform adds a function that changes the object in place, for what a merge
@@ -72,7 +72,7 @@ func (p *Patch) Map() map[string]any {
 	return m
 }
 
-// Empty tells whether there is nothing to change.
+// Empty reports whether there is nothing to change.
 func (p *Patch) Empty() bool { return len(p.merge) == 0 && len(p.transforms) == 0 && !p.finalizes() }
 
 // finalizes reports whether the patch adds or removes finalizers on the framework's own account.
@@ -90,14 +90,22 @@ func (p *Patch) Clear() { *p = Patch{} }
 // JSONPatch returns the whole patch as the operations of a JSON patch (RFC 6902) that
 // turns the body into what the patch makes of it; none if a transformation panics.
 func (p *Patch) JSONPatch(body *Body) []PatchOperation {
+	var all []PatchOperation
+	for _, o := range p.operations(body) {
+		all = append(all, PatchOperation(o))
+	}
+	return all
+}
+
+func (p *Patch) operations(body *Body) []jsonpatch.Operation {
 	after, err := p.apply(body)
 	if err != nil {
 		return nil
 	}
-	return diffPatch(body.Map(), after)
+	return jsonpatch.Diff(body.Map(), after)
 }
 
-// try tells whether the patch can be made of the body: whether all its values are JSON, and
+// try reports whether the patch can be made of the body: whether all its values are JSON, and
 // no transformation panics.
 func (p *Patch) try(body *Body) error {
 	if p.err != nil || len(p.transforms) == 0 {
@@ -145,7 +153,7 @@ func (p *Patch) apply(body *Body) (object map[string]any, err error) {
 	return object, nil
 }
 
-// transformError tells that a transformation has panicked.
+// transformError means that a transformation has panicked.
 type transformError struct{ value any }
 
 func (e *transformError) Error() string {
@@ -158,7 +166,7 @@ func (p *Patch) sides(body *Body) (before, after map[string]any, err error) {
 		after, err = p.apply(body)
 		return body.Map(), after, err
 	}
-	before = rawjson.AsMap(decodeLike(body.raw, p.merge))
+	before = rawjson.AsMap(jsonpatch.DecodeLike(body.raw, p.merge))
 	after, _ = rawjson.Merge(rawjson.Clone(before), any(p.merge)).(map[string]any)
 	return before, after, nil
 }
@@ -178,7 +186,7 @@ func (p *Patch) put(value any, keys ...string) {
 			p.fail(fmt.Errorf("the patch of the whole object must be an object, not %s", rawjson.KindOf(value)))
 			return
 		}
-		p.merge = combineMerges(p.merge, m)
+		p.merge = jsonpatch.CombineMerges(p.merge, m)
 		return
 	}
 	if p.merge == nil {
@@ -196,102 +204,37 @@ func (p *Patch) put(value any, keys ...string) {
 	last := keys[len(keys)-1]
 	if old, ok := m[last].(map[string]any); ok {
 		if v, ok := value.(map[string]any); ok {
-			m[last] = combineMerges(old, v)
+			m[last] = jsonpatch.CombineMerges(old, v)
 			return
 		}
 	}
 	m[last] = value
 }
 
-// forget takes the value at a path out of the merge patch, and the parents that it leaves empty.
-func (p *Patch) forget(keys ...string) { forgetIn(p.merge, keys) }
+// dropValue takes the value at a path out of the merge patch, and the parents that it leaves empty.
+func (p *Patch) dropValue(keys ...string) { dropValueIn(p.merge, keys) }
 
-func forgetIn(m map[string]any, keys []string) {
+func dropValueIn(m map[string]any, keys []string) {
 	if len(keys) == 1 {
 		delete(m, keys[0])
 		return
 	}
 	if next, ok := m[keys[0]].(map[string]any); ok {
-		if forgetIn(next, keys[1:]); len(next) == 0 {
+		if dropValueIn(next, keys[1:]); len(next) == 0 {
 			delete(m, keys[0])
 		}
 	}
 }
 
-// combineMerges returns the merge patch that does what first and then second would do.
-func combineMerges(first, second map[string]any) map[string]any {
-	if first == nil {
-		first = make(map[string]any, len(second))
-	}
-	for k, v := range second {
-		a, ok := first[k].(map[string]any)
-		if b, is := v.(map[string]any); ok && is {
-			first[k] = combineMerges(a, b)
-		} else {
-			first[k] = rawjson.Clone(v)
-		}
-	}
-	return first
-}
-
-// decodeLike decodes of a raw value what a model has keys for, on each level, and everything where the model has no keys. A patch
-// touches little of an object, and the rest is not worth decoding.
-func decodeLike(raw []byte, model any) any {
-	m := rawjson.AsMap(model)
-	if m == nil || len(raw) == 0 || raw[0] != '{' {
-		v, err := rawjson.Decode(raw)
-		if err != nil {
-			return nil
-		}
-		return v
-	}
-	like := make(map[string]any, len(m))
-	_ = rawjson.EachMember(raw, func(quoted, value []byte) bool { // which is well-formed, as it came from the API server
-		for key, sub := range m {
-			if rawjson.QuotedIs(quoted, key) {
-				like[key] = decodeLike(value, sub)
-			}
-		}
-		return true
-	})
-	return like
-}
-
-// effectiveMerge returns the part of a merge patch that changes something in the object, nil if
-// nothing does: a patch without effect is not worth a request (CH-T2).
-func effectiveMerge(object, patch map[string]any) map[string]any {
-	var effective map[string]any
-	for k, v := range patch {
-		old, present := object[k]
-		sub, isMap := v.(map[string]any)
-		switch oldMap, wasMap := old.(map[string]any); {
-		case v == nil && !present:
-			continue
-		case isMap && wasMap:
-			if sub = effectiveMerge(oldMap, sub); sub == nil {
-				continue
-			}
-			v = sub
-		case v != nil && present && rawjson.Equal(old, v):
-			continue
-		}
-		if effective == nil {
-			effective = make(map[string]any)
-		}
-		effective[k] = v
-	}
-	return effective
-}
-
 // unapplied returns what of a merge patch is not so in the response to it: what the schema has
-// dropped, and what somebody else has changed at the same time. What the response has besides does not
+// dropped, and what another client has changed at the same time. What the response has besides does not
 // matter, nor whether a list or a map of the metadata that was emptied is there.
 func unapplied(patch map[string]any, response *Body) Diff {
-	if appliedTo(response.raw, patch) {
+	if jsonpatch.IsApplied(response.raw, patch) {
 		return nil
 	}
 	return slices.DeleteFunc(leftDiff(patch, response.raw), func(item DiffItem) bool {
-		return item.New == nil && onlyRemoves(item.Old) || len(item.Path) == 2 && item.Path[0] == "metadata" && isEmpty(item.Old) && isEmpty(item.New) &&
+		return item.New == nil && onlyRemoves(item.Old) || len(item.Path) == 2 && item.Path[0] == "metadata" && jsonpatch.IsEmpty(item.Old) && jsonpatch.IsEmpty(item.New) &&
 			slices.Contains([]string{"annotations", "labels", "finalizers"}, item.Path[1])
 	})
 }
@@ -307,42 +250,9 @@ func onlyRemoves(v any) bool {
 	return v == nil || ok && len(m) > 0
 }
 
-// appliedTo tells whether a value is what the patch wants it to be, as far as that can be seen without decoding it.
-func appliedTo(raw []byte, patch any) bool {
-	switch v := patch.(type) {
-	case nil:
-		return rawjson.IsNull(raw)
-	case bool, json.Number:
-		return fmt.Sprint(v) == string(raw)
-	case string:
-		return rawjson.IsQuoted(raw) && string(rawjson.AppendUnquoted(make([]byte, 0, len(raw)), raw)) == v
-	case map[string]any:
-		for key, want := range v {
-			if got, _ := rawjson.Find(raw, key); !appliedTo(got, want) {
-				return false
-			}
-		}
-		return len(raw) > 0 && raw[0] == '{'
-	}
-	return false
-}
-
 // leftDiff is [diffJSON] of the keys that before has, on each level.
 func leftDiff(before map[string]any, after []byte) Diff {
-	return appendDiff(nil, nil, before, decodeLike(after, before))
-}
-
-// isEmpty tells whether a decoded value is null, or an empty list or object.
-func isEmpty(v any) bool {
-	switch v := v.(type) {
-	case nil:
-		return true
-	case []any:
-		return len(v) == 0
-	case map[string]any:
-		return len(v) == 0
-	}
-	return false
+	return appendDiff(nil, nil, before, jsonpatch.DecodeLike(after, before))
 }
 
 // PatchOperation is one operation of a JSON patch (RFC 6902).
@@ -354,76 +264,17 @@ type PatchOperation struct {
 }
 
 // MarshalJSON writes the value only for the operations that have one, even if it is null.
-func (o PatchOperation) MarshalJSON() ([]byte, error) { return json.Marshal(o.members()) }
-
-func (o PatchOperation) members() map[string]any {
-	m := map[string]any{"op": o.Op, "path": o.Path}
-	switch o.Op {
-	case "add", "replace", "test":
-		m["value"] = o.Value
-	case "move", "copy":
-		m["from"] = o.From
-	}
-	return m
-}
-
-// decoded returns the operations as decoded JSON, which is quicker to encode.
-func decoded(ops []PatchOperation) []any {
-	all := make([]any, len(ops))
-	for i, o := range ops {
-		all[i] = o.members()
-	}
-	return all
-}
-
-// pointer returns the JSON pointer (RFC 6901) of a path of keys.
-func pointer(keys ...string) string {
-	var b strings.Builder
-	for _, key := range keys {
-		b.WriteByte('/')
-		if strings.ContainsAny(key, "~/") {
-			key = strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
-		}
-		b.WriteString(key)
-	}
-	return b.String()
-}
-
-// mergeOps returns the operations that do to an object what a merge patch does, also if others change the object meanwhile:
-// a list is replaced as a whole, and a map is added only where there is still none, as it would replace that of another client.
-func mergeOps(ops []PatchOperation, at string, object, patch map[string]any) []PatchOperation {
-	for _, key := range rawjson.UnionKeys(patch, nil) {
-		path := at + pointer(key)
-		old, was := object[key]
-		sub, isMap := patch[key].(map[string]any)
-		oldMap, wasMap := old.(map[string]any)
-		switch {
-		case patch[key] == nil && was:
-			ops = append(ops, PatchOperation{Op: "remove", Path: path})
-		case patch[key] == nil, !isMap && was && rawjson.Equal(old, patch[key]):
-		case isMap && wasMap:
-			ops = mergeOps(ops, path, oldMap, sub)
-		case isMap:
-			ops = append(ops, PatchOperation{Op: "test", Path: path, Value: old},
-				PatchOperation{Op: "add", Path: path, Value: rawjson.Merge(nil, any(sub))})
-		case was:
-			ops = append(ops, PatchOperation{Op: "replace", Path: path, Value: patch[key]})
-		default:
-			ops = append(ops, PatchOperation{Op: "add", Path: path, Value: patch[key]})
-		}
-	}
-	return ops
-}
+func (o PatchOperation) MarshalJSON() ([]byte, error) { return jsonpatch.Operation(o).MarshalJSON() }
 
 // finalizerOps returns the operations that add and remove the finalizers, each guarded by what it depends on, so that nothing else
 // that others change meanwhile is in their way.
-func (p *Patch) finalizerOps(body *Body) (ops []PatchOperation) {
+func (p *Patch) finalizerOps(body *Body) (ops []jsonpatch.Operation) {
 	const path = "/metadata/finalizers"
 	list := body.Finalizers()
 	for i, f := range slices.Backward(list) {
 		if slices.Contains(p.removes, f) {
 			item := path + "/" + strconv.Itoa(i)
-			ops = append(ops, PatchOperation{Op: "test", Path: item, Value: f}, PatchOperation{Op: "remove", Path: item})
+			ops = append(ops, jsonpatch.Operation{Op: "test", Path: item, Value: f}, jsonpatch.Operation{Op: "remove", Path: item})
 		}
 	}
 	added := slices.DeleteFunc(slices.Clone(p.adds), func(f string) bool { return slices.Contains(list, f) })
@@ -431,93 +282,13 @@ func (p *Patch) finalizerOps(body *Body) (ops []PatchOperation) {
 		return ops
 	}
 	// Nothing can be added to an object that is being deleted, and nothing is to be there twice.
-	ops = append(ops, PatchOperation{Op: "test", Path: "/metadata/deletionTimestamp"})
+	ops = append(ops, jsonpatch.Operation{Op: "test", Path: "/metadata/deletionTimestamp"})
 	if len(list) == 0 {
-		return append(ops, PatchOperation{Op: "test", Path: path}, PatchOperation{Op: "add", Path: path, Value: added})
+		return append(ops, jsonpatch.Operation{Op: "test", Path: path}, jsonpatch.Operation{Op: "add", Path: path, Value: added})
 	}
-	ops = append(ops, PatchOperation{Op: "test", Path: path, Value: list})
+	ops = append(ops, jsonpatch.Operation{Op: "test", Path: path, Value: list})
 	for _, f := range added {
-		ops = append(ops, PatchOperation{Op: "add", Path: path + "/-", Value: f})
-	}
-	return ops
-}
-
-// guardOps puts before each operation a test that the value at its path is still what it was. The operations are those of
-// wholeDiffPatch.
-func guardOps(before any, ops []PatchOperation) (all []PatchOperation) {
-	for _, op := range ops {
-		old, _ := rawjson.Lookup(before, keysOf(op.Path)...)
-		all = append(all, PatchOperation{Op: "test", Path: op.Path, Value: old}, op)
-	}
-	return all
-}
-
-// keysOf returns the path of keys of a JSON pointer.
-func keysOf(pointer string) []string {
-	keys := strings.Split(pointer, "/")[1:]
-	for i, key := range keys {
-		keys[i] = strings.NewReplacer("~1", "/", "~0", "~").Replace(key)
-	}
-	return keys
-}
-
-// diffPatch returns the operations that turn one decoded value into another, in
-// the order of their paths. They have indices of lists in them, and so are good for that very value alone.
-func diffPatch(before, after any) []PatchOperation { return appendOps(nil, "", before, after, false) }
-
-// wholeDiffPatch is diffPatch with lists replaced as a whole.
-func wholeDiffPatch(before, after any) []PatchOperation {
-	return appendOps(nil, "", before, after, true)
-}
-
-func appendOps(ops []PatchOperation, at string, before, after any, whole bool) []PatchOperation {
-	if a, b := rawjson.AsMap(before), rawjson.AsMap(after); a != nil && b != nil {
-		for _, key := range rawjson.UnionKeys(a, b) {
-			path := at + pointer(key)
-			old, was := a[key]
-			now, is := b[key]
-			switch {
-			case !is:
-				ops = append(ops, PatchOperation{Op: "remove", Path: path})
-			case !was:
-				ops = append(ops, PatchOperation{Op: "add", Path: path, Value: now})
-			default:
-				ops = appendOps(ops, path, old, now, whole)
-			}
-		}
-		return ops
-	}
-	if a, ok := before.([]any); ok && !whole {
-		if b, ok := after.([]any); ok {
-			return appendListOps(ops, at, a, b)
-		}
-	}
-	if rawjson.Equal(before, after) {
-		return ops
-	}
-	return append(ops, PatchOperation{Op: "replace", Path: at, Value: after})
-}
-
-// appendListOps compares lists after cutting off what they begin and end with in common.
-func appendListOps(ops []PatchOperation, at string, a, b []any) []PatchOperation {
-	start := 0
-	for start < len(a) && start < len(b) && rawjson.Equal(a[start], b[start]) {
-		start++
-	}
-	end := 0
-	for end < len(a)-start && end < len(b)-start && rawjson.Equal(a[len(a)-1-end], b[len(b)-1-end]) {
-		end++
-	}
-	a, b = a[start:len(a)-end], b[start:len(b)-end]
-	both := min(len(a), len(b))
-	for i := range both {
-		ops = appendOps(ops, at+"/"+strconv.Itoa(start+i), a[i], b[i], false)
-	}
-	for i := len(a) - 1; i >= both; i-- {
-		ops = append(ops, PatchOperation{Op: "remove", Path: at + "/" + strconv.Itoa(start+i)})
-	}
-	for i := both; i < len(b); i++ {
-		ops = append(ops, PatchOperation{Op: "add", Path: at + "/" + strconv.Itoa(start+i), Value: b[i]})
+		ops = append(ops, jsonpatch.Operation{Op: "add", Path: path + "/-", Value: f})
 	}
 	return ops
 }

@@ -3,7 +3,6 @@ package kopf
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -11,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kopf-go/kopf/internal/apiserver"
+	"github.com/kopf-go/kopf/internal/jsonpatch"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -36,11 +36,11 @@ func TestPatch(t *testing.T) {
 		{"forget", func(p *Patch) {
 			p.Set("a.b", 1)
 			p.Set("a.c", 1)
-			p.forget("a", "b")
-			p.forget("no", "x")
-			p.forget("a", "c", "x")
+			p.dropValue("a", "b")
+			p.dropValue("no", "x")
+			p.dropValue("a", "c", "x")
 		}, `{"a":{"c":1}}`},
-		{"forget with parents", func(p *Patch) { p.Set("a.b.c", 1); p.forget("a", "b", "c") }, `{}`},
+		{"forget with parents", func(p *Patch) { p.Set("a.b.c", 1); p.dropValue("a", "b", "c") }, `{}`},
 		{"the whole object", func(p *Patch) { p.Set("", map[string]any{"a": 1}) }, `{"a":1}`},
 		{"clear", func(p *Patch) {
 			p.Set("a", 1)
@@ -92,56 +92,6 @@ func TestPatch(t *testing.T) {
 		p.Remove("a")
 		if v, ok := p.Get("a"); !ok || v != nil {
 			t.Errorf("got %v, %t, want a removal", v, ok)
-		}
-	})
-}
-
-func TestEffectiveMerge(t *testing.T) {
-	t.Run("CH-T2 patches without effect", func(t *testing.T) {
-		for _, tt := range []struct{ object, patch, want string }{
-			{`{"a":1}`, `{"a":1}`, `null`},
-			{`{"a":1}`, `{"a":1.0}`, `null`},
-			{`{"a":1}`, `{"b":null}`, `null`},
-			{`{"a":1}`, `{"a":null}`, `{"a":null}`},
-			{`{"a":null}`, `{"a":null}`, `{"a":null}`},
-			{`{"a":{"b":1,"c":2}}`, `{"a":{"b":1,"c":3}}`, `{"a":{"c":3}}`},
-			{`{"a":{"b":1}}`, `{"a":{}}`, `null`},
-			{`{}`, `{"a":{}}`, `{"a":{}}`},
-			{`{}`, `{"a":{"b":null}}`, `{"a":{"b":null}}`},
-			{`{"a":"x"}`, `{"a":{"b":1}}`, `{"a":{"b":1}}`},
-			{`{"a":{"b":1}}`, `{"a":"x"}`, `{"a":"x"}`},
-			{`{"a":[1]}`, `{"a":[1]}`, `null`},
-			{`{"a":[1]}`, `{"a":[1,2]}`, `{"a":[1,2]}`},
-			{`{"a":true}`, `{"a":1}`, `{"a":1}`},
-			{`{}`, `{}`, `null`},
-		} {
-			object, patch := mustObject(t, tt.object), mustObject(t, tt.patch)
-			got := effectiveMerge(object, patch)
-			want, _ := mustDecode(t, tt.want).(map[string]any)
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("effectiveMerge(%s, %s): (-want +got)\n%s", tt.object, tt.patch, diff)
-			}
-		}
-	})
-}
-
-// FuzzEffectiveMerge checks that the effective part of a patch does what the patch does, and that
-// there is none exactly when the patch does nothing.
-func FuzzEffectiveMerge(f *testing.F) {
-	f.Add([]byte(`{"a":{"b":1,"n":null}}`), []byte(`{"a":{"b":1,"c":null,"d":{"e":null}}}`))
-	f.Fuzz(func(t *testing.T, one, two []byte) {
-		object, err := rawjson.DecodeObject(one)
-		patch, err2 := rawjson.DecodeObject(two)
-		if err != nil || err2 != nil {
-			t.Skip()
-		}
-		want := rawjson.Merge(rawjson.Clone(object), patch)
-		effective := effectiveMerge(object, patch)
-		if got := rawjson.Merge(rawjson.Clone(object), any(effective)); effective != nil && !rawjson.Equal(got, want) {
-			t.Fatalf("%s patched with %s is %v, and with its effective part %v: %v", one, two, want, effective, got)
-		}
-		if same := rawjson.Equal(object, want); same != (effective == nil) {
-			t.Fatalf("%s patched with %s is %v, and the effective part is %v", one, two, want, effective)
 		}
 	})
 }
@@ -219,96 +169,12 @@ func TestPatchOperation(t *testing.T) {
 		`{"op":"remove","path":"/a"}`:                  {Op: "remove", Path: "/a", Value: 1},
 		`{"from":"/b","op":"move","path":"/a"}`:        {Op: "move", Path: "/a", From: "/b"},
 		`{"from":"/b","op":"copy","path":"/a"}`:        {Op: "copy", Path: "/a", From: "/b"},
-		`{"op":"add","path":"/~01~1/0","value":[1,2]}`: {Op: "add", Path: pointer("~1/", "0"), Value: []int{1, 2}},
+		`{"op":"add","path":"/~01~1/0","value":[1,2]}`: {Op: "add", Path: jsonpatch.Pointer("~1/", "0"), Value: []int{1, 2}},
 	} {
 		if got, err := json.Marshal(o); err != nil || string(got) != want {
 			t.Errorf("got %s, %v, want %s", got, err, want)
 		}
 	}
-}
-
-func TestDiffPatch(t *testing.T) {
-	tests := []struct{ before, after, want string }{
-		{`{"a":1}`, `{"a":1.0}`, `[]`},
-		{`{"a":null}`, `{}`, `[{"op":"remove","path":"/a"}]`},
-		{`{}`, `{"a":null}`, `[{"op":"add","path":"/a","value":null}]`},
-		{`{"l":[1,2,3]}`, `{"l":[2,3]}`, `[{"op":"remove","path":"/l/0"}]`},
-		{`{"l":[1,3]}`, `{"l":[1,2,3]}`, `[{"op":"add","path":"/l/1","value":2}]`},
-		{`{"l":[{"a":1,"b":1}]}`, `{"l":[{"a":2,"b":1}]}`, `[{"op":"replace","path":"/l/0/a","value":2}]`},
-		{`{"a/b":{"~":1}}`, `{"a/b":{"~":"x"}}`, `[{"op":"replace","path":"/a~1b/~0","value":"x"}]`},
-		{`{"a":[]}`, `{"a":{}}`, `[{"op":"replace","path":"/a","value":{}}]`},
-		{`1`, `2`, `[{"op":"replace","path":"","value":2}]`},
-	}
-	for _, tt := range tests {
-		got, err := rawjson.Normalize(diffPatch(mustDecode(t, tt.before), mustDecode(t, tt.after)))
-		if got == nil {
-			got = []any{}
-		}
-		if diff := cmp.Diff(mustDecode(t, tt.want), got); diff != "" || err != nil {
-			t.Errorf("diffPatch(%s, %s): %v, (-want +got)\n%s", tt.before, tt.after, err, diff)
-		}
-	}
-}
-
-// FuzzDiffPatch checks that a JSON patch, applied, leads where it should.
-func FuzzDiffPatch(f *testing.F) {
-	f.Add([]byte(`{"a":[1,{"b":2},3],"c/d":{"~":null}}`), []byte(`{"a":[{"b":3},3,4,[]],"c/d":{"x":1}}`))
-	f.Add([]byte(`[[],[1,2,3,4]]`), []byte(`[[1],[4,1]]`))
-	f.Add([]byte(`{"":{"":1}}`), []byte(`{"":{}}`))
-	f.Fuzz(func(t *testing.T, one, two []byte) {
-		before, err := rawjson.Decode(one)
-		after, err2 := rawjson.Decode(two)
-		if err != nil || err2 != nil {
-			t.Skip()
-		}
-		ops := diffPatch(before, after)
-		got := rawjson.Clone(before)
-		for _, op := range ops {
-			got = applyOp(t, got, strings.Split(op.Path, "/")[1:], op)
-		}
-		if !rawjson.Equal(got, after) {
-			t.Fatalf("%s patched with %v is %v, want %s", one, ops, got, two)
-		}
-		if len(ops) > 0 == rawjson.Equal(before, after) {
-			t.Fatalf("%s and %s: %v", one, two, ops)
-		}
-	})
-}
-
-// applyOp applies add, remove or replace at a path of escaped keys, and returns the new value.
-func applyOp(t *testing.T, v any, path []string, op PatchOperation) any {
-	if len(path) == 0 {
-		return op.Value
-	}
-	key := strings.NewReplacer("~1", "/", "~0", "~").Replace(path[0])
-	switch v := v.(type) {
-	case map[string]any:
-		_, present := v[key]
-		switch {
-		case present == (op.Op == "add") && len(path) == 1:
-			t.Fatalf("%s of %q: the key is there: %t", op.Op, op.Path, present)
-		case len(path) == 1 && op.Op == "remove":
-			delete(v, key)
-		default:
-			v[key] = applyOp(t, v[key], path[1:], op)
-		}
-		return v
-	case []any:
-		i, err := strconv.Atoi(key)
-		switch {
-		case err != nil || i < 0 || i > len(v) || i == len(v) && op.Op != "add":
-			t.Fatalf("%s of %q: there is no such item in %v", op.Op, op.Path, v)
-		case len(path) > 1 || op.Op == "replace":
-			v[i] = applyOp(t, v[i], path[1:], op)
-		case op.Op == "add":
-			return slices.Insert(v, i, op.Value)
-		default:
-			return slices.Delete(v, i, i+1)
-		}
-		return v
-	}
-	t.Fatalf("%s of %q: nothing to go into in %v", op.Op, op.Path, v)
-	return nil
 }
 
 func TestJSONPatch(t *testing.T) {
@@ -359,7 +225,7 @@ func FuzzAppliedTo(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if left := leftDiff(patch, body.raw); appliedTo(body.raw, patch) && len(left) > 0 {
+		if left := leftDiff(patch, body.raw); jsonpatch.IsApplied(body.raw, patch) && len(left) > 0 {
 			t.Errorf("%s in %s: it is taken for applied, but %v", text, raw, left)
 		}
 	})
@@ -388,7 +254,7 @@ func TestFinalizerOps(t *testing.T) {
 				t.Fatal(err)
 			}
 			got, err := apiserver.ApplyJSONPatch(any(b.Map()), data)
-			if meta := rawjson.AsMap(rawjson.AsMap(got)["metadata"]); isEmpty(meta["finalizers"]) { // which the API server leaves out
+			if meta := rawjson.AsMap(rawjson.AsMap(got)["metadata"]); jsonpatch.IsEmpty(meta["finalizers"]) { // which the API server leaves out
 				delete(meta, "finalizers")
 			}
 			if diff := cmp.Diff(any(want), got); err != nil || diff != "" {
@@ -404,7 +270,7 @@ func TestMergeOps(t *testing.T) {
 		{`{"a":[1,2,3]}`, `{"a":[0,1,2,3]}`}, {`{"a":{"b":1}}`, `{"a":5}`}, {`{"a":{"b":1}}`, `{"a":{}}`}, {`{"a":{"b":[{"x":1}]}}`, `{"a":{"b":[{"x":2}],"e":{}}}`},
 	} {
 		object, patch := rawjson.AsMap(mustDecode(t, tt.object)), rawjson.AsMap(mustDecode(t, tt.patch))
-		ops := mergeOps(nil, "", object, patch)
+		ops := jsonpatch.AppendMerge(nil, "", object, patch)
 		for _, op := range ops {
 			if strings.ContainsAny(strings.ReplaceAll(op.Path, "~1", ""), "0123456789") {
 				t.Errorf("%s with %s: an index in %v", tt.object, tt.patch, op)

@@ -8,34 +8,34 @@ import (
 	"sync/atomic"
 )
 
-// This file knows whether the operator works or pauses, and for whom. Time is cut into rounds, in which the operator works
-// and pauses in turn; what belongs to a round that is over has no say any more. Whoever finds a reason to pause calls block on
-// a goroutine of its own, and those who work look at the number of the round.
+// This file knows whether the operator works or pauses, and why. Time is divided into epochs, in which the operator works
+// and pauses alternately; what belongs to an epoch that is over is ignored. Peer sessions call block on
+// goroutines of their own, and workers compare the number of the epoch.
 
-// pausing is the pausing of an operator. A nil one never pauses.
-type pausing struct {
-	round atomic.Uint64 // even while the operator works, odd while it pauses
+// pauser pauses an operator. A nil one never pauses.
+type pauser struct {
+	current atomic.Uint64 // even while the operator works, odd while it pauses
 
 	mu       sync.Mutex // guards following
-	blockers []string   // the names of those who want it to pause
+	blockers []string   // the reasons to pause, by name
 	end      context.Context
-	turn     context.CancelFunc // ends the above with the round; nil if nobody has asked for it
+	cancel   context.CancelFunc // ends the above with the epoch; nil if it is not used
 }
 
-// now returns the number of the round.
-func (p *pausing) now() uint64 {
+// epoch returns the number of the epoch.
+func (p *pauser) epoch() uint64 {
 	if p == nil {
 		return 0
 	}
-	return p.round.Load()
+	return p.current.Load()
 }
 
-// paused tells whether the operator pauses now.
-func (p *pausing) paused() bool { return p.now()%2 == 1 }
+// paused reports whether the operator pauses now.
+func (p *pauser) paused() bool { return p.epoch()%2 == 1 }
 
-// block notes that somebody wants the operator to pause, or does not want it any more. When it returns, the new round
+// block adds a reason for the operator to pause, or takes it away. When it returns, the new epoch
 // has begun: nothing of the old one will start.
-func (p *pausing) block(name string, wanted bool) {
+func (p *pauser) block(name string, wanted bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if i := slices.Index(p.blockers, name); i < 0 && wanted {
@@ -46,32 +46,32 @@ func (p *pausing) block(name string, wanted bool) {
 	if p.paused() == (len(p.blockers) > 0) {
 		return
 	}
-	p.round.Add(1)
-	if p.turn != nil {
-		p.turn()
-		p.turn = nil
+	p.current.Add(1)
+	if p.cancel != nil {
+		p.cancel()
+		p.cancel = nil
 	}
 }
 
-// look returns the number of the round, a context that ends with it, and who wants the operator to pause.
-func (p *pausing) look() (round uint64, end context.Context, blockers string) {
+// state returns the number of the epoch, a context that ends with it, and the reasons to pause.
+func (p *pauser) state() (epoch uint64, end context.Context, blockers string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.turn == nil {
-		p.end, p.turn = context.WithCancel(context.Background())
+	if p.cancel == nil {
+		p.end, p.cancel = context.WithCancel(context.Background())
 	}
-	return p.now(), p.end, strings.Join(p.blockers, ", ")
+	return p.epoch(), p.end, strings.Join(p.blockers, ", ")
 }
 
-// await waits until the operator works, and returns the number of that round, with a context that ends at the round's end or
-// when it is released. A function is told of a pause before its end is awaited.
-func (p *pausing) await(ctx context.Context, pause func(blockers string)) (inner context.Context, round uint64, release func()) {
+// waitActive waits until the operator works, and returns the number of that epoch, with a context that ends with the epoch or
+// when it is released. A function is called for a pause before its end is awaited.
+func (p *pauser) waitActive(ctx context.Context, pause func(blockers string)) (inner context.Context, epoch uint64, release func()) {
 	inner, cancel := context.WithCancel(ctx)
 	for {
-		round, end, blockers := p.look()
+		epoch, end, blockers := p.state()
 		if blockers == "" || ctx.Err() != nil {
 			stop := context.AfterFunc(end, cancel)
-			return inner, round, func() { stop(); cancel() }
+			return inner, epoch, func() { stop(); cancel() }
 		}
 		pause(blockers)
 		select {

@@ -22,13 +22,13 @@ import (
 )
 
 // This file lets operators give way to each other. Each one keeps a record of itself in a peering object that all of them watch;
-// who sees the living record of an operator with a higher priority, or with the same one, pauses. A place is one
+// an operator that sees the living record of another one with a higher or the same priority pauses. A session is for one
 // such object: it has a goroutine that keeps the own record alive, and one for its stream.
 
 // peeringGroups are the API groups of peering objects: today's and the legacy one.
 var peeringGroups = []string{"kopf.dev", "zalando.org"}
 
-// isPeering tells whether a resource is one of peering objects, in the whole cluster or in namespaces.
+// isPeering reports whether a resource is one of peering objects, in the whole cluster or in namespaces.
 func isPeering(r Resource, clusterwide bool) bool {
 	plural := "kopfpeerings"
 	if clusterwide {
@@ -51,7 +51,7 @@ func peeringRecord(priority int, lifetime time.Duration) any {
 	return map[string]any{"priority": priority, "lifetime": int64(seconds), "lastseen": time.Now().UTC().Format(iso8601.Layout)}
 }
 
-// peeringTimeout limits the time of a request that writes records: a late one says what is not true any more.
+// peeringTimeout limits the time of a request that writes records: a late one is not true any more.
 const peeringTimeout = 5 * time.Second
 
 // writePeering writes records into a peering object, or removes those that are nil, and returns what the object is then. If a version is given, it fails
@@ -120,26 +120,26 @@ type peering struct {
 	settings *Settings
 	log      *slog.Logger
 	identity string
-	pauses   *pausing
+	pauser   *pauser
 	meter    *metrics.Metrics
-	fail     func(error) // told of a login that has failed for good
+	fail     func(error) // called when a login has failed permanently
 
-	ctx    context.Context // ends when the operator leaves its peers
-	end    context.CancelFunc
-	tasks  sync.WaitGroup
-	mu     sync.Mutex // guards places
-	places map[string]*peeringPlace
+	ctx      context.Context // ends when the operator leaves its peers
+	end      context.CancelFunc
+	tasks    sync.WaitGroup
+	mu       sync.Mutex // guards sessions
+	sessions map[string]*peerSession
 }
 
-// join joins the peers; leave must be called at last. No request about peers waits for others.
-func (p *peering) join(ctx context.Context) *peering {
+// start joins the peers; leave must be called at last. No request about peers waits for others.
+func (p *peering) start(ctx context.Context) *peering {
 	p.ctx, p.end = context.WithCancel(unlimited(context.WithoutCancel(ctx)))
-	p.places = make(map[string]*peeringPlace)
+	p.sessions = make(map[string]*peerSession)
 	return p
 }
 
-// leave removes the own records, and waits until that is done.
-func (p *peering) leave() {
+// stop removes the own records, and waits until that is done.
+func (p *peering) stop() {
 	if p == nil {
 		return
 	}
@@ -147,8 +147,8 @@ func (p *peering) leave() {
 	p.tasks.Wait()
 }
 
-// adjust takes places in the peering objects of the resources and namespaces that there are, and leaves the others.
-func (p *peering) adjust(found []Resource, namespaces map[string]bool) {
+// reconcile starts sessions for the peering objects of the resources and namespaces that there are, and stops the others.
+func (p *peering) reconcile(found []Resource, namespaces map[string]bool) {
 	if p == nil {
 		return
 	}
@@ -166,155 +166,155 @@ func (p *peering) adjust(found []Resource, namespaces map[string]bool) {
 		}
 		exists = true
 		for namespace := range namespaces {
-			wanted[p.placeLocked(r, namespace)] = true
+			wanted[p.startSessionLocked(r, namespace)] = true
 		}
 	}
 	if s.Mandatory && !exists {
-		wanted[p.placeLocked(Resource{}, "")] = true
+		wanted[p.startSessionLocked(Resource{}, "")] = true
 	}
-	for name, place := range p.places {
+	for name, session := range p.sessions {
 		if !wanted[name] {
-			delete(p.places, name)
-			place.leave()
+			delete(p.sessions, name)
+			session.stop()
 		}
 	}
 }
 
-// reconsider has the places of a namespace find out anew whether it is being deleted.
-func (p *peering) reconsider(namespace string) {
+// recheckNamespace has the sessions of a namespace find out anew whether it is being deleted.
+func (p *peering) recheckNamespace(namespace string) {
 	if p == nil {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, a := range p.places {
-		if a.namespace == namespace {
-			a.mu.Lock()
-			a.doubtLocked()
-			a.mu.Unlock()
+	for _, s := range p.sessions {
+		if s.namespace == namespace {
+			s.mu.Lock()
+			s.recheckLocked()
+			s.mu.Unlock()
 		}
 	}
 }
 
-// await waits until the peering objects of all places have been looked at: before that, nothing new shall be served.
-func (p *peering) await(ctx context.Context) {
+// waitObserved waits until the peering objects of all sessions have been evaluated: before that, nothing new is served.
+func (p *peering) waitObserved(ctx context.Context) {
 	if p == nil {
 		return
 	}
 	p.mu.Lock()
-	places := slices.Collect(maps.Values(p.places))
+	sessions := slices.Collect(maps.Values(p.sessions))
 	p.mu.Unlock()
-	for _, a := range places {
+	for _, s := range sessions {
 		select {
-		case <-a.look.Done():
+		case <-s.observed.Done():
 		case <-ctx.Done():
 		}
 	}
 }
 
-// placeLocked takes a place if it is not taken yet, and returns its name. Without a resource, it is a
-// place to wait for one.
-func (p *peering) placeLocked(r Resource, namespace string) string {
-	a := &peeringPlace{peering: p, resource: r, namespace: namespace, nudged: make(chan struct{}, 1), peers: make(map[string]peer)}
-	a.name = fmt.Sprintf("peering %q of %s", p.settings.Peering.Name, r.Name())
+// startSessionLocked starts a session if there is none yet, and returns its name. Without a resource, it is one
+// that waits for a resource.
+func (p *peering) startSessionLocked(r Resource, namespace string) string {
+	s := &peerSession{peering: p, resource: r, namespace: namespace, wakeup: make(chan struct{}, 1), peers: make(map[string]peer)}
+	s.name = fmt.Sprintf("peering %q of %s", p.settings.Peering.Name, r.Name())
 	if r.Plural == "" {
-		a.name = "no resource of peering objects"
+		s.name = "no resource of peering objects"
 	} else if namespace != "" {
-		a.name += " in " + namespace
+		s.name += " in " + namespace
 	}
-	if p.places[a.name] != nil {
-		return a.name
+	if p.sessions[s.name] != nil {
+		return s.name
 	}
-	if r.Plural == "" || p.pauses.paused() { // perhaps for a place that is about to be left, and this one has not been looked at
-		p.pauses.block(a.name, true)
+	if r.Plural == "" || p.pauser.paused() { // perhaps because of a session that is about to stop, and this one has not been evaluated
+		p.pauser.block(s.name, true)
 	}
-	p.places[a.name] = a
-	a.here, a.end = context.WithCancel(p.ctx)
-	a.look, a.looked = context.WithCancel(a.here)
-	p.tasks.Go(func() { a.run(a.here) })
-	return a.name
+	p.sessions[s.name] = s
+	s.sessionCtx, s.cancel = context.WithCancel(p.ctx)
+	s.observed, s.setObserved = context.WithCancel(s.sessionCtx)
+	p.tasks.Go(func() { s.run(s.sessionCtx) })
+	return s.name
 }
 
-// peeringPlace is an operator's place in one peering object.
-type peeringPlace struct {
+// peerSession is an operator's membership in one peering object.
+type peerSession struct {
 	*peering
-	resource  Resource
-	namespace string
-	name      string
-	here      context.Context // ends when the place is left
-	end       context.CancelFunc
-	look      context.Context // ends when a whole listing was judged, or the place is left
-	looked    context.CancelFunc
-	nudged    chan struct{} // holds a token when there is something to do before the time
+	resource    Resource
+	namespace   string
+	name        string
+	sessionCtx  context.Context // ends when the session stops
+	cancel      context.CancelFunc
+	observed    context.Context // ends when a whole listing was evaluated, or the session stops
+	setObserved context.CancelFunc
+	wakeup      chan struct{} // holds a token when there is something to do before the time
 
-	written bool // whether there may be a record of us, which is to be removed at the end; the goroutine's own
+	mayHaveRecord bool // whether there may be a record of us, which is to be removed at the end; the goroutine's own
 
-	mu      sync.Mutex  // guards following
-	body    *Body       // the newest state of the object, nil if it is missing
-	missed  int         // how often it was found missing, or its namespace to change
-	asked   int         // for which of those times it is known whether the namespace is being deleted
-	ending  bool        // whether it is, or is gone
-	shown   bool        // whether the object was in the listing
-	judged  bool        // whether a whole listing was, or will never be
-	own     bool        // whether our record is in the newest state
-	renewed time.Time   // when our record was last written with success; zero if never
-	failure error       // why the last attempt to write it has failed, nil if it has not, or there is no object
-	lapsed  bool        // whether we pause because our record counts as dead, or may
-	expiry  *time.Timer // looks at that when our record is about to die
-	peers   map[string]peer
-	alive   int64             // others, as they were last counted
-	rivals  string            // for whom we pause
-	broken  map[string]string // records that we have warned of
-	dead    []string          // whose records are to be removed from the newest state
-	touched time.Time         // when our record was last tried to be written
-	due     time.Time         // when it is to be written again
+	mu              sync.Mutex  // guards following
+	body            *Body       // the newest state of the object, nil if it is missing
+	missingSeen     int         // how often it was found missing, or its namespace to change
+	missingChecked  int         // for which of those times it is known whether the namespace is being deleted
+	namespaceEnding bool        // whether it is, or is gone
+	inListing       bool        // whether the object was in the listing
+	listed          bool        // whether a whole listing was, or will never be
+	hasOwnRecord    bool        // whether our record is in the newest state
+	renewedAt       time.Time   // when our record was last written with success; zero if never
+	writeErr        error       // why the last attempt to write it has failed, nil if it has not, or there is no object
+	lapsed          bool        // whether we pause because our record counts as dead, or may
+	expiryTimer     *time.Timer // checks that when our record is about to expire
+	peers           map[string]peer
+	alive           int64             // others, as they were last counted
+	blockers        string            // for whom we pause
+	broken          map[string]string // records that we have warned of
+	expired         []string          // whose records are to be removed from the newest state
+	attemptedAt     time.Time         // when our record was last tried to be written
+	nextWrite       time.Time         // when it is to be written again
 }
 
 // run keeps the own record alive until the context ends, and then removes it.
-func (a *peeringPlace) run(ctx context.Context) {
-	if a.resource.Plural == "" {
-		a.looked()
-		a.lack(ctx)
+func (s *peerSession) run(ctx context.Context) {
+	if s.resource.Plural == "" {
+		s.setObserved()
+		s.warnMissing(ctx)
 		return
 	}
-	a.keepAlive(ctx) // so that of two operators that start at the same time, at least one sees the other
+	s.keepAlive(ctx) // so that of two operators that start at the same time, at least one sees the other
 	var streams sync.WaitGroup
-	streams.Go(func() { a.stream().run(ctx) })
+	streams.Go(func() { s.stream().run(ctx) })
 	for ctx.Err() == nil {
-		a.step(ctx)
+		s.step(ctx)
 	}
 	streams.Wait()
-	a.mu.Lock()
-	if a.expiry != nil {
-		a.expiry.Stop()
+	s.mu.Lock()
+	if s.expiryTimer != nil {
+		s.expiryTimer.Stop()
 	}
-	a.mu.Unlock()
-	if !a.written {
+	s.mu.Unlock()
+	if !s.mayHaveRecord {
 		return
 	}
-	_, err := a.write(context.WithoutCancel(ctx), "", map[string]any{a.identity: nil})
+	_, err := s.write(context.WithoutCancel(ctx), "", map[string]any{s.identity: nil})
 	if err != nil && StatusCode(err) != http.StatusNotFound {
-		a.log.Error("The own record could not be removed from the peering; it will expire.", "peering", a.name, "error", err)
+		s.log.Error("The own record could not be removed from the peering; it will expire.", "peering", s.name, "error", err)
 	}
 }
 
 // step does what is due, or waits until something is.
-func (a *peeringPlace) step(ctx context.Context) {
-	a.mu.Lock()
-	missed, doubtful := a.missed, a.missed != a.asked
-	wait, dead := time.Until(a.due), len(a.dead) > 0
-	a.mu.Unlock()
+func (s *peerSession) step(ctx context.Context) {
+	s.mu.Lock()
+	seen, doubtful := s.missingSeen, s.missingSeen != s.missingChecked
+	wait, expired := time.Until(s.nextWrite), len(s.expired) > 0
+	s.mu.Unlock()
 	switch {
 	case doubtful:
-		a.inquire(ctx, missed)
+		s.checkNamespace(ctx, seen)
 	case wait <= 0:
-		a.keepAlive(ctx)
-	case dead:
-		a.bury(ctx)
+		s.keepAlive(ctx)
+	case expired:
+		s.removeExpired(ctx)
 	default:
 		timer := time.NewTimer(wait)
 		select {
-		case <-a.nudged:
+		case <-s.wakeup:
 		case <-timer.C:
 		case <-ctx.Done():
 		}
@@ -322,87 +322,87 @@ func (a *peeringPlace) step(ctx context.Context) {
 	}
 }
 
-// leave leaves the place, and takes back what was decided there.
-func (a *peeringPlace) leave() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.end()
-	a.countLocked(0)
-	a.pauses.block(a.name, false)
+// stop ends the session, and withdraws its reasons to pause.
+func (s *peerSession) stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cancel()
+	s.countLocked(0)
+	s.pauser.block(s.name, false)
 }
 
-// lack says, from time to time, what the operator waits for.
-func (a *peeringPlace) lack(ctx context.Context) {
+// warnMissing logs, from time to time, what the operator waits for.
+func (s *peerSession) warnMissing(ctx context.Context) {
 	for {
-		a.log.Warn(fmt.Sprintf("The operator pauses, as there is no resource of the mandatory peering %q.", a.settings.Peering.Name))
+		s.log.Warn(fmt.Sprintf("The operator pauses, as there is no resource of the mandatory peering %q.", s.settings.Peering.Name))
 		if sleep(ctx, time.Minute) != nil {
 			return
 		}
 	}
 }
 
-func (a *peeringPlace) write(ctx context.Context, version string, records map[string]any) (*Body, error) {
-	return writePeering(ctx, a.client, a.resource, a.namespace, a.settings.Peering.Name, version, records)
+func (s *peerSession) write(ctx context.Context, version string, records map[string]any) (*Body, error) {
+	return writePeering(ctx, s.client, s.resource, s.namespace, s.settings.Peering.Name, version, records)
 }
 
 // keepAlive writes the own record, and looks at those of the others in the answer.
-func (a *peeringPlace) keepAlive(ctx context.Context) {
-	s := &a.settings.Peering
-	a.mu.Lock()
-	sent, seen := time.Now(), a.body
-	a.touched, a.due = sent, sent.Add(s.interval()) // which an event can hasten before the answer is there
-	a.mu.Unlock()
-	body, err := a.write(ctx, "", map[string]any{a.identity: peeringRecord(s.Priority, s.Lifetime)})
+func (s *peerSession) keepAlive(ctx context.Context) {
+	settings := &s.settings.Peering
+	s.mu.Lock()
+	sent, seen := time.Now(), s.body
+	s.attemptedAt, s.nextWrite = sent, sent.Add(settings.interval()) // which an event can bring forward before the answer is there
+	s.mu.Unlock()
+	body, err := s.write(ctx, "", map[string]any{s.identity: peeringRecord(settings.Priority, settings.Lifetime)})
 	if err == nil {
-		a.written = s.Lifetime > 0
+		s.mayHaveRecord = settings.Lifetime > 0
 	} else if uncertain(err) {
-		a.written = true // perhaps
+		s.mayHaveRecord = true // perhaps
 	}
 	if ctx.Err() != nil {
 		return
 	}
 	missing := StatusCode(err) == http.StatusNotFound
-	a.tellWritten(err, missing)
-	a.mu.Lock()
-	if a.failure = err; missing {
-		a.failure = nil
+	s.logWrite(err, missing)
+	s.mu.Lock()
+	if s.writeErr = err; missing {
+		s.writeErr = nil
 	}
 	if err == nil {
-		a.renewLocked(sent)
-		if a.body == seen {
-			a.distrustLocked() // the answer is newer, because nothing else has been seen since it was asked for
+		s.renewLocked(sent)
+		if s.body == seen {
+			s.forgetVersionLocked() // the answer is newer, because nothing else has been seen since it was asked for
 		}
 	} else if transient(err) {
-		a.hastenLocked(sent.Add(max(2*time.Second, retryAfterOf(err))))
+		s.rescheduleLocked(sent.Add(max(2*time.Second, retryAfterOf(err))))
 	}
-	a.mu.Unlock()
+	s.mu.Unlock()
 	switch {
 	case err == nil:
-		a.judge(body)
+		s.evaluate(body)
 	case missing:
-		a.miss("", true)
+		s.setMissing("", true)
 	case transient(err):
-		a.expire()
+		s.checkExpiry()
 	default:
-		a.judge(nil) // there will be no event that tells of a record that has expired
+		s.evaluate(nil) // there will be no event that tells of a record that has expired
 	}
 }
 
-// tellWritten logs how it went to write the own record, and a trouble only once.
-func (a *peeringPlace) tellWritten(err error, missing bool) {
-	a.mu.Lock()
-	first := a.failure == nil
-	a.mu.Unlock()
+// logWrite logs how it went to write the own record, and a trouble only once.
+func (s *peerSession) logWrite(err error, missing bool) {
+	s.mu.Lock()
+	first := s.writeErr == nil
+	s.mu.Unlock()
 	switch failing := err != nil && !missing; {
 	case failing && first:
-		a.log.Warn("The own record could not be written; trying again.", "peering", a.name, "error", err)
-	case failing, err == nil && a.settings.Peering.Stealth:
+		s.log.Warn("The own record could not be written; trying again.", "peering", s.name, "error", err)
+	case failing, err == nil && s.settings.Peering.Stealth:
 	default:
 		result := "ok"
 		if err != nil {
 			result = "not found"
 		}
-		a.log.Debug("Keep-alive in "+a.name+".", "result", result)
+		s.log.Debug("Keep-alive in "+s.name+".", "result", result)
 	}
 }
 
@@ -431,104 +431,104 @@ func (s *PeeringSettings) reserve() time.Duration {
 }
 
 // renewLocked notes that the own record was written, and has its death noticed in time.
-func (a *peeringPlace) renewLocked(sent time.Time) {
-	a.renewed = sent
-	wait := time.Until(a.lapsesLocked())
-	if a.settings.Peering.Lifetime <= 0 || a.here.Err() != nil {
+func (s *peerSession) renewLocked(sent time.Time) {
+	s.renewedAt = sent
+	wait := time.Until(s.lapseTimeLocked())
+	if s.settings.Peering.Lifetime <= 0 || s.sessionCtx.Err() != nil {
 		return
 	}
-	if a.expiry == nil {
-		a.expiry = time.AfterFunc(wait, a.expire)
+	if s.expiryTimer == nil {
+		s.expiryTimer = time.AfterFunc(wait, s.checkExpiry)
 	} else {
-		a.expiry.Reset(wait)
+		s.expiryTimer.Reset(wait)
 	}
 }
 
-// lapsesLocked returns when the operator ceases to work unless its record is renewed before.
-func (a *peeringPlace) lapsesLocked() time.Time {
-	s := &a.settings.Peering
-	return a.renewed.Add(wholeSeconds(s.Lifetime) - s.reserve())
+// lapseTimeLocked returns when the operator ceases to work unless its record is renewed before.
+func (s *peerSession) lapseTimeLocked() time.Time {
+	settings := &s.settings.Peering
+	return s.renewedAt.Add(wholeSeconds(settings.Lifetime) - settings.reserve())
 }
 
-// lapsedLocked reports whether our record counts as dead for the others, or will at any moment, although there is an object for it. Who
-// was never allowed to write one works without, as others without the right to look at the peers do.
-func (a *peeringPlace) lapsedLocked() bool {
-	switch known := !a.renewed.IsZero(); {
-	case a.body == nil || a.settings.Peering.Lifetime <= 0:
+// lapsedLocked reports whether our record counts as dead for the others, or will at any moment, although there is an object for it. An
+// operator that was never allowed to write one works without, as those without the permission to watch the peers do.
+func (s *peerSession) lapsedLocked() bool {
+	switch known := !s.renewedAt.IsZero(); {
+	case s.body == nil || s.settings.Peering.Lifetime <= 0:
 		return false
-	case known && !time.Now().Before(a.lapsesLocked()):
+	case known && !time.Now().Before(s.lapseTimeLocked()):
 		return true
-	case known && a.own:
+	case known && s.hasOwnRecord:
 		return false
 	default:
-		return a.failure != nil && (known || transient(a.failure))
+		return s.writeErr != nil && (known || transient(s.writeErr))
 	}
 }
 
-// expire looks whether our record counts as dead by now.
-func (a *peeringPlace) expire() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.decideLocked()
+// checkExpiry pauses the operator if its record has expired.
+func (s *peerSession) checkExpiry() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.applyLocked()
 }
 
-// bury removes the records of the dead, unless one of them has shown a sign of life meanwhile: then the object has another version.
-func (a *peeringPlace) bury(ctx context.Context) {
+// removeExpired removes the expired records, unless one of them has shown a sign of life meanwhile: then the object has another version.
+func (s *peerSession) removeExpired(ctx context.Context) {
 	version, records := "", make(map[string]any)
-	a.mu.Lock()
-	for _, id := range a.dead {
+	s.mu.Lock()
+	for _, id := range s.expired {
 		records[id] = nil
 	}
-	if a.dead = nil; a.body != nil {
-		version = a.body.version
+	if s.expired = nil; s.body != nil {
+		version = s.body.version
 	}
-	a.mu.Unlock()
-	body, err := a.write(ctx, version, records)
+	s.mu.Unlock()
+	body, err := s.write(ctx, version, records)
 	code := StatusCode(err)
 	if err == nil {
-		a.judge(body)
+		s.evaluate(body)
 	} else if ctx.Err() == nil && code != http.StatusNotFound && code != http.StatusConflict {
-		a.log.Warn("The records of dead operators could not be removed.", "peering", a.name, "error", err)
+		s.log.Warn("The records of dead operators could not be removed.", "peering", s.name, "error", err)
 	}
 }
 
-// inquire asks whether the namespace of a missing object is being deleted, or gone: nothing can be missed there.
-func (a *peeringPlace) inquire(ctx context.Context, missed int) {
+// checkNamespace asks whether the namespace of a missing object is being deleted, or gone: nothing can be missed there.
+func (s *peerSession) checkNamespace(ctx context.Context, seen int) {
 	ending, err := false, error(nil)
-	if a.namespace != "" && a.settings.Peering.Mandatory {
-		ending, err = a.namespaceEnds(ctx)
+	if s.namespace != "" && s.settings.Peering.Mandatory {
+		ending, err = s.namespaceDeleted(ctx)
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.asked, a.ending = missed, ending
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.missingChecked, s.namespaceEnding = seen, ending
 	switch {
-	case a.asked != a.missed, ctx.Err() != nil:
+	case s.missingChecked != s.missingSeen, ctx.Err() != nil:
 		return // it is asked again
-	case a.body != nil: // it is not missing any more, and what it says has waited for this answer
-		a.decideLocked()
+	case s.body != nil: // it is not missing any more, and what it says has waited for this answer
+		s.applyLocked()
 		return
 	}
 	if err != nil && transient(err) {
-		a.hastenLocked(time.Now().Add(2 * time.Second))
+		s.rescheduleLocked(time.Now().Add(2 * time.Second))
 	}
-	if a.settings.Peering.Mandatory && !ending {
-		a.log.Warn("The operator pauses, as it cannot see the mandatory object: " + a.name + ".")
+	if s.settings.Peering.Mandatory && !ending {
+		s.log.Warn("The operator pauses, as it cannot see the mandatory object: " + s.name + ".")
 	}
-	a.decideLocked()
+	s.applyLocked()
 }
 
-// namespaceEnds asks the server whether the place's namespace is being deleted, or gone. It needs the right to list namespaces, which operators of
+// namespaceDeleted asks the server whether the session's namespace is being deleted, or gone. It needs the right to list namespaces, which operators of
 // namespaces may have anyway, or to get that one.
-func (a *peeringPlace) namespaceEnds(ctx context.Context) (ends bool, err error) {
+func (s *peerSession) namespaceDeleted(ctx context.Context) (ends bool, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, peeringTimeout, fmt.Errorf("no answer in %s", peeringTimeout))
 	defer cancel()
 	r := request{method: http.MethodGet, path: "/api/v1/namespaces", once: true}
 	list := r
-	list.query = url.Values{"fieldSelector": {"metadata.name=" + a.namespace}}
-	answer, err := a.client.body(ctx, &list)
+	list.query = url.Values{"fieldSelector": {"metadata.name=" + s.namespace}}
+	answer, err := s.client.body(ctx, &list)
 	if StatusCode(err) == http.StatusForbidden {
-		r.path += "/" + url.PathEscape(a.namespace)
-		answer, err = a.client.body(ctx, &r)
+		r.path += "/" + url.PathEscape(s.namespace)
+		answer, err = s.client.body(ctx, &r)
 		if StatusCode(err) == http.StatusNotFound {
 			return true, nil
 		}
@@ -545,148 +545,148 @@ func (a *peeringPlace) namespaceEnds(ctx context.Context) (ends bool, err error)
 	return ends && err == nil, err
 }
 
-// stream makes the stream of the peering objects of the place's resource, of which one is ours.
-func (a *peeringPlace) stream() *stream {
+// stream makes the stream of the peering objects of the session's resource, of which one is ours.
+func (s *peerSession) stream() *stream {
 	return &stream{
-		client: a.client, resource: a.resource, namespace: a.namespace, settings: &a.settings.Watching, logger: a.log,
+		client: s.client, resource: s.resource, namespace: s.namespace, settings: &s.settings.Watching, logger: s.log,
 		listing: func() {
-			a.mu.Lock()
-			defer a.mu.Unlock()
-			a.shown = false
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.inListing = false
 		},
 		event: func(ev RawEvent) {
-			if ev.Body.name != a.settings.Peering.Name {
+			if ev.Body.name != s.settings.Peering.Name {
 				return
 			}
 			if ev.Type == Deleted {
-				a.miss(ev.Body.version, true)
+				s.setMissing(ev.Body.version, true)
 				return
 			}
-			a.mu.Lock()
-			a.shown = true
-			a.mu.Unlock()
-			a.judge(ev.Body)
+			s.mu.Lock()
+			s.inListing = true
+			s.mu.Unlock()
+			s.evaluate(ev.Body)
 		},
 		listed: func() {
-			a.mu.Lock()
-			shown := a.shown
-			a.judged = true
-			a.mu.Unlock()
+			s.mu.Lock()
+			shown := s.inListing
+			s.listed = true
+			s.mu.Unlock()
 			if !shown {
-				a.miss("", true)
+				s.setMissing("", true)
 			} else {
-				a.judge(nil)
+				s.evaluate(nil)
 			}
 		},
 		restored: func() {
-			a.mu.Lock()
-			defer a.mu.Unlock()
-			a.distrustLocked()
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.forgetVersionLocked()
 		},
-		failed: a.failed,
+		failed: s.watchFailed,
 	}
 }
 
-// distrustLocked has the next state that is seen taken for the newest one, whatever its version: the API server may have an older history now.
-func (a *peeringPlace) distrustLocked() {
-	if a.body != nil {
-		body := *a.body
+// forgetVersionLocked has the next state that is seen taken for the newest one, whatever its version: the API server may have an older history now.
+func (s *peerSession) forgetVersionLocked() {
+	if s.body != nil {
+		body := *s.body
 		body.version = ""
-		a.body = &body
+		s.body = &body
 	}
 }
 
-// failed decides what becomes of a place that cannot be watched. Those who need not have peers go on without them.
-func (a *peeringPlace) failed(err error) {
+// watchFailed decides what becomes of a session whose object cannot be watched. Operators whose peering is not mandatory go on without it.
+func (s *peerSession) watchFailed(err error) {
 	if login := (*LoginError)(nil); errors.As(err, &login) {
-		a.fail(err)
+		s.fail(err)
 	}
 	if code := StatusCode(err); code == http.StatusForbidden || code == http.StatusNotFound {
-		a.mu.Lock()
-		first := !a.judged
-		a.judged = true
-		a.mu.Unlock()
+		s.mu.Lock()
+		first := !s.listed
+		s.listed = true
+		s.mu.Unlock()
 		if first {
-			a.log.Warn("The peering objects cannot be watched, and so peers cannot be noticed.", "peering", a.name, "error", err)
-			a.miss("", false)
+			s.log.Warn("The peering objects cannot be watched, and so peers cannot be noticed.", "peering", s.name, "error", err)
+			s.setMissing("", false)
 		}
 	}
 }
 
-// miss notes that there is no peering object. Without it, no operator has peers; if it is mandatory, there is nothing to do but to wait, unless
-// the namespace is being deleted. The version is that of the deletion, if it is known; gone tells that it is not merely unseen.
-func (a *peeringPlace) miss(version string, gone bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.body != nil && a.body.version != version && newerVersion(a.body.version, version) {
+// setMissing notes that there is no peering object. Without it, no operator has peers; if it is mandatory, there is nothing to do but to wait, unless
+// the namespace is being deleted. The version is that of the deletion, if it is known; gone means that it is not merely unseen.
+func (s *peerSession) setMissing(version string, gone bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.body != nil && s.body.version != version && newerVersion(s.body.version, version) {
 		return // an answer was quicker than the stream, and has shown the next object of the name
 	}
-	if a.body != nil && gone && !a.settings.Peering.Mandatory {
-		a.log.Warn("The peering object has been deleted: peers cannot be noticed until there is one again.", "peering", a.name)
+	if s.body != nil && gone && !s.settings.Peering.Mandatory {
+		s.log.Warn("The peering object has been deleted: peers cannot be noticed until there is one again.", "peering", s.name)
 	}
-	clear(a.peers)
-	a.body, a.dead, a.own, a.renewed = nil, nil, false, time.Time{}
-	a.countLocked(0)
-	if a.settings.Peering.Mandatory {
-		a.rivals = ""
-		a.doubtLocked()
+	clear(s.peers)
+	s.body, s.expired, s.hasOwnRecord, s.renewedAt = nil, nil, false, time.Time{}
+	s.countLocked(0)
+	if s.settings.Peering.Mandatory {
+		s.blockers = ""
+		s.recheckLocked()
 		return
 	}
-	if a.rivals != "" {
-		a.log.Info("Resuming operations after the pause.")
+	if s.blockers != "" {
+		s.log.Info("Resuming operations after the pause.")
 	}
-	a.rivals = ""
-	a.decideLocked()
+	s.blockers = ""
+	s.applyLocked()
 }
 
-// doubtLocked has the goroutine of the place find out whether the namespace of the missing object is being deleted. Until that is known, all is as it was.
-func (a *peeringPlace) doubtLocked() {
-	if a.body == nil && a.settings.Peering.Mandatory {
-		a.missed++
-		a.nudge()
+// recheckLocked has the goroutine of the session find out whether the namespace of the missing object is being deleted. Until that is known, all is as it was.
+func (s *peerSession) recheckLocked() {
+	if s.body == nil && s.settings.Peering.Mandatory {
+		s.missingSeen++
+		s.wake()
 	}
 }
 
-// judge looks at a newer state of the peering object, or, if that is nil, again at the one known.
-func (a *peeringPlace) judge(body *Body) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	first := a.body == nil
+// evaluate looks at a newer state of the peering object, or, if that is nil, again at the one known.
+func (s *peerSession) evaluate(body *Body) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	first := s.body == nil
 	if body == nil {
-		body = a.body
-	} else if a.body != nil && newerVersion(a.body.version, body.version) { // an answer was quicker than the stream, or the other way around
-		a.decideLocked()
+		body = s.body
+	} else if s.body != nil && newerVersion(s.body.version, body.version) { // an answer was quicker than the stream, or the other way around
+		s.applyLocked()
 		return
 	}
-	if a.body = body; body == nil {
+	if s.body = body; body == nil {
 		return
 	}
 	now, own := time.Now(), false
 	var higher, same []string
-	a.dead = nil
-	known, broken := a.peers, a.broken
-	a.peers, a.broken = make(map[string]peer), make(map[string]string)
+	s.expired = nil
+	known, broken := s.peers, s.broken
+	s.peers, s.broken = make(map[string]peer), make(map[string]string)
 	status, _ := rawjson.Find(body.raw, "status")
 	_ = rawjson.EachMember(status, func(quoted, raw []byte) bool { // what is no object has no records
 		id := rawjson.Unquote(quoted)
 		p, err := readPeer(raw)
 		if err != nil {
-			if a.broken[id] = p.raw; broken[id] != p.raw {
-				a.log.Warn("Ignoring a broken record in the "+a.name+".", "identity", id, "record", p.raw, "error", err)
+			if s.broken[id] = p.raw; broken[id] != p.raw {
+				s.log.Warn("Ignoring a broken record in the "+s.name+".", "identity", id, "record", p.raw, "error", err)
 			}
 			return true
 		}
-		p.deadline = a.deadlineLocked(p, known[id], now)
-		a.peers[id] = p
-		if id == a.identity {
+		p.deadline = s.deadlineLocked(p, known[id], now)
+		s.peers[id] = p
+		if id == s.identity {
 			own = true
 			return true
 		}
-		shown, priority := id+" "+p.raw, float64(a.settings.Peering.Priority)
+		shown, priority := id+" "+p.raw, float64(s.settings.Peering.Priority)
 		switch {
 		case !now.Before(p.deadline):
-			a.dead = append(a.dead, id)
-			a.nudge()
+			s.expired = append(s.expired, id)
+			s.wake()
 			return true
 		case p.priority > priority:
 			higher = append(higher, shown)
@@ -695,103 +695,103 @@ func (a *peeringPlace) judge(body *Body) {
 		default:
 			return true
 		}
-		a.hastenLocked(p.deadline)
+		s.rescheduleLocked(p.deadline)
 		return true
 	})
-	if !own && (a.own || first) && a.settings.Peering.Lifetime > 0 { // it was removed, or there was no place for it: others must not believe that we are gone
-		a.hastenLocked(now)
+	if !own && (s.hasOwnRecord || first) && s.settings.Peering.Lifetime > 0 { // it was removed, or there was no object for it: others must not believe that we are gone
+		s.rescheduleLocked(now)
 	}
-	a.own = own
+	s.hasOwnRecord = own
 	alive := int64(0)
-	for id, p := range a.peers {
-		if id != a.identity && now.Before(p.deadline) {
+	for id, p := range s.peers {
+		if id != s.identity && now.Before(p.deadline) {
 			alive++
 		}
 	}
-	a.countLocked(alive)
-	a.concludeLocked(higher, same)
+	s.countLocked(alive)
+	s.setBlockersLocked(higher, same)
 }
 
 // countLocked counts the others that live.
-func (a *peeringPlace) countLocked(alive int64) {
-	if a.here.Err() != nil {
+func (s *peerSession) countLocked(alive int64) {
+	if s.sessionCtx.Err() != nil {
 		alive = 0
 	}
-	a.meter.Add(metrics.Peers, alive-a.alive)
-	a.alive = alive
+	s.meter.Add(metrics.Peers, alive-s.alive)
+	s.alive = alive
 }
 
-// deadlineLocked tells when a record is dead. A record that we have seen coming counts from then on, however wrong the clock of its operator
-// may be; of the others we know only what they say, but no record lives longer than it says from when it was first seen.
-func (a *peeringPlace) deadlineLocked(p, known peer, now time.Time) time.Time {
+// deadlineLocked returns when a record is dead. A record that we have seen coming counts from then on, however wrong the clock of its operator
+// may be; of the others we know only what they contain, but no record lives longer than its lifetime from when it was first seen.
+func (s *peerSession) deadlineLocked(p, known peer, now time.Time) time.Time {
 	switch latest := now.Add(p.lifetime); {
 	case p.lastseen.IsZero():
 		return latest
 	case known.raw == p.raw:
 		return known.deadline
-	case a.judged || p.lastseen.After(now):
+	case s.listed || p.lastseen.After(now):
 		return latest
 	default:
 		return p.lastseen.Add(p.lifetime)
 	}
 }
 
-// hastenLocked has the own record written at a time, if not before, but no more often than each second.
-func (a *peeringPlace) hastenLocked(due time.Time) {
-	if soonest := a.touched.Add(time.Second); due.Before(soonest) {
+// rescheduleLocked has the own record written at a time, if not before, but no more often than each second.
+func (s *peerSession) rescheduleLocked(due time.Time) {
+	if soonest := s.attemptedAt.Add(time.Second); due.Before(soonest) {
 		due = soonest
 	}
-	if due.Before(a.due) {
-		a.due = due
-		a.nudge()
+	if due.Before(s.nextWrite) {
+		s.nextWrite = due
+		s.wake()
 	}
 }
 
-// nudge has the goroutine of the place look what is to be done.
-func (a *peeringPlace) nudge() {
+// wake has the goroutine of the session check what is due.
+func (s *peerSession) wake() {
 	select {
-	case a.nudged <- struct{}{}:
+	case s.wakeup <- struct{}{}:
 	default:
 	}
 }
 
-// concludeLocked pauses in favour of the operators with a higher priority or the same one, or goes on without any.
-func (a *peeringPlace) concludeLocked(higher, same []string) {
-	rivals := strings.Join(append(higher, same...), ", ")
+// setBlockersLocked pauses in favor of the operators with a higher priority or the same one, or goes on without any.
+func (s *peerSession) setBlockersLocked(higher, same []string) {
+	blockers := strings.Join(append(higher, same...), ", ")
 	switch {
 	case len(higher) > 0:
-		if a.rivals == "" {
-			a.log.Info("Pausing operations in favour of " + rivals + ".")
+		if s.blockers == "" {
+			s.log.Info("Pausing operations in favour of " + blockers + ".")
 		}
 	case len(same) > 0:
-		a.log.Warn("Possibly conflicting operators with the same priority: " + rivals + ".")
-		if a.rivals == "" {
-			a.log.Warn("Pausing all operators, including self: " + a.identity + ".")
+		s.log.Warn("Possibly conflicting operators with the same priority: " + blockers + ".")
+		if s.blockers == "" {
+			s.log.Warn("Pausing all operators, including self: " + s.identity + ".")
 		}
-	case a.rivals != "":
-		a.log.Info("Resuming operations after the pause. Gone are: " + a.rivals + ".")
+	case s.blockers != "":
+		s.log.Info("Resuming operations after the pause. Gone are: " + s.blockers + ".")
 	}
-	a.rivals = rivals
-	a.decideLocked()
+	s.blockers = blockers
+	s.applyLocked()
 }
 
-// decideLocked lets the operator pause, or go on: it pauses for rivals, without its mandatory object, and without a living record.
-func (a *peeringPlace) decideLocked() {
-	if a.here.Err() != nil {
+// applyLocked lets the operator pause, or go on: it pauses for rivals, without its mandatory object, and without a living record.
+func (s *peerSession) applyLocked() {
+	if s.sessionCtx.Err() != nil {
 		return
 	}
-	if a.asked != a.missed {
+	if s.missingChecked != s.missingSeen {
 		return // it depends on an answer that is not there yet
 	}
-	lapsed := a.lapsedLocked()
-	if lapsed && !a.lapsed {
-		a.log.Warn("The operator pauses, as its own record could not be renewed in time: others may take its work over.", "peering", a.name, "error", a.failure)
-	} else if !lapsed && a.lapsed && a.body != nil {
-		a.log.Info("The own record has been renewed.", "peering", a.name)
+	lapsed := s.lapsedLocked()
+	if lapsed && !s.lapsed {
+		s.log.Warn("The operator pauses, as its own record could not be renewed in time: others may take its work over.", "peering", s.name, "error", s.writeErr)
+	} else if !lapsed && s.lapsed && s.body != nil {
+		s.log.Info("The own record has been renewed.", "peering", s.name)
 	}
-	a.lapsed = lapsed
-	a.pauses.block(a.name, a.rivals != "" || lapsed || a.body == nil && a.settings.Peering.Mandatory && !a.ending)
-	if a.judged {
-		a.looked()
+	s.lapsed = lapsed
+	s.pauser.block(s.name, s.blockers != "" || lapsed || s.body == nil && s.settings.Peering.Mandatory && !s.namespaceEnding)
+	if s.listed {
+		s.setObserved()
 	}
 }

@@ -34,22 +34,22 @@ const (
 // values are unset and not stored, except for the counter and the flags.
 type ProgressRecord struct {
 	Started time.Time // when the handler was selected for the change; stored in microseconds
-	Stopped time.Time // when it succeeded or failed for good
+	Stopped time.Time // when it succeeded or failed permanently
 	Delayed time.Time // when its next attempt is due
 	Purpose Reason    // why it is called; "" fits every reason
 	Retries int       // the attempts made so far
 	Success bool      // it has succeeded
-	Failure bool      // it has failed for good
+	Failure bool      // it has failed permanently
 	Message *string   // the text of the last attempt's error; nil if it had none
 	Subrefs []string  // ids of the sub-handlers of all levels
 
 	stored any // what it was read from, decoded; nil for new records
 }
 
-// finished tells whether the handler is not to be called again.
+// finished reports whether the handler is not to be called again.
 func (r *ProgressRecord) finished() bool { return r.Success || r.Failure }
 
-// changed tells whether what would be stored differs from what was read: by
+// changed reports whether what would be stored differs from what was read: by
 // value, so another spelling of a time counts, the order of keys does not.
 func (r *ProgressRecord) changed() bool { return !rawjson.Equal(r.members(false).decoded(), r.stored) }
 
@@ -93,18 +93,18 @@ func (r *ProgressRecord) members(unset bool) recordMembers {
 	return slices.DeleteFunc(all, func(m recordMember) bool { return m.value == nil })
 }
 
-func (all recordMembers) decoded() map[string]any {
-	m := make(map[string]any, len(all))
-	for _, one := range all {
+func (r recordMembers) decoded() map[string]any {
+	m := make(map[string]any, len(r))
+	for _, one := range r {
 		m[one.key] = one.value
 	}
 	return m
 }
 
 // encoded returns the members as compact JSON in pure ASCII.
-func (all recordMembers) encoded() []byte {
+func (r recordMembers) encoded() []byte {
 	b := []byte{'{'}
-	for i, m := range all {
+	for i, m := range r {
 		if i > 0 {
 			b = append(b, ',')
 		}
@@ -220,7 +220,7 @@ func decodeAs[T any](value any, want string) (T, error) {
 	return v, nil
 }
 
-// maxCount is beyond all attempts that were ever made. A larger number is that of somebody who wants it to overflow.
+// maxCount is beyond all attempts that were ever made. A larger number is meant to overflow.
 const maxCount = 1 << 30
 
 func decodeCount(value any) (int, error) {
@@ -420,7 +420,7 @@ func (s *StatusProgressStorage) Clear(essence *Essence) {
 }
 
 func (s *StatusProgressStorage) clearRecords(essence *Essence) {
-	if s.Field != "" || essence.parts().Index("status") >= 0 {
+	if s.Field != "" || essence.object().Index("status") >= 0 {
 		essence.remove(statusField(s.Field, s.Name, "progress")...)
 	}
 	essence.dropEmpty()
@@ -434,9 +434,9 @@ func (s *StatusProgressStorage) Flush() {}
 type MultiProgressStorage []ProgressStorage
 
 // Fetch implements [ProgressStorage]. An error of one storage matters only if no other one has a record.
-func (all MultiProgressStorage) Fetch(id HandlerID, body *Body) (*ProgressRecord, error) {
+func (m MultiProgressStorage) Fetch(id HandlerID, body *Body) (*ProgressRecord, error) {
 	var damage []error
-	for _, s := range all {
+	for _, s := range m {
 		record, err := s.Fetch(id, body)
 		if err == nil && record != nil {
 			return record, nil
@@ -447,36 +447,36 @@ func (all MultiProgressStorage) Fetch(id HandlerID, body *Body) (*ProgressRecord
 }
 
 // Store implements [ProgressStorage].
-func (all MultiProgressStorage) Store(id HandlerID, record *ProgressRecord, body *Body, patch *Patch) {
-	for _, s := range all {
+func (m MultiProgressStorage) Store(id HandlerID, record *ProgressRecord, body *Body, patch *Patch) {
+	for _, s := range m {
 		s.Store(id, record, body, patch)
 	}
 }
 
 // Purge implements [ProgressStorage].
-func (all MultiProgressStorage) Purge(id HandlerID, body *Body, patch *Patch) {
-	for _, s := range all {
+func (m MultiProgressStorage) Purge(id HandlerID, body *Body, patch *Patch) {
+	for _, s := range m {
 		s.Purge(id, body, patch)
 	}
 }
 
 // Touch implements [ProgressStorage].
-func (all MultiProgressStorage) Touch(value string, body *Body, patch *Patch) {
-	for _, s := range all {
+func (m MultiProgressStorage) Touch(value string, body *Body, patch *Patch) {
+	for _, s := range m {
 		s.Touch(value, body, patch)
 	}
 }
 
 // Clear implements [ProgressStorage].
-func (all MultiProgressStorage) Clear(essence *Essence) {
-	for _, s := range all {
+func (m MultiProgressStorage) Clear(essence *Essence) {
+	for _, s := range m {
 		s.Clear(essence)
 	}
 }
 
 // Flush implements [ProgressStorage].
-func (all MultiProgressStorage) Flush() {
-	for _, s := range all {
+func (m MultiProgressStorage) Flush() {
+	for _, s := range m {
 		s.Flush()
 	}
 }
@@ -546,7 +546,7 @@ func purgeField(body *Body, patch *Patch, path ...string) {
 	if _, ok := body.find(path...); ok {
 		patch.put(nil, path...)
 	} else {
-		patch.forget(path...)
+		patch.dropValue(path...)
 	}
 }
 
@@ -569,7 +569,7 @@ func markPrefix(prefix string, body *Body, patch *Patch) {
 // maxPrefixLength is the length up to which every key is valid, as Kubernetes allows prefixes of 253 characters with the name.
 const maxPrefixLength = 253 - maxNameLength - 1
 
-// copied tells whether what is stored on an object was stored on another one.
+// copied reports whether what is stored on an object was stored on another one.
 func (p *PersistenceSettings) copied(body *Body) bool {
 	if !p.IgnoreCopies {
 		return false
@@ -593,7 +593,7 @@ func (p *PersistenceSettings) boundKey(body *Body) string {
 	return annotationKeys(append(prefixes, "")[0], handledUIDKey, body, true)[0]
 }
 
-// warnings tells what is doubtful about the storages.
+// warnings returns what is doubtful about the storages.
 func (p *PersistenceSettings) warnings() []string {
 	var all []string
 	for _, prefix := range append(prefixesOf(p.ProgressStorage), prefixesOf(p.DiffBaseStorage)...) {
@@ -643,13 +643,13 @@ func annotationKeys(prefix, id string, body *Body, v2only bool) []string {
 	if v2only {
 		return []string{prefix + v2}
 	}
-	v1, room := name, maxNameLength-utf8.RuneCountInString(prefix)
-	if n := utf8.RuneCountInString(name); n > room {
+	v1, available := name, maxNameLength-utf8.RuneCountInString(prefix)
+	if n := utf8.RuneCountInString(name); n > available {
 		suffix := hashSuffix(name)
-		if room -= len(suffix); room < 0 {
-			room = max(0, n+room) // so it has always been with long prefixes
+		if available -= len(suffix); available < 0 {
+			available = max(0, n+available) // so it has always been with long prefixes
 		}
-		v1 = cut.Runes(name, room) + suffix
+		v1 = cut.Runes(name, available) + suffix
 	}
 	if v1 == v2 {
 		return []string{prefix + v2}
@@ -684,13 +684,13 @@ func replaceUnsafe(id string) string {
 	return strings.NewReplacer("/", ".", "<", "_", ">", "_").Replace(id)
 }
 
-// hashSuffix returns the suffix, 7 characters long, that tells shortened names apart.
+// hashSuffix returns the suffix, 7 characters long, that makes shortened names differ.
 func hashSuffix(name string) string {
 	digest := base64.RawStdEncoding.EncodeToString(blake2b.Sum([]byte(name), 4))
 	return "-" + strings.NewReplacer("+", "-", "/", ".").Replace(digest)
 }
 
-// hasPrefix tells whether a key of an annotation is under a prefix.
+// hasPrefix reports whether a key of an annotation is under a prefix.
 func hasPrefix(key []byte, prefix string) bool {
 	n := len(prefix)
 	return len(key) > n && key[n] == '/' && string(key[:n]) == prefix

@@ -64,12 +64,12 @@ func TestAnnotationKeys(t *testing.T) {
 			}
 		})
 	}
-	room := func(r row) int { return 63 - len(r.Prefix) - 1 }
+	available := func(r row) int { return 63 - len(r.Prefix) - 1 }
 	check("CH-129 two versions, or one key if they are the same", func(r row) bool { return true })
 	check("CH-130 characters replaced", func(r row) bool { return strings.ContainsAny(r.ID, "/<>") && r.V1 == r.V2 })
 	check("CH-132 the second version", func(r row) bool { return len(r.ID) > 63 })
-	check("CH-133 the first version", func(r row) bool { return room(r) >= 7 && len(r.ID) > room(r) })
-	check("CH-134 long prefixes", func(r row) bool { return room(r) < 7 })
+	check("CH-133 the first version", func(r row) bool { return available(r) >= 7 && len(r.ID) > available(r) })
+	check("CH-134 long prefixes", func(r row) bool { return available(r) < 7 })
 	check("CH-135 replica sets of deployments", func(r row) bool { return string(r.Body) != "null" })
 	t.Run("CH-138 without the first version", func(t *testing.T) {
 		for _, r := range rows {

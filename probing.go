@@ -24,7 +24,7 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// This file tells others how the operator is: whether it is alive, by its probes, whether it is ready, and what it has counted. The
+// This file serves the state of the operator: whether it is alive, by its probes, whether it is ready, and what it has counted. The
 // server has its own goroutines, and each probe that runs has one.
 
 const (
@@ -35,7 +35,7 @@ const (
 	debugTimeout  = 10 * time.Minute // for what is asked for debugging, such as profiles
 )
 
-// The paths that are served beside that of the liveness.
+// The paths that are served in addition to that of the liveness.
 const (
 	readinessPath = "/readyz"
 	metricsPath   = "/metrics"
@@ -60,13 +60,13 @@ type prober struct {
 	end      context.CancelFunc
 
 	mu       sync.Mutex // guards following, and the beginning of requests
-	last     *probing   // nil before somebody has asked
+	last     *probeRun  // nil before the first request
 	running  []HandlerID
 	stopping bool
 }
 
-// probing is one round of all probes.
-type probing struct {
+// probeRun is one run of all probes.
+type probeRun struct {
 	done   chan struct{} // closed when the following is known
 	at     time.Time     // when they were done
 	values map[string]any
@@ -136,7 +136,7 @@ func (p *prober) stop() {
 		p.log.Error("Some requests to the liveness endpoint are left behind, because they do not end with their connections.")
 	}
 	closing.Stop()
-	_ = p.server.Close() // whatever is wrong with connections that nobody wants any more
+	_ = p.server.Close() // whatever is wrong with connections that are not used any more
 	p.tasks.Wait()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -202,7 +202,7 @@ func (p *prober) liveness() (code int, body []byte) {
 	if !p.begun.Load() {
 		return http.StatusOK, []byte("{}")
 	}
-	now := p.ask()
+	now := p.results()
 	code, answer := http.StatusOK, any(now.values)
 	if len(now.failed) > 0 {
 		code, answer = http.StatusInternalServerError, map[string]any{"failed": now.failed}
@@ -222,12 +222,12 @@ func (p *prober) readiness() (code int, body []byte) {
 	return code, fmt.Appendf(nil, `{"started":%t,"login":%t,"paused":%t,"streams":{"wanted":%d,"working":%d}}`, started, login, paused, all, working)
 }
 
-// ask returns what the probes have told in the last seconds, or asks them. All who ask meanwhile wait for one round.
-func (p *prober) ask() *probing {
+// results returns what the probes have told in the last seconds, or asks them. All requests meanwhile wait for one run.
+func (p *prober) results() *probeRun {
 	p.mu.Lock()
 	now := p.last
-	if now == nil || now.over() && (len(now.failed) > 0 || time.Since(now.at) >= probesFresh) {
-		now = &probing{done: make(chan struct{})}
+	if now == nil || now.finished() && (len(now.failed) > 0 || time.Since(now.at) >= probesFresh) {
+		now = &probeRun{done: make(chan struct{})}
 		p.last = now
 		p.tasks.Go(func() { p.collect(now) })
 	}
@@ -236,7 +236,7 @@ func (p *prober) ask() *probing {
 	return now
 }
 
-func (r *probing) over() bool {
+func (r *probeRun) finished() bool {
 	select {
 	case <-r.done:
 		return true
@@ -246,7 +246,7 @@ func (r *probing) over() bool {
 }
 
 // collect calls all probes at the same time, so that none holds up the others.
-func (p *prober) collect(r *probing) {
+func (p *prober) collect(r *probeRun) {
 	defer close(r.done)
 	values, errs := make([]any, len(p.handlers)), make([]error, len(p.handlers))
 	var all sync.WaitGroup
@@ -319,9 +319,9 @@ func (p *prober) invoke(h *handler) (any, error) {
 }
 
 // newMetrics returns the counters of an operator.
-func newMetrics(g *Registry, p *pausing) *metrics.Metrics {
+func newMetrics(r *Registry, p *pauser) *metrics.Metrics {
 	var ids []string
-	for _, h := range g.snapshot() {
+	for _, h := range r.snapshot() {
 		ids = append(ids, string(h.id))
 	}
 	return metrics.New(metrics.State{Paused: p.paused, Goroutines: runtime.NumGoroutine, Memory: residentMemory}, ids)

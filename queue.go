@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/metrics"
+	"github.com/kopf-go/kopf/internal/workpool"
 )
 
 // This file knows which objects of one resource are there, who works on them, and when
@@ -18,24 +19,24 @@ import (
 
 // queue hands the events of each object to its worker, one after another.
 type queue struct {
-	work        func(s *entry, events []RawEvent) rest
-	left        func(s *entry) // told of objects that are not served any more
-	passes      passes         // what the objects have to wait for; may be nil
-	counts      bool           // whether others wait for the objects that are listed
-	limit       chan struct{}  // a place for each working worker; nil for no limit
-	workerLimit *workerLimit   // which all queues share
-	log         *slog.Logger
-	meter       *metrics.Metrics
-	known       *metrics.Resource
+	reconcile    func(s *entry, events []RawEvent) result
+	onForget     func(s *entry)    // called for objects that are not served any more
+	barrier      initialSync       // what the objects have to wait for; may be nil
+	joinsBarrier bool              // whether others wait for the objects that are listed
+	limit        chan struct{}     // holds a token for each active worker; nil for no limit
+	workerLimit  *workpool.Limiter // which all queues share
+	log          *slog.Logger
+	meter        *metrics.Metrics
+	known        *metrics.Resource
 
 	workers sync.WaitGroup // workers, and timers that are going to start one
 
 	mu         sync.Mutex // guards following, and the fields of all entries that belong to the queue
 	entries    map[string]*entry
-	typeMeta   *typeMeta             // of the newest object
-	namespaces map[string]*namespace // of all objects
-	absent     map[string]absentee   // by the keys of objects that were forgotten, and of which something is still to be done
-	listings   uint64                // that were begun
+	typeMeta   *typeMeta               // of the newest object
+	namespaces map[string]*namespace   // of all objects
+	absent     map[string]absentObject // by the keys of objects that were forgotten, and of which something is still to be done
+	listings   uint64                  // that were begun
 	closed     bool
 }
 
@@ -45,33 +46,33 @@ type namespace struct {
 	objects int
 }
 
-// passes is what all objects have to wait for.
-type passes interface {
+// initialSync is what all objects have to wait for.
+type initialSync interface {
 	closed() bool
 	add()
 	done()
 }
 
-// rest is what a worker leaves: when the object is due again, and the body to go on with then.
-type rest struct {
-	due    bool
-	after  time.Duration
-	body   *Body
-	gone   bool       // whether the object is not there any more
-	quiet  bool       // whether only the write conflict is to be forgotten then
-	untold bool       // whether its deletion was not told, because the operator pauses
-	held   bool       // whether it has to wait until it may pass
-	events []RawEvent // that wait with it
+// result is what a worker leaves: when the object is due again, and the body to go on with then.
+type result struct {
+	requeue        bool
+	requeueAfter   time.Duration
+	body           *Body
+	gone           bool       // whether the object is not there any more
+	forgetConflict bool       // whether only the write conflict is to be forgotten then
+	unreported     bool       // whether its deletion was not reported, because the operator pauses
+	blocked        bool       // whether it has to wait until it may pass
+	events         []RawEvent // that wait with it
 }
 
-// within makes the object due in the given time at the latest, unless that is negative.
-func (r rest) within(wait time.Duration, body *Body) rest {
+// requeueWithin makes the object due in the given time at the latest, unless that is negative.
+func (r result) requeueWithin(wait time.Duration, body *Body) result {
 	if wait < 0 {
 		return r
 	}
-	r.quiet = false
-	if !r.due || wait < r.after {
-		r.due, r.after = true, wait
+	r.forgetConflict = false
+	if !r.requeue || wait < r.requeueAfter {
+		r.requeue, r.requeueAfter = true, wait
 	}
 	if r.body == nil {
 		r.body = body
@@ -81,50 +82,50 @@ func (r rest) within(wait time.Duration, body *Body) rest {
 
 // entry is one object: what is remembered of it while it is idle, and its state while it is active.
 type entry struct {
-	// What is above the state is set once; the rest is the queue's, under its lock.
+	// What is above the state is set once; all else is the queue's, under its lock.
 	key, name string
-	in        *namespace
+	namespace *namespace
 	typeMeta  *typeMeta
-	named     bool // whether the key is its uid
+	hasUID    bool // whether the key is its uid
 	listed    bool // whether it was there before the operator
 
 	*objectState        // nil while there is nothing on it
 	version      string // the newest one seen
 	listing      uint64 // the last listing that showed it
-	round        uint64 // of the operator's work, in which the newest event came
+	epoch        uint64 // of the operator's work, in which the newest event came
 	presence     presence
-	remembered   bool // whether it was seen with a memo of the operator that had nothing in it
-	unwanted     bool // whether no handler was for it when it was seen last, without a worker
+	memorySeen   bool // whether it was seen with a memo of the operator that had nothing in it
+	unmatched    bool // whether no handler was for it when it was seen last, without a worker
 
 	// The worker's, while there is one, and the queue's otherwise. Times are in nanoseconds since 1970.
-	handled       bool          // whether a handling has ended since then
-	wrote         bool          // whether the operator has changed it, and not only kept its records there
-	tracked       bool          // whether the stored state was made of the fields that are tracked now
-	base          uint64        // the digest of what was last stored as handled
-	based         time.Duration // when that was, by the reactor's clock
-	expected      string        // the version of our last patch, "" if it has come back
-	expectedUntil time.Duration // by the reactor's clock
+	handled         bool          // whether a handling has ended since then
+	changedByUs     bool          // whether the operator has changed it, and not only kept its records there
+	trackingCurrent bool          // whether the stored state was made of the fields that are tracked now
+	baseDigest      uint64        // the digest of what was last stored as handled
+	baseStoredAt    time.Duration // when that was, by the reactor's clock
+	expected        string        // the version of our last patch, "" if it has come back
+	expectedUntil   time.Duration // by the reactor's clock
 }
 
-// presence tells whether an object is there to be worked on.
+// presence reports whether an object is there to be worked on.
 type presence uint8
 
 const (
-	present   presence = iota
-	unserved           // forgotten while its worker was at it: nothing is begun for it, and its next event makes it present again
-	ending             // forgotten, and gone since: its worker is to tell only that
-	reporting          // the same while the worker tells it
-	gone               // deleted, or forgotten without a worker: it is in no queue any more when its worker ends
+	present           presence = iota
+	unserved                   // forgotten while its worker was at it: nothing is begun for it, and its next event makes it present again
+	deletionPending            // forgotten, and gone since: its worker is to report only that
+	deletionReporting          // the same while the worker reports it
+	gone                       // deleted, or forgotten without a worker: it is in no queue any more when its worker ends
 )
 
 // typeMeta is what most objects of a resource have in common.
 type typeMeta struct{ apiVersion, kind string }
 
 // ref returns the reference to the object.
-func (s *entry) ref() ObjectReference {
-	ref := ObjectReference{APIVersion: s.typeMeta.apiVersion, Kind: s.typeMeta.kind, Namespace: s.in.name, Name: s.name}
-	if s.named {
-		ref.UID = s.key
+func (e *entry) ref() ObjectReference {
+	ref := ObjectReference{APIVersion: e.typeMeta.apiVersion, Kind: e.typeMeta.kind, Namespace: e.namespace.name, Name: e.name}
+	if e.hasUID {
+		ref.UID = e.key
 	}
 	return ref
 }
@@ -135,17 +136,17 @@ type objectState struct {
 	events     []RawEvent            // not yet taken by the worker
 	working    bool                  // whether there is a worker
 	woken      bool                  // whether it is due without an event
-	held       bool                  // whether it waits until it may pass
-	passing    bool                  // whether the others wait for it
+	blocked    bool                  // whether it waits until it may pass
+	inBarrier  bool                  // whether the others wait for it
 	memoShared bool                  // whether others may hold its memory
-	live       *atomic.Pointer[Body] // where those who follow the object find its newest state; nil if there are none
+	live       *atomic.Pointer[Body] // where daemons and timers find the newest state of the object; nil if there are none
 	timer      *time.Timer
 	running    HandlerID     // the handler that runs now, for messages at the exit
 	arrived    chan struct{} // closed when an event comes; nil if no handler that runs wants to know
-	deleted    bool          // whether the newest event says that it is gone; false again if its worker could not tell that
+	deleted    bool          // whether the newest event says that it is gone; false again if its worker could not report that
 
 	// The worker's.
-	took          uint64 // the round of the events that it works on
+	workEpoch     uint64 // the epoch of the events that it works on
 	body          *Body  // kept only while the object is due later
 	memory        memory
 	inProgress    bool                          // whether a handling has begun and may have left records
@@ -160,79 +161,79 @@ type objectState struct {
 	pausedUntil  time.Time
 	overflow     uint64         // the digest of a state that was too large to be stored, 0 for none
 	conflict     *writeConflict // nil unless the object is changed again and again
-	unsent       *unsent
+	pendingFlush *pendingFlush
 	seen         *handlingState // by the finished handlers of the handling under way
 }
 
 // idle reports whether nothing is under way with the object.
-func (d *objectState) idle() bool {
-	return len(d.events) == 0 && !d.working && !d.woken && !d.held && !d.passing && !d.memoShared && d.live == nil && d.timer == nil && d.arrived == nil &&
-		d.body == nil && !d.memory.used() && !d.inProgress && len(d.unindexed) == 0 && !d.deleteHandled && d.goneVersion == "" &&
-		!d.baseStripped && d.errors+d.conflicts == 0 && d.pausedUntil.IsZero() && d.overflow == 0 && d.conflict == nil && d.unsent == nil && d.seen == nil
+func (o *objectState) idle() bool {
+	return len(o.events) == 0 && !o.working && !o.woken && !o.blocked && !o.inBarrier && !o.memoShared && o.live == nil && o.timer == nil && o.arrived == nil &&
+		o.body == nil && !o.memory.used() && !o.inProgress && len(o.unindexed) == 0 && !o.deleteHandled && o.goneVersion == "" &&
+		!o.baseStripped && o.errors+o.conflicts == 0 && o.pausedUntil.IsZero() && o.overflow == 0 && o.conflict == nil && o.pendingFlush == nil && o.seen == nil
 }
 
 // releaseIdleLocked drops the state of an object with which nothing is under way.
-func (s *entry) releaseIdleLocked() {
-	if s.objectState != nil && s.presence == present && s.idle() {
-		s.remembered, s.objectState = s.memory.seen, nil
+func (e *entry) releaseIdleLocked() {
+	if e.objectState != nil && e.presence == present && e.idle() {
+		e.memorySeen, e.objectState = e.memory.seen, nil
 	}
 }
 
 // activateLocked makes sure that the object has a state.
-func (s *entry) activateLocked() {
-	if s.objectState == nil {
-		s.objectState = &objectState{memory: memory{seen: s.remembered}}
+func (e *entry) activateLocked() {
+	if e.objectState == nil {
+		e.objectState = &objectState{memory: memory{seen: e.memorySeen}}
 	}
 }
 
 // writeConflict is what the operator has changed of an object again and again lately. An object that it has changed once has none.
 type writeConflict struct {
-	claims map[string]uint64 // the fields, as their keys with a NUL between them, and the digests of the values that they were given
-	rounds int               // in a row: changes of what was changed back since, or of what was changed only because of the change before
-	last   time.Time         // when the last one was
-	pause  time.Duration     // between two of them; zero while they are few
-	shown  uint64            // the digest of the object as our last patch alone has left it, 0 if others have changed it as well
+	written       map[string]uint64 // the fields, as their keys with a NUL between them, and the digests of the values that they were given
+	rounds        int               // in a row: changes of what was changed back since, or of what was changed only because of the change before
+	last          time.Time         // when the last one was
+	backoff       time.Duration     // between two of them; zero while they are few
+	writtenDigest uint64            // the digest of the object as our last patch alone has left it, 0 if others have changed it as well
 }
 
-// conflictWindow is how long after one another two rounds have something to do with each other.
+// conflictWindow is how long after one another two changes have something to do with each other.
 const conflictWindow = 10 * time.Second
 
-// left returns how long it takes until there was no round for so long that it counts as the end; -1 if there is no write conflict.
-func (b *writeConflict) left() time.Duration {
-	if b == nil {
+// remaining returns after what time without another change the conflict counts as over; -1 if there is no write conflict.
+func (w *writeConflict) remaining() time.Duration {
+	if w == nil {
 		return -1
 	}
-	return max(time.Until(b.last.Add(2*b.pause+conflictWindow)), 0)
+	return max(time.Until(w.last.Add(2*w.backoff+conflictWindow)), 0)
 }
 
-// unsent is what could not be sent: it is sent with the next cycle instead of calling the
+// pendingFlush is what could not be sent: it is sent with the next cycle instead of calling the
 // handlers again.
-type unsent struct {
-	parts     []*part
+type pendingFlush struct {
+	patches   []*handlerPatch
 	succeeded []HandlerID // whose success is to be logged
 	records   map[HandlerID]*ProgressRecord
 	base      uint64 // the digest of the last handled state that the object had when the records were made
 }
 
-// pending returns the parts that are still to be sent.
-func (s *entry) pending() []*part {
-	if s.unsent == nil {
+// pendingPatches returns the handler patches that are still to be sent.
+func (e *entry) pendingPatches() []*handlerPatch {
+	if e.pendingFlush == nil {
 		return nil
 	}
-	return slices.Clone(s.unsent.parts)
+	return slices.Clone(e.pendingFlush.patches)
 }
 
-func newQueue(limit int, log *slog.Logger, work func(*entry, []RawEvent) rest) *queue {
-	q := &queue{work: work, left: func(*entry) {}, log: log, entries: make(map[string]*entry), namespaces: make(map[string]*namespace), absent: make(map[string]absentee)}
+func newQueue(limit int, log *slog.Logger, work func(*entry, []RawEvent) result) *queue {
+	q := &queue{reconcile: work, onForget: func(*entry) {}, log: log, entries: make(map[string]*entry), namespaces: make(map[string]*namespace), absent: make(map[string]absentObject)}
 	if limit > 0 {
 		q.limit = make(chan struct{}, limit)
 	}
 	return q
 }
 
-// put adds an event of a source, which has come in a round of the operator's work. What was seen already in this round is dropped; only
+// add adds an event of a source, which has come in an epoch of the operator's work. What was seen already in this epoch is dropped; only
 // the newest event is kept if all are not needed.
-func (q *queue) put(ev RawEvent, from *source, round uint64, all bool) {
+func (q *queue) add(ev RawEvent, from *source, epoch uint64, all bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed || from.closed {
@@ -240,37 +241,37 @@ func (q *queue) put(ev RawEvent, from *source, round uint64, all bool) {
 	}
 	listing := from.listing
 	key := ev.Body.key()
-	s := q.entries[key]
-	if s == nil {
+	e := q.entries[key]
+	if e == nil {
 		if ev.Type == Deleted {
 			return // it is not known, or the listing has already reported its deletion
 		}
-		s = q.addLocked(key, ev.Body.Reference(), ev.Type == Listed)
-		s.activateLocked()
-		if s.passing = q.counts && s.listed; s.passing {
-			q.passes.add()
+		e = q.addEntryLocked(key, ev.Body.Reference(), ev.Type == Listed)
+		e.activateLocked()
+		if e.inBarrier = q.joinsBarrier && e.listed; e.inBarrier {
+			q.barrier.add()
 		}
-	} else if s.presence != present { // it is served again, before its worker has ended
-		s.presence = present
+	} else if e.presence != present { // it is served again, before its worker has ended
+		e.presence = present
 		delete(q.absent, key)
 		q.known.Add(metrics.Objects, 1)
-	} else if ev.Type != Deleted && newerVersion(s.version, ev.Body.version) && (s.round == round || s.version != ev.Body.version) {
-		s.listing = max(s.listing, listing)
+	} else if ev.Type != Deleted && newerVersion(e.version, ev.Body.version) && (e.epoch == epoch || e.version != ev.Body.version) {
+		e.listing = max(e.listing, listing)
 		return
 	}
-	s.version, s.listing = ev.Body.version, max(s.listing, listing)
-	s.activateLocked()
-	if s.live != nil {
-		s.live.Store(ev.Body)
+	e.version, e.listing = ev.Body.version, max(e.listing, listing)
+	e.activateLocked()
+	if e.live != nil {
+		e.live.Store(ev.Body)
 	}
 	if !all {
-		s.events = s.events[:0]
+		e.events = e.events[:0]
 	}
-	q.giveLocked(s, ev, round)
+	q.addEventLocked(e, ev, epoch)
 }
 
-// addLocked adds an object.
-func (q *queue) addLocked(key string, ref ObjectReference, listed bool) *entry {
+// addEntryLocked adds an object.
+func (q *queue) addEntryLocked(key string, ref ObjectReference, listed bool) *entry {
 	if q.typeMeta == nil || q.typeMeta.apiVersion != ref.APIVersion || q.typeMeta.kind != ref.Kind {
 		q.typeMeta = &typeMeta{ref.APIVersion, ref.Kind}
 	}
@@ -280,28 +281,28 @@ func (q *queue) addLocked(key string, ref ObjectReference, listed bool) *entry {
 		q.namespaces[ref.Namespace] = in
 	}
 	in.objects++
-	s := &entry{key: key, in: in, name: ref.Name, typeMeta: q.typeMeta, named: ref.UID != "", listed: listed}
-	q.entries[key] = s
+	e := &entry{key: key, namespace: in, name: ref.Name, typeMeta: q.typeMeta, hasUID: ref.UID != "", listed: listed}
+	q.entries[key] = e
 	q.known.Add(metrics.Objects, 1)
 	if was, ok := q.absent[key]; ok {
 		delete(q.absent, key)
-		s.takeUp(was)
+		e.restoreAbsent(was)
 	}
-	return s
+	return e
 }
 
-// dismissLocked notes that an object is not to be worked on any more, and takes it away as soon as it has no worker.
-func (q *queue) dismissLocked(s *entry, why presence) {
-	if s.presence == present {
-		s.presence = why
+// removeLocked notes that an object is not to be worked on any more, and takes it away as soon as it has no worker.
+func (q *queue) removeLocked(e *entry, why presence) {
+	if e.presence == present {
+		e.presence = why
 		q.known.Add(metrics.Objects, -1)
 	}
-	if s.objectState != nil && s.working || q.entries[s.key] != s {
+	if e.objectState != nil && e.working || q.entries[e.key] != e {
 		return
 	}
-	delete(q.entries, s.key)
-	if s.in.objects--; s.in.objects == 0 {
-		delete(q.namespaces, s.in.name)
+	delete(q.entries, e.key)
+	if e.namespace.objects--; e.namespace.objects == 0 {
+		delete(q.namespaces, e.namespace.name)
 	}
 }
 
@@ -314,29 +315,29 @@ type source struct {
 	closed  bool   // whether nothing counts that still comes of it
 }
 
-// begin notes that a source begins a listing.
-func (q *queue) begin(from *source) {
+// beginListing notes that a source begins a listing.
+func (q *queue) beginListing(from *source) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.listings++
 	from.listing = q.listings
 }
 
-// end makes sure that nothing counts any more that still comes of a source.
-func (q *queue) end(from *source) {
+// closeSource makes sure that nothing counts any more that still comes of a source.
+func (q *queue) closeSource(from *source) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	from.closed = true
 }
 
-// move notes that the objects are seen in another version of their resource from now on.
-func (q *queue) move(apiVersion, kind string, known *metrics.Resource) {
+// setVersion notes that the objects are seen in another version of their resource from now on.
+func (q *queue) setVersion(apiVersion, kind string, known *metrics.Resource) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.typeMeta = &typeMeta{apiVersion, kind}
 	n := int64(0)
-	for _, s := range q.entries {
-		if s.typeMeta = q.typeMeta; s.presence == present {
+	for _, e := range q.entries {
+		if e.typeMeta = q.typeMeta; e.presence == present {
 			n++
 		}
 	}
@@ -349,115 +350,115 @@ func (q *queue) move(apiVersion, kind string, known *metrics.Resource) {
 	q.known.Add(metrics.Objects, n)
 }
 
-// empty tells whether there are no objects, nor any that were forgotten and still have workers or deletions to be told.
+// empty reports whether there are no objects, nor any that were forgotten and still have workers or deletions to be reported.
 func (q *queue) empty() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return len(q.entries)+len(q.absent) == 0
 }
 
-// serves tells whether an object is still to be worked on: whether it was not forgotten while its worker was at it.
-func (q *queue) serves(s *entry) bool {
+// serves reports whether an object is still to be worked on: whether it was not forgotten while its worker was at it.
+func (q *queue) serves(e *entry) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return s.presence == present || s.presence == reporting
+	return e.presence == present || e.presence == deletionReporting
 }
 
-// reports tells whether the worker of an object only tells that it is gone.
-func (q *queue) reports(s *entry) bool {
+// reportsDeletion reports whether the worker of an object only reports that it is gone.
+func (q *queue) reportsDeletion(e *entry) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return s.presence == reporting
+	return e.presence == deletionReporting
 }
 
-// restore forgets which versions of the objects of a source were seen, because the API server has an older history now.
-func (q *queue) restore(from *source) {
+// forgetVersions forgets which versions of the objects of a source were seen, because the API server has an older history now.
+func (q *queue) forgetVersions(from *source) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, s := range q.entries {
-		if from.closed || from.namespace != "" && s.in.name != from.namespace {
+	for _, e := range q.entries {
+		if from.closed || from.namespace != "" && e.namespace.name != from.namespace {
 			continue
 		}
-		s.version = ""
-		if s.objectState == nil || !s.working {
-			if s.expected = ""; s.objectState != nil {
-				s.body, s.goneVersion = nil, "" // the listing will bring what there is now
+		e.version = ""
+		if e.objectState == nil || !e.working {
+			if e.expected = ""; e.objectState != nil {
+				e.body, e.goneVersion = nil, "" // the listing will bring what there is now
 			}
 		}
 	}
 }
 
-// giveLocked gives an event of an object to its worker.
-func (q *queue) giveLocked(s *entry, ev RawEvent, round uint64) {
-	s.activateLocked()
-	s.unwanted, s.deleted = false, ev.Type == Deleted
-	s.round, s.events = round, append(s.events, ev)
-	if s.arrived != nil {
-		close(s.arrived)
-		s.arrived = nil
+// addEventLocked gives an event of an object to its worker.
+func (q *queue) addEventLocked(e *entry, ev RawEvent, epoch uint64) {
+	e.activateLocked()
+	e.unmatched, e.deleted = false, ev.Type == Deleted
+	e.epoch, e.events = epoch, append(e.events, ev)
+	if e.arrived != nil {
+		close(e.arrived)
+		e.arrived = nil
 	}
-	q.wakeLocked(s)
+	q.wakeLocked(e)
 }
 
-// waiting returns the events of an object that its worker has not taken, and what is closed when another one comes. Only the worker, and what
+// pendingEvents returns the events of an object that its worker has not taken, and what is closed when another one comes. Only the worker, and what
 // it waits for, may ask.
-func (q *queue) waiting(s *entry) (events []RawEvent, arrived <-chan struct{}) {
+func (q *queue) pendingEvents(e *entry) (events []RawEvent, arrived <-chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if s.arrived == nil {
-		s.arrived = make(chan struct{})
+	if e.arrived == nil {
+		e.arrived = make(chan struct{})
 	}
-	return slices.Clone(s.events), s.arrived
+	return slices.Clone(e.events), e.arrived
 }
 
-// follow gives those who follow an object a place to find its newest state, and tells whether the object is still served.
-func (q *queue) follow(s *entry, live *atomic.Pointer[Body]) bool {
+// setLive gives daemons and timers of an object its newest state, and reports whether the object is still served.
+func (q *queue) setLive(e *entry, live *atomic.Pointer[Body]) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	s.live = live
-	return s.presence == present
+	e.live = live
+	return e.presence == present
 }
 
-// settled returns an object, nil if it is not known, and whether an event of it can be taken without a worker: nothing is under way with
-// the object, except that our own patch is to come back, which this may be. It also tells whether the event was seen already, which needs
+// lookupIdle returns an object, nil if it is not known, and whether an event of it can be taken without a worker: nothing is under way with
+// the object, except that our own patch is to come back, which this may be. It also reports whether the event was seen already, which needs
 // nothing more.
-func (q *queue) settled(key, version []byte, from *source, round uint64) (s *entry, settled, seen bool) {
+func (q *queue) lookupIdle(key, version []byte, from *source, epoch uint64) (e *entry, idle, seen bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed || from.closed {
 		return nil, false, true
 	}
-	if s = q.entries[string(key)]; s == nil {
-		return nil, q.absent[string(key)].kept == nil, false
+	if e = q.entries[string(key)]; e == nil {
+		return nil, q.absent[string(key)].state == nil, false
 	}
-	if now := string(version); s.presence == present && newerVersion(s.version, now) && (s.round == round || s.version != now) {
-		s.listing = max(s.listing, from.listing)
-		return s, false, true
+	if now := string(version); e.presence == present && newerVersion(e.version, now) && (e.epoch == epoch || e.version != now) {
+		e.listing = max(e.listing, from.listing)
+		return e, false, true
 	}
-	return s, s.free(version), false
+	return e, e.idleAt(version), false
 }
 
-// free tells whether nothing is under way with the object, and no newer version of it is expected than this one. The caller holds the queue's lock.
-func (s *entry) free(version []byte) bool {
-	return s.presence == present && (s.objectState == nil || s.idle()) && (s.expected == "" || newerVersion(string(version), s.expected))
+// idleAt reports whether nothing is under way with the object, and no newer version of it is expected than this one. The caller holds the queue's lock.
+func (e *entry) idleAt(version []byte) bool {
+	return e.presence == present && (e.objectState == nil || e.idle()) && (e.expected == "" || newerVersion(string(version), e.expected))
 }
 
-// take takes the newest state of an object without a worker. The entry is nil if the object was not known. It fails if another goroutine was
+// updateIdle takes the newest state of an object without a worker. The entry is nil if the object was not known. It fails if another goroutine was
 // quicker.
-func (q *queue) take(s *entry, t EventType, ref ObjectReference, version string, from *source, round uint64, change func(*entry)) bool {
+func (q *queue) updateIdle(e *entry, t EventType, ref ObjectReference, version string, from *source, epoch uint64, change func(*entry)) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.closed || from.closed || q.entries[ref.UID] != s || s != nil && !s.free([]byte(version)) {
+	if q.closed || from.closed || q.entries[ref.UID] != e || e != nil && !e.idleAt([]byte(version)) {
 		return false
 	}
-	if s == nil {
-		s = q.addLocked(ref.UID, ref, t == Listed)
-		s.remembered = true
+	if e == nil {
+		e = q.addEntryLocked(ref.UID, ref, t == Listed)
+		e.memorySeen = true
 	}
-	s.version, s.listing, s.round = version, max(s.listing, from.listing), round
-	s.expected = ""
-	s.releaseIdleLocked()
-	change(s)
+	e.version, e.listing, e.epoch = version, max(e.listing, from.listing), epoch
+	e.expected = ""
+	e.releaseIdleLocked()
+	change(e)
 	return true
 }
 
@@ -465,204 +466,204 @@ func (q *queue) take(s *entry, t EventType, ref ObjectReference, version string,
 func (q *queue) memoryOf(key string) *memory {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if s := q.entries[key]; s != nil {
-		s.activateLocked()
-		s.memoShared = true
-		return &s.memory
+	if e := q.entries[key]; e != nil {
+		e.activateLocked()
+		e.memoShared = true
+		return &e.memory
 	}
 	return nil
 }
 
-// passed tells that the others need not wait for an object any more.
-func (q *queue) passed(s *entry) {
+// synced takes an object out of the initial-sync barrier.
+func (q *queue) synced(e *entry) {
 	q.mu.Lock()
-	passing := s.objectState != nil && s.passing
-	if passing {
-		s.passing = false
+	inBarrier := e.objectState != nil && e.inBarrier
+	if inBarrier {
+		e.inBarrier = false
 	}
 	q.mu.Unlock()
-	if passing {
-		q.passes.done()
+	if inBarrier {
+		q.barrier.done()
 	}
 }
 
-// release lets the objects go on that have waited until they may pass.
-func (q *queue) release() {
+// releaseBlocked lets the objects go on that have waited until they may pass.
+func (q *queue) releaseBlocked() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, s := range q.entries {
-		if s.objectState != nil && s.held && !s.working && !q.closed {
-			s.woken = true
-			q.wakeLocked(s)
+	for _, e := range q.entries {
+		if e.objectState != nil && e.blocked && !e.working && !q.closed {
+			e.woken = true
+			q.wakeLocked(e)
 		}
 	}
 }
 
 // wake has an object looked at again.
-func (q *queue) wake(s *entry) {
+func (q *queue) wake(e *entry) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.closed || s.presence != present || q.entries[s.key] != s {
+	if q.closed || e.presence != present || q.entries[e.key] != e {
 		return
 	}
-	s.activateLocked()
-	s.woken = true
-	q.wakeLocked(s)
+	e.activateLocked()
+	e.woken = true
+	q.wakeLocked(e)
 }
 
 // wakeLocked makes sure that a worker looks at the entry.
-func (q *queue) wakeLocked(s *entry) {
-	q.stopTimerLocked(s)
-	if !s.working {
-		s.working = true
+func (q *queue) wakeLocked(e *entry) {
+	q.stopTimerLocked(e)
+	if !e.working {
+		e.working = true
 		q.meter.Add(metrics.Queued, 1)
 		q.workers.Add(1)
-		q.workerLimit.start(func() { go q.worker(s) })
+		q.workerLimit.Start(func() { go q.worker(e) })
 	}
 }
 
-func (q *queue) stopTimerLocked(s *entry) {
-	if s.timer != nil && s.timer.Stop() {
+func (q *queue) stopTimerLocked(e *entry) {
+	if e.timer != nil && e.timer.Stop() {
 		q.workers.Done()
 	}
-	s.timer = nil
+	e.timer = nil
 }
 
 // worker does what is to be done for one object, and ends when there is nothing more.
-func (q *queue) worker(s *entry) {
+func (q *queue) worker(e *entry) {
 	defer q.workers.Done()
-	defer q.workerLimit.release()
+	defer q.workerLimit.Release()
 	defer q.meter.Add(metrics.Queued, -1)
 	for {
 		if q.limit != nil {
-			q.workerLimit.release()
+			q.workerLimit.Release()
 			q.limit <- struct{}{}
-			q.workerLimit.acquire()
+			q.workerLimit.Acquire()
 		}
-		r, more := q.turn(s)
+		r, more := q.processNext(e)
 		if q.limit != nil {
 			<-q.limit
 		}
-		if !more || !q.settle(s, r) {
+		if !more || !q.done(e, r) {
 			return
 		}
 	}
 }
 
-// turn takes the events that have come and works on them. It tells whether there was something to do.
-func (q *queue) turn(s *entry) (rest, bool) {
+// processNext takes the events that have come and works on them. It reports whether there was something to do.
+func (q *queue) processNext(e *entry) (result, bool) {
 	q.mu.Lock()
-	events, woken := s.events, s.woken
-	if s.presence == ending {
-		s.presence = reporting
+	events, woken := e.events, e.woken
+	if e.presence == deletionPending {
+		e.presence = deletionReporting
 	}
-	s.took = s.round
-	s.events, s.woken, s.held = nil, false, false
+	e.workEpoch = e.epoch
+	e.events, e.woken, e.blocked = nil, false, false
 	if len(events) == 0 && !woken {
-		q.idleLocked(s)
+		q.endWorkerLocked(e)
 	}
 	q.mu.Unlock()
 	if len(events) == 0 && !woken {
-		return rest{}, false
+		return result{}, false
 	}
-	var r rest
+	var r result
 	err := call(func() error {
-		r = q.work(s, events)
+		r = q.reconcile(e, events)
 		return nil
 	})
 	if err != nil { // a fault of our own must neither end the operator nor forget the object
-		q.note(s, "")
-		q.log.Error("The processing has panicked and will be repeated.", "object", s.ref(), "error", err, "stack", string(stackOf(err)))
+		q.setRunning(e, "")
+		q.log.Error("The processing has panicked and will be repeated.", "object", e.ref(), "error", err, "stack", string(stackOf(err)))
 		if len(events) > 0 {
-			s.body = events[len(events)-1].Body
+			e.body = events[len(events)-1].Body
 		}
-		r = rest{due: true, after: time.Minute, body: s.body}
+		r = result{requeue: true, requeueAfter: time.Minute, body: e.body}
 	}
 	return r, true
 }
 
-// settle puts the object to rest, or tells the worker to go on.
-func (q *queue) settle(s *entry, r rest) bool {
+// done makes the object idle, or reports that the worker has more to do.
+func (q *queue) done(e *entry, r result) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	s.body, s.arrived = r.body, nil
-	if r.untold {
-		s.deleted = false
+	e.body, e.arrived = r.body, nil
+	if r.unreported {
+		e.deleted = false
 	}
-	if s.presence == reporting {
+	if e.presence == deletionReporting {
 		r.gone = true
-		if r.untold { // until the pause is over
-			q.absent[s.key] = absentee{ref: s.ref(), version: s.version, tell: true}
+		if r.unreported { // until the pause is over
+			q.absent[e.key] = absentObject{ref: e.ref(), version: e.version, report: true}
 		}
 	}
-	if r.held && s.presence == present {
-		s.events, s.held = append(r.events, s.events...), true
-		if len(s.events) == len(r.events) && q.passes.closed() {
-			q.pauseLocked(s, r)
+	if r.blocked && e.presence == present {
+		e.events, e.blocked = append(r.events, e.events...), true
+		if len(e.events) == len(r.events) && q.barrier.closed() {
+			q.requeueLocked(e, r)
 			return false
 		}
-		s.woken = true
+		e.woken = true
 		return true
 	}
-	if len(s.events) > 0 {
+	if len(e.events) > 0 {
 		return true
 	}
 	if r.gone {
-		q.dismissLocked(s, gone)
-	} else if s.presence == present && (s.woken || r.due && r.after <= 0 && !q.closed) {
-		s.woken = true
+		q.removeLocked(e, gone)
+	} else if e.presence == present && (e.woken || r.requeue && r.requeueAfter <= 0 && !q.closed) {
+		e.woken = true
 		return true
 	}
-	q.pauseLocked(s, r)
+	q.requeueLocked(e, r)
 	return false
 }
 
-// idleLocked notes that the worker of an object has ended.
-func (q *queue) idleLocked(s *entry) {
-	if s.working = false; s.presence == unserved {
-		q.leaveLocked(s, q.absent[s.key].tell)
+// endWorkerLocked notes that the worker of an object has ended.
+func (q *queue) endWorkerLocked(e *entry) {
+	if e.working = false; e.presence == unserved {
+		q.rememberAbsentLocked(e, q.absent[e.key].report)
 	}
-	if s.presence != present {
-		q.dismissLocked(s, gone)
+	if e.presence != present {
+		q.removeLocked(e, gone)
 	}
-	s.releaseIdleLocked()
+	e.releaseIdleLocked()
 }
 
-// pauseLocked ends the work on an object until something happens, or its time comes.
-func (q *queue) pauseLocked(s *entry, r rest) {
-	if !r.due || q.closed || s.presence != present {
-		q.idleLocked(s)
+// requeueLocked ends the work on an object until something happens, or its time comes.
+func (q *queue) requeueLocked(e *entry, r result) {
+	if !r.requeue || q.closed || e.presence != present {
+		q.endWorkerLocked(e)
 		return
 	}
-	s.working = false
+	e.working = false
 	q.workers.Add(1)
 	var t *time.Timer
-	t = time.AfterFunc(max(r.after, 0), func() { q.fire(s, &t, r.quiet) })
-	s.timer = t
+	t = time.AfterFunc(max(r.requeueAfter, 0), func() { q.fire(e, &t, r.forgetConflict) })
+	e.timer = t
 }
 
 // fire wakes an object whose time has come.
-func (q *queue) fire(s *entry, t **time.Timer, quiet bool) {
+func (q *queue) fire(e *entry, t **time.Timer, quiet bool) {
 	defer q.workers.Done()
 	q.mu.Lock() // which also orders the reading of the timer after its setting
 	defer q.mu.Unlock()
-	if s.objectState == nil || s.timer != *t || q.closed || s.presence != present {
+	if e.objectState == nil || e.timer != *t || q.closed || e.presence != present {
 		return // an event was quicker
 	}
-	if s.timer = nil; quiet {
-		s.conflict = nil
-		s.releaseIdleLocked()
+	if e.timer = nil; quiet {
+		e.conflict = nil
+		e.releaseIdleLocked()
 		return
 	}
-	s.woken = true
-	q.wakeLocked(s)
+	e.woken = true
+	q.wakeLocked(e)
 }
 
-// waits tells whether an event newer than a version waits for the entry's worker.
-func (q *queue) waits(s *entry, version string) bool {
+// hasNewer reports whether an event newer than a version waits for the entry's worker.
+func (q *queue) hasNewer(e *entry, version string) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, ev := range s.events {
+	for _, ev := range e.events {
 		if ev.Type == Deleted || ev.Body.version != version && newerVersion(ev.Body.version, version) {
 			return true
 		}
@@ -671,26 +672,26 @@ func (q *queue) waits(s *entry, version string) bool {
 }
 
 // newest returns the newest state among the events of an object that its worker has not taken, nil if there is none.
-func (q *queue) newest(s *entry) *Body {
+func (q *queue) newest(e *entry) *Body {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if n := len(s.events); n > 0 && s.events[n-1].Type != Deleted {
-		return s.events[n-1].Body
+	if n := len(e.events); n > 0 && e.events[n-1].Type != Deleted {
+		return e.events[n-1].Body
 	}
 	return nil
 }
 
-// note tells which handler of an object runs now, "" for none. Meanwhile the worker does not count: the handler may take its time.
-func (q *queue) note(s *entry, id HandlerID) {
+// setRunning returns which handler of an object runs now, "" for none. Meanwhile the worker does not count: the handler may take its time.
+func (q *queue) setRunning(e *entry, id HandlerID) {
 	q.mu.Lock()
-	before := s.running
-	s.running = id
+	before := e.running
+	e.running = id
 	q.mu.Unlock()
 	switch {
 	case before == "" && id != "":
-		q.workerLimit.release()
+		q.workerLimit.Release()
 	case before != "" && id == "":
-		q.workerLimit.acquire()
+		q.workerLimit.Acquire()
 	}
 }
 
@@ -699,9 +700,9 @@ func (q *queue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.closed = true
-	for _, s := range q.entries {
-		if s.objectState != nil {
-			q.stopTimerLocked(s)
+	for _, e := range q.entries {
+		if e.objectState != nil {
+			q.stopTimerLocked(e)
 		}
 	}
 }
@@ -722,9 +723,9 @@ func (q *queue) wait(ctx context.Context) []string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	var left []string
-	for _, s := range q.entries {
-		if s.objectState != nil && s.working {
-			left = append(left, strings.TrimSuffix(s.ref().String()+" in handler "+string(s.running), " in handler "))
+	for _, e := range q.entries {
+		if e.objectState != nil && e.working {
+			left = append(left, strings.TrimSuffix(e.ref().String()+" in handler "+string(e.running), " in handler "))
 		}
 	}
 	return left

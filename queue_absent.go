@@ -7,101 +7,101 @@ import (
 	"github.com/kopf-go/kopf/internal/metrics"
 )
 
-// This file knows what becomes of objects that are gone, or not served any more, without an event that says so.
+// This file knows what becomes of objects that are gone, or not served any more, without an event for that.
 
 // sweep makes up the deletions that happened while no stream was open: of the objects of a source which its complete listing has not shown.
-func (q *queue) sweep(from *source, round uint64) {
+func (q *queue) sweep(from *source, epoch uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed || from.closed {
 		return
 	}
-	for _, s := range q.entries {
-		if s.listing >= from.listing || from.namespace != "" && s.in.name != from.namespace || s.objectState != nil && s.deleted {
+	for _, e := range q.entries {
+		if e.listing >= from.listing || from.namespace != "" && e.namespace.name != from.namespace || e.objectState != nil && e.deleted {
 			continue
 		}
-		switch s.presence {
+		switch e.presence {
 		case present:
-			q.tellDeletedLocked(s, round)
+			q.addDeletedLocked(e, epoch)
 		case unserved: // its worker leaves nothing to be done
-			s.presence = gone
+			e.presence = gone
 		}
 	}
-	q.concludeLocked(from.namespace, round)
+	q.reportDeletionsLocked(from.namespace, epoch)
 }
 
-// tellDeletedLocked gives an object the event of its deletion, which no stream has brought.
-func (q *queue) tellDeletedLocked(s *entry, round uint64) {
-	ref := s.ref()
+// addDeletedLocked gives an object the event of its deletion, which no stream has brought.
+func (q *queue) addDeletedLocked(e *entry, epoch uint64) {
+	ref := e.ref()
 	body, err := NewBody(map[string]any{
 		"apiVersion": ref.APIVersion, "kind": ref.Kind,
-		"metadata": map[string]any{"name": ref.Name, "namespace": ref.Namespace, "uid": ref.UID, "resourceVersion": s.version},
+		"metadata": map[string]any{"name": ref.Name, "namespace": ref.Namespace, "uid": ref.UID, "resourceVersion": e.version},
 	})
 	if err == nil { // strings are always JSON
-		q.giveLocked(s, RawEvent{Type: Deleted, Body: body}, round)
+		q.addEventLocked(e, RawEvent{Type: Deleted, Body: body}, epoch)
 	}
 }
 
-// absentee is an object that was forgotten because it is not served. It ends when the object is served again, or turns out to be gone.
-type absentee struct {
+// absentObject is an object that was forgotten because it is not served. It ends when the object is served again, or turns out to be gone.
+type absentObject struct {
 	ref     ObjectReference
 	version string
-	tell    bool  // whether its deletion is to be told
-	kept    *kept // nil if there is nothing
+	report  bool         // whether its deletion is to be reported
+	state   *absentState // nil if there is nothing
 }
 
-// kept is what is remembered of the work on an object while it is not served.
-type kept struct {
-	unsent        *unsent
+// absentState is what is remembered of the work on an object while it is not served.
+type absentState struct {
+	pendingFlush  *pendingFlush
 	seen          *handlingState
 	overflow      uint64
 	expected      string
 	expectedUntil time.Duration
 }
 
-// leaveLocked remembers what is still to be done of an object that is forgotten, if there is anything.
-func (q *queue) leaveLocked(s *entry, tell bool) {
-	was := absentee{ref: s.ref(), version: s.version, tell: tell}
-	if working := s.objectState != nil && s.working; s.named && !working { // what its worker has is known when that ends
-		k := kept{expected: s.expected, expectedUntil: s.expectedUntil}
-		if s.objectState != nil {
-			k.unsent, k.seen, k.overflow = s.unsent, s.seen, s.overflow
+// rememberAbsentLocked remembers what is still to be done of an object that is forgotten, if there is anything.
+func (q *queue) rememberAbsentLocked(e *entry, report bool) {
+	was := absentObject{ref: e.ref(), version: e.version, report: report}
+	if working := e.objectState != nil && e.working; e.hasUID && !working { // what its worker has is known when that ends
+		k := absentState{expected: e.expected, expectedUntil: e.expectedUntil}
+		if e.objectState != nil {
+			k.pendingFlush, k.seen, k.overflow = e.pendingFlush, e.seen, e.overflow
 		}
-		if k.unsent != nil || k.seen != nil || k.overflow != 0 || k.expected != "" {
-			was.kept = &k
+		if k.pendingFlush != nil || k.seen != nil || k.overflow != 0 || k.expected != "" {
+			was.state = &k
 		}
 	}
-	if tell || was.kept != nil {
-		q.absent[s.key] = was
+	if report || was.state != nil {
+		q.absent[e.key] = was
 	}
 }
 
-// takeUp gives an object that is served again what was remembered of it.
-func (s *entry) takeUp(was absentee) {
-	k := was.kept
+// restoreAbsent gives an object that is served again what was remembered of it.
+func (e *entry) restoreAbsent(was absentObject) {
+	k := was.state
 	if k == nil {
 		return
 	}
-	s.expected, s.expectedUntil = k.expected, k.expectedUntil
-	if k.unsent != nil || k.seen != nil || k.overflow != 0 {
-		s.activateLocked()
-		s.unsent, s.seen, s.overflow, s.inProgress = k.unsent, k.seen, k.overflow, k.unsent != nil || k.seen != nil
+	e.expected, e.expectedUntil = k.expected, k.expectedUntil
+	if k.pendingFlush != nil || k.seen != nil || k.overflow != 0 {
+		e.activateLocked()
+		e.pendingFlush, e.seen, e.overflow, e.inProgress = k.pendingFlush, k.seen, k.overflow, k.pendingFlush != nil || k.seen != nil
 	}
 }
 
-// conclude tells the deletions of the objects that were forgotten and are gone: all of a namespace, or of all.
-func (q *queue) conclude(namespace string, round uint64) {
+// reportDeletions reports the deletions of the objects that were forgotten and are gone: all of a namespace, or of all.
+func (q *queue) reportDeletions(namespace string, epoch uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if !q.closed {
-		q.concludeLocked(namespace, round)
+		q.reportDeletionsLocked(namespace, epoch)
 	}
 }
 
-func (q *queue) concludeLocked(namespace string, round uint64) {
-	for _, s := range q.entries {
-		if s.presence == unserved && (namespace == "" || s.in.name == namespace) {
-			s.presence = gone // its worker leaves nothing to be done
+func (q *queue) reportDeletionsLocked(namespace string, epoch uint64) {
+	for _, e := range q.entries {
+		if e.presence == unserved && (namespace == "" || e.namespace.name == namespace) {
+			e.presence = gone // its worker leaves nothing to be done
 		}
 	}
 	for key, was := range q.absent {
@@ -109,72 +109,72 @@ func (q *queue) concludeLocked(namespace string, round uint64) {
 			continue
 		}
 		delete(q.absent, key)
-		if !was.tell {
+		if !was.report {
 			continue
 		}
-		s := q.entries[key]
-		if s == nil {
-			s = q.addLocked(key, was.ref, false)
-			s.version = was.version
+		e := q.entries[key]
+		if e == nil {
+			e = q.addEntryLocked(key, was.ref, false)
+			e.version = was.version
 			q.known.Add(metrics.Objects, -1)
 		}
-		if s.presence != reporting {
-			s.presence = ending
-			q.tellDeletedLocked(s, round)
+		if e.presence != deletionReporting {
+			e.presence = deletionPending
+			q.addDeletedLocked(e, epoch)
 		}
 	}
 }
 
-// leftNamespaces returns the namespaces of objects that were forgotten, but for those that are served.
-func (q *queue) leftNamespaces(served map[string]bool) []string {
+// absentNamespaces returns the namespaces of objects that were forgotten, but for those that are served.
+func (q *queue) absentNamespaces(served map[string]bool) []string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	var left []string
+	var absent []string
 	for _, was := range q.absent {
-		if space := was.ref.Namespace; !served[space] && !slices.Contains(left, space) {
-			left = append(left, space)
+		if namespace := was.ref.Namespace; !served[namespace] && !slices.Contains(absent, namespace) {
+			absent = append(absent, namespace)
 		}
 	}
-	return left
+	return absent
 }
 
-// endLocked has the worker of an object that has gone tell that, and nothing else.
-func (q *queue) endLocked(s *entry) {
+// reportOnlyLocked has the worker of an object that has gone report that, and nothing else.
+func (q *queue) reportOnlyLocked(e *entry) {
 	q.known.Add(metrics.Objects, -1)
-	if s.presence = ending; len(s.events) == 0 { // the worker has taken the event
-		s.presence = reporting
+	if e.presence = deletionPending; len(e.events) == 0 { // the worker has taken the event
+		e.presence = deletionReporting
 	}
 }
 
 // forget drops the objects of a namespace, or all, because they are not served any more. Those with workers are dropped when these end, so that
-// no other worker can begin with them before, even if they are served again. Those are absent from then on whose deletions are to be told, and those
+// no other worker can begin with them before, even if they are served again. Those are absent from then on whose deletions are to be reported, and those
 // with something that could not be sent.
-func (q *queue) forget(namespace string, tell bool) {
+func (q *queue) forget(namespace string, report bool) {
 	q.mu.Lock()
-	var left []*entry
-	for _, s := range q.entries {
-		if namespace != "" && s.in.name != namespace || s.presence != present {
+	var forgotten []*entry
+	for _, e := range q.entries {
+		if namespace != "" && e.namespace.name != namespace || e.presence != present {
 			continue
 		}
-		left = append(left, s)
-		if s.objectState != nil && s.deleted { // which is being told, or will be next
-			q.endLocked(s)
+		forgotten = append(forgotten, e)
+		if e.objectState != nil && e.deleted { // which is being reported, or will be next
+			q.reportOnlyLocked(e)
 			continue
 		}
-		q.leaveLocked(s, tell)
-		if s.objectState != nil {
-			q.stopTimerLocked(s)
-			s.events, s.woken = nil, false
+		q.rememberAbsentLocked(e, report)
+		if e.objectState != nil {
+			q.stopTimerLocked(e)
+			e.events, e.woken = nil, false
 		}
-		if s.objectState != nil && s.working {
-			q.dismissLocked(s, unserved)
+		if e.objectState != nil && e.working {
+			q.removeLocked(e, unserved)
 		} else {
-			q.dismissLocked(s, gone)
+			q.removeLocked(e, gone)
 		}
 	}
 	q.mu.Unlock()
-	for _, s := range left {
-		q.passed(s)
-		q.left(s)
+	for _, e := range forgotten {
+		q.synced(e)
+		q.onForget(e)
 	}
 }

@@ -23,19 +23,19 @@ func versionedPod(t *testing.T, typ EventType, namespace, uid, version string) R
 func TestQueue(t *testing.T) {
 	quiet := slog.New(slog.DiscardHandler)
 	t.Run("DF-30 the names of namespaces are forgotten with their last objects", func(t *testing.T) {
-		q := newQueue(0, quiet, func(s *entry, events []RawEvent) rest {
-			return rest{gone: events[len(events)-1].Type == Deleted}
+		q := newQueue(0, quiet, func(e *entry, events []RawEvent) result {
+			return result{gone: events[len(events)-1].Type == Deleted}
 		})
 		from := &source{}
 		for n := range 100 {
 			for i := range 2 {
 				uid := fmt.Sprint("u", n, "-", i)
-				q.put(versionedPod(t, Added, fmt.Sprint("ns", n), uid, "1"), from, 0, true)
+				q.add(versionedPod(t, Added, fmt.Sprint("ns", n), uid, "1"), from, 0, true)
 				q.workers.Wait()
 				if i == 0 && n%2 == 0 {
 					continue
 				}
-				q.put(versionedPod(t, Deleted, fmt.Sprint("ns", n), uid, "2"), from, 0, true)
+				q.add(versionedPod(t, Deleted, fmt.Sprint("ns", n), uid, "2"), from, 0, true)
 				q.workers.Wait()
 			}
 		}
@@ -53,7 +53,7 @@ func TestQueue(t *testing.T) {
 			r := &reactor{settings: settings, began: time.Now()}
 			time.Sleep(time.Minute)
 			c := &cycle{reactor: r, entry: &entry{objectState: &objectState{}}, event: RawEvent{}}
-			c.await(versionedPod(t, Modified, "ns", "u", "1").Body, versionedPod(t, Modified, "ns", "u", "2").Body)
+			c.notePatched(versionedPod(t, Modified, "ns", "u", "1").Body, versionedPod(t, Modified, "ns", "u", "2").Body)
 			if got, want := c.entry.expectedUntil, time.Minute+settings.Persistence.ConsistencyTimeout; got != want {
 				t.Errorf("our own patch is awaited until %s of the reactor's clock, want %s", got, want)
 			}
@@ -61,15 +61,15 @@ func TestQueue(t *testing.T) {
 	})
 	t.Run("DF-36 an older state than one that was seen is not seen again", func(t *testing.T) {
 		var seen []string
-		q := newQueue(0, quiet, func(s *entry, events []RawEvent) rest {
+		q := newQueue(0, quiet, func(e *entry, events []RawEvent) result {
 			for _, ev := range events {
 				seen = append(seen, ev.Body.version)
 			}
-			return rest{}
+			return result{}
 		})
 		from := &source{}
 		for _, version := range []string{"9", "10", "8", "10", "11", "9"} {
-			q.put(versionedPod(t, Modified, "ns", "u", version), from, 0, true)
+			q.add(versionedPod(t, Modified, "ns", "u", version), from, 0, true)
 			q.workers.Wait()
 		}
 		if want := []string{"9", "10", "11"}; !slices.Equal(seen, want) {
@@ -78,20 +78,20 @@ func TestQueue(t *testing.T) {
 	})
 	t.Run("DF-36 the listing of a namespace tells nothing of the objects of others", func(t *testing.T) {
 		var gone []string
-		q := newQueue(1, quiet, func(s *entry, events []RawEvent) rest {
+		q := newQueue(1, quiet, func(e *entry, events []RawEvent) result {
 			deleted := events[len(events)-1].Type == Deleted
 			if deleted {
-				gone = append(gone, s.in.name)
+				gone = append(gone, e.namespace.name)
 			}
-			return rest{gone: deleted}
+			return result{gone: deleted}
 		})
 		one, other := &source{namespace: "one"}, &source{namespace: "other"}
-		q.begin(one)
-		q.put(versionedPod(t, Listed, "one", "u1", "1"), one, 0, true)
-		q.begin(other)
-		q.put(versionedPod(t, Listed, "other", "u2", "2"), other, 0, true)
+		q.beginListing(one)
+		q.add(versionedPod(t, Listed, "one", "u1", "1"), one, 0, true)
+		q.beginListing(other)
+		q.add(versionedPod(t, Listed, "other", "u2", "2"), other, 0, true)
 		q.workers.Wait()
-		q.begin(one) // which has nothing in it any more
+		q.beginListing(one) // which has nothing in it any more
 		q.sweep(one, 0)
 		q.workers.Wait()
 		if !slices.Equal(gone, []string{"one"}) {
@@ -101,13 +101,13 @@ func TestQueue(t *testing.T) {
 	t.Run("DF-36 an object that is woken while its worker works is looked at again", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			looks, working := 0, make(chan struct{})
-			q := newQueue(0, quiet, func(s *entry, events []RawEvent) rest {
+			q := newQueue(0, quiet, func(e *entry, events []RawEvent) result {
 				if looks++; looks == 1 {
 					<-working
 				}
-				return rest{}
+				return result{}
 			})
-			q.put(versionedPod(t, Added, "ns", "u", "1"), &source{}, 0, true)
+			q.add(versionedPod(t, Added, "ns", "u", "1"), &source{}, 0, true)
 			synctest.Wait()
 			q.wake(q.entries["u"])
 			close(working)
@@ -120,16 +120,16 @@ func TestQueue(t *testing.T) {
 	t.Run("a listing without an object ends what is remembered of it, even if its worker could not send everything", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			working := make(chan struct{})
-			q := newQueue(0, quiet, func(s *entry, events []RawEvent) rest {
+			q := newQueue(0, quiet, func(e *entry, events []RawEvent) result {
 				<-working
-				s.unsent = &unsent{}
-				return rest{}
+				e.pendingFlush = &pendingFlush{}
+				return result{}
 			})
-			q.put(versionedPod(t, Added, "ns", "u", "1"), &source{}, 0, true)
+			q.add(versionedPod(t, Added, "ns", "u", "1"), &source{}, 0, true)
 			synctest.Wait()
 			q.forget("", false)
 			again := &source{}
-			q.begin(again)
+			q.beginListing(again)
 			q.sweep(again, 0)
 			close(working)
 			q.workers.Wait()
@@ -141,13 +141,13 @@ func TestQueue(t *testing.T) {
 	t.Run("what a worker sends after its object was forgotten is not remembered", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			working := make(chan struct{})
-			q := newQueue(0, quiet, func(s *entry, events []RawEvent) rest {
-				s.unsent = &unsent{}
+			q := newQueue(0, quiet, func(e *entry, events []RawEvent) result {
+				e.pendingFlush = &pendingFlush{}
 				<-working
-				s.unsent = nil
-				return rest{}
+				e.pendingFlush = nil
+				return result{}
 			})
-			q.put(versionedPod(t, Added, "ns", "u", "1"), &source{}, 0, true)
+			q.add(versionedPod(t, Added, "ns", "u", "1"), &source{}, 0, true)
 			synctest.Wait()
 			q.forget("", false)
 			close(working)
@@ -159,16 +159,16 @@ func TestQueue(t *testing.T) {
 	})
 	t.Run("DF-13 what comes of a stream that was called off does not count", func(t *testing.T) {
 		looks := 0
-		q := newQueue(0, quiet, func(s *entry, events []RawEvent) rest {
+		q := newQueue(0, quiet, func(e *entry, events []RawEvent) result {
 			looks++
-			return rest{}
+			return result{}
 		})
 		from := &source{namespace: "ns"}
-		q.end(from)
+		q.closeSource(from)
 		q.forget("ns", false)
-		q.put(versionedPod(t, Added, "ns", "u", "1"), from, 0, true)
+		q.add(versionedPod(t, Added, "ns", "u", "1"), from, 0, true)
 		q.workers.Wait()
-		if _, settled, seen := q.settled([]byte("u"), []byte("1"), from, 0); settled || !seen {
+		if _, settled, seen := q.lookupIdle([]byte("u"), []byte("1"), from, 0); settled || !seen {
 			t.Error("the stream may settle an object")
 		}
 		if looks > 0 || len(q.entries) > 0 {

@@ -20,23 +20,23 @@ import (
 
 // reactor handles the objects of one resource.
 type reactor struct {
-	client    *Client
-	settings  *Settings
-	lifecycle Lifecycle
-	log       *slog.Logger
-	memo      *Memo // the operator's
-	events    eventRecorder
-	meter     *metrics.Metrics
-	queue     *queue
-	indexer   indexEngine // nil if there are no indices at all
-	indices   Indices
-	gate      *gate            // nil if there are no indices at all
-	daemons   backgroundEngine // nil if there are neither daemons nor timers
-	limit     *handlerLimit
-	pauses    *pausing
-	began     time.Time // what the clock begins with
-	outdated  func()    // told that the resource is not what it was
-	told      missedFields
+	client     *Client
+	settings   *Settings
+	lifecycle  Lifecycle
+	log        *slog.Logger
+	memo       *Memo // the operator's
+	events     eventRecorder
+	meter      *metrics.Metrics
+	queue      *queue
+	indexer    indexEngine // nil if there are no indices at all
+	indices    Indices
+	barrier    *syncBarrier     // nil if there are no indices at all
+	daemons    backgroundEngine // nil if there are neither daemons nor timers
+	limit      *handlerLimit
+	pauser     *pauser
+	began      time.Time // what the clock begins with
+	rediscover func()    // called when the resource is not what it was
+	warned     warnOnce
 
 	unreadable atomic.Bool // an object could not be read when its stream was late, and none could be since
 
@@ -46,111 +46,113 @@ type reactor struct {
 	served atomic.Pointer[resolved]
 }
 
-// clock tells for how long the reactor has worked. Unlike the time of the day, it is never set back.
+// clock returns for how long the reactor has worked. Unlike the time of the day, it is never set back.
 func (r *reactor) clock() time.Duration { return time.Since(r.began) }
 
-// put takes an event from a stream that was opened in a round of the operator's work.
-func (r *reactor) put(ev RawEvent, from *source, round uint64) {
+// enqueue takes an event from a stream that was opened in an epoch of the operator's work.
+func (r *reactor) enqueue(ev RawEvent, from *source, epoch uint64) {
 	served := r.served.Load()
 	served.counts.Received(string(ev.Type))
-	if round != r.pauses.now() {
+	if epoch != r.pauser.epoch() {
 		return // the listing after the pause will show what has become of it
 	}
-	r.queue.put(ev, from, round, len(served.events) > 0)
+	r.queue.add(ev, from, epoch, len(served.events) > 0)
 }
 
-// leave forgets an object that is not served any more.
-func (r *reactor) leave(s *entry) {
+// forget forgets an object that is not served any more.
+func (r *reactor) forget(e *entry) {
 	if r.indexer != nil {
-		r.indexer.drop(s.key, r.served.Load().indices)
+		r.indexer.drop(e.key, r.served.Load().indices)
 	}
 	if r.daemons != nil {
-		r.daemons.leave(s, FiltersMismatch)
+		r.daemons.forget(e, FiltersMismatch)
 	}
 }
 
-// stale tells whether the operator has paused since the newest event of the object has come, or does not serve the object any more. Nothing
+// superseded reports whether the operator has paused since the newest event of the object has come, or does not serve the object any more. Nothing
 // is started then: another operator may work on the object, and the listing after the pause will show what it is then.
-func (r *reactor) stale(s *entry) bool { return s.took != r.pauses.now() || !r.queue.serves(s) }
+func (r *reactor) superseded(e *entry) bool {
+	return e.workEpoch != r.pauser.epoch() || !r.queue.serves(e)
+}
 
-// work processes the events of an object that have come since the last time.
-func (r *reactor) work(s *entry, events []RawEvent) rest {
-	if r.queue.reports(s) && !r.pauses.paused() {
-		s.took = r.pauses.now() // a pause since then does not matter, for no listing will show it
+// reconcile processes the events of an object that have come since the last time.
+func (r *reactor) reconcile(e *entry, events []RawEvent) result {
+	if r.queue.reportsDeletion(e) && !r.pauser.paused() {
+		e.workEpoch = r.pauser.epoch() // a pause since then does not matter, for no listing will show it
 	}
-	if r.stale(s) {
-		return rest{untold: true}
+	if r.superseded(e) {
+		return result{unreported: true}
 	}
-	newest := RawEvent{Type: Modified, Body: s.body}
+	newest := RawEvent{Type: Modified, Body: e.body}
 	if len(events) > 0 {
 		newest = events[len(events)-1]
-	} else if s.live != nil {
-		if live := s.live.Load(); live != nil && (newest.Body == nil || newerVersion(live.version, newest.Body.version)) {
+	} else if e.live != nil {
+		if live := e.live.Load(); live != nil && (newest.Body == nil || newerVersion(live.version, newest.Body.version)) {
 			newest.Body = live
 		}
 	}
 	if newest.Body == nil {
-		return rest{} // woken for what was done meanwhile
+		return result{} // woken for what was done meanwhile
 	}
-	s.memory.see(r.memo)
-	if len(events) > 0 && newerVersion(newest.Body.version, s.expected) {
-		s.expected = ""
+	e.memory.see(r.memo)
+	if len(events) > 0 && newerVersion(newest.Body.version, e.expected) {
+		e.expected = ""
 	}
-	c := r.cycle(s, newest)
+	c := r.cycle(e, newest)
 	index := c.index()
-	if r.gate.closed() && !r.queue.reports(s) {
-		return rest{held: true, events: events, due: index >= 0, after: index, body: newest.Body}
+	if r.barrier.closed() && !r.queue.reportsDeletion(e) {
+		return result{blocked: true, events: events, requeue: index >= 0, requeueAfter: index, body: newest.Body}
 	}
-	return c.process(events).within(index, newest.Body)
+	return c.handleEvents(events).requeueWithin(index, newest.Body)
 }
 
-// process does all with the events but the indexing.
-func (c *cycle) process(events []RawEvent) rest {
-	s := c.entry
+// handleEvents does all with the events but the indexing.
+func (c *cycle) handleEvents(events []RawEvent) result {
+	e := c.entry
 	for _, ev := range events {
-		c.watch(ev)
+		c.callEventHandlers(ev)
 	}
-	if c.event.Type == Deleted && c.stale(s) {
-		return rest{untold: true}
+	if c.event.Type == Deleted && c.superseded(e) {
+		return result{unreported: true}
 	}
 	if c.event.Type == Deleted {
 		if c.daemons != nil {
-			c.daemons.leave(s, ResourceDeleted)
+			c.daemons.forget(e, ResourceDeleted)
 		}
 		c.log.Debug("Deleted, really deleted, and we are notified.")
-		return rest{gone: true}
+		return result{gone: true}
 	}
-	if c.event.Body.deleting && !s.deleting { // which waits for nothing that was wrong before
-		s.deleting, s.pausedUntil, s.errors, s.conflicts = true, time.Time{}, 0, 0
+	if c.event.Body.deleting && !e.deleting { // which waits for nothing that was wrong before
+		e.deleting, e.pausedUntil, e.errors, e.conflicts = true, time.Time{}, 0, 0
 	}
-	if wait := time.Until(s.pausedUntil); wait > 0 {
-		c.parts = folded(append(s.pending(), c.parts...))
-		c.keep()
-		return rest{due: true, after: wait, body: c.event.Body}
-	} else if !s.pausedUntil.IsZero() {
-		s.pausedUntil = time.Time{}
-		if s.errors == 0 { // it was for conflicts
-			return c.react()
+	if wait := time.Until(e.pausedUntil); wait > 0 {
+		c.eventPatches = coalesce(append(e.pendingPatches(), c.eventPatches...))
+		c.savePending()
+		return result{requeue: true, requeueAfter: wait, body: c.event.Body}
+	} else if !e.pausedUntil.IsZero() {
+		e.pausedUntil = time.Time{}
+		if e.errors == 0 { // it was for conflicts
+			return c.reconcile()
 		}
 		c.log.Info("The pause after an error is over; the processing of the object goes on.")
 	}
-	return c.react()
+	return c.reconcile()
 }
 
-// index takes the newest state of the object over into the indices, and tells when to try again what has failed.
+// index takes the newest state of the object over into the indices, and returns when to try again what has failed.
 func (c *cycle) index() time.Duration {
 	handlers := c.served.indices
 	if len(handlers) == 0 {
 		return -1
 	}
-	defer c.queue.passed(c.entry)
+	defer c.queue.synced(c.entry)
 	if c.event.Type == Deleted {
 		c.indexer.drop(c.entry.key, handlers)
 		return -1
 	}
 	o := c.object(c.event.Body)
-	c.queue.workerLimit.release() // while functions of users run
-	defer c.queue.workerLimit.acquire()
+	c.queue.workerLimit.Release() // while functions of users run
+	defer c.queue.workerLimit.Acquire()
 	wait := c.indexer.index(c.entry.key, handlers, &o, &c.entry.unindexed)
 	if !c.queue.serves(c.entry) { // it was forgotten meanwhile
 		c.indexer.drop(c.entry.key, handlers)
@@ -158,8 +160,8 @@ func (c *cycle) index() time.Duration {
 	return wait
 }
 
-// spawn starts and stops the daemons and timers of the object, and tells whether they need it to be held.
-func (c *cycle) spawn() bool {
+// spawnTasks starts and stops the daemons and timers of the object, and reports whether they need it to be held.
+func (c *cycle) spawnTasks() bool {
 	if len(c.served.tasks) == 0 {
 		return false
 	}
@@ -174,82 +176,82 @@ func (c *cycle) spawn() bool {
 type cycle struct {
 	*reactor
 	sender
-	entry  *entry
-	served *resolved
-	event  RawEvent
-	log    *slog.Logger
-	parts  []*part // of the handlers of raw events
+	entry        *entry
+	served       *resolved
+	event        RawEvent
+	log          *slog.Logger
+	eventPatches []*handlerPatch // of the handlers of raw events
 
 	essence        *Essence       // of the event's body
 	before         *Essence       // as it was last handled
 	stored         []byte         // that as it is stored, nil for none
 	seen           *handlingState // by the finished handlers of this handling
 	reason         Reason
-	x              *handling
+	execution      *execution
 	optionalDelete bool // whether a handler of deletions is interested that does not hold the object
-	renewed        bool // whether the stored state differs only in the fields that are tracked
+	baseOutdated   bool // whether the stored state differs only in the fields that are tracked
 	copied         bool // whether what is stored on the object is that of another one
 	purge          bool // whether records of a superseded cause are to be purged
 
-	anew     bool // whether no handling was under way
-	repeated bool // whether our last patch was not long ago
-	counted  bool // whether the cycle has changed again what it had changed before
+	firstCycle      bool // whether no handling was under way
+	patchedRecently bool // whether our last patch was not long ago
+	conflictCounted bool // whether the cycle has changed again what it had changed before
 
 	sending sync.Mutex // one flush at a time
 	timers  sync.WaitGroup
 
 	timing  sync.Mutex  // guards following
 	timer   *time.Timer // of the next flush, nil if none is planned
-	flushed bool        // whether the handlers have returned, so that the cycle itself sends the rest
+	flushed bool        // whether the handlers have returned, so that the cycle itself sends what is left
 
-	failures int     // of flushes, in a row
-	left     []*part // of handlers of raw events, which could not be stored
+	failures int             // of flushes, in a row
+	deferred []*handlerPatch // of handlers of raw events, which could not be stored
 }
 
-func (r *reactor) cycle(s *entry, newest RawEvent) *cycle {
-	c := &cycle{reactor: r, entry: s, served: r.served.Load(), event: newest, log: objectLogger(r.log, newest.Body.Reference())}
+func (r *reactor) cycle(e *entry, newest RawEvent) *cycle {
+	c := &cycle{reactor: r, entry: e, served: r.served.Load(), event: newest, log: objectLogger(r.log, newest.Body.Reference())}
 	fresh := newest.Body
-	if s.body != nil && newest.Type == Modified && newerVersion(s.body.version, fresh.version) {
-		fresh = s.body // what our own patches have made of it; the event is from before them
+	if e.body != nil && newest.Type == Modified && newerVersion(e.body.version, fresh.version) {
+		fresh = e.body // what our own patches have made of it; the event is from before them
 	}
-	c.sender = sender{client: r.client, ctx: r.requests, resource: c.served.resource, log: c.log, fresh: fresh, took: c.await, outdated: r.outdated, told: &r.told,
-		newest: func() *Body { return r.queue.newest(s) }, lenient: fresh.deleting && s.conflicts >= manyConflicts}
-	c.anew, c.repeated = !s.inProgress, c.patched()
+	c.sender = sender{client: r.client, ctx: r.requests, resource: c.served.resource, log: c.log, fresh: fresh, onPatched: c.notePatched, onRediscover: r.rediscover, warned: &r.warned,
+		newest: func() *Body { return r.queue.newest(e) }, lenient: fresh.deleting && e.conflicts >= manyConflicts}
+	c.firstCycle, c.patchedRecently = !e.inProgress, c.wasPatchedRecently()
 	return c
 }
 
-// await notes that our own patch is to come back before the handlers may trust what the stream shows.
-func (c *cycle) await(before, after *Body) {
-	s, timeout := c.entry, c.settings.Persistence.ConsistencyTimeout
+// notePatched notes that our own patch is to come back before the handlers may trust what the stream shows.
+func (c *cycle) notePatched(before, after *Body) {
+	e, timeout := c.entry, c.settings.Persistence.ConsistencyTimeout
 	if after.version != before.version {
-		if s.expectedUntil = c.clock() + timeout; timeout > 0 {
-			s.expected = after.version
+		if e.expectedUntil = c.clock() + timeout; timeout > 0 {
+			e.expected = after.version
 		}
 	}
-	if s.goneVersion = ""; after.deleting && len(before.Finalizers()) > 0 && len(after.Finalizers()) == 0 { // others end without any, by and by
-		s.goneVersion = after.version
+	if e.goneVersion = ""; after.deleting && len(before.Finalizers()) > 0 && len(after.Finalizers()) == 0 { // others end without any, by and by
+		e.goneVersion = after.version
 	}
 }
 
-// watch calls the handlers of raw events for one event.
-func (c *cycle) watch(ev RawEvent) {
+// callEventHandlers calls the handlers of raw events for one event.
+func (c *cycle) callEventHandlers(ev RawEvent) {
 	for _, h := range c.served.events {
-		if c.stale(c.entry) {
+		if c.superseded(c.entry) {
 			return
 		}
 		e := &WatchEvent{Object: c.object(ev.Body), Type: ev.Type}
 		if !h.matchesEvent(e) {
 			continue
 		}
-		if came, _ := c.limit.acquire(c.handlers.Done(), nil, c.queue.workerLimit); !came {
+		if acquired, _ := c.limit.acquire(c.handlers.Done(), nil, c.queue.workerLimit); !acquired {
 			return
 		}
 		e.Patch, e.Param = &Patch{}, h.param
 		c.log.Debug("Handler '" + string(h.id) + "' is invoked.")
-		c.queue.note(c.entry, h.id)
+		c.queue.setRunning(c.entry, h.id)
 		began := time.Now()
 		err := call(func() error { return h.event(c.handlers, e) })
-		c.queue.note(c.entry, "")
+		c.queue.setRunning(c.entry, "")
 		c.limit.release()
 		err = errors.Join(err, e.Patch.err)
 		c.meter.Handler(string(h.id), false).Ended(outcome{final: true}.result(err), int64(time.Since(began)))
@@ -257,7 +259,7 @@ func (c *cycle) watch(ev RawEvent) {
 			logOutcome(c.handlers, c.log, "Handler", h.id, outcome{final: true}, err)
 		}
 		if !e.Patch.Empty() {
-			c.parts = append(c.parts, &part{id: h.id, patch: e.Patch, succeeded: err == nil})
+			c.eventPatches = append(c.eventPatches, &handlerPatch{id: h.id, patch: e.Patch, succeeded: err == nil})
 		}
 	}
 }
@@ -270,90 +272,90 @@ func (c *cycle) object(body *Body) Object {
 	}
 }
 
-// react does all but the handlers of raw events, and tells when the object is due again.
-func (c *cycle) react() rest {
-	s := c.entry
+// reconcile does all but the handlers of raw events, and returns when the object is due again.
+func (c *cycle) reconcile() result {
+	e := c.entry
 	if c.handlers.Err() != nil {
-		return rest{} // what is not begun at the exit is left to the next start
+		return result{} // what is not begun at the exit is left to the next start
 	}
-	c.parts = append(s.pending(), c.parts...)
-	if c.stale(s) {
-		c.keep()
-		return rest{}
+	c.eventPatches = append(e.pendingPatches(), c.eventPatches...)
+	if c.superseded(e) {
+		c.savePending()
+		return result{}
 	}
-	wait, err := c.handle()
+	wait, err := c.decide()
 	switch {
 	case errors.Is(err, errGone):
 		c.log.Debug("The object is gone; what was to be changed in it is dropped.")
-		s.unsent, s.goneVersion = nil, c.latest().version // what the stream shows of it up to now is from before
-		return rest{}
+		e.pendingFlush, e.goneVersion = nil, c.latest().version // what the stream shows of it up to now is from before
+		return result{}
 	case overflows(err) && !c.event.Body.Deleting(): // whose handlers go on with what is in memory, for nothing of it is to stay
 		c.log.Error("The state of the object is too large to be stored: all annotations of an object together may have 262144 bytes. "+
 			"Its handlers are not called again until it changes. Another DiffBaseStorage, or its IgnoredFields, help.", "error", err)
-		s.overflow, s.unsent, s.seen = c.essence.digest(), nil, nil
-		return rest{}
+		e.overflow, e.pendingFlush, e.seen = c.essence.digest(), nil, nil
+		return result{}
 	case err != nil:
-		c.keep()
+		c.savePending()
 		return c.throttle(err)
 	}
-	s.errors, s.conflicts = 0, 0
-	if len(c.left) > 0 {
-		return c.leaveParts().within(wait, c.known())
+	e.errors, e.conflicts = 0, 0
+	if len(c.deferred) > 0 {
+		return c.deferPatches().requeueWithin(wait, c.known())
 	}
-	if b := s.conflict; wait < 0 && b != nil && b.pause == 0 {
-		return rest{due: true, after: b.left(), quiet: true}
+	if w := e.conflict; wait < 0 && w != nil && w.backoff == 0 {
+		return result{requeue: true, requeueAfter: w.remaining(), forgetConflict: true}
 	} else if wait < 0 {
-		wait = b.left() // to tell the end
+		wait = w.remaining() // to tell the end
 	}
-	return rest{}.within(wait, c.known())
+	return result{}.requeueWithin(wait, c.known())
 }
 
-// leaveParts saves the parts of handlers of raw events that could not be stored for a later cycle.
-func (c *cycle) leaveParts() rest {
-	s := c.entry
-	if s.unsent == nil {
-		s.unsent = &unsent{}
+// deferPatches saves the patches of handlers of raw events that could not be stored for a later cycle.
+func (c *cycle) deferPatches() result {
+	e := c.entry
+	if e.pendingFlush == nil {
+		e.pendingFlush = &pendingFlush{}
 	}
 	refusals := 0
-	s.unsent.parts = folded(append(c.left, s.unsent.parts...))
-	for _, p := range s.unsent.parts {
+	e.pendingFlush.patches = coalesce(append(c.deferred, e.pendingFlush.patches...))
+	for _, p := range e.pendingFlush.patches {
 		refusals = max(refusals, p.refusals)
 	}
-	c.log.Debug("What a handler of events has changed could not be stored yet.", "error", c.left[0].refusal)
-	return rest{}.within(growingPause(refusals-1), c.known())
+	c.log.Debug("What a handler of events has changed could not be stored yet.", "error", c.deferred[0].refusal)
+	return result{}.requeueWithin(backoffDelay(refusals-1), c.known())
 }
 
-// keep saves what could not be sent for the next cycle.
-func (c *cycle) keep() {
+// savePending saves what could not be sent for the next cycle.
+func (c *cycle) savePending() {
 	defer func() { // what was stored, or is not to be stored any more, has been emptied
-		u := c.entry.unsent
-		u.parts = slices.DeleteFunc(append(c.left, u.parts...), func(p *part) bool { return p.patch.Empty() && !p.succeeded })
+		u := c.entry.pendingFlush
+		u.patches = slices.DeleteFunc(append(c.deferred, u.patches...), func(p *handlerPatch) bool { return p.patch.Empty() && !p.succeeded })
 	}()
-	u := &unsent{parts: c.parts}
-	if old := c.entry.unsent; old != nil {
+	u := &pendingFlush{patches: c.eventPatches}
+	if old := c.entry.pendingFlush; old != nil {
 		u.records, u.base, u.succeeded = old.records, old.base, old.succeeded
 	}
-	if x := c.x; x != nil {
+	if e := c.execution; e != nil {
 		u.base = c.storedDigest()
-		u.parts, u.succeeded, u.records = x.parts, x.succeeded, make(map[HandlerID]*ProgressRecord)
-		if old := c.entry.unsent; old != nil { // with those of sub-handlers whose parents have not run
+		u.patches, u.succeeded, u.records = e.patches, e.succeeded, make(map[HandlerID]*ProgressRecord)
+		if old := c.entry.pendingFlush; old != nil { // with those of sub-handlers whose parents have not run
 			maps.Copy(u.records, old.records)
 		}
-		for _, p := range x.all {
+		for _, p := range e.all {
 			u.records[p.handler.id] = p.record
 		}
-		c.note()
+		c.noteSeen()
 		c.entry.seen = c.seen
 	}
-	c.entry.unsent = u
+	c.entry.pendingFlush = u
 }
 
 // throttle logs an error that is not of a handler, and pauses the object. Nothing is lost: the newest
-// state is looked at again after the pause (CH-T3, CH-T4).
-func (c *cycle) throttle(err error) rest {
-	s := c.entry
+// state is handled again after the pause (CH-T3, CH-T4).
+func (c *cycle) throttle(err error) result {
+	e := c.entry
 	if c.requests.Err() != nil {
-		return rest{}
+		return result{}
 	}
 	delays := c.settings.Queueing.ErrorDelays
 	if conflict := (*conflictError)(nil); errors.As(err, &conflict) {
@@ -361,113 +363,113 @@ func (c *cycle) throttle(err error) rest {
 	}
 	if len(delays) == 0 {
 		c.log.Error("The processing of the object has failed and will be repeated with its next event.", "error", err)
-		return rest{}
+		return result{}
 	}
-	delay := delays[min(s.errors, len(delays)-1)]
-	s.errors++
-	s.pausedUntil = time.Now().Add(delay)
+	delay := delays[min(e.errors, len(delays)-1)]
+	e.errors++
+	e.pausedUntil = time.Now().Add(delay)
 	c.log.Error(fmt.Sprintf("The processing of the object has failed and will be repeated in %s.", delay), "error", err)
-	return rest{due: true, after: delay, body: c.known()}
+	return result{requeue: true, requeueAfter: delay, body: c.known()}
 }
 
-// manyConflicts is how many conflicts in a row are told aloud.
+// manyConflicts is how many conflicts in a row lead to a warning.
 const manyConflicts = 5
 
 // retryConflict has the object handled again with its newest state: at once after the first conflict, and after growing pauses, which
 // no event ends, after more in a row.
-func (c *cycle) retryConflict(err error) rest {
-	s := c.entry
+func (c *cycle) retryConflict(err error) result {
+	e := c.entry
 	delay := time.Duration(0)
-	if s.conflicts > 0 {
-		delay = growingPause(s.conflicts - 1)
-		s.pausedUntil = time.Now().Add(delay)
+	if e.conflicts > 0 {
+		delay = backoffDelay(e.conflicts - 1)
+		e.pausedUntil = time.Now().Add(delay)
 	}
-	if s.conflicts++; s.conflicts == manyConflicts {
-		c.log.Warn(fmt.Sprintf("Another client changed the object before it could be patched, %d times in a row; it is patched less and less often.", s.conflicts), "error", err)
+	if e.conflicts++; e.conflicts == manyConflicts {
+		c.log.Warn(fmt.Sprintf("Another client changed the object before it could be patched, %d times in a row; it is patched less and less often.", e.conflicts), "error", err)
 	} else {
 		c.log.Debug("Another client changed the object meanwhile; its newest state is awaited.", "error", err)
 	}
-	return rest{due: true, after: delay, body: c.known()}
+	return result{requeue: true, requeueAfter: delay, body: c.known()}
 }
 
-// growingPause is how long to wait before something is tried again that has failed so often before.
-func growingPause(failures int) time.Duration {
+// backoffDelay is how long to wait before something is tried again that has failed so often before.
+func backoffDelay(failures int) time.Duration {
 	return min(time.Second<<min(failures, 5), 30*time.Second)
 }
 
-// handle finds out what has happened to the object and does what is to be done. It returns after what
+// decide finds out what has happened to the object and does what is to be done. It returns after what
 // time the object is due again, negative if only an event can change anything.
-func (c *cycle) handle() (time.Duration, error) {
-	s, body := c.entry, c.event.Body
-	if over, err := c.ending(); over {
+func (c *cycle) decide() (time.Duration, error) {
+	e, body := c.entry, c.event.Body
+	if gone, err := c.finalizerGone(); gone {
 		return -1, err
 	}
 	if legacy := c.settings.Persistence.LegacyFinalizers; slices.ContainsFunc(body.Finalizers(), func(f string) bool { return slices.Contains(legacy, f) }) {
 		c.log.Debug("Removing the finalizers of an older operator.")
 		return -1, c.change(&Patch{removes: legacy})
 	}
-	whole := Change{Object: c.object(body)}
-	whole.Logger = postedLogger(c.log, body.Reference(), c.events)
-	held := c.spawn()
-	if wait := c.conflictPause(); wait > 0 {
-		c.parts = folded(c.parts)
-		c.keep()
+	cause := Change{Object: c.object(body)}
+	cause.Logger = postedLogger(c.log, body.Reference(), c.events)
+	heldByTasks := c.spawnTasks()
+	if wait := c.conflictBackoff(); wait > 0 {
+		c.eventPatches = coalesce(c.eventPatches)
+		c.savePending()
 		return wait, nil
 	}
-	relevant, required := c.interest(&whole)
-	required = required || held
-	holds := slices.Contains(body.Finalizers(), c.settings.Persistence.Finalizer)
+	relevant, required := c.matchHandlers(&cause)
+	required = required || heldByTasks
+	finalized := slices.Contains(body.Finalizers(), c.settings.Persistence.Finalizer)
 	switch {
-	case required && !holds && !body.Deleting():
+	case required && !finalized && !body.Deleting():
 		c.log.Debug("Adding the finalizer, thus preventing the actual deletion.")
 		return -1, c.change(&Patch{adds: []string{c.settings.Persistence.Finalizer}})
-	case !required && holds:
+	case !required && finalized:
 		c.log.Debug("Removing the finalizer, as there are no handlers that need it.")
 		return -1, c.change(&Patch{removes: []string{c.settings.Persistence.Finalizer}})
 	case !relevant:
 		return -1, c.change(nil)
 	}
-	if s.overflow != 0 && s.overflow == c.essence.digest() && !body.Deleting() {
+	if e.overflow != 0 && e.overflow == c.essence.digest() && !body.Deleting() {
 		c.log.Debug("The state of the object is still too large to be stored.")
 		return -1, c.change(nil)
 	}
-	s.overflow = 0
+	e.overflow = 0
 	if c.outdated() {
-		if wait := s.expectedUntil - c.clock(); wait > 0 {
+		if wait := e.expectedUntil - c.clock(); wait > 0 {
 			return wait, c.change(nil)
 		}
 		return c.refetch() // the stream is held up
 	}
-	c.detect()
-	whole.Reason = c.reason
-	whole.Old, whole.New = c.before.View(), c.essence.View()
-	whole.diff = sync.OnceValue(func() Diff { return diffJSON(valueOf(c.before), valueOf(c.essence)) })
+	c.detectCause()
+	cause.Reason = c.reason
+	cause.Old, cause.New = c.before.View(), c.essence.View()
+	cause.diff = sync.OnceValue(func() Diff { return diffJSON(valueOf(c.before), valueOf(c.essence)) })
 	switch c.reason {
 	case ReasonNoop, ReasonFree:
 		c.log.Debug("Nothing has changed that is handled.", "reason", c.reason)
-		if c.reason == ReasonNoop && (s.inProgress || c.renewed) {
-			return c.pursue(&whole) // with no handlers: a change was taken back, whose records are to go, or a state is to be renewed
+		if c.reason == ReasonNoop && (e.inProgress || c.baseOutdated) {
+			return c.runHandlers(&cause) // with no handlers: a change was taken back, whose records are to go, or a state is to be renewed
 		}
-		c.x, s.unsent, s.seen = nil, nil, nil // what was to be stored belonged to a cause that is over
+		c.execution, e.pendingFlush, e.seen = nil, nil, nil // what was to be stored belonged to a cause that is over
 		return -1, c.change(nil)
 	}
-	return c.pursue(&whole)
+	return c.runHandlers(&cause)
 }
 
-// ending reports whether the operator has removed the last finalizer of the object, and the object was not created anew since.
-func (c *cycle) ending() (bool, error) {
-	s := c.entry
-	if s.goneVersion == "" || newerVersion(s.goneVersion, c.event.Body.version) {
-		return s.goneVersion != "", nil
+// finalizerGone reports whether the operator has removed the last finalizer of the object, and the object was not created anew since.
+func (c *cycle) finalizerGone() (bool, error) {
+	e := c.entry
+	if e.goneVersion == "" || newerVersion(e.goneVersion, c.event.Body.version) {
+		return e.goneVersion != "", nil
 	}
-	if _, err := c.ask(c.known()); errors.Is(err, errGone) {
+	if _, err := c.get(c.known()); errors.Is(err, errGone) {
 		return true, err // the event was only late
 	}
-	s.goneVersion = ""
+	e.goneVersion = ""
 	return false, nil
 }
 
-// outdated tells whether the state is from before our own patch, which is not back yet.
+// outdated reports whether the state is from before our own patch, which is not back yet.
 func (c *cycle) outdated() bool {
 	return c.entry.expected != "" && !newerVersion(c.event.Body.version, c.entry.expected)
 }
@@ -477,7 +479,7 @@ func (c *cycle) outdated() bool {
 func (c *cycle) refetch() (time.Duration, error) {
 	known, timeout := c.known(), c.settings.Persistence.ConsistencyTimeout
 	c.log.Debug("The own patch has not come back in time; the object is asked for.", "version", c.event.Body.version)
-	body, err := c.ask(known)
+	body, err := c.get(known)
 	c.entry.expectedUntil = c.clock() + timeout
 	switch {
 	case errors.Is(err, errGone):
@@ -488,7 +490,7 @@ func (c *cycle) refetch() (time.Duration, error) {
 		return timeout, c.change(nil)
 	}
 	c.unreadable.Store(false)
-	c.adopt(known, body)
+	c.setKnown(known, body)
 	c.entry.expected = body.version // and what the stream shows of earlier states is outdated, too
 	return 0, c.change(nil)
 }
@@ -507,16 +509,16 @@ func (c *cycle) warnUnreadable(err error) {
 	}
 }
 
-// interest tells whether any handler of changes is interested in the object, and whether one of them needs
+// matchHandlers reports whether any handler of changes is interested in the object, and whether one of them needs
 // the finalizer.
-func (c *cycle) interest(whole *Change) (relevant, required bool) {
+func (c *cycle) matchHandlers(cause *Change) (relevant, required bool) {
 	if len(c.served.changes) == 0 {
 		return false, false
 	}
-	c.compare()
-	whole.Old, whole.New = c.before.View(), c.essence.View()
+	c.compareWithBase()
+	cause.Old, cause.New = c.before.View(), c.essence.View()
 	for _, h := range c.served.changes {
-		if h.preMatches(whole) {
+		if h.preMatches(cause) {
 			relevant = true
 			required = required || h.kind == kindDelete && !h.optional
 			c.optionalDelete = c.optionalDelete || h.kind == kindDelete && h.optional
@@ -525,8 +527,8 @@ func (c *cycle) interest(whole *Change) (relevant, required bool) {
 	return relevant, required
 }
 
-// compare reads what is tracked of the object, now and as it was last handled.
-func (c *cycle) compare() {
+// compareWithBase reads what is tracked of the object, now and as it was last handled.
+func (c *cycle) compareWithBase() {
 	p := &c.settings.Persistence
 	body := c.event.Body
 	if c.essence == nil {
@@ -537,12 +539,12 @@ func (c *cycle) compare() {
 		return
 	}
 	before, err := storedEssence(body, p)
-	if err != nil { // the object was handled, but nobody knows how it was then
+	if err != nil { // the object was handled, but it is not known how it was then
 		c.log.Warn("The stored last handled state is damaged: everything counts as changed.", "error", err)
 		before = &Essence{}
 	}
 	c.stored = before.bytes()
-	if u := c.entry.unsent; u != nil && u.base != before.digest() {
+	if u := c.entry.pendingFlush; u != nil && u.base != before.digest() {
 		u.records, u.succeeded = nil, nil // the patch that has ended the handling took effect, though its answer was lost
 	}
 	if before == nil {
@@ -555,22 +557,22 @@ func (c *cycle) compare() {
 // remove it to have the object created again are slower.
 const baseLossWindow = 10 * time.Second
 
-// baseFromMemory tells how the object was last handled if that has vanished from it right after it was stored. Other controllers do so that know
+// baseFromMemory returns how the object was last handled if that has vanished from it right after it was stored. Other controllers do so that know
 // only their own annotations, and the creation would be handled again without end (CH-T25). From then on, what is in memory counts.
 func (c *cycle) baseFromMemory() *Essence {
-	s := c.entry
+	e := c.entry
 	if c.outdated() {
 		return nil // our own patch is not back
 	}
-	if !s.baseStripped && (s.based == 0 || c.clock()-s.based > baseLossWindow) {
+	if !e.baseStripped && (e.baseStoredAt == 0 || c.clock()-e.baseStoredAt > baseLossWindow) {
 		return nil
 	}
-	if !s.baseStripped {
+	if !e.baseStripped {
 		c.log.Warn("The last handled state was removed from the object right after it was stored. As long as the operator runs, the object counts as handled; " +
 			"after a restart it will be created again. Whoever resets its annotations should keep those of others.")
-		s.baseStripped = true
+		e.baseStripped = true
 	}
-	if c.essence.digest() == s.base {
+	if c.essence.digest() == e.baseDigest {
 		return c.essence
 	}
 	return &Essence{}
@@ -580,37 +582,37 @@ func (c *cycle) baseFromMemory() *Essence {
 func (c *cycle) track(body *Body) *Essence { return c.served.track(body, c.settings) }
 
 // track returns what is tracked of an object.
-func (what *resolved) track(body *Body, s *Settings) *Essence {
-	return dropOthers(essenceOf(body, what.fields, &s.Persistence), body)
+func (r *resolved) track(body *Body, s *Settings) *Essence {
+	return dropOthers(essenceOf(body, r.fields, &s.Persistence), body)
 }
 
 // retrack takes the differences for none that come from other fields being tracked than when the state was stored: all objects would
 // look changed when a handler is added. The fields do not change while the operator runs, so it looks
 // at each object once.
 func (c *cycle) retrack() {
-	if c.entry.tracked {
+	if c.entry.trackingCurrent {
 		return
 	}
 	if c.before != nil && !c.before.Equal(c.essence) {
 		p := &c.settings.Persistence
 		now := p.trackingOf(c.served.fields)
-		c.renewed = p.tracked(c.event.Body, c.stored, c.before, now).explains(now, c.before, c.essence)
+		c.baseOutdated = p.tracked(c.event.Body, c.stored, c.before, now).explains(now, c.before, c.essence)
 	}
-	if c.entry.tracked = !c.renewed; c.renewed {
+	if c.entry.trackingCurrent = !c.baseOutdated; c.baseOutdated {
 		c.log.Debug("The last handled state differs only in the fields that are tracked, and is renewed.")
 		c.before = c.essence
 	}
 }
 
-// detect finds the reason of the cause, and what earlier cycles of its handling have left.
-func (c *cycle) detect() {
+// detectCause finds the reason of the cause, and what earlier cycles of its handling have left.
+func (c *cycle) detectCause() {
 	initial := c.entry.listed && !c.entry.handled
 	c.retrack()
 	c.reason, initial = detectReason(c.event.Type, c.event.Body, c.settings.Persistence.Finalizer, c.before, c.essence, initial)
 	if c.reason == ReasonFree && c.optionalDelete && !c.entry.deleteHandled {
-		c.reason = ReasonDelete // somebody else holds the object, so there is time for those who need not hold it
+		c.reason = ReasonDelete // another client holds the object, so there is time for handlers that need not hold it
 	}
-	c.x = &handling{settings: c.settings, meter: c.meter, limit: c.limit, workerLimit: c.queue.workerLimit, lifecycle: c.lifecycle, initial: initial, body: c.event.Body}
+	c.execution = &execution{settings: c.settings, meter: c.meter, limit: c.limit, workerLimit: c.queue.workerLimit, lifecycle: c.lifecycle, initial: initial, body: c.event.Body}
 }
 
 func valueOf(e *Essence) any {
@@ -630,64 +632,64 @@ var reasonTitles = map[Reason]string{
 	ReasonCreate: "Creation", ReasonUpdate: "Updating", ReasonDelete: "Deletion", ReasonResume: "Resuming",
 }
 
-var reasonNouns = map[Reason]string{
+var reasonNames = map[Reason]string{
 	ReasonCreate: "creation", ReasonUpdate: "updating", ReasonDelete: "deletion", ReasonResume: "resuming",
 }
 
-// pursue runs the handlers of the cause and sends what they leave.
-func (c *cycle) pursue(whole *Change) (time.Duration, error) {
-	x := c.x
-	c.equip(whole)
-	superseded := c.enlist(whole)
+// runHandlers runs the handlers of the cause and sends what they leave.
+func (c *cycle) runHandlers(cause *Change) (time.Duration, error) {
+	e := c.execution
+	c.prepareHandling(cause)
+	superseded := c.collectHandlers(cause)
 	if c.reason == ReasonNoop {
 		superseded = nil
 	}
 	for _, reason := range []Reason{ReasonCreate, ReasonUpdate, ReasonResume, ReasonDelete} {
 		if t := superseded[reason]; t != nil {
-			whole.Logger.Info(fmt.Sprintf("%s is superseded by the %s: %d succeeded; %d failed; %d unfinished.", reasonTitles[reason], reasonNouns[c.reason], t.succeeded, t.failed, t.unfinished))
+			cause.Logger.Info(fmt.Sprintf("%s is superseded by the %s: %d succeeded; %d failed; %d unfinished.", reasonTitles[reason], reasonNames[c.reason], t.succeeded, t.failed, t.unfinished))
 		}
 	}
-	if top := x.top(); len(top) > 0 {
-		whole.Logger.Debug(reasonTitles[c.reason]+" is in progress.", "body", whole.Resource.loggable(c.event.Body))
+	if top := e.top(); len(top) > 0 {
+		cause.Logger.Debug(reasonTitles[c.reason]+" is in progress.", "body", cause.Resource.loggable(c.event.Body))
 		if c.reason == ReasonUpdate {
-			whole.Logger.Debug("The differences are these.", "diff", whole.Resource.loggable(lazyDiff(whole.diff)))
+			cause.Logger.Debug("The differences are these.", "diff", cause.Resource.loggable(lazyDiff(cause.diff)))
 		}
 		c.entry.inProgress = true
-		if c.entry.unsent != nil {
+		if c.entry.pendingFlush != nil {
 			c.planFlush(max(c.settings.Execution.FlushAfter, time.Second))
 		}
-		x.run(c.handlers, top)
+		e.run(c.handlers, top)
 	}
 	c.stopTimer()
-	if err := x.failure(); err != nil {
+	if err := e.failure(); err != nil {
 		return 0, err
 	}
-	done, wait := x.done(time.Now())
+	done, wait := e.done(time.Now())
 	if !done {
 		return c.postpone(wait)
 	}
-	if c.reason == ReasonDelete && len(c.served.tasks) > 0 && !c.daemons.settle(c.entry, c.settings.Background.InstantExitTimeout) {
-		c.entry.unsent = nil
+	if c.reason == ReasonDelete && len(c.served.tasks) > 0 && !c.daemons.waitIdle(c.entry, c.settings.Background.InstantExitTimeout) {
+		c.entry.pendingFlush = nil
 		return -1, c.flush(false) // the end of the last task will wake the object
 	}
-	stores := c.stores()
+	storesBase := c.storesBase()
 	if err := c.flush(true); err != nil {
 		if overflows(err) && c.callAgain() {
 			return 0, nil
 		}
 		return 0, err
 	}
-	if top := x.top(); len(top) > 0 {
+	if top := e.top(); len(top) > 0 {
 		succeeded, failed := c.count()
-		whole.Logger.Info(fmt.Sprintf("%s is processed: %d succeeded; %d failed.", reasonTitles[c.reason], succeeded, failed))
+		cause.Logger.Info(fmt.Sprintf("%s is processed: %d succeeded; %d failed.", reasonTitles[c.reason], succeeded, failed))
 	}
 	if c.reason == ReasonDelete {
 		c.log.Debug("Removing the finalizer, thus allowing the actual deletion.")
 	}
-	if stores {
-		c.entry.base, c.entry.based = c.base().digest(), c.clock()
+	if storesBase {
+		c.entry.baseDigest, c.entry.baseStoredAt = c.base().digest(), c.clock()
 	}
-	c.entry.handled, c.entry.deleteHandled, c.entry.inProgress, c.entry.unsent, c.entry.seen = true, c.reason == ReasonDelete, false, nil, nil
+	c.entry.handled, c.entry.deleteHandled, c.entry.inProgress, c.entry.pendingFlush, c.entry.seen = true, c.reason == ReasonDelete, false, nil, nil
 	if c.reason != ReasonDelete && c.known().version == c.event.Body.version { // an object that goes has had its finalizer removed
 		c.log.Debug("The handling is over, and there was nothing to store; the next change is awaited.")
 	}
@@ -696,36 +698,36 @@ func (c *cycle) pursue(whole *Change) (time.Duration, error) {
 
 // postpone stores the progress of handlers that are not all finished. It returns when they are to be called again.
 func (c *cycle) postpone(wait time.Duration) (time.Duration, error) {
-	attempted := c.x.attempts > 0
+	attempted := c.execution.attempts > 0
 	if !attempted && c.handlers.Err() != nil {
 		return -1, nil // what the end of the operator has cut off leaves nothing behind
 	}
-	if !attempted && c.stale(c.entry) {
-		c.keep()
+	if !attempted && c.superseded(c.entry) {
+		c.savePending()
 		return -1, nil // nor does a pause
 	}
 	if err := c.flush(false); err != nil {
 		return 0, err
 	}
-	c.entry.unsent, c.entry.seen = nil, c.seen
-	if !attempted && wait <= 0 { // a lifecycle that chooses nothing is not to be asked in a loop
+	c.entry.pendingFlush, c.entry.seen = nil, c.seen
+	if !attempted && wait <= 0 { // a lifecycle that chooses nothing is not to be called in a loop
 		wait = time.Second
 	}
 	return wait, nil
 }
 
-// equip gives the handling its ways out of this file, and what is still to be sent.
-func (c *cycle) equip(whole *Change) {
-	x, progress := c.x, c.settings.Persistence.ProgressStorage
-	x.cause, x.owned, x.parts, c.parts = *whole, c.served.changes, c.parts, nil
-	if u := c.entry.unsent; u != nil {
-		x.succeeded = slices.Clone(u.succeeded)
+// prepareHandling gives the handling its ways out of this file, and what is still to be sent.
+func (c *cycle) prepareHandling(cause *Change) {
+	e, progress := c.execution, c.settings.Persistence.ProgressStorage
+	e.cause, e.registered, e.patches, c.eventPatches = *cause, c.served.changes, c.eventPatches, nil
+	if u := c.entry.pendingFlush; u != nil {
+		e.succeeded = slices.Clone(u.succeeded)
 	}
-	for _, p := range x.parts {
-		x.later = append(x.later, p.patch)
+	for _, p := range e.patches {
+		e.unapplied = append(e.unapplied, p.patch)
 	}
-	x.load = func(id HandlerID) (*ProgressRecord, error) {
-		if u := c.entry.unsent; u != nil && u.records[id] != nil {
+	e.load = func(id HandlerID) (*ProgressRecord, error) {
+		if u := c.entry.pendingFlush; u != nil && u.records[id] != nil {
 			return u.records[id], nil
 		}
 		if c.copied {
@@ -733,36 +735,36 @@ func (c *cycle) equip(whole *Change) {
 		}
 		return progress.Fetch(id, c.event.Body)
 	}
-	x.stale = func() bool { return c.stale(c.entry) }
-	x.interrupted = func() bool { return c.queue.waits(c.entry, c.known().version) }
-	x.listen = c.listen
-	x.running = func(id HandlerID) { c.queue.note(c.entry, id) }
-	x.flush = c.flushBetween
-	x.flushLater = c.flushLater
+	e.superseded = func() bool { return c.superseded(c.entry) }
+	e.interrupted = func() bool { return c.queue.hasNewer(c.entry, c.known().version) }
+	e.notifySuperseded = c.listen
+	e.running = func(id HandlerID) { c.queue.setRunning(c.entry, id) }
+	e.flush = c.flushBetween
+	e.flushLater = c.flushLater
 }
 
 // handlerCounts counts handlers by how far they have come.
 type handlerCounts struct{ succeeded, failed, unfinished int }
 
-func (t *handlerCounts) add(r *ProgressRecord) {
+func (h *handlerCounts) add(r *ProgressRecord) {
 	switch {
 	case r.Success:
-		t.succeeded++
+		h.succeeded++
 	case r.Failure:
-		t.failed++
+		h.failed++
 	default:
-		t.unfinished++
+		h.unfinished++
 	}
 }
 
 // listen has a function called when an event makes what the handlers were called for a thing of the past, until what it returns is called.
 // Whether it does is found out on a goroutine of the object's own, because functions of users have a say in it.
-func (c *cycle) listen(superseded func()) (stop func()) {
+func (c *cycle) listen(onSuperseded func()) (stop func()) {
 	handled, stopped := c.essence.bytes(), make(chan struct{})
 	var tasks sync.WaitGroup
 	tasks.Go(func() {
 		for {
-			events, arrived := c.queue.waiting(c.entry)
+			events, arrived := c.queue.pendingEvents(c.entry)
 			outdated := false
 			err := call(func() error {
 				outdated = slices.ContainsFunc(events, func(ev RawEvent) bool { return c.outdates(ev, handled) })
@@ -773,7 +775,7 @@ func (c *cycle) listen(superseded func()) (stop func()) {
 				return
 			}
 			if outdated {
-				superseded()
+				onSuperseded()
 				return
 			}
 			select {
@@ -789,7 +791,7 @@ func (c *cycle) listen(superseded func()) (stop func()) {
 	}
 }
 
-// outdates tells whether an event makes what the handlers were called for a thing of the past: the object is being deleted or gone, or
+// outdates reports whether an event makes what the handlers were called for a thing of the past: the object is being deleted or gone, or
 // is neither what it was when they were called, nor what they have made of it since.
 func (c *cycle) outdates(ev RawEvent, handled []byte) bool {
 	body := ev.Body
@@ -797,21 +799,21 @@ func (c *cycle) outdates(ev RawEvent, handled []byte) bool {
 		return true
 	}
 	now := c.track(body)
-	return !now.Equal(&Essence{raw: handled}) && !now.Equal(c.track(c.x.bodyNow()))
+	return !now.Equal(&Essence{raw: handled}) && !now.Equal(c.track(c.execution.bodyNow()))
 }
 
-// enlist finds the handlers of the cause, and those whose records are only to be cleaned up. It returns the
+// collectHandlers finds the handlers of the cause, and those whose records are only to be cleaned up. It returns the
 // reasons of older causes that this one supersedes, with how far they had come.
-func (c *cycle) enlist(whole *Change) (superseded map[Reason]*handlerCounts) {
-	x, now := c.x, time.Now()
+func (c *cycle) collectHandlers(cause *Change) (superseded map[Reason]*handlerCounts) {
+	e, now := c.execution, time.Now()
 	c.purge = c.purge || c.copied
-	kept := c.keptState()
-	if x.unseen = c.unseen(kept); x.unseen != nil {
+	saved := c.savedState()
+	if e.unseen = c.unseen(saved); e.unseen != nil {
 		c.renewSubs(now)
 	}
-	enlisted := make(map[HandlerID]bool)
+	collected := make(map[HandlerID]bool)
 	note := func(p *progress) {
-		enlisted[p.handler.id] = true
+		collected[p.handler.id] = true
 		if foreign := p.stored && p.purpose != "" && p.purpose != c.reason; foreign {
 			if superseded == nil {
 				superseded = make(map[Reason]*handlerCounts)
@@ -819,34 +821,34 @@ func (c *cycle) enlist(whole *Change) (superseded map[Reason]*handlerCounts) {
 			if superseded[p.purpose] == nil {
 				superseded[p.purpose] = &handlerCounts{}
 			}
-			superseded[p.purpose].add(p.former())
+			superseded[p.purpose].add(p.storedRecord())
 			c.purge = c.purge || !p.selected
 		}
 	}
-	for _, h := range selectHandlers(c.served.changes, whole, x.initial) {
-		note(x.add(h, nil, true, now))
+	for _, h := range selectHandlers(c.served.changes, cause, e.initial) {
+		note(e.add(h, nil, true, now))
 	}
 	for _, h := range c.served.changes {
-		if enlisted[h.id] {
+		if collected[h.id] {
 			continue
 		}
-		if record, err := x.load(h.id); err == nil && record != nil {
-			note(x.add(h, nil, false, now))
+		if record, err := e.load(h.id); err == nil && record != nil {
+			note(e.add(h, nil, false, now))
 		}
 	}
 	switch {
-	case kept == nil || x.unseen != nil:
-	case kept.essence == nil: // only the digest is known, which is that of the object
-		c.seen = &handlingState{essence: c.essence, base: kept.base, since: kept.since}
+	case saved == nil || e.unseen != nil:
+	case saved.essence == nil: // only the digest is known, which is that of the object
+		c.seen = &handlingState{essence: c.essence, base: saved.base, since: saved.since}
 	default:
-		c.seen = kept
+		c.seen = saved
 	}
 	return superseded
 }
 
 // count returns how many handlers of the cause have succeeded and failed.
 func (c *cycle) count() (succeeded, failed int) {
-	for _, p := range c.x.all {
+	for _, p := range c.execution.all {
 		if p.parent == nil && (p.selected || p.purpose == c.reason || p.purpose == "") {
 			if p.record.Success {
 				succeeded++

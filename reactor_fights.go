@@ -6,92 +6,93 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/jsonpatch"
 	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// This file notices when the operator and somebody else change the same fields of an object in turns, or the operator does because of its own
+// This file notices when the operator and another client change the same fields of an object alternately, or the operator does because of its own
 // changes, and slows that down. It runs on the goroutine of the object's worker, and on that of the timer that stores what has finished.
 
 const (
-	firstPause = time.Second
-	maxClaims  = 16
+	minConflictBackoff = time.Second
+	maxTrackedFields   = 16
 )
 
-// conflictPause returns how long the handling of the object is put off, because it goes round in circles.
-func (c *cycle) conflictPause() time.Duration {
-	b := c.entry.conflict
+// conflictBackoff returns how long the handling of the object is put off because of a write conflict.
+func (c *cycle) conflictBackoff() time.Duration {
+	w := c.entry.conflict
 	switch {
-	case b.left() == 0:
-		if c.entry.conflict = nil; b.pause > 0 {
+	case w.remaining() == 0:
+		if c.entry.conflict = nil; w.backoff > 0 {
 			c.log.Info("The fields of the object are not changed again and again any more.")
 		}
-	case b != nil && !c.event.Body.deleting:
-		return time.Until(b.last.Add(b.pause))
+	case w != nil && !c.event.Body.deleting:
+		return time.Until(w.last.Add(w.backoff))
 	}
 	return 0
 }
 
-// patched tells whether the operator has changed more of the object lately than what it keeps there itself.
-func (c *cycle) patched() bool {
-	return c.entry.wrote && c.clock()-c.entry.expectedUntil < conflictWindow-c.settings.Persistence.ConsistencyTimeout
+// wasPatchedRecently reports whether the operator has changed more of the object lately than what it keeps there itself.
+func (c *cycle) wasPatchedRecently() bool {
+	return c.entry.changedByUs && c.clock()-c.entry.expectedUntil < conflictWindow-c.settings.Persistence.ConsistencyTimeout
 }
 
-// detectConflict looks whether what was just changed had been changed back, or was changed because of our own change.
-func (c *cycle) detectConflict(before *Body, parts []*part, sent *Patch) {
-	s, settings := c.entry, &c.settings.Queueing
-	s.wrote = s.wrote || len(parts) > 0 || s.handled // the first finalizer is nothing special
-	b := s.conflict
-	if b == nil {
-		if !c.repeated || settings.FightRounds <= 0 {
+// detectConflict checks whether what was just changed had been changed back, or was changed because of our own change.
+func (c *cycle) detectConflict(before *Body, patches []*handlerPatch, sent *Patch) {
+	e, settings := c.entry, &c.settings.Queueing
+	e.changedByUs = e.changedByUs || len(patches) > 0 || e.handled // the first finalizer is nothing special
+	w := e.conflict
+	if w == nil {
+		if !c.patchedRecently || settings.FightRounds <= 0 {
 			return
 		}
-		b = &writeConflict{last: time.Now()}
-		s.conflict = b
+		w = &writeConflict{last: time.Now()}
+		e.conflict = w
 	}
-	if len(b.claims) > maxClaims || b.claims == nil {
-		b.claims = make(map[string]uint64)
+	if len(w.written) > maxTrackedFields || w.written == nil {
+		w.written = make(map[string]uint64)
 	}
-	old, now := c.shown(before), c.shown(c.known())
-	circles := digestJSON(old) == b.shown && (c.anew || slices.ContainsFunc(parts, func(p *part) bool { return !p.change }))
-	b.shown = digestJSON(now)
+	old, now := c.conflictFields(before), c.conflictFields(c.known())
+	flapping := digestJSON(old) == w.writtenDigest && (c.firstCycle || slices.ContainsFunc(patches, func(p *handlerPatch) bool { return !p.change }))
+	w.writtenDigest = digestJSON(now)
 	foreign := false
-	var fought Diff
+	var conflicting Diff
 	for _, item := range diffJSON(old, now) {
-		if !sent.covers(item.Path) { // it has come meanwhile
-			b.shown = 0
+		if !sent.touches(item.Path) { // it has come meanwhile
+			w.writtenDigest = 0
 			continue
 		}
 		again := false
-		for name, value := range b.claims {
+		for name, value := range w.written {
 			path := strings.Split(name, "\x00")
 			if n := min(len(path), len(item.Path)); !slices.Equal(path[:n], item.Path[:n]) {
 				continue
 			}
 			was, _ := rawjson.Lookup(old, path...)
 			theirs := digestJSON(was) != value
-			again, foreign = again || theirs || circles, foreign || theirs
-			delete(b.claims, name) // it may be of more or less than the item is
+			again, foreign = again || theirs || flapping, foreign || theirs
+			delete(w.written, name) // it may be of more or less than the item is
 		}
 		if again {
-			fought = append(fought, item)
+			conflicting = append(conflicting, item)
 		}
-		b.claims[strings.Join(item.Path, "\x00")] = digestJSON(item.New)
+		w.written[strings.Join(item.Path, "\x00")] = digestJSON(item.New)
 	}
-	if len(fought) == 0 || c.counted { // handlers may change a field several times in one cycle
+	if len(conflicting) == 0 || c.conflictCounted { // handlers may change a field several times in one cycle
 		return
 	}
-	c.counted, b.last = true, time.Now()
-	if b.rounds++; b.rounds > settings.FightRounds {
-		b.pause = min(max(2*b.pause, firstPause), settings.FightPause)
+	c.conflictCounted, w.last = true, time.Now()
+	if w.rounds++; w.rounds > settings.FightRounds {
+		w.backoff = min(max(2*w.backoff, minConflictBackoff), settings.FightPause)
 	}
-	if b.rounds == settings.FightRounds+1 {
-		c.report(before, fought, foreign)
+	if w.rounds == settings.FightRounds+1 {
+		c.reportConflict(before, conflicting, foreign)
 	}
 }
 
-// covers tells whether the patch is about a field.
-func (p *Patch) covers(path []string) bool {
+// touches reports whether the patch is about a field.
+func (p *Patch) touches(path []string) bool {
 	fields := p.merge
 	for _, key := range path {
 		v, ok := fields[key]
@@ -105,8 +106,8 @@ func (p *Patch) covers(path []string) bool {
 	return true
 }
 
-// shown returns what of the object does not belong to the framework, and the finalizers.
-func (c *cycle) shown(body *Body) map[string]any {
+// conflictFields returns what of the object does not belong to the framework, and the finalizers.
+func (c *cycle) conflictFields(body *Body) map[string]any {
 	fields := essenceOf(body, []FieldPath{"status"}, &c.settings.Persistence).Map()
 	fields["metadata.finalizers"] = body.Get("metadata.finalizers")
 	return fields
@@ -117,32 +118,32 @@ func digestJSON(v any) uint64 {
 	return (&Essence{raw: data}).digest()
 }
 
-// report tells people which fields are changed without end, and by whom.
-func (c *cycle) report(before *Body, fought Diff, foreign bool) {
+// reportConflict warns of fields that are changed again and again, and names the writers.
+func (c *cycle) reportConflict(before *Body, conflicting Diff, foreign bool) {
 	fields := ""
-	for _, item := range fought {
+	for _, item := range conflicting {
 		fields += " " + strings.Join(item.Path, ".")
 	}
 	reason, text := "ChangedByItself", "The operator changes these fields again and again because of its own changes:"
 	if foreign {
-		reason, text = "ChangedBack", "The operator and "+cmp.Or(strings.Join(writersOf(before, fought[0].Path), ", "), "somebody else")+" change these fields in turns:"
+		reason, text = "ChangedBack", "The operator and "+cmp.Or(strings.Join(writersOf(before, conflicting[0].Path), ", "), "somebody else")+" change these fields in turns:"
 	}
 	text += fields + ". The handling of the object is slowed down while that goes on."
-	var values Diff // which are nothing for everybody
+	var values Diff // which are confidential
 	if r := c.served.resource; r.Group != "" || r.Plural != "secrets" {
-		values = fought
+		values = conflicting
 	}
-	c.meter.Add(metrics.Fights, 1)
+	c.meter.Add(metrics.WriteConflicts, 1)
 	c.log.Warn(text, "differences", values)
 	c.events.post(levelWarning, before.Reference(), EventWarning, reason, text)
 }
 
-// folded joins the patches of the same handler of raw events that follow each other, so that those which wait do not pile up.
-func folded(parts []*part) (all []*part) {
-	for i, p := range parts {
-		if i > 0 && p.id == parts[i-1].id && !p.change && !parts[i-1].change && len(p.patch.transforms)+len(parts[i-1].patch.transforms) == 0 {
-			p.patch.merge = combineMerges(parts[i-1].patch.merge, p.patch.merge)
-			p.succeeded, p.refusals = p.succeeded || parts[i-1].succeeded, max(p.refusals, parts[i-1].refusals)
+// coalesce joins the patches of the same handler of raw events that follow each other, so that those which wait do not pile up.
+func coalesce(patches []*handlerPatch) (all []*handlerPatch) {
+	for i, p := range patches {
+		if i > 0 && p.id == patches[i-1].id && !p.change && !patches[i-1].change && len(p.patch.transforms)+len(patches[i-1].patch.transforms) == 0 {
+			p.patch.merge = jsonpatch.CombineMerges(patches[i-1].patch.merge, p.patch.merge)
+			p.succeeded, p.refusals = p.succeeded || patches[i-1].succeeded, max(p.refusals, patches[i-1].refusals)
 			all = all[:len(all)-1]
 		}
 		all = append(all, p)

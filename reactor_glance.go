@@ -10,8 +10,8 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// This file sees at a glance that there is nothing to do for an object, which holds for most events: those of a restart, of the changes that
-// nobody handles, and of our own patches coming back. It looks at the bytes as they came in, on the goroutine of the stream: no body is made,
+// This file finds out quickly that there is nothing to do for an object, which holds for most events: those of a restart, of the changes that
+// no handler is for, and of our own patches coming back. It looks at the bytes as they came in, on the goroutine of the stream: no body is made,
 // nothing is decoded, no worker is started, and an object that was not known becomes an idle entry. What it does not
 // understand it leaves to the cycle in reactor.go, which comes to the same end more slowly. It never calls functions of users, which could
 // take their time.
@@ -20,10 +20,10 @@ import (
 // way round, and it is stored as handled what it is now: the essence is written to a buffer as it would be stored, what is stored is
 // unquoted to another one, and the two are compared.
 
-// glancer is what one resource's objects are looked at with.
-type glancer struct {
+// prefilter checks the objects of one resource.
+type prefilter struct {
 	handlers         []*handler // of changes
-	others           []*handler // of which can only be said that they are not for an object
+	others           []*handler // which can only be ruled out for an object
 	apiVersion, kind string
 	finalizer        string
 	legacy           []string
@@ -32,41 +32,41 @@ type glancer struct {
 
 	annotation string     // that the essence is stored in; "" if it is in the status
 	prefixes   []string   // of annotations that are ours
-	keys       []string   // those of them that an object at rest may have
+	keys       []string   // those of them that an idle object may have
 	field      []string   // of the status that the essence is stored in
-	transient  [][]string // fields of the status that an object at rest does not have
+	transient  [][]string // fields of the status that an idle object does not have
 
 	now, before []byte // buffers, as the following
 	body        Body
 	change      Change
 }
 
-// glancer returns what the objects are looked at with, nil if it takes more than a glance to see that there is nothing to do.
-func (what *resolved) glancer(p *PersistenceSettings, log *slog.Logger) *glancer {
-	others := slices.Concat(what.events, what.tasks, what.indices)
-	if p.IgnoreCopies || what.resource.Kind == "ReplicaSet" || len(p.trackingOf(what.fields).Fields) > 0 ||
-		slices.ContainsFunc(what.changes, (*handler).unusual) || slices.ContainsFunc(others, (*handler).asksMeta) {
+// prefilter returns the prefilter of the resource, nil if only a cycle can find out that there is nothing to do.
+func (r *resolved) prefilter(settings *PersistenceSettings, log *slog.Logger) *prefilter {
+	others := slices.Concat(r.events, r.tasks, r.indices)
+	if settings.IgnoreCopies || r.resource.Kind == "ReplicaSet" || len(settings.trackingOf(r.fields).Fields) > 0 ||
+		slices.ContainsFunc(r.changes, (*handler).needsCycle) || slices.ContainsFunc(others, (*handler).hasMetaPredicate) {
 		return nil
 	}
-	g := &glancer{handlers: what.changes, others: others, finalizer: p.Finalizer, legacy: p.LegacyFinalizers, log: log, counts: what.counts, apiVersion: what.resource.APIVersion(), kind: what.resource.Kind}
-	if !g.progress(p.ProgressStorage) || !g.base(p.DiffBaseStorage) {
+	filter := &prefilter{handlers: r.changes, others: others, finalizer: settings.Finalizer, legacy: settings.LegacyFinalizers, log: log, counts: r.counts, apiVersion: r.resource.APIVersion(), kind: r.resource.Kind}
+	if !filter.progress(settings.ProgressStorage) || !filter.base(settings.DiffBaseStorage) {
 		return nil
 	}
-	return g
+	return filter
 }
 
-// unusual tells whether a filter of the handler is a function of the user's, or its field one of the annotations, which can be any, ours included.
-func (h *handler) unusual() bool {
+// needsCycle reports whether a filter of the handler is a function of the user's, or its field one of the annotations, which can be any, ours included.
+func (h *handler) needsCycle() bool {
 	f := &h.filters
 	ours := len(h.field) > 1 && h.field[0] == "metadata" && h.field[1] == "annotations"
-	return ours || f.when != nil || f.value.asks() || f.old.asks() || f.new.asks() || h.asksMeta()
+	return ours || f.when != nil || f.value.hasPredicate() || f.old.hasPredicate() || f.new.hasPredicate() || h.hasMetaPredicate()
 }
 
-// asksMeta tells whether a filter for the labels or the annotations is a function of the user's.
-func (h *handler) asksMeta() bool {
+// hasMetaPredicate reports whether a filter for the labels or the annotations is a function of the user's.
+func (h *handler) hasMetaPredicate() bool {
 	for _, match := range []map[string]*criterion{h.filters.labels, h.filters.annotations} {
 		for _, c := range match {
-			if c.asks() {
+			if c.hasPredicate() {
 				return true
 			}
 		}
@@ -74,21 +74,21 @@ func (h *handler) asksMeta() bool {
 	return false
 }
 
-func (c *criterion) asks() bool { return c != nil && c.predicate != nil }
+func (c *criterion) hasPredicate() bool { return c != nil && c.predicate != nil }
 
-// progress notes where records are kept, and tells whether that is known.
-func (g *glancer) progress(storage ProgressStorage) bool {
+// progress notes where records are kept, and reports whether that is known.
+func (p *prefilter) progress(storage ProgressStorage) bool {
 	status := func(s *StatusProgressStorage) bool {
-		g.transient = append(g.transient, statusField(s.Field, s.Name, "progress"), s.touchField())
-		return g.transient[0][0] == "status" && g.transient[1][0] == "status"
+		p.transient = append(p.transient, statusField(s.Field, s.Name, "progress"), s.touchField())
+		return p.transient[0][0] == "status" && p.transient[1][0] == "status"
 	}
 	switch s := storage.(type) {
 	case *AnnotationsProgressStorage:
-		g.prefixes = append(g.prefixes, orElse(s.Prefix, defaultPrefix))
+		p.prefixes = append(p.prefixes, orElse(s.Prefix, defaultPrefix))
 	case *StatusProgressStorage:
 		return status(s)
 	case *SmartProgressStorage:
-		g.prefixes = append(g.prefixes, orElse(s.Prefix, defaultPrefix))
+		p.prefixes = append(p.prefixes, orElse(s.Prefix, defaultPrefix))
 		return status(s.status())
 	default:
 		return false
@@ -96,72 +96,72 @@ func (g *glancer) progress(storage ProgressStorage) bool {
 	return true
 }
 
-// base notes where essences are kept, and tells whether that is known.
-func (g *glancer) base(storage DiffBaseStorage) bool {
+// base notes where essences are kept, and reports whether that is known.
+func (p *prefilter) base(storage DiffBaseStorage) bool {
 	switch s := storage.(type) {
 	case *AnnotationsDiffBaseStorage:
 		keys := s.keys(nil)
-		g.annotation = keys[0]
-		g.prefixes = append(g.prefixes, orElse(s.Prefix, defaultPrefix))
-		g.keys = append(s.beside(trackedKey).(*AnnotationsDiffBaseStorage).keys(nil), keys...)
+		p.annotation = keys[0]
+		p.prefixes = append(p.prefixes, orElse(s.Prefix, defaultPrefix))
+		p.keys = append(s.withKey(trackedKey).(*AnnotationsDiffBaseStorage).keys(nil), keys...)
 		return len(keys) == 1 && len(s.IgnoredFields) == 0
 	case *StatusDiffBaseStorage:
-		g.field = s.field()
-		g.transient = append(g.transient, s.beside(formerKey).(*StatusDiffBaseStorage).field())
-		return g.field[0] == "status" && len(g.field) > 1 && len(s.IgnoredFields) == 0
+		p.field = s.field()
+		p.transient = append(p.transient, s.withKey(formerKey).(*StatusDiffBaseStorage).field())
+		return p.field[0] == "status" && len(p.field) > 1 && len(s.IgnoredFields) == 0
 	}
 	return false
 }
 
-// looker returns the function that a stream shows its events to first.
-func (r *reactor) looker(from *source) func(t EventType, o *rawjson.Header, raw []byte, round uint64) bool {
+// newPrefilter returns the function that a stream calls first with its events.
+func (r *reactor) newPrefilter(from *source) func(t EventType, o *rawjson.Header, raw []byte, epoch uint64) bool {
 	var served *resolved
-	var g *glancer // has buffers, and so belongs to one stream
-	return func(t EventType, o *rawjson.Header, raw []byte, round uint64) bool {
+	var p *prefilter // has buffers, and so belongs to one stream
+	return func(t EventType, o *rawjson.Header, raw []byte, epoch uint64) bool {
 		if now := r.served.Load(); now != served {
-			served, g = now, now.glancer(&r.settings.Persistence, r.log)
+			served, p = now, now.prefilter(&r.settings.Persistence, r.log)
 		}
-		return g != nil && r.glance(g, t, o, raw, from, round)
+		return p != nil && r.skip(p, t, o, raw, from, epoch)
 	}
 }
 
-// glance tells whether an event is done with by a look at it.
-func (r *reactor) glance(g *glancer, t EventType, o *rawjson.Header, raw []byte, from *source, round uint64) bool {
+// skip reports whether an event needs no worker.
+func (r *reactor) skip(p *prefilter, t EventType, o *rawjson.Header, raw []byte, from *source, epoch uint64) bool {
 	uid, version := plainText(o.UID.Of(raw)), plainText(o.ResourceVersion.Of(raw))
-	if t == Deleted || len(uid) == 0 || len(version) == 0 || !rawjson.IsNull(o.DeletionTimestamp.Of(raw)) || round != r.pauses.now() {
+	if t == Deleted || len(uid) == 0 || len(version) == 0 || !rawjson.IsNull(o.DeletionTimestamp.Of(raw)) || epoch != r.pauser.epoch() {
 		return false
 	}
-	s, settled, seen := r.queue.settled(uid, version, from, round)
+	e, idle, seen := r.queue.lookupIdle(uid, version, from, epoch)
 	if seen {
-		g.counts.Received(string(t))
+		p.counts.Received(string(t))
 		return true
 	}
-	if !settled || s == nil && !r.memo.empty() || s != nil && !s.unwanted && len(g.others) > 0 {
+	if !idle || e == nil && !r.memo.empty() || e != nil && !e.unmatched && len(p.others) > 0 {
 		return false
 	}
 	initial := t == Listed
-	if s != nil {
-		initial = s.listed && !s.handled
+	if e != nil {
+		initial = e.listed && !e.handled
 	}
-	verdict := g.look(o, raw, initial)
-	if verdict == unclear {
+	why := p.check(o, raw, initial)
+	if why == undecided {
 		return false
 	}
 	var ref ObjectReference
-	if s == nil {
-		ref = ObjectReference{APIVersion: g.apiVersion, Kind: g.kind, Namespace: rawjson.Unquote(o.Namespace.Of(raw)), Name: rawjson.Unquote(o.Name.Of(raw)), UID: string(uid)}
+	if e == nil {
+		ref = ObjectReference{APIVersion: p.apiVersion, Kind: p.kind, Namespace: rawjson.Unquote(o.Namespace.Of(raw)), Name: rawjson.Unquote(o.Name.Of(raw)), UID: string(uid)}
 	} else {
-		ref = s.ref()
+		ref = e.ref()
 	}
-	if !r.queue.take(s, t, ref, string(version), from, round, func(s *entry) {
-		s.unwanted = verdict == unwanted
-		s.tracked = s.tracked || verdict == unchanged
-		s.handled = s.handled || verdict == unchanged && initial
+	if !r.queue.updateIdle(e, t, ref, string(version), from, epoch, func(e *entry) {
+		e.unmatched = why == unmatched
+		e.trackingCurrent = e.trackingCurrent || why == unchanged
+		e.handled = e.handled || why == unchanged && initial
 	}) {
 		return false
 	}
-	g.counts.Received(string(t))
-	g.tell(ref, verdict, initial)
+	p.counts.Received(string(t))
+	p.logSkip(ref, why, initial)
 	return true
 }
 
@@ -173,21 +173,21 @@ func plainText(quoted []byte) []byte {
 	return quoted[1 : len(quoted)-1]
 }
 
-// verdict is what a glance has found.
-type verdict int
+// skipReason is what the prefilter has found.
+type skipReason int
 
 const (
-	unclear   verdict = iota
-	unwanted          // no handler is for the object
-	unchanged         // it is as it was when it was handled
+	undecided skipReason = iota
+	unmatched            // no handler is for the object
+	unchanged            // it is as it was when it was handled
 )
 
-// tell logs for debugging what a cycle would have logged.
-func (g *glancer) tell(ref ObjectReference, v verdict, initial bool) {
-	if v != unchanged || !g.log.Enabled(context.Background(), slog.LevelDebug) {
+// logSkip logs for debugging what a cycle would have logged.
+func (p *prefilter) logSkip(ref ObjectReference, v skipReason, initial bool) {
+	if v != unchanged || !p.log.Enabled(context.Background(), slog.LevelDebug) {
 		return
 	}
-	log := objectLogger(g.log, ref)
+	log := objectLogger(p.log, ref)
 	if initial {
 		log.Debug("The handling is over, and there was nothing to store; the next change is awaited.")
 	} else {
@@ -195,71 +195,71 @@ func (g *glancer) tell(ref ObjectReference, v verdict, initial bool) {
 	}
 }
 
-// look finds out whether there is anything to do for an object. The flag initial says that it was there before the operator and was not
+// check finds out whether there is anything to do for an object. The flag initial says that it was there before the operator and was not
 // handled since.
-func (g *glancer) look(o *rawjson.Header, raw []byte, initial bool) verdict {
-	holds, fine := g.held(o.Finalizers.Of(raw))
+func (p *prefilter) check(o *rawjson.Header, raw []byte, initial bool) skipReason {
+	held, fine := p.ownFinalizer(o.Finalizers.Of(raw))
 	if !fine {
-		return unclear
+		return undecided
 	}
 	annotations, labels := o.Annotations.Of(raw), o.Labels.Of(raw)
-	g.body = Body{raw: raw, meta: o.Metadata.Of(raw), labels: labels, annotations: annotations}
-	c := &g.change
-	*c = Change{Object: Object{Body: &g.body}}
+	p.body = Body{raw: raw, meta: o.Metadata.Of(raw), labels: labels, annotations: annotations}
+	c := &p.change
+	*c = Change{Object: Object{Body: &p.body}}
 	fits := func(h *handler) bool { return h.filters.fitsMeta(&c.Object) }
-	if !holds && !slices.ContainsFunc(g.handlers, fits) && !slices.ContainsFunc(g.others, fits) {
-		return unwanted
+	if !held && !slices.ContainsFunc(p.handlers, fits) && !slices.ContainsFunc(p.others, fits) {
+		return unmatched
 	}
-	if len(g.others) > 0 {
-		return unclear
+	if len(p.others) > 0 {
+		return undecided
 	}
-	stored, ok := g.essence(o, raw, labels, annotations)
+	stored, ok := p.essence(o, raw, labels, annotations)
 	if !ok {
-		return unclear
+		return undecided
 	}
-	g.before = bytes.TrimSpace(rawjson.AppendUnquoted(g.before[:0], stored))
-	if !bytes.Equal(g.now, g.before) {
-		return unclear
+	p.before = bytes.TrimSpace(rawjson.AppendUnquoted(p.before[:0], stored))
+	if !bytes.Equal(p.now, p.before) {
+		return undecided
 	}
-	c.Old, c.New, c.Reason = View{raw: g.now}, View{raw: g.now}, ReasonResume
+	c.Old, c.New, c.Reason = View{raw: p.now}, View{raw: p.now}, ReasonResume
 	wanted, required := false, false
-	for _, h := range g.handlers {
+	for _, h := range p.handlers {
 		if h.preMatches(c) {
 			wanted = true
 			required = required || h.kind == kindDelete && !h.optional
 			if initial && h.matches(c, true) {
-				return unclear // it is to be resumed
+				return undecided // it is to be resumed
 			}
 		}
 	}
 	switch {
-	case required != holds:
-		return unclear
+	case required != held:
+		return undecided
 	case !wanted:
-		return unwanted
+		return unmatched
 	}
 	return unchanged
 }
 
-// held tells whether our finalizer is on the object, and that there is none of an older operator.
-func (g *glancer) held(finalizers []byte) (holds, fine bool) {
-	fine = true
+// ownFinalizer reports whether our finalizer is on the object, and that there is none of an older operator.
+func (p *prefilter) ownFinalizer(finalizers []byte) (found, ok bool) {
+	ok = true
 	_ = rawjson.EachItem(finalizers, func(quoted []byte) bool { // what is malformed is not there
 		name := rawjson.Text(quoted)
-		holds = holds || string(name) == g.finalizer
-		fine = !slices.ContainsFunc(g.legacy, func(f string) bool { return f == string(name) })
-		return fine
+		found = found || string(name) == p.finalizer
+		ok = !slices.ContainsFunc(p.legacy, func(f string) bool { return f == string(name) })
+		return ok
 	})
-	return holds, fine
+	return found, ok
 }
 
 // essence writes the essence of an object, as it would be stored, to the buffer, and returns what is stored, in quotes. It fails
 // if there is anything on the object that it does not know.
-func (g *glancer) essence(o *rawjson.Header, raw, labels, annotations []byte) (stored []byte, ok bool) {
+func (p *prefilter) essence(o *rawjson.Header, raw, labels, annotations []byte) (stored []byte, ok bool) {
 	if o.OtherCount > rawjson.MaxOther {
 		return nil, false
 	}
-	b := append(g.now[:0], '{')
+	b := append(p.now[:0], '{')
 	for i, part := range o.Other[:o.OtherCount] {
 		key := part.Key.Of(raw)
 		if !rawjson.IsPlain(key) || slices.ContainsFunc(o.Other[:i], func(other rawjson.HeaderMember) bool { return bytes.Equal(other.Key.Of(raw), key) }) {
@@ -267,23 +267,23 @@ func (g *glancer) essence(o *rawjson.Header, raw, labels, annotations []byte) (s
 		}
 		b = rawjson.AppendCompact(append(appendNext(b, key), ':'), part.Value.Of(raw))
 	}
-	whole := len(b)
+	beforeMeta := len(b)
 	b = append(appendNext(b, []byte(`"metadata"`)), ':', '{')
 	meta := len(b)
 	if !rawjson.IsNull(labels) && labels[rawjson.SkipSpace(labels, 1)] != '}' {
 		b = rawjson.AppendCompact(append(appendNext(b, []byte(`"labels"`)), ':'), labels)
 	}
-	b, stored, ok = g.annotate(b, annotations)
+	b, stored, ok = p.annotate(b, annotations)
 	if len(b) == meta {
-		b = b[:whole]
+		b = b[:beforeMeta]
 	} else {
 		b = append(b, '}')
 	}
-	g.now = append(b, '}')
+	p.now = append(b, '}')
 	if !ok {
 		return nil, false
 	}
-	return g.kept(o.Status.Of(raw), stored)
+	return p.storedEssence(o.Status.Of(raw), stored)
 }
 
 // appendNext appends the key of the next member of an object.
@@ -295,7 +295,7 @@ func appendNext(b, quoted []byte) []byte {
 }
 
 // annotate appends the annotations that are the user's, and returns what is stored in those that are ours.
-func (g *glancer) annotate(b, annotations []byte) (all, stored []byte, ok bool) {
+func (p *prefilter) annotate(b, annotations []byte) (all, stored []byte, ok bool) {
 	if rawjson.IsNull(annotations) {
 		return b, nil, true
 	}
@@ -311,12 +311,12 @@ func (g *glancer) annotate(b, annotations []byte) (all, stored []byte, ok bool) 
 		}
 		value := annotations[w.At:end]
 		w.At = end
-		switch g.owner(key) {
-		case users:
+		switch p.ownerOf(key) {
+		case ownerUser:
 			b = rawjson.AppendCompact(append(appendNext(b, w.Key.Of(annotations)), ':'), value)
-		case essences:
+		case ownerDiffBase:
 			stored = value
-		case nobodys:
+		case ownerProgress:
 			return b, nil, false
 		}
 	}
@@ -326,48 +326,48 @@ func (g *glancer) annotate(b, annotations []byte) (all, stored []byte, ok bool) 
 	return append(b, '}'), stored, w.Err == nil
 }
 
-// owner tells whose an annotation is.
-type owner int
+// annotationOwner is the kind of owner of an annotation.
+type annotationOwner int
 
 const (
-	users    owner = iota // part of the essence
-	ours                  // or kubectl's: no part of the essence
-	essences              // that in which the essence is stored
-	nobodys               // of a handling that is not over: more than a glance is needed
+	ownerUser     annotationOwner = iota // part of the essence
+	ownerKopf                            // or kubectl's: no part of the essence
+	ownerDiffBase                        // that in which the essence is stored
+	ownerProgress                        // of a handling that is not over: a cycle is needed
 )
 
-func (g *glancer) owner(key []byte) owner {
+func (p *prefilter) ownerOf(key []byte) annotationOwner {
 	prefix, name, ok := bytes.Cut(key, []byte("/"))
 	is := func(text string) bool { return text == string(prefix) }
 	switch {
 	case string(key) == lastAppliedKey:
-		return ours
+		return ownerKopf
 	case !ok:
-		return users
-	case slices.ContainsFunc(g.prefixes, is):
+		return ownerUser
+	case slices.ContainsFunc(p.prefixes, is):
 		switch {
-		case string(key) == g.annotation:
-			return essences
-		case string(name) == managedMarker, slices.ContainsFunc(g.keys, func(k string) bool { return k == string(key) }):
-			return ours
+		case string(key) == p.annotation:
+			return ownerDiffBase
+		case string(name) == managedMarker, slices.ContainsFunc(p.keys, func(k string) bool { return k == string(key) }):
+			return ownerKopf
 		}
-		return nobodys
+		return ownerProgress
 	case string(prefix) == defaultPrefix, bytes.HasSuffix(prefix, []byte("."+defaultPrefix)):
-		return ours
+		return ownerKopf
 	}
-	return users // or another operator's, which are not in what is stored: then the cycle looks at it
+	return ownerUser // or another operator's, which are not in what is stored: then the cycle decides
 }
 
-// kept returns what is stored, in quotes, and whether there is nothing else in the status that is ours.
-func (g *glancer) kept(status, stored []byte) ([]byte, bool) {
-	if g.field != nil {
-		stored, _ = rawjson.Find(status, g.field[1:]...)
+// storedEssence returns what is stored, in quotes, and whether there is nothing else in the status that is ours.
+func (p *prefilter) storedEssence(status, stored []byte) ([]byte, bool) {
+	if p.field != nil {
+		stored, _ = rawjson.Find(status, p.field[1:]...)
 	}
 	if !rawjson.IsQuoted(stored) {
 		return nil, false
 	}
 	if status != nil {
-		for _, field := range g.transient {
+		for _, field := range p.transient {
 			if _, ok := rawjson.Find(status, field[1:]...); ok {
 				return nil, false
 			}

@@ -17,23 +17,23 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// The tests in this file hold the glance at objects against the cycle, which is its slow and obvious twin: what is settled at a glance,
-// the cycle has nothing to do for either, and objects at rest are settled at a glance.
+// The tests in this file compare the prefilter with the cycle, which does the same slowly and obviously: where the prefilter finds nothing to do,
+// the cycle has nothing to do for either, and idle objects are skipped by the prefilter.
 
-// twin is a reactor without a server, whose handlers and requests are counted.
-type twin struct {
+// prefilterPair is a reactor without a server, whose handlers and requests are counted.
+type prefilterPair struct {
 	*reactor
 	calls, requests int
 }
 
-type deaf struct{}
+type discardEvents struct{}
 
-func (deaf) post(int, ObjectReference, string, string, string) {}
-func (deaf) refuse(string, error)                              {}
-func (deaf) listens() (int, bool)                              { return 0, false }
+func (discardEvents) post(int, ObjectReference, string, string, string) {}
+func (discardEvents) reject(string, error)                              {}
+func (discardEvents) logLevel() (int, bool)                             { return 0, false }
 
-// twinHandlers are sets of handlers to look at objects with.
-var twinHandlers = map[string]func(r *Registry, fn ChangeFunc){
+// prefilterHandlers are sets of handlers to look at objects with.
+var prefilterHandlers = map[string]func(r *Registry, fn ChangeFunc){
 	"creation": func(r *Registry, fn ChangeFunc) { r.OnCreate("widgets", fn, &ChangeOptions{ID: "create"}) },
 	"deletion": func(r *Registry, fn ChangeFunc) {
 		r.OnUpdate("widgets", fn, &ChangeOptions{ID: "update"})
@@ -67,8 +67,8 @@ var twinHandlers = map[string]func(r *Registry, fn ChangeFunc){
 	"the status": func(r *Registry, fn ChangeFunc) { r.OnField("widgets", "status.x", fn, &ChangeOptions{ID: "field"}) },
 }
 
-// twinStorages are places to keep states and records in.
-var twinStorages = map[string]func(p *PersistenceSettings){
+// prefilterStorages are places to keep states and records in.
+var prefilterStorages = map[string]func(p *PersistenceSettings){
 	"the default": func(p *PersistenceSettings) {},
 	"the status": func(p *PersistenceSettings) {
 		p.DiffBaseStorage, p.ProgressStorage = &StatusDiffBaseStorage{}, &StatusProgressStorage{}
@@ -88,50 +88,50 @@ var twinStorages = map[string]func(p *PersistenceSettings){
 	"an older time": func(p *PersistenceSettings) { p.LegacyFinalizers = []string{"old.dev/finalizer"} },
 }
 
-var twinResource = Resource{Group: "kopf.dev", Version: "v1", Plural: "widgets", Kind: "Widget", Namespaced: true, Preferred: true, Verbs: []string{"list", "watch", "patch"}}
+var prefilterResource = Resource{Group: "kopf.dev", Version: "v1", Plural: "widgets", Kind: "Widget", Namespaced: true, Preferred: true, Verbs: []string{"list", "watch", "patch"}}
 
-func newTwin(t *testing.T, handlers, storage string) *twin {
+func newPrefilterPair(t *testing.T, handlers, storage string) *prefilterPair {
 	t.Helper()
-	w := &twin{}
+	w := &prefilterPair{}
 	gone := http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		w.requests++
 		rw.WriteHeader(http.StatusNotFound)
 	})
 	client, _ := clientOf(t, gone, nil)
 	settings := NewSettings()
-	twinStorages[storage](&settings.Persistence)
+	prefilterStorages[storage](&settings.Persistence)
 	registry := &Registry{}
-	twinHandlers[handlers](registry, func(context.Context, *Change) error {
+	prefilterHandlers[handlers](registry, func(context.Context, *Change) error {
 		w.calls++
 		return nil
 	})
-	served, warnings := registry.resolve([]Resource{twinResource})
+	served, warnings := registry.resolve([]Resource{prefilterResource})
 	if len(warnings) > 0 {
 		t.Fatal(warnings)
 	}
 	o := &observer{client: client, settings: settings, registry: registry, lifecycle: AllAtOnce, log: slog.New(slog.DiscardHandler), memo: &Memo{},
-		events: deaf{}, pauses: &pausing{}, handlers: t.Context(), requests: t.Context()}
+		events: discardEvents{}, pauser: &pauser{}, handlers: t.Context(), requests: t.Context()}
 	for _, what := range served {
-		w.reactor = o.react(what)
+		w.reactor = o.newReactor(what)
 	}
 	return w
 }
 
-// object makes an object of its parts, with the state stored on it that it is in.
-func (w *twin) object(t *testing.T, spec, labels, annotations, status string) *Body {
+// object makes an object of its members, with the state stored on it that it is in.
+func (w *prefilterPair) object(t *testing.T, spec, labels, annotations, status string) *Body {
 	t.Helper()
 	body := mustBody(t, fmt.Sprintf(`{"apiVersion":"kopf.dev/v1","kind":"Widget","metadata":{"name":"n","namespace":"ns","uid":"u","resourceVersion":"5",`+
 		`"labels":%s,"annotations":%s},"spec":%s,"status":%s}`, labels, annotations, spec, status))
 	p, patch := &w.settings.Persistence, &Patch{}
-	what := w.served.Load()
-	essence := essenceOf(body, what.fields, p)
+	r := w.served.Load()
+	essence := essenceOf(body, r.fields, p)
 	p.DiffBaseStorage.Store(essence, body, patch)
-	p.track(p.trackingOf(what.fields), essence, body, patch)
+	p.track(p.trackingOf(r.fields), essence, body, patch)
 	return patch.applied(body)
 }
 
-// tampers change objects that are at rest.
-var tampers = map[string]func(object map[string]any){
+// mutations change idle objects.
+var mutations = map[string]func(object map[string]any){
 	"nothing": func(map[string]any) {},
 	"our finalizer": func(o map[string]any) {
 		o["metadata"].(map[string]any)["finalizers"] = []any{"x", NewSettings().Persistence.Finalizer}
@@ -171,7 +171,7 @@ func annotating(key, value string) func(map[string]any) {
 	}
 }
 
-func tampered(t *testing.T, body *Body, tamper func(map[string]any)) *Body {
+func mutated(t *testing.T, body *Body, tamper func(map[string]any)) *Body {
 	t.Helper()
 	object := body.Map()
 	tamper(object)
@@ -182,11 +182,11 @@ func tampered(t *testing.T, body *Body, tamper func(map[string]any)) *Body {
 	return changed
 }
 
-// compare looks at an object at a glance, and has the cycle go about it.
-func (w *twin) compare(t *testing.T, what string, event EventType, body *Body) (settled bool) {
+// compare shows an object to the prefilter, and has the cycle handle it.
+func (w *prefilterPair) compare(t *testing.T, what string, event EventType, body *Body) (settled bool) {
 	t.Helper()
-	g := w.served.Load().glancer(&w.settings.Persistence, w.log)
-	if g == nil {
+	p := w.served.Load().prefilter(&w.settings.Persistence, w.log)
+	if p == nil {
 		return false
 	}
 	var o rawjson.Header
@@ -194,36 +194,36 @@ func (w *twin) compare(t *testing.T, what string, event EventType, body *Body) (
 		t.Fatal(err)
 	}
 	initial := event == Listed
-	v := g.look(&o, body.raw, initial)
-	if v == unclear || !rawjson.IsNull(o.DeletionTimestamp.Of(body.raw)) {
+	v := p.check(&o, body.raw, initial)
+	if v == undecided || !rawjson.IsNull(o.DeletionTimestamp.Of(body.raw)) {
 		return false
 	}
-	s := &entry{key: body.uid, typeMeta: &typeMeta{}, in: &namespace{name: "ns"}, listed: initial}
-	s.activateLocked()
-	w.queue.entries[s.key] = s
+	e := &entry{key: body.uid, typeMeta: &typeMeta{}, namespace: &namespace{name: "ns"}, listed: initial}
+	e.activateLocked()
+	w.queue.entries[e.key] = e
 	w.calls, w.requests = 0, 0
-	r := w.work(s, []RawEvent{{Type: event, Body: body}})
-	if w.calls > 0 || w.requests > 0 || r.due || r.held {
+	r := w.reconcile(e, []RawEvent{{Type: event, Body: body}})
+	if w.calls > 0 || w.requests > 0 || r.requeue || r.blocked {
 		t.Fatalf("%s: settled at a glance, but there are %d calls and %d requests (%+v): %s", what, w.calls, w.requests, r, body.raw)
 	}
-	if s.handled != (v == unchanged && initial) || s.tracked != (v == unchanged) || !s.idle() {
-		t.Fatalf("%s: the glance finds %d, but the cycle leaves handled %t, tracked %t, idle %t: %s", what, v, s.handled, s.tracked, s.idle(), body.raw)
+	if e.handled != (v == unchanged && initial) || e.trackingCurrent != (v == unchanged) || !e.idle() {
+		t.Fatalf("%s: the glance finds %d, but the cycle leaves handled %t, tracked %t, idle %t: %s", what, v, e.handled, e.trackingCurrent, e.idle(), body.raw)
 	}
 	return true
 }
 
-func TestGlance(t *testing.T) {
-	// What is expected to be settled at a glance when nothing was tampered with, at a listing and by a change.
+func TestPrefilter(t *testing.T) {
+	// What the prefilter is expected to skip when nothing was mutated, at a listing and by a change.
 	at := map[string]string{"creation": "listing change", "deletion": "", "optional deletion": "listing change", "resuming": "change",
 		"labels": "change", "fields": "listing change", "predicates": "", "the status": "", "events": "listing change", "all events": ""}
-	for handlers := range twinHandlers {
-		for storage := range twinStorages {
+	for handlers := range prefilterHandlers {
+		for storage := range prefilterStorages {
 			t.Run("handlers of "+handlers+", stored in "+storage, func(t *testing.T) {
-				w := newTwin(t, handlers, storage)
+				w := newPrefilterPair(t, handlers, storage)
 				body := w.object(t, `{"a":1,"text":"line\nüber \"all\""}`, `{"a":"b"}`, `{"note":"x"}`, `{"phase":"done"}`)
-				for name, tamper := range tampers {
-					listed := w.compare(t, name, Listed, tampered(t, body, tamper))
-					changed := w.compare(t, name, Modified, tampered(t, body, tamper))
+				for name, tamper := range mutations {
+					listed := w.compare(t, name, Listed, mutated(t, body, tamper))
+					changed := w.compare(t, name, Modified, mutated(t, body, tamper))
 					rests := slices.Contains([]string{"nothing", "one of kubectl", "one of our kind"}, name)
 					if !rests || storage == "ignorance" || storage == "two places" {
 						continue
@@ -240,19 +240,19 @@ func TestGlance(t *testing.T) {
 	}
 }
 
-// FuzzGlance has objects of all kinds looked at, with what they have been stored in and what was done to them afterwards.
-func FuzzGlance(f *testing.F) {
+// FuzzPrefilter has objects of all kinds looked at, with what they have been stored in and what was done to them afterwards.
+func FuzzPrefilter(f *testing.F) {
 	f.Add(`{"a":1}`, `{"a":"b"}`, `{"note":"x"}`, `{}`, 0, 0, 0)
 	f.Add(`[1,2.0]`, `null`, `{}`, `{"x":null}`, 1, 1, 3)
 	f.Add(`"é\u00e9\n"`, `{"c":""}`, `{"a/b":"c","kopf.dev/x":"y"}`, `{"kopf":{}}`, 2, 2, 5)
 	var handlers, storages, changes []string
-	for name := range twinHandlers {
+	for name := range prefilterHandlers {
 		handlers = append(handlers, name)
 	}
-	for name := range twinStorages {
+	for name := range prefilterStorages {
 		storages = append(storages, name)
 	}
-	for name := range tampers {
+	for name := range mutations {
 		changes = append(changes, name)
 	}
 	slices.Sort(handlers)
@@ -269,18 +269,18 @@ func FuzzGlance(f *testing.F) {
 		if json.Unmarshal([]byte(labels), &texts) != nil || json.Unmarshal([]byte(annotations), &texts) != nil || !strings.HasPrefix(strings.TrimSpace(status), "{") {
 			return // the API server does not let others in
 		}
-		w := newTwin(t, pick(handlers, i), pick(storages, j))
-		body := tampered(t, w.object(t, spec, labels, annotations, status), tampers[pick(changes, k)])
+		w := newPrefilterPair(t, pick(handlers, i), pick(storages, j))
+		body := mutated(t, w.object(t, spec, labels, annotations, status), mutations[pick(changes, k)])
 		w.compare(t, pick(changes, k), Listed, body)
 		w.compare(t, pick(changes, k), Modified, body)
 	})
 }
 
-// TestEventsAtRest counts what events cost that are settled at a glance: no worker, and next to nothing that is to be let go.
+// TestEventsAtRest counts what events cost that the prefilter skips: no worker, and next to nothing that is to be let go.
 func TestEventsAtRest(t *testing.T) {
-	w := newTwin(t, "creation", "the default")
+	w := newPrefilterPair(t, "creation", "the default")
 	body := w.object(t, `{"a":1,"text":"`+strings.Repeat("x", 1500)+`"}`, `{"a":"b"}`, `{"note":"x"}`, `{"phase":"done"}`)
-	look := w.looker(&source{})
+	look := w.newPrefilter(&source{})
 	line := []byte(`{"type":"MODIFIED","object":` + string(body.raw) + "}\n")
 	at := bytes.Index(line, []byte(`"resourceVersion":"5"`)) + len(`"resourceVersion":"`)
 	var f rawjson.Frame
@@ -296,21 +296,21 @@ func TestEventsAtRest(t *testing.T) {
 		}
 	}
 	event()
-	s := w.queue.entries["u"]
-	if s == nil || s.objectState != nil || s.name != "n" || s.in.name != "ns" {
-		t.Fatalf("the object is %+v", s)
+	e := w.queue.entries["u"]
+	if e == nil || e.objectState != nil || e.name != "n" || e.namespace.name != "ns" {
+		t.Fatalf("the object is %+v", e)
 	}
 	if n := testing.AllocsPerRun(100, event); n > 4 {
 		t.Errorf("an event makes %v allocations", n)
 	}
 }
 
-// TestBytesAtRest counts what an object takes that was seen at a glance, as at the start of an operator that has handled it before.
+// TestBytesAtRest counts what an object takes that only the prefilter has seen, as at the start of an operator that has handled it before.
 func TestBytesAtRest(t *testing.T) {
 	const objects, limit = 20_000, 400
-	w := newTwin(t, "creation", "the default")
+	w := newPrefilterPair(t, "creation", "the default")
 	body := string(w.object(t, `{"a":1,"text":"`+strings.Repeat("x", 1500)+`"}`, `{"a":"b"}`, `{"note":"x"}`, `{"phase":"done"}`).raw)
-	look := w.looker(&source{})
+	look := w.newPrefilter(&source{})
 	heap := func() int {
 		var m runtime.MemStats
 		for last := uint64(math.MaxUint64); ; last = m.HeapAlloc { // what other tests have left goes in several rounds
@@ -338,80 +338,80 @@ func TestBytesAtRest(t *testing.T) {
 	runtime.KeepAlive(w)
 }
 
-// TestGlanceWaits shows objects at a glance that are at rest as they come, but not as they are known.
-func TestGlanceWaits(t *testing.T) {
+// TestPrefilterWaits shows objects to the prefilter that are idle as they come, but not as they are known.
+func TestPrefilterWaits(t *testing.T) {
 	version := func(v string) func(map[string]any) {
 		return func(o map[string]any) { o["metadata"].(map[string]any)["resourceVersion"] = v }
 	}
 	tests := []struct {
 		name   string
-		before func(w *twin)
+		before func(w *prefilterPair)
 		t      EventType
 		want   bool
 		stays  bool // whether it is active afterwards
 	}{
-		{name: "nothing is known of it", before: func(w *twin) {}, want: true},
-		{name: "the operator has a memo to copy", before: func(w *twin) { w.memo.Store("a", 1) }},
-		{name: "the operator pauses", before: func(w *twin) { w.pauses.block("x", true) }},
-		{name: "it is deleted", before: func(w *twin) {}, t: Deleted},
-		{name: "a handler runs", before: func(w *twin) { w.known().working = true }, stays: true},
-		{name: "something is left to be sent", before: func(w *twin) { w.known().unsent = &unsent{} }, stays: true},
-		{name: "a pause is not over", before: func(w *twin) { w.known().errors = 1 }, stays: true},
-		{name: "it is remembered", before: func(w *twin) { w.known().memory.get() }, stays: true},
-		{name: "our own patch comes back", before: func(w *twin) { w.known().expected = "5" }, want: true},
-		{name: "our own patch is not back", before: func(w *twin) { w.known().expected = "6" }, stays: true},
-		{name: "it was seen already", before: func(w *twin) { w.known().version = "5" }, want: true, stays: true},
+		{name: "nothing is known of it", before: func(w *prefilterPair) {}, want: true},
+		{name: "the operator has a memo to copy", before: func(w *prefilterPair) { w.memo.Store("a", 1) }},
+		{name: "the operator pauses", before: func(w *prefilterPair) { w.pauser.block("x", true) }},
+		{name: "it is deleted", before: func(w *prefilterPair) {}, t: Deleted},
+		{name: "a handler runs", before: func(w *prefilterPair) { w.known().working = true }, stays: true},
+		{name: "something is left to be sent", before: func(w *prefilterPair) { w.known().pendingFlush = &pendingFlush{} }, stays: true},
+		{name: "a pause is not over", before: func(w *prefilterPair) { w.known().errors = 1 }, stays: true},
+		{name: "it is remembered", before: func(w *prefilterPair) { w.known().memory.get() }, stays: true},
+		{name: "our own patch comes back", before: func(w *prefilterPair) { w.known().expected = "5" }, want: true},
+		{name: "our own patch is not back", before: func(w *prefilterPair) { w.known().expected = "6" }, stays: true},
+		{name: "it was seen already", before: func(w *prefilterPair) { w.known().version = "5" }, want: true, stays: true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			w := newTwin(t, "creation", "the default")
+			w := newPrefilterPair(t, "creation", "the default")
 			tt.before(w)
-			body := tampered(t, w.object(t, `{"a":1}`, `{}`, `{}`, `{}`), version("5"))
+			body := mutated(t, w.object(t, `{"a":1}`, `{}`, `{}`, `{}`), version("5"))
 			var o rawjson.Header
 			if err := o.Scan(body.raw); err != nil {
 				t.Fatal(err)
 			}
-			if got := w.looker(&source{listing: 3})(tt.t, &o, body.raw, 0); got != tt.want {
+			if got := w.newPrefilter(&source{listing: 3})(tt.t, &o, body.raw, 0); got != tt.want {
 				t.Errorf("it is settled: %t, want %t", got, tt.want)
 			}
-			s := w.queue.entries["u"]
-			if stays := s != nil && s.objectState != nil; stays != tt.stays {
+			e := w.queue.entries["u"]
+			if stays := e != nil && e.objectState != nil; stays != tt.stays {
 				t.Errorf("the object has something under way: %t, want %t", stays, tt.stays)
 			}
-			if tt.want && (s.version != "5" || s.listing != 3) {
-				t.Errorf("it is left with the version %q of the listing %d", s.version, s.listing)
+			if tt.want && (e.version != "5" || e.listing != 3) {
+				t.Errorf("it is left with the version %q of the listing %d", e.version, e.listing)
 			}
 		})
 	}
 }
 
 // known makes an object known, and active.
-func (w *twin) known() *entry {
+func (w *prefilterPair) known() *entry {
 	w.queue.mu.Lock()
 	defer w.queue.mu.Unlock()
-	s := w.queue.addLocked("u", ObjectReference{APIVersion: "kopf.dev/v1", Kind: "Widget", Namespace: "ns", Name: "n", UID: "u"}, false)
-	s.version = "1"
-	s.activateLocked()
-	return s
+	e := w.queue.addEntryLocked("u", ObjectReference{APIVersion: "kopf.dev/v1", Kind: "Widget", Namespace: "ns", Name: "n", UID: "u"}, false)
+	e.version = "1"
+	e.activateLocked()
+	return e
 }
 
-// BenchmarkGlance looks at an object of 2 KiB that is at rest. It allocates nothing.
+// BenchmarkPrefilter checks an idle object of 2 KiB. It allocates nothing.
 //
-//	go test -run xxx -bench Glance .
-func BenchmarkGlance(b *testing.B) {
+//	go test -run xxx -bench Prefilter .
+func BenchmarkPrefilter(b *testing.B) {
 	body, p := busy(b, false), &NewSettings().Persistence
 	registry := &Registry{}
 	registry.OnDelete("widgets", func(context.Context, *Change) error { return nil }, &ChangeOptions{ID: "delete"})
-	served, _ := registry.resolve([]Resource{twinResource})
-	var g *glancer
-	for _, what := range served {
-		g = what.glancer(p, slog.New(slog.DiscardHandler))
+	served, _ := registry.resolve([]Resource{prefilterResource})
+	var g *prefilter
+	for _, r := range served {
+		g = r.prefilter(p, slog.New(slog.DiscardHandler))
 	}
 	b.SetBytes(int64(len(body.raw)))
 	b.ReportAllocs()
 	var o rawjson.Header
 	for b.Loop() {
-		if err := o.Scan(body.raw); err != nil || g.look(&o, body.raw, false) != unchanged {
+		if err := o.Scan(body.raw); err != nil || g.check(&o, body.raw, false) != unchanged {
 			b.Fatal("it takes more than a glance")
 		}
 	}

@@ -8,8 +8,8 @@ import (
 // This file knows what the finished handlers of a handling have seen of the object, for no change to be lost that comes before the others
 // finish. It runs on the goroutine of the object's worker.
 
-// keptState returns what the finished handlers of this handling have seen, as far as memory or the object keeps it, nil if there are none.
-func (c *cycle) keptState() *handlingState {
+// savedState returns what the finished handlers of this handling have seen, as far as memory or the object keeps it, nil if there are none.
+func (c *cycle) savedState() *handlingState {
 	record, _ := c.settings.Persistence.ProgressStorage.Fetch(handlingID, c.event.Body) // what is damaged counts as none
 	base := stateDigest(c.stored)
 	for _, seen := range []*handlingState{c.entry.seen, handlingStateOf(record, c.stored)} {
@@ -27,7 +27,7 @@ func (c *cycle) keptState() *handlingState {
 func (c *cycle) finishedFor(seen *handlingState) bool {
 	finished := func(record *ProgressRecord) bool { return record != nil && record.finished() && seen.of(record) }
 	for _, h := range c.served.changes {
-		record, _ := c.x.load(h.id) // what is damaged counts as none
+		record, _ := c.execution.load(h.id) // what is damaged counts as none
 		if finished(record) {
 			return true
 		}
@@ -35,7 +35,7 @@ func (c *cycle) finishedFor(seen *handlingState) bool {
 			continue
 		}
 		for _, id := range record.Subrefs {
-			if sub, _ := c.x.load(HandlerID(id)); finished(sub) {
+			if sub, _ := c.execution.load(HandlerID(id)); finished(sub) {
 				return true
 			}
 		}
@@ -45,19 +45,19 @@ func (c *cycle) finishedFor(seen *handlingState) bool {
 
 // unseen returns the kept state if it is not that of the object any more, and if there is only its digest, so that the finished handlers
 // cannot be called for the difference later: they are called again now.
-func (c *cycle) unseen(kept *handlingState) *handlingState {
-	if kept == nil || kept.essence != nil || c.reason == ReasonDelete || kept.is(c.essence) {
+func (c *cycle) unseen(saved *handlingState) *handlingState {
+	if saved == nil || saved.essence != nil || c.reason == ReasonDelete || saved.is(c.essence) {
 		return nil
 	}
-	return kept
+	return saved
 }
 
-// note notes what the handlers have seen that are finished, unless others have finished before.
-func (c *cycle) note() {
+// noteSeen notes what the handlers have seen that are finished, unless others have finished before.
+func (c *cycle) noteSeen() {
 	if c.seen != nil {
 		return
 	}
-	for _, p := range c.x.all {
+	for _, p := range c.execution.all {
 		if !p.selected || !p.record.finished() {
 			continue
 		}
@@ -82,17 +82,17 @@ func (c *cycle) storedDigest() uint64 {
 func (c *cycle) renewSubs(now time.Time) {
 	subs := make(map[HandlerID]*ProgressRecord)
 	for _, h := range c.served.changes {
-		if record, err := c.x.load(h.id); err == nil && record != nil {
-			c.x.renewBelow(h.id, record, now, subs)
+		if record, err := c.execution.load(h.id); err == nil && record != nil {
+			c.execution.renewBelow(h.id, record, now, subs)
 		}
 	}
 	if len(subs) == 0 {
 		return
 	}
-	if c.entry.unsent == nil {
-		c.entry.unsent = &unsent{base: c.storedDigest(), records: make(map[HandlerID]*ProgressRecord)}
+	if c.entry.pendingFlush == nil {
+		c.entry.pendingFlush = &pendingFlush{base: c.storedDigest(), records: make(map[HandlerID]*ProgressRecord)}
 	}
-	maps.Copy(c.entry.unsent.records, subs)
+	maps.Copy(c.entry.pendingFlush.records, subs)
 }
 
 // callAgain has handlers called again, for the present state, which have finished before this cycle for another one. That one is too large to be
@@ -101,16 +101,16 @@ func (c *cycle) callAgain() bool {
 	if c.seen == nil || c.seen.essence.Equal(c.essence) {
 		return false
 	}
-	subs, found := c.x.renew(time.Now())
+	subs, found := c.execution.renew(time.Now())
 	if !found {
 		return false
 	}
 	c.log.Debug("What the finished handlers have seen is too large to be stored; they are called again.")
 	c.seen = nil
-	c.keep()
+	c.savePending()
 	for id, record := range subs {
-		if c.entry.unsent.records[id] == nil || c.entry.unsent.records[id].finished() {
-			c.entry.unsent.records[id] = record
+		if c.entry.pendingFlush.records[id] == nil || c.entry.pendingFlush.records[id].finished() {
+			c.entry.pendingFlush.records[id] = record
 		}
 	}
 	return true

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/jsonpatch"
 )
 
-// This file sends what a cycle leaves: the parts of the handlers, their records, the last handled
+// This file sends what a cycle leaves: the handler patches, their records, the last handled
 // state and the finalizer, in as few requests as it takes. It runs on the goroutine of the object's worker, and
 // on that of the timer that stores what has finished while another handler runs.
 
@@ -27,9 +29,9 @@ func (c *cycle) flushLater() {
 // flushBetween stores what has finished between two handlers, and stops the handling if it fails.
 func (c *cycle) flushBetween() {
 	err := c.tryFlush()
-	c.x.mu.Lock()
-	c.x.broken = err
-	c.x.mu.Unlock()
+	c.execution.mu.Lock()
+	c.execution.broken = err
+	c.execution.mu.Unlock()
 }
 
 // planFlush plans a flush, unless one is planned. One that fails is planned again, after growing pauses, for as long as handlers run.
@@ -56,7 +58,7 @@ func (c *cycle) flushNow() {
 func (c *cycle) tryFlush() error {
 	err := c.flush(false)
 	c.timing.Lock()
-	pause := growingPause(c.failures)
+	pause := backoffDelay(c.failures)
 	if c.failures++; err == nil {
 		c.failures = 0
 	}
@@ -82,44 +84,44 @@ func (c *cycle) stopTimer() {
 	c.timers.Wait()
 }
 
-// change sends the parts that no handling is concerned with, together with what the framework changes itself, which may be nil.
+// change sends the patches that no handling is concerned with, together with what the framework changes itself, which may be nil.
 func (c *cycle) change(own *Patch) error {
 	if own == nil {
 		own = &Patch{}
 	}
-	parts := c.parts
-	err := c.send(parts, own)
+	patches := c.eventPatches
+	err := c.send(patches, own)
 	switch {
-	case refusesPart(err) && slices.ContainsFunc(parts, (*part).open):
-		if err = c.sendEach(parts); err == nil {
+	case refusesPart(err) && slices.ContainsFunc(patches, (*handlerPatch).isOpen):
+		if err = c.sendEach(patches); err == nil {
 			if err = c.request(own); err == nil {
-				err = firstRefusal(parts)
+				err = firstRefusal(patches)
 			}
 		}
-	case c.setAside(err, parts):
-		err = c.send(changeParts(parts), own)
+	case c.deferEventPatches(err, patches):
+		err = c.send(changePatches(patches), own)
 	}
 	if err != nil {
 		return err
 	}
-	c.logStored(parts, nil)
-	c.leave(parts)
-	if c.parts = nil; c.entry.unsent != nil {
-		c.entry.unsent.parts = nil
+	c.logStored(patches, nil)
+	c.collectDeferred(patches)
+	if c.eventPatches = nil; c.entry.pendingFlush != nil {
+		c.entry.pendingFlush.patches = nil
 	}
 	return nil
 }
 
-// logStored logs the success of handlers whose outcome is stored now: of raw events, by their parts, and of changes.
-func (c *cycle) logStored(parts []*part, changes []HandlerID) {
-	for _, p := range parts {
+// logStored logs the success of handlers whose outcome is stored now: of raw events, by their patches, and of changes.
+func (c *cycle) logStored(patches []*handlerPatch, changes []HandlerID) {
+	for _, p := range patches {
 		if p.succeeded && p.refusal == nil {
 			p.succeeded = false
 			logOutcome(c.handlers, c.log, "Handler", p.id, outcome{final: true}, nil)
 		}
 	}
 	for _, id := range changes {
-		logOutcome(c.handlers, c.x.cause.Logger, "Handler", id, outcome{final: true}, nil)
+		logOutcome(c.handlers, c.execution.cause.Logger, "Handler", id, outcome{final: true}, nil)
 	}
 }
 
@@ -127,53 +129,53 @@ func (c *cycle) logStored(parts []*part, changes []HandlerID) {
 func (c *cycle) flush(ending bool) error {
 	c.sending.Lock()
 	defer c.sending.Unlock()
-	var parts []*part
+	var patches []*handlerPatch
 	var succeeded []HandlerID
 	err := call(func() error { // storages can be users', and this can be the goroutine of a timer
 		var own *Patch
-		parts, own, succeeded = c.outgoing(ending)
-		err := c.send(parts, own)
+		patches, own, succeeded = c.outgoing(ending)
+		err := c.send(patches, own)
 		switch {
-		case refusesPart(err) && slices.ContainsFunc(parts, (*part).open):
-			if err = c.sendEach(parts); err == nil {
-				err = c.sendRest(parts, ending)
+		case refusesPart(err) && slices.ContainsFunc(patches, (*handlerPatch).isOpen):
+			if err = c.sendEach(patches); err == nil {
+				err = c.sendRecords(patches, ending)
 			}
-		case c.setAside(err, parts):
-			err = c.send(changeParts(parts), own)
+		case c.deferEventPatches(err, patches):
+			err = c.send(changePatches(patches), own)
 		}
 		return err
 	})
-	if succeeded = c.taken(parts, succeeded, err); err != nil {
+	if succeeded = c.finishFlush(patches, succeeded, err); err != nil {
 		return err
 	}
-	c.logStored(parts, succeeded)
-	c.leave(parts)
+	c.logStored(patches, succeeded)
+	c.collectDeferred(patches)
 	return nil
 }
 
-// taken notes how a flush has ended, and returns those of the handlers that have succeeded whose patches were not refused.
-func (c *cycle) taken(parts []*part, succeeded []HandlerID, err error) []HandlerID {
-	x := c.x
-	x.mu.Lock()
-	defer x.mu.Unlock()
+// finishFlush notes how a flush has ended, and returns those of the handlers that have succeeded whose patches were not refused.
+func (c *cycle) finishFlush(patches []*handlerPatch, succeeded []HandlerID, err error) []HandlerID {
+	e := c.execution
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	if err != nil {
 		return nil
 	}
-	c.purge, x.broken = false, nil
-	x.parts = x.parts[len(parts):]
-	x.body, x.later = c.known(), nil
-	for _, p := range x.parts {
-		x.later = append(x.later, p.patch)
+	c.purge, e.broken = false, nil
+	e.patches = e.patches[len(patches):]
+	e.body, e.unapplied = c.known(), nil
+	for _, p := range e.patches {
+		e.unapplied = append(e.unapplied, p.patch)
 	}
-	succeeded = slices.DeleteFunc(succeeded, func(id HandlerID) bool { return !slices.Contains(x.succeeded, id) })
-	x.succeeded = slices.DeleteFunc(x.succeeded, func(id HandlerID) bool { return slices.Contains(succeeded, id) })
+	succeeded = slices.DeleteFunc(succeeded, func(id HandlerID) bool { return !slices.Contains(e.succeeded, id) })
+	e.succeeded = slices.DeleteFunc(e.succeeded, func(id HandlerID) bool { return slices.Contains(succeeded, id) })
 	return succeeded
 }
 
-// sendEach sends each part alone. Those that are taken are emptied, and those that are refused permanently as well, whose handlers fail; the others
-// keep their refusals. An error that is about no part stops it.
-func (c *cycle) sendEach(parts []*part) error {
-	for _, p := range parts {
+// sendEach sends each patch alone. Those that are taken are emptied, and those that are refused permanently as well, whose handlers fail; the others
+// keep their refusals. An error that is about no patch stops it.
+func (c *cycle) sendEach(patches []*handlerPatch) error {
+	for _, p := range patches {
 		if p.patch.Empty() {
 			continue
 		}
@@ -182,11 +184,11 @@ func (c *cycle) sendEach(parts []*part) error {
 		switch {
 		case err == nil:
 			p.patch, p.refusals, p.refusal = &Patch{}, 0, nil
-			c.logStored([]*part{p}, nil)
+			c.logStored([]*handlerPatch{p}, nil)
 		case !refusesPart(err):
 			return err
 		case errors.As(err, &refused), (isDenied(err) || !p.change) && p.refusals+1 >= maxRefusals:
-			c.refuse(p, err)
+			c.failRefused(p, err)
 			p.patch, p.refusal = &Patch{}, nil
 		default:
 			p.refusals, p.refusal = p.refusals+1, err
@@ -195,11 +197,11 @@ func (c *cycle) sendEach(parts []*part) error {
 	return nil
 }
 
-// sendRest sends what goes with the parts that were sent alone: their records tell of all that have succeeded, and so wait for those that are
+// sendRecords sends what goes with the patches that were sent alone: the records are of all that have succeeded, and so wait for those that are
 // refused for now. An object that is let go does not wait for what is refused twice.
-func (c *cycle) sendRest(parts []*part, ending bool) error {
-	refusal := firstRefusal(parts)
-	waiting := slices.ContainsFunc(parts, func(p *part) bool { return p.change && p.refusals == 1 && p.refusal != nil })
+func (c *cycle) sendRecords(patches []*handlerPatch, ending bool) error {
+	refusal := firstRefusal(patches)
+	waiting := slices.ContainsFunc(patches, func(p *handlerPatch) bool { return p.change && p.refusals == 1 && p.refusal != nil })
 	if refusal != nil && (waiting || !ending || c.reason != ReasonDelete) {
 		return refusal
 	}
@@ -207,25 +209,25 @@ func (c *cycle) sendRest(parts []*part, ending bool) error {
 	if err := c.request(own); err != nil || refusal == nil {
 		return err
 	}
-	for _, p := range parts {
+	for _, p := range patches {
 		if p.refusal == nil {
 			continue
 		}
 		c.log.Error(fmt.Sprintf("The patch of handler '%s' could not be stored before the end of the object, and is dropped.", p.id), "error", p.refusal)
-		c.x.mu.Lock()
-		c.x.succeeded = slices.DeleteFunc(c.x.succeeded, func(id HandlerID) bool { return id == p.id && p.change })
-		c.x.mu.Unlock()
+		c.execution.mu.Lock()
+		c.execution.succeeded = slices.DeleteFunc(c.execution.succeeded, func(id HandlerID) bool { return id == p.id && p.change })
+		c.execution.mu.Unlock()
 		p.patch, p.refusal, p.succeeded = &Patch{}, nil, false
 	}
 	return nil
 }
 
-// open reports whether there is something to be sent.
-func (p *part) open() bool { return !p.patch.Empty() }
+// isOpen reports whether there is something to be sent.
+func (p *handlerPatch) isOpen() bool { return !p.patch.Empty() }
 
-// firstRefusal returns why the first part of a handler of changes is refused for now, nil if none is.
-func firstRefusal(parts []*part) error {
-	for _, p := range parts {
+// firstRefusal returns why the first patch of a handler of changes is refused for now, nil if none is.
+func firstRefusal(patches []*handlerPatch) error {
+	for _, p := range patches {
 		if p.change && p.refusal != nil {
 			return p.refusal
 		}
@@ -233,19 +235,19 @@ func firstRefusal(parts []*part) error {
 	return nil
 }
 
-// changeParts returns the parts without those of handlers of raw events.
-func changeParts(parts []*part) []*part {
-	return slices.DeleteFunc(slices.Clone(parts), func(p *part) bool { return !p.change })
+// changePatches returns the patches without those of handlers of raw events.
+func changePatches(patches []*handlerPatch) []*handlerPatch {
+	return slices.DeleteFunc(slices.Clone(patches), func(p *handlerPatch) bool { return !p.change })
 }
 
-// setAside reports whether all else is to be sent without the parts of handlers of raw events, because an answer says that a patch with them cannot be
+// deferEventPatches reports whether all else is to be sent without the patches of handlers of raw events, because an answer says that a patch with them cannot be
 // stored now, and notes that of them.
-func (c *cycle) setAside(err error, parts []*part) bool {
+func (c *cycle) deferEventPatches(err error, patches []*handlerPatch) bool {
 	var conflict *conflictError
-	if StatusCode(err) == 0 || errors.As(err, &conflict) || len(changeParts(parts)) == len(parts) {
+	if StatusCode(err) == 0 || errors.As(err, &conflict) || len(changePatches(patches)) == len(patches) {
 		return false
 	}
-	for _, p := range parts {
+	for _, p := range patches {
 		if !p.change && !p.patch.Empty() {
 			p.refusals, p.refusal = p.refusals+1, err
 		}
@@ -253,25 +255,25 @@ func (c *cycle) setAside(err error, parts []*part) bool {
 	return true
 }
 
-// leave leaves the parts of handlers of raw events that could not be stored to a later cycle: nothing waits for them.
-func (c *cycle) leave(parts []*part) {
-	for _, p := range parts {
+// collectDeferred leaves the patches of handlers of raw events that could not be stored to a later cycle: nothing waits for them.
+func (c *cycle) collectDeferred(patches []*handlerPatch) {
+	for _, p := range patches {
 		if p.refusal != nil {
-			c.left = append(c.left, p)
+			c.deferred = append(c.deferred, p)
 		}
 	}
 }
 
-// refuse fails the handler of a part that the API server does not take, in this handling or in what is kept of an earlier one.
-func (c *cycle) refuse(p *part, err error) {
-	switch u := c.entry.unsent; {
-	case c.x != nil && len(c.x.all) > 0:
-		c.x.refuse(p, err)
+// failRefused fails the handler of a part that the API server does not take, in this handling or in what is kept of an earlier one.
+func (c *cycle) failRefused(p *handlerPatch, err error) {
+	switch u := c.entry.pendingFlush; {
+	case c.execution != nil && len(c.execution.all) > 0:
+		c.execution.failRefused(p, err)
 		return
 	case p.change && u != nil:
 		c.log.Error(fmt.Sprintf("Handler '%s' failed permanently: its patch was refused: %v", p.id, err))
 		if record := u.records[p.id]; record != nil {
-			record.refuse(err)
+			record.failRefused(err)
 		}
 		u.succeeded = slices.DeleteFunc(u.succeeded, func(id HandlerID) bool { return id == p.id })
 	default:
@@ -280,7 +282,7 @@ func (c *cycle) refuse(p *part, err error) {
 	p.succeeded = false
 }
 
-// refusesPart reports whether the API server may have refused something in a patch, and would take the rest of it: it is neither in trouble, nor
+// refusesPart reports whether the API server may have refused something in a patch, and would take all else: it is neither overloaded, nor
 // has the object, its version or the credentials been refused.
 func refusesPart(err error) bool {
 	var refused *patchRefusedError
@@ -301,12 +303,12 @@ func refusesPart(err error) bool {
 	}
 }
 
-// outgoing returns the parts to send, what is to be stored and cleaned up with them, and whose success is in that.
-func (c *cycle) outgoing(ending bool) ([]*part, *Patch, []HandlerID) {
+// outgoing returns the patches to send, what is to be stored and cleaned up with them, and whose success is in that.
+func (c *cycle) outgoing(ending bool) ([]*handlerPatch, *Patch, []HandlerID) {
 	fresh := c.latest()
-	x, p := c.x, &c.settings.Persistence
-	x.mu.Lock()
-	defer x.mu.Unlock()
+	e, p := c.execution, &c.settings.Persistence
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	own := &Patch{}
 	if ending && c.reason == ReasonDelete {
 		own.removes = []string{p.Finalizer}
@@ -320,7 +322,7 @@ func (c *cycle) outgoing(ending bool) ([]*part, *Patch, []HandlerID) {
 	if c.copied {
 		purgeEssence(p.DiffBaseStorage, fresh, own)
 	}
-	purgeEssence(storageBeside(p.DiffBaseStorage, formerKey), fresh, own)
+	purgeEssence(siblingStorage(p.DiffBaseStorage, formerKey), fresh, own)
 	if ending {
 		c.storeBase(fresh, own)
 	} else {
@@ -328,12 +330,12 @@ func (c *cycle) outgoing(ending bool) ([]*part, *Patch, []HandlerID) {
 	}
 	p.ProgressStorage.Touch("", fresh, own)
 	p.bind(fresh, own)
-	return slices.Clone(x.parts), own, slices.Clone(x.succeeded)
+	return slices.Clone(e.patches), own, slices.Clone(e.succeeded)
 }
 
 // recorded returns the ids of all handlers that may have a record on the object.
 func (c *cycle) recorded() []HandlerID {
-	ids := append(make([]HandlerID, 0, len(c.served.changes)+len(c.x.all)+1), handlingID)
+	ids := append(make([]HandlerID, 0, len(c.served.changes)+len(c.execution.all)+1), handlingID)
 	add := func(id HandlerID) {
 		if !slices.Contains(ids, id) {
 			ids = append(ids, id)
@@ -350,7 +352,7 @@ func (c *cycle) recorded() []HandlerID {
 			}
 		}
 	}
-	for _, p := range c.x.all {
+	for _, p := range c.execution.all {
 		add(p.handler.id)
 		for _, sub := range p.record.Subrefs {
 			add(HandlerID(sub))
@@ -368,21 +370,21 @@ func (c *cycle) base() *Essence {
 	return c.essence
 }
 
-// stores tells whether the end of the handling stores another state than is stored already. That of an object that goes is of no use.
-func (c *cycle) stores() bool {
-	return c.reason != ReasonDelete && (c.before == nil || c.renewed || !c.base().Equal(c.before))
+// storesBase reports whether the end of the handling stores another state than is stored already. That of an object that goes is of no use.
+func (c *cycle) storesBase() bool {
+	return c.reason != ReasonDelete && (c.before == nil || c.baseOutdated || !c.base().Equal(c.before))
 }
 
 // storeBase stores the state that counts as handled from now on.
 func (c *cycle) storeBase(fresh *Body, own *Patch) {
-	if !c.stores() {
+	if !c.storesBase() {
 		return
 	}
 	p, state := &c.settings.Persistence, c.base()
-	if whole := p.withOthers(c.event.Body, c.served.fields); whole != nil && state == c.essence {
-		p.DiffBaseStorage.Store(whole, fresh, own)
+	if withOthers := p.withOthers(c.event.Body, c.served.fields); withOthers != nil && state == c.essence {
+		p.DiffBaseStorage.Store(withOthers, fresh, own)
 		if annotationsSize(fresh, own) <= annotationsLimit { // what of others does not fit is left out
-			state = whole
+			state = withOthers
 		}
 	}
 	p.DiffBaseStorage.Store(state, fresh, own)
@@ -395,9 +397,9 @@ func (c *cycle) storeProgress(fresh *Body, own *Patch) {
 	storage := c.settings.Persistence.ProgressStorage
 	keeps := c.reason != ReasonDelete
 	if keeps {
-		c.note()
+		c.noteSeen()
 	}
-	for _, p := range c.x.all {
+	for _, p := range c.execution.all {
 		if !p.selected {
 			continue
 		}
@@ -405,7 +407,7 @@ func (c *cycle) storeProgress(fresh *Body, own *Patch) {
 			p.refer(handlingID)
 		}
 	}
-	for _, p := range c.x.all {
+	for _, p := range c.execution.all {
 		if !p.selected {
 			continue
 		}
@@ -423,12 +425,12 @@ func (c *cycle) storeProgress(fresh *Body, own *Patch) {
 
 // storeRenewed stores the records of sub-handlers that are to run again, but whose parents have not run yet.
 func (c *cycle) storeRenewed(fresh *Body, own *Patch) {
-	if c.entry.unsent == nil {
+	if c.entry.pendingFlush == nil {
 		return
 	}
 	storage := c.settings.Persistence.ProgressStorage
-	for id, record := range c.entry.unsent.records {
-		if slices.ContainsFunc(c.x.all, func(p *progress) bool { return p.handler.id == id }) {
+	for id, record := range c.entry.pendingFlush.records {
+		if slices.ContainsFunc(c.execution.all, func(p *progress) bool { return p.handler.id == id }) {
 			continue
 		}
 		if stored, err := storage.Fetch(id, fresh); err == nil && stored != nil && record.changedFrom(stored) {
@@ -437,13 +439,13 @@ func (c *cycle) storeRenewed(fresh *Body, own *Patch) {
 	}
 }
 
-// storeSeen stores what the finished handlers have seen, or its digest, unless that takes more than half of the room that is left. With the
+// storeSeen stores what the finished handlers have seen, or its digest, unless that takes more than half of the space that is left. With the
 // digest, a crash makes the finished handlers run again if the object changes before the others finish; with nothing, they miss that change.
 func (c *cycle) storeSeen(fresh *Body, own *Patch) {
 	storage := c.settings.Persistence.ProgressStorage
 	storage.Purge(handlingID, fresh, own)
 	patches := []*Patch{own}
-	for _, p := range c.x.parts {
+	for _, p := range c.execution.patches {
 		patches = append(patches, p.patch)
 	}
 	size := annotationsSize(fresh, patches...)
@@ -456,24 +458,24 @@ func (c *cycle) storeSeen(fresh *Body, own *Patch) {
 	}
 }
 
-// send sends the parts together with what the framework itself has to change.
-func (c *cycle) send(parts []*part, own *Patch) error {
+// send sends the patches together with what the framework itself has to change.
+func (c *cycle) send(patches []*handlerPatch, own *Patch) error {
 	total := &Patch{adds: own.adds, removes: own.removes}
-	for _, p := range parts {
-		total.merge = combineMerges(total.merge, p.patch.merge)
+	for _, p := range patches {
+		total.merge = jsonpatch.CombineMerges(total.merge, p.patch.merge)
 		total.transforms = append(total.transforms, p.patch.transforms...)
 	}
-	total.merge = combineMerges(total.merge, own.merge)
+	total.merge = jsonpatch.CombineMerges(total.merge, own.merge)
 	total.transforms = append(total.transforms, own.transforms...)
 	before, sent := c.latest(), c.sent
 	if err := c.request(total); err != nil {
 		return err
 	}
-	for _, p := range parts {
+	for _, p := range patches {
 		p.refusals, p.refusal = 0, nil
 	}
-	if (len(parts) > 0 || own.finalizes()) && c.sent > sent {
-		c.detectConflict(before, parts, total)
+	if (len(patches) > 0 || own.finalizes()) && c.sent > sent {
+		c.detectConflict(before, patches, total)
 	}
 	return nil
 }

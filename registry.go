@@ -27,7 +27,7 @@ const (
 	// ErrorsTemporary calls the handler again after its Backoff. It is the default for all but handlers of raw events and
 	// indices.
 	ErrorsTemporary ErrorsMode = iota + 1
-	// ErrorsPermanent fails the handler for good.
+	// ErrorsPermanent fails the handler permanently.
 	ErrorsPermanent
 	// ErrorsIgnored takes the error for a success.
 	ErrorsIgnored
@@ -56,7 +56,7 @@ const (
 
 var kindNames = [...]string{"OnEvent", "OnCreate", "OnUpdate", "OnDelete", "OnResume", "OnField", "OnDaemon", "OnTimer", "OnIndex", "Subhandler", "OnStartup", "OnCleanup", "OnLogin", "OnProbe", "OnValidate", "OnMutate"}
 
-// handler is one registered function with all that was said of it.
+// handler is one registered function with all its options.
 type handler struct {
 	id            HandlerID
 	kind          handlerKind
@@ -78,10 +78,10 @@ type handler struct {
 	activity      ActivityFunc
 	login         LoginFunc
 	probe         ProbeFunc
-	spawning      *spawning // of daemons and timers
+	task          *taskSpec // of daemons and timers
 	engine        any       // what starts the engine that the handler needs; in an interface, so that operators without such handlers do not link it
 	indexing      *indexing // of indices
-	admitting     any       // of admission: an *admitting, which only operators with such handlers link
+	admission     any       // of admission: an *admitting, which only operators with such handlers link
 	fn            function
 	keys          []string // of the annotations with its progress, under the default prefix
 	where         string   // it was registered
@@ -120,20 +120,20 @@ func SetDefaultRegistry(r *Registry) {
 	defaultRegistry.Registry = r
 }
 
-// add registers a handler, or says why it cannot.
-func (g *Registry) add(h *handler) error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for _, other := range g.handlers {
+// add registers a handler, or returns why it cannot.
+func (r *Registry) add(h *handler) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, other := range r.handlers {
 		if err := h.conflict(other); err != nil {
 			return err
 		}
 	}
-	g.handlers = append(g.handlers, h)
+	r.handlers = append(r.handlers, h)
 	return nil
 }
 
-// conflict tells why two handlers cannot live together: they would share their progress on the objects.
+// conflict returns why two handlers cannot live together: they would share their progress on the objects.
 func (h *handler) conflict(other *handler) error {
 	if h.kind == kindIndex && other.kind == kindIndex && h.id == other.id && h.indexing.types != other.indexing.types {
 		return fmt.Errorf("the index %q has keys and values of other types than that registered at %s: give one of them another ID", h.id, other.where)
@@ -144,13 +144,13 @@ func (h *handler) conflict(other *handler) error {
 	return h.clash(other)
 }
 
-// clash tells why two handlers cannot be called for one resource.
+// clash returns why two handlers cannot be called for one resource.
 func (h *handler) clash(other *handler) error {
 	if h.stateless() || other.stateless() || h.background() != other.background() || h.id == other.id && h.fn == other.fn {
 		return nil
 	}
 	key, shared := sharedKey(h.keys, other.keys)
-	if !shared || h.id == other.id && !h.meets(other) {
+	if !shared || h.id == other.id && !h.overlaps(other) {
 		return nil // the latter as for one id that is created by one function and updated by another
 	}
 	why := ""
@@ -173,9 +173,9 @@ func sharedKey(keys, others []string) (key string, shared bool) {
 	return "", false
 }
 
-// meets tells whether the two handlers can be called for one cause: handlers of fields are called for any,
-// and handlers of resuming beside those of updates and deletions.
-func (h *handler) meets(other *handler) bool {
+// overlaps reports whether the two handlers can be called for one cause: handlers of fields are called for any,
+// and handlers of resuming alongside those of updates and deletions.
+func (h *handler) overlaps(other *handler) bool {
 	if h.kind == other.kind || h.background() || h.kind == kindField || other.kind == kindField {
 		return true
 	}
@@ -186,18 +186,18 @@ func (h *handler) meets(other *handler) bool {
 	return resumes.kind == kindResume && (rest.kind == kindUpdate || rest.kind == kindDelete && resumes.deleted)
 }
 
-// stateless tells that nothing is remembered under the handler's id.
+// stateless reports whether nothing is remembered under the handler's id.
 func (h *handler) stateless() bool {
-	return h.kind == kindEvent || h.kind == kindIndex || h.admitting != nil
+	return h.kind == kindEvent || h.kind == kindIndex || h.admission != nil
 }
 
 // stateful reports whether something is stored on the objects for the handler: its progress, or the finalizer.
 func (h *handler) stateful() bool { return !h.stateless() }
 
-// background tells that the handler is a daemon or a timer: what is remembered of those is not on the object.
-func (h *handler) background() bool { return h.spawning != nil }
+// background reports whether the handler is a daemon or a timer: what is remembered of those is not on the object.
+func (h *handler) background() bool { return h.task != nil }
 
-// checkID tells what is wrong with an id that is going to be a part of the names of annotations.
+// checkID returns what is wrong with an id that is going to be a part of the names of annotations.
 func checkID(id HandlerID) error {
 	if !validation.IsName(string(id), "-_./<>") {
 		return fmt.Errorf("the handler id %q is bad: letters, digits, '-', '_', '.' and '/' are expected, with a letter or digit at both ends", id)
@@ -205,10 +205,10 @@ func checkID(id HandlerID) error {
 	return nil
 }
 
-// function tells one function from another: two closures of one function literal have the same code and different data.
+// function identifies a function: two closures of one function literal have the same code and different data.
 type function struct{ code, data uintptr }
 
-// functionOf tells which function it is. The data is the closure, of which there is one for each time that the function literal was
+// functionOf returns which function it is. The data is the closure, of which there is one for each time that the function literal was
 // evaluated. A method that is named twice has two closures, so with a pointer as the receiver the data is that: the only thing such a
 // closure holds. What the receiver is of other methods, the closure does not tell.
 func functionOf(fn any) function {
@@ -222,7 +222,7 @@ func functionOf(fn any) function {
 	return id
 }
 
-// isPointerMethod tells whether a function is a method with a pointer as the receiver, made a value as in "pkg.(*Controller).create-fm".
+// isPointerMethod reports whether a function is a method with a pointer as the receiver, made a value as in "pkg.(*Controller).create-fm".
 func isPointerMethod(name string) bool {
 	name, isMethod := strings.CutSuffix(name, "-fm")
 	receiver, method, ok := strings.Cut(name[strings.LastIndex(name, ".(*")+1:], ").")
@@ -230,7 +230,7 @@ func isPointerMethod(name string) bool {
 		method != "" && !strings.ContainsAny(method, ".()")
 }
 
-// isAnonymous tells whether a name was made by the compiler for a function literal, as in "main.func1" and "create.func2.1".
+// isAnonymous reports whether a name was made by the compiler for a function literal, as in "main.func1" and "create.func2.1".
 func isAnonymous(name string) bool {
 	for _, part := range strings.Split(name, ".") {
 		if number, ok := strings.CutPrefix(part, "func"); ok && rawjson.IsDigits(number) {
@@ -305,22 +305,22 @@ type resolved struct {
 }
 
 // snapshot returns the handlers as they are now.
-func (g *Registry) snapshot() []*handler {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return slices.Clone(g.handlers)
+func (r *Registry) snapshot() []*handler {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.handlers)
 }
 
 // serving reports whether there are handlers of objects.
-func (g *Registry) serving() bool {
-	return slices.ContainsFunc(g.snapshot(), func(h *handler) bool { return h.kind < kindSub || h.admitting != nil })
+func (r *Registry) serving() bool {
+	return slices.ContainsFunc(r.snapshot(), func(h *handler) bool { return h.kind < kindSub || h.admission != nil })
 }
 
 // starters return what starts the engines of daemons and timers, and of indices; nil if there are none.
-func (g *Registry) starters() (background, indices any) {
-	for _, h := range g.snapshot() {
+func (r *Registry) starters() (background, indices any) {
+	for _, h := range r.snapshot() {
 		switch {
-		case h.spawning != nil:
+		case h.task != nil:
 			background = h.engine
 		case h.indexing != nil:
 			indices = h.engine
@@ -330,9 +330,9 @@ func (g *Registry) starters() (background, indices any) {
 }
 
 // activities returns the handlers of one activity of the operator, each function once under one id.
-func (g *Registry) activities(kind handlerKind) []*handler {
+func (r *Registry) activities(kind handlerKind) []*handler {
 	var all []*handler
-	for _, h := range g.snapshot() {
+	for _, h := range r.snapshot() {
 		twin := func(o *handler) bool { return o.id == h.id && o.fn == h.fn }
 		if h.kind == kind && !slices.ContainsFunc(all, twin) {
 			all = append(all, h)
@@ -342,10 +342,10 @@ func (g *Registry) activities(kind handlerKind) []*handler {
 }
 
 // groups returns the API groups that the handlers name, or nil if one of them can be for any group.
-func (g *Registry) groups() []string {
+func (r *Registry) groups() []string {
 	groups := []string{}
-	for _, h := range g.snapshot() {
-		if h.kind >= kindSub && h.admitting == nil {
+	for _, h := range r.snapshot() {
+		if h.kind >= kindSub && h.admission == nil {
 			continue
 		}
 		if !h.selector.hasGroup {
@@ -360,23 +360,23 @@ func (g *Registry) groups() []string {
 }
 
 // resolve finds the resources that each handler is for, and warns of those that cannot be served.
-func (g *Registry) resolve(found []Resource) (served map[string]*resolved, warnings []string) {
+func (r *Registry) resolve(found []Resource) (served map[string]*resolved, warnings []string) {
 	served = make(map[string]*resolved)
-	for _, h := range g.snapshot() {
+	for _, h := range r.snapshot() {
 		if h.kind >= kindSub {
 			continue
 		}
-		resources, told := h.resources(found)
-		for _, warning := range told {
+		resources, problems := h.resources(found)
+		for _, warning := range problems {
 			if !slices.Contains(warnings, warning) {
 				warnings = append(warnings, warning)
 			}
 		}
-		for _, r := range resources {
-			name := r.Name()
+		for _, resource := range resources {
+			name := resource.Name()
 			what := served[name]
 			if what == nil {
-				what = &resolved{resource: r}
+				what = &resolved{resource: resource}
 				served[name] = what
 			}
 			if err := what.clash(h); err != nil {
@@ -394,14 +394,14 @@ func (g *Registry) resolve(found []Resource) (served map[string]*resolved, warni
 func versionWarnings(served map[string]*resolved) (warnings []string) {
 	versions := make(map[string]*resolved) // the first one of each resource
 	for _, name := range slices.Sorted(maps.Keys(served)) {
-		what := served[name]
-		key := what.resource.Plural + "." + what.resource.Group
+		r := served[name]
+		key := r.resource.Plural + "." + r.resource.Group
 		first := versions[key]
 		if first == nil {
-			versions[key] = what
+			versions[key] = r
 			continue
 		}
-		a, b := first.handlers(), what.handlers()
+		a, b := first.handlers(), r.handlers()
 		if slices.ContainsFunc(slices.Concat(a, b), (*handler).stateful) {
 			warnings = append(warnings, fmt.Sprintf("Handlers for two versions of one resource share what is stored on its objects, so that some may not be called: "+
 				"%q registered at %s and %q registered at %s. Select the same version for both.", a[0].text, a[0].where, b[0].text, b[0].where))
@@ -411,13 +411,13 @@ func versionWarnings(served map[string]*resolved) (warnings []string) {
 }
 
 // handlers returns all handlers of the resource, those that store something on the objects first.
-func (what *resolved) handlers() []*handler {
-	return slices.Concat(what.changes, what.tasks, what.events, what.indices)
+func (r *resolved) handlers() []*handler {
+	return slices.Concat(r.changes, r.tasks, r.events, r.indices)
 }
 
-// clash tells why a handler cannot be called beside those that were registered earlier, by selectors that are written otherwise.
-func (what *resolved) clash(h *handler) error {
-	for _, other := range slices.Concat(what.changes, what.tasks) {
+// clash returns why a handler cannot be called alongside those that were registered earlier, by selectors that are written otherwise.
+func (r *resolved) clash(h *handler) error {
+	for _, other := range slices.Concat(r.changes, r.tasks) {
 		if err := h.clash(other); err != nil {
 			return err
 		}
@@ -425,31 +425,31 @@ func (what *resolved) clash(h *handler) error {
 	return nil
 }
 
-func (what *resolved) add(h *handler) {
+func (r *resolved) add(h *handler) {
 	switch h.kind {
 	case kindEvent:
-		what.events = append(what.events, h)
+		r.events = append(r.events, h)
 	case kindDaemon, kindTimer:
-		what.tasks = append(what.tasks, h)
-		what.idle = what.idle || h.spawning.idle > 0
+		r.tasks = append(r.tasks, h)
+		r.idle = r.idle || h.task.idle > 0
 	case kindIndex:
-		what.indices = append(what.indices, h)
+		r.indices = append(r.indices, h)
 		return
 	default:
-		what.changes = append(what.changes, h)
+		r.changes = append(r.changes, h)
 	}
 	if len(h.field) > 0 {
-		if path := Path(h.field...); !slices.Contains(what.fields, path) {
-			what.fields = append(what.fields, path)
+		if path := Path(h.field...); !slices.Contains(r.fields, path) {
+			r.fields = append(r.fields, path)
 		}
 	}
 }
 
 // resources returns the resources that a handler is for, and warnings why it is for none or not for some.
 func (h *handler) resources(found []Resource) (able []Resource, warnings []string) {
-	fit, trouble := h.selected(found)
-	if trouble != "" {
-		return nil, []string{trouble}
+	fit, problem := h.selected(found)
+	if problem != "" {
+		return nil, []string{problem}
 	}
 	if core := coreOf(fit); h.selector.named() && len(core) > 0 {
 		fit = core
@@ -497,10 +497,10 @@ func coreOf(all []Resource) (core []Resource) {
 }
 
 // selected returns the resources that the selector fits. A predicate that panics fits none: it must not end the operator.
-func (h *handler) selected(found []Resource) (fit []Resource, trouble string) {
+func (h *handler) selected(found []Resource) (fit []Resource, problem string) {
 	defer func() {
 		if v := recover(); v != nil {
-			fit, trouble = nil, fmt.Sprintf("The option Where of handler %q has panicked, and the handler is not called: %v", h.id, v)
+			fit, problem = nil, fmt.Sprintf("The option Where of handler %q has panicked, and the handler is not called: %v", h.id, v)
 		}
 	}()
 	for _, r := range found {

@@ -78,11 +78,11 @@ func TestHandlerIDs(t *testing.T) {
 	}
 }
 
-func registered(g *Registry, err error) (*handler, error) {
+func registered(r *Registry, err error) (*handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return g.handlers[len(g.handlers)-1], nil
+	return r.handlers[len(r.handlers)-1], nil
 }
 
 func TestFunctionIDs(t *testing.T) {
@@ -103,8 +103,8 @@ func TestFunctionIDs(t *testing.T) {
 		{"no function", nil, ""},
 	} {
 		t.Run("CH-15 "+tt.name, func(t *testing.T) {
-			g := &Registry{}
-			h, err := registered(g, g.onChange(kindCreate, "things", "", tt.fn, nil))
+			r := &Registry{}
+			h, err := registered(r, r.onChange(kindCreate, "things", "", tt.fn, nil))
 			switch {
 			case tt.want == "" && err == nil:
 				t.Errorf("the id is %q, want an error", h.id)
@@ -186,23 +186,23 @@ func TestConflicts(t *testing.T) {
 		{"CH-5 two ids", one{kindCreate, "a", "x", noChange}, one{kindCreate, "a", "y", otherChange}, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			g := &Registry{}
-			if err := g.onChange(tt.first.kind, tt.first.selector, "", tt.first.fn, &ChangeOptions{ID: tt.first.id}); err != nil {
+			r := &Registry{}
+			if err := r.onChange(tt.first.kind, tt.first.selector, "", tt.first.fn, &ChangeOptions{ID: tt.first.id}); err != nil {
 				t.Fatal(err)
 			}
-			err := g.onChange(tt.second.kind, tt.second.selector, "", tt.second.fn, &ChangeOptions{ID: tt.second.id})
+			err := r.onChange(tt.second.kind, tt.second.selector, "", tt.second.fn, &ChangeOptions{ID: tt.second.id})
 			if (err == nil) != tt.good {
 				t.Fatalf("got %v, want it good: %t", err, tt.good)
 			}
 			if err != nil {
-				for _, word := range []string{g.handlers[0].where, strconv.Quote(string(tt.first.id)), strconv.Quote(string(tt.second.id)), "ID"} {
+				for _, word := range []string{r.handlers[0].where, strconv.Quote(string(tt.first.id)), strconv.Quote(string(tt.second.id)), "ID"} {
 					if !strings.Contains(err.Error(), word) {
 						t.Errorf("%v: want %s", err, word)
 					}
 				}
 			}
-			if want := map[bool]int{true: 2, false: 1}[tt.good]; len(g.handlers) != want {
-				t.Errorf("%d handlers are registered, want %d", len(g.handlers), want)
+			if want := map[bool]int{true: 2, false: 1}[tt.good]; len(r.handlers) != want {
+				t.Errorf("%d handlers are registered, want %d", len(r.handlers), want)
 			}
 		})
 	}
@@ -266,10 +266,10 @@ func mustSub(t *testing.T, parent *handler) *handler {
 }
 
 func TestSelectHandlers(t *testing.T) {
-	g := &Registry{}
+	r := &Registry{}
 	add := func(kind handlerKind, id HandlerID, fn ChangeFunc, param any) {
 		t.Helper()
-		if err := g.onChange(kind, "a", "", fn, &ChangeOptions{ID: id, Param: param}); err != nil {
+		if err := r.onChange(kind, "a", "", fn, &ChangeOptions{ID: id, Param: param}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -280,7 +280,7 @@ func TestSelectHandlers(t *testing.T) {
 	add(kindUpdate, "y", noChange, 4)
 	add(kindUpdate, "z", otherChange, 5)
 	var got []any
-	for _, h := range selectHandlers(g.handlers, cause(t, ReasonUpdate, `{"a":1}`, `{"a":2}`), true) {
+	for _, h := range selectHandlers(r.handlers, cause(t, ReasonUpdate, `{"a":1}`, `{"a":2}`), true) {
 		got = append(got, h.param)
 	}
 	for _, id := range []string{"CH-6 in order of declaration", "CH-14 a function once under one id"} {
@@ -375,14 +375,14 @@ func TestResolve(t *testing.T) {
 }
 
 func TestResolveMends(t *testing.T) {
-	g := &Registry{}
-	_ = g.onChange(kindCreate, "things", "", noChange, nil)
+	r := &Registry{}
+	_ = r.onChange(kindCreate, "things", "", noChange, nil)
 	one, two := kind("things.v1.one.dev"), kind("things.v1.two.dev")
-	if served, _ := g.resolve([]Resource{one, two}); len(served) != 0 {
+	if served, _ := r.resolve([]Resource{one, two}); len(served) != 0 {
 		t.Fatal("an ambiguous selector is served")
 	}
 	t.Run("AC-T14 ambiguity ends with the namesake", func(t *testing.T) {
-		if served, warnings := g.resolve([]Resource{one}); served[one.Name()] == nil || len(warnings) != 0 {
+		if served, warnings := r.resolve([]Resource{one}); served[one.Name()] == nil || len(warnings) != 0 {
 			t.Errorf("got %v, %q", served, warnings)
 		}
 	})
@@ -404,14 +404,14 @@ func TestResolveWithPanics(t *testing.T) {
 }
 
 func TestResolveFields(t *testing.T) {
-	g := &Registry{}
-	_ = g.onChange(kindCreate, "things", "", noChange, &ChangeOptions{ID: "a", Field: "status.x", Labels: Match{"never": "fits"}})
-	_ = g.onChange(kindField, "things", "spec.y", noChange, &ChangeOptions{ID: "b"})
-	_ = g.onChange(kindUpdate, "things", "", otherChange, &ChangeOptions{ID: "c", Field: "spec.y"})
-	_ = g.onEvent("things", noEvent, &EventOptions{ID: "d", Field: Path("metadata", "annotations", "a.b/c")})
-	_ = g.onChange(kindCreate, "others", "", noChange, &ChangeOptions{ID: "e", Field: "spec.z"})
+	r := &Registry{}
+	_ = r.onChange(kindCreate, "things", "", noChange, &ChangeOptions{ID: "a", Field: "status.x", Labels: Match{"never": "fits"}})
+	_ = r.onChange(kindField, "things", "spec.y", noChange, &ChangeOptions{ID: "b"})
+	_ = r.onChange(kindUpdate, "things", "", otherChange, &ChangeOptions{ID: "c", Field: "spec.y"})
+	_ = r.onEvent("things", noEvent, &EventOptions{ID: "d", Field: Path("metadata", "annotations", "a.b/c")})
+	_ = r.onChange(kindCreate, "others", "", noChange, &ChangeOptions{ID: "e", Field: "spec.z"})
 	t.Run("CH-78 fields of all handlers of the resource", func(t *testing.T) {
-		served, _ := g.resolve([]Resource{kind("things.v1.one.dev"), kind("others.v1.one.dev")})
+		served, _ := r.resolve([]Resource{kind("things.v1.one.dev"), kind("others.v1.one.dev")})
 		want := []FieldPath{"status.x", "spec.y", Path("metadata", "annotations", "a.b/c")}
 		if diff := cmp.Diff(want, served["things.v1.one.dev"].fields); diff != "" {
 			t.Errorf("(-want +got)\n%s", diff)
@@ -432,12 +432,12 @@ func TestGroups(t *testing.T) {
 		{"CH-32 everything", []Selector{Everything}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			g := &Registry{}
+			r := &Registry{}
 			for _, s := range tt.selectors {
-				_ = g.onChange(kindCreate, s, "", noChange, nil)
+				_ = r.onChange(kindCreate, s, "", noChange, nil)
 			}
-			_ = g.onActivity(kindStartup, noActivity, nil, nil)
-			got := g.groups()
+			_ = r.onActivity(kindStartup, noActivity, nil, nil)
+			got := r.groups()
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
@@ -446,38 +446,38 @@ func TestGroups(t *testing.T) {
 }
 
 func TestActivities(t *testing.T) {
-	g := &Registry{}
+	r := &Registry{}
 	for _, err := range []error{
-		g.onActivity(kindStartup, noActivity, nil, nil),
-		g.onActivity(kindLogin, nil, noLogin, nil),
-		g.onActivity(kindCleanup, noActivity, nil, nil),
-		g.onActivity(kindStartup, otherActivity, nil, &ActivityOptions{Param: 1, Errors: ErrorsPermanent, Retries: 2}),
+		r.onActivity(kindStartup, noActivity, nil, nil),
+		r.onActivity(kindLogin, nil, noLogin, nil),
+		r.onActivity(kindCleanup, noActivity, nil, nil),
+		r.onActivity(kindStartup, otherActivity, nil, &ActivityOptions{Param: 1, Errors: ErrorsPermanent, Retries: 2}),
 	} {
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	got := g.activities(kindStartup)
+	got := r.activities(kindStartup)
 	if len(got) != 2 || got[0].id != "noActivity" || got[1].param != 1 || got[1].errors != ErrorsPermanent || got[1].retries != 2 {
 		t.Errorf("got %+v", got)
 	}
-	if got := g.activities(kindLogin); len(got) != 1 || got[0].login == nil {
+	if got := r.activities(kindLogin); len(got) != 1 || got[0].login == nil {
 		t.Errorf("logins: %+v", got)
 	}
 }
 
 func TestRegistryOfSeveralGoroutines(t *testing.T) {
-	var g Registry
+	var r Registry
 	var wg sync.WaitGroup
 	for i := range 8 {
 		wg.Go(func() {
-			g.OnCreate("things", noChange, &ChangeOptions{ID: HandlerID(fmt.Sprint("h", i))})
-			g.resolve(nil)
-			g.groups()
+			r.OnCreate("things", noChange, &ChangeOptions{ID: HandlerID(fmt.Sprint("h", i))})
+			r.resolve(nil)
+			r.groups()
 		})
 	}
 	wg.Wait()
-	if got := len(g.snapshot()); got != 8 {
+	if got := len(r.snapshot()); got != 8 {
 		t.Errorf("%d handlers, want 8", got)
 	}
 }

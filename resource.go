@@ -126,7 +126,7 @@ func (s Selector) spec(where func(Resource) bool) (selectorSpec, error) {
 	return spec, nil
 }
 
-// wellFormed tells whether all parts could be names in Kubernetes. The group is empty for the core group, which dots cannot say.
+// wellFormed reports whether all parts could be names in Kubernetes. The group is empty for the core group, which dots cannot say.
 func (s *selectorSpec) wellFormed(dots bool) bool {
 	return (s.by == "*" || validation.IsName(s.name, "-")) &&
 		(s.version == "" || validation.IsName(s.version, "-")) &&
@@ -171,13 +171,13 @@ func (s selectorSpec) text(written Selector) string {
 	return strings.TrimSpace(string(written) + " (with a Where option)")
 }
 
-// specific tells whether the selector means one resource, however many it fits.
+// specific reports whether the selector means one resource, however many it fits.
 func (s selectorSpec) specific() bool { return s.where == nil && s.named() }
 
-// named tells whether the selector has the name of a resource, which the core group has the first right to.
+// named reports whether the selector has the name of a resource, which the core group has the first right to.
 func (s selectorSpec) named() bool { return s.by == "" || s.by == "kind" }
 
-// matches tells whether the resource is one of those selected.
+// matches reports whether the resource is one of those selected.
 func (s selectorSpec) matches(r Resource) bool {
 	if s.hasGroup && s.group != r.Group || s.version != "" && s.version != r.Version {
 		return false

@@ -85,8 +85,8 @@ func (all allFormats) WithGroup(name string) slog.Handler {
 	return all.each(func(h slog.Handler) slog.Handler { return h.WithGroup(name) })
 }
 
-// told runs something until all words are told that show that the trouble was had, and checks what was written until then: no marks.
-func told(t *testing.T, words string, run func(ctx context.Context, log *slog.Logger) error) {
+// checkSecrets runs something until all words are logged that show that the failure occurred, and checks that nothing written until then has marks.
+func checkSecrets(t *testing.T, words string, run func(ctx context.Context, log *slog.Logger) error) {
 	t.Helper()
 	w := &tape{}
 	log := slog.New(newAllFormats(w))
@@ -194,7 +194,7 @@ func TestSecretsOfLogins(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := kubeconfig(t, tt.server, tt.user)
-			told(t, tt.words, func(ctx context.Context, log *slog.Logger) error {
+			checkSecrets(t, tt.words, func(ctx context.Context, log *slog.Logger) error {
 				op := &kopf.Operator{Registry: &kopf.Registry{}, Logger: log, Kubeconfig: path, Settings: kopf.NewSettings()}
 				op.Settings.Networking.ErrorBackoffs = []time.Duration{time.Millisecond}
 				op.Registry.OnEvent("kopfexamples", func(context.Context, *kopf.WatchEvent) error { return nil }, &kopf.EventOptions{ID: "event"})
@@ -221,7 +221,7 @@ func TestSecretsOfObjects(t *testing.T) {
 		}
 		run(server, client, &kopf.Registry{})
 	}
-	told(t, "Creation is in progress|Updating is in progress|Patching|Deletion is in progress|panic|for some reason|concealed", func(_ context.Context, log *slog.Logger) (ended error) {
+	checkSecrets(t, "Creation is in progress|Updating is in progress|Patching|Deletion is in progress|panic|for some reason|concealed", func(_ context.Context, log *slog.Logger) (ended error) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // to the end
 		defer cancel()
 		inWorldOf(log, func(server *kopf.APIServer, client *kopf.Client, registry *kopf.Registry) {
@@ -297,7 +297,7 @@ func TestSecretsOfObjects(t *testing.T) {
 
 // TestSecretsOfReviews sends a webhook server reviews of Secrets with credentials in their headers, to handlers that fail and panic.
 func TestSecretsOfReviews(t *testing.T) {
-	told(t, "the webhook server panic|A review is refused|for some reason", func(_ context.Context, log *slog.Logger) error {
+	checkSecrets(t, "the webhook server panic|A review is refused|for some reason", func(_ context.Context, log *slog.Logger) error {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)

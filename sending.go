@@ -10,23 +10,24 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/kopf-go/kopf/internal/jsonpatch"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // This file sends the patch of one object in as few requests as it takes, so that a namesake is never hit,
-// and tells what a refusal means. It runs on the goroutine of whoever wants the object changed.
+// and classifies refusals. It runs on the goroutine that wants the object changed.
 
 // sender sends patches of one object, and knows its newest state.
 type sender struct {
-	client   *Client
-	ctx      context.Context // of the requests
-	resource Resource
-	log      *slog.Logger
-	took     func(before, after *Body) // told what each request has led to; may be nil
-	outdated func()                    // told that the resource is not what it was; may be nil
-	newest   func() *Body              // the newest state that has come as an event, if it waits to be handled; may be nil
-	told     *missedFields             // what was warned of for the resource; may be nil
-	lenient  bool                      // whether transformations conflict only with changes of what they change themselves
+	client       *Client
+	ctx          context.Context // of the requests
+	resource     Resource
+	log          *slog.Logger
+	onPatched    func(before, after *Body) // called with what each request has led to; may be nil
+	onRediscover func()                    // called when the resource is not what it was; may be nil
+	newest       func() *Body              // the newest state that has come as an event, if it waits to be handled; may be nil
+	warned       *warnOnce                 // what was warned of for the resource; may be nil
+	lenient      bool                      // whether transformations conflict only with changes of what they change themselves
 
 	sent int // requests that were answered well
 
@@ -34,8 +35,8 @@ type sender struct {
 	fresh *Body
 }
 
-// missedFields are those fields of one resource that are known not to be taken over.
-type missedFields struct {
+// warnOnce are those fields of one resource that are known not to be taken over.
+type warnOnce struct {
 	mu   sync.Mutex // guards seen
 	seen map[string]bool
 }
@@ -43,18 +44,18 @@ type missedFields struct {
 // maxMissedFields bounds what is remembered: more fields than that are a matter of names that are made up, and warned of enough by then.
 const maxMissedFields = 100
 
-// first tells whether any of the fields is new among those, and notes them.
-func (m *missedFields) first(missed Diff) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.seen == nil {
-		m.seen = make(map[string]bool)
+// firstTime reports whether any of the fields is new among those, and notes them.
+func (w *warnOnce) firstTime(missed Diff) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.seen == nil {
+		w.seen = make(map[string]bool)
 	}
 	found := false
 	for _, item := range missed {
 		path := string(Path(item.Path...))
-		if !m.seen[path] && len(m.seen) < maxMissedFields {
-			m.seen[path], found = true, true
+		if !w.seen[path] && len(w.seen) < maxMissedFields {
+			w.seen[path], found = true, true
 		}
 	}
 	return found
@@ -79,13 +80,13 @@ func (s *sender) latest() *Body {
 	return known
 }
 
-// adopt takes a state for the newest one that is known.
-func (s *sender) adopt(before, body *Body) {
+// setKnown takes a state for the newest one that is known.
+func (s *sender) setKnown(before, body *Body) {
 	s.mu.Lock()
 	s.fresh = body
 	s.mu.Unlock()
-	if s.took != nil {
-		s.took(before, body)
+	if s.onPatched != nil {
+		s.onPatched(before, body)
 	}
 }
 
@@ -101,21 +102,21 @@ const (
 	codeTooMany       = 429
 )
 
-// maxRefusals is how often in a row a part of a patch is refused alone, with a code that may mean that it is taken later, before it is given up: if a webhook
+// maxRefusals is how often in a row a handler patch is refused alone, with a code that may mean that it is taken later, before it is given up: if a webhook
 // or a policy has refused it, or if a handler of raw events has left it.
 const maxRefusals = 10
 
-// errGone tells that the object does not exist any more, or that another one has its name.
+// errGone means that the object does not exist any more, or that another one has its name.
 var errGone = errors.New("the object is gone")
 
-// conflictError tells that the object was changed by somebody else meanwhile.
+// conflictError means that the object was changed by another client meanwhile.
 type conflictError struct{ err error }
 
 func (e *conflictError) Error() string { return e.err.Error() }
 
 func (e *conflictError) Unwrap() error { return e.err }
 
-// patchRefusedError tells that the API server does not take a patch, however often it is sent.
+// patchRefusedError means that the API server does not take a patch, however often it is sent.
 type patchRefusedError struct{ err error }
 
 func (e *patchRefusedError) Error() string { return e.err.Error() }
@@ -140,7 +141,7 @@ func (s *sender) request(patch *Patch) error {
 		missed = unapplied(patch.merge, s.known())
 	}
 	if !patch.finalizes() { // the records of a handling go with the finalizer, perhaps with the whole map
-		s.verify(missed)
+		s.warnMissed(missed)
 	}
 	return nil
 }
@@ -150,7 +151,7 @@ func overtaken(known *Body, merge map[string]any, missed Diff) bool {
 	if len(missed) == 0 {
 		return false
 	}
-	was := decodeLike(known.raw, merge)
+	was := jsonpatch.DecodeLike(known.raw, merge)
 	return slices.ContainsFunc(missed, func(item DiffItem) bool {
 		v, ok := rawjson.Lookup(was, item.Path...)
 		return ok && rawjson.Equal(v, item.Old)
@@ -182,18 +183,18 @@ func (s *sender) requestMain(known *Body, before, after map[string]any, patch *P
 	if patch.versioned() {
 		return s.patchOps(known, "", s.versionedOps(known, before, after))
 	}
-	merge := effectiveMerge(before, patch.merge)
+	merge := jsonpatch.EffectiveMerge(before, patch.merge)
 	if slices.Contains(s.resource.Subresources, "status") {
 		delete(merge, "status")
 	}
 	if ops := patch.finalizerOps(known); len(ops) > 0 {
-		return s.patchOps(known, "", append(mergeOps([]PatchOperation{uidTest(known)}, "", before, merge), ops...))
+		return s.patchOps(known, "", append(jsonpatch.AppendMerge([]jsonpatch.Operation{uidTest(known)}, "", before, merge), ops...))
 	}
 	if len(merge) == 0 {
 		return nil
 	}
 	guard := map[string]any{"metadata": map[string]any{"uid": known.uid}}
-	return s.patch(known, "", "application/merge-patch+json", combineMerges(guard, merge))
+	return s.patch(known, "", "application/merge-patch+json", jsonpatch.CombineMerges(guard, merge))
 }
 
 // requestStatus sends what changes in the status, and takes it out of both states. A merge patch of the
@@ -207,7 +208,7 @@ func (s *sender) requestStatus(known *Body, before, after map[string]any, patch 
 	if !ok {
 		return nil
 	}
-	return s.patchOps(known, "status", mergeOps([]PatchOperation{uidTest(known)}, "", from, map[string]any{"status": status}))
+	return s.patchOps(known, "status", jsonpatch.AppendMerge([]jsonpatch.Operation{uidTest(known)}, "", from, map[string]any{"status": status}))
 }
 
 // moveStatus takes the status out of an object, and returns an object that has nothing else.
@@ -220,26 +221,29 @@ func moveStatus(object map[string]any) map[string]any {
 	return map[string]any{"status": status}
 }
 
-func uidTest(known *Body) PatchOperation {
-	return PatchOperation{Op: "test", Path: "/metadata/uid", Value: known.uid}
+func uidTest(known *Body) jsonpatch.Operation {
+	return jsonpatch.Operation{Op: "test", Path: "/metadata/uid", Value: known.uid}
 }
 
 // versionedOps returns the operations between two states that were computed for one version, with their guard.
-func (s *sender) versionedOps(known *Body, before, after map[string]any) []PatchOperation {
+func (s *sender) versionedOps(known *Body, before, after map[string]any) []jsonpatch.Operation {
 	if s.lenient {
-		return append([]PatchOperation{uidTest(known)}, guardOps(before, wholeDiffPatch(before, after))...)
+		return append([]jsonpatch.Operation{uidTest(known)}, jsonpatch.Guard(before, jsonpatch.DiffWholeLists(before, after))...)
 	}
-	guard := PatchOperation{Op: "test", Path: "/metadata/resourceVersion", Value: known.version}
-	return append([]PatchOperation{guard}, diffPatch(before, after)...)
+	guard := jsonpatch.Operation{Op: "test", Path: "/metadata/resourceVersion", Value: known.version}
+	return append([]jsonpatch.Operation{guard}, jsonpatch.Diff(before, after)...)
 }
 
 // patchOps sends the operations, if there are more than the guard.
-func (s *sender) patchOps(known *Body, subresource string, ops []PatchOperation) error {
+func (s *sender) patchOps(known *Body, subresource string, ops []jsonpatch.Operation) error {
 	if len(ops) < 2 {
 		return nil
 	}
-	return s.patch(known, subresource, "application/json-patch+json", decoded(ops))
+	return s.patch(known, subresource, jsonPatchType, jsonpatch.Values(ops))
 }
+
+// jsonPatchType is the media type of patches that test what they change.
+const jsonPatchType = "application/json-patch+json"
 
 // patch makes one request, and remembers the version that it leads to.
 func (s *sender) patch(known *Body, subresource, contentType string, body any) error {
@@ -250,17 +254,16 @@ func (s *sender) patch(known *Body, subresource, contentType string, body any) e
 	s.log.Debug("Patching.", "subresource", subresource, "patch", s.resource.loggable(View{raw: data}))
 	fresh, err := s.client.patchObject(s.ctx, s.resource, known.namespace, known.name, subresource, contentType, data)
 	if err != nil {
-		_, tested := body.([]PatchOperation)
-		return s.judge(err, known, subresource, tested)
+		return s.classifyRefusal(err, known, subresource, contentType == jsonPatchType)
 	}
 	s.sent++
-	s.adopt(known, fresh)
+	s.setKnown(known, fresh)
 	return nil
 }
 
-// judge finds out what the refusal of a patch means, which was made for a known state of the object. Whether the object is gone, or was
+// classifyRefusal finds out what the refusal of a patch means, which was made for a known state of the object. Whether the object is gone, or was
 // changed meanwhile, it looks up: webhooks refuse with any code and any text, about any object.
-func (s *sender) judge(err error, known *Body, subresource string, tested bool) error {
+func (s *sender) classifyRefusal(err error, known *Body, subresource string, tested bool) error {
 	var api *APIError
 	if !errors.As(err, &api) {
 		return err
@@ -280,13 +283,13 @@ func (s *sender) judge(err error, known *Body, subresource string, tested bool) 
 	default:
 		return err
 	}
-	now, asked := s.ask(known)
+	now, getErr := s.get(known)
 	switch {
-	case errors.Is(asked, errGone):
+	case errors.Is(getErr, errGone):
 		return errGone
-	case asked != nil && StatusCode(asked) == codeNotFound:
+	case getErr != nil && StatusCode(getErr) == codeNotFound:
 		return err
-	case asked != nil: // that it was changed or has gone is what it is in most cases, and the stream will show it
+	case getErr != nil: // that it was changed or has gone is what it is in most cases, and the stream will show it
 		return &conflictError{err}
 	case api.Code == codeNotFound && api.Name == known.namespace && known.namespace != known.name:
 		return fmt.Errorf("changing an object whose namespace is gone: create the namespace %q again to have the object finished: %w", known.namespace, err)
@@ -296,7 +299,7 @@ func (s *sender) judge(err error, known *Body, subresource string, tested bool) 
 	case api.Code == codeNotFound:
 		return err
 	case now.version != known.version:
-		s.adopt(known, now)
+		s.setKnown(known, now)
 		return &conflictError{err}
 	case api.Code == codeUnprocessable:
 		return &patchRefusedError{err}
@@ -304,9 +307,9 @@ func (s *sender) judge(err error, known *Body, subresource string, tested bool) 
 	return err
 }
 
-// ask asks for the object. It fails with errGone if the API server says of this very object that it is not there, or that another one
-// has its name; any other error tells nothing of the object.
-func (s *sender) ask(known *Body) (*Body, error) {
+// get asks for the object. It fails with errGone if the API server says of this very object that it is not there, or that another one
+// has its name; any other error means nothing for the object.
+func (s *sender) get(known *Body) (*Body, error) {
 	body, err := s.client.object(s.ctx, s.resource, known.namespace, known.name)
 	var api *APIError
 	switch {
@@ -321,12 +324,12 @@ func (s *sender) ask(known *Body) (*Body, error) {
 }
 
 func (s *sender) rediscover() {
-	if s.outdated != nil {
-		s.outdated()
+	if s.onRediscover != nil {
+		s.onRediscover()
 	}
 }
 
-// overflows tells whether a patch was refused because all annotations together are too large.
+// overflows reports whether a patch was refused because all annotations together are too large.
 func overflows(err error) bool {
 	if err == nil {
 		return false
@@ -337,9 +340,9 @@ func overflows(err error) bool {
 	})
 }
 
-// verify warns of what the API server has not taken over, as it does with fields that the schema does not know, and of what has another
+// warnMissed warns of what the API server has not taken over, as it does with fields that the schema does not know, and of what has another
 // value by now.
-func (s *sender) verify(missed Diff) {
+func (s *sender) warnMissed(missed Diff) {
 	now := s.known()
 	var dropped, changed Diff
 	for _, item := range missed {
@@ -367,10 +370,10 @@ func (s *sender) verify(missed Diff) {
 	}
 }
 
-// warn tells of fields that are not what they were set to: loudly at the first time.
+// warn logs fields that are not what they were set to: as a warning at the first time.
 func (s *sender) warn(missed Diff, text string) {
 	level := slog.LevelDebug
-	if s.told == nil || s.told.first(missed) {
+	if s.warned == nil || s.warned.firstTime(missed) {
 		level = slog.LevelWarn
 	}
 	s.log.Log(s.ctx, level, text, "differences", missed)

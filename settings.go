@@ -15,7 +15,7 @@ import (
 type Settings struct {
 	Process     ProcessSettings     // the end of the process, its debugging
 	Posting     PostingSettings     // Kubernetes events about objects
-	Peering     PeeringSettings     // operators beside this one
+	Peering     PeeringSettings     // operators alongside this one
 	Watching    WatchingSettings    // the streams of changes
 	Queueing    QueueingSettings    // the work on objects: limits, the exit, pauses after errors
 	Scanning    ScanningSettings    // the discovery of resources and namespaces
@@ -33,15 +33,15 @@ type ProcessSettings struct {
 	// [Operator.Run], too; then their contexts end, and Run returns an error. Zero means never. Defaults to 10 minutes.
 	UltimateExitingTimeout time.Duration
 	// Debug serves the paths under /debug/ of the [Operator.LivenessEndpoint], such as [net/http.DefaultServeMux] if the program
-	// imports net/http/pprof. Whoever reaches the endpoint reaches it. Defaults to nil: there are no such paths.
+	// imports net/http/pprof. All clients of the endpoint reach it. Defaults to nil: there are no such paths.
 	Debug http.Handler
 }
 
 // PostingSettings are about the Kubernetes events that operators post about objects.
 type PostingSettings struct {
-	// Enabled tells whether events are posted at all. Defaults to true.
+	// Enabled reports whether events are posted at all. Defaults to true.
 	Enabled bool
-	// Loggers tells whether the messages of objects' loggers are posted as events too. Defaults to false.
+	// Loggers reports whether the messages of objects' loggers are posted as events too. Defaults to false.
 	Loggers bool
 	// Level is the lowest level to post, as in log/slog. Defaults to 0, which is slog.LevelInfo.
 	Level int
@@ -104,7 +104,7 @@ type QueueingSettings struct {
 	// such as refused patches; the last one repeats. Empty means no pauses.
 	// Defaults to 1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610 s.
 	ErrorDelays []time.Duration
-	// FightRounds is how many times in a row the operator may change a field of an object that somebody else changes back, or that it changes only
+	// FightRounds is how many times in a row the operator may change a field of an object that another client changes back, or that it changes only
 	// because it has changed it, each time within 10 seconds of the time before. Then the object is said to be fought for, in the log, in an
 	// event, and in the metrics, and its handling is slowed down as long as that goes on. Changes by others of what the operator does not
 	// change are no fight, however many there are. Zero means no limit. Defaults to 20.
@@ -126,7 +126,7 @@ type ExecutionSettings struct {
 	DefaultBackoff time.Duration
 	// QuickRetries is how many attempts of a handler that fails may follow each other within less than a second, as with a [TemporaryError] without
 	// a delay. After those, it is a second at least, and twice as long each time, up to a minute, so that a handler that always fails
-	// at once floods nobody. Longer delays are as the handler wants them. Zero means no limit. Defaults to 10.
+	// at once does not overload the API server. Longer delays are as the handler wants them. Zero means no limit. Defaults to 10.
 	QuickRetries int
 	// FlushAfter is how long the outcome of a finished handler may wait to be stored
 	// while other handlers of the object run. Zero stores each at once. Defaults to 1 s.
@@ -139,10 +139,10 @@ type ExecutionSettings struct {
 
 // BackgroundSettings are about daemons and timers.
 type BackgroundSettings struct {
-	// CancellationPolling is how often it is said that a daemon is still exiting, for daemons
+	// CancellationPolling is how often it is logged that a daemon is still exiting, for daemons
 	// without a CancellationPolling of their own. Zero means the default, 1 minute.
 	CancellationPolling time.Duration
-	// InstantExitTimeout is how long a daemon that is asked to stop may take before anything is said or stored about
+	// InstantExitTimeout is how long a daemon that is asked to stop may take before anything is logged or stored about
 	// it. Defaults to 100 ms.
 	InstantExitTimeout time.Duration
 	// ExitTimeout is how long daemons without a CancellationTimeout are waited for when the operator stops. Defaults to 5 s.
@@ -158,13 +158,13 @@ type NetworkingSettings struct {
 	// ErrorBackoffs are the pauses between the attempts of one request after network errors,
 	// 429, and 5xx. Empty means no retries. Defaults to 1, 1, 2, 3, 5, 8, 13, 21 s.
 	ErrorBackoffs []time.Duration
-	// EnforceRetryAfter tells to wait exactly as long as the server wishes, also if
+	// EnforceRetryAfter makes requests wait exactly as long as the server asks for, also if
 	// the own pause is longer. Defaults to false.
 	EnforceRetryAfter bool
 	// TrustEnv tells the built-in logins to obey HTTP_PROXY, HTTPS_PROXY and NO_PROXY. Defaults to false.
 	TrustEnv bool
 	// MaxInFlight is the number of requests, watches apart, that are under way at the same time. Zero means no limit. As many objects are
-	// worked on at the same time, beside those whose handlers run or that wait for something; 64 if there is no limit. Defaults to 64.
+	// worked on at the same time, in addition to those whose handlers run or that wait for something; 64 if there is no limit. Defaults to 64.
 	MaxInFlight int
 	// RequestRate is how many requests a second, watches apart, are made for long; the others wait. All wait while the server refuses them by 429, and
 	// those of an API group while that is refused by 503: as long as the answer asks for, at least as long as ErrorBackoffs, and twice as long each

@@ -40,7 +40,7 @@ type RunFunc func(ctx context.Context) error
 func (f RunFunc) Run(ctx context.Context) error { return f(ctx) }
 
 // testable is what a Runner asks of an operator more than to run: a copy of it that logs to the test, unless it
-// has a logger of its own, and that tells when it is ready.
+// has a logger of its own, and that returns when it is ready.
 type testable interface {
 	forTest(logger *slog.Logger, ready func()) Runnable
 }
@@ -53,14 +53,14 @@ type RunnerOptions struct {
 
 // Runner runs an operator in the background of a test. It is made by [NewRunner].
 type Runner struct {
-	t       TB
-	options RunnerOptions
-	ctx     context.Context
-	end     context.CancelCauseFunc // of ctx; its cause is what the operator has returned
-	stop    context.CancelFunc
-	err     error       // what the operator has returned, once ctx has ended
-	stopped atomic.Bool // somebody has asked it to end
-	told    atomic.Bool // the error was given to somebody
+	t        TB
+	options  RunnerOptions
+	ctx      context.Context
+	end      context.CancelCauseFunc // of ctx; its cause is what the operator has returned
+	stop     context.CancelFunc
+	err      error       // what the operator has returned, once ctx has ended
+	stopped  atomic.Bool // Stop was called
+	reported atomic.Bool // the error was returned or logged
 }
 
 // errRunnerStopped is the cause of the end of a Runner's context after an orderly stop.
@@ -88,7 +88,7 @@ func NewRunner(t TB, operator Runnable, options *RunnerOptions) *Runner {
 	r.start(operator)
 	t.Cleanup(r.finish)
 	if err := r.await(ready); err != nil {
-		r.told.Store(true)
+		r.reported.Store(true)
 		t.Fatalf("the operator is not ready: %v", err)
 	}
 	return r
@@ -144,7 +144,7 @@ func (r *Runner) Stop() error {
 	defer timeout.Stop()
 	select {
 	case <-r.ctx.Done():
-		r.told.Store(true)
+		r.reported.Store(true)
 		return r.err
 	case <-timeout.C:
 		return fmt.Errorf("the operator is still running %s after it was told to stop", r.options.Timeout)
@@ -154,8 +154,8 @@ func (r *Runner) Stop() error {
 // finish stops the operator at the end of the test, and reports its error unless the test knows it already.
 func (r *Runner) finish() {
 	r.t.Helper()
-	told := r.told.Load()
-	if err := r.Stop(); err != nil && !told {
+	reported := r.reported.Load()
+	if err := r.Stop(); err != nil && !reported {
 		r.t.Errorf("the operator has failed: %v", err)
 	}
 }
@@ -176,7 +176,7 @@ func WaitFor(ctx context.Context, client *Client, ref ObjectReference, what stri
 		ctx, cancel = context.WithTimeoutCause(ctx, waitLimit, fmt.Errorf("not within %s", waitLimit))
 		defer cancel()
 	}
-	w := waiting{client: client, ref: ref, condition: condition}
+	w := objectWaiter{client: client, ref: ref, condition: condition}
 	err := w.wait(ctx)
 	if err == nil {
 		return w.last, nil
@@ -191,8 +191,8 @@ func WaitFor(ctx context.Context, client *Client, ref ObjectReference, what stri
 	return w.last, fmt.Errorf("waiting for %s %s %s: %w; %s", ref.Kind, ref, what, err, state)
 }
 
-// waiting is one call of WaitFor.
-type waiting struct {
+// objectWaiter is one call of WaitFor.
+type objectWaiter struct {
 	client    *Client
 	ref       ObjectReference
 	condition func(*Body) bool
@@ -200,9 +200,9 @@ type waiting struct {
 }
 
 // wait looks at the object, and then at its changes from there on.
-func (w *waiting) wait(ctx context.Context) error {
+func (w *objectWaiter) wait(ctx context.Context) error {
 	for {
-		if met, err := w.look(ctx); met || err != nil {
+		if met, err := w.poll(ctx); met || err != nil {
 			return err
 		}
 		options := &ListOptions{Namespace: w.ref.Namespace, FieldSelector: "metadata.name=" + w.ref.Name}
@@ -226,7 +226,7 @@ func (w *waiting) wait(ctx context.Context) error {
 	}
 }
 
-func (w *waiting) look(ctx context.Context) (met bool, err error) {
+func (w *objectWaiter) poll(ctx context.Context) (met bool, err error) {
 	var body Body
 	switch err := w.client.Get(ctx, w.ref, &body, nil); {
 	case StatusCode(err) == http.StatusNotFound:
@@ -239,7 +239,7 @@ func (w *waiting) look(ctx context.Context) (met bool, err error) {
 	return w.condition(w.last), nil
 }
 
-func (w *waiting) met(event RawEvent) bool {
+func (w *objectWaiter) met(event RawEvent) bool {
 	w.last = event.Body
 	if event.Type == Deleted {
 		w.last = nil

@@ -198,8 +198,8 @@ func TestWaitFor(t *testing.T) {
 				if tt.err == "" && (err != nil || value(body) != tt.want) || tt.err != "" && (err == nil || !strings.Contains(err.Error(), tt.err)) {
 					t.Errorf("got %q and %v, want %q and %q", value(body), err, tt.want, tt.err)
 				}
-				if took := time.Since(started); took != tt.after {
-					t.Errorf("it took %s, want %s", took, tt.after)
+				if elapsed := time.Since(started); elapsed != tt.after {
+					t.Errorf("it took %s, want %s", elapsed, tt.after)
 				}
 				time.Sleep(time.Hour)
 			})

@@ -19,12 +19,12 @@ import (
 )
 
 // This file follows the objects of a resource: it lists them, and then watches their changes for as long as it is
-// told to, through all that can happen to a connection.
+// asked to, through all that can happen to a connection.
 
-// bookmark is the type of events that only tell how far the server has come.
+// bookmark is the type of events that only show how far the server has come.
 const bookmark EventType = "BOOKMARK"
 
-// stream is the events of one resource in one namespace. Whoever makes it runs it on a goroutine of its own; the functions
+// stream is the events of one resource in one namespace. The caller runs it on a goroutine of its own; the functions
 // are called on that.
 type stream struct {
 	client    *Client
@@ -36,31 +36,31 @@ type stream struct {
 
 	listing func()         // a listing begins; may be nil
 	event   func(RawEvent) // an item of the listing, of type Listed, or a change
-	// glance is asked first whether more than the outline of an object is wanted, with bytes that are used again afterwards; may be nil.
-	glance func(t EventType, o *rawjson.Header, raw []byte) (enough bool)
+	// skip is called first, and reports whether no more than the outline of an object is wanted, with bytes that are used again afterwards; may be nil.
+	skip   func(t EventType, o *rawjson.Header, raw []byte) (enough bool)
 	listed func() // the listing is complete: what was not in it is gone; may be nil
 	// throttle waits, after each page of a listing, until most of what it has brought is under way, for a limited time; may be nil.
 	throttle func(ctx context.Context, limit time.Duration)
 	failed   func(error) // something does not work, or works again if nil; may be nil
-	ended    func()      // nothing comes any more; may be nil
+	onEnd    func()      // nothing comes any more; may be nil
 	// restored is called when the server has an older history than before, as after a restore from a backup; may be nil. Another listing follows.
-	restored func()
-	refuses  func(error) // the server has answered a listing with an error once more; may be nil
-	// admit waits until the stream may be open, and tells for how long; each time, it begins with a listing. Nil means always.
+	restored    func()
+	onListError func(error) // the server has answered a listing with an error once more; may be nil
+	// admit waits until the stream may be open, and returns a context for how long; each time, it begins with a listing. Nil means always.
 	admit func(context.Context) (inner context.Context, release func())
 
-	version  string // where to go on from, "" to list
-	newest   string // the newest version of all that were seen
-	seen     bool   // whether anything came since the last connection was made
-	whole    bool   // whether to list all at once, because pages have expired
-	stage    stage  // how far it has come
-	trouble  string // the kind of failure that was told last
-	failedAt stage  // how far it had come then
-	well     bool   // whether the objects are watched, or were without trouble since
+	version     string // where to go on from, "" to list
+	newest      string // the newest version of all that were seen
+	received    bool   // whether anything came since the last connection was made
+	unpaged     bool   // whether to list all at once, because pages have expired
+	stage       stage  // how far it has come
+	failure     string // the kind of failure that was logged last
+	failedStage stage  // how far it had come then
+	healthy     bool   // whether the objects are watched, or were without failure since
 }
 
-// stage is how far a stream has come since it was begun or reconnected. Trouble is over when a later one is reached, so that
-// a stream whose listings work and whose watches do not is not told to be well in between.
+// stage is how far a stream has come since it was begun or reconnected. A failure is over when a later one is reached, so that
+// a stream whose listings work and whose watches do not is not reported as healthy in between.
 type stage int
 
 const (
@@ -74,10 +74,10 @@ const relistAfter = 5
 
 // run lists and watches until the context ends, whenever it is admitted.
 func (s *stream) run(ctx context.Context) {
-	if s.ended != nil {
-		defer s.ended()
+	if s.onEnd != nil {
+		defer s.onEnd()
 	}
-	defer s.feel(false)
+	defer s.setHealthy(false)
 	if s.admit == nil {
 		s.follow(ctx)
 		return
@@ -86,7 +86,7 @@ func (s *stream) run(ctx context.Context) {
 		inner, release := s.admit(ctx)
 		s.version = ""
 		s.follow(inner)
-		s.feel(false)
+		s.setHealthy(false)
 		release()
 	}
 }
@@ -106,25 +106,25 @@ func (s *stream) follow(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if s.seen {
+		if s.received {
 			idle, refusals = 0, 0
 		}
-		s.seen = false
+		s.received = false
 		if s.outdated(err) {
-			s.whole = s.stage == toList // or the pages of a long listing might expire for ever
+			s.unpaged = s.stage == toList // or the pages of a long listing might expire for ever
 			s.logger.Debug("The watch is too old to go on; listing again.", "resource", s.resource.Name(), "namespace", s.namespace)
 			s.version, err = "", nil
 		}
-		s.report(err)
-		if s.refuses != nil && s.stage == toList && StatusCode(err) != 0 {
-			s.refuses(err)
+		s.reportStatus(err)
+		if s.onListError != nil && s.stage == toList && StatusCode(err) != 0 {
+			s.onListError(err)
 		}
 		if refusals++; !refused(err) {
 			refusals = 0
 		} else if refusals%relistAfter == 0 {
 			s.version = ""
 		}
-		if idle++; err == nil && time.Since(begun) > s.grown(idle) {
+		if idle++; err == nil && time.Since(begun) > s.backoff(idle) {
 			idle = 1 // it has lived: quiet is not idle
 		}
 		if sleep(ctx, s.pause(idle, err)) != nil {
@@ -134,19 +134,19 @@ func (s *stream) follow(ctx context.Context) {
 	}
 }
 
-// feel notes whether the stream works.
-func (s *stream) feel(well bool) {
-	if s.well == well {
+// setHealthy notes whether the stream works.
+func (s *stream) setHealthy(healthy bool) {
+	if s.healthy == healthy {
 		return
 	}
 	n := int64(1)
-	if s.well = well; !well {
+	if s.healthy = healthy; !healthy {
 		n = -1
 	}
 	s.meter.Add(metrics.Working, n)
 }
 
-// refused tells whether the server does not like what it is asked for, rather than being out of order: only then is a
+// refused reports whether the server does not like what it is asked for, rather than being out of order: only then is a
 // listing of any use, and all streams listing at once would be the last thing that a server needs after an outage.
 func refused(err error) bool {
 	var api *APIError
@@ -162,7 +162,7 @@ func (s *stream) pause(idle int, err error) time.Duration {
 	if err == nil && idle <= 1 {
 		return pause
 	}
-	pause = s.grown(idle)
+	pause = s.backoff(idle)
 	pause += time.Duration(rand.Int64N(int64(pause)/5 + 1))
 	if e := (*APIError)(nil); errors.As(err, &e) {
 		pause = max(pause, e.RetryAfter)
@@ -170,31 +170,31 @@ func (s *stream) pause(idle int, err error) time.Duration {
 	return pause
 }
 
-// grown is the pause after a number of connections in a row on which nothing came.
-func (s *stream) grown(idle int) time.Duration {
+// backoff is the pause after a number of connections in a row on which nothing came.
+func (s *stream) backoff(idle int) time.Duration {
 	return min(max(s.settings.ReconnectBackoff, 10*time.Millisecond)<<min(idle-1, 12), time.Minute)
 }
 
-// outdated tells whether the server has forgotten the version to go on from, or has never known it, as after a restore from a backup.
+// outdated reports whether the server has forgotten the version to go on from, or has never known it, as after a restore from a backup.
 func (s *stream) outdated(err error) bool {
 	var api *APIError
 	unknown := errors.As(err, &api) && slices.ContainsFunc(api.Causes, func(c ErrorCause) bool { return c.Reason == "ResourceVersionTooLarge" })
 	return unknown || StatusCode(err) == http.StatusGone
 }
 
-// report tells of a trouble when it begins, and of its end. Failures with the same code are one trouble: their
+// reportStatus logs a failure when it begins, and its end. Failures with the same code are one: their
 // texts may differ in the ports of connections.
-func (s *stream) report(err error) {
+func (s *stream) reportStatus(err error) {
 	kind := ""
 	if err != nil {
-		s.feel(false)
+		s.setHealthy(false)
 		kind = strconv.Itoa(StatusCode(err))
-		s.failedAt = s.stage
+		s.failedStage = s.stage
 	}
-	if kind == s.trouble {
+	if kind == s.failure {
 		return
 	}
-	s.trouble = kind
+	s.failure = kind
 	where := []any{"resource", s.resource.Name()}
 	if s.namespace != "" {
 		where = append(where, "namespace", s.namespace)
@@ -209,12 +209,12 @@ func (s *stream) report(err error) {
 	}
 }
 
-// reach notes that the stream has come so far.
-func (s *stream) reach(next stage) {
-	if s.stage = next; s.failedAt < next {
-		s.report(nil)
+// advance notes that the stream has come so far.
+func (s *stream) advance(next stage) {
+	if s.stage = next; s.failedStage < next {
+		s.reportStatus(nil)
 	}
-	s.feel(next == toWatch || s.well)
+	s.setHealthy(next == toWatch || s.healthy)
 }
 
 // list hands over all objects, and notes the version to watch from.
@@ -223,22 +223,22 @@ func (s *stream) list(ctx context.Context) error {
 		s.listing()
 	}
 	size := s.settings.PageSize
-	if s.whole {
+	if s.unpaged {
 		size = 0
 	}
 	version, err := s.client.scanList(ctx, s.resource, s.namespace, url.Values{}, size, true, func(o *rawjson.Header, raw []byte) error {
-		if s.glance == nil || !s.glance(Listed, o, raw) {
+		if s.skip == nil || !s.skip(Listed, o, raw) {
 			s.event(RawEvent{Type: Listed, Body: listedBody(o, raw, s.resource)})
 		}
 		if ctx.Err() != nil {
 			return errStopped
 		}
 		return nil
-	}, s.throttling())
+	}, s.pageThrottle())
 	if err != nil {
 		return err
 	}
-	if s.whole = false; s.older(version) {
+	if s.unpaged = false; s.older(version) {
 		s.logger.Warn("The API server has an older history than before, as after a restore from a backup. All is listed again.",
 			"resource", s.resource.Name(), "namespace", s.namespace, "version", version, "before", s.newest)
 		if s.newest = version; s.restored != nil {
@@ -247,14 +247,14 @@ func (s *stream) list(ctx context.Context) error {
 		return s.list(ctx)
 	}
 	s.version, s.newest = version, version
-	s.reach(toOpen)
+	s.advance(toOpen)
 	if s.listed != nil {
 		s.listed()
 	}
 	return s.watch(ctx)
 }
 
-// older tells whether a version is from before one that the server has told: listings are never, unless the server has lost a part of its history.
+// older reports whether a version is from before one that the server has sent: listings are never, unless the server has lost a part of its history.
 func (s *stream) older(version string) bool {
 	return s.newest != version && newerVersion(s.newest, version)
 }
@@ -263,8 +263,8 @@ func (s *stream) older(version string) bool {
 // does not know its further pages any more.
 const maxThrottle = 2 * time.Minute
 
-// throttling returns what is done between the pages of one listing.
-func (s *stream) throttling() func(context.Context) {
+// pageThrottle returns what is done between the pages of one listing.
+func (s *stream) pageThrottle() func(context.Context) {
 	if s.throttle == nil {
 		return nil
 	}
@@ -298,10 +298,10 @@ func (s *stream) watch(ctx context.Context) error {
 		defer timer.Stop()
 		alive = func() { timer.Reset(t) }
 	}
-	err := s.client.scanWatch(ctx, s.resource, s.namespace, q, func() { s.reach(toWatch) }, func(f *rawjson.Frame) error {
+	err := s.client.scanWatch(ctx, s.resource, s.namespace, q, func() { s.advance(toWatch) }, func(f *rawjson.Frame) error {
 		alive()
-		s.report(nil)
-		s.seen = true
+		s.reportStatus(nil)
+		s.received = true
 		if version := f.Object.ResourceVersion.Of(f.Raw); version != nil {
 			s.version = rawjson.Unquote(version)
 		}
@@ -312,7 +312,7 @@ func (s *stream) watch(ctx context.Context) error {
 		s.newest = s.version
 		switch typ {
 		case Added, Modified, Deleted:
-			if s.glance == nil || !s.glance(typ, &f.Object, f.Raw) {
+			if s.skip == nil || !s.skip(typ, &f.Object, f.Raw) {
 				s.event(eventOf(f))
 			}
 		case bookmark:
@@ -337,7 +337,7 @@ func (s *stream) watch(ctx context.Context) error {
 		return nil
 	case errors.Is(err, errStopped), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, rawjson.ErrBrokenFrame):
 		return nil // the connection is lost: it goes on with the next one
-	case err != nil && !errors.As(err, &api) && s.seen:
+	case err != nil && !errors.As(err, &api) && s.received:
 		return nil // likewise
 	}
 	return err
@@ -367,7 +367,7 @@ func (c *Client) watch(ctx context.Context, r Resource, namespace string, query 
 	})
 }
 
-// scanWatch is watch for callers that look at the headers first, in bytes that are used again afterwards. It tells when the request is
+// scanWatch is watch for callers that want the outlines first, in bytes that are used again afterwards. It returns when the request is
 // let in, and asks for the query to be brought up to date before the request is repeated with other credentials, unless the functions are nil.
 func (c *Client) scanWatch(ctx context.Context, r Resource, namespace string, query url.Values, opened func(), handle func(*rawjson.Frame) error, refresh func() error) error {
 	query.Set("watch", "true")
@@ -397,7 +397,7 @@ func eventOf(f *rawjson.Frame) RawEvent {
 	return RawEvent{Type: EventType(f.Type), Body: outlined(&f.Object, bytes.Clone(f.Raw[:f.Object.End]))}
 }
 
-// watchMethod tells errors that came as events from others.
+// watchMethod marks errors that came as events.
 const watchMethod = "WATCH"
 
 // statusOf returns the error that a watch has ended with.

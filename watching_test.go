@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// script is a server of a test: it answers listings and watches, the n-th one (from 0) as it is told.
-type script struct {
+// fakeServer is a server of a test: it answers listings and watches, the n-th one (from 0) as it is told.
+type fakeServer struct {
 	list, watch func(n int, w http.ResponseWriter, r *http.Request)
 	lists       []time.Time
 	watches     []time.Time
@@ -23,7 +23,7 @@ type script struct {
 	ends        []time.Time
 }
 
-func (s *script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Query().Get("watch") == "" {
 		s.lists = append(s.lists, time.Now())
 		if s.list == nil {
@@ -45,14 +45,14 @@ func eventText(kind EventType, name, version string) string {
 	return fmt.Sprintf(`{"type":%q,"object":{"apiVersion":"v1","kind":"Pod","metadata":{"name":%q,"resourceVersion":%q}}}`+"\n", kind, name, version)
 }
 
-// hold leaves the watch open until the client has enough.
-func hold(w http.ResponseWriter, r *http.Request) {
+// holdOpen leaves the watch open until the client has enough.
+func holdOpen(w http.ResponseWriter, r *http.Request) {
 	w.(http.Flusher).Flush()
 	<-r.Context().Done()
 }
 
-// follow runs a stream for a while, and returns what it has told.
-func follow(t *testing.T, s *script, life time.Duration, change func(*Settings)) (told []string, failures []error, logged string) {
+// runStream runs a stream for a while, and returns what it has told.
+func runStream(t *testing.T, s *fakeServer, life time.Duration, change func(*Settings)) (calls []string, failures []error, logged string) {
 	t.Helper()
 	c, log := clientOf(t, s, change)
 	settings := NewSettings()
@@ -61,15 +61,15 @@ func follow(t *testing.T, s *script, life time.Duration, change func(*Settings))
 	}
 	st := &stream{
 		client: c, resource: testPods, settings: &settings.Watching, logger: c.log,
-		listing: func() { told = append(told, "listing") },
-		listed:  func() { told = append(told, "listed") },
-		event:   func(ev RawEvent) { told = append(told, string(ev.Type)+" "+ev.Body.Name()) },
+		listing: func() { calls = append(calls, "listing") },
+		listed:  func() { calls = append(calls, "listed") },
+		event:   func(ev RawEvent) { calls = append(calls, string(ev.Type)+" "+ev.Body.Name()) },
 		failed:  func(err error) { failures = append(failures, err) },
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), life)
 	defer cancel()
 	st.run(ctx)
-	return told, failures, log.String()
+	return calls, failures, log.String()
 }
 
 func TestStreamGoesOn(t *testing.T) {
@@ -79,63 +79,63 @@ func TestStreamGoesOn(t *testing.T) {
 		name     string
 		list     func(n int, w http.ResponseWriter, r *http.Request)
 		watch    func(n int, w http.ResponseWriter, r *http.Request)
-		told     []string
+		calls    []string
 		versions []string
 	}{
 		{name: "AC-108 a listing first", list: func(n int, w http.ResponseWriter, r *http.Request) {
 			write(w, `{"metadata":{"resourceVersion":"7"},"items":[{"metadata":{"name":"a"}}]}`)
-		}, watch: func(n int, w http.ResponseWriter, r *http.Request) { hold(w, r) },
-			told: []string{"listing", " a", "listed"}, versions: []string{"7"}},
+		}, watch: func(n int, w http.ResponseWriter, r *http.Request) { holdOpen(w, r) },
+			calls: []string{"listing", " a", "listed"}, versions: []string{"7"}},
 		{name: "AC-110 bookmarks move the version, and other types are ignored", watch: func(n int, w http.ResponseWriter, r *http.Request) {
 			if n > 0 {
-				hold(w, r)
+				holdOpen(w, r)
 				return
 			}
 			write(w, eventText("ADDED", "a", "11"), "\n", eventText("NEWS", "a", "12"), eventText("MODIFIED", "a", "13"), eventText("DELETED", "a", "14"), eventText("BOOKMARK", "", "20"))
-		}, told: []string{"listing", "listed", "ADDED a", "MODIFIED a", "DELETED a"}, versions: []string{"10", "20"}},
+		}, calls: []string{"listing", "listed", "ADDED a", "MODIFIED a", "DELETED a"}, versions: []string{"10", "20"}},
 		{name: "AC-111 the event 410", watch: func(n int, w http.ResponseWriter, r *http.Request) {
 			if n > 0 {
-				hold(w, r)
+				holdOpen(w, r)
 				return
 			}
 			write(w, gone)
-		}, told: []string{"listing", "listed", "listing", "listed"}, versions: []string{"10", "10"}},
+		}, calls: []string{"listing", "listed", "listing", "listed"}, versions: []string{"10", "10"}},
 		{name: "AC-T9 the status 410", watch: func(n int, w http.ResponseWriter, r *http.Request) {
 			if n > 0 {
-				hold(w, r)
+				holdOpen(w, r)
 				return
 			}
 			w.WriteHeader(410)
-		}, told: []string{"listing", "listed", "listing", "listed"}, versions: []string{"10", "10"}},
+		}, calls: []string{"listing", "listed", "listing", "listed"}, versions: []string{"10", "10"}},
 		{name: "AC-T9 another event of an error", watch: func(n int, w http.ResponseWriter, r *http.Request) {
 			if n > 0 {
-				hold(w, r)
+				holdOpen(w, r)
 				return
 			}
 			write(w, strings.ReplaceAll(gone, "410", "500"))
-		}, told: []string{"listing", "listed"}, versions: []string{"10", "10"}},
+		}, calls: []string{"listing", "listed"}, versions: []string{"10", "10"}},
 		{name: "AC-T9 errors of many kinds", watch: func(n int, w http.ResponseWriter, r *http.Request) {
 			if codes := []int{500, 403, 404}; n < len(codes) {
 				w.WriteHeader(codes[n])
 				return
 			}
-			hold(w, r)
-		}, told: []string{"listing", "listed"}, versions: []string{"10", "10", "10", "10"}},
+			holdOpen(w, r)
+		}, calls: []string{"listing", "listed"}, versions: []string{"10", "10", "10", "10"}},
 		{name: "AC-113 a cut frame", watch: func(n int, w http.ResponseWriter, r *http.Request) {
 			if n > 0 {
-				hold(w, r)
+				holdOpen(w, r)
 				return
 			}
 			write(w, eventText("ADDED", "a", "11"), eventText("ADDED", "b", "12")[:40])
-		}, told: []string{"listing", "listed", "ADDED a"}, versions: []string{"10", "11"}},
+		}, calls: []string{"listing", "listed", "ADDED a"}, versions: []string{"10", "11"}},
 		{name: "AC-113 a lost connection", watch: func(n int, w http.ResponseWriter, r *http.Request) {
 			if n > 0 {
-				hold(w, r)
+				holdOpen(w, r)
 				return
 			}
 			write(w, eventText("ADDED", "a", "11"))
 			panic(http.ErrAbortHandler)
-		}, told: []string{"listing", "listed", "ADDED a"}, versions: []string{"10", "11"}},
+		}, calls: []string{"listing", "listed", "ADDED a"}, versions: []string{"10", "11"}},
 		{name: "AC-T12 the pages of a listing expire", list: func(n int, w http.ResponseWriter, r *http.Request) {
 			switch {
 			case n == 1:
@@ -145,8 +145,8 @@ func TestStreamGoesOn(t *testing.T) {
 			default:
 				write(w, `{"metadata":{"resourceVersion":"7"},"items":[{"metadata":{"name":"b"}}]}`)
 			}
-		}, watch: func(n int, w http.ResponseWriter, r *http.Request) { hold(w, r) },
-			told: []string{"listing", " a", "listing", " a", " b", "listed"}, versions: []string{"7"}},
+		}, watch: func(n int, w http.ResponseWriter, r *http.Request) { holdOpen(w, r) },
+			calls: []string{"listing", " a", "listing", " a", " b", "listed"}, versions: []string{"7"}},
 		{name: "AC-114 listings that fail", list: func(n int, w http.ResponseWriter, r *http.Request) {
 			switch n {
 			case 0:
@@ -158,15 +158,15 @@ func TestStreamGoesOn(t *testing.T) {
 			default:
 				write(w, emptyList)
 			}
-		}, watch: func(n int, w http.ResponseWriter, r *http.Request) { hold(w, r) },
-			told: []string{"listing", "listing", "listing", "listing", "listed"}, versions: []string{"10"}},
+		}, watch: func(n int, w http.ResponseWriter, r *http.Request) { holdOpen(w, r) },
+			calls: []string{"listing", "listing", "listing", "listing", "listed"}, versions: []string{"10"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := &script{list: tt.list, watch: tt.watch}
-				told, _, _ := follow(t, s, time.Minute, nil)
-				if diff := cmp.Diff(tt.told, told); diff != "" {
+				s := &fakeServer{list: tt.list, watch: tt.watch}
+				calls, _, _ := runStream(t, s, time.Minute, nil)
+				if diff := cmp.Diff(tt.calls, calls); diff != "" {
 					t.Error(diff)
 				}
 				if diff := cmp.Diff(tt.versions, s.versions); diff != "" {
@@ -179,17 +179,17 @@ func TestStreamGoesOn(t *testing.T) {
 
 func TestStreamPauses(t *testing.T) {
 	// longest returns the longest time without a watch.
-	longest := func(s *script) (gap time.Duration) {
+	longest := func(s *fakeServer) (pause time.Duration) {
 		for i := 1; i < len(s.watches); i++ {
-			gap = max(gap, s.watches[i].Sub(s.ends[i-1]))
+			pause = max(pause, s.watches[i].Sub(s.ends[i-1]))
 		}
-		return gap
+		return pause
 	}
-	idle := func(n int, w http.ResponseWriter, r *http.Request) { hold(w, r) }
+	idle := func(n int, w http.ResponseWriter, r *http.Request) { holdOpen(w, r) }
 	t.Run("AC-T10 watches that end at once", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			s := &script{watch: func(n int, w http.ResponseWriter, r *http.Request) {}}
-			follow(t, s, 10*time.Minute, nil)
+			s := &fakeServer{watch: func(n int, w http.ResponseWriter, r *http.Request) {}}
+			runStream(t, s, 10*time.Minute, nil)
 			if n := len(s.watches); n > 30 || n < 10 {
 				t.Errorf("%d watches in ten minutes", n)
 			}
@@ -200,10 +200,10 @@ func TestStreamPauses(t *testing.T) {
 	})
 	t.Run("AC-115 silence is no failure, and leaves no gaps", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			s := &script{watch: idle}
-			_, failures, logged := follow(t, s, time.Hour, nil)
-			if gap := longest(s); gap > time.Second {
-				t.Errorf("%s without a watch", gap)
+			s := &fakeServer{watch: idle}
+			_, failures, logged := runStream(t, s, time.Hour, nil)
+			if pause := longest(s); pause > time.Second {
+				t.Errorf("%s without a watch", pause)
 			}
 			if len(s.lists) != 1 {
 				t.Errorf("AC-T20: %d listings", len(s.lists))
@@ -220,10 +220,10 @@ func TestStreamPauses(t *testing.T) {
 	})
 	t.Run("AC-115 the client's time-out leaves no gaps", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			s := &script{watch: idle}
-			_, failures, logged := follow(t, s, time.Hour, func(s *Settings) { s.Watching.ClientTimeout = 10 * time.Second })
-			if gap := longest(s); gap > time.Second {
-				t.Errorf("%s without a watch", gap)
+			s := &fakeServer{watch: idle}
+			_, failures, logged := runStream(t, s, time.Hour, func(s *Settings) { s.Watching.ClientTimeout = 10 * time.Second })
+			if pause := longest(s); pause > time.Second {
+				t.Errorf("%s without a watch", pause)
 			}
 			if len(failures) > 0 || logged != "" || len(s.lists) != 1 {
 				t.Errorf("%d listings, %v; %s", len(s.lists), failures, logged)
@@ -233,7 +233,7 @@ func TestStreamPauses(t *testing.T) {
 	t.Run("AC-115 the server's time-out leaves no gaps", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			query := ""
-			s := &script{watch: func(n int, w http.ResponseWriter, r *http.Request) {
+			s := &fakeServer{watch: func(n int, w http.ResponseWriter, r *http.Request) {
 				query = r.URL.Query().Get("timeoutSeconds")
 				w.(http.Flusher).Flush()
 				select {
@@ -241,9 +241,9 @@ func TestStreamPauses(t *testing.T) {
 				case <-r.Context().Done():
 				}
 			}}
-			follow(t, s, time.Hour, func(s *Settings) { s.Watching.ServerTimeout = 9500 * time.Millisecond })
-			if gap := longest(s); gap > time.Second {
-				t.Errorf("%s without a watch", gap)
+			runStream(t, s, time.Hour, func(s *Settings) { s.Watching.ServerTimeout = 9500 * time.Millisecond })
+			if pause := longest(s); pause > time.Second {
+				t.Errorf("%s without a watch", pause)
 			}
 			if query != "10" {
 				t.Errorf("AC-T17: timeoutSeconds is %q", query)
@@ -253,13 +253,13 @@ func TestStreamPauses(t *testing.T) {
 	t.Run("AC-113 an outage of the server does not end in listings", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			begun := time.Now()
-			s := &script{watch: func(n int, w http.ResponseWriter, r *http.Request) {
+			s := &fakeServer{watch: func(n int, w http.ResponseWriter, r *http.Request) {
 				if up := time.Since(begun); up > time.Minute && up < 3*time.Minute {
 					panic(http.ErrAbortHandler)
 				}
-				hold(w, r)
+				holdOpen(w, r)
 			}}
-			follow(t, s, 10*time.Minute, nil)
+			runStream(t, s, 10*time.Minute, nil)
 			if len(s.lists) != 1 {
 				t.Errorf("%d listings", len(s.lists))
 			}
@@ -267,14 +267,14 @@ func TestStreamPauses(t *testing.T) {
 	})
 	t.Run("the server's wish", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			s := &script{watch: func(n int, w http.ResponseWriter, r *http.Request) {
+			s := &fakeServer{watch: func(n int, w http.ResponseWriter, r *http.Request) {
 				if n == 0 {
 					answer{code: 429, header: "Retry-After: 30"}.serve(w, r)
 					return
 				}
-				hold(w, r)
+				holdOpen(w, r)
 			}}
-			follow(t, s, time.Minute, nil)
+			runStream(t, s, time.Minute, nil)
 			if len(s.watches) < 2 || s.watches[1].Sub(s.watches[0]) < 30*time.Second {
 				t.Errorf("watches at %v", s.watches)
 			}
@@ -285,15 +285,15 @@ func TestStreamPauses(t *testing.T) {
 func TestStreamReports(t *testing.T) {
 	t.Run("AC-T9 a failure is told once, and its end", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			s := &script{watch: func(n int, w http.ResponseWriter, r *http.Request) {
+			s := &fakeServer{watch: func(n int, w http.ResponseWriter, r *http.Request) {
 				if n < 4 {
 					w.WriteHeader(500)
 					return
 				}
 				_, _ = io.WriteString(w, eventText("ADDED", "a", "11"))
-				hold(w, r)
+				holdOpen(w, r)
 			}}
-			_, failures, logged := follow(t, s, time.Minute, nil)
+			_, failures, logged := runStream(t, s, time.Minute, nil)
 			if len(failures) != 2 || StatusCode(failures[0]) != 500 || failures[1] != nil {
 				t.Errorf("told %v", failures)
 			}
@@ -304,10 +304,10 @@ func TestStreamReports(t *testing.T) {
 	})
 	t.Run("AC-T9 texts that differ are one failure", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			s := &script{list: func(n int, w http.ResponseWriter, r *http.Request) {
+			s := &fakeServer{list: func(n int, w http.ResponseWriter, r *http.Request) {
 				panic(fmt.Sprintf("read tcp 127.0.0.1:%d: connection reset", 40000+n))
 			}}
-			_, failures, logged := follow(t, s, 10*time.Minute, nil)
+			_, failures, logged := runStream(t, s, 10*time.Minute, nil)
 			if n := strings.Count(logged, "\n"); n != 1 || len(failures) != 1 {
 				t.Errorf("%d lines, %d failures: %.300s", n, len(failures), logged)
 			}
@@ -315,10 +315,10 @@ func TestStreamReports(t *testing.T) {
 	})
 	t.Run("AC-T9 watches that open and fail are one failure, and end in a listing", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			s := &script{watch: func(n int, w http.ResponseWriter, r *http.Request) {
+			s := &fakeServer{watch: func(n int, w http.ResponseWriter, r *http.Request) {
 				_, _ = io.WriteString(w, `{"type":"ERROR","object":{"kind":"Status","code":500,"message":"broken"}}`+"\n")
 			}}
-			_, failures, logged := follow(t, s, 10*time.Minute, nil)
+			_, failures, logged := runStream(t, s, 10*time.Minute, nil)
 			if n := len(s.lists); n < 2 || n > 6 || len(s.watches) > 25 {
 				t.Errorf("%d listings, %d watches in ten minutes", n, len(s.watches))
 			}
@@ -330,8 +330,8 @@ func TestStreamReports(t *testing.T) {
 	for _, code := range []int{403, 410} {
 		t.Run(fmt.Sprintf("AC-T9 listings that work and watches that answer %d do not flood the server", code), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := &script{watch: func(n int, w http.ResponseWriter, r *http.Request) { w.WriteHeader(code) }}
-				_, _, logged := follow(t, s, 10*time.Minute, nil)
+				s := &fakeServer{watch: func(n int, w http.ResponseWriter, r *http.Request) { w.WriteHeader(code) }}
+				_, _, logged := runStream(t, s, 10*time.Minute, nil)
 				if n := len(s.lists) + len(s.watches); n > 50 {
 					t.Errorf("%d requests in ten minutes", n)
 				}
@@ -344,7 +344,7 @@ func TestStreamReports(t *testing.T) {
 	t.Run("AC-T12 a watch that comes too late leads to another listing in pages", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var limits []string
-			follow(t, &script{
+			runStream(t, &fakeServer{
 				list: func(n int, w http.ResponseWriter, r *http.Request) {
 					limits = append(limits, r.URL.Query().Get("limit"))
 					_, _ = io.WriteString(w, emptyList)
@@ -354,7 +354,7 @@ func TestStreamReports(t *testing.T) {
 						w.WriteHeader(410)
 						return
 					}
-					hold(w, r)
+					holdOpen(w, r)
 				},
 			}, time.Hour, nil)
 			if want := []string{"500", "500", "500"}; !slices.Equal(limits, want) {
@@ -364,10 +364,10 @@ func TestStreamReports(t *testing.T) {
 	})
 	t.Run("AC-T9 pages that are no watches are a failure", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			s := &script{watch: func(n int, w http.ResponseWriter, r *http.Request) {
+			s := &fakeServer{watch: func(n int, w http.ResponseWriter, r *http.Request) {
 				_, _ = io.WriteString(w, "<html>\nlog in\n</html>\n")
 			}}
-			_, failures, _ := follow(t, s, 10*time.Minute, nil)
+			_, failures, _ := runStream(t, s, 10*time.Minute, nil)
 			if len(failures) == 0 {
 				t.Error("nobody is told")
 			}
@@ -375,14 +375,14 @@ func TestStreamReports(t *testing.T) {
 	})
 	t.Run("AC-T9 a resource is served again when quiet watches open", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			s := &script{watch: func(n int, w http.ResponseWriter, r *http.Request) {
+			s := &fakeServer{watch: func(n int, w http.ResponseWriter, r *http.Request) {
 				if n == 0 {
 					w.WriteHeader(500)
 					return
 				}
-				hold(w, r)
+				holdOpen(w, r)
 			}}
-			_, failures, _ := follow(t, s, 30*time.Second, nil)
+			_, failures, _ := runStream(t, s, 30*time.Second, nil)
 			if len(failures) != 2 || failures[1] != nil {
 				t.Errorf("told %v", failures)
 			}
@@ -390,7 +390,7 @@ func TestStreamReports(t *testing.T) {
 	})
 	t.Run("AC-T12 a listing whose pages always expire comes to an end", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			s := &script{list: func(n int, w http.ResponseWriter, r *http.Request) {
+			s := &fakeServer{list: func(n int, w http.ResponseWriter, r *http.Request) {
 				q := r.URL.Query()
 				switch {
 				case q.Get("continue") != "":
@@ -400,9 +400,9 @@ func TestStreamReports(t *testing.T) {
 				default:
 					_, _ = io.WriteString(w, `{"metadata":{"resourceVersion":"7","continue":"x"},"items":[{"metadata":{"name":"a"}}]}`)
 				}
-			}, watch: func(n int, w http.ResponseWriter, r *http.Request) { hold(w, r) }}
-			told, _, _ := follow(t, s, 10*time.Minute, nil)
-			if told[len(told)-1] != "listed" {
+			}, watch: func(n int, w http.ResponseWriter, r *http.Request) { holdOpen(w, r) }}
+			calls, _, _ := runStream(t, s, 10*time.Minute, nil)
+			if calls[len(calls)-1] != "listed" {
 				t.Errorf("after %d listings nothing is complete", len(s.lists))
 			}
 		})

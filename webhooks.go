@@ -46,12 +46,12 @@ type WebhookServer struct {
 	// Host is the name or IP address by which the API server reaches this server. Defaults to Addr, or to "localhost".
 	Host string
 
-	// CAData is PEM with the authorities that the API server is told to trust. Defaults to what is in CAFile, then to what is in
+	// CAData is PEM with the authorities that the API server is to trust. Defaults to what is in CAFile, then to what is in
 	// CertFile. Both are ignored when the server makes its own certificate: that one is to be trusted then.
 	CAData []byte
 	// CAFile is a file with what CAData says. Defaults to none.
 	CAFile string
-	// CADump is a file to write to what the API server is told to trust, for other clients. Defaults to none.
+	// CADump is a file to write to what the API server is to trust, for other clients. Defaults to none.
 	CADump string
 
 	// CertFile and KeyFile are files of PEM with the certificate to show, with its intermediate ones, and its key. Without them, the server makes a
@@ -163,10 +163,10 @@ func (s *WebhookServer) withDefaults(ctx context.Context, host string) *WebhookS
 // webhookRun is a server while it serves.
 type webhookRun struct {
 	*WebhookServer
-	review ReviewFunc
-	root   string       // of all paths: empty, or with a slash before it and none after
-	held   atomic.Int64 // bytes of bodies
-	active atomic.Int64 // requests
+	review    ReviewFunc
+	root      string       // of all paths: empty, or with a slash before it and none after
+	heldBytes atomic.Int64 // bytes of bodies
+	active    atomic.Int64 // requests
 }
 
 func (r *webhookRun) serve(ctx context.Context, announce func(WebhookClientConfig)) error {
@@ -306,12 +306,12 @@ func (r *webhookRun) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		if p := recover(); p != nil {
 			stack := make([]byte, 64<<10)
 			r.Logger.Error("A review has made the webhook server panic.", "panic", p, "stack", string(stack[:runtime.Stack(stack, false)]))
-			r.refuse(w, &ReviewError{Code: http.StatusInternalServerError, Message: "the review could not be finished: the operator has panicked; its log tells where"})
+			r.writeError(w, &ReviewError{Code: http.StatusInternalServerError, Message: "the review could not be finished: the operator has panicked; its log tells where"})
 		}
 	}()
 	answer, err := r.answer(req)
 	if err != nil {
-		r.refuse(w, err)
+		r.writeError(w, err)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -331,7 +331,7 @@ func (r *webhookRun) answer(req *http.Request) ([]byte, error) {
 		return nil, &ReviewError{http.StatusUnsupportedMediaType, fmt.Sprintf("the content is %q; reviews are application/json", req.Header.Get("Content-Type"))}
 	}
 	body, err := r.read(req)
-	defer r.held.Add(-int64(cap(body)))
+	defer r.heldBytes.Add(-int64(cap(body)))
 	if err != nil {
 		return nil, err
 	}
@@ -357,8 +357,8 @@ func (r *webhookRun) read(req *http.Request) (body []byte, err error) {
 			if claimed := req.ContentLength + 1; claimed > int64(cap(body)) {
 				size = min(size, claimed)
 			}
-			if r.held.Add(size-int64(cap(body))) > r.MaxHeldBytes {
-				r.held.Add(int64(cap(body)) - size)
+			if r.heldBytes.Add(size-int64(cap(body))) > r.MaxHeldBytes {
+				r.heldBytes.Add(int64(cap(body)) - size)
 				return body, &ReviewError{http.StatusServiceUnavailable, fmt.Sprintf("the reviews under way are larger than %d bytes together; try again", r.MaxHeldBytes)}
 			}
 			body = append(make([]byte, 0, size), body...)
@@ -378,8 +378,8 @@ func (r *webhookRun) read(req *http.Request) (body []byte, err error) {
 	}
 }
 
-// refuse answers that there is no answer, and why, in the form that API servers pass on to those who have asked.
-func (r *webhookRun) refuse(w http.ResponseWriter, err error) {
+// writeError answers that there is no answer, and why, in the form that API servers pass on to those who have asked.
+func (r *webhookRun) writeError(w http.ResponseWriter, err error) {
 	code := http.StatusInternalServerError
 	if wrong := (*ReviewError)(nil); errors.As(err, &wrong) && wrong.Code >= 400 && wrong.Code < 600 {
 		code = wrong.Code

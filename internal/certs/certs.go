@@ -255,7 +255,7 @@ func vouches(bundle []byte, shown *tls.Certificate) bool {
 // fileContents is what was in files at one time.
 type fileContents struct {
 	certificate, key []byte
-	trusted          []byte // what the API server is told to trust
+	trusted          []byte // what the API server is to trust
 	clients          []byte // the authorities of clients' certificates
 }
 

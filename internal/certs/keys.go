@@ -35,7 +35,7 @@ func DecryptKey(data []byte, password string) ([]byte, error) {
 		block, rest = pem.Decode(rest)
 		switch {
 		case block == nil:
-			return data, nil // crypto/tls tells what is missing
+			return data, nil // crypto/tls reports what is missing
 		case block.Type == "ENCRYPTED PRIVATE KEY":
 			return decryptBlock(block, password, decryptPKCS8)
 		case strings.HasSuffix(block.Type, "PRIVATE KEY") && block.Headers["DEK-Info"] != "":

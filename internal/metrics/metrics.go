@@ -20,9 +20,9 @@ const (
 	EventsPosted              // Kubernetes events
 	EventsMerged
 	EventsLost
-	Fights // times that the handling of an object began to be slowed down, because its fields were changed again and again
-	Logins // that have succeeded
-	Peers  // other operators that are alive
+	WriteConflicts // times that the handling of an object began to be slowed down, because its fields were changed again and again
+	Logins         // that have succeeded
+	Peers          // other operators that are alive
 	operatorCounts
 )
 

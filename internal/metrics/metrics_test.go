@@ -25,7 +25,7 @@ func TestCountingAllocatesNothing(t *testing.T) {
 		"an unknown handler's": func() { m.Handler("other", false).Ended(Success, int64(time.Second)) },
 		"a request":            func() { m.Request("PATCH", 200) },
 		"all of it, by nil": func() {
-			(*Metrics)(nil).Add(Fights, 1)
+			(*Metrics)(nil).Add(WriteConflicts, 1)
 			(*Metrics)(nil).Handler("create", false).Ended(0, 1)
 			(*Resource)(nil).Received("ADDED")
 		},

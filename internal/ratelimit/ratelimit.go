@@ -1,4 +1,6 @@
-package kopf
+// Package ratelimit holds back requests that would overload the API server: more than so many in a second, all while the server
+// has too much to do, and those of one API group while that is not served. It runs on the goroutines of the requests.
+package ratelimit
 
 import (
 	"context"
@@ -12,12 +14,6 @@ import (
 	"time"
 )
 
-// This file holds back requests that would overload the API server: more than so many in a second, all while the server
-// has too much to do, and those of one API group while that is not served. It runs on the goroutines of the requests.
-
-// maxRetryAfter is the longest pause that a server can impose.
-const maxRetryAfter = 10 * time.Minute
-
 // maxBackoff is the longest pause that is made on our own account while the server refuses everything.
 const maxBackoff = time.Minute
 
@@ -28,29 +24,37 @@ const maxBurst = 1_000_000_000
 // answer so, and the rest of it is well.
 const refusalsLeft = 2
 
-// limits are the rate limiters of a client: one for all requests, and one for each API group whose requests are refused by 503. That says nothing
+// Config is how many requests may go.
+type Config struct {
+	Rate     int             // in a second; zero means no limit
+	Burst    int             // how many may go at once after a quiet time
+	Backoffs []time.Duration // after the refusals in a row
+	Exact    bool            // whether a pause that the server asks for counts even if our own pause is longer
+}
+
+// Limiter are the rate limiters of a client: one for all requests, and one for each API group whose requests are refused by 503. That says nothing
 // of other groups, which other servers may serve: extensions of the API server, or the pods behind a proxy. Only when several are refused at
 // the same time, it is taken for an answer of the API server itself.
-type limits struct {
-	all      *rateLimiter
-	settings NetworkingSettings // of the limiters of groups
-	log      *slog.Logger
+type Limiter struct {
+	all    *bucket
+	config Config // of the limiters of groups
+	log    *slog.Logger
 
-	mu      sync.Mutex              // guards refused
-	refused map[string]*rateLimiter // by the group
+	mu      sync.Mutex         // guards refused
+	refused map[string]*bucket // by the group
 }
 
 // maxGroups is of how many groups limiters are kept that have nothing to hold back any more.
 const maxGroups = 100
 
-// newLimits returns what lets so many requests go, nil if there is no limit.
-func newLimits(s *NetworkingSettings, log *slog.Logger) *limits {
-	all := newRateLimiter(s, log)
+// New returns what lets so many requests go, nil if there is no limit.
+func New(c Config, log *slog.Logger) *Limiter {
+	all := newBucket(c, log)
 	if all == nil {
 		return nil
 	}
-	l := &limits{all: all, settings: *s, log: log, refused: make(map[string]*rateLimiter)}
-	l.settings.RequestRate, l.settings.RequestBurst = maxBurst, maxBurst // which is no limit
+	l := &Limiter{all: all, config: c, log: log, refused: make(map[string]*bucket)}
+	l.config.Rate, l.config.Burst = maxBurst, maxBurst // which is no limit
 	return l
 }
 
@@ -74,77 +78,77 @@ func groupOf(path string) string {
 	return path
 }
 
-// proxied tells whether a group is what is behind a proxy.
+// proxied reports whether a group is what is behind a proxy.
 func proxied(group string) bool { return strings.HasSuffix(group, "/proxy") }
 
-// of returns the limiter of a group, nil if there is none.
-func (l *limits) of(group string) *rateLimiter {
+// bucketOf returns the limiter of a group, nil if there is none.
+func (l *Limiter) bucketOf(group string) *bucket {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.refused[group]
 }
 
-// none tells whether no group is refused.
-func (l *limits) none() bool {
+// noneRefused reports whether no group is refused.
+func (l *Limiter) noneRefused() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.refused) == 0
 }
 
-// wait returns when a request may go, or the context has ended.
-func (l *limits) wait(ctx context.Context, path string) error {
+// Wait returns when a request may go, or the context has ended.
+func (l *Limiter) Wait(ctx context.Context, path string) error {
 	if l == nil {
 		return nil
 	}
-	if !l.none() {
-		if err := l.of(groupOf(path)).wait(ctx); err != nil {
+	if !l.noneRefused() {
+		if err := l.bucketOf(groupOf(path)).wait(ctx); err != nil {
 			return err
 		}
 	}
 	return l.all.wait(ctx)
 }
 
-// hold holds back requests for a while, because the server asks for it: those of the group for 503, and all for 429.
-func (l *limits) hold(path string, code int, pause time.Duration) {
+// Hold holds back requests for a while, because the server asks for it: those of the group for 503, and all for 429.
+func (l *Limiter) Hold(path string, code int, pause time.Duration) {
 	if l == nil || pause <= 0 {
 		return
 	}
 	if !ofGroup(path, code) {
-		l.all.hold(pause)
+		l.all.applyRetryAfter(pause)
 		return
 	}
-	l.refusing(groupOf(path)).hold(pause)
+	l.bucketFor(groupOf(path)).applyRetryAfter(pause)
 }
 
-// ofGroup tells whether a refusal speaks for one group alone. The API server itself says 429 when it has too much to do.
+// ofGroup reports whether a refusal speaks for one group alone. The API server itself says 429 when it has too much to do.
 func ofGroup(path string, code int) bool {
 	return code == http.StatusServiceUnavailable || code == http.StatusTooManyRequests && proxied(groupOf(path))
 }
 
-// refusing returns the limiter of a group, which is made if there is none.
-func (l *limits) refusing(group string) *rateLimiter {
+// bucketFor returns the limiter of a group, which is made if there is none.
+func (l *Limiter) bucketFor(group string) *bucket {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r := l.refused[group]
 	if r == nil {
 		if len(l.refused) >= maxGroups {
-			maps.DeleteFunc(l.refused, func(_ string, r *rateLimiter) bool { return r.idle() })
+			maps.DeleteFunc(l.refused, func(_ string, r *bucket) bool { return r.idle() })
 		}
-		r = newRateLimiter(&l.settings, l.log.With("group", group))
+		r = newBucket(l.config, l.log.With("group", group))
 		l.refused[group] = r
 	}
 	return r
 }
 
-// answered notes the answer to a request.
-func (l *limits) answered(path string, sent time.Time, code int, pause time.Duration) {
+// Answered notes the answer to a request.
+func (l *Limiter) Answered(path string, sent time.Time, code int, pause time.Duration) {
 	if l == nil || code == 0 {
 		return
 	}
 	group := groupOf(path)
 	if ofGroup(path, code) {
-		if r := l.refusing(group); !proxied(group) && l.others(r) { // one limiter slows down at a time
-			r.defers(pause)
+		if r := l.bucketFor(group); !proxied(group) && l.othersRefused(r) { // one limiter slows down at a time
+			r.deferBackoff(pause)
 			l.all.answered(sent, code, 0)
 		} else {
 			r.answered(sent, code, pause)
@@ -158,11 +162,11 @@ func (l *limits) answered(path string, sent time.Time, code int, pause time.Dura
 }
 
 // recovered notes an answer that is no refusal, and gives up the limiter of the group when it has nothing to hold back any more.
-func (l *limits) recovered(group string, sent time.Time, code int) {
-	if l.none() {
+func (l *Limiter) recovered(group string, sent time.Time, code int) {
+	if l.noneRefused() {
 		return
 	}
-	r := l.of(group)
+	r := l.bucketOf(group)
 	if r == nil {
 		return
 	}
@@ -174,66 +178,56 @@ func (l *limits) recovered(group string, sent time.Time, code int) {
 	}
 }
 
-// others tells whether other groups of the API server are refused now, too.
-func (l *limits) others(own *rateLimiter) bool {
+// othersRefused reports whether other groups of the API server are refused now, too.
+func (l *Limiter) othersRefused(own *bucket) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for group, r := range l.refused {
-		if r != own && !proxied(group) && r.refusing() {
+		if r != own && !proxied(group) && r.isRefusing() {
 			return true
 		}
 	}
 	return false
 }
 
-type unlimitedKey struct{}
-
-// unlimited returns a context whose requests wait for no others: neither for a place among those that are under way, nor while others are held back.
-// It is for requests that are few, and that must not be late.
-func unlimited(ctx context.Context) context.Context {
-	return context.WithValue(ctx, unlimitedKey{}, true)
-}
-
-func isUnlimited(ctx context.Context) bool { return ctx.Value(unlimitedKey{}) != nil }
-
-// rateLimiter is a token bucket (https://en.wikipedia.org/wiki/Token_bucket) that the server can close for a while. Requests go in the order in which they
+// bucket is a token bucket (https://en.wikipedia.org/wiki/Token_bucket) that the server can close for a while. Requests go in the order in which they
 // come. After a refusal, they go one by one, with pauses that are halved by each answer that is none.
-type rateLimiter struct {
+type bucket struct {
 	rate     int // of tokens in a second
 	burst    int // how many can be saved
 	log      *slog.Logger
 	backoffs []time.Duration // after the refusals in a row
 	exact    bool            // whether a pause that the server asks for counts even if our own pause is longer
 
-	mu      sync.Mutex // guards following
-	next    time.Time  // when the next token comes if none was saved; the further back, the more are saved
-	closed  time.Time  // until when no request may go
-	told    time.Time  // when it was last told that requests are held back
-	backoff time.Duration
-	refused int           // answers in a row that were refusals
-	last    time.Time     // when the last answer came
-	pauses  int           // that were made for them
-	renewed chan struct{} // closed when what was said to those who wait counts no more
+	mu       sync.Mutex // guards following
+	next     time.Time  // when the next token comes if none was saved; the further back, the more are saved
+	closed   time.Time  // until when no request may go
+	warnedAt time.Time  // when it was last told that requests are held back
+	backoff  time.Duration
+	refused  int           // answers in a row that were refusals
+	last     time.Time     // when the last answer came
+	pauses   int           // that were made for them
+	renewed  chan struct{} // closed when what was said to those who wait counts no more
 }
 
-// newRateLimiter returns what lets so many requests go, nil if there is no limit.
-func newRateLimiter(s *NetworkingSettings, log *slog.Logger) *rateLimiter {
-	if s.RequestRate <= 0 {
+// newBucket returns what lets so many requests go, nil if there is no limit.
+func newBucket(c Config, log *slog.Logger) *bucket {
+	if c.Rate <= 0 {
 		return nil
 	}
-	return &rateLimiter{
-		rate: s.RequestRate, burst: min(max(s.RequestBurst, 1), maxBurst), log: log,
-		backoffs: s.ErrorBackoffs, exact: s.EnforceRetryAfter, renewed: make(chan struct{}),
+	return &bucket{
+		rate: c.Rate, burst: min(max(c.Burst, 1), maxBurst), log: log,
+		backoffs: c.Backoffs, exact: c.Exact, renewed: make(chan struct{}),
 	}
 }
 
 // wait returns when the next request may go, or the context has ended.
-func (r *rateLimiter) wait(ctx context.Context) error {
+func (r *bucket) wait(ctx context.Context) error {
 	if r == nil {
 		return nil
 	}
 	for {
-		pause, renewed := r.take(time.Now())
+		pause, renewed := r.reserve(time.Now())
 		if pause <= 0 {
 			return nil
 		}
@@ -255,8 +249,8 @@ func (r *rateLimiter) wait(ctx context.Context) error {
 	}
 }
 
-// take takes a token, and tells how long to wait for it, unless that is renewed.
-func (r *rateLimiter) take(now time.Time) (pause time.Duration, renewed <-chan struct{}) {
+// reserve takes a token, and tells how long to wait for it, unless that is renewed.
+func (r *bucket) reserve(now time.Time) (pause time.Duration, renewed <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	each, saved := r.intervalLocked(), time.Duration(0)
@@ -268,8 +262,8 @@ func (r *rateLimiter) take(now time.Time) (pause time.Duration, renewed <-chan s
 	}
 	pause = max(r.next.Sub(now), r.closed.Sub(now), 0)
 	r.next = r.next.Add(each)
-	if pause > time.Second && now.Sub(r.told) > time.Minute {
-		r.told = now
+	if pause > time.Second && now.Sub(r.warnedAt) > time.Minute {
+		r.warnedAt = now
 		attrs := []any{"refused", r.refused}
 		if r.rate < maxBurst {
 			attrs = append(attrs, "rate", r.rate, "burst", r.burst)
@@ -280,29 +274,29 @@ func (r *rateLimiter) take(now time.Time) (pause time.Duration, renewed <-chan s
 }
 
 // intervalLocked returns the time between two tokens.
-func (r *rateLimiter) intervalLocked() time.Duration {
+func (r *bucket) intervalLocked() time.Duration {
 	return max(time.Second/time.Duration(r.rate), r.backoff)
 }
 
-// refusing tells whether requests are refused or held back. A refusal is forgotten if no request was made for longer than the longest pause.
-func (r *rateLimiter) refusing() bool {
+// isRefusing reports whether requests are refused or held back. A refusal is forgotten if no request was made for longer than the longest pause.
+func (r *bucket) isRefusing() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
 	return now.Before(r.closed) || r.refused > 0 && now.Before(r.last.Add(2*maxBackoff))
 }
 
-// idle tells whether nothing is held back, and no request would be. While a request waits, answers come.
-func (r *rateLimiter) idle() bool {
+// idle reports whether nothing is held back, and no request would be. While a request waits, answers come.
+func (r *bucket) idle() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
 	return !now.Before(r.closed) && (r.refused == 0 && r.backoff == 0 || !now.Before(r.last.Add(2*maxBackoff)))
 }
 
-// defers notes a refusal that the limiter of all requests makes its pauses for. Only a pause that the server asks for is the group's own.
-func (r *rateLimiter) defers(pause time.Duration) {
-	r.hold(pause)
+// deferBackoff notes a refusal that the limiter of all requests makes its pauses for. Only a pause that the server asks for is the group's own.
+func (r *bucket) deferBackoff(pause time.Duration) {
+	r.applyRetryAfter(pause)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
@@ -314,7 +308,7 @@ func (r *rateLimiter) defers(pause time.Duration) {
 }
 
 // cancel takes the token back of a request that does not wait for it any more.
-func (r *rateLimiter) cancel(renewed <-chan struct{}) {
+func (r *bucket) cancel(renewed <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.renewed == renewed {
@@ -323,14 +317,14 @@ func (r *rateLimiter) cancel(renewed <-chan struct{}) {
 }
 
 // renewLocked has all who wait take other tokens, the first of which comes then.
-func (r *rateLimiter) renewLocked(next time.Time) {
+func (r *bucket) renewLocked(next time.Time) {
 	r.next = next
 	close(r.renewed)
 	r.renewed = make(chan struct{})
 }
 
-// hold holds back all requests for a while, because the server asks for it.
-func (r *rateLimiter) hold(requested time.Duration) {
+// applyRetryAfter holds back all requests for a while, because the server asks for it.
+func (r *bucket) applyRetryAfter(requested time.Duration) {
 	if r == nil || requested <= 0 {
 		return
 	}
@@ -347,7 +341,7 @@ func (r *rateLimiter) hold(requested time.Duration) {
 
 // answered notes the answer to a request. While the server refuses all of them, it gets fewer and fewer; when it does not any more, they
 // come faster and faster.
-func (r *rateLimiter) answered(sent time.Time, code int, requested time.Duration) {
+func (r *bucket) answered(sent time.Time, code int, requested time.Duration) {
 	if r == nil || code == 0 {
 		return
 	}
@@ -386,7 +380,7 @@ func (r *rateLimiter) answered(sent time.Time, code int, requested time.Duration
 
 // backoffLocked returns the pause after a number of pauses that have not helped: those between the attempts of a request, and then twice as long each
 // time. It differs a little each time, so that operators that were refused together do not come back together.
-func (r *rateLimiter) backoffLocked(pauses int) time.Duration {
+func (r *bucket) backoffLocked(pauses int) time.Duration {
 	last := time.Second
 	if n := len(r.backoffs); n > 0 {
 		last = r.backoffs[min(pauses, n-1)]

@@ -1,4 +1,4 @@
-package kopf
+package workpool
 
 import (
 	"context"
@@ -7,41 +7,41 @@ import (
 	"time"
 )
 
-func TestCrew(t *testing.T) {
+func TestLimiter(t *testing.T) {
 	t.Run("those who are too many wait, the first one first", func(t *testing.T) {
-		c := newWorkerLimit(2)
+		c := NewLimiter(2)
 		var begun []int
 		for i := range 5 {
-			c.start(func() { begun = append(begun, i) })
+			c.Start(func() { begun = append(begun, i) })
 		}
 		if len(begun) != 2 {
 			t.Fatalf("%d have begun, want 2", len(begun))
 		}
 		for want := 3; want <= 5; want++ {
-			if c.release(); len(begun) != want || begun[want-1] != want-1 {
+			if c.Release(); len(begun) != want || begun[want-1] != want-1 {
 				t.Fatalf("those who have begun are %v, want %d of them", begun, want)
 			}
 		}
-		c.release()
-		c.release()
+		c.Release()
+		c.Release()
 		if c.working != 0 {
 			t.Errorf("%d work after all have left", c.working)
 		}
 	})
 	t.Run("who returns comes before those who have not begun", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			c, order := newWorkerLimit(1), []string(nil)
-			c.start(func() {})
-			c.release() // the first one runs a function of a user
-			c.start(func() { order = append(order, "second") })
-			c.start(func() { order = append(order, "third") })
+			c, order := NewLimiter(1), []string(nil)
+			c.Start(func() {})
+			c.Release() // the first one runs a function of a user
+			c.Start(func() { order = append(order, "second") })
+			c.Start(func() { order = append(order, "third") })
 			go func() {
-				c.acquire()
+				c.Acquire()
 				order = append(order, "first")
-				c.release()
+				c.Release()
 			}()
 			synctest.Wait()
-			c.release() // of the second one
+			c.Release() // of the second one
 			synctest.Wait()
 			if len(order) != 3 || order[1] != "first" || order[2] != "third" {
 				t.Errorf("the order is %q", order)
@@ -50,20 +50,23 @@ func TestCrew(t *testing.T) {
 	})
 	t.Run("who pauses has no place meanwhile", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			c := newWorkerLimit(1)
-			c.start(func() {
+			c := NewLimiter(1)
+			c.Start(func() {
 				go func() {
-					defer c.release()
-					_ = pause(withWorkerLimit(t.Context(), c), time.Hour)
+					defer c.Release()
+					l := FromContext(NewContext(t.Context(), c))
+					l.Release()
+					time.Sleep(time.Hour)
+					l.Acquire()
 				}()
 			})
 			synctest.Wait()
 			begun := false
-			c.start(func() { begun = true })
+			c.Start(func() { begun = true })
 			if !begun {
-				t.Error("nobody has begun while the only one who works pauses")
+				t.Error("no worker has begun while the only one that works pauses")
 			}
-			c.release()
+			c.Release()
 			time.Sleep(time.Hour)
 			synctest.Wait()
 			if c.working != 0 {
@@ -83,20 +86,20 @@ func TestCrew(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := newWorkerLimit(1)
+				c := NewLimiter(1)
 				for range maxBacklog + 1 + 40 {
-					c.start(func() {})
+					c.Start(func() {})
 				}
 				go func() {
 					time.Sleep(time.Second)
 					for range tt.leave {
-						c.release()
+						c.Release()
 					}
 				}()
 				ctx, cancel := context.WithTimeout(t.Context(), tt.cancel)
 				defer cancel()
 				begun := time.Now()
-				c.waitBacklog(ctx, time.Minute)
+				c.WaitBacklog(ctx, time.Minute)
 				if got := time.Since(begun); got != tt.want {
 					t.Errorf("it took %s, want %s", got, tt.want)
 				}
@@ -105,8 +108,8 @@ func TestCrew(t *testing.T) {
 		})
 	}
 	t.Run("few may go on at once", func(t *testing.T) {
-		c := newWorkerLimit(1)
-		c.start(func() {})
-		c.waitBacklog(t.Context(), time.Hour)
+		c := NewLimiter(1)
+		c.Start(func() {})
+		c.WaitBacklog(t.Context(), time.Hour)
 	})
 }

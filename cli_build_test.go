@@ -1,0 +1,102 @@
+package kopf
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestBuilds holds what the tag noembed promises of an operator as it is shipped: no embedded server in the binary, none in the help, a refusal
+// that names the tag, and a size that is known.
+func TestBuilds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds programs")
+	}
+	with, without := shipped(t), shipped(t, "-tags=noembed")
+
+	t.Run("the server is linked only if it can be reached", func(t *testing.T) {
+		for program, want := range map[string]bool{with: true, without: false} {
+			data, err := os.ReadFile(program)
+			if err != nil {
+				t.Fatal(err)
+			}
+			// The names of functions are in binaries without symbols, too, for the stacks of panics.
+			linked := bytes.Contains(data, []byte("kopf-go/kopf.(*APIServer).")) || bytes.Contains(data, []byte("kopf-go/kopf/internal/apiserver.(*Server)."))
+			if linked != want {
+				t.Errorf("%s: methods of the API server are linked: %t, want %t", program, linked, want)
+			}
+		}
+	})
+	t.Run("sizes", func(t *testing.T) {
+		for program, limit := range map[string]int64{with: 11_000_000, without: 9_000_000} {
+			info, err := os.Stat(program)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("%s: %.2f MB", program, float64(info.Size())/1e6)
+			if info.Size() > limit {
+				t.Errorf("%s has %d bytes, which is more than %d", program, info.Size(), limit)
+			}
+		}
+	})
+	t.Run("the options are refused", func(t *testing.T) {
+		for _, tt := range []struct{ args, variable string }{
+			{args: "run --embedded"},
+			{args: "--embedded --apply nope.yaml --listen 127.0.0.1:0"},
+			{args: "run --apply nope.yaml"},
+			{args: "run --listen 127.0.0.1:0"},
+			{args: "run --embedded --context nope"},
+			{args: "run", variable: "KOPF_RUN_EMBEDDED=yes"},
+		} {
+			code, stdout, stderr := executed(t, without, tt.variable, strings.Fields(tt.args)...)
+			want := "operator: this operator was built with the tag noembed, which leaves the embedded server out: " +
+				"build it without the tag, or run it on a cluster, without --embedded, --listen and --apply\n"
+			if code != exitUsage || stdout != "" || stderr != want {
+				t.Errorf("%s %s: got the exit code %d, %q and %q, want %d and %q", tt.variable, tt.args, code, stdout, stderr, exitUsage, want)
+			}
+		}
+	})
+	t.Run("the options are not offered", func(t *testing.T) {
+		for _, args := range []string{"help run", "completion bash", "completion zsh", "completion fish"} {
+			for program, want := range map[string]bool{with: true, without: false} {
+				code, stdout, stderr := executed(t, program, "", strings.Fields(args)...)
+				for _, option := range []string{"embedded", "listen", "apply"} {
+					if code != 0 || strings.Contains(stdout, option) != want {
+						t.Errorf("%s %s: got the exit code %d and %q, want %s in it: %t\n%s", program, args, code, stdout, option, want, stderr)
+					}
+				}
+			}
+		}
+	})
+}
+
+// shipped builds an operator as the deployment pages do, and returns the path of the program.
+func shipped(t *testing.T, args ...string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "operator.exe") // the extension that Windows wants is not in its name
+	args = slices.Concat([]string{"build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", path}, args, []string{"./examples/01-minimal"})
+	cmd := exec.Command("go", args...)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return path
+}
+
+// executed runs a program to its end, where no cluster can be reached.
+func executed(t *testing.T, program, variable string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), program, args...)
+	cmd.Dir = t.TempDir()
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+filepath.Join(cmd.Dir, "none"), variable)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
+}

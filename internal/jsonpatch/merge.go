@@ -1,0 +1,106 @@
+package jsonpatch
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
+)
+
+// CombineMerges returns the merge patch that does what first and then second would do.
+func CombineMerges(first, second map[string]any) map[string]any {
+	if first == nil {
+		first = make(map[string]any, len(second))
+	}
+	for k, v := range second {
+		a, ok := first[k].(map[string]any)
+		if b, is := v.(map[string]any); ok && is {
+			first[k] = CombineMerges(a, b)
+		} else {
+			first[k] = rawjson.Clone(v)
+		}
+	}
+	return first
+}
+
+// DecodeLike decodes of a raw value what a model has keys for, on each level, and everything where the model has no keys. A patch
+// touches little of an object, and the rest is not worth decoding.
+func DecodeLike(raw []byte, model any) any {
+	m := rawjson.AsMap(model)
+	if m == nil || len(raw) == 0 || raw[0] != '{' {
+		v, err := rawjson.Decode(raw)
+		if err != nil {
+			return nil
+		}
+		return v
+	}
+	like := make(map[string]any, len(m))
+	_ = rawjson.EachMember(raw, func(quoted, value []byte) bool { // which is well-formed, as it came from the API server
+		for key, sub := range m {
+			if rawjson.QuotedIs(quoted, key) {
+				like[key] = DecodeLike(value, sub)
+			}
+		}
+		return true
+	})
+	return like
+}
+
+// EffectiveMerge returns the part of a merge patch that changes something in the object, nil if
+// nothing does: a patch without effect is not worth a request (CH-T2).
+func EffectiveMerge(object, patch map[string]any) map[string]any {
+	var effective map[string]any
+	for k, v := range patch {
+		old, present := object[k]
+		sub, isMap := v.(map[string]any)
+		switch oldMap, wasMap := old.(map[string]any); {
+		case v == nil && !present:
+			continue
+		case isMap && wasMap:
+			if sub = EffectiveMerge(oldMap, sub); sub == nil {
+				continue
+			}
+			v = sub
+		case v != nil && present && rawjson.Equal(old, v):
+			continue
+		}
+		if effective == nil {
+			effective = make(map[string]any)
+		}
+		effective[k] = v
+	}
+	return effective
+}
+
+// IsApplied reports whether a value is what the patch wants it to be, as far as that can be seen without decoding it.
+func IsApplied(raw []byte, patch any) bool {
+	switch v := patch.(type) {
+	case nil:
+		return rawjson.IsNull(raw)
+	case bool, json.Number:
+		return fmt.Sprint(v) == string(raw)
+	case string:
+		return rawjson.IsQuoted(raw) && string(rawjson.AppendUnquoted(make([]byte, 0, len(raw)), raw)) == v
+	case map[string]any:
+		for key, want := range v {
+			if got, _ := rawjson.Find(raw, key); !IsApplied(got, want) {
+				return false
+			}
+		}
+		return len(raw) > 0 && raw[0] == '{'
+	}
+	return false
+}
+
+// IsEmpty reports whether a decoded value is null, or an empty list or object.
+func IsEmpty(v any) bool {
+	switch v := v.(type) {
+	case nil:
+		return true
+	case []any:
+		return len(v) == 0
+	case map[string]any:
+		return len(v) == 0
+	}
+	return false
+}

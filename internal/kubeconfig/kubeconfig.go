@@ -1,0 +1,301 @@
+// Package kubeconfig reads kubeconfigs: which files they are, how several become one, what kubectl makes of them, and how the commands that they
+// name are asked for credentials.
+package kubeconfig
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
+	"github.com/kopf-go/kopf/internal/yaml"
+)
+
+// Config is what we read of a kubeconfig.
+type Config struct {
+	CurrentContext string `json:"current-context"`
+	Contexts       []struct {
+		Name    string  `json:"name"`
+		Context Context `json:"context"`
+	} `json:"contexts"`
+	Clusters []struct {
+		Name    string  `json:"name"`
+		Cluster Cluster `json:"cluster"`
+	} `json:"clusters"`
+	Users []struct {
+		Name string `json:"name"`
+		User User   `json:"user"`
+	} `json:"users"`
+}
+
+// Context names a cluster and a user.
+type Context struct {
+	Cluster   string `json:"cluster"`
+	User      string `json:"user"`
+	Namespace string `json:"namespace"`
+}
+
+// Cluster tells where an API server is and how to trust it.
+type Cluster struct {
+	Server        string `json:"server"`
+	TLSServerName string `json:"tls-server-name"`
+	Insecure      bool   `json:"insecure-skip-tls-verify"`
+	CAFile        string `json:"certificate-authority"`
+	CAData        string `json:"certificate-authority-data"`
+	ProxyURL      string `json:"proxy-url"`
+	Extensions    []struct {
+		Name      string          `json:"name"`
+		Extension json.RawMessage `json:"extension"`
+	} `json:"extensions"`
+}
+
+// User tells how to be let in.
+type User struct {
+	CertificateFile string              `json:"client-certificate"`
+	CertificateData string              `json:"client-certificate-data"`
+	KeyFile         string              `json:"client-key"`
+	KeyData         string              `json:"client-key-data"`
+	Token           string              `json:"token"`
+	TokenFile       string              `json:"tokenFile"`
+	Username        string              `json:"username"`
+	Password        string              `json:"password"`
+	As              string              `json:"as"`
+	AsUID           string              `json:"as-uid"`
+	AsGroups        []string            `json:"as-groups"`
+	AsUserExtra     map[string][]string `json:"as-user-extra"`
+	AuthProvider    *struct {
+		Name   string            `json:"name"`
+		Config map[string]string `json:"config"`
+	} `json:"auth-provider"`
+	Exec *ExecConfig `json:"exec"`
+}
+
+// Files are the files that were looked for.
+type Files struct {
+	Found   []string
+	Missing []string // what is not there, for messages
+}
+
+// Find finds the files of the kubeconfig: those that are named, as a list like that of PATH, or those that kubectl takes. What does not
+// exist is skipped.
+func Find(named string) Files {
+	var p Files
+	home, homeErr := os.UserHomeDir()
+	list, fallback := named, false
+	if list == "" {
+		list = os.Getenv("KUBECONFIG")
+	}
+	if strings.Trim(list, " "+string(filepath.ListSeparator)) == "" {
+		p.Missing = append(p.Missing, "KUBECONFIG is not set")
+		if homeErr != nil {
+			p.Missing = append(p.Missing, fmt.Sprintf("~/.kube/config can't be looked for (%v)", homeErr))
+			return p
+		}
+		list, fallback = filepath.Join(home, ".kube", "config"), true
+	}
+	paths := []string{list}
+	if !fallback { // the folder itself may have a separator in its name
+		paths = filepath.SplitList(list)
+	}
+	for _, path := range paths {
+		path = expandHome(strings.TrimSpace(path), home)
+		if path == "" || slices.Contains(p.Found, path) {
+			continue
+		}
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			p.Missing = append(p.Missing, path+" does not exist")
+			continue
+		}
+		p.Found = append(p.Found, path)
+	}
+	return p
+}
+
+// expandHome replaces the ~ at the beginning of a path.
+func expandHome(path, home string) string {
+	if rest, ok := strings.CutPrefix(path, "~"); ok && home != "" && (rest == "" || os.IsPathSeparator(rest[0])) {
+		return home + rest
+	}
+	return path
+}
+
+// Read reads files into one: of equal names, the first one counts.
+func Read(files []string) (*Config, error) {
+	merged := &Config{}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return nil, &Error{Err: err}
+		}
+		config, err := Parse(data)
+		if err != nil {
+			return nil, &Error{File: file, Err: err}
+		}
+		config.Resolve(filepath.Dir(file))
+		if merged.CurrentContext == "" {
+			merged.CurrentContext = config.CurrentContext
+		}
+		merged.Contexts = append(merged.Contexts, config.Contexts...)
+		merged.Clusters = append(merged.Clusters, config.Clusters...)
+		merged.Users = append(merged.Users, config.Users...)
+	}
+	return merged, nil
+}
+
+// Parse reads the text of one kubeconfig.
+func Parse(data []byte) (*Config, error) {
+	docs, err := yaml.Parse(data, true)
+	if err != nil {
+		return nil, err
+	}
+	config := &Config{}
+	if len(docs) == 0 || docs[0] == nil {
+		return config, nil
+	}
+	if _, ok := docs[0].(map[string]any); !ok {
+		return nil, fmt.Errorf("an object is expected, not %s", rawjson.KindOf(docs[0]))
+	}
+	text, err := rawjson.Encode(docs[0])
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(text, config); err != nil {
+		return nil, typeError(err)
+	}
+	return config, nil
+}
+
+// typeError tells which field has a wrong type.
+func typeError(err error) error {
+	if e := (*json.UnmarshalTypeError)(nil); errors.As(err, &e) {
+		return fmt.Errorf("%s: %s is expected, not %s", e.Field, e.Type, e.Value)
+	}
+	return err
+}
+
+// Resolve makes the file names of a kubeconfig absolute: they are relative to its folder.
+func (c *Config) Resolve(dir string) {
+	home, _ := os.UserHomeDir() // without one, a ~ is left
+	absolute := func(path *string) {
+		if *path = expandHome(*path, home); *path != "" && !filepath.IsAbs(*path) {
+			*path = filepath.Join(dir, *path)
+		}
+	}
+	for i := range c.Clusters {
+		absolute(&c.Clusters[i].Cluster.CAFile)
+	}
+	for i := range c.Users {
+		user := &c.Users[i].User
+		absolute(&user.CertificateFile)
+		absolute(&user.KeyFile)
+		absolute(&user.TokenFile)
+		// A command without a separator is looked up in PATH.
+		if user.Exec != nil && (filepath.Base(user.Exec.Command) != user.Exec.Command || strings.Contains(user.Exec.Command, "/")) {
+			absolute(&user.Exec.Command)
+		}
+	}
+}
+
+func (c *Config) contextNames() string {
+	names := make([]string, 0, len(c.Contexts))
+	for _, x := range c.Contexts {
+		names = append(names, x.Name)
+	}
+	if len(names) == 0 {
+		return "no contexts"
+	}
+	return "the contexts " + strings.Join(names, ", ")
+}
+
+// context returns the context of the name, nil if there is none.
+func (c *Config) context(name string) *Context {
+	for i := range c.Contexts {
+		if x := &c.Contexts[i]; x.Name == name {
+			return &x.Context
+		}
+	}
+	return nil
+}
+
+// cluster returns the cluster of the name, nil if there is none.
+func (c *Config) cluster(name string) *Cluster {
+	for i := range c.Clusters {
+		if x := &c.Clusters[i]; x.Name == name {
+			return &x.Cluster
+		}
+	}
+	return nil
+}
+
+// user returns the user of the name, nil if there is none.
+func (c *Config) user(name string) *User {
+	for i := range c.Users {
+		if u := &c.Users[i]; u.Name == name {
+			return &u.User
+		}
+	}
+	return nil
+}
+
+// Choice is what a context leads to.
+type Choice struct {
+	Cluster   *Cluster
+	User      *User
+	UserName  string
+	Namespace string
+}
+
+// Choose finds what a context leads to, or the current one without a name.
+func (c *Config) Choose(name string) (Choice, error) {
+	if name == "" {
+		name = c.CurrentContext
+	}
+	if name == "" {
+		return Choice{}, fmt.Errorf("current-context is not set; there are %s", c.contextNames())
+	}
+	chosen := c.context(name)
+	if chosen == nil {
+		return Choice{}, fmt.Errorf("the context %q does not exist; there are %s", name, c.contextNames())
+	}
+	choice := Choice{Cluster: c.cluster(chosen.Cluster), User: c.user(chosen.User), UserName: chosen.User, Namespace: chosen.Namespace}
+	if choice.Cluster == nil {
+		return choice, fmt.Errorf("the cluster %q of the context %q does not exist", chosen.Cluster, name)
+	}
+	if choice.User == nil && chosen.User != "" {
+		return choice, fmt.Errorf("the user %q of the context %q does not exist", chosen.User, name)
+	} else if choice.User == nil {
+		choice.User = &User{}
+	}
+	if choice.Cluster.Server == "" {
+		return choice, fmt.Errorf("the cluster %q has no server", chosen.Cluster)
+	}
+	return choice, nil
+}
+
+// Error is why a kubeconfig cannot be read.
+type Error struct {
+	File string // empty if the error names it
+	Err  error
+}
+
+func (e *Error) Error() string {
+	return strings.TrimSpace("kubeconfig "+e.File) + ": " + e.Err.Error()
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// ExecExtension returns what a cluster has for exec plugins.
+func (c *Cluster) ExecExtension() json.RawMessage {
+	var config json.RawMessage
+	for _, x := range c.Extensions {
+		if x.Name == execExtension {
+			config = x.Extension
+		}
+	}
+	return config
+}

@@ -1,0 +1,131 @@
+// Package workpool limits how many workers work on objects at the same time. Ten thousand new objects need no ten thousand goroutines, most of
+// which would wait for the API server with all that they hold: the objects wait as they came, and the listings that bring more
+// of them wait, too. A worker that runs a function of a user, or pauses, does not count, so that no other one waits for those.
+package workpool
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// Limiter limits the number of active workers. A nil Limiter does not.
+type Limiter struct {
+	limit int
+
+	mu      sync.Mutex // guards following
+	working int
+	waiting []chan struct{} // workers that want to be active again, the first one first
+	backlog []func()        // functions that start workers; backlog[started:] are left
+	started int
+	drained []chan struct{} // closed when the backlog is short
+}
+
+// NewLimiter returns a limit of so many active workers.
+func NewLimiter(limit int) *Limiter {
+	return &Limiter{limit: limit}
+}
+
+// Start calls a function that starts an active worker, as soon as the limit allows. The worker calls release when it is not active any more.
+func (l *Limiter) Start(run func()) {
+	if l == nil {
+		run()
+		return
+	}
+	l.mu.Lock()
+	if l.working >= l.limit {
+		l.backlog = append(l.backlog, run)
+		l.mu.Unlock()
+		return
+	}
+	l.working++
+	l.mu.Unlock()
+	run()
+}
+
+// Release lets another worker be active: one that waits in acquire, or one that has not started.
+func (l *Limiter) Release() {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	if len(l.waiting) > 0 {
+		close(l.waiting[0])
+		l.waiting = l.waiting[1:]
+		l.mu.Unlock()
+		return
+	}
+	if l.started == len(l.backlog) || l.working > l.limit {
+		l.working--
+		l.mu.Unlock()
+		return
+	}
+	next := l.backlog[l.started]
+	l.backlog[l.started] = nil
+	if l.started++; l.started == len(l.backlog) {
+		l.backlog, l.started = nil, 0
+	}
+	if len(l.backlog)-l.started <= maxBacklog {
+		for _, waits := range l.drained {
+			close(waits)
+		}
+		l.drained = nil
+	}
+	l.mu.Unlock()
+	next()
+}
+
+// Acquire waits until the worker may be active again.
+func (l *Limiter) Acquire() {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	if l.working < l.limit {
+		l.working++
+		l.mu.Unlock()
+		return
+	}
+	turn := make(chan struct{})
+	l.waiting = append(l.waiting, turn)
+	l.mu.Unlock()
+	<-turn
+}
+
+// maxBacklog is how many workers may still wait to be started when more objects are listed.
+const maxBacklog = 100
+
+// WaitBacklog waits until the backlog is short, for a limited time.
+func (l *Limiter) WaitBacklog(ctx context.Context, limit time.Duration) {
+	if l == nil || limit <= 0 {
+		return
+	}
+	l.mu.Lock()
+	if len(l.backlog)-l.started <= maxBacklog {
+		l.mu.Unlock()
+		return
+	}
+	drained := make(chan struct{})
+	l.drained = append(l.drained, drained)
+	l.mu.Unlock()
+	t := time.NewTimer(limit)
+	defer t.Stop()
+	select {
+	case <-drained:
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+type contextKey struct{}
+
+// NewContext returns a context for the requests of workers, which are not active while they pause.
+func NewContext(ctx context.Context, l *Limiter) context.Context {
+	return context.WithValue(ctx, contextKey{}, l)
+}
+
+// FromContext returns the limit of the worker that makes a request, nil if there is none.
+func FromContext(ctx context.Context) *Limiter {
+	l, _ := ctx.Value(contextKey{}).(*Limiter)
+	return l
+}
