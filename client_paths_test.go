@@ -62,14 +62,9 @@ func TestClientPaths(t *testing.T) {
 		"the namespace of a stream": func(c *Client, bad string) (err error) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			s := &stream{client: c, resource: testPods, namespace: bad, settings: &NewSettings().Watching, logger: slog.New(slog.DiscardHandler)}
-			s.event, s.listed = func(RawEvent) {}, cancel
-			s.failed = func(failure error) {
-				err = failure
-				cancel()
-			}
-			s.run(ctx)
-			return err
+			h := &endedStream{end: cancel}
+			(&stream{client: c, resource: testPods, namespace: bad, settings: &NewSettings().Watching, logger: slog.New(slog.DiscardHandler), handler: h}).run(ctx)
+			return h.err
 		},
 		"the name of a peering": func(c *Client, bad string) error {
 			_, err := writePeering(t.Context(), c, testPods, "ns", bad, "", map[string]any{})
@@ -130,4 +125,17 @@ func TestNamespaceNames(t *testing.T) {
 			}
 		})
 	}
+}
+
+// endedStream ends its stream with the first listing, or the first failure.
+type endedStream struct {
+	ignoreStream
+	end context.CancelFunc
+	err error
+}
+
+func (h *endedStream) onListed() { h.end() }
+func (h *endedStream) onStatus(err error) {
+	h.err = err
+	h.end()
 }

@@ -204,7 +204,7 @@ func TestWatchGoesOnWithOtherCredentials(t *testing.T) {
 		calls int64
 	}{
 		{"DF-36 a stream", func(ctx context.Context, c *Client, seen func()) {
-			(&stream{client: c, resource: testPods, settings: &NewSettings().Watching, logger: c.log, event: func(RawEvent) { seen() }}).run(ctx)
+			(&stream{client: c, resource: testPods, settings: &NewSettings().Watching, logger: c.log, handler: &seenStream{seen: seen}}).run(ctx)
 		}, []string{"5", "10"}, 2},
 		{"DF-36 a watch of a version", func(ctx context.Context, c *Client, seen func()) {
 			for range c.Watch(ctx, "v1", "Pod", &ListOptions{ResourceVersion: "3"}) {
@@ -245,3 +245,11 @@ func TestWatchGoesOnWithOtherCredentials(t *testing.T) {
 		})
 	}
 }
+
+// seenStream reports each event.
+type seenStream struct {
+	ignoreStream
+	seen func()
+}
+
+func (h *seenStream) onEvent(RawEvent) { h.seen() }

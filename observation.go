@@ -392,60 +392,99 @@ func (o *observer) newReactor(what *resolved) *reactor {
 
 // stream makes the stream of one resource, which is a source to its queue.
 func (o *observer) stream(r *reactor, resource Resource, from *source) *stream {
-	var epoch uint64
-	namespace := from.namespace
-	what := strings.TrimSuffix(resource.Name()+" in "+namespace, " in ")
-	skip := r.newPrefilter(from)
-	s := &stream{
-		client: o.client, resource: resource, namespace: namespace, settings: &o.settings.Watching, logger: o.log, meter: r.served.Load().counts,
-		listing:  func() { r.queue.beginListing(from) },
-		skip:     func(t EventType, o *rawjson.Header, raw []byte) bool { return skip(t, o, raw, epoch) },
-		event:    func(ev RawEvent) { r.enqueue(ev, from, epoch) },
-		listed:   func() { r.queue.sweep(from, epoch) },
-		restored: func() { r.queue.forgetVersions(from) },
-		failed:   func(error) {},
-		throttle: o.workerLimit.WaitBacklog,
-		admit: func(ctx context.Context) (inner context.Context, release func()) {
-			if r.daemons != nil && o.pauser.paused() { // which does not wait until the peers of other namespaces are evaluated
-				r.daemons.pause(namespace)
-			}
-			o.peers.waitObserved(ctx)
-			paused := false
-			inner, epoch, release = o.pauser.waitActive(ctx, func(blockers string) {
-				paused = true
-				o.log.Debug(fmt.Sprintf("Pausing the watch-stream for %s (blockers: %s).", what, blockers))
-				if r.daemons != nil {
-					r.daemons.pause(namespace)
-				}
-			})
-			if paused {
-				o.log.Debug("Resuming the watch-stream for " + what + ".")
-			}
-			return inner, release
-		},
-	}
+	h := &objectsHandler{observerHandler: observerHandler{o: o}, reactor: r, resource: resource, from: from}
 	if indices := r.served.Load().indices; len(indices) > 0 {
-		p := &listingSync{barrier: o.barrier, log: o.log, resource: resource.Name(), handlers: indices}
+		h.sync = &listingSync{barrier: o.barrier, log: o.log, resource: resource.Name(), handlers: indices}
 		o.barrier.add()
-		sweep := s.listed
-		s.onListError, s.onEnd = p.failed, p.synced
-		s.listed = func() {
-			sweep()
-			p.synced()
-		}
 	}
-	return s
+	return o.newStream(resource, from.namespace, h, r.served.Load().counts)
 }
 
-// startStream runs a stream until its context ends. A login that has failed permanently ends the operator.
-func (o *observer) startStream(ctx context.Context, s *stream) {
-	failed := s.failed
-	s.failed = func(err error) {
-		if loginFailure(err) != nil {
-			o.fail(err)
-		}
-		failed(err)
+func (o *observer) newStream(resource Resource, namespace string, h streamHandler, meter *metrics.Resource) *stream {
+	return &stream{client: o.client, resource: resource, namespace: namespace, settings: &o.settings.Watching, logger: o.log, meter: meter, handler: h}
+}
+
+// observerHandler is a part of the handlers of all streams of an observer.
+type observerHandler struct {
+	ignoreStream
+	o *observer
+}
+
+// onStatus ends the operator for a login that has failed permanently.
+func (h *observerHandler) onStatus(err error) {
+	if loginFailure(err) != nil {
+		h.o.fail(err)
 	}
+}
+
+// objectsHandler hands the objects of a resource to its reactor.
+type objectsHandler struct {
+	observerHandler
+	reactor   *reactor
+	resource  Resource
+	from      *source
+	prefilter streamPrefilter
+	sync      *listingSync // nil without indices
+	epoch     uint64       // of the pauser, while the stream is open
+}
+
+func (h *objectsHandler) onListing() { h.reactor.queue.beginListing(h.from) }
+
+func (h *objectsHandler) skip(t EventType, header *rawjson.Header, raw []byte) bool {
+	return h.prefilter.skip(h.reactor, t, header, raw, h.from, h.epoch)
+}
+
+func (h *objectsHandler) onEvent(ev RawEvent) { h.reactor.enqueue(ev, h.from, h.epoch) }
+
+func (h *objectsHandler) throttle(ctx context.Context, limit time.Duration) {
+	h.o.workerLimit.WaitBacklog(ctx, limit)
+}
+
+func (h *objectsHandler) onListed() {
+	h.reactor.queue.sweep(h.from, h.epoch)
+	if h.sync != nil {
+		h.sync.synced()
+	}
+}
+
+func (h *objectsHandler) onListError(err error) {
+	if h.sync != nil {
+		h.sync.failed(err)
+	}
+}
+
+func (h *objectsHandler) onRestored() { h.reactor.queue.forgetVersions(h.from) }
+
+func (h *objectsHandler) onEnd() {
+	if h.sync != nil {
+		h.sync.synced()
+	}
+}
+
+// admit waits until the operator does not pause, neither for the resource nor for the namespace.
+func (h *objectsHandler) admit(ctx context.Context) (inner context.Context, release func()) {
+	o, background := h.o, h.reactor.daemons
+	what := strings.TrimSuffix(h.resource.Name()+" in "+h.from.namespace, " in ")
+	if background != nil && o.pauser.paused() { // which does not wait until the peers of other namespaces are evaluated
+		background.pause(h.from.namespace)
+	}
+	o.peers.waitObserved(ctx)
+	paused := false
+	inner, h.epoch, release = o.pauser.waitActive(ctx, func(blockers string) {
+		paused = true
+		o.log.Debug(fmt.Sprintf("Pausing the watch-stream for %s (blockers: %s).", what, blockers))
+		if background != nil {
+			background.pause(h.from.namespace)
+		}
+	})
+	if paused {
+		o.log.Debug("Resuming the watch-stream for " + what + ".")
+	}
+	return inner, release
+}
+
+// startStream runs a stream until its context ends.
+func (o *observer) startStream(ctx context.Context, s *stream) {
 	s.meter.Add(metrics.Streams, 1)
 	o.streams.Go(func() {
 		s.run(ctx)
@@ -472,48 +511,56 @@ func (o *observer) rediscover() {
 // definitions makes the stream of resource definitions: each change, and each new
 // listing, is a reason to discover again.
 func (o *observer) definitions() *stream {
-	first := true
-	known, found := make(map[string]bool), make(map[string]bool) // the names of all, and of those in the newest listing
-	return &stream{
-		client: o.client, resource: definitionsResource, settings: &o.settings.Watching, logger: o.log,
-		listing: func() { found = make(map[string]bool) },
-		event: func(ev RawEvent) {
-			o.mu.Lock()
-			name := ev.Body.Name()
-			if ev.Type == Deleted {
-				o.deletedDefinitions[name] = true
-				delete(known, name)
-				delete(found, name)
-			} else {
-				delete(o.deletedDefinitions, name)
-				known[name], found[name] = known[name] || ev.Type != Listed, true
-			}
-			o.mu.Unlock()
-			if ev.Type != Listed {
-				o.rediscover()
-			}
-		},
-		listed: func() {
-			o.mu.Lock()
-			for name := range known {
-				if !found[name] {
-					o.deletedDefinitions[name] = true
-				}
-			}
-			known = found
-			o.mu.Unlock()
-			if !first {
-				o.rediscover()
-			}
-			first = false
-		},
-		failed: func(err error) {
-			if StatusCode(err) == 403 {
-				o.mu.Lock()
-				defer o.mu.Unlock()
-				o.warn("Resource definitions cannot be watched: new and changed ones are not noticed until the right to do so is granted.", "error", err)
-			}
-		},
+	return o.newStream(definitionsResource, "", &definitionsHandler{observerHandler: observerHandler{o: o}, known: make(map[string]bool)}, nil)
+}
+
+// definitionsHandler notes which resource definitions were deleted.
+type definitionsHandler struct {
+	observerHandler
+	relisted     bool            // whether there was a listing before
+	known, found map[string]bool // the names of all, and of those in the newest listing
+}
+
+func (h *definitionsHandler) onListing() { h.found = make(map[string]bool) }
+
+func (h *definitionsHandler) onEvent(ev RawEvent) {
+	h.o.mu.Lock()
+	name := ev.Body.Name()
+	if ev.Type == Deleted {
+		h.o.deletedDefinitions[name] = true
+		delete(h.known, name)
+		delete(h.found, name)
+	} else {
+		delete(h.o.deletedDefinitions, name)
+		h.known[name], h.found[name] = h.known[name] || ev.Type != Listed, true
+	}
+	h.o.mu.Unlock()
+	if ev.Type != Listed {
+		h.o.rediscover()
+	}
+}
+
+func (h *definitionsHandler) onListed() {
+	h.o.mu.Lock()
+	for name := range h.known {
+		if !h.found[name] {
+			h.o.deletedDefinitions[name] = true
+		}
+	}
+	h.known = h.found
+	h.o.mu.Unlock()
+	if h.relisted {
+		h.o.rediscover()
+	}
+	h.relisted = true
+}
+
+func (h *definitionsHandler) onStatus(err error) {
+	h.observerHandler.onStatus(err)
+	if StatusCode(err) == 403 {
+		h.o.mu.Lock()
+		defer h.o.mu.Unlock()
+		h.o.warn("Resource definitions cannot be watched: new and changed ones are not noticed until the right to do so is granted.", "error", err)
 	}
 }
 
@@ -526,56 +573,70 @@ func (o *observer) startNamespaces(ctx context.Context) {
 		o.useExactNames("")
 		return
 	}
-	listed, found := make(chan struct{}), make(map[string]bool)
-	known := sync.OnceFunc(func() { close(listed) })
-	s := &stream{
-		client: o.client, resource: namespacesResource, settings: &o.settings.Watching, logger: o.log,
-		listing: func() { found = make(map[string]bool) },
-		event: func(ev RawEvent) {
-			name := ev.Body.Name()
-			if !o.serves(name) {
-				return
-			}
-			if ev.Body.Deleting() {
-				o.peers.recheckNamespace(name)
-			}
-			if ev.Type != Listed {
-				o.updateNamespace(ctx, ev)
-			} else if !o.namespaceGone(ev) {
-				found[name] = true
-			}
-		},
-		listed: func() {
-			changed := o.setNamespaces(found)
-			select {
-			case <-listed:
-				if changed {
-					o.reconcile(ctx)
-				}
-			default:
-				o.warnUnmatched(found)
-				known()
-			}
-		},
-		failed: func(err error) {
-			if StatusCode(err) != 403 {
-				return
-			}
-			select {
-			case <-listed:
-				o.mu.Lock()
-				defer o.mu.Unlock()
-				o.warn("Namespaces cannot be watched: those that come and go are not noticed until that is allowed.", "error", err)
-			default:
-				o.useExactNames("Namespaces cannot be listed", "error", err)
-				known()
-			}
-		},
-	}
-	o.startStream(ctx, s)
+	h := &namespacesHandler{observerHandler: observerHandler{o: o}, ctx: ctx, known: make(chan struct{})}
+	o.startStream(ctx, o.newStream(namespacesResource, "", h, nil))
 	select {
-	case <-listed:
+	case <-h.known:
 	case <-ctx.Done():
+	}
+}
+
+// namespacesHandler notes which namespaces there are.
+type namespacesHandler struct {
+	observerHandler
+	ctx   context.Context // of the streams in the namespaces
+	known chan struct{}   // closed when it is known which there are, or that it cannot be known
+	found map[string]bool // in the newest listing
+}
+
+func (h *namespacesHandler) onListing() { h.found = make(map[string]bool) }
+
+func (h *namespacesHandler) onEvent(ev RawEvent) {
+	name := ev.Body.Name()
+	if !h.o.serves(name) {
+		return
+	}
+	if ev.Body.Deleting() {
+		h.o.peers.recheckNamespace(name)
+	}
+	if ev.Type != Listed {
+		h.o.updateNamespace(h.ctx, ev)
+	} else if !h.o.namespaceGone(ev) {
+		h.found[name] = true
+	}
+}
+
+func (h *namespacesHandler) onListed() {
+	changed := h.o.setNamespaces(h.found)
+	if !h.isKnown() {
+		h.o.warnUnmatched(h.found)
+		close(h.known)
+	} else if changed {
+		h.o.reconcile(h.ctx)
+	}
+}
+
+func (h *namespacesHandler) onStatus(err error) {
+	h.observerHandler.onStatus(err)
+	if StatusCode(err) != 403 {
+		return
+	}
+	if !h.isKnown() {
+		h.o.useExactNames("Namespaces cannot be listed", "error", err)
+		close(h.known)
+		return
+	}
+	h.o.mu.Lock()
+	defer h.o.mu.Unlock()
+	h.o.warn("Namespaces cannot be watched: those that come and go are not noticed until that is allowed.", "error", err)
+}
+
+func (h *namespacesHandler) isKnown() bool {
+	select {
+	case <-h.known:
+		return true
+	default:
+		return false
 	}
 }
 

@@ -547,45 +547,54 @@ func (s *peerSession) namespaceDeleted(ctx context.Context) (ends bool, err erro
 
 // stream makes the stream of the peering objects of the session's resource, of which one is ours.
 func (s *peerSession) stream() *stream {
-	return &stream{
-		client: s.client, resource: s.resource, namespace: s.namespace, settings: &s.settings.Watching, logger: s.log,
-		listing: func() {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.inListing = false
-		},
-		event: func(ev RawEvent) {
-			if ev.Body.name != s.settings.Peering.Name {
-				return
-			}
-			if ev.Type == Deleted {
-				s.setMissing(ev.Body.version, true)
-				return
-			}
-			s.mu.Lock()
-			s.inListing = true
-			s.mu.Unlock()
-			s.evaluate(ev.Body)
-		},
-		listed: func() {
-			s.mu.Lock()
-			shown := s.inListing
-			s.listed = true
-			s.mu.Unlock()
-			if !shown {
-				s.setMissing("", true)
-			} else {
-				s.evaluate(nil)
-			}
-		},
-		restored: func() {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.forgetVersionLocked()
-		},
-		failed: s.watchFailed,
+	return &stream{client: s.client, resource: s.resource, namespace: s.namespace, settings: &s.settings.Watching, logger: s.log, handler: &peersHandler{s: s}}
+}
+
+// peersHandler hands over the peering object of a session.
+type peersHandler struct {
+	ignoreStream
+	s *peerSession
+}
+
+func (h *peersHandler) onListing() {
+	h.s.mu.Lock()
+	defer h.s.mu.Unlock()
+	h.s.inListing = false
+}
+
+func (h *peersHandler) onEvent(ev RawEvent) {
+	if ev.Body.name != h.s.settings.Peering.Name {
+		return
+	}
+	if ev.Type == Deleted {
+		h.s.setMissing(ev.Body.version, true)
+		return
+	}
+	h.s.mu.Lock()
+	h.s.inListing = true
+	h.s.mu.Unlock()
+	h.s.evaluate(ev.Body)
+}
+
+func (h *peersHandler) onListed() {
+	h.s.mu.Lock()
+	shown := h.s.inListing
+	h.s.listed = true
+	h.s.mu.Unlock()
+	if !shown {
+		h.s.setMissing("", true)
+	} else {
+		h.s.evaluate(nil)
 	}
 }
+
+func (h *peersHandler) onRestored() {
+	h.s.mu.Lock()
+	defer h.s.mu.Unlock()
+	h.s.forgetVersionLocked()
+}
+
+func (h *peersHandler) onStatus(err error) { h.s.watchFailed(err) }
 
 // forgetVersionLocked has the next state that is seen taken for the newest one, whatever its version: the API server may have an older history now.
 func (s *peerSession) forgetVersionLocked() {

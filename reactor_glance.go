@@ -113,16 +113,18 @@ func (p *prefilter) base(storage DiffBaseStorage) bool {
 	return false
 }
 
-// newPrefilter returns the function that a stream calls first with its events.
-func (r *reactor) newPrefilter(from *source) func(t EventType, o *rawjson.Header, raw []byte, epoch uint64) bool {
-	var served *resolved
-	var p *prefilter // has buffers, and so belongs to one stream
-	return func(t EventType, o *rawjson.Header, raw []byte, epoch uint64) bool {
-		if now := r.served.Load(); now != served {
-			served, p = now, now.prefilter(&r.settings.Persistence, r.log)
-		}
-		return p != nil && r.skip(p, t, o, raw, from, epoch)
+// streamPrefilter is the prefilter of one stream, as it has buffers.
+type streamPrefilter struct {
+	served *resolved // what the prefilter is of
+	p      *prefilter
+}
+
+// skip reports whether an event of the stream needs no worker.
+func (s *streamPrefilter) skip(r *reactor, t EventType, o *rawjson.Header, raw []byte, from *source, epoch uint64) bool {
+	if now := r.served.Load(); now != s.served {
+		s.served, s.p = now, now.prefilter(&r.settings.Persistence, r.log)
 	}
+	return s.p != nil && r.skip(s.p, t, o, raw, from, epoch)
 }
 
 // skip reports whether an event needs no worker.

@@ -280,7 +280,7 @@ func FuzzPrefilter(f *testing.F) {
 func TestEventsAtRest(t *testing.T) {
 	w := newPrefilterPair(t, "creation", "the default")
 	body := w.object(t, `{"a":1,"text":"`+strings.Repeat("x", 1500)+`"}`, `{"a":"b"}`, `{"note":"x"}`, `{"phase":"done"}`)
-	look := w.newPrefilter(&source{})
+	p, from := &streamPrefilter{}, &source{}
 	line := []byte(`{"type":"MODIFIED","object":` + string(body.raw) + "}\n")
 	at := bytes.Index(line, []byte(`"resourceVersion":"5"`)) + len(`"resourceVersion":"`)
 	var f rawjson.Frame
@@ -291,7 +291,7 @@ func TestEventsAtRest(t *testing.T) {
 		if err := f.Scan(line); err != nil {
 			t.Fatal(err)
 		}
-		if !look(EventType(f.Type), &f.Object, f.Raw, 0) {
+		if !p.skip(w.reactor, EventType(f.Type), &f.Object, f.Raw, from, 0) {
 			t.Fatal("it takes more than a glance")
 		}
 	}
@@ -310,7 +310,7 @@ func TestBytesAtRest(t *testing.T) {
 	const objects, limit = 20_000, 400
 	w := newPrefilterPair(t, "creation", "the default")
 	body := string(w.object(t, `{"a":1,"text":"`+strings.Repeat("x", 1500)+`"}`, `{"a":"b"}`, `{"note":"x"}`, `{"phase":"done"}`).raw)
-	look := w.newPrefilter(&source{})
+	p, from := &streamPrefilter{}, &source{}
 	heap := func() int {
 		var m runtime.MemStats
 		for last := uint64(math.MaxUint64); ; last = m.HeapAlloc { // what other tests have left goes in several rounds
@@ -326,7 +326,7 @@ func TestBytesAtRest(t *testing.T) {
 		text := strings.NewReplacer(`"name":"n"`, `"name":"`+name+`"`, `"uid":"u"`, `"uid":"4b1c8e3e-6f6e-4bd1-9c38-0f9b2c5`+name[10:]+`"`,
 			`"resourceVersion":"5"`, fmt.Sprintf(`"resourceVersion":"%d"`, 100_000+i)).Replace(body)
 		var o rawjson.Header
-		if err := o.Scan([]byte(text)); err != nil || !look(Listed, &o, []byte(text), 0) {
+		if err := o.Scan([]byte(text)); err != nil || !p.skip(w.reactor, Listed, &o, []byte(text), from, 0) {
 			t.Fatalf("%s takes more than a glance (%v)", name, err)
 		}
 	}
@@ -371,7 +371,7 @@ func TestPrefilterWaits(t *testing.T) {
 			if err := o.Scan(body.raw); err != nil {
 				t.Fatal(err)
 			}
-			if got := w.newPrefilter(&source{listing: 3})(tt.t, &o, body.raw, 0); got != tt.want {
+			if got := (&streamPrefilter{}).skip(w.reactor, tt.t, &o, body.raw, &source{listing: 3}, 0); got != tt.want {
 				t.Errorf("it is settled: %t, want %t", got, tt.want)
 			}
 			e := w.queue.entries["u"]

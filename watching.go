@@ -24,8 +24,8 @@ import (
 // bookmark is the type of events that only show how far the server has come.
 const bookmark EventType = "BOOKMARK"
 
-// stream is the events of one resource in one namespace. The caller runs it on a goroutine of its own; the functions
-// are called on that.
+// stream is the events of one resource in one namespace. The caller runs it on a goroutine of its own; the handler
+// is called on that.
 type stream struct {
 	client    *Client
 	resource  Resource
@@ -33,21 +33,7 @@ type stream struct {
 	settings  *WatchingSettings
 	logger    *slog.Logger
 	meter     *metrics.Resource // nil for none
-
-	listing func()         // a listing begins; may be nil
-	event   func(RawEvent) // an item of the listing, of type Listed, or a change
-	// skip is called first, and reports whether no more than the outline of an object is wanted, with bytes that are used again afterwards; may be nil.
-	skip   func(t EventType, o *rawjson.Header, raw []byte) (enough bool)
-	listed func() // the listing is complete: what was not in it is gone; may be nil
-	// throttle waits, after each page of a listing, until most of what it has brought is under way, for a limited time; may be nil.
-	throttle func(ctx context.Context, limit time.Duration)
-	failed   func(error) // something does not work, or works again if nil; may be nil
-	onEnd    func()      // nothing comes any more; may be nil
-	// restored is called when the server has an older history than before, as after a restore from a backup; may be nil. Another listing follows.
-	restored    func()
-	onListError func(error) // the server has answered a listing with an error once more; may be nil
-	// admit waits until the stream may be open, and returns a context for how long; each time, it begins with a listing. Nil means always.
-	admit func(context.Context) (inner context.Context, release func())
+	handler   streamHandler
 
 	version     string // where to go on from, "" to list
 	newest      string // the newest version of all that were seen
@@ -58,6 +44,44 @@ type stream struct {
 	failedStage stage  // how far it had come then
 	healthy     bool   // whether the objects are watched, or were without failure since
 }
+
+// streamHandler is what a stream hands everything over to. Handlers that want but a part of it embed [ignoreStream].
+type streamHandler interface {
+	// admit waits until the stream may be open, and returns a context for how long; each time, it begins with a listing.
+	admit(context.Context) (inner context.Context, release func())
+	// onListing notes that a listing begins.
+	onListing()
+	// skip is called before onEvent, and reports whether no more than the header of an object is wanted, with bytes that are used again afterwards.
+	skip(t EventType, h *rawjson.Header, raw []byte) bool
+	// onEvent takes an item of the listing, of type Listed, or a change.
+	onEvent(RawEvent)
+	// throttle waits, after each page of a listing, until most of what it has brought is under way, for a limited time.
+	throttle(ctx context.Context, limit time.Duration)
+	// onListed notes that the listing is complete: what was not in it is gone.
+	onListed()
+	// onListError notes that the server has answered a listing with an error once more.
+	onListError(error)
+	// onRestored notes that the server has an older history than before, as after a restore from a backup. Another listing follows.
+	onRestored()
+	// onStatus notes that something does not work, or works again if there is no error.
+	onStatus(error)
+	// onEnd notes that nothing comes any more.
+	onEnd()
+}
+
+// ignoreStream is a [streamHandler] that lets a stream be open always, and ignores all that it brings.
+type ignoreStream struct{}
+
+func (ignoreStream) admit(ctx context.Context) (context.Context, func()) { return ctx, func() {} }
+func (ignoreStream) onListing()                                          {}
+func (ignoreStream) skip(EventType, *rawjson.Header, []byte) bool        { return false }
+func (ignoreStream) onEvent(RawEvent)                                    {}
+func (ignoreStream) throttle(context.Context, time.Duration)             {}
+func (ignoreStream) onListed()                                           {}
+func (ignoreStream) onListError(error)                                   {}
+func (ignoreStream) onRestored()                                         {}
+func (ignoreStream) onStatus(error)                                      {}
+func (ignoreStream) onEnd()                                              {}
 
 // stage is how far a stream has come since it was begun or reconnected. A failure is over when a later one is reached, so that
 // a stream whose listings work and whose watches do not is not reported as healthy in between.
@@ -74,16 +98,10 @@ const relistAfter = 5
 
 // run lists and watches until the context ends, whenever it is admitted.
 func (s *stream) run(ctx context.Context) {
-	if s.onEnd != nil {
-		defer s.onEnd()
-	}
+	defer s.handler.onEnd()
 	defer s.setHealthy(false)
-	if s.admit == nil {
-		s.follow(ctx)
-		return
-	}
 	for ctx.Err() == nil {
-		inner, release := s.admit(ctx)
+		inner, release := s.handler.admit(ctx)
 		s.version = ""
 		s.follow(inner)
 		s.setHealthy(false)
@@ -116,8 +134,8 @@ func (s *stream) follow(ctx context.Context) {
 			s.version, err = "", nil
 		}
 		s.reportStatus(err)
-		if s.onListError != nil && s.stage == toList && StatusCode(err) != 0 {
-			s.onListError(err)
+		if s.stage == toList && StatusCode(err) != 0 {
+			s.handler.onListError(err)
 		}
 		if refusals++; !refused(err) {
 			refusals = 0
@@ -204,9 +222,7 @@ func (s *stream) reportStatus(err error) {
 	} else {
 		s.logger.Info("The objects are watched again.", where...)
 	}
-	if s.failed != nil {
-		s.failed(err)
-	}
+	s.handler.onStatus(err)
 }
 
 // advance notes that the stream has come so far.
@@ -219,16 +235,14 @@ func (s *stream) advance(next stage) {
 
 // list hands over all objects, and notes the version to watch from.
 func (s *stream) list(ctx context.Context) error {
-	if s.listing != nil {
-		s.listing()
-	}
+	s.handler.onListing()
 	size := s.settings.PageSize
 	if s.unpaged {
 		size = 0
 	}
 	version, err := s.client.scanList(ctx, s.resource, s.namespace, url.Values{}, size, true, func(o *rawjson.Header, raw []byte) error {
-		if s.skip == nil || !s.skip(Listed, o, raw) {
-			s.event(RawEvent{Type: Listed, Body: listedBody(o, raw, s.resource)})
+		if !s.handler.skip(Listed, o, raw) {
+			s.handler.onEvent(RawEvent{Type: Listed, Body: listedBody(o, raw, s.resource)})
 		}
 		if ctx.Err() != nil {
 			return errStopped
@@ -241,16 +255,13 @@ func (s *stream) list(ctx context.Context) error {
 	if s.unpaged = false; s.older(version) {
 		s.logger.Warn("The API server has an older history than before, as after a restore from a backup. All is listed again.",
 			"resource", s.resource.Name(), "namespace", s.namespace, "version", version, "before", s.newest)
-		if s.newest = version; s.restored != nil {
-			s.restored()
-		}
+		s.newest = version
+		s.handler.onRestored()
 		return s.list(ctx)
 	}
 	s.version, s.newest = version, version
 	s.advance(toOpen)
-	if s.listed != nil {
-		s.listed()
-	}
+	s.handler.onListed()
 	return s.watch(ctx)
 }
 
@@ -265,13 +276,10 @@ const maxThrottle = 2 * time.Minute
 
 // pageThrottle returns what is done between the pages of one listing.
 func (s *stream) pageThrottle() func(context.Context) {
-	if s.throttle == nil {
-		return nil
-	}
 	left := maxThrottle
 	return func(ctx context.Context) {
 		begun := time.Now()
-		s.throttle(ctx, left)
+		s.handler.throttle(ctx, left)
 		left -= time.Since(begun)
 	}
 }
@@ -312,8 +320,8 @@ func (s *stream) watch(ctx context.Context) error {
 		s.newest = s.version
 		switch typ {
 		case Added, Modified, Deleted:
-			if s.skip == nil || !s.skip(typ, &f.Object, f.Raw) {
-				s.event(eventOf(f))
+			if !s.handler.skip(typ, &f.Object, f.Raw) {
+				s.handler.onEvent(eventOf(f))
 			}
 		case bookmark:
 		default:

@@ -51,6 +51,20 @@ func holdOpen(w http.ResponseWriter, r *http.Request) {
 	<-r.Context().Done()
 }
 
+// recordedStream records what a stream hands over.
+type recordedStream struct {
+	ignoreStream
+	calls    *[]string
+	failures *[]error
+}
+
+func (h *recordedStream) onListing() { *h.calls = append(*h.calls, "listing") }
+func (h *recordedStream) onListed()  { *h.calls = append(*h.calls, "listed") }
+func (h *recordedStream) onEvent(ev RawEvent) {
+	*h.calls = append(*h.calls, string(ev.Type)+" "+ev.Body.Name())
+}
+func (h *recordedStream) onStatus(err error) { *h.failures = append(*h.failures, err) }
+
 // runStream runs a stream for a while, and returns what it has told.
 func runStream(t *testing.T, s *fakeServer, life time.Duration, change func(*Settings)) (calls []string, failures []error, logged string) {
 	t.Helper()
@@ -61,10 +75,7 @@ func runStream(t *testing.T, s *fakeServer, life time.Duration, change func(*Set
 	}
 	st := &stream{
 		client: c, resource: testPods, settings: &settings.Watching, logger: c.log,
-		listing: func() { calls = append(calls, "listing") },
-		listed:  func() { calls = append(calls, "listed") },
-		event:   func(ev RawEvent) { calls = append(calls, string(ev.Type)+" "+ev.Body.Name()) },
-		failed:  func(err error) { failures = append(failures, err) },
+		handler: &recordedStream{calls: &calls, failures: &failures},
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), life)
 	defer cancel()
