@@ -112,10 +112,9 @@
 //
 // # Reading the source
 //
-// The package is flat, in floors; a file names only what its own floor or a lower one declares, and a test
-// holds that. From the ground up: the data (body.go, json.go, patch.go, resource.go, errors.go, yaml.go); the
-// settings and storages (settings.go, persistence.go); the clients, which alone talk to Kubernetes (client.go, watching.go,
-// auth.go); the intents, or what is registered and what it matches (on.go, registry.go, filters.go, causes.go); the
+// The package is flat; what needs nothing of it is in packages under internal. From the ground up: the data (body.go, patch.go,
+// resource.go, errors.go); the settings and storages (settings.go, persistence.go); the clients, which alone talk to Kubernetes (client.go,
+// watching.go, auth.go); the intents, or what is registered and what it matches (on.go, registry.go, filters.go, causes.go); the
 // actions, or how handlers are invoked (execution.go, logging.go, queue.go); the engines, or what runs alongside the
 // handlers (daemons.go, indexing.go, admission.go, peering.go, events.go, probing.go); the reactor, from an event to a patch (reactor.go, observation.go); the kits for
 // operators and tests (testing.go, apiserver.go); and the entry (kopf.go, cli.go).
