@@ -382,9 +382,6 @@ type loaded struct {
 	info  types.Info
 }
 
-// file returns the name of the file of a position.
-func (l *loaded) file(pos token.Pos) string { return filepath.Base(l.fset.Position(pos).Filename) }
-
 var loadOnce = sync.OnceValues(func() (*loaded, error) {
 	bp, err := build.ImportDir(".", 0)
 	if err != nil {
