@@ -23,48 +23,30 @@ import (
 // This file answers the reviews of the API server: it finds the handlers for them, calls these, and makes one answer of what they
 // say. It starts and ends the server of webhooks, on whose goroutines the handlers run.
 
-// OnValidate registers a validating handler in the default registry. See [Registry.OnValidate].
-func OnValidate(s Selector, fn AdmissionFunc, opts *AdmissionOptions) {
-	must(kindValidate, DefaultRegistry().onAdmission(kindValidate, s, fn, opts, newReviewServer))
-}
-
-// OnMutate registers a mutating handler in the default registry. See [Registry.OnMutate].
-func OnMutate(s Selector, fn AdmissionFunc, opts *AdmissionOptions) {
-	must(kindMutate, DefaultRegistry().onAdmission(kindMutate, s, fn, opts, newReviewServer))
-}
-
-// OnValidate registers a handler that admits or denies operations on objects of the selected resources before they happen. It needs
-// Settings.Admission.Server. It panics as [Registry.OnEvent] does.
-func (r *Registry) OnValidate(s Selector, fn AdmissionFunc, opts *AdmissionOptions) {
-	must(kindValidate, r.onAdmission(kindValidate, s, fn, opts, newReviewServer))
-}
-
-// OnMutate registers a handler that changes objects of the selected resources by its Patch before they are stored, and can deny
-// operations, too. It needs Settings.Admission.Server. It panics as [Registry.OnEvent] does.
-func (r *Registry) OnMutate(s Selector, fn AdmissionFunc, opts *AdmissionOptions) {
-	must(kindMutate, r.onAdmission(kindMutate, s, fn, opts, newReviewServer))
-}
-
 // reviewServer is the engine of one operator.
 type reviewServer struct {
-	*admissionHost
+	*environment
 	operator     admissionOperator
-	server       AdmissionServer
-	managed      string
-	all          []*handler // in order of registration
+	requests     context.Context // of the requests that take the configurations back
+	all          []*handler      // in order of registration
 	tasks        sync.WaitGroup
 	changed      chan struct{}   // holds one token when the resources have changed
 	serveCtx     context.Context // of the server
 	cancel       context.CancelFunc
 	writing      sync.Mutex // held while the configurations are written; before mu
 	written      map[handlerKind][]byte
-	mu           sync.Mutex               // guards following
-	resources    map[*handler][]Resource  // those that each handler is for
-	clientConfig *WebhookClientConfig     // nil before the server listens
-	memories     map[string]*reviewMemory // of objects that only reviews have shown, by uid
-	sweptAt      time.Time                // when the old ones among them were last dropped
-	failure      error                    // for which the operator ends
+	mu           sync.Mutex              // guards following
+	resources    map[*handler][]Resource // those that each handler is for
+	clientConfig *WebhookClientConfig    // nil before the server listens
+	memories     reviewMemories
+	failure      error // for which the operator ends
 	stopping     bool
+}
+
+// reviewMemories are what is remembered of objects that only reviews have shown.
+type reviewMemories struct {
+	all     map[string]*reviewMemory // by uid
+	sweptAt time.Time                // when the old ones among them were last dropped
 }
 
 // reviewMemory is what is remembered of an object that is not watched.
@@ -80,14 +62,13 @@ const reviewMemoryLife = 10 * time.Minute
 const maxReviewMemories = 10_000
 
 // newReviewServer makes the engine.
-func newReviewServer(r *Registry, operator admissionOperator) (admissionEngine, error) {
-	host := operator.admissionHost()
+func newReviewServer(r *Registry, env *environment, requests context.Context, operator admissionOperator) (*reviewServer, error) {
 	s := &reviewServer{
-		admissionHost: host, operator: operator, server: host.settings.Admission.Server, managed: host.settings.Admission.Managed,
-		changed: make(chan struct{}, 1), written: make(map[handlerKind][]byte), memories: make(map[string]*reviewMemory),
+		environment: env, operator: operator, requests: requests,
+		changed: make(chan struct{}, 1), written: make(map[handlerKind][]byte), memories: reviewMemories{all: make(map[string]*reviewMemory)},
 	}
 	s.all = slices.DeleteFunc(r.snapshot(), func(h *handler) bool { return h.admission == nil })
-	if s.server == nil {
+	if s.settings.Admission.Server == nil {
 		return nil, errors.New("admission handlers exist, but no admission server is configured: set Settings.Admission.Server, such as to a WebhookServer, in a start-up handler")
 	}
 	return s, s.checkNames()
@@ -112,10 +93,10 @@ func (s *reviewServer) setResources(found []Resource) {
 		}
 		return
 	}
-	ctx, end := context.WithCancel(withOperator(s.requests, s.admissionHost.client, s.log))
+	ctx, end := context.WithCancel(withOperator(s.requests, s.client, s.log))
 	s.serveCtx, s.cancel = ctx, end
 	s.tasks.Go(func() { s.serve(ctx) })
-	if s.managed != "" {
+	if s.settings.Admission.Managed != "" {
 		s.tasks.Go(func() { s.followResources(ctx) })
 	}
 }
@@ -146,7 +127,7 @@ func (s *reviewServer) serve(ctx context.Context) {
 		}
 	})
 	defer warning.Stop()
-	err := call(func() error { return s.server.Serve(ctx, s.review, s.setClient) })
+	err := call(func() error { return s.settings.Admission.Server.Serve(ctx, s.review, s.setClient) })
 	if ctx.Err() != nil {
 		if err != nil {
 			s.log.Warn("The admission server has not ended well.", "error", err)
@@ -304,7 +285,7 @@ func (s *reviewServer) argument(q *reviewRequest, r *ReviewRequest, resource Res
 	ref := body.Reference()
 	ref.Name, ref.Namespace = cmp.Or(ref.Name, request.Name), cmp.Or(ref.Namespace, request.Namespace)
 	o := Object{
-		Resource: resource, Body: body, Patch: &Patch{}, Logger: objectLogger(s.log, ref), Client: s.admissionHost.client, Indices: s.indices,
+		Resource: resource, Body: body, Patch: &Patch{}, Logger: objectLogger(s.log, ref), Client: s.client, Indices: s.indices,
 		events: s.events, memory: s.remember(Operation(request.Operation), resource, body),
 	}
 	return &Admission{
@@ -335,16 +316,16 @@ func (s *reviewServer) remember(op Operation, resource Resource, body *Body) *me
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
-	if now.Sub(s.sweptAt) > reviewMemoryLife/10 {
-		s.sweptAt = now
-		maps.DeleteFunc(s.memories, func(_ string, m *reviewMemory) bool { return now.Sub(m.used) > reviewMemoryLife })
+	if now.Sub(s.memories.sweptAt) > reviewMemoryLife/10 {
+		s.memories.sweptAt = now
+		maps.DeleteFunc(s.memories.all, func(_ string, m *reviewMemory) bool { return now.Sub(m.used) > reviewMemoryLife })
 	}
-	m := s.memories[body.UID()]
+	m := s.memories.all[body.UID()]
 	if m == nil || now.Sub(m.used) > reviewMemoryLife {
 		m = &reviewMemory{}
 		m.see(s.memo)
-		if len(s.memories) < maxReviewMemories {
-			s.memories[body.UID()] = m
+		if len(s.memories.all) < maxReviewMemories {
+			s.memories.all[body.UID()] = m
 		}
 	}
 	m.used = now
@@ -403,7 +384,7 @@ func (a *admissionReview) call(ctx context.Context, h *handler) {
 	defer context.AfterFunc(a.handlers, cancel)()
 	own := *a.argument
 	own.Param, own.Runtime = h.param, began.Sub(a.started)
-	err := call(func() error { return h.rules().call(ctx, &own) })
+	err := call(func() error { return h.admission.call(ctx, &own) })
 	if err == nil {
 		err = own.Patch.try(own.Body)
 	}

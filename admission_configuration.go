@@ -46,7 +46,7 @@ func (s *reviewServer) configure() {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	s.mu.Lock()
-	client, resources, idle := s.clientConfig, s.resources, s.stopping || s.clientConfig == nil || s.managed == ""
+	client, resources, idle := s.clientConfig, s.resources, s.stopping || s.clientConfig == nil || s.settings.Admission.Managed == ""
 	s.mu.Unlock()
 	if idle {
 		return
@@ -61,12 +61,12 @@ func (s *reviewServer) configure() {
 			s.written[c.kind] = data
 			continue
 		}
-		s.log.Info("Reconfiguring the " + c.word + " webhook " + s.managed + ".")
+		s.log.Info("Reconfiguring the " + c.word + " webhook " + s.settings.Admission.Managed + ".")
 		if err == nil {
 			err = s.write(c.resource, data)
 		}
 		if err != nil {
-			s.fail(fmt.Errorf("the %s %q cannot be written: %w", c.resource.Kind, s.managed, err))
+			s.fail(fmt.Errorf("the %s %q cannot be written: %w", c.resource.Kind, s.settings.Admission.Managed, err))
 			return
 		}
 		s.written[c.kind] = data
@@ -81,9 +81,9 @@ func (s *reviewServer) has(kind handlerKind) bool {
 // clearWebhooks removes the webhooks that an earlier version of the operator, which had handlers for them, may have left. A configuration that does not exist is
 // not made, and what may not be changed is left alone.
 func (s *reviewServer) clearWebhooks(r Resource) {
-	_, err := s.admissionHost.client.patchObject(s.requests, r, "", s.managed, "", string(MergePatch), []byte(`{"webhooks":[]}`))
+	_, err := s.client.patchObject(s.requests, r, "", s.settings.Admission.Managed, "", string(MergePatch), []byte(`{"webhooks":[]}`))
 	if err != nil && StatusCode(err) != http.StatusNotFound {
-		s.log.Debug("A configuration without handlers cannot be emptied.", "kind", r.Kind, "name", s.managed, "error", err)
+		s.log.Debug("A configuration without handlers cannot be emptied.", "kind", r.Kind, "name", s.settings.Admission.Managed, "error", err)
 	}
 }
 
@@ -91,14 +91,14 @@ func (s *reviewServer) clearWebhooks(r Resource) {
 func (s *reviewServer) write(r Resource, webhooks []byte) error {
 	ctx := unlimited(s.requests) // requests that are under way may be those that wait for these webhooks
 	patch := slices.Concat([]byte(`{"webhooks":`), webhooks, []byte(`}`))
-	_, err := s.admissionHost.client.patchObject(ctx, r, "", s.managed, "", string(MergePatch), patch)
+	_, err := s.client.patchObject(ctx, r, "", s.settings.Admission.Managed, "", string(MergePatch), patch)
 	verb := "patch"
 	if StatusCode(err) == http.StatusNotFound {
 		verb = "create"
-		object := slices.Concat([]byte(`{"apiVersion":"admissionregistration.k8s.io/v1","kind":"`+r.Kind+`","metadata":{"name":`), rawjson.AppendString(nil, s.managed), []byte(`},"webhooks":`), webhooks, []byte(`}`))
-		_, err = s.admissionHost.client.body(ctx, &request{method: http.MethodPost, path: r.URL("", "", ""), contentType: "application/json", body: object})
+		object := slices.Concat([]byte(`{"apiVersion":"admissionregistration.k8s.io/v1","kind":"`+r.Kind+`","metadata":{"name":`), rawjson.AppendString(nil, s.settings.Admission.Managed), []byte(`},"webhooks":`), webhooks, []byte(`}`))
+		_, err = s.client.body(ctx, &request{method: http.MethodPost, path: r.URL("", "", ""), contentType: "application/json", body: object})
 		if StatusCode(err) == http.StatusConflict { // another replica was faster
-			_, err = s.admissionHost.client.patchObject(ctx, r, "", s.managed, "", string(MergePatch), patch)
+			_, err = s.client.patchObject(ctx, r, "", s.settings.Admission.Managed, "", string(MergePatch), patch)
 		}
 	}
 	if StatusCode(err) == http.StatusForbidden {
@@ -123,13 +123,13 @@ func (s *reviewServer) cleanConfigurations() {
 		s.mu.Lock()
 		entries := s.entries(c.kind, s.resources, s.clientConfig, true)
 		s.mu.Unlock()
-		s.log.Info("Cleaning up the admission webhook " + s.managed + ".")
+		s.log.Info("Cleaning up the admission webhook " + s.settings.Admission.Managed + ".")
 		data, err := rawjson.Encode(map[string]any{"webhooks": entries})
 		if err == nil {
-			_, err = s.admissionHost.client.patchObject(ctx, c.resource, "", s.managed, "", string(MergePatch), data)
+			_, err = s.client.patchObject(ctx, c.resource, "", s.settings.Admission.Managed, "", string(MergePatch), data)
 		}
 		if err != nil && StatusCode(err) != http.StatusNotFound {
-			s.log.Warn("The webhook configuration could not be cleaned up; operations can be refused until the operator is back.", "kind", c.resource.Kind, "name", s.managed, "error", err)
+			s.log.Warn("The webhook configuration could not be cleaned up; operations can be refused until the operator is back.", "kind", c.resource.Kind, "name", s.settings.Admission.Managed, "error", err)
 		}
 	}
 }
@@ -140,7 +140,7 @@ func (s *reviewServer) entries(kind handlerKind, resources map[*handler][]Resour
 	bases := make(map[HandlerID][]map[string]any)
 	taken := make(map[string]bool)
 	for _, h := range s.all {
-		if h.kind != kind || persistent && !h.rules().persistent {
+		if h.kind != kind || persistent && !h.admission.persistent {
 			continue
 		}
 		entry := s.entry(h, resources[h], client)
@@ -182,7 +182,7 @@ func sameExceptRules(a, b map[string]any) bool {
 
 // entry is one webhook.
 func (s *reviewServer) entry(h *handler, resources []Resource, client *WebhookClientConfig) map[string]any {
-	o := h.rules()
+	o := h.admission
 	effects, failure := "None", "Fail"
 	if o.sideEffects {
 		effects = "NoneOnDryRun"
@@ -194,7 +194,7 @@ func (s *reviewServer) entry(h *handler, resources []Resource, client *WebhookCl
 		"sideEffects": effects, "failurePolicy": failure, "matchPolicy": "Equivalent", "rules": h.hookRules(resources), "objectSelector": h.objectSelector(),
 		"clientConfig": client.forHandler(s.pathOf(h)), "timeoutSeconds": int(h.reviewTime().Seconds()), "admissionReviewVersions": []any{"v1", "v1beta1"},
 	}
-	if exact := exactNames(s.patterns); exact != nil && !slices.ContainsFunc(resources, func(r Resource) bool { return r.Group == "" && r.Plural == "namespaces" }) {
+	if exact := exactNames(s.namespaces); exact != nil && !slices.ContainsFunc(resources, func(r Resource) bool { return r.Group == "" && r.Plural == "namespaces" }) {
 		entry["namespaceSelector"] = map[string]any{"matchExpressions": []any{map[string]any{"key": "kubernetes.io/metadata.name", "operator": "In", "values": exact}}}
 	}
 	return entry
@@ -215,7 +215,7 @@ func exactNames(patterns []string) []any {
 // hookRules returns which operations on which resources the webhook is for.
 func (h *handler) hookRules(resources []Resource) []any {
 	operations := []any{}
-	for _, op := range h.rules().operations {
+	for _, op := range h.admission.operations {
 		operations = append(operations, string(op))
 	}
 	if len(operations) == 0 {
@@ -224,7 +224,7 @@ func (h *handler) hookRules(resources []Resource) []any {
 	rules := []any{}
 	for _, r := range resources {
 		names := []any{r.Plural}
-		switch sub := h.rules().subresource; sub {
+		switch sub := h.admission.subresource; sub {
 		case "":
 		case "*": // which does not include the object itself for Kubernetes
 			names = append(names, r.Plural+"/*")
@@ -332,7 +332,7 @@ func (s *reviewServer) hookName(id HandlerID, taken map[string]bool) string {
 		name = fmt.Sprintf("%s-%d", base, n)
 	}
 	taken[name] = true
-	return name + "." + s.managed
+	return name + "." + s.settings.Admission.Managed
 }
 
 // hookLabels turns an id into labels of a domain name.
@@ -361,11 +361,11 @@ func hookLabels(id string) string {
 
 // checkNames returns which names the API server would not take.
 func (s *reviewServer) checkNames() error {
-	if s.managed == "" {
+	if s.settings.Admission.Managed == "" {
 		return nil
 	}
-	if !domainName(s.managed) {
-		return fmt.Errorf("the name %q in Settings.Admission.Managed is bad: lower-case letters, digits, '-' and '.' are expected, as in \"auto.kopf.dev\"", s.managed)
+	if !domainName(s.settings.Admission.Managed) {
+		return fmt.Errorf("the name %q in Settings.Admission.Managed is bad: lower-case letters, digits, '-' and '.' are expected, as in \"auto.kopf.dev\"", s.settings.Admission.Managed)
 	}
 	var errs []error
 	for _, kind := range []handlerKind{kindValidate, kindMutate} {
@@ -375,7 +375,7 @@ func (s *reviewServer) checkNames() error {
 				continue
 			}
 			if name := s.hookName(h.id, taken); strings.Count(name, ".") < 2 {
-				errs = append(errs, fmt.Errorf("the webhook of the handler %q would be named %q, and three parts at least are expected: give Settings.Admission.Managed a name with a dot, such as \"%s.kopf.dev\"", h.id, name, s.managed))
+				errs = append(errs, fmt.Errorf("the webhook of the handler %q would be named %q, and three parts at least are expected: give Settings.Admission.Managed a name with a dot, such as \"%s.kopf.dev\"", h.id, name, s.settings.Admission.Managed))
 			} else if !domainName(name) {
 				errs = append(errs, fmt.Errorf("the webhook of the handler %q would be named %q, which is too long, or has a part longer than 63 characters: give the handler a shorter ID", h.id, name))
 			}

@@ -22,7 +22,7 @@ func FuzzReview(f *testing.F) {
 			}
 			return
 		}
-		s := &reviewServer{admissionHost: &admissionHost{log: nil}, operator: fakeOperatorHost{}, memories: map[string]*reviewMemory{}}
+		s := &reviewServer{environment: &environment{settings: NewSettings()}, operator: fakeOperatorHost{}, memories: reviewMemories{all: map[string]*reviewMemory{}}}
 		s.log = slog.New(slog.DiscardHandler)
 		argument, err := s.argument(q, &ReviewRequest{Body: data}, Resource{})
 		if err != nil {
@@ -41,7 +41,6 @@ func FuzzReview(f *testing.F) {
 // fakeOperatorHost is an operator that knows no object.
 type fakeOperatorHost struct{}
 
-func (fakeOperatorHost) admissionHost() *admissionHost         { return nil }
 func (fakeOperatorHost) serves(namespace string) bool          { return true }
 func (fakeOperatorHost) memoryOf(resource, key string) *memory { return nil }
 func (fakeOperatorHost) end(error)                             {}

@@ -19,48 +19,31 @@ import (
 // runs, and only a timer of the runtime while it waits. The object's worker starts tasks and asks them to stop; what they do in
 // between is their own business, under the lock of their object.
 
-// backgroundEngine is what the reactor wants of daemons and timers.
-type backgroundEngine interface {
-	// spawn starts and stops the tasks of an object, and reports whether it has to be held for any of them. What matters of
-	// its state is given if there are timers that wait for the object to be idle.
-	spawn(s *entry, handlers []*handler, o *Object, tracked *Essence) (held bool)
-	// waitIdle gives the tasks of an object a little time to end, and reports whether they have.
-	waitIdle(s *entry, limit time.Duration) bool
-	forget(s *entry, reason StoppingReason)
-	pause(namespace string)
-	stop(reason StoppingReason)
-	// idle reports whether nothing runs, nor is known of any object.
-	idle() bool
-	wait(ctx context.Context) (left []string)
-}
-
-// start completes an engine. It is a method of what only the registration of daemons and timers names, so that no one else links any of this.
-func (backgroundStarter) start(d *daemons) backgroundEngine { return d }
-
 // daemons runs the tasks of the objects of one resource.
 type daemons struct {
-	settings   *Settings
-	client     *Client
-	log        *slog.Logger
-	events     eventRecorder
-	meter      *metrics.Metrics
-	indices    Indices
-	handlers   context.Context // of the functions
-	requests   context.Context // of the patches
-	resource   func() Resource
-	track      func(*Body) *Essence                     // what counts as a change
-	limit      *handlerLimit                            // of the calls of timers
-	wake       func(*entry)                             // has an object reconciled again
-	setLive    func(*entry, *atomic.Pointer[Body]) bool // reports whether the object is still served
-	pauser     *pauser
-	rediscover func() // called when the resource is not what it was
-	warned     *warnOnce
+	*environment
+	owner     backgroundOwner
+	functions context.Context // of the functions, which are stopped one by one
+	requests  context.Context // of the patches
 
 	tasks sync.WaitGroup
 
 	mu      sync.Mutex             // guards following
 	objects map[string]*background // by key
 	closed  bool
+}
+
+// backgroundOwner is what knows the objects that have tasks.
+type backgroundOwner interface {
+	discoverer
+	resource() Resource
+	// trackedState returns what of a state counts as a change.
+	trackedState(*Body) *Essence
+	// wake has an object reconciled again.
+	wake(*entry)
+	// setLive has the newest states of an object stored, and reports whether the object is still served.
+	setLive(*entry, *atomic.Pointer[Body]) bool
+	warnings() *warnOnce
 }
 
 // background is what runs alongside the handlers of one object.
@@ -154,7 +137,7 @@ func (b *background) reattach(e *entry) bool {
 
 func (d *daemons) spawn(e *entry, handlers []*handler, o *Object, tracked *Essence) (held bool) {
 	b := d.getOrCreate(e, o.Body)
-	if !d.setLive(e, &b.live) { // it was forgotten meanwhile
+	if !d.owner.setLive(e, &b.live) { // it was forgotten meanwhile
 		d.forget(e, FiltersMismatch)
 		return false
 	}
@@ -259,7 +242,7 @@ func (b *background) trackedDigest() uint64 {
 	if !waits {
 		return 0
 	}
-	return b.engine.track(b.live.Load()).digest()
+	return b.engine.owner.trackedState(b.live.Load()).digest()
 }
 
 // endedLocked reports whether a task has ended by itself and is not to begin again: a timer that has failed permanently
@@ -445,7 +428,7 @@ func (t *task) fire() {
 			t.endLocked()
 			e := b.entry
 			b.mu.Unlock()
-			b.engine.wake(e)
+			b.engine.owner.wake(e)
 			return
 		}
 		if wait != 0 && wasStopping == t.stopper.IsSet() { // or the next step comes at once
@@ -519,7 +502,7 @@ func (t *task) escalate() {
 	abandoned, e := t.abandoned, b.entry
 	b.mu.Unlock()
 	if abandoned {
-		b.engine.wake(e)
+		b.engine.owner.wake(e)
 	}
 }
 
@@ -690,7 +673,7 @@ func (t *task) argument() Object {
 	b := t.object
 	body := b.live.Load()
 	return Object{
-		Resource: b.engine.resource(), Body: body, Patch: &Patch{}, Logger: postedLogger(t.log(), body.Reference(), b.engine.events), Client: b.engine.client,
+		Resource: b.engine.owner.resource(), Body: body, Patch: &Patch{}, Logger: postedLogger(t.log(), body.Reference(), b.engine.events), Client: b.engine.client,
 		Indices: b.engine.indices, Param: t.handler.param, memory: t.memory, events: b.engine.events, live: &b.live,
 	}
 }
@@ -755,7 +738,7 @@ func (t *task) noteFailure(out outcome, o *Object) {
 	}
 	err := call(func() error { // a storage of the user can be asked
 		for _, patch := range []*Patch{{}, {merge: o.Patch.merge}, o.Patch} {
-			t.failed.states = append(t.failed.states, t.object.engine.track(patch.applied(o.Body)).digest())
+			t.failed.states = append(t.failed.states, t.object.engine.owner.trackedState(patch.applied(o.Body)).digest())
 		}
 		return nil
 	})
@@ -775,7 +758,7 @@ func (t *task) logOutcome(log *slog.Logger, out outcome, err error, empty bool) 
 	if t.handler.kind == kindTimer {
 		noun = "Timer"
 	}
-	logOutcome(t.object.engine.handlers, log, noun, t.handler.id, out, err)
+	logOutcome(t.object.engine.functions, log, noun, t.handler.id, out, err)
 }
 
 // call calls the function with a context that ends when it is asked to stop, and at its timeout.
@@ -785,7 +768,7 @@ func (t *task) call(o *Object) (any, error) {
 	if h.timeout > 0 {
 		deadline = t.started.Add(h.timeout)
 	}
-	ctx, release := t.stopper.attempt(t.object.engine.handlers, deadline)
+	ctx, release := t.stopper.attempt(t.object.engine.functions, deadline)
 	defer release()
 	a := Attempt{Retry: t.retries, Started: t.started, Runtime: time.Since(t.started)}
 	var r *resulting
@@ -837,7 +820,7 @@ func (t *task) sendPatch(w *pendingWrite, log *slog.Logger) {
 		ctx, cancel = context.WithTimeoutCause(ctx, exitSendTimeout, fmt.Errorf("not within %s at the exit", exitSendTimeout))
 		defer cancel()
 	}
-	s := &sender{client: d.client, ctx: ctx, resource: d.resource(), log: log, fresh: b.live.Load(), onRediscover: d.rediscover, warned: d.warned}
+	s := &sender{client: d.client, ctx: ctx, resource: d.owner.resource(), log: log, fresh: b.live.Load(), owner: taskPatches{d.owner}, warned: d.owner.warnings()}
 	err := w.send(s, t.name())
 	if t.pending = nil; err == nil {
 		if w.succeeded {
@@ -898,3 +881,9 @@ func (t *task) pause(w *pendingWrite) time.Duration {
 	}
 	return max(delays[min(w.attempts, len(delays))-1], time.Millisecond)
 }
+
+// taskPatches is the owner of the patches of tasks: nothing waits for what they lead to.
+type taskPatches struct{ discoverer }
+
+func (taskPatches) notePatched(before, after *Body) {}
+func (taskPatches) waiting() *Body                  { return nil }

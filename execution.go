@@ -285,22 +285,11 @@ type handlerPatch struct {
 // execution is the work on one cause: the handlers of an object with their progress, and what
 // they have left to be sent. The worker's goroutine runs it; the lock is for the timer that flushes.
 type execution struct {
-	settings         *Settings
-	meter            *metrics.Metrics
-	limit            *handlerLimit
-	workerLimit      *workpool.Limiter // of the worker
-	lifecycle        Lifecycle
-	cause            Change // with Old and New of the whole object, copied for each handler
-	initial          bool
-	registered       []*handler     // of the resource
-	unseen           *handlingState // whose finished handlers are called again, nil for none
-	load             func(id HandlerID) (*ProgressRecord, error)
-	superseded       func() bool                           // whether the operator has paused
-	interrupted      func() bool                           // whether something newer waits than our own echoes
-	flush            func()                                // sends what is finished; an error goes to broken
-	flushLater       func()                                // does the same a little later
-	running          func(HandlerID)                       // called with the handler that runs now, "" for none
-	notifySuperseded func(superseded func()) (stop func()) // has the function called when the cause is outdated
+	cycle      *cycle // that the execution is a part of
+	cause      Change // with Old and New of the whole object, copied for each handler
+	initial    bool
+	registered []*handler     // of the resource
+	unseen     *handlingState // whose finished handlers are called again, nil for none
 
 	attempts int // made in this cycle
 
@@ -317,7 +306,7 @@ type execution struct {
 // add notes a handler that takes part or is to be cleaned up.
 func (e *execution) add(h *handler, parent *progress, selected bool, now time.Time) *progress {
 	p := &progress{handler: h, parent: parent, selected: selected}
-	record, err := e.load(h.id)
+	record, err := e.cycle.loadProgress(h.id)
 	if err != nil {
 		e.cause.Logger.Warn("The stored progress of a handler is damaged and counts as none.", "handler", h.id, "error", err)
 	}
@@ -366,7 +355,7 @@ func (e *execution) renewBelow(parent HandlerID, record *ProgressRecord, now tim
 		if !strings.HasPrefix(ref, string(parent)+"/") { // it is the state that is kept, or the record was edited
 			continue
 		}
-		stored, err := e.load(id)
+		stored, err := e.cycle.loadProgress(id)
 		if err != nil || stored == nil {
 			continue
 		}
@@ -400,10 +389,10 @@ func (e *execution) run(ctx context.Context, group []*progress) {
 		if last := i == len(chosen)-1; o.cancelled || last {
 			continue // the end of the cycle sends it
 		}
-		if !o.final || o.err != nil || p.parent != nil || e.settings.Execution.FlushAfter <= 0 {
-			e.flush()
+		if !o.final || o.err != nil || p.parent != nil || e.cycle.settings.Execution.FlushAfter <= 0 {
+			e.cycle.flushBetween()
 		} else {
-			e.flushLater()
+			e.cycle.flushLater()
 		}
 	}
 }
@@ -412,14 +401,14 @@ func (e *execution) run(ctx context.Context, group []*progress) {
 func (e *execution) acquire(ctx context.Context, p *progress, begun bool) bool {
 	if p.parent == nil {
 		began := time.Now()
-		acquired, waited := e.limit.acquire(ctx.Done(), nil, e.workerLimit)
+		acquired, waited := e.cycle.limit.acquire(ctx.Done(), nil, e.cycle.queue.workerLimit)
 		if !acquired {
 			return false
 		}
 		begun = begun || waited // the object can be another one by now
 		e.excludeWait(p, time.Since(began))
 	}
-	if ctx.Err() != nil || e.failure() != nil || p.parent == nil && (e.superseded() || begun && e.interrupted()) {
+	if ctx.Err() != nil || e.failure() != nil || p.parent == nil && (e.cycle.superseded(e.cycle.entry) || begun && e.cycle.interrupted()) {
 		e.release(p)
 		return false
 	}
@@ -438,7 +427,7 @@ func (e *execution) excludeWait(p *progress, waited time.Duration) {
 // release lets the next handler run.
 func (e *execution) release(p *progress) {
 	if p.parent == nil {
-		e.limit.release()
+		e.cycle.limit.release()
 	}
 }
 
@@ -462,7 +451,7 @@ func (e *execution) chooseDue(group []*progress) []*progress {
 		return nil
 	}
 	var chosen []*progress
-	for _, next := range e.lifecycle(pending) {
+	for _, next := range e.cycle.lifecycle(pending) {
 		if p := byID[next.ID]; p != nil {
 			chosen = append(chosen, p)
 			delete(byID, next.ID) // a lifecycle that repeats itself calls nothing twice
@@ -490,12 +479,12 @@ func (e *execution) attempt(ctx context.Context, p *progress) outcome {
 	}
 	c := e.change(p, runtime)
 	log.DebugContext(ctx, "Handler '"+string(h.id)+"' is invoked.")
-	e.running(h.id)
+	e.cycle.setRunning(h.id)
 	inner, release := e.interruptible(ctx, h)
 	err := e.call(inner, p, c)
 	ended := inner.Err() != nil
 	release()
-	e.running(p.parentID())
+	e.cycle.setRunning(p.parentID())
 	var waits *waitsForSubhandlers
 	var o outcome
 	switch {
@@ -505,7 +494,7 @@ func (e *execution) attempt(ctx context.Context, p *progress) outcome {
 		o = outcome{cancelled: true}
 		e.attempts--
 	default:
-		o = h.outcome(err, p.record.Retries, time.Since(p.record.Started), &e.settings.Execution)
+		o = h.outcome(err, p.record.Retries, time.Since(p.record.Started), &e.cycle.settings.Execution)
 	}
 	e.finish(p, o, c)
 	e.meterOf(p).Ended(o.result(err), int64(time.Since(started)))
@@ -529,7 +518,7 @@ func (e *execution) meterOf(p *progress) *metrics.Handler {
 	for p.parent != nil {
 		p = p.parent
 	}
-	return e.meter.Handler(string(p.handler.id), sub)
+	return e.cycle.meter.Handler(string(p.handler.id), sub)
 }
 
 // interruptible makes the context of a handler, which ends early if the handler wants that. What ends must be released.
@@ -538,7 +527,7 @@ func (e *execution) interruptible(ctx context.Context, h *handler) (inner contex
 		return ctx, func() {}
 	}
 	inner, end := context.WithCancelCause(ctx)
-	stop := e.notifySuperseded(func() { end(ErrSuperseded) })
+	stop := e.cycle.listen(func() { end(ErrSuperseded) })
 	return inner, func() {
 		stop()
 		end(nil)

@@ -15,19 +15,6 @@ import (
 // This file fills the indices, and keeps all other handlers waiting until they are full for the first time. An object is
 // indexed on the goroutine of its worker; the last worker or stream that something was missing of opens the barrier.
 
-// indexEngine is what the reactor wants of indices.
-type indexEngine interface {
-	// index takes the newest state of an object over into the indices, and returns how long to wait for another attempt after an
-	// error; negative if there is none to wait for.
-	index(owner string, handlers []*handler, o *Object, failures *map[HandlerID]*ProgressRecord) time.Duration
-	// drop takes an object out of the indices.
-	drop(owner string, handlers []*handler)
-}
-
-// startIndexing gives the reactor the engine. Only registries with indices know of it, so that the binaries of all other operators are
-// without it.
-func (indexStarter) startIndexing(i *indexer) indexEngine { return i }
-
 // indexer fills the indices from the objects of one resource.
 type indexer struct {
 	settings *Settings

@@ -331,9 +331,9 @@ func (r *run) serve(ctx context.Context) error {
 	requests, endRequests := context.WithCancel(context.WithoutCancel(ctx))
 	defer endRequests()
 	o := &observer{
-		client: r.client, settings: r.Settings, registry: r.Registry, lifecycle: r.Lifecycle, log: r.Logger, memo: r.Memo,
-		events: r.events, meter: r.meter, clusterwide: r.Clusterwide, patterns: r.Namespaces, handlers: handlers, requests: requests,
-		force: r.guard.forceContext(), indices: r.indices, pauser: r.pauser,
+		environment: environment{client: r.client, settings: r.Settings, lifecycle: r.Lifecycle, log: r.Logger, memo: r.Memo, events: r.events, meter: r.meter, handlers: handlers, indices: r.indices, pauser: r.pauser, namespaces: r.Namespaces}, registry: r.Registry,
+		clusterwide: r.Clusterwide, requests: requests,
+		force: r.guard.forceContext(),
 	}
 	if !r.Settings.Peering.Standalone {
 		r.peers = (&peering{
@@ -345,9 +345,9 @@ func (r *run) serve(ctx context.Context) error {
 	if len(r.indices.data) > 0 {
 		o.barrier = &syncBarrier{}
 	}
-	if engine := r.Registry.admission; engine != nil {
+	if r.Registry.has(func(h *handler) bool { return h.admission != nil }) {
 		var err error
-		if o.admission, err = engine(r.Registry, o); err != nil {
+		if o.admission, err = newReviewServer(r.Registry, &o.environment, requests, o); err != nil {
 			return err
 		}
 	}

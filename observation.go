@@ -27,41 +27,51 @@ var (
 	namespacesResource  = Resource{Version: "v1", Plural: "namespaces", Kind: "Namespace"}
 )
 
+// environment is what all work of one operator shares. It does not change while the operator works.
+type environment struct {
+	client     *Client
+	settings   *Settings
+	lifecycle  Lifecycle
+	log        *slog.Logger
+	memo       *Memo // the operator's
+	events     eventRecorder
+	meter      *metrics.Metrics
+	indices    Indices
+	limit      *handlerLimit
+	pauser     *pauser
+	namespaces []string        // patterns; none means all
+	handlers   context.Context // of the handlers: ends when the operator has waited long enough
+}
+
 // observer serves what is there of what the handlers want.
 type observer struct {
-	client      *Client
-	settings    *Settings
+	environment
 	registry    *Registry
-	lifecycle   Lifecycle
-	log         *slog.Logger
-	memo        *Memo
-	events      eventRecorder
-	meter       *metrics.Metrics
-	indices     Indices
 	barrier     *syncBarrier // nil without indices
 	clusterwide bool
-	patterns    []string
-	pauser      *pauser
-	peers       *peering        // nil without peers
-	admission   admissionEngine // nil without handlers for it
+	peers       *peering      // nil without peers
+	admission   *reviewServer // nil without handlers for it
 
-	handlers context.Context // of the handlers
 	requests context.Context // of the requests that store what the handlers have left
 	force    context.Context // ends when the exit must not wait for handlers any more
 
 	workerLimit *workpool.Limiter
-	limit       *handlerLimit
 	streams     sync.WaitGroup
 	changed     chan struct{}           // holds one token while definitions have changed since the last discovery
 	resumed     chan struct{}           // holds one token when a pause has ended since the last adjusting
 	fail        context.CancelCauseFunc // ends the work for an error that no other attempt can mend
 
-	mu                 sync.Mutex // guards following
+	mu sync.Mutex // guards following
+	servedScope
+}
+
+// servedScope is what there is to be served, and what is served of it.
+type servedScope struct {
 	discovered         []Resource
 	wanted             map[string]*resolved // what of that the handlers are for, by name
 	unresolved         []string             // what they are for and is not there
 	resources          map[string]*servedResource
-	namespaces         map[string]bool // the namespaces that are served
+	existing           map[string]bool // the namespaces that are served
 	warned             map[string]bool
 	deletedDefinitions map[string]bool // the names of the definitions that were seen to be deleted
 }
@@ -92,7 +102,7 @@ func (o *observer) observe(ctx context.Context, ready func()) error {
 	}
 	o.workerLimit = workpool.NewLimiter(inFlight)
 	o.limit = newHandlerLimit(o.settings.Execution.MaxWorkers)
-	o.resources, o.namespaces, o.warned, o.deletedDefinitions = make(map[string]*servedResource), make(map[string]bool), make(map[string]bool), make(map[string]bool)
+	o.resources, o.existing, o.warned, o.deletedDefinitions = make(map[string]*servedResource), make(map[string]bool), make(map[string]bool), make(map[string]bool)
 	broken, err := o.discover(ctx)
 	if err != nil {
 		return err
@@ -204,7 +214,7 @@ func (o *observer) warn(message string, args ...any) {
 func (o *observer) reconcile(ctx context.Context) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.peers.reconcile(o.discovered, o.namespaces)
+	o.peers.reconcile(o.discovered, o.existing)
 	still := make(map[string]bool)
 	for _, text := range o.unresolved {
 		still[text] = true
@@ -293,7 +303,7 @@ func (o *observer) isMissing(served *servedResource) bool {
 func (o *observer) reconcileStreams(ctx context.Context, served *servedResource, r Resource) {
 	wanted := map[string]bool{"": true}
 	if r.Namespaced && !o.clusterwide {
-		wanted = o.namespaces
+		wanted = o.existing
 	}
 	for namespace, s := range served.streams {
 		if !wanted[namespace] {
@@ -357,35 +367,22 @@ func (s *servedResource) idle() bool {
 
 func (o *observer) newReactor(what *resolved) *reactor {
 	r := &reactor{
-		events: o.events, meter: o.meter, indices: o.indices, began: time.Now().Add(-1), // a time of zero means never
-		client: o.client, settings: o.settings, lifecycle: o.lifecycle, log: o.log, memo: o.memo,
-		handlers: o.handlers, requests: workpool.NewContext(o.requests, o.workerLimit), rediscover: o.rediscover, pauser: o.pauser, limit: o.limit,
+		environment: &o.environment, began: time.Now().Add(-1), // a time of zero means never
+		requests: workpool.NewContext(o.requests, o.workerLimit), discovery: o,
 	}
 	r.served.Store(what)
-	r.queue = newQueue(o.settings.Queueing.WorkerLimit, o.log, r.reconcile)
-	r.queue.onForget, r.queue.workerLimit = r.forget, o.workerLimit
+	r.queue = newQueue(o.settings.Queueing.WorkerLimit, o.log, r)
+	r.queue.workerLimit = o.workerLimit
 	r.queue.meter, r.queue.known = o.meter, what.counts
-	background, indices := o.registry.starters()
-	if s, ok := indices.(interface {
-		startIndexing(*indexer) indexEngine
-	}); ok {
-		r.indexer = s.startIndexing(&indexer{meter: o.meter, settings: o.settings, indices: o.indices, handlers: o.handlers})
+	if o.registry.has(func(h *handler) bool { return h.indexing != nil }) {
+		r.indexer = &indexer{meter: o.meter, settings: o.settings, indices: o.indices, handlers: o.handlers}
 	}
 	if r.barrier = o.barrier; o.barrier != nil {
 		r.queue.barrier, r.queue.joinsBarrier = o.barrier, len(what.indices) > 0
 	}
-	if s, ok := background.(interface {
-		start(*daemons) backgroundEngine
-	}); ok {
-		r.daemons = s.start(&daemons{
-			events: o.events, meter: o.meter,
-			settings: o.settings, client: o.client, log: o.log, indices: o.indices, requests: o.requests,
-			handlers: context.WithoutCancel(o.handlers), // they are stopped one by one
-			resource: func() Resource { return r.served.Load().resource },
-			track:    func(b *Body) *Essence { return r.served.Load().track(b, o.settings) },
-			limit:    o.limit,
-			wake:     r.queue.wake, setLive: r.queue.setLive, rediscover: o.rediscover, warned: &r.warned, pauser: o.pauser,
-		})
+	if o.registry.has(func(h *handler) bool { return h.task != nil }) {
+		r.daemons = &daemons{environment: &o.environment, owner: r, functions: context.WithoutCancel(o.handlers), requests: o.requests}
+
 	}
 	return r
 }
@@ -646,11 +643,11 @@ func (o *observer) useExactNames(why string, args ...any) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	var dropped []string
-	for _, pattern := range o.patterns {
+	for _, pattern := range o.namespaces {
 		if strings.ContainsAny(pattern, "!*?[,") {
 			dropped = append(dropped, pattern)
 		} else {
-			o.namespaces[strings.TrimSpace(pattern)] = true
+			o.existing[strings.TrimSpace(pattern)] = true
 		}
 	}
 	if why == "" && len(dropped) == 0 {
@@ -663,7 +660,7 @@ func (o *observer) useExactNames(why string, args ...any) {
 // warnUnmatched warns if the first listing of namespaces has none that a pattern matches.
 func (o *observer) warnUnmatched(found map[string]bool) {
 	if len(found) == 0 {
-		o.log.Warn("No namespace matches the patterns; waiting until one does", "patterns", o.patterns)
+		o.log.Warn("No namespace matches the patterns; waiting until one does", "patterns", o.namespaces)
 	}
 }
 
@@ -671,8 +668,8 @@ func (o *observer) warnUnmatched(found map[string]bool) {
 func (o *observer) setNamespaces(found map[string]bool) (changed bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	changed = !maps.Equal(o.namespaces, found)
-	o.namespaces = found
+	changed = !maps.Equal(o.existing, found)
+	o.existing = found
 	return changed
 }
 
@@ -680,11 +677,11 @@ func (o *observer) setNamespaces(found map[string]bool) (changed bool) {
 func (o *observer) updateNamespace(ctx context.Context, ev RawEvent) {
 	name, gone := ev.Body.Name(), o.namespaceGone(ev)
 	o.mu.Lock()
-	changed := o.namespaces[name] == gone
+	changed := o.existing[name] == gone
 	if gone {
-		delete(o.namespaces, name)
+		delete(o.existing, name)
 	} else {
-		o.namespaces[name] = true
+		o.existing[name] = true
 	}
 	o.mu.Unlock()
 	if changed {
@@ -709,15 +706,7 @@ func (o *observer) namespaceGone(ev RawEvent) bool {
 
 // serves reports whether the operator is for a namespace.
 func (o *observer) serves(namespace string) bool {
-	return o.clusterwide || slices.ContainsFunc(o.patterns, func(p string) bool { return matchNamespace(p, namespace) })
-}
-
-// admissionHost returns what admission is made with.
-func (o *observer) admissionHost() *admissionHost {
-	return &admissionHost{
-		client: o.client, settings: o.settings, log: o.log, memo: o.memo, indices: o.indices, events: o.events, meter: o.meter,
-		handlers: o.handlers, requests: o.requests, patterns: o.patterns,
-	}
+	return o.clusterwide || slices.ContainsFunc(o.namespaces, func(p string) bool { return matchNamespace(p, namespace) })
 }
 
 // end ends the work for an error.
@@ -806,7 +795,7 @@ func namesNamespace(name string) bool {
 func (o *observer) stop(endHandlers, endRequests context.CancelFunc) (err error) {
 	o.mu.Lock()
 	var queues []*queue
-	var engines []backgroundEngine
+	var engines []*daemons
 	for _, served := range o.resources {
 		served.reactor.queue.close()
 		queues = append(queues, served.reactor.queue)

@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"time"
 
 	"github.com/kopf-go/kopf/internal/cut"
-	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/validation"
 )
 
@@ -137,26 +135,8 @@ type admissionSpec struct {
 	when           func(*Admission) bool
 }
 
-// rules returns what only handlers of admission have.
-func (h *handler) rules() *admissionSpec { return h.admission.(*admissionSpec) }
-
-// admissionHost is what the engine of admission gets of the operator.
-type admissionHost struct {
-	client   *Client
-	settings *Settings
-	log      *slog.Logger
-	memo     *Memo
-	indices  Indices
-	events   eventRecorder
-	meter    *metrics.Metrics
-	handlers context.Context // of the handlers
-	requests context.Context // of the requests that take the configurations back
-	patterns []string        // of namespaces, none means all
-}
-
-// admissionOperator is the operator for the engine of admission. Methods that only an interface leads to are linked only with the engine.
+// admissionOperator is the operator as admission sees it.
 type admissionOperator interface {
-	admissionHost() *admissionHost
 	// serves reports whether the operator is for a namespace.
 	serves(namespace string) bool
 	// memoryOf returns what is remembered of an object, nil if nothing is.
@@ -165,18 +145,32 @@ type admissionOperator interface {
 	end(err error)
 }
 
-// admissionEngine answers reviews as long as the operator runs.
-type admissionEngine interface {
-	// adjust returns which resources there are, and begins to serve. It does not wait.
-	setResources(found []Resource)
-	// stop ends it all, and returns why that was necessary earlier.
-	stop() error
+// OnValidate registers a validating handler in the default registry. See [Registry.OnValidate].
+func OnValidate(s Selector, fn AdmissionFunc, opts *AdmissionOptions) {
+	must(kindValidate, DefaultRegistry().onAdmission(kindValidate, s, fn, opts))
+}
+
+// OnMutate registers a mutating handler in the default registry. See [Registry.OnMutate].
+func OnMutate(s Selector, fn AdmissionFunc, opts *AdmissionOptions) {
+	must(kindMutate, DefaultRegistry().onAdmission(kindMutate, s, fn, opts))
+}
+
+// OnValidate registers a handler that admits or denies operations on objects of the selected resources before they happen. It needs
+// Settings.Admission.Server. It panics as [Registry.OnEvent] does.
+func (r *Registry) OnValidate(s Selector, fn AdmissionFunc, opts *AdmissionOptions) {
+	must(kindValidate, r.onAdmission(kindValidate, s, fn, opts))
+}
+
+// OnMutate registers a handler that changes objects of the selected resources by its Patch before they are stored, and can deny
+// operations, too. It needs Settings.Admission.Server. It panics as [Registry.OnEvent] does.
+func (r *Registry) OnMutate(s Selector, fn AdmissionFunc, opts *AdmissionOptions) {
+	must(kindMutate, r.onAdmission(kindMutate, s, fn, opts))
 }
 
 // maxReviewTime is the longest time that API servers wait for a review.
 const maxReviewTime = 30 * time.Second
 
-func (r *Registry) onAdmission(kind handlerKind, s Selector, fn AdmissionFunc, opts *AdmissionOptions, engine func(*Registry, admissionOperator) (admissionEngine, error)) error {
+func (r *Registry) onAdmission(kind handlerKind, s Selector, fn AdmissionFunc, opts *AdmissionOptions) error {
 	o := AdmissionOptions{}
 	if opts != nil {
 		o = *opts
@@ -195,13 +189,7 @@ func (r *Registry) onAdmission(kind handlerKind, s Selector, fn AdmissionFunc, o
 	if err := rules.setOperations(o.Operations); err != nil {
 		return err
 	}
-	if err := r.addObjectHandler(h, s, o.Where, o.ID, fn, o.Labels, o.Annotations, o.Value); err != nil {
-		return err
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.admission = engine
-	return nil
+	return r.addObjectHandler(h, s, o.Where, o.ID, fn, o.Labels, o.Annotations, o.Value)
 }
 
 // setOperations checks the operations, and keeps each once.
@@ -224,7 +212,7 @@ func (a *admissionSpec) setOperations(operations []Operation) error {
 
 // coversOperation reports whether a handler is for an operation on a part of an object.
 func (h *handler) coversOperation(op Operation, subresource string) bool {
-	a := h.rules()
+	a := h.admission
 	switch {
 	case a.subresource != "*" && a.subresource != subresource:
 		return false
@@ -238,5 +226,5 @@ func (h *handler) coversOperation(op Operation, subresource string) bool {
 func (h *handler) fitsReview(a *Admission) bool {
 	c := &Change{Object: a.Object}
 	c.New = View{raw: a.Body.raw}
-	return h.filters.fitsMeta(&a.Object) && h.fitsValue(c) && (h.rules().when == nil || h.rules().when(a))
+	return h.filters.fitsMeta(&a.Object) && h.fitsValue(c) && (h.admission.when == nil || h.admission.when(a))
 }

@@ -99,9 +99,6 @@ type TimerOptions struct {
 	WithoutFinalizer bool
 }
 
-// backgroundStarter is known to operators with daemons or timers alone.
-type backgroundStarter struct{}
-
 // taskSpec is what only daemons and timers have.
 type taskSpec struct {
 	daemon           DaemonFunc
@@ -152,7 +149,6 @@ func (r *Registry) onDaemon(s Selector, fn DaemonFunc, opts *DaemonOptions) erro
 			backoff: o.CancellationBackoff, timeout: o.CancellationTimeout, pollInterval: o.CancellationPolling,
 		},
 	}
-	h.engine = backgroundStarter{}
 	if when := o.When; when != nil {
 		h.filters.whenObject = func(o *Object) bool { return when(&Daemon{Object: *o, Stopped: &Stopper{}}) }
 	}
@@ -175,7 +171,6 @@ func (r *Registry) onTimer(s Selector, fn TimerFunc, opts *TimerOptions) error {
 			interval: o.Interval, idle: o.Idle, sharp: o.Sharp,
 		},
 	}
-	h.engine = backgroundStarter{}
 	if when := o.When; when != nil {
 		h.filters.whenObject = func(o *Object) bool { return when(&Timer{Object: *o, Stopped: &Stopper{}}) }
 	}

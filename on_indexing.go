@@ -104,16 +104,13 @@ type indexing struct {
 	call  func(ctx context.Context, i *Indexing) (any, error)
 }
 
-// indexStarter is known to operators with indices alone.
-type indexStarter struct{}
-
 func (r *Registry) onIndex(s Selector, fn any, spec *indexing, opts *IndexOptions) (HandlerID, error) {
 	o := IndexOptions{}
 	if opts != nil {
 		o = *opts
 	}
 	h := &handler{
-		kind: kindIndex, engine: indexStarter{}, field: o.Field.Keys(), param: o.Param, indexing: spec,
+		kind: kindIndex, field: o.Field.Keys(), param: o.Param, indexing: spec,
 		errors: cmp.Or(o.Errors, ErrorsIgnored), timeout: o.Timeout, retries: o.Retries, backoff: o.Backoff,
 	}
 	if when := o.When; when != nil {

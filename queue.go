@@ -17,10 +17,17 @@ import (
 // they are due again. An object has one worker at most: a goroutine that lives while there is something
 // to do. An idle object is an entry without a worker, and without its body.
 
+// queueHandler works on the objects of a queue.
+type queueHandler interface {
+	// reconcile takes the events of an object, the oldest first. It runs on the object's worker.
+	reconcile(e *entry, events []RawEvent) result
+	// forget notes that an object is not served any more.
+	forget(e *entry)
+}
+
 // queue hands the events of each object to its worker, one after another.
 type queue struct {
-	reconcile    func(s *entry, events []RawEvent) result
-	onForget     func(s *entry)    // called for objects that are not served any more
+	handler      queueHandler
 	barrier      initialSync       // what the objects have to wait for; may be nil
 	joinsBarrier bool              // whether others wait for the objects that are listed
 	limit        chan struct{}     // holds a token for each active worker; nil for no limit
@@ -223,8 +230,8 @@ func (e *entry) pendingPatches() []*handlerPatch {
 	return slices.Clone(e.pendingFlush.patches)
 }
 
-func newQueue(limit int, log *slog.Logger, work func(*entry, []RawEvent) result) *queue {
-	q := &queue{reconcile: work, onForget: func(*entry) {}, log: log, entries: make(map[string]*entry), namespaces: make(map[string]*namespace), absent: make(map[string]absentObject)}
+func newQueue(limit int, log *slog.Logger, handler queueHandler) *queue {
+	q := &queue{handler: handler, log: log, entries: make(map[string]*entry), namespaces: make(map[string]*namespace), absent: make(map[string]absentObject)}
 	if limit > 0 {
 		q.limit = make(chan struct{}, limit)
 	}
@@ -568,7 +575,7 @@ func (q *queue) processNext(e *entry) (result, bool) {
 	}
 	var r result
 	err := call(func() error {
-		r = q.reconcile(e, events)
+		r = q.handler.reconcile(e, events)
 		return nil
 	})
 	if err != nil { // a fault of our own must neither end the operator nor forget the object

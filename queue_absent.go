@@ -175,6 +175,6 @@ func (q *queue) forget(namespace string, report bool) {
 	q.mu.Unlock()
 	for _, e := range forgotten {
 		q.synced(e)
-		q.onForget(e)
+		q.handler.forget(e)
 	}
 }

@@ -23,9 +23,9 @@ func versionedPod(t *testing.T, typ EventType, namespace, uid, version string) R
 func TestQueue(t *testing.T) {
 	quiet := slog.New(slog.DiscardHandler)
 	t.Run("DF-30 the names of namespaces are forgotten with their last objects", func(t *testing.T) {
-		q := newQueue(0, quiet, func(e *entry, events []RawEvent) result {
+		q := newQueue(0, quiet, reconcileFunc(func(e *entry, events []RawEvent) result {
 			return result{gone: events[len(events)-1].Type == Deleted}
-		})
+		}))
 		from := &source{}
 		for n := range 100 {
 			for i := range 2 {
@@ -50,7 +50,7 @@ func TestQueue(t *testing.T) {
 	t.Run("DF-30 no time of an object depends on the time of the day", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			settings := NewSettings()
-			r := &reactor{settings: settings, began: time.Now()}
+			r := &reactor{environment: &environment{settings: settings}, began: time.Now()}
 			time.Sleep(time.Minute)
 			c := &cycle{reactor: r, entry: &entry{objectState: &objectState{}}, event: RawEvent{}}
 			c.notePatched(versionedPod(t, Modified, "ns", "u", "1").Body, versionedPod(t, Modified, "ns", "u", "2").Body)
@@ -61,12 +61,12 @@ func TestQueue(t *testing.T) {
 	})
 	t.Run("DF-36 an older state than one that was seen is not seen again", func(t *testing.T) {
 		var seen []string
-		q := newQueue(0, quiet, func(e *entry, events []RawEvent) result {
+		q := newQueue(0, quiet, reconcileFunc(func(e *entry, events []RawEvent) result {
 			for _, ev := range events {
 				seen = append(seen, ev.Body.version)
 			}
 			return result{}
-		})
+		}))
 		from := &source{}
 		for _, version := range []string{"9", "10", "8", "10", "11", "9"} {
 			q.add(versionedPod(t, Modified, "ns", "u", version), from, 0, true)
@@ -78,13 +78,13 @@ func TestQueue(t *testing.T) {
 	})
 	t.Run("DF-36 the listing of a namespace tells nothing of the objects of others", func(t *testing.T) {
 		var gone []string
-		q := newQueue(1, quiet, func(e *entry, events []RawEvent) result {
+		q := newQueue(1, quiet, reconcileFunc(func(e *entry, events []RawEvent) result {
 			deleted := events[len(events)-1].Type == Deleted
 			if deleted {
 				gone = append(gone, e.namespace.name)
 			}
 			return result{gone: deleted}
-		})
+		}))
 		one, other := &source{namespace: "one"}, &source{namespace: "other"}
 		q.beginListing(one)
 		q.add(versionedPod(t, Listed, "one", "u1", "1"), one, 0, true)
@@ -101,12 +101,12 @@ func TestQueue(t *testing.T) {
 	t.Run("DF-36 an object that is woken while its worker works is looked at again", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			looks, working := 0, make(chan struct{})
-			q := newQueue(0, quiet, func(e *entry, events []RawEvent) result {
+			q := newQueue(0, quiet, reconcileFunc(func(e *entry, events []RawEvent) result {
 				if looks++; looks == 1 {
 					<-working
 				}
 				return result{}
-			})
+			}))
 			q.add(versionedPod(t, Added, "ns", "u", "1"), &source{}, 0, true)
 			synctest.Wait()
 			q.wake(q.entries["u"])
@@ -120,11 +120,11 @@ func TestQueue(t *testing.T) {
 	t.Run("a listing without an object ends what is remembered of it, even if its worker could not send everything", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			working := make(chan struct{})
-			q := newQueue(0, quiet, func(e *entry, events []RawEvent) result {
+			q := newQueue(0, quiet, reconcileFunc(func(e *entry, events []RawEvent) result {
 				<-working
 				e.pendingFlush = &pendingFlush{}
 				return result{}
-			})
+			}))
 			q.add(versionedPod(t, Added, "ns", "u", "1"), &source{}, 0, true)
 			synctest.Wait()
 			q.forget("", false)
@@ -141,12 +141,12 @@ func TestQueue(t *testing.T) {
 	t.Run("what a worker sends after its object was forgotten is not remembered", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			working := make(chan struct{})
-			q := newQueue(0, quiet, func(e *entry, events []RawEvent) result {
+			q := newQueue(0, quiet, reconcileFunc(func(e *entry, events []RawEvent) result {
 				e.pendingFlush = &pendingFlush{}
 				<-working
 				e.pendingFlush = nil
 				return result{}
-			})
+			}))
 			q.add(versionedPod(t, Added, "ns", "u", "1"), &source{}, 0, true)
 			synctest.Wait()
 			q.forget("", false)
@@ -159,10 +159,10 @@ func TestQueue(t *testing.T) {
 	})
 	t.Run("DF-13 what comes of a stream that was called off does not count", func(t *testing.T) {
 		looks := 0
-		q := newQueue(0, quiet, func(e *entry, events []RawEvent) result {
+		q := newQueue(0, quiet, reconcileFunc(func(e *entry, events []RawEvent) result {
 			looks++
 			return result{}
-		})
+		}))
 		from := &source{namespace: "ns"}
 		q.closeSource(from)
 		q.forget("ns", false)
@@ -176,3 +176,9 @@ func TestQueue(t *testing.T) {
 		}
 	})
 }
+
+// reconcileFunc is a handler of a queue.
+type reconcileFunc func(*entry, []RawEvent) result
+
+func (f reconcileFunc) reconcile(e *entry, events []RawEvent) result { return f(e, events) }
+func (reconcileFunc) forget(*entry)                                  {}

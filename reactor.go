@@ -10,8 +10,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/kopf-go/kopf/internal/metrics"
 )
 
 // This file reacts to the events of one resource: one event becomes a cause, the cause calls
@@ -20,30 +18,35 @@ import (
 
 // reactor handles the objects of one resource.
 type reactor struct {
-	client     *Client
-	settings   *Settings
-	lifecycle  Lifecycle
-	log        *slog.Logger
-	memo       *Memo // the operator's
-	events     eventRecorder
-	meter      *metrics.Metrics
-	queue      *queue
-	indexer    indexEngine // nil if there are no indices at all
-	indices    Indices
-	barrier    *syncBarrier     // nil if there are no indices at all
-	daemons    backgroundEngine // nil if there are neither daemons nor timers
-	limit      *handlerLimit
-	pauser     *pauser
-	began      time.Time // what the clock begins with
-	rediscover func()    // called when the resource is not what it was
-	warned     warnOnce
+	*environment
+	queue     *queue
+	indexer   *indexer     // nil if there are no indices at all
+	barrier   *syncBarrier // nil if there are no indices at all
+	daemons   *daemons     // nil if there are neither daemons nor timers
+	began     time.Time    // what the clock begins with
+	discovery discoverer
+	warned    warnOnce
 
-	unreadable atomic.Bool // an object could not be read when its stream was late, and none could be since
-
-	handlers context.Context // of the handlers: ends when the operator has waited long enough
-	requests context.Context // of the requests: ends a little later, so that what is done can be stored
+	unreadable atomic.Bool     // an object could not be read when its stream was late, and none could be since
+	requests   context.Context // of the requests: ends a little after that of the handlers, so that what is done can be stored
 
 	served atomic.Pointer[resolved]
+}
+
+func (r *reactor) resource() Resource { return r.served.Load().resource }
+
+func (r *reactor) trackedState(b *Body) *Essence { return r.served.Load().track(b, r.settings) }
+
+func (r *reactor) wake(e *entry) { r.queue.wake(e) }
+
+func (r *reactor) setLive(e *entry, live *atomic.Pointer[Body]) bool { return r.queue.setLive(e, live) }
+
+func (r *reactor) warnings() *warnOnce { return &r.warned }
+
+// discoverer is what finds the resources.
+type discoverer interface {
+	// rediscover notes that a resource is not what it was.
+	rediscover()
 }
 
 // clock returns for how long the reactor has worked. Unlike the time of the day, it is never set back.
@@ -214,8 +217,7 @@ func (r *reactor) cycle(e *entry, newest RawEvent) *cycle {
 	if e.body != nil && newest.Type == Modified && newerVersion(e.body.version, fresh.version) {
 		fresh = e.body // what our own patches have made of it; the event is from before them
 	}
-	c.sender = sender{client: r.client, ctx: r.requests, resource: c.served.resource, log: c.log, fresh: fresh, onPatched: c.notePatched, onRediscover: r.rediscover, warned: &r.warned,
-		newest: func() *Body { return r.queue.newest(e) }, lenient: fresh.deleting && e.conflicts >= manyConflicts}
+	c.sender = sender{client: r.client, ctx: r.requests, resource: c.served.resource, log: c.log, fresh: fresh, owner: c, warned: &r.warned, lenient: fresh.deleting && e.conflicts >= manyConflicts}
 	c.firstCycle, c.patchedRecently = !e.inProgress, c.wasPatchedRecently()
 	return c
 }
@@ -232,6 +234,12 @@ func (c *cycle) notePatched(before, after *Body) {
 		e.goneVersion = after.version
 	}
 }
+
+// waiting returns the newest state that has come as an event and waits to be handled, nil if none does.
+func (c *cycle) waiting() *Body { return c.queue.newest(c.entry) }
+
+// rediscover has the resources discovered again.
+func (r *reactor) rediscover() { r.discovery.rediscover() }
 
 // callEventHandlers calls the handlers of raw events for one event.
 func (c *cycle) callEventHandlers(ev RawEvent) {
@@ -612,7 +620,7 @@ func (c *cycle) detectCause() {
 	if c.reason == ReasonFree && c.optionalDelete && !c.entry.deleteHandled {
 		c.reason = ReasonDelete // another client holds the object, so there is time for handlers that need not hold it
 	}
-	c.execution = &execution{settings: c.settings, meter: c.meter, limit: c.limit, workerLimit: c.queue.workerLimit, lifecycle: c.lifecycle, initial: initial, body: c.event.Body}
+	c.execution = &execution{cycle: c, initial: initial, body: c.event.Body}
 }
 
 func valueOf(e *Essence) any {
@@ -716,9 +724,9 @@ func (c *cycle) postpone(wait time.Duration) (time.Duration, error) {
 	return wait, nil
 }
 
-// prepareHandling gives the handling its ways out of this file, and what is still to be sent.
+// prepareHandling tells the execution its cause, and what is still to be sent.
 func (c *cycle) prepareHandling(cause *Change) {
-	e, progress := c.execution, c.settings.Persistence.ProgressStorage
+	e := c.execution
 	e.cause, e.registered, e.patches, c.eventPatches = *cause, c.served.changes, c.eventPatches, nil
 	if u := c.entry.pendingFlush; u != nil {
 		e.succeeded = slices.Clone(u.succeeded)
@@ -726,22 +734,24 @@ func (c *cycle) prepareHandling(cause *Change) {
 	for _, p := range e.patches {
 		e.unapplied = append(e.unapplied, p.patch)
 	}
-	e.load = func(id HandlerID) (*ProgressRecord, error) {
-		if u := c.entry.pendingFlush; u != nil && u.records[id] != nil {
-			return u.records[id], nil
-		}
-		if c.copied {
-			return nil, nil
-		}
-		return progress.Fetch(id, c.event.Body)
-	}
-	e.superseded = func() bool { return c.superseded(c.entry) }
-	e.interrupted = func() bool { return c.queue.hasNewer(c.entry, c.known().version) }
-	e.notifySuperseded = c.listen
-	e.running = func(id HandlerID) { c.queue.setRunning(c.entry, id) }
-	e.flush = c.flushBetween
-	e.flushLater = c.flushLater
 }
+
+// loadProgress returns the record of a handler, nil if there is none.
+func (c *cycle) loadProgress(id HandlerID) (*ProgressRecord, error) {
+	if u := c.entry.pendingFlush; u != nil && u.records[id] != nil {
+		return u.records[id], nil
+	}
+	if c.copied {
+		return nil, nil
+	}
+	return c.settings.Persistence.ProgressStorage.Fetch(id, c.event.Body)
+}
+
+// interrupted reports whether something newer waits than the echoes of the operator's own patches.
+func (c *cycle) interrupted() bool { return c.queue.hasNewer(c.entry, c.known().version) }
+
+// setRunning notes the handler that runs now, "" for none.
+func (c *cycle) setRunning(id HandlerID) { c.queue.setRunning(c.entry, id) }
 
 // handlerCounts counts handlers by how far they have come.
 type handlerCounts struct{ succeeded, failed, unfinished int }
@@ -832,7 +842,7 @@ func (c *cycle) collectHandlers(cause *Change) (superseded map[Reason]*handlerCo
 		if collected[h.id] {
 			continue
 		}
-		if record, err := e.load(h.id); err == nil && record != nil {
+		if record, err := c.loadProgress(h.id); err == nil && record != nil {
 			note(e.add(h, nil, false, now))
 		}
 	}

@@ -109,8 +109,8 @@ func newPrefilterPair(t *testing.T, handlers, storage string) *prefilterPair {
 	if len(warnings) > 0 {
 		t.Fatal(warnings)
 	}
-	o := &observer{client: client, settings: settings, registry: registry, lifecycle: AllAtOnce, log: slog.New(slog.DiscardHandler), memo: &Memo{},
-		events: discardEvents{}, pauser: &pauser{}, handlers: t.Context(), requests: t.Context()}
+	o := &observer{environment: environment{client: client, settings: settings, lifecycle: AllAtOnce, log: slog.New(slog.DiscardHandler), memo: &Memo{}, events: discardEvents{}, pauser: &pauser{}, handlers: t.Context()}, registry: registry,
+		requests: t.Context()}
 	for _, what := range served {
 		w.reactor = o.newReactor(what)
 	}

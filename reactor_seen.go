@@ -27,7 +27,7 @@ func (c *cycle) savedState() *handlingState {
 func (c *cycle) finishedFor(seen *handlingState) bool {
 	finished := func(record *ProgressRecord) bool { return record != nil && record.finished() && seen.of(record) }
 	for _, h := range c.served.changes {
-		record, _ := c.execution.load(h.id) // what is damaged counts as none
+		record, _ := c.loadProgress(h.id) // what is damaged counts as none
 		if finished(record) {
 			return true
 		}
@@ -35,7 +35,7 @@ func (c *cycle) finishedFor(seen *handlingState) bool {
 			continue
 		}
 		for _, id := range record.Subrefs {
-			if sub, _ := c.execution.load(HandlerID(id)); finished(sub) {
+			if sub, _ := c.loadProgress(HandlerID(id)); finished(sub) {
 				return true
 			}
 		}
@@ -82,7 +82,7 @@ func (c *cycle) storedDigest() uint64 {
 func (c *cycle) renewSubs(now time.Time) {
 	subs := make(map[HandlerID]*ProgressRecord)
 	for _, h := range c.served.changes {
-		if record, err := c.execution.load(h.id); err == nil && record != nil {
+		if record, err := c.loadProgress(h.id); err == nil && record != nil {
 			c.execution.renewBelow(h.id, record, now, subs)
 		}
 	}

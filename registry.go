@@ -79,9 +79,8 @@ type handler struct {
 	login         LoginFunc
 	probe         ProbeFunc
 	task          *taskSpec // of daemons and timers
-	engine        any       // what starts the engine that the handler needs; in an interface, so that operators without such handlers do not link it
 	indexing      *indexing // of indices
-	admission     any       // of admission: an *admitting, which only operators with such handlers link
+	admission     *admissionSpec
 	fn            function
 	keys          []string // of the annotations with its progress, under the default prefix
 	where         string   // it was registered
@@ -92,9 +91,8 @@ type handler struct {
 // Registry holds the handlers of an operator. Its zero value is empty and ready to use. It is safe for concurrent use;
 // handlers registered while an operator runs are not noticed by it.
 type Registry struct {
-	mu        sync.Mutex // guards following
-	handlers  []*handler
-	admission func(*Registry, admissionOperator) (admissionEngine, error) // the engine, if there are handlers for it
+	mu       sync.Mutex // guards following
+	handlers []*handler
 }
 
 var defaultRegistry struct {
@@ -316,17 +314,9 @@ func (r *Registry) serving() bool {
 	return slices.ContainsFunc(r.snapshot(), func(h *handler) bool { return h.kind < kindSub || h.admission != nil })
 }
 
-// starters return what starts the engines of daemons and timers, and of indices; nil if there are none.
-func (r *Registry) starters() (background, indices any) {
-	for _, h := range r.snapshot() {
-		switch {
-		case h.task != nil:
-			background = h.engine
-		case h.indexing != nil:
-			indices = h.engine
-		}
-	}
-	return background, indices
+// has reports whether one of the handlers is of a family.
+func (r *Registry) has(family func(*handler) bool) bool {
+	return slices.ContainsFunc(r.snapshot(), family)
 }
 
 // activities returns the handlers of one activity of the operator, each function once under one id.

@@ -17,17 +17,24 @@ import (
 // This file sends the patch of one object in as few requests as it takes, so that a namesake is never hit,
 // and classifies refusals. It runs on the goroutine that wants the object changed.
 
+// patchOwner is whose patches a sender sends.
+type patchOwner interface {
+	discoverer
+	// notePatched notes what a request has led to.
+	notePatched(before, after *Body)
+	// waiting returns the newest state that has come as an event and waits to be handled, nil if none does.
+	waiting() *Body
+}
+
 // sender sends patches of one object, and knows its newest state.
 type sender struct {
-	client       *Client
-	ctx          context.Context // of the requests
-	resource     Resource
-	log          *slog.Logger
-	onPatched    func(before, after *Body) // called with what each request has led to; may be nil
-	onRediscover func()                    // called when the resource is not what it was; may be nil
-	newest       func() *Body              // the newest state that has come as an event, if it waits to be handled; may be nil
-	warned       *warnOnce                 // what was warned of for the resource; may be nil
-	lenient      bool                      // whether transformations conflict only with changes of what they change themselves
+	client   *Client
+	ctx      context.Context // of the requests
+	resource Resource
+	log      *slog.Logger
+	owner    patchOwner
+	warned   *warnOnce // what was warned of for the resource; may be nil
+	lenient  bool      // whether transformations conflict only with changes of what they change themselves
 
 	sent int // requests that were answered well
 
@@ -71,10 +78,7 @@ func (s *sender) known() *Body {
 // latest returns the newest state of the object: that of the last request, or of an event that has come since.
 func (s *sender) latest() *Body {
 	known := s.known()
-	if s.newest == nil {
-		return known
-	}
-	if body := s.newest(); body != nil && newerVersion(body.version, known.version) {
+	if body := s.owner.waiting(); body != nil && newerVersion(body.version, known.version) {
 		return body
 	}
 	return known
@@ -85,9 +89,7 @@ func (s *sender) setKnown(before, body *Body) {
 	s.mu.Lock()
 	s.fresh = body
 	s.mu.Unlock()
-	if s.onPatched != nil {
-		s.onPatched(before, body)
-	}
+	s.owner.notePatched(before, body)
 }
 
 // The HTTP codes that mean something to what is done with an object.
@@ -294,7 +296,7 @@ func (s *sender) classifyRefusal(err error, known *Body, subresource string, tes
 	case api.Code == codeNotFound && api.Name == known.namespace && known.namespace != known.name:
 		return fmt.Errorf("changing an object whose namespace is gone: create the namespace %q again to have the object finished: %w", known.namespace, err)
 	case api.Code == codeNotFound && subresource != "":
-		s.rediscover()
+		s.owner.rediscover()
 		return fmt.Errorf("the resource seems to have lost its subresource %q: %w", subresource, err)
 	case api.Code == codeNotFound:
 		return err
@@ -318,15 +320,9 @@ func (s *sender) get(known *Body) (*Body, error) {
 	case errors.As(err, &api) && api.Code == codeNotFound && api.Reason == "NotFound" && api.Name == known.name:
 		return nil, errGone
 	case errors.As(err, &api) && api.Code == codeNotFound:
-		s.rediscover() // the resource is not served, or not yet
+		s.owner.rediscover() // the resource is not served, or not yet
 	}
 	return body, err
-}
-
-func (s *sender) rediscover() {
-	if s.onRediscover != nil {
-		s.onRediscover()
-	}
 }
 
 // overflows reports whether a patch was refused because all annotations together are too large.
