@@ -138,7 +138,7 @@ func (r *run) attemptActivity(ctx context.Context, h *handler, record *ProgressR
 	if !o.cancelled {
 		record.apply(o, time.Now())
 	}
-	r.meter.handler(h.id, false).ended(o.result(err), int64(time.Since(began)))
+	r.meter.Handler(string(h.id), false).Ended(o.result(err), int64(time.Since(began)))
 	logOutcome(ctx, r.Logger, "Activity", h.id, o, err)
 	return value, o
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/jsonpatch"
+	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -388,11 +389,11 @@ func (a *admissionReview) call(ctx context.Context, h *handler) {
 		err = own.Patch.try(own.Body)
 	}
 	a.log(h, err)
-	outcome := resultSuccess
+	outcome := metrics.Success
 	if err != nil {
-		outcome = resultFailure
+		outcome = metrics.Failure
 	}
-	a.meter.handler(h.id, false).ended(outcome, int64(time.Since(began)))
+	a.meter.Handler(string(h.id), false).Ended(outcome, int64(time.Since(began)))
 	if rank := rankOf(err); err != nil && (a.worst == nil || rank < a.rank) {
 		a.worst, a.rank = err, rank
 	}

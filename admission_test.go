@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/kopf-go/kopf/internal/validation"
 )
@@ -77,13 +76,4 @@ func FuzzServicePath(f *testing.F) {
 			t.Errorf("%q becomes %q and then %q", id, path, again)
 		}
 	})
-}
-
-func TestWarnings(t *testing.T) {
-	for _, text := range []string{"", "short", strings.Repeat("x", 1000), strings.Repeat("é ", 500), strings.Repeat(" ", 400), "a" + strings.Repeat(" ", 300)} {
-		got := cutWarning(text)
-		if n := utf8.RuneCountInString(got); n > maxWarning || n < min(len(text), maxWarning) && strings.TrimSpace(text) != "" && !strings.HasSuffix(got, "…") {
-			t.Errorf("%q is cut to %q", text, got)
-		}
-	}
 }

@@ -30,15 +30,14 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 //
 // They are a statement of policy: a failing test is repaired by moving the code, not by editing the table.
 var rules = struct {
-	processes, goroutines string   // the files that may start them, separated by spaces
-	timeless              string   // the files that may not read the clock
-	banned                []string // what no file may import
+	goroutines string   // the files that may start them, separated by spaces
+	timeless   string   // the files that may not read the clock
+	banned     []string // what no file may import
 }{
-	processes: "webhooks_tunnels.go",
-	goroutines: "admission.go admission_configuration.go client.go client_rate_limit.go client_workers.go credentials.go daemons.go events.go execution.go indexing.go " +
-		"kopf.go activities.go apiserver.go auth_transport.go cli.go observation.go pausing.go peering.go probing.go queue.go reactor.go reactor_sending.go testing.go watching.go webhooks.go webhooks_certificates.go webhooks_tunnels.go",
+	goroutines: "admission.go admission_configuration.go client.go credentials.go daemons.go events.go execution.go indexing.go " +
+		"kopf.go activities.go apiserver.go auth_transport.go cli.go observation.go pausing.go peering.go probing.go queue.go reactor.go reactor_sending.go testing.go watching.go webhooks.go",
 	timeless: "body.go diff.go errors.go filters.go patch.go registry.go resource.go",
-	banned:   []string{"testing", "expvar", "net/http/pprof", "net/http/httptest", "unsafe", "plugin"},
+	banned:   []string{"os/exec", "testing", "expvar", "net/http/pprof", "net/http/httptest", "unsafe", "plugin"},
 }
 
 // starters and clocks are the functions that start goroutines without a go statement, and those that read the time or wait for it.
@@ -65,7 +64,7 @@ func TestRules(t *testing.T) {
 		}
 		for _, spec := range f.Imports {
 			path := strings.Trim(spec.Path.Value, `"`)
-			if slices.Contains(rules.banned, path) || path == "os/exec" && !in(rules.processes, name) {
+			if slices.Contains(rules.banned, path) {
 				t.Errorf("%s may not import %s", name, path)
 			}
 		}
@@ -382,9 +381,6 @@ type loaded struct {
 	types *types.Package
 	info  types.Info
 }
-
-// file returns the name of the file of a position.
-func (l *loaded) file(pos token.Pos) string { return filepath.Base(l.fset.Position(pos).Filename) }
 
 var loadOnce = sync.OnceValues(func() (*loaded, error) {
 	bp, err := build.ImportDir(".", 0)

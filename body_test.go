@@ -3,11 +3,13 @@ package kopf
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -337,4 +339,57 @@ func mustDecode(t testing.TB, text string) any {
 func mustObject(t testing.TB, text string) map[string]any {
 	t.Helper()
 	return mustDecode(t, text).(map[string]any)
+}
+
+// FuzzOutline holds the outlines of objects, which are found in one pass, against what is found by looking for each part by itself.
+func FuzzOutline(f *testing.F) {
+	f.Add([]byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","uid":"u","labels":{"a":"b"},"deletionTimestamp":null},"spec":{"x":[1,"\"]"]},"status":{}}`))
+	f.Add([]byte(`{"metadata":{"name":"a"},"metadata":{"uid":"b"},"m\u0065tadata":null} `))
+	f.Add([]byte(`{"kind":5,"metadata":[{}]}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		text = bytes.TrimSpace(text)
+		var o rawjson.Header
+		err := o.Scan(text)
+		if !json.Valid(text) || !utf8.Valid(text) || text[0] != '{' {
+			if err == nil && o.End > len(text) {
+				t.Fatalf("%q ends at %d", text, o.End)
+			}
+			return
+		}
+		if err != nil || o.End != len(text) {
+			t.Fatalf("%q: %v, and the end is %d", text, err, o.End)
+		}
+		for cut := range text {
+			if err := o.Scan(text[:cut]); !errors.Is(err, rawjson.ErrTruncated) && cut > 0 {
+				t.Fatalf("%q: got %v, want %v", text[:cut], err, rawjson.ErrTruncated)
+			}
+		}
+		b, err := ParseBody(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole, _ := rawjson.Find(text, "metadata")
+		for _, part := range []struct {
+			path []string
+			got  string
+		}{
+			{[]string{"apiVersion"}, b.apiVersion}, {[]string{"kind"}, b.kind}, {[]string{"metadata", "name"}, b.name},
+			{[]string{"metadata", "namespace"}, b.namespace}, {[]string{"metadata", "uid"}, b.uid}, {[]string{"metadata", "resourceVersion"}, b.version},
+		} {
+			if want := rawjson.StringAt(text, part.path...); part.got != want {
+				t.Errorf("%q: %q is %q, want %q", text, part.path, part.got, want)
+			}
+		}
+		for _, part := range []struct {
+			path []string
+			got  []byte
+		}{{[]string{"status"}, b.status}, {[]string{"metadata", "labels"}, b.labels}, {[]string{"metadata", "annotations"}, b.annotations}, {[]string{"metadata", "finalizers"}, b.finalizers}} {
+			if want, _ := rawjson.Find(text, part.path...); !bytes.Equal(part.got, want) {
+				t.Errorf("%q: %q is %q, want %q", text, part.path, part.got, want)
+			}
+		}
+		if deletion, _ := rawjson.Find(whole, "deletionTimestamp"); b.deleting == rawjson.IsNull(deletion) {
+			t.Errorf("%q: deleting is %t", text, b.deleting)
+		}
+	})
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/cliflag"
+	"github.com/kopf-go/kopf/internal/hostid"
 )
 
 // The exit codes of failures and of wrong usage.
@@ -458,7 +459,7 @@ type peeringCommand struct {
 func (t *peeringCommand) writeAll(ctx context.Context) error {
 	if t.id = t.options.id; t.id == "" {
 		if t.id = os.Getenv("POD_ID"); t.id == "" {
-			t.id = userAtHost()
+			t.id = hostid.UserAtHost()
 		} else {
 			fmt.Fprintf(t.command.stderr, "The record is that of the pod, %q, and so of its operator, if there is one: --id gives it another name.\n", t.id)
 		}

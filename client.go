@@ -19,7 +19,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/ratelimit"
+	"github.com/kopf-go/kopf/internal/rawjson"
 	"github.com/kopf-go/kopf/internal/workpool"
 )
 
@@ -38,7 +40,7 @@ type Client struct {
 	credentials *credentialStore
 	source      *Settings // read by configure
 	log         *slog.Logger
-	meter       *metrics // nil for none
+	meter       *metrics.Metrics // nil for none
 
 	configured sync.Once // guards following, which configure sets at the first request
 	settings   NetworkingSettings
@@ -368,15 +370,12 @@ func (c *Client) delay(backoff time.Duration, err error) time.Duration {
 // errInterrupted means that an answer broke off after some of it was processed.
 var errInterrupted = errors.New("the answer broke off")
 
-// errUnreadable means that an answer has come whole, and is not what an API server sends: the page of a proxy, perhaps.
-var errUnreadable = errors.New("the answer cannot be understood")
-
-// unreadable marks an error of JSON as errUnreadable, unless it is one of the connection.
+// unreadable marks an error of JSON as [rawjson.ErrUnreadable], unless it is one of the connection.
 func unreadable(err error) error {
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError
 	if errors.As(err, &syntax) || errors.As(err, &kind) {
-		return fmt.Errorf("%w: %w", errUnreadable, err)
+		return fmt.Errorf("%w: %w", rawjson.ErrUnreadable, err)
 	}
 	return err
 }
@@ -389,7 +388,7 @@ func (r *request) repeatable(err error) bool {
 	var certificate *tls.CertificateVerificationError
 	var dial *net.OpError
 	switch {
-	case errors.As(err, &login), errors.As(err, &certificate), errors.Is(err, errInterrupted), errors.Is(err, errUnreadable):
+	case errors.As(err, &login), errors.As(err, &certificate), errors.Is(err, errInterrupted), errors.Is(err, rawjson.ErrUnreadable):
 		return false
 	case errors.As(err, &api) && api.denied():
 		return false
@@ -435,7 +434,7 @@ func (c *Client) attempt(ctx context.Context, r *request) error {
 		}
 		sent := time.Now()
 		code, err := r.send(ctx, cred)
-		c.meter.request(r.verb(), code)
+		c.meter.Request(r.verb(), code)
 		if isDenied(err) {
 			code = http.StatusForbidden // the API server itself is well
 		}
@@ -522,7 +521,7 @@ func confirm(answer io.Reader) error {
 	var head [64]byte
 	n, err := io.ReadFull(answer, head[:])
 	if text := bytes.TrimSpace(head[:n]); len(text) > 0 && text[0] != '{' {
-		return fmt.Errorf("%w: an object in JSON is expected, not %.20q", errUnreadable, text)
+		return fmt.Errorf("%w: an object in JSON is expected, not %.20q", rawjson.ErrUnreadable, text)
 	}
 	if err != io.EOF && err != io.ErrUnexpectedEOF { // it is shorter, or empty
 		return err
@@ -565,10 +564,10 @@ type bounded struct {
 	left   int
 }
 
-// Read fails with errTooLarge beyond the limit.
+// Read fails with [rawjson.ErrTooLarge] beyond the limit.
 func (b *bounded) Read(p []byte) (int, error) {
 	if b.left <= 0 {
-		return 0, errTooLarge
+		return 0, rawjson.ErrTooLarge
 	}
 	n, err := b.answer.Read(p[:min(len(p), b.left)])
 	b.left -= n
@@ -583,12 +582,12 @@ func (c *Client) body(ctx context.Context, r *request) (*Body, error) {
 		if r.length > 0 && r.length < maxGuess {
 			whole.Grow(int(r.length) + bytes.MinRead)
 		}
-		_, err := whole.ReadFrom(&bounded{answer, maxObject})
+		_, err := whole.ReadFrom(&bounded{answer, rawjson.MaxObject})
 		if err != nil {
 			return err
 		}
 		if body, err = ParseBody(whole.Bytes()); err != nil {
-			return fmt.Errorf("%w: %w", errUnreadable, err)
+			return fmt.Errorf("%w: %w", rawjson.ErrUnreadable, err)
 		}
 		return nil
 	}

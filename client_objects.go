@@ -1,9 +1,12 @@
 package kopf
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"maps"
 	"math"
@@ -424,4 +427,87 @@ func store(body *Body, into any) error {
 		return nil
 	}
 	return body.Decode(into)
+}
+
+// errStopped ends a list or a watch whose caller has had enough.
+var errStopped = errors.New("stopped")
+
+// list hands over the objects of a resource while they come in, in pages unless the size is zero, and returns the version of the list.
+func (c *Client) list(ctx context.Context, r Resource, namespace string, query url.Values, pageSize int, once bool, yield func(*Body) bool) (string, error) {
+	return c.scanList(ctx, r, namespace, query, pageSize, once, func(o *rawjson.Header, raw []byte) error {
+		if !yield(listedBody(o, raw, r)) {
+			return errStopped
+		}
+		return nil
+	}, nil)
+}
+
+// scanList is list for callers that look at the headers first, in bytes that are used again afterwards, and to do something between the
+// pages, unless that is nil.
+func (c *Client) scanList(ctx context.Context, r Resource, namespace string, query url.Values, pageSize int, once bool,
+	take func(o *rawjson.Header, raw []byte) error, between func(context.Context)) (string, error) {
+	page := &rawjson.ListPage{Take: take}
+	read := func(answer io.Reader) error {
+		err := page.Read(answer)
+		if err != nil && page.Taken {
+			return fmt.Errorf("%w: %w", errInterrupted, err) // objects must not be taken twice
+		}
+		return err
+	}
+	for {
+		if err := c.page(ctx, r, namespace, query, pageSize, read, once); err != nil {
+			return "", err
+		}
+		if page.Next == "" {
+			return page.Version, nil
+		}
+		if between != nil {
+			between(ctx)
+		}
+		query.Set("continue", page.Next)
+	}
+}
+
+// listPages yields objects while no request is under way.
+func (c *Client) listPages(ctx context.Context, r Resource, o *ListOptions, yield func(*Body, error) bool) error {
+	q := o.query()
+	for {
+		var items []*Body
+		page := &rawjson.ListPage{Take: func(o *rawjson.Header, raw []byte) error {
+			items = append(items, listedBody(o, raw, r))
+			return nil
+		}}
+		read := func(answer io.Reader) error {
+			items = nil // the page begins, perhaps once more
+			return page.Read(answer)
+		}
+		if err := c.page(ctx, r, o.Namespace, q, cmp.Or(o.PageSize, 500), read, false); err != nil {
+			return err
+		}
+		for _, b := range items {
+			if !yield(b, nil) {
+				return errStopped
+			}
+		}
+		if page.Next == "" {
+			return nil
+		}
+		q.Set("continue", page.Next)
+	}
+}
+
+// page requests one page.
+func (c *Client) page(ctx context.Context, r Resource, namespace string, query url.Values, size int, read func(io.Reader) error, once bool) error {
+	if size > 0 {
+		query.Set("limit", strconv.Itoa(size))
+	}
+	return c.do(ctx, &request{
+		method: http.MethodGet, path: r.URL(url.PathEscape(namespace), "", ""), query: query, once: once,
+		read: read,
+	})
+}
+
+// listedBody returns the body of an item of a list, with bytes of its own. Most items have neither a kind nor an APIVersion.
+func listedBody(o *rawjson.Header, raw []byte, r Resource) *Body {
+	return outlined(o, bytes.Clone(raw[:o.End])).typed(r.APIVersion(), r.Kind)
 }

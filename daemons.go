@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/metrics"
 )
 
 // This file runs daemons and timers. A task is one of them for one object: it has a goroutine while its function
@@ -563,9 +565,9 @@ func (t *task) abandonLocked(log *slog.Logger) {
 // count counts the task, or counts it off with -1.
 func (t *task) count(n int64) {
 	if m := t.object.engine.meter; t.handler.kind == kindTimer {
-		m.timers.n.Add(n)
+		m.Add(metrics.Timers, n)
 	} else {
-		m.daemons.n.Add(n)
+		m.Add(metrics.Daemons, n)
 	}
 }
 
@@ -714,7 +716,7 @@ func (t *task) attempt() (wait time.Duration, more bool) {
 		}
 	}
 	t.release()
-	d.meter.handler(h.id, false).ended(out.result(err), int64(time.Since(now)))
+	d.meter.Handler(string(h.id), false).Ended(out.result(err), int64(time.Since(now)))
 	if empty := o.Patch.Empty(); err != nil || empty {
 		t.logOutcome(o.Logger, out, err, empty)
 	} else {

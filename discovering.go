@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // This file asks the API server which resources it has: in two requests where it offers that, else in one
@@ -54,7 +56,7 @@ func (d *discovery) get(ctx context.Context, path, accept string, into any) erro
 
 func (d *discovery) fetch(ctx context.Context, r *request, into any) error {
 	r.read = func(answer io.Reader) error {
-		return unreadable(json.NewDecoder(&bounded{answer, maxObject}).Decode(into))
+		return unreadable(json.NewDecoder(&bounded{answer, rawjson.MaxObject}).Decode(into))
 	}
 	err := d.client.do(ctx, r)
 	if StatusCode(err) == http.StatusNotFound {

@@ -13,8 +13,10 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 
+	"github.com/kopf-go/kopf/internal/cut"
+	"github.com/kopf-go/kopf/internal/iso8601"
+	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -37,7 +39,7 @@ type eventSink struct {
 	settings *PostingSettings
 	client   *Client
 	log      *slog.Logger
-	meter    *metrics
+	meter    *metrics.Metrics
 
 	mu     sync.Mutex // guards following
 	queue  chan *queuedEvent
@@ -92,11 +94,11 @@ func (e *eventSink) post(level int, ref ObjectReference, kind, reason, message s
 		e.reject(reason, errNameless)
 		return
 	}
-	ev := &queuedEvent{eventKey{ref, kind, cutBytes(reason, 128), shorten(message)}, time.Now()}
+	ev := &queuedEvent{eventKey{ref, kind, cut.Bytes(reason, 128), cut.Middle(message, maxEventMessage)}, time.Now()}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
-		e.meter.eventLost()
+		e.meter.Add(metrics.EventsLost, 1)
 		return
 	}
 	if e.queue == nil {
@@ -107,7 +109,7 @@ func (e *eventSink) post(level int, ref ObjectReference, kind, reason, message s
 	select {
 	case e.queue <- ev:
 	default:
-		e.meter.eventLost()
+		e.meter.Add(metrics.EventsLost, 1)
 	}
 }
 
@@ -147,7 +149,7 @@ func (e *eventSink) run() {
 	e.series, e.buckets = make(map[eventKey]*eventSeries), make(map[ObjectReference]*bucket)
 	for ev := range e.queue {
 		if e.ctx.Err() != nil {
-			e.meter.eventLost()
+			e.meter.Add(metrics.EventsLost, 1)
 			continue
 		}
 		e.handle(ev)
@@ -160,7 +162,7 @@ func (e *eventSink) run() {
 
 // warnLost logs how many events were lost since the last warning.
 func (e *eventSink) warnLost() {
-	if lost := e.meter.lostEvents(); lost > e.lost {
+	if lost := e.meter.Load(metrics.EventsLost); lost > e.lost {
 		e.log.Warn("Some events could not be posted in time, or were too many about one object; they are lost.", "events", lost-e.lost)
 		e.lost, e.warnedAt = lost, time.Now()
 	}
@@ -179,7 +181,7 @@ func (e *eventSink) handle(ev *queuedEvent) {
 	}
 	if !e.allow(ev) {
 		if before == nil {
-			e.meter.eventLost()
+			e.meter.Add(metrics.EventsLost, 1)
 		}
 		return // the count of an event that is posted already is sent with a later one
 	}
@@ -209,12 +211,12 @@ func (e *eventSink) handle(ev *queuedEvent) {
 		e.fail(ev, err)
 		return
 	}
-	e.meter.posted.n.Add(1)
+	e.meter.Add(metrics.EventsPosted, 1)
 	e.series[ev.eventKey] = &eventSeries{namespace: namespace, name: name, count: 1, at: ev.at}
 }
 
 func (e *eventSink) fail(ev *queuedEvent, err error) {
-	e.meter.eventLost()
+	e.meter.Add(metrics.EventsLost, 1)
 	e.lost++ // it is logged here
 	attrs := []any{"object", ev.ref, "type", ev.kind, "reason", ev.reason, "message", ev.message}
 	var api *APIError
@@ -240,12 +242,9 @@ func (e *eventSink) namespace(ctx context.Context, ref ObjectReference) (string,
 	return cmp.Or(info.DefaultNamespace, "default"), nil
 }
 
-// eventTime is how the API server wants to have times: with exactly six digits.
-const eventTime = "2006-01-02T15:04:05.000000-07:00"
-
 // event returns what is posted.
 func (e *eventSink) event(ev *queuedEvent, namespace, name string) []byte {
-	now := ev.at.UTC().Format(eventTime)
+	now := ev.at.UTC().Format(iso8601.Layout)
 	about := namespace
 	if ev.ref.Namespace == "" && (namespace == "default" || namespace == "kube-system") {
 		about = "" // or kubectl would not find it
@@ -269,13 +268,13 @@ func (e *eventSink) event(ev *queuedEvent, namespace, name string) []byte {
 
 // repeat adds what has happened since to an event that was posted.
 func (e *eventSink) repeat(ctx context.Context, before *eventSeries) error {
-	patch := fmt.Appendf(nil, `{"count":%d,"lastTimestamp":%q}`, before.count, before.at.UTC().Format(eventTime))
+	patch := fmt.Appendf(nil, `{"count":%d,"lastTimestamp":%q}`, before.count, before.at.UTC().Format(iso8601.Layout))
 	_, err := e.client.body(ctx, &request{
 		method: http.MethodPatch, path: eventsPath(before.namespace) + "/" + url.PathEscape(before.name),
 		contentType: "application/merge-patch+json", body: patch,
 	})
 	if err == nil {
-		e.meter.merged.n.Add(1)
+		e.meter.Add(metrics.EventsMerged, 1)
 	}
 	return err
 }
@@ -306,25 +305,5 @@ func (e *eventSink) evict() {
 	}
 }
 
-// shorten cuts the middle out of a message that is longer than the API server takes: 1024 bytes.
-func shorten(message string) string {
-	if message = strings.ToValidUTF8(message, "\ufffd"); len(message) <= 1024 {
-		return message
-	}
-	end := len(message) - 510
-	for !utf8.RuneStart(message[end]) {
-		end++
-	}
-	return cutBytes(message, 511) + "..." + message[end:]
-}
-
-// cutBytes cuts a text off at the border of a character.
-func cutBytes(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	for limit > 0 && !utf8.RuneStart(text[limit]) {
-		limit--
-	}
-	return text[:limit]
-}
+// maxEventMessage is the longest message that the API server takes, in bytes.
+const maxEventMessage = 1024

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/cut"
+	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/workpool"
 )
 
@@ -71,20 +73,20 @@ type outcome struct {
 }
 
 // result is what is counted of the outcome of an attempt that has ended with an error.
-func (o outcome) result(err error) attemptResult {
+func (o outcome) result(err error) metrics.Result {
 	switch {
 	case o.cancelled:
-		return resultCancelled
+		return metrics.Cancelled
 	case o.waiting:
-		return resultWaiting
+		return metrics.Waiting
 	case !o.final:
-		return resultRetry
+		return metrics.Retry
 	case o.err != nil:
-		return resultFailure
+		return metrics.Failure
 	case err != nil:
-		return resultIgnored
+		return metrics.Ignored
 	}
-	return resultSuccess
+	return metrics.Success
 }
 
 // exhausted reports whether a handler may not be called any more by its own limits.
@@ -159,7 +161,7 @@ func (r *ProgressRecord) apply(o outcome, now time.Time) {
 		text = waitingMessage
 		r.Message = &text
 	} else if o.err != nil {
-		text = truncate(o.err.Error(), maxMessage)
+		text = cut.End(o.err.Error(), maxMessage)
 		r.Message = &text
 	}
 }
@@ -170,17 +172,6 @@ const waitingMessage = "None"
 // maxMessage is the longest text of an error that is stored on an object, in bytes: the annotations of an object
 // may have 256 KiB in all, and no one reads that much.
 const maxMessage = 1024
-
-func truncate(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	cut := limit - len("…")
-	for cut > 0 && text[cut]&0xc0 == 0x80 { // not inside of a character
-		cut--
-	}
-	return text[:cut] + "…"
-}
 
 // call calls a user's function and turns a panic into an error with its stack. So it does with a nil pointer of an error type, which is an
 // error whose text cannot be read.
@@ -482,7 +473,7 @@ func (e *execution) attempt(ctx context.Context, p *progress) outcome {
 	if err := h.exhausted(retries, runtime, nil); err != nil {
 		o := outcome{final: true, err: err}
 		e.finish(p, o, nil)
-		e.meterOf(p).ended(resultFailure, 0)
+		e.meterOf(p).Ended(metrics.Failure, 0)
 		logOutcome(ctx, log, "Handler", h.id, o, err)
 		return o
 	}
@@ -506,7 +497,7 @@ func (e *execution) attempt(ctx context.Context, p *progress) outcome {
 		o = h.outcome(err, p.record.Retries, time.Since(p.record.Started), &e.cycle.settings.Execution)
 	}
 	e.finish(p, o, c)
-	e.meterOf(p).ended(o.result(err), int64(time.Since(started)))
+	e.meterOf(p).Ended(o.result(err), int64(time.Since(started)))
 	if o.cancelled && ctx.Err() == nil {
 		log.InfoContext(ctx, fmt.Sprintf("Handler '%s' was interrupted, because the object was changed or deleted meanwhile.", h.id))
 		return o
@@ -522,12 +513,12 @@ func (e *execution) attempt(ctx context.Context, p *progress) outcome {
 }
 
 // meterOf returns the counters of a handler; sub-handlers are counted together for the first of their parents.
-func (e *execution) meterOf(p *progress) *handlerMetrics {
+func (e *execution) meterOf(p *progress) *metrics.Handler {
 	sub := p.parent != nil
 	for p.parent != nil {
 		p = p.parent
 	}
-	return e.cycle.meter.handler(p.handler.id, sub)
+	return e.cycle.meter.Handler(string(p.handler.id), sub)
 }
 
 // interruptible makes the context of a handler, which ends early if the handler wants that. What ends must be released.
@@ -663,7 +654,7 @@ func (e *execution) failRefused(p *handlerPatch, err error) {
 
 // failRefused makes the record that of a handler whose patch the API server does not take.
 func (r *ProgressRecord) failRefused(err error) {
-	text := truncate("its patch was refused: "+err.Error(), maxMessage)
+	text := cut.End("its patch was refused: "+err.Error(), maxMessage)
 	r.Success, r.Failure, r.Message = false, true, &text
 	r.Delayed, r.Stopped = time.Time{}, time.Now()
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -194,15 +193,5 @@ func TestCauseDetection(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-func TestTruncate(t *testing.T) {
-	long := strings.Repeat("ž", 1000)
-	if got := truncate(long, maxMessage); len(got) > maxMessage || !strings.HasSuffix(got, "ž…") {
-		t.Errorf("got %d bytes that end with %q", len(got), got[len(got)-8:])
-	}
-	if got := truncate("short", maxMessage); got != "short" {
-		t.Errorf("got %q", got)
 	}
 }

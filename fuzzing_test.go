@@ -6,14 +6,12 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
-	"errors"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -132,7 +130,6 @@ func FuzzPEM(f *testing.F) {
 	f.Add([]byte("-----BEGIN X-----\nQUJD\n-----END X-----\n"))
 	f.Add([]byte(base64.StdEncoding.EncodeToString([]byte("-----BEGIN X-----\nQUJD\n-----END X-----\n"))))
 	f.Add([]byte("hunter2hunter2"))
-	f.Add(readKey(f, "aes128-sha1"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		text, err := pemOf("the key", data)
 		if err != nil {
@@ -151,28 +148,7 @@ func FuzzPEM(f *testing.F) {
 		if pair, err := info.clientCertificate(); err == nil && len(pair.Certificate) == 0 {
 			t.Errorf("%q gives an empty certificate", data)
 		}
-		if key, err := decryptKeyPEM(cheapKey(text), "secret"); err == nil && bytes.Contains(key, []byte("BEGIN ENCRYPTED PRIVATE KEY")) && pemTypes(text)[0] == "ENCRYPTED PRIVATE KEY" {
-			t.Errorf("%q is decrypted to %q", data, key)
-		}
 	})
-}
-
-// cheapKey returns PEM whose keys do not take long to decrypt.
-func cheapKey(text []byte) []byte {
-	var cheap []byte
-	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
-		if key, err := parseEncryptedKey(block.Bytes); err != nil || key.iterations < 10000 {
-			cheap = append(cheap, pem.EncodeToMemory(block)...)
-		}
-	}
-	return cheap
-}
-
-func pemTypes(text []byte) (types []string) {
-	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
-		types = append(types, block.Type)
-	}
-	return types
 }
 
 // FuzzConnection validates an address and credentials, and sends a request with what is valid. No secret is told, and none goes elsewhere.
@@ -294,20 +270,6 @@ func FuzzView(f *testing.F) {
 	})
 }
 
-// FuzzTruncate cuts texts that go to annotations, events and logs.
-func FuzzTruncate(f *testing.F) {
-	f.Add("ééé", 5)
-	f.Fuzz(func(t *testing.T, text string, limit int) {
-		if limit < len("…") || limit > 1<<20 {
-			t.Skip()
-		}
-		got := truncate(text, limit)
-		if len(got) > limit || utf8.ValidString(text) && !utf8.ValidString(got) || len(text) <= limit && got != text {
-			t.Errorf("%q is cut to %q, at most %d bytes", text, got, limit)
-		}
-	})
-}
-
 // FuzzEndpoint reads the address of the endpoint for probes.
 func FuzzEndpoint(f *testing.F) {
 	f.Add("http://0.0.0.0:8080/healthz")
@@ -323,56 +285,6 @@ func FuzzEndpoint(f *testing.F) {
 		}
 		if !strings.HasPrefix(path, "/") {
 			t.Errorf("%q has the path %q", endpoint, path)
-		}
-	})
-}
-
-// FuzzMetrics writes a page about resources of any name: no name makes another line.
-func FuzzMetrics(f *testing.F) {
-	f.Add("things.example.com", "fn/spec.x")
-	f.Add("a\"} 1\nkopf_paused 1", "\\\n")
-	f.Fuzz(func(t *testing.T, resource, id string) {
-		lines := func(resource, id string) int {
-			m := &metrics{goroutines: func() int { return 1 }, memory: func() int64 { return 1 }, paused: func() bool { return false }}
-			m.register([]HandlerID{HandlerID(id)})
-			m.resource(resource)
-			var page bytes.Buffer
-			if err := m.write(&page); err != nil {
-				t.Fatal(err)
-			}
-			for line := range strings.Lines(page.String()) {
-				if name, _, ok := strings.Cut(line, "{"); ok && strings.Contains(name, " ") {
-					t.Errorf("the line %q", line)
-				}
-			}
-			return strings.Count(page.String(), "\n")
-		}
-		if got, want := lines(resource, id), lines("r", "h"); got != want {
-			t.Errorf("%d lines with %q and %q, want %d", got, resource, id, want)
-		}
-	})
-}
-
-// FuzzTunnelOutput reads the log of a program in pieces: what is kept of it is limited.
-func FuzzTunnelOutput(f *testing.F) {
-	f.Add([]byte(`{"msg":"starting web service","addr":"127.0.0.1:4040"}`+"\n"+`{"err":"no"}`+"\nx"), 7)
-	f.Add(bytes.Repeat([]byte("x"), 100), 1)
-	f.Fuzz(func(t *testing.T, text []byte, size int) {
-		whole, parts := newTunnelOutput(), newTunnelOutput()
-		_, _ = whole.Write(text)
-		for part := range slices.Chunk(text, min(max(size, 1), 1<<10)) {
-			if n, err := parts.Write(part); n != len(part) || err != nil {
-				t.Errorf("%d of %d bytes, %v", n, len(part), err)
-			}
-		}
-		if whole.api != parts.api || whole.fault != parts.fault || !bytes.Equal(whole.rest, parts.rest) {
-			t.Errorf("%q is read as %q, %q, and in pieces as %q, %q", text, whole.api, whole.fault, parts.api, parts.fault)
-		}
-		if bytes.Contains(whole.rest, []byte("\n")) || len(whole.rest) > maxTunnelAnswer {
-			t.Errorf("%d bytes are kept", len(whole.rest))
-		}
-		if err := whole.explain(errors.New("x")); err == nil {
-			t.Error("there is no reason")
 		}
 	})
 }

@@ -123,7 +123,7 @@ func TestHostileDepth(t *testing.T) {
 			},
 			"compaction":  func() error { _ = rawjson.AppendCompact(nil, data); return rawjson.ErrMalformed },
 			"differences": func() error { _ = diffRaw(data, []byte(`{"a":{"a":1}}`)); return rawjson.ErrMalformed },
-			"frames":      func() error { return new(frame).scan(append([]byte(`{"type":"ADDED","object":`), data...)) },
+			"frames":      func() error { return new(rawjson.Frame).Scan(append([]byte(`{"type":"ADDED","object":`), data...)) },
 		} {
 			if err := parse(); err == nil {
 				t.Errorf("%s takes %s nested %d times", parser, name, depth)
@@ -147,7 +147,7 @@ var blanks = sync.OnceValue(func() []byte {
 	var b bytes.Buffer
 	z, _ := gzip.NewWriterLevel(&b, gzip.BestSpeed) // the level is one
 	part := bytes.Repeat([]byte(" "), 1<<20)
-	for range maxObject>>20 + 8 {
+	for range rawjson.MaxObject>>20 + 8 {
 		_, _ = z.Write(part)
 	}
 	_ = z.Close()
@@ -254,11 +254,11 @@ func TestHostileAnswers(t *testing.T) {
 					t.Errorf("it was asked %d times: %v", n, err)
 				}
 				if strings.HasPrefix(name, "a bomb in an object") || strings.HasPrefix(name, "a bomb in an item") {
-					if !errors.Is(err, errTooLarge) {
+					if !errors.Is(err, rawjson.ErrTooLarge) {
 						t.Errorf("the error is not that it is too large: %v", err)
 					}
 				}
-				if elapsed := after.TotalAlloc - before.TotalAlloc; elapsed > 8*maxObject {
+				if elapsed := after.TotalAlloc - before.TotalAlloc; elapsed > 8*rawjson.MaxObject {
 					t.Errorf("%d MiB were allocated: %v", elapsed>>20, err)
 				}
 			})

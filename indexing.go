@@ -7,6 +7,9 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/index"
+	"github.com/kopf-go/kopf/internal/metrics"
 )
 
 // This file fills the indices, and keeps all other handlers waiting until they are full for the first time. An object is
@@ -16,7 +19,7 @@ import (
 type indexer struct {
 	settings *Settings
 	indices  Indices
-	meter    *metrics
+	meter    *metrics.Metrics
 	handlers context.Context // of the functions
 }
 
@@ -26,7 +29,7 @@ func (i *indexer) index(owner string, handlers []*handler, o *Object, failures *
 		data := i.indices.data[h.id]
 		if !h.matchesObject(o) {
 			if !i.elsewhere(handlers, h, o) {
-				data.drop(owner)
+				data.Drop(owner)
 			}
 			continue
 		}
@@ -58,7 +61,7 @@ func (i *indexer) elsewhere(handlers []*handler, h *handler, o *Object) bool {
 }
 
 // attempt calls a function once.
-func (i *indexer) attempt(owner string, data indexData, p progress, o *Object, failures *map[HandlerID]*ProgressRecord) time.Duration {
+func (i *indexer) attempt(owner string, data index.Data, p progress, o *Object, failures *map[HandlerID]*ProgressRecord) time.Duration {
 	h, now := p.handler, time.Now()
 	record := p.record
 	if record == nil {
@@ -73,12 +76,12 @@ func (i *indexer) attempt(owner string, data indexData, p progress, o *Object, f
 		values, err = i.call(o, h, record, runtime)
 		out = h.outcome(err, record.Retries, time.Since(record.Started), &i.settings.Execution)
 	}
-	i.meter.handler(h.id, false).ended(out.result(err), int64(time.Since(now)))
+	i.meter.Handler(string(h.id), false).Ended(out.result(err), int64(time.Since(now)))
 	if err == nil {
 		o.Logger.Debug(fmt.Sprintf("Indexer '%s' succeeded.", h.id))
 		delete(*failures, h.id)
 		if values != nil {
-			data.put(owner, values)
+			data.Put(owner, values)
 		}
 		return -1
 	}
@@ -86,7 +89,7 @@ func (i *indexer) attempt(owner string, data indexData, p progress, o *Object, f
 	if out.err == nil { // ignored
 		return -1
 	}
-	data.drop(owner)
+	data.Drop(owner)
 	record.apply(out, time.Now())
 	if *failures == nil {
 		*failures = make(map[HandlerID]*ProgressRecord)
@@ -116,7 +119,7 @@ func (i *indexer) call(o *Object, h *handler, record *ProgressRecord, runtime ti
 
 func (i *indexer) drop(owner string, handlers []*handler) {
 	for _, h := range handlers {
-		i.indices.data[h.id].drop(owner)
+		i.indices.data[h.id].Drop(owner)
 	}
 }
 

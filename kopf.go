@@ -112,10 +112,9 @@
 //
 // # Reading the source
 //
-// The package is flat, in floors; a file names only what its own floor or a lower one declares, and a test
-// holds that. From the ground up: the data (body.go, json.go, patch.go, resource.go, errors.go, yaml.go); the
-// settings and storages (settings.go, persistence.go); the clients, which alone talk to Kubernetes (client.go, watching.go,
-// auth.go); the intents, or what is registered and what it matches (on.go, registry.go, filters.go, causes.go); the
+// The package is flat; what needs nothing of it is in packages under internal. From the ground up: the data (body.go, patch.go,
+// resource.go, errors.go); the settings and storages (settings.go, persistence.go); the clients, which alone talk to Kubernetes (client.go,
+// watching.go, auth.go); the intents, or what is registered and what it matches (on.go, registry.go, filters.go, causes.go); the
 // actions, or how handlers are invoked (execution.go, logging.go, queue.go); the engines, or what runs alongside the
 // handlers (daemons.go, indexing.go, admission.go, peering.go, events.go, probing.go); the reactor, from an event to a patch (reactor.go, observation.go); the kits for
 // operators and tests (testing.go, apiserver.go); and the entry (kopf.go, cli.go).
@@ -128,6 +127,9 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+
+	"github.com/kopf-go/kopf/internal/hostid"
+	"github.com/kopf-go/kopf/internal/metrics"
 )
 
 // This file knows the operator as a whole: what it is made of, in which order it starts and stops, and
@@ -217,7 +219,7 @@ type run struct {
 	indices Indices
 	peers   *peering   // nil before there is a login, and without peers
 	events  *eventSink // nil before there is a login
-	meter   *metrics
+	meter   *metrics.Metrics
 	pauser  *pauser
 	probes  *prober // nil without an endpoint
 }
@@ -336,7 +338,7 @@ func (r *run) serve(ctx context.Context) error {
 	}
 	if !r.Settings.Peering.Standalone {
 		r.peers = (&peering{
-			client: r.client, settings: r.Settings, log: r.Logger, identity: cmp.Or(r.Identity, ownIdentity()), meter: r.meter, pauser: o.pauser,
+			client: r.client, settings: r.Settings, log: r.Logger, identity: cmp.Or(r.Identity, hostid.Identity()), meter: r.meter, pauser: o.pauser,
 			operator: o,
 		}).start(ctx)
 		o.peers = r.peers
@@ -351,7 +353,7 @@ func (r *run) serve(ctx context.Context) error {
 		}
 	}
 	err := o.observe(ctx, func() {
-		r.meter.ready.Store(true)
+		r.meter.Ready.Store(true)
 		if r.Ready != nil {
 			_, _ = r.await(ctx, "The function Ready", func() (any, error) { // it returns none
 				r.Ready()
@@ -390,7 +392,7 @@ func (r *run) newClient() *Client {
 	}
 	what := "Initial authentication"
 	c := newLoginClient(func(ctx context.Context) (map[string]*ConnectionInfo, error) { // one at a time
-		r.meter.loggedIn.Store(false)
+		r.meter.LoggedIn.Store(false)
 		r.Logger.Info(what + " has been initiated.")
 		found, err := login(ctx)
 		if err != nil {
@@ -399,8 +401,8 @@ func (r *run) newClient() *Client {
 		}
 		r.Logger.Info(what + " has finished.")
 		what = "Re-authentication"
-		r.meter.loggedIn.Store(true)
-		r.meter.logins.n.Add(1)
+		r.meter.LoggedIn.Store(true)
+		r.meter.Add(metrics.Logins, 1)
 		return found, nil
 	}, r.Settings, r.Logger)
 	c.meter = r.meter

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/httplimit"
+	"github.com/kopf-go/kopf/internal/metrics"
 )
 
 // Here strangers come to each server that listens. The connections are pipes, in bubbles of their own time.
@@ -72,7 +73,7 @@ var listeners = []struct {
 		return func() { cancel(); <-done }
 	}},
 	{"probes", "GET /metrics HTTP/1.1\r\nHost: x\r\n", 10 * time.Second, time.Minute, func(t *testing.T, l net.Listener) func() {
-		p := &prober{log: slog.New(slog.DiscardHandler), meter: &metrics{goroutines: func() int { return 1 }, memory: func() int64 { return 1 }, paused: func() bool { return false }}, run: &run{Operator: Operator{Settings: NewSettings()}}}
+		p := &prober{log: slog.New(slog.DiscardHandler), meter: metrics.New(metrics.State{Goroutines: func() int { return 1 }, Memory: func() int64 { return 1 }, Paused: func() bool { return false }}, nil), run: &run{Operator: Operator{Settings: NewSettings()}}}
 		if err := p.listen("http://localhost/healthz", l); err != nil {
 			t.Fatal(err)
 		}

@@ -6,14 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
-	"testing/slogtest"
 	"time"
-	"unicode"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -167,19 +163,6 @@ func TestLogSource(t *testing.T) {
 	}
 }
 
-func TestLogColors(t *testing.T) {
-	h := NewLogHandler(&LogOptions{Output: io.Discard}).(*logHandler)
-	h.colors = true
-	r := slog.NewRecord(time.Time{}, slog.LevelError, "m", 0)
-	r.Add(slog.Any(objectKey, logRef))
-	full := *h
-	full.object = &logRef
-	want := "\x1b[31m[ERROR]\x1b[0m \x1b[36m[default/obj]\x1b[0m m"
-	if got := string(full.appendText(nil, r)); !strings.HasPrefix(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
 // The loggers of users may be of any kind: the reference is an attribute like others.
 func TestLogForeignHandler(t *testing.T) {
 	var b bytes.Buffer
@@ -194,23 +177,6 @@ func TestLogForeignHandler(t *testing.T) {
 	}
 }
 
-func TestLogConcurrency(t *testing.T) {
-	var b bytes.Buffer
-	logger := slog.New(NewLogHandler(&LogOptions{Output: &b, Format: LogPlain})).With("a", 1)
-	var wg sync.WaitGroup
-	for range 8 {
-		wg.Go(func() {
-			for range 100 {
-				logger.With("b", 2).Info("m", "c", 3)
-			}
-		})
-	}
-	wg.Wait()
-	if want := strings.Repeat("m  a=1 b=2 c=3\n", 800); b.String() != want {
-		t.Error("lines of different goroutines are mixed up")
-	}
-}
-
 func TestLogFormatText(t *testing.T) {
 	for _, f := range []LogFormat{LogFull, LogPlain, LogJSON} {
 		var got LogFormat
@@ -221,44 +187,4 @@ func TestLogFormatText(t *testing.T) {
 	if err := new(LogFormat).UnmarshalText([]byte("xml")); err == nil {
 		t.Error("an unknown format is accepted")
 	}
-}
-
-// TestLogHandlerRules holds the handler to the rules of slog.Handler.
-func TestLogHandlerRules(t *testing.T) {
-	var b bytes.Buffer
-	slogtest.Run(t, func(*testing.T) slog.Handler {
-		b.Reset()
-		return NewLogHandler(&LogOptions{Format: LogJSON, Output: &b})
-	}, func(t *testing.T) map[string]any {
-		var line map[string]any
-		if err := json.Unmarshal(b.Bytes(), &line); err != nil {
-			t.Fatal(err)
-		}
-		for ours, theirs := range map[string]string{"timestamp": slog.TimeKey, "severity": slog.LevelKey, "message": slog.MessageKey} {
-			if value, ok := line[ours]; ok {
-				line[theirs] = value
-				delete(line, ours)
-			}
-		}
-		return line
-	})
-}
-
-// FuzzLogText looks for a text that passes for another record, or that plays with the terminal.
-func FuzzLogText(f *testing.F) {
-	f.Add("a\nb", "k=\n", "v\x1b[0m")
-	f.Add("\r", "", "\u2028\u0085")
-	f.Fuzz(func(t *testing.T, message, key, value string) {
-		text := logLines(LogOptions{Format: LogPlain}, func(l *slog.Logger) {
-			objectLogger(l, ObjectReference{Name: value}).Info("start "+message, key, value)
-		})
-		for i, line := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
-			if strings.ContainsFunc(line, func(r rune) bool { return r != '\t' && unicode.IsControl(r) }) {
-				t.Errorf("control characters in %q", line)
-			}
-			if i > 0 && !strings.HasPrefix(line, continued) {
-				t.Errorf("line %d of %q passes for a record", i, text)
-			}
-		}
-	})
 }

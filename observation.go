@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/rawjson"
 	"github.com/kopf-go/kopf/internal/workpool"
 )
@@ -34,7 +35,7 @@ type environment struct {
 	log        *slog.Logger
 	memo       *Memo // the operator's
 	events     eventRecorder
-	meter      *metrics
+	meter      *metrics.Metrics
 	indices    Indices
 	limit      *handlerLimit
 	pauser     *pauser
@@ -183,7 +184,7 @@ func (o *observer) discover(ctx context.Context) (broken bool, err error) {
 	}
 	wanted, unresolved := o.registry.resolve(found) // without the lock, because it calls functions of users
 	for name, what := range wanted {
-		what.counts = o.meter.resource(name)
+		what.counts = o.meter.Resource(name)
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -396,7 +397,7 @@ func (o *observer) stream(r *reactor, resource Resource, from *source) *stream {
 	return o.newStream(resource, from.namespace, h, r.served.Load().counts)
 }
 
-func (o *observer) newStream(resource Resource, namespace string, h streamHandler, meter *resourceMetrics) *stream {
+func (o *observer) newStream(resource Resource, namespace string, h streamHandler, meter *metrics.Resource) *stream {
 	return &stream{client: o.client, resource: resource, namespace: namespace, settings: &o.settings.Watching, logger: o.log, meter: meter, handler: h}
 }
 
@@ -481,10 +482,10 @@ func (h *objectsHandler) admit(ctx context.Context) (inner context.Context, rele
 
 // startStream runs a stream until its context ends.
 func (o *observer) startStream(ctx context.Context, s *stream) {
-	s.meter.stream(1)
+	s.meter.Add(metrics.Streams, 1)
 	o.streams.Go(func() {
 		s.run(ctx)
-		s.meter.stream(-1)
+		s.meter.Add(metrics.Streams, -1)
 	})
 }
 

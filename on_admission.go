@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/cut"
 	"github.com/kopf-go/kopf/internal/validation"
 )
 
@@ -55,31 +56,12 @@ type Admission struct {
 // such are cut at a word.
 func (a *Admission) Warn(text string) {
 	if a.warnings != nil {
-		*a.warnings = append(*a.warnings, cutWarning(text))
+		*a.warnings = append(*a.warnings, cut.Words(text, maxWarning))
 	}
 }
 
 // maxWarning is the longest warning that API servers pass on, in characters.
 const maxWarning = 256
-
-// cutWarning cuts a long text at the end of a word, unless that would take away more than a third.
-func cutWarning(text string) string {
-	runes := []rune(text)
-	if len(runes) <= maxWarning {
-		return text
-	}
-	cut := maxWarning - 1
-	for i := cut; i > maxWarning*2/3; i-- {
-		if runes[i] == ' ' {
-			cut = i
-			break
-		}
-	}
-	for cut > 0 && runes[cut-1] == ' ' {
-		cut--
-	}
-	return string(runes[:cut]) + "…"
-}
 
 // Diff returns the differences from Old to New, those of the metadata too.
 func (a *Admission) Diff() Diff { return diffRaw(a.Old.raw, a.New.raw) }

@@ -8,16 +8,16 @@ import (
 	"log/slog"
 	"maps"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/iso8601"
+	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -48,7 +48,7 @@ func peeringRecord(priority int, lifetime time.Duration) any {
 	if seconds == 0 {
 		return nil
 	}
-	return map[string]any{"priority": priority, "lifetime": int64(seconds), "lastseen": time.Now().UTC().Format("2006-01-02T15:04:05.000000-07:00")}
+	return map[string]any{"priority": priority, "lifetime": int64(seconds), "lastseen": time.Now().UTC().Format(iso8601.Layout)}
 }
 
 // peeringTimeout limits the time of a request that writes records: a late one is not true any more.
@@ -105,7 +105,7 @@ func readPeer(raw []byte) (peer, error) {
 		case rawjson.QuotedIs(quoted, "lifetime"):
 			p.lifetime = time.Duration(min(max(number(value), 0), 1e9)) * time.Second
 		case rawjson.QuotedIs(quoted, "lastseen") && !rawjson.IsNull(value):
-			p.lastseen, fault = parseISO8601(rawjson.Unquote(value))
+			p.lastseen, fault = iso8601.Parse(rawjson.Unquote(value))
 		case rawjson.QuotedIs(quoted, "identity"):
 			fault = errors.New("the identity is the key of a record, and no field of it")
 		}
@@ -121,7 +121,7 @@ type peering struct {
 	log      *slog.Logger
 	identity string
 	pauser   *pauser
-	meter    *metrics
+	meter    *metrics.Metrics
 	operator ender
 
 	ctx      context.Context // ends when the operator leaves its peers
@@ -726,7 +726,7 @@ func (s *peerSession) countLocked(alive int64) {
 	if s.sessionCtx.Err() != nil {
 		alive = 0
 	}
-	s.meter.peers.n.Add(alive - s.alive)
+	s.meter.Add(metrics.Peers, alive-s.alive)
 	s.alive = alive
 }
 
@@ -803,80 +803,4 @@ func (s *peerSession) applyLocked() {
 	if s.listed {
 		s.setObserved()
 	}
-}
-
-// ownIdentity returns the identity of an operator: that of its pod, or one that no one else has.
-func ownIdentity() string {
-	if pod := os.Getenv("POD_ID"); pod != "" {
-		return pod
-	}
-	const letters = "abcdefhijklmnopqrstuvwxyz0123456789"
-	id := []byte(userAtHost() + time.Now().UTC().Format("/20060102150405/"))
-	for range 3 {
-		id = append(id, letters[rand.IntN(len(letters))])
-	}
-	return string(id)
-}
-
-// userAtHost names who runs this process, and where.
-func userAtHost() string {
-	hosts, _ := os.ReadFile("/etc/hosts") // which need not exist, nor the other one
-	users, _ := os.ReadFile("/etc/passwd")
-	own, _ := os.Hostname()
-	return userName(os.Getenv, string(users), strconv.Itoa(os.Getuid())) + "@" + hostName(string(hosts), own)
-}
-
-// userName returns the name of the user: by the variables, by the user's number, or that number.
-func userName(env func(string) string, users, uid string) string {
-	for _, variable := range []string{"LOGNAME", "USER", "LNAME", "USERNAME"} {
-		if name := env(variable); name != "" {
-			return name
-		}
-	}
-	for _, line := range strings.Split(users, "\n") {
-		if fields := strings.Split(line, ":"); len(fields) > 2 && fields[2] == uid {
-			return fields[0]
-		}
-	}
-	return uid
-}
-
-// hostName returns the most telling name of this host that its table of hosts has: one with a domain, or another
-// one that is neither localhost nor an address, or its own name for itself.
-func hostName(hosts, own string) string {
-	names := hostLine(hosts, func(fields []string) bool { return slices.Contains(fields[1:], own) })
-	if names != nil {
-		address := names[0]
-		names = hostLine(hosts, func(fields []string) bool { return fields[0] == address })[1:]
-	}
-	for _, domain := range []string{".", ""} {
-		for _, name := range names {
-			if name != "localhost" && net.ParseIP(name) == nil && !strings.HasSuffix(name, ".arpa") && strings.Contains(name, domain) {
-				return plainHost(name)
-			}
-		}
-	}
-	return plainHost(own)
-}
-
-// plainHost takes the endings off a name that say nothing.
-func plainHost(name string) string {
-	for {
-		plain := strings.TrimSuffix(strings.TrimSuffix(name, ".local"), ".localdomain")
-		if plain == name {
-			return name
-		}
-		name = plain
-	}
-}
-
-// hostLine returns the fields of the first line in a table of hosts that is the one looked for, nil if there is none.
-func hostLine(hosts string, is func(fields []string) bool) []string {
-	for _, line := range strings.Split(hosts, "\n") {
-		line, _, _ = strings.Cut(line, "#")
-		if fields := strings.Fields(line); len(fields) > 1 && is(fields) {
-			return fields
-		}
-	}
-	return nil
 }

@@ -11,6 +11,9 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/kopf-go/kopf/internal/blake2b"
+	"github.com/kopf-go/kopf/internal/cut"
+	"github.com/kopf-go/kopf/internal/iso8601"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -49,9 +52,6 @@ func (r *ProgressRecord) finished() bool { return r.Success || r.Failure }
 // changed reports whether what would be stored differs from what was read: by
 // value, so another spelling of a time counts, the order of keys does not.
 func (r *ProgressRecord) changed() bool { return !rawjson.Equal(r.members(false).decoded(), r.stored) }
-
-// recordTime is how times are stored; the zone of UTC must be written as an offset.
-const recordTime = "2006-01-02T15:04:05.000000-07:00"
 
 // recordMember is a key with its value, nil if it is unset.
 type recordMember struct {
@@ -136,7 +136,7 @@ func recordTimestamp(t time.Time) any {
 	if t.IsZero() {
 		return nil
 	}
-	return t.UTC().Format(recordTime)
+	return t.UTC().Format(iso8601.Layout)
 }
 
 // MarshalJSON writes the record as it is stored in annotations: the set keys in their
@@ -241,111 +241,11 @@ func decodeTime(value any) (time.Time, error) {
 	if err != nil {
 		return time.Time{}, err
 	}
-	t, err := parseISO8601(s)
+	t, err := iso8601.Parse(s)
 	if year := t.UTC().Year(); err == nil && (year < 1 || year > 9999) {
 		err = fmt.Errorf("a time between the years 1 and 9999 is expected, not %q", s)
 	}
 	return t, err
-}
-
-// parseISO8601 reads a time as loosely as the original: in basic and extended forms, from the year
-// alone to fractions of seconds, with a space for the T. What has no zone is in UTC (CH-T22).
-func parseISO8601(text string) (time.Time, error) {
-	if t, err := time.Parse(time.RFC3339, text); err == nil {
-		return t, nil
-	}
-	r := isoReader{rest: text}
-	year, ok := r.number("", 4, 4)
-	month, hasMonth := r.number("-", 1, 2)
-	day := 1
-	if hasMonth {
-		day = r.numberOr(1, "-", 1, 2)
-	} else {
-		month = 1
-	}
-	var hour, minute, second, nanos, offset int
-	if ok && r.any(" T") {
-		if hour, ok = r.number("", 2, 2); ok {
-			minute = r.numberOr(0, ":", 2, 2)
-			second, nanos = r.seconds()
-			offset = r.zone()
-		}
-	}
-	t := time.Date(year, time.Month(month), day, hour, minute, second, nanos, time.FixedZone("", offset))
-	if !ok || r.rest != "" || t.Month() != time.Month(month) || t.Day() != day || minute > 59 || second > 59 {
-		return time.Time{}, fmt.Errorf("a time is expected, not %q", text)
-	}
-	return t, nil
-}
-
-// isoReader reads what is left of a time, part by part. A part that is not there is not an error: the next one may be.
-type isoReader struct{ rest string }
-
-// any reads one of the characters.
-func (r *isoReader) any(chars string) bool {
-	found := r.rest != "" && strings.IndexByte(chars, r.rest[0]) >= 0
-	if found {
-		r.rest = r.rest[1:]
-	}
-	return found
-}
-
-// number reads so many digits, after a mark that may be left out.
-func (r *isoReader) number(mark string, least, most int) (int, bool) {
-	rest := strings.TrimPrefix(r.rest, mark)
-	n := 0
-	for n < most && n < len(rest) && rest[n] >= '0' && rest[n] <= '9' {
-		n++
-	}
-	if n < least {
-		return 0, false
-	}
-	r.rest = rest[n:]
-	value, err := strconv.Atoi(rest[:n])
-	return value, err == nil
-}
-
-func (r *isoReader) numberOr(otherwise int, mark string, least, most int) int {
-	if value, ok := r.number(mark, least, most); ok {
-		return value
-	}
-	return otherwise
-}
-
-// seconds reads seconds, and their fraction, which may be of any length.
-func (r *isoReader) seconds() (second, nanos int) {
-	second, ok := r.number(":", 1, 2)
-	before := r.rest
-	if !ok || !r.any(".,") {
-		return second, 0
-	}
-	fraction := r.rest[:len(r.rest)-len(strings.TrimLeft(r.rest, "0123456789"))]
-	if fraction == "" {
-		r.rest = before
-		return second, 0
-	}
-	r.rest = r.rest[len(fraction):]
-	nanos, _ = strconv.Atoi((fraction + "000000000")[:9]) // which are digits
-	return second, nanos
-}
-
-// zone reads the distance from UTC in seconds.
-func (r *isoReader) zone() int {
-	sign := strings.HasPrefix(r.rest, "-")
-	before := r.rest
-	if r.any("Z") || !r.any("+-") {
-		return 0
-	}
-	hours, ok := r.number("", 2, 2)
-	if !ok {
-		r.rest = before
-		return 0
-	}
-	offset := hours*3600 + r.numberOr(0, ":", 2, 2)*60
-	if sign {
-		return -offset
-	}
-	return offset
 }
 
 // ProgressStorage keeps the progress of handlers between their attempts. What is to be written goes into the patch that
@@ -738,7 +638,7 @@ func annotationKeys(prefix, id string, body *Body, v2only bool) []string {
 	v2 := name
 	if utf8.RuneCountInString(id) > maxNameLength {
 		suffix := hashSuffix(id)
-		v2 = cutRunes(name, maxNameLength-len(suffix)) + suffix
+		v2 = cut.Runes(name, maxNameLength-len(suffix)) + suffix
 	}
 	if v2only {
 		return []string{prefix + v2}
@@ -749,7 +649,7 @@ func annotationKeys(prefix, id string, body *Body, v2only bool) []string {
 		if available -= len(suffix); available < 0 {
 			available = max(0, n+available) // so it has always been with long prefixes
 		}
-		v1 = cutRunes(name, available) + suffix
+		v1 = cut.Runes(name, available) + suffix
 	}
 	if v1 == v2 {
 		return []string{prefix + v2}
@@ -785,19 +685,9 @@ func replaceUnsafe(id string) string {
 }
 
 // hashSuffix returns the suffix, 7 characters long, that makes shortened names differ.
-func hashSuffix(text string) string {
-	digest := base64.RawStdEncoding.EncodeToString(blake2b([]byte(text), 4))
+func hashSuffix(name string) string {
+	digest := base64.RawStdEncoding.EncodeToString(blake2b.Sum([]byte(name), 4))
 	return "-" + strings.NewReplacer("+", "-", "/", ".").Replace(digest)
-}
-
-// cutRunes returns the first n characters of s.
-func cutRunes(s string, n int) string {
-	for i := range s {
-		if n--; n < 0 {
-			return s[:i]
-		}
-	}
-	return s
 }
 
 // hasPrefix reports whether a key of an annotation is under a prefix.

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/httplimit"
+	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -46,7 +47,7 @@ type prober struct {
 	path     string // of the liveness
 	handlers []*handler
 	log      *slog.Logger
-	meter    *metrics
+	meter    *metrics.Metrics
 	run      *run
 
 	begun    atomic.Bool // whether the start-up handlers are done, so that probes may be called
@@ -177,7 +178,7 @@ func (p *prober) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		code, body = p.readiness()
 	case known:
 		var page bytes.Buffer
-		_ = p.meter.write(&page) // which takes everything
+		_ = p.meter.Write(&page) // which takes everything
 		code, kind, body = http.StatusOK, "text/plain; version=0.0.4; charset=utf-8", page.Bytes()
 	}
 	p.log.Debug("The endpoint was asked.", "method", r.Method, "path", path, "code", code)
@@ -211,8 +212,8 @@ func (p *prober) liveness() (code int, body []byte) {
 
 // readiness answers whether the operator does its work. One that pauses in favour of others is ready to take their place.
 func (p *prober) readiness() (code int, body []byte) {
-	all, working := p.meter.streaming()
-	started, login, paused := p.meter.ready.Load(), p.meter.loggedIn.Load(), p.meter.paused()
+	all, working := p.meter.AllStreams()
+	started, login, paused := p.meter.Ready.Load(), p.meter.LoggedIn.Load(), p.meter.Paused()
 	code = http.StatusServiceUnavailable
 	if started && login && (paused || all == working) {
 		code = http.StatusOK
@@ -277,7 +278,7 @@ func (p *prober) attempt(h *handler) (value any, err error) {
 		value, err = p.invoke(h)
 	}
 	out := outcome{final: true, err: err}
-	p.meter.handler(h.id, false).ended(out.result(err), int64(time.Since(began)))
+	p.meter.Handler(string(h.id), false).Ended(out.result(err), int64(time.Since(began)))
 	if p.ctx.Err() == nil && err != nil {
 		logOutcome(p.ctx, p.log, "Activity", h.id, out, err)
 	}
@@ -317,14 +318,12 @@ func (p *prober) invoke(h *handler) (any, error) {
 }
 
 // newMetrics returns the counters of an operator.
-func newMetrics(r *Registry, p *pauser) *metrics {
-	m := &metrics{goroutines: runtime.NumGoroutine, memory: residentMemory, paused: p.paused}
-	var ids []HandlerID
+func newMetrics(r *Registry, p *pauser) *metrics.Metrics {
+	var ids []string
 	for _, h := range r.snapshot() {
-		ids = append(ids, h.id)
+		ids = append(ids, string(h.id))
 	}
-	m.register(ids)
-	return m
+	return metrics.New(metrics.State{Paused: p.paused, Goroutines: runtime.NumGoroutine, Memory: residentMemory}, ids)
 }
 
 // residentMemory returns how much memory the process takes, in bytes, or 0 where the system does not tell.

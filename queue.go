@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/workpool"
 )
 
@@ -32,8 +33,8 @@ type queue struct {
 	limit        chan struct{}     // holds a token for each active worker; nil for no limit
 	workerLimit  *workpool.Limiter // which all queues share
 	log          *slog.Logger
-	meter        *metrics
-	known        *resourceMetrics
+	meter        *metrics.Metrics
+	known        *metrics.Resource
 
 	workers sync.WaitGroup // workers, and timers that are going to start one
 
@@ -264,7 +265,7 @@ func (q *queue) add(ev RawEvent, from *source, epoch uint64, all bool) {
 	} else if e.presence != present { // it is served again, before its worker has ended
 		e.presence = present
 		delete(q.absent, key)
-		q.known.known(1)
+		q.known.Add(metrics.Objects, 1)
 	} else if ev.Type != Deleted && newerVersion(e.version, ev.Body.version) && (e.epoch == epoch || e.version != ev.Body.version) {
 		e.listing = max(e.listing, listing)
 		return
@@ -293,7 +294,7 @@ func (q *queue) addEntryLocked(key string, ref ObjectReference, listed bool) *en
 	in.objects++
 	e := &entry{key: key, namespace: in, name: ref.Name, typeMeta: q.typeMeta, hasUID: ref.UID != "", listed: listed}
 	q.entries[key] = e
-	q.known.known(1)
+	q.known.Add(metrics.Objects, 1)
 	if was, ok := q.absent[key]; ok {
 		delete(q.absent, key)
 		e.restoreAbsent(was)
@@ -305,7 +306,7 @@ func (q *queue) addEntryLocked(key string, ref ObjectReference, listed bool) *en
 func (q *queue) removeLocked(e *entry, why presence) {
 	if e.presence == present {
 		e.presence = why
-		q.known.known(-1)
+		q.known.Add(metrics.Objects, -1)
 	}
 	if e.objectState != nil && e.working || q.entries[e.key] != e {
 		return
@@ -341,7 +342,7 @@ func (q *queue) closeSource(from *source) {
 }
 
 // setVersion notes that the objects are seen in another version of their resource from now on.
-func (q *queue) setVersion(apiVersion, kind string, known *resourceMetrics) {
+func (q *queue) setVersion(apiVersion, kind string, known *metrics.Resource) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.typeMeta = &typeMeta{apiVersion, kind}
@@ -355,9 +356,9 @@ func (q *queue) setVersion(apiVersion, kind string, known *resourceMetrics) {
 		was.ref.APIVersion, was.ref.Kind = apiVersion, kind
 		q.absent[key] = was
 	}
-	q.known.known(-n)
+	q.known.Add(metrics.Objects, -n)
 	q.known = known
-	q.known.known(n)
+	q.known.Add(metrics.Objects, n)
 }
 
 // empty reports whether there are no objects, nor any that were forgotten and still have workers or deletions to be reported.
@@ -526,7 +527,7 @@ func (q *queue) wakeLocked(e *entry) {
 	q.stopTimerLocked(e)
 	if !e.working {
 		e.working = true
-		q.meter.waiting(1)
+		q.meter.Add(metrics.Queued, 1)
 		q.workers.Add(1)
 		q.workerLimit.Start(func() { go q.worker(e) })
 	}
@@ -543,7 +544,7 @@ func (q *queue) stopTimerLocked(e *entry) {
 func (q *queue) worker(e *entry) {
 	defer q.workers.Done()
 	defer q.workerLimit.Release()
-	defer q.meter.waiting(-1)
+	defer q.meter.Add(metrics.Queued, -1)
 	for {
 		if q.limit != nil {
 			q.workerLimit.Release()

@@ -3,6 +3,8 @@ package kopf
 import (
 	"slices"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/metrics"
 )
 
 // This file knows what becomes of objects that are gone, or not served any more, without an event for that.
@@ -114,7 +116,7 @@ func (q *queue) reportDeletionsLocked(namespace string, epoch uint64) {
 		if e == nil {
 			e = q.addEntryLocked(key, was.ref, false)
 			e.version = was.version
-			q.known.known(-1)
+			q.known.Add(metrics.Objects, -1)
 		}
 		if e.presence != deletionReporting {
 			e.presence = deletionPending
@@ -138,7 +140,7 @@ func (q *queue) absentNamespaces(served map[string]bool) []string {
 
 // reportOnlyLocked has the worker of an object that has gone report that, and nothing else.
 func (q *queue) reportOnlyLocked(e *entry) {
-	q.known.known(-1)
+	q.known.Add(metrics.Objects, -1)
 	if e.presence = deletionPending; len(e.events) == 0 { // the worker has taken the event
 		e.presence = deletionReporting
 	}

@@ -55,7 +55,7 @@ func (r *reactor) clock() time.Duration { return time.Since(r.began) }
 // enqueue takes an event from a stream that was opened in an epoch of the operator's work.
 func (r *reactor) enqueue(ev RawEvent, from *source, epoch uint64) {
 	served := r.served.Load()
-	served.counts.received(ev.Type)
+	served.counts.Received(string(ev.Type))
 	if epoch != r.pauser.epoch() {
 		return // the listing after the pause will show what has become of it
 	}
@@ -262,7 +262,7 @@ func (c *cycle) callEventHandlers(ev RawEvent) {
 		c.queue.setRunning(c.entry, "")
 		c.limit.release()
 		err = errors.Join(err, e.Patch.err)
-		c.meter.handler(h.id, false).ended(outcome{final: true}.result(err), int64(time.Since(began)))
+		c.meter.Handler(string(h.id), false).Ended(outcome{final: true}.result(err), int64(time.Since(began)))
 		if e.Patch.Empty() || err != nil {
 			logOutcome(c.handlers, c.log, "Handler", h.id, outcome{final: true}, err)
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/jsonpatch"
+	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -132,7 +133,7 @@ func (c *cycle) reportConflict(before *Body, conflicting Diff, foreign bool) {
 	if r := c.served.resource; r.Group != "" || r.Plural != "secrets" {
 		values = conflicting
 	}
-	c.meter.writeConflict()
+	c.meter.Add(metrics.WriteConflicts, 1)
 	c.log.Warn(text, "differences", values)
 	c.events.post(levelWarning, before.Reference(), EventWarning, reason, text)
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 
+	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -27,7 +28,7 @@ type prefilter struct {
 	finalizer        string
 	legacy           []string
 	log              *slog.Logger
-	counts           *resourceMetrics
+	counts           *metrics.Resource
 
 	annotation string     // that the essence is stored in; "" if it is in the status
 	prefixes   []string   // of annotations that are ours
@@ -139,7 +140,7 @@ func (r *reactor) skip(p *prefilter, t EventType, o *rawjson.Header, raw []byte,
 	}
 	e, idle, seen := r.queue.lookupIdle(uid, version, from, epoch)
 	if seen {
-		p.counts.received(t)
+		p.counts.Received(string(t))
 		return true
 	}
 	if !idle || e == nil && !r.memo.empty() || e != nil && !e.unmatched && len(p.others) > 0 {
@@ -166,7 +167,7 @@ func (r *reactor) skip(p *prefilter, t EventType, o *rawjson.Header, raw []byte,
 	}) {
 		return false
 	}
-	p.counts.received(t)
+	p.counts.Received(string(t))
 	p.logSkip(ref, why, initial)
 	return true
 }

@@ -283,15 +283,15 @@ func TestEventsAtRest(t *testing.T) {
 	p, from := &streamPrefilter{}, &source{}
 	line := []byte(`{"type":"MODIFIED","object":` + string(body.raw) + "}\n")
 	at := bytes.Index(line, []byte(`"resourceVersion":"5"`)) + len(`"resourceVersion":"`)
-	var f frame
+	var f rawjson.Frame
 	version := 0
 	event := func() {
 		version++
 		line[at] = byte('1' + version%9) // which is older in turn, but for the version 9
-		if err := f.scan(line); err != nil {
+		if err := f.Scan(line); err != nil {
 			t.Fatal(err)
 		}
-		if !p.skip(w.reactor, f.typ, &f.object, f.raw, from, 0) {
+		if !p.skip(w.reactor, EventType(f.Type), &f.Object, f.Raw, from, 0) {
 			t.Fatal("it takes more than a glance")
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/rawjson"
 	"github.com/kopf-go/kopf/internal/validation"
 )
@@ -298,7 +299,7 @@ type resolved struct {
 	tasks, indices  []*handler
 	idle            bool        // whether a timer wants to know when the object has changed
 	fields          []FieldPath // that the handlers are about, as part of what is tracked
-	counts          *resourceMetrics
+	counts          *metrics.Resource
 }
 
 // snapshot returns the handlers as they are now.

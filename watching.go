@@ -1,7 +1,6 @@
 package kopf
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -15,6 +14,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -32,7 +32,7 @@ type stream struct {
 	namespace string // "" for all
 	settings  *WatchingSettings
 	logger    *slog.Logger
-	meter     *resourceMetrics // nil for none
+	meter     *metrics.Resource // nil for none
 	handler   streamHandler
 
 	version     string // where to go on from, "" to list
@@ -148,7 +148,7 @@ func (s *stream) follow(ctx context.Context) {
 		if sleep(ctx, s.pause(idle, err)) != nil {
 			return
 		}
-		s.meter.restarted()
+		s.meter.Add(metrics.Restarts, 1)
 	}
 }
 
@@ -161,7 +161,7 @@ func (s *stream) setHealthy(healthy bool) {
 	if s.healthy = healthy; !healthy {
 		n = -1
 	}
-	s.meter.working(n)
+	s.meter.Add(metrics.Working, n)
 }
 
 // refused reports whether the server does not like what it is asked for, rather than being out of order: only then is a
@@ -169,7 +169,7 @@ func (s *stream) setHealthy(healthy bool) {
 func refused(err error) bool {
 	var api *APIError
 	if !errors.As(err, &api) {
-		return errors.Is(err, errUnreadable)
+		return errors.Is(err, rawjson.ErrUnreadable)
 	}
 	return api.Method == watchMethod || api.Code < 500 && api.Code != http.StatusTooManyRequests
 }
@@ -240,11 +240,14 @@ func (s *stream) list(ctx context.Context) error {
 	if s.unpaged {
 		size = 0
 	}
-	version, err := s.client.scanList(ctx, s.resource, s.namespace, url.Values{}, size, true, func(o *rawjson.Header, raw []byte) bool {
+	version, err := s.client.scanList(ctx, s.resource, s.namespace, url.Values{}, size, true, func(o *rawjson.Header, raw []byte) error {
 		if !s.handler.skip(Listed, o, raw) {
 			s.handler.onEvent(RawEvent{Type: Listed, Body: listedBody(o, raw, s.resource)})
 		}
-		return ctx.Err() == nil
+		if ctx.Err() != nil {
+			return errStopped
+		}
+		return nil
 	}, s.pageThrottle())
 	if err != nil {
 		return err
@@ -303,25 +306,26 @@ func (s *stream) watch(ctx context.Context) error {
 		defer timer.Stop()
 		alive = func() { timer.Reset(t) }
 	}
-	err := s.client.scanWatch(ctx, s.resource, s.namespace, q, func() { s.advance(toWatch) }, func(f *frame) error {
+	err := s.client.scanWatch(ctx, s.resource, s.namespace, q, func() { s.advance(toWatch) }, func(f *rawjson.Frame) error {
 		alive()
 		s.reportStatus(nil)
 		s.received = true
-		if version := f.object.ResourceVersion.Of(f.raw); version != nil {
+		if version := f.Object.ResourceVersion.Of(f.Raw); version != nil {
 			s.version = rawjson.Unquote(version)
 		}
-		if f.typ == bookmark && s.older(s.version) {
+		typ := EventType(f.Type)
+		if typ == bookmark && s.older(s.version) {
 			return errRestored
 		}
 		s.newest = s.version
-		switch f.typ {
+		switch typ {
 		case Added, Modified, Deleted:
-			if !s.handler.skip(f.typ, &f.object, f.raw) {
-				s.handler.onEvent(f.event())
+			if !s.handler.skip(typ, &f.Object, f.Raw) {
+				s.handler.onEvent(eventOf(f))
 			}
 		case bookmark:
 		default:
-			s.logger.Warn("Ignoring an unsupported event type.", "type", string(f.typ), "resource", s.resource.Name())
+			s.logger.Warn("Ignoring an unsupported event type.", "type", f.Type, "resource", s.resource.Name())
 		}
 		return nil
 	}, func() error {
@@ -339,7 +343,7 @@ func (s *stream) watch(ctx context.Context) error {
 	case errors.Is(err, errInactive):
 		s.logger.Debug("The watch is inactive, reconnecting.", "resource", s.resource.Name(), "namespace", s.namespace)
 		return nil
-	case errors.Is(err, errStopped), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, errBrokenFrame):
+	case errors.Is(err, errStopped), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, rawjson.ErrBrokenFrame):
 		return nil // the connection is lost: it goes on with the next one
 	case err != nil && !errors.As(err, &api) && s.received:
 		return nil // likewise
@@ -350,19 +354,16 @@ func (s *stream) watch(ctx context.Context) error {
 // errRestored ends a watch whose server has an older history than before.
 var errRestored = errors.New("the server has an older history than before")
 
-// errBrokenFrame means that a watch broke off in the middle of an event.
-var errBrokenFrame = errors.New("the watch broke off in the middle of an event")
-
 // watch makes one watch request and hands over its events until it ends. When it is made once more with other credentials, it goes on
 // from the last event. Without a version to begin with, it ends instead: it would begin anew, without what was deleted meanwhile.
 func (c *Client) watch(ctx context.Context, r Resource, namespace string, query url.Values, handle func(RawEvent) error) error {
 	ordered, seen, last := query.Has("resourceVersion"), false, query.Get("resourceVersion")
-	return c.scanWatch(ctx, r, namespace, query, nil, func(f *frame) error {
-		if version := f.object.ResourceVersion.Of(f.raw); version != nil {
+	return c.scanWatch(ctx, r, namespace, query, nil, func(f *rawjson.Frame) error {
+		if version := f.Object.ResourceVersion.Of(f.Raw); version != nil {
 			last = rawjson.Unquote(version)
 		}
 		seen = true
-		return handle(f.event())
+		return handle(eventOf(f))
 	}, func() error {
 		if seen && !ordered {
 			return errors.New("the watch has ended, because the credentials of its connection were replaced")
@@ -376,111 +377,32 @@ func (c *Client) watch(ctx context.Context, r Resource, namespace string, query 
 
 // scanWatch is watch for callers that want the outlines first, in bytes that are used again afterwards. It returns when the request is
 // let in, and asks for the query to be brought up to date before the request is repeated with other credentials, unless the functions are nil.
-func (c *Client) scanWatch(ctx context.Context, r Resource, namespace string, query url.Values, opened func(), handle func(*frame) error, refresh func() error) error {
+func (c *Client) scanWatch(ctx context.Context, r Resource, namespace string, query url.Values, opened func(), handle func(*rawjson.Frame) error, refresh func() error) error {
 	query.Set("watch", "true")
 	path := r.URL(url.PathEscape(namespace), "", "")
 	return c.do(ctx, &request{method: http.MethodGet, path: path, query: query, refresh: refresh, stream: true, read: func(answer io.Reader) error {
 		if opened != nil {
 			opened()
 		}
-		var f frame
-		return readFrames(answer, func(line []byte) error {
-			if err := f.scan(line); err != nil {
+		var f rawjson.Frame
+		return rawjson.ReadFrames(answer, func(line []byte) error {
+			if err := f.Scan(line); err != nil {
 				return err
 			}
-			if f.typ == "ERROR" {
-				return statusOf(outlined(&f.object, f.raw), path)
+			if f.Type == "ERROR" {
+				return statusOf(outlined(&f.Object, f.Raw), path)
 			}
-			if f.typ != bookmark && f.object.Name.To == 0 {
-				return fmt.Errorf("%w: an event with an object is expected, not one of something without a name", errUnreadable)
+			if f.Type != string(bookmark) && f.Object.Name.To == 0 {
+				return fmt.Errorf("%w: an event with an object is expected, not one of something without a name", rawjson.ErrUnreadable)
 			}
 			return handle(&f)
 		})
 	}})
 }
 
-// frameBuffer is as large as the records of TLS, which is what comes at a time.
-const frameBuffer = 16 << 10
-
-// readFrames splits a watch into its lines, of any length, and hands them over in a buffer that is used again afterwards.
-func readFrames(r io.Reader, handle func(line []byte) error) error {
-	b := bufio.NewReaderSize(r, frameBuffer)
-	var long []byte
-	for {
-		line, err := b.ReadSlice('\n')
-		if errors.Is(err, bufio.ErrBufferFull) {
-			if long = append(long, line...); len(long) > maxObject {
-				return errTooLarge
-			}
-			continue
-		}
-		if err != nil {
-			if rest := len(bytes.TrimSpace(line)) + len(long); rest > 0 && errors.Is(err, io.EOF) {
-				return errBrokenFrame
-			} else if errors.Is(err, io.EOF) {
-				return nil
-			}
-			return err
-		}
-		if long != nil {
-			line, long = append(long, line...), nil
-		}
-		if len(bytes.TrimSpace(line)) == 0 {
-			continue
-		}
-		if err := handle(line); err != nil {
-			return err
-		}
-	}
-}
-
-// frame is one event of a watch, in the bytes that it came in.
-type frame struct {
-	typ    EventType
-	raw    []byte // of the object, and what follows it
-	object rawjson.Header
-}
-
-// scan finds the members of a frame.
-func (f *frame) scan(line []byte) error {
-	f.typ, f.raw = "", nil
-	w := rawjson.MemberReader{Data: line}
-	for w.Next() {
-		end, err := 0, error(nil)
-		if string(w.Name()) == "object" {
-			f.raw = line[w.At:]
-			err = f.object.Scan(f.raw)
-			end = w.At + f.object.End
-		} else if end, err = rawjson.SkipValue(line, w.At); err == nil && string(w.Name()) == "type" {
-			f.typ = eventType(line[w.At:end])
-		}
-		if err != nil {
-			return fmt.Errorf("%w: an event with an object is expected: %w", errUnreadable, err)
-		}
-		w.At = end
-	}
-	if w.Err == nil && f.raw == nil {
-		w.Err = errors.New("there is none")
-	}
-	if w.Err != nil {
-		return fmt.Errorf("%w: an event with an object is expected: %w", errUnreadable, w.Err)
-	}
-	return nil
-}
-
-// eventType returns the type of an event, without an allocation for the usual ones.
-func eventType(quoted []byte) EventType {
-	for _, known := range [...]EventType{Added, Modified, Deleted, bookmark} {
-		if len(quoted) == len(known)+2 && string(quoted[1:len(quoted)-1]) == string(known) {
-			return known
-		}
-	}
-	return EventType(rawjson.Unquote(quoted))
-}
-
-// event makes an event with bytes of its own.
-func (f *frame) event() RawEvent {
-	return RawEvent{Type: f.typ, Body: outlined(&f.object, bytes.Clone(f.raw[:f.object.End]))}
+// eventOf makes an event with bytes of its own.
+func eventOf(f *rawjson.Frame) RawEvent {
+	return RawEvent{Type: EventType(f.Type), Body: outlined(&f.Object, bytes.Clone(f.Raw[:f.Object.End]))}
 }
 
 // watchMethod marks errors that came as events.

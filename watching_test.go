@@ -1,10 +1,7 @@
 package kopf
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -13,7 +10,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -422,161 +418,4 @@ func TestStreamReports(t *testing.T) {
 			}
 		})
 	})
-}
-
-func TestFrames(t *testing.T) {
-	t.Run("AC-89 lines of any length", testLongFrames)
-	t.Run("AC-113 cut frames", func(t *testing.T) {
-		for _, cut := range []string{"{", "{}\n{"} {
-			if err := readFrames(strings.NewReader(cut), func([]byte) error { return nil }); !errors.Is(err, errBrokenFrame) {
-				t.Errorf("%q gives %v", cut, err)
-			}
-		}
-	})
-}
-
-func testLongFrames(t *testing.T) {
-	long := `{"x":"` + strings.Repeat("é", 3<<20) + `"}`
-	text := "\n" + long + "\n\r\n{}\n"
-	var got []string
-	err := readFrames(smallReads{strings.NewReader(text)}, func(line []byte) error {
-		got = append(got, string(bytes.TrimSpace(line)))
-		return nil
-	})
-	if err != nil || len(got) != 2 || got[0] != long || got[1] != "{}" {
-		t.Errorf("%d frames, %v", len(got), err)
-	}
-}
-
-// endless is a text without an end.
-type endless struct{ n int }
-
-func (e *endless) Read(p []byte) (int, error) {
-	for i := range p {
-		p[i] = 'x'
-	}
-	if e.n == 0 {
-		copy(p, `{"items":[{"a":"`)
-	}
-	e.n += len(p)
-	return len(p), nil
-}
-
-func TestEndlessAnswers(t *testing.T) {
-	for name, read := range map[string]func(io.Reader) error{
-		"an event": func(r io.Reader) error { return readFrames(r, func([]byte) error { return nil }) },
-		"an item":  func(r io.Reader) error { return (&listPage{}).read(r) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			e := &endless{}
-			if err := read(e); !errors.Is(err, errUnreadable) {
-				t.Errorf("got %v", err)
-			}
-			if e.n > 3*maxObject {
-				t.Errorf("%d bytes were read", e.n)
-			}
-		})
-	}
-}
-
-// smallReads reads in small pieces.
-type smallReads struct{ r io.Reader }
-
-func (s smallReads) Read(p []byte) (int, error) { return s.r.Read(p[:min(len(p), 1000)]) }
-
-func FuzzReadEvent(f *testing.F) {
-	f.Add([]byte(eventText("ADDED", "a", "1")))
-	f.Add([]byte(`{"type":"ERROR","object":{"code":410}}`))
-	f.Add([]byte(`{"type":1,"object":null}`))
-	f.Fuzz(func(t *testing.T, text []byte) {
-		var f frame
-		err := f.scan(text)
-		if err == nil && f.event().Body == nil {
-			t.Error("neither a body nor an error")
-		}
-		var want struct {
-			Type   string
-			Object json.RawMessage
-		}
-		if json.Unmarshal(text, &want) != nil || !utf8.Valid(text) || strings.Count(strings.ToLower(string(text)), "ype") > 1 || strings.Count(strings.ToLower(string(text)), "bject") > 1 {
-			return // of what is no JSON, or says a thing twice, nothing is demanded but to survive it
-		}
-		if !bytes.Contains(text, []byte(`"type"`)) || !bytes.Contains(text, []byte(`"object"`)) {
-			return // package encoding/json takes keys in any case
-		}
-		if len(want.Object) == 0 || want.Object[0] != '{' {
-			if err == nil {
-				t.Errorf("%q is read without an object", text)
-			}
-			return
-		}
-		if err != nil || string(f.typ) != want.Type || string(f.event().Body.raw) != string(want.Object) {
-			t.Errorf("%q gives %q, %q and %v", text, f.typ, f.raw, err)
-		}
-	})
-}
-
-// FuzzWatchFrames compares the reading of frames, in pieces of any size, with the splitting of the whole text.
-func FuzzWatchFrames(f *testing.F) {
-	f.Add([]byte("{}\n\n{}\n"), 1)
-	f.Add([]byte(" \n{\"a\":1}\r\n{"), 3)
-	f.Add(bytes.Repeat([]byte("x"), 70<<10), 4096)
-	f.Fuzz(func(t *testing.T, text []byte, size int) {
-		var want []string
-		whole, rest, broken := string(text), "", false
-		if i := strings.LastIndexByte(whole, '\n'); i >= 0 {
-			whole, rest = whole[:i+1], whole[i+1:]
-		} else {
-			whole, rest = "", whole
-		}
-		broken = strings.TrimSpace(rest) != ""
-		for line := range strings.Lines(whole) {
-			if strings.TrimSpace(line) != "" {
-				want = append(want, line)
-			}
-		}
-		var got []string
-		err := readFrames(&pieces{text, max(size, 1)}, func(line []byte) error {
-			got = append(got, string(line))
-			var f frame
-			_ = f.scan(line)
-			return nil
-		})
-		if !slices.Equal(got, want) {
-			t.Errorf("got the frames %q, want %q", got, want)
-		}
-		if broken != errors.Is(err, errBrokenFrame) || !broken && err != nil {
-			t.Errorf("got %v, broken is %t", err, broken)
-		}
-	})
-}
-
-// pieces reads a text in pieces.
-type pieces struct {
-	text []byte
-	size int
-}
-
-func (p *pieces) Read(b []byte) (int, error) {
-	if len(p.text) == 0 {
-		return 0, io.EOF
-	}
-	n := copy(b[:min(len(b), p.size)], p.text)
-	p.text = p.text[n:]
-	return n, nil
-}
-
-// BenchmarkWatchEvent reads a hundred events of 2 KiB.
-func BenchmarkWatchEvent(b *testing.B) {
-	event := []byte(strings.Replace(eventText("MODIFIED", "a", "11"), `"metadata"`, `"spec":{"data":"`+strings.Repeat("x", 2<<10)+`"},"metadata"`, 1))
-	b.ReportAllocs()
-	text := bytes.Repeat(event, 100)
-	b.SetBytes(int64(len(text)))
-	var f frame
-	for b.Loop() {
-		err := readFrames(bytes.NewReader(text), f.scan)
-		if err != nil {
-			b.Fatal(err)
-		}
-	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,16 +16,20 @@ import (
 	"net/url"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/certs"
 	"github.com/kopf-go/kopf/internal/httplimit"
+	"github.com/kopf-go/kopf/internal/ngrok"
 )
 
-// This file serves webhooks by HTTP: it takes reviews in, within limits, and has them answered. Serve runs on the goroutine that
-// calls it, which is one of the operator's, and owns those of the connections; reviews are answered on theirs.
+// This file serves webhooks by HTTP: it takes reviews in, within limits, and has them answered. It also finds out how clusters on a
+// developer's machine reach that machine, and runs tunnels to it. Serve runs on a goroutine of the operator, and owns those of the connections
+// and of the tunnel; reviews are answered on those of the connections.
 
 // WebhookServer is an [AdmissionServer] that listens on this machine. The API server must be able to connect to it: it suits
 // operators in the cluster, with Host the name of their service. The zero value serves by HTTPS on all addresses and a free port, with a
@@ -174,15 +179,15 @@ func (r *webhookRun) serve(ctx context.Context, announce func(WebhookClientConfi
 	}
 	defer listener.Close() // again, if the server has done it
 	local := r.localHost(listener.Addr())
-	certs := &certificates{WebhookServer: r.WebhookServer, log: r.Logger, names: append([]string{cmp.Or(r.Host, local), local}, r.ExtraSANs...)}
-	if err := certs.start(time.Now()); err != nil {
+	shown, err := certs.Start(r.certificates(local), time.Now())
+	if err != nil {
 		return err
 	}
 	base, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer end(nil)
 	server := &http.Server{
 		Handler:           r,
-		TLSConfig:         certs.serverConfig(),
+		TLSConfig:         shown.ServerConfig(),
 		ReadTimeout:       r.ReadTimeout,
 		ReadHeaderTimeout: r.ReadTimeout / 3,
 		IdleTimeout:       2 * time.Minute, // a little longer than API servers keep connections
@@ -202,7 +207,7 @@ func (r *webhookRun) serve(ctx context.Context, announce func(WebhookClientConfi
 	address := r.url(cmp.Or(r.Host, local), listener.Addr())
 	r.Logger.Debug("Listening for webhooks at " + r.url(listener.Addr().String(), nil))
 	r.Logger.Debug("Accessing the webhooks at " + address)
-	announce(WebhookClientConfig{URL: address, CABundle: certs.bundle()})
+	announce(WebhookClientConfig{URL: address, CABundle: shown.Bundle()})
 	for {
 		select {
 		case err := <-failed:
@@ -210,12 +215,22 @@ func (r *webhookRun) serve(ctx context.Context, announce func(WebhookClientConfi
 			return err
 		case <-ctx.Done():
 			return r.drain(server, end, failed)
-		case <-time.After(certs.wait(time.Now())):
-			if certs.check(time.Now()) {
-				announce(WebhookClientConfig{URL: address, CABundle: certs.bundle()})
-				certs.scheduleSwitch(time.Now()) // it may have taken a while
+		case <-time.After(shown.Wait(time.Now())):
+			if shown.Check(time.Now()) {
+				announce(WebhookClientConfig{URL: address, CABundle: shown.Bundle()})
+				shown.ScheduleSwitch(time.Now()) // it may have taken a while
 			}
 		}
+	}
+}
+
+// certificates returns where the certificates come from, with the name by which this machine reaches the server.
+func (r *webhookRun) certificates(local string) certs.Options {
+	return certs.Options{
+		CertFile: r.CertFile, KeyFile: r.KeyFile, Password: r.Password, CAFile: r.CAFile, CADump: r.CADump, CAData: r.CAData,
+		VerifyCAFile: r.VerifyCAFile, VerifyCAPath: r.VerifyCAPath, VerifyCAData: r.VerifyCAData, VerifyMode: r.VerifyMode,
+		TLSConfig: r.TLSConfig, Insecure: r.Insecure, Names: append([]string{cmp.Or(r.Host, local), local}, r.ExtraSANs...),
+		CheckInterval: r.FileCheckInterval, RenewalOverlap: r.RenewalOverlap, Log: r.Logger,
 	}
 }
 
@@ -388,4 +403,204 @@ func (r *webhookRun) write(w http.ResponseWriter, code int, body []byte) {
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(code)
 	_, _ = w.Write(body) // who does not listen gets no answer
+}
+
+// WebhookK3dServer is a [WebhookServer] for a cluster of k3d or k3s on this machine: Host defaults to "host.k3d.internal".
+type WebhookK3dServer WebhookServer
+
+// Format prints what [WebhookServer.Format] does.
+func (s WebhookK3dServer) Format(f fmt.State, _ rune) { printServer(f, s.Addr, s.Port) }
+
+// Serve listens until the context ends, and returns nil then. See [AdmissionServer].
+func (s *WebhookK3dServer) Serve(ctx context.Context, review ReviewFunc, announce func(WebhookClientConfig)) error {
+	return (*WebhookServer)(s).serveAs(ctx, k3dHost, review, announce)
+}
+
+// WebhookMinikubeServer is a [WebhookServer] for a cluster of Minikube on this machine: Host defaults to "host.minikube.internal".
+type WebhookMinikubeServer WebhookServer
+
+// Format prints what [WebhookServer.Format] does.
+func (s WebhookMinikubeServer) Format(f fmt.State, _ rune) { printServer(f, s.Addr, s.Port) }
+
+// Serve listens until the context ends, and returns nil then. See [AdmissionServer].
+func (s *WebhookMinikubeServer) Serve(ctx context.Context, review ReviewFunc, announce func(WebhookClientConfig)) error {
+	return (*WebhookServer)(s).serveAs(ctx, minikubeHost, review, announce)
+}
+
+// WebhookDockerDesktopServer is a [WebhookServer] for the cluster of Docker Desktop on this machine: Host defaults to "host.docker.internal".
+type WebhookDockerDesktopServer WebhookServer
+
+// Format prints what [WebhookServer.Format] does.
+func (s WebhookDockerDesktopServer) Format(f fmt.State, _ rune) { printServer(f, s.Addr, s.Port) }
+
+// Serve listens until the context ends, and returns nil then. See [AdmissionServer].
+func (s *WebhookDockerDesktopServer) Serve(ctx context.Context, review ReviewFunc, announce func(WebhookClientConfig)) error {
+	return (*WebhookServer)(s).serveAs(ctx, dockerHost, review, announce)
+}
+
+// WebhookAutoServer is a [WebhookServer] for development: Host defaults to that of the kind of cluster on this machine that the
+// operator's API server belongs to, if it is one of k3d, k3s, Minikube and Docker Desktop. It is never reachable from elsewhere by tunnels.
+type WebhookAutoServer WebhookServer
+
+// Format prints what [WebhookServer.Format] does.
+func (s WebhookAutoServer) Format(f fmt.State, _ rune) { printServer(f, s.Addr, s.Port) }
+
+// Serve listens until the context ends, and returns nil then. See [AdmissionServer].
+func (s *WebhookAutoServer) Serve(ctx context.Context, review ReviewFunc, announce func(WebhookClientConfig)) error {
+	log := cmp.Or(s.Logger, servedLogger(ctx))
+	host := detectHost(ctx, log)
+	if host == "" {
+		log.Debug("The kind of the cluster is not known; running a simple webhook server.")
+	}
+	return (*WebhookServer)(s).serveAs(ctx, host, review, announce)
+}
+
+// WebhookNgrokTunnel is an [AdmissionServer] for development against clusters that cannot connect to this machine: it listens on this
+// machine alone, and the public address of a tunnel by ngrok is announced. Everyone who knows that address can send reviews. See https://ngrok.com.
+type WebhookNgrokTunnel struct {
+	// Addr and Port are where the local server listens. They default to 127.0.0.1 and a free port.
+	Addr string
+	Port int
+	// Path is where the ids of handlers come after. Defaults to the root.
+	Path string
+	// Token is the token of an account at ngrok. Defaults to that of ngrok's own configuration.
+	Token string `json:"-"`
+	// Region is where the tunnel ends, such as "eu". Defaults to ngrok's choice.
+	Region string
+	// Binary is the program. Defaults to "ngrok" in the PATH.
+	Binary string
+	// Logger defaults to that of the operator.
+	Logger *slog.Logger
+}
+
+// Format prints where the local server listens, whatever the verb, and so not the token.
+func (t WebhookNgrokTunnel) Format(f fmt.State, _ rune) { printServer(f, t.Addr, t.Port) }
+
+// Serve runs the local server and the program until the context ends, and returns nil then. The program is started again if
+// it ends, with a new address to announce. It fails if the program cannot be started, or if there is no tunnel after half a minute at first.
+func (t *WebhookNgrokTunnel) Serve(ctx context.Context, review ReviewFunc, announce func(WebhookClientConfig)) error {
+	log := cmp.Or(t.Logger, servedLogger(ctx))
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	local := make(chan string, 1) // the URL of the local server, from its goroutine to this one
+	served := make(chan error, 1) // how the local server has ended, likewise
+	server := &WebhookServer{Addr: cmp.Or(t.Addr, "127.0.0.1"), Port: t.Port, Path: t.Path, Insecure: true, Logger: t.Logger}
+	go func() {
+		served <- server.Serve(ctx, review, func(c WebhookClientConfig) { local <- c.URL })
+	}()
+	select {
+	case err := <-served:
+		return err
+	case address := <-local:
+		tunnelled := make(chan error, 1) // how the tunnel has ended, from its goroutine to this one
+		program := &ngrok.Tunnel{Binary: cmp.Or(t.Binary, "ngrok"), Token: t.Token, Region: t.Region, Log: log}
+		go func() {
+			tunnelled <- program.Keep(ctx, address, func(url string) { announce(WebhookClientConfig{URL: url}) })
+		}()
+		select {
+		case err := <-tunnelled:
+			stop()
+			return cmp.Or(err, <-served)
+		case err := <-served:
+			stop()
+			return cmp.Or(err, <-tunnelled)
+		}
+	}
+}
+
+// WebhookAutoTunnel is for development: a [WebhookAutoServer] if the kind of the cluster is detected, else a [WebhookNgrokTunnel]. Of its
+// fields, only Addr, Port, Path and Logger are used for the former.
+type WebhookAutoTunnel WebhookNgrokTunnel
+
+// Format prints what [WebhookServer.Format] does.
+func (s WebhookAutoTunnel) Format(f fmt.State, _ rune) { printServer(f, s.Addr, s.Port) }
+
+// Serve listens until the context ends, and returns nil then. See [AdmissionServer].
+func (t *WebhookAutoTunnel) Serve(ctx context.Context, review ReviewFunc, announce func(WebhookClientConfig)) error {
+	log := cmp.Or(t.Logger, servedLogger(ctx))
+	host := detectHost(ctx, log)
+	if host == "" {
+		log.Debug("The kind of the cluster is not known; using an ngrok tunnel.")
+		return (*WebhookNgrokTunnel)(t).Serve(ctx, review, announce)
+	}
+	server := &WebhookServer{Addr: t.Addr, Port: t.Port, Path: t.Path, Logger: t.Logger}
+	return server.serveAs(ctx, host, review, announce)
+}
+
+// The names by which containers of these clusters reach their machine.
+const (
+	k3dHost      = "host.k3d.internal"
+	minikubeHost = "host.minikube.internal"
+	dockerHost   = "host.docker.internal"
+)
+
+// detectHost returns by which name the operator's API server reaches this machine, and nothing if that is not known or cannot be found out.
+func detectHost(ctx context.Context, log *slog.Logger) string {
+	client := servedClient(ctx)
+	if client == nil {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	cert, version, err := askVersion(ctx, client)
+	if err != nil {
+		log.Warn("The kind of the cluster cannot be detected.", "error", err)
+		return ""
+	}
+	host := hostOfCertificate(cert)
+	if host == "" && strings.Contains(version, "+k3s") {
+		host = k3dHost
+	}
+	if host != "" {
+		log.Debug("The kind of the cluster is detected: its API server reaches this machine as " + host)
+	}
+	return host
+}
+
+// askVersion returns the certificate of the API server, nil if it has none, and its version.
+func askVersion(ctx context.Context, client *Client) (*x509.Certificate, string, error) {
+	info, err := client.ConnectionInfo(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(info.Server, "/")+"/version", nil)
+	if err != nil {
+		return nil, "", err
+	}
+	resp, err := client.HTTPClient().Do(req)
+	if err != nil {
+		return nil, "", plainError(err)
+	}
+	defer resp.Body.Close()
+	var cert *x509.Certificate
+	if resp.TLS != nil && len(resp.TLS.PeerCertificates) > 0 {
+		cert = resp.TLS.PeerCertificates[0]
+	}
+	var version struct{ GitVersion string }
+	data, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
+	if err == nil && resp.StatusCode == http.StatusOK {
+		err = json.Unmarshal(data, &version)
+	}
+	if err != nil && cert == nil {
+		return nil, "", fmt.Errorf("the version of the API server: %w", err)
+	}
+	return cert, version.GitVersion, nil
+}
+
+// hostOfCertificate tells what kind of cluster a certificate of an API server is usual for.
+func hostOfCertificate(cert *x509.Certificate) string {
+	if cert == nil {
+		return ""
+	}
+	subject := append([]string{cert.Subject.CommonName}, cert.Subject.Organization...)
+	issuer := cert.Issuer.CommonName
+	switch {
+	case slices.Contains(subject, "k3s"), strings.HasPrefix(issuer, "k3s-"):
+		return k3dHost
+	case slices.Contains(subject, "minikube"), issuer == "minikubeCA":
+		return minikubeHost
+	case slices.Contains(cert.DNSNames, "docker-for-desktop"):
+		return dockerHost
+	}
+	return ""
 }

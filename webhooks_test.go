@@ -3,144 +3,29 @@ package kopf
 import (
 	"bytes"
 	"context"
-	"crypto"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/certs"
 )
-
-// The keys in testdata/keys are one key, encrypted by OpenSSL 3.0 in many ways with the password "secret".
-
-func readKey(t testing.TB, name string) []byte {
-	t.Helper()
-	data, err := os.ReadFile(filepath.Join("testdata", "keys", name+".pem"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
-}
-
-func TestDecryptKey(t *testing.T) {
-	cert := certificateFor(t, readKey(t, "plain"))
-	for _, tt := range []struct{ name, password, err string }{
-		{"plain", "", ""},
-		{"plain", "needless", ""},
-		{"aes128-sha1", "secret", ""},
-		{"aes192-sha512", "secret", ""},
-		{"aes256-sha256", "secret", ""},
-		{"aes256-sha384", "secret", ""},
-		{"des3", "secret", ""},
-		{"one-iteration", "secret", ""},
-		{"legacy-aes256", "secret", ""},
-		{"legacy-des3", "secret", ""},
-		{"aes256-sha256", "wrong", errKeyPassword.Error()},
-		{"legacy-aes256", "wrong", errKeyPassword.Error()},
-		{"aes256-sha256", "", "the key is encrypted, and no password is given"},
-		{"legacy-aes256", "", "the key is encrypted, and no password is given"},
-		{"scrypt", "secret", "the encrypted key: the key derivation 1.3.6.1.4.1.11591.4.11 is not supported, only PBKDF2"},
-		{"pbes1", "secret", "the encrypted key: the scheme 1.2.840.113549.1.12.1.3 is not supported, only PBES2"},
-	} {
-		t.Run("AC-46 "+tt.name+" with "+tt.password, func(t *testing.T) {
-			got, err := decryptKeyPEM(readKey(t, tt.name), tt.password)
-			if tt.err != "" {
-				if err == nil || err.Error() != tt.err {
-					t.Fatalf("got %v, want %s", err, tt.err)
-				}
-				return
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := tls.X509KeyPair(cert, got); err != nil { // also if it is another key
-				t.Fatal(err)
-			}
-		})
-	}
-	t.Run("AC-46 no wrong password is taken for the right one", func(t *testing.T) {
-		for i := range 1000 {
-			if _, err := decryptKeyPEM(readKey(t, "one-iteration"), fmt.Sprint("wrong ", i)); err != errKeyPassword {
-				t.Fatalf("the password %d: %v", i, err)
-			}
-		}
-	})
-	t.Run("AC-46 parameters before the key do not matter", func(t *testing.T) {
-		parameters := pem.EncodeToMemory(&pem.Block{Type: "EC PARAMETERS", Bytes: []byte{6, 1, 1}})
-		got, err := decryptKeyPEM(append(parameters, readKey(t, "aes128-sha1")...), "secret")
-		if err != nil || !bytes.Equal(got, readKey(t, "plain")) {
-			t.Errorf("got %q, %v", got, err)
-		}
-	})
-}
-
-// certificateFor returns PEM of a certificate of a key, signed by itself.
-func certificateFor(t testing.TB, key []byte) []byte {
-	t.Helper()
-	block, _ := pem.Decode(key)
-	private, err := x509.ParsePKCS8PrivateKey(block.Bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{Subject: pkix.Name{CommonName: "a"}, NotAfter: time.Now().Add(time.Hour)}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, private.(crypto.Signer).Public(), private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-}
-
-func TestParseEncryptedKey(t *testing.T) {
-	block, _ := pem.Decode(readKey(t, "aes256-sha256"))
-	change := func(old, young string) []byte { return bytes.Replace(block.Bytes, []byte(old), []byte(young), 1) }
-	for _, tt := range []struct {
-		name string
-		der  []byte
-		want string
-	}{
-		{"nothing", nil, "asn1: syntax error: sequence truncated"},
-		{"cut off", block.Bytes[:40], "asn1: syntax error: data truncated"},
-		{"something more", append(block.Bytes[:len(block.Bytes):len(block.Bytes)], 0), "there is something after its end"},
-		{"negative iterations", change("\x02\x02\x08\x00", "\x02\x02\x88\x00"), "-30720 iterations are not between 1 and 10000000"},
-		{"another cipher", change("\x60\x86\x48\x01\x65\x03\x04\x01\x2a", "\x60\x86\x48\x01\x65\x03\x04\x01\x2e"), "the cipher 2.16.840.1.101.3.4.1.46 is not supported, only AES and Triple DES in CBC mode"},
-		{"another hash", change("\x2a\x86\x48\x86\xf7\x0d\x02\x09", "\x2a\x86\x48\x86\xf7\x0d\x02\x06"), "the pseudo-random function 1.2.840.113549.2.6 is not supported, only HMAC with SHA-1 and SHA-2"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			_, err := parseEncryptedKey(tt.der)
-			if got := fmt.Sprint(err); tt.want != "" && got != tt.want {
-				t.Errorf("got %q, want %q", got, tt.want)
-			}
-		})
-	}
-}
-
-func FuzzEncryptedKey(f *testing.F) {
-	for _, name := range []string{"aes128-sha1", "des3", "one-iteration", "scrypt", "pbes1"} {
-		block, _ := pem.Decode(readKey(f, name))
-		f.Add(block.Bytes)
-	}
-	f.Fuzz(func(t *testing.T, der []byte) {
-		key, err := parseEncryptedKey(der)
-		if err != nil || key.iterations > 10000 {
-			return
-		}
-		if plain, err := key.decrypt("secret"); err == nil {
-			if _, err := x509.ParsePKCS8PrivateKey(plain); err != nil {
-				t.Errorf("what is decrypted is no key: %v", err)
-			}
-		}
-	})
-}
 
 func TestHostOfCertificate(t *testing.T) {
 	for _, tt := range []struct {
@@ -169,7 +54,7 @@ func TestHostOfCertificate(t *testing.T) {
 // apiServerNamed returns the context of an operator whose API server has a certificate for a name, and says its version, and where its log goes to.
 func apiServerNamed(t *testing.T, name, version string, trusted bool) (context.Context, *bytes.Buffer) {
 	t.Helper()
-	pair, err := newSelfSigned([]string{name, "127.0.0.1"}, time.Now())
+	pair, err := certs.SelfSigned([]string{name, "127.0.0.1"}, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -307,6 +192,213 @@ func TestWebhookServerHTTP2(t *testing.T) {
 		<-done
 		if err := <-served; err != nil {
 			t.Errorf("the server has returned %v", err)
+		}
+	})
+}
+
+// The program ngrok of these tests is this test's own binary, with a variable that makes it one: a folder to which it writes what
+// it was told, and in which there is a file with what it should do.
+
+const ngrokVariable = "KOPF_TEST_NGROK"
+
+func init() {
+	dir := os.Getenv(ngrokVariable)
+	if dir == "" {
+		return
+	}
+	if err := fakeNgrok(dir); err != nil {
+		_ = json.NewEncoder(os.Stdout).Encode(map[string]string{"lvl": "eror", "msg": "terminating", "err": err.Error()})
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// fakeNgrok opens no tunnel, but says so. The address has the number of the start in it.
+func fakeNgrok(dir string) error {
+	if fileExists(filepath.Join(dir, "fail")) {
+		return errors.New("authentication failed")
+	}
+	starts, err := filepath.Glob(filepath.Join(dir, "start-*"))
+	if err != nil {
+		return err
+	}
+	told := strings.Join(append(os.Args[1:], "token "+os.Getenv("NGROK_AUTHTOKEN")), "\n")
+	if err := os.WriteFile(filepath.Join(dir, fmt.Sprint("start-", len(starts))), []byte(told), 0o600); err != nil {
+		return err
+	}
+	asked := make(chan os.Signal, 1)
+	signal.Notify(asked, os.Interrupt)
+	api, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	polls := 0
+	go http.Serve(api, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if polls++; r.URL.Path != "/api/tunnels" || polls == 1 { // it takes a moment
+			fmt.Fprint(w, `{"tunnels":[]}`)
+			return
+		}
+		fmt.Fprintf(w, `{"tunnels":[{"public_url":"http://plain.example"},{"public_url":"https://tunnel-%d.example"}]}`, len(starts))
+	}))
+	fmt.Println("no JSON")
+	fmt.Printf("{\"lvl\":\"info\",\"msg\":\"starting web service\",\"obj\":\"web\",\"addr\":%q}\n", api.Addr())
+	for {
+		select {
+		case <-asked:
+			return os.WriteFile(filepath.Join(dir, "interrupted"), nil, 0o600)
+		case <-time.After(20 * time.Millisecond):
+		}
+		if os.Remove(filepath.Join(dir, "die")) == nil {
+			return errors.New("the tunnel is gone")
+		}
+	}
+}
+
+// tunnel runs a tunnel through the fake program. What it announces comes through the channel.
+func tunnel(t *testing.T, ctx context.Context, server AdmissionServer, review ReviewFunc) (announced <-chan WebhookClientConfig, stop func() error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(ctx)
+	configs, served := make(chan WebhookClientConfig, 10), make(chan error, 1)
+	go func() {
+		served <- server.Serve(ctx, review, func(config WebhookClientConfig) { configs <- config })
+		close(configs)
+	}()
+	return configs, func() error {
+		cancel()
+		return <-served
+	}
+}
+
+// next returns what is announced next.
+func next(t *testing.T, announced <-chan WebhookClientConfig) WebhookClientConfig {
+	t.Helper()
+	select {
+	case config := <-announced:
+		return config
+	case <-time.After(20 * time.Second):
+		t.Fatal("nothing is announced")
+		return WebhookClientConfig{}
+	}
+}
+
+func ngrokProgram(t *testing.T) (binary, dir string) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("runs processes")
+	}
+	binary, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir = t.TempDir()
+	t.Setenv(ngrokVariable, dir)
+	return binary, dir
+}
+
+// startedWith returns what the program was told at one of its starts.
+func startedWith(t *testing.T, dir string, n int) []string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, fmt.Sprint("start-", n)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Split(string(data), "\n")
+}
+
+func TestWebhookNgrokTunnel(t *testing.T) {
+	t.Run("AC-53 the public address leads to the local server", func(t *testing.T) {
+		binary, dir := ngrokProgram(t)
+		server := &WebhookNgrokTunnel{Path: "/hooks/", Token: "mine", Region: "eu", Binary: binary, Logger: slog.New(slog.DiscardHandler)}
+		announced, stop := tunnel(t, t.Context(), server, func(_ context.Context, r *ReviewRequest) ([]byte, error) {
+			return []byte(r.Handler), nil
+		})
+		config := next(t, announced)
+		if config.URL != "https://tunnel-0.example/hooks" || config.CABundle != nil || config.Service != nil {
+			t.Errorf("announced: %+v", config)
+		}
+		told := startedWith(t, dir, 0)
+		local := told[len(told)-2]
+		want := []string{"http", "--log=stdout", "--log-format=json", "--region=eu", local, "token mine"}
+		if !slices.Equal(told, want) || !strings.HasPrefix(local, "http://127.0.0.1:") {
+			t.Errorf("the program was told %q, want %q", told, want)
+		}
+		resp, err := http.Post(local+"/hooks/fn", "application/json", strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if resp.StatusCode != 200 || string(text) != "fn" {
+			t.Errorf("got %d %q", resp.StatusCode, text)
+		}
+		if err := stop(); err != nil {
+			t.Errorf("the server has returned %v", err)
+		}
+		if runtime.GOOS != "windows" && !fileExists(filepath.Join(dir, "interrupted")) {
+			t.Error("the program has not been asked to end")
+		}
+		if _, err := net.Dial("tcp", strings.TrimPrefix(local, "http://")); err == nil {
+			t.Error("the local server still listens")
+		}
+	})
+	t.Run("AC-53 a tunnel that ends is opened again", func(t *testing.T) {
+		binary, dir := ngrokProgram(t)
+		announced, stop := tunnel(t, t.Context(), &WebhookNgrokTunnel{Binary: binary, Logger: slog.New(slog.DiscardHandler)}, nil)
+		for n := range 2 {
+			if config := next(t, announced); config.URL != fmt.Sprintf("https://tunnel-%d.example", n) {
+				t.Errorf("announced: %+v", config)
+			}
+			if n == 0 {
+				if err := os.WriteFile(filepath.Join(dir, "die"), nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if first, second := startedWith(t, dir, 0), startedWith(t, dir, 1); !slices.Equal(first, second) {
+			t.Errorf("the program was told %q, then %q", first, second)
+		}
+		if err := stop(); err != nil {
+			t.Errorf("the server has returned %v", err)
+		}
+	})
+	t.Run("AC-53 a program that fails ends the server with its words", func(t *testing.T) {
+		binary, dir := ngrokProgram(t)
+		if err := os.WriteFile(filepath.Join(dir, "fail"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		err := (&WebhookNgrokTunnel{Binary: binary}).Serve(t.Context(), nil, func(WebhookClientConfig) { t.Error("something is announced") })
+		if want := "ngrok has ended: authentication failed"; err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	})
+	t.Run("AC-53 a program that is not there ends the server", func(t *testing.T) {
+		err := (&WebhookNgrokTunnel{Binary: filepath.Join(t.TempDir(), "ngrok")}).Serve(t.Context(), nil, nil)
+		if !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func TestWebhookAutoTunnel(t *testing.T) {
+	t.Run("AC-55 no tunnel is used where the host is known", func(t *testing.T) {
+		ctx, _ := apiServerNamed(t, "k3s", "v1.30.0", true)
+		config := firstAnnounced(t, ctx, &WebhookAutoTunnel{Path: "hooks", Binary: "none"})
+		if !strings.HasPrefix(config.URL, "https://host.k3d.internal:") || !strings.HasSuffix(config.URL, "/hooks") || config.CABundle == nil {
+			t.Errorf("announced: %+v", config)
+		}
+	})
+	t.Run("AC-55 a tunnel is used where it is not", func(t *testing.T) {
+		binary, _ := ngrokProgram(t)
+		ctx, log := apiServerNamed(t, "other", "v1.30.0", true)
+		announced, stop := tunnel(t, ctx, &WebhookAutoTunnel{Path: "hooks", Binary: binary}, nil)
+		if config := next(t, announced); config.URL != "https://tunnel-0.example/hooks" {
+			t.Errorf("announced: %+v", config)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		if want := `level=DEBUG msg="The kind of the cluster is not known; using an ngrok tunnel."`; !strings.Contains(log.String(), want) {
+			t.Errorf("the log does not tell %s:\n%s", want, log)
 		}
 	})
 }

@@ -3,6 +3,9 @@
 //
 // The functions expect JSON as encoding/json accepts it. On anything else they stop early and never panic; the error is left to
 // the decoding, if there is one. None of them keeps state, and all may be called by several goroutines.
+//
+// [ListPage] and [ReadFrames] read the answers of an API server while they come in: neither a page of a list nor its objects are there twice,
+// and an object of which only the header is looked at costs nothing but that.
 package rawjson
 
 import (

@@ -24,11 +24,6 @@ func mustDecode(t testing.TB, text string) any {
 	return v
 }
 
-func mustObject(t testing.TB, text string) map[string]any {
-	t.Helper()
-	return mustDecode(t, text).(map[string]any)
-}
-
 func TestDecodeJSON(t *testing.T) {
 	for _, bad := range []string{``, ` `, `{`, `{"a":1,}`, `[1 2]`, `nul`, `{} {}`, `1 2`, "\"\x01\"", `{"a":1}x`} {
 		if v, err := Decode([]byte(bad)); err == nil {

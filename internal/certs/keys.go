@@ -1,4 +1,4 @@
-package kopf
+package certs
 
 import (
 	"bytes"
@@ -20,16 +20,16 @@ import (
 )
 
 // This file decrypts the keys of certificates: those of PKCS #8 with PBES2 (RFC 8018), which OpenSSL writes, and the older ones with
-// a header DEK-Info. It computes, and knows no files; a server calls it on the goroutine of its Serve.
+// a header DEK-Info. It computes, and reads no files.
 
 // maxKeyIterations bounds the time that a key can take: it is ten times what is recommended now, and some seconds.
 const maxKeyIterations = 10_000_000
 
 var errKeyPassword = errors.New("the key cannot be decrypted; the password is wrong, or the key is damaged")
 
-// decryptKeyPEM returns PEM with the key of the given PEM as it is without encryption. A key that is not encrypted is
+// DecryptKey returns PEM with the key of the given PEM as it is without encryption. A key that is not encrypted is
 // returned as it is, and the password is not needed then.
-func decryptKeyPEM(data []byte, password string) ([]byte, error) {
+func DecryptKey(data []byte, password string) ([]byte, error) {
 	for rest := data; ; {
 		var block *pem.Block
 		block, rest = pem.Decode(rest)

@@ -1,4 +1,8 @@
-package kopf
+// Package certs holds which certificate a server shows, and what its clients are to trust: those in files, read again when they change, or one
+// that signs itself. It also decrypts keys.
+//
+// All runs on the goroutine that serves, except for what handshakes look up.
+package certs
 
 import (
 	"bytes"
@@ -23,9 +27,6 @@ import (
 	"time"
 )
 
-// This file knows which certificate a server of webhooks shows, and what the API server is to trust: those in files, read again
-// when they change, or one that signs itself. All runs on the goroutine of the server's Serve, but for what is asked in handshakes.
-
 // The life of the certificates that sign themselves.
 const (
 	selfSignedLife = 365 * 24 * time.Hour
@@ -34,11 +35,27 @@ const (
 	longestCheck   = 12 * time.Hour      // between two looks at the clock, which can be set
 )
 
-// certificates are those of a server, and their renewal.
-type certificates struct {
-	*WebhookServer
-	names []string // for which a certificate that signs itself is made
-	log   *slog.Logger
+// Options say which certificates a server has. Without files and without certificates in TLSConfig, it makes one that signs itself. Log is required.
+type Options struct {
+	CertFile, KeyFile string // of the certificate to show, and its key; both or none
+	Password          string // of the key, if it is encrypted
+	CAFile, CADump    string // with what is to be trusted, and where to write that to
+	CAData            []byte // PEM of what is to be trusted
+	VerifyCAFile      string // with the authorities of clients' certificates
+	VerifyCAPath      string // a folder of such files
+	VerifyCAData      []byte // PEM of such authorities
+	VerifyMode        tls.ClientAuthType
+	TLSConfig         *tls.Config   // the base
+	Insecure          bool          // whether there is no TLS
+	Names             []string      // for which a certificate that signs itself is made
+	CheckInterval     time.Duration // between two looks at the files, negative for never
+	RenewalOverlap    time.Duration // how long the old certificate is shown after the new one was announced
+	Log               *slog.Logger
+}
+
+// Certificates are those of a server, and their renewal.
+type Certificates struct {
+	Options
 
 	current   *servedIdentity
 	next      *servedIdentity // which is announced, but not shown yet; nil if there is none
@@ -58,34 +75,35 @@ type servedIdentity struct {
 	fits   bool      // whether the bundle vouches for the certificate
 }
 
-// start loads or makes the first certificate.
-func (c *certificates) start(now time.Time) error {
+// Start loads or makes the first certificate.
+func Start(o Options, now time.Time) (*Certificates, error) {
+	c := &Certificates{Options: o}
 	first, err := c.load(now)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	c.use(first)
-	return c.dump()
+	return c, c.dump()
 }
 
-func (c *certificates) use(id *servedIdentity) {
+func (c *Certificates) use(id *servedIdentity) {
 	c.current, c.next = id, nil
 	c.shown.Store(id.config)
 }
 
-// bundle is what is to be trusted now. While a certificate is about to be replaced, that is both the old and the new one.
-func (c *certificates) bundle() []byte {
+// Bundle is what is to be trusted now. While a certificate is about to be replaced, that is both the old and the new one.
+func (c *Certificates) Bundle() []byte {
 	if c.next == nil || c.next.bundle == nil || c.current.bundle == nil {
 		return c.current.bundle
 	}
 	return slices.Concat(bytes.TrimRight(c.current.bundle, "\n"), []byte("\n"), c.next.bundle)
 }
 
-// wait is how long nothing is to be done.
-func (c *certificates) wait(now time.Time) time.Duration {
+// Wait is how long nothing is to be done.
+func (c *Certificates) Wait(now time.Time) time.Duration {
 	wait := longestCheck
-	if c.FileCheckInterval > 0 && c.hasFiles() {
-		wait = c.FileCheckInterval
+	if c.CheckInterval > 0 && c.hasFiles() {
+		wait = c.CheckInterval
 	}
 	if c.next != nil {
 		wait = min(wait, c.switchAt.Sub(now))
@@ -96,8 +114,8 @@ func (c *certificates) wait(now time.Time) time.Duration {
 	return max(wait, time.Millisecond)
 }
 
-// check does what is due, and reports whether there is something to announce.
-func (c *certificates) check(now time.Time) bool {
+// Check does what is due, and reports whether there is something to announce.
+func (c *Certificates) Check(now time.Time) bool {
 	switch {
 	case c.next != nil && now.Before(c.switchAt):
 		return false
@@ -107,20 +125,20 @@ func (c *certificates) check(now time.Time) bool {
 		return false
 	}
 	if err := c.dump(); err != nil {
-		c.log.Warn("The CA bundle of the webhooks cannot be written.", "error", err)
+		c.Log.Warn("The CA bundle of the webhooks cannot be written.", "error", err)
 	}
 	return true
 }
 
 // renew looks for a new certificate. The old one is kept until the new one is complete, and trusted by those who check it.
-func (c *certificates) renew(now time.Time) bool {
+func (c *Certificates) renew(now time.Time) bool {
 	id, err := c.load(now)
 	if err == nil && id.source != c.current.source && !id.end.IsZero() && now.After(id.end) && now.Before(c.current.end) {
 		err = fmt.Errorf("the new certificate has expired at %s", id.end.Format(time.RFC3339))
 	}
 	if err != nil {
 		if err.Error() != c.complaint {
-			c.log.Warn("The certificate of the webhook server cannot be renewed; the old one is kept.", "error", err)
+			c.Log.Warn("The certificate of the webhook server cannot be renewed; the old one is kept.", "error", err)
 		}
 		c.complaint = err.Error()
 		return false
@@ -134,7 +152,7 @@ func (c *certificates) renew(now time.Time) bool {
 		return false
 	}
 	c.partial = [sha256.Size]byte{}
-	c.log.Debug("The certificate of the webhook server is renewed.")
+	c.Log.Debug("The certificate of the webhook server is renewed.")
 	if bytes.Equal(id.bundle, c.current.bundle) || c.current.bundle == nil || id.bundle == nil || c.RenewalOverlap <= 0 {
 		c.use(id)
 		return true
@@ -143,8 +161,8 @@ func (c *certificates) renew(now time.Time) bool {
 	return true
 }
 
-// scheduleSwitch is called when what is to be trusted has been announced: from now on, it becomes trusted.
-func (c *certificates) scheduleSwitch(now time.Time) {
+// ScheduleSwitch must be called when what is to be trusted has been announced: the new certificate is shown after the overlap from now.
+func (c *Certificates) ScheduleSwitch(now time.Time) {
 	c.switchAt = now.Add(c.RenewalOverlap)
 	if !c.current.end.IsZero() && c.current.end.Before(c.switchAt) {
 		c.switchAt = c.current.end
@@ -152,15 +170,15 @@ func (c *certificates) scheduleSwitch(now time.Time) {
 }
 
 // dump writes what is to be trusted to a file for others, at once or not at all.
-func (c *certificates) dump() error {
-	if c.CADump == "" || c.bundle() == nil {
+func (c *Certificates) dump() error {
+	if c.CADump == "" || c.Bundle() == nil {
 		return nil
 	}
 	f, err := os.CreateTemp(filepath.Dir(c.CADump), ".ca-*")
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(c.bundle())
+	_, err = f.Write(c.Bundle())
 	err = cmp.Or(err, f.Chmod(0o644), f.Close())
 	if err == nil {
 		err = os.Rename(f.Name(), c.CADump)
@@ -171,18 +189,18 @@ func (c *certificates) dump() error {
 	return err
 }
 
-func (c *certificates) hasFiles() bool {
+func (c *Certificates) hasFiles() bool {
 	return c.CertFile != "" || c.CAFile != "" || c.VerifyCAFile != "" || c.VerifyCAPath != ""
 }
 
 // ready reports whether the given configuration of TLS has certificates of its own.
-func (c *certificates) ready() bool {
+func (c *Certificates) ready() bool {
 	t := c.TLSConfig
 	return t != nil && c.CertFile == "" && (len(t.Certificates) > 0 || t.GetCertificate != nil || t.GetConfigForClient != nil)
 }
 
 // load reads all files, or makes a certificate that signs itself, and makes a configuration of them.
-func (c *certificates) load(now time.Time) (*servedIdentity, error) {
+func (c *Certificates) load(now time.Time) (*servedIdentity, error) {
 	files, err := c.read()
 	if err != nil {
 		return nil, err
@@ -200,7 +218,7 @@ func (c *certificates) load(now time.Time) (*servedIdentity, error) {
 		}
 	case !c.ready():
 		if c.own == nil || !now.Before(c.own.Leaf.NotAfter.Add(-renewEarlier)) {
-			if c.own, err = newSelfSigned(c.names, now); err != nil {
+			if c.own, err = SelfSigned(c.Names, now); err != nil {
 				return nil, err
 			}
 		}
@@ -234,15 +252,15 @@ func vouches(bundle []byte, shown *tls.Certificate) bool {
 	return err == nil
 }
 
-// certificateFiles is what was in files at one time.
-type certificateFiles struct {
+// fileContents is what was in files at one time.
+type fileContents struct {
 	certificate, key []byte
 	trusted          []byte // what the API server is to trust
 	clients          []byte // the authorities of clients' certificates
 }
 
-func (c *certificates) read() (*certificateFiles, error) {
-	files := &certificateFiles{}
+func (c *Certificates) read() (*fileContents, error) {
+	files := &fileContents{}
 	if len(c.CAData) > 0 {
 		files.trusted = c.CAData
 	}
@@ -290,8 +308,8 @@ func readFolder(path string) ([]byte, error) {
 	return all, nil
 }
 
-func (f *certificateFiles) pair(password string) (*tls.Certificate, error) {
-	key, err := decryptKeyPEM(f.key, password)
+func (f *fileContents) pair(password string) (*tls.Certificate, error) {
+	key, err := DecryptKey(f.key, password)
 	if err != nil {
 		return nil, err
 	}
@@ -306,7 +324,7 @@ func (f *certificateFiles) pair(password string) (*tls.Certificate, error) {
 }
 
 // configure makes the configuration of TLS with a certificate; nil leaves the given ones.
-func (c *certificates) configure(shown *tls.Certificate, clients []byte) (*tls.Config, error) {
+func (c *Certificates) configure(shown *tls.Certificate, clients []byte) (*tls.Config, error) {
 	config := &tls.Config{}
 	if c.TLSConfig != nil {
 		config = c.TLSConfig.Clone()
@@ -332,8 +350,8 @@ func (c *certificates) configure(shown *tls.Certificate, clients []byte) (*tls.C
 	return config, nil
 }
 
-// serverConfig returns the configuration that a listener is given: it always uses what is shown at the time.
-func (c *certificates) serverConfig() *tls.Config {
+// ServerConfig returns the configuration that a listener is given: it always uses what is shown at the time.
+func (c *Certificates) ServerConfig() *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		config := c.shown.Load()
 		if config.GetConfigForClient != nil {
@@ -345,8 +363,8 @@ func (c *certificates) serverConfig() *tls.Config {
 	}}
 }
 
-// newSelfSigned makes a certificate that signs itself, for names and addresses; the first name is the subject's.
-func newSelfSigned(names []string, now time.Time) (*tls.Certificate, error) {
+// SelfSigned makes a certificate that signs itself, for names and addresses; the first name is the subject's.
+func SelfSigned(names []string, now time.Time) (*tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err

@@ -1,21 +1,18 @@
-package kopf
+// Package blake2b computes the hash function BLAKE2b of RFC 7693, unkeyed, for which the standard library has nothing public.
+package blake2b
 
 import (
 	"encoding/binary"
 	"math/bits"
 )
 
-// This file knows the hash function BLAKE2b of RFC 7693, unkeyed, for which the standard library has
-// nothing public. The keys of annotations need it with digests of 4 bytes; the length is a
-// parameter of the hash, so a longer digest cut to 4 bytes would be another one.
-
-var blake2bIV = [8]uint64{
+var initial = [8]uint64{
 	0x6a09e667f3bcc908, 0xbb67ae8584caa73b, 0x3c6ef372fe94f82b, 0xa54ff53a5f1d36f1,
 	0x510e527fade682d1, 0x9b05688c2b3e6c1f, 0x1f83d9abfb41bd6b, 0x5be0cd19137e2179,
 }
 
-// blake2bSigma is the order of the message words in each round; rounds 10 and 11 repeat 0 and 1.
-var blake2bSigma = [10][16]uint8{
+// sigma is the order of the message words in each round; rounds 10 and 11 repeat 0 and 1.
+var sigma = [10][16]uint8{
 	{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15},
 	{14, 10, 4, 8, 9, 15, 13, 6, 1, 12, 0, 2, 11, 7, 5, 3},
 	{11, 8, 12, 0, 5, 2, 15, 13, 10, 14, 3, 6, 7, 1, 9, 4},
@@ -28,20 +25,21 @@ var blake2bSigma = [10][16]uint8{
 	{10, 2, 8, 4, 7, 6, 1, 5, 15, 11, 9, 14, 3, 12, 13, 0},
 }
 
-// blake2b returns the digest of data; size is the length of the digest, 1 to 64 bytes.
-func blake2b(data []byte, size int) []byte {
+// Sum returns the digest of data; size is the length of the digest, 1 to 64 bytes. The length is a parameter of the hash: a longer digest
+// that is cut is another one.
+func Sum(data []byte, size int) []byte {
 	const block = 128
-	h := blake2bIV
+	h := initial
 	h[0] ^= 0x01010000 ^ uint64(size) // the parameter block: no key, no tree
 	total := uint64(0)                // no text here is as long as 2⁶⁴ bytes
 	for len(data) > block {
 		total += block
-		blake2bCompress(&h, (*[block]byte)(data), total, false)
+		compress(&h, (*[block]byte)(data), total, false)
 		data = data[block:]
 	}
 	var last [block]byte
 	copy(last[:], data)
-	blake2bCompress(&h, &last, total+uint64(len(data)), true)
+	compress(&h, &last, total+uint64(len(data)), true)
 	var digest [64]byte
 	for i, word := range h {
 		binary.LittleEndian.PutUint64(digest[8*i:], word)
@@ -49,13 +47,13 @@ func blake2b(data []byte, size int) []byte {
 	return digest[:size:size]
 }
 
-func blake2bCompress(h *[8]uint64, block *[128]byte, total uint64, last bool) {
+func compress(h *[8]uint64, block *[128]byte, total uint64, last bool) {
 	var m, v [16]uint64
 	for i := range m {
 		m[i] = binary.LittleEndian.Uint64(block[8*i:])
 	}
 	copy(v[:8], h[:])
-	copy(v[8:], blake2bIV[:])
+	copy(v[8:], initial[:])
 	v[12] ^= total
 	if last {
 		v[14] = ^v[14]
@@ -71,7 +69,7 @@ func blake2bCompress(h *[8]uint64, block *[128]byte, total uint64, last bool) {
 		v[b] = bits.RotateLeft64(v[b]^v[c], -63)
 	}
 	for round := range 12 {
-		s := &blake2bSigma[round%10]
+		s := &sigma[round%10]
 		for i := range 4 { // the columns
 			mix(i, 4+i, 8+i, 12+i, m[s[2*i]], m[s[2*i+1]])
 		}

@@ -1,26 +1,25 @@
-package kopf
+package rawjson
 
 import (
 	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // readPage reads a page in pieces of a size, and returns its items as they were taken.
-func readPage(text []byte, size int) (items []string, p *listPage, err error) {
-	p = &listPage{handle: func(o *rawjson.Header, raw []byte) bool {
+func readPage(text []byte, size int) (items []string, p *ListPage, err error) {
+	p = &ListPage{Take: func(o *Header, raw []byte) error {
 		items = append(items, string(raw[:o.End]))
-		return true
+		return nil
 	}}
-	return items, p, p.read(&pieces{text, max(size, 1)})
+	return items, p, p.Read(&pieces{text, max(size, 1)})
 }
 
 func TestListPage(t *testing.T) {
@@ -40,8 +39,8 @@ func TestListPage(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			for _, size := range []int{1, 2, 3, 100, 1 << 20} {
 				items, p, err := readPage([]byte(tt.text), size)
-				if err != nil || !cmp.Equal(items, tt.items) || p.version != tt.version || p.next != tt.next {
-					t.Errorf("in pieces of %d: %.200q, %q, %q, %v", size, items, p.version, p.next, err)
+				if err != nil || !cmp.Equal(items, tt.items) || p.Version != tt.version || p.Next != tt.next {
+					t.Errorf("in pieces of %d: %.200q, %q, %q, %v", size, items, p.Version, p.Next, err)
 				}
 			}
 		})
@@ -56,7 +55,7 @@ func TestListPage(t *testing.T) {
 	})
 	for _, text := range []string{"<html>", "[]", "{}", `{"items":5}`, `{"items":"x"}`, `{"items":[1]}`, `{"items":[{}{}]}`, `{"items" [{}]}`, `{5:[{}]}`, `{"items":[{}],]`} {
 		t.Run(text, func(t *testing.T) {
-			if _, _, err := readPage([]byte(text), 3); !errors.Is(err, errUnreadable) {
+			if _, _, err := readPage([]byte(text), 3); !errors.Is(err, ErrUnreadable) {
 				t.Errorf("got %v", err)
 			}
 		})
@@ -94,67 +93,10 @@ func FuzzListPage(f *testing.F) {
 				t.Errorf("item %d is %q, want %q", i, items[i], item)
 			}
 		}
-		if meta := (View{raw: list["metadata"]}); p.version != meta.text("resourceVersion") || p.next != meta.text("continue") {
-			t.Errorf("%q gives the version %q and the token %q", text, p.version, p.next)
-		}
-	})
-}
-
-// text returns a value if it is a string.
-func (v View) text(key string) string {
-	s, _ := v.Get(FieldPath(key)).(string)
-	return s
-}
-
-// FuzzOutline holds the outlines of objects, which are found in one pass, against what is found by looking for each part by itself.
-func FuzzOutline(f *testing.F) {
-	f.Add([]byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","uid":"u","labels":{"a":"b"},"deletionTimestamp":null},"spec":{"x":[1,"\"]"]},"status":{}}`))
-	f.Add([]byte(`{"metadata":{"name":"a"},"metadata":{"uid":"b"},"m\u0065tadata":null} `))
-	f.Add([]byte(`{"kind":5,"metadata":[{}]}`))
-	f.Fuzz(func(t *testing.T, text []byte) {
-		text = bytes.TrimSpace(text)
-		var o rawjson.Header
-		err := o.Scan(text)
-		if !json.Valid(text) || !utf8.Valid(text) || text[0] != '{' {
-			if err == nil && o.End > len(text) {
-				t.Fatalf("%q ends at %d", text, o.End)
-			}
-			return
-		}
-		if err != nil || o.End != len(text) {
-			t.Fatalf("%q: %v, and the end is %d", text, err, o.End)
-		}
-		for cut := range text {
-			if err := o.Scan(text[:cut]); !errors.Is(err, rawjson.ErrTruncated) && cut > 0 {
-				t.Fatalf("%q: got %v, want %v", text[:cut], err, rawjson.ErrTruncated)
-			}
-		}
-		b, err := ParseBody(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		whole, _ := rawjson.Find(text, "metadata")
-		for _, part := range []struct {
-			path []string
-			got  string
-		}{
-			{[]string{"apiVersion"}, b.apiVersion}, {[]string{"kind"}, b.kind}, {[]string{"metadata", "name"}, b.name},
-			{[]string{"metadata", "namespace"}, b.namespace}, {[]string{"metadata", "uid"}, b.uid}, {[]string{"metadata", "resourceVersion"}, b.version},
-		} {
-			if want := rawjson.StringAt(text, part.path...); part.got != want {
-				t.Errorf("%q: %q is %q, want %q", text, part.path, part.got, want)
-			}
-		}
-		for _, part := range []struct {
-			path []string
-			got  []byte
-		}{{[]string{"status"}, b.status}, {[]string{"metadata", "labels"}, b.labels}, {[]string{"metadata", "annotations"}, b.annotations}, {[]string{"metadata", "finalizers"}, b.finalizers}} {
-			if want, _ := rawjson.Find(text, part.path...); !bytes.Equal(part.got, want) {
-				t.Errorf("%q: %q is %q, want %q", text, part.path, part.got, want)
-			}
-		}
-		if deletion, _ := rawjson.Find(whole, "deletionTimestamp"); b.deleting == rawjson.IsNull(deletion) {
-			t.Errorf("%q: deleting is %t", text, b.deleting)
+		version, _ := ValueAt(list["metadata"], "resourceVersion").(string)
+		next, _ := ValueAt(list["metadata"], "continue").(string)
+		if p.Version != version || p.Next != next {
+			t.Errorf("%q gives the version %q and the token %q", text, p.Version, p.Next)
 		}
 	})
 }
@@ -165,9 +107,55 @@ func BenchmarkList(b *testing.B) {
 	b.ReportAllocs()
 	b.SetBytes(int64(len(text)))
 	for b.Loop() {
-		page := &listPage{handle: func(*rawjson.Header, []byte) bool { return true }}
-		if err := page.read(bytes.NewReader(text)); err != nil {
+		page := &ListPage{Take: func(*Header, []byte) error { return nil }}
+		if err := page.Read(bytes.NewReader(text)); err != nil {
 			b.Fatal(err)
 		}
 	}
+}
+
+// endless is a text without an end.
+type endless struct{ n int }
+
+func (e *endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = 'x'
+	}
+	if e.n == 0 {
+		copy(p, `{"items":[{"a":"`)
+	}
+	e.n += len(p)
+	return len(p), nil
+}
+
+func TestEndlessAnswers(t *testing.T) {
+	for name, read := range map[string]func(io.Reader) error{
+		"an event": func(r io.Reader) error { return ReadFrames(r, func([]byte) error { return nil }) },
+		"an item":  func(r io.Reader) error { return (&ListPage{}).Read(r) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := &endless{}
+			if err := read(e); !errors.Is(err, ErrUnreadable) {
+				t.Errorf("got %v", err)
+			}
+			if e.n > 3*MaxObject {
+				t.Errorf("%d bytes were read", e.n)
+			}
+		})
+	}
+}
+
+// pieces reads a text in pieces.
+type pieces struct {
+	text []byte
+	size int
+}
+
+func (p *pieces) Read(b []byte) (int, error) {
+	if len(p.text) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(b[:min(len(b), p.size)], p.text)
+	p.text = p.text[n:]
+	return n, nil
 }

@@ -1,4 +1,4 @@
-package kopf
+package blake2b
 
 import (
 	"encoding/hex"
@@ -18,7 +18,7 @@ func TestBLAKE2b(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := hex.EncodeToString(blake2b(tt.data, tt.size)); got != tt.want {
+			if got := hex.EncodeToString(Sum(tt.data, tt.size)); got != tt.want {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
 		})
@@ -38,7 +38,7 @@ func selfTest() []byte {
 	var all []byte
 	for _, size := range []int{20, 32, 48, 64} {
 		for _, n := range []int{0, 3, 128, 129, 255, 1024} {
-			all = append(all, blake2b(sequence(n), size)...)
+			all = append(all, Sum(sequence(n), size)...)
 		}
 	}
 	return all

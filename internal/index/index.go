@@ -1,0 +1,192 @@
+// Package index keeps the values that many owners contribute under keys, for readers on any goroutine.
+package index
+
+import (
+	"slices"
+	"sync"
+)
+
+// Data is an index whose types are not known.
+type Data interface {
+	// Put replaces what an owner has contributed, by a map of the right type.
+	Put(owner string, values any)
+	// Drop takes back what an owner has contributed.
+	Drop(owner string)
+	// Lookup returns the values under a key, nil if the key has another type.
+	Lookup(key any) []any
+	// Each calls a function for the keys and their values, as they were when it began, until it returns false.
+	Each(yield func(any, []any) bool)
+}
+
+// Values is an index. It is safe for concurrent use, and the zero value is empty. What was handed out to readers is never changed again.
+//
+// A change costs the same however large the index is, and however many values are under its key: it is the next reader of the key that
+// pays for a new copy of them, once.
+type Values[K comparable, V any] struct {
+	mu      sync.RWMutex // guards following
+	entries map[K]*entry[V]
+	owned   map[string][]place[K]
+	whole   map[K][]V // as it was handed out, nil since the last change
+}
+
+// entry is what is under one key: the values, and whose they are.
+type entry[V any] struct {
+	owners []string
+	values []V
+	shared []V // the values as they were handed out, nil since the last change
+}
+
+// place is where a value of an owner is.
+type place[K comparable] struct {
+	key K
+	at  int
+}
+
+// Put replaces what an owner has contributed, by a map[K]V.
+func (v *Values[K, V]) Put(owner string, values any) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	wanted := values.(map[K]V)
+	kept := make([]place[K], 0, len(wanted))
+	for _, p := range v.owned[owner] {
+		if value, ok := wanted[p.key]; ok {
+			v.entries[p.key].values[p.at], v.entries[p.key].shared = value, nil
+			kept = append(kept, p)
+		} else {
+			v.remove(p)
+		}
+	}
+	for key, value := range wanted {
+		if slices.ContainsFunc(kept, func(p place[K]) bool { return p.key == key }) {
+			continue
+		}
+		if v.entries == nil {
+			v.entries, v.owned = make(map[K]*entry[V]), make(map[string][]place[K])
+		}
+		e := v.entries[key]
+		if e == nil {
+			e = &entry[V]{}
+			v.entries[key] = e
+		}
+		kept = append(kept, place[K]{key, len(e.values)})
+		e.owners, e.values, e.shared = append(e.owners, owner), append(e.values, value), nil
+	}
+	if v.whole = nil; len(kept) > 0 {
+		v.owned[owner] = kept
+	} else {
+		delete(v.owned, owner)
+	}
+}
+
+// Drop takes back what an owner has contributed.
+func (v *Values[K, V]) Drop(owner string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, p := range v.owned[owner] {
+		v.remove(p)
+		v.whole = nil
+	}
+	delete(v.owned, owner)
+}
+
+// remove takes one value away, and puts the last one of its key in its place.
+func (v *Values[K, V]) remove(p place[K]) {
+	e := v.entries[p.key]
+	last := len(e.values) - 1
+	if last == 0 {
+		delete(v.entries, p.key)
+		return
+	}
+	e.shared = nil
+	e.values[p.at], e.owners[p.at] = e.values[last], e.owners[last]
+	for i, moved := range v.owned[e.owners[p.at]] {
+		if moved.key == p.key && moved.at == last {
+			v.owned[e.owners[p.at]][i].at = p.at
+		}
+	}
+	clear(e.values[last:])
+	clear(e.owners[last:])
+	e.values, e.owners = e.values[:last], e.owners[:last]
+}
+
+// Get returns the values under a key, nil if there are none. They must not be changed.
+func (v *Values[K, V]) Get(key K) []V {
+	v.mu.RLock()
+	e := v.entries[key]
+	if e == nil || e.shared != nil {
+		defer v.mu.RUnlock()
+		if e == nil {
+			return nil
+		}
+		return e.shared
+	}
+	v.mu.RUnlock()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.share(key)
+}
+
+// share returns the values under a key for readers. It needs the lock for writing.
+func (v *Values[K, V]) share(key K) []V {
+	e := v.entries[key]
+	if e == nil {
+		return nil
+	}
+	if e.shared == nil {
+		e.shared = slices.Clip(slices.Clone(e.values))
+	}
+	return e.shared
+}
+
+// Has reports whether there are values under a key.
+func (v *Values[K, V]) Has(key K) bool {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return v.entries[key] != nil
+}
+
+// Len returns the number of keys.
+func (v *Values[K, V]) Len() int {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return len(v.entries)
+}
+
+// All returns the keys and their values. They must not be changed.
+func (v *Values[K, V]) All() map[K][]V {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.whole == nil {
+		v.whole = make(map[K][]V, len(v.entries))
+		for key := range v.entries {
+			v.whole[key] = v.share(key)
+		}
+	}
+	return v.whole
+}
+
+// Lookup returns the values under a key, nil if it is not of the type K.
+func (v *Values[K, V]) Lookup(key any) []any {
+	k, ok := key.(K)
+	if !ok {
+		return nil
+	}
+	return anySlice(v.Get(k))
+}
+
+// Each calls a function for the keys and their values, as they were when it began, until it returns false.
+func (v *Values[K, V]) Each(yield func(any, []any) bool) {
+	for key, values := range v.All() {
+		if !yield(key, anySlice(values)) {
+			return
+		}
+	}
+}
+
+func anySlice[V any](values []V) []any {
+	all := make([]any, len(values))
+	for i, v := range values {
+		all[i] = v
+	}
+	return all
+}
