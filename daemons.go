@@ -598,7 +598,7 @@ func (t *task) step() (wait time.Duration, more bool) {
 	if !t.acquire() {
 		return 0, true // it was asked to stop meanwhile, or there is something to be sent
 	}
-	if d := t.object.engine; d.pauser.paused() {
+	if d := t.object.engine; d.pauser.Paused() {
 		t.stopper.add(OperatorPausing, time.Now()) // which it is going to learn anyway
 	}
 	if wait := t.idleRemaining(); wait > 0 || t.stopper.IsSet() {

@@ -130,6 +130,7 @@ import (
 
 	"github.com/kopf-go/kopf/internal/hostid"
 	"github.com/kopf-go/kopf/internal/metrics"
+	"github.com/kopf-go/kopf/internal/pauser"
 )
 
 // This file knows the operator as a whole: what it is made of, in which order it starts and stops, and
@@ -220,7 +221,7 @@ type run struct {
 	peers   *peering   // nil before there is a login, and without peers
 	events  *eventSink // nil before there is a login
 	meter   *metrics.Metrics
-	pauser  *pauser
+	pauser  *pauser.Pauser
 	probes  *prober // nil without an endpoint
 }
 
@@ -258,7 +259,7 @@ func (o *Operator) prepare() (*run, error) {
 		r.Logger.Warn(warning)
 	}
 	r.indices = newIndices(r.Registry)
-	r.pauser = &pauser{}
+	r.pauser = &pauser.Pauser{}
 	r.meter = newMetrics(r.Registry, r.pauser)
 	r.Clusterwide = len(r.Namespaces) == 0
 	r.Settings.Peering.Clusterwide = r.Clusterwide

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/metrics"
+	"github.com/kopf-go/kopf/internal/pauser"
 	"github.com/kopf-go/kopf/internal/rawjson"
 	"github.com/kopf-go/kopf/internal/workpool"
 )
@@ -38,7 +39,7 @@ type environment struct {
 	meter      *metrics.Metrics
 	indices    Indices
 	limit      *handlerLimit
-	pauser     *pauser
+	pauser     *pauser.Pauser
 	namespaces []string        // patterns; none means all
 	handlers   context.Context // of the handlers: ends when the operator has waited long enough
 }
@@ -154,7 +155,7 @@ func (o *observer) observe(ctx context.Context, ready func()) error {
 func (o *observer) watchPauses(ctx context.Context) {
 	for ctx.Err() == nil {
 		paused := false
-		inner, _, release := o.pauser.waitActive(ctx, func(string) { paused = true })
+		inner, _, release := o.pauser.WaitActive(ctx, func(string) { paused = true })
 		if paused {
 			select {
 			case o.resumed <- struct{}{}:
@@ -257,8 +258,8 @@ func (o *observer) reconcile(ctx context.Context) {
 
 // dropResource removes a served resource that is closed and has nothing left to do. If its definition was deleted, so were its objects.
 func (o *observer) dropResource(name string, served *servedResource) {
-	if r := served.reactor.served.Load().resource; o.deletedDefinitions[r.Plural+"."+r.Group] && !o.pauser.paused() {
-		served.reactor.queue.reportDeletions("", o.pauser.epoch())
+	if r := served.reactor.served.Load().resource; o.deletedDefinitions[r.Plural+"."+r.Group] && !o.pauser.Paused() {
+		served.reactor.queue.reportDeletions("", o.pauser.Epoch())
 	}
 	if served.idle() {
 		delete(o.resources, name)
@@ -313,9 +314,9 @@ func (o *observer) reconcileStreams(ctx context.Context, served *servedResource,
 			served.forget(namespace)
 		}
 	}
-	if !wanted[""] && !o.pauser.paused() {
+	if !wanted[""] && !o.pauser.Paused() {
 		for _, namespace := range served.reactor.queue.absentNamespaces(wanted) { // which are gone
-			served.reactor.queue.reportDeletions(namespace, o.pauser.epoch())
+			served.reactor.queue.reportDeletions(namespace, o.pauser.Epoch())
 		}
 	}
 	for namespace := range wanted {
@@ -462,12 +463,12 @@ func (h *objectsHandler) onEnd() {
 func (h *objectsHandler) admit(ctx context.Context) (inner context.Context, release func()) {
 	o, background := h.o, h.reactor.daemons
 	what := strings.TrimSuffix(h.resource.Name()+" in "+h.from.namespace, " in ")
-	if background != nil && o.pauser.paused() { // which does not wait until the peers of other namespaces are evaluated
+	if background != nil && o.pauser.Paused() { // which does not wait until the peers of other namespaces are evaluated
 		background.pause(h.from.namespace)
 	}
 	o.peers.waitObserved(ctx)
 	paused := false
-	inner, h.epoch, release = o.pauser.waitActive(ctx, func(blockers string) {
+	inner, h.epoch, release = o.pauser.WaitActive(ctx, func(blockers string) {
 		paused = true
 		o.log.Debug(fmt.Sprintf("Pausing the watch-stream for %s (blockers: %s).", what, blockers))
 		if background != nil {

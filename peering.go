@@ -18,6 +18,7 @@ import (
 
 	"github.com/kopf-go/kopf/internal/iso8601"
 	"github.com/kopf-go/kopf/internal/metrics"
+	"github.com/kopf-go/kopf/internal/pauser"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -120,7 +121,7 @@ type peering struct {
 	settings *Settings
 	log      *slog.Logger
 	identity string
-	pauser   *pauser
+	pauser   *pauser.Pauser
 	meter    *metrics.Metrics
 	operator ender
 
@@ -225,8 +226,8 @@ func (p *peering) startSessionLocked(r Resource, namespace string) string {
 	if p.sessions[s.name] != nil {
 		return s.name
 	}
-	if r.Plural == "" || p.pauser.paused() { // perhaps because of a session that is about to stop, and this one has not been evaluated
-		p.pauser.block(s.name, true)
+	if r.Plural == "" || p.pauser.Paused() { // perhaps because of a session that is about to stop, and this one has not been evaluated
+		p.pauser.Block(s.name, true)
 	}
 	p.sessions[s.name] = s
 	s.sessionCtx, s.cancel = context.WithCancel(p.ctx)
@@ -328,7 +329,7 @@ func (s *peerSession) stop() {
 	defer s.mu.Unlock()
 	s.cancel()
 	s.countLocked(0)
-	s.pauser.block(s.name, false)
+	s.pauser.Block(s.name, false)
 }
 
 // warnMissing logs, from time to time, what the operator waits for.
@@ -799,7 +800,7 @@ func (s *peerSession) applyLocked() {
 		s.log.Info("The own record has been renewed.", "peering", s.name)
 	}
 	s.lapsed = lapsed
-	s.pauser.block(s.name, s.blockers != "" || lapsed || s.body == nil && s.settings.Peering.Mandatory && !s.namespaceEnding)
+	s.pauser.Block(s.name, s.blockers != "" || lapsed || s.body == nil && s.settings.Peering.Mandatory && !s.namespaceEnding)
 	if s.listed {
 		s.setObserved()
 	}

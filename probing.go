@@ -21,6 +21,7 @@ import (
 
 	"github.com/kopf-go/kopf/internal/httplimit"
 	"github.com/kopf-go/kopf/internal/metrics"
+	"github.com/kopf-go/kopf/internal/pauser"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -318,12 +319,12 @@ func (p *prober) invoke(h *handler) (any, error) {
 }
 
 // newMetrics returns the counters of an operator.
-func newMetrics(r *Registry, p *pauser) *metrics.Metrics {
+func newMetrics(r *Registry, p *pauser.Pauser) *metrics.Metrics {
 	var ids []string
 	for _, h := range r.snapshot() {
 		ids = append(ids, string(h.id))
 	}
-	return metrics.New(metrics.State{Paused: p.paused, Goroutines: runtime.NumGoroutine, Memory: residentMemory}, ids)
+	return metrics.New(metrics.State{Paused: p.Paused, Goroutines: runtime.NumGoroutine, Memory: residentMemory}, ids)
 }
 
 // residentMemory returns how much memory the process takes, in bytes, or 0 where the system does not tell.

@@ -56,7 +56,7 @@ func (r *reactor) clock() time.Duration { return time.Since(r.began) }
 func (r *reactor) enqueue(ev RawEvent, from *source, epoch uint64) {
 	served := r.served.Load()
 	served.counts.Received(string(ev.Type))
-	if epoch != r.pauser.epoch() {
+	if epoch != r.pauser.Epoch() {
 		return // the listing after the pause will show what has become of it
 	}
 	r.queue.add(ev, from, epoch, len(served.events) > 0)
@@ -75,13 +75,13 @@ func (r *reactor) forget(e *entry) {
 // superseded reports whether the operator has paused since the newest event of the object has come, or does not serve the object any more. Nothing
 // is started then: another operator may work on the object, and the listing after the pause will show what it is then.
 func (r *reactor) superseded(e *entry) bool {
-	return e.workEpoch != r.pauser.epoch() || !r.queue.serves(e)
+	return e.workEpoch != r.pauser.Epoch() || !r.queue.serves(e)
 }
 
 // reconcile processes the events of an object that have come since the last time.
 func (r *reactor) reconcile(e *entry, events []RawEvent) result {
-	if r.queue.reportsDeletion(e) && !r.pauser.paused() {
-		e.workEpoch = r.pauser.epoch() // a pause since then does not matter, for no listing will show it
+	if r.queue.reportsDeletion(e) && !r.pauser.Paused() {
+		e.workEpoch = r.pauser.Epoch() // a pause since then does not matter, for no listing will show it
 	}
 	if r.superseded(e) {
 		return result{unreported: true}

@@ -135,7 +135,7 @@ func (s *streamPrefilter) skip(r *reactor, t EventType, o *rawjson.Header, raw [
 // skip reports whether an event needs no worker.
 func (r *reactor) skip(p *prefilter, t EventType, o *rawjson.Header, raw []byte, from *source, epoch uint64) bool {
 	uid, version := plainText(o.UID.Of(raw)), plainText(o.ResourceVersion.Of(raw))
-	if t == Deleted || len(uid) == 0 || len(version) == 0 || !rawjson.IsNull(o.DeletionTimestamp.Of(raw)) || epoch != r.pauser.epoch() {
+	if t == Deleted || len(uid) == 0 || len(version) == 0 || !rawjson.IsNull(o.DeletionTimestamp.Of(raw)) || epoch != r.pauser.Epoch() {
 		return false
 	}
 	e, idle, seen := r.queue.lookupIdle(uid, version, from, epoch)

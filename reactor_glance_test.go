@@ -14,6 +14,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/kopf-go/kopf/internal/pauser"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -109,7 +110,7 @@ func newPrefilterPair(t *testing.T, handlers, storage string) *prefilterPair {
 	if len(warnings) > 0 {
 		t.Fatal(warnings)
 	}
-	o := &observer{environment: environment{client: client, settings: settings, lifecycle: AllAtOnce, log: slog.New(slog.DiscardHandler), memo: &Memo{}, events: discardEvents{}, pauser: &pauser{}, handlers: t.Context()}, registry: registry,
+	o := &observer{environment: environment{client: client, settings: settings, lifecycle: AllAtOnce, log: slog.New(slog.DiscardHandler), memo: &Memo{}, events: discardEvents{}, pauser: &pauser.Pauser{}, handlers: t.Context()}, registry: registry,
 		requests: t.Context()}
 	for _, what := range served {
 		w.reactor = o.newReactor(what)
@@ -352,7 +353,7 @@ func TestPrefilterWaits(t *testing.T) {
 	}{
 		{name: "nothing is known of it", before: func(w *prefilterPair) {}, want: true},
 		{name: "the operator has a memo to copy", before: func(w *prefilterPair) { w.memo.Store("a", 1) }},
-		{name: "the operator pauses", before: func(w *prefilterPair) { w.pauser.block("x", true) }},
+		{name: "the operator pauses", before: func(w *prefilterPair) { w.pauser.Block("x", true) }},
 		{name: "it is deleted", before: func(w *prefilterPair) {}, t: Deleted},
 		{name: "a handler runs", before: func(w *prefilterPair) { w.known().working = true }, stays: true},
 		{name: "something is left to be sent", before: func(w *prefilterPair) { w.known().pendingFlush = &pendingFlush{} }, stays: true},

@@ -1,4 +1,7 @@
-package kopf
+// Package pauser knows whether an operator works or pauses, and why. Time is divided into epochs, in which the operator works
+// and pauses alternately; what belongs to an epoch that is over is ignored. Peers block it on goroutines of their own, and workers
+// compare the number of the epoch.
+package pauser
 
 import (
 	"context"
@@ -8,12 +11,8 @@ import (
 	"sync/atomic"
 )
 
-// This file knows whether the operator works or pauses, and why. Time is divided into epochs, in which the operator works
-// and pauses alternately; what belongs to an epoch that is over is ignored. Peer sessions call block on
-// goroutines of their own, and workers compare the number of the epoch.
-
-// pauser pauses an operator. A nil one never pauses.
-type pauser struct {
+// Pauser pauses an operator. A nil one never pauses.
+type Pauser struct {
 	current atomic.Uint64 // even while the operator works, odd while it pauses
 
 	mu       sync.Mutex // guards following
@@ -22,20 +21,20 @@ type pauser struct {
 	cancel   context.CancelFunc // ends the above with the epoch; nil if it is not used
 }
 
-// epoch returns the number of the epoch.
-func (p *pauser) epoch() uint64 {
+// Epoch returns the number of the epoch.
+func (p *Pauser) Epoch() uint64 {
 	if p == nil {
 		return 0
 	}
 	return p.current.Load()
 }
 
-// paused reports whether the operator pauses now.
-func (p *pauser) paused() bool { return p.epoch()%2 == 1 }
+// Paused reports whether the operator pauses now.
+func (p *Pauser) Paused() bool { return p.Epoch()%2 == 1 }
 
-// block adds a reason for the operator to pause, or takes it away. When it returns, the new epoch
+// Block adds a reason for the operator to pause, or takes it away. When it returns, the new epoch
 // has begun: nothing of the old one will start.
-func (p *pauser) block(name string, wanted bool) {
+func (p *Pauser) Block(name string, wanted bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if i := slices.Index(p.blockers, name); i < 0 && wanted {
@@ -43,7 +42,7 @@ func (p *pauser) block(name string, wanted bool) {
 	} else if i >= 0 && !wanted {
 		p.blockers = slices.Delete(p.blockers, i, i+1)
 	}
-	if p.paused() == (len(p.blockers) > 0) {
+	if p.Paused() == (len(p.blockers) > 0) {
 		return
 	}
 	p.current.Add(1)
@@ -54,18 +53,18 @@ func (p *pauser) block(name string, wanted bool) {
 }
 
 // state returns the number of the epoch, a context that ends with it, and the reasons to pause.
-func (p *pauser) state() (epoch uint64, end context.Context, blockers string) {
+func (p *Pauser) state() (epoch uint64, end context.Context, blockers string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.cancel == nil {
 		p.end, p.cancel = context.WithCancel(context.Background())
 	}
-	return p.epoch(), p.end, strings.Join(p.blockers, ", ")
+	return p.Epoch(), p.end, strings.Join(p.blockers, ", ")
 }
 
-// waitActive waits until the operator works, and returns the number of that epoch, with a context that ends with the epoch or
+// WaitActive waits until the operator works, and returns the number of that epoch, with a context that ends with the epoch or
 // when it is released. A function is called for a pause before its end is awaited.
-func (p *pauser) waitActive(ctx context.Context, pause func(blockers string)) (inner context.Context, epoch uint64, release func()) {
+func (p *Pauser) WaitActive(ctx context.Context, pause func(blockers string)) (inner context.Context, epoch uint64, release func()) {
 	inner, cancel := context.WithCancel(ctx)
 	for {
 		epoch, end, blockers := p.state()
