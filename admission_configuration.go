@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/namespaces"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -204,7 +205,7 @@ func (s *reviewServer) entry(h *handler, resources []Resource, client *WebhookCl
 func exactNames(patterns []string) []any {
 	var names []any
 	for _, pattern := range patterns {
-		if strings.ContainsAny(pattern, "!*?[,") {
+		if namespaces.IsPattern(pattern) {
 			return nil
 		}
 		names = append(names, strings.TrimSpace(pattern))

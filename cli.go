@@ -17,6 +17,7 @@ import (
 
 	"github.com/kopf-go/kopf/internal/cliflag"
 	"github.com/kopf-go/kopf/internal/hostid"
+	"github.com/kopf-go/kopf/internal/namespaces"
 )
 
 // The exit codes of failures and of wrong usage.
@@ -533,13 +534,13 @@ func (t *peeringCommand) namespaces(ctx context.Context) ([]string, error) {
 	if t.Clusterwide {
 		return []string{""}, nil
 	}
-	if !strings.ContainsAny(strings.Join(t.Namespaces, ""), "!*?[,") {
+	if !namespaces.IsPattern(strings.Join(t.Namespaces, "")) {
 		return t.Namespaces, nil
 	}
 	var names []string
 	_, err := t.client.list(ctx, namespacesResource, "", map[string][]string{}, t.Settings.Watching.PageSize, false, func(b *Body) bool {
 		for _, pattern := range t.Namespaces {
-			if matchNamespace(pattern, b.name) {
+			if namespaces.Match(pattern, b.name) {
 				names = append(names, b.name)
 				break
 			}

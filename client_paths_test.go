@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/namespaces"
 )
 
 // TestClientPaths holds that no name that a caller gives leads to another address than it says.
@@ -118,7 +120,7 @@ func TestNamespaceNames(t *testing.T) {
 		"..": false, ".": false, "a/b": false, "Upper": false, "a b": false, "-a": false, "a-": false, "a,!B": false, strings.Repeat("a", 64): false,
 	} {
 		t.Run("DF-28 at the start, "+pattern, func(t *testing.T) {
-			if _, err := checkNamespaces([]string{pattern}); (err == nil) != fine {
+			if _, err := namespaces.Check([]string{pattern}); (err == nil) != fine {
 				t.Errorf("got %v", err)
 			} else if !fine && !strings.Contains(err.Error(), "want a name") {
 				t.Errorf("the error does not tell what is wanted: %v", err)

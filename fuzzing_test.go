@@ -96,35 +96,6 @@ func FuzzAnnotationKeys(f *testing.F) {
 	})
 }
 
-// FuzzNamespacePattern compares what patterns of plain names mean with a plain reading of them, and holds all of them to what negations are.
-func FuzzNamespacePattern(f *testing.F) {
-	f.Add("team-*,!team-x", "team-y")
-	f.Add("!a , b,!c", "b")
-	f.Add("[!a]?", "bc")
-	f.Add("[", "a")
-	f.Fuzz(func(t *testing.T, pattern, name string) {
-		_, err := checkNamespaces([]string{pattern})
-		got := matchNamespace(pattern, name)
-		if err != nil || strings.TrimSpace(pattern) != pattern {
-			return
-		}
-		if !strings.HasPrefix(pattern, "!") && matchNamespace(pattern+",!*", name) {
-			if ok := !strings.Contains(name, "/"); ok { // which no name has
-				t.Errorf("%q and nothing fits %q", pattern, name)
-			}
-		}
-		if strings.ContainsAny(pattern, `*?[]\,!`) {
-			return
-		}
-		if got != (pattern == name) {
-			t.Errorf("%q fits %q: %t", pattern, name, got)
-		}
-		if !strings.Contains(name, "/") && matchNamespace("!"+pattern, name) == got {
-			t.Errorf("both %q and its negation are %t of %q", pattern, got, name)
-		}
-	})
-}
-
 // FuzzPEM reads certificates and keys that are PEM, or base64 of it.
 func FuzzPEM(f *testing.F) {
 	f.Add([]byte("-----BEGIN X-----\nQUJD\n-----END X-----\n"))

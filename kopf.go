@@ -130,6 +130,7 @@ import (
 
 	"github.com/kopf-go/kopf/internal/hostid"
 	"github.com/kopf-go/kopf/internal/metrics"
+	"github.com/kopf-go/kopf/internal/namespaces"
 	"github.com/kopf-go/kopf/internal/pauser"
 )
 
@@ -251,7 +252,7 @@ func (o *Operator) prepare() (*run, error) {
 	if r.Clusterwide && len(r.Namespaces) > 0 {
 		return nil, fmt.Errorf("an operator serves either the whole cluster or the namespaces %q, not both", r.Namespaces)
 	}
-	warnings, err := checkNamespaces(r.Namespaces)
+	warnings, err := namespaces.Check(r.Namespaces)
 	if err != nil {
 		return nil, err
 	}

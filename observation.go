@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"path"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/kopf-go/kopf/internal/metrics"
+	"github.com/kopf-go/kopf/internal/namespaces"
 	"github.com/kopf-go/kopf/internal/pauser"
 	"github.com/kopf-go/kopf/internal/rawjson"
 	"github.com/kopf-go/kopf/internal/workpool"
@@ -645,7 +645,7 @@ func (o *observer) useExactNames(why string, args ...any) {
 	defer o.mu.Unlock()
 	var dropped []string
 	for _, pattern := range o.namespaces {
-		if strings.ContainsAny(pattern, "!*?[,") {
+		if namespaces.IsPattern(pattern) {
 			dropped = append(dropped, pattern)
 		} else {
 			o.existing[strings.TrimSpace(pattern)] = true
@@ -707,7 +707,7 @@ func (o *observer) namespaceGone(ev RawEvent) bool {
 
 // serves reports whether the operator is for a namespace.
 func (o *observer) serves(namespace string) bool {
-	return o.clusterwide || slices.ContainsFunc(o.namespaces, func(p string) bool { return matchNamespace(p, namespace) })
+	return o.clusterwide || slices.ContainsFunc(o.namespaces, func(p string) bool { return namespaces.Match(p, namespace) })
 }
 
 // ender is what ends the operator.
@@ -739,61 +739,6 @@ func namespaceConditions(b *Body) []namespaceCondition {
 		return true
 	})
 	return conditions
-}
-
-// matchNamespace reports whether a pattern fits a namespace. It is a list of globs: the first one
-// decides, a negated one then drops the name, and a plain one takes back what the first one had matched.
-func matchNamespace(pattern, name string) bool {
-	globs := strings.Split(pattern, ",")
-	for i, g := range globs {
-		globs[i] = strings.TrimSpace(g)
-	}
-	if strings.HasPrefix(globs[0], "!") {
-		globs = append([]string{"*"}, globs...)
-	}
-	first := matchGlob(globs[0], name)
-	matches := first
-	for _, g := range globs[1:] {
-		if negated, ok := strings.CutPrefix(g, "!"); ok {
-			matches = matches && !matchGlob(negated, name)
-		} else if matchGlob(g, name) {
-			matches = first
-		}
-	}
-	return matches
-}
-
-// matchGlob is path.Match with the shell's spelling of negated classes.
-func matchGlob(glob, name string) bool {
-	ok, err := path.Match(strings.ReplaceAll(glob, "[!", "[^"), name)
-	return err == nil && ok
-}
-
-// checkNamespaces returns what is wrong with patterns of namespaces, and what is probably not meant.
-func checkNamespaces(patterns []string) (warnings []string, err error) {
-	for _, pattern := range patterns {
-		for i, g := range strings.Split(pattern, ",") {
-			g = strings.TrimSpace(g)
-			negated := strings.HasPrefix(g, "!")
-			if _, err := path.Match(strings.ReplaceAll(strings.TrimPrefix(g, "!"), "[!", "[^"), ""); err != nil || g == "" || g == "!" {
-				return nil, fmt.Errorf("the namespace pattern %q has the bad part %q: a name or a glob is expected, such as \"team-*\"", pattern, g)
-			}
-			if name := strings.TrimPrefix(g, "!"); !strings.ContainsAny(name, "*?[") && !namesNamespace(name) {
-				return nil, fmt.Errorf("invalid namespace %q: want a name of at most 63 lower-case letters, digits and \"-\", or a glob such as \"team-*\"", name)
-			}
-			first := strings.TrimSpace(strings.Split(pattern, ",")[0])
-			if i > 0 && !negated && !strings.ContainsAny(first, "*?[!") && !matchGlob(first, g) {
-				warnings = append(warnings, fmt.Sprintf("In the namespace pattern %q, the part %q never matches: the first part decides. To serve several namespaces, give several patterns.", pattern, g))
-			}
-		}
-	}
-	return warnings, nil
-}
-
-// namesNamespace reports whether a namespace can have the name: a label as in RFC 1123.
-func namesNamespace(name string) bool {
-	strange := func(r rune) bool { return !('a' <= r && r <= 'z' || '0' <= r && r <= '9' || r == '-') }
-	return name != "" && len(name) <= 63 && strings.IndexFunc(name, strange) < 0 && name[0] != '-' && name[len(name)-1] != '-'
 }
 
 // stop ends the work on all objects: what is under way may finish in the time that the settings give, then

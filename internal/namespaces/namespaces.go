@@ -1,0 +1,66 @@
+// Package namespaces matches names of namespaces with patterns: lists of globs, some of them negated.
+package namespaces
+
+import (
+	"fmt"
+	"path"
+	"strings"
+)
+
+// Match reports whether a pattern fits a namespace. It is a list of globs: the first one
+// decides, a negated one then drops the name, and a plain one takes back what the first one had matched.
+func Match(pattern, name string) bool {
+	globs := strings.Split(pattern, ",")
+	for i, g := range globs {
+		globs[i] = strings.TrimSpace(g)
+	}
+	if strings.HasPrefix(globs[0], "!") {
+		globs = append([]string{"*"}, globs...)
+	}
+	first := matchGlob(globs[0], name)
+	matches := first
+	for _, g := range globs[1:] {
+		if negated, ok := strings.CutPrefix(g, "!"); ok {
+			matches = matches && !matchGlob(negated, name)
+		} else if matchGlob(g, name) {
+			matches = first
+		}
+	}
+	return matches
+}
+
+// matchGlob is path.Match with the shell's spelling of negated classes.
+func matchGlob(glob, name string) bool {
+	ok, err := path.Match(strings.ReplaceAll(glob, "[!", "[^"), name)
+	return err == nil && ok
+}
+
+// Check returns what is wrong with patterns of namespaces, and what is probably not meant.
+func Check(patterns []string) (warnings []string, err error) {
+	for _, pattern := range patterns {
+		for i, g := range strings.Split(pattern, ",") {
+			g = strings.TrimSpace(g)
+			negated := strings.HasPrefix(g, "!")
+			if _, err := path.Match(strings.ReplaceAll(strings.TrimPrefix(g, "!"), "[!", "[^"), ""); err != nil || g == "" || g == "!" {
+				return nil, fmt.Errorf("the namespace pattern %q has the bad part %q: a name or a glob is expected, such as \"team-*\"", pattern, g)
+			}
+			if name := strings.TrimPrefix(g, "!"); !strings.ContainsAny(name, "*?[") && !IsName(name) {
+				return nil, fmt.Errorf("invalid namespace %q: want a name of at most 63 lower-case letters, digits and \"-\", or a glob such as \"team-*\"", name)
+			}
+			first := strings.TrimSpace(strings.Split(pattern, ",")[0])
+			if i > 0 && !negated && !strings.ContainsAny(first, "*?[!") && !matchGlob(first, g) {
+				warnings = append(warnings, fmt.Sprintf("In the namespace pattern %q, the part %q never matches: the first part decides. To serve several namespaces, give several patterns.", pattern, g))
+			}
+		}
+	}
+	return warnings, nil
+}
+
+// IsName reports whether a namespace can have the name: a label as in RFC 1123.
+func IsName(name string) bool {
+	strange := func(r rune) bool { return !('a' <= r && r <= 'z' || '0' <= r && r <= '9' || r == '-') }
+	return name != "" && len(name) <= 63 && strings.IndexFunc(name, strange) < 0 && name[0] != '-' && name[len(name)-1] != '-'
+}
+
+// IsPattern reports whether a text is more than the name of one namespace.
+func IsPattern(text string) bool { return strings.ContainsAny(text, "!*?[,") }

@@ -1,0 +1,35 @@
+package namespaces
+
+import (
+	"strings"
+	"testing"
+)
+
+// FuzzNamespacePattern compares what patterns of plain names mean with a plain reading of them, and holds all of them to what negations are.
+func FuzzNamespacePattern(f *testing.F) {
+	f.Add("team-*,!team-x", "team-y")
+	f.Add("!a , b,!c", "b")
+	f.Add("[!a]?", "bc")
+	f.Add("[", "a")
+	f.Fuzz(func(t *testing.T, pattern, name string) {
+		_, err := Check([]string{pattern})
+		got := Match(pattern, name)
+		if err != nil || strings.TrimSpace(pattern) != pattern {
+			return
+		}
+		if !strings.HasPrefix(pattern, "!") && Match(pattern+",!*", name) {
+			if ok := !strings.Contains(name, "/"); ok { // which no name has
+				t.Errorf("%q and nothing fits %q", pattern, name)
+			}
+		}
+		if strings.ContainsAny(pattern, `*?[]\,!`) {
+			return
+		}
+		if got != (pattern == name) {
+			t.Errorf("%q fits %q: %t", pattern, name, got)
+		}
+		if !strings.Contains(name, "/") && Match("!"+pattern, name) == got {
+			t.Errorf("both %q and its negation are %t of %q", pattern, got, name)
+		}
+	})
+}
