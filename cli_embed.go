@@ -52,20 +52,20 @@ func (c *command) embed(ctx context.Context, o *runOptions, op *Operator) (err e
 }
 
 // readManifests reads the files before anything is started for them.
-func readManifests(paths []string) ([]manifest, error) {
-	var all []manifest
+func readManifests(paths []string) ([]manifestFile, error) {
+	var all []manifestFile
 	for _, path := range paths {
 		data, err := os.ReadFile(path)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, manifest{path, data})
+		all = append(all, manifestFile{path, data})
 	}
 	return all, nil
 }
 
-// manifest is a file to be loaded into the embedded server.
-type manifest struct {
+// manifestFile is a file to be loaded into the embedded server.
+type manifestFile struct {
 	path string
 	data []byte
 }

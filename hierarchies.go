@@ -1,12 +1,11 @@
 package kopf
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
 
-	"github.com/kopf-go/kopf/internal/rawjson"
+	"github.com/kopf-go/kopf/internal/manifest"
 )
 
 // This file knows how children are tied to their owner before they are created: by owner references, names,
@@ -94,29 +93,21 @@ func edit(what string, owner *Body, objects any, options *HierarchyOptions, step
 	for i := range children {
 		child := &children[i]
 		for _, apply := range steps {
-			if err := apply(owner, child.after, options); err != nil {
+			if err := apply(owner, child.After, options); err != nil {
 				return fmt.Errorf("%s: %w", what, err)
 			}
 		}
 	}
 	for i := range children {
-		if err := children[i].write(); err != nil {
+		if err := children[i].Write(); err != nil {
 			return fmt.Errorf("%s: %w", what, err)
 		}
 	}
 	return nil
 }
 
-// child is an object to change: a map, or what a pointer to a struct points to.
-type child struct {
-	target map[string]any // nil for structs
-	typed  any            // the pointer to a struct
-	before map[string]any // the decoded struct
-	after  map[string]any // a copy, to be changed
-}
-
 // appendChildren collects the objects in a value, however they are nested.
-func appendChildren(children []child, v reflect.Value) ([]child, error) {
+func appendChildren(children []manifest.Child, v reflect.Value) ([]manifest.Child, error) {
 	for v.Kind() == reflect.Interface {
 		v = v.Elem()
 	}
@@ -142,7 +133,7 @@ func appendChildren(children []child, v reflect.Value) ([]child, error) {
 			return children, nil
 		}
 		target := v.Convert(plain).Interface().(map[string]any)
-		return append(children, child{target: target, after: cloneStanzas(target)}), nil
+		return append(children, manifest.Child{Target: target, After: manifest.CloneMaps(target)}), nil
 	case reflect.Pointer:
 		if v.IsNil() {
 			return children, nil
@@ -153,155 +144,20 @@ func appendChildren(children []child, v reflect.Value) ([]child, error) {
 		if _, readOnly := v.Interface().(*Body); readOnly || v.Elem().Kind() != reflect.Struct {
 			break
 		}
-		before, err := decodeStruct(v.Interface())
+		before, err := manifest.FromStruct(v.Interface())
 		if err != nil {
 			return nil, err
 		}
-		return append(children, child{typed: v.Interface(), before: before, after: cloneStanzas(before)}), nil
+		return append(children, manifest.Child{Typed: v.Interface(), Before: before, After: manifest.CloneMaps(before)}), nil
 	}
 	return nil, fmt.Errorf("a %s is not an object that can be changed; a map[string]any or a pointer to a struct is", v.Type())
-}
-
-func decodeStruct(typed any) (map[string]any, error) {
-	data, err := json.Marshal(typed)
-	if err != nil {
-		return nil, fmt.Errorf("reading a %T: %w", typed, err)
-	}
-	value, err := rawjson.Decode(data)
-	if err != nil {
-		return nil, fmt.Errorf("reading a %T: %w", typed, err)
-	}
-	object, ok := value.(map[string]any)
-	if !ok {
-		return nil, fmt.Errorf("a %T is not an object: it reads as %s", typed, data)
-	}
-	return object, nil
-}
-
-// cloneStanzas copies the maps of an object. All else in it is shared, as it is never changed. Labels and
-// metadata that were written as maps of strings become maps of anything.
-func cloneStanzas(object map[string]any) map[string]any {
-	clone := make(map[string]any, len(object))
-	for key, value := range object {
-		switch value := value.(type) {
-		case map[string]any:
-			if value != nil {
-				clone[key] = cloneStanzas(value)
-			}
-		case map[string]string:
-			texts := make(map[string]any, len(value))
-			for k, text := range value {
-				texts[k] = text
-			}
-			clone[key] = texts
-		default:
-			clone[key] = value
-		}
-	}
-	return clone
-}
-
-// write changes the object itself.
-func (c *child) write() error {
-	if c.target != nil {
-		clear(c.target)
-		for key, value := range c.after {
-			c.target[key] = value
-		}
-		return nil
-	}
-	document := c.after
-	if _, whole := c.typed.(json.Unmarshaler); !whole {
-		document = changes(c.before, c.after) // so that fields which JSON does not carry stay as they are
-		// The list is emptied first, as its items would be decoded on top of the old ones.
-		if _, listed := rawjson.Lookup(document, "metadata", "ownerReferences"); listed {
-			if err := json.Unmarshal([]byte(`{"metadata":{"ownerReferences":null}}`), c.typed); err != nil {
-				return fmt.Errorf("changing a %T: %w", c.typed, err)
-			}
-		}
-	}
-	data, err := json.Marshal(document)
-	if err == nil {
-		err = json.Unmarshal(data, c.typed)
-	}
-	if err != nil {
-		return fmt.Errorf("changing a %T: %w", c.typed, err)
-	}
-	result, err := decodeStruct(c.typed)
-	if err != nil {
-		return err
-	}
-	if lost := changes(result, c.after); len(lost) > 0 {
-		data, _ := json.Marshal(lost)
-		return fmt.Errorf("a %T has no place for %s", c.typed, data)
-	}
-	return nil
-}
-
-// changes returns what to merge into a struct to make it read as the second object does. Empty values count as absent.
-func changes(before, after map[string]any) map[string]any {
-	merge := map[string]any{}
-	for key, value := range after {
-		if inner, ok := value.(map[string]any); ok {
-			old, _ := before[key].(map[string]any)
-			if sub := changes(old, inner); len(sub) > 0 {
-				merge[key] = sub
-			}
-			continue
-		}
-		list, isList := value.([]any)
-		absent := before[key] == nil && (value == nil || value == "" || isList && len(list) == 0)
-		if !absent && !rawjson.Equal(before[key], value) {
-			merge[key] = value
-		}
-	}
-	for key, value := range before {
-		if _, isText := value.(string); isText && after[key] == nil && value != "" {
-			merge[key] = ""
-		}
-	}
-	return merge
-}
-
-// stanza returns a map in another one, and makes it if it is absent or null.
-func stanza(in map[string]any, key string) (map[string]any, error) {
-	switch value := in[key].(type) {
-	case nil:
-		made := map[string]any{}
-		in[key] = made
-		return made, nil
-	case map[string]any:
-		return value, nil
-	default:
-		return nil, fmt.Errorf("%s is a %T, not a map", key, value)
-	}
-}
-
-// ownersOf returns the metadata of an object and the owner references in it.
-func ownersOf(object map[string]any) (meta map[string]any, owners []any, err error) {
-	meta, err = stanza(object, "metadata")
-	if err != nil {
-		return nil, nil, err
-	}
-	switch list := meta["ownerReferences"].(type) {
-	case nil:
-	case []any:
-		owners = append(owners, list...)
-	case []map[string]any:
-		for _, ref := range list {
-			owners = append(owners, ref)
-		}
-	default:
-		return nil, nil, fmt.Errorf("metadata.ownerReferences is a %T, not a list", list)
-	}
-	return meta, owners, nil
 }
 
 func appendOwner(owner *Body, object map[string]any, o *HierarchyOptions) error {
 	if owner.UID() == "" {
 		return fmt.Errorf("the owner %s has no uid", owner.Reference())
 	}
-	meta, owners, err := ownersOf(object)
+	meta, owners, err := manifest.Owners(object)
 	if err != nil {
 		return err
 	}
@@ -336,7 +192,7 @@ func removeOwner(owner *Body, object map[string]any, _ *HierarchyOptions) error 
 	if owner.UID() == "" {
 		return fmt.Errorf("the owner %s has no uid", owner.Reference())
 	}
-	meta, owners, err := ownersOf(object)
+	meta, owners, err := manifest.Owners(object)
 	if err != nil {
 		return err
 	}
@@ -358,7 +214,7 @@ func harmonizeName(owner *Body, object map[string]any, o *HierarchyOptions) erro
 	if name == "" {
 		return errors.New("there is no name to use: the owner has none, and none was given")
 	}
-	meta, err := stanza(object, "metadata")
+	meta, err := manifest.Section(object, "metadata")
 	if err != nil {
 		return err
 	}
@@ -384,7 +240,7 @@ func adjustNamespace(owner *Body, object map[string]any, o *HierarchyOptions) er
 	if namespace == "" {
 		return nil
 	}
-	meta, err := stanza(object, "metadata")
+	meta, err := manifest.Section(object, "metadata")
 	if err != nil {
 		return err
 	}
@@ -399,11 +255,11 @@ func label(owner *Body, object map[string]any, o *HierarchyOptions) error {
 	if labels == nil {
 		labels = owner.Labels()
 	}
-	if err := labelStanza(object, labels, o.Forced); err != nil {
+	if err := manifest.AddLabels(object, labels, o.Forced); err != nil {
 		return err
 	}
 	for _, path := range o.Nested {
-		part, ok := lookupPart(object, path.Keys())
+		part, ok := manifest.Lookup(object, path.Keys())
 		if !ok {
 			continue
 		}
@@ -411,38 +267,8 @@ func label(owner *Body, object map[string]any, o *HierarchyOptions) error {
 		if !ok {
 			return fmt.Errorf("%q is a %T, not a map that can be labelled", path, part)
 		}
-		if err := labelStanza(nested, labels, o.Forced); err != nil {
+		if err := manifest.AddLabels(nested, labels, o.Forced); err != nil {
 			return fmt.Errorf("%q: %w", path, err)
-		}
-	}
-	return nil
-}
-
-// lookupPart returns what is at a path, unless it is null or the path does not lead there.
-func lookupPart(object map[string]any, keys []string) (any, bool) {
-	var part any = object
-	for _, key := range keys {
-		stanza, ok := part.(map[string]any)
-		if !ok {
-			return nil, false
-		}
-		part = stanza[key]
-	}
-	return part, part != nil
-}
-
-func labelStanza(object map[string]any, labels map[string]string, forced bool) error {
-	meta, err := stanza(object, "metadata")
-	if err != nil {
-		return err
-	}
-	old, err := stanza(meta, "labels")
-	if err != nil {
-		return fmt.Errorf("metadata.%w", err)
-	}
-	for key, value := range labels {
-		if _, has := old[key]; forced || !has {
-			old[key] = value
 		}
 	}
 	return nil

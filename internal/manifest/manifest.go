@@ -1,0 +1,184 @@
+// Package manifest changes objects that are about to be created: maps, or structs that encoding/json makes maps of.
+package manifest
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
+)
+
+// Child is an object to change: a map, or what a pointer to a struct points to.
+type Child struct {
+	Target map[string]any // nil for structs
+	Typed  any            // the pointer to a struct
+	Before map[string]any // the decoded struct
+	After  map[string]any // a copy, to be changed
+}
+
+// FromStruct returns what encoding/json makes of a struct.
+func FromStruct(typed any) (map[string]any, error) {
+	data, err := json.Marshal(typed)
+	if err != nil {
+		return nil, fmt.Errorf("reading a %T: %w", typed, err)
+	}
+	value, err := rawjson.Decode(data)
+	if err != nil {
+		return nil, fmt.Errorf("reading a %T: %w", typed, err)
+	}
+	object, ok := value.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("a %T is not an object: it reads as %s", typed, data)
+	}
+	return object, nil
+}
+
+// CloneMaps copies the maps of an object. All else in it is shared, as it is never changed. Labels and
+// metadata that were written as maps of strings become maps of anything.
+func CloneMaps(object map[string]any) map[string]any {
+	clone := make(map[string]any, len(object))
+	for key, value := range object {
+		switch value := value.(type) {
+		case map[string]any:
+			if value != nil {
+				clone[key] = CloneMaps(value)
+			}
+		case map[string]string:
+			texts := make(map[string]any, len(value))
+			for k, text := range value {
+				texts[k] = text
+			}
+			clone[key] = texts
+		default:
+			clone[key] = value
+		}
+	}
+	return clone
+}
+
+// Write changes the object itself.
+func (c *Child) Write() error {
+	if c.Target != nil {
+		clear(c.Target)
+		for key, value := range c.After {
+			c.Target[key] = value
+		}
+		return nil
+	}
+	document := c.After
+	if _, whole := c.Typed.(json.Unmarshaler); !whole {
+		document = Changes(c.Before, c.After) // so that fields which JSON does not carry stay as they are
+		// The list is emptied first, as its items would be decoded on top of the old ones.
+		if _, listed := rawjson.Lookup(document, "metadata", "ownerReferences"); listed {
+			if err := json.Unmarshal([]byte(`{"metadata":{"ownerReferences":null}}`), c.Typed); err != nil {
+				return fmt.Errorf("changing a %T: %w", c.Typed, err)
+			}
+		}
+	}
+	data, err := json.Marshal(document)
+	if err == nil {
+		err = json.Unmarshal(data, c.Typed)
+	}
+	if err != nil {
+		return fmt.Errorf("changing a %T: %w", c.Typed, err)
+	}
+	result, err := FromStruct(c.Typed)
+	if err != nil {
+		return err
+	}
+	if lost := Changes(result, c.After); len(lost) > 0 {
+		data, _ := json.Marshal(lost)
+		return fmt.Errorf("a %T has no place for %s", c.Typed, data)
+	}
+	return nil
+}
+
+// Changes returns what to merge into a struct to make it read as the second object does. Empty values count as absent.
+func Changes(before, after map[string]any) map[string]any {
+	merge := map[string]any{}
+	for key, value := range after {
+		if inner, ok := value.(map[string]any); ok {
+			old, _ := before[key].(map[string]any)
+			if sub := Changes(old, inner); len(sub) > 0 {
+				merge[key] = sub
+			}
+			continue
+		}
+		list, isList := value.([]any)
+		absent := before[key] == nil && (value == nil || value == "" || isList && len(list) == 0)
+		if !absent && !rawjson.Equal(before[key], value) {
+			merge[key] = value
+		}
+	}
+	for key, value := range before {
+		if _, isText := value.(string); isText && after[key] == nil && value != "" {
+			merge[key] = ""
+		}
+	}
+	return merge
+}
+
+// Section returns a map in another one, and makes it if it is absent or null.
+func Section(in map[string]any, key string) (map[string]any, error) {
+	switch value := in[key].(type) {
+	case nil:
+		made := map[string]any{}
+		in[key] = made
+		return made, nil
+	case map[string]any:
+		return value, nil
+	default:
+		return nil, fmt.Errorf("%s is a %T, not a map", key, value)
+	}
+}
+
+// Owners returns the metadata of an object and the owner references in it.
+func Owners(object map[string]any) (meta map[string]any, owners []any, err error) {
+	meta, err = Section(object, "metadata")
+	if err != nil {
+		return nil, nil, err
+	}
+	switch list := meta["ownerReferences"].(type) {
+	case nil:
+	case []any:
+		owners = append(owners, list...)
+	case []map[string]any:
+		for _, ref := range list {
+			owners = append(owners, ref)
+		}
+	default:
+		return nil, nil, fmt.Errorf("metadata.ownerReferences is a %T, not a list", list)
+	}
+	return meta, owners, nil
+}
+
+// Lookup returns what is at a path, unless it is null or the path does not lead there.
+func Lookup(object map[string]any, keys []string) (any, bool) {
+	var part any = object
+	for _, key := range keys {
+		stanza, ok := part.(map[string]any)
+		if !ok {
+			return nil, false
+		}
+		part = stanza[key]
+	}
+	return part, part != nil
+}
+
+// AddLabels labels an object. Labels that it has already stay as they are, unless they are forced.
+func AddLabels(object map[string]any, labels map[string]string, forced bool) error {
+	meta, err := Section(object, "metadata")
+	if err != nil {
+		return err
+	}
+	old, err := Section(meta, "labels")
+	if err != nil {
+		return fmt.Errorf("metadata.%w", err)
+	}
+	for key, value := range labels {
+		if _, has := old[key]; forced || !has {
+			old[key] = value
+		}
+	}
+	return nil
+}
