@@ -74,7 +74,7 @@ func TestDepth(t *testing.T) {
 			},
 			"label selectors": func() error { _, err := parseLabels(text); return errors.Join(err, rawjson.ErrMalformed) },
 			"patterns": func() error {
-				_, err := compilePattern(strings.NewReplacer("[", "(", "]", ")", "{", "(", "}", ")*").Replace(text))
+				_, err := compileSchema(map[string]any{"pattern": strings.NewReplacer("[", "(", "]", ")", "{", "(", "}", ")*").Replace(text)})
 				return errors.Join(err, rawjson.ErrMalformed)
 			},
 			"paths": func() error { _ = JSONPath(map[string]any{}, text); return rawjson.ErrMalformed },

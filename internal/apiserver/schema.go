@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,7 +37,7 @@ type schema struct {
 	hasFallback bool
 	required    []string
 	enum        []any
-	pattern     *pattern
+	pattern     *regexp.Regexp
 	minimum     *bound
 	maximum     *bound
 	multipleOf  *float64
@@ -98,7 +99,7 @@ func compileNode(source map[string]any, depth int) (*schema, error) {
 		}
 	}
 	if text, ok := source["pattern"].(string); ok {
-		pattern, err := compilePattern(text)
+		pattern, err := regexp.Compile(text)
 		if err != nil {
 			return nil, fmt.Errorf("pattern %q: %w", text, err)
 		}
@@ -457,7 +458,7 @@ func (v *schemaValidator) text(s *schema, text, at string) {
 	if most := s.lengths[1]; most != nil && n > *most {
 		v.fault("FieldValueTooLong", at, text, "may not be more than %d bytes", *most)
 	}
-	if s.pattern != nil && !s.pattern.match(text) {
+	if s.pattern != nil && !s.pattern.MatchString(text) {
 		v.fault("FieldValueInvalid", at, text, "%s in body should match '%s'", at, s.pattern)
 	}
 	if !fitsFormat(s.format, text) {
