@@ -10,6 +10,9 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
+	"github.com/kopf-go/kopf/internal/apiserver/patch"
+	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -89,12 +92,12 @@ func (d *admission) fitsRule(rule map[string]any, version string) bool {
 	if !lists(rule["operations"], d.operation) || !lists(rule["apiGroups"], d.kind.resource.Group) || !lists(rule["apiVersions"], version) {
 		return false
 	}
-	scope := textIn(rule, "scope")
+	scope := unstructured.Text(rule, "scope")
 	namespaced := d.kind.resource.Namespaced
 	if scope == "Namespaced" && !namespaced || scope == "Cluster" && namespaced {
 		return false
 	}
-	return slices.ContainsFunc(texts(rule["resources"]), func(text string) bool {
+	return slices.ContainsFunc(unstructured.Texts(rule["resources"]), func(text string) bool {
 		resource, sub, _ := strings.Cut(text, "/")
 		return (resource == "*" || resource == d.kind.resource.Plural) && (sub == "*" || sub == d.subresource)
 	})
@@ -102,7 +105,7 @@ func (d *admission) fitsRule(rule map[string]any, version string) bool {
 
 // lists tells whether a list of a rule has a value, or a star instead.
 func lists(list any, value string) bool {
-	return slices.ContainsFunc(texts(list), func(text string) bool { return text == "*" || text == value })
+	return slices.ContainsFunc(unstructured.Texts(list), func(text string) bool { return text == "*" || text == value })
 }
 
 // selects tells whether the selectors of a webhook let the change through to it.
@@ -142,9 +145,9 @@ func fitsSelector(selector, object map[string]any) bool {
 	expressions, _ := selector["matchExpressions"].([]any)
 	for _, e := range expressions {
 		m := rawjson.AsMap(e)
-		operator := textIn(m, "operator")
-		r := requirement{values: texts(m["values"])}
-		r.key = textIn(m, "key")
+		operator := unstructured.Text(m, "operator")
+		r := requirement{values: unstructured.Texts(m["values"])}
+		r.key = unstructured.Text(m, "key")
 		switch operator {
 		case "In", "NotIn", "Exists":
 			r.op = strings.ToLower(operator)
@@ -204,21 +207,21 @@ func (d *admission) mutate(hooks []*webhook) error {
 
 // mutateBy asks one webhook, applies its patch, and tells whether that has changed anything.
 func (d *admission) mutateBy(h *webhook) (bool, error) {
-	patch, warnings, err := d.ask(h)
+	ops, warnings, err := d.ask(h)
 	d.warnings = append(d.warnings, warnings...)
-	if err != nil || len(patch) == 0 {
+	if err != nil || len(ops) == 0 {
 		return false, err
 	}
 	if d.object == nil {
-		return false, internalError(fmt.Errorf("admission webhook %q attempted to modify the object, which is not supported for this operation", h.name))
+		return false, apierrors.Internal(fmt.Errorf("admission webhook %q attempted to modify the object, which is not supported for this operation", h.name))
 	}
-	patched, err := ApplyJSONPatch(rawjson.Clone(d.shown(h, d.object)), patch)
+	patched, err := patch.ApplyJSON(rawjson.Clone(d.shown(h, d.object)), ops)
 	if err != nil {
-		return false, internalError(err)
+		return false, apierrors.Internal(err)
 	}
 	object, ok := patched.(map[string]any)
 	if !ok {
-		return false, internalError(fmt.Errorf("admission webhook %q makes %s of the object", h.name, rawjson.KindOf(patched)))
+		return false, apierrors.Internal(fmt.Errorf("admission webhook %q makes %s of the object", h.name, rawjson.KindOf(patched)))
 	}
 	if d.subresource == "scale" {
 		if object, err = d.scaled(d.object, object); err != nil {
@@ -257,7 +260,7 @@ func (k *kindInfo) inVersion(version string) apiResource {
 // ask asks one webhook, and returns its patch and its warnings. Failures are its own matter if it wants them to be ignored.
 func (d *admission) ask(h *webhook) (patch []byte, warnings []string, err error) {
 	if d.dryRun && h.effects {
-		return nil, nil, badRequest("admission webhook %q does not support dry run", h.name)
+		return nil, nil, apierrors.BadRequest("admission webhook %q does not support dry run", h.name)
 	}
 	ctx, cancel := context.WithTimeout(d.ctx, h.timeout)
 	defer cancel()
@@ -273,9 +276,9 @@ func (d *admission) ask(h *webhook) (patch []byte, warnings []string, err error)
 			d.server.opts.Logger.Warn("An admission webhook has failed, which is ignored.", "webhook", h.name, "error", err)
 			return nil, nil, nil
 		}
-		return nil, nil, internalError(fmt.Errorf("failed calling webhook %q: %w", h.name, err))
+		return nil, nil, apierrors.Internal(fmt.Errorf("failed calling webhook %q: %w", h.name, err))
 	}
-	warnings = texts(response["warnings"])
+	warnings = unstructured.Texts(response["warnings"])
 	if response["allowed"] != true {
 		return nil, warnings, denial(h.name, rawjson.AsMap(response["status"]))
 	}
@@ -340,7 +343,7 @@ func (d *admission) judge(response map[string]any, uid string) ([]byte, error) {
 	if response["uid"] != uid {
 		return nil, fmt.Errorf("expected response.uid=%q, got %q", uid, asWord(response["uid"]))
 	}
-	text := textIn(response, "patch")
+	text := unstructured.Text(response, "patch")
 	typ, hasType := response["patchType"].(string)
 	switch {
 	case text == "" && !hasType:
@@ -359,18 +362,18 @@ func (d *admission) judge(response map[string]any, uid string) ([]byte, error) {
 
 // denial is the refusal of a webhook, with what it says about it.
 func denial(webhook string, status map[string]any) error {
-	e := &statusError{code: 400, details: rawjson.AsMap(status["details"])}
-	if n := number(asWord(status["code"])); n > e.code {
-		e.code = n
+	e := &apierrors.StatusError{Code: 400, Details: rawjson.AsMap(status["details"])}
+	if n := number(asWord(status["code"])); n > e.Code {
+		e.Code = n
 	}
-	e.reason = textIn(status, "reason")
-	e.message = fmt.Sprintf("admission webhook %q denied the request", webhook)
+	e.Reason = unstructured.Text(status, "reason")
+	e.Message = fmt.Sprintf("admission webhook %q denied the request", webhook)
 	if text, _ := status["message"].(string); text != "" {
-		e.message += ": " + text
-	} else if e.reason != "" {
-		e.message += ": " + e.reason
+		e.Message += ": " + text
+	} else if e.Reason != "" {
+		e.Message += ": " + e.Reason
 	} else {
-		e.message += " without explanation"
+		e.Message += " without explanation"
 	}
 	return e
 }

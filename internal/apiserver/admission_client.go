@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -37,10 +38,10 @@ type webhook struct {
 func newWebhook(hook map[string]any) *webhook {
 	client := rawjson.AsMap(hook["clientConfig"])
 	h := &webhook{timeout: 10 * time.Second, ignore: hook["failurePolicy"] == "Ignore", again: hook["reinvocationPolicy"] == "IfNeeded"}
-	h.name = textIn(hook, "name")
-	h.url = textIn(client, "url")
+	h.name = unstructured.Text(hook, "name")
+	h.url = unstructured.Text(client, "url")
 	h.service = rawjson.AsMap(client["service"])
-	h.ca = textIn(client, "caBundle")
+	h.ca = unstructured.Text(client, "caBundle")
 	h.effects = hook["sideEffects"] != "None" && hook["sideEffects"] != "NoneOnDryRun"
 	if seconds := number(asWord(hook["timeoutSeconds"])); seconds > 0 {
 		h.timeout = time.Duration(seconds) * time.Second

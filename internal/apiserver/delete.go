@@ -10,6 +10,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
+	"github.com/kopf-go/kopf/internal/apiserver/field"
+	"github.com/kopf-go/kopf/internal/apiserver/protobuf"
+	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 	"github.com/kopf-go/kopf/internal/rawjson"
 	"github.com/kopf-go/kopf/internal/yaml"
 )
@@ -33,7 +37,7 @@ func (a *apiRequest) deleteOptions() (deleteOptions, error) {
 		var err error
 		switch media := a.raw.Header.Get("Content-Type"); {
 		case strings.Contains(media, "protobuf"):
-			object, err = decodeProtobuf(a.body)
+			object, err = protobuf.Decode(a.body)
 		case strings.Contains(media, "yaml"):
 			var all []map[string]any
 			if all, err = yaml.ParseManifests(a.body); err == nil && len(all) == 1 {
@@ -43,14 +47,14 @@ func (a *apiRequest) deleteOptions() (deleteOptions, error) {
 			object, err = rawjson.DecodeObject(a.body)
 		}
 		if err != nil {
-			return o, badRequest("the delete options are unrecognized: %v", err)
+			return o, apierrors.BadRequest("the delete options are unrecognized: %v", err)
 		}
 		data, err := rawjson.Encode(object)
 		if err != nil {
 			return o, err
 		}
 		if err := json.Unmarshal(data, &o); err != nil {
-			return o, badRequest("the delete options are unrecognized: %v", err)
+			return o, apierrors.BadRequest("the delete options are unrecognized: %v", err)
 		}
 	}
 	if p := a.query.Get("propagationPolicy"); p != "" {
@@ -58,8 +62,7 @@ func (a *apiRequest) deleteOptions() (deleteOptions, error) {
 	}
 	a.dryRun = a.dryRun || slices.Contains(o.DryRun, "All")
 	if p := o.PropagationPolicy; p != "" && !slices.Contains([]string{"Orphan", "Background", "Foreground"}, p) {
-		return o, invalidOptions("DeleteOptions", fieldError{typ: "FieldValueNotSupported", field: "propagationPolicy", value: p,
-			detail: `supported values: "Foreground", "Background", "Orphan", "nil"`})
+		return o, invalidOptions("DeleteOptions", field.NotSupported("propagationPolicy", p, `supported values: "Foreground", "Background", "Orphan", "nil"`))
 	}
 	return o, nil
 }
@@ -178,7 +181,7 @@ func (a *apiRequest) mark(live map[string]any, o deleteOptions) map[string]any {
 	if meta["deletionTimestamp"] != nil {
 		return object
 	}
-	meta["deletionTimestamp"] = timestamp(time.Now())
+	meta["deletionTimestamp"] = unstructured.Timestamp(time.Now())
 	meta["deletionGracePeriodSeconds"] = json.Number("0")
 	if a.kind.generation {
 		raiseGeneration(object)
@@ -208,7 +211,7 @@ func (a *apiRequest) deleteCollection(w http.ResponseWriter, r *http.Request) er
 		one := *a
 		one.verb, one.name, one.namespace = "delete", i.name, i.namespace
 		err := one.deleteObject(o)
-		if e := (*statusError)(nil); errors.As(err, &e) && e.code == 404 {
+		if e := (*apierrors.StatusError)(nil); errors.As(err, &e) && e.Code == 404 {
 			continue
 		} else if err != nil {
 			return err
@@ -240,7 +243,7 @@ const definitionFinalizer = "customresourcecleanup.apiextensions.k8s.io"
 // initialize gives a new object of a built-in kind what the server always gives it.
 func (k *kindInfo) initialize(object map[string]any) {
 	meta := rawjson.AsMap(object["metadata"])
-	name := textIn(meta, "name")
+	name := unstructured.Text(meta, "name")
 	switch k.resource.Plural + "." + k.resource.Group {
 	case "namespaces.":
 		labels := rawjson.AsMap(meta["labels"])
@@ -254,8 +257,8 @@ func (k *kindInfo) initialize(object map[string]any) {
 	case "customresourcedefinitions.apiextensions.k8s.io":
 		spec := rawjson.AsMap(object["spec"])
 		names := rawjson.AsMap(spec["names"])
-		kind := textIn(names, "kind")
-		if names != nil && empty(names["listKind"]) {
+		kind := unstructured.Text(names, "kind")
+		if names != nil && unstructured.IsEmpty(names["listKind"]) {
 			names["listKind"] = kind + "List"
 		}
 		if names != nil && (names["singular"] == nil || names["singular"] == "") {
@@ -276,7 +279,7 @@ func (k *kindInfo) initialize(object map[string]any) {
 func (s *Server) stored(k *kindInfo, i *item) {
 	switch k.resource.Plural + "." + k.resource.Group {
 	case "customresourcedefinitions.apiextensions.k8s.io":
-		if view(i.raw).Has("metadata.deletionTimestamp") {
+		if unstructured.View(i.raw).Has("metadata.deletionTimestamp") {
 			s.endDefinition(i)
 		} else {
 			s.establish(i)
@@ -295,7 +298,7 @@ func (s *Server) removed(k *kindInfo, i *item) {
 	case k.crd != nil:
 		name := fmt.Sprint(rawjson.AsMap(k.crd["metadata"])["name"])
 		definitions := s.kindOf("apiextensions.k8s.io/v1", "CustomResourceDefinition")
-		if d := s.db.get(definitions.collection(), name); d != nil && view(d.raw).Has("metadata.deletionTimestamp") {
+		if d := s.db.get(definitions.collection(), name); d != nil && unstructured.View(d.raw).Has("metadata.deletionTimestamp") {
 			s.endDefinition(d)
 		}
 	}
@@ -337,7 +340,7 @@ func (s *Server) establish(i *item) {
 		spec := rawjson.AsMap(live["spec"])
 		status["acceptedNames"] = rawjson.Clone(spec["names"])
 		if status["conditions"] == nil {
-			now := timestamp(time.Now())
+			now := unstructured.Timestamp(time.Now())
 			status["conditions"] = []any{
 				map[string]any{"type": "NamesAccepted", "status": "True", "lastTransitionTime": now, "reason": "NoConflicts", "message": "no conflicts found"},
 				map[string]any{"type": "Established", "status": "True", "lastTransitionTime": now, "reason": "InitialNamesAccepted", "message": "the initial names have been accepted"},
@@ -383,7 +386,7 @@ func (s *Server) endDefinition(d *item) {
 		}
 		return live, nil
 	})
-	if e := (*statusError)(nil); err != nil && (!errors.As(err, &e) || e.code != 404) {
+	if e := (*apierrors.StatusError)(nil); err != nil && (!errors.As(err, &e) || e.Code != 404) {
 		s.opts.Logger.Error("A resource definition cannot be removed.", "name", d.name, "error", err)
 	}
 }
@@ -392,12 +395,12 @@ func (s *Server) endDefinition(d *item) {
 func (s *Server) empty(k *kindInfo, namespace string) {
 	items, _ := s.db.list(k.collection())
 	for _, i := range items {
-		if namespace != "" && i.namespace != namespace || view(i.raw).Has("metadata.deletionTimestamp") {
+		if namespace != "" && i.namespace != namespace || unstructured.View(i.raw).Has("metadata.deletionTimestamp") {
 			continue
 		}
 		r := &apiRequest{server: s, kind: k, verb: "delete", name: i.name, namespace: i.namespace, manager: "kube-controller-manager"}
 		err := r.deleteObject(deleteOptions{})
-		if e := (*statusError)(nil); err != nil && (!errors.As(err, &e) || e.code != 404) {
+		if e := (*apierrors.StatusError)(nil); err != nil && (!errors.As(err, &e) || e.Code != 404) {
 			s.opts.Logger.Error("An object cannot be deleted with its namespace or definition.", "kind", k.resource.Kind, "object", i.key, "error", err)
 		}
 	}
@@ -443,14 +446,14 @@ func (s *Server) endNamespace(i *item) {
 		}
 	}
 	_, err := r.changeObject(change)
-	if e := (*statusError)(nil); err != nil && (!errors.As(err, &e) || e.code != 404) {
+	if e := (*apierrors.StatusError)(nil); err != nil && (!errors.As(err, &e) || e.Code != 404) {
 		s.opts.Logger.Error("A namespace cannot be removed.", "name", i.name, "error", err)
 	}
 }
 
 // namespaceEnd are the conditions of a namespace in which something is left.
 func namespaceEnd(left int) []any {
-	now := timestamp(time.Now())
+	now := unstructured.Timestamp(time.Now())
 	var conditions []any
 	for _, c := range [][4]string{
 		{"NamespaceDeletionDiscoveryFailure", "False", "ResourcesDiscovered", "All resources successfully discovered"},

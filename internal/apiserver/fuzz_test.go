@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -178,12 +179,12 @@ func FuzzTablePath(f *testing.F) {
 		if err != nil {
 			t.Skip()
 		}
-		found := JSONPath(v, path)
+		found := unstructured.JSONPath(v, path)
 		if len(found) > strings.Count(text, ",")+strings.Count(text, ":")+strings.Count(text, "[")+1 {
 			t.Errorf("%q leads to %d values in %s", path, len(found), text)
 		}
 		for _, typ := range []string{"date", "integer", "boolean", "string"} {
-			cell := (&printerColumn{typ: typ, path: path}).value(view([]byte(text)), time.Unix(0, 0))
+			cell := (&printerColumn{typ: typ, path: path}).value(unstructured.View([]byte(text)), time.Unix(0, 0))
 			if _, err := json.Marshal(cell); err != nil {
 				t.Errorf("%q in %s is shown as %v: %v", path, text, cell, err)
 			}
@@ -200,87 +201,6 @@ func FuzzContinue(f *testing.F) {
 		}
 		if version, _, err := decodeContinue(token); err == nil && !strings.EqualFold(strings.TrimLeft(strings.SplitN(token, ".", 2)[0], "0"), strings.TrimLeft(strconv.FormatUint(version, 36), "0")) {
 			t.Errorf("%q is of %d", token, version)
-		}
-	})
-}
-
-// FuzzSchema compiles a schema, and has an object pruned, completed and checked by it. Doing so once more changes nothing.
-func FuzzSchema(f *testing.F) {
-	f.Add(`{"type":"object","properties":{"a":{"type":"array","uniqueItems":true,"items":{"type":"integer","multipleOf":0.5,"maximum":1e300}}}}`, `{"a":[1,1,1e400],"b":2}`)
-	f.Add(`{"properties":{"a":{"default":{"b":1},"properties":{"b":{"default":[2]}}},"c":{"nullable":true,"type":"string","pattern":"^(a|b)*$","maxLength":-1}},"not":{"required":["a"]}}`, `{"a":null,"c":null}`)
-	f.Add(`{"additionalProperties":{"x-kubernetes-int-or-string":true,"anyOf":[{"type":"integer"},{"type":"string","format":"cidr"}]},"oneOf":[{"enum":[{}]},{}],"minProperties":99999999999999999999}`, `{"":"::/0","a":{}}`)
-	f.Add(`{"properties":{"a":{"x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["k"],"items":{"x-kubernetes-embedded-resource":true,"properties":{"k":{"default":1}}}}}}`, `{"a":[{},{"k":1},null,[]]}`)
-	f.Fuzz(func(t *testing.T, definition, object string) {
-		source, err := rawjson.DecodeObject([]byte(definition))
-		if err != nil {
-			t.Skip()
-		}
-		obj, err := rawjson.DecodeObject([]byte(object))
-		if err != nil {
-			t.Skip()
-		}
-		s, err := compileSchema(source)
-		if err != nil {
-			return
-		}
-		s.prune(obj)
-		if more := s.prune(obj); len(more) > 0 {
-			t.Errorf("after pruning, %q is unknown", more)
-		}
-		s.applyDefaults(obj)
-		first := s.validate(obj, nil)
-		once, err := rawjson.Encode(obj)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if again := s.validate(obj, nil); len(again) != len(first) {
-			t.Errorf("%v is wrong at first, and %v then", first, again)
-		}
-		if twice, err := rawjson.Encode(obj); err != nil || !bytes.Equal(once, twice) {
-			t.Errorf("to check changes %s into %s", once, twice)
-		}
-		for _, e := range first {
-			if e.typ == "" {
-				t.Errorf("%+v has no type", e)
-			}
-			_ = e.message()
-		}
-	})
-}
-
-// FuzzApply applies a configuration, then another one by somebody else, then the first one again and again.
-func FuzzApply(f *testing.F) {
-	f.Add(`{"spec":{"hostname":"x","containers":[{"name":"a","image":"1"},{"name":"b"}]}}`, `{"spec":{"containers":[{"name":"b","image":"2"}]}}`)
-	f.Add(`{"spec":{"containers":[{},{}],"x":[[1],null]}}`, `{"metadata":{"labels":{"a":null},"managedFields":[{"fieldsV1":{"f:":7}}]},"spec":null}`)
-	f.Add(`{"metadata":7}`, `{"metadata":{"annotations":[]}}`)
-	f.Fuzz(func(t *testing.T, one, two string) {
-		mine, err := rawjson.DecodeObject([]byte(one))
-		if err != nil {
-			t.Skip()
-		}
-		theirs, err := rawjson.DecodeObject([]byte(two))
-		if err != nil {
-			t.Skip()
-		}
-		for _, object := range []map[string]any{mine, theirs} {
-			if meta, ok := object["metadata"]; ok && rawjson.AsMap(meta) == nil {
-				t.Skip() // it is refused before
-			}
-		}
-		by := func(manager string) applyOptions {
-			return applyOptions{managedOptions{manager: manager, apiVersion: "v1", operation: "Apply", now: time.Unix(0, 0), schema: podSchema(), kind: "Pod"}, true}
-		}
-		apply := func(live, applied map[string]any, manager string) map[string]any {
-			merged, refused := serverSideApply(live, rawjson.Clone(applied).(map[string]any), by(manager))
-			if refused != nil {
-				t.Skip(refused.message)
-			}
-			return merged
-		}
-		live := apply(apply(nil, mine, "m"), theirs, "n")
-		live = apply(live, mine, "m")
-		if again := apply(live, mine, "m"); !rawjson.Equal(again, live) {
-			t.Errorf("%s and %s: applied once more, it changes (-before +after)\n%s", one, two, cmp.Diff(live, again))
 		}
 	})
 }

@@ -6,6 +6,10 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
+	"github.com/kopf-go/kopf/internal/apiserver/field"
+	"github.com/kopf-go/kopf/internal/apiserver/schema"
+	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 	"github.com/kopf-go/kopf/internal/rawjson"
 	"github.com/kopf-go/kopf/internal/validation"
 )
@@ -33,7 +37,7 @@ type kindInfo struct {
 	resource  apiResource
 	listKind  string
 	crd       map[string]any  // the definition it comes from, nil for built-in kinds
-	schema    *schema         // of the whole object, nil if nothing is known of it
+	schema    *schema.Schema  // of the whole object, nil if nothing is known of it
 	columns   []printerColumn // that tables show besides the name; nil for the default
 	hasStatus bool            // whether the status is a subresource
 	scale     map[string]any  // the paths of the scale subresource in the definition, nil if there is none
@@ -169,7 +173,7 @@ func kindsOf(crd map[string]any) ([]*kindInfo, error) {
 	for _, v := range versions {
 		version := rawjson.AsMap(v)
 		if version["storage"] == true {
-			stored = textIn(spec, "group") + "/" + textIn(version, "name")
+			stored = unstructured.Text(spec, "group") + "/" + unstructured.Text(version, "name")
 		}
 		if version["served"] != true {
 			continue
@@ -178,11 +182,11 @@ func kindsOf(crd map[string]any) ([]*kindInfo, error) {
 		if err != nil {
 			return nil, err
 		}
-		k.resource.Group, k.resource.Version = textIn(spec, "group"), textIn(version, "name")
-		k.resource.Plural, k.resource.Kind, k.resource.Singular = textIn(names, "plural"), textIn(names, "kind"), textIn(names, "singular")
-		k.resource.ShortNames, k.resource.Categories = texts(names["shortNames"]), texts(names["categories"])
-		k.resource.Namespaced = textIn(spec, "scope") == "Namespaced"
-		k.listKind = textIn(names, "listKind")
+		k.resource.Group, k.resource.Version = unstructured.Text(spec, "group"), unstructured.Text(version, "name")
+		k.resource.Plural, k.resource.Kind, k.resource.Singular = unstructured.Text(names, "plural"), unstructured.Text(names, "kind"), unstructured.Text(names, "singular")
+		k.resource.ShortNames, k.resource.Categories = unstructured.Texts(names["shortNames"]), unstructured.Texts(names["categories"])
+		k.resource.Namespaced = unstructured.Text(spec, "scope") == "Namespaced"
+		k.listKind = unstructured.Text(names, "listKind")
 		all = append(all, k)
 	}
 	slices.SortStableFunc(all, func(a, b *kindInfo) int { return compareVersions(b.resource.Version, a.resource.Version) })
@@ -206,7 +210,7 @@ func kindOf(crd, version map[string]any) (*kindInfo, error) {
 	}
 	var err error
 	if open := rawjson.AsMap(rawjson.AsMap(version["schema"])["openAPIV3Schema"]); open != nil {
-		if k.schema, err = compileSchema(open); err != nil {
+		if k.schema, err = schema.Compile(open); err != nil {
 			return nil, fmt.Errorf("the schema of version %q: %w", version["name"], err)
 		}
 	}
@@ -215,24 +219,6 @@ func kindOf(crd, version map[string]any) (*kindInfo, error) {
 
 // APIVersion is the group and the version of the kind.
 func (k *kindInfo) apiVersion() string { return k.resource.APIVersion() }
-
-// textIn returns the text in a member of an object, "" if there is none.
-func textIn(m map[string]any, key string) string {
-	s, _ := m[key].(string)
-	return s
-}
-
-// texts returns the strings of a list.
-func texts(v any) []string {
-	var all []string
-	list, _ := v.([]any)
-	for _, e := range list {
-		if s, ok := e.(string); ok {
-			all = append(all, s)
-		}
-	}
-	return all
-}
 
 // compareVersions orders versions as Kubernetes does: v2 before v1 before v2beta1 before v1alpha1, and all
 // others after them by name.
@@ -266,46 +252,6 @@ func number(text string) int {
 	return n
 }
 
-// statusError is a refusal, as the real API server words it.
-type statusError struct {
-	code    int
-	reason  string
-	message string
-	details map[string]any
-}
-
-func (e *statusError) Error() string { return e.message }
-
-// status returns the refusal as it is sent.
-func (e *statusError) status() map[string]any {
-	s := map[string]any{
-		"kind": "Status", "apiVersion": "v1", "metadata": map[string]any{}, "status": "Failure",
-		"message": e.message, "reason": e.reason, "code": e.code,
-	}
-	if e.reason == "" {
-		delete(s, "reason")
-	}
-	if e.details != nil {
-		s["details"] = e.details
-	}
-	return s
-}
-
-// badRequest is the refusal of a request that cannot be understood.
-func badRequest(format string, args ...any) *statusError {
-	return &statusError{400, "BadRequest", fmt.Sprintf(format, args...), nil}
-}
-
-// internalError is the answer to what is not the client's fault.
-func internalError(err error) *statusError {
-	return &statusError{500, "InternalError", "Internal error occurred: " + err.Error(), map[string]any{"causes": []any{map[string]any{"message": err.Error()}}}}
-}
-
-// causeOf is one of the causes of a refusal.
-func causeOf(reason, message, field string) any {
-	return map[string]any{"reason": reason, "message": message, "field": field}
-}
-
 // about are the details of a refusal that concerns one object.
 func (k *kindInfo) about(name string) map[string]any {
 	d := map[string]any{"name": name, "kind": k.resource.Plural}
@@ -318,42 +264,42 @@ func (k *kindInfo) about(name string) map[string]any {
 	return d
 }
 
-func (k *kindInfo) notFound(name string) *statusError {
-	return &statusError{404, "NotFound", fmt.Sprintf("%s %q not found", k.groupResource(), name), k.about(name)}
+func (k *kindInfo) notFound(name string) *apierrors.StatusError {
+	return apierrors.New(404, "NotFound", fmt.Sprintf("%s %q not found", k.groupResource(), name), k.about(name))
 }
 
-func (k *kindInfo) alreadyExists(name string) *statusError {
-	return &statusError{409, "AlreadyExists", fmt.Sprintf("%s %q already exists", k.groupResource(), name), k.about(name)}
+func (k *kindInfo) alreadyExists(name string) *apierrors.StatusError {
+	return apierrors.New(409, "AlreadyExists", fmt.Sprintf("%s %q already exists", k.groupResource(), name), k.about(name))
 }
 
-func (k *kindInfo) conflict(name, why string) *statusError {
-	return &statusError{409, "Conflict", fmt.Sprintf("Operation cannot be fulfilled on %s %q: %s", k.groupResource(), name, why), k.about(name)}
+func (k *kindInfo) conflict(name, why string) *apierrors.StatusError {
+	return apierrors.New(409, "Conflict", fmt.Sprintf("Operation cannot be fulfilled on %s %q: %s", k.groupResource(), name, why), k.about(name))
 }
 
 // deletionConflict is the refusal of a deletion that was meant for another state; it names the kind and not the resource.
-func (k *kindInfo) deletionConflict(name, why string) *statusError {
+func (k *kindInfo) deletionConflict(name, why string) *apierrors.StatusError {
 	kind := k.resource.Kind
 	if k.resource.Group != "" {
 		kind += "." + k.resource.Group
 	}
 	about := k.about(name)
 	about["kind"] = k.resource.Kind
-	return &statusError{409, "Conflict", fmt.Sprintf("Operation cannot be fulfilled on %s %q: %s", kind, name, why), about}
+	return apierrors.New(409, "Conflict", fmt.Sprintf("Operation cannot be fulfilled on %s %q: %s", kind, name, why), about)
 }
 
 const modifiedMeanwhile = "the object has been modified; please apply your changes to the latest version and try again"
 
 // invalid is the refusal of an object for what is wrong with its fields.
-func (k *kindInfo) invalid(name string, faults []fieldError) *statusError {
+func (k *kindInfo) invalid(name string, faults []field.Error) *apierrors.StatusError {
 	var texts []string
 	var causes []any
 	for _, f := range faults {
-		text := f.message()
+		text := f.Message()
 		if !slices.Contains(texts, text) {
 			texts = append(texts, text)
 		}
 		_, short, _ := strings.Cut(text, ": ")
-		causes = append(causes, causeOf(f.typ, short, f.field))
+		causes = append(causes, apierrors.Cause(f.Reason, short, f.Path))
 	}
 	list := strings.Join(texts, ", ")
 	if len(texts) > 1 {
@@ -366,5 +312,5 @@ func (k *kindInfo) invalid(name string, faults []fieldError) *statusError {
 	if k.resource.Group != "" {
 		details["group"] = k.resource.Group
 	}
-	return &statusError{422, "Invalid", fmt.Sprintf("%s %q is invalid: %s", k.qualified(), name, list), details}
+	return apierrors.New(422, "Invalid", fmt.Sprintf("%s %q is invalid: %s", k.qualified(), name, list), details)
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
+	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -51,9 +53,9 @@ func (a *apiRequest) form() (listed, error) {
 		return asObjects, nil
 	}
 	if a.kind.crd == nil {
-		return 0, &statusError{406, "NotAcceptable", "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, application/vnd.kubernetes.protobuf", map[string]any{}}
+		return 0, apierrors.New(406, "NotAcceptable", "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, application/vnd.kubernetes.protobuf", map[string]any{})
 	}
-	return 0, &statusError{406, "NotAcceptable", "only the following media types are accepted: application/json, application/yaml, application/vnd.kubernetes.protobuf", nil}
+	return 0, apierrors.New(406, "NotAcceptable", "only the following media types are accepted: application/json, application/yaml, application/vnd.kubernetes.protobuf", nil)
 }
 
 // list answers with the objects that are selected.
@@ -79,7 +81,7 @@ func (a *apiRequest) list(w http.ResponseWriter, r *http.Request) error {
 		if a.kind.crd == nil {
 			name = "*core." + a.kind.listKind
 		}
-		return &statusError{406, "NotAcceptable", "you requested PartialObjectMetadata, but the requested object is a list (" + name + ")", nil}
+		return apierrors.New(406, "NotAcceptable", "you requested PartialObjectMetadata, but the requested object is a list ("+name+")", nil)
 	}
 	var chosen []*item
 	next, remaining := "", int64(0)
@@ -135,16 +137,16 @@ func (a *apiRequest) page() ([]*item, uint64, int, error) {
 		if want := a.query.Get("resourceVersion"); want != "" && want != "0" {
 			v, err := strconv.ParseUint(want, 10, 64)
 			if err != nil {
-				return nil, 0, 0, badRequest("invalid resource version: resourceVersion: Invalid value: %q: strconv.ParseUint: parsing %q: invalid syntax", want, want)
+				return nil, 0, 0, apierrors.BadRequest("invalid resource version: resourceVersion: Invalid value: %q: strconv.ParseUint: parsing %q: invalid syntax", want, want)
 			}
 			if v > version {
-				return nil, 0, 0, &statusError{504, "Timeout", "Timeout: Too large resource version: " + want + ", current: " + strconv.FormatUint(version, 10),
-					map[string]any{"causes": []any{map[string]any{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}}, "retryAfterSeconds": 1}}
+				return nil, 0, 0, apierrors.New(504, "Timeout", "Timeout: Too large resource version: "+want+", current: "+strconv.FormatUint(version, 10),
+					map[string]any{"causes": []any{map[string]any{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}}, "retryAfterSeconds": 1})
 			}
 			if a.query.Get("resourceVersionMatch") == "Exact" {
 				old, ok := a.server.db.at(name, v)
 				if !ok {
-					return nil, 0, 0, &statusError{410, "Expired", "The resourceVersion for the provided list is too old.", nil}
+					return nil, 0, 0, apierrors.New(410, "Expired", "The resourceVersion for the provided list is too old.", nil)
 				}
 				return old, v, 0, nil
 			}
@@ -153,14 +155,14 @@ func (a *apiRequest) page() ([]*item, uint64, int, error) {
 	}
 	version, start, err := decodeContinue(token)
 	if err != nil {
-		return nil, 0, 0, badRequest("invalid continue token: continue key is not valid: %v", err)
+		return nil, 0, 0, apierrors.BadRequest("invalid continue token: continue key is not valid: %v", err)
 	}
 	items, ok := a.server.db.snapshot(name, version)
 	if !ok {
 		items, ok = a.server.db.at(name, version)
 	}
 	if !ok {
-		return nil, 0, 0, &statusError{410, "Expired", "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter.", nil}
+		return nil, 0, 0, apierrors.New(410, "Expired", "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter.", nil)
 	}
 	for i, item := range items {
 		if item.key >= start {
@@ -219,7 +221,7 @@ func (a *apiRequest) sent(raw []byte) []byte {
 func (a *apiRequest) decoded(items []*item) []map[string]any {
 	all := make([]map[string]any, len(items))
 	for i, item := range items {
-		all[i] = view(a.sent(item.raw)).Map()
+		all[i] = unstructured.View(a.sent(item.raw)).Map()
 	}
 	return all
 }
@@ -294,14 +296,14 @@ func (o *watching) begin() error {
 	var err error
 	if send := o.query.Get("sendInitialEvents"); send != "" {
 		if o.query.Get("resourceVersionMatch") != "NotOlderThan" {
-			return &statusError{422, "Invalid", `ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan`,
-				map[string]any{"group": "meta.k8s.io", "kind": "ListOptions"}}
+			return apierrors.New(422, "Invalid", `ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan`,
+				map[string]any{"group": "meta.k8s.io", "kind": "ListOptions"})
 		}
 		initial = send == "true"
 	}
 	if !initial && want != "" && want != "0" {
 		if o.version, err = strconv.ParseUint(want, 10, 64); err != nil {
-			return badRequest("strconv.ParseUint: parsing %q: invalid syntax", want)
+			return apierrors.BadRequest("strconv.ParseUint: parsing %q: invalid syntax", want)
 		}
 	}
 	if f := o.fault; f != nil && f.Gone {
@@ -407,7 +409,7 @@ func (o *watching) send(typ watchEvent, i *item) {
 	raw := o.sent(i.raw)
 	switch o.form {
 	case asTable:
-		table := tableOf(o.kind, []map[string]any{view(raw).Map()}, o.query.Get("includeObject"), time.Now())
+		table := tableOf(o.kind, []map[string]any{unstructured.View(raw).Map()}, o.query.Get("includeObject"), time.Now())
 		table["metadata"] = map[string]any{"resourceVersion": rawjson.StringAt(raw, "metadata", "resourceVersion")}
 		if o.columns {
 			delete(table, "columnDefinitions")
@@ -416,7 +418,7 @@ func (o *watching) send(typ watchEvent, i *item) {
 		o.columns = true
 		raw, _ = rawjson.Encode(table) // it is JSON
 	case asMetadata, asOneMetadata:
-		raw, _ = rawjson.Encode(partial(view(raw).Map())) // it is JSON
+		raw, _ = rawjson.Encode(partial(unstructured.View(raw).Map())) // it is JSON
 	}
 	o.frame(typ, raw)
 }
@@ -458,8 +460,8 @@ func (o *watching) mark(annotations map[string]any) {
 
 // gone tells that the history does not go back to where the watch is to begin.
 func (o *watching) gone() {
-	e := &statusError{410, "Expired", fmt.Sprintf("too old resource version: %d (%d)", o.version, o.server.db.now()), nil}
-	raw, _ := rawjson.Encode(e.status()) // texts
+	e := apierrors.New(410, "Expired", fmt.Sprintf("too old resource version: %d (%d)", o.version, o.server.db.now()), nil)
+	raw, _ := rawjson.Encode(e.Object()) // texts
 	o.frame("ERROR", raw)
 	o.flush()
 	o.cut = true

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
 	"github.com/kopf-go/kopf/internal/httplimit"
 )
 
@@ -140,11 +141,11 @@ type networkHandler struct {
 // ServeHTTP answers one request.
 func (h *networkHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if h.own && !isLocalName(r.Host) {
-		h.server.refuse(w, r, &statusError{403, "Forbidden", "requests to an address of this machine must be made by that address or as localhost, not by the name " + r.Host, nil})
+		h.server.refuse(w, r, apierrors.New(403, "Forbidden", "requests to an address of this machine must be made by that address or as localhost, not by the name "+r.Host, nil))
 		return
 	}
 	if fromOtherOrigin(r) {
-		h.server.refuse(w, r, &statusError{403, "Forbidden", "requests by pages of other origins are refused, such as of " + cmp.Or(r.Header.Get("Origin"), "an unknown one"), nil})
+		h.server.refuse(w, r, apierrors.New(403, "Forbidden", "requests by pages of other origins are refused, such as of "+cmp.Or(r.Header.Get("Origin"), "an unknown one"), nil))
 		return
 	}
 	h.server.ServeHTTP(w, r)

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kopf-go/kopf/internal/apiserver/protobuf"
+	"github.com/kopf-go/kopf/internal/apiserver/schema"
+	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -69,15 +72,15 @@ func TestDepth(t *testing.T) {
 	} {
 		for parser, parse := range map[string]func() error{
 			"protobuf": func() error {
-				_, err := decodeProtobuf(append([]byte("k8s\x00"), bytes.Repeat([]byte{0x0a, 0xff, 0xff, 0x03}, depth)...))
+				_, err := protobuf.Decode(append([]byte("k8s\x00"), bytes.Repeat([]byte{0x0a, 0xff, 0xff, 0x03}, depth)...))
 				return err
 			},
 			"label selectors": func() error { _, err := parseLabels(text); return errors.Join(err, rawjson.ErrMalformed) },
 			"patterns": func() error {
-				_, err := compileSchema(map[string]any{"pattern": strings.NewReplacer("[", "(", "]", ")", "{", "(", "}", ")*").Replace(text)})
+				_, err := schema.Compile(map[string]any{"pattern": strings.NewReplacer("[", "(", "]", ")", "{", "(", "}", ")*").Replace(text)})
 				return errors.Join(err, rawjson.ErrMalformed)
 			},
-			"paths": func() error { _ = JSONPath(map[string]any{}, text); return rawjson.ErrMalformed },
+			"paths": func() error { _ = unstructured.JSONPath(map[string]any{}, text); return rawjson.ErrMalformed },
 		} {
 			if err := parse(); err == nil {
 				t.Errorf("%s takes %s nested %d times", parser, name, depth)

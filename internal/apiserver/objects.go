@@ -10,6 +10,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
+	"github.com/kopf-go/kopf/internal/apiserver/field"
+	"github.com/kopf-go/kopf/internal/apiserver/managedfields"
+	"github.com/kopf-go/kopf/internal/apiserver/patch"
+	"github.com/kopf-go/kopf/internal/apiserver/schema"
+	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -56,14 +62,14 @@ func (a *apiRequest) serve(w http.ResponseWriter, r *http.Request) {
 
 // allowed tells whether the verb exists for what the address names.
 func (a *apiRequest) allowed() error {
-	not := &statusError{405, "MethodNotAllowed", "the server does not allow this method on the requested resource", map[string]any{}}
+	not := apierrors.New(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", map[string]any{})
 	verbs := a.kind.resource.Verbs
 	if a.subresource != "" {
 		if !slices.Contains(a.kind.resource.Subresources, a.subresource) {
 			if a.kind.crd != nil {
 				return a.kind.notFound(a.name)
 			}
-			return &statusError{404, "NotFound", "the server could not find the requested resource", map[string]any{}}
+			return apierrors.New(404, "NotFound", "the server could not find the requested resource", map[string]any{})
 		}
 		verbs = subresourceVerbs(a.subresource)
 	}
@@ -72,7 +78,7 @@ func (a *apiRequest) allowed() error {
 	}
 	if (a.verb == "update" || a.verb == "patch") && a.name == "" {
 		if a.kind.crd != nil {
-			return badRequest("name must be provided")
+			return apierrors.BadRequest("name must be provided")
 		}
 		return not
 	}
@@ -98,11 +104,11 @@ func (a *apiRequest) answerItem(w http.ResponseWriter, r *http.Request, code int
 	}
 	a.warn(w)
 	raw = a.sent(raw)
-	object := view(raw)
+	object := unstructured.View(raw)
 	switch {
 	case a.subresource == "scale":
 		if path, _ := a.kind.scale["specReplicasPath"].(string); a.kind.crd != nil && !object.Has(strings.TrimPrefix(path, ".")) {
-			return internalError(fmt.Errorf("the spec replicas field %q does not exist", path))
+			return apierrors.Internal(fmt.Errorf("the spec replicas field %q does not exist", path))
 		}
 		a.server.write(w, r, code, a.scaleOf(object.Map()))
 	case form == asTable:
@@ -144,7 +150,7 @@ func (a *apiRequest) create(w http.ResponseWriter, r *http.Request) error {
 	if err := a.strict(object); err != nil {
 		return err
 	}
-	raw, code, err := a.createObject(object, nil)
+	raw, code, err := a.createObject(object, false)
 	if err != nil {
 		return err
 	}
@@ -187,7 +193,7 @@ func (a *apiRequest) strict(object map[string]any) error {
 	mode := a.query.Get("fieldValidation")
 	unknown := a.kind.dropUnknown(object)
 	if s := a.kind.schemaOf(object); s != nil {
-		unknown = append(unknown, s.prune(rawjson.Clone(object).(map[string]any))...)
+		unknown = append(unknown, s.Prune(rawjson.Clone(object).(map[string]any))...)
 	}
 	if len(unknown) == 0 || mode == "Ignore" {
 		return nil
@@ -200,7 +206,7 @@ func (a *apiRequest) strict(object map[string]any) error {
 		return badPatch(object, "strict decoding error: "+strings.Join(texts, ", "))
 	}
 	if mode == "Strict" {
-		return badRequest("%s in version %q cannot be handled as a %s: strict decoding error: %s",
+		return apierrors.BadRequest("%s in version %q cannot be handled as a %s: strict decoding error: %s",
 			a.kind.resource.Kind, a.kind.resource.Version, a.kind.resource.Kind, strings.Join(texts, ", "))
 	}
 	a.warnings = append(a.warnings, texts...)
@@ -234,7 +240,7 @@ func (k *kindInfo) dropUnknown(object map[string]any) (unknown []string) {
 }
 
 // createObject stores a new object, unless it is only tried.
-func (a *apiRequest) createObject(object map[string]any, applied *applyOptions) (raw []byte, code int, err error) {
+func (a *apiRequest) createObject(object map[string]any, applied bool) (raw []byte, code int, err error) {
 	if err := a.prepareNew(object, applied); err != nil {
 		return nil, 0, err
 	}
@@ -253,16 +259,16 @@ func (a *apiRequest) createObject(object map[string]any, applied *applyOptions) 
 func (a *apiRequest) storeNew(object map[string]any) ([]byte, int, error) {
 	meta := rawjson.AsMap(object["metadata"])
 	if v, _ := meta["resourceVersion"].(string); v != "" && rawjson.IsDigits(v) && !a.dryRun {
-		return nil, 0, &statusError{500, "", "resourceVersion should not be set on objects to be created", nil}
+		return nil, 0, apierrors.New(500, "", "resourceVersion should not be set on objects to be created", nil)
 	}
 	if old := a.server.db.get(a.kind.collection(), a.key()); old != nil {
 		e := a.kind.alreadyExists(a.name)
 		if meta["generateName"] != nil && a.verb == "create" {
-			e.message += ", the server was not able to generate a unique name for the object"
-			e.details["retryAfterSeconds"] = json.Number("1")
+			e.Message += ", the server was not able to generate a unique name for the object"
+			e.Details["retryAfterSeconds"] = json.Number("1")
 		}
-		if view(old.raw).Has("metadata.deletionTimestamp") {
-			e.message = "object is being deleted: " + e.message
+		if unstructured.View(old.raw).Has("metadata.deletionTimestamp") {
+			e.Message = "object is being deleted: " + e.Message
 		}
 		return nil, 0, e
 	}
@@ -285,7 +291,7 @@ func (a *apiRequest) storeNew(object map[string]any) ([]byte, int, error) {
 }
 
 // prepareNew gives a new object what the server decides about, checks its place, and notes who has set its fields.
-func (a *apiRequest) prepareNew(object map[string]any, applied *applyOptions) error {
+func (a *apiRequest) prepareNew(object map[string]any, applied bool) error {
 	meta := rawjson.AsMap(object["metadata"])
 	if meta == nil {
 		meta = make(map[string]any)
@@ -294,7 +300,7 @@ func (a *apiRequest) prepareNew(object map[string]any, applied *applyOptions) er
 	if err := a.place(meta); err != nil {
 		return err
 	}
-	name := textIn(meta, "name")
+	name := unstructured.Text(meta, "name")
 	if prefix, _ := meta["generateName"].(string); name == "" && prefix != "" {
 		name = prefix + a.server.suffix()
 		meta["name"] = name
@@ -304,23 +310,23 @@ func (a *apiRequest) prepareNew(object map[string]any, applied *applyOptions) er
 		return err
 	}
 	delete(meta, "selfLink")
-	if applied == nil {
+	if !applied {
 		for _, key := range []string{"deletionTimestamp", "deletionGracePeriodSeconds", "managedFields"} {
 			delete(meta, key)
 		}
 		a.fit(object)
 	}
 	dropEmpty(meta)
-	fits := applied != nil || a.managed().rootType().typeError(object, true) == ""
+	fits := applied || a.managed().TypeError(object, true) == ""
 	if a.kind.hasStatus {
 		delete(object, "status")
 	}
 	a.kind.initialize(object)
-	if applied == nil && fits {
-		updateManagedFields(nil, object, a.managed())
+	if !applied && fits {
+		managedfields.Update(nil, object, a.managed())
 	}
 	meta["uid"] = a.server.newUID()
-	meta["creationTimestamp"] = timestamp(time.Now())
+	meta["creationTimestamp"] = unstructured.Timestamp(time.Now())
 	if a.kind.generation {
 		meta["generation"] = json.Number("1")
 	}
@@ -333,35 +339,35 @@ func (a *apiRequest) fit(object map[string]any) {
 		dropEmpty(meta)
 	}
 	if s := a.kind.schemaOf(object); s != nil {
-		s.prune(object)
-		s.applyDefaults(object)
+		s.Prune(object)
+		s.ApplyDefaults(object)
 	}
 	a.kind.omitEmpty(object)
 }
 
 // schemaOf returns the schema for an object, which may be of another version or kind.
-func (k *kindInfo) schemaOf(object map[string]any) *schema {
-	apiVersion := textIn(object, "apiVersion")
+func (k *kindInfo) schemaOf(object map[string]any) *schema.Schema {
+	apiVersion := unstructured.Text(object, "apiVersion")
 	group, _, _ := strings.Cut(apiVersion, "/")
 	switch {
 	case k.crd == nil || object["kind"] == k.resource.Kind && apiVersion == k.apiVersion():
 		return k.schema
 	case object["kind"] == k.resource.Kind && group == k.resource.Group:
-		return &schema{typ: "object"}
+		return &schema.Schema{Type: "object"}
 	}
 	return nil
 }
 
 // place makes the object and the address agree on the namespace.
 func (a *apiRequest) place(meta map[string]any) error {
-	namespace := textIn(meta, "namespace")
+	namespace := unstructured.Text(meta, "namespace")
 	switch {
 	case !a.kind.resource.Namespaced:
 		delete(meta, "namespace")
 	case namespace == "":
 		meta["namespace"] = a.namespace
 	case namespace != a.namespace:
-		return badRequest("the namespace of the provided object does not match the namespace sent on the request")
+		return apierrors.BadRequest("the namespace of the provided object does not match the namespace sent on the request")
 	}
 	return nil
 }
@@ -376,48 +382,48 @@ func (a *apiRequest) checkNamespace() error {
 	if i == nil {
 		return spaces.notFound(a.namespace)
 	}
-	if view(i.raw).Has("metadata.deletionTimestamp") {
-		e := &statusError{403, "Forbidden", fmt.Sprintf("%s %q is forbidden: unable to create new content in namespace %s because it is being terminated",
-			a.kind.groupResource(), a.name, a.namespace), a.kind.about(a.name)}
-		e.details["retryAfterSeconds"] = json.Number("1")
-		e.details["causes"] = []any{causeOf("NamespaceTerminating", "namespace "+a.namespace+" is being terminated", "metadata.namespace")}
+	if unstructured.View(i.raw).Has("metadata.deletionTimestamp") {
+		e := apierrors.New(403, "Forbidden", fmt.Sprintf("%s %q is forbidden: unable to create new content in namespace %s because it is being terminated",
+			a.kind.groupResource(), a.name, a.namespace), a.kind.about(a.name))
+		e.Details["retryAfterSeconds"] = json.Number("1")
+		e.Details["causes"] = []any{apierrors.Cause("NamespaceTerminating", "namespace "+a.namespace+" is being terminated", "metadata.namespace")}
 		return e
 	}
 	return nil
 }
 
 // complete gives an object its defaults, and checks it. The live object is nil for new ones.
-func (a *apiRequest) complete(live, object map[string]any, applied *applyOptions) error {
+func (a *apiRequest) complete(live, object map[string]any, applied bool) error {
 	if another := a.kind.another(object); len(another) > 0 {
 		kind := &kindInfo{resource: a.kind.resource}
-		kind.resource.Kind = textIn(object, "kind")
+		kind.resource.Kind = unstructured.Text(object, "kind")
 		if live != nil {
 			another = append(checkChanged(live, object), another...)
 		}
 		return kind.invalid(a.name, another)
 	}
-	var faults []fieldError
+	var faults []field.Error
 	if s := a.kind.schema; s != nil {
-		s.prune(object)
-		if applied != nil { // who applies a null means it
-			faults = slices.DeleteFunc(s.validate(object, live), func(f fieldError) bool {
-				return f.value != "null" && (f.value != nil || f.typ != "FieldValueNotSupported")
+		s.Prune(object)
+		if applied { // who applies a null means it
+			faults = slices.DeleteFunc(s.Validate(object, live), func(f field.Error) bool {
+				return f.Value != "null" && (f.Value != nil || f.Reason != field.ReasonNotSupported)
 			})
 		}
-		s.applyDefaults(object)
+		s.ApplyDefaults(object)
 	}
 	if a.kind.isHooks() {
 		a.kind.defaultHooks(object)
 	}
 	a.kind.omitEmpty(object)
-	faults = withFaults(faults, a.kind.checkMeta(live, object))
+	faults = append(faults, a.kind.checkMeta(live, object)...)
 	if s := a.kind.schema; s != nil && a.subresource == "status" {
-		faults = withFaults(faults, s.validateStatus(object))
+		faults = append(faults, s.ValidateStatus(object)...)
 	} else if s != nil {
-		faults = withFaults(faults, s.validate(object, live))
+		faults = append(faults, s.Validate(object, live)...)
 	}
-	faults = withFaults(faults, a.checkScale(object))
-	faults = withFaults(faults, a.kind.check(live, object))
+	faults = append(faults, a.checkScale(object)...)
+	faults = append(faults, a.kind.check(live, object)...)
 	if len(faults) > 0 {
 		return a.kind.invalid(a.name, faults)
 	}
@@ -433,7 +439,7 @@ func (k *kindInfo) omitEmpty(object map[string]any) {
 		return
 	}
 	for _, key := range []string{"data", "binaryData"} {
-		if empty(object[key]) {
+		if unstructured.IsEmpty(object[key]) {
 			delete(object, key)
 		}
 	}
@@ -450,13 +456,13 @@ func (a *apiRequest) warnOfNames(live, object map[string]any) {
 	}
 }
 
-func (a *apiRequest) managed() managedOptions {
-	o := managedOptions{
-		manager: a.manager, apiVersion: a.kind.apiVersion(), subresource: a.subresource, operation: "Update",
-		now: time.Now(), schema: a.kind.schema, kind: a.kind.resource.Kind, hasStatus: a.kind.hasStatus,
+func (a *apiRequest) managed() managedfields.Options {
+	o := managedfields.Options{
+		Manager: a.manager, APIVersion: a.kind.apiVersion(), Subresource: a.subresource, Operation: "Update",
+		Now: time.Now(), Schema: a.kind.schema, Kind: a.kind.resource.Kind, HasStatus: a.kind.hasStatus,
 	}
-	if o.subresource == "finalize" {
-		o.subresource = ""
+	if o.Subresource == "finalize" {
+		o.Subresource = ""
 	}
 	return o
 }
@@ -495,9 +501,9 @@ func (a *apiRequest) checkOwnName(meta map[string]any) error {
 	case a.name:
 		return nil
 	case "":
-		return badRequest("the name of the object (%s based on URL) was undeterminable: name must be provided", a.name)
+		return apierrors.BadRequest("the name of the object (%s based on URL) was undeterminable: name must be provided", a.name)
 	default:
-		return badRequest("the name of the object (%s) does not match the name on the URL (%s)", name, a.name)
+		return apierrors.BadRequest("the name of the object (%s) does not match the name on the URL (%s)", name, a.name)
 	}
 }
 
@@ -509,10 +515,10 @@ func (a *apiRequest) checkPatchType() error {
 		known = slices.Insert(append(known, "application/apply-patch+cbor"), 2, "application/strategic-merge-patch+json")
 	}
 	if media == "application/json" && a.kind.crd == nil {
-		return &statusError{415, "UnsupportedMediaType", "415: Unsupported Media Type", map[string]any{}}
+		return apierrors.New(415, "UnsupportedMediaType", "415: Unsupported Media Type", map[string]any{})
 	}
 	if media == "application/apply-patch+cbor" || !slices.Contains(known, media) {
-		return &statusError{415, "UnsupportedMediaType", "the body of the request was in an unknown format - accepted media types include: " + strings.Join(known, ", "), nil}
+		return apierrors.New(415, "UnsupportedMediaType", "the body of the request was in an unknown format - accepted media types include: "+strings.Join(known, ", "), nil)
 	}
 	return nil
 }
@@ -562,8 +568,8 @@ func badPatch(object map[string]any, why string) error {
 	if err != nil {
 		return err
 	}
-	nothing := (&kindInfo{}).invalid("", []fieldError{{typ: "FieldValueInvalid", field: "patch", value: string(data), detail: why}})
-	delete(nothing.details, "kind")
+	nothing := (&kindInfo{}).invalid("", []field.Error{field.Invalid("patch", string(data), why)})
+	delete(nothing.Details, "kind")
 	return nothing
 }
 
@@ -591,49 +597,47 @@ func (a *apiRequest) checkPatched(live, object map[string]any) error {
 }
 
 func (a *apiRequest) jsonPatch(live map[string]any) (map[string]any, error) {
-	patched, err := ApplyJSONPatch(live, a.body)
+	patched, err := patch.ApplyJSON(live, a.body)
 	if err != nil {
 		return nil, err
 	}
 	object, ok := patched.(map[string]any)
 	if !ok {
-		return nil, badRequest("the patch makes %s of the object", rawjson.KindOf(patched))
+		return nil, apierrors.BadRequest("the patch makes %s of the object", rawjson.KindOf(patched))
 	}
 	return object, nil
 }
 
 func (a *apiRequest) mergePatch(live map[string]any) (map[string]any, error) {
-	patch, err := rawjson.DecodeObject(a.body)
+	change, err := rawjson.DecodeObject(a.body)
 	if err != nil {
-		return nil, badRequest("error decoding patch: %v", err)
+		return nil, apierrors.BadRequest("error decoding patch: %v", err)
 	}
-	return rawjson.Merge(live, any(patch)).(map[string]any), nil
+	return rawjson.Merge(live, any(change)).(map[string]any), nil
 }
 
 func (a *apiRequest) strategicPatch(live map[string]any) (map[string]any, error) {
-	patch, err := rawjson.DecodeObject(a.body)
+	change, err := rawjson.DecodeObject(a.body)
 	if err != nil {
-		return nil, badRequest("error decoding patch: %v", err)
+		return nil, apierrors.BadRequest("error decoding patch: %v", err)
 	}
-	return applyStrategicMerge(a.kind.resource.Kind, live, patch)
+	return patch.ApplyStrategicMerge(a.kind.resource.Kind, live, change)
 }
 
 // changeObject changes an object by a function of the live one, again and again until nobody has changed it meanwhile.
 func (a *apiRequest) changeObject(mutate func(live map[string]any) (map[string]any, error)) ([]byte, error) {
-	return a.changeApplied(func(live map[string]any) (map[string]any, *applyOptions, error) {
-		object, err := mutate(live)
-		return object, nil, err
-	})
+	return a.change(false, mutate)
 }
 
-func (a *apiRequest) changeApplied(mutate func(live map[string]any) (map[string]any, *applyOptions, error)) ([]byte, error) {
+// change is [apiRequest.changeObject] for objects that are applied, too, of which managedFields are there already.
+func (a *apiRequest) change(applied bool, mutate func(live map[string]any) (map[string]any, error)) ([]byte, error) {
 	for {
 		before := a.server.db.get(a.kind.collection(), a.key())
 		if before == nil {
 			return nil, a.kind.notFound(a.name)
 		}
-		live := view(a.sent(before.raw)).Map()
-		object, applied, err := mutate(rawjson.Clone(live).(map[string]any))
+		live := unstructured.View(a.sent(before.raw)).Map()
+		object, err := mutate(rawjson.Clone(live).(map[string]any))
 		if err != nil {
 			return nil, err
 		}
@@ -645,13 +649,13 @@ func (a *apiRequest) changeApplied(mutate func(live map[string]any) (map[string]
 }
 
 // replace puts a changed object in the place of the live one, and tells whether that is settled.
-func (a *apiRequest) replace(before *item, live, object map[string]any, applied *applyOptions) ([]byte, bool, error) {
+func (a *apiRequest) replace(before *item, live, object map[string]any, applied bool) ([]byte, bool, error) {
 	if err := a.checkIdentity(live, object); err != nil {
 		return nil, true, err
 	}
-	if applied == nil && a.subresource != "scale" {
+	if !applied && a.subresource != "scale" {
 		a.fit(object)
-		updateManagedFields(live, object, a.managed())
+		managedfields.Update(live, object, a.managed())
 	}
 	if err := a.checkVersion(live, object); err != nil {
 		return nil, true, err
@@ -663,7 +667,7 @@ func (a *apiRequest) replace(before *item, live, object map[string]any, applied 
 	if err := a.admit(live, object, true); err != nil {
 		return nil, true, err
 	}
-	keepTimes(live, object)
+	managedfields.KeepTimes(live, object)
 	if err := a.complete(live, object, applied); err != nil {
 		return nil, true, err
 	}
@@ -720,14 +724,14 @@ func (a *apiRequest) checkIdentity(live, object map[string]any) error {
 // checkVersion refuses what was made of another state.
 func (a *apiRequest) checkVersion(live, object map[string]any) error {
 	meta, old := rawjson.AsMap(object["metadata"]), rawjson.AsMap(live["metadata"])
-	version := textIn(meta, "resourceVersion")
+	version := unstructured.Text(meta, "resourceVersion")
 	if version != "" && !rawjson.IsDigits(version) {
-		return &statusError{500, "", fmt.Sprintf("strconv.ParseUint: parsing %q: invalid syntax", version), nil}
+		return apierrors.New(500, "", fmt.Sprintf("strconv.ParseUint: parsing %q: invalid syntax", version), nil)
 	}
 	if version == "" && (a.verb == "update" || a.verb == "patch") && a.kind.crd != nil && a.subresource != "scale" {
 		named := &kindInfo{resource: a.kind.resource}
 		named.resource.Kind = a.kind.resource.Plural // which is how the real one says it
-		return named.invalid(a.name, []fieldError{{typ: "FieldValueInvalid", field: "metadata.resourceVersion", value: json.Number("0"), detail: "must be specified for an update"}})
+		return named.invalid(a.name, []field.Error{field.Invalid("metadata.resourceVersion", json.Number("0"), "must be specified for an update")})
 	}
 	if version != "" && version != old["resourceVersion"] {
 		return a.kind.conflict(a.name, modifiedMeanwhile)
@@ -795,23 +799,10 @@ func (k *kindInfo) restore(old, meta map[string]any) {
 // dropEmpty takes away what the typed metadata does not send when it is empty.
 func dropEmpty(meta map[string]any) {
 	for _, key := range metaFields {
-		if v, ok := meta[key]; ok && (empty(v) || v == "") && key != "managedFields" {
+		if v, ok := meta[key]; ok && (unstructured.IsEmpty(v) || v == "") && key != "managedFields" {
 			delete(meta, key)
 		}
 	}
-}
-
-// empty tells whether a value says nothing.
-func empty(v any) bool {
-	switch v := v.(type) {
-	case nil:
-		return true
-	case map[string]any:
-		return len(v) == 0
-	case []any:
-		return len(v) == 0
-	}
-	return false
 }
 
 // count raises the generation if something was changed that counts.
@@ -844,14 +835,14 @@ func raiseGeneration(object map[string]any) {
 // released tells whether nothing holds an object any more that is marked for deletion.
 func released(object map[string]any) bool {
 	meta := rawjson.AsMap(object["metadata"])
-	if meta["deletionTimestamp"] == nil || !empty(meta["finalizers"]) {
+	if meta["deletionTimestamp"] == nil || !unstructured.IsEmpty(meta["finalizers"]) {
 		return false
 	}
 	if grace, ok := meta["deletionGracePeriodSeconds"].(json.Number); ok && grace != "0" {
 		return false
 	}
 	if object["kind"] == "Namespace" && object["apiVersion"] == "v1" {
-		return empty(rawjson.AsMap(object["spec"])["finalizers"])
+		return unstructured.IsEmpty(rawjson.AsMap(object["spec"])["finalizers"])
 	}
 	return true
 }

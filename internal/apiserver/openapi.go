@@ -394,7 +394,7 @@ func (d *apiDocument) addSchemas(k *kindInfo) {
 	var object map[string]any
 	switch {
 	case k.crd != nil && k.schema != nil:
-		object, _ = rawjson.Clone(k.schema.source).(map[string]any)
+		object, _ = rawjson.Clone(k.schema.Source).(map[string]any)
 		d.addMeta(object)
 	case k.crd != nil:
 		object = map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}

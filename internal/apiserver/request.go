@@ -13,6 +13,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
+	"github.com/kopf-go/kopf/internal/apiserver/field"
+	"github.com/kopf-go/kopf/internal/apiserver/protobuf"
 	"github.com/kopf-go/kopf/internal/rawjson"
 	"github.com/kopf-go/kopf/internal/yaml"
 )
@@ -65,10 +68,10 @@ func (s *Server) parse(r *http.Request) (*apiRequest, error) {
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxRequestBody+1))
 	if err != nil {
-		return nil, badRequest("the request's body could not be read: %v", err)
+		return nil, apierrors.BadRequest("the request's body could not be read: %v", err)
 	}
 	if len(body) > maxRequestBody {
-		return nil, &statusError{413, "RequestEntityTooLarge", fmt.Sprintf("Request entity too large: limit is %d", maxRequestBody), map[string]any{}}
+		return nil, apierrors.New(413, "RequestEntityTooLarge", fmt.Sprintf("Request entity too large: limit is %d", maxRequestBody), map[string]any{})
 	}
 	a.body = body
 	if a.kind != nil {
@@ -140,7 +143,7 @@ func (a *apiRequest) verbOf(method string) string {
 func (a *apiRequest) decode() (map[string]any, error) {
 	media, _, err := mime.ParseMediaType(a.raw.Header.Get("Content-Type"))
 	if a.raw.Header.Get("Content-Type") != "" && err != nil {
-		return nil, &statusError{415, "UnsupportedMediaType", "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml", nil}
+		return nil, apierrors.New(415, "UnsupportedMediaType", "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml", nil)
 	}
 	var object map[string]any
 	switch media {
@@ -154,12 +157,12 @@ func (a *apiRequest) decode() (map[string]any, error) {
 			err = errors.New("one object is expected")
 		}
 	case "application/vnd.kubernetes.protobuf":
-		object, err = decodeProtobuf(a.body)
+		object, err = protobuf.Decode(a.body)
 	default:
-		return nil, &statusError{415, "UnsupportedMediaType", "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, application/vnd.kubernetes.protobuf", nil}
+		return nil, apierrors.New(415, "UnsupportedMediaType", "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, application/vnd.kubernetes.protobuf", nil)
 	}
 	if err != nil {
-		return nil, badRequest("the object provided is unrecognized (must be of type %s): %v", a.kind.resource.Kind, err)
+		return nil, apierrors.BadRequest("the object provided is unrecognized (must be of type %s): %v", a.kind.resource.Kind, err)
 	}
 	if err := a.checkType(object); err != nil {
 		return nil, err
@@ -195,10 +198,10 @@ func (a *apiRequest) checkFields(s *selection) error {
 	for _, r := range s.fields {
 		known := r.key == "metadata.name" || r.key == "metadata.namespace" && a.kind.resource.Namespaced
 		if a.kind.crd != nil && !known {
-			return badRequest("field label not supported: %s", r.key)
+			return apierrors.BadRequest("field label not supported: %s", r.key)
 		}
 		if !known && !slices.Contains(selectableFields, a.kind.resource.Plural+" "+r.key) {
-			return badRequest("%q is not a known field selector: only \"metadata.name\", \"metadata.namespace\"", r.key)
+			return apierrors.BadRequest("%q is not a known field selector: only \"metadata.name\", \"metadata.namespace\"", r.key)
 		}
 	}
 	return nil
@@ -220,7 +223,7 @@ func optionsOf(verb string) string {
 }
 
 // invalidOptions is the refusal of a query.
-func invalidOptions(kind string, faults ...fieldError) error {
+func invalidOptions(kind string, faults ...field.Error) error {
 	options := &kindInfo{resource: apiResource{Group: "meta.k8s.io", Kind: kind}}
 	return options.invalid("", faults)
 }
@@ -231,12 +234,12 @@ func (a *apiRequest) checkOptions() error {
 	if kind == "" {
 		return nil
 	}
-	var faults []fieldError
+	var faults []field.Error
 	if runs := a.query["dryRun"]; len(runs) > 0 && slices.ContainsFunc(runs, func(r string) bool { return r != "All" }) {
-		faults = withFault(faults, "FieldValueNotSupported", "dryRun", runs, `supported values: "All"`)
+		faults = append(faults, field.NotSupported("dryRun", runs, `supported values: "All"`))
 	}
 	if mode := a.query.Get("fieldValidation"); !slices.Contains([]string{"", "Ignore", "Strict", "Warn"}, mode) && kind != "DeleteOptions" {
-		faults = withFault(faults, "FieldValueNotSupported", "fieldValidation", mode, `supported values: "", "Ignore", "Strict", "Warn"`)
+		faults = append(faults, field.NotSupported("fieldValidation", mode, `supported values: "", "Ignore", "Strict", "Warn"`))
 	}
 	if len(faults) > 0 {
 		return invalidOptions(kind, faults...)
@@ -250,9 +253,9 @@ func (a *apiRequest) checkList() error {
 	if match == "" {
 		return nil
 	}
-	var faults []fieldError
+	var faults []field.Error
 	forbid := func(detail string) {
-		faults = withFault(faults, "FieldValueForbidden", "resourceVersionMatch", nil, detail)
+		faults = append(faults, field.Forbidden("resourceVersionMatch", detail))
 	}
 	if version == "" {
 		forbid("resourceVersionMatch is forbidden unless resourceVersion is provided")
@@ -261,7 +264,7 @@ func (a *apiRequest) checkList() error {
 		forbid("resourceVersionMatch is forbidden when continue is provided")
 	}
 	if match != "Exact" && match != "NotOlderThan" {
-		faults = withFault(faults, "FieldValueNotSupported", "resourceVersionMatch", match, `supported values: "Exact", "NotOlderThan", ""`)
+		faults = append(faults, field.NotSupported("resourceVersionMatch", match, `supported values: "Exact", "NotOlderThan", ""`))
 	}
 	if match == "Exact" && version == "0" {
 		forbid(`resourceVersionMatch "exact" is forbidden for resourceVersion "0"`)
@@ -294,7 +297,7 @@ func (a *apiRequest) number(key string) (int64, error) {
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		return 0, badRequest("strconv.ParseInt: parsing %q: invalid syntax", text)
+		return 0, apierrors.BadRequest("strconv.ParseInt: parsing %q: invalid syntax", text)
 	}
 	return n, nil
 }
@@ -393,12 +396,12 @@ func (s *Server) fault(w http.ResponseWriter, r *http.Request, a *apiRequest) bo
 		fmt.Fprintf(w, "<html><body><h1>%d %s</h1></body></html>\n", f.Status, http.StatusText(f.Status))
 		return true
 	}
-	e := &statusError{f.Status, f.Reason, f.Message, nil}
-	if e.reason == "" {
-		e.reason = strings.ReplaceAll(http.StatusText(f.Status), " ", "")
+	e := apierrors.New(f.Status, f.Reason, f.Message, nil)
+	if e.Reason == "" {
+		e.Reason = strings.ReplaceAll(http.StatusText(f.Status), " ", "")
 	}
-	if e.message == "" {
-		e.message = "this failure was asked for"
+	if e.Message == "" {
+		e.Message = "this failure was asked for"
 	}
 	s.refuse(w, r, e)
 	return true

@@ -19,6 +19,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
+	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 	"github.com/kopf-go/kopf/internal/httplimit"
 	"github.com/kopf-go/kopf/internal/rawjson"
 	"github.com/kopf-go/kopf/internal/yaml"
@@ -75,7 +77,7 @@ func New(opts Options) *Server {
 		r := &apiRequest{server: s, kind: s.kindOf("v1", "Namespace"), verb: "create", name: name, manager: "kube-apiserver", ctx: context.Background()}
 		if _, _, err := r.createObject(map[string]any{
 			"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name},
-		}, nil); err != nil {
+		}, false); err != nil {
 			panic(err) // they are right
 		}
 	}
@@ -185,8 +187,8 @@ func loadRank(object map[string]any) int {
 }
 
 func (s *Server) load(object map[string]any) error {
-	apiVersion := textIn(object, "apiVersion")
-	kind := textIn(object, "kind")
+	apiVersion := unstructured.Text(object, "apiVersion")
+	kind := unstructured.Text(object, "kind")
 	k := s.kindOf(apiVersion, kind)
 	if k == nil {
 		return fmt.Errorf("no kind %q in %q is served", kind, apiVersion)
@@ -195,12 +197,12 @@ func (s *Server) load(object map[string]any) error {
 	delete(meta, "resourceVersion") // of another server
 	delete(meta, "uid")
 	r := &apiRequest{server: s, kind: k, verb: "create", manager: "kopf", ctx: context.Background()}
-	r.name = textIn(meta, "name")
+	r.name = unstructured.Text(meta, "name")
 	if r.namespace, _ = meta["namespace"].(string); k.resource.Namespaced && r.namespace == "" {
 		r.namespace = "default"
 	}
-	_, _, err := r.createObject(rawjson.Clone(object).(map[string]any), nil)
-	if e := (*statusError)(nil); errors.As(err, &e) && e.reason == "AlreadyExists" {
+	_, _, err := r.createObject(rawjson.Clone(object).(map[string]any), false)
+	if e := (*apierrors.StatusError)(nil); errors.As(err, &e) && e.Reason == "AlreadyExists" {
 		r.verb = "update"
 		_, err = r.changeObject(func(live map[string]any) (map[string]any, error) {
 			return rawjson.Clone(object).(map[string]any), nil
@@ -294,11 +296,11 @@ func (s *Server) unknownPath(w http.ResponseWriter) {
 
 // refuse answers with an error.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	e := (*statusError)(nil)
+	e := (*apierrors.StatusError)(nil)
 	if !errors.As(err, &e) {
-		e = internalError(err)
+		e = apierrors.Internal(err)
 	}
-	s.write(w, r, e.code, e.status())
+	s.write(w, r, e.Code, e.Object())
 }
 
 // write answers with a JSON value.

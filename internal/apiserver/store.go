@@ -8,8 +8,9 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
+	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
+	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -27,7 +28,7 @@ type item struct {
 }
 
 // object decodes the item, for those who are going to change it.
-func (i *item) object() map[string]any { return view(i.raw).Map() }
+func (i *item) object() map[string]any { return unstructured.View(i.raw).Map() }
 
 // change is one step in the history of a collection.
 type change struct {
@@ -146,8 +147,8 @@ func (d *database) nextLocked(key string, object map[string]any) (*item, error) 
 		return nil, err
 	}
 	d.version++
-	namespace := textIn(meta, "namespace")
-	name := textIn(meta, "name")
+	namespace := unstructured.Text(meta, "namespace")
+	name := unstructured.Text(meta, "name")
 	return &item{key: key, namespace: namespace, name: name, version: d.version, raw: raw}, nil
 }
 
@@ -291,7 +292,7 @@ func (s *selection) has(i *item) bool {
 		}
 	}
 	for _, r := range s.fields {
-		value := view(i.raw).String(r.key)
+		value := unstructured.View(i.raw).String(r.key)
 		if !r.fits(value, true) {
 			return false
 		}
@@ -329,9 +330,6 @@ func (r requirement) fits(value string, present bool) bool {
 	return r.op == ">" && a > b || r.op == "<" && a < b
 }
 
-// timestamp returns a moment as Kubernetes writes it.
-func timestamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }
-
 // withAPIVersion returns an object's bytes in another version of its group.
 func withAPIVersion(raw []byte, apiVersion string) []byte {
 	if rawjson.StringAt(raw, "apiVersion") == apiVersion {
@@ -366,7 +364,7 @@ func parseLabels(text string) ([]requirement, error) {
 }
 
 func badSelector(text, why string) error {
-	return &statusError{400, "BadRequest", "unable to parse requirement: " + why + " in " + strconv.Quote(text), nil}
+	return apierrors.New(400, "BadRequest", "unable to parse requirement: "+why+" in "+strconv.Quote(text), nil)
 }
 
 type selectorParser struct{ rest string }
@@ -445,7 +443,7 @@ func parseFields(text string) ([]requirement, error) {
 			r.key, r.op = k, "!="
 		}
 		if !ok {
-			return nil, &statusError{400, "BadRequest", fmt.Sprintf("invalid selector: '%s'; can't understand '%s'", text, part), nil}
+			return nil, apierrors.New(400, "BadRequest", fmt.Sprintf("invalid selector: '%s'; can't understand '%s'", text, part), nil)
 		}
 		all = append(all, r)
 	}

@@ -3,11 +3,11 @@ package apiserver
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -17,7 +17,7 @@ import (
 type printerColumn struct {
 	name, typ, format, description, path string
 	priority                             int
-	show                                 func(object view, now time.Time) any // instead of the path, for built-in kinds
+	show                                 func(object unstructured.View, now time.Time) any // instead of the path, for built-in kinds
 }
 
 // columnsOf returns the columns that a version of a resource definition asks for, or nil.
@@ -26,7 +26,7 @@ func columnsOf(crdVersion map[string]any) []printerColumn {
 	var all []printerColumn
 	for _, v := range list {
 		m := rawjson.AsMap(v)
-		c := printerColumn{name: textIn(m, "name"), typ: textIn(m, "type"), format: textIn(m, "format"), description: textIn(m, "description"), path: textIn(m, "jsonPath")}
+		c := printerColumn{name: unstructured.Text(m, "name"), typ: unstructured.Text(m, "type"), format: unstructured.Text(m, "format"), description: unstructured.Text(m, "description"), path: unstructured.Text(m, "jsonPath")}
 		if n, ok := m["priority"].(json.Number); ok {
 			c.priority, _ = strconv.Atoi(n.String())
 		}
@@ -53,13 +53,13 @@ func (k *kindInfo) tableColumns() []printerColumn {
 	last := ageColumn
 	special, known := builtinColumns(k.resource.Plural)
 	if !known {
-		last.name, last.show = "Created At", func(o view, _ time.Time) any { return o.String("metadata.creationTimestamp") }
+		last.name, last.show = "Created At", func(o unstructured.View, _ time.Time) any { return o.String("metadata.creationTimestamp") }
 		return []printerColumn{nameColumn, last}
 	}
 	all := []printerColumn{nameColumn}
 	for _, name := range strings.FieldsFunc(special, func(c rune) bool { return c == ',' }) {
 		name, number := strings.CutSuffix(name, "#")
-		c := printerColumn{name: name, typ: "string", show: func(o view, _ time.Time) any { return builtinCell(k.resource.Plural+" "+name, o) }}
+		c := printerColumn{name: name, typ: "string", show: func(o unstructured.View, _ time.Time) any { return builtinCell(k.resource.Plural+" "+name, o) }}
 		if number {
 			c.typ = "integer"
 		}
@@ -69,7 +69,9 @@ func (k *kindInfo) tableColumns() []printerColumn {
 	return append(all, last)
 }
 
-func showAge(o view, now time.Time) any { return age(o.String("metadata.creationTimestamp"), now) }
+func showAge(o unstructured.View, now time.Time) any {
+	return age(o.String("metadata.creationTimestamp"), now)
+}
 
 // builtinColumns returns the columns between the name and the age, of kinds that people look at, with commas between them. A # is behind
 // those of numbers.
@@ -104,7 +106,7 @@ func builtinColumns(plural string) (names string, known bool) {
 }
 
 // builtinCell returns what one of [builtinColumns] shows of an object.
-func builtinCell(column string, o view) any {
+func builtinCell(column string, o unstructured.View) any {
 	switch column {
 	case "namespaces Status":
 		return o.String("status.phase")
@@ -164,7 +166,7 @@ func or(first, second string) string {
 	return second
 }
 
-func podReady(o view) any {
+func podReady(o unstructured.View) any {
 	ready := 0
 	statuses, _ := o.Get("status.containerStatuses").([]any)
 	for _, s := range statuses {
@@ -176,12 +178,12 @@ func podReady(o view) any {
 	return fmt.Sprintf("%d/%d", ready, len(containers))
 }
 
-func servicePorts(o view) any {
+func servicePorts(o unstructured.View) any {
 	var all []string
 	ports, _ := o.Get("spec.ports").([]any)
 	for _, p := range ports {
 		port := rawjson.AsMap(p)
-		protocol := textIn(port, "protocol")
+		protocol := unstructured.Text(port, "protocol")
 		all = append(all, fmt.Sprintf("%v/%s", port["port"], or(protocol, "TCP")))
 	}
 	return or(strings.Join(all, ","), "<none>")
@@ -200,7 +202,7 @@ func tableOf(k *kindInfo, objects []map[string]any, includeObject string, now ti
 		if err != nil {
 			continue // it was JSON
 		}
-		view := view(raw)
+		view := unstructured.View(raw)
 		cells := []any{}
 		for _, c := range columns {
 			cells = append(cells, c.value(view, now))
@@ -220,11 +222,11 @@ func tableOf(k *kindInfo, objects []map[string]any, includeObject string, now ti
 }
 
 // value returns what a column shows of an object.
-func (c *printerColumn) value(o view, now time.Time) any {
+func (c *printerColumn) value(o unstructured.View, now time.Time) any {
 	if c.show != nil {
 		return c.show(o, now)
 	}
-	found := JSONPath(o.Get(""), c.path)
+	found := unstructured.JSONPath(o.Get(""), c.path)
 	if len(found) == 0 || found[0] == nil {
 		return nil
 	}
@@ -243,22 +245,8 @@ func (c *printerColumn) value(o view, now time.Time) any {
 		}
 		return nil
 	default:
-		return asText(v)
+		return unstructured.Cell(v)
 	}
-}
-
-// asText returns a value as a cell of text.
-func asText(v any) any {
-	switch v := v.(type) {
-	case string:
-		return v
-	case json.Number:
-		return v.String()
-	case bool:
-		return strconv.FormatBool(v)
-	}
-	data, _ := rawjson.Encode(v) // it was JSON
-	return string(data)
 }
 
 // age returns the time since a moment, as kubectl shows it.
@@ -296,90 +284,4 @@ func age(timestamp string, now time.Time) string {
 		text += strconv.Itoa(rest) + small
 	}
 	return text
-}
-
-// JSONPath returns the values at a path in the subset of JSONPath that resource definitions use: .a.b, ['a'], [0],
-// [*], and [?(@.a=="b")]. What is malformed leads nowhere.
-func JSONPath(v any, path string) []any {
-	now := []any{v}
-	path = strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(path, "{"), "$"), "}")
-	for path != "" && len(now) > 0 {
-		var step string
-		if path[0] == '[' {
-			end := strings.IndexByte(path, ']')
-			if end < 0 {
-				return nil
-			}
-			step, path = path[1:end], path[end+1:]
-			now = pathStep(now, step)
-			continue
-		}
-		path = strings.TrimPrefix(path, ".")
-		end := 0
-		for end < len(path) && path[end] != '[' && path[end] != '.' {
-			if path[end] == '\\' && end+1 < len(path) {
-				end++
-			}
-			end++
-		}
-		step, path = strings.ReplaceAll(path[:end], `\`, ""), path[end:]
-		if step != "" {
-			now = pathKey(now, step)
-		}
-	}
-	return now
-}
-
-func pathKey(now []any, key string) []any {
-	var next []any
-	for _, v := range now {
-		if key == "*" {
-			next = append(next, pathStep([]any{v}, "*")...)
-		} else if e, ok := rawjson.AsMap(v)[key]; ok {
-			next = append(next, e)
-		}
-	}
-	return next
-}
-
-// pathStep takes a step in brackets.
-func pathStep(now []any, step string) []any {
-	if quoted := strings.Trim(step, `'"`); quoted != step && !strings.HasPrefix(step, "?") {
-		return pathKey(now, quoted)
-	}
-	var next []any
-	for _, v := range now {
-		list, _ := v.([]any)
-		switch i, err := strconv.Atoi(step); {
-		case step == "*":
-			for _, k := range rawjson.UnionKeys(rawjson.AsMap(v), nil) {
-				next = append(next, rawjson.AsMap(v)[k])
-			}
-			next = append(next, list...)
-		case err == nil && i < 0 && i >= -len(list):
-			next = append(next, list[len(list)+i])
-		case err == nil && i >= 0 && i < len(list):
-			next = append(next, list[i])
-		case strings.HasPrefix(step, "?"):
-			next = append(next, slices.DeleteFunc(slices.Clone(list), func(e any) bool { return !pathFilter(e, step) })...)
-		}
-	}
-	return next
-}
-
-// pathFilter tells whether an item fits a filter such as ?(@.type=="Ready").
-func pathFilter(v any, filter string) bool {
-	inner := strings.TrimSuffix(strings.TrimPrefix(filter, "?("), ")")
-	path, want, equal := strings.Cut(inner, "==")
-	negated := false
-	if !equal {
-		path, want, negated = strings.Cut(inner, "!=")
-	}
-	found := JSONPath(v, strings.TrimPrefix(strings.TrimSpace(path), "@"))
-	if !equal && !negated {
-		return len(found) > 0
-	}
-	want = strings.Trim(strings.TrimSpace(want), `'"`)
-	same := len(found) > 0 && asText(found[0]) == want
-	return same != negated
 }

@@ -1,9 +1,11 @@
-package apiserver
+package types
 
 import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/kopf-go/kopf/internal/apiserver/schema"
 )
 
 // This file knows the types that the built-in kinds are made of: their fields, which of these come in lists that are merged by
@@ -11,45 +13,37 @@ import (
 // needed; it is only read then.
 // See https://kubernetes.io/docs/reference/kubernetes-api/
 
-// namedType is a type with a name of its own: a structure, or a scalar.
-type namedType struct {
+// Type is a type with a name of its own: a structure, or a scalar.
+type Type struct {
 	name   string // the last part of the full name
 	full   string // as OpenAPI documents name it
 	scalar string // the type in OpenAPI, "" of structures
 	format string
 	atomic bool
-	fields []typedField
-	schema *schema
+	fields []Field
+	Schema *schema.Schema
 	// numbered are the fields by their numbers in Protocol Buffers, with nothing but more fields where a message has another one embedded.
-	numbered map[uint64]*typedField
+	Numbered map[uint64]*Field
 }
 
-// typedField is one field of a structure.
-type typedField struct {
-	name       string
-	typ        string // a word of scalarWord, or the name of a type
-	ref        *namedType
-	list, dict bool // whether there are many of the type, in a list, or by keys, or a list for each key
-	required   bool
-	byKeys     bool     // a list whose items are told apart by keys, or, without keys, by all they are
-	keys       []string // of these items
-	merge      bool     // whether strategic merge patches merge the list
-	mergeKey   string   // of the items, "" for scalars
-	retain     bool     // whether clients write $retainKeys for it
-	replace    bool     // whether strategic merge patches replace it as a whole
-	mapType    string   // atomic or granular, if it differs from what the type is
-	fallback   string   // the default, "" if there is none
-	number     string   // in Protocol Buffers, "" if there is none; two with a dot where the field is in an embedded message
-	told       bool     // whether Protocol Buffers tell it even if it is empty
-	embedded   map[uint64]*typedField
-}
-
-// builtinRules is what only the schemas of built-in kinds know: how strategic merge patches treat a field.
-type builtinRules struct {
-	name     string // of the type
-	merge    bool   // whether the list is merged, by the key of its items
-	mergeKey string // "" for scalars
-	replace  bool   // whether the field is replaced as a whole
+// Field is one field of a structure.
+type Field struct {
+	Name      string
+	Type      string // a word of scalarWord, or the name of a type
+	Ref       *Type
+	List, Map bool // whether there are many of the type, in a list, or by keys, or a list for each key
+	required  bool
+	byKeys    bool     // a list whose items are told apart by keys, or, without keys, by all they are
+	keys      []string // of these items
+	merge     bool     // whether strategic merge patches merge the list
+	mergeKey  string   // of the items, "" for scalars
+	retain    bool     // whether clients write $retainKeys for it
+	replace   bool     // whether strategic merge patches replace it as a whole
+	mapType   string   // atomic or granular, if it differs from what the type is
+	fallback  string   // the default, "" if there is none
+	number    string   // in Protocol Buffers, "" if there is none; two with a dot where the field is in an embedded message
+	Explicit  bool     // whether Protocol Buffers tell it even if it is empty
+	Embedded  map[uint64]*Field
 }
 
 // scalarWord tells how the word for a scalar is named in OpenAPI, and whether it is one.
@@ -71,9 +65,9 @@ func scalarWord(word string) (typ, format string, scalar bool) {
 	return "", "", false
 }
 
-// namedTypes are all types, by their full names, and by their short ones (with the group, where two have the same).
-var namedTypes = sync.OnceValue(func() map[string]*namedType {
-	all := make(map[string]*namedType)
+// table are all types, by their full names, and by their short ones (with the group, where two have the same).
+var table = sync.OnceValue(func() map[string]*Type {
+	all := make(map[string]*Type)
 	room := ""
 	var lines []string
 	for _, line := range strings.Split(strings.TrimSpace(namedTypeTable), "\n") {
@@ -89,7 +83,7 @@ var namedTypes = sync.OnceValue(func() map[string]*namedType {
 			room = words[1]
 			continue
 		}
-		t := &namedType{full: room + "." + strings.TrimSuffix(words[0], "*"), atomic: strings.HasSuffix(words[0], "*")}
+		t := &Type{full: room + "." + strings.TrimSuffix(words[0], "*"), atomic: strings.HasSuffix(words[0], "*")}
 		t.name = strings.TrimSuffix(words[0], "*")
 		if len(words) > 1 && words[1] == "=" {
 			t.scalar, t.format, _ = strings.Cut(words[2], ":")
@@ -107,10 +101,10 @@ var namedTypes = sync.OnceValue(func() map[string]*namedType {
 	return all
 })
 
-func parseFieldsOf(words []string) []typedField {
-	fields := make([]typedField, 0, len(words))
+func parseFieldsOf(words []string) []Field {
+	fields := make([]Field, 0, len(words))
 	for _, word := range words {
-		var f typedField
+		var f Field
 		word, f.fallback, _ = strings.Cut(word, "=")
 		word, f.mapType = cutMark(word, "*", "atomic", f.mapType)
 		word, f.mapType = cutMark(word, "?", "granular", f.mapType)
@@ -125,13 +119,13 @@ func parseFieldsOf(words []string) []typedField {
 			word, f.byKeys = rest, true
 			f.keys = strings.FieldsFunc(keys, func(c rune) bool { return c == ',' })
 		}
-		f.name, f.typ, _ = strings.Cut(word, ":")
-		if i := strings.IndexAny(f.name, "./"); i > 0 {
-			f.name, f.number, f.told = f.name[:i], f.name[i+1:], f.name[i] == '/'
+		f.Name, f.Type, _ = strings.Cut(word, ":")
+		if i := strings.IndexAny(f.Name, "./"); i > 0 {
+			f.Name, f.number, f.Explicit = f.Name[:i], f.Name[i+1:], f.Name[i] == '/'
 		}
-		f.name, f.required = strings.CutSuffix(f.name, "!")
-		f.typ, f.dict = strings.CutPrefix(f.typ, "{}")
-		f.typ, f.list = strings.CutPrefix(f.typ, "[]")
+		f.Name, f.required = strings.CutSuffix(f.Name, "!")
+		f.Type, f.Map = strings.CutPrefix(f.Type, "{}")
+		f.Type, f.List = strings.CutPrefix(f.Type, "[]")
 		fields = append(fields, f)
 	}
 	return fields
@@ -145,14 +139,14 @@ func cutMark(word, mark, value, otherwise string) (string, string) {
 }
 
 // linkTypes makes a schema of each type. Some types contain themselves, so all schemas exist before any is filled.
-func linkTypes(all map[string]*namedType) {
+func linkTypes(all map[string]*Type) {
 	for _, t := range all {
-		t.schema = &schema{typ: "object", properties: make(map[string]*schema, len(t.fields)), builtin: &builtinRules{name: t.name}}
+		t.Schema = &schema.Schema{Type: "object", Properties: make(map[string]*schema.Schema, len(t.fields)), Builtin: &schema.BuiltinRules{Name: t.name}}
 		if t.atomic {
-			t.schema.mapType = "atomic"
+			t.Schema.MapType = "atomic"
 		}
 		if t.scalar != "" {
-			*t.schema = scalarSchema(t.name, t.scalar, t.format)
+			*t.Schema = scalarSchema(t.name, t.scalar, t.format)
 		}
 	}
 	for full, t := range all {
@@ -161,21 +155,21 @@ func linkTypes(all map[string]*namedType) {
 		}
 		for i := range t.fields {
 			f := &t.fields[i]
-			if _, _, scalar := scalarWord(f.typ); !scalar {
-				f.ref = all[f.typ]
+			if _, _, scalar := scalarWord(f.Type); !scalar {
+				f.Ref = all[f.Type]
 			}
-			t.schema.properties[f.name] = f.schemaOf()
+			t.Schema.Properties[f.Name] = f.schemaOf()
 			if f.number != "" {
-				t.numbered = f.addTo(t.numbered, f.number)
+				t.Numbered = f.addTo(t.Numbered, f.number)
 			}
 		}
 	}
 }
 
 // addTo adds the field to those of a message, or of a message that is embedded there.
-func (f *typedField) addTo(fields map[uint64]*typedField, number string) map[uint64]*typedField {
+func (f *Field) addTo(fields map[uint64]*Field, number string) map[uint64]*Field {
 	if fields == nil {
-		fields = make(map[uint64]*typedField)
+		fields = make(map[uint64]*Field)
 	}
 	first, rest, embedded := strings.Cut(number, ".")
 	n, err := strconv.ParseUint(first, 10, 64)
@@ -187,62 +181,62 @@ func (f *typedField) addTo(fields map[uint64]*typedField, number string) map[uin
 		return fields
 	}
 	if fields[n] == nil {
-		fields[n] = &typedField{}
+		fields[n] = &Field{}
 	}
-	fields[n].embedded = f.addTo(fields[n].embedded, rest)
+	fields[n].Embedded = f.addTo(fields[n].Embedded, rest)
 	return fields
 }
 
 // scalarSchema is the schema of a named type without fields. Quantities are also written as numbers.
-func scalarSchema(name, typ, format string) schema {
+func scalarSchema(name, typ, format string) schema.Schema {
 	switch {
 	case name == "Quantity" || typ == "any":
-		return schema{preserve: true}
+		return schema.Schema{PreserveUnknown: true}
 	case format == "int-or-string":
-		return schema{intOrString: true}
+		return schema.Schema{IntOrString: true}
 	}
-	return schema{typ: typ, format: format, preserve: typ == "object"}
+	return schema.Schema{Type: typ, Format: format, PreserveUnknown: typ == "object"}
 }
 
 // schemaOf returns the schema of a field. What is required is left out, as the types of kube-apiserver do not know it either.
-func (f *typedField) schemaOf() *schema {
-	one := &schema{}
-	one.typ, one.format, _ = scalarWord(f.typ)
-	if f.ref != nil {
-		one = f.ref.schema
+func (f *Field) schemaOf() *schema.Schema {
+	one := &schema.Schema{}
+	one.Type, one.Format, _ = scalarWord(f.Type)
+	if f.Ref != nil {
+		one = f.Ref.Schema
 	}
 	s := one
 	switch {
-	case f.list && f.dict:
-		s = &schema{typ: "object", additional: &schema{typ: "array", items: one, listType: "atomic"}}
-	case f.list:
-		s = &schema{typ: "array", items: one, listType: "atomic"}
-	case f.dict:
-		s = &schema{typ: "object", additional: one}
+	case f.List && f.Map:
+		s = &schema.Schema{Type: "object", Additional: &schema.Schema{Type: "array", Items: one, ListType: "atomic"}}
+	case f.List:
+		s = &schema.Schema{Type: "array", Items: one, ListType: "atomic"}
+	case f.Map:
+		s = &schema.Schema{Type: "object", Additional: one}
 	case f.mapType != "" || f.replace || f.retain:
 		own := *one
 		s = &own
 	}
 	switch {
 	case f.byKeys && len(f.keys) > 0:
-		s.listType, s.listKeys = "map", f.keys
+		s.ListType, s.ListKeys = "map", f.keys
 	case f.byKeys:
-		s.listType = "set"
+		s.ListType = "set"
 	}
 	if f.mapType != "" {
-		s.mapType = f.mapType
+		s.MapType = f.mapType
 	}
-	if f.fallback != "" && !f.list && !f.dict && f.ref == nil && one.typ == "string" {
-		s.fallback, s.hasFallback = f.fallback, true
+	if f.fallback != "" && !f.List && !f.Map && f.Ref == nil && one.Type == "string" {
+		s.Default, s.HasDefault = f.fallback, true
 	}
 	if f.merge || f.replace {
-		s.builtin = &builtinRules{name: f.typ, merge: f.merge, mergeKey: f.mergeKey, replace: f.replace}
+		s.Builtin = &schema.BuiltinRules{Name: f.Type, Merge: f.merge, MergeKey: f.mergeKey, Replace: f.replace}
 	}
 	return s
 }
 
-// typeOfKind returns the type of a built-in kind, nil if it is not known.
-func typeOfKind(group, version, kind string) *namedType {
+// OfKind returns the type of a built-in kind, nil if it is not known.
+func OfKind(group, version, kind string) *Type {
 	first, _, _ := strings.Cut(group, ".")
 	room := "io.k8s.api." + first
 	switch group {
@@ -253,7 +247,7 @@ func typeOfKind(group, version, kind string) *namedType {
 	case "apiextensions.k8s.io":
 		room = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions"
 	}
-	return namedTypes()[room+"."+version+"."+kind]
+	return Named(room + "." + version + "." + kind)
 }
 
 // namedTypeTable has one type in a line, and lines that begin with a tab continue the one before. A type is followed by its
@@ -806,3 +800,7 @@ ValidationRule fieldPath message messageExpression optionalOldSelf:bool reason r
 WebhookClientConfig caBundle:bytes service:ServiceReference url
 WebhookConversion clientConfig:WebhookClientConfig conversionReviewVersions!:[]string
 `
+
+// Named returns the type of a name: a full one, or a short one, with the group before it where two types have the same. It returns nil if there is
+// none.
+func Named(name string) *Type { return table()[name] }

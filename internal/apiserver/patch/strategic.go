@@ -1,4 +1,4 @@
-package apiserver
+package patch
 
 import (
 	"encoding/json"
@@ -8,6 +8,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
+	"github.com/kopf-go/kopf/internal/apiserver/schema"
+	"github.com/kopf-go/kopf/internal/apiserver/types"
+	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -26,26 +30,26 @@ const (
 
 // Complaints about patches that make no sense: these are the client's fault, all others are answered as our own.
 var (
-	errDeletes     = badRequest("invalid patch format of primitive list")
-	errRetain      = badRequest("invalid patch format of retainKeys")
-	errOrder       = badRequest("invalid patch format of setElementOrder list")
-	errListOfLists = &statusError{422, "Invalid", "the server rejected our request due to an error in our request", map[string]any{}}
+	errDeletes     = apierrors.BadRequest("invalid patch format of primitive list")
+	errRetain      = apierrors.BadRequest("invalid patch format of retainKeys")
+	errOrder       = apierrors.BadRequest("invalid patch format of setElementOrder list")
+	errListOfLists = apierrors.PatchRejected()
 )
 
 // patchFault is the refusal of a patch that means nothing.
 func patchFault(format string, args ...any) error {
-	return &statusError{500, "", fmt.Sprintf(format, args...), nil}
+	return apierrors.New(500, "", fmt.Sprintf(format, args...), nil)
 }
 
-// applyStrategicMerge applies a patch to an object of a built-in kind, and returns the result. The object and the patch
+// ApplyStrategicMerge applies a patch to an object of a built-in kind, and returns the result. The object and the patch
 // are used up.
-func applyStrategicMerge(kind string, original, patch map[string]any) (map[string]any, error) {
-	var t *schema
-	if known := namedTypes()[kind]; known != nil {
-		t = known.schema
+func ApplyStrategicMerge(kind string, original, patch map[string]any) (map[string]any, error) {
+	var t *schema.Schema
+	if known := types.Named(kind); known != nil {
+		t = known.Schema
 	}
 	merged, err := mergeStrategic(t, original, patch)
-	var refused *statusError
+	var refused *apierrors.StatusError
 	if err != nil && !errors.As(err, &refused) {
 		err = patchFault("%v", err)
 	}
@@ -55,29 +59,29 @@ func applyStrategicMerge(kind string, original, patch map[string]any) (map[strin
 
 // asTyped drops from a value what a built-in type cannot have, wherever the patch has brought it: nulls, lists without items
 // and directives.
-func asTyped(t *schema, v any) {
-	if t == nil || t.preserve {
+func asTyped(t *schema.Schema, v any) {
+	if t == nil || t.PreserveUnknown {
 		return
 	}
 	switch v := v.(type) {
 	case map[string]any:
 		for key, e := range v {
-			child := t.properties[key]
+			child := t.Properties[key]
 			list, isList := e.([]any)
 			switch {
-			case child == nil && t.additional == nil && isDirective(key):
+			case child == nil && t.Additional == nil && isDirective(key):
 				delete(v, key)
-			case child != nil && (e == nil || isList && len(list) == 0) && !slices.Contains(t.required, key):
+			case child != nil && (e == nil || isList && len(list) == 0) && !slices.Contains(t.Required, key):
 				delete(v, key)
 			case child != nil:
 				asTyped(child, e)
 			default:
-				asTyped(t.additional, e)
+				asTyped(t.Additional, e)
 			}
 		}
 	case []any:
 		for _, e := range v {
-			asTyped(t.items, e)
+			asTyped(t.Items, e)
 		}
 	}
 }
@@ -87,7 +91,7 @@ func isDirective(key string) bool {
 }
 
 // mergeStrategic merges a patch into a map. The type is nil if nothing is known of it.
-func mergeStrategic(t *schema, original, patch map[string]any) (map[string]any, error) {
+func mergeStrategic(t *schema.Schema, original, patch map[string]any) (map[string]any, error) {
 	if directive, ok := patch[patchDirective]; ok {
 		switch directive {
 		case "replace":
@@ -121,7 +125,7 @@ func mergeStrategic(t *schema, original, patch map[string]any) (map[string]any, 
 }
 
 // mergeField merges one value of a patch into a map.
-func mergeField(t *schema, original map[string]any, name string, value any, deletes bool) error {
+func mergeField(t *schema.Schema, original map[string]any, name string, value any, deletes bool) error {
 	if value == nil {
 		delete(original, name)
 		return nil
@@ -134,24 +138,24 @@ func mergeField(t *schema, original map[string]any, name string, value any, dele
 	var err error
 	switch {
 	case wasMap && isMap:
-		var child *schema
+		var child *schema.Schema
 		if child, err = patchedField(t, name); err != nil {
 			return err
 		}
-		if child.rules().replace {
+		if child.Rules().Replace {
 			original[name] = newMap
 			return nil
 		}
 		original[name], err = mergeStrategic(child, oldMap, newMap)
 	case wasList && isList:
-		var child *schema
+		var child *schema.Schema
 		if child, err = patchedField(t, name); err != nil {
 			return err
 		}
 		original[name], err = mergeLists(child, oldList, newList, deletes)
 	case deletes: // from something that is not a list: nothing to do
 	default:
-		dropNulls(value)
+		unstructured.DropNulls(value)
 		if clean, keep := withoutDirectives(value); keep {
 			original[name] = clean
 		} else {
@@ -162,24 +166,16 @@ func mergeField(t *schema, original map[string]any, name string, value any, dele
 }
 
 // patchedField returns the type of a field, which is nil if there are no types in here.
-func patchedField(t *schema, name string) (*schema, error) {
+func patchedField(t *schema.Schema, name string) (*schema.Schema, error) {
 	switch {
-	case t == nil || t.preserve:
+	case t == nil || t.PreserveUnknown:
 		return nil, nil
-	case t.additional != nil:
+	case t.Additional != nil:
 		return nil, patchFault("merging an object in json but data type is not struct, instead is: map")
-	case t.properties[name] != nil:
-		return t.properties[name], nil
+	case t.Properties[name] != nil:
+		return t.Properties[name], nil
 	}
-	return nil, patchFault("unable to find api field in struct %s for the json field %q", t.rules().name, name)
-}
-
-// rules returns how patches treat a field, also if nothing is known of it.
-func (s *schema) rules() builtinRules {
-	if s == nil || s.builtin == nil {
-		return builtinRules{}
-	}
-	return *s.builtin
+	return nil, patchFault("unable to find api field in struct %s for the json field %q", t.Rules().Name, name)
 }
 
 // retainKeys drops what a patch does not want to be retained.
@@ -195,16 +191,16 @@ func retainKeys(original, patch map[string]any) error {
 	}
 	for key, v := range patch {
 		directive := strings.HasPrefix(key, deletesDirective) || strings.HasPrefix(key, orderDirective)
-		if v != nil && !directive && !slices.Contains(texts(list), key) {
+		if v != nil && !directive && !slices.Contains(unstructured.Texts(list), key) {
 			return errRetain
 		}
 	}
-	maps.DeleteFunc(original, func(key string, _ any) bool { return !slices.Contains(texts(list), key) })
+	maps.DeleteFunc(original, func(key string, _ any) bool { return !slices.Contains(unstructured.Texts(list), key) })
 	return nil
 }
 
 // orderLists merges the lists of a patch that come with an order, and takes them out of it.
-func orderLists(t *schema, original, patch map[string]any) error {
+func orderLists(t *schema.Schema, original, patch map[string]any) error {
 	for _, key := range slices.Sorted(maps.Keys(patch)) {
 		if !strings.HasPrefix(key, strings.TrimSuffix(orderDirective, "/")) {
 			continue
@@ -225,7 +221,7 @@ func orderLists(t *schema, original, patch map[string]any) error {
 	return nil
 }
 
-func orderList(t *schema, original, patch map[string]any, name string, order []any) error {
+func orderList(t *schema.Schema, original, patch map[string]any, name string, order []any) error {
 	old, isOld := original[name].([]any)
 	if original[name] != nil && !isOld {
 		return patchFault("expected a []interface {}, but received a %s", goTypeName(original[name]))
@@ -238,7 +234,7 @@ func orderList(t *schema, original, patch map[string]any, name string, order []a
 	if err != nil {
 		return err
 	}
-	key := child.rules().mergeKey
+	key := child.Rules().MergeKey
 	if err := followsOrder(added, order, key); err != nil {
 		return err
 	}
@@ -297,7 +293,7 @@ func goTypeName(v any) string {
 	case nil:
 		return "%!s(<nil>)"
 	case json.Number:
-		if isWhole(v) {
+		if schema.IsWhole(v) {
 			return "int64"
 		}
 		return "float64"
@@ -333,8 +329,8 @@ func sameKey(a, b any, key string) (bool, error) {
 }
 
 // mergeLists merges a list of a patch into another one.
-func mergeLists(t *schema, old, added []any, deletes bool) ([]any, error) {
-	if !t.rules().merge && !deletes {
+func mergeLists(t *schema.Schema, old, added []any, deletes bool) ([]any, error) {
+	if !t.Rules().Merge && !deletes {
 		return added, nil
 	}
 	if len(old)+len(added) == 0 {
@@ -366,12 +362,12 @@ func mergeLists(t *schema, old, added []any, deletes bool) ([]any, error) {
 
 // mergeItems merges lists of objects by their key. The old one is changed in its place since in kube-apiserver, too, an item that
 // takes the room of a deleted one counts as having been there when the patch gives an order.
-func mergeItems(t *schema, old, added []any) ([]any, error) {
-	var item *schema
+func mergeItems(t *schema.Schema, old, added []any) ([]any, error) {
+	var item *schema.Schema
 	if t != nil {
-		item = t.items
+		item = t.Items
 	}
-	key := t.rules().mergeKey
+	key := t.Rules().MergeKey
 	if key == "" {
 		return nil, patchFault("cannot merge lists without merge key for struct")
 	}
@@ -469,21 +465,6 @@ func arrange(items, patched, before []any, key string) ([]any, error) {
 		}
 	}
 	return append(append(all, known...), others...), nil
-}
-
-// dropNulls removes the keys without a value from something that is new.
-func dropNulls(v any) {
-	switch v := v.(type) {
-	case map[string]any:
-		maps.DeleteFunc(v, func(_ string, e any) bool { return e == nil })
-		for _, e := range v {
-			dropNulls(e)
-		}
-	case []any:
-		for _, e := range v {
-			dropNulls(e)
-		}
-	}
 }
 
 // withoutDirectives returns a value without what is marked by directives, and whether anything stays.

@@ -1,4 +1,4 @@
-package apiserver
+package patch
 
 import (
 	"encoding/json"
@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -23,10 +24,10 @@ type patchOperation struct {
 	value            any // nil if there is none, too
 }
 
-// ApplyJSONPatch applies a JSON patch (RFC 6902) to a decoded document, which is changed in place and is of no use after an
+// ApplyJSON applies a JSON patch (RFC 6902) to a decoded document, which is changed in place and is of no use after an
 // error. As in kube-apiserver, replacing a key that is not there adds it, a missing key equals null, and negative indices
 // count from the end.
-func ApplyJSONPatch(doc any, ops []byte) (any, error) {
+func ApplyJSON(doc any, ops []byte) (any, error) {
 	list, err := decodeOperations(ops)
 	if err != nil {
 		return nil, err
@@ -34,7 +35,7 @@ func ApplyJSONPatch(doc any, ops []byte) (any, error) {
 	for _, o := range list {
 		after, ok := o.apply(doc)
 		if !ok {
-			return nil, &statusError{422, "Invalid", "the server rejected our request due to an error in our request", map[string]any{}}
+			return nil, apierrors.PatchRejected()
 		}
 		doc = after
 	}
@@ -45,17 +46,17 @@ func ApplyJSONPatch(doc any, ops []byte) (any, error) {
 func decodeOperations(ops []byte) ([]patchOperation, error) {
 	v, err := rawjson.Decode(ops)
 	if err != nil {
-		return nil, badRequest("error decoding patch: %v", err)
+		return nil, apierrors.BadRequest("error decoding patch: %v", err)
 	}
 	list, ok := v.([]any)
 	if !ok && v != nil {
-		return nil, badRequest("error decoding patch: json: cannot unmarshal %s into Go value of type []handlers.jsonPatchOp", goName(v))
+		return nil, apierrors.BadRequest("error decoding patch: json: cannot unmarshal %s into Go value of type []handlers.jsonPatchOp", goName(v))
 	}
 	all := make([]patchOperation, 0, len(list))
 	for _, e := range list {
 		m, ok := e.(map[string]any)
 		if !ok && e != nil {
-			return nil, badRequest("error decoding patch: json: cannot unmarshal %s into Go value of type handlers.jsonPatchOp", goName(e))
+			return nil, apierrors.BadRequest("error decoding patch: json: cannot unmarshal %s into Go value of type handlers.jsonPatchOp", goName(e))
 		}
 		o := patchOperation{value: m["value"]}
 		for _, f := range [...]struct {
@@ -67,15 +68,15 @@ func decodeOperations(ops []byte) ([]patchOperation, error) {
 			case string:
 				*f.into = text
 			default:
-				return nil, badRequest("error decoding patch: json: cannot unmarshal %s into Go struct field jsonPatchOp.%s of type string", goName(text), f.key)
+				return nil, apierrors.BadRequest("error decoding patch: json: cannot unmarshal %s into Go struct field jsonPatchOp.%s of type string", goName(text), f.key)
 			}
 		}
 		o.hasPath, o.hasFrom = m["path"] != nil, m["from"] != nil
 		all = append(all, o)
 	}
 	if len(all) > maxPatchOperations {
-		return nil, &statusError{413, "RequestEntityTooLarge",
-			fmt.Sprintf("The allowed maximum operations in a JSON patch is %d, got %d", maxPatchOperations, len(all)), nil}
+		return nil, apierrors.New(413, "RequestEntityTooLarge",
+			fmt.Sprintf("The allowed maximum operations in a JSON patch is %d, got %d", maxPatchOperations, len(all)), nil)
 	}
 	return all, nil
 }
