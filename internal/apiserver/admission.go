@@ -12,6 +12,7 @@ import (
 
 	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
 	"github.com/kopf-go/kopf/internal/apiserver/patch"
+	"github.com/kopf-go/kopf/internal/apiserver/selector"
 	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
@@ -110,17 +111,17 @@ func lists(list any, value string) bool {
 
 // selects tells whether the selectors of a webhook let the change through to it.
 func (d *admission) selects(hook map[string]any) bool {
-	one := fitsSelector(rawjson.AsMap(hook["objectSelector"]), d.object) || d.object == nil
-	other := fitsSelector(rawjson.AsMap(hook["objectSelector"]), d.live) || d.live == nil
+	one := selector.MatchesLabels(rawjson.AsMap(hook["objectSelector"]), d.object) || d.object == nil
+	other := selector.MatchesLabels(rawjson.AsMap(hook["objectSelector"]), d.live) || d.live == nil
 	switch {
 	case d.object == nil && !other, d.live == nil && !one, !one && !other:
 		return false
 	}
-	selector := rawjson.AsMap(hook["namespaceSelector"])
+	wanted := rawjson.AsMap(hook["namespaceSelector"])
 	space := d.namespace
 	if d.kind.collection() == "namespaces." {
 		if d.object != nil {
-			return fitsSelector(selector, d.object)
+			return selector.MatchesLabels(wanted, d.object)
 		}
 		space = d.name
 	}
@@ -131,36 +132,7 @@ func (d *admission) selects(hook map[string]any) bool {
 	if i := d.server.db.get("namespaces.", space); i != nil {
 		namespace = i.object()
 	}
-	return fitsSelector(selector, namespace)
-}
-
-// fitsSelector tells whether the labels of an object fit a selector of a manifest.
-func fitsSelector(selector, object map[string]any) bool {
-	labels := rawjson.AsMap(rawjson.AsMap(object["metadata"])["labels"])
-	for key, want := range rawjson.AsMap(selector["matchLabels"]) {
-		if v, ok := labels[key]; !ok || v != want {
-			return false
-		}
-	}
-	expressions, _ := selector["matchExpressions"].([]any)
-	for _, e := range expressions {
-		m := rawjson.AsMap(e)
-		operator := unstructured.Text(m, "operator")
-		r := requirement{values: unstructured.Texts(m["values"])}
-		r.key = unstructured.Text(m, "key")
-		switch operator {
-		case "In", "NotIn", "Exists":
-			r.op = strings.ToLower(operator)
-		case "DoesNotExist":
-			r.op = "!exists"
-		default:
-			return false
-		}
-		if value, ok := labels[r.key].(string); !r.fits(value, ok) {
-			return false
-		}
-	}
-	return true
+	return selector.MatchesLabels(wanted, namespace)
 }
 
 // validate asks all webhooks at the same time, and returns the first refusal in their order.
@@ -290,9 +262,9 @@ func (d *admission) review(h *webhook, uid string) map[string]any {
 	r := &d.kind.resource
 	kind := func(version string) map[string]any {
 		if d.subresource == "scale" {
-			return gvk("autoscaling", "v1", "Scale")
+			return unstructured.GroupVersionKind("autoscaling", "v1", "Scale")
 		}
-		return gvk(r.Group, version, r.Kind)
+		return unstructured.GroupVersionKind(r.Group, version, r.Kind)
 	}
 	resource := func(version string) map[string]any {
 		return map[string]any{"group": r.Group, "version": version, "resource": r.Plural}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -108,9 +109,9 @@ func (k *kindInfo) subresourceKind(sub string) *apiResource {
 // responseKind names a kind in the aggregated form, where built-in ones leave out their own group and version.
 func (k *kindInfo) responseKind(r *apiResource) map[string]any {
 	if k.crd == nil && r.Group == k.resource.Group && r.Version == k.resource.Version {
-		return gvk("", "", r.Kind)
+		return unstructured.GroupVersionKind("", "", r.Kind)
 	}
-	return gvk(r.Group, r.Version, r.Kind)
+	return unstructured.GroupVersionKind(r.Group, r.Version, r.Kind)
 }
 
 func subresourceVerbs(sub string) []string {

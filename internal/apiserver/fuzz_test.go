@@ -9,16 +9,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/google/go-cmp/cmp"
-
-	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
-	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // These targets feed the embedded API server.
@@ -112,86 +105,6 @@ func fuzzedServer(t *testing.T) *Server {
 	return s
 }
 
-// FuzzLabelSelector reads a selector, and one that is written anew from what it means.
-func FuzzLabelSelector(f *testing.F) {
-	f.Add("a=b,c!=d,e in (f,g),h,!i,j>1,k notin ()")
-	f.Add("a in (")
-	f.Add("!")
-	f.Add("a,")
-	f.Fuzz(func(t *testing.T, text string) {
-		all, err := parseLabels(text)
-		if err != nil {
-			return
-		}
-		var parts []string
-		for _, r := range all {
-			if r.key == "" {
-				t.Fatalf("%q has a requirement without a key", text)
-			}
-			switch r.op {
-			case "exists":
-				parts = append(parts, r.key)
-			case "!exists":
-				parts = append(parts, "!"+r.key)
-			case "in", "notin":
-				parts = append(parts, r.key+" "+r.op+" ("+strings.Join(r.values, ",")+")")
-			default:
-				parts = append(parts, r.key+r.op+r.values[0])
-			}
-			_ = r.fits("1", true)
-			if r.fits("1", false) == slices.Contains([]string{"=", "in", "exists", "<", ">"}, r.op) {
-				t.Errorf("%q: what is not there fits %+v", text, r)
-			}
-		}
-		again, err := parseLabels(strings.Join(parts, ","))
-		if diff := cmp.Diff(all, again, cmp.AllowUnexported(requirement{})); err != nil || diff != "" {
-			t.Errorf("%q means %q, which is %v (%v)\n%s", text, parts, again, err, diff)
-		}
-	})
-}
-
-// FuzzFieldSelector does likewise for fields.
-func FuzzFieldSelector(f *testing.F) {
-	f.Add("metadata.name=a,status.phase!=b,c==d")
-	f.Add(",=,")
-	f.Fuzz(func(t *testing.T, text string) {
-		all, err := parseFields(text)
-		if err != nil {
-			return
-		}
-		for _, r := range all {
-			if len(r.values) != 1 || r.fits(r.values[0], true) != (r.op == "=") {
-				t.Errorf("%q has the requirement %+v", text, r)
-			}
-		}
-	})
-}
-
-// FuzzTablePath follows the path of a column: what it finds is in the object, and not more than is there.
-func FuzzTablePath(f *testing.F) {
-	f.Add(`{"a":[{"b":"x","c":1},{"b":"y"}]}`, `.a[?(@.b=="x")].c`)
-	f.Add(`{"a":[1,2]}`, `{$.a[-9223372036854775808]}`)
-	f.Add(`{"a":{"b":[]}}`, `['a'].*[*]..[0]`)
-	f.Add(`{"a":1}`, `.a\`)
-	f.Add(`[[[[1]]]]`, `[*][?(@[?(@[0`)
-	f.Fuzz(func(t *testing.T, text, path string) {
-		v, err := rawjson.Decode([]byte(text))
-		if err != nil {
-			t.Skip()
-		}
-		found := unstructured.JSONPath(v, path)
-		if len(found) > strings.Count(text, ",")+strings.Count(text, ":")+strings.Count(text, "[")+1 {
-			t.Errorf("%q leads to %d values in %s", path, len(found), text)
-		}
-		for _, typ := range []string{"date", "integer", "boolean", "string"} {
-			cell := (&printerColumn{typ: typ, path: path}).value(unstructured.View([]byte(text)), time.Unix(0, 0))
-			if _, err := json.Marshal(cell); err != nil {
-				t.Errorf("%q in %s is shown as %v: %v", path, text, cell, err)
-			}
-		}
-	})
-}
-
 // FuzzContinue reads the token of a page back.
 func FuzzContinue(f *testing.F) {
 	f.Add(uint64(7), "default/a", "z.z~z")
@@ -201,18 +114,6 @@ func FuzzContinue(f *testing.F) {
 		}
 		if version, _, err := decodeContinue(token); err == nil && !strings.EqualFold(strings.TrimLeft(strings.SplitN(token, ".", 2)[0], "0"), strings.TrimLeft(strconv.FormatUint(version, 36), "0")) {
 			t.Errorf("%q is of %d", token, version)
-		}
-	})
-}
-
-// FuzzAge shows how old objects are.
-func FuzzAge(f *testing.F) {
-	f.Add("2020-01-01T00:00:00Z", int64(0))
-	f.Add("9999-12-31T23:59:59Z", int64(1)<<62)
-	f.Fuzz(func(t *testing.T, text string, seconds int64) {
-		got := age(text, time.Unix(seconds%(1<<40), 0))
-		if got == "" || len(got) > 12 || strings.Contains(got, "-") {
-			t.Errorf("%q is %q old", text, got)
 		}
 	})
 }

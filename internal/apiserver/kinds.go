@@ -8,7 +8,9 @@ import (
 
 	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
 	"github.com/kopf-go/kopf/internal/apiserver/field"
+	"github.com/kopf-go/kopf/internal/apiserver/openapi"
 	"github.com/kopf-go/kopf/internal/apiserver/schema"
+	"github.com/kopf-go/kopf/internal/apiserver/table"
 	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 	"github.com/kopf-go/kopf/internal/rawjson"
 	"github.com/kopf-go/kopf/internal/validation"
@@ -36,11 +38,11 @@ func (r apiResource) APIVersion() string {
 type kindInfo struct {
 	resource  apiResource
 	listKind  string
-	crd       map[string]any  // the definition it comes from, nil for built-in kinds
-	schema    *schema.Schema  // of the whole object, nil if nothing is known of it
-	columns   []printerColumn // that tables show besides the name; nil for the default
-	hasStatus bool            // whether the status is a subresource
-	scale     map[string]any  // the paths of the scale subresource in the definition, nil if there is none
+	crd       map[string]any // the definition it comes from, nil for built-in kinds
+	schema    *schema.Schema // of the whole object, nil if nothing is known of it
+	columns   []table.Column // that tables show besides the name; nil for the default
+	hasStatus bool           // whether the status is a subresource
+	scale     map[string]any // the paths of the scale subresource in the definition, nil if there is none
 
 	storage      string // the APIVersion that objects are stored in, "" for the own one
 	generation   bool   // whether the generation of objects is counted
@@ -197,7 +199,7 @@ func kindsOf(crd map[string]any) ([]*kindInfo, error) {
 }
 
 func kindOf(crd, version map[string]any) (*kindInfo, error) {
-	k := &kindInfo{crd: crd, generation: true, columns: columnsOf(version)}
+	k := &kindInfo{crd: crd, generation: true, columns: table.DefinedColumns(version)}
 	k.resource.Verbs = allVerbs
 	subresources := rawjson.AsMap(version["subresources"])
 	if rawjson.AsMap(subresources["status"]) != nil {
@@ -313,4 +315,25 @@ func (k *kindInfo) invalid(name string, faults []field.Error) *apierrors.StatusE
 		details["group"] = k.resource.Group
 	}
 	return apierrors.New(422, "Invalid", fmt.Sprintf("%s %q is invalid: %s", k.qualified(), name, list), details)
+}
+
+// Columns returns the columns of tables of the kind.
+func (k *kindInfo) tableColumns() []table.Column {
+	return table.Columns(k.resource.Plural, k.crd != nil, k.columns)
+}
+
+// openAPIKinds returns what the OpenAPI documents say of kinds.
+func openAPIKinds(kinds []*kindInfo) []*openapi.Kind {
+	all := make([]*openapi.Kind, len(kinds))
+	for i, k := range kinds {
+		r := k.resource
+		all[i] = &openapi.Kind{
+			Group: r.Group, Version: r.Version, Kind: r.Kind, Plural: r.Plural, ListKind: k.listKind, Namespaced: r.Namespaced,
+			Subresources: r.Subresources, Verbs: r.Verbs, Custom: k.crd != nil, PostedOnly: k.postedOnly, ReturnsObject: k.returnsGone,
+		}
+		if k.schema != nil {
+			all[i].Schema = k.schema.Source
+		}
+	}
+	return all
 }

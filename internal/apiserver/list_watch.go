@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
+	"github.com/kopf-go/kopf/internal/apiserver/table"
 	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
@@ -176,13 +177,13 @@ func (a *apiRequest) page() ([]*item, uint64, int, error) {
 func (a *apiRequest) answer(form listed, items []*item, meta map[string]any) any {
 	switch form {
 	case asTable:
-		table := tableOf(a.kind, a.decoded(items), a.query.Get("includeObject"), time.Now())
-		table["metadata"] = meta
-		return table
+		rows := table.New(a.kind.tableColumns(), a.decoded(items), a.query.Get("includeObject"), time.Now())
+		rows["metadata"] = meta
+		return rows
 	case asMetadata, asOneMetadata:
 		var list []any // null if there is nothing
 		for _, object := range a.decoded(items) {
-			list = append(list, partial(object))
+			list = append(list, table.Partial(object))
 		}
 		return map[string]any{"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": meta, "items": list}
 	}
@@ -224,11 +225,6 @@ func (a *apiRequest) decoded(items []*item) []map[string]any {
 		all[i] = unstructured.View(a.sent(item.raw)).Map()
 	}
 	return all
-}
-
-// partial is an object of which only the metadata is wanted.
-func partial(object map[string]any) map[string]any {
-	return map[string]any{"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"]}
 }
 
 // encodeContinue makes the token of the next page, which is opaque to clients.
@@ -409,16 +405,15 @@ func (o *watching) send(typ watchEvent, i *item) {
 	raw := o.sent(i.raw)
 	switch o.form {
 	case asTable:
-		table := tableOf(o.kind, []map[string]any{unstructured.View(raw).Map()}, o.query.Get("includeObject"), time.Now())
-		table["metadata"] = map[string]any{"resourceVersion": rawjson.StringAt(raw, "metadata", "resourceVersion")}
+		rows := table.New(o.kind.tableColumns(), []map[string]any{unstructured.View(raw).Map()}, o.query.Get("includeObject"), time.Now())
+		rows["metadata"] = map[string]any{"resourceVersion": rawjson.StringAt(raw, "metadata", "resourceVersion")}
 		if o.columns {
-			delete(table, "columnDefinitions")
-			table["columnDefinitions"] = nil
+			rows["columnDefinitions"] = nil
 		}
 		o.columns = true
-		raw, _ = rawjson.Encode(table) // it is JSON
+		raw, _ = rawjson.Encode(rows) // it is JSON
 	case asMetadata, asOneMetadata:
-		raw, _ = rawjson.Encode(partial(unstructured.View(raw).Map())) // it is JSON
+		raw, _ = rawjson.Encode(table.Partial(unstructured.View(raw).Map())) // it is JSON
 	}
 	o.frame(typ, raw)
 }
@@ -446,12 +441,12 @@ func (o *watching) mark(annotations map[string]any) {
 	object := map[string]any{"kind": o.kind.resource.Kind, "apiVersion": o.kind.apiVersion(), "metadata": meta}
 	switch o.form {
 	case asMetadata, asOneMetadata:
-		object = partial(object)
+		object = table.Partial(object)
 	case asTable:
-		table := tableOf(o.kind, []map[string]any{object}, o.query.Get("includeObject"), time.Now())
-		table["columnDefinitions"] = nil
-		table["metadata"] = map[string]any{"resourceVersion": meta["resourceVersion"]}
-		object = table
+		rows := table.New(o.kind.tableColumns(), []map[string]any{object}, o.query.Get("includeObject"), time.Now())
+		rows["columnDefinitions"] = nil
+		rows["metadata"] = map[string]any{"resourceVersion": meta["resourceVersion"]}
+		object = rows
 	}
 	raw, _ := rawjson.Encode(object) // texts
 	o.frame(eventBookmark, raw)

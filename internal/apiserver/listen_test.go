@@ -11,6 +11,7 @@ import (
 
 	"github.com/kopf-go/kopf/internal/apiserver/protobuf"
 	"github.com/kopf-go/kopf/internal/apiserver/schema"
+	"github.com/kopf-go/kopf/internal/apiserver/selector"
 	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
@@ -75,7 +76,7 @@ func TestDepth(t *testing.T) {
 				_, err := protobuf.Decode(append([]byte("k8s\x00"), bytes.Repeat([]byte{0x0a, 0xff, 0xff, 0x03}, depth)...))
 				return err
 			},
-			"label selectors": func() error { _, err := parseLabels(text); return errors.Join(err, rawjson.ErrMalformed) },
+			"label selectors": func() error { _, err := selector.ParseLabels(text); return errors.Join(err, rawjson.ErrMalformed) },
 			"patterns": func() error {
 				_, err := schema.Compile(map[string]any{"pattern": strings.NewReplacer("[", "(", "]", ")", "{", "(", "}", ")*").Replace(text)})
 				return errors.Join(err, rawjson.ErrMalformed)

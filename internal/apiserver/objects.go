@@ -15,6 +15,7 @@ import (
 	"github.com/kopf-go/kopf/internal/apiserver/managedfields"
 	"github.com/kopf-go/kopf/internal/apiserver/patch"
 	"github.com/kopf-go/kopf/internal/apiserver/schema"
+	"github.com/kopf-go/kopf/internal/apiserver/table"
 	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
@@ -112,11 +113,11 @@ func (a *apiRequest) answerItem(w http.ResponseWriter, r *http.Request, code int
 		}
 		a.server.write(w, r, code, a.scaleOf(object.Map()))
 	case form == asTable:
-		table := tableOf(a.kind, []map[string]any{object.Map()}, a.query.Get("includeObject"), time.Now())
-		table["metadata"] = map[string]any{"resourceVersion": object.String("metadata.resourceVersion")}
-		a.server.write(w, r, code, table)
+		rows := table.New(a.kind.tableColumns(), []map[string]any{object.Map()}, a.query.Get("includeObject"), time.Now())
+		rows["metadata"] = map[string]any{"resourceVersion": object.String("metadata.resourceVersion")}
+		a.server.write(w, r, code, rows)
 	case form == asMetadata, form == asOneMetadata:
-		a.server.write(w, r, code, partial(object.Map()))
+		a.server.write(w, r, code, table.Partial(object.Map()))
 	default:
 		a.server.write(w, r, code, json.RawMessage(raw))
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
 	"github.com/kopf-go/kopf/internal/apiserver/field"
 	"github.com/kopf-go/kopf/internal/apiserver/protobuf"
+	"github.com/kopf-go/kopf/internal/apiserver/selector"
 	"github.com/kopf-go/kopf/internal/rawjson"
 	"github.com/kopf-go/kopf/internal/yaml"
 )
@@ -179,10 +180,10 @@ func (a *apiRequest) selection() (*selection, error) {
 		}
 	}
 	var err error
-	if s.labels, err = parseLabels(a.query.Get("labelSelector")); err != nil {
+	if s.labels, err = selector.ParseLabels(a.query.Get("labelSelector")); err != nil {
 		return nil, err
 	}
-	if s.fields, err = parseFields(a.query.Get("fieldSelector")); err != nil {
+	if s.fields, err = selector.ParseFields(a.query.Get("fieldSelector")); err != nil {
 		return nil, err
 	}
 	if a.verb == "list" {
@@ -196,12 +197,12 @@ func (a *apiRequest) selection() (*selection, error) {
 // checkFields refuses selectors of fields that objects of the kind cannot be selected by.
 func (a *apiRequest) checkFields(s *selection) error {
 	for _, r := range s.fields {
-		known := r.key == "metadata.name" || r.key == "metadata.namespace" && a.kind.resource.Namespaced
+		known := r.Key == "metadata.name" || r.Key == "metadata.namespace" && a.kind.resource.Namespaced
 		if a.kind.crd != nil && !known {
-			return apierrors.BadRequest("field label not supported: %s", r.key)
+			return apierrors.BadRequest("field label not supported: %s", r.Key)
 		}
-		if !known && !slices.Contains(selectableFields, a.kind.resource.Plural+" "+r.key) {
-			return apierrors.BadRequest("%q is not a known field selector: only \"metadata.name\", \"metadata.namespace\"", r.key)
+		if !known && !slices.Contains(selectableFields, a.kind.resource.Plural+" "+r.Key) {
+			return apierrors.BadRequest("%q is not a known field selector: only \"metadata.name\", \"metadata.namespace\"", r.Key)
 		}
 	}
 	return nil

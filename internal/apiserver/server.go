@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
+	"github.com/kopf-go/kopf/internal/apiserver/openapi"
 	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 	"github.com/kopf-go/kopf/internal/httplimit"
 	"github.com/kopf-go/kopf/internal/rawjson"
@@ -264,19 +265,19 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request, a *apiRequest)
 }
 
 func (s *Server) openAPI(w http.ResponseWriter, r *http.Request, parts []string) {
-	kinds := s.kinds()
+	kinds := openAPIKinds(s.kinds())
 	switch {
 	case len(parts) == 2 && parts[1] == "v2":
 		if accept := r.Header.Get("Accept"); accept != "" && !strings.Contains(accept, "json") && !strings.Contains(accept, "*/*") {
 			w.Header().Set("Content-Type", "application/com.github.proto-openapi.spec.v2.v1.0+protobuf")
-			w.Write(emptyOpenAPI) // a client that has gone does not matter
+			w.Write(openapi.EmptyV2) // a client that has gone does not matter
 			return
 		}
-		s.write(w, r, 200, openAPIV2(kinds))
+		s.write(w, r, 200, openapi.V2(kinds))
 	case len(parts) == 2 && parts[1] == "v3":
-		s.write(w, r, 200, openAPIV3Index(kinds))
+		s.write(w, r, 200, openapi.V3Index(kinds))
 	case len(parts) > 3 && parts[1] == "v3":
-		if doc := openAPIV3(kinds, strings.Join(parts[2:], "/")); doc != nil {
+		if doc := openapi.V3(kinds, strings.Join(parts[2:], "/")); doc != nil {
 			s.write(w, r, 200, doc)
 		} else {
 			s.unknownPath(w)

@@ -2,14 +2,12 @@ package apiserver
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 
-	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
+	"github.com/kopf-go/kopf/internal/apiserver/selector"
 	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
@@ -276,8 +274,8 @@ func (d *database) now() uint64 {
 type selection struct {
 	namespace string
 	name      string
-	labels    []requirement
-	fields    []requirement
+	labels    []selector.Requirement
+	fields    []selector.Requirement
 }
 
 // has tells whether an object is selected.
@@ -286,48 +284,18 @@ func (s *selection) has(i *item) bool {
 		return false
 	}
 	for _, r := range s.labels {
-		raw, ok := rawjson.Find(i.raw, "metadata", "labels", r.key)
-		if !r.fits(rawjson.Unquote(raw), ok) {
+		raw, ok := rawjson.Find(i.raw, "metadata", "labels", r.Key)
+		if !r.Matches(rawjson.Unquote(raw), ok) {
 			return false
 		}
 	}
 	for _, r := range s.fields {
-		value := unstructured.View(i.raw).String(r.key)
-		if !r.fits(value, true) {
+		value := unstructured.View(i.raw).String(r.Key)
+		if !r.Matches(value, true) {
 			return false
 		}
 	}
 	return true
-}
-
-// requirement is one part of a selector.
-type requirement struct {
-	key    string
-	op     string // =, !=, in, notin, exists, !exists, >, <
-	values []string
-}
-
-func (r requirement) fits(value string, present bool) bool {
-	switch r.op {
-	case "=":
-		return present && value == r.values[0]
-	case "!=":
-		return !present || value != r.values[0]
-	case "in":
-		return present && slices.Contains(r.values, value)
-	case "notin":
-		return !present || !slices.Contains(r.values, value)
-	case "exists":
-		return present
-	case "!exists":
-		return !present
-	}
-	a, err := strconv.ParseInt(value, 10, 64)
-	if err != nil || !present {
-		return false
-	}
-	b, _ := strconv.ParseInt(r.values[0], 10, 64) // checked when it was parsed
-	return r.op == ">" && a > b || r.op == "<" && a < b
 }
 
 // withAPIVersion returns an object's bytes in another version of its group.
@@ -338,116 +306,6 @@ func withAPIVersion(raw []byte, apiVersion string) []byte {
 	o := rawjson.ParseObject(raw)
 	o.Put("apiVersion", rawjson.AppendString(nil, apiVersion))
 	return o.AppendTo(make([]byte, 0, len(raw)+16))
-}
-
-// parseLabels reads a label selector, as in "a=b,c!=d,e in (f,g),h,!i".
-func parseLabels(text string) ([]requirement, error) {
-	var all []requirement
-	p := &selectorParser{rest: strings.TrimSpace(text)}
-	for p.rest != "" {
-		r, err := p.requirement()
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, *r)
-		if p.rest == "" {
-			break
-		}
-		if !p.take(",") {
-			return nil, badSelector(text, "',' or the end is expected at "+strconv.Quote(p.rest))
-		}
-		if p.rest == "" {
-			return nil, badSelector(text, "a key is expected after the last ','")
-		}
-	}
-	return all, nil
-}
-
-func badSelector(text, why string) error {
-	return apierrors.New(400, "BadRequest", "unable to parse requirement: "+why+" in "+strconv.Quote(text), nil)
-}
-
-type selectorParser struct{ rest string }
-
-func (p *selectorParser) take(token string) bool {
-	rest, ok := strings.CutPrefix(p.rest, token)
-	if ok {
-		p.rest = strings.TrimSpace(rest)
-	}
-	return ok
-}
-
-func (p *selectorParser) word() string {
-	end := strings.IndexAny(p.rest, " ,=!<>()")
-	if end < 0 {
-		end = len(p.rest)
-	}
-	word := p.rest[:end]
-	p.rest = strings.TrimSpace(p.rest[end:])
-	return word
-}
-
-func (p *selectorParser) requirement() (*requirement, error) {
-	text := p.rest
-	absent := p.take("!")
-	r := &requirement{key: p.word(), op: "exists"}
-	if r.key == "" {
-		return nil, badSelector(text, "a key is expected")
-	}
-	if absent {
-		r.op = "!exists"
-		return r, nil
-	}
-	for _, op := range []struct{ token, op string }{{"==", "="}, {"!=", "!="}, {"=", "="}, {">", ">"}, {"<", "<"}} {
-		if p.take(op.token) {
-			r.op, r.values = op.op, []string{p.word()}
-			if _, err := strconv.ParseInt(r.values[0], 10, 64); err != nil && (r.op == ">" || r.op == "<") {
-				return nil, badSelector(text, "a whole number is expected")
-			}
-			return r, nil
-		}
-	}
-	if op := p.peekWord(); op == "in" || op == "notin" {
-		p.word()
-		if r.op = op; !p.take("(") {
-			return nil, badSelector(text, "'(' is expected")
-		}
-		for {
-			r.values = append(r.values, p.word())
-			if p.take(")") {
-				return r, nil
-			}
-			if !p.take(",") {
-				return nil, badSelector(text, "',' or ')' is expected")
-			}
-		}
-	}
-	return r, nil
-}
-
-func (p *selectorParser) peekWord() string {
-	q := *p
-	return q.word()
-}
-
-// parseFields reads a field selector, as in "metadata.name=a,status.phase!=b".
-func parseFields(text string) ([]requirement, error) {
-	var all []requirement
-	for _, part := range strings.Split(text, ",") {
-		if part == "" {
-			continue
-		}
-		key, value, ok := strings.Cut(part, "=")
-		r := requirement{key: key, op: "=", values: []string{strings.TrimPrefix(value, "=")}}
-		if k, negated := strings.CutSuffix(key, "!"); negated {
-			r.key, r.op = k, "!="
-		}
-		if !ok {
-			return nil, apierrors.New(400, "BadRequest", fmt.Sprintf("invalid selector: '%s'; can't understand '%s'", text, part), nil)
-		}
-		all = append(all, r)
-	}
-	return all, nil
 }
 
 // watchEvent is the type of an event of a watch.

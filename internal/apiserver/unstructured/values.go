@@ -75,3 +75,8 @@ func DropNulls(v any) {
 		}
 	}
 }
+
+// GroupVersionKind names a kind in a version of its group, as documents do.
+func GroupVersionKind(group, version, kind string) map[string]any {
+	return map[string]any{"group": group, "version": version, "kind": kind}
+}

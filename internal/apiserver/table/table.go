@@ -1,4 +1,4 @@
-package apiserver
+package table
 
 import (
 	"encoding/json"
@@ -13,20 +13,20 @@ import (
 
 // This file shows objects of the in-memory API server in tables, for kubectl get.
 
-// printerColumn is one column of a table.
-type printerColumn struct {
+// Column is one column of a table.
+type Column struct {
 	name, typ, format, description, path string
 	priority                             int
 	show                                 func(object unstructured.View, now time.Time) any // instead of the path, for built-in kinds
 }
 
-// columnsOf returns the columns that a version of a resource definition asks for, or nil.
-func columnsOf(crdVersion map[string]any) []printerColumn {
+// DefinedColumns returns the columns that a version of a resource definition asks for, or nil.
+func DefinedColumns(crdVersion map[string]any) []Column {
 	list, _ := crdVersion["additionalPrinterColumns"].([]any)
-	var all []printerColumn
+	var all []Column
 	for _, v := range list {
 		m := rawjson.AsMap(v)
-		c := printerColumn{name: unstructured.Text(m, "name"), typ: unstructured.Text(m, "type"), format: unstructured.Text(m, "format"), description: unstructured.Text(m, "description"), path: unstructured.Text(m, "jsonPath")}
+		c := Column{name: unstructured.Text(m, "name"), typ: unstructured.Text(m, "type"), format: unstructured.Text(m, "format"), description: unstructured.Text(m, "description"), path: unstructured.Text(m, "jsonPath")}
 		if n, ok := m["priority"].(json.Number); ok {
 			c.priority, _ = strconv.Atoi(n.String())
 		}
@@ -38,28 +38,28 @@ func columnsOf(crdVersion map[string]any) []printerColumn {
 	return all
 }
 
-var nameColumn = printerColumn{name: "Name", typ: "string", format: "name", path: ".metadata.name"}
+var nameColumn = Column{name: "Name", typ: "string", format: "name", path: ".metadata.name"}
 
-var ageColumn = printerColumn{name: "Age", typ: "date", path: ".metadata.creationTimestamp"}
+var ageColumn = Column{name: "Age", typ: "date", path: ".metadata.creationTimestamp"}
 
-// tableColumns returns the columns of a kind.
-func (k *kindInfo) tableColumns() []printerColumn {
+// Columns returns the columns of a kind: those that its definition asks for, if there are any, or those of a built-in kind by its plural.
+func Columns(plural string, custom bool, defined []Column) []Column {
 	switch {
-	case k.columns != nil:
-		return append([]printerColumn{nameColumn}, k.columns...)
-	case k.crd != nil:
-		return []printerColumn{nameColumn, ageColumn}
+	case defined != nil:
+		return append([]Column{nameColumn}, defined...)
+	case custom:
+		return []Column{nameColumn, ageColumn}
 	}
 	last := ageColumn
-	special, known := builtinColumns(k.resource.Plural)
+	special, known := builtinColumns(plural)
 	if !known {
 		last.name, last.show = "Created At", func(o unstructured.View, _ time.Time) any { return o.String("metadata.creationTimestamp") }
-		return []printerColumn{nameColumn, last}
+		return []Column{nameColumn, last}
 	}
-	all := []printerColumn{nameColumn}
+	all := []Column{nameColumn}
 	for _, name := range strings.FieldsFunc(special, func(c rune) bool { return c == ',' }) {
 		name, number := strings.CutSuffix(name, "#")
-		c := printerColumn{name: name, typ: "string", show: func(o unstructured.View, _ time.Time) any { return builtinCell(k.resource.Plural+" "+name, o) }}
+		c := Column{name: name, typ: "string", show: func(o unstructured.View, _ time.Time) any { return builtinCell(plural+" "+name, o) }}
 		if number {
 			c.typ = "integer"
 		}
@@ -189,9 +189,8 @@ func servicePorts(o unstructured.View) any {
 	return or(strings.Join(all, ","), "<none>")
 }
 
-// tableOf shows objects in a table. Each row has the object's metadata with it, the whole object, or nothing.
-func tableOf(k *kindInfo, objects []map[string]any, includeObject string, now time.Time) map[string]any {
-	columns := k.tableColumns()
+// New shows objects in a table. Each row has the object's metadata with it, the whole object, or nothing.
+func New(columns []Column, objects []map[string]any, includeObject string, now time.Time) map[string]any {
 	definitions := []any{}
 	for _, c := range columns {
 		definitions = append(definitions, map[string]any{"name": c.name, "type": c.typ, "format": c.format, "description": c.description, "priority": c.priority})
@@ -214,7 +213,7 @@ func tableOf(k *kindInfo, objects []map[string]any, includeObject string, now ti
 		case "Object":
 			row["object"] = object
 		default:
-			row["object"] = partial(object)
+			row["object"] = Partial(object)
 		}
 		rows = append(rows, row)
 	}
@@ -222,7 +221,7 @@ func tableOf(k *kindInfo, objects []map[string]any, includeObject string, now ti
 }
 
 // value returns what a column shows of an object.
-func (c *printerColumn) value(o unstructured.View, now time.Time) any {
+func (c *Column) value(o unstructured.View, now time.Time) any {
 	if c.show != nil {
 		return c.show(o, now)
 	}
@@ -284,4 +283,9 @@ func age(timestamp string, now time.Time) string {
 		text += strconv.Itoa(rest) + small
 	}
 	return text
+}
+
+// Partial is an object of which only the metadata is wanted.
+func Partial(object map[string]any) map[string]any {
+	return map[string]any{"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"]}
 }

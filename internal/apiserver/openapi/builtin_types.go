@@ -1,8 +1,10 @@
-package apiserver
+package openapi
 
 import (
 	"strings"
 	"sync"
+
+	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 )
 
 // This file knows the fields of built-in types, as far as OpenAPI documents tell of them. The table is read once.
@@ -556,7 +558,7 @@ var typeTable = sync.OnceValue(func() map[string]builtinType {
 })
 
 // builtinSchema returns the schema of a built-in kind. What is not known of it may be anything.
-func (d *apiDocument) builtinSchema(pkg, kind string) map[string]any {
+func (d *document) builtinSchema(pkg, kind string) map[string]any {
 	t, ok := typeTable()[kind]
 	if !ok || t.pkg == "core" && !strings.HasPrefix(pkg, "io.k8s.api.core.") {
 		return map[string]any{"description": kind + " is a kind of Kubernetes.", "type": "object", "x-kubernetes-preserve-unknown-fields": true}
@@ -564,7 +566,7 @@ func (d *apiDocument) builtinSchema(pkg, kind string) map[string]any {
 	return d.typeSchema(t)
 }
 
-func (d *apiDocument) typeSchema(t builtinType) map[string]any {
+func (d *document) typeSchema(t builtinType) map[string]any {
 	s := map[string]any{"description": t.description, "type": "object"}
 	properties := make(map[string]any, len(t.fields))
 	var required []any
@@ -587,7 +589,7 @@ func (d *apiDocument) typeSchema(t builtinType) map[string]any {
 	return s
 }
 
-func (d *apiDocument) fieldSchema(f builtinField) map[string]any {
+func (d *document) fieldSchema(f builtinField) map[string]any {
 	var p map[string]any
 	if item, ok := strings.CutPrefix(f.typ, "[]"); ok {
 		p = map[string]any{"type": "array", "items": d.itemSchema(item)}
@@ -619,7 +621,7 @@ func (d *apiDocument) fieldSchema(f builtinField) map[string]any {
 }
 
 // itemSchema returns the schema of the items of a list or a map, which have a default where fields have none.
-func (d *apiDocument) itemSchema(typ string) map[string]any {
+func (d *document) itemSchema(typ string) map[string]any {
 	s := d.valueSchema(typ)
 	if typ == "string" {
 		s["default"] = ""
@@ -631,7 +633,7 @@ func (d *apiDocument) itemSchema(typ string) map[string]any {
 }
 
 // valueSchema returns the schema of a type by its name in the table.
-func (d *apiDocument) valueSchema(typ string) map[string]any {
+func (d *document) valueSchema(typ string) map[string]any {
 	switch typ {
 	case "string", "boolean":
 		return map[string]any{"type": typ}
@@ -664,7 +666,7 @@ func (d *apiDocument) valueSchema(typ string) map[string]any {
 }
 
 // require adds a schema that is referred to, and those that it refers to.
-func (d *apiDocument) require(name string) {
+func (d *document) require(name string) {
 	if d.schemas[name] != nil {
 		return
 	}
@@ -677,9 +679,9 @@ func (d *apiDocument) require(name string) {
 	case "OwnerReference", "LabelSelector", "LocalObjectReference", "ObjectReference":
 		s["x-kubernetes-map-type"] = "atomic"
 	case "DeleteOptions", "Status":
-		s["x-kubernetes-group-version-kind"] = []any{gvk("", "v1", short)}
+		s["x-kubernetes-group-version-kind"] = []any{unstructured.GroupVersionKind("", "v1", short)}
 	case "Scale":
-		s["x-kubernetes-group-version-kind"] = []any{gvk("autoscaling", "v1", short)}
+		s["x-kubernetes-group-version-kind"] = []any{unstructured.GroupVersionKind("autoscaling", "v1", short)}
 	}
 	d.schemas[name] = s
 }
