@@ -412,7 +412,7 @@ func (d *document) addSchemas(k *Kind) {
 		object = map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}
 		d.addMeta(object)
 	default:
-		object = d.builtinSchema(packageOf(k), k.Kind)
+		object = d.builtinSchema(k)
 		d.addMeta(object)
 	}
 	object["x-kubernetes-group-version-kind"] = []any{unstructured.GroupVersionKind(k.Group, k.Version, k.Kind)}
