@@ -4,14 +4,20 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/kopf-go/kopf/internal/apiserver/protobuf"
+	"github.com/kopf-go/kopf/internal/apiserver/schema"
+	"github.com/kopf-go/kopf/internal/apiserver/selector"
+	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // These targets feed the embedded API server.
@@ -105,15 +111,28 @@ func fuzzedServer(t *testing.T) *Server {
 	return s
 }
 
-// FuzzContinue reads the token of a page back.
-func FuzzContinue(f *testing.F) {
-	f.Add(uint64(7), "default/a", "z.z~z")
-	f.Fuzz(func(t *testing.T, version uint64, key, token string) {
-		if gotVersion, gotKey, err := decodeContinue(encodeContinue(version, key)); !strings.Contains(key, "~") && (err != nil || gotVersion != version || gotKey != key) {
-			t.Errorf("%d %q is read as %d %q, %v", version, key, gotVersion, gotKey, err)
+// TestDepth gives everything that reads nested text more of it than any stack would hold.
+func TestDepth(t *testing.T) {
+	const depth = 100_000
+	for name, text := range map[string]string{
+		"lists": strings.Repeat("[", depth) + strings.Repeat("]", depth), "objects": strings.Repeat(`{"a":`, depth) + "1" + strings.Repeat("}", depth),
+		"open lists": strings.Repeat("[", depth), "open objects": strings.Repeat(`{"a":`, depth), "texts": strings.Repeat(`"\`, depth),
+	} {
+		for parser, parse := range map[string]func() error{
+			"protobuf": func() error {
+				_, err := protobuf.Decode(append([]byte("k8s\x00"), bytes.Repeat([]byte{0x0a, 0xff, 0xff, 0x03}, depth)...))
+				return err
+			},
+			"label selectors": func() error { _, err := selector.ParseLabels(text); return errors.Join(err, rawjson.ErrMalformed) },
+			"patterns": func() error {
+				_, err := schema.Compile(map[string]any{"pattern": strings.NewReplacer("[", "(", "]", ")", "{", "(", "}", ")*").Replace(text)})
+				return errors.Join(err, rawjson.ErrMalformed)
+			},
+			"paths": func() error { _ = unstructured.JSONPath(map[string]any{}, text); return rawjson.ErrMalformed },
+		} {
+			if err := parse(); err == nil {
+				t.Errorf("%s takes %s nested %d times", parser, name, depth)
+			}
 		}
-		if version, _, err := decodeContinue(token); err == nil && !strings.EqualFold(strings.TrimLeft(strings.SplitN(token, ".", 2)[0], "0"), strings.TrimLeft(strconv.FormatUint(version, 36), "0")) {
-			t.Errorf("%q is of %d", token, version)
-		}
-	})
+	}
 }

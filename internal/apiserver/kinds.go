@@ -6,8 +6,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
-	"github.com/kopf-go/kopf/internal/apiserver/field"
 	"github.com/kopf-go/kopf/internal/apiserver/openapi"
 	"github.com/kopf-go/kopf/internal/apiserver/schema"
 	"github.com/kopf-go/kopf/internal/apiserver/table"
@@ -252,69 +250,6 @@ func number(text string) int {
 		n = min(n*10+int(c-'0'), 1<<30)
 	}
 	return n
-}
-
-// about are the details of a refusal that concerns one object.
-func (k *kindInfo) about(name string) map[string]any {
-	d := map[string]any{"name": name, "kind": k.resource.Plural}
-	if k.resource.Group != "" {
-		d["group"] = k.resource.Group
-	}
-	if name == "" {
-		delete(d, "name")
-	}
-	return d
-}
-
-func (k *kindInfo) notFound(name string) *apierrors.StatusError {
-	return apierrors.New(404, "NotFound", fmt.Sprintf("%s %q not found", k.groupResource(), name), k.about(name))
-}
-
-func (k *kindInfo) alreadyExists(name string) *apierrors.StatusError {
-	return apierrors.New(409, "AlreadyExists", fmt.Sprintf("%s %q already exists", k.groupResource(), name), k.about(name))
-}
-
-func (k *kindInfo) conflict(name, why string) *apierrors.StatusError {
-	return apierrors.New(409, "Conflict", fmt.Sprintf("Operation cannot be fulfilled on %s %q: %s", k.groupResource(), name, why), k.about(name))
-}
-
-// deletionConflict is the refusal of a deletion that was meant for another state; it names the kind and not the resource.
-func (k *kindInfo) deletionConflict(name, why string) *apierrors.StatusError {
-	kind := k.resource.Kind
-	if k.resource.Group != "" {
-		kind += "." + k.resource.Group
-	}
-	about := k.about(name)
-	about["kind"] = k.resource.Kind
-	return apierrors.New(409, "Conflict", fmt.Sprintf("Operation cannot be fulfilled on %s %q: %s", kind, name, why), about)
-}
-
-const modifiedMeanwhile = "the object has been modified; please apply your changes to the latest version and try again"
-
-// invalid is the refusal of an object for what is wrong with its fields.
-func (k *kindInfo) invalid(name string, faults []field.Error) *apierrors.StatusError {
-	var texts []string
-	var causes []any
-	for _, f := range faults {
-		text := f.Message()
-		if !slices.Contains(texts, text) {
-			texts = append(texts, text)
-		}
-		_, short, _ := strings.Cut(text, ": ")
-		causes = append(causes, apierrors.Cause(f.Reason, short, f.Path))
-	}
-	list := strings.Join(texts, ", ")
-	if len(texts) > 1 {
-		list = "[" + list + "]"
-	}
-	details := map[string]any{"kind": k.resource.Kind, "causes": causes}
-	if name != "" {
-		details["name"] = name
-	}
-	if k.resource.Group != "" {
-		details["group"] = k.resource.Group
-	}
-	return apierrors.New(422, "Invalid", fmt.Sprintf("%s %q is invalid: %s", k.qualified(), name, list), details)
 }
 
 // Columns returns the columns of tables of the kind.

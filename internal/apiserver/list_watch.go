@@ -461,3 +461,13 @@ func (o *watching) gone() {
 	o.flush()
 	o.cut = true
 }
+
+// withAPIVersion returns an object's bytes in another version of its group.
+func withAPIVersion(raw []byte, apiVersion string) []byte {
+	if rawjson.StringAt(raw, "apiVersion") == apiVersion {
+		return raw
+	}
+	o := rawjson.ParseObject(raw)
+	o.Put("apiVersion", rawjson.AppendString(nil, apiVersion))
+	return o.AppendTo(make([]byte, 0, len(raw)+16))
+}

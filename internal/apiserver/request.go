@@ -16,7 +16,6 @@ import (
 	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
 	"github.com/kopf-go/kopf/internal/apiserver/field"
 	"github.com/kopf-go/kopf/internal/apiserver/protobuf"
-	"github.com/kopf-go/kopf/internal/apiserver/selector"
 	"github.com/kopf-go/kopf/internal/rawjson"
 	"github.com/kopf-go/kopf/internal/yaml"
 )
@@ -171,43 +170,6 @@ func (a *apiRequest) decode() (map[string]any, error) {
 	return object, a.checkGoType(object)
 }
 
-// selection reads the selectors of a list or a watch, and checks the rest of what they are asked with.
-func (a *apiRequest) selection() (*selection, error) {
-	s := &selection{namespace: a.namespace, name: a.name}
-	for _, key := range []string{"limit", "timeoutSeconds"} {
-		if _, err := a.number(key); err != nil {
-			return nil, err
-		}
-	}
-	var err error
-	if s.labels, err = selector.ParseLabels(a.query.Get("labelSelector")); err != nil {
-		return nil, err
-	}
-	if s.fields, err = selector.ParseFields(a.query.Get("fieldSelector")); err != nil {
-		return nil, err
-	}
-	if a.verb == "list" {
-		if err := a.checkList(); err != nil {
-			return nil, err
-		}
-	}
-	return s, a.checkFields(s)
-}
-
-// checkFields refuses selectors of fields that objects of the kind cannot be selected by.
-func (a *apiRequest) checkFields(s *selection) error {
-	for _, r := range s.fields {
-		known := r.Key == "metadata.name" || r.Key == "metadata.namespace" && a.kind.resource.Namespaced
-		if a.kind.crd != nil && !known {
-			return apierrors.BadRequest("field label not supported: %s", r.Key)
-		}
-		if !known && !slices.Contains(selectableFields, a.kind.resource.Plural+" "+r.Key) {
-			return apierrors.BadRequest("%q is not a known field selector: only \"metadata.name\", \"metadata.namespace\"", r.Key)
-		}
-	}
-	return nil
-}
-
 // optionsOf names what the query of a verb is made of, "" if nothing is known of it.
 func optionsOf(verb string) string {
 	switch verb {
@@ -221,12 +183,6 @@ func optionsOf(verb string) string {
 		return "DeleteOptions"
 	}
 	return ""
-}
-
-// invalidOptions is the refusal of a query.
-func invalidOptions(kind string, faults ...field.Error) error {
-	options := &kindInfo{resource: apiResource{Group: "meta.k8s.io", Kind: kind}}
-	return options.invalid("", faults)
 }
 
 // checkOptions refuses values of the query that nobody knows.
@@ -276,20 +232,6 @@ func (a *apiRequest) checkList() error {
 	return nil
 }
 
-// selectableFields are the fields of built-in kinds that field selectors can name, besides the name and the namespace. Each is behind its resource.
-var selectableFields = []string{
-	"pods spec.nodeName", "pods spec.restartPolicy", "pods spec.schedulerName", "pods spec.serviceAccountName", "pods spec.hostNetwork",
-	"pods status.phase", "pods status.podIP", "pods status.nominatedNodeName",
-	"events involvedObject.kind", "events involvedObject.namespace", "events involvedObject.name", "events involvedObject.uid",
-	"events involvedObject.apiVersion", "events involvedObject.resourceVersion", "events involvedObject.fieldPath", "events reason",
-	"events reportingComponent", "events source", "events type",
-	"secrets type",
-	"namespaces status.phase",
-	"nodes spec.unschedulable",
-	"jobs status.successful",
-	"replicationcontrollers status.replicas",
-}
-
 // number reads a whole number of the query.
 func (a *apiRequest) number(key string) (int64, error) {
 	text := a.query.Get(key)
@@ -301,109 +243,4 @@ func (a *apiRequest) number(key string) (int64, error) {
 		return 0, apierrors.BadRequest("strconv.ParseInt: parsing %q: invalid syntax", text)
 	}
 	return n, nil
-}
-
-// Fault tells a [Server] to fail some requests. Empty fields fit all requests.
-type Fault struct {
-	Verb        string // get, list, watch, create, update, patch, delete or deletecollection
-	Resource    string // the plural
-	Subresource string
-	Namespace   string
-	Name        string
-	After       int // how many fitting requests go well before
-	Times       int // how many fail then; zero means all
-
-	Status     int           // refuse with this code
-	Reason     string        // the reason in the refusal. Defaults to the usual one for the code
-	Message    string        // the message in the refusal. Defaults to one that says that it was asked for
-	RetryAfter time.Duration // the wish sent with the refusal, in whole seconds
-	HTML       bool          // refuse with a page, as proxies do
-	Delay      time.Duration // answer that much later
-	Drop       bool          // drop the connection without doing anything
-	DropAfter  bool          // do what is asked, and drop the connection without answering
-	Stall      bool          // of watches: accept, and never send anything
-	Gone       bool          // of watches: accept, and send an error event with the code 410
-	Cut        bool          // of watches: break off in the middle of the first event
-}
-
-// Fail makes requests fail from now on, until the returned function is called. Of several faults that fit, the first
-// one counts.
-func (s *Server) Fail(f Fault) (remove func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	own := &f
-	s.faults = append(s.faults, own)
-	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.faults = slices.DeleteFunc(s.faults, func(g *Fault) bool { return g == own })
-	}
-}
-
-// match returns the fault that is due for a request, nil if there is none.
-func (s *Server) match(a *apiRequest) *Fault {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, f := range s.faults {
-		resource := ""
-		if a.kind != nil {
-			resource = a.kind.resource.Plural
-		}
-		fits := (f.Verb == "" || f.Verb == a.verb) && (f.Resource == "" || f.Resource == resource) && (f.Subresource == "" || f.Subresource == a.subresource) &&
-			(f.Namespace == "" || f.Namespace == a.namespace) && (f.Name == "" || f.Name == a.name)
-		if !fits {
-			continue
-		}
-		if f.After > 0 {
-			f.After--
-			continue
-		}
-		hit := *f
-		if f.Times > 0 {
-			if f.Times--; f.Times == 0 {
-				s.faults = slices.DeleteFunc(s.faults, func(g *Fault) bool { return g == f })
-			}
-		}
-		return &hit
-	}
-	return nil
-}
-
-// fault makes a request fail if it is to, and tells whether that was all.
-func (s *Server) fault(w http.ResponseWriter, r *http.Request, a *apiRequest) bool {
-	f := s.match(a)
-	if a.fault = f; f == nil {
-		return false
-	}
-	if f.Delay > 0 {
-		select {
-		case <-time.After(f.Delay):
-		case <-r.Context().Done():
-			panic(http.ErrAbortHandler)
-		}
-	}
-	if f.Drop {
-		panic(http.ErrAbortHandler)
-	}
-	if f.Status == 0 {
-		return false
-	}
-	if f.RetryAfter > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(int((f.RetryAfter+time.Second-1)/time.Second)))
-	}
-	if f.HTML {
-		w.Header().Set("Content-Type", "text/html")
-		w.WriteHeader(f.Status)
-		fmt.Fprintf(w, "<html><body><h1>%d %s</h1></body></html>\n", f.Status, http.StatusText(f.Status))
-		return true
-	}
-	e := apierrors.New(f.Status, f.Reason, f.Message, nil)
-	if e.Reason == "" {
-		e.Reason = strings.ReplaceAll(http.StatusText(f.Status), " ", "")
-	}
-	if e.Message == "" {
-		e.Message = "this failure was asked for"
-	}
-	s.refuse(w, r, e)
-	return true
 }

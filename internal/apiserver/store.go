@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/kopf-go/kopf/internal/apiserver/selector"
 	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
@@ -268,44 +267,6 @@ func (d *database) now() uint64 {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	return d.version
-}
-
-// selection is what lists and watches are narrowed down to.
-type selection struct {
-	namespace string
-	name      string
-	labels    []selector.Requirement
-	fields    []selector.Requirement
-}
-
-// has tells whether an object is selected.
-func (s *selection) has(i *item) bool {
-	if i == nil || s.namespace != "" && i.namespace != s.namespace || s.name != "" && i.name != s.name {
-		return false
-	}
-	for _, r := range s.labels {
-		raw, ok := rawjson.Find(i.raw, "metadata", "labels", r.Key)
-		if !r.Matches(rawjson.Unquote(raw), ok) {
-			return false
-		}
-	}
-	for _, r := range s.fields {
-		value := unstructured.View(i.raw).String(r.Key)
-		if !r.Matches(value, true) {
-			return false
-		}
-	}
-	return true
-}
-
-// withAPIVersion returns an object's bytes in another version of its group.
-func withAPIVersion(raw []byte, apiVersion string) []byte {
-	if rawjson.StringAt(raw, "apiVersion") == apiVersion {
-		return raw
-	}
-	o := rawjson.ParseObject(raw)
-	o.Put("apiVersion", rawjson.AppendString(nil, apiVersion))
-	return o.AppendTo(make([]byte, 0, len(raw)+16))
 }
 
 // watchEvent is the type of an event of a watch.

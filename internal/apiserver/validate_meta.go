@@ -1,7 +1,6 @@
 package apiserver
 
 import (
-	"encoding/base64"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,8 +13,6 @@ import (
 
 // This file checks what all objects of the in-memory API server have in common: names, labels, annotations, finalizers, owners, and
 // what cannot be changed; and the little that is checked of built-in kinds.
-
-var ()
 
 const (
 	subdomainRule = `a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')`
@@ -255,22 +252,4 @@ func checkData(object map[string]any) []field.Error {
 		}
 	}
 	return faults
-}
-
-// encodeStringData moves the plain texts of a secret to its data.
-func encodeStringData(object map[string]any) {
-	plain := rawjson.AsMap(object["stringData"])
-	if plain == nil {
-		return
-	}
-	data := rawjson.AsMap(object["data"])
-	if data == nil {
-		data = make(map[string]any)
-		object["data"] = data
-	}
-	for key, v := range plain {
-		text, _ := v.(string)
-		data[key] = base64.StdEncoding.EncodeToString([]byte(text))
-	}
-	delete(object, "stringData")
 }

@@ -1,0 +1,119 @@
+package apiserver
+
+import (
+	"fmt"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
+	"github.com/kopf-go/kopf/internal/apiserver/patch"
+	"github.com/kopf-go/kopf/internal/rawjson"
+)
+
+// checkPatchType refuses patches of kinds that are not known, or not for the kind of the object.
+func (a *apiRequest) checkPatchType() error {
+	media, _, _ := mime.ParseMediaType(a.raw.Header.Get("Content-Type"))
+	known := []string{"application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"}
+	if a.kind.crd == nil {
+		known = slices.Insert(append(known, "application/apply-patch+cbor"), 2, "application/strategic-merge-patch+json")
+	}
+	if media == "application/json" && a.kind.crd == nil {
+		return apierrors.New(415, "UnsupportedMediaType", "415: Unsupported Media Type", map[string]any{})
+	}
+	if media == "application/apply-patch+cbor" || !slices.Contains(known, media) {
+		return apierrors.New(415, "UnsupportedMediaType", "the body of the request was in an unknown format - accepted media types include: "+strings.Join(known, ", "), nil)
+	}
+	return nil
+}
+
+func (a *apiRequest) patch(w http.ResponseWriter, r *http.Request) error {
+	media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	var apply func(live map[string]any) (map[string]any, error)
+	switch media {
+	case "application/json-patch+json":
+		apply = a.jsonPatch
+	case "application/merge-patch+json":
+		apply = a.mergePatch
+	case "application/strategic-merge-patch+json":
+		apply = func(live map[string]any) (map[string]any, error) {
+			object, err := a.strategicPatch(live)
+			if err == nil { // which is known by the address
+				object["apiVersion"], object["kind"] = live["apiVersion"], live["kind"]
+			}
+			return object, err
+		}
+	default: // the others are refused before
+		return a.apply(w, r)
+	}
+	raw, err := a.changeObject(func(live map[string]any) (map[string]any, error) {
+		if a.subresource == "scale" {
+			live = a.scaleOf(live)
+		}
+		object, err := apply(live)
+		if err == nil {
+			err = a.checkPatched(live, object)
+		}
+		if err == nil && (a.subresource == "" || a.subresource == "status") {
+			a.warnings = nil // of an attempt before
+			err = a.strict(object)
+		}
+		return object, err
+	})
+	if err != nil {
+		return err
+	}
+	return a.answerItem(w, r, 200, raw)
+}
+
+func (a *apiRequest) jsonPatch(live map[string]any) (map[string]any, error) {
+	patched, err := patch.ApplyJSON(live, a.body)
+	if err != nil {
+		return nil, err
+	}
+	object, ok := patched.(map[string]any)
+	if !ok {
+		return nil, apierrors.BadRequest("the patch makes %s of the object", rawjson.KindOf(patched))
+	}
+	return object, nil
+}
+
+func (a *apiRequest) mergePatch(live map[string]any) (map[string]any, error) {
+	change, err := rawjson.DecodeObject(a.body)
+	if err != nil {
+		return nil, apierrors.BadRequest("error decoding patch: %v", err)
+	}
+	return rawjson.Merge(live, any(change)).(map[string]any), nil
+}
+
+func (a *apiRequest) strategicPatch(live map[string]any) (map[string]any, error) {
+	change, err := rawjson.DecodeObject(a.body)
+	if err != nil {
+		return nil, apierrors.BadRequest("error decoding patch: %v", err)
+	}
+	return patch.ApplyStrategicMerge(a.kind.resource.Kind, live, change)
+}
+
+// checkPatched refuses what a patch has made of an object that no object of the kind can be.
+func (a *apiRequest) checkPatched(live, object map[string]any) error {
+	why := ""
+	if a.subresource == "scale" {
+		why = unscalable(object)
+	} else if why = untyped(a.kind, object); why == "" && a.kind.crd == nil && (object["apiVersion"] != a.kind.apiVersion() || object["kind"] != a.kind.resource.Kind) {
+		why = fmt.Sprintf("no kind %q is registered for version %q in scheme", asWord(object["kind"]), asWord(object["apiVersion"]))
+	}
+	if why != "" {
+		return badPatch(object, why)
+	}
+	if a.subresource == "scale" {
+		return nil
+	}
+	meta := rawjson.AsMap(object["metadata"])
+	if meta != nil {
+		if err := a.place(meta); err != nil {
+			return err
+		}
+	}
+	return a.checkOwnName(meta)
+}
