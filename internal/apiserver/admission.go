@@ -50,18 +50,18 @@ func (a *apiRequest) admit(live, object map[string]any, mutating bool) error {
 }
 
 // hooks returns the webhooks that are to be asked, in their order.
-func (d *admission) hooks() []*webhook {
+func (a *admission) hooks() []*webhook {
 	collection := "validatingwebhookconfigurations.admissionregistration.k8s.io"
-	if d.mutating {
+	if a.mutating {
 		collection = "mutatingwebhookconfigurations.admissionregistration.k8s.io"
 	}
-	items, _ := d.server.db.list(collection)
+	items, _ := a.server.db.List(collection)
 	var all []*webhook
 	for _, i := range items {
-		list, _ := i.object()["webhooks"].([]any)
+		list, _ := i.Object()["webhooks"].([]any)
 		for _, v := range list {
 			h := newWebhook(rawjson.AsMap(v))
-			if h.version = d.matchingVersion(rawjson.AsMap(v)); h.version != "" && d.selects(rawjson.AsMap(v)) {
+			if h.version = a.matchingVersion(rawjson.AsMap(v)); h.version != "" && a.selects(rawjson.AsMap(v)) {
 				all = append(all, h)
 			}
 		}
@@ -70,18 +70,18 @@ func (d *admission) hooks() []*webhook {
 }
 
 // matchingVersion returns the version in which the webhook's rules want the object, "" if they do not.
-func (d *admission) matchingVersion(hook map[string]any) string {
-	versions := []string{d.kind.resource.Version}
+func (a *admission) matchingVersion(hook map[string]any) string {
+	versions := []string{a.kind.resource.Version}
 	if hook["matchPolicy"] != "Exact" { // then the rules mean the other versions, too
-		for _, k := range d.server.kinds() {
-			if k.collection() == d.kind.collection() && k != d.kind {
+		for _, k := range a.server.kinds() {
+			if k.collection() == a.kind.collection() && k != a.kind {
 				versions = append(versions, k.resource.Version)
 			}
 		}
 	}
 	rules, _ := hook["rules"].([]any)
 	for _, version := range versions {
-		if slices.ContainsFunc(rules, func(r any) bool { return d.fitsRule(rawjson.AsMap(r), version) }) {
+		if slices.ContainsFunc(rules, func(r any) bool { return a.fitsRule(rawjson.AsMap(r), version) }) {
 			return version
 		}
 	}
@@ -89,18 +89,18 @@ func (d *admission) matchingVersion(hook map[string]any) string {
 }
 
 // fitsRule tells whether one rule is about the change.
-func (d *admission) fitsRule(rule map[string]any, version string) bool {
-	if !lists(rule["operations"], d.operation) || !lists(rule["apiGroups"], d.kind.resource.Group) || !lists(rule["apiVersions"], version) {
+func (a *admission) fitsRule(rule map[string]any, version string) bool {
+	if !lists(rule["operations"], a.operation) || !lists(rule["apiGroups"], a.kind.resource.Group) || !lists(rule["apiVersions"], version) {
 		return false
 	}
 	scope := unstructured.Text(rule, "scope")
-	namespaced := d.kind.resource.Namespaced
+	namespaced := a.kind.resource.Namespaced
 	if scope == "Namespaced" && !namespaced || scope == "Cluster" && namespaced {
 		return false
 	}
 	return slices.ContainsFunc(unstructured.Texts(rule["resources"]), func(text string) bool {
 		resource, sub, _ := strings.Cut(text, "/")
-		return (resource == "*" || resource == d.kind.resource.Plural) && (sub == "*" || sub == d.subresource)
+		return (resource == "*" || resource == a.kind.resource.Plural) && (sub == "*" || sub == a.subresource)
 	})
 }
 
@@ -110,33 +110,33 @@ func lists(list any, value string) bool {
 }
 
 // selects tells whether the selectors of a webhook let the change through to it.
-func (d *admission) selects(hook map[string]any) bool {
-	one := selector.MatchesLabels(rawjson.AsMap(hook["objectSelector"]), d.object) || d.object == nil
-	other := selector.MatchesLabels(rawjson.AsMap(hook["objectSelector"]), d.live) || d.live == nil
+func (a *admission) selects(hook map[string]any) bool {
+	one := selector.MatchesLabels(rawjson.AsMap(hook["objectSelector"]), a.object) || a.object == nil
+	other := selector.MatchesLabels(rawjson.AsMap(hook["objectSelector"]), a.live) || a.live == nil
 	switch {
-	case d.object == nil && !other, d.live == nil && !one, !one && !other:
+	case a.object == nil && !other, a.live == nil && !one, !one && !other:
 		return false
 	}
 	wanted := rawjson.AsMap(hook["namespaceSelector"])
-	space := d.namespace
-	if d.kind.collection() == "namespaces." {
-		if d.object != nil {
-			return selector.MatchesLabels(wanted, d.object)
+	space := a.namespace
+	if a.kind.collection() == "namespaces." {
+		if a.object != nil {
+			return selector.MatchesLabels(wanted, a.object)
 		}
-		space = d.name
+		space = a.name
 	}
 	if space == "" {
 		return true
 	}
 	var namespace map[string]any
-	if i := d.server.db.get("namespaces.", space); i != nil {
-		namespace = i.object()
+	if i := a.server.db.Get("namespaces.", space); i != nil {
+		namespace = i.Object()
 	}
 	return selector.MatchesLabels(wanted, namespace)
 }
 
 // validate asks all webhooks at the same time, and returns the first refusal in their order.
-func (d *admission) validate(hooks []*webhook) error {
+func (a *admission) validate(hooks []*webhook) error {
 	type verdict struct {
 		warnings []string
 		err      error
@@ -144,22 +144,22 @@ func (d *admission) validate(hooks []*webhook) error {
 	verdicts := make([]verdict, len(hooks))
 	var asked sync.WaitGroup
 	for i, h := range hooks {
-		asked.Go(func() { _, verdicts[i].warnings, verdicts[i].err = d.ask(h) })
+		asked.Go(func() { _, verdicts[i].warnings, verdicts[i].err = a.ask(h) })
 	}
 	asked.Wait()
 	var refusal error
 	for _, v := range verdicts {
-		d.warnings = append(d.warnings, v.warnings...)
+		a.warnings = append(a.warnings, v.warnings...)
 		refusal = cmp.Or(refusal, v.err)
 	}
 	return refusal
 }
 
 // mutate asks one webhook after another, and those once more that want it when others have changed the object after them.
-func (d *admission) mutate(hooks []*webhook) error {
+func (a *admission) mutate(hooks []*webhook) error {
 	changed := -1
 	for i, h := range hooks {
-		did, err := d.mutateBy(h)
+		did, err := a.mutateBy(h)
 		if err != nil {
 			return err
 		}
@@ -169,7 +169,7 @@ func (d *admission) mutate(hooks []*webhook) error {
 	}
 	for i, h := range hooks {
 		if i < changed && h.again {
-			if _, err := d.mutateBy(h); err != nil {
+			if _, err := a.mutateBy(h); err != nil {
 				return err
 			}
 		}
@@ -178,16 +178,16 @@ func (d *admission) mutate(hooks []*webhook) error {
 }
 
 // mutateBy asks one webhook, applies its patch, and tells whether that has changed anything.
-func (d *admission) mutateBy(h *webhook) (bool, error) {
-	ops, warnings, err := d.ask(h)
-	d.warnings = append(d.warnings, warnings...)
+func (a *admission) mutateBy(h *webhook) (bool, error) {
+	ops, warnings, err := a.ask(h)
+	a.warnings = append(a.warnings, warnings...)
 	if err != nil || len(ops) == 0 {
 		return false, err
 	}
-	if d.object == nil {
+	if a.object == nil {
 		return false, apierrors.Internal(fmt.Errorf("admission webhook %q attempted to modify the object, which is not supported for this operation", h.name))
 	}
-	patched, err := patch.ApplyJSON(rawjson.Clone(d.shown(h, d.object)), ops)
+	patched, err := patch.ApplyJSON(rawjson.Clone(a.shown(h, a.object)), ops)
 	if err != nil {
 		return false, apierrors.Internal(err)
 	}
@@ -195,30 +195,30 @@ func (d *admission) mutateBy(h *webhook) (bool, error) {
 	if !ok {
 		return false, apierrors.Internal(fmt.Errorf("admission webhook %q makes %s of the object", h.name, rawjson.KindOf(patched)))
 	}
-	if d.subresource == "scale" {
-		if object, err = d.scaled(d.object, object); err != nil {
+	if a.subresource == "scale" {
+		if object, err = a.scaled(a.object, object); err != nil {
 			return false, err
 		}
 	}
-	object["apiVersion"] = d.object["apiVersion"]
-	if rawjson.Equal(object, d.object) {
+	object["apiVersion"] = a.object["apiVersion"]
+	if rawjson.Equal(object, a.object) {
 		return false, nil
 	}
-	clear(d.object)
-	maps.Copy(d.object, object)
+	clear(a.object)
+	maps.Copy(a.object, object)
 	return true, nil
 }
 
 // shown returns an object as the webhook is to see it.
-func (d *admission) shown(h *webhook, object map[string]any) map[string]any {
+func (a *admission) shown(h *webhook, object map[string]any) map[string]any {
 	switch {
 	case object == nil:
 		return nil
-	case d.subresource == "scale":
-		return d.scaleOf(object)
+	case a.subresource == "scale":
+		return a.scaleOf(object)
 	}
 	object = maps.Clone(object)
-	object["apiVersion"] = d.kind.inVersion(h.version).APIVersion()
+	object["apiVersion"] = a.kind.inVersion(h.version).APIVersion()
 	return object
 }
 
@@ -230,22 +230,22 @@ func (k *kindInfo) inVersion(version string) apiResource {
 }
 
 // ask asks one webhook, and returns its patch and its warnings. Failures are its own matter if it wants them to be ignored.
-func (d *admission) ask(h *webhook) (patch []byte, warnings []string, err error) {
-	if d.dryRun && h.effects {
+func (a *admission) ask(h *webhook) (patch []byte, warnings []string, err error) {
+	if a.dryRun && h.effects {
 		return nil, nil, apierrors.BadRequest("admission webhook %q does not support dry run", h.name)
 	}
-	ctx, cancel := context.WithTimeout(d.ctx, h.timeout)
+	ctx, cancel := context.WithTimeout(a.ctx, h.timeout)
 	defer cancel()
-	uid := d.server.newUID()
-	response, err := h.call(ctx, d.server, d.review(h, uid))
+	uid := a.server.newUID()
+	response, err := h.call(ctx, a.server, a.review(h, uid))
 	if err == nil {
-		if patch, err = d.judge(response, uid); err != nil {
+		if patch, err = a.judge(response, uid); err != nil {
 			err = fmt.Errorf("received invalid webhook response: %w", err)
 		}
 	}
 	if err != nil {
-		if h.ignore && d.ctx.Err() == nil {
-			d.server.opts.Logger.Warn("An admission webhook has failed, which is ignored.", "webhook", h.name, "error", err)
+		if h.ignore && a.ctx.Err() == nil {
+			a.server.opts.Logger.Warn("An admission webhook has failed, which is ignored.", "webhook", h.name, "error", err)
 			return nil, nil, nil
 		}
 		return nil, nil, apierrors.Internal(fmt.Errorf("failed calling webhook %q: %w", h.name, err))
@@ -258,10 +258,10 @@ func (d *admission) ask(h *webhook) (patch []byte, warnings []string, err error)
 }
 
 // review is the question to a webhook.
-func (d *admission) review(h *webhook, uid string) map[string]any {
-	r := &d.kind.resource
+func (a *admission) review(h *webhook, uid string) map[string]any {
+	r := &a.kind.resource
 	kind := func(version string) map[string]any {
-		if d.subresource == "scale" {
+		if a.subresource == "scale" {
 			return unstructured.GroupVersionKind("autoscaling", "v1", "Scale")
 		}
 		return unstructured.GroupVersionKind(r.Group, version, r.Kind)
@@ -270,23 +270,23 @@ func (d *admission) review(h *webhook, uid string) map[string]any {
 		return map[string]any{"group": r.Group, "version": version, "resource": r.Plural}
 	}
 	request := map[string]any{
-		"uid": uid, "operation": d.operation, "dryRun": d.dryRun, "name": d.name, "userInfo": userInfo(), "options": d.options(),
+		"uid": uid, "operation": a.operation, "dryRun": a.dryRun, "name": a.name, "userInfo": userInfo(), "options": a.options(),
 		"kind": kind(h.version), "resource": resource(h.version), "requestKind": kind(r.Version), "requestResource": resource(r.Version),
 		"object": nil, "oldObject": nil,
 	}
-	if d.object != nil {
-		request["object"] = d.shown(h, d.object)
+	if a.object != nil {
+		request["object"] = a.shown(h, a.object)
 	}
-	if d.live != nil {
-		request["oldObject"] = d.shown(h, d.live)
+	if a.live != nil {
+		request["oldObject"] = a.shown(h, a.live)
 	}
-	if d.namespace != "" {
-		request["namespace"] = d.namespace
-	} else if d.kind.collection() == "namespaces." {
-		request["namespace"] = d.name
+	if a.namespace != "" {
+		request["namespace"] = a.namespace
+	} else if a.kind.collection() == "namespaces." {
+		request["namespace"] = a.name
 	}
-	if d.subresource != "" {
-		request["subResource"], request["requestSubResource"] = d.subresource, d.subresource
+	if a.subresource != "" {
+		request["subResource"], request["requestSubResource"] = a.subresource, a.subresource
 	}
 	return map[string]any{"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request}
 }
@@ -297,21 +297,21 @@ func userInfo() map[string]any {
 }
 
 // options are those of the request, as its query has them.
-func (d *admission) options() map[string]any {
-	o := map[string]any{"kind": optionsOf(strings.ToLower(d.operation)), "apiVersion": "meta.k8s.io/v1"}
+func (a *admission) options() map[string]any {
+	o := map[string]any{"kind": optionsOf(strings.ToLower(a.operation)), "apiVersion": "meta.k8s.io/v1"}
 	for _, key := range []string{"fieldManager", "fieldValidation", "propagationPolicy"} {
-		if v := d.query.Get(key); v != "" {
+		if v := a.query.Get(key); v != "" {
 			o[key] = v
 		}
 	}
-	if d.dryRun {
+	if a.dryRun {
 		o["dryRun"] = []any{"All"}
 	}
 	return o
 }
 
 // judge checks a webhook's answer, and returns its patch.
-func (d *admission) judge(response map[string]any, uid string) ([]byte, error) {
+func (a *admission) judge(response map[string]any, uid string) ([]byte, error) {
 	if response["uid"] != uid {
 		return nil, fmt.Errorf("expected response.uid=%q, got %q", uid, asWord(response["uid"]))
 	}
@@ -320,7 +320,7 @@ func (d *admission) judge(response map[string]any, uid string) ([]byte, error) {
 	switch {
 	case text == "" && !hasType:
 		return nil, nil
-	case !d.mutating:
+	case !a.mutating:
 		return nil, errors.New("validating webhook may not return response.patch")
 	case text != "" && !hasType:
 		return nil, errors.New("webhook returned response.patch but not response.patchType")

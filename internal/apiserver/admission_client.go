@@ -66,21 +66,21 @@ func decodeBase64(text string) ([]byte, error) { return base64.StdEncoding.Decod
 const maxReview = 10 << 20
 
 // call sends the question, and returns the response in the answer.
-func (h *webhook) call(ctx context.Context, s *Server, review map[string]any) (map[string]any, error) {
-	data, err := h.post(ctx, s, review)
+func (w *webhook) call(ctx context.Context, s *Server, review map[string]any) (map[string]any, error) {
+	data, err := w.post(ctx, s, review)
 	if err != nil {
 		return nil, fmt.Errorf("failed to call webhook: %w", err)
 	}
-	return h.response(data)
+	return w.response(data)
 }
 
 // post sends a review, and returns what the webhook has answered.
-func (h *webhook) post(ctx context.Context, s *Server, review map[string]any) ([]byte, error) {
+func (w *webhook) post(ctx context.Context, s *Server, review map[string]any) ([]byte, error) {
 	body, err := rawjson.Encode(review)
 	if err != nil {
 		return nil, err
 	}
-	address, err := h.address(s)
+	address, err := w.address(s)
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func (h *webhook) post(ctx context.Context, s *Server, review map[string]any) ([
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("Accept", "application/json, */*")
 	request.Header.Set("User-Agent", "kube-apiserver-admission")
-	transport, err := h.transport(s)
+	transport, err := w.transport(s)
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +108,7 @@ func (h *webhook) post(ctx context.Context, s *Server, review map[string]any) ([
 }
 
 // response reads the answer.
-func (h *webhook) response(data []byte) (map[string]any, error) {
+func (w *webhook) response(data []byte) (map[string]any, error) {
 	review, err := rawjson.DecodeObject(data)
 	if err != nil {
 		return nil, fmt.Errorf("failed to call webhook: %w", err)
@@ -124,22 +124,22 @@ func (h *webhook) response(data []byte) (map[string]any, error) {
 }
 
 // address is where the webhook is. There is no network of services here, so that those fail.
-func (h *webhook) address(s *Server) (string, error) {
-	timeout := fmt.Sprintf("timeout=%ds", int(h.timeout.Seconds()))
-	if h.url == "" {
-		name, namespace, path := asWord(h.service["name"]), asWord(h.service["namespace"]), asWord(h.service["path"])
-		port := asWord(h.service["port"])
+func (w *webhook) address(s *Server) (string, error) {
+	timeout := fmt.Sprintf("timeout=%ds", int(w.timeout.Seconds()))
+	if w.url == "" {
+		name, namespace, path := asWord(w.service["name"]), asWord(w.service["namespace"]), asWord(w.service["path"])
+		port := asWord(w.service["port"])
 		if port == "" {
 			port = "443"
 		}
 		why := fmt.Sprintf("service %q not found", name)
-		if s.db.get("services.", namespace+"/"+name) != nil {
+		if s.db.Get("services.", namespace+"/"+name) != nil {
 			why = fmt.Sprintf("no endpoints available for service %q", name)
 		}
 		at := fmt.Sprintf("https://%s.%s.svc:%s/%s?%s", name, namespace, port, strings.TrimPrefix(path, "/"), timeout)
 		return "", &url.Error{Op: "Post", URL: at, Err: errors.New(why)}
 	}
-	u, err := url.Parse(h.url)
+	u, err := url.Parse(w.url)
 	if err != nil {
 		return "", err
 	}
@@ -148,18 +148,18 @@ func (h *webhook) address(s *Server) (string, error) {
 }
 
 // transport makes the connection, as the options say, or to a server that the configuration's authority vouches for.
-func (h *webhook) transport(s *Server) (http.RoundTripper, error) {
-	if handler := s.webhookHere(h.url); handler != nil {
+func (w *webhook) transport(s *Server) (http.RoundTripper, error) {
+	if handler := s.webhookHere(w.url); handler != nil {
 		return &Transport{handler}, nil
 	}
 	if s.opts.WebhookTransport != nil {
 		return s.opts.WebhookTransport, nil
 	}
 	t := &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}
-	if h.ca != "" {
-		bundle, err := decodeBase64(h.ca)
+	if w.ca != "" {
+		bundle, err := decodeBase64(w.ca)
 		if err != nil {
-			return nil, fmt.Errorf("the authorities of the webhook %q are no base64: %w", h.name, err)
+			return nil, fmt.Errorf("the authorities of the webhook %q are no base64: %w", w.name, err)
 		}
 		t.TLSClientConfig.RootCAs = x509.NewCertPool()
 		if !t.TLSClientConfig.RootCAs.AppendCertsFromPEM(bundle) {

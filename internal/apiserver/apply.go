@@ -21,7 +21,7 @@ func (a *apiRequest) apply(w http.ResponseWriter, r *http.Request) error {
 	if a.query.Get("fieldManager") == "" {
 		return invalidOptions("PatchOptions", field.Required("fieldManager", "is required for apply patch"))
 	}
-	live := a.server.db.get(a.kind.collection(), a.key())
+	live := a.server.db.Get(a.kind.collection(), a.key())
 	if a.subresource != "" && live == nil {
 		return a.kind.notFound(a.name)
 	}

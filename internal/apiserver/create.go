@@ -182,11 +182,11 @@ func (a *apiRequest) checkNamespace() error {
 		return nil
 	}
 	spaces := a.server.kindOf("v1", "Namespace")
-	i := a.server.db.get(spaces.collection(), a.namespace)
+	i := a.server.db.Get(spaces.collection(), a.namespace)
 	if i == nil {
 		return spaces.notFound(a.namespace)
 	}
-	if unstructured.View(i.raw).Has("metadata.deletionTimestamp") {
+	if unstructured.View(i.Raw).Has("metadata.deletionTimestamp") {
 		e := apierrors.New(403, "Forbidden", fmt.Sprintf("%s %q is forbidden: unable to create new content in namespace %s because it is being terminated",
 			a.kind.groupResource(), a.name, a.namespace), a.kind.about(a.name))
 		e.Details["retryAfterSeconds"] = json.Number("1")
@@ -201,13 +201,13 @@ func (a *apiRequest) storeNew(object map[string]any) ([]byte, int, error) {
 	if v, _ := meta["resourceVersion"].(string); v != "" && rawjson.IsDigits(v) && !a.dryRun {
 		return nil, 0, apierrors.New(500, "", "resourceVersion should not be set on objects to be created", nil)
 	}
-	if old := a.server.db.get(a.kind.collection(), a.key()); old != nil {
+	if old := a.server.db.Get(a.kind.collection(), a.key()); old != nil {
 		e := a.kind.alreadyExists(a.name)
 		if meta["generateName"] != nil && a.verb == "create" {
 			e.Message += ", the server was not able to generate a unique name for the object"
 			e.Details["retryAfterSeconds"] = json.Number("1")
 		}
-		if unstructured.View(old.raw).Has("metadata.deletionTimestamp") {
+		if unstructured.View(old.Raw).Has("metadata.deletionTimestamp") {
 			e.Message = "object is being deleted: " + e.Message
 		}
 		return nil, 0, e
@@ -219,7 +219,7 @@ func (a *apiRequest) storeNew(object map[string]any) ([]byte, int, error) {
 		raw, err := rawjson.Encode(object)
 		return raw, 201, err
 	}
-	now, ok, err := a.server.db.put(a.kind.collection(), a.key(), nil, object)
+	now, ok, err := a.server.db.Put(a.kind.collection(), a.key(), nil, object)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -227,7 +227,7 @@ func (a *apiRequest) storeNew(object map[string]any) ([]byte, int, error) {
 		return nil, 0, a.kind.alreadyExists(a.name)
 	}
 	a.server.stored(a.kind, now)
-	return now.raw, 201, nil
+	return now.Raw, 201, nil
 }
 
 // suffix returns the end of a generated name.

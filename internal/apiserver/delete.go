@@ -12,6 +12,7 @@ import (
 	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
 	"github.com/kopf-go/kopf/internal/apiserver/field"
 	"github.com/kopf-go/kopf/internal/apiserver/protobuf"
+	"github.com/kopf-go/kopf/internal/apiserver/store"
 	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 	"github.com/kopf-go/kopf/internal/rawjson"
 	"github.com/kopf-go/kopf/internal/yaml"
@@ -76,10 +77,10 @@ func (a *apiRequest) delete(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if !gone || a.kind.returnsGone {
-		return a.answerItem(w, r, 200, last.raw)
+		return a.answerItem(w, r, 200, last.Raw)
 	}
 	details := a.kind.about(a.name)
-	details["uid"] = rawjson.StringAt(last.raw, "metadata", "uid")
+	details["uid"] = rawjson.StringAt(last.Raw, "metadata", "uid")
 	a.server.write(w, r, 200, map[string]any{"kind": "Status", "apiVersion": "v1", "metadata": map[string]any{}, "status": "Success", "details": details})
 	return nil
 }
@@ -90,14 +91,14 @@ func (a *apiRequest) deleteObject(o deleteOptions) error {
 }
 
 // deleteStored deletes an object, or marks it for deletion if something holds it.
-func (a *apiRequest) deleteStored(o deleteOptions) (last *item, gone bool, err error) {
+func (a *apiRequest) deleteStored(o deleteOptions) (last *store.Item, gone bool, err error) {
 	collection := a.kind.collection()
 	for {
-		before := a.server.db.get(collection, a.key())
+		before := a.server.db.Get(collection, a.key())
 		if before == nil {
 			return nil, false, a.kind.notFound(a.name)
 		}
-		live := before.object()
+		live := before.Object()
 		if err := a.precondition(o, live); err != nil {
 			return nil, false, err
 		}
@@ -110,7 +111,7 @@ func (a *apiRequest) deleteStored(o deleteOptions) (last *item, gone bool, err e
 		object := a.mark(live, o)
 		if a.dryRun {
 			raw, err := rawjson.Encode(object)
-			return &item{key: before.key, raw: raw, version: before.version}, released(object), err
+			return &store.Item{Key: before.Key, Raw: raw, Version: before.Version}, released(object), err
 		}
 		var ok bool
 		switch {
@@ -118,12 +119,12 @@ func (a *apiRequest) deleteStored(o deleteOptions) (last *item, gone bool, err e
 			if rawjson.AsMap(live["metadata"])["deletionTimestamp"] == nil {
 				object = live // it was never marked
 			}
-			last, ok, err = a.server.db.remove(collection, a.key(), before, object)
+			last, ok, err = a.server.db.Remove(collection, a.key(), before, object)
 			gone = true
 		case rawjson.Equal(object, live):
 			return before, false, nil
 		default:
-			last, ok, err = a.server.db.put(collection, a.key(), before, object)
+			last, ok, err = a.server.db.Put(collection, a.key(), before, object)
 		}
 		if err != nil {
 			return nil, false, err
@@ -133,7 +134,7 @@ func (a *apiRequest) deleteStored(o deleteOptions) (last *item, gone bool, err e
 			return last, true, nil
 		} else if ok {
 			a.server.stored(a.kind, last)
-			if a.server.db.get(collection, a.key()) == nil {
+			if a.server.db.Get(collection, a.key()) == nil {
 				return last, a.kind.resource.Plural != "namespaces", nil
 			}
 			return last, false, nil
@@ -201,14 +202,14 @@ func (a *apiRequest) deleteCollection(w http.ResponseWriter, r *http.Request) er
 	if err != nil {
 		return err
 	}
-	items, version := a.server.db.list(a.kind.collection())
-	var deleted []*item
+	items, version := a.server.db.List(a.kind.collection())
+	var deleted []*store.Item
 	for _, i := range items {
 		if !sel.has(i) {
 			continue
 		}
 		one := *a
-		one.verb, one.name, one.namespace = "delete", i.name, i.namespace
+		one.verb, one.name, one.namespace = "delete", i.Name, i.Namespace
 		err := one.deleteObject(o)
 		if e := (*apierrors.StatusError)(nil); errors.As(err, &e) && e.Code == 404 {
 			continue

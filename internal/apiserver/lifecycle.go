@@ -9,15 +9,16 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
+	"github.com/kopf-go/kopf/internal/apiserver/store"
 	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // stored does what follows from a stored object.
-func (s *Server) stored(k *kindInfo, i *item) {
+func (s *Server) stored(k *kindInfo, i *store.Item) {
 	switch k.resource.Plural + "." + k.resource.Group {
 	case "customresourcedefinitions.apiextensions.k8s.io":
-		if unstructured.View(i.raw).Has("metadata.deletionTimestamp") {
+		if unstructured.View(i.Raw).Has("metadata.deletionTimestamp") {
 			s.endDefinition(i)
 		} else {
 			s.establish(i)
@@ -28,7 +29,7 @@ func (s *Server) stored(k *kindInfo, i *item) {
 }
 
 // removed does what follows from the end of an object.
-func (s *Server) removed(k *kindInfo, i *item) {
+func (s *Server) removed(k *kindInfo, i *store.Item) {
 	switch {
 	case k.resource.Plural == "customresourcedefinitions" && k.crd == nil:
 		s.rebuild()
@@ -36,12 +37,12 @@ func (s *Server) removed(k *kindInfo, i *item) {
 	case k.crd != nil:
 		name := fmt.Sprint(rawjson.AsMap(k.crd["metadata"])["name"])
 		definitions := s.kindOf("apiextensions.k8s.io/v1", "CustomResourceDefinition")
-		if d := s.db.get(definitions.collection(), name); d != nil && unstructured.View(d.raw).Has("metadata.deletionTimestamp") {
+		if d := s.db.Get(definitions.collection(), name); d != nil && unstructured.View(d.Raw).Has("metadata.deletionTimestamp") {
 			s.endDefinition(d)
 		}
 	}
 	if k.resource.Namespaced {
-		if ns := s.db.get("namespaces.", i.namespace); ns != nil {
+		if ns := s.db.Get("namespaces.", i.Namespace); ns != nil {
 			s.endNamespace(ns)
 		}
 	}
@@ -50,11 +51,11 @@ func (s *Server) removed(k *kindInfo, i *item) {
 // rebuild finds out anew which kinds are served.
 func (s *Server) rebuild() {
 	served := slices.Clone(builtinKinds())
-	definitions, _ := s.db.list("customresourcedefinitions.apiextensions.k8s.io")
+	definitions, _ := s.db.List("customresourcedefinitions.apiextensions.k8s.io")
 	for _, d := range definitions {
-		kinds, err := kindsOf(d.object())
+		kinds, err := kindsOf(d.Object())
 		if err != nil {
-			s.opts.Logger.Error("A resource definition cannot be served.", "name", d.name, "error", err)
+			s.opts.Logger.Error("A resource definition cannot be served.", "name", d.Name, "error", err)
 			continue
 		}
 		served = append(served, kinds...)
@@ -65,10 +66,10 @@ func (s *Server) rebuild() {
 }
 
 // establish serves a resource definition, and says so in its status.
-func (s *Server) establish(i *item) {
+func (s *Server) establish(i *store.Item) {
 	s.rebuild()
 	definitions := s.kindOf("apiextensions.k8s.io/v1", "CustomResourceDefinition")
-	r := &apiRequest{server: s, kind: definitions, verb: "patch", name: i.name, subresource: "status", manager: "kube-apiserver"}
+	r := &apiRequest{server: s, kind: definitions, verb: "patch", name: i.Name, subresource: "status", manager: "kube-apiserver"}
 	_, err := r.changeObject(func(live map[string]any) (map[string]any, error) {
 		status := rawjson.AsMap(live["status"])
 		if status == nil {
@@ -95,7 +96,7 @@ func (s *Server) establish(i *item) {
 		return live, nil
 	})
 	if err != nil {
-		s.opts.Logger.Error("A resource definition cannot be established.", "name", i.name, "error", err)
+		s.opts.Logger.Error("A resource definition cannot be established.", "name", i.Name, "error", err)
 	}
 }
 
@@ -103,8 +104,8 @@ func (s *Server) establish(i *item) {
 const definitionFinalizer = "customresourcecleanup.apiextensions.k8s.io"
 
 // endDefinition deletes the objects of a resource definition that is marked for deletion, and then the definition itself.
-func (s *Server) endDefinition(d *item) {
-	object := d.object()
+func (s *Server) endDefinition(d *store.Item) {
+	object := d.Object()
 	finalizers, _ := rawjson.AsMap(object["metadata"])["finalizers"].([]any)
 	if !slices.Contains(finalizers, any(definitionFinalizer)) {
 		return
@@ -114,11 +115,11 @@ func (s *Server) endDefinition(d *item) {
 		return
 	}
 	s.empty(kinds[0], "")
-	if left, _ := s.db.list(kinds[0].collection()); len(left) > 0 {
+	if left, _ := s.db.List(kinds[0].collection()); len(left) > 0 {
 		return
 	}
 	definitions := s.kindOf("apiextensions.k8s.io/v1", "CustomResourceDefinition")
-	r := &apiRequest{server: s, kind: definitions, verb: "patch", name: d.name, manager: "kube-apiserver"}
+	r := &apiRequest{server: s, kind: definitions, verb: "patch", name: d.Name, manager: "kube-apiserver"}
 	_, err = r.changeObject(func(live map[string]any) (map[string]any, error) {
 		meta := rawjson.AsMap(live["metadata"])
 		list, _ := meta["finalizers"].([]any)
@@ -128,13 +129,13 @@ func (s *Server) endDefinition(d *item) {
 		return live, nil
 	})
 	if e := (*apierrors.StatusError)(nil); err != nil && (!errors.As(err, &e) || e.Code != 404) {
-		s.opts.Logger.Error("A resource definition cannot be removed.", "name", d.name, "error", err)
+		s.opts.Logger.Error("A resource definition cannot be removed.", "name", d.Name, "error", err)
 	}
 }
 
 // endNamespace deletes what is in a namespace that is marked for deletion, and then the namespace itself.
-func (s *Server) endNamespace(i *item) {
-	object := i.object()
+func (s *Server) endNamespace(i *store.Item) {
+	object := i.Object()
 	finalizers, _ := rawjson.AsMap(object["spec"])["finalizers"].([]any)
 	if rawjson.AsMap(object["metadata"])["deletionTimestamp"] == nil || len(finalizers) == 0 {
 		return
@@ -146,18 +147,18 @@ func (s *Server) endNamespace(i *item) {
 			continue
 		}
 		done[k.collection()] = true
-		s.empty(k, i.name)
-		items, _ := s.db.list(k.collection())
+		s.empty(k, i.Name)
+		items, _ := s.db.List(k.collection())
 		for _, rest := range items {
-			if rest.namespace == i.name {
+			if rest.Namespace == i.Name {
 				left++
 			}
 		}
 	}
-	if s.db.get("namespaces.", i.name) == nil {
+	if s.db.Get("namespaces.", i.Name) == nil {
 		return // the last of them has ended it already
 	}
-	r := &apiRequest{server: s, kind: s.kindOf("v1", "Namespace"), verb: "patch", name: i.name, manager: "kube-controller-manager", subresource: "status"}
+	r := &apiRequest{server: s, kind: s.kindOf("v1", "Namespace"), verb: "patch", name: i.Name, manager: "kube-controller-manager", subresource: "status"}
 	change := func(live map[string]any) (map[string]any, error) {
 		if rawjson.AsMap(live["status"])["conditions"] == nil {
 			rawjson.AsMap(live["status"])["conditions"] = namespaceEnd(left)
@@ -173,7 +174,7 @@ func (s *Server) endNamespace(i *item) {
 	}
 	_, err := r.changeObject(change)
 	if e := (*apierrors.StatusError)(nil); err != nil && (!errors.As(err, &e) || e.Code != 404) {
-		s.opts.Logger.Error("A namespace cannot be removed.", "name", i.name, "error", err)
+		s.opts.Logger.Error("A namespace cannot be removed.", "name", i.Name, "error", err)
 	}
 }
 
@@ -196,15 +197,15 @@ func namespaceEnd(left int) []any {
 
 // empty deletes all objects of a kind, in one namespace or everywhere.
 func (s *Server) empty(k *kindInfo, namespace string) {
-	items, _ := s.db.list(k.collection())
+	items, _ := s.db.List(k.collection())
 	for _, i := range items {
-		if namespace != "" && i.namespace != namespace || unstructured.View(i.raw).Has("metadata.deletionTimestamp") {
+		if namespace != "" && i.Namespace != namespace || unstructured.View(i.Raw).Has("metadata.deletionTimestamp") {
 			continue
 		}
-		r := &apiRequest{server: s, kind: k, verb: "delete", name: i.name, namespace: i.namespace, manager: "kube-controller-manager"}
+		r := &apiRequest{server: s, kind: k, verb: "delete", name: i.Name, namespace: i.Namespace, manager: "kube-controller-manager"}
 		err := r.deleteObject(deleteOptions{})
 		if e := (*apierrors.StatusError)(nil); err != nil && (!errors.As(err, &e) || e.Code != 404) {
-			s.opts.Logger.Error("An object cannot be deleted with its namespace or definition.", "kind", k.resource.Kind, "object", i.key, "error", err)
+			s.opts.Logger.Error("An object cannot be deleted with its namespace or definition.", "kind", k.resource.Kind, "object", i.Key, "error", err)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
+	"github.com/kopf-go/kopf/internal/apiserver/store"
 	"github.com/kopf-go/kopf/internal/apiserver/table"
 	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 	"github.com/kopf-go/kopf/internal/rawjson"
@@ -84,14 +85,14 @@ func (a *apiRequest) list(w http.ResponseWriter, r *http.Request) error {
 		}
 		return apierrors.New(406, "NotAcceptable", "you requested PartialObjectMetadata, but the requested object is a list ("+name+")", nil)
 	}
-	var chosen []*item
+	var chosen []*store.Item
 	next, remaining := "", int64(0)
 	for i, item := range items[from:] {
 		if !sel.has(item) {
 			continue
 		}
 		if limit > 0 && int64(len(chosen)) == limit {
-			next = encodeContinue(version, item.key)
+			next = encodeContinue(version, item.Key)
 			if len(sel.labels) == 0 && len(sel.fields) == 0 {
 				for _, rest := range items[from+i:] {
 					if sel.has(rest) {
@@ -104,7 +105,7 @@ func (a *apiRequest) list(w http.ResponseWriter, r *http.Request) error {
 		chosen = append(chosen, item)
 	}
 	if next != "" && a.query.Get("continue") == "" {
-		a.server.db.keep(a.kind.collection(), version, items)
+		a.server.db.Keep(a.kind.collection(), version, items)
 	}
 	meta := a.listMeta(version)
 	if form != asObjects {
@@ -130,11 +131,11 @@ func (a *apiRequest) listMeta(version uint64) map[string]any {
 }
 
 // page returns the list that the request reads, its version, and the index to go on from.
-func (a *apiRequest) page() ([]*item, uint64, int, error) {
+func (a *apiRequest) page() ([]*store.Item, uint64, int, error) {
 	name := a.kind.collection()
 	token := a.query.Get("continue")
 	if token == "" {
-		items, version := a.server.db.list(name)
+		items, version := a.server.db.List(name)
 		if want := a.query.Get("resourceVersion"); want != "" && want != "0" {
 			v, err := strconv.ParseUint(want, 10, 64)
 			if err != nil {
@@ -145,7 +146,7 @@ func (a *apiRequest) page() ([]*item, uint64, int, error) {
 					map[string]any{"causes": []any{map[string]any{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}}, "retryAfterSeconds": 1})
 			}
 			if a.query.Get("resourceVersionMatch") == "Exact" {
-				old, ok := a.server.db.at(name, v)
+				old, ok := a.server.db.At(name, v)
 				if !ok {
 					return nil, 0, 0, apierrors.New(410, "Expired", "The resourceVersion for the provided list is too old.", nil)
 				}
@@ -158,15 +159,15 @@ func (a *apiRequest) page() ([]*item, uint64, int, error) {
 	if err != nil {
 		return nil, 0, 0, apierrors.BadRequest("invalid continue token: continue key is not valid: %v", err)
 	}
-	items, ok := a.server.db.snapshot(name, version)
+	items, ok := a.server.db.Snapshot(name, version)
 	if !ok {
-		items, ok = a.server.db.at(name, version)
+		items, ok = a.server.db.At(name, version)
 	}
 	if !ok {
 		return nil, 0, 0, apierrors.New(410, "Expired", "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter.", nil)
 	}
 	for i, item := range items {
-		if item.key >= start {
+		if item.Key >= start {
 			return items, version, i, nil
 		}
 	}
@@ -174,7 +175,7 @@ func (a *apiRequest) page() ([]*item, uint64, int, error) {
 }
 
 // answer makes the answer to a list.
-func (a *apiRequest) answer(form listed, items []*item, meta map[string]any) any {
+func (a *apiRequest) answer(form listed, items []*store.Item, meta map[string]any) any {
 	switch form {
 	case asTable:
 		rows := table.New(a.kind.tableColumns(), a.decoded(items), a.query.Get("includeObject"), time.Now())
@@ -193,7 +194,7 @@ func (a *apiRequest) answer(form listed, items []*item, meta map[string]any) any
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(b, a.listItem(item.raw)...)
+		b = append(b, a.listItem(item.Raw)...)
 	}
 	b = append(b, `],"kind":"`+a.kind.listKind+`","metadata":`...)
 	b = append(append(b, head...), '}')
@@ -219,10 +220,10 @@ func (a *apiRequest) sent(raw []byte) []byte {
 	return withAPIVersion(raw, a.kind.apiVersion())
 }
 
-func (a *apiRequest) decoded(items []*item) []map[string]any {
+func (a *apiRequest) decoded(items []*store.Item) []map[string]any {
 	all := make([]map[string]any, len(items))
 	for i, item := range items {
-		all[i] = unstructured.View(a.sent(item.raw)).Map()
+		all[i] = unstructured.View(a.sent(item.Raw)).Map()
 	}
 	return all
 }
@@ -260,7 +261,7 @@ func (a *apiRequest) watch(w http.ResponseWriter, r *http.Request) error {
 		ctx, cancel = context.WithTimeout(ctx, time.Duration(timeout)*time.Second)
 		defer cancel()
 	}
-	o := &watching{apiRequest: a, sel: sel, form: form, w: w, bookmarks: a.query.Get("allowWatchBookmarks") == "true"}
+	o := &watching{apiRequest: a, sel: sel, form: form, writer: w, bookmarks: a.query.Get("allowWatchBookmarks") == "true"}
 	a.server.mu.Lock()
 	o.closing = a.server.closing
 	a.server.mu.Unlock()
@@ -277,7 +278,7 @@ type watching struct {
 	*apiRequest
 	sel       *selection
 	form      listed
-	w         http.ResponseWriter
+	writer    http.ResponseWriter
 	bookmarks bool
 	closing   <-chan struct{}
 	version   uint64 // the last one sent, or to begin after
@@ -286,180 +287,180 @@ type watching struct {
 }
 
 // begin accepts the watch, and sends what is there if it does not go on from a version.
-func (o *watching) begin() error {
-	want := o.query.Get("resourceVersion")
+func (w *watching) begin() error {
+	want := w.query.Get("resourceVersion")
 	initial := want == "" || want == "0"
 	var err error
-	if send := o.query.Get("sendInitialEvents"); send != "" {
-		if o.query.Get("resourceVersionMatch") != "NotOlderThan" {
+	if send := w.query.Get("sendInitialEvents"); send != "" {
+		if w.query.Get("resourceVersionMatch") != "NotOlderThan" {
 			return apierrors.New(422, "Invalid", `ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan`,
 				map[string]any{"group": "meta.k8s.io", "kind": "ListOptions"})
 		}
 		initial = send == "true"
 	}
 	if !initial && want != "" && want != "0" {
-		if o.version, err = strconv.ParseUint(want, 10, 64); err != nil {
+		if w.version, err = strconv.ParseUint(want, 10, 64); err != nil {
 			return apierrors.BadRequest("strconv.ParseUint: parsing %q: invalid syntax", want)
 		}
 	}
-	if f := o.fault; f != nil && f.Gone {
-		o.begun()
-		o.gone()
+	if f := w.fault; f != nil && f.Gone {
+		w.begun()
+		w.gone()
 		return nil
 	}
-	o.begun()
+	w.begun()
 	if !initial {
 		if want == "" || want == "0" {
-			o.version = o.server.db.now()
+			w.version = w.server.db.Now()
 		}
 		return nil
 	}
-	items, version := o.server.db.list(o.kind.collection())
+	items, version := w.server.db.List(w.kind.collection())
 	for _, item := range items {
-		if o.sel.has(item) {
-			o.send(added, item)
+		if w.sel.has(item) {
+			w.send(store.Added, item)
 		}
 	}
-	o.flush()
-	o.version = version
-	if o.query.Get("sendInitialEvents") == "true" && o.bookmarks {
-		o.mark(map[string]any{"k8s.io/initial-events-end": "true"})
+	w.flush()
+	w.version = version
+	if w.query.Get("sendInitialEvents") == "true" && w.bookmarks {
+		w.mark(map[string]any{"k8s.io/initial-events-end": "true"})
 	}
 	return nil
 }
 
-func (o *watching) begun() {
-	o.w.WriteHeader(200)
-	o.flush()
+func (w *watching) begun() {
+	w.writer.WriteHeader(200)
+	w.flush()
 }
 
 // flush sends what was written.
-func (o *watching) flush() {
-	if f, ok := o.w.(http.Flusher); ok {
+func (w *watching) flush() {
+	if f, ok := w.writer.(http.Flusher); ok {
 		f.Flush()
 	}
 }
 
 // follow sends the changes as they come.
-func (o *watching) follow(ctx context.Context) {
-	bookmarks := time.NewTicker(o.server.opts.BookmarkInterval)
+func (w *watching) follow(ctx context.Context) {
+	bookmarks := time.NewTicker(w.server.opts.BookmarkInterval)
 	defer bookmarks.Stop()
-	stall := o.fault != nil && o.fault.Stall
-	for !o.cut {
-		steps, _, next, known := o.server.db.since(o.kind.collection(), o.version)
+	stall := w.fault != nil && w.fault.Stall
+	for !w.cut {
+		steps, _, next, known := w.server.db.Since(w.kind.collection(), w.version)
 		if stall {
 			steps, known = nil, true
 		}
 		if !known {
-			o.gone()
+			w.gone()
 			return
 		}
 		for _, step := range steps {
-			o.step(step)
-			o.version = step.now.version
+			w.step(step)
+			w.version = step.Now.Version
 		}
 		if len(steps) > 0 {
-			o.flush()
+			w.flush()
 		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-o.closing:
+		case <-w.closing:
 			panic(http.ErrAbortHandler)
 		case <-next:
 		case <-bookmarks.C:
-			if o.bookmarks && !stall {
-				o.idle()
+			if w.bookmarks && !stall {
+				w.idle()
 			}
 		}
 	}
 }
 
 // idle sends a bookmark, if there was nothing else.
-func (o *watching) idle() {
-	steps, now, _, known := o.server.db.since(o.kind.collection(), o.version)
+func (w *watching) idle() {
+	steps, now, _, known := w.server.db.Since(w.kind.collection(), w.version)
 	if known && len(steps) == 0 {
-		o.version = now
-		o.mark(nil)
+		w.version = now
+		w.mark(nil)
 	}
 }
 
 // step sends one change, as it looks through the selectors: objects come into sight and go out of it.
-func (o *watching) step(step change) {
-	is, was := step.typ != deleted && o.sel.has(step.now), o.sel.has(step.before)
+func (w *watching) step(step store.Change) {
+	is, was := step.Type != store.Deleted && w.sel.has(step.Now), w.sel.has(step.Before)
 	switch {
 	case is && was:
-		o.send(modified, step.now)
+		w.send(store.Modified, step.Now)
 	case is:
-		o.send(added, step.now)
-	case was && step.typ == deleted:
-		o.send(deleted, step.now)
+		w.send(store.Added, step.Now)
+	case was && step.Type == store.Deleted:
+		w.send(store.Deleted, step.Now)
 	case was: // it was changed out of sight: what is sent is how it looked, at the version of the change
-		object := rawjson.ParseObject(step.before.raw)
-		object.Set(rawjson.AppendString(nil, strconv.FormatUint(step.now.version, 10)), "metadata", "resourceVersion")
-		o.send(deleted, &item{raw: object.AppendTo(nil)})
+		object := rawjson.ParseObject(step.Before.Raw)
+		object.Set(rawjson.AppendString(nil, strconv.FormatUint(step.Now.Version, 10)), "metadata", "resourceVersion")
+		w.send(store.Deleted, &store.Item{Raw: object.AppendTo(nil)})
 	}
 }
 
-func (o *watching) send(typ watchEvent, i *item) {
-	raw := o.sent(i.raw)
-	switch o.form {
+func (w *watching) send(typ store.ChangeType, i *store.Item) {
+	raw := w.sent(i.Raw)
+	switch w.form {
 	case asTable:
-		rows := table.New(o.kind.tableColumns(), []map[string]any{unstructured.View(raw).Map()}, o.query.Get("includeObject"), time.Now())
+		rows := table.New(w.kind.tableColumns(), []map[string]any{unstructured.View(raw).Map()}, w.query.Get("includeObject"), time.Now())
 		rows["metadata"] = map[string]any{"resourceVersion": rawjson.StringAt(raw, "metadata", "resourceVersion")}
-		if o.columns {
+		if w.columns {
 			rows["columnDefinitions"] = nil
 		}
-		o.columns = true
+		w.columns = true
 		raw, _ = rawjson.Encode(rows) // it is JSON
 	case asMetadata, asOneMetadata:
 		raw, _ = rawjson.Encode(table.Partial(unstructured.View(raw).Map())) // it is JSON
 	}
-	o.frame(typ, raw)
+	w.frame(typ, raw)
 }
 
-func (o *watching) frame(typ watchEvent, raw []byte) {
+func (w *watching) frame(typ store.ChangeType, raw []byte) {
 	frame := make([]byte, 0, len(raw)+40)
 	frame = append(append(frame, `{"type":"`...), typ...)
 	frame = append(append(append(frame, `","object":`...), raw...), "}\n"...)
-	if f := o.fault; f != nil && f.Cut {
-		o.w.Write(frame[:len(frame)/2]) // a client that has gone does not matter
-		o.flush()
+	if f := w.fault; f != nil && f.Cut {
+		w.writer.Write(frame[:len(frame)/2]) // a client that has gone does not matter
+		w.flush()
 		panic(http.ErrAbortHandler)
 	}
-	if _, err := o.w.Write(frame); err != nil {
-		o.cut = true
+	if _, err := w.writer.Write(frame); err != nil {
+		w.cut = true
 	}
 }
 
 // mark sends a bookmark.
-func (o *watching) mark(annotations map[string]any) {
-	meta := map[string]any{"resourceVersion": strconv.FormatUint(o.version, 10)}
+func (w *watching) mark(annotations map[string]any) {
+	meta := map[string]any{"resourceVersion": strconv.FormatUint(w.version, 10)}
 	if annotations != nil {
 		meta["annotations"] = annotations
 	}
-	object := map[string]any{"kind": o.kind.resource.Kind, "apiVersion": o.kind.apiVersion(), "metadata": meta}
-	switch o.form {
+	object := map[string]any{"kind": w.kind.resource.Kind, "apiVersion": w.kind.apiVersion(), "metadata": meta}
+	switch w.form {
 	case asMetadata, asOneMetadata:
 		object = table.Partial(object)
 	case asTable:
-		rows := table.New(o.kind.tableColumns(), []map[string]any{object}, o.query.Get("includeObject"), time.Now())
+		rows := table.New(w.kind.tableColumns(), []map[string]any{object}, w.query.Get("includeObject"), time.Now())
 		rows["columnDefinitions"] = nil
 		rows["metadata"] = map[string]any{"resourceVersion": meta["resourceVersion"]}
 		object = rows
 	}
 	raw, _ := rawjson.Encode(object) // texts
-	o.frame(eventBookmark, raw)
-	o.flush()
+	w.frame("BOOKMARK", raw)
+	w.flush()
 }
 
 // gone tells that the history does not go back to where the watch is to begin.
-func (o *watching) gone() {
-	e := apierrors.New(410, "Expired", fmt.Sprintf("too old resource version: %d (%d)", o.version, o.server.db.now()), nil)
+func (w *watching) gone() {
+	e := apierrors.New(410, "Expired", fmt.Sprintf("too old resource version: %d (%d)", w.version, w.server.db.Now()), nil)
 	raw, _ := rawjson.Encode(e.Object()) // texts
-	o.frame("ERROR", raw)
-	o.flush()
-	o.cut = true
+	w.frame("ERROR", raw)
+	w.flush()
+	w.cut = true
 }
 
 // withAPIVersion returns an object's bytes in another version of its group.

@@ -67,19 +67,19 @@ func (s *Server) Serve(listener net.Listener) *Listener {
 }
 
 // Close stops listening, and ends all connections.
-func (s *Listener) Close() error {
-	s.end()
-	err := s.server.Close()
-	<-s.done
+func (l *Listener) Close() error {
+	l.end()
+	err := l.server.Close()
+	<-l.done
 	return err
 }
 
 // WriteKubeconfig writes a kubeconfig by which kubectl and others reach the listening server. A file that is there is replaced by a new one
 // of the user of this process, and so is a symbolic link: the file that it leads to stays as it is.
-func (s *Listener) WriteKubeconfig(path string) error {
+func (l *Listener) WriteKubeconfig(path string) error {
 	config := map[string]any{
 		"apiVersion": "v1", "kind": "Config", "current-context": "kopf",
-		"clusters": []any{map[string]any{"name": "kopf", "cluster": map[string]any{"server": s.URL}}},
+		"clusters": []any{map[string]any{"name": "kopf", "cluster": map[string]any{"server": l.URL}}},
 		"users":    []any{map[string]any{"name": "kopf", "user": map[string]any{}}},
 		"contexts": []any{map[string]any{"name": "kopf", "context": map[string]any{"cluster": "kopf", "user": "kopf", "namespace": "default"}}},
 	}

@@ -131,11 +131,11 @@ func (a *apiRequest) warn(w http.ResponseWriter) {
 }
 
 func (a *apiRequest) get(w http.ResponseWriter, r *http.Request) error {
-	i := a.server.db.get(a.kind.collection(), a.key())
+	i := a.server.db.Get(a.kind.collection(), a.key())
 	if i == nil {
 		return a.kind.notFound(a.name)
 	}
-	return a.answerItem(w, r, 200, i.raw)
+	return a.answerItem(w, r, 200, i.Raw)
 }
 
 // strict checks the fields that the schema does not know, as the client wants it.

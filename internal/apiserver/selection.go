@@ -5,6 +5,7 @@ import (
 
 	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
 	"github.com/kopf-go/kopf/internal/apiserver/selector"
+	"github.com/kopf-go/kopf/internal/apiserver/store"
 	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
@@ -18,18 +19,18 @@ type selection struct {
 }
 
 // has tells whether an object is selected.
-func (s *selection) has(i *item) bool {
-	if i == nil || s.namespace != "" && i.namespace != s.namespace || s.name != "" && i.name != s.name {
+func (s *selection) has(i *store.Item) bool {
+	if i == nil || s.namespace != "" && i.Namespace != s.namespace || s.name != "" && i.Name != s.name {
 		return false
 	}
 	for _, r := range s.labels {
-		raw, ok := rawjson.Find(i.raw, "metadata", "labels", r.Key)
+		raw, ok := rawjson.Find(i.Raw, "metadata", "labels", r.Key)
 		if !r.Matches(rawjson.Unquote(raw), ok) {
 			return false
 		}
 	}
 	for _, r := range s.fields {
-		value := unstructured.View(i.raw).String(r.Key)
+		value := unstructured.View(i.Raw).String(r.Key)
 		if !r.Matches(value, true) {
 			return false
 		}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
 	"github.com/kopf-go/kopf/internal/apiserver/openapi"
+	"github.com/kopf-go/kopf/internal/apiserver/store"
 	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 	"github.com/kopf-go/kopf/internal/httplimit"
 	"github.com/kopf-go/kopf/internal/rawjson"
@@ -30,7 +31,7 @@ import (
 // Server is an API server. It is safe for concurrent use.
 type Server struct {
 	opts Options
-	db   *database
+	db   *store.Store
 
 	mu       sync.Mutex // guards following
 	served   []*kindInfo
@@ -72,7 +73,7 @@ func New(opts Options) *Server {
 	if s.opts.Logger == nil {
 		s.opts.Logger = slog.Default()
 	}
-	s.db = newDatabase(s.opts.HistoryLimit)
+	s.db = store.New(s.opts.HistoryLimit)
 	s.served = builtinKinds()
 	for _, name := range []string{"default", "kube-node-lease", "kube-public", "kube-system"} {
 		r := &apiRequest{server: s, kind: s.kindOf("v1", "Namespace"), verb: "create", name: name, manager: "kube-apiserver", ctx: context.Background()}
@@ -151,7 +152,7 @@ func (s *Server) note(r Request) (done func(status int)) {
 
 // Compact forgets the history, as real servers do every few minutes: watches that go on from an older version are
 // refused with the code 410, and the next pages of lists too.
-func (s *Server) Compact() { s.db.compact() }
+func (s *Server) Compact() { s.db.Compact() }
 
 // Disconnect ends all watches at once, as if their connections were lost.
 func (s *Server) Disconnect() {

@@ -10,6 +10,7 @@ import (
 	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
 	"github.com/kopf-go/kopf/internal/apiserver/field"
 	"github.com/kopf-go/kopf/internal/apiserver/managedfields"
+	"github.com/kopf-go/kopf/internal/apiserver/store"
 	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
@@ -50,11 +51,11 @@ func (a *apiRequest) changeObject(mutate func(live map[string]any) (map[string]a
 // change is [apiRequest.changeObject] for objects that are applied, too, of which managedFields are there already.
 func (a *apiRequest) change(applied bool, mutate func(live map[string]any) (map[string]any, error)) ([]byte, error) {
 	for {
-		before := a.server.db.get(a.kind.collection(), a.key())
+		before := a.server.db.Get(a.kind.collection(), a.key())
 		if before == nil {
 			return nil, a.kind.notFound(a.name)
 		}
-		live := unstructured.View(a.sent(before.raw)).Map()
+		live := unstructured.View(a.sent(before.Raw)).Map()
 		object, err := mutate(rawjson.Clone(live).(map[string]any))
 		if err != nil {
 			return nil, err
@@ -67,7 +68,7 @@ func (a *apiRequest) change(applied bool, mutate func(live map[string]any) (map[
 }
 
 // replace puts a changed object in the place of the live one, and tells whether that is settled.
-func (a *apiRequest) replace(before *item, live, object map[string]any, applied bool) ([]byte, bool, error) {
+func (a *apiRequest) replace(before *store.Item, live, object map[string]any, applied bool) ([]byte, bool, error) {
 	if err := a.checkIdentity(live, object); err != nil {
 		return nil, true, err
 	}
@@ -95,7 +96,7 @@ func (a *apiRequest) replace(before *item, live, object map[string]any, applied 
 	}
 	rawjson.AsMap(object["metadata"])["resourceVersion"] = rawjson.AsMap(live["metadata"])["resourceVersion"]
 	if rawjson.Equal(live, object) {
-		return before.raw, true, nil
+		return before.Raw, true, nil
 	}
 	if a.kind.storage != "" {
 		object["apiVersion"] = a.kind.storage
@@ -110,19 +111,19 @@ func (a *apiRequest) replace(before *item, live, object map[string]any, applied 
 		if err != nil {
 			return nil, true, err
 		}
-		last, ok, err := a.server.db.remove(collection, a.key(), before, object)
+		last, ok, err := a.server.db.Remove(collection, a.key(), before, object)
 		if !ok || err != nil {
 			return nil, err != nil, err
 		}
 		a.server.removed(a.kind, last)
 		return answer, true, nil
 	}
-	now, ok, err := a.server.db.put(collection, a.key(), before, object)
+	now, ok, err := a.server.db.Put(collection, a.key(), before, object)
 	if !ok || err != nil {
 		return nil, err != nil, err
 	}
 	a.server.stored(a.kind, now)
-	return now.raw, true, nil
+	return now.Raw, true, nil
 }
 
 // checkIdentity refuses what was made of another object.

@@ -102,10 +102,10 @@ func (o Options) lastApplied(live map[string]any) *fieldSet {
 
 // drop removes from an object what was applied before and is not any more, unless others own it, or own something
 // in it.
-func (all managers) drop(t fieldType, merged map[string]any, before *fieldSet) map[string]any {
+func (m managers) drop(t fieldType, merged map[string]any, before *fieldSet) map[string]any {
 	owned := &fieldSet{}
-	for _, m := range all {
-		owned = owned.union(m.fields)
+	for _, e := range m {
+		owned = owned.union(e.fields)
 	}
 	whole := appliedFields(merged, t).withNamed(t)
 	left := rawjson.AsMap(without(t, any(merged), before.withNamed(t)))
@@ -119,14 +119,14 @@ func (all managers) drop(t fieldType, merged map[string]any, before *fieldSet) m
 }
 
 // disown takes from all other managers what was changed and what is gone, or tells of the conflicts.
-func (all managers) disown(c *comparison, o Options, live map[string]any, force bool) *apierrors.StatusError {
+func (m managers) disown(c *comparison, o Options, live map[string]any, force bool) *apierrors.StatusError {
 	changed := c.added.union(c.modified)
 	conflicts := make(map[entryKey]*fieldSet)
-	for k, m := range all {
+	for k, e := range m {
 		if k == o.key() {
 			continue
 		}
-		if both := m.fields.and(changed); !both.empty() {
+		if both := e.fields.and(changed); !both.empty() {
 			conflicts[k] = both
 		}
 	}
@@ -139,14 +139,14 @@ func (all managers) disown(c *comparison, o Options, live map[string]any, force 
 		}
 	}
 	if len(conflicts) > 0 && !force {
-		return conflictOf(conflicts, all)
+		return conflictOf(conflicts, m)
 	}
-	for k, m := range all {
+	for k, e := range m {
 		if k == o.key() {
 			continue
 		}
-		if m.fields = m.fields.minus(changed).minus(c.removed); m.fields.empty() {
-			delete(all, k)
+		if e.fields = e.fields.minus(changed).minus(c.removed); e.fields.empty() {
+			delete(m, k)
 		}
 	}
 	return nil

@@ -82,12 +82,12 @@ func managersOf(object map[string]any) managers {
 }
 
 // store writes the entries to an object, in the order in which kube-apiserver has them.
-func (all managers) store(object map[string]any) {
+func (m managers) store(object map[string]any) {
 	meta := rawjson.AsMap(object["metadata"])
 	delete(meta, "managedFields")
-	keys := make([]entryKey, 0, len(all))
-	for k, m := range all {
-		if !m.fields.empty() {
+	keys := make([]entryKey, 0, len(m))
+	for k, e := range m {
+		if !e.fields.empty() {
 			keys = append(keys, k)
 		}
 	}
@@ -95,17 +95,17 @@ func (all managers) store(object map[string]any) {
 		return
 	}
 	slices.SortStableFunc(keys, func(a, b entryKey) int {
-		return cmp.Or(cmp.Compare(a.operation, b.operation), cmp.Compare(all[a].time, all[b].time), cmp.Compare(a.manager, b.manager),
-			cmp.Compare(all[a].apiVersion, all[b].apiVersion), cmp.Compare(a.subresource, b.subresource))
+		return cmp.Or(cmp.Compare(a.operation, b.operation), cmp.Compare(m[a].time, m[b].time), cmp.Compare(a.manager, b.manager),
+			cmp.Compare(m[a].apiVersion, m[b].apiVersion), cmp.Compare(a.subresource, b.subresource))
 	})
 	list := make([]any, 0, len(keys))
 	for _, k := range keys {
-		m := all[k]
+		e := m[k]
 		entry := map[string]any{
-			"manager": k.manager, "operation": k.operation, "apiVersion": m.apiVersion, "fieldsType": "FieldsV1", "fieldsV1": m.fields.encode(),
+			"manager": k.manager, "operation": k.operation, "apiVersion": e.apiVersion, "fieldsType": "FieldsV1", "fieldsV1": e.fields.encode(),
 		}
-		if m.time != "" {
-			entry["time"] = m.time
+		if e.time != "" {
+			entry["time"] = e.time
 		}
 		if k.subresource != "" {
 			entry["subresource"] = k.subresource
@@ -118,10 +118,10 @@ func (all managers) store(object map[string]any) {
 // maxUpdateManagers is how many entries of updates an object has; older ones are thrown together.
 const maxUpdateManagers = 10
 
-func (all managers) cap() {
+func (m managers) cap() {
 	var updates []entryKey
-	for k, m := range all {
-		if k.operation == "Update" && !m.fields.empty() {
+	for k, e := range m {
+		if k.operation == "Update" && !e.fields.empty() {
 			updates = append(updates, k)
 		}
 	}
@@ -129,17 +129,17 @@ func (all managers) cap() {
 		return
 	}
 	slices.SortStableFunc(updates, func(a, b entryKey) int {
-		return cmp.Compare(all[a].time+"\x00"+a.manager, all[b].time+"\x00"+b.manager)
+		return cmp.Compare(m[a].time+"\x00"+a.manager, m[b].time+"\x00"+b.manager)
 	})
 	for _, k := range updates[:len(updates)-maxUpdateManagers+1] {
-		old := all[k]
-		delete(all, k)
+		old := m[k]
+		delete(m, k)
 		ancient := entryKey{"ancient-changes", "Update", old.apiVersion, ""}
-		if m := all[ancient]; m != nil {
-			m.fields = m.fields.union(old.fields)
-			m.time = old.time
+		if e := m[ancient]; e != nil {
+			e.fields = e.fields.union(old.fields)
+			e.time = old.time
 		} else {
-			all[ancient] = old
+			m[ancient] = old
 		}
 	}
 }

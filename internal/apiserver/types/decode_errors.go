@@ -22,14 +22,14 @@ type decodingError struct {
 	path               string
 }
 
-func (m *decodingError) String() string {
+func (e *decodingError) String() string {
 	switch {
-	case m == nil:
+	case e == nil:
 		return ""
-	case m.text != "":
-		return m.text
+	case e.text != "":
+		return e.text
 	}
-	return fmt.Sprintf("json: cannot unmarshal %s into Go struct field %s.%s of type %s", m.word, m.owner, m.path, m.typed)
+	return fmt.Sprintf("json: cannot unmarshal %s into Go struct field %s.%s of type %s", e.word, e.owner, e.path, e.typed)
 }
 
 // goValueError returns why a value called name in a type called owner cannot be decoded, nil if it can.

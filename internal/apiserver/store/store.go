@@ -1,0 +1,279 @@
+package store
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
+	"github.com/kopf-go/kopf/internal/rawjson"
+)
+
+// This file stores the objects of the in-memory API server, with their history for those who
+// watch. An object is stored as the bytes that are sent; what is stored is never changed, only replaced, so it is
+// shared by all who read. The functions are called on the goroutines of the requests.
+
+// Item is one object in one state.
+type Item struct {
+	Key       string // namespace/name, or the name alone
+	Namespace string
+	Name      string
+	Version   uint64
+	Raw       []byte // compact JSON
+}
+
+// Object decodes the item, for those who are going to change it.
+func (i *Item) Object() map[string]any { return unstructured.View(i.Raw).Map() }
+
+// Change is one step in the history of a collection.
+type Change struct {
+	Type   ChangeType
+	Now    *Item
+	Before *Item // nil for creations
+}
+
+// collection is all objects of one group and resource, in whatever version they are asked for.
+type collection struct {
+	objects map[string]*Item
+	sorted  []*Item  // by key; nil when it must be made anew. Never changed
+	history []Change // by version
+	oldest  uint64   // the version before the first change in the history
+	changed chan struct{}
+}
+
+// Store is all objects of a server.
+type Store struct {
+	mu          sync.RWMutex // guards everything in here
+	version     uint64
+	compacted   uint64                 // the version up to which everything is forgotten
+	collections map[string]*collection // by plural.group
+	limit       int                    // of each history
+	snapshots   []snapshot             // for the pages of lists, newest last
+}
+
+// snapshot is a list as it was at its first page.
+type snapshot struct {
+	version uint64
+	where   *collection
+	items   []*Item
+}
+
+// maxSnapshots is the number of lists that can be read page by page at the same time.
+const maxSnapshots = 64
+
+func New(limit int) *Store {
+	return &Store{version: 1, collections: make(map[string]*collection), limit: limit}
+}
+
+// collection returns a collection, made when first asked for. The caller holds the lock for writing, or has made it before.
+func (s *Store) collectionLocked(name string) *collection {
+	c := s.collections[name]
+	if c == nil {
+		c = &collection{objects: make(map[string]*Item), changed: make(chan struct{}), oldest: s.compacted}
+		s.collections[name] = c
+	}
+	return c
+}
+
+func (s *Store) collection(name string) *collection {
+	s.mu.RLock()
+	c := s.collections[name]
+	s.mu.RUnlock()
+	if c != nil {
+		return c
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.collectionLocked(name)
+}
+
+// Get returns an object, nil if there is none.
+func (s *Store) Get(name, key string) *Item {
+	c := s.collection(name)
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return c.objects[key]
+}
+
+// Put stores an object in place of what is there, which must be before; nil means that there must be nothing. It gives
+// the object its version. It tells whether it could.
+func (s *Store) Put(name, key string, before *Item, object map[string]any) (*Item, bool, error) {
+	c := s.collection(name)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.objects[key] != before {
+		return nil, false, nil
+	}
+	now, err := s.nextLocked(key, object)
+	if err != nil {
+		return nil, false, err
+	}
+	typ := Modified
+	if before == nil {
+		typ = Added
+	}
+	c.objects[key] = now
+	s.recordLocked(c, Change{typ, now, before})
+	return now, true, nil
+}
+
+// Remove deletes an object, which must be before. The object is its last state, and gets a version of its own.
+func (s *Store) Remove(name, key string, before *Item, object map[string]any) (*Item, bool, error) {
+	c := s.collection(name)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.objects[key] != before {
+		return nil, false, nil
+	}
+	last, err := s.nextLocked(key, object)
+	if err != nil {
+		return nil, false, err
+	}
+	delete(c.objects, key)
+	s.recordLocked(c, Change{Deleted, last, before})
+	return last, true, nil
+}
+
+func (s *Store) nextLocked(key string, object map[string]any) (*Item, error) {
+	meta := rawjson.AsMap(object["metadata"])
+	meta["resourceVersion"] = strconv.FormatUint(s.version+1, 10)
+	raw, err := rawjson.Encode(object)
+	if err != nil {
+		return nil, err
+	}
+	s.version++
+	namespace := unstructured.Text(meta, "namespace")
+	name := unstructured.Text(meta, "name")
+	return &Item{Key: key, Namespace: namespace, Name: name, Version: s.version, Raw: raw}, nil
+}
+
+func (s *Store) recordLocked(c *collection, step Change) {
+	c.sorted = nil
+	c.history = append(c.history, step)
+	if len(c.history) > s.limit {
+		drop := len(c.history) - s.limit/2
+		c.oldest = c.history[drop-1].Now.Version
+		c.history = slices.Clone(c.history[drop:])
+	}
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// Compact forgets the history of all collections.
+func (s *Store) Compact() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.version++ // so that a version from before is certainly too old
+	s.compacted = s.version
+	for _, c := range s.collections {
+		c.history, c.oldest = nil, s.version
+		close(c.changed)
+		c.changed = make(chan struct{})
+	}
+	s.snapshots = nil
+}
+
+// List returns all objects of a collection by their keys, and the version that this is the state of.
+func (s *Store) List(name string) ([]*Item, uint64) {
+	c := s.collection(name)
+	s.mu.RLock()
+	items, version := c.sorted, s.version
+	s.mu.RUnlock()
+	if items != nil {
+		return items, version
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return c.sortedLocked(), s.version
+}
+
+func (c *collection) sortedLocked() []*Item {
+	if c.sorted == nil {
+		c.sorted = make([]*Item, 0, len(c.objects))
+		for _, i := range c.objects {
+			c.sorted = append(c.sorted, i)
+		}
+		slices.SortStableFunc(c.sorted, func(a, b *Item) int { return cmp.Compare(a.Key, b.Key) })
+	}
+	return c.sorted
+}
+
+// At returns the list as it was at a version, and whether the history goes back so far.
+func (s *Store) At(name string, version uint64) ([]*Item, bool) {
+	steps, _, _, known := s.Since(name, version)
+	if !known {
+		return nil, false
+	}
+	if len(steps) == 0 {
+		items, _ := s.List(name)
+		return items, true
+	}
+	c := s.collection(name)
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	objects := maps.Clone(c.objects)
+	for i := len(c.history) - 1; i >= 0 && c.history[i].Now.Version > version; i-- {
+		step := c.history[i]
+		if step.Before == nil {
+			delete(objects, step.Now.Key)
+		} else {
+			objects[step.Before.Key] = step.Before
+		}
+	}
+	return (&collection{objects: objects}).sortedLocked(), true
+}
+
+// Keep keeps a list for its further pages.
+func (s *Store) Keep(name string, version uint64, items []*Item) {
+	c := s.collection(name)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.snapshots = append(s.snapshots, snapshot{version, c, items})
+	if len(s.snapshots) > maxSnapshots {
+		s.snapshots = slices.Delete(s.snapshots, 0, 1)
+	}
+}
+
+// Snapshot returns a list that was kept, and whether there is one.
+func (s *Store) Snapshot(name string, version uint64) ([]*Item, bool) {
+	c := s.collection(name)
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, kept := range s.snapshots {
+		if kept.version == version && kept.where == c {
+			return kept.items, true
+		}
+	}
+	return nil, false
+}
+
+// Since returns the changes after a version, the newest version of all, and what is closed at the next change. The flag tells
+// whether the history goes back so far.
+func (s *Store) Since(name string, version uint64) (steps []Change, now uint64, next <-chan struct{}, known bool) {
+	c := s.collection(name)
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if version < c.oldest {
+		return nil, s.version, c.changed, false
+	}
+	i, _ := slices.BinarySearchFunc(c.history, version+1, func(step Change, v uint64) int { return cmp.Compare(step.Now.Version, v) })
+	return c.history[i:len(c.history):len(c.history)], s.version, c.changed, true
+}
+
+// Now returns the newest version.
+func (s *Store) Now() uint64 {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.version
+}
+
+// ChangeType is what has become of an object, as watches call it.
+type ChangeType string
+
+const (
+	Added    ChangeType = "ADDED"
+	Modified ChangeType = "MODIFIED"
+	Deleted  ChangeType = "DELETED"
+)
