@@ -291,7 +291,7 @@ func unapplied(patch map[string]any, response *Body) Diff {
 		return nil
 	}
 	return slices.DeleteFunc(leftDiff(patch, response.raw), func(item DiffItem) bool {
-		return item.New == nil && onlyRemoves(item.Old) || len(item.Path) == 2 && item.Path[0] == "metadata" && isEmpty(item.Old) && isEmpty(item.New) &&
+		return item.New == nil && onlyRemoves(item.Old) || len(item.Path) == 2 && item.Path[0] == "metadata" && rawjson.IsEmpty(item.Old) && rawjson.IsEmpty(item.New) &&
 			slices.Contains([]string{"annotations", "labels", "finalizers"}, item.Path[1])
 	})
 }
@@ -330,19 +330,6 @@ func appliedTo(raw []byte, patch any) bool {
 // leftDiff is [diffJSON] of the keys that before has, on each level.
 func leftDiff(before map[string]any, after []byte) Diff {
 	return appendDiff(nil, nil, before, decodeLike(after, before))
-}
-
-// isEmpty tells whether a decoded value is null, or an empty list or object.
-func isEmpty(v any) bool {
-	switch v := v.(type) {
-	case nil:
-		return true
-	case []any:
-		return len(v) == 0
-	case map[string]any:
-		return len(v) == 0
-	}
-	return false
 }
 
 // PatchOperation is one operation of a JSON patch (RFC 6902).

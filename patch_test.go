@@ -388,7 +388,7 @@ func TestFinalizerOps(t *testing.T) {
 				t.Fatal(err)
 			}
 			got, err := patch.ApplyJSON(any(b.Map()), data)
-			if meta := rawjson.AsMap(rawjson.AsMap(got)["metadata"]); isEmpty(meta["finalizers"]) { // which the API server leaves out
+			if meta := rawjson.AsMap(rawjson.AsMap(got)["metadata"]); rawjson.IsEmpty(meta["finalizers"]) { // which the API server leaves out
 				delete(meta, "finalizers")
 			}
 			if diff := cmp.Diff(any(want), got); err != nil || diff != "" {

@@ -141,7 +141,7 @@ func (k *kindInfo) initialize(object map[string]any) {
 		spec := rawjson.AsMap(object["spec"])
 		names := rawjson.AsMap(spec["names"])
 		kind := unstructured.Text(names, "kind")
-		if names != nil && unstructured.IsEmpty(names["listKind"]) {
+		if names != nil && rawjson.IsEmpty(names["listKind"]) {
 			names["listKind"] = kind + "List"
 		}
 		if names != nil && (names["singular"] == nil || names["singular"] == "") {

@@ -23,6 +23,8 @@ import (
 
 // deleteOptions is what a client says about a deletion.
 type deleteOptions struct {
+	// GracePeriodSeconds is decoded to refuse what is not a number, and has no effect: kube-apiserver uses it for pods alone, and these have
+	// no nodes to stop them here.
 	GracePeriodSeconds *int64
 	PropagationPolicy  string
 	OrphanDependents   *bool
@@ -225,14 +227,14 @@ func (a *apiRequest) deleteCollection(w http.ResponseWriter, r *http.Request) er
 // released tells whether nothing holds an object any more that is marked for deletion.
 func released(object map[string]any) bool {
 	meta := rawjson.AsMap(object["metadata"])
-	if meta["deletionTimestamp"] == nil || !unstructured.IsEmpty(meta["finalizers"]) {
+	if meta["deletionTimestamp"] == nil || !rawjson.IsEmpty(meta["finalizers"]) {
 		return false
 	}
 	if grace, ok := meta["deletionGracePeriodSeconds"].(json.Number); ok && grace != "0" {
 		return false
 	}
 	if object["kind"] == "Namespace" && object["apiVersion"] == "v1" {
-		return unstructured.IsEmpty(rawjson.AsMap(object["spec"])["finalizers"])
+		return rawjson.IsEmpty(rawjson.AsMap(object["spec"])["finalizers"])
 	}
 	return true
 }

@@ -242,7 +242,7 @@ func (a *apiRequest) complete(live, object map[string]any, applied bool) error {
 	if s := a.kind.schema; s != nil {
 		s.Prune(object)
 		if applied { // who applies a null means it
-			faults = slices.DeleteFunc(s.Validate(object, live), func(f field.Error) bool {
+			faults = slices.DeleteFunc(s.Validate(object), func(f field.Error) bool {
 				return f.Value != "null" && (f.Value != nil || f.Reason != field.ReasonNotSupported)
 			})
 		}
@@ -256,7 +256,7 @@ func (a *apiRequest) complete(live, object map[string]any, applied bool) error {
 	if s := a.kind.schema; s != nil && a.subresource == "status" {
 		faults = append(faults, s.ValidateStatus(object)...)
 	} else if s != nil {
-		faults = append(faults, s.Validate(object, live)...)
+		faults = append(faults, s.Validate(object)...)
 	}
 	faults = append(faults, a.checkScale(object)...)
 	faults = append(faults, a.kind.check(live, object)...)
@@ -275,7 +275,7 @@ func (k *kindInfo) omitEmpty(object map[string]any) {
 		return
 	}
 	for _, key := range []string{"data", "binaryData"} {
-		if unstructured.IsEmpty(object[key]) {
+		if rawjson.IsEmpty(object[key]) {
 			delete(object, key)
 		}
 	}
@@ -318,7 +318,7 @@ func (a *apiRequest) checkOwnName(meta map[string]any) error {
 // dropEmpty takes away what the typed metadata does not send when it is empty.
 func dropEmpty(meta map[string]any) {
 	for _, key := range metaFields {
-		if v, ok := meta[key]; ok && (unstructured.IsEmpty(v) || v == "") && key != "managedFields" {
+		if v, ok := meta[key]; ok && (rawjson.IsEmpty(v) || v == "") && key != "managedFields" {
 			delete(meta, key)
 		}
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// Validate tells what is wrong with an object. The old one is nil for new objects.
-func (s *Schema) Validate(obj, old map[string]any) []field.Error {
+// Validate returns what is wrong with an object.
+func (s *Schema) Validate(obj map[string]any) []field.Error {
 	v := &validator{}
 	v.object(s, obj, "", true)
 	slices.SortStableFunc(v.faults, func(a, b field.Error) int { return cmp.Compare(a.Path, b.Path) })

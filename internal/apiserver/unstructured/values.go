@@ -48,19 +48,6 @@ func Texts(v any) []string {
 // Timestamp returns a moment as Kubernetes writes it.
 func Timestamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }
 
-// IsEmpty tells whether a value says nothing.
-func IsEmpty(v any) bool {
-	switch v := v.(type) {
-	case nil:
-		return true
-	case map[string]any:
-		return len(v) == 0
-	case []any:
-		return len(v) == 0
-	}
-	return false
-}
-
 // DropNulls removes the keys without a value from something that is new.
 func DropNulls(v any) {
 	switch v := v.(type) {
