@@ -6,7 +6,7 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// comparison is what differs between two states of an object.
+// comparison is the fields that differ between two states of an object.
 type comparison struct{ added, modified, removed *fieldSet }
 
 func (c *comparison) leaf(at []string, a, b any, hasA, hasB bool) {
@@ -67,6 +67,7 @@ func (c *comparison) walkList(at []string, t fieldType, la, lb []any) bool {
 	return true
 }
 
+// compareFields compares two states of an object, which are nil if there is no such state.
 func compareFields(before, after map[string]any, o Options) *comparison {
 	c := &comparison{&fieldSet{}, &fieldSet{}, &fieldSet{}}
 	var a, b any // without a type, if there is nothing

@@ -10,14 +10,14 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// fieldSet is a set of fields: those that are in it by themselves, and those below them. A field
-// is spelt as in managedFields: f:name, k:{"name":"x"}, or v:"x".
+// fieldSet is a set of fields: its members, and sets of fields below some of them. A step of a path
+// is spelled as in managedFields: f:name, k:{"name":"x"}, or v:"x".
 type fieldSet struct {
 	members  map[string]bool
 	children map[string]*fieldSet
 }
 
-// empty tells whether there is nothing in the set.
+// empty reports whether there is nothing in the set.
 func (s *fieldSet) empty() bool { return s == nil || len(s.members) == 0 && len(s.children) == 0 }
 
 // insert puts a path into the set.
@@ -31,7 +31,7 @@ func (s *fieldSet) insert(path []string) {
 	s.members[path[len(path)-1]] = true
 }
 
-// child returns what is below a step, which is there from then on.
+// child returns the set below a step, which it adds if necessary.
 func (s *fieldSet) child(step string) *fieldSet {
 	if s.children == nil {
 		s.children = make(map[string]*fieldSet)
@@ -44,7 +44,7 @@ func (s *fieldSet) child(step string) *fieldSet {
 	return c
 }
 
-// has tells whether a path is in the set by itself.
+// has reports whether a path itself is in the set.
 func (s *fieldSet) has(path []string) bool {
 	for _, step := range path[:len(path)-1] {
 		if s = s.children[step]; s == nil {
@@ -54,7 +54,7 @@ func (s *fieldSet) has(path []string) bool {
 	return s.members[path[len(path)-1]]
 }
 
-// union returns what is in any of the two sets.
+// union returns the fields that are in either set.
 func (s *fieldSet) union(o *fieldSet) *fieldSet {
 	u := &fieldSet{}
 	for _, set := range []*fieldSet{s, o} {
@@ -65,10 +65,10 @@ func (s *fieldSet) union(o *fieldSet) *fieldSet {
 	return u
 }
 
-// minus returns what is in s and not in o.
+// minus returns the fields that are in s and not in o.
 func (s *fieldSet) minus(o *fieldSet) *fieldSet { return s.filter(o, false) }
 
-// and returns what is in both sets.
+// and returns the fields that are in both sets.
 func (s *fieldSet) and(o *fieldSet) *fieldSet { return s.filter(o, true) }
 
 func (s *fieldSet) filter(o *fieldSet, in bool) *fieldSet {
@@ -84,7 +84,7 @@ func (s *fieldSet) filter(o *fieldSet, in bool) *fieldSet {
 	return f
 }
 
-// each calls visit with every path of the set, in order. The path is good only during the call.
+// each calls visit with every path of the set, in order. The path is valid only during the call.
 func (s *fieldSet) each(at []string, visit func(path []string)) {
 	for _, m := range slices.Sorted(maps.Keys(s.members)) {
 		visit(append(at, m))
@@ -94,7 +94,7 @@ func (s *fieldSet) each(at []string, visit func(path []string)) {
 	}
 }
 
-// withNamed returns the set with the fields that contain others in it, if the type knows them by name.
+// withNamed returns the set with those parents of its fields that the type declares by name.
 func (s *fieldSet) withNamed(t fieldType) *fieldSet {
 	w := &fieldSet{members: maps.Clone(s.members)}
 	for step, c := range s.children {
@@ -112,7 +112,7 @@ func (s *fieldSet) withNamed(t fieldType) *fieldSet {
 	return w
 }
 
-// encode returns the set as it stands in fieldsV1.
+// encode returns the set in the form of fieldsV1.
 func (s *fieldSet) encode() map[string]any {
 	m := make(map[string]any, len(s.members)+len(s.children))
 	for step := range s.members {
@@ -131,7 +131,7 @@ func (s *fieldSet) encode() map[string]any {
 	return m
 }
 
-// ignoredFields belong to the server, whoever sends them.
+// ignoredFields belong to the server, and have no managers.
 var ignoredFields = func() *fieldSet {
 	s := &fieldSet{}
 	for _, path := range []string{
@@ -166,7 +166,7 @@ func decodeFields(m map[string]any) *fieldSet {
 	return s
 }
 
-// spelling returns a path for people: .spec.containers[name="x"].image
+// spelling returns a path in the form of messages: .spec.containers[name="x"].image
 func spelling(path []string) string {
 	var b strings.Builder
 	for _, step := range path {

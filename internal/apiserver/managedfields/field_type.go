@@ -12,17 +12,19 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// fieldType is what is known of the type of a field by its schema, which is nil if nothing is.
+// fieldType is the type of a field by its schema, which is nil if it is not known.
 type fieldType struct {
 	schema *schema.Schema
 	root   bool // whether it is a whole object
 }
 
-// atomic tells whether a field is owned as one; set, whether a list's items are told apart by all they are, and keys, by what else they are.
+// atomic reports whether the whole value has one manager.
 func (t fieldType) atomic() bool { return t.schema != nil && t.schema.MapType == "atomic" }
 
+// set reports whether the items of a list are identified by their whole values.
 func (t fieldType) set() bool { return t.schema != nil && t.schema.ListType == "set" }
 
+// keys returns the keys by which the items of a list are identified, nil if there are none.
 func (t fieldType) keys() []string {
 	if t.schema == nil || t.schema.ListType != "map" {
 		return nil
@@ -30,7 +32,7 @@ func (t fieldType) keys() []string {
 	return t.schema.ListKeys
 }
 
-// field returns the type of a field, and whether the type knows it by name.
+// field returns the type of a field, and reports whether the type declares it by name.
 func (t fieldType) field(key string) (fieldType, bool) {
 	switch {
 	case t.root && key == "metadata":
@@ -57,10 +59,10 @@ func (t fieldType) item() fieldType {
 	return fieldType{}
 }
 
-// associative tells whether the items of a list are fields of their own.
+// associative reports whether the items of a list are fields of their own.
 func (t fieldType) associative() bool { return t.set() || len(t.keys()) > 0 }
 
-// step spells an item of a list, and tells whether it can.
+// step returns the step of an item of a list, and reports whether it has one.
 func (t fieldType) step(item any) (string, bool) {
 	if t.set() {
 		data, err := rawjson.Encode(item)
@@ -75,7 +77,7 @@ func (t fieldType) step(item any) (string, bool) {
 		} else if inner != nil && inner.Properties[k] != nil {
 			if p := inner.Properties[k]; p.HasDefault {
 				key[k] = p.Default
-			} else if inner.Builtin != nil { // the types of kube-apiserver are never without
+			} else if inner.Builtin != nil { // Go types have zero values
 				key[k] = map[string]any{"string": "", "integer": json.Number("0")}[p.Type]
 			}
 		}
@@ -87,7 +89,7 @@ func (t fieldType) step(item any) (string, bool) {
 	return "k:" + string(data), err == nil
 }
 
-// steps returns the items of a list by their spelling; ok is false if they cannot be told apart.
+// steps returns the items of a list by their steps. It reports whether these are unique.
 func (t fieldType) steps(list []any) (order []string, items map[string]any, ok bool) {
 	items = make(map[string]any, len(list))
 	for _, item := range list {
@@ -101,14 +103,12 @@ func (t fieldType) steps(list []any) (order []string, items map[string]any, ok b
 	return order, items, true
 }
 
-// TypeError returns where and why an object does not fit the type by which its fields are accounted for, "" if it does. Items of a list that cannot be told apart
-// are let pass if there may be twins.
+// TypeError returns where and why an object does not fit the type of its kind, "" if it does. Items with equal keys are allowed if there may be twins.
 func (o Options) TypeError(object map[string]any, twins bool) string {
 	return o.rootType().typeError(object, twins)
 }
 
-// TypeError tells where a value does not fit the type by which its fields are accounted for and why, beginning with the path below the value,
-// "" if it does. Items of a list that cannot be told apart are let pass if there may be twins.
+// typeError is [Options.TypeError] for a value. The error begins with the path below the value.
 func (t fieldType) typeError(v any, twins bool) string {
 	s := t.schema
 	if v == nil || s == nil && !t.root {
@@ -133,7 +133,7 @@ func (t fieldType) typeError(v any, twins bool) string {
 	return ""
 }
 
-// fieldsError returns the first error by the order of the keys, without the cost of sorting what fits.
+// fieldsError returns the error of the first bad key, in order. It does not sort the keys, most of which are good.
 func (t fieldType) fieldsError(m map[string]any, twins bool) string {
 	first, found := "", ""
 	for key, v := range m {
@@ -169,7 +169,7 @@ func (t fieldType) itemsError(list []any, twins bool) string {
 	return ""
 }
 
-// open tells whether a map of the type can have keys that the type does not know.
+// open reports whether a map of the type can have keys that the type does not declare.
 func (t fieldType) open() bool {
 	s := t.schema
 	return s == nil || s.PreserveUnknown || s.AnyAdditional || s.Additional != nil || len(s.Properties) == 0
@@ -177,7 +177,7 @@ func (t fieldType) open() bool {
 
 func typeOfSchema(s *schema.Schema) fieldType { return fieldType{schema: s, root: s.Embedded} }
 
-// rootType is the type of the objects that the request is about.
+// rootType returns the type of the object.
 func (o Options) rootType() fieldType {
 	s := o.Schema
 	if s == nil {

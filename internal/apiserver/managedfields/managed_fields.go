@@ -1,3 +1,7 @@
+// Package managedfields keeps track of who has set which fields of an object, in metadata.managedFields, and merges the configurations of
+// server-side apply.
+//
+// See https://kubernetes.io/docs/reference/using-api/server-side-apply/#field-management
 package managedfields
 
 import (
@@ -12,11 +16,7 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// This file keeps account of who has set which fields of the objects in the in-memory API server, in
-// metadata.managedFields, in the same terms as kube-apiserver.
-// See https://kubernetes.io/docs/reference/using-api/server-side-apply/#field-management
-
-// Options says who changes an object, and how.
+// Options describes a request that changes an object.
 type Options struct {
 	Manager     string
 	APIVersion  string
@@ -28,14 +28,14 @@ type Options struct {
 	HasStatus   bool // whether the status is a subresource
 }
 
-// reset takes out of a set what the request cannot change, because it belongs to another subresource.
+// reset removes the fields from a set that the request cannot change, because they belong to another subresource.
 func (o Options) reset(s *fieldSet) {
 	drop := func(step string) {
 		delete(s.children, step)
 		delete(s.members, step)
 	}
 	switch {
-	case o.Kind == "Namespace" && o.Subresource == "": // they are the server's own
+	case o.Kind == "Namespace" && o.Subresource == "": // the server sets them
 		drop("f:spec")
 		drop("f:status")
 	case o.HasStatus && o.Subresource == "":
@@ -46,10 +46,10 @@ func (o Options) reset(s *fieldSet) {
 	}
 }
 
-// entryKey tells the entries of managedFields apart.
+// entryKey identifies an entry of managedFields.
 type entryKey struct{ manager, operation, apiVersion, subresource string }
 
-// key is that of the entry that is changed.
+// key returns the key of the entry that the request changes.
 func (o Options) key() entryKey {
 	k := entryKey{o.Manager, o.Operation, o.APIVersion, o.Subresource}
 	if o.Operation == "Apply" {
@@ -58,7 +58,7 @@ func (o Options) key() entryKey {
 	return k
 }
 
-// managers are the entries of managedFields.
+// managers are the entries of managedFields by their keys.
 type managers map[entryKey]*entry
 
 type entry struct {
@@ -81,7 +81,7 @@ func managersOf(object map[string]any) managers {
 	return all
 }
 
-// store writes the entries to an object, in the order in which kube-apiserver has them.
+// store writes the entries to an object, in the order of kube-apiserver.
 func (m managers) store(object map[string]any) {
 	meta := rawjson.AsMap(object["metadata"])
 	delete(meta, "managedFields")
@@ -115,10 +115,11 @@ func (m managers) store(object map[string]any) {
 	meta["managedFields"] = list
 }
 
-// maxUpdateManagers is how many entries of updates an object has; older ones are thrown together.
+// maxUpdateManagers is the largest number of entries of updates. Older ones are merged.
 const maxUpdateManagers = 10
 
-func (m managers) cap() {
+// limitUpdates merges the oldest entries of updates if there are too many.
+func (m managers) limitUpdates() {
 	var updates []entryKey
 	for k, e := range m {
 		if k.operation == "Update" && !e.fields.empty() {
@@ -144,8 +145,8 @@ func (m managers) cap() {
 	}
 }
 
-// Update notes who has set the fields that differ from the live object, which is nil for a new one. An
-// object whose fields were never accounted for stays so, and one that does not fit its type loses its account.
+// Update records the manager of the fields that differ from the live object, which is nil for a new object. A live object without managedFields
+// gets none, and an object that does not fit its type loses them.
 func Update(live, updated map[string]any, o Options) {
 	meta := rawjson.AsMap(updated["metadata"])
 	list, _ := meta["managedFields"].([]any)
@@ -176,11 +177,11 @@ func Update(live, updated map[string]any, o Options) {
 		}
 		all[o.key()] = mine
 	}
-	all.cap()
+	all.limitUpdates()
 	all.store(updated)
 }
 
-// KeepTimes leaves the account of fields as it was if nothing but its times has changed in an object.
+// KeepTimes restores the managedFields of the live object if nothing but their times has changed.
 func KeepTimes(live, object map[string]any) {
 	old, _ := rawjson.AsMap(live["metadata"])["managedFields"].([]any)
 	now, _ := rawjson.AsMap(object["metadata"])["managedFields"].([]any)
@@ -204,8 +205,8 @@ func KeepTimes(live, object map[string]any) {
 	}
 }
 
-// UpdateScale notes who has set the number of replicas, which is at a path of keys, through the scale of an object. As in kube-apiserver, a manager that had set it through the object itself gets a
-// second entry for it, without a time; the two become one at the next change.
+// UpdateScale records the manager that has set the number of replicas through the scale of an object. The number is at a path of keys. As in
+// kube-apiserver, a manager that had set it through the object itself gets a second entry without a time. The two become one at the next change.
 func UpdateScale(object map[string]any, replicas []string, o Options, changed bool) {
 	path := make([]string, len(replicas))
 	for i, key := range replicas {
@@ -239,7 +240,7 @@ func UpdateScale(object map[string]any, replicas []string, o Options, changed bo
 	all.store(object)
 }
 
-// ofScale is the key of an entry in the managedFields of a scale.
+// ofScale returns the key of the same entry in the managedFields of a scale.
 func (k entryKey) ofScale() entryKey {
 	if k.operation == "Update" {
 		k.apiVersion = "autoscaling/v1"

@@ -7,10 +7,10 @@ import (
 	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 )
 
-// completeKinds are the built-in kinds of which all fields are described.
+// completeKinds are the built-in kinds whose fields are all described.
 var completeKinds = []string{"ConfigMap", "Secret", "Namespace", "ServiceAccount", "Lease"}
 
-// builtinSchema returns the schema of a built-in kind. What is not described of it may be anything.
+// builtinSchema returns the schema of a built-in kind. A kind without a description may have any fields.
 func (d *document) builtinSchema(k *Kind) map[string]any {
 	t := types.OfKind(k.Group, k.Version, k.Kind)
 	if t == nil || t.Description() == nil {
@@ -19,7 +19,7 @@ func (d *document) builtinSchema(k *Kind) map[string]any {
 	return d.typeSchema(t)
 }
 
-// typeSchema returns the schema of a type that is described.
+// typeSchema returns the schema of a type that has a description.
 func (d *document) typeSchema(t *types.Type) map[string]any {
 	about := t.Description()
 	s := map[string]any{"description": about.Text, "type": "object"}
@@ -56,13 +56,13 @@ func (d *document) typeSchema(t *types.Type) map[string]any {
 func (d *document) fieldSchema(f *types.Field) map[string]any {
 	p := d.valueSchema(f)
 	switch ref, isRef := p["$ref"]; {
-	case p["x-kubernetes-preserve-unknown-fields"] != nil: // whether there is one of it, or many
+	case p["x-kubernetes-preserve-unknown-fields"] != nil: // a single value, a list or a map
 	case f.List:
 		p = map[string]any{"type": "array", "items": itemSchema(p)}
 		describeList(p, f)
 	case f.Map:
 		p = map[string]any{"type": "object", "additionalProperties": itemSchema(p)}
-	case isRef: // next to which no description may be
+	case isRef: // no description may be next to a reference
 		p = map[string]any{"allOf": []any{map[string]any{"$ref": ref}}}
 		if f.Name == "metadata" || f.Name == "spec" || f.Name == "status" || f.Name == "template" {
 			p["default"] = map[string]any{}
@@ -72,7 +72,7 @@ func (d *document) fieldSchema(f *types.Field) map[string]any {
 	return p
 }
 
-// describeList adds how lists are merged.
+// describeList adds how a list is merged.
 func describeList(p map[string]any, f *types.Field) {
 	switch {
 	case !f.ByKeys:
@@ -95,7 +95,7 @@ func describeList(p map[string]any, f *types.Field) {
 	}
 }
 
-// itemSchema returns the schema of the items of a list or a map, which have a default where fields have none.
+// itemSchema adds the default that items of lists and maps have to a schema.
 func itemSchema(s map[string]any) map[string]any {
 	if ref, ok := s["$ref"]; ok {
 		return map[string]any{"allOf": []any{map[string]any{"$ref": ref}}, "default": map[string]any{}}
@@ -106,7 +106,7 @@ func itemSchema(s map[string]any) map[string]any {
 	return s
 }
 
-// valueSchema returns the schema of the type of a field, whether there is one of it or many.
+// valueSchema returns the schema of one value of a field, which may hold a list or a map of such.
 func (d *document) valueSchema(f *types.Field) map[string]any {
 	switch f.Type {
 	case "Quantity":
@@ -128,12 +128,12 @@ func (d *document) valueSchema(f *types.Field) map[string]any {
 	return d.ref(f.Ref.FullName)
 }
 
-// require adds a schema that is referred to, and those that it refers to.
+// require adds the schema of a type, and those that it refers to, unless it is there.
 func (d *document) require(name string) {
 	if d.schemas[name] != nil {
 		return
 	}
-	d.schemas[name] = map[string]any{} // for those that refer to themselves
+	d.schemas[name] = map[string]any{} // for types that refer to themselves
 	s := d.typeSchema(types.Named(name))
 	switch short := name[strings.LastIndexByte(name, '.')+1:]; short {
 	case "DeleteOptions", "Status":

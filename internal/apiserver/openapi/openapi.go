@@ -1,3 +1,7 @@
+// Package openapi makes OpenAPI documents of kinds, in the form of those of kube-apiserver. Clients such as kubectl use them to validate, to explain,
+// and to apply.
+//
+// See https://kubernetes.io/docs/concepts/overview/kubernetes-api/#openapi-interface-definition
 package openapi
 
 import (
@@ -13,29 +17,25 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// This file makes the OpenAPI documents of the in-memory API server from the kinds that it serves, in the shape of those of
-// kube-apiserver, since kubectl looks into them: to validate, to explain, and to apply. It has no state, and runs
-// on the goroutines of the requests. See https://kubernetes.io/docs/concepts/overview/kubernetes-api/#openapi-interface-definition
-
 const (
 	metaPackage = "io.k8s.apimachinery.pkg.apis.meta.v1."
 	refPrefixV3 = "#/components/schemas/"
 	refPrefixV2 = "#/definitions/"
 )
 
-// Kind is what the documents say of a kind in one version.
+// Kind is what the documents show of a kind in one version.
 type Kind struct {
 	Group, Version, Kind, Plural string
 	ListKind                     string
 	Namespaced                   bool
 	Subresources, Verbs          []string
-	Custom                       bool           // whether it comes from a definition
-	Schema                       map[string]any // of a custom kind, as it was written; nil if there is none
+	Custom                       bool           // whether a CRD defines it
+	Schema                       map[string]any // of a custom kind, as its CRD has it; nil if there is none
 	PostedOnly                   bool           // whether objects are only answered, and never stored
 	ReturnsObject                bool           // whether a deletion is answered with the object, and not with a status
 }
 
-// groupVersionPath is how a version of a group is addressed below /openapi/v3.
+// groupVersionPath returns the path of a version of a group below /openapi/v3.
 func groupVersionPath(k *Kind) string {
 	if k.Group == "" {
 		return "api/" + k.Version
@@ -43,7 +43,7 @@ func groupVersionPath(k *Kind) string {
 	return "apis/" + k.Group + "/" + k.Version
 }
 
-// V3Index returns the list of the documents that [V3] makes.
+// V3Index returns the list of all documents of [V3].
 func V3Index(kinds []*Kind) map[string]any {
 	byPath := make(map[string][]*Kind)
 	for _, k := range kinds {
@@ -54,14 +54,14 @@ func V3Index(kinds []*Kind) map[string]any {
 	for path, served := range byPath {
 		url := "/openapi/v3/" + path
 		if data, err := rawjson.Encode(V3(served, path)); err == nil { // it was JSON
-			url += fmt.Sprintf("?hash=%X", sha256.Sum256(data)) // clients keep what they have read as long as this stays
+			url += fmt.Sprintf("?hash=%X", sha256.Sum256(data)) // clients cache a document as long as its hash stays
 		}
 		paths[path] = map[string]any{"serverRelativeURL": url}
 	}
 	return map[string]any{"paths": paths}
 }
 
-// V3 returns the document of one version of a group, such as "apis/apps/v1" or "api/v1", nil if there is none.
+// V3 returns the document at a path such as "apis/apps/v1" or "api/v1", nil if there is none.
 func V3(kinds []*Kind, path string) map[string]any {
 	d := &document{paths: map[string]any{}, schemas: map[string]any{}, prefix: refPrefixV3}
 	title, version := "Kubernetes", "1.36"
@@ -82,12 +82,12 @@ func V3(kinds []*Kind, path string) map[string]any {
 	}
 }
 
-// EmptyV2 is the document of the second version in protocol buffers, with no kinds at all: swagger "2.0", a title and a version. Clients
-// ask for it only if they miss something in the third version, as kubectl does with lists, and then leave the checking to the server.
+// EmptyV2 is a document of version 2 in Protocol Buffers, without kinds: swagger "2.0", a title and a version. Clients
+// request it only for what they do not find in version 3, as kubectl does for lists, and then leave the validation to the server.
 var EmptyV2 = []byte("\x0a\x032.0\x12\x19\x0a\x0aKubernetes\x12\x0bunversioned\x42\x00")
 
-// V2 returns the document of all kinds, with their definitions and without their paths. It is there for
-// clients from before the third version.
+// V2 returns the document of all kinds, with their definitions and without their paths. It is for clients that do not know
+// version 3.
 func V2(kinds []*Kind) map[string]any {
 	d := &document{paths: map[string]any{}, schemas: map[string]any{}, prefix: refPrefixV2}
 	for _, k := range kinds {
@@ -99,7 +99,7 @@ func V2(kinds []*Kind) map[string]any {
 	return map[string]any{"swagger": "2.0", "info": map[string]any{"title": "Kubernetes", "version": "v1.36.3"}, "paths": d.paths, "definitions": d.schemas}
 }
 
-// flattenRefs turns references that stand in an allOf, beside descriptions, into the form of the second version.
+// flattenRefs replaces references in an allOf, which is how version 3 has them next to descriptions, by the form of version 2.
 func flattenRefs(v any) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -119,7 +119,7 @@ func flattenRefs(v any) {
 	}
 }
 
-// document is a document that is being made.
+// document is a document under construction.
 type document struct {
 	paths   map[string]any
 	schemas map[string]any
@@ -149,7 +149,7 @@ func packageOf(k *Kind) string {
 	return "io.k8s.api." + group + "." + k.Version
 }
 
-// identifier joins the parts of a group and a version to a tag (kopfDev_v1) and to a part of operations' names (KopfDevV1).
+// identifier returns a group and a version as a tag (kopfDev_v1), and as a part of the names of operations (KopfDevV1).
 func (k *Kind) identifier() (tag, name string) {
 	group := strings.TrimSuffix(k.Group, ".k8s.io")
 	if group == "" {
@@ -176,7 +176,7 @@ func upperFirst(s string) string {
 // addKind adds the paths and the schemas of a kind.
 func (d *document) addKind(k *Kind) {
 	d.addSchemas(k)
-	p := paths{document: d, kind: k}
+	p := operations{document: d, kind: k}
 	p.tag, p.name = k.identifier()
 	prefix := "/" + groupVersionPath(k)
 	collection := prefix + "/" + k.Plural
@@ -205,27 +205,27 @@ func (d *document) addKind(k *Kind) {
 	}
 }
 
-// paths makes the operations of one kind.
-type paths struct {
+// operations makes the operations of one kind.
+type operations struct {
 	document         *document
 	kind             *Kind
 	tag, name, scope string
 }
 
-// operation is one operation. Its name is made of the verb, the version, a word between them and the scope, the kind, and what follows.
+// operation is one operation. Its name consists of verb, group and version, between, scope, kind, and after.
 type operation struct {
 	action, description  string
 	verb, between, after string
 	parameters           string
-	body                 string // the schema of what is sent
-	bodyTypes            string // the media types of that, if they are special
-	optional             bool   // whether nothing may be sent, too
-	answer               string // the schema
+	body                 string // the schema of the request
+	bodyTypes            string // its media types, "" for the usual ones
+	optional             bool   // whether the body may be missing
+	answer               string // the schema of the response
 	codes                string
 	subresource          string
 }
 
-func (p *paths) describe(op *operation) map[string]any {
+func (p *operations) describe(op *operation) map[string]any {
 	k := p.kind
 	scope, group, version, kind := p.scope, k.Group, k.Version, k.Kind
 	if op.after == "ForAllNamespaces" {
@@ -257,7 +257,7 @@ func (p *paths) describe(op *operation) map[string]any {
 	}
 	responses := map[string]any{"401": map[string]any{"description": "Unauthorized"}}
 	for _, code := range strings.Fields(op.codes) {
-		status, _ := strconv.Atoi(code) // it is one of ours
+		status, _ := strconv.Atoi(code) // it is a constant
 		responses[code] = map[string]any{"description": http.StatusText(status), "content": p.content(answerTypes, op.answer)}
 	}
 	m["responses"] = responses
@@ -266,8 +266,8 @@ func (p *paths) describe(op *operation) map[string]any {
 
 const answerTypes = "application/json application/yaml"
 
-// content says that a schema is written in one of some media types.
-func (p *paths) content(types, name string) map[string]any {
+// content returns a schema in several media types.
+func (p *operations) content(types, name string) map[string]any {
 	content := map[string]any{}
 	for _, t := range strings.Fields(types) {
 		content[t] = map[string]any{"schema": p.document.ref(name)}
@@ -276,7 +276,7 @@ func (p *paths) content(types, name string) map[string]any {
 }
 
 // collection makes the operations on all objects.
-func (p *paths) collection(shared []any) map[string]any {
+func (p *operations) collection(shared []any) map[string]any {
 	m := map[string]any{"get": p.list("", listParameters), "post": p.create(), "parameters": shared}
 	if slices.Contains(p.kind.Verbs, "deletecollection") {
 		op := operation{action: "deletecollection", description: "delete collection of " + p.kind.Kind, verb: "delete", between: "Collection",
@@ -289,7 +289,7 @@ func (p *paths) collection(shared []any) map[string]any {
 	return m
 }
 
-func (p *paths) list(after, parameters string) map[string]any {
+func (p *operations) list(after, parameters string) map[string]any {
 	what := "list or watch objects of kind "
 	if p.kind.Custom {
 		what = "list objects of kind "
@@ -298,13 +298,13 @@ func (p *paths) list(after, parameters string) map[string]any {
 		answer: packageOf(p.kind) + "." + p.kind.ListKind, codes: "200"})
 }
 
-func (p *paths) create() map[string]any {
+func (p *operations) create() map[string]any {
 	name := p.kind.schemaName()
 	return p.describe(&operation{action: "post", description: "create a" + article(p.kind.Kind), verb: "create",
 		parameters: writeParameters, body: name, answer: name, codes: "200 201 202"})
 }
 
-// article returns the end of the article before a kind, and the kind.
+// article returns what follows the "a" of the indefinite article: "n Ingress", or " Pod".
 func article(kind string) string {
 	if strings.ContainsAny(kind[:min(1, len(kind))], "AEIOU") {
 		return "n " + kind
@@ -313,7 +313,7 @@ func article(kind string) string {
 }
 
 // item makes the operations on one object, or on a subresource of it.
-func (p *paths) item(subresource string, named []any) map[string]any {
+func (p *operations) item(subresource string, named []any) map[string]any {
 	about, schema := "the specified "+p.kind.Kind, p.kind.schemaName()
 	if subresource != "" {
 		about = subresource + " of " + about
@@ -333,13 +333,13 @@ func (p *paths) item(subresource string, named []any) map[string]any {
 	if p.kind.Custom {
 		read.parameters, patch.codes = "resourceVersion", "200"
 	} else if slices.Contains(completeKinds, p.kind.Kind) {
-		// Of other kinds, kubectl knows by itself what it would look for in schemas that are not all there.
+		// For other kinds, kubectl uses its own types, since their schemas are not complete here.
 		patch.bodyTypes += " application/strategic-merge-patch+json"
 	}
 	return map[string]any{"get": p.describe(&read), "put": p.describe(&replace), "patch": p.describe(&patch), "parameters": named}
 }
 
-func (p *paths) remove() map[string]any {
+func (p *operations) remove() map[string]any {
 	op := operation{action: "delete", description: "delete a" + article(p.kind.Kind), verb: "delete",
 		parameters: deletionParameters, body: metaPackage + "DeleteOptions", optional: true, answer: metaPackage + "Status", codes: "200 202"}
 	if p.kind.ReturnsObject && !p.kind.Custom {
@@ -348,7 +348,7 @@ func (p *paths) remove() map[string]any {
 	return p.describe(&op)
 }
 
-// parameterTexts say what the parameters are, and what they are for.
+// parameterTexts are the names, types and descriptions of all parameters.
 var parameterTexts = [...]struct{ name, typ, text string }{
 	{"pretty", "string", "Whether the answer is to be indented."},
 	{"namespace", "string", "The namespace of the object."},
@@ -378,12 +378,12 @@ const (
 	writeParameters    = "dryRun fieldManager fieldValidation"
 	listParameters     = "allowWatchBookmarks continue fieldSelector labelSelector limit resourceVersion resourceVersionMatch sendInitialEvents shardSelector timeoutSeconds watch"
 	deletionParameters = "dryRun gracePeriodSeconds ignoreStoreReadErrorWithClusterBreakingPotential orphanDependents propagationPolicy"
-	// purgeParameters are those of the deletion of a collection.
+	// purgeParameters are those of deletions of collections.
 	purgeParameters = "continue dryRun fieldSelector gracePeriodSeconds ignoreStoreReadErrorWithClusterBreakingPotential labelSelector limit orphanDependents " +
 		"propagationPolicy resourceVersion resourceVersionMatch sendInitialEvents shardSelector timeoutSeconds"
 )
 
-// parameters describes parameters whose names are separated by spaces.
+// parameters returns the parameters with the given names, which are separated by spaces.
 func parameters(names string) []any {
 	var all []any
 	for _, name := range strings.Fields(names) {
@@ -401,7 +401,7 @@ func parameters(names string) []any {
 	return all
 }
 
-// addSchemas adds the schemas of a kind, of its list, and of everything that they refer to.
+// addSchemas adds the schemas of a kind, of its list, and of all types that they refer to.
 func (d *document) addSchemas(k *Kind) {
 	var object map[string]any
 	switch {
@@ -435,19 +435,19 @@ func (d *document) addSchemas(k *Kind) {
 	}
 }
 
-// described refers to a schema with a description of its own.
+// described returns a reference to a schema, with a description of its own.
 func (d *document) described(name, description string) map[string]any {
 	return map[string]any{"description": description, "allOf": []any{d.ref(name)}}
 }
 
-// addTypes adds what every object and every list has.
+// addTypes adds the properties apiVersion and kind.
 func (d *document) addTypes(object map[string]any) {
 	properties := rawjson.AsMap(object["properties"])
 	properties["apiVersion"] = map[string]any{"type": "string", "description": "The group and the version that the object is written in."}
 	properties["kind"] = map[string]any{"type": "string", "description": "The kind of the object."}
 }
 
-// addMeta adds what every object has.
+// addMeta adds the properties that every object has.
 func (d *document) addMeta(object map[string]any) {
 	if rawjson.AsMap(object["properties"]) == nil {
 		object["properties"] = map[string]any{}

@@ -1,3 +1,4 @@
+// Package patch applies JSON patches and strategic merge patches to decoded objects, as kube-apiserver does.
 package patch
 
 import (
@@ -11,22 +12,19 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// This file applies JSON patches (RFC 6902) to decoded objects for the in-memory API server, with the liberties that
-// kube-apiserver takes. It has no state, and runs on the goroutines of the requests.
-
-// maxPatchOperations is how long a JSON patch may be, as in kube-apiserver.
+// maxPatchOperations is the largest number of operations in a JSON patch, as in kube-apiserver.
 const maxPatchOperations = 10000
 
-// patchOperation is one step of a JSON patch.
-type patchOperation struct {
+// operation is one step of a JSON patch.
+type operation struct {
 	op, path, from   string
 	hasPath, hasFrom bool
-	value            any // nil if there is none, too
+	value            any // nil for a null and for none
 }
 
-// ApplyJSON applies a JSON patch (RFC 6902) to a decoded document, which is changed in place and is of no use after an
-// error. As in kube-apiserver, replacing a key that is not there adds it, a missing key equals null, and negative indices
-// count from the end.
+// ApplyJSON applies a JSON patch (RFC 6902) to a decoded document, and returns the result. It changes the document in place, which must not be used
+// after an error. As in kube-apiserver, replacing a missing key adds it, a missing key equals null, and negative indices
+// count from the end. Errors are an [apierrors.StatusError].
 func ApplyJSON(doc any, ops []byte) (any, error) {
 	list, err := decodeOperations(ops)
 	if err != nil {
@@ -42,8 +40,8 @@ func ApplyJSON(doc any, ops []byte) (any, error) {
 	return doc, nil
 }
 
-// decodeOperations reads a JSON patch.
-func decodeOperations(ops []byte) ([]patchOperation, error) {
+// decodeOperations decodes a JSON patch.
+func decodeOperations(ops []byte) ([]operation, error) {
 	v, err := rawjson.Decode(ops)
 	if err != nil {
 		return nil, apierrors.BadRequest("error decoding patch: %v", err)
@@ -52,13 +50,13 @@ func decodeOperations(ops []byte) ([]patchOperation, error) {
 	if !ok && v != nil {
 		return nil, apierrors.BadRequest("error decoding patch: json: cannot unmarshal %s into Go value of type []handlers.jsonPatchOp", goName(v))
 	}
-	all := make([]patchOperation, 0, len(list))
+	all := make([]operation, 0, len(list))
 	for _, e := range list {
 		m, ok := e.(map[string]any)
 		if !ok && e != nil {
 			return nil, apierrors.BadRequest("error decoding patch: json: cannot unmarshal %s into Go value of type handlers.jsonPatchOp", goName(e))
 		}
-		o := patchOperation{value: m["value"]}
+		o := operation{value: m["value"]}
 		for _, f := range [...]struct {
 			key  string
 			into *string
@@ -81,7 +79,7 @@ func decodeOperations(ops []byte) ([]patchOperation, error) {
 	return all, nil
 }
 
-// goName names the type of a value as the decoder of kube-apiserver does in its complaints.
+// goName returns the type of a value as the errors of encoding/json name it.
 func goName(v any) string {
 	switch v.(type) {
 	case bool:
@@ -96,8 +94,8 @@ func goName(v any) string {
 	return "object"
 }
 
-// apply returns the document after the operation, and whether it could be applied.
-func (o patchOperation) apply(doc any) (any, bool) {
+// apply returns the document after the operation, and reports whether it could be applied.
+func (o operation) apply(doc any) (any, bool) {
 	switch o.op {
 	case "add":
 		return o.add(doc, o.value)
@@ -130,8 +128,8 @@ func (o patchOperation) apply(doc any) (any, bool) {
 	return nil, false
 }
 
-// steps splits a JSON pointer. What stands before the first slash is not looked at; without any, it leads nowhere.
-func (o patchOperation) steps(pointer string, there bool) []string {
+// steps splits a JSON pointer. It ignores the text before the first slash, and returns nil without a slash.
+func (o operation) steps(pointer string, there bool) []string {
 	steps := strings.Split(pointer, "/")
 	if !there || len(steps) < 2 {
 		return nil
@@ -143,7 +141,7 @@ func (o patchOperation) steps(pointer string, there bool) []string {
 	return steps
 }
 
-func (o patchOperation) add(doc, value any) (any, bool) {
+func (o operation) add(doc, value any) (any, bool) {
 	return changeAt(doc, o.steps(o.path, o.hasPath), func(at any, key string) (any, bool) {
 		switch at := at.(type) {
 		case map[string]any:
@@ -163,7 +161,7 @@ func (o patchOperation) add(doc, value any) (any, bool) {
 	})
 }
 
-func (o patchOperation) replace(doc any) (any, bool) {
+func (o operation) replace(doc any) (any, bool) {
 	if o.hasPath && o.path == "" {
 		_, isMap := o.value.(map[string]any)
 		_, isList := o.value.([]any)
@@ -185,7 +183,7 @@ func (o patchOperation) replace(doc any) (any, bool) {
 	})
 }
 
-func (o patchOperation) test(doc any) bool {
+func (o operation) test(doc any) bool {
 	if o.hasPath && o.path == "" {
 		return sameText(doc, o.value)
 	}
@@ -193,7 +191,7 @@ func (o patchOperation) test(doc any) bool {
 	return ok && sameText(v, o.value)
 }
 
-// sameText compares decoded values with numbers by how they are written: 1 is not 1.0 here.
+// sameText reports whether decoded values are equal. It compares numbers as text: 1 is not 1.0.
 func sameText(a, b any) bool {
 	switch a := a.(type) {
 	case map[string]any:
@@ -218,7 +216,7 @@ func sameText(a, b any) bool {
 	return a == b
 }
 
-// changeAt changes the object or list in which the last of the steps is to be found, and returns the whole document.
+// changeAt changes the object or the list that contains the last step, and returns the whole document.
 func changeAt(doc any, steps []string, change func(at any, key string) (any, bool)) (any, bool) {
 	switch {
 	case len(steps) == 0:
@@ -247,7 +245,7 @@ func changeAt(doc any, steps []string, change func(at any, key string) (any, boo
 	return nil, false
 }
 
-// valueAt returns the value at a path, which is nil if only the last key is missing.
+// valueAt returns the value at a path. It is nil if only the last key is missing.
 func valueAt(doc any, steps []string) (any, bool) {
 	for i, step := range steps {
 		switch d := doc.(type) {

@@ -15,11 +15,6 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// This file applies strategic merge patches to objects of the built-in kinds, as kubectl sends them to the in-memory API server.
-// Lists are merged by the keys that the types name, and patches carry directives in keys and items that begin with "$". It
-// has no state, and runs on the goroutines of the requests.
-// See https://github.com/kubernetes/community/blob/main/contributors/devel/sig-api-machinery/strategic-merge-patch.md
-
 // The directives of strategic merge patches.
 const (
 	patchDirective   = "$patch"                    // in maps and in items of lists: delete or replace
@@ -28,7 +23,7 @@ const (
 	orderDirective   = "$setElementOrder/"         // before the name of a list: the order of its items
 )
 
-// Complaints about patches that make no sense: these are the client's fault, all others are answered as our own.
+// Refusals with the code 400 or 422. All other patches that make no sense are refused with the code 500, as by kube-apiserver.
 var (
 	errDeletes     = apierrors.BadRequest("invalid patch format of primitive list")
 	errRetain      = apierrors.BadRequest("invalid patch format of retainKeys")
@@ -36,13 +31,15 @@ var (
 	errListOfLists = apierrors.PatchRejected()
 )
 
-// patchFault is the refusal of a patch that means nothing.
+// patchFault refuses a patch that makes no sense.
 func patchFault(format string, args ...any) error {
 	return apierrors.New(500, "", fmt.Sprintf(format, args...), nil)
 }
 
-// ApplyStrategicMerge applies a patch to an object of a built-in kind, and returns the result. The object and the patch
-// are used up.
+// ApplyStrategicMerge applies a strategic merge patch to an object of a built-in kind, and returns the result. It changes both in place. Lists are merged by
+// the keys that the types of the kind name, and keys and items of the patch that begin with "$" are directives. Errors are an [apierrors.StatusError].
+//
+// See https://github.com/kubernetes/community/blob/main/contributors/devel/sig-api-machinery/strategic-merge-patch.md
 func ApplyStrategicMerge(kind string, original, patch map[string]any) (map[string]any, error) {
 	var t *schema.Schema
 	if known := types.Named(kind); known != nil {
@@ -57,8 +54,7 @@ func ApplyStrategicMerge(kind string, original, patch map[string]any) (map[strin
 	return merged, err
 }
 
-// asTyped drops from a value what a built-in type cannot have, wherever the patch has brought it: nulls, lists without items
-// and directives.
+// asTyped removes what a built-in type cannot have and the patch may have added: nulls, empty lists, and directives.
 func asTyped(t *schema.Schema, v any) {
 	if t == nil || t.PreserveUnknown {
 		return
@@ -90,7 +86,7 @@ func isDirective(key string) bool {
 	return key == patchDirective || key == retainDirective || strings.HasPrefix(key, deletesDirective) || strings.HasPrefix(key, orderDirective)
 }
 
-// mergeStrategic merges a patch into a map. The type is nil if nothing is known of it.
+// mergeStrategic merges a patch into a map. The type is nil if it is not known.
 func mergeStrategic(t *schema.Schema, original, patch map[string]any) (map[string]any, error) {
 	if directive, ok := patch[patchDirective]; ok {
 		switch directive {
@@ -153,7 +149,7 @@ func mergeField(t *schema.Schema, original map[string]any, name string, value an
 			return err
 		}
 		original[name], err = mergeLists(child, oldList, newList, deletes)
-	case deletes: // from something that is not a list: nothing to do
+	case deletes: // there is no list to delete from
 	default:
 		unstructured.DropNulls(value)
 		if clean, keep := withoutDirectives(value); keep {
@@ -165,7 +161,7 @@ func mergeField(t *schema.Schema, original map[string]any, name string, value an
 	return err
 }
 
-// patchedField returns the type of a field, which is nil if there are no types in here.
+// patchedField returns the type of a field, nil if the fields have no types.
 func patchedField(t *schema.Schema, name string) (*schema.Schema, error) {
 	switch {
 	case t == nil || t.PreserveUnknown:
@@ -178,7 +174,7 @@ func patchedField(t *schema.Schema, name string) (*schema.Schema, error) {
 	return nil, patchFault("unable to find api field in struct %s for the json field %q", t.Rules().Name, name)
 }
 
-// retainKeys drops what a patch does not want to be retained.
+// retainKeys removes the keys that the directive $retainKeys does not name.
 func retainKeys(original, patch map[string]any) error {
 	wanted, ok := patch[retainDirective]
 	if !ok {
@@ -199,7 +195,7 @@ func retainKeys(original, patch map[string]any) error {
 	return nil
 }
 
-// orderLists merges the lists of a patch that come with an order, and takes them out of it.
+// orderLists merges the lists for which the patch has an order, and removes them from the patch.
 func orderLists(t *schema.Schema, original, patch map[string]any) error {
 	for _, key := range slices.Sorted(maps.Keys(patch)) {
 		if !strings.HasPrefix(key, strings.TrimSuffix(orderDirective, "/")) {
@@ -257,7 +253,7 @@ func orderList(t *schema.Schema, original, patch map[string]any, name string, or
 	return err
 }
 
-// followsOrder checks that the items of a patch stand in the order that it asks for.
+// followsOrder returns an error if the items of a patch are not in the order that the patch has for them.
 func followsOrder(list, order []any, key string) error {
 	if len(order) == 0 {
 		return nil
@@ -287,7 +283,7 @@ func followsOrder(list, order []any, key string) error {
 	return nil
 }
 
-// goTypeName names the type of a value as Go in kube-apiserver does.
+// goTypeName returns the Go type of a value in kube-apiserver.
 func goTypeName(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -301,7 +297,7 @@ func goTypeName(v any) string {
 	return fmt.Sprintf("%T", v)
 }
 
-// mergeKeyOf returns what tells an item of a list from the others: the item itself, if there is no key.
+// mergeKeyOf returns what identifies an item of a list: the value of the key, or the item itself if there is no key.
 func mergeKeyOf(item any, key string) (any, error) {
 	m, ok := item.(map[string]any)
 	switch {
@@ -328,7 +324,7 @@ func sameKey(a, b any, key string) (bool, error) {
 	return sameText(x, y), err
 }
 
-// mergeLists merges a list of a patch into another one.
+// mergeLists merges a list of a patch into a list of an object.
 func mergeLists(t *schema.Schema, old, added []any, deletes bool) ([]any, error) {
 	if !t.Rules().Merge && !deletes {
 		return added, nil
@@ -360,8 +356,8 @@ func mergeLists(t *schema.Schema, old, added []any, deletes bool) ([]any, error)
 	return arrange(both, added, old, "")
 }
 
-// mergeItems merges lists of objects by their key. The old one is changed in its place since in kube-apiserver, too, an item that
-// takes the room of a deleted one counts as having been there when the patch gives an order.
+// mergeItems merges lists of objects by their key. It changes the old list in place: in kube-apiserver, an item that
+// takes the place of a deleted one counts as an old item when the patch has an order.
 func mergeItems(t *schema.Schema, old, added []any) ([]any, error) {
 	var item *schema.Schema
 	if t != nil {
@@ -392,7 +388,7 @@ func mergeItems(t *schema.Schema, old, added []any) ([]any, error) {
 	return arrange(merged, added, old, key)
 }
 
-// followDirectives does what the items of a patch with a directive say, and returns the other ones.
+// followDirectives applies the items of a patch that are directives, and returns what is left of the list and the other items.
 func followDirectives(old, added []any, key string) (rest, plain []any, err error) {
 	replace := false
 	for _, v := range added {
@@ -421,7 +417,7 @@ func followDirectives(old, added []any, key string) (rest, plain []any, err erro
 	return old, plain, nil
 }
 
-// indexOfKey finds an item with the key of another one.
+// indexOfKey returns the index of the item that has the key of another item, -1 if there is none.
 func indexOfKey(list []any, item any, key string) int {
 	return slices.IndexFunc(list, func(v any) bool {
 		same, err := sameKey(v, item, key)
@@ -429,7 +425,7 @@ func indexOfKey(list []any, item any, key string) int {
 	})
 }
 
-// arrange puts the items that a patch knows into the order of it, and the others between them, about where they were.
+// arrange puts the items that a patch names into its order, and the others between them, about where they were.
 func arrange(items, patched, before []any, key string) ([]any, error) {
 	for _, v := range slices.Concat(items, patched) {
 		if _, err := mergeKeyOf(v, key); err != nil {
@@ -439,7 +435,7 @@ func arrange(items, patched, before []any, key string) ([]any, error) {
 	rank := func(order []any) func(a, b any) int {
 		return func(a, b any) int {
 			i, j := indexOfKey(order, a, key), indexOfKey(order, b, key)
-			if i < 0 || j < 0 { // as in kube-apiserver: what nobody has ordered goes before all else
+			if i < 0 || j < 0 { // as in kube-apiserver, items without an order come first
 				return -1
 			}
 			return i - j
@@ -467,7 +463,7 @@ func arrange(items, patched, before []any, key string) ([]any, error) {
 	return append(append(all, known...), others...), nil
 }
 
-// withoutDirectives returns a value without what is marked by directives, and whether anything stays.
+// withoutDirectives returns a value without the parts that have directives, and reports whether anything is left.
 func withoutDirectives(v any) (any, bool) {
 	switch v := v.(type) {
 	case map[string]any:

@@ -1,3 +1,6 @@
+// Package protobuf decodes the Protocol Buffers in which kubectl and client-go send objects of built-in kinds.
+//
+// See https://protobuf.dev/programming-guides/encoding/ and https://kubernetes.io/docs/reference/using-api/api-concepts/#protobuf-encoding
 package protobuf
 
 import (
@@ -15,15 +18,12 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// This file reads the Protocol Buffers in which kubectl and client-go send the built-in kinds to the in-memory API server. It knows
-// the wire format, and the numbers of the fields of those kinds that such clients create; answers are in JSON.
-// See https://protobuf.dev/programming-guides/encoding/ and https://kubernetes.io/docs/reference/using-api/api-concepts/#protobuf-encoding
-
+// magic is how the Protocol Buffers of Kubernetes begin.
 const magic = "k8s\x00"
 
 var errMalformed = errors.New("malformed protocol buffers")
 
-// Decode reads an object in the envelope that Kubernetes puts around it.
+// Decode decodes an object in the envelope of Kubernetes. It returns an error if the data are malformed, or of a kind that is not built in.
 func Decode(data []byte) (map[string]any, error) {
 	rest, ok := strings.CutPrefix(string(data), magic)
 	if !ok {
@@ -57,7 +57,7 @@ func Decode(data []byte) (map[string]any, error) {
 	}
 	t := types.OfKind(group, version, kind)
 	if t == nil {
-		t = types.Named(kind) // such as options, which have any group
+		t = types.Named(kind) // options are in all groups
 	}
 	if t == nil || t.Numbered == nil {
 		return nil, fmt.Errorf("protocol buffers of the kind %q are not understood here: send JSON", kind)
@@ -95,7 +95,7 @@ func eachField(data []byte, visit func(field, number uint64, value []byte) error
 				return errMalformed
 			}
 			data = data[size:]
-			continue // no kind that is understood has such fields
+			continue // no built-in kind has such fields
 		case 2:
 			size, n := varint(data)
 			if n == 0 || size > uint64(len(data)-n) {
@@ -112,7 +112,7 @@ func eachField(data []byte, visit func(field, number uint64, value []byte) error
 	return nil
 }
 
-// varint reads a number, and returns how many bytes it takes, 0 if there is none.
+// varint decodes a number, and returns its length in bytes, 0 if it is malformed.
 func varint(data []byte) (v uint64, n int) {
 	for i, b := range data {
 		if i == 10 {
@@ -126,9 +126,10 @@ func varint(data []byte) (v uint64, n int) {
 	return 0, 0
 }
 
-// maxDepth limits how deep messages may be nested.
+// maxDepth is the largest depth of messages.
 const maxDepth = 20
 
+// decodeMessage decodes the fields of a message, and skips those that are not known.
 func decodeMessage(fields map[uint64]*types.Field, data []byte, depth int) (map[string]any, error) {
 	if depth > maxDepth {
 		return nil, fmt.Errorf("%w: they are nested too deep", errMalformed)
@@ -143,7 +144,7 @@ func decodeMessage(fields map[uint64]*types.Field, data []byte, depth int) (map[
 		switch {
 		case err != nil:
 			return fmt.Errorf("%s: %w", f.Name, err)
-		case f.Embedded != nil: // its fields are among those of the message
+		case f.Embedded != nil: // its fields belong to the message
 			maps.Copy(object, rawjson.AsMap(v))
 		case f.List && !f.Map:
 			list, _ := object[f.Name].([]any)
@@ -158,7 +159,7 @@ func decodeMessage(fields map[uint64]*types.Field, data []byte, depth int) (map[
 	return object, err
 }
 
-// isZero tells whether a value is what a field has that nobody has set.
+// isZero reports whether a value is that of a field that was not set.
 func isZero(v any) bool {
 	switch v := v.(type) {
 	case nil:
@@ -175,9 +176,10 @@ func isZero(v any) bool {
 	return false
 }
 
-// isTime tells whether the field is a moment, which is nothing but a zero where nobody has set it.
+// isTime reports whether the field is a time, which is encoded as zero if it was not set.
 func isTime(f *types.Field) bool { return f.Type == "Time" || f.Type == "MicroTime" }
 
+// decodeField decodes one value of a field: a number, or bytes.
 func decodeField(f *types.Field, number uint64, value []byte, depth int) (any, error) {
 	switch {
 	case f.Embedded != nil:
@@ -210,7 +212,7 @@ func decodeField(f *types.Field, number uint64, value []byte, depth int) (any, e
 	return decodeMessage(f.Ref.Numbered, value, depth+1)
 }
 
-// decodeEntry reads one entry of a map, whose value may be a message that holds nothing but a list.
+// decodeEntry decodes one entry of a map. Its value may be a message with just a list.
 func decodeEntry(f *types.Field, value []byte, depth int) (any, error) {
 	decode := decodeList
 	if !f.List {
@@ -234,7 +236,7 @@ func decodeEntry(f *types.Field, value []byte, depth int) (any, error) {
 	return map[string]any{key: entry}, err
 }
 
-// decodeList reads a message that holds nothing but strings.
+// decodeList decodes a message with just a list of strings.
 func decodeList(_ uint64, message []byte) (any, error) {
 	list := []any{}
 	err := eachField(message, func(n, _ uint64, value []byte) error {
@@ -258,7 +260,7 @@ func textOf(message []byte, field uint64) (string, error) {
 	return text, err
 }
 
-// decodeIntOrString reads a number or a string.
+// decodeIntOrString decodes a number or a string.
 func decodeIntOrString(message []byte) (any, error) {
 	var typ, number uint64
 	text := ""
@@ -279,7 +281,7 @@ func decodeIntOrString(message []byte) (any, error) {
 	return json.Number(strconv.FormatInt(int64(number), 10)), err
 }
 
-// decodeTime reads a moment, in seconds or in microseconds.
+// decodeTime decodes a time, with seconds or with microseconds.
 func decodeTime(fine bool, message []byte) (any, error) {
 	var seconds, nanos uint64
 	err := eachField(message, func(n, v uint64, _ []byte) error {

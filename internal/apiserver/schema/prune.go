@@ -8,7 +8,7 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// Prune drops from an object what the schema does not know, and returns the paths of that.
+// Prune removes the fields that the schema does not declare from an object. It returns their paths, sorted.
 func (s *Schema) Prune(obj map[string]any) (unknown []string) {
 	s.pruneObject(obj, "", true, &unknown)
 	slices.Sort(unknown)
@@ -46,7 +46,7 @@ func (s *Schema) pruneObject(obj map[string]any, at string, root bool, unknown *
 	}
 }
 
-// ApplyDefaults adds the defaults of what is missing.
+// ApplyDefaults adds the defaults of missing fields to an object.
 func (s *Schema) ApplyDefaults(obj map[string]any) { s.defaults(obj) }
 
 func (s *Schema) defaults(v any) {
@@ -60,7 +60,7 @@ func (s *Schema) defaults(v any) {
 			switch unset := ok && old == nil && !child.nullable && child.Type != ""; {
 			case child.HasDefault && (!ok || unset):
 				v[key] = rawjson.Clone(child.Default)
-			case unset: // a null means nothing there
+			case unset: // a null counts as missing
 				delete(v, key)
 			}
 		}

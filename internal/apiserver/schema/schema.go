@@ -1,3 +1,7 @@
+// Package schema compiles the structural schemas of CRDs. A schema prunes an object, adds defaults to it, and validates it, with the error messages
+// of kube-apiserver. A compiled schema is read-only.
+//
+// See https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/
 package schema
 
 import (
@@ -10,24 +14,20 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// This file knows the structural schemas of resource definitions: it drops from objects what they do not know, adds
-// their defaults, and tells what is wrong, in the words of kube-apiserver. A schema is compiled once and only read then.
-// See https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/
-
 // Schema is one node of a compiled schema.
 type Schema struct {
-	Source          map[string]any // as it was written, for OpenAPI
+	Source          map[string]any // as the CRD has it, for OpenAPI
 	Type            string
 	Format          string
 	nullable        bool
 	PreserveUnknown bool // x-kubernetes-preserve-unknown-fields
 	IntOrString     bool
-	Embedded        bool // an object with APIVersion, kind and metadata of its own
+	Embedded        bool // x-kubernetes-embedded-resource
 	Properties      map[string]*Schema
-	Additional      *Schema // of the values of unknown keys, nil if there is none
+	Additional      *Schema // of the values of keys that are not properties, nil if there is none
 	AnyAdditional   bool    // additionalProperties: true
 	Items           *Schema
-	Default         any // the default
+	Default         any
 	HasDefault      bool
 	Required        []string
 	enum            []any
@@ -40,13 +40,14 @@ type Schema struct {
 	ListType        string // atomic, set or map
 	ListKeys        []string
 	MapType         string
-	Builtin         *BuiltinRules // nil of custom resources
+	Builtin         *BuiltinRules // nil in schemas of CRDs
 	allOf           []*Schema
 	anyOf           []*Schema
 	oneOf           []*Schema
 	not             *Schema
 }
 
+// bound is a minimum or a maximum.
 type bound struct {
 	value     float64
 	text      string
@@ -55,10 +56,11 @@ type bound struct {
 
 var lengthKeys = [6]string{"minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"}
 
-// maxSchemaDepth limits how deep schemas may be nested.
+// maxSchemaDepth is the largest depth of a schema.
 const maxSchemaDepth = 200
 
-// Compile reads an OpenAPI schema as it stands in a resource definition.
+// Compile compiles the openAPIV3Schema of a CRD. It returns an error if the schema is too deep, or has a pattern that is no regular
+// expression.
 func Compile(openAPIV3Schema map[string]any) (*Schema, error) {
 	return compileNode(openAPIV3Schema, 0)
 }
@@ -143,7 +145,7 @@ func (s *Schema) compileChildren(depth int) (err error) {
 	return err
 }
 
-// child compiles the schema that stands in a member, nil if there is none.
+// child compiles the schema at a key. It returns nil if there is none.
 func (s *Schema) child(key string, depth int) (*Schema, error) {
 	m := rawjson.AsMap(s.Source[key])
 	if m == nil {
@@ -152,7 +154,7 @@ func (s *Schema) child(key string, depth int) (*Schema, error) {
 	return compileNode(m, depth)
 }
 
-// choices compiles the list of schemas that stands in a member.
+// choices compiles the list of schemas at a key.
 func (s *Schema) choices(key string, depth int) (all []*Schema, err error) {
 	list, _ := s.Source[key].([]any)
 	for _, v := range list {
@@ -165,7 +167,7 @@ func (s *Schema) choices(key string, depth int) (all []*Schema, err error) {
 	return all, nil
 }
 
-// BuiltinRules is what only the schemas of built-in kinds know: how strategic merge patches treat a field.
+// BuiltinRules are how strategic merge patches treat a field of a built-in kind.
 type BuiltinRules struct {
 	Name     string // of the type
 	Merge    bool   // whether the list is merged, by the key of its items
@@ -173,7 +175,7 @@ type BuiltinRules struct {
 	Replace  bool   // whether the field is replaced as a whole
 }
 
-// Rules returns how patches treat a field, also if nothing is known of it.
+// Rules returns how strategic merge patches treat a field. A nil schema has no rules.
 func (s *Schema) Rules() BuiltinRules {
 	if s == nil || s.Builtin == nil {
 		return BuiltinRules{}

@@ -8,11 +8,11 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// CheckStructure tells what is wrong with the structure of a schema: types that are missing or unknown, lists of
-// nothing, and defaults of another type.
+// CheckStructure returns what is wrong with the structure of a schema at a path: types that are missing or unknown, lists
+// without items, and defaults that do not fit.
 func CheckStructure(s map[string]any, at string, root bool, depth int) []field.Error {
 	if depth > maxSchemaDepth {
-		return nil // which Compile refuses
+		return nil // Compile refuses it
 	}
 	var faults []field.Error
 	typ := unstructured.Text(s, "type")

@@ -24,7 +24,7 @@ func (s *Schema) Validate(obj map[string]any) []field.Error {
 	return v.faults
 }
 
-// ValidateStatus tells what is wrong with the status of an object alone. The messages name its fields without it.
+// ValidateStatus returns what is wrong with the status of an object. The details name its fields without the prefix "status".
 func (s *Schema) ValidateStatus(obj map[string]any) []field.Error {
 	status, ok := obj["status"]
 	if !ok || s.Properties["status"] == nil {
@@ -38,7 +38,7 @@ func (s *Schema) ValidateStatus(obj map[string]any) []field.Error {
 	return v.faults
 }
 
-// validator collects what is wrong.
+// validator collects errors.
 type validator struct{ faults []field.Error }
 
 func (v *validator) fault(typ, at string, value any, format string, args ...any) {
@@ -121,7 +121,7 @@ func (v *validator) list(s *Schema, list []any, at string) {
 	}
 }
 
-// length checks one pair of limits.
+// length checks one pair of limits, which begins at an index of the lengths.
 func (v *validator) length(s *Schema, first, n int, at string, value any, noun string) {
 	if least := s.lengths[first]; least != nil && n < *least {
 		v.fault(field.ReasonInvalid, at, value, "%s in body should have at least %d %s", at, *least, noun)
@@ -178,7 +178,7 @@ func (v *validator) choice(s *Schema, value any, at string) {
 	v.fault(field.ReasonNotSupported, at, value, "supported values: %s", strings.Join(all, ", "))
 }
 
-// logic checks the combinations of schemas.
+// logic checks allOf, anyOf, oneOf and not.
 func (v *validator) logic(s *Schema, value any, at string) {
 	for _, child := range s.allOf {
 		v.value(child, value, at)
@@ -227,6 +227,7 @@ func TypeOf(v any) string {
 	return "object"
 }
 
+// IsWhole reports whether a number is an integer, however it is written.
 func IsWhole(n json.Number) bool {
 	if _, err := n.Int64(); err == nil {
 		return true
@@ -235,7 +236,7 @@ func IsWhole(n json.Number) bool {
 	return err == nil && f == math.Trunc(f) && math.Abs(f) < 1e300
 }
 
-// sameItem tells whether two items of a list are the same one: by their keys, or by all they are.
+// sameItem reports whether two items of a list have equal keys, or are equal if the list has no keys.
 func (s *Schema) sameItem(a, b any) bool {
 	return rawjson.Equal(s.itemKey(a), s.itemKey(b))
 }
@@ -256,7 +257,7 @@ func (s *Schema) itemKey(v any) any {
 	return key
 }
 
-// fitsFormat checks the formats that are common in resource definitions; others are not checked.
+// fitsFormat reports whether a text has a format. Only the formats that are common in CRDs are checked.
 func fitsFormat(format, text string) bool {
 	var err error
 	switch format {
@@ -296,8 +297,8 @@ func countWord(n int) string {
 	return strconv.Itoa(n)
 }
 
-// FitsScalar tells whether a value that is neither a map nor a list is of the type: numbers are all one, and a text with a format may be
-// anything.
+// FitsScalar reports whether a scalar has the type of the schema, as managedFields see it: all numbers are one type, and a field with a
+// format takes any scalar.
 func (s *Schema) FitsScalar(v any) bool {
 	typ := TypeOf(v)
 	switch s.Type {

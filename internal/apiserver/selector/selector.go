@@ -1,3 +1,4 @@
+// Package selector parses label selectors and field selectors, and matches them.
 package selector
 
 import (
@@ -11,13 +12,14 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// Requirement is one part of a selector.
+// Requirement is one requirement of a selector.
 type Requirement struct {
 	Key    string
 	op     string // =, !=, in, notin, exists, !exists, >, <
 	values []string
 }
 
+// Matches reports whether a value meets the requirement. The value of a missing key is not present.
 func (r Requirement) Matches(value string, present bool) bool {
 	switch r.op {
 	case "=":
@@ -37,11 +39,11 @@ func (r Requirement) Matches(value string, present bool) bool {
 	if err != nil || !present {
 		return false
 	}
-	b, _ := strconv.ParseInt(r.values[0], 10, 64) // checked when it was parsed
+	b, _ := strconv.ParseInt(r.values[0], 10, 64) // ParseLabels has checked it
 	return r.op == ">" && a > b || r.op == "<" && a < b
 }
 
-// ParseLabels reads a label selector, as in "a=b,c!=d,e in (f,g),h,!i".
+// ParseLabels parses a label selector such as "a=b,c!=d,e in (f,g),h,!i". Errors are an [apierrors.StatusError].
 func ParseLabels(text string) ([]Requirement, error) {
 	var all []Requirement
 	p := &selectorParser{rest: strings.TrimSpace(text)}
@@ -131,7 +133,7 @@ func (p *selectorParser) peekWord() string {
 	return q.word()
 }
 
-// ParseFields reads a field selector, as in "metadata.name=a,status.phase!=b".
+// ParseFields parses a field selector such as "metadata.name=a,status.phase!=b". Errors are an [apierrors.StatusError].
 func ParseFields(text string) ([]Requirement, error) {
 	var all []Requirement
 	for _, part := range strings.Split(text, ",") {
@@ -151,7 +153,7 @@ func ParseFields(text string) ([]Requirement, error) {
 	return all, nil
 }
 
-// MatchesLabels tells whether the labels of an object fit a selector of a manifest.
+// MatchesLabels reports whether the labels of an object match a selector with matchLabels and matchExpressions. An unknown operator matches no labels.
 func MatchesLabels(selector, object map[string]any) bool {
 	labels := rawjson.AsMap(rawjson.AsMap(object["metadata"])["labels"])
 	for key, want := range rawjson.AsMap(selector["matchLabels"]) {

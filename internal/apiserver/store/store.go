@@ -1,3 +1,5 @@
+// Package store keeps the objects of a server, and their history for watches. An object is kept as the bytes that are sent. These are replaced and never
+// changed, so all readers share them.
 package store
 
 import (
@@ -11,10 +13,6 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// This file stores the objects of the in-memory API server, with their history for those who
-// watch. An object is stored as the bytes that are sent; what is stored is never changed, only replaced, so it is
-// shared by all who read. The functions are called on the goroutines of the requests.
-
 // Item is one object in one state.
 type Item struct {
 	Key       string // namespace/name, or the name alone
@@ -24,50 +22,51 @@ type Item struct {
 	Raw       []byte // compact JSON
 }
 
-// Object decodes the item, for those who are going to change it.
+// Object decodes the item. The caller may change the result.
 func (i *Item) Object() map[string]any { return unstructured.View(i.Raw).Map() }
 
 // Change is one step in the history of a collection.
 type Change struct {
 	Type   ChangeType
-	Now    *Item
+	Now    *Item // the state after the change; of deletions, the last one
 	Before *Item // nil for creations
 }
 
-// collection is all objects of one group and resource, in whatever version they are asked for.
+// collection is all objects of one group and resource, in all their versions.
 type collection struct {
 	objects map[string]*Item
-	sorted  []*Item  // by key; nil when it must be made anew. Never changed
+	sorted  []*Item  // by key; nil after a change. The slice itself is never changed
 	history []Change // by version
 	oldest  uint64   // the version before the first change in the history
 	changed chan struct{}
 }
 
-// Store is all objects of a server.
+// Store is all objects of a server. It is safe for concurrent use.
 type Store struct {
-	mu          sync.RWMutex // guards everything in here
+	mu          sync.RWMutex // guards all other fields
 	version     uint64
-	compacted   uint64                 // the version up to which everything is forgotten
+	compacted   uint64                 // the version up to which the history is gone
 	collections map[string]*collection // by plural.group
 	limit       int                    // of each history
 	snapshots   []snapshot             // for the pages of lists, newest last
 }
 
-// snapshot is a list as it was at its first page.
+// snapshot is a list in the state of its first page.
 type snapshot struct {
 	version uint64
 	where   *collection
 	items   []*Item
 }
 
-// maxSnapshots is the number of lists that can be read page by page at the same time.
+// maxSnapshots is how many lists can be read by pages at the same time.
 const maxSnapshots = 64
 
+// New returns an empty store, whose history has at most limit changes per collection.
 func New(limit int) *Store {
 	return &Store{version: 1, collections: make(map[string]*collection), limit: limit}
 }
 
-// collection returns a collection, made when first asked for. The caller holds the lock for writing, or has made it before.
+// collectionLocked returns a collection, which it makes if necessary. The caller holds the lock for writing, or knows that it is there.
 func (s *Store) collectionLocked(name string) *collection {
 	c := s.collections[name]
 	if c == nil {
@@ -89,7 +88,7 @@ func (s *Store) collection(name string) *collection {
 	return s.collectionLocked(name)
 }
 
-// Get returns an object, nil if there is none.
+// Get returns an object of a collection, nil if there is none.
 func (s *Store) Get(name, key string) *Item {
 	c := s.collection(name)
 	s.mu.RLock()
@@ -97,8 +96,8 @@ func (s *Store) Get(name, key string) *Item {
 	return c.objects[key]
 }
 
-// Put stores an object in place of what is there, which must be before; nil means that there must be nothing. It gives
-// the object its version. It tells whether it could.
+// Put stores an object in place of before, which is nil for a new object, and sets its resourceVersion. It reports false if the stored
+// object is another one by now.
 func (s *Store) Put(name, key string, before *Item, object map[string]any) (*Item, bool, error) {
 	c := s.collection(name)
 	s.mu.Lock()
@@ -119,7 +118,8 @@ func (s *Store) Put(name, key string, before *Item, object map[string]any) (*Ite
 	return now, true, nil
 }
 
-// Remove deletes an object, which must be before. The object is its last state, and gets a version of its own.
+// Remove deletes an object. The object is its last state, and gets a resourceVersion of its own. It reports false if the stored object is
+// not before any more.
 func (s *Store) Remove(name, key string, before *Item, object map[string]any) (*Item, bool, error) {
 	c := s.collection(name)
 	s.mu.Lock()
@@ -161,11 +161,11 @@ func (s *Store) recordLocked(c *collection, step Change) {
 	c.changed = make(chan struct{})
 }
 
-// Compact forgets the history of all collections.
+// Compact drops the history of all collections.
 func (s *Store) Compact() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.version++ // so that a version from before is certainly too old
+	s.version++ // so that all earlier versions are too old
 	s.compacted = s.version
 	for _, c := range s.collections {
 		c.history, c.oldest = nil, s.version
@@ -175,7 +175,7 @@ func (s *Store) Compact() {
 	s.snapshots = nil
 }
 
-// List returns all objects of a collection by their keys, and the version that this is the state of.
+// List returns all objects of a collection, sorted by key, and the version of the list.
 func (s *Store) List(name string) ([]*Item, uint64) {
 	c := s.collection(name)
 	s.mu.RLock()
@@ -200,7 +200,7 @@ func (c *collection) sortedLocked() []*Item {
 	return c.sorted
 }
 
-// At returns the list as it was at a version, and whether the history goes back so far.
+// At returns the list at a version, and reports whether the history goes back that far.
 func (s *Store) At(name string, version uint64) ([]*Item, bool) {
 	steps, _, _, known := s.Since(name, version)
 	if !known {
@@ -225,7 +225,7 @@ func (s *Store) At(name string, version uint64) ([]*Item, bool) {
 	return (&collection{objects: objects}).sortedLocked(), true
 }
 
-// Keep keeps a list for its further pages.
+// Keep keeps a list for its next pages.
 func (s *Store) Keep(name string, version uint64, items []*Item) {
 	c := s.collection(name)
 	s.mu.Lock()
@@ -236,7 +236,7 @@ func (s *Store) Keep(name string, version uint64, items []*Item) {
 	}
 }
 
-// Snapshot returns a list that was kept, and whether there is one.
+// Snapshot returns a list that was kept, and reports whether there is one.
 func (s *Store) Snapshot(name string, version uint64) ([]*Item, bool) {
 	c := s.collection(name)
 	s.mu.RLock()
@@ -249,8 +249,8 @@ func (s *Store) Snapshot(name string, version uint64) ([]*Item, bool) {
 	return nil, false
 }
 
-// Since returns the changes after a version, the newest version of all, and what is closed at the next change. The flag tells
-// whether the history goes back so far.
+// Since returns the changes of a collection after a version, the newest version, and a channel that is closed at the next change. It reports
+// whether the history goes back that far.
 func (s *Store) Since(name string, version uint64) (steps []Change, now uint64, next <-chan struct{}, known bool) {
 	c := s.collection(name)
 	s.mu.RLock()
@@ -269,9 +269,10 @@ func (s *Store) Now() uint64 {
 	return s.version
 }
 
-// ChangeType is what has become of an object, as watches call it.
+// ChangeType is the type of a change, as watch events name it.
 type ChangeType string
 
+// The types of changes.
 const (
 	Added    ChangeType = "ADDED"
 	Modified ChangeType = "MODIFIED"

@@ -1,3 +1,4 @@
+// Package table prints objects in tables, as kube-apiserver does for kubectl get.
 package table
 
 import (
@@ -11,8 +12,6 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// This file shows objects of the in-memory API server in tables, for kubectl get.
-
 // Column is one column of a table.
 type Column struct {
 	name, typ, format, description, path string
@@ -20,7 +19,7 @@ type Column struct {
 	show                                 func(object unstructured.View, now time.Time) any // instead of the path, for built-in kinds
 }
 
-// DefinedColumns returns the columns that a version of a resource definition asks for, or nil.
+// DefinedColumns returns the additionalPrinterColumns of a version of a CRD, nil if there are none.
 func DefinedColumns(crdVersion map[string]any) []Column {
 	list, _ := crdVersion["additionalPrinterColumns"].([]any)
 	var all []Column
@@ -42,7 +41,7 @@ var nameColumn = Column{name: "Name", typ: "string", format: "name", path: ".met
 
 var ageColumn = Column{name: "Age", typ: "date", path: ".metadata.creationTimestamp"}
 
-// Columns returns the columns of a kind: those that its definition asks for, if there are any, or those of a built-in kind by its plural.
+// Columns returns the columns of a kind: those that its CRD defines, if any, or those of a built-in kind with a plural.
 func Columns(plural string, custom bool, defined []Column) []Column {
 	switch {
 	case defined != nil:
@@ -73,8 +72,7 @@ func showAge(o unstructured.View, now time.Time) any {
 	return age(o.String("metadata.creationTimestamp"), now)
 }
 
-// builtinColumns returns the columns between the name and the age, of kinds that people look at, with commas between them. A # is behind
-// those of numbers.
+// builtinColumns returns the columns between the name and the age of a common kind, separated by commas. A # marks a column of numbers.
 func builtinColumns(plural string) (names string, known bool) {
 	switch plural {
 	case "namespaces":
@@ -105,7 +103,7 @@ func builtinColumns(plural string) (names string, known bool) {
 	return "", false
 }
 
-// builtinCell returns what one of [builtinColumns] shows of an object.
+// builtinCell returns the cell of an object in one of [builtinColumns].
 func builtinCell(column string, o unstructured.View) any {
 	switch column {
 	case "namespaces Status":
@@ -156,7 +154,7 @@ func builtinCell(column string, o unstructured.View) any {
 	case "events Message":
 		return strings.TrimSpace(o.String("message"))
 	}
-	return "" // such as how long jobs take, and when events were last seen
+	return "" // the duration of a job, and when an event was last seen
 }
 
 func or(first, second string) string {
@@ -189,7 +187,7 @@ func servicePorts(o unstructured.View) any {
 	return or(strings.Join(all, ","), "<none>")
 }
 
-// New shows objects in a table. Each row has the object's metadata with it, the whole object, or nothing.
+// New returns a table of objects. Depending on includeObject, each row has the metadata of its object, the whole object, or neither.
 func New(columns []Column, objects []map[string]any, includeObject string, now time.Time) map[string]any {
 	definitions := []any{}
 	for _, c := range columns {
@@ -220,7 +218,7 @@ func New(columns []Column, objects []map[string]any, includeObject string, now t
 	return map[string]any{"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": map[string]any{}, "columnDefinitions": definitions, "rows": rows}
 }
 
-// value returns what a column shows of an object.
+// value returns the cell of an object.
 func (c *Column) value(o unstructured.View, now time.Time) any {
 	if c.show != nil {
 		return c.show(o, now)
@@ -248,7 +246,7 @@ func (c *Column) value(o unstructured.View, now time.Time) any {
 	}
 }
 
-// age returns the time since a moment, as kubectl shows it.
+// age returns the time since a timestamp in the form of kubectl.
 func age(timestamp string, now time.Time) string {
 	t, err := time.Parse(time.RFC3339, timestamp)
 	if err != nil {
@@ -285,7 +283,7 @@ func age(timestamp string, now time.Time) string {
 	return text
 }
 
-// Partial is an object of which only the metadata is wanted.
+// Partial returns an object with its metadata alone.
 func Partial(object map[string]any) map[string]any {
 	return map[string]any{"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"]}
 }

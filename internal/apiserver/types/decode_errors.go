@@ -9,16 +9,16 @@ import (
 	"github.com/kopf-go/kopf/internal/apiserver/schema"
 )
 
-// DecodeError returns why a value in a type called owner cannot be decoded into the types of kube-apiserver, in the words of its decoder, and "" if it can. A null
-// where a text is expected becomes an empty one.
+// DecodeError returns the error of kube-apiserver for a value that cannot be decoded into the Go type called owner, "" if it can. It replaces nulls by
+// empty strings where strings are expected.
 func DecodeError(s *schema.Schema, v any, owner string) string {
 	return goValueError(s, v, owner, "").String()
 }
 
-// decodingError is what is wrong with a value that cannot be decoded into a type of kube-apiserver.
+// decodingError is why a value cannot be decoded into a Go type of kube-apiserver.
 type decodingError struct {
-	text               string // all of it, if it says nothing of where it is
-	word, owner, typed string // what the value is, in which type, and of which type it should be
+	text               string // the whole message, if it has no place in it
+	word, owner, typed string // the kind of the value, the type that it is in, and the wanted type
 	path               string
 }
 
@@ -71,7 +71,7 @@ func goValueError(s *schema.Schema, v any, owner, name string) *decodingError {
 	return nil
 }
 
-// goFieldsError returns the first error by the order of the keys.
+// goFieldsError returns the error of the first bad key, in order.
 func goFieldsError(s *schema.Schema, m map[string]any, owner, name string) *decodingError {
 	var found *decodingError
 	var first string
@@ -112,7 +112,7 @@ func newGoTypeError(s *schema.Schema, v any, owner, name string) *decodingError 
 	return &decodingError{word: word, owner: owner, typed: goType(s, name)}
 }
 
-// badText tells why a text cannot be decoded, nil if it can.
+// badText returns why a text does not have a format, nil if it does.
 func badText(format, text string) *decodingError {
 	var err error
 	switch format {
@@ -127,7 +127,7 @@ func badText(format, text string) *decodingError {
 	return nil
 }
 
-// goType names a type as kube-apiserver does in its complaints.
+// goType returns the Go type of a field as the errors of kube-apiserver name it.
 func goType(s *schema.Schema, field string) string {
 	switch {
 	case field == "uid":

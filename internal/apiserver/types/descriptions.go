@@ -10,13 +10,13 @@ import (
 //go:embed descriptions.txt
 var descriptionsText string
 
-// Description is what OpenAPI documents show of a type.
+// Description is what the OpenAPI documents show of a type.
 type Description struct {
 	Text   string
 	Fields []Field // with their descriptions
 }
 
-// Description returns what OpenAPI documents show of the type, nil if they do not.
+// Description returns what the OpenAPI documents show of the type, nil if they do not show it.
 func (t *Type) Description() *Description { return descriptions()[t] }
 
 var descriptions = sync.OnceValue(func() map[*Type]*Description {
@@ -37,7 +37,7 @@ var descriptions = sync.OnceValue(func() map[*Type]*Description {
 	return all
 })
 
-// shownField returns the field of a type that a word names, or the one that the word describes itself.
+// shownField returns the field with a name. A word that is no name is a field that documents show in place of the real one.
 func shownField(t *Type, word string) Field {
 	if i := slices.IndexFunc(t.fields, func(f Field) bool { return f.Name == word }); i >= 0 {
 		return t.fields[i]

@@ -1,5 +1,5 @@
-// Package types has the types that the built-in kinds are made of: their fields, which of these come in lists that are merged by keys, and
-// which have one manager as a whole. The tables are read when they are first needed, and only read from then on.
+// Package types has the types of the built-in kinds: their fields, how lists of them are merged, and their numbers in Protocol Buffers. The tables
+// are parsed when they are first needed, and are read-only from then on.
 //
 // See https://kubernetes.io/docs/reference/kubernetes-api/
 package types
@@ -16,7 +16,7 @@ import (
 //go:embed types.txt
 var typesText string
 
-// Type is a type with a name of its own: a structure, or a scalar.
+// Type is a named type: a structure, or a scalar.
 type Type struct {
 	name     string // the last part of the full name
 	FullName string // as OpenAPI documents name it
@@ -25,33 +25,33 @@ type Type struct {
 	Atomic   bool
 	fields   []Field
 	Schema   *schema.Schema
-	// numbered are the fields by their numbers in Protocol Buffers, with nothing but more fields where a message has another one embedded.
+	// Numbered are the fields by their numbers in Protocol Buffers. One without a name has the fields of an embedded message.
 	Numbered map[uint64]*Field
 }
 
 // Field is one field of a structure.
 type Field struct {
 	Name      string
-	Type      string // a word of ScalarWord, or the name of a type
-	Ref       *Type
-	List, Map bool // whether there are many of the type, in a list, or by keys, or a list for each key
+	Type      string // a word of [ScalarWord], or the name of a type
+	Ref       *Type  // the type of that name, nil for scalar words
+	List, Map bool   // the field holds a list or a map of the type, or, with both, a map of lists
 	Required  bool
-	ByKeys    bool     // a list whose items are told apart by keys, or, without keys, by all they are
-	Keys      []string // of these items
-	Merge     bool     // whether strategic merge patches merge the list
-	MergeKey  string   // of the items, "" for scalars
-	retain    bool     // whether clients write $retainKeys for it
-	replace   bool     // whether strategic merge patches replace it as a whole
-	mapType   string   // atomic or granular, if it differs from what the type is
-	fallback  string   // the default, "" if there is none
-	number    string   // in Protocol Buffers, "" if there is none; two with a dot where the field is in an embedded message
-	Explicit  bool     // whether Protocol Buffers tell it even if it is empty
-	Embedded  map[uint64]*Field
-	// Description is that of a field in a [Description].
+	ByKeys    bool              // the items of the list are identified by Keys, or, without Keys, by their whole values
+	Keys      []string          // of the items
+	Merge     bool              // strategic merge patches merge the list
+	MergeKey  string            // of the items, "" for scalars
+	retain    bool              // clients write $retainKeys for the field
+	replace   bool              // strategic merge patches replace the field
+	mapType   string            // atomic or granular, if it differs from the type
+	fallback  string            // the default, "" if there is none
+	number    string            // in Protocol Buffers, "" if there is none; two with a dot where the field is in an embedded message
+	Explicit  bool              // Protocol Buffers encode the field even if it is empty
+	Embedded  map[uint64]*Field // the fields of an embedded message, by number
+	// Description is set in the fields of a [Description] only.
 	Description string
 }
 
-// ScalarWord tells how the word for a scalar is named in OpenAPI, and whether it is one.
+// ScalarWord returns the OpenAPI type and format of a word of the table, and reports whether it is a scalar.
 func ScalarWord(word string) (typ, format string, scalar bool) {
 	switch word {
 	case "", "string":
@@ -70,7 +70,8 @@ func ScalarWord(word string) (typ, format string, scalar bool) {
 	return "", "", false
 }
 
-// table are all types, by their full names, and by their short ones (with the group, where two have the same).
+// table is all types by their full names and by their short names. Where two types have the same short name, that of the second one has its
+// group before it.
 var table = sync.OnceValue(func() map[string]*Type {
 	all := make(map[string]*Type)
 	room := ""
@@ -108,6 +109,7 @@ var table = sync.OnceValue(func() map[string]*Type {
 	return all
 })
 
+// parseFieldsOf parses the fields of a type. The head of types.txt describes the notation.
 func parseFieldsOf(words []string) []Field {
 	fields := make([]Field, 0, len(words))
 	for _, word := range words {
@@ -145,7 +147,7 @@ func cutMark(word, mark, value, otherwise string) (string, string) {
 	return word, otherwise
 }
 
-// linkTypes makes a schema of each type. Some types contain themselves, so all schemas exist before any is filled.
+// linkTypes makes a schema for each type. Some types contain themselves, so all schemas exist before any is filled.
 func linkTypes(all map[string]*Type) {
 	for _, t := range all {
 		t.Schema = &schema.Schema{Type: "object", Properties: make(map[string]*schema.Schema, len(t.fields)), Builtin: &schema.BuiltinRules{Name: t.name}}
@@ -173,7 +175,7 @@ func linkTypes(all map[string]*Type) {
 	}
 }
 
-// addTo adds the field to those of a message, or of a message that is embedded there.
+// addTo adds the field to the fields of a message, or of a message that is embedded in it.
 func (f *Field) addTo(fields map[uint64]*Field, number string) map[uint64]*Field {
 	if fields == nil {
 		fields = make(map[uint64]*Field)
@@ -194,7 +196,7 @@ func (f *Field) addTo(fields map[uint64]*Field, number string) map[uint64]*Field
 	return fields
 }
 
-// scalarSchema is the schema of a named type without fields. Quantities are also written as numbers.
+// scalarSchema returns the schema of a named scalar. A quantity may be a number, too.
 func scalarSchema(name, typ, format string) schema.Schema {
 	switch {
 	case name == "Quantity" || typ == "any":
@@ -205,7 +207,7 @@ func scalarSchema(name, typ, format string) schema.Schema {
 	return schema.Schema{Type: typ, Format: format, PreserveUnknown: typ == "object"}
 }
 
-// schemaOf returns the schema of a field. What is required is left out, as the types of kube-apiserver do not know it either.
+// schemaOf returns the schema of a field. It requires nothing, as in the types of kube-apiserver.
 func (f *Field) schemaOf() *schema.Schema {
 	one := &schema.Schema{}
 	one.Type, one.Format, _ = ScalarWord(f.Type)
@@ -242,7 +244,7 @@ func (f *Field) schemaOf() *schema.Schema {
 	return s
 }
 
-// OfKind returns the type of a built-in kind, nil if it is not known.
+// OfKind returns the type of a built-in kind, nil if the table does not have it.
 func OfKind(group, version, kind string) *Type {
 	first, _, _ := strings.Cut(group, ".")
 	room := "io.k8s.api." + first
@@ -257,6 +259,6 @@ func OfKind(group, version, kind string) *Type {
 	return Named(room + "." + version + "." + kind)
 }
 
-// Named returns the type of a name: a full one, or a short one, with the group before it where two types have the same. It returns nil if there is
+// Named returns the type with a full or a short name, such as Pod, or events.Event for the second type of that name. It returns nil if there is
 // none.
 func Named(name string) *Type { return table()[name] }

@@ -9,8 +9,8 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// JSONPath returns the values at a path in the subset of JSONPath that resource definitions use: .a.b, ['a'], [0],
-// [*], and [?(@.a=="b")]. What is malformed leads nowhere.
+// JSONPath returns the values at a path in the subset of JSONPath that CRDs use: .a.b, ['a'], [0], [*], and
+// [?(@.a=="b")]. A malformed path leads to no values.
 func JSONPath(v any, path string) []any {
 	now := []any{v}
 	path = strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(path, "{"), "$"), "}")
@@ -41,6 +41,7 @@ func JSONPath(v any, path string) []any {
 	return now
 }
 
+// pathKey follows a key, or all keys and items by a star.
 func pathKey(now []any, key string) []any {
 	var next []any
 	for _, v := range now {
@@ -53,7 +54,7 @@ func pathKey(now []any, key string) []any {
 	return next
 }
 
-// pathStep takes a step in brackets.
+// pathStep follows a step in brackets.
 func pathStep(now []any, step string) []any {
 	if quoted := strings.Trim(step, `'"`); quoted != step && !strings.HasPrefix(step, "?") {
 		return pathKey(now, quoted)
@@ -78,7 +79,7 @@ func pathStep(now []any, step string) []any {
 	return next
 }
 
-// pathFilter tells whether an item fits a filter such as ?(@.type=="Ready").
+// pathFilter reports whether an item matches a filter such as ?(@.type=="Ready").
 func pathFilter(v any, filter string) bool {
 	inner := strings.TrimSuffix(strings.TrimPrefix(filter, "?("), ")")
 	path, want, equal := strings.Cut(inner, "==")
@@ -95,7 +96,7 @@ func pathFilter(v any, filter string) bool {
 	return same != negated
 }
 
-// Cell returns a value as a cell of text.
+// Cell returns a value as the text of a cell.
 func Cell(v any) any {
 	switch v := v.(type) {
 	case string:

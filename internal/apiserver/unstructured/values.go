@@ -1,3 +1,4 @@
+// Package unstructured reads objects that have no Go types: decoded ones, and ones that are still bytes.
 package unstructured
 
 import (
@@ -7,27 +8,37 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// View reads parts of the bytes of an object. Paths are keys joined by dots; a dot inside of a key is preceded by a backslash.
+// View is the bytes of an object, or of a part of it. Paths are keys joined by dots. A backslash precedes a dot that is part of a key.
 type View []byte
 
+// View returns the part at a path, nil if there is none.
 func (v View) View(path string) View {
 	raw, _ := rawjson.Find(v, rawjson.SplitPath(path)...)
 	return raw
 }
 
-// Has reports whether there is a value at a path; a null is a value.
+// Has reports whether there is a value at a path. A null is a value.
 func (v View) Has(path string) bool {
 	_, ok := rawjson.Find(v, rawjson.SplitPath(path)...)
 	return ok
 }
 
-func (v View) Get(path string) any       { return rawjson.ValueAt(v, rawjson.SplitPath(path)...) }
-func (v View) String(path string) string { return rawjson.ScalarAt(v, rawjson.SplitPath(path)...) }
-func (v View) Int(path string) int64     { return rawjson.IntAt(v, rawjson.SplitPath(path)...) }
-func (v View) Len() int                  { return len(rawjson.Keys(v)) }
-func (v View) Map() map[string]any       { return rawjson.Map(v) }
+// Get returns the decoded value at a path, nil if there is none.
+func (v View) Get(path string) any { return rawjson.ValueAt(v, rawjson.SplitPath(path)...) }
 
-// Text returns the text in a member of an object, "" if there is none.
+// String returns the scalar at a path as text, "" if there is none.
+func (v View) String(path string) string { return rawjson.ScalarAt(v, rawjson.SplitPath(path)...) }
+
+// Int returns the whole number at a path, 0 if there is none.
+func (v View) Int(path string) int64 { return rawjson.IntAt(v, rawjson.SplitPath(path)...) }
+
+// Len returns the number of keys of an object.
+func (v View) Len() int { return len(rawjson.Keys(v)) }
+
+// Map returns the decoded object.
+func (v View) Map() map[string]any { return rawjson.Map(v) }
+
+// Text returns the string at a key of an object, "" if there is none.
 func Text(m map[string]any, key string) string {
 	s, _ := m[key].(string)
 	return s
@@ -45,10 +56,10 @@ func Texts(v any) []string {
 	return all
 }
 
-// Timestamp returns a moment as Kubernetes writes it.
+// Timestamp returns a time in the format of Kubernetes, with whole seconds.
 func Timestamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }
 
-// DropNulls removes the keys without a value from something that is new.
+// DropNulls removes the keys whose value is null, at any depth.
 func DropNulls(v any) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -63,7 +74,7 @@ func DropNulls(v any) {
 	}
 }
 
-// GroupVersionKind names a kind in a version of its group, as documents do.
+// GroupVersionKind returns a group, a version and a kind in the form of API documents.
 func GroupVersionKind(group, version, kind string) map[string]any {
 	return map[string]any{"group": group, "version": version, "kind": kind}
 }
