@@ -17,20 +17,20 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// This file asks the admission webhooks of the in-memory API server what they think of a change: it finds out who is to be
-// asked, and does what they say. It runs on the goroutine of the request, which waits for the answers.
+// admission is one change that is sent to admission webhooks. It runs on the goroutine of the
+// request, which waits for the responses.
+//
 // See https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/
-
-// admission is one change about which webhooks are asked.
 type admission struct {
 	*apiRequest
 	operation    string         // CREATE, UPDATE or DELETE
-	live, object map[string]any // nil before creations and after deletions
+	live, object map[string]any // live is nil for creations, object for deletions
 	mutating     bool
 }
 
-// admit asks the mutating or the validating webhooks. The live object is nil for creations, the object is nil for deletions.
-// Mutating webhooks change the object in place. What the server does on its own is not asked about.
+// admit calls the mutating or the validating webhooks. The live object is nil for creations, and
+// the object is nil for deletions. Mutating webhooks change the object in place. Changes by the
+// server itself are not sent to webhooks.
 func (a *apiRequest) admit(live, object map[string]any, mutating bool) error {
 	if a.ctx == nil || a.kind.resource.Group == "admissionregistration.k8s.io" {
 		return nil
@@ -49,7 +49,7 @@ func (a *apiRequest) admit(live, object map[string]any, mutating bool) error {
 	return d.mutate(hooks)
 }
 
-// hooks returns the webhooks that are to be asked, in their order.
+// hooks returns the webhooks to call, in order.
 func (a *admission) hooks() []*webhook {
 	collection := "validatingwebhookconfigurations.admissionregistration.k8s.io"
 	if a.mutating {
@@ -69,10 +69,11 @@ func (a *admission) hooks() []*webhook {
 	return all
 }
 
-// matchingVersion returns the version in which the webhook's rules want the object, "" if they do not.
+// matchingVersion returns the version of the object that matches the rules of a webhook, "" if none
+// does.
 func (a *admission) matchingVersion(hook map[string]any) string {
 	versions := []string{a.kind.resource.Version}
-	if hook["matchPolicy"] != "Exact" { // then the rules mean the other versions, too
+	if hook["matchPolicy"] != "Exact" { // the rules apply to all versions
 		for _, k := range a.server.kinds() {
 			if k.collection() == a.kind.collection() && k != a.kind {
 				versions = append(versions, k.resource.Version)
@@ -88,7 +89,7 @@ func (a *admission) matchingVersion(hook map[string]any) string {
 	return ""
 }
 
-// fitsRule tells whether one rule is about the change.
+// fitsRule reports whether the change matches a rule in a version.
 func (a *admission) fitsRule(rule map[string]any, version string) bool {
 	if !lists(rule["operations"], a.operation) || !lists(rule["apiGroups"], a.kind.resource.Group) || !lists(rule["apiVersions"], version) {
 		return false
@@ -104,12 +105,12 @@ func (a *admission) fitsRule(rule map[string]any, version string) bool {
 	})
 }
 
-// lists tells whether a list of a rule has a value, or a star instead.
+// lists reports whether a list of a rule has a value or a star.
 func lists(list any, value string) bool {
 	return slices.ContainsFunc(unstructured.Texts(list), func(text string) bool { return text == "*" || text == value })
 }
 
-// selects tells whether the selectors of a webhook let the change through to it.
+// selects reports whether the selectors of a webhook match the change.
 func (a *admission) selects(hook map[string]any) bool {
 	one := selector.MatchesLabels(rawjson.AsMap(hook["objectSelector"]), a.object) || a.object == nil
 	other := selector.MatchesLabels(rawjson.AsMap(hook["objectSelector"]), a.live) || a.live == nil
@@ -135,7 +136,7 @@ func (a *admission) selects(hook map[string]any) bool {
 	return selector.MatchesLabels(wanted, namespace)
 }
 
-// validate asks all webhooks at the same time, and returns the first refusal in their order.
+// validate calls all webhooks concurrently, and returns the refusal of the first one in order.
 func (a *admission) validate(hooks []*webhook) error {
 	type verdict struct {
 		warnings []string
@@ -155,7 +156,8 @@ func (a *admission) validate(hooks []*webhook) error {
 	return refusal
 }
 
-// mutate asks one webhook after another, and those once more that want it when others have changed the object after them.
+// mutate calls one webhook after another. It calls those again that want to be reinvoked if later
+// ones have changed the object.
 func (a *admission) mutate(hooks []*webhook) error {
 	changed := -1
 	for i, h := range hooks {
@@ -177,7 +179,7 @@ func (a *admission) mutate(hooks []*webhook) error {
 	return nil
 }
 
-// mutateBy asks one webhook, applies its patch, and tells whether that has changed anything.
+// mutateBy calls one webhook, applies its patch, and reports whether the object has changed.
 func (a *admission) mutateBy(h *webhook) (bool, error) {
 	ops, warnings, err := a.ask(h)
 	a.warnings = append(a.warnings, warnings...)
@@ -209,7 +211,7 @@ func (a *admission) mutateBy(h *webhook) (bool, error) {
 	return true, nil
 }
 
-// shown returns an object as the webhook is to see it.
+// shown returns an object in the version of the webhook.
 func (a *admission) shown(h *webhook, object map[string]any) map[string]any {
 	switch {
 	case object == nil:
@@ -222,14 +224,15 @@ func (a *admission) shown(h *webhook, object map[string]any) map[string]any {
 	return object
 }
 
-// inVersion is the resource in another version.
+// inVersion returns the resource in another version.
 func (k *kindInfo) inVersion(version string) apiResource {
 	r := k.resource
 	r.Version = version
 	return r
 }
 
-// ask asks one webhook, and returns its patch and its warnings. Failures are its own matter if it wants them to be ignored.
+// ask calls one webhook, and returns its patch and its warnings. It ignores failures if the webhook
+// has the failure policy Ignore.
 func (a *admission) ask(h *webhook) (patch []byte, warnings []string, err error) {
 	if a.dryRun && h.effects {
 		return nil, nil, apierrors.BadRequest("admission webhook %q does not support dry run", h.name)
@@ -257,7 +260,7 @@ func (a *admission) ask(h *webhook) (patch []byte, warnings []string, err error)
 	return patch, warnings, nil
 }
 
-// review is the question to a webhook.
+// review returns the AdmissionReview for a webhook.
 func (a *admission) review(h *webhook, uid string) map[string]any {
 	r := &a.kind.resource
 	kind := func(version string) map[string]any {
@@ -291,12 +294,12 @@ func (a *admission) review(h *webhook, uid string) map[string]any {
 	return map[string]any{"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request}
 }
 
-// userInfo is the only user there is.
+// userInfo returns the only user.
 func userInfo() map[string]any {
 	return map[string]any{"username": "kopf", "groups": []any{"system:masters", "system:authenticated"}}
 }
 
-// options are those of the request, as its query has them.
+// options returns the options in the query of the request.
 func (a *admission) options() map[string]any {
 	o := map[string]any{"kind": optionsOf(strings.ToLower(a.operation)), "apiVersion": "meta.k8s.io/v1"}
 	for _, key := range []string{"fieldManager", "fieldValidation", "propagationPolicy"} {
@@ -310,7 +313,7 @@ func (a *admission) options() map[string]any {
 	return o
 }
 
-// judge checks a webhook's answer, and returns its patch.
+// judge checks the response of a webhook, and returns its patch.
 func (a *admission) judge(response map[string]any, uid string) ([]byte, error) {
 	if response["uid"] != uid {
 		return nil, fmt.Errorf("expected response.uid=%q, got %q", uid, asWord(response["uid"]))
@@ -332,7 +335,7 @@ func (a *admission) judge(response map[string]any, uid string) ([]byte, error) {
 	return decodeBase64(text)
 }
 
-// denial is the refusal of a webhook, with what it says about it.
+// denial returns the refusal by a webhook, with its message and details.
 func denial(webhook string, status map[string]any) error {
 	e := &apierrors.StatusError{Code: 400, Details: rawjson.AsMap(status["details"])}
 	if n := number(asWord(status["code"])); n > e.Code {

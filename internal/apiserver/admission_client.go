@@ -19,20 +19,17 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// This file sends the questions of the in-memory API server to admission webhooks. Each question has a connection of its own,
-// which is closed with the answer.
-
 // webhook is one webhook of a configuration.
 type webhook struct {
 	name    string
 	url     string
-	service map[string]any // instead of the URL
+	service map[string]any // if there is no URL
 	ca      string         // in base64
 	timeout time.Duration
 	ignore  bool   // whether failures are ignored
-	effects bool   // whether it may do something that lasts, so that it must not be asked when something is only tried
-	again   bool   // whether it wants to be asked again when others have changed the object after it
-	version string // in which it wants the object
+	effects bool   // whether it may have side effects, so that it must not be called in dry runs
+	again   bool   // whether it wants to be called again if others have changed the object after it
+	version string // of the object that it gets
 }
 
 func newWebhook(hook map[string]any) *webhook {
@@ -49,7 +46,7 @@ func newWebhook(hook map[string]any) *webhook {
 	return h
 }
 
-// asWord returns a number or a text as text, "" for all else.
+// asWord returns a number or a string as text, "" for all other values.
 func asWord(v any) string {
 	switch v := v.(type) {
 	case string:
@@ -62,10 +59,10 @@ func asWord(v any) string {
 
 func decodeBase64(text string) ([]byte, error) { return base64.StdEncoding.DecodeString(text) }
 
-// maxReview is the largest answer that is read, in bytes.
+// maxReview is the largest response of a webhook, in bytes.
 const maxReview = 10 << 20
 
-// call sends the question, and returns the response in the answer.
+// call sends a review on a connection of its own, and returns the response.
 func (w *webhook) call(ctx context.Context, s *Server, review map[string]any) (map[string]any, error) {
 	data, err := w.post(ctx, s, review)
 	if err != nil {
@@ -74,7 +71,7 @@ func (w *webhook) call(ctx context.Context, s *Server, review map[string]any) (m
 	return w.response(data)
 }
 
-// post sends a review, and returns what the webhook has answered.
+// post sends a review, and returns the body of the response.
 func (w *webhook) post(ctx context.Context, s *Server, review map[string]any) ([]byte, error) {
 	body, err := rawjson.Encode(review)
 	if err != nil {
@@ -107,7 +104,7 @@ func (w *webhook) post(ctx context.Context, s *Server, review map[string]any) ([
 	return data, err
 }
 
-// response reads the answer.
+// response decodes the response in a body.
 func (w *webhook) response(data []byte) (map[string]any, error) {
 	review, err := rawjson.DecodeObject(data)
 	if err != nil {
@@ -123,7 +120,7 @@ func (w *webhook) response(data []byte) (map[string]any, error) {
 	return response, nil
 }
 
-// address is where the webhook is. There is no network of services here, so that those fail.
+// address returns the URL of the webhook. Services have no network here, so calls to them fail.
 func (w *webhook) address(s *Server) (string, error) {
 	timeout := fmt.Sprintf("timeout=%ds", int(w.timeout.Seconds()))
 	if w.url == "" {
@@ -147,7 +144,8 @@ func (w *webhook) address(s *Server) (string, error) {
 	return u.String(), nil
 }
 
-// transport makes the connection, as the options say, or to a server that the configuration's authority vouches for.
+// transport returns the transport of the options, or one that trusts the CA bundle of the
+// configuration.
 func (w *webhook) transport(s *Server) (http.RoundTripper, error) {
 	if handler := s.webhookHere(w.url); handler != nil {
 		return &Transport{handler}, nil
@@ -169,7 +167,8 @@ func (w *webhook) transport(s *Server) (http.RoundTripper, error) {
 	return t, nil
 }
 
-// HandleReviews makes a handler in this process one that webhooks can be at, until end is called.
+// HandleReviews serves webhooks by a handler in this process, at the URL that it returns, until end
+// is called.
 func (s *Server) HandleReviews(handler http.Handler) (url string, end func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -185,7 +184,7 @@ func (s *Server) HandleReviews(handler http.Handler) (url string, end func()) {
 	}
 }
 
-// webhookHere returns the handler in this process that a webhook is at, nil if it is elsewhere.
+// webhookHere returns the handler in this process that serves a webhook, nil if there is none.
 func (s *Server) webhookHere(address string) http.Handler {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -196,7 +195,7 @@ func (s *Server) webhookHere(address string) http.Handler {
 	return s.webhooks[u.Host]
 }
 
-// badAnswer says what an answer means that is none: what it says itself, if it is a Status.
+// badAnswer returns the error of a response without a review: its message, if it is a Status.
 func badAnswer(code int, body []byte) error {
 	status, err := rawjson.DecodeObject(body)
 	switch {

@@ -13,10 +13,7 @@ import (
 	"github.com/kopf-go/kopf/internal/yaml"
 )
 
-// This file is server-side apply in the in-memory API server: a configuration is merged into the live object, fields
-// that were applied before and are no longer are removed, and fields of others are refused unless forced.
-
-// apply is a server-side apply.
+// apply answers a server-side apply.
 func (a *apiRequest) apply(w http.ResponseWriter, r *http.Request) error {
 	if a.query.Get("fieldManager") == "" {
 		return invalidOptions("PatchOptions", field.Required("fieldManager", "is required for apply patch"))
@@ -56,8 +53,8 @@ func (a *apiRequest) apply(w http.ResponseWriter, r *http.Request) error {
 	return a.answerItem(w, r, 200, raw)
 }
 
-// checkApplied refuses configurations of another kind, and those that do not fit the type: there is no telling whose their fields
-// would be.
+// checkApplied refuses a configuration of another kind, and one that does not fit its type, since
+// its fields could not be assigned to managers.
 func (a *apiRequest) checkApplied(object map[string]any) error {
 	apiVersion := unstructured.Text(object, "apiVersion")
 	kind := unstructured.Text(object, "kind")
@@ -83,7 +80,8 @@ func (a *apiRequest) checkApplied(object map[string]any) error {
 	return nil
 }
 
-// checkMerged refuses what the typed kinds cannot hold, and what is about another object than the address.
+// checkMerged refuses a merged object that does not fit the Go types of its kind, or that has
+// another name or namespace than the address.
 func (a *apiRequest) checkMerged(merged, applied map[string]any) error {
 	meta := rawjson.AsMap(merged["metadata"])
 	if why := untyped(a.kind, merged); why != "" {
@@ -99,6 +97,7 @@ func (a *apiRequest) checkMerged(merged, applied map[string]any) error {
 	return a.checkOwnName(meta)
 }
 
+// applyNew creates an object from a configuration.
 func (a *apiRequest) applyNew(w http.ResponseWriter, r *http.Request, object map[string]any, o managedfields.Options, forced bool) error {
 	a.verb = "create"
 	applied := rawjson.AsMap(object["metadata"])

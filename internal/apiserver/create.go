@@ -32,7 +32,7 @@ func (a *apiRequest) create(w http.ResponseWriter, r *http.Request) error {
 	return a.answerItem(w, r, code, raw)
 }
 
-// post answers the kinds that are not stored.
+// post answers requests with kinds that are not stored.
 func (a *apiRequest) post(w http.ResponseWriter, r *http.Request, object map[string]any) error {
 	switch a.kind.resource.Plural {
 	case "selfsubjectaccessreviews", "subjectaccessreviews", "localsubjectaccessreviews":
@@ -63,7 +63,8 @@ func (a *apiRequest) post(w http.ResponseWriter, r *http.Request, object map[str
 	return nil
 }
 
-// createObject stores a new object, unless it is only tried.
+// createObject stores a new object, unless it is a dry run. The managedFields of applied objects
+// are set already.
 func (a *apiRequest) createObject(object map[string]any, applied bool) (raw []byte, code int, err error) {
 	if err := a.prepareNew(object, applied); err != nil {
 		return nil, 0, err
@@ -80,7 +81,8 @@ func (a *apiRequest) createObject(object map[string]any, applied bool) (raw []by
 	return a.storeNew(object)
 }
 
-// prepareNew gives a new object what the server decides about, checks its place, and notes who has set its fields.
+// prepareNew sets the metadata that the server controls, checks the namespace, and records the
+// manager of the fields.
 func (a *apiRequest) prepareNew(object map[string]any, applied bool) error {
 	meta := rawjson.AsMap(object["metadata"])
 	if meta == nil {
@@ -123,7 +125,7 @@ func (a *apiRequest) prepareNew(object map[string]any, applied bool) error {
 	return nil
 }
 
-// initialize gives a new object of a built-in kind what the server always gives it.
+// initialize sets what the server adds to new objects of built-in kinds.
 func (k *kindInfo) initialize(object map[string]any) {
 	meta := rawjson.AsMap(object["metadata"])
 	name := unstructured.Text(meta, "name")
@@ -158,7 +160,7 @@ func (k *kindInfo) initialize(object map[string]any) {
 	}
 }
 
-// encodeStringData moves the plain texts of a secret to its data.
+// encodeStringData moves the stringData of a secret to its data.
 func encodeStringData(object map[string]any) {
 	plain := rawjson.AsMap(object["stringData"])
 	if plain == nil {
@@ -176,7 +178,7 @@ func encodeStringData(object map[string]any) {
 	delete(object, "stringData")
 }
 
-// checkNamespace tells whether something can be created in the namespace.
+// checkNamespace refuses creations in a namespace that does not exist or is terminating.
 func (a *apiRequest) checkNamespace() error {
 	if !a.kind.resource.Namespaced {
 		return nil
@@ -230,7 +232,7 @@ func (a *apiRequest) storeNew(object map[string]any) ([]byte, int, error) {
 	return now.Raw, 201, nil
 }
 
-// suffix returns the end of a generated name.
+// suffix returns the suffix of a generated name.
 func (s *Server) suffix() string {
 	const alphabet = "bcdfghjklmnpqrstvwxz2456789"
 	s.mu.Lock()

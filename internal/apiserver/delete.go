@@ -18,13 +18,10 @@ import (
 	"github.com/kopf-go/kopf/internal/yaml"
 )
 
-// This file deletes the objects of the in-memory API server, and does what follows from changes of namespaces and of
-// resource definitions. Real clusters leave some of that to controllers; here it is done at once.
-
-// deleteOptions is what a client says about a deletion.
+// deleteOptions are the options in the body and in the query of a deletion.
 type deleteOptions struct {
-	// GracePeriodSeconds is decoded to refuse what is not a number, and has no effect: kube-apiserver uses it for pods alone, and these have
-	// no nodes to stop them here.
+	// GracePeriodSeconds is decoded only to refuse other types than numbers. kube-apiserver ignores
+	// it for custom resources, and uses it for pods on nodes, which do not exist here.
 	GracePeriodSeconds *int64
 	PropagationPolicy  string
 	OrphanDependents   *bool
@@ -92,7 +89,8 @@ func (a *apiRequest) deleteObject(o deleteOptions) error {
 	return err
 }
 
-// deleteStored deletes an object, or marks it for deletion if something holds it.
+// deleteStored deletes an object, or marks it for deletion if it has finalizers. It reports whether
+// the object is gone.
 func (a *apiRequest) deleteStored(o deleteOptions) (last *store.Item, gone bool, err error) {
 	collection := a.kind.collection()
 	for {
@@ -119,7 +117,7 @@ func (a *apiRequest) deleteStored(o deleteOptions) (last *store.Item, gone bool,
 		switch {
 		case released(object):
 			if rawjson.AsMap(live["metadata"])["deletionTimestamp"] == nil {
-				object = live // it was never marked
+				object = live // without a mark
 			}
 			last, ok, err = a.server.db.Remove(collection, a.key(), before, object)
 			gone = true
@@ -155,7 +153,7 @@ func (a *apiRequest) precondition(o deleteOptions, live map[string]any) error {
 	return nil
 }
 
-// mark returns the object as it is when marked for deletion.
+// mark returns the object with its mark for deletion.
 func (a *apiRequest) mark(live map[string]any, o deleteOptions) map[string]any {
 	object := rawjson.Clone(live).(map[string]any)
 	meta := rawjson.AsMap(object["metadata"])
@@ -164,7 +162,7 @@ func (a *apiRequest) mark(live map[string]any, o deleteOptions) map[string]any {
 		policy = "Orphan"
 	}
 	finalizers, _ := meta["finalizers"].([]any)
-	if policy != "" { // which takes the place of what was wished before
+	if policy != "" { // it replaces the earlier one
 		finalizers = slices.DeleteFunc(finalizers, func(f any) bool { return f == "orphan" || f == "foregroundDeletion" })
 		delete(meta, "finalizers")
 	}
@@ -224,7 +222,7 @@ func (a *apiRequest) deleteCollection(w http.ResponseWriter, r *http.Request) er
 	return nil
 }
 
-// released tells whether nothing holds an object any more that is marked for deletion.
+// released reports whether an object is marked for deletion and has no finalizers left.
 func released(object map[string]any) bool {
 	meta := rawjson.AsMap(object["metadata"])
 	if meta["deletionTimestamp"] == nil || !rawjson.IsEmpty(meta["finalizers"]) {

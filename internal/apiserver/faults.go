@@ -11,31 +11,31 @@ import (
 	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
 )
 
-// Fault tells a [Server] to fail some requests. Empty fields fit all requests.
+// Fault makes a [Server] fail some requests. Empty fields match all requests.
 type Fault struct {
 	Verb        string // get, list, watch, create, update, patch, delete or deletecollection
 	Resource    string // the plural
 	Subresource string
 	Namespace   string
 	Name        string
-	After       int // how many fitting requests go well before
-	Times       int // how many fail then; zero means all
+	After       int // how many matching requests succeed first
+	Times       int // how many fail then. Zero means all
 
-	Status     int           // refuse with this code
-	Reason     string        // the reason in the refusal. Defaults to the usual one for the code
-	Message    string        // the message in the refusal. Defaults to one that says that it was asked for
-	RetryAfter time.Duration // the wish sent with the refusal, in whole seconds
-	HTML       bool          // refuse with a page, as proxies do
-	Delay      time.Duration // answer that much later
-	Drop       bool          // drop the connection without doing anything
-	DropAfter  bool          // do what is asked, and drop the connection without answering
-	Stall      bool          // of watches: accept, and never send anything
+	Status     int           // the code of the refusal
+	Reason     string        // the reason of the refusal. Default: the usual one for the code
+	Message    string        // the message of the refusal. Default: "this failure was asked for"
+	RetryAfter time.Duration // the header Retry-After of the refusal, in whole seconds
+	HTML       bool          // refuse with an HTML page, as proxies do
+	Delay      time.Duration // delay the response
+	Drop       bool          // drop the connection before the request has an effect
+	DropAfter  bool          // drop the connection after the request has had its effect
+	Stall      bool          // of watches: accept, and send nothing
 	Gone       bool          // of watches: accept, and send an error event with the code 410
-	Cut        bool          // of watches: break off in the middle of the first event
+	Cut        bool          // of watches: end in the middle of the first event
 }
 
-// Fail makes requests fail from now on, until the returned function is called. Of several faults that fit, the first
-// one counts.
+// Fail makes requests fail until remove is called. If several faults match a request, the first one
+// counts.
 func (s *Server) Fail(f Fault) (remove func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -48,7 +48,7 @@ func (s *Server) Fail(f Fault) (remove func()) {
 	}
 }
 
-// match returns the fault that is due for a request, nil if there is none.
+// match returns the fault for a request, nil if there is none.
 func (s *Server) match(a *apiRequest) *Fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,7 +77,7 @@ func (s *Server) match(a *apiRequest) *Fault {
 	return nil
 }
 
-// fault makes a request fail if it is to, and tells whether that was all.
+// fault applies the fault of a request, if any. It reports whether the request is answered.
 func (s *Server) fault(w http.ResponseWriter, r *http.Request, a *apiRequest) bool {
 	f := s.match(a)
 	if a.fault = f; f == nil {

@@ -28,7 +28,8 @@ const fuzzedDefinition = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"Custom
 "schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","properties":{"n":{"type":"integer","default":1},"l":{"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["a"],
 "items":{"type":"object","required":["a"],"properties":{"a":{"type":"string"},"c":{"type":"string","format":"date-time"}}}}}},"status":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}}}]}}`
 
-// FuzzRequest sends anything to the embedded server: it answers with a status and, but for some pages, with JSON, and goes on.
+// FuzzRequest sends anything to the embedded server: it answers with a status and, but for some
+// pages, with JSON, and goes on.
 func FuzzRequest(f *testing.F) {
 	for _, seed := range []struct{ method, target, media, accept, body string }{
 		{"GET", "/api/v1/namespaces/default/pods?labelSelector=a%3Db,c+in+(d)&fieldSelector=metadata.name%3Da&limit=1", "", "", ""},

@@ -14,9 +14,7 @@ import (
 	"github.com/kopf-go/kopf/internal/validation"
 )
 
-// This file knows the kinds that the in-memory API server serves: the built-in ones, and those of resource definitions.
-
-// apiResource is what discovery says of a resource.
+// apiResource is a resource as discovery describes it.
 type apiResource struct {
 	Group, Version, Kind, Plural, Singular      string
 	ShortNames, Categories, Subresources, Verbs []string
@@ -36,23 +34,23 @@ func (r apiResource) APIVersion() string {
 type kindInfo struct {
 	resource  apiResource
 	listKind  string
-	crd       map[string]any // the definition it comes from, nil for built-in kinds
-	schema    *schema.Schema // of the whole object, nil if nothing is known of it
-	columns   []table.Column // that tables show besides the name; nil for the default
+	crd       map[string]any // the CRD, nil for built-in kinds
+	schema    *schema.Schema // of the whole object, nil if there is none
+	columns   []table.Column // of tables, after the name; nil for the default
 	hasStatus bool           // whether the status is a subresource
-	scale     map[string]any // the paths of the scale subresource in the definition, nil if there is none
+	scale     map[string]any // the paths of the scale subresource, nil if there is none
 
-	storage      string // the APIVersion that objects are stored in, "" for the own one
-	generation   bool   // whether the generation of objects is counted
+	storage      string // the API version of stored objects, "" for that of the kind
+	generation   bool   // whether objects have a generation
 	returnsGone  bool   // whether a deletion is answered with the object, and not with a status
-	postedOnly   bool   // whether objects are only answered, and never stored
-	singleServed bool   // whether the definition has no other served version
+	postedOnly   bool   // whether objects are answered and never stored
+	singleServed bool   // whether the CRD serves no other version
 }
 
-// collection is the name under which the kind's objects are stored.
+// collection returns the name of the kind in the store.
 func (k *kindInfo) collection() string { return k.resource.Plural + "." + k.resource.Group }
 
-// qualified is the kind as it is named in messages: "Pod" or "KopfExample.kopf.dev".
+// qualified returns the kind in the form of messages: "Pod" or "KopfExample.kopf.dev".
 func (k *kindInfo) qualified() string {
 	if k.resource.Group == "" {
 		return k.resource.Kind
@@ -60,7 +58,7 @@ func (k *kindInfo) qualified() string {
 	return k.resource.Kind + "." + k.resource.Group
 }
 
-// groupResource is the resource as it is named in messages: "pods" or "kopfexamples.kopf.dev".
+// groupResource returns the resource in the form of messages: "pods" or "kopfexamples.kopf.dev".
 func (k *kindInfo) groupResource() string {
 	if k.resource.Group == "" {
 		return k.resource.Plural
@@ -68,8 +66,9 @@ func (k *kindInfo) groupResource() string {
 	return k.resource.Plural + "." + k.resource.Group
 }
 
-// builtins are the kinds that every API server has, one in a line: group/version, plural, kind, scope, subresources,
-// short names, categories, and marks: g for a generation, r for deletions that return the object, p for kinds that are only posted.
+// builtins are the built-in kinds, one in a line: group/version, plural, kind, scope, subresources,
+// short names, categories, and marks: g for a generation, r for deletions that return the object, p
+// for kinds that are not stored.
 const builtins = `
 v1 bindings Binding N - - - p
 v1 configmaps ConfigMap N - cm - -
@@ -163,7 +162,7 @@ var builtinKinds = sync.OnceValue(func() []*kindInfo {
 	return all
 })
 
-// kindsOf returns the kinds that a resource definition makes, in all its served versions.
+// kindsOf returns the kind of a CRD in all its served versions, the preferred one first.
 func kindsOf(crd map[string]any) ([]*kindInfo, error) {
 	spec := rawjson.AsMap(crd["spec"])
 	names := rawjson.AsMap(spec["names"])
@@ -217,12 +216,12 @@ func kindOf(crd, version map[string]any) (*kindInfo, error) {
 	return k, nil
 }
 
-// APIVersion is the group and the version of the kind.
+// apiVersion returns the group and the version of the kind.
 func (k *kindInfo) apiVersion() string { return k.resource.APIVersion() }
 
-// compareVersions orders versions as Kubernetes does: v2 before v1 before v2beta1 before v1alpha1, and all
-// others after them by name.
-// See https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definition-versioning/
+// compareVersions orders versions as Kubernetes does: v2 before v1 before v2beta1 before v1alpha1,
+// and all others after them by name. See
+// https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definition-versioning/
 func compareVersions(a, b string) int {
 	x, y := versionRank(a), versionRank(b)
 	if c := slices.Compare(x[:], y[:]); c != 0 {
@@ -252,12 +251,12 @@ func number(text string) int {
 	return n
 }
 
-// Columns returns the columns of tables of the kind.
+// tableColumns returns the columns of tables of the kind.
 func (k *kindInfo) tableColumns() []table.Column {
 	return table.Columns(k.resource.Plural, k.crd != nil, k.columns)
 }
 
-// openAPIKinds returns what the OpenAPI documents say of kinds.
+// openAPIKinds returns kinds in the form of the OpenAPI documents.
 func openAPIKinds(kinds []*kindInfo) []*openapi.Kind {
 	all := make([]*openapi.Kind, len(kinds))
 	for i, k := range kinds {

@@ -14,7 +14,8 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// stored does what follows from a stored object.
+// stored does what controllers do in real clusters after an object was stored: it serves or deletes
+// a CRD, and empties a namespace.
 func (s *Server) stored(k *kindInfo, i *store.Item) {
 	switch k.resource.Plural + "." + k.resource.Group {
 	case "customresourcedefinitions.apiextensions.k8s.io":
@@ -28,7 +29,8 @@ func (s *Server) stored(k *kindInfo, i *store.Item) {
 	}
 }
 
-// removed does what follows from the end of an object.
+// removed does what controllers do in real clusters after an object was deleted: it stops serving a
+// CRD, and goes on deleting the CRD or the namespace of the object.
 func (s *Server) removed(k *kindInfo, i *store.Item) {
 	switch {
 	case k.resource.Plural == "customresourcedefinitions" && k.crd == nil:
@@ -48,7 +50,7 @@ func (s *Server) removed(k *kindInfo, i *store.Item) {
 	}
 }
 
-// rebuild finds out anew which kinds are served.
+// rebuild updates the kinds that are served.
 func (s *Server) rebuild() {
 	served := slices.Clone(builtinKinds())
 	definitions, _ := s.db.List("customresourcedefinitions.apiextensions.k8s.io")
@@ -65,7 +67,7 @@ func (s *Server) rebuild() {
 	s.served = served
 }
 
-// establish serves a resource definition, and says so in its status.
+// establish serves a CRD, and sets its status.
 func (s *Server) establish(i *store.Item) {
 	s.rebuild()
 	definitions := s.kindOf("apiextensions.k8s.io/v1", "CustomResourceDefinition")
@@ -100,10 +102,10 @@ func (s *Server) establish(i *store.Item) {
 	}
 }
 
-// definitionFinalizer holds a resource definition until its objects are gone.
+// definitionFinalizer blocks the deletion of a CRD until its objects are gone.
 const definitionFinalizer = "customresourcecleanup.apiextensions.k8s.io"
 
-// endDefinition deletes the objects of a resource definition that is marked for deletion, and then the definition itself.
+// endDefinition deletes the objects of a CRD that is marked for deletion, and then the CRD.
 func (s *Server) endDefinition(d *store.Item) {
 	object := d.Object()
 	finalizers, _ := rawjson.AsMap(object["metadata"])["finalizers"].([]any)
@@ -133,7 +135,8 @@ func (s *Server) endDefinition(d *store.Item) {
 	}
 }
 
-// endNamespace deletes what is in a namespace that is marked for deletion, and then the namespace itself.
+// endNamespace deletes the objects in a namespace that is marked for deletion, and then the
+// namespace.
 func (s *Server) endNamespace(i *store.Item) {
 	object := i.Object()
 	finalizers, _ := rawjson.AsMap(object["spec"])["finalizers"].([]any)
@@ -156,7 +159,7 @@ func (s *Server) endNamespace(i *store.Item) {
 		}
 	}
 	if s.db.Get("namespaces.", i.Name) == nil {
-		return // the last of them has ended it already
+		return // deleting the last object has deleted it
 	}
 	r := &apiRequest{server: s, kind: s.kindOf("v1", "Namespace"), verb: "patch", name: i.Name, manager: "kube-controller-manager", subresource: "status"}
 	change := func(live map[string]any) (map[string]any, error) {
@@ -178,7 +181,7 @@ func (s *Server) endNamespace(i *store.Item) {
 	}
 }
 
-// namespaceEnd are the conditions of a namespace in which something is left.
+// namespaceEnd returns the conditions of a terminating namespace with a number of objects left.
 func namespaceEnd(left int) []any {
 	now := unstructured.Timestamp(time.Now())
 	var conditions []any

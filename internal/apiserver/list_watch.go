@@ -17,20 +17,17 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// This file answers lists and watches of the in-memory API server. A watch runs on the goroutine of its
-// request, at its own pace: it reads the history, which it shares with all others.
-
-// listed is how objects are sent: as they are, in a table, or their metadata alone.
+// listed is the form in which objects are sent: as they are, in a table, or their metadata alone.
 type listed int
 
 const (
 	asObjects listed = iota
 	asTable
 	asMetadata
-	asOneMetadata // which lists cannot be sent as
+	asOneMetadata // not for lists
 )
 
-// form finds out in which form the client wants objects, by what it accepts.
+// form returns the form that the client accepts.
 func (a *apiRequest) form() (listed, error) {
 	accept := a.raw.Header.Get("Accept")
 	if accept == "" {
@@ -60,7 +57,7 @@ func (a *apiRequest) form() (listed, error) {
 	return 0, apierrors.New(406, "NotAcceptable", "only the following media types are accepted: application/json, application/yaml, application/vnd.kubernetes.protobuf", nil)
 }
 
-// list answers with the objects that are selected.
+// list answers with the selected objects.
 func (a *apiRequest) list(w http.ResponseWriter, r *http.Request) error {
 	form, err := a.form()
 	if err != nil {
@@ -121,7 +118,8 @@ func (a *apiRequest) list(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// listMeta returns the metadata of a list. Those of custom resources always tell where to go on.
+// listMeta returns the metadata of a list. Lists of custom resources always have a continue token,
+// which may be empty.
 func (a *apiRequest) listMeta(version uint64) map[string]any {
 	meta := map[string]any{"resourceVersion": strconv.FormatUint(version, 10)}
 	if a.kind.crd != nil {
@@ -130,7 +128,8 @@ func (a *apiRequest) listMeta(version uint64) map[string]any {
 	return meta
 }
 
-// page returns the list that the request reads, its version, and the index to go on from.
+// page returns the list that the request reads, its version, and the index of the first item of the
+// page.
 func (a *apiRequest) page() ([]*store.Item, uint64, int, error) {
 	name := a.kind.collection()
 	token := a.query.Get("continue")
@@ -174,7 +173,7 @@ func (a *apiRequest) page() ([]*store.Item, uint64, int, error) {
 	return items, version, len(items), nil
 }
 
-// answer makes the answer to a list.
+// answer returns a list in a form.
 func (a *apiRequest) answer(form listed, items []*store.Item, meta map[string]any) any {
 	switch form {
 	case asTable:
@@ -182,13 +181,13 @@ func (a *apiRequest) answer(form listed, items []*store.Item, meta map[string]an
 		rows["metadata"] = meta
 		return rows
 	case asMetadata, asOneMetadata:
-		var list []any // null if there is nothing
+		var list []any // null if it is empty
 		for _, object := range a.decoded(items) {
 			list = append(list, table.Partial(object))
 		}
 		return map[string]any{"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": meta, "items": list}
 	}
-	head, _ := rawjson.Encode(meta) // texts and numbers
+	head, _ := rawjson.Encode(meta) // it has strings and numbers only
 	b := []byte(`{"apiVersion":"` + a.kind.apiVersion() + `","items":[`)
 	for i, item := range items {
 		if i > 0 {
@@ -201,7 +200,8 @@ func (a *apiRequest) answer(form listed, items []*store.Item, meta map[string]an
 	return json.RawMessage(b)
 }
 
-// listItem returns an object's bytes as they stand in a list: those of built-in kinds do not tell what they are.
+// listItem returns an object as an item of a list. Items of built-in kinds have neither apiVersion
+// nor kind.
 func (a *apiRequest) listItem(raw []byte) []byte {
 	if a.kind.crd != nil {
 		return a.sent(raw)
@@ -212,7 +212,7 @@ func (a *apiRequest) listItem(raw []byte) []byte {
 	return o.AppendTo(make([]byte, 0, len(raw)))
 }
 
-// sent returns an object's bytes in the version that was asked for.
+// sent returns an object in the version of the request.
 func (a *apiRequest) sent(raw []byte) []byte {
 	if a.kind.singleServed || a.kind.crd == nil {
 		return raw
@@ -228,7 +228,7 @@ func (a *apiRequest) decoded(items []*store.Item) []map[string]any {
 	return all
 }
 
-// encodeContinue makes the token of the next page, which is opaque to clients.
+// encodeContinue returns the continue token for a key. Tokens are opaque to clients.
 func encodeContinue(version uint64, key string) string {
 	return strings.ReplaceAll(strconv.FormatUint(version, 36)+"."+key, "/", "~")
 }
@@ -241,7 +241,8 @@ func decodeContinue(token string) (version uint64, key string, err error) {
 	return version, strings.ReplaceAll(key, "~", "/"), err
 }
 
-// watch sends the changes of the objects that are selected, until somebody ends it.
+// watch sends the changes of the selected objects until the client or the server ends it. It reads
+// the history at its own pace.
 func (a *apiRequest) watch(w http.ResponseWriter, r *http.Request) error {
 	sel, err := a.selection()
 	if err != nil {
@@ -281,12 +282,12 @@ type watching struct {
 	writer    http.ResponseWriter
 	bookmarks bool
 	closing   <-chan struct{}
-	version   uint64 // the last one sent, or to begin after
+	version   uint64 // of the last event, or to begin after
 	columns   bool   // whether the columns of a table were sent
 	cut       bool   // whether the client is gone
 }
 
-// begin accepts the watch, and sends what is there if it does not go on from a version.
+// begin accepts the watch, and sends the existing objects if it does not begin after a version.
 func (w *watching) begin() error {
 	want := w.query.Get("resourceVersion")
 	initial := want == "" || want == "0"
@@ -334,14 +335,14 @@ func (w *watching) begun() {
 	w.flush()
 }
 
-// flush sends what was written.
+// flush sends the events written so far.
 func (w *watching) flush() {
 	if f, ok := w.writer.(http.Flusher); ok {
 		f.Flush()
 	}
 }
 
-// follow sends the changes as they come.
+// follow sends changes as they happen.
 func (w *watching) follow(ctx context.Context) {
 	bookmarks := time.NewTicker(w.server.opts.BookmarkInterval)
 	defer bookmarks.Stop()
@@ -376,7 +377,7 @@ func (w *watching) follow(ctx context.Context) {
 	}
 }
 
-// idle sends a bookmark, if there was nothing else.
+// idle sends a bookmark if there is no change to send.
 func (w *watching) idle() {
 	steps, now, _, known := w.server.db.Since(w.kind.collection(), w.version)
 	if known && len(steps) == 0 {
@@ -385,7 +386,8 @@ func (w *watching) idle() {
 	}
 }
 
-// step sends one change, as it looks through the selectors: objects come into sight and go out of it.
+// step sends one change as the selectors show it: an object that begins to match is added, and one
+// that stops matching is deleted.
 func (w *watching) step(step store.Change) {
 	is, was := step.Type != store.Deleted && w.sel.has(step.Now), w.sel.has(step.Before)
 	switch {
@@ -395,7 +397,7 @@ func (w *watching) step(step store.Change) {
 		w.send(store.Added, step.Now)
 	case was && step.Type == store.Deleted:
 		w.send(store.Deleted, step.Now)
-	case was: // it was changed out of sight: what is sent is how it looked, at the version of the change
+	case was: // it stopped matching: send its last matching state, with the version of the change
 		object := rawjson.ParseObject(step.Before.Raw)
 		object.Set(rawjson.AppendString(nil, strconv.FormatUint(step.Now.Version, 10)), "metadata", "resourceVersion")
 		w.send(store.Deleted, &store.Item{Raw: object.AppendTo(nil)})
@@ -424,7 +426,7 @@ func (w *watching) frame(typ store.ChangeType, raw []byte) {
 	frame = append(append(frame, `{"type":"`...), typ...)
 	frame = append(append(append(frame, `","object":`...), raw...), "}\n"...)
 	if f := w.fault; f != nil && f.Cut {
-		w.writer.Write(frame[:len(frame)/2]) // a client that has gone does not matter
+		w.writer.Write(frame[:len(frame)/2]) // a client that is gone does not matter
 		w.flush()
 		panic(http.ErrAbortHandler)
 	}
@@ -449,21 +451,21 @@ func (w *watching) mark(annotations map[string]any) {
 		rows["metadata"] = map[string]any{"resourceVersion": meta["resourceVersion"]}
 		object = rows
 	}
-	raw, _ := rawjson.Encode(object) // texts
+	raw, _ := rawjson.Encode(object) // it is JSON
 	w.frame("BOOKMARK", raw)
 	w.flush()
 }
 
-// gone tells that the history does not go back to where the watch is to begin.
+// gone ends the watch with an error event, since the history does not go back to its version.
 func (w *watching) gone() {
 	e := apierrors.New(410, "Expired", fmt.Sprintf("too old resource version: %d (%d)", w.version, w.server.db.Now()), nil)
-	raw, _ := rawjson.Encode(e.Object()) // texts
+	raw, _ := rawjson.Encode(e.Object()) // it is JSON
 	w.frame("ERROR", raw)
 	w.flush()
 	w.cut = true
 }
 
-// withAPIVersion returns an object's bytes in another version of its group.
+// withAPIVersion returns an object with another version of its group.
 func withAPIVersion(raw []byte, apiVersion string) []byte {
 	if rawjson.StringAt(raw, "apiVersion") == apiVersion {
 		return raw

@@ -18,9 +18,6 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// This file creates, changes and deletes the objects of the in-memory API server, and keeps the rules that all kinds have
-// in common: versions, generations, finalizers, subresources.
-
 // serve answers a request about objects.
 func (a *apiRequest) serve(w http.ResponseWriter, r *http.Request) {
 	_, err := a.form()
@@ -59,7 +56,7 @@ func (a *apiRequest) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// allowed tells whether the verb exists for what the address names.
+// allowed refuses verbs that the resource or the subresource does not have.
 func (a *apiRequest) allowed() error {
 	not := apierrors.New(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", map[string]any{})
 	verbs := a.kind.resource.Verbs
@@ -87,7 +84,7 @@ func (a *apiRequest) allowed() error {
 	return nil
 }
 
-// key is where the object is stored.
+// key returns the key of the object in the store.
 func (a *apiRequest) key() string {
 	if a.kind.resource.Namespaced {
 		return a.namespace + "/" + a.name
@@ -122,7 +119,7 @@ func (a *apiRequest) answerItem(w http.ResponseWriter, r *http.Request, code int
 	return nil
 }
 
-// warn sends the warnings so far.
+// warn adds the warnings so far to the header.
 func (a *apiRequest) warn(w http.ResponseWriter) {
 	for _, text := range a.warnings {
 		w.Header().Add("Warning", "299 - "+strconv.Quote(text))
@@ -138,7 +135,8 @@ func (a *apiRequest) get(w http.ResponseWriter, r *http.Request) error {
 	return a.answerItem(w, r, 200, i.Raw)
 }
 
-// strict checks the fields that the schema does not know, as the client wants it.
+// strict refuses fields that the schema does not declare, or warns of them, depending on
+// fieldValidation.
 func (a *apiRequest) strict(object map[string]any) error {
 	mode := a.query.Get("fieldValidation")
 	unknown := a.kind.dropUnknown(object)
@@ -163,13 +161,13 @@ func (a *apiRequest) strict(object map[string]any) error {
 	return nil
 }
 
-// metaFields are the fields of the metadata.
+// metaFields are all fields of the metadata.
 var metaFields = []string{
 	"name", "generateName", "namespace", "selfLink", "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp",
 	"deletionGracePeriodSeconds", "labels", "annotations", "ownerReferences", "finalizers", "managedFields",
 }
 
-// dropUnknown takes away what the typed parts of an object have no place for, and returns the paths of that.
+// dropUnknown removes unknown fields from the typed parts of an object, and returns their paths.
 func (k *kindInfo) dropUnknown(object map[string]any) (unknown []string) {
 	meta := rawjson.AsMap(object["metadata"])
 	for _, key := range rawjson.UnionKeys(meta, nil) {
@@ -189,7 +187,7 @@ func (k *kindInfo) dropUnknown(object map[string]any) (unknown []string) {
 	return unknown
 }
 
-// fit makes an object of a client's fit its type: what is not known goes, and what is missing gets its default.
+// fit prunes an object from a client, and adds defaults.
 func (a *apiRequest) fit(object map[string]any) {
 	if meta := rawjson.AsMap(object["metadata"]); meta != nil {
 		dropEmpty(meta)
@@ -201,7 +199,8 @@ func (a *apiRequest) fit(object map[string]any) {
 	a.kind.omitEmpty(object)
 }
 
-// schemaOf returns the schema for an object, which may be of another version or kind.
+// schemaOf returns the schema for an object. The object may have another version or kind than the
+// request.
 func (k *kindInfo) schemaOf(object map[string]any) *schema.Schema {
 	apiVersion := unstructured.Text(object, "apiVersion")
 	group, _, _ := strings.Cut(apiVersion, "/")
@@ -214,7 +213,7 @@ func (k *kindInfo) schemaOf(object map[string]any) *schema.Schema {
 	return nil
 }
 
-// place makes the object and the address agree on the namespace.
+// place sets the namespace of an object to that of the address, and refuses another one.
 func (a *apiRequest) place(meta map[string]any) error {
 	namespace := unstructured.Text(meta, "namespace")
 	switch {
@@ -228,7 +227,7 @@ func (a *apiRequest) place(meta map[string]any) error {
 	return nil
 }
 
-// complete gives an object its defaults, and checks it. The live object is nil for new ones.
+// complete adds the defaults to an object, and validates it. The live object is nil for creations.
 func (a *apiRequest) complete(live, object map[string]any, applied bool) error {
 	if another := a.kind.another(object); len(another) > 0 {
 		kind := &kindInfo{resource: a.kind.resource}
@@ -241,7 +240,7 @@ func (a *apiRequest) complete(live, object map[string]any, applied bool) error {
 	var faults []field.Error
 	if s := a.kind.schema; s != nil {
 		s.Prune(object)
-		if applied { // who applies a null means it
+		if applied { // nulls are refused before the defaults replace them
 			faults = slices.DeleteFunc(s.Validate(object), func(f field.Error) bool {
 				return f.Value != "null" && (f.Value != nil || f.Reason != field.ReasonNotSupported)
 			})
@@ -269,7 +268,7 @@ func (a *apiRequest) complete(live, object map[string]any, applied bool) error {
 	return nil
 }
 
-// omitEmpty takes away what the typed kinds do not send when it is empty.
+// omitEmpty removes empty fields that typed kinds omit.
 func (k *kindInfo) omitEmpty(object map[string]any) {
 	if k.crd != nil || k.resource.Kind != "ConfigMap" && k.resource.Kind != "Secret" {
 		return
@@ -281,7 +280,7 @@ func (k *kindInfo) omitEmpty(object map[string]any) {
 	}
 }
 
-// warnOfNames warns of new finalizers that others could have, too.
+// warnOfNames warns of new finalizers without a domain.
 func (a *apiRequest) warnOfNames(live, object map[string]any) {
 	old, _ := rawjson.AsMap(live["metadata"])["finalizers"].([]any)
 	list, _ := rawjson.AsMap(object["metadata"])["finalizers"].([]any)
@@ -292,6 +291,7 @@ func (a *apiRequest) warnOfNames(live, object map[string]any) {
 	}
 }
 
+// managed returns the request in the form of managed fields.
 func (a *apiRequest) managed() managedfields.Options {
 	o := managedfields.Options{
 		Manager: a.manager, APIVersion: a.kind.apiVersion(), Subresource: a.subresource, Operation: "Update",
@@ -303,7 +303,7 @@ func (a *apiRequest) managed() managedfields.Options {
 	return o
 }
 
-// checkOwnName refuses objects that say that they have another name than the address.
+// checkOwnName refuses objects with another name than the address.
 func (a *apiRequest) checkOwnName(meta map[string]any) error {
 	switch name, _ := meta["name"].(string); name {
 	case a.name:
@@ -315,7 +315,7 @@ func (a *apiRequest) checkOwnName(meta map[string]any) error {
 	}
 }
 
-// dropEmpty takes away what the typed metadata does not send when it is empty.
+// dropEmpty removes empty fields of the metadata.
 func dropEmpty(meta map[string]any) {
 	for _, key := range metaFields {
 		if v, ok := meta[key]; ok && (rawjson.IsEmpty(v) || v == "") && key != "managedFields" {

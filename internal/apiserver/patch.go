@@ -12,7 +12,7 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// checkPatchType refuses patches of kinds that are not known, or not for the kind of the object.
+// checkPatchType refuses patches whose media type the kind of the object does not support.
 func (a *apiRequest) checkPatchType() error {
 	media, _, _ := mime.ParseMediaType(a.raw.Header.Get("Content-Type"))
 	known := []string{"application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"}
@@ -39,12 +39,12 @@ func (a *apiRequest) patch(w http.ResponseWriter, r *http.Request) error {
 	case "application/strategic-merge-patch+json":
 		apply = func(live map[string]any) (map[string]any, error) {
 			object, err := a.strategicPatch(live)
-			if err == nil { // which is known by the address
+			if err == nil { // the address determines them
 				object["apiVersion"], object["kind"] = live["apiVersion"], live["kind"]
 			}
 			return object, err
 		}
-	default: // the others are refused before
+	default: // an apply, since all others are refused before
 		return a.apply(w, r)
 	}
 	raw, err := a.changeObject(func(live map[string]any) (map[string]any, error) {
@@ -56,7 +56,7 @@ func (a *apiRequest) patch(w http.ResponseWriter, r *http.Request) error {
 			err = a.checkPatched(live, object)
 		}
 		if err == nil && (a.subresource == "" || a.subresource == "status") {
-			a.warnings = nil // of an attempt before
+			a.warnings = nil // of the previous attempt
 			err = a.strict(object)
 		}
 		return object, err
@@ -95,7 +95,8 @@ func (a *apiRequest) strategicPatch(live map[string]any) (map[string]any, error)
 	return patch.ApplyStrategicMerge(a.kind.resource.Kind, live, change)
 }
 
-// checkPatched refuses what a patch has made of an object that no object of the kind can be.
+// checkPatched refuses a patched object that does not fit the Go types of its kind, or that has
+// another name or namespace.
 func (a *apiRequest) checkPatched(live, object map[string]any) error {
 	why := ""
 	if a.subresource == "scale" {

@@ -20,17 +20,14 @@ import (
 	"github.com/kopf-go/kopf/internal/yaml"
 )
 
-// This file reads requests to the in-memory API server: what they are about, and what they bring; and
-// it makes those fail that are told to.
-
-// apiRequest is a request as it is understood.
+// apiRequest is a parsed request.
 type apiRequest struct {
 	server      *Server
 	ctx         context.Context
 	raw         *http.Request
 	parts       []string // of the path
 	query       url.Values
-	kind        *kindInfo // nil if it is not about objects
+	kind        *kindInfo // nil if the request is not about objects
 	verb        string
 	namespace   string
 	name        string
@@ -53,10 +50,10 @@ func (a *apiRequest) request() Request {
 	return r
 }
 
-// maxRequestBody is the largest body that is taken, in bytes, as in kube-apiserver.
+// maxRequestBody is the largest body of a request, in bytes, as in kube-apiserver.
 const maxRequestBody = 3 << 20
 
-// parse reads the address and the body of a request.
+// parse parses the address of a request, and reads its body.
 func (s *Server) parse(r *http.Request) (*apiRequest, error) {
 	a := &apiRequest{server: s, ctx: r.Context(), raw: r, query: r.URL.Query(), parts: strings.Split(strings.Trim(r.URL.Path, "/"), "/")}
 	a.dryRun = slices.Contains(a.query["dryRun"], "All")
@@ -139,7 +136,7 @@ func (a *apiRequest) verbOf(method string) string {
 	return strings.ToLower(method)
 }
 
-// decode reads the object that the request brings.
+// decode decodes the object in the body.
 func (a *apiRequest) decode() (map[string]any, error) {
 	media, _, err := mime.ParseMediaType(a.raw.Header.Get("Content-Type"))
 	if a.raw.Header.Get("Content-Type") != "" && err != nil {
@@ -170,7 +167,7 @@ func (a *apiRequest) decode() (map[string]any, error) {
 	return object, a.checkGoType(object)
 }
 
-// optionsOf names what the query of a verb is made of, "" if nothing is known of it.
+// optionsOf returns the kind of the options in the query of a verb, "" if there are none.
 func optionsOf(verb string) string {
 	switch verb {
 	case "create":
@@ -185,7 +182,7 @@ func optionsOf(verb string) string {
 	return ""
 }
 
-// checkOptions refuses values of the query that nobody knows.
+// checkOptions refuses unknown values of options.
 func (a *apiRequest) checkOptions() error {
 	kind := optionsOf(a.verb)
 	if kind == "" {
@@ -232,7 +229,7 @@ func (a *apiRequest) checkList() error {
 	return nil
 }
 
-// number reads a whole number of the query.
+// number parses a whole number in the query, 0 if there is none.
 func (a *apiRequest) number(key string) (int64, error) {
 	text := a.query.Get(key)
 	if text == "" {

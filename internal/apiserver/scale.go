@@ -14,10 +14,7 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// This file knows the subresource scale of the in-memory API server: the number of replicas of an object, wherever its
-// kind keeps it.
-
-// scaleOf returns the scale of an object, as the subresource shows it.
+// scaleOf returns the scale subresource of an object.
 func (a *apiRequest) scaleOf(object map[string]any) map[string]any {
 	meta := rawjson.AsMap(object["metadata"])
 	about := map[string]any{}
@@ -53,13 +50,13 @@ func (a *apiRequest) scaleOf(object map[string]any) map[string]any {
 	return scale
 }
 
-// replicas is where the kind keeps the number of replicas.
+// replicas returns the path of the number of replicas in objects of the kind.
 func (a *apiRequest) replicas() []string {
 	path := unstructured.Text(a.kind.scale, "specReplicasPath")
 	return strings.Split(strings.TrimPrefix(path, "."), ".")
 }
 
-// unscalable tells why an object is no scale, "" if it is one.
+// unscalable returns why an object does not fit the Go type of a scale, "" if it does.
 func unscalable(scale map[string]any) string {
 	n := rawjson.AsMap(scale["spec"])["replicas"]
 	if typ := schema.TypeOf(n); n != nil && typ != "integer" {
@@ -85,7 +82,7 @@ func (a *apiRequest) scaled(live, scale map[string]any) (map[string]any, error) 
 	return whole, nil
 }
 
-// unscaled returns what is applied to the object itself when a scale is applied.
+// unscaled returns the configuration of the object itself for an applied scale.
 func (a *apiRequest) unscaled(scale map[string]any) map[string]any {
 	object := map[string]any{"apiVersion": a.kind.apiVersion(), "kind": a.kind.resource.Kind, "metadata": scale["metadata"]}
 	if n := rawjson.AsMap(scale["spec"])["replicas"]; n != nil {
@@ -94,7 +91,7 @@ func (a *apiRequest) unscaled(scale map[string]any) map[string]any {
 	return object
 }
 
-// checkScale tells what is wrong with the numbers of a custom resource that its scale shows.
+// checkScale returns what is wrong with the fields of a custom resource that its scale shows.
 func (a *apiRequest) checkScale(object map[string]any) []field.Error {
 	if a.kind.crd == nil || a.kind.scale == nil {
 		return nil
@@ -138,7 +135,8 @@ func (a *apiRequest) checkScale(object map[string]any) []field.Error {
 	return faults
 }
 
-// reach follows a path through objects, and tells whether there is something, or what is in its way.
+// reach follows a path through objects. It returns the value and found, or the value that is no
+// object and blocked.
 func reach(v any, path []string) (at any, found, blocked bool) {
 	for _, key := range path {
 		m, ok := v.(map[string]any)
@@ -152,7 +150,7 @@ func reach(v any, path []string) (at any, found, blocked bool) {
 	return v, true, false
 }
 
-// unstructuredType names the type that a value has when it is decoded into nothing in particular.
+// unstructuredType returns the Go type of a value that is decoded into an any.
 func unstructuredType(v any) string {
 	switch typ := schema.TypeOf(v); typ {
 	case "null":
@@ -170,7 +168,7 @@ func unstructuredType(v any) string {
 	}
 }
 
-// putAt sets the value at a path of keys, making the maps on the way.
+// putAt sets the value at a path of keys, and adds missing objects.
 func putAt(object map[string]any, value any, keys ...string) {
 	last := len(keys) - 1
 	for _, key := range keys[:last] {

@@ -10,7 +10,7 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// selection is what lists and watches are narrowed down to.
+// selection selects the objects of a list or a watch.
 type selection struct {
 	namespace string
 	name      string
@@ -18,7 +18,7 @@ type selection struct {
 	fields    []selector.Requirement
 }
 
-// has tells whether an object is selected.
+// has reports whether an object is selected.
 func (s *selection) has(i *store.Item) bool {
 	if i == nil || s.namespace != "" && i.Namespace != s.namespace || s.name != "" && i.Name != s.name {
 		return false
@@ -38,7 +38,7 @@ func (s *selection) has(i *store.Item) bool {
 	return true
 }
 
-// selection reads the selectors of a list or a watch, and checks the rest of what they are asked with.
+// selection parses the selectors of a list or a watch, and checks the other options.
 func (a *apiRequest) selection() (*selection, error) {
 	s := &selection{namespace: a.namespace, name: a.name}
 	for _, key := range []string{"limit", "timeoutSeconds"} {
@@ -61,7 +61,7 @@ func (a *apiRequest) selection() (*selection, error) {
 	return s, a.checkFields(s)
 }
 
-// checkFields refuses selectors of fields that objects of the kind cannot be selected by.
+// checkFields refuses selectors of fields that are not selectable.
 func (a *apiRequest) checkFields(s *selection) error {
 	for _, r := range s.fields {
 		known := r.Key == "metadata.name" || r.Key == "metadata.namespace" && a.kind.resource.Namespaced
@@ -75,7 +75,8 @@ func (a *apiRequest) checkFields(s *selection) error {
 	return nil
 }
 
-// selectableFields are the fields of built-in kinds that field selectors can name, besides the name and the namespace. Each is behind its resource.
+// selectableFields are the selectable fields of built-in kinds, each after its resource. All kinds
+// have the name and the namespace in addition.
 var selectableFields = []string{
 	"pods spec.nodeName", "pods spec.restartPolicy", "pods spec.schedulerName", "pods spec.serviceAccountName", "pods spec.hostNetwork",
 	"pods status.phase", "pods status.podIP", "pods status.nominatedNodeName",

@@ -10,7 +10,8 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// about are the details of a refusal that concerns one object.
+// about returns the details of a refusal that concerns one object, or all objects if the name is
+// empty.
 func (k *kindInfo) about(name string) map[string]any {
 	d := map[string]any{"name": name, "kind": k.resource.Plural}
 	if k.resource.Group != "" {
@@ -36,7 +37,8 @@ func (k *kindInfo) conflict(name, why string) *apierrors.StatusError {
 
 const modifiedMeanwhile = "the object has been modified; please apply your changes to the latest version and try again"
 
-// deletionConflict is the refusal of a deletion that was meant for another state; it names the kind and not the resource.
+// deletionConflict refuses a deletion whose preconditions fail. It names the kind and not the
+// resource, as kube-apiserver does.
 func (k *kindInfo) deletionConflict(name, why string) *apierrors.StatusError {
 	kind := k.resource.Kind
 	if k.resource.Group != "" {
@@ -47,7 +49,7 @@ func (k *kindInfo) deletionConflict(name, why string) *apierrors.StatusError {
 	return apierrors.New(409, "Conflict", fmt.Sprintf("Operation cannot be fulfilled on %s %q: %s", kind, name, why), about)
 }
 
-// invalid is the refusal of an object for what is wrong with its fields.
+// invalid refuses an object for errors of its fields.
 func (k *kindInfo) invalid(name string, faults []field.Error) *apierrors.StatusError {
 	var texts []string
 	var causes []any
@@ -73,13 +75,13 @@ func (k *kindInfo) invalid(name string, faults []field.Error) *apierrors.StatusE
 	return apierrors.New(422, "Invalid", fmt.Sprintf("%s %q is invalid: %s", k.qualified(), name, list), details)
 }
 
-// invalidOptions is the refusal of a query.
+// invalidOptions refuses the options of a request.
 func invalidOptions(kind string, faults ...field.Error) error {
 	options := &kindInfo{resource: apiResource{Group: "meta.k8s.io", Kind: kind}}
 	return options.invalid("", faults)
 }
 
-// badPatch refuses a patch for what it has made of an object.
+// badPatch refuses a patch for its result.
 func badPatch(object map[string]any, why string) error {
 	data, err := rawjson.Encode(object)
 	if err != nil {

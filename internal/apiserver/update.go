@@ -43,12 +43,13 @@ func (a *apiRequest) update(w http.ResponseWriter, r *http.Request) error {
 	return a.answerItem(w, r, 200, raw)
 }
 
-// changeObject changes an object by a function of the live one, again and again until nobody has changed it meanwhile.
+// changeObject replaces an object by a function of the live object. It calls the function again if
+// the live object has changed meanwhile.
 func (a *apiRequest) changeObject(mutate func(live map[string]any) (map[string]any, error)) ([]byte, error) {
 	return a.change(false, mutate)
 }
 
-// change is [apiRequest.changeObject] for objects that are applied, too, of which managedFields are there already.
+// change is [apiRequest.changeObject], also for applied objects, whose managedFields are set already.
 func (a *apiRequest) change(applied bool, mutate func(live map[string]any) (map[string]any, error)) ([]byte, error) {
 	for {
 		before := a.server.db.Get(a.kind.collection(), a.key())
@@ -67,7 +68,8 @@ func (a *apiRequest) change(applied bool, mutate func(live map[string]any) (map[
 	}
 }
 
-// replace puts a changed object in the place of the live one, and tells whether that is settled.
+// replace replaces the live object by a changed one. It reports false if the live object has
+// changed meanwhile.
 func (a *apiRequest) replace(before *store.Item, live, object map[string]any, applied bool) ([]byte, bool, error) {
 	if err := a.checkIdentity(live, object); err != nil {
 		return nil, true, err
@@ -107,7 +109,7 @@ func (a *apiRequest) replace(before *store.Item, live, object map[string]any, ap
 	}
 	collection := a.kind.collection()
 	if released(object) {
-		answer, err := rawjson.Encode(object) // in which the version of the end is not told
+		answer, err := rawjson.Encode(object) // without the version of the deletion
 		if err != nil {
 			return nil, true, err
 		}
@@ -126,7 +128,7 @@ func (a *apiRequest) replace(before *store.Item, live, object map[string]any, ap
 	return now.Raw, true, nil
 }
 
-// checkIdentity refuses what was made of another object.
+// checkIdentity refuses a change of an object with another UID.
 func (a *apiRequest) checkIdentity(live, object map[string]any) error {
 	meta, old := rawjson.AsMap(object["metadata"]), rawjson.AsMap(live["metadata"])
 	if uid, _ := meta["uid"].(string); uid != "" && uid != old["uid"] && a.verb == "update" {
@@ -140,7 +142,7 @@ func (a *apiRequest) checkIdentity(live, object map[string]any) error {
 	return nil
 }
 
-// checkVersion refuses what was made of another state.
+// checkVersion refuses a change of an object with another resource version.
 func (a *apiRequest) checkVersion(live, object map[string]any) error {
 	meta, old := rawjson.AsMap(object["metadata"]), rawjson.AsMap(live["metadata"])
 	version := unstructured.Text(meta, "resourceVersion")
@@ -149,7 +151,7 @@ func (a *apiRequest) checkVersion(live, object map[string]any) error {
 	}
 	if version == "" && (a.verb == "update" || a.verb == "patch") && a.kind.crd != nil && a.subresource != "scale" {
 		named := &kindInfo{resource: a.kind.resource}
-		named.resource.Kind = a.kind.resource.Plural // which is how the real one says it
+		named.resource.Kind = a.kind.resource.Plural // as in kube-apiserver
 		return named.invalid(a.name, []field.Error{field.Invalid("metadata.resourceVersion", json.Number("0"), "must be specified for an update")})
 	}
 	if version != "" && version != old["resourceVersion"] {
@@ -158,7 +160,8 @@ func (a *apiRequest) checkVersion(live, object map[string]any) error {
 	return nil
 }
 
-// scope takes only that part of a changed object that the request may change: the status, the scale, or all but the status.
+// scope returns the live object with the part that the request may change: the status, the scale,
+// or all but the status.
 func (a *apiRequest) scope(live, object map[string]any) (map[string]any, error) {
 	switch {
 	case a.subresource == "scale":
@@ -197,13 +200,13 @@ func (a *apiRequest) scope(live, object map[string]any) (map[string]any, error) 
 	return object, nil
 }
 
-// restore keeps in the metadata what clients cannot change, and often leave out.
+// restore keeps the metadata that clients cannot change, and often omit.
 func (k *kindInfo) restore(old, meta map[string]any) {
 	delete(meta, "selfLink")
 	for _, key := range []string{"uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "name", "namespace"} {
 		if v, ok := old[key]; ok && (meta[key] == nil || meta[key] == "") {
 			meta[key] = v
-		} else if !ok && (key != "deletionTimestamp" || meta[key] == nil) { // that it cannot be set is told later
+		} else if !ok && (key != "deletionTimestamp" || meta[key] == nil) { // setting it is refused later
 			delete(meta, key)
 		}
 	}
@@ -215,7 +218,7 @@ func (k *kindInfo) restore(old, meta map[string]any) {
 	dropEmpty(meta)
 }
 
-// count raises the generation if something was changed that counts.
+// count increments the generation if the change is not only to the metadata or the status.
 func (a *apiRequest) count(live, object map[string]any) {
 	if !a.kind.generation || a.subresource == "status" {
 		return

@@ -13,10 +13,8 @@ import (
 	"github.com/kopf-go/kopf/internal/validation"
 )
 
-// This file checks the resource definitions that are given to the in-memory API server, so that what it takes is
-// also taken by real ones.
-
-// checkDefinition tells what is wrong with a resource definition.
+// checkDefinition returns what is wrong with a CRD, so that the server accepts only what
+// kube-apiserver accepts as well.
 func checkDefinition(object map[string]any) []field.Error {
 	spec := rawjson.AsMap(object["spec"])
 	names := rawjson.AsMap(spec["names"])
@@ -59,7 +57,7 @@ func checkVersions(spec map[string]any) []field.Error {
 		if name, _ := version["name"].(string); !validation.IsDNSLabel(name) {
 			faults = append(faults, field.Invalid(at+".name", version["name"], labelRule))
 		}
-		// A definition of one version is told of its faults as if they were those of all versions.
+		// If there is only one version, the paths of errors are those of all versions.
 		schemaAt, columnsAt, scaleAt := at+".schema.openAPIV3Schema", at+".additionalPrinterColumns", at+".subresources.scale"
 		if len(versions) == 1 {
 			schemaAt, columnsAt, scaleAt = "spec.validation.openAPIV3Schema", "spec.additionalPrinterColumns", "spec.subresources.scale"

@@ -11,9 +11,6 @@ import (
 	"github.com/kopf-go/kopf/internal/validation"
 )
 
-// This file checks what all objects of the in-memory API server have in common: names, labels, annotations, finalizers, owners, and
-// what cannot be changed; and the little that is checked of built-in kinds.
-
 const (
 	subdomainRule = `a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')`
 	labelRule     = `a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')`
@@ -21,11 +18,12 @@ const (
 	valueRule     = `a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')`
 )
 
-// maxAnnotations is the size of all annotations of an object together.
+// maxAnnotations is the largest total size of the annotations of an object, in bytes.
 const maxAnnotations = 256 << 10
 
-// checkMeta tells what is wrong with the metadata of an object, compared with the live one if there is one. A change is checked
-// twice by kube-apiserver, for all objects and for the kind, and so each fault is told as often.
+// checkMeta returns what is wrong with the metadata of an object. The live object is nil for
+// creations. kube-apiserver checks a change twice, for all objects and for the kind, so each error
+// is there twice.
 func (k *kindInfo) checkMeta(live, object map[string]any) []field.Error {
 	meta := rawjson.AsMap(object["metadata"])
 	if live == nil {
@@ -43,7 +41,8 @@ func (k *kindInfo) checkMeta(live, object map[string]any) []field.Error {
 	return faults
 }
 
-// checkChanged tells what is wrong with the metadata of a change in the check that is the same for all kinds.
+// checkChanged returns what is wrong with the metadata of a change, in the check that is the same
+// for all kinds.
 func checkChanged(live, object map[string]any) []field.Error {
 	old, meta := rawjson.AsMap(live["metadata"]), rawjson.AsMap(object["metadata"])
 	meta["creationTimestamp"] = old["creationTimestamp"]
@@ -51,7 +50,7 @@ func checkChanged(live, object map[string]any) []field.Error {
 	return append(faults, checkChange(old, meta)...)
 }
 
-// checkWhole tells what is wrong with metadata as they are.
+// checkWhole returns what is wrong with the metadata, regardless of the live object.
 func (k *kindInfo) checkWhole(meta map[string]any) []field.Error {
 	faults := append(checkTexts(meta), checkFinalizers(meta)...)
 	if k.crd != nil {
@@ -60,7 +59,7 @@ func (k *kindInfo) checkWhole(meta map[string]any) []field.Error {
 	return append(faults, checkStandard(meta)...)
 }
 
-// checkStandard checks what finalizers without a domain are, on the built-in kinds.
+// checkStandard checks finalizers without a domain, on built-in kinds.
 func checkStandard(meta map[string]any) []field.Error {
 	var faults []field.Error
 	finalizers, _ := meta["finalizers"].([]any)
@@ -73,7 +72,7 @@ func checkStandard(meta map[string]any) []field.Error {
 	return faults
 }
 
-// checkTexts checks what is checked of new objects and of changes alike.
+// checkTexts checks labels, annotations and owners.
 func checkTexts(meta map[string]any) []field.Error {
 	faults := append(checkLabels(rawjson.AsMap(meta["labels"])), checkAnnotations(rawjson.AsMap(meta["annotations"]))...)
 	return append(faults, checkOwners(meta)...)
@@ -89,7 +88,7 @@ func checkFinalizers(meta map[string]any) []field.Error {
 	return faults
 }
 
-// misnamed makes faults of what is wrong with a qualified name.
+// misnamed returns the errors of a qualified name.
 func misnamed(path, value, name string) []field.Error {
 	var faults []field.Error
 	for _, rule := range qualifiedName(name) {
@@ -118,7 +117,7 @@ func (k *kindInfo) checkName(name string) []field.Error {
 	return []field.Error{field.Invalid("metadata.name", name, rule)}
 }
 
-// qualifiedName tells what is wrong with a name such as "example.com/name".
+// qualifiedName returns what is wrong with a name such as "example.com/name".
 func qualifiedName(text string) (rules []string) {
 	prefix, name, ok := strings.Cut(text, "/")
 	if !ok {
@@ -194,7 +193,7 @@ func checkOwners(meta map[string]any) []field.Error {
 	return faults
 }
 
-// checkChange tells what is wrong with changed metadata, and which fields were changed that cannot be.
+// checkChange returns what is wrong with changed metadata, such as changes of immutable fields.
 func checkChange(old, meta map[string]any) []field.Error {
 	faults := checkTexts(meta)
 	for _, key := range []string{"name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"} {
@@ -219,7 +218,7 @@ func checkChange(old, meta map[string]any) []field.Error {
 	return faults
 }
 
-// check tells what is wrong with an object of a built-in kind, as far as that is checked.
+// check returns what is wrong with an object of a built-in kind. Few kinds are checked.
 func (k *kindInfo) check(live, object map[string]any) []field.Error {
 	if k.isHooks() {
 		return checkHooks(object)
@@ -233,7 +232,7 @@ func (k *kindInfo) check(live, object map[string]any) []field.Error {
 	return nil
 }
 
-// checkImmutable checks that what was said to stay as it is stays.
+// checkImmutable refuses changes of immutable config maps and secrets.
 func checkImmutable(live, object map[string]any) []field.Error {
 	var faults []field.Error
 	for _, key := range []string{"immutable", "data", "binaryData"} {

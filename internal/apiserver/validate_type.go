@@ -10,10 +10,7 @@ import (
 	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 )
 
-// This file tells whether objects are of the types that the in-memory API server knows, in the two ways in which kube-apiserver
-// asks: when it decodes what is typed in its own language, and when it accounts for fields by the schema of a kind.
-
-// checkGoType refuses what the typed parts of an object cannot hold.
+// checkGoType refuses an object that does not fit the Go types of its kind.
 func (a *apiRequest) checkGoType(object map[string]any) error {
 	if a.subresource != "" && a.subresource != "status" {
 		return nil
@@ -24,11 +21,12 @@ func (a *apiRequest) checkGoType(object map[string]any) error {
 	return nil
 }
 
-// untyped tells why an object does not fit the types of the server, "" if it does: its metadata, and the
-// data of those kinds that are little else. A null where a text is expected becomes an empty one.
+// untyped returns why an object does not fit the Go types of kube-apiserver, "" if it does. It
+// checks the metadata, and the whole object of config maps and secrets. Nulls where strings are
+// expected become empty strings.
 func untyped(k *kindInfo, object map[string]any) string {
 	kind := k.resource.Kind
-	if k.crd != nil { // whose metadata are decoded by themselves
+	if k.crd != nil { // only its metadata has a Go type
 		return types.DecodeError(types.Named("ObjectMeta").Schema, object["metadata"], "ObjectMeta")
 	}
 	known := map[string]*schema.Schema{"metadata": types.Named("ObjectMeta").Schema}
@@ -38,8 +36,8 @@ func untyped(k *kindInfo, object map[string]any) string {
 	return types.DecodeError(&schema.Schema{Type: "object", Properties: known, Builtin: &schema.BuiltinRules{Name: kind}}, object, kind)
 }
 
-// checkType tells whether the object is of the kind that the address is of. Custom resources of another kind are refused
-// later, with all else that is wrong with them.
+// checkType refuses an object of another kind than that of the address. Custom resources of another
+// kind are refused later, with their other errors.
 func (a *apiRequest) checkType(object map[string]any) error {
 	apiVersion := unstructured.Text(object, "apiVersion")
 	kind := unstructured.Text(object, "kind")
@@ -48,7 +46,7 @@ func (a *apiRequest) checkType(object map[string]any) error {
 	}
 	wantedVersion, wantedKind := a.wanted()
 	typed := a.kind.crd == nil || a.subresource == "scale"
-	if typed { // typed kinds do not need to be told what they are
+	if typed { // the address determines a typed kind
 		if apiVersion == "" {
 			object["apiVersion"], apiVersion = wantedVersion, wantedVersion
 		}
@@ -68,7 +66,7 @@ func (a *apiRequest) checkType(object map[string]any) error {
 	return nil
 }
 
-// wanted returns the version and the kind of what is written: the scale of an object is of its own kind.
+// wanted returns the API version and the kind of the object in the body. A scale has its own kind.
 func (a *apiRequest) wanted() (apiVersion, kind string) {
 	if a.subresource == "scale" {
 		return "autoscaling/v1", "Scale"
@@ -76,7 +74,7 @@ func (a *apiRequest) wanted() (apiVersion, kind string) {
 	return a.kind.apiVersion(), a.kind.resource.Kind
 }
 
-// summary is the beginning of a body, for messages.
+// summary returns the beginning of a body, for messages.
 func summary(body []byte) string {
 	const most = 30
 	if len(body) > most {
@@ -85,7 +83,8 @@ func summary(body []byte) string {
 	return string(body)
 }
 
-// another tells what is wrong with the kind of an object, for custom resources alone: others are known by their address.
+// another returns what is wrong with the API version and the kind of a custom resource. The address
+// determines those of built-in kinds.
 func (k *kindInfo) another(object map[string]any) []field.Error {
 	if k.crd == nil {
 		return nil

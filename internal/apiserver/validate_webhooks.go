@@ -14,15 +14,12 @@ import (
 	"github.com/kopf-go/kopf/internal/validation"
 )
 
-// This file knows the webhook configurations of the in-memory API server: their defaults, and what is wrong with them, in the
-// words of kube-apiserver. It runs on the goroutine of the request.
-
-// isHooks tells whether the kind is one of the two webhook configurations.
+// isHooks reports whether the kind is one of the two webhook configurations.
 func (k *kindInfo) isHooks() bool {
 	return k.resource.Group == "admissionregistration.k8s.io" && strings.HasSuffix(k.resource.Plural, "webhookconfigurations")
 }
 
-// defaultHooks gives the webhooks of a configuration their defaults.
+// defaultHooks adds the defaults to the webhooks of a configuration.
 func (k *kindInfo) defaultHooks(object map[string]any) {
 	list, _ := object["webhooks"].([]any)
 	for _, v := range list {
@@ -43,7 +40,7 @@ func (k *kindInfo) defaultHooks(object map[string]any) {
 	}
 }
 
-// fill adds what is missing or null.
+// fill adds defaults for keys that are missing or null.
 func fill(object, defaults map[string]any) {
 	for key, value := range defaults {
 		if object != nil && object[key] == nil {
@@ -52,7 +49,7 @@ func fill(object, defaults map[string]any) {
 	}
 }
 
-// checkHooks tells what is wrong with the webhooks of a configuration.
+// checkHooks returns what is wrong with the webhooks of a configuration.
 func checkHooks(object map[string]any) []field.Error {
 	var faults []field.Error
 	list, _ := object["webhooks"].([]any)
@@ -137,7 +134,7 @@ func checkHookClient(client map[string]any, at string) []field.Error {
 
 func checkHookService(service map[string]any, at string) []field.Error {
 	var faults []field.Error
-	if asWord(service["namespace"]) == "" { // kube-apiserver says that of the other one, too
+	if asWord(service["namespace"]) == "" { // kube-apiserver has the same error for the name
 		faults = append(faults, field.Required(at+".name", ""))
 	}
 	if asWord(service["name"]) == "" {

@@ -39,7 +39,8 @@ func BadRequest(format string, args ...any) *StatusError {
 	return New(400, "BadRequest", fmt.Sprintf(format, args...), nil)
 }
 
-// PatchRejected refuses a patch that cannot be applied, in the general words that kube-apiserver has for it.
+// PatchRejected refuses a patch that cannot be applied, in the general words that kube-apiserver
+// has for it.
 func PatchRejected() *StatusError {
 	return New(422, "Invalid", "the server rejected our request due to an error in our request", map[string]any{})
 }

@@ -10,8 +10,9 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// Apply merges a configuration into the live object, which is nil if there is none, and returns the result with its managedFields. Fields that the manager
-// applied before and no longer applies are removed. Changes to fields of other managers are refused unless they are forced.
+// Apply merges a configuration into the live object, which is nil if there is none, and returns the
+// result with its managedFields. Fields that the manager applied before and no longer applies are
+// removed. Changes to fields of other managers are refused unless they are forced.
 func Apply(live map[string]any, applied map[string]any, o Options, force bool) (map[string]any, *apierrors.StatusError) {
 	merged, refused := o.merge(live, applied, force)
 	if refused != nil {
@@ -32,7 +33,8 @@ func Apply(live map[string]any, applied map[string]any, o Options, force bool) (
 	return merged, nil
 }
 
-// The manager of kubectl apply, and the annotation of its client-side mode, which kube-apiserver updates with each apply of kubectl.
+// The manager of kubectl apply, and the annotation of its client-side mode, which kube-apiserver
+// updates with each apply of kubectl.
 const (
 	kubectlManager        = "kubectl"
 	lastAppliedAnnotation = "kubectl.kubernetes.io/last-applied-configuration"
@@ -89,7 +91,8 @@ func (o Options) merge(live, applied map[string]any, force bool) (map[string]any
 	return merged, nil
 }
 
-// lastApplied returns the fields that kubectl has applied in its client-side mode and that have not changed since. kubectl may take them over.
+// lastApplied returns the fields that kubectl has applied in its client-side mode and that have not
+// changed since. kubectl may take them over.
 func (o Options) lastApplied(live map[string]any) *fieldSet {
 	text, _ := rawjson.AsMap(rawjson.AsMap(live["metadata"])["annotations"])[lastAppliedAnnotation].(string)
 	last, err := rawjson.DecodeObject([]byte(text))
@@ -100,8 +103,8 @@ func (o Options) lastApplied(live map[string]any) *fieldSet {
 	return appliedFields(last, o.rootType()).minus(c.modified).minus(c.added).minus(c.removed)
 }
 
-// drop removes the fields that were applied before and are no longer, unless other managers own them or something
-// in them.
+// drop removes the fields that were applied before and are no longer, unless other managers own
+// them or something in them.
 func (m managers) drop(t fieldType, merged map[string]any, before *fieldSet) map[string]any {
 	owned := &fieldSet{}
 	for _, e := range m {
@@ -118,8 +121,8 @@ func (m managers) drop(t fieldType, merged map[string]any, before *fieldSet) map
 	return merged
 }
 
-// disown removes the fields that were changed or removed from all other managers. It returns the conflicts instead if there are any, unless it is
-// forced.
+// disown removes the fields that were changed or removed from all other managers. It returns the
+// conflicts instead if there are any, unless it is forced.
 func (m managers) disown(c *comparison, o Options, live map[string]any, force bool) *apierrors.StatusError {
 	changed := c.added.union(c.modified)
 	conflicts := make(map[entryKey]*fieldSet)
@@ -185,8 +188,9 @@ func conflictOf(conflicts map[entryKey]*fieldSet, all managers) *apierrors.Statu
 	return apierrors.New(409, "Conflict", fmt.Sprintf("Apply failed with %d %s: %s", len(causes), noun, list), map[string]any{"causes": causes})
 }
 
-// mergeTyped merges a configuration into a live value: maps by their keys, and lists by the keys of their items if these have any. It replaces all
-// other values. Empty maps and lists stay only if nothing is merged into them.
+// mergeTyped merges a configuration into a live value: maps by their keys, and lists by the keys of
+// their items if these have any. It replaces all other values. Empty maps and lists stay only if
+// nothing is merged into them.
 func mergeTyped(t fieldType, live, applied any, isLive, isApplied bool) any {
 	a, wasMap := live.(map[string]any)
 	b, isMap := applied.(map[string]any)
@@ -230,8 +234,9 @@ func mergeAssociative(t fieldType, live, applied []any) ([]any, bool) {
 	return merged, true
 }
 
-// interleaved returns the steps of both lists, each once, in the order of kube-apiserver: the applied items in their order,
-// and the other live items about where they were, between the items that are in both.
+// interleaved returns the steps of both lists, each once, in the order of kube-apiserver: the
+// applied items in their order, and the other live items about where they were, between the items
+// that are in both.
 func interleaved(live, applied []string) []string {
 	inLive, inApplied, done := make(map[string]bool, len(live)), make(map[string]bool, len(applied)), make(map[string]bool, len(applied))
 	for _, step := range live {

@@ -10,7 +10,8 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// Each step is applied by a manager; what is wanted is the object without its managedFields, or the refusal.
+// Each step is applied by a manager; what is wanted is the object without its managedFields, or the
+// refusal.
 func TestServerSideApply(t *testing.T) {
 	type step struct {
 		manager, applied string
@@ -92,7 +93,8 @@ func TestInterleaved(t *testing.T) {
 	}
 }
 
-// FuzzApply applies a configuration, then another one by somebody else, then the first one again and again.
+// FuzzApply applies a configuration, then one of another manager, then the first one again and
+// again.
 func FuzzApply(f *testing.F) {
 	f.Add(`{"spec":{"hostname":"x","containers":[{"name":"a","image":"1"},{"name":"b"}]}}`, `{"spec":{"containers":[{"name":"b","image":"2"}]}}`)
 	f.Add(`{"spec":{"containers":[{},{}],"x":[[1],null]}}`, `{"metadata":{"labels":{"a":null},"managedFields":[{"fieldsV1":{"f:":7}}]},"spec":null}`)

@@ -103,7 +103,8 @@ func (t fieldType) steps(list []any) (order []string, items map[string]any, ok b
 	return order, items, true
 }
 
-// TypeError returns where and why an object does not fit the type of its kind, "" if it does. Items with equal keys are allowed if there may be twins.
+// TypeError returns where and why an object does not fit the type of its kind, "" if it does. Items
+// with equal keys are allowed if there may be twins.
 func (o Options) TypeError(object map[string]any, twins bool) string {
 	return o.rootType().typeError(object, twins)
 }
@@ -133,7 +134,8 @@ func (t fieldType) typeError(v any, twins bool) string {
 	return ""
 }
 
-// fieldsError returns the error of the first bad key, in order. It does not sort the keys, most of which are good.
+// fieldsError returns the error of the first bad key, in order. It does not sort the keys, most of
+// which are good.
 func (t fieldType) fieldsError(m map[string]any, twins bool) string {
 	first, found := "", ""
 	for key, v := range m {

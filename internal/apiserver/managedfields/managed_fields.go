@@ -1,5 +1,5 @@
-// Package managedfields keeps track of who has set which fields of an object, in metadata.managedFields, and merges the configurations of
-// server-side apply.
+// Package managedfields keeps track of who has set which fields of an object, in
+// metadata.managedFields, and merges the configurations of server-side apply.
 //
 // See https://kubernetes.io/docs/reference/using-api/server-side-apply/#field-management
 package managedfields
@@ -28,7 +28,8 @@ type Options struct {
 	HasStatus   bool // whether the status is a subresource
 }
 
-// reset removes the fields from a set that the request cannot change, because they belong to another subresource.
+// reset removes the fields from a set that the request cannot change, because they belong to
+// another subresource.
 func (o Options) reset(s *fieldSet) {
 	drop := func(step string) {
 		delete(s.children, step)
@@ -145,8 +146,9 @@ func (m managers) limitUpdates() {
 	}
 }
 
-// Update records the manager of the fields that differ from the live object, which is nil for a new object. A live object without managedFields
-// gets none, and an object that does not fit its type loses them.
+// Update records the manager of the fields that differ from the live object, which is nil for a new
+// object. A live object without managedFields gets none, and an object that does not fit its type
+// loses them.
 func Update(live, updated map[string]any, o Options) {
 	meta := rawjson.AsMap(updated["metadata"])
 	list, _ := meta["managedFields"].([]any)
@@ -205,8 +207,9 @@ func KeepTimes(live, object map[string]any) {
 	}
 }
 
-// UpdateScale records the manager that has set the number of replicas through the scale of an object. The number is at a path of keys. As in
-// kube-apiserver, a manager that had set it through the object itself gets a second entry without a time. The two become one at the next change.
+// UpdateScale records the manager that has set the number of replicas through the scale of an
+// object. The number is at a path of keys. As in kube-apiserver, a manager that had set it through
+// the object itself gets a second entry without a time. The two become one at the next change.
 func UpdateScale(object map[string]any, replicas []string, o Options, changed bool) {
 	path := make([]string, len(replicas))
 	for i, key := range replicas {

@@ -10,7 +10,8 @@ import (
 // completeKinds are the built-in kinds whose fields are all described.
 var completeKinds = []string{"ConfigMap", "Secret", "Namespace", "ServiceAccount", "Lease"}
 
-// builtinSchema returns the schema of a built-in kind. A kind without a description may have any fields.
+// builtinSchema returns the schema of a built-in kind. A kind without a description may have any
+// fields.
 func (d *document) builtinSchema(k *Kind) map[string]any {
 	t := types.OfKind(k.Group, k.Version, k.Kind)
 	if t == nil || t.Description() == nil {

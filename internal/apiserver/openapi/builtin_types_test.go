@@ -6,7 +6,8 @@ import (
 	"github.com/kopf-go/kopf/internal/apiserver/types"
 )
 
-// TestCompleteKinds checks that all fields of these kinds are described, but for those that every object has.
+// TestCompleteKinds checks that all fields of these kinds are described, but for those that every
+// object has.
 func TestCompleteKinds(t *testing.T) {
 	for _, kind := range completeKinds {
 		typ := types.Named(kind)

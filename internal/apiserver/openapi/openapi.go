@@ -1,5 +1,5 @@
-// Package openapi makes OpenAPI documents of kinds, in the form of those of kube-apiserver. Clients such as kubectl use them to validate, to explain,
-// and to apply.
+// Package openapi makes OpenAPI documents of kinds, in the form of those of kube-apiserver. Clients
+// such as kubectl use them to validate, to explain, and to apply.
 //
 // See https://kubernetes.io/docs/concepts/overview/kubernetes-api/#openapi-interface-definition
 package openapi
@@ -82,12 +82,13 @@ func V3(kinds []*Kind, path string) map[string]any {
 	}
 }
 
-// EmptyV2 is a document of version 2 in Protocol Buffers, without kinds: swagger "2.0", a title and a version. Clients
-// request it only for what they do not find in version 3, as kubectl does for lists, and then leave the validation to the server.
+// EmptyV2 is a document of version 2 in Protocol Buffers, without kinds: swagger "2.0", a title and
+// a version. Clients request it only for what they do not find in version 3, as kubectl does for
+// lists, and then leave the validation to the server.
 var EmptyV2 = []byte("\x0a\x032.0\x12\x19\x0a\x0aKubernetes\x12\x0bunversioned\x42\x00")
 
-// V2 returns the document of all kinds, with their definitions and without their paths. It is for clients that do not know
-// version 3.
+// V2 returns the document of all kinds, with their definitions and without their paths. It is for
+// clients that do not know version 3.
 func V2(kinds []*Kind) map[string]any {
 	d := &document{paths: map[string]any{}, schemas: map[string]any{}, prefix: refPrefixV2}
 	for _, k := range kinds {
@@ -99,7 +100,8 @@ func V2(kinds []*Kind) map[string]any {
 	return map[string]any{"swagger": "2.0", "info": map[string]any{"title": "Kubernetes", "version": "v1.36.3"}, "paths": d.paths, "definitions": d.schemas}
 }
 
-// flattenRefs replaces references in an allOf, which is how version 3 has them next to descriptions, by the form of version 2.
+// flattenRefs replaces references in an allOf, which is how version 3 has them next to
+// descriptions, by the form of version 2.
 func flattenRefs(v any) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -130,7 +132,8 @@ func (d *document) ref(name string) map[string]any {
 	return map[string]any{"$ref": d.prefix + name}
 }
 
-// schemaName returns the name of a kind's schema: dev.kopf.v1.KopfExample, or io.k8s.api.apps.v1.Deployment.
+// schemaName returns the name of a kind's schema: dev.kopf.v1.KopfExample, or
+// io.k8s.api.apps.v1.Deployment.
 func (k *Kind) schemaName() string { return packageOf(k) + "." + k.Kind }
 
 func packageOf(k *Kind) string {
@@ -149,7 +152,8 @@ func packageOf(k *Kind) string {
 	return "io.k8s.api." + group + "." + k.Version
 }
 
-// identifier returns a group and a version as a tag (kopfDev_v1), and as a part of the names of operations (KopfDevV1).
+// identifier returns a group and a version as a tag (kopfDev_v1), and as a part of the names of
+// operations (KopfDevV1).
 func (k *Kind) identifier() (tag, name string) {
 	group := strings.TrimSuffix(k.Group, ".k8s.io")
 	if group == "" {
@@ -212,7 +216,8 @@ type operations struct {
 	tag, name, scope string
 }
 
-// operation is one operation. Its name consists of verb, group and version, between, scope, kind, and after.
+// operation is one operation. Its name consists of verb, group and version, between, scope, kind,
+// and after.
 type operation struct {
 	action, description  string
 	verb, between, after string

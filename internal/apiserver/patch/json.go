@@ -1,4 +1,5 @@
-// Package patch applies JSON patches and strategic merge patches to decoded objects, as kube-apiserver does.
+// Package patch applies JSON patches and strategic merge patches to decoded objects, as
+// kube-apiserver does.
 package patch
 
 import (
@@ -22,9 +23,10 @@ type operation struct {
 	value            any // nil for a null and for none
 }
 
-// ApplyJSON applies a JSON patch (RFC 6902) to a decoded document, and returns the result. It changes the document in place, which must not be used
-// after an error. As in kube-apiserver, replacing a missing key adds it, a missing key equals null, and negative indices
-// count from the end. Errors are an [apierrors.StatusError].
+// ApplyJSON applies a JSON patch (RFC 6902) to a decoded document, and returns the result. It
+// changes the document in place, which must not be used after an error. As in kube-apiserver,
+// replacing a missing key adds it, a missing key equals null, and negative indices count from the
+// end. Errors are an [apierrors.StatusError].
 func ApplyJSON(doc any, ops []byte) (any, error) {
 	list, err := decodeOperations(ops)
 	if err != nil {
@@ -128,7 +130,8 @@ func (o operation) apply(doc any) (any, bool) {
 	return nil, false
 }
 
-// steps splits a JSON pointer. It ignores the text before the first slash, and returns nil without a slash.
+// steps splits a JSON pointer. It ignores the text before the first slash, and returns nil without
+// a slash.
 func (o operation) steps(pointer string, there bool) []string {
 	steps := strings.Split(pointer, "/")
 	if !there || len(steps) < 2 {
@@ -216,7 +219,8 @@ func sameText(a, b any) bool {
 	return a == b
 }
 
-// changeAt changes the object or the list that contains the last step, and returns the whole document.
+// changeAt changes the object or the list that contains the last step, and returns the whole
+// document.
 func changeAt(doc any, steps []string, change func(at any, key string) (any, bool)) (any, bool) {
 	switch {
 	case len(steps) == 0:

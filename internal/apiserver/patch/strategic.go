@@ -23,7 +23,8 @@ const (
 	orderDirective   = "$setElementOrder/"         // before the name of a list: the order of its items
 )
 
-// Refusals with the code 400 or 422. All other patches that make no sense are refused with the code 500, as by kube-apiserver.
+// Refusals with the code 400 or 422. All other patches that make no sense are refused with the code
+// 500, as by kube-apiserver.
 var (
 	errDeletes     = apierrors.BadRequest("invalid patch format of primitive list")
 	errRetain      = apierrors.BadRequest("invalid patch format of retainKeys")
@@ -36,10 +37,13 @@ func patchFault(format string, args ...any) error {
 	return apierrors.New(500, "", fmt.Sprintf(format, args...), nil)
 }
 
-// ApplyStrategicMerge applies a strategic merge patch to an object of a built-in kind, and returns the result. It changes both in place. Lists are merged by
-// the keys that the types of the kind name, and keys and items of the patch that begin with "$" are directives. Errors are an [apierrors.StatusError].
+// ApplyStrategicMerge applies a strategic merge patch to an object of a built-in kind, and returns
+// the result. It changes both in place. Lists are merged by the keys that the types of the kind
+// name, and keys and items of the patch that begin with "$" are directives. Errors are an
+// [apierrors.StatusError].
 //
-// See https://github.com/kubernetes/community/blob/main/contributors/devel/sig-api-machinery/strategic-merge-patch.md
+// See
+// https://github.com/kubernetes/community/blob/main/contributors/devel/sig-api-machinery/strategic-merge-patch.md
 func ApplyStrategicMerge(kind string, original, patch map[string]any) (map[string]any, error) {
 	var t *schema.Schema
 	if known := types.Named(kind); known != nil {
@@ -54,7 +58,8 @@ func ApplyStrategicMerge(kind string, original, patch map[string]any) (map[strin
 	return merged, err
 }
 
-// asTyped removes what a built-in type cannot have and the patch may have added: nulls, empty lists, and directives.
+// asTyped removes what a built-in type cannot have and the patch may have added: nulls, empty
+// lists, and directives.
 func asTyped(t *schema.Schema, v any) {
 	if t == nil || t.PreserveUnknown {
 		return
@@ -253,7 +258,8 @@ func orderList(t *schema.Schema, original, patch map[string]any, name string, or
 	return err
 }
 
-// followsOrder returns an error if the items of a patch are not in the order that the patch has for them.
+// followsOrder returns an error if the items of a patch are not in the order that the patch has for
+// them.
 func followsOrder(list, order []any, key string) error {
 	if len(order) == 0 {
 		return nil
@@ -297,7 +303,8 @@ func goTypeName(v any) string {
 	return fmt.Sprintf("%T", v)
 }
 
-// mergeKeyOf returns what identifies an item of a list: the value of the key, or the item itself if there is no key.
+// mergeKeyOf returns what identifies an item of a list: the value of the key, or the item itself if
+// there is no key.
 func mergeKeyOf(item any, key string) (any, error) {
 	m, ok := item.(map[string]any)
 	switch {
@@ -356,8 +363,9 @@ func mergeLists(t *schema.Schema, old, added []any, deletes bool) ([]any, error)
 	return arrange(both, added, old, "")
 }
 
-// mergeItems merges lists of objects by their key. It changes the old list in place: in kube-apiserver, an item that
-// takes the place of a deleted one counts as an old item when the patch has an order.
+// mergeItems merges lists of objects by their key. It changes the old list in place: in
+// kube-apiserver, an item that takes the place of a deleted one counts as an old item when the
+// patch has an order.
 func mergeItems(t *schema.Schema, old, added []any) ([]any, error) {
 	var item *schema.Schema
 	if t != nil {
@@ -388,7 +396,8 @@ func mergeItems(t *schema.Schema, old, added []any) ([]any, error) {
 	return arrange(merged, added, old, key)
 }
 
-// followDirectives applies the items of a patch that are directives, and returns what is left of the list and the other items.
+// followDirectives applies the items of a patch that are directives, and returns what is left of
+// the list and the other items.
 func followDirectives(old, added []any, key string) (rest, plain []any, err error) {
 	replace := false
 	for _, v := range added {
@@ -425,7 +434,8 @@ func indexOfKey(list []any, item any, key string) int {
 	})
 }
 
-// arrange puts the items that a patch names into its order, and the others between them, about where they were.
+// arrange puts the items that a patch names into its order, and the others between them, about
+// where they were.
 func arrange(items, patched, before []any, key string) ([]any, error) {
 	for _, v := range slices.Concat(items, patched) {
 		if _, err := mergeKeyOf(v, key); err != nil {
@@ -463,7 +473,8 @@ func arrange(items, patched, before []any, key string) ([]any, error) {
 	return append(append(all, known...), others...), nil
 }
 
-// withoutDirectives returns a value without the parts that have directives, and reports whether anything is left.
+// withoutDirectives returns a value without the parts that have directives, and reports whether
+// anything is left.
 func withoutDirectives(v any) (any, bool) {
 	switch v := v.(type) {
 	case map[string]any:

@@ -1,6 +1,8 @@
-// Package protobuf decodes the Protocol Buffers in which kubectl and client-go send objects of built-in kinds.
+// Package protobuf decodes the Protocol Buffers in which kubectl and client-go send objects of
+// built-in kinds.
 //
-// See https://protobuf.dev/programming-guides/encoding/ and https://kubernetes.io/docs/reference/using-api/api-concepts/#protobuf-encoding
+// See https://protobuf.dev/programming-guides/encoding/ and
+// https://kubernetes.io/docs/reference/using-api/api-concepts/#protobuf-encoding
 package protobuf
 
 import (
@@ -23,7 +25,8 @@ const magic = "k8s\x00"
 
 var errMalformed = errors.New("malformed protocol buffers")
 
-// Decode decodes an object in the envelope of Kubernetes. It returns an error if the data are malformed, or of a kind that is not built in.
+// Decode decodes an object in the envelope of Kubernetes. It returns an error if the data are
+// malformed, or of a kind that is not built in.
 func Decode(data []byte) (map[string]any, error) {
 	rest, ok := strings.CutPrefix(string(data), magic)
 	if !ok {

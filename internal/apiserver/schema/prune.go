@@ -8,7 +8,8 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// Prune removes the fields that the schema does not declare from an object. It returns their paths, sorted.
+// Prune removes the fields that the schema does not declare from an object. It returns their paths,
+// sorted.
 func (s *Schema) Prune(obj map[string]any) (unknown []string) {
 	s.pruneObject(obj, "", true, &unknown)
 	slices.Sort(unknown)

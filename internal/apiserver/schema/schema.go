@@ -1,7 +1,9 @@
-// Package schema compiles the structural schemas of CRDs. A schema prunes an object, adds defaults to it, and validates it, with the error messages
-// of kube-apiserver. A compiled schema is read-only.
+// Package schema compiles the structural schemas of CRDs. A schema prunes an object, adds defaults
+// to it, and validates it, with the error messages of kube-apiserver. A compiled schema is
+// read-only.
 //
-// See https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/
+// See
+// https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/
 package schema
 
 import (
@@ -59,8 +61,8 @@ var lengthKeys = [6]string{"minLength", "maxLength", "minItems", "maxItems", "mi
 // maxSchemaDepth is the largest depth of a schema.
 const maxSchemaDepth = 200
 
-// Compile compiles the openAPIV3Schema of a CRD. It returns an error if the schema is too deep, or has a pattern that is no regular
-// expression.
+// Compile compiles the openAPIV3Schema of a CRD. It returns an error if the schema is too deep, or
+// has a pattern that is no regular expression.
 func Compile(openAPIV3Schema map[string]any) (*Schema, error) {
 	return compileNode(openAPIV3Schema, 0)
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// CheckStructure returns what is wrong with the structure of a schema at a path: types that are missing or unknown, lists
-// without items, and defaults that do not fit.
+// CheckStructure returns what is wrong with the structure of a schema at a path: types that are
+// missing or unknown, lists without items, and defaults that do not fit.
 func CheckStructure(s map[string]any, at string, root bool, depth int) []field.Error {
 	if depth > maxSchemaDepth {
 		return nil // Compile refuses it

@@ -24,7 +24,8 @@ func (s *Schema) Validate(obj map[string]any) []field.Error {
 	return v.faults
 }
 
-// ValidateStatus returns what is wrong with the status of an object. The details name its fields without the prefix "status".
+// ValidateStatus returns what is wrong with the status of an object. The details name its fields
+// without the prefix "status".
 func (s *Schema) ValidateStatus(obj map[string]any) []field.Error {
 	status, ok := obj["status"]
 	if !ok || s.Properties["status"] == nil {
@@ -257,7 +258,8 @@ func (s *Schema) itemKey(v any) any {
 	return key
 }
 
-// fitsFormat reports whether a text has a format. Only the formats that are common in CRDs are checked.
+// fitsFormat reports whether a text has a format. Only the formats that are common in CRDs are
+// checked.
 func fitsFormat(format, text string) bool {
 	var err error
 	switch format {
@@ -297,8 +299,8 @@ func countWord(n int) string {
 	return strconv.Itoa(n)
 }
 
-// FitsScalar reports whether a scalar has the type of the schema, as managedFields see it: all numbers are one type, and a field with a
-// format takes any scalar.
+// FitsScalar reports whether a scalar has the type of the schema, as managedFields see it: all
+// numbers are one type, and a field with a format takes any scalar.
 func (s *Schema) FitsScalar(v any) bool {
 	typ := TypeOf(v)
 	switch s.Type {

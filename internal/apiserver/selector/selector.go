@@ -43,7 +43,8 @@ func (r Requirement) Matches(value string, present bool) bool {
 	return r.op == ">" && a > b || r.op == "<" && a < b
 }
 
-// ParseLabels parses a label selector such as "a=b,c!=d,e in (f,g),h,!i". Errors are an [apierrors.StatusError].
+// ParseLabels parses a label selector such as "a=b,c!=d,e in (f,g),h,!i". Errors are an
+// [apierrors.StatusError].
 func ParseLabels(text string) ([]Requirement, error) {
 	var all []Requirement
 	p := &selectorParser{rest: strings.TrimSpace(text)}
@@ -133,7 +134,8 @@ func (p *selectorParser) peekWord() string {
 	return q.word()
 }
 
-// ParseFields parses a field selector such as "metadata.name=a,status.phase!=b". Errors are an [apierrors.StatusError].
+// ParseFields parses a field selector such as "metadata.name=a,status.phase!=b". Errors are an
+// [apierrors.StatusError].
 func ParseFields(text string) ([]Requirement, error) {
 	var all []Requirement
 	for _, part := range strings.Split(text, ",") {
@@ -153,7 +155,8 @@ func ParseFields(text string) ([]Requirement, error) {
 	return all, nil
 }
 
-// MatchesLabels reports whether the labels of an object match a selector with matchLabels and matchExpressions. An unknown operator matches no labels.
+// MatchesLabels reports whether the labels of an object match a selector with matchLabels and
+// matchExpressions. An unknown operator matches no labels.
 func MatchesLabels(selector, object map[string]any) bool {
 	labels := rawjson.AsMap(rawjson.AsMap(object["metadata"])["labels"])
 	for key, want := range rawjson.AsMap(selector["matchLabels"]) {

@@ -1,5 +1,5 @@
-// Package store keeps the objects of a server, and their history for watches. An object is kept as the bytes that are sent. These are replaced and never
-// changed, so all readers share them.
+// Package store keeps the objects of a server, and their history for watches. An object is kept as
+// the bytes that are sent. These are replaced and never changed, so all readers share them.
 package store
 
 import (
@@ -66,7 +66,8 @@ func New(limit int) *Store {
 	return &Store{version: 1, collections: make(map[string]*collection), limit: limit}
 }
 
-// collectionLocked returns a collection, which it makes if necessary. The caller holds the lock for writing, or knows that it is there.
+// collectionLocked returns a collection, which it makes if necessary. The caller holds the lock for
+// writing, or knows that it is there.
 func (s *Store) collectionLocked(name string) *collection {
 	c := s.collections[name]
 	if c == nil {
@@ -96,8 +97,8 @@ func (s *Store) Get(name, key string) *Item {
 	return c.objects[key]
 }
 
-// Put stores an object in place of before, which is nil for a new object, and sets its resourceVersion. It reports false if the stored
-// object is another one by now.
+// Put stores an object in place of before, which is nil for a new object, and sets its
+// resourceVersion. It reports false if the stored object is another one by now.
 func (s *Store) Put(name, key string, before *Item, object map[string]any) (*Item, bool, error) {
 	c := s.collection(name)
 	s.mu.Lock()
@@ -118,8 +119,8 @@ func (s *Store) Put(name, key string, before *Item, object map[string]any) (*Ite
 	return now, true, nil
 }
 
-// Remove deletes an object. The object is its last state, and gets a resourceVersion of its own. It reports false if the stored object is
-// not before any more.
+// Remove deletes an object. The object is its last state, and gets a resourceVersion of its own. It
+// reports false if the stored object is not before any more.
 func (s *Store) Remove(name, key string, before *Item, object map[string]any) (*Item, bool, error) {
 	c := s.collection(name)
 	s.mu.Lock()
@@ -249,8 +250,8 @@ func (s *Store) Snapshot(name string, version uint64) ([]*Item, bool) {
 	return nil, false
 }
 
-// Since returns the changes of a collection after a version, the newest version, and a channel that is closed at the next change. It reports
-// whether the history goes back that far.
+// Since returns the changes of a collection after a version, the newest version, and a channel that
+// is closed at the next change. It reports whether the history goes back that far.
 func (s *Store) Since(name string, version uint64) (steps []Change, now uint64, next <-chan struct{}, known bool) {
 	c := s.collection(name)
 	s.mu.RLock()

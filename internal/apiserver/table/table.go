@@ -41,7 +41,8 @@ var nameColumn = Column{name: "Name", typ: "string", format: "name", path: ".met
 
 var ageColumn = Column{name: "Age", typ: "date", path: ".metadata.creationTimestamp"}
 
-// Columns returns the columns of a kind: those that its CRD defines, if any, or those of a built-in kind with a plural.
+// Columns returns the columns of a kind: those that its CRD defines, if any, or those of a built-in
+// kind with a plural.
 func Columns(plural string, custom bool, defined []Column) []Column {
 	switch {
 	case defined != nil:
@@ -72,7 +73,8 @@ func showAge(o unstructured.View, now time.Time) any {
 	return age(o.String("metadata.creationTimestamp"), now)
 }
 
-// builtinColumns returns the columns between the name and the age of a common kind, separated by commas. A # marks a column of numbers.
+// builtinColumns returns the columns between the name and the age of a common kind, separated by
+// commas. A # marks a column of numbers.
 func builtinColumns(plural string) (names string, known bool) {
 	switch plural {
 	case "namespaces":
@@ -187,7 +189,8 @@ func servicePorts(o unstructured.View) any {
 	return or(strings.Join(all, ","), "<none>")
 }
 
-// New returns a table of objects. Depending on includeObject, each row has the metadata of its object, the whole object, or neither.
+// New returns a table of objects. Depending on includeObject, each row has the metadata of its
+// object, the whole object, or neither.
 func New(columns []Column, objects []map[string]any, includeObject string, now time.Time) map[string]any {
 	definitions := []any{}
 	for _, c := range columns {

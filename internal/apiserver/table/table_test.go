@@ -10,7 +10,8 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// FuzzTablePath follows the path of a column: what it finds is in the object, and not more than is there.
+// FuzzTablePath follows the path of a column: what it finds is in the object, and not more than is
+// there.
 func FuzzTablePath(f *testing.F) {
 	f.Add(`{"a":[{"b":"x","c":1},{"b":"y"}]}`, `.a[?(@.b=="x")].c`)
 	f.Add(`{"a":[1,2]}`, `{$.a[-9223372036854775808]}`)

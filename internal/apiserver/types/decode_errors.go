@@ -9,8 +9,8 @@ import (
 	"github.com/kopf-go/kopf/internal/apiserver/schema"
 )
 
-// DecodeError returns the error of kube-apiserver for a value that cannot be decoded into the Go type called owner, "" if it can. It replaces nulls by
-// empty strings where strings are expected.
+// DecodeError returns the error of kube-apiserver for a value that cannot be decoded into the Go
+// type called owner, "" if it can. It replaces nulls by empty strings where strings are expected.
 func DecodeError(s *schema.Schema, v any, owner string) string {
 	return goValueError(s, v, owner, "").String()
 }
@@ -32,7 +32,8 @@ func (e *decodingError) String() string {
 	return fmt.Sprintf("json: cannot unmarshal %s into Go struct field %s.%s of type %s", e.word, e.owner, e.path, e.typed)
 }
 
-// goValueError returns why a value called name in a type called owner cannot be decoded, nil if it can.
+// goValueError returns why a value called name in a type called owner cannot be decoded, nil if it
+// can.
 func goValueError(s *schema.Schema, v any, owner, name string) *decodingError {
 	if v == nil || s.PreserveUnknown {
 		return nil

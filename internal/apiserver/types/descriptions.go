@@ -37,7 +37,8 @@ var descriptions = sync.OnceValue(func() map[*Type]*Description {
 	return all
 })
 
-// shownField returns the field with a name. A word that is no name is a field that documents show in place of the real one.
+// shownField returns the field with a name. A word that is no name is a field that documents show
+// in place of the real one.
 func shownField(t *Type, word string) Field {
 	if i := slices.IndexFunc(t.fields, func(f Field) bool { return f.Name == word }); i >= 0 {
 		return t.fields[i]

@@ -1,5 +1,6 @@
-// Package types has the types of the built-in kinds: their fields, how lists of them are merged, and their numbers in Protocol Buffers. The tables
-// are parsed when they are first needed, and are read-only from then on.
+// Package types has the types of the built-in kinds: their fields, how lists of them are merged,
+// and their numbers in Protocol Buffers. The tables are parsed when they are first needed, and are
+// read-only from then on.
 //
 // See https://kubernetes.io/docs/reference/kubernetes-api/
 package types
@@ -25,7 +26,8 @@ type Type struct {
 	Atomic   bool
 	fields   []Field
 	Schema   *schema.Schema
-	// Numbered are the fields by their numbers in Protocol Buffers. One without a name has the fields of an embedded message.
+	// Numbered are the fields by their numbers in Protocol Buffers. One without a name has the
+	// fields of an embedded message.
 	Numbered map[uint64]*Field
 }
 
@@ -51,7 +53,8 @@ type Field struct {
 	Description string
 }
 
-// ScalarWord returns the OpenAPI type and format of a word of the table, and reports whether it is a scalar.
+// ScalarWord returns the OpenAPI type and format of a word of the table, and reports whether it is
+// a scalar.
 func ScalarWord(word string) (typ, format string, scalar bool) {
 	switch word {
 	case "", "string":
@@ -70,8 +73,8 @@ func ScalarWord(word string) (typ, format string, scalar bool) {
 	return "", "", false
 }
 
-// table is all types by their full names and by their short names. Where two types have the same short name, that of the second one has its
-// group before it.
+// table is all types by their full names and by their short names. Where two types have the same
+// short name, that of the second one has its group before it.
 var table = sync.OnceValue(func() map[string]*Type {
 	all := make(map[string]*Type)
 	room := ""
@@ -147,7 +150,8 @@ func cutMark(word, mark, value, otherwise string) (string, string) {
 	return word, otherwise
 }
 
-// linkTypes makes a schema for each type. Some types contain themselves, so all schemas exist before any is filled.
+// linkTypes makes a schema for each type. Some types contain themselves, so all schemas exist
+// before any is filled.
 func linkTypes(all map[string]*Type) {
 	for _, t := range all {
 		t.Schema = &schema.Schema{Type: "object", Properties: make(map[string]*schema.Schema, len(t.fields)), Builtin: &schema.BuiltinRules{Name: t.name}}
@@ -259,6 +263,6 @@ func OfKind(group, version, kind string) *Type {
 	return Named(room + "." + version + "." + kind)
 }
 
-// Named returns the type with a full or a short name, such as Pod, or events.Event for the second type of that name. It returns nil if there is
-// none.
+// Named returns the type with a full or a short name, such as Pod, or events.Event for the second
+// type of that name. It returns nil if there is none.
 func Named(name string) *Type { return table()[name] }

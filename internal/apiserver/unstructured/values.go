@@ -1,4 +1,5 @@
-// Package unstructured reads objects that have no Go types: decoded ones, and ones that are still bytes.
+// Package unstructured reads objects that have no Go types: decoded ones, and ones that are still
+// bytes.
 package unstructured
 
 import (
@@ -8,7 +9,8 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// View is the bytes of an object, or of a part of it. Paths are keys joined by dots. A backslash precedes a dot that is part of a key.
+// View is the bytes of an object, or of a part of it. Paths are keys joined by dots. A backslash
+// precedes a dot that is part of a key.
 type View []byte
 
 // View returns the part at a path, nil if there is none.
