@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/kopf-go/kopf/internal/apiserver"
+	"github.com/kopf-go/kopf/internal/apiserver/patch"
 	"github.com/kopf-go/kopf/internal/jsonpatch"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
@@ -253,8 +253,8 @@ func TestFinalizerOps(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := apiserver.ApplyJSONPatch(any(b.Map()), data)
-			if meta := rawjson.AsMap(rawjson.AsMap(got)["metadata"]); jsonpatch.IsEmpty(meta["finalizers"]) { // which the API server leaves out
+			got, err := patch.ApplyJSON(any(b.Map()), data)
+			if meta := rawjson.AsMap(rawjson.AsMap(got)["metadata"]); rawjson.IsEmpty(meta["finalizers"]) { // which the API server leaves out
 				delete(meta, "finalizers")
 			}
 			if diff := cmp.Diff(any(want), got); err != nil || diff != "" {
@@ -269,8 +269,8 @@ func TestMergeOps(t *testing.T) {
 		{`{}`, `{"a":1}`}, {`{"a":1}`, `{"a":null,"b":null}`}, {`{"a":1}`, `{"a":{"b":1,"c":null}}`}, {`{}`, `{"a":{"b":{"c":[1,{"d":2}]}}}`}, {`{"a":{"b":1}}`, `{"a":{"c/d":2,"b":1}}`},
 		{`{"a":[1,2,3]}`, `{"a":[0,1,2,3]}`}, {`{"a":{"b":1}}`, `{"a":5}`}, {`{"a":{"b":1}}`, `{"a":{}}`}, {`{"a":{"b":[{"x":1}]}}`, `{"a":{"b":[{"x":2}],"e":{}}}`},
 	} {
-		object, patch := rawjson.AsMap(mustDecode(t, tt.object)), rawjson.AsMap(mustDecode(t, tt.patch))
-		ops := jsonpatch.AppendMerge(nil, "", object, patch)
+		object, change := rawjson.AsMap(mustDecode(t, tt.object)), rawjson.AsMap(mustDecode(t, tt.patch))
+		ops := jsonpatch.AppendMerge(nil, "", object, change)
 		for _, op := range ops {
 			if strings.ContainsAny(strings.ReplaceAll(op.Path, "~1", ""), "0123456789") {
 				t.Errorf("%s with %s: an index in %v", tt.object, tt.patch, op)
@@ -280,8 +280,8 @@ func TestMergeOps(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := rawjson.Merge(rawjson.Clone(any(object)), any(patch))
-		got, err := apiserver.ApplyJSONPatch(any(object), data)
+		want := rawjson.Merge(rawjson.Clone(any(object)), any(change))
+		got, err := patch.ApplyJSON(any(object), data)
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
 			t.Errorf("%s with %s, by %s: %v (-want +got)\n%s", tt.object, tt.patch, data, err, diff)
 		}

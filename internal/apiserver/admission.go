@@ -10,23 +10,27 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
+	"github.com/kopf-go/kopf/internal/apiserver/patch"
+	"github.com/kopf-go/kopf/internal/apiserver/selector"
+	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// This file asks the admission webhooks of the in-memory API server what they think of a change: it finds out who is to be
-// asked, and does what they say. It runs on the goroutine of the request, which waits for the answers.
+// admission is one change that is sent to admission webhooks. It runs on the goroutine of the
+// request, which waits for the responses.
+//
 // See https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/
-
-// admission is one change about which webhooks are asked.
 type admission struct {
 	*apiRequest
 	operation    string         // CREATE, UPDATE or DELETE
-	live, object map[string]any // nil before creations and after deletions
+	live, object map[string]any // live is nil for creations, object for deletions
 	mutating     bool
 }
 
-// admit asks the mutating or the validating webhooks. The live object is nil for creations, the object is nil for deletions.
-// Mutating webhooks change the object in place. What the server does on its own is not asked about.
+// admit calls the mutating or the validating webhooks. The live object is nil for creations, and
+// the object is nil for deletions. Mutating webhooks change the object in place. Changes by the
+// server itself are not sent to webhooks.
 func (a *apiRequest) admit(live, object map[string]any, mutating bool) error {
 	if a.ctx == nil || a.kind.resource.Group == "admissionregistration.k8s.io" {
 		return nil
@@ -45,19 +49,19 @@ func (a *apiRequest) admit(live, object map[string]any, mutating bool) error {
 	return d.mutate(hooks)
 }
 
-// hooks returns the webhooks that are to be asked, in their order.
-func (d *admission) hooks() []*webhook {
+// hooks returns the webhooks to call, in order.
+func (a *admission) hooks() []*webhook {
 	collection := "validatingwebhookconfigurations.admissionregistration.k8s.io"
-	if d.mutating {
+	if a.mutating {
 		collection = "mutatingwebhookconfigurations.admissionregistration.k8s.io"
 	}
-	items, _ := d.server.db.list(collection)
+	items, _ := a.server.db.List(collection)
 	var all []*webhook
 	for _, i := range items {
-		list, _ := i.object()["webhooks"].([]any)
+		list, _ := i.Object()["webhooks"].([]any)
 		for _, v := range list {
 			h := newWebhook(rawjson.AsMap(v))
-			if h.version = d.matchingVersion(rawjson.AsMap(v)); h.version != "" && d.selects(rawjson.AsMap(v)) {
+			if h.version = a.matchingVersion(rawjson.AsMap(v)); h.version != "" && a.selects(rawjson.AsMap(v)) {
 				all = append(all, h)
 			}
 		}
@@ -65,103 +69,75 @@ func (d *admission) hooks() []*webhook {
 	return all
 }
 
-// matchingVersion returns the version in which the webhook's rules want the object, "" if they do not.
-func (d *admission) matchingVersion(hook map[string]any) string {
-	versions := []string{d.kind.resource.Version}
-	if hook["matchPolicy"] != "Exact" { // then the rules mean the other versions, too
-		for _, k := range d.server.kinds() {
-			if k.collection() == d.kind.collection() && k != d.kind {
+// matchingVersion returns the version of the object that matches the rules of a webhook, "" if none
+// does.
+func (a *admission) matchingVersion(hook map[string]any) string {
+	versions := []string{a.kind.resource.Version}
+	if hook["matchPolicy"] != "Exact" { // the rules apply to all versions
+		for _, k := range a.server.kinds() {
+			if k.collection() == a.kind.collection() && k != a.kind {
 				versions = append(versions, k.resource.Version)
 			}
 		}
 	}
 	rules, _ := hook["rules"].([]any)
 	for _, version := range versions {
-		if slices.ContainsFunc(rules, func(r any) bool { return d.fitsRule(rawjson.AsMap(r), version) }) {
+		if slices.ContainsFunc(rules, func(r any) bool { return a.fitsRule(rawjson.AsMap(r), version) }) {
 			return version
 		}
 	}
 	return ""
 }
 
-// fitsRule tells whether one rule is about the change.
-func (d *admission) fitsRule(rule map[string]any, version string) bool {
-	if !lists(rule["operations"], d.operation) || !lists(rule["apiGroups"], d.kind.resource.Group) || !lists(rule["apiVersions"], version) {
+// fitsRule reports whether the change matches a rule in a version.
+func (a *admission) fitsRule(rule map[string]any, version string) bool {
+	if !lists(rule["operations"], a.operation) || !lists(rule["apiGroups"], a.kind.resource.Group) || !lists(rule["apiVersions"], version) {
 		return false
 	}
-	scope := textIn(rule, "scope")
-	namespaced := d.kind.resource.Namespaced
+	scope := unstructured.Text(rule, "scope")
+	namespaced := a.kind.resource.Namespaced
 	if scope == "Namespaced" && !namespaced || scope == "Cluster" && namespaced {
 		return false
 	}
-	return slices.ContainsFunc(texts(rule["resources"]), func(text string) bool {
+	return slices.ContainsFunc(unstructured.Texts(rule["resources"]), func(text string) bool {
 		resource, sub, _ := strings.Cut(text, "/")
-		return (resource == "*" || resource == d.kind.resource.Plural) && (sub == "*" || sub == d.subresource)
+		return (resource == "*" || resource == a.kind.resource.Plural) && (sub == "*" || sub == a.subresource)
 	})
 }
 
-// lists tells whether a list of a rule has a value, or a star instead.
+// lists reports whether a list of a rule has a value or a star.
 func lists(list any, value string) bool {
-	return slices.ContainsFunc(texts(list), func(text string) bool { return text == "*" || text == value })
+	return slices.ContainsFunc(unstructured.Texts(list), func(text string) bool { return text == "*" || text == value })
 }
 
-// selects tells whether the selectors of a webhook let the change through to it.
-func (d *admission) selects(hook map[string]any) bool {
-	one := fitsSelector(rawjson.AsMap(hook["objectSelector"]), d.object) || d.object == nil
-	other := fitsSelector(rawjson.AsMap(hook["objectSelector"]), d.live) || d.live == nil
+// selects reports whether the selectors of a webhook match the change.
+func (a *admission) selects(hook map[string]any) bool {
+	one := selector.MatchesLabels(rawjson.AsMap(hook["objectSelector"]), a.object) || a.object == nil
+	other := selector.MatchesLabels(rawjson.AsMap(hook["objectSelector"]), a.live) || a.live == nil
 	switch {
-	case d.object == nil && !other, d.live == nil && !one, !one && !other:
+	case a.object == nil && !other, a.live == nil && !one, !one && !other:
 		return false
 	}
-	selector := rawjson.AsMap(hook["namespaceSelector"])
-	space := d.namespace
-	if d.kind.collection() == "namespaces." {
-		if d.object != nil {
-			return fitsSelector(selector, d.object)
+	wanted := rawjson.AsMap(hook["namespaceSelector"])
+	space := a.namespace
+	if a.kind.collection() == "namespaces." {
+		if a.object != nil {
+			return selector.MatchesLabels(wanted, a.object)
 		}
-		space = d.name
+		space = a.name
 	}
 	if space == "" {
 		return true
 	}
 	var namespace map[string]any
-	if i := d.server.db.get("namespaces.", space); i != nil {
-		namespace = i.object()
+	if i := a.server.db.Get("namespaces.", space); i != nil {
+		namespace = i.Object()
 	}
-	return fitsSelector(selector, namespace)
+	return selector.MatchesLabels(wanted, namespace)
 }
 
-// fitsSelector tells whether the labels of an object fit a selector of a manifest.
-func fitsSelector(selector, object map[string]any) bool {
-	labels := rawjson.AsMap(rawjson.AsMap(object["metadata"])["labels"])
-	for key, want := range rawjson.AsMap(selector["matchLabels"]) {
-		if v, ok := labels[key]; !ok || v != want {
-			return false
-		}
-	}
-	expressions, _ := selector["matchExpressions"].([]any)
-	for _, e := range expressions {
-		m := rawjson.AsMap(e)
-		operator := textIn(m, "operator")
-		r := requirement{values: texts(m["values"])}
-		r.key = textIn(m, "key")
-		switch operator {
-		case "In", "NotIn", "Exists":
-			r.op = strings.ToLower(operator)
-		case "DoesNotExist":
-			r.op = "!exists"
-		default:
-			return false
-		}
-		if value, ok := labels[r.key].(string); !r.fits(value, ok) {
-			return false
-		}
-	}
-	return true
-}
-
-// validate asks all webhooks at the same time, and returns the first refusal in their order.
-func (d *admission) validate(hooks []*webhook) error {
+// validate calls all webhooks concurrently, and returns the refusal of the first one in order.
+func (a *admission) validate(hooks []*webhook) error {
 	type verdict struct {
 		warnings []string
 		err      error
@@ -169,22 +145,23 @@ func (d *admission) validate(hooks []*webhook) error {
 	verdicts := make([]verdict, len(hooks))
 	var asked sync.WaitGroup
 	for i, h := range hooks {
-		asked.Go(func() { _, verdicts[i].warnings, verdicts[i].err = d.ask(h) })
+		asked.Go(func() { _, verdicts[i].warnings, verdicts[i].err = a.ask(h) })
 	}
 	asked.Wait()
 	var refusal error
 	for _, v := range verdicts {
-		d.warnings = append(d.warnings, v.warnings...)
+		a.warnings = append(a.warnings, v.warnings...)
 		refusal = cmp.Or(refusal, v.err)
 	}
 	return refusal
 }
 
-// mutate asks one webhook after another, and those once more that want it when others have changed the object after them.
-func (d *admission) mutate(hooks []*webhook) error {
+// mutate calls one webhook after another. It calls those again that want to be reinvoked if later
+// ones have changed the object.
+func (a *admission) mutate(hooks []*webhook) error {
 	changed := -1
 	for i, h := range hooks {
-		did, err := d.mutateBy(h)
+		did, err := a.mutateBy(h)
 		if err != nil {
 			return err
 		}
@@ -194,7 +171,7 @@ func (d *admission) mutate(hooks []*webhook) error {
 	}
 	for i, h := range hooks {
 		if i < changed && h.again {
-			if _, err := d.mutateBy(h); err != nil {
+			if _, err := a.mutateBy(h); err != nil {
 				return err
 			}
 		}
@@ -202,150 +179,151 @@ func (d *admission) mutate(hooks []*webhook) error {
 	return nil
 }
 
-// mutateBy asks one webhook, applies its patch, and tells whether that has changed anything.
-func (d *admission) mutateBy(h *webhook) (bool, error) {
-	patch, warnings, err := d.ask(h)
-	d.warnings = append(d.warnings, warnings...)
-	if err != nil || len(patch) == 0 {
+// mutateBy calls one webhook, applies its patch, and reports whether the object has changed.
+func (a *admission) mutateBy(h *webhook) (bool, error) {
+	ops, warnings, err := a.ask(h)
+	a.warnings = append(a.warnings, warnings...)
+	if err != nil || len(ops) == 0 {
 		return false, err
 	}
-	if d.object == nil {
-		return false, internalError(fmt.Errorf("admission webhook %q attempted to modify the object, which is not supported for this operation", h.name))
+	if a.object == nil {
+		return false, apierrors.Internal(fmt.Errorf("admission webhook %q attempted to modify the object, which is not supported for this operation", h.name))
 	}
-	patched, err := ApplyJSONPatch(rawjson.Clone(d.shown(h, d.object)), patch)
+	patched, err := patch.ApplyJSON(rawjson.Clone(a.shown(h, a.object)), ops)
 	if err != nil {
-		return false, internalError(err)
+		return false, apierrors.Internal(err)
 	}
 	object, ok := patched.(map[string]any)
 	if !ok {
-		return false, internalError(fmt.Errorf("admission webhook %q makes %s of the object", h.name, rawjson.KindOf(patched)))
+		return false, apierrors.Internal(fmt.Errorf("admission webhook %q makes %s of the object", h.name, rawjson.KindOf(patched)))
 	}
-	if d.subresource == "scale" {
-		if object, err = d.scaled(d.object, object); err != nil {
+	if a.subresource == "scale" {
+		if object, err = a.scaled(a.object, object); err != nil {
 			return false, err
 		}
 	}
-	object["apiVersion"] = d.object["apiVersion"]
-	if rawjson.Equal(object, d.object) {
+	object["apiVersion"] = a.object["apiVersion"]
+	if rawjson.Equal(object, a.object) {
 		return false, nil
 	}
-	clear(d.object)
-	maps.Copy(d.object, object)
+	clear(a.object)
+	maps.Copy(a.object, object)
 	return true, nil
 }
 
-// shown returns an object as the webhook is to see it.
-func (d *admission) shown(h *webhook, object map[string]any) map[string]any {
+// shown returns an object in the version of the webhook.
+func (a *admission) shown(h *webhook, object map[string]any) map[string]any {
 	switch {
 	case object == nil:
 		return nil
-	case d.subresource == "scale":
-		return d.scaleOf(object)
+	case a.subresource == "scale":
+		return a.scaleOf(object)
 	}
 	object = maps.Clone(object)
-	object["apiVersion"] = d.kind.inVersion(h.version).APIVersion()
+	object["apiVersion"] = a.kind.inVersion(h.version).APIVersion()
 	return object
 }
 
-// inVersion is the resource in another version.
+// inVersion returns the resource in another version.
 func (k *kindInfo) inVersion(version string) apiResource {
 	r := k.resource
 	r.Version = version
 	return r
 }
 
-// ask asks one webhook, and returns its patch and its warnings. Failures are its own matter if it wants them to be ignored.
-func (d *admission) ask(h *webhook) (patch []byte, warnings []string, err error) {
-	if d.dryRun && h.effects {
-		return nil, nil, badRequest("admission webhook %q does not support dry run", h.name)
+// ask calls one webhook, and returns its patch and its warnings. It ignores failures if the webhook
+// has the failure policy Ignore.
+func (a *admission) ask(h *webhook) (patch []byte, warnings []string, err error) {
+	if a.dryRun && h.effects {
+		return nil, nil, apierrors.BadRequest("admission webhook %q does not support dry run", h.name)
 	}
-	ctx, cancel := context.WithTimeout(d.ctx, h.timeout)
+	ctx, cancel := context.WithTimeout(a.ctx, h.timeout)
 	defer cancel()
-	uid := d.server.newUID()
-	response, err := h.call(ctx, d.server, d.review(h, uid))
+	uid := a.server.newUID()
+	response, err := h.call(ctx, a.server, a.review(h, uid))
 	if err == nil {
-		if patch, err = d.judge(response, uid); err != nil {
+		if patch, err = a.judge(response, uid); err != nil {
 			err = fmt.Errorf("received invalid webhook response: %w", err)
 		}
 	}
 	if err != nil {
-		if h.ignore && d.ctx.Err() == nil {
-			d.server.opts.Logger.Warn("An admission webhook has failed, which is ignored.", "webhook", h.name, "error", err)
+		if h.ignore && a.ctx.Err() == nil {
+			a.server.opts.Logger.Warn("An admission webhook has failed, which is ignored.", "webhook", h.name, "error", err)
 			return nil, nil, nil
 		}
-		return nil, nil, internalError(fmt.Errorf("failed calling webhook %q: %w", h.name, err))
+		return nil, nil, apierrors.Internal(fmt.Errorf("failed calling webhook %q: %w", h.name, err))
 	}
-	warnings = texts(response["warnings"])
+	warnings = unstructured.Texts(response["warnings"])
 	if response["allowed"] != true {
 		return nil, warnings, denial(h.name, rawjson.AsMap(response["status"]))
 	}
 	return patch, warnings, nil
 }
 
-// review is the question to a webhook.
-func (d *admission) review(h *webhook, uid string) map[string]any {
-	r := &d.kind.resource
+// review returns the AdmissionReview for a webhook.
+func (a *admission) review(h *webhook, uid string) map[string]any {
+	r := &a.kind.resource
 	kind := func(version string) map[string]any {
-		if d.subresource == "scale" {
-			return gvk("autoscaling", "v1", "Scale")
+		if a.subresource == "scale" {
+			return unstructured.GroupVersionKind("autoscaling", "v1", "Scale")
 		}
-		return gvk(r.Group, version, r.Kind)
+		return unstructured.GroupVersionKind(r.Group, version, r.Kind)
 	}
 	resource := func(version string) map[string]any {
 		return map[string]any{"group": r.Group, "version": version, "resource": r.Plural}
 	}
 	request := map[string]any{
-		"uid": uid, "operation": d.operation, "dryRun": d.dryRun, "name": d.name, "userInfo": userInfo(), "options": d.options(),
+		"uid": uid, "operation": a.operation, "dryRun": a.dryRun, "name": a.name, "userInfo": userInfo(), "options": a.options(),
 		"kind": kind(h.version), "resource": resource(h.version), "requestKind": kind(r.Version), "requestResource": resource(r.Version),
 		"object": nil, "oldObject": nil,
 	}
-	if d.object != nil {
-		request["object"] = d.shown(h, d.object)
+	if a.object != nil {
+		request["object"] = a.shown(h, a.object)
 	}
-	if d.live != nil {
-		request["oldObject"] = d.shown(h, d.live)
+	if a.live != nil {
+		request["oldObject"] = a.shown(h, a.live)
 	}
-	if d.namespace != "" {
-		request["namespace"] = d.namespace
-	} else if d.kind.collection() == "namespaces." {
-		request["namespace"] = d.name
+	if a.namespace != "" {
+		request["namespace"] = a.namespace
+	} else if a.kind.collection() == "namespaces." {
+		request["namespace"] = a.name
 	}
-	if d.subresource != "" {
-		request["subResource"], request["requestSubResource"] = d.subresource, d.subresource
+	if a.subresource != "" {
+		request["subResource"], request["requestSubResource"] = a.subresource, a.subresource
 	}
 	return map[string]any{"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request}
 }
 
-// userInfo is the only user there is.
+// userInfo returns the only user.
 func userInfo() map[string]any {
 	return map[string]any{"username": "kopf", "groups": []any{"system:masters", "system:authenticated"}}
 }
 
-// options are those of the request, as its query has them.
-func (d *admission) options() map[string]any {
-	o := map[string]any{"kind": optionsOf(strings.ToLower(d.operation)), "apiVersion": "meta.k8s.io/v1"}
+// options returns the options in the query of the request.
+func (a *admission) options() map[string]any {
+	o := map[string]any{"kind": optionsOf(strings.ToLower(a.operation)), "apiVersion": "meta.k8s.io/v1"}
 	for _, key := range []string{"fieldManager", "fieldValidation", "propagationPolicy"} {
-		if v := d.query.Get(key); v != "" {
+		if v := a.query.Get(key); v != "" {
 			o[key] = v
 		}
 	}
-	if d.dryRun {
+	if a.dryRun {
 		o["dryRun"] = []any{"All"}
 	}
 	return o
 }
 
-// judge checks a webhook's answer, and returns its patch.
-func (d *admission) judge(response map[string]any, uid string) ([]byte, error) {
+// judge checks the response of a webhook, and returns its patch.
+func (a *admission) judge(response map[string]any, uid string) ([]byte, error) {
 	if response["uid"] != uid {
 		return nil, fmt.Errorf("expected response.uid=%q, got %q", uid, asWord(response["uid"]))
 	}
-	text := textIn(response, "patch")
+	text := unstructured.Text(response, "patch")
 	typ, hasType := response["patchType"].(string)
 	switch {
 	case text == "" && !hasType:
 		return nil, nil
-	case !d.mutating:
+	case !a.mutating:
 		return nil, errors.New("validating webhook may not return response.patch")
 	case text != "" && !hasType:
 		return nil, errors.New("webhook returned response.patch but not response.patchType")
@@ -357,20 +335,20 @@ func (d *admission) judge(response map[string]any, uid string) ([]byte, error) {
 	return decodeBase64(text)
 }
 
-// denial is the refusal of a webhook, with what it says about it.
+// denial returns the refusal by a webhook, with its message and details.
 func denial(webhook string, status map[string]any) error {
-	e := &statusError{code: 400, details: rawjson.AsMap(status["details"])}
-	if n := number(asWord(status["code"])); n > e.code {
-		e.code = n
+	e := &apierrors.StatusError{Code: 400, Details: rawjson.AsMap(status["details"])}
+	if n := number(asWord(status["code"])); n > e.Code {
+		e.Code = n
 	}
-	e.reason = textIn(status, "reason")
-	e.message = fmt.Sprintf("admission webhook %q denied the request", webhook)
+	e.Reason = unstructured.Text(status, "reason")
+	e.Message = fmt.Sprintf("admission webhook %q denied the request", webhook)
 	if text, _ := status["message"].(string); text != "" {
-		e.message += ": " + text
-	} else if e.reason != "" {
-		e.message += ": " + e.reason
+		e.Message += ": " + text
+	} else if e.Reason != "" {
+		e.Message += ": " + e.Reason
 	} else {
-		e.message += " without explanation"
+		e.Message += " without explanation"
 	}
 	return e
 }

@@ -15,32 +15,30 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
-
-// This file sends the questions of the in-memory API server to admission webhooks. Each question has a connection of its own,
-// which is closed with the answer.
 
 // webhook is one webhook of a configuration.
 type webhook struct {
 	name    string
 	url     string
-	service map[string]any // instead of the URL
+	service map[string]any // if there is no URL
 	ca      string         // in base64
 	timeout time.Duration
 	ignore  bool   // whether failures are ignored
-	effects bool   // whether it may do something that lasts, so that it must not be asked when something is only tried
-	again   bool   // whether it wants to be asked again when others have changed the object after it
-	version string // in which it wants the object
+	effects bool   // whether it may have side effects, so that it must not be called in dry runs
+	again   bool   // whether it wants to be called again if others have changed the object after it
+	version string // of the object that it gets
 }
 
 func newWebhook(hook map[string]any) *webhook {
 	client := rawjson.AsMap(hook["clientConfig"])
 	h := &webhook{timeout: 10 * time.Second, ignore: hook["failurePolicy"] == "Ignore", again: hook["reinvocationPolicy"] == "IfNeeded"}
-	h.name = textIn(hook, "name")
-	h.url = textIn(client, "url")
+	h.name = unstructured.Text(hook, "name")
+	h.url = unstructured.Text(client, "url")
 	h.service = rawjson.AsMap(client["service"])
-	h.ca = textIn(client, "caBundle")
+	h.ca = unstructured.Text(client, "caBundle")
 	h.effects = hook["sideEffects"] != "None" && hook["sideEffects"] != "NoneOnDryRun"
 	if seconds := number(asWord(hook["timeoutSeconds"])); seconds > 0 {
 		h.timeout = time.Duration(seconds) * time.Second
@@ -48,7 +46,7 @@ func newWebhook(hook map[string]any) *webhook {
 	return h
 }
 
-// asWord returns a number or a text as text, "" for all else.
+// asWord returns a number or a string as text, "" for all other values.
 func asWord(v any) string {
 	switch v := v.(type) {
 	case string:
@@ -61,25 +59,25 @@ func asWord(v any) string {
 
 func decodeBase64(text string) ([]byte, error) { return base64.StdEncoding.DecodeString(text) }
 
-// maxReview is the largest answer that is read, in bytes.
+// maxReview is the largest response of a webhook, in bytes.
 const maxReview = 10 << 20
 
-// call sends the question, and returns the response in the answer.
-func (h *webhook) call(ctx context.Context, s *Server, review map[string]any) (map[string]any, error) {
-	data, err := h.post(ctx, s, review)
+// call sends a review on a connection of its own, and returns the response.
+func (w *webhook) call(ctx context.Context, s *Server, review map[string]any) (map[string]any, error) {
+	data, err := w.post(ctx, s, review)
 	if err != nil {
 		return nil, fmt.Errorf("failed to call webhook: %w", err)
 	}
-	return h.response(data)
+	return w.response(data)
 }
 
-// post sends a review, and returns what the webhook has answered.
-func (h *webhook) post(ctx context.Context, s *Server, review map[string]any) ([]byte, error) {
+// post sends a review, and returns the body of the response.
+func (w *webhook) post(ctx context.Context, s *Server, review map[string]any) ([]byte, error) {
 	body, err := rawjson.Encode(review)
 	if err != nil {
 		return nil, err
 	}
-	address, err := h.address(s)
+	address, err := w.address(s)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +88,7 @@ func (h *webhook) post(ctx context.Context, s *Server, review map[string]any) ([
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("Accept", "application/json, */*")
 	request.Header.Set("User-Agent", "kube-apiserver-admission")
-	transport, err := h.transport(s)
+	transport, err := w.transport(s)
 	if err != nil {
 		return nil, err
 	}
@@ -106,8 +104,8 @@ func (h *webhook) post(ctx context.Context, s *Server, review map[string]any) ([
 	return data, err
 }
 
-// response reads the answer.
-func (h *webhook) response(data []byte) (map[string]any, error) {
+// response decodes the response in a body.
+func (w *webhook) response(data []byte) (map[string]any, error) {
 	review, err := rawjson.DecodeObject(data)
 	if err != nil {
 		return nil, fmt.Errorf("failed to call webhook: %w", err)
@@ -122,23 +120,23 @@ func (h *webhook) response(data []byte) (map[string]any, error) {
 	return response, nil
 }
 
-// address is where the webhook is. There is no network of services here, so that those fail.
-func (h *webhook) address(s *Server) (string, error) {
-	timeout := fmt.Sprintf("timeout=%ds", int(h.timeout.Seconds()))
-	if h.url == "" {
-		name, namespace, path := asWord(h.service["name"]), asWord(h.service["namespace"]), asWord(h.service["path"])
-		port := asWord(h.service["port"])
+// address returns the URL of the webhook. Services have no network here, so calls to them fail.
+func (w *webhook) address(s *Server) (string, error) {
+	timeout := fmt.Sprintf("timeout=%ds", int(w.timeout.Seconds()))
+	if w.url == "" {
+		name, namespace, path := asWord(w.service["name"]), asWord(w.service["namespace"]), asWord(w.service["path"])
+		port := asWord(w.service["port"])
 		if port == "" {
 			port = "443"
 		}
 		why := fmt.Sprintf("service %q not found", name)
-		if s.db.get("services.", namespace+"/"+name) != nil {
+		if s.db.Get("services.", namespace+"/"+name) != nil {
 			why = fmt.Sprintf("no endpoints available for service %q", name)
 		}
 		at := fmt.Sprintf("https://%s.%s.svc:%s/%s?%s", name, namespace, port, strings.TrimPrefix(path, "/"), timeout)
 		return "", &url.Error{Op: "Post", URL: at, Err: errors.New(why)}
 	}
-	u, err := url.Parse(h.url)
+	u, err := url.Parse(w.url)
 	if err != nil {
 		return "", err
 	}
@@ -146,19 +144,20 @@ func (h *webhook) address(s *Server) (string, error) {
 	return u.String(), nil
 }
 
-// transport makes the connection, as the options say, or to a server that the configuration's authority vouches for.
-func (h *webhook) transport(s *Server) (http.RoundTripper, error) {
-	if handler := s.webhookHere(h.url); handler != nil {
+// transport returns the transport of the options, or one that trusts the CA bundle of the
+// configuration.
+func (w *webhook) transport(s *Server) (http.RoundTripper, error) {
+	if handler := s.webhookHere(w.url); handler != nil {
 		return &Transport{handler}, nil
 	}
 	if s.opts.WebhookTransport != nil {
 		return s.opts.WebhookTransport, nil
 	}
 	t := &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}
-	if h.ca != "" {
-		bundle, err := decodeBase64(h.ca)
+	if w.ca != "" {
+		bundle, err := decodeBase64(w.ca)
 		if err != nil {
-			return nil, fmt.Errorf("the authorities of the webhook %q are no base64: %w", h.name, err)
+			return nil, fmt.Errorf("the authorities of the webhook %q are no base64: %w", w.name, err)
 		}
 		t.TLSClientConfig.RootCAs = x509.NewCertPool()
 		if !t.TLSClientConfig.RootCAs.AppendCertsFromPEM(bundle) {
@@ -168,7 +167,8 @@ func (h *webhook) transport(s *Server) (http.RoundTripper, error) {
 	return t, nil
 }
 
-// HandleReviews makes a handler in this process one that webhooks can be at, until end is called.
+// HandleReviews serves webhooks by a handler in this process, at the URL that it returns, until end
+// is called.
 func (s *Server) HandleReviews(handler http.Handler) (url string, end func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,7 +184,7 @@ func (s *Server) HandleReviews(handler http.Handler) (url string, end func()) {
 	}
 }
 
-// webhookHere returns the handler in this process that a webhook is at, nil if it is elsewhere.
+// webhookHere returns the handler in this process that serves a webhook, nil if there is none.
 func (s *Server) webhookHere(address string) http.Handler {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -195,7 +195,7 @@ func (s *Server) webhookHere(address string) http.Handler {
 	return s.webhooks[u.Host]
 }
 
-// badAnswer says what an answer means that is none: what it says itself, if it is a Status.
+// badAnswer returns the error of a response without a review: its message, if it is a Status.
 func badAnswer(code int, body []byte) error {
 	status, err := rawjson.DecodeObject(body)
 	switch {

@@ -3,28 +3,28 @@ package apiserver
 import (
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 
+	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
+	"github.com/kopf-go/kopf/internal/apiserver/field"
+	"github.com/kopf-go/kopf/internal/apiserver/managedfields"
+	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 	"github.com/kopf-go/kopf/internal/rawjson"
 	"github.com/kopf-go/kopf/internal/yaml"
 )
 
-// This file is server-side apply in the in-memory API server: a configuration is merged into the live object, fields
-// that were applied before and are no longer are removed, and fields of others are refused unless forced.
-
-// apply is a server-side apply.
+// apply answers a server-side apply.
 func (a *apiRequest) apply(w http.ResponseWriter, r *http.Request) error {
 	if a.query.Get("fieldManager") == "" {
-		return invalidOptions("PatchOptions", fieldError{typ: "FieldValueRequired", field: "fieldManager", detail: "is required for apply patch"})
+		return invalidOptions("PatchOptions", field.Required("fieldManager", "is required for apply patch"))
 	}
-	live := a.server.db.get(a.kind.collection(), a.key())
+	live := a.server.db.Get(a.kind.collection(), a.key())
 	if a.subresource != "" && live == nil {
 		return a.kind.notFound(a.name)
 	}
 	all, err := yaml.ParseManifests(a.body)
 	if err != nil || len(all) != 1 {
-		return badRequest("error decoding YAML: %v", err)
+		return apierrors.BadRequest("error decoding YAML: %v", err)
 	}
 	object := all[0]
 	if err := a.checkApplied(object); err != nil {
@@ -34,17 +34,18 @@ func (a *apiRequest) apply(w http.ResponseWriter, r *http.Request) error {
 		object = a.unscaled(object)
 	}
 	force := a.query.Get("force")
-	o := applyOptions{managedOptions: a.managed(), force: force == "true" || force == "1"}
-	o.operation = "Apply"
+	forced := force == "true" || force == "1"
+	o := a.managed()
+	o.Operation = "Apply"
 	if live == nil {
-		return a.applyNew(w, r, object, o)
+		return a.applyNew(w, r, object, o, forced)
 	}
-	raw, err := a.changeApplied(func(live map[string]any) (map[string]any, *applyOptions, error) {
-		merged, refused := serverSideApply(live, rawjson.Clone(object).(map[string]any), o)
+	raw, err := a.change(true, func(live map[string]any) (map[string]any, error) {
+		merged, refused := managedfields.Apply(live, rawjson.Clone(object).(map[string]any), o, forced)
 		if refused != nil {
-			return nil, nil, refused
+			return nil, refused
 		}
-		return merged, &o, a.checkMerged(merged, rawjson.AsMap(object["metadata"]))
+		return merged, a.checkMerged(merged, rawjson.AsMap(object["metadata"]))
 	})
 	if err != nil {
 		return err
@@ -52,42 +53,43 @@ func (a *apiRequest) apply(w http.ResponseWriter, r *http.Request) error {
 	return a.answerItem(w, r, 200, raw)
 }
 
-// checkApplied refuses configurations of another kind, and those that do not fit the type: there is no telling whose their fields
-// would be.
+// checkApplied refuses a configuration of another kind, and one that does not fit its type, since
+// its fields could not be assigned to managers.
 func (a *apiRequest) checkApplied(object map[string]any) error {
-	apiVersion := textIn(object, "apiVersion")
-	kind := textIn(object, "kind")
+	apiVersion := unstructured.Text(object, "apiVersion")
+	kind := unstructured.Text(object, "kind")
 	group, version, grouped := strings.Cut(apiVersion, "/")
 	if !grouped {
 		group, version = "", apiVersion
 	}
 	if wantedVersion, wantedKind := a.wanted(); apiVersion != wantedVersion || kind != wantedKind {
-		return badRequest("invalid object type: %s/%s, Kind=%s", group, version, kind)
+		return apierrors.BadRequest("invalid object type: %s/%s, Kind=%s", group, version, kind)
 	}
 	meta := rawjson.AsMap(object["metadata"])
 	if meta["managedFields"] != nil {
-		return badRequest("metadata.managedFields must be nil")
+		return apierrors.BadRequest("metadata.managedFields must be nil")
 	}
 	if a.subresource == "scale" {
 		return nil
 	}
-	if why := a.managed().rootType().typeError(object, false); why != "" {
-		namespace := textIn(meta, "namespace")
-		name := textIn(meta, "name")
-		return &statusError{500, "", fmt.Sprintf("failed to create typed patch object (%s/%s; %s/%s, Kind=%s): %s", namespace, name, group, version, kind, why), nil}
+	if why := a.managed().TypeError(object, false); why != "" {
+		namespace := unstructured.Text(meta, "namespace")
+		name := unstructured.Text(meta, "name")
+		return apierrors.New(500, "", fmt.Sprintf("failed to create typed patch object (%s/%s; %s/%s, Kind=%s): %s", namespace, name, group, version, kind, why), nil)
 	}
 	return nil
 }
 
-// checkMerged refuses what the typed kinds cannot hold, and what is about another object than the address.
+// checkMerged refuses a merged object that does not fit the Go types of its kind, or that has
+// another name or namespace than the address.
 func (a *apiRequest) checkMerged(merged, applied map[string]any) error {
 	meta := rawjson.AsMap(merged["metadata"])
 	if why := untyped(a.kind, merged); why != "" {
-		namespace := textIn(applied, "namespace")
-		name := textIn(applied, "name")
+		namespace := unstructured.Text(applied, "namespace")
+		name := unstructured.Text(applied, "name")
 		kind := fmt.Sprintf("%s/%s, Kind=%s", a.kind.resource.Group, a.kind.resource.Version, a.kind.resource.Kind)
-		return &statusError{500, "", fmt.Sprintf("failed to convert new object (%s/%s; %s) to proper version: unable to convert unstructured object to %s: error decoding from json: %s",
-			namespace, name, kind, kind, why), nil}
+		return apierrors.New(500, "", fmt.Sprintf("failed to convert new object (%s/%s; %s) to proper version: unable to convert unstructured object to %s: error decoding from json: %s",
+			namespace, name, kind, kind, why), nil)
 	}
 	if err := a.place(meta); err != nil {
 		return err
@@ -95,10 +97,11 @@ func (a *apiRequest) checkMerged(merged, applied map[string]any) error {
 	return a.checkOwnName(meta)
 }
 
-func (a *apiRequest) applyNew(w http.ResponseWriter, r *http.Request, object map[string]any, o applyOptions) error {
+// applyNew creates an object from a configuration.
+func (a *apiRequest) applyNew(w http.ResponseWriter, r *http.Request, object map[string]any, o managedfields.Options, forced bool) error {
 	a.verb = "create"
 	applied := rawjson.AsMap(object["metadata"])
-	merged, refused := serverSideApply(nil, object, o)
+	merged, refused := managedfields.Apply(nil, object, o, forced)
 	if refused != nil {
 		return refused
 	}
@@ -110,322 +113,14 @@ func (a *apiRequest) applyNew(w http.ResponseWriter, r *http.Request, object map
 		return err
 	}
 	if v, ok := meta["resourceVersion"].(string); ok && !rawjson.IsDigits(v) {
-		return &statusError{500, "", fmt.Sprintf("strconv.ParseUint: parsing %q: invalid syntax", v), nil}
+		return apierrors.New(500, "", fmt.Sprintf("strconv.ParseUint: parsing %q: invalid syntax", v), nil)
 	}
 	if !a.dryRun {
 		delete(meta, "resourceVersion")
 	}
-	raw, code, err := a.createObject(merged, &o)
+	raw, code, err := a.createObject(merged, true)
 	if err != nil {
 		return err
 	}
 	return a.answerItem(w, r, code, raw)
-}
-
-// applyOptions says who applies, and whether by force.
-type applyOptions struct {
-	managedOptions
-	force bool
-}
-
-// serverSideApply merges a configuration into the live object, which is nil if there is none. The result has its
-// managedFields.
-func serverSideApply(live map[string]any, applied map[string]any, o applyOptions) (map[string]any, *statusError) {
-	merged, refused := o.apply(live, applied)
-	if refused != nil {
-		return nil, refused
-	}
-	notes := rawjson.AsMap(rawjson.AsMap(merged["metadata"])["annotations"])
-	if text, _ := notes[lastAppliedAnnotation].(string); text != "" && o.manager == kubectlManager {
-		own := rawjson.Clone(applied).(map[string]any)
-		if mine := rawjson.AsMap(rawjson.AsMap(own["metadata"])["annotations"]); mine != nil {
-			if delete(mine, lastAppliedAnnotation); len(mine) == 0 {
-				delete(rawjson.AsMap(own["metadata"]), "annotations")
-			}
-		}
-		if data, err := rawjson.Encode(own); err == nil {
-			notes[lastAppliedAnnotation] = string(data) + "\n"
-		}
-	}
-	return merged, nil
-}
-
-// What kubectl applies with, and where it notes what it has applied by itself: kube-apiserver keeps the two in step.
-const (
-	kubectlManager        = "kubectl"
-	lastAppliedAnnotation = "kubectl.kubernetes.io/last-applied-configuration"
-)
-
-func (o applyOptions) apply(live map[string]any, applied map[string]any) (map[string]any, *statusError) {
-	base := map[string]any{}
-	if live != nil {
-		base = rawjson.Clone(live).(map[string]any)
-	}
-	all := managersOf(base)
-	if live != nil && len(all) == 0 {
-		whole := compareFields(nil, live, o.managedOptions).added.minus(ignoredFields)
-		o.reset(whole)
-		all[managerKey{"before-first-apply", "Update", o.apiVersion, o.subresource}] = &managed{apiVersion: o.apiVersion, time: timestamp(o.now), fields: whole}
-	}
-	delete(rawjson.AsMap(base["metadata"]), "managedFields")
-	delete(rawjson.AsMap(applied["metadata"]), "managedFields")
-	t := o.rootType()
-	merged, _ := mergeTyped(t, rawjson.Clone(base), any(applied), live != nil, true).(map[string]any)
-	before, old := &fieldSet{}, all[o.key()]
-	mine := &managed{apiVersion: o.apiVersion, fields: appliedFields(applied, t)}
-	o.reset(mine.fields)
-	if old != nil {
-		before, mine.time = old.fields, old.time
-	}
-	all[o.key()] = mine
-	if !before.empty() {
-		merged = all.drop(t, merged, before)
-	}
-	c := compareFields(base, merged, o.managedOptions)
-	for _, set := range []*fieldSet{c.added, c.modified, c.removed} {
-		o.reset(set)
-	}
-	if refused := all.disown(c, o, base); refused != nil {
-		return nil, refused
-	}
-	if mine.fields = mine.fields.minus(ignoredFields); mine.fields.empty() {
-		delete(all, o.key())
-	}
-	if live == nil || !rawjson.Equal(base, merged) {
-		mine.time = timestamp(o.now)
-	}
-	if o.schema == nil || o.schema.builtin != nil {
-		dropNulls(merged)
-	} else {
-		dropNulls(merged["metadata"])
-	}
-	if merged["metadata"] == nil {
-		merged["metadata"] = map[string]any{}
-	}
-	all.store(merged)
-	return merged, nil
-}
-
-// drop removes from an object what was applied before and is not any more, unless others own it, or own something
-// in it.
-func (all managers) drop(t fieldType, merged map[string]any, before *fieldSet) map[string]any {
-	owned := &fieldSet{}
-	for _, m := range all {
-		owned = owned.union(m.fields)
-	}
-	whole := appliedFields(merged, t).withNamed(t)
-	left := rawjson.AsMap(without(t, any(merged), before.withNamed(t)))
-	left = rawjson.AsMap(without(t, any(merged), whole.minus(appliedFields(left, t).withNamed(t).union(owned.withNamed(t)))))
-	gone := whole.minus(appliedFields(left, t).withNamed(t)).and(before.withNamed(t))
-	merged = rawjson.AsMap(without(t, any(merged), gone))
-	if merged == nil {
-		merged = make(map[string]any)
-	}
-	return merged
-}
-
-// disown takes from all other managers what was changed and what is gone, or tells of the conflicts.
-func (all managers) disown(c *comparison, o applyOptions, live map[string]any) *statusError {
-	changed := c.added.union(c.modified)
-	conflicts := make(map[managerKey]*fieldSet)
-	for k, m := range all {
-		if k == o.key() {
-			continue
-		}
-		if both := m.fields.and(changed); !both.empty() {
-			conflicts[k] = both
-		}
-	}
-	if o.manager == kubectlManager && !o.force {
-		upgraded := o.lastApplied(live)
-		for k, set := range conflicts {
-			if conflicts[k] = set.minus(upgraded); conflicts[k].empty() {
-				delete(conflicts, k)
-			}
-		}
-	}
-	if len(conflicts) > 0 && !o.force {
-		return conflictOf(conflicts, all)
-	}
-	for k, m := range all {
-		if k == o.key() {
-			continue
-		}
-		if m.fields = m.fields.minus(changed).minus(c.removed); m.fields.empty() {
-			delete(all, k)
-		}
-	}
-	return nil
-}
-
-// lastApplied returns the fields that kubectl has applied by itself, and that are still so: it may take them over.
-func (o applyOptions) lastApplied(live map[string]any) *fieldSet {
-	text, _ := rawjson.AsMap(rawjson.AsMap(live["metadata"])["annotations"])[lastAppliedAnnotation].(string)
-	last, err := rawjson.DecodeObject([]byte(text))
-	if err != nil || last["apiVersion"] != o.apiVersion {
-		return &fieldSet{}
-	}
-	c := compareFields(last, live, o.managedOptions)
-	return appliedFields(last, o.rootType()).minus(c.modified).minus(c.added).minus(c.removed)
-}
-
-// conflictOf words the refusal of an apply.
-func conflictOf(conflicts map[managerKey]*fieldSet, all managers) *statusError {
-	var causes []any
-	byManager := make(map[string][]string)
-	var names []string
-	for k, set := range conflicts {
-		name := fmt.Sprintf("%q", k.manager)
-		if k.subresource != "" {
-			name += fmt.Sprintf(" with subresource %q", k.subresource)
-		}
-		if k.operation == "Update" {
-			name += " using " + all[k].apiVersion
-		}
-		names = append(names, name)
-		set.each(nil, func(path []string) { byManager[name] = append(byManager[name], spelling(path)) })
-	}
-	slices.Sort(names)
-	var texts []string
-	for _, name := range names {
-		fields := byManager[name]
-		for _, f := range fields {
-			causes = append(causes, causeOf("FieldManagerConflict", "conflict with "+name, f))
-		}
-		texts = append(texts, "conflicts with "+name+":\n- "+strings.Join(fields, "\n- "))
-	}
-	noun, list := "conflicts", strings.Join(texts, "\n")
-	if len(causes) == 1 {
-		noun, list = "conflict", "conflict with "+names[0]+": "+byManager[names[0]][0]
-	}
-	return &statusError{409, "Conflict", fmt.Sprintf("Apply failed with %d %s: %s", len(causes), noun, list), map[string]any{"causes": causes}}
-}
-
-// mergeTyped merges a configuration into a live value: maps key by key, lists by the keys of their items where they have such, all
-// else is replaced. Empty maps and lists stay only where nothing is merged into them.
-func mergeTyped(t fieldType, live, applied any, isLive, isApplied bool) any {
-	a, wasMap := live.(map[string]any)
-	b, isMap := applied.(map[string]any)
-	la, wasList := live.([]any)
-	lb, isList := applied.([]any)
-	switch {
-	case t.atomic():
-	case (isMap || !isApplied || applied == nil) && (wasMap || !isLive || live == nil) && len(a)+len(b) > 0:
-		merged := make(map[string]any, len(a)+len(b))
-		for _, key := range rawjson.UnionKeys(a, b) {
-			child, _ := t.field(key)
-			x, inA := a[key]
-			y, inB := b[key]
-			merged[key] = mergeTyped(child, x, y, inA, inB)
-		}
-		return merged
-	case t.associative() && (isList || !isApplied || applied == nil) && (wasList || !isLive || live == nil) && len(la)+len(lb) > 0:
-		if merged, ok := mergeAssociative(t, la, lb); ok {
-			return merged
-		}
-	}
-	if isApplied {
-		return rawjson.Clone(applied)
-	}
-	return live
-}
-
-// mergeAssociative merges lists whose items can be told apart, and tells whether it could.
-func mergeAssociative(t fieldType, live, applied []any) ([]any, bool) {
-	orderA, itemsA, fineA := t.steps(live)
-	orderB, itemsB, fineB := t.steps(applied)
-	if !fineA || !fineB {
-		return nil, false
-	}
-	merged := make([]any, 0, len(itemsA)+len(itemsB))
-	for _, step := range interleaved(orderA, orderB) {
-		x, inA := itemsA[step]
-		y, inB := itemsB[step]
-		merged = append(merged, mergeTyped(t.item(), x, y, inA, inB))
-	}
-	return merged, true
-}
-
-// interleaved returns the steps of both lists, each once, as kube-apiserver orders the merged items: those applied in their order,
-// and the live ones that are not applied about where they were, between those that are in both.
-func interleaved(live, applied []string) []string {
-	inLive, inApplied, done := make(map[string]bool, len(live)), make(map[string]bool, len(applied)), make(map[string]bool, len(applied))
-	for _, step := range live {
-		inLive[step] = true
-	}
-	var shared []string
-	for _, step := range applied {
-		if inApplied[step] = true; inLive[step] {
-			shared = append(shared, step)
-		}
-	}
-	all := make([]string, 0, len(live)+len(applied))
-	for len(live) > 0 || len(applied) > 0 {
-		if len(live) > 0 {
-			next := live[0]
-			turn := len(applied) > 0 && applied[0] == next
-			switch {
-			case !inApplied[next]:
-				all, live = append(all, next), live[1:]
-				continue
-			case turn:
-				live = live[1:]
-			case done[next], len(applied) > 0 && len(shared) > 0 && next != shared[0]: // its turn was, or comes with the applied ones
-				live = live[1:]
-				continue
-			}
-		}
-		step := applied[0]
-		all, done[step], applied = append(all, step), true, applied[1:]
-		if len(shared) > 0 && shared[0] == step {
-			shared = shared[1:]
-		}
-	}
-	return all
-}
-
-// without returns a value less the fields of a set, nil if nothing is left.
-func without(t fieldType, v any, gone *fieldSet) any {
-	switch v := v.(type) {
-	case map[string]any:
-		if t.atomic() || len(v) == 0 {
-			return nil
-		}
-		left := make(map[string]any, len(v))
-		for key, e := range v {
-			step := "f:" + key
-			if gone.members[step] {
-				continue
-			}
-			if below := gone.children[step]; !below.empty() {
-				child, _ := t.field(key)
-				e = without(child, e, below)
-			}
-			left[key] = e
-		}
-		if len(left) == 0 {
-			return nil
-		}
-		return left
-	case []any:
-		if !t.associative() || len(v) == 0 {
-			return nil
-		}
-		var left []any
-		for _, e := range v {
-			step, _ := t.step(e)
-			if gone.members[step] {
-				continue
-			}
-			if below := gone.children[step]; !below.empty() {
-				e = without(t.item(), e, below)
-			}
-			left = append(left, e)
-		}
-		if len(left) == 0 {
-			return nil
-		}
-		return left
-	}
-	return v
 }

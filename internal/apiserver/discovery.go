@@ -7,13 +7,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// This file answers what the in-memory API server serves: groups, versions and resources, in the classic form and in the
-// aggregated one.
-
-// discovery answers a request below /api and /apis that names no resource.
+// discovery answers a request below /api and /apis that names no resource, in the classic form or
+// in the aggregated one.
 func (s *Server) discovery(w http.ResponseWriter, r *http.Request, parts []string) {
 	kinds := s.kinds()
 	aggregated := strings.Contains(r.Header.Get("Accept"), "as=APIGroupDiscoveryList")
@@ -55,7 +54,7 @@ func (s *Server) resourceList(w http.ResponseWriter, r *http.Request, kinds []*k
 	}
 	answer := map[string]any{"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": groupVersion, "resources": list}
 	if groupVersion == "v1" {
-		delete(answer, "apiVersion") // as in its first days
+		delete(answer, "apiVersion") // the first API version does not send it
 	}
 	s.write(w, r, 200, answer)
 }
@@ -87,7 +86,7 @@ func resourceEntries(k *kindInfo) []any {
 	return all
 }
 
-// subresourceKind is what is sent and answered at a subresource.
+// subresourceKind returns the kind that a subresource takes and returns.
 func (k *kindInfo) subresourceKind(sub string) *apiResource {
 	other := &apiResource{Version: "v1"}
 	switch sub {
@@ -105,12 +104,13 @@ func (k *kindInfo) subresourceKind(sub string) *apiResource {
 	return other
 }
 
-// responseKind names a kind in the aggregated form, where built-in ones leave out their own group and version.
+// responseKind returns a kind in the aggregated form, in which built-in kinds omit their own group
+// and version.
 func (k *kindInfo) responseKind(r *apiResource) map[string]any {
 	if k.crd == nil && r.Group == k.resource.Group && r.Version == k.resource.Version {
-		return gvk("", "", r.Kind)
+		return unstructured.GroupVersionKind("", "", r.Kind)
 	}
-	return gvk(r.Group, r.Version, r.Kind)
+	return unstructured.GroupVersionKind(r.Group, r.Version, r.Kind)
 }
 
 func subresourceVerbs(sub string) []string {
@@ -125,7 +125,7 @@ func subresourceVerbs(sub string) []string {
 	return []string{"create"}
 }
 
-// anys returns texts as a decoded list.
+// anys returns strings as a decoded list.
 func anys(list []string) []any {
 	all := make([]any, len(list))
 	for i, s := range list {
@@ -134,7 +134,7 @@ func anys(list []string) []any {
 	return all
 }
 
-// byGroup returns the kinds of each group, in the order in which a real server tells of them.
+// byGroup returns the kinds of each group, in the order of kube-apiserver.
 func byGroup(kinds []*kindInfo) (names []string, groups map[string][]*kindInfo) {
 	groups = make(map[string][]*kindInfo)
 	for _, k := range kinds {
@@ -149,7 +149,7 @@ func byGroup(kinds []*kindInfo) (names []string, groups map[string][]*kindInfo) 
 	return names, groups
 }
 
-// groupRank puts the built-in groups before all others.
+// groupRank puts the built-in groups first.
 func groupRank(group string) int {
 	order := []string{
 		"", "events.k8s.io", "authentication.k8s.io", "authorization.k8s.io", "autoscaling", "batch", "networking.k8s.io", "policy",

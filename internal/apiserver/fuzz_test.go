@@ -4,19 +4,19 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"slices"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/google/go-cmp/cmp"
-
+	"github.com/kopf-go/kopf/internal/apiserver/protobuf"
+	"github.com/kopf-go/kopf/internal/apiserver/schema"
+	"github.com/kopf-go/kopf/internal/apiserver/selector"
+	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -28,7 +28,8 @@ const fuzzedDefinition = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"Custom
 "schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","properties":{"n":{"type":"integer","default":1},"l":{"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["a"],
 "items":{"type":"object","required":["a"],"properties":{"a":{"type":"string"},"c":{"type":"string","format":"date-time"}}}}}},"status":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}}}]}}`
 
-// FuzzRequest sends anything to the embedded server: it answers with a status and, but for some pages, with JSON, and goes on.
+// FuzzRequest sends anything to the embedded server: it answers with a status and, but for some
+// pages, with JSON, and goes on.
 func FuzzRequest(f *testing.F) {
 	for _, seed := range []struct{ method, target, media, accept, body string }{
 		{"GET", "/api/v1/namespaces/default/pods?labelSelector=a%3Db,c+in+(d)&fieldSelector=metadata.name%3Da&limit=1", "", "", ""},
@@ -111,188 +112,28 @@ func fuzzedServer(t *testing.T) *Server {
 	return s
 }
 
-// FuzzLabelSelector reads a selector, and one that is written anew from what it means.
-func FuzzLabelSelector(f *testing.F) {
-	f.Add("a=b,c!=d,e in (f,g),h,!i,j>1,k notin ()")
-	f.Add("a in (")
-	f.Add("!")
-	f.Add("a,")
-	f.Fuzz(func(t *testing.T, text string) {
-		all, err := parseLabels(text)
-		if err != nil {
-			return
-		}
-		var parts []string
-		for _, r := range all {
-			if r.key == "" {
-				t.Fatalf("%q has a requirement without a key", text)
-			}
-			switch r.op {
-			case "exists":
-				parts = append(parts, r.key)
-			case "!exists":
-				parts = append(parts, "!"+r.key)
-			case "in", "notin":
-				parts = append(parts, r.key+" "+r.op+" ("+strings.Join(r.values, ",")+")")
-			default:
-				parts = append(parts, r.key+r.op+r.values[0])
-			}
-			_ = r.fits("1", true)
-			if r.fits("1", false) == slices.Contains([]string{"=", "in", "exists", "<", ">"}, r.op) {
-				t.Errorf("%q: what is not there fits %+v", text, r)
+// TestDepth gives everything that reads nested text more of it than any stack would hold.
+func TestDepth(t *testing.T) {
+	const depth = 100_000
+	for name, text := range map[string]string{
+		"lists": strings.Repeat("[", depth) + strings.Repeat("]", depth), "objects": strings.Repeat(`{"a":`, depth) + "1" + strings.Repeat("}", depth),
+		"open lists": strings.Repeat("[", depth), "open objects": strings.Repeat(`{"a":`, depth), "texts": strings.Repeat(`"\`, depth),
+	} {
+		for parser, parse := range map[string]func() error{
+			"protobuf": func() error {
+				_, err := protobuf.Decode(append([]byte("k8s\x00"), bytes.Repeat([]byte{0x0a, 0xff, 0xff, 0x03}, depth)...))
+				return err
+			},
+			"label selectors": func() error { _, err := selector.ParseLabels(text); return errors.Join(err, rawjson.ErrMalformed) },
+			"patterns": func() error {
+				_, err := schema.Compile(map[string]any{"pattern": strings.NewReplacer("[", "(", "]", ")", "{", "(", "}", ")*").Replace(text)})
+				return errors.Join(err, rawjson.ErrMalformed)
+			},
+			"paths": func() error { _ = unstructured.JSONPath(map[string]any{}, text); return rawjson.ErrMalformed },
+		} {
+			if err := parse(); err == nil {
+				t.Errorf("%s takes %s nested %d times", parser, name, depth)
 			}
 		}
-		again, err := parseLabels(strings.Join(parts, ","))
-		if diff := cmp.Diff(all, again, cmp.AllowUnexported(requirement{})); err != nil || diff != "" {
-			t.Errorf("%q means %q, which is %v (%v)\n%s", text, parts, again, err, diff)
-		}
-	})
-}
-
-// FuzzFieldSelector does likewise for fields.
-func FuzzFieldSelector(f *testing.F) {
-	f.Add("metadata.name=a,status.phase!=b,c==d")
-	f.Add(",=,")
-	f.Fuzz(func(t *testing.T, text string) {
-		all, err := parseFields(text)
-		if err != nil {
-			return
-		}
-		for _, r := range all {
-			if len(r.values) != 1 || r.fits(r.values[0], true) != (r.op == "=") {
-				t.Errorf("%q has the requirement %+v", text, r)
-			}
-		}
-	})
-}
-
-// FuzzTablePath follows the path of a column: what it finds is in the object, and not more than is there.
-func FuzzTablePath(f *testing.F) {
-	f.Add(`{"a":[{"b":"x","c":1},{"b":"y"}]}`, `.a[?(@.b=="x")].c`)
-	f.Add(`{"a":[1,2]}`, `{$.a[-9223372036854775808]}`)
-	f.Add(`{"a":{"b":[]}}`, `['a'].*[*]..[0]`)
-	f.Add(`{"a":1}`, `.a\`)
-	f.Add(`[[[[1]]]]`, `[*][?(@[?(@[0`)
-	f.Fuzz(func(t *testing.T, text, path string) {
-		v, err := rawjson.Decode([]byte(text))
-		if err != nil {
-			t.Skip()
-		}
-		found := JSONPath(v, path)
-		if len(found) > strings.Count(text, ",")+strings.Count(text, ":")+strings.Count(text, "[")+1 {
-			t.Errorf("%q leads to %d values in %s", path, len(found), text)
-		}
-		for _, typ := range []string{"date", "integer", "boolean", "string"} {
-			cell := (&printerColumn{typ: typ, path: path}).value(view([]byte(text)), time.Unix(0, 0))
-			if _, err := json.Marshal(cell); err != nil {
-				t.Errorf("%q in %s is shown as %v: %v", path, text, cell, err)
-			}
-		}
-	})
-}
-
-// FuzzContinue reads the token of a page back.
-func FuzzContinue(f *testing.F) {
-	f.Add(uint64(7), "default/a", "z.z~z")
-	f.Fuzz(func(t *testing.T, version uint64, key, token string) {
-		if gotVersion, gotKey, err := decodeContinue(encodeContinue(version, key)); !strings.Contains(key, "~") && (err != nil || gotVersion != version || gotKey != key) {
-			t.Errorf("%d %q is read as %d %q, %v", version, key, gotVersion, gotKey, err)
-		}
-		if version, _, err := decodeContinue(token); err == nil && !strings.EqualFold(strings.TrimLeft(strings.SplitN(token, ".", 2)[0], "0"), strings.TrimLeft(strconv.FormatUint(version, 36), "0")) {
-			t.Errorf("%q is of %d", token, version)
-		}
-	})
-}
-
-// FuzzSchema compiles a schema, and has an object pruned, completed and checked by it. Doing so once more changes nothing.
-func FuzzSchema(f *testing.F) {
-	f.Add(`{"type":"object","properties":{"a":{"type":"array","uniqueItems":true,"items":{"type":"integer","multipleOf":0.5,"maximum":1e300}}}}`, `{"a":[1,1,1e400],"b":2}`)
-	f.Add(`{"properties":{"a":{"default":{"b":1},"properties":{"b":{"default":[2]}}},"c":{"nullable":true,"type":"string","pattern":"^(a|b)*$","maxLength":-1}},"not":{"required":["a"]}}`, `{"a":null,"c":null}`)
-	f.Add(`{"additionalProperties":{"x-kubernetes-int-or-string":true,"anyOf":[{"type":"integer"},{"type":"string","format":"cidr"}]},"oneOf":[{"enum":[{}]},{}],"minProperties":99999999999999999999}`, `{"":"::/0","a":{}}`)
-	f.Add(`{"properties":{"a":{"x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["k"],"items":{"x-kubernetes-embedded-resource":true,"properties":{"k":{"default":1}}}}}}`, `{"a":[{},{"k":1},null,[]]}`)
-	f.Fuzz(func(t *testing.T, definition, object string) {
-		source, err := rawjson.DecodeObject([]byte(definition))
-		if err != nil {
-			t.Skip()
-		}
-		obj, err := rawjson.DecodeObject([]byte(object))
-		if err != nil {
-			t.Skip()
-		}
-		s, err := compileSchema(source)
-		if err != nil {
-			return
-		}
-		s.prune(obj)
-		if more := s.prune(obj); len(more) > 0 {
-			t.Errorf("after pruning, %q is unknown", more)
-		}
-		s.applyDefaults(obj)
-		first := s.validate(obj, nil)
-		once, err := rawjson.Encode(obj)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if again := s.validate(obj, nil); len(again) != len(first) {
-			t.Errorf("%v is wrong at first, and %v then", first, again)
-		}
-		if twice, err := rawjson.Encode(obj); err != nil || !bytes.Equal(once, twice) {
-			t.Errorf("to check changes %s into %s", once, twice)
-		}
-		for _, e := range first {
-			if e.typ == "" {
-				t.Errorf("%+v has no type", e)
-			}
-			_ = e.message()
-		}
-	})
-}
-
-// FuzzApply applies a configuration, then another one by somebody else, then the first one again and again.
-func FuzzApply(f *testing.F) {
-	f.Add(`{"spec":{"hostname":"x","containers":[{"name":"a","image":"1"},{"name":"b"}]}}`, `{"spec":{"containers":[{"name":"b","image":"2"}]}}`)
-	f.Add(`{"spec":{"containers":[{},{}],"x":[[1],null]}}`, `{"metadata":{"labels":{"a":null},"managedFields":[{"fieldsV1":{"f:":7}}]},"spec":null}`)
-	f.Add(`{"metadata":7}`, `{"metadata":{"annotations":[]}}`)
-	f.Fuzz(func(t *testing.T, one, two string) {
-		mine, err := rawjson.DecodeObject([]byte(one))
-		if err != nil {
-			t.Skip()
-		}
-		theirs, err := rawjson.DecodeObject([]byte(two))
-		if err != nil {
-			t.Skip()
-		}
-		for _, object := range []map[string]any{mine, theirs} {
-			if meta, ok := object["metadata"]; ok && rawjson.AsMap(meta) == nil {
-				t.Skip() // it is refused before
-			}
-		}
-		by := func(manager string) applyOptions {
-			return applyOptions{managedOptions{manager: manager, apiVersion: "v1", operation: "Apply", now: time.Unix(0, 0), schema: podSchema(), kind: "Pod"}, true}
-		}
-		apply := func(live, applied map[string]any, manager string) map[string]any {
-			merged, refused := serverSideApply(live, rawjson.Clone(applied).(map[string]any), by(manager))
-			if refused != nil {
-				t.Skip(refused.message)
-			}
-			return merged
-		}
-		live := apply(apply(nil, mine, "m"), theirs, "n")
-		live = apply(live, mine, "m")
-		if again := apply(live, mine, "m"); !rawjson.Equal(again, live) {
-			t.Errorf("%s and %s: applied once more, it changes (-before +after)\n%s", one, two, cmp.Diff(live, again))
-		}
-	})
-}
-
-// FuzzAge shows how old objects are.
-func FuzzAge(f *testing.F) {
-	f.Add("2020-01-01T00:00:00Z", int64(0))
-	f.Add("9999-12-31T23:59:59Z", int64(1)<<62)
-	f.Fuzz(func(t *testing.T, text string, seconds int64) {
-		got := age(text, time.Unix(seconds%(1<<40), 0))
-		if got == "" || len(got) > 12 || strings.Contains(got, "-") {
-			t.Errorf("%q is %q old", text, got)
-		}
-	})
+	}
 }

@@ -6,13 +6,15 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/kopf-go/kopf/internal/apiserver/openapi"
+	"github.com/kopf-go/kopf/internal/apiserver/schema"
+	"github.com/kopf-go/kopf/internal/apiserver/table"
+	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 	"github.com/kopf-go/kopf/internal/rawjson"
 	"github.com/kopf-go/kopf/internal/validation"
 )
 
-// This file knows the kinds that the in-memory API server serves: the built-in ones, and those of resource definitions.
-
-// apiResource is what discovery says of a resource.
+// apiResource is a resource as discovery describes it.
 type apiResource struct {
 	Group, Version, Kind, Plural, Singular      string
 	ShortNames, Categories, Subresources, Verbs []string
@@ -32,23 +34,23 @@ func (r apiResource) APIVersion() string {
 type kindInfo struct {
 	resource  apiResource
 	listKind  string
-	crd       map[string]any  // the definition it comes from, nil for built-in kinds
-	schema    *schema         // of the whole object, nil if nothing is known of it
-	columns   []printerColumn // that tables show besides the name; nil for the default
-	hasStatus bool            // whether the status is a subresource
-	scale     map[string]any  // the paths of the scale subresource in the definition, nil if there is none
+	crd       map[string]any // the CRD, nil for built-in kinds
+	schema    *schema.Schema // of the whole object, nil if there is none
+	columns   []table.Column // of tables, after the name; nil for the default
+	hasStatus bool           // whether the status is a subresource
+	scale     map[string]any // the paths of the scale subresource, nil if there is none
 
-	storage      string // the APIVersion that objects are stored in, "" for the own one
-	generation   bool   // whether the generation of objects is counted
+	storage      string // the API version of stored objects, "" for that of the kind
+	generation   bool   // whether objects have a generation
 	returnsGone  bool   // whether a deletion is answered with the object, and not with a status
-	postedOnly   bool   // whether objects are only answered, and never stored
-	singleServed bool   // whether the definition has no other served version
+	postedOnly   bool   // whether objects are answered and never stored
+	singleServed bool   // whether the CRD serves no other version
 }
 
-// collection is the name under which the kind's objects are stored.
+// collection returns the name of the kind in the store.
 func (k *kindInfo) collection() string { return k.resource.Plural + "." + k.resource.Group }
 
-// qualified is the kind as it is named in messages: "Pod" or "KopfExample.kopf.dev".
+// qualified returns the kind in the form of messages: "Pod" or "KopfExample.kopf.dev".
 func (k *kindInfo) qualified() string {
 	if k.resource.Group == "" {
 		return k.resource.Kind
@@ -56,7 +58,7 @@ func (k *kindInfo) qualified() string {
 	return k.resource.Kind + "." + k.resource.Group
 }
 
-// groupResource is the resource as it is named in messages: "pods" or "kopfexamples.kopf.dev".
+// groupResource returns the resource in the form of messages: "pods" or "kopfexamples.kopf.dev".
 func (k *kindInfo) groupResource() string {
 	if k.resource.Group == "" {
 		return k.resource.Plural
@@ -64,8 +66,9 @@ func (k *kindInfo) groupResource() string {
 	return k.resource.Plural + "." + k.resource.Group
 }
 
-// builtins are the kinds that every API server has, one in a line: group/version, plural, kind, scope, subresources,
-// short names, categories, and marks: g for a generation, r for deletions that return the object, p for kinds that are only posted.
+// builtins are the built-in kinds, one in a line: group/version, plural, kind, scope, subresources,
+// short names, categories, and marks: g for a generation, r for deletions that return the object, p
+// for kinds that are not stored.
 const builtins = `
 v1 bindings Binding N - - - p
 v1 configmaps ConfigMap N - cm - -
@@ -159,7 +162,7 @@ var builtinKinds = sync.OnceValue(func() []*kindInfo {
 	return all
 })
 
-// kindsOf returns the kinds that a resource definition makes, in all its served versions.
+// kindsOf returns the kind of a CRD in all its served versions, the preferred one first.
 func kindsOf(crd map[string]any) ([]*kindInfo, error) {
 	spec := rawjson.AsMap(crd["spec"])
 	names := rawjson.AsMap(spec["names"])
@@ -169,7 +172,7 @@ func kindsOf(crd map[string]any) ([]*kindInfo, error) {
 	for _, v := range versions {
 		version := rawjson.AsMap(v)
 		if version["storage"] == true {
-			stored = textIn(spec, "group") + "/" + textIn(version, "name")
+			stored = unstructured.Text(spec, "group") + "/" + unstructured.Text(version, "name")
 		}
 		if version["served"] != true {
 			continue
@@ -178,11 +181,11 @@ func kindsOf(crd map[string]any) ([]*kindInfo, error) {
 		if err != nil {
 			return nil, err
 		}
-		k.resource.Group, k.resource.Version = textIn(spec, "group"), textIn(version, "name")
-		k.resource.Plural, k.resource.Kind, k.resource.Singular = textIn(names, "plural"), textIn(names, "kind"), textIn(names, "singular")
-		k.resource.ShortNames, k.resource.Categories = texts(names["shortNames"]), texts(names["categories"])
-		k.resource.Namespaced = textIn(spec, "scope") == "Namespaced"
-		k.listKind = textIn(names, "listKind")
+		k.resource.Group, k.resource.Version = unstructured.Text(spec, "group"), unstructured.Text(version, "name")
+		k.resource.Plural, k.resource.Kind, k.resource.Singular = unstructured.Text(names, "plural"), unstructured.Text(names, "kind"), unstructured.Text(names, "singular")
+		k.resource.ShortNames, k.resource.Categories = unstructured.Texts(names["shortNames"]), unstructured.Texts(names["categories"])
+		k.resource.Namespaced = unstructured.Text(spec, "scope") == "Namespaced"
+		k.listKind = unstructured.Text(names, "listKind")
 		all = append(all, k)
 	}
 	slices.SortStableFunc(all, func(a, b *kindInfo) int { return compareVersions(b.resource.Version, a.resource.Version) })
@@ -193,7 +196,7 @@ func kindsOf(crd map[string]any) ([]*kindInfo, error) {
 }
 
 func kindOf(crd, version map[string]any) (*kindInfo, error) {
-	k := &kindInfo{crd: crd, generation: true, columns: columnsOf(version)}
+	k := &kindInfo{crd: crd, generation: true, columns: table.DefinedColumns(version)}
 	k.resource.Verbs = allVerbs
 	subresources := rawjson.AsMap(version["subresources"])
 	if rawjson.AsMap(subresources["status"]) != nil {
@@ -206,37 +209,19 @@ func kindOf(crd, version map[string]any) (*kindInfo, error) {
 	}
 	var err error
 	if open := rawjson.AsMap(rawjson.AsMap(version["schema"])["openAPIV3Schema"]); open != nil {
-		if k.schema, err = compileSchema(open); err != nil {
+		if k.schema, err = schema.Compile(open); err != nil {
 			return nil, fmt.Errorf("the schema of version %q: %w", version["name"], err)
 		}
 	}
 	return k, nil
 }
 
-// APIVersion is the group and the version of the kind.
+// apiVersion returns the group and the version of the kind.
 func (k *kindInfo) apiVersion() string { return k.resource.APIVersion() }
 
-// textIn returns the text in a member of an object, "" if there is none.
-func textIn(m map[string]any, key string) string {
-	s, _ := m[key].(string)
-	return s
-}
-
-// texts returns the strings of a list.
-func texts(v any) []string {
-	var all []string
-	list, _ := v.([]any)
-	for _, e := range list {
-		if s, ok := e.(string); ok {
-			all = append(all, s)
-		}
-	}
-	return all
-}
-
-// compareVersions orders versions as Kubernetes does: v2 before v1 before v2beta1 before v1alpha1, and all
-// others after them by name.
-// See https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definition-versioning/
+// compareVersions orders versions as Kubernetes does: v2 before v1 before v2beta1 before v1alpha1,
+// and all others after them by name. See
+// https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definition-versioning/
 func compareVersions(a, b string) int {
 	x, y := versionRank(a), versionRank(b)
 	if c := slices.Compare(x[:], y[:]); c != 0 {
@@ -266,105 +251,23 @@ func number(text string) int {
 	return n
 }
 
-// statusError is a refusal, as the real API server words it.
-type statusError struct {
-	code    int
-	reason  string
-	message string
-	details map[string]any
+// tableColumns returns the columns of tables of the kind.
+func (k *kindInfo) tableColumns() []table.Column {
+	return table.Columns(k.resource.Plural, k.crd != nil, k.columns)
 }
 
-func (e *statusError) Error() string { return e.message }
-
-// status returns the refusal as it is sent.
-func (e *statusError) status() map[string]any {
-	s := map[string]any{
-		"kind": "Status", "apiVersion": "v1", "metadata": map[string]any{}, "status": "Failure",
-		"message": e.message, "reason": e.reason, "code": e.code,
-	}
-	if e.reason == "" {
-		delete(s, "reason")
-	}
-	if e.details != nil {
-		s["details"] = e.details
-	}
-	return s
-}
-
-// badRequest is the refusal of a request that cannot be understood.
-func badRequest(format string, args ...any) *statusError {
-	return &statusError{400, "BadRequest", fmt.Sprintf(format, args...), nil}
-}
-
-// internalError is the answer to what is not the client's fault.
-func internalError(err error) *statusError {
-	return &statusError{500, "InternalError", "Internal error occurred: " + err.Error(), map[string]any{"causes": []any{map[string]any{"message": err.Error()}}}}
-}
-
-// causeOf is one of the causes of a refusal.
-func causeOf(reason, message, field string) any {
-	return map[string]any{"reason": reason, "message": message, "field": field}
-}
-
-// about are the details of a refusal that concerns one object.
-func (k *kindInfo) about(name string) map[string]any {
-	d := map[string]any{"name": name, "kind": k.resource.Plural}
-	if k.resource.Group != "" {
-		d["group"] = k.resource.Group
-	}
-	if name == "" {
-		delete(d, "name")
-	}
-	return d
-}
-
-func (k *kindInfo) notFound(name string) *statusError {
-	return &statusError{404, "NotFound", fmt.Sprintf("%s %q not found", k.groupResource(), name), k.about(name)}
-}
-
-func (k *kindInfo) alreadyExists(name string) *statusError {
-	return &statusError{409, "AlreadyExists", fmt.Sprintf("%s %q already exists", k.groupResource(), name), k.about(name)}
-}
-
-func (k *kindInfo) conflict(name, why string) *statusError {
-	return &statusError{409, "Conflict", fmt.Sprintf("Operation cannot be fulfilled on %s %q: %s", k.groupResource(), name, why), k.about(name)}
-}
-
-// deletionConflict is the refusal of a deletion that was meant for another state; it names the kind and not the resource.
-func (k *kindInfo) deletionConflict(name, why string) *statusError {
-	kind := k.resource.Kind
-	if k.resource.Group != "" {
-		kind += "." + k.resource.Group
-	}
-	about := k.about(name)
-	about["kind"] = k.resource.Kind
-	return &statusError{409, "Conflict", fmt.Sprintf("Operation cannot be fulfilled on %s %q: %s", kind, name, why), about}
-}
-
-const modifiedMeanwhile = "the object has been modified; please apply your changes to the latest version and try again"
-
-// invalid is the refusal of an object for what is wrong with its fields.
-func (k *kindInfo) invalid(name string, faults []fieldError) *statusError {
-	var texts []string
-	var causes []any
-	for _, f := range faults {
-		text := f.message()
-		if !slices.Contains(texts, text) {
-			texts = append(texts, text)
+// openAPIKinds returns kinds in the form of the OpenAPI documents.
+func openAPIKinds(kinds []*kindInfo) []*openapi.Kind {
+	all := make([]*openapi.Kind, len(kinds))
+	for i, k := range kinds {
+		r := k.resource
+		all[i] = &openapi.Kind{
+			Group: r.Group, Version: r.Version, Kind: r.Kind, Plural: r.Plural, ListKind: k.listKind, Namespaced: r.Namespaced,
+			Subresources: r.Subresources, Verbs: r.Verbs, Custom: k.crd != nil, PostedOnly: k.postedOnly, ReturnsObject: k.returnsGone,
 		}
-		_, short, _ := strings.Cut(text, ": ")
-		causes = append(causes, causeOf(f.typ, short, f.field))
+		if k.schema != nil {
+			all[i].Schema = k.schema.Source
+		}
 	}
-	list := strings.Join(texts, ", ")
-	if len(texts) > 1 {
-		list = "[" + list + "]"
-	}
-	details := map[string]any{"kind": k.resource.Kind, "causes": causes}
-	if name != "" {
-		details["name"] = name
-	}
-	if k.resource.Group != "" {
-		details["group"] = k.resource.Group
-	}
-	return &statusError{422, "Invalid", fmt.Sprintf("%s %q is invalid: %s", k.qualified(), name, list), details}
+	return all
 }

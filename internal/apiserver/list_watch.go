@@ -10,23 +10,24 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
+	"github.com/kopf-go/kopf/internal/apiserver/store"
+	"github.com/kopf-go/kopf/internal/apiserver/table"
+	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// This file answers lists and watches of the in-memory API server. A watch runs on the goroutine of its
-// request, at its own pace: it reads the history, which it shares with all others.
-
-// listed is how objects are sent: as they are, in a table, or their metadata alone.
+// listed is the form in which objects are sent: as they are, in a table, or their metadata alone.
 type listed int
 
 const (
 	asObjects listed = iota
 	asTable
 	asMetadata
-	asOneMetadata // which lists cannot be sent as
+	asOneMetadata // not for lists
 )
 
-// form finds out in which form the client wants objects, by what it accepts.
+// form returns the form that the client accepts.
 func (a *apiRequest) form() (listed, error) {
 	accept := a.raw.Header.Get("Accept")
 	if accept == "" {
@@ -51,12 +52,12 @@ func (a *apiRequest) form() (listed, error) {
 		return asObjects, nil
 	}
 	if a.kind.crd == nil {
-		return 0, &statusError{406, "NotAcceptable", "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, application/vnd.kubernetes.protobuf", map[string]any{}}
+		return 0, apierrors.New(406, "NotAcceptable", "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, application/vnd.kubernetes.protobuf", map[string]any{})
 	}
-	return 0, &statusError{406, "NotAcceptable", "only the following media types are accepted: application/json, application/yaml, application/vnd.kubernetes.protobuf", nil}
+	return 0, apierrors.New(406, "NotAcceptable", "only the following media types are accepted: application/json, application/yaml, application/vnd.kubernetes.protobuf", nil)
 }
 
-// list answers with the objects that are selected.
+// list answers with the selected objects.
 func (a *apiRequest) list(w http.ResponseWriter, r *http.Request) error {
 	form, err := a.form()
 	if err != nil {
@@ -79,16 +80,16 @@ func (a *apiRequest) list(w http.ResponseWriter, r *http.Request) error {
 		if a.kind.crd == nil {
 			name = "*core." + a.kind.listKind
 		}
-		return &statusError{406, "NotAcceptable", "you requested PartialObjectMetadata, but the requested object is a list (" + name + ")", nil}
+		return apierrors.New(406, "NotAcceptable", "you requested PartialObjectMetadata, but the requested object is a list ("+name+")", nil)
 	}
-	var chosen []*item
+	var chosen []*store.Item
 	next, remaining := "", int64(0)
 	for i, item := range items[from:] {
 		if !sel.has(item) {
 			continue
 		}
 		if limit > 0 && int64(len(chosen)) == limit {
-			next = encodeContinue(version, item.key)
+			next = encodeContinue(version, item.Key)
 			if len(sel.labels) == 0 && len(sel.fields) == 0 {
 				for _, rest := range items[from+i:] {
 					if sel.has(rest) {
@@ -101,7 +102,7 @@ func (a *apiRequest) list(w http.ResponseWriter, r *http.Request) error {
 		chosen = append(chosen, item)
 	}
 	if next != "" && a.query.Get("continue") == "" {
-		a.server.db.keep(a.kind.collection(), version, items)
+		a.server.db.Keep(a.kind.collection(), version, items)
 	}
 	meta := a.listMeta(version)
 	if form != asObjects {
@@ -117,7 +118,8 @@ func (a *apiRequest) list(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// listMeta returns the metadata of a list. Those of custom resources always tell where to go on.
+// listMeta returns the metadata of a list. Lists of custom resources always have a continue token,
+// which may be empty.
 func (a *apiRequest) listMeta(version uint64) map[string]any {
 	meta := map[string]any{"resourceVersion": strconv.FormatUint(version, 10)}
 	if a.kind.crd != nil {
@@ -126,25 +128,26 @@ func (a *apiRequest) listMeta(version uint64) map[string]any {
 	return meta
 }
 
-// page returns the list that the request reads, its version, and the index to go on from.
-func (a *apiRequest) page() ([]*item, uint64, int, error) {
+// page returns the list that the request reads, its version, and the index of the first item of the
+// page.
+func (a *apiRequest) page() ([]*store.Item, uint64, int, error) {
 	name := a.kind.collection()
 	token := a.query.Get("continue")
 	if token == "" {
-		items, version := a.server.db.list(name)
+		items, version := a.server.db.List(name)
 		if want := a.query.Get("resourceVersion"); want != "" && want != "0" {
 			v, err := strconv.ParseUint(want, 10, 64)
 			if err != nil {
-				return nil, 0, 0, badRequest("invalid resource version: resourceVersion: Invalid value: %q: strconv.ParseUint: parsing %q: invalid syntax", want, want)
+				return nil, 0, 0, apierrors.BadRequest("invalid resource version: resourceVersion: Invalid value: %q: strconv.ParseUint: parsing %q: invalid syntax", want, want)
 			}
 			if v > version {
-				return nil, 0, 0, &statusError{504, "Timeout", "Timeout: Too large resource version: " + want + ", current: " + strconv.FormatUint(version, 10),
-					map[string]any{"causes": []any{map[string]any{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}}, "retryAfterSeconds": 1}}
+				return nil, 0, 0, apierrors.New(504, "Timeout", "Timeout: Too large resource version: "+want+", current: "+strconv.FormatUint(version, 10),
+					map[string]any{"causes": []any{map[string]any{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}}, "retryAfterSeconds": 1})
 			}
 			if a.query.Get("resourceVersionMatch") == "Exact" {
-				old, ok := a.server.db.at(name, v)
+				old, ok := a.server.db.At(name, v)
 				if !ok {
-					return nil, 0, 0, &statusError{410, "Expired", "The resourceVersion for the provided list is too old.", nil}
+					return nil, 0, 0, apierrors.New(410, "Expired", "The resourceVersion for the provided list is too old.", nil)
 				}
 				return old, v, 0, nil
 			}
@@ -153,51 +156,52 @@ func (a *apiRequest) page() ([]*item, uint64, int, error) {
 	}
 	version, start, err := decodeContinue(token)
 	if err != nil {
-		return nil, 0, 0, badRequest("invalid continue token: continue key is not valid: %v", err)
+		return nil, 0, 0, apierrors.BadRequest("invalid continue token: continue key is not valid: %v", err)
 	}
-	items, ok := a.server.db.snapshot(name, version)
+	items, ok := a.server.db.Snapshot(name, version)
 	if !ok {
-		items, ok = a.server.db.at(name, version)
+		items, ok = a.server.db.At(name, version)
 	}
 	if !ok {
-		return nil, 0, 0, &statusError{410, "Expired", "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter.", nil}
+		return nil, 0, 0, apierrors.New(410, "Expired", "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter.", nil)
 	}
 	for i, item := range items {
-		if item.key >= start {
+		if item.Key >= start {
 			return items, version, i, nil
 		}
 	}
 	return items, version, len(items), nil
 }
 
-// answer makes the answer to a list.
-func (a *apiRequest) answer(form listed, items []*item, meta map[string]any) any {
+// answer returns a list in a form.
+func (a *apiRequest) answer(form listed, items []*store.Item, meta map[string]any) any {
 	switch form {
 	case asTable:
-		table := tableOf(a.kind, a.decoded(items), a.query.Get("includeObject"), time.Now())
-		table["metadata"] = meta
-		return table
+		rows := table.New(a.kind.tableColumns(), a.decoded(items), a.query.Get("includeObject"), time.Now())
+		rows["metadata"] = meta
+		return rows
 	case asMetadata, asOneMetadata:
-		var list []any // null if there is nothing
+		var list []any // null if it is empty
 		for _, object := range a.decoded(items) {
-			list = append(list, partial(object))
+			list = append(list, table.Partial(object))
 		}
 		return map[string]any{"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": meta, "items": list}
 	}
-	head, _ := rawjson.Encode(meta) // texts and numbers
+	head, _ := rawjson.Encode(meta) // it has strings and numbers only
 	b := []byte(`{"apiVersion":"` + a.kind.apiVersion() + `","items":[`)
 	for i, item := range items {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(b, a.listItem(item.raw)...)
+		b = append(b, a.listItem(item.Raw)...)
 	}
 	b = append(b, `],"kind":"`+a.kind.listKind+`","metadata":`...)
 	b = append(append(b, head...), '}')
 	return json.RawMessage(b)
 }
 
-// listItem returns an object's bytes as they stand in a list: those of built-in kinds do not tell what they are.
+// listItem returns an object as an item of a list. Items of built-in kinds have neither apiVersion
+// nor kind.
 func (a *apiRequest) listItem(raw []byte) []byte {
 	if a.kind.crd != nil {
 		return a.sent(raw)
@@ -208,7 +212,7 @@ func (a *apiRequest) listItem(raw []byte) []byte {
 	return o.AppendTo(make([]byte, 0, len(raw)))
 }
 
-// sent returns an object's bytes in the version that was asked for.
+// sent returns an object in the version of the request.
 func (a *apiRequest) sent(raw []byte) []byte {
 	if a.kind.singleServed || a.kind.crd == nil {
 		return raw
@@ -216,20 +220,15 @@ func (a *apiRequest) sent(raw []byte) []byte {
 	return withAPIVersion(raw, a.kind.apiVersion())
 }
 
-func (a *apiRequest) decoded(items []*item) []map[string]any {
+func (a *apiRequest) decoded(items []*store.Item) []map[string]any {
 	all := make([]map[string]any, len(items))
 	for i, item := range items {
-		all[i] = view(a.sent(item.raw)).Map()
+		all[i] = unstructured.View(a.sent(item.Raw)).Map()
 	}
 	return all
 }
 
-// partial is an object of which only the metadata is wanted.
-func partial(object map[string]any) map[string]any {
-	return map[string]any{"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"]}
-}
-
-// encodeContinue makes the token of the next page, which is opaque to clients.
+// encodeContinue returns the continue token for a key. Tokens are opaque to clients.
 func encodeContinue(version uint64, key string) string {
 	return strings.ReplaceAll(strconv.FormatUint(version, 36)+"."+key, "/", "~")
 }
@@ -242,7 +241,8 @@ func decodeContinue(token string) (version uint64, key string, err error) {
 	return version, strings.ReplaceAll(key, "~", "/"), err
 }
 
-// watch sends the changes of the objects that are selected, until somebody ends it.
+// watch sends the changes of the selected objects until the client or the server ends it. It reads
+// the history at its own pace.
 func (a *apiRequest) watch(w http.ResponseWriter, r *http.Request) error {
 	sel, err := a.selection()
 	if err != nil {
@@ -262,7 +262,7 @@ func (a *apiRequest) watch(w http.ResponseWriter, r *http.Request) error {
 		ctx, cancel = context.WithTimeout(ctx, time.Duration(timeout)*time.Second)
 		defer cancel()
 	}
-	o := &watching{apiRequest: a, sel: sel, form: form, w: w, bookmarks: a.query.Get("allowWatchBookmarks") == "true"}
+	o := &watching{apiRequest: a, sel: sel, form: form, writer: w, bookmarks: a.query.Get("allowWatchBookmarks") == "true"}
 	a.server.mu.Lock()
 	o.closing = a.server.closing
 	a.server.mu.Unlock()
@@ -279,188 +279,198 @@ type watching struct {
 	*apiRequest
 	sel       *selection
 	form      listed
-	w         http.ResponseWriter
+	writer    http.ResponseWriter
 	bookmarks bool
 	closing   <-chan struct{}
-	version   uint64 // the last one sent, or to begin after
+	version   uint64 // of the last event, or to begin after
 	columns   bool   // whether the columns of a table were sent
 	cut       bool   // whether the client is gone
 }
 
-// begin accepts the watch, and sends what is there if it does not go on from a version.
-func (o *watching) begin() error {
-	want := o.query.Get("resourceVersion")
+// begin accepts the watch, and sends the existing objects if it does not begin after a version.
+func (w *watching) begin() error {
+	want := w.query.Get("resourceVersion")
 	initial := want == "" || want == "0"
 	var err error
-	if send := o.query.Get("sendInitialEvents"); send != "" {
-		if o.query.Get("resourceVersionMatch") != "NotOlderThan" {
-			return &statusError{422, "Invalid", `ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan`,
-				map[string]any{"group": "meta.k8s.io", "kind": "ListOptions"}}
+	if send := w.query.Get("sendInitialEvents"); send != "" {
+		if w.query.Get("resourceVersionMatch") != "NotOlderThan" {
+			return apierrors.New(422, "Invalid", `ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan`,
+				map[string]any{"group": "meta.k8s.io", "kind": "ListOptions"})
 		}
 		initial = send == "true"
 	}
 	if !initial && want != "" && want != "0" {
-		if o.version, err = strconv.ParseUint(want, 10, 64); err != nil {
-			return badRequest("strconv.ParseUint: parsing %q: invalid syntax", want)
+		if w.version, err = strconv.ParseUint(want, 10, 64); err != nil {
+			return apierrors.BadRequest("strconv.ParseUint: parsing %q: invalid syntax", want)
 		}
 	}
-	if f := o.fault; f != nil && f.Gone {
-		o.begun()
-		o.gone()
+	if f := w.fault; f != nil && f.Gone {
+		w.begun()
+		w.gone()
 		return nil
 	}
-	o.begun()
+	w.begun()
 	if !initial {
 		if want == "" || want == "0" {
-			o.version = o.server.db.now()
+			w.version = w.server.db.Now()
 		}
 		return nil
 	}
-	items, version := o.server.db.list(o.kind.collection())
+	items, version := w.server.db.List(w.kind.collection())
 	for _, item := range items {
-		if o.sel.has(item) {
-			o.send(added, item)
+		if w.sel.has(item) {
+			w.send(store.Added, item)
 		}
 	}
-	o.flush()
-	o.version = version
-	if o.query.Get("sendInitialEvents") == "true" && o.bookmarks {
-		o.mark(map[string]any{"k8s.io/initial-events-end": "true"})
+	w.flush()
+	w.version = version
+	if w.query.Get("sendInitialEvents") == "true" && w.bookmarks {
+		w.mark(map[string]any{"k8s.io/initial-events-end": "true"})
 	}
 	return nil
 }
 
-func (o *watching) begun() {
-	o.w.WriteHeader(200)
-	o.flush()
+func (w *watching) begun() {
+	w.writer.WriteHeader(200)
+	w.flush()
 }
 
-// flush sends what was written.
-func (o *watching) flush() {
-	if f, ok := o.w.(http.Flusher); ok {
+// flush sends the events written so far.
+func (w *watching) flush() {
+	if f, ok := w.writer.(http.Flusher); ok {
 		f.Flush()
 	}
 }
 
-// follow sends the changes as they come.
-func (o *watching) follow(ctx context.Context) {
-	bookmarks := time.NewTicker(o.server.opts.BookmarkInterval)
+// follow sends changes as they happen.
+func (w *watching) follow(ctx context.Context) {
+	bookmarks := time.NewTicker(w.server.opts.BookmarkInterval)
 	defer bookmarks.Stop()
-	stall := o.fault != nil && o.fault.Stall
-	for !o.cut {
-		steps, _, next, known := o.server.db.since(o.kind.collection(), o.version)
+	stall := w.fault != nil && w.fault.Stall
+	for !w.cut {
+		steps, _, next, known := w.server.db.Since(w.kind.collection(), w.version)
 		if stall {
 			steps, known = nil, true
 		}
 		if !known {
-			o.gone()
+			w.gone()
 			return
 		}
 		for _, step := range steps {
-			o.step(step)
-			o.version = step.now.version
+			w.step(step)
+			w.version = step.Now.Version
 		}
 		if len(steps) > 0 {
-			o.flush()
+			w.flush()
 		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-o.closing:
+		case <-w.closing:
 			panic(http.ErrAbortHandler)
 		case <-next:
 		case <-bookmarks.C:
-			if o.bookmarks && !stall {
-				o.idle()
+			if w.bookmarks && !stall {
+				w.idle()
 			}
 		}
 	}
 }
 
-// idle sends a bookmark, if there was nothing else.
-func (o *watching) idle() {
-	steps, now, _, known := o.server.db.since(o.kind.collection(), o.version)
+// idle sends a bookmark if there is no change to send.
+func (w *watching) idle() {
+	steps, now, _, known := w.server.db.Since(w.kind.collection(), w.version)
 	if known && len(steps) == 0 {
-		o.version = now
-		o.mark(nil)
+		w.version = now
+		w.mark(nil)
 	}
 }
 
-// step sends one change, as it looks through the selectors: objects come into sight and go out of it.
-func (o *watching) step(step change) {
-	is, was := step.typ != deleted && o.sel.has(step.now), o.sel.has(step.before)
+// step sends one change as the selectors show it: an object that begins to match is added, and one
+// that stops matching is deleted.
+func (w *watching) step(step store.Change) {
+	is, was := step.Type != store.Deleted && w.sel.has(step.Now), w.sel.has(step.Before)
 	switch {
 	case is && was:
-		o.send(modified, step.now)
+		w.send(store.Modified, step.Now)
 	case is:
-		o.send(added, step.now)
-	case was && step.typ == deleted:
-		o.send(deleted, step.now)
-	case was: // it was changed out of sight: what is sent is how it looked, at the version of the change
-		object := rawjson.ParseObject(step.before.raw)
-		object.Set(rawjson.AppendString(nil, strconv.FormatUint(step.now.version, 10)), "metadata", "resourceVersion")
-		o.send(deleted, &item{raw: object.AppendTo(nil)})
+		w.send(store.Added, step.Now)
+	case was && step.Type == store.Deleted:
+		w.send(store.Deleted, step.Now)
+	case was: // it stopped matching: send its last matching state, with the version of the change
+		object := rawjson.ParseObject(step.Before.Raw)
+		object.Set(rawjson.AppendString(nil, strconv.FormatUint(step.Now.Version, 10)), "metadata", "resourceVersion")
+		w.send(store.Deleted, &store.Item{Raw: object.AppendTo(nil)})
 	}
 }
 
-func (o *watching) send(typ watchEvent, i *item) {
-	raw := o.sent(i.raw)
-	switch o.form {
+func (w *watching) send(typ store.ChangeType, i *store.Item) {
+	raw := w.sent(i.Raw)
+	switch w.form {
 	case asTable:
-		table := tableOf(o.kind, []map[string]any{view(raw).Map()}, o.query.Get("includeObject"), time.Now())
-		table["metadata"] = map[string]any{"resourceVersion": rawjson.StringAt(raw, "metadata", "resourceVersion")}
-		if o.columns {
-			delete(table, "columnDefinitions")
-			table["columnDefinitions"] = nil
+		rows := table.New(w.kind.tableColumns(), []map[string]any{unstructured.View(raw).Map()}, w.query.Get("includeObject"), time.Now())
+		rows["metadata"] = map[string]any{"resourceVersion": rawjson.StringAt(raw, "metadata", "resourceVersion")}
+		if w.columns {
+			rows["columnDefinitions"] = nil
 		}
-		o.columns = true
-		raw, _ = rawjson.Encode(table) // it is JSON
+		w.columns = true
+		raw, _ = rawjson.Encode(rows) // it is JSON
 	case asMetadata, asOneMetadata:
-		raw, _ = rawjson.Encode(partial(view(raw).Map())) // it is JSON
+		raw, _ = rawjson.Encode(table.Partial(unstructured.View(raw).Map())) // it is JSON
 	}
-	o.frame(typ, raw)
+	w.frame(typ, raw)
 }
 
-func (o *watching) frame(typ watchEvent, raw []byte) {
+func (w *watching) frame(typ store.ChangeType, raw []byte) {
 	frame := make([]byte, 0, len(raw)+40)
 	frame = append(append(frame, `{"type":"`...), typ...)
 	frame = append(append(append(frame, `","object":`...), raw...), "}\n"...)
-	if f := o.fault; f != nil && f.Cut {
-		o.w.Write(frame[:len(frame)/2]) // a client that has gone does not matter
-		o.flush()
+	if f := w.fault; f != nil && f.Cut {
+		w.writer.Write(frame[:len(frame)/2]) // a client that is gone does not matter
+		w.flush()
 		panic(http.ErrAbortHandler)
 	}
-	if _, err := o.w.Write(frame); err != nil {
-		o.cut = true
+	if _, err := w.writer.Write(frame); err != nil {
+		w.cut = true
 	}
 }
 
 // mark sends a bookmark.
-func (o *watching) mark(annotations map[string]any) {
-	meta := map[string]any{"resourceVersion": strconv.FormatUint(o.version, 10)}
+func (w *watching) mark(annotations map[string]any) {
+	meta := map[string]any{"resourceVersion": strconv.FormatUint(w.version, 10)}
 	if annotations != nil {
 		meta["annotations"] = annotations
 	}
-	object := map[string]any{"kind": o.kind.resource.Kind, "apiVersion": o.kind.apiVersion(), "metadata": meta}
-	switch o.form {
+	object := map[string]any{"kind": w.kind.resource.Kind, "apiVersion": w.kind.apiVersion(), "metadata": meta}
+	switch w.form {
 	case asMetadata, asOneMetadata:
-		object = partial(object)
+		object = table.Partial(object)
 	case asTable:
-		table := tableOf(o.kind, []map[string]any{object}, o.query.Get("includeObject"), time.Now())
-		table["columnDefinitions"] = nil
-		table["metadata"] = map[string]any{"resourceVersion": meta["resourceVersion"]}
-		object = table
+		rows := table.New(w.kind.tableColumns(), []map[string]any{object}, w.query.Get("includeObject"), time.Now())
+		rows["columnDefinitions"] = nil
+		rows["metadata"] = map[string]any{"resourceVersion": meta["resourceVersion"]}
+		object = rows
 	}
-	raw, _ := rawjson.Encode(object) // texts
-	o.frame(eventBookmark, raw)
-	o.flush()
+	raw, _ := rawjson.Encode(object) // it is JSON
+	w.frame("BOOKMARK", raw)
+	w.flush()
 }
 
-// gone tells that the history does not go back to where the watch is to begin.
-func (o *watching) gone() {
-	e := &statusError{410, "Expired", fmt.Sprintf("too old resource version: %d (%d)", o.version, o.server.db.now()), nil}
-	raw, _ := rawjson.Encode(e.status()) // texts
-	o.frame("ERROR", raw)
-	o.flush()
-	o.cut = true
+// gone ends the watch with an error event, since the history does not go back to its version.
+func (w *watching) gone() {
+	e := apierrors.New(410, "Expired", fmt.Sprintf("too old resource version: %d (%d)", w.version, w.server.db.Now()), nil)
+	raw, _ := rawjson.Encode(e.Object()) // it is JSON
+	w.frame("ERROR", raw)
+	w.flush()
+	w.cut = true
+}
+
+// withAPIVersion returns an object with another version of its group.
+func withAPIVersion(raw []byte, apiVersion string) []byte {
+	if rawjson.StringAt(raw, "apiVersion") == apiVersion {
+		return raw
+	}
+	o := rawjson.ParseObject(raw)
+	o.Put("apiVersion", rawjson.AppendString(nil, apiVersion))
+	return o.AppendTo(make([]byte, 0, len(raw)+16))
 }

@@ -14,13 +14,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
 	"github.com/kopf-go/kopf/internal/httplimit"
 )
 
-// This file is how others reach the in-memory API server by the network, and what limits them: in time, in number, and to those who mean
-// it. The listener has a goroutine, which ends with Close; requests run on those of their connections.
-
-// Listener is a [Server] that listens.
+// Listener is a [Server] that listens on a TCP address. It has one goroutine, which ends with Close.
 type Listener struct {
 	// URL is where it listens, such as "http://127.0.0.1:12345".
 	URL string
@@ -30,9 +28,11 @@ type Listener struct {
 	end    context.CancelFunc
 }
 
-// Listen serves on a TCP address, such as "127.0.0.1:0" for a free port of this machine. Whoever reaches it can do
-// everything, so it should be an address of this machine only, where requests by names other than localhost are refused. Requests that
-// pages of other origins make a browser send are refused at any address. Close ends it.
+// Listen serves on a TCP address, such as "127.0.0.1:0" for a free port of this machine, until
+// Close is called. There are no users: all clients can do everything. Use an address of this
+// machine only, at which requests by names other than localhost are refused. Requests that browsers
+// send for pages of other origins are refused at all addresses. It returns an error if it cannot
+// listen.
 func (s *Server) Listen(address string) (*Listener, error) {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
@@ -41,6 +41,7 @@ func (s *Server) Listen(address string) (*Listener, error) {
 	return s.Serve(listener), nil
 }
 
+// Serve serves on a listener until Close is called. See [Server.Listen].
 func (s *Server) Serve(listener net.Listener) *Listener {
 	ctx, end := context.WithCancel(context.Background())
 	served := &Listener{URL: "http://" + listener.Addr().String(), done: make(chan struct{}), end: end}
@@ -51,7 +52,7 @@ func (s *Server) Serve(listener net.Listener) *Listener {
 	}
 	served.server = &http.Server{
 		Handler: &networkHandler{s, own}, MaxHeaderBytes: httplimit.MaxHeaderBytes,
-		ReadTimeout: httplimit.ReceiveTimeout, WriteTimeout: httplimit.SendTimeout, IdleTimeout: 2 * time.Minute, // watches get more time with each event
+		ReadTimeout: httplimit.ReceiveTimeout, WriteTimeout: httplimit.SendTimeout, IdleTimeout: 2 * time.Minute, // each event of a watch extends it
 		ErrorLog:    slog.NewLogLogger(s.opts.Logger.Handler(), slog.LevelDebug),
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}
@@ -65,20 +66,21 @@ func (s *Server) Serve(listener net.Listener) *Listener {
 	return served
 }
 
-// Close stops listening, and ends all connections.
-func (s *Listener) Close() error {
-	s.end()
-	err := s.server.Close()
-	<-s.done
+// Close stops listening, and closes all connections.
+func (l *Listener) Close() error {
+	l.end()
+	err := l.server.Close()
+	<-l.done
 	return err
 }
 
-// WriteKubeconfig writes a kubeconfig by which kubectl and others reach the listening server. A file that is there is replaced by a new one
-// of the user of this process, and so is a symbolic link: the file that it leads to stays as it is.
-func (s *Listener) WriteKubeconfig(path string) error {
+// WriteKubeconfig writes a kubeconfig for the listening server. It replaces an existing file by a
+// new one that belongs to the user of this process. It replaces a symbolic link as well, not its
+// target. It returns an error if the file cannot be written.
+func (l *Listener) WriteKubeconfig(path string) error {
 	config := map[string]any{
 		"apiVersion": "v1", "kind": "Config", "current-context": "kopf",
-		"clusters": []any{map[string]any{"name": "kopf", "cluster": map[string]any{"server": s.URL}}},
+		"clusters": []any{map[string]any{"name": "kopf", "cluster": map[string]any{"server": l.URL}}},
 		"users":    []any{map[string]any{"name": "kopf", "user": map[string]any{}}},
 		"contexts": []any{map[string]any{"name": "kopf", "context": map[string]any{"cluster": "kopf", "user": "kopf", "namespace": "default"}}},
 	}
@@ -92,9 +94,10 @@ func (s *Listener) WriteKubeconfig(path string) error {
 	return replaceFile(path, append(data, '\n'))
 }
 
-// replaceFile puts a new file in the place of whatever is there. No other user can read it, and no other process has opened it. It appears as a whole or not at all.
+// replaceFile replaces the file at a path. Other users cannot read the new file, no other process
+// has it open, and it appears as a whole or not at all.
 func replaceFile(path string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".kopf-*") // which makes a file that was not there, with the mode 0600
+	f, err := os.CreateTemp(filepath.Dir(path), ".kopf-*") // a new file, with the mode 0600
 	if err != nil {
 		return err
 	}
@@ -104,12 +107,13 @@ func replaceFile(path string, data []byte) error {
 		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
-		_ = os.Remove(f.Name()) // the other error is the one that matters
+		_ = os.Remove(f.Name()) // the other error matters
 	}
 	return err
 }
 
-// RunningServer returns the address in the kubeconfig of an embedded server, "" if there is no such server any more.
+// RunningServer returns the URL in the kubeconfig of an embedded server, "" if that server does not
+// run any more.
 func RunningServer(kubeconfig []byte) string {
 	var config struct {
 		Clusters []struct{ Cluster struct{ Server string } }
@@ -126,37 +130,39 @@ func RunningServer(kubeconfig []byte) string {
 	defer resp.Body.Close()
 	var version struct{ GitVersion string }
 	if json.NewDecoder(resp.Body).Decode(&version) != nil || version.GitVersion == "" {
-		return "" // another program has the port by now
+		return "" // another program has the port
 	}
 	return address
 }
 
-// networkHandler hands over the requests of those who come by the network.
+// networkHandler refuses requests that do not come from a client of the user, and hands over all
+// others.
 type networkHandler struct {
 	server *Server
-	own    bool // whether they are on this machine
+	own    bool // whether it listens on this machine only
 }
 
 // ServeHTTP answers one request.
 func (h *networkHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if h.own && !isLocalName(r.Host) {
-		h.server.refuse(w, r, &statusError{403, "Forbidden", "requests to an address of this machine must be made by that address or as localhost, not by the name " + r.Host, nil})
+		h.server.refuse(w, r, apierrors.New(403, "Forbidden", "requests to an address of this machine must be made by that address or as localhost, not by the name "+r.Host, nil))
 		return
 	}
 	if fromOtherOrigin(r) {
-		h.server.refuse(w, r, &statusError{403, "Forbidden", "requests by pages of other origins are refused, such as of " + cmp.Or(r.Header.Get("Origin"), "an unknown one"), nil})
+		h.server.refuse(w, r, apierrors.New(403, "Forbidden", "requests by pages of other origins are refused, such as of "+cmp.Or(r.Header.Get("Origin"), "an unknown one"), nil))
 		return
 	}
 	h.server.ServeHTTP(w, r)
 }
 
-// fromOtherOrigin reports whether a browser sends the request on behalf of a page that does not come from this server. Browsers send some
-// requests that write without asking the server first. Others than browsers send neither of the headers.
+// fromOtherOrigin reports whether a browser sends the request for a page of another origin.
+// Browsers send some requests that write without a preflight. Other clients send neither of the
+// headers.
 func fromOtherOrigin(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "same-origin", "none":
 		return false
-	case "": // an old browser, or none
+	case "": // an old browser, or another client
 		origin := r.Header.Get("Origin")
 		page, err := url.Parse(origin)
 		return origin != "" && (err != nil || page.Scheme != "http" || !strings.EqualFold(page.Host, r.Host))
@@ -164,7 +170,8 @@ func fromOtherOrigin(r *http.Request) bool {
 	return true
 }
 
-// isLocalName tells whether a host is an address or localhost: anything else is a name that somebody has made lead here.
+// isLocalName reports whether a host is an IP address or localhost. Other names may be DNS entries
+// of an attacker.
 func isLocalName(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

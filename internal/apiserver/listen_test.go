@@ -2,14 +2,11 @@ package apiserver
 
 import (
 	"bytes"
-	"errors"
 	"log/slog"
 	"net"
 	"net/http"
 	"strings"
 	"testing"
-
-	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 func TestServedNames(t *testing.T) {
@@ -56,32 +53,6 @@ func TestBadAnswer(t *testing.T) {
 	} {
 		if got := badAnswer(404, []byte(tt.body)); got.Error() != tt.want {
 			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
-		}
-	}
-}
-
-// TestDepth gives everything that reads nested text more of it than any stack would hold.
-func TestDepth(t *testing.T) {
-	const depth = 100_000
-	for name, text := range map[string]string{
-		"lists": strings.Repeat("[", depth) + strings.Repeat("]", depth), "objects": strings.Repeat(`{"a":`, depth) + "1" + strings.Repeat("}", depth),
-		"open lists": strings.Repeat("[", depth), "open objects": strings.Repeat(`{"a":`, depth), "texts": strings.Repeat(`"\`, depth),
-	} {
-		for parser, parse := range map[string]func() error{
-			"protobuf": func() error {
-				_, err := decodeProtobuf(append([]byte("k8s\x00"), bytes.Repeat([]byte{0x0a, 0xff, 0xff, 0x03}, depth)...))
-				return err
-			},
-			"label selectors": func() error { _, err := parseLabels(text); return errors.Join(err, rawjson.ErrMalformed) },
-			"patterns": func() error {
-				_, err := compilePattern(strings.NewReplacer("[", "(", "]", ")", "{", "(", "}", ")*").Replace(text))
-				return errors.Join(err, rawjson.ErrMalformed)
-			},
-			"paths": func() error { _ = JSONPath(map[string]any{}, text); return rawjson.ErrMalformed },
-		} {
-			if err := parse(); err == nil {
-				t.Errorf("%s takes %s nested %d times", parser, name, depth)
-			}
 		}
 	}
 }

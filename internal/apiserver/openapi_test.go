@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kopf-go/kopf/internal/apiserver/openapi"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -20,11 +21,11 @@ func documents(t *testing.T) map[string]map[string]any {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kinds := append(slices.Clone(builtinKinds()), custom...)
-	all := map[string]map[string]any{"v2": openAPIV2(kinds)}
-	for path := range rawjson.AsMap(openAPIV3Index(kinds)["paths"]) {
+	kinds := openAPIKinds(append(slices.Clone(builtinKinds()), custom...))
+	all := map[string]map[string]any{"v2": openapi.V2(kinds)}
+	for path := range rawjson.AsMap(openapi.V3Index(kinds)["paths"]) {
 		_, groupVersion, _ := strings.Cut(path, "/")
-		all[groupVersion] = openAPIV3(kinds, path)
+		all[groupVersion] = openapi.V3(kinds, path)
 	}
 	return all
 }
@@ -40,9 +41,9 @@ func jsonValue(t *testing.T, text string) map[string]any {
 
 func TestOpenAPIReferences(t *testing.T) {
 	for name, document := range documents(t) {
-		schemas, prefix := rawjson.AsMap(rawjson.AsMap(document["components"])["schemas"]), refPrefixV3
+		schemas, prefix := rawjson.AsMap(rawjson.AsMap(document["components"])["schemas"]), "#/components/schemas/"
 		if name == "v2" {
-			schemas, prefix = rawjson.AsMap(document["definitions"]), refPrefixV2
+			schemas, prefix = rawjson.AsMap(document["definitions"]), "#/definitions/"
 		}
 		var follow func(v any)
 		follow = func(v any) {
@@ -136,13 +137,13 @@ func TestOpenAPIOfDefinitions(t *testing.T) {
 
 // The index names another URL as soon as a document changes, since clients keep what they have read.
 func TestOpenAPIIndexChanges(t *testing.T) {
-	url := func(kinds []*kindInfo) any {
-		v, _ := rawjson.Lookup(openAPIV3Index(kinds), "paths", "apis/apps/v1", "serverRelativeURL")
+	url := func(kinds []*openapi.Kind) any {
+		v, _ := rawjson.Lookup(openapi.V3Index(kinds), "paths", "apis/apps/v1", "serverRelativeURL")
 		return v
 	}
-	var apps []*kindInfo
-	for _, k := range builtinKinds() {
-		if k.resource.Group == "apps" {
+	var apps []*openapi.Kind
+	for _, k := range openAPIKinds(builtinKinds()) {
+		if k.Group == "apps" {
 			apps = append(apps, k)
 		}
 	}

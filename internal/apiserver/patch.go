@@ -1,296 +1,120 @@
 package apiserver
 
 import (
-	"encoding/json"
 	"fmt"
+	"mime"
+	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 
+	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
+	"github.com/kopf-go/kopf/internal/apiserver/patch"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// This file applies JSON patches (RFC 6902) to decoded objects for the in-memory API server, with the liberties that
-// kube-apiserver takes. It has no state, and runs on the goroutines of the requests.
-
-// maxPatchOperations is how long a JSON patch may be, as in kube-apiserver.
-const maxPatchOperations = 10000
-
-// patchOperation is one step of a JSON patch.
-type patchOperation struct {
-	op, path, from   string
-	hasPath, hasFrom bool
-	value            any // nil if there is none, too
+// checkPatchType refuses patches whose media type the kind of the object does not support.
+func (a *apiRequest) checkPatchType() error {
+	media, _, _ := mime.ParseMediaType(a.raw.Header.Get("Content-Type"))
+	known := []string{"application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"}
+	if a.kind.crd == nil {
+		known = slices.Insert(append(known, "application/apply-patch+cbor"), 2, "application/strategic-merge-patch+json")
+	}
+	if media == "application/json" && a.kind.crd == nil {
+		return apierrors.New(415, "UnsupportedMediaType", "415: Unsupported Media Type", map[string]any{})
+	}
+	if media == "application/apply-patch+cbor" || !slices.Contains(known, media) {
+		return apierrors.New(415, "UnsupportedMediaType", "the body of the request was in an unknown format - accepted media types include: "+strings.Join(known, ", "), nil)
+	}
+	return nil
 }
 
-// ApplyJSONPatch applies a JSON patch (RFC 6902) to a decoded document, which is changed in place and is of no use after an
-// error. As in kube-apiserver, replacing a key that is not there adds it, a missing key equals null, and negative indices
-// count from the end.
-func ApplyJSONPatch(doc any, ops []byte) (any, error) {
-	list, err := decodeOperations(ops)
+func (a *apiRequest) patch(w http.ResponseWriter, r *http.Request) error {
+	media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	var apply func(live map[string]any) (map[string]any, error)
+	switch media {
+	case "application/json-patch+json":
+		apply = a.jsonPatch
+	case "application/merge-patch+json":
+		apply = a.mergePatch
+	case "application/strategic-merge-patch+json":
+		apply = func(live map[string]any) (map[string]any, error) {
+			object, err := a.strategicPatch(live)
+			if err == nil { // the address determines them
+				object["apiVersion"], object["kind"] = live["apiVersion"], live["kind"]
+			}
+			return object, err
+		}
+	default: // an apply, since all others are refused before
+		return a.apply(w, r)
+	}
+	raw, err := a.changeObject(func(live map[string]any) (map[string]any, error) {
+		if a.subresource == "scale" {
+			live = a.scaleOf(live)
+		}
+		object, err := apply(live)
+		if err == nil {
+			err = a.checkPatched(live, object)
+		}
+		if err == nil && (a.subresource == "" || a.subresource == "status") {
+			a.warnings = nil // of the previous attempt
+			err = a.strict(object)
+		}
+		return object, err
+	})
+	if err != nil {
+		return err
+	}
+	return a.answerItem(w, r, 200, raw)
+}
+
+func (a *apiRequest) jsonPatch(live map[string]any) (map[string]any, error) {
+	patched, err := patch.ApplyJSON(live, a.body)
 	if err != nil {
 		return nil, err
 	}
-	for _, o := range list {
-		after, ok := o.apply(doc)
-		if !ok {
-			return nil, &statusError{422, "Invalid", "the server rejected our request due to an error in our request", map[string]any{}}
-		}
-		doc = after
+	object, ok := patched.(map[string]any)
+	if !ok {
+		return nil, apierrors.BadRequest("the patch makes %s of the object", rawjson.KindOf(patched))
 	}
-	return doc, nil
+	return object, nil
 }
 
-// decodeOperations reads a JSON patch.
-func decodeOperations(ops []byte) ([]patchOperation, error) {
-	v, err := rawjson.Decode(ops)
+func (a *apiRequest) mergePatch(live map[string]any) (map[string]any, error) {
+	change, err := rawjson.DecodeObject(a.body)
 	if err != nil {
-		return nil, badRequest("error decoding patch: %v", err)
+		return nil, apierrors.BadRequest("error decoding patch: %v", err)
 	}
-	list, ok := v.([]any)
-	if !ok && v != nil {
-		return nil, badRequest("error decoding patch: json: cannot unmarshal %s into Go value of type []handlers.jsonPatchOp", goName(v))
-	}
-	all := make([]patchOperation, 0, len(list))
-	for _, e := range list {
-		m, ok := e.(map[string]any)
-		if !ok && e != nil {
-			return nil, badRequest("error decoding patch: json: cannot unmarshal %s into Go value of type handlers.jsonPatchOp", goName(e))
-		}
-		o := patchOperation{value: m["value"]}
-		for _, f := range [...]struct {
-			key  string
-			into *string
-		}{{"op", &o.op}, {"path", &o.path}, {"from", &o.from}} {
-			switch text := m[f.key].(type) {
-			case nil:
-			case string:
-				*f.into = text
-			default:
-				return nil, badRequest("error decoding patch: json: cannot unmarshal %s into Go struct field jsonPatchOp.%s of type string", goName(text), f.key)
-			}
-		}
-		o.hasPath, o.hasFrom = m["path"] != nil, m["from"] != nil
-		all = append(all, o)
-	}
-	if len(all) > maxPatchOperations {
-		return nil, &statusError{413, "RequestEntityTooLarge",
-			fmt.Sprintf("The allowed maximum operations in a JSON patch is %d, got %d", maxPatchOperations, len(all)), nil}
-	}
-	return all, nil
+	return rawjson.Merge(live, any(change)).(map[string]any), nil
 }
 
-// goName names the type of a value as the decoder of kube-apiserver does in its complaints.
-func goName(v any) string {
-	switch v.(type) {
-	case bool:
-		return "bool"
-	case string:
-		return "string"
-	case json.Number:
-		return "number"
-	case []any:
-		return "array"
+func (a *apiRequest) strategicPatch(live map[string]any) (map[string]any, error) {
+	change, err := rawjson.DecodeObject(a.body)
+	if err != nil {
+		return nil, apierrors.BadRequest("error decoding patch: %v", err)
 	}
-	return "object"
+	return patch.ApplyStrategicMerge(a.kind.resource.Kind, live, change)
 }
 
-// apply returns the document after the operation, and whether it could be applied.
-func (o patchOperation) apply(doc any) (any, bool) {
-	switch o.op {
-	case "add":
-		return o.add(doc, o.value)
-	case "remove":
-		return changeAt(doc, o.steps(o.path, o.hasPath), func(at any, key string) (any, bool) {
-			_, after, ok := takeOut(at, key)
-			return after, ok
-		})
-	case "replace":
-		return o.replace(doc)
-	case "test":
-		return doc, o.test(doc)
-	case "copy":
-		v, ok := valueAt(doc, o.steps(o.from, o.hasFrom))
-		if !ok {
-			return nil, false
-		}
-		return o.add(doc, rawjson.Clone(v))
-	case "move":
-		var taken any
-		doc, ok := changeAt(doc, o.steps(o.from, o.hasFrom), func(at any, key string) (after any, ok bool) {
-			taken, after, ok = takeOut(at, key)
-			return after, ok
-		})
-		if !ok {
-			return nil, false
-		}
-		return o.add(doc, taken)
+// checkPatched refuses a patched object that does not fit the Go types of its kind, or that has
+// another name or namespace.
+func (a *apiRequest) checkPatched(live, object map[string]any) error {
+	why := ""
+	if a.subresource == "scale" {
+		why = unscalable(object)
+	} else if why = untyped(a.kind, object); why == "" && a.kind.crd == nil && (object["apiVersion"] != a.kind.apiVersion() || object["kind"] != a.kind.resource.Kind) {
+		why = fmt.Sprintf("no kind %q is registered for version %q in scheme", asWord(object["kind"]), asWord(object["apiVersion"]))
 	}
-	return nil, false
-}
-
-// steps splits a JSON pointer. What stands before the first slash is not looked at; without any, it leads nowhere.
-func (o patchOperation) steps(pointer string, there bool) []string {
-	steps := strings.Split(pointer, "/")
-	if !there || len(steps) < 2 {
+	if why != "" {
+		return badPatch(object, why)
+	}
+	if a.subresource == "scale" {
 		return nil
 	}
-	steps = steps[1:]
-	for i, s := range steps {
-		steps[i] = strings.NewReplacer("~1", "/", "~0", "~").Replace(s)
-	}
-	return steps
-}
-
-func (o patchOperation) add(doc, value any) (any, bool) {
-	return changeAt(doc, o.steps(o.path, o.hasPath), func(at any, key string) (any, bool) {
-		switch at := at.(type) {
-		case map[string]any:
-			at[key] = value
-			return at, true
-		case []any:
-			if key == "-" {
-				return append(at, value), true
-			}
-			i, ok := listIndex(key, len(at)+1)
-			if !ok {
-				return nil, false
-			}
-			return slices.Insert(at, i, value), true
-		}
-		return nil, false
-	})
-}
-
-func (o patchOperation) replace(doc any) (any, bool) {
-	if o.hasPath && o.path == "" {
-		_, isMap := o.value.(map[string]any)
-		_, isList := o.value.([]any)
-		return o.value, isMap || isList
-	}
-	return changeAt(doc, o.steps(o.path, o.hasPath), func(at any, key string) (any, bool) {
-		switch at := at.(type) {
-		case map[string]any:
-			at[key] = o.value
-			return at, true
-		case []any:
-			i, ok := listIndex(key, len(at))
-			if ok {
-				at[i] = o.value
-			}
-			return at, ok
-		}
-		return nil, false
-	})
-}
-
-func (o patchOperation) test(doc any) bool {
-	if o.hasPath && o.path == "" {
-		return sameText(doc, o.value)
-	}
-	v, ok := valueAt(doc, o.steps(o.path, o.hasPath))
-	return ok && sameText(v, o.value)
-}
-
-// sameText compares decoded values with numbers by how they are written: 1 is not 1.0 here.
-func sameText(a, b any) bool {
-	switch a := a.(type) {
-	case map[string]any:
-		b, ok := b.(map[string]any)
-		if !ok || len(a) != len(b) {
-			return false
-		}
-		for key, v := range a {
-			if other, ok := b[key]; !ok || !sameText(v, other) {
-				return false
-			}
-		}
-		return true
-	case []any:
-		b, ok := b.([]any)
-		return ok && slices.EqualFunc(a, b, sameText)
-	}
-	switch b.(type) {
-	case map[string]any, []any:
-		return false
-	}
-	return a == b
-}
-
-// changeAt changes the object or list in which the last of the steps is to be found, and returns the whole document.
-func changeAt(doc any, steps []string, change func(at any, key string) (any, bool)) (any, bool) {
-	switch {
-	case len(steps) == 0:
-		return nil, false
-	case len(steps) == 1:
-		return change(doc, steps[0])
-	}
-	switch d := doc.(type) {
-	case map[string]any:
-		after, ok := changeAt(d[steps[0]], steps[1:], change)
-		if ok {
-			d[steps[0]] = after
-		}
-		return d, ok
-	case []any:
-		i, ok := listIndex(steps[0], len(d))
-		if !ok {
-			return nil, false
-		}
-		after, ok := changeAt(d[i], steps[1:], change)
-		if ok {
-			d[i] = after
-		}
-		return d, ok
-	}
-	return nil, false
-}
-
-// valueAt returns the value at a path, which is nil if only the last key is missing.
-func valueAt(doc any, steps []string) (any, bool) {
-	for i, step := range steps {
-		switch d := doc.(type) {
-		case map[string]any:
-			doc = d[step]
-		case []any:
-			at, ok := listIndex(step, len(d))
-			if !ok {
-				return nil, false
-			}
-			doc = d[at]
-		default:
-			return nil, false
-		}
-		if doc == nil && i < len(steps)-1 {
-			return nil, false
+	meta := rawjson.AsMap(object["metadata"])
+	if meta != nil {
+		if err := a.place(meta); err != nil {
+			return err
 		}
 	}
-	return doc, len(steps) > 0
-}
-
-// takeOut removes a value from an object or a list, and returns both.
-func takeOut(at any, key string) (taken, after any, ok bool) {
-	switch at := at.(type) {
-	case map[string]any:
-		taken, ok = at[key]
-		delete(at, key)
-		return taken, at, ok
-	case []any:
-		i, ok := listIndex(key, len(at))
-		if !ok {
-			return nil, nil, false
-		}
-		taken = at[i]
-		return taken, slices.Delete(at, i, i+1), true
-	}
-	return nil, nil, false
-}
-
-// listIndex reads an index into a list of n items.
-func listIndex(key string, n int) (int, bool) {
-	i, err := strconv.Atoi(key)
-	if i < 0 {
-		i += n
-	}
-	return i, err == nil && i >= 0 && i < n
+	return a.checkOwnName(meta)
 }

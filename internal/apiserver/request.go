@@ -13,21 +13,21 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
+	"github.com/kopf-go/kopf/internal/apiserver/field"
+	"github.com/kopf-go/kopf/internal/apiserver/protobuf"
 	"github.com/kopf-go/kopf/internal/rawjson"
 	"github.com/kopf-go/kopf/internal/yaml"
 )
 
-// This file reads requests to the in-memory API server: what they are about, and what they bring; and
-// it makes those fail that are told to.
-
-// apiRequest is a request as it is understood.
+// apiRequest is a parsed request.
 type apiRequest struct {
 	server      *Server
 	ctx         context.Context
 	raw         *http.Request
 	parts       []string // of the path
 	query       url.Values
-	kind        *kindInfo // nil if it is not about objects
+	kind        *kindInfo // nil if the request is not about objects
 	verb        string
 	namespace   string
 	name        string
@@ -50,10 +50,10 @@ func (a *apiRequest) request() Request {
 	return r
 }
 
-// maxRequestBody is the largest body that is taken, in bytes, as in kube-apiserver.
+// maxRequestBody is the largest body of a request, in bytes, as in kube-apiserver.
 const maxRequestBody = 3 << 20
 
-// parse reads the address and the body of a request.
+// parse parses the address of a request, and reads its body.
 func (s *Server) parse(r *http.Request) (*apiRequest, error) {
 	a := &apiRequest{server: s, ctx: r.Context(), raw: r, query: r.URL.Query(), parts: strings.Split(strings.Trim(r.URL.Path, "/"), "/")}
 	a.dryRun = slices.Contains(a.query["dryRun"], "All")
@@ -65,10 +65,10 @@ func (s *Server) parse(r *http.Request) (*apiRequest, error) {
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxRequestBody+1))
 	if err != nil {
-		return nil, badRequest("the request's body could not be read: %v", err)
+		return nil, apierrors.BadRequest("the request's body could not be read: %v", err)
 	}
 	if len(body) > maxRequestBody {
-		return nil, &statusError{413, "RequestEntityTooLarge", fmt.Sprintf("Request entity too large: limit is %d", maxRequestBody), map[string]any{}}
+		return nil, apierrors.New(413, "RequestEntityTooLarge", fmt.Sprintf("Request entity too large: limit is %d", maxRequestBody), map[string]any{})
 	}
 	a.body = body
 	if a.kind != nil {
@@ -136,11 +136,11 @@ func (a *apiRequest) verbOf(method string) string {
 	return strings.ToLower(method)
 }
 
-// decode reads the object that the request brings.
+// decode decodes the object in the body.
 func (a *apiRequest) decode() (map[string]any, error) {
 	media, _, err := mime.ParseMediaType(a.raw.Header.Get("Content-Type"))
 	if a.raw.Header.Get("Content-Type") != "" && err != nil {
-		return nil, &statusError{415, "UnsupportedMediaType", "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml", nil}
+		return nil, apierrors.New(415, "UnsupportedMediaType", "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml", nil)
 	}
 	var object map[string]any
 	switch media {
@@ -154,12 +154,12 @@ func (a *apiRequest) decode() (map[string]any, error) {
 			err = errors.New("one object is expected")
 		}
 	case "application/vnd.kubernetes.protobuf":
-		object, err = decodeProtobuf(a.body)
+		object, err = protobuf.Decode(a.body)
 	default:
-		return nil, &statusError{415, "UnsupportedMediaType", "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, application/vnd.kubernetes.protobuf", nil}
+		return nil, apierrors.New(415, "UnsupportedMediaType", "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, application/vnd.kubernetes.protobuf", nil)
 	}
 	if err != nil {
-		return nil, badRequest("the object provided is unrecognized (must be of type %s): %v", a.kind.resource.Kind, err)
+		return nil, apierrors.BadRequest("the object provided is unrecognized (must be of type %s): %v", a.kind.resource.Kind, err)
 	}
 	if err := a.checkType(object); err != nil {
 		return nil, err
@@ -167,44 +167,7 @@ func (a *apiRequest) decode() (map[string]any, error) {
 	return object, a.checkGoType(object)
 }
 
-// selection reads the selectors of a list or a watch, and checks the rest of what they are asked with.
-func (a *apiRequest) selection() (*selection, error) {
-	s := &selection{namespace: a.namespace, name: a.name}
-	for _, key := range []string{"limit", "timeoutSeconds"} {
-		if _, err := a.number(key); err != nil {
-			return nil, err
-		}
-	}
-	var err error
-	if s.labels, err = parseLabels(a.query.Get("labelSelector")); err != nil {
-		return nil, err
-	}
-	if s.fields, err = parseFields(a.query.Get("fieldSelector")); err != nil {
-		return nil, err
-	}
-	if a.verb == "list" {
-		if err := a.checkList(); err != nil {
-			return nil, err
-		}
-	}
-	return s, a.checkFields(s)
-}
-
-// checkFields refuses selectors of fields that objects of the kind cannot be selected by.
-func (a *apiRequest) checkFields(s *selection) error {
-	for _, r := range s.fields {
-		known := r.key == "metadata.name" || r.key == "metadata.namespace" && a.kind.resource.Namespaced
-		if a.kind.crd != nil && !known {
-			return badRequest("field label not supported: %s", r.key)
-		}
-		if !known && !slices.Contains(selectableFields, a.kind.resource.Plural+" "+r.key) {
-			return badRequest("%q is not a known field selector: only \"metadata.name\", \"metadata.namespace\"", r.key)
-		}
-	}
-	return nil
-}
-
-// optionsOf names what the query of a verb is made of, "" if nothing is known of it.
+// optionsOf returns the kind of the options in the query of a verb, "" if there are none.
 func optionsOf(verb string) string {
 	switch verb {
 	case "create":
@@ -219,24 +182,18 @@ func optionsOf(verb string) string {
 	return ""
 }
 
-// invalidOptions is the refusal of a query.
-func invalidOptions(kind string, faults ...fieldError) error {
-	options := &kindInfo{resource: apiResource{Group: "meta.k8s.io", Kind: kind}}
-	return options.invalid("", faults)
-}
-
-// checkOptions refuses values of the query that nobody knows.
+// checkOptions refuses unknown values of options.
 func (a *apiRequest) checkOptions() error {
 	kind := optionsOf(a.verb)
 	if kind == "" {
 		return nil
 	}
-	var faults []fieldError
+	var faults []field.Error
 	if runs := a.query["dryRun"]; len(runs) > 0 && slices.ContainsFunc(runs, func(r string) bool { return r != "All" }) {
-		faults = withFault(faults, "FieldValueNotSupported", "dryRun", runs, `supported values: "All"`)
+		faults = append(faults, field.NotSupported("dryRun", runs, `supported values: "All"`))
 	}
 	if mode := a.query.Get("fieldValidation"); !slices.Contains([]string{"", "Ignore", "Strict", "Warn"}, mode) && kind != "DeleteOptions" {
-		faults = withFault(faults, "FieldValueNotSupported", "fieldValidation", mode, `supported values: "", "Ignore", "Strict", "Warn"`)
+		faults = append(faults, field.NotSupported("fieldValidation", mode, `supported values: "", "Ignore", "Strict", "Warn"`))
 	}
 	if len(faults) > 0 {
 		return invalidOptions(kind, faults...)
@@ -250,9 +207,9 @@ func (a *apiRequest) checkList() error {
 	if match == "" {
 		return nil
 	}
-	var faults []fieldError
+	var faults []field.Error
 	forbid := func(detail string) {
-		faults = withFault(faults, "FieldValueForbidden", "resourceVersionMatch", nil, detail)
+		faults = append(faults, field.Forbidden("resourceVersionMatch", detail))
 	}
 	if version == "" {
 		forbid("resourceVersionMatch is forbidden unless resourceVersion is provided")
@@ -261,7 +218,7 @@ func (a *apiRequest) checkList() error {
 		forbid("resourceVersionMatch is forbidden when continue is provided")
 	}
 	if match != "Exact" && match != "NotOlderThan" {
-		faults = withFault(faults, "FieldValueNotSupported", "resourceVersionMatch", match, `supported values: "Exact", "NotOlderThan", ""`)
+		faults = append(faults, field.NotSupported("resourceVersionMatch", match, `supported values: "Exact", "NotOlderThan", ""`))
 	}
 	if match == "Exact" && version == "0" {
 		forbid(`resourceVersionMatch "exact" is forbidden for resourceVersion "0"`)
@@ -272,21 +229,7 @@ func (a *apiRequest) checkList() error {
 	return nil
 }
 
-// selectableFields are the fields of built-in kinds that field selectors can name, besides the name and the namespace. Each is behind its resource.
-var selectableFields = []string{
-	"pods spec.nodeName", "pods spec.restartPolicy", "pods spec.schedulerName", "pods spec.serviceAccountName", "pods spec.hostNetwork",
-	"pods status.phase", "pods status.podIP", "pods status.nominatedNodeName",
-	"events involvedObject.kind", "events involvedObject.namespace", "events involvedObject.name", "events involvedObject.uid",
-	"events involvedObject.apiVersion", "events involvedObject.resourceVersion", "events involvedObject.fieldPath", "events reason",
-	"events reportingComponent", "events source", "events type",
-	"secrets type",
-	"namespaces status.phase",
-	"nodes spec.unschedulable",
-	"jobs status.successful",
-	"replicationcontrollers status.replicas",
-}
-
-// number reads a whole number of the query.
+// number parses a whole number in the query, 0 if there is none.
 func (a *apiRequest) number(key string) (int64, error) {
 	text := a.query.Get(key)
 	if text == "" {
@@ -294,112 +237,7 @@ func (a *apiRequest) number(key string) (int64, error) {
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		return 0, badRequest("strconv.ParseInt: parsing %q: invalid syntax", text)
+		return 0, apierrors.BadRequest("strconv.ParseInt: parsing %q: invalid syntax", text)
 	}
 	return n, nil
-}
-
-// Fault tells a [Server] to fail some requests. Empty fields fit all requests.
-type Fault struct {
-	Verb        string // get, list, watch, create, update, patch, delete or deletecollection
-	Resource    string // the plural
-	Subresource string
-	Namespace   string
-	Name        string
-	After       int // how many fitting requests go well before
-	Times       int // how many fail then; zero means all
-
-	Status     int           // refuse with this code
-	Reason     string        // the reason in the refusal. Defaults to the usual one for the code
-	Message    string        // the message in the refusal. Defaults to one that says that it was asked for
-	RetryAfter time.Duration // the wish sent with the refusal, in whole seconds
-	HTML       bool          // refuse with a page, as proxies do
-	Delay      time.Duration // answer that much later
-	Drop       bool          // drop the connection without doing anything
-	DropAfter  bool          // do what is asked, and drop the connection without answering
-	Stall      bool          // of watches: accept, and never send anything
-	Gone       bool          // of watches: accept, and send an error event with the code 410
-	Cut        bool          // of watches: break off in the middle of the first event
-}
-
-// Fail makes requests fail from now on, until the returned function is called. Of several faults that fit, the first
-// one counts.
-func (s *Server) Fail(f Fault) (remove func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	own := &f
-	s.faults = append(s.faults, own)
-	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.faults = slices.DeleteFunc(s.faults, func(g *Fault) bool { return g == own })
-	}
-}
-
-// match returns the fault that is due for a request, nil if there is none.
-func (s *Server) match(a *apiRequest) *Fault {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, f := range s.faults {
-		resource := ""
-		if a.kind != nil {
-			resource = a.kind.resource.Plural
-		}
-		fits := (f.Verb == "" || f.Verb == a.verb) && (f.Resource == "" || f.Resource == resource) && (f.Subresource == "" || f.Subresource == a.subresource) &&
-			(f.Namespace == "" || f.Namespace == a.namespace) && (f.Name == "" || f.Name == a.name)
-		if !fits {
-			continue
-		}
-		if f.After > 0 {
-			f.After--
-			continue
-		}
-		hit := *f
-		if f.Times > 0 {
-			if f.Times--; f.Times == 0 {
-				s.faults = slices.DeleteFunc(s.faults, func(g *Fault) bool { return g == f })
-			}
-		}
-		return &hit
-	}
-	return nil
-}
-
-// fault makes a request fail if it is to, and tells whether that was all.
-func (s *Server) fault(w http.ResponseWriter, r *http.Request, a *apiRequest) bool {
-	f := s.match(a)
-	if a.fault = f; f == nil {
-		return false
-	}
-	if f.Delay > 0 {
-		select {
-		case <-time.After(f.Delay):
-		case <-r.Context().Done():
-			panic(http.ErrAbortHandler)
-		}
-	}
-	if f.Drop {
-		panic(http.ErrAbortHandler)
-	}
-	if f.Status == 0 {
-		return false
-	}
-	if f.RetryAfter > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(int((f.RetryAfter+time.Second-1)/time.Second)))
-	}
-	if f.HTML {
-		w.Header().Set("Content-Type", "text/html")
-		w.WriteHeader(f.Status)
-		fmt.Fprintf(w, "<html><body><h1>%d %s</h1></body></html>\n", f.Status, http.StatusText(f.Status))
-		return true
-	}
-	e := &statusError{f.Status, f.Reason, f.Message, nil}
-	if e.reason == "" {
-		e.reason = strings.ReplaceAll(http.StatusText(f.Status), " ", "")
-	}
-	if e.message == "" {
-		e.message = "this failure was asked for"
-	}
-	s.refuse(w, r, e)
-	return true
 }

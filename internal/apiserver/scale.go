@@ -7,13 +7,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kopf-go/kopf/internal/apiserver/field"
+	"github.com/kopf-go/kopf/internal/apiserver/managedfields"
+	"github.com/kopf-go/kopf/internal/apiserver/schema"
+	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// This file knows the subresource scale of the in-memory API server: the number of replicas of an object, wherever its
-// kind keeps it.
-
-// scaleOf returns the scale of an object, as the subresource shows it.
+// scaleOf returns the scale subresource of an object.
 func (a *apiRequest) scaleOf(object map[string]any) map[string]any {
 	meta := rawjson.AsMap(object["metadata"])
 	about := map[string]any{}
@@ -23,7 +24,7 @@ func (a *apiRequest) scaleOf(object map[string]any) map[string]any {
 		}
 	}
 	at := func(key string) any {
-		path := textIn(a.kind.scale, key)
+		path := unstructured.Text(a.kind.scale, key)
 		v, _ := rawjson.Lookup(object, strings.Split(strings.TrimPrefix(path, "."), ".")...)
 		return v
 	}
@@ -49,16 +50,16 @@ func (a *apiRequest) scaleOf(object map[string]any) map[string]any {
 	return scale
 }
 
-// replicas is where the kind keeps the number of replicas.
+// replicas returns the path of the number of replicas in objects of the kind.
 func (a *apiRequest) replicas() []string {
-	path := textIn(a.kind.scale, "specReplicasPath")
+	path := unstructured.Text(a.kind.scale, "specReplicasPath")
 	return strings.Split(strings.TrimPrefix(path, "."), ".")
 }
 
-// unscalable tells why an object is no scale, "" if it is one.
+// unscalable returns why an object does not fit the Go type of a scale, "" if it does.
 func unscalable(scale map[string]any) string {
 	n := rawjson.AsMap(scale["spec"])["replicas"]
-	if typ := typeOf(n); n != nil && typ != "integer" {
+	if typ := schema.TypeOf(n); n != nil && typ != "integer" {
 		return fmt.Sprintf("json: cannot unmarshal %s into Go struct field ScaleSpec.spec.replicas of type int32", typ)
 	}
 	return ""
@@ -72,16 +73,16 @@ func (a *apiRequest) scaled(live, scale map[string]any) (map[string]any, error) 
 	}
 	if strings.HasPrefix(n.String(), "-") && a.kind.crd == nil {
 		return nil, (&kindInfo{resource: apiResource{Group: "autoscaling", Kind: "Scale"}}).invalid(a.name,
-			[]fieldError{{typ: "FieldValueInvalid", field: "spec.replicas", value: n, detail: "must be greater than or equal to 0"}})
+			[]field.Error{field.Invalid("spec.replicas", n, "must be greater than or equal to 0")})
 	}
 	whole := rawjson.Clone(live).(map[string]any)
 	old, _ := rawjson.Lookup(live, a.replicas()...)
 	putAt(whole, n, a.replicas()...)
-	a.manageScale(whole, !rawjson.Equal(old, n))
+	managedfields.UpdateScale(whole, a.replicas(), a.managed(), !rawjson.Equal(old, n))
 	return whole, nil
 }
 
-// unscaled returns what is applied to the object itself when a scale is applied.
+// unscaled returns the configuration of the object itself for an applied scale.
 func (a *apiRequest) unscaled(scale map[string]any) map[string]any {
 	object := map[string]any{"apiVersion": a.kind.apiVersion(), "kind": a.kind.resource.Kind, "metadata": scale["metadata"]}
 	if n := rawjson.AsMap(scale["spec"])["replicas"]; n != nil {
@@ -90,52 +91,8 @@ func (a *apiRequest) unscaled(scale map[string]any) map[string]any {
 	return object
 }
 
-// manageScale notes who has set the number of replicas. As in kube-apiserver, whoever had set it through the object itself gets a
-// second entry for it, without a time; the two become one at the next change.
-func (a *apiRequest) manageScale(object map[string]any, changed bool) {
-	o := a.managed()
-	path := a.replicas()
-	for i, key := range path {
-		path[i] = "f:" + key
-	}
-	parents, scales := managersOf(object), make(managers)
-	for k, m := range parents {
-		if m.fields.has(path) {
-			scales[k.ofScale()] = m
-		}
-	}
-	if n, _ := rawjson.Lookup(object, a.replicas()...); changed && rawjson.Equal(n, json.Number("0")) {
-		scales = make(managers) // a zero is not written, so that nobody has set it
-	} else if changed && len(scales) > 0 {
-		scales = managers{o.key().ofScale(): nil}
-	}
-	only := &fieldSet{}
-	only.insert(path)
-	all := make(managers)
-	for k, m := range parents {
-		if _, same := scales[k]; same || !m.fields.has(path) {
-			delete(scales, k)
-			all[k] = m
-		} else if rest := m.fields.minus(only); !rest.empty() {
-			all[k] = &managed{m.apiVersion, m.time, rest}
-		}
-	}
-	for k := range scales {
-		all[k] = &managed{apiVersion: o.apiVersion, fields: only}
-	}
-	all.store(object)
-}
-
-// ofScale is the key of an entry in the managedFields of a scale.
-func (k managerKey) ofScale() managerKey {
-	if k.operation == "Update" {
-		k.apiVersion = "autoscaling/v1"
-	}
-	return k
-}
-
-// checkScale tells what is wrong with the numbers of a custom resource that its scale shows.
-func (a *apiRequest) checkScale(object map[string]any) []fieldError {
+// checkScale returns what is wrong with the fields of a custom resource that its scale shows.
+func (a *apiRequest) checkScale(object map[string]any) []field.Error {
 	if a.kind.crd == nil || a.kind.scale == nil {
 		return nil
 	}
@@ -143,14 +100,14 @@ func (a *apiRequest) checkScale(object map[string]any) []fieldError {
 	if a.subresource == "status" {
 		keys = keys[1:]
 	}
-	var faults []fieldError
+	var faults []field.Error
 	for _, key := range keys {
-		path := textIn(a.kind.scale, key)
+		path := unstructured.Text(a.kind.scale, key)
 		if path == "" {
 			continue
 		}
 		v, found, blocked := reach(object, strings.Split(strings.TrimPrefix(path, "."), "."))
-		typ, want, detail := typeOf(v), "", ""
+		typ, want, detail := schema.TypeOf(v), "", ""
 		var value any = json.Number("0")
 		if key == "labelSelectorPath" {
 			value = ""
@@ -172,13 +129,14 @@ func (a *apiRequest) checkScale(object map[string]any) []fieldError {
 			detail = fmt.Sprintf("%s accessor error: %v is of the type %s, expected %s", path, v, unstructuredType(v), want)
 		}
 		if detail != "" {
-			faults = withFault(faults, "FieldValueInvalid", path, value, detail)
+			faults = append(faults, field.Invalid(path, value, detail))
 		}
 	}
 	return faults
 }
 
-// reach follows a path through objects, and tells whether there is something, or what is in its way.
+// reach follows a path through objects. It returns the value and found, or the value that is no
+// object and blocked.
 func reach(v any, path []string) (at any, found, blocked bool) {
 	for _, key := range path {
 		m, ok := v.(map[string]any)
@@ -192,9 +150,9 @@ func reach(v any, path []string) (at any, found, blocked bool) {
 	return v, true, false
 }
 
-// unstructuredType names the type that a value has when it is decoded into nothing in particular.
+// unstructuredType returns the Go type of a value that is decoded into an any.
 func unstructuredType(v any) string {
-	switch typ := typeOf(v); typ {
+	switch typ := schema.TypeOf(v); typ {
 	case "null":
 		return "<nil>"
 	case "boolean":
@@ -210,7 +168,7 @@ func unstructuredType(v any) string {
 	}
 }
 
-// putAt sets the value at a path of keys, making the maps on the way.
+// putAt sets the value at a path of keys, and adds missing objects.
 func putAt(object map[string]any, value any, keys ...string) {
 	last := len(keys) - 1
 	for _, key := range keys[:last] {

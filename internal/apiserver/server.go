@@ -1,7 +1,12 @@
-// Package apiserver is a Kubernetes API server that keeps everything in memory. It knows nothing of operators.
+// Package apiserver is a Kubernetes API server that keeps everything in memory. It answers as
+// kube-apiserver does.
 //
-// Each request runs on the goroutine of its connection, or in process, on one that ends with the request. Nothing else runs, but for a
-// goroutine of each listener.
+// A request is parsed (request.go), may meet a fault (faults.go), and is dispatched (server.go): to
+// discovery, to the OpenAPI documents, or to objects.go, which has what all verbs share. Each verb
+// has a file. What needs nothing of the server is in the packages below this one.
+//
+// Each request runs on the goroutine of its connection, or, in process, on one that ends with the
+// request. The only other goroutines are those of listeners.
 package apiserver
 
 import (
@@ -19,6 +24,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
+	"github.com/kopf-go/kopf/internal/apiserver/openapi"
+	"github.com/kopf-go/kopf/internal/apiserver/store"
+	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 	"github.com/kopf-go/kopf/internal/httplimit"
 	"github.com/kopf-go/kopf/internal/rawjson"
 	"github.com/kopf-go/kopf/internal/yaml"
@@ -27,7 +36,7 @@ import (
 // Server is an API server. It is safe for concurrent use.
 type Server struct {
 	opts Options
-	db   *database
+	db   *store.Store
 
 	mu       sync.Mutex // guards following
 	served   []*kindInfo
@@ -35,26 +44,26 @@ type Server struct {
 	requests []Request
 	uid      uint64
 	closing  chan struct{}           // closed when all watches are to end
-	webhooks map[string]http.Handler // in this process, by their hosts
+	webhooks map[string]http.Handler // handlers in this process, by their hosts
 }
 
-// Options adjust a [Server]. Zero values mean the defaults.
+// Options configure a [Server].
 type Options struct {
-	// Version is the version of Kubernetes that it claims to be. Defaults to "v1.36.3".
+	// Version is the reported version of Kubernetes. Default: "v1.36.3".
 	Version string
-	// HistoryLimit is how many changes of one kind are remembered for watches that go on from an older version; those that come
-	// too late are refused with the code 410. Defaults to 10,000.
+	// HistoryLimit is how many changes of each kind are kept for watches that begin at an older
+	// version. Watches from before that are refused with the code 410. Default: 10,000.
 	HistoryLimit int
-	// BookmarkInterval is the time between the bookmarks of a watch that wants them. Defaults to 1 minute.
+	// BookmarkInterval is the time between the bookmarks of a watch. Default: 1 minute.
 	BookmarkInterval time.Duration
-	// WebhookTransport makes the requests to admission webhooks. Defaults to [http.DefaultTransport] with the
-	// authorities that the configurations name.
+	// WebhookTransport sends requests to admission webhooks. Default: [http.DefaultTransport] with
+	// the CA bundles of the configurations.
 	WebhookTransport http.RoundTripper
-	// Logger takes what goes wrong in the server itself. Defaults to [slog.Default].
+	// Logger logs failures of the server itself. Default: [slog.Default].
 	Logger *slog.Logger
 }
 
-// New makes a server with the namespaces that every cluster has. Zero options mean the defaults.
+// New returns a server with the namespaces of every cluster.
 func New(opts Options) *Server {
 	s := &Server{opts: opts, closing: make(chan struct{})}
 	if s.opts.Version == "" {
@@ -69,20 +78,20 @@ func New(opts Options) *Server {
 	if s.opts.Logger == nil {
 		s.opts.Logger = slog.Default()
 	}
-	s.db = newDatabase(s.opts.HistoryLimit)
+	s.db = store.New(s.opts.HistoryLimit)
 	s.served = builtinKinds()
 	for _, name := range []string{"default", "kube-node-lease", "kube-public", "kube-system"} {
 		r := &apiRequest{server: s, kind: s.kindOf("v1", "Namespace"), verb: "create", name: name, manager: "kube-apiserver", ctx: context.Background()}
 		if _, _, err := r.createObject(map[string]any{
 			"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name},
-		}, nil); err != nil {
-			panic(err) // they are right
+		}, false); err != nil {
+			panic(err) // they are valid
 		}
 	}
 	return s
 }
 
-// kinds returns all kinds that are served now.
+// kinds returns all kinds that are served.
 func (s *Server) kinds() []*kindInfo {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -98,7 +107,7 @@ func (s *Server) kindOf(apiVersion, kind string) *kindInfo {
 	return nil
 }
 
-// Request is a request that a [Server] has got.
+// Request is a request to a [Server], as [Server.Requests] returns it.
 type Request struct {
 	Time        time.Time // of its arrival
 	Method      string    // of HTTP
@@ -110,11 +119,11 @@ type Request struct {
 	Name        string    // "" for listings, and for creations
 	ContentType string
 	UserAgent   string
-	Body        []byte // as it came
-	Status      int    // the code of the answer, 0 while there is none
+	Body        []byte // as it was received
+	Status      int    // the code of the response, 0 before there is one
 }
 
-// maxRequests is how many requests are remembered.
+// maxRequests is the largest number of requests that are kept.
 const maxRequests = 10_000
 
 // Requests returns the requests so far, or the last 10,000 of them.
@@ -124,7 +133,7 @@ func (s *Server) Requests() []Request {
 	return slices.Clone(s.requests)
 }
 
-// note remembers a request, and returns what notes its end.
+// note keeps a request. The returned function sets its status.
 func (s *Server) note(r Request) (done func(status int)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -146,11 +155,11 @@ func (s *Server) note(r Request) (done func(status int)) {
 	}
 }
 
-// Compact forgets the history, as real servers do every few minutes: watches that go on from an older version are
-// refused with the code 410, and the next pages of lists too.
-func (s *Server) Compact() { s.db.compact() }
+// Compact drops the history, as real servers do every few minutes. Watches from an older version
+// are refused with the code 410, and so are the next pages of lists.
+func (s *Server) Compact() { s.db.Compact() }
 
-// Disconnect ends all watches at once, as if their connections were lost.
+// Disconnect ends all watches, as if their connections were lost.
 func (s *Server) Disconnect() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -158,8 +167,9 @@ func (s *Server) Disconnect() {
 	s.closing = make(chan struct{})
 }
 
-// Apply loads manifests, in YAML or JSON, any number of them in one text: what exists is replaced, all else is created. Resource
-// definitions can come together with objects of theirs. An export of another server will do: versions and uids in it are passed over. It stops at the first manifest that is refused.
+// Apply creates or replaces the objects of manifests in YAML or JSON. CRDs may come together with
+// their objects, in any order. It ignores the resource versions and UIDs in exports of other
+// servers. It returns an error for the first manifest that is refused, and stops there.
 func (s *Server) Apply(manifests []byte) error {
 	objects, err := yaml.ParseManifests(manifests)
 	if err != nil {
@@ -175,7 +185,7 @@ func (s *Server) Apply(manifests []byte) error {
 	return nil
 }
 
-// loadRank puts first what others need.
+// loadRank puts namespaces and CRDs first, since other objects need them.
 func loadRank(object map[string]any) int {
 	switch object["kind"] {
 	case "Namespace", "CustomResourceDefinition":
@@ -185,8 +195,8 @@ func loadRank(object map[string]any) int {
 }
 
 func (s *Server) load(object map[string]any) error {
-	apiVersion := textIn(object, "apiVersion")
-	kind := textIn(object, "kind")
+	apiVersion := unstructured.Text(object, "apiVersion")
+	kind := unstructured.Text(object, "kind")
 	k := s.kindOf(apiVersion, kind)
 	if k == nil {
 		return fmt.Errorf("no kind %q in %q is served", kind, apiVersion)
@@ -195,12 +205,12 @@ func (s *Server) load(object map[string]any) error {
 	delete(meta, "resourceVersion") // of another server
 	delete(meta, "uid")
 	r := &apiRequest{server: s, kind: k, verb: "create", manager: "kopf", ctx: context.Background()}
-	r.name = textIn(meta, "name")
+	r.name = unstructured.Text(meta, "name")
 	if r.namespace, _ = meta["namespace"].(string); k.resource.Namespaced && r.namespace == "" {
 		r.namespace = "default"
 	}
-	_, _, err := r.createObject(rawjson.Clone(object).(map[string]any), nil)
-	if e := (*statusError)(nil); errors.As(err, &e) && e.reason == "AlreadyExists" {
+	_, _, err := r.createObject(rawjson.Clone(object).(map[string]any), false)
+	if e := (*apierrors.StatusError)(nil); errors.As(err, &e) && e.Reason == "AlreadyExists" {
 		r.verb = "update"
 		_, err = r.changeObject(func(live map[string]any) (map[string]any, error) {
 			return rawjson.Clone(object).(map[string]any), nil
@@ -231,7 +241,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// dispatch finds out what the request is about.
+// dispatch answers a request by its path.
 func (s *Server) dispatch(w http.ResponseWriter, r *http.Request, a *apiRequest) {
 	switch {
 	case a.kind != nil:
@@ -253,7 +263,7 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request, a *apiRequest)
 		})
 	case slices.Contains([]string{"healthz", "livez", "readyz"}, a.parts[0]):
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		io.WriteString(w, "ok") // a client that has gone does not matter
+		io.WriteString(w, "ok") // a client that is gone does not matter
 	case r.URL.Path == "/":
 		s.write(w, r, 200, map[string]any{"paths": []any{"/api", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"}})
 	default:
@@ -262,19 +272,19 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request, a *apiRequest)
 }
 
 func (s *Server) openAPI(w http.ResponseWriter, r *http.Request, parts []string) {
-	kinds := s.kinds()
+	kinds := openAPIKinds(s.kinds())
 	switch {
 	case len(parts) == 2 && parts[1] == "v2":
 		if accept := r.Header.Get("Accept"); accept != "" && !strings.Contains(accept, "json") && !strings.Contains(accept, "*/*") {
 			w.Header().Set("Content-Type", "application/com.github.proto-openapi.spec.v2.v1.0+protobuf")
-			w.Write(emptyOpenAPI) // a client that has gone does not matter
+			w.Write(openapi.EmptyV2) // a client that is gone does not matter
 			return
 		}
-		s.write(w, r, 200, openAPIV2(kinds))
+		s.write(w, r, 200, openapi.V2(kinds))
 	case len(parts) == 2 && parts[1] == "v3":
-		s.write(w, r, 200, openAPIV3Index(kinds))
+		s.write(w, r, 200, openapi.V3Index(kinds))
 	case len(parts) > 3 && parts[1] == "v3":
-		if doc := openAPIV3(kinds, strings.Join(parts[2:], "/")); doc != nil {
+		if doc := openapi.V3(kinds, strings.Join(parts[2:], "/")); doc != nil {
 			s.write(w, r, 200, doc)
 		} else {
 			s.unknownPath(w)
@@ -284,21 +294,21 @@ func (s *Server) openAPI(w http.ResponseWriter, r *http.Request, parts []string)
 	}
 }
 
-// unknownPath answers as real servers do for what is no resource at all.
+// unknownPath answers requests with unknown paths, as kube-apiserver does.
 func (s *Server) unknownPath(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(404)
-	io.WriteString(w, "404 page not found\n") // a client that has gone does not matter
+	io.WriteString(w, "404 page not found\n") // a client that is gone does not matter
 }
 
 // refuse answers with an error.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	e := (*statusError)(nil)
+	e := (*apierrors.StatusError)(nil)
 	if !errors.As(err, &e) {
-		e = internalError(err)
+		e = apierrors.Internal(err)
 	}
-	s.write(w, r, e.code, e.status())
+	s.write(w, r, e.Code, e.Object())
 }
 
 // write answers with a JSON value.
@@ -322,11 +332,11 @@ func (s *Server) write(w http.ResponseWriter, r *http.Request, code int, v any) 
 		h.Set("Content-Type", "application/json")
 	}
 	w.WriteHeader(code)
-	w.Write(data) // a client that has gone does not matter
+	w.Write(data) // a client that is gone does not matter
 	w.Write([]byte("\n"))
 }
 
-// newUID returns a unique id. It is not random, so that what tests see can be repeated.
+// newUID returns a unique ID. It is not random, so that tests are reproducible.
 func (s *Server) newUID() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -334,7 +344,7 @@ func (s *Server) newUID() string {
 	return fmt.Sprintf("%08x-0000-4000-8000-%012x", uint32(s.uid*2654435761), s.uid)
 }
 
-// countingWriter remembers the status of an answer.
+// countingWriter keeps the status of a response.
 type countingWriter struct {
 	http.ResponseWriter
 	status int
@@ -352,12 +362,12 @@ func (w *countingWriter) Write(data []byte) (int, error) {
 		w.status = 200
 	}
 	if timed, ok := w.ResponseWriter.(interface{ SetWriteDeadline(time.Time) error }); ok {
-		_ = timed.SetWriteDeadline(time.Now().Add(httplimit.SendTimeout)) // if it cannot be, writing fails too
+		_ = timed.SetWriteDeadline(time.Now().Add(httplimit.SendTimeout)) // if it fails, writing fails as well
 	}
 	return w.ResponseWriter.Write(data)
 }
 
-// Flush sends what was written so far.
+// Flush sends the response so far.
 func (w *countingWriter) Flush() {
 	if f, ok := w.ResponseWriter.(http.Flusher); ok {
 		f.Flush()

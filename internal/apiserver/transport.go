@@ -9,16 +9,15 @@ import (
 	"sync"
 )
 
-// This file reaches the in-memory API server without a network. A request runs on a goroutine that ends with it: when
-// the handler is done, which is told by the body's being closed or the context's end.
-
-// Transport is the transport to a server in the same process.
+// Transport sends requests to a server in the same process, without a network. The handler of a
+// request runs on a goroutine. It ends when the handler returns, after the body was closed or the
+// context of the request has ended.
 type Transport struct{ Handler http.Handler }
 
-// errReset is what the client sees when the server drops the connection.
+// errReset is the error of the client if the server drops the connection.
 var errReset = errors.New("connection reset by peer")
 
-// RoundTrip calls the handler, and returns when it has begun to answer.
+// RoundTrip calls the handler, and returns when the response has begun.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := r.Context().Err(); err != nil {
 		return nil, err
@@ -78,12 +77,12 @@ func runHandler(h http.Handler, w http.ResponseWriter, r *http.Request) (err err
 	return nil
 }
 
-// pipeWriter is the server's end of an answer. It is used by the handler's goroutine.
+// pipeWriter is the server's end of a response. Only the goroutine of the handler uses it.
 type pipeWriter struct {
 	header http.Header
 	status int
-	sent   http.Header   // the header as it was when the answer has begun
-	failed error         // why there was no answer
+	sent   http.Header   // the header when the response began
+	failed error         // why there is no response
 	begun  chan struct{} // closed when all of the above are set
 	pipe   *io.PipeWriter
 }
@@ -102,7 +101,7 @@ func (w *pipeWriter) Write(data []byte) (int, error) {
 	return w.pipe.Write(data)
 }
 
-// Flush has nothing to do: a pipe keeps nothing back.
+// Flush does nothing, since a pipe has no buffer.
 func (w *pipeWriter) Flush() { w.WriteHeader(http.StatusOK) }
 
 func (w *pipeWriter) end(err error) {
@@ -115,7 +114,7 @@ func (w *pipeWriter) end(err error) {
 	w.pipe.CloseWithError(err)
 }
 
-// pipeBody is the client's end of an answer.
+// pipeBody is the client's end of a response.
 type pipeBody struct {
 	io.ReadCloser
 	once sync.Once

@@ -1,19 +1,15 @@
 package apiserver
 
 import (
-	"encoding/base64"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/kopf-go/kopf/internal/apiserver/field"
+	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 	"github.com/kopf-go/kopf/internal/rawjson"
 	"github.com/kopf-go/kopf/internal/validation"
 )
-
-// This file checks what all objects of the in-memory API server have in common: names, labels, annotations, finalizers, owners, and
-// what cannot be changed; and the little that is checked of built-in kinds.
-
-var ()
 
 const (
 	subdomainRule = `a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')`
@@ -22,85 +18,86 @@ const (
 	valueRule     = `a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')`
 )
 
-// maxAnnotations is the size of all annotations of an object together.
+// maxAnnotations is the largest total size of the annotations of an object, in bytes.
 const maxAnnotations = 256 << 10
 
-// checkMeta tells what is wrong with the metadata of an object, compared with the live one if there is one. A change is checked
-// twice by kube-apiserver, for all objects and for the kind, and so each fault is told as often.
-func (k *kindInfo) checkMeta(live, object map[string]any) []fieldError {
+// checkMeta returns what is wrong with the metadata of an object. The live object is nil for
+// creations. kube-apiserver checks a change twice, for all objects and for the kind, so each error
+// is there twice.
+func (k *kindInfo) checkMeta(live, object map[string]any) []field.Error {
 	meta := rawjson.AsMap(object["metadata"])
 	if live == nil {
-		name := textIn(meta, "name")
-		faults := []fieldError{{typ: "FieldValueRequired", field: "metadata.name", detail: "name or generateName is required"}}
+		name := unstructured.Text(meta, "name")
+		faults := []field.Error{field.Required("metadata.name", "name or generateName is required")}
 		if name != "" {
 			faults = k.checkName(name)
 		}
-		return withFaults(faults, k.checkWhole(meta))
+		return append(faults, k.checkWhole(meta)...)
 	}
 	faults := append(checkChanged(live, object), checkChange(rawjson.AsMap(live["metadata"]), meta)...)
 	if k.crd == nil {
-		faults = withFaults(withFaults(faults, checkStandard(meta)), k.checkWhole(meta))
+		faults = append(append(faults, checkStandard(meta)...), k.checkWhole(meta)...)
 	}
 	return faults
 }
 
-// checkChanged tells what is wrong with the metadata of a change in the check that is the same for all kinds.
-func checkChanged(live, object map[string]any) []fieldError {
+// checkChanged returns what is wrong with the metadata of a change, in the check that is the same
+// for all kinds.
+func checkChanged(live, object map[string]any) []field.Error {
 	old, meta := rawjson.AsMap(live["metadata"]), rawjson.AsMap(object["metadata"])
 	meta["creationTimestamp"] = old["creationTimestamp"]
 	faults := append(checkTexts(meta), checkFinalizers(meta)...)
-	return withFaults(faults, checkChange(old, meta))
+	return append(faults, checkChange(old, meta)...)
 }
 
-// checkWhole tells what is wrong with metadata as they are.
-func (k *kindInfo) checkWhole(meta map[string]any) []fieldError {
+// checkWhole returns what is wrong with the metadata, regardless of the live object.
+func (k *kindInfo) checkWhole(meta map[string]any) []field.Error {
 	faults := append(checkTexts(meta), checkFinalizers(meta)...)
 	if k.crd != nil {
 		return faults
 	}
-	return withFaults(faults, checkStandard(meta))
+	return append(faults, checkStandard(meta)...)
 }
 
-// checkStandard checks what finalizers without a domain are, on the built-in kinds.
-func checkStandard(meta map[string]any) []fieldError {
-	var faults []fieldError
+// checkStandard checks finalizers without a domain, on built-in kinds.
+func checkStandard(meta map[string]any) []field.Error {
+	var faults []field.Error
 	finalizers, _ := meta["finalizers"].([]any)
 	for i, f := range finalizers {
 		text, _ := f.(string)
 		if !strings.Contains(text, "/") && !slices.Contains([]string{"orphan", "foregroundDeletion", "kubernetes", definitionFinalizer}, text) {
-			faults = withFault(faults, "FieldValueInvalid", fmt.Sprintf("metadata.finalizers[%d]", i), text,
-				"name is neither a standard finalizer name nor is it fully qualified")
+			faults = append(faults, field.Invalid(fmt.Sprintf("metadata.finalizers[%d]", i), text, "name is neither a standard finalizer name nor is it fully qualified"))
 		}
 	}
 	return faults
 }
 
-// checkTexts checks what is checked of new objects and of changes alike.
-func checkTexts(meta map[string]any) []fieldError {
+// checkTexts checks labels, annotations and owners.
+func checkTexts(meta map[string]any) []field.Error {
 	faults := append(checkLabels(rawjson.AsMap(meta["labels"])), checkAnnotations(rawjson.AsMap(meta["annotations"]))...)
-	return withFaults(faults, checkOwners(meta))
+	return append(faults, checkOwners(meta)...)
 }
 
-func checkFinalizers(meta map[string]any) []fieldError {
-	var faults []fieldError
+func checkFinalizers(meta map[string]any) []field.Error {
+	var faults []field.Error
 	finalizers, _ := meta["finalizers"].([]any)
 	for _, f := range finalizers {
 		text, _ := f.(string)
-		faults = withFaults(faults, misnamed("metadata.finalizers", text, text))
+		faults = append(faults, misnamed("metadata.finalizers", text, text)...)
 	}
 	return faults
 }
 
-// misnamed makes faults of what is wrong with a qualified name.
-func misnamed(field, value, name string) []fieldError {
-	var faults []fieldError
+// misnamed returns the errors of a qualified name.
+func misnamed(path, value, name string) []field.Error {
+	var faults []field.Error
 	for _, rule := range qualifiedName(name) {
-		faults = withFault(faults, "FieldValueInvalid", field, value, rule)
+		faults = append(faults, field.Invalid(path, value, rule))
 	}
 	return faults
 }
 
-func (k *kindInfo) checkName(name string) []fieldError {
+func (k *kindInfo) checkName(name string) []field.Error {
 	short, rule := k.resource.Plural == "namespaces" || k.resource.Plural == "services", ""
 	switch {
 	case k.resource.Group == "rbac.authorization.k8s.io":
@@ -117,10 +114,10 @@ func (k *kindInfo) checkName(name string) []fieldError {
 	if rule == "" {
 		return nil
 	}
-	return withFault(nil, "FieldValueInvalid", "metadata.name", name, rule)
+	return []field.Error{field.Invalid("metadata.name", name, rule)}
 }
 
-// qualifiedName tells what is wrong with a name such as "example.com/name".
+// qualifiedName returns what is wrong with a name such as "example.com/name".
 func qualifiedName(text string) (rules []string) {
 	prefix, name, ok := strings.Cut(text, "/")
 	if !ok {
@@ -143,36 +140,36 @@ func qualifiedName(text string) (rules []string) {
 	return rules
 }
 
-func checkLabels(labels map[string]any) []fieldError {
-	var faults []fieldError
+func checkLabels(labels map[string]any) []field.Error {
+	var faults []field.Error
 	for _, key := range rawjson.UnionKeys(labels, nil) {
-		faults = withFaults(faults, misnamed("metadata.labels", key, key))
-		value := textIn(labels, key)
+		faults = append(faults, misnamed("metadata.labels", key, key)...)
+		value := unstructured.Text(labels, key)
 		if len(value) > 63 {
-			faults = withFault(faults, "FieldValueInvalid", "metadata.labels", value, "must be no more than 63 bytes")
+			faults = append(faults, field.Invalid("metadata.labels", value, "must be no more than 63 bytes"))
 		} else if value != "" && !validation.IsName(value, "-_.") {
-			faults = withFault(faults, "FieldValueInvalid", "metadata.labels", value, valueRule)
+			faults = append(faults, field.Invalid("metadata.labels", value, valueRule))
 		}
 	}
 	return faults
 }
 
-func checkAnnotations(annotations map[string]any) []fieldError {
-	var faults []fieldError
+func checkAnnotations(annotations map[string]any) []field.Error {
+	var faults []field.Error
 	size := 0
 	for _, key := range rawjson.UnionKeys(annotations, nil) {
-		faults = withFaults(faults, misnamed("metadata.annotations", key, strings.ToLower(key)))
-		value := textIn(annotations, key)
+		faults = append(faults, misnamed("metadata.annotations", key, strings.ToLower(key))...)
+		value := unstructured.Text(annotations, key)
 		size += len(key) + len(value)
 	}
 	if size > maxAnnotations {
-		faults = withFault(faults, "FieldValueTooLong", "metadata.annotations", nil, fmt.Sprintf("may not be more than %d bytes", maxAnnotations))
+		faults = append(faults, field.TooLong("metadata.annotations", nil, fmt.Sprintf("may not be more than %d bytes", maxAnnotations)))
 	}
 	return faults
 }
 
-func checkOwners(meta map[string]any) []fieldError {
-	var faults []fieldError
+func checkOwners(meta map[string]any) []field.Error {
+	var faults []field.Error
 	owners, _ := meta["ownerReferences"].([]any)
 	controllers := 0
 	for _, o := range owners {
@@ -183,7 +180,7 @@ func checkOwners(meta map[string]any) []fieldError {
 				if key == "apiVersion" {
 					detail = "version must not be empty"
 				}
-				faults = withFault(faults, "FieldValueInvalid", "metadata.ownerReferences."+key, "", detail)
+				faults = append(faults, field.Invalid("metadata.ownerReferences."+key, "", detail))
 			}
 		}
 		if owner["controller"] == true {
@@ -191,18 +188,17 @@ func checkOwners(meta map[string]any) []fieldError {
 		}
 	}
 	if controllers > 1 {
-		faults = withFault(faults, "FieldValueInvalid", "metadata.ownerReferences", owners,
-			"Only one reference can have Controller set to true.")
+		faults = append(faults, field.Invalid("metadata.ownerReferences", owners, "Only one reference can have Controller set to true."))
 	}
 	return faults
 }
 
-// checkChange tells what is wrong with changed metadata, and which fields were changed that cannot be.
-func checkChange(old, meta map[string]any) []fieldError {
+// checkChange returns what is wrong with changed metadata, such as changes of immutable fields.
+func checkChange(old, meta map[string]any) []field.Error {
 	faults := checkTexts(meta)
 	for _, key := range []string{"name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"} {
 		if !rawjson.Equal(old[key], meta[key]) {
-			faults = withFault(faults, "FieldValueInvalid", "metadata."+key, meta[key], "field is immutable")
+			faults = append(faults, field.Invalid("metadata."+key, meta[key], "field is immutable"))
 		}
 	}
 	if old["deletionTimestamp"] == nil {
@@ -217,14 +213,13 @@ func checkChange(old, meta map[string]any) []fieldError {
 		}
 	}
 	if len(added) > 0 {
-		faults = withFault(faults, "FieldValueForbidden", "metadata.finalizers", nil,
-			fmt.Sprintf("no new finalizers can be added if the object is being deleted, found new finalizers %#v", added))
+		faults = append(faults, field.Forbidden("metadata.finalizers", fmt.Sprintf("no new finalizers can be added if the object is being deleted, found new finalizers %#v", added)))
 	}
 	return faults
 }
 
-// check tells what is wrong with an object of a built-in kind, as far as that is checked.
-func (k *kindInfo) check(live, object map[string]any) []fieldError {
+// check returns what is wrong with an object of a built-in kind. Few kinds are checked.
+func (k *kindInfo) check(live, object map[string]any) []field.Error {
 	if k.isHooks() {
 		return checkHooks(object)
 	}
@@ -237,42 +232,23 @@ func (k *kindInfo) check(live, object map[string]any) []fieldError {
 	return nil
 }
 
-// checkImmutable checks that what was said to stay as it is stays.
-func checkImmutable(live, object map[string]any) []fieldError {
-	var faults []fieldError
-	for _, field := range []string{"immutable", "data", "binaryData"} {
-		if live["immutable"] == true && !rawjson.Equal(live[field], object[field]) {
-			faults = withFault(faults, "FieldValueForbidden", field, nil, "field is immutable when `immutable` is set")
+// checkImmutable refuses changes of immutable config maps and secrets.
+func checkImmutable(live, object map[string]any) []field.Error {
+	var faults []field.Error
+	for _, key := range []string{"immutable", "data", "binaryData"} {
+		if live["immutable"] == true && !rawjson.Equal(live[key], object[key]) {
+			faults = append(faults, field.Forbidden(key, "field is immutable when `immutable` is set"))
 		}
 	}
 	return faults
 }
 
-func checkData(object map[string]any) []fieldError {
-	var faults []fieldError
+func checkData(object map[string]any) []field.Error {
+	var faults []field.Error
 	for _, key := range rawjson.UnionKeys(rawjson.AsMap(object["data"]), nil) {
 		if !validation.IsName("0"+key+"0", "-_.") || key == "" {
-			faults = withFault(faults, "FieldValueInvalid", "data["+key+"]", key,
-				"a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')")
+			faults = append(faults, field.Invalid("data["+key+"]", key, "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"))
 		}
 	}
 	return faults
-}
-
-// encodeStringData moves the plain texts of a secret to its data.
-func encodeStringData(object map[string]any) {
-	plain := rawjson.AsMap(object["stringData"])
-	if plain == nil {
-		return
-	}
-	data := rawjson.AsMap(object["data"])
-	if data == nil {
-		data = make(map[string]any)
-		object["data"] = data
-	}
-	for key, v := range plain {
-		text, _ := v.(string)
-		data[key] = base64.StdEncoding.EncodeToString([]byte(text))
-	}
-	delete(object, "stringData")
 }

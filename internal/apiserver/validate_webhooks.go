@@ -8,19 +8,18 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/kopf-go/kopf/internal/apiserver/field"
+	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 	"github.com/kopf-go/kopf/internal/rawjson"
 	"github.com/kopf-go/kopf/internal/validation"
 )
 
-// This file knows the webhook configurations of the in-memory API server: their defaults, and what is wrong with them, in the
-// words of kube-apiserver. It runs on the goroutine of the request.
-
-// isHooks tells whether the kind is one of the two webhook configurations.
+// isHooks reports whether the kind is one of the two webhook configurations.
 func (k *kindInfo) isHooks() bool {
 	return k.resource.Group == "admissionregistration.k8s.io" && strings.HasSuffix(k.resource.Plural, "webhookconfigurations")
 }
 
-// defaultHooks gives the webhooks of a configuration their defaults.
+// defaultHooks adds the defaults to the webhooks of a configuration.
 func (k *kindInfo) defaultHooks(object map[string]any) {
 	list, _ := object["webhooks"].([]any)
 	for _, v := range list {
@@ -41,7 +40,7 @@ func (k *kindInfo) defaultHooks(object map[string]any) {
 	}
 }
 
-// fill adds what is missing or null.
+// fill adds defaults for keys that are missing or null.
 func fill(object, defaults map[string]any) {
 	for key, value := range defaults {
 		if object != nil && object[key] == nil {
@@ -50,61 +49,61 @@ func fill(object, defaults map[string]any) {
 	}
 }
 
-// checkHooks tells what is wrong with the webhooks of a configuration.
-func checkHooks(object map[string]any) []fieldError {
-	var faults []fieldError
+// checkHooks returns what is wrong with the webhooks of a configuration.
+func checkHooks(object map[string]any) []field.Error {
+	var faults []field.Error
 	list, _ := object["webhooks"].([]any)
 	taken := make(map[string]bool)
 	for i, v := range list {
 		at := "webhooks[" + strconv.Itoa(i) + "]"
 		hook := rawjson.AsMap(v)
 		name := asWord(hook["name"])
-		faults = withFaults(faults, checkHook(hook, at))
+		faults = append(faults, checkHook(hook, at)...)
 		if taken[name] {
-			faults = withFault(faults, "FieldValueDuplicate", at+".name", name, "")
+			faults = append(faults, field.Duplicate(at+".name", name))
 		}
 		taken[name] = true
 	}
 	return faults
 }
 
-func checkHook(hook map[string]any, at string) []fieldError {
-	var faults []fieldError
+func checkHook(hook map[string]any, at string) []field.Error {
+	var faults []field.Error
 	name := asWord(hook["name"])
 	switch {
 	case name == "":
-		faults = withFault(faults, "FieldValueRequired", at+".name", nil, "")
+		faults = append(faults, field.Required(at+".name", ""))
 	case !validation.IsDNSSubdomain(name):
-		faults = withFault(faults, "FieldValueInvalid", at+".name", name, subdomainRule)
+		faults = append(faults, field.Invalid(at+".name", name, subdomainRule))
 	case strings.Count(name, ".") < 2:
-		faults = withFault(faults, "FieldValueInvalid", at+".name", name, "should be a domain with at least three segments separated by dots")
+		faults = append(faults, field.Invalid(at+".name", name, "should be a domain with at least three segments separated by dots"))
 	}
 	if effects := asWord(hook["sideEffects"]); effects != "None" && effects != "NoneOnDryRun" {
-		faults = withFault(faults, "FieldValueRequired", at+".sideEffects", nil, "must specify one of None, NoneOnDryRun")
+		faults = append(faults, field.Required(at+".sideEffects", "must specify one of None, NoneOnDryRun"))
 	}
 	if seconds := number(asWord(hook["timeoutSeconds"])); seconds < 1 || seconds > 30 {
-		faults = withFault(faults, "FieldValueInvalid", at+".timeoutSeconds", hook["timeoutSeconds"], "the timeout value must be between 1 and 30 seconds")
+		faults = append(faults, field.Invalid(at+".timeoutSeconds", hook["timeoutSeconds"], "the timeout value must be between 1 and 30 seconds"))
 	}
-	if versions := texts(hook["admissionReviewVersions"]); len(versions) == 0 {
-		faults = withFault(faults, "FieldValueRequired", at+".admissionReviewVersions", nil, "must specify one of v1, v1beta1")
+	if versions := unstructured.Texts(hook["admissionReviewVersions"]); len(versions) == 0 {
+		faults = append(faults, field.Required(at+".admissionReviewVersions", "must specify one of v1, v1beta1"))
 	} else if !slices.Contains(versions, "v1") && !slices.Contains(versions, "v1beta1") {
-		faults = withFault(faults, "FieldValueInvalid", at+".admissionReviewVersions", hook["admissionReviewVersions"], "must include at least one of v1, v1beta1")
+		faults = append(faults, field.Invalid(at+".admissionReviewVersions", hook["admissionReviewVersions"], "must include at least one of v1, v1beta1"))
 	}
 	rules, _ := hook["rules"].([]any)
 	for i, r := range rules {
 		for _, key := range []string{"operations", "apiGroups", "apiVersions", "resources"} {
-			if len(texts(rawjson.AsMap(r)[key])) == 0 {
-				faults = withFault(faults, "FieldValueRequired", fmt.Sprintf("%s.rules[%d].%s", at, i, key), nil, "")
+			if len(unstructured.Texts(rawjson.AsMap(r)[key])) == 0 {
+				faults = append(faults, field.Required(fmt.Sprintf("%s.rules[%d].%s", at, i, key), ""))
 			}
 		}
 	}
-	return withFaults(faults, checkHookClient(rawjson.AsMap(hook["clientConfig"]), at+".clientConfig"))
+	return append(faults, checkHookClient(rawjson.AsMap(hook["clientConfig"]), at+".clientConfig")...)
 }
 
-func checkHookClient(client map[string]any, at string) []fieldError {
+func checkHookClient(client map[string]any, at string) []field.Error {
 	address, byURL := client["url"].(string)
 	if byURL == (client["service"] != nil) {
-		return withFault(nil, "FieldValueRequired", at, nil, "exactly one of url or service is required")
+		return []field.Error{field.Required(at, "exactly one of url or service is required")}
 	}
 	if !byURL {
 		return checkHookService(rawjson.AsMap(client["service"]), at+".service")
@@ -112,51 +111,51 @@ func checkHookClient(client map[string]any, at string) []fieldError {
 	const format = "; desired format: https://host[/path]"
 	u, err := url.Parse(address)
 	if err != nil {
-		return withFault(nil, "FieldValueRequired", at+".url", nil, "url must be a valid URL: "+err.Error()+format)
+		return []field.Error{field.Required(at+".url", "url must be a valid URL: "+err.Error()+format)}
 	}
-	var faults []fieldError
+	var faults []field.Error
 	if u.Scheme != "https" {
-		faults = withFault(faults, "FieldValueInvalid", at+".url", u.Scheme, "'https' is the only allowed URL scheme"+format)
+		faults = append(faults, field.Invalid(at+".url", u.Scheme, "'https' is the only allowed URL scheme"+format))
 	}
 	if u.Host == "" {
-		faults = withFault(faults, "FieldValueInvalid", at+".url", u.Host, "host must be specified"+format)
+		faults = append(faults, field.Invalid(at+".url", u.Host, "host must be specified"+format))
 	}
 	if u.User != nil {
-		faults = withFault(faults, "FieldValueInvalid", at+".url", u.User.String(), "user information is not permitted in the URL")
+		faults = append(faults, field.Invalid(at+".url", u.User.String(), "user information is not permitted in the URL"))
 	}
 	if u.Fragment != "" {
-		faults = withFault(faults, "FieldValueInvalid", at+".url", u.Fragment, "fragments are not permitted in the URL")
+		faults = append(faults, field.Invalid(at+".url", u.Fragment, "fragments are not permitted in the URL"))
 	}
 	if u.RawQuery != "" {
-		faults = withFault(faults, "FieldValueInvalid", at+".url", u.RawQuery, "query parameters are not permitted in the URL")
+		faults = append(faults, field.Invalid(at+".url", u.RawQuery, "query parameters are not permitted in the URL"))
 	}
 	return faults
 }
 
-func checkHookService(service map[string]any, at string) []fieldError {
-	var faults []fieldError
-	if asWord(service["namespace"]) == "" { // kube-apiserver says that of the other one, too
-		faults = withFault(faults, "FieldValueRequired", at+".name", nil, "")
+func checkHookService(service map[string]any, at string) []field.Error {
+	var faults []field.Error
+	if asWord(service["namespace"]) == "" { // kube-apiserver has the same error for the name
+		faults = append(faults, field.Required(at+".name", ""))
 	}
 	if asWord(service["name"]) == "" {
-		faults = withFault(faults, "FieldValueRequired", at+".namespace", nil, "")
+		faults = append(faults, field.Required(at+".namespace", ""))
 	}
 	if text := asWord(service["port"]); strings.HasPrefix(text, "-") || number(text) < 1 || number(text) > 65535 {
-		faults = withFault(faults, "FieldValueInvalid", at+".port", service["port"], "port is not valid: must be between 1 and 65535, inclusive")
+		faults = append(faults, field.Invalid(at+".port", service["port"], "port is not valid: must be between 1 and 65535, inclusive"))
 	}
 	path := asWord(service["path"])
 	if path == "" || path == "/" {
 		return faults
 	}
 	if path[0] != '/' {
-		faults = withFault(faults, "FieldValueInvalid", at+".path", path, "must start with a '/'")
+		faults = append(faults, field.Invalid(at+".path", path, "must start with a '/'"))
 	}
 	for i, segment := range strings.Split(strings.TrimSuffix(path[1:], "/"), "/") {
 		switch {
 		case segment == "":
-			faults = withFault(faults, "FieldValueInvalid", at+".path", path, fmt.Sprintf("segment[%d] may not be empty", i))
+			faults = append(faults, field.Invalid(at+".path", path, fmt.Sprintf("segment[%d] may not be empty", i)))
 		case !validation.IsDNSSubdomain(segment):
-			faults = withFault(faults, "FieldValueInvalid", at+".path", path, fmt.Sprintf("segment[%d]: %s", i, subdomainRule))
+			faults = append(faults, field.Invalid(at+".path", path, fmt.Sprintf("segment[%d]: %s", i, subdomainRule)))
 		}
 	}
 	return faults

@@ -91,16 +91,3 @@ func IsApplied(raw []byte, patch any) bool {
 	}
 	return false
 }
-
-// IsEmpty reports whether a decoded value is null, or an empty list or object.
-func IsEmpty(v any) bool {
-	switch v := v.(type) {
-	case nil:
-		return true
-	case []any:
-		return len(v) == 0
-	case map[string]any:
-		return len(v) == 0
-	}
-	return false
-}

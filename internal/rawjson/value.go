@@ -316,6 +316,19 @@ func AsMap(v any) map[string]any {
 	return m
 }
 
+// IsEmpty reports whether a decoded value is a null, or an object or a list with nothing in it.
+func IsEmpty(v any) bool {
+	switch v := v.(type) {
+	case nil:
+		return true
+	case map[string]any:
+		return len(v) == 0
+	case []any:
+		return len(v) == 0
+	}
+	return false
+}
+
 // UnionKeys returns the keys of both maps, sorted.
 func UnionKeys[V any](a, b map[string]V) []string {
 	keys := make([]string, 0, len(a)+len(b))

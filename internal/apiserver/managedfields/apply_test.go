@@ -1,4 +1,4 @@
-package apiserver
+package managedfields
 
 import (
 	"strings"
@@ -10,7 +10,8 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// Each step is applied by a manager; what is wanted is the object without its managedFields, or the refusal.
+// Each step is applied by a manager; what is wanted is the object without its managedFields, or the
+// refusal.
 func TestServerSideApply(t *testing.T) {
 	type step struct {
 		manager, applied string
@@ -55,21 +56,21 @@ func TestServerSideApply(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var live map[string]any
 			if tt.live != "" {
-				live = jsonValue(t, tt.live)
+				live = mustObject(t, tt.live)
 			}
 			for _, s := range tt.steps {
-				o := applyOptions{managedOptions{manager: s.manager, apiVersion: "v1", operation: "Apply", now: time.Unix(0, 0), schema: podSchema(), kind: "Pod"}, s.force}
-				applied, refused := serverSideApply(live, jsonValue(t, s.applied), o)
+				o := Options{Manager: s.manager, APIVersion: "v1", Operation: "Apply", Now: time.Unix(0, 0), Kind: "Pod"}
+				applied, refused := Apply(live, mustObject(t, s.applied), o, s.force)
 				if refused != nil {
-					if refused.message != s.want {
-						t.Fatalf("%s is refused: %q, want %q", s.manager, refused.message, s.want)
+					if refused.Message != s.want {
+						t.Fatalf("%s is refused: %q, want %q", s.manager, refused.Message, s.want)
 					}
 					continue
 				}
 				live = applied
 				shown := rawjson.Clone(live).(map[string]any)
 				delete(rawjson.AsMap(shown["metadata"]), "managedFields")
-				if diff := cmp.Diff(jsonValue(t, s.want), shown); diff != "" {
+				if diff := cmp.Diff(mustObject(t, s.want), shown); diff != "" {
 					t.Fatalf("after %s applied (-want +got):\n%s", s.manager, diff)
 				}
 			}
@@ -92,12 +93,50 @@ func TestInterleaved(t *testing.T) {
 	}
 }
 
-// podSchema is what the server knows of pods.
-func podSchema() *schema {
-	for _, k := range builtinKinds() {
-		if k.resource.Plural == "pods" {
-			return k.schema
+// FuzzApply applies a configuration, then one of another manager, then the first one again and
+// again.
+func FuzzApply(f *testing.F) {
+	f.Add(`{"spec":{"hostname":"x","containers":[{"name":"a","image":"1"},{"name":"b"}]}}`, `{"spec":{"containers":[{"name":"b","image":"2"}]}}`)
+	f.Add(`{"spec":{"containers":[{},{}],"x":[[1],null]}}`, `{"metadata":{"labels":{"a":null},"managedFields":[{"fieldsV1":{"f:":7}}]},"spec":null}`)
+	f.Add(`{"metadata":7}`, `{"metadata":{"annotations":[]}}`)
+	f.Fuzz(func(t *testing.T, one, two string) {
+		mine, err := rawjson.DecodeObject([]byte(one))
+		if err != nil {
+			t.Skip()
 		}
+		theirs, err := rawjson.DecodeObject([]byte(two))
+		if err != nil {
+			t.Skip()
+		}
+		for _, object := range []map[string]any{mine, theirs} {
+			if meta, ok := object["metadata"]; ok && rawjson.AsMap(meta) == nil {
+				t.Skip() // it is refused before
+			}
+		}
+		by := func(manager string) Options {
+			return Options{Manager: manager, APIVersion: "v1", Operation: "Apply", Now: time.Unix(0, 0), Kind: "Pod"}
+		}
+		apply := func(live, applied map[string]any, manager string) map[string]any {
+			merged, refused := Apply(live, rawjson.Clone(applied).(map[string]any), by(manager), true)
+			if refused != nil {
+				t.Skip(refused.Message)
+			}
+			return merged
+		}
+		live := apply(apply(nil, mine, "m"), theirs, "n")
+		live = apply(live, mine, "m")
+		if again := apply(live, mine, "m"); !rawjson.Equal(again, live) {
+			t.Errorf("%s and %s: applied once more, it changes (-before +after)\n%s", one, two, cmp.Diff(live, again))
+		}
+	})
+}
+
+// mustObject returns what a text in JSON says.
+func mustObject(t *testing.T, text string) map[string]any {
+	t.Helper()
+	object, err := rawjson.DecodeObject([]byte(text))
+	if err != nil {
+		t.Fatal(err)
 	}
-	return nil
+	return object
 }

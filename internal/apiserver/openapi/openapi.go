@@ -1,4 +1,8 @@
-package apiserver
+// Package openapi makes OpenAPI documents of kinds, in the form of those of kube-apiserver. Clients
+// such as kubectl use them to validate, to explain, and to apply.
+//
+// See https://kubernetes.io/docs/concepts/overview/kubernetes-api/#openapi-interface-definition
+package openapi
 
 import (
 	"crypto/sha256"
@@ -9,12 +13,9 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
-
-// This file makes the OpenAPI documents of the in-memory API server from the kinds that it serves, in the shape of those of
-// kube-apiserver, since kubectl looks into them: to validate, to explain, and to apply. It has no state, and runs
-// on the goroutines of the requests. See https://kubernetes.io/docs/concepts/overview/kubernetes-api/#openapi-interface-definition
 
 const (
 	metaPackage = "io.k8s.apimachinery.pkg.apis.meta.v1."
@@ -22,41 +23,53 @@ const (
 	refPrefixV2 = "#/definitions/"
 )
 
-// groupVersionPath is how a version of a group is addressed below /openapi/v3.
-func groupVersionPath(r apiResource) string {
-	if r.Group == "" {
-		return "api/" + r.Version
-	}
-	return "apis/" + r.Group + "/" + r.Version
+// Kind is what the documents show of a kind in one version.
+type Kind struct {
+	Group, Version, Kind, Plural string
+	ListKind                     string
+	Namespaced                   bool
+	Subresources, Verbs          []string
+	Custom                       bool           // whether a CRD defines it
+	Schema                       map[string]any // of a custom kind, as its CRD has it; nil if there is none
+	PostedOnly                   bool           // whether objects are only answered, and never stored
+	ReturnsObject                bool           // whether a deletion is answered with the object, and not with a status
 }
 
-// openAPIV3Index returns the list of the documents that [openAPIV3] makes.
-func openAPIV3Index(kinds []*kindInfo) map[string]any {
-	byPath := make(map[string][]*kindInfo)
+// groupVersionPath returns the path of a version of a group below /openapi/v3.
+func groupVersionPath(k *Kind) string {
+	if k.Group == "" {
+		return "api/" + k.Version
+	}
+	return "apis/" + k.Group + "/" + k.Version
+}
+
+// V3Index returns the list of all documents of [V3].
+func V3Index(kinds []*Kind) map[string]any {
+	byPath := make(map[string][]*Kind)
 	for _, k := range kinds {
-		path := groupVersionPath(k.resource)
+		path := groupVersionPath(k)
 		byPath[path] = append(byPath[path], k)
 	}
 	paths := make(map[string]any, len(byPath))
 	for path, served := range byPath {
 		url := "/openapi/v3/" + path
-		if data, err := rawjson.Encode(openAPIV3(served, path)); err == nil { // it was JSON
-			url += fmt.Sprintf("?hash=%X", sha256.Sum256(data)) // clients keep what they have read as long as this stays
+		if data, err := rawjson.Encode(V3(served, path)); err == nil { // it was JSON
+			url += fmt.Sprintf("?hash=%X", sha256.Sum256(data)) // clients cache a document as long as its hash stays
 		}
 		paths[path] = map[string]any{"serverRelativeURL": url}
 	}
 	return map[string]any{"paths": paths}
 }
 
-// openAPIV3 returns the document of one version of a group, such as "apis/apps/v1" or "api/v1", nil if there is none.
-func openAPIV3(kinds []*kindInfo, path string) map[string]any {
-	d := &apiDocument{paths: map[string]any{}, schemas: map[string]any{}, prefix: refPrefixV3}
+// V3 returns the document at a path such as "apis/apps/v1" or "api/v1", nil if there is none.
+func V3(kinds []*Kind, path string) map[string]any {
+	d := &document{paths: map[string]any{}, schemas: map[string]any{}, prefix: refPrefixV3}
 	title, version := "Kubernetes", "1.36"
 	for _, k := range kinds {
-		if groupVersionPath(k.resource) != path {
+		if groupVersionPath(k) != path {
 			continue
 		}
-		if k.crd != nil {
+		if k.Custom {
 			title, version = "Kubernetes CRD Swagger", "v0.1.0"
 		}
 		d.addKind(k)
@@ -69,14 +82,15 @@ func openAPIV3(kinds []*kindInfo, path string) map[string]any {
 	}
 }
 
-// emptyOpenAPI is the document of the second version in protocol buffers, with no kinds at all: swagger "2.0", a title and a version. Clients
-// ask for it only if they miss something in the third version, as kubectl does with lists, and then leave the checking to the server.
-var emptyOpenAPI = []byte("\x0a\x032.0\x12\x19\x0a\x0aKubernetes\x12\x0bunversioned\x42\x00")
+// EmptyV2 is a document of version 2 in Protocol Buffers, without kinds: swagger "2.0", a title and
+// a version. Clients request it only for what they do not find in version 3, as kubectl does for
+// lists, and then leave the validation to the server.
+var EmptyV2 = []byte("\x0a\x032.0\x12\x19\x0a\x0aKubernetes\x12\x0bunversioned\x42\x00")
 
-// openAPIV2 returns the document of all kinds, with their definitions and without their paths. It is there for
-// clients from before the third version.
-func openAPIV2(kinds []*kindInfo) map[string]any {
-	d := &apiDocument{paths: map[string]any{}, schemas: map[string]any{}, prefix: refPrefixV2}
+// V2 returns the document of all kinds, with their definitions and without their paths. It is for
+// clients that do not know version 3.
+func V2(kinds []*Kind) map[string]any {
+	d := &document{paths: map[string]any{}, schemas: map[string]any{}, prefix: refPrefixV2}
 	for _, k := range kinds {
 		d.addSchemas(k)
 	}
@@ -86,7 +100,8 @@ func openAPIV2(kinds []*kindInfo) map[string]any {
 	return map[string]any{"swagger": "2.0", "info": map[string]any{"title": "Kubernetes", "version": "v1.36.3"}, "paths": d.paths, "definitions": d.schemas}
 }
 
-// flattenRefs turns references that stand in an allOf, beside descriptions, into the form of the second version.
+// flattenRefs replaces references in an allOf, which is how version 3 has them next to
+// descriptions, by the form of version 2.
 func flattenRefs(v any) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -106,39 +121,41 @@ func flattenRefs(v any) {
 	}
 }
 
-// apiDocument is a document that is being made.
-type apiDocument struct {
+// document is a document under construction.
+type document struct {
 	paths   map[string]any
 	schemas map[string]any
 	prefix  string // of references to schemas
 }
 
-func (d *apiDocument) ref(name string) map[string]any {
+func (d *document) ref(name string) map[string]any {
 	return map[string]any{"$ref": d.prefix + name}
 }
 
-// schemaName returns the name of a kind's schema: dev.kopf.v1.KopfExample, or io.k8s.api.apps.v1.Deployment.
-func (k *kindInfo) schemaName() string { return packageOf(k) + "." + k.resource.Kind }
+// schemaName returns the name of a kind's schema: dev.kopf.v1.KopfExample, or
+// io.k8s.api.apps.v1.Deployment.
+func (k *Kind) schemaName() string { return packageOf(k) + "." + k.Kind }
 
-func packageOf(k *kindInfo) string {
-	group := k.resource.Group
+func packageOf(k *Kind) string {
+	group := k.Group
 	switch {
-	case k.crd != nil:
+	case k.Custom:
 		parts := strings.Split(group, ".")
 		slices.Reverse(parts)
-		return strings.Join(parts, ".") + "." + k.resource.Version
+		return strings.Join(parts, ".") + "." + k.Version
 	case group == "":
 		group = "core"
 	case group == "apiextensions.k8s.io":
-		return "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions." + k.resource.Version
+		return "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions." + k.Version
 	}
 	group, _, _ = strings.Cut(group, ".")
-	return "io.k8s.api." + group + "." + k.resource.Version
+	return "io.k8s.api." + group + "." + k.Version
 }
 
-// identifier joins the parts of a group and a version to a tag (kopfDev_v1) and to a part of operations' names (KopfDevV1).
-func (k *kindInfo) identifier() (tag, name string) {
-	group := strings.TrimSuffix(k.resource.Group, ".k8s.io")
+// identifier returns a group and a version as a tag (kopfDev_v1), and as a part of the names of
+// operations (KopfDevV1).
+func (k *Kind) identifier() (tag, name string) {
+	group := strings.TrimSuffix(k.Group, ".k8s.io")
 	if group == "" {
 		group = "core"
 	}
@@ -150,7 +167,7 @@ func (k *kindInfo) identifier() (tag, name string) {
 		}
 		tag += p
 	}
-	return tag + "_" + k.resource.Version, name + upperFirst(k.resource.Version)
+	return tag + "_" + k.Version, name + upperFirst(k.Version)
 }
 
 func upperFirst(s string) string {
@@ -161,22 +178,22 @@ func upperFirst(s string) string {
 }
 
 // addKind adds the paths and the schemas of a kind.
-func (d *apiDocument) addKind(k *kindInfo) {
+func (d *document) addKind(k *Kind) {
 	d.addSchemas(k)
-	p := apiPaths{document: d, kind: k}
+	p := operations{document: d, kind: k}
 	p.tag, p.name = k.identifier()
-	prefix := "/" + groupVersionPath(k.resource)
-	collection := prefix + "/" + k.resource.Plural
+	prefix := "/" + groupVersionPath(k)
+	collection := prefix + "/" + k.Plural
 	shared := parameters("pretty")
-	if k.resource.Namespaced {
+	if k.Namespaced {
 		p.scope = "Namespaced"
-		if !k.postedOnly {
+		if !k.PostedOnly {
 			d.paths[collection] = map[string]any{"get": p.list("ForAllNamespaces", ""), "parameters": slices.Insert(parameters(listParameters), 5, shared...)}
 		}
-		collection = prefix + "/namespaces/{namespace}/" + k.resource.Plural
+		collection = prefix + "/namespaces/{namespace}/" + k.Plural
 		shared = parameters("namespace pretty")
 	}
-	if k.postedOnly {
+	if k.PostedOnly {
 		d.paths[collection] = map[string]any{"post": p.create(), "parameters": shared}
 		return
 	}
@@ -186,35 +203,36 @@ func (d *apiDocument) addKind(k *kindInfo) {
 	item["delete"] = p.remove()
 	d.paths[collection+"/{name}"] = item
 	for _, sub := range []string{"scale", "status"} {
-		if slices.Contains(k.resource.Subresources, sub) {
+		if slices.Contains(k.Subresources, sub) {
 			d.paths[collection+"/{name}/"+sub] = p.item(sub, named)
 		}
 	}
 }
 
-// apiPaths makes the operations of one kind.
-type apiPaths struct {
-	document         *apiDocument
-	kind             *kindInfo
+// operations makes the operations of one kind.
+type operations struct {
+	document         *document
+	kind             *Kind
 	tag, name, scope string
 }
 
-// apiOperation is one operation. Its name is made of the verb, the version, a word between them and the scope, the kind, and what follows.
-type apiOperation struct {
+// operation is one operation. Its name consists of verb, group and version, between, scope, kind,
+// and after.
+type operation struct {
 	action, description  string
 	verb, between, after string
 	parameters           string
-	body                 string // the schema of what is sent
-	bodyTypes            string // the media types of that, if they are special
-	optional             bool   // whether nothing may be sent, too
-	answer               string // the schema
+	body                 string // the schema of the request
+	bodyTypes            string // its media types, "" for the usual ones
+	optional             bool   // whether the body may be missing
+	answer               string // the schema of the response
 	codes                string
 	subresource          string
 }
 
-func (p *apiPaths) describe(op *apiOperation) map[string]any {
+func (p *operations) describe(op *operation) map[string]any {
 	k := p.kind
-	scope, group, version, kind := p.scope, k.resource.Group, k.resource.Version, k.resource.Kind
+	scope, group, version, kind := p.scope, k.Group, k.Version, k.Kind
 	if op.after == "ForAllNamespaces" {
 		scope = ""
 	}
@@ -225,18 +243,18 @@ func (p *apiPaths) describe(op *apiOperation) map[string]any {
 	if op.subresource == "scale" {
 		group, version, kind = "autoscaling", "v1", "Scale"
 	}
-	m["x-kubernetes-group-version-kind"] = gvk(group, version, kind)
+	m["x-kubernetes-group-version-kind"] = unstructured.GroupVersionKind(group, version, kind)
 	if op.parameters != "" {
 		m["parameters"] = parameters(op.parameters)
 	}
-	types := op.bodyTypes
-	if types == "" && k.crd == nil {
-		types = "*/*"
-	} else if types == "" {
-		types = answerTypes
+	media := op.bodyTypes
+	if media == "" && !k.Custom {
+		media = "*/*"
+	} else if media == "" {
+		media = answerTypes
 	}
 	if op.body != "" {
-		body := map[string]any{"content": p.content(types, op.body)}
+		body := map[string]any{"content": p.content(media, op.body)}
 		if !op.optional {
 			body["required"] = true
 		}
@@ -244,7 +262,7 @@ func (p *apiPaths) describe(op *apiOperation) map[string]any {
 	}
 	responses := map[string]any{"401": map[string]any{"description": "Unauthorized"}}
 	for _, code := range strings.Fields(op.codes) {
-		status, _ := strconv.Atoi(code) // it is one of ours
+		status, _ := strconv.Atoi(code) // it is a constant
 		responses[code] = map[string]any{"description": http.StatusText(status), "content": p.content(answerTypes, op.answer)}
 	}
 	m["responses"] = responses
@@ -253,8 +271,8 @@ func (p *apiPaths) describe(op *apiOperation) map[string]any {
 
 const answerTypes = "application/json application/yaml"
 
-// content says that a schema is written in one of some media types.
-func (p *apiPaths) content(types, name string) map[string]any {
+// content returns a schema in several media types.
+func (p *operations) content(types, name string) map[string]any {
 	content := map[string]any{}
 	for _, t := range strings.Fields(types) {
 		content[t] = map[string]any{"schema": p.document.ref(name)}
@@ -263,12 +281,12 @@ func (p *apiPaths) content(types, name string) map[string]any {
 }
 
 // collection makes the operations on all objects.
-func (p *apiPaths) collection(shared []any) map[string]any {
+func (p *operations) collection(shared []any) map[string]any {
 	m := map[string]any{"get": p.list("", listParameters), "post": p.create(), "parameters": shared}
-	if slices.Contains(p.kind.resource.Verbs, "deletecollection") {
-		op := apiOperation{action: "deletecollection", description: "delete collection of " + p.kind.resource.Kind, verb: "delete", between: "Collection",
+	if slices.Contains(p.kind.Verbs, "deletecollection") {
+		op := operation{action: "deletecollection", description: "delete collection of " + p.kind.Kind, verb: "delete", between: "Collection",
 			parameters: listParameters, answer: metaPackage + "Status", codes: "200"}
-		if p.kind.crd == nil {
+		if !p.kind.Custom {
 			op.parameters, op.body, op.optional = purgeParameters, metaPackage+"DeleteOptions", true
 		}
 		m["delete"] = p.describe(&op)
@@ -276,22 +294,22 @@ func (p *apiPaths) collection(shared []any) map[string]any {
 	return m
 }
 
-func (p *apiPaths) list(after, parameters string) map[string]any {
+func (p *operations) list(after, parameters string) map[string]any {
 	what := "list or watch objects of kind "
-	if p.kind.crd != nil {
+	if p.kind.Custom {
 		what = "list objects of kind "
 	}
-	return p.describe(&apiOperation{action: "list", description: what + p.kind.resource.Kind, verb: "list", after: after, parameters: parameters,
-		answer: packageOf(p.kind) + "." + p.kind.listKind, codes: "200"})
+	return p.describe(&operation{action: "list", description: what + p.kind.Kind, verb: "list", after: after, parameters: parameters,
+		answer: packageOf(p.kind) + "." + p.kind.ListKind, codes: "200"})
 }
 
-func (p *apiPaths) create() map[string]any {
+func (p *operations) create() map[string]any {
 	name := p.kind.schemaName()
-	return p.describe(&apiOperation{action: "post", description: "create a" + article(p.kind.resource.Kind), verb: "create",
+	return p.describe(&operation{action: "post", description: "create a" + article(p.kind.Kind), verb: "create",
 		parameters: writeParameters, body: name, answer: name, codes: "200 201 202"})
 }
 
-// article returns the end of the article before a kind, and the kind.
+// article returns what follows the "a" of the indefinite article: "n Ingress", or " Pod".
 func article(kind string) string {
 	if strings.ContainsAny(kind[:min(1, len(kind))], "AEIOU") {
 		return "n " + kind
@@ -300,15 +318,15 @@ func article(kind string) string {
 }
 
 // item makes the operations on one object, or on a subresource of it.
-func (p *apiPaths) item(subresource string, named []any) map[string]any {
-	about, schema := "the specified "+p.kind.resource.Kind, p.kind.schemaName()
+func (p *operations) item(subresource string, named []any) map[string]any {
+	about, schema := "the specified "+p.kind.Kind, p.kind.schemaName()
 	if subresource != "" {
 		about = subresource + " of " + about
 	}
 	if subresource == "scale" {
 		schema = "io.k8s.api.autoscaling.v1.Scale"
 	}
-	read := apiOperation{action: "get", description: "read " + about, verb: "read", after: upperFirst(subresource), answer: schema, codes: "200",
+	read := operation{action: "get", description: "read " + about, verb: "read", after: upperFirst(subresource), answer: schema, codes: "200",
 		subresource: subresource}
 	replace := read
 	replace.action, replace.verb, replace.description = "put", "replace", "replace "+about
@@ -317,25 +335,25 @@ func (p *apiPaths) item(subresource string, named []any) map[string]any {
 	patch.action, patch.verb, patch.description = "patch", "patch", "partially update "+about
 	patch.parameters, patch.body = writeParameters+" force", metaPackage+"Patch"
 	patch.bodyTypes = "application/apply-patch+yaml application/json-patch+json application/merge-patch+json"
-	if p.kind.crd != nil {
+	if p.kind.Custom {
 		read.parameters, patch.codes = "resourceVersion", "200"
-	} else if slices.Contains(completeKinds, p.kind.resource.Kind) {
-		// Of other kinds, kubectl knows by itself what it would look for in schemas that are not all there.
+	} else if slices.Contains(completeKinds, p.kind.Kind) {
+		// For other kinds, kubectl uses its own types, since their schemas are not complete here.
 		patch.bodyTypes += " application/strategic-merge-patch+json"
 	}
 	return map[string]any{"get": p.describe(&read), "put": p.describe(&replace), "patch": p.describe(&patch), "parameters": named}
 }
 
-func (p *apiPaths) remove() map[string]any {
-	op := apiOperation{action: "delete", description: "delete a" + article(p.kind.resource.Kind), verb: "delete",
+func (p *operations) remove() map[string]any {
+	op := operation{action: "delete", description: "delete a" + article(p.kind.Kind), verb: "delete",
 		parameters: deletionParameters, body: metaPackage + "DeleteOptions", optional: true, answer: metaPackage + "Status", codes: "200 202"}
-	if p.kind.returnsGone && p.kind.crd == nil {
+	if p.kind.ReturnsObject && !p.kind.Custom {
 		op.answer = p.kind.schemaName()
 	}
 	return p.describe(&op)
 }
 
-// parameterTexts say what the parameters are, and what they are for.
+// parameterTexts are the names, types and descriptions of all parameters.
 var parameterTexts = [...]struct{ name, typ, text string }{
 	{"pretty", "string", "Whether the answer is to be indented."},
 	{"namespace", "string", "The namespace of the object."},
@@ -365,12 +383,12 @@ const (
 	writeParameters    = "dryRun fieldManager fieldValidation"
 	listParameters     = "allowWatchBookmarks continue fieldSelector labelSelector limit resourceVersion resourceVersionMatch sendInitialEvents shardSelector timeoutSeconds watch"
 	deletionParameters = "dryRun gracePeriodSeconds ignoreStoreReadErrorWithClusterBreakingPotential orphanDependents propagationPolicy"
-	// purgeParameters are those of the deletion of a collection.
+	// purgeParameters are those of deletions of collections.
 	purgeParameters = "continue dryRun fieldSelector gracePeriodSeconds ignoreStoreReadErrorWithClusterBreakingPotential labelSelector limit orphanDependents " +
 		"propagationPolicy resourceVersion resourceVersionMatch sendInitialEvents shardSelector timeoutSeconds"
 )
 
-// parameters describes parameters whose names are separated by spaces.
+// parameters returns the parameters with the given names, which are separated by spaces.
 func parameters(names string) []any {
 	var all []any
 	for _, name := range strings.Fields(names) {
@@ -388,34 +406,33 @@ func parameters(names string) []any {
 	return all
 }
 
-// addSchemas adds the schemas of a kind, of its list, and of everything that they refer to.
-func (d *apiDocument) addSchemas(k *kindInfo) {
-	r := k.resource
+// addSchemas adds the schemas of a kind, of its list, and of all types that they refer to.
+func (d *document) addSchemas(k *Kind) {
 	var object map[string]any
 	switch {
-	case k.crd != nil && k.schema != nil:
-		object, _ = rawjson.Clone(k.schema.source).(map[string]any)
+	case k.Custom && k.Schema != nil:
+		object, _ = rawjson.Clone(k.Schema).(map[string]any)
 		d.addMeta(object)
-	case k.crd != nil:
+	case k.Custom:
 		object = map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}
 		d.addMeta(object)
 	default:
-		object = d.builtinSchema(packageOf(k), r.Kind)
+		object = d.builtinSchema(k)
 		d.addMeta(object)
 	}
-	object["x-kubernetes-group-version-kind"] = []any{gvk(r.Group, r.Version, r.Kind)}
+	object["x-kubernetes-group-version-kind"] = []any{unstructured.GroupVersionKind(k.Group, k.Version, k.Kind)}
 	d.schemas[k.schemaName()] = object
-	if !k.postedOnly {
+	if !k.PostedOnly {
 		list := map[string]any{
-			"description": k.listKind + " is a list of " + r.Kind, "type": "object", "required": []any{"items"},
+			"description": k.ListKind + " is a list of " + k.Kind, "type": "object", "required": []any{"items"},
 			"properties":                      map[string]any{"items": map[string]any{"type": "array", "items": d.ref(k.schemaName()), "description": "The objects."}},
-			"x-kubernetes-group-version-kind": []any{gvk(r.Group, r.Version, k.listKind)},
+			"x-kubernetes-group-version-kind": []any{unstructured.GroupVersionKind(k.Group, k.Version, k.ListKind)},
 		}
 		d.addTypes(list)
 		rawjson.AsMap(list["properties"])["metadata"] = d.described(metaPackage+"ListMeta", "What is said of the list.")
-		d.schemas[packageOf(k)+"."+k.listKind] = list
+		d.schemas[packageOf(k)+"."+k.ListKind] = list
 	}
-	if slices.Contains(r.Subresources, "scale") {
+	if slices.Contains(k.Subresources, "scale") {
 		d.require("io.k8s.api.autoscaling.v1.Scale")
 	}
 	for _, name := range []string{"ObjectMeta", "ListMeta", "Patch", "DeleteOptions", "Status"} {
@@ -423,25 +440,20 @@ func (d *apiDocument) addSchemas(k *kindInfo) {
 	}
 }
 
-// gvk names a kind in a version of its group.
-func gvk(group, version, kind string) map[string]any {
-	return map[string]any{"group": group, "version": version, "kind": kind}
-}
-
-// described refers to a schema with a description of its own.
-func (d *apiDocument) described(name, description string) map[string]any {
+// described returns a reference to a schema, with a description of its own.
+func (d *document) described(name, description string) map[string]any {
 	return map[string]any{"description": description, "allOf": []any{d.ref(name)}}
 }
 
-// addTypes adds what every object and every list has.
-func (d *apiDocument) addTypes(object map[string]any) {
+// addTypes adds the properties apiVersion and kind.
+func (d *document) addTypes(object map[string]any) {
 	properties := rawjson.AsMap(object["properties"])
 	properties["apiVersion"] = map[string]any{"type": "string", "description": "The group and the version that the object is written in."}
 	properties["kind"] = map[string]any{"type": "string", "description": "The kind of the object."}
 }
 
-// addMeta adds what every object has.
-func (d *apiDocument) addMeta(object map[string]any) {
+// addMeta adds the properties that every object has.
+func (d *document) addMeta(object map[string]any) {
 	if rawjson.AsMap(object["properties"]) == nil {
 		object["properties"] = map[string]any{}
 	}

@@ -1,4 +1,4 @@
-package apiserver
+package patch
 
 import (
 	"encoding/json"
@@ -8,13 +8,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
+	"github.com/kopf-go/kopf/internal/apiserver/schema"
+	"github.com/kopf-go/kopf/internal/apiserver/types"
+	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
-
-// This file applies strategic merge patches to objects of the built-in kinds, as kubectl sends them to the in-memory API server.
-// Lists are merged by the keys that the types name, and patches carry directives in keys and items that begin with "$". It
-// has no state, and runs on the goroutines of the requests.
-// See https://github.com/kubernetes/community/blob/main/contributors/devel/sig-api-machinery/strategic-merge-patch.md
 
 // The directives of strategic merge patches.
 const (
@@ -24,28 +23,34 @@ const (
 	orderDirective   = "$setElementOrder/"         // before the name of a list: the order of its items
 )
 
-// Complaints about patches that make no sense: these are the client's fault, all others are answered as our own.
+// Refusals with the code 400 or 422. All other patches that make no sense are refused with the code
+// 500, as by kube-apiserver.
 var (
-	errDeletes     = badRequest("invalid patch format of primitive list")
-	errRetain      = badRequest("invalid patch format of retainKeys")
-	errOrder       = badRequest("invalid patch format of setElementOrder list")
-	errListOfLists = &statusError{422, "Invalid", "the server rejected our request due to an error in our request", map[string]any{}}
+	errDeletes     = apierrors.BadRequest("invalid patch format of primitive list")
+	errRetain      = apierrors.BadRequest("invalid patch format of retainKeys")
+	errOrder       = apierrors.BadRequest("invalid patch format of setElementOrder list")
+	errListOfLists = apierrors.PatchRejected()
 )
 
-// patchFault is the refusal of a patch that means nothing.
+// patchFault refuses a patch that makes no sense.
 func patchFault(format string, args ...any) error {
-	return &statusError{500, "", fmt.Sprintf(format, args...), nil}
+	return apierrors.New(500, "", fmt.Sprintf(format, args...), nil)
 }
 
-// applyStrategicMerge applies a patch to an object of a built-in kind, and returns the result. The object and the patch
-// are used up.
-func applyStrategicMerge(kind string, original, patch map[string]any) (map[string]any, error) {
-	var t *schema
-	if known := namedTypes()[kind]; known != nil {
-		t = known.schema
+// ApplyStrategicMerge applies a strategic merge patch to an object of a built-in kind, and returns
+// the result. It changes both in place. Lists are merged by the keys that the types of the kind
+// name, and keys and items of the patch that begin with "$" are directives. Errors are an
+// [apierrors.StatusError].
+//
+// See
+// https://github.com/kubernetes/community/blob/main/contributors/devel/sig-api-machinery/strategic-merge-patch.md
+func ApplyStrategicMerge(kind string, original, patch map[string]any) (map[string]any, error) {
+	var t *schema.Schema
+	if known := types.Named(kind); known != nil {
+		t = known.Schema
 	}
 	merged, err := mergeStrategic(t, original, patch)
-	var refused *statusError
+	var refused *apierrors.StatusError
 	if err != nil && !errors.As(err, &refused) {
 		err = patchFault("%v", err)
 	}
@@ -53,31 +58,31 @@ func applyStrategicMerge(kind string, original, patch map[string]any) (map[strin
 	return merged, err
 }
 
-// asTyped drops from a value what a built-in type cannot have, wherever the patch has brought it: nulls, lists without items
-// and directives.
-func asTyped(t *schema, v any) {
-	if t == nil || t.preserve {
+// asTyped removes what a built-in type cannot have and the patch may have added: nulls, empty
+// lists, and directives.
+func asTyped(t *schema.Schema, v any) {
+	if t == nil || t.PreserveUnknown {
 		return
 	}
 	switch v := v.(type) {
 	case map[string]any:
 		for key, e := range v {
-			child := t.properties[key]
+			child := t.Properties[key]
 			list, isList := e.([]any)
 			switch {
-			case child == nil && t.additional == nil && isDirective(key):
+			case child == nil && t.Additional == nil && isDirective(key):
 				delete(v, key)
-			case child != nil && (e == nil || isList && len(list) == 0) && !slices.Contains(t.required, key):
+			case child != nil && (e == nil || isList && len(list) == 0) && !slices.Contains(t.Required, key):
 				delete(v, key)
 			case child != nil:
 				asTyped(child, e)
 			default:
-				asTyped(t.additional, e)
+				asTyped(t.Additional, e)
 			}
 		}
 	case []any:
 		for _, e := range v {
-			asTyped(t.items, e)
+			asTyped(t.Items, e)
 		}
 	}
 }
@@ -86,8 +91,8 @@ func isDirective(key string) bool {
 	return key == patchDirective || key == retainDirective || strings.HasPrefix(key, deletesDirective) || strings.HasPrefix(key, orderDirective)
 }
 
-// mergeStrategic merges a patch into a map. The type is nil if nothing is known of it.
-func mergeStrategic(t *schema, original, patch map[string]any) (map[string]any, error) {
+// mergeStrategic merges a patch into a map. The type is nil if it is not known.
+func mergeStrategic(t *schema.Schema, original, patch map[string]any) (map[string]any, error) {
 	if directive, ok := patch[patchDirective]; ok {
 		switch directive {
 		case "replace":
@@ -121,7 +126,7 @@ func mergeStrategic(t *schema, original, patch map[string]any) (map[string]any, 
 }
 
 // mergeField merges one value of a patch into a map.
-func mergeField(t *schema, original map[string]any, name string, value any, deletes bool) error {
+func mergeField(t *schema.Schema, original map[string]any, name string, value any, deletes bool) error {
 	if value == nil {
 		delete(original, name)
 		return nil
@@ -134,24 +139,24 @@ func mergeField(t *schema, original map[string]any, name string, value any, dele
 	var err error
 	switch {
 	case wasMap && isMap:
-		var child *schema
+		var child *schema.Schema
 		if child, err = patchedField(t, name); err != nil {
 			return err
 		}
-		if child.rules().replace {
+		if child.Rules().Replace {
 			original[name] = newMap
 			return nil
 		}
 		original[name], err = mergeStrategic(child, oldMap, newMap)
 	case wasList && isList:
-		var child *schema
+		var child *schema.Schema
 		if child, err = patchedField(t, name); err != nil {
 			return err
 		}
 		original[name], err = mergeLists(child, oldList, newList, deletes)
-	case deletes: // from something that is not a list: nothing to do
+	case deletes: // there is no list to delete from
 	default:
-		dropNulls(value)
+		unstructured.DropNulls(value)
 		if clean, keep := withoutDirectives(value); keep {
 			original[name] = clean
 		} else {
@@ -161,28 +166,20 @@ func mergeField(t *schema, original map[string]any, name string, value any, dele
 	return err
 }
 
-// patchedField returns the type of a field, which is nil if there are no types in here.
-func patchedField(t *schema, name string) (*schema, error) {
+// patchedField returns the type of a field, nil if the fields have no types.
+func patchedField(t *schema.Schema, name string) (*schema.Schema, error) {
 	switch {
-	case t == nil || t.preserve:
+	case t == nil || t.PreserveUnknown:
 		return nil, nil
-	case t.additional != nil:
+	case t.Additional != nil:
 		return nil, patchFault("merging an object in json but data type is not struct, instead is: map")
-	case t.properties[name] != nil:
-		return t.properties[name], nil
+	case t.Properties[name] != nil:
+		return t.Properties[name], nil
 	}
-	return nil, patchFault("unable to find api field in struct %s for the json field %q", t.rules().name, name)
+	return nil, patchFault("unable to find api field in struct %s for the json field %q", t.Rules().Name, name)
 }
 
-// rules returns how patches treat a field, also if nothing is known of it.
-func (s *schema) rules() builtinRules {
-	if s == nil || s.builtin == nil {
-		return builtinRules{}
-	}
-	return *s.builtin
-}
-
-// retainKeys drops what a patch does not want to be retained.
+// retainKeys removes the keys that the directive $retainKeys does not name.
 func retainKeys(original, patch map[string]any) error {
 	wanted, ok := patch[retainDirective]
 	if !ok {
@@ -195,16 +192,16 @@ func retainKeys(original, patch map[string]any) error {
 	}
 	for key, v := range patch {
 		directive := strings.HasPrefix(key, deletesDirective) || strings.HasPrefix(key, orderDirective)
-		if v != nil && !directive && !slices.Contains(texts(list), key) {
+		if v != nil && !directive && !slices.Contains(unstructured.Texts(list), key) {
 			return errRetain
 		}
 	}
-	maps.DeleteFunc(original, func(key string, _ any) bool { return !slices.Contains(texts(list), key) })
+	maps.DeleteFunc(original, func(key string, _ any) bool { return !slices.Contains(unstructured.Texts(list), key) })
 	return nil
 }
 
-// orderLists merges the lists of a patch that come with an order, and takes them out of it.
-func orderLists(t *schema, original, patch map[string]any) error {
+// orderLists merges the lists for which the patch has an order, and removes them from the patch.
+func orderLists(t *schema.Schema, original, patch map[string]any) error {
 	for _, key := range slices.Sorted(maps.Keys(patch)) {
 		if !strings.HasPrefix(key, strings.TrimSuffix(orderDirective, "/")) {
 			continue
@@ -225,7 +222,7 @@ func orderLists(t *schema, original, patch map[string]any) error {
 	return nil
 }
 
-func orderList(t *schema, original, patch map[string]any, name string, order []any) error {
+func orderList(t *schema.Schema, original, patch map[string]any, name string, order []any) error {
 	old, isOld := original[name].([]any)
 	if original[name] != nil && !isOld {
 		return patchFault("expected a []interface {}, but received a %s", goTypeName(original[name]))
@@ -238,7 +235,7 @@ func orderList(t *schema, original, patch map[string]any, name string, order []a
 	if err != nil {
 		return err
 	}
-	key := child.rules().mergeKey
+	key := child.Rules().MergeKey
 	if err := followsOrder(added, order, key); err != nil {
 		return err
 	}
@@ -261,7 +258,8 @@ func orderList(t *schema, original, patch map[string]any, name string, order []a
 	return err
 }
 
-// followsOrder checks that the items of a patch stand in the order that it asks for.
+// followsOrder returns an error if the items of a patch are not in the order that the patch has for
+// them.
 func followsOrder(list, order []any, key string) error {
 	if len(order) == 0 {
 		return nil
@@ -291,13 +289,13 @@ func followsOrder(list, order []any, key string) error {
 	return nil
 }
 
-// goTypeName names the type of a value as Go in kube-apiserver does.
+// goTypeName returns the Go type of a value in kube-apiserver.
 func goTypeName(v any) string {
 	switch v := v.(type) {
 	case nil:
 		return "%!s(<nil>)"
 	case json.Number:
-		if isWhole(v) {
+		if schema.IsWhole(v) {
 			return "int64"
 		}
 		return "float64"
@@ -305,7 +303,8 @@ func goTypeName(v any) string {
 	return fmt.Sprintf("%T", v)
 }
 
-// mergeKeyOf returns what tells an item of a list from the others: the item itself, if there is no key.
+// mergeKeyOf returns what identifies an item of a list: the value of the key, or the item itself if
+// there is no key.
 func mergeKeyOf(item any, key string) (any, error) {
 	m, ok := item.(map[string]any)
 	switch {
@@ -332,9 +331,9 @@ func sameKey(a, b any, key string) (bool, error) {
 	return sameText(x, y), err
 }
 
-// mergeLists merges a list of a patch into another one.
-func mergeLists(t *schema, old, added []any, deletes bool) ([]any, error) {
-	if !t.rules().merge && !deletes {
+// mergeLists merges a list of a patch into a list of an object.
+func mergeLists(t *schema.Schema, old, added []any, deletes bool) ([]any, error) {
+	if !t.Rules().Merge && !deletes {
 		return added, nil
 	}
 	if len(old)+len(added) == 0 {
@@ -364,14 +363,15 @@ func mergeLists(t *schema, old, added []any, deletes bool) ([]any, error) {
 	return arrange(both, added, old, "")
 }
 
-// mergeItems merges lists of objects by their key. The old one is changed in its place since in kube-apiserver, too, an item that
-// takes the room of a deleted one counts as having been there when the patch gives an order.
-func mergeItems(t *schema, old, added []any) ([]any, error) {
-	var item *schema
+// mergeItems merges lists of objects by their key. It changes the old list in place: in
+// kube-apiserver, an item that takes the place of a deleted one counts as an old item when the
+// patch has an order.
+func mergeItems(t *schema.Schema, old, added []any) ([]any, error) {
+	var item *schema.Schema
 	if t != nil {
-		item = t.items
+		item = t.Items
 	}
-	key := t.rules().mergeKey
+	key := t.Rules().MergeKey
 	if key == "" {
 		return nil, patchFault("cannot merge lists without merge key for struct")
 	}
@@ -396,7 +396,8 @@ func mergeItems(t *schema, old, added []any) ([]any, error) {
 	return arrange(merged, added, old, key)
 }
 
-// followDirectives does what the items of a patch with a directive say, and returns the other ones.
+// followDirectives applies the items of a patch that are directives, and returns what is left of
+// the list and the other items.
 func followDirectives(old, added []any, key string) (rest, plain []any, err error) {
 	replace := false
 	for _, v := range added {
@@ -425,7 +426,7 @@ func followDirectives(old, added []any, key string) (rest, plain []any, err erro
 	return old, plain, nil
 }
 
-// indexOfKey finds an item with the key of another one.
+// indexOfKey returns the index of the item that has the key of another item, -1 if there is none.
 func indexOfKey(list []any, item any, key string) int {
 	return slices.IndexFunc(list, func(v any) bool {
 		same, err := sameKey(v, item, key)
@@ -433,7 +434,8 @@ func indexOfKey(list []any, item any, key string) int {
 	})
 }
 
-// arrange puts the items that a patch knows into the order of it, and the others between them, about where they were.
+// arrange puts the items that a patch names into its order, and the others between them, about
+// where they were.
 func arrange(items, patched, before []any, key string) ([]any, error) {
 	for _, v := range slices.Concat(items, patched) {
 		if _, err := mergeKeyOf(v, key); err != nil {
@@ -443,7 +445,7 @@ func arrange(items, patched, before []any, key string) ([]any, error) {
 	rank := func(order []any) func(a, b any) int {
 		return func(a, b any) int {
 			i, j := indexOfKey(order, a, key), indexOfKey(order, b, key)
-			if i < 0 || j < 0 { // as in kube-apiserver: what nobody has ordered goes before all else
+			if i < 0 || j < 0 { // as in kube-apiserver, items without an order come first
 				return -1
 			}
 			return i - j
@@ -471,22 +473,8 @@ func arrange(items, patched, before []any, key string) ([]any, error) {
 	return append(append(all, known...), others...), nil
 }
 
-// dropNulls removes the keys without a value from something that is new.
-func dropNulls(v any) {
-	switch v := v.(type) {
-	case map[string]any:
-		maps.DeleteFunc(v, func(_ string, e any) bool { return e == nil })
-		for _, e := range v {
-			dropNulls(e)
-		}
-	case []any:
-		for _, e := range v {
-			dropNulls(e)
-		}
-	}
-}
-
-// withoutDirectives returns a value without what is marked by directives, and whether anything stays.
+// withoutDirectives returns a value without the parts that have directives, and reports whether
+// anything is left.
 func withoutDirectives(v any) (any, bool) {
 	switch v := v.(type) {
 	case map[string]any:

@@ -1,4 +1,4 @@
-package apiserver
+package patch
 
 import (
 	"errors"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -100,10 +101,10 @@ func TestApplyStrategicMerge(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			merged, err := applyStrategicMerge("Pod", original, patch)
+			merged, err := ApplyStrategicMerge("Pod", original, patch)
 			if tt.message != "" {
-				var refused *statusError
-				if !errors.As(err, &refused) || refused.message != tt.message {
+				var refused *apierrors.StatusError
+				if !errors.As(err, &refused) || refused.Message != tt.message {
 					t.Errorf("the error is %v, want %q", err, tt.message)
 				}
 				return
@@ -122,25 +123,6 @@ func TestApplyStrategicMerge(t *testing.T) {
 	}
 }
 
-func TestNamedTypes(t *testing.T) {
-	for _, k := range builtinKinds() {
-		if typeOfKind(k.resource.Group, k.resource.Version, k.resource.Kind) == nil {
-			t.Errorf("the type of %s is not known", k.qualified())
-		}
-	}
-	for _, typ := range namedTypes() {
-		for _, f := range typ.fields {
-			if _, _, scalar := scalarWord(f.typ); !scalar && f.ref == nil {
-				t.Errorf("%s.%s: the type %q is not known", typ.name, f.name, f.typ)
-			}
-		}
-	}
-	ports := typeOfKind("", "v1", "Pod").schema.properties["spec"].properties["containers"].items.properties["ports"]
-	if got := ports.listKeys; !cmp.Equal(got, []string{"containerPort", "protocol"}) || ports.rules().mergeKey != "containerPort" {
-		t.Errorf("the ports of containers are told apart by %q, and merged by %q", got, ports.rules().mergeKey)
-	}
-}
-
 func FuzzApplyStrategicMerge(f *testing.F) {
 	f.Add(`{"spec": {"containers": [{"name": "a"}]}}`, `{"spec": {"$setElementOrder/containers": [{"name": "a"}, null, 1, []], "containers": [{"$patch": "delete", "name": {}}]}}`)
 	f.Add(`{"metadata": {"finalizers": [[]]}}`, `{"metadata": {"$deleteFromPrimitiveList/finalizers": {}, "$retainKeys": [1], "finalizers": [null]}}`)
@@ -152,8 +134,8 @@ func FuzzApplyStrategicMerge(f *testing.F) {
 		if failed != nil || err != nil {
 			return
 		}
-		var refused *statusError
-		if _, err := applyStrategicMerge("Pod", object, patch); err != nil && !errors.As(err, &refused) {
+		var refused *apierrors.StatusError
+		if _, err := ApplyStrategicMerge("Pod", object, patch); err != nil && !errors.As(err, &refused) {
 			t.Errorf("the error is a %T, want a refusal", err)
 		}
 	})

@@ -1,4 +1,4 @@
-package apiserver
+package protobuf
 
 import (
 	"testing"
@@ -35,7 +35,7 @@ func message(fields ...any) []byte {
 }
 
 func envelope(apiVersion, kind string, raw []byte) []byte {
-	return append([]byte(protobufMagic), message(1, message(1, apiVersion, 2, kind), 2, raw)...)
+	return append([]byte(magic), message(1, message(1, apiVersion, 2, kind), 2, raw)...)
 }
 
 func TestProtobuf(t *testing.T) {
@@ -59,7 +59,7 @@ func TestProtobuf(t *testing.T) {
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := decodeProtobuf(test.data)
+			got, err := Decode(test.data)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -74,7 +74,7 @@ func FuzzProtobuf(f *testing.F) {
 	f.Add(envelope("v1", "ConfigMap", message(1, message(1, "a"))))
 	f.Add(envelope("apps/v1", "Deployment", message(2, message(1, 3, 3, message(2, message(2, message(1, "c", 8, message(1, message(1, "cpu", 2, message(1, "1"))))))))))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		object, err := decodeProtobuf(data)
+		object, err := Decode(data)
 		if err == nil && object["kind"] == nil {
 			t.Errorf("an object without a kind: %v", object)
 		}

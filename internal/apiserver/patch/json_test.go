@@ -1,4 +1,4 @@
-package apiserver
+package patch
 
 import (
 	"errors"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -55,9 +56,9 @@ func TestApplyJSONPatch(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			v, err = ApplyJSONPatch(v, []byte(tt.ops))
-			var refused *statusError
-			if errors.As(err, &refused) != (tt.code != 0) || refused != nil && refused.code != tt.code {
+			v, err = ApplyJSON(v, []byte(tt.ops))
+			var refused *apierrors.StatusError
+			if errors.As(err, &refused) != (tt.code != 0) || refused != nil && refused.Code != tt.code {
 				t.Fatalf("the error is %v, want one with code %d", err, tt.code)
 			}
 			if tt.code != 0 {
@@ -82,8 +83,8 @@ func FuzzApplyJSONPatch(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if v, err = ApplyJSONPatch(v, ops); err != nil {
-			var refused *statusError
+		if v, err = ApplyJSON(v, ops); err != nil {
+			var refused *apierrors.StatusError
 			if !errors.As(err, &refused) {
 				t.Errorf("%T: %v", err, err)
 			}

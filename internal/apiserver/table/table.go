@@ -1,32 +1,31 @@
-package apiserver
+// Package table prints objects in tables, as kube-apiserver does for kubectl get.
+package table
 
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// This file shows objects of the in-memory API server in tables, for kubectl get.
-
-// printerColumn is one column of a table.
-type printerColumn struct {
+// Column is one column of a table.
+type Column struct {
 	name, typ, format, description, path string
 	priority                             int
-	show                                 func(object view, now time.Time) any // instead of the path, for built-in kinds
+	show                                 func(object unstructured.View, now time.Time) any // instead of the path, for built-in kinds
 }
 
-// columnsOf returns the columns that a version of a resource definition asks for, or nil.
-func columnsOf(crdVersion map[string]any) []printerColumn {
+// DefinedColumns returns the additionalPrinterColumns of a version of a CRD, nil if there are none.
+func DefinedColumns(crdVersion map[string]any) []Column {
 	list, _ := crdVersion["additionalPrinterColumns"].([]any)
-	var all []printerColumn
+	var all []Column
 	for _, v := range list {
 		m := rawjson.AsMap(v)
-		c := printerColumn{name: textIn(m, "name"), typ: textIn(m, "type"), format: textIn(m, "format"), description: textIn(m, "description"), path: textIn(m, "jsonPath")}
+		c := Column{name: unstructured.Text(m, "name"), typ: unstructured.Text(m, "type"), format: unstructured.Text(m, "format"), description: unstructured.Text(m, "description"), path: unstructured.Text(m, "jsonPath")}
 		if n, ok := m["priority"].(json.Number); ok {
 			c.priority, _ = strconv.Atoi(n.String())
 		}
@@ -38,28 +37,29 @@ func columnsOf(crdVersion map[string]any) []printerColumn {
 	return all
 }
 
-var nameColumn = printerColumn{name: "Name", typ: "string", format: "name", path: ".metadata.name"}
+var nameColumn = Column{name: "Name", typ: "string", format: "name", path: ".metadata.name"}
 
-var ageColumn = printerColumn{name: "Age", typ: "date", path: ".metadata.creationTimestamp"}
+var ageColumn = Column{name: "Age", typ: "date", path: ".metadata.creationTimestamp"}
 
-// tableColumns returns the columns of a kind.
-func (k *kindInfo) tableColumns() []printerColumn {
+// Columns returns the columns of a kind: those that its CRD defines, if any, or those of a built-in
+// kind with a plural.
+func Columns(plural string, custom bool, defined []Column) []Column {
 	switch {
-	case k.columns != nil:
-		return append([]printerColumn{nameColumn}, k.columns...)
-	case k.crd != nil:
-		return []printerColumn{nameColumn, ageColumn}
+	case defined != nil:
+		return append([]Column{nameColumn}, defined...)
+	case custom:
+		return []Column{nameColumn, ageColumn}
 	}
 	last := ageColumn
-	special, known := builtinColumns(k.resource.Plural)
+	special, known := builtinColumns(plural)
 	if !known {
-		last.name, last.show = "Created At", func(o view, _ time.Time) any { return o.String("metadata.creationTimestamp") }
-		return []printerColumn{nameColumn, last}
+		last.name, last.show = "Created At", func(o unstructured.View, _ time.Time) any { return o.String("metadata.creationTimestamp") }
+		return []Column{nameColumn, last}
 	}
-	all := []printerColumn{nameColumn}
+	all := []Column{nameColumn}
 	for _, name := range strings.FieldsFunc(special, func(c rune) bool { return c == ',' }) {
 		name, number := strings.CutSuffix(name, "#")
-		c := printerColumn{name: name, typ: "string", show: func(o view, _ time.Time) any { return builtinCell(k.resource.Plural+" "+name, o) }}
+		c := Column{name: name, typ: "string", show: func(o unstructured.View, _ time.Time) any { return builtinCell(plural+" "+name, o) }}
 		if number {
 			c.typ = "integer"
 		}
@@ -69,10 +69,12 @@ func (k *kindInfo) tableColumns() []printerColumn {
 	return append(all, last)
 }
 
-func showAge(o view, now time.Time) any { return age(o.String("metadata.creationTimestamp"), now) }
+func showAge(o unstructured.View, now time.Time) any {
+	return age(o.String("metadata.creationTimestamp"), now)
+}
 
-// builtinColumns returns the columns between the name and the age, of kinds that people look at, with commas between them. A # is behind
-// those of numbers.
+// builtinColumns returns the columns between the name and the age of a common kind, separated by
+// commas. A # marks a column of numbers.
 func builtinColumns(plural string) (names string, known bool) {
 	switch plural {
 	case "namespaces":
@@ -103,8 +105,8 @@ func builtinColumns(plural string) (names string, known bool) {
 	return "", false
 }
 
-// builtinCell returns what one of [builtinColumns] shows of an object.
-func builtinCell(column string, o view) any {
+// builtinCell returns the cell of an object in one of [builtinColumns].
+func builtinCell(column string, o unstructured.View) any {
 	switch column {
 	case "namespaces Status":
 		return o.String("status.phase")
@@ -154,7 +156,7 @@ func builtinCell(column string, o view) any {
 	case "events Message":
 		return strings.TrimSpace(o.String("message"))
 	}
-	return "" // such as how long jobs take, and when events were last seen
+	return "" // the duration of a job, and when an event was last seen
 }
 
 func or(first, second string) string {
@@ -164,7 +166,7 @@ func or(first, second string) string {
 	return second
 }
 
-func podReady(o view) any {
+func podReady(o unstructured.View) any {
 	ready := 0
 	statuses, _ := o.Get("status.containerStatuses").([]any)
 	for _, s := range statuses {
@@ -176,20 +178,20 @@ func podReady(o view) any {
 	return fmt.Sprintf("%d/%d", ready, len(containers))
 }
 
-func servicePorts(o view) any {
+func servicePorts(o unstructured.View) any {
 	var all []string
 	ports, _ := o.Get("spec.ports").([]any)
 	for _, p := range ports {
 		port := rawjson.AsMap(p)
-		protocol := textIn(port, "protocol")
+		protocol := unstructured.Text(port, "protocol")
 		all = append(all, fmt.Sprintf("%v/%s", port["port"], or(protocol, "TCP")))
 	}
 	return or(strings.Join(all, ","), "<none>")
 }
 
-// tableOf shows objects in a table. Each row has the object's metadata with it, the whole object, or nothing.
-func tableOf(k *kindInfo, objects []map[string]any, includeObject string, now time.Time) map[string]any {
-	columns := k.tableColumns()
+// New returns a table of objects. Depending on includeObject, each row has the metadata of its
+// object, the whole object, or neither.
+func New(columns []Column, objects []map[string]any, includeObject string, now time.Time) map[string]any {
 	definitions := []any{}
 	for _, c := range columns {
 		definitions = append(definitions, map[string]any{"name": c.name, "type": c.typ, "format": c.format, "description": c.description, "priority": c.priority})
@@ -200,7 +202,7 @@ func tableOf(k *kindInfo, objects []map[string]any, includeObject string, now ti
 		if err != nil {
 			continue // it was JSON
 		}
-		view := view(raw)
+		view := unstructured.View(raw)
 		cells := []any{}
 		for _, c := range columns {
 			cells = append(cells, c.value(view, now))
@@ -212,19 +214,19 @@ func tableOf(k *kindInfo, objects []map[string]any, includeObject string, now ti
 		case "Object":
 			row["object"] = object
 		default:
-			row["object"] = partial(object)
+			row["object"] = Partial(object)
 		}
 		rows = append(rows, row)
 	}
 	return map[string]any{"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": map[string]any{}, "columnDefinitions": definitions, "rows": rows}
 }
 
-// value returns what a column shows of an object.
-func (c *printerColumn) value(o view, now time.Time) any {
+// value returns the cell of an object.
+func (c *Column) value(o unstructured.View, now time.Time) any {
 	if c.show != nil {
 		return c.show(o, now)
 	}
-	found := JSONPath(o.Get(""), c.path)
+	found := unstructured.JSONPath(o.Get(""), c.path)
 	if len(found) == 0 || found[0] == nil {
 		return nil
 	}
@@ -243,25 +245,11 @@ func (c *printerColumn) value(o view, now time.Time) any {
 		}
 		return nil
 	default:
-		return asText(v)
+		return unstructured.Cell(v)
 	}
 }
 
-// asText returns a value as a cell of text.
-func asText(v any) any {
-	switch v := v.(type) {
-	case string:
-		return v
-	case json.Number:
-		return v.String()
-	case bool:
-		return strconv.FormatBool(v)
-	}
-	data, _ := rawjson.Encode(v) // it was JSON
-	return string(data)
-}
-
-// age returns the time since a moment, as kubectl shows it.
+// age returns the time since a timestamp in the form of kubectl.
 func age(timestamp string, now time.Time) string {
 	t, err := time.Parse(time.RFC3339, timestamp)
 	if err != nil {
@@ -298,88 +286,7 @@ func age(timestamp string, now time.Time) string {
 	return text
 }
 
-// JSONPath returns the values at a path in the subset of JSONPath that resource definitions use: .a.b, ['a'], [0],
-// [*], and [?(@.a=="b")]. What is malformed leads nowhere.
-func JSONPath(v any, path string) []any {
-	now := []any{v}
-	path = strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(path, "{"), "$"), "}")
-	for path != "" && len(now) > 0 {
-		var step string
-		if path[0] == '[' {
-			end := strings.IndexByte(path, ']')
-			if end < 0 {
-				return nil
-			}
-			step, path = path[1:end], path[end+1:]
-			now = pathStep(now, step)
-			continue
-		}
-		path = strings.TrimPrefix(path, ".")
-		end := 0
-		for end < len(path) && path[end] != '[' && path[end] != '.' {
-			if path[end] == '\\' && end+1 < len(path) {
-				end++
-			}
-			end++
-		}
-		step, path = strings.ReplaceAll(path[:end], `\`, ""), path[end:]
-		if step != "" {
-			now = pathKey(now, step)
-		}
-	}
-	return now
-}
-
-func pathKey(now []any, key string) []any {
-	var next []any
-	for _, v := range now {
-		if key == "*" {
-			next = append(next, pathStep([]any{v}, "*")...)
-		} else if e, ok := rawjson.AsMap(v)[key]; ok {
-			next = append(next, e)
-		}
-	}
-	return next
-}
-
-// pathStep takes a step in brackets.
-func pathStep(now []any, step string) []any {
-	if quoted := strings.Trim(step, `'"`); quoted != step && !strings.HasPrefix(step, "?") {
-		return pathKey(now, quoted)
-	}
-	var next []any
-	for _, v := range now {
-		list, _ := v.([]any)
-		switch i, err := strconv.Atoi(step); {
-		case step == "*":
-			for _, k := range rawjson.UnionKeys(rawjson.AsMap(v), nil) {
-				next = append(next, rawjson.AsMap(v)[k])
-			}
-			next = append(next, list...)
-		case err == nil && i < 0 && i >= -len(list):
-			next = append(next, list[len(list)+i])
-		case err == nil && i >= 0 && i < len(list):
-			next = append(next, list[i])
-		case strings.HasPrefix(step, "?"):
-			next = append(next, slices.DeleteFunc(slices.Clone(list), func(e any) bool { return !pathFilter(e, step) })...)
-		}
-	}
-	return next
-}
-
-// pathFilter tells whether an item fits a filter such as ?(@.type=="Ready").
-func pathFilter(v any, filter string) bool {
-	inner := strings.TrimSuffix(strings.TrimPrefix(filter, "?("), ")")
-	path, want, equal := strings.Cut(inner, "==")
-	negated := false
-	if !equal {
-		path, want, negated = strings.Cut(inner, "!=")
-	}
-	found := JSONPath(v, strings.TrimPrefix(strings.TrimSpace(path), "@"))
-	if !equal && !negated {
-		return len(found) > 0
-	}
-	want = strings.Trim(strings.TrimSpace(want), `'"`)
-	same := len(found) > 0 && asText(found[0]) == want
-	return same != negated
+// Partial returns an object with its metadata alone.
+func Partial(object map[string]any) map[string]any {
+	return map[string]any{"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"]}
 }

@@ -1,4 +1,9 @@
-package apiserver
+// Package protobuf decodes the Protocol Buffers in which kubectl and client-go send objects of
+// built-in kinds.
+//
+// See https://protobuf.dev/programming-guides/encoding/ and
+// https://kubernetes.io/docs/reference/using-api/api-concepts/#protobuf-encoding
+package protobuf
 
 import (
 	"encoding/base64"
@@ -10,22 +15,22 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/apiserver/types"
+	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// This file reads the Protocol Buffers in which kubectl and client-go send the built-in kinds to the in-memory API server. It knows
-// the wire format, and the numbers of the fields of those kinds that such clients create; answers are in JSON.
-// See https://protobuf.dev/programming-guides/encoding/ and https://kubernetes.io/docs/reference/using-api/api-concepts/#protobuf-encoding
+// magic is how the Protocol Buffers of Kubernetes begin.
+const magic = "k8s\x00"
 
-const protobufMagic = "k8s\x00"
+var errMalformed = errors.New("malformed protocol buffers")
 
-var errProtobuf = errors.New("malformed protocol buffers")
-
-// decodeProtobuf reads an object in the envelope that Kubernetes puts around it.
-func decodeProtobuf(data []byte) (map[string]any, error) {
-	rest, ok := strings.CutPrefix(string(data), protobufMagic)
+// Decode decodes an object in the envelope of Kubernetes. It returns an error if the data are
+// malformed, or of a kind that is not built in.
+func Decode(data []byte) (map[string]any, error) {
+	rest, ok := strings.CutPrefix(string(data), magic)
 	if !ok {
-		return nil, fmt.Errorf("%w: they do not begin as those of Kubernetes do", errProtobuf)
+		return nil, fmt.Errorf("%w: they do not begin as those of Kubernetes do", errMalformed)
 	}
 	var apiVersion, kind string
 	var raw []byte
@@ -53,14 +58,14 @@ func decodeProtobuf(data []byte) (map[string]any, error) {
 	if !ok {
 		group, version = "", apiVersion
 	}
-	t := typeOfKind(group, version, kind)
+	t := types.OfKind(group, version, kind)
 	if t == nil {
-		t = namedTypes()[kind] // such as options, which have any group
+		t = types.Named(kind) // options are in all groups
 	}
-	if t == nil || t.numbered == nil {
+	if t == nil || t.Numbered == nil {
 		return nil, fmt.Errorf("protocol buffers of the kind %q are not understood here: send JSON", kind)
 	}
-	object, err := decodeMessage(t.numbered, raw, 0)
+	object, err := decodeMessage(t.Numbered, raw, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +78,7 @@ func eachField(data []byte, visit func(field, number uint64, value []byte) error
 	for len(data) > 0 {
 		key, n := varint(data)
 		if n == 0 {
-			return errProtobuf
+			return errMalformed
 		}
 		data = data[n:]
 		var number uint64
@@ -81,7 +86,7 @@ func eachField(data []byte, visit func(field, number uint64, value []byte) error
 		switch key & 7 {
 		case 0:
 			if number, n = varint(data); n == 0 {
-				return errProtobuf
+				return errMalformed
 			}
 			data = data[n:]
 		case 1, 5:
@@ -90,18 +95,18 @@ func eachField(data []byte, visit func(field, number uint64, value []byte) error
 				size = 4
 			}
 			if len(data) < size {
-				return errProtobuf
+				return errMalformed
 			}
 			data = data[size:]
-			continue // no kind that is understood has such fields
+			continue // no built-in kind has such fields
 		case 2:
 			size, n := varint(data)
 			if n == 0 || size > uint64(len(data)-n) {
-				return errProtobuf
+				return errMalformed
 			}
 			value, data = data[n:n+int(size)], data[n+int(size):]
 		default:
-			return errProtobuf
+			return errMalformed
 		}
 		if err := visit(key>>3, number, value); err != nil {
 			return err
@@ -110,7 +115,7 @@ func eachField(data []byte, visit func(field, number uint64, value []byte) error
 	return nil
 }
 
-// varint reads a number, and returns how many bytes it takes, 0 if there is none.
+// varint decodes a number, and returns its length in bytes, 0 if it is malformed.
 func varint(data []byte) (v uint64, n int) {
 	for i, b := range data {
 		if i == 10 {
@@ -124,12 +129,13 @@ func varint(data []byte) (v uint64, n int) {
 	return 0, 0
 }
 
-// maxProtobufDepth limits how deep messages may be nested.
-const maxProtobufDepth = 20
+// maxDepth is the largest depth of messages.
+const maxDepth = 20
 
-func decodeMessage(fields map[uint64]*typedField, data []byte, depth int) (map[string]any, error) {
-	if depth > maxProtobufDepth {
-		return nil, fmt.Errorf("%w: they are nested too deep", errProtobuf)
+// decodeMessage decodes the fields of a message, and skips those that are not known.
+func decodeMessage(fields map[uint64]*types.Field, data []byte, depth int) (map[string]any, error) {
+	if depth > maxDepth {
+		return nil, fmt.Errorf("%w: they are nested too deep", errMalformed)
 	}
 	object := make(map[string]any)
 	err := eachField(data, func(n, number uint64, value []byte) error {
@@ -137,26 +143,26 @@ func decodeMessage(fields map[uint64]*typedField, data []byte, depth int) (map[s
 		if !known {
 			return nil
 		}
-		v, err := f.decode(number, value, depth)
+		v, err := decodeField(f, number, value, depth)
 		switch {
 		case err != nil:
-			return fmt.Errorf("%s: %w", f.name, err)
-		case f.embedded != nil: // its fields are among those of the message
+			return fmt.Errorf("%s: %w", f.Name, err)
+		case f.Embedded != nil: // its fields belong to the message
 			maps.Copy(object, rawjson.AsMap(v))
-		case f.list && !f.dict:
-			list, _ := object[f.name].([]any)
-			object[f.name] = append(list, v)
-		case f.dict && object[f.name] != nil:
-			maps.Copy(rawjson.AsMap(object[f.name]), rawjson.AsMap(v))
-		case f.told || !isZero(v) || f.ref != nil && !f.isTime():
-			object[f.name] = v
+		case f.List && !f.Map:
+			list, _ := object[f.Name].([]any)
+			object[f.Name] = append(list, v)
+		case f.Map && object[f.Name] != nil:
+			maps.Copy(rawjson.AsMap(object[f.Name]), rawjson.AsMap(v))
+		case f.Explicit || !isZero(v) || f.Ref != nil && !isTime(f):
+			object[f.Name] = v
 		}
 		return nil
 	})
 	return object, err
 }
 
-// isZero tells whether a value is what a field has that nobody has set.
+// isZero reports whether a value is that of a field that was not set.
 func isZero(v any) bool {
 	switch v := v.(type) {
 	case nil:
@@ -173,17 +179,18 @@ func isZero(v any) bool {
 	return false
 }
 
-// isTime tells whether the field is a moment, which is nothing but a zero where nobody has set it.
-func (f *typedField) isTime() bool { return f.typ == "Time" || f.typ == "MicroTime" }
+// isTime reports whether the field is a time, which is encoded as zero if it was not set.
+func isTime(f *types.Field) bool { return f.Type == "Time" || f.Type == "MicroTime" }
 
-func (f *typedField) decode(number uint64, value []byte, depth int) (any, error) {
+// decodeField decodes one value of a field: a number, or bytes.
+func decodeField(f *types.Field, number uint64, value []byte, depth int) (any, error) {
 	switch {
-	case f.embedded != nil:
-		return decodeMessage(f.embedded, value, depth+1)
-	case f.dict:
-		return f.decodeEntry(value, depth)
+	case f.Embedded != nil:
+		return decodeMessage(f.Embedded, value, depth+1)
+	case f.Map:
+		return decodeEntry(f, value, depth)
 	}
-	switch f.typ {
+	switch f.Type {
 	case "", "string":
 		return string(value), nil
 	case "bytes":
@@ -193,27 +200,27 @@ func (f *typedField) decode(number uint64, value []byte, depth int) (any, error)
 	case "bool":
 		return number != 0, nil
 	case "Time", "MicroTime":
-		return protobufTime(f.typ == "MicroTime", value)
+		return decodeTime(f.Type == "MicroTime", value)
 	case "Quantity":
-		return protobufText(value, 1)
+		return textOf(value, 1)
 	case "IntOrString":
-		return protobufEither(value)
+		return decodeIntOrString(value)
 	case "FieldsV1", "RawExtension":
-		text, err := protobufText(value, 1)
+		text, err := textOf(value, 1)
 		if err != nil || text == "" {
 			return nil, err
 		}
 		return rawjson.Decode([]byte(text))
 	}
-	return decodeMessage(f.ref.numbered, value, depth+1)
+	return decodeMessage(f.Ref.Numbered, value, depth+1)
 }
 
-// decodeEntry reads one entry of a map, whose value may be a message that holds nothing but a list.
-func (f *typedField) decodeEntry(value []byte, depth int) (any, error) {
-	decode := protobufList
-	if !f.list {
-		one := &typedField{typ: f.typ, ref: f.ref}
-		decode = func(number uint64, part []byte) (any, error) { return one.decode(number, part, depth+1) }
+// decodeEntry decodes one entry of a map. Its value may be a message with just a list.
+func decodeEntry(f *types.Field, value []byte, depth int) (any, error) {
+	decode := decodeList
+	if !f.List {
+		one := &types.Field{Type: f.Type, Ref: f.Ref}
+		decode = func(number uint64, part []byte) (any, error) { return decodeField(one, number, part, depth+1) }
 	}
 	key := ""
 	entry, err := decode(0, nil)
@@ -232,8 +239,8 @@ func (f *typedField) decodeEntry(value []byte, depth int) (any, error) {
 	return map[string]any{key: entry}, err
 }
 
-// protobufList reads a message that holds nothing but strings.
-func protobufList(_ uint64, message []byte) (any, error) {
+// decodeList decodes a message with just a list of strings.
+func decodeList(_ uint64, message []byte) (any, error) {
 	list := []any{}
 	err := eachField(message, func(n, _ uint64, value []byte) error {
 		if n == 1 {
@@ -244,8 +251,8 @@ func protobufList(_ uint64, message []byte) (any, error) {
 	return list, err
 }
 
-// protobufText returns one field of a message that is a string.
-func protobufText(message []byte, field uint64) (string, error) {
+// textOf returns one field of a message that is a string.
+func textOf(message []byte, field uint64) (string, error) {
 	text := ""
 	err := eachField(message, func(n, _ uint64, value []byte) error {
 		if n == field {
@@ -256,8 +263,8 @@ func protobufText(message []byte, field uint64) (string, error) {
 	return text, err
 }
 
-// protobufEither reads a number or a string.
-func protobufEither(message []byte) (any, error) {
+// decodeIntOrString decodes a number or a string.
+func decodeIntOrString(message []byte) (any, error) {
 	var typ, number uint64
 	text := ""
 	err := eachField(message, func(n, v uint64, value []byte) error {
@@ -277,8 +284,8 @@ func protobufEither(message []byte) (any, error) {
 	return json.Number(strconv.FormatInt(int64(number), 10)), err
 }
 
-// protobufTime reads a moment, in seconds or in microseconds.
-func protobufTime(fine bool, message []byte) (any, error) {
+// decodeTime decodes a time, with seconds or with microseconds.
+func decodeTime(fine bool, message []byte) (any, error) {
 	var seconds, nanos uint64
 	err := eachField(message, func(n, v uint64, _ []byte) error {
 		switch n {
@@ -296,5 +303,5 @@ func protobufTime(fine bool, message []byte) (any, error) {
 	if fine {
 		return t.Format("2006-01-02T15:04:05.000000Z"), nil
 	}
-	return timestamp(t), nil
+	return unstructured.Timestamp(t), nil
 }

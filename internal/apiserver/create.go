@@ -1,0 +1,248 @@
+package apiserver
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
+	"github.com/kopf-go/kopf/internal/apiserver/managedfields"
+	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
+	"github.com/kopf-go/kopf/internal/rawjson"
+)
+
+func (a *apiRequest) create(w http.ResponseWriter, r *http.Request) error {
+	object, err := a.decode()
+	if err != nil {
+		return err
+	}
+	if a.kind.postedOnly || a.subresource != "" {
+		return a.post(w, r, object)
+	}
+	if err := a.strict(object); err != nil {
+		return err
+	}
+	raw, code, err := a.createObject(object, false)
+	if err != nil {
+		return err
+	}
+	return a.answerItem(w, r, code, raw)
+}
+
+// post answers requests with kinds that are not stored.
+func (a *apiRequest) post(w http.ResponseWriter, r *http.Request, object map[string]any) error {
+	switch a.kind.resource.Plural {
+	case "selfsubjectaccessreviews", "subjectaccessreviews", "localsubjectaccessreviews":
+		object["status"] = map[string]any{"allowed": true}
+	case "selfsubjectreviews":
+		object["status"] = map[string]any{"userInfo": userInfo()}
+	case "selfsubjectrulesreviews":
+		all := []any{"*"}
+		object["status"] = map[string]any{
+			"resourceRules":    []any{map[string]any{"verbs": all, "apiGroups": all, "resources": all}},
+			"nonResourceRules": []any{map[string]any{"verbs": all, "nonResourceURLs": all}}, "incomplete": false,
+		}
+	case "pods":
+		if a.subresource == "eviction" {
+			gone := *a
+			gone.verb, gone.subresource, gone.body = "delete", "", nil
+			if err := gone.deleteObject(deleteOptions{}); err != nil {
+				return err
+			}
+			a.server.write(w, r, 201, map[string]any{"kind": "Status", "apiVersion": "v1", "metadata": map[string]any{}, "status": "Success", "code": 201})
+			return nil
+		}
+	}
+	if object["metadata"] == nil {
+		object["metadata"] = map[string]any{"creationTimestamp": nil}
+	}
+	a.server.write(w, r, 201, object)
+	return nil
+}
+
+// createObject stores a new object, unless it is a dry run. The managedFields of applied objects
+// are set already.
+func (a *apiRequest) createObject(object map[string]any, applied bool) (raw []byte, code int, err error) {
+	if err := a.prepareNew(object, applied); err != nil {
+		return nil, 0, err
+	}
+	if err := a.admit(nil, object, true); err != nil {
+		return nil, 0, err
+	}
+	if err := a.complete(nil, object, applied); err != nil {
+		return nil, 0, err
+	}
+	if err := a.admit(nil, object, false); err != nil {
+		return nil, 0, err
+	}
+	return a.storeNew(object)
+}
+
+// prepareNew sets the metadata that the server controls, checks the namespace, and records the
+// manager of the fields.
+func (a *apiRequest) prepareNew(object map[string]any, applied bool) error {
+	meta := rawjson.AsMap(object["metadata"])
+	if meta == nil {
+		meta = make(map[string]any)
+		object["metadata"] = meta
+	}
+	if err := a.place(meta); err != nil {
+		return err
+	}
+	name := unstructured.Text(meta, "name")
+	if prefix, _ := meta["generateName"].(string); name == "" && prefix != "" {
+		name = prefix + a.server.suffix()
+		meta["name"] = name
+	}
+	a.name = name
+	if err := a.checkNamespace(); err != nil {
+		return err
+	}
+	delete(meta, "selfLink")
+	if !applied {
+		for _, key := range []string{"deletionTimestamp", "deletionGracePeriodSeconds", "managedFields"} {
+			delete(meta, key)
+		}
+		a.fit(object)
+	}
+	dropEmpty(meta)
+	fits := applied || a.managed().TypeError(object, true) == ""
+	if a.kind.hasStatus {
+		delete(object, "status")
+	}
+	a.kind.initialize(object)
+	if !applied && fits {
+		managedfields.Update(nil, object, a.managed())
+	}
+	meta["uid"] = a.server.newUID()
+	meta["creationTimestamp"] = unstructured.Timestamp(time.Now())
+	if a.kind.generation {
+		meta["generation"] = json.Number("1")
+	}
+	return nil
+}
+
+// initialize sets what the server adds to new objects of built-in kinds.
+func (k *kindInfo) initialize(object map[string]any) {
+	meta := rawjson.AsMap(object["metadata"])
+	name := unstructured.Text(meta, "name")
+	switch k.resource.Plural + "." + k.resource.Group {
+	case "namespaces.":
+		labels := rawjson.AsMap(meta["labels"])
+		if labels == nil {
+			labels = make(map[string]any)
+			meta["labels"] = labels
+		}
+		labels["kubernetes.io/metadata.name"] = name
+		object["spec"] = map[string]any{"finalizers": []any{"kubernetes"}}
+		object["status"] = map[string]any{"phase": "Active"}
+	case "customresourcedefinitions.apiextensions.k8s.io":
+		spec := rawjson.AsMap(object["spec"])
+		names := rawjson.AsMap(spec["names"])
+		kind := unstructured.Text(names, "kind")
+		if names != nil && rawjson.IsEmpty(names["listKind"]) {
+			names["listKind"] = kind + "List"
+		}
+		if names != nil && (names["singular"] == nil || names["singular"] == "") {
+			names["singular"] = strings.ToLower(kind)
+		}
+		if spec != nil && spec["conversion"] == nil {
+			spec["conversion"] = map[string]any{"strategy": "None"}
+		}
+	case "secrets.":
+		if object["type"] == nil {
+			object["type"] = "Opaque"
+		}
+		encodeStringData(object)
+	}
+}
+
+// encodeStringData moves the stringData of a secret to its data.
+func encodeStringData(object map[string]any) {
+	plain := rawjson.AsMap(object["stringData"])
+	if plain == nil {
+		return
+	}
+	data := rawjson.AsMap(object["data"])
+	if data == nil {
+		data = make(map[string]any)
+		object["data"] = data
+	}
+	for key, v := range plain {
+		text, _ := v.(string)
+		data[key] = base64.StdEncoding.EncodeToString([]byte(text))
+	}
+	delete(object, "stringData")
+}
+
+// checkNamespace refuses creations in a namespace that does not exist or is terminating.
+func (a *apiRequest) checkNamespace() error {
+	if !a.kind.resource.Namespaced {
+		return nil
+	}
+	spaces := a.server.kindOf("v1", "Namespace")
+	i := a.server.db.Get(spaces.collection(), a.namespace)
+	if i == nil {
+		return spaces.notFound(a.namespace)
+	}
+	if unstructured.View(i.Raw).Has("metadata.deletionTimestamp") {
+		e := apierrors.New(403, "Forbidden", fmt.Sprintf("%s %q is forbidden: unable to create new content in namespace %s because it is being terminated",
+			a.kind.groupResource(), a.name, a.namespace), a.kind.about(a.name))
+		e.Details["retryAfterSeconds"] = json.Number("1")
+		e.Details["causes"] = []any{apierrors.Cause("NamespaceTerminating", "namespace "+a.namespace+" is being terminated", "metadata.namespace")}
+		return e
+	}
+	return nil
+}
+
+func (a *apiRequest) storeNew(object map[string]any) ([]byte, int, error) {
+	meta := rawjson.AsMap(object["metadata"])
+	if v, _ := meta["resourceVersion"].(string); v != "" && rawjson.IsDigits(v) && !a.dryRun {
+		return nil, 0, apierrors.New(500, "", "resourceVersion should not be set on objects to be created", nil)
+	}
+	if old := a.server.db.Get(a.kind.collection(), a.key()); old != nil {
+		e := a.kind.alreadyExists(a.name)
+		if meta["generateName"] != nil && a.verb == "create" {
+			e.Message += ", the server was not able to generate a unique name for the object"
+			e.Details["retryAfterSeconds"] = json.Number("1")
+		}
+		if unstructured.View(old.Raw).Has("metadata.deletionTimestamp") {
+			e.Message = "object is being deleted: " + e.Message
+		}
+		return nil, 0, e
+	}
+	if a.kind.storage != "" {
+		object["apiVersion"] = a.kind.storage
+	}
+	if a.dryRun {
+		raw, err := rawjson.Encode(object)
+		return raw, 201, err
+	}
+	now, ok, err := a.server.db.Put(a.kind.collection(), a.key(), nil, object)
+	if err != nil {
+		return nil, 0, err
+	}
+	if !ok {
+		return nil, 0, a.kind.alreadyExists(a.name)
+	}
+	a.server.stored(a.kind, now)
+	return now.Raw, 201, nil
+}
+
+// suffix returns the suffix of a generated name.
+func (s *Server) suffix() string {
+	const alphabet = "bcdfghjklmnpqrstvwxz2456789"
+	s.mu.Lock()
+	s.uid++
+	n := s.uid * 7919
+	s.mu.Unlock()
+	var b [5]byte
+	for i := range b {
+		b[i] = alphabet[n%uint64(len(alphabet))]
+		n /= uint64(len(alphabet))
+	}
+	return string(b[:])
+}

@@ -1,0 +1,120 @@
+package managedfields
+
+import (
+	"slices"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
+)
+
+// comparison is the fields that differ between two states of an object.
+type comparison struct{ added, modified, removed *fieldSet }
+
+func (c *comparison) leaf(at []string, a, b any, hasA, hasB bool) {
+	switch {
+	case len(at) == 0:
+	case !hasA:
+		c.added.insert(at)
+	case !hasB:
+		c.removed.insert(at)
+	case !rawjson.Equal(a, b):
+		c.modified.insert(at)
+	}
+}
+
+func (c *comparison) walk(at []string, t fieldType, a, b any, hasA, hasB bool) {
+	ma, mb := rawjson.AsMap(a), rawjson.AsMap(b)
+	la, isA := a.([]any)
+	lb, isB := b.([]any)
+	switch {
+	case !t.atomic() && (ma != nil || a == nil) && (mb != nil || b == nil) && len(ma)+len(mb) > 0:
+		for _, key := range rawjson.UnionKeys(ma, mb) {
+			child, _ := t.field(key)
+			x, inA := ma[key]
+			y, inB := mb[key]
+			c.walk(append(slices.Clip(at), "f:"+key), child, x, y, inA, inB)
+		}
+	case !t.atomic() && t.associative() && (isA || a == nil) && (isB || b == nil) && len(la)+len(lb) > 0 && c.walkList(at, t, la, lb):
+	case !t.atomic() && hasA && hasB && a != nil && b != nil && len(ma)+len(mb) > 0: // a map has come or gone
+		c.walk(at, t, ma, nil, true, true)
+		c.walk(at, t, nil, mb, true, true)
+		c.modified.insert(at)
+		return
+	default:
+		c.leaf(at, a, b, hasA, hasB)
+		return
+	}
+	if hasA != hasB { // the container itself came or went with what is in it
+		c.leaf(at, nil, nil, hasA, hasB)
+	}
+}
+
+func (c *comparison) walkList(at []string, t fieldType, la, lb []any) bool {
+	orderA, itemsA, okA := t.steps(la)
+	orderB, itemsB, okB := t.steps(lb)
+	if !okA || !okB {
+		return false
+	}
+	for _, step := range append(orderA, orderB...) {
+		a, inA := itemsA[step]
+		b, inB := itemsB[step]
+		path := append(slices.Clip(at), step)
+		if t.set() {
+			c.leaf(path, a, b, inA, inB)
+		} else {
+			c.walk(path, t.item(), a, b, inA, inB)
+		}
+	}
+	return true
+}
+
+// compareFields compares two states of an object, which are nil if there is no such state.
+func compareFields(before, after map[string]any, o Options) *comparison {
+	c := &comparison{&fieldSet{}, &fieldSet{}, &fieldSet{}}
+	var a, b any // without a type, if there is nothing
+	if before != nil {
+		a = before
+	}
+	if after != nil {
+		b = after
+	}
+	c.walk(nil, o.rootType(), a, b, before != nil, after != nil)
+	return c
+}
+
+// appliedFields returns the fields that an applied configuration is about.
+func appliedFields(object map[string]any, t fieldType) *fieldSet {
+	set := &fieldSet{}
+	collectFields(set, nil, t, object)
+	return set
+}
+
+func collectFields(set *fieldSet, at []string, t fieldType, v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		if t.atomic() {
+			set.insert(at)
+			return
+		}
+		for key, e := range v {
+			child, known := t.field(key)
+			path := append(slices.Clip(at), "f:"+key)
+			if m, is := e.(map[string]any); e == nil || is && len(m) == 0 || !known {
+				set.insert(path)
+			}
+			collectFields(set, path, child, e)
+		}
+		return
+	case []any:
+		if order, items, ok := t.steps(v); ok && t.associative() {
+			for _, step := range order {
+				path := append(slices.Clip(at), step)
+				set.insert(path)
+				if !t.set() {
+					collectFields(set, path, t.item(), items[step])
+				}
+			}
+			return
+		}
+	}
+	set.insert(at)
+}

@@ -1,0 +1,195 @@
+package managedfields
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
+)
+
+// fieldSet is a set of fields: its members, and sets of fields below some of them. A step of a path
+// is spelled as in managedFields: f:name, k:{"name":"x"}, or v:"x".
+type fieldSet struct {
+	members  map[string]bool
+	children map[string]*fieldSet
+}
+
+// empty reports whether there is nothing in the set.
+func (s *fieldSet) empty() bool { return s == nil || len(s.members) == 0 && len(s.children) == 0 }
+
+// insert puts a path into the set.
+func (s *fieldSet) insert(path []string) {
+	for _, step := range path[:len(path)-1] {
+		s = s.child(step)
+	}
+	if s.members == nil {
+		s.members = make(map[string]bool)
+	}
+	s.members[path[len(path)-1]] = true
+}
+
+// child returns the set below a step, which it adds if necessary.
+func (s *fieldSet) child(step string) *fieldSet {
+	if s.children == nil {
+		s.children = make(map[string]*fieldSet)
+	}
+	c := s.children[step]
+	if c == nil {
+		c = &fieldSet{}
+		s.children[step] = c
+	}
+	return c
+}
+
+// has reports whether a path itself is in the set.
+func (s *fieldSet) has(path []string) bool {
+	for _, step := range path[:len(path)-1] {
+		if s = s.children[step]; s == nil {
+			return false
+		}
+	}
+	return s.members[path[len(path)-1]]
+}
+
+// union returns the fields that are in either set.
+func (s *fieldSet) union(o *fieldSet) *fieldSet {
+	u := &fieldSet{}
+	for _, set := range []*fieldSet{s, o} {
+		if set != nil {
+			set.each(nil, u.insert)
+		}
+	}
+	return u
+}
+
+// minus returns the fields that are in s and not in o.
+func (s *fieldSet) minus(o *fieldSet) *fieldSet { return s.filter(o, false) }
+
+// and returns the fields that are in both sets.
+func (s *fieldSet) and(o *fieldSet) *fieldSet { return s.filter(o, true) }
+
+func (s *fieldSet) filter(o *fieldSet, in bool) *fieldSet {
+	f := &fieldSet{}
+	if s == nil {
+		return f
+	}
+	s.each(nil, func(path []string) {
+		if (o != nil && o.has(path)) == in {
+			f.insert(path)
+		}
+	})
+	return f
+}
+
+// each calls visit with every path of the set, in order. The path is valid only during the call.
+func (s *fieldSet) each(at []string, visit func(path []string)) {
+	for _, m := range slices.Sorted(maps.Keys(s.members)) {
+		visit(append(at, m))
+	}
+	for _, c := range slices.Sorted(maps.Keys(s.children)) {
+		s.children[c].each(append(at, c), visit)
+	}
+}
+
+// withNamed returns the set with those parents of its fields that the type declares by name.
+func (s *fieldSet) withNamed(t fieldType) *fieldSet {
+	w := &fieldSet{members: maps.Clone(s.members)}
+	for step, c := range s.children {
+		child := fieldType{}
+		if key, ok := strings.CutPrefix(step, "f:"); ok {
+			known := false
+			if child, known = t.field(key); known && !c.empty() {
+				w.insert([]string{step})
+			}
+		} else if strings.HasPrefix(step, "k:") {
+			child = t.item()
+		}
+		*w.child(step) = *c.withNamed(child)
+	}
+	return w
+}
+
+// encode returns the set in the form of fieldsV1.
+func (s *fieldSet) encode() map[string]any {
+	m := make(map[string]any, len(s.members)+len(s.children))
+	for step := range s.members {
+		m[step] = map[string]any{}
+	}
+	for step, c := range s.children {
+		if c.empty() {
+			continue
+		}
+		inner := c.encode()
+		if s.members[step] {
+			inner["."] = map[string]any{}
+		}
+		m[step] = inner
+	}
+	return m
+}
+
+// ignoredFields belong to the server, and have no managers.
+var ignoredFields = func() *fieldSet {
+	s := &fieldSet{}
+	for _, path := range []string{
+		"apiVersion", "kind", "metadata", "metadata.name", "metadata.namespace", "metadata.creationTimestamp", "metadata.selfLink", "metadata.uid",
+		"metadata.generation", "metadata.managedFields", "metadata.resourceVersion",
+	} {
+		keys := strings.Split(path, ".")
+		for i, k := range keys {
+			keys[i] = "f:" + k
+		}
+		s.insert(keys)
+	}
+	return s
+}()
+
+func decodeFields(m map[string]any) *fieldSet {
+	s := &fieldSet{}
+	for step, v := range m {
+		inner := rawjson.AsMap(v)
+		if step == "." {
+			continue
+		}
+		if len(inner) == 0 || inner["."] != nil {
+			s.insert([]string{step})
+		}
+		if len(inner) > 0 {
+			if c := decodeFields(inner); !c.empty() {
+				*s.child(step) = *c
+			}
+		}
+	}
+	return s
+}
+
+// spelling returns a path in the form of messages: .spec.containers[name="x"].image
+func spelling(path []string) string {
+	var b strings.Builder
+	for _, step := range path {
+		kind, rest, _ := strings.Cut(step, ":")
+		switch kind {
+		case "f":
+			b.WriteString("." + rest)
+		case "v":
+			b.WriteString("[=" + rest + "]")
+		case "k":
+			var key map[string]json.RawMessage
+			if json.NewDecoder(bytes.NewReader([]byte(rest))).Decode(&key) != nil {
+				continue
+			}
+			b.WriteString("[")
+			for i, k := range slices.Sorted(maps.Keys(key)) {
+				if i > 0 {
+					b.WriteString(",")
+				}
+				b.WriteString(k + "=" + string(key[k]))
+			}
+			b.WriteString("]")
+		}
+	}
+	return b.String()
+}

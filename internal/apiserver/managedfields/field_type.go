@@ -1,0 +1,195 @@
+package managedfields
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/kopf-go/kopf/internal/apiserver/schema"
+	"github.com/kopf-go/kopf/internal/apiserver/types"
+	"github.com/kopf-go/kopf/internal/rawjson"
+)
+
+// fieldType is the type of a field by its schema, which is nil if it is not known.
+type fieldType struct {
+	schema *schema.Schema
+	root   bool // whether it is a whole object
+}
+
+// atomic reports whether the whole value has one manager.
+func (t fieldType) atomic() bool { return t.schema != nil && t.schema.MapType == "atomic" }
+
+// set reports whether the items of a list are identified by their whole values.
+func (t fieldType) set() bool { return t.schema != nil && t.schema.ListType == "set" }
+
+// keys returns the keys by which the items of a list are identified, nil if there are none.
+func (t fieldType) keys() []string {
+	if t.schema == nil || t.schema.ListType != "map" {
+		return nil
+	}
+	return t.schema.ListKeys
+}
+
+// field returns the type of a field, and reports whether the type declares it by name.
+func (t fieldType) field(key string) (fieldType, bool) {
+	switch {
+	case t.root && key == "metadata":
+		return typeOfSchema(types.Named("ObjectMeta").Schema), true
+	case t.root && (key == "apiVersion" || key == "kind"):
+		return fieldType{}, true
+	case t.schema == nil:
+		return fieldType{}, false
+	}
+	if child := t.schema.Properties[key]; child != nil {
+		return typeOfSchema(child), true
+	}
+	if t.schema.Additional != nil {
+		return typeOfSchema(t.schema.Additional), false
+	}
+	return fieldType{}, false
+}
+
+// item returns the type of the items of a list.
+func (t fieldType) item() fieldType {
+	if t.schema != nil && t.schema.Items != nil {
+		return typeOfSchema(t.schema.Items)
+	}
+	return fieldType{}
+}
+
+// associative reports whether the items of a list are fields of their own.
+func (t fieldType) associative() bool { return t.set() || len(t.keys()) > 0 }
+
+// step returns the step of an item of a list, and reports whether it has one.
+func (t fieldType) step(item any) (string, bool) {
+	if t.set() {
+		data, err := rawjson.Encode(item)
+		return "v:" + string(data), err == nil
+	}
+	m := rawjson.AsMap(item)
+	key := make(map[string]any)
+	inner := t.item().schema
+	for _, k := range t.keys() {
+		if v, ok := m[k]; ok {
+			key[k] = v
+		} else if inner != nil && inner.Properties[k] != nil {
+			if p := inner.Properties[k]; p.HasDefault {
+				key[k] = p.Default
+			} else if inner.Builtin != nil { // Go types have zero values
+				key[k] = map[string]any{"string": "", "integer": json.Number("0")}[p.Type]
+			}
+		}
+	}
+	if len(key) == 0 {
+		return "", false
+	}
+	data, err := rawjson.Encode(key)
+	return "k:" + string(data), err == nil
+}
+
+// steps returns the items of a list by their steps. It reports whether these are unique.
+func (t fieldType) steps(list []any) (order []string, items map[string]any, ok bool) {
+	items = make(map[string]any, len(list))
+	for _, item := range list {
+		step, fine := t.step(item)
+		if _, twice := items[step]; !fine || twice {
+			return nil, nil, false
+		}
+		items[step] = item
+		order = append(order, step)
+	}
+	return order, items, true
+}
+
+// TypeError returns where and why an object does not fit the type of its kind, "" if it does. Items
+// with equal keys are allowed if there may be twins.
+func (o Options) TypeError(object map[string]any, twins bool) string {
+	return o.rootType().typeError(object, twins)
+}
+
+// typeError is [Options.TypeError] for a value. The error begins with the path below the value.
+func (t fieldType) typeError(v any, twins bool) string {
+	s := t.schema
+	if v == nil || s == nil && !t.root {
+		return ""
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		if s != nil && (s.IntOrString || s.Type != "object" && s.Type != "") {
+			return ": expected " + s.Type + ", got a map"
+		}
+		return t.fieldsError(v, twins)
+	case []any:
+		if s != nil && (s.IntOrString || s.Type != "array" && s.Type != "") {
+			return ": expected " + s.Type + ", got a list"
+		}
+		return t.itemsError(v, twins)
+	default:
+		if s != nil && !s.FitsScalar(v) {
+			return fmt.Sprintf(": expected %s, got %v", s.Type, v)
+		}
+	}
+	return ""
+}
+
+// fieldsError returns the error of the first bad key, in order. It does not sort the keys, most of
+// which are good.
+func (t fieldType) fieldsError(m map[string]any, twins bool) string {
+	first, found := "", ""
+	for key, v := range m {
+		child, known := t.field(key)
+		why := ": field not declared in schema"
+		if known || t.open() {
+			why = child.typeError(v, twins)
+		}
+		if why != "" && (found == "" || key < first) {
+			first, found = key, "."+key+why
+		}
+	}
+	return found
+}
+
+func (t fieldType) itemsError(list []any, twins bool) string {
+	var seen []string
+	for i, e := range list {
+		if t.associative() {
+			step, ok := t.step(e)
+			if !ok {
+				return "[" + strconv.Itoa(i) + "]: the item has no key"
+			}
+			if slices.Contains(seen, step) && !twins {
+				return ": duplicate entries for key " + step
+			}
+			seen = append(seen, step)
+		}
+		if why := t.item().typeError(e, twins); why != "" {
+			return "[" + strconv.Itoa(i) + "]" + why
+		}
+	}
+	return ""
+}
+
+// open reports whether a map of the type can have keys that the type does not declare.
+func (t fieldType) open() bool {
+	s := t.schema
+	return s == nil || s.PreserveUnknown || s.AnyAdditional || s.Additional != nil || len(s.Properties) == 0
+}
+
+func typeOfSchema(s *schema.Schema) fieldType { return fieldType{schema: s, root: s.Embedded} }
+
+// rootType returns the type of the object.
+func (o Options) rootType() fieldType {
+	s := o.Schema
+	if s == nil {
+		group, version, ok := strings.Cut(o.APIVersion, "/")
+		if !ok {
+			group, version = "", o.APIVersion
+		}
+		if t := types.OfKind(group, version, o.Kind); t != nil {
+			s = t.Schema
+		}
+	}
+	return fieldType{schema: s, root: true}
+}

@@ -1,0 +1,317 @@
+package schema
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/kopf-go/kopf/internal/apiserver/field"
+	"github.com/kopf-go/kopf/internal/rawjson"
+)
+
+// Validate returns what is wrong with an object.
+func (s *Schema) Validate(obj map[string]any) []field.Error {
+	v := &validator{}
+	v.object(s, obj, "", true)
+	slices.SortStableFunc(v.faults, func(a, b field.Error) int { return cmp.Compare(a.Path, b.Path) })
+	return v.faults
+}
+
+// ValidateStatus returns what is wrong with the status of an object. The details name its fields
+// without the prefix "status".
+func (s *Schema) ValidateStatus(obj map[string]any) []field.Error {
+	status, ok := obj["status"]
+	if !ok || s.Properties["status"] == nil {
+		return nil
+	}
+	v := &validator{}
+	v.value(s.Properties["status"], status, "")
+	for i, f := range v.faults {
+		v.faults[i].Path = strings.TrimSuffix("status."+f.Path, ".")
+	}
+	return v.faults
+}
+
+// validator collects errors.
+type validator struct{ faults []field.Error }
+
+func (v *validator) fault(typ, at string, value any, format string, args ...any) {
+	v.faults = append(v.faults, field.Error{Reason: typ, Path: at, Value: value, Detail: fmt.Sprintf(format, args...)})
+}
+
+func (v *validator) value(s *Schema, value any, at string) {
+	if s == nil {
+		return
+	}
+	if value == nil {
+		if !s.nullable && s.Type != "" {
+			v.fault(field.ReasonTypeInvalid, at, "null", `%s in body must be of type %s: "null"`, at, s.Type)
+			v.choice(s, nil, at)
+		}
+		return
+	}
+	typ := TypeOf(value)
+	switch {
+	case s.IntOrString:
+		if typ != "integer" && typ != "string" {
+			v.fault(field.ReasonTypeInvalid, at, typ, "%s in body must be of type integer,string: %q", at, typ)
+			return
+		}
+	case s.Type != "" && s.Type != typ && !(s.Type == "number" && typ == "integer"):
+		if s.Type == "integer" && typ == "number" {
+			v.fault(field.ReasonInvalid, "<nil>", "", "Checked value must be of type integer (default format) in %s", at)
+		}
+		v.fault(field.ReasonTypeInvalid, at, typ, "%s in body must be of type %s: %q", at, s.Type, typ)
+		return
+	}
+	switch value := value.(type) {
+	case map[string]any:
+		v.object(s, value, at, s.Embedded)
+	case []any:
+		v.list(s, value, at)
+	case string:
+		v.text(s, value, at)
+	case json.Number:
+		v.number(s, value, at)
+	}
+	v.choice(s, value, at)
+	v.logic(s, value, at)
+}
+
+func (v *validator) object(s *Schema, obj map[string]any, at string, root bool) {
+	v.length(s, 4, len(obj), at, obj, "properties")
+	for _, key := range s.Required {
+		if _, ok := obj[key]; !ok {
+			v.faults = append(v.faults, field.Required(strings.TrimPrefix(at+"."+key, "."), ""))
+		}
+	}
+	for _, key := range rawjson.UnionKeys(obj, nil) {
+		if root && (key == "apiVersion" || key == "kind" || key == "metadata") {
+			continue
+		}
+		if child := s.Properties[key]; child != nil {
+			v.value(child, obj[key], strings.TrimPrefix(at+"."+key, "."))
+		} else if s.Additional != nil {
+			v.value(s.Additional, obj[key], strings.TrimPrefix(at+"."+key, "."))
+		}
+	}
+	if at == "" {
+		v.logic(s, obj, at)
+	}
+}
+
+func (v *validator) list(s *Schema, list []any, at string) {
+	v.length(s, 2, len(list), at, list, "items")
+	for i, e := range list {
+		v.value(s.Items, e, at+"["+strconv.Itoa(i)+"]")
+	}
+	if s.ListType != "set" && s.ListType != "map" && !s.unique {
+		return
+	}
+	for i, e := range list {
+		if slices.ContainsFunc(list[:i], func(other any) bool { return s.sameItem(e, other) }) {
+			v.fault(field.ReasonDuplicate, at+"["+strconv.Itoa(i)+"]", s.itemKey(e), "")
+		}
+	}
+}
+
+// length checks one pair of limits, which begins at an index of the lengths.
+func (v *validator) length(s *Schema, first, n int, at string, value any, noun string) {
+	if least := s.lengths[first]; least != nil && n < *least {
+		v.fault(field.ReasonInvalid, at, value, "%s in body should have at least %d %s", at, *least, noun)
+	}
+	if most := s.lengths[first+1]; most != nil && n > *most {
+		v.fault(field.ReasonTooMany, at, json.Number(strconv.Itoa(n)), "must have at most %d %s", *most, noun)
+	}
+}
+
+func (v *validator) text(s *Schema, text, at string) {
+	n := utf8.RuneCountInString(text)
+	if least := s.lengths[0]; least != nil && n < *least {
+		v.fault(field.ReasonInvalid, at, text, "%s in body should be at least %d chars long", at, *least)
+	}
+	if most := s.lengths[1]; most != nil && n > *most {
+		v.fault(field.ReasonTooLong, at, text, "may not be more than %d bytes", *most)
+	}
+	if s.pattern != nil && !s.pattern.MatchString(text) {
+		v.fault(field.ReasonInvalid, at, text, "%s in body should match '%s'", at, s.pattern)
+	}
+	if !fitsFormat(s.Format, text) {
+		v.fault(field.ReasonInvalid, at, text, "%s in body must be of type %s: %q", at, s.Format, text)
+	}
+}
+
+func (v *validator) number(s *Schema, n json.Number, at string) {
+	f, err := n.Float64()
+	if err != nil {
+		return
+	}
+	if b := s.minimum; b != nil && (f < b.value || b.exclusive && f == b.value) {
+		v.fault(field.ReasonInvalid, at, n, "%s in body should be greater than %s%s", at, orEqual(b), b.text)
+	}
+	if b := s.maximum; b != nil && (f > b.value || b.exclusive && f == b.value) {
+		v.fault(field.ReasonInvalid, at, n, "%s in body should be less than %s%s", at, orEqual(b), b.text)
+	}
+	if m := s.multipleOf; m != nil && *m != 0 && math.Mod(f, *m) != 0 {
+		v.fault(field.ReasonInvalid, at, n, "%s in body should be a multiple of %v", at, *m)
+	}
+	if i, err := n.Int64(); s.Format == "int32" && err == nil && int64(int32(i)) != i {
+		v.fault(field.ReasonInvalid, at, n, "%s in body must be of type int32: %q", at, "integer")
+	}
+}
+
+func (v *validator) choice(s *Schema, value any, at string) {
+	if len(s.enum) == 0 || slices.ContainsFunc(s.enum, func(e any) bool { return rawjson.Equal(e, value) }) {
+		return
+	}
+	var all []string
+	for _, e := range s.enum {
+		data, _ := rawjson.Encode(e) // it was JSON
+		all = append(all, string(data))
+	}
+	v.fault(field.ReasonNotSupported, at, value, "supported values: %s", strings.Join(all, ", "))
+}
+
+// logic checks allOf, anyOf, oneOf and not.
+func (v *validator) logic(s *Schema, value any, at string) {
+	for _, child := range s.allOf {
+		v.value(child, value, at)
+	}
+	fits := func(all []*Schema) (n int) {
+		for _, child := range all {
+			inner := &validator{}
+			if inner.value(child, value, at); len(inner.faults) == 0 {
+				n++
+			}
+		}
+		return n
+	}
+	shown := any("")
+	if at != "" {
+		shown = value
+	}
+	if len(s.anyOf) > 0 && fits(s.anyOf) == 0 {
+		v.fault(field.ReasonInvalid, at, shown, "%s in body must validate at least one schema (anyOf)", strings.TrimPrefix(at, "."))
+	}
+	if n := fits(s.oneOf); len(s.oneOf) > 0 && n != 1 {
+		v.fault(field.ReasonInvalid, at, shown, "%s in body must validate one and only one schema (oneOf). Found %s valid alternatives", at, countWord(n))
+	}
+	if s.not != nil && fits([]*Schema{s.not}) == 1 {
+		v.fault(field.ReasonInvalid, at, shown, "%s in body must not validate the schema (not)", at)
+	}
+}
+
+// TypeOf returns the name of a value's type in OpenAPI.
+func TypeOf(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return "null"
+	case bool:
+		return "boolean"
+	case string:
+		return "string"
+	case json.Number:
+		if IsWhole(v) {
+			return "integer"
+		}
+		return "number"
+	case []any:
+		return "array"
+	}
+	return "object"
+}
+
+// IsWhole reports whether a number is an integer, however it is written.
+func IsWhole(n json.Number) bool {
+	if _, err := n.Int64(); err == nil {
+		return true
+	}
+	f, err := n.Float64()
+	return err == nil && f == math.Trunc(f) && math.Abs(f) < 1e300
+}
+
+// sameItem reports whether two items of a list have equal keys, or are equal if the list has no keys.
+func (s *Schema) sameItem(a, b any) bool {
+	return rawjson.Equal(s.itemKey(a), s.itemKey(b))
+}
+
+func (s *Schema) itemKey(v any) any {
+	m := rawjson.AsMap(v)
+	if s.ListType != "map" || m == nil {
+		return v
+	}
+	key := make(map[string]any)
+	for _, k := range s.ListKeys {
+		if value, ok := m[k]; ok {
+			key[k] = value
+		} else if s.Items != nil && s.Items.Properties[k] != nil && s.Items.Properties[k].HasDefault {
+			key[k] = s.Items.Properties[k].Default
+		}
+	}
+	return key
+}
+
+// fitsFormat reports whether a text has a format. Only the formats that are common in CRDs are
+// checked.
+func fitsFormat(format, text string) bool {
+	var err error
+	switch format {
+	case "date-time":
+		_, err = time.Parse(time.RFC3339Nano, text)
+	case "date":
+		_, err = time.Parse(time.DateOnly, text)
+	case "duration":
+		_, err = time.ParseDuration(text)
+	case "ipv4":
+		var a netip.Addr
+		if a, err = netip.ParseAddr(text); err == nil && !a.Is4() {
+			return false
+		}
+	case "ipv6":
+		var a netip.Addr
+		if a, err = netip.ParseAddr(text); err == nil && !a.Is6() {
+			return false
+		}
+	case "cidr":
+		_, err = netip.ParsePrefix(text)
+	}
+	return err == nil
+}
+
+func orEqual(b *bound) string {
+	if b.exclusive {
+		return ""
+	}
+	return "or equal to "
+}
+
+func countWord(n int) string {
+	if n == 0 {
+		return "none"
+	}
+	return strconv.Itoa(n)
+}
+
+// FitsScalar reports whether a scalar has the type of the schema, as managedFields see it: all
+// numbers are one type, and a field with a format takes any scalar.
+func (s *Schema) FitsScalar(v any) bool {
+	typ := TypeOf(v)
+	switch s.Type {
+	case "object", "array":
+		return false
+	case "string":
+		return typ == "string" || s.Format != "" && s.Format != "byte"
+	case "integer", "number":
+		return typ == "integer" || typ == "number"
+	case "boolean":
+		return typ == "boolean"
+	}
+	return true
+}

@@ -1,0 +1,91 @@
+package apiserver
+
+import (
+	"slices"
+
+	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
+	"github.com/kopf-go/kopf/internal/apiserver/selector"
+	"github.com/kopf-go/kopf/internal/apiserver/store"
+	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
+	"github.com/kopf-go/kopf/internal/rawjson"
+)
+
+// selection selects the objects of a list or a watch.
+type selection struct {
+	namespace string
+	name      string
+	labels    []selector.Requirement
+	fields    []selector.Requirement
+}
+
+// has reports whether an object is selected.
+func (s *selection) has(i *store.Item) bool {
+	if i == nil || s.namespace != "" && i.Namespace != s.namespace || s.name != "" && i.Name != s.name {
+		return false
+	}
+	for _, r := range s.labels {
+		raw, ok := rawjson.Find(i.Raw, "metadata", "labels", r.Key)
+		if !r.Matches(rawjson.Unquote(raw), ok) {
+			return false
+		}
+	}
+	for _, r := range s.fields {
+		value := unstructured.View(i.Raw).String(r.Key)
+		if !r.Matches(value, true) {
+			return false
+		}
+	}
+	return true
+}
+
+// selection parses the selectors of a list or a watch, and checks the other options.
+func (a *apiRequest) selection() (*selection, error) {
+	s := &selection{namespace: a.namespace, name: a.name}
+	for _, key := range []string{"limit", "timeoutSeconds"} {
+		if _, err := a.number(key); err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	if s.labels, err = selector.ParseLabels(a.query.Get("labelSelector")); err != nil {
+		return nil, err
+	}
+	if s.fields, err = selector.ParseFields(a.query.Get("fieldSelector")); err != nil {
+		return nil, err
+	}
+	if a.verb == "list" {
+		if err := a.checkList(); err != nil {
+			return nil, err
+		}
+	}
+	return s, a.checkFields(s)
+}
+
+// checkFields refuses selectors of fields that are not selectable.
+func (a *apiRequest) checkFields(s *selection) error {
+	for _, r := range s.fields {
+		known := r.Key == "metadata.name" || r.Key == "metadata.namespace" && a.kind.resource.Namespaced
+		if a.kind.crd != nil && !known {
+			return apierrors.BadRequest("field label not supported: %s", r.Key)
+		}
+		if !known && !slices.Contains(selectableFields, a.kind.resource.Plural+" "+r.Key) {
+			return apierrors.BadRequest("%q is not a known field selector: only \"metadata.name\", \"metadata.namespace\"", r.Key)
+		}
+	}
+	return nil
+}
+
+// selectableFields are the selectable fields of built-in kinds, each after its resource. All kinds
+// have the name and the namespace in addition.
+var selectableFields = []string{
+	"pods spec.nodeName", "pods spec.restartPolicy", "pods spec.schedulerName", "pods spec.serviceAccountName", "pods spec.hostNetwork",
+	"pods status.phase", "pods status.podIP", "pods status.nominatedNodeName",
+	"events involvedObject.kind", "events involvedObject.namespace", "events involvedObject.name", "events involvedObject.uid",
+	"events involvedObject.apiVersion", "events involvedObject.resourceVersion", "events involvedObject.fieldPath", "events reason",
+	"events reportingComponent", "events source", "events type",
+	"secrets type",
+	"namespaces status.phase",
+	"nodes spec.unschedulable",
+	"jobs status.successful",
+	"replicationcontrollers status.replicas",
+}

@@ -1,0 +1,281 @@
+// Package store keeps the objects of a server, and their history for watches. An object is kept as
+// the bytes that are sent. These are replaced and never changed, so all readers share them.
+package store
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
+	"github.com/kopf-go/kopf/internal/rawjson"
+)
+
+// Item is one object in one state.
+type Item struct {
+	Key       string // namespace/name, or the name alone
+	Namespace string
+	Name      string
+	Version   uint64
+	Raw       []byte // compact JSON
+}
+
+// Object decodes the item. The caller may change the result.
+func (i *Item) Object() map[string]any { return unstructured.View(i.Raw).Map() }
+
+// Change is one step in the history of a collection.
+type Change struct {
+	Type   ChangeType
+	Now    *Item // the state after the change; of deletions, the last one
+	Before *Item // nil for creations
+}
+
+// collection is all objects of one group and resource, in all their versions.
+type collection struct {
+	objects map[string]*Item
+	sorted  []*Item  // by key; nil after a change. The slice itself is never changed
+	history []Change // by version
+	oldest  uint64   // the version before the first change in the history
+	changed chan struct{}
+}
+
+// Store is all objects of a server. It is safe for concurrent use.
+type Store struct {
+	mu          sync.RWMutex // guards all other fields
+	version     uint64
+	compacted   uint64                 // the version up to which the history is gone
+	collections map[string]*collection // by plural.group
+	limit       int                    // of each history
+	snapshots   []snapshot             // for the pages of lists, newest last
+}
+
+// snapshot is a list in the state of its first page.
+type snapshot struct {
+	version uint64
+	where   *collection
+	items   []*Item
+}
+
+// maxSnapshots is how many lists can be read by pages at the same time.
+const maxSnapshots = 64
+
+// New returns an empty store, whose history has at most limit changes per collection.
+func New(limit int) *Store {
+	return &Store{version: 1, collections: make(map[string]*collection), limit: limit}
+}
+
+// collectionLocked returns a collection, which it makes if necessary. The caller holds the lock for
+// writing, or knows that it is there.
+func (s *Store) collectionLocked(name string) *collection {
+	c := s.collections[name]
+	if c == nil {
+		c = &collection{objects: make(map[string]*Item), changed: make(chan struct{}), oldest: s.compacted}
+		s.collections[name] = c
+	}
+	return c
+}
+
+func (s *Store) collection(name string) *collection {
+	s.mu.RLock()
+	c := s.collections[name]
+	s.mu.RUnlock()
+	if c != nil {
+		return c
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.collectionLocked(name)
+}
+
+// Get returns an object of a collection, nil if there is none.
+func (s *Store) Get(name, key string) *Item {
+	c := s.collection(name)
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return c.objects[key]
+}
+
+// Put stores an object in place of before, which is nil for a new object, and sets its
+// resourceVersion. It reports false if the stored object is another one by now.
+func (s *Store) Put(name, key string, before *Item, object map[string]any) (*Item, bool, error) {
+	c := s.collection(name)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.objects[key] != before {
+		return nil, false, nil
+	}
+	now, err := s.nextLocked(key, object)
+	if err != nil {
+		return nil, false, err
+	}
+	typ := Modified
+	if before == nil {
+		typ = Added
+	}
+	c.objects[key] = now
+	s.recordLocked(c, Change{typ, now, before})
+	return now, true, nil
+}
+
+// Remove deletes an object. The object is its last state, and gets a resourceVersion of its own. It
+// reports false if the stored object is not before any more.
+func (s *Store) Remove(name, key string, before *Item, object map[string]any) (*Item, bool, error) {
+	c := s.collection(name)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.objects[key] != before {
+		return nil, false, nil
+	}
+	last, err := s.nextLocked(key, object)
+	if err != nil {
+		return nil, false, err
+	}
+	delete(c.objects, key)
+	s.recordLocked(c, Change{Deleted, last, before})
+	return last, true, nil
+}
+
+func (s *Store) nextLocked(key string, object map[string]any) (*Item, error) {
+	meta := rawjson.AsMap(object["metadata"])
+	meta["resourceVersion"] = strconv.FormatUint(s.version+1, 10)
+	raw, err := rawjson.Encode(object)
+	if err != nil {
+		return nil, err
+	}
+	s.version++
+	namespace := unstructured.Text(meta, "namespace")
+	name := unstructured.Text(meta, "name")
+	return &Item{Key: key, Namespace: namespace, Name: name, Version: s.version, Raw: raw}, nil
+}
+
+func (s *Store) recordLocked(c *collection, step Change) {
+	c.sorted = nil
+	c.history = append(c.history, step)
+	if len(c.history) > s.limit {
+		drop := len(c.history) - s.limit/2
+		c.oldest = c.history[drop-1].Now.Version
+		c.history = slices.Clone(c.history[drop:])
+	}
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// Compact drops the history of all collections.
+func (s *Store) Compact() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.version++ // so that all earlier versions are too old
+	s.compacted = s.version
+	for _, c := range s.collections {
+		c.history, c.oldest = nil, s.version
+		close(c.changed)
+		c.changed = make(chan struct{})
+	}
+	s.snapshots = nil
+}
+
+// List returns all objects of a collection, sorted by key, and the version of the list.
+func (s *Store) List(name string) ([]*Item, uint64) {
+	c := s.collection(name)
+	s.mu.RLock()
+	items, version := c.sorted, s.version
+	s.mu.RUnlock()
+	if items != nil {
+		return items, version
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return c.sortedLocked(), s.version
+}
+
+func (c *collection) sortedLocked() []*Item {
+	if c.sorted == nil {
+		c.sorted = make([]*Item, 0, len(c.objects))
+		for _, i := range c.objects {
+			c.sorted = append(c.sorted, i)
+		}
+		slices.SortStableFunc(c.sorted, func(a, b *Item) int { return cmp.Compare(a.Key, b.Key) })
+	}
+	return c.sorted
+}
+
+// At returns the list at a version, and reports whether the history goes back that far.
+func (s *Store) At(name string, version uint64) ([]*Item, bool) {
+	steps, _, _, known := s.Since(name, version)
+	if !known {
+		return nil, false
+	}
+	if len(steps) == 0 {
+		items, _ := s.List(name)
+		return items, true
+	}
+	c := s.collection(name)
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	objects := maps.Clone(c.objects)
+	for i := len(c.history) - 1; i >= 0 && c.history[i].Now.Version > version; i-- {
+		step := c.history[i]
+		if step.Before == nil {
+			delete(objects, step.Now.Key)
+		} else {
+			objects[step.Before.Key] = step.Before
+		}
+	}
+	return (&collection{objects: objects}).sortedLocked(), true
+}
+
+// Keep keeps a list for its next pages.
+func (s *Store) Keep(name string, version uint64, items []*Item) {
+	c := s.collection(name)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.snapshots = append(s.snapshots, snapshot{version, c, items})
+	if len(s.snapshots) > maxSnapshots {
+		s.snapshots = slices.Delete(s.snapshots, 0, 1)
+	}
+}
+
+// Snapshot returns a list that was kept, and reports whether there is one.
+func (s *Store) Snapshot(name string, version uint64) ([]*Item, bool) {
+	c := s.collection(name)
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, kept := range s.snapshots {
+		if kept.version == version && kept.where == c {
+			return kept.items, true
+		}
+	}
+	return nil, false
+}
+
+// Since returns the changes of a collection after a version, the newest version, and a channel that
+// is closed at the next change. It reports whether the history goes back that far.
+func (s *Store) Since(name string, version uint64) (steps []Change, now uint64, next <-chan struct{}, known bool) {
+	c := s.collection(name)
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if version < c.oldest {
+		return nil, s.version, c.changed, false
+	}
+	i, _ := slices.BinarySearchFunc(c.history, version+1, func(step Change, v uint64) int { return cmp.Compare(step.Now.Version, v) })
+	return c.history[i:len(c.history):len(c.history)], s.version, c.changed, true
+}
+
+// Now returns the newest version.
+func (s *Store) Now() uint64 {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.version
+}
+
+// ChangeType is the type of a change, as watch events name it.
+type ChangeType string
+
+// The types of changes.
+const (
+	Added    ChangeType = "ADDED"
+	Modified ChangeType = "MODIFIED"
+	Deleted  ChangeType = "DELETED"
+)

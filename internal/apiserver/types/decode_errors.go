@@ -1,0 +1,150 @@
+package types
+
+import (
+	"encoding/base64"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/kopf-go/kopf/internal/apiserver/schema"
+)
+
+// DecodeError returns the error of kube-apiserver for a value that cannot be decoded into the Go
+// type called owner, "" if it can. It replaces nulls by empty strings where strings are expected.
+func DecodeError(s *schema.Schema, v any, owner string) string {
+	return goValueError(s, v, owner, "").String()
+}
+
+// decodingError is why a value cannot be decoded into a Go type of kube-apiserver.
+type decodingError struct {
+	text               string // the whole message, if it has no place in it
+	word, owner, typed string // the kind of the value, the type that it is in, and the wanted type
+	path               string
+}
+
+func (e *decodingError) String() string {
+	switch {
+	case e == nil:
+		return ""
+	case e.text != "":
+		return e.text
+	}
+	return fmt.Sprintf("json: cannot unmarshal %s into Go struct field %s.%s of type %s", e.word, e.owner, e.path, e.typed)
+}
+
+// goValueError returns why a value called name in a type called owner cannot be decoded, nil if it
+// can.
+func goValueError(s *schema.Schema, v any, owner, name string) *decodingError {
+	if v == nil || s.PreserveUnknown {
+		return nil
+	}
+	switch s.Type {
+	case "object":
+		m, ok := v.(map[string]any)
+		if !ok {
+			return newGoTypeError(s, v, owner, name)
+		}
+		if s.Additional == nil {
+			owner = s.Builtin.Name
+		}
+		return goFieldsError(s, m, owner, name)
+	case "array":
+		list, ok := v.([]any)
+		if !ok {
+			return newGoTypeError(s, v, owner, name)
+		}
+		for i, e := range list {
+			if e == nil && s.Items.Type == "string" {
+				list[i] = ""
+			}
+			if why := goValueError(s.Items, e, owner, name); why != nil {
+				return why
+			}
+		}
+	default:
+		if schema.TypeOf(v) != s.Type {
+			return newGoTypeError(s, v, owner, name)
+		}
+		if text, ok := v.(string); ok {
+			return badText(s.Format, text)
+		}
+	}
+	return nil
+}
+
+// goFieldsError returns the error of the first bad key, in order.
+func goFieldsError(s *schema.Schema, m map[string]any, owner, name string) *decodingError {
+	var found *decodingError
+	var first string
+	for key, v := range m {
+		inner, inside := s.Additional, name
+		if inner == nil {
+			if inner = s.Properties[key]; inner == nil {
+				continue
+			}
+			inside = key
+		}
+		if v == nil && s.Additional != nil && inner.Type == "string" {
+			m[key] = ""
+		}
+		why := goValueError(inner, v, owner, inside)
+		if why == nil || found != nil && key > first {
+			continue
+		}
+		if s.Additional == nil {
+			why.path = strings.TrimSuffix(key+"."+why.path, ".")
+		}
+		first, found = key, why
+	}
+	return found
+}
+
+func newGoTypeError(s *schema.Schema, v any, owner, name string) *decodingError {
+	word := schema.TypeOf(v)
+	switch word {
+	case "integer":
+		word = "number"
+	case "boolean":
+		word = "bool"
+	}
+	if s.Format == "date-time" {
+		return &decodingError{text: "json: cannot unmarshal " + word + " into Go value of type string"}
+	}
+	return &decodingError{word: word, owner: owner, typed: goType(s, name)}
+}
+
+// badText returns why a text does not have a format, nil if it does.
+func badText(format, text string) *decodingError {
+	var err error
+	switch format {
+	case "date-time":
+		_, err = time.Parse(time.RFC3339, text)
+	case "byte":
+		_, err = base64.StdEncoding.DecodeString(text)
+	}
+	if err != nil {
+		return &decodingError{text: err.Error()}
+	}
+	return nil
+}
+
+// goType returns the Go type of a field as the errors of kube-apiserver name it.
+func goType(s *schema.Schema, field string) string {
+	switch {
+	case field == "uid":
+		return "types.UID"
+	case s.Type == "array":
+		return "[]" + goType(s.Items, "")
+	case s.Type == "object" && s.Additional != nil:
+		return "map[string]" + goType(s.Additional, "")
+	case s.Type == "object":
+		return "v1." + s.Builtin.Name
+	case s.Type == "integer":
+		return s.Format
+	case s.Type == "boolean":
+		return "bool"
+	case s.Format == "byte":
+		return "[]uint8"
+	}
+	return "string"
+}

@@ -1,0 +1,246 @@
+package apiserver
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
+	"github.com/kopf-go/kopf/internal/apiserver/field"
+	"github.com/kopf-go/kopf/internal/apiserver/managedfields"
+	"github.com/kopf-go/kopf/internal/apiserver/store"
+	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
+	"github.com/kopf-go/kopf/internal/rawjson"
+)
+
+func (a *apiRequest) update(w http.ResponseWriter, r *http.Request) error {
+	object, err := a.decode()
+	if err != nil {
+		return err
+	}
+	if a.subresource == "" || a.subresource == "status" {
+		if err := a.strict(object); err != nil {
+			return err
+		}
+	}
+	meta := rawjson.AsMap(object["metadata"])
+	if meta != nil && (a.subresource != "scale" || meta["namespace"] != nil) {
+		if err := a.place(meta); err != nil {
+			return err
+		}
+	}
+	if err := a.checkOwnName(meta); err != nil {
+		return err
+	}
+	raw, err := a.changeObject(func(map[string]any) (map[string]any, error) {
+		return rawjson.Clone(object).(map[string]any), nil
+	})
+	if err != nil {
+		return err
+	}
+	return a.answerItem(w, r, 200, raw)
+}
+
+// changeObject replaces an object by a function of the live object. It calls the function again if
+// the live object has changed meanwhile.
+func (a *apiRequest) changeObject(mutate func(live map[string]any) (map[string]any, error)) ([]byte, error) {
+	return a.change(false, mutate)
+}
+
+// change is [apiRequest.changeObject], also for applied objects, whose managedFields are set already.
+func (a *apiRequest) change(applied bool, mutate func(live map[string]any) (map[string]any, error)) ([]byte, error) {
+	for {
+		before := a.server.db.Get(a.kind.collection(), a.key())
+		if before == nil {
+			return nil, a.kind.notFound(a.name)
+		}
+		live := unstructured.View(a.sent(before.Raw)).Map()
+		object, err := mutate(rawjson.Clone(live).(map[string]any))
+		if err != nil {
+			return nil, err
+		}
+		raw, done, err := a.replace(before, live, object, applied)
+		if err != nil || done {
+			return raw, err
+		}
+	}
+}
+
+// replace replaces the live object by a changed one. It reports false if the live object has
+// changed meanwhile.
+func (a *apiRequest) replace(before *store.Item, live, object map[string]any, applied bool) ([]byte, bool, error) {
+	if err := a.checkIdentity(live, object); err != nil {
+		return nil, true, err
+	}
+	if !applied && a.subresource != "scale" {
+		a.fit(object)
+		managedfields.Update(live, object, a.managed())
+	}
+	if err := a.checkVersion(live, object); err != nil {
+		return nil, true, err
+	}
+	object, err := a.scope(live, object)
+	if err != nil {
+		return nil, true, err
+	}
+	if err := a.admit(live, object, true); err != nil {
+		return nil, true, err
+	}
+	managedfields.KeepTimes(live, object)
+	if err := a.complete(live, object, applied); err != nil {
+		return nil, true, err
+	}
+	a.count(live, object)
+	if err := a.admit(live, object, false); err != nil {
+		return nil, true, err
+	}
+	rawjson.AsMap(object["metadata"])["resourceVersion"] = rawjson.AsMap(live["metadata"])["resourceVersion"]
+	if rawjson.Equal(live, object) {
+		return before.Raw, true, nil
+	}
+	if a.kind.storage != "" {
+		object["apiVersion"] = a.kind.storage
+	}
+	if a.dryRun {
+		raw, err := rawjson.Encode(object)
+		return raw, true, err
+	}
+	collection := a.kind.collection()
+	if released(object) {
+		answer, err := rawjson.Encode(object) // without the version of the deletion
+		if err != nil {
+			return nil, true, err
+		}
+		last, ok, err := a.server.db.Remove(collection, a.key(), before, object)
+		if !ok || err != nil {
+			return nil, err != nil, err
+		}
+		a.server.removed(a.kind, last)
+		return answer, true, nil
+	}
+	now, ok, err := a.server.db.Put(collection, a.key(), before, object)
+	if !ok || err != nil {
+		return nil, err != nil, err
+	}
+	a.server.stored(a.kind, now)
+	return now.Raw, true, nil
+}
+
+// checkIdentity refuses a change of an object with another UID.
+func (a *apiRequest) checkIdentity(live, object map[string]any) error {
+	meta, old := rawjson.AsMap(object["metadata"]), rawjson.AsMap(live["metadata"])
+	if uid, _ := meta["uid"].(string); uid != "" && uid != old["uid"] && a.verb == "update" {
+		key := strings.ReplaceAll("/"+a.kind.resource.Group+"/"+a.kind.resource.Plural+"/"+a.key(), "//", "/")
+		if !a.dryRun {
+			key = "/registry" + key
+		}
+		return a.kind.conflict(a.name, fmt.Sprintf("StorageError: invalid object, Code: 4, Key: %s, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: %s, UID in object meta: %s",
+			key, uid, old["uid"]))
+	}
+	return nil
+}
+
+// checkVersion refuses a change of an object with another resource version.
+func (a *apiRequest) checkVersion(live, object map[string]any) error {
+	meta, old := rawjson.AsMap(object["metadata"]), rawjson.AsMap(live["metadata"])
+	version := unstructured.Text(meta, "resourceVersion")
+	if version != "" && !rawjson.IsDigits(version) {
+		return apierrors.New(500, "", fmt.Sprintf("strconv.ParseUint: parsing %q: invalid syntax", version), nil)
+	}
+	if version == "" && (a.verb == "update" || a.verb == "patch") && a.kind.crd != nil && a.subresource != "scale" {
+		named := &kindInfo{resource: a.kind.resource}
+		named.resource.Kind = a.kind.resource.Plural // as in kube-apiserver
+		return named.invalid(a.name, []field.Error{field.Invalid("metadata.resourceVersion", json.Number("0"), "must be specified for an update")})
+	}
+	if version != "" && version != old["resourceVersion"] {
+		return a.kind.conflict(a.name, modifiedMeanwhile)
+	}
+	return nil
+}
+
+// scope returns the live object with the part that the request may change: the status, the scale,
+// or all but the status.
+func (a *apiRequest) scope(live, object map[string]any) (map[string]any, error) {
+	switch {
+	case a.subresource == "scale":
+		return a.scaled(live, object)
+	case a.subresource == "status":
+		fields := rawjson.AsMap(object["metadata"])["managedFields"]
+		whole := rawjson.Clone(live).(map[string]any)
+		if status, ok := object["status"]; ok {
+			whole["status"] = status
+		} else {
+			delete(whole, "status")
+		}
+		if meta := rawjson.AsMap(whole["metadata"]); fields != nil {
+			meta["managedFields"] = fields
+		} else {
+			delete(meta, "managedFields")
+		}
+		return whole, nil
+	case a.subresource == "finalize":
+		whole := rawjson.Clone(live).(map[string]any)
+		rawjson.AsMap(whole["spec"])["finalizers"] = rawjson.AsMap(object["spec"])["finalizers"]
+		return whole, nil
+	case a.kind.hasStatus:
+		if status, ok := live["status"]; ok {
+			object["status"] = rawjson.Clone(status)
+		} else {
+			delete(object, "status")
+		}
+	}
+	meta := rawjson.AsMap(object["metadata"])
+	if meta == nil {
+		meta = make(map[string]any)
+		object["metadata"] = meta
+	}
+	a.kind.restore(rawjson.AsMap(live["metadata"]), meta)
+	return object, nil
+}
+
+// restore keeps the metadata that clients cannot change, and often omit.
+func (k *kindInfo) restore(old, meta map[string]any) {
+	delete(meta, "selfLink")
+	for _, key := range []string{"uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "name", "namespace"} {
+		if v, ok := old[key]; ok && (meta[key] == nil || meta[key] == "") {
+			meta[key] = v
+		} else if !ok && (key != "deletionTimestamp" || meta[key] == nil) { // setting it is refused later
+			delete(meta, key)
+		}
+	}
+	if g, ok := old["generation"]; ok {
+		meta["generation"] = g
+	} else {
+		delete(meta, "generation")
+	}
+	dropEmpty(meta)
+}
+
+// count increments the generation if the change is not only to the metadata or the status.
+func (a *apiRequest) count(live, object map[string]any) {
+	if !a.kind.generation || a.subresource == "status" {
+		return
+	}
+	for _, key := range rawjson.UnionKeys(live, object) {
+		counts := key != "metadata" && key != "apiVersion" && key != "kind" && (key != "status" || !a.kind.hasStatus)
+		if counts && a.kind.crd == nil {
+			counts = key != "status"
+		}
+		old, was := live[key]
+		now, is := object[key]
+		if counts && (was != is || !rawjson.Equal(old, now)) {
+			raiseGeneration(object)
+			return
+		}
+	}
+}
+
+func raiseGeneration(object map[string]any) {
+	meta := rawjson.AsMap(object["metadata"])
+	old, ok := meta["generation"].(json.Number)
+	if n, err := old.Int64(); ok && err == nil {
+		meta["generation"] = json.Number(strconv.FormatInt(n+1, 10))
+	}
+}

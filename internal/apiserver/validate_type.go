@@ -1,0 +1,99 @@
+package apiserver
+
+import (
+	"strings"
+
+	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
+	"github.com/kopf-go/kopf/internal/apiserver/field"
+	"github.com/kopf-go/kopf/internal/apiserver/schema"
+	"github.com/kopf-go/kopf/internal/apiserver/types"
+	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
+)
+
+// checkGoType refuses an object that does not fit the Go types of its kind.
+func (a *apiRequest) checkGoType(object map[string]any) error {
+	if a.subresource != "" && a.subresource != "status" {
+		return nil
+	}
+	if why := untyped(a.kind, object); why != "" {
+		return apierrors.BadRequest("%s in version %q cannot be handled as a %s: %s", object["kind"], a.kind.resource.Version, a.kind.resource.Kind, why)
+	}
+	return nil
+}
+
+// untyped returns why an object does not fit the Go types of kube-apiserver, "" if it does. It
+// checks the metadata, and the whole object of config maps and secrets. Nulls where strings are
+// expected become empty strings.
+func untyped(k *kindInfo, object map[string]any) string {
+	kind := k.resource.Kind
+	if k.crd != nil { // only its metadata has a Go type
+		return types.DecodeError(types.Named("ObjectMeta").Schema, object["metadata"], "ObjectMeta")
+	}
+	known := map[string]*schema.Schema{"metadata": types.Named("ObjectMeta").Schema}
+	if k.resource.Group == "" && (kind == "ConfigMap" || kind == "Secret") {
+		known = types.OfKind("", "v1", kind).Schema.Properties
+	}
+	return types.DecodeError(&schema.Schema{Type: "object", Properties: known, Builtin: &schema.BuiltinRules{Name: kind}}, object, kind)
+}
+
+// checkType refuses an object of another kind than that of the address. Custom resources of another
+// kind are refused later, with their other errors.
+func (a *apiRequest) checkType(object map[string]any) error {
+	apiVersion := unstructured.Text(object, "apiVersion")
+	kind := unstructured.Text(object, "kind")
+	if sub := a.subresource; sub != "" && sub != "status" && sub != "finalize" && sub != "scale" {
+		return nil
+	}
+	wantedVersion, wantedKind := a.wanted()
+	typed := a.kind.crd == nil || a.subresource == "scale"
+	if typed { // the address determines a typed kind
+		if apiVersion == "" {
+			object["apiVersion"], apiVersion = wantedVersion, wantedVersion
+		}
+		if kind == "" {
+			object["kind"], kind = wantedKind, wantedKind
+		}
+	}
+	switch {
+	case kind == "":
+		return apierrors.BadRequest("the object provided is unrecognized (must be of type %s): Object 'Kind' is missing in '%s' (%s)", wantedKind, a.body, summary(a.body))
+	case typed && (apiVersion != wantedVersion || kind != wantedKind):
+		return apierrors.BadRequest("%s in version %q cannot be handled as a %s: no kind %q is registered for version %q in scheme",
+			kind, apiVersion[strings.Index(apiVersion, "/")+1:], wantedKind, kind, apiVersion)
+	case apiVersion != wantedVersion:
+		return apierrors.BadRequest("the API version in the data (%s) does not match the expected API version (%s)", apiVersion, wantedVersion)
+	}
+	return nil
+}
+
+// wanted returns the API version and the kind of the object in the body. A scale has its own kind.
+func (a *apiRequest) wanted() (apiVersion, kind string) {
+	if a.subresource == "scale" {
+		return "autoscaling/v1", "Scale"
+	}
+	return a.kind.apiVersion(), a.kind.resource.Kind
+}
+
+// summary returns the beginning of a body, for messages.
+func summary(body []byte) string {
+	const most = 30
+	if len(body) > most {
+		return string(body[:most]) + " ..."
+	}
+	return string(body)
+}
+
+// another returns what is wrong with the API version and the kind of a custom resource. The address
+// determines those of built-in kinds.
+func (k *kindInfo) another(object map[string]any) []field.Error {
+	if k.crd == nil {
+		return nil
+	}
+	var faults []field.Error
+	for _, f := range [...][2]string{{"apiVersion", k.apiVersion()}, {"kind", k.resource.Kind}} {
+		if key, want := f[0], f[1]; object[key] != want {
+			faults = append(faults, field.Invalid(key, object[key], "must be "+want))
+		}
+	}
+	return faults
+}
