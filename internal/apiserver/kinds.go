@@ -121,7 +121,18 @@ storage.k8s.io/v1 storageclasses StorageClass C - sc - -
 
 var allVerbs = []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
 
-var builtinKinds = sync.OnceValue(func() []*kindInfo {
+func builtinKinds() []*kindInfo {
+	lazyBuiltinKinds.once.Do(func() { lazyBuiltinKinds.value = makeBuiltinKinds() })
+	return lazyBuiltinKinds.value
+}
+
+// lazyBuiltinKinds is made when it is first asked for, by a function, because an initial value would be in every operator.
+var lazyBuiltinKinds struct {
+	once  sync.Once
+	value []*kindInfo
+}
+
+func makeBuiltinKinds() []*kindInfo {
 	var all []*kindInfo
 	for _, line := range strings.Split(strings.TrimSpace(builtins), "\n") {
 		f := strings.Fields(line)
@@ -160,7 +171,7 @@ var builtinKinds = sync.OnceValue(func() []*kindInfo {
 		all = append(all, k)
 	}
 	return all
-})
+}
 
 // kindsOf returns the kind of a CRD in all its served versions, the preferred one first.
 func kindsOf(crd map[string]any) ([]*kindInfo, error) {

@@ -19,7 +19,18 @@ type Description struct {
 // Description returns what the OpenAPI documents show of the type, nil if they do not show it.
 func (t *Type) Description() *Description { return descriptions()[t] }
 
-var descriptions = sync.OnceValue(func() map[*Type]*Description {
+func descriptions() map[*Type]*Description {
+	lazyDescriptions.once.Do(func() { lazyDescriptions.value = makeDescriptions() })
+	return lazyDescriptions.value
+}
+
+// lazyDescriptions is made when it is first asked for, by a function, because an initial value would be in every operator.
+var lazyDescriptions struct {
+	once  sync.Once
+	value map[*Type]*Description
+}
+
+func makeDescriptions() map[*Type]*Description {
 	all := make(map[*Type]*Description)
 	paragraphs := strings.Split(strings.TrimSpace(descriptionsText), "\n\n")
 	for _, paragraph := range paragraphs[1:] { // the first one is a comment
@@ -35,7 +46,7 @@ var descriptions = sync.OnceValue(func() map[*Type]*Description {
 		all[Named(name)] = d
 	}
 	return all
-})
+}
 
 // shownField returns the field with a name. A word that is no name is a field that documents show
 // in place of the real one.

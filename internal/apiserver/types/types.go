@@ -75,7 +75,18 @@ func ScalarWord(word string) (typ, format string, scalar bool) {
 
 // table is all types by their full names and by their short names. Where two types have the same
 // short name, that of the second one has its group before it.
-var table = sync.OnceValue(func() map[string]*Type {
+func table() map[string]*Type {
+	lazyTable.once.Do(func() { lazyTable.value = makeTable() })
+	return lazyTable.value
+}
+
+// lazyTable is made when it is first asked for, by a function, because an initial value would be in every operator.
+var lazyTable struct {
+	once  sync.Once
+	value map[string]*Type
+}
+
+func makeTable() map[string]*Type {
 	all := make(map[string]*Type)
 	room := ""
 	var lines []string
@@ -110,7 +121,7 @@ var table = sync.OnceValue(func() map[string]*Type {
 	}
 	linkTypes(all)
 	return all
-})
+}
 
 // parseFieldsOf parses the fields of a type. The head of types.txt describes the notation.
 func parseFieldsOf(words []string) []Field {
