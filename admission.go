@@ -18,6 +18,7 @@ import (
 	"github.com/kopf-go/kopf/internal/jsonpatch"
 	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/rawjson"
+	"github.com/kopf-go/kopf/internal/webhookname"
 )
 
 // This file answers the reviews of the API server: it finds the handlers for them, calls these, and makes one answer of what they
@@ -250,7 +251,7 @@ func (s *reviewServer) handlersFor(q *reviewRequest, path string) (resource Reso
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, h := range s.all {
-		named := path == "" || h.id == id && (kind == 0 || h.kind == kind) || path == servicePath(s.pathOf(h))
+		named := path == "" || h.id == id && (kind == 0 || h.kind == kind) || path == webhookname.ServicePath(s.pathOf(h))
 		known = known || named
 		i := slices.IndexFunc(s.resources[h], func(r Resource) bool {
 			return r.Group == want.Group && r.Version == want.Version && r.Plural == want.Resource

@@ -2,12 +2,10 @@ package kopf
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"net/http"
 	"slices"
 	"strings"
@@ -15,6 +13,7 @@ import (
 
 	"github.com/kopf-go/kopf/internal/namespaces"
 	"github.com/kopf-go/kopf/internal/rawjson"
+	"github.com/kopf-go/kopf/internal/webhookname"
 )
 
 // This file keeps the webhook configurations up to date if the operator manages them: on the goroutine of the server when it announces itself, or on
@@ -266,10 +265,10 @@ func (h *handler) objectSelector() any {
 func (c *WebhookClientConfig) forHandler(path string) map[string]any {
 	config := map[string]any{}
 	if c.URL != "" {
-		config["url"] = strings.TrimRight(c.URL, "/") + "/" + escapePath(path)
+		config["url"] = strings.TrimRight(c.URL, "/") + "/" + webhookname.EscapePath(path)
 	}
 	if s := c.Service; s != nil {
-		service := map[string]any{"namespace": s.Namespace, "name": s.Name, "path": strings.TrimRight(s.Path, "/") + "/" + servicePath(path)}
+		service := map[string]any{"namespace": s.Namespace, "name": s.Name, "path": strings.TrimRight(s.Path, "/") + "/" + webhookname.ServicePath(path)}
 		if s.Port != 0 {
 			service["port"] = s.Port
 		}
@@ -292,42 +291,9 @@ func (s *reviewServer) pathOf(h *handler) string {
 	return "validating:" + string(h.id)
 }
 
-// escapePath returns a path with percent-encoded bytes.
-func escapePath(path string) string {
-	var b strings.Builder
-	for i := range len(path) {
-		if c := path[i]; strings.IndexByte("_.-~/", c) >= 0 || isAlphanumeric(c) {
-			b.WriteByte(c)
-		} else {
-			fmt.Fprintf(&b, "%%%02X", c)
-		}
-	}
-	return b.String()
-}
-
-// servicePath returns a path as the API server takes it for a service: each of its segments is a subdomain as of RFC 1123. One that is none, such as
-// the name of a function with a capital letter, becomes labels that resemble it, with a hash that makes them differ from those of other segments.
-func servicePath(path string) string {
-	segments := strings.Split(path, "/")
-	for i, segment := range segments {
-		if !domainName(segment) {
-			hash := fnv.New32a()
-			hash.Write([]byte(segment))
-			labels := hookLabels(segment)
-			labels = strings.TrimRight(labels[:min(len(labels), 200)], "-.")
-			segments[i] = strings.TrimLeft(fmt.Sprintf("%s-%08x", labels, hash.Sum32()), "-")
-		}
-	}
-	return strings.Join(segments, "/")
-}
-
-func isAlphanumeric(c byte) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
-}
-
 // hookName makes a name of an id, which the API server takes and no other webhook of the configuration has.
 func (s *reviewServer) hookName(id HandlerID, taken map[string]bool) string {
-	base := hookLabels(string(id))
+	base := webhookname.Labels(string(id))
 	name := base
 	for n := 2; taken[name]; n++ {
 		name = fmt.Sprintf("%s-%d", base, n)
@@ -336,36 +302,12 @@ func (s *reviewServer) hookName(id HandlerID, taken map[string]bool) string {
 	return name + "." + s.settings.Admission.Managed
 }
 
-// hookLabels turns an id into labels of a domain name.
-func hookLabels(id string) string {
-	var b strings.Builder
-	for i := range len(id) {
-		switch c := id[i]; {
-		case c == '/':
-			b.WriteByte('.')
-		case c == '_':
-			b.WriteByte('-')
-		case c == '.' || c == '-' || isAlphanumeric(c):
-			b.WriteByte(c)
-		default:
-			fmt.Fprintf(&b, "%02x", c)
-		}
-	}
-	var labels []string
-	for label := range strings.SplitSeq(strings.ToLower(b.String()), ".") {
-		if label = strings.Trim(label, "-"); label != "" {
-			labels = append(labels, label)
-		}
-	}
-	return strings.Join(labels, ".")
-}
-
 // checkNames returns which names the API server would not take.
 func (s *reviewServer) checkNames() error {
 	if s.settings.Admission.Managed == "" {
 		return nil
 	}
-	if !domainName(s.settings.Admission.Managed) {
+	if !webhookname.IsDomain(s.settings.Admission.Managed) {
 		return fmt.Errorf("the name %q in Settings.Admission.Managed is bad: lower-case letters, digits, '-' and '.' are expected, as in \"auto.kopf.dev\"", s.settings.Admission.Managed)
 	}
 	var errs []error
@@ -377,24 +319,10 @@ func (s *reviewServer) checkNames() error {
 			}
 			if name := s.hookName(h.id, taken); strings.Count(name, ".") < 2 {
 				errs = append(errs, fmt.Errorf("the webhook of the handler %q would be named %q, and three parts at least are expected: give Settings.Admission.Managed a name with a dot, such as \"%s.kopf.dev\"", h.id, name, s.settings.Admission.Managed))
-			} else if !domainName(name) {
+			} else if !webhookname.IsDomain(name) {
 				errs = append(errs, fmt.Errorf("the webhook of the handler %q would be named %q, which is too long, or has a part longer than 63 characters: give the handler a shorter ID", h.id, name))
 			}
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// domainName reports whether a text is a domain name in lower case.
-func domainName(text string) bool {
-	if len(text) > 253 {
-		return false
-	}
-	for label := range strings.SplitSeq(text, ".") {
-		bad := strings.Trim(label, "abcdefghijklmnopqrstuvwxyz0123456789-") != ""
-		if bad || len(label) > 63 || cmp.Or(strings.Trim(label, "-"), "?") != label {
-			return false
-		}
-	}
-	return true
 }

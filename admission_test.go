@@ -3,10 +3,7 @@ package kopf
 import (
 	"encoding/json"
 	"log/slog"
-	"strings"
 	"testing"
-
-	"github.com/kopf-go/kopf/internal/validation"
 )
 
 func FuzzReview(f *testing.F) {
@@ -44,36 +41,3 @@ type fakeOperatorHost struct{}
 func (fakeOperatorHost) serves(namespace string) bool          { return true }
 func (fakeOperatorHost) memoryOf(resource, key string) *memory { return nil }
 func (fakeOperatorHost) end(error)                             {}
-
-func FuzzHookName(f *testing.F) {
-	f.Add("fn/spec.x")
-	f.Add("_a//b__")
-	f.Add("Größe")
-	f.Fuzz(func(t *testing.T, id string) {
-		name := hookLabels(id)
-		for label := range strings.SplitSeq(name, ".") {
-			if label != "" && len(label) < 64 && !domainName(label) {
-				t.Errorf("%q becomes %q", id, name)
-			}
-		}
-	})
-}
-
-func FuzzServicePath(f *testing.F) {
-	f.Add("fn/spec.x")
-	f.Add("_a//B__")
-	f.Add("validateAll")
-	f.Add("mutating:" + strings.Repeat("Größe.", 50))
-	f.Add(strings.Repeat("x", 198) + "-.Y")
-	f.Fuzz(func(t *testing.T, id string) {
-		path := servicePath(id)
-		for segment := range strings.SplitSeq(path, "/") {
-			if !validation.IsDNSSubdomain(segment) || len(segment) > 253 {
-				t.Errorf("%q becomes %q", id, path)
-			}
-		}
-		if again := servicePath(path); len(path) < 64 && again != path {
-			t.Errorf("%q becomes %q and then %q", id, path, again)
-		}
-	})
-}

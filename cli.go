@@ -11,19 +11,19 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/kopf-go/kopf/internal/cliflag"
+	"github.com/kopf-go/kopf/internal/exitguard"
 	"github.com/kopf-go/kopf/internal/hostid"
 	"github.com/kopf-go/kopf/internal/namespaces"
+	"github.com/kopf-go/kopf/internal/peerrecord"
 )
 
 // The exit codes of failures and of wrong usage.
 const (
-	exitFailure = 1
-	exitUsage   = 2
+	exitUsage = 2
 )
 
 // Main runs the command line of an operator with the handlers of the default registry, as [Command]
@@ -33,14 +33,14 @@ const (
 // periods of the handlers that still run, and the third one exits at once. Settings.Process.UltimateExitingTimeout
 // after the beginning of its exit, the operator ends in any case, with a dump of all goroutines.
 func Main() {
-	c := &command{stdout: os.Stdout, stderr: os.Stderr, guard: newExitGuard()}
+	c := &command{stdout: os.Stdout, stderr: os.Stderr, guard: exitguard.New()}
 	signals := make(chan os.Signal, 3)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	ctx, stop := context.WithCancel(context.Background())
 	over, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		c.guard.watch(over, signals, stop, func(code int) { os.Exit(code) }, os.Stderr)
+		c.guard.Watch(over, signals, stop, func(code int) { os.Exit(code) }, os.Stderr)
 	}()
 	code := c.execute(ctx, os.Args[1:])
 	close(over)
@@ -57,93 +57,10 @@ func Command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return (&command{stdout: stdout, stderr: stderr}).execute(ctx, args)
 }
 
-// exitGuard connects Main with its operator for the exit. A nil guard is that of an operator without Main.
-type exitGuard struct {
-	exiting  chan struct{}   // from the operator to watch: the exit has begun
-	force    context.Context // ended by watch: the operator must not wait for handlers any more
-	hurry    context.CancelFunc
-	ultimate atomic.Int64 // Settings.Process.UltimateExitingTimeout
-}
-
-func newExitGuard() *exitGuard {
-	g := &exitGuard{exiting: make(chan struct{}, 1)}
-	g.force, g.hurry = context.WithCancel(context.Background())
-	return g
-}
-
-// forceContext returns the context that ends when the exit must not wait any more.
-func (g *exitGuard) forceContext() context.Context {
-	if g == nil {
-		return context.Background()
-	}
-	return g.force
-}
-
-// limit limits the time of the exit, unless it is zero.
-func (g *exitGuard) limit(timeout time.Duration) {
-	if g != nil {
-		g.ultimate.Store(int64(timeout))
-	}
-}
-
-// begin reports to watch that the exit has begun. It never waits.
-func (g *exitGuard) begin() {
-	if g == nil {
-		return
-	}
-	select {
-	case g.exiting <- struct{}{}:
-	default:
-	}
-}
-
-// watch handles signals until over is closed. Its parameter exit ends the process and does not return.
-func (g *exitGuard) watch(over <-chan struct{}, signals <-chan os.Signal, stop context.CancelFunc, exit func(code int), stderr io.Writer) {
-	var ultimate <-chan time.Time
-	for received := 0; ; {
-		exiting := false
-		select {
-		case <-over:
-			return
-		case <-g.exiting:
-			exiting = true
-		case s := <-signals:
-			exiting = true
-			received++
-			g.obey(received, s, stop, exit)
-		case <-ultimate:
-			fmt.Fprintln(stderr, "The operator is out of time for its exit. These goroutines are still there:")
-			stacks := make([]byte, 4<<20)
-			_, _ = stderr.Write(stacks[:runtime.Stack(stacks, true)]) // the process ends in any case
-			exit(exitFailure)
-			return
-		}
-		if timeout := time.Duration(g.ultimate.Load()); exiting && timeout > 0 && ultimate == nil {
-			ultimate = time.After(timeout)
-		}
-	}
-}
-
-// obey handles the first, the second or the third signal.
-func (g *exitGuard) obey(number int, s os.Signal, stop context.CancelFunc, exit func(code int)) {
-	name := map[os.Signal]string{os.Interrupt: "SIGINT", syscall.SIGTERM: "SIGTERM"}[s]
-	switch number {
-	case 1:
-		slog.Info("Signal " + name + " is received. Operator is stopping.")
-		stop()
-	case 2:
-		slog.Warn("Signal " + name + " is received again. Operator does not wait for its handlers any more.")
-		g.hurry()
-	default:
-		slog.Error("Signal " + name + " is received once more. Operator exits at once.")
-		exit(exitFailure)
-	}
-}
-
 // command is one call of the command line.
 type command struct {
 	stdout, stderr io.Writer
-	guard          *exitGuard // nil if it is not the process's own
+	guard          *exitguard.Guard // nil if it is not the process's own
 }
 
 // execute runs the command in the arguments, and returns the exit code.
@@ -214,7 +131,7 @@ func (c *command) run(ctx context.Context, args []string) int {
 	logger := ConfigureLogging(&o.log)
 	if err := c.serve(ctx, &o, logger); err != nil {
 		logger.Error("Operator has failed: " + oneLine(err))
-		return exitFailure
+		return exitguard.ExitFailure
 	}
 	return 0
 }
@@ -234,7 +151,7 @@ func (c *command) serve(ctx context.Context, o *runOptions, logger *slog.Logger)
 		Kubeconfig: o.kubeconfig, Context: o.context, Peering: o.peering, LivenessEndpoint: o.liveness,
 	}
 	if c.guard != nil {
-		c.guard.limit(settings.Process.UltimateExitingTimeout)
+		c.guard.Limit(settings.Process.UltimateExitingTimeout)
 		op.guard = c.guard
 	}
 	if !o.embedded {
@@ -441,7 +358,7 @@ func (c *command) changePeering(ctx context.Context, name string, args []string)
 	}
 	if err != nil {
 		fmt.Fprintf(c.stderr, "%s %s: %s\n", program(), name, oneLine(err))
-		return exitFailure
+		return exitguard.ExitFailure
 	}
 	return 0
 }
@@ -513,7 +430,7 @@ func (t *peeringCommand) writeOne(ctx context.Context, r Resource, namespace str
 	what := "is removed from"
 	if t.verb == "freeze" {
 		lifetime := time.Duration(t.options.lifetime) * time.Second
-		record = peeringRecord(t.options.peeringPriority(), lifetime)
+		record = peerrecord.Record(t.options.peeringPriority(), lifetime)
 		what = fmt.Sprintf("with priority %d is in force for %s in", t.options.peeringPriority(), lifetime)
 	} else if !body.Has(Path("status", t.id)) {
 		return fmt.Errorf("there is no record of %q in %s, only of %q", t.id, where, body.Status().Keys())

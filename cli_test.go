@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kopf-go/kopf/internal/exitguard"
 )
 
 func TestRunOptions(t *testing.T) {
@@ -141,19 +143,19 @@ func TestExitGuard(t *testing.T) {
 	type call struct{ stopped, hurried, exited bool }
 	// after runs the guard until it has done what the signals and the time tell.
 	after := func(t *testing.T, ultimate time.Duration, beginning bool, signals ...os.Signal) (got call, stderr string) {
-		guard := newExitGuard()
-		guard.limit(ultimate)
+		guard := exitguard.New()
+		guard.Limit(ultimate)
 		ctx, stop := context.WithCancel(t.Context())
 		over, done := make(chan struct{}), make(chan struct{})
 		incoming := make(chan os.Signal, 3)
 		var output bytes.Buffer
 		go func() {
 			defer close(done)
-			guard.watch(over, incoming, stop, func(int) { got.exited = true }, &output)
+			guard.Watch(over, incoming, stop, func(int) { got.exited = true }, &output)
 		}()
 		if beginning {
-			guard.begin()
-			guard.begin() // never waits
+			guard.Begin()
+			guard.Begin() // never waits
 		}
 		for _, s := range signals {
 			incoming <- s
@@ -162,7 +164,7 @@ func TestExitGuard(t *testing.T) {
 		close(over)
 		<-done
 		got.stopped = ctx.Err() != nil
-		got.hurried = guard.forceContext().Err() != nil
+		got.hurried = guard.ForceContext().Err() != nil
 		stop()
 		return got, output.String()
 	}

@@ -128,6 +128,7 @@ import (
 	"log/slog"
 	"net"
 
+	"github.com/kopf-go/kopf/internal/exitguard"
 	"github.com/kopf-go/kopf/internal/hostid"
 	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/namespaces"
@@ -178,7 +179,7 @@ type Operator struct {
 	// being opened. It may be nil.
 	Ready func()
 
-	guard *exitGuard // of Main, nil without it
+	guard *exitguard.Guard // of Main, nil without it
 }
 
 // Run runs an operator with all its defaults until the context ends. See [Operator.Run].
@@ -288,11 +289,11 @@ func (r *run) run(ctx context.Context) error {
 		}
 		err = nil
 	}
-	r.guard.begin()
+	r.guard.Begin()
 	if started {
 		err = errors.Join(err, r.cleanup(ctx))
 	}
-	r.events.stop(r.guard.forceContext())
+	r.events.stop(r.guard.ForceContext())
 	r.peers.stop() // when nothing is done any more that others could do
 	r.client.close()
 	return err
@@ -336,7 +337,7 @@ func (r *run) serve(ctx context.Context) error {
 	o := &observer{
 		environment: environment{client: r.client, settings: r.Settings, lifecycle: r.Lifecycle, log: r.Logger, memo: r.Memo, events: r.events, meter: r.meter, handlers: handlers, indices: r.indices, pauser: r.pauser, namespaces: r.Namespaces}, registry: r.Registry,
 		clusterwide: r.Clusterwide, requests: requests,
-		force: r.guard.forceContext(),
+		force: r.guard.ForceContext(),
 	}
 	if !r.Settings.Peering.Standalone {
 		r.peers = (&peering{
@@ -363,7 +364,7 @@ func (r *run) serve(ctx context.Context) error {
 			})
 		}
 	})
-	r.guard.begin()
+	r.guard.Begin()
 	r.probes.stop()
 	if ctx.Err() != nil {
 		r.Logger.Info("The operator stops.")
@@ -373,7 +374,7 @@ func (r *run) serve(ctx context.Context) error {
 
 // connect makes what needs the settings as the start-up handlers have left them.
 func (r *run) connect() error {
-	r.guard.limit(r.Settings.Process.UltimateExitingTimeout)
+	r.guard.Limit(r.Settings.Process.UltimateExitingTimeout)
 	if info := r.Connection; info != nil {
 		if err := info.validate(); err != nil {
 			return err

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/funcid"
 )
 
 // This file is where handlers are registered: a function for each family, with its options. What
@@ -336,10 +338,10 @@ func (h *handler) identify(id HandlerID, fn any) error {
 	if reflect.ValueOf(fn).IsNil() {
 		return errors.New("the function is nil")
 	}
-	h.fn, h.where = functionOf(fn), callSite()
+	h.fn, h.where = funcid.Of(fn), callSite()
 	if id == "" {
 		var err error
-		if id, err = functionID(h.fn.code); err != nil {
+		if id, err = functionID(h.fn.Code); err != nil {
 			return err
 		}
 	}

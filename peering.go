@@ -1,7 +1,6 @@
 package kopf
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,14 +10,13 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/kopf-go/kopf/internal/iso8601"
 	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/pauser"
+	"github.com/kopf-go/kopf/internal/peerrecord"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -36,20 +34,6 @@ func isPeering(r Resource, clusterwide bool) bool {
 		plural = "clusterkopfpeerings"
 	}
 	return r.Plural == plural && r.Version == "v1" && r.Namespaced != clusterwide && slices.Contains(peeringGroups, r.Group)
-}
-
-// wholeSeconds rounds the lifetime of a record up to what the record says of it; it is zero for a record that is dead at once.
-func wholeSeconds(lifetime time.Duration) time.Duration {
-	return max((lifetime+time.Second-1)/time.Second, 0) * time.Second
-}
-
-// peeringRecord returns what an operator writes of itself: nil, which removes the record, if it is dead at once.
-func peeringRecord(priority int, lifetime time.Duration) any {
-	seconds := wholeSeconds(lifetime) / time.Second
-	if seconds == 0 {
-		return nil
-	}
-	return map[string]any{"priority": priority, "lifetime": int64(seconds), "lastseen": time.Now().UTC().Format(iso8601.Layout)}
 }
 
 // peeringTimeout limits the time of a request that writes records: a late one is not true any more.
@@ -74,45 +58,6 @@ func writePeering(ctx context.Context, c *Client, r Resource, namespace, name, v
 	}
 	path := r.URL(url.PathEscape(namespace), url.PathEscape(name), subresource)
 	return c.body(ctx, &request{method: http.MethodPatch, path: path, contentType: "application/merge-patch+json", body: patch, once: true})
-}
-
-// peer is the record of an operator.
-type peer struct {
-	priority float64
-	lifetime time.Duration
-	lastseen time.Time // zero if it does not say that
-	raw      string
-	deadline time.Time // when it is dead by our clock
-}
-
-// readPeer reads a record. What it does not say is the default, and fields that are not known are ignored.
-func readPeer(raw []byte) (peer, error) {
-	p := peer{lifetime: time.Minute, raw: string(raw)}
-	if !strings.HasPrefix(p.raw, "{") {
-		return p, errors.New("an object is expected")
-	}
-	var fault error
-	number := func(value []byte) float64 {
-		n, err := strconv.ParseFloat(string(value), 64)
-		if err != nil {
-			fault = fmt.Errorf("a number is expected, not %s", value)
-		}
-		return n
-	}
-	err := rawjson.EachMember(raw, func(quoted, value []byte) bool {
-		switch {
-		case rawjson.QuotedIs(quoted, "priority"):
-			p.priority = number(value)
-		case rawjson.QuotedIs(quoted, "lifetime"):
-			p.lifetime = time.Duration(min(max(number(value), 0), 1e9)) * time.Second
-		case rawjson.QuotedIs(quoted, "lastseen") && !rawjson.IsNull(value):
-			p.lastseen, fault = iso8601.Parse(rawjson.Unquote(value))
-		case rawjson.QuotedIs(quoted, "identity"):
-			fault = errors.New("the identity is the key of a record, and no field of it")
-		}
-		return fault == nil
-	})
-	return p, cmp.Or(fault, err)
 }
 
 // peering is what an operator has to do with its peers.
@@ -216,7 +161,7 @@ func (p *peering) waitObserved(ctx context.Context) {
 // startSessionLocked starts a session if there is none yet, and returns its name. Without a resource, it is one
 // that waits for a resource.
 func (p *peering) startSessionLocked(r Resource, namespace string) string {
-	s := &peerSession{peering: p, resource: r, namespace: namespace, wakeup: make(chan struct{}, 1), peers: make(map[string]peer)}
+	s := &peerSession{peering: p, resource: r, namespace: namespace, wakeup: make(chan struct{}, 1), peers: make(map[string]peerrecord.Peer)}
 	s.name = fmt.Sprintf("peering %q of %s", p.settings.Peering.Name, r.Name())
 	if r.Plural == "" {
 		s.name = "no resource of peering objects"
@@ -262,7 +207,7 @@ type peerSession struct {
 	writeErr        error       // why the last attempt to write it has failed, nil if it has not, or there is no object
 	lapsed          bool        // whether we pause because our record counts as dead, or may
 	expiryTimer     *time.Timer // checks that when our record is about to expire
-	peers           map[string]peer
+	peers           map[string]peerrecord.Peer
 	alive           int64             // others, as they were last counted
 	blockers        string            // for whom we pause
 	broken          map[string]string // records that we have warned of
@@ -353,7 +298,7 @@ func (s *peerSession) keepAlive(ctx context.Context) {
 	sent, seen := time.Now(), s.body
 	s.attemptedAt, s.nextWrite = sent, sent.Add(settings.interval()) // which an event can bring forward before the answer is there
 	s.mu.Unlock()
-	body, err := s.write(ctx, "", map[string]any{s.identity: peeringRecord(settings.Priority, settings.Lifetime)})
+	body, err := s.write(ctx, "", map[string]any{s.identity: peerrecord.Record(settings.Priority, settings.Lifetime)})
 	if err == nil {
 		s.mayHaveRecord = settings.Lifetime > 0
 	} else if uncertain(err) {
@@ -419,7 +364,7 @@ func transient(err error) bool {
 
 // interval is how long to wait until the own record is written again, with some jitter.
 func (s *PeeringSettings) interval() time.Duration {
-	lifetime, jitter := wholeSeconds(s.Lifetime), time.Duration(5+rand.IntN(6))*time.Second
+	lifetime, jitter := peerrecord.WholeSeconds(s.Lifetime), time.Duration(5+rand.IntN(6))*time.Second
 	if lifetime == time.Second {
 		return lifetime / 2
 	}
@@ -428,7 +373,7 @@ func (s *PeeringSettings) interval() time.Duration {
 
 // reserve is how long before the death of its record an operator ceases to work: others must not find it dead before.
 func (s *PeeringSettings) reserve() time.Duration {
-	return min(time.Second, wholeSeconds(s.Lifetime)/10)
+	return min(time.Second, peerrecord.WholeSeconds(s.Lifetime)/10)
 }
 
 // renewLocked notes that the own record was written, and has its death noticed in time.
@@ -448,7 +393,7 @@ func (s *peerSession) renewLocked(sent time.Time) {
 // lapseTimeLocked returns when the operator ceases to work unless its record is renewed before.
 func (s *peerSession) lapseTimeLocked() time.Time {
 	settings := &s.settings.Peering
-	return s.renewedAt.Add(wholeSeconds(settings.Lifetime) - settings.reserve())
+	return s.renewedAt.Add(peerrecord.WholeSeconds(settings.Lifetime) - settings.reserve())
 }
 
 // lapsedLocked reports whether our record counts as dead for the others, or will at any moment, although there is an object for it. An
@@ -675,37 +620,37 @@ func (s *peerSession) evaluate(body *Body) {
 	var higher, same []string
 	s.expired = nil
 	known, broken := s.peers, s.broken
-	s.peers, s.broken = make(map[string]peer), make(map[string]string)
+	s.peers, s.broken = make(map[string]peerrecord.Peer), make(map[string]string)
 	status, _ := rawjson.Find(body.raw, "status")
 	_ = rawjson.EachMember(status, func(quoted, raw []byte) bool { // what is no object has no records
 		id := rawjson.Unquote(quoted)
-		p, err := readPeer(raw)
+		p, err := peerrecord.Read(raw)
 		if err != nil {
-			if s.broken[id] = p.raw; broken[id] != p.raw {
-				s.log.Warn("Ignoring a broken record in the "+s.name+".", "identity", id, "record", p.raw, "error", err)
+			if s.broken[id] = p.Raw; broken[id] != p.Raw {
+				s.log.Warn("Ignoring a broken record in the "+s.name+".", "identity", id, "record", p.Raw, "error", err)
 			}
 			return true
 		}
-		p.deadline = s.deadlineLocked(p, known[id], now)
+		p.Deadline = s.deadlineLocked(p, known[id], now)
 		s.peers[id] = p
 		if id == s.identity {
 			own = true
 			return true
 		}
-		shown, priority := id+" "+p.raw, float64(s.settings.Peering.Priority)
+		shown, priority := id+" "+p.Raw, float64(s.settings.Peering.Priority)
 		switch {
-		case !now.Before(p.deadline):
+		case !now.Before(p.Deadline):
 			s.expired = append(s.expired, id)
 			s.wake()
 			return true
-		case p.priority > priority:
+		case p.Priority > priority:
 			higher = append(higher, shown)
-		case p.priority == priority:
+		case p.Priority == priority:
 			same = append(same, shown)
 		default:
 			return true
 		}
-		s.rescheduleLocked(p.deadline)
+		s.rescheduleLocked(p.Deadline)
 		return true
 	})
 	if !own && (s.hasOwnRecord || first) && s.settings.Peering.Lifetime > 0 { // it was removed, or there was no object for it: others must not believe that we are gone
@@ -714,7 +659,7 @@ func (s *peerSession) evaluate(body *Body) {
 	s.hasOwnRecord = own
 	alive := int64(0)
 	for id, p := range s.peers {
-		if id != s.identity && now.Before(p.deadline) {
+		if id != s.identity && now.Before(p.Deadline) {
 			alive++
 		}
 	}
@@ -733,16 +678,16 @@ func (s *peerSession) countLocked(alive int64) {
 
 // deadlineLocked returns when a record is dead. A record that we have seen coming counts from then on, however wrong the clock of its operator
 // may be; of the others we know only what they contain, but no record lives longer than its lifetime from when it was first seen.
-func (s *peerSession) deadlineLocked(p, known peer, now time.Time) time.Time {
-	switch latest := now.Add(p.lifetime); {
-	case p.lastseen.IsZero():
+func (s *peerSession) deadlineLocked(p, known peerrecord.Peer, now time.Time) time.Time {
+	switch latest := now.Add(p.Lifetime); {
+	case p.Lastseen.IsZero():
 		return latest
-	case known.raw == p.raw:
-		return known.deadline
-	case s.listed || p.lastseen.After(now):
+	case known.Raw == p.Raw:
+		return known.Deadline
+	case s.listed || p.Lastseen.After(now):
 		return latest
 	default:
-		return p.lastseen.Add(p.lifetime)
+		return p.Lastseen.Add(p.Lifetime)
 	}
 }
 

@@ -28,14 +28,3 @@ func TestKeepAliveInterval(t *testing.T) {
 		t.Errorf("a lifetime of 1s: got the interval %s", got)
 	}
 }
-
-func FuzzReadPeer(f *testing.F) {
-	f.Add([]byte(`{"priority":1,"lifetime":60,"lastseen":"2020-12-31T23:59:59.123456+00:00"}`))
-	f.Add([]byte(`{"priority":1e400,"lifetime":-1,"lastseen":null}`))
-	f.Fuzz(func(t *testing.T, raw []byte) {
-		p, err := readPeer(raw)
-		if err == nil && (p.lifetime < 0 || p.raw != string(raw)) {
-			t.Errorf("%q is read as %+v", raw, p)
-		}
-	})
-}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"reflect"
 	"runtime"
 	"slices"
 	"sort"
@@ -12,8 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/funcid"
 	"github.com/kopf-go/kopf/internal/metrics"
-	"github.com/kopf-go/kopf/internal/rawjson"
 	"github.com/kopf-go/kopf/internal/validation"
 )
 
@@ -81,7 +80,7 @@ type handler struct {
 	task          *taskSpec // of daemons and timers
 	indexing      *indexing // of indices
 	admission     *admissionSpec
-	fn            function
+	fn            funcid.ID
 	keys          []string // of the annotations with its progress, under the default prefix
 	where         string   // it was registered
 
@@ -155,7 +154,7 @@ func (h *handler) clash(other *handler) error {
 	switch {
 	case h.id != other.id:
 		why = fmt.Sprintf(" as %q", key)
-	case h.fn.code == other.fn.code:
+	case h.fn.Code == other.fn.Code:
 		why = "; they are two closures of one function, or a method of two receivers (one of a value is a new function each time it is named: keep it in a variable to register it twice)"
 	}
 	return fmt.Errorf("the handler %q is in conflict with the handler %q registered at %s: they would share their progress on the objects, which is stored under the id%s; give one of them another ID", h.id, other.id, other.where, why)
@@ -203,41 +202,6 @@ func checkID(id HandlerID) error {
 	return nil
 }
 
-// function identifies a function: two closures of one function literal have the same code and different data.
-type function struct{ code, data uintptr }
-
-// functionOf returns which function it is. The data is the closure, of which there is one for each time that the function literal was
-// evaluated. A method that is named twice has two closures, so with a pointer as the receiver the data is that: the only thing such a
-// closure holds. What the receiver is of other methods, the closure does not tell.
-func functionOf(fn any) function {
-	holder := reflect.New(reflect.TypeOf(fn))
-	holder.Elem().Set(reflect.ValueOf(fn))
-	closure := reflect.NewAt(reflect.TypeFor[*[2]uintptr](), holder.UnsafePointer()).Elem() // a function is a pointer to its code and its data
-	id := function{code: reflect.ValueOf(fn).Pointer(), data: closure.Pointer()}
-	if f := runtime.FuncForPC(id.code); f != nil && isPointerMethod(f.Name()) {
-		id.data = closure.Interface().(*[2]uintptr)[1]
-	}
-	return id
-}
-
-// isPointerMethod reports whether a function is a method with a pointer as the receiver, made a value as in "pkg.(*Controller).create-fm".
-func isPointerMethod(name string) bool {
-	name, isMethod := strings.CutSuffix(name, "-fm")
-	receiver, method, ok := strings.Cut(name[strings.LastIndex(name, ".(*")+1:], ").")
-	return isMethod && ok && len(receiver) > len("(*") && strings.HasPrefix(receiver, "(*") && !strings.ContainsAny(receiver[1:], "()") &&
-		method != "" && !strings.ContainsAny(method, ".()")
-}
-
-// isAnonymous reports whether a name was made by the compiler for a function literal, as in "main.func1" and "create.func2.1".
-func isAnonymous(name string) bool {
-	for _, part := range strings.Split(name, ".") {
-		if number, ok := strings.CutPrefix(part, "func"); ok && rawjson.IsDigits(number) {
-			return true
-		}
-	}
-	return false
-}
-
 // functionID returns the name of a function without its package and receiver's punctuation, as "create" or "Controller.create".
 func functionID(pc uintptr) (HandlerID, error) {
 	f := runtime.FuncForPC(pc)
@@ -249,7 +213,7 @@ func functionID(pc uintptr) (HandlerID, error) {
 	_, name, _ = strings.Cut(name, ".")
 	name = strings.NewReplacer("(*", "", "(", "", ")", "").Replace(strings.TrimSuffix(name, "-fm"))
 	name = strings.ReplaceAll(name, "[...]", "") // type parameters
-	if isAnonymous(name) || name == "" {
+	if funcid.IsAnonymous(name) || name == "" {
 		return "", fmt.Errorf("the name %q of the function was made by the compiler, and ids are stored on the objects: give the handler an ID", f.Name())
 	}
 	return HandlerID(name), nil
