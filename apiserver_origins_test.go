@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/kopf-go/kopf/internal/credtransport"
 )
 
 func listening(t *testing.T) *Served {
@@ -56,7 +58,7 @@ func TestOtherOrigins(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				drain(resp.Body)
+				credtransport.Drain(resp.Body)
 				if refused := resp.StatusCode == http.StatusForbidden; refused == tt.allowed {
 					t.Errorf("got HTTP %d, want it allowed: %t", resp.StatusCode, tt.allowed)
 				}

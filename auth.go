@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/credtransport"
 	"github.com/kopf-go/kopf/internal/kubeconfig"
 )
 
@@ -211,7 +212,7 @@ func LoginWithServiceAccount(ctx context.Context, l *Login) (*ConnectionInfo, er
 		TrustEnv:  l.TrustEnv,
 		Priority:  serviceAccountPriority,
 	}
-	if _, err := readToken(info.TokenFile); errors.Is(err, fs.ErrNotExist) {
+	if _, err := credtransport.ReadToken(info.TokenFile); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	} else if err != nil {
 		return nil, &LoginError{Message: "the service account can't be used", Err: err}
@@ -219,31 +220,13 @@ func LoginWithServiceAccount(ctx context.Context, l *Login) (*ConnectionInfo, er
 	if host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT"); host != "" && port != "" {
 		info.Server = "https://" + net.JoinHostPort(host, port)
 	}
-	if ca := l.serviceAccountFile("ca.crt"); fileExists(ca) {
+	if ca := l.serviceAccountFile("ca.crt"); credtransport.FileExists(ca) {
 		info.CAFile = ca
 	}
 	if namespace, err := os.ReadFile(l.serviceAccountFile("namespace")); err == nil {
 		info.DefaultNamespace = strings.TrimSpace(string(namespace))
 	}
 	return info, nil
-}
-
-// readToken reads a token from its file.
-func readToken(path string) (string, error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return "", fmt.Errorf("the token: %w", err)
-	}
-	token := strings.TrimSpace(string(data))
-	if token == "" {
-		return "", fmt.Errorf("the token file %s is empty", path)
-	}
-	return token, nil
-}
-
-func fileExists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
 }
 
 // defaultLogin is the login of an operator without login handlers: with the kubeconfig and as the service account. It
@@ -277,7 +260,7 @@ func defaultLogin(ctx context.Context, l *Login) (map[string]*ConnectionInfo, er
 	}
 	paths := kubeconfig.Find(l.Kubeconfig)
 	tried := paths.Missing
-	if token := l.serviceAccountFile("token"); !fileExists(token) {
+	if token := l.serviceAccountFile("token"); !credtransport.FileExists(token) {
 		tried = append(tried, token+" does not exist")
 	}
 	message := "no login"

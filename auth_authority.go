@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/credtransport"
 )
 
 // This file makes connections with the authorities that are in their file at the moment. It runs on the goroutines of the requests.
@@ -76,7 +78,7 @@ func (t *authorityTransport) RoundTrip(req *http.Request) (*http.Response, error
 	if fresh == used {
 		return resp, err
 	}
-	again := copyRequest(req.Context(), req)
+	again := credtransport.CopyRequest(req.Context(), req)
 	if req.GetBody != nil {
 		body, bad := req.GetBody()
 		if bad != nil {

@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/credtransport"
 )
 
 // rotatingAuthority is a server whose certificate is replaced by one of another authority, at the same address.
@@ -117,7 +119,7 @@ func TestAuthorityFile(t *testing.T) {
 	for _, streams := range []bool{false, true} {
 		t.Run(fmt.Sprintf("DF-21 streams %t", streams), func(t *testing.T) {
 			r := newRotatingAuthority(t)
-			c, err := (&ConnectionInfo{Server: r.url, CAFile: r.file, TLSServerName: "server.test"}).newHTTPClient(0, streams, newSession(context.Background()))
+			c, err := (&ConnectionInfo{Server: r.url, CAFile: r.file, TLSServerName: "server.test"}).newHTTPClient(0, streams, credtransport.NewSession(context.Background()))
 			if err != nil {
 				t.Fatal(err)
 			}

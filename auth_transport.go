@@ -1,23 +1,19 @@
 package kopf
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/base64"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/credtransport"
 )
 
 // This file turns connection information into HTTP clients: TLS, proxies, and the headers that let a
@@ -26,40 +22,9 @@ import (
 // tokenMaxAge is how long the content of a token file is believed.
 const tokenMaxAge = time.Minute
 
-// pemOf returns PEM that may be in base64, as kubeconfigs have it.
-func pemOf(what string, data []byte) ([]byte, error) {
-	if !bytes.Contains(data, []byte("-----BEGIN")) {
-		text := strings.Join(strings.Fields(string(data)), "")
-		decoded, err := base64.StdEncoding.DecodeString(text)
-		if err != nil {
-			return nil, fmt.Errorf("%s is neither PEM nor base64 of it", what)
-		}
-		data = decoded
-	}
-	if block, _ := pem.Decode(data); block == nil {
-		return nil, fmt.Errorf("%s has no PEM in it", what)
-	}
-	return data, nil
-}
-
-// dataOf returns the PEM of data or a file, nil if there is neither.
-func dataOf(what string, data []byte, file string) ([]byte, error) {
-	if len(data) == 0 {
-		if file == "" {
-			return nil, nil
-		}
-		var err error
-		if data, err = os.ReadFile(file); err != nil {
-			return nil, fmt.Errorf("%s: %w", what, err)
-		}
-		what += " in " + file
-	}
-	return pemOf(what, data)
-}
-
 // authorities returns the PEM that the server's certificate is checked against, nil if that is the system's.
 func (i *ConnectionInfo) authorities() ([]byte, error) {
-	return dataOf("the certificate authority", i.CAData, i.CAFile)
+	return credtransport.DataOf("the certificate authority", i.CAData, i.CAFile)
 }
 
 // tlsConfig returns the settings of TLS. The files of the client's certificate are read again when they change.
@@ -98,7 +63,7 @@ type certificateSource struct {
 func (s *certificateSource) get() (*tls.Certificate, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	stamp := fileStamp(s.info.CertificateFile) + fileStamp(s.info.KeyFile)
+	stamp := credtransport.FileStamp(s.info.CertificateFile) + credtransport.FileStamp(s.info.KeyFile)
 	if s.current != nil && stamp == s.stamp {
 		return s.current, nil
 	}
@@ -113,21 +78,12 @@ func (s *certificateSource) get() (*tls.Certificate, error) {
 	return cert, nil
 }
 
-// fileStamp identifies the version of a file.
-func fileStamp(path string) string {
-	stat, err := os.Stat(path)
-	if path == "" || err != nil {
-		return "/"
-	}
-	return fmt.Sprint(stat.ModTime().UnixNano(), "+", stat.Size(), "/")
-}
-
 func (i *ConnectionInfo) clientCertificate() (*tls.Certificate, error) {
-	cert, err := dataOf("the client certificate", i.CertificateData, i.CertificateFile)
+	cert, err := credtransport.DataOf("the client certificate", i.CertificateData, i.CertificateFile)
 	if err != nil {
 		return nil, err
 	}
-	key, err := dataOf("the client key", i.KeyData, i.KeyFile)
+	key, err := credtransport.DataOf("the client key", i.KeyData, i.KeyFile)
 	if err != nil {
 		return nil, err
 	}
@@ -163,7 +119,7 @@ func (i *ConnectionInfo) newTransport(connectTimeout time.Duration, streams bool
 		t.MaxIdleConnsPerHost = 4
 	}
 	if i.TrustEnv {
-		t.Proxy = concealingProxy(http.ProxyFromEnvironment)
+		t.Proxy = credtransport.ConcealingProxy(http.ProxyFromEnvironment)
 	}
 	if i.ProxyURL != "" {
 		proxy, err := url.Parse(i.ProxyURL)
@@ -175,26 +131,15 @@ func (i *ConnectionInfo) newTransport(connectTimeout time.Duration, streams bool
 	return t, nil
 }
 
-// concealingProxy is a choice of proxies whose errors do not contain an address that cannot be read, for it can have a password in it.
-func concealingProxy(choose func(*http.Request) (*url.URL, error)) func(*http.Request) (*url.URL, error) {
-	return func(r *http.Request) (*url.URL, error) {
-		proxy, err := choose(r)
-		if err != nil {
-			err = errors.New("the address of the proxy in the environment is not a URL")
-		}
-		return proxy, err
-	}
-}
-
 // newHTTPClient returns a client whose requests are let in. The time to connect is limited if it is positive. For
 // streams it speaks HTTP/1.1 only, otherwise HTTP/2 where it is offered.
-func (i *ConnectionInfo) newHTTPClient(connectTimeout time.Duration, streams bool, s *session) (*http.Client, error) {
-	client := &http.Client{CheckRedirect: sameHost}
+func (i *ConnectionInfo) newHTTPClient(connectTimeout time.Duration, streams bool, s *credtransport.Session) (*http.Client, error) {
+	client := &http.Client{CheckRedirect: credtransport.SameHost}
 	if i.HTTPClient != nil {
 		own := *i.HTTPClient
 		client = &own
 		client.CheckRedirect = func(req *http.Request, via []*http.Request) error {
-			if err := sameHost(req, via); err != nil || i.HTTPClient.CheckRedirect == nil {
+			if err := credtransport.SameHost(req, via); err != nil || i.HTTPClient.CheckRedirect == nil {
 				return err
 			}
 			return i.HTTPClient.CheckRedirect(req, via)
@@ -226,44 +171,11 @@ func (i *ConnectionInfo) newHTTPClient(connectTimeout time.Duration, streams boo
 	return client, nil
 }
 
-// sameHost refuses to take credentials to another host.
-func sameHost(req *http.Request, via []*http.Request) error {
-	if len(via) >= 10 || req.URL.Host != via[0].URL.Host || req.URL.Scheme != via[0].URL.Scheme {
-		return fmt.Errorf("the server redirects to %s", req.URL.Redacted())
-	}
-	return nil
-}
-
-// session is what the connections of a credential, and of equal ones after it, have in common. It ends in two steps: when other
-// credentials replace it, what is being read ends, streams above all, to be read again with those. Requests that change something
-// finish, for the server may have carried them out already. When the client is closed, all ends.
-type session struct {
-	client   context.Context // ends when the client is closed
-	reads    context.Context // of what is being read; ends before client, or with it
-	replace  context.CancelFunc
-	accepted atomic.Bool // the server has let a request in since the last login
-}
-
-// newSession returns a session of a client that is closed with a context.
-func newSession(client context.Context) *session {
-	s := &session{client: client}
-	s.reads, s.replace = context.WithCancel(client)
-	return s
-}
-
-// life returns the context that a request must not outlive.
-func (s *session) life(method string) context.Context {
-	if method == http.MethodGet || method == http.MethodHead {
-		return s.reads
-	}
-	return s.client
-}
-
 // authTransport adds the credentials to requests, and ties their answers to a session.
 type authTransport struct {
 	next    http.RoundTripper
 	info    *ConnectionInfo
-	session *session // nil if the requests belong to none
+	session *credtransport.Session // nil if the requests belong to none
 
 	mu   sync.Mutex // guards all below
 	last string     // the content of the token file
@@ -287,7 +199,7 @@ func (t *authTransport) token(rotated bool) (string, error) {
 	if !rotated && !t.read.IsZero() && time.Since(t.read) < tokenMaxAge {
 		return t.last, nil
 	}
-	token, err := readToken(t.info.TokenFile)
+	token, err := credtransport.ReadToken(t.info.TokenFile)
 	if err != nil {
 		if t.last == "" {
 			t.last = t.info.Token
@@ -306,7 +218,7 @@ func (t *authTransport) token(rotated bool) (string, error) {
 func (t *authTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	token, err := t.token(false)
 	if err != nil {
-		closeBody(req)
+		credtransport.CloseBody(req)
 		return nil, err
 	}
 	resp, err := t.send(req, token)
@@ -320,26 +232,14 @@ func (t *authTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil || fresh == token {
 		return resp, nil
 	}
-	again := copyRequest(req.Context(), req)
+	again := credtransport.CopyRequest(req.Context(), req)
 	if req.GetBody != nil {
 		if again.Body, err = req.GetBody(); err != nil {
 			return resp, nil
 		}
 	}
-	drain(resp.Body)
+	credtransport.Drain(resp.Body)
 	return t.send(again, fresh)
-}
-
-func closeBody(req *http.Request) {
-	if req.Body != nil {
-		_ = req.Body.Close() // the request has failed anyway
-	}
-}
-
-// drain reads what is left of a refusal, so that its connection can be used again.
-func drain(body io.ReadCloser) {
-	_, _ = io.CopyN(io.Discard, body, 64<<10)
-	_ = body.Close()
 }
 
 // send sends the request with a token.
@@ -347,72 +247,33 @@ func (t *authTransport) send(req *http.Request, token string) (*http.Response, e
 	if t.session == nil {
 		return t.next.RoundTrip(t.authorized(req, req.Context(), token))
 	}
-	life := t.session.life(req.Method)
+	life := t.session.Life(req.Method)
 	if life.Err() != nil { // AfterFunc would tell of it only while the request is under way
-		closeBody(req)
-		return nil, errCredentialClosed
+		credtransport.CloseBody(req)
+		return nil, credtransport.ErrClosed
 	}
 	ctx, cancel := context.WithCancelCause(req.Context())
-	stop := context.AfterFunc(life, func() { cancel(errCredentialClosed) })
+	stop := context.AfterFunc(life, func() { cancel(credtransport.ErrClosed) })
 	release := func() {
 		stop()
 		cancel(nil)
 	}
 	resp, err := t.next.RoundTrip(t.authorized(req, ctx, token))
 	if err != nil {
-		err = explainEnd(req.Context(), life, err)
+		err = credtransport.ExplainEnd(req.Context(), life, err)
 		release()
 		return nil, err
 	}
 	if resp.StatusCode < 500 && resp.StatusCode != http.StatusUnauthorized {
-		t.session.accepted.Store(true)
+		t.session.Accepted.Store(true)
 	}
-	resp.Body = &sessionBody{ReadCloser: resp.Body, ctx: req.Context(), life: life, release: release}
+	resp.Body = &credtransport.SessionBody{ReadCloser: resp.Body, Ctx: req.Context(), Life: life, Release: release}
 	return resp, nil
-}
-
-// explainEnd tells errors of a request that the end of its session has caused from others.
-func explainEnd(ctx, life context.Context, err error) error {
-	if life.Err() == nil || ctx.Err() != nil || errors.Is(err, errCredentialClosed) {
-		return err
-	}
-	return fmt.Errorf("%w: %w", errCredentialClosed, err)
-}
-
-// sessionBody is the body of an answer that ends with its session.
-type sessionBody struct {
-	io.ReadCloser
-	ctx     context.Context // of the request
-	life    context.Context // that the request must not outlive
-	release context.CancelFunc
-}
-
-// Read reads on until the end of the answer or of the session.
-func (b *sessionBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if err != nil && err != io.EOF {
-		err = explainEnd(b.ctx, b.life, err)
-	}
-	return n, err
-}
-
-// Close closes the answer.
-func (b *sessionBody) Close() error {
-	err := b.ReadCloser.Close()
-	b.release()
-	return err
-}
-
-// copyRequest copies a request as far as the copy is changed: without its address, which only is read, and without its forms.
-func copyRequest(ctx context.Context, r *http.Request) *http.Request {
-	c := r.WithContext(ctx)
-	c.Header = r.Header.Clone()
-	return c
 }
 
 // authorized returns the request with the headers that let it in, but for those that it has already.
 func (t *authTransport) authorized(req *http.Request, ctx context.Context, token string) *http.Request {
-	req = copyRequest(ctx, req)
+	req = credtransport.CopyRequest(ctx, req)
 	i, h := t.info, req.Header
 	if h.Get("Authorization") == "" {
 		switch {
@@ -436,23 +297,8 @@ func (t *authTransport) authorized(req *http.Request, ctx context.Context, token
 	}
 	for key, values := range i.ImpersonateExtra {
 		for _, value := range values {
-			h.Add("Impersonate-Extra-"+escapeHeaderKey(key), value)
+			h.Add("Impersonate-Extra-"+credtransport.EscapeHeaderKey(key), value)
 		}
 	}
 	return req
-}
-
-// escapeHeaderKey writes the key of an extra as a part of a header's name, as API servers read it: what is not
-// allowed there, and the percent sign itself, is percent-encoded. Keys are read in lower case.
-func escapeHeaderKey(key string) string {
-	var b strings.Builder
-	for i := range len(key) {
-		c := key[i]
-		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("!#$&'*+-.^_`|~", c) >= 0 {
-			b.WriteByte(c)
-		} else {
-			fmt.Fprintf(&b, "%%%02X", c)
-		}
-	}
-	return b.String()
 }

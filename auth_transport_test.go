@@ -28,6 +28,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kopf-go/kopf/internal/credtransport"
 )
 
 // authority is a certificate authority of a test.
@@ -273,7 +275,7 @@ func TestSession(t *testing.T) {
 	defer close(over)
 	for _, streams := range []bool{false, true} {
 		t.Run(fmt.Sprint("AC-68 streams ", streams), func(t *testing.T) {
-			one := newSession(t.Context())
+			one := credtransport.NewSession(t.Context())
 			info := &ConnectionInfo{Server: s.URL, Insecure: true}
 			c, err := info.newHTTPClient(0, streams, one)
 			if err != nil {
@@ -284,16 +286,16 @@ func TestSession(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !one.accepted.Load() {
+			if !one.Accepted.Load() {
 				t.Error("the answer does not count as accepted")
 			}
-			time.AfterFunc(10*time.Millisecond, one.replace)
-			if _, err := io.ReadAll(resp.Body); !errors.Is(err, errCredentialClosed) {
-				t.Errorf("the stream has ended with %v, want %v", err, errCredentialClosed)
+			time.AfterFunc(10*time.Millisecond, one.Replace)
+			if _, err := io.ReadAll(resp.Body); !errors.Is(err, credtransport.ErrClosed) {
+				t.Errorf("the stream has ended with %v, want %v", err, credtransport.ErrClosed)
 			}
 			_ = resp.Body.Close()
-			if _, err := c.Get(s.URL); !errors.Is(err, errCredentialClosed) {
-				t.Errorf("a request after the end has got %v, want %v", err, errCredentialClosed)
+			if _, err := c.Get(s.URL); !errors.Is(err, credtransport.ErrClosed) {
+				t.Errorf("a request after the end has got %v, want %v", err, credtransport.ErrClosed)
 			}
 		})
 	}
@@ -302,7 +304,7 @@ func TestSession(t *testing.T) {
 // TestSessionAccepted holds which answers speak for credentials.
 func TestSessionAccepted(t *testing.T) {
 	for code, want := range map[int]bool{200: true, 403: true, 404: true, 401: false, 500: false, 503: false} {
-		s := newSession(t.Context())
+		s := credtransport.NewSession(t.Context())
 		answer := roundTripper(func(req *http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: code, Body: http.NoBody, Request: req}, nil
 		})
@@ -310,8 +312,8 @@ func TestSessionAccepted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := getText(t, c, "http://x"); err != nil || s.accepted.Load() != want {
-			t.Errorf("HTTP %d: accepted is %v, error %v; want %v", code, s.accepted.Load(), err, want)
+		if _, err := getText(t, c, "http://x"); err != nil || s.Accepted.Load() != want {
+			t.Errorf("HTTP %d: accepted is %v, error %v; want %v", code, s.Accepted.Load(), err, want)
 		}
 	}
 }

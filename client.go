@@ -19,6 +19,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/credtransport"
 	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/ratelimit"
 	"github.com/kopf-go/kopf/internal/rawjson"
@@ -136,20 +137,20 @@ type apiTransport struct{ client *Client }
 // RoundTrip sends one request with the credentials of the moment.
 func (t *apiTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := t.client.check(); err != nil {
-		closeBody(r)
+		credtransport.CloseBody(r)
 		return nil, err
 	}
 	var resp *http.Response
 	err := t.client.credentials.do(r.Context(), func(cred *credential) (bool, error) {
 		if resp != nil {
-			drain(resp.Body)
+			credtransport.Drain(resp.Body)
 			resp = nil
 		}
 		if err := cred.Info.leadsTo(r.URL); err != nil {
-			closeBody(r)
+			credtransport.CloseBody(r)
 			return false, err
 		}
-		again := copyRequest(r.Context(), r)
+		again := credtransport.CopyRequest(r.Context(), r)
 		if r.GetBody != nil {
 			body, err := r.GetBody()
 			if err != nil {
@@ -497,7 +498,7 @@ func (r *request) send(ctx context.Context, cred *credential) (code int, err err
 	if r.stream && resp.StatusCode < 400 {
 		defer resp.Body.Close() // what is left of a watch may never come
 	} else {
-		defer drain(resp.Body)
+		defer credtransport.Drain(resp.Body)
 	}
 	if resp.StatusCode >= 300 {
 		return resp.StatusCode, newAPIError(r.method, r.path, resp)

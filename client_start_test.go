@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/credtransport"
 )
 
 func TestClientOfNothing(t *testing.T) {
@@ -46,7 +48,7 @@ func TestClientOfNothing(t *testing.T) {
 			"HTTPClient": func() error {
 				resp, err := c.HTTPClient().Post("http://server.test", "text/plain", strings.NewReader("x"))
 				if err == nil {
-					drain(resp.Body)
+					credtransport.Drain(resp.Body)
 				}
 				return err
 			},
@@ -110,14 +112,14 @@ func TestClientTimeoutsAfterStart(t *testing.T) {
 		t.Errorf("DF-32 got the limit %s, want that of the first use", got)
 	}
 	cred, _ := start.credentials.pick(t.Context())
-	cred.session.accepted.Store(true)
+	cred.session.Accepted.Store(true)
 	settings.Networking.ConnectTimeout = 7 * time.Second
 	next := start.renewed()
 	if got := timeout(next); got != 7*time.Second {
 		t.Errorf("DF-32 got the limit %s after the start, want that of the settings", got)
 	}
 	again, _ := next.credentials.pick(t.Context())
-	if again.session != cred.session || !again.session.accepted.Load() {
+	if again.session != cred.session || !again.session.Accepted.Load() {
 		t.Error("DF-32 the session has ended with the start")
 	}
 }

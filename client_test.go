@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kopf-go/kopf/internal/apiserver"
+	"github.com/kopf-go/kopf/internal/credtransport"
 )
 
 // The tests in this file hold the client to the contract against servers that behave oddly, which the embedded one does not.
@@ -374,7 +375,7 @@ func TestClientLends(t *testing.T) {
 		t.Run("credentials are not taken to other hosts "+name, func(t *testing.T) {
 			token = ""
 			if resp, err := c.HTTPClient().Get(url); err == nil {
-				drain(resp.Body)
+				credtransport.Drain(resp.Body)
 			}
 			if token != "" {
 				t.Errorf("another host has got %q", token)
@@ -415,7 +416,7 @@ func TestClientTellsRefusals(t *testing.T) {
 				if err != nil || resp.StatusCode != code {
 					t.Fatalf("got %v, %v", resp, err)
 				}
-				drain(resp.Body)
+				credtransport.Drain(resp.Body)
 			})
 		})
 	}

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/credtransport"
 )
 
 // This file knows which credentials are valid at the moment. Requests pick one, report when the server
@@ -28,15 +30,10 @@ type credential struct {
 
 	connectTimeout, streamTimeout time.Duration // of the clients
 
-	session       *session
+	session       *credtransport.Session
 	retries       int  // how many before it were refused in a row, itself in an earlier life included
 	neverAccepted bool // it was refused without ever having been accepted
 }
-
-// errCredentialClosed is found in the error of a request or a stream that was cut off because its
-// credential was removed. It is to be repeated with another one; credentialStore.do does so. What changes something is never cut off so, except
-// when the client is closed, and then there is no other one.
-var errCredentialClosed = errors.New("the credentials of the connection were removed")
 
 // errRanOut is the cause of the login error when a login gives only what was refused.
 var errRanOut = errors.New("ran out of valid credentials")
@@ -60,12 +57,12 @@ type credentialStore struct {
 	stop  context.CancelFunc
 	tasks sync.WaitGroup // the login that runs
 
-	mu      sync.Mutex               // guards all below
-	valid   map[string]*credential   // by the id of the login handler
-	refused map[string][]*credential // the last ones, newest last
-	expired map[string]*session      // of expired credentials; their streams go on
-	cause   error                    // of the last refusal
-	running *loginRun                // nil if no login runs
+	mu      sync.Mutex                        // guards all below
+	valid   map[string]*credential            // by the id of the login handler
+	refused map[string][]*credential          // the last ones, newest last
+	expired map[string]*credtransport.Session // of expired credentials; their streams go on
+	cause   error                             // of the last refusal
+	running *loginRun                         // nil if no login runs
 }
 
 // loginRun is a login that requests wait for.
@@ -83,7 +80,7 @@ func newCredentialStore(login loginFunc) *credentialStore {
 		login:   login,
 		valid:   map[string]*credential{},
 		refused: map[string][]*credential{},
-		expired: map[string]*session{},
+		expired: map[string]*credtransport.Session{},
 	}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	return s
@@ -106,7 +103,7 @@ func (s *credentialStore) do(ctx context.Context, try func(*credential) (refused
 		switch {
 		case ctx.Err() != nil:
 			return err
-		case !refused && errors.Is(err, errCredentialClosed):
+		case !refused && errors.Is(err, credtransport.ErrClosed):
 			continue
 		case !refused:
 			return err
@@ -130,7 +127,7 @@ func (s *credentialStore) probe(ctx context.Context, cred *credential) bool {
 	if err != nil {
 		return false
 	}
-	drain(resp.Body)
+	credtransport.Drain(resp.Body)
 	return resp.StatusCode < 500 && resp.StatusCode != http.StatusUnauthorized
 }
 
@@ -224,7 +221,7 @@ func (s *credentialStore) endRefusedLocked() {
 	for id, list := range s.refused {
 		for _, c := range list {
 			if now := s.valid[id]; now == nil || now.session != c.session {
-				c.session.replace()
+				c.session.Replace()
 			}
 		}
 	}
@@ -352,10 +349,10 @@ func (s *credentialStore) connect(c *credential) error {
 	if err := info.validate(); err != nil {
 		return err
 	}
-	if c.session == nil || c.session.reads.Err() != nil {
-		c.session = newSession(s.ctx)
+	if c.session == nil || c.session.Reads.Err() != nil {
+		c.session = credtransport.NewSession(s.ctx)
 	}
-	c.session.accepted.Store(false)
+	c.session.Accepted.Store(false)
 	return s.makeClients(c)
 }
 
@@ -441,19 +438,19 @@ func (s *credentialStore) invalidate(cred *credential, cause error) {
 		return // another client was first
 	}
 	delete(s.valid, cred.ID)
-	if cred.neverAccepted = !cred.session.accepted.Load(); !cred.neverAccepted {
+	if cred.neverAccepted = !cred.session.Accepted.Load(); !cred.neverAccepted {
 		cred.retries = 0
 	}
 	s.cause = cause
 	list := slices.DeleteFunc(s.refused[cred.ID], func(c *credential) bool { return c.Info.equal(cred.Info) })
 	if list = append(list, cred); len(list) > maxRefused {
-		list[0].session.replace()
+		list[0].session.Replace()
 		list = slices.Delete(list, 0, 1)
 	}
 	s.refused[cred.ID] = list
 	cred.closeIdle()
 	if s.bestLocked() != nil {
-		cred.session.replace()
+		cred.session.Replace()
 	}
 }
 

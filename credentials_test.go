@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/credtransport"
 )
 
 // fakeAuthServer is an API server in the process: it lets some tokens in, and counts what happens.
@@ -93,7 +95,7 @@ func get(ctx context.Context, v *credentialStore, path string) error {
 		if err != nil {
 			return false, err
 		}
-		drain(resp.Body)
+		credtransport.Drain(resp.Body)
 		if resp.StatusCode == http.StatusUnauthorized {
 			return true, errRefused
 		}
@@ -381,8 +383,8 @@ func testCredentialsCloses(t *testing.T, ctx context.Context) {
 	if err := get(ctx, v, "/"); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-ended; !errors.Is(err, errCredentialClosed) {
-		t.Errorf("the stream has ended with %v, want %v", err, errCredentialClosed)
+	if err := <-ended; !errors.Is(err, credtransport.ErrClosed) {
+		t.Errorf("the stream has ended with %v, want %v", err, credtransport.ErrClosed)
 	}
 	again := openStream(t, ctx, v)
 	if !isOpen(again) {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/markers"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -20,10 +21,8 @@ import (
 // works on the goroutine of the object's worker, and keeps no state.
 
 const (
-	defaultDiffBaseKey = "last-handled-configuration"
-	trackedKey         = "tracked-fields" // ours alone; operators in Python leave it untouched
-	formerKey          = "handling-base"  // of version 0.1.0, which is not read any more, only removed
-	lastAppliedKey     = "kubectl.kubernetes.io/last-applied-configuration"
+	trackedKey = "tracked-fields" // ours alone; operators in Python leave it untouched
+	formerKey  = "handling-base"  // of version 0.1.0, which is not read any more, only removed
 )
 
 // Essence is the tracked part of an object: what its users decide about, without what Kubernetes
@@ -155,7 +154,7 @@ func (e *Essence) dropAnnotations(fits func(key []byte) bool) {
 		return
 	}
 	if raw, ok := meta.Raw("annotations"); ok {
-		if rest, changed := filterMembers(raw, fits); changed {
+		if rest, changed := markers.FilterMembers(raw, fits); changed {
 			meta.Put("annotations", rest)
 			e.raw = nil
 		}
@@ -190,7 +189,7 @@ func buildEssence(body *Body, fields []FieldPath) *Essence {
 		meta.Put("labels", body.labels)
 	}
 	if body.annotations != nil {
-		rest, _ := filterMembers(body.annotations, findManaged(body.annotations).own)
+		rest, _ := markers.FilterMembers(body.annotations, markers.FindManaged(body.annotations).Own)
 		meta.Put("annotations", rest)
 	}
 	if len(meta.Members) > 0 {
@@ -211,7 +210,7 @@ func (e *Essence) restore(body *Body, keys []string) {
 	}
 	switch {
 	case keys[0] == "metadata" && len(keys) == 1:
-		rest, _ := filterMembers(body.meta, volatileMeta)
+		rest, _ := markers.FilterMembers(body.meta, markers.VolatileMeta)
 		e.root.Put("metadata", rest)
 		return
 	case keys[0] == "metadata" && (keys[1] == "resourceVersion" || keys[1] == "managedFields"):
@@ -222,79 +221,6 @@ func (e *Essence) restore(body *Body, keys []string) {
 		}
 	}
 	// All other stanzas are in the essence as a whole.
-}
-
-// volatileMeta reports whether metadata change with each patch, or with the object's identity.
-func volatileMeta(key []byte) bool {
-	switch string(key) {
-	case "resourceVersion", "managedFields", "generation", "uid":
-		return true
-	}
-	return false
-}
-
-// managedPrefixes are the prefixes of annotations that operators like us have marked as theirs.
-type managedPrefixes [][]byte
-
-func findManaged(annotations []byte) managedPrefixes {
-	return findPrefixes(annotations, func(_, name []byte) bool { return string(name) == managedMarker })
-}
-
-// findUnmarked finds the prefixes of operators that are not marked, because they begin with "kopf.", but that have a last handled state.
-func findUnmarked(annotations []byte) managedPrefixes {
-	return findPrefixes(annotations, func(prefix, name []byte) bool {
-		return string(name) == defaultDiffBaseKey && bytes.HasPrefix(prefix, []byte("kopf.")) && string(prefix) != defaultPrefix
-	})
-}
-
-// findPrefixes finds the prefixes of annotations whose prefix and name fit.
-func findPrefixes(annotations []byte, fits func(prefix, name []byte) bool) managedPrefixes {
-	var found managedPrefixes
-	_ = rawjson.EachMember(annotations, func(quoted, _ []byte) bool { // what is malformed is not there
-		if prefix, name, ok := bytes.Cut(rawjson.Text(quoted), []byte("/")); ok && fits(prefix, name) {
-			found = append(found, prefix)
-		}
-		return true
-	})
-	return found
-}
-
-// under reports whether a key is under one of the prefixes.
-func (m managedPrefixes) under(key []byte) bool {
-	return slices.ContainsFunc(m, func(prefix []byte) bool { return hasPrefix(key, string(prefix)) })
-}
-
-// own reports whether a key is that of an operator like us, or of kubectl, and not of a user.
-func (m managedPrefixes) own(key []byte) bool {
-	if string(key) == lastAppliedKey {
-		return true
-	}
-	prefix, _, ok := bytes.Cut(key, []byte("/"))
-	return ok && (string(prefix) == defaultPrefix || bytes.HasSuffix(prefix, []byte("."+defaultPrefix)) || m.under(key))
-}
-
-// filterMembers returns the object in raw without the members whose keys fit, and whether there were any.
-func filterMembers(raw []byte, fits func(key []byte) bool) ([]byte, bool) {
-	found := false
-	_ = rawjson.EachMember(raw, func(quoted, _ []byte) bool { // what is malformed is not there
-		found = fits(rawjson.Text(quoted))
-		return !found
-	})
-	if !found {
-		return raw, false
-	}
-	rest := append(make([]byte, 0, len(raw)), '{')
-	_ = rawjson.EachMember(raw, func(quoted, value []byte) bool { // as above
-		if fits(rawjson.Text(quoted)) {
-			return true
-		}
-		if len(rest) > 1 {
-			rest = append(rest, ',')
-		}
-		rest = append(append(append(rest, quoted...), ':'), value...)
-		return true
-	})
-	return append(rest, '}'), true
 }
 
 // DiffBaseStorage keeps the essence of an object as it was last handled. What is to be written goes into the patch
@@ -338,7 +264,7 @@ type AnnotationsDiffBaseStorage struct {
 }
 
 func (s *AnnotationsDiffBaseStorage) keys(body *Body) []string {
-	return annotationKeys(s.Prefix, orElse(s.Key, defaultDiffBaseKey), body, s.V2Only)
+	return annotationKeys(s.Prefix, orElse(s.Key, markers.LastHandled), body, s.V2Only)
 }
 
 // Build implements [DiffBaseStorage].
@@ -352,9 +278,9 @@ func (s *AnnotationsDiffBaseStorage) strip(e *Essence, body *Body) {
 	for _, field := range s.IgnoredFields {
 		e.Remove(field)
 	}
-	prefix, keys := orElse(s.Prefix, defaultPrefix), []string(nil)
+	prefix, keys := orElse(s.Prefix, markers.DefaultPrefix), []string(nil)
 	e.dropAnnotations(func(key []byte) bool {
-		if !hasPrefix(key, prefix) {
+		if !markers.HasPrefix(key, prefix) {
 			return false
 		}
 		if keys == nil { // rarely needed: most own annotations are gone already
@@ -417,7 +343,7 @@ type StatusDiffBaseStorage struct {
 }
 
 func (s *StatusDiffBaseStorage) field() []string {
-	return statusField(s.Field, s.Name, defaultDiffBaseKey)
+	return statusField(s.Field, s.Name, markers.LastHandled)
 }
 
 // Build implements [DiffBaseStorage].
@@ -570,8 +496,8 @@ func (p *PersistenceSettings) stripRecords(e *Essence, body *Body) {
 // dropOthers takes out of an essence what operators keep on the object whose prefixes begin with "kopf.": these are not
 // marked, so that operators in Python take each other's annotations for changes (CH-T27). They are known by their last handled states.
 func dropOthers(e *Essence, body *Body) *Essence {
-	if others := findUnmarked(body.annotations); e != nil && len(others) > 0 {
-		e.dropAnnotations(others.under)
+	if others := markers.FindUnmarked(body.annotations); e != nil && len(others) > 0 {
+		e.dropAnnotations(others.Under)
 		e.dropEmpty()
 	}
 	return e
@@ -597,8 +523,8 @@ func purgeEssence(d DiffBaseStorage, body *Body, patch *Patch) {
 // what is missing for a change. It is nil if there is nothing of that, and for operators whose own prefix is not marked: each of two such operators would store
 // what the other one has stored.
 func (p *PersistenceSettings) withOthers(body *Body, fields []FieldPath) *Essence {
-	unmarked := func(prefix string) bool { return strings.HasPrefix(prefix, "kopf.") && prefix != defaultPrefix }
-	if len(findUnmarked(body.annotations)) == 0 || slices.ContainsFunc(prefixesOf(p.DiffBaseStorage), unmarked) {
+	unmarked := func(prefix string) bool { return strings.HasPrefix(prefix, "kopf.") && prefix != markers.DefaultPrefix }
+	if len(markers.FindUnmarked(body.annotations)) == 0 || slices.ContainsFunc(prefixesOf(p.DiffBaseStorage), unmarked) {
 		return nil
 	}
 	return essenceOf(body, fields, p)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kopf-go/kopf/internal/markers"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -385,7 +386,7 @@ func plainEssence(object map[string]any, fields, ignored []FieldPath) map[string
 	for key := range rawjson.AsMap(annotations) {
 		prefix, _, ok := strings.Cut(key, "/")
 		_, managed := rawjson.AsMap(rawjson.AsMap(object["metadata"])["annotations"])[prefix+"/kopf-managed"]
-		if key == lastAppliedKey || ok && (managed || prefix == defaultPrefix || strings.HasSuffix(prefix, "."+defaultPrefix)) {
+		if key == markers.LastApplied || ok && (managed || prefix == markers.DefaultPrefix || strings.HasSuffix(prefix, "."+markers.DefaultPrefix)) {
 			delete(rawjson.AsMap(annotations), key)
 		}
 	}
@@ -414,7 +415,7 @@ func plainEssence(object map[string]any, fields, ignored []FieldPath) map[string
 	}
 	annotations, _ = rawjson.Lookup(e, "metadata", "annotations")
 	for key := range rawjson.AsMap(annotations) {
-		if strings.HasPrefix(key, defaultPrefix+"/") {
+		if strings.HasPrefix(key, markers.DefaultPrefix+"/") {
 			delete(rawjson.AsMap(annotations), key)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/kopf-go/kopf/internal/credtransport"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -57,8 +58,8 @@ func FuzzRecord(f *testing.F) {
 		if err != nil || again == nil {
 			t.Fatalf("%q is stored as %v, which cannot be read: %v", text, patch.Map(), err)
 		}
-		if want := record.members(true).encoded(); !bytes.Equal(again.members(true).encoded(), want) {
-			t.Errorf("%q is stored as %s, and read as %s", text, want, again.members(true).encoded())
+		if want := record.members(true).Encoded(); !bytes.Equal(again.members(true).Encoded(), want) {
+			t.Errorf("%q is stored as %s, and read as %s", text, want, again.members(true).Encoded())
 		}
 		if again.changed() {
 			t.Errorf("%q is stored and read, and would be stored again", text)
@@ -102,7 +103,7 @@ func FuzzPEM(f *testing.F) {
 	f.Add([]byte(base64.StdEncoding.EncodeToString([]byte("-----BEGIN X-----\nQUJD\n-----END X-----\n"))))
 	f.Add([]byte("hunter2hunter2"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		text, err := pemOf("the key", data)
+		text, err := credtransport.PemOf("the key", data)
 		if err != nil {
 			if len(data) > 8 && !strings.Contains("the key is neither PEM nor base64 of it has no in", string(data)) && strings.Contains(err.Error(), string(data)) {
 				t.Errorf("%q is told: %v", data, err)
@@ -112,7 +113,7 @@ func FuzzPEM(f *testing.F) {
 		if block, _ := pem.Decode(text); block == nil {
 			t.Errorf("%q gives %q, which is no PEM", data, text)
 		}
-		if again, err := pemOf("the key", []byte(base64.StdEncoding.EncodeToString(text))); err != nil || !bytes.Equal(again, text) {
+		if again, err := credtransport.PemOf("the key", []byte(base64.StdEncoding.EncodeToString(text))); err != nil || !bytes.Equal(again, text) {
 			t.Errorf("%q gives %q, and in base64 %q (%v)", data, text, again, err)
 		}
 		info := &ConnectionInfo{CertificateData: data, KeyData: data}
@@ -159,21 +160,6 @@ func FuzzConnection(f *testing.F) {
 		var wire bytes.Buffer
 		if sent.Write(&wire) == nil && (strings.Count(wire.String(), "\r\n\r\n") > 1 || strings.Count(wire.String(), "\r\n") > 8) {
 			t.Errorf("more is sent than was meant: %q", wire.String()) // Write replaces line breaks by spaces
-		}
-	})
-}
-
-// FuzzHeaderKey writes keys of impersonation as parts of headers, as servers read them.
-func FuzzHeaderKey(f *testing.F) {
-	f.Add("example.com/scopes")
-	f.Add("a%41\r\nX: é")
-	f.Fuzz(func(t *testing.T, key string) {
-		escaped := escapeHeaderKey(key)
-		if back, err := url.PathUnescape(escaped); err != nil || back != key {
-			t.Errorf("%q is written as %q, and read as %q (%v)", key, escaped, back, err)
-		}
-		if strings.ContainsFunc(escaped, func(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune(`()<>@,;:\"/[]?={}`, r) }) {
-			t.Errorf("%q is written as %q, which cannot be in the name of a header", key, escaped)
 		}
 	})
 }

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/credtransport"
 	"github.com/kopf-go/kopf/internal/kubeconfig"
 	"github.com/kopf-go/kopf/internal/rawjson"
 	"github.com/kopf-go/kopf/internal/yaml"
@@ -344,14 +345,14 @@ func TestInjections(t *testing.T) {
 }
 
 func TestConcealingProxy(t *testing.T) {
-	choose := concealingProxy(func(*http.Request) (*url.URL, error) {
+	choose := credtransport.ConcealingProxy(func(*http.Request) (*url.URL, error) {
 		return nil, errors.New(`invalid proxy address "http://u:hunter2hunter2@ x"`)
 	})
 	if _, err := choose(nil); err == nil || strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("got %v", err)
 	}
 	want := &url.URL{Host: "proxy"}
-	if got, err := concealingProxy(func(*http.Request) (*url.URL, error) { return want, nil })(nil); got != want || err != nil {
+	if got, err := credtransport.ConcealingProxy(func(*http.Request) (*url.URL, error) { return want, nil })(nil); got != want || err != nil {
 		t.Errorf("got %v, %v", got, err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/funcid"
+	"github.com/kopf-go/kopf/internal/markers"
 )
 
 // This file is where handlers are registered: a function for each family, with its options. What
@@ -257,7 +258,7 @@ func (r *Registry) onChange(kind handlerKind, s Selector, field FieldPath, fn Ch
 }
 
 // reservedIDs are names of annotations, in which the progress of a handler would meet something else.
-var reservedIDs = []HandlerID{handlingID, defaultDiffBaseKey, trackedKey, formerKey, managedMarker, defaultTouchKey, handledUIDKey}
+var reservedIDs = []HandlerID{handlingID, markers.LastHandled, trackedKey, formerKey, markers.Managed, defaultTouchKey, handledUIDKey}
 
 // newChange makes a handler of changes of its options.
 func newChange(kind handlerKind, s Selector, field FieldPath, fn ChangeFunc, o *ChangeOptions) (*handler, error) {

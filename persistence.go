@@ -13,7 +13,8 @@ import (
 
 	"github.com/kopf-go/kopf/internal/blake2b"
 	"github.com/kopf-go/kopf/internal/cut"
-	"github.com/kopf-go/kopf/internal/iso8601"
+	"github.com/kopf-go/kopf/internal/markers"
+	"github.com/kopf-go/kopf/internal/progressrecord"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -22,10 +23,8 @@ import (
 // in Python, byte for byte. It computes on the goroutine of the object's worker, and keeps no state.
 
 const (
-	defaultPrefix   = "kopf.zalando.org"
 	defaultTouchKey = "touch-dummy"
 	defaultName     = "kopf" // of the stanza in the status
-	managedMarker   = "kopf-managed"
 	handledUIDKey   = "handled-uid"
 	maxNameLength   = 63 // of an annotation's name, by the rules of Kubernetes; of old, with its prefix
 )
@@ -51,97 +50,43 @@ func (r *ProgressRecord) finished() bool { return r.Success || r.Failure }
 
 // changed reports whether what would be stored differs from what was read: by
 // value, so another spelling of a time counts, the order of keys does not.
-func (r *ProgressRecord) changed() bool { return !rawjson.Equal(r.members(false).decoded(), r.stored) }
-
-// recordMember is a key with its value, nil if it is unset.
-type recordMember struct {
-	key   string
-	value any
-}
-
-type recordMembers []recordMember
+func (r *ProgressRecord) changed() bool { return !rawjson.Equal(r.members(false).Decoded(), r.stored) }
 
 // members returns the keys of the record in their order; the unset ones only if they are asked for.
-func (r *ProgressRecord) members(unset bool) recordMembers {
-	all := recordMembers{
-		{"started", recordTimestamp(r.Started)},
-		{"stopped", recordTimestamp(r.Stopped)},
-		{"delayed", recordTimestamp(r.Delayed)},
-		{"purpose", nil},
-		{"retries", json.Number(strconv.Itoa(min(r.Retries, maxCount)))},
-		{"success", r.Success},
-		{"failure", r.Failure},
-		{"message", nil},
-		{"subrefs", nil},
+func (r *ProgressRecord) members(unset bool) progressrecord.Members {
+	all := progressrecord.Members{
+		{Key: "started", Value: progressrecord.Timestamp(r.Started)},
+		{Key: "stopped", Value: progressrecord.Timestamp(r.Stopped)},
+		{Key: "delayed", Value: progressrecord.Timestamp(r.Delayed)},
+		{Key: "purpose", Value: nil},
+		{Key: "retries", Value: json.Number(strconv.Itoa(min(r.Retries, progressrecord.MaxCount)))},
+		{Key: "success", Value: r.Success},
+		{Key: "failure", Value: r.Failure},
+		{Key: "message", Value: nil},
+		{Key: "subrefs", Value: nil},
 	}
 	if r.Purpose != "" {
-		all[3].value = string(r.Purpose)
+		all[3].Value = string(r.Purpose)
 	}
 	if r.Message != nil {
-		all[7].value = *r.Message
+		all[7].Value = *r.Message
 	}
 	if len(r.Subrefs) > 0 {
 		refs := make([]any, len(r.Subrefs))
 		for i, ref := range slices.Sorted(slices.Values(r.Subrefs)) {
 			refs[i] = ref
 		}
-		all[8].value = refs
+		all[8].Value = refs
 	}
 	if unset {
 		return all
 	}
-	return slices.DeleteFunc(all, func(m recordMember) bool { return m.value == nil })
-}
-
-func (r recordMembers) decoded() map[string]any {
-	m := make(map[string]any, len(r))
-	for _, one := range r {
-		m[one.key] = one.value
-	}
-	return m
-}
-
-// encoded returns the members as compact JSON in pure ASCII.
-func (r recordMembers) encoded() []byte {
-	b := []byte{'{'}
-	for i, m := range r {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(rawjson.AppendString(b, m.key), ':')
-		switch v := m.value.(type) {
-		case nil:
-			b = append(b, "null"...)
-		case bool:
-			b = strconv.AppendBool(b, v)
-		case json.Number:
-			b = append(b, v...)
-		case string:
-			b = rawjson.AppendString(b, v)
-		case []any:
-			b = append(b, '[')
-			for j, item := range v {
-				if j > 0 {
-					b = append(b, ',')
-				}
-				b = rawjson.AppendString(b, item.(string))
-			}
-			b = append(b, ']')
-		}
-	}
-	return append(b, '}')
-}
-
-func recordTimestamp(t time.Time) any {
-	if t.IsZero() {
-		return nil
-	}
-	return t.UTC().Format(iso8601.Layout)
+	return slices.DeleteFunc(all, func(m progressrecord.Member) bool { return m.Value == nil })
 }
 
 // MarshalJSON writes the record as it is stored in annotations: the set keys in their
 // fixed order, the times in UTC with microseconds. It never fails.
-func (r ProgressRecord) MarshalJSON() ([]byte, error) { return r.members(false).encoded(), nil }
+func (r ProgressRecord) MarshalJSON() ([]byte, error) { return r.members(false).Encoded(), nil }
 
 // UnmarshalJSON reads a stored record. Missing and null keys are unset, unknown ones
 // are ignored. Times can have any form of ISO 8601; without a zone they are in UTC.
@@ -179,30 +124,30 @@ func decodeRecord(v any) (*ProgressRecord, error) {
 func (r *ProgressRecord) decode(key string, value any) (err error) {
 	switch key {
 	case "started":
-		r.Started, err = decodeTime(value)
+		r.Started, err = progressrecord.DecodeTime(value)
 	case "stopped":
-		r.Stopped, err = decodeTime(value)
+		r.Stopped, err = progressrecord.DecodeTime(value)
 	case "delayed":
-		r.Delayed, err = decodeTime(value)
+		r.Delayed, err = progressrecord.DecodeTime(value)
 	case "purpose":
-		s, failed := decodeAs[string](value, "a string")
+		s, failed := progressrecord.DecodeAs[string](value, "a string")
 		r.Purpose, err = Reason(s), failed
 	case "retries":
-		r.Retries, err = decodeCount(value)
+		r.Retries, err = progressrecord.DecodeCount(value)
 	case "success":
-		r.Success, err = decodeAs[bool](value, "a boolean")
+		r.Success, err = progressrecord.DecodeAs[bool](value, "a boolean")
 	case "failure":
-		r.Failure, err = decodeAs[bool](value, "a boolean")
+		r.Failure, err = progressrecord.DecodeAs[bool](value, "a boolean")
 	case "message":
-		s, failed := decodeAs[string](value, "a string")
+		s, failed := progressrecord.DecodeAs[string](value, "a string")
 		r.Message, err = &s, failed
 	case "subrefs":
-		list, failed := decodeAs[[]any](value, "a list")
+		list, failed := progressrecord.DecodeAs[[]any](value, "a list")
 		if failed != nil {
 			return failed
 		}
 		for _, item := range list {
-			s, failed := decodeAs[string](item, "a string")
+			s, failed := progressrecord.DecodeAs[string](item, "a string")
 			if failed != nil {
 				return failed
 			}
@@ -210,42 +155,6 @@ func (r *ProgressRecord) decode(key string, value any) (err error) {
 		}
 	}
 	return err
-}
-
-func decodeAs[T any](value any, want string) (T, error) {
-	v, ok := value.(T)
-	if !ok {
-		return v, fmt.Errorf("%s is expected, not %s", want, rawjson.KindOf(value))
-	}
-	return v, nil
-}
-
-// maxCount is beyond all attempts that were ever made. A larger number is meant to overflow.
-const maxCount = 1 << 30
-
-func decodeCount(value any) (int, error) {
-	n, err := decodeAs[json.Number](value, "a number")
-	if err != nil {
-		return 0, err
-	}
-	count, err := strconv.Atoi(n.String())
-	if err != nil || count < 0 {
-		return 0, fmt.Errorf("a count is expected, not %q", n.String())
-	}
-	return min(count, maxCount), nil
-}
-
-// decodeTime reads a time that can be written again: its year, in UTC, has four digits.
-func decodeTime(value any) (time.Time, error) {
-	s, err := decodeAs[string](value, "a time")
-	if err != nil {
-		return time.Time{}, err
-	}
-	t, err := iso8601.Parse(s)
-	if year := t.UTC().Year(); err == nil && (year < 1 || year > 9999) {
-		err = fmt.Errorf("a time between the years 1 and 9999 is expected, not %q", s)
-	}
-	return t, err
 }
 
 // ProgressStorage keeps the progress of handlers between their attempts. What is to be written goes into the patch that
@@ -315,7 +224,7 @@ func parseRecord(text string) (*ProgressRecord, error) {
 
 // Store implements [ProgressStorage].
 func (s *AnnotationsProgressStorage) Store(id HandlerID, record *ProgressRecord, body *Body, patch *Patch) {
-	text := string(record.members(s.Verbose).encoded())
+	text := string(record.members(s.Verbose).Encoded())
 	for _, key := range s.keys(string(id), body) {
 		patch.put(text, "metadata", "annotations", key)
 	}
@@ -343,8 +252,8 @@ func (s *AnnotationsProgressStorage) Touch(value string, body *Body, patch *Patc
 
 // Clear implements [ProgressStorage].
 func (s *AnnotationsProgressStorage) Clear(essence *Essence) {
-	prefix := orElse(s.Prefix, defaultPrefix)
-	essence.dropAnnotations(func(key []byte) bool { return hasPrefix(key, prefix) })
+	prefix := orElse(s.Prefix, markers.DefaultPrefix)
+	essence.dropAnnotations(func(key []byte) bool { return markers.HasPrefix(key, prefix) })
 	essence.dropEmpty()
 }
 
@@ -395,7 +304,7 @@ func (s *StatusProgressStorage) Fetch(id HandlerID, body *Body) (*ProgressRecord
 // Store implements [ProgressStorage]. Unset keys are sent as nulls, because a merge
 // patch would keep their former values.
 func (s *StatusProgressStorage) Store(id HandlerID, record *ProgressRecord, body *Body, patch *Patch) {
-	patch.put(record.members(true).decoded(), s.field(id)...)
+	patch.put(record.members(true).Decoded(), s.field(id)...)
 }
 
 // Purge implements [ProgressStorage].
@@ -553,11 +462,11 @@ func purgeField(body *Body, patch *Patch, path ...string) {
 // markPrefix marks a prefix as that of an operator of our kind, so that others do not
 // take its annotations for changes of the user's.
 func markPrefix(prefix string, body *Body, patch *Patch) {
-	prefix = orElse(prefix, defaultPrefix)
+	prefix = orElse(prefix, markers.DefaultPrefix)
 	if strings.HasPrefix(prefix, "kopf.") {
 		return
 	}
-	key := prefix + "/" + managedMarker
+	key := prefix + "/" + markers.Managed
 	if _, ok := body.Annotation(key); ok {
 		return
 	}
@@ -600,7 +509,7 @@ func (p *PersistenceSettings) warnings() []string {
 		if len(prefix) > maxPrefixLength {
 			all = append(all, fmt.Sprintf("the prefix %q of annotations is longer than %d characters: Kubernetes may refuse its keys", prefix, maxPrefixLength))
 		}
-		if strings.HasPrefix(prefix, "kopf.") && prefix != defaultPrefix {
+		if strings.HasPrefix(prefix, "kopf.") && prefix != markers.DefaultPrefix {
 			all = append(all, fmt.Sprintf("the prefix %q of annotations begins with \"kopf.\": other operators do not see that its annotations are those of an operator, and take them for changes; use another one", prefix))
 		}
 	}
@@ -632,7 +541,7 @@ func prefixesOf(storage any) []string {
 // annotationKeys returns the keys of annotations for an id on an object, in the order in which
 // they are read: those of both versions, or one where they are the same.
 func annotationKeys(prefix, id string, body *Body, v2only bool) []string {
-	prefix = orElse(prefix, defaultPrefix) + "/"
+	prefix = orElse(prefix, markers.DefaultPrefix) + "/"
 	id = markedID(id, body)
 	name := replaceUnsafe(id)
 	v2 := name
@@ -688,12 +597,6 @@ func replaceUnsafe(id string) string {
 func hashSuffix(name string) string {
 	digest := base64.RawStdEncoding.EncodeToString(blake2b.Sum([]byte(name), 4))
 	return "-" + strings.NewReplacer("+", "-", "/", ".").Replace(digest)
-}
-
-// hasPrefix reports whether a key of an annotation is under a prefix.
-func hasPrefix(key []byte, prefix string) bool {
-	n := len(prefix)
-	return len(key) > n && key[n] == '/' && string(key[:n]) == prefix
 }
 
 func orElse(s, otherwise string) string {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kopf-go/kopf/internal/progressrecord"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -170,7 +171,7 @@ func TestProgressStoredForm(t *testing.T) {
 			if err != nil || got == nil {
 				t.Fatalf("what was stored is read as %v, %v", got, err)
 			}
-			if diff := cmp.Diff(retried().members(true), got.members(true), cmp.AllowUnexported(recordMember{})); diff != "" {
+			if diff := cmp.Diff(retried().members(true), got.members(true), cmp.AllowUnexported(progressrecord.Member{})); diff != "" {
 				t.Errorf("what was stored is read as (-want +got)\n%s", diff)
 			}
 			if got, err := s.Fetch("other", stored); got != nil || err != nil {

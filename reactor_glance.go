@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 
+	"github.com/kopf-go/kopf/internal/markers"
 	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
@@ -89,11 +90,11 @@ func (p *prefilter) progress(storage ProgressStorage) bool {
 	}
 	switch s := storage.(type) {
 	case *AnnotationsProgressStorage:
-		p.prefixes = append(p.prefixes, orElse(s.Prefix, defaultPrefix))
+		p.prefixes = append(p.prefixes, orElse(s.Prefix, markers.DefaultPrefix))
 	case *StatusProgressStorage:
 		return status(s)
 	case *SmartProgressStorage:
-		p.prefixes = append(p.prefixes, orElse(s.Prefix, defaultPrefix))
+		p.prefixes = append(p.prefixes, orElse(s.Prefix, markers.DefaultPrefix))
 		return status(s.status())
 	default:
 		return false
@@ -107,7 +108,7 @@ func (p *prefilter) base(storage DiffBaseStorage) bool {
 	case *AnnotationsDiffBaseStorage:
 		keys := s.keys(nil)
 		p.annotation = keys[0]
-		p.prefixes = append(p.prefixes, orElse(s.Prefix, defaultPrefix))
+		p.prefixes = append(p.prefixes, orElse(s.Prefix, markers.DefaultPrefix))
 		p.keys = append(s.withKey(trackedKey).(*AnnotationsDiffBaseStorage).keys(nil), keys...)
 		return len(keys) == 1 && len(s.IgnoredFields) == 0
 	case *StatusDiffBaseStorage:
@@ -347,7 +348,7 @@ func (p *prefilter) ownerOf(key []byte) annotationOwner {
 	prefix, name, ok := bytes.Cut(key, []byte("/"))
 	is := func(text string) bool { return text == string(prefix) }
 	switch {
-	case string(key) == lastAppliedKey:
+	case string(key) == markers.LastApplied:
 		return ownerKopf
 	case !ok:
 		return ownerUser
@@ -355,11 +356,11 @@ func (p *prefilter) ownerOf(key []byte) annotationOwner {
 		switch {
 		case string(key) == p.annotation:
 			return ownerDiffBase
-		case string(name) == managedMarker, slices.ContainsFunc(p.keys, func(k string) bool { return k == string(key) }):
+		case string(name) == markers.Managed, slices.ContainsFunc(p.keys, func(k string) bool { return k == string(key) }):
 			return ownerKopf
 		}
 		return ownerProgress
-	case string(prefix) == defaultPrefix, bytes.HasSuffix(prefix, []byte("."+defaultPrefix)):
+	case string(prefix) == markers.DefaultPrefix, bytes.HasSuffix(prefix, []byte("."+markers.DefaultPrefix)):
 		return ownerKopf
 	}
 	return ownerUser // or another operator's, which are not in what is stored: then the cycle decides

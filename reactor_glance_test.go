@@ -14,6 +14,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/kopf-go/kopf/internal/markers"
 	"github.com/kopf-go/kopf/internal/pauser"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
@@ -150,8 +151,8 @@ var mutations = map[string]func(object map[string]any){
 	"the state of another":       annotating("kopf.others.dev/last-handled-configuration", "{}"),
 	"no labels":                  func(o map[string]any) { delete(o["metadata"].(map[string]any), "labels") },
 	"an annotation of a user":    annotating("note", "new"),
-	"one of kubectl":             annotating(lastAppliedKey, "{}"),
-	"one of our kind":            annotating("x."+defaultPrefix+"/y", "z"),
+	"one of kubectl":             annotating(markers.LastApplied, "{}"),
+	"one of our kind":            annotating("x."+markers.DefaultPrefix+"/y", "z"),
 	"a damaged state":            annotating("kopf.zalando.org/last-handled-configuration", `{"spec":`),
 	"a state with another order": annotating("kopf.zalando.org/last-handled-configuration", `{"metadata":{}, "spec": {"a":1}}`),
 	"the state of nothing":       annotating("kopf.zalando.org/last-handled-configuration", "null"),

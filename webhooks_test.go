@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/certs"
+	"github.com/kopf-go/kopf/internal/credtransport"
 )
 
 func TestHostOfCertificate(t *testing.T) {
@@ -215,7 +216,7 @@ func init() {
 
 // fakeNgrok opens no tunnel, but says so. The address has the number of the start in it.
 func fakeNgrok(dir string) error {
-	if fileExists(filepath.Join(dir, "fail")) {
+	if credtransport.FileExists(filepath.Join(dir, "fail")) {
 		return errors.New("authentication failed")
 	}
 	starts, err := filepath.Glob(filepath.Join(dir, "start-*"))
@@ -334,7 +335,7 @@ func TestWebhookNgrokTunnel(t *testing.T) {
 		if err := stop(); err != nil {
 			t.Errorf("the server has returned %v", err)
 		}
-		if runtime.GOOS != "windows" && !fileExists(filepath.Join(dir, "interrupted")) {
+		if runtime.GOOS != "windows" && !credtransport.FileExists(filepath.Join(dir, "interrupted")) {
 			t.Error("the program has not been asked to end")
 		}
 		if _, err := net.Dial("tcp", strings.TrimPrefix(local, "http://")); err == nil {

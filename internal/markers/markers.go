@@ -1,0 +1,97 @@
+// Package markers tells annotations and metadata that operators write from those of users.
+package markers
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
+)
+
+// The names that operators put on objects.
+const (
+	DefaultPrefix = "kopf.zalando.org"                                 // of annotations, where none is set
+	LastHandled   = "last-handled-configuration"                       // the name of the annotation with the last handled state
+	Managed       = "kopf-managed"                                     // the name of the annotation that marks a prefix as an operator's
+	LastApplied   = "kubectl.kubernetes.io/last-applied-configuration" // the annotation of kubectl
+)
+
+// HasPrefix reports whether a key of an annotation is under a prefix.
+func HasPrefix(key []byte, prefix string) bool {
+	n := len(prefix)
+	return len(key) > n && key[n] == '/' && string(key[:n]) == prefix
+}
+
+// VolatileMeta reports whether metadata change with each patch, or with the object's identity.
+func VolatileMeta(key []byte) bool {
+	switch string(key) {
+	case "resourceVersion", "managedFields", "generation", "uid":
+		return true
+	}
+	return false
+}
+
+// Prefixes are the prefixes of annotations that operators like us have marked as theirs.
+type Prefixes [][]byte
+
+// FindManaged finds the prefixes that are marked.
+func FindManaged(annotations []byte) Prefixes {
+	return findPrefixes(annotations, func(_, name []byte) bool { return string(name) == Managed })
+}
+
+// FindUnmarked finds the prefixes of operators that are not marked, because they begin with "kopf.", but that have a last handled state.
+func FindUnmarked(annotations []byte) Prefixes {
+	return findPrefixes(annotations, func(prefix, name []byte) bool {
+		return string(name) == LastHandled && bytes.HasPrefix(prefix, []byte("kopf.")) && string(prefix) != DefaultPrefix
+	})
+}
+
+// findPrefixes finds the prefixes of annotations whose prefix and name fit.
+func findPrefixes(annotations []byte, fits func(prefix, name []byte) bool) Prefixes {
+	var found Prefixes
+	_ = rawjson.EachMember(annotations, func(quoted, _ []byte) bool { // what is malformed is not there
+		if prefix, name, ok := bytes.Cut(rawjson.Text(quoted), []byte("/")); ok && fits(prefix, name) {
+			found = append(found, prefix)
+		}
+		return true
+	})
+	return found
+}
+
+// Under reports whether a key is under one of the prefixes.
+func (p Prefixes) Under(key []byte) bool {
+	return slices.ContainsFunc(p, func(prefix []byte) bool { return HasPrefix(key, string(prefix)) })
+}
+
+// Own reports whether a key is that of an operator like us, or of kubectl, and not of a user.
+func (p Prefixes) Own(key []byte) bool {
+	if string(key) == LastApplied {
+		return true
+	}
+	prefix, _, ok := bytes.Cut(key, []byte("/"))
+	return ok && (string(prefix) == DefaultPrefix || bytes.HasSuffix(prefix, []byte("."+DefaultPrefix)) || p.Under(key))
+}
+
+// FilterMembers returns the object in raw without the members whose keys fit, and whether there were any.
+func FilterMembers(raw []byte, fits func(key []byte) bool) ([]byte, bool) {
+	found := false
+	_ = rawjson.EachMember(raw, func(quoted, _ []byte) bool { // what is malformed is not there
+		found = fits(rawjson.Text(quoted))
+		return !found
+	})
+	if !found {
+		return raw, false
+	}
+	rest := append(make([]byte, 0, len(raw)), '{')
+	_ = rawjson.EachMember(raw, func(quoted, value []byte) bool { // as above
+		if fits(rawjson.Text(quoted)) {
+			return true
+		}
+		if len(rest) > 1 {
+			rest = append(rest, ',')
+		}
+		rest = append(append(append(rest, quoted...), ':'), value...)
+		return true
+	})
+	return append(rest, '}'), true
+}

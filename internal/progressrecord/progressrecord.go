@@ -1,0 +1,104 @@
+// Package progressrecord writes and reads the parts of records of progress as the annotations of objects have them.
+package progressrecord
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/kopf-go/kopf/internal/iso8601"
+	"github.com/kopf-go/kopf/internal/rawjson"
+)
+
+// Member is a key with its value, nil if it is unset.
+type Member struct {
+	Key   string
+	Value any
+}
+
+// Members are the members of a record in their order.
+type Members []Member
+
+// Decoded returns the members as decoded JSON.
+func (r Members) Decoded() map[string]any {
+	m := make(map[string]any, len(r))
+	for _, one := range r {
+		m[one.Key] = one.Value
+	}
+	return m
+}
+
+// Encoded returns the members as compact JSON in pure ASCII.
+func (r Members) Encoded() []byte {
+	b := []byte{'{'}
+	for i, m := range r {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(rawjson.AppendString(b, m.Key), ':')
+		switch v := m.Value.(type) {
+		case nil:
+			b = append(b, "null"...)
+		case bool:
+			b = strconv.AppendBool(b, v)
+		case json.Number:
+			b = append(b, v...)
+		case string:
+			b = rawjson.AppendString(b, v)
+		case []any:
+			b = append(b, '[')
+			for j, item := range v {
+				if j > 0 {
+					b = append(b, ',')
+				}
+				b = rawjson.AppendString(b, item.(string))
+			}
+			b = append(b, ']')
+		}
+	}
+	return append(b, '}')
+}
+
+func Timestamp(t time.Time) any {
+	if t.IsZero() {
+		return nil
+	}
+	return t.UTC().Format(iso8601.Layout)
+}
+
+func DecodeAs[T any](value any, want string) (T, error) {
+	v, ok := value.(T)
+	if !ok {
+		return v, fmt.Errorf("%s is expected, not %s", want, rawjson.KindOf(value))
+	}
+	return v, nil
+}
+
+// MaxCount is beyond all attempts that were ever made. A larger number is meant to overflow.
+const MaxCount = 1 << 30
+
+func DecodeCount(value any) (int, error) {
+	n, err := DecodeAs[json.Number](value, "a number")
+	if err != nil {
+		return 0, err
+	}
+	count, err := strconv.Atoi(n.String())
+	if err != nil || count < 0 {
+		return 0, fmt.Errorf("a count is expected, not %q", n.String())
+	}
+	return min(count, MaxCount), nil
+}
+
+// DecodeTime reads a time that can be written again: its year, in UTC, has four digits.
+func DecodeTime(value any) (time.Time, error) {
+	s, err := DecodeAs[string](value, "a time")
+	if err != nil {
+		return time.Time{}, err
+	}
+	t, err := iso8601.Parse(s)
+	if year := t.UTC().Year(); err == nil && (year < 1 || year > 9999) {
+		err = fmt.Errorf("a time between the years 1 and 9999 is expected, not %q", s)
+	}
+	return t, err
+}
