@@ -34,8 +34,8 @@ var rules = struct {
 	timeless   string   // the files that may not read the clock
 	banned     []string // what no file may import
 }{
-	goroutines: "admission.go admission_configuration.go client.go credentials.go daemons.go events.go execution.go indexing.go " +
-		"kopf.go activities.go apiserver.go auth_transport.go cli.go observation.go pausing.go peering.go probing.go queue.go reactor.go reactor_sending.go testing.go watching.go webhooks.go",
+	goroutines: "admission.go cli.go credentials.go daemons.go events.go peering.go " +
+		"probes.go queue.go reactor_writes.go testing.go transport.go watch.go webhooks.go",
 	timeless: "body.go diff.go errors.go filters.go patch.go registry.go resource.go",
 	banned:   []string{"os/exec", "testing", "expvar", "net/http/pprof", "net/http/httptest", "unsafe", "plugin"},
 }

@@ -1,6 +1,8 @@
 package kopf
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,7 +16,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/apiserver"
 	"github.com/kopf-go/kopf/internal/cliflag"
+	"github.com/kopf-go/kopf/internal/embedded"
 	"github.com/kopf-go/kopf/internal/exitguard"
 	"github.com/kopf-go/kopf/internal/hostid"
 	"github.com/kopf-go/kopf/internal/namespaces"
@@ -154,7 +158,7 @@ func (c *command) serve(ctx context.Context, o *runOptions, logger *slog.Logger)
 		c.guard.Limit(settings.Process.UltimateExitingTimeout)
 		op.guard = c.guard
 	}
-	if !o.embedded {
+	if !embedded.Included || !o.embedded {
 		return op.Run(ctx)
 	}
 	return c.embed(ctx, o, op)
@@ -262,11 +266,11 @@ func (o *runOptions) options() []cliflag.Option {
 			Help: "log in with this file instead of those in $KUBECONFIG", Target: &o.kubeconfig},
 		{Long: "context", Variables: "CONTEXT", Value: "NAME",
 			Help: "the context of the kubeconfig, instead of its current one", Target: &o.context},
-		{Commands: "run", Long: "embedded", Variables: "EMBEDDED", Hidden: !canEmbed,
+		{Commands: "run", Long: "embedded", Variables: "EMBEDDED", Hidden: !embedded.Included,
 			Help: "run on an API server in memory, and print how to reach it", Target: &o.embedded},
-		{Commands: "run", Long: "listen", Variables: "LISTEN", Hidden: !canEmbed, Value: "ADDRESS",
+		{Commands: "run", Long: "listen", Variables: "LISTEN", Hidden: !embedded.Included, Value: "ADDRESS",
 			Help: "where the embedded server listens; 127.0.0.1:0, a free port, by default", Target: &o.listen},
-		{Commands: "run", Long: "apply", Variables: "APPLY", Hidden: !canEmbed, Value: "FILE", Repeated: true,
+		{Commands: "run", Long: "apply", Variables: "APPLY", Hidden: !embedded.Included, Value: "FILE", Repeated: true,
 			Help: "load these manifests into the embedded server at the start", Target: &o.apply},
 		{Short: "v", Long: "verbose", Variables: "VERBOSE", Help: "log debugging messages too", Target: &o.log.Verbose},
 		{Short: "d", Long: "debug", Variables: "DEBUG",
@@ -320,7 +324,7 @@ func (o *runOptions) check(command string, given map[string]bool) error {
 		return fmt.Errorf("%s needs the name of the peering object: --peering NAME", command)
 	case command == "freeze" && o.lifetime <= 0:
 		return errors.New("freeze needs to know for how long: --lifetime SECONDS, at least 1")
-	case !canEmbed && (o.embedded || o.listen != "" || len(o.apply) > 0):
+	case !embedded.Included && (o.embedded || o.listen != "" || len(o.apply) > 0):
 		return errNoEmbed
 	case given["embedded"] && o.embedded && (given["kubeconfig"] || given["context"]):
 		return errors.New("--kubeconfig and --context are for a cluster: they do not go together with --embedded")
@@ -465,4 +469,82 @@ func (t *peeringCommand) namespaces(ctx context.Context) ([]string, error) {
 		return true
 	})
 	return names, err
+}
+
+// embed starts the embedded server, loads the manifests, runs the operator on it, and takes all away again.
+func (c *command) embed(ctx context.Context, o *runOptions, op *Operator) (err error) {
+	manifests, err := readManifests(o.apply)
+	if err != nil {
+		return err
+	}
+	server := NewAPIServer(nil)
+	for _, m := range manifests {
+		if err := server.Apply(m.data); err != nil {
+			return fmt.Errorf("%s: %w", m.path, err)
+		}
+	}
+	served, err := server.Listen(cmp.Or(o.listen, "127.0.0.1:0"))
+	if err != nil {
+		return fmt.Errorf("the embedded server: %w", err)
+	}
+	defer func() { err = errors.Join(err, served.Close()) }()
+	path, err := filepath.Abs(embeddedKubeconfig)
+	if err != nil {
+		return err
+	}
+	remove, err := writeKubeconfig(served, path)
+	if err != nil {
+		return err
+	}
+	defer remove()
+	fmt.Fprintf(c.stdout, "export KUBECONFIG=%s\n", path)
+	op.Connection = server.ConnectionInfo()
+	return op.Run(ctx)
+}
+
+// readManifests reads the files before anything is started for them.
+func readManifests(paths []string) ([]manifestFile, error) {
+	var all []manifestFile
+	for _, path := range paths {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, manifestFile{path, data})
+	}
+	return all, nil
+}
+
+// manifestFile is a file to be loaded into the embedded server.
+type manifestFile struct {
+	path string
+	data []byte
+}
+
+// embeddedKubeconfig is where the embedded server's kubeconfig is written. The name is always the same, so that documentation can
+// name it for commands in another terminal.
+const embeddedKubeconfig = "kopf.kubeconfig"
+
+// writeKubeconfig writes the kubeconfig of a server, and returns a function that removes the file again. It does not overwrite a file of another
+// origin, nor that of a server that still runs, whose users would reach the wrong one.
+func writeKubeconfig(served *Served, path string) (remove func(), err error) {
+	if stat, err := os.Lstat(path); err == nil {
+		old, bad := os.ReadFile(path)
+		if !stat.Mode().IsRegular() || bad != nil || !bytes.Contains(old, []byte(`"current-context": "kopf"`)) {
+			return nil, fmt.Errorf("%s is not of an embedded server: it is in the way, and will not be overwritten", path)
+		}
+		if url := apiserver.RunningServer(old); url != "" {
+			return nil, fmt.Errorf("%s belongs to the embedded server at %s, which is running: stop it, or start this one in another folder", path, url)
+		}
+	}
+	if err := served.WriteKubeconfig(path); err != nil {
+		return nil, err
+	}
+	own, err := os.ReadFile(path)
+	return func() {
+		// Another operator in the same folder may have written its own by now.
+		if now, err := os.ReadFile(path); err == nil && bytes.Equal(now, own) {
+			_ = os.Remove(path) // it leads nowhere in any case
+		}
+	}, err
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kopf-go/kopf/internal/embedded"
 	"github.com/kopf-go/kopf/internal/exitguard"
 )
 
@@ -73,7 +74,7 @@ func TestRunOptions(t *testing.T) {
 // skipEmbedded skips a test with options that this build refuses.
 func skipEmbedded(t *testing.T, args string) {
 	t.Helper()
-	if !canEmbed && (strings.Contains(args, "--embedded") || strings.Contains(args, "--listen") || strings.Contains(args, "--apply")) {
+	if !embedded.Included && (strings.Contains(args, "--embedded") || strings.Contains(args, "--listen") || strings.Contains(args, "--apply")) {
 		t.Skip("built without the embedded server")
 	}
 }
