@@ -709,25 +709,6 @@ func (h *handler) objectSelector() any {
 	return map[string]any{"matchExpressions": expressions}
 }
 
-// forHandler returns the way to the handler with the path, as JSON.
-func (c *WebhookClientConfig) forHandler(path string) map[string]any {
-	config := map[string]any{}
-	if c.URL != "" {
-		config["url"] = strings.TrimRight(c.URL, "/") + "/" + webhookname.EscapePath(path)
-	}
-	if s := c.Service; s != nil {
-		service := map[string]any{"namespace": s.Namespace, "name": s.Name, "path": strings.TrimRight(s.Path, "/") + "/" + webhookname.ServicePath(path)}
-		if s.Port != 0 {
-			service["port"] = s.Port
-		}
-		config["service"] = service
-	}
-	if len(c.CABundle) > 0 {
-		config["caBundle"] = base64.StdEncoding.EncodeToString(c.CABundle)
-	}
-	return config
-}
-
 // pathOf returns the path of a handler: its id, with its kind if there is a handler of the other kind with the same id.
 func (s *reviewServer) pathOf(h *handler) string {
 	if !slices.ContainsFunc(s.all, func(o *handler) bool { return o.id == h.id && o.kind != h.kind }) {

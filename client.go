@@ -29,9 +29,6 @@ import (
 // This file makes requests to the API server: with credentials, in a limited number at once, repeated
 // where that helps, and with errors that tell what the server has said. It starts no goroutines.
 
-// Version is the version of the framework.
-const Version = "0.1.0"
-
 // Client talks to the API server. Handlers get the operator's one; [NewClient] makes another.
 // A Client is safe for concurrent use.
 //

@@ -300,25 +300,6 @@ func (c *Client) Delete(ctx context.Context, ref ObjectReference, opts *DeleteOp
 	return c.do(ctx, &request{method: http.MethodDelete, path: path, body: data, contentType: "application/json"})
 }
 
-// Resources returns all resources that the API server has now, but for those of groups that cannot be read. It fails if the groups themselves
-// cannot be.
-func (c *Client) Resources(ctx context.Context) ([]Resource, error) {
-	found, _, err := c.rediscover(ctx)
-	return slices.Clone(found), err
-}
-
-// rediscover reads which resources there are, for those who name objects by kind.
-func (c *Client) rediscover(ctx context.Context) (found []Resource, broken map[string]error, err error) {
-	found, broken, err = c.discover(ctx, nil)
-	if err != nil {
-		return nil, nil, err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.resources = found
-	return found, broken, nil
-}
-
 // objectPath returns the address of one object, never that of all of them: a deletion
 // without a name would be one of everything.
 func (c *Client) objectPath(ctx context.Context, ref ObjectReference, subresource string) (string, error) {

@@ -145,12 +145,15 @@ func stackOf(err error) []byte {
 	return nil
 }
 
-// Attempt returns which attempt of a retried handler this is.
-type Attempt struct {
-	// Retry is the number of attempts that were made before, 0 in the first one.
-	Retry int
-	// Started is when the first attempt became possible.
-	Started time.Time
-	// Runtime is the time from Started until now.
-	Runtime time.Duration
-}
+// ErrorsMode says what becomes of a handler whose error is neither temporary nor permanent. Zero means the default.
+type ErrorsMode int
+
+const (
+	// ErrorsTemporary calls the handler again after its Backoff. It is the default for all but handlers of raw events and
+	// indices.
+	ErrorsTemporary ErrorsMode = iota + 1
+	// ErrorsPermanent fails the handler permanently.
+	ErrorsPermanent
+	// ErrorsIgnored takes the error for a success.
+	ErrorsIgnored
+)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
@@ -373,4 +374,32 @@ func (m *Memo) copy() *Memo {
 		c.values[k] = v
 	}
 	return c
+}
+
+// HandlerID names a handler. It is stored on the objects, so a handler that is renamed
+// loses the progress of the objects that are being handled at that moment.
+type HandlerID string
+
+// Reason is the reason for which change handlers are called.
+type Reason string
+
+// The reasons of changes. The last three never reach a handler.
+const (
+	ReasonCreate Reason = "create" // it has never been handled before
+	ReasonUpdate Reason = "update" // it differs from what was last handled
+	ReasonDelete Reason = "delete" // it is marked for deletion, and held by our finalizer
+	ReasonResume Reason = "resume" // it was there before the operator, and has not changed since it was last handled
+	ReasonNoop   Reason = "noop"   // nothing that we track has changed
+	ReasonFree   Reason = "free"   // marked for deletion, and no longer held by our finalizer
+	ReasonGone   Reason = "gone"   // deleted
+)
+
+// Attempt returns which attempt of a retried handler this is.
+type Attempt struct {
+	// Retry is the number of attempts that were made before, 0 in the first one.
+	Retry int
+	// Started is when the first attempt became possible.
+	Started time.Time
+	// Runtime is the time from Started until now.
+	Runtime time.Duration
 }

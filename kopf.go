@@ -566,3 +566,6 @@ func (r *run) await(ctx context.Context, what string, run func() (any, error)) (
 	}
 	return value, err
 }
+
+// Version is the version of the framework.
+const Version = "0.1.0"

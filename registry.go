@@ -19,19 +19,6 @@ import (
 // This file knows which handlers are registered, and which of them concern a resource. A registry is
 // filled before the operator runs, and only read afterwards.
 
-// ErrorsMode says what becomes of a handler whose error is neither temporary nor permanent. Zero means the default.
-type ErrorsMode int
-
-const (
-	// ErrorsTemporary calls the handler again after its Backoff. It is the default for all but handlers of raw events and
-	// indices.
-	ErrorsTemporary ErrorsMode = iota + 1
-	// ErrorsPermanent fails the handler permanently.
-	ErrorsPermanent
-	// ErrorsIgnored takes the error for a success.
-	ErrorsIgnored
-)
-
 type handlerKind uint8
 
 const (

@@ -245,3 +245,12 @@ func seconds(counts ...int) []time.Duration {
 	}
 	return all
 }
+
+// AdmissionSettings are about admission webhooks.
+type AdmissionSettings struct {
+	// Server receives the reviews from the API server. It is required if there are admission handlers. Defaults to none.
+	Server AdmissionServer
+	// Managed names both a ValidatingWebhookConfiguration and a MutatingWebhookConfiguration, which the operator makes
+	// and keeps up to date. Empty means that the configurations are made by hand. Defaults to empty.
+	Managed string
+}

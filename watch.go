@@ -416,3 +416,21 @@ func statusOf(status *Body, path string) error {
 		RetryAfter: retryAfterDuration(v.Float("details.retryAfterSeconds")),
 	}
 }
+
+// EventType is the type of a watch event.
+type EventType string
+
+// The types of watch events. Listed is the type of the items of a listing, which come
+// before the changes: at the start, and whenever a watch could not go on from where it was.
+const (
+	Listed   EventType = ""         // the object was there when the listing was made
+	Added    EventType = "ADDED"    // the object was created since
+	Modified EventType = "MODIFIED" // the object has changed, in whatever
+	Deleted  EventType = "DELETED"  // the object is gone; its body is the last one that was known
+)
+
+// RawEvent is an event as it came from the API server.
+type RawEvent struct {
+	Type EventType // what has happened
+	Body *Body     // the object after that
+}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,6 +26,7 @@ import (
 	"github.com/kopf-go/kopf/internal/certs"
 	"github.com/kopf-go/kopf/internal/httplimit"
 	"github.com/kopf-go/kopf/internal/ngrok"
+	"github.com/kopf-go/kopf/internal/webhookname"
 )
 
 // This file serves webhooks by HTTP: it takes reviews in, within limits, and has them answered. It also finds out how clusters on a
@@ -631,4 +633,71 @@ func servedLogger(ctx context.Context) *slog.Logger {
 		return op.log
 	}
 	return slog.Default()
+}
+
+// forHandler returns the way to the handler with the path, as JSON.
+func (c *WebhookClientConfig) forHandler(path string) map[string]any {
+	config := map[string]any{}
+	if c.URL != "" {
+		config["url"] = strings.TrimRight(c.URL, "/") + "/" + webhookname.EscapePath(path)
+	}
+	if s := c.Service; s != nil {
+		service := map[string]any{"namespace": s.Namespace, "name": s.Name, "path": strings.TrimRight(s.Path, "/") + "/" + webhookname.ServicePath(path)}
+		if s.Port != 0 {
+			service["port"] = s.Port
+		}
+		config["service"] = service
+	}
+	if len(c.CABundle) > 0 {
+		config["caBundle"] = base64.StdEncoding.EncodeToString(c.CABundle)
+	}
+	return config
+}
+
+// AdmissionServer receives the reviews of the API server, or of whatever stands between, and has them answered.
+type AdmissionServer interface {
+	// Serve serves until the context ends, and returns nil then. It calls review for each review that it receives, and announce with
+	// how the API server reaches it: first when it listens, and again whenever its address or its CA changes. The operator's
+	// context also tells the servers of this package how to reach the API server, and where to log; one that wraps them passes it on.
+	Serve(ctx context.Context, review ReviewFunc, announce func(WebhookClientConfig)) error
+}
+
+// ReviewFunc answers a review with the JSON of an AdmissionReview. It can be called on several goroutines at once. An error is
+// a [*ReviewError] if the review itself was wrong; any other error means that it could not be answered.
+type ReviewFunc func(ctx context.Context, r *ReviewRequest) ([]byte, error)
+
+// ReviewRequest is one request of the API server to an [AdmissionServer].
+type ReviewRequest struct {
+	// Body is the JSON of an AdmissionReview with a request.
+	Body []byte
+	// Handler is the id of the handler that is asked for, and empty for all handlers of the resource.
+	Handler string
+	// Header holds the headers of the HTTP request. It may be nil.
+	Header http.Header
+	// Peer is the verified certificate of the client, nil if there is none.
+	Peer *x509.Certificate
+}
+
+// ReviewError tells that a review cannot be answered because of what it is. The API server then obeys the failure policy of the webhook.
+type ReviewError struct {
+	Code    int    // the status of the HTTP response, such as 404
+	Message string // what is wrong, in plain text
+}
+
+// Error returns the message.
+func (e *ReviewError) Error() string { return e.Message }
+
+// WebhookClientConfig tells the API server how to reach an [AdmissionServer]: either by its URL or by a service in the cluster.
+// See https://kubernetes.io/docs/reference/kubernetes-api/extend-resources/validating-webhook-configuration-v1/.
+type WebhookClientConfig struct {
+	URL      string            // such as "https://host:port/path"
+	Service  *ServiceReference // nil with a URL
+	CABundle []byte            // PEM; nil if the API server's own trust is enough
+}
+
+// ServiceReference names a service in the cluster that stands before an [AdmissionServer].
+type ServiceReference struct {
+	Namespace, Name string // of the service
+	Path            string // before the handlers' ids; may be empty
+	Port            int    // zero means the default of the API server, 443
 }

@@ -1,0 +1,120 @@
+package kopf
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
+)
+
+// DiffOperation is the kind of one difference.
+type DiffOperation string
+
+// The kinds of differences.
+const (
+	DiffAdd    DiffOperation = "add"    // there was nothing; Old is nil
+	DiffChange DiffOperation = "change" // there was another value
+	DiffRemove DiffOperation = "remove" // there is nothing any more; New is nil
+)
+
+// DiffItem is one difference between two values: at Path, relative to what was compared, Old became New.
+// The absent side is nil.
+type DiffItem struct {
+	Operation DiffOperation
+	Path      []string // the keys; none if the values as a whole differ
+	Old, New  any      // decoded, with numbers as json.Number
+}
+
+// String returns the item as a line to read.
+func (i DiffItem) String() string {
+	return fmt.Sprintf("%s %s: %v -> %v", i.Operation, strings.Join(i.Path, "."), i.Old, i.New)
+}
+
+// Diff is the list of the differences between two values. Objects are compared
+// key by key, lists and scalars as a whole; null and absent are the same.
+type Diff []DiffItem
+
+// diffJSON compares two decoded values. The items come in the order of their paths.
+func diffJSON(before, after any) Diff { return appendDiff(nil, nil, before, after) }
+
+func appendDiff(d Diff, path []string, before, after any) Diff {
+	switch a, b := rawjson.AsMap(before), rawjson.AsMap(after); {
+	case before == nil && after == nil:
+		return d
+	case before == nil:
+		return append(d, DiffItem{DiffAdd, slices.Clone(path), nil, after})
+	case after == nil:
+		return append(d, DiffItem{DiffRemove, slices.Clone(path), before, nil})
+	case a != nil && b != nil:
+		for _, key := range rawjson.UnionKeys(a, b) {
+			d = appendDiff(d, append(path, key), a[key], b[key])
+		}
+		return d
+	case rawjson.Equal(before, after):
+		return d
+	}
+	return append(d, DiffItem{DiffChange, slices.Clone(path), before, after})
+}
+
+// diffRaw is [diffJSON] of two values in JSON. What is the same in its bytes is not decoded.
+func diffRaw(before, after []byte) Diff { return appendRawDiff(nil, nil, before, after) }
+
+func appendRawDiff(d Diff, path []string, before, after []byte) Diff {
+	const deep = 64 // from there on, scanning each level anew costs more than decoding it
+	if bytes.Equal(before, after) {
+		return d
+	}
+	if len(before) == 0 || len(after) == 0 || before[0] != '{' || after[0] != '{' || len(path) > deep {
+		return appendDiff(d, path, decodedOrNil(before), decodedOrNil(after))
+	}
+	a, b := rawMembers(before), rawMembers(after)
+	for key, value := range b {
+		if old, ok := a[key]; ok && bytes.Equal(old, value) {
+			delete(a, key)
+			delete(b, key)
+		}
+	}
+	for _, key := range rawjson.UnionKeys(a, b) {
+		d = appendRawDiff(d, append(path, key), a[key], b[key])
+	}
+	return d
+}
+
+func rawMembers(raw []byte) map[string][]byte {
+	m := make(map[string][]byte)
+	_ = rawjson.EachMember(raw, func(quoted, value []byte) bool { // what is malformed is not there
+		m[rawjson.Key(quoted)] = value
+		return true
+	})
+	return m
+}
+
+func decodedOrNil(raw []byte) any {
+	if rawjson.IsQuoted(raw) && rawjson.IsPlain(raw) {
+		return string(raw[1 : len(raw)-1])
+	}
+	v, _ := rawjson.Decode(raw) // malformed is nil, as absent
+	return v
+}
+
+// Reduce returns the differences at and below a path, with their paths relative to
+// it. Of a difference above the path, the part at the path is compared anew.
+func (d Diff) Reduce(path FieldPath) Diff { return d.reduce(path.Keys()) }
+
+func (d Diff) reduce(path []string) Diff {
+	var reduced Diff
+	for _, item := range d {
+		switch n := len(item.Path); {
+		case n >= len(path) && slices.Equal(item.Path[:len(path)], path):
+			item.Path = item.Path[len(path):]
+			reduced = append(reduced, item)
+		case n < len(path) && slices.Equal(path[:n], item.Path):
+			before, _ := rawjson.Lookup(item.Old, path[n:]...)
+			after, _ := rawjson.Lookup(item.New, path[n:]...)
+			reduced = append(reduced, diffJSON(before, after)...)
+		}
+	}
+	return reduced
+}
