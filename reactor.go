@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -316,93 +315,6 @@ func (c *cycle) reconcile() result {
 		wait = w.remaining() // to tell the end
 	}
 	return result{}.requeueWithin(wait, c.known())
-}
-
-// deferPatches saves the patches of handlers of raw events that could not be stored for a later cycle.
-func (c *cycle) deferPatches() result {
-	e := c.entry
-	if e.pendingFlush == nil {
-		e.pendingFlush = &pendingFlush{}
-	}
-	refusals := 0
-	e.pendingFlush.patches = coalesce(append(c.deferred, e.pendingFlush.patches...))
-	for _, p := range e.pendingFlush.patches {
-		refusals = max(refusals, p.refusals)
-	}
-	c.log.Debug("What a handler of events has changed could not be stored yet.", "error", c.deferred[0].refusal)
-	return result{}.requeueWithin(backoffDelay(refusals-1), c.known())
-}
-
-// savePending saves what could not be sent for the next cycle.
-func (c *cycle) savePending() {
-	defer func() { // what was stored, or is not to be stored any more, has been emptied
-		u := c.entry.pendingFlush
-		u.patches = slices.DeleteFunc(append(c.deferred, u.patches...), func(p *handlerPatch) bool { return p.patch.Empty() && !p.succeeded })
-	}()
-	u := &pendingFlush{patches: c.eventPatches}
-	if old := c.entry.pendingFlush; old != nil {
-		u.records, u.base, u.succeeded = old.records, old.base, old.succeeded
-	}
-	if e := c.execution; e != nil {
-		u.base = c.storedDigest()
-		u.patches, u.succeeded, u.records = e.patches, e.succeeded, make(map[HandlerID]*ProgressRecord)
-		if old := c.entry.pendingFlush; old != nil { // with those of sub-handlers whose parents have not run
-			maps.Copy(u.records, old.records)
-		}
-		for _, p := range e.all {
-			u.records[p.handler.id] = p.record
-		}
-		c.noteSeen()
-		c.entry.seen = c.seen
-	}
-	c.entry.pendingFlush = u
-}
-
-// throttle logs an error that is not of a handler, and pauses the object. Nothing is lost: the newest
-// state is handled again after the pause (CH-T3, CH-T4).
-func (c *cycle) throttle(err error) result {
-	e := c.entry
-	if c.requests.Err() != nil {
-		return result{}
-	}
-	delays := c.settings.Queueing.ErrorDelays
-	if conflict := (*conflictError)(nil); errors.As(err, &conflict) {
-		return c.retryConflict(err)
-	}
-	if len(delays) == 0 {
-		c.log.Error("The processing of the object has failed and will be repeated with its next event.", "error", err)
-		return result{}
-	}
-	delay := delays[min(e.errors, len(delays)-1)]
-	e.errors++
-	e.pausedUntil = time.Now().Add(delay)
-	c.log.Error(fmt.Sprintf("The processing of the object has failed and will be repeated in %s.", delay), "error", err)
-	return result{requeue: true, requeueAfter: delay, body: c.known()}
-}
-
-// manyConflicts is how many conflicts in a row lead to a warning.
-const manyConflicts = 5
-
-// retryConflict has the object handled again with its newest state: at once after the first conflict, and after growing pauses, which
-// no event ends, after more in a row.
-func (c *cycle) retryConflict(err error) result {
-	e := c.entry
-	delay := time.Duration(0)
-	if e.conflicts > 0 {
-		delay = backoffDelay(e.conflicts - 1)
-		e.pausedUntil = time.Now().Add(delay)
-	}
-	if e.conflicts++; e.conflicts == manyConflicts {
-		c.log.Warn(fmt.Sprintf("Another client changed the object before it could be patched, %d times in a row; it is patched less and less often.", e.conflicts), "error", err)
-	} else {
-		c.log.Debug("Another client changed the object meanwhile; its newest state is awaited.", "error", err)
-	}
-	return result{requeue: true, requeueAfter: delay, body: c.known()}
-}
-
-// backoffDelay is how long to wait before something is tried again that has failed so often before.
-func backoffDelay(failures int) time.Duration {
-	return min(time.Second<<min(failures, 5), 30*time.Second)
 }
 
 // decide finds out what has happened to the object and does what is to be done. It returns after what

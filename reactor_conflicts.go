@@ -2,6 +2,8 @@ package kopf
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -149,4 +151,51 @@ func coalesce(patches []*handlerPatch) (all []*handlerPatch) {
 		all = append(all, p)
 	}
 	return all
+}
+
+// throttle logs an error that is not of a handler, and pauses the object. Nothing is lost: the newest
+// state is handled again after the pause (CH-T3, CH-T4).
+func (c *cycle) throttle(err error) result {
+	e := c.entry
+	if c.requests.Err() != nil {
+		return result{}
+	}
+	delays := c.settings.Queueing.ErrorDelays
+	if conflict := (*conflictError)(nil); errors.As(err, &conflict) {
+		return c.retryConflict(err)
+	}
+	if len(delays) == 0 {
+		c.log.Error("The processing of the object has failed and will be repeated with its next event.", "error", err)
+		return result{}
+	}
+	delay := delays[min(e.errors, len(delays)-1)]
+	e.errors++
+	e.pausedUntil = time.Now().Add(delay)
+	c.log.Error(fmt.Sprintf("The processing of the object has failed and will be repeated in %s.", delay), "error", err)
+	return result{requeue: true, requeueAfter: delay, body: c.known()}
+}
+
+// manyConflicts is how many conflicts in a row lead to a warning.
+const manyConflicts = 5
+
+// retryConflict has the object handled again with its newest state: at once after the first conflict, and after growing pauses, which
+// no event ends, after more in a row.
+func (c *cycle) retryConflict(err error) result {
+	e := c.entry
+	delay := time.Duration(0)
+	if e.conflicts > 0 {
+		delay = backoffDelay(e.conflicts - 1)
+		e.pausedUntil = time.Now().Add(delay)
+	}
+	if e.conflicts++; e.conflicts == manyConflicts {
+		c.log.Warn(fmt.Sprintf("Another client changed the object before it could be patched, %d times in a row; it is patched less and less often.", e.conflicts), "error", err)
+	} else {
+		c.log.Debug("Another client changed the object meanwhile; its newest state is awaited.", "error", err)
+	}
+	return result{requeue: true, requeueAfter: delay, body: c.known()}
+}
+
+// backoffDelay is how long to wait before something is tried again that has failed so often before.
+func backoffDelay(failures int) time.Duration {
+	return min(time.Second<<min(failures, 5), 30*time.Second)
 }

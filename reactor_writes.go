@@ -3,6 +3,7 @@ package kopf
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -478,4 +479,44 @@ func (c *cycle) send(patches []*handlerPatch, own *Patch) error {
 		c.detectConflict(before, patches, total)
 	}
 	return nil
+}
+
+// deferPatches saves the patches of handlers of raw events that could not be stored for a later cycle.
+func (c *cycle) deferPatches() result {
+	e := c.entry
+	if e.pendingFlush == nil {
+		e.pendingFlush = &pendingFlush{}
+	}
+	refusals := 0
+	e.pendingFlush.patches = coalesce(append(c.deferred, e.pendingFlush.patches...))
+	for _, p := range e.pendingFlush.patches {
+		refusals = max(refusals, p.refusals)
+	}
+	c.log.Debug("What a handler of events has changed could not be stored yet.", "error", c.deferred[0].refusal)
+	return result{}.requeueWithin(backoffDelay(refusals-1), c.known())
+}
+
+// savePending saves what could not be sent for the next cycle.
+func (c *cycle) savePending() {
+	defer func() { // what was stored, or is not to be stored any more, has been emptied
+		u := c.entry.pendingFlush
+		u.patches = slices.DeleteFunc(append(c.deferred, u.patches...), func(p *handlerPatch) bool { return p.patch.Empty() && !p.succeeded })
+	}()
+	u := &pendingFlush{patches: c.eventPatches}
+	if old := c.entry.pendingFlush; old != nil {
+		u.records, u.base, u.succeeded = old.records, old.base, old.succeeded
+	}
+	if e := c.execution; e != nil {
+		u.base = c.storedDigest()
+		u.patches, u.succeeded, u.records = e.patches, e.succeeded, make(map[HandlerID]*ProgressRecord)
+		if old := c.entry.pendingFlush; old != nil { // with those of sub-handlers whose parents have not run
+			maps.Copy(u.records, old.records)
+		}
+		for _, p := range e.all {
+			u.records[p.handler.id] = p.record
+		}
+		c.noteSeen()
+		c.entry.seen = c.seen
+	}
+	c.entry.pendingFlush = u
 }

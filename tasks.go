@@ -1,0 +1,558 @@
+package kopf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/kopf-go/kopf/internal/metrics"
+)
+
+// task is one daemon or timer of one object.
+type task struct {
+	object  *background
+	memory  *memory // of the object
+	handler *handler
+	stopper Stopper
+
+	// The object's, under its lock.
+	timer     *time.Timer // of the next step, while the task is parked
+	due       time.Time
+	stage     *time.Timer // of the next stage of stopping
+	waiting   bool
+	abandoned bool
+
+	// The running goroutine's.
+	spawned bool
+	calls   taskCalls
+	ended   bool          // whether only the patch is left to be sent
+	pending *pendingWrite // nil if all was sent
+	failed  *failure      // the permanent one of its calls; before the first call, that of the timer that it replaces
+}
+
+// taskCalls is what a task knows of its calls.
+type taskCalls struct {
+	retries int
+	started time.Time // of the first attempt since the last success
+	first   time.Time // of all calls: the grid of sharp timers
+	called  time.Time // the last call's beginning, zero before it
+	next    time.Time // when the next call is due, zero if that depends on changes
+}
+
+// failure is a permanent failure of a timer. It lasts until another client changes the object.
+type failure struct {
+	times  int      // in a row, without a success in between
+	states []uint64 // the digests of the object as the call has seen it, and as the requests of its patch leave it
+}
+
+// maxTransforms bounds what is pending of a timer whose patches cannot be sent.
+const maxTransforms = 100
+
+// never is how long a task waits for something else than the time.
+const never = time.Duration(-1)
+
+func (t *task) name() string {
+	if t.handler.kind == kindTimer {
+		return fmt.Sprintf("Timer '%s'", t.handler.id)
+	}
+	return fmt.Sprintf("Daemon '%s'", t.handler.id)
+}
+
+func (t *task) log() *slog.Logger {
+	return objectLogger(t.object.engine.log, t.object.live.Load().Reference())
+}
+
+// waitLocked lets the task wait for a time, or, if it is negative, for a change of the object.
+func (t *task) waitLocked(wait time.Duration) {
+	b := t.object
+	if wait < 0 && b.changed.After(t.calls.called) { // it came during the call
+		wait = max(t.handler.task.idle-time.Since(b.changed), 0)
+	}
+	t.waiting, t.due = true, time.Time{}
+	if wait < 0 {
+		return
+	}
+	if t.due = time.Now().Add(wait); wait == 0 {
+		go t.fire()
+	} else if t.timer == nil {
+		t.timer = time.AfterFunc(wait, t.fire)
+	} else {
+		t.timer.Reset(wait)
+	}
+}
+
+// fire does the next steps of the task, until there is something to wait for.
+func (t *task) fire() {
+	b := t.object
+	b.mu.Lock()
+	if !t.waiting || t.due.IsZero() || time.Now().Before(t.due) {
+		b.mu.Unlock()
+		return // it was stopped or put off meanwhile
+	}
+	t.waiting = false
+	b.mu.Unlock()
+	for {
+		wasStopping, wait, more := t.stopper.IsSet(), time.Minute, true
+		err := call(func() error {
+			wait, more = t.step()
+			return nil
+		})
+		if err != nil { // a fault of our own must not end the operator
+			t.log().Error(t.name()+" has panicked outside of its function; it goes on in a minute.", "error", err, "stack", string(stackOf(err)))
+		}
+		b.mu.Lock()
+		if !more || t.stopper.IsSet() && t.pending == nil {
+			t.endLocked()
+			e := b.entry
+			b.mu.Unlock()
+			b.engine.owner.wake(e)
+			return
+		}
+		if wait != 0 && wasStopping == t.stopper.IsSet() { // or the next step comes at once
+			t.waitLocked(wait)
+			b.mu.Unlock()
+			return
+		}
+		b.mu.Unlock()
+	}
+}
+
+// requestLocked asks the task to stop: at once if it waits, and by and by if its function runs.
+func (t *task) requestLocked(reason StoppingReason) {
+	if first := t.stopper.add(reason, time.Now()); !first {
+		return
+	}
+	if t.waiting {
+		t.waiting = false
+		if t.timer != nil {
+			t.timer.Stop()
+		}
+		if t.pending == nil {
+			t.endLocked()
+			return
+		}
+		t.waitLocked(0) // to send what is left
+	}
+	if t.handler.task.backoff > 0 {
+		t.stopper.add(DaemonSignalled, time.Time{})
+	} else {
+		t.stopper.end()
+	}
+	t.stage = time.AfterFunc(t.object.engine.settings.Background.InstantExitTimeout, t.escalate)
+}
+
+// endLocked takes the task away. If it was not asked to stop, it is not started again, or not before the object changes.
+func (t *task) endLocked() {
+	b, d := t.object, t.object.engine
+	how, until := "on request", ""
+	if ownExit := t.stopper.add(DaemonDone, time.Now()); ownExit {
+		how = "on its own"
+		if b.ended == nil {
+			b.ended = make(map[HandlerID]*failure)
+		}
+		if b.ended[t.handler.id] = t.failed; t.failed != nil {
+			until = " until its object changes"
+		}
+	}
+	t.log().Debug(fmt.Sprintf("%s has exited %s and will not be retried or restarted%s.", t.name(), how, until))
+	if t.stage != nil {
+		t.stage.Stop()
+	}
+	b.tasks = slices.DeleteFunc(b.tasks, func(o *task) bool { return o == t })
+	b.signalIdleLocked()
+	b.forgetLocked()
+	if !t.abandoned {
+		t.count(-1)
+		d.tasks.Done()
+	}
+}
+
+// escalate goes through the stages of stopping by the time since the task was asked: it is signalled, its context ends,
+// it is abandoned.
+func (t *task) escalate() {
+	b := t.object
+	b.mu.Lock()
+	next := t.escalateLocked()
+	if next > 0 {
+		t.stage.Reset(next)
+	}
+	abandoned, e := t.abandoned, b.entry
+	b.mu.Unlock()
+	if abandoned {
+		b.engine.owner.wake(e)
+	}
+}
+
+// escalateLocked enters the stage that the task is in by now, and returns when to look again; zero if there is no need.
+func (t *task) escalateLocked() time.Duration {
+	h, reason, log := t.handler.task, t.stopper.Reason(), t.log()
+	if t.abandoned || reason.Has(DaemonDone) {
+		return 0
+	}
+	age, timeout := t.stopper.age(time.Now()), h.timeout
+	if timeout == 0 && reason.Has(OperatorExiting) {
+		timeout = t.object.engine.settings.Background.ExitTimeout
+	}
+	if age < h.backoff {
+		log.Debug(t.name() + " is signalled to exit gracefully.")
+		return h.backoff - age
+	}
+	if limit := h.backoff + timeout; timeout > 0 && age >= limit {
+		t.abandonLocked(log)
+		return 0
+	} else if t.stopper.end(); timeout > 0 {
+		log.Debug(t.name() + " is signalled to exit by force.")
+		return limit - age
+	}
+	interval := t.pollInterval()
+	message := fmt.Sprintf("%s is still exiting. The next check is in %s.", t.name(), interval)
+	if age < interval {
+		log.Debug(message)
+	} else {
+		log.Warn(message+" It does not look at its context; the option CancellationTimeout limits how long it is waited for.", "since", age)
+	}
+	return interval
+}
+
+func (t *task) pollInterval() time.Duration {
+	if p := t.handler.task.pollInterval; p > 0 {
+		return p
+	}
+	if p := t.object.engine.settings.Background.CancellationPolling; p > 0 {
+		return p
+	}
+	return time.Minute
+}
+
+// abandonLocked gives up waiting for the task.
+func (t *task) abandonLocked(log *slog.Logger) {
+	t.abandoned = true
+	t.stopper.add(DaemonAbandoned, time.Time{})
+	log.Warn(t.name()+" did not exit in time. Leaving it orphaned.", "since", t.stopper.age(time.Now()))
+	t.object.signalIdleLocked()
+	t.count(-1)
+	t.object.engine.tasks.Done()
+}
+
+// count counts the task, or counts it off with -1.
+func (t *task) count(n int64) {
+	if m := t.object.engine.meter; t.handler.kind == kindTimer {
+		m.Add(metrics.Timers, n)
+	} else {
+		m.Add(metrics.Daemons, n)
+	}
+}
+
+// step does what is due, and returns how long to wait for the next step, or that there is none.
+func (t *task) step() (wait time.Duration, more bool) {
+	last := t.ended || t.stopper.IsSet()
+	if last {
+		t.calls.next = time.Time{}
+	}
+	if w := t.pending; w != nil && (last || time.Until(w.retryAt) <= 0) {
+		t.resend(last)
+		if due := !t.calls.next.IsZero() && time.Until(t.calls.next) <= 0; !last && !due {
+			return t.wait(), true
+		}
+	}
+	if last {
+		return t.wait(), t.pending != nil
+	}
+	if !t.spawned {
+		t.spawned = true
+		if wait := t.initialDelay(); wait > 0 {
+			return wait, true
+		}
+	}
+	if wait := t.idleRemaining(); wait > 0 {
+		return wait, true
+	}
+	if !t.acquire() {
+		return 0, true // it was asked to stop meanwhile, or there is something to be sent
+	}
+	if d := t.object.engine; d.pauser.Paused() {
+		t.stopper.add(OperatorPausing, time.Now()) // which it is going to learn anyway
+	}
+	if wait := t.idleRemaining(); wait > 0 || t.stopper.IsSet() {
+		t.release()
+		return max(wait, 0), true
+	}
+	return t.attempt()
+}
+
+// wait returns how long to wait for the next call, or until what is unsent is sent again, whichever comes first; never if only a change
+// of the object leads to another call.
+func (t *task) wait() time.Duration {
+	wait := never
+	if !t.calls.next.IsZero() {
+		wait = max(time.Until(t.calls.next), 0)
+	}
+	if t.pending == nil {
+		return wait
+	}
+	if again := max(time.Until(t.pending.retryAt), 0); wait < 0 || again < wait {
+		return again
+	}
+	return wait
+}
+
+// acquire waits until a timer may run, and reports whether that came before the task was asked to stop, or had something to send. Daemons run
+// for as long as they want, so they are not limited.
+func (t *task) acquire() bool {
+	if t.handler.kind == kindDaemon {
+		return true
+	}
+	var again <-chan time.Time
+	if t.pending != nil {
+		timer := time.NewTimer(max(time.Until(t.pending.retryAt), 0))
+		defer timer.Stop()
+		again = timer.C
+	}
+	acquired, _ := t.object.engine.limit.acquire(t.stopper.Done(), again, nil)
+	return acquired
+}
+
+func (t *task) release() {
+	if t.handler.kind != kindDaemon {
+		t.object.engine.limit.release()
+	}
+}
+
+// initialDelay returns how long to wait before the first call.
+func (t *task) initialDelay() time.Duration {
+	h := t.handler.task
+	delay := h.delay
+	if h.delayOf != nil {
+		o := t.argument()
+		err := call(func() error {
+			delay = h.delayOf(&o)
+			return nil
+		})
+		if err != nil {
+			t.log().Error(fmt.Sprintf("The option InitialDelayFunc of %s has panicked; there is no delay.", t.name()), "error", err)
+		}
+	}
+	if h.jitter > 0 {
+		delay += rand.N(h.jitter)
+	}
+	return delay
+}
+
+// idleRemaining returns how long the object has to stay unchanged until the timer may be called.
+func (t *task) idleRemaining() time.Duration {
+	b := t.object
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return t.handler.task.idle - time.Since(b.changed)
+}
+
+func (t *task) argument() Object {
+	b := t.object
+	body := b.live.Load()
+	return Object{
+		Resource: b.engine.owner.resource(), Body: body, Patch: &Patch{}, Logger: postedLogger(t.log(), body.Reference(), b.engine.events), Client: b.engine.client,
+		Indices: b.engine.indices, Param: t.handler.param, memory: t.memory, events: b.engine.events, live: &b.live,
+	}
+}
+
+// attempt calls the function once, sends what it has left, and returns when the next step is due.
+func (t *task) attempt() (wait time.Duration, more bool) {
+	d, h, now := t.object.engine, t.handler, time.Now()
+	if t.calls.called = now; t.calls.first.IsZero() {
+		t.calls.first = now
+	}
+	if t.calls.started.IsZero() {
+		t.calls.started = now
+	}
+	o, w := t.argument(), t.pending
+	if w == nil {
+		w = &pendingWrite{patch: &Patch{}}
+	}
+	o.Patch, t.pending = w.patch, nil
+	var out outcome
+	var err error
+	if err = h.exhausted(t.calls.retries, now.Sub(t.calls.started), nil); err != nil {
+		out = outcome{final: true, err: err}
+	} else {
+		o.Logger.Debug(t.name() + " is invoked.")
+		var result any
+		result, err = t.call(&o)
+		var stop *DaemonStopped // which is what a request is cut off with, too
+		stopped := err != nil && t.stopper.Reason().Has(DaemonCancelled) && (errors.Is(err, context.Canceled) || errors.As(err, &stop))
+		out = h.outcome(err, t.calls.retries, time.Since(t.calls.started), &d.settings.Execution)
+		if stopped {
+			out, err = outcome{final: true}, nil
+			o.Logger.Debug(t.name() + " was cancelled.")
+		} else if out.final && out.err == nil && err == nil && result != nil {
+			o.Patch.put(result, "status", string(h.id))
+		}
+	}
+	t.release()
+	d.meter.Handler(string(h.id), false).Ended(out.result(err), int64(time.Since(now)))
+	if empty := o.Patch.Empty(); err != nil || empty {
+		t.logOutcome(o.Logger, out, err, empty)
+	} else {
+		w.succeeded = true
+	}
+	if out.final {
+		t.noteFailure(out, &o)
+	}
+	if !o.Patch.Empty() {
+		t.sendPatch(w, o.Logger)
+	}
+	return t.schedule(out)
+}
+
+// noteFailure remembers a permanent failure of a timer, and of which state of the object it was.
+func (t *task) noteFailure(out outcome, o *Object) {
+	before := t.failed
+	if t.failed = nil; out.err == nil || t.handler.kind == kindDaemon {
+		return
+	}
+	t.failed = &failure{times: 1}
+	if before != nil {
+		t.failed.times += before.times
+	}
+	err := call(func() error { // a storage of the user can be asked
+		for _, patch := range []*Patch{{}, {merge: o.Patch.merge}, o.Patch} {
+			t.failed.states = append(t.failed.states, t.object.engine.owner.trackedState(patch.applied(o.Body)).digest())
+		}
+		return nil
+	})
+	if err != nil {
+		t.failed = nil
+		t.log().Error(t.name()+" cannot begin again when its object changes, because the state of that cannot be found out.", "error", err, "stack", string(stackOf(err)))
+	}
+}
+
+// logOutcome logs an outcome. A timer that has succeeded without changing anything is not worth a line.
+func (t *task) logOutcome(log *slog.Logger, out outcome, err error, empty bool) {
+	if err == nil && t.handler.kind == kindTimer && empty {
+		log.Debug(t.name() + " succeeded.")
+		return
+	}
+	noun := "Daemon"
+	if t.handler.kind == kindTimer {
+		noun = "Timer"
+	}
+	logOutcome(t.object.engine.functions, log, noun, t.handler.id, out, err)
+}
+
+// call calls the function with a context that ends when it is asked to stop, and at its timeout.
+func (t *task) call(o *Object) (any, error) {
+	h := t.handler
+	var deadline time.Time
+	if h.timeout > 0 {
+		deadline = t.calls.started.Add(h.timeout)
+	}
+	ctx, release := t.stopper.attempt(t.object.engine.functions, deadline)
+	defer release()
+	a := Attempt{Retry: t.calls.retries, Started: t.calls.started, Runtime: time.Since(t.calls.started)}
+	var r *resulting
+	err := call(func() error {
+		if h.kind == kindTimer {
+			arg := &Timer{Object: *o, Attempt: a, Stopped: &t.stopper}
+			r = &arg.resulting
+			return h.task.timer(ctx, arg)
+		}
+		arg := &Daemon{Object: *o, Attempt: a, Stopped: &t.stopper}
+		r = &arg.resulting
+		return h.task.daemon(ctx, arg)
+	})
+	if err == nil {
+		err = errors.Join(r.err, o.Patch.try(t.object.live.Load()))
+	}
+	return r.result, err
+}
+
+// schedule returns how long to wait after an attempt that has ended so.
+func (t *task) schedule(out outcome) (wait time.Duration, more bool) {
+	h, now := t.handler.task, time.Now()
+	t.calls.next = now
+	switch {
+	case !out.final:
+		t.calls.retries++
+		t.calls.next = now.Add(max(out.delay, 0))
+	case t.handler.kind == kindDaemon || out.err != nil || h.interval == 0 && h.idle == 0:
+		t.ended, t.calls.next = true, time.Time{}
+	case h.interval == 0:
+		t.calls.next = time.Time{}
+	case h.sharp:
+		t.calls.next = now.Add(h.interval - now.Sub(t.calls.first)%h.interval)
+	default:
+		t.calls.next = now.Add(h.interval)
+	}
+	if out.final {
+		t.calls.retries, t.calls.started = 0, time.Time{}
+	}
+	return t.wait(), !t.ended || t.pending != nil
+}
+
+// sendPatch sends a patch. What could not be sent is kept, to be sent again soon, or with what the next call changes if that comes first.
+func (t *task) sendPatch(w *pendingWrite, log *slog.Logger) {
+	b, d := t.object, t.object.engine
+	ctx := d.requests
+	if t.stopper.Reason().Has(OperatorExiting) {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, exitSendTimeout, fmt.Errorf("not within %s at the exit", exitSendTimeout))
+		defer cancel()
+	}
+	s := &sender{client: d.client, ctx: ctx, resource: d.owner.resource(), log: log, fresh: b.live.Load(), owner: taskPatches{d.owner}, warned: d.owner.warnings()}
+	err := w.send(s, t.name())
+	if t.pending = nil; err == nil {
+		if w.succeeded {
+			w.succeeded = false
+			t.logOutcome(log, outcome{final: true}, nil, false)
+		}
+		return
+	}
+	if errors.Is(err, errGone) {
+		log.Debug("The object is gone; the patch of " + t.name() + " is dropped.")
+		return
+	}
+	if w.outdated != "" {
+		level := slog.LevelDebug
+		if w.attempts == maxResends {
+			level = slog.LevelWarn
+		}
+		log.Log(ctx, level, "The object was changed meanwhile; the patch of "+t.name()+" is made for its newest state soon.", "attempts", w.attempts)
+	} else {
+		log.Error(fmt.Sprintf("The patch of %s could not be sent; it is kept and will be sent again.", t.name()), "error", err)
+	}
+	if excess := len(w.patch.transforms) - maxTransforms; excess > 0 {
+		log.Error(fmt.Sprintf("The patches of %s cannot be sent, and the oldest are lost.", t.name()))
+		w.patch.transforms = slices.Delete(w.patch.transforms, 0, excess)
+	}
+	w.retryAt = time.Now().Add(t.pause(w))
+	t.pending = w
+}
+
+// resend sends again what could not be sent. The last patch of a task is given up after some time.
+func (t *task) resend(last bool) {
+	log, w := t.log(), t.pending
+	t.sendPatch(w, log)
+	if t.pending == nil || !last {
+		return
+	}
+	if w.attempts <= maxResends && w.denials < 2 && t.object.engine.requests.Err() == nil && !t.stopper.Reason().Has(OperatorExiting) {
+		return
+	}
+	log.Error("The last patch of " + t.name() + " could not be sent and is lost.")
+	t.pending = nil
+}
+
+// pause is how long to wait before an unsent patch is sent again: a second after a conflict, which is over as soon as the newest state is known.
+func (t *task) pause(w *pendingWrite) time.Duration {
+	if w.outdated != "" {
+		return min(time.Second<<max(w.attempts-maxResends, 0), time.Minute)
+	}
+	delays := t.object.engine.settings.Queueing.ErrorDelays
+	if len(delays) == 0 {
+		return time.Minute
+	}
+	return max(delays[min(w.attempts, len(delays))-1], time.Millisecond)
+}
