@@ -19,6 +19,7 @@ import (
 	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/namespaces"
 	"github.com/kopf-go/kopf/internal/rawjson"
+	"github.com/kopf-go/kopf/internal/safecall"
 	"github.com/kopf-go/kopf/internal/webhookname"
 )
 
@@ -129,7 +130,7 @@ func (s *reviewServer) serve(ctx context.Context) {
 		}
 	})
 	defer warning.Stop()
-	err := call(func() error { return s.settings.Admission.Server.Serve(ctx, s.review, s.setClient) })
+	err := safecall.Do(func() error { return s.settings.Admission.Server.Serve(ctx, s.review, s.setClient) })
 	if ctx.Err() != nil {
 		if err != nil {
 			s.log.Warn("The admission server has not ended well.", "error", err)
@@ -355,8 +356,8 @@ func (a *admissionReview) choose(handlers []*handler) (chosen []*handler, err er
 		fits := false
 		own := *a.argument
 		own.Param = h.param
-		if err := call(func() error { fits = h.fitsReview(&own); return nil }); err != nil {
-			a.argument.Logger.Error(fmt.Sprintf("A filter of handler '%s' has panicked, and the review fails.", h.id), "error", err, "stack", string(stackOf(err)))
+		if err := safecall.Do(func() error { fits = h.fitsReview(&own); return nil }); err != nil {
+			a.argument.Logger.Error(fmt.Sprintf("A filter of handler '%s' has panicked, and the review fails.", h.id), "error", err, "stack", string(safecall.StackOf(err)))
 			return nil, fmt.Errorf("a filter of the handler %q has panicked", h.id)
 		}
 		if fits {
@@ -386,7 +387,7 @@ func (a *admissionReview) call(ctx context.Context, h *handler) {
 	defer context.AfterFunc(a.handlers, cancel)()
 	own := *a.argument
 	own.Param, own.Runtime = h.param, began.Sub(a.started)
-	err := call(func() error { return h.admission.call(ctx, &own) })
+	err := safecall.Do(func() error { return h.admission.call(ctx, &own) })
 	if err == nil {
 		err = own.Patch.try(own.Body)
 	}

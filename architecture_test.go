@@ -34,10 +34,9 @@ var rules = struct {
 	timeless   string   // the files that may not read the clock
 	banned     []string // what no file may import
 }{
-	goroutines: "admission.go cli.go credentials.go daemons.go events.go peering.go " +
-		"probes.go queue.go reactor_writes.go testing.go transport.go watch.go webhooks.go",
-	timeless: "body.go diff.go errors.go filters.go patch.go registry.go resource.go",
-	banned:   []string{"os/exec", "testing", "expvar", "net/http/pprof", "net/http/httptest", "unsafe", "plugin"},
+	goroutines: "admission.go cli.go credentials.go daemons.go events.go peering.go probes.go queue.go reactor_writes.go tasks.go testing.go transport.go watch.go webhooks.go",
+	timeless:   "body.go diff.go errors.go filters.go patch.go registry.go resource.go",
+	banned:     []string{"os/exec", "testing", "expvar", "net/http/pprof", "net/http/httptest", "unsafe", "plugin"},
 }
 
 // starters and clocks are the functions that start goroutines without a go statement, and those that read the time or wait for it.

@@ -161,16 +161,16 @@ func (b *Body) time(key string) time.Time {
 func (b *Body) Finalizers() []string { return rawjson.StringsAt(b.finalizers) }
 
 // Labels returns a copy of metadata.labels, never nil.
-func (b *Body) Labels() map[string]string { return stringMapJSON(b.labels) }
+func (b *Body) Labels() map[string]string { return rawjson.StringMap(b.labels) }
 
 // Annotations returns a copy of metadata.annotations, never nil.
-func (b *Body) Annotations() map[string]string { return stringMapJSON(b.annotations) }
+func (b *Body) Annotations() map[string]string { return rawjson.StringMap(b.annotations) }
 
 // Label returns one label, and whether the object has it.
-func (b *Body) Label(key string) (string, bool) { return entryJSON(b.labels, key) }
+func (b *Body) Label(key string) (string, bool) { return rawjson.EntryAt(b.labels, key) }
 
 // Annotation returns one annotation, and whether the object has it.
-func (b *Body) Annotation(key string) (string, bool) { return entryJSON(b.annotations, key) }
+func (b *Body) Annotation(key string) (string, bool) { return rawjson.EntryAt(b.annotations, key) }
 
 // find returns the bytes of a field. It is known where the status and the metadata are, so nothing else is looked through for what they hold.
 func (b *Body) find(path ...string) ([]byte, bool) {
@@ -181,14 +181,6 @@ func (b *Body) find(path ...string) ([]byte, bool) {
 		return rawjson.Find(b.meta, path[1:]...)
 	}
 	return rawjson.Find(b.raw, path...)
-}
-
-func entryJSON(stanza []byte, key string) (string, bool) {
-	v, ok := rawjson.Find(stanza, key)
-	if !ok || rawjson.IsNull(v) {
-		return "", false
-	}
-	return rawjson.Unquote(v), true
 }
 
 // Metadata returns the metadata stanza.
@@ -334,15 +326,6 @@ func (v View) MarshalJSON() ([]byte, error) {
 
 // LogValue returns the view as JSON, for logs.
 func (v View) LogValue() slog.Value { return slog.StringValue(string(v.raw)) }
-
-func stringMapJSON(raw []byte) map[string]string {
-	m := make(map[string]string)
-	_ = rawjson.EachMember(raw, func(quoted, value []byte) bool { // what is malformed is not there
-		m[rawjson.Unquote(quoted)] = rawjson.Unquote(value)
-		return true
-	})
-	return m
-}
 
 // newerVersion reports whether resource version a is b or newer. Versions are opaque in
 // principle, and in practice whole numbers that grow; others are newer only if equal.

@@ -14,11 +14,11 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/apirequest"
 	"github.com/kopf-go/kopf/internal/credtransport"
 	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/ratelimit"
@@ -158,7 +158,7 @@ func (t *apiTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		var err error
 		repeatable := r.Body == nil || r.GetBody != nil
 		if resp, err = cred.Client.Transport.RoundTrip(again); err != nil {
-			return repeatable && refusesCertificate(err), err
+			return repeatable && apirequest.RefusesCertificate(err), err
 		}
 		refused := repeatable && resp.StatusCode == http.StatusUnauthorized
 		if refused {
@@ -178,17 +178,10 @@ func (i *ConnectionInfo) leadsTo(target *url.URL) error {
 	if err != nil {
 		return errors.New("the address of the server is not a URL")
 	}
-	if server.Scheme != target.Scheme || !strings.EqualFold(server.Hostname(), target.Hostname()) || portOf(server) != portOf(target) {
+	if server.Scheme != target.Scheme || !strings.EqualFold(server.Hostname(), target.Hostname()) || apirequest.PortOf(server) != apirequest.PortOf(target) {
 		return fmt.Errorf("the credentials are for %s://%s, not for %s://%s", server.Scheme, server.Host, target.Scheme, target.Host)
 	}
 	return nil
-}
-
-func portOf(u *url.URL) string {
-	if port := u.Port(); port != "" || u.Scheme != "http" {
-		return cmp.Or(port, "443")
-	}
-	return "80"
 }
 
 // APIError is a refusal by the API server.
@@ -223,9 +216,6 @@ func StatusCode(err error) int {
 	}
 	return 0
 }
-
-// maxErrorText is how much is kept of answers that are not JSON, such as the pages of proxies.
-const maxErrorText = 256
 
 // retryAfterOf returns how long the server wants us to wait before the request is made again, zero if it has said nothing.
 func retryAfterOf(err error) time.Duration {
@@ -271,38 +261,16 @@ func newAPIError(method, path string, resp *http.Response) *APIError {
 		if status.Reason != "" {
 			e.Reason = status.Reason
 		}
-		e.RetryAfter = retryAfterDuration(status.Details.RetryAfterSeconds)
-	} else if text := strings.TrimSpace(string(data)); len(text) > maxErrorText {
-		e.Message = strings.ToValidUTF8(text[:maxErrorText], "") + "..."
+		e.RetryAfter = apirequest.RetryAfterDuration(status.Details.RetryAfterSeconds)
+	} else if text := strings.TrimSpace(string(data)); len(text) > apirequest.MaxErrorText {
+		e.Message = strings.ToValidUTF8(text[:apirequest.MaxErrorText], "") + "..."
 	} else {
 		e.Message = text
 	}
-	if wish := retryAfter(resp.Header.Get("Retry-After")); wish > 0 {
+	if wish := apirequest.RetryAfter(resp.Header.Get("Retry-After")); wish > 0 {
 		e.RetryAfter = wish
 	}
 	return e
-}
-
-// retryAfter reads the header of that name: seconds, or a date (RFC 9110, section 10.2.3).
-func retryAfter(header string) time.Duration {
-	if n, err := strconv.ParseFloat(header, 64); err == nil {
-		return retryAfterDuration(n)
-	}
-	if t, err := http.ParseTime(header); err == nil {
-		return retryAfterDuration(time.Until(t).Seconds())
-	}
-	return 0
-}
-
-// maxRetryAfter is the longest pause that a server can impose.
-const maxRetryAfter = 10 * time.Minute
-
-// retryAfterDuration is a pause that a server asks for, within reason.
-func retryAfterDuration(seconds float64) time.Duration {
-	if !(seconds > 0) { // NaN, too
-		return 0
-	}
-	return time.Duration(min(seconds, maxRetryAfter.Seconds()) * float64(time.Second))
 }
 
 // request is one request to the API server.
@@ -324,7 +292,7 @@ type request struct {
 
 // do makes a request, and repeats it while that may help.
 func (c *Client) do(ctx context.Context, r *request) error {
-	if err := cmp.Or(c.check(), checkPath(r.path)); err != nil {
+	if err := cmp.Or(c.check(), apirequest.CheckPath(r.path)); err != nil {
 		return err
 	}
 	c.configured.Do(c.configure)
@@ -365,19 +333,6 @@ func (c *Client) delay(backoff time.Duration, err error) time.Duration {
 	return max(backoff, pause)
 }
 
-// errInterrupted means that an answer broke off after some of it was processed.
-var errInterrupted = errors.New("the answer broke off")
-
-// unreadable marks an error of JSON as [rawjson.ErrUnreadable], unless it is one of the connection.
-func unreadable(err error) error {
-	var syntax *json.SyntaxError
-	var kind *json.UnmarshalTypeError
-	if errors.As(err, &syntax) || errors.As(err, &kind) {
-		return fmt.Errorf("%w: %w", rawjson.ErrUnreadable, err)
-	}
-	return err
-}
-
 // repeatable reports whether the request may be made again after an error: not if the server has
 // understood and refused it, nor if it may have carried out what is not to be done twice.
 func (r *request) repeatable(err error) bool {
@@ -386,7 +341,7 @@ func (r *request) repeatable(err error) bool {
 	var certificate *tls.CertificateVerificationError
 	var dial *net.OpError
 	switch {
-	case errors.As(err, &login), errors.As(err, &certificate), errors.Is(err, errInterrupted), errors.Is(err, rawjson.ErrUnreadable):
+	case errors.As(err, &login), errors.As(err, &certificate), errors.Is(err, apirequest.ErrInterrupted), errors.Is(err, rawjson.ErrUnreadable):
 		return false
 	case errors.As(err, &api) && api.denied():
 		return false
@@ -437,7 +392,7 @@ func (c *Client) attempt(ctx context.Context, r *request) error {
 			code = http.StatusForbidden // the API server itself is well
 		}
 		c.observe(r, sent, code, err, isUnlimited(ctx))
-		refused := code == http.StatusUnauthorized || refusesCertificate(err)
+		refused := code == http.StatusUnauthorized || apirequest.RefusesCertificate(err)
 		if refused {
 			c.log.Warn("The API server refuses the credentials; logging in again.", "login", cred.ID, "error", err)
 		}
@@ -490,7 +445,7 @@ func (r *request) send(ctx context.Context, cred *credential) (code int, err err
 		if cause := context.Cause(ctx); cause != nil && ctx.Err() != nil {
 			return 0, fmt.Errorf("%s %s: %w", r.method, r.path, cause)
 		}
-		return 0, plainError(err)
+		return 0, apirequest.PlainError(err)
 	}
 	if r.stream && resp.StatusCode < 400 {
 		defer resp.Body.Close() // what is left of a watch may never come
@@ -502,7 +457,7 @@ func (r *request) send(ctx context.Context, cred *credential) (code int, err err
 	}
 	read := r.read
 	if read == nil {
-		read = confirm
+		read = apirequest.Confirm
 	}
 	r.length = resp.ContentLength
 	if err := read(resp.Body); err != nil {
@@ -514,19 +469,6 @@ func (r *request) send(ctx context.Context, cred *credential) (code int, err err
 	return resp.StatusCode, nil
 }
 
-// confirm checks that an answer that is not needed is one of an API server, and not the page of a proxy that has kept the request.
-func confirm(answer io.Reader) error {
-	var head [64]byte
-	n, err := io.ReadFull(answer, head[:])
-	if text := bytes.TrimSpace(head[:n]); len(text) > 0 && text[0] != '{' {
-		return fmt.Errorf("%w: an object in JSON is expected, not %.20q", rawjson.ErrUnreadable, text)
-	}
-	if err != io.EOF && err != io.ErrUnexpectedEOF { // it is shorter, or empty
-		return err
-	}
-	return nil
-}
-
 // verb is the method of the request, or WATCH.
 func (r *request) verb() string {
 	if r.stream {
@@ -535,42 +477,8 @@ func (r *request) verb() string {
 	return r.method
 }
 
-// refusesCertificate reports whether the server has broken off the TLS handshake because of the client's certificate, such as an expired one.
-// Servers that leave this to their authentication answer 401 instead. No request was carried out in either case.
-func refusesCertificate(err error) bool {
-	var remote *net.OpError // package crypto/tls does not export the type of these alerts
-	return errors.As(err, &remote) && remote.Op == "remote error" && strings.Contains(remote.Err.Error(), "certificate")
-}
-
-// plainError takes the query off the address in an error of net/http, for it says nothing to people.
-func plainError(err error) error {
-	if e := (*url.Error)(nil); errors.As(err, &e) {
-		if u, bad := url.Parse(e.URL); bad == nil {
-			u.RawQuery, u.User = "", nil
-			return &url.Error{Op: e.Op, URL: u.String(), Err: e.Err}
-		}
-	}
-	return err
-}
-
 // maxGuess is up to which length an answer is believed to be as long as it says.
 const maxGuess = 4 << 20
-
-// bounded reads an answer that is kept as a whole, up to a limit: it can have been compressed, and become very much larger.
-type bounded struct {
-	answer io.Reader
-	left   int
-}
-
-// Read fails with [rawjson.ErrTooLarge] beyond the limit.
-func (b *bounded) Read(p []byte) (int, error) {
-	if b.left <= 0 {
-		return 0, rawjson.ErrTooLarge
-	}
-	n, err := b.answer.Read(p[:min(len(p), b.left)])
-	b.left -= n
-	return n, err
-}
 
 // body makes a request that is answered with an object.
 func (c *Client) body(ctx context.Context, r *request) (*Body, error) {
@@ -580,7 +488,7 @@ func (c *Client) body(ctx context.Context, r *request) (*Body, error) {
 		if r.length > 0 && r.length < maxGuess {
 			whole.Grow(int(r.length) + bytes.MinRead)
 		}
-		_, err := whole.ReadFrom(&bounded{answer, rawjson.MaxObject})
+		_, err := whole.ReadFrom(&apirequest.Bounded{Answer: answer, Left: rawjson.MaxObject})
 		if err != nil {
 			return err
 		}
@@ -603,13 +511,11 @@ func (c *Client) object(ctx context.Context, r Resource, namespace, name string)
 	return body, err
 }
 
-var fieldValue = strings.NewReplacer(`\`, `\\`, `,`, `\,`, `=`, `\=`)
-
 // listObject reads an object by a list of its name. One that is not in the list gives the error that getting it would have given. A list that
 // fails tells nothing of the object, so the error is the first one then, together with that of the list.
 func (c *Client) listObject(ctx context.Context, r Resource, namespace, name string, forbidden *APIError) (*Body, error) {
 	var found *Body
-	query := url.Values{"fieldSelector": {"metadata.name=" + fieldValue.Replace(name)}}
+	query := url.Values{"fieldSelector": {"metadata.name=" + apirequest.FieldValue.Replace(name)}}
 	_, err := c.list(ctx, r, namespace, query, 500, false, func(b *Body) bool {
 		if b.name == name && b.namespace == namespace { // a server may ignore the selector
 			found = b

@@ -18,6 +18,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/apirequest"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -97,7 +98,7 @@ const defaultManager = "kopf"
 // APIVersion, Kind and Name are needed, the Namespace where the kind lives in one.
 // One that does not exist is an [APIError] with the code 404.
 func (c *Client) Get(ctx context.Context, ref ObjectReference, into any, opts *GetOptions) error {
-	if err := checkTarget(into); err != nil {
+	if err := apirequest.CheckTarget(into); err != nil {
 		return err
 	}
 	o := GetOptions{}
@@ -125,7 +126,7 @@ func (c *Client) List(ctx context.Context, apiVersion, kind string, opts *ListOp
 	return func(yield func(*Body, error) bool) {
 		r, err := c.resolve(ctx, apiVersion, kind)
 		if err == nil {
-			err = checkSegment("a namespace", o.Namespace)
+			err = apirequest.CheckSegment("a namespace", o.Namespace)
 		}
 		if err == nil {
 			err = c.listPages(ctx, r, &o, yield)
@@ -147,7 +148,7 @@ func (c *Client) Watch(ctx context.Context, apiVersion, kind string, opts *ListO
 	return func(yield func(RawEvent, error) bool) {
 		r, err := c.resolve(ctx, apiVersion, kind)
 		if err == nil {
-			err = checkSegment("a namespace", o.Namespace)
+			err = apirequest.CheckSegment("a namespace", o.Namespace)
 		}
 		if err == nil {
 			q := o.query()
@@ -309,28 +310,6 @@ func (c *Client) objectPath(ctx context.Context, ref ObjectReference, subresourc
 	return c.path(ctx, ref, subresource)
 }
 
-// checkSegment fails if a name would lead elsewhere as a part of a path. API servers refuse such names too.
-func checkSegment(what, name string) error {
-	if name == "." || name == ".." || strings.ContainsAny(name, "/%") {
-		return fmt.Errorf("%q is no name of %s: it must not be \".\" or \"..\", nor have \"/\" or \"%%\" in it", name, what)
-	}
-	return nil
-}
-
-// checkPath fails if a part of an address would lead elsewhere, wherever it comes from. No name in Kubernetes needs that.
-func checkPath(path string) error {
-	if !strings.ContainsAny(path, "%?#") && !strings.Contains(path, "/.") && !strings.Contains(path, "//") {
-		return nil // as nearly all
-	}
-	for part := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
-		name, err := url.PathUnescape(part)
-		if err != nil || name == "" || strings.ContainsAny(part, "?#") || checkSegment("", name) != nil {
-			return fmt.Errorf("the request to %q cannot be made: %q must not be a part of its path", path, part)
-		}
-	}
-	return nil
-}
-
 // path returns the address of an object, or of the collection for the creation of one.
 func (c *Client) path(ctx context.Context, ref ObjectReference, subresource string) (string, error) {
 	r, err := c.resolve(ctx, ref.APIVersion, ref.Kind)
@@ -340,7 +319,7 @@ func (c *Client) path(ctx context.Context, ref ObjectReference, subresource stri
 	if r.Namespaced && ref.Namespace == "" {
 		return "", fmt.Errorf("the %s %q needs a namespace", ref.Kind, ref.Name)
 	}
-	if err := errors.Join(checkSegment("an object", ref.Name), checkSegment("a namespace", ref.Namespace)); err != nil {
+	if err := errors.Join(apirequest.CheckSegment("an object", ref.Name), apirequest.CheckSegment("a namespace", ref.Namespace)); err != nil {
 		return "", err
 	}
 	return r.URL(url.PathEscape(ref.Namespace), url.PathEscape(ref.Name), subresource), nil
@@ -373,19 +352,6 @@ func (c *Client) resolve(ctx context.Context, apiVersion, kind string) (Resource
 		return Resource{}, fmt.Errorf("the kind %q cannot be looked up in %q now: %w", kind, apiVersion, err)
 	}
 	return Resource{}, fmt.Errorf("the API server has no kind %q in %q", kind, apiVersion)
-}
-
-// checkTarget fails if an object cannot be stored in the value.
-func checkTarget(into any) error {
-	v := reflect.ValueOf(into)
-	switch {
-	case into == nil: // which is for those who need no answer
-	case v.Kind() != reflect.Pointer && v.Kind() != reflect.Map:
-		return fmt.Errorf("a %T cannot take an object: want a pointer or a map", into)
-	case v.IsNil():
-		return fmt.Errorf("a %T that is nil cannot take an object", into)
-	}
-	return nil
 }
 
 // store puts an answer where the caller wants it.
@@ -431,7 +397,7 @@ func (c *Client) scanList(ctx context.Context, r Resource, namespace string, que
 	read := func(answer io.Reader) error {
 		err := page.Read(answer)
 		if err != nil && page.Taken {
-			return fmt.Errorf("%w: %w", errInterrupted, err) // objects must not be taken twice
+			return fmt.Errorf("%w: %w", apirequest.ErrInterrupted, err) // objects must not be taken twice
 		}
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/apirequest"
 	"github.com/kopf-go/kopf/internal/namespaces"
 )
 
@@ -108,7 +109,7 @@ func TestClientPaths(t *testing.T) {
 		}
 	}
 	for _, good := range []string{"/api/v1/pods", "/apis/apps/v1/namespaces/ns/deployments/.hidden", "/api/v1/namespaces/ns/services/http:web:80/proxy/a..b", "/api/v1/nodes/caf%C3%A9"} {
-		if err := checkPath(good); err != nil {
+		if err := apirequest.CheckPath(good); err != nil {
 			t.Errorf("%s: %v", good, err)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kopf-go/kopf/internal/apirequest"
 	"github.com/kopf-go/kopf/internal/apiserver"
 	"github.com/kopf-go/kopf/internal/credtransport"
 )
@@ -567,14 +568,14 @@ func FuzzStatus(f *testing.F) {
 	f.Fuzz(func(t *testing.T, code int, wish string, text []byte) {
 		resp := &http.Response{StatusCode: code, Header: http.Header{"Retry-After": {wish}}, Body: io.NopCloser(bytes.NewReader(text))}
 		e := newAPIError("GET", "/x", resp)
-		if e.Code != code || e.RetryAfter < 0 || e.RetryAfter > maxRetryAfter {
+		if e.Code != code || e.RetryAfter < 0 || e.RetryAfter > apirequest.MaxRetryAfter {
 			t.Errorf("got %+v", e)
 		}
-		if !bytes.Contains(text, []byte("Status")) && len(e.Message) > maxErrorText+len("...") {
+		if !bytes.Contains(text, []byte("Status")) && len(e.Message) > apirequest.MaxErrorText+len("...") {
 			t.Errorf("the message has %d bytes", len(e.Message))
 		}
 		if body, err := ParseBody(text); err == nil {
-			if e := statusOf(body, "/x"); e.(*APIError).RetryAfter < 0 || e.(*APIError).RetryAfter > maxRetryAfter {
+			if e := statusOf(body, "/x"); e.(*APIError).RetryAfter < 0 || e.(*APIError).RetryAfter > apirequest.MaxRetryAfter {
 				t.Errorf("the event has led to %+v", e)
 			}
 		}

@@ -67,9 +67,9 @@ func appendRawDiff(d Diff, path []string, before, after []byte) Diff {
 		return d
 	}
 	if len(before) == 0 || len(after) == 0 || before[0] != '{' || after[0] != '{' || len(path) > deep {
-		return appendDiff(d, path, decodedOrNil(before), decodedOrNil(after))
+		return appendDiff(d, path, rawjson.DecodeOrNil(before), rawjson.DecodeOrNil(after))
 	}
-	a, b := rawMembers(before), rawMembers(after)
+	a, b := rawjson.RawMembers(before), rawjson.RawMembers(after)
 	for key, value := range b {
 		if old, ok := a[key]; ok && bytes.Equal(old, value) {
 			delete(a, key)
@@ -80,23 +80,6 @@ func appendRawDiff(d Diff, path []string, before, after []byte) Diff {
 		d = appendRawDiff(d, append(path, key), a[key], b[key])
 	}
 	return d
-}
-
-func rawMembers(raw []byte) map[string][]byte {
-	m := make(map[string][]byte)
-	_ = rawjson.EachMember(raw, func(quoted, value []byte) bool { // what is malformed is not there
-		m[rawjson.Key(quoted)] = value
-		return true
-	})
-	return m
-}
-
-func decodedOrNil(raw []byte) any {
-	if rawjson.IsQuoted(raw) && rawjson.IsPlain(raw) {
-		return string(raw[1 : len(raw)-1])
-	}
-	v, _ := rawjson.Decode(raw) // malformed is nil, as absent
-	return v
 }
 
 // Reduce returns the differences at and below a path, with their paths relative to

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/apirequest"
+	"github.com/kopf-go/kopf/internal/discoverydoc"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -56,7 +58,7 @@ func (d *discovery) get(ctx context.Context, path, accept string, into any) erro
 
 func (d *discovery) fetch(ctx context.Context, r *request, into any) error {
 	r.read = func(answer io.Reader) error {
-		return unreadable(json.NewDecoder(&bounded{answer, rawjson.MaxObject}).Decode(into))
+		return apirequest.Unreadable(json.NewDecoder(&apirequest.Bounded{Answer: answer, Left: rawjson.MaxObject}).Decode(into))
 	}
 	err := d.client.do(ctx, r)
 	if StatusCode(err) == http.StatusNotFound {
@@ -65,38 +67,8 @@ func (d *discovery) fetch(ctx context.Context, r *request, into any) error {
 	return err
 }
 
-// groupsDocument is what comes under /api and /apis, in any of its forms.
-type groupsDocument struct {
-	Kind     string
-	Versions []string // of APIVersions
-	Groups   []struct {
-		Name             string
-		Versions         []struct{ GroupVersion, Version string }
-		PreferredVersion struct{ Version string }
-	}
-	Items []struct { // of APIGroupDiscoveryList
-		Metadata struct{ Name string }
-		Versions []aggregatedVersion
-	}
-}
-
-type aggregatedVersion struct {
-	Version   string
-	Freshness string
-	Resources []struct {
-		Resource         string
-		ResponseKind     struct{ Kind string }
-		Scope            string
-		SingularResource string
-		ShortNames       []string
-		Categories       []string
-		Verbs            []string
-		Subresources     []struct{ Subresource string }
-	}
-}
-
 func (d *discovery) read(ctx context.Context, path string) error {
-	var doc groupsDocument
+	var doc discoverydoc.GroupsDocument
 	if err := d.get(ctx, path, aggregatedDiscovery, &doc); err != nil {
 		return err
 	}
@@ -130,7 +102,7 @@ func (d *discovery) read(ctx context.Context, path string) error {
 	return nil
 }
 
-func (d *discovery) aggregated(group string, v aggregatedVersion, preferred bool) {
+func (d *discovery) aggregated(group string, v discoverydoc.AggregatedVersion, preferred bool) {
 	if v.Freshness == "Stale" && len(v.Resources) == 0 {
 		d.broken[group] = fmt.Errorf("version %q is not available", v.Version)
 		return

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/safecall"
 )
 
 // This file holds the errors by which handlers decide about their retries, and
@@ -28,7 +30,7 @@ func Temporary(err error, delay time.Duration) error {
 }
 
 // Error returns the text of the wrapped error.
-func (e *TemporaryError) Error() string { return errorText(e.Err, "temporary error") }
+func (e *TemporaryError) Error() string { return safecall.ErrorText(e.Err, "temporary error") }
 
 // Unwrap returns the wrapped error.
 func (e *TemporaryError) Unwrap() error { return e.Err }
@@ -44,7 +46,7 @@ type PermanentError struct {
 func Permanent(err error) error { return &PermanentError{Err: err} }
 
 // Error returns the text of the wrapped error.
-func (e *PermanentError) Error() string { return errorText(e.Err, "permanent error") }
+func (e *PermanentError) Error() string { return safecall.ErrorText(e.Err, "permanent error") }
 
 // Unwrap returns the wrapped error.
 func (e *PermanentError) Unwrap() error { return e.Err }
@@ -109,40 +111,12 @@ func (e *LoginError) Error() string {
 // Unwrap returns the cause.
 func (e *LoginError) Unwrap() error { return e.Err }
 
-func errorText(err error, otherwise string) string {
-	if err == nil {
-		return otherwise
-	}
-	return err.Error()
-}
-
 func asPermanent(err error, target any) bool {
 	p, ok := target.(**PermanentError)
 	if ok {
 		*p = &PermanentError{Err: err}
 	}
 	return ok
-}
-
-// panicError is a panic of a user's function, turned into an arbitrary error.
-type panicError struct {
-	value any
-	stack []byte
-}
-
-func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
-
-func (e *panicError) Unwrap() error {
-	err, _ := e.value.(error)
-	return err
-}
-
-// stackOf returns the stack of the panic in err's chain, nil if there is none.
-func stackOf(err error) []byte {
-	if p := (*panicError)(nil); errors.As(err, &p) {
-		return p.stack
-	}
-	return nil
 }
 
 // ErrorsMode says what becomes of a handler whose error is neither temporary nor permanent. Zero means the default.

@@ -6,6 +6,8 @@ import (
 	"io"
 	"testing"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/safecall"
 )
 
 func TestTemporary(t *testing.T) {
@@ -60,11 +62,11 @@ func TestLoginError(t *testing.T) {
 }
 
 func TestPanicError(t *testing.T) {
-	err := fmt.Errorf("around: %w", &panicError{value: io.EOF, stack: []byte("stack")})
-	if err.Error() != "around: panic: EOF" || !errors.Is(err, io.EOF) || string(stackOf(err)) != "stack" {
-		t.Errorf("%v, stack %s", err, stackOf(err))
+	err := fmt.Errorf("around: %w", &safecall.PanicError{Value: io.EOF, Stack: []byte("stack")})
+	if err.Error() != "around: panic: EOF" || !errors.Is(err, io.EOF) || string(safecall.StackOf(err)) != "stack" {
+		t.Errorf("%v, stack %s", err, safecall.StackOf(err))
 	}
-	if stackOf(io.EOF) != nil || (&panicError{value: 1}).Unwrap() != nil {
+	if safecall.StackOf(io.EOF) != nil || (&safecall.PanicError{Value: 1}).Unwrap() != nil {
 		t.Error("there is a stack or a cause where there can be none")
 	}
 }

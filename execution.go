@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -14,7 +13,7 @@ import (
 
 	"github.com/kopf-go/kopf/internal/cut"
 	"github.com/kopf-go/kopf/internal/metrics"
-	"github.com/kopf-go/kopf/internal/workpool"
+	"github.com/kopf-go/kopf/internal/safecall"
 )
 
 // This file calls handlers: one attempt of one handler with its errors, limits and panics, and
@@ -172,59 +171,6 @@ const waitingMessage = "None"
 // maxMessage is the longest text of an error that is stored on an object, in bytes: the annotations of an object
 // may have 256 KiB in all, and no one reads that much.
 const maxMessage = 1024
-
-// call calls a user's function and turns a panic into an error with its stack. So it does with a nil pointer of an error type, which is an
-// error whose text cannot be read.
-func call(fn func() error) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = &panicError{value: v, stack: debug.Stack()}
-		}
-	}()
-	if err = fn(); err != nil {
-		_ = err.Error()
-	}
-	return err
-}
-
-// handlerLimit is how many handlers may run at the same time. A nil one has no limit.
-type handlerLimit struct{ tokens chan struct{} }
-
-func newHandlerLimit(maxWorkers int) *handlerLimit {
-	if maxWorkers <= 0 {
-		return nil
-	}
-	return &handlerLimit{tokens: make(chan struct{}, maxWorkers)}
-}
-
-// acquire waits for a token, and reports whether it got one before the channel was closed. Tokens are given in the order in which they
-// were asked for. Meanwhile, the worker is not active, and another one may be.
-func (l *handlerLimit) acquire(done <-chan struct{}, early <-chan time.Time, w *workpool.Limiter) (acquired, waited bool) {
-	if l == nil {
-		return true, false
-	}
-	select {
-	case l.tokens <- struct{}{}:
-		return true, false
-	default:
-	}
-	w.Release()
-	defer w.Acquire()
-	select {
-	case l.tokens <- struct{}{}:
-		return true, true
-	case <-early:
-	case <-done:
-	}
-	return false, true
-}
-
-// release gives a token back.
-func (l *handlerLimit) release() {
-	if l != nil {
-		<-l.tokens
-	}
-}
 
 // progress is one handler in a handling: its record, and whether it takes part.
 type progress struct {
@@ -401,7 +347,7 @@ func (e *execution) run(ctx context.Context, group []*progress) {
 func (e *execution) acquire(ctx context.Context, p *progress, begun bool) bool {
 	if p.parent == nil {
 		began := time.Now()
-		acquired, waited := e.cycle.limit.acquire(ctx.Done(), nil, e.cycle.queue.workerLimit)
+		acquired, waited := e.cycle.limit.Acquire(ctx.Done(), nil, e.cycle.queue.workerLimit)
 		if !acquired {
 			return false
 		}
@@ -427,7 +373,7 @@ func (e *execution) excludeWait(p *progress, waited time.Duration) {
 // release lets the next handler run.
 func (e *execution) release(p *progress) {
 	if p.parent == nil {
-		e.cycle.limit.release()
+		e.cycle.limit.Release()
 	}
 }
 
@@ -555,7 +501,7 @@ func (e *execution) call(ctx context.Context, p *progress, c *Change) error {
 	}
 	subs := &subhandlers{execution: e, parent: p}
 	c.subs = subs
-	err := call(func() error { return p.handler.change(ctx, c) })
+	err := safecall.Do(func() error { return p.handler.change(ctx, c) })
 	if err == nil {
 		err = errors.Join(c.err, c.Patch.try(c.Body))
 	}
@@ -687,7 +633,7 @@ func logFailure(ctx context.Context, log *slog.Logger, name string, o outcome, e
 		log.ErrorContext(ctx, name+" failed temporarily: "+err.Error(), "delay", o.delay)
 	default:
 		attrs := []any{"error", err}
-		if stack := stackOf(err); stack != nil {
+		if stack := safecall.StackOf(err); stack != nil {
 			attrs = append(attrs, "stack", string(stack))
 		}
 		consequence := fmt.Sprintf("will try again in %s.", o.delay)

@@ -17,7 +17,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/kopf-go/kopf/internal/credtransport"
+	"github.com/kopf-go/kopf/internal/markers"
 	"github.com/kopf-go/kopf/internal/rawjson"
+	"github.com/kopf-go/kopf/internal/safecall"
 )
 
 // These targets feed the parsers of operators with what strangers can send or store. Those whose subject has a test file of its own with a
@@ -86,12 +88,12 @@ func FuzzAnnotationKeys(f *testing.F) {
 		for i, keys := range [][]string{a, b} {
 			for _, key := range keys {
 				name, ok := strings.CutPrefix(key, "kopf.zalando.org/")
-				if !ok || utf8.RuneCountInString(name) > maxNameLength || strings.ContainsAny(name, "/<>") {
+				if !ok || utf8.RuneCountInString(name) > markers.MaxNameLength || strings.ContainsAny(name, "/<>") {
 					t.Errorf("%q has the key %q", []string{one, two}[i], key)
 				}
 			}
 		}
-		if replaceUnsafe(one) != replaceUnsafe(two) && a[0] == b[0] {
+		if markers.ReplaceUnsafe(one) != markers.ReplaceUnsafe(two) && a[0] == b[0] {
 			t.Errorf("%q and %q have the same key %q", one, two, a[0])
 		}
 	})
@@ -133,7 +135,7 @@ func FuzzConnection(f *testing.F) {
 		info := &ConnectionInfo{Server: server, Token: token, Scheme: scheme, ProxyURL: proxy, ImpersonateUser: user}
 		err := info.validate()
 		if len(token) > 8 && strings.Contains(token, "hunter2") && !strings.Contains(server+scheme+proxy+user, "hunter2") {
-			for _, text := range []string{errorText(err, ""), info.String()} {
+			for _, text := range []string{safecall.ErrorText(err, ""), info.String()} {
 				if strings.Contains(text, "hunter2") {
 					t.Errorf("the token is told: %s", text)
 				}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/kopf-go/kopf/internal/index"
 	"github.com/kopf-go/kopf/internal/metrics"
+	"github.com/kopf-go/kopf/internal/safecall"
 )
 
 // This file fills the indices, and keeps all other handlers waiting until they are full for the first time. An object is
@@ -115,7 +116,7 @@ func (i *indexer) call(o *Object, h *handler, record *ProgressRecord, runtime ti
 	}
 	arg := &Indexing{Object: *o, Attempt: Attempt{Retry: record.Retries, Started: record.Started, Runtime: runtime}}
 	arg.Patch, arg.Param = &Patch{}, h.param
-	err = call(func() error {
+	err = safecall.Do(func() error {
 		values, err = h.indexing.call(ctx, arg)
 		return err
 	})

@@ -57,37 +57,31 @@
 // It runs with "go run . run", on the cluster of kubectl, or in a pod as its service account; or with "go run . run --embedded --apply crd.yaml" on an
 // API server in its own memory, which kubectl works with too.
 //
-// # Handlers
+// # Where to find what
 //
-// A handler is registered for a kind of objects, named by a [Selector], with options that may be
-// nil. [OnCreate], [OnUpdate], [OnDelete], [OnResume] and [OnField] register handlers of changes. A change is
-// what differs from the state in which the object was last handled; what happened while the operator was down
-// comes as one change after it is up again. [OnEvent] registers handlers of the single events of the
-// watch stream. [OnDaemon] and [OnTimer] register functions that run alongside an object while it exists. [OnIndex] registers what
-// handlers want to know of all objects. [OnValidate] and [OnMutate] register handlers that the API server asks before it stores an
-// object. [OnStartup], [OnCleanup], [OnLogin] and [OnProbe] are about the operator itself.
+// What happens to objects: [OnCreate], [OnUpdate], [OnDelete], [OnResume] and [OnField] register handlers of changes. A change is what
+// differs from the state in which the object was last handled; what happened while the operator was down comes as one change after it is
+// up again. [OnEvent] is for the single events of the watch stream, [OnDaemon] and [OnTimer] for what runs alongside an object, [OnIndex]
+// for what handlers want to know of all objects, [OnValidate] and [OnMutate] for what the API server asks before it stores an object.
+// Which objects are meant is said by a [Selector] and by options such as [ChangeOptions], with [Match], [Present] and [Absent].
 //
-// What a handler gets is a pointer to a struct of its family, such as [*Change]: the object in Body, views into
-// it, the Patch to be made to it, a Logger, a Client. New facts will be new fields. What it returns is an error that decides
-// what is next: see [Temporary] and [Permanent].
+// What a handler gets is a pointer to a struct of its family: [Change], [WatchEvent], [Daemon], [Timer], [Indexing], [Admission]. Each has
+// the object as a [Body] with a [View] of its parts, a [Patch] to be made to it, a Logger, a [Client], a [Memo]. Sub-handlers, attempts and
+// results are methods and fields of it. New facts will be new fields.
 //
-// Which objects and changes a handler is called for is said by its options:
+// What a handler returns decides what is next: nil for success, [Temporary] for another attempt, [Permanent] for none, any other
+// error by the option Errors; see [ErrorsMode].
 //
-//	kopf.OnUpdate("kopfexamples", resize, &kopf.ChangeOptions{
-//		Field:  "spec.size",
-//		Labels: kopf.Match{"env": "prod", "legacy": kopf.Absent},
-//		When:   func(c *kopf.Change) bool { return c.Namespace() != "kube-system" },
-//	})
+// The operator itself: [OnStartup], [OnCleanup], [OnLogin] and [OnProbe]. [Main] is the command line; [Operator] is one to be run by a
+// program of your own, and its zero value works. [Settings] are what can be adjusted; [ProgressStorage] and [DiffBaseStorage] are where
+// it keeps what it knows. [ConfigureLogging] is for log lines, [Object.PostEvent] for Kubernetes events.
 //
-//	func resize(ctx context.Context, c *kopf.Change) error { return nil }
+// Objects that belong to others: [Adopt], [AppendOwnerReference], [Label]. Requests of your own: [NewClient]. Webhooks: [WebhookServer].
+//
+// Tests: [APIServer] is an API server in the process, and a [Runner] runs an operator on it, in a bubble of testing/synctest as fast as a
+// function. "run --embedded" does the same at the command line.
 //
 // Registration panics on mistakes that a programmer has made, and names the line.
-//
-// # Running
-//
-// [Main] is the command line of an operator; [Operator] is one to be run by a program of your own, and its zero value works.
-// With "run --embedded", the operator needs no cluster: it works with an [APIServer] in its own memory. The same server, with a [Runner] in a
-// bubble of testing/synctest, tests whole operators as fast as functions.
 //
 // # Ordering
 //
@@ -109,15 +103,6 @@
 // When its context ends, an operator closes its streams, lets the running handlers finish for
 // Settings.Queueing.ExitTimeout, ends their contexts, runs the clean-up handlers and closes its connections. No goroutine
 // of its own outlives [Operator.Run].
-//
-// # Reading the source
-//
-// The package is flat; what needs nothing of it is in packages under internal. From the ground up: the data (body.go, patch.go,
-// resource.go, errors.go); the settings and storages (settings.go, persistence.go); the clients, which alone talk to Kubernetes (client.go,
-// watching.go, auth.go); the intents, or what is registered and what it matches (on.go, registry.go, filters.go, causes.go); the
-// actions, or how handlers are invoked (execution.go, logging.go, queue.go); the engines, or what runs alongside the
-// handlers (daemons.go, indexing.go, admission.go, peering.go, events.go, probing.go); the reactor, from an event to a patch (reactor.go, observation.go); the kits for
-// operators and tests (testing.go, apiserver.go); and the entry (kopf.go, cli.go).
 package kopf
 
 import (
@@ -135,6 +120,7 @@ import (
 	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/namespaces"
 	"github.com/kopf-go/kopf/internal/pauser"
+	"github.com/kopf-go/kopf/internal/safecall"
 )
 
 // This file knows the operator as a whole: what it is made of, in which order it starts and stops, and
@@ -555,7 +541,7 @@ func (r *run) await(ctx context.Context, what string, run func() (any, error)) (
 	err := errors.New("the function has ended its goroutine")
 	var task sync.WaitGroup
 	task.Go(func() {
-		err = call(func() (failed error) {
+		err = safecall.Do(func() (failed error) {
 			value, failed = run()
 			return failed
 		})

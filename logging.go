@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/kopf-go/kopf/internal/loghandler"
+	"github.com/kopf-go/kopf/internal/safecall"
 )
 
 // This file chooses how the operator's messages look: on a terminal, in plain text, and as JSON. It also posts those about objects as
@@ -101,7 +102,7 @@ func NewLogHandler(options *LogOptions) slog.Handler {
 	}
 	return loghandler.New(loghandler.Options{
 		Level: level, Format: loghandler.Format(o.Format), RefKey: cmp.Or(o.RefKey, objectKey), Prefix: prefix, Source: o.Debug,
-		Output: cmp.Or[io.Writer](o.Output, os.Stderr), Reference: logReference, Stack: stackOf,
+		Output: cmp.Or[io.Writer](o.Output, os.Stderr), Reference: logReference, Stack: safecall.StackOf,
 	})
 }
 
@@ -125,7 +126,7 @@ func objectLogger(base *slog.Logger, ref ObjectReference) *slog.Logger {
 }
 
 // eventMessages makes the messages of events. It writes nothing.
-var eventMessages = loghandler.New(loghandler.Options{Format: loghandler.Plain, Output: io.Discard, Reference: logReference, Stack: stackOf})
+var eventMessages = loghandler.New(loghandler.Options{Format: loghandler.Plain, Output: io.Discard, Reference: logReference, Stack: safecall.StackOf})
 
 // postedLogger returns a logger whose messages are posted as Kubernetes events about an object, too, if that is wanted.
 func postedLogger(base *slog.Logger, ref ObjectReference, to eventRecorder) *slog.Logger {

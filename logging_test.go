@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kopf-go/kopf/internal/safecall"
 )
 
 var logRef = ObjectReference{APIVersion: "kopf.dev/v1", Kind: "KopfExample", Name: "obj", UID: "u1", Namespace: "default"}
@@ -76,10 +78,10 @@ func TestLogText(t *testing.T) {
 		{"no text passes for a record", LogOptions{Format: LogPlain}, func(l *slog.Logger) { l.Info("a\nb\x1b[31m\rc\n", "d", "e\nf") },
 			"a\n    b\\x1b[31m\\rc  d=\"e\\nf\"\n"},
 		{"stack of a panic", LogOptions{Format: LogPlain}, func(l *slog.Logger) {
-			l.Error("m", "error", fmt.Errorf("x: %w", &panicError{value: "no", stack: []byte("main.f()\n\tmain.go:1\n")}), "b", 1)
+			l.Error("m", "error", fmt.Errorf("x: %w", &safecall.PanicError{Value: "no", Stack: []byte("main.f()\n\tmain.go:1\n")}), "b", 1)
 		}, "m  error=\"x: panic: no\" b=1\n    main.f()\n    \tmain.go:1\n"},
 		{"stack as an attribute", LogOptions{Format: LogPlain}, func(l *slog.Logger) {
-			l.Error("m", "error", &panicError{value: "no", stack: []byte("main.f()\n")}, "stack", "main.f()\n")
+			l.Error("m", "error", &safecall.PanicError{Value: "no", Stack: []byte("main.f()\n")}, "stack", "main.f()\n")
 		}, "m  error=\"panic: no\"\n    main.f()\n"},
 	}
 	for _, tt := range tests {
@@ -125,7 +127,7 @@ func TestLogJSON(t *testing.T) {
 		{"OP-116 beyond errors", LogOptions{}, func(l *slog.Logger) { l.Log(t.Context(), 9, "hello") },
 			map[string]any{"message": "hello", "severity": "fatal"}},
 		{"OP-114 stack", LogOptions{}, func(l *slog.Logger) {
-			l.Error("hello", "error", &panicError{value: "no", stack: []byte("main.f()\n")})
+			l.Error("hello", "error", &safecall.PanicError{Value: "no", Stack: []byte("main.f()\n")})
 		}, map[string]any{"message": "hello", "severity": "error", "error": "panic: no", "exc_info": "main.f()"}},
 		{"groups and values", LogOptions{}, func(l *slog.Logger) {
 			l.WithGroup("g").With("a", []int{1}).Info("m", slog.Group("h", "b", true, "c", time.Second), "nan", panicking{}, "s", "ü\n")

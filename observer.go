@@ -38,7 +38,7 @@ type environment struct {
 	events     eventRecorder
 	meter      *metrics.Metrics
 	indices    Indices
-	limit      *handlerLimit
+	limit      *workpool.HandlerLimit
 	pauser     *pauser.Pauser
 	namespaces []string        // patterns; none means all
 	handlers   context.Context // of the handlers: ends when the operator has waited long enough
@@ -102,7 +102,7 @@ func (o *observer) observe(ctx context.Context, ready func()) error {
 		inFlight = NewSettings().Networking.MaxInFlight
 	}
 	o.workerLimit = workpool.NewLimiter(inFlight)
-	o.limit = newHandlerLimit(o.settings.Execution.MaxWorkers)
+	o.limit = workpool.NewHandlerLimit(o.settings.Execution.MaxWorkers)
 	o.resources, o.existing, o.warned, o.deletedDefinitions = make(map[string]*servedResource), make(map[string]bool), make(map[string]bool), make(map[string]bool)
 	broken, err := o.discover(ctx)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/kopf-go/kopf/internal/jsonpatch"
+	"github.com/kopf-go/kopf/internal/manifest"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -145,10 +146,10 @@ func (p *Patch) apply(body *Body) (object map[string]any, err error) {
 		transform(object)
 	}
 	for _, f := range p.removes {
-		removeFinalizer(object, f)
+		manifest.RemoveFinalizer(object, f)
 	}
 	for _, f := range p.adds {
-		addFinalizer(object, f)
+		manifest.AddFinalizer(object, f)
 	}
 	return object, nil
 }
@@ -212,19 +213,7 @@ func (p *Patch) put(value any, keys ...string) {
 }
 
 // dropValue takes the value at a path out of the merge patch, and the parents that it leaves empty.
-func (p *Patch) dropValue(keys ...string) { dropValueIn(p.merge, keys) }
-
-func dropValueIn(m map[string]any, keys []string) {
-	if len(keys) == 1 {
-		delete(m, keys[0])
-		return
-	}
-	if next, ok := m[keys[0]].(map[string]any); ok {
-		if dropValueIn(next, keys[1:]); len(next) == 0 {
-			delete(m, keys[0])
-		}
-	}
-}
+func (p *Patch) dropValue(keys ...string) { jsonpatch.DropValueIn(p.merge, keys) }
 
 // unapplied returns what of a merge patch is not so in the response to it: what the schema has
 // dropped, and what another client has changed at the same time. What the response has besides does not
@@ -234,20 +223,9 @@ func unapplied(patch map[string]any, response *Body) Diff {
 		return nil
 	}
 	return slices.DeleteFunc(leftDiff(patch, response.raw), func(item DiffItem) bool {
-		return item.New == nil && onlyRemoves(item.Old) || len(item.Path) == 2 && item.Path[0] == "metadata" && rawjson.IsEmpty(item.Old) && rawjson.IsEmpty(item.New) &&
+		return item.New == nil && jsonpatch.OnlyRemoves(item.Old) || len(item.Path) == 2 && item.Path[0] == "metadata" && rawjson.IsEmpty(item.Old) && rawjson.IsEmpty(item.New) &&
 			slices.Contains([]string{"annotations", "labels", "finalizers"}, item.Path[1])
 	})
-}
-
-// onlyRemoves reports whether a value in a merge patch removes what is there, and adds nothing.
-func onlyRemoves(v any) bool {
-	m, ok := v.(map[string]any)
-	for _, sub := range m {
-		if !onlyRemoves(sub) {
-			return false
-		}
-	}
-	return v == nil || ok && len(m) > 0
 }
 
 // leftDiff is [diffJSON] of the keys that before has, on each level.
@@ -293,26 +271,4 @@ func (p *Patch) finalizerOps(body *Body) (ops []jsonpatch.Operation) {
 	return ops
 }
 
-// addFinalizer and removeFinalizer are transformations of an object.
-
-func addFinalizer(object map[string]any, finalizer string) {
-	meta := rawjson.AsMap(object["metadata"])
-	list, _ := meta["finalizers"].([]any)
-	if meta != nil && !slices.Contains(list, any(finalizer)) {
-		meta["finalizers"] = append(slices.Clone(list), any(finalizer))
-	}
-}
-
-func removeFinalizer(object map[string]any, finalizer string) {
-	meta := rawjson.AsMap(object["metadata"])
-	list, _ := meta["finalizers"].([]any)
-	if !slices.Contains(list, any(finalizer)) {
-		return
-	}
-	rest := slices.DeleteFunc(slices.Clone(list), func(v any) bool { return v == any(finalizer) })
-	if len(rest) == 0 {
-		delete(meta, "finalizers")
-	} else {
-		meta["finalizers"] = rest
-	}
-}
+// AddFinalizer and RemoveFinalizer are transformations of an object.

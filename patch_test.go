@@ -11,6 +11,7 @@ import (
 
 	"github.com/kopf-go/kopf/internal/apiserver/patch"
 	"github.com/kopf-go/kopf/internal/jsonpatch"
+	"github.com/kopf-go/kopf/internal/manifest"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -144,8 +145,8 @@ func TestFinalizers(t *testing.T) {
 				change func(object map[string]any)
 				want   json.RawMessage
 			}{
-				{"add", func(object map[string]any) { addFinalizer(object, finalizer) }, r.Add},
-				{"remove", func(object map[string]any) { removeFinalizer(object, finalizer) }, r.Remove},
+				{"add", func(object map[string]any) { manifest.AddFinalizer(object, finalizer) }, r.Add},
+				{"remove", func(object map[string]any) { manifest.RemoveFinalizer(object, finalizer) }, r.Remove},
 			} {
 				p := &Patch{}
 				p.Transform(tt.change)

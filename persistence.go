@@ -1,7 +1,6 @@
 package kopf
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/kopf-go/kopf/internal/blake2b"
 	"github.com/kopf-go/kopf/internal/cut"
 	"github.com/kopf-go/kopf/internal/markers"
 	"github.com/kopf-go/kopf/internal/progressrecord"
@@ -26,7 +24,6 @@ const (
 	defaultTouchKey = "touch-dummy"
 	defaultName     = "kopf" // of the stanza in the status
 	handledUIDKey   = "handled-uid"
-	maxNameLength   = 63 // of an annotation's name, by the rules of Kubernetes; of old, with its prefix
 )
 
 // ProgressRecord is the stored progress of one handler on one object. Zero times and empty
@@ -476,7 +473,7 @@ func markPrefix(prefix string, body *Body, patch *Patch) {
 }
 
 // maxPrefixLength is the length up to which every key is valid, as Kubernetes allows prefixes of 253 characters with the name.
-const maxPrefixLength = 253 - maxNameLength - 1
+const maxPrefixLength = 253 - markers.MaxNameLength - 1
 
 // copied reports whether what is stored on an object was stored on another one.
 func (p *PersistenceSettings) copied(body *Body) bool {
@@ -543,18 +540,18 @@ func prefixesOf(storage any) []string {
 func annotationKeys(prefix, id string, body *Body, v2only bool) []string {
 	prefix = orElse(prefix, markers.DefaultPrefix) + "/"
 	id = markedID(id, body)
-	name := replaceUnsafe(id)
+	name := markers.ReplaceUnsafe(id)
 	v2 := name
-	if utf8.RuneCountInString(id) > maxNameLength {
-		suffix := hashSuffix(id)
-		v2 = cut.Runes(name, maxNameLength-len(suffix)) + suffix
+	if utf8.RuneCountInString(id) > markers.MaxNameLength {
+		suffix := markers.HashSuffix(id)
+		v2 = cut.Runes(name, markers.MaxNameLength-len(suffix)) + suffix
 	}
 	if v2only {
 		return []string{prefix + v2}
 	}
-	v1, available := name, maxNameLength-utf8.RuneCountInString(prefix)
+	v1, available := name, markers.MaxNameLength-utf8.RuneCountInString(prefix)
 	if n := utf8.RuneCountInString(name); n > available {
-		suffix := hashSuffix(name)
+		suffix := markers.HashSuffix(name)
 		if available -= len(suffix); available < 0 {
 			available = max(0, n+available) // so it has always been with long prefixes
 		}
@@ -582,21 +579,6 @@ func markedID(id string, body *Body) string {
 		return id + "-ofDRS"
 	}
 	return id
-}
-
-// replaceUnsafe replaces what annotation names must not contain, as far as ids of
-// functions and fields contain it.
-func replaceUnsafe(id string) string {
-	if !strings.ContainsAny(id, "/<>") {
-		return id
-	}
-	return strings.NewReplacer("/", ".", "<", "_", ">", "_").Replace(id)
-}
-
-// hashSuffix returns the suffix, 7 characters long, that makes shortened names differ.
-func hashSuffix(name string) string {
-	digest := base64.RawStdEncoding.EncodeToString(blake2b.Sum([]byte(name), 4))
-	return "-" + strings.NewReplacer("+", "-", "/", ".").Replace(digest)
 }
 
 func orElse(s, otherwise string) string {

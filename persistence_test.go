@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kopf-go/kopf/internal/markers"
 	"github.com/kopf-go/kopf/internal/progressrecord"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
@@ -115,7 +116,7 @@ func TestPrefixes(t *testing.T) {
 func TestHashSuffix(t *testing.T) {
 	t.Run("CH-131 hash suffix", func(t *testing.T) {
 		for _, r := range golden[struct{ Text, Suffix string }](t, "suffixes") {
-			if got := hashSuffix(r.Text); got != r.Suffix {
+			if got := markers.HashSuffix(r.Text); got != r.Suffix {
 				t.Errorf("hashSuffix(%q) = %q, want %q", r.Text, got, r.Suffix)
 			}
 		}

@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"runtime"
 	"slices"
 	"strconv"
@@ -23,6 +22,7 @@ import (
 	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/pauser"
 	"github.com/kopf-go/kopf/internal/rawjson"
+	"github.com/kopf-go/kopf/internal/safecall"
 )
 
 // This file serves the state of the operator: whether it is alive, by its probes, whether it is ready, and what it has counted. The
@@ -297,7 +297,7 @@ func (p *prober) invoke(h *handler) (any, error) {
 	answers := make(chan answer, 1)
 	go func() {
 		var a answer
-		err := call(func() (err error) {
+		err := safecall.Do(func() (err error) {
 			a.value, err = p.run.callProbe(ctx, h)
 			return err
 		})
@@ -324,16 +324,5 @@ func newMetrics(r *Registry, p *pauser.Pauser) *metrics.Metrics {
 	for _, h := range r.snapshot() {
 		ids = append(ids, string(h.id))
 	}
-	return metrics.New(metrics.State{Paused: p.Paused, Goroutines: runtime.NumGoroutine, Memory: residentMemory}, ids)
-}
-
-// residentMemory returns how much memory the process takes, in bytes, or 0 where the system does not tell.
-func residentMemory() int64 {
-	data, err := os.ReadFile("/proc/self/statm")
-	fields := bytes.Fields(data)
-	if err != nil || len(fields) < 2 {
-		return 0
-	}
-	pages, _ := strconv.ParseInt(string(fields[1]), 10, 64) // nothing, if it is no number
-	return pages * int64(os.Getpagesize())
+	return metrics.New(metrics.State{Paused: p.Paused, Goroutines: runtime.NumGoroutine, Memory: metrics.ResidentMemory}, ids)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/metrics"
+	"github.com/kopf-go/kopf/internal/safecall"
 	"github.com/kopf-go/kopf/internal/workpool"
 )
 
@@ -420,13 +421,13 @@ func (q *queue) processNext(e *entry) (result, bool) {
 		return result{}, false
 	}
 	var r result
-	err := call(func() error {
+	err := safecall.Do(func() error {
 		r = q.handler.reconcile(e, events)
 		return nil
 	})
 	if err != nil { // a fault of our own must neither end the operator nor forget the object
 		q.setRunning(e, "")
-		q.log.Error("The processing has panicked and will be repeated.", "object", e.ref(), "error", err, "stack", string(stackOf(err)))
+		q.log.Error("The processing has panicked and will be repeated.", "object", e.ref(), "error", err, "stack", string(safecall.StackOf(err)))
 		if len(events) > 0 {
 			e.body = events[len(events)-1].Body
 		}

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/safecall"
 )
 
 // This file reacts to the events of one resource: one event becomes a cause, the cause calls
@@ -250,16 +252,16 @@ func (c *cycle) callEventHandlers(ev RawEvent) {
 		if !h.matchesEvent(e) {
 			continue
 		}
-		if acquired, _ := c.limit.acquire(c.handlers.Done(), nil, c.queue.workerLimit); !acquired {
+		if acquired, _ := c.limit.Acquire(c.handlers.Done(), nil, c.queue.workerLimit); !acquired {
 			return
 		}
 		e.Patch, e.Param = &Patch{}, h.param
 		c.log.Debug("Handler '" + string(h.id) + "' is invoked.")
 		c.queue.setRunning(c.entry, h.id)
 		began := time.Now()
-		err := call(func() error { return h.event(c.handlers, e) })
+		err := safecall.Do(func() error { return h.event(c.handlers, e) })
 		c.queue.setRunning(c.entry, "")
-		c.limit.release()
+		c.limit.Release()
 		err = errors.Join(err, e.Patch.err)
 		c.meter.Handler(string(h.id), false).Ended(outcome{final: true}.result(err), int64(time.Since(began)))
 		if e.Patch.Empty() || err != nil {
@@ -688,12 +690,12 @@ func (c *cycle) listen(onSuperseded func()) (stop func()) {
 		for {
 			events, arrived := c.queue.pendingEvents(c.entry)
 			outdated := false
-			err := call(func() error {
+			err := safecall.Do(func() error {
 				outdated = slices.ContainsFunc(events, func(ev RawEvent) bool { return c.outdates(ev, handled) })
 				return nil
 			})
 			if err != nil {
-				c.log.Error("It cannot be found out whether the handler is to be interrupted; it goes on.", "error", err, "stack", string(stackOf(err)))
+				c.log.Error("It cannot be found out whether the handler is to be interrupted; it goes on.", "error", err, "stack", string(safecall.StackOf(err)))
 				return
 			}
 			if outdated {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/jsonpatch"
+	"github.com/kopf-go/kopf/internal/safecall"
 )
 
 // This file sends what a cycle leaves: the handler patches, their records, the last handled
@@ -132,7 +133,7 @@ func (c *cycle) flush(ending bool) error {
 	defer c.sending.Unlock()
 	var patches []*handlerPatch
 	var succeeded []HandlerID
-	err := call(func() error { // storages can be users', and this can be the goroutine of a timer
+	err := safecall.Do(func() error { // storages can be users', and this can be the goroutine of a timer
 		var own *Patch
 		patches, own, succeeded = c.outgoing(ending)
 		err := c.send(patches, own)

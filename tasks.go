@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/metrics"
+	"github.com/kopf-go/kopf/internal/safecall"
 )
 
 // task is one daemon or timer of one object.
@@ -97,12 +98,12 @@ func (t *task) fire() {
 	b.mu.Unlock()
 	for {
 		wasStopping, wait, more := t.stopper.IsSet(), time.Minute, true
-		err := call(func() error {
+		err := safecall.Do(func() error {
 			wait, more = t.step()
 			return nil
 		})
 		if err != nil { // a fault of our own must not end the operator
-			t.log().Error(t.name()+" has panicked outside of its function; it goes on in a minute.", "error", err, "stack", string(stackOf(err)))
+			t.log().Error(t.name()+" has panicked outside of its function; it goes on in a minute.", "error", err, "stack", string(safecall.StackOf(err)))
 		}
 		b.mu.Lock()
 		if !more || t.stopper.IsSet() && t.pending == nil {
@@ -312,13 +313,13 @@ func (t *task) acquire() bool {
 		defer timer.Stop()
 		again = timer.C
 	}
-	acquired, _ := t.object.engine.limit.acquire(t.stopper.Done(), again, nil)
+	acquired, _ := t.object.engine.limit.Acquire(t.stopper.Done(), again, nil)
 	return acquired
 }
 
 func (t *task) release() {
 	if t.handler.kind != kindDaemon {
-		t.object.engine.limit.release()
+		t.object.engine.limit.Release()
 	}
 }
 
@@ -328,7 +329,7 @@ func (t *task) initialDelay() time.Duration {
 	delay := h.delay
 	if h.delayOf != nil {
 		o := t.argument()
-		err := call(func() error {
+		err := safecall.Do(func() error {
 			delay = h.delayOf(&o)
 			return nil
 		})
@@ -417,7 +418,7 @@ func (t *task) noteFailure(out outcome, o *Object) {
 	if before != nil {
 		t.failed.times += before.times
 	}
-	err := call(func() error { // a storage of the user can be asked
+	err := safecall.Do(func() error { // a storage of the user can be asked
 		for _, patch := range []*Patch{{}, {merge: o.Patch.merge}, o.Patch} {
 			t.failed.states = append(t.failed.states, t.object.engine.owner.trackedState(patch.applied(o.Body)).digest())
 		}
@@ -425,7 +426,7 @@ func (t *task) noteFailure(out outcome, o *Object) {
 	})
 	if err != nil {
 		t.failed = nil
-		t.log().Error(t.name()+" cannot begin again when its object changes, because the state of that cannot be found out.", "error", err, "stack", string(stackOf(err)))
+		t.log().Error(t.name()+" cannot begin again when its object changes, because the state of that cannot be found out.", "error", err, "stack", string(safecall.StackOf(err)))
 	}
 }
 
@@ -453,7 +454,7 @@ func (t *task) call(o *Object) (any, error) {
 	defer release()
 	a := Attempt{Retry: t.calls.retries, Started: t.calls.started, Runtime: time.Since(t.calls.started)}
 	var r *resulting
-	err := call(func() error {
+	err := safecall.Do(func() error {
 		if h.kind == kindTimer {
 			arg := &Timer{Object: *o, Attempt: a, Stopped: &t.stopper}
 			r = &arg.resulting

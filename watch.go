@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/apirequest"
 	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
@@ -413,7 +414,7 @@ func statusOf(status *Body, path string) error {
 	v := View{raw: status.raw}
 	return &APIError{
 		Code: int(v.Int("code")), Reason: v.String("reason"), Message: v.String("message"), Method: watchMethod, Path: path,
-		RetryAfter: retryAfterDuration(v.Float("details.retryAfterSeconds")),
+		RetryAfter: apirequest.RetryAfterDuration(v.Float("details.retryAfterSeconds")),
 	}
 }
 

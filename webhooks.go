@@ -17,12 +17,12 @@ import (
 	"net/url"
 	"os"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/apirequest"
 	"github.com/kopf-go/kopf/internal/certs"
 	"github.com/kopf-go/kopf/internal/httplimit"
 	"github.com/kopf-go/kopf/internal/ngrok"
@@ -415,7 +415,7 @@ func (s WebhookK3dServer) Format(f fmt.State, _ rune) { printServer(f, s.Addr, s
 
 // Serve listens until the context ends, and returns nil then. See [AdmissionServer].
 func (s *WebhookK3dServer) Serve(ctx context.Context, review ReviewFunc, announce func(WebhookClientConfig)) error {
-	return (*WebhookServer)(s).serveAs(ctx, k3dHost, review, announce)
+	return (*WebhookServer)(s).serveAs(ctx, certs.K3dHost, review, announce)
 }
 
 // WebhookMinikubeServer is a [WebhookServer] for a cluster of Minikube on this machine: Host defaults to "host.minikube.internal".
@@ -426,7 +426,7 @@ func (s WebhookMinikubeServer) Format(f fmt.State, _ rune) { printServer(f, s.Ad
 
 // Serve listens until the context ends, and returns nil then. See [AdmissionServer].
 func (s *WebhookMinikubeServer) Serve(ctx context.Context, review ReviewFunc, announce func(WebhookClientConfig)) error {
-	return (*WebhookServer)(s).serveAs(ctx, minikubeHost, review, announce)
+	return (*WebhookServer)(s).serveAs(ctx, certs.MinikubeHost, review, announce)
 }
 
 // WebhookDockerDesktopServer is a [WebhookServer] for the cluster of Docker Desktop on this machine: Host defaults to "host.docker.internal".
@@ -437,7 +437,7 @@ func (s WebhookDockerDesktopServer) Format(f fmt.State, _ rune) { printServer(f,
 
 // Serve listens until the context ends, and returns nil then. See [AdmissionServer].
 func (s *WebhookDockerDesktopServer) Serve(ctx context.Context, review ReviewFunc, announce func(WebhookClientConfig)) error {
-	return (*WebhookServer)(s).serveAs(ctx, dockerHost, review, announce)
+	return (*WebhookServer)(s).serveAs(ctx, certs.DockerHost, review, announce)
 }
 
 // WebhookAutoServer is a [WebhookServer] for development: Host defaults to that of the kind of cluster on this machine that the
@@ -529,13 +529,6 @@ func (t *WebhookAutoTunnel) Serve(ctx context.Context, review ReviewFunc, announ
 	return server.serveAs(ctx, host, review, announce)
 }
 
-// The names by which containers of these clusters reach their machine.
-const (
-	k3dHost      = "host.k3d.internal"
-	minikubeHost = "host.minikube.internal"
-	dockerHost   = "host.docker.internal"
-)
-
 // detectHost returns by which name the operator's API server reaches this machine, and nothing if that is not known or cannot be found out.
 func detectHost(ctx context.Context, log *slog.Logger) string {
 	client := servedClient(ctx)
@@ -549,9 +542,9 @@ func detectHost(ctx context.Context, log *slog.Logger) string {
 		log.Warn("The kind of the cluster cannot be detected.", "error", err)
 		return ""
 	}
-	host := hostOfCertificate(cert)
+	host := certs.ClusterHost(cert)
 	if host == "" && strings.Contains(version, "+k3s") {
-		host = k3dHost
+		host = certs.K3dHost
 	}
 	if host != "" {
 		log.Debug("The kind of the cluster is detected: its API server reaches this machine as " + host)
@@ -571,7 +564,7 @@ func askVersion(ctx context.Context, client *Client) (*x509.Certificate, string,
 	}
 	resp, err := client.HTTPClient().Do(req)
 	if err != nil {
-		return nil, "", plainError(err)
+		return nil, "", apirequest.PlainError(err)
 	}
 	defer resp.Body.Close()
 	var cert *x509.Certificate
@@ -587,24 +580,6 @@ func askVersion(ctx context.Context, client *Client) (*x509.Certificate, string,
 		return nil, "", fmt.Errorf("the version of the API server: %w", err)
 	}
 	return cert, version.GitVersion, nil
-}
-
-// hostOfCertificate tells what kind of cluster a certificate of an API server is usual for.
-func hostOfCertificate(cert *x509.Certificate) string {
-	if cert == nil {
-		return ""
-	}
-	subject := append([]string{cert.Subject.CommonName}, cert.Subject.Organization...)
-	issuer := cert.Issuer.CommonName
-	switch {
-	case slices.Contains(subject, "k3s"), strings.HasPrefix(issuer, "k3s-"):
-		return k3dHost
-	case slices.Contains(subject, "minikube"), issuer == "minikubeCA":
-		return minikubeHost
-	case slices.Contains(cert.DNSNames, "docker-for-desktop"):
-		return dockerHost
-	}
-	return ""
 }
 
 // servedKey is the key of contexts for a servedOperator.

@@ -45,7 +45,7 @@ func TestHostOfCertificate(t *testing.T) {
 		{"AC-54 a name of Docker Desktop", &x509.Certificate{DNSNames: []string{"kubernetes", "docker-for-desktop"}}, "host.docker.internal"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := hostOfCertificate(tt.cert); got != tt.want {
+			if got := certs.ClusterHost(tt.cert); got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})

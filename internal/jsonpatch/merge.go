@@ -91,3 +91,26 @@ func IsApplied(raw []byte, patch any) bool {
 	}
 	return false
 }
+
+func DropValueIn(m map[string]any, keys []string) {
+	if len(keys) == 1 {
+		delete(m, keys[0])
+		return
+	}
+	if next, ok := m[keys[0]].(map[string]any); ok {
+		if DropValueIn(next, keys[1:]); len(next) == 0 {
+			delete(m, keys[0])
+		}
+	}
+}
+
+// OnlyRemoves reports whether a value in a merge patch removes what is there, and adds nothing.
+func OnlyRemoves(v any) bool {
+	m, ok := v.(map[string]any)
+	for _, sub := range m {
+		if !OnlyRemoves(sub) {
+			return false
+		}
+	}
+	return v == nil || ok && len(m) > 0
+}

@@ -509,3 +509,41 @@ func appendRecoded(b, raw []byte, i int) ([]byte, int) {
 	}
 	return b, i
 }
+
+// EntryAt returns the text of a member, and whether there is one.
+func EntryAt(stanza []byte, key string) (string, bool) {
+	v, ok := Find(stanza, key)
+	if !ok || IsNull(v) {
+		return "", false
+	}
+	return Unquote(v), true
+}
+
+// StringMap returns the texts of an object by their keys.
+func StringMap(raw []byte) map[string]string {
+	m := make(map[string]string)
+	_ = EachMember(raw, func(quoted, value []byte) bool { // what is malformed is not there
+		m[Unquote(quoted)] = Unquote(value)
+		return true
+	})
+	return m
+}
+
+// RawMembers returns the bytes of the members of an object by their keys.
+func RawMembers(raw []byte) map[string][]byte {
+	m := make(map[string][]byte)
+	_ = EachMember(raw, func(quoted, value []byte) bool { // what is malformed is not there
+		m[Key(quoted)] = value
+		return true
+	})
+	return m
+}
+
+// DecodeOrNil decodes a value, nil if it cannot be decoded.
+func DecodeOrNil(raw []byte) any {
+	if IsQuoted(raw) && IsPlain(raw) {
+		return string(raw[1 : len(raw)-1])
+	}
+	v, _ := Decode(raw) // malformed is nil, as absent
+	return v
+}
