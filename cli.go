@@ -378,34 +378,34 @@ type peeringCommand struct {
 }
 
 // writeAll writes into all peering objects of the name that there are, or removes from them.
-func (t *peeringCommand) writeAll(ctx context.Context) error {
-	if t.id = t.options.id; t.id == "" {
-		if t.id = os.Getenv("POD_ID"); t.id == "" {
-			t.id = hostid.UserAtHost()
+func (p *peeringCommand) writeAll(ctx context.Context) error {
+	if p.id = p.options.id; p.id == "" {
+		if p.id = os.Getenv("POD_ID"); p.id == "" {
+			p.id = hostid.UserAtHost()
 		} else {
-			fmt.Fprintf(t.command.stderr, "The record is that of the pod, %q, and so of its operator, if there is one: --id gives it another name.\n", t.id)
+			fmt.Fprintf(p.command.stderr, "The record is that of the pod, %q, and so of its operator, if there is one: --id gives it another name.\n", p.id)
 		}
 	}
-	found, broken, err := t.client.discover(ctx, peeringGroups)
+	found, broken, err := p.client.discover(ctx, peeringGroups)
 	for _, group := range broken {
 		err = errors.Join(err, group)
 	}
 	if err != nil {
 		return err
 	}
-	namespaces, err := t.namespaces(ctx)
+	namespaces, err := p.namespaces(ctx)
 	if err != nil {
 		return err
 	}
 	exists := false
 	var failures []error
 	for _, r := range found {
-		if !isPeering(r, t.Clusterwide) {
+		if !isPeering(r, p.Clusterwide) {
 			continue
 		}
 		exists = true
 		for _, namespace := range namespaces {
-			if err := t.writeOne(ctx, r, namespace); err != nil {
+			if err := p.writeOne(ctx, r, namespace); err != nil {
 				failures = append(failures, err)
 			}
 		}
@@ -413,54 +413,54 @@ func (t *peeringCommand) writeAll(ctx context.Context) error {
 	if !exists {
 		return errors.New("there is no resource of peering objects in the cluster")
 	}
-	if t.done == 0 && len(failures) == 0 {
-		failures = append(failures, fmt.Errorf("no peering object %q was found", t.options.peering))
+	if p.done == 0 && len(failures) == 0 {
+		failures = append(failures, fmt.Errorf("no peering object %q was found", p.options.peering))
 	}
 	return errors.Join(failures...)
 }
 
 // writeOne does it in one object. A missing one is no failure: it may be elsewhere.
-func (t *peeringCommand) writeOne(ctx context.Context, r Resource, namespace string) error {
-	name := t.options.peering
+func (p *peeringCommand) writeOne(ctx context.Context, r Resource, namespace string) error {
+	name := p.options.peering
 	where := strings.TrimSuffix(fmt.Sprintf("%s %q in %s", r.Name(), name, namespace), " in ")
-	body, err := t.client.object(ctx, r, namespace, name)
+	body, err := p.client.object(ctx, r, namespace, name)
 	if StatusCode(err) == 404 {
-		fmt.Fprintf(t.command.stderr, "There is no %s.\n", where)
+		fmt.Fprintf(p.command.stderr, "There is no %s.\n", where)
 		return nil
 	} else if err != nil {
 		return err
 	}
 	var record any
 	what := "is removed from"
-	if t.verb == "freeze" {
-		lifetime := time.Duration(t.options.lifetime) * time.Second
-		record = peerrecord.Record(t.options.peeringPriority(), lifetime)
-		what = fmt.Sprintf("with priority %d is in force for %s in", t.options.peeringPriority(), lifetime)
-	} else if !body.Has(Path("status", t.id)) {
-		return fmt.Errorf("there is no record of %q in %s, only of %q", t.id, where, body.Status().Keys())
+	if p.verb == "freeze" {
+		lifetime := time.Duration(p.options.lifetime) * time.Second
+		record = peerrecord.Record(p.options.peeringPriority(), lifetime)
+		what = fmt.Sprintf("with priority %d is in force for %s in", p.options.peeringPriority(), lifetime)
+	} else if !body.Has(Path("status", p.id)) {
+		return fmt.Errorf("there is no record of %q in %s, only of %q", p.id, where, body.Status().Keys())
 	}
-	if _, err := writePeering(ctx, t.client, r, namespace, name, "", map[string]any{t.id: record}); err != nil {
+	if _, err := writePeering(ctx, p.client, r, namespace, name, "", map[string]any{p.id: record}); err != nil {
 		return err
 	}
-	t.done++
-	if t.options.message != "" {
-		where += ": " + t.options.message
+	p.done++
+	if p.options.message != "" {
+		where += ": " + p.options.message
 	}
-	fmt.Fprintf(t.command.stdout, "The record of %q %s %s.\n", t.id, what, strings.TrimSuffix(where, "."))
+	fmt.Fprintf(p.command.stdout, "The record of %q %s %s.\n", p.id, what, strings.TrimSuffix(where, "."))
 	return nil
 }
 
 // namespaces returns those in which the peering objects are; it lists them only if there are patterns.
-func (t *peeringCommand) namespaces(ctx context.Context) ([]string, error) {
-	if t.Clusterwide {
+func (p *peeringCommand) namespaces(ctx context.Context) ([]string, error) {
+	if p.Clusterwide {
 		return []string{""}, nil
 	}
-	if !namespaces.IsPattern(strings.Join(t.Namespaces, "")) {
-		return t.Namespaces, nil
+	if !namespaces.IsPattern(strings.Join(p.Namespaces, "")) {
+		return p.Namespaces, nil
 	}
 	var names []string
-	_, err := t.client.list(ctx, namespacesResource, "", map[string][]string{}, t.Settings.Watching.PageSize, false, func(b *Body) bool {
-		for _, pattern := range t.Namespaces {
+	_, err := p.client.list(ctx, namespacesResource, "", map[string][]string{}, p.Settings.Watching.PageSize, false, func(b *Body) bool {
+		for _, pattern := range p.Namespaces {
 			if namespaces.Match(pattern, b.name) {
 				names = append(names, b.name)
 				break

@@ -9,7 +9,73 @@ import (
 	"github.com/kopf-go/kopf/internal/metrics"
 )
 
-// This file knows what becomes of objects that are gone, or not served any more, without an event for that.
+// This file knows what is remembered of an object: while it is worked on, while it is idle, of its handlers that have finished, and when it is
+// gone or not served any more without an event for that.
+
+// handlingMark is what the last handling of an object has left to know of it while it is idle.
+type handlingMark struct {
+	handled         bool          // whether a handling has ended since it was listed
+	changedByUs     bool          // whether the operator has changed it, and not only kept its records there
+	trackingCurrent bool          // whether the stored state was made of the fields that are tracked now
+	baseDigest      uint64        // the digest of what was last stored as handled
+	baseStoredAt    time.Duration // when that was, by the reactor's clock
+	expected        string        // the version of our last patch, "" if it has come back
+	expectedUntil   time.Duration // by the reactor's clock
+}
+
+// typeMeta is what most objects of a resource have in common.
+type typeMeta struct{ apiVersion, kind string }
+
+// objectState is what is under way with an object.
+type objectState struct {
+	// The queue's, under its lock.
+	events     []RawEvent            // not yet taken by the worker
+	working    bool                  // whether there is a worker
+	woken      bool                  // whether it is due without an event
+	blocked    bool                  // whether it waits until it may pass
+	inBarrier  bool                  // whether the others wait for it
+	memoShared bool                  // whether others may hold its memory
+	live       *atomic.Pointer[Body] // where daemons and timers find the newest state of the object; nil if there are none
+	timer      *time.Timer
+	running    HandlerID     // the handler that runs now, for messages at the exit
+	arrived    chan struct{} // closed when an event comes; nil if no handler that runs wants to know
+	deleted    bool          // whether the newest event says that it is gone; false again if its worker could not report that
+
+	// The worker's.
+	workEpoch     uint64 // the epoch of the events that it works on
+	body          *Body  // kept only while the object is due later
+	memory        memory
+	inProgress    bool                          // whether a handling has begun and may have left records
+	unindexed     map[HandlerID]*ProgressRecord // what went wrong with it in indices
+	deleteHandled bool                          // whether the handling of its deletion has ended
+	goneVersion   string                        // the version with which it was gone, or only its disappearance is awaited; "" otherwise
+
+	deleting     bool // whether an event has said that it is being deleted
+	baseStripped bool // whether another client removes what is stored
+	errors       int  // in a row, that were not of handlers
+	conflicts    int  // in a row, of our patches with changes by others
+	pausedUntil  time.Time
+	overflow     uint64         // the digest of a state that was too large to be stored, 0 for none
+	conflict     *writeConflict // nil unless the object is changed again and again
+	pendingFlush *pendingFlush
+	seen         *handlingState // by the finished handlers of the handling under way
+}
+
+// idle reports whether nothing is under way with the object.
+func (o *objectState) idle() bool {
+	return len(o.events) == 0 && !o.working && !o.woken && !o.blocked && !o.inBarrier && !o.memoShared && o.live == nil && o.timer == nil && o.arrived == nil &&
+		o.body == nil && !o.memory.used() && !o.inProgress && len(o.unindexed) == 0 && !o.deleteHandled && o.goneVersion == "" &&
+		!o.baseStripped && o.errors+o.conflicts == 0 && o.pausedUntil.IsZero() && o.overflow == 0 && o.conflict == nil && o.pendingFlush == nil && o.seen == nil
+}
+
+// pendingFlush is what could not be sent: it is sent with the next cycle instead of calling the
+// handlers again.
+type pendingFlush struct {
+	patches   []*handlerPatch
+	succeeded []HandlerID // whose success is to be logged
+	records   map[HandlerID]*ProgressRecord
+	base      uint64 // the digest of the last handled state that the object had when the records were made
+}
 
 // sweep makes up the deletions that happened while no stream was open: of the objects of a source which its complete listing has not shown.
 func (q *queue) sweep(from *source, epoch uint64) {
@@ -75,19 +141,6 @@ func (q *queue) rememberAbsentLocked(e *entry, report bool) {
 	}
 	if report || was.state != nil {
 		q.absent[e.key] = was
-	}
-}
-
-// restoreAbsent gives an object that is served again what was remembered of it.
-func (e *entry) restoreAbsent(was absentObject) {
-	k := was.state
-	if k == nil {
-		return
-	}
-	e.last.expected, e.last.expectedUntil = k.expected, k.expectedUntil
-	if k.pendingFlush != nil || k.seen != nil || k.overflow != 0 {
-		e.activateLocked()
-		e.pendingFlush, e.seen, e.overflow, e.inProgress = k.pendingFlush, k.seen, k.overflow, k.pendingFlush != nil || k.seen != nil
 	}
 }
 
@@ -287,162 +340,4 @@ func (c *cycle) callAgain() bool {
 		}
 	}
 	return true
-}
-
-// namespace is one that there are objects in, so that its name is there once.
-type namespace struct {
-	name    string
-	objects int
-}
-
-// entry is one object: what is remembered of it while it is idle, and its state while it is active.
-type entry struct {
-	// What is above the state is set once; all else is the queue's, under its lock.
-	key, name string
-	namespace *namespace
-	typeMeta  *typeMeta
-	hasUID    bool // whether the key is its uid
-	listed    bool // whether it was there before the operator
-
-	*objectState        // nil while there is nothing on it
-	version      string // the newest one seen
-	listing      uint64 // the last listing that showed it
-	epoch        uint64 // of the operator's work, in which the newest event came
-	presence     presence
-	memorySeen   bool // whether it was seen with a memo of the operator that had nothing in it
-	unmatched    bool // whether no handler was for it when it was seen last, without a worker
-
-	last handlingMark // the worker's, while there is one, and the queue's otherwise
-}
-
-// handlingMark is what the last handling of an object has left to know of it while it is idle.
-type handlingMark struct {
-	handled         bool          // whether a handling has ended since it was listed
-	changedByUs     bool          // whether the operator has changed it, and not only kept its records there
-	trackingCurrent bool          // whether the stored state was made of the fields that are tracked now
-	baseDigest      uint64        // the digest of what was last stored as handled
-	baseStoredAt    time.Duration // when that was, by the reactor's clock
-	expected        string        // the version of our last patch, "" if it has come back
-	expectedUntil   time.Duration // by the reactor's clock
-}
-
-// presence reports whether an object is there to be worked on.
-type presence uint8
-
-const (
-	present           presence = iota
-	unserved                   // forgotten while its worker was at it: nothing is begun for it, and its next event makes it present again
-	deletionPending            // forgotten, and gone since: its worker is to report only that
-	deletionReporting          // the same while the worker reports it
-	gone                       // deleted, or forgotten without a worker: it is in no queue any more when its worker ends
-)
-
-// typeMeta is what most objects of a resource have in common.
-type typeMeta struct{ apiVersion, kind string }
-
-// ref returns the reference to the object.
-func (e *entry) ref() ObjectReference {
-	ref := ObjectReference{APIVersion: e.typeMeta.apiVersion, Kind: e.typeMeta.kind, Namespace: e.namespace.name, Name: e.name}
-	if e.hasUID {
-		ref.UID = e.key
-	}
-	return ref
-}
-
-// objectState is what is under way with an object.
-type objectState struct {
-	// The queue's, under its lock.
-	events     []RawEvent            // not yet taken by the worker
-	working    bool                  // whether there is a worker
-	woken      bool                  // whether it is due without an event
-	blocked    bool                  // whether it waits until it may pass
-	inBarrier  bool                  // whether the others wait for it
-	memoShared bool                  // whether others may hold its memory
-	live       *atomic.Pointer[Body] // where daemons and timers find the newest state of the object; nil if there are none
-	timer      *time.Timer
-	running    HandlerID     // the handler that runs now, for messages at the exit
-	arrived    chan struct{} // closed when an event comes; nil if no handler that runs wants to know
-	deleted    bool          // whether the newest event says that it is gone; false again if its worker could not report that
-
-	// The worker's.
-	workEpoch     uint64 // the epoch of the events that it works on
-	body          *Body  // kept only while the object is due later
-	memory        memory
-	inProgress    bool                          // whether a handling has begun and may have left records
-	unindexed     map[HandlerID]*ProgressRecord // what went wrong with it in indices
-	deleteHandled bool                          // whether the handling of its deletion has ended
-	goneVersion   string                        // the version with which it was gone, or only its disappearance is awaited; "" otherwise
-
-	deleting     bool // whether an event has said that it is being deleted
-	baseStripped bool // whether another client removes what is stored
-	errors       int  // in a row, that were not of handlers
-	conflicts    int  // in a row, of our patches with changes by others
-	pausedUntil  time.Time
-	overflow     uint64         // the digest of a state that was too large to be stored, 0 for none
-	conflict     *writeConflict // nil unless the object is changed again and again
-	pendingFlush *pendingFlush
-	seen         *handlingState // by the finished handlers of the handling under way
-}
-
-// idle reports whether nothing is under way with the object.
-func (o *objectState) idle() bool {
-	return len(o.events) == 0 && !o.working && !o.woken && !o.blocked && !o.inBarrier && !o.memoShared && o.live == nil && o.timer == nil && o.arrived == nil &&
-		o.body == nil && !o.memory.used() && !o.inProgress && len(o.unindexed) == 0 && !o.deleteHandled && o.goneVersion == "" &&
-		!o.baseStripped && o.errors+o.conflicts == 0 && o.pausedUntil.IsZero() && o.overflow == 0 && o.conflict == nil && o.pendingFlush == nil && o.seen == nil
-}
-
-// releaseIdleLocked drops the state of an object with which nothing is under way.
-func (e *entry) releaseIdleLocked() {
-	if e.objectState != nil && e.presence == present && e.idle() {
-		e.memorySeen, e.objectState = e.memory.seen, nil
-	}
-}
-
-// activateLocked makes sure that the object has a state.
-func (e *entry) activateLocked() {
-	if e.objectState == nil {
-		e.objectState = &objectState{memory: memory{seen: e.memorySeen}}
-	}
-}
-
-// writeConflict is what the operator has changed of an object again and again lately. An object that it has changed once has none.
-type writeConflict struct {
-	written       map[string]uint64 // the fields, as their keys with a NUL between them, and the digests of the values that they were given
-	rounds        int               // in a row: changes of what was changed back since, or of what was changed only because of the change before
-	last          time.Time         // when the last one was
-	backoff       time.Duration     // between two of them; zero while they are few
-	writtenDigest uint64            // the digest of the object as our last patch alone has left it, 0 if others have changed it as well
-}
-
-// conflictWindow is how long after one another two changes have something to do with each other.
-const conflictWindow = 10 * time.Second
-
-// remaining returns after what time without another change the conflict counts as over; -1 if there is no write conflict.
-func (w *writeConflict) remaining() time.Duration {
-	if w == nil {
-		return -1
-	}
-	return max(time.Until(w.last.Add(2*w.backoff+conflictWindow)), 0)
-}
-
-// pendingFlush is what could not be sent: it is sent with the next cycle instead of calling the
-// handlers again.
-type pendingFlush struct {
-	patches   []*handlerPatch
-	succeeded []HandlerID // whose success is to be logged
-	records   map[HandlerID]*ProgressRecord
-	base      uint64 // the digest of the last handled state that the object had when the records were made
-}
-
-// pendingPatches returns the handler patches that are still to be sent.
-func (e *entry) pendingPatches() []*handlerPatch {
-	if e.pendingFlush == nil {
-		return nil
-	}
-	return slices.Clone(e.pendingFlush.patches)
-}
-
-// idleAt reports whether nothing is under way with the object, and no newer version of it is expected than this one. The caller holds the queue's lock.
-func (e *entry) idleAt(version []byte) bool {
-	return e.presence == present && (e.objectState == nil || e.idle()) && (e.last.expected == "" || newerVersion(string(version), e.last.expected))
 }

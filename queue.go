@@ -82,6 +82,92 @@ func (r result) requeueWithin(wait time.Duration, body *Body) result {
 	return r
 }
 
+// restoreAbsent gives an object that is served again what was remembered of it.
+func (e *entry) restoreAbsent(was absentObject) {
+	k := was.state
+	if k == nil {
+		return
+	}
+	e.last.expected, e.last.expectedUntil = k.expected, k.expectedUntil
+	if k.pendingFlush != nil || k.seen != nil || k.overflow != 0 {
+		e.activateLocked()
+		e.pendingFlush, e.seen, e.overflow, e.inProgress = k.pendingFlush, k.seen, k.overflow, k.pendingFlush != nil || k.seen != nil
+	}
+}
+
+// namespace is one that there are objects in, so that its name is there once.
+type namespace struct {
+	name    string
+	objects int
+}
+
+// entry is one object: what is remembered of it while it is idle, and its state while it is active.
+type entry struct {
+	// What is above the state is set once; all else is the queue's, under its lock.
+	key, name string
+	namespace *namespace
+	typeMeta  *typeMeta
+	hasUID    bool // whether the key is its uid
+	listed    bool // whether it was there before the operator
+
+	*objectState        // nil while there is nothing on it
+	version      string // the newest one seen
+	listing      uint64 // the last listing that showed it
+	epoch        uint64 // of the operator's work, in which the newest event came
+	presence     presence
+	memorySeen   bool // whether it was seen with a memo of the operator that had nothing in it
+	unmatched    bool // whether no handler was for it when it was seen last, without a worker
+
+	last handlingMark // the worker's, while there is one, and the queue's otherwise
+}
+
+// presence reports whether an object is there to be worked on.
+type presence uint8
+
+const (
+	present           presence = iota
+	unserved                   // forgotten while its worker was at it: nothing is begun for it, and its next event makes it present again
+	deletionPending            // forgotten, and gone since: its worker is to report only that
+	deletionReporting          // the same while the worker reports it
+	gone                       // deleted, or forgotten without a worker: it is in no queue any more when its worker ends
+)
+
+// ref returns the reference to the object.
+func (e *entry) ref() ObjectReference {
+	ref := ObjectReference{APIVersion: e.typeMeta.apiVersion, Kind: e.typeMeta.kind, Namespace: e.namespace.name, Name: e.name}
+	if e.hasUID {
+		ref.UID = e.key
+	}
+	return ref
+}
+
+// releaseIdleLocked drops the state of an object with which nothing is under way.
+func (e *entry) releaseIdleLocked() {
+	if e.objectState != nil && e.presence == present && e.idle() {
+		e.memorySeen, e.objectState = e.memory.seen, nil
+	}
+}
+
+// activateLocked makes sure that the object has a state.
+func (e *entry) activateLocked() {
+	if e.objectState == nil {
+		e.objectState = &objectState{memory: memory{seen: e.memorySeen}}
+	}
+}
+
+// pendingPatches returns the handler patches that are still to be sent.
+func (e *entry) pendingPatches() []*handlerPatch {
+	if e.pendingFlush == nil {
+		return nil
+	}
+	return slices.Clone(e.pendingFlush.patches)
+}
+
+// idleAt reports whether nothing is under way with the object, and no newer version of it is expected than this one. The caller holds the queue's lock.
+func (e *entry) idleAt(version []byte) bool {
+	return e.presence == present && (e.objectState == nil || e.idle()) && (e.last.expected == "" || newerVersion(string(version), e.last.expected))
+}
+
 func newQueue(limit int, log *slog.Logger, handler queueHandler) *queue {
 	q := &queue{handler: handler, log: log, entries: make(map[string]*entry), namespaces: make(map[string]*namespace), absent: make(map[string]absentObject)}
 	if limit > 0 {

@@ -199,3 +199,23 @@ func (c *cycle) retryConflict(err error) result {
 func backoffDelay(failures int) time.Duration {
 	return min(time.Second<<min(failures, 5), 30*time.Second)
 }
+
+// writeConflict is what the operator has changed of an object again and again lately. An object that it has changed once has none.
+type writeConflict struct {
+	written       map[string]uint64 // the fields, as their keys with a NUL between them, and the digests of the values that they were given
+	rounds        int               // in a row: changes of what was changed back since, or of what was changed only because of the change before
+	last          time.Time         // when the last one was
+	backoff       time.Duration     // between two of them; zero while they are few
+	writtenDigest uint64            // the digest of the object as our last patch alone has left it, 0 if others have changed it as well
+}
+
+// conflictWindow is how long after one another two changes have something to do with each other.
+const conflictWindow = 10 * time.Second
+
+// remaining returns after what time without another change the conflict counts as over; -1 if there is no write conflict.
+func (w *writeConflict) remaining() time.Duration {
+	if w == nil {
+		return -1
+	}
+	return max(time.Until(w.last.Add(2*w.backoff+conflictWindow)), 0)
+}

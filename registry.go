@@ -235,8 +235,7 @@ func newSubhandler(parent *handler, reason Reason, id HandlerID, fn ChangeFunc, 
 func selectHandlers(owned []*handler, c *Change, initial bool) []*handler {
 	var selected []*handler
 	for _, h := range owned {
-		twin := func(o *handler) bool { return o.id == h.id && o.fn == h.fn }
-		if !slices.ContainsFunc(selected, twin) && h.matches(c, initial) {
+		if !h.isIn(selected) && h.matches(c, initial) {
 			selected = append(selected, h)
 		}
 	}
@@ -270,12 +269,16 @@ func (r *Registry) has(family func(*handler) bool) bool {
 	return slices.ContainsFunc(r.snapshot(), family)
 }
 
+// isIn reports whether the same function is among some handlers, under the same id.
+func (h *handler) isIn(all []*handler) bool {
+	return slices.ContainsFunc(all, func(o *handler) bool { return o.id == h.id && o.fn == h.fn })
+}
+
 // activities returns the handlers of one activity of the operator, each function once under one id.
 func (r *Registry) activities(kind handlerKind) []*handler {
 	var all []*handler
 	for _, h := range r.snapshot() {
-		twin := func(o *handler) bool { return o.id == h.id && o.fn == h.fn }
-		if h.kind == kind && !slices.ContainsFunc(all, twin) {
+		if h.kind == kind && !h.isIn(all) {
 			all = append(all, h)
 		}
 	}

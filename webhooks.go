@@ -515,7 +515,7 @@ func (t *WebhookNgrokTunnel) Serve(ctx context.Context, review ReviewFunc, annou
 type WebhookAutoTunnel WebhookNgrokTunnel
 
 // Format prints what [WebhookServer.Format] does.
-func (s WebhookAutoTunnel) Format(f fmt.State, _ rune) { printServer(f, s.Addr, s.Port) }
+func (t WebhookAutoTunnel) Format(f fmt.State, _ rune) { printServer(f, t.Addr, t.Port) }
 
 // Serve listens until the context ends, and returns nil then. See [AdmissionServer].
 func (t *WebhookAutoTunnel) Serve(ctx context.Context, review ReviewFunc, announce func(WebhookClientConfig)) error {
@@ -628,39 +628,6 @@ func (c *WebhookClientConfig) forHandler(path string) map[string]any {
 	}
 	return config
 }
-
-// AdmissionServer receives the reviews of the API server, or of whatever stands between, and has them answered.
-type AdmissionServer interface {
-	// Serve serves until the context ends, and returns nil then. It calls review for each review that it receives, and announce with
-	// how the API server reaches it: first when it listens, and again whenever its address or its CA changes. The operator's
-	// context also tells the servers of this package how to reach the API server, and where to log; one that wraps them passes it on.
-	Serve(ctx context.Context, review ReviewFunc, announce func(WebhookClientConfig)) error
-}
-
-// ReviewFunc answers a review with the JSON of an AdmissionReview. It can be called on several goroutines at once. An error is
-// a [*ReviewError] if the review itself was wrong; any other error means that it could not be answered.
-type ReviewFunc func(ctx context.Context, r *ReviewRequest) ([]byte, error)
-
-// ReviewRequest is one request of the API server to an [AdmissionServer].
-type ReviewRequest struct {
-	// Body is the JSON of an AdmissionReview with a request.
-	Body []byte
-	// Handler is the id of the handler that is asked for, and empty for all handlers of the resource.
-	Handler string
-	// Header holds the headers of the HTTP request. It may be nil.
-	Header http.Header
-	// Peer is the verified certificate of the client, nil if there is none.
-	Peer *x509.Certificate
-}
-
-// ReviewError tells that a review cannot be answered because of what it is. The API server then obeys the failure policy of the webhook.
-type ReviewError struct {
-	Code    int    // the status of the HTTP response, such as 404
-	Message string // what is wrong, in plain text
-}
-
-// Error returns the message.
-func (e *ReviewError) Error() string { return e.Message }
 
 // WebhookClientConfig tells the API server how to reach an [AdmissionServer]: either by its URL or by a service in the cluster.
 // See https://kubernetes.io/docs/reference/kubernetes-api/extend-resources/validating-webhook-configuration-v1/.

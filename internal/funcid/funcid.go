@@ -1,3 +1,4 @@
+// Package funcid tells functions apart, closures of one function literal included.
 package funcid
 
 import (
