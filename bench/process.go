@@ -49,16 +49,19 @@ func build(ctx context.Context, profiles, base string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var tags []string
+	tags := []string{"-tags=noembed"} // as operators are shipped
 	if profiles != "" {
-		tags = []string{"-tags=profile"}
+		tags = []string{"-tags=noembed,profile"}
 	}
 	for _, program := range []string{"kopf", "runtime", "client"} {
 		if err := compile(ctx, filepath.Join(dir, program), append(tags, "./operators/"+program)...); err != nil {
 			return dir, err
 		}
 	}
-	if err := compile(ctx, filepath.Join(dir, "minimal"), "-C=..", "./examples/01-minimal"); err != nil {
+	if err := compile(ctx, filepath.Join(dir, "minimal"), "-C=..", "-tags=noembed", "./examples/01-minimal"); err != nil { // as it is shipped
+		return dir, err
+	}
+	if err := compile(ctx, filepath.Join(dir, "embedded"), "-C=..", "./examples/01-minimal"); err != nil {
 		return dir, err
 	}
 	if base == "" {
