@@ -11,6 +11,7 @@ import (
 	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
 	"github.com/kopf-go/kopf/internal/apiserver/store"
 	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
+	"github.com/kopf-go/kopf/internal/manifest"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -123,11 +124,7 @@ func (s *Server) endDefinition(d *store.Item) {
 	definitions := s.kindOf("apiextensions.k8s.io/v1", "CustomResourceDefinition")
 	r := &apiRequest{server: s, kind: definitions, verb: "patch", name: d.Name, manager: "kube-apiserver"}
 	_, err = r.changeObject(func(live map[string]any) (map[string]any, error) {
-		meta := rawjson.AsMap(live["metadata"])
-		list, _ := meta["finalizers"].([]any)
-		if meta["finalizers"] = slices.DeleteFunc(slices.Clone(list), func(f any) bool { return f == definitionFinalizer }); len(list) <= 1 {
-			delete(meta, "finalizers")
-		}
+		manifest.RemoveFinalizer(live, definitionFinalizer)
 		return live, nil
 	})
 	if e := (*apierrors.StatusError)(nil); err != nil && (!errors.As(err, &e) || e.Code != 404) {
