@@ -780,12 +780,3 @@ type ReviewRequest struct {
 	// Peer is the verified certificate of the client, nil if there is none.
 	Peer *x509.Certificate
 }
-
-// ReviewError tells that a review cannot be answered because of what it is. The API server then obeys the failure policy of the webhook.
-type ReviewError struct {
-	Code    int    // the status of the HTTP response, such as 404
-	Message string // what is wrong, in plain text
-}
-
-// Error returns the message.
-func (e *ReviewError) Error() string { return e.Message }

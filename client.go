@@ -184,58 +184,12 @@ func (i *ConnectionInfo) leadsTo(target *url.URL) error {
 	return nil
 }
 
-// APIError is a refusal by the API server.
-type APIError struct {
-	Code       int           // of HTTP
-	Reason     string        // a word for programs, such as "NotFound"
-	Message    string        // a sentence for people
-	Causes     []ErrorCause  // what is wrong with which field
-	RetryAfter time.Duration // how long the server wants us to wait, at most 10 minutes; zero if it said nothing
-	Method     string        // of the request
-	Path       string        // of the request
-	Header     http.Header   // of the answer; nil if the error came as an event of a watch
-	Name       string        // of the object that the refusal is about; may be empty
-}
-
-// ErrorCause is one thing that the API server has found to be wrong with an object.
-type ErrorCause struct {
-	Reason  string `json:"reason"`  // one word, such as "FieldValueInvalid"
-	Message string `json:"message"` // what is wrong, to be read
-	Field   string `json:"field"`   // the path of the field, such as "spec.size"; may be empty
-}
-
-// Error tells the request and the answer.
-func (e *APIError) Error() string {
-	return fmt.Sprintf("%s %s: %d %s: %s", e.Method, e.Path, e.Code, e.Reason, e.Message)
-}
-
-// StatusCode returns the HTTP code of the [APIError] in err's chain, 0 if there is none.
-func StatusCode(err error) int {
-	if e := (*APIError)(nil); errors.As(err, &e) {
-		return e.Code
-	}
-	return 0
-}
-
 // retryAfterOf returns how long the server wants us to wait before the request is made again, zero if it has said nothing.
 func retryAfterOf(err error) time.Duration {
 	if e := (*APIError)(nil); errors.As(err, &e) {
 		return e.RetryAfter
 	}
 	return 0
-}
-
-// denied reports whether an admission webhook or a policy has refused the request, both of which choose the code as they like. The text around
-// theirs is that of the API server.
-func (e *APIError) denied() bool {
-	before, _, webhook := strings.Cut(e.Message, `" denied the request`)
-	if webhook {
-		before, webhook = strings.CutPrefix(before, `admission webhook "`)
-		return webhook && !strings.ContainsAny(before, " \"")
-	}
-	object, text, policy := strings.Cut(e.Message, " is forbidden: ")
-	return policy && strings.Count(object, `"`) == 2 && strings.HasSuffix(object, `"`) &&
-		(strings.HasPrefix(text, "ValidatingAdmissionPolicy '") || strings.HasPrefix(text, "policy '")) && strings.Contains(text, " denied request: ")
 }
 
 // isDenied reports the same of any error.

@@ -3,6 +3,8 @@ package kopf
 import (
 	"errors"
 	"fmt"
+	"net/http"
+	"strings"
 	"time"
 
 	"github.com/kopf-go/kopf/internal/safecall"
@@ -131,3 +133,81 @@ const (
 	// ErrorsIgnored takes the error for a success.
 	ErrorsIgnored
 )
+
+// ReviewError tells that a review cannot be answered because of what it is. The API server then obeys the failure policy of the webhook.
+type ReviewError struct {
+	Code    int    // the status of the HTTP response, such as 404
+	Message string // what is wrong, in plain text
+}
+
+// Error returns the message.
+func (e *ReviewError) Error() string { return e.Message }
+
+// APIError is a refusal by the API server.
+type APIError struct {
+	Code       int           // of HTTP
+	Reason     string        // a word for programs, such as "NotFound"
+	Message    string        // a sentence for people
+	Causes     []ErrorCause  // what is wrong with which field
+	RetryAfter time.Duration // how long the server wants us to wait, at most 10 minutes; zero if it said nothing
+	Method     string        // of the request
+	Path       string        // of the request
+	Header     http.Header   // of the answer; nil if the error came as an event of a watch
+	Name       string        // of the object that the refusal is about; may be empty
+}
+
+// ErrorCause is one thing that the API server has found to be wrong with an object.
+type ErrorCause struct {
+	Reason  string `json:"reason"`  // one word, such as "FieldValueInvalid"
+	Message string `json:"message"` // what is wrong, to be read
+	Field   string `json:"field"`   // the path of the field, such as "spec.size"; may be empty
+}
+
+// Error tells the request and the answer.
+func (e *APIError) Error() string {
+	return fmt.Sprintf("%s %s: %d %s: %s", e.Method, e.Path, e.Code, e.Reason, e.Message)
+}
+
+// StatusCode returns the HTTP code of the [APIError] in err's chain, 0 if there is none.
+func StatusCode(err error) int {
+	if e := (*APIError)(nil); errors.As(err, &e) {
+		return e.Code
+	}
+	return 0
+}
+
+// denied reports whether an admission webhook or a policy has refused the request, both of which choose the code as they like. The text around
+// theirs is that of the API server.
+func (e *APIError) denied() bool {
+	before, _, webhook := strings.Cut(e.Message, `" denied the request`)
+	if webhook {
+		before, webhook = strings.CutPrefix(before, `admission webhook "`)
+		return webhook && !strings.ContainsAny(before, " \"")
+	}
+	object, text, policy := strings.Cut(e.Message, " is forbidden: ")
+	return policy && strings.Count(object, `"`) == 2 && strings.HasSuffix(object, `"`) &&
+		(strings.HasPrefix(text, "ValidatingAdmissionPolicy '") || strings.HasPrefix(text, "policy '")) && strings.Contains(text, " denied request: ")
+}
+
+// AdmissionError denies an operation with a code. It is made by [Deny] and found by [errors.As].
+type AdmissionError struct {
+	Message string // what the user reads
+	Code    int    // the status of the HTTP response to the user, from 400 to 599; zero means 500
+}
+
+// Deny returns an [AdmissionError]. Zero means the code 500. Other codes below 400 or above 599 are refused: API servers do not pass them on, and the
+// error that is returned instead says so, and denies as well.
+func Deny(message string, code int) error {
+	if code != 0 && (code < 400 || code > 599) {
+		return fmt.Errorf("an operation cannot be denied with the code %d: 400 to 599 is expected (%s)", code, message)
+	}
+	return &AdmissionError{Message: message, Code: code}
+}
+
+// Error returns the message.
+func (e *AdmissionError) Error() string {
+	if e.Message == "" {
+		return "the operation is denied"
+	}
+	return e.Message
+}

@@ -217,17 +217,6 @@ func (p *progress) due(now time.Time) (bool, time.Duration) {
 	return p.record.Delayed.IsZero() || wait <= 0, max(wait, 0)
 }
 
-// handlerPatch is what one attempt of one handler wants to change in its object.
-type handlerPatch struct {
-	id     HandlerID
-	patch  *Patch // with the result in its status
-	change bool   // whether the handler is one of changes, which fails if its patch is refused
-
-	succeeded bool  // whether the success of a handler of raw events is to be logged when this is stored
-	refusals  int   // in a row, of this alone
-	refusal   error // the last one; nil unless it is still to be stored
-}
-
 // execution is the work on one cause: the handlers of an object with their progress, and what
 // they have left to be sent. The worker's goroutine runs it; the lock is for the timer that flushes.
 type execution struct {

@@ -315,39 +315,6 @@ func (m *Memo) Delete(key any) {
 	delete(m.values, key)
 }
 
-// memory holds the memo of one object. It is made when it is used first: most objects are never remembered anything of.
-type memory struct {
-	mu   sync.Mutex // guards following
-	seen bool
-	memo *Memo
-}
-
-// see is called when the object is first seen: what the operator's memo gets later does not reach the object.
-func (m *memory) see(operators *Memo) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if !m.seen && !operators.empty() {
-		m.memo = operators.copy()
-	}
-	m.seen = true
-}
-
-// used reports whether there is anything to remember.
-func (m *memory) used() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.memo != nil
-}
-
-func (m *memory) get() *Memo {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.memo == nil {
-		m.memo = &Memo{}
-	}
-	return m.memo
-}
-
 func (m *Memo) empty() bool {
 	if m == nil {
 		return true
@@ -402,4 +369,17 @@ type Attempt struct {
 	Started time.Time
 	// Runtime is the time from Started until now.
 	Runtime time.Duration
+}
+
+// Indexing is what functions of indices get. What they put into the Patch is not sent.
+type Indexing struct {
+	Object
+	Attempt
+}
+
+// Holder is the argument of any handler. It knows the operator that the call belongs to.
+type Holder interface {
+	// Memo returns the memo of the object, or of the operator where there is no object.
+	Memo() *Memo
+	indexes() Indices
 }

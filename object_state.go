@@ -3,6 +3,7 @@ package kopf
 import (
 	"maps"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -66,15 +67,6 @@ func (o *objectState) idle() bool {
 	return len(o.events) == 0 && !o.working && !o.woken && !o.blocked && !o.inBarrier && !o.memoShared && o.live == nil && o.timer == nil && o.arrived == nil &&
 		o.body == nil && !o.memory.used() && !o.inProgress && len(o.unindexed) == 0 && !o.deleteHandled && o.goneVersion == "" &&
 		!o.baseStripped && o.errors+o.conflicts == 0 && o.pausedUntil.IsZero() && o.overflow == 0 && o.conflict == nil && o.pendingFlush == nil && o.seen == nil
-}
-
-// pendingFlush is what could not be sent: it is sent with the next cycle instead of calling the
-// handlers again.
-type pendingFlush struct {
-	patches   []*handlerPatch
-	succeeded []HandlerID // whose success is to be logged
-	records   map[HandlerID]*ProgressRecord
-	base      uint64 // the digest of the last handled state that the object had when the records were made
 }
 
 // sweep makes up the deletions that happened while no stream was open: of the objects of a source which its complete listing has not shown.
@@ -340,4 +332,37 @@ func (c *cycle) callAgain() bool {
 		}
 	}
 	return true
+}
+
+// memory holds the memo of one object. It is made when it is used first: most objects are never remembered anything of.
+type memory struct {
+	mu   sync.Mutex // guards following
+	seen bool
+	memo *Memo
+}
+
+// see is called when the object is first seen: what the operator's memo gets later does not reach the object.
+func (m *memory) see(operators *Memo) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.seen && !operators.empty() {
+		m.memo = operators.copy()
+	}
+	m.seen = true
+}
+
+// used reports whether there is anything to remember.
+func (m *memory) used() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.memo != nil
+}
+
+func (m *memory) get() *Memo {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.memo == nil {
+		m.memo = &Memo{}
+	}
+	return m.memo
 }

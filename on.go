@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/funcid"
+	"github.com/kopf-go/kopf/internal/index"
 	"github.com/kopf-go/kopf/internal/markers"
 )
 
@@ -443,4 +444,90 @@ func (r *Registry) onProbe(fn ProbeFunc, opts *ProbeOptions) error {
 		return err
 	}
 	return r.add(h)
+}
+
+// IndexFunc tells what an object contributes to an index: a value for each of some keys. A nil map leaves what the object
+// has contributed before; an empty one takes it back. It is called for each event of the object, and before all other handlers.
+type IndexFunc[K comparable, V any] func(ctx context.Context, i *Indexing) (map[K]V, error)
+
+// IndexOptions are the options of indices. Zero values mean the defaults.
+type IndexOptions struct {
+	// ID names the index. Several functions can fill one index if they have the same ID and return the same types. Defaults to the name of
+	// the function.
+	ID HandlerID
+	// Where narrows the selector down to the resources for which it returns true. Defaults to all.
+	Where func(Resource) bool
+	// Labels and Annotations say which ones the object must have. Default to any.
+	Labels, Annotations Match
+	// When says whether the object is to be indexed, by looking at all of it. Defaults to always.
+	When func(*Indexing) bool
+	// Field is the path of a field that must be present. Defaults to none.
+	Field FieldPath
+	// Value is what the Field must be: a value, [Present], [Absent], or a predicate, a func(*Value) bool. Defaults to Present.
+	Value any
+	// Param is handed to the function as it is. Defaults to nil.
+	Param any
+	// Errors says what becomes of errors that are neither temporary nor permanent. Defaults to [ErrorsIgnored]: they are logged, and
+	// what the object has contributed before stays. After the others it does not.
+	Errors ErrorsMode
+	// Timeout is the time for all attempts until a success. Zero means no limit.
+	Timeout time.Duration
+	// Retries is the number of attempts until a success. Zero means no limit.
+	Retries int
+	// Backoff is the pause after an error in the mode [ErrorsTemporary]. Defaults to [ExecutionSettings.DefaultBackoff].
+	Backoff time.Duration
+}
+
+// OnIndex registers an index in the default registry. See [OnIndexIn].
+func OnIndex[K comparable, V any](s Selector, fn IndexFunc[K, V], opts *IndexOptions) *Index[K, V] {
+	i, err := newIndex(DefaultRegistry(), s, fn, opts)
+	must(kindIndex, err)
+	return i
+}
+
+// OnIndexIn registers an index of the objects of the selected resources in a registry. It panics as [Registry.OnEvent]
+// does, and if functions with other types fill the same index.
+func OnIndexIn[K comparable, V any](g *Registry, s Selector, fn IndexFunc[K, V], opts *IndexOptions) *Index[K, V] {
+	i, err := newIndex(g, s, fn, opts)
+	must(kindIndex, err)
+	return i
+}
+
+func newIndex[K comparable, V any](r *Registry, s Selector, fn IndexFunc[K, V], opts *IndexOptions) (*Index[K, V], error) {
+	spec := &indexing{
+		types: reflect.TypeFor[map[K]V](),
+		fill:  func() index.Data { return &index.Values[K, V]{} },
+		call: func(ctx context.Context, i *Indexing) (any, error) {
+			values, err := fn(ctx, i)
+			if values == nil {
+				return nil, err
+			}
+			return values, err
+		},
+	}
+	id, err := r.onIndex(s, fn, spec, opts)
+	return &Index[K, V]{id: id}, err
+}
+
+// indexing is what only indices have. The types of keys and values are known inside of the functions.
+type indexing struct {
+	types reflect.Type
+	fill  func() index.Data
+	call  func(ctx context.Context, i *Indexing) (any, error)
+}
+
+func (r *Registry) onIndex(s Selector, fn any, spec *indexing, opts *IndexOptions) (HandlerID, error) {
+	o := IndexOptions{}
+	if opts != nil {
+		o = *opts
+	}
+	h := &handler{
+		kind: kindIndex, field: o.Field.Keys(), param: o.Param, indexing: spec,
+		errors: cmp.Or(o.Errors, ErrorsIgnored), timeout: o.Timeout, retries: o.Retries, backoff: o.Backoff,
+	}
+	if when := o.When; when != nil {
+		h.filters.whenObject = func(o *Object) bool { return when(&Indexing{Object: *o}) }
+	}
+	err := r.addObjectHandler(h, s, o.Where, o.ID, fn, o.Labels, o.Annotations, o.Value)
+	return h.id, err
 }

@@ -66,29 +66,6 @@ const maxWarning = 256
 // Diff returns the differences from Old to New, those of the metadata too.
 func (a *Admission) Diff() Diff { return diffRaw(a.Old.raw, a.New.raw) }
 
-// AdmissionError denies an operation with a code. It is made by [Deny] and found by [errors.As].
-type AdmissionError struct {
-	Message string // what the user reads
-	Code    int    // the status of the HTTP response to the user, from 400 to 599; zero means 500
-}
-
-// Deny returns an [AdmissionError]. Zero means the code 500. Other codes below 400 or above 599 are refused: API servers do not pass them on, and the
-// error that is returned instead says so, and denies as well.
-func Deny(message string, code int) error {
-	if code != 0 && (code < 400 || code > 599) {
-		return fmt.Errorf("an operation cannot be denied with the code %d: 400 to 599 is expected (%s)", code, message)
-	}
-	return &AdmissionError{Message: message, Code: code}
-}
-
-// Error returns the message.
-func (e *AdmissionError) Error() string {
-	if e.Message == "" {
-		return "the operation is denied"
-	}
-	return e.Message
-}
-
 // AdmissionOptions are the options of handlers of admission. Zero values mean the defaults.
 type AdmissionOptions struct {
 	// ID names the handler; the API server asks for it by this id. Defaults to the name of the function. A slash and the path of the Field

@@ -272,3 +272,17 @@ func (p *Patch) finalizerOps(body *Body) (ops []jsonpatch.Operation) {
 }
 
 // AddFinalizer and RemoveFinalizer are transformations of an object.
+
+// handlerPatch is what one attempt of one handler wants to change in its object.
+type handlerPatch struct {
+	id     HandlerID
+	patch  *Patch // with the result in its status
+	change bool   // whether the handler is one of changes, which fails if its patch is refused
+
+	succeeded bool  // whether the success of a handler of raw events is to be logged when this is stored
+	refusals  int   // in a row, of this alone
+	refusal   error // the last one; nil unless it is still to be stored
+}
+
+// isOpen reports whether there is something to be sent.
+func (p *handlerPatch) isOpen() bool { return !p.patch.Empty() }

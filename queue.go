@@ -48,13 +48,6 @@ type queue struct {
 	closed     bool
 }
 
-// initialSync is what all objects have to wait for.
-type initialSync interface {
-	closed() bool
-	add()
-	done()
-}
-
 // result is what a worker leaves: when the object is due again, and the body to go on with then.
 type result struct {
 	requeue        bool

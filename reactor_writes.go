@@ -224,9 +224,6 @@ func (c *cycle) sendRecords(patches []*handlerPatch, ending bool) error {
 	return nil
 }
 
-// isOpen reports whether there is something to be sent.
-func (p *handlerPatch) isOpen() bool { return !p.patch.Empty() }
-
 // firstRefusal returns why the first patch of a handler of changes is refused for now, nil if none is.
 func firstRefusal(patches []*handlerPatch) error {
 	for _, p := range patches {
@@ -520,4 +517,13 @@ func (c *cycle) savePending() {
 		c.entry.seen = c.seen
 	}
 	c.entry.pendingFlush = u
+}
+
+// pendingFlush is what could not be sent: it is sent with the next cycle instead of calling the
+// handlers again.
+type pendingFlush struct {
+	patches   []*handlerPatch
+	succeeded []HandlerID // whose success is to be logged
+	records   map[HandlerID]*ProgressRecord
+	base      uint64 // the digest of the last handled state that the object had when the records were made
 }
