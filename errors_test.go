@@ -6,8 +6,6 @@ import (
 	"io"
 	"testing"
 	"time"
-
-	"github.com/kopf-go/kopf/internal/safecall"
 )
 
 func TestTemporary(t *testing.T) {
@@ -58,15 +56,5 @@ func TestLoginError(t *testing.T) {
 	err := error(&LoginError{Message: "no credentials", Err: io.EOF})
 	if err.Error() != "no credentials: EOF" || !errors.Is(err, io.EOF) || (&LoginError{Message: "x"}).Error() != "x" {
 		t.Errorf("%v", err)
-	}
-}
-
-func TestPanicError(t *testing.T) {
-	err := fmt.Errorf("around: %w", &safecall.PanicError{Value: io.EOF, Stack: []byte("stack")})
-	if err.Error() != "around: panic: EOF" || !errors.Is(err, io.EOF) || string(safecall.StackOf(err)) != "stack" {
-		t.Errorf("%v, stack %s", err, safecall.StackOf(err))
-	}
-	if safecall.StackOf(io.EOF) != nil || (&safecall.PanicError{Value: 1}).Unwrap() != nil {
-		t.Error("there is a stack or a cause where there can be none")
 	}
 }
