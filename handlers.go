@@ -383,3 +383,7 @@ type Holder interface {
 	Memo() *Memo
 	indexes() Indices
 }
+
+// IndexFunc tells what an object contributes to an index: a value for each of some keys. A nil map leaves what the object
+// has contributed before; an empty one takes it back. It is called for each event of the object, and before all other handlers.
+type IndexFunc[K comparable, V any] func(ctx context.Context, i *Indexing) (map[K]V, error)

@@ -555,3 +555,8 @@ func (r *run) await(ctx context.Context, what string, run func() (any, error)) (
 
 // Version is the version of the framework.
 const Version = "0.1.0"
+
+// ender is what ends the operator.
+type ender interface {
+	end(error)
+}

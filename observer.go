@@ -710,11 +710,6 @@ func (o *observer) serves(namespace string) bool {
 	return o.clusterwide || slices.ContainsFunc(o.namespaces, func(p string) bool { return namespaces.Match(p, namespace) })
 }
 
-// ender is what ends the operator.
-type ender interface {
-	end(error)
-}
-
 // end ends the work for an error.
 func (o *observer) end(err error) { o.fail(err) }
 

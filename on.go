@@ -446,10 +446,6 @@ func (r *Registry) onProbe(fn ProbeFunc, opts *ProbeOptions) error {
 	return r.add(h)
 }
 
-// IndexFunc tells what an object contributes to an index: a value for each of some keys. A nil map leaves what the object
-// has contributed before; an empty one takes it back. It is called for each event of the object, and before all other handlers.
-type IndexFunc[K comparable, V any] func(ctx context.Context, i *Indexing) (map[K]V, error)
-
 // IndexOptions are the options of indices. Zero values mean the defaults.
 type IndexOptions struct {
 	// ID names the index. Several functions can fill one index if they have the same ID and return the same types. Defaults to the name of
@@ -494,7 +490,7 @@ func OnIndexIn[K comparable, V any](g *Registry, s Selector, fn IndexFunc[K, V],
 }
 
 func newIndex[K comparable, V any](r *Registry, s Selector, fn IndexFunc[K, V], opts *IndexOptions) (*Index[K, V], error) {
-	spec := &indexing{
+	spec := &indexSpec{
 		types: reflect.TypeFor[map[K]V](),
 		fill:  func() index.Data { return &index.Values[K, V]{} },
 		call: func(ctx context.Context, i *Indexing) (any, error) {
@@ -509,14 +505,14 @@ func newIndex[K comparable, V any](r *Registry, s Selector, fn IndexFunc[K, V], 
 	return &Index[K, V]{id: id}, err
 }
 
-// indexing is what only indices have. The types of keys and values are known inside of the functions.
-type indexing struct {
+// indexSpec is what only indices have. The types of keys and values are known inside of the functions.
+type indexSpec struct {
 	types reflect.Type
 	fill  func() index.Data
 	call  func(ctx context.Context, i *Indexing) (any, error)
 }
 
-func (r *Registry) onIndex(s Selector, fn any, spec *indexing, opts *IndexOptions) (HandlerID, error) {
+func (r *Registry) onIndex(s Selector, fn any, spec *indexSpec, opts *IndexOptions) (HandlerID, error) {
 	o := IndexOptions{}
 	if opts != nil {
 		o = *opts

@@ -64,8 +64,8 @@ type handler struct {
 	activity      ActivityFunc
 	login         LoginFunc
 	probe         ProbeFunc
-	task          *taskSpec // of daemons and timers
-	indexing      *indexing // of indices
+	task          *taskSpec  // of daemons and timers
+	indexing      *indexSpec // of indices
 	admission     *admissionSpec
 	fn            funcid.ID
 	keys          []string // of the annotations with its progress, under the default prefix
