@@ -198,3 +198,9 @@ func (c *Client) rediscover(ctx context.Context) (found []Resource, broken map[s
 	c.resources = found
 	return found, broken, nil
 }
+
+// discoverer is what finds the resources.
+type discoverer interface {
+	// rediscover notes that a resource is not what it was.
+	rediscover()
+}

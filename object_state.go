@@ -24,9 +24,6 @@ type handlingMark struct {
 	expectedUntil   time.Duration // by the reactor's clock
 }
 
-// typeMeta is what most objects of a resource have in common.
-type typeMeta struct{ apiVersion, kind string }
-
 // objectState is what is under way with an object.
 type objectState struct {
 	// The queue's, under its lock.

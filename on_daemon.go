@@ -378,3 +378,40 @@ func (s *Stopper) attempt(ctx context.Context, deadline time.Time) (context.Cont
 		release()
 	}
 }
+
+// DaemonFunc runs alongside the handlers of an object, as long as the object exists and matches: it is called when the
+// object is first seen, on a goroutine of its own, and asked to stop by its context and by Daemon.Stopped. When
+// it returns nil or fails permanently, it is not called again for this object; after other errors it is,
+// as handlers of changes are. What it has put into the Patch is sent when it returns.
+type DaemonFunc func(ctx context.Context, d *Daemon) error
+
+// TimerFunc is called again and again, as long as the object exists and matches, and never twice at the same time for
+// one object. After a nil error it is called in the next interval, after a [Permanent] one not before the object has changed, and after others as handlers of
+// changes are. The context ends when it is asked to stop, and at the Timeout. What it has put into the Patch is sent when it returns.
+type TimerFunc func(ctx context.Context, t *Timer) error
+
+// Daemon is what daemons get.
+type Daemon struct {
+	Object
+	Attempt
+	// Stopped reports whether the daemon is asked to stop.
+	Stopped *Stopper
+
+	resulting
+}
+
+// SetResult stores a value in the object's status, under the daemon's id, when the call succeeds. See [Change.SetResult].
+func (d *Daemon) SetResult(value any) { d.resulting.set(value) }
+
+// Timer is what timers get.
+type Timer struct {
+	Object
+	Attempt
+	// Stopped reports whether the timer is asked to stop.
+	Stopped *Stopper
+
+	resulting
+}
+
+// SetResult stores a value in the object's status, under the timer's id, when the call succeeds. See [Change.SetResult].
+func (t *Timer) SetResult(value any) { t.resulting.set(value) }

@@ -663,3 +663,6 @@ func (q *queue) wait(ctx context.Context) []string {
 	}
 	return left
 }
+
+// typeMeta is what most objects of a resource have in common.
+type typeMeta struct{ apiVersion, kind string }

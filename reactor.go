@@ -44,12 +44,6 @@ func (r *reactor) setLive(e *entry, live *atomic.Pointer[Body]) bool { return r.
 
 func (r *reactor) warnings() *warnOnce { return &r.warned }
 
-// discoverer is what finds the resources.
-type discoverer interface {
-	// rediscover notes that a resource is not what it was.
-	rediscover()
-}
-
 // clock returns for how long the reactor has worked. Unlike the time of the day, it is never set back.
 func (r *reactor) clock() time.Duration { return time.Since(r.began) }
 
