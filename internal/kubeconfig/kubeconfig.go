@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -173,7 +174,14 @@ func Parse(data []byte) (*Config, error) {
 // typeError tells which field has a wrong type.
 func typeError(err error) error {
 	if e := (*json.UnmarshalTypeError)(nil); errors.As(err, &e) {
-		return fmt.Errorf("%s: %s is expected, not %s", e.Field, e.Type, e.Value)
+		expected := e.Type.String()
+		switch e.Type.Kind() {
+		case reflect.Struct, reflect.Map, reflect.Pointer:
+			expected = "object"
+		case reflect.Slice:
+			expected = "list"
+		}
+		return fmt.Errorf("%s: %s is expected, not %s", e.Field, expected, e.Value)
 	}
 	return err
 }
