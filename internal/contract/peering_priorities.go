@@ -346,6 +346,7 @@ func careful(t *testing.T, c *C) {
 		c.Pass(time.Minute)
 		c.expect(&l, "a")
 		k.sit("ahead", rivalSeen(100, 60, time.Now().Add(24*time.Hour)))
+		c.Pass(time.Second) // or the object could be seen first
 		c.idles(&l, "b")
 		c.Pass(time.Minute)
 		c.expect(&l, "a", "b")
