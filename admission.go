@@ -34,9 +34,8 @@ type reviewServer struct {
 	requests     context.Context // of the requests that take the configurations back
 	all          []*handler      // in order of registration
 	tasks        sync.WaitGroup
-	changed      chan struct{}   // holds one token when the resources have changed
-	serveCtx     context.Context // of the server
-	cancel       context.CancelFunc
+	changed      chan struct{} // holds one token when the resources have changed
+	serving      reviewServing
 	writing      sync.Mutex // held while the configurations are written; before mu
 	written      map[handlerKind][]byte
 	mu           sync.Mutex              // guards following
@@ -45,6 +44,13 @@ type reviewServer struct {
 	memories     reviewMemories
 	failure      error // for which the operator ends
 	stopping     bool
+}
+
+// reviewServing is what the reviews come by.
+type reviewServing struct {
+	settings AdmissionSettings // as they were at the start
+	ctx      context.Context   // of the server
+	cancel   context.CancelFunc
 }
 
 // reviewMemories are what is remembered of objects that only reviews have shown.
@@ -68,11 +74,11 @@ const maxReviewMemories = 10_000
 // newReviewServer makes the engine.
 func newReviewServer(r *Registry, env *environment, requests context.Context, operator admissionOperator) (*reviewServer, error) {
 	s := &reviewServer{
-		environment: env, operator: operator, requests: requests,
+		environment: env, operator: operator, requests: requests, serving: reviewServing{settings: env.settings.Admission},
 		changed: make(chan struct{}, 1), written: make(map[handlerKind][]byte), memories: reviewMemories{all: make(map[string]*reviewMemory)},
 	}
 	s.all = slices.DeleteFunc(r.snapshot(), func(h *handler) bool { return h.admission == nil })
-	if s.settings.Admission.Server == nil {
+	if s.serving.settings.Server == nil {
 		return nil, errors.New("admission handlers exist, but no admission server is configured: set Settings.Admission.Server, such as to a WebhookServer, in a start-up handler")
 	}
 	return s, s.checkNames()
@@ -90,7 +96,7 @@ func (s *reviewServer) setResources(found []Resource) {
 	if s.stopping {
 		return
 	}
-	if s.cancel != nil {
+	if s.serving.cancel != nil {
 		select {
 		case s.changed <- struct{}{}:
 		default:
@@ -98,9 +104,9 @@ func (s *reviewServer) setResources(found []Resource) {
 		return
 	}
 	ctx, end := context.WithCancel(withOperator(s.requests, s.client, s.log))
-	s.serveCtx, s.cancel = ctx, end
+	s.serving.ctx, s.serving.cancel = ctx, end
 	s.tasks.Go(func() { s.serve(ctx) })
-	if s.settings.Admission.Managed != "" {
+	if s.serving.settings.Managed != "" {
 		s.tasks.Go(func() { s.followResources(ctx) })
 	}
 }
@@ -131,7 +137,7 @@ func (s *reviewServer) serve(ctx context.Context) {
 		}
 	})
 	defer warning.Stop()
-	err := safecall.Do(func() error { return s.settings.Admission.Server.Serve(ctx, s.review, s.setClient) })
+	err := safecall.Do(func() error { return s.serving.settings.Server.Serve(ctx, s.review, s.setClient) })
 	if ctx.Err() != nil {
 		if err != nil {
 			s.log.Warn("The admission server has not ended well.", "error", err)
@@ -170,7 +176,7 @@ const serverGracePeriod = time.Minute
 func (s *reviewServer) stop() error {
 	s.mu.Lock()
 	s.stopping = true
-	end, served := s.cancel, s.serveCtx
+	end, served := s.serving.cancel, s.serving.ctx
 	s.mu.Unlock()
 	if end != nil {
 		s.cleanConfigurations()
@@ -495,7 +501,7 @@ func (s *reviewServer) configure() {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	s.mu.Lock()
-	client, resources, idle := s.clientConfig, s.resources, s.stopping || s.clientConfig == nil || s.settings.Admission.Managed == ""
+	client, resources, idle := s.clientConfig, s.resources, s.stopping || s.clientConfig == nil || s.serving.settings.Managed == ""
 	s.mu.Unlock()
 	if idle {
 		return
@@ -510,12 +516,12 @@ func (s *reviewServer) configure() {
 			s.written[c.kind] = data
 			continue
 		}
-		s.log.Info("Reconfiguring the " + c.word + " webhook " + s.settings.Admission.Managed + ".")
+		s.log.Info("Reconfiguring the " + c.word + " webhook " + s.serving.settings.Managed + ".")
 		if err == nil {
 			err = s.write(c.resource, data)
 		}
 		if err != nil {
-			s.fail(fmt.Errorf("the %s %q cannot be written: %w", c.resource.Kind, s.settings.Admission.Managed, err))
+			s.fail(fmt.Errorf("the %s %q cannot be written: %w", c.resource.Kind, s.serving.settings.Managed, err))
 			return
 		}
 		s.written[c.kind] = data
@@ -530,9 +536,9 @@ func (s *reviewServer) has(kind handlerKind) bool {
 // clearWebhooks removes the webhooks that an earlier version of the operator, which had handlers for them, may have left. A configuration that does not exist is
 // not made, and what may not be changed is left alone.
 func (s *reviewServer) clearWebhooks(r Resource) {
-	_, err := s.client.patchObject(s.requests, r, "", s.settings.Admission.Managed, "", string(MergePatch), []byte(`{"webhooks":[]}`))
+	_, err := s.client.patchObject(s.requests, r, "", s.serving.settings.Managed, "", string(MergePatch), []byte(`{"webhooks":[]}`))
 	if err != nil && StatusCode(err) != http.StatusNotFound {
-		s.log.Debug("A configuration without handlers cannot be emptied.", "kind", r.Kind, "name", s.settings.Admission.Managed, "error", err)
+		s.log.Debug("A configuration without handlers cannot be emptied.", "kind", r.Kind, "name", s.serving.settings.Managed, "error", err)
 	}
 }
 
@@ -540,14 +546,14 @@ func (s *reviewServer) clearWebhooks(r Resource) {
 func (s *reviewServer) write(r Resource, webhooks []byte) error {
 	ctx := unlimited(s.requests) // requests that are under way may be those that wait for these webhooks
 	patch := slices.Concat([]byte(`{"webhooks":`), webhooks, []byte(`}`))
-	_, err := s.client.patchObject(ctx, r, "", s.settings.Admission.Managed, "", string(MergePatch), patch)
+	_, err := s.client.patchObject(ctx, r, "", s.serving.settings.Managed, "", string(MergePatch), patch)
 	verb := "patch"
 	if StatusCode(err) == http.StatusNotFound {
 		verb = "create"
-		object := slices.Concat([]byte(`{"apiVersion":"admissionregistration.k8s.io/v1","kind":"`+r.Kind+`","metadata":{"name":`), rawjson.AppendString(nil, s.settings.Admission.Managed), []byte(`},"webhooks":`), webhooks, []byte(`}`))
+		object := slices.Concat([]byte(`{"apiVersion":"admissionregistration.k8s.io/v1","kind":"`+r.Kind+`","metadata":{"name":`), rawjson.AppendString(nil, s.serving.settings.Managed), []byte(`},"webhooks":`), webhooks, []byte(`}`))
 		_, err = s.client.body(ctx, &request{method: http.MethodPost, path: r.URL("", "", ""), contentType: "application/json", body: object})
 		if StatusCode(err) == http.StatusConflict { // another replica was faster
-			_, err = s.client.patchObject(ctx, r, "", s.settings.Admission.Managed, "", string(MergePatch), patch)
+			_, err = s.client.patchObject(ctx, r, "", s.serving.settings.Managed, "", string(MergePatch), patch)
 		}
 	}
 	if StatusCode(err) == http.StatusForbidden {
@@ -572,13 +578,13 @@ func (s *reviewServer) cleanConfigurations() {
 		s.mu.Lock()
 		entries := s.entries(c.kind, s.resources, s.clientConfig, true)
 		s.mu.Unlock()
-		s.log.Info("Cleaning up the admission webhook " + s.settings.Admission.Managed + ".")
+		s.log.Info("Cleaning up the admission webhook " + s.serving.settings.Managed + ".")
 		data, err := rawjson.Encode(map[string]any{"webhooks": entries})
 		if err == nil {
-			_, err = s.client.patchObject(ctx, c.resource, "", s.settings.Admission.Managed, "", string(MergePatch), data)
+			_, err = s.client.patchObject(ctx, c.resource, "", s.serving.settings.Managed, "", string(MergePatch), data)
 		}
 		if err != nil && StatusCode(err) != http.StatusNotFound {
-			s.log.Warn("The webhook configuration could not be cleaned up; operations can be refused until the operator is back.", "kind", c.resource.Kind, "name", s.settings.Admission.Managed, "error", err)
+			s.log.Warn("The webhook configuration could not be cleaned up; operations can be refused until the operator is back.", "kind", c.resource.Kind, "name", s.serving.settings.Managed, "error", err)
 		}
 	}
 }
@@ -729,16 +735,16 @@ func (s *reviewServer) hookName(id HandlerID, taken map[string]bool) string {
 		name = fmt.Sprintf("%s-%d", base, n)
 	}
 	taken[name] = true
-	return name + "." + s.settings.Admission.Managed
+	return name + "." + s.serving.settings.Managed
 }
 
 // checkNames returns which names the API server would not take.
 func (s *reviewServer) checkNames() error {
-	if s.settings.Admission.Managed == "" {
+	if s.serving.settings.Managed == "" {
 		return nil
 	}
-	if !webhookname.IsDomain(s.settings.Admission.Managed) {
-		return fmt.Errorf("the name %q in Settings.Admission.Managed is bad: lower-case letters, digits, '-' and '.' are expected, as in \"auto.kopf.dev\"", s.settings.Admission.Managed)
+	if !webhookname.IsDomain(s.serving.settings.Managed) {
+		return fmt.Errorf("the name %q in Settings.Admission.Managed is bad: lower-case letters, digits, '-' and '.' are expected, as in \"auto.kopf.dev\"", s.serving.settings.Managed)
 	}
 	var errs []error
 	for _, kind := range []handlerKind{kindValidate, kindMutate} {
@@ -748,7 +754,7 @@ func (s *reviewServer) checkNames() error {
 				continue
 			}
 			if name := s.hookName(h.id, taken); strings.Count(name, ".") < 2 {
-				errs = append(errs, fmt.Errorf("the webhook of the handler %q would be named %q, and three parts at least are expected: give Settings.Admission.Managed a name with a dot, such as \"%s.kopf.dev\"", h.id, name, s.settings.Admission.Managed))
+				errs = append(errs, fmt.Errorf("the webhook of the handler %q would be named %q, and three parts at least are expected: give Settings.Admission.Managed a name with a dot, such as \"%s.kopf.dev\"", h.id, name, s.serving.settings.Managed))
 			} else if !webhookname.IsDomain(name) {
 				errs = append(errs, fmt.Errorf("the webhook of the handler %q would be named %q, which is too long, or has a part longer than 63 characters: give the handler a shorter ID", h.id, name))
 			}

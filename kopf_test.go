@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -361,3 +363,39 @@ func BenchmarkHandling(b *testing.B) {
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// TestAdmissionKeepsItsName shows that an operator takes back the configuration that it has written, though its settings, which may be
+// shared with an operator that starts later, name another one by then.
+func TestAdmissionKeepsItsName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := kopf.NewAPIServer(nil)
+		r := &kopf.Registry{}
+		r.OnValidate("configmaps", func(ctx context.Context, a *kopf.Admission) error { return nil }, &kopf.AdmissionOptions{ID: "check"})
+		settings := kopf.NewSettings()
+		settings.Peering.Standalone = true
+		settings.Admission = kopf.AdmissionSettings{Server: server.AdmissionServer(), Managed: "one.kopf.dev"}
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() {
+			done <- (&kopf.Operator{Registry: r, Settings: settings, Connection: server.ConnectionInfo(), Logger: slog.New(slog.DiscardHandler)}).Run(ctx)
+		}()
+		synctest.Wait()
+		get := func() string {
+			w := httptest.NewRecorder()
+			server.ServeHTTP(w, httptest.NewRequest("GET", "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/one.kopf.dev", nil))
+			data, _ := io.ReadAll(w.Body)
+			return string(data)
+		}
+		if !strings.Contains(get(), `"check.one.kopf.dev"`) {
+			t.Fatal("it is not there: " + get())
+		}
+		settings.Admission.Managed = "two.kopf.dev" // for the next operator
+		stop()
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(get(), `"check.one.kopf.dev"`) {
+			t.Fatal("the webhook of the stopped operator is left behind: " + get())
+		}
+	})
+}
