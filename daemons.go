@@ -311,15 +311,8 @@ func (d *daemons) all() []*background {
 
 // wait waits until all tasks have ended or are abandoned, and the context has not. It returns those left.
 func (d *daemons) wait(ctx context.Context) (left []string) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		d.tasks.Wait()
-	}()
-	select {
-	case <-done:
+	if waitFor(ctx, &d.tasks, 0) {
 		return nil
-	case <-ctx.Done():
 	}
 	for _, b := range d.all() {
 		b.mu.Lock()

@@ -643,15 +643,8 @@ func (q *queue) close() {
 // wait waits for the workers to end, until the context does. It returns the
 // objects whose workers still run, with the handlers that hold them.
 func (q *queue) wait(ctx context.Context) []string {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		q.workers.Wait()
-	}()
-	select {
-	case <-done:
+	if waitFor(ctx, &q.workers, 0) {
 		return nil
-	case <-ctx.Done():
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -154,15 +154,8 @@ func Owners(object map[string]any) (meta map[string]any, owners []any, err error
 
 // Lookup returns what is at a path, unless it is null or the path does not lead there.
 func Lookup(object map[string]any, keys []string) (any, bool) {
-	var part any = object
-	for _, key := range keys {
-		stanza, ok := part.(map[string]any)
-		if !ok {
-			return nil, false
-		}
-		part = stanza[key]
-	}
-	return part, part != nil
+	part, ok := rawjson.Lookup(object, keys...)
+	return part, ok && part != nil
 }
 
 // AddLabels labels an object. Labels that it has already stay as they are, unless they are forced.
