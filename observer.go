@@ -268,12 +268,12 @@ func (o *observer) dropResource(name string, served *servedResource) {
 
 // switchVersions has the resources that are served in another version than before keep what is known of their objects: these are the same.
 func (o *observer) switchVersions() {
-	for _, name := range slices.Sorted(maps.Keys(o.wanted)) {
+	for _, name := range rawjson.SortedKeys(o.wanted) {
 		if o.resources[name] != nil {
 			continue
 		}
 		what := o.wanted[name]
-		for _, before := range slices.Sorted(maps.Keys(o.resources)) {
+		for _, before := range rawjson.SortedKeys(o.resources) {
 			served := o.resources[before]
 			r := served.reactor.served.Load().resource
 			if o.wanted[before] != nil || r.Group != what.resource.Group || r.Plural != what.resource.Plural {

@@ -3,7 +3,6 @@ package kopf
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"runtime"
 	"slices"
 	"sort"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/kopf-go/kopf/internal/funcid"
 	"github.com/kopf-go/kopf/internal/metrics"
+	"github.com/kopf-go/kopf/internal/rawjson"
 	"github.com/kopf-go/kopf/internal/validation"
 )
 
@@ -337,7 +337,7 @@ func (r *Registry) resolve(found []Resource) (served map[string]*resolved, warni
 // cannot tell from those of the other.
 func versionWarnings(served map[string]*resolved) (warnings []string) {
 	versions := make(map[string]*resolved) // the first one of each resource
-	for _, name := range slices.Sorted(maps.Keys(served)) {
+	for _, name := range rawjson.SortedKeys(served) {
 		r := served[name]
 		key := r.resource.Plural + "." + r.resource.Group
 		first := versions[key]

@@ -3,8 +3,6 @@ package apiserver
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/kopf-go/kopf/internal/apiserver/field"
@@ -42,7 +40,7 @@ func (a *apiRequest) scaleOf(object map[string]any) map[string]any {
 	case map[string]any:
 		var parts []string
 		labels := rawjson.AsMap(selector["matchLabels"])
-		for _, k := range slices.Sorted(maps.Keys(labels)) {
+		for _, k := range rawjson.SortedKeys(labels) {
 			parts = append(parts, fmt.Sprintf("%s=%v", k, labels[k]))
 		}
 		status["selector"] = strings.Join(parts, ",")

@@ -104,7 +104,7 @@ func appendValue(b []byte, v any) ([]byte, bool) {
 		return append(b, ']'), v != nil
 	case map[string]any:
 		b = append(b, '{')
-		for i, key := range slices.Sorted(maps.Keys(v)) {
+		for i, key := range SortedKeys(v) {
 			if i > 0 {
 				b = append(b, ',')
 			}
@@ -327,6 +327,16 @@ func IsEmpty(v any) bool {
 		return len(v) == 0
 	}
 	return false
+}
+
+// SortedKeys returns the keys of a map in their order.
+func SortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m)) // which slices.Sorted would have to guess
+	for key := range m {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
 }
 
 // UnionKeys returns the keys of both maps, sorted.

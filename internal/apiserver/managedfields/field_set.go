@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"maps"
-	"slices"
 	"strings"
 
 	"github.com/kopf-go/kopf/internal/rawjson"
@@ -86,10 +85,10 @@ func (s *fieldSet) filter(o *fieldSet, in bool) *fieldSet {
 
 // each calls visit with every path of the set, in order. The path is valid only during the call.
 func (s *fieldSet) each(at []string, visit func(path []string)) {
-	for _, m := range slices.Sorted(maps.Keys(s.members)) {
+	for _, m := range rawjson.SortedKeys(s.members) {
 		visit(append(at, m))
 	}
-	for _, c := range slices.Sorted(maps.Keys(s.children)) {
+	for _, c := range rawjson.SortedKeys(s.children) {
 		s.children[c].each(append(at, c), visit)
 	}
 }
@@ -182,7 +181,7 @@ func spelling(path []string) string {
 				continue
 			}
 			b.WriteString("[")
-			for i, k := range slices.Sorted(maps.Keys(key)) {
+			for i, k := range rawjson.SortedKeys(key) {
 				if i > 0 {
 					b.WriteString(",")
 				}

@@ -112,7 +112,7 @@ func mergeStrategic(t *schema.Schema, original, patch map[string]any) (map[strin
 	if err := orderLists(t, original, patch); err != nil {
 		return nil, err
 	}
-	for _, key := range slices.Sorted(maps.Keys(patch)) {
+	for _, key := range rawjson.SortedKeys(patch) {
 		value := patch[key]
 		name, deletes := strings.CutPrefix(key, deletesDirective)
 		if !deletes && strings.HasPrefix(key, strings.TrimSuffix(deletesDirective, "/")) {
@@ -202,7 +202,7 @@ func retainKeys(original, patch map[string]any) error {
 
 // orderLists merges the lists for which the patch has an order, and removes them from the patch.
 func orderLists(t *schema.Schema, original, patch map[string]any) error {
-	for _, key := range slices.Sorted(maps.Keys(patch)) {
+	for _, key := range rawjson.SortedKeys(patch) {
 		if !strings.HasPrefix(key, strings.TrimSuffix(orderDirective, "/")) {
 			continue
 		}
