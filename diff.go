@@ -3,6 +3,7 @@ package kopf
 import (
 	"bytes"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 
@@ -101,3 +102,9 @@ func (d Diff) reduce(path []string) Diff {
 	}
 	return reduced
 }
+
+// lazyDiff is a diff that is computed only if it is logged.
+type lazyDiff func() Diff
+
+// LogValue returns the differences as texts.
+func (d lazyDiff) LogValue() slog.Value { return slog.AnyValue(d()) }

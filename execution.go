@@ -726,3 +726,9 @@ func (r *ProgressRecord) addSubref(id HandlerID) {
 		r.Subrefs = slices.Insert(r.Subrefs, i, string(id))
 	}
 }
+
+// subhandling registers the sub-handlers of a running handler, and runs them.
+type subhandling interface {
+	register(id HandlerID, fn ChangeFunc, opts *ChangeOptions, reason Reason)
+	execute(ctx context.Context) error
+}

@@ -144,12 +144,6 @@ func (r *resulting) set(value any) {
 	}
 }
 
-// subhandling registers the sub-handlers of a running handler, and runs them.
-type subhandling interface {
-	register(id HandlerID, fn ChangeFunc, opts *ChangeOptions, reason Reason)
-	execute(ctx context.Context) error
-}
-
 // Subhandler registers a sub-handler of the running handler. It is called after the running handler
 // has returned, or in [Change.Execute]; its progress is kept under the id of the running handler, a
 // slash, and the given id, and it is not called again when it has succeeded. While it is

@@ -538,12 +538,6 @@ func valueOf(e *Essence) any {
 	return e.Map()
 }
 
-// lazyDiff is a diff that is computed only if it is logged.
-type lazyDiff func() Diff
-
-// LogValue returns the differences as texts.
-func (d lazyDiff) LogValue() slog.Value { return slog.AnyValue(d()) }
-
 var reasonTitles = map[Reason]string{
 	ReasonCreate: "Creation", ReasonUpdate: "Updating", ReasonDelete: "Deletion", ReasonResume: "Resuming",
 }
