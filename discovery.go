@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/apirequest"
-	"github.com/kopf-go/kopf/internal/discoverydoc"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -68,7 +67,7 @@ func (d *discovery) fetch(ctx context.Context, r *request, into any) error {
 }
 
 func (d *discovery) read(ctx context.Context, path string) error {
-	var doc discoverydoc.GroupsDocument
+	var doc apirequest.GroupsDocument
 	if err := d.get(ctx, path, aggregatedDiscovery, &doc); err != nil {
 		return err
 	}
@@ -102,7 +101,7 @@ func (d *discovery) read(ctx context.Context, path string) error {
 	return nil
 }
 
-func (d *discovery) aggregated(group string, v discoverydoc.AggregatedVersion, preferred bool) {
+func (d *discovery) aggregated(group string, v apirequest.AggregatedVersion, preferred bool) {
 	if v.Freshness == "Stale" && len(v.Resources) == 0 {
 		d.broken[group] = fmt.Errorf("version %q is not available", v.Version)
 		return

@@ -1,5 +1,4 @@
-// Package discoverydoc has the documents by which API servers tell what they serve.
-package discoverydoc
+package apirequest
 
 // GroupsDocument is what comes under /api and /apis, in any of its forms.
 type GroupsDocument struct {
