@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/cut"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -344,3 +345,104 @@ type Holder interface {
 // IndexFunc tells what an object contributes to an index: a value for each of some keys. A nil map leaves what the object
 // has contributed before; an empty one takes it back. It is called for each event of the object, and before all other handlers.
 type IndexFunc[K comparable, V any] func(ctx context.Context, i *Indexing) (map[K]V, error)
+
+// ProbeFunc tells something about the operator: a value for the answer of its endpoint, which has to be possible in JSON, or nil for none; or an
+// error, if the operator is not well. It is called when the endpoint is asked, and the last answer of all probes is 10 seconds old; never
+// twice at the same time. There is one attempt for an answer.
+type ProbeFunc func(ctx context.Context, p *Probe) (any, error)
+
+// Probe is what a [ProbeFunc] gets.
+type Probe struct {
+	// Settings are the operator's. They are not to be changed any more.
+	Settings *Settings
+	// Logger logs under the name of the activity.
+	Logger *slog.Logger
+	// Client talks to the API server with the operator's credentials.
+	Client *Client
+	// Indices are the operator's indices. [Index.Get] reads them with their types.
+	Indices Indices
+	// Param is the Param option of the handler.
+	Param any
+
+	memo *Memo
+}
+
+func (p *Probe) indexes() Indices { return p.Indices }
+
+// Memo returns the operator's memo, from which the memos of objects are copied.
+func (p *Probe) Memo() *Memo { return p.memo }
+
+// AdmissionFunc decides about an operation before it happens, and may change the object of it. A nil error admits the operation; any error
+// denies it, with the error's text, and with the code of [Deny] if there is one. There are no further attempts. The context
+// ends a little before the API server stops waiting.
+type AdmissionFunc func(ctx context.Context, a *Admission) error
+
+// Admission is what handlers of admission get. Body is the object as it is going to be, or as it was if it is being deleted. It may have no
+// name yet, and no uid. The Patch of a mutating handler is made to the object before it is stored; that of a validating one is dropped.
+type Admission struct {
+	Object
+	Attempt
+	// Operation is what is about to happen.
+	Operation Operation
+	// Subresource is the part of the object that the operation is about, such as "status" or "scale", "" for the object itself.
+	Subresource string
+	// DryRun tells that nothing will be stored, so that nothing that lasts must be done elsewhere either.
+	DryRun bool
+	// UserInfo is who asks for the operation, as the API server tells it: username, uid, groups and extra.
+	UserInfo View
+	// Old and New are the object before and after the operation, metadata and all; empty if there is none. They are not
+	// narrowed to the Field of the handler.
+	Old, New View
+	// Request is the request of the API server with its headers and its certificate, which say nothing about the user.
+	Request *ReviewRequest
+
+	warnings *[]string
+}
+
+// Warn tells the user something, whether the operation is denied or not: kubectl prints it. API servers cut warnings of more than 256 characters;
+// such are cut at a word.
+func (a *Admission) Warn(text string) {
+	if a.warnings != nil {
+		*a.warnings = append(*a.warnings, cut.Words(text, maxWarning))
+	}
+}
+
+// Diff returns the differences from Old to New, those of the metadata too.
+func (a *Admission) Diff() Diff { return diffRaw(a.Old.raw, a.New.raw) }
+
+// DaemonFunc runs alongside the handlers of an object, as long as the object exists and matches: it is called when the
+// object is first seen, on a goroutine of its own, and asked to stop by its context and by Daemon.Stopped. When
+// it returns nil or fails permanently, it is not called again for this object; after other errors it is,
+// as handlers of changes are. What it has put into the Patch is sent when it returns.
+type DaemonFunc func(ctx context.Context, d *Daemon) error
+
+// TimerFunc is called again and again, as long as the object exists and matches, and never twice at the same time for
+// one object. After a nil error it is called in the next interval, after a [Permanent] one not before the object has changed, and after others as handlers of
+// changes are. The context ends when it is asked to stop, and at the Timeout. What it has put into the Patch is sent when it returns.
+type TimerFunc func(ctx context.Context, t *Timer) error
+
+// Daemon is what daemons get.
+type Daemon struct {
+	Object
+	Attempt
+	// Stopped reports whether the daemon is asked to stop.
+	Stopped *Stopper
+
+	resulting
+}
+
+// SetResult stores a value in the object's status, under the daemon's id, when the call succeeds. See [Change.SetResult].
+func (d *Daemon) SetResult(value any) { d.resulting.set(value) }
+
+// Timer is what timers get.
+type Timer struct {
+	Object
+	Attempt
+	// Stopped reports whether the timer is asked to stop.
+	Stopped *Stopper
+
+	resulting
+}
+
+// SetResult stores a value in the object's status, under the timer's id, when the call succeeds. See [Change.SetResult].
+func (t *Timer) SetResult(value any) { t.resulting.set(value) }

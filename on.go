@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"reflect"
 	"runtime"
 	"slices"
@@ -387,32 +386,6 @@ func (h *handler) filter(labels, annotations Match, value, old, now any) (err er
 	}
 	return nil
 }
-
-// ProbeFunc tells something about the operator: a value for the answer of its endpoint, which has to be possible in JSON, or nil for none; or an
-// error, if the operator is not well. It is called when the endpoint is asked, and the last answer of all probes is 10 seconds old; never
-// twice at the same time. There is one attempt for an answer.
-type ProbeFunc func(ctx context.Context, p *Probe) (any, error)
-
-// Probe is what a [ProbeFunc] gets.
-type Probe struct {
-	// Settings are the operator's. They are not to be changed any more.
-	Settings *Settings
-	// Logger logs under the name of the activity.
-	Logger *slog.Logger
-	// Client talks to the API server with the operator's credentials.
-	Client *Client
-	// Indices are the operator's indices. [Index.Get] reads them with their types.
-	Indices Indices
-	// Param is the Param option of the handler.
-	Param any
-
-	memo *Memo
-}
-
-func (p *Probe) indexes() Indices { return p.Indices }
-
-// Memo returns the operator's memo, from which the memos of objects are copied.
-func (p *Probe) Memo() *Memo { return p.memo }
 
 // ProbeOptions are the options of probes. Zero values mean the defaults.
 type ProbeOptions struct {

@@ -1,23 +1,16 @@
 package kopf
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
 
-	"github.com/kopf-go/kopf/internal/cut"
 	"github.com/kopf-go/kopf/internal/validation"
 )
 
 // This file knows what is registered for admission: the options of its handlers, what they get, and how they deny. The functions that
 // register them are declared with the engine, so that only operators with such handlers link it. Handlers run on the goroutines of the server.
-
-// AdmissionFunc decides about an operation before it happens, and may change the object of it. A nil error admits the operation; any error
-// denies it, with the error's text, and with the code of [Deny] if there is one. There are no further attempts. The context
-// ends a little before the API server stops waiting.
-type AdmissionFunc func(ctx context.Context, a *Admission) error
 
 // Operation is what is about to happen to an object.
 type Operation string
@@ -30,41 +23,8 @@ const (
 	OperationConnect Operation = "CONNECT" // a connection to it, such as an exec into a pod
 )
 
-// Admission is what handlers of admission get. Body is the object as it is going to be, or as it was if it is being deleted. It may have no
-// name yet, and no uid. The Patch of a mutating handler is made to the object before it is stored; that of a validating one is dropped.
-type Admission struct {
-	Object
-	Attempt
-	// Operation is what is about to happen.
-	Operation Operation
-	// Subresource is the part of the object that the operation is about, such as "status" or "scale", "" for the object itself.
-	Subresource string
-	// DryRun tells that nothing will be stored, so that nothing that lasts must be done elsewhere either.
-	DryRun bool
-	// UserInfo is who asks for the operation, as the API server tells it: username, uid, groups and extra.
-	UserInfo View
-	// Old and New are the object before and after the operation, metadata and all; empty if there is none. They are not
-	// narrowed to the Field of the handler.
-	Old, New View
-	// Request is the request of the API server with its headers and its certificate, which say nothing about the user.
-	Request *ReviewRequest
-
-	warnings *[]string
-}
-
-// Warn tells the user something, whether the operation is denied or not: kubectl prints it. API servers cut warnings of more than 256 characters;
-// such are cut at a word.
-func (a *Admission) Warn(text string) {
-	if a.warnings != nil {
-		*a.warnings = append(*a.warnings, cut.Words(text, maxWarning))
-	}
-}
-
 // maxWarning is the longest warning that API servers pass on, in characters.
 const maxWarning = 256
-
-// Diff returns the differences from Old to New, those of the metadata too.
-func (a *Admission) Diff() Diff { return diffRaw(a.Old.raw, a.New.raw) }
 
 // AdmissionOptions are the options of handlers of admission. Zero values mean the defaults.
 type AdmissionOptions struct {
