@@ -67,8 +67,8 @@
 //
 // What a handler gets is a pointer to a struct of its family: [Change], [WatchEvent], [Daemon], [Timer], [Indexing], [Admission]. Each has
 // the object as a [Body] with a [View] of its parts, a [Patch] to be made to it, a Logger, a [Client], a [Memo]. Sub-handlers, attempts and
-// results are methods and fields of it. New facts will be new fields. In the source, what is registered is in files on*.go, what handlers
-// get in handlers.go, and each error in errors.go.
+// results are methods and fields of it. New facts will be new fields. In the source, the functions OnX and
+// their options are in files on*.go, the types of handlers and of what they get in handlers.go, and the types of errors in errors.go.
 //
 // What a handler returns decides what is next: nil for success, [Temporary] for another attempt, [Permanent] for none, any other
 // error by the option Errors; see [ErrorsMode].
