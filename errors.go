@@ -188,3 +188,26 @@ func (e *APIError) denied() bool {
 	return policy && strings.Count(object, `"`) == 2 && strings.HasSuffix(object, `"`) &&
 		(strings.HasPrefix(text, "ValidatingAdmissionPolicy '") || strings.HasPrefix(text, "policy '")) && strings.Contains(text, " denied request: ")
 }
+
+// AdmissionError denies an operation with a code. It is made by [Deny] and found by [errors.As].
+type AdmissionError struct {
+	Message string // what the user reads
+	Code    int    // the status of the HTTP response to the user, from 400 to 599; zero means 500
+}
+
+// Deny returns an [AdmissionError]. Zero means the code 500. Other codes below 400 or above 599 are refused: API servers do not pass them on, and the
+// error that is returned instead says so, and denies as well.
+func Deny(message string, code int) error {
+	if code != 0 && (code < 400 || code > 599) {
+		return fmt.Errorf("an operation cannot be denied with the code %d: 400 to 599 is expected (%s)", code, message)
+	}
+	return &AdmissionError{Message: message, Code: code}
+}
+
+// Error returns the message.
+func (e *AdmissionError) Error() string {
+	if e.Message == "" {
+		return "the operation is denied"
+	}
+	return e.Message
+}

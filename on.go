@@ -478,13 +478,6 @@ func newIndex[K comparable, V any](r *Registry, s Selector, fn IndexFunc[K, V], 
 	return &Index[K, V]{id: id}, err
 }
 
-// indexSpec is what only indices have. The types of keys and values are known inside of the functions.
-type indexSpec struct {
-	types reflect.Type
-	fill  func() index.Data
-	call  func(ctx context.Context, i *Indexing) (any, error)
-}
-
 func (r *Registry) onIndex(s Selector, fn any, spec *indexSpec, opts *IndexOptions) (HandlerID, error) {
 	o := IndexOptions{}
 	if opts != nil {

@@ -1,7 +1,6 @@
 package kopf
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -61,17 +60,6 @@ type AdmissionOptions struct {
 	Param any
 }
 
-// admissionSpec is what only handlers of admission have.
-type admissionSpec struct {
-	call           AdmissionFunc
-	operations     []Operation // none means all
-	subresource    string
-	persistent     bool
-	sideEffects    bool
-	ignoreFailures bool
-	when           func(*Admission) bool
-}
-
 // admissionOperator is the operator as admission sees it.
 type admissionOperator interface {
 	// serves reports whether the operator is for a namespace.
@@ -128,24 +116,6 @@ func (r *Registry) onAdmission(kind handlerKind, s Selector, fn AdmissionFunc, o
 	return r.addObjectHandler(h, s, o.Where, o.ID, fn, o.Labels, o.Annotations, o.Value)
 }
 
-// setOperations checks the operations, and keeps each once.
-func (a *admissionSpec) setOperations(operations []Operation) error {
-	if operations != nil && len(operations) == 0 {
-		return errors.New("the option Operations is empty, so that the handler would never be called; nil means all")
-	}
-	for _, op := range operations {
-		switch op {
-		case OperationCreate, OperationUpdate, OperationDelete, OperationConnect:
-		default:
-			return fmt.Errorf("the operation %q is unknown: CREATE, UPDATE, DELETE or CONNECT is expected", op)
-		}
-		if !slices.Contains(a.operations, op) {
-			a.operations = append(a.operations, op)
-		}
-	}
-	return nil
-}
-
 // coversOperation reports whether a handler is for an operation on a part of an object.
 func (h *handler) coversOperation(op Operation, subresource string) bool {
 	a := h.admission
@@ -163,27 +133,4 @@ func (h *handler) fitsReview(a *Admission) bool {
 	c := &Change{Object: a.Object}
 	c.New = View{raw: a.Body.raw}
 	return h.filters.fitsMeta(&a.Object) && h.fitsValue(c) && (h.admission.when == nil || h.admission.when(a))
-}
-
-// AdmissionError denies an operation with a code. It is made by [Deny] and found by [errors.As].
-type AdmissionError struct {
-	Message string // what the user reads
-	Code    int    // the status of the HTTP response to the user, from 400 to 599; zero means 500
-}
-
-// Deny returns an [AdmissionError]. Zero means the code 500. Other codes below 400 or above 599 are refused: API servers do not pass them on, and the
-// error that is returned instead says so, and denies as well.
-func Deny(message string, code int) error {
-	if code != 0 && (code < 400 || code > 599) {
-		return fmt.Errorf("an operation cannot be denied with the code %d: 400 to 599 is expected (%s)", code, message)
-	}
-	return &AdmissionError{Message: message, Code: code}
-}
-
-// Error returns the message.
-func (e *AdmissionError) Error() string {
-	if e.Message == "" {
-		return "the operation is denied"
-	}
-	return e.Message
 }

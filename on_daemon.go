@@ -102,21 +102,6 @@ type TimerOptions struct {
 	WithoutFinalizer bool
 }
 
-// taskSpec is what only daemons and timers have.
-type taskSpec struct {
-	daemon           DaemonFunc
-	timer            TimerFunc
-	delay, jitter    time.Duration
-	delayOf          func(*Object) time.Duration
-	interval         time.Duration
-	idle             time.Duration
-	sharp            bool
-	backoff          time.Duration // of the cancellation
-	timeout          time.Duration
-	pollInterval     time.Duration
-	withoutFinalizer bool // whether the object is not held for it
-}
-
 // OnDaemon registers a daemon in the default registry. See [Registry.OnDaemon].
 func OnDaemon(s Selector, fn DaemonFunc, opts *DaemonOptions) {
 	must(kindDaemon, DefaultRegistry().onDaemon(s, fn, opts))
@@ -202,25 +187,6 @@ func (r *Registry) addObjectHandler(h *handler, s Selector, where func(Resource)
 		return err
 	}
 	return r.add(h)
-}
-
-// check returns what is wrong with the times of the options.
-func (s *taskSpec) check() error {
-	for _, option := range []struct {
-		name  string
-		value time.Duration
-	}{
-		{"InitialDelay", s.delay}, {"Jitter", s.jitter}, {"Interval", s.interval}, {"Idle", s.idle},
-		{"CancellationBackoff", s.backoff}, {"CancellationTimeout", s.timeout}, {"CancellationPolling", s.pollInterval},
-	} {
-		if option.value < 0 {
-			return fmt.Errorf("the option %s is negative: %s", option.name, option.value)
-		}
-	}
-	if s.delay != 0 && s.delayOf != nil {
-		return fmt.Errorf("the option InitialDelay %s cannot be combined with InitialDelayFunc", s.delay)
-	}
-	return nil
 }
 
 // StoppingReason says why a daemon or a timer is asked to stop, and how far that has come. It is a set: reasons are only

@@ -381,10 +381,3 @@ const exitSendTimeout = 2 * time.Second
 
 // maxResends is how often the last patch of a task that has ended is sent again before it is given up.
 const maxResends = 10
-
-// taskPatches is the owner of the patches of tasks: nothing waits for what they lead to.
-type taskPatches struct{ discoverer }
-
-func (taskPatches) notePatched(before, after *Body) {}
-
-func (taskPatches) waiting() *Body { return nil }

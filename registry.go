@@ -1,8 +1,10 @@
 package kopf
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"runtime"
 	"slices"
 	"sort"
@@ -11,6 +13,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/funcid"
+	"github.com/kopf-go/kopf/internal/index"
 	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/rawjson"
 	"github.com/kopf-go/kopf/internal/validation"
@@ -461,4 +464,74 @@ func names(resources []Resource) string {
 		all = append(all, r.Name())
 	}
 	return strings.Join(all, ", ")
+}
+
+// indexSpec is what only indices have. The types of keys and values are known inside of the functions.
+type indexSpec struct {
+	types reflect.Type
+	fill  func() index.Data
+	call  func(ctx context.Context, i *Indexing) (any, error)
+}
+
+// admissionSpec is what only handlers of admission have.
+type admissionSpec struct {
+	call           AdmissionFunc
+	operations     []Operation // none means all
+	subresource    string
+	persistent     bool
+	sideEffects    bool
+	ignoreFailures bool
+	when           func(*Admission) bool
+}
+
+// setOperations checks the operations, and keeps each once.
+func (a *admissionSpec) setOperations(operations []Operation) error {
+	if operations != nil && len(operations) == 0 {
+		return errors.New("the option Operations is empty, so that the handler would never be called; nil means all")
+	}
+	for _, op := range operations {
+		switch op {
+		case OperationCreate, OperationUpdate, OperationDelete, OperationConnect:
+		default:
+			return fmt.Errorf("the operation %q is unknown: CREATE, UPDATE, DELETE or CONNECT is expected", op)
+		}
+		if !slices.Contains(a.operations, op) {
+			a.operations = append(a.operations, op)
+		}
+	}
+	return nil
+}
+
+// taskSpec is what only daemons and timers have.
+type taskSpec struct {
+	daemon           DaemonFunc
+	timer            TimerFunc
+	delay, jitter    time.Duration
+	delayOf          func(*Object) time.Duration
+	interval         time.Duration
+	idle             time.Duration
+	sharp            bool
+	backoff          time.Duration // of the cancellation
+	timeout          time.Duration
+	pollInterval     time.Duration
+	withoutFinalizer bool // whether the object is not held for it
+}
+
+// check returns what is wrong with the times of the options.
+func (s *taskSpec) check() error {
+	for _, option := range []struct {
+		name  string
+		value time.Duration
+	}{
+		{"InitialDelay", s.delay}, {"Jitter", s.jitter}, {"Interval", s.interval}, {"Idle", s.idle},
+		{"CancellationBackoff", s.backoff}, {"CancellationTimeout", s.timeout}, {"CancellationPolling", s.pollInterval},
+	} {
+		if option.value < 0 {
+			return fmt.Errorf("the option %s is negative: %s", option.name, option.value)
+		}
+	}
+	if s.delay != 0 && s.delayOf != nil {
+		return fmt.Errorf("the option InitialDelay %s cannot be combined with InitialDelayFunc", s.delay)
+	}
+	return nil
 }

@@ -640,3 +640,10 @@ func (w *pendingWrite) permanentlyRefused(log *slog.Logger, name string, err err
 	}
 	return true
 }
+
+// taskPatches is the owner of the patches of tasks: nothing waits for what they lead to.
+type taskPatches struct{ discoverer }
+
+func (taskPatches) notePatched(before, after *Body) {}
+
+func (taskPatches) waiting() *Body { return nil }
