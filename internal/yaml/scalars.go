@@ -144,51 +144,26 @@ func (r *reader) refuseMarker(start int) {
 	}
 }
 
-// singleQuoted reads '…', in which only the quote itself is doubled.
-func (r *reader) singleQuoted() string {
-	start := r.pos
+// quoted reads '…', in which only a quote is written as two, or "…" with its escapes, those of JSON among them.
+func (r *reader) quoted() string {
+	start, quote := r.pos, r.at(0)
 	var b []byte
 	solid := 0
 	for r.skip(1); !r.eof(); {
 		switch c := r.at(0); {
-		case c == '\'' && r.at(1) == '\'':
+		case c == '\'' && c == quote && r.at(1) == '\'':
 			b = append(b, '\'')
 			solid = len(b)
 			r.skip(2)
-		case c == '\'':
+		case c == quote:
 			r.skip(1)
 			return string(b)
-		case c == '\n':
-			b = r.quotedBreak(b, solid, start)
-			solid = len(b)
-		default:
-			b = append(b, c)
-			if c != ' ' && c != '\t' {
-				solid = len(b)
-			}
-			r.skip(1)
-		}
-	}
-	r.fail(start, "the quote is not closed")
-	return ""
-}
-
-// doubleQuoted reads "…" with its escapes, those of JSON among them.
-func (r *reader) doubleQuoted() string {
-	start := r.pos
-	var b []byte
-	solid := 0
-	for r.skip(1); !r.eof(); {
-		switch c := r.at(0); {
-		case c == '"':
-			r.skip(1)
-			return string(b)
-		case c == '\\' && r.at(1) == '\n': // the line goes on
+		case c == '\\' && quote == '"' && r.at(1) == '\n': // the line goes on
 			r.skip(1)
 			b = append(b, strings.Repeat("\n", r.skipBreaks()-1)...)
 			r.refuseMarker(start)
 			solid = len(b)
-		case c == '\\':
+		case c == '\\' && quote == '"':
 			b = r.escape(b)
 			solid = len(b)
 		case c == '\n':

@@ -493,10 +493,8 @@ func (r *reader) atom(flow bool) (a yamlAtom) {
 	switch c := r.at(0); c {
 	case '*':
 		a.alias, a.value = true, r.alias()
-	case '"':
-		a.isText, a.text = true, r.doubleQuoted()
-	case '\'':
-		a.isText, a.text = true, r.singleQuoted()
+	case '"', '\'':
+		a.isText, a.text = true, r.quoted()
 	case '[', '{':
 		a.value = r.flowCollection()
 	default:
