@@ -147,15 +147,10 @@ func (t *apiTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 			credtransport.CloseBody(r)
 			return false, err
 		}
-		again := credtransport.CopyRequest(r.Context(), r)
-		if r.GetBody != nil {
-			body, err := r.GetBody()
-			if err != nil {
-				return false, err
-			}
-			again.Body = body
+		again, err := credtransport.Again(r.Context(), r)
+		if err != nil {
+			return false, err
 		}
-		var err error
 		repeatable := r.Body == nil || r.GetBody != nil
 		if resp, err = cred.Client.Transport.RoundTrip(again); err != nil {
 			return repeatable && apirequest.RefusesCertificate(err), err

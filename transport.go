@@ -369,13 +369,9 @@ func (t *authorityTransport) RoundTrip(req *http.Request) (*http.Response, error
 	if fresh == used {
 		return resp, err
 	}
-	again := credtransport.CopyRequest(req.Context(), req)
-	if req.GetBody != nil {
-		body, bad := req.GetBody()
-		if bad != nil {
-			return resp, err
-		}
-		again.Body = body
+	again, bad := credtransport.Again(req.Context(), req)
+	if bad != nil {
+		return resp, err
 	}
 	return fresh.RoundTrip(again)
 }

@@ -170,6 +170,17 @@ func CopyRequest(ctx context.Context, r *http.Request) *http.Request {
 	return c
 }
 
+// Again copies a request to be sent once more, with its body from the beginning.
+func Again(ctx context.Context, r *http.Request) (*http.Request, error) {
+	again := CopyRequest(ctx, r)
+	if r.GetBody == nil {
+		return again, nil
+	}
+	body, err := r.GetBody()
+	again.Body = body
+	return again, err
+}
+
 // EscapeHeaderKey writes the key of an extra as a part of a header's name, as API servers read it: what is not
 // allowed there, and the percent sign itself, is percent-encoded. Keys are read in lower case.
 func EscapeHeaderKey(key string) string {
