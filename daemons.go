@@ -220,7 +220,7 @@ func (b *background) spawnLocked(h *handler) {
 	if d.closed {
 		return
 	}
-	t := &task{object: b, memory: &b.entry.memory, handler: h, failed: b.ended[h.id]}
+	t := &task{object: b, memory: &b.entry.state.memory, handler: h, failed: b.ended[h.id]}
 	delete(b.ended, h.id)
 	b.tasks = append(b.tasks, t)
 	t.count(1)

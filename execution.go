@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/kopf-go/kopf/internal/cut"
@@ -217,162 +216,148 @@ func (p *progress) due(now time.Time) (bool, time.Duration) {
 	return p.record.Delayed.IsZero() || wait <= 0, max(wait, 0)
 }
 
-// execution is the work on one cause: the handlers of an object with their progress, and what
-// they have left to be sent. The worker's goroutine runs it; the lock is for the timer that flushes.
-type execution struct {
-	cycle      *cycle // that the execution is a part of
-	cause      Change // with Old and New of the whole object, copied for each handler
-	initial    bool
-	registered []*handler     // of the resource
-	unseen     *handlingState // whose finished handlers are called again, nil for none
-
-	attempts int // made in this cycle
-
-	mu        sync.Mutex // guards following
-	all       []*progress
-	patches   []*handlerPatch
-	body      *Body // with the patches applied, but for the following
-	unapplied []*Patch
-	broken    error // why the last flush between two handlers has failed; nil again when a later one has not
-
-	succeeded []HandlerID // whose success is to be logged when it is stored
+// cycleProgress is how far the handlers of a cycle have come.
+type cycleProgress struct {
+	all      []*progress // in the order in which they were selected, sub-handlers included
+	attempts int         // made in this cycle
+	purge    bool        // whether records of a superseded cause are to be purged
 }
 
-// add notes a handler that takes part or is to be cleaned up.
-func (e *execution) add(h *handler, parent *progress, selected bool, now time.Time) *progress {
+// addProgress notes a handler that takes part or is to be cleaned up.
+func (c *cycle) addProgress(h *handler, parent *progress, selected bool, now time.Time) *progress {
 	p := &progress{handler: h, parent: parent, selected: selected}
-	record, err := e.cycle.loadProgress(h.id)
+	record, err := c.loadProgress(h.id)
 	if err != nil {
-		e.cause.Logger.Warn("The stored progress of a handler is damaged and counts as none.", "handler", h.id, "error", err)
+		c.cause.Logger.Warn("The stored progress of a handler is damaged and counts as none.", "handler", h.id, "error", err)
 	}
 	if p.stored = record != nil; !p.stored {
-		record = &ProgressRecord{Started: now, Purpose: e.cause.Reason}
+		record = &ProgressRecord{Started: now, Purpose: c.cause.Reason}
 	}
 	if record.Started.IsZero() { // a record of an older version may lack it
 		record.Started = now
 	}
 	if p.record, p.purpose = record, record.Purpose; selected {
-		other := p.purpose != "" && p.purpose != e.cause.Reason
-		if record.finished() && (other || e.unseen.of(record)) && !e.joinsResume(p) { // it has not seen what has changed since
+		other := p.purpose != "" && p.purpose != c.cause.Reason
+		if record.finished() && (other || c.states.unseen.of(record)) && !c.joinsResume(p) { // it has not seen what has changed since
 			p.otherCause = record
 			p.record = &ProgressRecord{Started: now, Subrefs: record.Subrefs}
 		}
-		p.record.Purpose = e.cause.Reason
+		p.record.Purpose = c.cause.Reason
 	}
 	p.earlier = p.record.finished()
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.all = append(e.all, p)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.progress.all = append(c.progress.all, p)
 	return p
 }
 
 // renew has the handlers called again that have finished before this cycle, with their sub-handlers. It returns the records of
 // these, which are in no progress yet, and whether there are any such handlers.
-func (e *execution) renew(now time.Time) (subs map[HandlerID]*ProgressRecord, found bool) {
+func (c *cycle) renew(now time.Time) (subs map[HandlerID]*ProgressRecord, found bool) {
 	subs = make(map[HandlerID]*ProgressRecord)
-	for _, p := range e.all {
-		if !p.selected || !p.earlier || e.joinsResume(p) {
+	for _, p := range c.progress.all {
+		if !p.selected || !p.earlier || c.joinsResume(p) {
 			continue
 		}
-		e.renewBelow(p.handler.id, p.record, now, subs)
+		c.renewBelow(p.handler.id, p.record, now, subs)
 		found = true
 		for ; p != nil; p = p.parent { // a sub-handler runs when its parent does
-			p.record = &ProgressRecord{Started: now, Purpose: e.cause.Reason, Subrefs: p.record.Subrefs}
+			p.record = &ProgressRecord{Started: now, Purpose: c.cause.Reason, Subrefs: p.record.Subrefs}
 		}
 	}
 	return subs, found
 }
 
 // renewBelow makes new records of the sub-handlers of a handler that have finished: of all, or for the unseen state, if there is one.
-func (e *execution) renewBelow(parent HandlerID, record *ProgressRecord, now time.Time, subs map[HandlerID]*ProgressRecord) {
+func (c *cycle) renewBelow(parent HandlerID, record *ProgressRecord, now time.Time, subs map[HandlerID]*ProgressRecord) {
 	for _, ref := range record.Subrefs {
 		id := HandlerID(ref)
 		if !strings.HasPrefix(ref, string(parent)+"/") { // it is the state that is kept, or the record was edited
 			continue
 		}
-		stored, err := e.cycle.loadProgress(id)
+		stored, err := c.loadProgress(id)
 		if err != nil || stored == nil {
 			continue
 		}
-		if stored.finished() && (e.unseen == nil || e.unseen.of(stored)) {
-			subs[id] = &ProgressRecord{Started: now, Purpose: e.cause.Reason, Subrefs: stored.Subrefs}
+		if stored.finished() && (c.states.unseen == nil || c.states.unseen.of(stored)) {
+			subs[id] = &ProgressRecord{Started: now, Purpose: c.cause.Reason, Subrefs: stored.Subrefs}
 		}
-		e.renewBelow(id, stored, now, subs)
+		c.renewBelow(id, stored, now, subs)
 	}
 }
 
 // joinsResume reports whether a handler, or its parent, is not for the cause itself, but called with it because the object resumes.
-func (e *execution) joinsResume(p *progress) bool {
+func (c *cycle) joinsResume(p *progress) bool {
 	for p.parent != nil {
 		p = p.parent
 	}
-	return e.cause.Reason != ReasonResume && !slices.ContainsFunc(e.registered, func(o *handler) bool {
-		return o.id == p.handler.id && o.matches(&e.cause, false)
+	return c.cause.Reason != ReasonResume && !slices.ContainsFunc(c.served.changes, func(o *handler) bool {
+		return o.id == p.handler.id && o.matches(&c.cause, false)
 	})
 }
 
-// run calls those of the group that are due, in the order of the lifecycle. It
+// runGroup calls those of the group that are due, in the order of the lifecycle. It
 // stops early when something newer is to be handled first.
-func (e *execution) run(ctx context.Context, group []*progress) {
-	chosen := e.chooseDue(group)
+func (c *cycle) runGroup(ctx context.Context, group []*progress) {
+	chosen := c.chooseDue(group)
 	for i, p := range chosen {
-		if !e.acquire(ctx, p, i > 0) {
+		if !c.acquire(ctx, p, i > 0) {
 			return
 		}
-		o := e.attempt(ctx, p)
-		e.release(p)
+		o := c.attempt(ctx, p)
+		c.release(p)
 		if last := i == len(chosen)-1; o.cancelled || last {
 			continue // the end of the cycle sends it
 		}
-		if !o.final || o.err != nil || p.parent != nil || e.cycle.settings.Execution.FlushAfter <= 0 {
-			e.cycle.flushBetween()
+		if !o.final || o.err != nil || p.parent != nil || c.reactor.settings.Execution.FlushAfter <= 0 {
+			c.flushBetween()
 		} else {
-			e.cycle.flushLater()
+			c.flushLater()
 		}
 	}
 }
 
 // acquire waits until a handler may run, and reports whether it is to be called then. Sub-handlers run with the token of their parent.
-func (e *execution) acquire(ctx context.Context, p *progress, begun bool) bool {
+func (c *cycle) acquire(ctx context.Context, p *progress, begun bool) bool {
 	if p.parent == nil {
 		began := time.Now()
-		acquired, waited := e.cycle.limit.Acquire(ctx.Done(), nil, e.cycle.queue.workerLimit)
+		acquired, waited := c.reactor.limit.Acquire(ctx.Done(), nil, c.reactor.queue.workerLimit)
 		if !acquired {
 			return false
 		}
 		begun = begun || waited // the object can be another one by now
-		e.excludeWait(p, time.Since(began))
+		c.excludeWait(p, time.Since(began))
 	}
-	if ctx.Err() != nil || e.failure() != nil || p.parent == nil && (e.cycle.superseded(e.cycle.entry) || begun && e.cycle.interrupted()) {
-		e.release(p)
+	if ctx.Err() != nil || c.flushFailure() != nil || p.parent == nil && (c.reactor.superseded(c.entry) || begun && c.interrupted()) {
+		c.release(p)
 		return false
 	}
 	return true
 }
 
 // excludeWait keeps the time that a handler has waited for its first call out of its timeout: it would fail without having been called.
-func (e *execution) excludeWait(p *progress, waited time.Duration) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+func (c *cycle) excludeWait(p *progress, waited time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if p.record.Retries == 0 {
 		p.record.Started = p.record.Started.Add(waited)
 	}
 }
 
 // release lets the next handler run.
-func (e *execution) release(p *progress) {
+func (c *cycle) release(p *progress) {
 	if p.parent == nil {
-		e.cycle.limit.Release()
+		c.reactor.limit.Release()
 	}
 }
 
-func (e *execution) failure() error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.broken
+func (c *cycle) flushFailure() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.writes.failure
 }
 
-func (e *execution) chooseDue(group []*progress) []*progress {
+func (c *cycle) chooseDue(group []*progress) []*progress {
 	now := time.Now()
 	byID := make(map[HandlerID]*progress)
 	var pending []PendingHandler
@@ -386,7 +371,7 @@ func (e *execution) chooseDue(group []*progress) []*progress {
 		return nil
 	}
 	var chosen []*progress
-	for _, next := range e.cycle.lifecycle(pending) {
+	for _, next := range c.reactor.lifecycle(pending) {
 		if p := byID[next.ID]; p != nil {
 			chosen = append(chosen, p)
 			delete(byID, next.ID) // a lifecycle that repeats itself calls nothing twice
@@ -396,10 +381,10 @@ func (e *execution) chooseDue(group []*progress) []*progress {
 }
 
 // attempt calls one handler once, unless its limits forbid it, and notes the outcome.
-func (e *execution) attempt(ctx context.Context, p *progress) outcome {
+func (c *cycle) attempt(ctx context.Context, p *progress) outcome {
 	h, started := p.handler, time.Now()
-	log := e.cause.Logger
-	e.attempts++
+	log := c.cause.Logger
+	c.progress.attempts++
 	runtime := started.Sub(p.record.Started)
 	retries := p.record.Retries
 	if p.record.waits() { // calls for the sake of sub-handlers are not the parent's failures
@@ -407,19 +392,19 @@ func (e *execution) attempt(ctx context.Context, p *progress) outcome {
 	}
 	if err := h.exhausted(retries, runtime, nil); err != nil {
 		o := outcome{final: true, err: err}
-		e.finish(p, o, nil)
-		e.meterOf(p).Ended(metrics.Failure, 0)
+		c.noteOutcome(p, o, nil)
+		c.meterOf(p).Ended(metrics.Failure, 0)
 		logOutcome(ctx, log, "Handler", h.id, o, err)
 		return o
 	}
-	c := e.change(p, runtime)
+	arg := c.argument(p, runtime)
 	log.DebugContext(ctx, "Handler '"+string(h.id)+"' is invoked.")
-	e.cycle.setRunning(h.id)
-	inner, release := e.interruptible(ctx, h)
-	err := e.call(inner, p, c)
+	c.setRunning(h.id)
+	inner, release := c.interruptible(ctx, h)
+	err := c.callHandler(inner, p, arg)
 	ended := inner.Err() != nil
 	release()
-	e.cycle.setRunning(p.parentID())
+	c.setRunning(p.parentID())
 	var waits *waitsForSubhandlers
 	var o outcome
 	switch {
@@ -427,20 +412,20 @@ func (e *execution) attempt(ctx context.Context, p *progress) outcome {
 		o = outcome{delay: waits.delay, waiting: true}
 	case err != nil && ended && (errors.Is(err, context.Canceled) || errors.Is(err, ErrSuperseded)):
 		o = outcome{cancelled: true}
-		e.attempts--
+		c.progress.attempts--
 	default:
-		o = h.outcome(err, p.record.Retries, time.Since(p.record.Started), &e.cycle.settings.Execution)
+		o = h.outcome(err, p.record.Retries, time.Since(p.record.Started), &c.reactor.settings.Execution)
 	}
-	e.finish(p, o, c)
-	e.meterOf(p).Ended(o.result(err), int64(time.Since(started)))
+	c.noteOutcome(p, o, arg)
+	c.meterOf(p).Ended(o.result(err), int64(time.Since(started)))
 	if o.cancelled && ctx.Err() == nil {
 		log.InfoContext(ctx, fmt.Sprintf("Handler '%s' was interrupted, because the object was changed or deleted meanwhile.", h.id))
 		return o
 	}
 	if err == nil {
-		e.mu.Lock()
-		e.succeeded = append(e.succeeded, h.id)
-		e.mu.Unlock()
+		c.mu.Lock()
+		c.writes.succeeded = append(c.writes.succeeded, h.id)
+		c.mu.Unlock()
 		return o
 	}
 	logOutcome(ctx, log, "Handler", h.id, o, err)
@@ -448,51 +433,51 @@ func (e *execution) attempt(ctx context.Context, p *progress) outcome {
 }
 
 // meterOf returns the counters of a handler; sub-handlers are counted together for the first of their parents.
-func (e *execution) meterOf(p *progress) *metrics.Handler {
+func (c *cycle) meterOf(p *progress) *metrics.Handler {
 	sub := p.parent != nil
 	for p.parent != nil {
 		p = p.parent
 	}
-	return e.cycle.meter.Handler(string(p.handler.id), sub)
+	return c.reactor.meter.Handler(string(p.handler.id), sub)
 }
 
 // interruptible makes the context of a handler, which ends early if the handler wants that. What ends must be released.
-func (e *execution) interruptible(ctx context.Context, h *handler) (inner context.Context, release func()) {
+func (c *cycle) interruptible(ctx context.Context, h *handler) (inner context.Context, release func()) {
 	if !h.interruptible {
 		return ctx, func() {}
 	}
 	inner, end := context.WithCancelCause(ctx)
-	stop := e.cycle.listen(func() { end(ErrSuperseded) })
+	stop := c.listen(func() { end(ErrSuperseded) })
 	return inner, func() {
 		stop()
 		end(nil)
 	}
 }
 
-// change makes what one handler gets: its own patch, and the object with the patches so far.
-func (e *execution) change(p *progress, runtime time.Duration) *Change {
-	c := e.cause
-	c.Body = e.bodyNow()
-	c.Patch = &Patch{}
-	c.Param = p.handler.param
-	c.Attempt = Attempt{Retry: p.record.Retries, Started: p.record.Started, Runtime: runtime}
-	c.handler = p.handler
-	p.handler.narrow(&c)
-	return &c
+// argument makes what one handler gets: its own patch, and the object with the patches so far.
+func (c *cycle) argument(p *progress, runtime time.Duration) *Change {
+	arg := c.cause
+	arg.Body = c.bodyNow()
+	arg.Patch = &Patch{}
+	arg.Param = p.handler.param
+	arg.Attempt = Attempt{Retry: p.record.Retries, Started: p.record.Started, Runtime: runtime}
+	arg.handler = p.handler
+	p.handler.narrow(&arg)
+	return &arg
 }
 
-// call calls the handler's function and then the sub-handlers that it has registered.
-func (e *execution) call(ctx context.Context, p *progress, c *Change) error {
+// callHandler calls the handler's function and then the sub-handlers that it has registered.
+func (c *cycle) callHandler(ctx context.Context, p *progress, arg *Change) error {
 	if h := p.handler; h.timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, p.record.Started.Add(h.timeout))
 		defer cancel()
 	}
-	subs := &subhandlers{execution: e, parent: p}
-	c.subs = subs
-	err := safecall.Do(func() error { return p.handler.change(ctx, c) })
+	subs := &subhandlers{cycle: c, parent: p}
+	arg.subs = subs
+	err := safecall.Do(func() error { return p.handler.change(ctx, arg) })
 	if err == nil {
-		err = errors.Join(c.err, c.Patch.try(c.Body))
+		err = errors.Join(arg.err, arg.Patch.try(arg.Body))
 	}
 	if err == nil {
 		err = subs.runRest(ctx)
@@ -501,43 +486,43 @@ func (e *execution) call(ctx context.Context, p *progress, c *Change) error {
 	return err
 }
 
-// finish notes an outcome and keeps what the attempt wants to change.
-func (e *execution) finish(p *progress, o outcome, c *Change) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+// noteOutcome notes an outcome and keeps what the attempt wants to change.
+func (c *cycle) noteOutcome(p *progress, o outcome, arg *Change) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if o.cancelled {
 		return
 	}
 	p.record.apply(o, time.Now())
-	if c == nil {
+	if arg == nil {
 		return
 	}
-	if o.final && o.err == nil && c.result != nil {
-		c.Patch.put(c.result, "status", string(p.handler.id))
+	if o.final && o.err == nil && arg.result != nil {
+		arg.Patch.put(arg.result, "status", string(p.handler.id))
 	}
-	if !c.Patch.Empty() {
-		e.patches = append(e.patches, &handlerPatch{id: p.handler.id, patch: c.Patch, change: true})
-		e.unapplied = append(e.unapplied, c.Patch)
+	if !arg.Patch.Empty() {
+		c.writes.patches = append(c.writes.patches, &handlerPatch{id: p.handler.id, patch: arg.Patch, change: true})
+		c.writes.unapplied = append(c.writes.unapplied, arg.Patch)
 	}
 }
 
 // bodyNow returns the object with the patches so far.
-func (e *execution) bodyNow() *Body {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, patch := range e.unapplied {
-		e.body = patch.applied(e.body)
+func (c *cycle) bodyNow() *Body {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, patch := range c.writes.unapplied {
+		c.writes.body = patch.applied(c.writes.body)
 	}
-	e.unapplied = nil
-	return e.body
+	c.writes.unapplied = nil
+	return c.writes.body
 }
 
-// done reports whether all selected handlers are finished, and otherwise how long the
+// handlersDone reports whether all selected handlers are finished, and otherwise how long the
 // nearest of them has to wait.
-func (e *execution) done(now time.Time) (bool, time.Duration) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return remaining(e.top(), now)
+func (c *cycle) handlersDone(now time.Time) (bool, time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return remaining(c.topHandlers(), now)
 }
 
 func remaining(group []*progress, now time.Time) (bool, time.Duration) {
@@ -554,10 +539,10 @@ func remaining(group []*progress, now time.Time) (bool, time.Duration) {
 	return done, wait
 }
 
-// top returns the selected handlers that are not sub-handlers.
-func (e *execution) top() []*progress {
+// topHandlers returns the selected handlers that are not sub-handlers.
+func (c *cycle) topHandlers() []*progress {
 	var top []*progress
-	for _, p := range e.all {
+	for _, p := range c.progress.all {
 		if p.selected && p.parent == nil {
 			top = append(top, p)
 		}
@@ -565,9 +550,9 @@ func (e *execution) top() []*progress {
 	return top
 }
 
-// find returns the progress of a handler, nil if it does not take part.
-func (e *execution) find(id HandlerID) *progress {
-	for _, p := range e.all {
+// findProgress returns the progress of a handler, nil if it does not take part.
+func (c *cycle) findProgress(id HandlerID) *progress {
+	for _, p := range c.progress.all {
 		if p.handler.id == id {
 			return p
 		}
@@ -575,16 +560,16 @@ func (e *execution) find(id HandlerID) *progress {
 	return nil
 }
 
-// failRefused fails a handler whose patch the API server does not take.
-func (e *execution) failRefused(p *handlerPatch, err error) {
-	e.cause.Logger.Error(fmt.Sprintf("Handler '%s' failed permanently: its patch was refused: %v", p.id, err))
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if q := e.find(p.id); q != nil && p.change {
+// failHandler fails a handler of this cycle whose patch the API server does not take.
+func (c *cycle) failHandler(p *handlerPatch, err error) {
+	c.cause.Logger.Error(fmt.Sprintf("Handler '%s' failed permanently: its patch was refused: %v", p.id, err))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if q := c.findProgress(p.id); q != nil && p.change {
 		q.record.failRefused(err)
 	}
 	p.succeeded = false
-	e.succeeded = slices.DeleteFunc(e.succeeded, func(id HandlerID) bool { return id == p.id && p.change })
+	c.writes.succeeded = slices.DeleteFunc(c.writes.succeeded, func(id HandlerID) bool { return id == p.id && p.change })
 }
 
 // failRefused makes the record that of a handler whose patch the API server does not take.
@@ -637,11 +622,11 @@ func logFailure(ctx context.Context, log *slog.Logger, name string, o outcome, e
 
 // subhandlers are the sub-handlers that one attempt of a handler has registered.
 type subhandlers struct {
-	execution *execution
-	parent    *progress
-	waiting   []*handler // registered, and not yet run
-	known     []*handler // run or not
-	closed    bool       // whether the parent has returned
+	cycle   *cycle
+	parent  *progress
+	waiting []*handler // registered, and not yet run
+	known   []*handler // run or not
+	closed  bool       // whether the parent has returned
 }
 
 // waitsForSubhandlers is the outcome of a handler some of whose sub-handlers are not finished.
@@ -686,22 +671,22 @@ func (s *subhandlers) runRest(ctx context.Context) error {
 }
 
 func (s *subhandlers) run(ctx context.Context) error {
-	e, now := s.execution, time.Now()
+	c, now := s.cycle, time.Now()
 	var group []*progress
-	cause := e.cause
-	cause.Body = e.bodyNow()
-	for _, h := range selectHandlers(s.waiting, &cause, e.initial) {
-		group = append(group, e.add(h, s.parent, true, now))
+	cause := c.cause
+	cause.Body = c.bodyNow()
+	for _, h := range selectHandlers(s.waiting, &cause, c.decided.initial) {
+		group = append(group, c.addProgress(h, s.parent, true, now))
 	}
 	s.waiting = nil
-	e.mu.Lock()
+	c.mu.Lock()
 	for p := s.parent; p != nil; p = p.parent {
 		for _, q := range group {
 			p.record.addSubref(q.handler.id)
 		}
 	}
-	e.mu.Unlock()
-	e.run(ctx, group)
+	c.mu.Unlock()
+	c.runGroup(ctx, group)
 	if done, delay := remaining(group, time.Now()); !done {
 		return &waitsForSubhandlers{delay: delay}
 	}

@@ -74,7 +74,7 @@ func (q *queue) sweep(from *source, epoch uint64) {
 		return
 	}
 	for _, e := range q.entries {
-		if e.listing >= from.listing || from.namespace != "" && e.namespace.name != from.namespace || e.objectState != nil && e.deleted {
+		if e.listing >= from.listing || from.namespace != "" && e.namespace.name != from.namespace || e.state != nil && e.state.deleted {
 			continue
 		}
 		switch e.presence {
@@ -119,10 +119,10 @@ type absentState struct {
 // rememberAbsentLocked remembers what is still to be done of an object that is forgotten, if there is anything.
 func (q *queue) rememberAbsentLocked(e *entry, report bool) {
 	was := absentObject{ref: e.ref(), version: e.version, report: report}
-	if working := e.objectState != nil && e.working; e.hasUID && !working { // what its worker has is known when that ends
+	if working := e.state != nil && e.state.working; e.hasUID && !working { // what its worker has is known when that ends
 		k := absentState{expected: e.last.expected, expectedUntil: e.last.expectedUntil}
-		if e.objectState != nil {
-			k.pendingFlush, k.seen, k.overflow = e.pendingFlush, e.seen, e.overflow
+		if e.state != nil {
+			k.pendingFlush, k.seen, k.overflow = e.state.pendingFlush, e.state.seen, e.state.overflow
 		}
 		if k.pendingFlush != nil || k.seen != nil || k.overflow != 0 || k.expected != "" {
 			was.state = &k
@@ -185,7 +185,7 @@ func (q *queue) absentNamespaces(served map[string]bool) []string {
 // reportOnlyLocked has the worker of an object that has gone report that, and nothing else.
 func (q *queue) reportOnlyLocked(e *entry) {
 	q.known.Add(metrics.Objects, -1)
-	if e.presence = deletionPending; len(e.events) == 0 { // the worker has taken the event
+	if e.presence = deletionPending; len(e.state.events) == 0 { // the worker has taken the event
 		e.presence = deletionReporting
 	}
 }
@@ -201,16 +201,16 @@ func (q *queue) forget(namespace string, report bool) {
 			continue
 		}
 		forgotten = append(forgotten, e)
-		if e.objectState != nil && e.deleted { // which is being reported, or will be next
+		if e.state != nil && e.state.deleted { // which is being reported, or will be next
 			q.reportOnlyLocked(e)
 			continue
 		}
 		q.rememberAbsentLocked(e, report)
-		if e.objectState != nil {
+		if e.state != nil {
 			q.stopTimerLocked(e)
-			e.events, e.woken = nil, false
+			e.state.events, e.state.woken = nil, false
 		}
-		if e.objectState != nil && e.working {
+		if e.state != nil && e.state.working {
 			q.removeLocked(e, unserved)
 		} else {
 			q.removeLocked(e, gone)
@@ -225,12 +225,12 @@ func (q *queue) forget(namespace string, report bool) {
 
 // savedState returns what the finished handlers of this handling have seen, as far as memory or the object keeps it, nil if there are none.
 func (c *cycle) savedState() *handlingState {
-	record, _ := c.settings.Persistence.ProgressStorage.Fetch(handlingID, c.event.Body) // what is damaged counts as none
-	base := stateDigest(c.stored)
-	for _, seen := range []*handlingState{c.entry.seen, handlingStateOf(record, c.stored)} {
+	record, _ := c.reactor.settings.Persistence.ProgressStorage.Fetch(handlingID, c.event.Body) // what is damaged counts as none
+	base := stateDigest(c.states.stored)
+	for _, seen := range []*handlingState{c.entry.state.seen, handlingStateOf(record, c.states.stored)} {
 		switch {
 		case seen == nil || seen.base != base || !c.finishedFor(seen): // of another handling, which another client has finished
-		case c.before != nil && seen.is(c.before): // by handlers that this change is nothing to, such as those of the resuming
+		case c.states.before != nil && seen.is(c.states.before): // by handlers that this change is nothing to, such as those of the resuming
 		default:
 			return seen
 		}
@@ -261,7 +261,7 @@ func (c *cycle) finishedFor(seen *handlingState) bool {
 // unseen returns the kept state if it is not that of the object any more, and if there is only its digest, so that the finished handlers
 // cannot be called for the difference later: they are called again now.
 func (c *cycle) unseen(saved *handlingState) *handlingState {
-	if saved == nil || saved.essence != nil || c.reason == ReasonDelete || saved.is(c.essence) {
+	if saved == nil || saved.essence != nil || c.decided.reason == ReasonDelete || saved.is(c.states.essence) {
 		return nil
 	}
 	return saved
@@ -269,28 +269,28 @@ func (c *cycle) unseen(saved *handlingState) *handlingState {
 
 // noteSeen notes what the handlers have seen that are finished, unless others have finished before.
 func (c *cycle) noteSeen() {
-	if c.seen != nil {
+	if c.states.seen != nil {
 		return
 	}
-	for _, p := range c.execution.all {
+	for _, p := range c.progress.all {
 		if !p.selected || !p.record.finished() {
 			continue
 		}
-		if c.seen == nil {
-			c.seen = &handlingState{essence: c.essence, base: stateDigest(c.stored)}
+		if c.states.seen == nil {
+			c.states.seen = &handlingState{essence: c.states.essence, base: stateDigest(c.states.stored)}
 		}
-		if since := p.record.Started.Truncate(time.Microsecond); since.After(c.seen.since) {
-			c.seen.since = since
+		if since := p.record.Started.Truncate(time.Microsecond); since.After(c.states.seen.since) {
+			c.states.seen.since = since
 		}
 	}
 }
 
 // storedDigest returns the digest of the last handled state that the object has, 0 if there is none.
 func (c *cycle) storedDigest() uint64 {
-	if c.stored == nil {
+	if c.states.stored == nil {
 		return 0
 	}
-	return (&Essence{raw: c.stored}).digest()
+	return (&Essence{raw: c.states.stored}).digest()
 }
 
 // renewSubs has the sub-handlers called again that have finished for a state that only its digest is known of, whenever their parents run.
@@ -298,34 +298,34 @@ func (c *cycle) renewSubs(now time.Time) {
 	subs := make(map[HandlerID]*ProgressRecord)
 	for _, h := range c.served.changes {
 		if record, err := c.loadProgress(h.id); err == nil && record != nil {
-			c.execution.renewBelow(h.id, record, now, subs)
+			c.renewBelow(h.id, record, now, subs)
 		}
 	}
 	if len(subs) == 0 {
 		return
 	}
-	if c.entry.pendingFlush == nil {
-		c.entry.pendingFlush = &pendingFlush{base: c.storedDigest(), records: make(map[HandlerID]*ProgressRecord)}
+	if c.entry.state.pendingFlush == nil {
+		c.entry.state.pendingFlush = &pendingFlush{base: c.storedDigest(), records: make(map[HandlerID]*ProgressRecord)}
 	}
-	maps.Copy(c.entry.pendingFlush.records, subs)
+	maps.Copy(c.entry.state.pendingFlush.records, subs)
 }
 
 // callAgain has handlers called again, for the present state, which have finished before this cycle for another one. That one is too large to be
 // stored as handled, so they cannot be called for the difference afterwards. It fails if there are none.
 func (c *cycle) callAgain() bool {
-	if c.seen == nil || c.seen.essence.Equal(c.essence) {
+	if c.states.seen == nil || c.states.seen.essence.Equal(c.states.essence) {
 		return false
 	}
-	subs, found := c.execution.renew(time.Now())
+	subs, found := c.renew(time.Now())
 	if !found {
 		return false
 	}
 	c.log.Debug("What the finished handlers have seen is too large to be stored; they are called again.")
-	c.seen = nil
+	c.states.seen = nil
 	c.savePending()
 	for id, record := range subs {
-		if c.entry.pendingFlush.records[id] == nil || c.entry.pendingFlush.records[id].finished() {
-			c.entry.pendingFlush.records[id] = record
+		if c.entry.state.pendingFlush.records[id] == nil || c.entry.state.pendingFlush.records[id].finished() {
+			c.entry.state.pendingFlush.records[id] = record
 		}
 	}
 	return true

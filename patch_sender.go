@@ -18,29 +18,16 @@ import (
 // This file sends the patch of one object in as few requests as it takes, so that a namesake is never hit,
 // and classifies refusals. It runs on the goroutine that wants the object changed.
 
-// patchOwner is whose patches a sender sends.
-type patchOwner interface {
-	discoverer
-	// notePatched notes what a request has led to.
-	notePatched(before, after *Body)
-	// waiting returns the newest state that has come as an event and waits to be handled, nil if none does.
-	waiting() *Body
-}
-
-// sender sends patches of one object, and knows its newest state.
+// sender sends patches of one object. It remembers nothing of that: the state that a patch is made for is handed in, and the newest state
+// that the answers have shown is returned, also together with an error.
 type sender struct {
-	client   *Client
-	ctx      context.Context // of the requests
-	resource Resource
-	log      *slog.Logger
-	owner    patchOwner
-	warned   *warnOnce // what was warned of for the resource; may be nil
-	lenient  bool      // whether transformations conflict only with changes of what they change themselves
-
-	sent int // requests that were answered well
-
-	mu    sync.Mutex // guards fresh
-	fresh *Body
+	client    *Client
+	ctx       context.Context // of the requests
+	resource  Resource
+	log       *slog.Logger
+	discovery discoverer
+	warned    *warnOnce // what was warned of for the resource; may be nil
+	lenient   bool      // whether transformations conflict only with changes of what they change themselves
 }
 
 // warnOnce are those fields of one resource that are known not to be taken over.
@@ -67,30 +54,6 @@ func (w *warnOnce) firstTime(missed Diff) bool {
 		}
 	}
 	return found
-}
-
-// known returns the newest state of the object that a request has shown.
-func (s *sender) known() *Body {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.fresh
-}
-
-// latest returns the newest state of the object: that of the last request, or of an event that has come since.
-func (s *sender) latest() *Body {
-	known := s.known()
-	if body := s.owner.waiting(); body != nil && newerVersion(body.version, known.version) {
-		return body
-	}
-	return known
-}
-
-// setKnown takes a state for the newest one that is known.
-func (s *sender) setKnown(before, body *Body) {
-	s.mu.Lock()
-	s.fresh = body
-	s.mu.Unlock()
-	s.owner.notePatched(before, body)
 }
 
 // The HTTP codes that mean something to what is done with an object.
@@ -126,27 +89,27 @@ func (e *patchRefusedError) Error() string { return e.err.Error() }
 
 func (e *patchRefusedError) Unwrap() error { return e.err }
 
-// request makes the requests of one patch. Nothing is sent for what is already so in the newest state that is known; if the answers show that it
+// request makes the requests of one patch. Nothing is sent for what is already so in the known state, which is returned then; if the answers show that it
 // was not so any more, that is sent, too.
-func (s *sender) request(patch *Patch) error {
+func (s *sender) request(known *Body, patch *Patch) (*Body, error) {
 	if patch.Empty() {
-		return nil
+		return known, nil
 	}
-	known, sent := s.latest(), s.sent
-	if err := s.sendOnce(known, patch); err != nil || s.sent == sent || patch.versioned() {
-		return err
+	now, err := s.sendOnce(known, patch)
+	if err != nil || now == known || patch.versioned() {
+		return now, err
 	}
-	missed := unapplied(patch.merge, s.known())
+	missed := unapplied(patch.merge, now)
 	if overtaken(known, patch.merge, missed) {
-		if err := s.sendOnce(s.known(), patch); err != nil {
-			return err
+		if now, err = s.sendOnce(now, patch); err != nil {
+			return now, err
 		}
-		missed = unapplied(patch.merge, s.known())
+		missed = unapplied(patch.merge, now)
 	}
 	if !patch.finalizes() { // the records of a handling go with the finalizer, perhaps with the whole map
-		s.warnMissed(missed)
+		s.warnMissed(missed, now)
 	}
-	return nil
+	return now, nil
 }
 
 // overtaken reports whether any of what a merge patch has missed was so in the state that it was made for, and so was not sent.
@@ -163,26 +126,22 @@ func overtaken(known *Body, merge map[string]any, missed Diff) bool {
 
 // sendOnce makes the requests of one patch for a known state: that of the status first, where it is a subresource, because the other one says that
 // all is done.
-func (s *sender) sendOnce(known *Body, patch *Patch) error {
+func (s *sender) sendOnce(known *Body, patch *Patch) (*Body, error) {
 	before, after, err := patch.sides(known)
 	if err != nil {
-		return err
+		return known, err
 	}
-	sent := s.sent
 	if slices.Contains(s.resource.Subresources, "status") {
-		if err := s.requestStatus(known, before, after, patch); err != nil {
-			return err
+		if known, err = s.requestStatus(known, before, after, patch); err != nil {
+			return known, err
 		}
-	}
-	if s.sent > sent {
-		known = s.known() // which the status is a part of
 	}
 	return s.requestMain(known, before, after, patch)
 }
 
 // requestMain sends what changes in the object itself: as a merge patch where possible, because
 // it cannot conflict with what others do.
-func (s *sender) requestMain(known *Body, before, after map[string]any, patch *Patch) error {
+func (s *sender) requestMain(known *Body, before, after map[string]any, patch *Patch) (*Body, error) {
 	if patch.versioned() {
 		return s.patchOps(known, "", s.versionedOps(known, before, after))
 	}
@@ -194,7 +153,7 @@ func (s *sender) requestMain(known *Body, before, after map[string]any, patch *P
 		return s.patchOps(known, "", append(jsonpatch.AppendMerge([]jsonpatch.Operation{uidTest(known)}, "", before, merge), ops...))
 	}
 	if len(merge) == 0 {
-		return nil
+		return known, nil
 	}
 	guard := map[string]any{"metadata": map[string]any{"uid": known.uid}}
 	return s.patch(known, "", "application/merge-patch+json", jsonpatch.CombineMerges(guard, merge))
@@ -202,14 +161,14 @@ func (s *sender) requestMain(known *Body, before, after map[string]any, patch *P
 
 // requestStatus sends what changes in the status, and takes it out of both states. A merge patch of the
 // subresource would hit a namesake of the object that was recreated meanwhile; a test of the uid does not.
-func (s *sender) requestStatus(known *Body, before, after map[string]any, patch *Patch) error {
+func (s *sender) requestStatus(known *Body, before, after map[string]any, patch *Patch) (*Body, error) {
 	from, to := moveStatus(before), moveStatus(after)
 	if patch.versioned() {
 		return s.patchOps(known, "status", s.versionedOps(known, from, to))
 	}
 	status, ok := patch.merge["status"]
 	if !ok {
-		return nil
+		return known, nil
 	}
 	return s.patchOps(known, "status", jsonpatch.AppendMerge([]jsonpatch.Operation{uidTest(known)}, "", from, map[string]any{"status": status}))
 }
@@ -238,9 +197,9 @@ func (s *sender) versionedOps(known *Body, before, after map[string]any) []jsonp
 }
 
 // patchOps sends the operations, if there are more than the guard.
-func (s *sender) patchOps(known *Body, subresource string, ops []jsonpatch.Operation) error {
+func (s *sender) patchOps(known *Body, subresource string, ops []jsonpatch.Operation) (*Body, error) {
 	if len(ops) < 2 {
-		return nil
+		return known, nil
 	}
 	return s.patch(known, subresource, jsonPatchType, jsonpatch.Values(ops))
 }
@@ -248,66 +207,63 @@ func (s *sender) patchOps(known *Body, subresource string, ops []jsonpatch.Opera
 // jsonPatchType is the media type of patches that test what they change.
 const jsonPatchType = "application/json-patch+json"
 
-// patch makes one request, and remembers the version that it leads to.
-func (s *sender) patch(known *Body, subresource, contentType string, body any) error {
+// patch makes one request.
+func (s *sender) patch(known *Body, subresource, contentType string, body any) (*Body, error) {
 	data, err := rawjson.Encode(body)
 	if err != nil {
-		return err
+		return known, err
 	}
 	s.log.Debug("Patching.", "subresource", subresource, "patch", s.resource.loggable(View{raw: data}))
-	fresh, err := s.client.patchObject(s.ctx, s.resource, known.namespace, known.name, subresource, contentType, data)
+	now, err := s.client.patchObject(s.ctx, s.resource, known.namespace, known.name, subresource, contentType, data)
 	if err != nil {
 		return s.classifyRefusal(err, known, subresource, contentType == jsonPatchType)
 	}
-	s.sent++
-	s.setKnown(known, fresh)
-	return nil
+	return now, nil
 }
 
 // classifyRefusal finds out what the refusal of a patch means, which was made for a known state of the object. Whether the object is gone, or was
 // changed meanwhile, it looks up: webhooks refuse with any code and any text, about any object.
-func (s *sender) classifyRefusal(err error, known *Body, subresource string, tested bool) error {
+func (s *sender) classifyRefusal(err error, known *Body, subresource string, tested bool) (*Body, error) {
 	var api *APIError
 	if !errors.As(err, &api) {
-		return err
+		return known, err
 	}
 	if api.denied() {
 		switch {
 		case api.Code == codeUnauthorized, api.Code == codeNotFound, api.Code == codeConflict, api.Code == codeTooMany, api.Code >= 500:
-			return err // it may be taken later
+			return known, err // it may be taken later
 		}
-		return &patchRefusedError{err}
+		return known, &patchRefusedError{err}
 	}
 	namesake := slices.ContainsFunc(api.Causes, func(c ErrorCause) bool { return c.Field == "metadata.uid" })
 	switch {
 	case api.Code == codeNotFound, api.Code == codeConflict, api.Code == codeUnprocessable && (tested && len(api.Causes) == 0 || namesake):
 	case api.Code == codeUnprocessable, api.Code == codeBadRequest:
-		return &patchRefusedError{err}
+		return known, &patchRefusedError{err}
 	default:
-		return err
+		return known, err
 	}
 	now, getErr := s.get(known)
 	switch {
 	case errors.Is(getErr, errGone):
-		return errGone
+		return known, errGone
 	case getErr != nil && StatusCode(getErr) == codeNotFound:
-		return err
+		return known, err
 	case getErr != nil: // that it was changed or has gone is what it is in most cases, and the stream will show it
-		return &conflictError{err}
+		return known, &conflictError{err}
 	case api.Code == codeNotFound && api.Name == known.namespace && known.namespace != known.name:
-		return fmt.Errorf("changing an object whose namespace is gone: create the namespace %q again to have the object finished: %w", known.namespace, err)
+		return known, fmt.Errorf("changing an object whose namespace is gone: create the namespace %q again to have the object finished: %w", known.namespace, err)
 	case api.Code == codeNotFound && subresource != "":
-		s.owner.rediscover()
-		return fmt.Errorf("the resource seems to have lost its subresource %q: %w", subresource, err)
+		s.discovery.rediscover()
+		return known, fmt.Errorf("the resource seems to have lost its subresource %q: %w", subresource, err)
 	case api.Code == codeNotFound:
-		return err
+		return known, err
 	case now.version != known.version:
-		s.setKnown(known, now)
-		return &conflictError{err}
+		return now, &conflictError{err}
 	case api.Code == codeUnprocessable:
-		return &patchRefusedError{err}
+		return known, &patchRefusedError{err}
 	}
-	return err
+	return known, err
 }
 
 // get asks for the object. It fails with errGone if the API server says of this very object that it is not there, or that another one
@@ -321,7 +277,7 @@ func (s *sender) get(known *Body) (*Body, error) {
 	case errors.As(err, &api) && api.Code == codeNotFound && api.Reason == "NotFound" && api.Name == known.name:
 		return nil, errGone
 	case errors.As(err, &api) && api.Code == codeNotFound:
-		s.owner.rediscover() // the resource is not served, or not yet
+		s.discovery.rediscover() // the resource is not served, or not yet
 	}
 	return body, err
 }
@@ -339,8 +295,7 @@ func overflows(err error) bool {
 
 // warnMissed warns of what the API server has not taken over, as it does with fields that the schema does not know, and of what has another
 // value by now.
-func (s *sender) warnMissed(missed Diff) {
-	now := s.known()
+func (s *sender) warnMissed(missed Diff, now *Body) {
 	var dropped, changed Diff
 	for _, item := range missed {
 		if item.New == nil {

@@ -84,7 +84,7 @@ func (e *entry) restoreAbsent(was absentObject) {
 	e.last.expected, e.last.expectedUntil = k.expected, k.expectedUntil
 	if k.pendingFlush != nil || k.seen != nil || k.overflow != 0 {
 		e.activateLocked()
-		e.pendingFlush, e.seen, e.overflow, e.inProgress = k.pendingFlush, k.seen, k.overflow, k.pendingFlush != nil || k.seen != nil
+		e.state.pendingFlush, e.state.seen, e.state.overflow, e.state.inProgress = k.pendingFlush, k.seen, k.overflow, k.pendingFlush != nil || k.seen != nil
 	}
 }
 
@@ -103,13 +103,13 @@ type entry struct {
 	hasUID    bool // whether the key is its uid
 	listed    bool // whether it was there before the operator
 
-	*objectState        // nil while there is nothing on it
-	version      string // the newest one seen
-	listing      uint64 // the last listing that showed it
-	epoch        uint64 // of the operator's work, in which the newest event came
-	presence     presence
-	memorySeen   bool // whether it was seen with a memo of the operator that had nothing in it
-	unmatched    bool // whether no handler was for it when it was seen last, without a worker
+	state      *objectState // nil while there is nothing on it
+	version    string       // the newest one seen
+	listing    uint64       // the last listing that showed it
+	epoch      uint64       // of the operator's work, in which the newest event came
+	presence   presence
+	memorySeen bool // whether it was seen with a memo of the operator that had nothing in it
+	unmatched  bool // whether no handler was for it when it was seen last, without a worker
 
 	last handlingMark // the worker's, while there is one, and the queue's otherwise
 }
@@ -136,29 +136,29 @@ func (e *entry) ref() ObjectReference {
 
 // releaseIdleLocked drops the state of an object with which nothing is under way.
 func (e *entry) releaseIdleLocked() {
-	if e.objectState != nil && e.presence == present && e.idle() {
-		e.memorySeen, e.objectState = e.memory.seen, nil
+	if e.state != nil && e.presence == present && e.state.idle() {
+		e.memorySeen, e.state = e.state.memory.seen, nil
 	}
 }
 
 // activateLocked makes sure that the object has a state.
 func (e *entry) activateLocked() {
-	if e.objectState == nil {
-		e.objectState = &objectState{memory: memory{seen: e.memorySeen}}
+	if e.state == nil {
+		e.state = &objectState{memory: memory{seen: e.memorySeen}}
 	}
 }
 
 // pendingPatches returns the handler patches that are still to be sent.
 func (e *entry) pendingPatches() []*handlerPatch {
-	if e.pendingFlush == nil {
+	if e.state.pendingFlush == nil {
 		return nil
 	}
-	return slices.Clone(e.pendingFlush.patches)
+	return slices.Clone(e.state.pendingFlush.patches)
 }
 
 // idleAt reports whether nothing is under way with the object, and no newer version of it is expected than this one. The caller holds the queue's lock.
 func (e *entry) idleAt(version []byte) bool {
-	return e.presence == present && (e.objectState == nil || e.idle()) && (e.last.expected == "" || newerVersion(string(version), e.last.expected))
+	return e.presence == present && (e.state == nil || e.state.idle()) && (e.last.expected == "" || newerVersion(string(version), e.last.expected))
 }
 
 func newQueue(limit int, log *slog.Logger, handler queueHandler) *queue {
@@ -186,7 +186,7 @@ func (q *queue) add(ev RawEvent, from *source, epoch uint64, all bool) {
 		}
 		e = q.addEntryLocked(key, ev.Body.Reference(), ev.Type == Listed)
 		e.activateLocked()
-		if e.inBarrier = q.joinsBarrier && e.listed; e.inBarrier {
+		if e.state.inBarrier = q.joinsBarrier && e.listed; e.state.inBarrier {
 			q.barrier.add()
 		}
 	} else if e.presence != present { // it is served again, before its worker has ended
@@ -199,11 +199,11 @@ func (q *queue) add(ev RawEvent, from *source, epoch uint64, all bool) {
 	}
 	e.version, e.listing = ev.Body.version, max(e.listing, listing)
 	e.activateLocked()
-	if e.live != nil {
-		e.live.Store(ev.Body)
+	if e.state.live != nil {
+		e.state.live.Store(ev.Body)
 	}
 	if !all {
-		e.events = e.events[:0]
+		e.state.events = e.state.events[:0]
 	}
 	q.addEventLocked(e, ev, epoch)
 }
@@ -235,7 +235,7 @@ func (q *queue) removeLocked(e *entry, why presence) {
 		e.presence = why
 		q.known.Add(metrics.Objects, -1)
 	}
-	if e.objectState != nil && e.working || q.entries[e.key] != e {
+	if e.state != nil && e.state.working || q.entries[e.key] != e {
 		return
 	}
 	delete(q.entries, e.key)
@@ -318,9 +318,9 @@ func (q *queue) forgetVersions(from *source) {
 			continue
 		}
 		e.version = ""
-		if e.objectState == nil || !e.working {
-			if e.last.expected = ""; e.objectState != nil {
-				e.body, e.goneVersion = nil, "" // the listing will bring what there is now
+		if e.state == nil || !e.state.working {
+			if e.last.expected = ""; e.state != nil {
+				e.state.body, e.state.goneVersion = nil, "" // the listing will bring what there is now
 			}
 		}
 	}
@@ -329,11 +329,11 @@ func (q *queue) forgetVersions(from *source) {
 // addEventLocked gives an event of an object to its worker.
 func (q *queue) addEventLocked(e *entry, ev RawEvent, epoch uint64) {
 	e.activateLocked()
-	e.unmatched, e.deleted = false, ev.Type == Deleted
-	e.epoch, e.events = epoch, append(e.events, ev)
-	if e.arrived != nil {
-		close(e.arrived)
-		e.arrived = nil
+	e.unmatched, e.state.deleted = false, ev.Type == Deleted
+	e.epoch, e.state.events = epoch, append(e.state.events, ev)
+	if e.state.arrived != nil {
+		close(e.state.arrived)
+		e.state.arrived = nil
 	}
 	q.wakeLocked(e)
 }
@@ -343,17 +343,17 @@ func (q *queue) addEventLocked(e *entry, ev RawEvent, epoch uint64) {
 func (q *queue) pendingEvents(e *entry) (events []RawEvent, arrived <-chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if e.arrived == nil {
-		e.arrived = make(chan struct{})
+	if e.state.arrived == nil {
+		e.state.arrived = make(chan struct{})
 	}
-	return slices.Clone(e.events), e.arrived
+	return slices.Clone(e.state.events), e.state.arrived
 }
 
 // setLive gives daemons and timers of an object its newest state, and reports whether the object is still served.
 func (q *queue) setLive(e *entry, live *atomic.Pointer[Body]) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	e.live = live
+	e.state.live = live
 	return e.presence == present
 }
 
@@ -401,8 +401,8 @@ func (q *queue) memoryOf(key string) *memory {
 	defer q.mu.Unlock()
 	if e := q.entries[key]; e != nil {
 		e.activateLocked()
-		e.memoShared = true
-		return &e.memory
+		e.state.memoShared = true
+		return &e.state.memory
 	}
 	return nil
 }
@@ -410,9 +410,9 @@ func (q *queue) memoryOf(key string) *memory {
 // synced takes an object out of the initial-sync barrier.
 func (q *queue) synced(e *entry) {
 	q.mu.Lock()
-	inBarrier := e.objectState != nil && e.inBarrier
+	inBarrier := e.state != nil && e.state.inBarrier
 	if inBarrier {
-		e.inBarrier = false
+		e.state.inBarrier = false
 	}
 	q.mu.Unlock()
 	if inBarrier {
@@ -425,8 +425,8 @@ func (q *queue) releaseBlocked() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, e := range q.entries {
-		if e.objectState != nil && e.blocked && !e.working && !q.closed {
-			e.woken = true
+		if e.state != nil && e.state.blocked && !e.state.working && !q.closed {
+			e.state.woken = true
 			q.wakeLocked(e)
 		}
 	}
@@ -440,15 +440,15 @@ func (q *queue) wake(e *entry) {
 		return
 	}
 	e.activateLocked()
-	e.woken = true
+	e.state.woken = true
 	q.wakeLocked(e)
 }
 
 // wakeLocked makes sure that a worker looks at the entry.
 func (q *queue) wakeLocked(e *entry) {
 	q.stopTimerLocked(e)
-	if !e.working {
-		e.working = true
+	if !e.state.working {
+		e.state.working = true
 		q.meter.Add(metrics.Queued, 1)
 		q.workers.Add(1)
 		q.workerLimit.Start(func() { go q.worker(e) })
@@ -456,10 +456,10 @@ func (q *queue) wakeLocked(e *entry) {
 }
 
 func (q *queue) stopTimerLocked(e *entry) {
-	if e.timer != nil && e.timer.Stop() {
+	if e.state.timer != nil && e.state.timer.Stop() {
 		q.workers.Done()
 	}
-	e.timer = nil
+	e.state.timer = nil
 }
 
 // worker does what is to be done for one object, and ends when there is nothing more.
@@ -486,12 +486,12 @@ func (q *queue) worker(e *entry) {
 // processNext takes the events that have come and works on them. It reports whether there was something to do.
 func (q *queue) processNext(e *entry) (result, bool) {
 	q.mu.Lock()
-	events, woken := e.events, e.woken
+	events, woken := e.state.events, e.state.woken
 	if e.presence == deletionPending {
 		e.presence = deletionReporting
 	}
-	e.workEpoch = e.epoch
-	e.events, e.woken, e.blocked = nil, false, false
+	e.state.workEpoch = e.epoch
+	e.state.events, e.state.woken, e.state.blocked = nil, false, false
 	if len(events) == 0 && !woken {
 		q.endWorkerLocked(e)
 	}
@@ -508,9 +508,9 @@ func (q *queue) processNext(e *entry) (result, bool) {
 		q.setRunning(e, "")
 		q.log.Error("The processing has panicked and will be repeated.", "object", e.ref(), "error", err, "stack", string(safecall.StackOf(err)))
 		if len(events) > 0 {
-			e.body = events[len(events)-1].Body
+			e.state.body = events[len(events)-1].Body
 		}
-		r = result{requeue: true, requeueAfter: time.Minute, body: e.body}
+		r = result{requeue: true, requeueAfter: time.Minute, body: e.state.body}
 	}
 	return r, true
 }
@@ -519,9 +519,9 @@ func (q *queue) processNext(e *entry) (result, bool) {
 func (q *queue) done(e *entry, r result) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	e.body, e.arrived = r.body, nil
+	e.state.body, e.state.arrived = r.body, nil
 	if r.unreported {
-		e.deleted = false
+		e.state.deleted = false
 	}
 	if e.presence == deletionReporting {
 		r.gone = true
@@ -530,21 +530,21 @@ func (q *queue) done(e *entry, r result) bool {
 		}
 	}
 	if r.blocked && e.presence == present {
-		e.events, e.blocked = append(r.events, e.events...), true
-		if len(e.events) == len(r.events) && q.barrier.closed() {
+		e.state.events, e.state.blocked = append(r.events, e.state.events...), true
+		if len(e.state.events) == len(r.events) && q.barrier.closed() {
 			q.requeueLocked(e, r)
 			return false
 		}
-		e.woken = true
+		e.state.woken = true
 		return true
 	}
-	if len(e.events) > 0 {
+	if len(e.state.events) > 0 {
 		return true
 	}
 	if r.gone {
 		q.removeLocked(e, gone)
-	} else if e.presence == present && (e.woken || r.requeue && r.requeueAfter <= 0 && !q.closed) {
-		e.woken = true
+	} else if e.presence == present && (e.state.woken || r.requeue && r.requeueAfter <= 0 && !q.closed) {
+		e.state.woken = true
 		return true
 	}
 	q.requeueLocked(e, r)
@@ -553,7 +553,7 @@ func (q *queue) done(e *entry, r result) bool {
 
 // endWorkerLocked notes that the worker of an object has ended.
 func (q *queue) endWorkerLocked(e *entry) {
-	if e.working = false; e.presence == unserved {
+	if e.state.working = false; e.presence == unserved {
 		q.rememberAbsentLocked(e, q.absent[e.key].report)
 	}
 	if e.presence != present {
@@ -568,11 +568,11 @@ func (q *queue) requeueLocked(e *entry, r result) {
 		q.endWorkerLocked(e)
 		return
 	}
-	e.working = false
+	e.state.working = false
 	q.workers.Add(1)
 	var t *time.Timer
 	t = time.AfterFunc(max(r.requeueAfter, 0), func() { q.fire(e, &t, r.forgetConflict) })
-	e.timer = t
+	e.state.timer = t
 }
 
 // fire wakes an object whose time has come.
@@ -580,15 +580,15 @@ func (q *queue) fire(e *entry, t **time.Timer, quiet bool) {
 	defer q.workers.Done()
 	q.mu.Lock() // which also orders the reading of the timer after its setting
 	defer q.mu.Unlock()
-	if e.objectState == nil || e.timer != *t || q.closed || e.presence != present {
+	if e.state == nil || e.state.timer != *t || q.closed || e.presence != present {
 		return // an event was quicker
 	}
-	if e.timer = nil; quiet {
-		e.conflict = nil
+	if e.state.timer = nil; quiet {
+		e.state.conflict = nil
 		e.releaseIdleLocked()
 		return
 	}
-	e.woken = true
+	e.state.woken = true
 	q.wakeLocked(e)
 }
 
@@ -596,7 +596,7 @@ func (q *queue) fire(e *entry, t **time.Timer, quiet bool) {
 func (q *queue) hasNewer(e *entry, version string) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, ev := range e.events {
+	for _, ev := range e.state.events {
 		if ev.Type == Deleted || ev.Body.version != version && newerVersion(ev.Body.version, version) {
 			return true
 		}
@@ -608,8 +608,8 @@ func (q *queue) hasNewer(e *entry, version string) bool {
 func (q *queue) newest(e *entry) *Body {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if n := len(e.events); n > 0 && e.events[n-1].Type != Deleted {
-		return e.events[n-1].Body
+	if n := len(e.state.events); n > 0 && e.state.events[n-1].Type != Deleted {
+		return e.state.events[n-1].Body
 	}
 	return nil
 }
@@ -617,8 +617,8 @@ func (q *queue) newest(e *entry) *Body {
 // setRunning returns which handler of an object runs now, "" for none. Meanwhile the worker does not count: the handler may take its time.
 func (q *queue) setRunning(e *entry, id HandlerID) {
 	q.mu.Lock()
-	before := e.running
-	e.running = id
+	before := e.state.running
+	e.state.running = id
 	q.mu.Unlock()
 	switch {
 	case before == "" && id != "":
@@ -634,7 +634,7 @@ func (q *queue) close() {
 	defer q.mu.Unlock()
 	q.closed = true
 	for _, e := range q.entries {
-		if e.objectState != nil {
+		if e.state != nil {
 			q.stopTimerLocked(e)
 		}
 	}
@@ -650,8 +650,8 @@ func (q *queue) wait(ctx context.Context) []string {
 	defer q.mu.Unlock()
 	var left []string
 	for _, e := range q.entries {
-		if e.objectState != nil && e.working {
-			left = append(left, strings.TrimSuffix(e.ref().String()+" in handler "+string(e.running), " in handler "))
+		if e.state != nil && e.state.working {
+			left = append(left, strings.TrimSuffix(e.ref().String()+" in handler "+string(e.state.running), " in handler "))
 		}
 	}
 	return left

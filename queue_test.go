@@ -52,7 +52,7 @@ func TestQueue(t *testing.T) {
 			settings := NewSettings()
 			r := &reactor{environment: &environment{settings: settings}, began: time.Now()}
 			time.Sleep(time.Minute)
-			c := &cycle{reactor: r, entry: &entry{objectState: &objectState{}}, event: RawEvent{}}
+			c := &cycle{reactor: r, entry: &entry{state: &objectState{}}, event: RawEvent{}}
 			c.notePatched(versionedPod(t, Modified, "ns", "u", "1").Body, versionedPod(t, Modified, "ns", "u", "2").Body)
 			if got, want := c.entry.last.expectedUntil, time.Minute+settings.Persistence.ConsistencyTimeout; got != want {
 				t.Errorf("our own patch is awaited until %s of the reactor's clock, want %s", got, want)
@@ -122,7 +122,7 @@ func TestQueue(t *testing.T) {
 			working := make(chan struct{})
 			q := newQueue(0, quiet, reconcileFunc(func(e *entry, events []RawEvent) result {
 				<-working
-				e.pendingFlush = &pendingFlush{}
+				e.state.pendingFlush = &pendingFlush{}
 				return result{}
 			}))
 			q.add(versionedPod(t, Added, "ns", "u", "1"), &source{}, 0, true)
@@ -142,9 +142,9 @@ func TestQueue(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			working := make(chan struct{})
 			q := newQueue(0, quiet, reconcileFunc(func(e *entry, events []RawEvent) result {
-				e.pendingFlush = &pendingFlush{}
+				e.state.pendingFlush = &pendingFlush{}
 				<-working
-				e.pendingFlush = nil
+				e.state.pendingFlush = nil
 				return result{}
 			}))
 			q.add(versionedPod(t, Added, "ns", "u", "1"), &source{}, 0, true)

@@ -70,29 +70,29 @@ func (r *reactor) forget(e *entry) {
 // superseded reports whether the operator has paused since the newest event of the object has come, or does not serve the object any more. Nothing
 // is started then: another operator may work on the object, and the listing after the pause will show what it is then.
 func (r *reactor) superseded(e *entry) bool {
-	return e.workEpoch != r.pauser.Epoch() || !r.queue.serves(e)
+	return e.state.workEpoch != r.pauser.Epoch() || !r.queue.serves(e)
 }
 
 // reconcile processes the events of an object that have come since the last time.
 func (r *reactor) reconcile(e *entry, events []RawEvent) result {
 	if r.queue.reportsDeletion(e) && !r.pauser.Paused() {
-		e.workEpoch = r.pauser.Epoch() // a pause since then does not matter, for no listing will show it
+		e.state.workEpoch = r.pauser.Epoch() // a pause since then does not matter, for no listing will show it
 	}
 	if r.superseded(e) {
 		return result{unreported: true}
 	}
-	newest := RawEvent{Type: Modified, Body: e.body}
+	newest := RawEvent{Type: Modified, Body: e.state.body}
 	if len(events) > 0 {
 		newest = events[len(events)-1]
-	} else if e.live != nil {
-		if live := e.live.Load(); live != nil && (newest.Body == nil || newerVersion(live.version, newest.Body.version)) {
+	} else if e.state.live != nil {
+		if live := e.state.live.Load(); live != nil && (newest.Body == nil || newerVersion(live.version, newest.Body.version)) {
 			newest.Body = live
 		}
 	}
 	if newest.Body == nil {
 		return result{} // woken for what was done meanwhile
 	}
-	e.memory.see(r.memo)
+	e.state.memory.see(r.memo)
 	if len(events) > 0 && newerVersion(newest.Body.version, e.last.expected) {
 		e.last.expected = ""
 	}
@@ -101,40 +101,10 @@ func (r *reactor) reconcile(e *entry, events []RawEvent) result {
 	if r.barrier.closed() && !r.queue.reportsDeletion(e) {
 		return result{blocked: true, events: events, requeue: index >= 0, requeueAfter: index, body: newest.Body}
 	}
-	return c.handleEvents(events).requeueWithin(index, newest.Body)
-}
-
-// handleEvents does all with the events but the indexing.
-func (c *cycle) handleEvents(events []RawEvent) result {
-	e := c.entry
 	for _, ev := range events {
 		c.callEventHandlers(ev)
 	}
-	if c.event.Type == Deleted && c.superseded(e) {
-		return result{unreported: true}
-	}
-	if c.event.Type == Deleted {
-		if c.daemons != nil {
-			c.daemons.forget(e, ResourceDeleted)
-		}
-		c.log.Debug("Deleted, really deleted, and we are notified.")
-		return result{gone: true}
-	}
-	if c.event.Body.deleting && !e.deleting { // which waits for nothing that was wrong before
-		e.deleting, e.pausedUntil, e.errors, e.conflicts = true, time.Time{}, 0, 0
-	}
-	if wait := time.Until(e.pausedUntil); wait > 0 {
-		c.eventPatches = coalesce(append(e.pendingPatches(), c.eventPatches...))
-		c.savePending()
-		return result{requeue: true, requeueAfter: wait, body: c.event.Body}
-	} else if !e.pausedUntil.IsZero() {
-		e.pausedUntil = time.Time{}
-		if e.errors == 0 { // it was for conflicts
-			return c.reconcile()
-		}
-		c.log.Info("The pause after an error is over; the processing of the object goes on.")
-	}
-	return c.reconcile()
+	return c.reconcile().requeueWithin(index, newest.Body)
 }
 
 // index takes the newest state of the object over into the indices, and returns when to try again what has failed.
@@ -143,17 +113,17 @@ func (c *cycle) index() time.Duration {
 	if len(handlers) == 0 {
 		return -1
 	}
-	defer c.queue.synced(c.entry)
+	defer c.reactor.queue.synced(c.entry)
 	if c.event.Type == Deleted {
-		c.indexer.drop(c.entry.key, handlers)
+		c.reactor.indexer.drop(c.entry.key, handlers)
 		return -1
 	}
 	o := c.object(c.event.Body)
-	c.queue.workerLimit.Release() // while functions of users run
-	defer c.queue.workerLimit.Acquire()
-	wait := c.indexer.index(c.entry.key, handlers, &o, &c.entry.unindexed)
-	if !c.queue.serves(c.entry) { // it was forgotten meanwhile
-		c.indexer.drop(c.entry.key, handlers)
+	c.reactor.queue.workerLimit.Release() // while functions of users run
+	defer c.reactor.queue.workerLimit.Acquire()
+	wait := c.reactor.indexer.index(c.entry.key, handlers, &o, &c.entry.state.unindexed)
+	if !c.reactor.queue.serves(c.entry) { // it was forgotten meanwhile
+		c.reactor.indexer.drop(c.entry.key, handlers)
 	}
 	return wait
 }
@@ -164,74 +134,99 @@ func (c *cycle) spawnTasks() bool {
 		return false
 	}
 	if c.served.idle {
-		c.essence = c.track(c.event.Body)
+		c.states.essence = c.track(c.event.Body)
 	}
 	o := c.object(c.event.Body)
-	return c.daemons.spawn(c.entry, c.served.tasks, &o, c.essence)
+	return c.reactor.daemons.spawn(c.entry, c.served.tasks, &o, c.states.essence)
 }
 
-// cycle is the work on one state of an object.
+// cycle is the work on one state of an object. It runs on the goroutine of the object's worker.
 type cycle struct {
-	*reactor
-	sender
-	entry        *entry
-	served       *resolved
-	event        RawEvent
-	log          *slog.Logger
-	eventPatches []*handlerPatch // of the handlers of raw events
+	reactor  *reactor
+	entry    *entry
+	served   *resolved
+	event    RawEvent // the newest
+	log      *slog.Logger
+	sender   sender
+	states   cycleStates
+	conflict cycleConflict
+	decided  action
+	cause    Change // of the handlers, with the old and new state of the whole object, copied for each; without a reason before they are collected
 
+	mu       sync.Mutex // guards following, which the timer shares that stores what has finished
+	known    *Body      // the newest state of the object that a request has shown
+	progress cycleProgress
+	writes   cycleWrites
+	planned  plannedFlush
+}
+
+// cycleStates are the states of the object that the cycle compares.
+type cycleStates struct {
 	essence        *Essence       // of the event's body
 	before         *Essence       // as it was last handled
 	stored         []byte         // that as it is stored, nil for none
+	storedOutdated bool           // whether that differs only in the fields that are tracked
+	copied         bool           // whether what is stored on the object is that of another one
 	seen           *handlingState // by the finished handlers of this handling
-	reason         Reason
-	execution      *execution
-	optionalDelete bool // whether a handler of deletions is interested that does not hold the object
-	baseOutdated   bool // whether the stored state differs only in the fields that are tracked
-	copied         bool // whether what is stored on the object is that of another one
-	purge          bool // whether records of a superseded cause are to be purged
-
-	firstCycle      bool // whether no handling was under way
-	patchedRecently bool // whether our last patch was not long ago
-	conflictCounted bool // whether the cycle has changed again what it had changed before
-
-	sending sync.Mutex // one flush at a time
-	timers  sync.WaitGroup
-
-	timing  sync.Mutex  // guards following
-	timer   *time.Timer // of the next flush, nil if none is planned
-	flushed bool        // whether the handlers have returned, so that the cycle itself sends what is left
-
-	failures int             // of flushes, in a row
-	deferred []*handlerPatch // of handlers of raw events, which could not be stored
+	unseen         *handlingState // whose finished handlers are called again, nil for none
 }
 
 func (r *reactor) cycle(e *entry, newest RawEvent) *cycle {
-	c := &cycle{reactor: r, entry: e, served: r.served.Load(), event: newest, log: objectLogger(r.log, newest.Body.Reference())}
-	fresh := newest.Body
-	if e.body != nil && newest.Type == Modified && newerVersion(e.body.version, fresh.version) {
-		fresh = e.body // what our own patches have made of it; the event is from before them
+	c := &cycle{reactor: r, entry: e, served: r.served.Load(), event: newest, log: objectLogger(r.log, newest.Body.Reference()), known: newest.Body}
+	if e.state.body != nil && newest.Type == Modified && newerVersion(e.state.body.version, newest.Body.version) {
+		c.known = e.state.body // what our own patches have made of it; the event is from before them
 	}
-	c.sender = sender{client: r.client, ctx: r.requests, resource: c.served.resource, log: c.log, fresh: fresh, owner: c, warned: &r.warned, lenient: fresh.deleting && e.conflicts >= manyConflicts}
-	c.firstCycle, c.patchedRecently = !e.inProgress, c.wasPatchedRecently()
+	c.sender = sender{client: r.client, ctx: r.requests, resource: c.served.resource, log: c.log, discovery: r.discovery, warned: &r.warned, lenient: c.known.deleting && e.state.conflicts >= manyConflicts}
+	c.conflict.first, c.conflict.recent = !e.state.inProgress, c.wasPatchedRecently()
 	return c
+}
+
+// knownBody returns the newest state of the object that a request has shown.
+func (c *cycle) knownBody() *Body {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.known
+}
+
+// latest returns the newest state of the object: that of the last request, or of an event that has come since.
+func (c *cycle) latest() *Body {
+	known := c.knownBody()
+	if body := c.reactor.queue.newest(c.entry); body != nil && newerVersion(body.version, known.version) {
+		return body
+	}
+	return known
+}
+
+// setKnown takes a state that a request has shown for the newest one.
+func (c *cycle) setKnown(before, now *Body) {
+	c.mu.Lock()
+	c.known = now
+	c.mu.Unlock()
+	c.notePatched(before, now)
+}
+
+// request makes the requests of one patch, and reports whether there were any.
+func (c *cycle) request(patch *Patch) (sent bool, err error) {
+	before := c.latest()
+	now, err := c.sender.request(before, patch)
+	if sent = now != before; sent {
+		c.setKnown(before, now)
+	}
+	return sent, err
 }
 
 // notePatched notes that our own patch is to come back before the handlers may trust what the stream shows.
 func (c *cycle) notePatched(before, after *Body) {
-	e, timeout := c.entry, c.settings.Persistence.ConsistencyTimeout
+	e, timeout := c.entry, c.reactor.settings.Persistence.ConsistencyTimeout
 	if after.version != before.version {
-		if e.last.expectedUntil = c.clock() + timeout; timeout > 0 {
+		if e.last.expectedUntil = c.reactor.clock() + timeout; timeout > 0 {
 			e.last.expected = after.version
 		}
 	}
-	if e.goneVersion = ""; after.deleting && len(before.Finalizers()) > 0 && len(after.Finalizers()) == 0 { // others end without any, by and by
-		e.goneVersion = after.version
+	if e.state.goneVersion = ""; after.deleting && len(before.Finalizers()) > 0 && len(after.Finalizers()) == 0 { // others end without any, by and by
+		e.state.goneVersion = after.version
 	}
 }
-
-// waiting returns the newest state that has come as an event and waits to be handled, nil if none does.
-func (c *cycle) waiting() *Body { return c.queue.newest(c.entry) }
 
 // rediscover has the resources discovered again.
 func (r *reactor) rediscover() { r.discovery.rediscover() }
@@ -239,38 +234,38 @@ func (r *reactor) rediscover() { r.discovery.rediscover() }
 // callEventHandlers calls the handlers of raw events for one event.
 func (c *cycle) callEventHandlers(ev RawEvent) {
 	for _, h := range c.served.events {
-		if c.superseded(c.entry) {
+		if c.reactor.superseded(c.entry) {
 			return
 		}
 		e := &WatchEvent{Object: c.object(ev.Body), Type: ev.Type}
 		if !h.matchesEvent(e) {
 			continue
 		}
-		if acquired, _ := c.limit.Acquire(c.handlers.Done(), nil, c.queue.workerLimit); !acquired {
+		if acquired, _ := c.reactor.limit.Acquire(c.reactor.handlers.Done(), nil, c.reactor.queue.workerLimit); !acquired {
 			return
 		}
 		e.Patch, e.Param = &Patch{}, h.param
 		c.log.Debug("Handler '" + string(h.id) + "' is invoked.")
-		c.queue.setRunning(c.entry, h.id)
+		c.reactor.queue.setRunning(c.entry, h.id)
 		began := time.Now()
-		err := safecall.Do(func() error { return h.event(c.handlers, e) })
-		c.queue.setRunning(c.entry, "")
-		c.limit.Release()
+		err := safecall.Do(func() error { return h.event(c.reactor.handlers, e) })
+		c.reactor.queue.setRunning(c.entry, "")
+		c.reactor.limit.Release()
 		err = errors.Join(err, e.Patch.err)
-		c.meter.Handler(string(h.id), false).Ended(outcome{final: true}.result(err), int64(time.Since(began)))
+		c.reactor.meter.Handler(string(h.id), false).Ended(outcome{final: true}.result(err), int64(time.Since(began)))
 		if e.Patch.Empty() || err != nil {
-			logOutcome(c.handlers, c.log, "Handler", h.id, outcome{final: true}, err)
+			logOutcome(c.reactor.handlers, c.log, "Handler", h.id, outcome{final: true}, err)
 		}
 		if !e.Patch.Empty() {
-			c.eventPatches = append(c.eventPatches, &handlerPatch{id: h.id, patch: e.Patch, succeeded: err == nil})
+			c.writes.patches = append(c.writes.patches, &handlerPatch{id: h.id, patch: e.Patch, succeeded: err == nil})
 		}
 	}
 }
 
 func (c *cycle) object(body *Body) Object {
 	return Object{
-		Resource: c.served.resource, Body: body, Logger: c.log, Client: c.reactor.client, memory: &c.entry.memory,
-		Indices: c.indices, events: c.events,
+		Resource: c.served.resource, Body: body, Logger: c.log, Client: c.reactor.client, memory: &c.entry.state.memory,
+		Indices: c.reactor.indices, events: c.reactor.events,
 		Patch: &Patch{}, // filters may look at it
 	}
 }
@@ -278,111 +273,176 @@ func (c *cycle) object(body *Body) Object {
 // reconcile does all but the handlers of raw events, and returns when the object is due again.
 func (c *cycle) reconcile() result {
 	e := c.entry
-	if c.handlers.Err() != nil {
-		return result{} // what is not begun at the exit is left to the next start
+	c.writes.patches = append(e.pendingPatches(), c.writes.patches...)
+	c.decided = c.decide()
+	if c.decided.kind == actionConfirm {
+		if _, err := c.sender.get(c.known); errors.Is(err, errGone) {
+			return c.requeue(-1, err) // the event was only late
+		}
+		e.state.goneVersion = ""
+		c.decided = c.decide()
 	}
-	c.eventPatches = append(e.pendingPatches(), c.eventPatches...)
-	if c.superseded(e) {
+	switch c.decided.kind {
+	case actionDrop:
+		return c.drop()
+	case actionEnd:
+		if c.reactor.daemons != nil {
+			c.reactor.daemons.forget(e, ResourceDeleted)
+		}
+		c.log.Debug("Deleted, really deleted, and we are notified.")
+		return result{gone: true}
+	case actionPause:
+		c.keepPatches()
+		return result{requeue: true, requeueAfter: c.decided.wait, body: c.event.Body}
+	}
+	return c.requeue(c.act())
+}
+
+// drop leaves everything to what will be begun later.
+func (c *cycle) drop() result {
+	if c.event.Type != Deleted && c.reactor.handlers.Err() == nil {
 		c.savePending()
-		return result{}
 	}
-	wait, err := c.decide()
+	return result{unreported: c.event.Type == Deleted}
+}
+
+// keepPatches keeps what is to be sent for a later cycle.
+func (c *cycle) keepPatches() {
+	c.writes.patches = coalesce(c.writes.patches)
+	c.savePending()
+}
+
+// requeue returns when the object is due again after an action: at the given time, or only if something changes if that is negative.
+func (c *cycle) requeue(wait time.Duration, err error) result {
+	e := c.entry
 	switch {
 	case errors.Is(err, errGone):
 		c.log.Debug("The object is gone; what was to be changed in it is dropped.")
-		e.pendingFlush, e.goneVersion = nil, c.latest().version // what the stream shows of it up to now is from before
+		e.state.pendingFlush, e.state.goneVersion = nil, c.latest().version // what the stream shows of it up to now is from before
 		return result{}
 	case overflows(err) && !c.event.Body.Deleting(): // whose handlers go on with what is in memory, for nothing of it is to stay
 		c.log.Error("The state of the object is too large to be stored: all annotations of an object together may have 262144 bytes. "+
 			"Its handlers are not called again until it changes. Another DiffBaseStorage, or its IgnoredFields, help.", "error", err)
-		e.overflow, e.pendingFlush, e.seen = c.essence.digest(), nil, nil
+		e.state.overflow, e.state.pendingFlush, e.state.seen = c.states.essence.digest(), nil, nil
 		return result{}
 	case err != nil:
 		c.savePending()
 		return c.throttle(err)
 	}
-	e.errors, e.conflicts = 0, 0
-	if len(c.deferred) > 0 {
-		return c.deferPatches().requeueWithin(wait, c.known())
+	e.state.errors, e.state.conflicts = 0, 0
+	if len(c.writes.deferred) > 0 {
+		return c.deferPatches().requeueWithin(wait, c.known)
 	}
-	if w := e.conflict; wait < 0 && w != nil && w.backoff == 0 {
+	if w := e.state.conflict; wait < 0 && w != nil && w.backoff == 0 {
 		return result{requeue: true, requeueAfter: w.remaining(), forgetConflict: true}
 	} else if wait < 0 {
 		wait = w.remaining() // to tell the end
 	}
-	return result{}.requeueWithin(wait, c.known())
+	return result{}.requeueWithin(wait, c.known)
 }
 
-// decide finds out what has happened to the object and does what is to be done. It returns after what
-// time the object is due again, negative if only an event can change anything.
-func (c *cycle) decide() (time.Duration, error) {
-	e, body := c.entry, c.event.Body
-	if gone, err := c.finalizerGone(); gone {
-		return -1, err
+// decide observes the object as far as the decision needs it, and returns that.
+func (c *cycle) decide() action {
+	s := &snapshot{}
+	c.observeEvent(s)
+	a := decide(s)
+	if a.kind == actionObserve {
+		c.observeTasks(s)
+		a = decide(s)
 	}
-	if legacy := c.settings.Persistence.LegacyFinalizers; slices.ContainsFunc(body.Finalizers(), func(f string) bool { return slices.Contains(legacy, f) }) {
-		c.log.Debug("Removing the finalizers of an older operator.")
-		return -1, c.change(&Patch{removes: legacy})
+	if a.kind == actionObserve {
+		c.observeState(s)
+		a = decide(s)
 	}
-	cause := Change{Object: c.object(body)}
-	cause.Logger = postedLogger(c.log, body.Reference(), c.events)
-	heldByTasks := c.spawnTasks()
-	if wait := c.conflictBackoff(); wait > 0 {
-		c.eventPatches = coalesce(c.eventPatches)
-		c.savePending()
-		return wait, nil
-	}
-	relevant, required := c.matchHandlers(&cause)
-	required = required || heldByTasks
-	finalized := slices.Contains(body.Finalizers(), c.settings.Persistence.Finalizer)
-	switch {
-	case required && !finalized && !body.Deleting():
-		c.log.Debug("Adding the finalizer, thus preventing the actual deletion.")
-		return -1, c.change(&Patch{adds: []string{c.settings.Persistence.Finalizer}})
-	case !required && finalized:
-		c.log.Debug("Removing the finalizer, as there are no handlers that need it.")
-		return -1, c.change(&Patch{removes: []string{c.settings.Persistence.Finalizer}})
-	case !relevant:
-		return -1, c.change(nil)
-	}
-	if e.overflow != 0 && e.overflow == c.essence.digest() && !body.Deleting() {
-		c.log.Debug("The state of the object is still too large to be stored.")
-		return -1, c.change(nil)
-	}
-	e.overflow = 0
-	if c.outdated() {
-		if wait := e.last.expectedUntil - c.clock(); wait > 0 {
-			return wait, c.change(nil)
-		}
-		return c.refetch() // the stream is held up
-	}
-	c.detectCause()
-	cause.Reason = c.reason
-	cause.Old, cause.New = c.before.View(), c.essence.View()
-	cause.diff = sync.OnceValue(func() Diff { return diffJSON(valueOf(c.before), valueOf(c.essence)) })
-	switch c.reason {
-	case ReasonNoop, ReasonFree:
-		c.log.Debug("Nothing has changed that is handled.", "reason", c.reason)
-		if c.reason == ReasonNoop && (e.inProgress || c.baseOutdated) {
-			return c.runHandlers(&cause) // with no handlers: a change was taken back, whose records are to go, or a state is to be renewed
-		}
-		c.execution, e.pendingFlush, e.seen = nil, nil, nil // what was to be stored belonged to a cause that is over
-		return -1, c.change(nil)
-	}
-	return c.runHandlers(&cause)
+	return a
 }
 
-// finalizerGone reports whether the operator has removed the last finalizer of the object, and the object was not created anew since.
-func (c *cycle) finalizerGone() (bool, error) {
+// observeEvent notes what is known from the event and what is remembered of the object.
+func (c *cycle) observeEvent(s *snapshot) {
+	e, body := c.entry.state, c.event.Body
+	s.superseded, s.deleted, s.stopping = c.reactor.superseded(c.entry), c.event.Type == Deleted, c.reactor.handlers.Err() != nil
+	if s.superseded || s.deleted {
+		return
+	}
+	if body.deleting && !e.deleting { // which waits for nothing that was wrong before
+		e.deleting, e.pausedUntil, e.errors, e.conflicts = true, time.Time{}, 0, 0
+	}
+	if s.errorPause = time.Until(e.pausedUntil); s.errorPause <= 0 && !e.pausedUntil.IsZero() {
+		e.pausedUntil = time.Time{}
+		if e.errors > 0 { // otherwise it was for conflicts
+			c.log.Info("The pause after an error is over; the processing of the object goes on.")
+		}
+	}
+	p := &c.reactor.settings.Persistence
+	finalizers := body.Finalizers()
+	s.deleting, s.finalized = body.Deleting(), slices.Contains(finalizers, p.Finalizer)
+	s.legacy = slices.ContainsFunc(finalizers, func(f string) bool { return slices.Contains(p.LegacyFinalizers, f) })
+	s.released = e.goneVersion != "" && newerVersion(e.goneVersion, body.version)
+	s.recreated = e.goneVersion != "" && !s.released
+}
+
+// observeTasks has the daemons and timers of the object begin, or asks them to stop, and looks how write conflicts go on.
+func (c *cycle) observeTasks(s *snapshot) {
+	s.stage = tasksObserved
+	s.held = c.spawnTasks()
+	s.backoff = c.conflictBackoff()
+}
+
+// observeState compares the object with what was last handled of it.
+func (c *cycle) observeState(s *snapshot) {
+	s.stage = stateObserved
+	c.cause = Change{Object: c.object(c.event.Body)}
+	c.matchHandlers(&c.cause, s)
+	if !s.relevant {
+		return
+	}
 	e := c.entry
-	if e.goneVersion == "" || newerVersion(e.goneVersion, c.event.Body.version) {
-		return e.goneVersion != "", nil
+	if s.tooLarge = e.state.overflow != 0 && e.state.overflow == c.states.essence.digest(); s.tooLarge {
+		c.log.Debug("The state of the object is still too large to be stored.")
 	}
-	if _, err := c.get(c.known()); errors.Is(err, errGone) {
-		return true, err // the event was only late
+	if !s.tooLarge || s.deleting {
+		e.state.overflow = 0
 	}
-	e.goneVersion = ""
-	return false, nil
+	if s.outdated = c.outdated(); s.outdated {
+		s.awaited = e.last.expectedUntil - c.reactor.clock()
+		return
+	}
+	c.retrack()
+	s.stored, s.changed, s.storedOutdated = c.states.before != nil, !c.states.before.Equal(c.states.essence), c.states.storedOutdated
+	s.initial, s.resumes = e.listed && !e.last.handled, true
+	s.inProgress, s.deleteHandled = e.state.inProgress, e.state.deleteHandled
+}
+
+// act does what was decided. It returns after what time the object is due again, negative if only an event can change anything.
+func (c *cycle) act() (time.Duration, error) {
+	e, p := c.entry.state, &c.reactor.settings.Persistence
+	switch c.decided.kind {
+	case actionBackOff:
+		c.keepPatches()
+		return c.decided.wait, nil
+	case actionRemoveLegacy:
+		c.log.Debug("Removing the finalizers of an older operator.")
+		return -1, c.write(&Patch{removes: p.LegacyFinalizers})
+	case actionAddFinalizer:
+		c.log.Debug("Adding the finalizer, thus preventing the actual deletion.")
+		return -1, c.write(&Patch{adds: []string{p.Finalizer}})
+	case actionRemoveFinalizer:
+		c.log.Debug("Removing the finalizer, as there are no handlers that need it.")
+		return -1, c.write(&Patch{removes: []string{p.Finalizer}})
+	case actionSkip:
+		return -1, c.write(nil)
+	case actionAwait:
+		return c.decided.wait, c.write(nil)
+	case actionRefetch:
+		return c.refetch()
+	case actionUnchanged:
+		c.log.Debug("Nothing has changed that is handled.", "reason", c.decided.reason)
+		e.pendingFlush, e.seen = nil, nil // what was to be stored belonged to a cause that is over
+		return -1, c.write(nil)
+	case actionHandle:
+		return c.handle()
+	}
+	return -1, nil
 }
 
 // outdated reports whether the state is from before our own patch, which is not back yet.
@@ -393,30 +453,30 @@ func (c *cycle) outdated() bool {
 // refetch reads the newest state of the object, and lets the next cycle work on that. While the object cannot be read, its handlers wait for
 // the stream: what is known is from before our own patch, and they would be called again for what they have done.
 func (c *cycle) refetch() (time.Duration, error) {
-	known, timeout := c.known(), c.settings.Persistence.ConsistencyTimeout
+	known, timeout := c.known, c.reactor.settings.Persistence.ConsistencyTimeout
 	c.log.Debug("The own patch has not come back in time; the object is asked for.", "version", c.event.Body.version)
-	body, err := c.get(known)
-	c.entry.last.expectedUntil = c.clock() + timeout
+	body, err := c.sender.get(known)
+	c.entry.last.expectedUntil = c.reactor.clock() + timeout
 	switch {
 	case errors.Is(err, errGone):
 		c.entry.last.expected = ""
 		return -1, errGone
 	case err != nil:
 		c.warnUnreadable(err)
-		return timeout, c.change(nil)
+		return timeout, c.write(nil)
 	}
-	c.unreadable.Store(false)
+	c.reactor.unreadable.Store(false)
 	c.setKnown(known, body)
 	c.entry.last.expected = body.version // and what the stream shows of earlier states is outdated, too
-	return 0, c.change(nil)
+	return 0, c.write(nil)
 }
 
 // warnUnreadable warns that the objects of the resource cannot be read, once until one could be.
 func (c *cycle) warnUnreadable(err error) {
 	const message = "The object cannot be read, and the stream is late: handlers of such objects wait until it has caught up."
 	switch {
-	case c.requests.Err() != nil:
-	case c.unreadable.Swap(true):
+	case c.reactor.requests.Err() != nil:
+	case c.reactor.unreadable.Swap(true):
 		c.log.Debug(message, "error", err)
 	case StatusCode(err) == codeForbidden:
 		c.log.Warn(message+" Give the operator the permission to get "+c.served.resource.Name()+".", "error", err)
@@ -425,32 +485,28 @@ func (c *cycle) warnUnreadable(err error) {
 	}
 }
 
-// matchHandlers reports whether any handler of changes is interested in the object, and whether one of them needs
-// the finalizer.
-func (c *cycle) matchHandlers(cause *Change) (relevant, required bool) {
+// matchHandlers notes whether any handler of changes is for the object, and what these need.
+func (c *cycle) matchHandlers(cause *Change, s *snapshot) {
 	if len(c.served.changes) == 0 {
-		return false, false
+		return
 	}
 	c.compareWithBase()
-	cause.Old, cause.New = c.before.View(), c.essence.View()
+	cause.Old, cause.New = c.states.before.View(), c.states.essence.View()
 	for _, h := range c.served.changes {
 		if h.preMatches(cause) {
-			relevant = true
-			required = required || h.kind == kindDelete && !h.optional
-			c.optionalDelete = c.optionalDelete || h.kind == kindDelete && h.optional
+			s.matched(h)
 		}
 	}
-	return relevant, required
 }
 
 // compareWithBase reads what is tracked of the object, now and as it was last handled.
 func (c *cycle) compareWithBase() {
-	p := &c.settings.Persistence
+	p := &c.reactor.settings.Persistence
 	body := c.event.Body
-	if c.essence == nil {
-		c.essence = c.track(body)
+	if c.states.essence == nil {
+		c.states.essence = c.track(body)
 	}
-	if c.copied = p.copied(body); c.copied {
+	if c.states.copied = p.copied(body); c.states.copied {
 		c.log.Info("What is stored on the object is that of another one, which it is a copy of: it counts as new.")
 		return
 	}
@@ -459,14 +515,14 @@ func (c *cycle) compareWithBase() {
 		c.log.Warn("The stored last handled state is damaged: everything counts as changed.", "error", err)
 		before = &Essence{}
 	}
-	c.stored = before.bytes()
-	if u := c.entry.pendingFlush; u != nil && u.base != before.digest() {
+	c.states.stored = before.bytes()
+	if u := c.entry.state.pendingFlush; u != nil && u.base != before.digest() {
 		u.records, u.succeeded = nil, nil // the patch that has ended the handling took effect, though its answer was lost
 	}
 	if before == nil {
 		before = c.baseFromMemory()
 	}
-	c.before = dropOthers(before, body)
+	c.states.before = dropOthers(before, body)
 }
 
 // baseLossWindow is the time within which the last handled state vanishes if another controller resets the annotations as soon as they change. People who
@@ -480,22 +536,22 @@ func (c *cycle) baseFromMemory() *Essence {
 	if c.outdated() {
 		return nil // our own patch is not back
 	}
-	if !e.baseStripped && (e.last.baseStoredAt == 0 || c.clock()-e.last.baseStoredAt > baseLossWindow) {
+	if !e.state.baseStripped && (e.last.baseStoredAt == 0 || c.reactor.clock()-e.last.baseStoredAt > baseLossWindow) {
 		return nil
 	}
-	if !e.baseStripped {
+	if !e.state.baseStripped {
 		c.log.Warn("The last handled state was removed from the object right after it was stored. As long as the operator runs, the object counts as handled; " +
 			"after a restart it will be created again. Whoever resets its annotations should keep those of others.")
-		e.baseStripped = true
+		e.state.baseStripped = true
 	}
-	if c.essence.digest() == e.last.baseDigest {
-		return c.essence
+	if c.states.essence.digest() == e.last.baseDigest {
+		return c.states.essence
 	}
 	return &Essence{}
 }
 
 // track returns what is tracked of an object.
-func (c *cycle) track(body *Body) *Essence { return c.served.track(body, c.settings) }
+func (c *cycle) track(body *Body) *Essence { return c.served.track(body, c.reactor.settings) }
 
 // track returns what is tracked of an object.
 func (r *resolved) track(body *Body, s *Settings) *Essence {
@@ -509,26 +565,15 @@ func (c *cycle) retrack() {
 	if c.entry.last.trackingCurrent {
 		return
 	}
-	if c.before != nil && !c.before.Equal(c.essence) {
-		p := &c.settings.Persistence
+	if c.states.before != nil && !c.states.before.Equal(c.states.essence) {
+		p := &c.reactor.settings.Persistence
 		now := p.trackingOf(c.served.fields)
-		c.baseOutdated = p.tracked(c.event.Body, c.stored, c.before, now).explains(now, c.before, c.essence)
+		c.states.storedOutdated = p.tracked(c.event.Body, c.states.stored, c.states.before, now).explains(now, c.states.before, c.states.essence)
 	}
-	if c.entry.last.trackingCurrent = !c.baseOutdated; c.baseOutdated {
+	if c.entry.last.trackingCurrent = !c.states.storedOutdated; c.states.storedOutdated {
 		c.log.Debug("The last handled state differs only in the fields that are tracked, and is renewed.")
-		c.before = c.essence
+		c.states.before = c.states.essence
 	}
-}
-
-// detectCause finds the reason of the cause, and what earlier cycles of its handling have left.
-func (c *cycle) detectCause() {
-	initial := c.entry.listed && !c.entry.last.handled
-	c.retrack()
-	c.reason, initial = detectReason(c.event.Type, c.event.Body, c.settings.Persistence.Finalizer, c.before, c.essence, initial)
-	if c.reason == ReasonFree && c.optionalDelete && !c.entry.deleteHandled {
-		c.reason = ReasonDelete // another client holds the object, so there is time for handlers that need not hold it
-	}
-	c.execution = &execution{cycle: c, initial: initial, body: c.event.Body}
 }
 
 func valueOf(e *Essence) any {
@@ -546,40 +591,40 @@ var reasonNames = map[Reason]string{
 	ReasonCreate: "creation", ReasonUpdate: "updating", ReasonDelete: "deletion", ReasonResume: "resuming",
 }
 
-// runHandlers runs the handlers of the cause and sends what they leave.
-func (c *cycle) runHandlers(cause *Change) (time.Duration, error) {
-	e := c.execution
-	c.prepareHandling(cause)
-	superseded := c.collectHandlers(cause)
-	if c.reason == ReasonNoop {
+// handle calls the handlers of the cause and sends what they leave.
+func (c *cycle) handle() (time.Duration, error) {
+	cause, e := &c.cause, c.entry
+	c.prepareHandling()
+	superseded := c.collectHandlers()
+	if c.decided.reason == ReasonNoop {
 		superseded = nil
 	}
 	for _, reason := range []Reason{ReasonCreate, ReasonUpdate, ReasonResume, ReasonDelete} {
 		if t := superseded[reason]; t != nil {
-			cause.Logger.Info(fmt.Sprintf("%s is superseded by the %s: %d succeeded; %d failed; %d unfinished.", reasonTitles[reason], reasonNames[c.reason], t.succeeded, t.failed, t.unfinished))
+			cause.Logger.Info(fmt.Sprintf("%s is superseded by the %s: %d succeeded; %d failed; %d unfinished.", reasonTitles[reason], reasonNames[c.decided.reason], t.succeeded, t.failed, t.unfinished))
 		}
 	}
-	if top := e.top(); len(top) > 0 {
-		cause.Logger.Debug(reasonTitles[c.reason]+" is in progress.", "body", cause.Resource.loggable(c.event.Body))
-		if c.reason == ReasonUpdate {
+	if top := c.topHandlers(); len(top) > 0 {
+		cause.Logger.Debug(reasonTitles[c.decided.reason]+" is in progress.", "body", cause.Resource.loggable(c.event.Body))
+		if c.decided.reason == ReasonUpdate {
 			cause.Logger.Debug("The differences are these.", "diff", cause.Resource.loggable(lazyDiff(cause.diff)))
 		}
-		c.entry.inProgress = true
-		if c.entry.pendingFlush != nil {
-			c.planFlush(max(c.settings.Execution.FlushAfter, time.Second))
+		e.state.inProgress = true
+		if e.state.pendingFlush != nil {
+			c.planFlush(max(c.reactor.settings.Execution.FlushAfter, time.Second))
 		}
-		e.run(c.handlers, top)
+		c.runGroup(c.reactor.handlers, top)
 	}
-	c.stopTimer()
-	if err := e.failure(); err != nil {
+	c.stopFlush()
+	if err := c.flushFailure(); err != nil {
 		return 0, err
 	}
-	done, wait := e.done(time.Now())
+	done, wait := c.handlersDone(time.Now())
 	if !done {
 		return c.postpone(wait)
 	}
-	if c.reason == ReasonDelete && len(c.served.tasks) > 0 && !c.daemons.waitIdle(c.entry, c.settings.Background.InstantExitTimeout) {
-		c.entry.pendingFlush = nil
+	if c.decided.reason == ReasonDelete && len(c.served.tasks) > 0 && !c.reactor.daemons.waitIdle(e, c.reactor.settings.Background.InstantExitTimeout) {
+		e.state.pendingFlush = nil
 		return -1, c.flush(false) // the end of the last task will wake the object
 	}
 	storesBase := c.storesBase()
@@ -589,18 +634,18 @@ func (c *cycle) runHandlers(cause *Change) (time.Duration, error) {
 		}
 		return 0, err
 	}
-	if top := e.top(); len(top) > 0 {
+	if top := c.topHandlers(); len(top) > 0 {
 		succeeded, failed := c.count()
-		cause.Logger.Info(fmt.Sprintf("%s is processed: %d succeeded; %d failed.", reasonTitles[c.reason], succeeded, failed))
+		cause.Logger.Info(fmt.Sprintf("%s is processed: %d succeeded; %d failed.", reasonTitles[c.decided.reason], succeeded, failed))
 	}
-	if c.reason == ReasonDelete {
+	if c.decided.reason == ReasonDelete {
 		c.log.Debug("Removing the finalizer, thus allowing the actual deletion.")
 	}
 	if storesBase {
-		c.entry.last.baseDigest, c.entry.last.baseStoredAt = c.base().digest(), c.clock()
+		e.last.baseDigest, e.last.baseStoredAt = c.handledState().digest(), c.reactor.clock()
 	}
-	c.entry.last.handled, c.entry.deleteHandled, c.entry.inProgress, c.entry.pendingFlush, c.entry.seen = true, c.reason == ReasonDelete, false, nil, nil
-	if c.reason != ReasonDelete && c.known().version == c.event.Body.version { // an object that goes has had its finalizer removed
+	e.last.handled, e.state.deleteHandled, e.state.inProgress, e.state.pendingFlush, e.state.seen = true, c.decided.reason == ReasonDelete, false, nil, nil
+	if c.decided.reason != ReasonDelete && c.known.version == c.event.Body.version { // an object that goes has had its finalizer removed
 		c.log.Debug("The handling is over, and there was nothing to store; the next change is awaited.")
 	}
 	return -1, nil
@@ -608,52 +653,57 @@ func (c *cycle) runHandlers(cause *Change) (time.Duration, error) {
 
 // postpone stores the progress of handlers that are not all finished. It returns when they are to be called again.
 func (c *cycle) postpone(wait time.Duration) (time.Duration, error) {
-	attempted := c.execution.attempts > 0
-	if !attempted && c.handlers.Err() != nil {
+	attempted := c.progress.attempts > 0
+	if !attempted && c.reactor.handlers.Err() != nil {
 		return -1, nil // what the end of the operator has cut off leaves nothing behind
 	}
-	if !attempted && c.superseded(c.entry) {
+	if !attempted && c.reactor.superseded(c.entry) {
 		c.savePending()
 		return -1, nil // nor does a pause
 	}
 	if err := c.flush(false); err != nil {
 		return 0, err
 	}
-	c.entry.pendingFlush, c.entry.seen = nil, c.seen
+	c.entry.state.pendingFlush, c.entry.state.seen = nil, c.states.seen
 	if !attempted && wait <= 0 { // a lifecycle that chooses nothing is not to be called in a loop
 		wait = time.Second
 	}
 	return wait, nil
 }
 
-// prepareHandling tells the execution its cause, and what is still to be sent.
-func (c *cycle) prepareHandling(cause *Change) {
-	e := c.execution
-	e.cause, e.registered, e.patches, c.eventPatches = *cause, c.served.changes, c.eventPatches, nil
-	if u := c.entry.pendingFlush; u != nil {
-		e.succeeded = slices.Clone(u.succeeded)
+// prepareHandling notes the cause, and what is still to be sent.
+func (c *cycle) prepareHandling() {
+	cause := &c.cause
+	cause.Reason, cause.Logger = c.decided.reason, postedLogger(c.log, c.event.Body.Reference(), c.reactor.events)
+	cause.Old, cause.New = c.states.before.View(), c.states.essence.View()
+	cause.diff = sync.OnceValue(func() Diff { return diffJSON(valueOf(c.states.before), valueOf(c.states.essence)) })
+	if u := c.entry.state.pendingFlush; u != nil {
+		c.writes.succeeded = slices.Clone(u.succeeded)
 	}
-	for _, p := range e.patches {
-		e.unapplied = append(e.unapplied, p.patch)
+	c.writes.body = c.event.Body
+	for _, p := range c.writes.patches {
+		c.writes.unapplied = append(c.writes.unapplied, p.patch)
 	}
 }
 
 // loadProgress returns the record of a handler, nil if there is none.
 func (c *cycle) loadProgress(id HandlerID) (*ProgressRecord, error) {
-	if u := c.entry.pendingFlush; u != nil && u.records[id] != nil {
+	if u := c.entry.state.pendingFlush; u != nil && u.records[id] != nil {
 		return u.records[id], nil
 	}
-	if c.copied {
+	if c.states.copied {
 		return nil, nil
 	}
-	return c.settings.Persistence.ProgressStorage.Fetch(id, c.event.Body)
+	return c.reactor.settings.Persistence.ProgressStorage.Fetch(id, c.event.Body)
 }
 
 // interrupted reports whether something newer waits than the echoes of the operator's own patches.
-func (c *cycle) interrupted() bool { return c.queue.hasNewer(c.entry, c.known().version) }
+func (c *cycle) interrupted() bool {
+	return c.reactor.queue.hasNewer(c.entry, c.knownBody().version)
+}
 
 // setRunning notes the handler that runs now, "" for none.
-func (c *cycle) setRunning(id HandlerID) { c.queue.setRunning(c.entry, id) }
+func (c *cycle) setRunning(id HandlerID) { c.reactor.queue.setRunning(c.entry, id) }
 
 // handlerCounts counts handlers by how far they have come.
 type handlerCounts struct{ succeeded, failed, unfinished int }
@@ -672,11 +722,11 @@ func (h *handlerCounts) add(r *ProgressRecord) {
 // listen has a function called when an event makes what the handlers were called for a thing of the past, until what it returns is called.
 // Whether it does is found out on a goroutine of the object's own, because functions of users have a say in it.
 func (c *cycle) listen(onSuperseded func()) (stop func()) {
-	handled, stopped := c.essence.bytes(), make(chan struct{})
+	handled, stopped := c.states.essence.bytes(), make(chan struct{})
 	var tasks sync.WaitGroup
 	tasks.Go(func() {
 		for {
-			events, arrived := c.queue.pendingEvents(c.entry)
+			events, arrived := c.reactor.queue.pendingEvents(c.entry)
 			outdated := false
 			err := safecall.Do(func() error {
 				outdated = slices.ContainsFunc(events, func(ev RawEvent) bool { return c.outdates(ev, handled) })
@@ -711,22 +761,22 @@ func (c *cycle) outdates(ev RawEvent, handled []byte) bool {
 		return true
 	}
 	now := c.track(body)
-	return !now.Equal(&Essence{raw: handled}) && !now.Equal(c.track(c.execution.bodyNow()))
+	return !now.Equal(&Essence{raw: handled}) && !now.Equal(c.track(c.bodyNow()))
 }
 
 // collectHandlers finds the handlers of the cause, and those whose records are only to be cleaned up. It returns the
 // reasons of older causes that this one supersedes, with how far they had come.
-func (c *cycle) collectHandlers(cause *Change) (superseded map[Reason]*handlerCounts) {
-	e, now := c.execution, time.Now()
-	c.purge = c.purge || c.copied
+func (c *cycle) collectHandlers() (superseded map[Reason]*handlerCounts) {
+	now := time.Now()
+	c.progress.purge = c.progress.purge || c.states.copied
 	saved := c.savedState()
-	if e.unseen = c.unseen(saved); e.unseen != nil {
+	if c.states.unseen = c.unseen(saved); c.states.unseen != nil {
 		c.renewSubs(now)
 	}
 	collected := make(map[HandlerID]bool)
 	note := func(p *progress) {
 		collected[p.handler.id] = true
-		if foreign := p.stored && p.purpose != "" && p.purpose != c.reason; foreign {
+		if foreign := p.stored && p.purpose != "" && p.purpose != c.decided.reason; foreign {
 			if superseded == nil {
 				superseded = make(map[Reason]*handlerCounts)
 			}
@@ -734,34 +784,34 @@ func (c *cycle) collectHandlers(cause *Change) (superseded map[Reason]*handlerCo
 				superseded[p.purpose] = &handlerCounts{}
 			}
 			superseded[p.purpose].add(p.storedRecord())
-			c.purge = c.purge || !p.selected
+			c.progress.purge = c.progress.purge || !p.selected
 		}
 	}
-	for _, h := range selectHandlers(c.served.changes, cause, e.initial) {
-		note(e.add(h, nil, true, now))
+	for _, h := range selectHandlers(c.served.changes, &c.cause, c.decided.initial) {
+		note(c.addProgress(h, nil, true, now))
 	}
 	for _, h := range c.served.changes {
 		if collected[h.id] {
 			continue
 		}
 		if record, err := c.loadProgress(h.id); err == nil && record != nil {
-			note(e.add(h, nil, false, now))
+			note(c.addProgress(h, nil, false, now))
 		}
 	}
 	switch {
-	case saved == nil || e.unseen != nil:
+	case saved == nil || c.states.unseen != nil:
 	case saved.essence == nil: // only the digest is known, which is that of the object
-		c.seen = &handlingState{essence: c.essence, base: saved.base, since: saved.since}
+		c.states.seen = &handlingState{essence: c.states.essence, base: saved.base, since: saved.since}
 	default:
-		c.seen = saved
+		c.states.seen = saved
 	}
 	return superseded
 }
 
 // count returns how many handlers of the cause have succeeded and failed.
 func (c *cycle) count() (succeeded, failed int) {
-	for _, p := range c.execution.all {
-		if p.parent == nil && (p.selected || p.purpose == c.reason || p.purpose == "") {
+	for _, p := range c.progress.all {
+		if p.parent == nil && (p.selected || p.purpose == c.decided.reason || p.purpose == "") {
 			if p.record.Success {
 				succeeded++
 			} else if p.record.Failure {

@@ -21,12 +21,19 @@ const (
 	maxTrackedFields   = 16
 )
 
+// cycleConflict is what a cycle knows of write conflicts.
+type cycleConflict struct {
+	first   bool // whether no handling was under way
+	recent  bool // whether our last patch was not long ago
+	counted bool // whether the cycle has changed again what it had changed before
+}
+
 // conflictBackoff returns how long the handling of the object is put off because of a write conflict.
 func (c *cycle) conflictBackoff() time.Duration {
-	w := c.entry.conflict
+	w := c.entry.state.conflict
 	switch {
 	case w.remaining() == 0:
-		if c.entry.conflict = nil; w.backoff > 0 {
+		if c.entry.state.conflict = nil; w.backoff > 0 {
 			c.log.Info("The fields of the object are not changed again and again any more.")
 		}
 	case w != nil && !c.event.Body.deleting:
@@ -37,26 +44,26 @@ func (c *cycle) conflictBackoff() time.Duration {
 
 // wasPatchedRecently reports whether the operator has changed more of the object lately than what it keeps there itself.
 func (c *cycle) wasPatchedRecently() bool {
-	return c.entry.last.changedByUs && c.clock()-c.entry.last.expectedUntil < conflictWindow-c.settings.Persistence.ConsistencyTimeout
+	return c.entry.last.changedByUs && c.reactor.clock()-c.entry.last.expectedUntil < conflictWindow-c.reactor.settings.Persistence.ConsistencyTimeout
 }
 
 // detectConflict checks whether what was just changed had been changed back, or was changed because of our own change.
 func (c *cycle) detectConflict(before *Body, patches []*handlerPatch, sent *Patch) {
-	e, settings := c.entry, &c.settings.Queueing
+	e, settings := c.entry, &c.reactor.settings.Queueing
 	e.last.changedByUs = e.last.changedByUs || len(patches) > 0 || e.last.handled // the first finalizer is nothing special
-	w := e.conflict
+	w := e.state.conflict
 	if w == nil {
-		if !c.patchedRecently || settings.FightRounds <= 0 {
+		if !c.conflict.recent || settings.FightRounds <= 0 {
 			return
 		}
 		w = &writeConflict{last: time.Now()}
-		e.conflict = w
+		e.state.conflict = w
 	}
 	if len(w.written) > maxTrackedFields || w.written == nil {
 		w.written = make(map[string]uint64)
 	}
-	old, now := c.conflictFields(before), c.conflictFields(c.known())
-	flapping := digestJSON(old) == w.writtenDigest && (c.firstCycle || slices.ContainsFunc(patches, func(p *handlerPatch) bool { return !p.change }))
+	old, now := c.conflictFields(before), c.conflictFields(c.knownBody())
+	flapping := digestJSON(old) == w.writtenDigest && (c.conflict.first || slices.ContainsFunc(patches, func(p *handlerPatch) bool { return !p.change }))
 	w.writtenDigest = digestJSON(now)
 	foreign := false
 	var conflicting Diff
@@ -81,10 +88,10 @@ func (c *cycle) detectConflict(before *Body, patches []*handlerPatch, sent *Patc
 		}
 		w.written[strings.Join(item.Path, "\x00")] = digestJSON(item.New)
 	}
-	if len(conflicting) == 0 || c.conflictCounted { // handlers may change a field several times in one cycle
+	if len(conflicting) == 0 || c.conflict.counted { // handlers may change a field several times in one cycle
 		return
 	}
-	c.conflictCounted, w.last = true, time.Now()
+	c.conflict.counted, w.last = true, time.Now()
 	if w.rounds++; w.rounds > settings.FightRounds {
 		w.backoff = min(max(2*w.backoff, minConflictBackoff), settings.FightPause)
 	}
@@ -110,7 +117,7 @@ func (p *Patch) touches(path []string) bool {
 
 // conflictFields returns what of the object does not belong to the framework, and the finalizers.
 func (c *cycle) conflictFields(body *Body) map[string]any {
-	fields := essenceOf(body, []FieldPath{"status"}, &c.settings.Persistence).Map()
+	fields := essenceOf(body, []FieldPath{"status"}, &c.reactor.settings.Persistence).Map()
 	fields["metadata.finalizers"] = body.Get("metadata.finalizers")
 	return fields
 }
@@ -135,9 +142,9 @@ func (c *cycle) reportConflict(before *Body, conflicting Diff, foreign bool) {
 	if r := c.served.resource; r.Group != "" || r.Plural != "secrets" {
 		values = conflicting
 	}
-	c.meter.Add(metrics.WriteConflicts, 1)
+	c.reactor.meter.Add(metrics.WriteConflicts, 1)
 	c.log.Warn(text, "differences", values)
-	c.events.post(levelWarning, before.Reference(), EventWarning, reason, text)
+	c.reactor.events.post(levelWarning, before.Reference(), EventWarning, reason, text)
 }
 
 // coalesce joins the patches of the same handler of raw events that follow each other, so that those which wait do not pile up.
@@ -157,10 +164,10 @@ func coalesce(patches []*handlerPatch) (all []*handlerPatch) {
 // state is handled again after the pause (CH-T3, CH-T4).
 func (c *cycle) throttle(err error) result {
 	e := c.entry
-	if c.requests.Err() != nil {
+	if c.reactor.requests.Err() != nil {
 		return result{}
 	}
-	delays := c.settings.Queueing.ErrorDelays
+	delays := c.reactor.settings.Queueing.ErrorDelays
 	if conflict := (*conflictError)(nil); errors.As(err, &conflict) {
 		return c.retryConflict(err)
 	}
@@ -168,11 +175,11 @@ func (c *cycle) throttle(err error) result {
 		c.log.Error("The processing of the object has failed and will be repeated with its next event.", "error", err)
 		return result{}
 	}
-	delay := delays[min(e.errors, len(delays)-1)]
-	e.errors++
-	e.pausedUntil = time.Now().Add(delay)
+	delay := delays[min(e.state.errors, len(delays)-1)]
+	e.state.errors++
+	e.state.pausedUntil = time.Now().Add(delay)
 	c.log.Error(fmt.Sprintf("The processing of the object has failed and will be repeated in %s.", delay), "error", err)
-	return result{requeue: true, requeueAfter: delay, body: c.known()}
+	return result{requeue: true, requeueAfter: delay, body: c.knownBody()}
 }
 
 // manyConflicts is how many conflicts in a row lead to a warning.
@@ -183,16 +190,16 @@ const manyConflicts = 5
 func (c *cycle) retryConflict(err error) result {
 	e := c.entry
 	delay := time.Duration(0)
-	if e.conflicts > 0 {
-		delay = backoffDelay(e.conflicts - 1)
-		e.pausedUntil = time.Now().Add(delay)
+	if e.state.conflicts > 0 {
+		delay = backoffDelay(e.state.conflicts - 1)
+		e.state.pausedUntil = time.Now().Add(delay)
 	}
-	if e.conflicts++; e.conflicts == manyConflicts {
-		c.log.Warn(fmt.Sprintf("Another client changed the object before it could be patched, %d times in a row; it is patched less and less often.", e.conflicts), "error", err)
+	if e.state.conflicts++; e.state.conflicts == manyConflicts {
+		c.log.Warn(fmt.Sprintf("Another client changed the object before it could be patched, %d times in a row; it is patched less and less often.", e.state.conflicts), "error", err)
 	} else {
 		c.log.Debug("Another client changed the object meanwhile; its newest state is awaited.", "error", err)
 	}
-	return result{requeue: true, requeueAfter: delay, body: c.known()}
+	return result{requeue: true, requeueAfter: delay, body: c.knownBody()}
 }
 
 // backoffDelay is how long to wait before something is tried again that has failed so often before.

@@ -208,8 +208,8 @@ func (w *prefilterPair) compare(t *testing.T, what string, event EventType, body
 	if w.calls > 0 || w.requests > 0 || r.requeue || r.blocked {
 		t.Fatalf("%s: settled at a glance, but there are %d calls and %d requests (%+v): %s", what, w.calls, w.requests, r, body.raw)
 	}
-	if e.last.handled != (v == unchanged && initial) || e.last.trackingCurrent != (v == unchanged) || !e.idle() {
-		t.Fatalf("%s: the glance finds %d, but the cycle leaves handled %t, tracked %t, idle %t: %s", what, v, e.last.handled, e.last.trackingCurrent, e.idle(), body.raw)
+	if e.last.handled != (v == unchanged && initial) || e.last.trackingCurrent != (v == unchanged) || !e.state.idle() {
+		t.Fatalf("%s: the glance finds %d, but the cycle leaves handled %t, tracked %t, idle %t: %s", what, v, e.last.handled, e.last.trackingCurrent, e.state.idle(), body.raw)
 	}
 	return true
 }
@@ -299,7 +299,7 @@ func TestEventsAtRest(t *testing.T) {
 	}
 	event()
 	e := w.queue.entries["u"]
-	if e == nil || e.objectState != nil || e.name != "n" || e.namespace.name != "ns" {
+	if e == nil || e.state != nil || e.name != "n" || e.namespace.name != "ns" {
 		t.Fatalf("the object is %+v", e)
 	}
 	if n := testing.AllocsPerRun(100, event); n > 4 {
@@ -356,10 +356,10 @@ func TestPrefilterWaits(t *testing.T) {
 		{name: "the operator has a memo to copy", before: func(w *prefilterPair) { w.memo.Store("a", 1) }},
 		{name: "the operator pauses", before: func(w *prefilterPair) { w.pauser.Block("x", true) }},
 		{name: "it is deleted", before: func(w *prefilterPair) {}, t: Deleted},
-		{name: "a handler runs", before: func(w *prefilterPair) { w.known().working = true }, stays: true},
-		{name: "something is left to be sent", before: func(w *prefilterPair) { w.known().pendingFlush = &pendingFlush{} }, stays: true},
-		{name: "a pause is not over", before: func(w *prefilterPair) { w.known().errors = 1 }, stays: true},
-		{name: "it is remembered", before: func(w *prefilterPair) { w.known().memory.get() }, stays: true},
+		{name: "a handler runs", before: func(w *prefilterPair) { w.known().state.working = true }, stays: true},
+		{name: "something is left to be sent", before: func(w *prefilterPair) { w.known().state.pendingFlush = &pendingFlush{} }, stays: true},
+		{name: "a pause is not over", before: func(w *prefilterPair) { w.known().state.errors = 1 }, stays: true},
+		{name: "it is remembered", before: func(w *prefilterPair) { w.known().state.memory.get() }, stays: true},
 		{name: "our own patch comes back", before: func(w *prefilterPair) { w.known().last.expected = "5" }, want: true},
 		{name: "our own patch is not back", before: func(w *prefilterPair) { w.known().last.expected = "6" }, stays: true},
 		{name: "it was seen already", before: func(w *prefilterPair) { w.known().version = "5" }, want: true, stays: true},
@@ -377,7 +377,7 @@ func TestPrefilterWaits(t *testing.T) {
 				t.Errorf("it is settled: %t, want %t", got, tt.want)
 			}
 			e := w.queue.entries["u"]
-			if stays := e != nil && e.objectState != nil; stays != tt.stays {
+			if stays := e != nil && e.state != nil; stays != tt.stays {
 				t.Errorf("the object has something under way: %t, want %t", stays, tt.stays)
 			}
 			if tt.want && (e.version != "5" || e.listing != 3) {

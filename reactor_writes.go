@@ -3,8 +3,8 @@ package kopf
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/kopf-go/kopf/internal/jsonpatch"
@@ -15,56 +15,78 @@ import (
 // state and the finalizer, in as few requests as it takes. It runs on the goroutine of the object's worker, and
 // on that of the timer that stores what has finished while another handler runs.
 
+// cycleWrites is what a cycle has still to send.
+type cycleWrites struct {
+	patches   []*handlerPatch // in the order of the calls
+	deferred  []*handlerPatch // of handlers of raw events, which could not be stored
+	body      *Body           // the object with the patches applied, but for the following
+	unapplied []*Patch
+	succeeded []HandlerID // whose success is to be logged when it is stored
+	failure   error       // why the last flush between two handlers has failed; nil again when a later one has not
+}
+
+// plannedFlush stores what has finished while another handler runs.
+type plannedFlush struct {
+	timer    *time.Timer    // nil if none is planned
+	timers   sync.WaitGroup // those planned or under way
+	stopped  bool           // whether none may be planned: the worker sends what is left
+	failures int            // in a row
+}
+
 // flushLater plans to store what has finished, so that a crash repeats little of it. If storing has just failed, it does not wait: nothing
 // more is begun before it is known whether anything can be stored.
 func (c *cycle) flushLater() {
-	c.timing.Lock()
-	failing := c.failures > 0
-	c.timing.Unlock()
+	c.mu.Lock()
+	failing := c.planned.failures > 0
+	c.mu.Unlock()
 	if failing {
 		c.flushBetween()
 	} else {
-		c.planFlush(c.settings.Execution.FlushAfter)
+		c.planFlush(c.reactor.settings.Execution.FlushAfter)
 	}
 }
 
 // flushBetween stores what has finished between two handlers, and stops the handling if it fails.
 func (c *cycle) flushBetween() {
+	c.stopFlush()
+	c.mu.Lock()
+	c.planned.stopped = false
+	c.mu.Unlock()
 	err := c.tryFlush()
-	c.execution.mu.Lock()
-	c.execution.broken = err
-	c.execution.mu.Unlock()
+	c.mu.Lock()
+	c.writes.failure = err
+	c.mu.Unlock()
 }
 
 // planFlush plans a flush, unless one is planned. One that fails is planned again, after growing pauses, for as long as handlers run.
 func (c *cycle) planFlush(after time.Duration) {
-	c.timing.Lock()
-	defer c.timing.Unlock()
-	if c.timer != nil || c.flushed {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.planned.timer != nil || c.planned.stopped {
 		return
 	}
-	c.timers.Add(1)
-	c.timer = time.AfterFunc(after, c.flushNow)
+	c.planned.timers.Add(1)
+	c.planned.timer = time.AfterFunc(after, c.flushNow)
 }
 
 // flushNow is a planned flush.
 func (c *cycle) flushNow() {
-	defer c.timers.Done()
-	c.timing.Lock()
-	c.timer = nil
-	c.timing.Unlock()
+	defer c.planned.timers.Done()
+	c.mu.Lock()
+	c.planned.timer = nil
+	c.mu.Unlock()
 	c.tryFlush()
 }
 
 // tryFlush stores what has finished so far, and plans to do so again if it fails.
 func (c *cycle) tryFlush() error {
 	err := c.flush(false)
-	c.timing.Lock()
-	pause := backoffDelay(c.failures)
-	if c.failures++; err == nil {
-		c.failures = 0
+	c.mu.Lock()
+	pause := backoffDelay(c.planned.failures)
+	if c.planned.failures++; err == nil {
+		c.planned.failures = 0
 	}
-	c.timing.Unlock()
+	c.mu.Unlock()
 	if err == nil || errors.Is(err, errGone) {
 		return err
 	}
@@ -75,28 +97,28 @@ func (c *cycle) tryFlush() error {
 	return err
 }
 
-// stopTimer calls the planned flush off, or waits for the one under way. None is planned after it.
-func (c *cycle) stopTimer() {
-	c.timing.Lock()
-	if c.timer != nil && c.timer.Stop() {
-		c.timers.Done()
+// stopFlush calls the planned flush off, or waits for the one under way, so that there is one at a time.
+func (c *cycle) stopFlush() {
+	c.mu.Lock()
+	if c.planned.timer != nil && c.planned.timer.Stop() {
+		c.planned.timers.Done()
 	}
-	c.timer, c.flushed = nil, true
-	c.timing.Unlock()
-	c.timers.Wait()
+	c.planned.timer, c.planned.stopped = nil, true
+	c.mu.Unlock()
+	c.planned.timers.Wait()
 }
 
-// change sends the patches that no handling is concerned with, together with what the framework changes itself, which may be nil.
-func (c *cycle) change(own *Patch) error {
+// write sends the patches that no handling is concerned with, together with what the framework changes itself, which may be nil.
+func (c *cycle) write(own *Patch) error {
 	if own == nil {
 		own = &Patch{}
 	}
-	patches := c.eventPatches
+	patches := c.writes.patches
 	err := c.send(patches, own)
 	switch {
 	case refusesPart(err) && slices.ContainsFunc(patches, (*handlerPatch).isOpen):
 		if err = c.sendEach(patches); err == nil {
-			if err = c.request(own); err == nil {
+			if _, err = c.request(own); err == nil {
 				err = firstRefusal(patches)
 			}
 		}
@@ -108,8 +130,8 @@ func (c *cycle) change(own *Patch) error {
 	}
 	c.logStored(patches, nil)
 	c.collectDeferred(patches)
-	if c.eventPatches = nil; c.entry.pendingFlush != nil {
-		c.entry.pendingFlush.patches = nil
+	if c.writes.patches = nil; c.entry.state.pendingFlush != nil {
+		c.entry.state.pendingFlush.patches = nil
 	}
 	return nil
 }
@@ -119,18 +141,16 @@ func (c *cycle) logStored(patches []*handlerPatch, changes []HandlerID) {
 	for _, p := range patches {
 		if p.succeeded && p.refusal == nil {
 			p.succeeded = false
-			logOutcome(c.handlers, c.log, "Handler", p.id, outcome{final: true}, nil)
+			logOutcome(c.reactor.handlers, c.log, "Handler", p.id, outcome{final: true}, nil)
 		}
 	}
 	for _, id := range changes {
-		logOutcome(c.handlers, c.execution.cause.Logger, "Handler", id, outcome{final: true}, nil)
+		logOutcome(c.reactor.handlers, c.cause.Logger, "Handler", id, outcome{final: true}, nil)
 	}
 }
 
 // flush sends what has finished so far, and cleans up if the handling is over.
 func (c *cycle) flush(ending bool) error {
-	c.sending.Lock()
-	defer c.sending.Unlock()
 	var patches []*handlerPatch
 	var succeeded []HandlerID
 	err := safecall.Do(func() error { // storages can be users', and this can be the goroutine of a timer
@@ -157,20 +177,20 @@ func (c *cycle) flush(ending bool) error {
 
 // finishFlush notes how a flush has ended, and returns those of the handlers that have succeeded whose patches were not refused.
 func (c *cycle) finishFlush(patches []*handlerPatch, succeeded []HandlerID, err error) []HandlerID {
-	e := c.execution
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if err != nil {
 		return nil
 	}
-	c.purge, e.broken = false, nil
-	e.patches = e.patches[len(patches):]
-	e.body, e.unapplied = c.known(), nil
-	for _, p := range e.patches {
-		e.unapplied = append(e.unapplied, p.patch)
+	w := &c.writes
+	c.progress.purge, w.failure = false, nil
+	w.patches = w.patches[len(patches):]
+	w.body, w.unapplied = c.known, nil
+	for _, p := range w.patches {
+		w.unapplied = append(w.unapplied, p.patch)
 	}
-	succeeded = slices.DeleteFunc(succeeded, func(id HandlerID) bool { return !slices.Contains(e.succeeded, id) })
-	e.succeeded = slices.DeleteFunc(e.succeeded, func(id HandlerID) bool { return slices.Contains(succeeded, id) })
+	succeeded = slices.DeleteFunc(succeeded, func(id HandlerID) bool { return !slices.Contains(w.succeeded, id) })
+	w.succeeded = slices.DeleteFunc(w.succeeded, func(id HandlerID) bool { return slices.Contains(succeeded, id) })
 	return succeeded
 }
 
@@ -181,7 +201,7 @@ func (c *cycle) sendEach(patches []*handlerPatch) error {
 		if p.patch.Empty() {
 			continue
 		}
-		err := c.request(p.patch)
+		_, err := c.request(p.patch)
 		var refused *patchRefusedError
 		switch {
 		case err == nil:
@@ -204,11 +224,11 @@ func (c *cycle) sendEach(patches []*handlerPatch) error {
 func (c *cycle) sendRecords(patches []*handlerPatch, ending bool) error {
 	refusal := firstRefusal(patches)
 	waiting := slices.ContainsFunc(patches, func(p *handlerPatch) bool { return p.change && p.refusals == 1 && p.refusal != nil })
-	if refusal != nil && (waiting || !ending || c.reason != ReasonDelete) {
+	if refusal != nil && (waiting || !ending || c.decided.reason != ReasonDelete) {
 		return refusal
 	}
 	_, own, _ := c.outgoing(ending)
-	if err := c.request(own); err != nil || refusal == nil {
+	if _, err := c.request(own); err != nil || refusal == nil {
 		return err
 	}
 	for _, p := range patches {
@@ -216,9 +236,9 @@ func (c *cycle) sendRecords(patches []*handlerPatch, ending bool) error {
 			continue
 		}
 		c.log.Error(fmt.Sprintf("The patch of handler '%s' could not be stored before the end of the object, and is dropped.", p.id), "error", p.refusal)
-		c.execution.mu.Lock()
-		c.execution.succeeded = slices.DeleteFunc(c.execution.succeeded, func(id HandlerID) bool { return id == p.id && p.change })
-		c.execution.mu.Unlock()
+		c.mu.Lock()
+		c.writes.succeeded = slices.DeleteFunc(c.writes.succeeded, func(id HandlerID) bool { return id == p.id && p.change })
+		c.mu.Unlock()
 		p.patch, p.refusal, p.succeeded = &Patch{}, nil, false
 	}
 	return nil
@@ -258,16 +278,16 @@ func (c *cycle) deferEventPatches(err error, patches []*handlerPatch) bool {
 func (c *cycle) collectDeferred(patches []*handlerPatch) {
 	for _, p := range patches {
 		if p.refusal != nil {
-			c.deferred = append(c.deferred, p)
+			c.writes.deferred = append(c.writes.deferred, p)
 		}
 	}
 }
 
 // failRefused fails the handler of a part that the API server does not take, in this handling or in what is kept of an earlier one.
 func (c *cycle) failRefused(p *handlerPatch, err error) {
-	switch u := c.entry.pendingFlush; {
-	case c.execution != nil && len(c.execution.all) > 0:
-		c.execution.failRefused(p, err)
+	switch u := c.entry.state.pendingFlush; {
+	case len(c.progress.all) > 0:
+		c.failHandler(p, err)
 		return
 	case p.change && u != nil:
 		c.log.Error(fmt.Sprintf("Handler '%s' failed permanently: its patch was refused: %v", p.id, err))
@@ -305,20 +325,20 @@ func refusesPart(err error) bool {
 // outgoing returns the patches to send, what is to be stored and cleaned up with them, and whose success is in that.
 func (c *cycle) outgoing(ending bool) ([]*handlerPatch, *Patch, []HandlerID) {
 	fresh := c.latest()
-	e, p := c.execution, &c.settings.Persistence
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	p := &c.reactor.settings.Persistence
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	own := &Patch{}
-	if ending && c.reason == ReasonDelete {
+	if ending && c.decided.reason == ReasonDelete {
 		own.removes = []string{p.Finalizer}
 	}
-	if ending || c.purge {
+	if ending || c.progress.purge {
 		for _, id := range c.recorded() {
 			p.ProgressStorage.Purge(id, fresh, own)
 		}
 		p.ProgressStorage.Flush()
 	}
-	if c.copied {
+	if c.states.copied {
 		purgeEssence(p.DiffBaseStorage, fresh, own)
 	}
 	purgeEssence(siblingStorage(p.DiffBaseStorage, formerKey), fresh, own)
@@ -329,12 +349,12 @@ func (c *cycle) outgoing(ending bool) ([]*handlerPatch, *Patch, []HandlerID) {
 	}
 	p.ProgressStorage.Touch("", fresh, own)
 	p.bind(fresh, own)
-	return slices.Clone(e.patches), own, slices.Clone(e.succeeded)
+	return slices.Clone(c.writes.patches), own, slices.Clone(c.writes.succeeded)
 }
 
 // recorded returns the ids of all handlers that may have a record on the object.
 func (c *cycle) recorded() []HandlerID {
-	ids := append(make([]HandlerID, 0, len(c.served.changes)+len(c.execution.all)+1), handlingID)
+	ids := append(make([]HandlerID, 0, len(c.served.changes)+len(c.progress.all)+1), handlingID)
 	add := func(id HandlerID) {
 		if !slices.Contains(ids, id) {
 			ids = append(ids, id)
@@ -342,16 +362,16 @@ func (c *cycle) recorded() []HandlerID {
 	}
 	for _, h := range c.served.changes {
 		add(h.id)
-		if !c.copied {
+		if !c.states.copied {
 			continue
 		}
-		if record, _ := c.settings.Persistence.ProgressStorage.Fetch(h.id, c.event.Body); record != nil { // of another object, and so not loaded
+		if record, _ := c.reactor.settings.Persistence.ProgressStorage.Fetch(h.id, c.event.Body); record != nil { // of another object, and so not loaded
 			for _, sub := range record.Subrefs {
 				add(HandlerID(sub))
 			}
 		}
 	}
-	for _, p := range c.execution.all {
+	for _, p := range c.progress.all {
 		add(p.handler.id)
 		for _, sub := range p.record.Subrefs {
 			add(HandlerID(sub))
@@ -360,18 +380,18 @@ func (c *cycle) recorded() []HandlerID {
 	return ids
 }
 
-// base returns the state that counts as handled after the handling: the oldest one that
+// handledState returns the state that counts as handled after the handling: the oldest one that
 // a handler has seen in it, so that no change is lost for it (CH-T1).
-func (c *cycle) base() *Essence {
-	if c.seen != nil {
-		return c.seen.essence
+func (c *cycle) handledState() *Essence {
+	if c.states.seen != nil {
+		return c.states.seen.essence
 	}
-	return c.essence
+	return c.states.essence
 }
 
 // storesBase reports whether the end of the handling stores another state than is stored already. That of an object that goes is of no use.
 func (c *cycle) storesBase() bool {
-	return c.reason != ReasonDelete && (c.before == nil || c.baseOutdated || !c.base().Equal(c.before))
+	return c.decided.reason != ReasonDelete && (c.states.before == nil || c.states.storedOutdated || !c.handledState().Equal(c.states.before))
 }
 
 // storeBase stores the state that counts as handled from now on.
@@ -379,8 +399,8 @@ func (c *cycle) storeBase(fresh *Body, own *Patch) {
 	if !c.storesBase() {
 		return
 	}
-	p, state := &c.settings.Persistence, c.base()
-	if withOthers := p.withOthers(c.event.Body, c.served.fields); withOthers != nil && state == c.essence {
+	p, state := &c.reactor.settings.Persistence, c.handledState()
+	if withOthers := p.withOthers(c.event.Body, c.served.fields); withOthers != nil && state == c.states.essence {
 		p.DiffBaseStorage.Store(withOthers, fresh, own)
 		if annotationsSize(fresh, own) <= annotationsLimit { // what of others does not fit is left out
 			state = withOthers
@@ -393,12 +413,12 @@ func (c *cycle) storeBase(fresh *Body, own *Patch) {
 // storeProgress stores the records that differ from those on the object, and with them the state
 // that the finished handlers have seen.
 func (c *cycle) storeProgress(fresh *Body, own *Patch) {
-	storage := c.settings.Persistence.ProgressStorage
-	keeps := c.reason != ReasonDelete
+	storage := c.reactor.settings.Persistence.ProgressStorage
+	keeps := c.decided.reason != ReasonDelete
 	if keeps {
 		c.noteSeen()
 	}
-	for _, p := range c.execution.all {
+	for _, p := range c.progress.all {
 		if !p.selected {
 			continue
 		}
@@ -406,17 +426,17 @@ func (c *cycle) storeProgress(fresh *Body, own *Patch) {
 			p.refer(handlingID)
 		}
 	}
-	for _, p := range c.execution.all {
+	for _, p := range c.progress.all {
 		if !p.selected {
 			continue
 		}
 		stored, err := storage.Fetch(p.handler.id, fresh)
-		if c.purge || err != nil || stored == nil || p.record.changedFrom(stored) {
+		if c.progress.purge || err != nil || stored == nil || p.record.changedFrom(stored) {
 			storage.Store(p.handler.id, p.record, fresh, own)
 		}
 	}
 	c.storeRenewed(fresh, own)
-	if keeps && c.seen != nil {
+	if keeps && c.states.seen != nil {
 		c.storeSeen(fresh, own)
 	}
 	storage.Flush()
@@ -424,12 +444,12 @@ func (c *cycle) storeProgress(fresh *Body, own *Patch) {
 
 // storeRenewed stores the records of sub-handlers that are to run again, but whose parents have not run yet.
 func (c *cycle) storeRenewed(fresh *Body, own *Patch) {
-	if c.entry.pendingFlush == nil {
+	if c.entry.state.pendingFlush == nil {
 		return
 	}
-	storage := c.settings.Persistence.ProgressStorage
-	for id, record := range c.entry.pendingFlush.records {
-		if slices.ContainsFunc(c.execution.all, func(p *progress) bool { return p.handler.id == id }) {
+	storage := c.reactor.settings.Persistence.ProgressStorage
+	for id, record := range c.entry.state.pendingFlush.records {
+		if slices.ContainsFunc(c.progress.all, func(p *progress) bool { return p.handler.id == id }) {
 			continue
 		}
 		if stored, err := storage.Fetch(id, fresh); err == nil && stored != nil && record.changedFrom(stored) {
@@ -441,14 +461,14 @@ func (c *cycle) storeRenewed(fresh *Body, own *Patch) {
 // storeSeen stores what the finished handlers have seen, or its digest, unless that takes more than half of the space that is left. With the
 // digest, a crash makes the finished handlers run again if the object changes before the others finish; with nothing, they miss that change.
 func (c *cycle) storeSeen(fresh *Body, own *Patch) {
-	storage := c.settings.Persistence.ProgressStorage
+	storage := c.reactor.settings.Persistence.ProgressStorage
 	storage.Purge(handlingID, fresh, own)
 	patches := []*Patch{own}
-	for _, p := range c.execution.patches {
+	for _, p := range c.writes.patches {
 		patches = append(patches, p.patch)
 	}
 	size := annotationsSize(fresh, patches...)
-	for _, record := range []*ProgressRecord{c.seen.record(c.stored), c.seen.shortRecord()} {
+	for _, record := range []*ProgressRecord{c.states.seen.record(c.states.stored), c.states.seen.shortRecord()} {
 		storage.Store(handlingID, record, fresh, own)
 		if annotationsSize(fresh, patches...) <= (size+annotationsLimit)/2 {
 			return
@@ -466,14 +486,15 @@ func (c *cycle) send(patches []*handlerPatch, own *Patch) error {
 	}
 	total.merge = jsonpatch.CombineMerges(total.merge, own.merge)
 	total.transforms = append(total.transforms, own.transforms...)
-	before, sent := c.latest(), c.sent
-	if err := c.request(total); err != nil {
+	before := c.latest()
+	sent, err := c.request(total)
+	if err != nil {
 		return err
 	}
 	for _, p := range patches {
 		p.refusals, p.refusal = 0, nil
 	}
-	if (len(patches) > 0 || own.finalizes()) && c.sent > sent {
+	if (len(patches) > 0 || own.finalizes()) && sent {
 		c.detectConflict(before, patches, total)
 	}
 	return nil
@@ -482,41 +503,40 @@ func (c *cycle) send(patches []*handlerPatch, own *Patch) error {
 // deferPatches saves the patches of handlers of raw events that could not be stored for a later cycle.
 func (c *cycle) deferPatches() result {
 	e := c.entry
-	if e.pendingFlush == nil {
-		e.pendingFlush = &pendingFlush{}
+	if e.state.pendingFlush == nil {
+		e.state.pendingFlush = &pendingFlush{}
 	}
 	refusals := 0
-	e.pendingFlush.patches = coalesce(append(c.deferred, e.pendingFlush.patches...))
-	for _, p := range e.pendingFlush.patches {
+	e.state.pendingFlush.patches = coalesce(append(c.writes.deferred, e.state.pendingFlush.patches...))
+	for _, p := range e.state.pendingFlush.patches {
 		refusals = max(refusals, p.refusals)
 	}
-	c.log.Debug("What a handler of events has changed could not be stored yet.", "error", c.deferred[0].refusal)
-	return result{}.requeueWithin(backoffDelay(refusals-1), c.known())
+	c.log.Debug("What a handler of events has changed could not be stored yet.", "error", c.writes.deferred[0].refusal)
+	return result{}.requeueWithin(backoffDelay(refusals-1), c.knownBody())
 }
 
 // savePending saves what could not be sent for the next cycle.
 func (c *cycle) savePending() {
 	defer func() { // what was stored, or is not to be stored any more, has been emptied
-		u := c.entry.pendingFlush
-		u.patches = slices.DeleteFunc(append(c.deferred, u.patches...), func(p *handlerPatch) bool { return p.patch.Empty() && !p.succeeded })
+		u := c.entry.state.pendingFlush
+		u.patches = slices.DeleteFunc(append(c.writes.deferred, u.patches...), func(p *handlerPatch) bool { return p.patch.Empty() && !p.succeeded })
 	}()
-	u := &pendingFlush{patches: c.eventPatches}
-	if old := c.entry.pendingFlush; old != nil {
+	u := &pendingFlush{patches: c.writes.patches}
+	if old := c.entry.state.pendingFlush; old != nil { // with the records of sub-handlers whose parents have not run
 		u.records, u.base, u.succeeded = old.records, old.base, old.succeeded
 	}
-	if e := c.execution; e != nil {
-		u.base = c.storedDigest()
-		u.patches, u.succeeded, u.records = e.patches, e.succeeded, make(map[HandlerID]*ProgressRecord)
-		if old := c.entry.pendingFlush; old != nil { // with those of sub-handlers whose parents have not run
-			maps.Copy(u.records, old.records)
+	if c.cause.Reason != "" {
+		u.base, u.succeeded = c.storedDigest(), c.writes.succeeded
+		if u.records == nil {
+			u.records = make(map[HandlerID]*ProgressRecord)
 		}
-		for _, p := range e.all {
+		for _, p := range c.progress.all {
 			u.records[p.handler.id] = p.record
 		}
 		c.noteSeen()
-		c.entry.seen = c.seen
+		c.entry.state.seen = c.states.seen
 	}
-	c.entry.pendingFlush = u
+	c.entry.state.pendingFlush = u
 }
 
 // pendingFlush is what could not be sent: it is sent with the next cycle instead of calling the

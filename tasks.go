@@ -502,8 +502,8 @@ func (t *task) sendPatch(w *pendingWrite, log *slog.Logger) {
 		ctx, cancel = context.WithTimeoutCause(ctx, exitSendTimeout, fmt.Errorf("not within %s at the exit", exitSendTimeout))
 		defer cancel()
 	}
-	s := &sender{client: d.client, ctx: ctx, resource: d.owner.resource(), log: log, fresh: b.live.Load(), owner: taskPatches{d.owner}, warned: d.owner.warnings()}
-	err := w.send(s, t.name())
+	s := &sender{client: d.client, ctx: ctx, resource: d.owner.resource(), log: log, discovery: d.owner, warned: d.owner.warnings()}
+	err := w.send(s, b.live.Load(), t.name())
 	if t.pending = nil; err == nil {
 		if w.succeeded {
 			w.succeeded = false
@@ -571,17 +571,17 @@ type pendingWrite struct {
 
 // send sends what can be merged first, then the transformations, which can conflict with what others do. What the API server does not take,
 // and what panics, is dropped; what is left to be sent again stays in the patch. The name is that of the task.
-func (w *pendingWrite) send(s *sender, name string) error {
-	err := w.refresh(s)
+func (w *pendingWrite) send(s *sender, known *Body, name string) error {
+	known, err := w.refresh(s, known)
 	if err == nil {
-		err = w.request(s, name)
+		known, err = w.request(s, known, name)
 	}
 	if err == nil {
 		return nil
 	}
 	w.attempts++
 	if conflict := (*conflictError)(nil); errors.As(err, &conflict) {
-		w.outdated = s.known().version
+		w.outdated = known.version
 	} else {
 		w.outdated = ""
 	}
@@ -590,37 +590,35 @@ func (w *pendingWrite) send(s *sender, name string) error {
 
 // refresh asks for the object if what is known of it is from before the state that has led to a conflict. In a pause and at the exit, no
 // stream shows it.
-func (w *pendingWrite) refresh(s *sender) error {
-	known := s.known()
+func (w *pendingWrite) refresh(s *sender, known *Body) (*Body, error) {
 	if w.outdated == "" || newerVersion(known.version, w.outdated) {
-		return nil
+		return known, nil
 	}
 	body, err := s.get(known)
 	switch {
 	case errors.Is(err, errGone):
-		return errGone
+		return known, errGone
 	case err != nil:
 		s.log.Debug("The object cannot be asked for; its patch is made for what is known of it.", "error", err)
-	default:
-		s.setKnown(known, body)
+		return known, nil
 	}
-	return nil
+	return body, nil
 }
 
-func (w *pendingWrite) request(s *sender, name string) error {
-	err := s.request(&Patch{merge: w.patch.merge})
+func (w *pendingWrite) request(s *sender, known *Body, name string) (*Body, error) {
+	known, err := s.request(known, &Patch{merge: w.patch.merge})
 	if w.permanentlyRefused(s.log, name, err) {
 		err, w.succeeded = nil, false
 	}
 	w.patch = &Patch{merge: w.patch.merge, transforms: w.patch.transforms} // without the error that was returned to the function
 	if err != nil {
-		return err
+		return known, err
 	}
 	w.patch.merge = nil
-	if err = s.request(w.patch); w.permanentlyRefused(s.log, name, err) {
+	if known, err = s.request(known, w.patch); w.permanentlyRefused(s.log, name, err) {
 		err, w.succeeded = nil, false
 	}
-	return err
+	return known, err
 }
 
 // permanentlyRefused reports whether it makes no sense to send a patch again, and logs why.
@@ -640,10 +638,3 @@ func (w *pendingWrite) permanentlyRefused(log *slog.Logger, name string, err err
 	}
 	return true
 }
-
-// taskPatches is the owner of the patches of tasks: nothing waits for what they lead to.
-type taskPatches struct{ discoverer }
-
-func (taskPatches) notePatched(before, after *Body) {}
-
-func (taskPatches) waiting() *Body { return nil }
