@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/jsonpatch"
-	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/namespaces"
 	"github.com/kopf-go/kopf/internal/rawjson"
 	"github.com/kopf-go/kopf/internal/safecall"
@@ -386,36 +385,26 @@ func (h *handler) reviewTime() time.Duration {
 
 // call calls one handler, and notes its error.
 func (a *admissionReview) call(ctx context.Context, h *handler) {
-	began := time.Now()
 	limit := h.reviewTime()
 	ctx, cancel := context.WithDeadlineCause(ctx, a.started.Add(limit-min(limit/10, reviewMargin)), fmt.Errorf("the review must be answered within %s", limit))
 	defer cancel()
 	defer context.AfterFunc(a.handlers, cancel)()
-	own := *a.argument
-	own.Param, own.Runtime = h.param, began.Sub(a.started)
-	err := safecall.Do(func() error { return h.admission.call(ctx, &own) })
+	call := call{handler: h, noun: "Webhook", log: a.argument.Logger, meter: a.meter.Handler(string(h.id), false), settings: &a.settings.Execution, started: a.started}
+	_, err := call.invoke(context.Background(), func(attempt Attempt) error {
+		own := *a.argument
+		own.Param, own.Runtime = h.param, attempt.Runtime
+		err := h.admission.call(ctx, &own)
+		if err == nil {
+			err = own.Patch.try(own.Body)
+		}
+		return err
+	})
 	if err == nil {
-		err = own.Patch.try(own.Body)
+		logOutcome(context.Background(), a.argument.Logger, "Webhook", h.id, outcome{final: true}, nil)
 	}
-	a.log(h, err)
-	outcome := metrics.Success
-	if err != nil {
-		outcome = metrics.Failure
-	}
-	a.meter.Handler(string(h.id), false).Ended(outcome, int64(time.Since(began)))
 	if rank := rankOf(err); err != nil && (a.worst == nil || rank < a.rank) {
 		a.worst, a.rank = err, rank
 	}
-}
-
-// log logs how a handler has decided.
-func (a *admissionReview) log(h *handler, err error) {
-	name := "Webhook '" + string(h.id) + "'"
-	if denied := (*AdmissionError)(nil); errors.As(err, &denied) {
-		a.argument.Logger.Error(name + " failed with a denial: " + err.Error())
-		return
-	}
-	logOutcome(context.Background(), a.argument.Logger, "Webhook", h.id, outcome{final: true, err: err}, err)
 }
 
 // rankOf returns which errors are reported rather than others: the lower ones.

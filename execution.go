@@ -13,6 +13,7 @@ import (
 	"github.com/kopf-go/kopf/internal/cut"
 	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/safecall"
+	"github.com/kopf-go/kopf/internal/workpool"
 )
 
 // This file calls handlers: one attempt of one handler with its errors, limits and panics, and
@@ -70,6 +71,51 @@ type outcome struct {
 	cancelled bool          // whether its context was ended: as if it had not been called
 }
 
+// call is one attempt of a handler of any kind.
+type call struct {
+	handler  *handler
+	noun     string // of its kind, in log lines
+	log      *slog.Logger
+	meter    *metrics.Handler
+	settings *ExecutionSettings
+	limiter  *workpool.Limiter // of the worker on whose goroutine the handler runs; nil for other goroutines
+	retries  int               // attempts that were made before
+	waited   bool              // whether the last one only waited for sub-handlers, so that they are not counted for the limit of attempts
+	started  time.Time         // when the first attempt became possible
+}
+
+// invoke calls a function of the user, unless the handler has exhausted its limits. Errors are logged; successes are by the caller, when they are
+// stored. The worker is not active meanwhile: the function may take its time.
+func (a *call) invoke(ctx context.Context, fn func(Attempt) error) (o outcome, err error) {
+	h, began := a.handler, time.Now()
+	attempt := Attempt{Retry: a.retries, Started: a.started, Runtime: began.Sub(a.started)}
+	counted := a.retries
+	if a.waited {
+		counted = 0
+	}
+	if err = h.exhausted(counted, attempt.Runtime, nil); err != nil {
+		o = outcome{final: true, err: err}
+	} else {
+		a.log.DebugContext(ctx, a.noun+" '"+string(h.id)+"' is invoked.")
+		a.limiter.Release()
+		err = safecall.Do(func() error { return fn(attempt) })
+		a.limiter.Acquire()
+		o = h.outcome(err, a.retries, time.Since(a.started), a.settings)
+	}
+	a.meter.Ended(o.result(err), int64(time.Since(began)))
+	if err != nil && !(o.cancelled && h.once()) { // then it does not matter any more
+		logOutcome(ctx, a.log, a.noun, h.id, o, err)
+	}
+	return o, err
+}
+
+// cancelledError is the error of a call that was cut off by the end of its context, as if it had not been made.
+type cancelledError struct{ err error }
+
+func (e *cancelledError) Error() string { return e.err.Error() }
+
+func (e *cancelledError) Unwrap() error { return e.err }
+
 // result is what is counted of the outcome of an attempt that has ended with an error.
 func (o outcome) result(err error) metrics.Result {
 	switch {
@@ -87,9 +133,15 @@ func (o outcome) result(err error) metrics.Result {
 	return metrics.Success
 }
 
+// once reports whether a handler is not called again, whatever it returns: its answer is waited for, or it is called for the next event anyway.
+func (h *handler) once() bool {
+	return h.kind == kindEvent || h.kind == kindProbe || h.kind == kindValidate || h.kind == kindMutate
+}
+
 // exhausted reports whether a handler may not be called any more by its own limits.
 func (h *handler) exhausted(retries int, runtime time.Duration, cause error) error {
 	switch {
+	case h.once():
 	case h.timeout > 0 && runtime >= h.timeout:
 		return &HandlerTimeoutError{ID: h.id, Runtime: runtime, Err: cause}
 	case h.retries > 0 && retries >= h.retries:
@@ -103,9 +155,17 @@ func (h *handler) exhausted(retries int, runtime time.Duration, cause error) err
 func (h *handler) outcome(err error, retries int, runtime time.Duration, s *ExecutionSettings) outcome {
 	var temporary *TemporaryError
 	var permanent *PermanentError
+	var waits *waitsForSubhandlers
+	var cancelled *cancelledError
 	switch {
-	case err == nil:
+	case err == nil, h.kind == kindEvent:
 		return outcome{final: true}
+	case errors.As(err, &cancelled):
+		return outcome{cancelled: true}
+	case h.once():
+		return outcome{final: true, err: err}
+	case errors.As(err, &waits):
+		return outcome{delay: waits.delay, waiting: true}
 	case errors.As(err, &permanent):
 		return outcome{final: true, err: err}
 	case errors.As(err, &temporary):
@@ -321,7 +381,7 @@ func (c *cycle) runGroup(ctx context.Context, group []*progress) {
 func (c *cycle) acquire(ctx context.Context, p *progress, begun bool) bool {
 	if p.parent == nil {
 		began := time.Now()
-		acquired, waited := c.reactor.limit.Acquire(ctx.Done(), nil, c.reactor.queue.workerLimit)
+		acquired, waited := c.reactor.limiter.AcquireHandler(ctx.Done(), nil, true)
 		if !acquired {
 			return false
 		}
@@ -347,7 +407,7 @@ func (c *cycle) excludeWait(p *progress, waited time.Duration) {
 // release lets the next handler run.
 func (c *cycle) release(p *progress) {
 	if p.parent == nil {
-		c.reactor.limit.Release()
+		c.reactor.limiter.ReleaseHandler()
 	}
 }
 
@@ -382,53 +442,31 @@ func (c *cycle) chooseDue(group []*progress) []*progress {
 
 // attempt calls one handler once, unless its limits forbid it, and notes the outcome.
 func (c *cycle) attempt(ctx context.Context, p *progress) outcome {
-	h, started := p.handler, time.Now()
-	log := c.cause.Logger
+	h, r := p.handler, c.reactor
+	call := call{
+		handler: h, noun: "Handler", log: c.cause.Logger, meter: c.meterOf(p), settings: &r.settings.Execution,
+		retries: p.record.Retries, waited: p.record.waits(), started: p.record.Started,
+	}
+	if p.parent == nil { // whose worker is not active otherwise
+		call.limiter = r.limiter
+	}
+	var arg *Change
+	o, err := call.invoke(ctx, func(a Attempt) error {
+		arg = c.argument(p, a)
+		r.queue.setRunning(c.entry, h.id)
+		defer r.queue.setRunning(c.entry, p.parentID())
+		return c.callHandler(ctx, p, arg)
+	})
+	if o.cancelled {
+		return o
+	}
 	c.progress.attempts++
-	runtime := started.Sub(p.record.Started)
-	retries := p.record.Retries
-	if p.record.waits() { // calls for the sake of sub-handlers are not the parent's failures
-		retries = 0
-	}
-	if err := h.exhausted(retries, runtime, nil); err != nil {
-		o := outcome{final: true, err: err}
-		c.noteOutcome(p, o, nil)
-		c.meterOf(p).Ended(metrics.Failure, 0)
-		logOutcome(ctx, log, "Handler", h.id, o, err)
-		return o
-	}
-	arg := c.argument(p, runtime)
-	log.DebugContext(ctx, "Handler '"+string(h.id)+"' is invoked.")
-	c.setRunning(h.id)
-	inner, release := c.interruptible(ctx, h)
-	err := c.callHandler(inner, p, arg)
-	ended := inner.Err() != nil
-	release()
-	c.setRunning(p.parentID())
-	var waits *waitsForSubhandlers
-	var o outcome
-	switch {
-	case errors.As(err, &waits):
-		o = outcome{delay: waits.delay, waiting: true}
-	case err != nil && ended && (errors.Is(err, context.Canceled) || errors.Is(err, ErrSuperseded)):
-		o = outcome{cancelled: true}
-		c.progress.attempts--
-	default:
-		o = h.outcome(err, p.record.Retries, time.Since(p.record.Started), &c.reactor.settings.Execution)
-	}
 	c.noteOutcome(p, o, arg)
-	c.meterOf(p).Ended(o.result(err), int64(time.Since(started)))
-	if o.cancelled && ctx.Err() == nil {
-		log.InfoContext(ctx, fmt.Sprintf("Handler '%s' was interrupted, because the object was changed or deleted meanwhile.", h.id))
-		return o
-	}
 	if err == nil {
 		c.mu.Lock()
 		c.writes.succeeded = append(c.writes.succeeded, h.id)
 		c.mu.Unlock()
-		return o
 	}
-	logOutcome(ctx, log, "Handler", h.id, o, err)
 	return o
 }
 
@@ -455,12 +493,12 @@ func (c *cycle) interruptible(ctx context.Context, h *handler) (inner context.Co
 }
 
 // argument makes what one handler gets: its own patch, and the object with the patches so far.
-func (c *cycle) argument(p *progress, runtime time.Duration) *Change {
+func (c *cycle) argument(p *progress, a Attempt) *Change {
 	arg := c.cause
 	arg.Body = c.bodyNow()
 	arg.Patch = &Patch{}
 	arg.Param = p.handler.param
-	arg.Attempt = Attempt{Retry: p.record.Retries, Started: p.record.Started, Runtime: runtime}
+	arg.Attempt = a
 	arg.handler = p.handler
 	p.handler.narrow(&arg)
 	return &arg
@@ -468,31 +506,38 @@ func (c *cycle) argument(p *progress, runtime time.Duration) *Change {
 
 // callHandler calls the handler's function and then the sub-handlers that it has registered.
 func (c *cycle) callHandler(ctx context.Context, p *progress, arg *Change) error {
-	if h := p.handler; h.timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, p.record.Started.Add(h.timeout))
-		defer cancel()
-	}
+	interruptible, release := c.interruptible(ctx, p.handler)
+	defer release()
+	inner, cancel := p.handler.withDeadline(interruptible, p.record.Started)
+	defer cancel()
 	subs := &subhandlers{cycle: c, parent: p}
+	defer func() { subs.closed = true }()
 	arg.subs = subs
-	err := safecall.Do(func() error { return p.handler.change(ctx, arg) })
+	err := p.handler.change(inner, arg)
 	if err == nil {
 		err = errors.Join(arg.err, arg.Patch.try(arg.Body))
 	}
 	if err == nil {
-		err = subs.runRest(ctx)
+		err = subs.runRest(inner)
 	}
-	subs.closed = true
+	if err != nil && interruptible.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, ErrSuperseded)) {
+		return &cancelledError{err}
+	}
 	return err
 }
 
-// noteOutcome notes an outcome and keeps what the attempt wants to change.
+// withDeadline returns a context that ends when the handler has had all the time that it may take.
+func (h *handler) withDeadline(ctx context.Context, started time.Time) (context.Context, context.CancelFunc) {
+	if h.timeout <= 0 {
+		return ctx, func() {}
+	}
+	return context.WithDeadline(ctx, started.Add(h.timeout))
+}
+
+// noteOutcome notes an outcome and keeps what the attempt wants to change. Without an argument, it was not made.
 func (c *cycle) noteOutcome(p *progress, o outcome, arg *Change) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if o.cancelled {
-		return
-	}
 	p.record.apply(o, time.Now())
 	if arg == nil {
 		return
@@ -583,6 +628,8 @@ func (r *ProgressRecord) failRefused(err error) {
 func logOutcome(ctx context.Context, log *slog.Logger, noun string, id HandlerID, o outcome, err error) {
 	name := noun + " '" + string(id) + "'"
 	switch {
+	case o.cancelled && ctx.Err() == nil:
+		log.InfoContext(ctx, name+" was interrupted, because the object was changed or deleted meanwhile.")
 	case o.cancelled:
 		log.WarnContext(ctx, name+" was cancelled, because the operator stops. It will be called again.")
 	case o.waiting:
@@ -598,7 +645,10 @@ func logOutcome(ctx context.Context, log *slog.Logger, noun string, id HandlerID
 func logFailure(ctx context.Context, log *slog.Logger, name string, o outcome, err error) {
 	var temporary *TemporaryError
 	var permanent *PermanentError
+	var denied *AdmissionError
 	switch {
+	case errors.As(err, &denied):
+		log.ErrorContext(ctx, name+" failed with a denial: "+err.Error())
 	case errors.As(err, &permanent):
 		log.ErrorContext(ctx, name+" failed permanently: "+err.Error())
 	case o.final && errors.As(o.err, &permanent) && o.err != err:

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -61,7 +62,7 @@ func TestErrorDecisions(t *testing.T) {
 			if !known || !too {
 				t.Fatalf("unknown: %q, %q", r.Errors, r.Does)
 			}
-			h := &handler{id: "fn", errors: mode, backoff: secs(r.Backoff)}
+			h := &handler{kind: kindCreate, id: "fn", errors: mode, backoff: secs(r.Backoff)}
 			if r.Retries != nil {
 				h.retries = *r.Retries
 			}
@@ -161,36 +162,27 @@ func TestCauseDetection(t *testing.T) {
 	}
 	for i, r := range golden[row](t, "cause_detection") {
 		t.Run(fmt.Sprintf("CH-88 row %d", i), func(t *testing.T) {
-			meta := map[string]any{"name": "x", "finalizers": r.Finalizers}
-			if r.Deleting {
-				meta["deletionTimestamp"] = "2020-01-01T00:00:00Z"
-			}
-			body, err := NewBody(map[string]any{"metadata": meta, "spec": map[string]any{"a": 1}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			p := &NewSettings().Persistence
-			now := essenceOf(body, nil, p)
-			var before *Essence
+			var s snapshot
+			s.deleting, s.finalized, s.initial = r.Deleting, slices.Contains(r.Finalizers, NewSettings().Persistence.Finalizer), r.InitialIn
 			switch r.Stored {
 			case "absent":
 			case "same":
-				before = now
+				s.stored = true
 			case "different":
-				other, _ := ParseBody([]byte(`{"spec":{"a":2}}`))
-				before = essenceOf(other, nil, p)
+				s.stored, s.changed = true, true
 			default:
 				t.Fatalf("unknown: %q", r.Stored)
 			}
-			types := map[string][]EventType{"DELETED": {Deleted}, "any except DELETED": {Listed, Added, Modified}}[r.Event]
-			if len(types) == 0 {
+			switch r.Event {
+			case "DELETED":
+				s.deleted = true
+			case "any except DELETED":
+			default:
 				t.Fatalf("unknown: %q", r.Event)
 			}
-			for _, typ := range types {
-				reason, initial := detectReason(typ, body, p.Finalizer, before, now, r.InitialIn)
-				if reason != r.Reason || initial != r.InitialOut {
-					t.Errorf("%q: got %s, %v, want %s, %v", typ, reason, initial, r.Reason, r.InitialOut)
-				}
+			reason, initial := s.reason()
+			if reason != r.Reason || initial != r.InitialOut {
+				t.Errorf("got %s, %v, want %s, %v", reason, initial, r.Reason, r.InitialOut)
 			}
 		})
 	}

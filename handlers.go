@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -217,27 +216,6 @@ func MemoOf[T any](holder Holder) *T {
 	v := new(T)
 	m.values[key] = v
 	return v
-}
-
-// detectReason tells what has happened to an object: the first rule that fits.
-// The flag initial says that the object was there before the operator and was not handled since; it is
-// returned corrected, because a creation is never mixed with a resuming.
-func detectReason(t EventType, body *Body, finalizer string, before, now *Essence, initial bool) (Reason, bool) {
-	switch {
-	case t == Deleted:
-		return ReasonGone, initial
-	case body.Deleting() && !slices.Contains(body.Finalizers(), finalizer):
-		return ReasonFree, initial
-	case body.Deleting():
-		return ReasonDelete, initial
-	case before == nil:
-		return ReasonCreate, false
-	case !before.Equal(now):
-		return ReasonUpdate, initial
-	case initial:
-		return ReasonResume, true
-	}
-	return ReasonNoop, initial
 }
 
 // Memo keeps what handlers want to remember of an object, or of the operator, in

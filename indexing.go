@@ -1,7 +1,6 @@
 package kopf
 
 import (
-	"context"
 	"fmt"
 	"iter"
 	"log/slog"
@@ -12,20 +11,13 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/index"
-	"github.com/kopf-go/kopf/internal/metrics"
-	"github.com/kopf-go/kopf/internal/safecall"
 )
 
 // This file fills the indices, and keeps all other handlers waiting until they are full for the first time. An object is
 // indexed on the goroutine of its worker; the last worker or stream that something was missing of opens the barrier.
 
 // indexer fills the indices from the objects of one resource.
-type indexer struct {
-	settings *Settings
-	indices  Indices
-	meter    *metrics.Metrics
-	handlers context.Context // of the functions
-}
+type indexer struct{ *environment }
 
 func (i *indexer) index(owner string, handlers []*handler, o *Object, failures *map[HandlerID]*ProgressRecord) time.Duration {
 	retryIn := time.Duration(-1)
@@ -64,23 +56,25 @@ func (i *indexer) elsewhere(handlers []*handler, h *handler, o *Object) bool {
 	return false
 }
 
-// attempt calls a function once.
+// attempt calls a function once, and returns when to try again, negative for never.
 func (i *indexer) attempt(owner string, data index.Data, p progress, o *Object, failures *map[HandlerID]*ProgressRecord) time.Duration {
-	h, now := p.handler, time.Now()
-	record := p.record
+	h, record := p.handler, p.record
 	if record == nil {
-		record = &ProgressRecord{Started: now}
+		record = &ProgressRecord{Started: time.Now()}
 	}
-	runtime := now.Sub(record.Started)
 	var values any
-	err := h.exhausted(record.Retries, runtime, nil)
-	out := outcome{final: true, err: err}
-	if err == nil {
-		o.Logger.Debug(fmt.Sprintf("Indexer '%s' is invoked.", h.id))
-		values, err = i.call(o, h, record, runtime)
-		out = h.outcome(err, record.Retries, time.Since(record.Started), &i.settings.Execution)
+	call := call{
+		handler: h, noun: "Indexer", log: o.Logger, meter: i.meter.Handler(string(h.id), false), settings: &i.settings.Execution,
+		limiter: i.limiter, retries: record.Retries, started: record.Started,
 	}
-	i.meter.Handler(string(h.id), false).Ended(out.result(err), int64(time.Since(now)))
+	out, err := call.invoke(i.handlers, func(a Attempt) (err error) {
+		ctx, cancel := h.withDeadline(i.handlers, record.Started)
+		defer cancel()
+		arg := &Indexing{Object: *o, Attempt: a}
+		arg.Patch, arg.Param = &Patch{}, h.param
+		values, err = h.indexing.call(ctx, arg)
+		return err
+	})
 	if err == nil {
 		o.Logger.Debug(fmt.Sprintf("Indexer '%s' succeeded.", h.id))
 		delete(*failures, h.id)
@@ -89,7 +83,6 @@ func (i *indexer) attempt(owner string, data index.Data, p progress, o *Object, 
 		}
 		return -1
 	}
-	logOutcome(i.handlers, o.Logger, "Indexer", h.id, out, err)
 	if out.err == nil { // ignored
 		return -1
 	}
@@ -103,22 +96,6 @@ func (i *indexer) attempt(owner string, data index.Data, p progress, o *Object, 
 		return -1
 	}
 	return max(out.delay, 0)
-}
-
-func (i *indexer) call(o *Object, h *handler, record *ProgressRecord, runtime time.Duration) (values any, err error) {
-	ctx := i.handlers
-	if h.timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, record.Started.Add(h.timeout))
-		defer cancel()
-	}
-	arg := &Indexing{Object: *o, Attempt: Attempt{Retry: record.Retries, Started: record.Started, Runtime: runtime}}
-	arg.Patch, arg.Param = &Patch{}, h.param
-	err = safecall.Do(func() error {
-		values, err = h.indexing.call(ctx, arg)
-		return err
-	})
-	return values, err
 }
 
 func (i *indexer) drop(owner string, handlers []*handler) {

@@ -502,34 +502,26 @@ func (r *run) attempts(ctx context.Context, handlers []*handler, name string, on
 }
 
 // attemptActivity calls a handler of an activity once, unless its limits forbid it.
-func (r *run) attemptActivity(ctx context.Context, h *handler, record *ProgressRecord, name string, once func(context.Context, *handler, Attempt) (any, error)) (any, outcome) {
-	age := time.Since(record.Started)
-	var value any
-	var err error
-	var o outcome
-	began := time.Now()
-	if err = h.exhausted(record.Retries, age, nil); err != nil {
-		o = outcome{final: true, err: err}
-	} else {
-		r.Logger.Debug(fmt.Sprintf("Activity '%s' is invoked.", h.id))
-		inner := ctx
-		if h.timeout > 0 {
-			var cancel context.CancelFunc
-			inner, cancel = context.WithDeadline(ctx, record.Started.Add(h.timeout))
-			defer cancel()
-		}
-		attempt := Attempt{Retry: record.Retries, Started: record.Started, Runtime: age}
-		value, err = r.await(ctx, fmt.Sprintf("The handler of the %s '%s'", name, h.id), func() (any, error) { return once(inner, h, attempt) })
-		o = h.outcome(err, record.Retries, time.Since(record.Started), &r.Settings.Execution)
-		if err != nil && ctx.Err() != nil {
-			o = outcome{cancelled: true}
-		}
+func (r *run) attemptActivity(ctx context.Context, h *handler, record *ProgressRecord, name string, once func(context.Context, *handler, Attempt) (any, error)) (value any, o outcome) {
+	call := call{
+		handler: h, noun: "Activity", log: r.Logger, meter: r.meter.Handler(string(h.id), false), settings: &r.Settings.Execution,
+		retries: record.Retries, started: record.Started,
 	}
+	o, err := call.invoke(ctx, func(a Attempt) (err error) {
+		inner, cancel := h.withDeadline(ctx, record.Started)
+		defer cancel()
+		value, err = r.await(ctx, fmt.Sprintf("The handler of the %s '%s'", name, h.id), func() (any, error) { return once(inner, h, a) })
+		if err != nil && ctx.Err() != nil {
+			return &cancelledError{err}
+		}
+		return err
+	})
 	if !o.cancelled {
 		record.apply(o, time.Now())
 	}
-	r.meter.Handler(string(h.id), false).Ended(o.result(err), int64(time.Since(began)))
-	logOutcome(ctx, r.Logger, "Activity", h.id, o, err)
+	if err == nil {
+		logOutcome(ctx, r.Logger, "Activity", h.id, o, nil)
+	}
 	return value, o
 }
 

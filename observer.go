@@ -38,7 +38,7 @@ type environment struct {
 	events     eventRecorder
 	meter      *metrics.Metrics
 	indices    Indices
-	limit      *workpool.HandlerLimit
+	limiter    *workpool.Limiter
 	pauser     *pauser.Pauser
 	namespaces []string        // patterns; none means all
 	handlers   context.Context // of the handlers: ends when the operator has waited long enough
@@ -56,11 +56,10 @@ type observer struct {
 	requests context.Context // of the requests that store what the handlers have left
 	force    context.Context // ends when the exit must not wait for handlers any more
 
-	workerLimit *workpool.Limiter
-	streams     sync.WaitGroup
-	changed     chan struct{}           // holds one token while definitions have changed since the last discovery
-	resumed     chan struct{}           // holds one token when a pause has ended since the last adjusting
-	fail        context.CancelCauseFunc // ends the work for an error that no other attempt can mend
+	streams sync.WaitGroup
+	changed chan struct{}           // holds one token while definitions have changed since the last discovery
+	resumed chan struct{}           // holds one token when a pause has ended since the last adjusting
+	fail    context.CancelCauseFunc // ends the work for an error that no other attempt can mend
 
 	mu sync.Mutex // guards following
 	servedScope
@@ -101,8 +100,7 @@ func (o *observer) observe(ctx context.Context, ready func()) error {
 	if inFlight <= 0 {
 		inFlight = NewSettings().Networking.MaxInFlight
 	}
-	o.workerLimit = workpool.NewLimiter(inFlight)
-	o.limit = workpool.NewHandlerLimit(o.settings.Execution.MaxWorkers)
+	o.limiter = workpool.New(inFlight, o.settings.Execution.MaxWorkers)
 	o.resources, o.existing, o.warned, o.deletedDefinitions = make(map[string]*servedResource), make(map[string]bool), make(map[string]bool), make(map[string]bool)
 	broken, err := o.discover(ctx)
 	if err != nil {
@@ -369,14 +367,14 @@ func (s *servedResource) idle() bool {
 func (o *observer) newReactor(what *resolved) *reactor {
 	r := &reactor{
 		environment: &o.environment, began: time.Now().Add(-1), // a time of zero means never
-		requests: workpool.NewContext(o.requests, o.workerLimit), discovery: o,
+		requests: workpool.NewContext(o.requests, o.limiter), discovery: o,
 	}
 	r.served.Store(what)
 	r.queue = newQueue(o.settings.Queueing.WorkerLimit, o.log, r)
-	r.queue.workerLimit = o.workerLimit
+	r.queue.limiter = o.limiter
 	r.queue.meter, r.queue.known = o.meter, what.counts
 	if o.registry.has(func(h *handler) bool { return h.indexing != nil }) {
-		r.indexer = &indexer{meter: o.meter, settings: o.settings, indices: o.indices, handlers: o.handlers}
+		r.indexer = &indexer{&o.environment}
 	}
 	if r.barrier = o.barrier; o.barrier != nil {
 		r.queue.barrier, r.queue.joinsBarrier = o.barrier, len(what.indices) > 0
@@ -435,7 +433,7 @@ func (h *objectsHandler) skip(t EventType, header *rawjson.Header, raw []byte) b
 func (h *objectsHandler) onEvent(ev RawEvent) { h.reactor.enqueue(ev, h.from, h.epoch) }
 
 func (h *objectsHandler) throttle(ctx context.Context, limit time.Duration) {
-	h.o.workerLimit.WaitBacklog(ctx, limit)
+	h.o.limiter.WaitBacklog(ctx, limit)
 }
 
 func (h *objectsHandler) onListed() {

@@ -264,7 +264,7 @@ func (p *prober) collect(r *probeRun) {
 	}
 }
 
-// attempt calls one probe, and waits for it as long as it may take.
+// attempt calls one probe, unless it still runs.
 func (p *prober) attempt(h *handler) (value any, err error) {
 	p.mu.Lock()
 	hangs := slices.Contains(p.running, h.id)
@@ -272,21 +272,21 @@ func (p *prober) attempt(h *handler) (value any, err error) {
 		p.running = append(p.running, h.id)
 	}
 	p.mu.Unlock()
-	began := time.Now()
-	if hangs {
-		err = errors.New("it has not returned from an earlier call")
-	} else {
-		value, err = p.invoke(h)
-	}
-	out := outcome{final: true, err: err}
-	p.meter.Handler(string(h.id), false).Ended(out.result(err), int64(time.Since(began)))
-	if p.ctx.Err() == nil && err != nil {
-		logOutcome(p.ctx, p.log, "Activity", h.id, out, err)
-	}
+	call := call{handler: h, noun: "Activity", log: p.log, meter: p.meter.Handler(string(h.id), false), settings: &p.run.Settings.Execution, started: time.Now()}
+	_, err = call.invoke(p.ctx, func(Attempt) (err error) {
+		if hangs {
+			return errors.New("it has not returned from an earlier call")
+		}
+		if value, err = p.await(h); err != nil && p.ctx.Err() != nil {
+			return &cancelledError{err}
+		}
+		return err
+	})
 	return value, err
 }
 
-func (p *prober) invoke(h *handler) (any, error) {
+// await calls one probe, and waits for it as long as it may take.
+func (p *prober) await(h *handler) (any, error) {
 	limit := cmp.Or(h.timeout, probeTimeout)
 	ctx, cancel := context.WithTimeout(p.ctx, limit)
 	defer cancel()

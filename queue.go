@@ -32,7 +32,7 @@ type queue struct {
 	barrier      initialSync       // what the objects have to wait for; may be nil
 	joinsBarrier bool              // whether others wait for the objects that are listed
 	limit        chan struct{}     // holds a token for each active worker; nil for no limit
-	workerLimit  *workpool.Limiter // which all queues share
+	limiter      *workpool.Limiter // which all queues share
 	log          *slog.Logger
 	meter        *metrics.Metrics
 	known        *metrics.Resource
@@ -451,7 +451,7 @@ func (q *queue) wakeLocked(e *entry) {
 		e.state.working = true
 		q.meter.Add(metrics.Queued, 1)
 		q.workers.Add(1)
-		q.workerLimit.Start(func() { go q.worker(e) })
+		q.limiter.Start(func() { go q.worker(e) })
 	}
 }
 
@@ -465,13 +465,13 @@ func (q *queue) stopTimerLocked(e *entry) {
 // worker does what is to be done for one object, and ends when there is nothing more.
 func (q *queue) worker(e *entry) {
 	defer q.workers.Done()
-	defer q.workerLimit.Release()
+	defer q.limiter.Release()
 	defer q.meter.Add(metrics.Queued, -1)
 	for {
 		if q.limit != nil {
-			q.workerLimit.Release()
+			q.limiter.Release()
 			q.limit <- struct{}{}
-			q.workerLimit.Acquire()
+			q.limiter.Acquire()
 		}
 		r, more := q.processNext(e)
 		if q.limit != nil {
@@ -614,18 +614,11 @@ func (q *queue) newest(e *entry) *Body {
 	return nil
 }
 
-// setRunning returns which handler of an object runs now, "" for none. Meanwhile the worker does not count: the handler may take its time.
+// setRunning notes which handler of an object runs now, "" for none.
 func (q *queue) setRunning(e *entry, id HandlerID) {
 	q.mu.Lock()
-	before := e.state.running
+	defer q.mu.Unlock()
 	e.state.running = id
-	q.mu.Unlock()
-	switch {
-	case before == "" && id != "":
-		q.workerLimit.Release()
-	case before != "" && id == "":
-		q.workerLimit.Acquire()
-	}
 }
 
 // close takes no more events, and calls off all delays. Workers go on with what they have.

@@ -119,8 +119,6 @@ func (c *cycle) index() time.Duration {
 		return -1
 	}
 	o := c.object(c.event.Body)
-	c.reactor.queue.workerLimit.Release() // while functions of users run
-	defer c.reactor.queue.workerLimit.Acquire()
 	wait := c.reactor.indexer.index(c.entry.key, handlers, &o, &c.entry.state.unindexed)
 	if !c.reactor.queue.serves(c.entry) { // it was forgotten meanwhile
 		c.reactor.indexer.drop(c.entry.key, handlers)
@@ -233,31 +231,30 @@ func (r *reactor) rediscover() { r.discovery.rediscover() }
 
 // callEventHandlers calls the handlers of raw events for one event.
 func (c *cycle) callEventHandlers(ev RawEvent) {
+	r := c.reactor
 	for _, h := range c.served.events {
-		if c.reactor.superseded(c.entry) {
+		if r.superseded(c.entry) {
 			return
 		}
 		e := &WatchEvent{Object: c.object(ev.Body), Type: ev.Type}
 		if !h.matchesEvent(e) {
 			continue
 		}
-		if acquired, _ := c.reactor.limit.Acquire(c.reactor.handlers.Done(), nil, c.reactor.queue.workerLimit); !acquired {
+		if acquired, _ := r.limiter.AcquireHandler(r.handlers.Done(), nil, true); !acquired {
 			return
 		}
 		e.Patch, e.Param = &Patch{}, h.param
-		c.log.Debug("Handler '" + string(h.id) + "' is invoked.")
-		c.reactor.queue.setRunning(c.entry, h.id)
-		began := time.Now()
-		err := safecall.Do(func() error { return h.event(c.reactor.handlers, e) })
-		c.reactor.queue.setRunning(c.entry, "")
-		c.reactor.limit.Release()
-		err = errors.Join(err, e.Patch.err)
-		c.reactor.meter.Handler(string(h.id), false).Ended(outcome{final: true}.result(err), int64(time.Since(began)))
-		if e.Patch.Empty() || err != nil {
-			logOutcome(c.reactor.handlers, c.log, "Handler", h.id, outcome{final: true}, err)
-		}
+		call := call{handler: h, noun: "Handler", log: c.log, meter: r.meter.Handler(string(h.id), false), settings: &r.settings.Execution, limiter: r.limiter, started: time.Now()}
+		_, err := call.invoke(r.handlers, func(Attempt) error {
+			r.queue.setRunning(c.entry, h.id)
+			defer r.queue.setRunning(c.entry, "")
+			return errors.Join(h.event(r.handlers, e), e.Patch.err)
+		})
+		r.limiter.ReleaseHandler()
 		if !e.Patch.Empty() {
 			c.writes.patches = append(c.writes.patches, &handlerPatch{id: h.id, patch: e.Patch, succeeded: err == nil})
+		} else if err == nil {
+			logOutcome(r.handlers, c.log, "Handler", h.id, outcome{final: true}, nil)
 		}
 	}
 }
@@ -701,9 +698,6 @@ func (c *cycle) loadProgress(id HandlerID) (*ProgressRecord, error) {
 func (c *cycle) interrupted() bool {
 	return c.reactor.queue.hasNewer(c.entry, c.knownBody().version)
 }
-
-// setRunning notes the handler that runs now, "" for none.
-func (c *cycle) setRunning(id HandlerID) { c.reactor.queue.setRunning(c.entry, id) }
 
 // handlerCounts counts handlers by how far they have come.
 type handlerCounts struct{ succeeded, failed, unfinished int }

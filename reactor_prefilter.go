@@ -151,10 +151,11 @@ func (r *reactor) skip(p *prefilter, t EventType, o *rawjson.Header, raw []byte,
 	if e != nil {
 		initial = e.listed && !e.last.handled
 	}
-	why := p.check(o, raw, initial)
-	if why == undecided {
+	a := p.decide(o, raw, initial)
+	if a.kind != actionSkip && a.kind != actionUnchanged {
 		return false
 	}
+	handled := a.kind == actionUnchanged
 	var ref ObjectReference
 	if e == nil {
 		ref = ObjectReference{APIVersion: p.apiVersion, Kind: p.kind, Namespace: rawjson.Unquote(o.Namespace.Of(raw)), Name: rawjson.Unquote(o.Name.Of(raw)), UID: string(uid)}
@@ -162,14 +163,14 @@ func (r *reactor) skip(p *prefilter, t EventType, o *rawjson.Header, raw []byte,
 		ref = e.ref()
 	}
 	if !r.queue.updateIdle(e, t, ref, string(version), from, epoch, func(e *entry) {
-		e.unmatched = why == unmatched
-		e.last.trackingCurrent = e.last.trackingCurrent || why == unchanged
-		e.last.handled = e.last.handled || why == unchanged && initial
+		e.unmatched = !handled
+		e.last.trackingCurrent = e.last.trackingCurrent || handled
+		e.last.handled = e.last.handled || handled && initial
 	}) {
 		return false
 	}
 	p.counts.Received(string(t))
-	p.logSkip(ref, why, initial)
+	p.logSkip(ref, a)
 	return true
 }
 
@@ -181,84 +182,65 @@ func plainText(quoted []byte) []byte {
 	return quoted[1 : len(quoted)-1]
 }
 
-// skipReason is what the prefilter has found.
-type skipReason int
-
-const (
-	undecided skipReason = iota
-	unmatched            // no handler is for the object
-	unchanged            // it is as it was when it was handled
-)
-
 // logSkip logs for debugging what a cycle would have logged.
-func (p *prefilter) logSkip(ref ObjectReference, v skipReason, initial bool) {
-	if v != unchanged || !p.log.Enabled(context.Background(), slog.LevelDebug) {
+func (p *prefilter) logSkip(ref ObjectReference, a action) {
+	if a.kind != actionUnchanged || !p.log.Enabled(context.Background(), slog.LevelDebug) {
 		return
 	}
 	log := objectLogger(p.log, ref)
-	if initial {
+	if a.initial {
 		log.Debug("The handling is over, and there was nothing to store; the next change is awaited.")
 	} else {
-		log.Debug("Nothing has changed that is handled.", "reason", ReasonNoop)
+		log.Debug("Nothing has changed that is handled.", "reason", a.reason)
 	}
 }
 
-// check finds out whether there is anything to do for an object. The flag initial says that it was there before the operator and was not
+// decide returns what is to be done with an idle object, as far as its bytes show that. The flag initial says that it was there before the operator and was not
 // handled since.
-func (p *prefilter) check(o *rawjson.Header, raw []byte, initial bool) skipReason {
-	held, fine := p.ownFinalizer(o.Finalizers.Of(raw))
-	if !fine {
-		return undecided
-	}
+func (p *prefilter) decide(o *rawjson.Header, raw []byte, initial bool) action {
+	var s snapshot
+	s.finalized, s.legacy = p.knownFinalizers(o.Finalizers.Of(raw))
 	annotations, labels := o.Annotations.Of(raw), o.Labels.Of(raw)
 	p.buffers.body = Body{raw: raw, meta: o.Metadata.Of(raw), labels: labels, annotations: annotations}
 	c := &p.buffers.change
 	*c = Change{Object: Object{Body: &p.buffers.body}}
 	fits := func(h *handler) bool { return h.filters.fitsMeta(&c.Object) }
-	if !held && !slices.ContainsFunc(p.handlers, fits) && !slices.ContainsFunc(p.others, fits) {
-		return unmatched
-	}
-	if len(p.others) > 0 {
-		return undecided
-	}
-	stored, ok := p.essence(o, raw, labels, annotations)
-	if !ok {
-		return undecided
-	}
-	p.buffers.before = bytes.TrimSpace(rawjson.AppendUnquoted(p.buffers.before[:0], stored))
-	if !bytes.Equal(p.buffers.now, p.buffers.before) {
-		return undecided
-	}
-	c.Old, c.New, c.Reason = View{raw: p.buffers.now}, View{raw: p.buffers.now}, ReasonResume
-	wanted, required := false, false
-	for _, h := range p.handlers {
-		if h.preMatches(c) {
-			wanted = true
-			required = required || h.kind == kindDelete && !h.optional
-			if initial && h.matches(c, true) {
-				return undecided // it is to be resumed
+	if slices.ContainsFunc(p.handlers, fits) || slices.ContainsFunc(p.others, fits) || s.finalized && len(p.others) > 0 {
+		if len(p.others) > 0 || !p.sameAsStored(o, raw, labels, annotations) {
+			return action{kind: actionObserve}
+		}
+		s.stored, s.initial = true, initial
+		c.Old, c.New, c.Reason = View{raw: p.buffers.now}, View{raw: p.buffers.now}, ReasonResume
+		for _, h := range p.handlers {
+			if h.preMatches(c) {
+				s.matched(h)
+				s.resumes = s.resumes || initial && h.matches(c, true)
 			}
 		}
 	}
-	switch {
-	case required != held:
-		return undecided
-	case !wanted:
-		return unmatched
-	}
-	return unchanged
+	s.stage = stateObserved
+	return decide(&s)
 }
 
-// ownFinalizer reports whether our finalizer is on the object, and that there is none of an older operator.
-func (p *prefilter) ownFinalizer(finalizers []byte) (found, ok bool) {
-	ok = true
+// sameAsStored reports whether the essence of an object is the one that is stored on it.
+func (p *prefilter) sameAsStored(o *rawjson.Header, raw, labels, annotations []byte) bool {
+	stored, ok := p.essence(o, raw, labels, annotations)
+	if !ok {
+		return false
+	}
+	p.buffers.before = bytes.TrimSpace(rawjson.AppendUnquoted(p.buffers.before[:0], stored))
+	return bytes.Equal(p.buffers.now, p.buffers.before)
+}
+
+// knownFinalizers reports whether our finalizer is on the object, and whether there is one of an older operator.
+func (p *prefilter) knownFinalizers(finalizers []byte) (own, legacy bool) {
 	_ = rawjson.EachItem(finalizers, func(quoted []byte) bool { // what is malformed is not there
 		name := rawjson.Text(quoted)
-		found = found || string(name) == p.finalizer
-		ok = !slices.ContainsFunc(p.legacy, func(f string) bool { return f == string(name) })
-		return ok
+		own = own || string(name) == p.finalizer
+		legacy = legacy || slices.ContainsFunc(p.legacy, func(f string) bool { return f == string(name) })
+		return true
 	})
-	return found, ok
+	return own, legacy
 }
 
 // essence writes the essence of an object, as it would be stored, to the buffer, and returns what is stored, in quotes. It fails

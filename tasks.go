@@ -56,11 +56,13 @@ const maxTransforms = 100
 // never is how long a task waits for something else than the time.
 const never = time.Duration(-1)
 
-func (t *task) name() string {
+func (t *task) name() string { return fmt.Sprintf("%s '%s'", t.noun(), t.handler.id) }
+
+func (t *task) noun() string {
 	if t.handler.kind == kindTimer {
-		return fmt.Sprintf("Timer '%s'", t.handler.id)
+		return "Timer"
 	}
-	return fmt.Sprintf("Daemon '%s'", t.handler.id)
+	return "Daemon"
 }
 
 func (t *task) log() *slog.Logger {
@@ -313,13 +315,13 @@ func (t *task) acquire() bool {
 		defer timer.Stop()
 		again = timer.C
 	}
-	acquired, _ := t.object.engine.limit.Acquire(t.stopper.Done(), again, nil)
+	acquired, _ := t.object.engine.limiter.AcquireHandler(t.stopper.Done(), again, false)
 	return acquired
 }
 
 func (t *task) release() {
 	if t.handler.kind != kindDaemon {
-		t.object.engine.limit.Release()
+		t.object.engine.limiter.ReleaseHandler()
 	}
 }
 
@@ -374,29 +376,15 @@ func (t *task) attempt() (wait time.Duration, more bool) {
 		w = &pendingWrite{patch: &Patch{}}
 	}
 	o.Patch, t.pending = w.patch, nil
-	var out outcome
-	var err error
-	if err = h.exhausted(t.calls.retries, now.Sub(t.calls.started), nil); err != nil {
-		out = outcome{final: true, err: err}
-	} else {
-		o.Logger.Debug(t.name() + " is invoked.")
-		var result any
-		result, err = t.call(&o)
-		var stop *DaemonStopped // which is what a request is cut off with, too
-		stopped := err != nil && t.stopper.Reason().Has(DaemonCancelled) && (errors.Is(err, context.Canceled) || errors.As(err, &stop))
-		out = h.outcome(err, t.calls.retries, time.Since(t.calls.started), &d.settings.Execution)
-		if stopped {
-			out, err = outcome{final: true}, nil
-			o.Logger.Debug(t.name() + " was cancelled.")
-		} else if out.final && out.err == nil && err == nil && result != nil {
-			o.Patch.put(result, "status", string(h.id))
-		}
+	call := call{
+		handler: h, noun: t.noun(), log: o.Logger, meter: d.meter.Handler(string(h.id), false), settings: &d.settings.Execution,
+		retries: t.calls.retries, started: t.calls.started,
 	}
+	out, err := call.invoke(d.functions, func(a Attempt) error { return t.call(&o, a) })
 	t.release()
-	d.meter.Handler(string(h.id), false).Ended(out.result(err), int64(time.Since(now)))
-	if empty := o.Patch.Empty(); err != nil || empty {
-		t.logOutcome(o.Logger, out, err, empty)
-	} else {
+	if empty := o.Patch.Empty(); err == nil && empty {
+		t.logSuccess(o.Logger, empty)
+	} else if err == nil {
 		w.succeeded = true
 	}
 	if out.final {
@@ -430,21 +418,17 @@ func (t *task) noteFailure(out outcome, o *Object) {
 	}
 }
 
-// logOutcome logs an outcome. A timer that has succeeded without changing anything is not worth a line.
-func (t *task) logOutcome(log *slog.Logger, out outcome, err error, empty bool) {
-	if err == nil && t.handler.kind == kindTimer && empty {
+// logSuccess logs that a call has succeeded. A timer that has changed nothing is not worth a line.
+func (t *task) logSuccess(log *slog.Logger, empty bool) {
+	if t.handler.kind == kindTimer && empty {
 		log.Debug(t.name() + " succeeded.")
 		return
 	}
-	noun := "Daemon"
-	if t.handler.kind == kindTimer {
-		noun = "Timer"
-	}
-	logOutcome(t.object.engine.functions, log, noun, t.handler.id, out, err)
+	logOutcome(t.object.engine.functions, log, t.noun(), t.handler.id, outcome{final: true}, nil)
 }
 
-// call calls the function with a context that ends when it is asked to stop, and at its timeout.
-func (t *task) call(o *Object) (any, error) {
+// call calls the function with a context that ends when it is asked to stop, and at its timeout. What was cut off then has succeeded.
+func (t *task) call(o *Object, a Attempt) error {
 	h := t.handler
 	var deadline time.Time
 	if h.timeout > 0 {
@@ -452,22 +436,29 @@ func (t *task) call(o *Object) (any, error) {
 	}
 	ctx, release := t.stopper.attempt(t.object.engine.functions, deadline)
 	defer release()
-	a := Attempt{Retry: t.calls.retries, Started: t.calls.started, Runtime: time.Since(t.calls.started)}
 	var r *resulting
-	err := safecall.Do(func() error {
-		if h.kind == kindTimer {
-			arg := &Timer{Object: *o, Attempt: a, Stopped: &t.stopper}
-			r = &arg.resulting
-			return h.task.timer(ctx, arg)
-		}
+	var err error
+	if h.kind == kindTimer {
+		arg := &Timer{Object: *o, Attempt: a, Stopped: &t.stopper}
+		r = &arg.resulting
+		err = h.task.timer(ctx, arg)
+	} else {
 		arg := &Daemon{Object: *o, Attempt: a, Stopped: &t.stopper}
 		r = &arg.resulting
-		return h.task.daemon(ctx, arg)
-	})
+		err = h.task.daemon(ctx, arg)
+	}
 	if err == nil {
 		err = errors.Join(r.err, o.Patch.try(t.object.live.Load()))
 	}
-	return r.result, err
+	var stop *DaemonStopped // which is what a request is cut off with, too
+	if err != nil && t.stopper.Reason().Has(DaemonCancelled) && (errors.Is(err, context.Canceled) || errors.As(err, &stop)) {
+		o.Logger.Debug(t.name() + " was cancelled.")
+		return nil
+	}
+	if err == nil && r.result != nil {
+		o.Patch.put(r.result, "status", string(h.id))
+	}
+	return err
 }
 
 // schedule returns how long to wait after an attempt that has ended so.
@@ -507,7 +498,7 @@ func (t *task) sendPatch(w *pendingWrite, log *slog.Logger) {
 	if t.pending = nil; err == nil {
 		if w.succeeded {
 			w.succeeded = false
-			t.logOutcome(log, outcome{final: true}, nil, false)
+			t.logSuccess(log, false)
 		}
 		return
 	}

@@ -9,9 +9,10 @@ import (
 	"time"
 )
 
-// Limiter limits the number of active workers. A nil Limiter does not.
+// Limiter limits the numbers of active workers and of handlers that run. A nil Limiter does not.
 type Limiter struct {
-	limit int
+	limit    int
+	handlers chan struct{} // holds a token for each handler that runs; nil for no limit
 
 	mu      sync.Mutex // guards following
 	working int
@@ -21,9 +22,13 @@ type Limiter struct {
 	drained []chan struct{} // closed when the backlog is short
 }
 
-// NewLimiter returns a limit of so many active workers.
-func NewLimiter(limit int) *Limiter {
-	return &Limiter{limit: limit}
+// New returns a limit of so many active workers, and of so many handlers, if that is not zero.
+func New(workers, handlers int) *Limiter {
+	l := &Limiter{limit: workers}
+	if handlers > 0 {
+		l.handlers = make(chan struct{}, handlers)
+	}
+	return l
 }
 
 // Start calls a function that starts an active worker, as soon as the limit allows. The worker calls release when it is not active any more.
@@ -90,6 +95,37 @@ func (l *Limiter) Acquire() {
 	l.waiting = append(l.waiting, turn)
 	l.mu.Unlock()
 	<-turn
+}
+
+// AcquireHandler waits until a handler may run, and reports whether that was before one of the channels was closed or sent. Handlers run in the order in which they
+// have asked. If it is asked for on the goroutine of an active worker, that is not active while it waits, and another one may be.
+func (l *Limiter) AcquireHandler(done <-chan struct{}, early <-chan time.Time, active bool) (acquired, waited bool) {
+	if l == nil || l.handlers == nil {
+		return true, false
+	}
+	select {
+	case l.handlers <- struct{}{}:
+		return true, false
+	default:
+	}
+	if active {
+		l.Release()
+		defer l.Acquire()
+	}
+	select {
+	case l.handlers <- struct{}{}:
+		return true, true
+	case <-early:
+	case <-done:
+	}
+	return false, true
+}
+
+// ReleaseHandler lets the next handler run.
+func (l *Limiter) ReleaseHandler() {
+	if l != nil && l.handlers != nil {
+		<-l.handlers
+	}
 }
 
 // maxBacklog is how many workers may still wait to be started when more objects are listed.

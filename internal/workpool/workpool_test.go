@@ -9,7 +9,7 @@ import (
 
 func TestLimiter(t *testing.T) {
 	t.Run("those who are too many wait, the first one first", func(t *testing.T) {
-		c := NewLimiter(2)
+		c := New(2, 0)
 		var begun []int
 		for i := range 5 {
 			c.Start(func() { begun = append(begun, i) })
@@ -30,7 +30,7 @@ func TestLimiter(t *testing.T) {
 	})
 	t.Run("who returns comes before those who have not begun", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			c, order := NewLimiter(1), []string(nil)
+			c, order := New(1, 0), []string(nil)
 			c.Start(func() {})
 			c.Release() // the first one runs a function of a user
 			c.Start(func() { order = append(order, "second") })
@@ -50,7 +50,7 @@ func TestLimiter(t *testing.T) {
 	})
 	t.Run("who pauses has no place meanwhile", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			c := NewLimiter(1)
+			c := New(1, 0)
 			c.Start(func() {
 				go func() {
 					defer c.Release()
@@ -86,7 +86,7 @@ func TestLimiter(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := NewLimiter(1)
+				c := New(1, 0)
 				for range maxBacklog + 1 + 40 {
 					c.Start(func() {})
 				}
@@ -108,7 +108,7 @@ func TestLimiter(t *testing.T) {
 		})
 	}
 	t.Run("few may go on at once", func(t *testing.T) {
-		c := NewLimiter(1)
+		c := New(1, 0)
 		c.Start(func() {})
 		c.WaitBacklog(t.Context(), time.Hour)
 	})
