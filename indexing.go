@@ -276,10 +276,3 @@ func (i Indices) All(id HandlerID) iter.Seq2[any, []any] {
 	}
 	return func(func(any, []any) bool) {}
 }
-
-// initialSync is what all objects have to wait for.
-type initialSync interface {
-	closed() bool
-	add()
-	done()
-}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/metrics"
+	"github.com/kopf-go/kopf/internal/pauser"
 )
 
 // This file knows what is remembered of an object: while it is worked on, while it is idle, of its handlers that have finished, and when it is
@@ -40,8 +41,7 @@ type objectState struct {
 	deleted    bool          // whether the newest event says that it is gone; false again if its worker could not report that
 
 	// The worker's.
-	workEpoch     uint64 // the epoch of the events that it works on
-	body          *Body  // kept only while the object is due later
+	body          *Body // kept only while the object is due later
 	memory        memory
 	inProgress    bool                          // whether a handling has begun and may have left records
 	unindexed     map[HandlerID]*ProgressRecord // what went wrong with it in indices
@@ -67,160 +67,147 @@ func (o *objectState) idle() bool {
 }
 
 // sweep makes up the deletions that happened while no stream was open: of the objects of a source which its complete listing has not shown.
-func (q *queue) sweep(from *source, epoch uint64) {
+func (q *queue) sweep(from *source) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.closed || from.closed {
+	if q.staleLocked(from) {
 		return
 	}
 	for _, e := range q.entries {
-		if e.listing >= from.listing || from.namespace != "" && e.namespace.name != from.namespace || e.state != nil && e.state.deleted {
-			continue
-		}
-		switch e.presence {
-		case present:
-			q.addDeletedLocked(e, epoch)
-		case unserved: // its worker leaves nothing to be done
-			e.presence = gone
+		switch {
+		case from.namespace != "" && e.namespace.name != from.namespace:
+		case e.presence == unserved:
+			q.reportDeletionLocked(e, from.pause)
+		case e.presence == present && e.listing < from.listing && (e.state == nil || !e.state.deleted):
+			q.addDeletedLocked(e, from.pause)
 		}
 	}
-	q.reportDeletionsLocked(from.namespace, epoch)
 }
 
 // addDeletedLocked gives an object the event of its deletion, which no stream has brought.
-func (q *queue) addDeletedLocked(e *entry, epoch uint64) {
+func (q *queue) addDeletedLocked(e *entry, pause uint32) {
 	ref := e.ref()
 	body, err := NewBody(map[string]any{
 		"apiVersion": ref.APIVersion, "kind": ref.Kind,
 		"metadata": map[string]any{"name": ref.Name, "namespace": ref.Namespace, "uid": ref.UID, "resourceVersion": e.version},
 	})
 	if err == nil { // strings are always JSON
-		q.addEventLocked(e, RawEvent{Type: Deleted, Body: body}, epoch)
+		q.addEventLocked(e, RawEvent{Type: Deleted, Body: body}, pause)
 	}
 }
 
-// absentObject is an object that was forgotten because it is not served. It ends when the object is served again, or turns out to be gone.
-type absentObject struct {
-	ref     ObjectReference
-	version string
-	report  bool         // whether its deletion is to be reported
-	state   *absentState // nil if there is nothing
-}
-
-// absentState is what is remembered of the work on an object while it is not served.
-type absentState struct {
-	pendingFlush  *pendingFlush
-	seen          *handlingState
-	overflow      uint64
-	expected      string
-	expectedUntil time.Duration
-}
-
-// rememberAbsentLocked remembers what is still to be done of an object that is forgotten, if there is anything.
-func (q *queue) rememberAbsentLocked(e *entry, report bool) {
-	was := absentObject{ref: e.ref(), version: e.version, report: report}
-	if working := e.state != nil && e.state.working; e.hasUID && !working { // what its worker has is known when that ends
-		k := absentState{expected: e.last.expected, expectedUntil: e.last.expectedUntil}
-		if e.state != nil {
-			k.pendingFlush, k.seen, k.overflow = e.state.pendingFlush, e.state.seen, e.state.overflow
-		}
-		if k.pendingFlush != nil || k.seen != nil || k.overflow != 0 || k.expected != "" {
-			was.state = &k
-		}
-	}
-	if report || was.state != nil {
-		q.absent[e.key] = was
-	}
-}
-
-// reportDeletions reports the deletions of the objects that were forgotten and are gone: all of a namespace, or of all.
-func (q *queue) reportDeletions(namespace string, epoch uint64) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if !q.closed {
-		q.reportDeletionsLocked(namespace, epoch)
-	}
-}
-
-func (q *queue) reportDeletionsLocked(namespace string, epoch uint64) {
-	for _, e := range q.entries {
-		if e.presence == unserved && (namespace == "" || e.namespace.name == namespace) {
-			e.presence = gone // its worker leaves nothing to be done
-		}
-	}
-	for key, was := range q.absent {
-		if namespace != "" && was.ref.Namespace != namespace {
-			continue
-		}
-		delete(q.absent, key)
-		if !was.report {
-			continue
-		}
-		e := q.entries[key]
-		if e == nil {
-			e = q.addEntryLocked(key, was.ref, false)
-			e.version = was.version
-			q.known.Add(metrics.Objects, -1)
-		}
-		if e.presence != deletionReporting {
-			e.presence = deletionPending
-			q.addDeletedLocked(e, epoch)
-		}
-	}
-}
-
-// absentNamespaces returns the namespaces of objects that were forgotten, but for those that are served.
-func (q *queue) absentNamespaces(served map[string]bool) []string {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	var absent []string
-	for _, was := range q.absent {
-		if namespace := was.ref.Namespace; !served[namespace] && !slices.Contains(absent, namespace) {
-			absent = append(absent, namespace)
-		}
-	}
-	return absent
-}
-
-// reportOnlyLocked has the worker of an object that has gone report that, and nothing else.
-func (q *queue) reportOnlyLocked(e *entry) {
-	q.known.Add(metrics.Objects, -1)
-	if e.presence = deletionPending; len(e.state.events) == 0 { // the worker has taken the event
-		e.presence = deletionReporting
-	}
-}
-
-// forget drops the objects of a namespace, or all, because they are not served any more. Those with workers are dropped when these end, so that
-// no other worker can begin with them before, even if they are served again. Those are absent from then on whose deletions are to be reported, and those
+// forget drops the objects of a namespace, or all, because they are not served any more. Those are kept with which a worker is not done, so that
+// no other one can begin with them before, even if they are served again; those whose deletions are to be reported; and those
 // with something that could not be sent.
 func (q *queue) forget(namespace string, report bool) {
 	q.mu.Lock()
 	var forgotten []*entry
+	missing := 0
 	for _, e := range q.entries {
 		if namespace != "" && e.namespace.name != namespace || e.presence != present {
 			continue
 		}
 		forgotten = append(forgotten, e)
+		q.known.Add(metrics.Objects, -1)
+		if e.state != nil && e.state.inBarrier {
+			e.state.inBarrier = false
+			missing++
+		}
 		if e.state != nil && e.state.deleted { // which is being reported, or will be next
 			q.reportOnlyLocked(e)
 			continue
 		}
-		q.rememberAbsentLocked(e, report)
+		e.presence, e.reportDeletion = unserved, report
+		e.served++
 		if e.state != nil {
 			q.stopTimerLocked(e)
 			e.state.events, e.state.woken = nil, false
 		}
-		if e.state != nil && e.state.working {
-			q.removeLocked(e, unserved)
-		} else {
-			q.removeLocked(e, gone)
+		if e.state == nil || !e.state.working {
+			q.releaseUnservedLocked(e)
 		}
 	}
 	q.mu.Unlock()
+	for range missing {
+		q.barrier.done()
+	}
 	for _, e := range forgotten {
-		q.synced(e)
 		q.handler.forget(e)
 	}
+}
+
+// reportOnlyLocked has the worker of an object that has gone report that, and nothing else.
+func (q *queue) reportOnlyLocked(e *entry) {
+	if len(e.state.events) == 0 { // the worker has taken the event
+		e.presence = deletionReporting
+		return
+	}
+	e.served++
+	e.presence, e.epoch.served = deletionPending, e.served
+}
+
+// releaseUnservedLocked reduces an object that is not served and has no worker to what is to be remembered of it: what could not be sent, and which of
+// our own patches is to come back. Without any of it, and unless its deletion is to be reported, the object is taken away.
+func (q *queue) releaseUnservedLocked(e *entry) {
+	before := e.state
+	e.memorySeen, e.unmatched, e.state, e.last = false, false, nil, handlingMark{expected: e.last.expected, expectedUntil: e.last.expectedUntil}
+	if e.hasUID && before != nil && (before.pendingFlush != nil || before.seen != nil || before.overflow != 0) {
+		e.state = &objectState{pendingFlush: before.pendingFlush, seen: before.seen, overflow: before.overflow, inProgress: before.pendingFlush != nil || before.seen != nil}
+	}
+	if !e.reportDeletion && e.state == nil && (e.last.expected == "" || !e.hasUID) {
+		q.removeLocked(e)
+	}
+}
+
+// serveAgainLocked makes an object present that was forgotten. If its worker has not ended since, nothing of it is forgotten.
+func (q *queue) serveAgainLocked(e *entry, ev RawEvent) {
+	if e.state == nil || !e.state.working {
+		e.listed = ev.Type == Listed
+		q.joinBarrierLocked(e)
+	}
+	e.presence, e.reportDeletion = present, false
+	q.known.Add(metrics.Objects, 1)
+}
+
+// reportDeletions reports the deletions of the objects that were forgotten and are gone: all of a namespace, or of all. In a pause, it does nothing.
+func (q *queue) reportDeletions(namespace string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	pause := q.pauser.Epoch()
+	if q.closed || pauser.IsPause(pause) {
+		return
+	}
+	for _, e := range q.entries {
+		if e.presence == unserved && (namespace == "" || e.namespace.name == namespace) {
+			q.reportDeletionLocked(e, pause)
+		}
+	}
+}
+
+// reportDeletionLocked ends what is remembered of an object that was forgotten and is gone, and has that reported, if it is to be.
+func (q *queue) reportDeletionLocked(e *entry, pause uint32) {
+	switch {
+	case e.reportDeletion:
+		e.presence, e.reportDeletion = deletionPending, false
+		q.addDeletedLocked(e, pause)
+	case e.state != nil && e.state.working:
+		e.presence = gone // its worker leaves nothing to be done
+	default:
+		q.removeLocked(e)
+	}
+}
+
+// unservedNamespaces returns the namespaces of objects that were forgotten, but for those that are served.
+func (q *queue) unservedNamespaces(served map[string]bool) []string {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var found []string
+	for _, e := range q.entries {
+		if namespace := e.namespace.name; e.presence == unserved && !served[namespace] && !slices.Contains(found, namespace) {
+			found = append(found, namespace)
+		}
+	}
+	return found
 }
 
 // savedState returns what the finished handlers of this handling have seen, as far as memory or the object keeps it, nil if there are none.

@@ -256,8 +256,8 @@ func (o *observer) reconcile(ctx context.Context) {
 
 // dropResource removes a served resource that is closed and has nothing left to do. If its definition was deleted, so were its objects.
 func (o *observer) dropResource(name string, served *servedResource) {
-	if r := served.reactor.served.Load().resource; o.deletedDefinitions[r.Plural+"."+r.Group] && !o.pauser.Paused() {
-		served.reactor.queue.reportDeletions("", o.pauser.Epoch())
+	if r := served.reactor.served.Load().resource; o.deletedDefinitions[r.Plural+"."+r.Group] {
+		served.reactor.queue.reportDeletions("")
 	}
 	if served.idle() {
 		delete(o.resources, name)
@@ -312,9 +312,9 @@ func (o *observer) reconcileStreams(ctx context.Context, served *servedResource,
 			served.forget(namespace)
 		}
 	}
-	if !wanted[""] && !o.pauser.Paused() {
-		for _, namespace := range served.reactor.queue.absentNamespaces(wanted) { // which are gone
-			served.reactor.queue.reportDeletions(namespace, o.pauser.Epoch())
+	if !wanted[""] {
+		for _, namespace := range served.reactor.queue.unservedNamespaces(wanted) { // which are gone
+			served.reactor.queue.reportDeletions(namespace)
 		}
 	}
 	for namespace := range wanted {
@@ -341,7 +341,7 @@ func (s *servedResource) endStreams() {
 func (s *servedResource) close() {
 	r := s.reactor
 	s.endStreams()
-	r.barrier.serve(r.queue, false)
+	r.queue.barrier.serve(r.queue, false)
 	s.forget("")
 	s.closed = true
 }
@@ -354,7 +354,7 @@ func (s *servedResource) forget(namespace string) {
 // open serves the resource, perhaps once more.
 func (s *servedResource) open() {
 	r := s.reactor
-	r.barrier.serve(r.queue, true)
+	r.queue.barrier.serve(r.queue, true)
 	s.closed = false
 }
 
@@ -376,9 +376,7 @@ func (o *observer) newReactor(what *resolved) *reactor {
 	if o.registry.has(func(h *handler) bool { return h.indexing != nil }) {
 		r.indexer = &indexer{&o.environment}
 	}
-	if r.barrier = o.barrier; o.barrier != nil {
-		r.queue.barrier, r.queue.joinsBarrier = o.barrier, len(what.indices) > 0
-	}
+	r.queue.pauser, r.queue.barrier, r.queue.joinsBarrier = o.pauser, o.barrier, len(what.indices) > 0
 	if o.registry.has(func(h *handler) bool { return h.task != nil }) {
 		r.daemons = &daemons{environment: &o.environment, owner: r, functions: context.WithoutCancel(o.handlers), requests: o.requests}
 
@@ -421,23 +419,22 @@ type objectsHandler struct {
 	from      *source
 	prefilter streamPrefilter
 	sync      *listingSync // nil without indices
-	epoch     uint64       // of the pauser, while the stream is open
 }
 
 func (h *objectsHandler) onListing() { h.reactor.queue.beginListing(h.from) }
 
 func (h *objectsHandler) skip(t EventType, header *rawjson.Header, raw []byte) bool {
-	return h.prefilter.skip(h.reactor, t, header, raw, h.from, h.epoch)
+	return h.prefilter.skip(h.reactor, t, header, raw, h.from)
 }
 
-func (h *objectsHandler) onEvent(ev RawEvent) { h.reactor.enqueue(ev, h.from, h.epoch) }
+func (h *objectsHandler) onEvent(ev RawEvent) { h.reactor.enqueue(ev, h.from) }
 
 func (h *objectsHandler) throttle(ctx context.Context, limit time.Duration) {
 	h.o.limiter.WaitBacklog(ctx, limit)
 }
 
 func (h *objectsHandler) onListed() {
-	h.reactor.queue.sweep(h.from, h.epoch)
+	h.reactor.queue.sweep(h.from)
 	if h.sync != nil {
 		h.sync.synced()
 	}
@@ -466,7 +463,7 @@ func (h *objectsHandler) admit(ctx context.Context) (inner context.Context, rele
 	}
 	o.peers.waitObserved(ctx)
 	paused := false
-	inner, h.epoch, release = o.pauser.WaitActive(ctx, func(blockers string) {
+	inner, epoch, release := o.pauser.WaitActive(ctx, func(blockers string) {
 		paused = true
 		o.log.Debug(fmt.Sprintf("Pausing the watch-stream for %s (blockers: %s).", what, blockers))
 		if background != nil {
@@ -476,6 +473,7 @@ func (h *objectsHandler) admit(ctx context.Context) (inner context.Context, rele
 	if paused {
 		o.log.Debug("Resuming the watch-stream for " + what + ".")
 	}
+	h.reactor.queue.openSource(h.from, epoch)
 	return inner, release
 }
 

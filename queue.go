@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/metrics"
+	"github.com/kopf-go/kopf/internal/pauser"
 	"github.com/kopf-go/kopf/internal/safecall"
 	"github.com/kopf-go/kopf/internal/workpool"
 )
@@ -18,10 +19,12 @@ import (
 // they are due again. An object has one worker at most: a goroutine that lives while there is something
 // to do. An idle object is an entry without a worker, and without its body.
 
-// queueHandler works on the objects of a queue.
+// queueHandler works on the objects of a queue, on the goroutines of their workers.
 type queueHandler interface {
-	// reconcile takes the events of an object, the oldest first. It runs on the object's worker.
-	reconcile(e *entry, events []RawEvent) result
+	// index takes over what has come of an object into what others look at. All that is listed at first is indexed before any object is reconciled.
+	index(e *entry, events []RawEvent, at epoch) result
+	// reconcile takes the events of an object, the oldest first.
+	reconcile(e *entry, events []RawEvent, at epoch) result
 	// forget notes that an object is not served any more.
 	forget(e *entry)
 }
@@ -29,7 +32,8 @@ type queueHandler interface {
 // queue hands the events of each object to its worker, one after another.
 type queue struct {
 	handler      queueHandler
-	barrier      initialSync       // what the objects have to wait for; may be nil
+	pauser       *pauser.Pauser
+	barrier      *syncBarrier      // that the objects have to wait for; nil for none
 	joinsBarrier bool              // whether others wait for the objects that are listed
 	limit        chan struct{}     // holds a token for each active worker; nil for no limit
 	limiter      *workpool.Limiter // which all queues share
@@ -41,11 +45,31 @@ type queue struct {
 
 	mu         sync.Mutex // guards following, and the fields of all entries that belong to the queue
 	entries    map[string]*entry
-	typeMeta   *typeMeta               // of the newest object
-	namespaces map[string]*namespace   // of all objects
-	absent     map[string]absentObject // by the keys of objects that were forgotten, and of which something is still to be done
-	listings   uint64                  // that were begun
+	typeMeta   *typeMeta             // of the newest object
+	namespaces map[string]*namespace // of all objects
+	listings   uint64                // that were begun
 	closed     bool
+}
+
+// epoch is a time of the work on one object: while the operator does not pause, and the object is served. Whatever belongs to an epoch that is over is
+// dropped: an event, a decision, a handler that is to begin.
+type epoch struct {
+	pause  uint32 // the pauser's
+	served uint32 // how often the object was forgotten before
+}
+
+// current reports whether an epoch of an object is not over.
+func (q *queue) current(e *entry, at epoch) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return at == epoch{q.pauser.Epoch(), e.served}
+}
+
+// serves reports whether an object was not forgotten in the epoch or since.
+func (q *queue) serves(e *entry, at epoch) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return at.served == e.served
 }
 
 // result is what a worker leaves: when the object is due again, and the body to go on with then.
@@ -53,11 +77,9 @@ type result struct {
 	requeue        bool
 	requeueAfter   time.Duration
 	body           *Body
-	gone           bool       // whether the object is not there any more
-	forgetConflict bool       // whether only the write conflict is to be forgotten then
-	unreported     bool       // whether its deletion was not reported, because the operator pauses
-	blocked        bool       // whether it has to wait until it may pass
-	events         []RawEvent // that wait with it
+	gone           bool // whether the object is not there any more
+	forgetConflict bool // whether only the write conflict is to be forgotten then
+	unreported     bool // whether its deletion was not reported, because the operator pauses
 }
 
 // requeueWithin makes the object due in the given time at the latest, unless that is negative.
@@ -75,41 +97,32 @@ func (r result) requeueWithin(wait time.Duration, body *Body) result {
 	return r
 }
 
-// restoreAbsent gives an object that is served again what was remembered of it.
-func (e *entry) restoreAbsent(was absentObject) {
-	k := was.state
-	if k == nil {
-		return
-	}
-	e.last.expected, e.last.expectedUntil = k.expected, k.expectedUntil
-	if k.pendingFlush != nil || k.seen != nil || k.overflow != 0 {
-		e.activateLocked()
-		e.state.pendingFlush, e.state.seen, e.state.overflow, e.state.inProgress = k.pendingFlush, k.seen, k.overflow, k.pendingFlush != nil || k.seen != nil
-	}
-}
-
 // namespace is one that there are objects in, so that its name is there once.
 type namespace struct {
 	name    string
 	objects int
 }
 
-// entry is one object: what is remembered of it while it is idle, and its state while it is active.
+// entry is one object: what is remembered of it while it is idle, and its state while it is active. There is one for a uid at any time, as long as
+// anything is to be remembered of it.
 type entry struct {
-	// What is above the state is set once; all else is the queue's, under its lock.
+	// What is above the state is set once, but for the type and listed; all else is the queue's, under its lock.
 	key, name string
 	namespace *namespace
 	typeMeta  *typeMeta
 	hasUID    bool // whether the key is its uid
 	listed    bool // whether it was there before the operator
 
+	presence       presence
+	reportDeletion bool   // whether its deletion is to be reported, which may happen while it is not served; false again when it is
+	served         uint32 // how often it was forgotten: an epoch with another number is over
+
 	state      *objectState // nil while there is nothing on it
 	version    string       // the newest one seen
 	listing    uint64       // the last listing that showed it
-	epoch      uint64       // of the operator's work, in which the newest event came
-	presence   presence
-	memorySeen bool // whether it was seen with a memo of the operator that had nothing in it
-	unmatched  bool // whether no handler was for it when it was seen last, without a worker
+	epoch      epoch        // in which the newest event came
+	memorySeen bool         // whether it was seen with a memo of the operator that had nothing in it
+	unmatched  bool         // whether no handler was for it when it was seen last, without a worker; false again with the next event for a worker
 
 	last handlingMark // the worker's, while there is one, and the queue's otherwise
 }
@@ -119,10 +132,10 @@ type presence uint8
 
 const (
 	present           presence = iota
-	unserved                   // forgotten while its worker was at it: nothing is begun for it, and its next event makes it present again
+	unserved                   // forgotten: nothing is begun for it, and its next event makes it present again; kept while anything is remembered of it
 	deletionPending            // forgotten, and gone since: its worker is to report only that
 	deletionReporting          // the same while the worker reports it
-	gone                       // deleted, or forgotten without a worker: it is in no queue any more when its worker ends
+	gone                       // it is taken away as soon as its worker has ended
 )
 
 // ref returns the reference to the object.
@@ -162,42 +175,36 @@ func (e *entry) idleAt(version []byte) bool {
 }
 
 func newQueue(limit int, log *slog.Logger, handler queueHandler) *queue {
-	q := &queue{handler: handler, log: log, entries: make(map[string]*entry), namespaces: make(map[string]*namespace), absent: make(map[string]absentObject)}
+	q := &queue{handler: handler, log: log, entries: make(map[string]*entry), namespaces: make(map[string]*namespace)}
 	if limit > 0 {
 		q.limit = make(chan struct{}, limit)
 	}
 	return q
 }
 
-// add adds an event of a source, which has come in an epoch of the operator's work. What was seen already in this epoch is dropped; only
+// add adds an event of a source. What was seen already in this epoch is dropped; only
 // the newest event is kept if all are not needed.
-func (q *queue) add(ev RawEvent, from *source, epoch uint64, all bool) {
+func (q *queue) add(ev RawEvent, from *source, all bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.closed || from.closed {
+	if q.staleLocked(from) {
 		return
 	}
-	listing := from.listing
 	key := ev.Body.key()
 	e := q.entries[key]
-	if e == nil {
-		if ev.Type == Deleted {
-			return // it is not known, or the listing has already reported its deletion
-		}
+	switch {
+	case e == nil && ev.Type == Deleted:
+		return // it is not known, or the listing has already reported its deletion
+	case e == nil:
 		e = q.addEntryLocked(key, ev.Body.Reference(), ev.Type == Listed)
-		e.activateLocked()
-		if e.state.inBarrier = q.joinsBarrier && e.listed; e.state.inBarrier {
-			q.barrier.add()
-		}
-	} else if e.presence != present { // it is served again, before its worker has ended
-		e.presence = present
-		delete(q.absent, key)
-		q.known.Add(metrics.Objects, 1)
-	} else if ev.Type != Deleted && newerVersion(e.version, ev.Body.version) && (e.epoch == epoch || e.version != ev.Body.version) {
-		e.listing = max(e.listing, listing)
+		q.joinBarrierLocked(e)
+	case e.presence != present:
+		q.serveAgainLocked(e, ev)
+	case ev.Type != Deleted && newerVersion(e.version, ev.Body.version) && (e.epoch.pause == from.pause || e.version != ev.Body.version):
+		e.listing = max(e.listing, from.listing)
 		return
 	}
-	e.version, e.listing = ev.Body.version, max(e.listing, listing)
+	e.version, e.listing = ev.Body.version, max(e.listing, from.listing)
 	e.activateLocked()
 	if e.state.live != nil {
 		e.state.live.Store(ev.Body)
@@ -205,7 +212,15 @@ func (q *queue) add(ev RawEvent, from *source, epoch uint64, all bool) {
 	if !all {
 		e.state.events = e.state.events[:0]
 	}
-	q.addEventLocked(e, ev, epoch)
+	q.addEventLocked(e, ev, from.pause)
+}
+
+// joinBarrierLocked has the others wait for an object that is listed.
+func (q *queue) joinBarrierLocked(e *entry) {
+	e.activateLocked()
+	if e.state.inBarrier = q.joinsBarrier && e.listed; e.state.inBarrier {
+		q.barrier.add()
+	}
 }
 
 // addEntryLocked adds an object.
@@ -222,20 +237,16 @@ func (q *queue) addEntryLocked(key string, ref ObjectReference, listed bool) *en
 	e := &entry{key: key, namespace: in, name: ref.Name, typeMeta: q.typeMeta, hasUID: ref.UID != "", listed: listed}
 	q.entries[key] = e
 	q.known.Add(metrics.Objects, 1)
-	if was, ok := q.absent[key]; ok {
-		delete(q.absent, key)
-		e.restoreAbsent(was)
-	}
 	return e
 }
 
-// removeLocked notes that an object is not to be worked on any more, and takes it away as soon as it has no worker.
-func (q *queue) removeLocked(e *entry, why presence) {
+// removeLocked takes an object away that has no worker.
+func (q *queue) removeLocked(e *entry) {
 	if e.presence == present {
-		e.presence = why
 		q.known.Add(metrics.Objects, -1)
 	}
-	if e.state != nil && e.state.working || q.entries[e.key] != e {
+	e.presence = gone
+	if q.entries[e.key] != e {
 		return
 	}
 	delete(q.entries, e.key)
@@ -249,8 +260,22 @@ type source struct {
 	namespace string // "" for all
 
 	// The queue's, under its lock.
+	pause   uint32 // the pauser's epoch in which the stream is open
 	listing uint64 // the newest listing, by a number that is higher than those of all listings before, of whatever source
 	closed  bool   // whether nothing counts that still comes of it
+}
+
+// staleLocked reports whether nothing counts that comes of a source, because it was closed, or the operator pauses or has paused since it was opened:
+// the listing after the pause will show what has become of the objects.
+func (q *queue) staleLocked(from *source) bool {
+	return q.closed || from.closed || from.pause != q.pauser.Epoch()
+}
+
+// openSource notes that a source is opened in an epoch of the pauser.
+func (q *queue) openSource(from *source, pause uint32) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	from.pause = pause
 }
 
 // beginListing notes that a source begins a listing.
@@ -279,34 +304,16 @@ func (q *queue) setVersion(apiVersion, kind string, known *metrics.Resource) {
 			n++
 		}
 	}
-	for key, was := range q.absent {
-		was.ref.APIVersion, was.ref.Kind = apiVersion, kind
-		q.absent[key] = was
-	}
 	q.known.Add(metrics.Objects, -n)
 	q.known = known
 	q.known.Add(metrics.Objects, n)
 }
 
-// empty reports whether there are no objects, nor any that were forgotten and still have workers or deletions to be reported.
+// empty reports whether there are no objects, nor anything that is remembered of those that were forgotten.
 func (q *queue) empty() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.entries)+len(q.absent) == 0
-}
-
-// serves reports whether an object is still to be worked on: whether it was not forgotten while its worker was at it.
-func (q *queue) serves(e *entry) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return e.presence == present || e.presence == deletionReporting
-}
-
-// reportsDeletion reports whether the worker of an object only reports that it is gone.
-func (q *queue) reportsDeletion(e *entry) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return e.presence == deletionReporting
+	return len(q.entries) == 0
 }
 
 // forgetVersions forgets which versions of the objects of a source were seen, because the API server has an older history now.
@@ -326,11 +333,11 @@ func (q *queue) forgetVersions(from *source) {
 	}
 }
 
-// addEventLocked gives an event of an object to its worker.
-func (q *queue) addEventLocked(e *entry, ev RawEvent, epoch uint64) {
+// addEventLocked gives an event of an object to its worker, which has come in an epoch of the pauser.
+func (q *queue) addEventLocked(e *entry, ev RawEvent, pause uint32) {
 	e.activateLocked()
 	e.unmatched, e.state.deleted = false, ev.Type == Deleted
-	e.epoch, e.state.events = epoch, append(e.state.events, ev)
+	e.epoch, e.state.events = epoch{pause, e.served}, append(e.state.events, ev)
 	if e.state.arrived != nil {
 		close(e.state.arrived)
 		e.state.arrived = nil
@@ -358,18 +365,18 @@ func (q *queue) setLive(e *entry, live *atomic.Pointer[Body]) bool {
 }
 
 // lookupIdle returns an object, nil if it is not known, and whether an event of it can be taken without a worker: nothing is under way with
-// the object, except that our own patch is to come back, which this may be. It also reports whether the event was seen already, which needs
+// the object, except that our own patch is to come back, which this may be. It also reports whether the event was seen already or does not count, which needs
 // nothing more.
-func (q *queue) lookupIdle(key, version []byte, from *source, epoch uint64) (e *entry, idle, seen bool) {
+func (q *queue) lookupIdle(key, version []byte, from *source) (e *entry, idle, seen bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.closed || from.closed {
+	if q.staleLocked(from) {
 		return nil, false, true
 	}
 	if e = q.entries[string(key)]; e == nil {
-		return nil, q.absent[string(key)].state == nil, false
+		return nil, true, false
 	}
-	if now := string(version); e.presence == present && newerVersion(e.version, now) && (e.epoch == epoch || e.version != now) {
+	if now := string(version); e.presence == present && newerVersion(e.version, now) && (e.epoch.pause == from.pause || e.version != now) {
 		e.listing = max(e.listing, from.listing)
 		return e, false, true
 	}
@@ -378,17 +385,17 @@ func (q *queue) lookupIdle(key, version []byte, from *source, epoch uint64) (e *
 
 // updateIdle takes the newest state of an object without a worker. The entry is nil if the object was not known. It fails if another goroutine was
 // quicker.
-func (q *queue) updateIdle(e *entry, t EventType, ref ObjectReference, version string, from *source, epoch uint64, change func(*entry)) bool {
+func (q *queue) updateIdle(e *entry, t EventType, ref ObjectReference, version string, from *source, change func(*entry)) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.closed || from.closed || q.entries[ref.UID] != e || e != nil && !e.idleAt([]byte(version)) {
+	if q.staleLocked(from) || q.entries[ref.UID] != e || e != nil && !e.idleAt([]byte(version)) {
 		return false
 	}
 	if e == nil {
 		e = q.addEntryLocked(ref.UID, ref, t == Listed)
 		e.memorySeen = true
 	}
-	e.version, e.listing, e.epoch = version, max(e.listing, from.listing), epoch
+	e.version, e.listing, e.epoch = version, max(e.listing, from.listing), epoch{from.pause, e.served}
 	e.last.expected = ""
 	e.releaseIdleLocked()
 	change(e)
@@ -399,7 +406,7 @@ func (q *queue) updateIdle(e *entry, t EventType, ref ObjectReference, version s
 func (q *queue) memoryOf(key string) *memory {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if e := q.entries[key]; e != nil {
+	if e := q.entries[key]; e != nil && e.presence == present {
 		e.activateLocked()
 		e.state.memoShared = true
 		return &e.state.memory
@@ -467,41 +474,37 @@ func (q *queue) worker(e *entry) {
 	defer q.workers.Done()
 	defer q.limiter.Release()
 	defer q.meter.Add(metrics.Queued, -1)
-	for {
+	for more := true; more; {
 		if q.limit != nil {
 			q.limiter.Release()
 			q.limit <- struct{}{}
 			q.limiter.Acquire()
 		}
-		r, more := q.processNext(e)
+		more = q.processNext(e)
 		if q.limit != nil {
 			<-q.limit
-		}
-		if !more || !q.done(e, r) {
-			return
 		}
 	}
 }
 
-// processNext takes the events that have come and works on them. It reports whether there was something to do.
-func (q *queue) processNext(e *entry) (result, bool) {
-	q.mu.Lock()
-	events, woken := e.state.events, e.state.woken
-	if e.presence == deletionPending {
-		e.presence = deletionReporting
-	}
-	e.state.workEpoch = e.epoch
-	e.state.events, e.state.woken, e.state.blocked = nil, false, false
-	if len(events) == 0 && !woken {
-		q.endWorkerLocked(e)
-	}
-	q.mu.Unlock()
-	if len(events) == 0 && !woken {
-		return result{}, false
+// processNext works on the events that have come, and reports whether there may be more to do.
+func (q *queue) processNext(e *entry) bool {
+	events, at, ok := q.get(e)
+	if !ok {
+		return false
 	}
 	var r result
+	blocked := false
 	err := safecall.Do(func() error {
-		r = q.handler.reconcile(e, events)
+		indexed := q.handler.index(e, events, at)
+		if blocked = q.blocks(e); blocked {
+			r = indexed
+			return nil
+		}
+		r = q.handler.reconcile(e, events, at)
+		if indexed.requeue {
+			r = r.requeueWithin(indexed.requeueAfter, indexed.body)
+		}
 		return nil
 	})
 	if err != nil { // a fault of our own must neither end the operator nor forget the object
@@ -512,7 +515,57 @@ func (q *queue) processNext(e *entry) (result, bool) {
 		}
 		r = result{requeue: true, requeueAfter: time.Minute, body: e.state.body}
 	}
-	return r, true
+	if blocked {
+		return q.block(e, events, r)
+	}
+	return q.done(e, r)
+}
+
+// get takes the events of an object for its worker, with their epoch. If there is nothing to be done, the worker has ended.
+func (q *queue) get(e *entry) (events []RawEvent, at epoch, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(e.state.events) == 0 && !e.state.woken {
+		q.endWorkerLocked(e)
+		return nil, epoch{}, false
+	}
+	if e.presence == deletionPending {
+		e.presence = deletionReporting
+	}
+	if at = e.epoch; e.presence == deletionReporting && !q.pauser.Paused() {
+		at.pause = q.pauser.Epoch() // a pause since then does not matter, for no listing will show it
+	}
+	events = e.state.events
+	e.state.events, e.state.woken, e.state.blocked = nil, false, false
+	return events, at, true
+}
+
+// blocks reports whether an object has to wait until the barrier opens. What is not served any more does not.
+func (q *queue) blocks(e *entry) bool {
+	if !q.barrier.closed() {
+		return false
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return e.presence == present
+}
+
+// block gives the events back that have to wait for the barrier, and reports whether there is more to do now.
+func (q *queue) block(e *entry, events []RawEvent, r result) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if e.presence != present {
+		return true // it was forgotten meanwhile
+	}
+	e.state.body = r.body
+	newer := len(e.state.events) > 0
+	e.state.events, e.state.blocked = append(events, e.state.events...), true
+	if newer || !q.barrier.closed() {
+		e.state.woken = true
+		return true
+	}
+	q.addAfterLocked(e, r)
+	return false
 }
 
 // done makes the object idle, or reports that the worker has more to do.
@@ -524,46 +577,38 @@ func (q *queue) done(e *entry, r result) bool {
 		e.state.deleted = false
 	}
 	if e.presence == deletionReporting {
-		r.gone = true
-		if r.unreported { // until the pause is over
-			q.absent[e.key] = absentObject{ref: e.ref(), version: e.version, report: true}
+		if r.gone = true; r.unreported { // until the pause is over
+			e.presence, e.reportDeletion, r.gone = unserved, true, false
 		}
-	}
-	if r.blocked && e.presence == present {
-		e.state.events, e.state.blocked = append(r.events, e.state.events...), true
-		if len(e.state.events) == len(r.events) && q.barrier.closed() {
-			q.requeueLocked(e, r)
-			return false
-		}
-		e.state.woken = true
-		return true
 	}
 	if len(e.state.events) > 0 {
 		return true
 	}
 	if r.gone {
-		q.removeLocked(e, gone)
+		q.removeLocked(e)
 	} else if e.presence == present && (e.state.woken || r.requeue && r.requeueAfter <= 0 && !q.closed) {
 		e.state.woken = true
 		return true
 	}
-	q.requeueLocked(e, r)
+	q.addAfterLocked(e, r)
 	return false
 }
 
 // endWorkerLocked notes that the worker of an object has ended.
 func (q *queue) endWorkerLocked(e *entry) {
-	if e.state.working = false; e.presence == unserved {
-		q.rememberAbsentLocked(e, q.absent[e.key].report)
+	e.state.working = false
+	switch e.presence {
+	case present:
+		e.releaseIdleLocked()
+	case unserved:
+		q.releaseUnservedLocked(e)
+	default:
+		q.removeLocked(e)
 	}
-	if e.presence != present {
-		q.removeLocked(e, gone)
-	}
-	e.releaseIdleLocked()
 }
 
-// requeueLocked ends the work on an object until something happens, or its time comes.
-func (q *queue) requeueLocked(e *entry, r result) {
+// addAfterLocked ends the work on an object until something happens, or its time comes.
+func (q *queue) addAfterLocked(e *entry, r result) {
 	if !r.requeue || q.closed || e.presence != present {
 		q.endWorkerLocked(e)
 		return

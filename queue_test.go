@@ -30,12 +30,12 @@ func TestQueue(t *testing.T) {
 		for n := range 100 {
 			for i := range 2 {
 				uid := fmt.Sprint("u", n, "-", i)
-				q.add(versionedPod(t, Added, fmt.Sprint("ns", n), uid, "1"), from, 0, true)
+				q.add(versionedPod(t, Added, fmt.Sprint("ns", n), uid, "1"), from, true)
 				q.workers.Wait()
 				if i == 0 && n%2 == 0 {
 					continue
 				}
-				q.add(versionedPod(t, Deleted, fmt.Sprint("ns", n), uid, "2"), from, 0, true)
+				q.add(versionedPod(t, Deleted, fmt.Sprint("ns", n), uid, "2"), from, true)
 				q.workers.Wait()
 			}
 		}
@@ -69,7 +69,7 @@ func TestQueue(t *testing.T) {
 		}))
 		from := &source{}
 		for _, version := range []string{"9", "10", "8", "10", "11", "9"} {
-			q.add(versionedPod(t, Modified, "ns", "u", version), from, 0, true)
+			q.add(versionedPod(t, Modified, "ns", "u", version), from, true)
 			q.workers.Wait()
 		}
 		if want := []string{"9", "10", "11"}; !slices.Equal(seen, want) {
@@ -87,12 +87,12 @@ func TestQueue(t *testing.T) {
 		}))
 		one, other := &source{namespace: "one"}, &source{namespace: "other"}
 		q.beginListing(one)
-		q.add(versionedPod(t, Listed, "one", "u1", "1"), one, 0, true)
+		q.add(versionedPod(t, Listed, "one", "u1", "1"), one, true)
 		q.beginListing(other)
-		q.add(versionedPod(t, Listed, "other", "u2", "2"), other, 0, true)
+		q.add(versionedPod(t, Listed, "other", "u2", "2"), other, true)
 		q.workers.Wait()
 		q.beginListing(one) // which has nothing in it any more
-		q.sweep(one, 0)
+		q.sweep(one)
 		q.workers.Wait()
 		if !slices.Equal(gone, []string{"one"}) {
 			t.Errorf("the objects of the namespaces %q count as deleted, want that of one", gone)
@@ -107,7 +107,7 @@ func TestQueue(t *testing.T) {
 				}
 				return result{}
 			}))
-			q.add(versionedPod(t, Added, "ns", "u", "1"), &source{}, 0, true)
+			q.add(versionedPod(t, Added, "ns", "u", "1"), &source{}, true)
 			synctest.Wait()
 			q.wake(q.entries["u"])
 			close(working)
@@ -125,16 +125,16 @@ func TestQueue(t *testing.T) {
 				e.state.pendingFlush = &pendingFlush{}
 				return result{}
 			}))
-			q.add(versionedPod(t, Added, "ns", "u", "1"), &source{}, 0, true)
+			q.add(versionedPod(t, Added, "ns", "u", "1"), &source{}, true)
 			synctest.Wait()
 			q.forget("", false)
 			again := &source{}
 			q.beginListing(again)
-			q.sweep(again, 0)
+			q.sweep(again)
 			close(working)
 			q.workers.Wait()
 			if !q.empty() {
-				t.Errorf("%d objects are known, and %d are remembered", len(q.entries), len(q.absent))
+				t.Errorf("%d objects are remembered", len(q.entries))
 			}
 		})
 	})
@@ -147,13 +147,13 @@ func TestQueue(t *testing.T) {
 				e.state.pendingFlush = nil
 				return result{}
 			}))
-			q.add(versionedPod(t, Added, "ns", "u", "1"), &source{}, 0, true)
+			q.add(versionedPod(t, Added, "ns", "u", "1"), &source{}, true)
 			synctest.Wait()
 			q.forget("", false)
 			close(working)
 			q.workers.Wait()
 			if !q.empty() {
-				t.Errorf("%d objects are known, and %d are remembered", len(q.entries), len(q.absent))
+				t.Errorf("%d objects are remembered", len(q.entries))
 			}
 		})
 	})
@@ -166,9 +166,9 @@ func TestQueue(t *testing.T) {
 		from := &source{namespace: "ns"}
 		q.closeSource(from)
 		q.forget("ns", false)
-		q.add(versionedPod(t, Added, "ns", "u", "1"), from, 0, true)
+		q.add(versionedPod(t, Added, "ns", "u", "1"), from, true)
 		q.workers.Wait()
-		if _, settled, seen := q.lookupIdle([]byte("u"), []byte("1"), from, 0); settled || !seen {
+		if _, settled, seen := q.lookupIdle([]byte("u"), []byte("1"), from); settled || !seen {
 			t.Error("the stream may settle an object")
 		}
 		if looks > 0 || len(q.entries) > 0 {
@@ -180,5 +180,6 @@ func TestQueue(t *testing.T) {
 // reconcileFunc is a handler of a queue.
 type reconcileFunc func(*entry, []RawEvent) result
 
-func (f reconcileFunc) reconcile(e *entry, events []RawEvent) result { return f(e, events) }
-func (reconcileFunc) forget(*entry)                                  {}
+func (reconcileFunc) index(*entry, []RawEvent, epoch) result                  { return result{} }
+func (f reconcileFunc) reconcile(e *entry, events []RawEvent, _ epoch) result { return f(e, events) }
+func (reconcileFunc) forget(*entry)                                           {}

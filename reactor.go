@@ -21,10 +21,9 @@ import (
 type reactor struct {
 	*environment
 	queue     *queue
-	indexer   *indexer     // nil if there are no indices at all
-	barrier   *syncBarrier // nil if there are no indices at all
-	daemons   *daemons     // nil if there are neither daemons nor timers
-	began     time.Time    // what the clock begins with
+	indexer   *indexer  // nil if there are no indices at all
+	daemons   *daemons  // nil if there are neither daemons nor timers
+	began     time.Time // what the clock begins with
 	discovery discoverer
 	warned    warnOnce
 
@@ -47,14 +46,11 @@ func (r *reactor) warnings() *warnOnce { return &r.warned }
 // clock returns for how long the reactor has worked. Unlike the time of the day, it is never set back.
 func (r *reactor) clock() time.Duration { return time.Since(r.began) }
 
-// enqueue takes an event from a stream that was opened in an epoch of the operator's work.
-func (r *reactor) enqueue(ev RawEvent, from *source, epoch uint64) {
+// enqueue takes an event of a stream.
+func (r *reactor) enqueue(ev RawEvent, from *source) {
 	served := r.served.Load()
 	served.counts.Received(string(ev.Type))
-	if epoch != r.pauser.Epoch() {
-		return // the listing after the pause will show what has become of it
-	}
-	r.queue.add(ev, from, epoch, len(served.events) > 0)
+	r.queue.add(ev, from, len(served.events) > 0)
 }
 
 // forget forgets an object that is not served any more.
@@ -67,64 +63,64 @@ func (r *reactor) forget(e *entry) {
 	}
 }
 
-// superseded reports whether the operator has paused since the newest event of the object has come, or does not serve the object any more. Nothing
-// is started then: another operator may work on the object, and the listing after the pause will show what it is then.
-func (r *reactor) superseded(e *entry) bool {
-	return e.state.workEpoch != r.pauser.Epoch() || !r.queue.serves(e)
-}
-
-// reconcile processes the events of an object that have come since the last time.
-func (r *reactor) reconcile(e *entry, events []RawEvent) result {
-	if r.queue.reportsDeletion(e) && !r.pauser.Paused() {
-		e.state.workEpoch = r.pauser.Epoch() // a pause since then does not matter, for no listing will show it
-	}
-	if r.superseded(e) {
-		return result{unreported: true}
+// newest returns the newest event of an object: of those that have come, or one with what is known of it otherwise; its body is nil if nothing is known.
+func (r *reactor) newest(e *entry, events []RawEvent) RawEvent {
+	if len(events) > 0 {
+		return events[len(events)-1]
 	}
 	newest := RawEvent{Type: Modified, Body: e.state.body}
-	if len(events) > 0 {
-		newest = events[len(events)-1]
-	} else if e.state.live != nil {
+	if e.state.live != nil {
 		if live := e.state.live.Load(); live != nil && (newest.Body == nil || newerVersion(live.version, newest.Body.version)) {
 			newest.Body = live
 		}
 	}
-	if newest.Body == nil {
+	return newest
+}
+
+// index takes the newest state of an object over into the indices. It is due again when what has failed is to be tried again.
+func (r *reactor) index(e *entry, events []RawEvent, at epoch) result {
+	served := r.served.Load()
+	newest := r.newest(e, events)
+	if len(served.indices) == 0 || newest.Body == nil || !r.queue.current(e, at) {
+		return result{}
+	}
+	defer r.queue.synced(e)
+	if newest.Type == Deleted {
+		r.indexer.drop(e.key, served.indices)
+		return result{}
+	}
+	e.state.memory.see(r.memo)
+	o := r.object(e, served, newest.Body, objectLogger(r.log, newest.Body.Reference()))
+	wait := r.indexer.index(e.key, served.indices, &o, &e.state.unindexed)
+	if !r.queue.serves(e, at) { // it was forgotten meanwhile
+		r.indexer.drop(e.key, served.indices)
+	}
+	return result{}.requeueWithin(wait, newest.Body)
+}
+
+// reconcile processes the events of an object that have come since the last time.
+func (r *reactor) reconcile(e *entry, events []RawEvent, at epoch) result {
+	newest := r.newest(e, events)
+	switch {
+	case !r.queue.current(e, at):
+		return result{unreported: true}
+	case newest.Body == nil:
 		return result{} // woken for what was done meanwhile
 	}
 	e.state.memory.see(r.memo)
 	if len(events) > 0 && newerVersion(newest.Body.version, e.last.expected) {
 		e.last.expected = ""
 	}
-	c := r.cycle(e, newest)
-	index := c.index()
-	if r.barrier.closed() && !r.queue.reportsDeletion(e) {
-		return result{blocked: true, events: events, requeue: index >= 0, requeueAfter: index, body: newest.Body}
-	}
+	c := r.cycle(e, newest, at)
 	for _, ev := range events {
 		c.callEventHandlers(ev)
 	}
-	return c.reconcile().requeueWithin(index, newest.Body)
+	return c.reconcile()
 }
 
-// index takes the newest state of the object over into the indices, and returns when to try again what has failed.
-func (c *cycle) index() time.Duration {
-	handlers := c.served.indices
-	if len(handlers) == 0 {
-		return -1
-	}
-	defer c.reactor.queue.synced(c.entry)
-	if c.event.Type == Deleted {
-		c.reactor.indexer.drop(c.entry.key, handlers)
-		return -1
-	}
-	o := c.object(c.event.Body)
-	wait := c.reactor.indexer.index(c.entry.key, handlers, &o, &c.entry.state.unindexed)
-	if !c.reactor.queue.serves(c.entry) { // it was forgotten meanwhile
-		c.reactor.indexer.drop(c.entry.key, handlers)
-	}
-	return wait
-}
+// superseded reports whether the operator has paused since the newest event of the object has come, or has not served the object meanwhile. Nothing
+// is started then: another operator may work on the object, and a listing will show what it is then.
+func (c *cycle) superseded() bool { return !c.reactor.queue.current(c.entry, c.epoch) }
 
 // spawnTasks starts and stops the daemons and timers of the object, and reports whether they need it to be held.
 func (c *cycle) spawnTasks() bool {
@@ -144,6 +140,7 @@ type cycle struct {
 	entry    *entry
 	served   *resolved
 	event    RawEvent // the newest
+	epoch    epoch
 	log      *slog.Logger
 	sender   sender
 	states   cycleStates
@@ -169,8 +166,8 @@ type cycleStates struct {
 	unseen         *handlingState // whose finished handlers are called again, nil for none
 }
 
-func (r *reactor) cycle(e *entry, newest RawEvent) *cycle {
-	c := &cycle{reactor: r, entry: e, served: r.served.Load(), event: newest, log: objectLogger(r.log, newest.Body.Reference()), known: newest.Body}
+func (r *reactor) cycle(e *entry, newest RawEvent, at epoch) *cycle {
+	c := &cycle{reactor: r, entry: e, served: r.served.Load(), event: newest, epoch: at, log: objectLogger(r.log, newest.Body.Reference()), known: newest.Body}
 	if e.state.body != nil && newest.Type == Modified && newerVersion(e.state.body.version, newest.Body.version) {
 		c.known = e.state.body // what our own patches have made of it; the event is from before them
 	}
@@ -233,7 +230,7 @@ func (r *reactor) rediscover() { r.discovery.rediscover() }
 func (c *cycle) callEventHandlers(ev RawEvent) {
 	r := c.reactor
 	for _, h := range c.served.events {
-		if r.superseded(c.entry) {
+		if c.superseded() {
 			return
 		}
 		e := &WatchEvent{Object: c.object(ev.Body), Type: ev.Type}
@@ -259,10 +256,13 @@ func (c *cycle) callEventHandlers(ev RawEvent) {
 	}
 }
 
-func (c *cycle) object(body *Body) Object {
+func (c *cycle) object(body *Body) Object { return c.reactor.object(c.entry, c.served, body, c.log) }
+
+// object makes what handlers get of an object.
+func (r *reactor) object(e *entry, served *resolved, body *Body, log *slog.Logger) Object {
 	return Object{
-		Resource: c.served.resource, Body: body, Logger: c.log, Client: c.reactor.client, memory: &c.entry.state.memory,
-		Indices: c.reactor.indices, events: c.reactor.events,
+		Resource: served.resource, Body: body, Logger: log, Client: r.client, memory: &e.state.memory,
+		Indices: r.indices, events: r.events,
 		Patch: &Patch{}, // filters may look at it
 	}
 }
@@ -357,7 +357,7 @@ func (c *cycle) decide() action {
 // observeEvent notes what is known from the event and what is remembered of the object.
 func (c *cycle) observeEvent(s *snapshot) {
 	e, body := c.entry.state, c.event.Body
-	s.superseded, s.deleted, s.stopping = c.reactor.superseded(c.entry), c.event.Type == Deleted, c.reactor.handlers.Err() != nil
+	s.superseded, s.deleted, s.stopping = c.superseded(), c.event.Type == Deleted, c.reactor.handlers.Err() != nil
 	if s.superseded || s.deleted {
 		return
 	}
@@ -654,7 +654,7 @@ func (c *cycle) postpone(wait time.Duration) (time.Duration, error) {
 	if !attempted && c.reactor.handlers.Err() != nil {
 		return -1, nil // what the end of the operator has cut off leaves nothing behind
 	}
-	if !attempted && c.reactor.superseded(c.entry) {
+	if !attempted && c.superseded() {
 		c.savePending()
 		return -1, nil // nor does a pause
 	}

@@ -126,20 +126,20 @@ type streamPrefilter struct {
 }
 
 // skip reports whether an event of the stream needs no worker.
-func (s *streamPrefilter) skip(r *reactor, t EventType, o *rawjson.Header, raw []byte, from *source, epoch uint64) bool {
+func (s *streamPrefilter) skip(r *reactor, t EventType, o *rawjson.Header, raw []byte, from *source) bool {
 	if now := r.served.Load(); now != s.served {
 		s.served, s.p = now, now.prefilter(&r.settings.Persistence, r.log)
 	}
-	return s.p != nil && r.skip(s.p, t, o, raw, from, epoch)
+	return s.p != nil && r.skip(s.p, t, o, raw, from)
 }
 
 // skip reports whether an event needs no worker.
-func (r *reactor) skip(p *prefilter, t EventType, o *rawjson.Header, raw []byte, from *source, epoch uint64) bool {
+func (r *reactor) skip(p *prefilter, t EventType, o *rawjson.Header, raw []byte, from *source) bool {
 	uid, version := plainText(o.UID.Of(raw)), plainText(o.ResourceVersion.Of(raw))
-	if t == Deleted || len(uid) == 0 || len(version) == 0 || !rawjson.IsNull(o.DeletionTimestamp.Of(raw)) || epoch != r.pauser.Epoch() {
+	if t == Deleted || len(uid) == 0 || len(version) == 0 || !rawjson.IsNull(o.DeletionTimestamp.Of(raw)) {
 		return false
 	}
-	e, idle, seen := r.queue.lookupIdle(uid, version, from, epoch)
+	e, idle, seen := r.queue.lookupIdle(uid, version, from)
 	if seen {
 		p.counts.Received(string(t))
 		return true
@@ -162,7 +162,7 @@ func (r *reactor) skip(p *prefilter, t EventType, o *rawjson.Header, raw []byte,
 	} else {
 		ref = e.ref()
 	}
-	if !r.queue.updateIdle(e, t, ref, string(version), from, epoch, func(e *entry) {
+	if !r.queue.updateIdle(e, t, ref, string(version), from, func(e *entry) {
 		e.unmatched = !handled
 		e.last.trackingCurrent = e.last.trackingCurrent || handled
 		e.last.handled = e.last.handled || handled && initial

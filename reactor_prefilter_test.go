@@ -204,8 +204,8 @@ func (w *prefilterPair) compare(t *testing.T, what string, event EventType, body
 	e.activateLocked()
 	w.queue.entries[e.key] = e
 	w.calls, w.requests = 0, 0
-	r := w.reconcile(e, []RawEvent{{Type: event, Body: body}})
-	if w.calls > 0 || w.requests > 0 || r.requeue || r.blocked {
+	r := w.reconcile(e, []RawEvent{{Type: event, Body: body}}, epoch{})
+	if w.calls > 0 || w.requests > 0 || r.requeue {
 		t.Fatalf("%s: skipped by the prefilter, but there are %d calls and %d requests (%+v): %s", what, w.calls, w.requests, r, body.raw)
 	}
 	if e.last.handled != (v.kind == actionUnchanged && initial) || e.last.trackingCurrent != (v.kind == actionUnchanged) || !e.state.idle() {
@@ -293,7 +293,7 @@ func TestEventsAtRest(t *testing.T) {
 		if err := f.Scan(line); err != nil {
 			t.Fatal(err)
 		}
-		if !p.skip(w.reactor, EventType(f.Type), &f.Object, f.Raw, from, 0) {
+		if !p.skip(w.reactor, EventType(f.Type), &f.Object, f.Raw, from) {
 			t.Fatal("it takes more than a glance")
 		}
 	}
@@ -328,7 +328,7 @@ func TestBytesAtRest(t *testing.T) {
 		text := strings.NewReplacer(`"name":"n"`, `"name":"`+name+`"`, `"uid":"u"`, `"uid":"4b1c8e3e-6f6e-4bd1-9c38-0f9b2c5`+name[10:]+`"`,
 			`"resourceVersion":"5"`, fmt.Sprintf(`"resourceVersion":"%d"`, 100_000+i)).Replace(body)
 		var o rawjson.Header
-		if err := o.Scan([]byte(text)); err != nil || !p.skip(w.reactor, Listed, &o, []byte(text), from, 0) {
+		if err := o.Scan([]byte(text)); err != nil || !p.skip(w.reactor, Listed, &o, []byte(text), from) {
 			t.Fatalf("%s takes more than a glance (%v)", name, err)
 		}
 	}
@@ -351,10 +351,11 @@ func TestPrefilterWaits(t *testing.T) {
 		t      EventType
 		want   bool
 		stays  bool // whether it is active afterwards
+		drops  bool // whether the event does not count
 	}{
 		{name: "nothing is known of it", before: func(w *prefilterPair) {}, want: true},
 		{name: "the operator has a memo to copy", before: func(w *prefilterPair) { w.memo.Store("a", 1) }},
-		{name: "the operator pauses", before: func(w *prefilterPair) { w.pauser.Block("x", true) }},
+		{name: "the operator pauses", before: func(w *prefilterPair) { w.pauser.Block("x", true) }, want: true, drops: true},
 		{name: "it is deleted", before: func(w *prefilterPair) {}, t: Deleted},
 		{name: "a handler runs", before: func(w *prefilterPair) { w.known().state.working = true }, stays: true},
 		{name: "something is left to be sent", before: func(w *prefilterPair) { w.known().state.pendingFlush = &pendingFlush{} }, stays: true},
@@ -373,14 +374,17 @@ func TestPrefilterWaits(t *testing.T) {
 			if err := o.Scan(body.raw); err != nil {
 				t.Fatal(err)
 			}
-			if got := (&streamPrefilter{}).skip(w.reactor, tt.t, &o, body.raw, &source{listing: 3}, 0); got != tt.want {
+			if got := (&streamPrefilter{}).skip(w.reactor, tt.t, &o, body.raw, &source{listing: 3}); got != tt.want {
 				t.Errorf("it is settled: %t, want %t", got, tt.want)
 			}
 			e := w.queue.entries["u"]
 			if stays := e != nil && e.state != nil; stays != tt.stays {
 				t.Errorf("the object has something under way: %t, want %t", stays, tt.stays)
 			}
-			if tt.want && (e.version != "5" || e.listing != 3) {
+			if tt.drops && e != nil {
+				t.Error("the object is known")
+			}
+			if tt.want && !tt.drops && (e.version != "5" || e.listing != 3) {
 				t.Errorf("it is left with the version %q of the listing %d", e.version, e.listing)
 			}
 		})

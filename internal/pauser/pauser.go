@@ -13,7 +13,7 @@ import (
 
 // Pauser pauses an operator. A nil one never pauses.
 type Pauser struct {
-	current atomic.Uint64 // even while the operator works, odd while it pauses
+	current atomic.Uint32 // even while the operator works, odd while it pauses
 
 	mu       sync.Mutex // guards following
 	blockers []string   // the reasons to pause, by name
@@ -22,7 +22,7 @@ type Pauser struct {
 }
 
 // Epoch returns the number of the epoch.
-func (p *Pauser) Epoch() uint64 {
+func (p *Pauser) Epoch() uint32 {
 	if p == nil {
 		return 0
 	}
@@ -30,7 +30,10 @@ func (p *Pauser) Epoch() uint64 {
 }
 
 // Paused reports whether the operator pauses now.
-func (p *Pauser) Paused() bool { return p.Epoch()%2 == 1 }
+func (p *Pauser) Paused() bool { return IsPause(p.Epoch()) }
+
+// IsPause reports whether the operator pauses in the epoch of a number.
+func IsPause(epoch uint32) bool { return epoch%2 == 1 }
 
 // Block adds a reason for the operator to pause, or takes it away. When it returns, the new epoch
 // has begun: nothing of the old one will start.
@@ -53,7 +56,7 @@ func (p *Pauser) Block(name string, wanted bool) {
 }
 
 // state returns the number of the epoch, a context that ends with it, and the reasons to pause.
-func (p *Pauser) state() (epoch uint64, end context.Context, blockers string) {
+func (p *Pauser) state() (epoch uint32, end context.Context, blockers string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.cancel == nil {
@@ -64,7 +67,7 @@ func (p *Pauser) state() (epoch uint64, end context.Context, blockers string) {
 
 // WaitActive waits until the operator works, and returns the number of that epoch, with a context that ends with the epoch or
 // when it is released. A function is called for a pause before its end is awaited.
-func (p *Pauser) WaitActive(ctx context.Context, pause func(blockers string)) (inner context.Context, epoch uint64, release func()) {
+func (p *Pauser) WaitActive(ctx context.Context, pause func(blockers string)) (inner context.Context, epoch uint32, release func()) {
 	inner, cancel := context.WithCancel(ctx)
 	for {
 		epoch, end, blockers := p.state()
