@@ -25,45 +25,72 @@ type handlingMark struct {
 	expectedUntil   time.Duration // by the reactor's clock
 }
 
-// objectState is what is under way with an object.
+// objectState is what is under way with an object, by its owners. It ends when nothing of it is.
 type objectState struct {
-	// The queue's, under its lock.
-	events     []RawEvent            // not yet taken by the worker
-	working    bool                  // whether there is a worker
-	woken      bool                  // whether it is due without an event
-	blocked    bool                  // whether it waits until it may pass
-	inBarrier  bool                  // whether the others wait for it
-	memoShared bool                  // whether others may hold its memory
-	live       *atomic.Pointer[Body] // where daemons and timers find the newest state of the object; nil if there are none
-	timer      *time.Timer
-	running    HandlerID     // the handler that runs now, for messages at the exit
-	arrived    chan struct{} // closed when an event comes; nil if no handler that runs wants to know
-	deleted    bool          // whether the newest event says that it is gone; false again if its worker could not report that
-
-	// The worker's.
-	body          *Body // kept only while the object is due later
-	memory        memory
-	inProgress    bool                          // whether a handling has begun and may have left records
-	unindexed     map[HandlerID]*ProgressRecord // what went wrong with it in indices
-	deleteHandled bool                          // whether the handling of its deletion has ended
-	goneVersion   string                        // the version with which it was gone, or only its disappearance is awaited; "" otherwise
-
-	deleting     bool // whether an event has said that it is being deleted
-	baseStripped bool // whether another client removes what is stored
-	errors       int  // in a row, that were not of handlers
-	conflicts    int  // in a row, of our patches with changes by others
-	pausedUntil  time.Time
-	overflow     uint64         // the digest of a state that was too large to be stored, 0 for none
-	conflict     *writeConflict // nil unless the object is changed again and again
-	pendingFlush *pendingFlush
-	seen         *handlingState // by the finished handlers of the handling under way
+	work      workState
+	live      *atomic.Pointer[Body] // where daemons and timers find the newest state, from the first look for them until the object is gone or forgotten; nil before
+	memory    memory
+	handling  objectHandling
+	retry     objectRetry
+	end       objectEnd
+	conflict  *writeConflict                // the worker's, nil unless the object is changed again and again, or may be
+	unindexed map[HandlerID]*ProgressRecord // the indexer's, on the worker: what went wrong with it, until it is indexed
+	body      *Body                         // the worker's, only while the object is due later
 }
+
+// workState is the queue's, under its lock.
+type workState struct {
+	events     []RawEvent    // not yet taken by the worker: from add to get, or until the object is forgotten
+	working    bool          // whether there is a worker: from its start to its end
+	woken      bool          // whether it is due without an event, until the worker looks at it
+	blocked    bool          // whether the worker has ended because the barrier is closed, until there is one again
+	inBarrier  bool          // whether the others wait for it, until it is indexed, gone or forgotten
+	memoShared bool          // whether handlers of reviews may hold its memo, which ends with the object
+	deleted    bool          // whether the newest event says that it is gone; false again if its worker could not report that
+	timer      *time.Timer   // of AddAfter, until it fires or an event comes; nil otherwise
+	running    HandlerID     // the handler that runs now, for messages at the exit; "" for none
+	arrived    chan struct{} // closed when an event comes; nil if no handler that runs wants to know
+}
+
+func (w *workState) idle() bool {
+	return len(w.events) == 0 && !w.working && !w.woken && !w.blocked && !w.inBarrier && !w.memoShared && w.timer == nil && w.arrived == nil
+}
+
+// objectHandling is what the handling of changes has left, from one cycle to the next. It is the worker's.
+type objectHandling struct {
+	inProgress    bool           // whether it has begun and may have left records: until it has ended
+	deleteHandled bool           // whether that of the deletion has ended, until that of anything else has: the object is held by others, and goes
+	baseStripped  bool           // whether another client removes what is stored: until the object is gone or forgotten
+	overflow      uint64         // the digest of a state that was too large to be stored, 0 for none: until the object has another one
+	pendingFlush  *pendingFlush  // what could not be sent: until it is sent, or of no use any more
+	seen          *handlingState // by the finished handlers of the handling under way; nil if none has finished, or nothing is under way
+}
+
+func (h *objectHandling) idle() bool {
+	return !h.inProgress && !h.deleteHandled && !h.baseStripped && h.overflow == 0 && h.pendingFlush == nil && h.seen == nil
+}
+
+// objectRetry is how often what is not the fault of handlers has failed. It is the worker's, and ends with the first cycle that does not fail, or with the
+// first event of the deletion.
+type objectRetry struct {
+	errors      int       // in a row
+	conflicts   int       // in a row, of our patches with changes by others
+	pausedUntil time.Time // when it is tried again; zero if it is not paused
+}
+
+func (r *objectRetry) idle() bool { return r.errors+r.conflicts == 0 && r.pausedUntil.IsZero() }
+
+// objectEnd is what is known of the end of an object. It is the worker's.
+type objectEnd struct {
+	deleting    bool   // whether an event has said that it is being deleted, which is never taken back
+	goneVersion string // the version with which it was gone, or only its disappearance is awaited; "" otherwise, or when it turns out to be there
+}
+
+func (e *objectEnd) idle() bool { return e.goneVersion == "" }
 
 // idle reports whether nothing is under way with the object.
 func (o *objectState) idle() bool {
-	return len(o.events) == 0 && !o.working && !o.woken && !o.blocked && !o.inBarrier && !o.memoShared && o.live == nil && o.timer == nil && o.arrived == nil &&
-		o.body == nil && !o.memory.used() && !o.inProgress && len(o.unindexed) == 0 && !o.deleteHandled && o.goneVersion == "" &&
-		!o.baseStripped && o.errors+o.conflicts == 0 && o.pausedUntil.IsZero() && o.overflow == 0 && o.conflict == nil && o.pendingFlush == nil && o.seen == nil
+	return o.work.idle() && o.live == nil && !o.memory.used() && o.handling.idle() && o.retry.idle() && o.end.idle() && o.conflict == nil && len(o.unindexed) == 0 && o.body == nil
 }
 
 // sweep makes up the deletions that happened while no stream was open: of the objects of a source which its complete listing has not shown.
@@ -78,7 +105,7 @@ func (q *queue) sweep(from *source) {
 		case from.namespace != "" && e.namespace.name != from.namespace:
 		case e.presence == unserved:
 			q.reportDeletionLocked(e, from.pause)
-		case e.presence == present && e.listing < from.listing && (e.state == nil || !e.state.deleted):
+		case e.presence == present && e.listing < from.listing && (e.state == nil || !e.state.work.deleted):
 			q.addDeletedLocked(e, from.pause)
 		}
 	}
@@ -109,11 +136,11 @@ func (q *queue) forget(namespace string, report bool) {
 		}
 		forgotten = append(forgotten, e)
 		q.known.Add(metrics.Objects, -1)
-		if e.state != nil && e.state.inBarrier {
-			e.state.inBarrier = false
+		if e.state != nil && e.state.work.inBarrier {
+			e.state.work.inBarrier = false
 			missing++
 		}
-		if e.state != nil && e.state.deleted { // which is being reported, or will be next
+		if e.state != nil && e.state.work.deleted { // which is being reported, or will be next
 			q.reportOnlyLocked(e)
 			continue
 		}
@@ -121,9 +148,9 @@ func (q *queue) forget(namespace string, report bool) {
 		e.served++
 		if e.state != nil {
 			q.stopTimerLocked(e)
-			e.state.events, e.state.woken = nil, false
+			e.state.work.events, e.state.work.woken = nil, false
 		}
-		if e.state == nil || !e.state.working {
+		if e.state == nil || !e.state.work.working {
 			q.releaseUnservedLocked(e)
 		}
 	}
@@ -138,7 +165,7 @@ func (q *queue) forget(namespace string, report bool) {
 
 // reportOnlyLocked has the worker of an object that has gone report that, and nothing else.
 func (q *queue) reportOnlyLocked(e *entry) {
-	if len(e.state.events) == 0 { // the worker has taken the event
+	if len(e.state.work.events) == 0 { // the worker has taken the event
 		e.presence = deletionReporting
 		return
 	}
@@ -151,8 +178,9 @@ func (q *queue) reportOnlyLocked(e *entry) {
 func (q *queue) releaseUnservedLocked(e *entry) {
 	before := e.state
 	e.memorySeen, e.unmatched, e.state, e.last = false, false, nil, handlingMark{expected: e.last.expected, expectedUntil: e.last.expectedUntil}
-	if e.hasUID && before != nil && (before.pendingFlush != nil || before.seen != nil || before.overflow != 0) {
-		e.state = &objectState{pendingFlush: before.pendingFlush, seen: before.seen, overflow: before.overflow, inProgress: before.pendingFlush != nil || before.seen != nil}
+	if e.hasUID && before != nil && (before.handling.pendingFlush != nil || before.handling.seen != nil || before.handling.overflow != 0) {
+		h := before.handling
+		e.state = &objectState{handling: objectHandling{pendingFlush: h.pendingFlush, seen: h.seen, overflow: h.overflow, inProgress: h.pendingFlush != nil || h.seen != nil}}
 	}
 	if !e.reportDeletion && e.state == nil && (e.last.expected == "" || !e.hasUID) {
 		q.removeLocked(e)
@@ -161,7 +189,7 @@ func (q *queue) releaseUnservedLocked(e *entry) {
 
 // serveAgainLocked makes an object present that was forgotten. If its worker has not ended since, nothing of it is forgotten.
 func (q *queue) serveAgainLocked(e *entry, ev RawEvent) {
-	if e.state == nil || !e.state.working {
+	if e.state == nil || !e.state.work.working {
 		e.listed = ev.Type == Listed
 		q.joinBarrierLocked(e)
 	}
@@ -190,7 +218,7 @@ func (q *queue) reportDeletionLocked(e *entry, pause uint32) {
 	case e.reportDeletion:
 		e.presence, e.reportDeletion = deletionPending, false
 		q.addDeletedLocked(e, pause)
-	case e.state != nil && e.state.working:
+	case e.state != nil && e.state.work.working:
 		e.presence = gone // its worker leaves nothing to be done
 	default:
 		q.removeLocked(e)
@@ -214,7 +242,7 @@ func (q *queue) unservedNamespaces(served map[string]bool) []string {
 func (c *cycle) savedState() *handlingState {
 	record, _ := c.reactor.settings.Persistence.ProgressStorage.Fetch(handlingID, c.event.Body) // what is damaged counts as none
 	base := stateDigest(c.states.stored)
-	for _, seen := range []*handlingState{c.entry.state.seen, handlingStateOf(record, c.states.stored)} {
+	for _, seen := range []*handlingState{c.entry.state.handling.seen, handlingStateOf(record, c.states.stored)} {
 		switch {
 		case seen == nil || seen.base != base || !c.finishedFor(seen): // of another handling, which another client has finished
 		case c.states.before != nil && seen.is(c.states.before): // by handlers that this change is nothing to, such as those of the resuming
@@ -291,10 +319,10 @@ func (c *cycle) renewSubs(now time.Time) {
 	if len(subs) == 0 {
 		return
 	}
-	if c.entry.state.pendingFlush == nil {
-		c.entry.state.pendingFlush = &pendingFlush{base: c.storedDigest(), records: make(map[HandlerID]*ProgressRecord)}
+	if c.entry.state.handling.pendingFlush == nil {
+		c.entry.state.handling.pendingFlush = &pendingFlush{base: c.storedDigest(), records: make(map[HandlerID]*ProgressRecord)}
 	}
-	maps.Copy(c.entry.state.pendingFlush.records, subs)
+	maps.Copy(c.entry.state.handling.pendingFlush.records, subs)
 }
 
 // callAgain has handlers called again, for the present state, which have finished before this cycle for another one. That one is too large to be
@@ -311,8 +339,8 @@ func (c *cycle) callAgain() bool {
 	c.states.seen = nil
 	c.savePending()
 	for id, record := range subs {
-		if c.entry.state.pendingFlush.records[id] == nil || c.entry.state.pendingFlush.records[id].finished() {
-			c.entry.state.pendingFlush.records[id] = record
+		if c.entry.state.handling.pendingFlush.records[id] == nil || c.entry.state.handling.pendingFlush.records[id].finished() {
+			c.entry.state.handling.pendingFlush.records[id] = record
 		}
 	}
 	return true

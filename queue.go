@@ -163,10 +163,10 @@ func (e *entry) activateLocked() {
 
 // pendingPatches returns the handler patches that are still to be sent.
 func (e *entry) pendingPatches() []*handlerPatch {
-	if e.state.pendingFlush == nil {
+	if e.state.handling.pendingFlush == nil {
 		return nil
 	}
-	return slices.Clone(e.state.pendingFlush.patches)
+	return slices.Clone(e.state.handling.pendingFlush.patches)
 }
 
 // idleAt reports whether nothing is under way with the object, and no newer version of it is expected than this one. The caller holds the queue's lock.
@@ -210,7 +210,7 @@ func (q *queue) add(ev RawEvent, from *source, all bool) {
 		e.state.live.Store(ev.Body)
 	}
 	if !all {
-		e.state.events = e.state.events[:0]
+		e.state.work.events = e.state.work.events[:0]
 	}
 	q.addEventLocked(e, ev, from.pause)
 }
@@ -218,7 +218,7 @@ func (q *queue) add(ev RawEvent, from *source, all bool) {
 // joinBarrierLocked has the others wait for an object that is listed.
 func (q *queue) joinBarrierLocked(e *entry) {
 	e.activateLocked()
-	if e.state.inBarrier = q.joinsBarrier && e.listed; e.state.inBarrier {
+	if e.state.work.inBarrier = q.joinsBarrier && e.listed; e.state.work.inBarrier {
 		q.barrier.add()
 	}
 }
@@ -325,9 +325,9 @@ func (q *queue) forgetVersions(from *source) {
 			continue
 		}
 		e.version = ""
-		if e.state == nil || !e.state.working {
+		if e.state == nil || !e.state.work.working {
 			if e.last.expected = ""; e.state != nil {
-				e.state.body, e.state.goneVersion = nil, "" // the listing will bring what there is now
+				e.state.body, e.state.end.goneVersion = nil, "" // the listing will bring what there is now
 			}
 		}
 	}
@@ -336,11 +336,11 @@ func (q *queue) forgetVersions(from *source) {
 // addEventLocked gives an event of an object to its worker, which has come in an epoch of the pauser.
 func (q *queue) addEventLocked(e *entry, ev RawEvent, pause uint32) {
 	e.activateLocked()
-	e.unmatched, e.state.deleted = false, ev.Type == Deleted
-	e.epoch, e.state.events = epoch{pause, e.served}, append(e.state.events, ev)
-	if e.state.arrived != nil {
-		close(e.state.arrived)
-		e.state.arrived = nil
+	e.unmatched, e.state.work.deleted = false, ev.Type == Deleted
+	e.epoch, e.state.work.events = epoch{pause, e.served}, append(e.state.work.events, ev)
+	if e.state.work.arrived != nil {
+		close(e.state.work.arrived)
+		e.state.work.arrived = nil
 	}
 	q.wakeLocked(e)
 }
@@ -350,10 +350,10 @@ func (q *queue) addEventLocked(e *entry, ev RawEvent, pause uint32) {
 func (q *queue) pendingEvents(e *entry) (events []RawEvent, arrived <-chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if e.state.arrived == nil {
-		e.state.arrived = make(chan struct{})
+	if e.state.work.arrived == nil {
+		e.state.work.arrived = make(chan struct{})
 	}
-	return slices.Clone(e.state.events), e.state.arrived
+	return slices.Clone(e.state.work.events), e.state.work.arrived
 }
 
 // setLive gives daemons and timers of an object its newest state, and reports whether the object is still served.
@@ -408,7 +408,7 @@ func (q *queue) memoryOf(key string) *memory {
 	defer q.mu.Unlock()
 	if e := q.entries[key]; e != nil && e.presence == present {
 		e.activateLocked()
-		e.state.memoShared = true
+		e.state.work.memoShared = true
 		return &e.state.memory
 	}
 	return nil
@@ -417,9 +417,9 @@ func (q *queue) memoryOf(key string) *memory {
 // synced takes an object out of the initial-sync barrier.
 func (q *queue) synced(e *entry) {
 	q.mu.Lock()
-	inBarrier := e.state != nil && e.state.inBarrier
+	inBarrier := e.state != nil && e.state.work.inBarrier
 	if inBarrier {
-		e.state.inBarrier = false
+		e.state.work.inBarrier = false
 	}
 	q.mu.Unlock()
 	if inBarrier {
@@ -432,8 +432,8 @@ func (q *queue) releaseBlocked() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, e := range q.entries {
-		if e.state != nil && e.state.blocked && !e.state.working && !q.closed {
-			e.state.woken = true
+		if e.state != nil && e.state.work.blocked && !e.state.work.working && !q.closed {
+			e.state.work.woken = true
 			q.wakeLocked(e)
 		}
 	}
@@ -447,15 +447,15 @@ func (q *queue) wake(e *entry) {
 		return
 	}
 	e.activateLocked()
-	e.state.woken = true
+	e.state.work.woken = true
 	q.wakeLocked(e)
 }
 
 // wakeLocked makes sure that a worker looks at the entry.
 func (q *queue) wakeLocked(e *entry) {
 	q.stopTimerLocked(e)
-	if !e.state.working {
-		e.state.working = true
+	if !e.state.work.working {
+		e.state.work.working = true
 		q.meter.Add(metrics.Queued, 1)
 		q.workers.Add(1)
 		q.limiter.Start(func() { go q.worker(e) })
@@ -463,10 +463,10 @@ func (q *queue) wakeLocked(e *entry) {
 }
 
 func (q *queue) stopTimerLocked(e *entry) {
-	if e.state.timer != nil && e.state.timer.Stop() {
+	if e.state.work.timer != nil && e.state.work.timer.Stop() {
 		q.workers.Done()
 	}
-	e.state.timer = nil
+	e.state.work.timer = nil
 }
 
 // worker does what is to be done for one object, and ends when there is nothing more.
@@ -525,7 +525,7 @@ func (q *queue) processNext(e *entry) bool {
 func (q *queue) get(e *entry) (events []RawEvent, at epoch, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(e.state.events) == 0 && !e.state.woken {
+	if len(e.state.work.events) == 0 && !e.state.work.woken {
 		q.endWorkerLocked(e)
 		return nil, epoch{}, false
 	}
@@ -535,8 +535,8 @@ func (q *queue) get(e *entry) (events []RawEvent, at epoch, ok bool) {
 	if at = e.epoch; e.presence == deletionReporting && !q.pauser.Paused() {
 		at.pause = q.pauser.Epoch() // a pause since then does not matter, for no listing will show it
 	}
-	events = e.state.events
-	e.state.events, e.state.woken, e.state.blocked = nil, false, false
+	events = e.state.work.events
+	e.state.work.events, e.state.work.woken, e.state.work.blocked = nil, false, false
 	return events, at, true
 }
 
@@ -558,10 +558,10 @@ func (q *queue) block(e *entry, events []RawEvent, r result) bool {
 		return true // it was forgotten meanwhile
 	}
 	e.state.body = r.body
-	newer := len(e.state.events) > 0
-	e.state.events, e.state.blocked = append(events, e.state.events...), true
+	newer := len(e.state.work.events) > 0
+	e.state.work.events, e.state.work.blocked = append(events, e.state.work.events...), true
 	if newer || !q.barrier.closed() {
-		e.state.woken = true
+		e.state.work.woken = true
 		return true
 	}
 	q.addAfterLocked(e, r)
@@ -572,22 +572,22 @@ func (q *queue) block(e *entry, events []RawEvent, r result) bool {
 func (q *queue) done(e *entry, r result) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	e.state.body, e.state.arrived = r.body, nil
+	e.state.body, e.state.work.arrived = r.body, nil
 	if r.unreported {
-		e.state.deleted = false
+		e.state.work.deleted = false
 	}
 	if e.presence == deletionReporting {
 		if r.gone = true; r.unreported { // until the pause is over
 			e.presence, e.reportDeletion, r.gone = unserved, true, false
 		}
 	}
-	if len(e.state.events) > 0 {
+	if len(e.state.work.events) > 0 {
 		return true
 	}
 	if r.gone {
 		q.removeLocked(e)
-	} else if e.presence == present && (e.state.woken || r.requeue && r.requeueAfter <= 0 && !q.closed) {
-		e.state.woken = true
+	} else if e.presence == present && (e.state.work.woken || r.requeue && r.requeueAfter <= 0 && !q.closed) {
+		e.state.work.woken = true
 		return true
 	}
 	q.addAfterLocked(e, r)
@@ -596,7 +596,7 @@ func (q *queue) done(e *entry, r result) bool {
 
 // endWorkerLocked notes that the worker of an object has ended.
 func (q *queue) endWorkerLocked(e *entry) {
-	e.state.working = false
+	e.state.work.working = false
 	switch e.presence {
 	case present:
 		e.releaseIdleLocked()
@@ -613,11 +613,11 @@ func (q *queue) addAfterLocked(e *entry, r result) {
 		q.endWorkerLocked(e)
 		return
 	}
-	e.state.working = false
+	e.state.work.working = false
 	q.workers.Add(1)
 	var t *time.Timer
 	t = time.AfterFunc(max(r.requeueAfter, 0), func() { q.fire(e, &t, r.forgetConflict) })
-	e.state.timer = t
+	e.state.work.timer = t
 }
 
 // fire wakes an object whose time has come.
@@ -625,15 +625,15 @@ func (q *queue) fire(e *entry, t **time.Timer, quiet bool) {
 	defer q.workers.Done()
 	q.mu.Lock() // which also orders the reading of the timer after its setting
 	defer q.mu.Unlock()
-	if e.state == nil || e.state.timer != *t || q.closed || e.presence != present {
+	if e.state == nil || e.state.work.timer != *t || q.closed || e.presence != present {
 		return // an event was quicker
 	}
-	if e.state.timer = nil; quiet {
+	if e.state.work.timer = nil; quiet {
 		e.state.conflict = nil
 		e.releaseIdleLocked()
 		return
 	}
-	e.state.woken = true
+	e.state.work.woken = true
 	q.wakeLocked(e)
 }
 
@@ -641,7 +641,7 @@ func (q *queue) fire(e *entry, t **time.Timer, quiet bool) {
 func (q *queue) hasNewer(e *entry, version string) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, ev := range e.state.events {
+	for _, ev := range e.state.work.events {
 		if ev.Type == Deleted || ev.Body.version != version && newerVersion(ev.Body.version, version) {
 			return true
 		}
@@ -653,8 +653,8 @@ func (q *queue) hasNewer(e *entry, version string) bool {
 func (q *queue) newest(e *entry) *Body {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if n := len(e.state.events); n > 0 && e.state.events[n-1].Type != Deleted {
-		return e.state.events[n-1].Body
+	if n := len(e.state.work.events); n > 0 && e.state.work.events[n-1].Type != Deleted {
+		return e.state.work.events[n-1].Body
 	}
 	return nil
 }
@@ -663,7 +663,7 @@ func (q *queue) newest(e *entry) *Body {
 func (q *queue) setRunning(e *entry, id HandlerID) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	e.state.running = id
+	e.state.work.running = id
 }
 
 // close takes no more events, and calls off all delays. Workers go on with what they have.
@@ -688,8 +688,8 @@ func (q *queue) wait(ctx context.Context) []string {
 	defer q.mu.Unlock()
 	var left []string
 	for _, e := range q.entries {
-		if e.state != nil && e.state.working {
-			left = append(left, strings.TrimSuffix(e.ref().String()+" in handler "+string(e.state.running), " in handler "))
+		if e.state != nil && e.state.work.working {
+			left = append(left, strings.TrimSuffix(e.ref().String()+" in handler "+string(e.state.work.running), " in handler "))
 		}
 	}
 	return left

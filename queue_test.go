@@ -122,7 +122,7 @@ func TestQueue(t *testing.T) {
 			working := make(chan struct{})
 			q := newQueue(0, quiet, reconcileFunc(func(e *entry, events []RawEvent) result {
 				<-working
-				e.state.pendingFlush = &pendingFlush{}
+				e.state.handling.pendingFlush = &pendingFlush{}
 				return result{}
 			}))
 			q.add(versionedPod(t, Added, "ns", "u", "1"), &source{}, true)
@@ -142,9 +142,9 @@ func TestQueue(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			working := make(chan struct{})
 			q := newQueue(0, quiet, reconcileFunc(func(e *entry, events []RawEvent) result {
-				e.state.pendingFlush = &pendingFlush{}
+				e.state.handling.pendingFlush = &pendingFlush{}
 				<-working
-				e.state.pendingFlush = nil
+				e.state.handling.pendingFlush = nil
 				return result{}
 			}))
 			q.add(versionedPod(t, Added, "ns", "u", "1"), &source{}, true)

@@ -171,8 +171,8 @@ func (r *reactor) cycle(e *entry, newest RawEvent, at epoch) *cycle {
 	if e.state.body != nil && newest.Type == Modified && newerVersion(e.state.body.version, newest.Body.version) {
 		c.known = e.state.body // what our own patches have made of it; the event is from before them
 	}
-	c.sender = sender{client: r.client, ctx: r.requests, resource: c.served.resource, log: c.log, discovery: r.discovery, warned: &r.warned, lenient: c.known.deleting && e.state.conflicts >= manyConflicts}
-	c.conflict.first, c.conflict.recent = !e.state.inProgress, c.wasPatchedRecently()
+	c.sender = sender{client: r.client, ctx: r.requests, resource: c.served.resource, log: c.log, discovery: r.discovery, warned: &r.warned, lenient: c.known.deleting && e.state.retry.conflicts >= manyConflicts}
+	c.conflict.first, c.conflict.recent = !e.state.handling.inProgress, c.wasPatchedRecently()
 	return c
 }
 
@@ -218,8 +218,8 @@ func (c *cycle) notePatched(before, after *Body) {
 			e.last.expected = after.version
 		}
 	}
-	if e.state.goneVersion = ""; after.deleting && len(before.Finalizers()) > 0 && len(after.Finalizers()) == 0 { // others end without any, by and by
-		e.state.goneVersion = after.version
+	if e.state.end.goneVersion = ""; after.deleting && len(before.Finalizers()) > 0 && len(after.Finalizers()) == 0 { // others end without any, by and by
+		e.state.end.goneVersion = after.version
 	}
 }
 
@@ -276,7 +276,7 @@ func (c *cycle) reconcile() result {
 		if _, err := c.sender.get(c.known); errors.Is(err, errGone) {
 			return c.requeue(-1, err) // the event was only late
 		}
-		e.state.goneVersion = ""
+		e.state.end.goneVersion = ""
 		c.decided = c.decide()
 	}
 	switch c.decided.kind {
@@ -315,18 +315,18 @@ func (c *cycle) requeue(wait time.Duration, err error) result {
 	switch {
 	case errors.Is(err, errGone):
 		c.log.Debug("The object is gone; what was to be changed in it is dropped.")
-		e.state.pendingFlush, e.state.goneVersion = nil, c.latest().version // what the stream shows of it up to now is from before
+		e.state.handling.pendingFlush, e.state.end.goneVersion = nil, c.latest().version // what the stream shows of it up to now is from before
 		return result{}
 	case overflows(err) && !c.event.Body.Deleting(): // whose handlers go on with what is in memory, for nothing of it is to stay
 		c.log.Error("The state of the object is too large to be stored: all annotations of an object together may have 262144 bytes. "+
 			"Its handlers are not called again until it changes. Another DiffBaseStorage, or its IgnoredFields, help.", "error", err)
-		e.state.overflow, e.state.pendingFlush, e.state.seen = c.states.essence.digest(), nil, nil
+		e.state.handling.overflow, e.state.handling.pendingFlush, e.state.handling.seen = c.states.essence.digest(), nil, nil
 		return result{}
 	case err != nil:
 		c.savePending()
 		return c.throttle(err)
 	}
-	e.state.errors, e.state.conflicts = 0, 0
+	e.state.retry.errors, e.state.retry.conflicts = 0, 0
 	if len(c.writes.deferred) > 0 {
 		return c.deferPatches().requeueWithin(wait, c.known)
 	}
@@ -361,12 +361,12 @@ func (c *cycle) observeEvent(s *snapshot) {
 	if s.superseded || s.deleted {
 		return
 	}
-	if body.deleting && !e.deleting { // which waits for nothing that was wrong before
-		e.deleting, e.pausedUntil, e.errors, e.conflicts = true, time.Time{}, 0, 0
+	if body.deleting && !e.end.deleting { // which waits for nothing that was wrong before
+		e.end.deleting, e.retry.pausedUntil, e.retry.errors, e.retry.conflicts = true, time.Time{}, 0, 0
 	}
-	if s.errorPause = time.Until(e.pausedUntil); s.errorPause <= 0 && !e.pausedUntil.IsZero() {
-		e.pausedUntil = time.Time{}
-		if e.errors > 0 { // otherwise it was for conflicts
+	if s.errorPause = time.Until(e.retry.pausedUntil); s.errorPause <= 0 && !e.retry.pausedUntil.IsZero() {
+		e.retry.pausedUntil = time.Time{}
+		if e.retry.errors > 0 { // otherwise it was for conflicts
 			c.log.Info("The pause after an error is over; the processing of the object goes on.")
 		}
 	}
@@ -374,8 +374,8 @@ func (c *cycle) observeEvent(s *snapshot) {
 	finalizers := body.Finalizers()
 	s.deleting, s.finalized = body.Deleting(), slices.Contains(finalizers, p.Finalizer)
 	s.legacy = slices.ContainsFunc(finalizers, func(f string) bool { return slices.Contains(p.LegacyFinalizers, f) })
-	s.released = e.goneVersion != "" && newerVersion(e.goneVersion, body.version)
-	s.recreated = e.goneVersion != "" && !s.released
+	s.released = e.end.goneVersion != "" && newerVersion(e.end.goneVersion, body.version)
+	s.recreated = e.end.goneVersion != "" && !s.released
 }
 
 // observeTasks has the daemons and timers of the object begin, or asks them to stop, and looks how write conflicts go on.
@@ -394,11 +394,11 @@ func (c *cycle) observeState(s *snapshot) {
 		return
 	}
 	e := c.entry
-	if s.tooLarge = e.state.overflow != 0 && e.state.overflow == c.states.essence.digest(); s.tooLarge {
+	if s.tooLarge = e.state.handling.overflow != 0 && e.state.handling.overflow == c.states.essence.digest(); s.tooLarge {
 		c.log.Debug("The state of the object is still too large to be stored.")
 	}
 	if !s.tooLarge || s.deleting {
-		e.state.overflow = 0
+		e.state.handling.overflow = 0
 	}
 	if s.outdated = c.outdated(); s.outdated {
 		s.awaited = e.last.expectedUntil - c.reactor.clock()
@@ -407,7 +407,7 @@ func (c *cycle) observeState(s *snapshot) {
 	c.retrack()
 	s.stored, s.changed, s.storedOutdated = c.states.before != nil, !c.states.before.Equal(c.states.essence), c.states.storedOutdated
 	s.initial, s.resumes = e.listed && !e.last.handled, true
-	s.inProgress, s.deleteHandled = e.state.inProgress, e.state.deleteHandled
+	s.inProgress, s.deleteHandled = e.state.handling.inProgress, e.state.handling.deleteHandled
 }
 
 // act does what was decided. It returns after what time the object is due again, negative if only an event can change anything.
@@ -434,7 +434,7 @@ func (c *cycle) act() (time.Duration, error) {
 		return c.refetch()
 	case actionUnchanged:
 		c.log.Debug("Nothing has changed that is handled.", "reason", c.decided.reason)
-		e.pendingFlush, e.seen = nil, nil // what was to be stored belonged to a cause that is over
+		e.handling.pendingFlush, e.handling.seen = nil, nil // what was to be stored belonged to a cause that is over
 		return -1, c.write(nil)
 	case actionHandle:
 		return c.handle()
@@ -513,7 +513,7 @@ func (c *cycle) compareWithBase() {
 		before = &Essence{}
 	}
 	c.states.stored = before.bytes()
-	if u := c.entry.state.pendingFlush; u != nil && u.base != before.digest() {
+	if u := c.entry.state.handling.pendingFlush; u != nil && u.base != before.digest() {
 		u.records, u.succeeded = nil, nil // the patch that has ended the handling took effect, though its answer was lost
 	}
 	if before == nil {
@@ -533,13 +533,13 @@ func (c *cycle) baseFromMemory() *Essence {
 	if c.outdated() {
 		return nil // our own patch is not back
 	}
-	if !e.state.baseStripped && (e.last.baseStoredAt == 0 || c.reactor.clock()-e.last.baseStoredAt > baseLossWindow) {
+	if !e.state.handling.baseStripped && (e.last.baseStoredAt == 0 || c.reactor.clock()-e.last.baseStoredAt > baseLossWindow) {
 		return nil
 	}
-	if !e.state.baseStripped {
+	if !e.state.handling.baseStripped {
 		c.log.Warn("The last handled state was removed from the object right after it was stored. As long as the operator runs, the object counts as handled; " +
 			"after a restart it will be created again. Whoever resets its annotations should keep those of others.")
-		e.state.baseStripped = true
+		e.state.handling.baseStripped = true
 	}
 	if c.states.essence.digest() == e.last.baseDigest {
 		return c.states.essence
@@ -606,8 +606,8 @@ func (c *cycle) handle() (time.Duration, error) {
 		if c.decided.reason == ReasonUpdate {
 			cause.Logger.Debug("The differences are these.", "diff", cause.Resource.loggable(lazyDiff(cause.diff)))
 		}
-		e.state.inProgress = true
-		if e.state.pendingFlush != nil {
+		e.state.handling.inProgress = true
+		if e.state.handling.pendingFlush != nil {
 			c.planFlush(max(c.reactor.settings.Execution.FlushAfter, time.Second))
 		}
 		c.runGroup(c.reactor.handlers, top)
@@ -621,7 +621,7 @@ func (c *cycle) handle() (time.Duration, error) {
 		return c.postpone(wait)
 	}
 	if c.decided.reason == ReasonDelete && len(c.served.tasks) > 0 && !c.reactor.daemons.waitIdle(e, c.reactor.settings.Background.InstantExitTimeout) {
-		e.state.pendingFlush = nil
+		e.state.handling.pendingFlush = nil
 		return -1, c.flush(false) // the end of the last task will wake the object
 	}
 	storesBase := c.storesBase()
@@ -641,7 +641,7 @@ func (c *cycle) handle() (time.Duration, error) {
 	if storesBase {
 		e.last.baseDigest, e.last.baseStoredAt = c.handledState().digest(), c.reactor.clock()
 	}
-	e.last.handled, e.state.deleteHandled, e.state.inProgress, e.state.pendingFlush, e.state.seen = true, c.decided.reason == ReasonDelete, false, nil, nil
+	e.last.handled, e.state.handling.deleteHandled, e.state.handling.inProgress, e.state.handling.pendingFlush, e.state.handling.seen = true, c.decided.reason == ReasonDelete, false, nil, nil
 	if c.decided.reason != ReasonDelete && c.known.version == c.event.Body.version { // an object that goes has had its finalizer removed
 		c.log.Debug("The handling is over, and there was nothing to store; the next change is awaited.")
 	}
@@ -661,7 +661,7 @@ func (c *cycle) postpone(wait time.Duration) (time.Duration, error) {
 	if err := c.flush(false); err != nil {
 		return 0, err
 	}
-	c.entry.state.pendingFlush, c.entry.state.seen = nil, c.states.seen
+	c.entry.state.handling.pendingFlush, c.entry.state.handling.seen = nil, c.states.seen
 	if !attempted && wait <= 0 { // a lifecycle that chooses nothing is not to be called in a loop
 		wait = time.Second
 	}
@@ -674,7 +674,7 @@ func (c *cycle) prepareHandling() {
 	cause.Reason, cause.Logger = c.decided.reason, postedLogger(c.log, c.event.Body.Reference(), c.reactor.events)
 	cause.Old, cause.New = c.states.before.View(), c.states.essence.View()
 	cause.diff = sync.OnceValue(func() Diff { return diffJSON(valueOf(c.states.before), valueOf(c.states.essence)) })
-	if u := c.entry.state.pendingFlush; u != nil {
+	if u := c.entry.state.handling.pendingFlush; u != nil {
 		c.writes.succeeded = slices.Clone(u.succeeded)
 	}
 	c.writes.body = c.event.Body
@@ -685,7 +685,7 @@ func (c *cycle) prepareHandling() {
 
 // loadProgress returns the record of a handler, nil if there is none.
 func (c *cycle) loadProgress(id HandlerID) (*ProgressRecord, error) {
-	if u := c.entry.state.pendingFlush; u != nil && u.records[id] != nil {
+	if u := c.entry.state.handling.pendingFlush; u != nil && u.records[id] != nil {
 		return u.records[id], nil
 	}
 	if c.states.copied {

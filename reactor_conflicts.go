@@ -175,9 +175,9 @@ func (c *cycle) throttle(err error) result {
 		c.log.Error("The processing of the object has failed and will be repeated with its next event.", "error", err)
 		return result{}
 	}
-	delay := delays[min(e.state.errors, len(delays)-1)]
-	e.state.errors++
-	e.state.pausedUntil = time.Now().Add(delay)
+	delay := delays[min(e.state.retry.errors, len(delays)-1)]
+	e.state.retry.errors++
+	e.state.retry.pausedUntil = time.Now().Add(delay)
 	c.log.Error(fmt.Sprintf("The processing of the object has failed and will be repeated in %s.", delay), "error", err)
 	return result{requeue: true, requeueAfter: delay, body: c.knownBody()}
 }
@@ -190,12 +190,12 @@ const manyConflicts = 5
 func (c *cycle) retryConflict(err error) result {
 	e := c.entry
 	delay := time.Duration(0)
-	if e.state.conflicts > 0 {
-		delay = backoffDelay(e.state.conflicts - 1)
-		e.state.pausedUntil = time.Now().Add(delay)
+	if e.state.retry.conflicts > 0 {
+		delay = backoffDelay(e.state.retry.conflicts - 1)
+		e.state.retry.pausedUntil = time.Now().Add(delay)
 	}
-	if e.state.conflicts++; e.state.conflicts == manyConflicts {
-		c.log.Warn(fmt.Sprintf("Another client changed the object before it could be patched, %d times in a row; it is patched less and less often.", e.state.conflicts), "error", err)
+	if e.state.retry.conflicts++; e.state.retry.conflicts == manyConflicts {
+		c.log.Warn(fmt.Sprintf("Another client changed the object before it could be patched, %d times in a row; it is patched less and less often.", e.state.retry.conflicts), "error", err)
 	} else {
 		c.log.Debug("Another client changed the object meanwhile; its newest state is awaited.", "error", err)
 	}

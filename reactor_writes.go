@@ -130,8 +130,8 @@ func (c *cycle) write(own *Patch) error {
 	}
 	c.logStored(patches, nil)
 	c.collectDeferred(patches)
-	if c.writes.patches = nil; c.entry.state.pendingFlush != nil {
-		c.entry.state.pendingFlush.patches = nil
+	if c.writes.patches = nil; c.entry.state.handling.pendingFlush != nil {
+		c.entry.state.handling.pendingFlush.patches = nil
 	}
 	return nil
 }
@@ -285,7 +285,7 @@ func (c *cycle) collectDeferred(patches []*handlerPatch) {
 
 // failRefused fails the handler of a part that the API server does not take, in this handling or in what is kept of an earlier one.
 func (c *cycle) failRefused(p *handlerPatch, err error) {
-	switch u := c.entry.state.pendingFlush; {
+	switch u := c.entry.state.handling.pendingFlush; {
 	case len(c.progress.all) > 0:
 		c.failHandler(p, err)
 		return
@@ -444,11 +444,11 @@ func (c *cycle) storeProgress(fresh *Body, own *Patch) {
 
 // storeRenewed stores the records of sub-handlers that are to run again, but whose parents have not run yet.
 func (c *cycle) storeRenewed(fresh *Body, own *Patch) {
-	if c.entry.state.pendingFlush == nil {
+	if c.entry.state.handling.pendingFlush == nil {
 		return
 	}
 	storage := c.reactor.settings.Persistence.ProgressStorage
-	for id, record := range c.entry.state.pendingFlush.records {
+	for id, record := range c.entry.state.handling.pendingFlush.records {
 		if slices.ContainsFunc(c.progress.all, func(p *progress) bool { return p.handler.id == id }) {
 			continue
 		}
@@ -503,12 +503,12 @@ func (c *cycle) send(patches []*handlerPatch, own *Patch) error {
 // deferPatches saves the patches of handlers of raw events that could not be stored for a later cycle.
 func (c *cycle) deferPatches() result {
 	e := c.entry
-	if e.state.pendingFlush == nil {
-		e.state.pendingFlush = &pendingFlush{}
+	if e.state.handling.pendingFlush == nil {
+		e.state.handling.pendingFlush = &pendingFlush{}
 	}
 	refusals := 0
-	e.state.pendingFlush.patches = coalesce(append(c.writes.deferred, e.state.pendingFlush.patches...))
-	for _, p := range e.state.pendingFlush.patches {
+	e.state.handling.pendingFlush.patches = coalesce(append(c.writes.deferred, e.state.handling.pendingFlush.patches...))
+	for _, p := range e.state.handling.pendingFlush.patches {
 		refusals = max(refusals, p.refusals)
 	}
 	c.log.Debug("What a handler of events has changed could not be stored yet.", "error", c.writes.deferred[0].refusal)
@@ -518,11 +518,11 @@ func (c *cycle) deferPatches() result {
 // savePending saves what could not be sent for the next cycle.
 func (c *cycle) savePending() {
 	defer func() { // what was stored, or is not to be stored any more, has been emptied
-		u := c.entry.state.pendingFlush
+		u := c.entry.state.handling.pendingFlush
 		u.patches = slices.DeleteFunc(append(c.writes.deferred, u.patches...), func(p *handlerPatch) bool { return p.patch.Empty() && !p.succeeded })
 	}()
 	u := &pendingFlush{patches: c.writes.patches}
-	if old := c.entry.state.pendingFlush; old != nil { // with the records of sub-handlers whose parents have not run
+	if old := c.entry.state.handling.pendingFlush; old != nil { // with the records of sub-handlers whose parents have not run
 		u.records, u.base, u.succeeded = old.records, old.base, old.succeeded
 	}
 	if c.cause.Reason != "" {
@@ -534,9 +534,9 @@ func (c *cycle) savePending() {
 			u.records[p.handler.id] = p.record
 		}
 		c.noteSeen()
-		c.entry.state.seen = c.states.seen
+		c.entry.state.handling.seen = c.states.seen
 	}
-	c.entry.state.pendingFlush = u
+	c.entry.state.handling.pendingFlush = u
 }
 
 // pendingFlush is what could not be sent: it is sent with the next cycle instead of calling the
