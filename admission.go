@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/await"
 	"github.com/kopf-go/kopf/internal/jsonpatch"
 	"github.com/kopf-go/kopf/internal/namespaces"
 	"github.com/kopf-go/kopf/internal/rawjson"
@@ -180,7 +181,7 @@ func (s *reviewServer) stop() error {
 	if end != nil {
 		s.cleanConfigurations()
 		end()
-		if !waitFor(served, &s.tasks, serverGracePeriod) {
+		if !await.For(served, &s.tasks, serverGracePeriod) {
 			s.log.Error("The admission server is left behind, because it ignores that its context has ended.")
 		}
 	}

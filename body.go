@@ -342,22 +342,6 @@ func newerVersion(a, b string) bool {
 	return err == nil && x > y
 }
 
-// writersOf returns who has last written a field, as the API server keeps it.
-func writersOf(body *Body, path []string) (names []string) {
-	entries, _ := body.Get("metadata.managedFields").([]any)
-	for _, entry := range entries {
-		e, _ := entry.(map[string]any)
-		fields, ok := e["fieldsV1"].(map[string]any)
-		for i := 0; ok && i < len(path) && (i == 0 || len(fields) > 0); i++ { // where there is nothing below, all of it is theirs
-			fields, ok = fields["f:"+path[i]].(map[string]any)
-		}
-		if name, _ := e["manager"].(string); ok {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
 // ParseManifests reads the objects of a YAML file of one or several documents, or of a JSON file, in
 // their order. The items of lists (kind: List and the like) take the place of the list. A document that is
 // not an object is an error; empty ones are skipped. Numbers are [encoding/json.Number]. Errors of the

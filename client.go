@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/apirequest"
+	"github.com/kopf-go/kopf/internal/await"
 	"github.com/kopf-go/kopf/internal/credtransport"
 	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/ratelimit"
@@ -501,5 +502,5 @@ func pause(ctx context.Context, d time.Duration) error {
 	l := workpool.FromContext(ctx)
 	l.Release()
 	defer l.Acquire()
-	return sleep(ctx, d)
+	return await.Sleep(ctx, d)
 }

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/await"
 	"github.com/kopf-go/kopf/internal/credtransport"
 )
 
@@ -238,7 +239,7 @@ func (s *credentialStore) store(infos map[string]*ConnectionInfo) error {
 		for _, c := range again {
 			pause = min(pause, refusedRetryDelays[c.retries-1])
 		}
-		if err := sleep(s.ctx, pause); err != nil {
+		if err := await.Sleep(s.ctx, pause); err != nil {
 			return err
 		}
 		fresh = again
@@ -392,43 +393,6 @@ func (s *credentialStore) reconnect() {
 	}
 }
 
-// waitFor waits for tasks until a while after the end of ctx, and reports whether they have ended.
-func waitFor(ctx context.Context, tasks *sync.WaitGroup, grace time.Duration) bool {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		tasks.Wait()
-	}()
-	select {
-	case <-done:
-		return true
-	case <-ctx.Done():
-	}
-	t := time.NewTimer(grace)
-	defer t.Stop()
-	select {
-	case <-done:
-		return true
-	case <-t.C:
-		return false
-	}
-}
-
-// sleep waits, unless ctx ends before.
-func sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return nil
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
 // invalidate removes a credential that the server has refused; cause is its answer. What is being read with it ends: now,
 // if other credentials can take over, otherwise after the next login, unless that gives the same again.
 func (s *credentialStore) invalidate(cred *credential, cause error) {
@@ -463,7 +427,7 @@ func (s *credentialStore) close() (ended bool) {
 	s.mu.Lock()
 	s.stop() // under the lock, so that no login begins after the waiting
 	s.mu.Unlock()
-	ended = waitFor(s.ctx, &s.tasks, loginGracePeriod)
+	ended = await.For(s.ctx, &s.tasks, loginGracePeriod)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range s.valid {

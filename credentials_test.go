@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/await"
 	"github.com/kopf-go/kopf/internal/credtransport"
 )
 
@@ -469,7 +470,7 @@ func testCredentialsCancelled(t *testing.T, ctx context.Context) {
 	g := newGate("good")
 	v := newCredentialStore(func(ctx context.Context) (map[string]*ConnectionInfo, error) {
 		g.logins++
-		return map[string]*ConnectionInfo{"login": g.info("good")}, sleep(ctx, time.Minute)
+		return map[string]*ConnectionInfo{"login": g.info("good")}, await.Sleep(ctx, time.Minute)
 	})
 	short, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()

@@ -8,6 +8,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/await"
+	"github.com/kopf-go/kopf/internal/boundedset"
 )
 
 // This file runs daemons and timers. A task is one of them for one object: it has a goroutine while its function
@@ -38,7 +41,7 @@ type backgroundOwner interface {
 	wake(*entry)
 	// setLive has the newest states of an object stored, and reports whether the object is still served.
 	setLive(*entry, *atomic.Pointer[Body]) bool
-	warnings() *warnOnce
+	warnings() *boundedset.Set
 }
 
 // background is what runs alongside the handlers of one object.
@@ -311,7 +314,7 @@ func (d *daemons) all() []*background {
 
 // wait waits until all tasks have ended or are abandoned, and the context has not. It returns those left.
 func (d *daemons) wait(ctx context.Context) (left []string) {
-	if waitFor(ctx, &d.tasks, 0) {
+	if await.For(ctx, &d.tasks, 0) {
 		return nil
 	}
 	for _, b := range d.all() {

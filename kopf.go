@@ -116,6 +116,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/await"
 	"github.com/kopf-go/kopf/internal/exitguard"
 	"github.com/kopf-go/kopf/internal/hostid"
 	"github.com/kopf-go/kopf/internal/metrics"
@@ -494,7 +495,7 @@ func (r *run) attempts(ctx context.Context, handlers []*handler, name string, on
 			}
 		}
 		pending = left
-		if len(pending) > 0 && sleep(ctx, max(wait, 0)) != nil {
+		if len(pending) > 0 && await.Sleep(ctx, max(wait, 0)) != nil {
 			return succeeded, errors.Join(append(failures, ctx.Err())...)
 		}
 	}
@@ -539,7 +540,7 @@ func (r *run) await(ctx context.Context, what string, run func() (any, error)) (
 			return failed
 		})
 	})
-	if !waitFor(ctx, &task, activityGracePeriod) {
+	if !await.For(ctx, &task, activityGracePeriod) {
 		r.Logger.Error(what + " ignores that its context has ended; it is left behind.")
 		return nil, context.Cause(ctx)
 	}

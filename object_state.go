@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/flapping"
 	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/pauser"
 )
@@ -33,7 +34,7 @@ type objectState struct {
 	handling  objectHandling
 	retry     objectRetry
 	end       objectEnd
-	conflict  *writeConflict                // the worker's, nil unless the object is changed again and again, or may be
+	conflict  *flapping.Tracker             // the worker's, nil unless the object is changed again and again, or may be
 	unindexed map[HandlerID]*ProgressRecord // the indexer's, on the worker: what went wrong with it, until it is indexed
 	body      *Body                         // the worker's, only while the object is due later
 }

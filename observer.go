@@ -688,7 +688,8 @@ func (o *observer) updateNamespace(ctx context.Context, ev RawEvent) {
 
 // namespaceGone reports whether a namespace is gone, or is being deleted and has nothing left to be finished.
 func (o *observer) namespaceGone(ev RawEvent) bool {
-	conditions := namespaceConditions(ev.Body)
+	raw, _ := ev.Body.find("status", "conditions")
+	conditions := namespaces.Conditions(raw)
 	if ev.Type == Deleted || !ev.Body.Deleting() || len(conditions) == 0 {
 		return ev.Type == Deleted
 	}
@@ -718,18 +719,6 @@ func (o *observer) memoryOf(resource, key string) *memory {
 		return nil
 	}
 	return served.reactor.queue.memoryOf(key)
-}
-
-type namespaceCondition struct{ Status, Reason, Message string }
-
-func namespaceConditions(b *Body) []namespaceCondition {
-	var conditions []namespaceCondition
-	raw, _ := b.find("status", "conditions")
-	_ = rawjson.EachItem(raw, func(item []byte) bool { // what is malformed is not there
-		conditions = append(conditions, namespaceCondition{rawjson.StringAt(item, "status"), rawjson.StringAt(item, "reason"), rawjson.StringAt(item, "message")})
-		return true
-	})
-	return conditions
 }
 
 // stop ends the work on all objects: what is under way may finish in the time that the settings give, then

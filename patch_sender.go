@@ -8,9 +8,10 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/boundedset"
+	"github.com/kopf-go/kopf/internal/flapping"
 	"github.com/kopf-go/kopf/internal/jsonpatch"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
@@ -26,34 +27,8 @@ type sender struct {
 	resource  Resource
 	log       *slog.Logger
 	discovery discoverer
-	warned    *warnOnce // what was warned of for the resource; may be nil
-	lenient   bool      // whether transformations conflict only with changes of what they change themselves
-}
-
-// warnOnce are those fields of one resource that are known not to be taken over.
-type warnOnce struct {
-	mu   sync.Mutex // guards seen
-	seen map[string]bool
-}
-
-// maxMissedFields bounds what is remembered: more fields than that are a matter of names that are made up, and warned of enough by then.
-const maxMissedFields = 100
-
-// firstTime reports whether any of the fields is new among those, and notes them.
-func (w *warnOnce) firstTime(missed Diff) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.seen == nil {
-		w.seen = make(map[string]bool)
-	}
-	found := false
-	for _, item := range missed {
-		path := string(Path(item.Path...))
-		if !w.seen[path] && len(w.seen) < maxMissedFields {
-			w.seen[path], found = true, true
-		}
-	}
-	return found
+	warned    *boundedset.Set // what was warned of for the resource; may be nil
+	lenient   bool            // whether transformations conflict only with changes of what they change themselves
 }
 
 // The HTTP codes that mean something to what is done with an object.
@@ -311,7 +286,7 @@ func (s *sender) warnMissed(missed Diff, now *Body) {
 	if len(changed) > 0 {
 		var writers []string
 		for _, item := range changed {
-			for _, name := range writersOf(now, item.Path) {
+			for _, name := range flapping.Writers(now.Get("metadata.managedFields"), item.Path) {
 				if !slices.Contains(writers, name) {
 					writers = append(writers, name)
 				}
@@ -325,8 +300,10 @@ func (s *sender) warnMissed(missed Diff, now *Body) {
 // warn logs fields that are not what they were set to: as a warning at the first time.
 func (s *sender) warn(missed Diff, text string) {
 	level := slog.LevelDebug
-	if s.warned == nil || s.warned.firstTime(missed) {
-		level = slog.LevelWarn
+	for _, item := range missed {
+		if s.warned.Add(string(Path(item.Path...))) {
+			level = slog.LevelWarn
+		}
 	}
 	s.log.Log(s.ctx, level, text, "differences", missed)
 }

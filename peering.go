@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/await"
 	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/pauser"
 	"github.com/kopf-go/kopf/internal/peerrecord"
@@ -281,7 +282,7 @@ func (s *peerSession) stop() {
 func (s *peerSession) warnMissing(ctx context.Context) {
 	for {
 		s.log.Warn(fmt.Sprintf("The operator pauses, as there is no resource of the mandatory peering %q.", s.settings.Peering.Name))
-		if sleep(ctx, time.Minute) != nil {
+		if await.Sleep(ctx, time.Minute) != nil {
 			return
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/await"
 	"github.com/kopf-go/kopf/internal/httplimit"
 	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/pauser"
@@ -132,7 +133,7 @@ func (p *prober) stop() {
 	}
 	_ = p.listener.Close() // it is not used any more in any case
 	closing := time.AfterFunc(probesClosing, func() { _ = p.server.Close() })
-	if !waitFor(p.ctx, &p.requests, 2*probesClosing) { // it is a while after the end of their connections
+	if !await.For(p.ctx, &p.requests, 2*probesClosing) { // it is a while after the end of their connections
 		p.log.Error("Some requests to the liveness endpoint are left behind, because they do not end with their connections.")
 	}
 	closing.Stop()

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/await"
 	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/pauser"
 	"github.com/kopf-go/kopf/internal/safecall"
@@ -681,7 +682,7 @@ func (q *queue) close() {
 // wait waits for the workers to end, until the context does. It returns the
 // objects whose workers still run, with the handlers that hold them.
 func (q *queue) wait(ctx context.Context) []string {
-	if waitFor(ctx, &q.workers, 0) {
+	if await.For(ctx, &q.workers, 0) {
 		return nil
 	}
 	q.mu.Lock()

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/boundedset"
 	"github.com/kopf-go/kopf/internal/safecall"
 )
 
@@ -25,7 +26,7 @@ type reactor struct {
 	daemons   *daemons  // nil if there are neither daemons nor timers
 	began     time.Time // what the clock begins with
 	discovery discoverer
-	warned    warnOnce
+	warned    boundedset.Set
 
 	unreadable atomic.Bool     // an object could not be read when its stream was late, and none could be since
 	requests   context.Context // of the requests: ends a little after that of the handlers, so that what is done can be stored
@@ -41,7 +42,7 @@ func (r *reactor) wake(e *entry) { r.queue.wake(e) }
 
 func (r *reactor) setLive(e *entry, live *atomic.Pointer[Body]) bool { return r.queue.setLive(e, live) }
 
-func (r *reactor) warnings() *warnOnce { return &r.warned }
+func (r *reactor) warnings() *boundedset.Set { return &r.warned }
 
 // clock returns for how long the reactor has worked. Unlike the time of the day, it is never set back.
 func (r *reactor) clock() time.Duration { return time.Since(r.began) }
@@ -330,84 +331,12 @@ func (c *cycle) requeue(wait time.Duration, err error) result {
 	if len(c.writes.deferred) > 0 {
 		return c.deferPatches().requeueWithin(wait, c.known)
 	}
-	if w := e.state.conflict; wait < 0 && w != nil && w.backoff == 0 {
-		return result{requeue: true, requeueAfter: w.remaining(), forgetConflict: true}
+	if w := e.state.conflict; wait < 0 && w != nil && !w.Slowed() {
+		return result{requeue: true, requeueAfter: w.Remaining(), forgetConflict: true}
 	} else if wait < 0 {
-		wait = w.remaining() // to tell the end
+		wait = w.Remaining() // to tell the end
 	}
 	return result{}.requeueWithin(wait, c.known)
-}
-
-// decide observes the object as far as the decision needs it, and returns that.
-func (c *cycle) decide() action {
-	s := &snapshot{}
-	c.observeEvent(s)
-	a := decide(s)
-	if a.kind == actionObserve {
-		c.observeTasks(s)
-		a = decide(s)
-	}
-	if a.kind == actionObserve {
-		c.observeState(s)
-		a = decide(s)
-	}
-	return a
-}
-
-// observeEvent notes what is known from the event and what is remembered of the object.
-func (c *cycle) observeEvent(s *snapshot) {
-	e, body := c.entry.state, c.event.Body
-	s.superseded, s.deleted, s.stopping = c.superseded(), c.event.Type == Deleted, c.reactor.handlers.Err() != nil
-	if s.superseded || s.deleted {
-		return
-	}
-	if body.deleting && !e.end.deleting { // which waits for nothing that was wrong before
-		e.end.deleting, e.retry.pausedUntil, e.retry.errors, e.retry.conflicts = true, time.Time{}, 0, 0
-	}
-	if s.errorPause = time.Until(e.retry.pausedUntil); s.errorPause <= 0 && !e.retry.pausedUntil.IsZero() {
-		e.retry.pausedUntil = time.Time{}
-		if e.retry.errors > 0 { // otherwise it was for conflicts
-			c.log.Info("The pause after an error is over; the processing of the object goes on.")
-		}
-	}
-	p := &c.reactor.settings.Persistence
-	finalizers := body.Finalizers()
-	s.deleting, s.finalized = body.Deleting(), slices.Contains(finalizers, p.Finalizer)
-	s.legacy = slices.ContainsFunc(finalizers, func(f string) bool { return slices.Contains(p.LegacyFinalizers, f) })
-	s.released = e.end.goneVersion != "" && newerVersion(e.end.goneVersion, body.version)
-	s.recreated = e.end.goneVersion != "" && !s.released
-}
-
-// observeTasks has the daemons and timers of the object begin, or asks them to stop, and looks how write conflicts go on.
-func (c *cycle) observeTasks(s *snapshot) {
-	s.stage = tasksObserved
-	s.held = c.spawnTasks()
-	s.backoff = c.conflictBackoff()
-}
-
-// observeState compares the object with what was last handled of it.
-func (c *cycle) observeState(s *snapshot) {
-	s.stage = stateObserved
-	c.cause = Change{Object: c.object(c.event.Body)}
-	c.matchHandlers(&c.cause, s)
-	if !s.relevant {
-		return
-	}
-	e := c.entry
-	if s.tooLarge = e.state.handling.overflow != 0 && e.state.handling.overflow == c.states.essence.digest(); s.tooLarge {
-		c.log.Debug("The state of the object is still too large to be stored.")
-	}
-	if !s.tooLarge || s.deleting {
-		e.state.handling.overflow = 0
-	}
-	if s.outdated = c.outdated(); s.outdated {
-		s.awaited = e.last.expectedUntil - c.reactor.clock()
-		return
-	}
-	c.retrack()
-	s.stored, s.changed, s.storedOutdated = c.states.before != nil, !c.states.before.Equal(c.states.essence), c.states.storedOutdated
-	s.initial, s.resumes = e.listed && !e.last.handled, true
-	s.inProgress, s.deleteHandled = e.state.handling.inProgress, e.state.handling.deleteHandled
 }
 
 // act does what was decided. It returns after what time the object is due again, negative if only an event can change anything.
@@ -479,20 +408,6 @@ func (c *cycle) warnUnreadable(err error) {
 		c.log.Warn(message+" Give the operator the permission to get "+c.served.resource.Name()+".", "error", err)
 	default:
 		c.log.Warn(message, "error", err)
-	}
-}
-
-// matchHandlers notes whether any handler of changes is for the object, and what these need.
-func (c *cycle) matchHandlers(cause *Change, s *snapshot) {
-	if len(c.served.changes) == 0 {
-		return
-	}
-	c.compareWithBase()
-	cause.Old, cause.New = c.states.before.View(), c.states.essence.View()
-	for _, h := range c.served.changes {
-		if h.preMatches(cause) {
-			s.matched(h)
-		}
 	}
 }
 

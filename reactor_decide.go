@@ -1,9 +1,12 @@
 package kopf
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
-// This file decides what is to be done with an object, and does nothing of it. The worker of an object asks it, and the prefilter, on the
-// goroutine of the stream, for objects that are idle.
+// This file decides what is to be done with an object. The decision is a function of what is known of the object: the object's worker observes
+// that in a cycle, and the prefilter in the bytes of an event.
 
 // snapshot is what a decision depends on. It is observed in stages, because the later ones cost something.
 type snapshot struct {
@@ -173,4 +176,90 @@ func (s *snapshot) reason() (reason Reason, initial bool) {
 		return ReasonResume, true
 	}
 	return ReasonNoop, false
+}
+
+// decide observes the object as far as the decision needs it, and returns that.
+func (c *cycle) decide() action {
+	s := &snapshot{}
+	c.observeEvent(s)
+	a := decide(s)
+	if a.kind == actionObserve {
+		c.observeTasks(s)
+		a = decide(s)
+	}
+	if a.kind == actionObserve {
+		c.observeState(s)
+		a = decide(s)
+	}
+	return a
+}
+
+// observeEvent notes what is known from the event and what is remembered of the object.
+func (c *cycle) observeEvent(s *snapshot) {
+	e, body := c.entry.state, c.event.Body
+	s.superseded, s.deleted, s.stopping = c.superseded(), c.event.Type == Deleted, c.reactor.handlers.Err() != nil
+	if s.superseded || s.deleted {
+		return
+	}
+	if body.deleting && !e.end.deleting { // which waits for nothing that was wrong before
+		e.end.deleting, e.retry.pausedUntil, e.retry.errors, e.retry.conflicts = true, time.Time{}, 0, 0
+	}
+	if s.errorPause = time.Until(e.retry.pausedUntil); s.errorPause <= 0 && !e.retry.pausedUntil.IsZero() {
+		e.retry.pausedUntil = time.Time{}
+		if e.retry.errors > 0 { // otherwise it was for conflicts
+			c.log.Info("The pause after an error is over; the processing of the object goes on.")
+		}
+	}
+	p := &c.reactor.settings.Persistence
+	finalizers := body.Finalizers()
+	s.deleting, s.finalized = body.Deleting(), slices.Contains(finalizers, p.Finalizer)
+	s.legacy = slices.ContainsFunc(finalizers, func(f string) bool { return slices.Contains(p.LegacyFinalizers, f) })
+	s.released = e.end.goneVersion != "" && newerVersion(e.end.goneVersion, body.version)
+	s.recreated = e.end.goneVersion != "" && !s.released
+}
+
+// observeTasks has the daemons and timers of the object begin, or asks them to stop, and looks how write conflicts go on.
+func (c *cycle) observeTasks(s *snapshot) {
+	s.stage = tasksObserved
+	s.held = c.spawnTasks()
+	s.backoff = c.conflictBackoff()
+}
+
+// observeState compares the object with what was last handled of it.
+func (c *cycle) observeState(s *snapshot) {
+	s.stage = stateObserved
+	c.cause = Change{Object: c.object(c.event.Body)}
+	c.matchHandlers(&c.cause, s)
+	if !s.relevant {
+		return
+	}
+	e := c.entry
+	if s.tooLarge = e.state.handling.overflow != 0 && e.state.handling.overflow == c.states.essence.digest(); s.tooLarge {
+		c.log.Debug("The state of the object is still too large to be stored.")
+	}
+	if !s.tooLarge || s.deleting {
+		e.state.handling.overflow = 0
+	}
+	if s.outdated = c.outdated(); s.outdated {
+		s.awaited = e.last.expectedUntil - c.reactor.clock()
+		return
+	}
+	c.retrack()
+	s.stored, s.changed, s.storedOutdated = c.states.before != nil, !c.states.before.Equal(c.states.essence), c.states.storedOutdated
+	s.initial, s.resumes = e.listed && !e.last.handled, true
+	s.inProgress, s.deleteHandled = e.state.handling.inProgress, e.state.handling.deleteHandled
+}
+
+// matchHandlers notes whether any handler of changes is for the object, and what these need.
+func (c *cycle) matchHandlers(cause *Change, s *snapshot) {
+	if len(c.served.changes) == 0 {
+		return
+	}
+	c.compareWithBase()
+	cause.Old, cause.New = c.states.before.View(), c.states.essence.View()
+	for _, h := range c.served.changes {
+		if h.preMatches(cause) {
+			s.matched(h)
+		}
+	}
 }

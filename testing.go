@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"sync/atomic"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/await"
 )
 
 // This file knows how operators are run in tests: in the background, until the test is over. It takes what
@@ -220,7 +222,7 @@ func (w *objectWaiter) wait(ctx context.Context) error {
 				return nil
 			}
 		}
-		if err := sleep(ctx, waitPause); err != nil {
+		if err := await.Sleep(ctx, waitPause); err != nil {
 			return err
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/apirequest"
+	"github.com/kopf-go/kopf/internal/await"
 	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
@@ -146,7 +147,7 @@ func (s *stream) follow(ctx context.Context) {
 		if idle++; err == nil && time.Since(begun) > s.backoff(idle) {
 			idle = 1 // it has lived: quiet is not idle
 		}
-		if sleep(ctx, s.pause(idle, err)) != nil {
+		if await.Sleep(ctx, s.pause(idle, err)) != nil {
 			return
 		}
 		s.meter.Add(metrics.Restarts, 1)

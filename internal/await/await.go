@@ -1,0 +1,45 @@
+// Package await waits for a limited time.
+package await
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// For waits for tasks until a while after the end of ctx, and reports whether they have ended.
+func For(ctx context.Context, tasks *sync.WaitGroup, grace time.Duration) bool {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		tasks.Wait()
+	}()
+	select {
+	case <-done:
+		return true
+	case <-ctx.Done():
+	}
+	t := time.NewTimer(grace)
+	defer t.Stop()
+	select {
+	case <-done:
+		return true
+	case <-t.C:
+		return false
+	}
+}
+
+// Sleep waits for a time. It fails with the cause of the context's end if that comes before.
+func Sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
