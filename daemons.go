@@ -41,17 +41,18 @@ type backgroundOwner interface {
 	wake(*entry)
 	// setLive has the newest states of an object stored, and reports whether the object is still served.
 	setLive(*entry, *atomic.Pointer[Body]) bool
+	// unsetLive ends that, when the object was forgotten or is gone and nothing runs for it any more.
+	unsetLive(*entry, *atomic.Pointer[Body])
 	warnings() *boundedset.Set
 }
 
 // background is what runs alongside the handlers of one object.
 type background struct {
-	engine         *daemons
-	key, namespace string
-	live           atomic.Pointer[Body] // the newest state
+	engine *daemons
+	entry  *entry
+	live   atomic.Pointer[Body] // the newest state
 
 	mu      sync.Mutex // guards following, and the fields of the tasks that are marked as the object's
-	entry   *entry     // another one, if the object was forgotten and is served again while tasks of before still run
 	tasks   []*task
 	ended   map[HandlerID]*failure // those that have ended without having been asked to; nil for success, which is permanent
 	digest  uint64                 // of what was last known to matter
@@ -66,7 +67,7 @@ func (d *daemons) getOrCreate(e *entry, body *Body) *background {
 		d.mu.Lock()
 		b := d.objects[e.key]
 		if b == nil {
-			b = &background{engine: d, key: e.key, namespace: e.namespace.name, entry: e, changed: time.Now()}
+			b = &background{engine: d, entry: e, changed: time.Now()}
 			b.live.Store(body)
 			if d.objects == nil {
 				d.objects = make(map[string]*background)
@@ -76,21 +77,21 @@ func (d *daemons) getOrCreate(e *entry, body *Body) *background {
 			return b
 		}
 		d.mu.Unlock()
-		if b.reattach(e) {
+		if b.reattach() {
 			return b
 		}
 	}
 }
 
 // reattach notes that the object is served, perhaps again. It fails if the background has ended and was forgotten.
-func (b *background) reattach(e *entry) bool {
+func (b *background) reattach() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.gone && len(b.tasks) == 0 {
 		return false
 	}
-	if b.gone || b.entry != e { // what has ended on its own is to begin again
-		b.entry, b.gone, b.ended = e, false, nil
+	if b.gone { // what has ended on its own is to begin again
+		b.gone, b.ended = false, nil
 	}
 	return true
 }
@@ -141,8 +142,9 @@ func (b *background) forgetLocked() {
 		return
 	}
 	b.engine.mu.Lock()
-	defer b.engine.mu.Unlock()
-	delete(b.engine.objects, b.key)
+	delete(b.engine.objects, b.entry.key)
+	b.engine.mu.Unlock()
+	b.engine.owner.unsetLive(b.entry, &b.live)
 }
 
 // observe notes a state of the object: if it differs in what matters from the one before, the timers' idle time begins anew.
@@ -284,7 +286,7 @@ func (b *background) stopLocked(reason StoppingReason) {
 // pause asks the tasks of the objects of a namespace, or of all, to stop until the operator works again.
 func (d *daemons) pause(namespace string) {
 	for _, b := range d.all() {
-		if namespace == "" || namespace == b.namespace {
+		if namespace == "" || namespace == b.entry.namespace.name {
 			b.stop(OperatorPausing)
 		}
 	}
@@ -298,12 +300,6 @@ func (d *daemons) stop(reason StoppingReason) {
 	for _, b := range d.all() {
 		b.stop(reason)
 	}
-}
-
-func (d *daemons) idle() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return len(d.objects) == 0
 }
 
 func (d *daemons) all() []*background {

@@ -174,18 +174,32 @@ func (q *queue) reportOnlyLocked(e *entry) {
 	e.presence, e.epoch.served = deletionPending, e.served
 }
 
-// releaseUnservedLocked reduces an object that is not served and has no worker to what is to be remembered of it: what could not be sent, and which of
+// releaseUnservedLocked reduces an object that is not served and has no worker to what is to be remembered of it: its tasks, what could not be sent, and which of
 // our own patches is to come back. Without any of it, and unless its deletion is to be reported, the object is taken away.
 func (q *queue) releaseUnservedLocked(e *entry) {
-	before := e.state
-	e.memorySeen, e.unmatched, e.state, e.last = false, false, nil, handlingMark{expected: e.last.expected, expectedUntil: e.last.expectedUntil}
-	if e.hasUID && before != nil && (before.handling.pendingFlush != nil || before.handling.seen != nil || before.handling.overflow != 0) {
-		h := before.handling
-		e.state = &objectState{handling: objectHandling{pendingFlush: h.pendingFlush, seen: h.seen, overflow: h.overflow, inProgress: h.pendingFlush != nil || h.seen != nil}}
+	e.memorySeen, e.unmatched, e.last = false, false, handlingMark{expected: e.last.expected, expectedUntil: e.last.expectedUntil}
+	if e.state != nil {
+		e.state = e.state.remember(e.hasUID)
 	}
 	if !e.reportDeletion && e.state == nil && (e.last.expected == "" || !e.hasUID) {
 		q.removeLocked(e)
 	}
+}
+
+// remember returns what stays of the state when the object is forgotten, nil if nothing does: what runs, and what could not be sent, if that is wanted.
+func (o *objectState) remember(unsent bool) *objectState {
+	var kept objectHandling
+	if h := &o.handling; unsent {
+		kept = objectHandling{pendingFlush: h.pendingFlush, seen: h.seen, overflow: h.overflow, inProgress: h.pendingFlush != nil || h.seen != nil}
+	}
+	if o.live != nil { // whose tasks share the memory
+		o.work, o.handling, o.retry, o.end, o.conflict, o.unindexed, o.body = workState{}, kept, objectRetry{}, objectEnd{}, nil, nil, nil
+		return o
+	}
+	if kept.idle() {
+		return nil
+	}
+	return &objectState{handling: kept}
 }
 
 // serveAgainLocked makes an object present that was forgotten. If its worker has not ended since, nothing of it is forgotten.

@@ -259,7 +259,7 @@ func (o *observer) dropResource(name string, served *servedResource) {
 	if r := served.reactor.served.Load().resource; o.deletedDefinitions[r.Plural+"."+r.Group] {
 		served.reactor.queue.reportDeletions("")
 	}
-	if served.idle() {
+	if served.reactor.queue.empty() {
 		delete(o.resources, name)
 	}
 }
@@ -356,12 +356,6 @@ func (s *servedResource) open() {
 	r := s.reactor
 	r.queue.barrier.serve(r.queue, true)
 	s.closed = false
-}
-
-// idle reports whether nothing runs any more for the objects of a closed resource.
-func (s *servedResource) idle() bool {
-	r := s.reactor
-	return r.queue.empty() && (r.daemons == nil || r.daemons.idle())
 }
 
 func (o *observer) newReactor(what *resolved) *reactor {

@@ -136,7 +136,7 @@ const (
 	unserved                   // forgotten: nothing is begun for it, and its next event makes it present again; kept while anything is remembered of it
 	deletionPending            // forgotten, and gone since: its worker is to report only that
 	deletionReporting          // the same while the worker reports it
-	gone                       // it is taken away as soon as its worker has ended
+	gone                       // it is taken away as soon as its worker and its tasks have ended
 )
 
 // ref returns the reference to the object.
@@ -241,18 +241,30 @@ func (q *queue) addEntryLocked(key string, ref ObjectReference, listed bool) *en
 	return e
 }
 
-// removeLocked takes an object away that has no worker.
+// removeLocked takes an object away that has no worker, as soon as it has no tasks either.
 func (q *queue) removeLocked(e *entry) {
-	if e.presence == present {
-		q.known.Add(metrics.Objects, -1)
+	e.presence, e.last = gone, handlingMark{}
+	if e.state != nil {
+		e.state = e.state.remember(false)
 	}
-	e.presence = gone
-	if q.entries[e.key] != e {
+	if e.state != nil || q.entries[e.key] != e {
 		return
 	}
 	delete(q.entries, e.key)
 	if e.namespace.objects--; e.namespace.objects == 0 {
 		delete(q.namespaces, e.namespace.name)
+	}
+}
+
+// releaseLocked reduces an object that has no worker to what is to be remembered of it.
+func (q *queue) releaseLocked(e *entry) {
+	switch e.presence {
+	case present:
+		e.releaseIdleLocked()
+	case unserved:
+		q.releaseUnservedLocked(e)
+	default:
+		q.removeLocked(e)
 	}
 }
 
@@ -310,7 +322,7 @@ func (q *queue) setVersion(apiVersion, kind string, known *metrics.Resource) {
 	q.known.Add(metrics.Objects, n)
 }
 
-// empty reports whether there are no objects, nor anything that is remembered of those that were forgotten.
+// empty reports whether there are no objects, nor anything that runs or is remembered for those that were forgotten.
 func (q *queue) empty() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -357,7 +369,19 @@ func (q *queue) pendingEvents(e *entry) (events []RawEvent, arrived <-chan struc
 	return slices.Clone(e.state.work.events), e.state.work.arrived
 }
 
-// setLive gives daemons and timers of an object its newest state, and reports whether the object is still served.
+// unsetLive ends what setLive has begun, unless it has begun anew.
+func (q *queue) unsetLive(e *entry, live *atomic.Pointer[Body]) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if e.state == nil || e.state.live != live {
+		return
+	}
+	if e.state.live = nil; !e.state.work.working {
+		q.releaseLocked(e)
+	}
+}
+
+// setLive gives daemons and timers of an object its newest state until unsetLive, and reports whether the object is still served.
 func (q *queue) setLive(e *entry, live *atomic.Pointer[Body]) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -586,7 +610,10 @@ func (q *queue) done(e *entry, r result) bool {
 		return true
 	}
 	if r.gone {
-		q.removeLocked(e)
+		if e.presence == present {
+			q.known.Add(metrics.Objects, -1)
+		}
+		e.presence = gone
 	} else if e.presence == present && (e.state.work.woken || r.requeue && r.requeueAfter <= 0 && !q.closed) {
 		e.state.work.woken = true
 		return true
@@ -598,14 +625,7 @@ func (q *queue) done(e *entry, r result) bool {
 // endWorkerLocked notes that the worker of an object has ended.
 func (q *queue) endWorkerLocked(e *entry) {
 	e.state.work.working = false
-	switch e.presence {
-	case present:
-		e.releaseIdleLocked()
-	case unserved:
-		q.releaseUnservedLocked(e)
-	default:
-		q.removeLocked(e)
-	}
+	q.releaseLocked(e)
 }
 
 // addAfterLocked ends the work on an object until something happens, or its time comes.

@@ -42,6 +42,8 @@ func (r *reactor) wake(e *entry) { r.queue.wake(e) }
 
 func (r *reactor) setLive(e *entry, live *atomic.Pointer[Body]) bool { return r.queue.setLive(e, live) }
 
+func (r *reactor) unsetLive(e *entry, live *atomic.Pointer[Body]) { r.queue.unsetLive(e, live) }
+
 func (r *reactor) warnings() *boundedset.Set { return &r.warned }
 
 // clock returns for how long the reactor has worked. Unlike the time of the day, it is never set back.

@@ -110,9 +110,8 @@ func (t *task) fire() {
 		b.mu.Lock()
 		if !more || t.stopper.IsSet() && t.pending == nil {
 			t.endLocked()
-			e := b.entry
 			b.mu.Unlock()
-			b.engine.owner.wake(e)
+			b.engine.owner.wake(b.entry)
 			return
 		}
 		if wait != 0 && wasStopping == t.stopper.IsSet() { // or the next step comes at once
@@ -183,10 +182,10 @@ func (t *task) escalate() {
 	if next > 0 {
 		t.stage.Reset(next)
 	}
-	abandoned, e := t.abandoned, b.entry
+	abandoned := t.abandoned
 	b.mu.Unlock()
 	if abandoned {
-		b.engine.owner.wake(e)
+		b.engine.owner.wake(b.entry)
 	}
 }
 
