@@ -35,7 +35,7 @@ type objectState struct {
 	retry     objectRetry
 	end       objectEnd
 	conflict  *flapping.Tracker             // the worker's, nil unless the object is changed again and again, or may be
-	unindexed map[HandlerID]*ProgressRecord // the indexer's, on the worker: what went wrong with it, until it is indexed
+	unindexed map[HandlerID]*ProgressRecord // the indexer's, on the worker: what went wrong with it, until it is indexed; if it never will be, until it is gone or forgotten
 	body      *Body                         // the worker's, only while the object is due later
 }
 
