@@ -245,7 +245,8 @@ func (c *cycle) observeState(s *snapshot) {
 		return
 	}
 	c.retrack()
-	s.stored, s.changed, s.storedOutdated = c.states.before != nil, !c.states.before.Equal(c.states.essence), c.states.storedOutdated
+	s.stored, s.storedOutdated = c.states.before != nil, c.states.storedOutdated
+	s.changed = s.stored && !s.deleting && !c.states.before.Equal(c.states.essence)
 	s.initial, s.resumes = e.listed && !e.last.handled, true
 	s.inProgress, s.deleteHandled = e.state.handling.inProgress, e.state.handling.deleteHandled
 }
