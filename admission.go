@@ -378,10 +378,10 @@ const reviewMargin = time.Second
 
 // reviewTime returns how long the API server waits for a handler.
 func (h *handler) reviewTime() time.Duration {
-	if h.timeout == 0 {
+	if h.retry.timeout == 0 {
 		return maxReviewTime
 	}
-	return (h.timeout + time.Second - 1).Truncate(time.Second)
+	return (h.retry.timeout + time.Second - 1).Truncate(time.Second)
 }
 
 // call calls one handler, and notes its error.

@@ -142,9 +142,9 @@ func (h *handler) once() bool {
 func (h *handler) exhausted(retries int, runtime time.Duration, cause error) error {
 	switch {
 	case h.once():
-	case h.timeout > 0 && runtime >= h.timeout:
+	case h.retry.timeout > 0 && runtime >= h.retry.timeout:
 		return &HandlerTimeoutError{ID: h.id, Runtime: runtime, Err: cause}
-	case h.retries > 0 && retries >= h.retries:
+	case h.retry.retries > 0 && retries >= h.retry.retries:
 		return &HandlerRetriesError{ID: h.id, Retries: retries, Err: cause}
 	}
 	return nil
@@ -170,12 +170,12 @@ func (h *handler) outcome(err error, retries int, runtime time.Duration, s *Exec
 		return outcome{final: true, err: err}
 	case errors.As(err, &temporary):
 		return h.retryOutcome(err, s.retryDelay(temporary.Delay, retries), retries, runtime)
-	case h.errors == ErrorsPermanent:
+	case h.retry.errors == ErrorsPermanent:
 		return outcome{final: true, err: err}
-	case h.errors == ErrorsIgnored:
+	case h.retry.errors == ErrorsIgnored:
 		return outcome{final: true}
 	}
-	delay := h.backoff
+	delay := h.retry.backoff
 	if delay == 0 {
 		delay = s.DefaultBackoff
 	}
@@ -481,7 +481,7 @@ func (c *cycle) meterOf(p *progress) *metrics.Handler {
 
 // interruptible makes the context of a handler, which ends early if the handler wants that. What ends must be released.
 func (c *cycle) interruptible(ctx context.Context, h *handler) (inner context.Context, release func()) {
-	if !h.interruptible {
+	if !h.changes.interruptible {
 		return ctx, func() {}
 	}
 	inner, end := context.WithCancelCause(ctx)
@@ -513,7 +513,7 @@ func (c *cycle) callHandler(ctx context.Context, p *progress, arg *Change) error
 	subs := &subhandlers{cycle: c, parent: p}
 	defer func() { subs.closed = true }()
 	arg.subs = subs
-	err := p.handler.change(inner, arg)
+	err := p.handler.changes.change(inner, arg)
 	if err == nil {
 		err = errors.Join(arg.err, arg.Patch.try(arg.Body))
 	}
@@ -528,10 +528,10 @@ func (c *cycle) callHandler(ctx context.Context, p *progress, arg *Change) error
 
 // withDeadline returns a context that ends when the handler has had all the time that it may take.
 func (h *handler) withDeadline(ctx context.Context, started time.Time) (context.Context, context.CancelFunc) {
-	if h.timeout <= 0 {
+	if h.retry.timeout <= 0 {
 		return ctx, func() {}
 	}
-	return context.WithDeadline(ctx, started.Add(h.timeout))
+	return context.WithDeadline(ctx, started.Add(h.retry.timeout))
 }
 
 // noteOutcome notes an outcome and keeps what the attempt wants to change. Without an argument, it was not made.
@@ -694,7 +694,7 @@ func (s *subhandlers) register(id HandlerID, fn ChangeFunc, opts *ChangeOptions,
 		panic("kopf: Subhandler: " + err.Error())
 	}
 	for _, other := range s.known {
-		if key, shared := sharedKey(h.keys, other.keys); h.id == other.id {
+		if key, shared := sharedKey(h.changes.keys, other.changes.keys); h.id == other.id {
 			panic(fmt.Sprintf("kopf: the sub-handler %q is registered twice", h.id))
 		} else if shared {
 			panic(fmt.Sprintf("kopf: the sub-handlers %q and %q would share their progress, which is stored as %q: give one of them another id", other.id, h.id, key))

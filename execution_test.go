@@ -62,12 +62,12 @@ func TestErrorDecisions(t *testing.T) {
 			if !known || !too {
 				t.Fatalf("unknown: %q, %q", r.Errors, r.Does)
 			}
-			h := &handler{kind: kindCreate, id: "fn", errors: mode, backoff: secs(r.Backoff)}
+			h := &handler{kind: kindCreate, id: "fn", retry: retryPolicy{errors: mode, backoff: secs(r.Backoff)}}
 			if r.Retries != nil {
-				h.retries = *r.Retries
+				h.retry.retries = *r.Retries
 			}
 			if r.Timeout != nil {
-				h.timeout = secs(*r.Timeout)
+				h.retry.timeout = secs(*r.Timeout)
 			}
 			limit := h.exhausted(r.Before, secs(r.Runtime), nil)
 			if called := limit == nil; called != r.Called {

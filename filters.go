@@ -166,7 +166,7 @@ func (h *handler) fitsValue(c *Change) bool {
 
 // looksBack reports whether the handler is one of differences.
 func (h *handler) looksBack() bool {
-	return h.kind == kindUpdate || h.kind == kindField || h.kind == kindSub && h.needsChange
+	return h.kind == kindUpdate || h.kind == kindField || h.kind == kindSub && h.changes.needsChange
 }
 
 // matches reports whether a handler is to be called for a cause. The flag initial says that the
@@ -194,14 +194,14 @@ func (h *handler) fitsReason(reason Reason, initial bool) bool {
 	case kindDelete:
 		return reason == ReasonDelete
 	case kindResume:
-		return initial && reason != ReasonCreate && (reason != ReasonDelete || h.deleted)
+		return initial && reason != ReasonCreate && (reason != ReasonDelete || h.changes.deleted)
 	}
 	return true
 }
 
 // fitsChange reports whether the handler's field differs, and from and into what is wanted.
 func (h *handler) fitsChange(c *Change) bool {
-	if !h.needsChange || len(h.field) == 0 {
+	if !h.changes.needsChange || len(h.field) == 0 {
 		return true
 	}
 	before, now := viewOf(c.Old, h.field), viewOf(c.New, h.field)

@@ -86,7 +86,7 @@ func edit(what string, owner *Body, objects any, options *HierarchyOptions, step
 	if owner == nil {
 		return fmt.Errorf("%s: no owner was given", what)
 	}
-	children, err := appendChildren(nil, reflect.ValueOf(objects))
+	children, err := manifest.AppendChildren(nil, reflect.ValueOf(objects), reflect.TypeFor[*Body]())
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
@@ -104,53 +104,6 @@ func edit(what string, owner *Body, objects any, options *HierarchyOptions, step
 		}
 	}
 	return nil
-}
-
-// appendChildren collects the objects in a value, however they are nested.
-func appendChildren(children []manifest.Child, v reflect.Value) ([]manifest.Child, error) {
-	for v.Kind() == reflect.Interface {
-		v = v.Elem()
-	}
-	switch v.Kind() {
-	case reflect.Invalid:
-		return children, nil
-	case reflect.Slice, reflect.Array:
-		var err error
-		for i := 0; i < v.Len() && err == nil; i++ {
-			item := v.Index(i)
-			if item.Kind() == reflect.Struct && item.CanAddr() {
-				item = item.Addr()
-			}
-			children, err = appendChildren(children, item)
-		}
-		return children, err
-	case reflect.Map:
-		plain := reflect.TypeFor[map[string]any]()
-		if !v.CanConvert(plain) {
-			break
-		}
-		if v.IsNil() {
-			return children, nil
-		}
-		target := v.Convert(plain).Interface().(map[string]any)
-		return append(children, manifest.Child{Target: target, After: manifest.CloneMaps(target)}), nil
-	case reflect.Pointer:
-		if v.IsNil() {
-			return children, nil
-		}
-		if kind := v.Elem().Kind(); kind == reflect.Slice || kind == reflect.Array || kind == reflect.Interface {
-			return appendChildren(children, v.Elem())
-		}
-		if _, readOnly := v.Interface().(*Body); readOnly || v.Elem().Kind() != reflect.Struct {
-			break
-		}
-		before, err := manifest.FromStruct(v.Interface())
-		if err != nil {
-			return nil, err
-		}
-		return append(children, manifest.Child{Typed: v.Interface(), Before: before, After: manifest.CloneMaps(before)}), nil
-	}
-	return nil, fmt.Errorf("a %s is not an object that can be changed; a map[string]any or a pointer to a struct is", v.Type())
 }
 
 func appendOwner(owner *Body, object map[string]any, o *HierarchyOptions) error {

@@ -302,7 +302,7 @@ func (r *run) listen() error {
 // callProbe calls the function of a probe.
 func (r *run) callProbe(ctx context.Context, h *handler) (any, error) {
 	log := r.Logger.With("activity", "probe")
-	return h.probe(ctx, &Probe{Settings: r.Settings, Logger: log, Client: r.client, Indices: r.indices, Param: h.param, memo: r.Memo})
+	return h.activities.probe(ctx, &Probe{Settings: r.Settings, Logger: log, Client: r.client, Indices: r.indices, Param: h.param, memo: r.Memo})
 }
 
 // serve logs in and serves until the context ends.
@@ -415,7 +415,7 @@ func (r *run) login(ctx context.Context) (map[string]*ConnectionInfo, error) {
 	results, err := r.attempts(ctx, handlers, "login", func(ctx context.Context, h *handler, a Attempt) (any, error) {
 		own := l
 		own.Attempt, own.Param = a, h.param
-		return h.login(ctx, &own)
+		return h.activities.login(ctx, &own)
 	})
 	found := make(map[string]*ConnectionInfo)
 	for id, value := range results {
@@ -451,7 +451,7 @@ func (r *run) activity(ctx context.Context, kind handlerKind, name string, clien
 	handlers := r.Registry.activities(kind)
 	log := r.Logger.With("activity", name)
 	succeeded, err := r.attempts(ctx, handlers, name, func(ctx context.Context, h *handler, a Attempt) (any, error) {
-		return nil, h.activity(ctx, &Activity{Attempt: a, Settings: r.Settings, Logger: log, Client: client, Indices: r.indices, Param: h.param, memo: r.Memo})
+		return nil, h.activities.activity(ctx, &Activity{Attempt: a, Settings: r.Settings, Logger: log, Client: client, Indices: r.indices, Param: h.param, memo: r.Memo})
 	})
 	return len(handlers) == 0 || len(succeeded) > 0, err
 }

@@ -228,7 +228,7 @@ func (r *Registry) onEvent(s Selector, fn EventFunc, opts *EventOptions) error {
 	if err != nil {
 		return err
 	}
-	h := &handler{kind: kindEvent, selector: spec, text: spec.text(s), field: o.Field.Keys(), errors: ErrorsIgnored, param: o.Param, event: fn}
+	h := &handler{kind: kindEvent, selector: spec, text: spec.text(s), field: o.Field.Keys(), retry: retryPolicy{errors: ErrorsIgnored}, param: o.Param, event: fn}
 	h.filters.whenEvent = o.When
 	if err := h.identify(o.ID, fn); err != nil {
 		return err
@@ -265,9 +265,8 @@ var reservedIDs = []HandlerID{handlingID, markers.LastHandled, trackedKey, forme
 // newChange makes a handler of changes of its options.
 func newChange(kind handlerKind, s Selector, field FieldPath, fn ChangeFunc, o *ChangeOptions) (*handler, error) {
 	h := &handler{
-		kind: kind, field: field.Keys(), change: fn, param: o.Param,
-		errors: cmp.Or(o.Errors, ErrorsTemporary), timeout: o.Timeout, retries: o.Retries, backoff: o.Backoff,
-		optional: o.Optional, deleted: o.Deleted, interruptible: o.Interruptible, needsChange: kind == kindUpdate || kind == kindField,
+		kind: kind, field: field.Keys(), changes: changeSpec{change: fn, optional: o.Optional, deleted: o.Deleted, interruptible: o.Interruptible, needsChange: kind == kindUpdate || kind == kindField}, param: o.Param,
+		retry: retryPolicy{errors: cmp.Or(o.Errors, ErrorsTemporary), timeout: o.Timeout, retries: o.Retries, backoff: o.Backoff},
 	}
 	h.filters.when = o.When
 	var err error
@@ -291,7 +290,7 @@ func (r *Registry) onActivity(kind handlerKind, fn ActivityFunc, login LoginFunc
 	if opts != nil {
 		o = *opts
 	}
-	h := &handler{kind: kind, param: o.Param, errors: cmp.Or(o.Errors, ErrorsTemporary), timeout: o.Timeout, retries: o.Retries, backoff: o.Backoff, activity: fn, login: login}
+	h := &handler{kind: kind, param: o.Param, retry: retryPolicy{errors: cmp.Or(o.Errors, ErrorsTemporary), timeout: o.Timeout, retries: o.Retries, backoff: o.Backoff}, activities: activitySpec{activity: fn, login: login}}
 	if err := h.checkLimits(); err != nil {
 		return err
 	}
@@ -310,14 +309,14 @@ func (h *handler) checkLimits() error {
 	switch {
 	case slices.Contains(h.field, ""):
 		return fmt.Errorf("the Field %q has an empty key; a dot is expected between two keys alone, as in \"spec.size\"", Path(h.field...))
-	case h.timeout < 0:
-		return fmt.Errorf("the Timeout %s is negative; zero means no limit", h.timeout)
-	case h.retries < 0:
-		return fmt.Errorf("the number of Retries %d is negative; zero means no limit", h.retries)
-	case h.backoff < 0:
-		return fmt.Errorf("the Backoff %s is negative; zero means the default", h.backoff)
-	case h.errors < 0 || h.errors > ErrorsIgnored:
-		return fmt.Errorf("the Errors mode %d is unknown", h.errors)
+	case h.retry.timeout < 0:
+		return fmt.Errorf("the Timeout %s is negative; zero means no limit", h.retry.timeout)
+	case h.retry.retries < 0:
+		return fmt.Errorf("the number of Retries %d is negative; zero means no limit", h.retry.retries)
+	case h.retry.backoff < 0:
+		return fmt.Errorf("the Backoff %s is negative; zero means the default", h.retry.backoff)
+	case h.retry.errors < 0 || h.retry.errors > ErrorsIgnored:
+		return fmt.Errorf("the Errors mode %d is unknown", h.retry.errors)
 	}
 	return nil
 }
@@ -330,7 +329,7 @@ func (h *handler) checkOptions(o *ChangeOptions) error {
 		return fmt.Errorf("the option Optional belongs to OnDelete, not to %s", name)
 	case o.Deleted && h.kind != kindResume:
 		return fmt.Errorf("the option Deleted belongs to OnResume, not to %s", name)
-	case (o.Old != nil || o.New != nil) && !h.needsChange && h.kind != kindSub:
+	case (o.Old != nil || o.New != nil) && !h.changes.needsChange && h.kind != kindSub:
 		return fmt.Errorf("the options Old and New belong to OnUpdate and OnField, not to %s", name)
 	}
 	return nil
@@ -341,10 +340,10 @@ func (h *handler) identify(id HandlerID, fn any) error {
 	if reflect.ValueOf(fn).IsNil() {
 		return errors.New("the function is nil")
 	}
-	h.fn, h.where = funcid.Of(fn), callSite()
+	h.registered.fn, h.registered.where = funcid.Of(fn), callSite()
 	if id == "" {
 		var err error
-		if id, err = functionID(h.fn.Code); err != nil {
+		if id, err = functionID(h.registered.fn.Code); err != nil {
 			return err
 		}
 	}
@@ -355,7 +354,9 @@ func (h *handler) identify(id HandlerID, fn any) error {
 	return checkID(id)
 }
 
-func (h *handler) name(id HandlerID) { h.id, h.keys = id, annotationKeys("", string(id), nil, false) }
+func (h *handler) name(id HandlerID) {
+	h.id, h.changes.keys = id, annotationKeys("", string(id), nil, false)
+}
 
 // filter reads the criteria of the options.
 func (h *handler) filter(labels, annotations Match, value, old, now any) (err error) {
@@ -409,7 +410,7 @@ func (r *Registry) onProbe(fn ProbeFunc, opts *ProbeOptions) error {
 	if opts != nil {
 		o = *opts
 	}
-	h := &handler{kind: kindProbe, param: o.Param, errors: ErrorsPermanent, timeout: o.Timeout, probe: fn}
+	h := &handler{kind: kindProbe, param: o.Param, retry: retryPolicy{errors: ErrorsPermanent, timeout: o.Timeout}, activities: activitySpec{probe: fn}}
 	if err := h.checkLimits(); err != nil {
 		return err
 	}
@@ -485,7 +486,7 @@ func (r *Registry) onIndex(s Selector, fn any, spec *indexSpec, opts *IndexOptio
 	}
 	h := &handler{
 		kind: kindIndex, field: o.Field.Keys(), param: o.Param, indexing: spec,
-		errors: cmp.Or(o.Errors, ErrorsIgnored), timeout: o.Timeout, retries: o.Retries, backoff: o.Backoff,
+		retry: retryPolicy{errors: cmp.Or(o.Errors, ErrorsIgnored), timeout: o.Timeout, retries: o.Retries, backoff: o.Backoff},
 	}
 	if when := o.When; when != nil {
 		h.filters.whenObject = func(o *Object) bool { return when(&Indexing{Object: *o}) }

@@ -99,13 +99,13 @@ func (r *Registry) onAdmission(kind handlerKind, s Selector, fn AdmissionFunc, o
 	if opts != nil {
 		o = *opts
 	}
-	h := &handler{kind: kind, field: o.Field.Keys(), param: o.Param, timeout: o.Timeout, errors: ErrorsPermanent}
+	h := &handler{kind: kind, field: o.Field.Keys(), param: o.Param, retry: retryPolicy{timeout: o.Timeout, errors: ErrorsPermanent}}
 	rules := &admissionSpec{
 		call: fn, subresource: o.Subresource, persistent: o.Persistent, sideEffects: o.SideEffects, ignoreFailures: o.IgnoreFailures, when: o.When,
 	}
 	h.admission = rules
-	if h.timeout > maxReviewTime {
-		return fmt.Errorf("the Timeout %s is longer than API servers wait, which is %s", h.timeout, maxReviewTime)
+	if h.retry.timeout > maxReviewTime {
+		return fmt.Errorf("the Timeout %s is longer than API servers wait, which is %s", h.retry.timeout, maxReviewTime)
 	}
 	if !validation.IsName(o.Subresource, "-") && o.Subresource != "" && o.Subresource != "*" {
 		return fmt.Errorf("the subresource %q is bad: a name such as \"status\", or \"*\", is expected", o.Subresource)

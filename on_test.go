@@ -89,7 +89,7 @@ func TestOptionsOfHandlers(t *testing.T) {
 	r.OnUpdate("things", noChange, &opts)
 	h := r.handlers[0]
 	t.Run("CH-2 are kept", func(t *testing.T) {
-		got := []any{h.param, h.errors, h.timeout, h.retries, h.backoff, strings.Join(h.field, " ")}
+		got := []any{h.param, h.retry.errors, h.retry.timeout, h.retry.retries, h.retry.backoff, strings.Join(h.field, " ")}
 		if diff := cmp.Diff([]any{7, ErrorsPermanent, time.Hour, 3, time.Second, "spec a"}, got); diff != "" {
 			t.Errorf("(-want +got)\n%s", diff)
 		}
@@ -105,14 +105,14 @@ func TestOptionsOfHandlers(t *testing.T) {
 	}
 	t.Run("CH-2 default to nothing", func(t *testing.T) {
 		h := mustChange(t, kindCreate, "", ChangeOptions{})
-		if h.errors != ErrorsTemporary || h.timeout != 0 || h.retries != 0 || h.backoff != 0 || h.param != nil || h.optional {
+		if h.retry.errors != ErrorsTemporary || h.retry.timeout != 0 || h.retry.retries != 0 || h.retry.backoff != 0 || h.param != nil || h.changes.optional {
 			t.Errorf("got %+v", h)
 		}
 	})
 	t.Run("CH-117 errors of raw events are ignored", func(t *testing.T) {
 		r := &Registry{}
 		r.OnEvent("things", noEvent, nil)
-		if got := r.handlers[0].errors; got != ErrorsIgnored {
+		if got := r.handlers[0].retry.errors; got != ErrorsIgnored {
 			t.Errorf("got %v", got)
 		}
 	})

@@ -8,9 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
-	"github.com/kopf-go/kopf/internal/cut"
 	"github.com/kopf-go/kopf/internal/markers"
 	"github.com/kopf-go/kopf/internal/progressrecord"
 	"github.com/kopf-go/kopf/internal/rawjson"
@@ -538,29 +536,7 @@ func prefixesOf(storage any) []string {
 // annotationKeys returns the keys of annotations for an id on an object, in the order in which
 // they are read: those of both versions, or one where they are the same.
 func annotationKeys(prefix, id string, body *Body, v2only bool) []string {
-	prefix = orElse(prefix, markers.DefaultPrefix) + "/"
-	id = markedID(id, body)
-	name := markers.ReplaceUnsafe(id)
-	v2 := name
-	if utf8.RuneCountInString(id) > markers.MaxNameLength {
-		suffix := markers.HashSuffix(id)
-		v2 = cut.Runes(name, markers.MaxNameLength-len(suffix)) + suffix
-	}
-	if v2only {
-		return []string{prefix + v2}
-	}
-	v1, available := name, markers.MaxNameLength-utf8.RuneCountInString(prefix)
-	if n := utf8.RuneCountInString(name); n > available {
-		suffix := markers.HashSuffix(name)
-		if available -= len(suffix); available < 0 {
-			available = max(0, n+available) // so it has always been with long prefixes
-		}
-		v1 = cut.Runes(name, available) + suffix
-	}
-	if v1 == v2 {
-		return []string{prefix + v2}
-	}
-	return []string{prefix + v2, prefix + v1}
+	return markers.AnnotationKeys(orElse(prefix, markers.DefaultPrefix)+"/", markedID(id, body), v2only)
 }
 
 // markedID marks an id on the objects to which Kubernetes copies the annotations of

@@ -288,7 +288,7 @@ func (p *prober) attempt(h *handler) (value any, err error) {
 
 // await calls one probe, and waits for it as long as it may take.
 func (p *prober) await(h *handler) (any, error) {
-	limit := cmp.Or(h.timeout, probeTimeout)
+	limit := cmp.Or(h.retry.timeout, probeTimeout)
 	ctx, cancel := context.WithTimeout(p.ctx, limit)
 	defer cancel()
 	type answer struct {

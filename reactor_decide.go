@@ -65,8 +65,8 @@ type stateFacts struct {
 // matched notes that a handler of changes is for the object.
 func (s *stateFacts) matched(h *handler) {
 	s.relevant = true
-	s.required = s.required || h.kind == kindDelete && !h.optional
-	s.optionalDelete = s.optionalDelete || h.kind == kindDelete && h.optional
+	s.required = s.required || h.kind == kindDelete && !h.changes.optional
+	s.optionalDelete = s.optionalDelete || h.kind == kindDelete && h.changes.optional
 }
 
 // action is what is to be done with an object.

@@ -47,34 +47,54 @@ var kindNames = [...]string{"OnEvent", "OnCreate", "OnUpdate", "OnDelete", "OnRe
 
 // handler is one registered function with all its options.
 type handler struct {
-	id            HandlerID
-	kind          handlerKind
-	selector      selectorSpec
-	text          string // the selector as it was written
-	field         []string
-	errors        ErrorsMode
-	timeout       time.Duration
-	retries       int
-	backoff       time.Duration
+	id         HandlerID
+	kind       handlerKind
+	selector   selectorSpec
+	text       string // the selector as it was written
+	field      []string
+	retry      retryPolicy
+	changes    changeSpec
+	activities activitySpec // of the operator itself
+	registered registration
+	param      any
+	filters    filters
+	event      EventFunc
+	task       *taskSpec  // of daemons and timers
+	indexing   *indexSpec // of indices
+	admission  *admissionSpec
+
+	panicked sync.Once // by a filter
+}
+
+// registration is what was registered, and where.
+type registration struct {
+	fn    funcid.ID
+	where string // in the source
+}
+
+// activitySpec is what only handlers of activities and probes have: one of these.
+type activitySpec struct {
+	activity ActivityFunc
+	login    LoginFunc
+	probe    ProbeFunc
+}
+
+// changeSpec is what only handlers of changes have.
+type changeSpec struct {
+	change        ChangeFunc
 	optional      bool
 	deleted       bool
 	interruptible bool
 	needsChange   bool
-	param         any
-	filters       filters
-	change        ChangeFunc
-	event         EventFunc
-	activity      ActivityFunc
-	login         LoginFunc
-	probe         ProbeFunc
-	task          *taskSpec  // of daemons and timers
-	indexing      *indexSpec // of indices
-	admission     *admissionSpec
-	fn            funcid.ID
 	keys          []string // of the annotations with its progress, under the default prefix
-	where         string   // it was registered
+}
 
-	panicked sync.Once // by a filter
+// retryPolicy is what the options say of failures.
+type retryPolicy struct {
+	errors  ErrorsMode
+	timeout time.Duration
+	retries int
+	backoff time.Duration
 }
 
 // Registry holds the handlers of an operator. Its zero value is empty and ready to use. It is safe for concurrent use;
@@ -123,7 +143,7 @@ func (r *Registry) add(h *handler) error {
 // conflict returns why two handlers cannot live together: they would share their progress on the objects.
 func (h *handler) conflict(other *handler) error {
 	if h.kind == kindIndex && other.kind == kindIndex && h.id == other.id && h.indexing.types != other.indexing.types {
-		return fmt.Errorf("the index %q has keys and values of other types than that registered at %s: give one of them another ID", h.id, other.where)
+		return fmt.Errorf("the index %q has keys and values of other types than that registered at %s: give one of them another ID", h.id, other.registered.where)
 	}
 	if h.kind != other.kind && (h.kind >= kindStartup || other.kind >= kindStartup) || h.kind < kindStartup && h.text != other.text {
 		return nil
@@ -133,10 +153,10 @@ func (h *handler) conflict(other *handler) error {
 
 // clash returns why two handlers cannot be called for one resource.
 func (h *handler) clash(other *handler) error {
-	if h.stateless() || other.stateless() || h.background() != other.background() || h.id == other.id && h.fn == other.fn {
+	if h.stateless() || other.stateless() || h.background() != other.background() || h.id == other.id && h.registered.fn == other.registered.fn {
 		return nil
 	}
-	key, shared := sharedKey(h.keys, other.keys)
+	key, shared := sharedKey(h.changes.keys, other.changes.keys)
 	if !shared || h.id == other.id && !h.overlaps(other) {
 		return nil // the latter as for one id that is created by one function and updated by another
 	}
@@ -144,10 +164,10 @@ func (h *handler) clash(other *handler) error {
 	switch {
 	case h.id != other.id:
 		why = fmt.Sprintf(" as %q", key)
-	case h.fn.Code == other.fn.Code:
+	case h.registered.fn.Code == other.registered.fn.Code:
 		why = "; they are two closures of one function, or a method of two receivers (one of a value is a new function each time it is named: keep it in a variable to register it twice)"
 	}
-	return fmt.Errorf("the handler %q is in conflict with the handler %q registered at %s: they would share their progress on the objects, which is stored under the id%s; give one of them another ID", h.id, other.id, other.where, why)
+	return fmt.Errorf("the handler %q is in conflict with the handler %q registered at %s: they would share their progress on the objects, which is stored under the id%s; give one of them another ID", h.id, other.id, other.registered.where, why)
 }
 
 // sharedKey returns a key that is among both.
@@ -170,7 +190,7 @@ func (h *handler) overlaps(other *handler) bool {
 	if other.kind == kindResume {
 		resumes, rest = other, h
 	}
-	return resumes.kind == kindResume && (rest.kind == kindUpdate || rest.kind == kindDelete && resumes.deleted)
+	return resumes.kind == kindResume && (rest.kind == kindUpdate || rest.kind == kindDelete && resumes.changes.deleted)
 }
 
 // stateless reports whether nothing is remembered under the handler's id.
@@ -221,7 +241,7 @@ func newSubhandler(parent *handler, reason Reason, id HandlerID, fn ChangeFunc, 
 	if o.Where != nil {
 		return nil, fmt.Errorf("the sub-handler %q cannot have the option Where: its resource is that of its parent", o.ID)
 	}
-	needsChange := parent.kind == kindUpdate || parent.kind == kindField || parent.needsChange
+	needsChange := parent.kind == kindUpdate || parent.kind == kindField || parent.changes.needsChange
 	h, err := newChange(kindSub, "", o.Field, fn, &o)
 	if err != nil {
 		return nil, err
@@ -229,7 +249,7 @@ func newSubhandler(parent *handler, reason Reason, id HandlerID, fn ChangeFunc, 
 	if (o.Old != nil || o.New != nil) && !needsChange {
 		return nil, fmt.Errorf("the sub-handler %q cannot have Old or New, because its parent %q is not called for differences", o.ID, parent.id)
 	}
-	h.needsChange = needsChange
+	h.changes.needsChange = needsChange
 	h.name(parent.id + "/" + h.id)
 	return h, checkID(h.id)
 }
@@ -274,7 +294,7 @@ func (r *Registry) has(family func(*handler) bool) bool {
 
 // isIn reports whether the same function is among some handlers, under the same id.
 func (h *handler) isIn(all []*handler) bool {
-	return slices.ContainsFunc(all, func(o *handler) bool { return o.id == h.id && o.fn == h.fn })
+	return slices.ContainsFunc(all, func(o *handler) bool { return o.id == h.id && o.registered.fn == h.registered.fn })
 }
 
 // activities returns the handlers of one activity of the operator, each function once under one id.
@@ -327,7 +347,7 @@ func (r *Registry) resolve(found []Resource) (served map[string]*resolved, warni
 				served[name] = what
 			}
 			if err := what.clash(h); err != nil {
-				warnings = append(warnings, fmt.Sprintf("The handler registered at %s is not called for %s: %v", h.where, name, err))
+				warnings = append(warnings, fmt.Sprintf("The handler registered at %s is not called for %s: %v", h.registered.where, name, err))
 				continue
 			}
 			what.add(h)
@@ -351,7 +371,7 @@ func versionWarnings(served map[string]*resolved) (warnings []string) {
 		a, b := first.handlers(), r.handlers()
 		if slices.ContainsFunc(slices.Concat(a, b), (*handler).stateful) {
 			warnings = append(warnings, fmt.Sprintf("Handlers for two versions of one resource share what is stored on its objects, so that some may not be called: "+
-				"%q registered at %s and %q registered at %s. Select the same version for both.", a[0].text, a[0].where, b[0].text, b[0].where))
+				"%q registered at %s and %q registered at %s. Select the same version for both.", a[0].text, a[0].registered.where, b[0].text, b[0].registered.where))
 		}
 	}
 	return warnings

@@ -195,7 +195,7 @@ func TestConflicts(t *testing.T) {
 				t.Fatalf("got %v, want it good: %t", err, tt.good)
 			}
 			if err != nil {
-				for _, word := range []string{r.handlers[0].where, strconv.Quote(string(tt.first.id)), strconv.Quote(string(tt.second.id)), "ID"} {
+				for _, word := range []string{r.handlers[0].registered.where, strconv.Quote(string(tt.first.id)), strconv.Quote(string(tt.second.id)), "ID"} {
 					if !strings.Contains(err.Error(), word) {
 						t.Errorf("%v: want %s", err, word)
 					}
@@ -209,7 +209,7 @@ func TestConflicts(t *testing.T) {
 }
 
 func TestSubhandlers(t *testing.T) {
-	update, creation := &handler{id: "up", kind: kindUpdate, needsChange: true}, &handler{id: "cr", kind: kindCreate}
+	update, creation := &handler{id: "up", kind: kindUpdate, changes: changeSpec{needsChange: true}}, &handler{id: "cr", kind: kindCreate}
 	child, err := newSubhandler(update, ReasonUpdate, "child", noChange, &ChangeOptions{Field: "spec.x"})
 	if err != nil {
 		t.Fatal(err)
@@ -458,10 +458,10 @@ func TestActivities(t *testing.T) {
 		}
 	}
 	got := r.activities(kindStartup)
-	if len(got) != 2 || got[0].id != "noActivity" || got[1].param != 1 || got[1].errors != ErrorsPermanent || got[1].retries != 2 {
+	if len(got) != 2 || got[0].id != "noActivity" || got[1].param != 1 || got[1].retry.errors != ErrorsPermanent || got[1].retry.retries != 2 {
 		t.Errorf("got %+v", got)
 	}
-	if got := r.activities(kindLogin); len(got) != 1 || got[0].login == nil {
+	if got := r.activities(kindLogin); len(got) != 1 || got[0].activities.login == nil {
 		t.Errorf("logins: %+v", got)
 	}
 }

@@ -430,8 +430,8 @@ func (t *task) logSuccess(log *slog.Logger, empty bool) {
 func (t *task) call(o *Object, a Attempt) error {
 	h := t.handler
 	var deadline time.Time
-	if h.timeout > 0 {
-		deadline = t.calls.started.Add(h.timeout)
+	if h.retry.timeout > 0 {
+		deadline = t.calls.started.Add(h.retry.timeout)
 	}
 	ctx, release := t.stopper.attempt(t.object.engine.functions, deadline)
 	defer release()

@@ -4,6 +4,7 @@ package manifest
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
@@ -174,4 +175,51 @@ func AddLabels(object map[string]any, labels map[string]string, forced bool) err
 		}
 	}
 	return nil
+}
+
+// AppendChildren collects the objects in a value, however they are nested. Those of the read-only type are refused.
+func AppendChildren(children []Child, v reflect.Value, readOnly reflect.Type) ([]Child, error) {
+	for v.Kind() == reflect.Interface {
+		v = v.Elem()
+	}
+	switch v.Kind() {
+	case reflect.Invalid:
+		return children, nil
+	case reflect.Slice, reflect.Array:
+		var err error
+		for i := 0; i < v.Len() && err == nil; i++ {
+			item := v.Index(i)
+			if item.Kind() == reflect.Struct && item.CanAddr() {
+				item = item.Addr()
+			}
+			children, err = AppendChildren(children, item, readOnly)
+		}
+		return children, err
+	case reflect.Map:
+		plain := reflect.TypeFor[map[string]any]()
+		if !v.CanConvert(plain) {
+			break
+		}
+		if v.IsNil() {
+			return children, nil
+		}
+		target := v.Convert(plain).Interface().(map[string]any)
+		return append(children, Child{Target: target, After: CloneMaps(target)}), nil
+	case reflect.Pointer:
+		if v.IsNil() {
+			return children, nil
+		}
+		if kind := v.Elem().Kind(); kind == reflect.Slice || kind == reflect.Array || kind == reflect.Interface {
+			return AppendChildren(children, v.Elem(), readOnly)
+		}
+		if v.Type() == readOnly || v.Elem().Kind() != reflect.Struct {
+			break
+		}
+		before, err := FromStruct(v.Interface())
+		if err != nil {
+			return nil, err
+		}
+		return append(children, Child{Typed: v.Interface(), Before: before, After: CloneMaps(before)}), nil
+	}
+	return nil, fmt.Errorf("a %s is not an object that can be changed; a map[string]any or a pointer to a struct is", v.Type())
 }
