@@ -157,6 +157,30 @@ func TestQueue(t *testing.T) {
 			}
 		})
 	})
+	t.Run("a barrier that opens while an object is about to wait for it does not keep it", func(t *testing.T) {
+		calls := 0
+		q := newQueue(0, quiet, reconcileFunc(func(*entry, []RawEvent) result {
+			calls++
+			return result{}
+		}))
+		q.barrier = &syncBarrier{}
+		q.barrier.serve(q, true)
+		q.barrier.add()
+		q.add(versionedPod(t, Added, "ns", "u", "1"), &source{}, true)
+		q.workers.Wait()
+		e := q.entries["u"]
+		if calls > 0 || !e.state.work.blocked {
+			t.Fatalf("the object does not wait, after %d calls", calls)
+		}
+		e.state.work.working, e.state.work.blocked = true, false // as its worker has it that has just seen the barrier closed
+		q.barrier.done()
+		if more := q.block(e, nil, result{}); !more {
+			t.Fatal("the object waits for a barrier that is open")
+		}
+		if q.processNext(e); calls != 1 {
+			t.Errorf("the object was handled %d times, want once", calls)
+		}
+	})
 	t.Run("DF-13 what comes of a stream that was called off does not count", func(t *testing.T) {
 		looks := 0
 		q := newQueue(0, quiet, reconcileFunc(func(e *entry, events []RawEvent) result {
