@@ -103,6 +103,7 @@ func logging(t *testing.T, c *C) {
 		op := c.Operator(r)
 		c.Create("a", nil)
 		want := c.handled("a").Reference()
+		op.waitLogged(c, "Creation is processed")
 		if want.APIVersion == "" || want.Kind == "" || want.UID == "" || want.Namespace != c.Namespace {
 			c.Fatalf("the object's reference is %+v", want)
 		}

@@ -91,6 +91,7 @@ func reverting(t *testing.T, c *C) {
 		c.Create("a", nil)
 		body := c.handled("a")
 		c.expect(&l, "good 0", "bad 0") // another attempt would lead to the same
+		op.waitLogged(c, "Creation is processed")
 		if got := fmt.Sprint(body.Status().Map()); got != "map[good:fine left:true]" {
 			c.Errorf("got the status %s, want what the good handler has left, and the patch of the bad one", got)
 		}

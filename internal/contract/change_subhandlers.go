@@ -204,6 +204,7 @@ func nesting(t *testing.T, c *C) {
 		op := c.Operator(r)
 		c.Create("a", nil)
 		c.handled("a")
+		op.waitLogged(c, "is processed")
 		c.expect(&l, "bad create 0", "good create 0")
 		if len(op.Logs.Find("'parent' succeeded")) != 1 || len(op.Logs.Find("1 succeeded; 0 failed")) != 1 {
 			c.Error("the parent has not succeeded")
@@ -221,6 +222,7 @@ func nesting(t *testing.T, c *C) {
 		op := c.Operator(r)
 		c.Create("a", nil)
 		c.handled("a")
+		op.waitLogged(c, "is processed")
 		c.expect(&l, "parent 0", "parent 1", "parent 2")
 		if n := len(op.Logs.Find("0 succeeded; 1 failed")); n != 1 {
 			c.Errorf("%d lines say that it has failed, want 1", n)
@@ -238,6 +240,7 @@ func nesting(t *testing.T, c *C) {
 		op := c.Operator(r)
 		c.Create("a", nil)
 		c.handled("a")
+		op.waitLogged(c, "is processed")
 		if l.count("parent") != 4 || l.count("sub") != 4 {
 			c.Errorf("got the calls %q, want four of each", l.all())
 		}
@@ -308,6 +311,7 @@ func nesting(t *testing.T, c *C) {
 		op := c.Operator(r)
 		c.Create("a", nil)
 		c.handled("a")
+		op.waitLogged(c, "is processed")
 		if n := len(op.Logs.Find("Creation is processed: 3 succeeded; 1 failed.")); n != 1 {
 			c.Errorf("%d lines tell the right counts, want 1: %v", n, op.Logs.Find("processed"))
 		}

@@ -215,6 +215,7 @@ func purposing(t *testing.T, c *C) {
 		}, named("now"))
 		op := c.Operator(r)
 		c.handled("a")
+		op.waitLogged(c, "is processed")
 		if lines := op.Logs.Find("Updating is processed: 2 succeeded; 1 failed."); len(lines) != 1 || lines[0].Level != slog.LevelInfo {
 			c.Errorf("got the lines %v, want 2 succeeded and 1 failed", op.Logs.Find("processed"))
 		}

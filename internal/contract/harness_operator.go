@@ -343,6 +343,12 @@ type Line struct {
 	Object  kopf.ObjectReference // which it is about; zero if it is about none
 }
 
+// waitLogged waits for a line, which comes after the request that it is about.
+func (r *Running) waitLogged(c *C, text string) {
+	c.Helper()
+	c.WaitFor("the line "+text, func() bool { return len(r.Logs.Find(text)) > 0 })
+}
+
 // All returns the lines so far.
 func (l *Logs) All() []Line {
 	l.mu.Lock()
