@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/pauser"
 )
 
 // versionedPod is an event of a pod.
@@ -200,6 +202,91 @@ func TestQueue(t *testing.T) {
 		}
 	})
 }
+
+// TestEpochs has the epochs end in which workers work.
+func TestEpochs(t *testing.T) {
+	body := func(t *testing.T, typ EventType, version string) RawEvent {
+		return versionedPod(t, typ, "ns", "u", version)
+	}
+	tests := []struct {
+		name string
+		ends func(q *queue, from *source)
+		want bool // whether the epoch goes on
+		then int  // how often the object is reconciled afterwards
+	}{
+		{name: "nothing happens", ends: func(q *queue, from *source) {}, want: true},
+		{name: "another event comes", ends: func(q *queue, from *source) { q.add(body(t, Modified, "2"), from, true) }, want: true, then: 1},
+		{name: "the operator pauses", ends: func(q *queue, from *source) { q.pauser.Block("x", true) }},
+		{name: "the operator has paused", ends: func(q *queue, from *source) {
+			q.pauser.Block("x", true)
+			q.pauser.Block("x", false)
+			q.add(body(t, Modified, "2"), from, true) // of the stream of before
+			from = &source{}
+			q.openSource(from, q.pauser.Epoch())
+			q.add(body(t, Listed, "1"), from, true) // which was seen before the pause
+		}, then: 1},
+		{name: "it is not served any more", ends: func(q *queue, from *source) { q.forget("", true) }},
+		{name: "it is served again", ends: func(q *queue, from *source) {
+			q.forget("ns", false)
+			q.add(body(t, Listed, "1"), from, true)
+		}, then: 1},
+		{name: "it is gone, and not served any more", ends: func(q *queue, from *source) {
+			q.add(body(t, Deleted, "2"), from, true)
+			q.forget("", true)
+		}, then: 1},
+		{name: "it is gone, and served again", ends: func(q *queue, from *source) {
+			q.forget("", true)
+			q.reportDeletions("")
+			q.add(body(t, Listed, "1"), from, true)
+		}, then: 1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := &epochs{goOn: make(chan bool)}
+				q := newQueue(0, slog.New(slog.DiscardHandler), h)
+				q.pauser = &pauser.Pauser{}
+				from := &source{}
+				q.add(body(t, Added, "1"), from, true)
+				synctest.Wait()
+				e := q.entries["u"]
+				tt.ends(q, from)
+				if got := q.current(e, h.at[0]); got != tt.want {
+					t.Errorf("the epoch goes on: %t, want %t", got, tt.want)
+				}
+				close(h.goOn)
+				q.workers.Wait()
+				if got := len(h.at) - 1; got != tt.then {
+					t.Errorf("the object is reconciled %d times afterwards, want %d", got, tt.then)
+				}
+				for _, at := range h.at[1:] {
+					if !q.current(e, at) && e.presence != gone {
+						t.Errorf("the epoch %+v of an event that counts is over", at)
+					}
+				}
+				if len(q.entries) > 1 || len(q.entries) == 1 && q.entries["u"] != e {
+					t.Error("the object has another entry")
+				}
+			})
+		})
+	}
+}
+
+// epochs is a handler of a queue that notes its epochs, and waits in the first one.
+type epochs struct {
+	at   []epoch
+	goOn chan bool
+}
+
+func (*epochs) index(*entry, []RawEvent, epoch) result { return result{} }
+
+func (h *epochs) reconcile(_ *entry, events []RawEvent, at epoch) result {
+	h.at = append(h.at, at)
+	<-h.goOn
+	return result{gone: len(events) > 0 && events[len(events)-1].Type == Deleted}
+}
+
+func (*epochs) forget(*entry) {}
 
 // reconcileFunc is a handler of a queue.
 type reconcileFunc func(*entry, []RawEvent) result
