@@ -94,12 +94,13 @@ func (o *objectState) idle() bool {
 	return o.work.idle() && o.live == nil && !o.memory.used() && o.handling.idle() && o.retry.idle() && o.end.idle() && o.conflict == nil && len(o.unindexed) == 0 && o.body == nil
 }
 
-// sweep makes up the deletions that happened while no stream was open: of the objects of a source which its complete listing has not shown.
-func (q *queue) sweep(from *source) {
+// sweep makes up the deletions that happened while no stream was open: of the objects of a source which its complete listing has not shown. It reports
+// whether the listing counts.
+func (q *queue) sweep(from *source) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.staleLocked(from) {
-		return
+		return false
 	}
 	for _, e := range q.entries {
 		switch {
@@ -110,6 +111,7 @@ func (q *queue) sweep(from *source) {
 			q.addDeletedLocked(e, from.pause)
 		}
 	}
+	return true
 }
 
 // addDeletedLocked gives an object the event of its deletion, which no stream has brought.
@@ -172,6 +174,7 @@ func (q *queue) reportOnlyLocked(e *entry) {
 	}
 	e.served++
 	e.presence, e.epoch.served = deletionPending, e.served
+	q.wakeLocked(e) // it does not wait for the barrier any more
 }
 
 // releaseUnservedLocked reduces an object that is not served and has no worker to what is to be remembered of it: its tasks, what could not be sent, and which of

@@ -22,6 +22,7 @@ type life struct {
 	user    *Client
 	fails   []error // what the next calls of the handlers return
 	tasks   bool
+	workers int // the limit of them; 0 for none
 	indexed int
 	block   chan struct{}
 }
@@ -60,6 +61,7 @@ func live(t *testing.T, tasks bool, register func(*life, *Registry)) *life {
 	if len(w.indices.data) > 0 {
 		w.barrier = &syncBarrier{}
 	}
+	w.settings.Queueing.WorkerLimit = w.workers
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

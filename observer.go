@@ -428,8 +428,7 @@ func (h *objectsHandler) throttle(ctx context.Context, limit time.Duration) {
 }
 
 func (h *objectsHandler) onListed() {
-	h.reactor.queue.sweep(h.from)
-	if h.sync != nil {
+	if h.reactor.queue.sweep(h.from) && h.sync != nil {
 		h.sync.synced()
 	}
 }

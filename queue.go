@@ -263,7 +263,7 @@ func (q *queue) releaseLocked(e *entry) {
 		e.releaseIdleLocked()
 	case unserved:
 		q.releaseUnservedLocked(e)
-	default:
+	case gone, deletionReporting:
 		q.removeLocked(e)
 	}
 }
@@ -385,8 +385,11 @@ func (q *queue) unsetLive(e *entry, live *atomic.Pointer[Body]) {
 func (q *queue) setLive(e *entry, live *atomic.Pointer[Body]) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if e.presence != present {
+		return false
+	}
 	e.state.live = live
-	return e.presence == present
+	return true
 }
 
 // lookupIdle returns an object, nil if it is not known, and whether an event of it can be taken without a worker: nothing is under way with
@@ -518,17 +521,22 @@ func (q *queue) processNext(e *entry) bool {
 	if !ok {
 		return false
 	}
+	if !q.current(e, at) { // the listing after the pause will show what has become of it
+		return q.done(e, result{unreported: true})
+	}
 	var r result
 	blocked := false
 	err := safecall.Do(func() error {
 		indexed := q.handler.index(e, events, at)
-		if blocked = q.blocks(e); blocked {
-			r = indexed
-			return nil
-		}
-		r = q.handler.reconcile(e, events, at)
-		if indexed.requeue {
-			r = r.requeueWithin(indexed.requeueAfter, indexed.body)
+		switch {
+		case q.barrier != nil && !q.current(e, at): // it has ended while the indices were filled
+			r = result{unreported: true}
+		case q.blocks(e):
+			r, blocked = indexed, true
+		default:
+			if r = q.handler.reconcile(e, events, at); indexed.requeue {
+				r = r.requeueWithin(indexed.requeueAfter, indexed.body)
+			}
 		}
 		return nil
 	})
@@ -541,7 +549,7 @@ func (q *queue) processNext(e *entry) bool {
 		r = result{requeue: true, requeueAfter: time.Minute, body: e.state.body}
 	}
 	if blocked {
-		return q.block(e, events, r)
+		return q.block(e, events, at, r)
 	}
 	return q.done(e, r)
 }
@@ -576,10 +584,10 @@ func (q *queue) blocks(e *entry) bool {
 }
 
 // block gives the events back that have to wait for the barrier, and reports whether there is more to do now.
-func (q *queue) block(e *entry, events []RawEvent, r result) bool {
+func (q *queue) block(e *entry, events []RawEvent, at epoch, r result) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if e.presence != present {
+	if at.served != e.served {
 		return true // it was forgotten meanwhile
 	}
 	e.state.body = r.body
@@ -598,7 +606,7 @@ func (q *queue) done(e *entry, r result) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	e.state.body, e.state.work.arrived = r.body, nil
-	if r.unreported {
+	if r.unreported && len(e.state.work.events) == 0 {
 		e.state.work.deleted = false
 	}
 	if e.presence == deletionReporting {

@@ -176,7 +176,7 @@ func TestQueue(t *testing.T) {
 		}
 		e.state.work.working, e.state.work.blocked = true, false // as its worker has it that has just seen the barrier closed
 		q.barrier.done()
-		if more := q.block(e, nil, result{}); !more {
+		if more := q.block(e, nil, epoch{}, result{}); !more {
 			t.Fatal("the object waits for a barrier that is open")
 		}
 		if q.processNext(e); calls != 1 {

@@ -84,7 +84,7 @@ func (r *reactor) newest(e *entry, events []RawEvent) RawEvent {
 func (r *reactor) index(e *entry, events []RawEvent, at epoch) result {
 	served := r.served.Load()
 	newest := r.newest(e, events)
-	if len(served.indices) == 0 || newest.Body == nil || !r.queue.current(e, at) {
+	if len(served.indices) == 0 || newest.Body == nil {
 		return result{}
 	}
 	defer r.queue.synced(e)
@@ -104,10 +104,7 @@ func (r *reactor) index(e *entry, events []RawEvent, at epoch) result {
 // reconcile processes the events of an object that have come since the last time.
 func (r *reactor) reconcile(e *entry, events []RawEvent, at epoch) result {
 	newest := r.newest(e, events)
-	switch {
-	case !r.queue.current(e, at):
-		return result{unreported: true}
-	case newest.Body == nil:
+	if newest.Body == nil {
 		return result{} // woken for what was done meanwhile
 	}
 	e.state.memory.see(r.memo)

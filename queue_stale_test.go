@@ -1,0 +1,189 @@
+package kopf
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/kopf-go/kopf/internal/pauser"
+)
+
+// The tests in this file have objects go, and epochs end, while they wait for the barrier, for a worker, or for their tasks.
+
+const twoWidgets = `
+{apiVersion: kopf.dev/v1, kind: Widget, metadata: {name: a, namespace: default}}
+---
+{apiVersion: kopf.dev/v1, kind: Widget, metadata: {name: b, namespace: default}}
+`
+
+// TestBarrierAfterPause has a listed object go before it is indexed, and the operator pause before its worker looks.
+func TestBarrierAfterPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		block, first := make(chan struct{}), ""
+		var handled []string
+		w := live(t, false, func(w *life, r *Registry) {
+			if err := w.server.Apply([]byte(twoWidgets)); err != nil {
+				t.Fatal(err)
+			}
+			OnIndexIn(r, "widgets", func(ctx context.Context, i *Indexing) (map[string]string, error) {
+				if first == "" {
+					first = i.Name()
+					<-block
+				}
+				return map[string]string{i.Name(): "x"}, nil
+			}, &IndexOptions{ID: "index"})
+			r.OnCreate("widgets", func(ctx context.Context, c *Change) error {
+				handled = append(handled, c.Name())
+				return nil
+			}, &ChangeOptions{ID: "create"})
+			w.workers = 1
+		})
+		other := lifeObject
+		if other.Name = "b"; first == "b" {
+			other.Name = "a"
+		}
+		if err := w.user.Delete(t.Context(), other, nil); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		w.pauser.Block("peer", true)
+		time.Sleep(time.Second)
+		close(block)
+		w.wait()
+		w.pauser.Block("peer", false)
+		w.wait()
+		if !slices.Equal(handled, []string{first}) || w.barrier.closed() {
+			t.Errorf("the objects %q were handled, want %q; the barrier is closed: %t", handled, first, w.barrier.closed())
+		}
+	})
+}
+
+// TestBarrierOfStaleListing has the operator pause before the end of a listing: the barrier waits for the next one.
+func TestBarrierOfStaleListing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := live(t, false, func(w *life, r *Registry) {
+			OnIndexIn(r, "widgets", func(ctx context.Context, i *Indexing) (map[string]string, error) { return nil, nil }, &IndexOptions{ID: "index"})
+		})
+		r := w.resources["widgets.v1.kopf.dev"].reactor
+		h := w.stream(r, r.resource(), &source{}).handler.(*objectsHandler)
+		_, release := h.admit(t.Context())
+		defer release()
+		h.onListing()
+		w.pauser.Block("peer", true)
+		h.onEvent(versionedPod(t, Listed, "default", "u", "77"))
+		h.onListed()
+		if !w.barrier.closed() {
+			t.Error("the barrier is open, and the object is not indexed")
+		}
+	})
+}
+
+// forgetBefore is an owner of tasks which has an object forgotten before it learns of its tasks.
+type forgetBefore struct {
+	*reactor
+	forget func()
+}
+
+func (o *forgetBefore) setLive(e *entry, live *atomic.Pointer[Body]) bool {
+	if o.forget != nil {
+		o.forget()
+		o.forget = nil
+	}
+	return o.reactor.setLive(e, live)
+}
+
+// TestTasksOfForgotten has an object forgotten in the moment when its daemon is about to begin.
+func TestTasksOfForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := live(t, false, func(w *life, r *Registry) {
+			r.OnDaemon("widgets", func(ctx context.Context, d *Daemon) error {
+				<-ctx.Done()
+				return nil
+			}, &DaemonOptions{ID: "daemon"})
+		})
+		served := w.resources["widgets.v1.kopf.dev"]
+		r := served.reactor
+		r.daemons.owner = &forgetBefore{r, func() {
+			w.observer.mu.Lock()
+			defer w.observer.mu.Unlock()
+			served.close()
+		}}
+		if err := w.server.Apply([]byte(twoWidgets)); err != nil {
+			t.Fatal(err)
+		}
+		w.wait()
+		if !r.queue.empty() || len(r.daemons.objects) > 0 {
+			t.Errorf("%d objects and %d with tasks are remembered", len(r.queue.entries), len(r.daemons.objects))
+		}
+	})
+}
+
+// TestDeletionAtBarrier has an object go that waits for the barrier, and is not served any more then: that is reported.
+func TestDeletionAtBarrier(t *testing.T) {
+	for _, tasks := range []bool{false, true} {
+		t.Run(fmt.Sprintf("with tasks %t", tasks), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				reported := 0
+				q := newQueue(0, slog.New(slog.DiscardHandler), reconcileFunc(func(e *entry, events []RawEvent) result {
+					reported++
+					return result{gone: true}
+				}))
+				q.pauser, q.barrier = &pauser.Pauser{}, &syncBarrier{}
+				q.barrier.serve(q, true)
+				q.barrier.add()
+				from := &source{}
+				q.add(versionedPod(t, Listed, "ns", "u", "1"), from, true)
+				synctest.Wait()
+				e, live := q.entries["u"], &atomic.Pointer[Body]{}
+				if tasks && !q.setLive(e, live) {
+					t.Fatal("the object is not served")
+				}
+				q.add(versionedPod(t, Deleted, "ns", "u", "2"), from, true)
+				synctest.Wait()
+				q.closeSource(from)
+				q.barrier.serve(q, false)
+				q.forget("", true)
+				q.unsetLive(e, live)
+				synctest.Wait()
+				q.barrier.done()
+				q.reportDeletions("")
+				synctest.Wait()
+				if reported != 1 || !q.empty() {
+					t.Errorf("the end was reported %d times, want once; %d objects are remembered", reported, len(q.entries))
+				}
+			})
+		})
+	}
+}
+
+// TestDeletionAfterPause has an object turn out to be gone after a pause, while work of before the pause has not ended: that is reported once.
+func TestDeletionAfterPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &epochs{goOn: make(chan bool)}
+		q := newQueue(0, slog.New(slog.DiscardHandler), h)
+		q.pauser = &pauser.Pauser{}
+		from := &source{}
+		q.beginListing(from)
+		q.add(versionedPod(t, Listed, "ns", "u", "1"), from, true)
+		synctest.Wait()
+		e := q.entries["u"]
+		q.pauser.Block("peer", true)
+		q.pauser.Block("peer", false)
+		q.openSource(from, q.pauser.Epoch())
+		q.beginListing(from)
+		q.sweep(from)
+		q.done(e, result{unreported: true}) // what the worker leaves that works on the event of before
+		q.beginListing(from)
+		q.sweep(from)
+		if n := len(e.state.work.events); n != 1 {
+			t.Errorf("the end is to be reported %d times, want once", n)
+		}
+		close(h.goOn)
+		q.workers.Wait()
+	})
+}
