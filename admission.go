@@ -384,13 +384,16 @@ func (h *handler) reviewTime() time.Duration {
 	return (h.retry.timeout + time.Second - 1).Truncate(time.Second)
 }
 
+// webhookNoun is what handlers of reviews are called in log lines.
+const webhookNoun = "Webhook"
+
 // call calls one handler, and notes its error.
 func (a *admissionReview) call(ctx context.Context, h *handler) {
 	limit := h.reviewTime()
 	ctx, cancel := context.WithDeadlineCause(ctx, a.started.Add(limit-min(limit/10, reviewMargin)), fmt.Errorf("the review must be answered within %s", limit))
 	defer cancel()
 	defer context.AfterFunc(a.handlers, cancel)()
-	call := call{handler: h, noun: "Webhook", log: a.argument.Logger, meter: a.meter.Handler(string(h.id), false), settings: &a.settings.Execution, started: a.started}
+	call := call{handler: h, noun: webhookNoun, log: a.argument.Logger, meter: a.meter.Handler(string(h.id), false), settings: &a.settings.Execution, started: a.started}
 	_, err := call.invoke(context.Background(), func(attempt Attempt) error {
 		own := *a.argument
 		own.Param, own.Runtime = h.param, attempt.Runtime
@@ -401,7 +404,7 @@ func (a *admissionReview) call(ctx context.Context, h *handler) {
 		return err
 	})
 	if err == nil {
-		logOutcome(context.Background(), a.argument.Logger, "Webhook", h.id, outcome{final: true}, nil)
+		logOutcome(context.Background(), a.argument.Logger, webhookNoun, h.id, outcome{final: true}, nil)
 	}
 	if rank := rankOf(err); err != nil && (a.worst == nil || rank < a.rank) {
 		a.worst, a.rank = err, rank

@@ -160,12 +160,12 @@ func (h *handler) outcome(err error, retries int, runtime time.Duration, s *Exec
 	switch {
 	case err == nil, h.kind == kindEvent:
 		return outcome{final: true}
+	case errors.As(err, &waits):
+		return outcome{delay: waits.delay, waiting: true}
 	case errors.As(err, &cancelled):
 		return outcome{cancelled: true}
 	case h.once():
 		return outcome{final: true, err: err}
-	case errors.As(err, &waits):
-		return outcome{delay: waits.delay, waiting: true}
 	case errors.As(err, &permanent):
 		return outcome{final: true, err: err}
 	case errors.As(err, &temporary):
@@ -513,7 +513,7 @@ func (c *cycle) callHandler(ctx context.Context, p *progress, arg *Change) error
 	subs := &subhandlers{cycle: c, parent: p}
 	defer func() { subs.closed = true }()
 	arg.subs = subs
-	err := p.handler.changes.change(inner, arg)
+	err := safecall.Do(func() error { return p.handler.changes.change(inner, arg) }) // which may panic with the error of its context
 	if err == nil {
 		err = errors.Join(arg.err, arg.Patch.try(arg.Body))
 	}
@@ -627,7 +627,10 @@ func (r *ProgressRecord) failRefused(err error) {
 // logOutcome logs how an attempt has ended: the error in full if it is an arbitrary one.
 func logOutcome(ctx context.Context, log *slog.Logger, noun string, id HandlerID, o outcome, err error) {
 	name := noun + " '" + string(id) + "'"
+	var denied *AdmissionError
 	switch {
+	case noun == webhookNoun && errors.As(err, &denied):
+		log.ErrorContext(ctx, name+" failed with a denial: "+err.Error())
 	case o.cancelled && ctx.Err() == nil:
 		log.InfoContext(ctx, name+" was interrupted, because the object was changed or deleted meanwhile.")
 	case o.cancelled:
@@ -645,10 +648,7 @@ func logOutcome(ctx context.Context, log *slog.Logger, noun string, id HandlerID
 func logFailure(ctx context.Context, log *slog.Logger, name string, o outcome, err error) {
 	var temporary *TemporaryError
 	var permanent *PermanentError
-	var denied *AdmissionError
 	switch {
-	case errors.As(err, &denied):
-		log.ErrorContext(ctx, name+" failed with a denial: "+err.Error())
 	case errors.As(err, &permanent):
 		log.ErrorContext(ctx, name+" failed permanently: "+err.Error())
 	case o.final && errors.As(o.err, &permanent) && o.err != err:

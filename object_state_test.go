@@ -22,7 +22,8 @@ type life struct {
 	user    *Client
 	fails   []error // what the next calls of the handlers return
 	tasks   bool
-	workers int // the limit of them; 0 for none
+	workers int             // the limit of them; 0 for none
+	logged  strings.Builder // from the level of information
 	indexed int
 	block   chan struct{}
 }
@@ -55,7 +56,7 @@ func live(t *testing.T, tasks bool, register func(*life, *Registry)) *life {
 	w.user, _ = clientOf(t, w.server, nil)
 	w.user.resources = nil
 	w.observer = &observer{
-		environment: environment{client: client, settings: NewSettings(), lifecycle: AllAtOnce, log: slog.New(slog.DiscardHandler), memo: &Memo{}, events: discardEvents{}, pauser: &pauser.Pauser{}, handlers: ctx, indices: newIndices(registry)},
+		environment: environment{client: client, settings: NewSettings(), lifecycle: AllAtOnce, log: slog.New(slog.NewTextHandler(&w.logged, nil)), memo: &Memo{}, events: discardEvents{}, pauser: &pauser.Pauser{}, handlers: ctx, indices: newIndices(registry)},
 		registry:    registry, clusterwide: true, requests: ctx, force: ctx,
 	}
 	if len(w.indices.data) > 0 {
@@ -97,6 +98,13 @@ func (w *life) call(ctx context.Context) error {
 	err := w.fails[0]
 	w.fails = w.fails[1:]
 	return err
+}
+
+func (w *life) create(t *testing.T) {
+	t.Helper()
+	if err := w.server.Apply([]byte("{apiVersion: kopf.dev/v1, kind: Widget, metadata: {name: a, namespace: default}, spec: {a: '1'}}")); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // change changes the object as another client does: not by a patch, which the tests let fail.
@@ -294,9 +302,7 @@ func TestObjectState(t *testing.T) {
 // proveLife has something happen to an object, and then has it go.
 func proveLife(t *testing.T, w *life, do func(*testing.T, *life)) {
 	t.Helper()
-	if err := w.server.Apply([]byte("{apiVersion: kopf.dev/v1, kind: Widget, metadata: {name: a, namespace: default}, spec: {a: '1'}}")); err != nil {
-		t.Fatal(err)
-	}
+	w.create(t)
 	w.wait()
 	var always []string
 	if w.tasks {

@@ -245,7 +245,8 @@ func (c *cycle) callEventHandlers(ev RawEvent) {
 		_, err := call.invoke(r.handlers, func(Attempt) error {
 			r.queue.setRunning(c.entry, h.id)
 			defer r.queue.setRunning(c.entry, "")
-			return errors.Join(h.event(r.handlers, e), e.Patch.err)
+			err := safecall.Do(func() error { return h.event(r.handlers, e) })
+			return errors.Join(err, e.Patch.err)
 		})
 		r.limiter.ReleaseHandler()
 		if !e.Patch.Empty() {
@@ -591,7 +592,7 @@ func (c *cycle) prepareHandling() {
 	if u := c.entry.state.handling.pendingFlush; u != nil {
 		c.writes.succeeded = slices.Clone(u.succeeded)
 	}
-	c.writes.body = c.event.Body
+	c.writes.body, c.planned.turn = c.event.Body, make(chan struct{}, 1)
 	for _, p := range c.writes.patches {
 		c.writes.unapplied = append(c.writes.unapplied, p.patch)
 	}

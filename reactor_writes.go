@@ -31,6 +31,7 @@ type cycleWrites struct {
 
 // plannedFlush stores what has finished while another handler runs.
 type plannedFlush struct {
+	turn     chan struct{}  // holds a token while one is under way, for there is one at a time
 	timer    *time.Timer    // nil if none is planned
 	timers   sync.WaitGroup // those planned or under way
 	stopped  bool           // whether none may be planned: the worker sends what is left
@@ -52,10 +53,6 @@ func (c *cycle) flushLater() {
 
 // flushBetween stores what has finished between two handlers, and stops the handling if it fails.
 func (c *cycle) flushBetween() {
-	c.stopFlush()
-	c.mu.Lock()
-	c.planned.stopped = false
-	c.mu.Unlock()
 	err := c.tryFlush()
 	c.mu.Lock()
 	c.writes.failure = err
@@ -101,7 +98,7 @@ func (c *cycle) tryFlush() error {
 	return err
 }
 
-// stopFlush calls the planned flush off, or waits for the one under way, so that there is one at a time.
+// stopFlush calls the planned flush off, or waits for the one under way. None is planned after it.
 func (c *cycle) stopFlush() {
 	c.mu.Lock()
 	if c.planned.timer != nil && c.planned.timer.Stop() {
@@ -134,8 +131,11 @@ func (c *cycle) write(own *Patch) error {
 	}
 	c.logStored(patches, nil)
 	c.collectDeferred(patches)
-	if c.writes.patches = nil; c.entry.state.handling.pendingFlush != nil {
-		c.entry.state.handling.pendingFlush.patches = nil
+	c.writes.patches = nil
+	if h := &c.entry.state.handling; h.pendingFlush != nil {
+		if h.pendingFlush.patches = nil; h.pendingFlush.empty() {
+			h.pendingFlush = nil
+		}
 	}
 	return nil
 }
@@ -155,6 +155,8 @@ func (c *cycle) logStored(patches []*handlerPatch, changes []HandlerID) {
 
 // flush sends what has finished so far, and cleans up if the handling is over.
 func (c *cycle) flush(ending bool) error {
+	c.planned.turn <- struct{}{}
+	defer func() { <-c.planned.turn }()
 	var patches []*handlerPatch
 	var succeeded []HandlerID
 	err := safecall.Do(func() error { // storages can be users', and this can be the goroutine of a timer
@@ -524,6 +526,9 @@ func (c *cycle) savePending() {
 	defer func() { // what was stored, or is not to be stored any more, has been emptied
 		u := c.entry.state.handling.pendingFlush
 		u.patches = slices.DeleteFunc(append(c.writes.deferred, u.patches...), func(p *handlerPatch) bool { return p.patch.Empty() && !p.succeeded })
+		if u.empty() {
+			c.entry.state.handling.pendingFlush = nil
+		}
 	}()
 	u := &pendingFlush{patches: c.writes.patches}
 	if old := c.entry.state.handling.pendingFlush; old != nil { // with the records of sub-handlers whose parents have not run
@@ -551,6 +556,8 @@ type pendingFlush struct {
 	records   map[HandlerID]*ProgressRecord
 	base      uint64 // the digest of the last handled state that the object had when the records were made
 }
+
+func (u *pendingFlush) empty() bool { return len(u.patches)+len(u.succeeded)+len(u.records) == 0 }
 
 // cycleConflict is what a cycle knows of write conflicts.
 type cycleConflict struct {

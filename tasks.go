@@ -436,16 +436,16 @@ func (t *task) call(o *Object, a Attempt) error {
 	ctx, release := t.stopper.attempt(t.object.engine.functions, deadline)
 	defer release()
 	var r *resulting
-	var err error
-	if h.kind == kindTimer {
-		arg := &Timer{Object: *o, Attempt: a, Stopped: &t.stopper}
-		r = &arg.resulting
-		err = h.task.timer(ctx, arg)
-	} else {
+	err := safecall.Do(func() error { // which may panic with the error of its context
+		if h.kind == kindTimer {
+			arg := &Timer{Object: *o, Attempt: a, Stopped: &t.stopper}
+			r = &arg.resulting
+			return h.task.timer(ctx, arg)
+		}
 		arg := &Daemon{Object: *o, Attempt: a, Stopped: &t.stopper}
 		r = &arg.resulting
-		err = h.task.daemon(ctx, arg)
-	}
+		return h.task.daemon(ctx, arg)
+	})
 	if err == nil {
 		err = errors.Join(r.err, o.Patch.try(t.object.live.Load()))
 	}
