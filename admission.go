@@ -642,22 +642,10 @@ func (s *reviewServer) entry(h *handler, resources []Resource, client *WebhookCl
 		"sideEffects": effects, "failurePolicy": failure, "matchPolicy": "Equivalent", "rules": h.hookRules(resources), "objectSelector": h.objectSelector(),
 		"clientConfig": client.forHandler(s.pathOf(h)), "timeoutSeconds": int(h.reviewTime().Seconds()), "admissionReviewVersions": []any{"v1", "v1beta1"},
 	}
-	if exact := exactNames(s.namespaces); exact != nil && !slices.ContainsFunc(resources, func(r Resource) bool { return r.Group == "" && r.Plural == "namespaces" }) {
+	if exact := namespaces.ExactNames(s.namespaces); exact != nil && !slices.ContainsFunc(resources, func(r Resource) bool { return r.Group == "" && r.Plural == "namespaces" }) {
 		entry["namespaceSelector"] = map[string]any{"matchExpressions": []any{map[string]any{"key": "kubernetes.io/metadata.name", "operator": "In", "values": exact}}}
 	}
 	return entry
-}
-
-// exactNames returns the patterns of namespaces if all of them are names, else nil.
-func exactNames(patterns []string) []any {
-	var names []any
-	for _, pattern := range patterns {
-		if namespaces.IsPattern(pattern) {
-			return nil
-		}
-		names = append(names, strings.TrimSpace(pattern))
-	}
-	return names
 }
 
 // hookRules returns which operations on which resources the webhook is for.

@@ -102,6 +102,18 @@ func TestErrorDecisions(t *testing.T) {
 	}
 }
 
+func TestEventOutcomes(t *testing.T) {
+	for _, err := range []error{nil, errors.New("oops"), Temporary(errors.New("oops"), time.Second), Permanent(errors.New("oops"))} {
+		h := &handler{kind: kindEvent}
+		if o := h.outcome(err, 3, time.Hour, &ExecutionSettings{}); o != (outcome{final: true}) {
+			t.Errorf("after %v, a handler of events has the outcome %+v", err, o)
+		}
+		if limit := h.exhausted(3, time.Hour, nil); limit != nil {
+			t.Errorf("a handler of events may not be called: %v", limit)
+		}
+	}
+}
+
 func TestRecordTransitions(t *testing.T) {
 	type row struct {
 		Case    string          `json:"case"`

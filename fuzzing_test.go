@@ -17,6 +17,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/kopf-go/kopf/internal/credtransport"
+	"github.com/kopf-go/kopf/internal/httplimit"
 	"github.com/kopf-go/kopf/internal/markers"
 	"github.com/kopf-go/kopf/internal/rawjson"
 	"github.com/kopf-go/kopf/internal/safecall"
@@ -235,7 +236,7 @@ func FuzzEndpoint(f *testing.F) {
 	f.Add("http://[::1]/%2f?x#y")
 	f.Add("http:opaque")
 	f.Fuzz(func(t *testing.T, endpoint string) {
-		address, path, err := splitEndpoint(endpoint)
+		address, path, err := httplimit.SplitEndpoint(endpoint)
 		if err != nil {
 			return
 		}

@@ -3,6 +3,7 @@ package kopf
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -110,6 +111,47 @@ func TestPlannedFlush(t *testing.T) {
 		}
 		if want := []time.Duration{200 * time.Millisecond, 1100 * time.Millisecond, 1200 * time.Millisecond, 1300 * time.Millisecond}; !slices.Equal(at, want) {
 			t.Errorf("there are patches at %s, want them at %s", at, want)
+		}
+	})
+}
+
+// TestSlowFlush has a handler end while what has finished before is being stored: the next request comes after that one, with what is left.
+func TestSlowFlush(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := live(t, false, func(_ *life, r *Registry) {
+			add := func(id HandlerID, takes time.Duration, errs ...error) {
+				r.OnCreate("widgets", func(_ context.Context, c *Change) error {
+					time.Sleep(takes)
+					c.Patch.Set(Path("status", string(id)), c.Retry+1)
+					if c.Retry < len(errs) {
+						return errs[c.Retry]
+					}
+					return nil
+				}, &ChangeOptions{ID: id})
+			}
+			add("a", 100*time.Millisecond)
+			add("b", 1500*time.Millisecond, Temporary(errors.New("oops"), time.Minute))
+			add("c", 100*time.Millisecond)
+		})
+		w.server.Fail(Fault{Verb: "patch", Times: 1, Delay: 2 * time.Second})
+		began := time.Now()
+		w.create(t)
+		time.Sleep(10 * time.Second)
+		var at []time.Duration
+		for _, q := range w.server.Requests() {
+			if q.Verb == "patch" {
+				at = append(at, q.Time.Sub(began).Round(100*time.Millisecond))
+			}
+		}
+		if want := []time.Duration{1100 * time.Millisecond, 3100 * time.Millisecond, 3200 * time.Millisecond}; !slices.Equal(at, want) {
+			t.Errorf("there are patches at %s, want them at %s", at, want)
+		}
+		var object map[string]any
+		if err := w.user.Get(t.Context(), lifeObject, &object, nil); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := fmt.Sprint(object["status"]), "map[a:1 b:1 c:1]"; got != want {
+			t.Errorf("the status is %s, want %s", got, want)
 		}
 	})
 }

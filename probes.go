@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/url"
 	"runtime"
 	"slices"
 	"strconv"
@@ -74,21 +73,9 @@ type probeRun struct {
 	failed []string // in the order of registration
 }
 
-// splitEndpoint returns the address to listen on, and the path.
-func splitEndpoint(endpoint string) (address, path string, err error) {
-	u, err := url.Parse(endpoint)
-	if err != nil {
-		return "", "", fmt.Errorf("the liveness endpoint: %w", err)
-	}
-	if u.Scheme != "http" {
-		return "", "", fmt.Errorf("the liveness endpoint %q has the scheme %q: expected http, such as http://0.0.0.0:8080/healthz", endpoint, u.Scheme)
-	}
-	return net.JoinHostPort(cmp.Or(u.Hostname(), "localhost"), cmp.Or(u.Port(), "80")), cmp.Or(u.Path, "/"), nil
-}
-
 // listen opens the port, if that was not done by the user, and serves it until stop.
 func (p *prober) listen(endpoint string, listener net.Listener) error {
-	address, path, err := splitEndpoint(endpoint)
+	address, path, err := httplimit.SplitEndpoint(endpoint)
 	if err != nil {
 		return err
 	}

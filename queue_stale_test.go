@@ -187,3 +187,37 @@ func TestDeletionAfterPause(t *testing.T) {
 		q.workers.Wait()
 	})
 }
+
+// TestTasksServedAgain has an object forgotten and served again while one of its tasks has ended on its own, and another one is still ending.
+func TestTasksServedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls := make(map[HandlerID]int)
+		w := live(t, false, func(w *life, r *Registry) {
+			add := func(id HandlerID, fn func(ctx context.Context)) {
+				r.OnDaemon("widgets", func(ctx context.Context, d *Daemon) error {
+					calls[id]++
+					fn(ctx)
+					return nil
+				}, &DaemonOptions{ID: id})
+			}
+			add("short", func(context.Context) {})
+			add("slow", func(ctx context.Context) {
+				<-ctx.Done()
+				if calls["slow"] == 1 {
+					time.Sleep(5 * time.Minute)
+				}
+			})
+		})
+		w.create(t)
+		w.wait()
+		before := w.entry()
+		w.serveAgain()
+		w.wait()
+		if calls["short"] != 2 || calls["slow"] != 2 {
+			t.Errorf("the daemons were called so often: %v, want each twice", calls)
+		}
+		if w.entry() != before {
+			t.Error("the object has another entry than the daemon that still ran")
+		}
+	})
+}

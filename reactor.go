@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -499,10 +500,6 @@ var reasonTitles = map[Reason]string{
 	ReasonCreate: "Creation", ReasonUpdate: "Updating", ReasonDelete: "Deletion", ReasonResume: "Resuming",
 }
 
-var reasonNames = map[Reason]string{
-	ReasonCreate: "creation", ReasonUpdate: "updating", ReasonDelete: "deletion", ReasonResume: "resuming",
-}
-
 // handle calls the handlers of the cause and sends what they leave.
 func (c *cycle) handle() (time.Duration, error) {
 	cause, e := &c.cause, c.entry
@@ -513,7 +510,7 @@ func (c *cycle) handle() (time.Duration, error) {
 	}
 	for _, reason := range []Reason{ReasonCreate, ReasonUpdate, ReasonResume, ReasonDelete} {
 		if t := superseded[reason]; t != nil {
-			cause.Logger.Info(fmt.Sprintf("%s is superseded by the %s: %d succeeded; %d failed; %d unfinished.", reasonTitles[reason], reasonNames[c.decided.reason], t.succeeded, t.failed, t.unfinished))
+			cause.Logger.Info(fmt.Sprintf("%s is superseded by the %s: %d succeeded; %d failed; %d unfinished.", reasonTitles[reason], strings.ToLower(reasonTitles[c.decided.reason]), t.succeeded, t.failed, t.unfinished))
 		}
 	}
 	if top := c.topHandlers(); len(top) > 0 {

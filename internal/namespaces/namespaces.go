@@ -64,3 +64,15 @@ func IsName(name string) bool {
 
 // IsPattern reports whether a text is more than the name of one namespace.
 func IsPattern(text string) bool { return strings.ContainsAny(text, "!*?[,") }
+
+// ExactNames returns the patterns if all of them are names, else nil.
+func ExactNames(patterns []string) []any {
+	var names []any
+	for _, pattern := range patterns {
+		if IsPattern(pattern) {
+			return nil
+		}
+		names = append(names, strings.TrimSpace(pattern))
+	}
+	return names
+}

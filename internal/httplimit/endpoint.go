@@ -1,0 +1,20 @@
+package httplimit
+
+import (
+	"cmp"
+	"fmt"
+	"net"
+	"net/url"
+)
+
+// SplitEndpoint returns the address to listen on, and the path, of the URL of a liveness endpoint.
+func SplitEndpoint(endpoint string) (address, path string, err error) {
+	u, err := url.Parse(endpoint)
+	if err != nil {
+		return "", "", fmt.Errorf("the liveness endpoint: %w", err)
+	}
+	if u.Scheme != "http" {
+		return "", "", fmt.Errorf("the liveness endpoint %q has the scheme %q: expected http, such as http://0.0.0.0:8080/healthz", endpoint, u.Scheme)
+	}
+	return net.JoinHostPort(cmp.Or(u.Hostname(), "localhost"), cmp.Or(u.Port(), "80")), cmp.Or(u.Path, "/"), nil
+}
