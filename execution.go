@@ -78,7 +78,7 @@ type call struct {
 	log      *slog.Logger
 	meter    *metrics.Handler
 	settings *ExecutionSettings
-	limiter  *workpool.Limiter // of the worker on whose goroutine the handler runs; nil for other goroutines
+	limiter  *workpool.Limiter // of the worker on whose goroutine the handler runs; nil if that is none, or is not active already
 	retries  int               // attempts that were made before
 	waited   bool              // whether the last one only waited for sub-handlers, so that they are not counted for the limit of attempts
 	started  time.Time         // when the first attempt became possible

@@ -15,15 +15,15 @@ import (
 // This file knows what is remembered of an object: while it is worked on, while it is idle, of its handlers that have finished, and when it is
 // gone or not served any more without an event for that.
 
-// handlingMark is what the last handling of an object has left to know of it while it is idle.
+// handlingMark is what handlings, our own patches and the prefilter have left to know of an object while it is idle.
 type handlingMark struct {
-	handled         bool          // whether a handling has ended since it was listed
-	changedByUs     bool          // whether the operator has changed it, and not only kept its records there
+	handled         bool          // whether a handling has ended since it was listed, or the prefilter has found nothing to be resumed; ends when it is forgotten
+	changedByUs     bool          // whether the operator has changed it, and not only kept its records there; ends when it is forgotten
 	trackingCurrent bool          // whether the stored state was made of the fields that are tracked now
 	baseDigest      uint64        // the digest of what was last stored as handled
 	baseStoredAt    time.Duration // when that was, by the reactor's clock
-	expected        string        // the version of our last patch, "" if it has come back
-	expectedUntil   time.Duration // by the reactor's clock
+	expected        string        // the version that the stream has to show first: that of our last patch, or of the object that was got; "" if it has
+	expectedUntil   time.Duration // until when that is awaited, by the reactor's clock: it tells how long ago our last patch was, too
 }
 
 // objectState is what is under way with an object, by its owners. It ends when nothing of it is.
@@ -44,11 +44,11 @@ type workState struct {
 	events     []RawEvent    // not yet taken by the worker: from add to get, or until the object is forgotten
 	working    bool          // whether there is a worker: from its start to its end
 	woken      bool          // whether it is due without an event, until the worker looks at it
-	blocked    bool          // whether the worker has ended because the barrier is closed, until there is one again
+	blocked    bool          // whether its events wait for the barrier, until a worker takes them
 	inBarrier  bool          // whether the others wait for it, until it is indexed, gone or forgotten
 	memoShared bool          // whether handlers of reviews may hold its memo, which ends with the object
 	deleted    bool          // whether the newest event says that it is gone; false again if its worker could not report that
-	timer      *time.Timer   // of AddAfter, until it fires or an event comes; nil otherwise
+	timer      *time.Timer   // of addAfterLocked, until it fires or an event comes; nil otherwise
 	running    HandlerID     // the handler that runs now, for messages at the exit; "" for none
 	arrived    chan struct{} // closed when an event comes; nil if no handler that runs wants to know
 }
@@ -83,7 +83,7 @@ func (r *objectRetry) idle() bool { return r.errors+r.conflicts == 0 && r.paused
 
 // objectEnd is what is known of the end of an object. It is the worker's.
 type objectEnd struct {
-	deleting    bool   // whether an event has said that it is being deleted, which is never taken back
+	deleting    bool   // whether a cycle has seen that it is being deleted, so that it has begun anew for that; nothing is lost if it ends with the state
 	goneVersion string // the version with which it was gone, or only its disappearance is awaited; "" otherwise, or when it turns out to be there
 }
 

@@ -80,7 +80,7 @@ type result struct {
 	body           *Body
 	gone           bool // whether the object is not there any more
 	forgetConflict bool // whether only the write conflict is to be forgotten then
-	unreported     bool // whether its deletion was not reported, because the operator pauses
+	unreported     bool // whether nothing was done, because the epoch is over: a deletion is still to be reported
 }
 
 // requeueWithin makes the object due in the given time at the latest, unless that is negative.
@@ -107,7 +107,7 @@ type namespace struct {
 // entry is one object: what is remembered of it while it is idle, and its state while it is active. There is one for a uid at any time, as long as
 // anything is to be remembered of it.
 type entry struct {
-	// What is above the state is set once, but for the type and listed; all else is the queue's, under its lock.
+	// These are set once, but for the type and listed; all else is the queue's, under its lock.
 	key, name string
 	namespace *namespace
 	typeMeta  *typeMeta
@@ -183,7 +183,7 @@ func newQueue(limit int, log *slog.Logger, handler queueHandler) *queue {
 	return q
 }
 
-// add adds an event of a source. What was seen already in this epoch is dropped; only
+// add adds an event of a source. What was seen already in this epoch, and what is older than that in any, is dropped; only
 // the newest event is kept if all are not needed.
 func (q *queue) add(ev RawEvent, from *source, all bool) {
 	q.mu.Lock()

@@ -15,9 +15,9 @@ import (
 	"github.com/kopf-go/kopf/internal/safecall"
 )
 
-// This file reacts to the events of one resource: one event becomes a cause, the cause calls
-// handlers, and what they leave becomes one patch. The functions run on the goroutine of the
-// object's worker, except for the flush, which a timer can start too.
+// This file reconciles the objects of one resource: the events of an object become one cause, the cause calls
+// handlers, and what they leave becomes one patch. The functions of a cycle run on the goroutine of the
+// object's worker, except for the flush, which a timer can start too; the others on those of streams, tasks and the observer.
 
 // reactor handles the objects of one resource.
 type reactor struct {

@@ -30,10 +30,10 @@ const (
 type eventFacts struct {
 	superseded bool          // whether nothing of the event counts any more
 	stopping   bool          // whether the operator begins nothing any more
-	deleted    bool          // whether the object is gone
+	deleted    bool          // whether the event says that the object is gone
 	deleting   bool          // whether it is being deleted
 	errorPause time.Duration // left of the pause after an error
-	released   bool          // whether the operator has removed the last finalizer, and the event is from before that
+	released   bool          // whether the object is known to have gone, as the operator has removed the last finalizer, and the event is from before that
 	recreated  bool          // the same, but the event is from after that
 	finalized  bool          // whether it has the operator's finalizer
 	legacy     bool          // whether it has a finalizer of an older operator
@@ -73,7 +73,7 @@ func (s *stateFacts) matched(h *handler) {
 type action struct {
 	kind    actionKind
 	wait    time.Duration // of actionPause, actionBackOff and actionAwait
-	reason  Reason        // why, of actionHandle and actionUnchanged
+	reason  Reason        // why, of actionHandle, actionUnchanged and actionEnd
 	initial bool          // of these, whether handlers of the resuming are called with the others
 }
 

@@ -548,8 +548,8 @@ func (c *cycle) savePending() {
 	c.entry.state.handling.pendingFlush = u
 }
 
-// pendingFlush is what could not be sent: it is sent with the next cycle instead of calling the
-// handlers again.
+// pendingFlush is what could not be sent, and the records of handlers that are to be called again: it is sent with the next cycle instead of calling the
+// handlers again that have finished.
 type pendingFlush struct {
 	patches   []*handlerPatch
 	succeeded []HandlerID // whose success is to be logged
