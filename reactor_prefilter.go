@@ -3,23 +3,91 @@ package kopf
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/kopf-go/kopf/internal/markers"
 	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// This file finds out quickly that there is nothing to do for an object, which holds for most events: those of a restart, of the changes that
+// This file takes what the streams of a resource bring, and finds out quickly that there is nothing to do for an object, which holds for most events: those of a restart, of the changes that
 // no handler is for, and of our own patches coming back. It looks at the bytes as they came in, on the goroutine of the stream: no body is made,
 // nothing is decoded, no worker is started, and an object that was not known becomes an idle entry. What it does not
-// understand it leaves to the cycle in reactor.go, which comes to the same end more slowly. It never calls functions of users, which could
+// understand it leaves to the cycle in reactor.go, which decides by the same function. It never calls functions of users, which could
 // take their time.
 //
 // The way: the entry is idle, the object is neither deleted nor held by a finalizer that it should not have, or the other
 // way round, and it is stored as handled what it is now: the essence is written to a buffer as it would be stored, what is stored is
 // unquoted to another one, and the two are compared.
+
+// objectsHandler hands the objects of a resource to its reactor.
+type objectsHandler struct {
+	observerHandler
+	reactor   *reactor
+	resource  Resource
+	from      *source
+	prefilter streamPrefilter
+	sync      *listingSync // nil without indices
+}
+
+func (h *objectsHandler) onListing() { h.reactor.queue.beginListing(h.from) }
+
+func (h *objectsHandler) skip(t EventType, header *rawjson.Header, raw []byte) bool {
+	return h.prefilter.skip(h.reactor, t, header, raw, h.from)
+}
+
+func (h *objectsHandler) onEvent(ev RawEvent) { h.reactor.enqueue(ev, h.from) }
+
+func (h *objectsHandler) throttle(ctx context.Context, limit time.Duration) {
+	h.o.limiter.WaitBacklog(ctx, limit)
+}
+
+func (h *objectsHandler) onListed() {
+	if h.reactor.queue.sweep(h.from) && h.sync != nil {
+		h.sync.synced()
+	}
+}
+
+func (h *objectsHandler) onListError(err error) {
+	if h.sync != nil {
+		h.sync.failed(err)
+	}
+}
+
+func (h *objectsHandler) onRestored() { h.reactor.queue.forgetVersions(h.from) }
+
+func (h *objectsHandler) onEnd() {
+	if h.sync != nil {
+		h.sync.synced()
+	}
+}
+
+// admit waits until the operator does not pause, neither for the resource nor for the namespace.
+func (h *objectsHandler) admit(ctx context.Context) (inner context.Context, release func()) {
+	o, background := h.o, h.reactor.daemons
+	what := strings.TrimSuffix(h.resource.Name()+" in "+h.from.namespace, " in ")
+	if background != nil && o.pauser.Paused() { // which does not wait until the peers of other namespaces are evaluated
+		background.pause(h.from.namespace)
+	}
+	o.peers.waitObserved(ctx)
+	paused := false
+	inner, epoch, release := o.pauser.WaitActive(ctx, func(blockers string) {
+		paused = true
+		o.log.Debug(fmt.Sprintf("Pausing the watch-stream for %s (blockers: %s).", what, blockers))
+		if background != nil {
+			background.pause(h.from.namespace)
+		}
+	})
+	if paused {
+		o.log.Debug("Resuming the watch-stream for " + what + ".")
+	}
+	h.reactor.queue.openSource(h.from, epoch)
+	return inner, release
+}
 
 // prefilter checks the objects of one resource.
 type prefilter struct {
