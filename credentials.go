@@ -200,17 +200,22 @@ func (c *credential) closeIdle() {
 	c.StreamClient.CloseIdleConnections()
 }
 
-// runLogin logs in for all requests that wait for the run.
+// runLogin logs in for all requests that wait for the run. The credentials are stored, and the sessions of refused ones
+// replaced, under one lock: a request that is refused with new ones in between would look like one without any.
 func (s *credentialStore) runLogin(run *loginRun) {
 	infos, err := s.login(s.ctx)
+	var fresh []*credential
 	if err == nil {
-		err = s.store(infos)
+		fresh, err = s.take(infos)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err == nil {
+		err = s.storeLocked(fresh, infos)
 	}
 	if err != nil && !errors.As(err, new(*LoginError)) {
 		err = &LoginError{Message: "the login has failed", Err: err}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.endRefusedLocked()
 	s.running = nil
 	run.err = err
@@ -228,24 +233,22 @@ func (s *credentialStore) endRefusedLocked() {
 	}
 }
 
-// store takes in what a login has given. Credentials that were refused before wait before they are tried again.
-func (s *credentialStore) store(infos map[string]*ConnectionInfo) error {
+// take returns the credentials to store of what a login has given. Those that were refused before are only taken when
+// there are no others, and after a delay.
+func (s *credentialStore) take(infos map[string]*ConnectionInfo) ([]*credential, error) {
 	fresh, again, err := s.classify(infos)
-	if err != nil {
-		return err
+	if err != nil || len(fresh) > 0 || len(again) == 0 {
+		return fresh, err
 	}
-	if len(fresh) == 0 && len(again) > 0 {
-		pause := refusedRetryDelays[len(refusedRetryDelays)-1]
-		for _, c := range again {
-			pause = min(pause, refusedRetryDelays[c.retries-1])
-		}
-		if err := await.Sleep(s.ctx, pause); err != nil {
-			return err
-		}
-		fresh = again
+	pause := refusedRetryDelays[len(refusedRetryDelays)-1]
+	for _, c := range again {
+		pause = min(pause, refusedRetryDelays[c.retries-1])
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	return again, await.Sleep(s.ctx, pause)
+}
+
+// storeLocked stores the credentials of a login. It fails if there are none, and none are left of the logins before.
+func (s *credentialStore) storeLocked(fresh []*credential, infos map[string]*ConnectionInfo) error {
 	if s.ctx.Err() != nil {
 		return context.Cause(s.ctx)
 	}
