@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -102,6 +103,7 @@ func (r result) requeueWithin(wait time.Duration, body *Body) result {
 type namespace struct {
 	name    string
 	objects int
+	from    *source // the one that has shown the newest of them
 }
 
 // entry is one object: what is remembered of it while it is idle, and its state while it is active. There is one for a uid at any time, as long as
@@ -191,6 +193,8 @@ func (q *queue) add(ev RawEvent, from *source, all bool) {
 	if q.staleLocked(from) {
 		return
 	}
+	number, _ := strconv.ParseUint(ev.Body.version, 10, 64)
+	q.receivedLocked(from, ev.Type, number)
 	key := ev.Body.key()
 	e := q.entries[key]
 	switch {
@@ -205,7 +209,7 @@ func (q *queue) add(ev RawEvent, from *source, all bool) {
 		e.listing = max(e.listing, from.listing)
 		return
 	}
-	e.version, e.listing = ev.Body.version, max(e.listing, from.listing)
+	e.version, e.listing, e.namespace.from = ev.Body.version, max(e.listing, from.listing), from
 	e.activateLocked()
 	if e.state.live != nil {
 		e.state.live.Store(ev.Body)
@@ -273,9 +277,42 @@ type source struct {
 	namespace string // "" for all
 
 	// The queue's, under its lock.
-	pause   uint32 // the pauser's epoch in which the stream is open
-	listing uint64 // the newest listing, by a number that is higher than those of all listings before, of whatever source
-	closed  bool   // whether nothing counts that still comes of it
+	pause     uint32    // the pauser's epoch in which the stream is open
+	listing   uint64    // the newest listing, by a number that is higher than those of all listings before, of whatever source
+	closed    bool      // whether nothing counts that still comes of it
+	received  time.Time // when something came last
+	newest    uint64    // the newest version that came since the newest listing; 0 for none, or if versions are no numbers
+	throttled bool      // whether the stream is not read, because there are too many objects to work on
+}
+
+// receivedLocked notes that an object has come of a source.
+func (q *queue) receivedLocked(from *source, t EventType, version uint64) {
+	if from.received = time.Now(); t != Listed && version > from.newest {
+		from.newest = version
+	}
+}
+
+// throttle notes that a source is not read for now, or is read again.
+func (q *queue) throttle(from *source, throttled bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	from.throttled, from.received = throttled, time.Now()
+}
+
+// awaits returns for how long the stream of an object is still trusted to show a version of it: as long as it brings older things, with pauses up to the
+// timeout.
+func (q *queue) awaits(e *entry, version string, timeout time.Duration) time.Duration {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	awaited, err := strconv.ParseUint(version, 10, 64)
+	from := e.namespace.from
+	switch {
+	case err != nil, from == nil, from.closed, from.newest >= awaited:
+		return 0
+	case from.throttled:
+		return timeout
+	}
+	return timeout - time.Since(from.received)
 }
 
 // staleLocked reports whether nothing counts that comes of a source, because it was closed, or the operator pauses or has paused since it was opened:
@@ -296,7 +333,7 @@ func (q *queue) beginListing(from *source) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.listings++
-	from.listing = q.listings
+	from.listing, from.newest = q.listings, 0
 }
 
 // closeSource makes sure that nothing counts any more that still comes of a source.
@@ -395,12 +432,14 @@ func (q *queue) setLive(e *entry, live *atomic.Pointer[Body]) bool {
 // lookupIdle returns an object, nil if it is not known, and whether an event of it can be taken without a worker: nothing is under way with
 // the object, except that our own patch is to come back, which this may be. It also reports whether the event was seen already or does not count, which needs
 // nothing more.
-func (q *queue) lookupIdle(key, version []byte, from *source) (e *entry, idle, seen bool) {
+func (q *queue) lookupIdle(t EventType, key, version []byte, from *source) (e *entry, idle, seen bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.staleLocked(from) {
 		return nil, false, true
 	}
+	number, _ := strconv.ParseUint(string(version), 10, 64)
+	q.receivedLocked(from, t, number)
 	if e = q.entries[string(key)]; e == nil {
 		return nil, true, false
 	}
@@ -424,7 +463,7 @@ func (q *queue) updateIdle(e *entry, t EventType, ref ObjectReference, version s
 		e.memorySeen = true
 	}
 	e.version, e.listing, e.epoch = version, max(e.listing, from.listing), epoch{from.pause, e.served}
-	e.last.expected = ""
+	e.namespace.from, e.last.expected = from, ""
 	e.releaseIdleLocked()
 	change(e)
 	return true

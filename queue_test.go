@@ -194,7 +194,7 @@ func TestQueue(t *testing.T) {
 		q.forget("ns", false)
 		q.add(versionedPod(t, Added, "ns", "u", "1"), from, true)
 		q.workers.Wait()
-		if _, settled, seen := q.lookupIdle([]byte("u"), []byte("1"), from); settled || !seen {
+		if _, settled, seen := q.lookupIdle(Modified, []byte("u"), []byte("1"), from); settled || !seen {
 			t.Error("the stream may settle an object")
 		}
 		if looks > 0 || len(q.entries) > 0 {
@@ -294,3 +294,58 @@ type reconcileFunc func(*entry, []RawEvent) result
 func (reconcileFunc) index(*entry, []RawEvent, epoch) result                  { return result{} }
 func (f reconcileFunc) reconcile(e *entry, events []RawEvent, _ epoch) result { return f(e, events) }
 func (reconcileFunc) forget(*entry)                                           {}
+
+func TestAwaits(t *testing.T) {
+	pod := func(version string) RawEvent { return versionedPod(t, Modified, "ns", "u", version) }
+	for _, tt := range []struct {
+		name   string
+		events func(q *queue, from *source)
+		want   time.Duration
+	}{
+		{"nothing came for the timeout", func(q *queue, from *source) { time.Sleep(6 * time.Second) }, -time.Second},
+		{"something came lately", func(q *queue, from *source) {
+			time.Sleep(4 * time.Second)
+			q.add(pod("6"), from, false)
+			time.Sleep(time.Second)
+		}, 4 * time.Second},
+		{"the same, without a worker", func(q *queue, from *source) {
+			time.Sleep(4 * time.Second)
+			q.lookupIdle(Modified, []byte("other"), []byte("6"), from)
+			time.Sleep(time.Second)
+		}, 4 * time.Second},
+		{"the stream has passed the version", func(q *queue, from *source) { q.lookupIdle(Modified, []byte("other"), []byte("10"), from) }, 0},
+		{"it lists again", func(q *queue, from *source) {
+			q.lookupIdle(Modified, []byte("other"), []byte("10"), from)
+			q.beginListing(from)
+			q.lookupIdle(Listed, []byte("other"), []byte("10"), from)
+		}, 5 * time.Second},
+		{"it is not read", func(q *queue, from *source) {
+			q.throttle(from, true)
+			time.Sleep(time.Minute)
+		}, 5 * time.Second},
+		{"it is read again", func(q *queue, from *source) {
+			q.throttle(from, true)
+			time.Sleep(time.Minute)
+			q.throttle(from, false)
+			time.Sleep(time.Second)
+		}, 4 * time.Second},
+		{"it is closed", func(q *queue, from *source) { q.closeSource(from) }, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := newQueue(0, slog.New(slog.DiscardHandler), reconcileFunc(func(*entry, []RawEvent) result { return result{} }))
+				from := &source{}
+				q.add(pod("5"), from, false)
+				q.workers.Wait()
+				tt.events(q, from)
+				q.workers.Wait()
+				if got := q.awaits(q.entries["u"], "9", 5*time.Second); got != tt.want {
+					t.Errorf("it is awaited for %s, want %s", got, tt.want)
+				}
+				if got := q.awaits(q.entries["u"], "opaque", 5*time.Second); got != 0 {
+					t.Errorf("a version that is no number is awaited for %s", got)
+				}
+			})
+		})
+	}
+}

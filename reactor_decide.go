@@ -241,7 +241,7 @@ func (c *cycle) observeState(s *snapshot) {
 		e.state.handling.overflow = 0
 	}
 	if s.outdated = c.outdated(); s.outdated {
-		s.awaited = e.last.expectedUntil - c.reactor.clock()
+		s.awaited = max(e.last.expectedUntil-c.reactor.clock(), c.reactor.queue.awaits(e, e.last.expected, c.reactor.settings.Persistence.ConsistencyTimeout))
 		return
 	}
 	c.retrack()

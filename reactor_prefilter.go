@@ -43,6 +43,8 @@ func (h *objectsHandler) skip(t EventType, header *rawjson.Header, raw []byte) b
 func (h *objectsHandler) onEvent(ev RawEvent) { h.reactor.enqueue(ev, h.from) }
 
 func (h *objectsHandler) throttle(ctx context.Context, limit time.Duration) {
+	h.reactor.queue.throttle(h.from, true)
+	defer h.reactor.queue.throttle(h.from, false)
 	h.o.limiter.WaitBacklog(ctx, limit)
 }
 
@@ -207,7 +209,7 @@ func (r *reactor) skip(p *prefilter, t EventType, o *rawjson.Header, raw []byte,
 	if t == Deleted || len(uid) == 0 || len(version) == 0 || !rawjson.IsNull(o.DeletionTimestamp.Of(raw)) {
 		return false
 	}
-	e, idle, seen := r.queue.lookupIdle(uid, version, from)
+	e, idle, seen := r.queue.lookupIdle(t, uid, version, from)
 	if seen {
 		p.counts.Received(string(t))
 		return true

@@ -191,8 +191,8 @@ type PersistenceSettings struct {
 	// come with a copy, such as from an export or a backup: then the copy is created, as any new object. It takes an annotation more on each
 	// object, "<prefix>/handled-uid"; what is stored without that counts for the object that it is on. Defaults to false.
 	IgnoreCopies bool
-	// ConsistencyTimeout is how long to wait until an own patch comes back in the
-	// stream; then the object is asked for, before handlers run. Zero means not to wait, and not to ask. Defaults to 5 s.
+	// ConsistencyTimeout is how long to wait until an own patch comes back in the stream, and for how long the stream may bring nothing at all
+	// meanwhile; then the object is asked for, before handlers run. Zero means not to wait, and not to ask. Defaults to 5 s.
 	ConsistencyTimeout time.Duration
 }
 

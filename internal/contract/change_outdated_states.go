@@ -1,17 +1,21 @@
 package contract
 
 import (
+	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/kopf-go/kopf"
+	"github.com/kopf-go/kopf/internal/await"
 )
 
 // This suite proves that handlers are not called with outdated states, whatever the operator may read.
@@ -21,7 +25,7 @@ var _ = Suite("change_outdated_states", func(t *testing.T, c *C) {
 		c.OnlyInBubble("the events are to be late")
 		for _, lag := range []time.Duration{8, 15, 40, 90} {
 			for _, delay := range []time.Duration{1, 12, 30} {
-				calls, op := c.lateOperator(lag*time.Second, delay*time.Second, "get")
+				calls, op := c.lateOperator(slowly(lag*time.Second, nil), delay*time.Second, "get")
 				name := fmt.Sprintf("lag%d-delay%d", lag, delay)
 				c.Create(name, nil)
 				c.Pass(15 * time.Minute)
@@ -40,7 +44,7 @@ var _ = Suite("change_outdated_states", func(t *testing.T, c *C) {
 	})
 	c.Run(t, "DF-27 an object that cannot be read waits for the stream, and one warning names the remedy", func(c *C) {
 		c.OnlyInBubble("the events are to be late")
-		calls, op := c.lateOperator(40*time.Second, time.Second, "get", "list")
+		calls, op := c.lateOperator(slowly(40*time.Second, nil), time.Second, "get", "list")
 		c.Create("a", nil)
 		c.Create("b", nil)
 		c.Pass(15 * time.Minute)
@@ -60,7 +64,7 @@ var _ = Suite("change_outdated_states", func(t *testing.T, c *C) {
 	})
 	c.Run(t, "DF-27 an object that cannot be read is asked for again, and warned of again after a success", func(c *C) {
 		c.OnlyInBubble("the events are to be late")
-		calls, op := c.lateOperator(90*time.Second, time.Second)
+		calls, op := c.lateOperator(slowly(90*time.Second, nil), time.Second)
 		var began atomic.Value // when the last object was created
 		op.Wire.Fault(func(q *Request) (*http.Response, error) {
 			if q.Method == http.MethodGet && strings.Contains(q.Path, "/kopfexamples/") && time.Since(began.Load().(time.Time)) < 200*time.Second {
@@ -77,6 +81,46 @@ var _ = Suite("change_outdated_states", func(t *testing.T, c *C) {
 			}
 		}
 		c.expect(calls, "one a", "two a", "two a", "one b", "two b", "two b")
+	})
+	c.Run(t, "CH-202 an object is not asked for while its stream goes on", func(c *C) {
+		c.OnlyInBubble("the events are to be late")
+		calls, op := c.lateOperator(lateBy(20*time.Second), 12*time.Second)
+		c.Create("a", nil)
+		c.Create("other", map[string]any{"metadata": map[string]any{"annotations": map[string]any{"kopf.zalando.org/last-handled-configuration": "{}"}}})
+		for i := range 60 { // of another object, but of the same stream
+			c.Pass(time.Second)
+			c.Patch("other", map[string]any{"metadata": map[string]any{"annotations": map[string]any{"kopf.zalando.org/n": strconv.Itoa(i)}}})
+		}
+		c.Pass(time.Minute)
+		got := slices.DeleteFunc(calls.all(), func(call string) bool { return !strings.HasSuffix(call, " a") })
+		if !slices.Equal(got, []string{"one a", "two a", "two a"}) {
+			c.Errorf("called were %q", got)
+		}
+		if n := reads(op, "a"); n > 0 {
+			c.Errorf("the object was asked for %d times", n)
+		}
+	})
+	c.Run(t, "CH-202 an object is asked for when its stream has passed our own patch without showing it", func(c *C) {
+		c.OnlyInBubble("an event is to be lost")
+		var l calls
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error {
+			_, err := ch.Client.Patch(ctx, ch.Body.Reference(), spec(map[string]any{"x": 1}), nil)
+			return err
+		}, named("create"))
+		r.OnUpdate(Examples, l.handler("update"), named("update"))
+		op := c.Operator(r, slowly(0, func(line string) bool {
+			return strings.Contains(line, "last-handled-configuration") && strings.Contains(line, `"name":"a"`)
+		}))
+		c.Pass(time.Second) // for the listing to be over
+		c.Create("a", nil)
+		for i := range 10 {
+			c.Pass(time.Second)
+			c.Create(fmt.Sprintf("b%d", i), nil)
+		}
+		if n := reads(op, "a"); n != 1 {
+			c.Errorf("the object was asked for %d times, want once", n)
+		}
 	})
 	c.Run(t, "DF-27 without the right to get, an object that went is not taken for one whose resource has lost a subresource", func(c *C) {
 		c.OnlyInBubble("the events are to be late")
@@ -98,9 +142,9 @@ var _ = Suite("change_outdated_states", func(t *testing.T, c *C) {
 	})
 })
 
-// lateOperator runs an operator whose stream is late by the lag, and which may not read single objects in these ways. The first of
+// lateOperator runs an operator whose stream is late, and which may not read single objects in these ways. The first of
 // its handlers changes the object; the second one succeeds at its second attempt, after the delay.
-func (c *C) lateOperator(lag, delay time.Duration, refused ...string) (*calls, *Running) {
+func (c *C) lateOperator(stream func(*kopf.Operator), delay time.Duration, refused ...string) (*calls, *Running) {
 	l := &calls{}
 	r := &kopf.Registry{}
 	r.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error {
@@ -115,10 +159,69 @@ func (c *C) lateOperator(lag, delay time.Duration, refused ...string) (*calls, *
 		}
 		return nil
 	}, named("two"))
-	op := c.Operator(r, slowly(lag, nil), func(op *kopf.Operator) { op.Settings.Networking.ErrorBackoffs = nil })
+	op := c.Operator(r, stream, func(op *kopf.Operator) { op.Settings.Networking.ErrorBackoffs = nil })
 	op.Wire.Fault(refusingReads(refused...))
 	c.Pass(time.Second) // for the listing to be over
 	return l, op
+}
+
+// lateBy has all events of watches come so much later.
+func lateBy(lag time.Duration) func(*kopf.Operator) {
+	return func(op *kopf.Operator) {
+		op.Connection.HTTPClient = &http.Client{Transport: &lateStreams{op.Connection.HTTPClient.Transport, lag}}
+	}
+}
+
+type lateStreams struct {
+	next http.RoundTripper
+	lag  time.Duration
+}
+
+// RoundTrip makes the request, and hands over what a watch brings when it is old enough.
+func (l *lateStreams) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := l.next.RoundTrip(req)
+	if err != nil || !strings.Contains(req.URL.RawQuery, "watch=true") {
+		return resp, err
+	}
+	r, w := io.Pipe()
+	lines := make(chan lateLine, 10000)
+	body := resp.Body
+	go func() {
+		defer close(lines)
+		reader := bufio.NewReader(body)
+		for err := error(nil); err == nil; {
+			var line []byte
+			line, err = reader.ReadBytes('\n')
+			lines <- lateLine{line, time.Now()}
+		}
+	}()
+	go func() {
+		for line := range lines {
+			if await.Sleep(req.Context(), time.Until(line.came.Add(l.lag))) != nil {
+				break
+			}
+			_, _ = w.Write(line.text) // which fails when nobody reads it any more
+		}
+		_ = w.Close() // it never fails
+		_ = body.Close()
+	}()
+	resp.Body = r
+	return resp, nil
+}
+
+type lateLine struct {
+	text []byte
+	came time.Time
+}
+
+// reads returns how often objects whose names begin so were read alone.
+func reads(op *Running, name string) (n int) {
+	for _, q := range op.Wire.Requests(http.MethodGet) {
+		if strings.Contains(q.Path, "examples/"+name) || strings.Contains(q.Path, "fieldSelector=metadata.name") {
+			n++
+		}
+	}
+	return n
 }
 
 // refusingReads refuses to read single objects in these ways, as an API server does without the right to that.
