@@ -1,7 +1,6 @@
 package kopf
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -9,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/essence"
 	"github.com/kopf-go/kopf/internal/markers"
 	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/rawjson"
@@ -21,8 +21,7 @@ import (
 // take their time.
 //
 // The way: the entry is idle, the object is neither deleted nor held by a finalizer that it should not have, or the other
-// way round, and it is stored as handled what it is now: the essence is written to a buffer as it would be stored, what is stored is
-// unquoted to another one, and the two are compared.
+// way round, and it is stored as handled what it is now.
 
 // objectsHandler hands the objects of a resource to its reactor.
 type objectsHandler struct {
@@ -101,20 +100,11 @@ type prefilter struct {
 	log              *slog.Logger
 	counts           *metrics.Resource
 
-	annotation string     // that the essence is stored in; "" if it is in the status
-	prefixes   []string   // of annotations that are ours
-	keys       []string   // those of them that an idle object may have
-	field      []string   // of the status that the essence is stored in
-	transient  [][]string // fields of the status that an idle object does not have
+	stored essence.Comparer
 
-	buffers prefilterBuffers
-}
-
-// prefilterBuffers are used again for each object.
-type prefilterBuffers struct {
-	now, before []byte
-	body        Body
-	change      Change
+	// These are used again for each object.
+	body   Body
+	change Change
 }
 
 // prefilter returns the prefilter of the resource, nil if only a cycle can find out that there is nothing to do.
@@ -155,16 +145,16 @@ func (c *criterion) hasPredicate() bool { return c != nil && c.predicate != nil 
 // progress notes where records are kept, and reports whether that is known.
 func (p *prefilter) progress(storage ProgressStorage) bool {
 	status := func(s *StatusProgressStorage) bool {
-		p.transient = append(p.transient, statusField(s.Field, s.Name, "progress"), s.touchField())
-		return p.transient[0][0] == "status" && p.transient[1][0] == "status"
+		p.stored.Transient = append(p.stored.Transient, statusField(s.Field, s.Name, "progress"), s.touchField())
+		return p.stored.Transient[0][0] == "status" && p.stored.Transient[1][0] == "status"
 	}
 	switch s := storage.(type) {
 	case *AnnotationsProgressStorage:
-		p.prefixes = append(p.prefixes, orElse(s.Prefix, markers.DefaultPrefix))
+		p.stored.Prefixes = append(p.stored.Prefixes, orElse(s.Prefix, markers.DefaultPrefix))
 	case *StatusProgressStorage:
 		return status(s)
 	case *SmartProgressStorage:
-		p.prefixes = append(p.prefixes, orElse(s.Prefix, markers.DefaultPrefix))
+		p.stored.Prefixes = append(p.stored.Prefixes, orElse(s.Prefix, markers.DefaultPrefix))
 		return status(s.status())
 	default:
 		return false
@@ -177,14 +167,14 @@ func (p *prefilter) base(storage DiffBaseStorage) bool {
 	switch s := storage.(type) {
 	case *AnnotationsDiffBaseStorage:
 		keys := s.keys(nil)
-		p.annotation = keys[0]
-		p.prefixes = append(p.prefixes, orElse(s.Prefix, markers.DefaultPrefix))
-		p.keys = append(s.withKey(trackedKey).(*AnnotationsDiffBaseStorage).keys(nil), keys...)
+		p.stored.Annotation = keys[0]
+		p.stored.Prefixes = append(p.stored.Prefixes, orElse(s.Prefix, markers.DefaultPrefix))
+		p.stored.Keys = append(s.withKey(trackedKey).(*AnnotationsDiffBaseStorage).keys(nil), keys...)
 		return len(keys) == 1 && len(s.IgnoredFields) == 0
 	case *StatusDiffBaseStorage:
-		p.field = s.field()
-		p.transient = append(p.transient, s.withKey(formerKey).(*StatusDiffBaseStorage).field())
-		return p.field[0] == "status" && len(p.field) > 1 && len(s.IgnoredFields) == 0
+		p.stored.Field = s.field()
+		p.stored.Transient = append(p.stored.Transient, s.withKey(formerKey).(*StatusDiffBaseStorage).field())
+		return p.stored.Field[0] == "status" && len(p.stored.Field) > 1 && len(s.IgnoredFields) == 0
 	}
 	return false
 }
@@ -205,7 +195,7 @@ func (s *streamPrefilter) skip(r *reactor, t EventType, o *rawjson.Header, raw [
 
 // skip reports whether an event needs no worker.
 func (r *reactor) skip(p *prefilter, t EventType, o *rawjson.Header, raw []byte, from *source) bool {
-	uid, version := plainText(o.UID.Of(raw)), plainText(o.ResourceVersion.Of(raw))
+	uid, version := rawjson.PlainText(o.UID.Of(raw)), rawjson.PlainText(o.ResourceVersion.Of(raw))
 	if t == Deleted || len(uid) == 0 || len(version) == 0 || !rawjson.IsNull(o.DeletionTimestamp.Of(raw)) {
 		return false
 	}
@@ -244,14 +234,6 @@ func (r *reactor) skip(p *prefilter, t EventType, o *rawjson.Header, raw []byte,
 	return true
 }
 
-// plainText returns the text of a quoted string that means itself, nothing of others.
-func plainText(quoted []byte) []byte {
-	if !rawjson.IsQuoted(quoted) || !rawjson.IsPlain(quoted) {
-		return nil
-	}
-	return quoted[1 : len(quoted)-1]
-}
-
 // logSkip logs for debugging what a cycle would have logged.
 func (p *prefilter) logSkip(ref ObjectReference, a action) {
 	if a.kind != actionUnchanged || !p.log.Enabled(context.Background(), slog.LevelDebug) {
@@ -271,16 +253,16 @@ func (p *prefilter) decide(o *rawjson.Header, raw []byte, initial bool) action {
 	var s snapshot
 	s.finalized, s.legacy = p.knownFinalizers(o.Finalizers.Of(raw))
 	annotations, labels := o.Annotations.Of(raw), o.Labels.Of(raw)
-	p.buffers.body = Body{raw: raw, meta: o.Metadata.Of(raw), labels: labels, annotations: annotations}
-	c := &p.buffers.change
-	*c = Change{Object: Object{Body: &p.buffers.body}}
+	p.body = Body{raw: raw, meta: o.Metadata.Of(raw), labels: labels, annotations: annotations}
+	c := &p.change
+	*c = Change{Object: Object{Body: &p.body}}
 	fits := func(h *handler) bool { return h.filters.fitsMeta(&c.Object) }
 	if slices.ContainsFunc(p.handlers, fits) || slices.ContainsFunc(p.others, fits) || s.finalized && len(p.others) > 0 {
-		if len(p.others) > 0 || !p.sameAsStored(o, raw, labels, annotations) {
+		if len(p.others) > 0 || !p.stored.SameAsStored(o, raw) {
 			return action{kind: actionObserve}
 		}
 		s.stored, s.initial = true, initial
-		c.Old, c.New, c.Reason = View{raw: p.buffers.now}, View{raw: p.buffers.now}, ReasonResume
+		c.Old, c.New, c.Reason = View{raw: p.stored.Now()}, View{raw: p.stored.Now()}, ReasonResume
 		for _, h := range p.handlers {
 			if h.preMatches(c) {
 				s.matched(h)
@@ -292,16 +274,6 @@ func (p *prefilter) decide(o *rawjson.Header, raw []byte, initial bool) action {
 	return decide(&s)
 }
 
-// sameAsStored reports whether the essence of an object is the one that is stored on it.
-func (p *prefilter) sameAsStored(o *rawjson.Header, raw, labels, annotations []byte) bool {
-	stored, ok := p.essence(o, raw, labels, annotations)
-	if !ok {
-		return false
-	}
-	p.buffers.before = bytes.TrimSpace(rawjson.AppendUnquoted(p.buffers.before[:0], stored))
-	return bytes.Equal(p.buffers.now, p.buffers.before)
-}
-
 // knownFinalizers reports whether our finalizer is on the object, and whether there is one of an older operator.
 func (p *prefilter) knownFinalizers(finalizers []byte) (own, legacy bool) {
 	_ = rawjson.EachItem(finalizers, func(quoted []byte) bool { // what is malformed is not there
@@ -311,127 +283,4 @@ func (p *prefilter) knownFinalizers(finalizers []byte) (own, legacy bool) {
 		return true
 	})
 	return own, legacy
-}
-
-// essence writes the essence of an object, as it would be stored, to the buffer, and returns what is stored, in quotes. It fails
-// if there is anything on the object that it does not know.
-func (p *prefilter) essence(o *rawjson.Header, raw, labels, annotations []byte) (stored []byte, ok bool) {
-	if o.OtherCount > rawjson.MaxOther {
-		return nil, false
-	}
-	b := append(p.buffers.now[:0], '{')
-	for i, part := range o.Other[:o.OtherCount] {
-		key := part.Key.Of(raw)
-		if !rawjson.IsPlain(key) || slices.ContainsFunc(o.Other[:i], func(other rawjson.HeaderMember) bool { return bytes.Equal(other.Key.Of(raw), key) }) {
-			return nil, false
-		}
-		b = rawjson.AppendCompact(append(appendNext(b, key), ':'), part.Value.Of(raw))
-	}
-	beforeMeta := len(b)
-	b = append(appendNext(b, []byte(`"metadata"`)), ':', '{')
-	meta := len(b)
-	if !rawjson.IsNull(labels) && labels[rawjson.SkipSpace(labels, 1)] != '}' {
-		b = rawjson.AppendCompact(append(appendNext(b, []byte(`"labels"`)), ':'), labels)
-	}
-	b, stored, ok = p.annotate(b, annotations)
-	if len(b) == meta {
-		b = b[:beforeMeta]
-	} else {
-		b = append(b, '}')
-	}
-	p.buffers.now = append(b, '}')
-	if !ok {
-		return nil, false
-	}
-	return p.storedEssence(o.Status.Of(raw), stored)
-}
-
-// appendNext appends the key of the next member of an object.
-func appendNext(b, quoted []byte) []byte {
-	if b[len(b)-1] != '{' {
-		b = append(b, ',')
-	}
-	return append(b, quoted...)
-}
-
-// annotate appends the annotations that are the user's, and returns what is stored in those that are ours.
-func (p *prefilter) annotate(b, annotations []byte) (all, stored []byte, ok bool) {
-	if rawjson.IsNull(annotations) {
-		return b, nil, true
-	}
-	before := len(b)
-	b = append(appendNext(b, []byte(`"annotations"`)), ':', '{')
-	begin := len(b)
-	w := rawjson.MemberReader{Data: annotations}
-	for w.Next() {
-		end, err := rawjson.SkipValue(annotations, w.At)
-		key := plainText(w.Key.Of(annotations))
-		if err != nil || key == nil {
-			return b, nil, false
-		}
-		value := annotations[w.At:end]
-		w.At = end
-		switch p.ownerOf(key) {
-		case ownerUser:
-			b = rawjson.AppendCompact(append(appendNext(b, w.Key.Of(annotations)), ':'), value)
-		case ownerDiffBase:
-			stored = value
-		case ownerProgress:
-			return b, nil, false
-		}
-	}
-	if len(b) == begin {
-		return b[:before], stored, w.Err == nil
-	}
-	return append(b, '}'), stored, w.Err == nil
-}
-
-// annotationOwner is the kind of owner of an annotation.
-type annotationOwner int
-
-const (
-	ownerUser     annotationOwner = iota // part of the essence
-	ownerKopf                            // or kubectl's: no part of the essence
-	ownerDiffBase                        // that in which the essence is stored
-	ownerProgress                        // of a handling that is not over: a cycle is needed
-)
-
-func (p *prefilter) ownerOf(key []byte) annotationOwner {
-	prefix, name, ok := bytes.Cut(key, []byte("/"))
-	is := func(text string) bool { return text == string(prefix) }
-	switch {
-	case string(key) == markers.LastApplied:
-		return ownerKopf
-	case !ok:
-		return ownerUser
-	case slices.ContainsFunc(p.prefixes, is):
-		switch {
-		case string(key) == p.annotation:
-			return ownerDiffBase
-		case string(name) == markers.Managed, slices.ContainsFunc(p.keys, func(k string) bool { return k == string(key) }):
-			return ownerKopf
-		}
-		return ownerProgress
-	case string(prefix) == markers.DefaultPrefix, bytes.HasSuffix(prefix, []byte("."+markers.DefaultPrefix)):
-		return ownerKopf
-	}
-	return ownerUser // or another operator's, which are not in what is stored: then the cycle decides
-}
-
-// storedEssence returns what is stored, in quotes, and whether there is nothing else in the status that is ours.
-func (p *prefilter) storedEssence(status, stored []byte) ([]byte, bool) {
-	if p.field != nil {
-		stored, _ = rawjson.Find(status, p.field[1:]...)
-	}
-	if !rawjson.IsQuoted(stored) {
-		return nil, false
-	}
-	if status != nil {
-		for _, field := range p.transient {
-			if _, ok := rawjson.Find(status, field[1:]...); ok {
-				return nil, false
-			}
-		}
-	}
-	return stored, true
 }

@@ -250,6 +250,14 @@ func plainPrefix(s []byte) int {
 // IsPlain reports whether all of a quoted string is a plain prefix.
 func IsPlain(quoted []byte) bool { return plainPrefix(quoted[1:len(quoted)-1]) == len(quoted)-2 }
 
+// PlainText returns the text of a quoted string that means itself, nothing of others.
+func PlainText(quoted []byte) []byte {
+	if !IsQuoted(quoted) || !IsPlain(quoted) {
+		return nil
+	}
+	return quoted[1 : len(quoted)-1]
+}
+
 // Text returns what a quoted string means, without a copy where that is possible.
 func Text(quoted []byte) []byte {
 	if IsPlain(quoted) {
