@@ -299,7 +299,8 @@ func (r *request) repeatable(err error) bool {
 		if r.method == http.MethodPost && !r.named {
 			return api.Code == http.StatusTooManyRequests || api.Code == http.StatusServiceUnavailable && api.RetryAfter > 0
 		}
-		return api.Code == http.StatusTooManyRequests || api.Code >= 500
+		page := strings.HasPrefix(api.Header.Get("Content-Type"), "text/html") // of something on the way: the API server answers programs
+		return api.Code == http.StatusTooManyRequests || api.Code >= 500 || page
 	case r.method == http.MethodPost && !r.named:
 		return errors.As(err, &dial) && dial.Op == "dial"
 	}

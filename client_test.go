@@ -106,6 +106,8 @@ func TestClientRepeats(t *testing.T) {
 			[]answer{{delay: time.Minute}, {text: podText}}, 0, "", []int64{11}},
 		{"AC-84 no backoffs, no retries", func(s *Settings) { s.Networking.ErrorBackoffs = nil }, get, []answer{{code: 500}}, 500, "", nil},
 		{"AC-84 refusals are final", few, get, []answer{{code: 422}}, 422, "", nil},
+		{"a page is of something on the way, which may let the next one through", few, get, []answer{{code: 403, header: "Content-Type: text/html; charset=utf-8", text: "<html>not yet</html>"}, {text: podText}}, 0, "", []int64{1}},
+		{"but a creation is not repeated for it", few, create, []answer{{code: 403, header: "Content-Type: text/html", text: "<html>not yet</html>"}}, 403, "", nil},
 		{"AC-T16 a missing permission", few, get, []answer{{code: 403}}, 403, "", nil},
 		{"AC-86 the wish in the body", few, get, []answer{{code: 429, text: throttledText}, {text: podText}}, 0, "", []int64{7}},
 		{"AC-86 the wish in the header", few, get, []answer{{code: 429, header: "Retry-After: 5"}, {text: podText}}, 0, "", []int64{5}},

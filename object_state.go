@@ -59,7 +59,7 @@ func (w *workState) idle() bool {
 
 // objectHandling is what the handling of changes has left, from one cycle to the next. It is the worker's.
 type objectHandling struct {
-	inProgress    bool           // whether it has begun and may have left records: until it has ended
+	inProgress    bool           // whether it has begun and may have left records: until it has ended, and none are on the object
 	deleteHandled bool           // whether that of the deletion has ended, until that of anything else has: the object is held by others, and goes
 	baseStripped  bool           // whether another client removes what is stored: until the object is gone or forgotten
 	overflow      uint64         // the digest of a state that was too large to be stored, 0 for none: until the object has another one

@@ -553,7 +553,8 @@ func (c *cycle) handle() (time.Duration, error) {
 	if storesBase {
 		e.last.baseDigest, e.last.baseStoredAt = c.handledState().digest(), c.reactor.clock()
 	}
-	e.last.handled, e.state.handling.deleteHandled, e.state.handling.inProgress, e.state.handling.pendingFlush, e.state.handling.seen = true, c.decided.reason == ReasonDelete, false, nil, nil
+	e.last.handled, e.state.handling.deleteHandled, e.state.handling.pendingFlush, e.state.handling.seen = true, c.decided.reason == ReasonDelete, nil, nil
+	e.state.handling.inProgress = c.decided.reason != ReasonDelete && c.leavesRecords()
 	if c.decided.reason != ReasonDelete && c.known.version == c.event.Body.version { // an object that goes has had its finalizer removed
 		c.log.Debug("The handling is over, and there was nothing to store; the next change is awaited.")
 	}

@@ -386,6 +386,16 @@ func (c *cycle) recorded() []HandlerID {
 	return ids
 }
 
+// leavesRecords reports whether the handling has ended, but records of it are on the object, which a request has stored whose answer was lost. They
+// are removed with the next event.
+func (c *cycle) leavesRecords() bool {
+	known := c.knownBody()
+	return slices.ContainsFunc(c.recorded(), func(id HandlerID) bool {
+		record, _ := c.reactor.settings.Persistence.ProgressStorage.Fetch(id, known) // what is damaged does not count
+		return record != nil
+	})
+}
+
 // handledState returns the state that counts as handled after the handling: the oldest one that
 // a handler has seen in it, so that no change is lost for it (CH-T1).
 func (c *cycle) handledState() *Essence {

@@ -111,7 +111,7 @@ func (b *bench) blackOut(ctx context.Context, random *rand.Rand) error {
 // skewRecord lets the times in the records of an object be those of a clock that differs by minutes.
 func (b *bench) skewRecord(ctx context.Context, random *rand.Rand) error {
 	for name, o := range b.history.objects("widgets") {
-		skewed := map[string]string{}
+		skewed, skew := map[string]string{}, between(random, -5*time.Minute, 5*time.Minute)
 		for key, text := range o.Metadata.Annotations {
 			var record map[string]any
 			if json.Unmarshal([]byte(text), &record) != nil || record["started"] == nil {
@@ -122,11 +122,11 @@ func (b *bench) skewRecord(ctx context.Context, random *rand.Rand) error {
 				if err != nil {
 					continue
 				}
-				skew := between(random, -5*time.Minute, 5*time.Minute)
+				by := skew
 				if field == "delayed" { // the end of the run waits for it
-					skew = min(skew, 10*time.Second)
+					by = min(skew, 10*time.Second)
 				}
-				record[field] = moment.Add(skew).Format("2006-01-02T15:04:05.000000-07:00")
+				record[field] = moment.Add(by).Format("2006-01-02T15:04:05.000000-07:00")
 			}
 			data, err := json.Marshal(record)
 			if err != nil {

@@ -373,6 +373,38 @@ func delaying(t *testing.T, c *C) {
 		c.Pass(500 * time.Millisecond)
 		c.expect(&l, "create x=0", "update x=1")
 	})
+	c.Run(t, "CH-161 records whose storing was not answered are removed after the end", func(c *C) {
+		c.OnlyInBubble("the events are to be late")
+		var l calls
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error {
+			l.add("one %d", ch.Retry)
+			if ch.Retry == 0 {
+				return kopf.Temporary(errOops, time.Second)
+			}
+			return nil
+		}, named("one"))
+		op := c.Operator(r, slowly(30*time.Second, nil), func(op *kopf.Operator) {
+			op.Settings.Networking.ErrorBackoffs = nil
+			op.Settings.Queueing.ErrorDelays = []time.Duration{2 * time.Second}
+		})
+		n := 0
+		op.Wire.Lose(func(q *Request) bool {
+			if q.Method == http.MethodPatch {
+				n++
+			}
+			return q.Method == http.MethodPatch && n == 1
+		})
+		c.Pass(time.Second) // for the listing to be over
+		c.Create("a", nil)
+		c.Pass(5 * time.Minute)
+		c.expect(&l, "one 0", "one 1")
+		for key := range c.Get("a").Annotations() {
+			if key != "kopf.zalando.org/last-handled-configuration" {
+				c.Errorf("the annotation %s is left", key)
+			}
+		}
+	})
 	c.Run(t, "CH-204 nor do late events of an object that has gone meanwhile", func(c *C) {
 		c.OnlyInBubble("the events are to be late")
 		var l calls
