@@ -103,7 +103,7 @@ func TestClientTimeoutsAfterStart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return cred.Client.Transport.(*authTransport).next.(*http.Transport).TLSHandshakeTimeout
+		return cred.Client.Transport.(*credtransport.Transport).Next.(*http.Transport).TLSHandshakeTimeout
 	}
 	settings.Networking.ConnectTimeout = 3 * time.Second
 	start := newLoginClient(login, settings, slog.New(slog.DiscardHandler))

@@ -156,7 +156,8 @@ func FuzzConnection(f *testing.F) {
 		if to.URL.Host != target.Host || to.URL.RawQuery != "" || !strings.HasSuffix(to.URL.Path, "/api") {
 			t.Errorf("%q leads to %s", server, to.URL)
 		}
-		sent := (&authTransport{info: info}).authorized(to, t.Context(), token)
+		credentials := info.credentials()
+		sent := credentials.Authorize(t.Context(), to, token)
 		if got := sent.Header.Get("Authorization"); token != "" && !strings.HasSuffix(got, strings.TrimSpace(token)) {
 			t.Errorf("the header is %q", got)
 		}

@@ -2,7 +2,6 @@ package kopf
 
 import (
 	"bytes"
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -10,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"strings"
 	"sync"
 	"time"
 
@@ -19,9 +17,6 @@ import (
 
 // This file turns connection information into HTTP clients: TLS, proxies, and the headers that let a
 // request in. What is in files is read again when the files change. It runs on the goroutines of the requests.
-
-// tokenMaxAge is how long the content of a token file is believed.
-const tokenMaxAge = time.Minute
 
 // authorities returns the PEM that the server's certificate is checked against, nil if that is the system's.
 func (i *ConnectionInfo) authorities() ([]byte, error) {
@@ -162,146 +157,17 @@ func (i *ConnectionInfo) newHTTPClient(connectTimeout time.Duration, streams boo
 	if next == nil {
 		next = http.DefaultTransport
 	}
-	auth := &authTransport{next: next, info: i, session: s}
-	if i.TokenFile != "" {
-		if _, err := auth.token(false); err != nil {
-			return nil, err
-		}
-	}
-	client.Transport = auth
-	return client, nil
+	authorizing := &credtransport.Transport{Next: next, Session: s, Credentials: i.credentials()}
+	client.Transport = authorizing
+	return client, authorizing.Check()
 }
 
-// authTransport adds the credentials to requests, and ties their answers to a session.
-type authTransport struct {
-	next    http.RoundTripper
-	info    *ConnectionInfo
-	session *credtransport.Session // nil if the requests belong to none
-
-	mu   sync.Mutex // guards all below
-	last string     // the content of the token file
-	read time.Time  // when it was read; zero if never
-}
-
-// CloseIdleConnections closes those of the transport below.
-func (t *authTransport) CloseIdleConnections() {
-	if c, ok := t.next.(interface{ CloseIdleConnections() }); ok {
-		c.CloseIdleConnections()
+// credentials returns what lets requests in.
+func (i *ConnectionInfo) credentials() credtransport.Credentials {
+	return credtransport.Credentials{
+		Token: i.Token, TokenFile: i.TokenFile, Scheme: i.Scheme, Username: i.Username, Password: i.Password,
+		ImpersonateUser: i.ImpersonateUser, ImpersonateUID: i.ImpersonateUID, ImpersonateGroups: i.ImpersonateGroups, ImpersonateExtra: i.ImpersonateExtra,
 	}
-}
-
-// token returns the token, which is read again if it was rotated or is old.
-func (t *authTransport) token(rotated bool) (string, error) {
-	if t.info.TokenFile == "" {
-		return t.info.Token, nil
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !rotated && !t.read.IsZero() && time.Since(t.read) < tokenMaxAge {
-		return t.last, nil
-	}
-	token, err := credtransport.ReadToken(t.info.TokenFile)
-	if err != nil {
-		if t.last == "" {
-			t.last = t.info.Token
-		}
-		if t.last == "" {
-			return "", err
-		}
-		token = t.last // the file may be in the middle of a change
-	}
-	t.last, t.read = token, time.Now()
-	return token, nil
-}
-
-// RoundTrip sends the request with the credentials. If the server refuses a token from a file, and the file has
-// another one by now, the request is repeated with that.
-func (t *authTransport) RoundTrip(req *http.Request) (*http.Response, error) {
-	token, err := t.token(false)
-	if err != nil {
-		credtransport.CloseBody(req)
-		return nil, err
-	}
-	resp, err := t.send(req, token)
-	if err != nil || resp.StatusCode != http.StatusUnauthorized {
-		return resp, err
-	}
-	if t.info.TokenFile == "" || req.Body != nil && req.Body != http.NoBody && req.GetBody == nil {
-		return resp, nil
-	}
-	fresh, err := t.token(true)
-	if err != nil || fresh == token {
-		return resp, nil
-	}
-	again := credtransport.CopyRequest(req.Context(), req)
-	if req.GetBody != nil {
-		if again.Body, err = req.GetBody(); err != nil {
-			return resp, nil
-		}
-	}
-	credtransport.Drain(resp.Body)
-	return t.send(again, fresh)
-}
-
-// send sends the request with a token.
-func (t *authTransport) send(req *http.Request, token string) (*http.Response, error) {
-	if t.session == nil {
-		return t.next.RoundTrip(t.authorized(req, req.Context(), token))
-	}
-	life := t.session.Life(req.Method)
-	if life.Err() != nil { // AfterFunc would tell of it only while the request is under way
-		credtransport.CloseBody(req)
-		return nil, credtransport.ErrClosed
-	}
-	ctx, cancel := context.WithCancelCause(req.Context())
-	stop := context.AfterFunc(life, func() { cancel(credtransport.ErrClosed) })
-	release := func() {
-		stop()
-		cancel(nil)
-	}
-	resp, err := t.next.RoundTrip(t.authorized(req, ctx, token))
-	if err != nil {
-		err = credtransport.ExplainEnd(req.Context(), life, err)
-		release()
-		return nil, err
-	}
-	if resp.StatusCode < 500 && resp.StatusCode != http.StatusUnauthorized {
-		t.session.Accepted.Store(true)
-	}
-	resp.Body = &credtransport.SessionBody{ReadCloser: resp.Body, Ctx: req.Context(), Life: life, Release: release}
-	return resp, nil
-}
-
-// authorized returns the request with the headers that let it in, but for those that it has already.
-func (t *authTransport) authorized(req *http.Request, ctx context.Context, token string) *http.Request {
-	req = credtransport.CopyRequest(ctx, req)
-	i, h := t.info, req.Header
-	if h.Get("Authorization") == "" {
-		switch {
-		case token != "" && i.Scheme == "":
-			h.Set("Authorization", "Bearer "+token)
-		case i.Scheme != "":
-			h.Set("Authorization", strings.TrimSpace(i.Scheme+" "+token))
-		case i.Username != "" && i.Password != "":
-			req.SetBasicAuth(i.Username, i.Password)
-		}
-	}
-	if i.ImpersonateUser == "" || h.Get("Impersonate-User") != "" {
-		return req
-	}
-	h.Set("Impersonate-User", i.ImpersonateUser)
-	if i.ImpersonateUID != "" {
-		h.Set("Impersonate-Uid", i.ImpersonateUID)
-	}
-	for _, group := range i.ImpersonateGroups {
-		h.Add("Impersonate-Group", group)
-	}
-	for key, values := range i.ImpersonateExtra {
-		for _, value := range values {
-			h.Add("Impersonate-Extra-"+credtransport.EscapeHeaderKey(key), value)
-		}
-	}
-	return req
 }
 
 // authorityMaxAge is how long the content of a file of authorities is believed, unless the server shows a certificate of others.

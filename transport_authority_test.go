@@ -132,7 +132,7 @@ func TestAuthorityFile(t *testing.T) {
 				}
 			}
 			age := func() {
-				trust := c.Transport.(*authTransport).next.(*authorityTransport)
+				trust := c.Transport.(*credtransport.Transport).Next.(*authorityTransport)
 				trust.mu.Lock()
 				defer trust.mu.Unlock()
 				trust.read = time.Now().Add(-authorityMaxAge)

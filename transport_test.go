@@ -253,11 +253,12 @@ func TestAuthorizationOfTheCaller(t *testing.T) {
 	req := httptest.NewRequest(http.MethodGet, "http://x", nil)
 	req.Header.Set("Authorization", "Own t2")
 	req.Header.Set("Impersonate-User", "me")
-	got := (&authTransport{info: info}).authorized(req, t.Context(), "t").Header
+	credentials := info.credentials()
+	got := credentials.Authorize(t.Context(), req, "t").Header
 	if diff := cmp.Diff(http.Header{"Authorization": {"Own t2"}, "Impersonate-User": {"me"}}, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
-	if got := (&authTransport{info: info}).authorized(httptest.NewRequest(http.MethodGet, "http://x", nil), t.Context(), "t"); len(got.Header) != 3 {
+	if got := credentials.Authorize(t.Context(), httptest.NewRequest(http.MethodGet, "http://x", nil), "t"); len(got.Header) != 3 {
 		t.Errorf("got %v", got.Header)
 	}
 }
