@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/kopf-go/kopf/internal/markers"
 	"github.com/kopf-go/kopf/internal/rawjson"
@@ -223,6 +221,12 @@ func (e *Essence) restore(body *Body, keys []string) {
 	// All other stanzas are in the essence as a whole.
 }
 
+// sortedDigest returns a short sum of the essence that does not depend on the order of its keys.
+func (e *Essence) sortedDigest() string {
+	data, _ := json.Marshal(e.Map()) // it comes from JSON
+	return stateDigest(data)
+}
+
 // DiffBaseStorage keeps the essence of an object as it was last handled. What is to be written goes into the patch
 // that is sent anyway. A storage of one's own embeds one of the existing ones for its Build. It is
 // called by the workers of many objects at the same time.
@@ -250,8 +254,7 @@ type ownDiffBase interface {
 	ignored() []FieldPath
 }
 
-// AnnotationsDiffBaseStorage keeps the essence in an annotation. It is the default, and its
-// zero value is ready to use.
+// AnnotationsDiffBaseStorage keeps the essence in an annotation. Its zero value is ready to use.
 type AnnotationsDiffBaseStorage struct {
 	// Prefix begins the key of the annotation. Operators that share objects need different ones. Defaults to "kopf.zalando.org".
 	Prefix string
@@ -468,6 +471,96 @@ func (m MultiDiffBaseStorage) ignored() []FieldPath {
 	return fields
 }
 
+// SmartDiffBaseStorage is the default: it works as [AnnotationsDiffBaseStorage] or as [StatusDiffBaseStorage], and also reads what the
+// other one has stored. With the next state, that is removed; what is in the status although it shall be in an annotation moves there when the object is seen, so that
+// operators in Python find it. Its zero value is ready to use.
+type SmartDiffBaseStorage struct {
+	// InStatus tells to store essences in the status. Defaults to false, for annotations.
+	InStatus bool
+	// Prefix, Key and V2Only are those of [AnnotationsDiffBaseStorage].
+	Prefix string
+	Key    string
+	V2Only bool
+	// Name and Field are those of [StatusDiffBaseStorage].
+	Name  string
+	Field FieldPath
+	// IgnoredFields are those of both.
+	IgnoredFields []FieldPath
+}
+
+func (s *SmartDiffBaseStorage) annotations() *AnnotationsDiffBaseStorage {
+	return &AnnotationsDiffBaseStorage{Prefix: s.Prefix, Key: s.Key, V2Only: s.V2Only, IgnoredFields: s.IgnoredFields}
+}
+
+func (s *SmartDiffBaseStorage) status() *StatusDiffBaseStorage {
+	return &StatusDiffBaseStorage{Name: s.Name, Field: s.Field, IgnoredFields: s.IgnoredFields}
+}
+
+// Build implements [DiffBaseStorage].
+func (s *SmartDiffBaseStorage) Build(body *Body, fields []FieldPath) *Essence {
+	e := buildEssence(body, fields)
+	s.strip(e, body)
+	return e
+}
+
+func (s *SmartDiffBaseStorage) strip(e *Essence, body *Body) {
+	s.annotations().strip(e, body)
+	s.status().strip(e, body)
+}
+
+// Fetch implements [DiffBaseStorage]. An error of one place matters only if the other one has no essence.
+func (s *SmartDiffBaseStorage) Fetch(body *Body) (*Essence, error) {
+	inAnnotations, damage := s.annotations().Fetch(body)
+	if inAnnotations != nil && !s.InStatus {
+		return inAnnotations, nil
+	}
+	inStatus, err := s.status().Fetch(body)
+	switch {
+	case inStatus != nil:
+		return inStatus, nil
+	case inAnnotations != nil:
+		return inAnnotations, nil
+	}
+	return nil, errors.Join(damage, err)
+}
+
+// Store implements [DiffBaseStorage].
+func (s *SmartDiffBaseStorage) Store(essence *Essence, body *Body, patch *Patch) {
+	if s.InStatus {
+		s.status().Store(essence, body, patch)
+		s.annotations().purge(body, patch)
+	} else {
+		s.annotations().Store(essence, body, patch)
+		s.status().purge(body, patch)
+	}
+}
+
+func (s *SmartDiffBaseStorage) purge(body *Body, patch *Patch) {
+	s.annotations().purge(body, patch)
+	s.status().purge(body, patch)
+}
+
+func (s *SmartDiffBaseStorage) withKey(key string) DiffBaseStorage {
+	field := s.status().withKey(key).(*StatusDiffBaseStorage).Field
+	return &SmartDiffBaseStorage{InStatus: s.InStatus, Prefix: s.Prefix, Key: key, V2Only: true, Field: field}
+}
+
+func (s *SmartDiffBaseStorage) ignored() []FieldPath { return s.IgnoredFields }
+
+// misplaced reports whether what is stored on an object is to be stored anew, though it has not changed.
+func (s *SmartDiffBaseStorage) misplaced(body *Body) bool {
+	if _, ok := body.find(s.status().field()...); !ok {
+		return false
+	}
+	if !s.InStatus {
+		return true
+	}
+	return slices.ContainsFunc(s.annotations().keys(body), func(key string) bool {
+		_, ok := body.Annotation(key)
+		return ok
+	})
+}
+
 // essenceOf returns the essence of an object as it is.
 func essenceOf(body *Body, fields []FieldPath, p *PersistenceSettings) *Essence {
 	e := p.DiffBaseStorage.Build(body, fields)
@@ -528,88 +621,6 @@ func (p *PersistenceSettings) withOthers(body *Body, fields []FieldPath) *Essenc
 		return nil
 	}
 	return essenceOf(body, fields, p)
-}
-
-// handlingID is the id of a record that is of no handler: its message is what the finished handlers of a handling have seen. These name it
-// as if it were that of a sub-handler, so that the operator that finishes the handling, in Go or in Python, removes it with their records.
-const handlingID HandlerID = "handling-state"
-
-// handlingState is the oldest state that a finished handler of a handling has seen. It counts only in that handling.
-type handlingState struct {
-	essence *Essence  // nil if only its digest was stored
-	digest  string    // that of the essence, if there is no essence
-	base    string    // the digest of the last handled state that the object had then
-	since   time.Time // when the newest of the handlers was selected that were finished then
-}
-
-// record returns the record that keeps the state, as what differs from the last handled one: the digest of that, how many bytes are those at its
-// beginning and at its end, and those between.
-func (s *handlingState) record(stored []byte) *ProgressRecord {
-	text, base := s.essence.text(), storedText(stored)
-	most := min(len(text), len(base))
-	head, tail := 0, 0
-	for head < most && text[head] == base[head] {
-		head++
-	}
-	for tail < most-head && text[len(text)-1-tail] == base[len(base)-1-tail] {
-		tail++
-	}
-	message := fmt.Sprintf("%s %d %d %s", orElse(s.base, noBase), head, tail, text[head:len(text)-tail])
-	return &ProgressRecord{Started: s.since, Message: &message}
-}
-
-// shortRecord returns a record that keeps no more of the state than its digest, for objects whose annotations have no space for more.
-func (s *handlingState) shortRecord() *ProgressRecord {
-	message := orElse(s.base, noBase) + " " + s.essence.sortedDigest()
-	return &ProgressRecord{Started: s.since, Message: &message}
-}
-
-// sortedDigest returns a short sum of the essence that does not depend on the order of its keys.
-func (e *Essence) sortedDigest() string {
-	data, _ := json.Marshal(e.Map()) // it comes from JSON
-	return stateDigest(data)
-}
-
-// is reports whether the state is that of the essence.
-func (s *handlingState) is(e *Essence) bool {
-	if s.essence == nil {
-		return e.sortedDigest() == s.digest
-	}
-	return s.essence.Equal(e)
-}
-
-// noBase stands for the digest where there is no last handled state.
-const noBase = "none"
-
-// handlingStateOf returns what a record keeps, nil if it belongs to another last handled state.
-func handlingStateOf(record *ProgressRecord, stored []byte) *handlingState {
-	if record == nil || record.Message == nil {
-		return nil
-	}
-	parts, digest, base := strings.SplitN(*record.Message, " ", 4), stateDigest(stored), storedText(stored)
-	switch {
-	case parts[0] != orElse(digest, noBase):
-		return nil
-	case len(parts) == 2:
-		return &handlingState{digest: parts[1], base: digest, since: record.Started}
-	case len(parts) < 4:
-		return nil
-	}
-	head, failed := strconv.Atoi(parts[1])
-	tail, wrong := strconv.Atoi(parts[2])
-	if failed != nil || wrong != nil || min(head, tail) < 0 || head > len(base) || tail > len(base)-head {
-		return nil
-	}
-	e, err := parseEssence(slices.Concat(base[:head], []byte(parts[3]), base[len(base)-tail:]))
-	if e == nil || err != nil {
-		return nil
-	}
-	return &handlingState{essence: e, base: digest, since: record.Started}
-}
-
-// of reports whether the state was kept for the handler of a finished record.
-func (s *handlingState) of(record *ProgressRecord) bool {
-	return s != nil && !record.Started.Truncate(time.Microsecond).After(s.since) // as it is stored
 }
 
 // annotationsLimit is the size that Kubernetes allows all annotations of an object together.
@@ -708,6 +719,8 @@ func storedByUs(d DiffBaseStorage, body *Body) bool {
 		path = d.field()
 	case MultiDiffBaseStorage:
 		return len(d) > 0 && storedByUs(d[0], body)
+	case *SmartDiffBaseStorage:
+		return storedByUs(d.annotations(), body) || storedByUs(d.status(), body)
 	default:
 		return false
 	}
@@ -736,22 +749,6 @@ func (p *PersistenceSettings) track(now tracking, e *Essence, body *Body, patch 
 	if data, err := json.Marshal(now); err == nil { // which holds for texts
 		storage.Store(&Essence{raw: data}, body, patch)
 	}
-}
-
-// stateDigest returns a short sum of a stored essence, "" if there is none. How its characters and spaces are written does not matter.
-func stateDigest(stored []byte) string {
-	if stored == nil {
-		return ""
-	}
-	return strconv.FormatUint((&Essence{raw: storedText(stored)}).digest(), 16)
-}
-
-// storedText returns a stored essence in the form in which we write it, or nothing for none.
-func storedText(stored []byte) []byte {
-	if stored == nil {
-		return nil
-	}
-	return (&Essence{raw: stored, foreign: true}).text()
 }
 
 // explains reports whether two essences differ only because something else is tracked now than it was then.

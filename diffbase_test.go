@@ -67,7 +67,7 @@ func TestEssences(t *testing.T) {
 func TestEssence(t *testing.T) {
 	const object = `{"apiVersion":"v1","kind":"X","metadata":{"name":"n","uid":"u","resourceVersion":"1","generation":2,"managedFields":[],` +
 		`"labels":{"a":"1"},"annotations":{"kopf.zalando.org/x":"{}","note":"y"}},"spec":{"a":{"b":1},"n":null},"status":{"s":"str","l":[1],"n":null}}`
-	defaults := &NewSettings().Persistence
+	defaults := NewSettings().Persistence.resolve(true)
 	build := func(p *PersistenceSettings, fields ...FieldPath) string {
 		return string(essenceOf(mustBody(t, object), fields, p).text())
 	}
@@ -465,7 +465,7 @@ func busy(t testing.TB, changed bool) *Body {
 }
 
 func BenchmarkEssence(b *testing.B) {
-	body, p := busy(b, false), &NewSettings().Persistence
+	body, p := busy(b, false), NewSettings().Persistence.resolve(true)
 	b.SetBytes(int64(len(body.raw)))
 	b.ReportAllocs()
 	for b.Loop() {
@@ -474,7 +474,7 @@ func BenchmarkEssence(b *testing.B) {
 }
 
 func BenchmarkEssenceUnchanged(b *testing.B) {
-	body, p := busy(b, false), &NewSettings().Persistence
+	body, p := busy(b, false), NewSettings().Persistence.resolve(true)
 	b.SetBytes(int64(len(body.raw)))
 	b.ReportAllocs()
 	for b.Loop() {
@@ -486,7 +486,7 @@ func BenchmarkEssenceUnchanged(b *testing.B) {
 }
 
 func BenchmarkDiff(b *testing.B) {
-	body, p := busy(b, true), &NewSettings().Persistence
+	body, p := busy(b, true), NewSettings().Persistence.resolve(true)
 	old, err := storedEssence(body, p)
 	if err != nil {
 		b.Fatal(err)

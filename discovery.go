@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/apirequest"
+	"github.com/kopf-go/kopf/internal/kindschema"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -196,6 +197,60 @@ func (c *Client) rediscover(ctx context.Context) (found []Resource, broken map[s
 	defer c.mu.Unlock()
 	c.resources = found
 	return found, broken, nil
+}
+
+// locateState decides where the state of the resources' objects is kept, and warns of those whose status would not keep it.
+func (o *observer) locateState(ctx context.Context, wanted map[string]*resolved) (warnings []string) {
+	settings, documents := &o.settings.Persistence, make(map[string][]byte)
+	checked := settings.Storage == InStatus && (settings.ProgressStorage == nil || settings.DiffBaseStorage == nil)
+	for _, name := range rawjson.SortedKeys(wanted) {
+		what, keeps := wanted[name], true
+		if r := what.resource; checked && len(what.changes) > 0 {
+			if keeps = strings.Contains(r.Group, ".") && o.keepsState(ctx, r, documents); !keeps && strings.Contains(r.Group, ".") {
+				warnings = append(warnings, fmt.Sprintf("The status of %s does not keep the field %q, so the state of its objects is kept in annotations, by a request of its own. "+
+					"If its definition is yours, add to the properties of its status: %[2]s: {type: object, x-kubernetes-preserve-unknown-fields: true}", name, defaultName))
+			}
+		}
+		what.persistence = settings.resolve(keeps)
+	}
+	return warnings
+}
+
+// recommendStorage tells of the storage that takes fewer requests, if there are kinds that it may be for: those that are defined, with a status that takes a request of its own.
+func (o *observer) recommendStorage() {
+	if p := &o.settings.Persistence; p.Storage != InAnnotations || p.ProgressStorage != nil || p.DiffBaseStorage != nil {
+		return
+	}
+	var names []string
+	for name, what := range o.wanted {
+		if r := what.resource; len(what.changes) > 0 && slices.Contains(r.Subresources, "status") && strings.Contains(r.Group, ".") && !strings.HasSuffix(r.Group, ".k8s.io") {
+			names = append(names, name)
+		}
+	}
+	if len(names) > 0 {
+		slices.Sort(names)
+		o.log.Info("The state of objects is kept in annotations, as Kopf for Python does it. Where no such operator shares or takes over the objects, "+
+			"Settings.Persistence.Storage = kopf.InStatus saves one of two requests.", "resources", strings.Join(names, ","))
+	}
+}
+
+// keepsState reports whether the schema of a kind keeps what is stored in the status, as far as the API server tells. The documents are those that were read, by their paths.
+func (o *observer) keepsState(ctx context.Context, r Resource, documents map[string][]byte) bool {
+	path := kindschema.Path(url.PathEscape(r.Group), r.Version)
+	if _, ok := documents[path]; !ok {
+		ctx, cancel := context.WithTimeoutCause(ctx, groupTimeout, fmt.Errorf("no answer in %s", groupTimeout))
+		defer cancel()
+		err := o.client.do(ctx, &request{method: http.MethodGet, path: path, once: true, read: func(answer io.Reader) (err error) {
+			documents[path], err = io.ReadAll(&apirequest.Bounded{Answer: answer, Left: rawjson.MaxObject})
+			return err
+		}})
+		if err != nil {
+			o.log.Debug("The schemas cannot be read: it is assumed that the status keeps the state.", "resource", r.Name(), "error", err)
+			documents[path] = nil
+		}
+	}
+	keeps, found := kindschema.Keeps(documents[path], r.Group, r.Version, r.Kind, "status", defaultName)
+	return keeps || !found
 }
 
 // discoverer is what finds the resources.

@@ -225,12 +225,6 @@ func (o *Operator) prepare() (*run, error) {
 	if r.Settings == nil {
 		r.Settings = NewSettings()
 	}
-	if r.Settings.Persistence.ProgressStorage == nil {
-		r.Settings.Persistence.ProgressStorage = &SmartProgressStorage{}
-	}
-	if r.Settings.Persistence.DiffBaseStorage == nil {
-		r.Settings.Persistence.DiffBaseStorage = &AnnotationsDiffBaseStorage{}
-	}
 	if r.Memo == nil {
 		r.Memo = &Memo{}
 	}
@@ -315,6 +309,9 @@ func (r *run) serve(ctx context.Context) error {
 	}
 	if p := &r.Settings.Peering; !p.Standalone && r.Clusterwide && !p.Clusterwide {
 		return errors.New("Settings.Peering.Clusterwide is false: an operator of the whole cluster has no namespaces for peering objects")
+	}
+	if s := r.Settings.Persistence.Storage; s != InAnnotations && s != InStatus {
+		return fmt.Errorf("Settings.Persistence.Storage is %v: InAnnotations or InStatus is expected", s)
 	}
 	if err := r.connect(); err != nil {
 		return err

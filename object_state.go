@@ -1,8 +1,11 @@
 package kopf
 
 import (
+	"fmt"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -256,9 +259,101 @@ func (q *queue) unservedNamespaces(served map[string]bool) []string {
 	return found
 }
 
+// handlingID is the id of a record that is of no handler: its message is what the finished handlers of a handling have seen. These name it
+// as if it were that of a sub-handler, so that the operator that finishes the handling, in Go or in Python, removes it with their records.
+const handlingID HandlerID = "handling-state"
+
+// handlingState is the oldest state that a finished handler of a handling has seen. It counts only in that handling.
+type handlingState struct {
+	essence *Essence  // nil if only its digest was stored
+	digest  string    // that of the essence, if there is no essence
+	base    string    // the digest of the last handled state that the object had then
+	since   time.Time // when the newest of the handlers was selected that were finished then
+}
+
+// record returns the record that keeps the state, as what differs from the last handled one: the digest of that, how many bytes are those at its
+// beginning and at its end, and those between.
+func (s *handlingState) record(stored []byte) *ProgressRecord {
+	text, base := s.essence.text(), storedText(stored)
+	most := min(len(text), len(base))
+	head, tail := 0, 0
+	for head < most && text[head] == base[head] {
+		head++
+	}
+	for tail < most-head && text[len(text)-1-tail] == base[len(base)-1-tail] {
+		tail++
+	}
+	message := fmt.Sprintf("%s %d %d %s", orElse(s.base, noBase), head, tail, text[head:len(text)-tail])
+	return &ProgressRecord{Started: s.since, Message: &message}
+}
+
+// shortRecord returns a record that keeps no more of the state than its digest, for objects whose annotations have no space for more.
+func (s *handlingState) shortRecord() *ProgressRecord {
+	message := orElse(s.base, noBase) + " " + s.essence.sortedDigest()
+	return &ProgressRecord{Started: s.since, Message: &message}
+}
+
+// is reports whether the state is that of the essence.
+func (s *handlingState) is(e *Essence) bool {
+	if s.essence == nil {
+		return e.sortedDigest() == s.digest
+	}
+	return s.essence.Equal(e)
+}
+
+// noBase stands for the digest where there is no last handled state.
+const noBase = "none"
+
+// handlingStateOf returns what a record keeps, nil if it belongs to another last handled state.
+func handlingStateOf(record *ProgressRecord, stored []byte) *handlingState {
+	if record == nil || record.Message == nil {
+		return nil
+	}
+	parts, digest, base := strings.SplitN(*record.Message, " ", 4), stateDigest(stored), storedText(stored)
+	switch {
+	case parts[0] != orElse(digest, noBase):
+		return nil
+	case len(parts) == 2:
+		return &handlingState{digest: parts[1], base: digest, since: record.Started}
+	case len(parts) < 4:
+		return nil
+	}
+	head, failed := strconv.Atoi(parts[1])
+	tail, wrong := strconv.Atoi(parts[2])
+	if failed != nil || wrong != nil || min(head, tail) < 0 || head > len(base) || tail > len(base)-head {
+		return nil
+	}
+	e, err := parseEssence(slices.Concat(base[:head], []byte(parts[3]), base[len(base)-tail:]))
+	if e == nil || err != nil {
+		return nil
+	}
+	return &handlingState{essence: e, base: digest, since: record.Started}
+}
+
+// of reports whether the state was kept for the handler of a finished record.
+func (s *handlingState) of(record *ProgressRecord) bool {
+	return s != nil && !record.Started.Truncate(time.Microsecond).After(s.since) // as it is stored
+}
+
+// stateDigest returns a short sum of a stored essence, "" if there is none. How its characters and spaces are written does not matter.
+func stateDigest(stored []byte) string {
+	if stored == nil {
+		return ""
+	}
+	return strconv.FormatUint((&Essence{raw: storedText(stored)}).digest(), 16)
+}
+
+// storedText returns a stored essence in the form in which we write it, or nothing for none.
+func storedText(stored []byte) []byte {
+	if stored == nil {
+		return nil
+	}
+	return (&Essence{raw: stored, foreign: true}).text()
+}
+
 // savedState returns what the finished handlers of this handling have seen, as far as memory or the object keeps it, nil if there are none.
 func (c *cycle) savedState() *handlingState {
-	record, _ := c.reactor.settings.Persistence.ProgressStorage.Fetch(handlingID, c.event.Body) // what is damaged counts as none
+	record, _ := c.served.persistence.ProgressStorage.Fetch(handlingID, c.event.Body) // what is damaged counts as none
 	base := stateDigest(c.states.stored)
 	for _, seen := range []*handlingState{c.entry.state.handling.seen, handlingStateOf(record, c.states.stored)} {
 		switch {

@@ -106,6 +106,7 @@ func (o *observer) observe(ctx context.Context, ready func()) error {
 	if err != nil {
 		return err
 	}
+	o.recommendStorage()
 	ctx, o.fail = context.WithCancelCause(ctx)
 	defer o.streams.Wait()
 	defer o.fail(nil)
@@ -182,6 +183,7 @@ func (o *observer) discover(ctx context.Context) (broken bool, err error) {
 		}
 	}
 	wanted, unresolved := o.registry.resolve(found) // without the lock, because it calls functions of users
+	unresolved = append(unresolved, o.locateState(ctx, wanted)...)
 	for name, what := range wanted {
 		what.counts = o.meter.Resource(name)
 	}

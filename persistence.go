@@ -152,6 +152,29 @@ func (r *ProgressRecord) decode(key string, value any) (err error) {
 	return err
 }
 
+// Storage is where an operator keeps what it stores on objects: the progress of handlers, and the last handled states.
+type Storage int
+
+const (
+	// InAnnotations is the default. It is where Kopf for Python keeps them, so that either framework goes on with the objects of the other. Where the status is a
+	// subresource, it takes a second request for what handlers change there.
+	InAnnotations Storage = iota
+	// InStatus keeps them in the field "kopf" of the status, so that all that a handling leaves goes in one request. Kinds whose schemas do not keep
+	// that field are warned of, and theirs are kept in annotations. What is stored in annotations is read, and moves with the next handling.
+	InStatus
+)
+
+// String returns the name of the constant.
+func (s Storage) String() string {
+	switch s {
+	case InAnnotations:
+		return "InAnnotations"
+	case InStatus:
+		return "InStatus"
+	}
+	return fmt.Sprintf("Storage(%d)", int(s))
+}
+
 // ProgressStorage keeps the progress of handlers between their attempts. What is to be written goes into the patch that
 // is sent anyway; a storage that keeps the records elsewhere writes them in Store or in Flush. It is
 // called by the workers of many objects at the same time.
@@ -385,9 +408,11 @@ func (m MultiProgressStorage) Flush() {
 	}
 }
 
-// SmartProgressStorage is the default: it works as [AnnotationsProgressStorage], and also reads
-// and removes the records that old versions of Kopf left in the status. Its zero value is ready to use.
+// SmartProgressStorage is the default: it works as [AnnotationsProgressStorage] or as [StatusProgressStorage], and also reads
+// and removes the records that are in the other place, as old versions of Kopf left them in the status. Its zero value is ready to use.
 type SmartProgressStorage struct {
+	// InStatus tells to store records in the status. Defaults to false, for annotations.
+	InStatus bool
 	// Prefix, Verbose, TouchKey and V2Only are those of [AnnotationsProgressStorage].
 	Prefix   string
 	Verbose  bool
@@ -406,22 +431,29 @@ func (s *SmartProgressStorage) status() *StatusProgressStorage {
 	return &StatusProgressStorage{Name: s.Name, Field: s.Field}
 }
 
-// Fetch implements [ProgressStorage].
+// Fetch implements [ProgressStorage]. An error of one place matters only if the other one has no record.
 func (s *SmartProgressStorage) Fetch(id HandlerID, body *Body) (*ProgressRecord, error) {
-	record, damage := s.annotations().Fetch(id, body)
-	if record != nil {
-		return record, nil
+	inAnnotations, damage := s.annotations().Fetch(id, body)
+	if inAnnotations != nil && !s.InStatus {
+		return inAnnotations, nil
 	}
-	record, err := s.status().Fetch(id, body)
-	if record != nil {
-		return record, nil
+	inStatus, err := s.status().Fetch(id, body)
+	switch {
+	case inStatus != nil:
+		return inStatus, nil
+	case inAnnotations != nil:
+		return inAnnotations, nil
 	}
 	return nil, errors.Join(damage, err)
 }
 
 // Store implements [ProgressStorage].
 func (s *SmartProgressStorage) Store(id HandlerID, record *ProgressRecord, body *Body, patch *Patch) {
-	s.annotations().Store(id, record, body, patch)
+	if s.InStatus {
+		s.status().Store(id, record, body, patch)
+	} else {
+		s.annotations().Store(id, record, body, patch)
+	}
 }
 
 // Purge implements [ProgressStorage].
@@ -432,13 +464,21 @@ func (s *SmartProgressStorage) Purge(id HandlerID, body *Body, patch *Patch) {
 
 // Touch implements [ProgressStorage].
 func (s *SmartProgressStorage) Touch(value string, body *Body, patch *Patch) {
-	s.annotations().Touch(value, body, patch)
+	if s.InStatus {
+		s.status().Touch(value, body, patch)
+	} else {
+		s.annotations().Touch(value, body, patch)
+	}
 }
 
 // Clear implements [ProgressStorage].
 func (s *SmartProgressStorage) Clear(essence *Essence) {
 	s.annotations().Clear(essence)
-	s.status().clearRecords(essence)
+	if s.InStatus {
+		s.status().Clear(essence)
+	} else {
+		s.status().clearRecords(essence)
+	}
 }
 
 // Flush implements [ProgressStorage].
@@ -472,6 +512,24 @@ func markPrefix(prefix string, body *Body, patch *Patch) {
 
 // maxPrefixLength is the length up to which every key is valid, as Kubernetes allows prefixes of 253 characters with the name.
 const maxPrefixLength = 253 - markers.MaxNameLength - 1
+
+// resolve returns the settings with the storages that are not set: those of the Storage, or in annotations for a kind whose status does not keep them.
+func (p *PersistenceSettings) resolve(statusKept bool) *PersistenceSettings {
+	resolved, inStatus := *p, p.Storage == InStatus && statusKept
+	if p.ProgressStorage == nil {
+		resolved.ProgressStorage = &SmartProgressStorage{InStatus: inStatus}
+	}
+	if p.DiffBaseStorage == nil {
+		resolved.DiffBaseStorage = &SmartDiffBaseStorage{InStatus: inStatus}
+	}
+	return &resolved
+}
+
+// misplaced reports whether what is stored on an object is to be stored anew in another place, though it has not changed.
+func (p *PersistenceSettings) misplaced(body *Body) bool {
+	smart, ok := p.DiffBaseStorage.(*SmartDiffBaseStorage)
+	return ok && smart.misplaced(body)
+}
 
 // copied reports whether what is stored on an object was stored on another one.
 func (p *PersistenceSettings) copied(body *Body) bool {
@@ -520,6 +578,8 @@ func prefixesOf(storage any) []string {
 	case *SmartProgressStorage:
 		all = append(all, s.Prefix)
 	case *AnnotationsDiffBaseStorage:
+		all = append(all, s.Prefix)
+	case *SmartDiffBaseStorage:
 		all = append(all, s.Prefix)
 	case MultiProgressStorage:
 		for _, one := range s {

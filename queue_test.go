@@ -54,7 +54,7 @@ func TestQueue(t *testing.T) {
 			settings := NewSettings()
 			r := &reactor{environment: &environment{settings: settings}, began: time.Now()}
 			time.Sleep(time.Minute)
-			c := &cycle{reactor: r, entry: &entry{state: &objectState{}}, event: RawEvent{}}
+			c := &cycle{reactor: r, entry: &entry{state: &objectState{}}, served: &resolved{persistence: &settings.Persistence}, event: RawEvent{}}
 			c.notePatched(versionedPod(t, Modified, "ns", "u", "1").Body, versionedPod(t, Modified, "ns", "u", "2").Body)
 			if got, want := c.entry.last.expectedUntil, time.Minute+settings.Persistence.ConsistencyTimeout; got != want {
 				t.Errorf("our own patch is awaited until %s of the reactor's clock, want %s", got, want)

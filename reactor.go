@@ -37,7 +37,7 @@ type reactor struct {
 
 func (r *reactor) resource() Resource { return r.served.Load().resource }
 
-func (r *reactor) trackedState(b *Body) *Essence { return r.served.Load().track(b, r.settings) }
+func (r *reactor) trackedState(b *Body) *Essence { return r.served.Load().track(b) }
 
 func (r *reactor) wake(e *entry) { r.queue.wake(e) }
 
@@ -213,7 +213,7 @@ func (c *cycle) request(patch *Patch) (sent bool, err error) {
 
 // notePatched notes that our own patch is to come back before the handlers may trust what the stream shows.
 func (c *cycle) notePatched(before, after *Body) {
-	e, timeout := c.entry, c.reactor.settings.Persistence.ConsistencyTimeout
+	e, timeout := c.entry, c.served.persistence.ConsistencyTimeout
 	if after.version != before.version {
 		if e.last.expectedUntil = c.reactor.clock() + timeout; timeout > 0 {
 			e.last.expected = after.version
@@ -342,7 +342,7 @@ func (c *cycle) requeue(wait time.Duration, err error) result {
 
 // act does what was decided. It returns after what time the object is due again, negative if only an event can change anything.
 func (c *cycle) act() (time.Duration, error) {
-	e, p := c.entry.state, &c.reactor.settings.Persistence
+	e, p := c.entry.state, c.served.persistence
 	switch c.decided.kind {
 	case actionBackOff:
 		c.keepPatches()
@@ -380,7 +380,7 @@ func (c *cycle) outdated() bool {
 // refetch reads the newest state of the object, and lets the next cycle work on that. While the object cannot be read, its handlers wait for
 // the stream: what is known is from before our own patch, and they would be called again for what they have done.
 func (c *cycle) refetch() (time.Duration, error) {
-	known, timeout := c.known, c.reactor.settings.Persistence.ConsistencyTimeout
+	known, timeout := c.known, c.served.persistence.ConsistencyTimeout
 	c.log.Debug("The own patch has not come back in time; the object is asked for.", "version", c.event.Body.version)
 	body, err := c.sender.get(known)
 	c.entry.last.expectedUntil = c.reactor.clock() + timeout
@@ -414,7 +414,7 @@ func (c *cycle) warnUnreadable(err error) {
 
 // compareWithBase reads what is tracked of the object, now and as it was last handled.
 func (c *cycle) compareWithBase() {
-	p := &c.reactor.settings.Persistence
+	p := c.served.persistence
 	body := c.event.Body
 	if c.states.essence == nil {
 		c.states.essence = c.track(body)
@@ -464,11 +464,11 @@ func (c *cycle) baseFromMemory() *Essence {
 }
 
 // track returns what is tracked of an object.
-func (c *cycle) track(body *Body) *Essence { return c.served.track(body, c.reactor.settings) }
+func (c *cycle) track(body *Body) *Essence { return c.served.track(body) }
 
 // track returns what is tracked of an object.
-func (r *resolved) track(body *Body, s *Settings) *Essence {
-	return dropOthers(essenceOf(body, r.fields, &s.Persistence), body)
+func (r *resolved) track(body *Body) *Essence {
+	return dropOthers(essenceOf(body, r.fields, r.persistence), body)
 }
 
 // retrack takes the differences for none that come from other fields being tracked than when the state was stored: all objects would
@@ -479,12 +479,14 @@ func (c *cycle) retrack() {
 		return
 	}
 	if c.states.before != nil && !c.states.before.Equal(c.states.essence) {
-		p := &c.reactor.settings.Persistence
+		p := c.served.persistence
 		now := p.trackingOf(c.served.fields)
 		c.states.storedOutdated = p.tracked(c.event.Body, c.states.stored, c.states.before, now).explains(now, c.states.before, c.states.essence)
+	} else if c.states.before != nil {
+		c.states.storedOutdated = c.served.persistence.misplaced(c.event.Body)
 	}
 	if c.entry.last.trackingCurrent = !c.states.storedOutdated; c.states.storedOutdated {
-		c.log.Debug("The last handled state differs only in the fields that are tracked, and is renewed.")
+		c.log.Debug("The last handled state differs only in the fields that are tracked, or in its place, and is renewed.")
 		c.states.before = c.states.essence
 	}
 }
@@ -604,7 +606,7 @@ func (c *cycle) loadProgress(id HandlerID) (*ProgressRecord, error) {
 	if c.states.copied {
 		return nil, nil
 	}
-	return c.reactor.settings.Persistence.ProgressStorage.Fetch(id, c.event.Body)
+	return c.served.persistence.ProgressStorage.Fetch(id, c.event.Body)
 }
 
 // interrupted reports whether something newer waits than the echoes of the operator's own patches.

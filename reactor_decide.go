@@ -210,7 +210,7 @@ func (c *cycle) observeEvent(s *snapshot) {
 			c.log.Info("The pause after an error is over; the processing of the object goes on.")
 		}
 	}
-	p := &c.reactor.settings.Persistence
+	p := c.served.persistence
 	finalizers := body.Finalizers()
 	s.deleting, s.finalized = body.Deleting(), slices.Contains(finalizers, p.Finalizer)
 	s.legacy = slices.ContainsFunc(finalizers, func(f string) bool { return slices.Contains(p.LegacyFinalizers, f) })
@@ -241,7 +241,7 @@ func (c *cycle) observeState(s *snapshot) {
 		e.state.handling.overflow = 0
 	}
 	if s.outdated = c.outdated(); s.outdated {
-		s.awaited = max(e.last.expectedUntil-c.reactor.clock(), c.reactor.queue.awaits(e, e.last.expected, c.reactor.settings.Persistence.ConsistencyTimeout))
+		s.awaited = max(e.last.expectedUntil-c.reactor.clock(), c.reactor.queue.awaits(e, e.last.expected, c.served.persistence.ConsistencyTimeout))
 		return
 	}
 	c.retrack()

@@ -108,8 +108,8 @@ type prefilter struct {
 }
 
 // prefilter returns the prefilter of the resource, nil if only a cycle can find out that there is nothing to do.
-func (r *resolved) prefilter(settings *PersistenceSettings, log *slog.Logger) *prefilter {
-	others := slices.Concat(r.events, r.tasks, r.indices)
+func (r *resolved) prefilter(log *slog.Logger) *prefilter {
+	settings, others := r.persistence, slices.Concat(r.events, r.tasks, r.indices)
 	if settings.IgnoreCopies || r.resource.Kind == "ReplicaSet" || len(settings.trackingOf(r.fields).Fields) > 0 ||
 		slices.ContainsFunc(r.changes, (*handler).needsCycle) || slices.ContainsFunc(others, (*handler).hasMetaPredicate) {
 		return nil
@@ -175,6 +175,12 @@ func (p *prefilter) base(storage DiffBaseStorage) bool {
 		p.stored.Field = s.field()
 		p.stored.Transient = append(p.stored.Transient, s.withKey(formerKey).(*StatusDiffBaseStorage).field())
 		return p.stored.Field[0] == "status" && len(p.stored.Field) > 1 && len(s.IgnoredFields) == 0
+	case *SmartDiffBaseStorage:
+		if s.InStatus {
+			return p.base(s.annotations()) && p.base(s.status())
+		}
+		p.stored.Transient = append(p.stored.Transient, s.status().field()) // which is to move
+		return p.base(s.annotations()) && s.status().field()[0] == "status"
 	}
 	return false
 }
@@ -188,7 +194,7 @@ type streamPrefilter struct {
 // skip reports whether an event of the stream needs no worker.
 func (s *streamPrefilter) skip(r *reactor, t EventType, o *rawjson.Header, raw []byte, from *source) bool {
 	if now := r.served.Load(); now != s.served {
-		s.served, s.p = now, now.prefilter(&r.settings.Persistence, r.log)
+		s.served, s.p = now, now.prefilter(r.log)
 	}
 	return s.p != nil && r.skip(s.p, t, o, raw, from)
 }

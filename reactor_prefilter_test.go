@@ -71,7 +71,8 @@ var prefilterHandlers = map[string]func(r *Registry, fn ChangeFunc){
 
 // prefilterStorages are places to keep states and records in.
 var prefilterStorages = map[string]func(p *PersistenceSettings){
-	"the default": func(p *PersistenceSettings) {},
+	"the default":                func(p *PersistenceSettings) {},
+	"the status, or annotations": func(p *PersistenceSettings) { p.Storage = InStatus },
 	"the status": func(p *PersistenceSettings) {
 		p.DiffBaseStorage, p.ProgressStorage = &StatusDiffBaseStorage{}, &StatusProgressStorage{}
 	},
@@ -114,6 +115,7 @@ func newPrefilterPair(t *testing.T, handlers, storage string) *prefilterPair {
 	o := &observer{environment: environment{client: client, settings: settings, lifecycle: AllAtOnce, log: slog.New(slog.DiscardHandler), memo: &Memo{}, events: discardEvents{}, pauser: &pauser.Pauser{}, handlers: t.Context()}, registry: registry,
 		requests: t.Context()}
 	for _, what := range served {
+		what.persistence = settings.Persistence.resolve(true)
 		w.reactor = o.newReactor(what)
 	}
 	return w
@@ -124,8 +126,8 @@ func (w *prefilterPair) object(t *testing.T, spec, labels, annotations, status s
 	t.Helper()
 	body := mustBody(t, fmt.Sprintf(`{"apiVersion":"kopf.dev/v1","kind":"Widget","metadata":{"name":"n","namespace":"ns","uid":"u","resourceVersion":"5",`+
 		`"labels":%s,"annotations":%s},"spec":%s,"status":%s}`, labels, annotations, spec, status))
-	p, patch := &w.settings.Persistence, &Patch{}
 	r := w.served.Load()
+	p, patch := r.persistence, &Patch{}
 	essence := essenceOf(body, r.fields, p)
 	p.DiffBaseStorage.Store(essence, body, patch)
 	p.track(p.trackingOf(r.fields), essence, body, patch)
@@ -164,6 +166,19 @@ var mutations = map[string]func(object map[string]any){
 		}
 	},
 	"the state of nothing": annotating("kopf.zalando.org/last-handled-configuration", "null"),
+	"what records leave in the status": func(o map[string]any) {
+		status, _ := o["status"].(map[string]any)
+		if status == nil {
+			status = map[string]any{}
+			o["status"] = status
+		}
+		own, _ := status["kopf"].(map[string]any)
+		if own == nil {
+			own = map[string]any{}
+			status["kopf"] = own
+		}
+		own["progress"] = map[string]any{}
+	},
 	"a record in the status": func(o map[string]any) {
 		o["status"] = map[string]any{"kopf": map[string]any{"progress": map[string]any{"create": map[string]any{}}}}
 	},
@@ -218,7 +233,7 @@ func mutated(t testing.TB, body *Body, tamper func(map[string]any)) *Body {
 // compare shows an object to the prefilter, and has the cycle handle it.
 func (w *prefilterPair) compare(t *testing.T, what string, event EventType, body *Body) (settled bool) {
 	t.Helper()
-	p := w.served.Load().prefilter(&w.settings.Persistence, w.log)
+	p := w.served.Load().prefilter(w.log)
 	if p == nil {
 		return false
 	}
@@ -257,7 +272,7 @@ func TestPrefilter(t *testing.T) {
 				for name, tamper := range mutations {
 					listed := w.compare(t, name, Listed, mutated(t, body, tamper))
 					changed := w.compare(t, name, Modified, mutated(t, body, tamper))
-					rests := slices.Contains([]string{"nothing", "one of kubectl", "one of our kind", "the same state with another order"}, name)
+					rests := slices.Contains([]string{"nothing", "one of kubectl", "one of our kind", "the same state with another order", "what records leave in the status"}, name)
 					if !rests || storage == "ignorance" || storage == "two places" {
 						continue
 					}
@@ -436,13 +451,14 @@ func (w *prefilterPair) known() *entry {
 //
 //	go test -run xxx -bench Prefilter .
 func BenchmarkPrefilter(b *testing.B) {
-	body, p := busy(b, false), &NewSettings().Persistence
+	body := busy(b, false)
 	registry := &Registry{}
 	registry.OnDelete("widgets", func(context.Context, *Change) error { return nil }, &ChangeOptions{ID: "delete"})
 	served, _ := registry.resolve([]Resource{prefilterResource})
 	var g *prefilter
 	for _, r := range served {
-		g = r.prefilter(p, slog.New(slog.DiscardHandler))
+		r.persistence = NewSettings().Persistence.resolve(true)
+		g = r.prefilter(slog.New(slog.DiscardHandler))
 	}
 	for name, body := range map[string]*Body{"stored by us": body, "stored in another order": mutated(b, body, mutations["the same state with another order"])} {
 		b.Run(name, func(b *testing.B) {

@@ -331,7 +331,7 @@ func refusesPart(err error) bool {
 // outgoing returns the patches to send, what is to be stored and cleaned up with them, and whose success is in that.
 func (c *cycle) outgoing(ending bool) ([]*handlerPatch, *Patch, []HandlerID) {
 	fresh := c.latest()
-	p := &c.reactor.settings.Persistence
+	p := c.served.persistence
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	own := &Patch{}
@@ -371,7 +371,7 @@ func (c *cycle) recorded() []HandlerID {
 		if !c.states.copied {
 			continue
 		}
-		if record, _ := c.reactor.settings.Persistence.ProgressStorage.Fetch(h.id, c.event.Body); record != nil { // of another object, and so not loaded
+		if record, _ := c.served.persistence.ProgressStorage.Fetch(h.id, c.event.Body); record != nil { // of another object, and so not loaded
 			for _, sub := range record.Subrefs {
 				add(HandlerID(sub))
 			}
@@ -391,7 +391,7 @@ func (c *cycle) recorded() []HandlerID {
 func (c *cycle) leavesRecords() bool {
 	known := c.knownBody()
 	return slices.ContainsFunc(c.recorded(), func(id HandlerID) bool {
-		record, _ := c.reactor.settings.Persistence.ProgressStorage.Fetch(id, known) // what is damaged does not count
+		record, _ := c.served.persistence.ProgressStorage.Fetch(id, known) // what is damaged does not count
 		return record != nil
 	})
 }
@@ -415,7 +415,7 @@ func (c *cycle) storeBase(fresh *Body, own *Patch) {
 	if !c.storesBase() {
 		return
 	}
-	p, state := &c.reactor.settings.Persistence, c.handledState()
+	p, state := c.served.persistence, c.handledState()
 	if withOthers := p.withOthers(c.event.Body, c.served.fields); withOthers != nil && state == c.states.essence {
 		p.DiffBaseStorage.Store(withOthers, fresh, own)
 		if annotationsSize(fresh, own) <= annotationsLimit { // what of others does not fit is left out
@@ -429,7 +429,7 @@ func (c *cycle) storeBase(fresh *Body, own *Patch) {
 // storeProgress stores the records that differ from those on the object, and with them the state
 // that the finished handlers have seen.
 func (c *cycle) storeProgress(fresh *Body, own *Patch) {
-	storage := c.reactor.settings.Persistence.ProgressStorage
+	storage := c.served.persistence.ProgressStorage
 	keeps := c.decided.reason != ReasonDelete
 	if keeps {
 		c.noteSeen()
@@ -463,7 +463,7 @@ func (c *cycle) storeRenewed(fresh *Body, own *Patch) {
 	if c.entry.state.handling.pendingFlush == nil {
 		return
 	}
-	storage := c.reactor.settings.Persistence.ProgressStorage
+	storage := c.served.persistence.ProgressStorage
 	for id, record := range c.entry.state.handling.pendingFlush.records {
 		if slices.ContainsFunc(c.progress.all, func(p *progress) bool { return p.handler.id == id }) {
 			continue
@@ -477,7 +477,7 @@ func (c *cycle) storeRenewed(fresh *Body, own *Patch) {
 // storeSeen stores what the finished handlers have seen, or its digest, unless that takes more than half of the space that is left. With the
 // digest, a crash makes the finished handlers run again if the object changes before the others finish; with nothing, they miss that change.
 func (c *cycle) storeSeen(fresh *Body, own *Patch) {
-	storage := c.reactor.settings.Persistence.ProgressStorage
+	storage := c.served.persistence.ProgressStorage
 	storage.Purge(handlingID, fresh, own)
 	patches := []*Patch{own}
 	for _, p := range c.writes.patches {
@@ -593,7 +593,7 @@ func (c *cycle) conflictBackoff() time.Duration {
 
 // wasPatchedRecently reports whether the operator has changed more of the object lately than what it keeps there itself.
 func (c *cycle) wasPatchedRecently() bool {
-	return c.entry.last.changedByUs && c.reactor.clock()-c.entry.last.expectedUntil < flapping.Window-c.reactor.settings.Persistence.ConsistencyTimeout
+	return c.entry.last.changedByUs && c.reactor.clock()-c.entry.last.expectedUntil < flapping.Window-c.served.persistence.ConsistencyTimeout
 }
 
 // detectConflict checks whether what was just changed had been changed back, or was changed because of our own change.
@@ -644,7 +644,7 @@ func (p *Patch) touches(path []string) bool {
 
 // conflictFields returns what of the object does not belong to the framework, and the finalizers.
 func (c *cycle) conflictFields(body *Body) map[string]any {
-	fields := essenceOf(body, []FieldPath{"status"}, &c.reactor.settings.Persistence).Map()
+	fields := essenceOf(body, []FieldPath{"status"}, c.served.persistence).Map()
 	fields["metadata.finalizers"] = body.Get("metadata.finalizers")
 	return fields
 }

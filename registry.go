@@ -273,6 +273,7 @@ type resolved struct {
 	idle            bool        // whether a timer wants to know when the object has changed
 	fields          []FieldPath // that the handlers are about, as part of what is tracked
 	counts          *metrics.Resource
+	persistence     *PersistenceSettings // with storages
 }
 
 // snapshot returns the handlers as they are now.

@@ -183,9 +183,11 @@ type PersistenceSettings struct {
 	// LegacyFinalizers are those that earlier versions of the operator have used, or operators that this one takes the
 	// place of. They are removed from all objects that have them. Defaults to none.
 	LegacyFinalizers []string
-	// ProgressStorage keeps the progress of handlers. Defaults to [SmartProgressStorage].
+	// Storage is where what is stored is kept: [InAnnotations], or [InStatus], which takes one request instead of two in most cases. Defaults to InAnnotations.
+	Storage Storage
+	// ProgressStorage keeps the progress of handlers. Nil means a [SmartProgressStorage] for the Storage, and is the default.
 	ProgressStorage ProgressStorage
-	// DiffBaseStorage keeps the last handled state. Defaults to [AnnotationsDiffBaseStorage].
+	// DiffBaseStorage keeps the last handled state. Nil means a [SmartDiffBaseStorage] for the Storage, and is the default.
 	DiffBaseStorage DiffBaseStorage
 	// IgnoreCopies tells to pass over what is stored on an object if it was stored on another one, whose annotations have
 	// come with a copy, such as from an export or a backup: then the copy is created, as any new object. It takes an annotation more on each
@@ -231,8 +233,6 @@ func NewSettings() *Settings {
 		},
 		Persistence: PersistenceSettings{
 			Finalizer:          "kopf.zalando.org/KopfFinalizerMarker",
-			ProgressStorage:    &SmartProgressStorage{},
-			DiffBaseStorage:    &AnnotationsDiffBaseStorage{},
 			ConsistencyTimeout: 5 * time.Second,
 		},
 	}

@@ -312,8 +312,8 @@ func settings(t *testing.T, c *C) {
 			}
 		}
 		s := kopf.NewSettings().Persistence
-		if reflect.TypeOf(s.ProgressStorage) != reflect.TypeFor[*kopf.SmartProgressStorage]() || reflect.TypeOf(s.DiffBaseStorage) != reflect.TypeFor[*kopf.AnnotationsDiffBaseStorage]() {
-			c.Errorf("the storages are %T and %T", s.ProgressStorage, s.DiffBaseStorage)
+		if s.Storage != kopf.InAnnotations || s.ProgressStorage != nil || s.DiffBaseStorage != nil {
+			c.Errorf("the storage is %v, with %T and %T", s.Storage, s.ProgressStorage, s.DiffBaseStorage)
 		}
 	})
 	c.Run(t, "OP-T13 time-outs of the server are whole seconds", func(c *C) {

@@ -61,6 +61,7 @@ var settingProofs = map[string]string{
 	"Networking.RequestBurst":        "AC-83 what is too much in a second waits",
 	"Persistence.Finalizer":          "OP-1 settings are adjusted by start-up handlers",
 	"Persistence.LegacyFinalizers":   "CH-T34 the finalizers of an older operator are removed",
+	"Persistence.Storage":            "Settings.Persistence.Storage: InStatus takes one request for all that a handling leaves",
 	"Persistence.ProgressStorage":    "CH-147 a storage of the user's own keeps the progress",
 	"Persistence.DiffBaseStorage":    "a large state fits with ignored fields, or in another place",
 	"Persistence.IgnoreCopies":       "copies",

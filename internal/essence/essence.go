@@ -11,10 +11,10 @@ import (
 
 // Comparer compares objects with the states that are stored on them. It has buffers, and so is for one goroutine.
 type Comparer struct {
-	Annotation string     // that the state is stored in; "" if it is in the status
+	Annotation string     // that the state may be stored in; "" if it is in the status
 	Prefixes   []string   // of annotations that are ours
 	Keys       []string   // those of them that an idle object may have
-	Field      []string   // of the status that the state is stored in; nil if it is in an annotation
+	Field      []string   // of the status that the state may be stored in; nil if it is in an annotation
 	Transient  [][]string // fields of the status that an idle object does not have
 
 	now, before, compact []byte
@@ -145,14 +145,19 @@ func (c *Comparer) ownerOf(key []byte) owner {
 // storedIn returns what is stored, in quotes, and whether there is nothing else in the status that is ours.
 func (c *Comparer) storedIn(status, stored []byte) ([]byte, bool) {
 	if c.Field != nil {
-		stored, _ = rawjson.Find(status, c.Field[1:]...)
+		switch inStatus, ok := rawjson.Find(status, c.Field[1:]...); {
+		case ok && stored != nil:
+			return nil, false // one of them is to be removed
+		case ok:
+			stored = inStatus
+		}
 	}
 	if !rawjson.IsQuoted(stored) {
 		return nil, false
 	}
 	if status != nil {
 		for _, field := range c.Transient {
-			if _, ok := rawjson.Find(status, field[1:]...); ok {
+			if left, ok := rawjson.Find(status, field[1:]...); ok && string(left) != "{}" { // which the last record leaves
 				return nil, false
 			}
 		}

@@ -10,7 +10,7 @@ import (
 )
 
 func main() {
-	if os.Getenv("BENCH_WRITES") == "1" { // with the state beside the result, in the status
+	if os.Getenv("BENCH_WRITES") == "1" { // with the state next to the result, in the status
 		kopf.OnStartup(keepInStatus, nil)
 	}
 	kopf.OnCreate("widgets.bench.kopf.dev", handle, nil)
@@ -19,8 +19,7 @@ func main() {
 }
 
 func keepInStatus(ctx context.Context, a *kopf.Activity) error {
-	a.Settings.Persistence.ProgressStorage = &kopf.StatusProgressStorage{}
-	a.Settings.Persistence.DiffBaseStorage = &kopf.StatusDiffBaseStorage{}
+	a.Settings.Persistence.Storage = kopf.InStatus
 	return nil
 }
 
