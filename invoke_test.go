@@ -25,6 +25,7 @@ func linesOf(t *testing.T, register func(*Registry)) string {
 		time.Sleep(2 * time.Second)
 		w.delete(t)
 		time.Sleep(2 * time.Second)
+		synctest.Wait()
 		for line := range strings.Lines(w.logged.String()) {
 			if strings.Contains(line, "'h'") {
 				line, _, _ = strings.Cut(line, " stack=")

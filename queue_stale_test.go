@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -191,19 +192,23 @@ func TestDeletionAfterPause(t *testing.T) {
 // TestTasksServedAgain has an object forgotten and served again while one of its tasks has ended on its own, and another one is still ending.
 func TestTasksServedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex // guards calls
 		calls := make(map[HandlerID]int)
 		w := live(t, false, func(w *life, r *Registry) {
-			add := func(id HandlerID, fn func(ctx context.Context)) {
+			add := func(id HandlerID, fn func(ctx context.Context, call int)) {
 				r.OnDaemon("widgets", func(ctx context.Context, d *Daemon) error {
+					mu.Lock()
 					calls[id]++
-					fn(ctx)
+					call := calls[id]
+					mu.Unlock()
+					fn(ctx, call)
 					return nil
 				}, &DaemonOptions{ID: id})
 			}
-			add("short", func(context.Context) {})
-			add("slow", func(ctx context.Context) {
+			add("short", func(context.Context, int) {})
+			add("slow", func(ctx context.Context, call int) {
 				<-ctx.Done()
-				if calls["slow"] == 1 {
+				if call == 1 {
 					time.Sleep(5 * time.Minute)
 				}
 			})

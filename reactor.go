@@ -221,6 +221,9 @@ func (c *cycle) notePatched(before, after *Body) {
 	}
 	if e.state.end.goneVersion = ""; after.deleting && len(before.Finalizers()) > 0 && len(after.Finalizers()) == 0 { // others end without any, by and by
 		e.state.end.goneVersion = after.version
+		if newerVersion(before.version, after.version) { // API servers answer with the version of a cached state, which can be older than the one that they removed
+			e.state.end.goneVersion = before.version
+		}
 	}
 }
 
@@ -275,8 +278,12 @@ func (c *cycle) reconcile() result {
 	c.writes.patches = append(e.pendingPatches(), c.writes.patches...)
 	c.decided = c.decide()
 	if c.decided.kind == actionConfirm {
-		if _, err := c.sender.get(c.known); errors.Is(err, errGone) {
-			return c.requeue(-1, err) // the event was only late
+		_, err := c.sender.get(c.known)
+		if errors.Is(err, errGone) { // the event was only late
+			return c.requeue(-1, err)
+		}
+		if err != nil && StatusCode(err) != codeForbidden { // where it cannot be known, it is there
+			return c.requeue(0, err)
 		}
 		e.state.end.goneVersion = ""
 		c.decided = c.decide()

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -405,6 +406,41 @@ func delaying(t *testing.T, c *C) {
 			}
 		}
 	})
+	c.Run(t, "CH-204 nor if the answer to the last patch has an older version, and the object cannot be read for a while", func(c *C) {
+		c.OnlyInBubble("versions are made up")
+		for _, changed := range []bool{false, true} { // by another client meanwhile, which the operator does not see in time
+			var l calls
+			r := &kopf.Registry{}
+			r.OnDelete(statusExamples, func(ctx context.Context, ch *kopf.Change) error {
+				l.add("delete")
+				ch.Patch.Set("status.phase", "going")
+				if changed {
+					c.statuses().Patch("a", spec(map[string]any{"x": 1}))
+				}
+				return nil
+			}, named("delete"))
+			op := c.Operator(r, lateBy(2*time.Second))
+			var failing atomic.Bool
+			op.Wire.Fault(func(q *Request) (*http.Response, error) {
+				switch {
+				case q.Method == http.MethodGet && strings.HasSuffix(q.Path, "/a") && failing.Load():
+					return Answer(404, "", "404 page not found"), nil
+				case q.Method == http.MethodPatch && strings.Contains(q.Body, `"op":"remove","path":"/metadata/finalizers`):
+					failing.Store(true)
+					time.AfterFunc(10*time.Second, func() { failing.Store(false) })
+					return c.withVersion(q, "2"), nil
+				}
+				return nil, nil
+			})
+			c.Pass(5 * time.Second) // for the listing to be over
+			c.statuses().Create("a", nil)
+			c.Pass(10 * time.Second)
+			c.statuses().Delete("a")
+			c.Pass(2 * time.Minute)
+			c.expect(&l, "delete")
+			op.Stop()
+		}
+	})
 	c.Run(t, "CH-204 nor do late events of an object that has gone meanwhile", func(c *C) {
 		c.OnlyInBubble("the events are to be late")
 		var l calls
@@ -588,4 +624,31 @@ func throttling(t *testing.T, c *C) {
 		c.handled("a")
 		c.expect(&l, "h create 0")
 	})
+}
+
+// withVersion makes the request of a patch, and answers with another version than the server has.
+func (c *C) withVersion(q *Request, version string) *http.Response {
+	path, _, _ := strings.Cut(q.Path, "?")
+	req, err := http.NewRequestWithContext(c.Context(), http.MethodPatch, c.info.Server+path, strings.NewReader(q.Body))
+	if err != nil {
+		c.Error(err)
+		return Answer(500, "InternalError", "asked for")
+	}
+	req.Header.Set("Content-Type", q.ContentType)
+	resp, err := c.info.HTTPClient.Do(req)
+	if err != nil {
+		c.Error(err)
+		return Answer(500, "InternalError", "asked for")
+	}
+	defer resp.Body.Close()
+	var object map[string]any
+	if err := json.NewDecoder(resp.Body).Decode(&object); err != nil {
+		c.Error(err)
+	}
+	object["metadata"].(map[string]any)["resourceVersion"] = version
+	text, err := json.Marshal(object)
+	if err != nil {
+		c.Error(err)
+	}
+	return document(string(text))
 }
