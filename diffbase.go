@@ -343,10 +343,16 @@ type StatusDiffBaseStorage struct {
 	Field FieldPath
 	// IgnoredFields are not tracked, nor are parents that are empty without them. Defaults to none.
 	IgnoredFields []FieldPath
+
+	key string // that is used instead of the last one of the field; "" for that
 }
 
 func (s *StatusDiffBaseStorage) field() []string {
-	return statusField(s.Field, s.Name, markers.LastHandled)
+	path := statusField(s.Field, s.Name, markers.LastHandled)
+	if s.key != "" {
+		path[len(path)-1] = s.key
+	}
+	return path
 }
 
 // Build implements [DiffBaseStorage].
@@ -390,9 +396,7 @@ func (s *StatusDiffBaseStorage) purge(body *Body, patch *Patch) {
 }
 
 func (s *StatusDiffBaseStorage) withKey(key string) DiffBaseStorage {
-	path := s.field()
-	path[len(path)-1] = key
-	return &StatusDiffBaseStorage{Field: Path(path...)}
+	return &StatusDiffBaseStorage{Name: s.Name, Field: s.Field, key: key}
 }
 
 func (s *StatusDiffBaseStorage) ignored() []FieldPath { return s.IgnoredFields }
@@ -486,6 +490,8 @@ type SmartDiffBaseStorage struct {
 	Field FieldPath
 	// IgnoredFields are those of both.
 	IgnoredFields []FieldPath
+
+	key string // that of the status's storage
 }
 
 func (s *SmartDiffBaseStorage) annotations() *AnnotationsDiffBaseStorage {
@@ -493,7 +499,7 @@ func (s *SmartDiffBaseStorage) annotations() *AnnotationsDiffBaseStorage {
 }
 
 func (s *SmartDiffBaseStorage) status() *StatusDiffBaseStorage {
-	return &StatusDiffBaseStorage{Name: s.Name, Field: s.Field, IgnoredFields: s.IgnoredFields}
+	return &StatusDiffBaseStorage{Name: s.Name, Field: s.Field, IgnoredFields: s.IgnoredFields, key: s.key}
 }
 
 // Build implements [DiffBaseStorage].
@@ -505,7 +511,9 @@ func (s *SmartDiffBaseStorage) Build(body *Body, fields []FieldPath) *Essence {
 
 func (s *SmartDiffBaseStorage) strip(e *Essence, body *Body) {
 	s.annotations().strip(e, body)
-	s.status().strip(e, body)
+	if s.Field != "" || e.object().Index("status") >= 0 {
+		s.status().strip(e, body)
+	}
 }
 
 // Fetch implements [DiffBaseStorage]. An error of one place matters only if the other one has no essence.
@@ -541,8 +549,7 @@ func (s *SmartDiffBaseStorage) purge(body *Body, patch *Patch) {
 }
 
 func (s *SmartDiffBaseStorage) withKey(key string) DiffBaseStorage {
-	field := s.status().withKey(key).(*StatusDiffBaseStorage).Field
-	return &SmartDiffBaseStorage{InStatus: s.InStatus, Prefix: s.Prefix, Key: key, V2Only: true, Field: field}
+	return &SmartDiffBaseStorage{InStatus: s.InStatus, Prefix: s.Prefix, Key: key, V2Only: true, Name: s.Name, Field: s.Field, key: key}
 }
 
 func (s *SmartDiffBaseStorage) ignored() []FieldPath { return s.IgnoredFields }

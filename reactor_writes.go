@@ -386,9 +386,12 @@ func (c *cycle) recorded() []HandlerID {
 	return ids
 }
 
-// leavesRecords reports whether the handling has ended, but records of it are on the object, which a request has stored whose answer was lost. They
-// are removed with the next event.
+// leavesRecords reports whether the handling has ended, but records of it are on the object, which a request has stored whose answer was lost: since
+// the last one that was answered. They are removed with the next event.
 func (c *cycle) leavesRecords() bool {
+	if c.entry.state.retry.errors+c.planned.failures == 0 {
+		return false
+	}
 	known := c.knownBody()
 	return slices.ContainsFunc(c.recorded(), func(id HandlerID) bool {
 		record, _ := c.served.persistence.ProgressStorage.Fetch(id, known) // what is damaged does not count
