@@ -475,12 +475,10 @@ func (m MultiDiffBaseStorage) ignored() []FieldPath {
 	return fields
 }
 
-// SmartDiffBaseStorage is the default: it works as [AnnotationsDiffBaseStorage] or as [StatusDiffBaseStorage], and also reads what the
-// other one has stored. With the next state, that is removed; what is in the status although it shall be in an annotation moves there when the object is seen, so that
+// SmartDiffBaseStorage is the default: it works as [AnnotationsDiffBaseStorage] or as [StatusDiffBaseStorage], as Settings.Persistence.Storage has it, and
+// also reads what the other one has stored. With the next state, that is removed; what is in the status although it shall be in an annotation moves there when the object is seen, so that
 // operators in Python find it. Its zero value is ready to use.
 type SmartDiffBaseStorage struct {
-	// InStatus tells to store essences in the status. Defaults to false, for annotations.
-	InStatus bool
 	// Prefix, Key and V2Only are those of [AnnotationsDiffBaseStorage].
 	Prefix string
 	Key    string
@@ -491,7 +489,8 @@ type SmartDiffBaseStorage struct {
 	// IgnoredFields are those of both.
 	IgnoredFields []FieldPath
 
-	key string // that of the status's storage
+	key      string // that of the status's storage
+	inStatus bool   // whether to store essences in the status
 }
 
 func (s *SmartDiffBaseStorage) annotations() *AnnotationsDiffBaseStorage {
@@ -519,7 +518,7 @@ func (s *SmartDiffBaseStorage) strip(e *Essence, body *Body) {
 // Fetch implements [DiffBaseStorage]. An error of one place matters only if the other one has no essence.
 func (s *SmartDiffBaseStorage) Fetch(body *Body) (*Essence, error) {
 	inAnnotations, damage := s.annotations().Fetch(body)
-	if inAnnotations != nil && !s.InStatus {
+	if inAnnotations != nil && !s.inStatus {
 		return inAnnotations, nil
 	}
 	inStatus, err := s.status().Fetch(body)
@@ -534,7 +533,7 @@ func (s *SmartDiffBaseStorage) Fetch(body *Body) (*Essence, error) {
 
 // Store implements [DiffBaseStorage].
 func (s *SmartDiffBaseStorage) Store(essence *Essence, body *Body, patch *Patch) {
-	if s.InStatus {
+	if s.inStatus {
 		s.status().Store(essence, body, patch)
 		s.annotations().purge(body, patch)
 	} else {
@@ -549,7 +548,7 @@ func (s *SmartDiffBaseStorage) purge(body *Body, patch *Patch) {
 }
 
 func (s *SmartDiffBaseStorage) withKey(key string) DiffBaseStorage {
-	return &SmartDiffBaseStorage{InStatus: s.InStatus, Prefix: s.Prefix, Key: key, V2Only: true, Name: s.Name, Field: s.Field, key: key}
+	return &SmartDiffBaseStorage{inStatus: s.inStatus, Prefix: s.Prefix, Key: key, V2Only: true, Name: s.Name, Field: s.Field, key: key}
 }
 
 func (s *SmartDiffBaseStorage) ignored() []FieldPath { return s.IgnoredFields }
@@ -559,7 +558,7 @@ func (s *SmartDiffBaseStorage) misplaced(body *Body) bool {
 	if _, ok := body.find(s.status().field()...); !ok {
 		return false
 	}
-	if !s.InStatus {
+	if !s.inStatus {
 		return true
 	}
 	return slices.ContainsFunc(s.annotations().keys(body), func(key string) bool {

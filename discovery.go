@@ -202,7 +202,9 @@ func (c *Client) rediscover(ctx context.Context) (found []Resource, broken map[s
 // locateState decides where the state of the resources' objects is kept, and warns of those whose status would not keep it.
 func (o *observer) locateState(ctx context.Context, wanted map[string]*resolved) (warnings []string) {
 	settings, documents := &o.settings.Persistence, make(map[string][]byte)
-	checked := settings.Storage == InStatus && (settings.ProgressStorage == nil || settings.DiffBaseStorage == nil)
+	_, records := settings.smartProgress()
+	_, states := settings.smartDiffBase()
+	checked := settings.Storage == InStatus && (records || states)
 	for _, name := range rawjson.SortedKeys(wanted) {
 		what, keeps := wanted[name], true
 		if r := what.resource; checked && len(what.changes) > 0 {
@@ -218,7 +220,9 @@ func (o *observer) locateState(ctx context.Context, wanted map[string]*resolved)
 
 // recommendStorage tells of the storage that takes fewer requests, if there are kinds that it may be for: those that are defined, with a status that takes a request of its own.
 func (o *observer) recommendStorage() {
-	if p := &o.settings.Persistence; p.Storage != InAnnotations || p.ProgressStorage != nil || p.DiffBaseStorage != nil {
+	_, records := o.settings.Persistence.smartProgress()
+	_, states := o.settings.Persistence.smartDiffBase()
+	if o.settings.Persistence.Storage != InAnnotations || !records || !states {
 		return
 	}
 	var names []string

@@ -408,11 +408,9 @@ func (m MultiProgressStorage) Flush() {
 	}
 }
 
-// SmartProgressStorage is the default: it works as [AnnotationsProgressStorage] or as [StatusProgressStorage], and also reads
-// and removes the records that are in the other place, as old versions of Kopf left them in the status. Its zero value is ready to use.
+// SmartProgressStorage is the default: it works as [AnnotationsProgressStorage] or as [StatusProgressStorage], as Settings.Persistence.Storage has it, and also
+// reads and removes the records that are in the other place, as old versions of Kopf left them in the status. Its zero value is ready to use.
 type SmartProgressStorage struct {
-	// InStatus tells to store records in the status. Defaults to false, for annotations.
-	InStatus bool
 	// Prefix, Verbose, TouchKey and V2Only are those of [AnnotationsProgressStorage].
 	Prefix   string
 	Verbose  bool
@@ -421,6 +419,8 @@ type SmartProgressStorage struct {
 	// Name and Field are those of [StatusProgressStorage].
 	Name  string
 	Field FieldPath
+
+	inStatus bool // whether to store records in the status
 }
 
 func (s *SmartProgressStorage) annotations() *AnnotationsProgressStorage {
@@ -434,7 +434,7 @@ func (s *SmartProgressStorage) status() *StatusProgressStorage {
 // Fetch implements [ProgressStorage]. An error of one place matters only if the other one has no record.
 func (s *SmartProgressStorage) Fetch(id HandlerID, body *Body) (*ProgressRecord, error) {
 	inAnnotations, damage := s.annotations().Fetch(id, body)
-	if inAnnotations != nil && !s.InStatus {
+	if inAnnotations != nil && !s.inStatus {
 		return inAnnotations, nil
 	}
 	inStatus, err := s.status().Fetch(id, body)
@@ -449,7 +449,7 @@ func (s *SmartProgressStorage) Fetch(id HandlerID, body *Body) (*ProgressRecord,
 
 // Store implements [ProgressStorage].
 func (s *SmartProgressStorage) Store(id HandlerID, record *ProgressRecord, body *Body, patch *Patch) {
-	if s.InStatus {
+	if s.inStatus {
 		s.status().Store(id, record, body, patch)
 	} else {
 		s.annotations().Store(id, record, body, patch)
@@ -464,7 +464,7 @@ func (s *SmartProgressStorage) Purge(id HandlerID, body *Body, patch *Patch) {
 
 // Touch implements [ProgressStorage].
 func (s *SmartProgressStorage) Touch(value string, body *Body, patch *Patch) {
-	if s.InStatus {
+	if s.inStatus {
 		s.status().Touch(value, body, patch)
 	} else {
 		s.annotations().Touch(value, body, patch)
@@ -474,7 +474,7 @@ func (s *SmartProgressStorage) Touch(value string, body *Body, patch *Patch) {
 // Clear implements [ProgressStorage].
 func (s *SmartProgressStorage) Clear(essence *Essence) {
 	s.annotations().Clear(essence)
-	if s.InStatus {
+	if s.inStatus {
 		s.status().Clear(essence)
 	} else {
 		s.status().clearRecords(essence)
@@ -513,16 +513,35 @@ func markPrefix(prefix string, body *Body, patch *Patch) {
 // maxPrefixLength is the length up to which every key is valid, as Kubernetes allows prefixes of 253 characters with the name.
 const maxPrefixLength = 253 - markers.MaxNameLength - 1
 
-// resolve returns the settings with the storages that are not set: those of the Storage, or in annotations for a kind whose status does not keep them.
+// resolve returns the settings for a kind: with smart storages where there are none, which use annotations for a kind whose status does not keep
+// what they store.
 func (p *PersistenceSettings) resolve(statusKept bool) *PersistenceSettings {
 	resolved, inStatus := *p, p.Storage == InStatus && statusKept
-	if p.ProgressStorage == nil {
-		resolved.ProgressStorage = &SmartProgressStorage{InStatus: inStatus}
+	if s, ok := p.smartProgress(); ok {
+		s.inStatus = inStatus
+		resolved.ProgressStorage = &s
 	}
-	if p.DiffBaseStorage == nil {
-		resolved.DiffBaseStorage = &SmartDiffBaseStorage{InStatus: inStatus}
+	if s, ok := p.smartDiffBase(); ok {
+		s.inStatus = inStatus
+		resolved.DiffBaseStorage = &s
 	}
 	return &resolved
+}
+
+// smartProgress returns the storage of records if it is one for both places.
+func (p *PersistenceSettings) smartProgress() (s SmartProgressStorage, ok bool) {
+	if own, ok := p.ProgressStorage.(*SmartProgressStorage); ok {
+		return *own, true
+	}
+	return s, p.ProgressStorage == nil
+}
+
+// smartDiffBase returns the storage of states if it is one for both places.
+func (p *PersistenceSettings) smartDiffBase() (s SmartDiffBaseStorage, ok bool) {
+	if own, ok := p.DiffBaseStorage.(*SmartDiffBaseStorage); ok {
+		return *own, true
+	}
+	return s, p.DiffBaseStorage == nil
 }
 
 // misplaced reports whether what is stored on an object is to be stored anew in another place, though it has not changed.

@@ -176,7 +176,7 @@ func (p *prefilter) base(storage DiffBaseStorage) bool {
 		p.stored.Transient = append(p.stored.Transient, s.withKey(formerKey).(*StatusDiffBaseStorage).field())
 		return p.stored.Field[0] == "status" && len(p.stored.Field) > 1 && len(s.IgnoredFields) == 0
 	case *SmartDiffBaseStorage:
-		if s.InStatus {
+		if s.inStatus {
 			return p.base(s.annotations()) && p.base(s.status())
 		}
 		p.stored.Transient = append(p.stored.Transient, s.status().field()) // which is to move

@@ -185,9 +185,9 @@ type PersistenceSettings struct {
 	LegacyFinalizers []string
 	// Storage is where what is stored is kept: [InAnnotations], or [InStatus], which takes one request instead of two in most cases. Defaults to InAnnotations.
 	Storage Storage
-	// ProgressStorage keeps the progress of handlers. Nil means a [SmartProgressStorage] for the Storage, and is the default.
+	// ProgressStorage keeps the progress of handlers. Defaults to [SmartProgressStorage]; the Storage means nothing to others.
 	ProgressStorage ProgressStorage
-	// DiffBaseStorage keeps the last handled state. Nil means a [SmartDiffBaseStorage] for the Storage, and is the default.
+	// DiffBaseStorage keeps the last handled state. Defaults to [SmartDiffBaseStorage]; the Storage means nothing to others.
 	DiffBaseStorage DiffBaseStorage
 	// IgnoreCopies tells to pass over what is stored on an object if it was stored on another one, whose annotations have
 	// come with a copy, such as from an export or a backup: then the copy is created, as any new object. It takes an annotation more on each
@@ -233,6 +233,8 @@ func NewSettings() *Settings {
 		},
 		Persistence: PersistenceSettings{
 			Finalizer:          "kopf.zalando.org/KopfFinalizerMarker",
+			ProgressStorage:    &SmartProgressStorage{},
+			DiffBaseStorage:    &SmartDiffBaseStorage{},
 			ConsistencyTimeout: 5 * time.Second,
 		},
 	}

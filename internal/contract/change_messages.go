@@ -209,11 +209,11 @@ func logging(t *testing.T, c *C) {
 			delays[i] *= time.Second
 		}
 		want := map[string]any{
-			"finalizer": finalizer, "storage": kopf.InAnnotations, "progress": nil, "diffbase": nil, "consistency": 5 * time.Second,
+			"finalizer": finalizer, "storage": kopf.InAnnotations, "progress": "*kopf.SmartProgressStorage", "diffbase": "*kopf.SmartDiffBaseStorage", "consistency": 5 * time.Second,
 			"backoff": time.Minute, "workers": 0, "exit": 2 * time.Second, "delays": delays, "scanning.disabled": false, "posting.loggers": false,
 		}
 		got := map[string]any{
-			"finalizer": s.Persistence.Finalizer, "storage": s.Persistence.Storage, "progress": any(s.Persistence.ProgressStorage), "diffbase": any(s.Persistence.DiffBaseStorage),
+			"finalizer": s.Persistence.Finalizer, "storage": s.Persistence.Storage, "progress": fmt.Sprintf("%T", s.Persistence.ProgressStorage), "diffbase": fmt.Sprintf("%T", s.Persistence.DiffBaseStorage),
 			"consistency": s.Persistence.ConsistencyTimeout, "backoff": s.Execution.DefaultBackoff, "workers": s.Queueing.WorkerLimit,
 			"exit": s.Queueing.ExitTimeout, "delays": s.Queueing.ErrorDelays, "scanning.disabled": s.Scanning.Disabled, "posting.loggers": s.Posting.Loggers,
 		}

@@ -312,7 +312,7 @@ func settings(t *testing.T, c *C) {
 			}
 		}
 		s := kopf.NewSettings().Persistence
-		if s.Storage != kopf.InAnnotations || s.ProgressStorage != nil || s.DiffBaseStorage != nil {
+		if s.Storage != kopf.InAnnotations || reflect.TypeOf(s.ProgressStorage) != reflect.TypeFor[*kopf.SmartProgressStorage]() || reflect.TypeOf(s.DiffBaseStorage) != reflect.TypeFor[*kopf.SmartDiffBaseStorage]() {
 			c.Errorf("the storage is %v, with %T and %T", s.Storage, s.ProgressStorage, s.DiffBaseStorage)
 		}
 	})
