@@ -517,16 +517,21 @@ func (s *SmartDiffBaseStorage) strip(e *Essence, body *Body) {
 
 // Fetch implements [DiffBaseStorage]. An error of one place matters only if the other one has no essence.
 func (s *SmartDiffBaseStorage) Fetch(body *Body) (*Essence, error) {
-	inAnnotations, damage := s.annotations().Fetch(body)
-	if inAnnotations != nil && !s.inStatus {
-		return inAnnotations, nil
+	var damage error
+	if s.inStatus {
+		essence, err := s.status().Fetch(body)
+		if essence != nil {
+			return essence, nil
+		}
+		damage = err
 	}
-	inStatus, err := s.status().Fetch(body)
-	switch {
-	case inStatus != nil:
-		return inStatus, nil
-	case inAnnotations != nil:
-		return inAnnotations, nil
+	essence, err := s.annotations().Fetch(body)
+	if essence == nil && !s.inStatus {
+		damage = err
+		essence, err = s.status().Fetch(body)
+	}
+	if essence != nil {
+		return essence, nil
 	}
 	return nil, errors.Join(damage, err)
 }

@@ -433,16 +433,21 @@ func (s *SmartProgressStorage) status() *StatusProgressStorage {
 
 // Fetch implements [ProgressStorage]. An error of one place matters only if the other one has no record.
 func (s *SmartProgressStorage) Fetch(id HandlerID, body *Body) (*ProgressRecord, error) {
-	inAnnotations, damage := s.annotations().Fetch(id, body)
-	if inAnnotations != nil && !s.inStatus {
-		return inAnnotations, nil
+	var damage error
+	if s.inStatus {
+		record, err := s.status().Fetch(id, body)
+		if record != nil {
+			return record, nil
+		}
+		damage = err
 	}
-	inStatus, err := s.status().Fetch(id, body)
-	switch {
-	case inStatus != nil:
-		return inStatus, nil
-	case inAnnotations != nil:
-		return inAnnotations, nil
+	record, err := s.annotations().Fetch(id, body)
+	if record == nil && !s.inStatus {
+		damage = err
+		record, err = s.status().Fetch(id, body)
+	}
+	if record != nil {
+		return record, nil
 	}
 	return nil, errors.Join(damage, err)
 }
