@@ -21,6 +21,7 @@ import (
 	"github.com/kopf-go/kopf/internal/embedded"
 	"github.com/kopf-go/kopf/internal/exitguard"
 	"github.com/kopf-go/kopf/internal/hostid"
+	"github.com/kopf-go/kopf/internal/manifest"
 	"github.com/kopf-go/kopf/internal/namespaces"
 	"github.com/kopf-go/kopf/internal/peerrecord"
 )
@@ -473,14 +474,14 @@ func (p *peeringCommand) namespaces(ctx context.Context) ([]string, error) {
 
 // embed starts the embedded server, loads the manifests, runs the operator on it, and takes all away again.
 func (c *command) embed(ctx context.Context, o *runOptions, op *Operator) (err error) {
-	manifests, err := readManifests(o.apply)
+	manifests, err := manifest.ReadFiles(o.apply) // before anything is started for them
 	if err != nil {
 		return err
 	}
 	server := NewAPIServer(nil)
 	for _, m := range manifests {
-		if err := server.Apply(m.data); err != nil {
-			return fmt.Errorf("%s: %w", m.path, err)
+		if err := server.Apply(m.Data); err != nil {
+			return fmt.Errorf("%s: %w", m.Path, err)
 		}
 	}
 	served, err := server.Listen(cmp.Or(o.listen, "127.0.0.1:0"))
@@ -500,25 +501,6 @@ func (c *command) embed(ctx context.Context, o *runOptions, op *Operator) (err e
 	fmt.Fprintf(c.stdout, "export KUBECONFIG=%s\n", path)
 	op.Connection = server.ConnectionInfo()
 	return op.Run(ctx)
-}
-
-// readManifests reads the files before anything is started for them.
-func readManifests(paths []string) ([]manifestFile, error) {
-	var all []manifestFile
-	for _, path := range paths {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, manifestFile{path, data})
-	}
-	return all, nil
-}
-
-// manifestFile is a file to be loaded into the embedded server.
-type manifestFile struct {
-	path string
-	data []byte
 }
 
 // embeddedKubeconfig is where the embedded server's kubeconfig is written. The name is always the same, so that documentation can

@@ -641,19 +641,10 @@ const annotationsLimit = 256 << 10
 func annotationsSize(body *Body, patches ...*Patch) int {
 	all := body.Annotations()
 	for _, patch := range patches {
-		changed, _ := rawjson.Lookup(any(patch.merge), "metadata", "annotations")
-		for key, value := range rawjson.AsMap(changed) {
-			text, _ := value.(string) // it is removed if it is none
-			if all[key] = text; value == nil {
-				delete(all, key)
-			}
-		}
+		changes, _ := rawjson.Lookup(any(patch.merge), "metadata", "annotations")
+		markers.MergeAnnotations(all, rawjson.AsMap(changes))
 	}
-	size := 0
-	for key, value := range all {
-		size += len(key) + len(value)
-	}
-	return size
+	return markers.Size(all)
 }
 
 // tracking says which fields of an object are tracked in addition to those that always are, and which are not. It is

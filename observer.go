@@ -375,7 +375,6 @@ func (o *observer) newReactor(what *resolved) *reactor {
 	r.queue.pauser, r.queue.barrier, r.queue.joinsBarrier = o.pauser, o.barrier, len(what.indices) > 0
 	if o.registry.has(func(h *handler) bool { return h.task != nil }) {
 		r.daemons = &daemons{environment: &o.environment, owner: r, functions: context.WithoutCancel(o.handlers), requests: o.requests}
-
 	}
 	return r
 }

@@ -166,11 +166,8 @@ const (
 
 // String returns the name of the constant.
 func (s Storage) String() string {
-	switch s {
-	case InAnnotations:
-		return "InAnnotations"
-	case InStatus:
-		return "InStatus"
+	if names := []string{"InAnnotations", "InStatus"}; s >= 0 && int(s) < len(names) {
+		return names[s]
 	}
 	return fmt.Sprintf("Storage(%d)", int(s))
 }
