@@ -517,23 +517,10 @@ func (s *SmartDiffBaseStorage) strip(e *Essence, body *Body) {
 
 // Fetch implements [DiffBaseStorage]. An error of one place matters only if the other one has no essence.
 func (s *SmartDiffBaseStorage) Fetch(body *Body) (*Essence, error) {
-	var damage error
 	if s.inStatus {
-		essence, err := s.status().Fetch(body)
-		if essence != nil {
-			return essence, nil
-		}
-		damage = err
+		return MultiDiffBaseStorage{s.status(), s.annotations()}.Fetch(body)
 	}
-	essence, err := s.annotations().Fetch(body)
-	if essence == nil && !s.inStatus {
-		damage = err
-		essence, err = s.status().Fetch(body)
-	}
-	if essence != nil {
-		return essence, nil
-	}
-	return nil, errors.Join(damage, err)
+	return MultiDiffBaseStorage{s.annotations(), s.status()}.Fetch(body)
 }
 
 // Store implements [DiffBaseStorage].

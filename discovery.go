@@ -199,23 +199,29 @@ func (c *Client) rediscover(ctx context.Context) (found []Resource, broken map[s
 	return found, broken, nil
 }
 
-// locateState decides where the state of the resources' objects is kept, and warns of those whose status would not keep it.
-func (o *observer) locateState(ctx context.Context, wanted map[string]*resolved) (warnings []string) {
+// locateState decides where the state of the resources' objects is kept, and warns of those whose status would not keep it. It reports whether a
+// schema is not published yet, which follows a definition with some delay.
+func (o *observer) locateState(ctx context.Context, wanted map[string]*resolved) (warnings []string, unpublished bool) {
 	settings, documents := &o.settings.Persistence, make(map[string][]byte)
 	_, records := settings.smartProgress()
 	_, states := settings.smartDiffBase()
 	checked := settings.Storage == InStatus && (records || states)
 	for _, name := range rawjson.SortedKeys(wanted) {
 		what, keeps := wanted[name], true
-		if r := what.resource; checked && len(what.changes) > 0 {
-			if keeps = strings.Contains(r.Group, ".") && o.keepsState(ctx, r, documents); !keeps && strings.Contains(r.Group, ".") {
+		if r := what.resource; checked && !strings.Contains(r.Group, ".") {
+			keeps = false // Kubernetes' own kinds
+		} else if checked && len(what.changes) > 0 {
+			known := true
+			if keeps, known = o.keepsState(ctx, r, documents); !known {
+				unpublished = true
+			} else if !keeps {
 				warnings = append(warnings, fmt.Sprintf("The status of %s does not keep the field %q, so the state of its objects is kept in annotations, by a request of its own. "+
 					"If its definition is yours, add to the properties of its status: %[2]s: {type: object, x-kubernetes-preserve-unknown-fields: true}", name, defaultName))
 			}
 		}
 		what.persistence = settings.resolve(keeps)
 	}
-	return warnings
+	return warnings, unpublished
 }
 
 // recommendStorage tells of the storage that takes fewer requests, if there are kinds that it may be for: those that are defined, with a status that takes a request of its own.
@@ -238,8 +244,9 @@ func (o *observer) recommendStorage() {
 	}
 }
 
-// keepsState reports whether the schema of a kind keeps what is stored in the status, as far as the API server tells. The documents are those that were read, by their paths.
-func (o *observer) keepsState(ctx context.Context, r Resource, documents map[string][]byte) bool {
+// keepsState reports whether the schema of a kind keeps what is stored in the status, as far as that is known: not if it is not published. The documents
+// are those that were read, by their paths.
+func (o *observer) keepsState(ctx context.Context, r Resource, documents map[string][]byte) (keeps, known bool) {
 	path := kindschema.Path(url.PathEscape(r.Group), r.Version)
 	if _, ok := documents[path]; !ok {
 		ctx, cancel := context.WithTimeoutCause(ctx, groupTimeout, fmt.Errorf("no answer in %s", groupTimeout))
@@ -248,13 +255,14 @@ func (o *observer) keepsState(ctx context.Context, r Resource, documents map[str
 			documents[path], err = io.ReadAll(&apirequest.Bounded{Answer: answer, Left: rawjson.MaxObject})
 			return err
 		}})
-		if err != nil {
+		if StatusCode(err) == http.StatusForbidden {
 			o.log.Debug("The schemas cannot be read: it is assumed that the status keeps the state.", "resource", r.Name(), "error", err)
-			documents[path] = nil
+			return true, true
+		} else if err != nil {
+			documents[path] = nil // it is asked for again soon
 		}
 	}
-	keeps, found := kindschema.Keeps(documents[path], r.Group, r.Version, r.Kind, "status", defaultName)
-	return keeps || !found
+	return kindschema.Keeps(documents[path], r.Group, r.Version, r.Kind, "status", defaultName)
 }
 
 // discoverer is what finds the resources.

@@ -311,7 +311,7 @@ func (r *run) serve(ctx context.Context) error {
 		return errors.New("Settings.Peering.Clusterwide is false: an operator of the whole cluster has no namespaces for peering objects")
 	}
 	if s := r.Settings.Persistence.Storage; s != InAnnotations && s != InStatus {
-		return fmt.Errorf("Settings.Persistence.Storage is %v: InAnnotations or InStatus is expected", s)
+		return fmt.Errorf("Settings.Persistence.Storage is %d: InAnnotations or InStatus is expected", int(s))
 	}
 	if err := r.connect(); err != nil {
 		return err

@@ -70,6 +70,7 @@ type servedScope struct {
 	discovered         []Resource
 	wanted             map[string]*resolved // what of that the handlers are for, by name
 	unresolved         []string             // what they are for and is not there
+	unpublished        bool                 // whether the schema of a kind was not there yet at the last discovery
 	resources          map[string]*servedResource
 	existing           map[string]bool // the namespaces that are served
 	warned             map[string]bool
@@ -121,8 +122,8 @@ func (o *observer) observe(ctx context.Context, ready func()) error {
 	reads := 0
 	o.updateAdmission()
 	o.reconcile(ctx)
-	if len(o.unresolved) > 0 { // which are this goroutine's to change
-		reads = rediscoverReads // a definition can be so new that discovery does not have it yet
+	if len(o.unresolved) > 0 || o.unpublished { // which are this goroutine's to change
+		reads = rediscoverReads // a definition can be so new that discovery, or the schemas, do not have it yet
 	}
 	ready()
 	for attempt := 0; ; attempt++ {
@@ -183,7 +184,7 @@ func (o *observer) discover(ctx context.Context) (broken bool, err error) {
 		}
 	}
 	wanted, unresolved := o.registry.resolve(found) // without the lock, because it calls functions of users
-	unresolved = append(unresolved, o.locateState(ctx, wanted)...)
+	warnings, unpublished := o.locateState(ctx, wanted)
 	for name, what := range wanted {
 		what.counts = o.meter.Resource(name)
 	}
@@ -192,7 +193,7 @@ func (o *observer) discover(ctx context.Context) (broken bool, err error) {
 	for group, err := range failed {
 		o.warn(fmt.Sprintf("The API group %q cannot be read now; its resources are left as they were.", group), "error", err)
 	}
-	o.discovered, o.wanted, o.unresolved = found, wanted, unresolved
+	o.discovered, o.wanted, o.unresolved, o.unpublished = found, wanted, append(unresolved, warnings...), unpublished
 	return len(failed) > 0, nil
 }
 

@@ -164,12 +164,9 @@ const (
 	InStatus
 )
 
-// String returns the name of the constant.
+// String returns the name of the constant; "" for any other value.
 func (s Storage) String() string {
-	if names := []string{"InAnnotations", "InStatus"}; s >= 0 && int(s) < len(names) {
-		return names[s]
-	}
-	return fmt.Sprintf("Storage(%d)", int(s))
+	return map[Storage]string{InAnnotations: "InAnnotations", InStatus: "InStatus"}[s]
 }
 
 // ProgressStorage keeps the progress of handlers between their attempts. What is to be written goes into the patch that

@@ -143,6 +143,7 @@ var _ = Suite("change_storage", func(t *testing.T, c *C) {
 		op := c.Operator(r, inStatus)
 		kind.Create("a", nil)
 		c.WaitFor("the state", func() bool { return kind.Get("a").Annotations()[diffBase] != "" })
+		c.WaitFor("the warning", func() bool { return len(warned(op, "does not keep the field")) > 0 })
 		lines := warned(op, "does not keep the field")
 		if len(lines) != 1 || !strings.Contains(lines[0].Message, "add to the properties of its status: kopf: {type: object, x-kubernetes-preserve-unknown-fields: true}") {
 			c.Errorf("got the warnings %v", lines)
@@ -150,7 +151,24 @@ var _ = Suite("change_storage", func(t *testing.T, c *C) {
 		c.Pass(time.Minute)
 		c.expect(&l, "create create 0")
 	})
-	c.Run(t, "InStatus believes in the status where the schemas cannot be read", func(c *C) {
+	c.Run(t, "InStatus waits for schemas that are not published yet, with the state in annotations", func(c *C) {
+		c.OnlyInBubble("the schemas are to be late")
+		began := time.Now()
+		c.Operator(withResults(&calls{}), inStatus, wired(func(req *Request) (*http.Response, error) {
+			if strings.HasPrefix(req.Path, "/openapi/") && time.Since(began) < 3*time.Second {
+				return Answer(404, "NotFound", "asked for"), nil
+			}
+			return nil, nil
+		}))
+		c.statuses().Create("a", sized(1))
+		c.kept("a", inAnnotations)
+		c.Pass(10 * time.Second)
+		c.statuses().Create("b", sized(1))
+		c.kept("b", inStatus)
+		c.statuses().Patch("a", sized(2))
+		c.kept("a", inStatus)
+	})
+	c.Run(t, "InStatus believes in the status where the schemas must not be read", func(c *C) {
 		c.Operator(withResults(&calls{}), inStatus, wired(func(req *Request) (*http.Response, error) {
 			if strings.HasPrefix(req.Path, "/openapi/") {
 				return Answer(403, "Forbidden", "asked for"), nil
@@ -163,7 +181,7 @@ var _ = Suite("change_storage", func(t *testing.T, c *C) {
 	c.Run(t, "a storage that there is not is refused at the start", func(c *C) {
 		op := &kopf.Operator{Registry: withResults(&calls{}), Settings: kopf.NewSettings(), Connection: c.ConnectionInfo(), Namespaces: []string{c.Namespace}}
 		op.Settings.Persistence.Storage = 7
-		if err := op.Run(c.Context()); err == nil || !strings.Contains(err.Error(), "Settings.Persistence.Storage is Storage(7): InAnnotations or InStatus is expected") {
+		if err := op.Run(c.Context()); err == nil || !strings.Contains(err.Error(), "Settings.Persistence.Storage is 7: InAnnotations or InStatus is expected") {
 			c.Errorf("got the error %v", err)
 		}
 	})
