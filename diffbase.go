@@ -517,10 +517,17 @@ func (s *SmartDiffBaseStorage) strip(e *Essence, body *Body) {
 
 // Fetch implements [DiffBaseStorage]. An error of one place matters only if the other one has no essence.
 func (s *SmartDiffBaseStorage) Fetch(body *Body) (*Essence, error) {
-	if s.inStatus {
-		return MultiDiffBaseStorage{s.status(), s.annotations()}.Fetch(body)
+	inAnnotations, damage := s.annotations().Fetch(body)
+	if inAnnotations != nil && !s.inStatus {
+		return inAnnotations, nil
 	}
-	return MultiDiffBaseStorage{s.annotations(), s.status()}.Fetch(body)
+	inStatus, err := s.status().Fetch(body)
+	if inStatus != nil {
+		return inStatus, nil
+	} else if inAnnotations != nil {
+		return inAnnotations, nil
+	}
+	return nil, errors.Join(damage, err)
 }
 
 // Store implements [DiffBaseStorage].
