@@ -100,9 +100,10 @@ func TestMemosAreLetGo(t *testing.T) {
 	client, handled, stop := startComing(t, &all)
 	defer stop()
 	comeAndGo(t, client, handled, objects)
-	// The last object's worker may still be there; all others have nothing that holds them.
+	// The last object's worker may still be there, and Go holds timers that were stopped until they are a quarter of all; all others have nothing that holds them.
+	const few = 10
 	for begun := time.Now(); time.Since(begun) < 10*time.Second; {
-		if runtime.GC(); all.freed.Load() >= objects-1 {
+		if runtime.GC(); all.freed.Load() >= objects-few {
 			return
 		}
 	}
