@@ -210,6 +210,26 @@ func mistakenRefusals(t *testing.T, c *C) {
 			c.Error("ten minutes later, what the timer has set is not there")
 		}
 	})
+	c.Run(t, "CH-187 the patch of an object that has a namesake by now is dropped, and is not taken for a bad one", func(c *C) {
+		var l calls
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error {
+			l.add("create")
+			if l.count("create") == 1 { // one that the operator does not see before its patch
+				c.Delete("a")
+				c.Create("a", nil)
+			}
+			return nil
+		}, named("create"))
+		op := c.Operator(r)
+		c.Create("a", nil)
+		c.handled("a")
+		c.expect(&l, "create", "create")
+		op.waitLogged(c, "The object is gone; what was to be changed in it is dropped.")
+		if got := warned(op, ""); len(got) > 0 {
+			c.Errorf("it warns of %v", got)
+		}
+	})
 	c.Run(t, "DF-36 a namesake is not taken for the object that is asked for", func(c *C) {
 		c.OnlyInBubble("the stream is held up")
 		var l calls
