@@ -476,7 +476,7 @@ func (m MultiDiffBaseStorage) ignored() []FieldPath {
 }
 
 // SmartDiffBaseStorage is the default: it works as [AnnotationsDiffBaseStorage] or as [StatusDiffBaseStorage], as Settings.Persistence.Storage has it, and
-// also reads what the other one has stored. With the next state, that is removed; what is in the status although it shall be in an annotation moves there when the object is seen, so that
+// also reads what the other one has stored. With the next state, that is removed; what is in the status although annotations are to have it moves there when the object is seen, so that
 // operators in Python find it. Its zero value is ready to use.
 type SmartDiffBaseStorage struct {
 	// Prefix, Key and V2Only are those of [AnnotationsDiffBaseStorage].

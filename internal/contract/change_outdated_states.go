@@ -200,7 +200,7 @@ func (l *lateStreams) RoundTrip(req *http.Request) (*http.Response, error) {
 			if await.Sleep(req.Context(), time.Until(line.came.Add(l.lag))) != nil {
 				break
 			}
-			_, _ = w.Write(line.text) // which fails when nobody reads it any more
+			_, _ = w.Write(line.text) // which fails when the reader has gone
 		}
 		_ = w.Close() // it never fails
 		_ = body.Close()
