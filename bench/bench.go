@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 )
 
 // bench has jobs done, and prints and collects what they show.
@@ -12,7 +13,8 @@ type bench struct {
 	dir       string // with the programs
 	rounds    int
 	operators []variant
-	idle      map[string]int64 // the settled memory of idle operators, by their name
+	idle      map[string]int64         // the settled memory of idle operators, by their name
+	restarted map[string]time.Duration // CPU times of restarts, by the operator's name and the number of objects
 	findings  []finding
 }
 
@@ -69,9 +71,16 @@ func (b *bench) rounded(ctx context.Context, p place, jobs []job) ([][]result, e
 	return medians, nil
 }
 
-// complete computes what takes two jobs to know: the memory of an object.
+// complete computes what takes two jobs to know: the memory of an object, and what another order of keys costs.
 func (b *bench) complete(j job, medians []result) {
 	for k, v := range b.operators {
+		restarted := fmt.Sprint(v.name, ", ", j.count)
+		if j.kind == restarting && !j.reordered {
+			b.restarted[restarted] = medians[k].cpu
+		}
+		if ordinary := b.restarted[restarted]; j.reordered && ordinary > 0 {
+			medians[k].reordered = float64(medians[k].cpu) / float64(ordinary)
+		}
 		if j.kind == resting {
 			b.idle[v.name] = medians[k].settled
 		}

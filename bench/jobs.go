@@ -12,11 +12,24 @@ import (
 type result struct {
 	wall      time.Duration
 	cpu       time.Duration
-	settled   int64 // bytes
+	server    time.Duration // CPU time of kube-apiserver and etcd
+	etcd      time.Duration // of etcd alone
+	settled   int64         // bytes
 	peak      int64
-	p50, p99  time.Duration
+	p50, p99  time.Duration // until the results are there
+	recorded  tail          // until all is written, with the record of what was handled
 	requests  map[string]int
-	perObject int64 // bytes of memory, beyond those of an idle operator
+	perObject int64   // bytes of memory, beyond those of an idle operator
+	reordered float64 // CPU beside that of a restart whose stored state is as the operator writes it
+}
+
+// tail is how long half of the objects, and 99 % of them, take at most.
+type tail struct{ p50, p99 time.Duration }
+
+// tailOf sorts the durations.
+func tailOf(took []time.Duration) tail {
+	slices.Sort(took)
+	return tail{took[len(took)/2], took[len(took)*99/100]}
 }
 
 // kind is what a job shows, and so what is aimed at in it.
@@ -28,6 +41,7 @@ const (
 	restarting
 	answering
 	ignoring
+	storming
 	resting
 )
 
@@ -38,6 +52,8 @@ type job struct {
 	unit    int  // the number of objects or changes that the costs are divided by
 	count   int  // of widgets that are there before the operator
 	handled bool // which were handled by the same operator before
+	// reordered is set if the state that was stored with them is written differently: other programs keep neither the order of keys nor the spacing.
+	reordered bool
 	// do lives through the job with an operator that has just been started. A negative CPU time is what is not to be counted.
 	do func(ctx context.Context, s server, o *operator) (result, error)
 }
@@ -50,10 +66,15 @@ type server interface {
 	Add(ctx context.Context) error
 	// Change changes the status of the widgets from one number on, as somebody else would.
 	Change(ctx context.Context, from, count int) error
-	// OnHandled has a function called with how long it took to handle each widget that is added from now on.
-	OnHandled(f func(took time.Duration))
-	// Handled returns how many widgets are handled.
+	// Resize adds one to the size that is wanted of so many widgets from one number on. They are handled when the status has it.
+	Resize(ctx context.Context, from, count int) error
+	// OnHandled has a function called with how long it took to answer each widget in its status, and to write all of it, for those that are
+	// added or resized from now on.
+	OnHandled(f func(answered, recorded time.Duration))
+	// Handled returns how many widgets are handled, with all that is written for them.
 	Handled() (int, error)
+	// CPU returns the time that etcd has spent on processors, and that of the whole server; zero if the server is part of the bench.
+	CPU() (etcd, all time.Duration)
 	// Watched returns when the first watch of the operator began, and how long the server took for its answers until then.
 	Watched(ctx context.Context) (time.Time, time.Duration, error)
 	// Requests returns what an operator that has ended has asked of widgets, by the verb.
@@ -64,18 +85,19 @@ type server interface {
 
 // place is where jobs are done. Its servers are used one after the other.
 type place interface {
-	open(ctx context.Context, v variant, dir string, count int, handled bool) (server, error)
+	open(ctx context.Context, v variant, dir string, j job) (server, error)
 	name() string
 	close()
 }
 
 // run has the job done once.
 func (j job) run(ctx context.Context, p place, v variant, dir string) (result, error) {
-	s, err := p.open(ctx, v, dir, j.count, j.handled)
+	s, err := p.open(ctx, v, dir, j)
 	if err != nil {
 		return result{}, err
 	}
 	defer s.Close()
+	etcd, server := s.CPU()
 	o, err := v.start(dir, s.Kubeconfig())
 	if err != nil {
 		return result{}, err
@@ -90,11 +112,13 @@ func (j job) run(ctx context.Context, p place, v variant, dir string) (result, e
 	}
 	r.cpu += o.cpu()
 	r.settled, r.peak = o.memory()
+	etcdNow, serverNow := s.CPU()
+	r.etcd, r.server = etcdNow-etcd, serverNow-server
 	if err := o.stop(); err != nil {
 		return r, err
 	}
 	r.requests, err = s.Requests(ctx)
-	if n := r.requests["patch"]; err == nil && n > 0 && j.handled {
+	if n := r.requests["patch"]; err == nil && n > 0 && j.handled && j.kind != storming {
 		err = fmt.Errorf("%d patches were sent, although all objects were handled", n)
 	}
 	return r, err
@@ -141,7 +165,7 @@ func waitForWatch(ctx context.Context, s server, o *operator) error {
 
 // backlog has many new objects handled.
 func backlog(count int) job {
-	return job{handling, fmt.Sprintf("backlog of %d", count), count, count, false, func(ctx context.Context, s server, o *operator) (result, error) {
+	return job{kind: handling, name: fmt.Sprintf("backlog of %d", count), unit: count, count: count, do: func(ctx context.Context, s server, o *operator) (result, error) {
 		if err := waitForHandled(ctx, s, o, count); err != nil {
 			return result{}, err
 		}
@@ -151,14 +175,22 @@ func backlog(count int) job {
 
 // restart starts an operator over objects that it has handled before.
 func restart(count int) job {
-	return job{restarting, fmt.Sprintf("restart over %d", count), count, count, true, func(ctx context.Context, s server, o *operator) (result, error) {
-		return result{}, nil
-	}}
+	return job{kind: restarting, name: fmt.Sprintf("restart over %d", count), unit: count, count: count, handled: true, do: nothing}
 }
+
+// restartReordered is a restart over objects whose stored state has another order of keys, and spaces.
+func restartReordered(count int) job {
+	j := restart(count)
+	j.name, j.reordered = j.name+", keys in another order", true
+	return j
+}
+
+// nothing is done but to start.
+func nothing(context.Context, server, *operator) (result, error) { return result{}, nil }
 
 // ignored changes the status of handled objects as fast as the server can, at most 10,000 times a second.
 func ignored(count int) job {
-	return job{ignoring, fmt.Sprintf("%d changes to ignore", count), count, 1000, true, func(ctx context.Context, s server, o *operator) (result, error) {
+	return job{kind: ignoring, name: fmt.Sprintf("%d changes to ignore", count), unit: count, count: 1000, handled: true, do: func(ctx context.Context, s server, o *operator) (result, error) {
 		if err := o.settle(ctx); err != nil {
 			return result{}, err
 		}
@@ -178,45 +210,96 @@ func ignored(count int) job {
 // changing changes the status of handled objects at a rate, and measures for how long.
 func changing(perSecond int, over time.Duration) job {
 	count := int(over.Seconds() * float64(perSecond))
-	return job{other, fmt.Sprintf("%d changes a second to ignore", perSecond), count, 1000, true, func(ctx context.Context, s server, o *operator) (result, error) {
+	return job{kind: other, name: fmt.Sprintf("%d changes a second to ignore", perSecond), unit: count, count: 1000, handled: true, do: func(ctx context.Context, s server, o *operator) (result, error) {
 		if err := o.settle(ctx); err != nil {
 			return result{}, err
 		}
 		r := result{cpu: -o.cpu()}
 		began := time.Now()
-		ticker := time.NewTicker(max(10*time.Millisecond, time.Second/time.Duration(perSecond)))
-		defer ticker.Stop()
-		for sent := 0; sent < count; {
-			select {
-			case <-ticker.C:
-			case <-ctx.Done():
-				return r, ctx.Err()
-			}
-			due := min(count, int(time.Since(began).Seconds()*float64(perSecond)))
-			if err := s.Change(ctx, sent, due-sent); err != nil {
-				return r, err
-			}
-			sent = due
-		}
+		err := atRate(ctx, count, perSecond, func(from, count int) error { return s.Change(ctx, from, count) })
 		r.wall = time.Since(began)
-		return r, nil
+		return r, err
 	}}
 }
 
-// latency creates an object now and then, and measures how long it takes until it is handled.
-func latency(count, perSecond int) job {
-	return job{answering, fmt.Sprintf("%d created, %d a second", count, perSecond), count, 0, false, func(ctx context.Context, s server, o *operator) (result, error) {
+// atRate calls a function with the changes to make, some at a time, so that there are so many a second.
+func atRate(ctx context.Context, count, perSecond int, change func(from, count int) error) error {
+	began := time.Now()
+	ticker := time.NewTicker(max(10*time.Millisecond, time.Second/time.Duration(perSecond)))
+	defer ticker.Stop()
+	for sent := 0; sent < count; {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		due := min(count, int(time.Since(began).Seconds()*float64(perSecond)))
+		if err := change(sent, due-sent); err != nil {
+			return err
+		}
+		sent = due
+	}
+	return nil
+}
+
+// storm changes the specs of handled objects at a rate, each once. The wall time is from the first change until all are handled.
+func storm(objects, count, perSecond int) job {
+	return job{kind: storming, name: fmt.Sprintf("storm of %d changes, %d a second, over %d", count, perSecond, objects), unit: count, count: objects, handled: true, do: func(ctx context.Context, s server, o *operator) (result, error) {
 		if err := waitForWatch(ctx, s, o); err != nil {
 			return result{}, err
 		}
 		r := result{cpu: -o.cpu()}
-		var mu sync.Mutex
-		var took []time.Duration
-		s.OnHandled(func(d time.Duration) {
-			mu.Lock()
-			defer mu.Unlock()
-			took = append(took, d)
-		})
+		times := newTimes(s)
+		began := time.Now()
+		err := atRate(ctx, count, perSecond, func(from, count int) error { return s.Resize(ctx, from, count) })
+		if err != nil {
+			return r, err
+		}
+		if err := waitForHandled(ctx, s, o, objects); err != nil {
+			return r, err
+		}
+		r.wall = time.Since(began)
+		return r, times.show(s, count, &r)
+	}}
+}
+
+// times collects how long objects take.
+type times struct {
+	mu                 sync.Mutex // guards all below
+	answered, recorded []time.Duration
+}
+
+func newTimes(s server) *times {
+	t := &times{}
+	s.OnHandled(func(answered, recorded time.Duration) {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.answered, t.recorded = append(t.answered, answered), append(t.recorded, recorded)
+	})
+	return t
+}
+
+// show ends the collection, and puts what it has shown into the result.
+func (t *times) show(s server, count int, r *result) error {
+	s.OnHandled(nil)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.recorded) != count {
+		return fmt.Errorf("%d of %d objects were seen to be handled", len(t.recorded), count)
+	}
+	answered := tailOf(t.answered)
+	r.p50, r.p99, r.recorded = answered.p50, answered.p99, tailOf(t.recorded)
+	return nil
+}
+
+// latency creates an object now and then, and measures how long it takes until it is handled.
+func latency(count, perSecond int) job {
+	return job{kind: answering, name: fmt.Sprintf("%d created, %d a second", count, perSecond), unit: count, do: func(ctx context.Context, s server, o *operator) (result, error) {
+		if err := waitForWatch(ctx, s, o); err != nil {
+			return result{}, err
+		}
+		r := result{cpu: -o.cpu()}
+		times := newTimes(s)
 		ticker := time.NewTicker(time.Second / time.Duration(perSecond))
 		defer ticker.Stop()
 		for range count {
@@ -228,21 +311,13 @@ func latency(count, perSecond int) job {
 		if err := waitForHandled(ctx, s, o, count); err != nil {
 			return r, err
 		}
-		s.OnHandled(nil)
-		mu.Lock()
-		defer mu.Unlock()
-		if len(took) != count {
-			return r, fmt.Errorf("%d of %d objects were seen to be handled", len(took), count)
-		}
-		slices.Sort(took)
-		r.p50, r.p99 = took[len(took)/2], took[len(took)*99/100]
-		return r, nil
+		return r, times.show(s, count, &r)
 	}}
 }
 
 // idle starts an operator that has nothing to do: its wall time is that until the first watch, beyond what the server took.
 func idle() job {
-	return job{resting, "idle", 1, 0, false, func(ctx context.Context, s server, o *operator) (result, error) {
+	return job{kind: resting, name: "idle", unit: 1, do: func(ctx context.Context, s server, o *operator) (result, error) {
 		if err := waitForWatch(ctx, s, o); err != nil {
 			return result{}, err
 		}

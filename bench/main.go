@@ -18,6 +18,7 @@ import (
 	"regexp"
 	"slices"
 	"syscall"
+	"time"
 )
 
 func main() {
@@ -85,7 +86,7 @@ func (o *options) bench(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b := &bench{dir: dir, rounds: o.rounds, operators: matching(operators, o.operators, func(v variant) string { return v.name }), idle: map[string]int64{}}
+	b := &bench{dir: dir, rounds: o.rounds, operators: matching(operators, o.operators, func(v variant) string { return v.name }), idle: map[string]int64{}, restarted: map[string]time.Duration{}}
 	if o.write != "" || !o.sweep && o.server == replayName {
 		if err := o.onReplay(ctx, b); err != nil {
 			return err
@@ -109,7 +110,7 @@ func (o *options) bench(ctx context.Context) error {
 
 // onReplay does the jobs on a replaying server, which each has for itself.
 func (o *options) onReplay(ctx context.Context, b *bench) error {
-	jobs := []job{idle(), backlog(1000), backlog(10_000), restart(10_000), restart(big), latency(500, 50), ignored(20_000)}
+	jobs := []job{idle(), backlog(1000), backlog(10_000), restart(10_000), restart(50_000), restartReordered(50_000), restart(big), latency(500, 50), ignored(20_000), storm(10_000, 10_000, 1000)}
 	if o.quick {
 		jobs = []job{idle(), backlog(1000), restart(10_000), latency(250, 50), ignored(20_000)}
 	}
@@ -129,7 +130,7 @@ func (o *options) onReplay(ctx context.Context, b *bench) error {
 
 // onReal does the jobs on a real server, where those come one after the other that go on with the same objects.
 func (o *options) onReal(ctx context.Context, b *bench) error {
-	groups := [][]job{{backlog(1000), ignored(3000)}, {backlog(3000), restart(3000)}, {latency(200, 25)}}
+	groups := [][]job{{backlog(1000), ignored(3000)}, {backlog(10_000), restart(10_000), storm(10_000, 2000, 100)}, {latency(500, 25), latency(1000, 50)}}
 	if o.quick {
 		groups = [][]job{{backlog(1000), ignored(2000), restart(1000)}, {latency(100, 25)}}
 	}

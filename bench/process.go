@@ -129,12 +129,14 @@ func (o *operator) kill() {
 	<-o.ended
 }
 
-// cpu returns the time that the operator has spent on processors, from the clock that the kernel keeps of it: /proc has it in
+func (o *operator) cpu() time.Duration { return cpuTime(o.cmd.Process.Pid) }
+
+// cpuTime returns the time that a process has spent on processors, from the clock that the kernel keeps of it: /proc has it in
 // hundredths of a second only.
-func (o *operator) cpu() time.Duration {
+func cpuTime(pid int) time.Duration {
 	const scheduled = 2 // CPUCLOCK_SCHED, the kind of clock that counts nanoseconds
 	var t unix.Timespec
-	if err := unix.ClockGettime(int32(^o.cmd.Process.Pid<<3|scheduled), &t); err != nil {
+	if err := unix.ClockGettime(int32(^pid<<3|scheduled), &t); err != nil {
 		return 0
 	}
 	return time.Duration(t.Nano())

@@ -50,7 +50,8 @@ type realPlace struct {
 	there   int // widgets
 	handled int
 	by      string // the operator that has handled all
-	seen    func(took time.Duration)
+	writes  int    // of an object that is handled
+	seen    func(answered, recorded time.Duration)
 
 	rewatched int   // how often the watch has begun again
 	failed    error // why it does not
@@ -58,8 +59,11 @@ type realPlace struct {
 
 // state is what our own watch knows of a widget.
 type state struct {
-	there, handled bool
-	added          time.Time
+	there    bool
+	size     string        // that is wanted
+	begun    time.Time     // when it was added or resized
+	answered time.Duration // how long it took since then until the status had the size, or zero
+	handled  bool          // whether all is written that belongs to it
 }
 
 // startReal starts the control plane and its widgets.
@@ -204,18 +208,38 @@ func (p *realPlace) follow(event []byte) error {
 		*w = state{}
 		return nil
 	}
-	if !w.there {
-		*w = state{there: true, added: time.Now()}
-		p.there++
-	}
-	if !w.handled && bytes.Contains(event, []byte(`"handled":true`)) {
-		w.handled = true
-		p.handled++
-		if p.seen != nil {
-			p.seen(time.Since(w.added))
+	_, rest, _ := bytes.Cut(event, []byte(`"spec":{`))
+	spec, status, _ := bytes.Cut(rest, []byte(`"status":{`))
+	if size := sizeIn(spec); !w.there || w.size != size {
+		if !w.there {
+			p.there++
 		}
+		if w.handled {
+			p.handled--
+		}
+		*w = state{there: true, size: size, begun: time.Now()}
+	}
+	if w.handled || sizeIn(status) != w.size || !bytes.Contains(status, []byte(`"handled":true`)) {
+		return nil
+	}
+	if w.answered == 0 {
+		w.answered = time.Since(w.begun)
+	}
+	if p.writes > 1 && !bytes.Contains(event, []byte(`"annotations":{`)) {
+		return nil
+	}
+	w.handled = true
+	p.handled++
+	if p.seen != nil {
+		p.seen(w.answered, time.Since(w.begun))
 	}
 	return nil
+}
+
+// sizeIn returns the digits of the size.
+func sizeIn(text []byte) string {
+	_, size, _ := bytes.Cut(text, []byte(`"size":`))
+	return string(size[:len(size)-len(bytes.TrimLeft(size, "0123456789"))])
 }
 
 // counts returns how many widgets there are, and how many of them are handled.
@@ -228,12 +252,16 @@ func (p *realPlace) counts() (there, handled int, err error) {
 	return p.there, p.handled, err
 }
 
-func (p *realPlace) open(ctx context.Context, v variant, dir string, count int, handled bool) (server, error) {
+func (p *realPlace) open(ctx context.Context, v variant, dir string, j job) (server, error) {
+	count, handled := j.count, j.handled
 	there, done, err := p.counts()
 	if err != nil {
 		return nil, err
 	}
 	reused := count > 0 && handled && there == count && done == count && p.by == v.name
+	p.mu.Lock()
+	p.writes = v.writes
+	p.mu.Unlock()
 	if !reused {
 		if err := p.renew(ctx, count); err != nil {
 			return nil, err
@@ -275,7 +303,7 @@ func (p *realPlace) waitFor(ctx context.Context, count int) error {
 }
 
 func (p *realPlace) create(ctx context.Context, i int) error {
-	body := `{"apiVersion":"bench.kopf.dev/v1","kind":"Widget","metadata":{"name":"` + replay.Name(i) + `"},"spec":` + replay.Spec + `}`
+	body := `{"apiVersion":"bench.kopf.dev/v1","kind":"Widget","metadata":{"name":"` + replay.Name(i) + `"},"spec":` + replay.Spec(3) + `}`
 	_, err := p.cluster.Request(ctx, http.MethodPost, widgets+"?fieldManager=bench", []byte(body))
 	return err
 }
@@ -383,9 +411,13 @@ func (s *realServer) Change(ctx context.Context, from, count int) error {
 	})
 }
 
+// patch changes the status of a widget.
 func (p *realPlace) patch(ctx context.Context, i, tick int) error {
-	body := strings.NewReader(`{"status":{"tick":` + strconv.Itoa(tick) + `}}`)
-	req, err := http.NewRequestWithContext(ctx, http.MethodPatch, p.cluster.URL()+widgets+"/"+replay.Name(i)+"/status?fieldManager=bench", body)
+	return p.merge(ctx, replay.Name(i)+"/status", `{"status":{"tick":`+strconv.Itoa(tick)+`}}`)
+}
+
+func (p *realPlace) merge(ctx context.Context, path, patch string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPatch, p.cluster.URL()+widgets+"/"+path+"?fieldManager=bench", strings.NewReader(patch))
 	if err != nil {
 		return err
 	}
@@ -396,13 +428,36 @@ func (p *realPlace) patch(ctx context.Context, i, tick int) error {
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("a change of the status is answered with %s", resp.Status)
+		return fmt.Errorf("a change is answered with %s", resp.Status)
 	}
 	_, err = io.Copy(io.Discard, resp.Body)
 	return err
 }
 
-func (s *realServer) OnHandled(f func(took time.Duration)) {
+func (s *realServer) Resize(ctx context.Context, from, count int) error {
+	there, _, err := s.counts()
+	if err != nil {
+		return err
+	}
+	s.changes += count
+	return atOnce(count, func(i int) error {
+		i = (from + i) % there
+		s.mu.Lock()
+		size, err := strconv.Atoi(s.widgets[i].size)
+		s.mu.Unlock()
+		if err != nil {
+			return err
+		}
+		return s.merge(ctx, replay.Name(i), `{"spec":{"size":`+strconv.Itoa(size+1)+`}}`)
+	})
+}
+
+func (s *realServer) CPU() (etcd, all time.Duration) {
+	etcd = cpuTime(s.cluster.ProcessID(cluster.Etcd))
+	return etcd, etcd + cpuTime(s.cluster.ProcessID(cluster.APIServer))
+}
+
+func (s *realServer) OnHandled(f func(answered, recorded time.Duration)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.seen = f

@@ -19,19 +19,25 @@ func (*replaying) name() string { return replayName }
 
 func (*replaying) close() {}
 
-func (p *replaying) open(ctx context.Context, v variant, dir string, count int, handled bool) (server, error) {
+func (p *replaying) open(ctx context.Context, v variant, dir string, j job) (server, error) {
 	var marks []json.RawMessage
-	if handled {
+	if j.handled {
 		var err error
 		if marks, err = p.marksOf(ctx, v, dir); err != nil {
 			return nil, err
 		}
 	}
-	return replayed(dir, count, marks)
+	if j.reordered {
+		var err error
+		if marks, err = reordered(marks); err != nil {
+			return nil, err
+		}
+	}
+	return replayed(dir, j.count, v.writes, marks)
 }
 
-func replayed(dir string, count int, marks []json.RawMessage) (*replayedServer, error) {
-	s, err := replay.New(count, marks)
+func replayed(dir string, count, writes int, marks []json.RawMessage) (*replayedServer, error) {
+	s, err := replay.New(count, writes, marks)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +55,7 @@ func (p *replaying) marksOf(ctx context.Context, v variant, dir string) ([]json.
 	if marks, ok := p.marks[key]; ok {
 		return marks, nil
 	}
-	s, err := replayed(dir, 1, nil)
+	s, err := replayed(dir, 1, v.writes, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -91,6 +97,17 @@ func (s *replayedServer) Change(_ context.Context, from, count int) error {
 	}
 	return nil
 }
+
+func (s *replayedServer) Resize(_ context.Context, from, count int) error {
+	n := s.Len()
+	for i := from; i < from+count; i++ {
+		s.Server.Resize(i % n)
+	}
+	return nil
+}
+
+// CPU is none, for the server is part of the bench.
+func (s *replayedServer) CPU() (etcd, all time.Duration) { return 0, 0 }
 
 func (s *replayedServer) Handled() (int, error) { return s.Server.Handled(), nil }
 

@@ -98,27 +98,30 @@ func verbs(requests map[string]int) string {
 
 // measured makes a table of what a job has shown of each operator.
 func measured(j job, names []variant, medians []result) table {
-	t := table{header: []string{"operator", "wall, ms", "CPU, ms", "CPU, µs each", "p50, ms", "p99, ms", "settled, MiB", "peak, MiB", "B an object", "requests", "requests each"}}
+	t := table{header: []string{"operator", "wall, ms", "CPU, ms", "CPU, µs each", "server CPU, ms", "etcd CPU, ms", "p50, ms", "p99, ms", "recorded p50, ms", "recorded p99, ms", "settled, MiB", "peak, MiB", "B an object", "requests", "requests each"}}
 	for i, v := range names {
 		r := medians[i]
 		each, cpuEach := 0.0, 0.0
-		if j.kind == handling || j.kind == answering {
+		if j.kind == handling || j.kind == answering || j.kind == storming {
 			each = r.requestsEach(j)
 		}
 		if j.unit > 1 {
 			cpuEach = float64(r.cpu) / float64(j.unit) / 1e3
 		}
-		t.rows = append(t.rows, []string{v.name, millis(r.wall), millis(r.cpu), number(cpuEach, "%.1f"), millis(r.p50), millis(r.p99),
+		t.rows = append(t.rows, []string{v.name, millis(r.wall), millis(r.cpu), number(cpuEach, "%.1f"), millis(r.server), millis(r.etcd), millis(r.p50), millis(r.p99), millis(r.recorded.p50), millis(r.recorded.p99),
 			mebibytes(r.settled), mebibytes(r.peak), number(float64(r.perObject), "%.0f"), verbs(r.requests), number(each, "%.2f")})
 	}
 	return t.withoutEmpty()
 }
 
+// etcdReads are what the server has read from etcd for its lists, among the requests.
+const etcdReads = "read of etcd"
+
 // requestsEach returns how many requests were made for each object; those for all of them, which list and watch, are left out.
 func (r result) requestsEach(j job) float64 {
 	sum := 0
 	for verb, n := range r.requests {
-		if verb != "list" && verb != "watch" {
+		if verb != "list" && verb != "watch" && verb != etcdReads {
 			sum += n
 		}
 	}

@@ -3,7 +3,6 @@
 package replay
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -31,8 +30,9 @@ type Server struct {
 	requests map[string]int
 	watched  time.Time // when the first watch of widgets began
 	answered time.Duration
-	seen     func(took time.Duration)
+	seen     func(answered, recorded time.Duration)
 	patches  []json.RawMessage // the first ones
+	writes   int               // of an object that is handled
 }
 
 // widget is what differs from one object to another.
@@ -41,8 +41,11 @@ type widget struct {
 	annotations map[string]string
 	finalizers  []string
 	status      json.RawMessage
-	handled     bool
-	added       time.Time // zero for those that were there from the start
+	size        int // that is wanted
+	generation  int
+	begun       time.Time     // when it was added or resized; zero for those that were there from the start
+	answered    time.Duration // how long it took since then until the status had the size, or zero
+	handled     bool          // whether all is written that belongs to it
 }
 
 type event struct {
@@ -51,11 +54,11 @@ type event struct {
 }
 
 // New starts a server with so many widgets, handled already or not. How a handled one looks is told by marks, which are merged into
-// each, such as those that an operator has left on another one.
-func New(count int, marks []json.RawMessage) (*Server, error) {
-	s := &Server{grown: make(chan struct{}), requests: map[string]int{}, version: 1000}
+// each, such as those that an operator has left on another one. With two writes, an object is handled when it has an annotation as well.
+func New(count, writes int, marks []json.RawMessage) (*Server, error) {
+	s := &Server{grown: make(chan struct{}), requests: map[string]int{}, version: 1000, writes: writes}
 	for i := range count {
-		s.widgets = append(s.widgets, widget{version: 1})
+		s.widgets = append(s.widgets, widget{version: 1, size: 3, generation: 1})
 		for _, mark := range marks {
 			if err := s.merge(i, mark); err != nil {
 				return nil, err
@@ -105,7 +108,7 @@ func (s *Server) Add() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	i := len(s.widgets)
-	s.widgets = append(s.widgets, widget{added: time.Now()})
+	s.widgets = append(s.widgets, widget{size: 3, generation: 1, begun: time.Now()})
 	s.changed(i, "ADDED")
 }
 
@@ -120,8 +123,23 @@ func (s *Server) Tick(i, tick int) error {
 	return nil
 }
 
-// OnHandled has a function called for each widget that is handled from now on, with the time since it was added.
-func (s *Server) OnHandled(f func(took time.Duration)) {
+// Resize adds one to the size that is wanted of a widget.
+func (s *Server) Resize(i int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := &s.widgets[i]
+	if w.handled {
+		s.handled--
+	}
+	w.begun, w.answered, w.handled = time.Now(), 0, false
+	w.size++
+	w.generation++
+	s.changed(i, "MODIFIED")
+}
+
+// OnHandled has a function called for each widget that is handled from now on, with the times since it was added or resized: until the status
+// had its size, and until all was written.
+func (s *Server) OnHandled(f func(answered, recorded time.Duration)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.seen = f
@@ -201,14 +219,30 @@ func (s *Server) merge(i int, patch []byte) error {
 		}
 		w.status = status
 	}
-	if !w.handled && bytes.Contains(w.status, []byte(`"handled":true`)) {
-		w.handled = true
-		s.handled++
-		if s.seen != nil {
-			s.seen(time.Since(w.added))
-		}
-	}
+	s.note(w)
 	return nil
+}
+
+// note notes how far a widget is.
+func (s *Server) note(w *widget) {
+	var status struct {
+		Size    int  `json:"size"`
+		Handled bool `json:"handled"`
+	}
+	if w.handled || w.status == nil || json.Unmarshal(w.status, &status) != nil || !status.Handled || status.Size != w.size {
+		return
+	}
+	if w.answered == 0 {
+		w.answered = time.Since(w.begun)
+	}
+	if s.writes > 1 && len(w.annotations) == 0 {
+		return
+	}
+	w.handled = true
+	s.handled++
+	if s.seen != nil {
+		s.seen(w.answered, time.Since(w.begun))
+	}
 }
 
 func mergeJSON(old, patch []byte) ([]byte, error) {
@@ -243,8 +277,10 @@ func merged(a, b any) any {
 	return all
 }
 
-// Spec is the spec of all widgets.
-const Spec = `{"size":3,"description":"A widget as people have them: some text that explains it at a length that is usual for such a thing, a list of parts, and options.",` +
+// Spec returns the spec of a widget.
+func Spec(size int) string { return `{"size":` + strconv.Itoa(size) + `,` + unsized }
+
+const unsized = `"description":"A widget as people have them: some text that explains it at a length that is usual for such a thing, a list of parts, and options.",` +
 	`"items":[` + item + `,` + item + `,` + item + `,` + item + `,` + item + `,` + item + `,` + item + `,` + item + `],` +
 	`"options":{"color":"red","finish":"matt","material":"steel","packing":"box","priority":"normal","region":"north"}}`
 
@@ -265,8 +301,8 @@ func (s *Server) encode(b []byte, i int) []byte {
 		finalizers, _ := json.Marshal(w.finalizers)
 		b = append(append(append(b, `"finalizers":`...), finalizers...), ',')
 	}
-	b = fmt.Appendf(b, `"creationTimestamp":"2026-01-01T00:00:00Z","generation":1,"managedFields":%s,"name":"%s","namespace":"default","resourceVersion":"%d","uid":"00000000-0000-4000-8000-%012d"},"spec":%s`,
-		managed, Name(i), w.version, i, Spec)
+	b = fmt.Appendf(b, `"creationTimestamp":"2026-01-01T00:00:00Z","generation":%d,"managedFields":%s,"name":"%s","namespace":"default","resourceVersion":"%d","uid":"00000000-0000-4000-8000-%012d"},"spec":{"size":%d,%s`,
+		w.generation, managed, Name(i), w.version, i, w.size, unsized)
 	if w.status != nil {
 		b = append(append(b, `,"status":`...), w.status...)
 	}
@@ -277,6 +313,9 @@ const widgets = "/apis/bench.kopf.dev/v1/widgets"
 
 // fixed are the answers that never change.
 var fixed = map[string]string{
+	// The kind keeps whatever is written.
+	"/openapi/v3/apis/bench.kopf.dev/v1": `{"openapi":"3.0.0","info":{"title":"Widgets","version":"v1"},"paths":{},"components":{"schemas":{"dev.kopf.bench.v1.Widget":` +
+		`{"type":"object","x-kubernetes-preserve-unknown-fields":true,"x-kubernetes-group-version-kind":[{"group":"bench.kopf.dev","kind":"Widget","version":"v1"}]}}}}`,
 	"/version":                   `{"major":"1","minor":"36","gitVersion":"v1.36.3"}`,
 	"/api":                       `{"kind":"APIVersions","versions":["v1"],"serverAddressByClientCIDRs":[]}`,
 	"/apis":                      `{"kind":"APIGroupList","apiVersion":"v1","groups":[` + group + `,` + definitions + `]}`,

@@ -252,6 +252,9 @@ func (c *Cluster) EtcdURL() string { return c.etcd }
 // Running tells whether a program runs.
 func (c *Cluster) Running(p Program) bool { return c.programs[p].running() }
 
+// ProcessID returns the number that the kernel has given to a program that runs.
+func (c *Cluster) ProcessID(p Program) int { return c.programs[p].cmd.Process.Pid }
+
 // Kubeconfig is the path of a kubeconfig of the administrator.
 func (c *Cluster) Kubeconfig() string { return c.kubeconfig }
 

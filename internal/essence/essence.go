@@ -17,7 +17,8 @@ type Comparer struct {
 	Field      []string   // of the status that the state may be stored in; nil if it is in an annotation
 	Transient  [][]string // fields of the status that an idle object does not have
 
-	now, before, compact []byte
+	now, before []byte
+	comparer    rawjson.UnorderedComparer
 }
 
 // SameAsStored reports whether the essence of an object is the one that is stored on it.
@@ -30,8 +31,7 @@ func (c *Comparer) SameAsStored(o *rawjson.Header, raw []byte) bool {
 	if bytes.Equal(c.now, c.before) {
 		return true
 	}
-	c.compact = rawjson.AppendCompact(c.compact[:0], c.before) // others store it with spaces, or in another order
-	return rawjson.EqualUnordered(c.now, c.compact)
+	return c.comparer.Equal(c.now, c.before) // others store it with spaces, or in another order
 }
 
 // Now returns the essence of the object that was compared last, in bytes that are used again for the next one.

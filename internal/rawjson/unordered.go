@@ -2,87 +2,166 @@ package rawjson
 
 import "bytes"
 
-// maxUnordered is how many members an object may have that is compared in another order: the time for that grows with the square.
-const maxUnordered = 64
+const (
+	// maxDistance is how far a member may be from where it is looked for: the time grows with it.
+	maxDistance = 64
+	// maxDepth is how deep values may be.
+	maxDepth = 100
+)
 
-// EqualUnordered reports whether two values, both as [AppendCompact] writes them, are the same but for the order of the members of objects. It
-// also reports false for objects of more than 64 members in another order, and for what is malformed.
-func EqualUnordered(a, b []byte) bool {
-	switch {
-	case bytes.Equal(a, b):
-		return true
-	case len(a) != len(b) || len(a) == 0 || a[0] != b[0]:
-		return false
-	case a[0] == '{':
-		return equalMembers(a, b)
-	case a[0] == '[':
-		return equalItems(a, b)
-	}
-	return false
+// UnorderedComparer compares values in one pass over each. It has buffers, and so is for one goroutine.
+type UnorderedComparer struct {
+	a, b    []byte
+	nodes   []node // of all values in b, those within another one right after it
+	recoded []byte
 }
 
-func equalMembers(a, b []byte) bool {
-	var others [maxUnordered]HeaderMember
-	var taken [maxUnordered]bool
+// node is a value in b.
+type node struct {
+	key, value Range
+	count      int  // of its members or items
+	next       int  // the index after the last node within it
+	taken      bool // whether its like in a was found
+}
+
+// Equal reports whether two values are the same but for the order of the members of objects and for how they are written. The first one is as [AppendCompact]
+// writes it. It also reports false for members that are far from where the order would have them, of 64 or more, for values in a depth of more than a
+// hundred, for numbers that are written differently, and for what is malformed.
+func (c *UnorderedComparer) Equal(a, b []byte) bool {
+	c.a, c.b, c.nodes = a, b, c.nodes[:0]
+	end, ok := c.index(Range{}, SkipSpace(b, 0), 0)
+	if !ok || SkipSpace(b, end) != len(b) {
+		return false
+	}
+	end, ok = c.match(0, 0)
+	return ok && end == len(a)
+}
+
+// index notes the value at b[i] and all within it, and returns the index after it.
+func (c *UnorderedComparer) index(key Range, i, depth int) (end int, ok bool) {
+	if i >= len(c.b) || depth > maxDepth {
+		return 0, false
+	}
+	at := len(c.nodes)
+	c.nodes = append(c.nodes, node{key: key, value: Range{From: i}})
 	count := 0
-	if !eachCompact(b, func(m HeaderMember) bool {
-		if count == maxUnordered {
-			return false
+	switch c.b[i] {
+	case '{':
+		end, count, ok = c.indexAll(i, '}', depth)
+	case '[':
+		end, count, ok = c.indexAll(i, ']', depth)
+	default:
+		var err error
+		end, err = SkipValue(c.b, i)
+		ok = err == nil
+	}
+	n := &c.nodes[at]
+	n.value.To, n.count, n.next = end, count, len(c.nodes)
+	return end, ok
+}
+
+// indexAll notes the members or items of the value at b[i].
+func (c *UnorderedComparer) indexAll(i int, closing byte, depth int) (end, count int, ok bool) {
+	if i = SkipSpace(c.b, i+1); i < len(c.b) && c.b[i] == closing {
+		return i + 1, 0, true
+	}
+	for {
+		var key Range
+		if closing == '}' {
+			if i >= len(c.b) || c.b[i] != '"' {
+				return 0, 0, false
+			}
+			after, err := skipString(c.b, i)
+			key = Range{i, after}
+			if i = SkipSpace(c.b, after); err != nil || i >= len(c.b) || c.b[i] != ':' {
+				return 0, 0, false
+			}
+			i = SkipSpace(c.b, i+1)
 		}
-		others[count] = m
+		if i, ok = c.index(key, i, depth+1); !ok {
+			return 0, 0, false
+		}
 		count++
-		return true
-	}) {
-		return false
-	}
-	found, next := 0, 0
-	return eachCompact(a, func(m HeaderMember) bool {
-		key := m.Key.Of(a)
-		for range count { // the next one after the last found is the most likely one
-			i := next
-			if next++; next == count {
-				next = 0
-			}
-			if taken[i] || !bytes.Equal(others[i].Key.Of(b), key) {
-				continue
-			}
-			taken[i] = true
-			found++
-			return EqualUnordered(m.Value.Of(a), others[i].Value.Of(b))
+		switch i = SkipSpace(c.b, i); {
+		case i >= len(c.b) || c.b[i] != closing && c.b[i] != ',':
+			return 0, 0, false
+		case c.b[i] == closing:
+			return i + 1, count, true
 		}
-		return false
-	}) && found == count
+		i = SkipSpace(c.b, i+1)
+	}
 }
 
-// eachCompact calls yield with the members of an object until that returns false. It reports whether it has come to the end.
-func eachCompact(raw []byte, yield func(HeaderMember) bool) bool {
-	w := MemberReader{Data: raw}
+// match compares the value at a[i] with one of b, and returns the index after it.
+func (c *UnorderedComparer) match(i, n int) (end int, ok bool) {
+	value := c.nodes[n].value
+	if i >= len(c.a) || c.a[i] != c.b[value.From] {
+		return 0, false
+	}
+	switch c.a[i] {
+	case '{':
+		return c.matchMembers(i, n)
+	case '[':
+		return c.matchItems(i, n)
+	}
+	end, err := SkipValue(c.a, i)
+	return end, err == nil && c.same(c.a[i:end], value.Of(c.b))
+}
+
+func (c *UnorderedComparer) matchMembers(i, n int) (end int, ok bool) {
+	first, after := n+1, c.nodes[n].next
+	next, left := first, c.nodes[n].count
+	w := MemberReader{Data: c.a, At: i}
 	for w.Next() {
-		end, err := SkipValue(raw, w.At)
-		if err != nil || !yield(HeaderMember{Key: w.Key, Value: Range{w.At, end}}) {
-			return false
+		member := c.find(w.Key.Of(c.a), next, first, after, c.nodes[n].count)
+		if member < 0 {
+			return 0, false
 		}
-		w.At = end
+		c.nodes[member].taken = true
+		if w.At, ok = c.match(w.At, member); !ok {
+			return 0, false
+		}
+		next = c.nodes[member].next
+		left--
 	}
-	return w.Err == nil
+	return w.At, w.Err == nil && left == 0
 }
 
-func equalItems(a, b []byte) bool {
-	i, j := 1, 1
-	for i < len(a) && j < len(b) && a[i] != ']' && b[j] != ']' {
-		m, err := SkipValue(a, i)
-		n, err2 := SkipValue(b, j)
-		if err != nil || err2 != nil || !EqualUnordered(a[i:m], b[j:n]) {
-			return false
+// find returns the member with a key, of count from first to before after; next is the most likely one. It returns -1 if there is none.
+func (c *UnorderedComparer) find(key []byte, next, first, after, count int) int {
+	for range min(count, maxDistance) {
+		if next == after {
+			next = first
 		}
-		i, j = skipComma(a, m), skipComma(b, n)
+		if m := &c.nodes[next]; !m.taken && c.same(key, m.key.Of(c.b)) {
+			return next
+		}
+		next = c.nodes[next].next
 	}
-	return i < len(a) && j < len(b) && a[i] == b[j] && i == len(a)-1 && j == len(b)-1
+	return -1
 }
 
-func skipComma(raw []byte, i int) int {
-	if i < len(raw) && raw[i] == ',' {
-		return i + 1
+func (c *UnorderedComparer) matchItems(i, n int) (end int, ok bool) {
+	i++
+	for item := n + 1; item < c.nodes[n].next; item = c.nodes[item].next {
+		if i, ok = c.match(i, item); !ok || i >= len(c.a) {
+			return 0, false
+		}
+		if c.a[i] == ',' {
+			i++
+		}
 	}
-	return i
+	return i + 1, i < len(c.a) && c.a[i] == ']'
+}
+
+// same reports whether a text or another value without any within it is the same, in whichever way it is written in b.
+func (c *UnorderedComparer) same(a, b []byte) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	if b[0] != '"' || IsPlain(b) {
+		return false
+	}
+	c.recoded = AppendCompact(c.recoded[:0], b)
+	return bytes.Equal(a, c.recoded)
 }

@@ -21,6 +21,9 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
+// widget is one that is to be handled.
+type widget struct{ name, size string }
+
 const path = "/apis/bench.kopf.dev/v1/"
 
 func main() {
@@ -45,27 +48,27 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	names := make(chan string, 100_000) // a watch that is not read is ended
+	todo := make(chan widget, 100_000) // a watch that is not read is ended
 	failed := make(chan error, workers+1)
 	for range workers {
 		go func() {
-			for name := range names {
-				if err := handle(ctx, client, config.Host, name); err != nil {
+			for w := range todo {
+				if err := handle(ctx, client, config.Host, w); err != nil {
 					failed <- err
 					return
 				}
 			}
 		}()
 	}
-	go func() { failed <- follow(ctx, client, config.Host, names) }()
+	go func() { failed <- follow(ctx, client, config.Host, todo) }()
 	return <-failed
 }
 
 // follow finds the widgets that are not handled yet.
-func follow(ctx context.Context, client *http.Client, host string, names chan<- string) error {
+func follow(ctx context.Context, client *http.Client, host string, todo chan<- widget) error {
 	query := "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
 	for { // a server ends watches now and then
-		version, err := watch(ctx, client, host+path+"widgets?watch=true&allowWatchBookmarks=true"+query, names)
+		version, err := watch(ctx, client, host+path+"widgets?watch=true&allowWatchBookmarks=true"+query, todo)
 		if err != nil {
 			return err
 		}
@@ -76,7 +79,7 @@ func follow(ctx context.Context, client *http.Client, host string, names chan<- 
 }
 
 // watch returns the version of the last event, if all were seen that came before.
-func watch(ctx context.Context, client *http.Client, url string, names chan<- string) (version string, err error) {
+func watch(ctx context.Context, client *http.Client, url string, todo chan<- widget) (version string, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return "", err
@@ -102,10 +105,18 @@ func watch(ctx context.Context, client *http.Client, url string, names chan<- st
 		if complete {
 			version = text(line, `"resourceVersion":"`)
 		}
-		if name := text(line, `"name":"widget-`); name != "" && !bytes.Contains(line, []byte(`"handled":true`)) {
-			names <- "widget-" + name
+		_, rest, _ := bytes.Cut(line, []byte(`"spec":{`))
+		spec, status, _ := bytes.Cut(rest, []byte(`"status":{`))
+		if name := text(line, `"name":"widget-`); name != "" && sizeIn(status) != sizeIn(spec) {
+			todo <- widget{"widget-" + name, sizeIn(spec)}
 		}
 	}
+}
+
+// sizeIn returns the digits of the size.
+func sizeIn(text []byte) string {
+	_, size, _ := bytes.Cut(text, []byte(`"size":`))
+	return string(size[:len(size)-len(bytes.TrimLeft(size, "0123456789"))])
 }
 
 // text returns what stands between a prefix and the next quote.
@@ -115,9 +126,9 @@ func text(line []byte, prefix string) string {
 	return string(text)
 }
 
-func handle(ctx context.Context, client *http.Client, host, name string) error {
-	body := strings.NewReader(`{"status":{"size":3,"handled":true}}`)
-	req, err := http.NewRequestWithContext(ctx, http.MethodPatch, host+path+"namespaces/default/widgets/"+name+"/status", body)
+func handle(ctx context.Context, client *http.Client, host string, w widget) error {
+	body := strings.NewReader(`{"status":{"size":` + w.size + `,"handled":true}}`)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPatch, host+path+"namespaces/default/widgets/"+w.name+"/status", body)
 	if err != nil {
 		return err
 	}
@@ -128,7 +139,7 @@ func handle(ctx context.Context, client *http.Client, host, name string) error {
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s: %s", name, resp.Status)
+		return fmt.Errorf("%s: %s", w.name, resp.Status)
 	}
 	_, err = io.Copy(io.Discard, resp.Body)
 	return err

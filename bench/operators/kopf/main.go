@@ -1,4 +1,4 @@
-// The operator of the bench, made with kopf: it handles each new widget once, and leaves a result in its status.
+// The operator of the bench, made with kopf: it handles each new widget, and each whose size changes, and leaves a result in its status.
 package main
 
 import (
@@ -14,6 +14,7 @@ func main() {
 		kopf.OnStartup(keepInStatus, nil)
 	}
 	kopf.OnCreate("widgets.bench.kopf.dev", handle, nil)
+	kopf.OnUpdate("widgets.bench.kopf.dev", handle, nil)
 	slog.SetDefault(slog.New(slog.DiscardHandler))
 	kopf.Main()
 }

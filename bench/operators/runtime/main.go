@@ -1,4 +1,4 @@
-// The operator of the bench, made with controller-runtime: it reconciles each new widget once, and leaves a result in its
+// The operator of the bench, made with controller-runtime: it reconciles each new widget, and each whose size changes, and leaves a result in its
 // status. It is set up as its documentation advises for many objects: typed, with nothing kept that is not needed, and no limit on the client.
 package main
 
@@ -88,15 +88,15 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.Get(ctx, req.NamespacedName, &w); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if w.Status.Handled {
+	if w.Status.Handled && w.Status.Size == w.Spec.Size {
 		return ctrl.Result{}, nil
 	}
-	if r.writes > 1 && w.Annotations["bench.kopf.dev/seen"] == "" {
+	if seen := strconv.Itoa(w.Spec.Size); r.writes > 1 && w.Annotations["bench.kopf.dev/seen"] != seen {
 		before := w.DeepCopyObject().(*Widget)
 		if w.Annotations == nil {
 			w.Annotations = map[string]string{}
 		}
-		w.Annotations["bench.kopf.dev/seen"] = "true"
+		w.Annotations["bench.kopf.dev/seen"] = seen
 		if err := r.Patch(ctx, &w, client.MergeFrom(before)); err != nil {
 			return ctrl.Result{}, err
 		}
