@@ -385,7 +385,7 @@ func (r *request) send(ctx context.Context, cred *credential) (code int, err err
 		req.Header.Set("Content-Type", r.contentType)
 	}
 	client := cred.Client
-	if r.stream || isUnlimited(ctx) { // on a connection of its own, which others cannot hold up
+	if r.stream || isUnlimited(ctx) { // on another connection, which ordinary requests cannot hold up
 		client = cred.StreamClient
 	}
 	if r.stream {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/connshare"
 	"github.com/kopf-go/kopf/internal/credtransport"
 )
 
@@ -103,7 +104,7 @@ func TestClientTimeoutsAfterStart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return cred.Client.Transport.(*credtransport.Transport).Next.(*http.Transport).TLSHandshakeTimeout
+		return cred.Client.Transport.(*credtransport.Transport).Next.(*connshare.Transport).Next.(*http.Transport).TLSHandshakeTimeout
 	}
 	settings.Networking.ConnectTimeout = 3 * time.Second
 	start := newLoginClient(login, settings, slog.New(slog.DiscardHandler))

@@ -26,8 +26,8 @@ import (
 type credential struct {
 	ID           string          // of the login handler that gave it
 	Info         *ConnectionInfo // not to be changed
-	Client       *http.Client    // for ordinary requests: HTTP/2 where offered
-	StreamClient *http.Client    // for watches: HTTP/1.1, a connection each
+	Client       *http.Client    // for ordinary requests
+	StreamClient *http.Client    // for watches, and for requests that must not be held up by others: with connections of its own
 
 	connectTimeout, streamTimeout time.Duration // of the clients
 
@@ -363,10 +363,10 @@ func (s *credentialStore) connect(c *credential) error {
 // makeClients makes the clients of a credential with a session.
 func (s *credentialStore) makeClients(c *credential) (err error) {
 	c.connectTimeout, c.streamTimeout = s.timeouts()
-	if c.Client, err = c.Info.newHTTPClient(c.connectTimeout, false, c.session); err != nil {
+	if c.Client, err = c.Info.newHTTPClient(c.connectTimeout, c.session); err != nil {
 		return err
 	}
-	c.StreamClient, err = c.Info.newHTTPClient(c.streamTimeout, true, c.session)
+	c.StreamClient, err = c.Info.newHTTPClient(c.streamTimeout, c.session)
 	return err
 }
 

@@ -302,7 +302,7 @@ func TestForeignRedirects(t *testing.T) {
 	defer same.Close()
 	redirects := 0
 	own := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { redirects++; return nil }}
-	if _, err := fetch(t, &ConnectionInfo{Server: same.URL, HTTPClient: own}, false); err != nil || redirects != 1 {
+	if _, err := fetch(t, &ConnectionInfo{Server: same.URL, HTTPClient: own}); err != nil || redirects != 1 {
 		t.Errorf("a redirect within the server: %v, and the client's own opinion was asked for %d times", err, redirects)
 	}
 }
@@ -338,7 +338,7 @@ func TestInjections(t *testing.T) {
 	defer s.Close()
 	for _, info := range []ConnectionInfo{{ImpersonateUser: "me\r\nX-Injected: y"}, {ImpersonateUser: "me", ImpersonateGroups: []string{"a\nX-Injected: y"}}, {ImpersonateUser: "me", ImpersonateExtra: map[string][]string{"a": {"b\r\n\r\n"}}}} {
 		info.Server, info.Token = s.URL, "hunter2hunter2"
-		if _, err := fetch(t, &info, false); err == nil || strings.Contains(err.Error(), "hunter2") {
+		if _, err := fetch(t, &info); err == nil || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("line breaks in %s: %v", &info, err)
 		}
 	}

@@ -311,10 +311,8 @@ func TestOldTLS(t *testing.T) {
 		go server.Serve(l) // until it is closed
 		for _, info := range []*ConnectionInfo{{CAData: ca.pem(), TLSServerName: "server.test"}, {Insecure: true}} {
 			info.Server = "https://" + l.Addr().String()
-			for _, streams := range []bool{false, true} {
-				if _, err := fetch(t, info, streams); (err == nil) != want {
-					t.Errorf("a server with %s: %v", tls.VersionName(version), err)
-				}
+			if _, err := fetch(t, info); (err == nil) != want {
+				t.Errorf("a server with %s: %v", tls.VersionName(version), err)
 			}
 		}
 		_ = server.Close()

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/connshare"
 	"github.com/kopf-go/kopf/internal/credtransport"
 )
 
@@ -90,9 +91,12 @@ func (i *ConnectionInfo) clientCertificate() (*tls.Certificate, error) {
 	return &pair, nil
 }
 
-// newTransport returns a transport without credentials but the client's certificate. For streams, HTTP/1.1 is spoken: a
-// connection each costs less than sharing one.
-func (i *ConnectionInfo) newTransport(connectTimeout time.Duration, streams bool) (*http.Transport, error) {
+// maxStreamBuffer is how many bytes of an answer may come before they are read, with HTTP/2.
+const maxStreamBuffer = 1 << 20
+
+// newTransport returns a transport without credentials but the client's certificate. It speaks HTTP/2 where that is offered, so that all requests
+// and streams share a few connections: a server allows some hundred on each.
+func (i *ConnectionInfo) newTransport(connectTimeout time.Duration) (*http.Transport, error) {
 	config, err := i.tlsConfig()
 	if err != nil {
 		return nil, err
@@ -107,13 +111,10 @@ func (i *ConnectionInfo) newTransport(connectTimeout time.Duration, streams bool
 		IdleConnTimeout:       90 * time.Second,
 		ExpectContinueTimeout: time.Second,
 		Protocols:             new(http.Protocols),
-		HTTP2:                 &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second},
+		HTTP2:                 &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second, MaxReceiveBufferPerStream: maxStreamBuffer},
 	}
 	t.Protocols.SetHTTP1(true)
-	t.Protocols.SetHTTP2(!streams)
-	if streams {
-		t.MaxIdleConnsPerHost = 4
-	}
+	t.Protocols.SetHTTP2(true)
 	if i.TrustEnv {
 		t.Proxy = credtransport.ConcealingProxy(http.ProxyFromEnvironment)
 	}
@@ -127,9 +128,8 @@ func (i *ConnectionInfo) newTransport(connectTimeout time.Duration, streams bool
 	return t, nil
 }
 
-// newHTTPClient returns a client whose requests are let in. The time to connect is limited if it is positive. For
-// streams it speaks HTTP/1.1 only, otherwise HTTP/2 where it is offered.
-func (i *ConnectionInfo) newHTTPClient(connectTimeout time.Duration, streams bool, s *credtransport.Session) (*http.Client, error) {
+// newHTTPClient returns a client whose requests are let in. The time to connect is limited if it is positive.
+func (i *ConnectionInfo) newHTTPClient(connectTimeout time.Duration, s *credtransport.Session) (*http.Client, error) {
 	client := &http.Client{CheckRedirect: credtransport.SameHost}
 	if i.HTTPClient != nil {
 		own := *i.HTTPClient
@@ -141,17 +141,17 @@ func (i *ConnectionInfo) newHTTPClient(connectTimeout time.Duration, streams boo
 			return i.HTTPClient.CheckRedirect(req, via)
 		}
 	} else if i.CAFile != "" {
-		t, err := newAuthorityTransport(i, connectTimeout, streams)
+		t, err := newAuthorityTransport(i, connectTimeout)
 		if err != nil {
 			return nil, err
 		}
-		client.Transport = t
+		client.Transport = connshare.New(t)
 	} else {
-		t, err := i.newTransport(connectTimeout, streams)
+		t, err := i.newTransport(connectTimeout)
 		if err != nil {
 			return nil, err
 		}
-		client.Transport = t
+		client.Transport = connshare.New(t)
 	}
 	next := client.Transport
 	if next == nil {
@@ -178,7 +178,6 @@ const authorityMaxAge = time.Minute
 type authorityTransport struct {
 	info           *ConnectionInfo
 	connectTimeout time.Duration
-	streams        bool
 
 	mu      sync.Mutex // guards all below
 	current *http.Transport
@@ -187,8 +186,8 @@ type authorityTransport struct {
 }
 
 // newAuthorityTransport returns a transport that trusts what is in the file of the connection.
-func newAuthorityTransport(i *ConnectionInfo, connectTimeout time.Duration, streams bool) (*authorityTransport, error) {
-	t := &authorityTransport{info: i, connectTimeout: connectTimeout, streams: streams}
+func newAuthorityTransport(i *ConnectionInfo, connectTimeout time.Duration) (*authorityTransport, error) {
+	t := &authorityTransport{info: i, connectTimeout: connectTimeout}
 	return t, t.loadLocked()
 }
 
@@ -201,7 +200,7 @@ func (t *authorityTransport) loadLocked() error {
 	}
 	info := *t.info
 	info.CAFile, info.CAData = "", trusted
-	next, err := info.newTransport(t.connectTimeout, t.streams)
+	next, err := info.newTransport(t.connectTimeout)
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/connshare"
 	"github.com/kopf-go/kopf/internal/credtransport"
 )
 
@@ -116,39 +117,37 @@ clusters: [{name: c, cluster: {server: %q, certificate-authority: ca.crt, tls-se
 }
 
 func TestAuthorityFile(t *testing.T) {
-	for _, streams := range []bool{false, true} {
-		t.Run(fmt.Sprintf("DF-21 streams %t", streams), func(t *testing.T) {
-			r := newRotatingAuthority(t)
-			c, err := (&ConnectionInfo{Server: r.url, CAFile: r.file, TLSServerName: "server.test"}).newHTTPClient(0, streams, credtransport.NewSession(context.Background()))
-			if err != nil {
-				t.Fatal(err)
+	t.Run("DF-21", func(t *testing.T) {
+		r := newRotatingAuthority(t)
+		c, err := (&ConnectionInfo{Server: r.url, CAFile: r.file, TLSServerName: "server.test"}).newHTTPClient(0, credtransport.NewSession(context.Background()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.CloseIdleConnections()
+		wantTrust := func(what string, want bool) {
+			t.Helper()
+			c.CloseIdleConnections()
+			if _, err := getText(t, c, r.url); (err == nil) != want {
+				t.Errorf("%s: got %v, want trust: %t", what, err, want)
 			}
-			defer c.CloseIdleConnections()
-			wantTrust := func(what string, want bool) {
-				t.Helper()
-				c.CloseIdleConnections()
-				if _, err := getText(t, c, r.url); (err == nil) != want {
-					t.Errorf("%s: got %v, want trust: %t", what, err, want)
-				}
-			}
-			age := func() {
-				trust := c.Transport.(*credtransport.Transport).Next.(*authorityTransport)
-				trust.mu.Lock()
-				defer trust.mu.Unlock()
-				trust.read = time.Now().Add(-authorityMaxAge)
-			}
-			wantTrust("at first", true)
-			write(t, r.file, "-----BEGIN") // it is being written
-			age()
-			wantTrust("with a broken file", true)
-			write(t, r.file, string(r.fresh.pem()))
-			wantTrust("before the file is read again", true)
-			age()
-			wantTrust("without the authority in the file", false)
-			r.rotate()
-			wantTrust("with the other authority in the file", true)
-			write(t, r.file, string(r.old.pem()))
-			wantTrust("with the file as it was before it is read again", true)
-		})
-	}
+		}
+		age := func() {
+			trust := c.Transport.(*credtransport.Transport).Next.(*connshare.Transport).Next.(*authorityTransport)
+			trust.mu.Lock()
+			defer trust.mu.Unlock()
+			trust.read = time.Now().Add(-authorityMaxAge)
+		}
+		wantTrust("at first", true)
+		write(t, r.file, "-----BEGIN") // it is being written
+		age()
+		wantTrust("with a broken file", true)
+		write(t, r.file, string(r.fresh.pem()))
+		wantTrust("before the file is read again", true)
+		age()
+		wantTrust("without the authority in the file", false)
+		r.rotate()
+		wantTrust("with the other authority in the file", true)
+		write(t, r.file, string(r.old.pem()))
+		wantTrust("with the file as it was before it is read again", true)
+	})
 }

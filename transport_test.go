@@ -29,6 +29,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kopf-go/kopf/internal/connshare"
 	"github.com/kopf-go/kopf/internal/credtransport"
 )
 
@@ -111,9 +112,9 @@ func secureServer(t *testing.T, ca *authority, name string) *httptest.Server {
 }
 
 // fetch requests the server of info, and returns what it says.
-func fetch(t *testing.T, info *ConnectionInfo, streams bool) (string, error) {
+func fetch(t *testing.T, info *ConnectionInfo) (string, error) {
 	t.Helper()
-	c, err := info.newHTTPClient(0, streams, nil)
+	c, err := info.newHTTPClient(0, nil)
 	if err != nil {
 		return "", err
 	}
@@ -141,16 +142,14 @@ func TestTLS(t *testing.T) {
 	caFile := write(t, filepath.Join(dir, "ca"), string(ca.pem()))
 	certFile, keyFile := write(t, filepath.Join(dir, "cert"), string(cert)), write(t, filepath.Join(dir, "key"), string(key))
 	for _, c := range []struct {
-		name    string
-		info    ConnectionInfo
-		streams bool
-		want    string
-		err     string
+		name string
+		info ConnectionInfo
+		want string
+		err  string
 	}{
 		{name: "AC-73 an authority", info: ConnectionInfo{CAData: ca.pem(), TLSServerName: "server.test"}, want: "HTTP/2.0 nobody"},
 		{name: "AC-71 an authority in base64", info: ConnectionInfo{CAData: slices.Insert(encoded, 64, '\n'), TLSServerName: "server.test"}, want: "HTTP/2.0 nobody"},
 		{name: "AC-73 an authority in a file", info: ConnectionInfo{CAFile: caFile, TLSServerName: "server.test"}, want: "HTTP/2.0 nobody"},
-		{name: "AC-73 streams", info: ConnectionInfo{CAFile: caFile, TLSServerName: "server.test"}, streams: true, want: "HTTP/1.1 nobody"},
 		{name: "AC-73 the authorities of the system", info: ConnectionInfo{TLSServerName: "server.test"}, err: "certificate"},
 		{name: "AC-73 another name", info: ConnectionInfo{CAData: ca.pem()}, err: "certificate"},
 		{name: "AC-73 insecure", info: ConnectionInfo{Insecure: true}, want: "HTTP/2.0 nobody"},
@@ -166,7 +165,7 @@ func TestTLS(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.info.Server = s.URL
-			got, err := fetch(t, &c.info, c.streams)
+			got, err := fetch(t, &c.info)
 			if got != c.want || c.err == "" && err != nil || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
 				t.Errorf("got %q, error %v; want %q, error %q", got, err, c.want, c.err)
 			}
@@ -185,7 +184,7 @@ func TestClientCertificateReload(t *testing.T) {
 		write(t, info.KeyFile, string(key))
 	}
 	put("first")
-	c, err := info.newHTTPClient(0, false, nil)
+	c, err := info.newHTTPClient(0, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,7 +231,7 @@ func TestAuthorization(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.info.Server = s.URL
-			if _, err := fetch(t, &c.info, false); err != nil {
+			if _, err := fetch(t, &c.info); err != nil {
 				t.Fatal(err)
 			}
 			for _, name := range []string{"User-Agent", "Accept-Encoding"} {
@@ -274,14 +273,15 @@ func TestSession(t *testing.T) {
 		<-over // not with the request: an answer that ends well as it is cut off is no failure
 	})
 	defer close(over)
-	for _, streams := range []bool{false, true} {
-		t.Run(fmt.Sprint("AC-68 streams ", streams), func(t *testing.T) {
+	for _, http2 := range []bool{false, true} {
+		t.Run(fmt.Sprint("AC-68 HTTP/2 ", http2), func(t *testing.T) {
 			one := credtransport.NewSession(t.Context())
 			info := &ConnectionInfo{Server: s.URL, Insecure: true}
-			c, err := info.newHTTPClient(0, streams, one)
+			c, err := info.newHTTPClient(0, one)
 			if err != nil {
 				t.Fatal(err)
 			}
+			c.Transport.(*credtransport.Transport).Next.(*connshare.Transport).Next.(*http.Transport).Protocols.SetHTTP2(http2)
 			defer c.CloseIdleConnections()
 			resp, err := c.Get(s.URL)
 			if err != nil {
@@ -309,7 +309,7 @@ func TestSessionAccepted(t *testing.T) {
 		answer := roundTripper(func(req *http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: code, Body: http.NoBody, Request: req}, nil
 		})
-		c, err := (&ConnectionInfo{HTTPClient: &http.Client{Transport: answer}}).newHTTPClient(0, false, s)
+		c, err := (&ConnectionInfo{HTTPClient: &http.Client{Transport: answer}}).newHTTPClient(0, s)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -334,14 +334,14 @@ func TestProxy(t *testing.T) {
 	address, _ := url.Parse(proxy.URL)
 	address.User = url.UserPassword("u", "p")
 	t.Run("AC-74 a proxy with credentials", func(t *testing.T) {
-		got, err := fetch(t, &ConnectionInfo{Server: "http://cluster.invalid/x", ProxyURL: address.String()}, false)
+		got, err := fetch(t, &ConnectionInfo{Server: "http://cluster.invalid/x", ProxyURL: address.String()})
 		if err != nil || got != "proxied" || requested.Load() != "http://cluster.invalid/x" || user.Load() != "Basic dTpw" {
 			t.Errorf("got %q, error %v; the proxy was asked for %v by %v", got, err, requested.Load(), user.Load())
 		}
 	})
 	t.Run("AC-74 the environment is not trusted", func(t *testing.T) {
 		for _, trust := range []bool{false, true} {
-			transport, err := (&ConnectionInfo{Server: "https://x", TrustEnv: trust}).newTransport(0, false)
+			transport, err := (&ConnectionInfo{Server: "https://x", TrustEnv: trust}).newTransport(0)
 			if err != nil || (transport.Proxy != nil) != trust {
 				t.Errorf("trust %v: a proxy is looked for: %v, error %v", trust, transport.Proxy != nil, err)
 			}
@@ -356,7 +356,7 @@ func TestRedirects(t *testing.T) {
 	defer other.Close()
 	s := httptest.NewServer(http.RedirectHandler(other.URL, http.StatusFound))
 	defer s.Close()
-	if _, err := fetch(t, &ConnectionInfo{Server: s.URL, Token: "t"}, false); err == nil || !strings.Contains(err.Error(), "the server redirects to") {
+	if _, err := fetch(t, &ConnectionInfo{Server: s.URL, Token: "t"}); err == nil || !strings.Contains(err.Error(), "the server redirects to") {
 		t.Errorf("got %v, want an error", err)
 	}
 }
@@ -428,7 +428,7 @@ func TestTokenFile(t *testing.T) {
 				write(t, file, " one\n")
 				s := &tokenServer{}
 				info := &ConnectionInfo{Server: "http://x", TokenFile: file, HTTPClient: &http.Client{Transport: s}}
-				client, err := info.newHTTPClient(0, false, nil)
+				client, err := info.newHTTPClient(0, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -448,7 +448,7 @@ func TestTokenFile(t *testing.T) {
 	}
 	t.Run("AC-T25 a missing file", func(t *testing.T) {
 		info := &ConnectionInfo{Server: "http://x", TokenFile: file + "none"}
-		if _, err := info.newHTTPClient(0, false, nil); err == nil || !strings.Contains(err.Error(), "the token: open ") {
+		if _, err := info.newHTTPClient(0, nil); err == nil || !strings.Contains(err.Error(), "the token: open ") {
 			t.Errorf("got %v, want an error", err)
 		}
 	})
@@ -462,7 +462,7 @@ func TestConnectTimeout(t *testing.T) {
 	}
 	defer silent.Close()
 	info := &ConnectionInfo{Server: "https://" + silent.Addr().String(), Insecure: true}
-	c, err := info.newHTTPClient(50*time.Millisecond, false, nil)
+	c, err := info.newHTTPClient(50*time.Millisecond, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -110,7 +110,7 @@ func (o *options) bench(ctx context.Context) error {
 
 // onReplay does the jobs on a replaying server, which each has for itself.
 func (o *options) onReplay(ctx context.Context, b *bench) error {
-	jobs := []job{idle(), backlog(1000), backlog(10_000), restart(10_000), restart(50_000), restartReordered(50_000), restart(big), latency(500, 50), ignored(20_000), storm(10_000, 10_000, 1000)}
+	jobs := []job{idle(), backlog(1000), backlog(10_000), restart(10_000), restart(50_000), restartReordered(50_000), restart(big), latency(500, 50), ignored(20_000), storm(10_000, 10_000, 1000), namespaced(200)}
 	if o.quick {
 		jobs = []job{idle(), backlog(1000), restart(10_000), latency(250, 50), ignored(20_000)}
 	}
@@ -130,7 +130,7 @@ func (o *options) onReplay(ctx context.Context, b *bench) error {
 
 // onReal does the jobs on a real server, where those come one after the other that go on with the same objects.
 func (o *options) onReal(ctx context.Context, b *bench) error {
-	groups := [][]job{{backlog(1000), ignored(3000)}, {backlog(10_000), restart(10_000), storm(10_000, 2000, 100)}, {latency(500, 25), latency(1000, 50)}}
+	groups := [][]job{{backlog(3000), ignored(3000)}, {backlog(10_000), restart(10_000), storm(10_000, 2000, 100)}, {latency(500, 25), latency(1000, 50)}}
 	if o.quick {
 		groups = [][]job{{backlog(1000), ignored(2000), restart(1000)}, {latency(100, 25)}}
 	}

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/kopf-go/kopf/bench/replay"
 )
 
 // variant is an operator of the bench, in one of its settings.
@@ -94,9 +96,13 @@ type operator struct {
 	err     error         // then: why
 }
 
-func (v variant) start(dir, kubeconfig string) (*operator, error) {
-	o := &operator{cmd: exec.Command(filepath.Join(dir, v.program), v.args...), ended: make(chan struct{})}
-	o.cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "BENCH_WORKERS="+strconv.Itoa(v.workers), "BENCH_WRITES="+strconv.Itoa(v.writes))
+func (v variant) start(dir, kubeconfig string, namespaces int) (*operator, error) {
+	args := v.args
+	if namespaces > 0 && slices.Contains(args, "run") {
+		args = append(slices.Clone(args), "--namespace="+replay.Namespaces+"*")
+	}
+	o := &operator{cmd: exec.Command(filepath.Join(dir, v.program), args...), ended: make(chan struct{})}
+	o.cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "BENCH_WORKERS="+strconv.Itoa(v.workers), "BENCH_WRITES="+strconv.Itoa(v.writes), "BENCH_NAMESPACES="+strconv.Itoa(namespaces))
 	o.cmd.Stderr = &o.stderr
 	o.started = time.Now()
 	if err := o.cmd.Start(); err != nil {

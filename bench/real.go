@@ -310,7 +310,7 @@ func (p *realPlace) create(ctx context.Context, i int) error {
 
 // handle has an operator handle all widgets before the job.
 func (p *realPlace) handle(ctx context.Context, v variant, dir string, count int) error {
-	o, err := v.start(dir, p.cluster.Kubeconfig())
+	o, err := v.start(dir, p.cluster.Kubeconfig(), 0)
 	if err != nil {
 		return err
 	}

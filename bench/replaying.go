@@ -33,7 +33,11 @@ func (p *replaying) open(ctx context.Context, v variant, dir string, j job) (ser
 			return nil, err
 		}
 	}
-	return replayed(dir, j.count, v.writes, marks)
+	s, err := replayed(dir, j.count, v.writes, marks)
+	if err == nil {
+		s.SetNamespaces(j.namespaces)
+	}
+	return s, err
 }
 
 func replayed(dir string, count, writes int, marks []json.RawMessage) (*replayedServer, error) {
@@ -60,7 +64,7 @@ func (p *replaying) marksOf(ctx context.Context, v variant, dir string) ([]json.
 		return nil, err
 	}
 	defer s.Close()
-	o, err := v.start(dir, s.kubeconfig)
+	o, err := v.start(dir, s.kubeconfig, 0)
 	if err != nil {
 		return nil, err
 	}

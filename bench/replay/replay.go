@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -33,7 +34,13 @@ type Server struct {
 	seen     func(answered, recorded time.Duration)
 	patches  []json.RawMessage // the first ones
 	writes   int               // of an object that is handled
+
+	namespaces  int // besides the one with the widgets
+	connections int // that were opened
 }
+
+// Namespaces is how the names of the namespaces without widgets begin.
+const Namespaces = "bench-"
 
 // widget is what differs from one object to another.
 type widget struct {
@@ -68,6 +75,14 @@ func New(count, writes int, marks []json.RawMessage) (*Server, error) {
 	s.log = nil
 	s.http = httptest.NewUnstartedServer(http.HandlerFunc(s.serve))
 	s.http.EnableHTTP2 = true
+	s.http.Config.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: 100} // as kube-apiserver does by default
+	s.http.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.connections++
+		}
+	}
 	s.http.StartTLS()
 	return s, nil
 }
@@ -152,13 +167,23 @@ func (s *Server) Handled() int {
 	return s.handled
 }
 
-// Requests returns how many requests were made so far, by their verb; those that are not about widgets are left out.
+// SetNamespaces sets how many namespaces there are besides the one with the widgets.
+func (s *Server) SetNamespaces(count int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.namespaces = count
+}
+
+// Requests returns how many requests were made so far, by their verb, and how many connections; requests that are not about widgets are left out.
 func (s *Server) Requests() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := make(map[string]int, len(s.requests))
 	for verb, n := range s.requests {
 		all[verb] = n
+	}
+	if s.namespaces > 0 {
+		all["connection"] = s.connections
 	}
 	return all
 }
@@ -356,14 +381,26 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	case inside && r.Method == http.MethodPatch:
 		s.count("patch", began)
 		s.patch(w, r, name)
-	case watch: // of kinds that nobody has
+	case path == "/api/v1/namespaces" && !watch:
+		s.listNamespaces(w)
+	case watch: // where there is nothing
+		if strings.HasSuffix(path, "/widgets") {
+			s.count("watch", began)
+		}
 		w.WriteHeader(http.StatusOK)
 		if query.Get("sendInitialEvents") == "true" {
-			io.WriteString(w, `{"type":"BOOKMARK","object":{"kind":"CustomResourceDefinition","apiVersion":"apiextensions.k8s.io/v1","metadata":{"resourceVersion":"1","annotations":{"k8s.io/initial-events-end":"true"}}}}`+"\n")
+			kind := `"kind":"CustomResourceDefinition","apiVersion":"apiextensions.k8s.io/v1"`
+			if strings.HasSuffix(path, "/widgets") {
+				kind = `"kind":"Widget","apiVersion":"bench.kopf.dev/v1"`
+			}
+			io.WriteString(w, `{"type":"BOOKMARK","object":{`+kind+`,"metadata":{"resourceVersion":"1","annotations":{"k8s.io/initial-events-end":"true"}}}}`+"\n")
 		}
 		http.NewResponseController(w).Flush()
 		<-r.Context().Done()
-	case r.Method == http.MethodGet && strings.Count(path, "/") == 4: // a list of such a kind
+	case r.Method == http.MethodGet && (strings.Count(path, "/") == 4 || strings.HasSuffix(path, "/widgets")): // a list where there is nothing
+		if strings.HasSuffix(path, "/widgets") {
+			s.count("list", began)
+		}
 		io.WriteString(w, `{"kind":"List","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[]}`)
 		s.spent(began)
 	default:
@@ -371,6 +408,16 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNotFound)
 		io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404,"message":"the replaying server knows nothing of that"}`)
 	}
+}
+
+func (s *Server) listNamespaces(w http.ResponseWriter) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var items []string
+	for i := range s.namespaces {
+		items = append(items, fmt.Sprintf(`{"metadata":{"name":"%s%03d","uid":"%d","resourceVersion":"1"}}`, Namespaces, i, i))
+	}
+	fmt.Fprintf(w, `{"kind":"NamespaceList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[%s]}`, strings.Join(items, ","))
 }
 
 func (s *Server) count(verb string, began time.Time) {

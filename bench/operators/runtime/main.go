@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"os"
 	"slices"
@@ -124,10 +125,14 @@ func run() error {
 		return err
 	}
 	config.QPS = -1
-	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		Scheme: scheme, Metrics: server.Options{BindAddress: "0"},
-		Cache: cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
-	})
+	caching := cache.Options{DefaultTransform: cache.TransformStripManagedFields()}
+	if count, err := strconv.Atoi(os.Getenv("BENCH_NAMESPACES")); err == nil && count > 0 {
+		caching.DefaultNamespaces = map[string]cache.Config{}
+		for i := range count {
+			caching.DefaultNamespaces[fmt.Sprintf("bench-%03d", i)] = cache.Config{}
+		}
+	}
+	mgr, err := ctrl.NewManager(config, ctrl.Options{Scheme: scheme, Metrics: server.Options{BindAddress: "0"}, Cache: caching})
 	if err != nil {
 		return err
 	}
