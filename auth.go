@@ -356,7 +356,7 @@ func addPlugin(ctx context.Context, l *Login, info *ConnectionInfo, chosen *kube
 	}
 	var cluster *kubeconfig.ExecCluster
 	if plugin.ProvideClusterInfo {
-		ca, err := info.authorities()
+		ca, err := info.authorities().PEM()
 		if err != nil {
 			return err
 		}

@@ -460,7 +460,7 @@ func (p *peeringCommand) namespaces(ctx context.Context) ([]string, error) {
 		return p.Namespaces, nil
 	}
 	var names []string
-	_, err := p.client.list(ctx, namespacesResource, "", map[string][]string{}, p.Settings.Watching.PageSize, false, func(b *Body) bool {
+	err := p.client.list(ctx, namespacesResource, "", map[string][]string{}, p.Settings.Watching.PageSize, false, func(b *Body) bool {
 		for _, pattern := range p.Namespaces {
 			if namespaces.Match(pattern, b.name) {
 				names = append(names, b.name)

@@ -467,7 +467,7 @@ func (c *Client) object(ctx context.Context, r Resource, namespace, name string)
 func (c *Client) listObject(ctx context.Context, r Resource, namespace, name string, forbidden *APIError) (*Body, error) {
 	var found *Body
 	query := url.Values{"fieldSelector": {"metadata.name=" + apirequest.FieldValue.Replace(name)}}
-	_, err := c.list(ctx, r, namespace, query, 500, false, func(b *Body) bool {
+	err := c.list(ctx, r, namespace, query, 500, false, func(b *Body) bool {
 		if b.name == name && b.namespace == namespace { // a server may ignore the selector
 			found = b
 		}

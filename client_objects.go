@@ -379,40 +379,51 @@ func store(body *Body, into any) error {
 // errStopped ends a list or a watch whose caller has had enough.
 var errStopped = errors.New("stopped")
 
-// list hands over the objects of a resource while they come in, in pages unless the size is zero, and returns the version of the list.
-func (c *Client) list(ctx context.Context, r Resource, namespace string, query url.Values, pageSize int, once bool, yield func(*Body) bool) (string, error) {
-	return c.scanList(ctx, r, namespace, query, pageSize, once, func(o *rawjson.Header, raw []byte) error {
+// list hands over the objects of a resource while they come in, in pages unless the size is zero.
+func (c *Client) list(ctx context.Context, r Resource, namespace string, query url.Values, pageSize int, once bool, yield func(*Body) bool) error {
+	pages := c.newPager(r, namespace, query, pageSize, once, func(o *rawjson.Header, raw []byte) error {
 		if !yield(listedBody(o, raw, r)) {
 			return errStopped
 		}
 		return nil
-	}, nil)
+	})
+	err := pages.next(ctx)
+	for err == nil && pages.more() {
+		err = pages.next(ctx)
+	}
+	return err
 }
 
-// scanList is list for callers that look at the headers first, in bytes that are used again afterwards, and to do something between the
-// pages, unless that is nil.
-func (c *Client) scanList(ctx context.Context, r Resource, namespace string, query url.Values, pageSize int, once bool,
-	take func(o *rawjson.Header, raw []byte) error, between func(context.Context)) (string, error) {
-	page := &rawjson.ListPage{Take: take}
-	read := func(answer io.Reader) error {
-		err := page.Read(answer)
-		if err != nil && page.Taken {
+// pager asks for the pages of a list, for callers that look at the headers first, in bytes that are used again afterwards.
+type pager struct {
+	client    *Client
+	resource  Resource
+	namespace string
+	query     url.Values
+	size      int // of a page, zero for all in one
+	once      bool
+	page      rawjson.ListPage
+}
+
+func (c *Client) newPager(r Resource, namespace string, query url.Values, size int, once bool, take func(o *rawjson.Header, raw []byte) error) *pager {
+	return &pager{client: c, resource: r, namespace: namespace, query: query, size: size, once: once, page: rawjson.ListPage{Take: take}}
+}
+
+// more reports whether there is another page after the last one.
+func (p *pager) more() bool { return p.page.Next != "" }
+
+// next reads the first page, or the one after the last one.
+func (p *pager) next(ctx context.Context) error {
+	if p.more() {
+		p.query.Set("continue", p.page.Next)
+	}
+	return p.client.page(ctx, p.resource, p.namespace, p.query, p.size, func(answer io.Reader) error {
+		err := p.page.Read(answer)
+		if err != nil && p.page.Taken {
 			return fmt.Errorf("%w: %w", apirequest.ErrInterrupted, err) // objects must not be taken twice
 		}
 		return err
-	}
-	for {
-		if err := c.page(ctx, r, namespace, query, pageSize, read, once); err != nil {
-			return "", err
-		}
-		if page.Next == "" {
-			return page.Version, nil
-		}
-		if between != nil {
-			between(ctx)
-		}
-		query.Set("continue", page.Next)
-	}
+	}, p.once)
 }
 
 // listPages yields objects while no request is under way.

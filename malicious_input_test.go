@@ -186,8 +186,7 @@ var clientRequests = map[string]func(ctx context.Context, c *Client) error{
 		return err
 	},
 	"a list": func(ctx context.Context, c *Client) error {
-		_, err := c.list(ctx, thingsResource, "", url.Values{}, 0, true, func(*Body) bool { return true })
-		return err
+		return c.list(ctx, thingsResource, "", url.Values{}, 0, true, func(*Body) bool { return true })
 	},
 	"a watch": func(ctx context.Context, c *Client) error {
 		return c.watch(ctx, thingsResource, "", url.Values{}, func(RawEvent) error { return nil })

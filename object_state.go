@@ -102,6 +102,7 @@ func (o *objectState) idle() bool {
 func (q *queue) sweep(from *source) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	from.deleted = nil
 	if q.staleLocked(from) {
 		return false
 	}

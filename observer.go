@@ -387,7 +387,9 @@ func (o *observer) stream(r *reactor, resource Resource, from *source) *stream {
 		h.sync = &listingSync{barrier: o.barrier, log: o.log, resource: resource.Name(), handlers: indices}
 		o.barrier.add()
 	}
-	return o.newStream(resource, from.namespace, h, r.served.Load().counts)
+	st := o.newStream(resource, from.namespace, h, r.served.Load().counts)
+	st.overlaps = true
+	return st
 }
 
 func (o *observer) newStream(resource Resource, namespace string, h streamHandler, meter *metrics.Resource) *stream {

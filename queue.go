@@ -197,11 +197,16 @@ func (q *queue) add(ev RawEvent, from *source, all bool) {
 	q.receivedLocked(from, ev.Type, number)
 	key := ev.Body.key()
 	e := q.entries[key]
-	switch {
+	if ev.Type == Deleted && from.deleted != nil {
+		from.deleted[strings.Clone(key)] = struct{}{}
+	}
+	switch _, deleted := from.deleted[key]; {
+	case deleted && ev.Type == Listed:
+		return
 	case e == nil && ev.Type == Deleted:
 		return // it is not known, or the listing has already reported its deletion
 	case e == nil:
-		e = q.addEntryLocked(key, ev.Body.Reference(), ev.Type == Listed)
+		e = q.addEntryLocked(key, ev.Body.Reference(), from.lists(ev.Type))
 		q.joinBarrierLocked(e)
 	case e.presence != present:
 		q.serveAgainLocked(e, ev)
@@ -277,12 +282,19 @@ type source struct {
 	namespace string // "" for all
 
 	// The queue's, under its lock.
-	pause     uint32    // the pauser's epoch in which the stream is open
-	listing   uint64    // the newest listing, by a number that is higher than those of all listings before, of whatever source
-	closed    bool      // whether nothing counts that still comes of it
-	received  time.Time // when something came last
-	newest    uint64    // the newest version that came since the newest listing; 0 for none, or if versions are no numbers
-	throttled bool      // whether the stream is not read, because there are too many objects to work on
+	pause    uint32    // the pauser's epoch in which the stream is open
+	listing  uint64    // the newest listing, by a number that is higher than those of all listings before, of whatever source
+	closed   bool      // whether nothing counts that still comes of it
+	received time.Time // when something came last
+	newest   uint64    // the newest version that came since the newest listing began; 0 for none, or if versions are no numbers
+	// deleted are the objects that went while the listing goes on, which may still show them; nil when there is no listing.
+	deleted map[string]struct{}
+}
+
+// lists reports whether an event that shows an object first shows that it was there before the operator: an item of the listing, or a change
+// that is seen before it.
+func (from *source) lists(t EventType) bool {
+	return t == Listed || t == Modified && from.deleted != nil
 }
 
 // receivedLocked notes that an object has come of a source.
@@ -290,13 +302,6 @@ func (q *queue) receivedLocked(from *source, t EventType, version uint64) {
 	if from.received = time.Now(); t != Listed && version > from.newest {
 		from.newest = version
 	}
-}
-
-// throttle notes that a source is not read for now, or is read again.
-func (q *queue) throttle(from *source, throttled bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	from.throttled, from.received = throttled, time.Now()
 }
 
 // awaits returns for how long the stream of an object is still trusted to show a version of it: as long as it brings older things, with pauses up to the
@@ -309,8 +314,6 @@ func (q *queue) awaits(e *entry, version string, timeout time.Duration) time.Dur
 	switch {
 	case err != nil, from == nil, from.closed, from.newest >= awaited:
 		return 0
-	case from.throttled:
-		return timeout
 	}
 	return timeout - time.Since(from.received)
 }
@@ -333,7 +336,7 @@ func (q *queue) beginListing(from *source) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.listings++
-	from.listing, from.newest = q.listings, 0
+	from.listing, from.newest, from.deleted = q.listings, 0, map[string]struct{}{}
 }
 
 // closeSource makes sure that nothing counts any more that still comes of a source.
@@ -430,24 +433,25 @@ func (q *queue) setLive(e *entry, live *atomic.Pointer[Body]) bool {
 }
 
 // lookupIdle returns an object, nil if it is not known, and whether an event of it can be taken without a worker: nothing is under way with
-// the object, except that our own patch is to come back, which this may be. It also reports whether the event was seen already or does not count, which needs
-// nothing more.
-func (q *queue) lookupIdle(t EventType, key, version []byte, from *source) (e *entry, idle, seen bool) {
+// the object, except that our own patch is to come back, which this may be. It also reports whether the object was there before the operator and was not
+// handled since, and whether the event was seen already or does not count, which needs nothing more.
+func (q *queue) lookupIdle(t EventType, key, version []byte, from *source) (e *entry, idle, initial, seen bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.staleLocked(from) {
-		return nil, false, true
+		return nil, false, false, true
 	}
 	number, _ := strconv.ParseUint(string(version), 10, 64)
 	q.receivedLocked(from, t, number)
 	if e = q.entries[string(key)]; e == nil {
-		return nil, true, false
+		_, deleted := from.deleted[string(key)]
+		return nil, true, from.lists(t), deleted
 	}
 	if now := string(version); e.presence == present && newerVersion(e.version, now) && (e.epoch.pause == from.pause || e.version != now) {
 		e.listing = max(e.listing, from.listing)
-		return e, false, true
+		return e, false, false, true
 	}
-	return e, e.idleAt(version), false
+	return e, e.idleAt(version), e.listed && !e.last.handled, false
 }
 
 // updateIdle takes the newest state of an object without a worker. The entry is nil if the object was not known. It fails if another goroutine was
@@ -459,7 +463,7 @@ func (q *queue) updateIdle(e *entry, t EventType, ref ObjectReference, version s
 		return false
 	}
 	if e == nil {
-		e = q.addEntryLocked(ref.UID, ref, t == Listed)
+		e = q.addEntryLocked(ref.UID, ref, from.lists(t))
 		e.memorySeen = true
 	}
 	e.version, e.listing, e.epoch = version, max(e.listing, from.listing), epoch{from.pause, e.served}

@@ -194,7 +194,7 @@ func TestQueue(t *testing.T) {
 		q.forget("ns", false)
 		q.add(versionedPod(t, Added, "ns", "u", "1"), from, true)
 		q.workers.Wait()
-		if _, settled, seen := q.lookupIdle(Modified, []byte("u"), []byte("1"), from); settled || !seen {
+		if _, settled, _, seen := q.lookupIdle(Modified, []byte("u"), []byte("1"), from); settled || !seen {
 			t.Error("the stream may settle an object")
 		}
 		if looks > 0 || len(q.entries) > 0 {
@@ -319,16 +319,6 @@ func TestAwaits(t *testing.T) {
 			q.beginListing(from)
 			q.lookupIdle(Listed, []byte("other"), []byte("10"), from)
 		}, 5 * time.Second},
-		{"it is not read", func(q *queue, from *source) {
-			q.throttle(from, true)
-			time.Sleep(time.Minute)
-		}, 5 * time.Second},
-		{"it is read again", func(q *queue, from *source) {
-			q.throttle(from, true)
-			time.Sleep(time.Minute)
-			q.throttle(from, false)
-			time.Sleep(time.Second)
-		}, 4 * time.Second},
 		{"it is closed", func(q *queue, from *source) { q.closeSource(from) }, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -42,8 +42,6 @@ func (h *objectsHandler) skip(t EventType, header *rawjson.Header, raw []byte) b
 func (h *objectsHandler) onEvent(ev RawEvent) { h.reactor.enqueue(ev, h.from) }
 
 func (h *objectsHandler) throttle(ctx context.Context, limit time.Duration) {
-	h.reactor.queue.throttle(h.from, true)
-	defer h.reactor.queue.throttle(h.from, false)
 	h.o.limiter.WaitBacklog(ctx, limit)
 }
 
@@ -205,17 +203,13 @@ func (r *reactor) skip(p *prefilter, t EventType, o *rawjson.Header, raw []byte,
 	if t == Deleted || len(uid) == 0 || len(version) == 0 || !rawjson.IsNull(o.DeletionTimestamp.Of(raw)) {
 		return false
 	}
-	e, idle, seen := r.queue.lookupIdle(t, uid, version, from)
+	e, idle, initial, seen := r.queue.lookupIdle(t, uid, version, from)
 	if seen {
 		p.counts.Received(string(t))
 		return true
 	}
 	if !idle || e == nil && !r.memo.empty() || e != nil && !e.unmatched && len(p.others) > 0 {
 		return false
-	}
-	initial := t == Listed
-	if e != nil {
-		initial = e.listed && !e.last.handled
 	}
 	a := p.decide(o, raw, initial)
 	if a.kind != actionSkip && a.kind != actionUnchanged {

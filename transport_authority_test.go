@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/kopf-go/kopf/internal/connshare"
 	"github.com/kopf-go/kopf/internal/credtransport"
@@ -124,18 +123,16 @@ func TestAuthorityFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer c.CloseIdleConnections()
+		trust := c.Transport.(*credtransport.Transport).Next.(*connshare.Transport).Next.(*credtransport.AuthorityTransport)
+		maxAge := trust.MaxAge
+		age := func() { trust.MaxAge = 0 } // until the next request
 		wantTrust := func(what string, want bool) {
 			t.Helper()
 			c.CloseIdleConnections()
 			if _, err := getText(t, c, r.url); (err == nil) != want {
 				t.Errorf("%s: got %v, want trust: %t", what, err, want)
 			}
-		}
-		age := func() {
-			trust := c.Transport.(*credtransport.Transport).Next.(*connshare.Transport).Next.(*authorityTransport)
-			trust.mu.Lock()
-			defer trust.mu.Unlock()
-			trust.read = time.Now().Add(-authorityMaxAge)
+			trust.MaxAge = maxAge
 		}
 		wantTrust("at first", true)
 		write(t, r.file, "-----BEGIN") // it is being written

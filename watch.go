@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/kopf-go/kopf/internal/apirequest"
@@ -20,14 +21,14 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// This file follows the objects of a resource: it lists them, and then watches their changes for as long as it is
+// This file follows the objects of a resource: it lists them, and watches their changes for as long as it is
 // asked to, through all that can happen to a connection.
 
 // bookmark is the type of events that only show how far the server has come.
 const bookmark EventType = "BOOKMARK"
 
 // stream is the events of one resource in one namespace. The caller runs it on a goroutine of its own; the handler
-// is called on that.
+// is called on that, and on the one of a listing, but never by both at once.
 type stream struct {
 	client    *Client
 	resource  Resource
@@ -36,15 +37,29 @@ type stream struct {
 	logger    *slog.Logger
 	meter     *metrics.Resource // nil for none
 	handler   streamHandler
+	overlaps  bool // whether changes are watched while the pages of a listing still come; otherwise after the last one
 
-	version     string // where to go on from, "" to list
-	newest      string // the newest version of all that were seen
-	received    bool   // whether anything came since the last connection was made
-	unpaged     bool   // whether to list all at once, because pages have expired
-	stage       stage  // how far it has come
-	failure     string // the kind of failure that was logged last
-	failedStage stage  // how far it had come then
-	healthy     bool   // whether the objects are watched, or were without failure since
+	version  string   // where to go on from, "" to list
+	newest   string   // the newest version of all that were seen
+	received bool     // whether anything came since the last connection was made
+	unpaged  bool     // whether to list all at once, because pages have expired
+	listing  *listing // the one whose further pages come, or came last; nil if there was only one page
+
+	mu          sync.Mutex // guards all below, and calls of the handler
+	stage       stage      // how far it has come
+	failure     string     // the kind of failure that was logged last
+	failedStage stage      // how far it had come then
+	healthy     bool       // whether the objects are watched, or were without failure since
+}
+
+// listing is the pages of a list after the first one, which come on a goroutine of their own.
+type listing struct {
+	ctx  context.Context // ends when the listing has failed, with the error as its cause, or is not wanted any more
+	fail context.CancelCauseFunc
+	done chan struct{} // closed by the goroutine
+	// The stream's, under its lock.
+	complete bool
+	watching bool // whether the watch is open
 }
 
 // streamHandler is what a stream hands everything over to. Handlers that want but a part of it embed [ignoreStream].
@@ -57,7 +72,8 @@ type streamHandler interface {
 	skip(t EventType, h *rawjson.Header, raw []byte) bool
 	// onEvent takes an item of the listing, of type Listed, or a change.
 	onEvent(RawEvent)
-	// throttle waits, after each page of a listing, until most of what it has brought is under way, for a limited time.
+	// throttle waits, after each page of a listing, until most of what it has brought is under way, for a limited time. Other methods may be called
+	// meanwhile.
 	throttle(ctx context.Context, limit time.Duration)
 	// onListed notes that the listing is complete: what was not in it is gone.
 	onListed()
@@ -113,31 +129,28 @@ func (s *stream) run(ctx context.Context) {
 
 // follow lists and watches until the context ends.
 func (s *stream) follow(ctx context.Context) {
+	defer s.endListing()
 	idle, refusals := 0, 0
 	for ctx.Err() == nil {
-		var err error
 		begun := time.Now()
-		if s.stage = toOpen; s.version == "" {
-			s.stage = toList
-			err = s.list(ctx)
-		} else {
-			err = s.watch(ctx)
-		}
+		listed, err := s.listAndWatch(ctx)
 		if ctx.Err() != nil {
 			return
 		}
-		if s.received {
+		if s.received && listed {
 			idle, refusals = 0, 0
 		}
 		s.received = false
 		if s.outdated(err) {
-			s.unpaged = s.stage == toList // or the pages of a long listing might expire for ever
+			s.unpaged = !listed // or the pages of a long listing might expire for ever
 			s.logger.Debug("The watch is too old to go on; listing again.", "resource", s.resource.Name(), "namespace", s.namespace)
 			s.version, err = "", nil
 		}
-		s.reportStatus(err)
-		if s.stage == toList && StatusCode(err) != 0 {
+		s.report(err)
+		if !listed && StatusCode(err) != 0 {
+			s.mu.Lock()
 			s.handler.onListError(err)
+			s.mu.Unlock()
 		}
 		if refusals++; !refused(err) {
 			refusals = 0
@@ -154,8 +167,46 @@ func (s *stream) follow(ctx context.Context) {
 	}
 }
 
+// listAndWatch goes on with the stream until it breaks off, and reports whether the objects were listed.
+func (s *stream) listAndWatch(ctx context.Context) (listed bool, err error) {
+	if s.version == "" {
+		s.endListing()
+		s.setStage(toList)
+		if err := s.list(ctx); err != nil {
+			return false, err
+		}
+	} else {
+		s.setStage(toOpen)
+	}
+	err = s.watch(ctx)
+	if s.listing == nil {
+		return true, err
+	}
+	s.mu.Lock()
+	s.listing.watching = false
+	s.mu.Unlock()
+	if failure := context.Cause(s.listing.ctx); failure != nil && ctx.Err() == nil {
+		s.setStage(toList)
+		s.version = ""
+		return false, failure
+	}
+	return true, err
+}
+
+func (s *stream) setStage(now stage) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stage = now
+}
+
 // setHealthy notes whether the stream works.
 func (s *stream) setHealthy(healthy bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.setHealthyLocked(healthy)
+}
+
+func (s *stream) setHealthyLocked(healthy bool) {
 	if s.healthy == healthy {
 		return
 	}
@@ -202,12 +253,22 @@ func (s *stream) outdated(err error) bool {
 	return unknown || StatusCode(err) == http.StatusGone
 }
 
-// reportStatus logs a failure when it begins, and its end. Failures with the same code are one: their
+// report logs a failure when it begins, and its end.
+func (s *stream) report(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reportLocked(err)
+}
+
+// reportLocked logs a failure when it begins, and its end, which is not before the objects are listed. Failures with the same code are one: their
 // texts may differ in the ports of connections.
-func (s *stream) reportStatus(err error) {
+func (s *stream) reportLocked(err error) {
+	if err == nil && s.listing != nil && !s.listing.complete {
+		return
+	}
 	kind := ""
 	if err != nil {
-		s.setHealthy(false)
+		s.setHealthyLocked(false)
 		kind = strconv.Itoa(StatusCode(err))
 		s.failedStage = s.stage
 	}
@@ -227,22 +288,36 @@ func (s *stream) reportStatus(err error) {
 	s.handler.onStatus(err)
 }
 
-// advance notes that the stream has come so far.
-func (s *stream) advance(next stage) {
+// advanceLocked notes that the stream has come so far.
+func (s *stream) advanceLocked(next stage) {
 	if s.stage = next; s.failedStage < next {
-		s.reportStatus(nil)
+		s.reportLocked(nil)
 	}
-	s.setHealthy(next == toWatch || s.healthy)
+	s.setHealthyLocked(next == toWatch || s.healthy)
 }
 
-// list hands over all objects, and notes the version to watch from.
+// opened notes that changes are watched.
+func (s *stream) opened() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l := s.listing; l != nil {
+		if l.watching = true; !l.complete {
+			return
+		}
+	}
+	s.advanceLocked(toWatch)
+}
+
+// list hands over all objects, or the first page of them while the others are to follow, and notes the version to watch from.
 func (s *stream) list(ctx context.Context) error {
 	s.handler.onListing()
 	size := s.settings.PageSize
 	if s.unpaged {
 		size = 0
 	}
-	version, err := s.client.scanList(ctx, s.resource, s.namespace, url.Values{}, size, true, func(o *rawjson.Header, raw []byte) error {
+	pages := s.client.newPager(s.resource, s.namespace, url.Values{}, size, true, func(o *rawjson.Header, raw []byte) error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
 		if !s.handler.skip(Listed, o, raw) {
 			s.handler.onEvent(RawEvent{Type: Listed, Body: listedBody(o, raw, s.resource)})
 		}
@@ -250,10 +325,11 @@ func (s *stream) list(ctx context.Context) error {
 			return errStopped
 		}
 		return nil
-	}, s.pageThrottle())
-	if err != nil {
+	})
+	if err := pages.next(ctx); err != nil {
 		return err
 	}
+	version := pages.page.Version
 	if s.unpaged = false; s.older(version) {
 		s.logger.Warn("The API server has an older history than before, as after a restore from a backup. All is listed again.",
 			"resource", s.resource.Name(), "namespace", s.namespace, "version", version, "before", s.newest)
@@ -261,10 +337,55 @@ func (s *stream) list(ctx context.Context) error {
 		s.handler.onRestored()
 		return s.list(ctx)
 	}
+	if !pages.more() || !s.overlaps {
+		if err := s.listRest(ctx, pages); err != nil {
+			return err
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.completeLocked()
+	} else {
+		l := &listing{done: make(chan struct{})}
+		l.ctx, l.fail = context.WithCancelCause(ctx)
+		s.listing = l
+		go s.listAside(l, pages)
+	}
 	s.version, s.newest = version, version
-	s.advance(toOpen)
+	return nil
+}
+
+// listAside hands over the pages after the first one.
+func (s *stream) listAside(l *listing, pages *pager) {
+	defer close(l.done)
+	err := s.listRest(l.ctx, pages)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil {
+		l.fail(err)
+		return
+	}
+	if l.ctx.Err() != nil {
+		return
+	}
+	l.complete = true
+	if s.completeLocked(); l.watching {
+		s.advanceLocked(toWatch)
+	}
+}
+
+// completeLocked notes that all objects are handed over.
+func (s *stream) completeLocked() {
+	s.advanceLocked(toOpen)
 	s.handler.onListed()
-	return s.watch(ctx)
+}
+
+// endListing ends the listing whose pages still come, if there is one.
+func (s *stream) endListing() {
+	if s.listing != nil {
+		s.listing.fail(errStopped)
+		<-s.listing.done
+		s.listing = nil
+	}
 }
 
 // older reports whether a version is from before one that the server has sent: listings are never, unless the server has lost a part of its history.
@@ -276,14 +397,17 @@ func (s *stream) older(version string) bool {
 // does not know its further pages any more.
 const maxThrottle = 2 * time.Minute
 
-// pageThrottle returns what is done between the pages of one listing.
-func (s *stream) pageThrottle() func(context.Context) {
-	left := maxThrottle
-	return func(ctx context.Context) {
+// listRest hands over the pages after the first one, as fast as the handler can take them.
+func (s *stream) listRest(ctx context.Context, pages *pager) error {
+	for left := maxThrottle; pages.more(); {
 		begun := time.Now()
 		s.handler.throttle(ctx, left)
 		left -= time.Since(begun)
+		if err := pages.next(ctx); err != nil {
+			return err
+		}
 	}
+	return nil
 }
 
 // errInactive ends a watch on which nothing came for too long, not even a bookmark.
@@ -293,6 +417,9 @@ var errInactive = errors.New("nothing came for too long")
 func (s *stream) watch(ctx context.Context) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
+	if s.listing != nil {
+		defer context.AfterFunc(s.listing.ctx, func() { end(errStopped) })()
+	}
 	if t := s.settings.ClientTimeout; t > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, t, errStopped)
@@ -308,9 +435,11 @@ func (s *stream) watch(ctx context.Context) error {
 		defer timer.Stop()
 		alive = func() { timer.Reset(t) }
 	}
-	err := s.client.scanWatch(ctx, s.resource, s.namespace, q, func() { s.advance(toWatch) }, func(f *rawjson.Frame) error {
+	err := s.client.scanWatch(ctx, s.resource, s.namespace, q, s.opened, func(f *rawjson.Frame) error {
 		alive()
-		s.reportStatus(nil)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.reportLocked(nil)
 		s.received = true
 		if version := f.Object.ResourceVersion.Of(f.Raw); version != nil {
 			s.version = rawjson.Unquote(version)

@@ -68,13 +68,18 @@ func (h *recordedStream) onStatus(err error) { *h.failures = append(*h.failures,
 // runStream runs a stream for a while, and returns what it has told.
 func runStream(t *testing.T, s *fakeServer, life time.Duration, change func(*Settings)) (calls []string, failures []error, logged string) {
 	t.Helper()
+	return runSomeStream(t, s, life, change, false)
+}
+
+func runSomeStream(t *testing.T, s *fakeServer, life time.Duration, change func(*Settings), overlaps bool) (calls []string, failures []error, logged string) {
+	t.Helper()
 	c, log := clientOf(t, s, change)
 	settings := NewSettings()
 	if change != nil {
 		change(settings)
 	}
 	st := &stream{
-		client: c, resource: testPods, settings: &settings.Watching, logger: c.log,
+		client: c, resource: testPods, settings: &settings.Watching, logger: c.log, overlaps: overlaps,
 		handler: &recordedStream{calls: &calls, failures: &failures},
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), life)
@@ -415,6 +420,93 @@ func TestStreamReports(t *testing.T) {
 			calls, _, _ := runStream(t, s, 10*time.Minute, nil)
 			if calls[len(calls)-1] != "listed" {
 				t.Errorf("after %d listings nothing is complete", len(s.lists))
+			}
+		})
+	})
+}
+
+func TestStreamOverlaps(t *testing.T) {
+	page := func(w http.ResponseWriter, name, next string) {
+		fmt.Fprintf(w, `{"metadata":{"resourceVersion":"10","continue":%q},"items":[{"metadata":{"name":%q}}]}`, next, name)
+	}
+	t.Run("AC-109 the pages fail for a while, and the watch does not", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			began := time.Now()
+			s := &fakeServer{list: func(n int, w http.ResponseWriter, r *http.Request) {
+				switch {
+				case r.URL.Query().Get("continue") == "":
+					page(w, "a", "more")
+				case time.Since(began) < 10*time.Minute:
+					w.WriteHeader(http.StatusInternalServerError)
+				default:
+					page(w, "b", "")
+				}
+			}, watch: func(n int, w http.ResponseWriter, r *http.Request) {
+				_, _ = io.WriteString(w, eventText("MODIFIED", "c", "11"))
+				holdOpen(w, r)
+			}}
+			calls, failures, logged := runSomeStream(t, s, 20*time.Minute, nil, true)
+			if len(failures) != 2 || StatusCode(failures[0]) != http.StatusInternalServerError || failures[1] != nil {
+				t.Errorf("got the failures %v, want one that ends", failures)
+			}
+			if n := slices.Index(calls, "listed"); n < 0 || slices.Contains(calls[n:], "listing") || !slices.Contains(calls[:n], " b") {
+				t.Errorf("got the calls %q, want one complete listing", calls)
+			}
+			if n := strings.Count(logged, "watched again"); n != 1 || strings.Index(logged, "watched again") < strings.Index(logged, "cannot be watched") {
+				t.Errorf("logged were %s", logged)
+			}
+			if n := len(s.lists); n > 60 { // of both pages
+				t.Errorf("in ten minutes, it was listed %d times", n)
+			}
+		})
+	})
+	t.Run("AC-109 the watch breaks off while the pages come", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := &fakeServer{list: func(n int, w http.ResponseWriter, r *http.Request) {
+				if r.URL.Query().Get("continue") == "" {
+					page(w, "a", "more")
+					return
+				}
+				time.Sleep(10 * time.Second)
+				page(w, "b", "")
+			}, watch: func(n int, w http.ResponseWriter, r *http.Request) {
+				_, _ = io.WriteString(w, eventText("MODIFIED", "c", fmt.Sprint(11+n)))
+				if n > 2 {
+					holdOpen(w, r)
+				}
+			}}
+			calls, failures, _ := runSomeStream(t, s, 20*time.Second, nil, true)
+			if diff := cmp.Diff([]string{"listing", " a", "MODIFIED c", "MODIFIED c", "MODIFIED c", "MODIFIED c", " b", "listed"}, calls); diff != "" || len(failures) > 0 {
+				t.Errorf("(-want +got)\n%s\nfailures %v", diff, failures)
+			}
+			if diff := cmp.Diff([]string{"10", "11", "12", "13"}, s.versions); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	})
+	t.Run("AC-109 the watch is too old while the pages come", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := &fakeServer{list: func(n int, w http.ResponseWriter, r *http.Request) {
+				switch {
+				case n == 0:
+					page(w, "a", "more")
+				case n == 1:
+					<-r.Context().Done()
+				case r.URL.Query().Get("continue") == "":
+					page(w, "a", "rest")
+				default:
+					page(w, "b", "")
+				}
+			}, watch: func(n int, w http.ResponseWriter, r *http.Request) {
+				if n > 0 {
+					holdOpen(w, r)
+					return
+				}
+				_, _ = io.WriteString(w, `{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old"}}`+"\n")
+			}}
+			calls, _, _ := runSomeStream(t, s, 5*time.Minute, nil, true)
+			if diff := cmp.Diff([]string{"listing", " a", "listing", " a", " b", "listed"}, calls); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
 			}
 		})
 	})

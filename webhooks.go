@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -22,7 +21,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/kopf-go/kopf/internal/apirequest"
 	"github.com/kopf-go/kopf/internal/certs"
 	"github.com/kopf-go/kopf/internal/httplimit"
 	"github.com/kopf-go/kopf/internal/ngrok"
@@ -537,49 +535,20 @@ func detectHost(ctx context.Context, log *slog.Logger) string {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	cert, version, err := askVersion(ctx, client)
+	info, err := client.ConnectionInfo(ctx)
 	if err != nil {
 		log.Warn("The kind of the cluster cannot be detected.", "error", err)
 		return ""
 	}
-	host := certs.ClusterHost(cert)
-	if host == "" && strings.Contains(version, "+k3s") {
-		host = certs.K3dHost
+	host, err := certs.DetectHost(ctx, client.HTTPClient(), info.Server)
+	if err != nil {
+		log.Warn("The kind of the cluster cannot be detected.", "error", err)
+		return ""
 	}
 	if host != "" {
 		log.Debug("The kind of the cluster is detected: its API server reaches this machine as " + host)
 	}
 	return host
-}
-
-// askVersion returns the certificate of the API server, nil if it has none, and its version.
-func askVersion(ctx context.Context, client *Client) (*x509.Certificate, string, error) {
-	info, err := client.ConnectionInfo(ctx)
-	if err != nil {
-		return nil, "", err
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(info.Server, "/")+"/version", nil)
-	if err != nil {
-		return nil, "", err
-	}
-	resp, err := client.HTTPClient().Do(req)
-	if err != nil {
-		return nil, "", apirequest.PlainError(err)
-	}
-	defer resp.Body.Close()
-	var cert *x509.Certificate
-	if resp.TLS != nil && len(resp.TLS.PeerCertificates) > 0 {
-		cert = resp.TLS.PeerCertificates[0]
-	}
-	var version struct{ GitVersion string }
-	data, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
-	if err == nil && resp.StatusCode == http.StatusOK {
-		err = json.Unmarshal(data, &version)
-	}
-	if err != nil && cert == nil {
-		return nil, "", fmt.Errorf("the version of the API server: %w", err)
-	}
-	return cert, version.GitVersion, nil
 }
 
 // servedKey is the key of contexts for a servedOperator.

@@ -1,9 +1,16 @@
 package certs
 
 import (
+	"context"
 	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/kopf-go/kopf/internal/apirequest"
 )
 
 // The names by which containers of these clusters reach their machine.
@@ -29,4 +36,43 @@ func ClusterHost(cert *x509.Certificate) string {
 		return DockerHost
 	}
 	return ""
+}
+
+// DetectHost asks an API server for what shows by which name it reaches this machine; the name is empty if nothing does.
+func DetectHost(ctx context.Context, client *http.Client, server string) (string, error) {
+	cert, version, err := askVersion(ctx, client, server)
+	if err != nil {
+		return "", err
+	}
+	host := ClusterHost(cert)
+	if host == "" && strings.Contains(version, "+k3s") {
+		host = K3dHost
+	}
+	return host, nil
+}
+
+// askVersion returns the certificate of the API server, nil if it has none, and its version.
+func askVersion(ctx context.Context, client *http.Client, server string) (*x509.Certificate, string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(server, "/")+"/version", nil)
+	if err != nil {
+		return nil, "", err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, "", apirequest.PlainError(err)
+	}
+	defer resp.Body.Close()
+	var cert *x509.Certificate
+	if resp.TLS != nil && len(resp.TLS.PeerCertificates) > 0 {
+		cert = resp.TLS.PeerCertificates[0]
+	}
+	var version struct{ GitVersion string }
+	data, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
+	if err == nil && resp.StatusCode == http.StatusOK {
+		err = json.Unmarshal(data, &version)
+	}
+	if err != nil && cert == nil {
+		return nil, "", fmt.Errorf("the version of the API server: %w", err)
+	}
+	return cert, version.GitVersion, nil
 }

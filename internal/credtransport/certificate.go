@@ -1,0 +1,52 @@
+package credtransport
+
+import (
+	"crypto/tls"
+	"fmt"
+	"sync"
+)
+
+// CertificateSource gives the client's certificate to new connections. What is in files is read again when they have changed.
+type CertificateSource struct {
+	CertificateData, KeyData []byte // PEM, perhaps in base64
+	CertificateFile, KeyFile string
+
+	mu      sync.Mutex // guards all below
+	current *tls.Certificate
+	stamp   string // of the files that current was read from
+}
+
+// Get returns the certificate, read anew if its files have changed. While they are broken, the last good one stays.
+func (s *CertificateSource) Get() (*tls.Certificate, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	stamp := FileStamp(s.CertificateFile) + FileStamp(s.KeyFile)
+	if s.current != nil && stamp == s.stamp {
+		return s.current, nil
+	}
+	cert, err := s.read()
+	if err != nil {
+		if s.current != nil {
+			return s.current, nil
+		}
+		return nil, err
+	}
+	s.current, s.stamp = cert, stamp
+	return cert, nil
+}
+
+func (s *CertificateSource) read() (*tls.Certificate, error) {
+	cert, err := DataOf("the client certificate", s.CertificateData, s.CertificateFile)
+	if err != nil {
+		return nil, err
+	}
+	key, err := DataOf("the client key", s.KeyData, s.KeyFile)
+	if err != nil {
+		return nil, err
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return nil, fmt.Errorf("the client certificate: %w", err)
+	}
+	return &pair, nil
+}
