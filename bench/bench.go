@@ -21,6 +21,7 @@ type bench struct {
 // finding is what one job has shown.
 type finding struct {
 	place, job string
+	text       string // about it, for the page
 	command    string // that does it again
 	tables     []table
 	verdicts   []verdict
@@ -105,7 +106,10 @@ func (b *bench) tell(p place, j job, medians []result) error {
 // command returns what does a job again.
 func command(p place, j job) string {
 	c := fmt.Sprintf("go run . -jobs '^%s$'", j.name)
-	if p.name() == realName {
+	switch {
+	case j.shared:
+		c += " -big"
+	case p.name() == realName:
 		c += " -server real"
 	}
 	return c

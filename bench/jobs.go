@@ -55,6 +55,8 @@ type job struct {
 	unit    int  // the number of objects or changes that the costs are divided by
 	count   int  // of widgets that are there before the operator
 	handled bool // which were handled by the same operator before
+	// shared is set if another operator may have handled them that leaves the same in the status.
+	shared bool
 	// reordered is set if the state that was stored with them is written differently: other programs keep neither the order of keys nor the spacing.
 	reordered bool
 	// namespaces is how many of them the operator watches, each by itself; 0 for the whole cluster.
@@ -131,7 +133,7 @@ func (j job) run(ctx context.Context, p place, v variant, dir string) (result, e
 
 // waitFor waits for what an operator is to do.
 func waitFor(ctx context.Context, o *operator, done func() (bool, error)) error {
-	limit := time.Now().Add(5 * time.Minute)
+	limit := time.Now().Add(15 * time.Minute)
 	for {
 		if ok, err := done(); ok || err != nil {
 			return err

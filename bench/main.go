@@ -5,6 +5,8 @@
 //	go run .                       # on a replaying API server
 //	go run . -server real          # on a real control plane
 //	go run . -sweep                # how the costs grow
+//	go run . -trace                # where the time of an object goes
+//	go run . -big                  # 100,000 objects on a real control plane
 //	go run . -write ../docs        # all of it, and the page about it
 package main
 
@@ -34,7 +36,8 @@ type options struct {
 	rounds          int
 	jobs, operators *regexp.Regexp
 	server          string
-	sweep           bool
+	sweep, big      bool
+	trace           bool
 	profiles, base  string
 	write           string
 }
@@ -47,6 +50,8 @@ func run() error {
 	which := flag.String("operators", "", "a regular expression of the operators; all by default")
 	flag.StringVar(&o.server, "server", replayName, "where the jobs are done: replay or real")
 	flag.BoolVar(&o.sweep, "sweep", false, "show how the costs grow, and nothing else")
+	flag.BoolVar(&o.trace, "trace", false, "show where the time of an object goes on a real control plane, and nothing else")
+	flag.BoolVar(&o.big, "big", false, "show what 100,000 objects cost on a real control plane, and nothing else")
 	flag.StringVar(&o.profiles, "profiles", "", "a folder for profiles of our operator; none by default")
 	flag.StringVar(&o.base, "base", "", "a commit: compares our operator with what it was then, and with no other one")
 	flag.StringVar(&o.write, "write", "", "a folder for a page about all that there is, on both servers")
@@ -87,13 +92,18 @@ func (o *options) bench(ctx context.Context) error {
 		return err
 	}
 	b := &bench{dir: dir, rounds: o.rounds, operators: matching(operators, o.operators, func(v variant) string { return v.name }), idle: map[string]int64{}, restarted: map[string]time.Duration{}}
-	if o.write != "" || !o.sweep && o.server == replayName {
+	if o.write != "" || !o.sweep && !o.big && !o.trace && o.server == replayName {
 		if err := o.onReplay(ctx, b); err != nil {
 			return err
 		}
 	}
-	if o.write != "" || !o.sweep && o.server == realName {
+	if o.write != "" || !o.sweep && !o.trace && (o.big || o.server == realName) {
 		if err := o.onReal(ctx, b); err != nil {
+			return err
+		}
+	}
+	if o.write != "" || o.trace {
+		if err := o.tracing(ctx, b); err != nil {
 			return err
 		}
 	}
@@ -139,12 +149,30 @@ func (o *options) onReal(ctx context.Context, b *bench) error {
 		return err
 	}
 	defer p.close()
+	if o.big {
+		groups = nil
+	}
 	for _, jobs := range groups {
 		if err := b.do(ctx, p, [][]job{o.wanted(jobs)}); err != nil {
 			return fmt.Errorf("%w\n%s", err, p.cluster.Logs())
 		}
 	}
+	if !o.big && o.write == "" {
+		return nil
+	}
+	some := *b // each once, with the same objects for all
+	some.rounds, some.operators = 1, slices.DeleteFunc(slices.Clone(b.operators), func(v variant) bool { return v.writes > 1 || v.workers == 1 })
+	if err := some.do(ctx, p, [][]job{o.wanted([]job{shared(restart(big)), shared(storm(big, 5000, 1000))})}); err != nil {
+		return fmt.Errorf("%w\n%s", err, p.cluster.Logs())
+	}
+	b.findings = some.findings
 	return nil
+}
+
+// shared has a job done with objects that another operator has handled.
+func shared(j job) job {
+	j.shared = true
+	return j
 }
 
 func (o *options) sweeping(ctx context.Context, b *bench) error {

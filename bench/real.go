@@ -63,14 +63,14 @@ type state struct {
 	size     string        // that is wanted
 	begun    time.Time     // when it was added or resized
 	answered time.Duration // how long it took since then until the status had the size, or zero
-	handled  bool          // whether all is written that belongs to it
+	handled  time.Time     // when all was written that belongs to it, or zero
 }
 
 // startReal starts the control plane and its widgets.
-func startReal(ctx context.Context) (*realPlace, error) {
-	c, err := cluster.Start(ctx, &cluster.Options{Log: os.Stderr, APIServerArgs: []string{
+func startReal(ctx context.Context, args ...string) (*realPlace, error) {
+	c, err := cluster.Start(ctx, &cluster.Options{Log: os.Stderr, APIServerArgs: append(args,
 		"--delete-collection-workers=16", "--etcd-compaction-interval=1m", // for what happens between the runs
-	}})
+	)})
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +127,7 @@ func (p *realPlace) define(ctx context.Context) error {
 
 // until waits for what the server is to do.
 func until(ctx context.Context, done func() (bool, error)) error {
-	for limit := time.Now().Add(5 * time.Minute); time.Now().Before(limit); {
+	for limit := time.Now().Add(15 * time.Minute); time.Now().Before(limit); {
 		if ok, err := done(); ok || err != nil {
 			return err
 		}
@@ -202,7 +202,7 @@ func (p *realPlace) follow(event []byte) error {
 	w := &p.widgets[i]
 	if bytes.HasPrefix(event, []byte(`{"type":"DELETED"`)) {
 		p.there--
-		if w.handled {
+		if !w.handled.IsZero() {
 			p.handled--
 		}
 		*w = state{}
@@ -214,12 +214,12 @@ func (p *realPlace) follow(event []byte) error {
 		if !w.there {
 			p.there++
 		}
-		if w.handled {
+		if !w.handled.IsZero() {
 			p.handled--
 		}
 		*w = state{there: true, size: size, begun: time.Now()}
 	}
-	if w.handled || sizeIn(status) != w.size || !bytes.Contains(status, []byte(`"handled":true`)) {
+	if !w.handled.IsZero() || sizeIn(status) != w.size || !bytes.Contains(status, []byte(`"handled":true`)) {
 		return nil
 	}
 	if w.answered == 0 {
@@ -228,10 +228,10 @@ func (p *realPlace) follow(event []byte) error {
 	if p.writes > 1 && !bytes.Contains(event, []byte(`"annotations":{`)) {
 		return nil
 	}
-	w.handled = true
+	w.handled = time.Now()
 	p.handled++
 	if p.seen != nil {
-		p.seen(w.answered, time.Since(w.begun))
+		p.seen(w.answered, w.handled.Sub(w.begun))
 	}
 	return nil
 }
@@ -258,7 +258,7 @@ func (p *realPlace) open(ctx context.Context, v variant, dir string, j job) (ser
 	if err != nil {
 		return nil, err
 	}
-	reused := count > 0 && handled && there == count && done == count && p.by == v.name
+	reused := count > 0 && handled && there == count && done == count && (p.by == v.name || j.shared && p.writes == v.writes)
 	p.mu.Lock()
 	p.writes = v.writes
 	p.mu.Unlock()
@@ -343,6 +343,7 @@ func atOnce(count int, f func(i int) error) error {
 var (
 	requestMetric = regexp.MustCompile(`(?m)^apiserver_request_total\{(.*group="bench\.kopf\.dev",.*resource="widgets",.*)\} (\S+)$`)
 	watchMetric   = regexp.MustCompile(`(?m)^apiserver_longrunning_requests\{.*group="bench\.kopf\.dev",.*resource="widgets",.*verb="WATCH".*\} (\S+)$`)
+	etcdMetric    = regexp.MustCompile(`(?m)^apiserver_storage_list_fetched_objects_total\{.*resource="widgets"\} (\S+)$`)
 	verbLabel     = regexp.MustCompile(`verb="(\w+)"`)
 )
 
@@ -359,6 +360,13 @@ func (p *realPlace) requests(ctx context.Context) (map[string]int, error) {
 			return nil, fmt.Errorf("a metric that is not understood: %s", m[0])
 		}
 		all[strings.ToLower(string(verb[1]))] += int(n)
+	}
+	if m := etcdMetric.FindSubmatch(data); m != nil {
+		n, err := strconv.ParseFloat(string(m[1]), 64)
+		if err != nil {
+			return nil, fmt.Errorf("a metric that is not understood: %s", m[0])
+		}
+		all[listedFromEtcd] = int(n)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -118,6 +118,9 @@ func (b *bench) summarize(page *bytes.Buffer) {
 // describe writes a job's part of the page.
 func (f finding) describe(page *bytes.Buffer) {
 	fmt.Fprintf(page, "\n### %s\n", strings.ToUpper(f.job[:1])+f.job[1:])
+	if f.text != "" {
+		fmt.Fprintf(page, "\n%s\n", f.text)
+	}
 	for _, c := range f.charts {
 		fmt.Fprintf(page, "\n![%s](%s)\n", c.title, c.file)
 	}

@@ -36,10 +36,18 @@ func sweeps(quick bool) []sweep {
 		name: "ignoring more and more changes", size: "changes a second", sizes: []int{10, 100, 1000, 5000}, job: func(rate int) job { return changing(rate, 4*time.Second) },
 		drawn: []drawn{{"ignoring", "Ignoring changes of 1000 objects", "CPU, % of a core", func(r result) float64 { return 100 * r.cpu.Seconds() / r.wall.Seconds() }}},
 	}
-	if quick {
-		over.sizes, ignore.sizes = over.sizes[:2], ignore.sizes[1:3]
+	handle := sweep{
+		name: "handling 1000 changes a second over more and more objects", size: "objects", sizes: []int{1000, 10_000, big, 5 * big},
+		job: func(objects int) job { return storm(objects, 5000, 1000) }, most: map[string]int{"runtime": big},
+		drawn: []drawn{
+			{"storm-cpu", "CPU of 1000 changes a second to be handled", "CPU, % of a core", func(r result) float64 { return 100 * r.cpu.Seconds() / r.wall.Seconds() }},
+			{"storm-p99", "From a change until it is handled, 99 % of them", "p99, ms", func(r result) float64 { return float64(r.recorded.p99.Microseconds()) / 1000 }},
+		},
 	}
-	return []sweep{over, ignore}
+	if quick {
+		over.sizes, ignore.sizes, handle.sizes = over.sizes[:2], ignore.sizes[1:3], handle.sizes[:2]
+	}
+	return []sweep{over, ignore, handle}
 }
 
 // sweep does the sweeps, each job once: that the lines are straight shows that their points are no accidents.

@@ -114,14 +114,14 @@ func measured(j job, names []variant, medians []result) table {
 	return t.withoutEmpty()
 }
 
-// etcdReads are what the server has read from etcd for its lists, among the requests.
-const etcdReads = "read of etcd"
+// listedFromEtcd are, among the requests, the objects that the server has read from etcd for lists, instead of from its watch cache.
+const listedFromEtcd = "listed from etcd"
 
 // requestsEach returns how many requests were made for each object; those for all of them, which list and watch, are left out.
 func (r result) requestsEach(j job) float64 {
 	sum := 0
 	for verb, n := range r.requests {
-		if verb != "list" && verb != "watch" && verb != etcdReads {
+		if verb != "list" && verb != "watch" && verb != listedFromEtcd {
 			sum += n
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/kopf-go/kopf"
+	"github.com/kopf-go/kopf/bench/operators/trace"
 )
 
 func main() {
@@ -25,6 +26,7 @@ func keepInStatus(ctx context.Context, a *kopf.Activity) error {
 }
 
 func handle(ctx context.Context, c *kopf.Change) error {
+	trace.Called(c.Name())
 	c.Patch.Set("status.size", c.Spec().Int("size"))
 	c.Patch.Set("status.handled", true)
 	return nil

@@ -21,6 +21,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	"github.com/kopf-go/kopf/bench/operators/trace"
 )
 
 // Widget is the kind of the objects.
@@ -92,6 +94,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if w.Status.Handled && w.Status.Size == w.Spec.Size {
 		return ctrl.Result{}, nil
 	}
+	trace.Called(w.Name)
 	if seen := strconv.Itoa(w.Spec.Size); r.writes > 1 && w.Annotations["bench.kopf.dev/seen"] != seen {
 		before := w.DeepCopyObject().(*Widget)
 		if w.Annotations == nil {
