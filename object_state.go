@@ -210,9 +210,9 @@ func (o *objectState) remember(unsent bool) *objectState {
 }
 
 // serveAgainLocked makes an object present that was forgotten. If its worker has not ended since, nothing of it is forgotten.
-func (q *queue) serveAgainLocked(e *entry, ev RawEvent) {
+func (q *queue) serveAgainLocked(e *entry, listed bool) {
 	if e.state == nil || !e.state.work.working {
-		e.listed = ev.Type == Listed
+		e.listed = listed
 		q.joinBarrierLocked(e)
 	}
 	e.presence, e.reportDeletion = present, false

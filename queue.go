@@ -208,8 +208,10 @@ func (q *queue) add(ev RawEvent, from *source, all bool) {
 	case e == nil:
 		e = q.addEntryLocked(key, ev.Body.Reference(), from.lists(ev.Type))
 		q.joinBarrierLocked(e)
+	case from.overtook(e, ev.Type):
+		return
 	case e.presence != present:
-		q.serveAgainLocked(e, ev)
+		q.serveAgainLocked(e, from.lists(ev.Type))
 	case ev.Type != Deleted && newerVersion(e.version, ev.Body.version) && (e.epoch.pause == from.pause || e.version != ev.Body.version):
 		e.listing = max(e.listing, from.listing)
 		return
@@ -289,6 +291,11 @@ type source struct {
 	newest   uint64    // the newest version that came since the newest listing began; 0 for none, or if versions are no numbers
 	// deleted are the objects that went while the listing goes on, which may still show them; nil when there is no listing.
 	deleted map[string]struct{}
+}
+
+// overtook reports whether an item of the listing is older than a change that has shown the object since the listing began.
+func (from *source) overtook(e *entry, t EventType) bool {
+	return t == Listed && from.deleted != nil && e.listing == from.listing
 }
 
 // lists reports whether an event that shows an object first shows that it was there before the operator: an item of the listing, or a change
@@ -447,11 +454,15 @@ func (q *queue) lookupIdle(t EventType, key, version []byte, from *source) (e *e
 		_, deleted := from.deleted[string(key)]
 		return nil, true, from.lists(t), deleted
 	}
+	if from.overtook(e, t) {
+		return e, false, false, true
+	}
 	if now := string(version); e.presence == present && newerVersion(e.version, now) && (e.epoch.pause == from.pause || e.version != now) {
 		e.listing = max(e.listing, from.listing)
 		return e, false, false, true
 	}
-	return e, e.idleAt(version), e.listed && !e.last.handled, false
+	idle = e.idleAt(version)
+	return e, idle, idle && e.listed && !e.last.handled, false
 }
 
 // updateIdle takes the newest state of an object without a worker. The entry is nil if the object was not known. It fails if another goroutine was

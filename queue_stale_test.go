@@ -226,3 +226,68 @@ func TestTasksServedAgain(t *testing.T) {
 		}
 	})
 }
+
+// TestListingOverlaps holds what becomes of changes that come while the pages of a listing do.
+func TestListingOverlaps(t *testing.T) {
+	t.Run("an object that was forgotten, and is changed before its page, counts as listed", func(t *testing.T) {
+		q := newQueue(0, slog.New(slog.DiscardHandler), reconcileFunc(func(e *entry, events []RawEvent) result { return result{} }))
+		for _, remembered := range []bool{false, true} {
+			from := &source{namespace: "ns"}
+			q.beginListing(from)
+			q.add(versionedPod(t, Listed, "ns", "u", "1"), from, true)
+			q.workers.Wait()
+			q.sweep(from)
+			q.closeSource(from)
+			q.forget("ns", remembered) // with handlers of events
+			from = &source{namespace: "ns"}
+			q.beginListing(from)
+			q.add(versionedPod(t, Modified, "ns", "u", "2"), from, true)
+			q.workers.Wait()
+			q.add(versionedPod(t, Listed, "ns", "u", "1"), from, true)
+			q.workers.Wait()
+			q.sweep(from)
+			q.workers.Wait()
+			if e := q.entries["u"]; !e.listed {
+				t.Errorf("with a memory of it %v: the object counts as new, though it was there before", remembered)
+			}
+			q.closeSource(from)
+			q.forget("ns", false)
+		}
+	})
+	t.Run("with versions that are no numbers, the page is the older state", func(t *testing.T) {
+		var seen []string
+		q := newQueue(0, slog.New(slog.DiscardHandler), reconcileFunc(func(e *entry, events []RawEvent) result {
+			for _, ev := range events {
+				seen = append(seen, ev.Body.version)
+			}
+			return result{}
+		}))
+		from := &source{}
+		q.beginListing(from)
+		q.add(versionedPod(t, Modified, "ns", "u", "new"), from, true)
+		q.workers.Wait()
+		q.add(versionedPod(t, Listed, "ns", "u", "old"), from, true)
+		q.workers.Wait()
+		q.sweep(from)
+		if seen[len(seen)-1] != "new" {
+			t.Errorf("seen %q: the page's older state counts as the newest", seen)
+		}
+	})
+	t.Run("an event is looked at while the worker notes what it has handled", func(t *testing.T) { // for the race detector
+		working, looked := make(chan struct{}), make(chan struct{})
+		q := newQueue(0, slog.New(slog.DiscardHandler), reconcileFunc(func(e *entry, events []RawEvent) result {
+			close(working)
+			e.last.handled = true // without the lock, as cycles do
+			<-looked
+			return result{}
+		}))
+		from := &source{}
+		q.beginListing(from)
+		q.add(versionedPod(t, Listed, "ns", "u", "1"), from, true)
+		q.sweep(from)
+		<-working
+		q.lookupIdle(Modified, []byte("u"), []byte("2"), from)
+		close(looked)
+		q.workers.Wait()
+	})
+}

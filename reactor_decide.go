@@ -225,6 +225,10 @@ func (c *cycle) observeTasks(s *snapshot) {
 	s.backoff = c.conflictBackoff()
 }
 
+// maxAwaited is how long an object is not asked for while its stream goes on: a stream after a restore of the server from a backup would never bring what is
+// awaited.
+const maxAwaited = 2 * time.Minute
+
 // observeState compares the object with what was last handled of it.
 func (c *cycle) observeState(s *snapshot) {
 	s.stage = stateObserved
@@ -241,7 +245,8 @@ func (c *cycle) observeState(s *snapshot) {
 		e.state.handling.overflow = 0
 	}
 	if s.outdated = c.outdated(); s.outdated {
-		s.awaited = max(e.last.expectedUntil-c.reactor.clock(), c.reactor.queue.awaits(e, e.last.expected, c.served.persistence.ConsistencyTimeout))
+		timeout, left := c.served.persistence.ConsistencyTimeout, e.last.expectedUntil-c.reactor.clock()
+		s.awaited = max(left, min(c.reactor.queue.awaits(e, e.last.expected, timeout), left-timeout+maxAwaited))
 		return
 	}
 	c.retrack()

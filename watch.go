@@ -170,14 +170,15 @@ func (s *stream) follow(ctx context.Context) {
 // listAndWatch goes on with the stream until it breaks off, and reports whether the objects were listed.
 func (s *stream) listAndWatch(ctx context.Context) (listed bool, err error) {
 	if s.version == "" {
-		s.endListing()
+		if err := s.finishListing(ctx); err != nil {
+			return false, err
+		}
 		s.setStage(toList)
 		if err := s.list(ctx); err != nil {
 			return false, err
 		}
-	} else {
-		s.setStage(toOpen)
 	}
+	s.setStage(toOpen)
 	err = s.watch(ctx)
 	if s.listing == nil {
 		return true, err
@@ -185,12 +186,29 @@ func (s *stream) listAndWatch(ctx context.Context) (listed bool, err error) {
 	s.mu.Lock()
 	s.listing.watching = false
 	s.mu.Unlock()
-	if failure := context.Cause(s.listing.ctx); failure != nil && ctx.Err() == nil {
-		s.setStage(toList)
+	if s.listing.ctx.Err() != nil {
 		s.version = ""
-		return false, failure
+		return false, s.finishListing(ctx)
 	}
 	return true, err
+}
+
+// finishListing waits for the pages of a listing that still come, even if all is to be listed once more: or a watch that is cut off again and again would
+// keep the later pages from ever coming. It returns why the listing has failed.
+func (s *stream) finishListing(ctx context.Context) error {
+	if s.listing == nil {
+		return nil
+	}
+	select {
+	case <-s.listing.done:
+	case <-ctx.Done():
+	}
+	err := context.Cause(s.listing.ctx)
+	s.endListing()
+	if err != nil {
+		s.setStage(toList)
+	}
+	return err
 }
 
 func (s *stream) setStage(now stage) {
@@ -469,6 +487,7 @@ func (s *stream) watch(ctx context.Context) error {
 	}
 	switch {
 	case errors.Is(err, errRestored):
+		s.endListing() // of the history that is gone
 		s.version = ""
 		return nil
 	case errors.Is(err, errInactive):

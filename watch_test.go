@@ -491,7 +491,8 @@ func TestStreamOverlaps(t *testing.T) {
 				case n == 0:
 					page(w, "a", "more")
 				case n == 1:
-					<-r.Context().Done()
+					time.Sleep(10 * time.Second)
+					page(w, "b", "")
 				case r.URL.Query().Get("continue") == "":
 					page(w, "a", "rest")
 				default:
@@ -505,9 +506,46 @@ func TestStreamOverlaps(t *testing.T) {
 				_, _ = io.WriteString(w, `{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old"}}`+"\n")
 			}}
 			calls, _, _ := runSomeStream(t, s, 5*time.Minute, nil, true)
-			if diff := cmp.Diff([]string{"listing", " a", "listing", " a", " b", "listed"}, calls); diff != "" {
+			if diff := cmp.Diff([]string{"listing", " a", " b", "listed", "listing", " a", " b", "listed"}, calls); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
 		})
 	})
+}
+
+// TestStreamPages holds that a watch that fails while pages come is told as it is, and does not keep them from coming.
+func TestStreamPages(t *testing.T) {
+	list := func(n int, w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("continue") == "" {
+			_, _ = io.WriteString(w, `{"metadata":{"resourceVersion":"7","continue":"x"},"items":[{"metadata":{"name":"a","resourceVersion":"1"}}]}`)
+			return
+		}
+		time.Sleep(5 * time.Second)
+		_, _ = io.WriteString(w, `{"metadata":{"resourceVersion":"7"},"items":[{"metadata":{"name":"b","resourceVersion":"2"}}]}`)
+	}
+	for _, overlaps := range []bool{false, true} {
+		t.Run(fmt.Sprintf("AC-T9 a watch that never opens, overlaps %t", overlaps), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &fakeServer{list: list, watch: func(n int, w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusForbidden) }}
+				_, failures, logged := runSomeStream(t, s, time.Hour, nil, overlaps)
+				if len(failures) != 1 || StatusCode(failures[0]) != http.StatusForbidden || strings.Contains(logged, "watched again") {
+					t.Errorf("told %v; logged %s", failures, logged)
+				}
+			})
+		})
+		t.Run(fmt.Sprintf("AC-111 a watch that is too old again and again, overlaps %t", overlaps), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &fakeServer{list: list, watch: func(n int, w http.ResponseWriter, r *http.Request) {
+					_, _ = io.WriteString(w, eventText("MODIFIED", "a", "11"))
+					w.(http.Flusher).Flush()
+					time.Sleep(2 * time.Second)
+					_, _ = io.WriteString(w, `{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old"}}`+"\n")
+				}}
+				calls, _, _ := runSomeStream(t, s, time.Minute, nil, overlaps)
+				if n := slices.Index(calls, "listed"); n < 0 || !slices.Contains(calls[:n], " b") {
+					t.Errorf("in a minute, %d pages were asked for, and no listing was complete: %q", len(s.lists), calls)
+				}
+			})
+		})
+	}
 }

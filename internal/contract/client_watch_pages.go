@@ -2,6 +2,7 @@ package contract
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -99,7 +100,9 @@ var _ = Suite("client_watch_pages", func(t *testing.T, c *C) {
 			c.Create(name, map[string]any{"spec": map[string]any{"x": 1}})
 		}
 		l, hold := &calls{}, newPageHold()
-		hold.answer = func() *http.Response { return Answer(http.StatusGone, "Expired", "The provided continue parameter is too old") }
+		hold.answer = func() *http.Response {
+			return Answer(http.StatusGone, "Expired", "The provided continue parameter is too old")
+		}
 		c.Operator(l.changesOf(), pagesOf(2), wired(hold.fault))
 		c.WaitFor("the first page", func() bool { return len(l.all()) == 2 })
 		c.Delete("a")
@@ -115,6 +118,59 @@ var _ = Suite("client_watch_pages", func(t *testing.T, c *C) {
 			c.Errorf("called were %q, want %q", got, want)
 		}
 	})
+	for _, events := range []bool{false, true} { // with handlers of events, what was forgotten is remembered until its deletion is known
+		for _, patched := range []bool{false, true} {
+			c.Run(t, fmt.Sprintf("AC-109 an object of a kind that comes back is resumed, though it changes before its page comes; handlers of events %v, changed %v", events, patched), func(c *C) {
+				c.OnlyInBubble("the namespaces are hidden for a while")
+				var hidden atomic.Bool
+				var l calls
+				hold := newPageHold()
+				var holds atomic.Bool
+				r := &kopf.Registry{}
+				if events {
+					r.OnEvent(Examples, ignore, watchedAs("event"))
+				}
+				r.OnResume(Examples, func(ctx context.Context, ch *kopf.Change) error { l.add("%s resumed", ch.Name()); return nil }, named("resume"))
+				r.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error { return nil }, named("create"))
+				op := c.Operator(r, pagesOf(1), wired(func(q *Request) (*http.Response, error) {
+					if hidden.Load() && (q.Path == "/api" || q.Path == "/apis") { // an API server that starts has none of the kinds for a minute
+						return document(`{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","metadata":{},"items":[]}`), nil
+					}
+					if holds.Load() {
+						return hold.fault(q)
+					}
+					return nil, nil
+				}))
+				c.Pass(time.Second)
+				for _, name := range []string{"a", "b", "c"} {
+					c.Create(name, sized(1))
+				}
+				c.Pass(time.Minute)
+				hidden.Store(true)
+				c.defineOther("hide")
+				c.Pass(5 * time.Minute)
+				if len(op.Logs.Find("is not served any more")) == 0 {
+					c.Errorf("it is still served")
+				}
+				l.forget()
+				holds.Store(true)
+				hidden.Store(false)
+				c.defineOther("show")
+				c.WaitFor("the first page", func() bool { return l.count("a resumed") == 1 })
+				if patched {
+					c.Patch("c", map[string]any{"metadata": map[string]any{"finalizers": []any{"example.com/other"}}})
+				}
+				c.Pass(time.Second)
+				close(hold.open)
+				c.Pass(time.Hour)
+				for _, name := range []string{"a", "b", "c"} {
+					if n := l.count(name + " resumed"); n != 1 {
+						c.Errorf("%s was resumed %d times: %q", name, n, l.all())
+					}
+				}
+			})
+		}
+	}
 })
 
 // changesOf notes all changes, with sizes.
@@ -154,4 +210,18 @@ func (h *pageHold) fault(q *Request) (*http.Response, error) {
 		return h.answer(), nil
 	}
 	return nil, nil
+}
+
+// defineOther defines another kind, so that resources are discovered again.
+func (c *C) defineOther(name string) {
+	c.Define(map[string]any{
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": map[string]any{"name": name + "s.others.example.com"},
+		"spec": map[string]any{
+			"group": "others.example.com", "scope": "Namespaced", "names": map[string]any{"plural": name + "s", "kind": "Other" + name},
+			"versions": []any{map[string]any{
+				"name": "v1", "served": true, "storage": true,
+				"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+			}},
+		},
+	})
 }

@@ -66,4 +66,70 @@ var _ = Suite("client_watch_restored", func(t *testing.T, c *C) {
 			c.expect(&l, "1", "2", "3")
 		})
 	}
+	c.Run(t, "DF-30 an object whose worker worked when the server was restored is handled, though its stream is busy", func(c *C) {
+		c.OnlyInBubble("the answers are made up")
+		var restored atomic.Bool
+		var l calls
+		r := &kopf.Registry{}
+		r.OnEvent(Examples, func(ctx context.Context, e *kopf.WatchEvent) error {
+			if e.Name() == "a" && !restored.Load() && e.Type == kopf.Modified {
+				time.Sleep(90 * time.Second) // over the restore
+			}
+			return nil
+		}, watchedAs("event"))
+		r.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error {
+			l.add("%s created %d", ch.Name(), ch.Spec().Int("x"))
+			return nil
+		}, named("create"))
+		r.OnUpdate(Examples, func(ctx context.Context, ch *kopf.Change) error {
+			l.add("%s updated %d", ch.Name(), ch.Spec().Int("x"))
+			return nil
+		}, named("update"))
+		object := func(name string, version, x int, annotations string) string {
+			return fmt.Sprintf(`{"apiVersion":"kopf.dev/v1","kind":"KopfExample","metadata":{"name":%q,"namespace":%q,"uid":"u-%[1]s","resourceVersion":"%[3]d","creationTimestamp":"2020-01-01T00:00:00Z"%s},"spec":{"x":%d}}`,
+				name, c.Namespace, version, annotations, x)
+		}
+		base := func(x int) string {
+			return fmt.Sprintf(`,"annotations":{"kopf.zalando.org/last-handled-configuration":"{\"spec\":{\"x\":%d}}"}`, x)
+		}
+		list := func(version int, items ...string) *http.Response {
+			return document(fmt.Sprintf(`{"kind":"KopfExampleList","apiVersion":"kopf.dev/v1","metadata":{"resourceVersion":"%d"},"items":[%s]}`, version, strings.Join(items, ",")))
+		}
+		var n atomic.Int64
+		c.Operator(r, wired(func(req *Request) (*http.Response, error) {
+			watch := strings.Contains(req.Path, "watch=true")
+			switch {
+			case req.Method == http.MethodPatch && strings.Contains(req.Path, "/kopfexamples/"):
+				return document(object("a", 1000, 2, base(2))), nil
+			case req.Method == http.MethodGet && strings.Contains(req.Path, "/kopfexamples/"):
+				return document(object("a", 450, 7, base(1))), nil
+			case !strings.Contains(req.Path, "/kopfexamples?"):
+				return nil, nil
+			case !watch && !restored.Load():
+				return list(900, object("a", 890, 2, base(1)), object("b", 880, 1, base(1))), nil
+			case !watch: // a user has changed it since
+				return list(500, object("a", 450, 7, base(1)), object("b", 440, 1, base(1))), nil
+			case !restored.Load():
+				if strings.Contains(req.Path, "resourceVersion=900") { // a change of others before our patch
+					time.Sleep(time.Second)
+					return document(`{"type":"MODIFIED","object":` + object("a", 950, 2, base(1)) + "}\n"), nil
+				}
+				for !restored.Load() {
+					time.Sleep(time.Second)
+				}
+				return Answer(410, "Expired", "too old resource version"), nil
+			case strings.Contains(req.Path, "resourceVersion=950"):
+				return Answer(410, "Expired", "too old resource version"), nil
+			}
+			time.Sleep(time.Second) // other objects change each second
+			n.Add(1)
+			return document(`{"type":"MODIFIED","object":` + object("b", 500+int(n.Load()), 1, base(1)) + "}\n"), nil
+		}))
+		c.Pass(time.Minute)
+		restored.Store(true)
+		c.Pass(4 * time.Minute)
+		if l.count("a updated 7") == 0 {
+			c.Errorf("four minutes after the restore, with %d events of others, called were only %q", n.Load(), l.all())
+		}
+	})
 })
