@@ -593,11 +593,11 @@ func (s *reviewServer) entries(kind handlerKind, resources map[*handler][]Resour
 		}
 		entry := s.entry(h, resources[h], client)
 		rules := entry["rules"].([]any)
-		same := slices.IndexFunc(bases[h.id], func(other map[string]any) bool { return sameExceptRules(entry, other) })
+		same := slices.IndexFunc(bases[h.id], func(other map[string]any) bool { return webhookname.SameExceptRules(entry, other) })
 		if same >= 0 {
 			other := bases[h.id][same]
 			for _, rule := range rules {
-				if old := other["rules"].([]any); !slices.ContainsFunc(old, func(o any) bool { return rawjson.Equal(plainJSON(o), plainJSON(rule)) }) {
+				if old := other["rules"].([]any); !slices.ContainsFunc(old, func(o any) bool { return rawjson.EqualNormalized(o, rule) }) {
 					other["rules"] = append(old, rule)
 				}
 			}
@@ -608,24 +608,6 @@ func (s *reviewServer) entries(kind handlerKind, resources map[*handler][]Resour
 		list = append(list, entry)
 	}
 	return list
-}
-
-func plainJSON(v any) any {
-	plain, err := rawjson.Normalize(v)
-	if err != nil {
-		return nil
-	}
-	return plain
-}
-
-// sameExceptRules reports whether two entries of one handler differ in their rules alone.
-func sameExceptRules(a, b map[string]any) bool {
-	for key, value := range a {
-		if key != "name" && key != "rules" && !rawjson.Equal(plainJSON(value), plainJSON(b[key])) {
-			return false
-		}
-	}
-	return true
 }
 
 // entry is one webhook.

@@ -327,21 +327,6 @@ func (v View) MarshalJSON() ([]byte, error) {
 // LogValue returns the view as JSON, for logs.
 func (v View) LogValue() slog.Value { return slog.StringValue(string(v.raw)) }
 
-// newerVersion reports whether resource version a is b or newer. Versions are opaque in
-// principle, and in practice whole numbers that grow; others are newer only if equal.
-// See https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions
-func newerVersion(a, b string) bool {
-	if a == b {
-		return true
-	}
-	x, err := strconv.ParseUint(a, 10, 64)
-	if err != nil {
-		return false
-	}
-	y, err := strconv.ParseUint(b, 10, 64)
-	return err == nil && x > y
-}
-
 // ParseManifests reads the objects of a YAML file of one or several documents, or of a JSON file, in
 // their order. The items of lists (kind: List and the like) take the place of the list. A document that is
 // not an object is an error; empty ones are skipped. Numbers are [encoding/json.Number]. Errors of the

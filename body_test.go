@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kopf-go/kopf/internal/apirequest"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -180,8 +181,8 @@ func TestNewerVersion(t *testing.T) {
 		{"10", "9", true}, {"9", "10", false}, {"9", "9", true}, {"x", "x", true}, {"x", "1", false}, {"1", "x", false}, {"", "", true},
 		{"18446744073709551616", "1", false},
 	} {
-		if got := newerVersion(tt.a, tt.b); got != tt.want {
-			t.Errorf("newerVersion(%q, %q) = %t", tt.a, tt.b, got)
+		if got := apirequest.NewerVersion(tt.a, tt.b); got != tt.want {
+			t.Errorf("apirequest.NewerVersion(%q, %q) = %t", tt.a, tt.b, got)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package kopf
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -190,13 +189,7 @@ func program() string { return strings.TrimSuffix(filepath.Base(os.Args[0]), ".e
 
 // helpOf returns the help of a command: what it does, and its options.
 func helpOf(command string) string {
-	return fmt.Sprintf("Usage: %s %s [options]\n\n%s\n\nOptions:\n", program(), command, purposes[command]) +
-		cliflag.Help(new(runOptions).of(command)) +
-		strings.ReplaceAll(`
-Every option can come from a variable too, such as KOPF_RUN_LOG_FORMAT for
---log-format; an option beats its variable. Several values in one variable, such as
-KOPF_RUN_NAMESPACES, are separated by spaces.
-`, "RUN", strings.ToUpper(command))
+	return cliflag.CommandHelp(program(), command, purposes[command], "KOPF_", new(runOptions).of(command))
 }
 
 // purposes are what the commands with options do.
@@ -510,23 +503,11 @@ const embeddedKubeconfig = "kopf.kubeconfig"
 // writeKubeconfig writes the kubeconfig of a server, and returns a function that removes the file again. It does not overwrite a file of another
 // origin, nor that of a server that still runs, whose users would reach the wrong one.
 func writeKubeconfig(served *Served, path string) (remove func(), err error) {
-	if stat, err := os.Lstat(path); err == nil {
-		old, bad := os.ReadFile(path)
-		if !stat.Mode().IsRegular() || bad != nil || !bytes.Contains(old, []byte(`"current-context": "kopf"`)) {
-			return nil, fmt.Errorf("%s is not of an embedded server: it is in the way, and will not be overwritten", path)
-		}
-		if url := apiserver.RunningServer(old); url != "" {
-			return nil, fmt.Errorf("%s belongs to the embedded server at %s, which is running: stop it, or start this one in another folder", path, url)
-		}
+	if err := apiserver.CheckKubeconfig(path); err != nil {
+		return nil, err
 	}
 	if err := served.WriteKubeconfig(path); err != nil {
 		return nil, err
 	}
-	own, err := os.ReadFile(path)
-	return func() {
-		// Another operator in the same folder may have written its own by now.
-		if now, err := os.ReadFile(path); err == nil && bytes.Equal(now, own) {
-			_ = os.Remove(path) // it leads nowhere in any case
-		}
-	}, err
+	return apiserver.RemoveUnchanged(path)
 }

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/apirequest"
 	"github.com/kopf-go/kopf/internal/await"
 	"github.com/kopf-go/kopf/internal/boundedset"
 )
@@ -102,7 +103,7 @@ func (d *daemons) spawn(e *entry, handlers []*handler, o *Object, tracked *Essen
 		d.forget(e, FiltersMismatch)
 		return false
 	}
-	if newerVersion(o.Body.version, b.live.Load().version) {
+	if apirequest.NewerVersion(o.Body.version, b.live.Load().version) {
 		b.live.Store(o.Body)
 	}
 	if tracked != nil {

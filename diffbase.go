@@ -535,9 +535,11 @@ func (s *SmartDiffBaseStorage) Store(essence *Essence, body *Body, patch *Patch)
 	if s.inStatus {
 		s.status().Store(essence, body, patch)
 		s.annotations().purge(body, patch)
-	} else {
-		s.annotations().Store(essence, body, patch)
-		s.status().purge(body, patch)
+		return
+	}
+	s.annotations().Store(essence, body, patch)
+	if stored, err := s.annotations().Fetch(body); err == nil && stored != nil && stored.Equal(essence) {
+		s.status().purge(body, patch) // not before, because the request for the status is the first one
 	}
 }
 

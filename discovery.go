@@ -203,25 +203,66 @@ func (c *Client) rediscover(ctx context.Context) (found []Resource, broken map[s
 // schema is not published yet, which follows a definition with some delay.
 func (o *observer) locateState(ctx context.Context, wanted map[string]*resolved) (warnings []string, unpublished bool) {
 	settings, documents := &o.settings.Persistence, make(map[string][]byte)
-	_, records := settings.smartProgress()
-	_, states := settings.smartDiffBase()
-	checked := settings.Storage == InStatus && (records || states)
+	records, hasRecords := settings.smartProgress()
+	states, hasStates := settings.smartDiffBase()
+	var fields [][]string
+	if hasRecords {
+		fields = append(fields, statusField(records.Field, records.Name, "progress"))
+	}
+	if hasStates {
+		fields = append(fields, states.status().field())
+	}
 	for _, name := range rawjson.SortedKeys(wanted) {
-		what, keeps := wanted[name], true
-		if r := what.resource; checked && !strings.Contains(r.Group, ".") {
-			keeps = false // Kubernetes' own kinds
-		} else if checked && len(what.changes) > 0 {
-			known := true
-			if keeps, known = o.keepsState(ctx, r, documents); !known {
-				unpublished = true
-			} else if !keeps {
-				warnings = append(warnings, fmt.Sprintf("The status of %s does not keep the field %q, so the state of its objects is kept in annotations, by a request of its own. "+
-					"If its definition is yours, add to the properties of its status: %[2]s: {type: object, x-kubernetes-preserve-unknown-fields: true}", name, defaultName))
+		what, lost := wanted[name], ""
+		if settings.Storage == InStatus && len(fields) > 0 && len(what.changes) > 0 {
+			var known bool
+			if lost, known = o.lostField(ctx, what.resource, fields, documents); known {
+				o.lost[name] = lost
+			} else if last, ok := o.lost[name]; ok {
+				lost, unpublished = last, true // as before, until the schema can be read again
+			} else {
+				o.log.Debug("The schema is not published yet: the state is kept in annotations until it is.", "resource", name)
+				lost, unpublished = "status", true
+			}
+			if known && lost != "" && !isBuiltin(what.resource) {
+				warnings = append(warnings, fmt.Sprintf("The status of %s does not keep the field %q, so the state of its objects is kept in annotations. "+
+					"If its definition is yours, add to the properties of its status: %[2]s: {type: object, x-kubernetes-preserve-unknown-fields: true}", name, lost))
 			}
 		}
-		what.persistence = settings.resolve(keeps)
+		what.persistence = settings.resolve(lost == "")
 	}
 	return warnings, unpublished
+}
+
+// isBuiltin reports whether a resource is of Kubernetes itself, or of a group that only its developers define kinds for.
+func isBuiltin(r Resource) bool {
+	return !strings.Contains(r.Group, ".") || strings.HasSuffix(r.Group, ".k8s.io")
+}
+
+// lostField returns the first of the fields that the schema of a kind does not keep, by its key in the status, and whether that is known: not if the schema is not
+// published. The documents are those that were read, by their paths.
+func (o *observer) lostField(ctx context.Context, r Resource, fields [][]string, documents map[string][]byte) (lost string, known bool) {
+	if !strings.Contains(r.Group, ".") {
+		return "status", true
+	}
+	path := kindschema.Path(url.PathEscape(r.Group), r.Version)
+	if _, ok := documents[path]; !ok {
+		ctx, cancel := context.WithTimeoutCause(ctx, groupTimeout, fmt.Errorf("no answer in %s", groupTimeout))
+		defer cancel()
+		err := o.client.do(ctx, &request{method: http.MethodGet, path: path, once: true, read: func(answer io.Reader) (err error) {
+			documents[path], err = io.ReadAll(&apirequest.Bounded{Answer: answer, Left: rawjson.MaxObject})
+			return err
+		}})
+		if StatusCode(err) == http.StatusForbidden && isBuiltin(r) {
+			return "status", true
+		} else if StatusCode(err) == http.StatusForbidden {
+			o.log.Debug("The schemas cannot be read: it is assumed that the status keeps the state.", "resource", r.Name(), "error", err)
+			return "", true
+		} else if err != nil {
+			documents[path] = nil // it is asked for again soon
+		}
+	}
+	return kindschema.FirstLost(documents[path], r.Group, r.Version, r.Kind, fields)
 }
 
 // recommendStorage tells of the storage that takes fewer requests, if there are kinds that it may be for: those that are defined, with a status that takes a request of its own.
@@ -233,7 +274,7 @@ func (o *observer) recommendStorage() {
 	}
 	var names []string
 	for name, what := range o.wanted {
-		if r := what.resource; len(what.changes) > 0 && slices.Contains(r.Subresources, "status") && strings.Contains(r.Group, ".") && !strings.HasSuffix(r.Group, ".k8s.io") {
+		if r := what.resource; len(what.changes) > 0 && slices.Contains(r.Subresources, "status") && !isBuiltin(r) {
 			names = append(names, name)
 		}
 	}

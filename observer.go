@@ -70,6 +70,7 @@ type servedScope struct {
 	discovered         []Resource
 	wanted             map[string]*resolved // what of that the handlers are for, by name
 	unresolved         []string             // what they are for and is not there
+	lost               map[string]string    // the first field of the state that the schema of a kind does not keep, "" for none, by the resource's name
 	unpublished        bool                 // whether the schema of a kind was not there yet at the last discovery
 	resources          map[string]*servedResource
 	existing           map[string]bool // the namespaces that are served
@@ -102,6 +103,7 @@ func (o *observer) observe(ctx context.Context, ready func()) error {
 		inFlight = NewSettings().Networking.MaxInFlight
 	}
 	o.limiter = workpool.New(inFlight, o.settings.Execution.MaxWorkers)
+	o.lost = make(map[string]string)
 	o.resources, o.existing, o.warned, o.deletedDefinitions = make(map[string]*servedResource), make(map[string]bool), make(map[string]bool), make(map[string]bool)
 	broken, err := o.discover(ctx)
 	if err != nil {
@@ -122,13 +124,13 @@ func (o *observer) observe(ctx context.Context, ready func()) error {
 	reads := 0
 	o.updateAdmission()
 	o.reconcile(ctx)
-	if len(o.unresolved) > 0 || o.unpublished { // which are this goroutine's to change
-		reads = rediscoverReads // a definition can be so new that discovery, or the schemas, do not have it yet
+	if len(o.unresolved) > 0 { // which is this goroutine's to change
+		reads = rediscoverReads // a definition can be so new that discovery does not have it yet
 	}
 	ready()
 	for attempt := 0; ; attempt++ {
 		var again <-chan time.Time
-		if broken || reads > 0 {
+		if broken || o.unpublished || reads > 0 {
 			again = time.After(min(200*time.Millisecond<<min(attempt, 10), time.Minute))
 		}
 		select {

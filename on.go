@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -206,18 +205,7 @@ func must(kind handlerKind, err error) {
 }
 
 // callSite returns the line outside of the package that has called it.
-func callSite() string {
-	pcs := make([]uintptr, 16)
-	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
-	for {
-		frame, more := frames.Next()
-		if !strings.HasPrefix(frame.Function, packagePath+".") || !more {
-			return fmt.Sprintf("%s:%d", frame.File, frame.Line)
-		}
-	}
-}
-
-var packagePath = reflect.TypeFor[handlerKind]().PkgPath()
+func callSite() string { return funcid.CallSite(reflect.TypeFor[handlerKind]().PkgPath()) }
 
 func (r *Registry) onEvent(s Selector, fn EventFunc, opts *EventOptions) error {
 	o := EventOptions{}

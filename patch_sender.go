@@ -137,7 +137,7 @@ func (s *sender) requestMain(known *Body, before, after map[string]any, patch *P
 // requestStatus sends what changes in the status, and takes it out of both states. A merge patch of the
 // subresource would hit a namesake of the object that was recreated meanwhile; a test of the uid does not.
 func (s *sender) requestStatus(known *Body, before, after map[string]any, patch *Patch) (*Body, error) {
-	from, to := moveStatus(before), moveStatus(after)
+	from, to := rawjson.MoveMember(before, "status"), rawjson.MoveMember(after, "status")
 	if patch.versioned() {
 		return s.patchOps(known, "status", s.versionedOps(known, from, to))
 	}
@@ -146,16 +146,6 @@ func (s *sender) requestStatus(known *Body, before, after map[string]any, patch 
 		return known, nil
 	}
 	return s.patchOps(known, "status", jsonpatch.AppendMerge([]jsonpatch.Operation{uidTest(known)}, "", from, map[string]any{"status": status}))
-}
-
-// moveStatus takes the status out of an object, and returns an object that has nothing else.
-func moveStatus(object map[string]any) map[string]any {
-	status, ok := object["status"]
-	delete(object, "status")
-	if !ok {
-		return map[string]any{}
-	}
-	return map[string]any{"status": status}
 }
 
 func uidTest(known *Body) jsonpatch.Operation {

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/apirequest"
 	"github.com/kopf-go/kopf/internal/await"
 	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/pauser"
@@ -574,7 +575,7 @@ func (s *peerSession) watchFailed(err error) {
 func (s *peerSession) setMissing(version string, gone bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.body != nil && s.body.version != version && newerVersion(s.body.version, version) {
+	if s.body != nil && s.body.version != version && apirequest.NewerVersion(s.body.version, version) {
 		return // an answer was quicker than the stream, and has shown the next object of the name
 	}
 	if s.body != nil && gone && !s.settings.Peering.Mandatory {
@@ -610,7 +611,7 @@ func (s *peerSession) evaluate(body *Body) {
 	first := s.body == nil
 	if body == nil {
 		body = s.body
-	} else if s.body != nil && newerVersion(s.body.version, body.version) { // an answer was quicker than the stream, or the other way around
+	} else if s.body != nil && apirequest.NewerVersion(s.body.version, body.version) { // an answer was quicker than the stream, or the other way around
 		s.applyLocked()
 		return
 	}

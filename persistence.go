@@ -425,25 +425,26 @@ func (s *SmartProgressStorage) status() *StatusProgressStorage {
 	return &StatusProgressStorage{Name: s.Name, Field: s.Field}
 }
 
-// Fetch implements [ProgressStorage]. An error of one place matters only if the other one has no record.
+// Fetch implements [ProgressStorage]. Records in annotations count before those in the status, unless records are stored there: then the one counts that is
+// further on, for the other one was left when the place was changed. An error of one place matters only if the other one has no record.
 func (s *SmartProgressStorage) Fetch(id HandlerID, body *Body) (*ProgressRecord, error) {
-	var damage error
-	if s.inStatus {
-		record, err := s.status().Fetch(id, body)
-		if record != nil {
-			return record, nil
-		}
-		damage = err
+	inAnnotations, damage := s.annotations().Fetch(id, body)
+	inStatus, err := s.status().Fetch(id, body)
+	switch {
+	case inAnnotations == nil && inStatus == nil:
+		return nil, errors.Join(damage, err)
+	case inAnnotations == nil, inStatus != nil && s.inStatus && !inAnnotations.beyond(inStatus):
+		return inStatus, nil
 	}
-	record, err := s.annotations().Fetch(id, body)
-	if record == nil && !s.inStatus {
-		damage = err
-		record, err = s.status().Fetch(id, body)
+	return inAnnotations, nil
+}
+
+// beyond reports whether a record is further on than another one of the same handler.
+func (r *ProgressRecord) beyond(other *ProgressRecord) bool {
+	if r.finished() != other.finished() {
+		return r.finished()
 	}
-	if record != nil {
-		return record, nil
-	}
-	return nil, errors.Join(damage, err)
+	return r.Retries > other.Retries
 }
 
 // Store implements [ProgressStorage].

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/apirequest"
 	"github.com/kopf-go/kopf/internal/await"
 	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/pauser"
@@ -174,7 +175,7 @@ func (e *entry) pendingPatches() []*handlerPatch {
 
 // idleAt reports whether nothing is under way with the object, and no newer version of it is expected than this one. The caller holds the queue's lock.
 func (e *entry) idleAt(version []byte) bool {
-	return e.presence == present && (e.state == nil || e.state.idle()) && (e.last.expected == "" || newerVersion(string(version), e.last.expected))
+	return e.presence == present && (e.state == nil || e.state.idle()) && (e.last.expected == "" || apirequest.NewerVersion(string(version), e.last.expected))
 }
 
 func newQueue(limit int, log *slog.Logger, handler queueHandler) *queue {
@@ -212,7 +213,7 @@ func (q *queue) add(ev RawEvent, from *source, all bool) {
 		return
 	case e.presence != present:
 		q.serveAgainLocked(e, from.lists(ev.Type))
-	case ev.Type != Deleted && newerVersion(e.version, ev.Body.version) && (e.epoch.pause == from.pause || e.version != ev.Body.version):
+	case ev.Type != Deleted && apirequest.NewerVersion(e.version, ev.Body.version) && (e.epoch.pause == from.pause || e.version != ev.Body.version):
 		e.listing = max(e.listing, from.listing)
 		return
 	}
@@ -457,7 +458,7 @@ func (q *queue) lookupIdle(t EventType, key, version []byte, from *source) (e *e
 	if from.overtook(e, t) {
 		return e, false, false, true
 	}
-	if now := string(version); e.presence == present && newerVersion(e.version, now) && (e.epoch.pause == from.pause || e.version != now) {
+	if now := string(version); e.presence == present && apirequest.NewerVersion(e.version, now) && (e.epoch.pause == from.pause || e.version != now) {
 		e.listing = max(e.listing, from.listing)
 		return e, false, false, true
 	}
@@ -725,7 +726,7 @@ func (q *queue) hasNewer(e *entry, version string) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, ev := range e.state.work.events {
-		if ev.Type == Deleted || ev.Body.version != version && newerVersion(ev.Body.version, version) {
+		if ev.Type == Deleted || ev.Body.version != version && apirequest.NewerVersion(ev.Body.version, version) {
 			return true
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/apirequest"
 	"github.com/kopf-go/kopf/internal/boundedset"
 	"github.com/kopf-go/kopf/internal/safecall"
 )
@@ -74,7 +75,7 @@ func (r *reactor) newest(e *entry, events []RawEvent) RawEvent {
 	}
 	newest := RawEvent{Type: Modified, Body: e.state.body}
 	if e.state.live != nil {
-		if live := e.state.live.Load(); live != nil && (newest.Body == nil || newerVersion(live.version, newest.Body.version)) {
+		if live := e.state.live.Load(); live != nil && (newest.Body == nil || apirequest.NewerVersion(live.version, newest.Body.version)) {
 			newest.Body = live
 		}
 	}
@@ -109,7 +110,7 @@ func (r *reactor) reconcile(e *entry, events []RawEvent, at epoch) result {
 		return result{} // woken for what was done meanwhile
 	}
 	e.state.memory.see(r.memo)
-	if len(events) > 0 && newerVersion(newest.Body.version, e.last.expected) {
+	if len(events) > 0 && apirequest.NewerVersion(newest.Body.version, e.last.expected) {
 		e.last.expected = ""
 	}
 	c := r.cycle(e, newest, at)
@@ -169,7 +170,7 @@ type cycleStates struct {
 
 func (r *reactor) cycle(e *entry, newest RawEvent, at epoch) *cycle {
 	c := &cycle{reactor: r, entry: e, served: r.served.Load(), event: newest, epoch: at, log: objectLogger(r.log, newest.Body.Reference()), known: newest.Body}
-	if e.state.body != nil && newest.Type == Modified && newerVersion(e.state.body.version, newest.Body.version) {
+	if e.state.body != nil && newest.Type == Modified && apirequest.NewerVersion(e.state.body.version, newest.Body.version) {
 		c.known = e.state.body // what our own patches have made of it; the event is from before them
 	}
 	c.sender = sender{client: r.client, ctx: r.requests, resource: c.served.resource, log: c.log, discovery: r.discovery, warned: &r.warned, lenient: c.known.deleting && e.state.retry.conflicts >= manyConflicts}
@@ -187,7 +188,7 @@ func (c *cycle) knownBody() *Body {
 // latest returns the newest state of the object: that of the last request, or of an event that has come since.
 func (c *cycle) latest() *Body {
 	known := c.knownBody()
-	if body := c.reactor.queue.newest(c.entry); body != nil && newerVersion(body.version, known.version) {
+	if body := c.reactor.queue.newest(c.entry); body != nil && apirequest.NewerVersion(body.version, known.version) {
 		return body
 	}
 	return known
@@ -221,7 +222,7 @@ func (c *cycle) notePatched(before, after *Body) {
 	}
 	if e.state.end.goneVersion = ""; after.deleting && len(before.Finalizers()) > 0 && len(after.Finalizers()) == 0 { // others end without any, by and by
 		e.state.end.goneVersion = after.version
-		if newerVersion(before.version, after.version) { // API servers answer with the version of a cached state, which can be older than the one that they removed
+		if apirequest.NewerVersion(before.version, after.version) { // API servers answer with the version of a cached state, which can be older than the one that they removed
 			e.state.end.goneVersion = before.version
 		}
 	}
@@ -381,7 +382,7 @@ func (c *cycle) act() (time.Duration, error) {
 
 // outdated reports whether the state is from before our own patch, which is not back yet.
 func (c *cycle) outdated() bool {
-	return c.entry.last.expected != "" && !newerVersion(c.event.Body.version, c.entry.last.expected)
+	return c.entry.last.expected != "" && !apirequest.NewerVersion(c.event.Body.version, c.entry.last.expected)
 }
 
 // refetch reads the newest state of the object, and lets the next cycle work on that. While the object cannot be read, its handlers wait for

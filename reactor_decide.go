@@ -3,6 +3,8 @@ package kopf
 import (
 	"slices"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/apirequest"
 )
 
 // This file decides what is to be done with an object. The decision is a function of what is known of the object: the object's worker observes
@@ -214,7 +216,7 @@ func (c *cycle) observeEvent(s *snapshot) {
 	finalizers := body.Finalizers()
 	s.deleting, s.finalized = body.Deleting(), slices.Contains(finalizers, p.Finalizer)
 	s.legacy = slices.ContainsFunc(finalizers, func(f string) bool { return slices.Contains(p.LegacyFinalizers, f) })
-	s.released = e.end.goneVersion != "" && newerVersion(e.end.goneVersion, body.version)
+	s.released = e.end.goneVersion != "" && apirequest.NewerVersion(e.end.goneVersion, body.version)
 	s.recreated = e.end.goneVersion != "" && !s.released
 }
 

@@ -251,7 +251,7 @@ func (p *prefilter) logSkip(ref ObjectReference, a action) {
 // handled since.
 func (p *prefilter) decide(o *rawjson.Header, raw []byte, initial bool) action {
 	var s snapshot
-	s.finalized, s.legacy = p.knownFinalizers(o.Finalizers.Of(raw))
+	s.finalized, s.legacy = markers.Finalizers(o.Finalizers.Of(raw), p.finalizer, p.legacy)
 	annotations, labels := o.Annotations.Of(raw), o.Labels.Of(raw)
 	p.body = Body{raw: raw, meta: o.Metadata.Of(raw), labels: labels, annotations: annotations}
 	c := &p.change
@@ -272,15 +272,4 @@ func (p *prefilter) decide(o *rawjson.Header, raw []byte, initial bool) action {
 	}
 	s.stage = stateObserved
 	return decide(&s)
-}
-
-// knownFinalizers reports whether our finalizer is on the object, and whether there is one of an older operator.
-func (p *prefilter) knownFinalizers(finalizers []byte) (own, legacy bool) {
-	_ = rawjson.EachItem(finalizers, func(quoted []byte) bool { // what is malformed is not there
-		name := rawjson.Text(quoted)
-		own = own || string(name) == p.finalizer
-		legacy = legacy || slices.ContainsFunc(p.legacy, func(f string) bool { return f == string(name) })
-		return true
-	})
-	return own, legacy
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/apirequest"
 	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/safecall"
 )
@@ -581,7 +582,7 @@ func (w *pendingWrite) send(s *sender, known *Body, name string) error {
 // refresh asks for the object if what is known of it is from before the state that has led to a conflict. In a pause and at the exit, no
 // stream shows it.
 func (w *pendingWrite) refresh(s *sender, known *Body) (*Body, error) {
-	if w.outdated == "" || newerVersion(known.version, w.outdated) {
+	if w.outdated == "" || apirequest.NewerVersion(known.version, w.outdated) {
 		return known, nil
 	}
 	body, err := s.get(known)

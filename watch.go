@@ -408,7 +408,7 @@ func (s *stream) endListing() {
 
 // older reports whether a version is from before one that the server has sent: listings are never, unless the server has lost a part of its history.
 func (s *stream) older(version string) bool {
-	return s.newest != version && newerVersion(s.newest, version)
+	return s.newest != version && apirequest.NewerVersion(s.newest, version)
 }
 
 // maxThrottle is how long a listing may wait for the objects that it has brought. Later than a few minutes after its beginning, the API server

@@ -535,12 +535,11 @@ func detectHost(ctx context.Context, log *slog.Logger) string {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
+	host := ""
 	info, err := client.ConnectionInfo(ctx)
-	if err != nil {
-		log.Warn("The kind of the cluster cannot be detected.", "error", err)
-		return ""
+	if err == nil {
+		host, err = certs.DetectHost(ctx, client.HTTPClient(), info.Server)
 	}
-	host, err := certs.DetectHost(ctx, client.HTTPClient(), info.Server)
 	if err != nil {
 		log.Warn("The kind of the cluster cannot be detected.", "error", err)
 		return ""

@@ -1,10 +1,12 @@
 package apiserver
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -110,6 +112,34 @@ func replaceFile(path string, data []byte) error {
 		_ = os.Remove(f.Name()) // the other error matters
 	}
 	return err
+}
+
+// CheckKubeconfig fails if the kubeconfig of an embedded server must not be written to a path: where there is a file of another origin, or that of a
+// server that still runs, whose users would reach the wrong one.
+func CheckKubeconfig(path string) error {
+	stat, err := os.Lstat(path)
+	if err != nil {
+		return nil
+	}
+	old, err := os.ReadFile(path)
+	if !stat.Mode().IsRegular() || err != nil || !bytes.Contains(old, []byte(`"current-context": "kopf"`)) {
+		return fmt.Errorf("%s is not of an embedded server: it is in the way, and will not be overwritten", path)
+	}
+	if url := RunningServer(old); url != "" {
+		return fmt.Errorf("%s belongs to the embedded server at %s, which is running: stop it, or start this one in another folder", path, url)
+	}
+	return nil
+}
+
+// RemoveUnchanged returns a function that removes a file unless it has changed since: another operator in the same folder may have written its own
+// by then.
+func RemoveUnchanged(path string) (remove func(), err error) {
+	own, err := os.ReadFile(path)
+	return func() {
+		if now, err := os.ReadFile(path); err == nil && bytes.Equal(now, own) {
+			_ = os.Remove(path) // it leads nowhere in any case
+		}
+	}, err
 }
 
 // RunningServer returns the URL in the kubeconfig of an embedded server, "" if that server does not

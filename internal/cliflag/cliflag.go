@@ -182,6 +182,16 @@ func ParseBool(value string) (bool, error) {
 	return false, errors.New("expected true or false")
 }
 
+// CommandHelp returns the help of a command: what it does, its options, and from which variables they can come, which have a prefix.
+func CommandHelp(program, command, purpose, prefix string, options []Option) string {
+	prefix += strings.ToUpper(command) + "_"
+	return fmt.Sprintf("Usage: %s %s [options]\n\n%s\n\nOptions:\n%s", program, command, purpose, Help(options)) + fmt.Sprintf(`
+Every option can come from a variable too, such as %[1]sLOG_FORMAT for
+--log-format; an option beats its variable. Several values in one variable, such as
+%[1]sNAMESPACES, are separated by spaces.
+`, prefix)
+}
+
 // Help returns a line for each option, or two if its names are long.
 func Help(options []Option) string {
 	var b strings.Builder

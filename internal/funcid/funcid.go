@@ -2,6 +2,7 @@
 package funcid
 
 import (
+	"fmt"
 	"reflect"
 	"runtime"
 	"strings"
@@ -42,4 +43,16 @@ func IsAnonymous(name string) bool {
 		}
 	}
 	return false
+}
+
+// CallSite returns the line outside of a package that has called it.
+func CallSite(packagePath string) string {
+	pcs := make([]uintptr, 16)
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
+	for {
+		frame, more := frames.Next()
+		if !strings.HasPrefix(frame.Function, packagePath+".") || !more {
+			return fmt.Sprintf("%s:%d", frame.File, frame.Line)
+		}
+	}
 }

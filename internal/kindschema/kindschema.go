@@ -25,6 +25,22 @@ func Keeps(document []byte, group, version, kind string, field ...string) (keeps
 	return keeps, found
 }
 
+// FirstLost returns the first of some fields whose parent does not keep what is written to it, by its second key, or the first one if it has
+// only two; and whether the document has the kind. It returns "" if all are kept.
+func FirstLost(document []byte, group, version, kind string, fields [][]string) (lost string, found bool) {
+	for _, field := range fields {
+		parent := field[:max(1, len(field)-1)]
+		keeps, found := Keeps(document, group, version, kind, parent...)
+		if !found {
+			return "", false
+		}
+		if !keeps {
+			return parent[len(parent)-1], true
+		}
+	}
+	return "", true
+}
+
 // describes reports whether a schema is that of a kind.
 func describes(schema []byte, group, version, kind string) (found bool) {
 	kinds, _ := rawjson.Find(schema, "x-kubernetes-group-version-kind")

@@ -95,3 +95,14 @@ func FilterMembers(raw []byte, fits func(key []byte) bool) ([]byte, bool) {
 	})
 	return append(rest, '}'), true
 }
+
+// Finalizers reports whether an operator's finalizer is in a list of JSON, and whether there is one of those that older operators had.
+func Finalizers(list []byte, name string, others []string) (own, legacy bool) {
+	_ = rawjson.EachItem(list, func(quoted []byte) bool { // what is malformed is not there
+		text := rawjson.Text(quoted)
+		own = own || string(text) == name
+		legacy = legacy || slices.ContainsFunc(others, func(f string) bool { return f == string(text) })
+		return true
+	})
+	return own, legacy
+}

@@ -160,6 +160,13 @@ func Normalize(v any) (any, error) {
 	return Decode(data)
 }
 
+// EqualNormalized compares two values as their JSON, whatever their types are. What cannot be encoded counts as null.
+func EqualNormalized(a, b any) bool {
+	x, _ := Normalize(a)
+	y, _ := Normalize(b)
+	return Equal(x, y)
+}
+
 // KindOf names the JSON type of a decoded value, for messages.
 func KindOf(v any) string {
 	switch v.(type) {
@@ -291,6 +298,16 @@ func Merge(target, patch any) any {
 		}
 	}
 	return t
+}
+
+// MoveMember takes a member out of an object, and returns an object that has nothing else.
+func MoveMember(object map[string]any, key string) map[string]any {
+	value, ok := object[key]
+	delete(object, key)
+	if !ok {
+		return map[string]any{}
+	}
+	return map[string]any{key: value}
 }
 
 // Lookup walks objects, and objects only, by keys.

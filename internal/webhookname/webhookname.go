@@ -1,4 +1,4 @@
-// Package webhookname makes names and paths of webhooks that API servers accept of any text.
+// Package webhookname makes names and paths of webhooks that API servers accept of any text, and compares entries of their configurations.
 package webhookname
 
 import (
@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"hash/fnv"
 	"strings"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // EscapePath returns a path with percent-encoded bytes.
@@ -73,6 +75,16 @@ func IsDomain(text string) bool {
 	for label := range strings.SplitSeq(text, ".") {
 		bad := strings.Trim(label, "abcdefghijklmnopqrstuvwxyz0123456789-") != ""
 		if bad || len(label) > 63 || cmp.Or(strings.Trim(label, "-"), "?") != label {
+			return false
+		}
+	}
+	return true
+}
+
+// SameExceptRules reports whether two entries of webhook configurations differ in their names and rules alone.
+func SameExceptRules(a, b map[string]any) bool {
+	for key, value := range a {
+		if key != "name" && key != "rules" && !rawjson.EqualNormalized(value, b[key]) {
 			return false
 		}
 	}
