@@ -329,7 +329,7 @@ func (c *cycle) requeue(wait time.Duration, err error) result {
 		return result{}
 	case overflows(err) && !c.event.Body.Deleting(): // whose handlers go on with what is in memory, for nothing of it is to stay
 		c.log.Error("The state of the object is too large to be stored: all annotations of an object together may have 262144 bytes. "+
-			"Its handlers are not called again until it changes. Another DiffBaseStorage, or its IgnoredFields, help.", "error", err)
+			"Its handlers are not called again until it changes. Settings.Persistence.Storage = kopf.InStatus helps, or IgnoredFields of the DiffBaseStorage.", "error", err)
 		e.state.handling.overflow, e.state.handling.pendingFlush, e.state.handling.seen = c.states.essence.digest(), nil, nil
 		return result{}
 	case err != nil:

@@ -65,6 +65,9 @@ func run() error {
 	if o.operators, err = regexp.Compile(*which); err != nil {
 		return err
 	}
+	if o.rounds < 1 {
+		return fmt.Errorf("%d rounds are not enough: one is the least", o.rounds)
+	}
 	if o.server != replayName && o.server != realName {
 		return fmt.Errorf("there is no server %q, only %q and %q", o.server, replayName, realName)
 	}
@@ -91,7 +94,11 @@ func (o *options) bench(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b := &bench{dir: dir, rounds: o.rounds, operators: matching(operators, o.operators, func(v variant) string { return v.name }), idle: map[string]int64{}, restarted: map[string]time.Duration{}}
+	some := matching(operators, o.operators, func(v variant) string { return v.name })
+	if len(some) == 0 {
+		return fmt.Errorf("there is no operator with a name like %q", o.operators)
+	}
+	b := &bench{dir: dir, rounds: o.rounds, operators: some, idle: map[string]int64{}, restarted: map[string]time.Duration{}}
 	if o.write != "" || !o.sweep && !o.big && !o.trace && o.server == replayName {
 		if err := o.onReplay(ctx, b); err != nil {
 			return err
@@ -124,7 +131,9 @@ func (o *options) onReplay(ctx context.Context, b *bench) error {
 	if o.quick {
 		jobs = []job{idle(), backlog(1000), restart(10_000), latency(250, 50), ignored(20_000)}
 	}
-	jobs = o.wanted(jobs)
+	if jobs = o.wanted(jobs); len(jobs) == 0 {
+		return fmt.Errorf("there is no job with a name like %q", o.jobs)
+	}
 	if slices.ContainsFunc(jobs, isBig) && jobs[0].kind != resting { // what an object takes is told beside an operator without any
 		jobs = append([]job{idle()}, jobs...)
 	}
