@@ -285,27 +285,6 @@ func (o *observer) recommendStorage() {
 	}
 }
 
-// keepsState reports whether the schema of a kind keeps what is stored in the status, as far as that is known: not if it is not published. The documents
-// are those that were read, by their paths.
-func (o *observer) keepsState(ctx context.Context, r Resource, documents map[string][]byte) (keeps, known bool) {
-	path := kindschema.Path(url.PathEscape(r.Group), r.Version)
-	if _, ok := documents[path]; !ok {
-		ctx, cancel := context.WithTimeoutCause(ctx, groupTimeout, fmt.Errorf("no answer in %s", groupTimeout))
-		defer cancel()
-		err := o.client.do(ctx, &request{method: http.MethodGet, path: path, once: true, read: func(answer io.Reader) (err error) {
-			documents[path], err = io.ReadAll(&apirequest.Bounded{Answer: answer, Left: rawjson.MaxObject})
-			return err
-		}})
-		if StatusCode(err) == http.StatusForbidden {
-			o.log.Debug("The schemas cannot be read: it is assumed that the status keeps the state.", "resource", r.Name(), "error", err)
-			return true, true
-		} else if err != nil {
-			documents[path] = nil // it is asked for again soon
-		}
-	}
-	return kindschema.Keeps(documents[path], r.Group, r.Version, r.Kind, "status", defaultName)
-}
-
 // discoverer is what finds the resources.
 type discoverer interface {
 	// rediscover notes that a resource is not what it was.
