@@ -84,17 +84,14 @@ func TestBarrierOfStaleListing(t *testing.T) {
 	})
 }
 
-// forgetBefore is an owner of tasks which has an object forgotten before it learns of its tasks.
+// forgetBefore is an owner of tasks which has objects forgotten, once, before it learns of the tasks of one of them.
 type forgetBefore struct {
 	*reactor
-	forget func()
+	forget func() // is called by the workers of all objects
 }
 
 func (o *forgetBefore) setLive(e *entry, live *atomic.Pointer[Body]) bool {
-	if o.forget != nil {
-		o.forget()
-		o.forget = nil
-	}
+	o.forget()
 	return o.reactor.setLive(e, live)
 }
 
@@ -109,11 +106,11 @@ func TestTasksOfForgotten(t *testing.T) {
 		})
 		served := w.resources["widgets.v1.kopf.dev"]
 		r := served.reactor
-		r.daemons.owner = &forgetBefore{r, func() {
+		r.daemons.owner = &forgetBefore{r, sync.OnceFunc(func() {
 			w.observer.mu.Lock()
 			defer w.observer.mu.Unlock()
 			served.close()
-		}}
+		})}
 		if err := w.server.Apply([]byte(twoWidgets)); err != nil {
 			t.Fatal(err)
 		}
