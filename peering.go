@@ -293,6 +293,9 @@ func (s *peerSession) write(ctx context.Context, version string, records map[str
 	return writePeering(ctx, s.client, s.resource, s.namespace, s.settings.Peering.Name, version, records)
 }
 
+// writeGrace is how long the end of an operator waits for a record that is being written.
+const writeGrace = 2 * time.Second
+
 // keepAlive writes the own record, and looks at those of the others in the answer.
 func (s *peerSession) keepAlive(ctx context.Context) {
 	settings := &s.settings.Peering
@@ -300,7 +303,9 @@ func (s *peerSession) keepAlive(ctx context.Context) {
 	sent, seen := time.Now(), s.body
 	s.attemptedAt, s.nextWrite = sent, sent.Add(settings.interval()) // which an event can bring forward before the answer is there
 	s.mu.Unlock()
-	body, err := s.write(ctx, "", map[string]any{s.identity: peerrecord.Record(settings.Priority, settings.Lifetime)})
+	writing, done := await.Outlive(ctx, writeGrace) // what is cut off may be carried out later than the removal of the record
+	body, err := s.write(writing, "", map[string]any{s.identity: peerrecord.Record(settings.Priority, settings.Lifetime)})
+	done()
 	if err == nil {
 		s.mayHaveRecord = settings.Lifetime > 0
 	} else if uncertain(err) {

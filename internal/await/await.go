@@ -29,6 +29,19 @@ func For(ctx context.Context, tasks *sync.WaitGroup, grace time.Duration) bool {
 	}
 }
 
+// Outlive returns a context that ends a while after the end of ctx.
+func Outlive(ctx context.Context, grace time.Duration) (context.Context, context.CancelFunc) {
+	outliving, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		_ = Sleep(outliving, grace)
+		cancel()
+	})
+	return outliving, func() {
+		stop()
+		cancel()
+	}
+}
+
 // Sleep waits for a time. It fails with the cause of the context's end if that comes before.
 func Sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {

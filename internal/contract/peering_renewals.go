@@ -1,9 +1,11 @@
 package contract
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -188,6 +190,23 @@ func renewing(t *testing.T, c *C) {
 		}
 		op.Wire.Cut()
 		c.Pass(24 * time.Hour)
+	})
+	c.Run(t, "DF-7 no record is left that was being written when the operator ended", func(c *C) {
+		c.OnlyInBubble("requests are held")
+		peers := c.meet()
+		var slow *slowWriter
+		op := c.Operator(worker(&calls{}), leader, func(op *kopf.Operator) {
+			slow = &slowWriter{next: op.Connection.HTTPClient.Transport}
+			op.Connection.HTTPClient = &http.Client{Transport: slow}
+		})
+		c.WaitFor("the record", func() bool { return slices.Equal(peers.seats("default"), []string{"one"}) })
+		slow.delay.Store(int64(time.Second))
+		c.WaitFor("the next writing", func() bool { return slow.begun.Load() })
+		op.Stop()
+		c.Pass(time.Minute)
+		if got := peers.seats("default"); len(got) > 0 {
+			c.Errorf("the records %q are left", got)
+		}
 	})
 	c.Run(t, "DF-7 the record is written as soon as there is an object for it", func(c *C) {
 		c.OnlyInBubble("the intervals are long")
@@ -616,4 +635,44 @@ func burying(t *testing.T, c *C) {
 		op.Stop()
 		c.same("the records", []string(nil), k.seats("default"))
 	})
+}
+
+// slowWriter carries requests that write records out later, whether they are cut off or not, as servers do.
+type slowWriter struct {
+	next  http.RoundTripper
+	delay atomic.Int64 // in nanoseconds, of those that do not remove a record
+	begun atomic.Bool
+}
+
+func (w *slowWriter) RoundTrip(req *http.Request) (*http.Response, error) {
+	delay := time.Duration(w.delay.Load())
+	if delay == 0 || req.Method != http.MethodPatch || !strings.Contains(req.URL.Path, "kopfpeerings/") {
+		return w.next.RoundTrip(req)
+	}
+	body, err := io.ReadAll(req.Body)
+	if err != nil {
+		return nil, err
+	}
+	late := req.Clone(context.WithoutCancel(req.Context()))
+	late.Body = io.NopCloser(bytes.NewReader(body))
+	if !bytes.Contains(body, []byte(`"priority"`)) {
+		return w.next.RoundTrip(late)
+	}
+	type outcome struct {
+		resp *http.Response
+		err  error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		w.begun.Store(true)
+		time.Sleep(delay)
+		resp, err := w.next.RoundTrip(late)
+		done <- outcome{resp, err}
+	}()
+	select {
+	case o := <-done:
+		return o.resp, o.err
+	case <-req.Context().Done():
+		return nil, req.Context().Err()
+	}
 }
