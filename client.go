@@ -384,9 +384,11 @@ func (r *request) send(ctx context.Context, cred *credential) (code int, err err
 	if r.contentType != "" {
 		req.Header.Set("Content-Type", r.contentType)
 	}
-	client := cred.Client
+	client := cred.WriteClient
 	if r.stream || isUnlimited(ctx) { // on another connection, which ordinary requests cannot hold up
 		client = cred.StreamClient
+	} else if r.method == http.MethodGet {
+		client = cred.Client
 	}
 	if r.stream {
 		req.Header.Set("Accept-Encoding", "identity") // to have each event at once

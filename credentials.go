@@ -27,6 +27,7 @@ type credential struct {
 	ID           string          // of the login handler that gave it
 	Info         *ConnectionInfo // not to be changed
 	Client       *http.Client    // for ordinary requests
+	WriteClient  *http.Client    // for those that change something: with a connection for each that is under way, which costs both sides less than sharing one
 	StreamClient *http.Client    // for watches, and for requests that must not be held up by others: with connections of its own
 
 	connectTimeout, streamTimeout time.Duration // of the clients
@@ -171,24 +172,23 @@ func (s *credentialStore) bestOrLogin() (*credential, *loginRun, error) {
 // bestLocked returns a random one of the credentials with the highest priority, nil if there are none. Those that
 // have expired are put aside.
 func (s *credentialStore) bestLocked() *credential {
-	var best []*credential
-	for _, id := range slices.Sorted(maps.Keys(s.valid)) {
-		c := s.valid[id]
+	var best *credential
+	equal := 0
+	for id, c := range s.valid {
 		switch {
 		case c.Info.expired():
 			delete(s.valid, id)
 			s.expired[id] = c.session
 			c.closeIdle()
-		case len(best) == 0 || c.Info.Priority > best[0].Info.Priority:
-			best = []*credential{c}
-		case c.Info.Priority == best[0].Info.Priority:
-			best = append(best, c)
+		case best == nil || c.Info.Priority > best.Info.Priority:
+			best, equal = c, 1
+		case c.Info.Priority == best.Info.Priority:
+			if equal++; rand.IntN(equal) == 0 {
+				best = c
+			}
 		}
 	}
-	if len(best) == 0 {
-		return nil
-	}
-	return best[rand.IntN(len(best))]
+	return best
 }
 
 func (i *ConnectionInfo) expired() bool {
@@ -197,6 +197,7 @@ func (i *ConnectionInfo) expired() bool {
 
 func (c *credential) closeIdle() {
 	c.Client.CloseIdleConnections()
+	c.WriteClient.CloseIdleConnections()
 	c.StreamClient.CloseIdleConnections()
 }
 
@@ -363,10 +364,13 @@ func (s *credentialStore) connect(c *credential) error {
 // makeClients makes the clients of a credential with a session.
 func (s *credentialStore) makeClients(c *credential) (err error) {
 	c.connectTimeout, c.streamTimeout = s.timeouts()
-	if c.Client, err = c.Info.newHTTPClient(c.connectTimeout, c.session); err != nil {
+	if c.Client, err = c.Info.newHTTPClient(c.connectTimeout, c.session, sharing); err != nil {
 		return err
 	}
-	c.StreamClient, err = c.Info.newHTTPClient(c.streamTimeout, c.session)
+	if c.WriteClient, err = c.Info.newHTTPClient(c.connectTimeout, c.session, alone); err != nil {
+		return err
+	}
+	c.StreamClient, err = c.Info.newHTTPClient(c.streamTimeout, c.session, sharing)
 	return err
 }
 

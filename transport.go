@@ -40,9 +40,25 @@ func (i *ConnectionInfo) tlsConfig() (*tls.Config, error) {
 // maxStreamBuffer is how many bytes of an answer may come before they are read, with HTTP/2.
 const maxStreamBuffer = 1 << 20
 
-// newTransport returns a transport without credentials but the client's certificate. It speaks HTTP/2 where that is offered, so that all requests
-// and streams share a few connections: a server allows some hundred on each.
-func (i *ConnectionInfo) newTransport(connectTimeout time.Duration) (*http.Transport, error) {
+const (
+	// maxIdle is how many connections are kept, as many as there are requests under way by default: a new one costs more than a request.
+	maxIdle = 64
+	// idleTimeout is for how long they are kept: not until kube-apiserver closes them, after 90 s, when a write could be on its way already.
+	idleTimeout = time.Minute
+)
+
+// connections is how requests get theirs.
+type connections bool
+
+const (
+	// alone gives each request that is under way one of its own, by HTTP/1.1.
+	alone connections = false
+	// sharing has requests share a few by HTTP/2, where that is offered: a server allows some hundred on each.
+	sharing connections = true
+)
+
+// newTransport returns a transport without credentials but the client's certificate.
+func (i *ConnectionInfo) newTransport(connectTimeout time.Duration, c connections) (*http.Transport, error) {
 	config, err := i.tlsConfig()
 	if err != nil {
 		return nil, err
@@ -52,15 +68,15 @@ func (i *ConnectionInfo) newTransport(connectTimeout time.Duration) (*http.Trans
 		DialContext:           dialer.DialContext,
 		TLSClientConfig:       config,
 		TLSHandshakeTimeout:   connectTimeout,
-		MaxIdleConns:          64,
-		MaxIdleConnsPerHost:   32,
-		IdleConnTimeout:       90 * time.Second,
+		MaxIdleConns:          maxIdle,
+		MaxIdleConnsPerHost:   maxIdle,
+		IdleConnTimeout:       idleTimeout,
 		ExpectContinueTimeout: time.Second,
 		Protocols:             new(http.Protocols),
 		HTTP2:                 &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second, MaxReceiveBufferPerStream: maxStreamBuffer},
 	}
 	t.Protocols.SetHTTP1(true)
-	t.Protocols.SetHTTP2(true)
+	t.Protocols.SetHTTP2(c == sharing)
 	if i.TrustEnv {
 		t.Proxy = credtransport.ConcealingProxy(http.ProxyFromEnvironment)
 	}
@@ -75,7 +91,7 @@ func (i *ConnectionInfo) newTransport(connectTimeout time.Duration) (*http.Trans
 }
 
 // newHTTPClient returns a client whose requests are let in. The time to connect is limited if it is positive.
-func (i *ConnectionInfo) newHTTPClient(connectTimeout time.Duration, s *credtransport.Session) (*http.Client, error) {
+func (i *ConnectionInfo) newHTTPClient(connectTimeout time.Duration, s *credtransport.Session, c connections) (*http.Client, error) {
 	client := &http.Client{CheckRedirect: credtransport.SameHost}
 	if i.HTTPClient != nil {
 		own := *i.HTTPClient
@@ -87,16 +103,17 @@ func (i *ConnectionInfo) newHTTPClient(connectTimeout time.Duration, s *credtran
 			return i.HTTPClient.CheckRedirect(req, via)
 		}
 	} else {
-		t, err := i.newTransport(connectTimeout)
+		t, err := i.newTransport(connectTimeout, c)
 		if err != nil {
 			return nil, err
 		}
-		if client.Transport = connshare.New(t); i.CAFile != "" {
-			reloading, err := credtransport.NewAuthorityTransport(t, i.authorities())
-			if err != nil {
+		if client.Transport = t; i.CAFile != "" {
+			if client.Transport, err = credtransport.NewAuthorityTransport(t, i.authorities()); err != nil {
 				return nil, err
 			}
-			client.Transport = connshare.New(reloading)
+		}
+		if c == sharing {
+			client.Transport = connshare.New(client.Transport)
 		}
 	}
 	next := client.Transport

@@ -118,7 +118,7 @@ clusters: [{name: c, cluster: {server: %q, certificate-authority: ca.crt, tls-se
 func TestAuthorityFile(t *testing.T) {
 	t.Run("DF-21", func(t *testing.T) {
 		r := newRotatingAuthority(t)
-		c, err := (&ConnectionInfo{Server: r.url, CAFile: r.file, TLSServerName: "server.test"}).newHTTPClient(0, credtransport.NewSession(context.Background()))
+		c, err := (&ConnectionInfo{Server: r.url, CAFile: r.file, TLSServerName: "server.test"}).newHTTPClient(0, credtransport.NewSession(context.Background()), sharing)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,7 +7,9 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -71,5 +73,73 @@ func TestConnections(t *testing.T) {
 		t.Errorf("%d streams took %d connections, want at most %d", count, n, most)
 	} else {
 		t.Logf("%d streams took %d connections", count, n)
+	}
+}
+
+// TestConnectionsOfRequests makes requests at the same time of a server that answers when all of them are there.
+func TestConnectionsOfRequests(t *testing.T) {
+	const count = 8
+	for _, tt := range []struct {
+		name, protocol string
+		connections    int
+		call           func(ctx context.Context, c *kopf.Client, name string) error
+	}{
+		{"reads share one", "HTTP/2.0", 1, func(ctx context.Context, c *kopf.Client, name string) error {
+			return c.Get(ctx, kopf.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: "default", Name: name}, &kopf.Body{}, nil)
+		}},
+		{"writes have one each", "HTTP/1.1", count, func(ctx context.Context, c *kopf.Client, name string) error {
+			_, err := c.Patch(ctx, kopf.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: "default", Name: name}, map[string]any{"data": nil}, nil)
+			return err
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			api := kopf.NewAPIServer(nil)
+			for i := range count {
+				if err := api.Apply(fmt.Appendf(nil, "{apiVersion: v1, kind: ConfigMap, metadata: {name: c-%d, namespace: default}}", i)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var mu sync.Mutex // guards following
+			var protocols []string
+			from, arrived, all := map[string]bool{}, 0, make(chan struct{})
+			s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if strings.Contains(r.URL.Path, "/configmaps/") {
+					mu.Lock()
+					protocols, from[r.RemoteAddr] = append(protocols, r.Proto), true
+					if arrived++; arrived%count == 0 {
+						close(all)
+						all = make(chan struct{})
+						mu.Unlock()
+					} else {
+						wait := all
+						mu.Unlock()
+						<-wait
+					}
+				}
+				api.ServeHTTP(w, r)
+			}))
+			s.EnableHTTP2 = true
+			s.StartTLS()
+			t.Cleanup(s.Close)
+			c, err := kopf.NewClient(&kopf.ConnectionInfo{Server: s.URL, Insecure: true}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 3 { // the later ones have the connections of the first ones
+				var calls sync.WaitGroup
+				for i := range count {
+					calls.Go(func() {
+						if err := tt.call(t.Context(), c, fmt.Sprintf("c-%d", i)); err != nil {
+							t.Error(err)
+						}
+					})
+				}
+				calls.Wait()
+			}
+			slices.Sort(protocols)
+			if got := slices.Compact(protocols); len(got) != 1 || got[0] != tt.protocol || len(from) != tt.connections {
+				t.Errorf("the requests came by %q on %d connections, want %q on %d", got, len(from), tt.protocol, tt.connections)
+			}
+		})
 	}
 }

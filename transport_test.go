@@ -114,7 +114,7 @@ func secureServer(t *testing.T, ca *authority, name string) *httptest.Server {
 // fetch requests the server of info, and returns what it says.
 func fetch(t *testing.T, info *ConnectionInfo) (string, error) {
 	t.Helper()
-	c, err := info.newHTTPClient(0, nil)
+	c, err := info.newHTTPClient(0, nil, sharing)
 	if err != nil {
 		return "", err
 	}
@@ -184,7 +184,7 @@ func TestClientCertificateReload(t *testing.T) {
 		write(t, info.KeyFile, string(key))
 	}
 	put("first")
-	c, err := info.newHTTPClient(0, nil)
+	c, err := info.newHTTPClient(0, nil, sharing)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -277,7 +277,7 @@ func TestSession(t *testing.T) {
 		t.Run(fmt.Sprint("AC-68 HTTP/2 ", http2), func(t *testing.T) {
 			one := credtransport.NewSession(t.Context())
 			info := &ConnectionInfo{Server: s.URL, Insecure: true}
-			c, err := info.newHTTPClient(0, one)
+			c, err := info.newHTTPClient(0, one, sharing)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -309,7 +309,7 @@ func TestSessionAccepted(t *testing.T) {
 		answer := roundTripper(func(req *http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: code, Body: http.NoBody, Request: req}, nil
 		})
-		c, err := (&ConnectionInfo{HTTPClient: &http.Client{Transport: answer}}).newHTTPClient(0, s)
+		c, err := (&ConnectionInfo{HTTPClient: &http.Client{Transport: answer}}).newHTTPClient(0, s, sharing)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -341,7 +341,7 @@ func TestProxy(t *testing.T) {
 	})
 	t.Run("AC-74 the environment is not trusted", func(t *testing.T) {
 		for _, trust := range []bool{false, true} {
-			transport, err := (&ConnectionInfo{Server: "https://x", TrustEnv: trust}).newTransport(0)
+			transport, err := (&ConnectionInfo{Server: "https://x", TrustEnv: trust}).newTransport(0, sharing)
 			if err != nil || (transport.Proxy != nil) != trust {
 				t.Errorf("trust %v: a proxy is looked for: %v, error %v", trust, transport.Proxy != nil, err)
 			}
@@ -428,7 +428,7 @@ func TestTokenFile(t *testing.T) {
 				write(t, file, " one\n")
 				s := &tokenServer{}
 				info := &ConnectionInfo{Server: "http://x", TokenFile: file, HTTPClient: &http.Client{Transport: s}}
-				client, err := info.newHTTPClient(0, nil)
+				client, err := info.newHTTPClient(0, nil, sharing)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -448,7 +448,7 @@ func TestTokenFile(t *testing.T) {
 	}
 	t.Run("AC-T25 a missing file", func(t *testing.T) {
 		info := &ConnectionInfo{Server: "http://x", TokenFile: file + "none"}
-		if _, err := info.newHTTPClient(0, nil); err == nil || !strings.Contains(err.Error(), "the token: open ") {
+		if _, err := info.newHTTPClient(0, nil, sharing); err == nil || !strings.Contains(err.Error(), "the token: open ") {
 			t.Errorf("got %v, want an error", err)
 		}
 	})
@@ -462,7 +462,7 @@ func TestConnectTimeout(t *testing.T) {
 	}
 	defer silent.Close()
 	info := &ConnectionInfo{Server: "https://" + silent.Addr().String(), Insecure: true}
-	c, err := info.newHTTPClient(50*time.Millisecond, nil)
+	c, err := info.newHTTPClient(50*time.Millisecond, nil, sharing)
 	if err != nil {
 		t.Fatal(err)
 	}

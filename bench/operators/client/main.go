@@ -44,6 +44,12 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	alone := rest.CopyConfig(config)
+	alone.NextProtos = []string{"http/1.1"} // a connection for each write, as ours
+	writes, err := rest.HTTPClientFor(alone)
+	if err != nil {
+		return err
+	}
 	workers, err := strconv.Atoi(os.Getenv("BENCH_WORKERS"))
 	if err != nil {
 		return err
@@ -53,7 +59,7 @@ func run(ctx context.Context) error {
 	for range workers {
 		go func() {
 			for w := range todo {
-				if err := handle(ctx, client, config.Host, w); err != nil {
+				if err := handle(ctx, writes, config.Host, w); err != nil {
 					failed <- err
 					return
 				}
