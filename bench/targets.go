@@ -189,7 +189,7 @@ func median(all []result) result {
 			values = append(values, of(r))
 		}
 		slices.Sort(values)
-		return values[len(values)/2]
+		return (values[(len(values)-1)/2] + values[len(values)/2]) / 2
 	}
 	size := func(of func(result) int64) int64 {
 		return int64(duration(func(r result) time.Duration { return time.Duration(of(r)) }))
