@@ -240,7 +240,11 @@ func (s *peerSession) run(ctx context.Context) {
 	if !s.mayHaveRecord {
 		return
 	}
-	_, err := s.write(context.WithoutCancel(ctx), "", map[string]any{s.identity: nil})
+	nothing, began := map[string]any{s.identity: nil}, time.Now()
+	_, err := s.write(context.WithoutCancel(ctx), "", nothing)
+	if err != nil && uncertain(err) && time.Since(began) < time.Second { // perhaps the connection has ended with the streams that it was shared with
+		_, err = s.write(context.WithoutCancel(ctx), "", nothing)
+	}
 	if err != nil && StatusCode(err) != http.StatusNotFound {
 		s.log.Error("The own record could not be removed from the peering; it will expire.", "peering", s.name, "error", err)
 	}

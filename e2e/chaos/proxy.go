@@ -281,6 +281,14 @@ func cut(r *http.Request) {
 	panic(http.ErrAbortHandler)
 }
 
+// abort ends the connection of the request, unless it is the operator that has ended the request: others go on then, as with the API server.
+func abort(r *http.Request) {
+	if r.Context().Err() != nil {
+		panic(http.ErrAbortHandler)
+	}
+	cut(r)
+}
+
 // send makes the request to the API server.
 func (p *proxy) send(r *http.Request) (*http.Response, error) {
 	out, err := http.NewRequestWithContext(r.Context(), r.Method, p.cluster.URL()+r.URL.RequestURI(), r.Body)
@@ -301,7 +309,7 @@ func (p *proxy) forward(w http.ResponseWriter, r *http.Request) { p.pass(w, r, m
 func (p *proxy) pass(w http.ResponseWriter, r *http.Request, most int64, end func()) {
 	resp, err := p.send(r)
 	if err != nil {
-		cut(r)
+		abort(r)
 	}
 	defer resp.Body.Close()
 	p.relay(w, r, resp, most, end)
@@ -325,14 +333,14 @@ func (p *proxy) relay(w http.ResponseWriter, r *http.Request, resp *http.Respons
 		_ = flush.Flush() // what cannot be written is noticed below
 		n, err := resp.Body.Read(buffer[:min(int64(len(buffer)), most)])
 		if _, failed := w.Write(buffer[:n]); failed != nil {
-			cut(r)
+			abort(r)
 		}
 		most -= int64(n)
 		if errors.Is(err, io.EOF) {
 			return
 		}
 		if err != nil {
-			cut(r)
+			abort(r)
 		}
 	}
 	_ = flush.Flush() // likewise

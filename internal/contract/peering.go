@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -404,6 +406,23 @@ func recording(t *testing.T, c *C) {
 		if got := op.Logs.Find("could not be removed from the peering"); len(got) != 1 || got[0].Level.String() != "ERROR" {
 			c.Errorf("got %v", got)
 		}
+	})
+	c.Run(t, "OP-87 a record is removed although a connection breaks off", func(c *C) {
+		k := c.meet()
+		op := c.Operator(&kopf.Registry{}, as("me"))
+		c.WaitFor("the record", func() bool { return len(k.seats("default")) == 1 })
+		var broken atomic.Bool
+		op.Wire.Fault(func(r *Request) (*http.Response, error) {
+			if strings.Contains(r.Body, `"me":null`) && broken.CompareAndSwap(false, true) {
+				return nil, io.ErrUnexpectedEOF
+			}
+			return nil, nil
+		})
+		op.Stop()
+		if got := op.Logs.Find("could not be removed from the peering"); !broken.Load() || len(got) > 0 {
+			c.Errorf("got %v", got)
+		}
+		c.same("the records", []string(nil), k.seats("default"))
 	})
 	c.Run(t, "OP-T25 the record is removed at the very end", func(c *C) {
 		c.OnlyInBubble("the intervals are long")
