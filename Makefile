@@ -37,9 +37,9 @@ chaos:
 cluster:
 	cd e2e && go run ./cluster/cmd -controllers
 
-# What operators cost, beside those of controller-runtime: half an hour, which rewrites docs/performance.md.
+# What operators cost, beside those of controller-runtime: three quarters of an hour, which rewrites docs/performance.md.
 bench:
-	cd bench && go run . -rounds 2 -write ../docs
+	cd bench && go run . -rounds 1 -write ../docs
 
 ci:
 	.ci/run
