@@ -61,8 +61,8 @@ func (s *APIServer) Compact() { s.s.Compact() }
 // Disconnect ends all watches at once, as if their connections were lost.
 func (s *APIServer) Disconnect() { s.s.Disconnect() }
 
-// Request is a request that an [APIServer] has got.
-type Request struct {
+// APIServerRequest is a request that an [APIServer] has got.
+type APIServerRequest struct {
 	Time        time.Time // of its arrival
 	Method      string    // of HTTP
 	Path        string    // with the query
@@ -78,17 +78,17 @@ type Request struct {
 }
 
 // Requests returns the requests so far, or the last 10,000 of them.
-func (s *APIServer) Requests() []Request {
+func (s *APIServer) Requests() []APIServerRequest {
 	requests := s.s.Requests()
-	all := make([]Request, len(requests))
+	all := make([]APIServerRequest, len(requests))
 	for i, r := range requests {
-		all[i] = Request(r)
+		all[i] = APIServerRequest(r)
 	}
 	return all
 }
 
-// Fault tells an [APIServer] to fail some requests. Empty fields fit all requests.
-type Fault struct {
+// APIServerFault tells an [APIServer] to fail some requests. Empty fields fit all requests.
+type APIServerFault struct {
 	Verb        string // get, list, watch, create, update, patch, delete or deletecollection
 	Resource    string // the plural
 	Subresource string
@@ -112,10 +112,10 @@ type Fault struct {
 
 // Fail makes requests fail from now on, until the returned function is called. Of several faults that fit, the first
 // one counts.
-func (s *APIServer) Fail(f Fault) (remove func()) { return s.s.Fail(apiserver.Fault(f)) }
+func (s *APIServer) Fail(f APIServerFault) (remove func()) { return s.s.Fail(apiserver.Fault(f)) }
 
-// Served is an [APIServer] that listens.
-type Served struct {
+// APIServerListener is an [APIServer] that listens.
+type APIServerListener struct {
 	// URL is where it listens, such as "http://127.0.0.1:12345".
 	URL string
 
@@ -125,20 +125,22 @@ type Served struct {
 // Listen serves on a TCP address, such as "127.0.0.1:0" for a free port of this machine. Whoever reaches it can do
 // everything, so it should be an address of this machine only, where requests by names other than localhost are refused. Requests that
 // pages of other origins make a browser send are refused at any address. Close ends it.
-func (s *APIServer) Listen(address string) (*Served, error) {
+func (s *APIServer) Listen(address string) (*APIServerListener, error) {
 	listener, err := s.s.Listen(address)
 	if err != nil {
 		return nil, err
 	}
-	return &Served{URL: listener.URL, listener: listener}, nil
+	return &APIServerListener{URL: listener.URL, listener: listener}, nil
 }
 
 // Close stops listening, and ends all connections.
-func (s *Served) Close() error { return s.listener.Close() }
+func (s *APIServerListener) Close() error { return s.listener.Close() }
 
 // WriteKubeconfig writes a kubeconfig by which kubectl and others reach the listening server. A file that is there is replaced by a new one
 // of the user of this process, and so is a symbolic link: the file that it leads to stays as it is.
-func (s *Served) WriteKubeconfig(path string) error { return s.listener.WriteKubeconfig(path) }
+func (s *APIServerListener) WriteKubeconfig(path string) error {
+	return s.listener.WriteKubeconfig(path)
+}
 
 // AdmissionServer returns a server of webhooks for one operator in the same process: the API server hands the reviews over as it would
 // send them, with no network and no certificates, so that it works in a bubble of testing/synctest, too.

@@ -8,7 +8,7 @@ import (
 	"github.com/kopf-go/kopf/internal/credtransport"
 )
 
-func listening(t *testing.T) *Served {
+func listening(t *testing.T) *APIServerListener {
 	t.Helper()
 	served, err := NewAPIServer(nil).Listen("127.0.0.1:0")
 	if err != nil {

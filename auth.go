@@ -23,6 +23,26 @@ import (
 // This file knows what a login returns, and how to log in as the service account of a pod. It
 // runs on the goroutine that needs credentials.
 
+// Secret is a text that no log and no encoding shows: all that can be seen of it is whether it is empty. Convert it to a string to use it.
+type Secret string
+
+// hidden returns what can be seen.
+func (s Secret) hidden() string {
+	if s == "" {
+		return ""
+	}
+	return "[redacted]"
+}
+
+// Format prints what can be seen, whatever the verb.
+func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.hidden()) }
+
+// LogValue returns what can be seen.
+func (s Secret) LogValue() slog.Value { return slog.StringValue(s.hidden()) }
+
+// MarshalText returns what can be seen. It never fails.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.hidden()), nil }
+
 // ConnectionInfo tells where the API server is and how to be let in. It is what login
 // handlers return. The zero value of every field but Server means "not given".
 type ConnectionInfo struct {
@@ -33,21 +53,23 @@ type ConnectionInfo struct {
 	// fit the server's certificate, because it may be rotated.
 	CAFile string
 	CAData []byte
-	// Insecure switches off the check of the server's certificate and host name. Defaults to false.
-	Insecure bool
+	// InsecureSkipTLSVerify switches off the check of the server's certificate and host name. Defaults to false.
+	InsecureSkipTLSVerify bool
 	// TLSServerName is the host name expected in the server's certificate, instead of that in Server.
 	TLSServerName string
 	// Username and Password are sent as basic authentication.
-	Username, Password string
+	Username string
+	Password Secret
 	// Scheme and Token are sent as the Authorization header; Scheme defaults to "Bearer".
-	Scheme, Token string
+	Scheme string
+	Token  Secret
 	// TokenFile is read for the token, again at least once a minute, because it may be rotated.
 	TokenFile string
 	// CertificateFile or CertificateData, and KeyFile or KeyData (PEM, or base64 of PEM), are the client's certificate.
 	CertificateFile string
 	CertificateData []byte
 	KeyFile         string
-	KeyData         []byte
+	KeyData         Secret
 	// ImpersonateUser, ImpersonateUID, ImpersonateGroups and ImpersonateExtra make the requests act as another client.
 	ImpersonateUser, ImpersonateUID string
 	ImpersonateGroups               []string
@@ -87,7 +109,7 @@ func (i *ConnectionInfo) validate() error {
 		return errors.New("KeyFile and KeyData exclude each other")
 	case i.ImpersonateUser == "" && (i.ImpersonateUID != "" || len(i.ImpersonateGroups)+len(i.ImpersonateExtra) > 0):
 		return errors.New("impersonation of a uid, groups or extra needs a user too")
-	case strings.ContainsAny(i.Token+i.Scheme, "\r\n"):
+	case strings.ContainsAny(string(i.Token)+i.Scheme, "\r\n"):
 		return errors.New("the token has line breaks")
 	}
 	return i.validateProxy()
@@ -129,7 +151,7 @@ func (i ConnectionInfo) String() string {
 		{i.hasCertificate(), "certificate " + i.CertificateFile},
 		{i.HTTPClient != nil, "own HTTP client"},
 		{i.ImpersonateUser != "", "as " + i.ImpersonateUser},
-		{i.Insecure, "insecure"},
+		{i.InsecureSkipTLSVerify, "insecure"},
 		{!i.Expiration.IsZero(), "until " + i.Expiration.Format(time.RFC3339)},
 	} {
 		if p.given {
@@ -168,8 +190,8 @@ type Login struct {
 	// Kubeconfig names the files that [LoginWithKubeconfig] reads, separated as in the variable KUBECONFIG.
 	// Defaults to that variable, then to ~/.kube/config.
 	Kubeconfig string
-	// Context is the context of the kubeconfig to use. Defaults to its current one.
-	Context string
+	// KubeContext is the context of the kubeconfig to use. Defaults to its current one.
+	KubeContext string
 	// TrustEnv is copied to the results of the built-in logins. Defaults to false.
 	TrustEnv bool
 
@@ -295,13 +317,13 @@ func LoginWithKubeconfig(ctx context.Context, l *Login) (*ConnectionInfo, error)
 
 // login makes the connection information of a context.
 func login(ctx context.Context, l *Login, k *kubeconfig.Config) (*ConnectionInfo, error) {
-	chosen, err := k.Choose(l.Context)
+	chosen, err := k.Choose(l.KubeContext)
 	if err != nil {
 		return nil, err
 	}
 	cluster := chosen.Cluster
 	info := &ConnectionInfo{
-		Server: cluster.Server, TLSServerName: cluster.TLSServerName, Insecure: cluster.Insecure, ProxyURL: cluster.ProxyURL,
+		Server: cluster.Server, TLSServerName: cluster.TLSServerName, InsecureSkipTLSVerify: cluster.Insecure, ProxyURL: cluster.ProxyURL,
 		DefaultNamespace: chosen.Namespace, TrustEnv: l.TrustEnv, Priority: kubeconfigPriority,
 	}
 	info.CAFile, info.CAData = dataOrFile(cluster.CAFile, cluster.CAData)
@@ -310,7 +332,7 @@ func login(ctx context.Context, l *Login, k *kubeconfig.Config) (*ConnectionInfo
 	}
 	if !strings.Contains(info.Server, "://") { // as kubectl completes it
 		scheme := "http://"
-		if info.Insecure || info.CAFile != "" || len(info.CAData) > 0 || info.hasCertificate() {
+		if info.InsecureSkipTLSVerify || info.CAFile != "" || len(info.CAData) > 0 || info.hasCertificate() {
 			scheme = "https://"
 		}
 		info.Server = scheme + info.Server
@@ -330,14 +352,15 @@ func dataOrFile(file, data string) (string, []byte) {
 func addUser(ctx context.Context, l *Login, info *ConnectionInfo, chosen *kubeconfig.Choice) error {
 	u := chosen.User
 	info.CertificateFile, info.CertificateData = dataOrFile(u.CertificateFile, u.CertificateData)
-	info.KeyFile, info.KeyData = dataOrFile(u.KeyFile, u.KeyData)
-	info.Token, info.TokenFile = u.Token, u.TokenFile
-	info.Username, info.Password = u.Username, u.Password
+	keyFile, key := dataOrFile(u.KeyFile, u.KeyData)
+	info.KeyFile, info.KeyData = keyFile, Secret(key)
+	info.Token, info.TokenFile = Secret(u.Token), u.TokenFile
+	info.Username, info.Password = u.Username, Secret(u.Password)
 	info.ImpersonateUser, info.ImpersonateUID = u.As, u.AsUID
 	info.ImpersonateGroups, info.ImpersonateExtra = u.AsGroups, u.AsUserExtra
 	known := u.Token != "" || u.TokenFile != "" || u.Username != ""
 	if u.AuthProvider != nil && !known {
-		info.Token = u.AuthProvider.Config["access-token"]
+		info.Token = Secret(u.AuthProvider.Config["access-token"])
 		l.logger().Warn("auth-provider is no longer supported; only its access token is used, as it is",
 			"provider", u.AuthProvider.Name, "token", info.Token != "")
 	}
@@ -361,7 +384,7 @@ func addPlugin(ctx context.Context, l *Login, info *ConnectionInfo, chosen *kube
 			return err
 		}
 		cluster = &kubeconfig.ExecCluster{
-			Server: info.Server, TLSServerName: info.TLSServerName, Insecure: info.Insecure,
+			Server: info.Server, TLSServerName: info.TLSServerName, Insecure: info.InsecureSkipTLSVerify,
 			CAData: base64.StdEncoding.EncodeToString(ca), ProxyURL: info.ProxyURL, Config: chosen.Cluster.ExecExtension(),
 		}
 	}
@@ -371,10 +394,10 @@ func addPlugin(ctx context.Context, l *Login, info *ConnectionInfo, chosen *kube
 		return err
 	}
 	l.logger().Debug("the exec plugin has given credentials", "command", plugin.Command, "took", time.Since(started))
-	info.Token = status.Token
+	info.Token = Secret(status.Token)
 	if status.CertificateData != "" {
 		info.CertificateFile, info.CertificateData = "", []byte(status.CertificateData)
-		info.KeyFile, info.KeyData = "", []byte(status.KeyData)
+		info.KeyFile, info.KeyData = "", Secret(status.KeyData)
 	}
 	if status.Expiration != nil {
 		info.Expiration = *status.Expiration

@@ -54,7 +54,7 @@ func TestRefusedCertificates(t *testing.T) {
 			return c.Create(t.Context(), pod, nil)
 		},
 		"a watch": func(c *Client) error {
-			for _, err := range c.Watch(t.Context(), "v1", "Pod", &ListOptions{Namespace: "ns"}) {
+			for _, err := range c.Watch(t.Context(), ObjectReference{APIVersion: "v1", Kind: "Pod"}, &ListOptions{Namespace: "ns"}) {
 				return err
 			}
 			return errors.New("nothing came")
@@ -79,7 +79,7 @@ func TestRefusedCertificates(t *testing.T) {
 				}
 				cert, key := signer.pair(t, "operator")
 				return map[string]*ConnectionInfo{"login": {
-					Server: s.URL, CAData: ca.pem(), TLSServerName: "server.test", CertificateData: cert, KeyData: key,
+					Server: s.URL, CAData: ca.pem(), TLSServerName: "server.test", CertificateData: cert, KeyData: Secret(key),
 				}}, nil
 			}
 			settings := NewSettings()

@@ -95,8 +95,8 @@ func TestLoginWithKubeconfig(t *testing.T) {
 		{name: "AC-80 the fields of the cluster and the user", env: "D/a", files: map[string]string{"a": kubeconfigOf(
 			`{server: https://x, certificate-authority-data: Q0E=, insecure-skip-tls-verify: true, proxy-url: "http://p:1"}`,
 			`{client-certificate-data: QQ==, client-key-data: Qg==, username: me, password: secret}`)},
-			want: &ConnectionInfo{Server: "https://x", CAData: []byte("Q0E="), Insecure: true, ProxyURL: "http://p:1",
-				CertificateData: []byte("QQ=="), KeyData: []byte("Qg=="), Username: "me", Password: "secret"}},
+			want: &ConnectionInfo{Server: "https://x", CAData: []byte("Q0E="), InsecureSkipTLSVerify: true, ProxyURL: "http://p:1",
+				CertificateData: []byte("QQ=="), KeyData: "Qg==", Username: "me", Password: "secret"}},
 		{name: "AC-80 an auth-provider", env: "D/a", files: map[string]string{"a": kubeconfigOf("{server: https://x}",
 			"{auth-provider: {name: oidc, config: {access-token: static}}}")},
 			want: &ConnectionInfo{Server: "https://x", Token: "static"}},
@@ -105,7 +105,7 @@ func TestLoginWithKubeconfig(t *testing.T) {
 			`{tokenFile: tokens/t, as: boss, as-uid: "7", as-groups: [g, h], as-user-extra: {k: [v]}}`)},
 			want: &ConnectionInfo{Server: "https://x", TLSServerName: "name", TokenFile: "D/tokens/t", ImpersonateUser: "boss",
 				ImpersonateUID: "7", ImpersonateGroups: []string{"g", "h"}, ImpersonateExtra: map[string][]string{"k": {"v"}}}},
-		{name: "AC-T21 another context, without a user", env: "D/a", files: map[string]string{"a": simple}, login: Login{Context: "other"},
+		{name: "AC-T21 another context, without a user", env: "D/a", files: map[string]string{"a": simple}, login: Login{KubeContext: "other"},
 			want: &ConnectionInfo{Server: "https://two"}},
 		{name: "AC-T21 a token beside a plugin", env: "D/a", files: map[string]string{"a": kubeconfigOf("{server: https://x}",
 			"{token: t, exec: {apiVersion: client.authentication.k8s.io/v1, command: none}}")},
@@ -119,14 +119,14 @@ func TestLoginWithKubeconfig(t *testing.T) {
 		{name: "AC-T22 data wins over files", env: "D/a", files: map[string]string{"a": kubeconfigOf(
 			"{server: https://x, certificate-authority: ca.crt, certificate-authority-data: Q0E=}",
 			"{client-certificate: c, client-certificate-data: QQ==, client-key: k, client-key-data: Qg==}")},
-			want: &ConnectionInfo{Server: "https://x", CAData: []byte("Q0E="), CertificateData: []byte("QQ=="), KeyData: []byte("Qg==")}},
+			want: &ConnectionInfo{Server: "https://x", CAData: []byte("Q0E="), CertificateData: []byte("QQ=="), KeyData: "Qg=="}},
 		{name: "AC-T22 missing files are skipped", env: "D/none:D/a:D/none2", files: map[string]string{"a": simple},
 			want: &ConnectionInfo{Server: "https://one:6443/prefix", Token: "t1", DefaultNamespace: "ns"}},
 		{name: "AC-T22 all files are missing", env: "D/none"},
 		{name: "AC-T22 the file of the login is missing", login: Login{Kubeconfig: "D/none"}, err: "kubeconfig: D/none does not exist"},
 		{name: "AC-T22 null lists", env: "D/a", files: map[string]string{"a": "contexts: null\nclusters:\nusers: ~\ncurrent-context: x"},
 			err: `kubeconfig D/a: the context "x" does not exist; there are no contexts`},
-		{name: "AC-T22 an unknown context", env: "D/a:D/b", files: map[string]string{"a": simple, "b": ""}, login: Login{Context: "z"},
+		{name: "AC-T22 an unknown context", env: "D/a:D/b", files: map[string]string{"a": simple, "b": ""}, login: Login{KubeContext: "z"},
 			err: `kubeconfig D/a:D/b: the context "z" does not exist; there are the contexts one, other`},
 		{name: "AC-T22 an unknown cluster", env: "D/a", files: map[string]string{"a": strings.Replace(simple, "name: c\n", "name: z\n", 1)},
 			err: `kubeconfig D/a: the cluster "c" of the context "one" does not exist`},
@@ -272,7 +272,7 @@ func TestExecPlugin(t *testing.T) {
 	}{
 		{name: "AC-T21 a token that expires", mode: "token", more: v1, want: ConnectionInfo{Token: "from-plugin", Expiration: expiration}},
 		{name: "AC-T21 v1beta1", mode: "plain", more: v1beta1, want: ConnectionInfo{Token: "from-plugin"}},
-		{name: "AC-T21 a client certificate", mode: "certificate", more: v1, want: ConnectionInfo{CertificateData: []byte("CERT"), KeyData: []byte("KEY")}},
+		{name: "AC-T21 a client certificate", mode: "certificate", more: v1, want: ConnectionInfo{CertificateData: []byte("CERT"), KeyData: "KEY"}},
 		{name: "a certificate without its key", mode: "half", more: v1, err: "a client certificate without its key"},
 		{name: "neither", mode: "nothing", more: v1, err: "its output has neither a token nor a client certificate"},
 		{name: "the answer of another version", mode: "version", more: v1, err: `its output is "ExecCredential" of "client.authentication.k8s.io/v1alpha1"; an ExecCredential of "client.authentication.k8s.io/v1" is expected`},
@@ -325,7 +325,7 @@ func TestExecPluginRequest(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			sent, err := base64.RawURLEncoding.DecodeString(info.Token)
+			sent, err := base64.RawURLEncoding.DecodeString(string(info.Token))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -436,7 +436,7 @@ func TestDefaultLogin(t *testing.T) {
 	t.Run("AC-61 a broken kubeconfig", func(t *testing.T) {
 		file := write(t, filepath.Join(dir, "config"), simple)
 		t.Setenv("KUBECONFIG", file)
-		_, err := defaultLogin(t.Context(), &Login{serviceAccountDir: dir, Context: "z"})
+		_, err := defaultLogin(t.Context(), &Login{serviceAccountDir: dir, KubeContext: "z"})
 		wantLoginError(t, err, "no login: "+token+" does not exist: kubeconfig "+file+`: the context "z" does not exist`)
 	})
 	t.Run("AC-61 all that apply, and errors of one are ignored", func(t *testing.T) {
@@ -446,7 +446,7 @@ func TestDefaultLogin(t *testing.T) {
 		if err != nil || len(infos) != 2 || infos[kubeconfigLogin].Priority != 10 || infos[serviceAccountLogin].Priority != 20 {
 			t.Errorf("got %v, error %v; want both with the priorities 10 and 20", infos, err)
 		}
-		infos, err = defaultLogin(t.Context(), &Login{serviceAccountDir: dir, Context: "z"})
+		infos, err = defaultLogin(t.Context(), &Login{serviceAccountDir: dir, KubeContext: "z"})
 		if err != nil || !slices.Equal(slices.Collect(maps.Keys(infos)), []string{serviceAccountLogin}) {
 			t.Errorf("got %v, error %v; want the service account alone", infos, err)
 		}
@@ -466,7 +466,7 @@ func TestConnectionInfoValidate(t *testing.T) {
 		{"AC-70 a password in the address", ConnectionInfo{Server: "https://u:hunter2@x"}, `the server "https://u:xxxxx@x" must be an address and a path alone`},
 		{"AC-70 two authorities", ConnectionInfo{Server: "https://x", CAFile: "f", CAData: []byte("d")}, "CAFile and CAData exclude each other"},
 		{"AC-70 two certificates", ConnectionInfo{Server: "https://x", CertificateFile: "f", CertificateData: []byte("d")}, "CertificateFile and CertificateData"},
-		{"AC-70 two keys", ConnectionInfo{Server: "https://x", KeyFile: "f", KeyData: []byte("d")}, "KeyFile and KeyData"},
+		{"AC-70 two keys", ConnectionInfo{Server: "https://x", KeyFile: "f", KeyData: "d"}, "KeyFile and KeyData"},
 		{"AC-T26 a token and a password", ConnectionInfo{Server: "https://x", Token: "t", Username: "u", Password: "p"}, "exclude each other"},
 		{"AC-T26 a token file and a password", ConnectionInfo{Server: "https://x", TokenFile: "t", Username: "u"}, "exclude each other"},
 		{"AC-T26 a scheme and a password", ConnectionInfo{Server: "https://x", Scheme: "X", Password: "p"}, "exclude each other"},
@@ -490,8 +490,8 @@ func TestConnectionInfoValidate(t *testing.T) {
 
 func TestConnectionInfoKeepsSecrets(t *testing.T) {
 	info := &ConnectionInfo{
-		Server: "https://u:hunter2@x", Token: "hunter2", Password: "hunter2", Username: "me", KeyData: []byte("hunter2"), ProxyURL: "http://u:hunter2@p",
-		CertificateData: []byte("hunter2"), TokenFile: "/f", ImpersonateUser: "boss", Insecure: true,
+		Server: "https://u:hunter2@x", Token: "hunter2", Password: "hunter2", Username: "me", KeyData: "hunter2", ProxyURL: "http://u:hunter2@p",
+		CertificateData: []byte("hunter2"), TokenFile: "/f", ImpersonateUser: "boss", InsecureSkipTLSVerify: true,
 	}
 	var logged bytes.Buffer
 	for _, h := range []slog.Handler{slog.NewTextHandler(&logged, nil), slog.NewJSONHandler(&logged, nil)} {
@@ -549,7 +549,7 @@ func FuzzKubeconfig(f *testing.F) {
 			}
 		}
 		for _, c := range config.Contexts {
-			info, err := login(context.Background(), &Login{Context: c.Name}, config)
+			info, err := login(context.Background(), &Login{KubeContext: c.Name}, config)
 			if err == nil {
 				err = info.validate()
 			}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/rawjson"
+	"github.com/kopf-go/kopf/internal/readiness"
 	"github.com/kopf-go/kopf/internal/yaml"
 )
 
@@ -296,6 +297,43 @@ func (v View) Bool(path FieldPath) bool { return v.String(path) == "true" }
 
 // Strings returns the strings of the list at a path, nil where there is none.
 func (v View) Strings(path FieldPath) []string { return rawjson.StringsAt(v.raw, path.Keys()...) }
+
+// IsReady reports whether an object does what its spec asks for: a pod or a workload is ready and up to date, a job is complete, a volume is bound, and
+// a custom resource has no condition Ready or Available that is not true. An object that is nil or being deleted is not ready.
+func IsReady(b *Body) bool {
+	if b == nil {
+		return false
+	}
+	group, _, grouped := strings.Cut(b.apiVersion, "/")
+	if !grouped {
+		group = ""
+	}
+	return readiness.Of(group, b.kind, b.Map())
+}
+
+// Views returns the items of the list at a path, nil where there is none.
+func (v View) Views(path FieldPath) []View {
+	list, _ := rawjson.Find(v.raw, path.Keys()...)
+	var all []View
+	_ = rawjson.EachItem(list, func(value []byte) bool { // what is malformed is not there
+		all = append(all, View{raw: value})
+		return true
+	})
+	return all
+}
+
+// StringMap returns the strings of the object at a path, such as labels, by their keys, without values of other types. It is never nil.
+func (v View) StringMap(path FieldPath) map[string]string {
+	raw, _ := rawjson.Find(v.raw, path.Keys()...)
+	m := make(map[string]string)
+	_ = rawjson.EachMember(raw, func(quoted, value []byte) bool { // what is malformed is not there
+		if rawjson.IsQuoted(value) {
+			m[rawjson.Unquote(quoted)] = rawjson.Unquote(value)
+		}
+		return true
+	})
+	return m
+}
 
 // Keys returns the keys of the view in the order in which they came.
 func (v View) Keys() []string { return rawjson.Keys(v.raw) }

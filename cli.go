@@ -152,7 +152,7 @@ func (c *command) serve(ctx context.Context, o *runOptions, logger *slog.Logger)
 	settings.Peering.Priority = o.peeringPriority()
 	op := &Operator{
 		Settings: settings, Namespaces: o.namespaces, Clusterwide: o.clusterwide, Logger: logger,
-		Kubeconfig: o.kubeconfig, Context: o.context, Peering: o.peering, LivenessEndpoint: o.liveness,
+		Kubeconfig: o.kubeconfig, KubeContext: o.context, Peering: o.peering, LivenessEndpoint: o.liveness,
 	}
 	if c.guard != nil {
 		c.guard.Limit(settings.Process.UltimateExitingTimeout)
@@ -344,7 +344,7 @@ func (c *command) changePeering(ctx context.Context, name string, args []string)
 	o.log.Output = c.stderr
 	settings := NewSettings()
 	settings.Networking.ErrorBackoffs = nil // there is a person who waits
-	op := &Operator{Settings: settings, Namespaces: o.namespaces, Logger: ConfigureLogging(&o.log), Kubeconfig: o.kubeconfig, Context: o.context}
+	op := &Operator{Settings: settings, Namespaces: o.namespaces, Logger: ConfigureLogging(&o.log), Kubeconfig: o.kubeconfig, KubeContext: o.context}
 	r, err := op.prepare()
 	if err == nil {
 		err = r.connect()
@@ -502,7 +502,7 @@ const embeddedKubeconfig = "kopf.kubeconfig"
 
 // writeKubeconfig writes the kubeconfig of a server, and returns a function that removes the file again. It does not overwrite a file of another
 // origin, nor that of a server that still runs, whose users would reach the wrong one.
-func writeKubeconfig(served *Served, path string) (remove func(), err error) {
+func writeKubeconfig(served *APIServerListener, path string) (remove func(), err error) {
 	if err := apiserver.CheckKubeconfig(path); err != nil {
 		return nil, err
 	}

@@ -36,6 +36,12 @@ import (
 // Requests are made again after network errors, 429 and 5xx, as [NetworkingSettings] say, and wait for their turn where they are too many. A refusal
 // is an [*APIError]; [StatusCode] reads its code. All methods end early with their contexts.
 type Client struct {
+	*clientCore
+	manager string // owns the fields that are written without another manager being named; "" for none
+}
+
+// clientCore is what clients with different managers share.
+type clientCore struct {
 	credentials *credentialStore
 	source      *Settings // read by configure
 	log         *slog.Logger
@@ -71,15 +77,23 @@ func NewClient(info *ConnectionInfo, settings *NetworkingSettings) (*Client, err
 
 // newLoginClient returns a client that gets its connections from a login. It reads the settings when it is used first.
 func newLoginClient(login loginFunc, s *Settings, log *slog.Logger) *Client {
-	c := &Client{credentials: newCredentialStore(login), source: s, log: log}
+	c := &clientCore{credentials: newCredentialStore(login), source: s, log: log}
 	c.credentials.settings = s
-	return c
+	return &Client{clientCore: c}
 }
 
 // renewed returns a client with the same credentials, and with what the settings have become.
 func (c *Client) renewed() *Client {
 	c.credentials.reconnect()
-	return &Client{credentials: c.credentials, source: c.source, log: c.log, meter: c.meter}
+	return &Client{clientCore: &clientCore{credentials: c.credentials, source: c.source, log: c.log, meter: c.meter}}
+}
+
+// as returns the client with a manager of the fields that it writes; nil stays nil.
+func (c *Client) as(manager string) *Client {
+	if c == nil {
+		return nil
+	}
+	return &Client{c.clientCore, manager}
 }
 
 // configure reads the settings once. The start-up handlers may have changed them until then.
@@ -97,7 +111,7 @@ var errNoClient = errors.New("there is no client: it is nil, or was not made by 
 
 // check fails if there is nothing to make requests with.
 func (c *Client) check() error {
-	if c == nil || c.credentials == nil {
+	if c == nil || c.clientCore == nil {
 		return errNoClient
 	}
 	return nil

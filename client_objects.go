@@ -12,7 +12,6 @@ import (
 	"math"
 	"net/http"
 	"net/url"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,7 +32,7 @@ type GetOptions struct {
 // WriteOptions are the options of creations, updates, and server-side applies. Nil means the defaults.
 type WriteOptions struct {
 	Subresource  string // such as "status" or "scale"
-	FieldManager string // who owns the fields that are set. Defaults to "kopf"
+	FieldManager string // who owns the fields that are set. Defaults as described at [Client.Apply]
 	Force        bool   // whether an apply takes over fields of other managers
 	DryRun       bool   // whether nothing is to be stored
 	// Of says by APIVersion and Kind what the Subresource is one of, where the object itself is of another kind: the Pod of an
@@ -56,7 +55,7 @@ const (
 type PatchOptions struct {
 	Type         PatchType // defaults to [MergePatch]
 	Subresource  string    // such as "status" or "scale"
-	FieldManager string    // who owns the fields that are set. Defaults to "kopf"
+	FieldManager string    // who owns the fields that are set. Defaults as described at [Client.Apply]
 	Force        bool      // whether an [ApplyPatch] takes over fields of other managers
 	DryRun       bool      // whether nothing is to be stored
 }
@@ -91,13 +90,42 @@ func (o *ListOptions) query() url.Values {
 	return q
 }
 
-// defaultManager owns the fields that are written without another manager being named.
-const defaultManager = "kopf"
+// ReferenceOf returns the reference to an object: to a [Body], a map, or a struct such as those of client-go. A reference is returned as it is, and a
+// [Resource] as one without a name. It fails if there is no apiVersion or kind: structs of client-go need their TypeMeta.
+func ReferenceOf(object any) (ObjectReference, error) {
+	var ref ObjectReference
+	switch o := object.(type) {
+	case ObjectReference:
+		ref = o
+	case *ObjectReference:
+		if o != nil {
+			ref = *o
+		}
+	case Resource:
+		ref = ObjectReference{APIVersion: o.APIVersion(), Kind: o.Kind}
+	default:
+		body, ok := object.(*Body)
+		if !ok {
+			var err error
+			if body, err = NewBody(object); err != nil {
+				return ref, fmt.Errorf("refer to a %T: %w", object, err)
+			}
+		}
+		if body != nil {
+			ref = body.Reference()
+			ref.Name = body.Name() // not what it is generated from
+		}
+	}
+	if ref.APIVersion == "" || ref.Kind == "" {
+		return ref, fmt.Errorf("invalid apiVersion %q and kind %q of a %T: want both, such as \"v1\" and \"Pod\"", ref.APIVersion, ref.Kind, object)
+	}
+	return ref, nil
+}
 
-// Get reads an object into a *Body, a *map[string]any, or a pointer to a struct. The reference's
-// APIVersion, Kind and Name are needed, the Namespace where the kind lives in one.
-// One that does not exist is an [APIError] with the code 404.
-func (c *Client) Get(ctx context.Context, ref ObjectReference, into any, opts *GetOptions) error {
+// Get reads an object into a *Body, a *map[string]any, or a pointer to a struct. What is read is named by an [ObjectReference], or by anything else
+// that [ReferenceOf] takes; APIVersion, Kind and Name are needed, the Namespace where the kind lives in one.
+// One that does not exist is an [APIError] with the code 404; see [IgnoreNotFound].
+func (c *Client) Get(ctx context.Context, of, into any, opts *GetOptions) error {
 	if err := apirequest.CheckTarget(into); err != nil {
 		return err
 	}
@@ -105,7 +133,7 @@ func (c *Client) Get(ctx context.Context, ref ObjectReference, into any, opts *G
 	if opts != nil {
 		o = *opts
 	}
-	path, err := c.objectPath(ctx, ref, o.Subresource)
+	path, err := c.objectPath(ctx, of, o.Subresource)
 	if err != nil {
 		return err
 	}
@@ -116,18 +144,16 @@ func (c *Client) Get(ctx context.Context, ref ObjectReference, into any, opts *G
 	return store(body, into)
 }
 
-// List yields the objects of a kind, page by page. A page is there as a whole before its objects are yielded, so that the
+// List yields the objects of a kind, page by page. The kind, and the namespace unless the options say it, are those of an [ObjectReference], of a
+// [Resource], or of anything else that [ReferenceOf] takes. A page is there as a whole before its objects are yielded, so that the
 // caller may take its time, and make other requests. It ends after the first error.
-func (c *Client) List(ctx context.Context, apiVersion, kind string, opts *ListOptions) iter.Seq2[*Body, error] {
+func (c *Client) List(ctx context.Context, of any, opts *ListOptions) iter.Seq2[*Body, error] {
 	o := ListOptions{}
 	if opts != nil {
 		o = *opts
 	}
 	return func(yield func(*Body, error) bool) {
-		r, err := c.resolve(ctx, apiVersion, kind)
-		if err == nil {
-			err = apirequest.CheckSegment("a namespace", o.Namespace)
-		}
+		r, err := c.kindOf(ctx, of, &o)
 		if err == nil {
 			err = c.listPages(ctx, r, &o, yield)
 		}
@@ -137,19 +163,16 @@ func (c *Client) List(ctx context.Context, apiVersion, kind string, opts *ListOp
 	}
 }
 
-// Watch yields the changes of a kind's objects until the context ends, the server ends the watch, or an error comes; a
+// Watch yields the changes of the objects of a kind, which is named as for [Client.List], until the context ends, the server ends the watch, or an error comes; a
 // server that has forgotten the ResourceVersion gives an [APIError] with the code 410. When the credentials of the client are replaced, a watch
 // with a ResourceVersion goes on, and one without ends with an error, for it could miss deletions.
-func (c *Client) Watch(ctx context.Context, apiVersion, kind string, opts *ListOptions) iter.Seq2[RawEvent, error] {
+func (c *Client) Watch(ctx context.Context, of any, opts *ListOptions) iter.Seq2[RawEvent, error] {
 	o := ListOptions{}
 	if opts != nil {
 		o = *opts
 	}
 	return func(yield func(RawEvent, error) bool) {
-		r, err := c.resolve(ctx, apiVersion, kind)
-		if err == nil {
-			err = apirequest.CheckSegment("a namespace", o.Namespace)
-		}
+		r, err := c.kindOf(ctx, of, &o)
 		if err == nil {
 			q := o.query()
 			if o.ResourceVersion != "" {
@@ -183,7 +206,11 @@ func (c *Client) Update(ctx context.Context, object any, opts *WriteOptions) err
 
 // Apply makes an object have the given fields, creates it if it does not exist, and stores in it what it
 // is then. Fields applied before and missing now are removed. Fields of other managers are refused, with the code 409, unless
-// forced. See https://kubernetes.io/docs/reference/using-api/server-side-apply/
+// forced.
+//
+// The FieldManager defaults to "kopf-" with the plural and the group of the handled kind within handlers of objects, such as "kopf-kopfexamples.kopf.dev".
+// Elsewhere, it is "kopf", and has to be given for an apply: two operators with the same manager would remove each other's fields.
+// See https://kubernetes.io/docs/reference/using-api/server-side-apply/
 func (c *Client) Apply(ctx context.Context, object any, opts *WriteOptions) error {
 	return c.write(ctx, http.MethodPatch, object, opts)
 }
@@ -193,6 +220,9 @@ func (c *Client) write(ctx context.Context, method string, object any, opts *Wri
 	if opts != nil {
 		o = *opts
 	}
+	if err := apirequest.CheckTarget(object); err != nil {
+		return err
+	}
 	body, err := NewBody(object)
 	if err != nil {
 		return fmt.Errorf("the object cannot be sent: %w", err)
@@ -201,7 +231,10 @@ func (c *Client) write(ctx context.Context, method string, object any, opts *Wri
 	if o.Of.Kind != "" {
 		ref.APIVersion, ref.Kind = o.Of.APIVersion, o.Of.Kind
 	}
-	q := writeQuery(o.FieldManager, o.DryRun)
+	q, err := c.writeQuery(o.FieldManager, o.DryRun, method == http.MethodPatch)
+	if err != nil {
+		return err
+	}
 	r := &request{method: method, query: q, body: body.raw, contentType: "application/json"}
 	if method == http.MethodPost && o.Subresource == "" {
 		ref.Name = "" // the server takes it from the object, or makes one
@@ -219,28 +252,33 @@ func (c *Client) write(ctx context.Context, method string, object any, opts *Wri
 	if err != nil {
 		return err
 	}
-	if object := reflect.ValueOf(object); object.Kind() != reflect.Pointer && object.Kind() != reflect.Map {
-		return nil // nowhere to put it
-	}
 	return store(answer, object)
 }
 
-func writeQuery(manager string, dryRun bool) url.Values {
-	if manager == "" {
-		manager = defaultManager
+// defaultManager owns the fields that are written outside of handlers without another manager being named. Our own writes have that of the User-Agent.
+const defaultManager = "kopf"
+
+// writeQuery returns the parameters of a write. An apply needs a manager of its own: it removes what it does not name of the fields of that.
+func (c *Client) writeQuery(manager string, dryRun, apply bool) (url.Values, error) {
+	if err := c.check(); err != nil {
+		return nil, err
 	}
-	q := url.Values{"fieldManager": {manager}}
+	manager = cmp.Or(manager, c.manager)
+	if manager == "" && apply {
+		return nil, errors.New("invalid options of an apply: want a FieldManager, who is to own the fields, outside of handlers of objects")
+	}
+	q := url.Values{"fieldManager": {cmp.Or(manager, defaultManager)}}
 	if dryRun {
 		q.Set("dryRun", "All")
 	}
-	return q
+	return q, nil
 }
 
-// Patch patches an object, and returns what it is then. The patch is anything that encoding/json encodes: a map or a struct for
+// Patch patches an object, which is named as for [Client.Get], and returns what it is then. The patch is anything that encoding/json encodes: a map or a struct for
 // a merge patch, a list of [Operation] for a JSON patch.
 // JSON as it is to be sent is a [json.RawMessage]. Without a Type in the options, it is a merge patch. An object that does not exist is an [APIError] with the
 // code 404.
-func (c *Client) Patch(ctx context.Context, ref ObjectReference, patch any, opts *PatchOptions) (*Body, error) {
+func (c *Client) Patch(ctx context.Context, of, patch any, opts *PatchOptions) (*Body, error) {
 	o := PatchOptions{}
 	if opts != nil {
 		o = *opts
@@ -252,25 +290,28 @@ func (c *Client) Patch(ctx context.Context, ref ObjectReference, patch any, opts
 	if err != nil {
 		return nil, fmt.Errorf("the patch cannot be sent: %w", err)
 	}
-	path, err := c.objectPath(ctx, ref, o.Subresource)
+	path, err := c.objectPath(ctx, of, o.Subresource)
 	if err != nil {
 		return nil, err
 	}
-	q := writeQuery(o.FieldManager, o.DryRun)
+	q, err := c.writeQuery(o.FieldManager, o.DryRun, o.Type == ApplyPatch)
+	if err != nil {
+		return nil, err
+	}
 	if o.Type == ApplyPatch {
 		q.Set("force", strconv.FormatBool(o.Force))
 	}
 	return c.body(ctx, &request{method: http.MethodPatch, path: path, query: q, contentType: string(o.Type), body: data})
 }
 
-// Delete deletes an object; one with finalizers is only marked for deletion. An object
-// that does not exist is an [APIError] with the code 404.
-func (c *Client) Delete(ctx context.Context, ref ObjectReference, opts *DeleteOptions) error {
+// Delete deletes an object, which is named as for [Client.Get]; one with finalizers is only marked for deletion. An object
+// that does not exist is an [APIError] with the code 404; see [IgnoreNotFound].
+func (c *Client) Delete(ctx context.Context, of any, opts *DeleteOptions) error {
 	o := DeleteOptions{}
 	if opts != nil {
 		o = *opts
 	}
-	path, err := c.objectPath(ctx, ref, "")
+	path, err := c.objectPath(ctx, of, "")
 	if err != nil {
 		return err
 	}
@@ -301,9 +342,27 @@ func (c *Client) Delete(ctx context.Context, ref ObjectReference, opts *DeleteOp
 	return c.do(ctx, &request{method: http.MethodDelete, path: path, body: data, contentType: "application/json"})
 }
 
+// kindOf returns the resource to be listed, and completes the options.
+func (c *Client) kindOf(ctx context.Context, of any, o *ListOptions) (Resource, error) {
+	ref, err := ReferenceOf(of)
+	if err != nil {
+		return Resource{}, err
+	}
+	o.Namespace = cmp.Or(o.Namespace, ref.Namespace)
+	r, err := c.resolve(ctx, ref.APIVersion, ref.Kind)
+	if err != nil {
+		return r, err
+	}
+	return r, apirequest.CheckSegment("a namespace", o.Namespace)
+}
+
 // objectPath returns the address of one object, never that of all of them: a deletion
 // without a name would be one of everything.
-func (c *Client) objectPath(ctx context.Context, ref ObjectReference, subresource string) (string, error) {
+func (c *Client) objectPath(ctx context.Context, of any, subresource string) (string, error) {
+	ref, err := ReferenceOf(of)
+	if err != nil {
+		return "", err
+	}
 	if ref.Name == "" {
 		return "", fmt.Errorf("the %s has no name", ref.Kind)
 	}

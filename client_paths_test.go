@@ -24,12 +24,12 @@ func TestClientPaths(t *testing.T) {
 	}
 	calls := map[string]func(c *Client, bad string) error{
 		"the namespace of a list": func(c *Client, bad string) (err error) {
-			for _, err = range c.List(t.Context(), "v1", "Pod", &ListOptions{Namespace: bad}) {
+			for _, err = range c.List(t.Context(), ObjectReference{APIVersion: "v1", Kind: "Pod"}, &ListOptions{Namespace: bad}) {
 			}
 			return err
 		},
 		"the namespace of a watch": func(c *Client, bad string) (err error) {
-			for _, err = range c.Watch(t.Context(), "v1", "Pod", &ListOptions{Namespace: bad}) {
+			for _, err = range c.Watch(t.Context(), ObjectReference{APIVersion: "v1", Kind: "Pod"}, &ListOptions{Namespace: bad}) {
 			}
 			return err
 		},

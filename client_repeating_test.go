@@ -189,7 +189,7 @@ func (s *rotatingServer) client(t *testing.T) *Client {
 	own := &http.Client{Transport: &apiserver.Transport{Handler: s}}
 	c := newLoginClient(func(context.Context) (map[string]*ConnectionInfo, error) {
 		logins++
-		return map[string]*ConnectionInfo{"login": {Server: "http://server.test", HTTPClient: own, Token: []string{"one", "two"}[min(logins, 2)-1]}}, nil
+		return map[string]*ConnectionInfo{"login": {Server: "http://server.test", HTTPClient: own, Token: []Secret{"one", "two"}[min(logins, 2)-1]}}, nil
 	}, NewSettings(), slog.New(slog.DiscardHandler))
 	c.resources = []Resource{testPods}
 	t.Cleanup(c.close)
@@ -207,12 +207,12 @@ func TestWatchGoesOnWithOtherCredentials(t *testing.T) {
 			(&stream{client: c, resource: testPods, settings: &NewSettings().Watching, logger: c.log, handler: &seenStream{seen: seen}}).run(ctx)
 		}, []string{"5", "10"}, 2},
 		{"DF-36 a watch of a version", func(ctx context.Context, c *Client, seen func()) {
-			for range c.Watch(ctx, "v1", "Pod", &ListOptions{ResourceVersion: "3"}) {
+			for range c.Watch(ctx, ObjectReference{APIVersion: "v1", Kind: "Pod"}, &ListOptions{ResourceVersion: "3"}) {
 				seen()
 			}
 		}, []string{"3", "10"}, 2},
 		{"DF-36 a watch without a version ends, for it would miss deletions", func(ctx context.Context, c *Client, seen func()) {
-			for _, err := range c.Watch(ctx, "v1", "Pod", nil) {
+			for _, err := range c.Watch(ctx, ObjectReference{APIVersion: "v1", Kind: "Pod"}, nil) {
 				if seen(); err != nil && !strings.Contains(err.Error(), "the watch has ended") {
 					t.Error(err)
 				}

@@ -29,12 +29,12 @@ func TestClientOfNothing(t *testing.T) {
 				return err
 			},
 			"List": func() (err error) {
-				for _, err = range c.List(ctx, "v1", "Pod", nil) {
+				for _, err = range c.List(ctx, ObjectReference{APIVersion: "v1", Kind: "Pod"}, nil) {
 				}
 				return err
 			},
 			"Watch": func() (err error) {
-				for _, err = range c.Watch(ctx, "v1", "Pod", nil) {
+				for _, err = range c.Watch(ctx, ObjectReference{APIVersion: "v1", Kind: "Pod"}, nil) {
 				}
 				return err
 			},

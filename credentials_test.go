@@ -69,7 +69,7 @@ func (f *fakeAuthServer) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // info returns connection information that leads to the turnstile.
 func (f *fakeAuthServer) info(token string) *ConnectionInfo {
-	return &ConnectionInfo{Server: "http://turnstile", Token: token, HTTPClient: f.client}
+	return &ConnectionInfo{Server: "http://turnstile", Token: Secret(token), HTTPClient: f.client}
 }
 
 // store returns a store whose logins give one token after the other, the last one for ever.

@@ -3,6 +3,7 @@ package kopf
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"sync"
@@ -36,6 +37,8 @@ type daemons struct {
 type backgroundOwner interface {
 	discoverer
 	resource() Resource
+	// argument makes what functions get of an object.
+	argument(*Body, *slog.Logger) Object
 	// trackedState returns what of a state counts as a change.
 	trackedState(*Body) *Essence
 	// wake has an object reconciled again.
@@ -100,7 +103,7 @@ func (b *background) reattach() bool {
 func (d *daemons) spawn(e *entry, handlers []*handler, o *Object, tracked *Essence) (held bool) {
 	b := d.getOrCreate(e, o.Body)
 	if !d.owner.setLive(e, &b.live) { // it was forgotten meanwhile
-		d.forget(e, FiltersMismatch)
+		d.forget(e, filtersMismatch)
 		return false
 	}
 	if apirequest.NewerVersion(o.Body.version, b.live.Load().version) {
@@ -125,7 +128,7 @@ func (d *daemons) get(e *entry) *background {
 }
 
 // forget stops all that runs for an object that is not there or not served any more.
-func (d *daemons) forget(e *entry, reason StoppingReason) {
+func (d *daemons) forget(e *entry, reason stopSet) {
 	b := d.get(e)
 	if b == nil {
 		return
@@ -166,9 +169,9 @@ func (b *background) observe(digest uint64, now time.Time) {
 // reconcile starts the tasks that an object is to have, and asks the others to stop. It reports whether the object has to be
 // held for any of them.
 func (b *background) reconcile(handlers []*handler, o *Object) (held bool) {
-	reason := FiltersMismatch
+	reason := filtersMismatch
 	if o.Body.Deleting() {
-		reason, handlers = ResourceDeleted, nil
+		reason, handlers = resourceDeleted, nil
 	}
 	// Without the lock, because both call functions of users.
 	matching := slices.DeleteFunc(slices.Clone(handlers), func(h *handler) bool { return !h.matchesObject(o) })
@@ -272,13 +275,13 @@ func (b *background) signalIdleLocked() {
 }
 
 // stop asks all tasks of the object to stop.
-func (b *background) stop(reason StoppingReason) {
+func (b *background) stop(reason stopSet) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.stopLocked(reason)
 }
 
-func (b *background) stopLocked(reason StoppingReason) {
+func (b *background) stopLocked(reason stopSet) {
 	for _, t := range slices.Clone(b.tasks) {
 		t.requestLocked(reason)
 	}
@@ -288,15 +291,15 @@ func (b *background) stopLocked(reason StoppingReason) {
 func (d *daemons) pause(namespace string) {
 	for _, b := range d.all() {
 		if namespace == "" || namespace == b.entry.namespace.name {
-			b.stop(OperatorPausing)
+			b.stop(operatorPausing)
 		}
 	}
 }
 
 // stop asks the tasks of all objects to stop. If the operator is exiting, no new ones are started.
-func (d *daemons) stop(reason StoppingReason) {
+func (d *daemons) stop(reason stopSet) {
 	d.mu.Lock()
-	d.closed = d.closed || reason == OperatorExiting
+	d.closed = d.closed || reason == operatorExiting
 	d.mu.Unlock()
 	for _, b := range d.all() {
 		b.stop(reason)

@@ -39,7 +39,7 @@ func BenchmarkTimers(b *testing.B) {
 		}
 	}
 	empty := measured()
-	for body, err := range client.List(b.Context(), "kopf.dev/v1", "KopfExample", nil) {
+	for body, err := range client.List(b.Context(), kopf.ObjectReference{APIVersion: "kopf.dev/v1", Kind: "KopfExample"}, nil) {
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -14,19 +14,22 @@ import (
 // those that the framework makes in their place. They are data: nothing here
 // logs, sleeps or retries.
 
-// DefaultRetryDelay is the delay for a temporary error whose author has no better one in mind: 1 minute. A delay of zero means no pause.
-const DefaultRetryDelay = 60 * time.Second
+const (
+	// DefaultRetryDelay is the delay after a temporary error that has none of its own: one minute.
+	DefaultRetryDelay = time.Minute
+	// Immediately is the delay of a temporary error for an attempt as soon as possible.
+	Immediately time.Duration = -1
+)
 
 // TemporaryError tells that a handler has failed for now, and is to be called
 // again after Delay. It is made by [Temporary] and found by [errors.As].
 type TemporaryError struct {
 	Err   error         // what went wrong; nil if the handler just waits
-	Delay time.Duration // the pause before the next attempt; zero or negative means none
+	Delay time.Duration // the pause before the next attempt; zero means [DefaultRetryDelay], negative none
 }
 
-// Temporary returns err as a [TemporaryError] with the given delay. A delay of
-// zero or less means an attempt as soon as possible; use [DefaultRetryDelay]
-// where nothing better is known.
+// Temporary returns err as a [TemporaryError] with the given delay. Zero means [DefaultRetryDelay], and [Immediately] no
+// delay; attempts that follow each other without one are slowed down after [ExecutionSettings.QuickRetries].
 func Temporary(err error, delay time.Duration) error {
 	return &TemporaryError{Err: err, Delay: delay}
 }
@@ -174,6 +177,22 @@ func StatusCode(err error) int {
 		return e.Code
 	}
 	return 0
+}
+
+// IgnoreNotFound returns nil for an error that says that an object does not exist, such as that of a deletion, and else the error.
+func IgnoreNotFound(err error) error {
+	if StatusCode(err) == http.StatusNotFound {
+		return nil
+	}
+	return err
+}
+
+// IgnoreAlreadyExists returns nil for an error that says that an object exists already, such as that of a creation, and else the error.
+func IgnoreAlreadyExists(err error) error {
+	if e := (*APIError)(nil); errors.As(err, &e) && e.Code == http.StatusConflict && e.Reason == "AlreadyExists" {
+		return nil
+	}
+	return err
 }
 
 // denied reports whether an admission webhook or a policy has refused the request, both of which choose the code as they like. The text around

@@ -14,7 +14,7 @@ func TestTemporary(t *testing.T) {
 	if !errors.As(err, &temporary) || temporary.Delay != time.Second || !errors.Is(err, io.EOF) || err.Error() != "around: EOF" {
 		t.Errorf("%v: %+v", err, temporary)
 	}
-	if got := Temporary(nil, 0).Error(); got != "temporary error" {
+	if got := Temporary(nil, Immediately).Error(); got != "temporary error" {
 		t.Errorf("without a cause: %q", got)
 	}
 	if errors.As(err, new(*PermanentError)) {

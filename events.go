@@ -84,7 +84,7 @@ type bucket struct {
 }
 
 // post takes an event, if events of its level are posted and its object can have any.
-func (e *eventSink) post(level int, ref ObjectReference, kind, reason, message string) {
+func (e *eventSink) post(level slog.Level, ref ObjectReference, kind, reason, message string) {
 	if !e.settings.Enabled || level < e.settings.Level {
 		return
 	}
@@ -120,7 +120,7 @@ func (e *eventSink) reject(reason string, err error) {
 }
 
 // logLevel returns the lowest level of log lines that are posted, too.
-func (e *eventSink) logLevel() (int, bool) {
+func (e *eventSink) logLevel() (slog.Level, bool) {
 	return e.settings.Level, e.settings.Loggers && e.settings.Enabled
 }
 
@@ -319,20 +319,15 @@ const (
 // eventRecorder takes the events that handlers post.
 type eventRecorder interface {
 	// post takes an event. The level decides whether it is posted at all.
-	post(level int, ref ObjectReference, kind, reason, message string)
+	post(level slog.Level, ref ObjectReference, kind, reason, message string)
 	// reject logs why there is no event about something.
 	reject(reason string, err error)
 	// logLevel returns the lowest level of log lines that are posted too, and whether any are.
-	logLevel() (level int, ok bool)
+	logLevel() (level slog.Level, ok bool)
 }
 
-// The levels of events, as those of log/slog.
-const (
-	levelInfo    = 0
-	levelWarning = 4
-	levelError   = 8
-	levelAny     = 1 << 30 // of events that are only posted if any are
-)
+// levelAny is the level of events that are posted if any are.
+const levelAny slog.Level = 1 << 30
 
 // PostEvent posts a Kubernetes event about the object of the handler, or instead about others: about an object as a [Body], an [ObjectReference],
 // a map or a struct, or about each one in a slice of them; nil ones are passed over. It never waits and never fails: events are posted in
@@ -346,11 +341,11 @@ func (o *Object) PostEvent(kind, reason, message string, about ...any) {
 	level := levelAny
 	switch kind {
 	case EventNormal:
-		level = levelInfo
+		level = slog.LevelInfo
 	case EventWarning:
-		level = levelWarning
+		level = slog.LevelWarn
 	case EventError:
-		level = levelError
+		level = slog.LevelError
 	}
 	if o.events == nil {
 		return

@@ -243,8 +243,8 @@ func ExampleMemoOf() {
 }
 
 func ExampleAll() {
-	small := func(v *kopf.Value) bool { return fmt.Sprint(v.Value) < "2" }
-	written := func(v *kopf.Value) bool { return v.Present }
+	small := func(v *kopf.FieldValue) bool { return fmt.Sprint(v.Value) < "2" }
+	written := func(v *kopf.FieldValue) bool { return v.Present }
 	registry := new(kopf.Registry)
 	registry.OnCreate("kopfexamples", func(ctx context.Context, c *kopf.Change) error {
 		fmt.Println("a small one")

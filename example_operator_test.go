@@ -25,7 +25,7 @@ func ExampleOnDaemon() {
 		close(began)
 		<-ctx.Done()
 		stopped := (*kopf.DaemonStopped)(nil)
-		if errors.As(context.Cause(ctx), &stopped) && stopped.Reason.Has(kopf.ResourceDeleted) {
+		if errors.As(context.Cause(ctx), &stopped) && stopped.Reason == kopf.StopResourceDeleted {
 			fmt.Println("the object is deleted")
 		}
 		return nil
@@ -207,7 +207,7 @@ func ExampleClient() {
 	ref := kopf.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: "default", Name: "a"}
 	_, err = client.Patch(ctx, ref, map[string]any{"data": map[string]any{"key": "value"}}, nil)
 	check(err)
-	for found, err := range client.List(ctx, "v1", "ConfigMap", &kopf.ListOptions{Namespace: "default", FieldSelector: "metadata.name=a"}) {
+	for found, err := range client.List(ctx, kopf.ObjectReference{APIVersion: "v1", Kind: "ConfigMap"}, &kopf.ListOptions{Namespace: "default", FieldSelector: "metadata.name=a"}) {
 		check(err)
 		fmt.Println(found.Name(), found.Get("data"))
 	}
@@ -223,7 +223,7 @@ func ExampleClient() {
 
 func ExampleAPIServer_Fail() {
 	server := exampleServer()
-	remove := server.Fail(kopf.Fault{Verb: "get", Resource: "namespaces", Status: http.StatusForbidden})
+	remove := server.Fail(kopf.APIServerFault{Verb: "get", Resource: "namespaces", Status: http.StatusForbidden})
 	client, err := kopf.NewClient(server.ConnectionInfo(), nil)
 	check(err)
 	ref := kopf.ObjectReference{APIVersion: "v1", Kind: "Namespace", Name: "default"}
@@ -260,7 +260,7 @@ func ExampleObject_PostInfo() {
 	check(err)
 	stop := runOperator(&kopf.Operator{Registry: registry, Connection: server.ConnectionInfo()})
 	defer stop()
-	for event, err := range client.Watch(context.Background(), "v1", "Event", nil) { // as kubectl describe shows it
+	for event, err := range client.Watch(context.Background(), kopf.ObjectReference{APIVersion: "v1", Kind: "Event"}, nil) { // as kubectl describe shows it
 		check(err)
 		fmt.Println(event.Body.Get("type"), event.Body.Get("reason"), event.Body.Get("message"))
 		break

@@ -119,9 +119,10 @@ func ExamplePatch_Transform() {
 		panic(err)
 	}
 	var patch kopf.Patch
-	patch.Transform(func(object map[string]any) {
+	patch.Transform(func(object map[string]any) error {
 		spec := object["spec"].(map[string]any)
 		spec["items"] = append(spec["items"].([]any), "c")
+		return nil
 	})
 	for _, operation := range patch.JSONPatch(body) {
 		fmt.Println(operation.Op, operation.Path, operation.Value)

@@ -1,6 +1,7 @@
 package kopf
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -169,7 +170,7 @@ func (h *handler) outcome(err error, retries int, runtime time.Duration, s *Exec
 	case errors.As(err, &permanent):
 		return outcome{final: true, err: err}
 	case errors.As(err, &temporary):
-		return h.retryOutcome(err, s.retryDelay(temporary.Delay, retries), retries, runtime)
+		return h.retryOutcome(err, s.retryDelay(cmp.Or(temporary.Delay, DefaultRetryDelay), retries), retries, runtime)
 	case h.retry.errors == ErrorsPermanent:
 		return outcome{final: true, err: err}
 	case h.retry.errors == ErrorsIgnored:
@@ -496,7 +497,7 @@ func (c *cycle) interruptible(ctx context.Context, h *handler) (inner context.Co
 func (c *cycle) argument(p *progress, a Attempt) *Change {
 	arg := c.cause
 	arg.Body = c.bodyNow()
-	arg.Patch = &Patch{}
+	arg.Patch = &Patch{persistence: c.served.persistence}
 	arg.Param = p.handler.param
 	arg.Attempt = a
 	arg.handler = p.handler
@@ -630,7 +631,7 @@ func logOutcome(ctx context.Context, log *slog.Logger, noun string, id HandlerID
 	var denied *AdmissionError
 	switch {
 	case noun == webhookNoun && errors.As(err, &denied):
-		log.ErrorContext(ctx, name+" failed with a denial: "+err.Error())
+		log.InfoContext(ctx, name+" failed with a denial: "+err.Error()) // as it is there for
 	case o.cancelled && ctx.Err() == nil:
 		log.InfoContext(ctx, name+" was interrupted, because the object was changed or deleted meanwhile.")
 	case o.cancelled:
@@ -644,7 +645,7 @@ func logOutcome(ctx context.Context, log *slog.Logger, noun string, id HandlerID
 	}
 }
 
-// logFailure logs why an attempt has failed, and what will come of it.
+// logFailure logs why an attempt has failed, and what will come of it: as an error only if nothing will happen any more without a person.
 func logFailure(ctx context.Context, log *slog.Logger, name string, o outcome, err error) {
 	var temporary *TemporaryError
 	var permanent *PermanentError
@@ -654,19 +655,19 @@ func logFailure(ctx context.Context, log *slog.Logger, name string, o outcome, e
 	case o.final && errors.As(o.err, &permanent) && o.err != err:
 		log.ErrorContext(ctx, name+" failed permanently: "+o.err.Error(), "error", err)
 	case errors.As(err, &temporary):
-		log.ErrorContext(ctx, name+" failed temporarily: "+err.Error(), "delay", o.delay)
+		log.WarnContext(ctx, name+" failed temporarily: "+err.Error(), "delay", o.delay)
 	default:
-		attrs := []any{"error", err}
+		attrs, level := []any{"error", err}, slog.LevelWarn
 		if stack := safecall.StackOf(err); stack != nil {
-			attrs = append(attrs, "stack", string(stack))
+			attrs, level = append(attrs, "stack", string(stack)), slog.LevelError
 		}
 		consequence := fmt.Sprintf("will try again in %s.", o.delay)
 		if o.final && o.err == nil {
 			consequence = "will ignore it."
 		} else if o.final {
-			consequence = "will stop now."
+			level, consequence = slog.LevelError, "will stop now."
 		}
-		log.ErrorContext(ctx, name+" failed with an exception and "+consequence, attrs...)
+		log.Log(ctx, level, name+" failed with an exception and "+consequence, attrs...)
 	}
 }
 

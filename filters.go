@@ -28,8 +28,8 @@ const (
 // String returns the name of the marker.
 func (m marker) String() string { return [...]string{"", "Present", "Absent"}[m] }
 
-// Value is what a predicate for one value gets.
-type Value struct {
+// FieldValue is what a predicate for one value gets.
+type FieldValue struct {
 	// Value is the decoded value, or nil if it is absent.
 	Value any
 	// Present reports whether there is a value; a null is one.
@@ -63,7 +63,7 @@ func None[T any](fs ...func(*T) bool) func(*T) bool { return Not(Any(fs...)) }
 type criterion struct {
 	literal   any
 	marker    marker
-	predicate func(*Value) bool
+	predicate func(*FieldValue) bool
 }
 
 // newCriterion reads an option. Nothing is no criterion.
@@ -73,7 +73,7 @@ func newCriterion(option any) (*criterion, error) {
 		return nil, nil
 	case marker:
 		return &criterion{marker: v}, nil
-	case func(*Value) bool:
+	case func(*FieldValue) bool:
 		if v == nil {
 			return nil, errors.New("the predicate is nil")
 		}
@@ -81,7 +81,7 @@ func newCriterion(option any) (*criterion, error) {
 	}
 	literal, err := rawjson.Normalize(option)
 	if err != nil {
-		return nil, fmt.Errorf("a value, Present, Absent, or a func(*kopf.Value) bool is expected, not %T", option)
+		return nil, fmt.Errorf("a value, Present, Absent, or a func(*kopf.FieldValue) bool is expected, not %T", option)
 	}
 	return &criterion{literal: literal}, nil
 }
@@ -90,7 +90,7 @@ func newCriterion(option any) (*criterion, error) {
 func (c *criterion) fits(v View, o *Object) bool {
 	switch present := v.Has(""); {
 	case c.predicate != nil:
-		return c.predicate(&Value{Value: v.Get(""), Present: present, Object: o})
+		return c.predicate(&FieldValue{Value: v.Get(""), Present: present, Object: o})
 	case c.marker != 0:
 		return present == (c.marker == Present)
 	default:
@@ -118,7 +118,7 @@ func newMatch(what string, match Match) (map[string]*criterion, error) {
 			return nil, fmt.Errorf("%s %q: nil is ambiguous: Present or Absent is expected", what, key)
 		}
 		if _, text := c.literal.(string); c.marker == 0 && c.predicate == nil && !text {
-			return nil, fmt.Errorf("%s %q: a string, Present, Absent, or a func(*kopf.Value) bool is expected, not %v", what, key, option)
+			return nil, fmt.Errorf("%s %q: a string, Present, Absent, or a func(*kopf.FieldValue) bool is expected, not %v", what, key, option)
 		}
 		all[key] = c
 	}

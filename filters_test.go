@@ -71,7 +71,7 @@ func (r filterRow) options() ChangeOptions {
 		case text == "@absent":
 			return Absent
 		case strings.HasPrefix(text, "@callable"):
-			return func(v *Value) bool { return v.Present && v.Value == "x" }
+			return func(v *FieldValue) bool { return v.Present && v.Value == "x" }
 		default:
 			return text
 		}
@@ -205,14 +205,14 @@ func TestFieldPresence(t *testing.T) {
 }
 
 func TestValuePredicates(t *testing.T) {
-	var seen []Value
-	look := func(v *Value) bool { seen = append(seen, *v); return true }
+	var seen []FieldValue
+	look := func(v *FieldValue) bool { seen = append(seen, *v); return true }
 	h := mustChange(t, kindUpdate, "spec.x", ChangeOptions{Old: look, New: look})
 	c := cause(t, ReasonUpdate, `{"spec":{}}`, `{"spec":{"x":[1]}}`)
 	h.matches(c, false)
 	t.Run("CH-T15 absence is told", func(t *testing.T) {
-		want := []Value{{Object: &c.Object}, {Value: []any{json.Number("1")}, Present: true, Object: &c.Object}}
-		same := func(a, b Value) bool {
+		want := []FieldValue{{Object: &c.Object}, {Value: []any{json.Number("1")}, Present: true, Object: &c.Object}}
+		same := func(a, b FieldValue) bool {
 			return rawjson.Equal(a.Value, b.Value) && a.Present == b.Present && a.Object == b.Object
 		}
 		if !slices.EqualFunc(want, seen, same) {
@@ -231,8 +231,8 @@ func TestValuePredicates(t *testing.T) {
 
 func TestMetadataFilters(t *testing.T) {
 	body := `{"metadata":{"labels":{"a":"1","empty":"","x.io/y":"2"},"annotations":{"n":"3"}},"spec":{}}`
-	absent := func(v *Value) bool { return !v.Present && v.Value == nil }
-	one := func(v *Value) bool { return v.Present && v.Value == "1" }
+	absent := func(v *FieldValue) bool { return !v.Present && v.Value == nil }
+	one := func(v *FieldValue) bool { return v.Present && v.Value == "1" }
 	type text string
 	for _, tt := range []struct {
 		name                string
@@ -280,8 +280,8 @@ func TestMetadataFilters(t *testing.T) {
 func TestFilterOrder(t *testing.T) {
 	var order []string
 	stop := ""
-	step := func(name string) func(*Value) bool {
-		return func(*Value) bool { order = append(order, name); return name != stop }
+	step := func(name string) func(*FieldValue) bool {
+		return func(*FieldValue) bool { order = append(order, name); return name != stop }
 	}
 	h := mustChange(t, kindUpdate, "spec.x", ChangeOptions{
 		Labels: Match{"l": step("label")}, Annotations: Match{"a": step("annotation")}, Old: step("old"), New: step("new"),
@@ -332,14 +332,14 @@ func TestReasons(t *testing.T) {
 		{"CH-99 deletion", kindDelete, ChangeOptions{}, true, "delete"},
 		{"CH-9 field without a field", kindField, ChangeOptions{}, false, "create update delete resume"},
 		{"CH-100 resuming", kindResume, ChangeOptions{}, true, "update resume"},
-		{"CH-100 resuming of deleted objects", kindResume, ChangeOptions{Deleted: true}, true, "update delete resume"},
-		{"CH-100 not initial", kindResume, ChangeOptions{Deleted: true}, false, ""},
+		{"CH-100 resuming of deleted objects", kindResume, ChangeOptions{IncludeDeleted: true}, true, "update delete resume"},
+		{"CH-100 not initial", kindResume, ChangeOptions{IncludeDeleted: true}, false, ""},
 		{"CH-101 never with creations", kindResume, ChangeOptions{}, true, "update resume"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			h := mustChange(t, tt.kind, "", tt.options)
 			var all []string
-			for _, reason := range []Reason{ReasonCreate, ReasonUpdate, ReasonDelete, ReasonResume, ReasonNoop, ReasonFree, ReasonGone} {
+			for _, reason := range []Reason{ReasonCreate, ReasonUpdate, ReasonDelete, ReasonResume, reasonNoop, reasonFree, reasonGone} {
 				if h.matches(cause(t, reason, `{}`, `{}`), tt.initial) {
 					all = append(all, string(reason))
 				}
@@ -397,7 +397,7 @@ func TestCombinators(t *testing.T) {
 		})
 	}
 	t.Run("CH-53 of values", func(t *testing.T) {
-		big := func(v *Value) bool { return v.Present }
+		big := func(v *FieldValue) bool { return v.Present }
 		h := mustChange(t, kindCreate, "spec.x", ChangeOptions{Value: All(big, Not(big))})
 		if h.matches(cause(t, ReasonCreate, "", `{"spec":{"x":1}}`), false) {
 			t.Error("both a predicate and its contrary were true")

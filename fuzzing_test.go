@@ -119,7 +119,7 @@ func FuzzPEM(f *testing.F) {
 		if again, err := credtransport.PemOf("the key", []byte(base64.StdEncoding.EncodeToString(text))); err != nil || !bytes.Equal(again, text) {
 			t.Errorf("%q gives %q, and in base64 %q (%v)", data, text, again, err)
 		}
-		info := &ConnectionInfo{CertificateData: data, KeyData: data}
+		info := &ConnectionInfo{CertificateData: data, KeyData: Secret(data)}
 		if pair, err := info.clientCertificate().Get(); err == nil && len(pair.Certificate) == 0 {
 			t.Errorf("%q gives an empty certificate", data)
 		}
@@ -133,7 +133,7 @@ func FuzzConnection(f *testing.F) {
 	f.Add("http://[::1]:80/prefix", "hunter2\r\nX: y", "", "socks5://p", "a\nb")
 	f.Add("https://x/%2e%2e/?q=hunter2#f", "", "hunter2 2", "%", "")
 	f.Fuzz(func(t *testing.T, server, token, scheme, proxy, user string) {
-		info := &ConnectionInfo{Server: server, Token: token, Scheme: scheme, ProxyURL: proxy, ImpersonateUser: user}
+		info := &ConnectionInfo{Server: server, Token: Secret(token), Scheme: scheme, ProxyURL: proxy, ImpersonateUser: user}
 		err := info.validate()
 		if len(token) > 8 && strings.Contains(token, "hunter2") && !strings.Contains(server+scheme+proxy+user, "hunter2") {
 			for _, text := range []string{safecall.ErrorText(err, ""), info.String()} {

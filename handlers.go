@@ -203,7 +203,7 @@ func (a *Activity) Memo() *Memo { return a.memo }
 // MemoOf returns the memo of an object or of the operator as a struct of the user's own type. It
 // is the zero T at first, or a copy of the T in the operator's memo. The pointer is always the same
 // for one object; whether what it points to is safe for concurrent use is up to T.
-func MemoOf[T any](holder Holder) *T {
+func MemoOf[T any](holder HandlerArgument) *T {
 	m, key := holder.Memo(), reflect.TypeFor[T]()
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -292,9 +292,9 @@ const (
 	ReasonUpdate Reason = "update" // it differs from what was last handled
 	ReasonDelete Reason = "delete" // it is marked for deletion, and held by our finalizer
 	ReasonResume Reason = "resume" // it was there before the operator, and has not changed since it was last handled
-	ReasonNoop   Reason = "noop"   // nothing that we track has changed
-	ReasonFree   Reason = "free"   // marked for deletion, and no longer held by our finalizer
-	ReasonGone   Reason = "gone"   // deleted
+	reasonNoop   Reason = "noop"   // nothing that we track has changed
+	reasonFree   Reason = "free"   // marked for deletion, and no longer held by our finalizer
+	reasonGone   Reason = "gone"   // deleted
 )
 
 // Attempt returns which attempt of a retried handler this is.
@@ -313,8 +313,8 @@ type Indexing struct {
 	Attempt
 }
 
-// Holder is the argument of any handler. It knows the operator that the call belongs to.
-type Holder interface {
+// HandlerArgument is the argument of any handler. It knows the operator that the call belongs to.
+type HandlerArgument interface {
 	// Memo returns the memo of the object, or of the operator where there is no object.
 	Memo() *Memo
 	indexes() Indices
@@ -389,7 +389,7 @@ func (a *Admission) Warn(text string) {
 func (a *Admission) Diff() Diff { return diffRaw(a.Old.raw, a.New.raw) }
 
 // DaemonFunc runs alongside the handlers of an object, as long as the object exists and matches: it is called when the
-// object is first seen, on a goroutine of its own, and asked to stop by its context and by Daemon.Stopped. When
+// object is first seen, on a goroutine of its own, and asked to stop by its context and by Daemon.Stopping. When
 // it returns nil or fails permanently, it is not called again for this object; after other errors it is,
 // as handlers of changes are. What it has put into the Patch is sent when it returns.
 type DaemonFunc func(ctx context.Context, d *Daemon) error
@@ -403,11 +403,19 @@ type TimerFunc func(ctx context.Context, t *Timer) error
 type Daemon struct {
 	Object
 	Attempt
-	// Stopped reports whether the daemon is asked to stop.
-	Stopped *Stopper
 
+	stopper *stopper
 	resulting
 }
+
+// Stopping returns a channel that is closed when the daemon is asked to stop: with a CancellationBackoff, its context ends that much later.
+func (d *Daemon) Stopping() <-chan struct{} { return d.stopper.stopping() }
+
+// StopReason returns why the daemon is asked to stop, and "" while it is not. If there are several reasons, it is the most final one.
+func (d *Daemon) StopReason() StopReason { return d.stopper.get().reason() }
+
+// Sleep waits between two runs of a loop, and reports whether there is to be another one: it returns false as soon as the daemon is asked to stop.
+func (d *Daemon) Sleep(duration time.Duration) bool { return d.stopper.sleep(duration) }
 
 // SetResult stores a value in the object's status, under the daemon's id, when the call succeeds. See [Change.SetResult].
 func (d *Daemon) SetResult(value any) { d.resulting.set(value) }
@@ -416,11 +424,16 @@ func (d *Daemon) SetResult(value any) { d.resulting.set(value) }
 type Timer struct {
 	Object
 	Attempt
-	// Stopped reports whether the timer is asked to stop.
-	Stopped *Stopper
 
+	stopper *stopper
 	resulting
 }
+
+// Stopping returns a channel that is closed when the timer is asked to stop. Its context ends at the same time.
+func (t *Timer) Stopping() <-chan struct{} { return t.stopper.stopping() }
+
+// StopReason returns why the timer is asked to stop, and "" while it is not. If there are several reasons, it is the most final one.
+func (t *Timer) StopReason() StopReason { return t.stopper.get().reason() }
 
 // SetResult stores a value in the object's status, under the timer's id, when the call succeeds. See [Change.SetResult].
 func (t *Timer) SetResult(value any) { t.resulting.set(value) }

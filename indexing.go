@@ -208,7 +208,7 @@ func (l *listingSync) failed(err error) {
 type Index[K comparable, V any] struct{ id HandlerID }
 
 // Get returns the values under a key, one of each object that has contributed one, in no order; nil if there are none.
-func (i *Index[K, V]) Get(h Holder, key K) []V {
+func (i *Index[K, V]) Get(h HandlerArgument, key K) []V {
 	if data := i.of(h); data != nil {
 		return data.Get(key)
 	}
@@ -216,13 +216,13 @@ func (i *Index[K, V]) Get(h Holder, key K) []V {
 }
 
 // Has reports whether there are values under a key.
-func (i *Index[K, V]) Has(h Holder, key K) bool {
+func (i *Index[K, V]) Has(h HandlerArgument, key K) bool {
 	data := i.of(h)
 	return data != nil && data.Has(key)
 }
 
 // Len returns the number of keys.
-func (i *Index[K, V]) Len(h Holder) int {
+func (i *Index[K, V]) Len(h HandlerArgument) int {
 	if data := i.of(h); data != nil {
 		return data.Len()
 	}
@@ -230,16 +230,16 @@ func (i *Index[K, V]) Len(h Holder) int {
 }
 
 // All goes over the keys and their values, in no order, as they were when it began.
-func (i *Index[K, V]) All(h Holder) iter.Seq2[K, []V] { return maps.All(i.all(h)) }
+func (i *Index[K, V]) All(h HandlerArgument) iter.Seq2[K, []V] { return maps.All(i.all(h)) }
 
-func (i *Index[K, V]) all(h Holder) map[K][]V {
+func (i *Index[K, V]) all(h HandlerArgument) map[K][]V {
 	if data := i.of(h); data != nil {
 		return data.All()
 	}
 	return nil
 }
 
-func (i *Index[K, V]) of(h Holder) *index.Values[K, V] {
+func (i *Index[K, V]) of(h HandlerArgument) *index.Values[K, V] {
 	data, _ := h.indexes().data[i.id].(*index.Values[K, V])
 	return data
 }

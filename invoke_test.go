@@ -134,7 +134,7 @@ func TestSlowFlush(t *testing.T) {
 			add("b", 1500*time.Millisecond, Temporary(errors.New("oops"), time.Minute))
 			add("c", 100*time.Millisecond)
 		})
-		w.server.Fail(Fault{Verb: "patch", Times: 1, Delay: 2 * time.Second})
+		w.server.Fail(APIServerFault{Verb: "patch", Times: 1, Delay: 2 * time.Second})
 		began := time.Now()
 		w.create(t)
 		time.Sleep(10 * time.Second)

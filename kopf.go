@@ -113,6 +113,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"reflect"
 	"sync"
 	"time"
 
@@ -155,9 +156,9 @@ type Operator struct {
 	Lifecycle Lifecycle
 	// Connection is how to reach the API server. It is used instead of all logins. Defaults to logging in.
 	Connection *ConnectionInfo
-	// Kubeconfig and Context are given to the built-in login: the files instead of those in $KUBECONFIG, and the
+	// Kubeconfig and KubeContext are given to the built-in login: the files instead of those in $KUBECONFIG, and the
 	// context instead of the current one.
-	Kubeconfig, Context string
+	Kubeconfig, KubeContext string
 	// LivenessEndpoint is where the operator tells how it is, such as "http://0.0.0.0:8080/healthz": at that path, what its probes tell; at
 	// /readyz, whether it does its work; at /metrics, what it has counted; under /debug/, what is in Settings.Process.Debug. The host defaults
 	// to localhost, which only this host can reach, and the port to 80. None means that there is no server.
@@ -224,6 +225,8 @@ func (o *Operator) prepare() (*run, error) {
 	}
 	if r.Settings == nil {
 		r.Settings = NewSettings()
+	} else if reflect.ValueOf(*r.Settings).IsZero() {
+		return nil, errors.New("the settings of the operator are all zero, which switches limits and timeouts off: begin with NewSettings()")
 	}
 	if r.Memo == nil {
 		r.Memo = &Memo{}
@@ -403,7 +406,7 @@ func (r *run) newClient() *Client {
 func (r *run) login(ctx context.Context) (map[string]*ConnectionInfo, error) {
 	l := Login{
 		Logger: r.Logger, Settings: r.Settings, memo: r.Memo,
-		Kubeconfig: r.Kubeconfig, Context: r.Context, TrustEnv: r.Settings.Networking.TrustEnv,
+		Kubeconfig: r.Kubeconfig, KubeContext: r.KubeContext, TrustEnv: r.Settings.Networking.TrustEnv,
 	}
 	handlers := r.Registry.activities(kindLogin)
 	if len(handlers) == 0 {

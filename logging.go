@@ -141,7 +141,7 @@ func postedLogger(base *slog.Logger, ref ObjectReference, to eventRecorder) *slo
 type postingHandler struct {
 	next  slog.Handler
 	text  *loghandler.Handler // makes the messages, and writes nothing
-	level int
+	level slog.Level
 	ref   ObjectReference
 	to    eventRecorder
 }
@@ -167,8 +167,8 @@ func (h *postingHandler) WithGroup(name string) slog.Handler {
 
 // Handle logs one record, and posts it.
 func (h *postingHandler) Handle(ctx context.Context, r slog.Record) error {
-	if int(r.Level) >= h.level {
-		h.to.post(int(r.Level), h.ref, eventTypeOf(r.Level), "Logging", h.text.Message(r))
+	if r.Level >= h.level {
+		h.to.post(r.Level, h.ref, eventTypeOf(r.Level), "Logging", h.text.Message(r))
 	}
 	return h.next.Handle(ctx, r)
 }

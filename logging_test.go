@@ -125,7 +125,7 @@ func TestLogJSON(t *testing.T) {
 		{"OP-116 severity of the caller", LogOptions{}, func(l *slog.Logger) { l.Info("hello", "severity", "odd") },
 			map[string]any{"message": "hello", "severity": "odd"}},
 		{"OP-116 beyond errors", LogOptions{}, func(l *slog.Logger) { l.Log(t.Context(), 9, "hello") },
-			map[string]any{"message": "hello", "severity": "fatal"}},
+			map[string]any{"message": "hello", "severity": "critical"}},
 		{"OP-114 stack", LogOptions{}, func(l *slog.Logger) {
 			l.Error("hello", "error", &safecall.PanicError{Value: "no", Stack: []byte("main.f()\n")})
 		}, map[string]any{"message": "hello", "severity": "error", "error": "panic: no", "exc_info": "main.f()"}},

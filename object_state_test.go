@@ -193,7 +193,7 @@ func TestObjectState(t *testing.T) {
 		}
 		r.OnCreate("widgets", call, &ChangeOptions{ID: "create", Interruptible: true})
 		r.OnUpdate("widgets", call, &ChangeOptions{ID: "update", Interruptible: true})
-		r.OnDelete("widgets", call, &ChangeOptions{ID: "delete", Optional: true})
+		r.OnDelete("widgets", call, &ChangeOptions{ID: "delete", WithoutFinalizer: true})
 		OnIndexIn(r, "widgets", func(ctx context.Context, i *Indexing) (map[string]string, error) {
 			if w.indexed++; w.indexed%3 == 2 {
 				return nil, errors.New("oops")
@@ -212,7 +212,7 @@ func TestObjectState(t *testing.T) {
 		}
 	}
 	oops := errors.New("oops")
-	fault := func(f Fault) func(*testing.T, *life) {
+	fault := func(f APIServerFault) func(*testing.T, *life) {
 		return func(t *testing.T, w *life) {
 			defer w.server.Fail(f)()
 			w.set(t, "2")
@@ -228,10 +228,10 @@ func TestObjectState(t *testing.T) {
 			w.fails = []error{oops, oops, Temporary(oops, time.Minute), oops, Permanent(oops), oops}
 			w.set(t, "2")
 		}},
-		{"the server refuses patches for a while", fault(Fault{Verb: "patch", Times: 3, Status: 500})},
-		{"answers are lost", fault(Fault{Verb: "patch", Times: 2, DropAfter: true})},
-		{"it is changed in between", fault(Fault{Verb: "patch", Times: 7, Status: 409})},
-		{"a patch is refused for good", fault(Fault{Verb: "patch", Times: 1, Status: 422})},
+		{"the server refuses patches for a while", fault(APIServerFault{Verb: "patch", Times: 3, Status: 500})},
+		{"answers are lost", fault(APIServerFault{Verb: "patch", Times: 2, DropAfter: true})},
+		{"it is changed in between", fault(APIServerFault{Verb: "patch", Times: 7, Status: 409})},
+		{"a patch is refused for good", fault(APIServerFault{Verb: "patch", Times: 1, Status: 422})},
 		{"streams break off", func(t *testing.T, w *life) {
 			w.server.Disconnect()
 			w.server.Compact()
@@ -283,7 +283,7 @@ func TestObjectState(t *testing.T) {
 			close(w.block)
 		}},
 		{"the same while patches are refused", func(t *testing.T, w *life) {
-			restore := w.server.Fail(Fault{Verb: "patch", Status: 500})
+			restore := w.server.Fail(APIServerFault{Verb: "patch", Status: 500})
 			w.set(t, "2")
 			time.Sleep(time.Minute)
 			w.serveAgain()

@@ -366,7 +366,7 @@ func (s *servedResource) open() {
 func (o *observer) newReactor(what *resolved) *reactor {
 	r := &reactor{
 		environment: &o.environment, began: time.Now().Add(-1), // a time of zero means never
-		requests: workpool.NewContext(o.requests, o.limiter), discovery: o,
+		requests: workpool.NewContext(o.requests, o.limiter), discovery: o, handed: o.client.as(what.resource.fieldManager()),
 	}
 	r.served.Store(what)
 	r.queue = newQueue(o.settings.Queueing.WorkerLimit, o.log, r)
@@ -676,7 +676,7 @@ func (o *observer) stop(endHandlers, endRequests context.CancelFunc) (err error)
 		drainQueues(o.force, queues, max(grace, time.Second))
 	}
 	for _, e := range engines {
-		e.stop(OperatorExiting)
+		e.stop(operatorExiting)
 	}
 	for _, e := range engines { // which abandon what does not end in time
 		if left := e.wait(o.force); len(left) > 0 {

@@ -49,11 +49,11 @@ type ChangeOptions struct {
 	// Backoff is the pause after an error that is neither temporary nor permanent. Defaults to
 	// [ExecutionSettings.DefaultBackoff].
 	Backoff time.Duration
-	// Optional tells that a handler of deletions does not need the finalizer: it is called only if the object
-	// is held, by it or by the finalizers of others, for another reason. Defaults to false.
-	Optional bool
-	// Deleted tells that a handler of resuming is called also for objects that are being deleted. Defaults to false.
-	Deleted bool
+	// WithoutFinalizer makes OnDelete add no finalizer. The handler then runs only if something else delays the deletion: another handler that
+	// needs the finalizer, or the finalizers of others. Defaults to false.
+	WithoutFinalizer bool
+	// IncludeDeleted makes OnResume call the handler also for objects that are being deleted. Defaults to false.
+	IncludeDeleted bool
 	// Interruptible tells that the handler's context ends, with the cause [ErrSuperseded], when the object is deleted while the
 	// handler runs, or changed in what is tracked of it. If the handler then returns the error of the context, the attempt does not count, its
 	// Patch is dropped, and the handlers of the new state are called, this one among them if it is for that. Otherwise, and by
@@ -160,7 +160,7 @@ func (r *Registry) OnUpdate(s Selector, fn ChangeFunc, opts *ChangeOptions) {
 }
 
 // OnDelete registers a handler that is called when an object of the selected resources is marked for deletion. Objects are
-// held by a finalizer until then, and until the handler is done, unless it is Optional. It panics as
+// held by a finalizer until then, and until the handler is done, unless it is registered WithoutFinalizer. It panics as
 // [Registry.OnEvent] does.
 func (r *Registry) OnDelete(s Selector, fn ChangeFunc, opts *ChangeOptions) {
 	must(kindDelete, r.onChange(kindDelete, s, "", fn, opts))
@@ -253,7 +253,7 @@ var reservedIDs = []HandlerID{handlingID, markers.LastHandled, trackedKey, forme
 // newChange makes a handler of changes of its options.
 func newChange(kind handlerKind, s Selector, field FieldPath, fn ChangeFunc, o *ChangeOptions) (*handler, error) {
 	h := &handler{
-		kind: kind, field: field.Keys(), changes: changeSpec{change: fn, optional: o.Optional, deleted: o.Deleted, interruptible: o.Interruptible, needsChange: kind == kindUpdate || kind == kindField}, param: o.Param,
+		kind: kind, field: field.Keys(), changes: changeSpec{change: fn, optional: o.WithoutFinalizer, deleted: o.IncludeDeleted, interruptible: o.Interruptible, needsChange: kind == kindUpdate || kind == kindField}, param: o.Param,
 		retry: retryPolicy{errors: cmp.Or(o.Errors, ErrorsTemporary), timeout: o.Timeout, retries: o.Retries, backoff: o.Backoff},
 	}
 	h.filters.when = o.When
@@ -313,10 +313,10 @@ func (h *handler) checkLimits() error {
 func (h *handler) checkOptions(o *ChangeOptions) error {
 	name := kindNames[h.kind]
 	switch {
-	case o.Optional && h.kind != kindDelete:
-		return fmt.Errorf("the option Optional belongs to OnDelete, not to %s", name)
-	case o.Deleted && h.kind != kindResume:
-		return fmt.Errorf("the option Deleted belongs to OnResume, not to %s", name)
+	case o.WithoutFinalizer && h.kind != kindDelete:
+		return fmt.Errorf("the option WithoutFinalizer belongs to OnDelete, not to %s", name)
+	case o.IncludeDeleted && h.kind != kindResume:
+		return fmt.Errorf("the option IncludeDeleted belongs to OnResume, not to %s", name)
 	case (o.Old != nil || o.New != nil) && !h.changes.needsChange && h.kind != kindSub:
 		return fmt.Errorf("the options Old and New belong to OnUpdate and OnField, not to %s", name)
 	}
@@ -331,7 +331,12 @@ func (h *handler) identify(id HandlerID, fn any) error {
 	h.registered.fn, h.registered.where = funcid.Of(fn), callSite()
 	if id == "" {
 		var err error
-		if id, err = functionID(h.registered.fn.Code); err != nil {
+		id, err = functionID(h.registered.fn.Code)
+		if err != nil && h.transient() {
+			h.name(HandlerID(funcid.Place(h.registered.fn.Code)))
+			return nil
+		}
+		if err != nil {
 			return err
 		}
 	}

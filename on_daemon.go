@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 )
@@ -138,7 +137,7 @@ func (r *Registry) onDaemon(s Selector, fn DaemonFunc, opts *DaemonOptions) erro
 		},
 	}
 	if when := o.When; when != nil {
-		h.filters.whenObject = func(o *Object) bool { return when(&Daemon{Object: *o, Stopped: &Stopper{}}) }
+		h.filters.whenObject = func(o *Object) bool { return when(&Daemon{Object: *o}) }
 	}
 	return r.addObjectHandler(h, s, o.Where, o.ID, fn, o.Labels, o.Annotations, o.Value)
 }
@@ -160,7 +159,7 @@ func (r *Registry) onTimer(s Selector, fn TimerFunc, opts *TimerOptions) error {
 		},
 	}
 	if when := o.When; when != nil {
-		h.filters.whenObject = func(o *Object) bool { return when(&Timer{Object: *o, Stopped: &Stopper{}}) }
+		h.filters.whenObject = func(o *Object) bool { return when(&Timer{Object: *o}) }
 	}
 	return r.addObjectHandler(h, s, o.Where, o.ID, fn, o.Labels, o.Annotations, o.Value)
 }
@@ -189,82 +188,84 @@ func (r *Registry) addObjectHandler(h *handler, s Selector, where func(Resource)
 	return r.add(h)
 }
 
-// StoppingReason says why a daemon or a timer is asked to stop, and how far that has come. It is a set: reasons are only
-// ever added.
-type StoppingReason uint8
+// StopReason is why a daemon or a timer is asked to stop.
+type StopReason string
 
 const (
-	// FiltersMismatch says that the object does not match the filters of the handler any more.
-	FiltersMismatch StoppingReason = 1 << iota
-	// ResourceDeleted says that the object is being deleted, or is gone.
-	ResourceDeleted
-	// OperatorPausing says that the operator gives way to another one.
-	OperatorPausing
-	// OperatorExiting says that the operator stops.
-	OperatorExiting
-	// DaemonSignalled says that the time of the CancellationBackoff is running: the function is asked, its context goes on.
-	DaemonSignalled
-	// DaemonCancelled says that the context of the function has ended.
-	DaemonCancelled
-	// DaemonAbandoned says that the function has not returned in time and is not waited for any more.
-	DaemonAbandoned
-	// DaemonDone says that the function has returned, or was not running.
-	DaemonDone
+	// StopFiltersMismatch is that the object does not match the filters of the handler any more.
+	StopFiltersMismatch StopReason = "FiltersMismatch"
+	// StopResourceDeleted is that the object is being deleted, or is gone.
+	StopResourceDeleted StopReason = "ResourceDeleted"
+	// StopOperatorPausing is that the operator pauses in favor of another one.
+	StopOperatorPausing StopReason = "OperatorPausing"
+	// StopOperatorExiting is that the operator shuts down.
+	StopOperatorExiting StopReason = "OperatorExiting"
 )
-
-var stoppingNames = [...]string{
-	"FiltersMismatch", "ResourceDeleted", "OperatorPausing", "OperatorExiting",
-	"DaemonSignalled", "DaemonCancelled", "DaemonAbandoned", "DaemonDone",
-}
-
-// Has reports whether all of the given reasons are in the set.
-func (r StoppingReason) Has(reasons StoppingReason) bool { return r&reasons == reasons }
-
-// String returns the names of the reasons with "|" between them, "" for none.
-func (r StoppingReason) String() string {
-	var names []string
-	for i, name := range stoppingNames {
-		if r.Has(1 << i) {
-			names = append(names, name)
-		}
-	}
-	return strings.Join(names, "|")
-}
 
 // DaemonStopped is the cause, as of [context.Cause], for which the context of a daemon or timer has ended.
 type DaemonStopped struct {
 	// Reason is why it was asked to stop.
-	Reason StoppingReason
+	Reason StopReason
 }
 
 // Error says why the daemon is asked to stop.
-func (e *DaemonStopped) Error() string { return "the daemon is asked to stop: " + e.Reason.String() }
+func (e *DaemonStopped) Error() string { return "the daemon is asked to stop: " + string(e.Reason) }
 
-// Stopper tells a daemon or a timer whether it is asked to stop. Once it is, it always is.
-// A Stopper is safe for concurrent use. That of a value that was made by hand is never set.
-type Stopper struct {
+// stopSet is why a function is asked to stop, and how far that has come. Items are only ever added.
+type stopSet uint8
+
+const (
+	filtersMismatch stopSet = 1 << iota
+	resourceDeleted
+	operatorPausing
+	operatorExiting
+	stopSignalled // the time of the CancellationBackoff is running: the function is asked, its context goes on
+	stopCancelled // its context has ended
+	stopAbandoned // it has not returned in time, and is not waited for any more
+	stopDone      // it has returned, or was not running
+)
+
+func (s stopSet) has(all stopSet) bool { return s&all == all }
+
+// reason returns what handlers are given for why they are asked to stop.
+func (s stopSet) reason() StopReason {
+	switch {
+	case s.has(operatorExiting):
+		return StopOperatorExiting
+	case s.has(resourceDeleted):
+		return StopResourceDeleted
+	case s.has(operatorPausing):
+		return StopOperatorPausing
+	case s.has(filtersMismatch):
+		return StopFiltersMismatch
+	}
+	return ""
+}
+
+// stopper asks a function to stop, and ends its context. Nil ones, as of arguments that were made by hand, never do.
+type stopper struct {
 	mu     sync.Mutex // guards following
-	reason StoppingReason
-	since  time.Time               // of the first reason
-	done   chan struct{}           // nil until Done is called
+	set    stopSet
+	since  time.Time               // of the first item
+	done   chan struct{}           // nil until it is asked for
 	cancel context.CancelCauseFunc // ends the context of the attempt under way, if there is one
 }
 
-// IsSet reports whether the function is asked to stop.
-func (s *Stopper) IsSet() bool { return s.Reason() != 0 }
+// isSet reports whether the function is asked to stop.
+func (s *stopper) isSet() bool { return s.get() != 0 }
 
-// Reason returns why the function is asked to stop, and how far that has come; zero if it is not.
-func (s *Stopper) Reason() StoppingReason {
+// get returns why the function is asked to stop, and how far that has come; zero if it is not.
+func (s *stopper) get() stopSet {
 	if s == nil {
 		return 0
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.reason
+	return s.set
 }
 
-// Done returns a channel that is closed when the function is asked to stop, which can be earlier than the end of its context.
-func (s *Stopper) Done() <-chan struct{} {
+// stopping returns a channel that is closed when the function is asked to stop.
+func (s *stopper) stopping() <-chan struct{} {
 	if s == nil {
 		return nil
 	}
@@ -272,59 +273,58 @@ func (s *Stopper) Done() <-chan struct{} {
 	defer s.mu.Unlock()
 	if s.done == nil {
 		s.done = make(chan struct{})
-		if s.reason != 0 {
+		if s.set != 0 {
 			close(s.done)
 		}
 	}
 	return s.done
 }
 
-// Wait sleeps until the function is asked to stop, or for the given time, and reports whether it is asked to
-// stop. It is how a daemon waits between two runs of its loop.
-func (s *Stopper) Wait(limit time.Duration) bool {
-	t := time.NewTimer(limit)
+// sleep waits for a time, and reports whether the function may go on.
+func (s *stopper) sleep(d time.Duration) bool {
+	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
-	case <-s.Done():
-		return true
+	case <-s.stopping():
+		return false
 	case <-t.C:
-		return s.IsSet()
+		return !s.isSet()
 	}
 }
 
 // add adds reasons, and reports whether they are the first ones.
-func (s *Stopper) add(reasons StoppingReason, now time.Time) (first bool) {
+func (s *stopper) add(reasons stopSet, now time.Time) (first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if first = s.reason == 0; first {
+	if first = s.set == 0; first {
 		s.since = now
 		if s.done != nil {
 			close(s.done)
 		}
 	}
-	s.reason |= reasons
+	s.set |= reasons
 	return first
 }
 
 // age returns how long ago the function was first asked to stop.
-func (s *Stopper) age(now time.Time) time.Duration {
+func (s *stopper) age(now time.Time) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return now.Sub(s.since)
 }
 
 // end ends the context of the attempt under way, and of those to come.
-func (s *Stopper) end() {
+func (s *stopper) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.reason |= DaemonCancelled
+	s.set |= stopCancelled
 	if s.cancel != nil {
-		s.cancel(&DaemonStopped{s.reason})
+		s.cancel(&DaemonStopped{s.set.reason()})
 	}
 }
 
 // attempt makes the context of one attempt. The function that it returns is called when that is over.
-func (s *Stopper) attempt(ctx context.Context, deadline time.Time) (context.Context, context.CancelFunc) {
+func (s *stopper) attempt(ctx context.Context, deadline time.Time) (context.Context, context.CancelFunc) {
 	release := func() {}
 	if !deadline.IsZero() {
 		ctx, release = context.WithDeadline(ctx, deadline)
@@ -333,8 +333,8 @@ func (s *Stopper) attempt(ctx context.Context, deadline time.Time) (context.Cont
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.cancel = cancel
-	if s.reason.Has(DaemonCancelled) {
-		cancel(&DaemonStopped{s.reason})
+	if s.set.has(stopCancelled) {
+		cancel(&DaemonStopped{s.set.reason()})
 	}
 	return ctx, func() {
 		s.mu.Lock()

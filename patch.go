@@ -1,10 +1,13 @@
 package kopf
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/kopf-go/kopf/internal/jsonpatch"
 	"github.com/kopf-go/kopf/internal/manifest"
@@ -21,8 +24,10 @@ import (
 // the handler sees. A Patch is not safe for concurrent use.
 type Patch struct {
 	merge      map[string]any
-	transforms []func(object map[string]any)
+	transforms []transformation
 	err        error // of the first value that is not JSON
+
+	persistence *PersistenceSettings // whose fields of the status are not replaced; nil for none
 
 	adds, removes []string // finalizers, which are guarded by themselves, and not by the version
 }
@@ -31,6 +36,106 @@ type Patch struct {
 // merged with what is there, all else replaces it, and nil removes the field. A
 // value that cannot be encoded fails the handler.
 func (p *Patch) Set(path FieldPath, value any) { p.SetPath(value, path.Keys()...) }
+
+// SetAnnotation sets an annotation, whose key may have dots.
+func (p *Patch) SetAnnotation(key, value string) { p.put(value, "metadata", "annotations", key) }
+
+// SetLabel sets a label, whose key may have dots.
+func (p *Patch) SetLabel(key, value string) { p.put(value, "metadata", "labels", key) }
+
+// Replace sets the field at a path to a value, without anything of what is there now, as a PUT of that part of the object would: a struct
+// with omitempty fields clears those that it leaves out. What was set below the path before is dropped; what is set there later is added.
+// In the status, what the framework stores there stays. The patch is sent for one version of the object, and computed anew after a
+// conflict. A value that cannot be encoded fails the handler.
+func (p *Patch) Replace(path FieldPath, value any) {
+	keys := path.Keys()
+	v, err := rawjson.Normalize(value)
+	if err != nil || len(keys) == 0 {
+		p.fail(fmt.Errorf("replace %q: %w", path, cmp.Or(err, errors.New("want the path of a field"))))
+		return
+	}
+	p.dropValue(keys...)
+	p.transforms = append(p.transforms, &replacement{p.persistence, keys, v})
+}
+
+// transformation changes an object.
+type transformation interface {
+	apply(object map[string]any) error
+}
+
+// transformFunc is one that a handler has given. It comes after what is merged.
+type transformFunc func(object map[string]any) error
+
+func (f transformFunc) apply(object map[string]any) error { return f(object) }
+
+// replacement replaces the field at the keys. It comes before what is merged.
+type replacement struct {
+	persistence *PersistenceSettings // whose fields of the status are not replaced; nil for none
+	keys        []string
+	value       any
+}
+
+func (r *replacement) apply(object map[string]any) error {
+	own := r.ownStatus(object)
+	if manifest.Replace(object, r.keys, rawjson.Clone(r.value)); own != nil {
+		object["status"] = rawjson.Merge(object["status"], any(own))
+	}
+	return nil
+}
+
+// ownStatus returns what the framework stores in the status of an object.
+func (r *replacement) ownStatus(object map[string]any) map[string]any {
+	status := rawjson.AsMap(object["status"])
+	if r.persistence == nil || len(status) == 0 {
+		return nil
+	}
+	body, err := NewBody(object)
+	if err != nil {
+		return nil
+	}
+	others := essenceOf(body, []FieldPath{"status"}, r.persistence).Map()
+	return jsonpatch.Without(status, rawjson.AsMap(others["status"]))
+}
+
+// Condition is one of the conditions of an object, as metav1.Condition in Kubernetes' API conventions.
+type Condition struct {
+	// Type is the name of the condition, such as "Ready".
+	Type string
+	// Status is [ConditionTrue], [ConditionFalse] or [ConditionUnknown].
+	Status ConditionStatus
+	// Reason is a word in CamelCase for programs. It is required.
+	Reason string
+	// Message is a text for people. Defaults to none.
+	Message string
+	// ObservedGeneration is the generation of the object that the condition is about. Defaults to that of the state that is changed.
+	ObservedGeneration int64
+	// LastTransitionTime is since when the condition has its status. Defaults to now if the status differs from what it was, and else stays.
+	LastTransitionTime time.Time
+}
+
+// ConditionStatus is the status of a [Condition].
+type ConditionStatus string
+
+// The statuses of conditions.
+const (
+	ConditionTrue    ConditionStatus = "True"
+	ConditionFalse   ConditionStatus = "False"
+	ConditionUnknown ConditionStatus = "Unknown"
+)
+
+// SetCondition sets a condition in status.conditions, in place of the one of its type; the others stay as they are. The patch is sent for one
+// version of the object, and computed anew after a conflict. A condition that metav1.Condition does not allow fails the handler.
+func (p *Patch) SetCondition(condition Condition) {
+	c := manifest.Condition{
+		Type: condition.Type, Status: string(condition.Status), Reason: condition.Reason, Message: condition.Message,
+		ObservedGeneration: condition.ObservedGeneration, LastTransitionTime: condition.LastTransitionTime,
+	}
+	if err := c.Check(); err != nil {
+		p.fail(err)
+		return
+	}
+	p.Transform(func(object map[string]any) error { return manifest.SetCondition(object, c) })
+}
 
 // SetPath is [Patch.Set] for a path of keys that may contain dots.
 func (p *Patch) SetPath(value any, keys ...string) {
@@ -58,9 +163,9 @@ func (p *Patch) Merge(patch map[string]any) {
 // Transform adds a function that changes the object in place, for what a merge
 // patch cannot express, such as one item of a list. It gets a fresh copy of the whole object as decoded by
 // encoding/json with numbers as json.Number. It can be called several times, on
-// newer and newer states, so it must look before it changes.
-func (p *Patch) Transform(change func(object map[string]any)) {
-	p.transforms = append(p.transforms, change)
+// newer and newer states, so it must look before it changes. An error fails the handler, as if it had returned that.
+func (p *Patch) Transform(change func(object map[string]any) error) {
+	p.transforms = append(p.transforms, transformFunc(change))
 }
 
 // Get returns what the patch sets at a path so far, and whether it says anything about it. A
@@ -86,10 +191,10 @@ func (p *Patch) versioned() bool {
 }
 
 // Clear forgets all changes.
-func (p *Patch) Clear() { *p = Patch{} }
+func (p *Patch) Clear() { *p = Patch{persistence: p.persistence} }
 
 // JSONPatch returns the whole patch as the operations of a JSON patch (RFC 6902) that
-// turns the body into what the patch makes of it; none if a transformation panics.
+// turns the body into what the patch makes of it; none if a transformation fails or panics.
 func (p *Patch) JSONPatch(body *Body) []PatchOperation {
 	var all []PatchOperation
 	for _, o := range p.operations(body) {
@@ -106,11 +211,14 @@ func (p *Patch) operations(body *Body) []jsonpatch.Operation {
 	return jsonpatch.Diff(body.Map(), after)
 }
 
-// try reports whether the patch can be made of the body: whether all its values are JSON, and
-// no transformation panics.
+// check returns what is wrong with the values, whatever they are made for.
+func (p *Patch) check() error { return cmp.Or(p.err, jsonpatch.CheckTexts(p.merge)) }
+
+// try reports whether the patch can be made of the body: whether all its values are JSON, those of annotations and labels texts, and
+// no transformation fails or panics.
 func (p *Patch) try(body *Body) error {
-	if p.err != nil || len(p.transforms) == 0 {
-		return p.err
+	if err := p.check(); err != nil || len(p.transforms) == 0 {
+		return err
 	}
 	_, err := p.apply(body)
 	return err
@@ -135,15 +243,22 @@ func (p *Patch) applied(body *Body) *Body {
 func (p *Patch) apply(body *Body) (object map[string]any, err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = &transformError{v}
+			err = &transformError{value: v}
 		}
 	}()
 	object = body.Map()
-	if len(p.merge) > 0 {
-		object, _ = rawjson.Merge(object, any(p.merge)).(map[string]any)
-	}
-	for _, transform := range p.transforms {
-		transform(object)
+	for _, early := range []bool{true, false} {
+		for _, t := range p.transforms {
+			if _, replaces := t.(*replacement); replaces != early {
+				continue
+			}
+			if err := t.apply(object); err != nil {
+				return nil, &transformError{err: err}
+			}
+		}
+		if early && len(p.merge) > 0 {
+			object, _ = rawjson.Merge(object, any(p.merge)).(map[string]any)
+		}
 	}
 	for _, f := range p.removes {
 		manifest.RemoveFinalizer(object, f)
@@ -154,12 +269,20 @@ func (p *Patch) apply(body *Body) (object map[string]any, err error) {
 	return object, nil
 }
 
-// transformError means that a transformation has panicked.
-type transformError struct{ value any }
+// transformError means that a transformation has failed, or has panicked if there is no error.
+type transformError struct {
+	err   error
+	value any
+}
 
 func (e *transformError) Error() string {
+	if e.err != nil {
+		return e.err.Error()
+	}
 	return fmt.Sprintf("a transformation has panicked: %v", e.value)
 }
+
+func (e *transformError) Unwrap() error { return e.err }
 
 // sides returns what the patch touches of an object, before and after it; functions may touch everything.
 func (p *Patch) sides(body *Body) (before, after map[string]any, err error) {

@@ -2,10 +2,13 @@ package kopf
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -45,7 +48,7 @@ func TestPatch(t *testing.T) {
 		{"the whole object", func(p *Patch) { p.Set("", map[string]any{"a": 1}) }, `{"a":1}`},
 		{"clear", func(p *Patch) {
 			p.Set("a", 1)
-			p.Transform(func(map[string]any) {})
+			p.Transform(func(map[string]any) error { return nil })
 			p.Set("a", func() {})
 			p.Clear()
 		}, `{}`},
@@ -149,7 +152,7 @@ func TestFinalizers(t *testing.T) {
 				{"remove", func(object map[string]any) { manifest.RemoveFinalizer(object, finalizer) }, r.Remove},
 			} {
 				p := &Patch{}
-				p.Transform(tt.change)
+				p.Transform(func(object map[string]any) error { tt.change(object); return nil })
 				got, err := rawjson.Normalize(p.JSONPatch(b))
 				if got == nil {
 					got = []any{}
@@ -182,13 +185,15 @@ func TestJSONPatch(t *testing.T) {
 	b := mustBody(t, `{"spec":{"l":["a","b"]}}`)
 	p := &Patch{}
 	p.Set("spec.x", 1)
-	p.Transform(func(object map[string]any) {
+	p.Transform(func(object map[string]any) error {
 		spec := rawjson.AsMap(object["spec"])
 		spec["l"] = append(spec["l"].([]any), spec["x"])
+		return nil
 	})
-	p.Transform(func(object map[string]any) {
+	p.Transform(func(object map[string]any) error {
 		spec := rawjson.AsMap(object["spec"])
 		spec["n"] = json.Number(strconv.Itoa(len(spec["l"].([]any))))
+		return nil
 	})
 	t.Run("CH-183 the dictionary first, then the functions in order", func(t *testing.T) {
 		got, err := rawjson.Normalize(p.JSONPatch(b))
@@ -202,7 +207,7 @@ func TestJSONPatch(t *testing.T) {
 	})
 	t.Run("a transformation that panics", func(t *testing.T) {
 		p := &Patch{}
-		p.Transform(func(map[string]any) { panic("oops") })
+		p.Transform(func(map[string]any) error { panic("oops") })
 		if err := p.try(b); err == nil || !strings.Contains(err.Error(), "oops") {
 			t.Errorf("%v, want the panic", err)
 		}
@@ -285,6 +290,139 @@ func TestMergeOps(t *testing.T) {
 		got, err := patch.ApplyJSON(any(object), data)
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
 			t.Errorf("%s with %s, by %s: %v (-want +got)\n%s", tt.object, tt.patch, data, err, diff)
+		}
+	}
+}
+
+func TestPatchReplaces(t *testing.T) {
+	own := NewSettings().Persistence
+	own.Storage = InStatus
+	object := `{"apiVersion":"v1","kind":"Pod","metadata":{"generation":3},"status":{"phase":"Old","items":[1],"kopf":{"last-handled-configuration":"{}","mine":1}}}`
+	tests := []struct {
+		name    string
+		storage *PersistenceSettings
+		patch   func(p *Patch)
+		want    string // of the status
+	}{
+		{"what a struct leaves out goes", nil, func(p *Patch) {
+			p.Replace("status", struct {
+				Phase string `json:"phase"`
+				Items []int  `json:"items,omitempty"`
+			}{Phase: "New"})
+		}, `{"phase":"New"}`},
+		{"a part", nil, func(p *Patch) { p.Replace("status.kopf", map[string]any{}) }, `{"phase":"Old","items":[1],"kopf":{}}`},
+		{"what was set before goes, what is set after stays", nil, func(p *Patch) {
+			p.Set("status.before", 1)
+			p.Replace("status", map[string]any{"phase": "New"})
+			p.Set("status.after", 2)
+		}, `{"phase":"New","after":2}`},
+		{"a new field", nil, func(p *Patch) { p.Replace("status.a.b", 1) }, `{"phase":"Old","items":[1],"kopf":{"last-handled-configuration":"{}","mine":1},"a":{"b":1}}`},
+		{"a removal", nil, func(p *Patch) { p.Replace("status.kopf", nil) }, `{"phase":"Old","items":[1]}`},
+		{"what the framework stores stays", &own, func(p *Patch) { p.Replace("status", map[string]any{"phase": "New"}) },
+			`{"phase":"New","kopf":{"last-handled-configuration":"{}"}}`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			body, err := ParseBody([]byte(object))
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := &Patch{persistence: tt.storage}
+			tt.patch(p)
+			if err := p.try(body); err != nil {
+				t.Fatal(err)
+			}
+			got, err := p.apply(body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, err := rawjson.DecodeObject([]byte(tt.want))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, got["status"]); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestPatchConditions(t *testing.T) {
+	body, err := ParseBody([]byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"generation":3},"status":{"conditions":[
+		{"type":"Other","status":"True","extra":1},{"type":"Ready","status":"False","reason":"Old","lastTransitionTime":"2020-01-01T00:00:00Z"}]}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	since := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
+	for _, tt := range []struct {
+		name      string
+		condition Condition
+		want      string // of the condition
+		err       string
+	}{
+		{"another status", Condition{Type: "Ready", Status: ConditionTrue, Reason: "Made", LastTransitionTime: since},
+			`{"type":"Ready","status":"True","reason":"Made","message":"","observedGeneration":3,"lastTransitionTime":"2026-01-02T03:04:05Z"}`, ""},
+		{"the same status", Condition{Type: "Ready", Status: ConditionFalse, Reason: "New", Message: "m", ObservedGeneration: 2, LastTransitionTime: since},
+			`{"type":"Ready","status":"False","reason":"New","message":"m","observedGeneration":2,"lastTransitionTime":"2020-01-01T00:00:00Z"}`, ""},
+		{"another type", Condition{Type: "example.com/Sized", Status: ConditionUnknown, Reason: "R", LastTransitionTime: since},
+			`{"type":"example.com/Sized","status":"Unknown","reason":"R","message":"","observedGeneration":3,"lastTransitionTime":"2026-01-02T03:04:05Z"}`, ""},
+		{"no type", Condition{Status: ConditionTrue, Reason: "R"}, "", "invalid type"},
+		{"a bad status", Condition{Type: "Ready", Status: "yes", Reason: "R"}, "", "want True, False or Unknown"},
+		{"no reason", Condition{Type: "Ready", Status: ConditionTrue}, "", "invalid reason"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := &Patch{}
+			p.SetCondition(tt.condition)
+			if err := p.try(body); err != nil || tt.err != "" {
+				if err == nil || tt.err == "" || !strings.Contains(err.Error(), tt.err) {
+					t.Errorf("got %v, want %q", err, tt.err)
+				}
+				return
+			}
+			object, err := p.apply(body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			list := object["status"].(map[string]any)["conditions"].([]any)
+			i := slices.IndexFunc(list, func(c any) bool { return c.(map[string]any)["type"] == tt.condition.Type })
+			want, err := rawjson.DecodeObject([]byte(tt.want))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(any(want), list[i]); diff != "" || list[0].(map[string]any)["extra"] == nil {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestPatchChecks(t *testing.T) {
+	for _, tt := range []struct {
+		patch func(p *Patch)
+		want  string
+	}{
+		{func(p *Patch) { p.Set("metadata.annotations.example.com/touched", "yes") }, `use SetAnnotation("example.com/touched", value)`},
+		{func(p *Patch) { p.Set("metadata.labels.a.b/c", "yes") }, `use SetLabel("a.b/c", value)`},
+		{func(p *Patch) { p.SetPath(15, "metadata", "annotations", "n") }, "want a string"},
+		{func(p *Patch) {
+			p.Merge(map[string]any{"metadata": map[string]any{"labels": map[string]any{"n": true}}})
+		}, "want a string"},
+		{func(p *Patch) { p.Replace("", map[string]any{}) }, "want the path of a field"},
+		{func(p *Patch) { p.Replace("status", func() {}) }, "replace"},
+		{func(p *Patch) { p.Transform(func(map[string]any) error { return Permanent(errors.New("oops")) }) }, "oops"},
+		{func(p *Patch) { p.SetAnnotation("example.com/touched", "yes"); p.SetLabel("a.b/c", "") }, ""},
+		{func(p *Patch) { p.Remove(Path("metadata", "annotations", "a.b")) }, ""},
+	} {
+		p := &Patch{}
+		tt.patch(p)
+		body, err := ParseBody([]byte(`{"apiVersion":"v1","kind":"Pod"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.try(body); (tt.want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("got %v, want %q", err, tt.want)
+		} else if tt.want == "oops" && !errors.As(err, new(*PermanentError)) {
+			t.Errorf("got %v, want a permanent error", err)
 		}
 	}
 }

@@ -34,6 +34,7 @@ type reactor struct {
 	requests   context.Context // of the requests: ends a little after that of the handlers, so that what is done can be stored
 
 	served atomic.Pointer[resolved]
+	handed *Client // what handlers get
 }
 
 func (r *reactor) resource() Resource { return r.served.Load().resource }
@@ -64,7 +65,7 @@ func (r *reactor) forget(e *entry) {
 		r.indexer.drop(e.key, r.served.Load().indices)
 	}
 	if r.daemons != nil {
-		r.daemons.forget(e, FiltersMismatch)
+		r.daemons.forget(e, filtersMismatch)
 	}
 }
 
@@ -245,13 +246,13 @@ func (c *cycle) callEventHandlers(ev RawEvent) {
 		if acquired, _ := r.limiter.AcquireHandler(r.handlers.Done(), nil, true); !acquired {
 			return
 		}
-		e.Patch, e.Param = &Patch{}, h.param
+		e.Patch, e.Param = &Patch{persistence: c.served.persistence}, h.param
 		call := call{handler: h, noun: "Handler", log: c.log, meter: r.meter.Handler(string(h.id), false), settings: &r.settings.Execution, limiter: r.limiter, started: time.Now()}
 		_, err := call.invoke(r.handlers, func(Attempt) error {
 			r.queue.setRunning(c.entry, h.id)
 			defer r.queue.setRunning(c.entry, "")
 			err := safecall.Do(func() error { return h.event(r.handlers, e) })
-			return errors.Join(err, e.Patch.err)
+			return errors.Join(err, e.Patch.check())
 		})
 		r.limiter.ReleaseHandler()
 		if !e.Patch.Empty() {
@@ -266,10 +267,15 @@ func (c *cycle) object(body *Body) Object { return c.reactor.object(c.entry, c.s
 
 // object makes what handlers get of an object.
 func (r *reactor) object(e *entry, served *resolved, body *Body, log *slog.Logger) Object {
+	o := r.argument(body, log)
+	o.Resource, o.Patch, o.memory = served.resource, &Patch{persistence: served.persistence}, &e.state.memory // filters may look at it
+	return o
+}
+
+func (r *reactor) argument(body *Body, log *slog.Logger) Object {
+	served := r.served.Load()
 	return Object{
-		Resource: served.resource, Body: body, Logger: log, Client: r.client, memory: &e.state.memory,
-		Indices: r.indices, events: r.events,
-		Patch: &Patch{}, // filters may look at it
+		Resource: served.resource, Body: body, Patch: &Patch{persistence: served.persistence}, Logger: log, Client: r.handed, Indices: r.indices, events: r.events,
 	}
 }
 
@@ -294,7 +300,7 @@ func (c *cycle) reconcile() result {
 		return c.drop()
 	case actionEnd:
 		if c.reactor.daemons != nil {
-			c.reactor.daemons.forget(e, ResourceDeleted)
+			c.reactor.daemons.forget(e, resourceDeleted)
 		}
 		c.log.Debug("Deleted, really deleted, and we are notified.")
 		return result{gone: true}
@@ -515,7 +521,7 @@ func (c *cycle) handle() (time.Duration, error) {
 	cause, e := &c.cause, c.entry
 	c.prepareHandling()
 	superseded := c.collectHandlers()
-	if c.decided.reason == ReasonNoop {
+	if c.decided.reason == reasonNoop {
 		superseded = nil
 	}
 	for _, reason := range []Reason{ReasonCreate, ReasonUpdate, ReasonResume, ReasonDelete} {

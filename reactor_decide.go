@@ -106,7 +106,7 @@ func decide(s *snapshot) action {
 	case s.superseded:
 		return action{kind: actionDrop}
 	case s.deleted:
-		return action{kind: actionEnd, reason: ReasonGone}
+		return action{kind: actionEnd, reason: reasonGone}
 	case s.errorPause > 0:
 		return action{kind: actionPause, wait: s.errorPause}
 	case s.stopping:
@@ -145,11 +145,11 @@ func (s *snapshot) handle() action {
 	reason, initial := s.reason()
 	unchanged := false
 	switch {
-	case reason == ReasonFree && s.optionalDelete && !s.deleteHandled:
+	case reason == reasonFree && s.optionalDelete && !s.deleteHandled:
 		reason = ReasonDelete // another client holds the object, so there is time for handlers that need not hold it
-	case reason == ReasonFree:
+	case reason == reasonFree:
 		unchanged = true
-	case reason == ReasonNoop: // a change was taken back, whose records are to go, or a state is to be renewed
+	case reason == reasonNoop: // a change was taken back, whose records are to go, or a state is to be renewed
 		unchanged = !s.inProgress && !s.storedOutdated
 	case reason == ReasonResume:
 		unchanged = !s.resumes
@@ -165,9 +165,9 @@ func (s *snapshot) handle() action {
 func (s *snapshot) reason() (reason Reason, initial bool) {
 	switch {
 	case s.deleted:
-		return ReasonGone, s.initial
+		return reasonGone, s.initial
 	case s.deleting && !s.finalized:
-		return ReasonFree, s.initial
+		return reasonFree, s.initial
 	case s.deleting:
 		return ReasonDelete, s.initial
 	case !s.stored:
@@ -177,7 +177,7 @@ func (s *snapshot) reason() (reason Reason, initial bool) {
 	case s.initial:
 		return ReasonResume, true
 	}
-	return ReasonNoop, false
+	return reasonNoop, false
 }
 
 // decide observes the object as far as the decision needs it, and returns that.

@@ -20,7 +20,7 @@ func TestDecide(t *testing.T) {
 		want action
 	}{
 		{"nothing of it counts", snapshot{eventFacts: eventFacts{superseded: true, deleted: true}}, action{kind: actionDrop}},
-		{"it is gone", snapshot{eventFacts: eventFacts{deleted: true, errorPause: 1}}, action{kind: actionEnd, reason: ReasonGone}},
+		{"it is gone", snapshot{eventFacts: eventFacts{deleted: true, errorPause: 1}}, action{kind: actionEnd, reason: reasonGone}},
 		{"a pause is not over", snapshot{eventFacts: eventFacts{errorPause: 3, stopping: true}}, action{kind: actionPause, wait: 3}},
 		{"a pause is over", snapshot{eventFacts: eventFacts{errorPause: -1}}, action{kind: actionObserve}},
 		{"the operator stops", snapshot{eventFacts: eventFacts{stopping: true, released: true}}, action{kind: actionDrop}},
@@ -32,7 +32,7 @@ func TestDecide(t *testing.T) {
 		{"its state is not looked at", snapshot{stage: tasksObserved, stateFacts: all.stateFacts}, action{kind: actionObserve}},
 		{"a handler needs the finalizer", all, action{kind: actionAddFinalizer}},
 		{"a task needs the finalizer", snapshot{stage: stateObserved, taskFacts: taskFacts{held: true}}, action{kind: actionAddFinalizer}},
-		{"it goes, and has no finalizer", snapshot{stage: stateObserved, eventFacts: eventFacts{deleting: true}, stateFacts: all.stateFacts}, action{kind: actionUnchanged, reason: ReasonFree}},
+		{"it goes, and has no finalizer", snapshot{stage: stateObserved, eventFacts: eventFacts{deleting: true}, stateFacts: all.stateFacts}, action{kind: actionUnchanged, reason: reasonFree}},
 		{"nothing needs the finalizer", snapshot{stage: stateObserved, eventFacts: eventFacts{finalized: true}, stateFacts: fit}, action{kind: actionRemoveFinalizer}},
 		{"nothing needs the finalizer of an object that goes", snapshot{stage: stateObserved, eventFacts: eventFacts{finalized: true, deleting: true}, stateFacts: fit}, action{kind: actionRemoveFinalizer}},
 		{"no handler is for it", snapshot{stage: stateObserved, stateFacts: stateFacts{changed: true}}, action{kind: actionSkip}},
@@ -46,11 +46,11 @@ func TestDecide(t *testing.T) {
 		{"it has changed before the operator began", snapshot{stage: stateObserved, stateFacts: with(func(s *stateFacts) { s.changed, s.initial = true, true })}, action{kind: actionHandle, reason: ReasonUpdate, initial: true}},
 		{"it is resumed", snapshot{stage: stateObserved, stateFacts: with(func(s *stateFacts) { s.initial = true })}, action{kind: actionHandle, reason: ReasonResume, initial: true}},
 		{"it is resumed without handlers", snapshot{stage: stateObserved, stateFacts: with(func(s *stateFacts) { s.initial, s.resumes = true, false })}, action{kind: actionUnchanged, reason: ReasonResume, initial: true}},
-		{"it is as it was", snapshot{stage: stateObserved, stateFacts: fit}, action{kind: actionUnchanged, reason: ReasonNoop}},
-		{"it is as it was again", snapshot{stage: stateObserved, stateFacts: with(func(s *stateFacts) { s.inProgress = true })}, action{kind: actionHandle, reason: ReasonNoop}},
-		{"what is stored has other fields", snapshot{stage: stateObserved, stateFacts: with(func(s *stateFacts) { s.storedOutdated = true })}, action{kind: actionHandle, reason: ReasonNoop}},
+		{"it is as it was", snapshot{stage: stateObserved, stateFacts: fit}, action{kind: actionUnchanged, reason: reasonNoop}},
+		{"it is as it was again", snapshot{stage: stateObserved, stateFacts: with(func(s *stateFacts) { s.inProgress = true })}, action{kind: actionHandle, reason: reasonNoop}},
+		{"what is stored has other fields", snapshot{stage: stateObserved, stateFacts: with(func(s *stateFacts) { s.storedOutdated = true })}, action{kind: actionHandle, reason: reasonNoop}},
 		{"another client holds it", snapshot{stage: stateObserved, eventFacts: eventFacts{deleting: true}, stateFacts: with(func(s *stateFacts) { s.optionalDelete = true })}, action{kind: actionHandle, reason: ReasonDelete}},
-		{"another client holds it after its handling", snapshot{stage: stateObserved, eventFacts: eventFacts{deleting: true}, stateFacts: with(func(s *stateFacts) { s.optionalDelete, s.deleteHandled = true, true })}, action{kind: actionUnchanged, reason: ReasonFree}},
+		{"another client holds it after its handling", snapshot{stage: stateObserved, eventFacts: eventFacts{deleting: true}, stateFacts: with(func(s *stateFacts) { s.optionalDelete, s.deleteHandled = true, true })}, action{kind: actionUnchanged, reason: reasonFree}},
 		{"it goes", snapshot{stage: stateObserved, eventFacts: eventFacts{deleting: true, finalized: true}, stateFacts: with(func(s *stateFacts) { s.required, s.initial = true, true })}, action{kind: actionHandle, reason: ReasonDelete, initial: true}},
 	}
 	reached := make(map[actionKind]bool)
@@ -114,7 +114,7 @@ func FuzzDecide(f *testing.F) {
 			if !counts || !state.relevant || state.outdated || state.tooLarge && !event.deleting || required && !event.finalized && !event.deleting || event.legacy {
 				t.Fatalf("%s is handled of %+v", want.reason, whole)
 			}
-			if (want.reason == ReasonDelete) != event.deleting || want.reason == ReasonFree || want.reason == ReasonGone {
+			if (want.reason == ReasonDelete) != event.deleting || want.reason == reasonFree || want.reason == reasonGone {
 				t.Fatalf("%s is handled of %+v", want.reason, whole)
 			}
 			if want.initial && !state.initial || want.initial && want.reason == ReasonCreate {

@@ -30,9 +30,9 @@ type prefilterPair struct {
 
 type discardEvents struct{}
 
-func (discardEvents) post(int, ObjectReference, string, string, string) {}
-func (discardEvents) reject(string, error)                              {}
-func (discardEvents) logLevel() (int, bool)                             { return 0, false }
+func (discardEvents) post(slog.Level, ObjectReference, string, string, string) {}
+func (discardEvents) reject(string, error)                                     {}
+func (discardEvents) logLevel() (slog.Level, bool)                             { return 0, false }
 
 // prefilterHandlers are sets of handlers to look at objects with.
 var prefilterHandlers = map[string]func(r *Registry, fn ChangeFunc){
@@ -42,7 +42,7 @@ var prefilterHandlers = map[string]func(r *Registry, fn ChangeFunc){
 		r.OnDelete("widgets", fn, &ChangeOptions{ID: "delete"})
 	},
 	"optional deletion": func(r *Registry, fn ChangeFunc) {
-		r.OnDelete("widgets", fn, &ChangeOptions{ID: "delete", Optional: true})
+		r.OnDelete("widgets", fn, &ChangeOptions{ID: "delete", WithoutFinalizer: true})
 	},
 	"resuming": func(r *Registry, fn ChangeFunc) {
 		r.OnCreate("widgets", fn, &ChangeOptions{ID: "create"})

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -669,7 +670,7 @@ func (c *cycle) reportConflict(before *Body, conflicting Diff, foreign bool) {
 	}
 	c.reactor.meter.Add(metrics.WriteConflicts, 1)
 	c.log.Warn(text, "differences", values)
-	c.reactor.events.post(levelWarning, before.Reference(), EventWarning, reason, text)
+	c.reactor.events.post(slog.LevelWarn, before.Reference(), EventWarning, reason, text)
 }
 
 // coalesce joins the patches of the same handler of raw events that follow each other, so that those which wait do not pile up.

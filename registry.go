@@ -142,7 +142,11 @@ func (r *Registry) add(h *handler) error {
 
 // conflict returns why two handlers cannot live together: they would share their progress on the objects.
 func (h *handler) conflict(other *handler) error {
-	if h.kind == kindIndex && other.kind == kindIndex && h.id == other.id && h.indexing.types != other.indexing.types {
+	sameIndex := h.kind == kindIndex && other.kind == kindIndex && h.id == other.id
+	if sameIndex && funcid.IsPlace(string(h.id)) && h.registered.fn != other.registered.fn {
+		return fmt.Errorf("the index %q is of the same function literal as that registered at %s: give one of them an ID", h.id, other.registered.where)
+	}
+	if sameIndex && h.indexing.types != other.indexing.types {
 		return fmt.Errorf("the index %q has keys and values of other types than that registered at %s: give one of them another ID", h.id, other.registered.where)
 	}
 	if h.kind != other.kind && (h.kind >= kindStartup || other.kind >= kindStartup) || h.kind < kindStartup && h.text != other.text {
@@ -191,6 +195,11 @@ func (h *handler) overlaps(other *handler) bool {
 		resumes, rest = other, h
 	}
 	return resumes.kind == kindResume && (rest.kind == kindUpdate || rest.kind == kindDelete && resumes.changes.deleted)
+}
+
+// transient reports whether nothing is stored or served under the handler's id, which only the log and the program itself see then.
+func (h *handler) transient() bool {
+	return h.kind == kindEvent || h.kind == kindIndex || h.kind >= kindStartup && h.admission == nil
 }
 
 // stateless reports whether nothing is remembered under the handler's id.

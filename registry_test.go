@@ -229,7 +229,7 @@ func TestSubhandlers(t *testing.T) {
 		{"CH-50 in a creation", creation, "a", &ChangeOptions{Field: "spec.x", Old: 1}, ""},
 		{"CH-50 below an update", child, "b", &ChangeOptions{Field: "spec.x", New: 1}, "up/child/b"},
 		{"CH-7 without a field", update, "a", &ChangeOptions{Old: 1}, ""},
-		{"CH-3 optional", creation, "a", &ChangeOptions{Optional: true}, ""},
+		{"CH-3 optional", creation, "a", &ChangeOptions{WithoutFinalizer: true}, ""},
 		{"CH-3 resources", creation, "a", &ChangeOptions{Where: func(Resource) bool { return true }}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -73,6 +73,12 @@ func (r Resource) URL(namespace, name, subresource string) string {
 	return b.String()
 }
 
+// fieldManager owns the fields that handlers of the resource write by their client. It must never change: another one could not remove them.
+func (r Resource) fieldManager() string {
+	name := "kopf-" + strings.Trim(r.Plural+"."+r.Group, ".")
+	return name[:min(len(name), 128)] // more is refused
+}
+
 // Selector names the resources that a handler is for: "plural", "plural.group", "plural.version.group",
 // "plural.version", "group/version/plural", "group/plural", or "v1/plural" for the core group. Instead of the plural, the kind,
 // the singular, or a short name will do; instead of a name, "*" means all of a group or version, as in "*.v1.apps" or "apps/v1/*".

@@ -309,7 +309,7 @@ func TestOldTLS(t *testing.T) {
 		}
 		server := &http.Server{Handler: http.NotFoundHandler(), ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)}
 		go server.Serve(l) // until it is closed
-		for _, info := range []*ConnectionInfo{{CAData: ca.pem(), TLSServerName: "server.test"}, {Insecure: true}} {
+		for _, info := range []*ConnectionInfo{{CAData: ca.pem(), TLSServerName: "server.test"}, {InsecureSkipTLSVerify: true}} {
 			info.Server = "https://" + l.Addr().String()
 			if _, err := fetch(t, info); (err == nil) != want {
 				t.Errorf("a server with %s: %v", tls.VersionName(version), err)

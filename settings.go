@@ -1,6 +1,7 @@
 package kopf
 
 import (
+	"log/slog"
 	"net/http"
 	"time"
 )
@@ -43,8 +44,8 @@ type PostingSettings struct {
 	Enabled bool
 	// Loggers reports whether the messages of objects' loggers are posted as events too. Defaults to false.
 	Loggers bool
-	// Level is the lowest level to post, as in log/slog. Defaults to 0, which is slog.LevelInfo.
-	Level int
+	// Level is the lowest level to post. Defaults to [slog.LevelInfo].
+	Level slog.Level
 	// ReportingComponent names the operator in events. Defaults to "kopf".
 	ReportingComponent string
 	// ReportingInstance names the instance of the operator in events. Defaults to "dev".

@@ -19,7 +19,7 @@ type task struct {
 	object  *background
 	memory  *memory // of the object
 	handler *handler
-	stopper Stopper
+	stopper stopper
 
 	// The object's, under its lock.
 	timer     *time.Timer // of the next step, while the task is parked
@@ -100,7 +100,7 @@ func (t *task) fire() {
 	t.waiting = false
 	b.mu.Unlock()
 	for {
-		wasStopping, wait, more := t.stopper.IsSet(), time.Minute, true
+		wasStopping, wait, more := t.stopper.isSet(), time.Minute, true
 		err := safecall.Do(func() error {
 			wait, more = t.step()
 			return nil
@@ -109,13 +109,13 @@ func (t *task) fire() {
 			t.log().Error(t.name()+" has panicked outside of its function; it goes on in a minute.", "error", err, "stack", string(safecall.StackOf(err)))
 		}
 		b.mu.Lock()
-		if !more || t.stopper.IsSet() && t.pending == nil {
+		if !more || t.stopper.isSet() && t.pending == nil {
 			t.endLocked()
 			b.mu.Unlock()
 			b.engine.owner.wake(b.entry)
 			return
 		}
-		if wait != 0 && wasStopping == t.stopper.IsSet() { // or the next step comes at once
+		if wait != 0 && wasStopping == t.stopper.isSet() { // or the next step comes at once
 			t.waitLocked(wait)
 			b.mu.Unlock()
 			return
@@ -125,7 +125,7 @@ func (t *task) fire() {
 }
 
 // requestLocked asks the task to stop: at once if it waits, and by and by if its function runs.
-func (t *task) requestLocked(reason StoppingReason) {
+func (t *task) requestLocked(reason stopSet) {
 	if first := t.stopper.add(reason, time.Now()); !first {
 		return
 	}
@@ -141,7 +141,7 @@ func (t *task) requestLocked(reason StoppingReason) {
 		t.waitLocked(0) // to send what is left
 	}
 	if t.handler.task.backoff > 0 {
-		t.stopper.add(DaemonSignalled, time.Time{})
+		t.stopper.add(stopSignalled, time.Time{})
 	} else {
 		t.stopper.end()
 	}
@@ -152,7 +152,7 @@ func (t *task) requestLocked(reason StoppingReason) {
 func (t *task) endLocked() {
 	b, d := t.object, t.object.engine
 	how, until := "on request", ""
-	if ownExit := t.stopper.add(DaemonDone, time.Now()); ownExit {
+	if ownExit := t.stopper.add(stopDone, time.Now()); ownExit {
 		how = "on its own"
 		if b.ended == nil {
 			b.ended = make(map[HandlerID]*failure)
@@ -192,12 +192,12 @@ func (t *task) escalate() {
 
 // escalateLocked enters the stage that the task is in by now, and returns when to look again; zero if there is no need.
 func (t *task) escalateLocked() time.Duration {
-	h, reason, log := t.handler.task, t.stopper.Reason(), t.log()
-	if t.abandoned || reason.Has(DaemonDone) {
+	h, reason, log := t.handler.task, t.stopper.get(), t.log()
+	if t.abandoned || reason.has(stopDone) {
 		return 0
 	}
 	age, timeout := t.stopper.age(time.Now()), h.timeout
-	if timeout == 0 && reason.Has(OperatorExiting) {
+	if timeout == 0 && reason.has(operatorExiting) {
 		timeout = t.object.engine.settings.Background.ExitTimeout
 	}
 	if age < h.backoff {
@@ -234,7 +234,7 @@ func (t *task) pollInterval() time.Duration {
 // abandonLocked gives up waiting for the task.
 func (t *task) abandonLocked(log *slog.Logger) {
 	t.abandoned = true
-	t.stopper.add(DaemonAbandoned, time.Time{})
+	t.stopper.add(stopAbandoned, time.Time{})
 	log.Warn(t.name()+" did not exit in time. Leaving it orphaned.", "since", t.stopper.age(time.Now()))
 	t.object.signalIdleLocked()
 	t.count(-1)
@@ -252,7 +252,7 @@ func (t *task) count(n int64) {
 
 // step does what is due, and returns how long to wait for the next step, or that there is none.
 func (t *task) step() (wait time.Duration, more bool) {
-	last := t.ended || t.stopper.IsSet()
+	last := t.ended || t.stopper.isSet()
 	if last {
 		t.calls.next = time.Time{}
 	}
@@ -278,9 +278,9 @@ func (t *task) step() (wait time.Duration, more bool) {
 		return 0, true // it was asked to stop meanwhile, or there is something to be sent
 	}
 	if d := t.object.engine; d.pauser.Paused() {
-		t.stopper.add(OperatorPausing, time.Now()) // which it is going to learn anyway
+		t.stopper.add(operatorPausing, time.Now()) // which it is going to learn anyway
 	}
-	if wait := t.idleRemaining(); wait > 0 || t.stopper.IsSet() {
+	if wait := t.idleRemaining(); wait > 0 || t.stopper.isSet() {
 		t.release()
 		return max(wait, 0), true
 	}
@@ -315,7 +315,7 @@ func (t *task) acquire() bool {
 		defer timer.Stop()
 		again = timer.C
 	}
-	acquired, _ := t.object.engine.limiter.AcquireHandler(t.stopper.Done(), again, false)
+	acquired, _ := t.object.engine.limiter.AcquireHandler(t.stopper.stopping(), again, false)
 	return acquired
 }
 
@@ -356,10 +356,9 @@ func (t *task) idleRemaining() time.Duration {
 func (t *task) argument() Object {
 	b := t.object
 	body := b.live.Load()
-	return Object{
-		Resource: b.engine.owner.resource(), Body: body, Patch: &Patch{}, Logger: postedLogger(t.log(), body.Reference(), b.engine.events), Client: b.engine.client,
-		Indices: b.engine.indices, Param: t.handler.param, memory: t.memory, events: b.engine.events, live: &b.live,
-	}
+	o := b.engine.owner.argument(body, postedLogger(t.log(), body.Reference(), b.engine.events))
+	o.Param, o.memory, o.live = t.handler.param, t.memory, &b.live
+	return o
 }
 
 // attempt calls the function once, sends what it has left, and returns when the next step is due.
@@ -439,11 +438,11 @@ func (t *task) call(o *Object, a Attempt) error {
 	var r *resulting
 	err := safecall.Do(func() error { // which may panic with the error of its context
 		if h.kind == kindTimer {
-			arg := &Timer{Object: *o, Attempt: a, Stopped: &t.stopper}
+			arg := &Timer{Object: *o, Attempt: a, stopper: &t.stopper}
 			r = &arg.resulting
 			return h.task.timer(ctx, arg)
 		}
-		arg := &Daemon{Object: *o, Attempt: a, Stopped: &t.stopper}
+		arg := &Daemon{Object: *o, Attempt: a, stopper: &t.stopper}
 		r = &arg.resulting
 		return h.task.daemon(ctx, arg)
 	})
@@ -451,7 +450,7 @@ func (t *task) call(o *Object, a Attempt) error {
 		err = errors.Join(r.err, o.Patch.try(t.object.live.Load()))
 	}
 	var stop *DaemonStopped // which is what a request is cut off with, too
-	if err != nil && t.stopper.Reason().Has(DaemonCancelled) && (errors.Is(err, context.Canceled) || errors.As(err, &stop)) {
+	if err != nil && t.stopper.get().has(stopCancelled) && (errors.Is(err, context.Canceled) || errors.As(err, &stop)) {
 		o.Logger.Debug(t.name() + " was cancelled.")
 		return nil
 	}
@@ -488,7 +487,7 @@ func (t *task) schedule(out outcome) (wait time.Duration, more bool) {
 func (t *task) sendPatch(w *pendingWrite, log *slog.Logger) {
 	b, d := t.object, t.object.engine
 	ctx := d.requests
-	if t.stopper.Reason().Has(OperatorExiting) {
+	if t.stopper.get().has(operatorExiting) {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, exitSendTimeout, fmt.Errorf("not within %s at the exit", exitSendTimeout))
 		defer cancel()
@@ -530,7 +529,7 @@ func (t *task) resend(last bool) {
 	if t.pending == nil || !last {
 		return
 	}
-	if w.attempts <= maxResends && w.denials < 2 && t.object.engine.requests.Err() == nil && !t.stopper.Reason().Has(OperatorExiting) {
+	if w.attempts <= maxResends && w.denials < 2 && t.object.engine.requests.Err() == nil && !t.stopper.get().has(operatorExiting) {
 		return
 	}
 	log.Error("The last patch of " + t.name() + " could not be sent and is lost.")

@@ -168,18 +168,22 @@ const (
 	waitPause = 100 * time.Millisecond
 )
 
-// WaitFor waits until an object is as the condition says, and returns it. The condition sees each state of the object that comes by, and nil
+// WaitFor waits until an object, which is named as for [Client.Get], is as the condition says, such as [IsReady], and returns it. The condition sees each state of the object that comes by, and nil
 // while the object does not exist. What is waited for is named in the error, as in "to be handled", together with the last
 // state. Without a deadline in the context, the wait ends after 1 minute; give it [Runner.Context] to be told at once when
 // the operator has ended.
-func WaitFor(ctx context.Context, client *Client, ref ObjectReference, what string, condition func(*Body) bool) (*Body, error) {
+func WaitFor(ctx context.Context, client *Client, of any, what string, condition func(*Body) bool) (*Body, error) {
+	ref, err := ReferenceOf(of)
+	if err != nil {
+		return nil, err
+	}
 	if _, limited := ctx.Deadline(); !limited {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, waitLimit, fmt.Errorf("not within %s", waitLimit))
 		defer cancel()
 	}
 	w := objectWaiter{client: client, ref: ref, condition: condition}
-	err := w.wait(ctx)
+	err = w.wait(ctx)
 	if err == nil {
 		return w.last, nil
 	}
@@ -211,7 +215,7 @@ func (w *objectWaiter) wait(ctx context.Context) error {
 		if w.last != nil {
 			options.ResourceVersion = w.last.ResourceVersion()
 		}
-		for event, err := range w.client.Watch(ctx, w.ref.APIVersion, w.ref.Kind, options) {
+		for event, err := range w.client.Watch(ctx, w.ref, options) {
 			if StatusCode(err) == http.StatusGone {
 				break // the server has forgotten the version: look again
 			}

@@ -17,7 +17,7 @@ import (
 
 // tlsConfig returns the settings of TLS. The files of the client's certificate are read again when they change.
 func (i *ConnectionInfo) tlsConfig() (*tls.Config, error) {
-	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: i.TLSServerName, InsecureSkipVerify: i.Insecure}
+	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: i.TLSServerName, InsecureSkipVerify: i.InsecureSkipTLSVerify}
 	ca, err := i.authorities().PEM()
 	if err != nil {
 		return nil, err
@@ -128,7 +128,7 @@ func (i *ConnectionInfo) newHTTPClient(connectTimeout time.Duration, s *credtran
 // credentials returns what lets requests in.
 func (i *ConnectionInfo) credentials() credtransport.Credentials {
 	return credtransport.Credentials{
-		Token: i.Token, TokenFile: i.TokenFile, Scheme: i.Scheme, Username: i.Username, Password: i.Password,
+		Token: string(i.Token), TokenFile: i.TokenFile, Scheme: i.Scheme, Username: i.Username, Password: string(i.Password),
 		ImpersonateUser: i.ImpersonateUser, ImpersonateUID: i.ImpersonateUID, ImpersonateGroups: i.ImpersonateGroups, ImpersonateExtra: i.ImpersonateExtra,
 	}
 }
@@ -140,5 +140,5 @@ func (i *ConnectionInfo) authorities() credtransport.Authorities {
 
 // clientCertificate returns where the client's certificate comes from.
 func (i *ConnectionInfo) clientCertificate() *credtransport.CertificateSource {
-	return &credtransport.CertificateSource{CertificateData: i.CertificateData, CertificateFile: i.CertificateFile, KeyData: i.KeyData, KeyFile: i.KeyFile}
+	return &credtransport.CertificateSource{CertificateData: i.CertificateData, CertificateFile: i.CertificateFile, KeyData: []byte(i.KeyData), KeyFile: i.KeyFile}
 }

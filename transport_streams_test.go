@@ -60,7 +60,7 @@ func TestConnections(t *testing.T) {
 		}
 		return nil
 	}, &kopf.EventOptions{ID: "event"})
-	kopf.NewRunner(t, &kopf.Operator{Registry: registry, Namespaces: []string{"ns-*"}, Connection: &kopf.ConnectionInfo{Server: s.URL, Insecure: true}}, nil)
+	kopf.NewRunner(t, &kopf.Operator{Registry: registry, Namespaces: []string{"ns-*"}, Connection: &kopf.ConnectionInfo{Server: s.URL, InsecureSkipTLSVerify: true}}, nil)
 	for range count {
 		<-watched
 	}
@@ -121,7 +121,7 @@ func TestConnectionsOfRequests(t *testing.T) {
 			s.EnableHTTP2 = true
 			s.StartTLS()
 			t.Cleanup(s.Close)
-			c, err := kopf.NewClient(&kopf.ConnectionInfo{Server: s.URL, Insecure: true}, nil)
+			c, err := kopf.NewClient(&kopf.ConnectionInfo{Server: s.URL, InsecureSkipTLSVerify: true}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -152,10 +152,10 @@ func TestTLS(t *testing.T) {
 		{name: "AC-73 an authority in a file", info: ConnectionInfo{CAFile: caFile, TLSServerName: "server.test"}, want: "HTTP/2.0 nobody"},
 		{name: "AC-73 the authorities of the system", info: ConnectionInfo{TLSServerName: "server.test"}, err: "certificate"},
 		{name: "AC-73 another name", info: ConnectionInfo{CAData: ca.pem()}, err: "certificate"},
-		{name: "AC-73 insecure", info: ConnectionInfo{Insecure: true}, want: "HTTP/2.0 nobody"},
-		{name: "AC-73 a client certificate", info: ConnectionInfo{Insecure: true, CertificateData: cert, KeyData: []byte(base64.StdEncoding.EncodeToString(key))}, want: "HTTP/2.0 client"},
-		{name: "AC-73 a client certificate in files", info: ConnectionInfo{Insecure: true, CertificateFile: certFile, KeyFile: keyFile}, want: "HTTP/2.0 client"},
-		{name: "AC-73 a certificate without its key", info: ConnectionInfo{Insecure: true, CertificateFile: certFile}, want: "HTTP/2.0 nobody"},
+		{name: "AC-73 insecure", info: ConnectionInfo{InsecureSkipTLSVerify: true}, want: "HTTP/2.0 nobody"},
+		{name: "AC-73 a client certificate", info: ConnectionInfo{InsecureSkipTLSVerify: true, CertificateData: cert, KeyData: Secret([]byte(base64.StdEncoding.EncodeToString(key)))}, want: "HTTP/2.0 client"},
+		{name: "AC-73 a client certificate in files", info: ConnectionInfo{InsecureSkipTLSVerify: true, CertificateFile: certFile, KeyFile: keyFile}, want: "HTTP/2.0 client"},
+		{name: "AC-73 a certificate without its key", info: ConnectionInfo{InsecureSkipTLSVerify: true, CertificateFile: certFile}, want: "HTTP/2.0 nobody"},
 		{name: "AC-71 neither PEM nor base64", info: ConnectionInfo{CAData: []byte("@@")}, err: "the certificate authority is neither PEM nor base64 of it"},
 		{name: "AC-71 base64 of something", info: ConnectionInfo{CAData: []byte("aGVsbG8=")}, err: "the certificate authority has no PEM in it"},
 		{name: "AC-71 a missing file", info: ConnectionInfo{CAFile: dir + "/none"}, err: "the certificate authority: open "},
@@ -177,7 +177,7 @@ func TestClientCertificateReload(t *testing.T) {
 	ca := newAuthority(t)
 	s := secureServer(t, ca, "server.test")
 	dir := t.TempDir()
-	info := &ConnectionInfo{Server: s.URL, Insecure: true, CertificateFile: filepath.Join(dir, "cert"), KeyFile: filepath.Join(dir, "key")}
+	info := &ConnectionInfo{Server: s.URL, InsecureSkipTLSVerify: true, CertificateFile: filepath.Join(dir, "cert"), KeyFile: filepath.Join(dir, "key")}
 	put := func(name string) {
 		cert, key := ca.pair(t, name)
 		write(t, info.CertificateFile, string(cert))
@@ -276,7 +276,7 @@ func TestSession(t *testing.T) {
 	for _, http2 := range []bool{false, true} {
 		t.Run(fmt.Sprint("AC-68 HTTP/2 ", http2), func(t *testing.T) {
 			one := credtransport.NewSession(t.Context())
-			info := &ConnectionInfo{Server: s.URL, Insecure: true}
+			info := &ConnectionInfo{Server: s.URL, InsecureSkipTLSVerify: true}
 			c, err := info.newHTTPClient(0, one, sharing)
 			if err != nil {
 				t.Fatal(err)
@@ -461,7 +461,7 @@ func TestConnectTimeout(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer silent.Close()
-	info := &ConnectionInfo{Server: "https://" + silent.Addr().String(), Insecure: true}
+	info := &ConnectionInfo{Server: "https://" + silent.Addr().String(), InsecureSkipTLSVerify: true}
 	c, err := info.newHTTPClient(50*time.Millisecond, nil, sharing)
 	if err != nil {
 		t.Fatal(err)

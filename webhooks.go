@@ -43,8 +43,10 @@ type WebhookServer struct {
 	Listener net.Listener
 	// Path is where the ids of handlers come after. Defaults to the root.
 	Path string
-	// Host is the name or IP address by which the API server reaches this server. Defaults to Addr, or to "localhost".
+	// Host is the name or IP address by which the API server reaches this server. Defaults to that of the Cluster, then to Addr, then to "localhost".
 	Host string
+	// Cluster is the kind of the cluster on this machine that the API server belongs to, which tells the Host. Defaults to none: it is elsewhere.
+	Cluster Cluster
 
 	// CAData is PEM with the authorities that the API server is to trust. Defaults to what is in CAFile, then to what is in
 	// CertFile. Both are ignored when the server makes its own certificate: that one is to be trusted then.
@@ -58,7 +60,7 @@ type WebhookServer struct {
 	// certificate that signs itself, with a key that is never stored, and replaces it in time.
 	CertFile, KeyFile string
 	// Password decrypts the key in KeyFile, if it is encrypted. Defaults to none.
-	Password string `json:"-"`
+	Password Secret
 	// ExtraSANs are further names and IP addresses for the certificate that the server makes itself, besides Host and Addr. Defaults to none.
 	ExtraSANs []string
 	// TLSConfig is used as a base, for example to restrict ciphers. TLS 1.2 is the least in any case. If it has
@@ -101,7 +103,7 @@ type WebhookServer struct {
 	Logger *slog.Logger
 }
 
-// Format prints where the server listens, whatever the verb, and so not the password of its key.
+// Format prints where the server listens, whatever the verb. Without it, the verbs that do not fit a pointer would print the secret as it is.
 func (s WebhookServer) Format(f fmt.State, _ rune) { printServer(f, s.Addr, s.Port) }
 
 // printServer writes where a server listens.
@@ -109,15 +111,35 @@ func printServer(w io.Writer, addr string, port int) {
 	_, _ = fmt.Fprintf(w, "{webhooks at %s:%d}", addr, port) // a text takes everything
 }
 
+// Cluster is the kind of a cluster on this machine.
+type Cluster string
+
+const (
+	// ClusterAuto is to find out which of the others it is, by the certificate and the version of the operator's API server. If it is none of
+	// them, the host is as without a cluster.
+	ClusterAuto Cluster = "auto"
+	// ClusterK3d is one of k3d or k3s, which reaches this machine as "host.k3d.internal".
+	ClusterK3d Cluster = "k3d"
+	// ClusterMinikube is one of Minikube, which reaches this machine as "host.minikube.internal".
+	ClusterMinikube Cluster = "minikube"
+	// ClusterDockerDesktop is that of Docker Desktop, which reaches this machine as "host.docker.internal".
+	ClusterDockerDesktop Cluster = "docker-desktop"
+)
+
+// clusterHosts is how the clusters reach this machine.
+var clusterHosts = map[Cluster]string{ClusterK3d: certs.K3dHost, ClusterMinikube: certs.MinikubeHost, ClusterDockerDesktop: certs.DockerHost}
+
 // Serve listens until the context ends, and returns nil then. See [AdmissionServer].
 func (s *WebhookServer) Serve(ctx context.Context, review ReviewFunc, announce func(WebhookClientConfig)) error {
-	return s.serveAs(ctx, "", review, announce)
-}
-
-// serveAs serves with a host to announce if none is given.
-func (s *WebhookServer) serveAs(ctx context.Context, host string, review ReviewFunc, announce func(WebhookClientConfig)) error {
 	if err := s.validate(); err != nil {
 		return fmt.Errorf("webhook server: %w", err)
+	}
+	host := clusterHosts[s.Cluster]
+	if s.Cluster == ClusterAuto && s.Host == "" {
+		log := cmp.Or(s.Logger, servedLogger(ctx))
+		if host = detectHost(ctx, log); host == "" {
+			log.Debug("The kind of the cluster is not known; running a simple webhook server.")
+		}
 	}
 	run := &webhookRun{WebhookServer: s.withDefaults(ctx, host), review: review}
 	run.root = strings.TrimRight("/"+strings.Trim(run.Path, "/"), "/")
@@ -135,6 +157,8 @@ func (s *WebhookServer) validate() error {
 		return errors.New("the field Insecure and a certificate exclude each other")
 	case (s.CertFile == "") != (s.KeyFile == ""):
 		return fmt.Errorf("the certificate %q and the key %q are only of use together", s.CertFile, s.KeyFile)
+	case s.Cluster != "" && s.Cluster != ClusterAuto && clusterHosts[s.Cluster] == "":
+		return fmt.Errorf("the cluster %q is none of auto, k3d, minikube and docker-desktop", s.Cluster)
 	case s.Port < 0 || s.Port > 65535:
 		return fmt.Errorf("the port %d is not between 0 and 65535", s.Port)
 	}
@@ -227,7 +251,7 @@ func (r *webhookRun) serve(ctx context.Context, announce func(WebhookClientConfi
 // certificates returns where the certificates come from, with the name by which this machine reaches the server.
 func (r *webhookRun) certificates(local string) certs.Options {
 	return certs.Options{
-		CertFile: r.CertFile, KeyFile: r.KeyFile, Password: r.Password, CAFile: r.CAFile, CADump: r.CADump, CAData: r.CAData,
+		CertFile: r.CertFile, KeyFile: r.KeyFile, Password: string(r.Password), CAFile: r.CAFile, CADump: r.CADump, CAData: r.CAData,
 		VerifyCAFile: r.VerifyCAFile, VerifyCAPath: r.VerifyCAPath, VerifyCAData: r.VerifyCAData, VerifyMode: r.VerifyMode,
 		TLSConfig: r.TLSConfig, Insecure: r.Insecure, Names: append([]string{cmp.Or(r.Host, local), local}, r.ExtraSANs...),
 		CheckInterval: r.FileCheckInterval, RenewalOverlap: r.RenewalOverlap, Log: r.Logger,
@@ -405,56 +429,6 @@ func (r *webhookRun) write(w http.ResponseWriter, code int, body []byte) {
 	_, _ = w.Write(body) // who does not listen gets no answer
 }
 
-// WebhookK3dServer is a [WebhookServer] for a cluster of k3d or k3s on this machine: Host defaults to "host.k3d.internal".
-type WebhookK3dServer WebhookServer
-
-// Format prints what [WebhookServer.Format] does.
-func (s WebhookK3dServer) Format(f fmt.State, _ rune) { printServer(f, s.Addr, s.Port) }
-
-// Serve listens until the context ends, and returns nil then. See [AdmissionServer].
-func (s *WebhookK3dServer) Serve(ctx context.Context, review ReviewFunc, announce func(WebhookClientConfig)) error {
-	return (*WebhookServer)(s).serveAs(ctx, certs.K3dHost, review, announce)
-}
-
-// WebhookMinikubeServer is a [WebhookServer] for a cluster of Minikube on this machine: Host defaults to "host.minikube.internal".
-type WebhookMinikubeServer WebhookServer
-
-// Format prints what [WebhookServer.Format] does.
-func (s WebhookMinikubeServer) Format(f fmt.State, _ rune) { printServer(f, s.Addr, s.Port) }
-
-// Serve listens until the context ends, and returns nil then. See [AdmissionServer].
-func (s *WebhookMinikubeServer) Serve(ctx context.Context, review ReviewFunc, announce func(WebhookClientConfig)) error {
-	return (*WebhookServer)(s).serveAs(ctx, certs.MinikubeHost, review, announce)
-}
-
-// WebhookDockerDesktopServer is a [WebhookServer] for the cluster of Docker Desktop on this machine: Host defaults to "host.docker.internal".
-type WebhookDockerDesktopServer WebhookServer
-
-// Format prints what [WebhookServer.Format] does.
-func (s WebhookDockerDesktopServer) Format(f fmt.State, _ rune) { printServer(f, s.Addr, s.Port) }
-
-// Serve listens until the context ends, and returns nil then. See [AdmissionServer].
-func (s *WebhookDockerDesktopServer) Serve(ctx context.Context, review ReviewFunc, announce func(WebhookClientConfig)) error {
-	return (*WebhookServer)(s).serveAs(ctx, certs.DockerHost, review, announce)
-}
-
-// WebhookAutoServer is a [WebhookServer] for development: Host defaults to that of the kind of cluster on this machine that the
-// operator's API server belongs to, if it is one of k3d, k3s, Minikube and Docker Desktop. It is never reachable from elsewhere by tunnels.
-type WebhookAutoServer WebhookServer
-
-// Format prints what [WebhookServer.Format] does.
-func (s WebhookAutoServer) Format(f fmt.State, _ rune) { printServer(f, s.Addr, s.Port) }
-
-// Serve listens until the context ends, and returns nil then. See [AdmissionServer].
-func (s *WebhookAutoServer) Serve(ctx context.Context, review ReviewFunc, announce func(WebhookClientConfig)) error {
-	log := cmp.Or(s.Logger, servedLogger(ctx))
-	host := detectHost(ctx, log)
-	if host == "" {
-		log.Debug("The kind of the cluster is not known; running a simple webhook server.")
-	}
-	return (*WebhookServer)(s).serveAs(ctx, host, review, announce)
-}
-
 // WebhookNgrokTunnel is an [AdmissionServer] for development against clusters that cannot connect to this machine: it listens on this
 // machine alone, and the public address of a tunnel by ngrok is announced. Everyone who knows that address can send reviews. See https://ngrok.com.
 type WebhookNgrokTunnel struct {
@@ -464,7 +438,7 @@ type WebhookNgrokTunnel struct {
 	// Path is where the ids of handlers come after. Defaults to the root.
 	Path string
 	// Token is the token of an account at ngrok. Defaults to that of ngrok's own configuration.
-	Token string `json:"-"`
+	Token Secret
 	// Region is where the tunnel ends, such as "eu". Defaults to ngrok's choice.
 	Region string
 	// Binary is the program. Defaults to "ngrok" in the PATH.
@@ -473,7 +447,7 @@ type WebhookNgrokTunnel struct {
 	Logger *slog.Logger
 }
 
-// Format prints where the local server listens, whatever the verb, and so not the token.
+// Format prints what [WebhookServer.Format] does.
 func (t WebhookNgrokTunnel) Format(f fmt.State, _ rune) { printServer(f, t.Addr, t.Port) }
 
 // Serve runs the local server and the program until the context ends, and returns nil then. The program is started again if
@@ -493,7 +467,7 @@ func (t *WebhookNgrokTunnel) Serve(ctx context.Context, review ReviewFunc, annou
 		return err
 	case address := <-local:
 		tunnelled := make(chan error, 1) // how the tunnel has ended, from its goroutine to this one
-		program := &ngrok.Tunnel{Binary: cmp.Or(t.Binary, "ngrok"), Token: t.Token, Region: t.Region, Log: log}
+		program := &ngrok.Tunnel{Binary: cmp.Or(t.Binary, "ngrok"), Token: string(t.Token), Region: t.Region, Log: log}
 		go func() {
 			tunnelled <- program.Keep(ctx, address, func(url string) { announce(WebhookClientConfig{URL: url}) })
 		}()
@@ -508,7 +482,7 @@ func (t *WebhookNgrokTunnel) Serve(ctx context.Context, review ReviewFunc, annou
 	}
 }
 
-// WebhookAutoTunnel is for development: a [WebhookAutoServer] if the kind of the cluster is detected, else a [WebhookNgrokTunnel]. Of its
+// WebhookAutoTunnel is for development: a [WebhookServer] with [ClusterAuto] if the kind of the cluster is detected, else a [WebhookNgrokTunnel]. Of its
 // fields, only Addr, Port, Path and Logger are used for the former.
 type WebhookAutoTunnel WebhookNgrokTunnel
 
@@ -523,8 +497,8 @@ func (t *WebhookAutoTunnel) Serve(ctx context.Context, review ReviewFunc, announ
 		log.Debug("The kind of the cluster is not known; using an ngrok tunnel.")
 		return (*WebhookNgrokTunnel)(t).Serve(ctx, review, announce)
 	}
-	server := &WebhookServer{Addr: t.Addr, Port: t.Port, Path: t.Path, Logger: t.Logger}
-	return server.serveAs(ctx, host, review, announce)
+	server := &WebhookServer{Addr: t.Addr, Port: t.Port, Path: t.Path, Host: host, Logger: t.Logger}
+	return server.Serve(ctx, review, announce)
 }
 
 // detectHost returns by which name the operator's API server reaches this machine, and nothing if that is not known or cannot be found out.

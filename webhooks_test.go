@@ -99,7 +99,7 @@ func firstAnnounced(t *testing.T, ctx context.Context, server AdmissionServer) W
 	return first
 }
 
-func TestWebhookAutoServer(t *testing.T) {
+func TestClusterAuto(t *testing.T) {
 	for _, tt := range []struct {
 		name, certificate, version string
 		trusted                    bool
@@ -112,7 +112,7 @@ func TestWebhookAutoServer(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			ctx, log := apiServerNamed(t, tt.certificate, tt.version, tt.trusted)
-			config := firstAnnounced(t, ctx, &WebhookAutoServer{Port: 0})
+			config := firstAnnounced(t, ctx, &WebhookServer{Cluster: ClusterAuto})
 			if !strings.HasPrefix(config.URL, "https://"+tt.want+":") {
 				t.Errorf("the URL is %s, want the host %s", config.URL, tt.want)
 			}
@@ -123,12 +123,12 @@ func TestWebhookAutoServer(t *testing.T) {
 	}
 	t.Run("AC-55 an explicit host wins", func(t *testing.T) {
 		ctx, _ := apiServerNamed(t, "k3s", "v1.30.0", true)
-		if config := firstAnnounced(t, ctx, &WebhookAutoServer{Host: "10.0.0.1"}); !strings.HasPrefix(config.URL, "https://10.0.0.1:") {
+		if config := firstAnnounced(t, ctx, &WebhookServer{Cluster: ClusterAuto, Host: "10.0.0.1"}); !strings.HasPrefix(config.URL, "https://10.0.0.1:") {
 			t.Errorf("the URL is %s", config.URL)
 		}
 	})
 	t.Run("AC-55 without an operator there is a plain server", func(t *testing.T) {
-		if config := firstAnnounced(t, t.Context(), &WebhookAutoServer{}); !strings.HasPrefix(config.URL, "https://localhost:") {
+		if config := firstAnnounced(t, t.Context(), &WebhookServer{Cluster: ClusterAuto}); !strings.HasPrefix(config.URL, "https://localhost:") {
 			t.Errorf("the URL is %s", config.URL)
 		}
 	})

@@ -37,7 +37,7 @@ func TestClient(t *testing.T) {
 				t.Fatal(err)
 			}
 			found := false
-			for namespace, err := range client.List(t.Context(), "v1", "Namespace", &kopf.ListOptions{PageSize: 1}) {
+			for namespace, err := range client.List(t.Context(), kopf.ObjectReference{APIVersion: "v1", Kind: "Namespace"}, &kopf.ListOptions{PageSize: 1}) {
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -312,7 +312,7 @@ func late(t *testing.T, c *cluster.Cluster) {
 	var log safeBuffer
 	op := &kopf.Operator{
 		Registry: registry, Namespaces: []string{"late"}, Settings: kopf.NewSettings(), Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-		Connection: &kopf.ConnectionInfo{Server: address, CAData: c.CA(), Token: token},
+		Connection: &kopf.ConnectionInfo{Server: address, CAData: c.CA(), Token: kopf.Secret(token)},
 	}
 	op.Settings.Persistence.ConsistencyTimeout = time.Second
 	kopf.NewRunner(t, op, nil)
@@ -425,7 +425,7 @@ func admit(t *testing.T, c *cluster.Cluster, namespace string, rights []right) s
 			metadata["namespace"] = namespace
 		}
 		object["apiVersion"], object["kind"], object["metadata"] = apiVersion, kind, metadata
-		if err := client.Apply(t.Context(), object, nil); err != nil {
+		if err := client.Apply(t.Context(), object, &kopf.WriteOptions{FieldManager: "test"}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -71,7 +71,7 @@ func TestChildren(t *testing.T) {
 	made := func() map[string][]*kopf.Body {
 		all := map[string][]*kopf.Body{}
 		for kind, version := range map[string]string{"ConfigMap": "v1", "Deployment": "apps/v1", "Job": "batch/v1", "Secret": "v1", "Service": "v1"} {
-			for body, err := range client.List(t.Context(), version, kind, &kopf.ListOptions{Namespace: "children", LabelSelector: "team=a"}) {
+			for body, err := range client.List(t.Context(), kopf.ObjectReference{APIVersion: version, Kind: kind}, &kopf.ListOptions{Namespace: "children", LabelSelector: "team=a"}) {
 				if err != nil {
 					t.Fatal(err)
 				}

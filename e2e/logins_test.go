@@ -168,7 +168,7 @@ func TestLogins(t *testing.T) {
 	// bearer is the way to the server with a token instead of the certificate.
 	bearer := func(token string) *kopf.ConnectionInfo {
 		info := c.ConnectionInfo()
-		return &kopf.ConnectionInfo{Server: info.Server, CAFile: info.CAFile, CAData: info.CAData, Token: token}
+		return &kopf.ConnectionInfo{Server: info.Server, CAFile: info.CAFile, CAData: info.CAData, Token: kopf.Secret(token)}
 	}
 	// lasting is a login whose credentials end after a time: as announced, or by surprise.
 	lasting := func(t *testing.T, namespace string, life time.Duration, announced bool, times int64) {

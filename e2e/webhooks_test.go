@@ -81,7 +81,7 @@ func (h *hooked) configure(config kopf.WebhookClientConfig) {
 	err := h.client.Apply(h.t.Context(), map[string]any{
 		"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
 		"metadata": map[string]any{"name": h.namespace}, "webhooks": []any{hook},
-	}, nil)
+	}, &kopf.WriteOptions{FieldManager: "test"})
 	if err != nil {
 		h.t.Error(err)
 	}

@@ -36,7 +36,7 @@ func (c *Cluster) NewUser(ctx context.Context, name string, rules ...Rule) (*Use
 		return nil, err
 	}
 	user := &User{Name: name, Kubeconfig: c.path(name + ".kubeconfig"), ConnectionInfo: &kopf.ConnectionInfo{
-		Server: c.url, CAData: c.CA(), CertificateData: id.Cert, KeyData: id.Key,
+		Server: c.url, CAData: c.CA(), CertificateData: id.Cert, KeyData: kopf.Secret(id.Key),
 	}}
 	if err := os.WriteFile(user.Kubeconfig, id.kubeconfig(c.url, c.ca), 0o600); err != nil {
 		return nil, err

@@ -40,6 +40,6 @@ func create(ctx context.Context, c *kopf.Change) error {
 func guard(ctx context.Context, d *kopf.Daemon) error {
 	d.Logger.Info("The guard begins.")
 	<-ctx.Done()
-	d.Logger.Info("The guard ends.", "reason", d.Stopped.Reason())
+	d.Logger.Info("The guard ends.", "reason", d.StopReason())
 	return nil
 }

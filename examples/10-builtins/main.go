@@ -32,8 +32,8 @@ func limit(ctx context.Context, d *kopf.Daemon) error {
 	if err != nil {
 		return kopf.Permanent(fmt.Errorf("the label of the pod: %w", err))
 	}
-	if d.Stopped.Wait(lifetime) {
-		d.Logger.Info("The pod goes by itself.", "reason", d.Stopped.Reason())
+	if !d.Sleep(lifetime) {
+		d.Logger.Info("The pod goes by itself.", "reason", d.StopReason())
 		return nil
 	}
 	d.Logger.Info("The time of the pod is over.")

@@ -10,7 +10,7 @@ import (
 )
 
 func main() {
-	some := func(v *kopf.Value) bool { s, _ := v.Value.(string); return strings.HasPrefix(s, "some") }
+	some := func(v *kopf.FieldValue) bool { s, _ := v.Value.(string); return strings.HasPrefix(s, "some") }
 	for _, options := range []kopf.ChangeOptions{
 		{ID: "label_equal", Labels: kopf.Match{"somelabel": "somevalue"}},
 		{ID: "label_present", Labels: kopf.Match{"somelabel": kopf.Present}},
@@ -45,6 +45,6 @@ func switched(ctx context.Context, c *kopf.Change) error {
 // accompany runs as long as the object matches.
 func accompany(ctx context.Context, d *kopf.Daemon) error {
 	<-ctx.Done()
-	d.Logger.Info("The object matches no more.", "reason", d.Stopped.Reason())
+	d.Logger.Info("The object matches no more.", "reason", d.StopReason())
 	return nil
 }

@@ -20,10 +20,10 @@ func main() {
 
 // watch sees the object as it is now, each time that it looks.
 func watch(ctx context.Context, d *kopf.Daemon) error {
-	for !d.Stopped.Wait(time.Second) {
+	for d.Sleep(time.Second) {
 		d.Logger.Info("The object is watched.", "field", d.Spec().String("field"))
 	}
-	d.Logger.Info("The watch is over.", "reason", d.Stopped.Reason())
+	d.Logger.Info("The watch is over.", "reason", d.StopReason())
 	return nil
 }
 

@@ -19,7 +19,7 @@ func main() {
 
 // configure serves on this machine; in a cluster, it is a WebhookServer whose Host is the name of a service.
 func configure(ctx context.Context, a *kopf.Activity) error {
-	a.Settings.Admission.Server = &kopf.WebhookAutoServer{Addr: "127.0.0.1"}
+	a.Settings.Admission.Server = &kopf.WebhookServer{Cluster: kopf.ClusterAuto, Addr: "127.0.0.1"}
 	a.Settings.Admission.Managed = "auto.kopf.dev"
 	return nil
 }

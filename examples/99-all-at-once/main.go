@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/kopf-go/kopf"
@@ -29,7 +30,7 @@ func main() {
 }
 
 func configure(ctx context.Context, a *kopf.Activity) error {
-	a.Settings.Posting.Level = -4 // of package log/slog: debug
+	a.Settings.Posting.Level = slog.LevelDebug
 	return nil
 }
 

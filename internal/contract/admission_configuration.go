@@ -338,9 +338,9 @@ func proveHookRules(c *C) {
 func proveHookSelectors(c *C) {
 	registry := &kopf.Registry{}
 	registry.OnValidate(Examples, accept, &kopf.AdmissionOptions{ID: "a", Labels: kopf.Match{
-		"there": kopf.Present, "gone": kopf.Absent, "is": "v", "asked": func(*kopf.Value) bool { return true },
+		"there": kopf.Present, "gone": kopf.Absent, "is": "v", "asked": func(*kopf.FieldValue) bool { return true },
 	}})
-	registry.OnValidate(Examples, accept, &kopf.AdmissionOptions{ID: "b", Labels: kopf.Match{"asked": func(*kopf.Value) bool { return true }}})
+	registry.OnValidate(Examples, accept, &kopf.AdmissionOptions{ID: "b", Labels: kopf.Match{"asked": func(*kopf.FieldValue) bool { return true }}})
 	m := c.Managed(registry)
 	m.hooks("Validating", 2)
 	list := m.written("validatingwebhookconfigurations")["webhooks"].([]any)

@@ -188,9 +188,9 @@ func inMemoryLog(c *C) {
 	})
 	for name, want := range map[string]string{
 		"good":      "INFO Webhook 'check' succeeded.",
-		"denied":    "ERROR Webhook 'check' failed with a denial: not today",
+		"denied":    "INFO Webhook 'check' failed with a denial: not today",
 		"permanent": "ERROR Webhook 'check' failed permanently: oops",
-		"temporary": "ERROR Webhook 'check' failed temporarily: oops",
+		"temporary": "WARN Webhook 'check' failed temporarily: oops",
 		"arbitrary": "ERROR Webhook 'check' failed with an exception and will stop now.",
 	} {
 		before := len(x.logs.messages("Webhook 'check'"))

@@ -432,11 +432,11 @@ func proveAdmissionErrors(c *C) {
 	registry.OnValidate(Examples, func(context.Context, *kopf.Admission) error { panic("boom") }, &kopf.AdmissionOptions{ID: "panics"})
 	registry.OnValidate(Examples, func(_ context.Context, a *kopf.Admission) error { a.Patch.Set("spec.f", func() {}); return nil }, &kopf.AdmissionOptions{ID: "bad-patch"})
 	s, op := c.Reviewed(registry, func(op *kopf.Operator) { op.Settings.Posting.Enabled = true })
-	for _, id := range []string{"denied", "permanent", "temporary", "arbitrary", "panics", "bad-patch"} {
+	for id, level := range map[string]string{"denied": "INFO", "permanent": "ERROR", "temporary": "WARN", "arbitrary": "ERROR", "panics": "ERROR", "bad-patch": "ERROR"} {
 		if s.ask(c, id, nil)["allowed"] != false {
 			c.Errorf("%s: the operation is admitted", id)
 		}
-		if lines := op.Logs.Find("Webhook '" + id + "' failed"); len(lines) != 1 || lines[0].Level.String() != "ERROR" {
+		if lines := op.Logs.Find("Webhook '" + id + "' failed"); len(lines) != 1 || lines[0].Level.String() != level {
 			c.Errorf("%s: the log has %v", id, lines)
 		}
 	}
@@ -542,10 +542,11 @@ func proveAdmissionPatch(c *C) {
 		a.Patch.Set("spec.list", []int{1, 2, 3})
 		a.Patch.Set("spec.map.y", 2)
 		a.Patch.Set("spec.same", "s")
-		a.Patch.Transform(func(o map[string]any) { o["spec"].(map[string]any)["first"] = "yes" })
-		a.Patch.Transform(func(o map[string]any) {
+		a.Patch.Transform(func(o map[string]any) error { o["spec"].(map[string]any)["first"] = "yes"; return nil })
+		a.Patch.Transform(func(o map[string]any) error {
 			spec := o["spec"].(map[string]any)
 			spec["second"] = spec["first"]
+			return nil
 		})
 		return nil
 	}, &kopf.AdmissionOptions{ID: "fn"})

@@ -136,14 +136,14 @@ clusters: [{name: c, cluster: {server: 'https://server.test'}}], users: [{name: 
 				return nil, err
 			}
 			if info.Server != "https://server.test" || info.Token != "t2" || info.DefaultNamespace != "inside" {
-				c.Errorf("got %s, %q, %q", info.Server, info.Token, info.DefaultNamespace)
+				c.Errorf("got %s, %q, %q", info.Server, string(info.Token), info.DefaultNamespace)
 			}
 			if info, err := kopf.LoginWithServiceAccount(ctx, l); info != nil || err != nil {
 				c.Errorf("got %v and %v outside of a pod", info, err)
 			}
 			return e.info(), nil
 		}, id("login"))
-		c.Operator(&e.registry, e.door, func(op *kopf.Operator) { op.Kubeconfig, op.Context = path, "two" })
+		c.Operator(&e.registry, e.door, func(op *kopf.Operator) { op.Kubeconfig, op.KubeContext = path, "two" })
 	})
 }
 

@@ -84,7 +84,7 @@ var _ = Suite("auth_secrets", func(t *testing.T, c *C) {
 			"proxy is not a URL":     func(info *kopf.ConnectionInfo) { info.ProxyURL = "http://me:" + theSecret + "@ proxy" },
 			"neither PEM nor base64": func(info *kopf.ConnectionInfo) { info.HTTPClient, info.CAData = nil, []byte("@"+theSecret) },
 			"client certificate is neither PEM": func(info *kopf.ConnectionInfo) {
-				info.HTTPClient, info.KeyData, info.CertificateData = nil, []byte("@"+theSecret), []byte("@"+theSecret)
+				info.HTTPClient, info.KeyData, info.CertificateData = nil, "@"+theSecret, []byte("@"+theSecret)
 			},
 		} {
 			conceals(c, trouble(c, with(change), nil), word)

@@ -155,16 +155,16 @@ func optioning(t *testing.T, c *C) {
 	c.Run(t, "BG-9 daemons and timers are given all about their object and the attempt", func(c *C) {
 		var l calls
 		r := &kopf.Registry{}
-		tell := func(o *kopf.Object, a kopf.Attempt, s *kopf.Stopper, patch *kopf.Patch) {
+		tell := func(o *kopf.Object, a kopf.Attempt, stop kopf.StopReason, patch *kopf.Patch) {
 			l.add("%s %s %s %t %d %t %s %v %t %t %t %t %d", o.Name(), o.Namespace(), o.Resource.Plural, o.UID() != "", o.Spec().Int("x"), o.Labels() != nil, o.Annotations()["n"],
-				o.Param, s.IsSet(), patch.Empty(), o.Memo() != nil && o.Logger != nil && o.Client != nil, a.Started.IsZero() || a.Runtime < 0, a.Retry)
+				o.Param, stop != "", patch.Empty(), o.Memo() != nil && o.Logger != nil && o.Client != nil, a.Started.IsZero() || a.Runtime < 0, a.Retry)
 		}
 		r.OnDaemon(Examples, func(ctx context.Context, d *kopf.Daemon) error {
-			tell(&d.Object, d.Attempt, d.Stopped, d.Patch)
+			tell(&d.Object, d.Attempt, d.StopReason(), d.Patch)
 			return nil
 		}, &kopf.DaemonOptions{ID: "d", Param: 7})
 		r.OnTimer(Examples, func(ctx context.Context, t *kopf.Timer) error {
-			tell(&t.Object, t.Attempt, t.Stopped, t.Patch)
+			tell(&t.Object, t.Attempt, t.StopReason(), t.Patch)
 			return nil
 		}, &kopf.TimerOptions{ID: "t", Param: 7})
 		c.Operator(r)
@@ -307,7 +307,7 @@ func trying(t *testing.T, c *C) {
 				case 1:
 					return kopf.Temporary(errOops, kopf.DefaultRetryDelay)
 				case 2:
-					return kopf.Temporary(errOops, 0)
+					return kopf.Temporary(errOops, kopf.Immediately)
 				}
 				return errOops
 			}, &kopf.DaemonOptions{ID: "d", WithoutFinalizer: true})
@@ -360,7 +360,7 @@ func trying(t *testing.T, c *C) {
 		r := &kopf.Registry{}
 		r.OnDaemon(Examples, func(ctx context.Context, d *kopf.Daemon) error {
 			<-ctx.Done()
-			k.tick(fmt.Sprintf("%v stopped=%t ", errors.Is(ctx.Err(), context.DeadlineExceeded), d.Stopped.IsSet()))
+			k.tick(fmt.Sprintf("%v stopped=%t ", errors.Is(ctx.Err(), context.DeadlineExceeded), d.StopReason() != ""))
 			return ctx.Err()
 		}, &kopf.DaemonOptions{ID: "d", Timeout: time.Minute, WithoutFinalizer: true})
 		op := c.Operator(r)
@@ -404,13 +404,23 @@ func trying(t *testing.T, c *C) {
 	})
 }
 
+// isClosed reports whether a channel is closed.
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
 func flagging(t *testing.T, c *C) {
-	c.Run(t, "BG-46 the reasons to stop add up, and the end is one of them", func(c *C) {
-		var stopper *kopf.Stopper
+	c.Run(t, "BG-46 of several reasons to stop, the most final one is given", func(c *C) {
+		var daemon *kopf.Daemon
 		begun, release := make(chan struct{}), make(chan struct{})
 		r := &kopf.Registry{}
 		r.OnDaemon(Examples, func(ctx context.Context, d *kopf.Daemon) error {
-			stopper = d.Stopped
+			daemon = d
 			close(begun)
 			<-release
 			return nil
@@ -419,16 +429,16 @@ func flagging(t *testing.T, c *C) {
 		c.Create("a", labelled("run", "yes"))
 		<-begun
 		c.held("a")
-		if got := stopper.Reason(); got != 0 {
+		if got := daemon.StopReason(); got != "" {
 			c.Errorf("at first, the reason is %s", got)
 		}
 		c.Patch("a", labelled("run", "no"))
-		c.WaitFor("the mismatch", func() bool { return stopper.Reason() == kopf.FiltersMismatch|kopf.DaemonSignalled })
+		c.WaitFor("the mismatch", func() bool { return daemon.StopReason() == kopf.StopFiltersMismatch })
 		c.Delete("a")
-		c.WaitFor("the deletion", func() bool { return stopper.Reason() == kopf.FiltersMismatch|kopf.ResourceDeleted|kopf.DaemonSignalled })
+		c.WaitFor("the deletion", func() bool { return daemon.StopReason() == kopf.StopResourceDeleted })
 		close(release)
 		c.gone("a")
-		if got := stopper.Reason(); !got.Has(kopf.DaemonDone | kopf.FiltersMismatch | kopf.ResourceDeleted) {
+		if got := daemon.StopReason(); got != kopf.StopResourceDeleted {
 			c.Errorf("at the end, the reason is %s", got)
 		}
 	})
@@ -437,10 +447,10 @@ func flagging(t *testing.T, c *C) {
 		k := &ticker{}
 		r := &kopf.Registry{}
 		r.OnDaemon(Examples, func(ctx context.Context, d *kopf.Daemon) error {
-			k.tick(fmt.Sprint(d.Stopped.IsSet(), " ", d.Stopped.Reason() == 0, " "))
-			k.tick(fmt.Sprint(d.Stopped.Wait(time.Minute), " "))
-			k.tick(fmt.Sprint(d.Stopped.Wait(time.Hour), " "))
-			k.tick(fmt.Sprint(d.Stopped.IsSet(), " ", d.Stopped.Reason().Has(kopf.ResourceDeleted), " "))
+			k.tick(fmt.Sprint(isClosed(d.Stopping()), " ", d.StopReason() == "", " "))
+			k.tick(fmt.Sprint(!d.Sleep(time.Minute), " "))
+			k.tick(fmt.Sprint(!d.Sleep(time.Hour), " "))
+			k.tick(fmt.Sprint(isClosed(d.Stopping()), " ", d.StopReason() == kopf.StopResourceDeleted, " "))
 			return nil
 		}, daemonID("d"))
 		c.Operator(r)
@@ -634,7 +644,7 @@ func holding(t *testing.T, c *C) {
 		r := &kopf.Registry{}
 		r.OnDaemon(Examples, l.daemon("d"), &kopf.DaemonOptions{ID: "d", WithoutFinalizer: true})
 		r.OnTimer(Examples, (&ticker{}).once, &kopf.TimerOptions{ID: "t", Interval: time.Hour, WithoutFinalizer: true})
-		r.OnDelete(Examples, l.handler("delete"), &kopf.ChangeOptions{ID: "delete", Optional: true})
+		r.OnDelete(Examples, l.handler("delete"), &kopf.ChangeOptions{ID: "delete", WithoutFinalizer: true})
 		op := c.Operator(r)
 		c.Create("a", nil)
 		c.expect(&l, "d begins 0")
@@ -644,7 +654,7 @@ func holding(t *testing.T, c *C) {
 		}
 		c.Delete("a")
 		c.gone("a")
-		c.expect(&l, "d begins 0", "d ends ResourceDeleted|DaemonCancelled")
+		c.expect(&l, "d begins 0", "d ends ResourceDeleted")
 		op.Stop()
 	})
 }
@@ -852,7 +862,7 @@ func saying(t *testing.T, c *C) {
 		var refusals calls
 		r := &kopf.Registry{}
 		r.OnDaemon(Examples, func(ctx context.Context, d *kopf.Daemon) error {
-			d.Patch.Transform(func(object map[string]any) { object["spec"] = map[string]any{"last": "word"} })
+			d.Patch.Transform(func(object map[string]any) error { object["spec"] = map[string]any{"last": "word"}; return nil })
 			return nil
 		}, &kopf.DaemonOptions{ID: "d", WithoutFinalizer: true})
 		op := c.Operator(r)

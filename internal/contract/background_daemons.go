@@ -26,7 +26,7 @@ func (l *calls) daemon(name string) kopf.DaemonFunc {
 	return func(ctx context.Context, d *kopf.Daemon) error {
 		l.add("%s begins %d", name, d.Retry)
 		<-ctx.Done()
-		l.add("%s ends %s", name, d.Stopped.Reason())
+		l.add("%s ends %s", name, d.StopReason())
 		return nil
 	}
 }
@@ -177,10 +177,10 @@ func spawning(t *testing.T, c *C) {
 		c.Create("a", labelled("run", "yes"))
 		c.expect(&l, "d begins 0")
 		c.Patch("a", labelled("run", "no"))
-		c.expect(&l, "d begins 0", "d ends FiltersMismatch|DaemonCancelled")
+		c.expect(&l, "d begins 0", "d ends FiltersMismatch")
 		c.WaitFor("the release", func() bool { return !holds(c.Get("a")) })
 		c.Patch("a", labelled("run", "yes"))
-		c.expect(&l, "d begins 0", "d ends FiltersMismatch|DaemonCancelled", "d begins 0")
+		c.expect(&l, "d begins 0", "d ends FiltersMismatch", "d begins 0")
 	})
 	c.Run(t, "BG-17 a fresh daemon begins from zero", func(c *C) {
 		c.OnlyInBubble("the delays are long")
@@ -207,7 +207,7 @@ func spawning(t *testing.T, c *C) {
 		r := &kopf.Registry{}
 		r.OnDaemon(Examples, func(ctx context.Context, d *kopf.Daemon) error {
 			last := ""
-			for !d.Stopped.Wait(10 * time.Millisecond) {
+			for d.Sleep(10 * time.Millisecond) {
 				if now := d.Spec().String("x") + d.Labels()["l"] + d.Annotations()["n"]; now != last {
 					last = now
 					seen <- now
@@ -361,7 +361,7 @@ func stopping(t *testing.T, c *C) {
 		before := len(op.Wire.Writes())
 		c.Delete("a")
 		c.gone("a")
-		c.expect(&l, "d begins 0", "d ends ResourceDeleted|DaemonCancelled", "delete")
+		c.expect(&l, "d begins 0", "d ends ResourceDeleted", "delete")
 		if n := len(op.Wire.Writes()) - before; n != 1 {
 			c.Errorf("the deletion took %d requests, want 1: %q", n, patches(op)[before:])
 		}
@@ -373,8 +373,8 @@ func stopping(t *testing.T, c *C) {
 		release := make(chan struct{})
 		r := &kopf.Registry{}
 		r.OnDaemon(Examples, func(ctx context.Context, d *kopf.Daemon) error {
-			<-d.Stopped.Done()
-			l.add("flag %s %s", time.Since(begun), d.Stopped.Reason())
+			<-d.Stopping()
+			l.add("flag %s %s", time.Since(begun), d.StopReason())
 			<-ctx.Done()
 			l.add("context %s %v", time.Since(begun), context.Cause(ctx))
 			<-release
@@ -391,7 +391,7 @@ func stopping(t *testing.T, c *C) {
 		if passed := time.Since(begun); passed < 15*time.Second || passed > 16*time.Second {
 			c.Errorf("the object has gone after %s, want 15s", passed)
 		}
-		c.expect(&l, "flag 0s ResourceDeleted|DaemonSignalled", "context 5s the daemon is asked to stop: ResourceDeleted|DaemonSignalled|DaemonCancelled")
+		c.expect(&l, "flag 0s ResourceDeleted", "context 5s the daemon is asked to stop: ResourceDeleted")
 		if lines := op.Logs.Find("Daemon 'd' did not exit in time"); len(lines) != 1 || lines[0].Attrs["since"] != "15s" {
 			c.Errorf("got the warnings %v, want one that tells for how long the daemon was asked", lines)
 		}
@@ -406,7 +406,7 @@ func stopping(t *testing.T, c *C) {
 		c.Create("a", nil)
 		c.expect(&l, "d begins 0")
 		c.Delete("a")
-		c.expect(&l, "d begins 0", "d ends ResourceDeleted|DaemonCancelled")
+		c.expect(&l, "d begins 0", "d ends ResourceDeleted")
 		if w := op.Wire.Writes(); len(w) > 0 {
 			c.Errorf("the object was written to: %+v", w)
 		}
@@ -422,7 +422,7 @@ func exiting(t *testing.T, c *C) {
 		c.Create("a", nil)
 		c.held("a")
 		op.Stop()
-		c.expect(&l, "d begins 0", "d ends OperatorExiting|DaemonCancelled")
+		c.expect(&l, "d begins 0", "d ends OperatorExiting")
 		if !holds(c.Get("a")) {
 			c.Error("the finalizer is gone, although the daemon will run again")
 		}

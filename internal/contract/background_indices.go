@@ -39,7 +39,7 @@ func reader[K comparable, V any](r *kopf.Registry, x *kopf.Index[K, V], l *calls
 }
 
 // contents is all of an index, in order.
-func contents[K comparable, V any](x *kopf.Index[K, V], h kopf.Holder) string {
+func contents[K comparable, V any](x *kopf.Index[K, V], h kopf.HandlerArgument) string {
 	var all []string
 	for key, values := range x.All(h) {
 		var texts []string
@@ -290,7 +290,7 @@ func opening(t *testing.T, c *C) {
 			time.Sleep(20 * time.Millisecond)
 			return byColor(ctx, i)
 		}, &kopf.IndexOptions{ID: "x"})
-		note := func(name string, h kopf.Holder) { l.add("%s %d", name, len(x.Get(h, "red"))) }
+		note := func(name string, h kopf.HandlerArgument) { l.add("%s %d", name, len(x.Get(h, "red"))) }
 		r.OnEvent(Examples, func(ctx context.Context, e *kopf.WatchEvent) error {
 			if e.Type == kopf.Listed {
 				note("event", e)

@@ -28,7 +28,7 @@ func indexingMore(t *testing.T, c *C) {
 		var l calls
 		r := &kopf.Registry{}
 		x := kopf.OnIndexIn(r, Examples, byColor, &kopf.IndexOptions{ID: "colors"})
-		tell := func(who string, h kopf.Holder, all kopf.Indices) {
+		tell := func(who string, h kopf.HandlerArgument, all kopf.Indices) {
 			l.add("%s %d %d %v", who, x.Len(h), len(all.Get("colors", "red")), all.IDs())
 		}
 		r.OnStartup(func(ctx context.Context, a *kopf.Activity) error { tell("startup", a, a.Indices); return nil }, id("startup"))

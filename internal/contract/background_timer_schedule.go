@@ -273,7 +273,7 @@ func delivering(t *testing.T, c *C) {
 			k.tick(fmt.Sprintf("%t ", t.Patch.Empty()))
 			if n == 1 {
 				t.Patch.Set("status.merged", true)
-				t.Patch.Transform(func(object map[string]any) { object["spec"] = map[string]any{"transformed": true} })
+				t.Patch.Transform(func(object map[string]any) error { object["spec"] = map[string]any{"transformed": true}; return nil })
 				return errOops
 			}
 			return nil

@@ -21,13 +21,14 @@ var _ = Suite("background_timers", func(t *testing.T, c *C) {
 })
 
 // setDone is a transformation that sets status.done.
-func setDone(object map[string]any) {
+func setDone(object map[string]any) error {
 	status, _ := object["status"].(map[string]any)
 	if status == nil {
 		status = map[string]any{}
 		object["status"] = status
 	}
 	status["done"] = true
+	return nil
 }
 
 // isDone reports whether status.done is set.
@@ -183,13 +184,14 @@ func pendingWrites(t *testing.T, c *C) {
 		op := c.timing(k, func(ctx context.Context, t *kopf.Timer) error {
 			n := len(k.all())
 			k.tick("")
-			t.Patch.Transform(func(object map[string]any) {
+			t.Patch.Transform(func(object map[string]any) error {
 				status, _ := object["status"].(map[string]any)
 				if status == nil {
 					status = map[string]any{}
 					object["status"] = status
 				}
 				status[strconv.Itoa(n)] = true
+				return nil
 			})
 			return nil
 		}, kopf.TimerOptions{Interval: 10 * time.Second})
@@ -219,7 +221,7 @@ func pendingWrites(t *testing.T, c *C) {
 		c.OnlyInBubble("the times are exact")
 		k := &ticker{}
 		op := c.spoiling(k, 10*time.Minute, func(p *kopf.Patch) {
-			p.Transform(func(map[string]any) { panic("oops") })
+			p.Transform(func(map[string]any) error { panic("oops") })
 		})
 		c.Pass(time.Minute)
 		if !c.Get("a").Status().Bool("merged") {
@@ -236,11 +238,12 @@ func pendingWrites(t *testing.T, c *C) {
 		k, examples := &ticker{}, c.Kind
 		op := c.timing(k, func(ctx context.Context, t *kopf.Timer) error {
 			k.tick("")
-			t.Patch.Transform(func(object map[string]any) {
+			t.Patch.Transform(func(object map[string]any) error {
 				setDone(object)
 				if asSpec, _ := object["spec"].(map[string]any); asSpec["bad"] == true {
 					panic("oops")
 				}
+				return nil
 			})
 			return nil
 		}, kopf.TimerOptions{Interval: time.Hour, InitialDelay: time.Second})
@@ -339,8 +342,9 @@ func permanentFailures(t *testing.T, c *C) {
 		c.timing(k, func(ctx context.Context, t *kopf.Timer) error {
 			k.tick("")
 			t.Patch.Set("spec.failed", len(k.all()))
-			t.Patch.Transform(func(object map[string]any) {
+			t.Patch.Transform(func(object map[string]any) error {
 				object["metadata"].(map[string]any)["labels"] = map[string]any{"failed": time.Now().Format("150405")}
+				return nil
 			})
 			return kopf.Permanent(errOops)
 		}, kopf.TimerOptions{Interval: time.Minute})

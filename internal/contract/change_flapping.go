@@ -151,7 +151,7 @@ func (c *C) rival(ctx context.Context, name, field string, value any) (done chan
 	go func() {
 		defer close(done)
 		n := 0
-		for ev, err := range c.Client.Watch(ctx, "kopf.dev/v1", "KopfExample", &kopf.ListOptions{Namespace: c.Namespace}) {
+		for ev, err := range c.Client.Watch(ctx, kopf.ObjectReference{APIVersion: "kopf.dev/v1", Kind: "KopfExample"}, &kopf.ListOptions{Namespace: c.Namespace}) {
 			if err != nil {
 				return
 			}
@@ -245,7 +245,7 @@ func proveFinalizerFight(c *C) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for ev, err := range c.Client.Watch(ctx, "kopf.dev/v1", "KopfExample", &kopf.ListOptions{Namespace: c.Namespace}) {
+		for ev, err := range c.Client.Watch(ctx, kopf.ObjectReference{APIVersion: "kopf.dev/v1", Kind: "KopfExample"}, &kopf.ListOptions{Namespace: c.Namespace}) {
 			if err == nil && len(ev.Body.Finalizers()) > 0 {
 				_, _ = c.Client.Patch(ctx, c.Ref("a"), map[string]any{"metadata": map[string]any{"finalizers": nil}}, nil) // it may be too late
 			}

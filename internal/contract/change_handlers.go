@@ -152,7 +152,7 @@ func choosing(t *testing.T, c *C) {
 		r := &kopf.Registry{}
 		r.OnCreate(Examples, l.handler("create"), named("create"))
 		r.OnDelete(Examples, l.handler("must"), &kopf.ChangeOptions{ID: "must", Labels: kopf.Match{"must": "yes"}})
-		r.OnDelete(Examples, l.handler("may"), &kopf.ChangeOptions{ID: "may", Optional: true})
+		r.OnDelete(Examples, l.handler("may"), &kopf.ChangeOptions{ID: "may", WithoutFinalizer: true})
 		r.OnDaemon(Examples, l.daemon("d"), &kopf.DaemonOptions{ID: "d", Labels: kopf.Match{"daemon": "yes"}})
 		c.Operator(r)
 		c.Create("none", nil)
@@ -174,8 +174,8 @@ func choosing(t *testing.T, c *C) {
 	c.Run(t, "CH-T17 an optional deletion handler is called also if others hold the object", func(c *C) {
 		var l calls
 		r := &kopf.Registry{}
-		r.OnDelete(Examples, l.handler("may", kopf.Temporary(errOops, time.Millisecond)), &kopf.ChangeOptions{ID: "may", Optional: true})
-		r.OnDelete(Examples, l.handler("not"), &kopf.ChangeOptions{ID: "not", Optional: true, Labels: kopf.Match{"no": kopf.Present}})
+		r.OnDelete(Examples, l.handler("may", kopf.Temporary(errOops, time.Millisecond)), &kopf.ChangeOptions{ID: "may", WithoutFinalizer: true})
+		r.OnDelete(Examples, l.handler("not"), &kopf.ChangeOptions{ID: "not", WithoutFinalizer: true, Labels: kopf.Match{"no": kopf.Present}})
 		c.Operator(r)
 		c.Create("held", map[string]any{"metadata": map[string]any{"finalizers": []any{"example.com/others"}}})
 		c.Create("free", nil)

@@ -145,10 +145,10 @@ func logging(t *testing.T, c *C) {
 		c.Pass(time.Second)
 		for text, want := range map[string]slog.Level{
 			"Handler 'fine' is invoked": slog.LevelDebug, "Handler 'fine' succeeded": slog.LevelInfo,
-			"Handler 'temporary' failed temporarily: T": slog.LevelError, "Handler 'permanent' failed permanently: P": slog.LevelError,
-			"Handler 'again' failed with an exception and will try again in 1s": slog.LevelError,
+			"Handler 'temporary' failed temporarily: T": slog.LevelWarn, "Handler 'permanent' failed permanently: P": slog.LevelError,
+			"Handler 'again' failed with an exception and will try again in 1s": slog.LevelWarn,
 			"Handler 'stopped' failed with an exception and will stop now":      slog.LevelError,
-			"Handler 'ignored' failed with an exception and will ignore it":     slog.LevelError,
+			"Handler 'ignored' failed with an exception and will ignore it":     slog.LevelWarn,
 			"Handler 'few' failed permanently":                                  slog.LevelError,
 			"Handler 'panics' failed with an exception and will try again":      slog.LevelError,
 			"Creation is in progress":                                           slog.LevelDebug, "Updating is in progress": slog.LevelDebug, "The differences are these": slog.LevelDebug,

@@ -43,7 +43,7 @@ func requesting(t *testing.T, c *C) {
 	c.Run(t, "CH-181 transformations get the newest state, and those that change nothing send nothing", func(c *C) {
 		r := &kopf.Registry{}
 		r.OnEvent(Examples, func(ctx context.Context, e *kopf.WatchEvent) error {
-			e.Patch.Transform(func(object map[string]any) {})
+			e.Patch.Transform(func(object map[string]any) error { return nil })
 			return nil
 		}, &kopf.EventOptions{ID: "nothing"})
 		r.OnUpdate(Examples, func(ctx context.Context, ch *kopf.Change) error {
@@ -51,9 +51,10 @@ func requesting(t *testing.T, c *C) {
 			return nil
 		}, &kopf.ChangeOptions{ID: "first", Field: "spec.x"})
 		r.OnUpdate(Examples, func(ctx context.Context, ch *kopf.Change) error {
-			ch.Patch.Transform(func(object map[string]any) {
+			ch.Patch.Transform(func(object map[string]any) error {
 				s := object["spec"].(map[string]any)
 				s["second"] = fmt.Sprintf("after %v", s["first"])
+				return nil
 			})
 			return nil
 		}, &kopf.ChangeOptions{ID: "second", Field: "spec.x"})
@@ -66,6 +67,62 @@ func requesting(t *testing.T, c *C) {
 		}
 		c.Patch("a", spec(map[string]any{"x": 2}))
 		c.WaitFor("both handlers", func() bool { return c.Get("a").Spec().String("second") == "after done" })
+	})
+	for _, storage := range []kopf.Storage{kopf.InAnnotations, kopf.InStatus} {
+		c.Run(t, fmt.Sprintf("a typed status is replaced, with states %s, which stay", storage), func(c *C) {
+			type typed struct {
+				Phase string   `json:"phase"`
+				Items []string `json:"items,omitempty"`
+			}
+			var l calls
+			handlers := func() *kopf.Registry {
+				r := &kopf.Registry{}
+				r.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error {
+					l.add("create")
+					ch.Patch.Replace("status", typed{"made", []string{"a"}})
+					return nil
+				}, named("create"))
+				r.OnUpdate(Examples, func(ctx context.Context, ch *kopf.Change) error {
+					l.add("update")
+					ch.Patch.Replace("status", typed{Phase: "changed"})
+					ch.Patch.SetCondition(kopf.Condition{Type: "Ready", Status: kopf.ConditionTrue, Reason: "Changed"})
+					return nil
+				}, named("update"))
+				return r
+			}
+			stored := func(op *kopf.Operator) { op.Settings.Persistence.Storage = storage }
+			op := c.Operator(handlers(), stored)
+			c.Create("a", spec(map[string]any{"x": 1}))
+			c.WaitFor("the items", func() bool { return len(c.Get("a").Status().Strings("items")) == 1 })
+			c.Patch("a", spec(map[string]any{"x": 2}))
+			c.WaitFor("the change", func() bool { return c.Get("a").Status().String("phase") == "changed" })
+			status := c.Get("a").Status()
+			if conditions := status.Views("conditions"); status.Has("items") || len(conditions) != 1 || conditions[0].String("reason") != "Changed" {
+				c.Errorf("the status is %v", status.Map())
+			}
+			c.Pass(time.Second)
+			op.Stop()
+			c.Operator(handlers(), stored)
+			c.Pass(time.Second)
+			c.expect(&l, "create", "update")
+		})
+	}
+	c.Run(t, "within handlers, applied fields belong to the kind that is handled", func(c *C) {
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error {
+			return ch.Client.Apply(ctx, map[string]any{"apiVersion": "v1", "kind": "ConfigMap",
+				"metadata": map[string]any{"name": ch.Name(), "namespace": ch.Namespace()}, "data": map[string]any{"a": "b"}}, nil)
+		}, named("create"))
+		c.Operator(r)
+		c.Create("a", nil)
+		c.handled("a")
+		var child kopf.Body
+		if err := c.Client.Get(c.Context(), kopf.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: c.Namespace, Name: "a"}, &child, nil); err != nil {
+			c.Fatal(err)
+		}
+		if fields := child.Metadata().Views("managedFields"); len(fields) != 1 || fields[0].String("manager") != "kopf-kopfexamples.kopf.dev" || fields[0].String("operation") != "Apply" {
+			c.Errorf("the managed fields are %v", child.Metadata().Get("managedFields"))
+		}
 	})
 	c.Run(t, "CH-187 an object that has gone is not patched, and that is no error", func(c *C) {
 		r := &kopf.Registry{}
@@ -207,7 +264,7 @@ func conflicting(t *testing.T, c *C) {
 		r.OnUpdate(Examples, func(ctx context.Context, ch *kopf.Change) error {
 			l.add("update")
 			ref := ch.Body.Reference()
-			ch.Patch.Transform(func(object map[string]any) {
+			ch.Patch.Transform(func(object map[string]any) error {
 				if times.Add(1) == 2 { // the first call looks whether it can be applied at all
 					_, err := ch.Client.Patch(ctx, ref, map[string]any{"status": map[string]any{"other": true}}, nil)
 					if err != nil {
@@ -219,6 +276,7 @@ func conflicting(t *testing.T, c *C) {
 				if len(list) == 0 {
 					s["list"] = []any{"added"}
 				}
+				return nil
 			})
 			return nil
 		}, &kopf.ChangeOptions{ID: "update", Field: "spec.x"})
@@ -247,7 +305,7 @@ func conflicting(t *testing.T, c *C) {
 		var times atomic.Int64
 		r := &kopf.Registry{}
 		r.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error {
-			ch.Patch.Transform(func(object map[string]any) {
+			ch.Patch.Transform(func(object map[string]any) error {
 				times.Add(1)
 				s, _ := object["status"].(map[string]any)
 				if s == nil {
@@ -257,6 +315,7 @@ func conflicting(t *testing.T, c *C) {
 				if s["counted"] == nil { // it looks before it changes
 					s["counted"] = json.Number("1")
 				}
+				return nil
 			})
 			return nil
 		}, named("create"))
@@ -282,7 +341,7 @@ func conflicting(t *testing.T, c *C) {
 		r := &kopf.Registry{}
 		r.OnCreate(s, func(ctx context.Context, ch *kopf.Change) error {
 			l.add("bad")
-			ch.Patch.Transform(func(object map[string]any) { object["spec"] = map[string]any{"size": 77} })
+			ch.Patch.Transform(func(object map[string]any) error { object["spec"] = map[string]any{"size": 77}; return nil })
 			return nil
 		}, named("bad"))
 		r.OnCreate(s, func(ctx context.Context, ch *kopf.Change) error {

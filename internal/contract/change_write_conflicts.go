@@ -398,7 +398,7 @@ func repeatedRefusals(t *testing.T, c *C) {
 				if how == "merged" {
 					ch.Patch.Set("spec.forbidden", true)
 				} else {
-					ch.Patch.Transform(func(object map[string]any) { object["spec"] = map[string]any{"forbidden": true} })
+					ch.Patch.Transform(func(object map[string]any) error { object["spec"] = map[string]any{"forbidden": true}; return nil })
 				}
 				return nil
 			}, named("create"))
@@ -451,7 +451,7 @@ func repeatedRefusals(t *testing.T, c *C) {
 		r.OnCreate(Examples, ready, named("create"))
 		r.OnUpdate(Examples, func(_ context.Context, ch *kopf.Change) error {
 			x := ch.Spec().Int("x")
-			ch.Patch.Transform(func(object map[string]any) { object["status"] = map[string]any{"x": x} })
+			ch.Patch.Transform(func(object map[string]any) error { object["status"] = map[string]any{"x": x}; return nil })
 			return nil
 		}, &kopf.ChangeOptions{ID: "update", Field: "spec.x"})
 		op := c.Operator(r)
@@ -476,7 +476,7 @@ func repeatedRefusals(t *testing.T, c *C) {
 		c.OnlyInBubble("it takes an hour")
 		r := &kopf.Registry{}
 		r.OnCreate(Examples, func(_ context.Context, ch *kopf.Change) error {
-			ch.Patch.Transform(func(object map[string]any) { object["spec"] = map[string]any{"done": true} })
+			ch.Patch.Transform(func(object map[string]any) error { object["spec"] = map[string]any{"done": true}; return nil })
 			return nil
 		}, named("create"))
 		op := c.Operator(r)
@@ -539,7 +539,7 @@ func flushesAgain(t *testing.T, c *C) {
 				r.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error {
 					l.add("first")
 					if how == "a conflict" {
-						ch.Patch.Transform(func(object map[string]any) { object["spec"] = map[string]any{"x": 1} })
+						ch.Patch.Transform(func(object map[string]any) error { object["spec"] = map[string]any{"x": 1}; return nil })
 						c.Patch("a", map[string]any{"status": map[string]any{"by": "others"}})
 					}
 					return nil
@@ -681,7 +681,7 @@ func busyDeletions(t *testing.T, c *C) {
 					case "merges":
 						ch.Patch.Set("status.deleted", true)
 					case "transforms":
-						ch.Patch.Transform(func(object map[string]any) { object["spec"].(map[string]any)["deleted"] = true })
+						ch.Patch.Transform(func(object map[string]any) error { object["spec"].(map[string]any)["deleted"] = true; return nil })
 					}
 					return nil
 				}, named("delete"))

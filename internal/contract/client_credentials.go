@@ -91,7 +91,7 @@ func (g *tokenGate) info(e *entry, token string, priority int) *kopf.ConnectionI
 	defer g.mu.Unlock()
 	g.next, g.requests = info.HTTPClient.Transport, map[string]int{}
 	info.HTTPClient = &http.Client{Transport: g}
-	info.Token, info.Priority = token, priority
+	info.Token, info.Priority = kopf.Secret(token), priority
 	return info
 }
 

@@ -59,7 +59,7 @@ var _ = Suite("client_group_limits", func(t *testing.T, c *C) {
 			c.OnlyInBubble("it takes minutes")
 			client, refuse := c.twoGroups()
 			refuse("gadgets", code, "600")
-			for _, err := range client.Watch(c.Context(), c.Unique("leaf")+".dev/v1", "Gadget", nil) {
+			for _, err := range client.Watch(c.Context(), kopf.ObjectReference{APIVersion: c.Unique("leaf") + ".dev/v1", Kind: "Gadget"}, nil) {
 				if kopf.StatusCode(err) != code {
 					c.Fatalf("got %v", err)
 				}

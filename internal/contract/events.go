@@ -152,7 +152,7 @@ func postingCalls(t *testing.T, c *C) {
 		ch.PostError("R", "M", nil)
 	}
 	c.Run(t, "OP-100 events below the level of the settings are not posted", func(c *C) {
-		c.posts(everything, func(op *kopf.Operator) { op.Settings.Posting.Level = int(slog.LevelWarn) }).
+		c.posts(everything, func(op *kopf.Operator) { op.Settings.Posting.Level = slog.LevelWarn }).
 			wantPosted("Custom R: M", "Warning R: M", "Error R: M")
 	})
 	c.Run(t, "OP-T17 nothing is posted if that is switched off, warnings neither", func(c *C) {
@@ -357,7 +357,7 @@ func postingForms(t *testing.T, c *C) {
 func postingLogs(t *testing.T, c *C) {
 	loud := func(level slog.Level) func(*kopf.Operator) {
 		return func(op *kopf.Operator) {
-			op.Settings.Posting.Loggers, op.Settings.Posting.Level = true, int(level)
+			op.Settings.Posting.Loggers, op.Settings.Posting.Level = true, level
 		}
 	}
 	c.Run(t, "OP-103 messages of handlers' loggers are posted if that is wanted", func(c *C) {
@@ -612,7 +612,7 @@ func postingTroubles(t *testing.T, c *C) {
 		r.OnDaemon(Examples, func(ctx context.Context, d *kopf.Daemon) error {
 			for i := 0; ctx.Err() == nil; i++ {
 				d.PostWarning("Failing", fmt.Sprint(i))
-				d.Stopped.Wait(time.Second)
+				d.Sleep(time.Second)
 			}
 			return nil
 		}, &kopf.DaemonOptions{ID: "daemon"})

@@ -154,7 +154,7 @@ func edits(t *testing.T, c *C) {
 	})
 	c.Run(t, "OP-139 transformations get a copy of the object, and are part of the patch", func(c *C) {
 		c.seen(sized(1), func(ch *kopf.Change) {
-			ch.Patch.Transform(func(object map[string]any) { object["spec"].(map[string]any)["y"] = 2 })
+			ch.Patch.Transform(func(object map[string]any) error { object["spec"].(map[string]any)["y"] = 2; return nil })
 			if ch.Patch.Empty() {
 				c.Error("a patch with a transformation is empty")
 			}
@@ -163,7 +163,7 @@ func edits(t *testing.T, c *C) {
 			}
 			other := &kopf.Patch{}
 			other.Set("x", 1)
-			other.Transform(func(map[string]any) {})
+			other.Transform(func(map[string]any) error { return nil })
 			if other.Clear(); !other.Empty() {
 				c.Error("something is left of a patch that was cleared")
 			}
@@ -175,7 +175,7 @@ func edits(t *testing.T, c *C) {
 		r.OnUpdate("kopfstatusexamples.v1.kopf.dev", func(ctx context.Context, ch *kopf.Change) error {
 			ch.Patch.Set("spec.merged", true)
 			ch.Patch.Set("status.merged", true)
-			ch.Patch.Transform(func(object map[string]any) {
+			ch.Patch.Transform(func(object map[string]any) error {
 				object["spec"].(map[string]any)["transformed"] = true
 				status, _ := object["status"].(map[string]any)
 				if status == nil {
@@ -183,6 +183,7 @@ func edits(t *testing.T, c *C) {
 					object["status"] = status
 				}
 				status["transformed"] = true
+				return nil
 			})
 			return nil
 		}, &kopf.ChangeOptions{ID: "update", Field: "spec.x"})
@@ -214,9 +215,10 @@ func edits(t *testing.T, c *C) {
 		r := &kopf.Registry{}
 		r.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error {
 			ch.Patch.Set("status.merged", ch.Retry)
-			ch.Patch.Transform(func(object map[string]any) {
+			ch.Patch.Transform(func(object map[string]any) error {
 				l.add("transformation")
 				object["spec"].(map[string]any)["y"] = 2
+				return nil
 			})
 			return nil
 		}, named("create"))

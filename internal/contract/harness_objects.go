@@ -94,7 +94,7 @@ func (k *Kind) Exists(name string) bool {
 func (k *Kind) List() []*kopf.Body {
 	k.c.Helper()
 	var all []*kopf.Body
-	for body, err := range k.c.Client.List(k.c.Context(), k.apiVersion, k.kind, &kopf.ListOptions{Namespace: k.Ref("").Namespace}) {
+	for body, err := range k.c.Client.List(k.c.Context(), kopf.ObjectReference{APIVersion: k.apiVersion, Kind: k.kind}, &kopf.ListOptions{Namespace: k.Ref("").Namespace}) {
 		if err != nil {
 			k.c.Fatalf("listing %s: %v", k.kind, err)
 		}
@@ -173,7 +173,7 @@ func (c *C) serves(definition *kopf.Body) bool {
 	group, plural := definition.Spec().String("group"), definition.Spec().String("names.plural")
 	for _, r := range resources {
 		if r.Group == group && r.Plural == plural {
-			for _, err := range c.Client.List(c.Context(), r.APIVersion(), r.Kind, nil) {
+			for _, err := range c.Client.List(c.Context(), r, nil) {
 				if err != nil {
 					return false
 				}

@@ -306,11 +306,13 @@ func (s *traceStep) lines() []string {
 			text = "Handler '" + args[0] + "' is invoked."
 		case "handler-succeeded":
 			text = "Handler '" + args[0] + "' succeeded."
-		case "handler-failed-temporarily":
+		case "handler-failed-temporarily": // CH-215: it is retried
+			level = "WARN"
 			text = "Handler '" + args[0] + "' failed temporarily: " + args[1]
 		case "handler-failed-permanently":
 			text = "Handler '" + args[0] + "' failed permanently: " + args[1]
 		case "handler-failed-will-retry":
+			level = "WARN"                                                       // CH-215: likewise
 			delay, _ := time.ParseDuration(strings.ReplaceAll(args[1], " ", "")) // or the line is wrong
 			text = "Handler '" + args[0] + "' failed with an exception and will try again in " + delay.String() + ". " + args[2]
 		case "handler-awaits-subhandlers":

@@ -3,6 +3,7 @@ package contract
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -286,7 +287,7 @@ func samples(t *testing.T, c *C) {
 func settings(t *testing.T, c *C) {
 	c.Run(t, "OP-47 every setting has its default, and can be set", func(c *C) {
 		want := map[string]any{
-			"Process.UltimateExitingTimeout": 10 * time.Minute, "Posting.Enabled": true, "Posting.Loggers": false, "Posting.Level": 0,
+			"Process.UltimateExitingTimeout": 10 * time.Minute, "Posting.Enabled": true, "Posting.Loggers": false, "Posting.Level": slog.LevelInfo,
 			"Posting.ReportingComponent": "kopf", "Posting.ReportingInstance": "dev", "Posting.EventNamePrefix": "kopf-event-",
 			"Peering.Name": "default", "Peering.Stealth": false, "Peering.Priority": 0, "Peering.Lifetime": time.Minute, "Peering.Mandatory": false,
 			"Peering.Standalone": false, "Peering.Clusterwide": false,
@@ -379,7 +380,7 @@ func settings(t *testing.T, c *C) {
 		r := &kopf.Registry{}
 		r.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error {
 			ch.Patch.Remove("spec.only")
-			ch.Patch.Transform(func(object map[string]any) { object["other"] = true }) // all of it becomes a JSON patch
+			ch.Patch.Transform(func(object map[string]any) error { object["other"] = true; return nil }) // all of it becomes a JSON patch
 			return nil
 		}, named("create"))
 		c.Operator(r)

@@ -124,10 +124,10 @@ func activityOptions(t *testing.T, c *C) {
 			return nil
 		}, id("it"))
 		op := c.Operator(r, func(op *kopf.Operator) {
-			op.Settings.Posting.Loggers, op.Settings.Posting.Level = true, int(slog.LevelDebug)
+			op.Settings.Posting.Loggers, op.Settings.Posting.Level = true, slog.LevelDebug
 		})
 		want := []string{
-			"DEBUG Activity 'it' is invoked.", "ERROR Activity 'it' failed temporarily: oops", "DEBUG Activity 'it' is invoked.", "INFO Activity 'it' succeeded.",
+			"DEBUG Activity 'it' is invoked.", "WARN Activity 'it' failed temporarily: oops", "DEBUG Activity 'it' is invoked.", "INFO Activity 'it' succeeded.",
 		}
 		if got := op.Logs.messages("Activity 'it'"); !slices.Equal(got, want) {
 			c.Errorf("got the lines %q, want %q", got, want)
@@ -177,7 +177,7 @@ func startOrder(t *testing.T, c *C) {
 			c.Errorf("got %v", err)
 		}
 		want := []string{
-			"Clusterwide", "Connection", "Context", "Identity", "Kubeconfig", "Lifecycle", "LivenessEndpoint", "LivenessListener", "Logger", "Memo", "Namespaces",
+			"Clusterwide", "Connection", "Identity", "KubeContext", "Kubeconfig", "Lifecycle", "LivenessEndpoint", "LivenessListener", "Logger", "Memo", "Namespaces",
 			"Peering", "Ready", "Registry", "Settings",
 		}
 		got := slices.DeleteFunc(fieldsOf(kopf.Operator{}), func(name string) bool { return !token.IsExported(name) })
@@ -319,7 +319,7 @@ func stopOrder(t *testing.T, c *C) {
 			r := &kopf.Registry{}
 			r.OnDaemon(Examples, func(ctx context.Context, d *kopf.Daemon) error {
 				<-ctx.Done()
-				l.add("daemon, %s", d.Stopped.Reason())
+				l.add("daemon, %s", d.StopReason())
 				return nil
 			}, daemonID("daemon"))
 			r.OnCleanup(func(ctx context.Context, a *kopf.Activity) error {
@@ -339,7 +339,7 @@ func stopOrder(t *testing.T, c *C) {
 			if err := <-ended; err != nil {
 				c.Errorf("got %v", err)
 			}
-			c.expect(&l, "daemon, OperatorExiting|DaemonCancelled", "cleanup, <nil>")
+			c.expect(&l, "daemon, OperatorExiting", "cleanup, <nil>")
 			n := len(wire.Requests())
 			wire.Drop()
 			c.Pass(time.Second)

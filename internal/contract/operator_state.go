@@ -311,7 +311,7 @@ func stores(t *testing.T, c *C) {
 		x := kopf.OnIndexIn(r, Examples, func(ctx context.Context, i *kopf.Indexing) (map[string]string, error) {
 			return map[string]string{"key": i.Name()}, nil
 		}, &kopf.IndexOptions{ID: "index"})
-		read := func(who string, h kopf.Holder, indices kopf.Indices) error {
+		read := func(who string, h kopf.HandlerArgument, indices kopf.Indices) error {
 			l.add("%s %v %v", who, x.Get(h, "key"), indices.Get("index", "key"))
 			return nil
 		}
@@ -346,7 +346,7 @@ func telling(t *testing.T, c *C) {
 			{&kopf.Indexing{}, slices.Concat(object, attempt), methods},
 			{&kopf.WatchEvent{}, append(slices.Clone(object), "Type"), methods},
 			{&kopf.Change{}, slices.Concat(object, attempt, []string{"Reason", "Old", "New"}), append(slices.Clone(methods), "Diff", "Subhandler", "Execute", "SetResult", "PostEvent")},
-			{&kopf.Daemon{}, slices.Concat(object, attempt, []string{"Stopped"}), append(slices.Clone(methods), "SetResult", "PostEvent")},
+			{&kopf.Daemon{}, slices.Concat(object, attempt), append(slices.Clone(methods), "SetResult", "PostEvent", "Stopping", "StopReason")},
 			{&kopf.Timer{}, slices.Concat(object, attempt), append(slices.Clone(methods), "SetResult", "PostEvent")},
 			{&kopf.Admission{}, append(slices.Clone(object), "Operation", "Subresource", "DryRun", "UserInfo", "Request", "Old", "New"), append(slices.Clone(methods), "Diff", "Warn")},
 			{&kopf.Activity{}, slices.Concat(attempt, []string{"Settings", "Logger", "Client", "Indices", "Param"}), []string{"Memo"}},
@@ -369,8 +369,8 @@ func telling(t *testing.T, c *C) {
 	c.Run(t, "OP-155 callbacks of filters get the value, or what the handler would get", func(c *C) {
 		var l calls
 		r := &kopf.Registry{}
-		look := func(what string) func(v *kopf.Value) bool {
-			return func(v *kopf.Value) bool {
+		look := func(what string) func(v *kopf.FieldValue) bool {
+			return func(v *kopf.FieldValue) bool {
 				l.add("%s %v %t of %s", what, v.Value, v.Present, v.Object.Name())
 				return true
 			}
@@ -388,20 +388,16 @@ func telling(t *testing.T, c *C) {
 			}
 		}
 	})
-	c.Run(t, "OP-156 the reasons to stop combine", func(c *C) {
-		all := []kopf.StoppingReason{
-			kopf.FiltersMismatch, kopf.ResourceDeleted, kopf.OperatorPausing, kopf.OperatorExiting,
-			kopf.DaemonSignalled, kopf.DaemonCancelled, kopf.DaemonAbandoned,
-		}
-		var both kopf.StoppingReason
-		for i, reason := range all {
-			if reason == 0 || reason&(reason-1) != 0 || both&reason != 0 {
-				c.Errorf("the reason %d, %s, is no bit of its own", i, reason)
+	c.Run(t, "OP-156 each reason to stop has a name of its own", func(c *C) {
+		all := []kopf.StopReason{kopf.StopFiltersMismatch, kopf.StopResourceDeleted, kopf.StopOperatorPausing, kopf.StopOperatorExiting}
+		for _, reason := range all {
+			if text := (&kopf.DaemonStopped{Reason: reason}).Error(); text != "the daemon is asked to stop: "+string(reason) || strings.Contains(string(reason), " ") {
+				c.Errorf("got %q", text)
 			}
-			both |= reason
 		}
-		if text := (kopf.ResourceDeleted | kopf.DaemonSignalled).String(); text != "ResourceDeleted|DaemonSignalled" {
-			c.Errorf("got %q", text)
+		slices.Sort(all)
+		if len(slices.Compact(all)) != 4 {
+			c.Errorf("some of %q are the same", all)
 		}
 	})
 }

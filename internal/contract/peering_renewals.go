@@ -303,7 +303,7 @@ func renewing(t *testing.T, c *C) {
 type busy struct {
 	*Running
 	mu      sync.Mutex
-	stopped kopf.StoppingReason // why the daemon was stopped the last time
+	stopped kopf.StopReason // why the daemon was stopped the last time
 	calls   []time.Time
 }
 
@@ -325,7 +325,7 @@ func (b *busy) between(from, to time.Time) (n int) {
 	return n
 }
 
-func (b *busy) reason() kopf.StoppingReason {
+func (b *busy) reason() kopf.StopReason {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.stopped
@@ -354,10 +354,9 @@ func (c *C) busyOperator(adjust ...func(*kopf.Operator)) *busy {
 	r.OnDaemon(Examples, func(ctx context.Context, d *kopf.Daemon) error {
 		for ctx.Err() == nil {
 			b.note()
-			d.Stopped.Wait(500 * time.Millisecond)
-			if d.Stopped.IsSet() {
+			if !d.Sleep(500 * time.Millisecond) {
 				b.mu.Lock()
-				b.stopped = d.Stopped.Reason()
+				b.stopped = d.StopReason()
 				b.mu.Unlock()
 				return nil
 			}
@@ -438,7 +437,7 @@ func lapsing(t *testing.T, c *C) {
 			if n := b.between(expires, time.Now()); n > 0 {
 				c.Errorf("there were %d calls after the record had expired", n)
 			}
-			if reason := b.reason(); !reason.Has(kopf.OperatorPausing) {
+			if reason := b.reason(); reason != kopf.StopOperatorPausing {
 				c.Errorf("the daemon was stopped with the reason %s", reason)
 			}
 			if got := b.Logs.Find("could not be renewed in time"); len(got) != 1 || got[0].Level.String() != "WARN" || !got[0].Time.Before(expires) {
@@ -573,7 +572,7 @@ func lapsing(t *testing.T, c *C) {
 		if n := b.between(from, time.Now()); n > 0 {
 			c.Errorf("there were %d calls in the pause", n)
 		}
-		if reason := b.reason(); !reason.Has(kopf.OperatorPausing) {
+		if reason := b.reason(); reason != kopf.StopOperatorPausing {
 			c.Errorf("the daemon was stopped with the reason %s", reason)
 		}
 	})

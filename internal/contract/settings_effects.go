@@ -116,7 +116,7 @@ func limitingHandlers(t *testing.T, c *C) {
 			return nil
 		}, named("create"))
 		r.OnDaemon(Examples, func(ctx context.Context, d *kopf.Daemon) error {
-			d.Stopped.Wait(30 * time.Second)
+			d.Sleep(30 * time.Second)
 			l.add("daemon sees %d", sizes.Len(d))
 			<-ctx.Done()
 			return nil

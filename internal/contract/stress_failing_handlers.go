@@ -30,18 +30,18 @@ type fruitless struct {
 var fruitlessWays = []fruitless{
 	{"a handler with an arbitrary error", failingChange, time.Minute, errOops, 2},
 	{"a handler without a backoff", failingChange, 0, errOops, 17},
-	{"a handler in a hurry", failingChange, time.Minute, kopf.Temporary(errOops, 0), 17},
+	{"a handler in a hurry", failingChange, time.Minute, kopf.Temporary(errOops, kopf.Immediately), 17},
 	{"a handler in some hurry", failingChange, time.Minute, kopf.Temporary(errOops, 900*time.Millisecond), 17},
-	{"a sub-handler", failingSub, time.Minute, kopf.Temporary(errOops, 0), 17},
+	{"a sub-handler", failingSub, time.Minute, kopf.Temporary(errOops, kopf.Immediately), 17},
 	{"a daemon", func(r *kopf.Registry, fail func(o *kopf.Object) error) {
 		r.OnDaemon(Examples, func(_ context.Context, d *kopf.Daemon) error { return fail(&d.Object) }, &kopf.DaemonOptions{ID: "d"})
 	}, 0, errOops, 17},
 	{"a timer", func(r *kopf.Registry, fail func(o *kopf.Object) error) {
 		r.OnTimer(Examples, func(_ context.Context, d *kopf.Timer) error { return fail(&d.Object) }, &kopf.TimerOptions{ID: "t", Interval: time.Hour})
-	}, time.Minute, kopf.Temporary(errOops, 0), 17},
+	}, time.Minute, kopf.Temporary(errOops, kopf.Immediately), 17},
 	{"an indexer", func(r *kopf.Registry, fail func(o *kopf.Object) error) {
 		kopf.OnIndexIn(r, Examples, func(_ context.Context, x *kopf.Indexing) (map[string]string, error) { return nil, fail(&x.Object) }, &kopf.IndexOptions{ID: "x"})
-	}, time.Minute, kopf.Temporary(errOops, 0), 17},
+	}, time.Minute, kopf.Temporary(errOops, kopf.Immediately), 17},
 }
 
 func failingChange(r *kopf.Registry, fail func(o *kopf.Object) error) {
@@ -124,7 +124,7 @@ func attempts(c *C, count int, err error, adjust func(*kopf.Operator)) (pauses [
 func proveSlowing(c *C, limit int, want []float64) {
 	c.OnlyInBubble("it counts the seconds")
 	var got []float64
-	for _, pause := range attempts(c, len(want)+1, kopf.Temporary(errOops, 0), func(op *kopf.Operator) {
+	for _, pause := range attempts(c, len(want)+1, kopf.Temporary(errOops, kopf.Immediately), func(op *kopf.Operator) {
 		if n := op.Settings.Execution.QuickRetries; n != 10 {
 			c.Errorf("the default is %d, want 10", n)
 		}

@@ -162,7 +162,7 @@ var _ = Suite("stress_stale_states", func(t *testing.T, c *C) {
 				return kopf.Temporary(errors.New("not yet"), 10*time.Second)
 			}
 			return nil
-		}, &kopf.ChangeOptions{ID: "delete", Optional: true})
+		}, &kopf.ChangeOptions{ID: "delete", WithoutFinalizer: true})
 		c.Operator(r, wired(func(req *Request) (*http.Response, error) {
 			if !strings.Contains(req.Path, "/kopfexamples") {
 				return nil, nil

@@ -763,6 +763,7 @@ func proveContradictions(c *C) {
 	}
 	for want, server := range map[string]*kopf.WebhookServer{
 		"webhook server: the fields Insecure and TLSConfig exclude each other":                          {Insecure: true, TLSConfig: &tls.Config{}},
+		`webhook server: the cluster "kind" is none of auto, k3d, minikube and docker-desktop`:          {Cluster: "kind"},
 		"webhook server: the field Insecure and a certificate exclude each other":                       {Insecure: true, CertFile: cert, KeyFile: cert},
 		"webhook server: the port 65536 is not between 0 and 65535":                                     {Port: 65536},
 		"webhook server: the port -1 is not between 0 and 65535":                                        {Port: -1},
@@ -787,19 +788,19 @@ func proveLastPort(c *C) {
 func proveVariants(c *C) {
 	for _, host := range []string{"", "10.1.2.3"} {
 		for _, tt := range []struct {
-			server func(kopf.WebhookServer) kopf.AdmissionServer
-			want   string
+			cluster kopf.Cluster
+			want    string
 		}{
-			{func(s kopf.WebhookServer) kopf.AdmissionServer { k := kopf.WebhookK3dServer(s); return &k }, "host.k3d.internal"},
-			{func(s kopf.WebhookServer) kopf.AdmissionServer { k := kopf.WebhookMinikubeServer(s); return &k }, "host.minikube.internal"},
-			{func(s kopf.WebhookServer) kopf.AdmissionServer { k := kopf.WebhookDockerDesktopServer(s); return &k }, "host.docker.internal"},
+			{kopf.ClusterK3d, "host.k3d.internal"},
+			{kopf.ClusterMinikube, "host.minikube.internal"},
+			{kopf.ClusterDockerDesktop, "host.docker.internal"},
 		} {
 			want := tt.want
 			if host != "" {
 				want = host
 			}
 			s := c.Serves(echo, func(l net.Listener, log *slog.Logger) kopf.AdmissionServer {
-				return tt.server(kopf.WebhookServer{Listener: l, Logger: log, Host: host, Port: 9443})
+				return &kopf.WebhookServer{Listener: l, Logger: log, Host: host, Port: 9443, Cluster: tt.cluster}
 			})
 			if got := s.Last().URL; got != "https://"+want+":9443" {
 				c.Errorf("the URL is %q, want the host %q", got, want)

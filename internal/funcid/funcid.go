@@ -3,6 +3,8 @@ package funcid
 
 import (
 	"fmt"
+	"path"
+	"path/filepath"
 	"reflect"
 	"runtime"
 	"strings"
@@ -44,6 +46,15 @@ func IsAnonymous(name string) bool {
 	}
 	return false
 }
+
+// Place returns the file and the line where the code of a function begins, as in "main.go:12".
+func Place(code uintptr) string {
+	file, line := runtime.FuncForPC(code).FileLine(code)
+	return fmt.Sprintf("%s:%d", path.Base(filepath.ToSlash(file)), line)
+}
+
+// IsPlace reports whether a text is one of [Place], rather than a name.
+func IsPlace(text string) bool { return strings.Contains(text, ":") }
 
 // CallSite returns the line outside of a package that has called it.
 func CallSite(packagePath string) string {

@@ -3,6 +3,7 @@ package jsonpatch
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
@@ -113,4 +114,45 @@ func OnlyRemoves(v any) bool {
 		}
 	}
 	return v == nil || ok && len(m) > 0
+}
+
+// CheckTexts returns what is wrong with the labels and annotations of a merge patch: the API server takes texts only, and keys with dots are
+// easily taken for paths.
+func CheckTexts(patch map[string]any) error {
+	metadata := rawjson.AsMap(patch["metadata"])
+	for _, kind := range []struct{ field, setter string }{{"annotations", "SetAnnotation"}, {"labels", "SetLabel"}} {
+		texts := rawjson.AsMap(metadata[kind.field])
+		for _, key := range rawjson.SortedKeys(texts) {
+			switch value := texts[key].(type) {
+			case nil, string:
+			case map[string]any:
+				full := []string{key}
+				for inner := value; len(inner) == 1; {
+					next := rawjson.SortedKeys(inner)[0]
+					full, inner = append(full, next), rawjson.AsMap(inner[next])
+				}
+				return fmt.Errorf("the patch of %q goes deeper than a key of metadata.%s: use %s(%q, value) for a key with dots",
+					"metadata."+kind.field+"."+strings.Join(full, "."), kind.field, kind.setter, strings.Join(full, "."))
+			default:
+				return fmt.Errorf("the patch sets %q in metadata.%s to %v: want a string, as by %s(%q, value)", key, kind.field, value, kind.setter, key)
+			}
+		}
+	}
+	return nil
+}
+
+// Without returns the fields of an object that another one does not have, on each level.
+func Without(object, other map[string]any) map[string]any {
+	rest := make(map[string]any)
+	for key, value := range object {
+		theirs, ok := other[key]
+		if !ok {
+			rest[key] = value
+			continue
+		}
+		if inner := Without(rawjson.AsMap(value), rawjson.AsMap(theirs)); len(inner) > 0 && rawjson.AsMap(theirs) != nil {
+			rest[key] = inner
+		}
+	}
+	return rest
 }

@@ -8,6 +8,7 @@
 package loghandler
 
 import (
+	"cmp"
 	"context"
 	"encoding"
 	"fmt"
@@ -288,7 +289,7 @@ func (h *Handler) appendJSON(b []byte, r slog.Record) []byte {
 		line.Put(h.options.RefKey, jsonReference(h.object))
 	}
 	if line.Index("severity") < 0 {
-		line.Put("severity", rawjson.AppendString(nil, Severity(r.Level)))
+		line.Put("severity", rawjson.AppendString(nil, cmp.Or(cloudSeverities[Severity(r.Level)], Severity(r.Level))))
 	}
 	return append(line.AppendTo(b), '\n')
 }
@@ -307,7 +308,10 @@ func jsonReference(ref *Reference) []byte {
 	return o.AppendTo(nil)
 }
 
-// Severity returns the name of a level in JSON.
+// cloudSeverities are the names by which the loggers of clouds know levels where they differ from ours. Google's take no others.
+var cloudSeverities = map[string]string{"warn": "warning", "fatal": "critical"}
+
+// Severity returns the name of a level.
 func Severity(level slog.Level) string {
 	switch {
 	case level <= slog.LevelDebug:

@@ -223,3 +223,23 @@ func AppendChildren(children []Child, v reflect.Value, readOnly reflect.Type) ([
 	}
 	return nil, fmt.Errorf("a %s is not an object that can be changed; a map[string]any or a pointer to a struct is", v.Type())
 }
+
+// Replace sets the field at the keys, of which there is at least one, and makes the objects on the way to it; nil removes the field.
+func Replace(object map[string]any, keys []string, value any) {
+	for _, key := range keys[:len(keys)-1] {
+		next := rawjson.AsMap(object[key])
+		if next == nil {
+			if value == nil {
+				return
+			}
+			next = make(map[string]any)
+			object[key] = next
+		}
+		object = next
+	}
+	if last := keys[len(keys)-1]; value == nil {
+		delete(object, last)
+	} else {
+		object[last] = value
+	}
+}

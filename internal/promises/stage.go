@@ -352,7 +352,7 @@ func (s *Stage) Handled() {
 func (s *Stage) Posted(kind, reason, message string) {
 	s.Helper()
 	until(s.T, fmt.Sprintf("the event %s %s: %s", kind, reason, message), func() bool {
-		for event, err := range s.client.List(s.Context(), "v1", "Event", &kopf.ListOptions{Namespace: s.Namespace}) {
+		for event, err := range s.client.List(s.Context(), kopf.ObjectReference{APIVersion: "v1", Kind: "Event"}, &kopf.ListOptions{Namespace: s.Namespace}) {
 			if err != nil {
 				s.Fatal(err)
 			}

@@ -68,14 +68,14 @@ func NewWorld(t *testing.T, root, programs, kubeconfig string, admin *kopf.Conne
 	kinds := append(w.manifests(t, "crd.yaml"), w.manifests(t, "peering.yaml")...)
 	for _, object := range kinds {
 		if object["kind"] == "CustomResourceDefinition" {
-			if err := client.Apply(t.Context(), object, nil); err != nil {
+			if err := client.Apply(t.Context(), object, &kopf.WriteOptions{FieldManager: "test"}); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
 	for _, kind := range []string{"KopfExample", "KopfPeering"} {
 		until(t, "the kind "+kind, func() bool {
-			for _, err := range client.List(t.Context(), "kopf.dev/v1", kind, nil) {
+			for _, err := range client.List(t.Context(), kopf.ObjectReference{APIVersion: "kopf.dev/v1", Kind: kind}, nil) {
 				return err == nil
 			}
 			return true
@@ -135,7 +135,7 @@ func (w *World) Play(t *testing.T, name string) {
 	}
 	s := &Stage{T: t, World: w, Namespace: cmp.Or(w.Namespace, promise.Namespace, "example-"+name), program: program, promised: map[string]int{}}
 	namespace := map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": s.Namespace}}
-	if err := w.client.Apply(t.Context(), namespace, nil); err != nil {
+	if err := w.client.Apply(t.Context(), namespace, &kopf.WriteOptions{FieldManager: "test"}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.curtain)

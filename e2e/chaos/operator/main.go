@@ -73,7 +73,7 @@ type operator struct {
 	families  []string // of the faults that are tried
 	book      *journal.Writer
 	mine      *mine
-	holder    kopf.Holder
+	holder    kopf.HandlerArgument
 	colors    *kopf.Index[string, string]
 
 	mu      sync.Mutex // guards all below
@@ -333,7 +333,7 @@ func (o *operator) daemon(ctx context.Context, d *kopf.Daemon) error {
 			o.mu.Unlock()
 		}()
 		for round := 0; ; round++ {
-			if d.Stopped.Wait(time.Second) {
+			if !d.Sleep(time.Second) {
 				return nil
 			}
 			if err := meet(ctx, o.fate("daemon", e.UID, int64(round), d.Retry)); err != nil && !errors.As(err, new(*kopf.PermanentError)) {
@@ -353,7 +353,7 @@ func (o *operator) tick(ctx context.Context, t *kopf.Timer) error {
 		if now := time.Now().Unix(); now%5 == 0 {
 			t.Patch.SetPath(now, "status", "tick")
 		} else if now%5 == 1 && o.has("storages") {
-			t.Patch.Transform(func(object map[string]any) { o.transform(object, now) })
+			t.Patch.Transform(func(object map[string]any) error { o.transform(object, now); return nil })
 		}
 		return nil
 	})

@@ -1,0 +1,83 @@
+package manifest
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
+)
+
+// Condition is one of the conditions in the status of an object, with the fields of metav1.Condition.
+type Condition struct {
+	Type, Status, Reason, Message string
+	ObservedGeneration            int64     // 0 for the generation of the object
+	LastTransitionTime            time.Time // zero for now
+}
+
+// The limits of metav1.Condition.
+const (
+	maxReason  = 1024
+	maxMessage = 32768
+)
+
+var (
+	conditionType   = regexp.MustCompile(`^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$`)
+	conditionReason = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$`)
+)
+
+// Check returns what metav1.Condition does not allow.
+func (c *Condition) Check() error {
+	switch {
+	case !conditionType.MatchString(c.Type) || len(c.Type) > 316:
+		return fmt.Errorf("invalid type %q of a condition: want a word in CamelCase, such as Ready, perhaps with a domain before it", c.Type)
+	case !slices.Contains([]string{"True", "False", "Unknown"}, c.Status):
+		return fmt.Errorf("invalid status %q of the condition %s: want True, False or Unknown", c.Status, c.Type)
+	case !conditionReason.MatchString(c.Reason) || len(c.Reason) > maxReason:
+		return fmt.Errorf("invalid reason %q of the condition %s: want a word in CamelCase, such as MinimumReplicasAvailable", c.Reason, c.Type)
+	case len(c.Message) > maxMessage:
+		return fmt.Errorf("invalid message of the condition %s: it has %d bytes, want at most %d", c.Type, len(c.Message), maxMessage)
+	}
+	return nil
+}
+
+// SetCondition puts a condition into the status of an object, in place of the one of its type. The time of the transition stays
+// as it is while the status of the condition does.
+func SetCondition(object map[string]any, c Condition) error {
+	status := rawjson.AsMap(object["status"])
+	if status == nil {
+		status = map[string]any{}
+	}
+	list, ok := status["conditions"].([]any)
+	if !ok && status["conditions"] != nil {
+		return fmt.Errorf("invalid status.conditions: want a list, not %s", rawjson.KindOf(status["conditions"]))
+	}
+	list = slices.Clone(list)
+	at := slices.IndexFunc(list, func(item any) bool { return rawjson.AsMap(item)["type"] == any(c.Type) })
+	if at < 0 {
+		at, list = len(list), append(list, map[string]any{})
+	}
+	old := rawjson.AsMap(list[at])
+	now := maps.Clone(old)
+	now["type"], now["status"], now["reason"], now["message"] = c.Type, c.Status, c.Reason, c.Message
+	if generation := rawjson.AsMap(object["metadata"])["generation"]; c.ObservedGeneration != 0 {
+		now["observedGeneration"] = json.Number(strconv.FormatInt(c.ObservedGeneration, 10))
+	} else if generation != nil {
+		now["observedGeneration"] = generation
+	}
+	if old["status"] != any(c.Status) || old["lastTransitionTime"] == nil {
+		since := c.LastTransitionTime
+		if since.IsZero() {
+			since = time.Now()
+		}
+		now["lastTransitionTime"] = since.UTC().Format(time.RFC3339)
+	}
+	list[at] = now
+	status["conditions"] = list
+	object["status"] = status
+	return nil
+}

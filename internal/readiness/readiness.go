@@ -1,0 +1,130 @@
+// Package readiness tells from the status of objects whether they do what their specs ask for, as "kubectl wait" and "kubectl rollout status" do.
+package readiness
+
+import (
+	"encoding/json"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
+)
+
+// kinds are those whose readiness is more than a condition, by their group and kind.
+var kinds = map[[2]string]func(o object) bool{
+	{"", "Pod"}:                   func(o object) bool { return o.text("phase") == "Succeeded" || o.condition("Ready") },
+	{"", "Namespace"}:             func(o object) bool { return o.text("phase") == "Active" },
+	{"", "PersistentVolume"}:      func(o object) bool { return o.text("phase") == "Bound" || o.text("phase") == "Available" },
+	{"", "PersistentVolumeClaim"}: func(o object) bool { return o.text("phase") == "Bound" },
+	{"", "ReplicationController"}: replicaSet,
+	{"", "Service"}:               service,
+	{"apps", "Deployment"}:        deployment,
+	{"apps", "DaemonSet"}:         daemonSet,
+	{"apps", "ReplicaSet"}:        replicaSet,
+	{"apps", "StatefulSet"}:       statefulSet,
+	{"batch", "Job"}:              func(o object) bool { return o.condition("Complete") || o.condition("SuccessCriteriaMet") },
+	{"apiextensions.k8s.io", "CustomResourceDefinition"}: func(o object) bool { return o.condition("Established") },
+	{"apiregistration.k8s.io", "APIService"}:             func(o object) bool { return o.condition("Available") },
+}
+
+// Of reports whether an object is ready. One of a kind that is not known is, unless it has a condition Ready or Available that is not true.
+func Of(group, kind string, content map[string]any) bool {
+	o := object{content: content, spec: rawjson.AsMap(content["spec"]), status: rawjson.AsMap(content["status"])}
+	metadata := rawjson.AsMap(content["metadata"])
+	if metadata["deletionTimestamp"] != nil {
+		return false
+	}
+	if seen, ok := number(o.status["observedGeneration"]); ok {
+		if newest, ok := number(metadata["generation"]); ok && seen < newest {
+			return false
+		}
+	}
+	if ready := kinds[[2]string{group, kind}]; ready != nil {
+		return ready(o)
+	}
+	for _, name := range []string{"Ready", "Available"} {
+		if status, ok := o.conditionStatus(name); ok {
+			return status == "True"
+		}
+	}
+	return true
+}
+
+// object is a decoded object.
+type object struct{ content, spec, status map[string]any }
+
+func (o object) text(field string) string {
+	text, _ := o.status[field].(string)
+	return text
+}
+
+// count returns a number of the status, zero if it is missing.
+func (o object) count(field string) int64 {
+	n, _ := number(o.status[field])
+	return n
+}
+
+// replicas returns how many are wanted.
+func (o object) replicas() int64 {
+	if n, ok := number(o.spec["replicas"]); ok {
+		return n
+	}
+	return 1
+}
+
+func (o object) condition(name string) bool {
+	status, _ := o.conditionStatus(name)
+	return status == "True"
+}
+
+func (o object) conditionStatus(name string) (status string, ok bool) {
+	list, _ := o.status["conditions"].([]any)
+	for _, item := range list {
+		if c := rawjson.AsMap(item); c["type"] == any(name) {
+			status, _ = c["status"].(string)
+			return status, true
+		}
+	}
+	return "", false
+}
+
+func number(v any) (int64, bool) {
+	n, ok := v.(json.Number)
+	if !ok {
+		return 0, false
+	}
+	i, err := n.Int64()
+	return i, err == nil
+}
+
+func service(o object) bool {
+	if o.spec["type"] != any("LoadBalancer") {
+		return true
+	}
+	ingress, _ := rawjson.AsMap(o.status["loadBalancer"])["ingress"].([]any)
+	return len(ingress) > 0
+}
+
+func deployment(o object) bool {
+	updated := o.count("updatedReplicas")
+	return observed(o) && updated >= o.replicas() && o.count("replicas") <= updated && o.count("availableReplicas") >= updated
+}
+
+func daemonSet(o object) bool {
+	wanted := o.count("desiredNumberScheduled")
+	return observed(o) && o.count("updatedNumberScheduled") >= wanted && o.count("numberAvailable") >= wanted
+}
+
+func replicaSet(o object) bool { return observed(o) && o.count("readyReplicas") >= o.replicas() }
+
+func statefulSet(o object) bool {
+	strategy := rawjson.AsMap(o.spec["updateStrategy"])
+	partition, _ := number(rawjson.AsMap(strategy["rollingUpdate"])["partition"])
+	if !observed(o) || o.count("readyReplicas") < o.replicas() || o.count("updatedReplicas") < o.replicas()-partition && strategy["type"] != any("OnDelete") {
+		return false
+	}
+	return partition > 0 || strategy["type"] == any("OnDelete") || o.text("currentRevision") == o.text("updateRevision")
+}
+
+// observed reports whether a controller has written a status.
+func observed(o object) bool {
+	_, ok := number(o.status["observedGeneration"])
+	return ok
+}
