@@ -22,7 +22,7 @@ func TestOf(t *testing.T) {
 		{"a deployment on its way", "apps", "Deployment", `{"metadata":{"generation":2},"spec":{"replicas":1},"status":{"observedGeneration":2,"replicas":2,"updatedReplicas":1,"availableReplicas":1}}`, false},
 		{"a ready deployment", "apps", "Deployment", `{"metadata":{"generation":2},"status":{"observedGeneration":2,"replicas":1,"updatedReplicas":1,"availableReplicas":1}}`, true},
 		{"a deployment of none", "apps", "Deployment", `{"metadata":{"generation":2},"spec":{"replicas":0},"status":{"observedGeneration":2}}`, true},
-		{"a deployment of somebody else", "example.com", "Deployment", `{"spec":{"replicas":2}}`, true},
+		{"a kind of the same name in another group", "example.com", "Deployment", `{"spec":{"replicas":2}}`, true},
 		{"a daemon set", "apps", "DaemonSet", `{"status":{"observedGeneration":1,"desiredNumberScheduled":2,"updatedNumberScheduled":2,"numberAvailable":1}}`, false},
 		{"a ready daemon set", "apps", "DaemonSet", `{"status":{"observedGeneration":1,"desiredNumberScheduled":2,"updatedNumberScheduled":2,"numberAvailable":2}}`, true},
 		{"a stateful set", "apps", "StatefulSet", `{"spec":{"replicas":2},"status":{"observedGeneration":1,"readyReplicas":2,"updatedReplicas":1,"currentRevision":"a","updateRevision":"b"}}`, false},
