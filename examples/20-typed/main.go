@@ -49,7 +49,7 @@ func create(ctx context.Context, c *kopf.Change) error {
 	if err != nil {
 		return kopf.Permanent(err)
 	}
-	c.Patch.Set("status", KopfExampleStatus{
+	c.Patch.Replace("status", KopfExampleStatus{
 		Phase: "Ready",
 		Items: len(example.Spec.Items),
 		Until: c.Body.CreationTimestamp().Add(lifetime),
