@@ -211,8 +211,13 @@ func (p *Patch) operations(body *Body) []jsonpatch.Operation {
 	return jsonpatch.Diff(body.Map(), after)
 }
 
-// check returns what is wrong with the values, whatever they are made for.
-func (p *Patch) check() error { return cmp.Or(p.err, jsonpatch.CheckTexts(p.merge)) }
+// check returns what is wrong with the values, whatever they are made for, and takes it out: all else is sent.
+func (p *Patch) check() error {
+	if err := jsonpatch.TakeBadTexts(p.merge); err != nil {
+		p.fail(err)
+	}
+	return p.err
+}
 
 // try reports whether the patch can be made of the body: whether all its values are JSON, those of annotations and labels texts, and
 // no transformation fails or panics.

@@ -419,7 +419,11 @@ func TestPatchChecks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := p.try(body); (tt.want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), tt.want) {
+		err = p.try(body)
+		if bad := jsonpatch.TakeBadTexts(p.merge); bad != nil {
+			t.Errorf("what is refused is sent: %v", bad)
+		}
+		if (tt.want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("got %v, want %q", err, tt.want)
 		} else if tt.want == "oops" && !errors.As(err, new(*PermanentError)) {
 			t.Errorf("got %v, want a permanent error", err)

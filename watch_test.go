@@ -513,7 +513,7 @@ func TestStreamOverlaps(t *testing.T) {
 	})
 }
 
-// TestStreamPages holds that a watch that fails while pages come is told as it is, and does not keep them from coming.
+// TestStreamPages holds that a watch that fails while pages come is reported as such, and does not keep them from coming.
 func TestStreamPages(t *testing.T) {
 	list := func(n int, w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("continue") == "" {

@@ -107,6 +107,23 @@ func requesting(t *testing.T, c *C) {
 			c.expect(&l, "create", "update")
 		})
 	}
+	c.Run(t, "an annotation that is no string fails its handler, and all else is stored", func(c *C) {
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error {
+			ch.Patch.Set("metadata.annotations.example.com/touched", "yes")
+			ch.Patch.Set("status.x", 1)
+			return nil
+		}, &kopf.ChangeOptions{ID: "create", Errors: kopf.ErrorsPermanent})
+		op := c.Operator(r)
+		c.Create("a", nil)
+		c.handled("a")
+		if lines := op.Logs.Find("Handler 'create' failed"); len(lines) != 1 || !strings.Contains(fmt.Sprint(lines[0]), `SetAnnotation("example.com/touched", value)`) {
+			c.Errorf("got the lines %v", lines)
+		}
+		if got := c.Get("a"); got.Status().Int("x") != 1 || len(op.Logs.Find("refused")) > 0 {
+			c.Errorf("the status is %v", got.Status().Map())
+		}
+	})
 	c.Run(t, "within handlers, applied fields belong to the kind that is handled", func(c *C) {
 		r := &kopf.Registry{}
 		r.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error {

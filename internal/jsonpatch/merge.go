@@ -116,13 +116,28 @@ func OnlyRemoves(v any) bool {
 	return v == nil || ok && len(m) > 0
 }
 
-// CheckTexts returns what is wrong with the labels and annotations of a merge patch: the API server takes texts only, and keys with dots are
-// easily taken for paths.
-func CheckTexts(patch map[string]any) error {
+// TakeBadTexts takes out of a merge patch what is wrong with its labels and annotations, and returns the first of that: the API server takes texts
+// only, and keys with dots are easily taken for paths.
+func TakeBadTexts(patch map[string]any) (first error) {
+	for {
+		keys, err := badText(patch)
+		if err == nil {
+			return first
+		}
+		if first == nil {
+			first = err
+		}
+		DropValueIn(patch, keys)
+	}
+}
+
+// badText returns the keys of a wrong label or annotation, and what is wrong with it.
+func badText(patch map[string]any) (keys []string, err error) {
 	metadata := rawjson.AsMap(patch["metadata"])
 	for _, kind := range []struct{ field, setter string }{{"annotations", "SetAnnotation"}, {"labels", "SetLabel"}} {
 		texts := rawjson.AsMap(metadata[kind.field])
 		for _, key := range rawjson.SortedKeys(texts) {
+			keys := []string{"metadata", kind.field, key}
 			switch value := texts[key].(type) {
 			case nil, string:
 			case map[string]any:
@@ -131,14 +146,14 @@ func CheckTexts(patch map[string]any) error {
 					next := rawjson.SortedKeys(inner)[0]
 					full, inner = append(full, next), rawjson.AsMap(inner[next])
 				}
-				return fmt.Errorf("the patch of %q goes deeper than a key of metadata.%s: use %s(%q, value) for a key with dots",
+				return keys, fmt.Errorf("the patch of %q goes deeper than a key of metadata.%s: use %s(%q, value) for a key with dots",
 					"metadata."+kind.field+"."+strings.Join(full, "."), kind.field, kind.setter, strings.Join(full, "."))
 			default:
-				return fmt.Errorf("the patch sets %q in metadata.%s to %v: want a string, as by %s(%q, value)", key, kind.field, value, kind.setter, key)
+				return keys, fmt.Errorf("the patch sets %q in metadata.%s to %v: want a string, as by %s(%q, value)", key, kind.field, value, kind.setter, key)
 			}
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 // Without returns the fields of an object that another one does not have, on each level.
