@@ -396,7 +396,7 @@ func (a *admissionReview) call(ctx context.Context, h *handler) {
 	call := call{handler: h, noun: webhookNoun, log: a.argument.Logger, meter: a.meter.Handler(string(h.id), false), settings: &a.settings.Execution, started: a.started}
 	_, err := call.invoke(context.Background(), func(attempt Attempt) error {
 		own := *a.argument
-		own.Param, own.Runtime = h.param, attempt.Runtime
+		own.Param, own.Runtime, own.Logger = h.param, attempt.Runtime, handlerLogger(own.Logger, h.id)
 		err := h.admission.call(ctx, &own)
 		if err == nil {
 			err = own.Patch.try(own.Body)
@@ -404,7 +404,7 @@ func (a *admissionReview) call(ctx context.Context, h *handler) {
 		return err
 	})
 	if err == nil {
-		logOutcome(context.Background(), a.argument.Logger, webhookNoun, h.id, outcome{final: true}, nil)
+		a.logSuccess(a.argument.Logger, webhookNoun, h.id)
 	}
 	if rank := rankOf(err); err != nil && (a.worst == nil || rank < a.rank) {
 		a.worst, a.rank = err, rank

@@ -1,6 +1,7 @@
 package kopf
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -87,7 +88,13 @@ type ConnectionInfo struct {
 	// HTTPClient makes the connections, instead of one made of the authorities, the client's certificate and the
 	// proxy above. Tokens, passwords and impersonation are added to its requests where they are given.
 	HTTPClient *http.Client
+	// KubeContext and User are the context of the kubeconfig, and who the credentials are of. They are for the log alone, and default to
+	// what can be known without them.
+	KubeContext, User string
 }
+
+// user returns who the requests come from, as far as that is known.
+func (i *ConnectionInfo) user() string { return cmp.Or(i.ImpersonateUser, i.Username, i.User) }
 
 // validate refuses what can't work, before anything is sent.
 func (i *ConnectionInfo) validate() error {
@@ -235,11 +242,13 @@ func LoginWithServiceAccount(ctx context.Context, l *Login) (*ConnectionInfo, er
 		TrustEnv:  l.TrustEnv,
 		Priority:  serviceAccountPriority,
 	}
-	if _, err := credtransport.ReadToken(info.TokenFile); errors.Is(err, fs.ErrNotExist) {
+	token, err := credtransport.ReadToken(info.TokenFile)
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	} else if err != nil {
 		return nil, &LoginError{Message: "the service account can't be used", Err: err}
 	}
+	info.User = credtransport.TokenUser(token)
 	if host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT"); host != "" && port != "" {
 		info.Server = "https://" + net.JoinHostPort(host, port)
 	}
@@ -325,6 +334,7 @@ func login(ctx context.Context, l *Login, k *kubeconfig.Config) (*ConnectionInfo
 	info := &ConnectionInfo{
 		Server: cluster.Server, TLSServerName: cluster.TLSServerName, InsecureSkipTLSVerify: cluster.Insecure, ProxyURL: cluster.ProxyURL,
 		DefaultNamespace: chosen.Namespace, TrustEnv: l.TrustEnv, Priority: kubeconfigPriority,
+		KubeContext: chosen.Name, User: chosen.UserName,
 	}
 	info.CAFile, info.CAData = dataOrFile(cluster.CAFile, cluster.CAData)
 	if err := addUser(ctx, l, info, &chosen); err != nil {

@@ -179,7 +179,7 @@ func TestLoginWithKubeconfig(t *testing.T) {
 				t.Fatal(err)
 			}
 			if c.want != nil {
-				c.want.Priority = kubeconfigPriority
+				c.want.Priority, c.want.KubeContext, c.want.User = kubeconfigPriority, info.KubeContext, info.User // which TestLoginNames holds
 				for _, file := range []*string{&c.want.CAFile, &c.want.CertificateFile, &c.want.KeyFile, &c.want.TokenFile} {
 					*file = filepath.FromSlash(strings.ReplaceAll(*file, "D", dir))
 				}
@@ -298,7 +298,7 @@ func TestExecPlugin(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c.want.Server, c.want.Priority = "https://x", kubeconfigPriority
+			c.want.Server, c.want.Priority, c.want.KubeContext, c.want.User = "https://x", kubeconfigPriority, "x", "u"
 			if diff := cmp.Diff(fieldsOf(&c.want), fieldsOf(info)); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
@@ -561,4 +561,22 @@ func FuzzKubeconfig(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestLoginNames holds that the log can name the context and the user of a login.
+func TestLoginNames(t *testing.T) {
+	dir := nowhere(t)
+	file := write(t, filepath.Join(dir, "config"), kubeconfigOf("{server: https://x}", "{token: t}"))
+	info, err := LoginWithKubeconfig(t.Context(), &Login{Kubeconfig: file})
+	if err != nil || info.KubeContext != "x" || info.user() != "u" {
+		t.Fatalf("got the context %q and the user %q, error %v", info.KubeContext, info.user(), err)
+	}
+	info.Username = "basic"
+	if got := info.user(); got != "basic" {
+		t.Errorf("the API server knows the user as %q", got)
+	}
+	info.ImpersonateUser = "boss"
+	if got := info.user(); got != "boss" {
+		t.Errorf("the user acts as %q", got)
+	}
 }

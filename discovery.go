@@ -180,6 +180,18 @@ func (d *discovery) version(ctx context.Context, group, version string, preferre
 	return nil
 }
 
+// serverVersion returns the version of the API server, such as "v1.34.1". It is empty where that cannot be read.
+func (c *Client) serverVersion(ctx context.Context) string {
+	d := discovery{client: c}
+	var version struct {
+		GitVersion string `json:"gitVersion"`
+	}
+	if d.fetch(ctx, &request{method: http.MethodGet, path: "/version", once: true}, &version) != nil {
+		return ""
+	}
+	return version.GitVersion
+}
+
 // Resources returns all resources that the API server has now, but for those of groups that cannot be read. It fails if the groups themselves
 // cannot be.
 func (c *Client) Resources(ctx context.Context) ([]Resource, error) {

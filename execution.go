@@ -97,7 +97,7 @@ func (a *call) invoke(ctx context.Context, fn func(Attempt) error) (o outcome, e
 	if err = h.exhausted(counted, attempt.Runtime, nil); err != nil {
 		o = outcome{final: true, err: err}
 	} else {
-		a.log.DebugContext(ctx, a.noun+" '"+string(h.id)+"' is invoked.")
+		a.log.DebugContext(ctx, a.noun+" '"+string(h.id)+"' is invoked.", handlerAttr(h.id))
 		a.limiter.Release()
 		err = safecall.Do(func() error { return fn(attempt) })
 		a.limiter.Acquire()
@@ -500,7 +500,7 @@ func (c *cycle) argument(p *progress, a Attempt) *Change {
 	arg.Patch = &Patch{persistence: c.served.persistence}
 	arg.Param = p.handler.param
 	arg.Attempt = a
-	arg.handler = p.handler
+	arg.handler, arg.Logger = p.handler, handlerLogger(arg.Logger, p.handler.id)
 	p.handler.narrow(&arg)
 	return &arg
 }
@@ -608,7 +608,7 @@ func (c *cycle) findProgress(id HandlerID) *progress {
 
 // failHandler fails a handler of this cycle whose patch the API server does not take.
 func (c *cycle) failHandler(p *handlerPatch, err error) {
-	c.cause.Logger.Error(fmt.Sprintf("Handler '%s' failed permanently: its patch was refused: %v", p.id, err))
+	c.cause.Logger.Error(fmt.Sprintf("Handler '%s' failed permanently: its patch was refused: %v", p.id, err), handlerAttr(p.id))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if q := c.findProgress(p.id); q != nil && p.change {
@@ -625,23 +625,26 @@ func (r *ProgressRecord) failRefused(err error) {
 	r.Delayed, r.Stopped = time.Time{}, time.Now()
 }
 
-// logOutcome logs how an attempt has ended: the error in full if it is an arbitrary one.
+// logSuccess logs that a handler has succeeded: for debugging alone while hundreds do so in a second.
+func (e *environment) logSuccess(log *slog.Logger, noun string, id HandlerID) {
+	log.Log(e.handlers, e.successes.Count(), noun+" '"+string(id)+"' succeeded.", handlerAttr(id))
+}
+
+// logOutcome logs how an attempt has ended that has not succeeded: the error in full if it is an arbitrary one.
 func logOutcome(ctx context.Context, log *slog.Logger, noun string, id HandlerID, o outcome, err error) {
-	name := noun + " '" + string(id) + "'"
+	name, handler := noun+" '"+string(id)+"'", handlerAttr(id)
 	var denied *AdmissionError
 	switch {
 	case noun == webhookNoun && errors.As(err, &denied):
-		log.InfoContext(ctx, name+" failed with a denial: "+err.Error()) // as it is there for
+		log.InfoContext(ctx, name+" failed with a denial: "+err.Error(), handler) // as it is there for
 	case o.cancelled && ctx.Err() == nil:
-		log.InfoContext(ctx, name+" was interrupted, because the object was changed or deleted meanwhile.")
+		log.InfoContext(ctx, name+" was interrupted, because the object was changed or deleted meanwhile.", handler)
 	case o.cancelled:
-		log.WarnContext(ctx, name+" was cancelled, because the operator stops. It will be called again.")
+		log.WarnContext(ctx, name+" was cancelled, because the operator stops. It will be called again.", handler)
 	case o.waiting:
-		log.DebugContext(ctx, name+" waits for its sub-handlers.", "delay", o.delay)
-	case err == nil:
-		log.InfoContext(ctx, name+" succeeded.")
+		log.DebugContext(ctx, name+" waits for its sub-handlers.", handler, "delay", o.delay)
 	default:
-		logFailure(ctx, log, name, o, err)
+		logFailure(ctx, log.With(handler), name, o, err)
 	}
 }
 

@@ -71,12 +71,12 @@ func (i *indexer) attempt(owner string, data index.Data, p progress, o *Object, 
 		ctx, cancel := h.withDeadline(i.handlers, record.Started)
 		defer cancel()
 		arg := &Indexing{Object: *o, Attempt: a}
-		arg.Patch, arg.Param = &Patch{}, h.param
+		arg.Patch, arg.Param, arg.Logger = &Patch{}, h.param, handlerLogger(o.Logger, h.id)
 		values, err = h.indexing.call(ctx, arg)
 		return err
 	})
 	if err == nil {
-		o.Logger.Debug(fmt.Sprintf("Indexer '%s' succeeded.", h.id))
+		o.Logger.Debug(fmt.Sprintf("Indexer '%s' succeeded.", h.id), handlerAttr(h.id))
 		delete(*failures, h.id)
 		if values != nil {
 			data.Put(owner, values)

@@ -114,12 +114,15 @@ import (
 	"log/slog"
 	"net"
 	"reflect"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/kopf-go/kopf/internal/await"
 	"github.com/kopf-go/kopf/internal/exitguard"
 	"github.com/kopf-go/kopf/internal/hostid"
+	"github.com/kopf-go/kopf/internal/loghandler"
+	"github.com/kopf-go/kopf/internal/logsampler"
 	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/namespaces"
 	"github.com/kopf-go/kopf/internal/pauser"
@@ -231,9 +234,8 @@ func (o *Operator) prepare() (*run, error) {
 	if r.Memo == nil {
 		r.Memo = &Memo{}
 	}
-	if r.Logger == nil {
-		r.Logger = slog.Default()
-	}
+	r.Identity = cmp.Or(r.Identity, hostid.Identity())
+	r.Logger = cmp.Or(r.Logger, slog.Default()).With(operatorKey, loghandler.JSONOnly(r.Identity))
 	if r.Lifecycle == nil {
 		r.Lifecycle = AllAtOnce
 	}
@@ -260,8 +262,8 @@ func (o *Operator) prepare() (*run, error) {
 }
 
 func (r *run) run(ctx context.Context) error {
-	r.Logger.Debug("The operator starts.", "version", Version)
-	started := false
+	r.Logger.Debug("Starting operator", "version", Version)
+	began, started := time.Now(), false
 	err := r.listen()
 	if err == nil {
 		started, err = r.activity(ctx, kindStartup, "startup", r.client)
@@ -283,6 +285,7 @@ func (r *run) run(ctx context.Context) error {
 	r.events.stop(r.guard.ForceContext())
 	r.peers.stop() // when nothing is done any more that others could do
 	r.client.close()
+	r.logStop(began)
 	return err
 }
 
@@ -298,7 +301,7 @@ func (r *run) listen() error {
 
 // callProbe calls the function of a probe.
 func (r *run) callProbe(ctx context.Context, h *handler) (any, error) {
-	log := r.Logger.With("activity", "probe")
+	log := handlerLogger(r.Logger.With("activity", "probe"), h.id)
 	return h.activities.probe(ctx, &Probe{Settings: r.Settings, Logger: log, Client: r.client, Indices: r.indices, Param: h.param, memo: r.Memo})
 }
 
@@ -329,9 +332,12 @@ func (r *run) serve(ctx context.Context) error {
 		clusterwide: r.Clusterwide, requests: requests,
 		force: r.guard.ForceContext(),
 	}
+	if !r.Settings.Posting.Loggers { // each line is to be posted then
+		o.successes = logsampler.New(r.Logger)
+	}
 	if !r.Settings.Peering.Standalone {
 		r.peers = (&peering{
-			client: r.client, settings: r.Settings, log: r.Logger, identity: cmp.Or(r.Identity, hostid.Identity()), meter: r.meter, pauser: o.pauser,
+			client: r.client, settings: r.Settings, log: r.Logger, identity: r.Identity, meter: r.meter, pauser: o.pauser,
 			operator: o,
 		}).start(ctx)
 		o.peers = r.peers
@@ -346,6 +352,7 @@ func (r *run) serve(ctx context.Context) error {
 		}
 	}
 	err := o.observe(ctx, func() {
+		r.logStart(ctx, o)
 		r.meter.Ready.Store(true)
 		if r.Ready != nil {
 			_, _ = r.await(ctx, "The function Ready", func() (any, error) { // it returns none
@@ -354,12 +361,45 @@ func (r *run) serve(ctx context.Context) error {
 			})
 		}
 	})
+	defer o.successes.Stop()
 	r.guard.Begin()
 	r.probes.stop()
 	if ctx.Err() != nil {
-		r.Logger.Info("The operator stops.")
+		r.Logger.Debug("Stopping operator")
 	}
 	return errors.Join(err, o.stop(endHandlers, endRequests))
+}
+
+// versionTimeout is how long the log waits for the version of the API server.
+const versionTimeout = time.Second
+
+// logStart logs what runs, where, and for what.
+func (r *run) logStart(ctx context.Context, o *observer) {
+	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
+	defer cancel()
+	attrs := []any{"version", Version}
+	if info, err := r.client.ConnectionInfo(ctx); err == nil {
+		attrs = append(attrs, "server", info.Server, "serverVersion", cmp.Or(r.client.serverVersion(ctx), "unknown"))
+		if info.KubeContext != "" {
+			attrs = append(attrs, "context", info.KubeContext)
+		}
+		if user := info.user(); user != "" {
+			attrs = append(attrs, "user", user)
+		}
+	}
+	scope := "all"
+	if len(r.Namespaces) > 0 {
+		scope = strings.Join(r.Namespaces, ",")
+	}
+	resources, peers := o.servedNames()
+	attrs = append(attrs, "namespaces", scope, "resources", strings.Join(resources, ","), "handlers", len(r.Registry.snapshot()), "peering", peers)
+	r.Logger.Info("Operator started", attrs...)
+}
+
+// logStop logs what the operator has done.
+func (r *run) logStop(began time.Time) {
+	r.Logger.Info("Operator stopped", "uptime", time.Since(began).Round(time.Millisecond),
+		"succeeded", r.meter.Total(metrics.Success), "retried", r.meter.Total(metrics.Retry), "failed", r.meter.Total(metrics.Failure))
 }
 
 // connect makes what needs the settings as the start-up handlers have left them.
@@ -414,7 +454,7 @@ func (r *run) login(ctx context.Context) (map[string]*ConnectionInfo, error) {
 	}
 	results, err := r.attempts(ctx, handlers, "login", func(ctx context.Context, h *handler, a Attempt) (any, error) {
 		own := l
-		own.Attempt, own.Param = a, h.param
+		own.Attempt, own.Param, own.Logger = a, h.param, handlerLogger(l.Logger, h.id)
 		return h.activities.login(ctx, &own)
 	})
 	found := make(map[string]*ConnectionInfo)
@@ -451,7 +491,7 @@ func (r *run) activity(ctx context.Context, kind handlerKind, name string, clien
 	handlers := r.Registry.activities(kind)
 	log := r.Logger.With("activity", name)
 	succeeded, err := r.attempts(ctx, handlers, name, func(ctx context.Context, h *handler, a Attempt) (any, error) {
-		return nil, h.activities.activity(ctx, &Activity{Attempt: a, Settings: r.Settings, Logger: log, Client: client, Indices: r.indices, Param: h.param, memo: r.Memo})
+		return nil, h.activities.activity(ctx, &Activity{Attempt: a, Settings: r.Settings, Logger: handlerLogger(log, h.id), Client: client, Indices: r.indices, Param: h.param, memo: r.Memo})
 	})
 	return len(handlers) == 0 || len(succeeded) > 0, err
 }
@@ -521,7 +561,7 @@ func (r *run) attemptActivity(ctx context.Context, h *handler, record *ProgressR
 		record.apply(o, time.Now())
 	}
 	if err == nil {
-		logOutcome(ctx, r.Logger, "Activity", h.id, o, nil)
+		r.Logger.InfoContext(ctx, "Activity '"+string(h.id)+"' succeeded.", handlerAttr(h.id))
 	}
 	return value, o
 }

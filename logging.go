@@ -125,6 +125,18 @@ func objectLogger(base *slog.Logger, ref ObjectReference) *slog.Logger {
 	return base.With(slog.Any(objectKey, ref))
 }
 
+// The keys of the attributes that JSON lines have in addition: the id of the handler that a message is about, and the identity of the operator.
+const (
+	handlerKey  = "handler"
+	operatorKey = "operator"
+)
+
+// handlerAttr returns the attribute of messages about a handler.
+func handlerAttr(id HandlerID) slog.Attr { return slog.Any(handlerKey, loghandler.JSONOnly(id)) }
+
+// handlerLogger returns the logger that a handler gets.
+func handlerLogger(base *slog.Logger, id HandlerID) *slog.Logger { return base.With(handlerAttr(id)) }
+
 // eventMessages makes the messages of events. It writes nothing.
 var eventMessages = loghandler.New(loghandler.Options{Format: loghandler.Plain, Output: io.Discard, Reference: logReference, Stack: safecall.StackOf})
 

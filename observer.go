@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/logsampler"
 	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/namespaces"
 	"github.com/kopf-go/kopf/internal/pauser"
@@ -34,7 +35,8 @@ type environment struct {
 	settings   *Settings
 	lifecycle  Lifecycle
 	log        *slog.Logger
-	memo       *Memo // the operator's
+	successes  *logsampler.Sampler // nil if each one is logged
+	memo       *Memo               // the operator's
 	events     eventRecorder
 	meter      *metrics.Metrics
 	indices    Indices
@@ -151,6 +153,22 @@ func (o *observer) observe(ctx context.Context, ready func()) error {
 		o.updateAdmission()
 		o.reconcile(ctx)
 	}
+}
+
+// servedNames returns the names of the resources that are served, sorted, and the peering.
+func (o *observer) servedNames() (resources []string, peering string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	settings := &o.settings.Peering
+	switch {
+	case settings.Standalone:
+		peering = "standalone"
+	case settings.Mandatory || slices.ContainsFunc(o.discovered, func(r Resource) bool { return isPeering(r, o.clusterwide) }):
+		peering = settings.Name
+	default:
+		peering = "none"
+	}
+	return rawjson.SortedKeys(o.wanted), peering
 }
 
 // watchPauses has the streams adjusted after each pause.
@@ -389,6 +407,7 @@ func (o *observer) stream(r *reactor, resource Resource, from *source) *stream {
 		h.sync = &listingSync{barrier: o.barrier, log: o.log, resource: resource.Name(), handlers: indices}
 		o.barrier.add()
 	}
+	r.listing.add()
 	st := o.newStream(resource, from.namespace, h, r.served.Load().counts)
 	st.overlaps = true
 	return st

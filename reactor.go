@@ -29,6 +29,7 @@ type reactor struct {
 	began     time.Time // what the clock begins with
 	discovery discoverer
 	warned    boundedset.Set
+	listing   firstListing
 
 	unreadable atomic.Bool     // an object could not be read when its stream was late, and none could be since
 	requests   context.Context // of the requests: ends a little after that of the handlers, so that what is done can be stored
@@ -246,7 +247,7 @@ func (c *cycle) callEventHandlers(ev RawEvent) {
 		if acquired, _ := r.limiter.AcquireHandler(r.handlers.Done(), nil, true); !acquired {
 			return
 		}
-		e.Patch, e.Param = &Patch{persistence: c.served.persistence}, h.param
+		e.Patch, e.Param, e.Logger = &Patch{persistence: c.served.persistence}, h.param, handlerLogger(c.log, h.id)
 		call := call{handler: h, noun: "Handler", log: c.log, meter: r.meter.Handler(string(h.id), false), settings: &r.settings.Execution, limiter: r.limiter, started: time.Now()}
 		_, err := call.invoke(r.handlers, func(Attempt) error {
 			r.queue.setRunning(c.entry, h.id)
@@ -258,7 +259,7 @@ func (c *cycle) callEventHandlers(ev RawEvent) {
 		if !e.Patch.Empty() {
 			c.writes.patches = append(c.writes.patches, &handlerPatch{id: h.id, patch: e.Patch, succeeded: err == nil})
 		} else if err == nil {
-			logOutcome(r.handlers, c.log, "Handler", h.id, outcome{final: true}, nil)
+			r.logSuccess(c.log, "Handler", h.id)
 		}
 	}
 }
@@ -560,8 +561,7 @@ func (c *cycle) handle() (time.Duration, error) {
 		return 0, err
 	}
 	if top := c.topHandlers(); len(top) > 0 {
-		succeeded, failed := c.count()
-		cause.Logger.Info(fmt.Sprintf("%s is processed: %d succeeded; %d failed.", reasonTitles[c.decided.reason], succeeded, failed))
+		c.logProcessed()
 	}
 	if c.decided.reason == ReasonDelete {
 		c.log.Debug("Removing the finalizer, thus allowing the actual deletion.")
@@ -575,6 +575,16 @@ func (c *cycle) handle() (time.Duration, error) {
 		c.log.Debug("The handling is over, and there was nothing to store; the next change is awaited.")
 	}
 	return -1, nil
+}
+
+// logProcessed logs the sum of a handling: as its successes, unless there are failures.
+func (c *cycle) logProcessed() {
+	succeeded, failed := c.count()
+	level := slog.LevelInfo
+	if failed == 0 {
+		level = c.reactor.successes.Level()
+	}
+	c.cause.Logger.Log(c.reactor.handlers, level, fmt.Sprintf("%s is processed: %d succeeded; %d failed.", reasonTitles[c.decided.reason], succeeded, failed))
 }
 
 // postpone stores the progress of handlers that are not all finished. It returns when they are to be called again.

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/kopf-go/kopf/internal/essence"
@@ -31,12 +32,25 @@ type objectsHandler struct {
 	from      *source
 	prefilter streamPrefilter
 	sync      *listingSync // nil without indices
+
+	objects, upToDate int  // of the listing
+	listed            bool // whether there was a complete listing
 }
 
-func (h *objectsHandler) onListing() { h.reactor.queue.beginListing(h.from) }
+func (h *objectsHandler) onListing() {
+	h.objects, h.upToDate = 0, 0
+	h.reactor.listing.begin()
+	h.reactor.queue.beginListing(h.from)
+}
 
 func (h *objectsHandler) skip(t EventType, header *rawjson.Header, raw []byte) bool {
-	return h.prefilter.skip(h.reactor, t, header, raw, h.from)
+	skipped := h.prefilter.skip(h.reactor, t, header, raw, h.from)
+	if t == Listed {
+		if h.objects++; skipped {
+			h.upToDate++
+		}
+	}
+	return skipped
 }
 
 func (h *objectsHandler) onEvent(ev RawEvent) { h.reactor.enqueue(ev, h.from) }
@@ -46,6 +60,10 @@ func (h *objectsHandler) throttle(ctx context.Context, limit time.Duration) {
 }
 
 func (h *objectsHandler) onListed() {
+	if !h.listed {
+		h.listed = true
+		h.reactor.listing.end(h.o.log, h.resource, h.objects, h.upToDate)
+	}
 	if h.reactor.queue.sweep(h.from) && h.sync != nil {
 		h.sync.synced()
 	}
@@ -86,6 +104,44 @@ func (h *objectsHandler) admit(ctx context.Context) (inner context.Context, rele
 	}
 	h.reactor.queue.openSource(h.from, epoch)
 	return inner, release
+}
+
+// firstListing is the first listing of a resource, which several streams make: one for each namespace.
+type firstListing struct {
+	mu                sync.Mutex // guards following
+	began             time.Time  // zero before the first one has begun
+	streams           int        // that have not listed yet
+	objects, upToDate int
+	logged            bool
+}
+
+// add counts a stream whose listing is to be waited for.
+func (l *firstListing) add() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.streams++
+}
+
+func (l *firstListing) begin() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.began.IsZero() {
+		l.began = time.Now()
+	}
+}
+
+// end takes the listing of one stream in. The last one has the sum logged.
+func (l *firstListing) end(log *slog.Logger, r Resource, objects, upToDate int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.streams--
+	l.objects, l.upToDate = l.objects+objects, l.upToDate+upToDate
+	if l.streams > 0 || l.logged {
+		return
+	}
+	l.logged = true
+	log.Info("Listed objects", "resource", r.Name(), "objects", l.objects, "upToDate", l.upToDate, "toHandle", l.objects-l.upToDate,
+		"duration", time.Since(l.began).Round(time.Millisecond))
 }
 
 // prefilter checks the objects of one resource.

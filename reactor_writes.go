@@ -146,11 +146,11 @@ func (c *cycle) logStored(patches []*handlerPatch, changes []HandlerID) {
 	for _, p := range patches {
 		if p.succeeded && p.refusal == nil {
 			p.succeeded = false
-			logOutcome(c.reactor.handlers, c.log, "Handler", p.id, outcome{final: true}, nil)
+			c.reactor.logSuccess(c.log, "Handler", p.id)
 		}
 	}
 	for _, id := range changes {
-		logOutcome(c.reactor.handlers, c.cause.Logger, "Handler", id, outcome{final: true}, nil)
+		c.reactor.logSuccess(c.cause.Logger, "Handler", id)
 	}
 }
 

@@ -67,7 +67,7 @@ func (t *task) noun() string {
 }
 
 func (t *task) log() *slog.Logger {
-	return objectLogger(t.object.engine.log, t.object.live.Load().Reference())
+	return handlerLogger(objectLogger(t.object.engine.log, t.object.live.Load().Reference()), t.handler.id)
 }
 
 // waitLocked lets the task wait for a time, or, if it is negative, for a change of the object.
@@ -356,7 +356,8 @@ func (t *task) idleRemaining() time.Duration {
 func (t *task) argument() Object {
 	b := t.object
 	body := b.live.Load()
-	o := b.engine.owner.argument(body, postedLogger(t.log(), body.Reference(), b.engine.events))
+	ref := body.Reference()
+	o := b.engine.owner.argument(body, postedLogger(objectLogger(b.engine.log, ref), ref, b.engine.events))
 	o.Param, o.memory, o.live = t.handler.param, t.memory, &b.live
 	return o
 }
@@ -375,14 +376,16 @@ func (t *task) attempt() (wait time.Duration, more bool) {
 		w = &pendingWrite{patch: &Patch{}}
 	}
 	o.Patch, t.pending = w.patch, nil
+	log := o.Logger
+	o.Logger = handlerLogger(log, h.id)
 	call := call{
-		handler: h, noun: t.noun(), log: o.Logger, meter: d.meter.Handler(string(h.id), false), settings: &d.settings.Execution,
+		handler: h, noun: t.noun(), log: log, meter: d.meter.Handler(string(h.id), false), settings: &d.settings.Execution,
 		retries: t.calls.retries, started: t.calls.started,
 	}
 	out, err := call.invoke(d.functions, func(a Attempt) error { return t.call(&o, a) })
 	t.release()
 	if empty := o.Patch.Empty(); err == nil && empty {
-		t.logSuccess(o.Logger, empty)
+		t.logSuccess(log, empty)
 	} else if err == nil {
 		w.succeeded = true
 	}
@@ -420,10 +423,10 @@ func (t *task) noteFailure(out outcome, o *Object) {
 // logSuccess logs that a call has succeeded. A timer that has changed nothing is not worth a line.
 func (t *task) logSuccess(log *slog.Logger, empty bool) {
 	if t.handler.kind == kindTimer && empty {
-		log.Debug(t.name() + " succeeded.")
+		log.Debug(t.name()+" succeeded.", handlerAttr(t.handler.id))
 		return
 	}
-	logOutcome(t.object.engine.functions, log, t.noun(), t.handler.id, outcome{final: true}, nil)
+	t.object.engine.logSuccess(log, t.noun(), t.handler.id)
 }
 
 // call calls the function with a context that ends when it is asked to stop, and at its timeout. What was cut off then has succeeded.

@@ -365,7 +365,7 @@ func followed(t *testing.T, c *C) {
 			text += c.objectFrame("MODIFIED", "a", 11+2*n, n) + c.objectFrame("MODIFIED", "b", 12+2*n, n)
 		}
 		c.Operator(r, c.scripted(listAtTen, func() *http.Response { return openEnded(text) }))
-		c.WaitFor("all of the other object", func() bool { return l.count("b ") == 20 })
+		c.WaitFor("all of the other object, and the first of this one", func() bool { return l.count("b ") == 20 && l.count("a ") > 0 })
 		if n := l.count("a "); n != 1 {
 			c.Errorf("the first object was handled %d times meanwhile", n)
 		}

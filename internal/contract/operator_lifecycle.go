@@ -264,8 +264,8 @@ func startOrder(t *testing.T, c *C) {
 		if err := op.Run(c.Context()); !errors.Is(err, errOops) {
 			c.Errorf("got %v, want the error of the server", err)
 		}
-		if lines := logs.messages("The operator stops."); len(lines) > 0 {
-			c.Errorf("an operator that has failed says %q", lines)
+		if lines := logs.messages("Stopping operator"); len(lines) > 0 {
+			c.Errorf("an operator that has failed logs %q", lines)
 		}
 	})
 	c.Run(t, "OP-T2 a stream that fails is opened again, and readiness tells of it", func(c *C) {

@@ -74,9 +74,11 @@ var _ = Suite("operator_start", func(t *testing.T, c *C) {
 		c.WaitFor("the handling", func() bool { return c.isReady("a") })
 	})
 	c.Run(t, "OP-27 the start is told with the version", func(c *C) {
-		lines := c.Operator(&kopf.Registry{}).Logs.Find("starts")
-		if len(lines) != 1 || lines[0].Level != slog.LevelDebug || lines[0].Attrs["version"] != kopf.Version {
-			c.Errorf("got %+v", lines)
+		logs := c.Operator(&kopf.Registry{}).Logs
+		for text, level := range map[string]slog.Level{"Starting operator": slog.LevelDebug, "Operator started": slog.LevelInfo} {
+			if lines := logs.Find(text); len(lines) != 1 || lines[0].Level != level || lines[0].Attrs["version"] != kopf.Version {
+				c.Errorf("got %+v", lines)
+			}
 		}
 	})
 	c.Run(t, "OP-39 handlers may finish, but not for ever", func(c *C) {

@@ -35,7 +35,7 @@ func (w *witness) handler(name string) kopf.ChangeFunc {
 		defer w.mu.Unlock()
 		switch w.dice.IntN(6) {
 		case 0:
-			return kopf.Temporary(errOops, time.Duration(w.dice.IntN(20))*time.Millisecond)
+			return kopf.Temporary(errOops, time.Duration(1+w.dice.IntN(20))*time.Millisecond)
 		case 1:
 			return errOops
 		}

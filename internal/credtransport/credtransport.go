@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -28,6 +29,25 @@ func ReadToken(path string) (string, error) {
 		return "", fmt.Errorf("the token file %s is empty", path)
 	}
 	return token, nil
+}
+
+// TokenUser returns the user that a JSON Web Token names (RFC 7519, section 4.1.2), which is not verified. It is empty for other tokens.
+func TokenUser(token string) string {
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return ""
+	}
+	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil {
+		return ""
+	}
+	var claims struct {
+		Subject string `json:"sub"`
+	}
+	if json.Unmarshal(payload, &claims) != nil {
+		return ""
+	}
+	return claims.Subject
 }
 
 func FileExists(path string) bool {

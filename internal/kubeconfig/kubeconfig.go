@@ -252,6 +252,7 @@ func (c *Config) user(name string) *User {
 
 // Choice is what a context leads to.
 type Choice struct {
+	Name      string // of the context
 	Cluster   *Cluster
 	User      *User
 	UserName  string
@@ -270,7 +271,7 @@ func (c *Config) Choose(name string) (Choice, error) {
 	if chosen == nil {
 		return Choice{}, fmt.Errorf("the context %q does not exist; there are %s", name, c.contextNames())
 	}
-	choice := Choice{Cluster: c.cluster(chosen.Cluster), User: c.user(chosen.User), UserName: chosen.User, Namespace: chosen.Namespace}
+	choice := Choice{Name: name, Cluster: c.cluster(chosen.Cluster), User: c.user(chosen.User), UserName: chosen.User, Namespace: chosen.Namespace}
 	if choice.Cluster == nil {
 		return choice, fmt.Errorf("the cluster %q of the context %q does not exist", chosen.Cluster, name)
 	}

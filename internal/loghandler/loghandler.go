@@ -59,6 +59,10 @@ type Options struct {
 	Stack     func(err error) []byte     // returns the stack of the panic that an error comes from, nil if there is none
 }
 
+// JSONOnly is the value of an attribute that lines for people leave out, because their text has it already. Other implementations of
+// [slog.Handler] take it for a string.
+type JSONOnly string
+
 // Reference names the object that messages are about.
 type Reference struct {
 	APIVersion string
@@ -197,12 +201,20 @@ func (h *Handler) addTo(groups []string, a slog.Attr) {
 	if len(groups) == 0 {
 		f.path = []string{""}
 	}
+	if _, ok := value.Any().(JSONOnly); ok && (h.options.Format != JSON || h.has(f.path)) {
+		return // what is there already was more specific, or is the same
+	}
 	if h.options.Format == JSON {
 		f.value = jsonLogValue(value)
 	} else {
 		f.value = quoteLogText(textLogValue(value))
 	}
 	h.fields = append(h.fields, f)
+}
+
+// has reports whether there is an attribute with the path.
+func (h *Handler) has(path []string) bool {
+	return slices.ContainsFunc(h.fields, func(f field) bool { return slices.Equal(f.path, path) })
 }
 
 // appendText appends a record as a line, its further lines indented.

@@ -81,6 +81,14 @@ func (m *Metrics) Load(c Count) int64 { return m.counters[c].Load() }
 // Paused reports whether the operator pauses now.
 func (m *Metrics) Paused() bool { return m.state.Paused() }
 
+// Total returns how many attempts of all handlers have ended with a result.
+func (m *Metrics) Total(r Result) (n int64) {
+	for _, h := range m.handlers {
+		n += h.results[r].Load() + h.subs.results[r].Load()
+	}
+	return n
+}
+
 // Handler returns the counters of a handler, or of its sub-handlers.
 func (m *Metrics) Handler(id string, sub bool) *Handler {
 	if m == nil {
