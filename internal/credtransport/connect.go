@@ -72,7 +72,7 @@ func (c *Connecting) tlsConfig() (*tls.Config, error) {
 		return nil, err
 	}
 	if ca != nil {
-		if config.RootCAs, err = PoolOf(ca); err != nil {
+		if config.RootCAs, err = poolOf(ca); err != nil {
 			return nil, err
 		}
 	}
