@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/apiserver"
+	"github.com/kopf-go/kopf/internal/webhookserver"
 )
 
 // APIServer is a Kubernetes API server that keeps everything in memory: to try an operator, to demonstrate it,
@@ -153,7 +154,7 @@ type processWebhooks struct{ server *APIServer }
 
 // Serve takes reviews until the context ends, and returns when the last one is answered. See [AdmissionServer].
 func (p *processWebhooks) Serve(ctx context.Context, review ReviewFunc, announce func(WebhookClientConfig)) error {
-	run := &webhookRun{WebhookServer: (&WebhookServer{}).withDefaults(ctx, ""), review: review}
+	handler := webhookserver.NewHandler("", webhookserver.Limits{}, reviewer(review), servedLogger(ctx))
 	var mu sync.Mutex // guards following
 	var reviews sync.WaitGroup
 	over := false
@@ -166,7 +167,7 @@ func (p *processWebhooks) Serve(ctx context.Context, review ReviewFunc, announce
 		reviews.Add(1)
 		mu.Unlock()
 		defer reviews.Done()
-		run.ServeHTTP(w, r)
+		handler.ServeHTTP(w, r)
 	}))
 	defer end()
 	announce(WebhookClientConfig{URL: url})

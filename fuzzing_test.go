@@ -2,15 +2,12 @@ package kopf
 
 import (
 	"bytes"
-	"context"
 	"encoding/base64"
-	"encoding/json"
 	"encoding/pem"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -246,40 +243,6 @@ func FuzzEndpoint(f *testing.F) {
 		}
 		if !strings.HasPrefix(path, "/") {
 			t.Errorf("%q has the path %q", endpoint, path)
-		}
-	})
-}
-
-// FuzzWebhookRequest sends anything to the server of webhooks: each refusal is a Status with its code.
-func FuzzWebhookRequest(f *testing.F) {
-	f.Add("POST", "/hooks/a", "application/json", []byte(`{}`))
-	f.Add("POST", "/hooks", "application/json; charset=\"", []byte(`{}`))
-	f.Add("GET", "//", "", []byte{})
-	f.Add("POST", "/hooksa", "application/json", bytes.Repeat([]byte("x"), 2000))
-	f.Fuzz(func(t *testing.T, method, path, contentType string, body []byte) {
-		if method == "" {
-			t.Skip() // which means GET
-		}
-		server := (&WebhookServer{MaxBodyBytes: 1 << 10, Logger: slog.New(slog.DiscardHandler)}).withDefaults(context.Background(), "")
-		called := ""
-		run := &webhookRun{WebhookServer: server, root: "/hooks", review: func(_ context.Context, r *ReviewRequest) ([]byte, error) {
-			called = r.Handler
-			if len(r.Body) > 1<<10 || !bytes.Equal(r.Body, body) {
-				t.Errorf("the review is %q of %q", r.Body, body)
-			}
-			return []byte("{}"), nil
-		}}
-		w := httptest.NewRecorder()
-		run.ServeHTTP(w, &http.Request{Method: method, URL: &url.URL{Path: path}, Header: http.Header{"Content-Type": {contentType}}, Body: io.NopCloser(bytes.NewReader(body)), ContentLength: -1})
-		var status struct {
-			Kind string
-			Code int
-		}
-		if err := json.Unmarshal(w.Body.Bytes(), &status); err != nil || w.Code != 200 && (status.Kind != "Status" || status.Code != w.Code) {
-			t.Errorf("the answer is %d %s (%v)", w.Code, w.Body, err)
-		}
-		if called != "" && "/hooks/"+called != path || run.heldBytes.Load() != 0 || w.Code == 200 && method != "POST" {
-			t.Errorf("%s %q is answered by %q, and %d bytes are held", method, path, called, run.heldBytes.Load())
 		}
 	})
 }

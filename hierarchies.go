@@ -110,22 +110,7 @@ func appendOwner(owner *Body, object map[string]any, o *HierarchyOptions) error 
 	if owner.UID() == "" {
 		return fmt.Errorf("the owner %s has no uid", owner.Reference())
 	}
-	meta, owners, err := manifest.Owners(object)
-	if err != nil {
-		return err
-	}
-	for _, ref := range owners {
-		if ref, ok := ref.(map[string]any); ok && ref["uid"] == owner.UID() {
-			return nil
-		}
-	}
-	for _, ref := range owners {
-		if ref, ok := ref.(map[string]any); ok && ref["controller"] == true && !o.NotController {
-			return fmt.Errorf("%v %q is the controller already, and there can be only one", ref["kind"], ref["name"])
-		}
-	}
-	meta["ownerReferences"] = append(owners, ownerReference(owner, o))
-	return nil
+	return manifest.AddOwner(object, ownerReference(owner, o))
 }
 
 // ownerReference is the entry of an owner in metadata.ownerReferences. What the owner does not have is left out.
@@ -145,18 +130,7 @@ func removeOwner(owner *Body, object map[string]any, _ *HierarchyOptions) error 
 	if owner.UID() == "" {
 		return fmt.Errorf("the owner %s has no uid", owner.Reference())
 	}
-	meta, owners, err := manifest.Owners(object)
-	if err != nil {
-		return err
-	}
-	others := []any{}
-	for _, ref := range owners {
-		if entry, ok := ref.(map[string]any); !ok || entry["uid"] != owner.UID() {
-			others = append(others, ref)
-		}
-	}
-	meta["ownerReferences"] = others
-	return nil
+	return manifest.RemoveOwner(object, owner.UID())
 }
 
 func harmonizeName(owner *Body, object map[string]any, o *HierarchyOptions) error {
@@ -167,22 +141,7 @@ func harmonizeName(owner *Body, object map[string]any, o *HierarchyOptions) erro
 	if name == "" {
 		return errors.New("there is no name to use: the owner has none, and none was given")
 	}
-	meta, err := manifest.Section(object, "metadata")
-	if err != nil {
-		return err
-	}
-	_, named := meta["name"]
-	_, generated := meta["generateName"]
-	switch {
-	case (named || generated) && !o.Forced:
-	case o.Strict:
-		meta["name"] = name
-		delete(meta, "generateName")
-	default:
-		meta["generateName"] = name + "-"
-		delete(meta, "name")
-	}
-	return nil
+	return manifest.SetName(object, name, o.Strict, o.Forced)
 }
 
 func adjustNamespace(owner *Body, object map[string]any, o *HierarchyOptions) error {
@@ -193,14 +152,7 @@ func adjustNamespace(owner *Body, object map[string]any, o *HierarchyOptions) er
 	if namespace == "" {
 		return nil
 	}
-	meta, err := manifest.Section(object, "metadata")
-	if err != nil {
-		return err
-	}
-	if o.Forced || meta["namespace"] == nil {
-		meta["namespace"] = namespace
-	}
-	return nil
+	return manifest.SetNamespace(object, namespace, o.Forced)
 }
 
 func label(owner *Body, object map[string]any, o *HierarchyOptions) error {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"slices"
@@ -305,7 +304,7 @@ func (s *peerSession) keepAlive(ctx context.Context) {
 	settings := &s.settings.Peering
 	s.mu.Lock()
 	sent, seen := time.Now(), s.body
-	s.attemptedAt, s.nextWrite = sent, sent.Add(settings.interval()) // which an event can bring forward before the answer is there
+	s.attemptedAt, s.nextWrite = sent, sent.Add(peerrecord.Interval(settings.Lifetime)) // which an event can bring forward before the answer is there
 	s.mu.Unlock()
 	writing, done := await.Outlive(ctx, writeGrace) // what is cut off may be carried out later than the removal of the record
 	body, err := s.write(writing, "", map[string]any{s.identity: peerrecord.Record(settings.Priority, settings.Lifetime)})
@@ -373,20 +372,6 @@ func transient(err error) bool {
 	return uncertain(err) || StatusCode(err) == http.StatusTooManyRequests && !isDenied(err)
 }
 
-// interval is how long to wait until the own record is written again, with some jitter.
-func (s *PeeringSettings) interval() time.Duration {
-	lifetime, jitter := peerrecord.WholeSeconds(s.Lifetime), time.Duration(5+rand.IntN(6))*time.Second
-	if lifetime == time.Second {
-		return lifetime / 2
-	}
-	return max(min(lifetime, max(lifetime-jitter, time.Second)), time.Second)
-}
-
-// reserve is how long before the death of its record an operator ceases to work: others must not find it dead before.
-func (s *PeeringSettings) reserve() time.Duration {
-	return min(time.Second, peerrecord.WholeSeconds(s.Lifetime)/10)
-}
-
 // renewLocked notes that the own record was written, and has its death noticed in time.
 func (s *peerSession) renewLocked(sent time.Time) {
 	s.renewedAt = sent
@@ -403,8 +388,7 @@ func (s *peerSession) renewLocked(sent time.Time) {
 
 // lapseTimeLocked returns when the operator ceases to work unless its record is renewed before.
 func (s *peerSession) lapseTimeLocked() time.Time {
-	settings := &s.settings.Peering
-	return s.renewedAt.Add(peerrecord.WholeSeconds(settings.Lifetime) - settings.reserve())
+	return s.renewedAt.Add(peerrecord.SafeLifetime(s.settings.Peering.Lifetime))
 }
 
 // lapsedLocked reports whether our record counts as dead for the others, or will at any moment, although there is an object for it. An
@@ -642,7 +626,7 @@ func (s *peerSession) evaluate(body *Body) {
 			}
 			return true
 		}
-		p.Deadline = s.deadlineLocked(p, known[id], now)
+		p.Deadline = p.DeadlineAt(now, known[id], s.listed)
 		s.peers[id] = p
 		if id == s.identity {
 			own = true
@@ -685,21 +669,6 @@ func (s *peerSession) countLocked(alive int64) {
 	}
 	s.meter.Add(metrics.Peers, alive-s.alive)
 	s.alive = alive
-}
-
-// deadlineLocked returns when a record is dead. A record that we have seen coming counts from then on, however wrong the clock of its operator
-// may be; of the others we know only what they contain, but no record lives longer than its lifetime from when it was first seen.
-func (s *peerSession) deadlineLocked(p, known peerrecord.Peer, now time.Time) time.Time {
-	switch latest := now.Add(p.Lifetime); {
-	case p.Lastseen.IsZero():
-		return latest
-	case known.Raw == p.Raw:
-		return known.Deadline
-	case s.listed || p.Lastseen.After(now):
-		return latest
-	default:
-		return p.Lastseen.Add(p.Lifetime)
-	}
 }
 
 // rescheduleLocked has the own record written at a time, if not before, but no more often than each second.

@@ -1,51 +1,15 @@
 package kopf
 
 import (
-	"crypto/tls"
-	"errors"
-	"net"
 	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/kopf-go/kopf/internal/connshare"
 	"github.com/kopf-go/kopf/internal/credtransport"
 )
 
-// This file turns connection information into HTTP clients: TLS, proxies, and the headers that let a
-// request in. What is in files is read again when the files change. It runs on the goroutines of the requests.
-
-// tlsConfig returns the settings of TLS. The files of the client's certificate are read again when they change.
-func (i *ConnectionInfo) tlsConfig() (*tls.Config, error) {
-	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: i.TLSServerName, InsecureSkipVerify: i.InsecureSkipTLSVerify}
-	ca, err := i.authorities().PEM()
-	if err != nil {
-		return nil, err
-	}
-	if ca != nil {
-		if c.RootCAs, err = credtransport.PoolOf(ca); err != nil {
-			return nil, err
-		}
-	}
-	if i.hasCertificate() {
-		source := i.clientCertificate()
-		if _, err := source.Get(); err != nil {
-			return nil, err
-		}
-		c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return source.Get() }
-	}
-	return c, nil
-}
-
-// maxStreamBuffer is how many bytes of an answer may come before they are read, with HTTP/2.
-const maxStreamBuffer = 1 << 20
-
-const (
-	// maxIdle is how many connections are kept, as many as there are requests under way by default: a new one costs more than a request.
-	maxIdle = 64
-	// idleTimeout is for how long they are kept: not until kube-apiserver closes them, after 90 s, when a write could be on its way already.
-	idleTimeout = time.Minute
-)
+// This file turns connection information into HTTP clients. What is in files is read again when the files change. It runs on the goroutines of the
+// requests.
 
 // connections is how requests get theirs.
 type connections bool
@@ -59,35 +23,14 @@ const (
 
 // newTransport returns a transport without credentials but the client's certificate.
 func (i *ConnectionInfo) newTransport(connectTimeout time.Duration, c connections) (*http.Transport, error) {
-	config, err := i.tlsConfig()
-	if err != nil {
-		return nil, err
+	connecting := &credtransport.Connecting{
+		Timeout: connectTimeout, HTTP2: c == sharing, ServerName: i.TLSServerName, InsecureSkipVerify: i.InsecureSkipTLSVerify,
+		Authorities: i.authorities(), ProxyFromEnv: i.TrustEnv, ProxyURL: i.ProxyURL,
 	}
-	dialer := &net.Dialer{Timeout: connectTimeout, KeepAlive: 30 * time.Second}
-	t := &http.Transport{
-		DialContext:           dialer.DialContext,
-		TLSClientConfig:       config,
-		TLSHandshakeTimeout:   connectTimeout,
-		MaxIdleConns:          maxIdle,
-		MaxIdleConnsPerHost:   maxIdle,
-		IdleConnTimeout:       idleTimeout,
-		ExpectContinueTimeout: time.Second,
-		Protocols:             new(http.Protocols),
-		HTTP2:                 &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second, MaxReceiveBufferPerStream: maxStreamBuffer},
+	if i.hasCertificate() {
+		connecting.Certificate = i.clientCertificate()
 	}
-	t.Protocols.SetHTTP1(true)
-	t.Protocols.SetHTTP2(c == sharing)
-	if i.TrustEnv {
-		t.Proxy = credtransport.ConcealingProxy(http.ProxyFromEnvironment)
-	}
-	if i.ProxyURL != "" {
-		proxy, err := url.Parse(i.ProxyURL)
-		if err != nil {
-			return nil, errors.New("the address of the proxy is not a URL")
-		}
-		t.Proxy = http.ProxyURL(proxy)
-	}
-	return t, nil
+	return connecting.NewTransport()
 }
 
 // newHTTPClient returns a client whose requests are let in. The time to connect is limited if it is positive.

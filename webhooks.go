@@ -5,31 +5,23 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"mime"
 	"net"
-	"net/http"
-	"net/url"
-	"os"
-	"runtime"
-	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/kopf-go/kopf/internal/certs"
-	"github.com/kopf-go/kopf/internal/httplimit"
 	"github.com/kopf-go/kopf/internal/ngrok"
 	"github.com/kopf-go/kopf/internal/webhookname"
+	"github.com/kopf-go/kopf/internal/webhookserver"
 )
 
-// This file serves webhooks by HTTP: it takes reviews in, within limits, and has them answered. It also finds out how clusters on a
-// developer's machine reach that machine, and runs tunnels to it. Serve runs on a goroutine of the operator, and owns those of the connections
-// and of the tunnel; reviews are answered on those of the connections.
+// This file is where servers of webhooks are set up. It also finds out how clusters on a developer's machine reach that machine, and runs
+// tunnels to it. Serve runs on a goroutine of the operator, and owns those of the connections and of the tunnel; reviews are answered on
+// those of the connections.
 
 // WebhookServer is an [AdmissionServer] that listens on this machine. The API server must be able to connect to it: it suits
 // operators in the cluster, with Host the name of their service. The zero value serves by HTTPS on all addresses and a free port, with a
@@ -141,9 +133,10 @@ func (s *WebhookServer) Serve(ctx context.Context, review ReviewFunc, announce f
 			log.Debug("The kind of the cluster is not known; running a simple webhook server.")
 		}
 	}
-	run := &webhookRun{WebhookServer: s.withDefaults(ctx, host), review: review}
-	run.root = strings.TrimRight("/"+strings.Trim(run.Path, "/"), "/")
-	if err := run.serve(ctx, announce); err != nil {
+	err := s.server(ctx, host).Serve(ctx, reviewer(review), func(url string, bundle []byte) {
+		announce(WebhookClientConfig{URL: url, CABundle: bundle})
+	})
+	if err != nil {
 		return fmt.Errorf("webhook server: %w", err)
 	}
 	return nil
@@ -165,268 +158,34 @@ func (s *WebhookServer) validate() error {
 	return nil
 }
 
-// withDefaults returns a copy in which nothing is left out that has a default.
-func (s *WebhookServer) withDefaults(ctx context.Context, host string) *WebhookServer {
-	o := *s
-	o.Host = cmp.Or(o.Host, host)
-	o.FileCheckInterval = cmp.Or(o.FileCheckInterval, time.Minute)
-	o.RenewalOverlap = cmp.Or(o.RenewalOverlap, time.Minute)
-	o.MaxBodyBytes = cmp.Or(o.MaxBodyBytes, 8<<20)
-	o.MaxHeldBytes = cmp.Or(o.MaxHeldBytes, 8*o.MaxBodyBytes)
-	o.MaxHeaderBytes = cmp.Or(o.MaxHeaderBytes, httplimit.MaxHeaderBytes)
-	o.MaxConnections = cmp.Or(o.MaxConnections, httplimit.MaxConnections)
-	o.ReadTimeout = cmp.Or(o.ReadTimeout, 30*time.Second)
-	o.WriteTimeout = cmp.Or(o.WriteTimeout, 10*time.Second)
-	o.DrainTimeout = cmp.Or(o.DrainTimeout, 30*time.Second)
-	if o.Logger == nil {
-		o.Logger = servedLogger(ctx)
-	}
-	return &o
-}
-
-// webhookRun is a server while it serves.
-type webhookRun struct {
-	*WebhookServer
-	review    ReviewFunc
-	root      string       // of all paths: empty, or with a slash before it and none after
-	heldBytes atomic.Int64 // bytes of bodies
-	active    atomic.Int64 // requests
-}
-
-func (r *webhookRun) serve(ctx context.Context, announce func(WebhookClientConfig)) error {
-	listener := r.Listener
-	if listener == nil {
-		var err error
-		if listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(strings.Trim(r.Addr, "[]"), strconv.Itoa(r.Port))); err != nil {
-			return err
-		}
-	}
-	defer listener.Close() // again, if the server has done it
-	local := r.localHost(listener.Addr())
-	shown, err := certs.Start(r.certificates(local), time.Now())
-	if err != nil {
-		return err
-	}
-	base, end := context.WithCancelCause(context.WithoutCancel(ctx))
-	defer end(nil)
-	server := &http.Server{
-		Handler:           r,
-		TLSConfig:         shown.ServerConfig(),
-		ReadTimeout:       r.ReadTimeout,
-		ReadHeaderTimeout: r.ReadTimeout / 3,
-		IdleTimeout:       2 * time.Minute, // a little longer than API servers keep connections
-		MaxHeaderBytes:    r.MaxHeaderBytes,
-		ErrorLog:          slog.NewLogLogger(r.Logger.Handler(), slog.LevelDebug), // strangers can make it say a lot
-		BaseContext:       func(net.Listener) context.Context { return base },
-	}
-	httplimit.LimitConnections(server, r.MaxConnections)
-	failed := make(chan error, 1) // from the goroutine of the listener to this one
-	go func() {
-		if r.Insecure {
-			failed <- server.Serve(listener)
-		} else {
-			failed <- server.ServeTLS(listener, "", "")
-		}
-	}()
-	address := r.url(cmp.Or(r.Host, local), listener.Addr())
-	r.Logger.Debug("Listening for webhooks at " + r.url(listener.Addr().String(), nil))
-	r.Logger.Debug("Accessing the webhooks at " + address)
-	announce(WebhookClientConfig{URL: address, CABundle: shown.Bundle()})
-	for {
-		select {
-		case err := <-failed:
-			_ = server.Close() // the error of the listener is the one that matters
-			return err
-		case <-ctx.Done():
-			return r.drain(server, end, failed)
-		case <-time.After(shown.Wait(time.Now())):
-			if shown.Check(time.Now()) {
-				announce(WebhookClientConfig{URL: address, CABundle: shown.Bundle()})
-				shown.ScheduleSwitch(time.Now()) // it may have taken a while
-			}
-		}
+// server returns the server with these fields, and with the host of the cluster.
+func (s *WebhookServer) server(ctx context.Context, host string) *webhookserver.Server {
+	log := cmp.Or(s.Logger, servedLogger(ctx))
+	return &webhookserver.Server{
+		Addr: s.Addr, Port: s.Port, Listener: s.Listener, Path: s.Path, Host: cmp.Or(s.Host, host), Log: log,
+		Limits: webhookserver.Limits{
+			MaxBodyBytes: s.MaxBodyBytes, MaxHeldBytes: s.MaxHeldBytes, MaxHeaderBytes: s.MaxHeaderBytes, MaxConnections: s.MaxConnections,
+			ReadTimeout: s.ReadTimeout, WriteTimeout: s.WriteTimeout, DrainTimeout: s.DrainTimeout,
+		},
+		Certificates: certs.Options{
+			CertFile: s.CertFile, KeyFile: s.KeyFile, Password: string(s.Password), CAFile: s.CAFile, CADump: s.CADump, CAData: s.CAData,
+			VerifyCAFile: s.VerifyCAFile, VerifyCAPath: s.VerifyCAPath, VerifyCAData: s.VerifyCAData, VerifyMode: s.VerifyMode,
+			TLSConfig: s.TLSConfig, Insecure: s.Insecure, Names: s.ExtraSANs,
+			CheckInterval: cmp.Or(s.FileCheckInterval, time.Minute), RenewalOverlap: cmp.Or(s.RenewalOverlap, time.Minute), Log: log,
+		},
 	}
 }
 
-// certificates returns where the certificates come from, with the name by which this machine reaches the server.
-func (r *webhookRun) certificates(local string) certs.Options {
-	return certs.Options{
-		CertFile: r.CertFile, KeyFile: r.KeyFile, Password: string(r.Password), CAFile: r.CAFile, CADump: r.CADump, CAData: r.CAData,
-		VerifyCAFile: r.VerifyCAFile, VerifyCAPath: r.VerifyCAPath, VerifyCAData: r.VerifyCAData, VerifyMode: r.VerifyMode,
-		TLSConfig: r.TLSConfig, Insecure: r.Insecure, Names: append([]string{cmp.Or(r.Host, local), local}, r.ExtraSANs...),
-		CheckInterval: r.FileCheckInterval, RenewalOverlap: r.RenewalOverlap, Log: r.Logger,
-	}
-}
+// reviewer has reviews answered by the function of an operator.
+type reviewer ReviewFunc
 
-// drain ends the server in order: the reviews under way are answered, then cut off, and none is left.
-func (r *webhookRun) drain(server *http.Server, end context.CancelCauseFunc, failed <-chan error) error {
-	limit, cancel := context.WithTimeout(context.Background(), r.DrainTimeout)
-	defer cancel()
-	err := server.Shutdown(limit)
-	<-failed // the listener is closed
-	if err == nil {
-		return nil
+// Review implements [webhookserver.Reviewer].
+func (review reviewer) Review(ctx context.Context, r *webhookserver.Review) ([]byte, error) {
+	answer, err := review(ctx, (*ReviewRequest)(r))
+	if wrong := (*ReviewError)(nil); errors.As(err, &wrong) {
+		err = &webhookserver.Error{Code: wrong.Code, Message: err.Error()}
 	}
-	r.Logger.Warn("Reviews are cut off at the end, because they took too long.", "limit", r.DrainTimeout)
-	end(errors.New("the webhook server has stopped"))
-	_ = server.Close() // what is left of the connections is of no use
-	for began := time.Now(); r.active.Load() > 0; time.Sleep(10 * time.Millisecond) {
-		if time.Since(began) > afterDrain {
-			r.Logger.Warn("Reviews are left behind, because they do not end with their contexts.", "number", r.active.Load())
-			break
-		}
-	}
-	return nil
-}
-
-// afterDrain is how long reviews may take to end when they are told to.
-const afterDrain = 5 * time.Second
-
-// localHost is how this machine itself reaches the server: where it listens on all addresses, that is one of them.
-func (r *webhookRun) localHost(listening net.Addr) string {
-	tcp, _ := listening.(*net.TCPAddr)
-	host := strings.Trim(r.Addr, "[]")
-	if host == "" && r.Listener != nil && tcp != nil {
-		host = tcp.IP.String()
-	}
-	ip := net.ParseIP(host)
-	switch {
-	case host == "":
-		return "localhost"
-	case ip != nil && ip.IsUnspecified() && ip.To4() != nil:
-		return "127.0.0.1"
-	case ip != nil && ip.IsUnspecified():
-		return "::1"
-	}
-	return host
-}
-
-// url returns the URL of a host, and of the port of an address if one is given, unless that is the default.
-func (r *webhookRun) url(host string, listening net.Addr) string {
-	u := url.URL{Scheme: "https", Host: host, Path: r.root}
-	usual := 443
-	if r.Insecure {
-		u.Scheme, usual = "http", 80
-	}
-	if listening == nil {
-		return u.String()
-	}
-	port := r.Port
-	if tcp, ok := listening.(*net.TCPAddr); ok && (port == 0 || r.Listener == nil) {
-		port = tcp.Port
-	}
-	u.Host = net.JoinHostPort(strings.Trim(host, "[]"), strconv.Itoa(port))
-	if port == usual || port == 0 {
-		u.Host = strings.TrimSuffix(u.Host, ":"+strconv.Itoa(port))
-	}
-	return u.String()
-}
-
-// ServeHTTP takes a request and answers it, whatever happens.
-func (r *webhookRun) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	r.active.Add(1)
-	defer r.active.Add(-1)
-	defer func() {
-		if p := recover(); p != nil {
-			stack := make([]byte, 64<<10)
-			r.Logger.Error("A review has made the webhook server panic.", "panic", p, "stack", string(stack[:runtime.Stack(stack, false)]))
-			r.writeError(w, &ReviewError{Code: http.StatusInternalServerError, Message: "the review could not be finished: the operator has panicked; its log tells where"})
-		}
-	}()
-	answer, err := r.answer(req)
-	if err != nil {
-		r.writeError(w, err)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	r.write(w, http.StatusOK, answer)
-}
-
-// answer has a review answered.
-func (r *webhookRun) answer(req *http.Request) ([]byte, error) {
-	id, ok := strings.CutPrefix(req.URL.Path, r.root)
-	mediaType, _, _ := mime.ParseMediaType(req.Header.Get("Content-Type")) // what cannot be read is not the right one
-	switch {
-	case !ok || id != "" && id[0] != '/':
-		return nil, &ReviewError{http.StatusNotFound, fmt.Sprintf("the path %q is not below that of the webhooks", req.URL.Path)}
-	case req.Method != http.MethodPost:
-		return nil, &ReviewError{http.StatusMethodNotAllowed, fmt.Sprintf("the method is %s; reviews come by POST", req.Method)}
-	case mediaType != "application/json":
-		return nil, &ReviewError{http.StatusUnsupportedMediaType, fmt.Sprintf("the content is %q; reviews are application/json", req.Header.Get("Content-Type"))}
-	}
-	body, err := r.read(req)
-	defer r.heldBytes.Add(-int64(cap(body)))
-	if err != nil {
-		return nil, err
-	}
-	review := &ReviewRequest{Body: body, Handler: strings.TrimPrefix(id, "/"), Header: req.Header}
-	if req.TLS != nil && len(req.TLS.VerifiedChains) > 0 {
-		review.Peer = req.TLS.VerifiedChains[0][0]
-	}
-	return r.review(req.Context(), review)
-}
-
-// firstRead is how much room a body gets before any of it has come. It grows as more comes: the header Content-Length is but a claim.
-const firstRead = 16 << 10
-
-// read reads a body. The room that it takes is counted as held, also if it fails.
-func (r *webhookRun) read(req *http.Request) (body []byte, err error) {
-	tooLarge := &ReviewError{http.StatusRequestEntityTooLarge, fmt.Sprintf("the review is larger than %d bytes", r.MaxBodyBytes)}
-	if req.ContentLength > r.MaxBodyBytes {
-		return nil, tooLarge
-	}
-	for {
-		if len(body) == cap(body) {
-			size := min(max(2*int64(cap(body)), firstRead), r.MaxBodyBytes+1)
-			if claimed := req.ContentLength + 1; claimed > int64(cap(body)) {
-				size = min(size, claimed)
-			}
-			if r.heldBytes.Add(size-int64(cap(body))) > r.MaxHeldBytes {
-				r.heldBytes.Add(int64(cap(body)) - size)
-				return body, &ReviewError{http.StatusServiceUnavailable, fmt.Sprintf("the reviews under way are larger than %d bytes together; try again", r.MaxHeldBytes)}
-			}
-			body = append(make([]byte, 0, size), body...)
-		}
-		n, err := req.Body.Read(body[len(body):cap(body)])
-		body = body[:len(body)+n]
-		switch {
-		case int64(len(body)) > r.MaxBodyBytes:
-			return body, tooLarge
-		case err == io.EOF:
-			return body, nil
-		case errors.Is(err, os.ErrDeadlineExceeded):
-			return body, &ReviewError{http.StatusRequestTimeout, fmt.Sprintf("the review has not come within %s", r.ReadTimeout)}
-		case err != nil:
-			return body, &ReviewError{http.StatusBadRequest, fmt.Sprintf("the review has broken off after %d bytes", len(body))}
-		}
-	}
-}
-
-// writeError answers that there is no answer, and why, in the form that API servers pass on to those who have asked.
-func (r *webhookRun) writeError(w http.ResponseWriter, err error) {
-	code := http.StatusInternalServerError
-	if wrong := (*ReviewError)(nil); errors.As(err, &wrong) && wrong.Code >= 400 && wrong.Code < 600 {
-		code = wrong.Code
-	}
-	r.Logger.Debug("A review is refused.", "code", code, "error", err)
-	w.Header().Set("Content-Type", "application/json")
-	switch code {
-	case http.StatusMethodNotAllowed:
-		w.Header().Set("Allow", http.MethodPost)
-	case http.StatusServiceUnavailable:
-		w.Header().Set("Retry-After", "1")
-	}
-	status, _ := json.Marshal(map[string]any{ // nothing in it can't be encoded
-		"apiVersion": "v1", "kind": "Status", "metadata": struct{}{}, "status": "Failure", "message": err.Error(), "code": code,
-	})
-	r.write(w, code, append(status, '\n'))
-}
-
-func (r *webhookRun) write(w http.ResponseWriter, code int, body []byte) {
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(r.WriteTimeout)) // both HTTP/1.1 and HTTP/2 can
-	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	w.WriteHeader(code)
-	_, _ = w.Write(body) // who does not listen gets no answer
+	return answer, err
 }
 
 // WebhookNgrokTunnel is an [AdmissionServer] for development against clusters that cannot connect to this machine: it listens on this

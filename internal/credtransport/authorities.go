@@ -21,8 +21,8 @@ func (a Authorities) PEM() ([]byte, error) {
 	return DataOf("the certificate authority", a.Data, a.File)
 }
 
-// PoolOf returns the authorities that are in PEM.
-func PoolOf(pem []byte) (*x509.CertPool, error) {
+// poolOf returns the authorities that are in PEM.
+func poolOf(pem []byte) (*x509.CertPool, error) {
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(pem) {
 		return nil, errors.New("the certificate authority has no certificates in it")
@@ -61,7 +61,7 @@ func (t *AuthorityTransport) loadLocked() error {
 	if err != nil || t.current != nil && bytes.Equal(trusted, t.trusted) {
 		return err
 	}
-	pool, err := PoolOf(trusted)
+	pool, err := poolOf(trusted)
 	if err != nil {
 		return err
 	}

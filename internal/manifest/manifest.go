@@ -119,8 +119,8 @@ func Changes(before, after map[string]any) map[string]any {
 	return merge
 }
 
-// Section returns a map in another one, and makes it if it is absent or null.
-func Section(in map[string]any, key string) (map[string]any, error) {
+// section returns a map in another one, and makes it if it is absent or null.
+func section(in map[string]any, key string) (map[string]any, error) {
 	switch value := in[key].(type) {
 	case nil:
 		made := map[string]any{}
@@ -133,48 +133,10 @@ func Section(in map[string]any, key string) (map[string]any, error) {
 	}
 }
 
-// Owners returns the metadata of an object and the owner references in it.
-func Owners(object map[string]any) (meta map[string]any, owners []any, err error) {
-	meta, err = Section(object, "metadata")
-	if err != nil {
-		return nil, nil, err
-	}
-	switch list := meta["ownerReferences"].(type) {
-	case nil:
-	case []any:
-		owners = append(owners, list...)
-	case []map[string]any:
-		for _, ref := range list {
-			owners = append(owners, ref)
-		}
-	default:
-		return nil, nil, fmt.Errorf("metadata.ownerReferences is a %T, not a list", list)
-	}
-	return meta, owners, nil
-}
-
 // Lookup returns what is at a path, unless it is null or the path does not lead there.
 func Lookup(object map[string]any, keys []string) (any, bool) {
 	part, ok := rawjson.Lookup(object, keys...)
 	return part, ok && part != nil
-}
-
-// AddLabels labels an object. Labels that it has already stay as they are, unless they are forced.
-func AddLabels(object map[string]any, labels map[string]string, forced bool) error {
-	meta, err := Section(object, "metadata")
-	if err != nil {
-		return err
-	}
-	old, err := Section(meta, "labels")
-	if err != nil {
-		return fmt.Errorf("metadata.%w", err)
-	}
-	for key, value := range labels {
-		if _, has := old[key]; forced || !has {
-			old[key] = value
-		}
-	}
-	return nil
 }
 
 // AppendChildren collects the objects in a value, however they are nested. Those of the read-only type are refused.

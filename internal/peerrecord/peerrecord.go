@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"strings"
 	"time"
@@ -16,6 +17,22 @@ import (
 // WholeSeconds rounds the lifetime of a record up to what the record says of it; it is zero for a record that is dead at once.
 func WholeSeconds(lifetime time.Duration) time.Duration {
 	return max((lifetime+time.Second-1)/time.Second, 0) * time.Second
+}
+
+// Interval returns how long to wait until a record with that lifetime is written again, with some jitter.
+func Interval(lifetime time.Duration) time.Duration {
+	whole, jitter := WholeSeconds(lifetime), time.Duration(5+rand.IntN(6))*time.Second
+	if whole == time.Second {
+		return whole / 2
+	}
+	return max(min(whole, max(whole-jitter, time.Second)), time.Second)
+}
+
+// SafeLifetime returns for how long after its last record an operator may work: it ceases a little before the death of the record, because others must not
+// find that dead before.
+func SafeLifetime(lifetime time.Duration) time.Duration {
+	whole := WholeSeconds(lifetime)
+	return whole - min(time.Second, whole/10)
 }
 
 // Record returns what an operator writes of itself: nil, which removes the record, if it is dead at once.
@@ -34,6 +51,22 @@ type Peer struct {
 	Lastseen time.Time // zero if it does not say that
 	Raw      string
 	Deadline time.Time // when it is dead by our clock
+}
+
+// DeadlineAt returns when a record is dead that is seen now. After the first listing, a record has been seen coming and counts from then on, however wrong
+// the clock of its operator may be. Of earlier ones only their content is known, but no record lives longer than its lifetime from when it was
+// first seen. The known record is the one that was seen before.
+func (p Peer) DeadlineAt(now time.Time, known Peer, listed bool) time.Time {
+	switch latest := now.Add(p.Lifetime); {
+	case p.Lastseen.IsZero():
+		return latest
+	case known.Raw == p.Raw:
+		return known.Deadline
+	case listed || p.Lastseen.After(now):
+		return latest
+	default:
+		return p.Lastseen.Add(p.Lifetime)
+	}
 }
 
 // Read reads a record. What it does not say is the default, and fields that are not known are ignored.

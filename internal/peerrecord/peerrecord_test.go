@@ -1,6 +1,9 @@
 package peerrecord
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 func FuzzReadPeer(f *testing.F) {
 	f.Add([]byte(`{"priority":1,"lifetime":60,"lastseen":"2020-12-31T23:59:59.123456+00:00"}`))
@@ -11,4 +14,25 @@ func FuzzReadPeer(f *testing.F) {
 			t.Errorf("%q is read as %+v", raw, p)
 		}
 	})
+}
+
+func TestInterval(t *testing.T) {
+	tests := []struct{ lifetime, least, most time.Duration }{
+		{60, 50, 55}, {12, 2, 7}, {10, 1, 5}, {5, 1, 1}, {0, 1, 1},
+	}
+	for _, tt := range tests {
+		seen := make(map[time.Duration]bool)
+		for range 1000 {
+			got := Interval(tt.lifetime*time.Second) / time.Second
+			if seen[got] = true; got < tt.least || got > tt.most {
+				t.Errorf("a lifetime of %ds: got the interval %ds", tt.lifetime, got)
+			}
+		}
+		if !seen[tt.least] || !seen[tt.most] {
+			t.Errorf("a lifetime of %ds: got only the intervals %v", tt.lifetime, seen)
+		}
+	}
+	if got := Interval(time.Second); got != time.Second/2 { // or the record would be dead when it is renewed
+		t.Errorf("a lifetime of 1s: got the interval %s", got)
+	}
 }

@@ -1,0 +1,109 @@
+package manifest
+
+import "fmt"
+
+// AddOwner adds an owner reference, unless the owner has one already, by its uid. It fails if the owner is to be the controller and another one is.
+func AddOwner(object, owner map[string]any) error {
+	meta, owners, err := ownersOf(object)
+	if err != nil {
+		return err
+	}
+	for _, ref := range owners {
+		if ref, ok := ref.(map[string]any); ok && ref["uid"] == owner["uid"] {
+			return nil
+		}
+	}
+	for _, ref := range owners {
+		if ref, ok := ref.(map[string]any); ok && ref["controller"] == true && owner["controller"] == true {
+			return fmt.Errorf("%v %q is the controller already, and there can be only one", ref["kind"], ref["name"])
+		}
+	}
+	meta["ownerReferences"] = append(owners, owner)
+	return nil
+}
+
+// RemoveOwner removes the references to the owner with that uid.
+func RemoveOwner(object map[string]any, uid string) error {
+	meta, owners, err := ownersOf(object)
+	if err != nil {
+		return err
+	}
+	others := []any{}
+	for _, ref := range owners {
+		if entry, ok := ref.(map[string]any); !ok || entry["uid"] != uid {
+			others = append(others, ref)
+		}
+	}
+	meta["ownerReferences"] = others
+	return nil
+}
+
+// ownersOf returns the metadata of an object and the owner references in it.
+func ownersOf(object map[string]any) (meta map[string]any, owners []any, err error) {
+	meta, err = section(object, "metadata")
+	if err != nil {
+		return nil, nil, err
+	}
+	switch list := meta["ownerReferences"].(type) {
+	case nil:
+	case []any:
+		owners = append(owners, list...)
+	case []map[string]any:
+		for _, ref := range list {
+			owners = append(owners, ref)
+		}
+	default:
+		return nil, nil, fmt.Errorf("metadata.ownerReferences is a %T, not a list", list)
+	}
+	return meta, owners, nil
+}
+
+// SetName names an object by generateName, or by name if that is strict. An object that has one of them keeps it, unless it is forced.
+func SetName(object map[string]any, name string, strict, forced bool) error {
+	meta, err := section(object, "metadata")
+	if err != nil {
+		return err
+	}
+	_, named := meta["name"]
+	_, generated := meta["generateName"]
+	switch {
+	case (named || generated) && !forced:
+	case strict:
+		meta["name"] = name
+		delete(meta, "generateName")
+	default:
+		meta["generateName"] = name + "-"
+		delete(meta, "name")
+	}
+	return nil
+}
+
+// SetNamespace puts an object into a namespace. One that has a namespace keeps it, unless it is forced.
+func SetNamespace(object map[string]any, namespace string, forced bool) error {
+	meta, err := section(object, "metadata")
+	if err != nil {
+		return err
+	}
+	if forced || meta["namespace"] == nil {
+		meta["namespace"] = namespace
+	}
+	return nil
+}
+
+// AddLabels labels an object. Labels that it has already stay as they are, unless they are forced.
+func AddLabels(object map[string]any, labels map[string]string, forced bool) error {
+	meta, err := section(object, "metadata")
+	if err != nil {
+		return err
+	}
+	old, err := section(meta, "labels")
+	if err != nil {
+		return fmt.Errorf("metadata.%w", err)
+	}
+	for key, value := range labels {
+		if _, has := old[key]; forced || !has {
+			old[key] = value
+		}
+	}
+	return nil
+}
