@@ -613,6 +613,7 @@ func (s *peerSession) evaluate(body *Body) {
 	}
 	now, own := time.Now(), false
 	var higher, same []string
+	var expiry time.Time // of the last of their records
 	s.expired = nil
 	known, broken := s.peers, s.broken
 	s.peers, s.broken = make(map[string]peerrecord.Peer), make(map[string]string)
@@ -645,6 +646,9 @@ func (s *peerSession) evaluate(body *Body) {
 		default:
 			return true
 		}
+		if p.Deadline.After(expiry) {
+			expiry = p.Deadline
+		}
 		s.rescheduleLocked(p.Deadline)
 		return true
 	})
@@ -659,7 +663,7 @@ func (s *peerSession) evaluate(body *Body) {
 		}
 	}
 	s.countLocked(alive)
-	s.setBlockersLocked(higher, same)
+	s.setBlockersLocked(higher, same, expiry)
 }
 
 // countLocked counts the others that live.
@@ -690,16 +694,20 @@ func (s *peerSession) wake() {
 	}
 }
 
+// hintOfPause says what ends a pause.
+const hintOfPause = "the pause ends when these records are removed or expire: stop the other operators, or run this one with a higher --priority, or with --standalone"
+
 // setBlockersLocked pauses in favor of the operators with a higher priority or the same one, or goes on without any.
-func (s *peerSession) setBlockersLocked(higher, same []string) {
+func (s *peerSession) setBlockersLocked(higher, same []string, expiry time.Time) {
 	blockers := strings.Join(append(higher, same...), ", ")
+	attrs := []any{"peering", s.name, "priority", s.settings.Peering.Priority, "expiry", expiry, "hint", hintOfPause}
 	switch {
 	case len(higher) > 0:
 		if s.blockers == "" {
-			s.log.Info("Pausing operations in favour of " + blockers + ".")
+			s.log.Info("Pausing operations in favour of "+blockers+".", attrs...)
 		}
 	case len(same) > 0:
-		s.log.Warn("Possibly conflicting operators with the same priority: " + blockers + ".")
+		s.log.Warn("Possibly conflicting operators with the same priority: "+blockers+".", attrs...)
 		if s.blockers == "" {
 			s.log.Warn("Pausing all operators, including self: " + s.identity + ".")
 		}

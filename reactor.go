@@ -30,6 +30,7 @@ type reactor struct {
 	discovery discoverer
 	warned    boundedset.Set
 	listing   firstListing
+	others    sync.Once // warns of another operator
 
 	unreadable atomic.Bool     // an object could not be read when its stream was late, and none could be since
 	requests   context.Context // of the requests: ends a little after that of the handlers, so that what is done can be stored
@@ -554,6 +555,9 @@ func (c *cycle) handle() (time.Duration, error) {
 		return -1, c.flush(false) // the end of the last task will wake the object
 	}
 	storesBase := c.storesBase()
+	if storesBase {
+		c.detectOtherOperator()
+	}
 	if err := c.flush(true); err != nil {
 		if overflows(err) && c.callAgain() {
 			return 0, nil

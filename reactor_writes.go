@@ -1,6 +1,7 @@
 package kopf
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -412,6 +413,23 @@ func (c *cycle) handledState() *Essence {
 // storesBase reports whether the end of the handling stores another state than is stored already. That of an object that goes is of no use.
 func (c *cycle) storesBase() bool {
 	return c.decided.reason != ReasonDelete && (c.states.before == nil || c.states.storedOutdated || !c.handledState().Equal(c.states.before))
+}
+
+// detectOtherOperator warns, once, if another operator has handled the object while our handlers ran: what is stored as handled has changed then, and not by us.
+// Peers take turns, and so overlap for a moment.
+func (c *cycle) detectOtherOperator() {
+	latest := c.latest()
+	if latest.version == c.event.Body.version || c.reactor.meter.Load(metrics.Peers) > 0 {
+		return
+	}
+	stored, err := storedEssence(latest, c.served.persistence)
+	if err != nil || stored == nil || bytes.Equal(stored.bytes(), c.states.stored) || stored.digest() == c.entry.last.baseDigest {
+		return
+	}
+	c.reactor.others.Do(func() {
+		c.log.Warn("Another operator handles the same objects", "resource", c.served.resource.Name(),
+			"hint", "let only one of them work, by a peering object, or give each its own prefix and finalizer in Settings.Persistence")
+	})
 }
 
 // storeBase stores the state that counts as handled from now on.
