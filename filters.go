@@ -236,7 +236,7 @@ func (h *handler) guarded(c *Change, fits func() bool) (ok bool) {
 		if v := recover(); v != nil {
 			ok = false
 			h.panicked.Do(func() {
-				c.Logger.Error(fmt.Sprintf("A filter of handler '%s' has panicked and does not match: %v", h.id, v))
+				c.Logger.Error("A filter of a handler panicked; it matches nothing", handlerKey, h.id, "panic", fmt.Sprint(v))
 			})
 		}
 	}()

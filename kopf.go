@@ -274,7 +274,7 @@ func (r *run) run(ctx context.Context) error {
 	r.probes.stop()
 	if ctx.Err() != nil && err != nil { // it was asked to stop, and did, whatever was wrong until then
 		if !errors.Is(err, context.Canceled) {
-			r.Logger.Warn("The operator was stopped before it could start.", "error", err)
+			r.Logger.Warn("Operator was stopped before it could start", "error", err)
 		}
 		err = nil
 	}
@@ -311,7 +311,7 @@ func (r *run) serve(ctx context.Context) error {
 		r.Logger.Warn(text)
 	}
 	if !r.Registry.serving() {
-		r.Logger.Warn("No handlers are registered for objects: the operator does nothing. Call functions such as OnCreate before it runs.")
+		r.Logger.Warn("No handlers are registered for objects, so the operator does nothing; call functions such as OnCreate before it runs")
 	}
 	if p := &r.Settings.Peering; !p.Standalone && r.Clusterwide && !p.Clusterwide {
 		return errors.New("Settings.Peering.Clusterwide is false: an operator of the whole cluster has no namespaces for peering objects")
@@ -581,7 +581,7 @@ func (r *run) await(ctx context.Context, what string, run func() (any, error)) (
 		})
 	})
 	if !await.For(ctx, &task, activityGracePeriod) {
-		r.Logger.Error(what + " ignores that its context has ended; it is left behind.")
+		r.Logger.Error("A function did not return after cancellation; abandoning it", "function", what)
 		return nil, context.Cause(ctx)
 	}
 	return value, err

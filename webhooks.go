@@ -130,7 +130,7 @@ func (s *WebhookServer) Serve(ctx context.Context, review ReviewFunc, announce f
 	if s.Cluster == ClusterAuto && s.Host == "" {
 		log := cmp.Or(s.Logger, servedLogger(ctx))
 		if host = detectHost(ctx, log); host == "" {
-			log.Debug("The kind of the cluster is not known; running a simple webhook server.")
+			log.Debug("The kind of the cluster is unknown; running a plain webhook server")
 		}
 	}
 	err := s.server(ctx, host).Serve(ctx, reviewer(review), func(url string, bundle []byte) {
@@ -253,7 +253,7 @@ func (t *WebhookAutoTunnel) Serve(ctx context.Context, review ReviewFunc, announ
 	log := cmp.Or(t.Logger, servedLogger(ctx))
 	host := detectHost(ctx, log)
 	if host == "" {
-		log.Debug("The kind of the cluster is not known; using an ngrok tunnel.")
+		log.Debug("The kind of the cluster is unknown; using an ngrok tunnel")
 		return (*WebhookNgrokTunnel)(t).Serve(ctx, review, announce)
 	}
 	server := &WebhookServer{Addr: t.Addr, Port: t.Port, Path: t.Path, Host: host, Logger: t.Logger}
@@ -274,11 +274,11 @@ func detectHost(ctx context.Context, log *slog.Logger) string {
 		host, err = certs.DetectHost(ctx, client.HTTPClient(), info.Server)
 	}
 	if err != nil {
-		log.Warn("The kind of the cluster cannot be detected.", "error", err)
+		log.Warn("Detecting the kind of the cluster failed", "error", err)
 		return ""
 	}
 	if host != "" {
-		log.Debug("The kind of the cluster is detected: its API server reaches this machine as " + host)
+		log.Debug("Detected the kind of the cluster", "host", host)
 	}
 	return host
 }
