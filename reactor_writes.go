@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -517,17 +518,16 @@ func (c *cycle) storeSeen(fresh *Body, own *Patch) {
 
 // send sends the patches together with what the framework itself has to change.
 func (c *cycle) send(patches []*handlerPatch, own *Patch) error {
-	total := &Patch{adds: own.adds, removes: own.removes}
-	for _, p := range patches {
-		total.merge = jsonpatch.CombineMerges(total.merge, p.patch.merge)
-		total.transforms = append(total.transforms, p.patch.transforms...)
-	}
-	total.merge = jsonpatch.CombineMerges(total.merge, own.merge)
-	total.transforms = append(total.transforms, own.transforms...)
 	before := c.latest()
+	total, late := c.combine(before, patches, own)
 	sent, err := c.request(total)
 	if err != nil {
 		return err
+	}
+	if len(c.knownBody().Finalizers()) > 0 { // the object stays for others
+		if _, err := c.request(late); err != nil && !errors.Is(err, errGone) {
+			return err
+		}
 	}
 	for _, p := range patches {
 		p.refusals, p.refusal = 0, nil
@@ -536,6 +536,29 @@ func (c *cycle) send(patches []*handlerPatch, own *Patch) error {
 		c.detectConflict(before, patches, total)
 	}
 	return nil
+}
+
+// combine returns one patch of all. At the end of a deletion, what is cleaned up in a status that takes a request of its own comes later: until the
+// finalizer is removed, it says which handlers have finished.
+func (c *cycle) combine(body *Body, patches []*handlerPatch, own *Patch) (total, late *Patch) {
+	total, late = &Patch{adds: own.adds, removes: own.removes, persistence: c.served.persistence}, &Patch{}
+	for _, p := range patches {
+		total.merge = jsonpatch.CombineMerges(total.merge, p.patch.merge)
+		total.transforms = append(total.transforms, p.patch.transforms...)
+	}
+	merge := own.merge
+	status, inStatus := merge["status"]
+	if inStatus && len(own.removes) > 0 && slices.Contains(c.served.resource.Subresources, "status") {
+		merge, late.merge = maps.Clone(merge), map[string]any{"status": status}
+		delete(merge, "status")
+	}
+	total.keepOwnStatus(body, inStatus)
+	if total.transforms = append(total.transforms, own.transforms...); len(total.transforms) > 0 {
+		total.last = merge
+	} else {
+		total.merge = jsonpatch.CombineMerges(total.merge, merge)
+	}
+	return total, late
 }
 
 // deferPatches saves the patches of handlers of raw events that could not be stored for a later cycle.

@@ -373,7 +373,7 @@ func (t *task) attempt() (wait time.Duration, more bool) {
 	}
 	o, w := t.argument(), t.pending
 	if w == nil {
-		w = &pendingWrite{patch: &Patch{}}
+		w = &pendingWrite{patch: o.Patch}
 	}
 	o.Patch, t.pending = w.patch, nil
 	log := o.Logger
@@ -599,15 +599,20 @@ func (w *pendingWrite) refresh(s *sender, known *Body) (*Body, error) {
 }
 
 func (w *pendingWrite) request(s *sender, known *Body, handler HandlerID) (*Body, error) {
-	known, err := s.request(known, &Patch{merge: w.patch.merge})
-	if w.permanentlyRefused(s.log, handler, err) {
-		err, w.succeeded = nil, false
+	w.patch.err = nil // which was returned to the function
+	w.patch.keepOwnStatus(known, false)
+	if !w.patch.replaces() { // after which the rest would be merged
+		var err error
+		known, err = s.request(known, &Patch{merge: w.patch.merge})
+		if w.permanentlyRefused(s.log, handler, err) {
+			err, w.succeeded = nil, false
+		}
+		if err != nil {
+			return known, err
+		}
+		w.patch.merge = nil
 	}
-	w.patch = &Patch{merge: w.patch.merge, transforms: w.patch.transforms} // without the error that was returned to the function
-	if err != nil {
-		return known, err
-	}
-	w.patch.merge = nil
+	var err error
 	if known, err = s.request(known, w.patch); w.permanentlyRefused(s.log, handler, err) {
 		err, w.succeeded = nil, false
 	}
