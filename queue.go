@@ -131,7 +131,7 @@ type entry struct {
 	last handlingMark // the worker's, while there is one, and the queue's otherwise
 }
 
-// presence reports whether an object is there to be worked on.
+// presence is whether an object is there to be worked on.
 type presence uint8
 
 const (

@@ -65,7 +65,8 @@ type WebhookServer struct {
 	// given, clients need not have a certificate, but if they have one, it must be signed by one of these. Default to none.
 	VerifyCAFile, VerifyCAPath string
 	VerifyCAData               []byte
-	// VerifyMode says whether clients must have a certificate. Defaults to no, or to [tls.VerifyClientCertIfGiven] with authorities.
+	// VerifyMode says whether clients must have a certificate. Defaults to [tls.NoClientCert], or with authorities of clients above, to
+	// [tls.VerifyClientCertIfGiven].
 	VerifyMode tls.ClientAuthType
 
 	// FileCheckInterval is how often it is checked whether the files above have changed. Negative means never. Defaults to one minute.
@@ -76,7 +77,8 @@ type WebhookServer struct {
 
 	// MaxBodyBytes is the largest body of a review. Larger ones are refused with 413. Defaults to 8 MiB.
 	MaxBodyBytes int64
-	// MaxHeldBytes is how large the bodies of all reviews under way may be together. Those beyond are refused with 503. Defaults to eight of the largest.
+	// MaxHeldBytes is how large the bodies of all reviews under way may be together. Those beyond are refused with 503. Defaults to
+	// eight times MaxBodyBytes, which is 64 MiB.
 	MaxHeldBytes int64
 	// MaxHeaderBytes is how large the headers of a request may be. Defaults to 64 KiB.
 	MaxHeaderBytes int
