@@ -349,16 +349,7 @@ func (r *run) serve(ctx context.Context) error {
 			return err
 		}
 	}
-	err := o.observe(ctx, func() {
-		r.logStart(ctx, o)
-		r.meter.Ready.Store(true)
-		if r.Ready != nil {
-			_, _ = r.await(ctx, "The function Ready", func() (any, error) { // it returns none
-				r.Ready()
-				return nil, nil
-			})
-		}
-	})
+	err := o.observe(ctx, func() { r.begin(ctx, o) })
 	defer o.successes.Stop()
 	r.guard.Begin()
 	r.probes.stop()
@@ -366,6 +357,18 @@ func (r *run) serve(ctx context.Context) error {
 		r.Logger.Debug("Stopping operator")
 	}
 	return errors.Join(err, o.stop(endHandlers, endRequests))
+}
+
+// begin logs and reports that the operator has started.
+func (r *run) begin(ctx context.Context, o *observer) {
+	r.logStart(ctx, o)
+	r.meter.Ready.Store(true)
+	if r.Ready != nil {
+		_, _ = r.await(ctx, "The function Ready", func() (any, error) { // it returns none
+			r.Ready()
+			return nil, nil
+		})
+	}
 }
 
 // versionTimeout is how long the log waits for the version of the API server.

@@ -555,9 +555,7 @@ func (c *cycle) handle() (time.Duration, error) {
 		return -1, c.flush(false) // the end of the last task will wake the object
 	}
 	storesBase := c.storesBase()
-	if storesBase {
-		c.detectOtherOperator()
-	}
+	c.detectOtherOperator(storesBase)
 	if err := c.flush(true); err != nil {
 		if overflows(err) && c.callAgain() {
 			return 0, nil

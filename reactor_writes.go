@@ -416,11 +416,12 @@ func (c *cycle) storesBase() bool {
 	return c.decided.reason != ReasonDelete && (c.states.before == nil || c.states.storedOutdated || !c.handledState().Equal(c.states.before))
 }
 
-// detectOtherOperator warns, once, if another operator has handled the object while our handlers ran: what is stored as handled has changed then, and not by us.
+// detectOtherOperator warns, once, if another operator has handled the object while our handlers ran: what is stored as handled has changed then, and not by us, who are
+// about to store it.
 // Peers take turns, and so overlap for a moment.
-func (c *cycle) detectOtherOperator() {
+func (c *cycle) detectOtherOperator(storesBase bool) {
 	latest := c.latest()
-	if latest.version == c.event.Body.version || c.reactor.meter.Load(metrics.Peers) > 0 {
+	if !storesBase || latest.version == c.event.Body.version || c.reactor.meter.Load(metrics.Peers) > 0 {
 		return
 	}
 	stored, err := storedEssence(latest, c.served.persistence)
