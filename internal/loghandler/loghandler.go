@@ -11,6 +11,7 @@ import (
 	"cmp"
 	"context"
 	"encoding"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -201,20 +202,15 @@ func (h *Handler) addTo(groups []string, a slog.Attr) {
 	if len(groups) == 0 {
 		f.path = []string{""}
 	}
-	if _, ok := value.Any().(JSONOnly); ok && (h.options.Format != JSON || h.has(f.path)) {
-		return // what is there already was more specific, or is the same
+	if _, ok := value.Any().(JSONOnly); ok && h.options.Format != JSON {
+		return
 	}
 	if h.options.Format == JSON {
 		f.value = jsonLogValue(value)
 	} else {
-		f.value = quoteLogText(textLogValue(value))
+		f.value = quoteLogValue(textLogValue(value))
 	}
 	h.fields = append(h.fields, f)
-}
-
-// has reports whether there is an attribute with the path.
-func (h *Handler) has(path []string) bool {
-	return slices.ContainsFunc(h.fields, func(f field) bool { return slices.Equal(f.path, path) })
 }
 
 // appendText appends a record as a line, its further lines indented.
@@ -426,6 +422,14 @@ func encodeLogValue(value any) (data []byte, ok bool) {
 	}()
 	data, err := rawjson.Encode(value)
 	return data, err == nil
+}
+
+// quoteLogValue quotes a value where it could not be told from what is around it. JSON ends where its braces do, and is easier to read as it is.
+func quoteLogValue(s string) []byte {
+	if len(s) > 1 && (s[0] == '{' || s[0] == '[') && !strings.ContainsFunc(s, unicode.IsControl) && json.Valid([]byte(s)) {
+		return []byte(s)
+	}
+	return quoteLogText(s)
 }
 
 // quoteLogText quotes a key or a value where it could not be told from what is around it.

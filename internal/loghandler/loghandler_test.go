@@ -93,3 +93,42 @@ func FuzzLogText(f *testing.F) {
 		}
 	})
 }
+
+// TestJSONValues holds that values that are JSON are readable in lines for people, and that nothing else passes for them.
+func TestJSONValues(t *testing.T) {
+	for value, want := range map[string]string{
+		`{"a":"b c"}`:           `{"a":"b c"}`,
+		`[{"op":"test","v":1}]`: `[{"op":"test","v":1}]`,
+		`{"a":"b"} level=ERROR`: `"{\"a\":\"b\"} level=ERROR"`,
+		"{\"a\":\n1}":           `"{\"a\":\n1}"`,
+		`{a b}`:                 `"{a b}"`,
+		`[`:                     `[`,
+	} {
+		var b bytes.Buffer
+		slog.New(newHandler(&b, Plain)).Info("m", "v", value)
+		if got := b.String(); got != "m  v="+want+"\n" {
+			t.Errorf("%s is logged as %s", value, got)
+		}
+	}
+}
+
+// TestJSONOnly holds that attributes that only JSON lines have are there once.
+func TestJSONOnly(t *testing.T) {
+	for format, want := range map[Format]string{Plain: "m  handler=b\n", JSON: `{"message":"m","handler":"b","severity":"info"}` + "\n"} {
+		var b bytes.Buffer
+		log := slog.New(newHandler(&b, format)).With("handler", JSONOnly("a"))
+		r := slog.NewRecord(time.Time{}, slog.LevelInfo, "m", 0)
+		r.Add("handler", JSONOnly("a"), "handler", "b")
+		if err := log.Handler().Handle(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+		if b.String() != want {
+			t.Errorf("got %s, want %s", b.String(), want)
+		}
+	}
+	var b bytes.Buffer
+	slog.New(slog.NewTextHandler(&b, nil)).Info("m", "handler", JSONOnly("a"))
+	if !strings.Contains(b.String(), "handler=a") {
+		t.Errorf("another handler writes %s", b.String())
+	}
+}
