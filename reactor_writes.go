@@ -740,14 +740,18 @@ func (c *cycle) throttle(err error) result {
 	if conflict := (*conflictError)(nil); errors.As(err, &conflict) {
 		return c.retryConflict(err)
 	}
+	attrs := []any{"error", err}
+	if StatusCode(err) == codeForbidden && !isDenied(err) {
+		attrs = append(attrs, "hint", "grant the permission to patch "+c.served.resource.Name()+" and its status")
+	}
 	if len(delays) == 0 {
-		c.log.Error("Processing of the object failed; repeating it with the next event", "error", err)
+		c.log.Error("Processing of the object failed; repeating it with the next event", attrs...)
 		return result{}
 	}
 	delay := delays[min(e.state.retry.errors, len(delays)-1)]
 	e.state.retry.errors++
 	e.state.retry.pausedUntil = time.Now().Add(delay)
-	c.log.Error("Processing of the object failed; repeating it", "delay", delay, "error", err)
+	c.log.Error("Processing of the object failed; repeating it", append(attrs, "delay", delay)...)
 	return result{requeue: true, requeueAfter: delay, body: c.knownBody()}
 }
 

@@ -539,7 +539,7 @@ func throttling(t *testing.T, c *C) {
 		c.expect(&refused, want...)
 		c.expect(&l, "h create 0")
 		lines := op.Logs.Find("Processing of the object failed")
-		if len(lines) != 17 || lines[0].Level != slog.LevelError || lines[0].Attrs["delay"] != "1s" || !strings.Contains(lines[0].Attrs["error"], "asked for") {
+		if len(lines) != 17 || lines[0].Level != slog.LevelError || lines[0].Attrs["delay"] != "1s" || !strings.Contains(lines[0].Attrs["error"], "asked for") || !strings.Contains(lines[0].Attrs["hint"], "permission to patch kopfexamples") {
 			c.Errorf("got the log lines %v, want 17 errors with the pause and the reason", lines)
 		}
 	})
