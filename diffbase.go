@@ -19,8 +19,8 @@ import (
 // works on the goroutine of the object's worker, and keeps no state.
 
 const (
-	trackedKey = "tracked-fields" // ours alone; operators in Python leave it untouched
-	formerKey  = "handling-base"  // of version 0.1.0, which is not read any more, only removed
+	trackedKey = markers.TrackedFields // ours alone; operators in Python leave it untouched
+	formerKey  = markers.HandlingBase  // of version 0.1.0, which is not read any more, only removed
 )
 
 // Essence is the tracked part of an object: what its users decide about, without what Kubernetes

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/flapping"
+	"github.com/kopf-go/kopf/internal/markers"
 	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/pauser"
 )
@@ -262,7 +263,7 @@ func (q *queue) unservedNamespaces(served map[string]bool) []string {
 
 // handlingID is the id of a record that is of no handler: its message is what the finished handlers of a handling have seen. These name it
 // as if it were that of a sub-handler, so that the operator that finishes the handling, in Go or in Python, removes it with their records.
-const handlingID HandlerID = "handling-state"
+const handlingID HandlerID = markers.HandlingState
 
 // handlingState is the oldest state that a finished handler of a handling has seen. It counts only in that handling.
 type handlingState struct {

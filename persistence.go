@@ -1,6 +1,7 @@
 package kopf
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"github.com/kopf-go/kopf/internal/markers"
 	"github.com/kopf-go/kopf/internal/progressrecord"
 	"github.com/kopf-go/kopf/internal/rawjson"
+	"github.com/kopf-go/kopf/internal/settingscheck"
 )
 
 // This file knows how the progress of handlers is written on the objects: the
@@ -21,7 +23,7 @@ import (
 const (
 	defaultTouchKey = "touch-dummy"
 	defaultName     = "kopf" // of the stanza in the status
-	handledUIDKey   = "handled-uid"
+	handledUIDKey   = markers.HandledUID
 )
 
 // ProgressRecord is the stored progress of one handler on one object. Zero times and empty
@@ -510,9 +512,6 @@ func markPrefix(prefix string, body *Body, patch *Patch) {
 	}
 }
 
-// maxPrefixLength is the length up to which every key is valid, as Kubernetes allows prefixes of 253 characters with the name.
-const maxPrefixLength = 253 - markers.MaxNameLength - 1
-
 // resolve returns the settings for a kind: with smart storages where there are none, which use annotations for a kind whose status does not keep
 // what they store.
 func (p *PersistenceSettings) resolve(statusKept bool) *PersistenceSettings {
@@ -574,42 +573,58 @@ func (p *PersistenceSettings) boundKey(body *Body) string {
 	return annotationKeys(append(prefixes, "")[0], handledUIDKey, body, true)[0]
 }
 
-// warnings returns what is doubtful about the storages.
-func (p *PersistenceSettings) warnings() []string {
-	var all []string
-	for _, prefix := range append(prefixesOf(p.ProgressStorage), prefixesOf(p.DiffBaseStorage)...) {
-		if len(prefix) > maxPrefixLength {
-			all = append(all, fmt.Sprintf("the prefix %q of annotations is longer than %d characters: Kubernetes may refuse its keys", prefix, maxPrefixLength))
-		}
-		if strings.HasPrefix(prefix, "kopf.") && prefix != markers.DefaultPrefix {
-			all = append(all, fmt.Sprintf("the prefix %q of annotations begins with \"kopf.\": other operators do not see that its annotations are those of an operator, and take them for changes; use another one", prefix))
-		}
+// checked returns the settings as they are checked.
+func (p *PersistenceSettings) checked() *settingscheck.Persistence {
+	return &settingscheck.Persistence{
+		Finalizer: p.Finalizer, LegacyFinalizers: p.LegacyFinalizers, InStatus: p.Storage == InStatus,
+		Progress: settingscheck.NewSetting("ProgressStorage", cmp.Or[ProgressStorage](p.ProgressStorage, &SmartProgressStorage{}), describeStorage),
+		States:   settingscheck.NewSetting("DiffBaseStorage", cmp.Or[DiffBaseStorage](p.DiffBaseStorage, &SmartDiffBaseStorage{}), describeStorage),
 	}
-	return slices.Compact(all)
 }
 
-// prefixesOf returns the prefixes of annotations that a storage was given.
-func prefixesOf(storage any) []string {
-	var all []string
-	switch s := storage.(type) {
-	case *AnnotationsProgressStorage:
-		all = append(all, s.Prefix)
-	case *SmartProgressStorage:
-		all = append(all, s.Prefix)
-	case *AnnotationsDiffBaseStorage:
-		all = append(all, s.Prefix)
-	case *SmartDiffBaseStorage:
-		all = append(all, s.Prefix)
-	case MultiProgressStorage:
-		for _, one := range s {
-			all = append(all, prefixesOf(one)...)
+// validate returns what is wrong with the settings for those handlers.
+func (p *PersistenceSettings) validate(handlers []*handler) (errs []error) {
+	if p.Storage.String() == "" {
+		errs = append(errs, fmt.Errorf("invalid Settings.Persistence.Storage %d: want InAnnotations or InStatus", int(p.Storage)))
+	}
+	var stored, resulting []string // the IDs of the handlers whose progress is stored, and of those that may have results
+	for _, h := range handlers {
+		if h.changes.change != nil {
+			stored = append(stored, string(h.id))
 		}
-	case MultiDiffBaseStorage:
-		for _, one := range s {
-			all = append(all, prefixesOf(one)...)
+		if h.changes.change != nil || h.background() {
+			resulting = append(resulting, string(h.id))
 		}
 	}
-	return all
+	return append(errs, p.checked().Errors(stored, resulting)...)
+}
+
+// describeStorage returns where a storage keeps what it stores, unless it is one of a user.
+func describeStorage(storage any) (d settingscheck.Storage, ok bool) {
+	switch s := storage.(type) {
+	case *AnnotationsProgressStorage:
+		d.InAnnotations(s.Prefix, orElse(s.TouchKey, defaultTouchKey), s.V2Only)
+	case *StatusProgressStorage:
+		d.Field, d.Touched = statusField(s.Field, s.Name, "progress"), s.touchField()
+	case *SmartProgressStorage:
+		d, _ = describeStorage(s.annotations())
+		d.Field, d.Touched = statusField(s.Field, s.Name, "progress"), s.status().touchField()
+	case *AnnotationsDiffBaseStorage:
+		d.InAnnotations(s.Prefix, orElse(s.Key, markers.LastHandled), s.V2Only)
+	case *StatusDiffBaseStorage:
+		d.Field = s.field()
+	case *SmartDiffBaseStorage:
+		d, _ = describeStorage(s.annotations())
+		d.Field = s.status().field()
+	default:
+		return d, false
+	}
+	return d, true
+}
+
+// prefixesOf returns the prefixes of annotations that a storage has.
+func prefixesOf(storage any) []string {
+	return settingscheck.NewSetting("", storage, describeStorage).Prefixes()
 }
 
 // annotationKeys returns the keys of annotations for an id on an object, in the order in which

@@ -1,9 +1,12 @@
 package kopf
 
 import (
+	"errors"
 	"log/slog"
 	"net/http"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/settingscheck"
 )
 
 // This file holds the settings of an operator: what they mean, and their defaults. They are
@@ -239,6 +242,11 @@ func NewSettings() *Settings {
 			ConsistencyTimeout: 5 * time.Second,
 		},
 	}
+}
+
+// validate returns what is wrong with the settings, as the start-up handlers have left them, for those handlers.
+func (s *Settings) validate(handlers []*handler) error {
+	return errors.Join(append(settingscheck.Numbers(s, "Peering.Priority"), s.Persistence.validate(handlers)...)...)
 }
 
 func seconds(counts ...int) []time.Duration {

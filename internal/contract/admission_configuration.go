@@ -482,7 +482,7 @@ func proveHookMerging(c *C) {
 	expect(c, "the rules of one id", len(list[0]["rules"].([]any)), 2)
 	for managed, want := range map[string]string{
 		"auto":                            "three parts at least are expected",
-		"Auto.kopf.dev":                   `"Auto.kopf.dev" in Settings.Admission.Managed is bad`,
+		"Auto.kopf.dev":                   `invalid Settings.Admission.Managed "Auto.kopf.dev": want lower-case letters`,
 		strings.Repeat("x", 64) + ".dev":  "is bad",
 		strings.Repeat("x.", 125) + "dev": "too long",
 	} {

@@ -178,13 +178,6 @@ var _ = Suite("change_storage", func(t *testing.T, c *C) {
 		c.statuses().Create("a", sized(1))
 		c.kept("a", inStatus)
 	})
-	c.Run(t, "a storage that there is not is refused at the start", func(c *C) {
-		op := &kopf.Operator{Registry: withResults(&calls{}), Settings: kopf.NewSettings(), Connection: c.ConnectionInfo(), Namespaces: []string{c.Namespace}}
-		op.Settings.Persistence.Storage = 7
-		if err := op.Run(c.Context()); err == nil || !strings.Contains(err.Error(), "Settings.Persistence.Storage is 7: InAnnotations or InStatus is expected") {
-			c.Errorf("got the error %v", err)
-		}
-	})
 	c.Run(t, "one line at the start recommends InStatus where it may be of use", func(c *C) {
 		for name, want := range map[string]int{"kopfstatusexamples.v1.kopf.dev": 1, "kopfexamples.v1.kopf.dev": 0, "pods": 0} {
 			for _, setting := range []func(*kopf.Operator){inAnnotations, inStatus} {
