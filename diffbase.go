@@ -399,6 +399,11 @@ func (s *StatusDiffBaseStorage) withKey(key string) DiffBaseStorage {
 	return &StatusDiffBaseStorage{Name: s.Name, Field: s.Field, key: key}
 }
 
+// sibling returns the field with a key next to the essence.
+func (s *StatusDiffBaseStorage) sibling(key string) []string {
+	return (&StatusDiffBaseStorage{Name: s.Name, Field: s.Field, key: key}).field()
+}
+
 func (s *StatusDiffBaseStorage) ignored() []FieldPath { return s.IgnoredFields }
 
 // MultiDiffBaseStorage writes to all its storages, and reads from the first one that has
@@ -588,8 +593,10 @@ func storedEssence(body *Body, p *PersistenceSettings) (*Essence, error) {
 // stripRecords takes out of an essence what is kept on the object for the time of a handling.
 func (p *PersistenceSettings) stripRecords(e *Essence, body *Body) {
 	p.ProgressStorage.Clear(e)
-	for _, key := range []string{formerKey, trackedKey} {
-		siblingStorage(p.DiffBaseStorage, key).(ownDiffBase).strip(e, body)
+	for _, key := range []string{formerKey, trackedKey, handledUIDKey} {
+		if key != handledUIDKey || p.IgnoreCopies {
+			siblingStorage(p.DiffBaseStorage, key).(ownDiffBase).strip(e, body)
+		}
 	}
 }
 

@@ -65,14 +65,15 @@ func (w *workState) idle() bool {
 type objectHandling struct {
 	inProgress    bool           // whether it has begun and may have left records: until it has ended, and none are on the object
 	deleteHandled bool           // whether that of the deletion has ended, until that of anything else has: the object is held by others, and goes
-	baseStripped  bool           // whether another client removes what is stored: until the object is gone or forgotten
+	lostBase      time.Duration  // when what another client has removed was stored, and so is stored once more: until the object is gone or forgotten; 0 for never
+	baseStripped  bool           // whether another client has removed that again: as long
 	overflow      uint64         // the digest of a state that was too large to be stored, 0 for none: until the object has another one
 	pendingFlush  *pendingFlush  // what could not be sent: until it is sent, or of no use any more
 	seen          *handlingState // by the finished handlers of the handling under way; nil if none has finished, or nothing is under way
 }
 
 func (h *objectHandling) idle() bool {
-	return !h.inProgress && !h.deleteHandled && !h.baseStripped && h.overflow == 0 && h.pendingFlush == nil && h.seen == nil
+	return !h.inProgress && !h.deleteHandled && h.lostBase == 0 && !h.baseStripped && h.overflow == 0 && h.pendingFlush == nil && h.seen == nil
 }
 
 // objectRetry is how often what is not the fault of handlers has failed. It is the worker's, and ends with the first cycle that does not fail, or with the

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/jsonpatch"
 	"github.com/kopf-go/kopf/internal/markers"
 	"github.com/kopf-go/kopf/internal/progressrecord"
 	"github.com/kopf-go/kopf/internal/rawjson"
@@ -107,51 +108,14 @@ func decodeRecord(v any) (*ProgressRecord, error) {
 		return nil, fmt.Errorf("an object is expected, not %s", rawjson.KindOf(v))
 	}
 	r := &ProgressRecord{stored: v}
-	for key, value := range m {
-		if value == nil {
-			continue
-		}
-		if err := r.decode(key, value); err != nil {
-			return nil, fmt.Errorf("%q of the record: %w", key, err)
-		}
+	err := progressrecord.Decode(m, map[string]any{
+		"started": &r.Started, "stopped": &r.Stopped, "delayed": &r.Delayed, "purpose": (*string)(&r.Purpose), "retries": &r.Retries,
+		"success": &r.Success, "failure": &r.Failure, "message": &r.Message, "subrefs": &r.Subrefs,
+	})
+	if err != nil {
+		return nil, err
 	}
 	return r, nil
-}
-
-func (r *ProgressRecord) decode(key string, value any) (err error) {
-	switch key {
-	case "started":
-		r.Started, err = progressrecord.DecodeTime(value)
-	case "stopped":
-		r.Stopped, err = progressrecord.DecodeTime(value)
-	case "delayed":
-		r.Delayed, err = progressrecord.DecodeTime(value)
-	case "purpose":
-		s, failed := progressrecord.DecodeAs[string](value, "a string")
-		r.Purpose, err = Reason(s), failed
-	case "retries":
-		r.Retries, err = progressrecord.DecodeCount(value)
-	case "success":
-		r.Success, err = progressrecord.DecodeAs[bool](value, "a boolean")
-	case "failure":
-		r.Failure, err = progressrecord.DecodeAs[bool](value, "a boolean")
-	case "message":
-		s, failed := progressrecord.DecodeAs[string](value, "a string")
-		r.Message, err = &s, failed
-	case "subrefs":
-		list, failed := progressrecord.DecodeAs[[]any](value, "a list")
-		if failed != nil {
-			return failed
-		}
-		for _, item := range list {
-			s, failed := progressrecord.DecodeAs[string](item, "a string")
-			if failed != nil {
-				return failed
-			}
-			r.Subrefs = append(r.Subrefs, s)
-		}
-	}
-	return err
 }
 
 // Storage is where an operator keeps what it stores on objects: the progress of handlers, and the last handled states.
@@ -555,16 +519,47 @@ func (p *PersistenceSettings) copied(body *Body) bool {
 		return false
 	}
 	uid, bound := body.Annotation(p.boundKey(body))
+	if s, current := p.statusStates(); s != nil && (current || !bound) {
+		if raw, ok := body.find(s.sibling(handledUIDKey)...); ok {
+			uid, bound = rawjson.Unquote(raw), true
+		}
+	}
 	return bound && uid != body.UID()
 }
 
-// bind notes with the patch which object it is that something is stored on.
+// statusStates returns the storage of states in the status, nil if there is none, and whether it is the one that new states go to.
+func (p *PersistenceSettings) statusStates() (s *StatusDiffBaseStorage, current bool) {
+	switch d := p.DiffBaseStorage.(type) {
+	case *StatusDiffBaseStorage:
+		return d, true
+	case *SmartDiffBaseStorage:
+		return d.status(), d.inStatus
+	}
+	return nil, false
+}
+
+// bind notes with the patch which object it is that something is stored on, in the place of the states. Where these have left the status, it removes what
+// would be empty there.
 func (p *PersistenceSettings) bind(body *Body, patch *Patch) {
-	if p.IgnoreCopies && !patch.Empty() {
+	s, inStatus := p.statusStates()
+	if p.IgnoreCopies && !patch.Empty() && len(patch.removes) == 0 { // nothing reads it when the object goes
 		key := p.boundKey(body)
-		if uid, _ := body.Annotation(key); uid != body.UID() {
+		uid, _ := body.Annotation(key)
+		switch {
+		case inStatus:
+			patch.put(body.UID(), s.sibling(handledUIDKey)...)
+			purgeField(body, patch, "metadata", "annotations", key)
+		case uid != body.UID():
 			patch.put(body.UID(), "metadata", "annotations", key)
+		case s != nil:
+			purgeField(body, patch, s.sibling(handledUIDKey)...)
 		}
+	}
+	if s == nil || inStatus || len(s.field()) < 3 {
+		return
+	}
+	if parent := s.field()[:len(s.field())-1]; jsonpatch.Hollows(body.raw, patch.merge, parent) {
+		patch.put(nil, parent...)
 	}
 }
 

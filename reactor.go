@@ -458,19 +458,27 @@ func (c *cycle) compareWithBase() {
 const baseLossWindow = 10 * time.Second
 
 // baseFromMemory returns how the object was last handled if that has vanished from it right after it was stored. Other controllers do so that know
-// only their own annotations, and the creation would be handled again without end (CH-T25). From then on, what is in memory counts.
+// only their own annotations, and the creation would be handled again without end (CH-T25). It is stored once more, for clients that have done so once; from the
+// second time on, what is in memory counts.
 func (c *cycle) baseFromMemory() *Essence {
 	e := c.entry
 	if c.outdated() {
 		return nil // our own patch is not back
 	}
-	if !e.state.handling.baseStripped && (e.last.baseStoredAt == 0 || c.reactor.clock()-e.last.baseStoredAt > baseLossWindow) {
+	h, lost := &e.state.handling, e.last.baseStoredAt
+	switch {
+	case h.baseStripped:
+	case lost == 0 || h.lostBase != lost && c.reactor.clock()-lost > baseLossWindow:
 		return nil
-	}
-	if !e.state.handling.baseStripped {
-		c.log.Warn("The last handled state was removed from the object right after it was stored. As long as the operator runs, the object counts as handled; " +
-			"after a restart it will be created again. Whoever resets its annotations should keep those of others.")
-		e.state.handling.baseStripped = true
+	case h.lostBase == 0, h.lostBase == lost: // the latter if it could not be stored again yet
+		if h.lostBase == 0 {
+			c.log.Info("The last handled state was removed from the object right after it was stored. It is stored once more.")
+		}
+		h.lostBase, c.states.storedOutdated, e.last.trackingCurrent = lost, true, true
+	default:
+		c.log.Warn("The last handled state was removed from the object twice, each time right after it was stored. As long as the operator runs, the object counts as handled; " +
+			"after a restart it will be created again. A client that replaces all annotations, or the whole status, has to keep what others store there.")
+		h.baseStripped = true
 	}
 	if c.states.essence.digest() == e.last.baseDigest {
 		return c.states.essence
