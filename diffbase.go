@@ -339,7 +339,7 @@ func (s *AnnotationsDiffBaseStorage) ignored() []FieldPath { return s.IgnoredFie
 type StatusDiffBaseStorage struct {
 	// Name is the key of the stanza that the default field is in. Defaults to "kopf".
 	Name string
-	// Field holds the essence. Defaults to "status.<Name>.last-handled-configuration".
+	// Field holds the essence, below the status. Defaults to "status.<Name>.last-handled-configuration".
 	Field FieldPath
 	// IgnoredFields are not tracked, nor are parents that are empty without them. Defaults to none.
 	IgnoredFields []FieldPath

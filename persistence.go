@@ -243,9 +243,9 @@ func (s *AnnotationsProgressStorage) Flush() {}
 type StatusProgressStorage struct {
 	// Name is the key of the stanza that the default fields are in. Defaults to "kopf".
 	Name string
-	// Field holds the records by handler id. Defaults to "status.<Name>.progress".
+	// Field holds the records by handler id, below the status. Defaults to "status.<Name>.progress".
 	Field FieldPath
-	// TouchField is the field that [ProgressStorage] touches. Defaults to "status.<Name>.dummy".
+	// TouchField is the field that [ProgressStorage] touches, below the status. Defaults to "status.<Name>.dummy".
 	TouchField FieldPath
 }
 

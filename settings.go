@@ -15,7 +15,7 @@ import (
 // Settings are all that can be adjusted of one operator. [NewSettings] returns
 // them with their defaults; false and zero mean something here, so a
 // literal Settings{} switches most things off; but there are always storages. Start-up handlers may change them;
-// afterwards they are only read.
+// afterwards they are checked, and only read. [Operator.Run] returns an error for negative numbers and durations, and for names and places of storages that cannot be.
 type Settings struct {
 	Process     ProcessSettings     // the end of the process, its debugging
 	Posting     PostingSettings     // Kubernetes events about objects
@@ -64,7 +64,7 @@ type PeeringSettings struct {
 	// Priority is the own priority; the higher one works, all others pause. Defaults to 0.
 	Priority int
 	// Lifetime is how long the own record counts as alive after its last update, in whole seconds. An operator that
-	// could not renew its record in that time pauses until it can. Defaults to 1 minute.
+	// could not renew its record in that time pauses until it can. Zero means to write no record. Defaults to 1 minute.
 	Lifetime time.Duration
 	// Mandatory tells to pause until the peering object exists. In a namespace that is being deleted, it need not. Defaults to false.
 	Mandatory bool
@@ -102,7 +102,7 @@ type QueueingSettings struct {
 	// that wait for a delay do not count. Zero means no limit. Defaults to 0.
 	WorkerLimit int
 	// ExitTimeout is how long the handlers may go on at the exit before
-	// their contexts end. Defaults to 2 s.
+	// their contexts end. Zero means not at all. Defaults to 2 s.
 	ExitTimeout time.Duration
 	// ErrorDelays are the pauses of an object after errors that are not of its handlers,
 	// such as refused patches; the last one repeats. Empty means no pauses.
@@ -149,13 +149,13 @@ type BackgroundSettings struct {
 	// InstantExitTimeout is how long a daemon that is asked to stop may take before anything is logged or stored about
 	// it. Defaults to 100 ms.
 	InstantExitTimeout time.Duration
-	// ExitTimeout is how long daemons without a CancellationTimeout are waited for when the operator stops. Defaults to 5 s.
+	// ExitTimeout is how long daemons without a CancellationTimeout are waited for when the operator stops. Zero means no limit. Defaults to 5 s.
 	ExitTimeout time.Duration
 }
 
 // NetworkingSettings are about the requests to the API server.
 type NetworkingSettings struct {
-	// RequestTimeout limits one attempt of a request that is not a watch. Defaults to 5 minutes.
+	// RequestTimeout limits one attempt of a request that is not a watch. Zero means no limit. Defaults to 5 minutes.
 	RequestTimeout time.Duration
 	// ConnectTimeout limits the connecting of such a request. Zero leaves it to RequestTimeout. Defaults to 0.
 	ConnectTimeout time.Duration
@@ -175,17 +175,17 @@ type NetworkingSettings struct {
 	// time after those, up to a minute; then they go one by one, faster and faster as they are answered. Zero means no limit, and that each request waits for itself alone. Defaults to 1,000.
 	RequestRate int
 	// RequestBurst is how many requests can be made at once after a time with fewer: what a new operator finds can be handled at full
-	// speed, and what goes round in circles cannot. Defaults to 20,000.
+	// speed, and what goes round in circles cannot. Zero counts as 1. Defaults to 20,000.
 	RequestBurst int
 }
 
 // PersistenceSettings are about what is stored on the objects.
 type PersistenceSettings struct {
-	// Finalizer blocks the deletion of objects until their deletion handlers are done.
+	// Finalizer blocks the deletion of objects until their deletion handlers are done. It is a qualified name, with a domain.
 	// Defaults to "kopf.zalando.org/KopfFinalizerMarker".
 	Finalizer string
 	// LegacyFinalizers are those that earlier versions of the operator have used, or operators that this one takes the
-	// place of. They are removed from all objects that have them. Defaults to none.
+	// place of. They are removed from all objects that have them, so Finalizer cannot be one of them. Defaults to none.
 	LegacyFinalizers []string
 	// Storage is where what is stored is kept: [InAnnotations], or [InStatus], which takes one request instead of two in most cases. Defaults to InAnnotations.
 	Storage Storage
@@ -195,7 +195,7 @@ type PersistenceSettings struct {
 	DiffBaseStorage DiffBaseStorage
 	// IgnoreCopies tells to pass over what is stored on an object if it was stored on another one, whose annotations have
 	// come with a copy, such as from an export or a backup: then the copy is created, as any new object. It takes an annotation more on each
-	// object, "<prefix>/handled-uid"; what is stored without that counts for the object that it is on. Defaults to false.
+	// object, "<prefix>/handled-uid", or a field of the status next to the state; what is stored without that counts for the object that it is on. Defaults to false.
 	IgnoreCopies bool
 	// ConsistencyTimeout is how long to wait until an own patch comes back in the stream, and for how long the stream may bring nothing at all
 	// meanwhile; then the object is asked for, before handlers run. Zero means not to wait, and not to ask. Defaults to 5 s.

@@ -46,7 +46,7 @@ func keptStates(t *testing.T, c *C) {
 		}
 		c.expect(&l, "create 1", "update 2")
 	})
-	c.Run(t, "CH-191 what is not taken over of a patch is told as what was sent and what is stored", func(c *C) {
+	c.Run(t, "CH-191 the warning about fields that are not taken over has the values that were sent and stored", func(c *C) {
 		selector, kind := c.closed()
 		r := &kopf.Registry{}
 		r.OnCreate(selector, func(ctx context.Context, ch *kopf.Change) error {

@@ -121,7 +121,7 @@ func refusedStorages(t *testing.T, c *C) {
 	})
 }
 
-// warnedStorages proves what is said about settings that work otherwise than they look.
+// warnedStorages proves which warnings there are about settings that work otherwise than they look.
 func warnedStorages(t *testing.T, c *C) {
 	c.Run(t, "InStatus warns of storages that do not follow it", func(c *C) {
 		of := func(name, kind string) string {
