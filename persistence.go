@@ -558,7 +558,8 @@ func (p *PersistenceSettings) bind(body *Body, patch *Patch) {
 	if s == nil || inStatus || len(s.field()) < 3 {
 		return
 	}
-	if parent := s.field()[:len(s.field())-1]; jsonpatch.Hollows(body.raw, patch.merge, parent) {
+	parent := s.field()[:len(s.field())-1]
+	if _, leaves := rawjson.Lookup(any(patch.merge), s.field()...); leaves && jsonpatch.Hollows(body.raw, patch.merge, parent) { // records that leave alone do so as those of Kopf for Python
 		patch.put(nil, parent...)
 	}
 }

@@ -501,14 +501,16 @@ func (c *cycle) retrack() {
 	if c.entry.last.trackingCurrent {
 		return
 	}
+	p := c.served.persistence
+	misplaced := c.states.before != nil && p.misplaced(c.event.Body)
 	if c.states.before != nil && !c.states.before.Equal(c.states.essence) {
-		p := c.served.persistence
 		now := p.trackingOf(c.served.fields)
 		c.states.storedOutdated = p.tracked(c.event.Body, c.states.stored, c.states.before, now).explains(now, c.states.before, c.states.essence)
-	} else if c.states.before != nil {
-		c.states.storedOutdated = c.served.persistence.misplaced(c.event.Body)
+	} else {
+		c.states.storedOutdated = misplaced
 	}
-	if c.entry.last.trackingCurrent = !c.states.storedOutdated; c.states.storedOutdated {
+	c.entry.last.trackingCurrent = !c.states.storedOutdated && !misplaced // which moves at the end of the handling, and goes with the next event
+	if c.states.storedOutdated {
 		c.log.Debug("The last handled state differs only in the fields that are tracked, or in its place, and is renewed.")
 		c.states.before = c.states.essence
 	}

@@ -157,7 +157,7 @@ func copiedStates(t *testing.T, c *C) {
 	c.Run(t, "CH-148 nothing empty is left in the status of an object whose state was moved back, also in the middle of a handling", func(c *C) {
 		r := func() *kopf.Registry {
 			r := withResults(&calls{})
-			r.OnCreate(statusExamples, func(ctx context.Context, ch *kopf.Change) error {
+			r.OnUpdate(statusExamples, func(ctx context.Context, ch *kopf.Change) error {
 				if ch.Retry == 0 {
 					return kopf.Temporary(errOops, 2*time.Second)
 				}
@@ -167,6 +167,8 @@ func copiedStates(t *testing.T, c *C) {
 		}
 		op := c.Operator(r(), inStatus)
 		c.statuses().Create("a", sized(1))
+		c.kept("a", inStatus)
+		c.statuses().Patch("a", sized(2))
 		c.WaitFor("the record", func() bool { return c.statuses().Get("a").Status().Has("kopf.progress.slow") })
 		op.Crash()
 		c.Operator(r())
