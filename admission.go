@@ -182,7 +182,7 @@ func (s *reviewServer) stop() error {
 		s.cleanConfigurations()
 		end()
 		if !await.For(served, &s.tasks, serverGracePeriod) {
-			s.log.Error("The admission server is left behind, because it ignores that its context has ended.")
+			s.log.Error("The admission server did not return after cancellation; abandoning it")
 		}
 	}
 	s.mu.Lock()

@@ -81,7 +81,7 @@ type ConnectionInfo struct {
 	ProxyURL string
 	// TrustEnv tells to obey HTTP_PROXY, HTTPS_PROXY and NO_PROXY.
 	TrustEnv bool
-	// Priority returns which of several credentials are used: those with the highest one, at random among equals. Defaults to 0.
+	// Priority is which of several credentials are used: those with the highest one, at random among equals. Defaults to 0.
 	Priority int
 	// Expiration is the moment from which the credentials are not used any more. Zero means never.
 	Expiration time.Time

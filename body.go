@@ -279,27 +279,31 @@ func (v View) Has(path FieldPath) bool {
 // bool, or nil where there is nothing.
 func (v View) Get(path FieldPath) any { return rawjson.ValueAt(v.raw, path.Keys()...) }
 
-// String returns the text at a path, "" where there is none. Numbers and booleans are
-// returned as they are written.
+// String returns the text at a path, "" where there is none. Numbers and booleans are returned as they are written. Lists, objects
+// and null are "".
 func (v View) String(path FieldPath) string { return rawjson.ScalarAt(v.raw, path.Keys()...) }
 
-// Int returns the whole number at a path, 0 where there is none or it does not fit.
+// Int returns the whole number at a path, or the text of one, such as "5". Forms such as 1.0 and 1e3 are whole numbers, too. It is 0
+// where there is none, where the number has a fraction, and where it does not fit into an int64. Use [View.Has] to distinguish a 0
+// from a missing value, and [View.Decode] to fail on anything else than a number.
 func (v View) Int(path FieldPath) int64 { return rawjson.IntAt(v.raw, path.Keys()...) }
 
-// Float returns the number at a path, 0 where there is none.
+// Float returns the number at a path, or the text of one, such as "0.5". It is 0 where there is none, and an infinity where the number
+// does not fit.
 func (v View) Float(path FieldPath) float64 {
 	f, _ := strconv.ParseFloat(v.String(path), 64)
 	return f
 }
 
-// Bool returns the boolean at a path, false where there is none.
+// Bool reports whether there is a true at a path, or the text "true". All else is false.
 func (v View) Bool(path FieldPath) bool { return v.String(path) == "true" }
 
-// Strings returns the strings of the list at a path, nil where there is none.
+// Strings returns the strings of the list at a path, nil where there is none. An item that is not a string is "".
 func (v View) Strings(path FieldPath) []string { return rawjson.StringsAt(v.raw, path.Keys()...) }
 
-// IsReady reports whether an object does what its spec asks for: a pod or a workload is ready and up to date, a job is complete, a volume is bound, and
-// a custom resource has no condition Ready or Available that is not true. An object that is nil or being deleted is not ready.
+// IsReady reports whether an object does what its spec asks for. A pod or a workload is ready and up to date, a job is complete, and a
+// volume is bound. A custom resource has no condition Ready or Available that is not true. An object that is nil or being deleted is
+// not ready. It fits as the condition of [WaitFor].
 func IsReady(b *Body) bool {
 	if b == nil {
 		return false

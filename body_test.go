@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -170,6 +171,21 @@ func TestView(t *testing.T) {
 	copied[0] = 'x'
 	if v.View("m").Int("k") != 1 {
 		t.Error("a change of what is marshalled is seen in the body")
+	}
+}
+
+func TestViewInt(t *testing.T) {
+	for text, want := range map[string]int64{
+		`5`: 5, `-5`: -5, `"5"`: 5, `"-5"`: -5,
+		`1.0`: 1, `-2.00`: -2, `1e3`: 1000, `1E+3`: 1000, `12.5e1`: 125, `1200e-2`: 12, `"1e3"`: 1000, `0.0`: 0, `-0`: 0, `0e99`: 0,
+		`9223372036854775807`: math.MaxInt64, `-9223372036854775808`: math.MinInt64, `9223372036854775807.0`: math.MaxInt64, `9.223372036854775807e18`: math.MaxInt64,
+		`-9223372036854775808.0`: math.MinInt64, `9223372036854775808`: 0, `9223372036854775808.0`: 0, `-9223372036854775809`: 0, `1e19`: 0, `1e999999999`: 0,
+		`1e99999999999999999999`: 0, `1.5`: 0, `1e-1`: 0, `0.5e0`: 0, `"1m"`: 0, `"0x10"`: 0, `"1 "`: 0, `"."`: 0, `"e3"`: 0, `"-"`: 0, `""`: 0,
+		`true`: 0, `null`: 0, `[1]`: 0, `{"1":1}`: 0,
+	} {
+		if got := mustBody(t, `{"spec":{"n":`+text+`}}`).Spec().Int("n"); got != want {
+			t.Errorf("%s is the number %d, want %d", text, got, want)
+		}
 	}
 }
 

@@ -3,76 +3,145 @@
 package kopf
 
 import (
+	"bufio"
 	"bytes"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
 )
 
-func TestKubeconfigFile(t *testing.T) {
-	const stale = `{"apiVersion":"v1","clusters":[{"cluster":{"server":"http://127.0.0.1:1"},"name":"kopf"}],"current-context": "kopf"}`
-	t.Run("DF-20 a link is not followed", func(t *testing.T) {
-		dir := t.TempDir()
-		target, path := write(t, filepath.Join(dir, "target"), stale), filepath.Join(dir, embeddedKubeconfig)
-		if err := os.Symlink(target, path); err != nil {
+// embeddedProcess is an operator with --embedded in a process of its own.
+type embeddedProcess struct {
+	*exec.Cmd
+	stdout *bufio.Reader
+	stderr bytes.Buffer // read when the process has ended
+	export string       // its first line
+	server string       // its URL
+}
+
+// startEmbedded starts an operator in a folder, and returns when its kubeconfig is there.
+func startEmbedded(t *testing.T, folder string, args ...string) *embeddedProcess {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &embeddedProcess{Cmd: exec.CommandContext(t.Context(), program, append([]string{"run", "--embedded"}, args...)...)}
+	p.Dir, p.Stderr = folder, &p.stderr
+	p.Env = append(os.Environ(), "KOPF_TEST_OPERATOR=quick")
+	stdout, err := p.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.stdout = bufio.NewReader(stdout)
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Process.Kill() })
+	if p.export, err = p.stdout.ReadString('\n'); err != nil {
+		_ = p.Wait()
+		t.Fatalf("it has ended: %v\n%s", err, &p.stderr)
+	}
+	p.export = strings.TrimSuffix(p.export, "\n")
+	data, err := os.ReadFile(filepath.Join(folder, "kopf.kubeconfig"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(data), `"server": "`)
+	p.server, _, _ = strings.Cut(rest, `"`)
+	return p
+}
+
+// TestEmbeddedProcess holds what --embedded leaves to other processes, and finds of them.
+func TestEmbeddedProcess(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("there are no signals")
+	}
+	if testing.Short() {
+		t.Skip("runs processes")
+	}
+	t.Run("the standard output can be evaluated, and the log says what to do", func(t *testing.T) {
+		folder := filepath.Join(t.TempDir(), "it's a $HOME")
+		if err := os.Mkdir(folder, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		p := startEmbedded(t, folder, "--apply", absolute(t, "examples/crd.yaml"))
+		if err := p.Process.Signal(os.Interrupt); err != nil {
+			t.Fatal(err)
+		}
+		if rest, err := io.ReadAll(p.stdout); err != nil || len(rest) > 0 {
+			t.Errorf("after the first line, there is %q (%v)", rest, err)
+		}
+		if err := p.Wait(); err != nil {
+			t.Errorf("%v\n%s", err, &p.stderr)
+		}
+		if want := "run the command in another terminal  command="; !strings.Contains(p.stderr.String(), want) || !strings.Contains(p.stderr.String(), p.server) {
+			t.Errorf("got the log\n%swant %q and %s in it", &p.stderr, want, p.server)
+		}
+		bash, err := exec.LookPath("bash")
+		if err != nil {
 			t.Skip(err)
 		}
-		if _, err := writeKubeconfig(listening(t), path); err == nil || !strings.Contains(err.Error(), "in the way") {
-			t.Errorf("got %v, want the link to be in the way", err)
-		}
-		if err := listening(t).WriteKubeconfig(path); err != nil {
-			t.Error(err)
-		}
-		if data, _ := os.ReadFile(target); string(data) != stale {
-			t.Errorf("the file that the link leads to has become %q", data)
+		got, err := exec.Command(bash, "-c", `eval "$1"; echo "$KUBECONFIG"`, "bash", p.export).Output()
+		if want := filepath.Join(folder, "kopf.kubeconfig") + "\n"; err != nil || string(got) != want {
+			t.Errorf("%s: got %q (%v), want %q", p.export, got, err, want)
 		}
 	})
-	t.Run("DF-20 a file that was left is replaced, not written to", func(t *testing.T) {
-		path := write(t, filepath.Join(t.TempDir(), embeddedKubeconfig), stale)
-		if err := os.Chmod(path, 0o666); err != nil {
+	t.Run("the kubeconfig of a living server is not taken over", func(t *testing.T) {
+		folder := t.TempDir()
+		first := startEmbedded(t, folder)
+		for _, args := range [][]string{nil, {"--listen", strings.TrimPrefix(first.server, "http://")}} {
+			second := exec.CommandContext(t.Context(), first.Path, append([]string{"run", "--embedded"}, args...)...)
+			second.Dir, second.Env = folder, first.Env
+			out, err := second.CombinedOutput()
+			want := "kopf.kubeconfig belongs to the embedded server at " + first.server + ", which is running: stop it, or start this one in another folder"
+			if code := second.ProcessState.ExitCode(); err == nil || code != 1 || !strings.Contains(string(out), want) {
+				t.Errorf("%q: got the exit code %d and %s, want %q", args, code, out, want)
+			}
+		}
+		if data, err := os.ReadFile(filepath.Join(folder, "kopf.kubeconfig")); !strings.Contains(string(data), first.server) {
+			t.Errorf("the kubeconfig of the first one has become %q (%v)", data, err)
+		}
+	})
+	t.Run("the kubeconfig of a killed process is taken over, at the same address too", func(t *testing.T) {
+		folder := t.TempDir()
+		killed := startEmbedded(t, folder)
+		if err := killed.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		left, err := os.Open(path) // as its owner may have
-		if err != nil {
+		_ = killed.Wait()
+		if _, err := os.Stat(filepath.Join(folder, "kopf.kubeconfig")); err != nil {
+			t.Errorf("it was not killed as hard as it should: %v", err)
+		}
+		next := startEmbedded(t, folder, "--listen", strings.TrimPrefix(killed.server, "http://"))
+		if next.server != killed.server {
+			t.Errorf("got a server at %s, want %s", next.server, killed.server)
+		}
+		if err := next.Process.Signal(os.Interrupt); err != nil {
 			t.Fatal(err)
 		}
-		defer left.Close()
-		before, _ := left.Stat()
-		remove, err := writeKubeconfig(listening(t), path)
-		if err != nil {
-			t.Fatal(err)
+		deadline := time.AfterFunc(time.Minute, func() { _ = next.Process.Kill() })
+		defer deadline.Stop()
+		if err := next.Wait(); err != nil {
+			t.Errorf("%v\n%s", err, &next.stderr)
 		}
-		after, err := os.Stat(path)
-		if err != nil || os.SameFile(before, after) || after.Mode().Perm() != 0o600 {
-			t.Errorf("got the same file: %t, mode %s, error %v", os.SameFile(before, after), after.Mode(), err)
-		}
-		remove()
-		if files, _ := os.ReadDir(filepath.Dir(path)); len(files) > 0 {
+		if files, _ := os.ReadDir(folder); len(files) > 0 {
 			t.Errorf("got left %v", files)
 		}
 	})
-	t.Run("DF-20 the file of a server that runs is not taken over", func(t *testing.T) {
-		path := filepath.Join(t.TempDir(), embeddedKubeconfig)
-		first, second := listening(t), listening(t)
-		remove, err := writeKubeconfig(first, path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		before, _ := os.ReadFile(path)
-		if _, err := writeKubeconfig(second, path); err == nil || !strings.Contains(err.Error(), first.URL) {
-			t.Errorf("got %v, want an error that names %s", err, first.URL)
-		}
-		if after, _ := os.ReadFile(path); !bytes.Equal(before, after) {
-			t.Errorf("the file has become %q", after)
-		}
-		_ = first.Close()
-		if _, err := writeKubeconfig(second, path); err != nil {
-			t.Errorf("the file of a server that has stopped: %v", err)
-		}
-		remove()
-		if after, _ := os.ReadFile(path); !bytes.Contains(after, []byte(second.URL)) {
-			t.Error("the first server has removed the file of the second one")
-		}
-	})
+}
+
+// absolute returns the absolute path of a file of this repository.
+func absolute(t *testing.T, path string) string {
+	t.Helper()
+	path, err := filepath.Abs(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
 }

@@ -2,133 +2,24 @@ package kopf
 
 import (
 	"bytes"
+	"context"
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kopf-go/kopf/internal/cli"
 	"github.com/kopf-go/kopf/internal/embedded"
 )
-
-func TestRunOptions(t *testing.T) {
-	tests := []struct {
-		name string
-		args string
-		env  map[string]string
-		want runOptions
-	}{
-		{name: "OP-53 all namespaces", args: "-A", want: runOptions{clusterwide: true}},
-		{name: "OP-53 namespaces", args: "-n a --namespace=b,!c -nd", want: runOptions{namespaces: []string{"a", "b,!c", "d"}}},
-		{name: "OP-53 others", args: "--standalone --priority 5", want: runOptions{standalone: true, priority: 5}},
-		{name: "OP-51 levels", args: "-v --debug -q", want: runOptions{log: LogOptions{Verbose: true, Debug: true, Quiet: true}}},
-		{name: "OP-51 formats", args: "--log-format JSON --log-refkey ref --log-prefix",
-			want: runOptions{log: LogOptions{Format: LogJSON, RefKey: "ref", Prefix: true}}},
-		{name: "OP-51 no prefix", args: "--no-log-prefix", want: runOptions{log: LogOptions{NoPrefix: true}}},
-		{name: "several letters", args: "-Avp5", want: runOptions{clusterwide: true, log: LogOptions{Verbose: true}, priority: 5}},
-		{name: "the end of options", args: "-A --", want: runOptions{clusterwide: true}},
-		{name: "off", args: "--standalone=no", want: runOptions{}},
-		{name: "embedded", args: "--embedded --apply a --apply b --listen 127.0.0.1:1",
-			want: runOptions{embedded: true, apply: []string{"a", "b"}, listen: "127.0.0.1:1"}},
-		{name: "kubeconfig", args: "--kubeconfig f --context c", want: runOptions{kubeconfig: "f", context: "c"}},
-		{name: "OP-58 variables", env: map[string]string{"KOPF_RUN_NAMESPACES": "a b", "KOPF_RUN_STANDALONE": "1", "KOPF_RUN_DEV": "yes",
-			"KOPF_RUN_PRIORITY": "7", "KOPF_RUN_LOG_FORMAT": "plain"},
-			want: runOptions{namespaces: []string{"a", "b"}, standalone: true, dev: true, priority: 7, log: LogOptions{Format: LogPlain}}},
-		{name: "OP-58 options beat variables", args: "-n x --priority 1 --standalone=false",
-			env:  map[string]string{"KOPF_RUN_NAMESPACES": "a b", "KOPF_RUN_PRIORITY": "7", "KOPF_RUN_STANDALONE": "true"},
-			want: runOptions{namespaces: []string{"x"}, priority: 1}},
-		{name: "OP-59 legacy variable", args: "-n x", env: map[string]string{"KOPF_RUN_NAMESPACE": "a b"},
-			want: runOptions{namespaces: []string{"x", "a b"}}},
-		{name: "OP-53 the peering", args: "-P main", want: runOptions{peering: "main"}},
-		{name: "OP-58 the peering", env: map[string]string{"KOPF_RUN_PEERING": "main"}, want: runOptions{peering: "main"}},
-		{name: "OP-58 the peering otherwise", env: map[string]string{"KOPF_RUN_PEERING_NAME": "main"}, want: runOptions{peering: "main"}},
-		{name: "OP-T50 first spelling", env: map[string]string{"KOPF_RUN_CLUSTERWIDE": "true"}, want: runOptions{clusterwide: true}},
-		{name: "OP-T50 second spelling", env: map[string]string{"KOPF_RUN_ALL_NAMESPACES": "true"}, want: runOptions{clusterwide: true}},
-		{name: "OP-T50 -A beats inherited namespaces", args: "-A",
-			env: map[string]string{"KOPF_RUN_NAMESPACE": "a", "KOPF_RUN_NAMESPACES": "b"}, want: runOptions{clusterwide: true}},
-		{name: "OP-T50 -n beats an inherited -A", args: "-n a", env: map[string]string{"KOPF_RUN_CLUSTERWIDE": "true"},
-			want: runOptions{namespaces: []string{"a"}}},
-		{name: "embedded beats an inherited kubeconfig", args: "--embedded", env: map[string]string{"KOPF_RUN_KUBECONFIG": "f"},
-			want: runOptions{embedded: true, kubeconfig: "f"}},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			skipEmbedded(t, tt.args)
-			var got runOptions
-			if _, err := got.parse("run", strings.Fields(tt.args), func(name string) string { return tt.env[name] }); err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(tt.want, got, cmp.AllowUnexported(runOptions{})); diff != "" {
-				t.Errorf("(-want +got)\n%s", diff)
-			}
-		})
-	}
-}
 
 // skipEmbedded skips a test with options that this build refuses.
 func skipEmbedded(t *testing.T, args string) {
 	t.Helper()
 	if !embedded.Included && (strings.Contains(args, "--embedded") || strings.Contains(args, "--listen") || strings.Contains(args, "--apply")) {
 		t.Skip("built without the embedded server")
-	}
-}
-
-func TestRunOptionsDev(t *testing.T) {
-	t.Run("OP-54 dev beats the priority", func(t *testing.T) {
-		o := runOptions{dev: true, priority: 1000}
-		if got := o.peeringPriority(); got != 666 {
-			t.Errorf("got %d, want 666", got)
-		}
-	})
-}
-
-func TestRunOptionsMisused(t *testing.T) {
-	tests := []struct {
-		name string
-		args string
-		env  map[string]string
-		want string
-	}{
-		{name: "OP-55 both scopes", args: "-A -n a", want: `not both -A and the namespaces ["a"]`},
-		{name: "OP-55 both scopes by variables", env: map[string]string{"KOPF_RUN_CLUSTERWIDE": "1", "KOPF_RUN_NAMESPACE": "a"}, want: "not both"},
-		{name: "unknown option", args: "--nope=1", want: `unknown option "--nope"`},
-		{name: "unknown letter", args: "-Az", want: `unknown option "-z"`},
-		{name: "no value", args: "--priority", want: "--priority needs a value: N"},
-		{name: "no value for a letter", args: "-p", want: "-p needs a value: N"},
-		{name: "empty value", args: "--namespace=", want: `option --namespace="": expected a text`},
-		{name: "bad number", args: "-p high", want: `option --priority="high": expected a whole number`},
-		{name: "bad boolean", args: "--dev=maybe", want: `option --dev="maybe": expected true or false`},
-		{name: "bad format", args: "--log-format xml", want: `unknown log format "xml": expected full, plain or json`},
-		{name: "bad variable", env: map[string]string{"KOPF_RUN_DEV": "maybe"}, want: `variable KOPF_RUN_DEV="maybe": expected true or false`},
-		{name: "an argument", args: "handlers.py", want: `unexpected argument "handlers.py"`},
-		{name: "apply without embedded", args: "--apply f", want: "--apply loads manifests into the embedded server"},
-		{name: "listen without embedded", args: "--listen f", want: "--listen is where the embedded server listens"},
-		{name: "embedded with a cluster", args: "--embedded --context c", want: "do not go together with --embedded"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			skipEmbedded(t, tt.args)
-			_, err := new(runOptions).parse("run", strings.Fields(tt.args), func(name string) string { return tt.env[name] })
-			if err == nil || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("got %v, want %q in it", err, tt.want)
-			}
-		})
-	}
-}
-
-func TestRunHelp(t *testing.T) {
-	for command := range purposes {
-		help := helpOf(command)
-		for _, f := range new(runOptions).of(command) {
-			if strings.Contains(help, "--"+f.Long) == f.Hidden {
-				t.Errorf("the help of %s has --%s: %t", command, f.Long, f.Hidden)
-			}
-		}
-		for line := range strings.Lines(help) {
-			if len(line) > 120 {
-				t.Errorf("a line of the help is too long for a terminal: %s", line)
-			}
-		}
 	}
 }
 
@@ -144,16 +35,27 @@ func TestCommand(t *testing.T) {
 		{name: "OP-50 version", args: "--version", stdout: "kopf " + Version},
 		{name: "OP-43 wrong option", args: "run --nope", code: 2, stderr: `unknown option "--nope"`},
 		{name: "OP-43 wrong option without a command", args: "--nope", code: 2, stderr: `unknown option "--nope"`},
-		{name: "OP-43 wrong command", args: "fly", code: 2, stderr: `unknown command "fly": expected run, freeze, resume, completion, version or help`},
-		{name: "OP-50 help on freeze", args: "freeze --help", stdout: "--lifetime SECONDS"},
-		{name: "OP-50 help on resume", args: "help resume", stdout: "Usage: "},
+		{name: "OP-43 wrong command", args: "fly", code: 2, stderr: `unknown command "fly": want run, freeze, resume, completion, version or help`},
+		{name: "OP-50 help on freeze", args: "freeze --help", stdout: "--lifetime DURATION"},
+		{name: "OP-50 help on resume", args: "help resume", stdout: "Usage:\n"},
 		{name: "OP-43 freeze without a name", args: "freeze -t 60", code: 2, stderr: "freeze needs the name of the peering object"},
 		{name: "OP-43 freeze without a time", args: "freeze -P x", code: 2, stderr: "freeze needs to know for how long"},
 		{name: "OP-43 resume without a name", args: "resume", code: 2, stderr: "resume needs the name of the peering object"},
 		{name: "OP-43 resume has no lifetime", args: "resume -P x -t 5", code: 2, stderr: `unknown option "-t"`},
-		{name: "OP-43 an unknown shell", args: "completion tcsh", code: 2, stderr: "expected bash, zsh or fish"},
+		{name: "OP-43 an unknown shell", args: "completion tcsh", code: 2, stderr: "want bash, zsh or fish"},
 		{name: "completion", args: "completion bash", stdout: "complete "},
-		{name: "OP-43 missing file", args: "run --embedded --apply nope.yaml", code: 1, stderr: "Operator has failed: open nope.yaml: "},
+		{name: "completion of a word", args: "__complete ver", stdout: "version\t"},
+		{name: "help on nothing", args: "help nosuch", code: 2, stderr: `unknown command "nosuch": want run, `},
+		{name: "OP-43 missing file", args: "run --embedded --apply nope.yaml", code: 2, stderr: "--apply: "},
+		{name: "OP-43 both scopes", args: "run -A -n a", code: 2, stderr: "exclude each other"},
+		{name: "OP-43 bad priority", args: "run -p high", code: 2, stderr: "want a whole number"},
+		{name: "OP-43 bad lifetime", args: "freeze -P x -t soon", code: 2, stderr: "want a duration"},
+		{name: "OP-43 bad pattern", args: "run -n [a", code: 2, stderr: "bad part"},
+		{name: "OP-43 bad format", args: "run --log-format xml", code: 2, stderr: "want full, plain or json"},
+		{name: "OP-43 bad liveness", args: "run --liveness localhost:8080", code: 2, stderr: "want a URL with http"},
+		{name: "OP-43 bad address", args: "run --embedded --listen 6443", code: 2, stderr: "want an address"},
+		{name: "OP-43 bad version", args: "version -o yaml", code: 2, stderr: "want json"},
+		{name: "OP-43 a file that is no kubeconfig", args: "resume -P x --kubeconfig cli_test.go", code: 1, stderr: "kubeconfig cli_test.go: "},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -173,13 +75,97 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-func FuzzRunOptions(f *testing.F) {
-	f.Add("-Avp5 --namespace=a --apply x --embedded")
-	f.Add("--no-log-prefix -- -")
-	f.Fuzz(func(t *testing.T, line string) {
-		var o runOptions
-		if _, err := o.parse("run", strings.Split(line, " "), func(string) string { return "" }); err == nil && o.clusterwide && len(o.namespaces) > 0 {
-			t.Errorf("%q gives both scopes", line)
+func TestCommandStandardInput(t *testing.T) {
+	skipEmbedded(t, "--embedded")
+	defer slog.SetDefault(slog.Default())
+	t.Chdir(t.TempDir())
+	var stdout, stderr bytes.Buffer
+	c := &command{stdout: &stdout, stderr: &stderr, stdin: strings.NewReader("kind: Thing\nmetadata: {name: one}")}
+	if code := c.execute(t.Context(), []string{"run", "--embedded", "--apply", "-"}); code != 1 || stdout.Len() > 0 {
+		t.Errorf("got the exit code %d and the output %q", code, &stdout)
+	}
+	if want := `Operator has failed: standard input: manifest of the Thing "one": no kind "Thing" in "" is served`; !strings.Contains(stderr.String(), want) {
+		t.Errorf("got %q, want %q in it", &stderr, want)
+	}
+}
+
+// TestLogOptions holds that the command line has the formats of the log, and nothing is lost on the way to it.
+func TestLogOptions(t *testing.T) {
+	var output bytes.Buffer
+	for i, format := range logFormats {
+		got := logOptions(&cli.Options{LogFormat: format}, &output)
+		if want := (&LogOptions{Format: LogFormat(i), Output: &output}); !cmp.Equal(want, got, cmp.AllowUnexported(bytes.Buffer{})) {
+			t.Errorf("%s: got %+v", format, got)
 		}
-	})
+		call, err := (&cli.Line{Program: "x", Getenv: func(string) string { return "" }}).Parse(t.Context(), []string{"--log-format", format})
+		if err != nil || call.LogFormat != format {
+			t.Errorf("%s: got %+v, %v", format, call, err)
+		}
+	}
+	all := &cli.Options{Verbose: true, Debug: true, Quiet: true, LogRefKey: "ref", LogPrefix: true, NoPrefix: true}
+	want := &LogOptions{Verbose: true, Debug: true, Quiet: true, RefKey: "ref", Prefix: true, NoPrefix: true, Output: &output}
+	if got := logOptions(all, &output); !cmp.Equal(want, got, cmp.AllowUnexported(bytes.Buffer{})) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+// TestCompletedNamespaces holds that a shell gets the namespaces of the cluster, soon, or nothing at all, and that no operator runs for it.
+func TestCompletedNamespaces(t *testing.T) {
+	nowhere := &ConnectionInfo{Server: "http://127.0.0.1:1"} // where nothing listens
+	for _, tt := range []struct {
+		name  string
+		typed []string
+		login func(ctx context.Context) (*ConnectionInfo, error)
+		want  string
+		took  time.Duration // at least
+	}{
+		{name: "a cluster", typed: []string{"run", "-n", "kube-"},
+			want: "kube-node-lease\tA namespace of the cluster\nkube-public\tA namespace of the cluster\nkube-system\tA namespace of the cluster\n:\n"},
+		{name: "the embedded server", typed: []string{"run", "--embedded", "-n", ""}, want: ":\n"},
+		{name: "no cluster", typed: []string{"freeze", "--namespace="}, want: ":\n",
+			login: func(context.Context) (*ConnectionInfo, error) { return nowhere, nil }},
+		{name: "no login", typed: []string{"-n", ""}, want: ":\n",
+			login: func(context.Context) (*ConnectionInfo, error) { return nil, Permanent(context.Canceled) }},
+		{name: "a login that takes long", typed: []string{"-n", ""}, want: ":\n", took: completionTimeout,
+			login: func(context.Context) (*ConnectionInfo, error) {
+				time.Sleep(time.Minute)
+				return nowhere, nil
+			}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if tt.typed[1] == "--embedded" {
+				skipEmbedded(t, "--embedded")
+			}
+			before, logger := DefaultRegistry(), slog.Default()
+			defer SetDefaultRegistry(before)
+			synctest.Test(t, func(t *testing.T) {
+				info := NewAPIServer(nil).ConnectionInfo()
+				r := &Registry{}
+				r.OnStartup(func(context.Context, *Activity) error {
+					t.Error("a start-up handler is called")
+					return nil
+				}, &ActivityOptions{ID: "start"})
+				r.OnLogin(func(ctx context.Context, _ *Login) (*ConnectionInfo, error) {
+					if tt.login != nil {
+						return tt.login(ctx)
+					}
+					return info, nil
+				}, &ActivityOptions{ID: "login"})
+				SetDefaultRegistry(r)
+				var stdout, stderr bytes.Buffer
+				began := time.Now()
+				code := Command(t.Context(), append([]string{"__complete"}, tt.typed...), &stdout, &stderr)
+				if took := time.Since(began); took < tt.took || took > completionTimeout {
+					t.Errorf("it has taken %s", took)
+				}
+				if code != 0 || stdout.String() != tt.want || stderr.Len() > 0 {
+					t.Errorf("got the exit code %d, %q and %q on stderr, want %q", code, &stdout, &stderr, tt.want)
+				}
+				if slog.Default() != logger {
+					t.Error("it has configured the logging")
+				}
+				time.Sleep(2 * time.Minute) // for what was left behind
+			})
+		})
+	}
 }

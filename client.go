@@ -120,7 +120,7 @@ func (c *Client) check() error {
 // close ends all requests, and the login that runs.
 func (c *Client) close() {
 	if !c.credentials.close() {
-		c.log.Error("A login ignores that its context has ended; it is left behind.")
+		c.log.Error("A login did not return after cancellation; abandoning it")
 	}
 }
 
@@ -359,7 +359,7 @@ func (c *Client) attempt(ctx context.Context, r *request) error {
 		c.observe(r, sent, code, err, isUnlimited(ctx))
 		refused := code == http.StatusUnauthorized || apirequest.RefusesCertificate(err)
 		if refused {
-			c.log.Warn("The API server refuses the credentials; logging in again.", "login", cred.ID, "error", err)
+			c.log.Warn("The API server refuses the credentials; logging in again", "login", cred.ID, "error", err)
 		}
 		return refused, err
 	})

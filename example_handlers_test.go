@@ -87,6 +87,28 @@ func check(err error) {
 	}
 }
 
+func Example() {
+	registry := new(kopf.Registry) // in a program: kopf.OnCreate and so on, and kopf.Main at the end
+	registry.OnCreate("kopfexamples", func(ctx context.Context, c *kopf.Change) error {
+		fmt.Println("created with the size", c.Spec().Int("size"))
+		c.Patch.Set("status.phase", "Ready")
+		return nil
+	}, &kopf.ChangeOptions{ID: "create"})
+	registry.OnUpdate("kopfexamples", func(ctx context.Context, c *kopf.Change) error {
+		fmt.Println("resized from", c.Old.Int(""), "to", c.New.Int(""))
+		return nil
+	}, &kopf.ChangeOptions{ID: "resize", Field: "spec.size", Retries: 3})
+	registry.OnDelete("kopfexamples", func(ctx context.Context, c *kopf.Change) error {
+		fmt.Println("deleted in the phase", c.Status().String("phase"))
+		return nil
+	}, &kopf.ChangeOptions{ID: "delete"})
+	live(registry) // an operator, and an object that is created, changed and deleted
+	// Output:
+	// created with the size 1
+	// resized from 1 to 2
+	// deleted in the phase Ready
+}
+
 func ExampleOnCreate() {
 	registry := new(kopf.Registry) // kopf.OnCreate registers in the default one
 	registry.OnCreate("kopfexamples", func(ctx context.Context, c *kopf.Change) error {
@@ -221,6 +243,113 @@ func ExampleChange_Subhandler() {
 	// Output:
 	// creating a door
 	// creating a roof
+}
+
+func ExampleChange_Execute() {
+	registry := new(kopf.Registry)
+	registry.OnCreate("kopfexamples", func(ctx context.Context, c *kopf.Change) error {
+		for _, item := range c.Spec().Strings("items") {
+			c.Subhandler(kopf.HandlerID(item), func(ctx context.Context, c *kopf.Change) error {
+				fmt.Println("creating a", item)
+				return nil
+			}, nil)
+		}
+		if err := c.Execute(ctx); err != nil {
+			return err // some are not finished yet, and this handler is called again
+		}
+		fmt.Println("the house is complete")
+		return nil
+	}, &kopf.ChangeOptions{ID: "items"})
+	live(registry)
+	// Output:
+	// creating a door
+	// creating a roof
+	// the house is complete
+}
+
+func ExampleChange_SetResult() {
+	registry := new(kopf.Registry)
+	registry.OnCreate("kopfexamples", func(ctx context.Context, c *kopf.Change) error {
+		c.SetResult(map[string]any{"volume": "volume-1"})
+		return nil
+	}, &kopf.ChangeOptions{ID: "create"})
+	registry.OnDelete("kopfexamples", func(ctx context.Context, c *kopf.Change) error {
+		fmt.Println("deleting", c.Status().String("create.volume")) // under the id of the other handler
+		return nil
+	}, &kopf.ChangeOptions{ID: "delete"})
+	live(registry)
+	// Output:
+	// deleting volume-1
+}
+
+func ExampleObject_Decode() {
+	type house struct {
+		Spec struct {
+			Size  int      `json:"size"`
+			Items []string `json:"items"`
+		} `json:"spec"`
+	}
+	registry := new(kopf.Registry)
+	registry.OnCreate("kopfexamples", func(ctx context.Context, c *kopf.Change) error {
+		var h house
+		if err := c.Decode(&h); err != nil {
+			return kopf.Permanent(err) // no other attempt would read it
+		}
+		fmt.Println(h.Spec.Size, h.Spec.Items)
+		return nil
+	}, &kopf.ChangeOptions{ID: "create"})
+	live(registry)
+	// Output:
+	// 1 [door roof]
+}
+
+func ExampleChangeOptions_interruptible() {
+	began := make(chan struct{})
+	handled := make(chan int64)
+	provision := func(ctx context.Context, c *kopf.Change) error {
+		size := c.Spec().Int("size")
+		if size == 1 {
+			close(began)
+			<-ctx.Done() // long work
+			fmt.Println(errors.Is(context.Cause(ctx), kopf.ErrSuperseded))
+			return ctx.Err() // the attempt does not count
+		}
+		handled <- size
+		return nil
+	}
+	registry := new(kopf.Registry)
+	registry.OnCreate("kopfexamples", provision, &kopf.ChangeOptions{ID: "provision", Interruptible: true})
+	server := exampleServer()
+	check(server.Apply([]byte(`{"apiVersion": "kopf.dev/v1", "kind": "KopfExample", "metadata": {"name": "example", "namespace": "default"}, "spec": {"size": 1}}`)))
+	client, err := kopf.NewClient(server.ConnectionInfo(), nil)
+	check(err)
+	defer runOperator(&kopf.Operator{Registry: registry, Connection: server.ConnectionInfo()})()
+	<-began
+	_, err = client.Patch(context.Background(), reference, map[string]any{"spec": map[string]any{"size": 2}}, nil)
+	check(err)
+	fmt.Println("provisioned with the size", <-handled)
+	// Output:
+	// true
+	// provisioned with the size 2
+}
+
+func ExampleMatch() {
+	short := func(v *kopf.FieldValue) bool {
+		text, ok := v.Value.(string)
+		return ok && len(text) < 5
+	}
+	registry := new(kopf.Registry)
+	registry.OnCreate("kopfexamples", func(ctx context.Context, c *kopf.Change) error {
+		fmt.Println("it matches")
+		return nil
+	}, &kopf.ChangeOptions{ID: "match", Labels: kopf.Match{"env": short, "legacy": kopf.Absent}})
+	registry.OnCreate("kopfexamples", func(ctx context.Context, c *kopf.Change) error {
+		fmt.Println("it matches what it has not")
+		return nil
+	}, &kopf.ChangeOptions{ID: "mismatch", Labels: kopf.Match{"env": "dev"}, Annotations: kopf.Match{"example.com/class": kopf.Present}})
+	live(registry)
+	// Output:
+	// it matches
 }
 
 func ExampleMemoOf() {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"net"
 	"net/http"
@@ -15,7 +16,7 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
-// The examples in this file show what runs beside the objects, and the operator itself.
+// The examples in this file show what runs alongside the objects, and the operator itself.
 
 func ExampleOnDaemon() {
 	registry := new(kopf.Registry)
@@ -40,6 +41,43 @@ func ExampleOnDaemon() {
 	// the object is deleted
 }
 
+func ExampleDaemon_Sleep() {
+	registry := new(kopf.Registry)
+	looked := make(chan struct{}, 1)
+	registry.OnDaemon("kopfexamples", func(ctx context.Context, d *kopf.Daemon) error {
+		for d.Sleep(time.Millisecond) {
+			select {
+			case looked <- struct{}{}: // the work
+			default:
+			}
+		}
+		fmt.Println("asked to stop:", d.StopReason())
+		return nil
+	}, &kopf.DaemonOptions{ID: "watch"})
+	registry.OnUpdate("kopfexamples", func(ctx context.Context, c *kopf.Change) error {
+		<-looked
+		return nil
+	}, &kopf.ChangeOptions{ID: "wait"})
+	live(registry)
+	// Output:
+	// asked to stop: ResourceDeleted
+}
+
+func ExampleTimerOptions() {
+	probe := func(ctx context.Context, t *kopf.Timer) error { return nil }
+	kopf.OnTimer("kopfexamples", probe, &kopf.TimerOptions{
+		ID:       "on-the-grid", // a minute from beginning to beginning, however long a call takes
+		Interval: time.Minute,
+		Sharp:    true,
+		Jitter:   10 * time.Second, // not all objects at once after a restart
+	})
+	kopf.OnTimer("kopfexamples", probe, &kopf.TimerOptions{
+		ID:   "when-idle", // once after each change, when the object has stayed the same for a minute
+		Idle: time.Minute,
+	})
+	kopf.Main()
+}
+
 func ExampleOnTimer() {
 	registry := new(kopf.Registry)
 	ticks := make(chan int)
@@ -57,6 +95,17 @@ func ExampleOnTimer() {
 	live(registry)
 	// Output:
 	// 3
+}
+
+func ExampleOnIndex() {
+	podsByNode := kopf.OnIndex("pods", func(ctx context.Context, i *kopf.Indexing) (map[string]string, error) {
+		return map[string]string{i.Spec().String("nodeName"): i.Name()}, nil
+	}, nil)
+	kopf.OnTimer("nodes", func(ctx context.Context, t *kopf.Timer) error {
+		t.Logger.Info("Counted pods", "pods", len(podsByNode.Get(t, t.Name())))
+		return nil
+	}, &kopf.TimerOptions{ID: "count", Interval: time.Minute})
+	kopf.Main()
 }
 
 func ExampleOnIndexIn() {
@@ -96,6 +145,31 @@ func ExampleOnStartup() {
 	// good night
 }
 
+func ExampleOnCleanup() {
+	type program struct{ journal *slog.Logger }
+	registry := new(kopf.Registry)
+	registry.OnStartup(func(ctx context.Context, a *kopf.Activity) error {
+		kopf.MemoOf[program](a).journal = slog.New(slog.DiscardHandler) // each object's memo begins as a copy of this one
+		return nil
+	}, nil)
+	registry.OnCleanup(func(ctx context.Context, a *kopf.Activity) error {
+		fmt.Println("closing the journal:", kopf.MemoOf[program](a).journal != nil)
+		return nil
+	}, nil)
+	stop := runOperator(&kopf.Operator{Registry: registry, Connection: exampleServer().ConnectionInfo()})
+	stop() // after all handlers have ended
+	// Output:
+	// closing the journal: true
+}
+
+func ExampleMain() {
+	kopf.OnCreate("kopfexamples", func(ctx context.Context, c *kopf.Change) error {
+		c.Logger.Info("Created an object", "size", c.Spec().Int("size"))
+		return nil
+	}, &kopf.ChangeOptions{ID: "create"})
+	kopf.Main() // the command line: "run", "freeze", "resume", "version" and "help"
+}
+
 func ExampleOnLogin() {
 	server := exampleServer()
 	registry := new(kopf.Registry)
@@ -133,46 +207,76 @@ func ExampleOnProbe() {
 	// 200 {"queue":5}
 }
 
-func ExampleOnValidate() {
-	server := exampleServer()
+// runAdmission runs an operator whose admission handlers the server asks, and waits until it has configured that.
+func runAdmission(server *kopf.APIServer, registry *kopf.Registry, kind string) (stop func()) {
 	settings := kopf.NewSettings()
 	settings.Admission = kopf.AdmissionSettings{Server: server.AdmissionServer(), Managed: "examples.kopf.dev"}
+	client, err := kopf.NewClient(server.ConnectionInfo(), nil)
+	check(err)
+	stop = runOperator(&kopf.Operator{Registry: registry, Settings: settings, Connection: server.ConnectionInfo()})
+	ref := kopf.ObjectReference{APIVersion: "admissionregistration.k8s.io/v1", Kind: kind, Name: "examples.kopf.dev"}
+	_, err = kopf.WaitFor(context.Background(), client, ref, "to be made", func(b *kopf.Body) bool { return b != nil && b.Has("webhooks") })
+	check(err)
+	return stop
+}
+
+func ExampleOnValidate() {
 	registry := new(kopf.Registry)
-	registry.OnMutate("kopfexamples", func(ctx context.Context, a *kopf.Admission) error {
-		if !a.Spec().Has("duration") {
-			a.Patch.Set("spec.duration", "1m")
-		}
-		return nil
-	}, &kopf.AdmissionOptions{ID: "complete"})
 	registry.OnValidate("kopfexamples", func(ctx context.Context, a *kopf.Admission) error {
 		if a.Spec().Int("size") > 100 {
 			return kopf.Deny("the size is above 100", 422)
 		}
 		return nil
 	}, &kopf.AdmissionOptions{ID: "check"})
+	server := exampleServer()
+	defer runAdmission(server, registry, "ValidatingWebhookConfiguration")()
 	client, err := kopf.NewClient(server.ConnectionInfo(), nil)
 	check(err)
-	stop := runOperator(&kopf.Operator{Registry: registry, Settings: settings, Connection: server.ConnectionInfo()})
-	defer stop()
-	ctx := context.Background()
-	for _, kind := range []string{"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"} {
-		ref := kopf.ObjectReference{APIVersion: "admissionregistration.k8s.io/v1", Kind: kind, Name: "examples.kopf.dev"}
-		_, err = kopf.WaitFor(ctx, client, ref, "to be made", func(b *kopf.Body) bool { return b != nil && b.Has("webhooks") })
-		check(err)
-	}
-	object := func(size int) map[string]any {
-		return map[string]any{
+	for _, size := range []int{1000, 10} {
+		object := map[string]any{
 			"apiVersion": "kopf.dev/v1", "kind": "KopfExample",
 			"metadata": map[string]any{"name": "example", "namespace": "default"}, "spec": map[string]any{"size": size},
 		}
+		fmt.Println(size, kopf.StatusCode(client.Create(context.Background(), object, nil)))
 	}
-	fmt.Println(kopf.StatusCode(client.Create(ctx, object(1000), nil)))
-	good := object(10)
-	check(client.Create(ctx, good, nil)) // it is stored back
-	fmt.Println(good["spec"])
 	// Output:
-	// 422
+	// 1000 422
+	// 10 0
+}
+
+func ExampleOnMutate() {
+	registry := new(kopf.Registry)
+	registry.OnMutate("kopfexamples", func(ctx context.Context, a *kopf.Admission) error {
+		if !a.Spec().Has("duration") {
+			a.Patch.Set("spec.duration", "1m")
+		}
+		return nil
+	}, &kopf.AdmissionOptions{ID: "complete", Operations: []kopf.Operation{kopf.OperationCreate}})
+	server := exampleServer()
+	defer runAdmission(server, registry, "MutatingWebhookConfiguration")()
+	client, err := kopf.NewClient(server.ConnectionInfo(), nil)
+	check(err)
+	object := map[string]any{
+		"apiVersion": "kopf.dev/v1", "kind": "KopfExample",
+		"metadata": map[string]any{"name": "example", "namespace": "default"}, "spec": map[string]any{"size": 10},
+	}
+	check(client.Create(context.Background(), object, nil)) // what the server has made of it is stored back
+	fmt.Println(object["spec"])
+	// Output:
 	// map[duration:1m size:10]
+}
+
+func ExampleWebhookServer() {
+	kopf.OnStartup(func(ctx context.Context, a *kopf.Activity) error {
+		a.Settings.Admission.Managed = "myoperator.example.com"
+		a.Settings.Admission.Server = &kopf.WebhookServer{ // in the cluster, behind the service myoperator
+			Port: 9443,
+			Host: "myoperator.mynamespace.svc",
+		}
+		return nil
+	}, &kopf.ActivityOptions{ID: "configure"})
+	kopf.OnValidate("kopfexamples", func(ctx context.Context, a *kopf.Admission) error { return nil }, &kopf.AdmissionOptions{ID: "check"})
+	kopf.Main()
 }
 
 func ExampleOperator_several() {
@@ -219,6 +323,62 @@ func ExampleClient() {
 	// 409
 	// a map[key:value]
 	// 404
+}
+
+func ExampleClient_Apply() {
+	client, err := kopf.NewClient(exampleServer().ConnectionInfo(), nil)
+	check(err)
+	for _, data := range []map[string]any{{"a": "1", "b": "2"}, {"a": "3"}} {
+		object := map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "a", "namespace": "default"}, "data": data}
+		check(client.Apply(context.Background(), object, &kopf.WriteOptions{FieldManager: "example"})) // handlers have a manager of their own
+		fmt.Println(object["data"])
+	}
+	// Output:
+	// map[a:1 b:2]
+	// map[a:3]
+}
+
+func ExampleClient_Watch() {
+	server := exampleServer()
+	client, err := kopf.NewClient(server.ConnectionInfo(), nil)
+	check(err)
+	ctx := context.Background()
+	object := map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "a", "namespace": "default"}}
+	check(client.Create(ctx, object, nil))
+	for event, err := range client.Watch(ctx, object, nil) { // of all config maps in the namespace
+		check(err)
+		fmt.Println(event.Type, event.Body.Reference())
+		if event.Type == kopf.Deleted {
+			break
+		}
+		check(client.Delete(ctx, object, nil))
+	}
+	// Output:
+	// ADDED default/a
+	// DELETED default/a
+}
+
+func ExampleIgnoreNotFound() {
+	client, err := kopf.NewClient(exampleServer().ConnectionInfo(), nil)
+	check(err)
+	ref := kopf.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: "default", Name: "gone"}
+	err = client.Delete(context.Background(), ref, nil)
+	fmt.Println(kopf.StatusCode(err), kopf.IgnoreNotFound(err))
+	// Output:
+	// 404 <nil>
+}
+
+func ExampleAPIServer_Listen() {
+	server := exampleServer()
+	served, err := server.Listen("127.0.0.1:0") // for kubectl and others; the operator of this process needs no network
+	check(err)
+	defer served.Close()
+	response, err := http.Get(served.URL + "/apis/kopf.dev/v1/namespaces/default/kopfexamples")
+	check(err)
+	defer response.Body.Close()
+	fmt.Println(response.Status)
+	// Output:
+	// 200 OK
 }
 
 func ExampleAPIServer_Fail() {

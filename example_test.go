@@ -83,6 +83,57 @@ func ExampleView() {
 	// 0 true 0
 }
 
+func ExampleView_Views() {
+	body, err := kopf.ParseBody([]byte(`{"spec": {"ports": [{"name": "http", "port": 80}, {"name": "https", "port": 443}]}}`))
+	if err != nil {
+		panic(err)
+	}
+	for _, port := range body.Spec().Views("ports") {
+		fmt.Println(port.String("name"), port.Int("port"))
+	}
+	// Output:
+	// http 80
+	// https 443
+}
+
+func ExampleView_StringMap() {
+	body, err := kopf.ParseBody([]byte(`{"spec": {"selector": {"app": "web", "tier": "front"}}}`))
+	if err != nil {
+		panic(err)
+	}
+	selector := body.Spec().StringMap("selector")
+	fmt.Println(selector["app"], selector["tier"], len(body.Spec().StringMap("nothing")))
+	// Output:
+	// web front 0
+}
+
+func ExampleIsReady() {
+	for _, available := range []int{1, 2} {
+		body, err := kopf.NewBody(map[string]any{
+			"apiVersion": "apps/v1", "kind": "Deployment",
+			"metadata": map[string]any{"name": "web", "generation": 3},
+			"spec":     map[string]any{"replicas": 2},
+			"status":   map[string]any{"observedGeneration": 3, "replicas": 2, "updatedReplicas": 2, "availableReplicas": available},
+		})
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println(available, "of 2 are available:", kopf.IsReady(body))
+	}
+	// Output:
+	// 1 of 2 are available: false
+	// 2 of 2 are available: true
+}
+
+func ExampleReferenceOf() {
+	ref, err := kopf.ReferenceOf(map[string]any{
+		"apiVersion": "apps/v1", "kind": "Deployment", "metadata": map[string]any{"name": "web", "namespace": "default"},
+	})
+	fmt.Println(ref.APIVersion, ref.Kind, ref, err)
+	// Output:
+	// apps/v1 Deployment default/web <nil>
+}
+
 func ExamplePatch() {
 	var patch kopf.Patch
 	patch.Set("status.phase", "Ready")
@@ -129,6 +180,40 @@ func ExamplePatch_Transform() {
 	}
 	// Output:
 	// add /spec/items/2 c
+}
+
+func ExamplePatch_Replace() {
+	type status struct {
+		Phase string   `json:"phase"`
+		Items []string `json:"items,omitempty"` // a merge would keep what is left out
+	}
+	body, err := kopf.ParseBody([]byte(`{"status": {"phase": "Working", "items": ["a", "b"]}}`))
+	if err != nil {
+		panic(err)
+	}
+	var patch kopf.Patch
+	patch.Replace("status", status{Phase: "Done"})
+	for _, operation := range patch.JSONPatch(body) {
+		fmt.Println(operation.Op, operation.Path, operation.Value)
+	}
+	// Output:
+	// remove /status/items <nil>
+	// replace /status/phase Done
+}
+
+func ExamplePatch_SetCondition() {
+	body, err := kopf.ParseBody([]byte(`{"status": {"conditions": [{"type": "Scheduled", "status": "True"}]}}`))
+	if err != nil {
+		panic(err)
+	}
+	var patch kopf.Patch
+	patch.SetCondition(kopf.Condition{Type: "Ready", Status: kopf.ConditionFalse, Reason: "Waiting", Message: "the volume is not bound"})
+	for _, operation := range patch.JSONPatch(body) { // the condition of the other client stays
+		condition := operation.Value.(map[string]any)
+		fmt.Println(operation.Op, operation.Path, condition["type"], condition["status"], condition["reason"])
+	}
+	// Output:
+	// add /status/conditions/1 Ready False Waiting
 }
 
 func ExamplePath() {

@@ -289,7 +289,7 @@ func (c *cycle) addProgress(h *handler, parent *progress, selected bool, now tim
 	p := &progress{handler: h, parent: parent, selected: selected}
 	record, err := c.loadProgress(h.id)
 	if err != nil {
-		c.cause.Logger.Warn("The stored progress of a handler is damaged and counts as none.", "handler", h.id, "error", err)
+		c.cause.Logger.Warn("The stored progress of a handler is damaged; beginning again", "handler", h.id, "error", err)
 	}
 	if p.stored = record != nil; !p.stored {
 		record = &ProgressRecord{Started: now, Purpose: c.cause.Reason}

@@ -12,7 +12,7 @@ import (
 // from and into, for a handler to be called. Filters are plain data and plain functions; they look and change nothing.
 
 // Match says which labels or annotations an object must have: for each key a string that the value must equal,
-// [Present], [Absent], or a predicate, a func(*Value) bool.
+// [Present], [Absent], or a predicate, a func(*FieldValue) bool.
 type Match map[string]any
 
 // marker is the type of [Present] and [Absent].
@@ -28,11 +28,11 @@ const (
 // String returns the name of the marker.
 func (m marker) String() string { return [...]string{"", "Present", "Absent"}[m] }
 
-// FieldValue is what a predicate for one value gets.
+// FieldValue is what a predicate for one value gets: a func(*kopf.FieldValue) bool, in a [Match], or as the option Value, Old or New.
 type FieldValue struct {
 	// Value is the decoded value, or nil if it is absent.
 	Value any
-	// Present reports whether there is a value; a null is one.
+	// Present is whether there is a value. A null is one.
 	Present bool
 	// Object is the object with the value.
 	Object *Object
@@ -236,7 +236,7 @@ func (h *handler) guarded(c *Change, fits func() bool) (ok bool) {
 		if v := recover(); v != nil {
 			ok = false
 			h.panicked.Do(func() {
-				c.Logger.Error(fmt.Sprintf("A filter of handler '%s' has panicked and does not match: %v", h.id, v))
+				c.Logger.Error("A filter of a handler panicked; it matches nothing", handlerKey, h.id, "panic", fmt.Sprint(v))
 			})
 		}
 	}()

@@ -25,7 +25,9 @@ import (
 // A nil error means success. A [Temporary] error means another attempt after its
 // delay, a [Permanent] one none, any other error is treated as the Errors option
 // says: by default, another attempt after the Backoff. A panic counts as such an error.
-// The context ends when the operator stops, and at the handler's Timeout.
+//
+// The context ends [QueueingSettings.ExitTimeout] after the operator has begun to stop, and at the handler's Timeout. If the
+// handler is Interruptible, it also ends when the object is deleted or its tracked fields change.
 type ChangeFunc func(ctx context.Context, c *Change) error
 
 // EventFunc sees every event of an object as it comes, in order. It is called once for an
@@ -97,9 +99,9 @@ func (o *Object) Annotations() map[string]string { return o.Latest().Annotations
 // Decode stores the object in the value that v points to, as [encoding/json.Unmarshal] does.
 func (o *Object) Decode(v any) error { return o.Latest().Decode(v) }
 
-// Memo returns the object's memo: what handlers remember of the object as long
-// as the operator lives. A goroutine that outlives its handler gets it from the handler: of idle objects, only memos that were asked
-// for are kept.
+// Memo returns the object's memo: what handlers remember of the object as long as the operator runs. Call it in the handler, and
+// pass the [*Memo] to goroutines that outlive the handler. For an object that is idle, kopf keeps only a memo that a handler has
+// asked for.
 func (o *Object) Memo() *Memo {
 	if o.memory == nil { // of an object that was made by hand
 		o.memory = &memory{}
@@ -120,7 +122,9 @@ type WatchEvent struct {
 type Change struct {
 	Object
 	Attempt
-	// Reason is what happened. Handlers of resuming and of fields are called for several reasons.
+	// Reason is what happened. Handlers of [OnResume] get [ReasonResume], and [ReasonUpdate] or [ReasonDelete] if that has happened
+	// while the operator was down. Handlers of [OnField] get [ReasonCreate], [ReasonUpdate] or [ReasonDelete], and with an empty
+	// field [ReasonResume], too.
 	Reason Reason
 	// Old and New are the tracked part of the object as it was last handled and as it is now; of a handler with
 	// a Field, the field's values. Old is empty on creation.
@@ -286,18 +290,22 @@ type HandlerID string
 // Reason is the reason for which change handlers are called.
 type Reason string
 
-// The reasons of changes. The last three never reach a handler.
+// The reasons of changes.
 const (
-	ReasonCreate Reason = "create" // it has never been handled before
+	ReasonCreate Reason = "create" // the object was never handled before
 	ReasonUpdate Reason = "update" // it differs from what was last handled
-	ReasonDelete Reason = "delete" // it is marked for deletion, and held by our finalizer
+	ReasonDelete Reason = "delete" // it is marked for deletion, and a finalizer blocks that
 	ReasonResume Reason = "resume" // it was there before the operator, and has not changed since it was last handled
-	reasonNoop   Reason = "noop"   // nothing that we track has changed
-	reasonFree   Reason = "free"   // marked for deletion, and no longer held by our finalizer
-	reasonGone   Reason = "gone"   // deleted
 )
 
-// Attempt returns which attempt of a retried handler this is.
+// The reasons for which no handler is called.
+const (
+	reasonNoop Reason = "noop" // nothing that we track has changed
+	reasonFree Reason = "free" // marked for deletion, and no longer held by our finalizer
+	reasonGone Reason = "gone" // deleted
+)
+
+// Attempt is which attempt of a retried handler this is.
 type Attempt struct {
 	// Retry is the number of attempts that were made before, 0 in the first one.
 	Retry int
@@ -357,6 +365,7 @@ type AdmissionFunc func(ctx context.Context, a *Admission) error
 
 // Admission is what handlers of admission get. Body is the object as it is going to be, or as it was if it is being deleted. It may have no
 // name yet, and no uid. The Patch of a mutating handler is made to the object before it is stored; that of a validating one is dropped.
+// Retry is always 0: a review has one attempt.
 type Admission struct {
 	Object
 	Attempt

@@ -195,7 +195,7 @@ func (l *listingSync) failed(err error) {
 	for _, h := range l.handlers {
 		ids = append(ids, string(h.id))
 	}
-	l.log.Warn("The listing of an indexed resource fails again and again: handlers are called now, although indices are incomplete.",
+	l.log.Warn("Listing an indexed resource fails repeatedly; calling handlers with incomplete indices",
 		"resource", l.resource, "indices", strings.Join(ids, ", "), "error", err)
 	l.synced()
 }

@@ -1,10 +1,9 @@
-// Package kopf makes Kubernetes operators of functions. A program says what it wants to know
-// of its objects, and the framework does the rest: it watches them, finds out what
-// has happened, calls the functions, tries again after errors, and keeps the progress on the
-// objects themselves, so that an operator which was killed goes on where it was.
+// Package kopf is a framework for Kubernetes operators. A program registers functions for kinds of objects, and kopf does the rest:
+// it watches the objects, detects what has changed, calls the functions, and retries after errors. It keeps the progress on the
+// objects themselves, so an operator that was killed goes on where it was.
 //
-// It is Kopf, the Python framework, on the standard library alone. Its finalizer, annotations and status are the
-// original's, so that either one can take over the objects of the other.
+// It is Kopf for Python, on the standard library of Go alone. Both write the same finalizer, annotations and status, so either one
+// can take over the objects of the other.
 //
 // # A first operator
 //
@@ -67,8 +66,7 @@
 //
 // What a handler gets is a pointer to a struct of its family: [Change], [WatchEvent], [Daemon], [Timer], [Indexing], [Admission]. Each has
 // the object as a [Body] with a [View] of its parts, a [Patch] to be made to it, a Logger, a [Client], a [Memo]. Sub-handlers, attempts and
-// results are methods and fields of it. New facts will be new fields. In the source, the functions OnX and
-// their options are in files on*.go, the types of handlers and of what they get in handlers.go, and the types of errors in errors.go.
+// results are methods and fields of it. New facts will be new fields.
 //
 // What a handler returns decides what is next: nil for success, [Temporary] for another attempt, [Permanent] for none, any other
 // error by the option Errors; see [ErrorsMode].
@@ -169,8 +167,8 @@ type Operator struct {
 	// LivenessListener takes the connections for LivenessEndpoint, of which only the path counts then. It is closed when the operator
 	// stops. Defaults to a new one for the host and port.
 	LivenessListener net.Listener
-	// Ready is called once, when the start-up handlers are done, the resources are discovered, and the streams are
-	// being opened. It may be nil.
+	// Ready is called once, when the start-up handlers are done, the resources are discovered, and the streams are being opened. It
+	// does not wait until objects are listed, indices are filled, or webhooks are configured. It may be nil.
 	Ready func()
 
 	guard *exitguard.Guard // of Main, nil without it
@@ -274,7 +272,7 @@ func (r *run) run(ctx context.Context) error {
 	r.probes.stop()
 	if ctx.Err() != nil && err != nil { // it was asked to stop, and did, whatever was wrong until then
 		if !errors.Is(err, context.Canceled) {
-			r.Logger.Warn("The operator was stopped before it could start.", "error", err)
+			r.Logger.Warn("Operator was stopped before it could start", "error", err)
 		}
 		err = nil
 	}
@@ -314,7 +312,7 @@ func (r *run) serve(ctx context.Context) error {
 		r.Logger.Warn(text)
 	}
 	if !r.Registry.serving() {
-		r.Logger.Warn("No handlers are registered for objects: the operator does nothing. Call functions such as OnCreate before it runs.")
+		r.Logger.Warn("No handlers are registered for objects, so the operator does nothing; call functions such as OnCreate before it runs")
 	}
 	if p := &r.Settings.Peering; !p.Standalone && r.Clusterwide && !p.Clusterwide {
 		return errors.New("invalid Settings.Peering.Clusterwide false: want true, because an operator of the whole cluster has no namespaces for peering objects")
@@ -351,16 +349,7 @@ func (r *run) serve(ctx context.Context) error {
 			return err
 		}
 	}
-	err := o.observe(ctx, func() {
-		r.logStart(ctx, o)
-		r.meter.Ready.Store(true)
-		if r.Ready != nil {
-			_, _ = r.await(ctx, "The function Ready", func() (any, error) { // it returns none
-				r.Ready()
-				return nil, nil
-			})
-		}
-	})
+	err := o.observe(ctx, func() { r.begin(ctx, o) })
 	defer o.successes.Stop()
 	r.guard.Begin()
 	r.probes.stop()
@@ -368,6 +357,18 @@ func (r *run) serve(ctx context.Context) error {
 		r.Logger.Debug("Stopping operator")
 	}
 	return errors.Join(err, o.stop(endHandlers, endRequests))
+}
+
+// begin logs and reports that the operator has started.
+func (r *run) begin(ctx context.Context, o *observer) {
+	r.logStart(ctx, o)
+	r.meter.Ready.Store(true)
+	if r.Ready != nil {
+		_, _ = r.await(ctx, "The function Ready", func() (any, error) { // it returns none
+			r.Ready()
+			return nil, nil
+		})
+	}
 }
 
 // versionTimeout is how long the log waits for the version of the API server.
@@ -581,7 +582,7 @@ func (r *run) await(ctx context.Context, what string, run func() (any, error)) (
 		})
 	})
 	if !await.For(ctx, &task, activityGracePeriod) {
-		r.Logger.Error(what + " ignores that its context has ended; it is left behind.")
+		r.Logger.Error("A function did not return after cancellation; abandoning it", "function", what)
 		return nil, context.Cause(ctx)
 	}
 	return value, err

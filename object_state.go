@@ -451,7 +451,7 @@ func (c *cycle) callAgain() bool {
 	if !found {
 		return false
 	}
-	c.log.Debug("What the finished handlers have seen is too large to be stored; they are called again.")
+	c.log.Debug("The state that the finished handlers have seen is too large to be stored; calling them again")
 	c.states.seen = nil
 	c.savePending()
 	for id, record := range subs {

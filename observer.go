@@ -148,7 +148,7 @@ func (o *observer) observe(ctx context.Context, ready func()) error {
 			reads--
 		}
 		if broken, err = o.discover(ctx); err != nil && ctx.Err() == nil {
-			o.log.Warn("The resources could not be discovered again; those known are served.", "error", err)
+			o.log.Warn("Discovering the resources again failed; serving those known", "error", err)
 			broken = true
 		}
 		o.updateAdmission()
@@ -212,7 +212,7 @@ func (o *observer) discover(ctx context.Context) (broken bool, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for group, err := range failed {
-		o.warn(fmt.Sprintf("The API group %q cannot be read now; its resources are left as they were.", group), "error", err)
+		o.warn(group, "Discovering the resources of an API group failed; serving those known", "group", group, "error", err)
 	}
 	o.discovered, o.wanted, o.unresolved, o.unpublished = found, wanted, append(unresolved, warnings...), unpublished
 	return len(failed) > 0, nil
@@ -225,10 +225,10 @@ func (o *observer) updateAdmission() {
 	}
 }
 
-// warn warns of a thing once. The caller holds the lock.
-func (o *observer) warn(message string, args ...any) {
-	if !o.warned[message] {
-		o.warned[message] = true
+// warn warns of a subject once, which is the whole message if it is empty. The caller holds the lock.
+func (o *observer) warn(subject, message string, args ...any) {
+	if !o.warned[subject+message] {
+		o.warned[subject+message] = true
 		o.log.Warn(message, args...)
 	}
 }
@@ -241,7 +241,7 @@ func (o *observer) reconcile(ctx context.Context) {
 	still := make(map[string]bool)
 	for _, text := range o.unresolved {
 		still[text] = true
-		o.warn(text)
+		o.warn("", text)
 	}
 	for text := range o.warned { // what was mended and breaks again is warned of again
 		if !still[text] {
@@ -259,7 +259,7 @@ func (o *observer) reconcile(ctx context.Context) {
 			continue
 		}
 		if !served.closed && o.isMissing(served) {
-			o.log.Info("The resource is not served any more.", "resource", name)
+			o.log.Info("The resource is gone; not serving it any more", "resource", name)
 			served.close()
 		}
 		if served.closed {
@@ -301,7 +301,7 @@ func (o *observer) switchVersions() {
 			if o.wanted[before] != nil || r.Group != what.resource.Group || r.Plural != what.resource.Plural {
 				continue
 			}
-			o.log.Info("The resource is served in another version now.", "resource", name, "before", before)
+			o.log.Info("Serving the resource in another version", "resource", name, "before", before)
 			served.endStreams()
 			served.reactor.queue.setVersion(what.resource.APIVersion(), what.resource.Kind, what.counts)
 			delete(o.resources, before)
@@ -508,7 +508,7 @@ func (h *definitionsHandler) onStatus(err error) {
 	if StatusCode(err) == 403 {
 		h.o.mu.Lock()
 		defer h.o.mu.Unlock()
-		h.o.warn("Resource definitions cannot be watched: new and changed ones are not noticed until the right to do so is granted.", "error", err)
+		h.o.warn("", "Watching custom resource definitions failed; new and changed ones are not noticed until that is permitted", "error", err)
 	}
 }
 
@@ -570,13 +570,13 @@ func (h *namespacesHandler) onStatus(err error) {
 		return
 	}
 	if !h.isKnown() {
-		h.o.useExactNames("Namespaces cannot be listed", "error", err)
+		h.o.useExactNames("listing failed", "error", err)
 		close(h.known)
 		return
 	}
 	h.o.mu.Lock()
 	defer h.o.mu.Unlock()
-	h.o.warn("Namespaces cannot be watched: those that come and go are not noticed until that is allowed.", "error", err)
+	h.o.warn("", "Watching namespaces failed; new and deleted ones are not noticed until that is permitted", "error", err)
 }
 
 func (h *namespacesHandler) isKnown() bool {
@@ -604,8 +604,7 @@ func (o *observer) useExactNames(why string, args ...any) {
 	if why == "" && len(dropped) == 0 {
 		return
 	}
-	o.warn(cmp.Or(why, "Namespaces are not listed, because scanning is disabled")+": patterns are not served, only exact names.",
-		append(args, "dropped", dropped)...)
+	o.warn("", "Serving only the namespaces given by exact names, because namespaces are not listed", append(args, "reason", cmp.Or(why, "Settings.Scanning.Disabled"), "dropped", dropped)...)
 }
 
 // warnUnmatched warns if the first listing of namespaces has none that a pattern matches.
@@ -691,7 +690,7 @@ func (o *observer) stop(endHandlers, endRequests context.CancelFunc) (err error)
 	o.mu.Unlock()
 	grace := o.settings.Queueing.ExitTimeout
 	if left := drainQueues(o.force, queues, grace); len(left) > 0 {
-		o.log.Warn("Some handlers have not finished in time; their contexts end now.", "objects", left, "timeout", grace)
+		o.log.Warn("Some handlers have not finished in time; canceling their contexts", "objects", left, "timeout", grace)
 		endHandlers()
 		drainQueues(o.force, queues, max(grace, time.Second))
 	}
@@ -700,7 +699,7 @@ func (o *observer) stop(endHandlers, endRequests context.CancelFunc) (err error)
 	}
 	for _, e := range engines { // which abandon what does not end in time
 		if left := e.wait(o.force); len(left) > 0 {
-			o.log.Error("Some daemons have not ended in time; they are left behind.", "daemons", left)
+			o.log.Error("Some daemons did not return after cancellation; abandoning them", "daemons", left)
 		}
 	}
 	if o.admission != nil { // last, because all that was done until now may have been reviewed
@@ -709,7 +708,7 @@ func (o *observer) stop(endHandlers, endRequests context.CancelFunc) (err error)
 	endHandlers()
 	endRequests()
 	if left := drainQueues(context.Background(), queues, time.Second); len(left) > 0 {
-		o.log.Error("Some handlers ignore that their contexts have ended; they are left behind.", "objects", left)
+		o.log.Error("Some handlers did not return after cancellation; abandoning them", "objects", left)
 	}
 	return err
 }

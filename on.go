@@ -32,8 +32,8 @@ type ChangeOptions struct {
 	// Field is the path of the field that the handler is about: it must be present, and of a handler of
 	// updates it must have changed. The handler's Old, New and Diff are those of the field. Defaults to none.
 	Field FieldPath
-	// Value is what the Field must be: a value, [Present], [Absent], or a predicate, a func(*Value) bool. In handlers of updates, either the new
-	// value or the old one must fit. Defaults to Present.
+	// Value is what the Field must be: a value, [Present], [Absent], or a predicate, a func(*FieldValue) bool.
+	// In handlers of updates, either the new value or the old one must fit. Defaults to Present.
 	Value any
 	// Old and New are what the Field must have been and must have become, in the forms of Value. They belong to handlers of updates and
 	// of fields, and cannot be combined with Value. Default to anything.
@@ -42,7 +42,9 @@ type ChangeOptions struct {
 	Param any
 	// Errors says what becomes of errors that are neither temporary nor permanent. Defaults to [ErrorsTemporary].
 	Errors ErrorsMode
-	// Timeout is the time for all attempts together. Zero means no limit.
+	// Timeout limits the time from when the handler was first due, over all attempts and restarts of the operator. The wait for
+	// [ExecutionSettings.MaxWorkers] before the first attempt does not count. The context of the running attempt ends with the
+	// Timeout. Zero means no limit.
 	Timeout time.Duration
 	// Retries is the number of attempts. Zero means no limit.
 	Retries int
@@ -54,10 +56,9 @@ type ChangeOptions struct {
 	WithoutFinalizer bool
 	// IncludeDeleted makes OnResume call the handler also for objects that are being deleted. Defaults to false.
 	IncludeDeleted bool
-	// Interruptible tells that the handler's context ends, with the cause [ErrSuperseded], when the object is deleted while the
-	// handler runs, or changed in what is tracked of it. If the handler then returns the error of the context, the attempt does not count, its
-	// Patch is dropped, and the handlers of the new state are called, this one among them if it is for that. Otherwise, and by
-	// default, all this waits until the handler returns.
+	// Interruptible ends the handler's context, with the cause [ErrSuperseded], when the object is deleted or its tracked fields
+	// change. An attempt that returns the error of its context then does not count: kopf drops its Patch, and calls the handlers
+	// of the new state. Defaults to false: the change waits until the handler has returned.
 	Interruptible bool
 }
 
@@ -73,7 +74,8 @@ type EventOptions struct {
 	When func(*WatchEvent) bool
 	// Field is the path of a field that must be present. Defaults to none.
 	Field FieldPath
-	// Value is what the Field must be: a value, [Present], [Absent], or a predicate, a func(*Value) bool. Defaults to Present.
+	// Value is what the Field must be: a value, [Present], [Absent], or a predicate, a func(*FieldValue) bool.
+	// Defaults to Present.
 	Value any
 	// Param is handed to the handler as it is. Defaults to nil.
 	Param any
@@ -87,7 +89,8 @@ type ActivityOptions struct {
 	Param any
 	// Errors says what becomes of errors that are neither temporary nor permanent. Defaults to [ErrorsTemporary].
 	Errors ErrorsMode
-	// Timeout is the time for all attempts together. Zero means no limit.
+	// Timeout limits the time over all attempts, from the beginning of the activity. The context of the running attempt ends with the
+	// Timeout. Zero means no limit.
 	Timeout time.Duration
 	// Retries is the number of attempts. Zero means no limit.
 	Retries int
@@ -173,8 +176,8 @@ func (r *Registry) OnResume(s Selector, fn ChangeFunc, opts *ChangeOptions) {
 }
 
 // OnField registers a handler that is called when a field has changed, appeared or vanished: in updates, on creations of
-// objects with the field, and even on deletions if the field was changed with them; [Change.Reason] returns which. An empty
-// field means any change. It panics as [Registry.OnEvent] does.
+// objects with the field, and even on deletions if the field was changed with them. [Change.Reason] is which of these it is. An
+// empty field means any change. It panics as [Registry.OnEvent] does.
 func (r *Registry) OnField(s Selector, field FieldPath, fn ChangeFunc, opts *ChangeOptions) {
 	must(kindField, r.onChange(kindField, s, field, fn, opts))
 }
@@ -426,14 +429,16 @@ type IndexOptions struct {
 	When func(*Indexing) bool
 	// Field is the path of a field that must be present. Defaults to none.
 	Field FieldPath
-	// Value is what the Field must be: a value, [Present], [Absent], or a predicate, a func(*Value) bool. Defaults to Present.
+	// Value is what the Field must be: a value, [Present], [Absent], or a predicate, a func(*FieldValue) bool.
+	// Defaults to Present.
 	Value any
 	// Param is handed to the function as it is. Defaults to nil.
 	Param any
 	// Errors says what becomes of errors that are neither temporary nor permanent. Defaults to [ErrorsIgnored]: they are logged, and
 	// what the object has contributed before stays. After the others it does not.
 	Errors ErrorsMode
-	// Timeout is the time for all attempts until a success. Zero means no limit.
+	// Timeout limits the time from the first attempt until a success, in memory only: a restart of the operator begins anew. The
+	// context of the running attempt ends with the Timeout. Zero means no limit.
 	Timeout time.Duration
 	// Retries is the number of attempts until a success. Zero means no limit.
 	Retries int

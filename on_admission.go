@@ -32,8 +32,8 @@ type AdmissionOptions struct {
 	ID HandlerID
 	// Where narrows the selector down to the resources for which it returns true. Defaults to all.
 	Where func(Resource) bool
-	// Operations are those that the handler is for. Nil means all, but for mutating handlers all except DELETE: those are called
-	// for it only if it is the only one here.
+	// Operations are those that the handler is for. Nil means all of them for [OnValidate], and all except DELETE for [OnMutate].
+	// To mutate deletions, list [OperationDelete] alone: next to other operations, it has no effect in mutating handlers.
 	Operations []Operation
 	// Subresource is the one that the handler is for, such as "status" or "scale"; "*" means the object itself and all of
 	// its subresources. Defaults to the object itself alone.
@@ -54,7 +54,8 @@ type AdmissionOptions struct {
 	When func(*Admission) bool
 	// Field is the path of a field that must be present. Defaults to none.
 	Field FieldPath
-	// Value is what the Field must be: a value, [Present], [Absent], or a predicate, a func(*Value) bool. Defaults to Present.
+	// Value is what the Field must be: a value, [Present], [Absent], or a predicate, a func(*FieldValue) bool.
+	// Defaults to Present.
 	Value any
 	// Param is handed to the handler as it is. Defaults to nil.
 	Param any

@@ -23,13 +23,15 @@ type DaemonOptions struct {
 	When func(*Daemon) bool
 	// Field is the path of a field that must be present, in the spec, the status, or anywhere else. Defaults to none.
 	Field FieldPath
-	// Value is what the Field must be: a value, [Present], [Absent], or a predicate, a func(*Value) bool. Defaults to Present.
+	// Value is what the Field must be: a value, [Present], [Absent], or a predicate, a func(*FieldValue) bool.
+	// Defaults to Present.
 	Value any
 	// Param is handed to the daemon as it is. Defaults to nil.
 	Param any
 	// Errors says what becomes of errors that are neither temporary nor permanent. Defaults to [ErrorsTemporary].
 	Errors ErrorsMode
-	// Timeout is the time for all attempts together; at its end, the context of the attempt under way ends. Zero means no limit.
+	// Timeout limits the time from the first attempt, over all attempts, in memory only: a restart of the operator begins anew. The
+	// context of the running attempt ends with the Timeout. Zero means no limit.
 	Timeout time.Duration
 	// Retries is the number of attempts. Zero means no limit.
 	Retries int
@@ -67,13 +69,15 @@ type TimerOptions struct {
 	When func(*Timer) bool
 	// Field is the path of a field that must be present, in the spec, the status, or anywhere else. Defaults to none.
 	Field FieldPath
-	// Value is what the Field must be: a value, [Present], [Absent], or a predicate, a func(*Value) bool. Defaults to Present.
+	// Value is what the Field must be: a value, [Present], [Absent], or a predicate, a func(*FieldValue) bool.
+	// Defaults to Present.
 	Value any
 	// Param is handed to the timer as it is. Defaults to nil.
 	Param any
 	// Errors says what becomes of errors that are neither temporary nor permanent. Defaults to [ErrorsTemporary].
 	Errors ErrorsMode
-	// Timeout is the time for all attempts until a success; at its end, the context of the attempt under way ends. Zero means no limit.
+	// Timeout limits the time from the first attempt until a success, in memory only: a restart of the operator begins anew. The
+	// context of the running attempt ends with the Timeout. Zero means no limit.
 	Timeout time.Duration
 	// Retries is the number of attempts until a success. Zero means no limit.
 	Retries int

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,9 +26,10 @@ import (
 type Patch struct {
 	merge      map[string]any
 	transforms []transformation
-	err        error // of the first value that is not JSON
+	last       map[string]any // merged after the transformations
+	err        error          // of the first value that is not JSON
 
-	persistence *PersistenceSettings // whose fields of the status are not replaced; nil for none
+	persistence *PersistenceSettings // whose fields of the status no transformation changes; nil for none
 
 	adds, removes []string // finalizers, which are guarded by themselves, and not by the version
 }
@@ -55,7 +57,7 @@ func (p *Patch) Replace(path FieldPath, value any) {
 		return
 	}
 	p.dropValue(keys...)
-	p.transforms = append(p.transforms, &replacement{p.persistence, keys, v})
+	p.transforms = append(p.transforms, &replacement{keys, v})
 }
 
 // transformation changes an object.
@@ -70,31 +72,52 @@ func (f transformFunc) apply(object map[string]any) error { return f(object) }
 
 // replacement replaces the field at the keys. It comes before what is merged.
 type replacement struct {
-	persistence *PersistenceSettings // whose fields of the status are not replaced; nil for none
-	keys        []string
-	value       any
+	keys  []string
+	value any
 }
 
 func (r *replacement) apply(object map[string]any) error {
-	own := r.ownStatus(object)
-	if manifest.Replace(object, r.keys, rawjson.Clone(r.value)); own != nil {
-		object["status"] = rawjson.Merge(object["status"], any(own))
-	}
+	manifest.Replace(object, r.keys, rawjson.Clone(r.value))
 	return nil
 }
 
+// statusRemoval removes the status. It comes before what is merged.
+type statusRemoval struct{}
+
+func (statusRemoval) apply(object map[string]any) error {
+	delete(object, "status")
+	return nil
+}
+
+// isEarly reports whether a transformation comes before what is merged.
+func isEarly(t transformation) bool {
+	switch t.(type) {
+	case *replacement, statusRemoval:
+		return true
+	}
+	return false
+}
+
+// replaces reports whether a transformation comes before what is merged.
+func (p *Patch) replaces() bool { return slices.ContainsFunc(p.transforms, isEarly) }
+
 // ownStatus returns what the framework stores in the status of an object.
-func (r *replacement) ownStatus(object map[string]any) map[string]any {
-	status := rawjson.AsMap(object["status"])
-	if r.persistence == nil || len(status) == 0 {
+func (p *Patch) ownStatus(body *Body) map[string]any {
+	if p.persistence == nil || body.Status().Len() == 0 {
 		return nil
 	}
-	body, err := NewBody(object)
-	if err != nil {
-		return nil
+	others := essenceOf(body, []FieldPath{"status"}, p.persistence).Map()
+	return jsonpatch.Without(body.Status().Map(), rawjson.AsMap(others["status"]))
+}
+
+// keepOwnStatus has a removal of the whole status leave there what the framework stores, or is about to.
+func (p *Patch) keepOwnStatus(body *Body, stores bool) {
+	if v, ok := p.merge["status"]; !ok || v != nil || !stores && len(p.ownStatus(body)) == 0 {
+		return
 	}
-	others := essenceOf(body, []FieldPath{"status"}, r.persistence).Map()
-	return jsonpatch.Without(status, rawjson.AsMap(others["status"]))
+	p.merge = maps.Clone(p.merge)
+	delete(p.merge, "status")
+	p.transforms = append([]transformation{statusRemoval{}}, p.transforms...)
 }
 
 // Condition is one of the conditions of an object, as metav1.Condition in Kubernetes' API conventions.
@@ -179,7 +202,9 @@ func (p *Patch) Map() map[string]any {
 }
 
 // Empty reports whether there is nothing to change.
-func (p *Patch) Empty() bool { return len(p.merge) == 0 && len(p.transforms) == 0 && !p.finalizes() }
+func (p *Patch) Empty() bool {
+	return len(p.merge)+len(p.transforms)+len(p.last) == 0 && !p.finalizes()
+}
 
 // finalizes reports whether the patch adds or removes finalizers on the framework's own account.
 func (p *Patch) finalizes() bool { return len(p.adds)+len(p.removes) > 0 }
@@ -252,9 +277,13 @@ func (p *Patch) apply(body *Body) (object map[string]any, err error) {
 		}
 	}()
 	object = body.Map()
+	var own map[string]any
+	if len(p.transforms) > 0 {
+		own = p.ownStatus(body)
+	}
 	for _, early := range []bool{true, false} {
 		for _, t := range p.transforms {
-			if _, replaces := t.(*replacement); replaces != early {
+			if isEarly(t) != early {
 				continue
 			}
 			if err := t.apply(object); err != nil {
@@ -265,6 +294,10 @@ func (p *Patch) apply(body *Body) (object map[string]any, err error) {
 			object, _ = rawjson.Merge(object, any(p.merge)).(map[string]any)
 		}
 	}
+	if len(own) > 0 {
+		object["status"] = rawjson.Merge(object["status"], any(own))
+	}
+	object, _ = rawjson.Merge(object, any(p.last)).(map[string]any)
 	for _, f := range p.removes {
 		manifest.RemoveFinalizer(object, f)
 	}

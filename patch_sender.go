@@ -1,7 +1,6 @@
 package kopf
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -270,8 +269,8 @@ func (s *sender) warnMissed(missed Diff, now *Body) {
 		}
 	}
 	if len(dropped) > 0 {
-		s.warn(dropped, "The object was patched, but some changes were not taken over: is the field in the schema? "+
-			"It has to be declared there, or its parent has to have x-kubernetes-preserve-unknown-fields.")
+		s.warn("The API server dropped fields of a patch", dropped,
+			"hint", "declare the fields in the schema of the custom resource definition, or set x-kubernetes-preserve-unknown-fields on their parent")
 	}
 	if len(changed) > 0 {
 		var writers []string
@@ -282,13 +281,12 @@ func (s *sender) warnMissed(missed Diff, now *Body) {
 				}
 			}
 		}
-		s.warn(changed, "The object was patched, but some fields have other values now: they were changed meanwhile, or by an admission webhook. "+
-			"They were last written by "+cmp.Or(strings.Join(writers, ", "), "an unknown client")+".")
+		s.warn("Fields of a patch have other values now, changed by another client or by an admission webhook", changed, "managers", strings.Join(writers, ","))
 	}
 }
 
 // warn logs fields that are not what they were set to: as a warning at the first time.
-func (s *sender) warn(missed Diff, text string) {
+func (s *sender) warn(text string, missed Diff, attrs ...any) {
 	level, fields := slog.LevelDebug, make([]string, len(missed))
 	for i, item := range missed {
 		if s.warned.Add(string(Path(item.Path...))) {
@@ -296,7 +294,7 @@ func (s *sender) warn(missed Diff, text string) {
 		}
 		fields[i] = fmt.Sprintf("%s: sent %s, stored %s", strings.Join(item.Path, "."), shown(item.Old), shown(item.New))
 	}
-	s.log.Log(s.ctx, level, text, "differences", s.resource.loggable(fields))
+	s.log.Log(s.ctx, level, text, append(attrs, "differences", s.resource.loggable(fields))...)
 }
 
 // shown returns a value of an object as text for the log.

@@ -245,7 +245,7 @@ func (s *peerSession) run(ctx context.Context) {
 		_, err = s.write(context.WithoutCancel(ctx), "", nothing)
 	}
 	if err != nil && StatusCode(err) != http.StatusNotFound {
-		s.log.Error("The own record could not be removed from the peering; it will expire.", "peering", s.name, "error", err)
+		s.log.Error("Removing our record from the peering object failed; the record will expire", "peering", s.name, "error", err)
 	}
 }
 
@@ -285,7 +285,7 @@ func (s *peerSession) stop() {
 // warnMissing logs, from time to time, what the operator waits for.
 func (s *peerSession) warnMissing(ctx context.Context) {
 	for {
-		s.log.Warn(fmt.Sprintf("The operator pauses, as there is no resource of the mandatory peering %q.", s.settings.Peering.Name))
+		s.log.Warn("Pausing, because the mandatory peering has no resource", "peering", s.settings.Peering.Name, "hint", "apply the custom resource definitions of peering")
 		if await.Sleep(ctx, time.Minute) != nil {
 			return
 		}
@@ -351,7 +351,7 @@ func (s *peerSession) logWrite(err error, missing bool) {
 	s.mu.Unlock()
 	switch failing := err != nil && !missing; {
 	case failing && first:
-		s.log.Warn("The own record could not be written; trying again.", "peering", s.name, "error", err)
+		s.log.Warn("Writing our record to the peering object failed; retrying", "peering", s.name, "error", err)
 	case failing, err == nil && s.settings.Peering.Stealth:
 	default:
 		result := "ok"
@@ -429,7 +429,7 @@ func (s *peerSession) removeExpired(ctx context.Context) {
 	if err == nil {
 		s.evaluate(body)
 	} else if ctx.Err() == nil && code != http.StatusNotFound && code != http.StatusConflict {
-		s.log.Warn("The records of dead operators could not be removed.", "peering", s.name, "error", err)
+		s.log.Warn("Removing the records of dead operators failed", "peering", s.name, "error", err)
 	}
 }
 
@@ -453,7 +453,7 @@ func (s *peerSession) checkNamespace(ctx context.Context, seen int) {
 		s.rescheduleLocked(time.Now().Add(2 * time.Second))
 	}
 	if s.settings.Peering.Mandatory && !ending {
-		s.log.Warn("The operator pauses, as it cannot see the mandatory object: " + s.name + ".")
+		s.log.Warn("Pausing, because the mandatory peering object does not exist or cannot be read", "peering", s.name)
 	}
 	s.applyLocked()
 }
@@ -557,7 +557,7 @@ func (s *peerSession) watchFailed(err error) {
 		s.listed = true
 		s.mu.Unlock()
 		if first {
-			s.log.Warn("The peering objects cannot be watched, and so peers cannot be noticed.", "peering", s.name, "error", err)
+			s.log.Warn("Watching the peering objects failed; working as without peers", "peering", s.name, "error", err)
 			s.setMissing("", false)
 		}
 	}
@@ -572,7 +572,7 @@ func (s *peerSession) setMissing(version string, gone bool) {
 		return // an answer was quicker than the stream, and has shown the next object of the name
 	}
 	if s.body != nil && gone && !s.settings.Peering.Mandatory {
-		s.log.Warn("The peering object has been deleted: peers cannot be noticed until there is one again.", "peering", s.name)
+		s.log.Warn("The peering object has been deleted; working as without peers until it exists again", "peering", s.name)
 	}
 	clear(s.peers)
 	s.body, s.expired, s.hasOwnRecord, s.renewedAt = nil, nil, false, time.Time{}
@@ -613,6 +613,7 @@ func (s *peerSession) evaluate(body *Body) {
 	}
 	now, own := time.Now(), false
 	var higher, same []string
+	var expiry time.Time // of the last of their records
 	s.expired = nil
 	known, broken := s.peers, s.broken
 	s.peers, s.broken = make(map[string]peerrecord.Peer), make(map[string]string)
@@ -622,7 +623,7 @@ func (s *peerSession) evaluate(body *Body) {
 		p, err := peerrecord.Read(raw)
 		if err != nil {
 			if s.broken[id] = p.Raw; broken[id] != p.Raw {
-				s.log.Warn("Ignoring a broken record in the "+s.name+".", "identity", id, "record", p.Raw, "error", err)
+				s.log.Warn("Ignoring a broken record in the peering object", "peering", s.name, "identity", id, "record", p.Raw, "error", err)
 			}
 			return true
 		}
@@ -645,6 +646,9 @@ func (s *peerSession) evaluate(body *Body) {
 		default:
 			return true
 		}
+		if p.Deadline.After(expiry) {
+			expiry = p.Deadline
+		}
 		s.rescheduleLocked(p.Deadline)
 		return true
 	})
@@ -659,7 +663,7 @@ func (s *peerSession) evaluate(body *Body) {
 		}
 	}
 	s.countLocked(alive)
-	s.setBlockersLocked(higher, same)
+	s.setBlockersLocked(higher, same, expiry)
 }
 
 // countLocked counts the others that live.
@@ -690,16 +694,20 @@ func (s *peerSession) wake() {
 	}
 }
 
+// hintOfPause says what ends a pause.
+const hintOfPause = "the pause ends when these records are removed or expire: stop the other operators, or run this one with a higher --priority, or with --standalone"
+
 // setBlockersLocked pauses in favor of the operators with a higher priority or the same one, or goes on without any.
-func (s *peerSession) setBlockersLocked(higher, same []string) {
+func (s *peerSession) setBlockersLocked(higher, same []string, expiry time.Time) {
 	blockers := strings.Join(append(higher, same...), ", ")
+	attrs := []any{"peering", s.name, "priority", s.settings.Peering.Priority, "expiry", expiry, "hint", hintOfPause}
 	switch {
 	case len(higher) > 0:
 		if s.blockers == "" {
-			s.log.Info("Pausing operations in favour of " + blockers + ".")
+			s.log.Info("Pausing operations in favour of "+blockers+".", attrs...)
 		}
 	case len(same) > 0:
-		s.log.Warn("Possibly conflicting operators with the same priority: " + blockers + ".")
+		s.log.Warn("Possibly conflicting operators with the same priority: "+blockers+".", attrs...)
 		if s.blockers == "" {
 			s.log.Warn("Pausing all operators, including self: " + s.identity + ".")
 		}
@@ -720,9 +728,9 @@ func (s *peerSession) applyLocked() {
 	}
 	lapsed := s.lapsedLocked()
 	if lapsed && !s.lapsed {
-		s.log.Warn("The operator pauses, as its own record could not be renewed in time: others may take its work over.", "peering", s.name, "error", s.writeErr)
+		s.log.Warn("Pausing, because our record could not be renewed in time and others may take over", "peering", s.name, "error", s.writeErr)
 	} else if !lapsed && s.lapsed && s.body != nil {
-		s.log.Info("The own record has been renewed.", "peering", s.name)
+		s.log.Info("Renewed our record in the peering object", "peering", s.name)
 	}
 	s.lapsed = lapsed
 	s.pauser.Block(s.name, s.blockers != "" || lapsed || s.body == nil && s.settings.Peering.Mandatory && !s.namespaceEnding)

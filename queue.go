@@ -131,7 +131,7 @@ type entry struct {
 	last handlingMark // the worker's, while there is one, and the queue's otherwise
 }
 
-// presence reports whether an object is there to be worked on.
+// presence is whether an object is there to be worked on.
 type presence uint8
 
 const (
@@ -597,7 +597,7 @@ func (q *queue) processNext(e *entry) bool {
 	})
 	if err != nil { // a fault of our own must neither end the operator nor forget the object
 		q.setRunning(e, "")
-		q.log.Error("The processing has panicked and will be repeated.", "object", e.ref(), "error", err, "stack", string(safecall.StackOf(err)))
+		q.log.Error("Processing of the object panicked; repeating it", "object", e.ref(), "error", err, "stack", string(safecall.StackOf(err)))
 		if len(events) > 0 {
 			e.state.body = events[len(events)-1].Body
 		}

@@ -30,6 +30,7 @@ type reactor struct {
 	discovery discoverer
 	warned    boundedset.Set
 	listing   firstListing
+	others    sync.Once // warns of another operator
 
 	unreadable atomic.Bool     // an object could not be read when its stream was late, and none could be since
 	requests   context.Context // of the requests: ends a little after that of the handlers, so that what is done can be stored
@@ -331,12 +332,12 @@ func (c *cycle) requeue(wait time.Duration, err error) result {
 	e := c.entry
 	switch {
 	case errors.Is(err, errGone):
-		c.log.Debug("The object is gone; what was to be changed in it is dropped.")
+		c.log.Debug("Dropping changes, because the object is gone")
 		e.state.handling.pendingFlush, e.state.end.goneVersion = nil, c.latest().version // what the stream shows of it up to now is from before
 		return result{}
 	case overflows(err) && !c.event.Body.Deleting(): // whose handlers go on with what is in memory, for nothing of it is to stay
-		c.log.Error("The state of the object is too large to be stored: all annotations of an object together may have 262144 bytes. "+
-			"Its handlers are not called again until it changes. Settings.Persistence.Storage = kopf.InStatus helps, or IgnoredFields of the DiffBaseStorage.", "error", err)
+		c.log.Error("The state of the object is too large to be stored; its handlers are not called again until it changes", "error", err,
+			"hint", "all annotations of an object may have 262144 bytes: use Settings.Persistence.Storage = kopf.InStatus, or IgnoredFields of the DiffBaseStorage")
 		e.state.handling.overflow, e.state.handling.pendingFlush, e.state.handling.seen = c.states.essence.digest(), nil, nil
 		return result{}
 	case err != nil:
@@ -363,7 +364,7 @@ func (c *cycle) act() (time.Duration, error) {
 		c.keepPatches()
 		return c.decided.wait, nil
 	case actionRemoveLegacy:
-		c.log.Debug("Removing the finalizers of an older operator.")
+		c.log.Debug("Removing the finalizers of an older operator")
 		return -1, c.write(&Patch{removes: p.LegacyFinalizers})
 	case actionAddFinalizer:
 		c.log.Debug("Adding the finalizer, thus preventing the actual deletion.")
@@ -378,7 +379,7 @@ func (c *cycle) act() (time.Duration, error) {
 	case actionRefetch:
 		return c.refetch()
 	case actionUnchanged:
-		c.log.Debug("Nothing has changed that is handled.", "reason", c.decided.reason)
+		c.log.Debug("No tracked field has changed; skipping handlers", "reason", c.decided.reason)
 		e.handling.pendingFlush, e.handling.seen = nil, nil // what was to be stored belonged to a cause that is over
 		return -1, c.write(nil)
 	case actionHandle:
@@ -396,7 +397,7 @@ func (c *cycle) outdated() bool {
 // the stream: what is known is from before our own patch, and they would be called again for what they have done.
 func (c *cycle) refetch() (time.Duration, error) {
 	known, timeout := c.known, c.served.persistence.ConsistencyTimeout
-	c.log.Debug("The own patch has not come back in time; the object is asked for.", "version", c.event.Body.version)
+	c.log.Debug("The watch stream has not shown our patch in time; reading the object", "version", c.event.Body.version)
 	body, err := c.sender.get(known)
 	c.entry.last.expectedUntil = c.reactor.clock() + timeout
 	switch {
@@ -415,13 +416,13 @@ func (c *cycle) refetch() (time.Duration, error) {
 
 // warnUnreadable warns that the objects of the resource cannot be read, once until one could be.
 func (c *cycle) warnUnreadable(err error) {
-	const message = "The object cannot be read, and the stream is late: handlers of such objects wait until it has caught up."
+	const message = "Reading the object failed, and the watch stream is late; its handlers wait until the stream has caught up"
 	switch {
 	case c.reactor.requests.Err() != nil:
 	case c.reactor.unreadable.Swap(true):
 		c.log.Debug(message, "error", err)
 	case StatusCode(err) == codeForbidden:
-		c.log.Warn(message+" Give the operator the permission to get "+c.served.resource.Name()+".", "error", err)
+		c.log.Warn(message, "error", err, "hint", "grant the permission to get "+c.served.resource.Name())
 	default:
 		c.log.Warn(message, "error", err)
 	}
@@ -435,12 +436,12 @@ func (c *cycle) compareWithBase() {
 		c.states.essence = c.track(body)
 	}
 	if c.states.copied = p.copied(body); c.states.copied {
-		c.log.Info("What is stored on the object is that of another one, which it is a copy of: it counts as new.")
+		c.log.Info("The object is a copy of another one, with its stored state; handling it as a new one")
 		return
 	}
 	before, err := storedEssence(body, p)
 	if err != nil { // the object was handled, but it is not known how it was then
-		c.log.Warn("The stored last handled state is damaged: everything counts as changed.", "error", err)
+		c.log.Warn("The last-handled configuration is damaged; handling all fields as changed", "error", err)
 		before = &Essence{}
 	}
 	c.states.stored = before.bytes()
@@ -511,7 +512,7 @@ func (c *cycle) retrack() {
 	}
 	c.entry.last.trackingCurrent = !c.states.storedOutdated && !misplaced // which moves at the end of the handling, and goes with the next event
 	if c.states.storedOutdated {
-		c.log.Debug("The last handled state differs only in the fields that are tracked, or in its place, and is renewed.")
+		c.log.Debug("Renewing the last-handled configuration, because other fields are tracked or it is kept elsewhere now")
 		c.states.before = c.states.essence
 	}
 }
@@ -543,7 +544,7 @@ func (c *cycle) handle() (time.Duration, error) {
 	if top := c.topHandlers(); len(top) > 0 {
 		cause.Logger.Debug(reasonTitles[c.decided.reason]+" is in progress.", "body", cause.Resource.loggable(c.event.Body))
 		if c.decided.reason == ReasonUpdate {
-			cause.Logger.Debug("The differences are these.", "diff", cause.Resource.loggable(lazyDiff(cause.diff)))
+			cause.Logger.Debug("Detected differences", "diff", cause.Resource.loggable(lazyDiff(cause.diff)))
 		}
 		e.state.handling.inProgress = true
 		if e.state.handling.pendingFlush != nil {
@@ -564,6 +565,7 @@ func (c *cycle) handle() (time.Duration, error) {
 		return -1, c.flush(false) // the end of the last task will wake the object
 	}
 	storesBase := c.storesBase()
+	c.detectOtherOperator(storesBase)
 	if err := c.flush(true); err != nil {
 		if overflows(err) && c.callAgain() {
 			return 0, nil
@@ -582,7 +584,7 @@ func (c *cycle) handle() (time.Duration, error) {
 	e.last.handled, e.state.handling.deleteHandled, e.state.handling.pendingFlush, e.state.handling.seen = true, c.decided.reason == ReasonDelete, nil, nil
 	e.state.handling.inProgress = c.decided.reason != ReasonDelete && c.leavesRecords()
 	if c.decided.reason != ReasonDelete && c.known.version == c.event.Body.version { // an object that goes has had its finalizer removed
-		c.log.Debug("The handling is over, and there was nothing to store; the next change is awaited.")
+		c.log.Debug("Handling is finished, with nothing to store")
 	}
 	return -1, nil
 }
@@ -676,7 +678,7 @@ func (c *cycle) listen(onSuperseded func()) (stop func()) {
 				return nil
 			})
 			if err != nil {
-				c.log.Error("It cannot be found out whether the handler is to be interrupted; it goes on.", "error", err, "stack", string(safecall.StackOf(err)))
+				c.log.Error("Checking whether to interrupt the handler panicked; the handler continues", "error", err, "stack", string(safecall.StackOf(err)))
 				return
 			}
 			if outdated {

@@ -209,7 +209,7 @@ func (c *cycle) observeEvent(s *snapshot) {
 	if s.errorPause = time.Until(e.retry.pausedUntil); s.errorPause <= 0 && !e.retry.pausedUntil.IsZero() {
 		e.retry.pausedUntil = time.Time{}
 		if e.retry.errors > 0 { // otherwise it was for conflicts
-			c.log.Info("The pause after an error is over; the processing of the object goes on.")
+			c.log.Debug("Repeating the processing of the object after an error")
 		}
 	}
 	p := c.served.persistence
@@ -241,7 +241,7 @@ func (c *cycle) observeState(s *snapshot) {
 	}
 	e := c.entry
 	if s.tooLarge = e.state.handling.overflow != 0 && e.state.handling.overflow == c.states.essence.digest(); s.tooLarge {
-		c.log.Debug("The state of the object is still too large to be stored.")
+		c.log.Debug("The state of the object is still too large to be stored")
 	}
 	if !s.tooLarge || s.deleting {
 		e.state.handling.overflow = 0

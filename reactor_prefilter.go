@@ -297,9 +297,9 @@ func (p *prefilter) logSkip(ref ObjectReference, a action) {
 	}
 	log := objectLogger(p.log, ref)
 	if a.initial {
-		log.Debug("The handling is over, and there was nothing to store; the next change is awaited.")
+		log.Debug("Handling is finished, with nothing to store")
 	} else {
-		log.Debug("Nothing has changed that is handled.", "reason", a.reason)
+		log.Debug("No tracked field has changed; skipping handlers", "reason", a.reason)
 	}
 }
 

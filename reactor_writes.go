@@ -1,10 +1,12 @@
 package kopf
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -93,7 +95,7 @@ func (c *cycle) tryFlush() error {
 		return err
 	}
 	if conflict := (*conflictError)(nil); !errors.As(err, &conflict) {
-		c.log.Warn(fmt.Sprintf("What has finished could not be stored yet; while other handlers run, it is tried again in %s.", pause), "error", err)
+		c.log.Warn("Storing the progress failed while handlers run; retrying", "delay", pause, "error", err)
 	}
 	c.planFlush(pause)
 	return err
@@ -242,7 +244,7 @@ func (c *cycle) sendRecords(patches []*handlerPatch, ending bool) error {
 		if p.refusal == nil {
 			continue
 		}
-		c.log.Error(fmt.Sprintf("The patch of handler '%s' could not be stored before the end of the object, and is dropped.", p.id), "error", p.refusal)
+		c.log.Error("Dropped the patch of a handler, because it could not be stored before the end of the object", handlerKey, p.id, "error", p.refusal)
 		c.mu.Lock()
 		c.writes.succeeded = slices.DeleteFunc(c.writes.succeeded, func(id HandlerID) bool { return id == p.id && p.change })
 		c.mu.Unlock()
@@ -297,13 +299,13 @@ func (c *cycle) failRefused(p *handlerPatch, err error) {
 		c.failHandler(p, err)
 		return
 	case p.change && u != nil:
-		c.log.Error(fmt.Sprintf("Handler '%s' failed permanently: its patch was refused: %v", p.id, err))
+		c.log.Error(fmt.Sprintf("Handler '%s' failed permanently: its patch was refused: %v", p.id, err), handlerAttr(p.id))
 		if record := u.records[p.id]; record != nil {
 			record.failRefused(err)
 		}
 		u.succeeded = slices.DeleteFunc(u.succeeded, func(id HandlerID) bool { return id == p.id })
 	default:
-		c.log.Error(fmt.Sprintf("The patch of handler '%s' was refused: %v", p.id, err))
+		c.log.Error("The API server refused the patch of a handler", handlerKey, p.id, "error", err)
 	}
 	p.succeeded = false
 }
@@ -414,6 +416,24 @@ func (c *cycle) storesBase() bool {
 	return c.decided.reason != ReasonDelete && (c.states.before == nil || c.states.storedOutdated || !c.handledState().Equal(c.states.before))
 }
 
+// detectOtherOperator warns, once, if another operator has handled the object while our handlers ran: what is stored as handled has changed then, and not by us, who are
+// about to store it.
+// Peers take turns, and so overlap for a moment.
+func (c *cycle) detectOtherOperator(storesBase bool) {
+	latest := c.latest()
+	if !storesBase || latest.version == c.event.Body.version || c.reactor.meter.Load(metrics.Peers) > 0 {
+		return
+	}
+	stored, err := storedEssence(latest, c.served.persistence)
+	if err != nil || stored == nil || bytes.Equal(stored.bytes(), c.states.stored) || stored.digest() == c.entry.last.baseDigest {
+		return
+	}
+	c.reactor.others.Do(func() {
+		c.log.Warn("Another operator handles the same objects", "resource", c.served.resource.Name(),
+			"hint", "let only one of them work, by a peering object, or give each its own prefix and finalizer in Settings.Persistence")
+	})
+}
+
 // storeBase stores the state that counts as handled from now on.
 func (c *cycle) storeBase(fresh *Body, own *Patch) {
 	if !c.storesBase() {
@@ -499,17 +519,16 @@ func (c *cycle) storeSeen(fresh *Body, own *Patch) {
 
 // send sends the patches together with what the framework itself has to change.
 func (c *cycle) send(patches []*handlerPatch, own *Patch) error {
-	total := &Patch{adds: own.adds, removes: own.removes}
-	for _, p := range patches {
-		total.merge = jsonpatch.CombineMerges(total.merge, p.patch.merge)
-		total.transforms = append(total.transforms, p.patch.transforms...)
-	}
-	total.merge = jsonpatch.CombineMerges(total.merge, own.merge)
-	total.transforms = append(total.transforms, own.transforms...)
 	before := c.latest()
+	total, late := c.combine(before, patches, own)
 	sent, err := c.request(total)
 	if err != nil {
 		return err
+	}
+	if len(c.knownBody().Finalizers()) > 0 { // the object stays for others
+		if _, err := c.request(late); err != nil && !errors.Is(err, errGone) {
+			return err
+		}
 	}
 	for _, p := range patches {
 		p.refusals, p.refusal = 0, nil
@@ -518,6 +537,29 @@ func (c *cycle) send(patches []*handlerPatch, own *Patch) error {
 		c.detectConflict(before, patches, total)
 	}
 	return nil
+}
+
+// combine returns one patch of all. At the end of a deletion, what is cleaned up in a status that takes a request of its own comes later: until the
+// finalizer is removed, it says which handlers have finished.
+func (c *cycle) combine(body *Body, patches []*handlerPatch, own *Patch) (total, late *Patch) {
+	total, late = &Patch{adds: own.adds, removes: own.removes, persistence: c.served.persistence}, &Patch{}
+	for _, p := range patches {
+		total.merge = jsonpatch.CombineMerges(total.merge, p.patch.merge)
+		total.transforms = append(total.transforms, p.patch.transforms...)
+	}
+	merge := own.merge
+	status, inStatus := merge["status"]
+	if inStatus && len(own.removes) > 0 && slices.Contains(c.served.resource.Subresources, "status") {
+		merge, late.merge = maps.Clone(merge), map[string]any{"status": status}
+		delete(merge, "status")
+	}
+	total.keepOwnStatus(body, inStatus)
+	if total.transforms = append(total.transforms, own.transforms...); len(total.transforms) > 0 {
+		total.last = merge
+	} else {
+		total.merge = jsonpatch.CombineMerges(total.merge, merge)
+	}
+	return total, late
 }
 
 // deferPatches saves the patches of handlers of raw events that could not be stored for a later cycle.
@@ -531,7 +573,7 @@ func (c *cycle) deferPatches() result {
 	for _, p := range e.state.handling.pendingFlush.patches {
 		refusals = max(refusals, p.refusals)
 	}
-	c.log.Debug("What a handler of events has changed could not be stored yet.", "error", c.writes.deferred[0].refusal)
+	c.log.Debug("Storing the patch of an event handler failed; it will be stored later", "error", c.writes.deferred[0].refusal)
 	return result{}.requeueWithin(backoffDelay(refusals-1), c.knownBody())
 }
 
@@ -587,7 +629,7 @@ func (c *cycle) conflictBackoff() time.Duration {
 	switch {
 	case w.Remaining() == 0:
 		if c.entry.state.conflict = nil; w.Slowed() {
-			c.log.Info("The fields of the object are not changed again and again any more.")
+			c.log.Info("The update conflict is over")
 		}
 	case w != nil && !c.event.Body.deleting:
 		return w.Pause()
@@ -659,9 +701,10 @@ func (c *cycle) reportConflict(before *Body, conflicting Diff, foreign bool) {
 	for _, item := range conflicting {
 		fields += " " + strings.Join(item.Path, ".")
 	}
-	reason, text := "ChangedByItself", "The operator changes these fields again and again because of its own changes:"
+	reason, text, writers := "ChangedByItself", "The operator changes these fields again and again because of its own changes:", ""
 	if foreign {
-		reason, text = "ChangedBack", "The operator and "+cmp.Or(strings.Join(flapping.Writers(before.Get("metadata.managedFields"), conflicting[0].Path), ", "), "somebody else")+" change these fields in turns:"
+		writers = strings.Join(flapping.Writers(before.Get("metadata.managedFields"), conflicting[0].Path), ", ")
+		reason, text = "ChangedBack", "The operator and "+cmp.Or(writers, "another client")+" change these fields in turns:"
 	}
 	text += fields + ". The handling of the object is slowed down while that goes on."
 	var values Diff // which are confidential
@@ -669,7 +712,7 @@ func (c *cycle) reportConflict(before *Body, conflicting Diff, foreign bool) {
 		values = conflicting
 	}
 	c.reactor.meter.Add(metrics.WriteConflicts, 1)
-	c.log.Warn(text, "differences", values)
+	c.log.Warn("Fields of the object are changed again and again; slowing down its handling", "fields", strings.TrimSpace(fields), "managers", writers, "differences", values)
 	c.reactor.events.post(slog.LevelWarn, before.Reference(), EventWarning, reason, text)
 }
 
@@ -698,13 +741,13 @@ func (c *cycle) throttle(err error) result {
 		return c.retryConflict(err)
 	}
 	if len(delays) == 0 {
-		c.log.Error("The processing of the object has failed and will be repeated with its next event.", "error", err)
+		c.log.Error("Processing of the object failed; repeating it with the next event", "error", err)
 		return result{}
 	}
 	delay := delays[min(e.state.retry.errors, len(delays)-1)]
 	e.state.retry.errors++
 	e.state.retry.pausedUntil = time.Now().Add(delay)
-	c.log.Error(fmt.Sprintf("The processing of the object has failed and will be repeated in %s.", delay), "error", err)
+	c.log.Error("Processing of the object failed; repeating it", "delay", delay, "error", err)
 	return result{requeue: true, requeueAfter: delay, body: c.knownBody()}
 }
 
@@ -721,9 +764,9 @@ func (c *cycle) retryConflict(err error) result {
 		e.state.retry.pausedUntil = time.Now().Add(delay)
 	}
 	if e.state.retry.conflicts++; e.state.retry.conflicts == manyConflicts {
-		c.log.Warn(fmt.Sprintf("Another client changed the object before it could be patched, %d times in a row; it is patched less and less often.", e.state.retry.conflicts), "error", err)
+		c.log.Warn("Other clients change the object before it can be patched; patching it less often", "conflicts", e.state.retry.conflicts, "error", err)
 	} else {
-		c.log.Debug("Another client changed the object meanwhile; its newest state is awaited.", "error", err)
+		c.log.Debug("Another client has changed the object meanwhile; waiting for its newest state", "error", err)
 	}
 	return result{requeue: true, requeueAfter: delay, body: c.knownBody()}
 }

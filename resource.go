@@ -82,7 +82,8 @@ func (r Resource) fieldManager() string {
 // Selector names the resources that a handler is for: "plural", "plural.group", "plural.version.group",
 // "plural.version", "group/version/plural", "group/plural", or "v1/plural" for the core group. Instead of the plural, the kind,
 // the singular, or a short name will do; instead of a name, "*" means all of a group or version, as in "*.v1.apps" or "apps/v1/*".
-// Without a version, the preferred one of the group is meant. See also [Kind], [Category] and [Everything]; for all else,
+// Without a version, the preferred one of the group is meant. If a name fits kinds of several groups, kopf serves the one of the core
+// group. If none of them is there, kopf logs a warning and serves none. See also [Kind], [Category] and [Everything]. For all else,
 // there is the option Where of the handlers, with which the selector may be empty.
 type Selector string
 

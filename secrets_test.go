@@ -297,7 +297,7 @@ func TestSecretsOfObjects(t *testing.T) {
 
 // TestSecretsOfReviews sends a webhook server reviews of Secrets with credentials in their headers, to handlers that fail and panic.
 func TestSecretsOfReviews(t *testing.T) {
-	checkSecrets(t, "the webhook server panic|A review is refused|for some reason", func(_ context.Context, log *slog.Logger) error {
+	checkSecrets(t, "The webhook server panicked|Refused a review|for some reason", func(_ context.Context, log *slog.Logger) error {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)

@@ -12,10 +12,10 @@ import (
 // This file holds the settings of an operator: what they mean, and their defaults. They are
 // data, read by the rest of the package when it needs them.
 
-// Settings are all that can be adjusted of one operator. [NewSettings] returns
-// them with their defaults; false and zero mean something here, so a
-// literal Settings{} switches most things off; but there are always storages. Start-up handlers may change them;
-// afterwards they are checked, and only read. [Operator.Run] returns an error for negative numbers and durations, and for names and places of storages that cannot be.
+// Settings are all that can be adjusted of one operator. [NewSettings] returns them with their defaults. False and zero mean
+// something here: a literal Settings{} has no limits and no timeouts, so [Operator.Run] refuses it. Start-up handlers may change
+// the settings. Afterwards, they are only read. Run also refuses negative numbers and durations, and names and places of storages that
+// cannot work.
 type Settings struct {
 	Process     ProcessSettings     // the end of the process, its debugging
 	Posting     PostingSettings     // Kubernetes events about objects
@@ -43,9 +43,9 @@ type ProcessSettings struct {
 
 // PostingSettings are about the Kubernetes events that operators post about objects.
 type PostingSettings struct {
-	// Enabled reports whether events are posted at all. Defaults to true.
+	// Enabled makes the operator post events. Defaults to true.
 	Enabled bool
-	// Loggers reports whether the messages of objects' loggers are posted as events too. Defaults to false.
+	// Loggers makes the operator post the messages of objects' loggers as events, too. Defaults to false.
 	Loggers bool
 	// Level is the lowest level to post. Defaults to [slog.LevelInfo].
 	Level slog.Level
@@ -63,8 +63,9 @@ type PeeringSettings struct {
 	Name string
 	// Priority is the own priority; the higher one works, all others pause. Defaults to 0.
 	Priority int
-	// Lifetime is how long the own record counts as alive after its last update, in whole seconds. An operator that
-	// could not renew its record in that time pauses until it can. Zero means to write no record. Defaults to 1 minute.
+	// Lifetime is how long the own record counts as alive after its last update, rounded up to whole seconds. An operator that
+	// could not renew its record in that time pauses until it can. Zero writes no record: peers do not see this operator.
+	// Defaults to 1 minute.
 	Lifetime time.Duration
 	// Mandatory tells to pause until the peering object exists. In a namespace that is being deleted, it need not. Defaults to false.
 	Mandatory bool
@@ -92,14 +93,16 @@ type WatchingSettings struct {
 	ReconnectBackoff time.Duration
 	// InactivityTimeout is the silence, without even a bookmark, after which a watch is taken for dead. Zero means never. Defaults to 70 s.
 	InactivityTimeout time.Duration
-	// PageSize is the number of objects that one request of a listing asks for. Zero means all at once. Defaults to 500.
+	// PageSize is the number of objects that one request of a listing asks for. Zero means all at once, unlike
+	// [ListOptions.PageSize]. Defaults to 500.
 	PageSize int
 }
 
 // QueueingSettings are about the workers of objects.
 type QueueingSettings struct {
 	// WorkerLimit is the number of objects of one resource that are handled at the same time; those
-	// that wait for a delay do not count. Zero means no limit. Defaults to 0.
+	// that wait for a delay do not count. Zero means no limit of its own: see [NetworkingSettings.MaxInFlight] for how many objects
+	// of all resources are worked on. Defaults to 0.
 	WorkerLimit int
 	// ExitTimeout is how long the handlers may go on at the exit before
 	// their contexts end. Zero means not at all. Defaults to 2 s.
@@ -108,13 +111,13 @@ type QueueingSettings struct {
 	// such as refused patches; the last one repeats. Empty means no pauses.
 	// Defaults to 1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610 s.
 	ErrorDelays []time.Duration
-	// FightRounds is how many times in a row the operator may change a field of an object that another client changes back, or that it changes only
-	// because it has changed it, each time within 10 seconds of the time before. Then the object is said to be fought for, in the log, in an
-	// event, and in the metrics, and its handling is slowed down as long as that goes on. Changes by others of what the operator does not
-	// change are no fight, however many there are. Zero means no limit. Defaults to 20.
+	// FightRounds limits update conflicts: how many times in a row the operator changes a field that another client changes back. A
+	// field that the operator changes only because of its own change counts, too. Only changes within 10 seconds of the one before
+	// count. Beyond the limit, kopf warns in the log, in an event and in the metrics, and slows the handling of the object down.
+	// Zero disables the detection. Defaults to 20.
 	FightRounds int
-	// FightPause is the longest pause of such an object. It begins with a second and is twice as long each time. When the fight has ended, what
-	// the object is then is handled after the pause, and nothing is lost. Zero means no pauses. Defaults to 1 minute.
+	// FightPause is the longest pause of such an object. The first pause is one second, and each further one is twice as long. After
+	// the pause, the newest state of the object is handled, and nothing is lost. Zero means no pauses. Defaults to 1 minute.
 	FightPause time.Duration
 }
 
@@ -167,15 +170,16 @@ type NetworkingSettings struct {
 	EnforceRetryAfter bool
 	// TrustEnv tells the built-in logins to obey HTTP_PROXY, HTTPS_PROXY and NO_PROXY. Defaults to false.
 	TrustEnv bool
-	// MaxInFlight is the number of requests, watches apart, that are under way at the same time. Zero means no limit. As many objects are
-	// worked on at the same time, in addition to those whose handlers run or that wait for something; 64 if there is no limit. Defaults to 64.
+	// MaxInFlight limits the requests under way at the same time, watches apart. As many objects are worked on at the same time, in
+	// addition to those whose handlers run or that wait for something. Zero means no limit of requests, and 64 objects. Defaults
+	// to 64.
 	MaxInFlight int
-	// RequestRate is how many requests a second, watches apart, are made for long; the others wait. All wait while the server refuses them by 429, and
-	// those of an API group while that is refused by 503: as long as the answer asks for, at least as long as ErrorBackoffs, and twice as long each
-	// time after those, up to a minute; then they go one by one, faster and faster as they are answered. Zero means no limit, and that each request waits for itself alone. Defaults to 1,000.
+	// RequestRate limits the requests per second, watches apart. Zero means no limit, and no common pause after answers with 429 and
+	// 503: each request then waits for itself alone. Defaults to 1,000. The page docs/client.md says which requests wait after
+	// which answer.
 	RequestRate int
-	// RequestBurst is how many requests can be made at once after a time with fewer: what a new operator finds can be handled at full
-	// speed, and what goes round in circles cannot. Zero counts as 1. Defaults to 20,000.
+	// RequestBurst is how many requests are saved up while fewer than RequestRate are made. They let a new operator handle what it
+	// finds at full speed. Zero counts as 1. Defaults to 20,000.
 	RequestBurst int
 }
 

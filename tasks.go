@@ -212,11 +212,11 @@ func (t *task) escalateLocked() time.Duration {
 		return limit - age
 	}
 	interval := t.pollInterval()
-	message := fmt.Sprintf("%s is still exiting. The next check is in %s.", t.name(), interval)
+	const message = "Background handler is still exiting"
 	if age < interval {
-		log.Debug(message)
+		log.Debug(message, handlerKey, t.handler.id, "nextCheck", interval)
 	} else {
-		log.Warn(message+" It does not look at its context; the option CancellationTimeout limits how long it is waited for.", "since", age)
+		log.Warn(message, handlerKey, t.handler.id, "since", age, "nextCheck", interval, "hint", "return when the context is done; the option CancellationTimeout limits the wait")
 	}
 	return interval
 }
@@ -336,7 +336,7 @@ func (t *task) initialDelay() time.Duration {
 			return nil
 		})
 		if err != nil {
-			t.log().Error(fmt.Sprintf("The option InitialDelayFunc of %s has panicked; there is no delay.", t.name()), "error", err)
+			t.log().Error("InitialDelayFunc panicked; beginning without a delay", handlerKey, t.handler.id, "error", err)
 		}
 	}
 	if h.jitter > 0 {
@@ -373,7 +373,7 @@ func (t *task) attempt() (wait time.Duration, more bool) {
 	}
 	o, w := t.argument(), t.pending
 	if w == nil {
-		w = &pendingWrite{patch: &Patch{}}
+		w = &pendingWrite{patch: o.Patch}
 	}
 	o.Patch, t.pending = w.patch, nil
 	log := o.Logger
@@ -416,7 +416,7 @@ func (t *task) noteFailure(out outcome, o *Object) {
 	})
 	if err != nil {
 		t.failed = nil
-		t.log().Error(t.name()+" cannot begin again when its object changes, because the state of that cannot be found out.", "error", err, "stack", string(safecall.StackOf(err)))
+		t.log().Error("Computing the state of the object panicked; the handler will not begin again when the object changes", handlerKey, t.handler.id, "error", err, "stack", string(safecall.StackOf(err)))
 	}
 }
 
@@ -496,7 +496,7 @@ func (t *task) sendPatch(w *pendingWrite, log *slog.Logger) {
 		defer cancel()
 	}
 	s := &sender{client: d.client, ctx: ctx, resource: d.owner.resource(), log: log, discovery: d.owner, warned: d.owner.warnings()}
-	err := w.send(s, b.live.Load(), t.name())
+	err := w.send(s, b.live.Load(), t.handler.id)
 	if t.pending = nil; err == nil {
 		if w.succeeded {
 			w.succeeded = false
@@ -505,7 +505,7 @@ func (t *task) sendPatch(w *pendingWrite, log *slog.Logger) {
 		return
 	}
 	if errors.Is(err, errGone) {
-		log.Debug("The object is gone; the patch of " + t.name() + " is dropped.")
+		log.Debug("Dropping a patch, because the object is gone", handlerKey, t.handler.id)
 		return
 	}
 	if w.outdated != "" {
@@ -513,12 +513,12 @@ func (t *task) sendPatch(w *pendingWrite, log *slog.Logger) {
 		if w.attempts == maxResends {
 			level = slog.LevelWarn
 		}
-		log.Log(ctx, level, "The object was changed meanwhile; the patch of "+t.name()+" is made for its newest state soon.", "attempts", w.attempts)
+		log.Log(ctx, level, "The object has changed meanwhile; making the patch again for its newest state", handlerKey, t.handler.id, "attempts", w.attempts)
 	} else {
-		log.Error(fmt.Sprintf("The patch of %s could not be sent; it is kept and will be sent again.", t.name()), "error", err)
+		log.Warn("Sending a patch failed; it will be sent again", handlerKey, t.handler.id, "error", err)
 	}
 	if excess := len(w.patch.transforms) - maxTransforms; excess > 0 {
-		log.Error(fmt.Sprintf("The patches of %s cannot be sent, and the oldest are lost.", t.name()))
+		log.Error("Dropped the oldest transformations of a patch that cannot be sent", handlerKey, t.handler.id, "dropped", excess)
 		w.patch.transforms = slices.Delete(w.patch.transforms, 0, excess)
 	}
 	w.retryAt = time.Now().Add(t.pause(w))
@@ -535,7 +535,7 @@ func (t *task) resend(last bool) {
 	if w.attempts <= maxResends && w.denials < 2 && t.object.engine.requests.Err() == nil && !t.stopper.get().has(operatorExiting) {
 		return
 	}
-	log.Error("The last patch of " + t.name() + " could not be sent and is lost.")
+	log.Error("Dropped the last patch of a handler, because it could not be sent", handlerKey, t.handler.id)
 	t.pending = nil
 }
 
@@ -563,11 +563,11 @@ type pendingWrite struct {
 }
 
 // send sends what can be merged first, then the transformations, which can conflict with what others do. What the API server does not take,
-// and what panics, is dropped; what is left to be sent again stays in the patch. The name is that of the task.
-func (w *pendingWrite) send(s *sender, known *Body, name string) error {
+// and what panics, is dropped; what is left to be sent again stays in the patch.
+func (w *pendingWrite) send(s *sender, known *Body, handler HandlerID) error {
 	known, err := w.refresh(s, known)
 	if err == nil {
-		known, err = w.request(s, known, name)
+		known, err = w.request(s, known, handler)
 	}
 	if err == nil {
 		return nil
@@ -592,30 +592,35 @@ func (w *pendingWrite) refresh(s *sender, known *Body) (*Body, error) {
 	case errors.Is(err, errGone):
 		return known, errGone
 	case err != nil:
-		s.log.Debug("The object cannot be asked for; its patch is made for what is known of it.", "error", err)
+		s.log.Debug("Reading the object failed; making the patch for its last known state", "error", err)
 		return known, nil
 	}
 	return body, nil
 }
 
-func (w *pendingWrite) request(s *sender, known *Body, name string) (*Body, error) {
-	known, err := s.request(known, &Patch{merge: w.patch.merge})
-	if w.permanentlyRefused(s.log, name, err) {
-		err, w.succeeded = nil, false
+func (w *pendingWrite) request(s *sender, known *Body, handler HandlerID) (*Body, error) {
+	w.patch.err = nil // which was returned to the function
+	w.patch.keepOwnStatus(known, false)
+	if !w.patch.replaces() { // after which the rest would be merged
+		var err error
+		known, err = s.request(known, &Patch{merge: w.patch.merge})
+		if w.permanentlyRefused(s.log, handler, err) {
+			err, w.succeeded = nil, false
+		}
+		if err != nil {
+			return known, err
+		}
+		w.patch.merge = nil
 	}
-	w.patch = &Patch{merge: w.patch.merge, transforms: w.patch.transforms} // without the error that was returned to the function
-	if err != nil {
-		return known, err
-	}
-	w.patch.merge = nil
-	if known, err = s.request(known, w.patch); w.permanentlyRefused(s.log, name, err) {
+	var err error
+	if known, err = s.request(known, w.patch); w.permanentlyRefused(s.log, handler, err) {
 		err, w.succeeded = nil, false
 	}
 	return known, err
 }
 
 // permanentlyRefused reports whether it makes no sense to send a patch again, and logs why.
-func (w *pendingWrite) permanentlyRefused(log *slog.Logger, name string, err error) bool {
+func (w *pendingWrite) permanentlyRefused(log *slog.Logger, handler HandlerID, err error) bool {
 	var refused *patchRefusedError
 	var panicked *transformError
 	if w.denials++; !isDenied(err) {
@@ -623,9 +628,9 @@ func (w *pendingWrite) permanentlyRefused(log *slog.Logger, name string, err err
 	}
 	switch {
 	case errors.As(err, &refused), w.denials >= maxRefusals:
-		log.Error(fmt.Sprintf("The patch of %s was refused: %v", name, err))
+		log.Error("The API server refused the patch of a handler", handlerKey, handler, "error", err)
 	case errors.As(err, &panicked):
-		log.Error(fmt.Sprintf("The transformations in the patch of %s are dropped: %v", name, err))
+		log.Error("Dropped the transformations of a patch", handlerKey, handler, "error", err)
 	default:
 		return false
 	}

@@ -69,7 +69,9 @@ type Runner struct {
 var errRunnerStopped = errors.New("the operator was stopped")
 
 // NewRunner starts an operator, and returns when it is ready: when its start-up handlers are done and its streams are being opened. It
-// is stopped at the end of the test. The test fails if the operator ends before that, does not become ready or does
+// does not wait until objects are listed, indices are filled, or webhooks are configured: use [WaitFor] for that.
+//
+// The operator is stopped at the end of the test. The test fails if the operator ends before that, does not become ready or does
 // not stop in time, or returns an error. The operator logs to the test, unless it has a Logger. Nil options mean the defaults.
 func NewRunner(t TB, operator Runnable, options *RunnerOptions) *Runner {
 	t.Helper()

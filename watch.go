@@ -143,7 +143,7 @@ func (s *stream) follow(ctx context.Context) {
 		s.received = false
 		if s.outdated(err) {
 			s.unpaged = !listed // or the pages of a long listing might expire for ever
-			s.logger.Debug("The watch is too old to go on; listing again.", "resource", s.resource.Name(), "namespace", s.namespace)
+			s.logger.Debug("The watch stream has expired; listing again", "resource", s.resource.Name(), "namespace", s.namespace)
 			s.version, err = "", nil
 		}
 		s.report(err)
@@ -299,9 +299,9 @@ func (s *stream) reportLocked(err error) {
 		where = append(where, "namespace", s.namespace)
 	}
 	if err != nil {
-		s.logger.Warn("The objects cannot be watched now; trying again.", append(where, "error", err)...)
+		s.logger.Warn("Watching objects failed; retrying", append(where, "error", err)...)
 	} else {
-		s.logger.Info("The objects are watched again.", where...)
+		s.logger.Info("Watching objects again", where...)
 	}
 	s.handler.onStatus(err)
 }
@@ -349,7 +349,7 @@ func (s *stream) list(ctx context.Context) error {
 	}
 	version := pages.page.Version
 	if s.unpaged = false; s.older(version) {
-		s.logger.Warn("The API server has an older history than before, as after a restore from a backup. All is listed again.",
+		s.logger.Warn("The resource versions of the API server have gone back, as after a restore from a backup; listing again",
 			"resource", s.resource.Name(), "namespace", s.namespace, "version", version, "before", s.newest)
 		s.newest = version
 		s.handler.onRestored()
@@ -474,7 +474,7 @@ func (s *stream) watch(ctx context.Context) error {
 			}
 		case bookmark:
 		default:
-			s.logger.Warn("Ignoring an unsupported event type.", "type", f.Type, "resource", s.resource.Name())
+			s.logger.Warn("Ignoring an unsupported event type", "type", f.Type, "resource", s.resource.Name())
 		}
 		return nil
 	}, func() error {
@@ -491,7 +491,7 @@ func (s *stream) watch(ctx context.Context) error {
 		s.version = ""
 		return nil
 	case errors.Is(err, errInactive):
-		s.logger.Debug("The watch is inactive, reconnecting.", "resource", s.resource.Name(), "namespace", s.namespace)
+		s.logger.Debug("The watch stream is inactive; reconnecting", "resource", s.resource.Name(), "namespace", s.namespace)
 		return nil
 	case errors.Is(err, errStopped), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, rawjson.ErrBrokenFrame):
 		return nil // the connection is lost: it goes on with the next one

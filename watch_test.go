@@ -452,7 +452,7 @@ func TestStreamOverlaps(t *testing.T) {
 			if n := slices.Index(calls, "listed"); n < 0 || slices.Contains(calls[n:], "listing") || !slices.Contains(calls[:n], " b") {
 				t.Errorf("got the calls %q, want one complete listing", calls)
 			}
-			if n := strings.Count(logged, "watched again"); n != 1 || strings.Index(logged, "watched again") < strings.Index(logged, "cannot be watched") {
+			if n := strings.Count(logged, "Watching objects again"); n != 1 || strings.Index(logged, "Watching objects again") < strings.Index(logged, "Watching objects failed") {
 				t.Errorf("logged were %s", logged)
 			}
 			if n := len(s.lists); n > 60 { // of both pages
@@ -528,7 +528,7 @@ func TestStreamPages(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &fakeServer{list: list, watch: func(n int, w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusForbidden) }}
 				_, failures, logged := runSomeStream(t, s, time.Hour, nil, overlaps)
-				if len(failures) != 1 || StatusCode(failures[0]) != http.StatusForbidden || strings.Contains(logged, "watched again") {
+				if len(failures) != 1 || StatusCode(failures[0]) != http.StatusForbidden || strings.Contains(logged, "Watching objects again") {
 					t.Errorf("told %v; logged %s", failures, logged)
 				}
 			})

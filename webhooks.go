@@ -65,7 +65,8 @@ type WebhookServer struct {
 	// given, clients need not have a certificate, but if they have one, it must be signed by one of these. Default to none.
 	VerifyCAFile, VerifyCAPath string
 	VerifyCAData               []byte
-	// VerifyMode says whether clients must have a certificate. Defaults to no, or to [tls.VerifyClientCertIfGiven] with authorities.
+	// VerifyMode says whether clients must have a certificate. Defaults to [tls.NoClientCert], or with authorities of clients above, to
+	// [tls.VerifyClientCertIfGiven].
 	VerifyMode tls.ClientAuthType
 
 	// FileCheckInterval is how often it is checked whether the files above have changed. Negative means never. Defaults to one minute.
@@ -76,7 +77,8 @@ type WebhookServer struct {
 
 	// MaxBodyBytes is the largest body of a review. Larger ones are refused with 413. Defaults to 8 MiB.
 	MaxBodyBytes int64
-	// MaxHeldBytes is how large the bodies of all reviews under way may be together. Those beyond are refused with 503. Defaults to eight of the largest.
+	// MaxHeldBytes is how large the bodies of all reviews under way may be together. Those beyond are refused with 503. Defaults to
+	// eight times MaxBodyBytes, which is 64 MiB.
 	MaxHeldBytes int64
 	// MaxHeaderBytes is how large the headers of a request may be. Defaults to 64 KiB.
 	MaxHeaderBytes int
@@ -130,7 +132,7 @@ func (s *WebhookServer) Serve(ctx context.Context, review ReviewFunc, announce f
 	if s.Cluster == ClusterAuto && s.Host == "" {
 		log := cmp.Or(s.Logger, servedLogger(ctx))
 		if host = detectHost(ctx, log); host == "" {
-			log.Debug("The kind of the cluster is not known; running a simple webhook server.")
+			log.Debug("The kind of the cluster is unknown; running a plain webhook server")
 		}
 	}
 	err := s.server(ctx, host).Serve(ctx, reviewer(review), func(url string, bundle []byte) {
@@ -253,7 +255,7 @@ func (t *WebhookAutoTunnel) Serve(ctx context.Context, review ReviewFunc, announ
 	log := cmp.Or(t.Logger, servedLogger(ctx))
 	host := detectHost(ctx, log)
 	if host == "" {
-		log.Debug("The kind of the cluster is not known; using an ngrok tunnel.")
+		log.Debug("The kind of the cluster is unknown; using an ngrok tunnel")
 		return (*WebhookNgrokTunnel)(t).Serve(ctx, review, announce)
 	}
 	server := &WebhookServer{Addr: t.Addr, Port: t.Port, Path: t.Path, Host: host, Logger: t.Logger}
@@ -274,11 +276,11 @@ func detectHost(ctx context.Context, log *slog.Logger) string {
 		host, err = certs.DetectHost(ctx, client.HTTPClient(), info.Server)
 	}
 	if err != nil {
-		log.Warn("The kind of the cluster cannot be detected.", "error", err)
+		log.Warn("Detecting the kind of the cluster failed", "error", err)
 		return ""
 	}
 	if host != "" {
-		log.Debug("The kind of the cluster is detected: its API server reaches this machine as " + host)
+		log.Debug("Detected the kind of the cluster", "host", host)
 	}
 	return host
 }

@@ -105,10 +105,10 @@ func TestClusterAuto(t *testing.T) {
 		trusted                    bool
 		want, log                  string
 	}{
-		{"AC-55 the host of the cluster is announced", "minikube", "v1.30.0", true, "host.minikube.internal", "its API server reaches this machine as host.minikube.internal"},
-		{"AC-54 the version of k3s is enough", "other", "v1.30.0+k3s1", true, "host.k3d.internal", "its API server reaches this machine as host.k3d.internal"},
-		{"AC-55 unknown clusters have a plain server", "other", "v1.30.0", true, "localhost", "level=DEBUG msg=\"The kind of the cluster is not known; running a simple webhook server.\""},
-		{"AC-55 wrong certificates have a plain server", "minikube", "v1.30.0", false, "localhost", "level=WARN msg=\"The kind of the cluster cannot be detected.\""},
+		{"AC-55 the host of the cluster is announced", "minikube", "v1.30.0", true, "host.minikube.internal", `level=DEBUG msg="Detected the kind of the cluster" host=host.minikube.internal`},
+		{"AC-54 the version of k3s is enough", "other", "v1.30.0+k3s1", true, "host.k3d.internal", `level=DEBUG msg="Detected the kind of the cluster" host=host.k3d.internal`},
+		{"AC-55 unknown clusters have a plain server", "other", "v1.30.0", true, "localhost", `level=DEBUG msg="The kind of the cluster is unknown; running a plain webhook server"`},
+		{"AC-55 wrong certificates have a plain server", "minikube", "v1.30.0", false, "localhost", `level=WARN msg="Detecting the kind of the cluster failed"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			ctx, log := apiServerNamed(t, tt.certificate, tt.version, tt.trusted)
@@ -398,7 +398,7 @@ func TestWebhookAutoTunnel(t *testing.T) {
 		if err := stop(); err != nil {
 			t.Error(err)
 		}
-		if want := `level=DEBUG msg="The kind of the cluster is not known; using an ngrok tunnel."`; !strings.Contains(log.String(), want) {
+		if want := `level=DEBUG msg="The kind of the cluster is unknown; using an ngrok tunnel"`; !strings.Contains(log.String(), want) {
 			t.Errorf("the log does not tell %s:\n%s", want, log)
 		}
 	})

@@ -157,7 +157,7 @@ func deployed(t *testing.T, c *cluster.Cluster, world *promises.World) {
 			}
 			s.Answers("http://" + address + probe["path"].(string))
 		}
-		s.Warns("The liveness endpoint can be reached from this host only.") // here
+		s.Warns("The liveness endpoint can be reached from this host only; use 0.0.0.0 for the kubelet") // here
 		if status := c.Kubectl(t, "get", "kopfpeering", "default", "-o", "jsonpath={.status}"); !strings.Contains(status, `"the-pod"`) {
 			t.Errorf("its peers see %s", status)
 		}
@@ -259,8 +259,12 @@ func missing(t *testing.T, c *cluster.Cluster, program string) {
 				}
 				op := start(t, exec.Command(program, args...), "KUBECONFIG="+config)
 				if without == (right{}) {
-					eventually(t, "a read for the late stream", func() bool { return strings.Contains(op.log.String(), "The own patch has not come back in time") })
-					eventually(t, "the end of the handling", func() bool { return strings.Contains(op.log.String(), "Nothing has changed that is handled") })
+					eventually(t, "a read for the late stream", func() bool {
+						return strings.Contains(op.log.String(), "The watch stream has not shown our patch in time; reading the object")
+					})
+					eventually(t, "the end of the handling", func() bool {
+						return strings.Contains(op.log.String(), "No tracked field has changed; skipping handlers")
+					})
 					for line := range strings.Lines(op.log.String()) {
 						if strings.Contains(line, "[WARN") || strings.Contains(line, "[ERROR") {
 							t.Errorf("with all rights, it tells: %s", line)
@@ -316,7 +320,9 @@ func late(t *testing.T, c *cluster.Cluster) {
 	}
 	op.Settings.Persistence.ConsistencyTimeout = time.Second
 	kopf.NewRunner(t, op, nil)
-	eventually(t, "the object to be read", func() bool { return strings.Contains(log.String(), "The own patch has not come back in time") })
+	eventually(t, "the object to be read", func() bool {
+		return strings.Contains(log.String(), "The watch stream has not shown our patch in time; reading the object")
+	})
 	time.Sleep(10 * time.Second) // for the calls that should not be
 	mu.Lock()
 	defer mu.Unlock()

@@ -8,7 +8,7 @@
 //
 // The first one pauses as soon as the second one is there, and goes on when that ends. To let both of them pause:
 //
-//	go run ./examples/06-peering freeze --peering default --lifetime 600
+//	go run ./examples/06-peering freeze --peering default --lifetime 10m
 //	go run ./examples/06-peering resume --peering default
 package main
 

@@ -1,5 +1,8 @@
 // Command 21-reconcile makes the children what they should be, however they have become what they are: what is missing is
 // made, what is too much is deleted. It looks at an index of the children, and asks the API server for nothing.
+//
+// The timer is the price of that: it looks at each object once a second, also when all is well. For 1,000 objects, that takes about two
+// percent of a core. With many more objects, use a longer Interval.
 package main
 
 import (
@@ -38,7 +41,7 @@ func reconcile(ctx context.Context, t *kopf.Timer) error {
 	for _, child := range children.Get(t, t.UID()) {
 		if _, wanted := missing[child.Name]; wanted {
 			delete(missing, child.Name)
-		} else if err := t.Client.Delete(ctx, child, nil); err != nil && kopf.StatusCode(err) != 404 {
+		} else if err := kopf.IgnoreNotFound(t.Client.Delete(ctx, child, nil)); err != nil {
 			return err
 		}
 	}

@@ -29,6 +29,7 @@ import (
 	"github.com/kopf-go/kopf/internal/apiserver/store"
 	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 	"github.com/kopf-go/kopf/internal/httplimit"
+	"github.com/kopf-go/kopf/internal/manifest"
 	"github.com/kopf-go/kopf/internal/rawjson"
 	"github.com/kopf-go/kopf/internal/yaml"
 )
@@ -171,25 +172,51 @@ func (s *Server) Disconnect() {
 // their objects, in any order. It ignores the resource versions and UIDs in exports of other
 // servers. It returns an error for the first manifest that is refused, and stops there.
 func (s *Server) Apply(manifests []byte) error {
-	objects, err := yaml.ParseManifests(manifests)
-	if err != nil {
-		return err
+	return s.Load([]manifest.File{{Data: manifests}})
+}
+
+// Load loads files of manifests as if they were one, so that objects may come before their definitions. Errors name the path of the file, if it has one.
+func (s *Server) Load(files []manifest.File) error {
+	type loaded struct {
+		path   string
+		object map[string]any
 	}
-	slices.SortStableFunc(objects, func(a, b map[string]any) int { return cmp.Compare(loadRank(a), loadRank(b)) })
-	for _, object := range objects {
-		if err := s.load(object); err != nil {
-			name, _ := rawjson.Lookup(object, "metadata", "name")
-			return fmt.Errorf("manifest of the %v %q: %w", object["kind"], fmt.Sprint(name), err)
+	var all []loaded
+	for _, file := range files {
+		objects, err := yaml.ParseManifests(file.Data)
+		if err != nil {
+			return inFile(file.Path, err)
+		}
+		for _, object := range objects {
+			all = append(all, loaded{file.Path, object})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b loaded) int { return cmp.Compare(loadRank(a.object), loadRank(b.object)) })
+	for _, l := range all {
+		if err := s.load(l.object); err != nil {
+			name, _ := rawjson.Lookup(l.object, "metadata", "name")
+			return inFile(l.path, fmt.Errorf("manifest of the %v %q: %w", l.object["kind"], fmt.Sprint(name), err))
 		}
 	}
 	return nil
 }
 
-// loadRank puts namespaces and CRDs first, since other objects need them.
+// inFile adds a path to an error, unless it is empty.
+func inFile(path string, err error) error {
+	if path == "" {
+		return err
+	}
+	return fmt.Errorf("%s: %w", path, err)
+}
+
+// loadRank puts namespaces and CRDs first, since other objects need them, and webhooks last, since
+// they may be those of an operator that does not run yet.
 func loadRank(object map[string]any) int {
 	switch object["kind"] {
 	case "Namespace", "CustomResourceDefinition":
 		return 0
+	case "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration":
+		return 2
 	}
 	return 1
 }
@@ -213,7 +240,11 @@ func (s *Server) load(object map[string]any) error {
 	if e := (*apierrors.StatusError)(nil); errors.As(err, &e) && e.Reason == "AlreadyExists" {
 		r.verb = "update"
 		_, err = r.changeObject(func(live map[string]any) (map[string]any, error) {
-			return rawjson.Clone(object).(map[string]any), nil
+			replacement := rawjson.Clone(object).(map[string]any)
+			if meta := rawjson.AsMap(replacement["metadata"]); meta != nil { // custom resources are not replaced without it
+				meta["resourceVersion"] = rawjson.AsMap(live["metadata"])["resourceVersion"]
+			}
+			return replacement, nil
 		})
 	}
 	return err

@@ -125,7 +125,7 @@ func (c *Certificates) Check(now time.Time) bool {
 		return false
 	}
 	if err := c.dump(); err != nil {
-		c.Log.Warn("The CA bundle of the webhooks cannot be written.", "error", err)
+		c.Log.Warn("Writing the CA bundle of the webhooks failed", "error", err)
 	}
 	return true
 }
@@ -138,7 +138,7 @@ func (c *Certificates) renew(now time.Time) bool {
 	}
 	if err != nil {
 		if err.Error() != c.complaint {
-			c.Log.Warn("The certificate of the webhook server cannot be renewed; the old one is kept.", "error", err)
+			c.Log.Warn("Renewing the certificate of the webhook server failed; keeping the old one", "error", err)
 		}
 		c.complaint = err.Error()
 		return false
@@ -152,7 +152,7 @@ func (c *Certificates) renew(now time.Time) bool {
 		return false
 	}
 	c.partial = [sha256.Size]byte{}
-	c.Log.Debug("The certificate of the webhook server is renewed.")
+	c.Log.Debug("Renewed the certificate of the webhook server")
 	if bytes.Equal(id.bundle, c.current.bundle) || c.current.bundle == nil || id.bundle == nil || c.RenewalOverlap <= 0 {
 		c.use(id)
 		return true

@@ -1,18 +1,22 @@
-// Package cliflag reads the options of a command from its arguments and from environment variables, lists them for a help text, and generates
-// the scripts that complete them in a shell. Package flag of the standard library has neither letters that go together, as in -Av, nor variables.
+// Package cliflag is a command line of commands and options: it reads options from arguments and from environment variables, writes the help, suggests
+// what was meant by unknown words, and completes words in a shell. Package flag of the standard library has neither letters that go together, as in
+// -Av, nor variables.
 package cliflag
 
 import (
 	"encoding"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Option is an option of commands.
 type Option struct {
+	Group     string // the heading that it is under in the help
 	Commands  string // the commands that have it, separated by spaces; all by default
 	Short     string // one letter, such as "n" for -n; optional
 	Long      string // such as "namespace" for --namespace
@@ -21,17 +25,33 @@ type Option struct {
 	Repeated  bool   // each occurrence adds a value, and so does each word of a variable
 	Negatable bool   // --no-namespace is --namespace=false
 	Hidden    bool   // it can be given, but is neither in the help nor completed
-	Help      string
+	Help      string // begins with a verb, and has no full stop
+	Default   string // the default value, for the help
 
-	// Target is where the value goes: a *bool, *int, *string, *[]string, an [encoding.TextUnmarshaler], or a func(string) error.
+	// Values returns the values that a shell offers, nil for none. Files has it offer the names of files instead.
+	Values func() []Candidate
+	Files  bool
+
+	// Target is where the value goes: a *bool, *int, *string, *[]string, *[time.Duration], an [encoding.TextUnmarshaler], or a func(string) error.
 	Target any
 }
 
+// Name returns the option as it is written, such as "-n, --namespace".
+func (o *Option) Name() string {
+	if o.Short == "" {
+		return "--" + o.Long
+	}
+	return "-" + o.Short + ", --" + o.Long
+}
+
 // Of returns the options that a command has, in their order.
-func Of(options []Option, command string) []Option {
-	return slices.DeleteFunc(slices.Clone(options), func(o Option) bool {
-		return o.Commands != "" && !slices.Contains(strings.Fields(o.Commands), command)
-	})
+func Of(options []Option, command string) (some []Option) {
+	for i := range options {
+		if o := &options[i]; o.Commands == "" || slices.Contains(strings.Fields(o.Commands), command) {
+			some = append(some, *o)
+		}
+	}
+	return some
 }
 
 // Parse stores the values of the options in the arguments, up to the first argument that is no option. It returns the long names of the
@@ -59,17 +79,35 @@ func Parse(options []Option, args []string) (given map[string]bool, rest []strin
 	return given, nil, false, nil
 }
 
+// findLong returns the option of a long name, nil if there is none, and whether the name is that of its negation.
+func findLong(options []Option, name string) (o *Option, negated bool) {
+	i := slices.IndexFunc(options, func(o Option) bool { return o.Long == name || o.Negatable && "no-"+o.Long == name })
+	if i < 0 {
+		return nil, false
+	}
+	return &options[i], options[i].Long != name
+}
+
+// findShort returns the option of a letter, nil if there is none.
+func findShort(options []Option, letter string) *Option {
+	i := slices.IndexFunc(options, func(o Option) bool { return o.Short == letter })
+	if i < 0 {
+		return nil
+	}
+	return &options[i]
+}
+
 // parseLong reads "--name", "--no-name", "--name=value", or "--name" with its value in the next argument, and returns the arguments left.
 func parseLong(options []Option, given map[string]bool, arg string, rest []string) ([]string, error) {
 	name, value, hasValue := strings.Cut(strings.TrimPrefix(arg, "--"), "=")
-	i := slices.IndexFunc(options, func(o Option) bool { return o.Long == name || !hasValue && o.Negatable && "no-"+o.Long == name })
-	if i < 0 {
-		return nil, fmt.Errorf("unknown option %q", "--"+name)
-	}
-	o := options[i]
+	o, negated := findLong(options, name)
 	switch {
+	case o == nil:
+		return nil, fmt.Errorf("unknown option %q%s", "--"+name, didYouMean("--", name, longNames(options)))
+	case negated && hasValue:
+		return nil, fmt.Errorf("option --%s takes no value", name)
 	case hasValue:
-	case o.Long != name:
+	case negated:
 		value = "false"
 	case o.Value == "":
 		value = "true"
@@ -81,20 +119,23 @@ func parseLong(options []Option, given map[string]bool, arg string, rest []strin
 	return rest, o.parse(given, value)
 }
 
-// parseShort reads "-n value", "-nvalue", or several letters as in "-Av", and returns the arguments left.
+// parseShort reads "-n value", "-nvalue", "-n=value", or several letters as in "-Av", and returns the arguments left.
 func parseShort(options []Option, given map[string]bool, arg string, rest []string) ([]string, error) {
+	if name, _, _ := strings.Cut(arg[1:], "="); len(name) > 1 { // as package flag has it: hardly a value that was meant for the first letter
+		if o, _ := findLong(options, name); o != nil && !o.Hidden {
+			return nil, fmt.Errorf("unknown option %q: did you mean %q?", "-"+name, "--"+name)
+		}
+	}
 	for letters := arg[1:]; letters != ""; {
 		letter := letters[:1]
 		letters = letters[1:]
-		i := slices.IndexFunc(options, func(o Option) bool { return o.Short == letter })
-		if i < 0 {
-			return nil, fmt.Errorf("unknown option %q", "-"+letter)
-		}
-		o, value := options[i], "true"
+		o, value := findShort(options, letter), "true"
 		switch {
-		case o.Value == "":
-		case letters != "":
+		case o == nil:
+			return nil, fmt.Errorf("unknown option %q%s", "-"+letter, otherCase(options, letter))
+		case o.Value == "" && strings.HasPrefix(letters, "="), o.Value != "" && letters != "":
 			value, letters = strings.TrimPrefix(letters, "="), ""
+		case o.Value == "":
 		case len(rest) == 0:
 			return nil, fmt.Errorf("option -%s needs a value: %s", letter, o.Value)
 		default:
@@ -110,14 +151,19 @@ func parseShort(options []Option, given map[string]bool, arg string, rest []stri
 // parse stores the value of an option on the command line.
 func (o *Option) parse(given map[string]bool, value string) error {
 	given[o.Long] = true
-	if err := o.set(value); err != nil {
-		return fmt.Errorf("option --%s=%q: %w", o.Long, value, err)
+	return Invalid(value, o.Name(), o.set(value))
+}
+
+// Invalid returns the error of a value of an option or a variable, which says what is wrong with it; nil if nothing is.
+func Invalid(value, name string, err error) error {
+	if err == nil {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("invalid value %q for %s: %w", value, name, err)
 }
 
 // ParseVariables stores the values of environment variables for the options whose long names are not given. The prefix is that of the variables, such
-// as "APP_RUN_", and env returns the value of a variable, as [os.Getenv] does. An empty variable counts as one that is not set.
+// as "APP_RUN_", and env returns the value of a variable, as [os.Getenv] does. An empty variable counts as one that is not set. An error names the variable.
 func ParseVariables(options []Option, given map[string]bool, prefix string, env func(name string) string) error {
 	for _, o := range options {
 		if given[o.Long] {
@@ -134,7 +180,7 @@ func ParseVariables(options []Option, given map[string]bool, prefix string, env 
 			}
 			for _, value := range values {
 				if err := o.set(value); err != nil {
-					return fmt.Errorf("variable %s=%q: %w", prefix+name, value, err)
+					return Invalid(value, "the variable "+prefix+name, err)
 				}
 			}
 			break
@@ -151,14 +197,16 @@ func (o *Option) set(value string) (err error) {
 	case *int:
 		n, bad := strconv.Atoi(value)
 		if bad != nil {
-			return errors.New("expected a whole number")
+			return errors.New("want a whole number")
 		}
 		*target = n
+	case *time.Duration:
+		*target, err = ParseDuration(value)
 	case *string:
 		*target = value
 	case *[]string:
 		if value == "" {
-			return errors.New("expected a text that is not empty")
+			return errors.New("want a text that is not empty")
 		}
 		*target = append(*target, value)
 	case encoding.TextUnmarshaler:
@@ -179,42 +227,20 @@ func ParseBool(value string) (bool, error) {
 	case "0", "f", "false", "n", "no", "off":
 		return false, nil
 	}
-	return false, errors.New("expected true or false")
+	return false, errors.New("want true or false")
 }
 
-// CommandHelp returns the help of a command: what it does, its options, and from which variables they can come, which have a prefix.
-func CommandHelp(program, command, purpose, prefix string, options []Option) string {
-	prefix += strings.ToUpper(command) + "_"
-	return fmt.Sprintf("Usage: %s %s [options]\n\n%s\n\nOptions:\n%s", program, command, purpose, Help(options)) + fmt.Sprintf(`
-Every option can come from a variable too, such as %[1]sLOG_FORMAT for
---log-format; an option beats its variable. Several values in one variable, such as
-%[1]sNAMESPACES, are separated by spaces.
-`, prefix)
-}
-
-// Help returns a line for each option, or two if its names are long.
-func Help(options []Option) string {
-	var b strings.Builder
-	for _, o := range options {
-		if o.Hidden {
-			continue
+// ParseDuration reads a duration as Go writes it, or a number of whole seconds.
+func ParseDuration(value string) (time.Duration, error) {
+	if seconds, err := strconv.ParseInt(value, 10, 64); err == nil {
+		if limit := int64(math.MaxInt64 / time.Second); seconds > limit || seconds < -limit {
+			return 0, errors.New("want less than 292 years")
 		}
-		names := "    --" + o.Long
-		if o.Short != "" {
-			names = "-" + o.Short + ", --" + o.Long
-		}
-		if o.Value != "" {
-			names += " " + o.Value
-		}
-		help := o.Help
-		if o.Repeated {
-			help += "; repeatable"
-		}
-		if len(names) < 30 {
-			fmt.Fprintf(&b, "  %-30s%s\n", names, help)
-		} else {
-			fmt.Fprintf(&b, "  %s\n%32s%s\n", names, "", help)
-		}
+		return time.Duration(seconds) * time.Second, nil
 	}
-	return b.String()
+	d, err := time.ParseDuration(value)
+	if err != nil {
+		return 0, errors.New("want a duration such as 90s, 10m or 1h30m, or a number of seconds")
+	}
+	return d, nil
 }

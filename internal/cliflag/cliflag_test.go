@@ -2,9 +2,9 @@ package cliflag
 
 import (
 	"errors"
-	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -17,6 +17,7 @@ type values struct {
 	Number int
 	Level  level
 	Prefix string
+	Time   time.Duration
 }
 
 // level is a type that reads itself.
@@ -24,7 +25,7 @@ type level int
 
 func (l *level) UnmarshalText(text []byte) error {
 	if string(text) != "high" {
-		return errors.New("expected high")
+		return errors.New("want high")
 	}
 	*l = 1
 	return nil
@@ -32,15 +33,20 @@ func (l *level) UnmarshalText(text []byte) error {
 
 func (v *values) options() []Option {
 	return []Option{
-		{Short: "A", Long: "all", Variables: "ALL EVERY", Help: "take all", Target: &v.All},
-		{Short: "n", Long: "name", Variables: "NAMES", Value: "NAME", Repeated: true, Help: "take one", Target: &v.Names},
-		{Long: "file", Variables: "FILE", Value: "FILE", Help: "read it", Target: &v.File},
-		{Short: "p", Long: "number", Variables: "NUMBER", Value: "a very long description", Help: "count to it", Target: &v.Number},
-		{Commands: "run go", Long: "level", Variables: "LEVEL", Value: "LEVEL", Hidden: true, Help: "climb to it", Target: &v.Level},
-		{Long: "prefix", Negatable: true, Target: func(value string) error {
+		{Group: "Things", Short: "A", Long: "all", Variables: "ALL EVERY", Help: "Take all", Target: &v.All},
+		{Group: "Things", Short: "n", Long: "name", Variables: "NAMES", Value: "NAME", Repeated: true, Help: "Take one", Target: &v.Names,
+			Values: func() []Candidate {
+				return []Candidate{{"arn:a/b@c", "of " + v.File}, {"two words", ""}, {"two\nlines", ""}, {"plain", "a\n\ttab"}}
+			}},
+		{Group: "Others", Long: "file", Variables: "FILE", Value: "FILE", Help: "Read it", Files: true, Target: &v.File},
+		{Group: "Things", Short: "p", Long: "number", Variables: "NUMBER", Value: "a very long description", Default: "7",
+			Help: "Count to it, and then go on until it is enough for all of us", Target: &v.Number},
+		{Group: "Secrets", Commands: "run go", Long: "level", Variables: "LEVEL", Value: "LEVEL", Hidden: true, Help: "Climb to it", Target: &v.Level},
+		{Group: "Others", Long: "prefix", Negatable: true, Help: "Begin with it", Target: func(value string) error {
 			v.Prefix = value
 			return nil
 		}},
+		{Group: "Others", Short: "t", Long: "time", Variables: "TIME", Value: "DURATION", Help: "Wait for it", Target: &v.Time},
 	}
 }
 
@@ -56,6 +62,9 @@ func TestParse(t *testing.T) {
 		{name: "letters", args: "-Ap5", want: values{All: true, Number: 5}},
 		{name: "letters with a value in the next argument", args: "-Ap 5", want: values{All: true, Number: 5}},
 		{name: "a letter with an equals sign", args: "-p=5", want: values{Number: 5}},
+		{name: "a duration", args: "-t 1h30m", want: values{Time: 90 * time.Minute}},
+		{name: "seconds", args: "--time 60", want: values{Time: time.Minute}},
+		{name: "a letter that is true with an equals sign", args: "-A=false", want: values{}},
 		{name: "repeated", args: "-n a --name=b -nc --name d", want: values{Names: []string{"a", "b", "c", "d"}}},
 		{name: "the last one counts", args: "--file a --file b", want: values{File: "b"}},
 		{name: "false", args: "-A --all=No", want: values{}},
@@ -101,15 +110,28 @@ func TestParseErrors(t *testing.T) {
 	}{
 		{args: "--nope=1", want: `unknown option "--nope"`},
 		{args: "-Az", want: `unknown option "-z"`},
+		{args: "-a", want: `unknown option "-a": did you mean "-A"?`},
+		{args: "-name=x", want: `unknown option "-name": did you mean "--name"?`},
 		{args: "--no-all", want: `unknown option "--no-all"`},
-		{args: "--no-prefix=yes", want: `unknown option "--no-prefix"`},
+		{args: "--nmae", want: `unknown option "--nmae": did you mean "--name"?`},
+		{args: "--NAME=x", want: `unknown option "--NAME": did you mean "--name"?`},
+		{args: "--num", want: `unknown option "--num": did you mean "--number"?`},
+		{args: "--n", want: `unknown option "--n": did you mean "--name", "--number" or "--no-prefix"?`},
+		{args: "--no-prefx", want: `unknown option "--no-prefx": did you mean "--no-prefix"?`},
+		{args: "--leve", want: `unknown option "--leve"`},
+		{args: "--hlep", want: `unknown option "--hlep": did you mean "--help"?`},
+		{args: "--no-prefix=yes", want: "option --no-prefix takes no value"},
 		{args: "--file", want: "option --file needs a value: FILE"},
 		{args: "-An", want: "option -n needs a value: NAME"},
-		{args: "--name=", want: `option --name="": expected a text that is not empty`},
-		{args: "-p high", want: `option --number="high": expected a whole number`},
-		{args: "--all=maybe", want: `option --all="maybe": expected true or false`},
-		{args: "--level low", want: `option --level="low": expected high`},
-		{variable: "maybe", want: `variable X_EVERY="maybe": expected true or false`},
+		{args: "--name=", want: `invalid value "" for -n, --name: want a text that is not empty`},
+		{args: "-p high", want: `invalid value "high" for -p, --number: want a whole number`},
+		{args: "--all=maybe", want: `invalid value "maybe" for -A, --all: want true or false`},
+		{args: "-A=4", want: `invalid value "4" for -A, --all: want true or false`},
+		{args: "--level low", want: `invalid value "low" for --level: want high`},
+		{args: "-t soon", want: `invalid value "soon" for -t, --time: want a duration such as 90s, 10m or 1h30m, or a number of seconds`},
+		{args: "-t 1.5", want: `invalid value "1.5" for -t, --time: want a duration such as 90s, 10m or 1h30m, or a number of seconds`},
+		{args: "-t 9223372037", want: `invalid value "9223372037" for -t, --time: want less than 292 years`},
+		{variable: "maybe", want: `invalid value "maybe" for the variable X_EVERY: want true or false`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.want, func(t *testing.T) {
@@ -129,72 +151,9 @@ func TestParseErrors(t *testing.T) {
 
 func TestOf(t *testing.T) {
 	options := new(values).options()
-	for command, want := range map[string]int{"run": 6, "go": 6, "ru": 5, "stop": 5} {
+	for command, want := range map[string]int{"run": 7, "go": 7, "ru": 6, "stop": 6} {
 		if got := len(Of(options, command)); got != want {
 			t.Errorf("%s has %d options, want %d", command, got, want)
-		}
-	}
-}
-
-func TestHelp(t *testing.T) {
-	const want = `  -A, --all                     take all
-  -n, --name NAME               take one; repeatable
-      --file FILE               read it
-  -p, --number a very long description
-                                count to it
-`
-	got := Help(new(values).options()[:5])
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
-}
-
-// TestCompletion has the shells that there are complete words.
-func TestCompletion(t *testing.T) {
-	commands := []Command{
-		{Name: "run", Options: new(values).options()},
-		{Name: "paint", Words: []string{"red", "green"}},
-		{Name: "help"},
-	}
-	scripts := make(map[string]string)
-	for _, shell := range []string{"bash", "zsh", "fish"} {
-		script, err := Completion(shell, "my-app", commands)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, word := range []string{"run", "paint", "help", "number", "red green"} {
-			if !strings.Contains(script, word) {
-				t.Errorf("%s cannot complete %q:\n%s", shell, word, script)
-			}
-		}
-		if strings.Contains(script, "level") {
-			t.Errorf("%s completes a hidden option:\n%s", shell, script)
-		}
-		scripts[shell] = script
-	}
-	if _, err := Completion("tcsh", "my-app", commands); err == nil {
-		t.Error("there is a completion for tcsh")
-	}
-	bash, err := exec.LookPath("bash")
-	if err != nil {
-		t.Skip(err)
-	}
-	for typed, want := range map[string]string{
-		"my-app":            "run paint help",
-		"my-app p":          "paint",
-		"my-app run --n":    "--name --number",
-		"my-app paint":      "paint",
-		"my-app paint gr":   "green",
-		"my-app help --all": "",
-	} {
-		words := strings.Fields(typed)
-		if len(words) == 1 {
-			words = append(words, "")
-		}
-		ask := `COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); ` + "_kopf_my_app; echo ${COMPREPLY[*]}"
-		out, err := exec.Command(bash, append([]string{"-c", scripts["bash"] + ask, "bash"}, words...)...).CombinedOutput()
-		if got := strings.TrimSpace(string(out)); err != nil || got != want {
-			t.Errorf("%q: got %q (%v), want %q", typed, got, err, want)
 		}
 	}
 }

@@ -5,89 +5,149 @@ import (
 	"strings"
 )
 
-// Command is a command of a program, with what can follow it.
-type Command struct {
-	Name    string
-	Options []Option
-	Words   []string // arguments that are no options
+// Shells are the shells that [Program.Completion] has scripts for.
+func Shells() []Candidate {
+	return []Candidate{{"bash", "For ~/.bashrc"}, {"zsh", "For a folder of $fpath"}, {"fish", "For ~/.config/fish/completions"}}
 }
 
-// choices returns what a shell offers after the command.
-func (c *Command) choices() []string {
-	words := c.Words
-	for _, o := range c.Options {
-		if !o.Hidden {
-			words = append(words[:len(words):len(words)], "--"+o.Long)
+// Completion returns the script that completes the commands of a program in bash, zsh or fish, and an error for any other shell. It calls the program
+// itself by [CompleteCommand], without input and without the messages of errors.
+func (p *Program) Completion(shell string) (string, error) {
+	script := map[string]string{"bash": bashScript, "zsh": zshScript, "fish": fishScript}[shell]
+	if script == "" {
+		var names []string
+		for _, s := range Shells() {
+			names = append(names, s.Value)
 		}
+		meant := didYouMean("", shell, names)
+		if meant == "" {
+			meant = ": want " + Or(names)
+		}
+		return "", fmt.Errorf("unknown shell %q%s", shell, meant)
 	}
-	return words
-}
-
-// Completion returns the script that completes the commands of a program in bash, zsh or fish, and an error for any other shell.
-func Completion(shell, program string, commands []Command) (string, error) {
-	switch shell {
-	case "bash":
-		function := functionOf(program)
-		return completionFunction(function, "${COMP_WORDS[1]}", "COMP_CWORD", commands,
-			`COMPREPLY=($(compgen -W "$choices" -- "${COMP_WORDS[COMP_CWORD]}"))`) +
-			fmt.Sprintf("complete -o default -F %s %s\n", function, program), nil
-	case "zsh":
-		function := functionOf(program)
-		return fmt.Sprintf("#compdef %s\n", program) +
-			completionFunction(function, "$words[2]", "CURRENT - 1", commands, `compadd -- ${=choices}; _files`) +
-			fmt.Sprintf("compdef %s %s\n", function, program), nil
-	case "fish":
-		return fishCompletion(program, commands), nil
-	}
-	return "", fmt.Errorf("unknown shell %q: expected bash, zsh or fish", shell)
+	return strings.NewReplacer("FUNCTION", functionOf(p.Name), "PROGRAM", quote(shell, p.Name), "COMPLETE", CompleteCommand).Replace(script), nil
 }
 
 // functionOf returns the name of the shell function that completes a program.
 func functionOf(program string) string {
 	return "_kopf_" + strings.Map(func(r rune) rune {
-		if r < 'a' || r > 'z' {
-			return '_'
+		if 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' {
+			return r
 		}
-		return r
+		return '_'
 	}, program)
 }
 
-// completionFunction returns a function of bash or zsh. It finds the command in one expression and the number of the word in another, and ends with reply,
-// which offers $choices.
-func completionFunction(name, command, number string, commands []Command, reply string) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s() {\n  local choices=\"\"\n  case \"%s\" in\n", name, command)
-	for _, c := range commands {
-		if choices := c.choices(); len(choices) > 0 {
-			fmt.Fprintf(&b, "    %s) choices=\"%s\" ;;\n", c.Name, strings.Join(choices, " "))
-		}
+// quote returns a text as a word of a shell, in quotes if it needs them.
+func quote(shell, text string) string {
+	if shell == "fish" {
+		return Quoted(text, `\'`)
 	}
-	fmt.Fprintf(&b, "  esac\n  [ $((%s)) -le 1 ] && choices=\"%s\"\n  %s\n}\n", number, names(commands), reply)
-	return b.String()
+	return Quoted(text, `'\''`)
 }
 
-func fishCompletion(program string, commands []Command) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "complete -c %s -n __fish_use_subcommand -f -a '%s'\n", program, names(commands))
-	for _, c := range commands {
-		seen := fmt.Sprintf("complete -c %s -n '__fish_seen_subcommand_from %s'", program, c.Name)
-		if len(c.Words) > 0 {
-			fmt.Fprintf(&b, "%s -f -a '%s'\n", seen, strings.Join(c.Words, " "))
-		}
-		for _, o := range c.Options {
-			if !o.Hidden {
-				fmt.Fprintf(&b, "%s -l %s\n", seen, o.Long)
-			}
-		}
+// Quoted returns a text as a word of a shell, in single quotes if it needs them, and with the given text for single quotes in it.
+func Quoted(text, quote string) string {
+	plain := func(r rune) bool {
+		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("/._-+:@%,", r)
 	}
-	return b.String()
+	if text != "" && strings.TrimFunc(text, plain) == "" {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", quote) + "'"
 }
 
-// names returns the names of commands, separated by spaces.
-func names(commands []Command) string {
-	var all []string
-	for _, c := range commands {
-		all = append(all, c.Name)
-	}
-	return strings.Join(all, " ")
+// bashScript joins what bash has split at characters such as "=" and ":", and hands the words to the program. Bash replaces the last part of them alone,
+// so that the parts before it are cut off from what the program offers. It runs in bash 3.2, too, which has no compopt: there, names of files
+// are offered as plain words.
+const bashScript = `FUNCTION() {
+  local rest="${COMP_LINE:0:COMP_POINT}" program="${COMP_WORDS[0]/#\~/$HOME}"
+  local tab=$'\t' i n=0 part last='' line value files='' words=()
+  COMPREPLY=()
+  for ((i = 0; i <= COMP_CWORD; i++)); do
+    part="${COMP_WORDS[i]}"
+    if [[ $i -eq 0 || $rest == [[:blank:]]* ]]; then
+      n=${#words[@]}
+      words[n]=''
+    fi
+    rest="${rest#"${rest%%[![:blank:]]*}"}"
+    if [[ ${#part} -gt ${#rest} ]]; then part="$rest"; fi
+    rest="${rest#"$part"}"
+    last="$part"
+    words[n]="${words[n]}${part//[\"\'\\]/}"
+  done
+  if [[ $last == [=:@] ]]; then last=''; fi
+  last="${last//[\"\'\\]/}"
+  local prefix="${words[n]%"$last"}"
+  while IFS= read -r line; do
+    case "$line" in
+      :files) files=yes ;;
+      :) ;;
+      *)
+        value="${line%%"$tab"*}"
+        printf -v value %q "${value#"$prefix"}"
+        COMPREPLY[${#COMPREPLY[@]}]="$value"
+        ;;
+    esac
+  done < <("$program" COMPLETE "${words[@]:1}" </dev/null 2>/dev/null)
+  if [[ -n $files ]] && ! compopt -o default 2>/dev/null; then
+    while IFS= read -r line; do
+      COMPREPLY[${#COMPREPLY[@]}]="$line"
+    done < <(compgen -f -- "$last")
+  fi
 }
+complete -F FUNCTION PROGRAM
+`
+
+// zshScript works both in a folder of $fpath, where it is the body of the function that completes, and when it is sourced.
+const zshScript = `#compdef PROGRAM
+FUNCTION() {
+  local tab=$'\t' line value program="${${(Q)words[1]}/#\~/$HOME}"
+  local -a offered before
+  local files=''
+  if (( CURRENT > 2 )); then before=("${(@Q)words[2,CURRENT-1]}"); fi
+  while IFS= read -r line; do
+    case "$line" in
+      :files) files=yes ;;
+      :) ;;
+      *)
+        value=${line%%$tab*}
+        value=${value//:/\\:}
+        if [[ $line == *$tab* ]]; then value="$value:${line#*$tab}"; fi
+        offered+=("$value")
+        ;;
+    esac
+  done < <("$program" COMPLETE "${before[@]}" "${(Q)PREFIX}" </dev/null 2>/dev/null)
+  if (( ${#offered} )); then _describe -V 'values' offered; fi
+  if [[ -n $files ]]; then
+    if [[ $PREFIX == --*=* ]]; then compset -P '*='; fi
+    _files
+  fi
+}
+if [[ "${funcstack[1]}" == _PROGRAM ]]; then
+  FUNCTION "$@"
+else
+  compdef FUNCTION PROGRAM
+fi
+`
+
+const fishScript = `function FUNCTION
+    set -l words (commandline -opc)
+    set -l current (commandline -ct)
+    set -l program (string replace -r -- '^~(?=/)' "$HOME" $words[1])
+    set -e words[1]
+    for line in ($program COMPLETE $words "$current" </dev/null 2>/dev/null)
+        switch $line
+            case :files
+                set -l prefix (string match -r -- '^--[^=]*=' $current; or echo '')
+                for file in (__fish_complete_path (string replace -r -- '^--[^=]*=' '' "$current"))
+                    echo "$prefix$file"
+                end
+            case :
+            case '*'
+                echo $line
+        end
+    end
+end
+complete -c PROGRAM -f -a '(FUNCTION)'
+`

@@ -247,7 +247,7 @@ func loginLogs(t *testing.T, c *C) {
 		if got := op.Logs.messages("uthentication"); !slices.Equal(got, want) {
 			c.Errorf("got %q, want %q", got, want)
 		}
-		if lines := op.Logs.Find("refuses the credentials"); len(lines) != 1 || lines[0].Attrs["login"] != "vault" {
+		if lines := op.Logs.Find("The API server refuses the credentials; logging in again"); len(lines) != 1 || lines[0].Attrs["login"] != "vault" {
 			c.Errorf("got the lines %+v, want one with the id", lines)
 		}
 	})

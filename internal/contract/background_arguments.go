@@ -737,8 +737,8 @@ func leaving(t *testing.T, c *C) {
 		c.Pass(time.Second)
 		c.Delete("a")
 		c.Pass(70 * time.Second)
-		lines := op.Logs.Find("Daemon 'd' is still exiting")
-		if len(lines) != 4 || lines[0].Level != slog.LevelDebug || lines[1].Level != slog.LevelWarn || !strings.HasPrefix(lines[1].Attrs["since"], "20.") || !strings.HasPrefix(lines[3].Attrs["since"], "1m0.") || !strings.Contains(lines[1].Message, "CancellationTimeout") {
+		lines := op.Logs.Find("Background handler is still exiting")
+		if len(lines) != 4 || lines[0].Level != slog.LevelDebug || lines[1].Level != slog.LevelWarn || !strings.HasPrefix(lines[1].Attrs["since"], "20.") || !strings.HasPrefix(lines[3].Attrs["since"], "1m0.") || !strings.Contains(lines[1].Attrs["hint"], "CancellationTimeout") {
 			c.Errorf("got the lines %v, want one each 20s, from the second one on warnings with the remedy", lines)
 		}
 		close(release)
@@ -827,12 +827,12 @@ func saying(t *testing.T, c *C) {
 		op := c.Operator(r)
 		kind.Create("a", spec(map[string]any{"size": 1}))
 		kind.Create("b", spec(map[string]any{"size": 1}))
-		c.WaitFor("some calls", func() bool { return len(op.Logs.Find("some changes were not taken over")) > 5 })
+		c.WaitFor("some calls", func() bool { return len(op.Logs.Find("The API server dropped fields of a patch")) > 5 })
 		warnings := 0
-		for _, line := range op.Logs.Find("some changes were not taken over") {
+		for _, line := range op.Logs.Find("The API server dropped fields of a patch") {
 			if line.Level == slog.LevelWarn {
 				warnings++
-				if !strings.Contains(line.Message, "x-kubernetes-preserve-unknown-fields") {
+				if !strings.Contains(line.Attrs["hint"], "x-kubernetes-preserve-unknown-fields") {
 					c.Errorf("the line %q has no remedy", line.Message)
 				}
 			}
@@ -852,8 +852,8 @@ func saying(t *testing.T, c *C) {
 		}, &kopf.DaemonOptions{ID: "d", WithoutFinalizer: true})
 		op := c.Operator(r)
 		kind.Create("a", spec(map[string]any{"size": 1}))
-		c.WaitFor("the warning", func() bool { return len(op.Logs.Find("some changes were not taken over")) == 1 })
-		line := op.Logs.Find("some changes were not taken over")[0]
+		c.WaitFor("the warning", func() bool { return len(op.Logs.Find("The API server dropped fields of a patch")) == 1 })
+		line := op.Logs.Find("The API server dropped fields of a patch")[0]
 		if line.Level != slog.LevelWarn || !strings.Contains(line.Attrs["differences"], "unheard") || strings.Contains(line.Attrs["differences"], "size") {
 			c.Errorf("got the line %v, want a warning about the one field", line)
 		}
@@ -892,7 +892,7 @@ func saying(t *testing.T, c *C) {
 		if n := len(refusals.all()); n != 11 {
 			c.Errorf("the patch was sent %d times, want once and ten times more", n)
 		}
-		if lines := op.Logs.Find("The last patch of Daemon 'd' could not be sent and is lost."); len(lines) != 1 || lines[0].Level != slog.LevelError {
+		if lines := op.Logs.Find("Dropped the last patch of a handler, because it could not be sent"); len(lines) != 1 || lines[0].Level != slog.LevelError {
 			c.Errorf("got the lines %v, want one error", lines)
 		}
 		op.Stop()

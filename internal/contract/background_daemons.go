@@ -105,7 +105,7 @@ func spawning(t *testing.T, c *C) {
 		if passed := time.Since(began); passed > 15*time.Second {
 			c.Errorf("the operator has ended after %s", passed)
 		}
-		if n := len(op.Logs.Find("could not be sent and is lost.")); n != 1 {
+		if n := len(op.Logs.Find("Dropped the last patch of a handler, because it could not be sent")); n != 1 {
 			c.Errorf("it is told %d times that the patch is lost, want once", n)
 		}
 	})

@@ -345,7 +345,7 @@ func opening(t *testing.T, c *C) {
 		op := c.Operator(r, refuse)
 		c.Create("a", nil)
 		c.handled("a")
-		lines := op.Logs.Find("indices are incomplete")
+		lines := op.Logs.Find("Listing an indexed resource fails repeatedly; calling handlers with incomplete indices")
 		if len(lines) != 1 || lines[0].Attrs["indices"] != "colors" || !strings.Contains(lines[0].Attrs["error"], "not for you") {
 			c.Errorf("got the lines %v, want one that names the index and the reason", lines)
 		}

@@ -343,7 +343,7 @@ func delivering(t *testing.T, c *C) {
 		if got := c.Get("a").Status().View("at").Len(); got != 3 {
 			c.Errorf("%d patches have come through, want 3", got)
 		}
-		if lines := op.Logs.Find("could not be sent"); len(lines) != 3 || lines[0].Level != slog.LevelError {
+		if lines := op.Logs.Find("Sending a patch failed"); len(lines) != 3 || lines[0].Level != slog.LevelWarn {
 			c.Errorf("got the lines %v, want three errors", lines)
 		}
 	})

@@ -201,7 +201,7 @@ func pendingWrites(t *testing.T, c *C) {
 		if n := c.Get("a").Status().Len(); n < 100 || n > 110 {
 			c.Errorf("%d transformations have come through, want the last hundred", n)
 		}
-		if len(op.Logs.Find("the oldest are lost")) == 0 {
+		if len(op.Logs.Find("Dropped the oldest transformations of a patch that cannot be sent")) == 0 {
 			c.Error("the loss is not reported")
 		}
 	})
@@ -229,7 +229,7 @@ func pendingWrites(t *testing.T, c *C) {
 		}
 		c.Pass(2 * time.Hour)
 		c.expect(&k.calls, "0s", "10m0s", "1h10m0s")
-		if lines := op.Logs.Find("could not be sent"); len(lines) > 0 {
+		if lines := op.Logs.Find("Sending a patch failed"); len(lines) > 0 {
 			c.Errorf("got the lines %v", lines)
 		}
 	})
@@ -255,7 +255,7 @@ func pendingWrites(t *testing.T, c *C) {
 			return nil, nil
 		})
 		c.Pass(10 * time.Minute)
-		if lines := op.Logs.Find("a transformation has panicked"); len(lines) != 1 || !strings.Contains(lines[0].Message, "Timer 't'") {
+		if lines := op.Logs.Find("Dropped the transformations of a patch"); len(lines) != 1 || lines[0].Attrs["handler"] != "t" {
 			c.Errorf("got the lines %v, want one of the timer", lines)
 		}
 		c.Patch("a", spec(map[string]any{"bad": false}))
@@ -397,7 +397,7 @@ func permanentFailures(t *testing.T, c *C) {
 	})
 	c.Run(t, "DF-35 an operator without handlers says so", func(c *C) {
 		op := c.Operator(&kopf.Registry{})
-		if lines := op.Logs.Find("No handlers are registered"); len(lines) != 1 || lines[0].Level.String() != "WARN" {
+		if lines := op.Logs.Find("No handlers are registered for objects, so the operator does nothing"); len(lines) != 1 || lines[0].Level.String() != "WARN" {
 			c.Errorf("got the lines %v, want one warning", lines)
 		}
 		for _, register := range []func(*kopf.Registry){
@@ -413,7 +413,7 @@ func permanentFailures(t *testing.T, c *C) {
 		} {
 			r := &kopf.Registry{}
 			register(r)
-			if lines := c.Operator(r).Logs.Find("No handlers are registered"); len(lines) != 0 {
+			if lines := c.Operator(r).Logs.Find("No handlers are registered for objects, so the operator does nothing"); len(lines) != 0 {
 				c.Errorf("got the lines %v of an operator with a handler", lines)
 			}
 		}

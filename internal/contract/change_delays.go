@@ -187,14 +187,14 @@ func delaying(t *testing.T, c *C) {
 		first.Stop()
 		op := c.Operator(r)
 		c.expect(&l, "create create 0", "resume resume 0")
-		c.WaitFor("the log line", func() bool { return len(op.Logs.Find("there was nothing to store")) == 1 })
-		if line := op.Logs.Find("there was nothing to store")[0]; line.Level != slog.LevelDebug {
+		c.WaitFor("the log line", func() bool { return len(op.Logs.Find("Handling is finished, with nothing to store")) == 1 })
+		if line := op.Logs.Find("Handling is finished, with nothing to store")[0]; line.Level != slog.LevelDebug {
 			c.Errorf("the level is %s, want debug", line.Level)
 		}
 		if got := op.Wire.Writes(); len(got) > 0 {
 			c.Errorf("got the requests %v", got)
 		}
-		if len(first.Logs.Find("there was nothing to store")) > 0 {
+		if len(first.Logs.Find("Handling is finished, with nothing to store")) > 0 {
 			c.Error("a handling that has stored something says that it had nothing to store")
 		}
 	})
@@ -538,8 +538,8 @@ func throttling(t *testing.T, c *C) {
 		}
 		c.expect(&refused, want...)
 		c.expect(&l, "h create 0")
-		lines := op.Logs.Find("The processing of the object has failed")
-		if len(lines) != 17 || lines[0].Level != slog.LevelError || !strings.Contains(lines[0].Message, "repeated in 1s") || !strings.Contains(lines[0].Attrs["error"], "asked for") {
+		lines := op.Logs.Find("Processing of the object failed")
+		if len(lines) != 17 || lines[0].Level != slog.LevelError || lines[0].Attrs["delay"] != "1s" || !strings.Contains(lines[0].Attrs["error"], "asked for") {
 			c.Errorf("got the log lines %v, want 17 errors with the pause and the reason", lines)
 		}
 	})
@@ -566,8 +566,8 @@ func throttling(t *testing.T, c *C) {
 		}
 		c.WaitFor("the update", func() bool { return l.count("x=") == 1 })
 		c.expect(&l, "create create 0", "x=4")
-		if lines := op.Logs.Find("The pause after an error is over"); len(lines) != 1 || lines[0].Level != slog.LevelInfo {
-			c.Errorf("got the log lines %v, want one at the info level", lines)
+		if lines := op.Logs.Find("Repeating the processing of the object after an error"); len(lines) != 1 || lines[0].Level != slog.LevelDebug {
+			c.Errorf("got the log lines %v, want one at the debug level", lines)
 		}
 	})
 	c.Run(t, "CH-208 a success ends the sequence of pauses", func(c *C) {
@@ -587,8 +587,8 @@ func throttling(t *testing.T, c *C) {
 		refuses.Store(true)
 		c.Patch("a", spec(map[string]any{"x": 1}))
 		c.WaitFor("a refusal", func() bool { return len(refused.all()) == 5 })
-		lines := op.Logs.Find("The processing of the object has failed")
-		if last := lines[len(lines)-1].Message; !strings.Contains(last, "repeated in 1s") {
+		lines := op.Logs.Find("Processing of the object failed")
+		if last := lines[len(lines)-1].Attrs["delay"]; last != "1s" {
 			c.Errorf("the first pause after a success is told as %q, want 1s", last)
 		}
 		refuses.Store(false)
@@ -616,8 +616,8 @@ func throttling(t *testing.T, c *C) {
 		op := c.Operator(r, func(op *kopf.Operator) { op.Settings.Queueing.ErrorDelays = nil })
 		refusing(op, &refused, func() bool { return len(refused.all()) < 1 })
 		c.Create("a", nil)
-		c.WaitFor("the log line", func() bool { return len(op.Logs.Find("The processing of the object has failed")) == 1 })
-		if line := op.Logs.Find("The processing of the object has failed")[0]; line.Level != slog.LevelError || !strings.Contains(line.Attrs["error"], "asked for") {
+		c.WaitFor("the log line", func() bool { return len(op.Logs.Find("Processing of the object failed")) == 1 })
+		if line := op.Logs.Find("Processing of the object failed")[0]; line.Level != slog.LevelError || !strings.Contains(line.Attrs["error"], "asked for") {
 			c.Errorf("got the log line %v, want an error that tells the reason", line)
 		}
 		c.Patch("a", spec(map[string]any{"x": 1}))

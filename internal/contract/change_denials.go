@@ -110,7 +110,7 @@ func missingRights(t *testing.T, c *C) {
 		if objects.Exists("a") {
 			c.Errorf("3 s after its deletion, it is there; calls: %q", l.all())
 		}
-		if lines := op.Logs.Find("could not be stored before the end of the object"); len(lines) != 2 {
+		if lines := op.Logs.Find("Dropped the patch of a handler, because it could not be stored before the end of the object"); len(lines) != 2 {
 			c.Errorf("got the lines %v", lines)
 		}
 		granted.Store(true)

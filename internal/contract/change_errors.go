@@ -126,7 +126,7 @@ func robust(t *testing.T, c *C) {
 		c.Create("a", nil)
 		c.handled("a")
 		c.expect(&l, "good create 0")
-		if len(op.Logs.Find("'bad' has panicked")) != 1 {
+		if len(op.Logs.Find("A filter of a handler panicked")) != 1 {
 			c.Error("the panic is not in the log, or more than once")
 		}
 	})

@@ -80,7 +80,7 @@ var _ = Suite("change_gone_objects", func(t *testing.T, c *C) {
 		}))
 		inside.Of("kopf.dev/v1", "KopfExample").Create(space, nil)
 		c.Pass(time.Minute)
-		lines := op.Logs.Find("The processing of the object has failed")
+		lines := op.Logs.Find("Processing of the object failed")
 		if len(lines) == 0 {
 			c.Error("no patch has failed")
 		}
@@ -135,7 +135,7 @@ var _ = Suite("change_gone_objects", func(t *testing.T, c *C) {
 		if n := len(op.Wire.Requests("PATCH")) - before; n < 5 || n > 25 {
 			c.Errorf("got %d requests in an hour, want at most 25", n)
 		}
-		if lines := op.Logs.Find("The processing of the object has failed"); len(lines) == 0 || !strings.Contains(lines[0].Attrs["error"], "create the namespace") {
+		if lines := op.Logs.Find("Processing of the object failed"); len(lines) == 0 || !strings.Contains(lines[0].Attrs["error"], "create the namespace") {
 			c.Errorf("got the lines %v", lines)
 		}
 		gone.Store(false)

@@ -391,7 +391,7 @@ func roomy(t *testing.T, c *C) {
 		got := l.all()
 		slices.Sort(got)
 		c.same("the calls", []string{"quick <nil>->1 0", "quick <nil>->2 0", "slow <nil>->1 0", "slow <nil>->2 1"}, got)
-		if lines := op.Logs.Find("too large to be stored: "); len(lines) > 0 {
+		if lines := op.Logs.Find("The state of the object is too large to be stored; "); len(lines) > 0 {
 			c.Errorf("got the lines %v", lines)
 		}
 		if got := c.Get("a").Annotations(); len(got) != 2 || !strings.Contains(got[diffBase], `"x":2`) {

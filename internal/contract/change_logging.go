@@ -64,7 +64,7 @@ func successes(t *testing.T, c *C) {
 		}, named("create"))
 		op := c.Operator(r)
 		c.Create("a", nil)
-		c.WaitFor("the end", func() bool { return len(op.Logs.Find("The object is gone")) > 0 })
+		c.WaitFor("the end", func() bool { return len(op.Logs.Find("because the object is gone")) > 0 })
 		if lines := append(op.Logs.Find("succeeded"), op.Logs.Find("is processed")...); len(lines) > 0 {
 			c.Errorf("the log has %v", lines)
 		}
@@ -83,7 +83,7 @@ func successes(t *testing.T, c *C) {
 		var refused atomic.Int64
 		op.denyPatches(func(req *Request) bool { return strings.Contains(req.Path, "good") && refused.Add(1) <= 2 }, func() *http.Response { return Answer(403, "Forbidden", "no") })
 		c.Create("bad", nil)
-		c.WaitFor("the refusal", func() bool { return len(op.Logs.Find("The patch of handler 'event' was refused")) == 1 })
+		c.WaitFor("the refusal", func() bool { return len(op.Logs.Find("The API server refused the patch of a handler")) == 1 })
 		if lines := op.Logs.Find("succeeded"); len(lines) > 0 {
 			c.Errorf("the log has %v", lines)
 		}
@@ -150,7 +150,7 @@ func unappliedFields(t *testing.T, c *C) {
 			lines = op.Logs.loud("a")
 			return len(lines) > 0
 		})
-		if len(lines) != 1 || lines[0].Level != slog.LevelWarn || !strings.Contains(lines[0].Message, "changed meanwhile") || !strings.Contains(lines[0].Message, "rival") {
+		if len(lines) != 1 || lines[0].Level != slog.LevelWarn || !strings.Contains(lines[0].Message, "changed by another client") || !strings.Contains(lines[0].Attrs["managers"], "rival") {
 			c.Errorf("got the lines %v", lines)
 		}
 		if n := len(op.Logs.Find("schema")); n > 0 {

@@ -151,8 +151,8 @@ func logging(t *testing.T, c *C) {
 			"Handler 'ignored' failed with an exception and will ignore it":     slog.LevelWarn,
 			"Handler 'few' failed permanently":                                  slog.LevelError,
 			"Handler 'panics' failed with an exception and will try again":      slog.LevelError,
-			"Creation is in progress":                                           slog.LevelDebug, "Updating is in progress": slog.LevelDebug, "The differences are these": slog.LevelDebug,
-			"Creation is processed": slog.LevelInfo, "Nothing has changed that is handled": slog.LevelDebug, "Patching.": slog.LevelDebug,
+			"Creation is in progress":                                           slog.LevelDebug, "Updating is in progress": slog.LevelDebug, "Detected differences": slog.LevelDebug,
+			"Creation is processed": slog.LevelInfo, "No tracked field has changed; skipping handlers": slog.LevelDebug, "Patching.": slog.LevelDebug,
 		} {
 			lines := op.Logs.Find(text)
 			if len(lines) == 0 {
@@ -166,7 +166,7 @@ func logging(t *testing.T, c *C) {
 			}
 		}
 		for text, key := range map[string]string{
-			"'panics' failed": "stack", "'again' failed": "error", "Creation is in progress": "body", "Patching.": "patch", "The differences are these": "diff",
+			"'panics' failed": "stack", "'again' failed": "error", "Creation is in progress": "body", "Patching.": "patch", "Detected differences": "diff",
 		} {
 			if lines := op.Logs.Find(text); len(lines) == 0 || lines[0].Attrs[key] == "" {
 				c.Errorf("the line %q tells no %s", text, key)

@@ -36,7 +36,7 @@ var _ = Suite("change_outdated_states", func(t *testing.T, c *C) {
 				if c.Get(name).Annotations()["kopf.zalando.org/two"] != "" {
 					c.Errorf("with a lag of %ds and a delay of %ds, the handling is not over", lag, delay)
 				}
-				if got := op.Logs.Find("cannot be read"); len(got) > 0 {
+				if got := op.Logs.Find("Reading the object failed"); len(got) > 0 {
 					c.Errorf("it warns of %v", got)
 				}
 			}
@@ -57,8 +57,8 @@ var _ = Suite("change_outdated_states", func(t *testing.T, c *C) {
 				c.Errorf("the handling of %s is not over", name)
 			}
 		}
-		warnings := warned(op, "cannot be read")
-		if len(warnings) != 1 || !strings.Contains(warnings[0].Message, "permission to get kopfexamples") {
+		warnings := warned(op, "Reading the object failed")
+		if len(warnings) != 1 || !strings.Contains(warnings[0].Attrs["hint"], "permission to get kopfexamples") {
 			c.Errorf("got the warnings %v, want one with the remedy", warnings)
 		}
 	})
@@ -76,7 +76,7 @@ var _ = Suite("change_outdated_states", func(t *testing.T, c *C) {
 			began.Store(time.Now())
 			c.Create(name, nil)
 			c.Pass(10 * time.Minute) // the stream shows what the first handler has done after 180 seconds, and its success after 270
-			if got := warned(op, "cannot be read"); len(got) != i+1 {
+			if got := warned(op, "Reading the object failed"); len(got) != i+1 {
 				c.Errorf("after the outage %d, got the warnings %v", i+1, got)
 			}
 		}

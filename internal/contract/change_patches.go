@@ -150,7 +150,7 @@ func requesting(t *testing.T, c *C) {
 		op := c.Operator(r)
 		c.Create("a", nil)
 		c.gone("a")
-		c.WaitFor("the log line", func() bool { return len(op.Logs.Find("The object is gone")) > 0 })
+		c.WaitFor("the log line", func() bool { return len(op.Logs.Find("because the object is gone")) > 0 })
 		c.Pass(2 * time.Second)
 		if n := len(op.Wire.Requests("PATCH")); n != 1 {
 			c.Errorf("the object was patched %d times, want once", n)
@@ -308,7 +308,7 @@ func conflicting(t *testing.T, c *C) {
 		if !body.Status().Bool("other") {
 			c.Error("the change of somebody else is lost")
 		}
-		lines := op.Logs.Find("Another client changed the object meanwhile")
+		lines := op.Logs.Find("Another client has changed the object meanwhile; waiting for its newest state")
 		if len(lines) == 0 || lines[0].Level != slog.LevelDebug {
 			c.Errorf("got the log lines %v, want one at the debug level", lines)
 		}
@@ -405,7 +405,7 @@ func conflicting(t *testing.T, c *C) {
 		if got := k.Get("a").Spec().Int("size"); got != 1 {
 			c.Errorf("the size is %d, want 1", got)
 		}
-		if lines := op.Logs.Find("The patch of handler 'bad' was refused"); len(lines) != 1 || lines[0].Level != slog.LevelError {
+		if lines := op.Logs.Find("The API server refused the patch of a handler"); len(lines) != 1 || lines[0].Attrs["handler"] != "bad" || lines[0].Level != slog.LevelError {
 			c.Errorf("got the lines %v, want one error that names the handler", lines)
 		}
 		k.Delete("a")

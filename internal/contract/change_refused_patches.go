@@ -170,7 +170,7 @@ func eventPatchesInOutages(t *testing.T, c *C) {
 				if !c.Get("a").Spec().Bool("seen") {
 					c.Errorf("it is lost; lines: %v", op.Logs.Find("was refused"))
 				}
-				if lines := op.Logs.Find("could not be stored yet"); len(lines) > 0 && time.Since(lines[len(lines)-1].Time) < 4*time.Hour {
+				if lines := op.Logs.Find("Storing the p"); len(lines) > 0 && time.Since(lines[len(lines)-1].Time) < 4*time.Hour {
 					c.Errorf("it is tried to be stored after it was stored: %v", lines[len(lines)-1])
 				}
 			})
@@ -206,7 +206,7 @@ func longDeletions(t *testing.T, c *C) {
 		granted.Store(true)
 		c.Pass(time.Hour)
 		if got := l.all(); got[len(got)-1] != "backup is b-1" {
-			c.Errorf("the calls are %q; lines %v", got, op.Logs.Find("could not be stored before the end"))
+			c.Errorf("the calls are %q; lines %v", got, op.Logs.Find("Dropped the patch of a handler, because it could not be stored before the end of the object"))
 		}
 	})
 }
@@ -229,7 +229,7 @@ func othersPatches(t *testing.T, c *C) {
 				c.Error("it is held")
 			}
 			if !c.Get("a").Spec().Bool("cleaned") {
-				c.Errorf("what the good handler sets is lost; lines %v", op.Logs.Find("is dropped"))
+				c.Errorf("what the good handler sets is lost; lines %v", op.Logs.Find("Dropp"))
 			}
 		})
 	}
@@ -496,7 +496,7 @@ func deletionsWithoutPauses(t *testing.T, c *C) {
 				}
 			}
 			if k.Exists("a") {
-				c.Errorf("an hour and 50 events later, it is there; calls %q; %d lines", l.all(), len(op.Logs.Find("has failed")))
+				c.Errorf("an hour and 50 events later, it is there; calls %q; %d lines", l.all(), len(op.Logs.Find("Processing of the object failed")))
 			}
 		})
 	}
@@ -523,7 +523,7 @@ func rightsInDeletions(t *testing.T, c *C) {
 			granted.Store(true)
 			c.Pass(3 * time.Hour)
 			if got := k.Get("a").Status().String("backup"); got != "b-1" {
-				c.Errorf("it is %q; lines %v", got, op.Logs.Find("could not be stored before the end"))
+				c.Errorf("it is %q; lines %v", got, op.Logs.Find("Dropped the patch of a handler, because it could not be stored before the end of the object"))
 			}
 		})
 	}
@@ -543,7 +543,7 @@ func refusedOnce(t *testing.T, c *C) {
 		k.Delete("a")
 		c.WaitFor("the end of the handling", func() bool { return !holds(k.Get("a")) })
 		if got := k.Get("a").Status().String("backup"); got != "b-1" {
-			c.Errorf("it is %q; lines %v", got, op.Logs.Find("could not be stored before the end"))
+			c.Errorf("it is %q; lines %v", got, op.Logs.Find("Dropped the patch of a handler, because it could not be stored before the end of the object"))
 		}
 	})
 }

@@ -386,8 +386,8 @@ func keeping(t *testing.T, c *C) {
 		k := c.Of("example.com/v1", kind)
 		k.Create("a", nil)
 		c.WaitFor("the status", func() bool { return k.Get("a").Status().String("known") == "kept" })
-		c.WaitFor("the warning", func() bool { return len(op.Logs.Find("some changes were not taken over")) == 1 })
-		line := op.Logs.Find("some changes were not taken over")[0]
+		c.WaitFor("the warning", func() bool { return len(op.Logs.Find("The API server dropped fields of a patch")) == 1 })
+		line := op.Logs.Find("The API server dropped fields of a patch")[0]
 		if line.Level != slog.LevelWarn || !strings.Contains(line.Attrs["differences"], "lost") || strings.Contains(line.Attrs["differences"], "kept") {
 			c.Errorf("got the line %v, want a warning about the lost result", line)
 		}

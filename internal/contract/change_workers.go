@@ -381,7 +381,7 @@ func ending(t *testing.T, c *C) {
 			c.Errorf("the exit took %s, want 2s", took)
 		}
 		c.expect(&l, "brief 1 ends", "brief 2 ends", "endless 1 is cut off")
-		warned := op.Logs.Find("have not finished in time")
+		warned := op.Logs.Find("Some handlers have not finished in time; canceling their contexts")
 		if len(warned) != 1 || warned[0].Level != slog.LevelWarn || !strings.Contains(warned[0].Attrs["objects"], "endless") || strings.Contains(warned[0].Attrs["objects"], "brief") {
 			c.Errorf("got the warnings %+v, want one that names the endless one alone", warned)
 		}
@@ -408,7 +408,7 @@ func ending(t *testing.T, c *C) {
 		c.Pass(2 * time.Minute)
 		c.handled("a")
 		c.expect(&l, "create create 0", "create create 0")
-		lines := op.Logs.Find("has panicked")
+		lines := op.Logs.Find("Processing of the object panicked")
 		if len(lines) != 1 || lines[0].Level != slog.LevelError || !strings.Contains(lines[0].Attrs["stack"], "goroutine") || !strings.Contains(lines[0].Attrs["error"], "boom") {
 			c.Errorf("got the lines %+v, want one error with its stack", lines)
 		}

@@ -168,7 +168,7 @@ func mistakenRefusals(t *testing.T, c *C) {
 			return nil, nil
 		})
 		c.Create("a", sized(1))
-		c.WaitFor("the line", func() bool { return len(op.Logs.Find("The object is gone")) == 1 })
+		c.WaitFor("the line", func() bool { return len(op.Logs.Find("because the object is gone")) == 1 })
 		if !confirmed.Load() {
 			c.Error("the object was not asked for")
 		}
@@ -225,7 +225,7 @@ func mistakenRefusals(t *testing.T, c *C) {
 		c.Create("a", nil)
 		c.handled("a")
 		c.expect(&l, "create", "create")
-		op.waitLogged(c, "The object is gone; what was to be changed in it is dropped.")
+		op.waitLogged(c, "Dropping changes, because the object is gone")
 		if got := warned(op, ""); len(got) > 0 {
 			c.Errorf("it warns of %v", got)
 		}
@@ -498,7 +498,7 @@ func repeatedRefusals(t *testing.T, c *C) {
 		if n := len(op.askedFor("a")); n > len(op.Wire.Writes()) {
 			c.Errorf("the object was asked for %d times", n)
 		}
-		if lines := op.Logs.loud("a"); len(lines) != 1 || !strings.Contains(lines[0].Message, "5 times in a row") {
+		if lines := op.Logs.loud("a"); len(lines) != 1 || lines[0].Attrs["conflicts"] != "5" {
 			c.Errorf("got the lines %v", lines)
 		}
 		always.Store(false)
@@ -624,7 +624,7 @@ func flushesAgain(t *testing.T, c *C) {
 		})
 		c.Create("a", nil)
 		c.Pass(time.Minute)
-		if n := len(op.Logs.Find("The processing of the object has failed")); n == 0 {
+		if n := len(op.Logs.Find("Processing of the object failed")); n == 0 {
 			c.Errorf("the handling did not end; %d patches were sent", len(op.Wire.Writes()))
 		}
 	})

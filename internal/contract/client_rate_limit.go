@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -50,8 +51,8 @@ var _ = Suite("client_rate_limit", func(t *testing.T, c *C) {
 		op, _ := patches(c, 50, func(op *kopf.Operator) {
 			op.Settings.Networking.RequestRate, op.Settings.Networking.RequestBurst = 10, 5
 		})
-		if lines := op.Logs.messages("held back"); len(lines) != 1 || lines[0] != "WARN Requests are held back for 1.1s, to limit the load on the API server." {
-			c.Errorf("got the lines %q", lines)
+		if lines := op.Logs.Find("Throttling requests to the API server"); len(lines) != 1 || lines[0].Level != slog.LevelWarn || lines[0].Attrs["delay"] != "1.1s" {
+			c.Errorf("got the lines %+v", lines)
 		}
 	})
 	for name, adjust := range map[string]func(*kopf.Operator){

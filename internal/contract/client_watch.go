@@ -341,7 +341,7 @@ func watched(t *testing.T, c *C) {
 		if watched, lists := op.queries(c.examplesPath()); lists != 1 || len(watched) != 2 || watched[1].Get("resourceVersion") != "11" {
 			c.Errorf("got %d listings and the watches %v", lists, watched)
 		}
-		if lines := op.Logs.Find("cannot be watched now"); len(lines) != 1 || lines[0].Level != slog.LevelWarn || !strings.Contains(lines[0].Attrs["error"], "etcd is away") {
+		if lines := op.Logs.Find("Watching objects failed"); len(lines) != 1 || lines[0].Level != slog.LevelWarn || !strings.Contains(lines[0].Attrs["error"], "etcd is away") {
 			c.Errorf("got the lines %+v", lines)
 		}
 	})
@@ -396,7 +396,7 @@ func followed(t *testing.T, c *C) {
 				c.Errorf("got a watch from %s", query.Get("resourceVersion"))
 			}
 		}
-		quiet := op.Logs.Find("is inactive, reconnecting")
+		quiet := op.Logs.Find("The watch stream is inactive; reconnecting")
 		for _, line := range op.Logs.All() {
 			if line.Level > slog.LevelInfo {
 				c.Errorf("got the line %+v", line)

@@ -149,7 +149,7 @@ var _ = Suite("client_watch_pages", func(t *testing.T, c *C) {
 				hidden.Store(true)
 				c.defineOther("hide")
 				c.Pass(5 * time.Minute)
-				if len(op.Logs.Find("is not served any more")) == 0 {
+				if len(op.Logs.Find("The resource is gone; not serving it any more")) == 0 {
 					c.Errorf("it is still served")
 				}
 				l.forget()

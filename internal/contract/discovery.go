@@ -133,7 +133,7 @@ func discovering(t *testing.T, c *C) {
 		if op.asked("/apis/ghostly.dev/v1") == 0 {
 			c.Error("the version was not asked for")
 		}
-		if len(op.Logs.Find("cannot be read")) > 0 || len(op.Logs.Find("Unresolved resources cannot be served (try creating their CRDs): things.ghostly.dev")) != 1 {
+		if len(op.Logs.Find("Discovering the resources of an API group failed")) > 0 || len(op.Logs.Find("Unresolved resources cannot be served (try creating their CRDs): things.ghostly.dev")) != 1 {
 			c.Error("a version that is not there is not told as missing resources alone")
 		}
 	})
@@ -184,7 +184,7 @@ func discovering(t *testing.T, c *C) {
 		}))
 		c.Create("a", nil)
 		c.WaitFor("the handling", func() bool { return c.isReady("a") })
-		if lines := op.Logs.Find(`The API group "extension.dev" cannot be read now`); len(lines) != 1 || lines[0].Level != slog.LevelWarn {
+		if lines := op.Logs.Find("Discovering the resources of an API group failed"); len(lines) != 1 || lines[0].Level != slog.LevelWarn || lines[0].Attrs["group"] != "extension.dev" {
 			c.Errorf("got the lines %+v, want one warning", lines)
 		}
 		if op.asked(list) > 0 {
@@ -277,7 +277,7 @@ func defining(t *testing.T, c *C) {
 		})
 		calm()
 		c.definitions().Delete(name) // DELETED
-		c.WaitFor("the end of the serving", func() bool { return len(op.Logs.Find("is not served any more")) == 1 })
+		c.WaitFor("the end of the serving", func() bool { return len(op.Logs.Find("The resource is gone; not serving it any more")) == 1 })
 		c.Pass(time.Second)
 		calm()
 		list := fmt.Sprintf("/apis/%s.dev/v1/namespaces/%s/gadgets", c.Unique("leaf"), c.Namespace)
@@ -368,7 +368,7 @@ func defining(t *testing.T, c *C) {
 		}))
 		c.Pass(time.Minute)
 		kept(c, op)
-		lines := op.Logs.Find("Resource definitions cannot be watched")
+		lines := op.Logs.Find("Watching custom resource definitions failed")
 		if len(lines) != 1 || lines[0].Level != slog.LevelWarn || !strings.Contains(lines[0].Attrs["error"], "forbidden") {
 			c.Errorf("got %+v, want one warning", lines)
 		}
@@ -520,7 +520,7 @@ func losing(t *testing.T, c *C) {
 		if got := last(op); !slices.Equal(got, []string{"status 404"}) || c.InBubble() && op.asked("/apis") > reads { // elsewhere, other leaves have definitions
 			c.Errorf("got the patches %q and %d discoveries", got, op.asked("/apis")-reads)
 		}
-		if lines := op.Logs.Find("has failed and will be repeated"); len(lines) > 0 {
+		if lines := op.Logs.Find("Processing of the object failed"); len(lines) > 0 {
 			c.Errorf("got the lines %+v", lines)
 		}
 	})

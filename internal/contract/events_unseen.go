@@ -38,9 +38,9 @@ var _ = Suite("events_unseen", func(t *testing.T, c *C) {
 		}
 		c.WaitFor("the handling", func() bool { return len(op.Logs.Find("Handler 'event' succeeded")) >= 2 })
 		for range 2 {
-			closed := len(op.Logs.Find("The resource is not served any more"))
+			closed := len(op.Logs.Find("The resource is gone; not serving it any more"))
 			c.setVersions(crdVersion("v1", false, false), crdVersion("v2", true, true))
-			c.WaitFor("the end of the serving", func() bool { return len(op.Logs.Find("The resource is not served any more")) > closed })
+			c.WaitFor("the end of the serving", func() bool { return len(op.Logs.Find("The resource is gone; not serving it any more")) > closed })
 			if v2.Exists("goes") {
 				v2.Delete("goes")
 			}

@@ -301,7 +301,7 @@ func (s *traceStep) lines() []string {
 		case "in-progress":
 			text = titled(args[0]) + " is in progress."
 		case "diff":
-			text = "The differences are these."
+			text = "Detected differences"
 		case "handler-invoked":
 			text = "Handler '" + args[0] + "' is invoked."
 		case "handler-succeeded":
@@ -323,7 +323,7 @@ func (s *traceStep) lines() []string {
 		case "processed":
 			text = titled(args[0]) + " is processed: " + strings.TrimPrefix(args[1], "succeeded=") + " succeeded; " + strings.TrimPrefix(args[2], "failed=") + " failed."
 		case "noop":
-			text = "Nothing has changed that is handled."
+			text = "No tracked field has changed; skipping handlers"
 		case "finalizer-adding":
 			text = "Adding the finalizer, thus preventing the actual deletion."
 		case "finalizer-releasing":

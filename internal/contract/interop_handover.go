@@ -210,7 +210,7 @@ func understanding(t *testing.T, c *C) {
 			r.OnUpdate(Examples, l.handler("update"), named("update"))
 			op := c.Operator(r)
 			over := func() bool {
-				return len(op.Logs.Find("Nothing has changed"))+len(op.Logs.Find("there was nothing to store")) > 0
+				return len(op.Logs.Find("No tracked field has changed; skipping handlers"))+len(op.Logs.Find("Handling is finished, with nothing to store")) > 0
 			}
 			c.WaitFor("the end of the handling", over)
 			c.Pass(time.Second)
@@ -286,7 +286,7 @@ func agreeing(t *testing.T, c *C) {
 				test.adjust(r, &l, &op.Settings.Persistence)
 			})
 			over := func() bool {
-				return len(op.Logs.Find("Nothing has changed"))+len(op.Logs.Find("there was nothing to store")) > 0
+				return len(op.Logs.Find("No tracked field has changed; skipping handlers"))+len(op.Logs.Find("Handling is finished, with nothing to store")) > 0
 			}
 			c.WaitFor("the end of the handling", over)
 			c.Pass(time.Second)

@@ -67,6 +67,15 @@ func freezing(t *testing.T, c *C) {
 			c.Error("the record was renewed")
 		}
 	})
+	c.Run(t, "OP-60 the lifetime can be a duration as Go writes it", func(c *C) {
+		k := c.meet()
+		for duration, want := range map[string]int64{"90": 90, "1m30s": 90, "1.5s": 2, "1h": 3600} {
+			c.obey("freeze", "-n", c.Namespace, "-P", "default", "-i", "boss", "--lifetime", duration)
+			if got := k.Get("default").Status().View(kopf.Path("boss")).Int("lifetime"); got != want {
+				c.Errorf("%s: got a lifetime of %d seconds, want %d", duration, got, want)
+			}
+		}
+	})
 	c.Run(t, "OP-60 freeze lets operators pause, also of other groups and namespaces, and its priority can be chosen", func(c *C) {
 		c.OnlyInBubble("it needs more namespaces")
 		k, legacy := c.meet(), c.peeringKind("zalando.org", "Namespaced", nil)
@@ -230,7 +239,7 @@ func complaining(t *testing.T, c *C) {
 			if args[0] == "freeze" {
 				continue
 			}
-			if code, _, stderr := c.command(append(args, "--log-format", "xml")...); code != 2 || !strings.Contains(stderr, "log format") {
+			if code, _, stderr := c.command(append(args, "--log-format", "xml")...); code != 2 || !strings.Contains(stderr, `invalid value "xml" for --log-format`) {
 				c.Errorf("got the exit code %d and %q", code, stderr)
 			}
 		}

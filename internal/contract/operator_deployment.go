@@ -425,8 +425,8 @@ func settings(t *testing.T, c *C) {
 	})
 	c.Run(t, "OP-T49 patterns that cannot be served are told", func(c *C) {
 		op := c.Operator(eventful(), alone, func(op *kopf.Operator) { op.Namespaces = []string{c.Namespace, "[abc]*"} })
-		want := []string{"WARN Namespaces are not listed, because scanning is disabled: patterns are not served, only exact names."}
-		if got := op.Logs.messages("scanning is disabled"); !slices.Equal(got, want) {
+		want := []string{"WARN Serving only the namespaces given by exact names, because namespaces are not listed"}
+		if got := op.Logs.messages("Serving only the namespaces"); !slices.Equal(got, want) {
 			c.Errorf("got the lines %q, want %q", got, want)
 		}
 	})

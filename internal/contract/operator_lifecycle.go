@@ -106,7 +106,7 @@ func activityOptions(t *testing.T, c *C) {
 		c.Create("a", nil)
 		c.WaitFor("the handling", func() bool { return c.isReady("a") })
 		var ids []string
-		for _, line := range op.Logs.Find("refuses the credentials") {
+		for _, line := range op.Logs.Find("The API server refuses the credentials; logging in again") {
 			ids = append(ids, line.Attrs["login"])
 		}
 		if want := []string{"high", "low"}; !slices.Equal(ids, want) {

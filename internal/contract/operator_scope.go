@@ -174,7 +174,7 @@ var _ = Suite("operator_scope", func(t *testing.T, c *C) {
 		c.Create("a", nil)
 		c.WaitFor("the handling", func() bool { return c.isReady("a") })
 		warned := false
-		for _, line := range operator.Logs.Find("Namespaces cannot be listed") {
+		for _, line := range operator.Logs.Find("Serving only the namespaces given by exact names, because namespaces are not listed") {
 			warned = warned || line.Level == slog.LevelWarn
 		}
 		if !warned {

@@ -246,7 +246,7 @@ func careful(t *testing.T, c *C) {
 			return nil, nil
 		}))
 		c.works(&l, "a")
-		if got := op.Logs.Find("peers cannot be noticed"); len(got) != 1 || got[0].Level.String() != "WARN" {
+		if got := op.Logs.Find("working as without peers"); len(got) != 1 || got[0].Level.String() != "WARN" {
 			c.Errorf("got %v", got)
 		}
 	})
@@ -265,7 +265,7 @@ func careful(t *testing.T, c *C) {
 		k.Delete("default")
 		c.paused(op, 1)
 		c.idles(&m, "c")
-		if got := op.Logs.Find("it cannot see the mandatory object: peering \"default\""); len(got) == 0 || got[0].Level.String() != "WARN" {
+		if got := op.Logs.Find("the mandatory peering object does not exist"); len(got) == 0 || !strings.Contains(got[0].Attrs["peering"], `peering "default"`) || got[0].Level.String() != "WARN" {
 			c.Errorf("got %v", got)
 		}
 	})
@@ -273,16 +273,16 @@ func careful(t *testing.T, c *C) {
 		c.OnlyInBubble("it takes minutes")
 		op := c.Operator(&kopf.Registry{}, mandatory)
 		c.Pass(5 * time.Minute)
-		got := op.Logs.Find(`no resource of the mandatory peering "default"`)
-		if len(got) < 5 || got[0].Level.String() != "WARN" {
+		got := op.Logs.Find("the mandatory peering has no resource")
+		if len(got) < 5 || got[0].Attrs["peering"] != "default" || got[0].Level.String() != "WARN" {
 			c.Errorf("got %d warnings of the kind", len(got))
 		}
 		c.peeringKind("kopf.dev", "Namespaced", nil)
 		c.Pass(5 * time.Minute)
-		if more := op.Logs.Find("no resource"); len(more) > len(got)+1 {
+		if more := op.Logs.Find("the mandatory peering has no resource"); len(more) > len(got)+1 {
 			c.Errorf("got %d more warnings of the kind, which exists", len(more)-len(got))
 		}
-		objects := op.Logs.Find(`peering "default" of kopfpeerings.v1.kopf.dev in ` + c.Namespace)
+		objects := op.Logs.Find("the mandatory peering object does not exist")
 		warnings := 0
 		for _, line := range objects {
 			if line.Level.String() == "WARN" {
@@ -313,7 +313,7 @@ func careful(t *testing.T, c *C) {
 		c.works(&l, "a")
 		warned := func(id string) bool {
 			n := 0
-			for _, line := range op.Logs.Find("Ignoring a broken record") {
+			for _, line := range op.Logs.Find("Ignoring a broken record in the peering object") {
 				if line.Attrs["identity"] == id && line.Level.String() == "WARN" {
 					n++
 				}

@@ -230,7 +230,7 @@ func renewing(t *testing.T, c *C) {
 		k.Create("default", nil)
 		c.Pass(5 * time.Second)
 		c.same("the records", []string{"one"}, k.seats("default"))
-		for _, line := range append(op.Logs.Find("Pausing the watch-stream"), op.Logs.Find("could not be renewed")...) {
+		for _, line := range append(op.Logs.Find("Pausing the watch-stream"), op.Logs.Find("Pausing, because our record could not be renewed in time and others may take over")...) {
 			c.Errorf("got the line %v", line)
 		}
 	})
@@ -440,7 +440,7 @@ func lapsing(t *testing.T, c *C) {
 			if reason := b.reason(); reason != kopf.StopOperatorPausing {
 				c.Errorf("the daemon was stopped with the reason %s", reason)
 			}
-			if got := b.Logs.Find("could not be renewed in time"); len(got) != 1 || got[0].Level.String() != "WARN" || !got[0].Time.Before(expires) {
+			if got := b.Logs.Find("Pausing, because our record could not be renewed in time and others may take over"); len(got) != 1 || got[0].Level.String() != "WARN" || !got[0].Time.Before(expires) {
 				c.Errorf("got the lines %v", got)
 			}
 			c.WaitFor("the other one", func() bool { return slices.Contains(l.all(), "c") })
@@ -455,7 +455,7 @@ func lapsing(t *testing.T, c *C) {
 			if n := b.between(expires, back); n > 0 {
 				c.Errorf("there were %d calls before the record was renewed", n)
 			}
-			if got := b.Logs.Find("has been renewed"); len(got) != 1 || got[0].Level.String() != "INFO" {
+			if got := b.Logs.Find("Renewed our record in the peering object"); len(got) != 1 || got[0].Level.String() != "INFO" {
 				c.Errorf("got the lines %v", got)
 			}
 			c.same("the records", []string{"one", "two"}, k.seats("default"))
@@ -613,7 +613,7 @@ func burying(t *testing.T, c *C) {
 		c.same("the records", []string{"late", "one"}, k.seats("default"))
 		c.Pass(30 * time.Second)
 		c.same("the records", []string{"one"}, k.seats("default"))
-		if got := op.Logs.Find("could not be removed"); !renewed.Load() || len(got) > 0 {
+		if got := op.Logs.Find("Removing"); !renewed.Load() || len(got) > 0 {
 			c.Errorf("got %v", got)
 		}
 	})

@@ -154,7 +154,7 @@ func probingEndpoint(t *testing.T, c *C) {
 		p := newPipe()
 		op := c.Operator(&kopf.Registry{}, probed(p, "http://0.0.0.0/healthz"))
 		p.ask("GET", "/nowhere")
-		lines := op.Logs.Find("The endpoint was asked.")
+		lines := op.Logs.Find("Answered a request to the liveness endpoint")
 		if len(lines) != 1 || lines[0].Attrs["path"] != "/nowhere" || lines[0].Attrs["code"] != "404" || lines[0].Attrs["activity"] != "probe" || lines[0].Level != slog.LevelDebug {
 			c.Errorf("the log tells %v", lines)
 		}
@@ -181,7 +181,7 @@ func probingEndpoint(t *testing.T, c *C) {
 		}
 		for endpoint, want := range map[string]int{"http://localhost:0/healthz": 1, "http://127.0.0.1:0": 1, "http://:0/": 1, "http://0.0.0.0:0/": 0} {
 			op := c.Operator(&kopf.Registry{}, func(op *kopf.Operator) { op.LivenessEndpoint = endpoint })
-			if n := len(op.Logs.Find("can be reached from this host only")); n != want {
+			if n := len(op.Logs.Find("The liveness endpoint can be reached from this host only; use 0.0.0.0 for the kubelet")); n != want {
 				c.Errorf("%s: %d warnings, want %d", endpoint, n, want)
 			}
 			op.Stop()

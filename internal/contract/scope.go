@@ -289,7 +289,7 @@ func noticing(t *testing.T, c *C) {
 				c.Errorf("%s: the objects were listed %d times, want %d", step.name, n, step.served)
 			}
 		}
-		if got := op.Logs.messages("is not served any more"); len(got) != 2 {
+		if got := op.Logs.messages("The resource is gone; not serving it any more"); len(got) != 2 {
 			c.Errorf("got the lines %q, want one for each time that the kind has vanished", got)
 		}
 	})
@@ -299,7 +299,7 @@ func noticing(t *testing.T, c *C) {
 		op := c.Operator(r, forbidding("customresourcedefinitions", func(req *Request) bool { return true }))
 		c.Create("a", nil)
 		c.WaitFor("the handling", func() bool { return c.isReady("a") })
-		want := []string{"WARN Resource definitions cannot be watched: new and changed ones are not noticed until the right to do so is granted."}
+		want := []string{"WARN Watching custom resource definitions failed; new and changed ones are not noticed until that is permitted"}
 		c.WaitFor("the warning", func() bool { return slices.Equal(op.Logs.messages("definitions"), want) })
 	})
 	c.Run(t, "a resource that an API server does not know for a moment is served on", func(c *C) {
@@ -326,7 +326,7 @@ func noticing(t *testing.T, c *C) {
 			starting.Store(false)
 			c.definitions().Patch("kopfexamples.kopf.dev", map[string]any{"metadata": map[string]any{"labels": map[string]any{"n": "none"}}})
 			c.Pass(time.Minute)
-			if got := len(op.Logs.messages("is not served any more")); got != n || l.count("resume") != before+n {
+			if got := len(op.Logs.messages("The resource is gone; not serving it any more")); got != n || l.count("resume") != before+n {
 				c.Errorf("after %s, the resource was given up %d times, want %d; the calls are %v", outage, got, n, l.all())
 			}
 		}
@@ -631,7 +631,7 @@ func residing(t *testing.T, c *C) {
 			forbidding("namespaces", func(*Request) bool { return true }))
 		c.Create("a", nil)
 		c.WaitFor("the handling", func() bool { return l.count(c.Namespace+"/a") == 1 })
-		lines := op.Logs.Find("Namespaces cannot be listed: patterns are not served, only exact names.")
+		lines := op.Logs.Find("Serving only the namespaces given by exact names, because namespaces are not listed")
 		if len(lines) != 1 || lines[0].Level != slog.LevelWarn || lines[0].Attrs["dropped"] != "[a* b? !c d,e]" || !strings.Contains(lines[0].Attrs["error"], "forbidden") {
 			c.Errorf("got the lines %+v", lines)
 		}
@@ -642,7 +642,7 @@ func residing(t *testing.T, c *C) {
 			forbidding("namespaces", func(req *Request) bool { return strings.Contains(req.Path, "watch=true") }))
 		c.Create("a", nil)
 		c.WaitFor("the handling", func() bool { return l.count(c.Namespace+"/a") == 1 })
-		want := []string{"WARN Namespaces cannot be watched: those that come and go are not noticed until that is allowed."}
-		c.WaitFor("the warning", func() bool { return slices.Equal(op.Logs.messages("Namespaces"), want) })
+		want := []string{"WARN Watching namespaces failed; new and deleted ones are not noticed until that is permitted"}
+		c.WaitFor("the warning", func() bool { return slices.Equal(op.Logs.messages("Watching namespaces failed"), want) })
 	})
 }

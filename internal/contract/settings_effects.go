@@ -283,7 +283,7 @@ func otherSettings(t *testing.T, c *C) {
 			c.held("a")
 			c.Delete("a")
 			c.gone("a")
-			if n := len(op.Logs.Find("is still exiting")); n != want {
+			if n := len(op.Logs.Find("Background handler is still exiting")); n != want {
 				c.Errorf("with %s, it is reported %d times, want %d", timeout, n, want)
 			}
 			op.Stop()
@@ -302,7 +302,7 @@ func otherSettings(t *testing.T, c *C) {
 		c.held("a")
 		c.Delete("a")
 		c.gone("a")
-		if n := len(op.Logs.Find("is still exiting")); n < 5 || n > 7 {
+		if n := len(op.Logs.Find("Background handler is still exiting")); n < 5 || n > 7 {
 			c.Errorf("it is reported %d times in a minute, want each ten seconds", n)
 		}
 	})

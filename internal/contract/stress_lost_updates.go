@@ -133,8 +133,8 @@ func overflowing(t *testing.T, c *C) {
 		c.Pass(2 * time.Second)
 		c.expect(&l, "create create 0")
 		lines := op.Logs.Find("too large")
-		if line := lines[0]; !strings.Contains(line.Attrs["object"], "big") || !strings.Contains(line.Message, "262144") || !strings.Contains(line.Message, "DiffBaseStorage") {
-			c.Errorf("the error %q of %q does not tell the object, the limit and the way out", line.Message, line.Attrs["object"])
+		if line := lines[0]; !strings.Contains(line.Attrs["object"], "big") || !strings.Contains(line.Attrs["hint"], "262144") || !strings.Contains(line.Attrs["hint"], "DiffBaseStorage") {
+			c.Errorf("the error %+v does not name the object, the limit and the way out", line)
 		}
 		if n := len(op.Wire.Writes()); n > 2 {
 			c.Errorf("%d requests were made for what cannot be stored", n)

@@ -487,7 +487,7 @@ func proveRenewal(c *C) {
 	expect("while it becomes trusted", "old", old.PEM, old.PEM, both)
 	c.Pass(2 * time.Second)
 	expect("once it is trusted", "young", old.PEM, old.PEM, both, young.PEM)
-	if lines := s.Logs.Find("The certificate of the webhook server is renewed."); len(lines) != 2 {
+	if lines := s.Logs.Find("Renewed the certificate of the webhook server"); len(lines) != 2 {
 		c.Errorf("the log lines are %+v", lines)
 	}
 	third := c.Authority("third")
@@ -548,7 +548,7 @@ func proveBroken(c *C) {
 		if code, text := s.Post("/fn", "{}"); code != 200 || s.Shown().SerialNumber.Cmp(serial) != 0 || len(s.Announced()) != 1 {
 			c.Errorf("%s: got %d %q; announced: %+v", tt.name, code, text, s.Announced())
 		}
-		if lines := s.Logs.Find("cannot be renewed; the old one is kept"); len(lines) != i+1 { // once for each
+		if lines := s.Logs.Find("Renewing the certificate of the webhook server failed; keeping the old one"); len(lines) != i+1 { // once for each
 			c.Errorf("%s: the log lines are %+v", tt.name, lines)
 		}
 	}

@@ -517,7 +517,7 @@ func proveLongDrain(c *C) {
 	if err := <-cause; err == nil || err.Error() != "the webhook server has stopped" {
 		c.Errorf("the cause is %v", err)
 	}
-	if lines := s.Logs.Find("Reviews are cut off at the end"); len(lines) != 1 {
+	if lines := s.Logs.Find("Some reviews have not finished in time"); len(lines) != 1 {
 		c.Errorf("the log lines are %+v", s.Logs.All())
 	}
 }

@@ -78,7 +78,7 @@ func (s *Server) Listen(endpoint string, listener net.Listener) error {
 	}
 	if listener == nil {
 		if host, _, _ := net.SplitHostPort(address); host == "localhost" || net.ParseIP(host).IsLoopback() {
-			s.Log.Warn("The liveness endpoint can be reached from this host only. The kubelet asks from outside of the pod: use 0.0.0.0 for it.", "endpoint", endpoint)
+			s.Log.Warn("The liveness endpoint can be reached from this host only; use 0.0.0.0 for the kubelet", "endpoint", endpoint)
 		}
 		if listener, err = net.Listen("tcp", address); err != nil {
 			return fmt.Errorf("the liveness endpoint %q: %w", endpoint, err)
@@ -119,7 +119,7 @@ func (s *Server) Stop() (first bool) {
 	_ = s.listener.Close() // it is not used any more in any case
 	late := time.AfterFunc(closing, func() { _ = s.server.Close() })
 	if !await.For(s.ctx, &s.requests, 2*closing) { // it is a while after the end of their connections
-		s.Log.Error("Some requests to the liveness endpoint are left behind, because they do not end with their connections.")
+		s.Log.Error("Some requests to the liveness endpoint did not return after cancellation; abandoning them")
 	}
 	late.Stop()
 	_ = s.server.Close() // whatever is wrong with connections that are not used any more
@@ -164,7 +164,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = s.Meter.Write(&page) // which takes everything
 		code, kind, body = http.StatusOK, "text/plain; version=0.0.4; charset=utf-8", page.Bytes()
 	}
-	s.Log.Debug("The endpoint was asked.", "method", r.Method, "path", path, "code", code)
+	s.Log.Debug("Answered a request to the liveness endpoint", "method", r.Method, "path", path, "code", code)
 	w.Header().Set("Content-Type", kind)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(code)

@@ -111,8 +111,8 @@ func TestMetrics(t *testing.T) {
 func TestOptions(t *testing.T) {
 	page := read(t, "docs/command-line.md")
 	option := regexp.MustCompile(`--[a-z][a-z-]+[a-z]`)
-	there := make(map[string]bool)
-	for _, command := range []string{"run", "freeze", "resume"} {
+	there := map[string]bool{"--help": true} // of all commands
+	for _, command := range []string{"run", "freeze", "resume", "completion", "version"} {
 		var help, stderr bytes.Buffer
 		if code := kopf.Command(t.Context(), []string{"help", command}, &help, &stderr); code != 0 {
 			t.Fatal(stderr.String())

@@ -202,7 +202,7 @@ const registry = `var Registry_ = func() *kopf_.Registry {
 
 // imports are the packages that fragments use without importing them.
 var imports = []string{
-	"bytes", "context", "crypto/tls", "encoding/json", "errors", "fmt", "log", "log/slog", "net/http", "net/http/pprof", "os", "os/signal", "slices", "strings",
+	"bytes", "context", "crypto/tls", "encoding/json", "errors", "fmt", "log", "log/slog", "net/http", "net/http/httptest", "net/http/pprof", "os", "os/signal", "slices", "strings",
 	"sync", "syscall", "testing", "testing/synctest", "time", "github.com/kopf-go/kopf",
 }
 
@@ -302,7 +302,7 @@ func (s *Source) write() []byte {
 	fmt.Fprintln(&out, "import (\ncontext_ \"context\"\nkopf_ \"github.com/kopf-go/kopf\"")
 	seen := make(map[string]bool)
 	for _, p := range s.pieces {
-		for _, m := range importSpec.FindAllStringSubmatch(p.text, -1) {
+		for _, m := range importSpec.FindAllStringSubmatch(strings.TrimPrefix(p.text, "import"), -1) {
 			if p.kind == token.IMPORT && !seen[m[2]] {
 				seen[m[2]] = true
 				fmt.Fprintf(&out, "//line %s:%d\n%s\n", s.File, p.line, m[0])

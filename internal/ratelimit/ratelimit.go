@@ -4,7 +4,6 @@ package ratelimit
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
@@ -268,7 +267,7 @@ func (r *bucket) reserve(now time.Time) (pause time.Duration, renewed <-chan str
 		if r.rate < maxBurst {
 			attrs = append(attrs, "rate", r.rate, "burst", r.burst)
 		}
-		r.log.Warn(fmt.Sprintf("Requests are held back for %s, to limit the load on the API server.", pause.Round(time.Millisecond)), attrs...)
+		r.log.Warn("Throttling requests to the API server", append(attrs, "delay", pause.Round(time.Millisecond))...)
 	}
 	return pause, r.renewed
 }

@@ -382,13 +382,18 @@ func ScalarAt(raw []byte, path ...string) string {
 	return string(v)
 }
 
-// IntAt returns the whole number at a path of keys, 0 where there is none or it does not fit.
+// IntAt returns the whole number at a path of keys, also if it is written as 1.0 or 1e3. It is 0 where there is none or it does not fit.
 func IntAt(raw []byte, path ...string) int64 {
-	n, err := strconv.ParseInt(ScalarAt(raw, path...), 10, 64)
-	if err != nil {
-		return 0 // what does not fit comes with the nearest number
+	text := ScalarAt(raw, path...)
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err == nil {
+		return n
 	}
-	return n
+	d, ok := decimalOf(text)
+	if !ok {
+		return 0
+	}
+	return d.int64()
 }
 
 // StringsAt returns the strings of the list at a path of keys, nil where there is none.

@@ -279,6 +279,26 @@ func decimalOf(x string) (d decimal, ok bool) {
 	return d, IsDigits(all)
 }
 
+// maxInt64Digits is the number of digits of the largest int64.
+const maxInt64Digits = 19
+
+// int64 returns the number, 0 if it has a fraction or does not fit.
+func (d decimal) int64() int64 {
+	zeros := d.exponent - len(d.digits)
+	if zeros < 0 || d.exponent > maxInt64Digits {
+		return 0
+	}
+	text := d.digits + strings.Repeat("0", zeros)
+	if d.negative {
+		text = "-" + text
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return 0 // what does not fit comes with the nearest number
+	}
+	return n
+}
+
 // Merge applies an RFC 7396 merge patch to a decoded value and returns the
 // result. Maps of the target are changed in place; the patch is not.
 func Merge(target, patch any) any {

@@ -93,7 +93,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	defer func() {
 		if p := recover(); p != nil {
 			stack := make([]byte, 64<<10)
-			h.log.Error("A review has made the webhook server panic.", "panic", p, "stack", string(stack[:runtime.Stack(stack, false)]))
+			h.log.Error("The webhook server panicked", "panic", p, "stack", string(stack[:runtime.Stack(stack, false)]))
 			h.writeError(w, &Error{http.StatusInternalServerError, "the review could not be finished: the operator has panicked; its log tells where"})
 		}
 	}()
@@ -173,7 +173,7 @@ func (h *handler) writeError(w http.ResponseWriter, err error) {
 	if wrong := (*Error)(nil); errors.As(err, &wrong) && wrong.Code >= 400 && wrong.Code < 600 {
 		code = wrong.Code
 	}
-	h.log.Debug("A review is refused.", "code", code, "error", err)
+	h.log.Debug("Refused a review", "code", code, "error", err)
 	w.Header().Set("Content-Type", "application/json")
 	switch code {
 	case http.StatusMethodNotAllowed:

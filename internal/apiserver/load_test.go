@@ -1,0 +1,60 @@
+package apiserver
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/kopf-go/kopf/internal/manifest"
+)
+
+func TestLoad(t *testing.T) {
+	const (
+		crd = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: things.example.com}
+spec:
+  scope: Namespaced
+  group: example.com
+  names: {kind: Thing, plural: things, singular: thing}
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]`
+		object    = `{apiVersion: example.com/v1, kind: Thing, metadata: {name: one, namespace: team}}`
+		namespace = `{apiVersion: v1, kind: Namespace, metadata: {name: team}}`
+		webhook   = `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: check}
+webhooks:
+- name: check.example.com
+  admissionReviewVersions: [v1]
+  sideEffects: None
+  clientConfig: {url: "https://127.0.0.1:1/"} # nothing listens there
+  rules: [{apiGroups: ["*"], apiVersions: ["*"], operations: ["*"], resources: ["*"]}]`
+	)
+	load := func(texts ...string) error {
+		var files []manifest.File
+		for i, text := range texts {
+			files = append(files, manifest.File{Path: string(rune('a'+i)) + ".yaml", Data: []byte(text)})
+		}
+		return New(Options{}).Load(files)
+	}
+	for name, texts := range map[string][]string{
+		"in order":            {namespace, crd, object},
+		"the other way round": {object, crd, namespace},
+		"in one file":         {object + "\n---" + crd + "\n---\n" + namespace},
+		"webhooks first":      {webhook, object, crd, namespace},
+		"twice":               {namespace, crd, object, object},
+	} {
+		if err := load(texts...); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for want, texts := range map[string][]string{
+		`b.yaml: manifest of the Thing "one": no kind "Thing" in "example.com/v1" is served`: {namespace, object},
+		"c.yaml: ": {namespace, crd, "a: [", object},
+	} {
+		if err := load(texts...); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}

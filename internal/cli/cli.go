@@ -1,0 +1,214 @@
+// Package cli is the command line of operators: its commands and options, their help, and what is wrong usage. What the commands do is not in it, but for those
+// that print something.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/kopf-go/kopf/internal/cliflag"
+	"github.com/kopf-go/kopf/internal/embedded"
+	"github.com/kopf-go/kopf/internal/manifest"
+)
+
+// ExitUsage is the exit code of wrong usage.
+const ExitUsage = 2
+
+// Line is the command line of an operator.
+type Line struct {
+	Program string                   // the path that it was called by
+	Version string                   // of the framework
+	Getenv  func(name string) string // as [os.Getenv]
+	Stdin   io.Reader
+
+	// Namespaces lists those of the cluster, for the completion; nil if it cannot at once.
+	Namespaces func(*Options) []string
+}
+
+// Call is what the arguments tell to do: to print a text, or to run a command.
+type Call struct {
+	Text    string
+	Command string // run, freeze or resume
+	Options
+}
+
+// errNoEmbed is the answer of a build without the embedded server to the options that need it.
+var errNoEmbed = errors.New("this operator was built with the tag noembed, which leaves the embedded server out: " +
+	"build it without the tag, or run it on a cluster, without --embedded, --listen and --apply")
+
+// Parse reads the arguments, the variables for options that are not there, and the manifests that they name. Its errors are of the type [UsageError], but
+// for that of the context.
+func (l *Line) Parse(ctx context.Context, args []string) (*Call, error) {
+	call := &Call{}
+	program := l.commands(&call.Options)
+	name, rest := program.Split(args)
+	if len(args) > 0 {
+		switch args[0] {
+		case "--help", "-h":
+			name, rest = "help", args[1:]
+		case "--version":
+			name, rest = "version", args[1:]
+		}
+	}
+	if name == cliflag.CompleteCommand {
+		var text strings.Builder
+		l.readConnection(call, program, rest)
+		program.WriteCandidates(&text, rest)
+		call.Text = text.String()
+		return call, nil
+	}
+	command, err := program.Command(name)
+	if err != nil {
+		return nil, &UsageError{err, program.Name, ""}
+	}
+	if name == "freeze" {
+		call.Priority = freezePriority
+	}
+	given, rest, help, err := cliflag.Parse(command.Options, rest)
+	switch {
+	case err != nil:
+		return nil, &UsageError{err, program.Name, name}
+	case help:
+		call.Text = program.CommandHelp(command)
+		return call, nil
+	}
+	call.Command = name
+	if err := l.finish(ctx, call, program, command.Options, given, rest); err != nil {
+		if ctx.Err() != nil {
+			return nil, err
+		}
+		return nil, &UsageError{err, program.Name, name}
+	}
+	return call, nil
+}
+
+// finish reads what follows the options of a command, and the variables.
+func (l *Line) finish(ctx context.Context, call *Call, program *cliflag.Program, options []cliflag.Option, given map[string]bool, rest []string) (err error) {
+	switch call.Command {
+	case "help":
+		call.Text, err = help(program, rest)
+		return err
+	case "completion":
+		if len(rest) != 1 {
+			return errors.New("completion needs the name of one shell: bash, zsh or fish")
+		}
+		call.Text, err = program.Completion(rest[0])
+		return err
+	case "version":
+		if len(rest) > 0 {
+			return fmt.Errorf("unexpected argument %q: version takes options only", rest[0])
+		}
+		call.Text, err = l.versionText(call.Output)
+		return err
+	}
+	if len(rest) > 0 {
+		return fmt.Errorf("unexpected argument %q: handlers are compiled in, and %s takes options only", rest[0], call.Command)
+	}
+	if err := l.readVariables(call, options, given); err != nil {
+		return err
+	}
+	if err := call.check(given); err != nil {
+		return err
+	}
+	if !embedded.Included { // which leaves the code out
+		return nil
+	}
+	if call.Manifests, err = manifest.ReadFiles(ctx, call.Apply, l.Stdin); err != nil {
+		source := "--apply"
+		if !given["apply"] {
+			source = "the variable KOPF_RUN_APPLY"
+		}
+		return fmt.Errorf("%s: %w", source, err)
+	}
+	return nil
+}
+
+// help returns the help of the command that is named, or of the program.
+func help(program *cliflag.Program, names []string) (string, error) {
+	switch len(names) {
+	case 0:
+		return program.Help(), nil
+	case 1:
+		command, err := program.Command(names[0])
+		if err != nil {
+			return "", err
+		}
+		return program.CommandHelp(command), nil
+	}
+	return "", fmt.Errorf("unexpected argument %q: help takes the name of one command", names[1])
+}
+
+// readVariables reads the variables of options that are not given.
+func (l *Line) readVariables(call *Call, options []cliflag.Option, given map[string]bool) error {
+	// -A also beats namespaces in the environment, and the other way around.
+	everywhere := given["all-namespaces"] && call.Clusterwide
+	read := map[string]bool{"all-namespaces": given["namespace"], "namespace": everywhere}
+	for name := range given {
+		read[name] = true
+	}
+	if err := cliflag.ParseVariables(options, read, "KOPF_"+strings.ToUpper(call.Command)+"_", l.Getenv); err != nil {
+		return err
+	}
+	const legacy = "KOPF_RUN_NAMESPACE"
+	if pattern := l.Getenv(legacy); call.Command == "run" && pattern != "" && !everywhere {
+		return cliflag.Invalid(pattern, "the variable "+legacy, call.addNamespace(pattern))
+	}
+	return nil
+}
+
+// readConnection reads the variables by which the completion finds the cluster. Options on the line will beat them.
+func (l *Line) readConnection(call *Call, program *cliflag.Program, words []string) {
+	command, _ := program.Split(words)
+	for _, o := range call.connection() { // one by one, as a wrong one is no reason to go without the other
+		_ = cliflag.ParseVariables([]cliflag.Option{o}, nil, "KOPF_"+strings.ToUpper(command)+"_", l.Getenv)
+	}
+}
+
+// check finds the options that do not go together. What the environment says of another cluster, --embedded beats.
+func (c *Call) check(given map[string]bool) error {
+	switch {
+	case c.Clusterwide && len(c.Namespaces) > 0:
+		return fmt.Errorf("-A, --all-namespaces and the namespaces %q exclude each other: use one of them", c.Namespaces)
+	case c.Command != "run" && c.Peering == "":
+		return fmt.Errorf("%s needs the name of the peering object: --peering NAME", c.Command)
+	case c.Command == "freeze" && c.Lifetime < time.Second:
+		return errors.New("freeze needs to know for how long: --lifetime DURATION, at least 1s")
+	case !embedded.Included && (c.Embedded || c.Listen != "" || len(c.Apply) > 0):
+		return errNoEmbed
+	case given["embedded"] && c.Embedded && (given["kubeconfig"] || given["context"]):
+		return errors.New("--kubeconfig and --context are for a cluster: they do not go together with --embedded")
+	case !c.Embedded && len(c.Apply) > 0:
+		return errors.New("--apply loads manifests into the embedded server: it needs --embedded")
+	case !c.Embedded && c.Listen != "":
+		return errors.New("--listen is where the embedded server listens: it needs --embedded")
+	}
+	return nil
+}
+
+// UsageError is wrong usage. Its text has the name of the program before it, and where to read on.
+type UsageError struct {
+	Err     error
+	program string
+	command string // empty if it is unknown
+}
+
+func (e *UsageError) Error() string {
+	text := e.program + ": " + e.Err.Error()
+	switch {
+	case errors.Is(e.Err, errNoEmbed): // about which the help has nothing to add
+		return text
+	case e.command == "" || e.command == "help":
+		return fmt.Sprintf("%s\nRun \"%s help\" for the commands.", text, e.program)
+	}
+	return fmt.Sprintf("%s\nRun \"%s %s --help\" for usage and examples.", text, e.program, e.command)
+}
+
+func (e *UsageError) Unwrap() error { return e.Err }
+
+// Name returns the name of the program.
+func (l *Line) Name() string { return strings.TrimSuffix(filepath.Base(l.Program), ".exe") }

@@ -1,0 +1,253 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/kopf-go/kopf/internal/cliflag"
+	"github.com/kopf-go/kopf/internal/embedded"
+	"github.com/kopf-go/kopf/internal/kubeconfig"
+	"github.com/kopf-go/kopf/internal/manifest"
+	"github.com/kopf-go/kopf/internal/namespaces"
+	"github.com/kopf-go/kopf/internal/validation"
+)
+
+// Options are the options of all commands.
+type Options struct {
+	Verbose, Debug, Quiet bool
+	LogFormat             string // full, plain or json; full if empty
+	LogRefKey             string
+	LogPrefix, NoPrefix   bool
+
+	Clusterwide bool
+	Namespaces  []string
+	Kubeconfig  string
+	Context     string
+
+	Peering    string
+	Standalone bool
+	Dev        bool
+	Priority   int
+	ID         string
+	Lifetime   time.Duration
+	Message    string
+
+	Liveness string
+
+	Embedded  bool
+	Listen    string
+	Apply     []string
+	Manifests []manifest.File // what Apply names
+
+	Output string // of the command version: json, or empty for people
+}
+
+// devPriority is the priority of operators under development: they win over deployed ones.
+const devPriority = 666
+
+// freezePriority is that of the record of freeze, unless it is given.
+const freezePriority = 100
+
+// PeeringPriority returns the priority among operators.
+func (o *Options) PeeringPriority() int {
+	if o.Dev {
+		return devPriority
+	}
+	return o.Priority
+}
+
+// The headings in the help.
+const (
+	groupScope    = "Scope"
+	groupCluster  = "Cluster connection"
+	groupPeering  = "Peering"
+	groupHealth   = "Health"
+	groupEmbedded = "Embedded API server"
+	groupLogging  = "Logging"
+	groupOutput   = "Output"
+)
+
+// of returns the options of a command in the order of the help. The function lists namespaces for the completion.
+func (o *Options) of(command string, listNamespaces func(*Options) []string) []cliflag.Option {
+	if command == "version" {
+		return []cliflag.Option{{Group: groupOutput, Short: "o", Long: "output", Value: "json", Help: "Print JSON for programs",
+			Values: choices(cliflag.Candidate{Value: "json", Help: "One JSON object"}), Target: choice(&o.Output, "json")}}
+	}
+	all := slices.Concat(o.scope(command, listNamespaces), o.connection(), o.peering(command), o.endpoints(), o.logging())
+	return cliflag.Of(all, command)
+}
+
+func (o *Options) scope(command string, listNamespaces func(*Options) []string) []cliflag.Option {
+	everywhere, some := "Serve all namespaces (default)", "Serve only namespaces matching PATTERN, such as 'team-*,!team-x'"
+	if command != "run" {
+		everywhere, some = "Use the peering object of the cluster (default)", "Use the peering objects in namespaces matching PATTERN, such as 'team-*'"
+	}
+	return []cliflag.Option{
+		{Group: groupScope, Commands: "run freeze resume", Short: "A", Long: "all-namespaces", Variables: "CLUSTERWIDE ALL_NAMESPACES",
+			Help: everywhere, Target: &o.Clusterwide},
+		{Group: groupScope, Commands: "run freeze resume", Short: "n", Long: "namespace", Variables: "NAMESPACES", Value: "PATTERN", Repeated: true,
+			Help: some, Target: o.addNamespace, Values: func() (all []cliflag.Candidate) {
+				for _, name := range listNamespaces(o) {
+					all = append(all, cliflag.Candidate{Value: name, Help: "A namespace of the cluster"})
+				}
+				return all
+			}},
+	}
+}
+
+func (o *Options) connection() []cliflag.Option {
+	return []cliflag.Option{
+		{Group: groupCluster, Commands: "run freeze resume", Long: "kubeconfig", Variables: "KUBECONFIG", Value: "FILE", Files: true,
+			Help: "Log in with FILE instead of $KUBECONFIG or ~/.kube/config", Target: &o.Kubeconfig},
+		{Group: groupCluster, Commands: "run freeze resume", Long: "context", Variables: "CONTEXT", Value: "NAME",
+			Help: "Use the context NAME of the kubeconfig, not its current one", Target: &o.Context, Values: o.contexts},
+	}
+}
+
+func (o *Options) peering(command string) []cliflag.Option {
+	name, priority, defaultPriority := "Require the peering object NAME", "Take priority N: the highest one works", "0"
+	if command != "run" {
+		name = "Name the peering object (required)"
+	}
+	if command == "freeze" {
+		priority, defaultPriority = "Pause operators of a priority up to N", strconv.Itoa(freezePriority)
+	}
+	return []cliflag.Option{
+		{Group: groupPeering, Short: "P", Long: "peering", Variables: "PEERING PEERING_NAME", Value: "NAME", Help: name, Target: o.setPeering},
+		{Group: groupPeering, Commands: "freeze resume", Short: "i", Long: "id", Variables: "ID", Value: "TEXT",
+			Help: "Use TEXT as the key of the record", Default: "$POD_ID or user@host", Target: &o.ID},
+		{Group: groupPeering, Commands: "freeze", Short: "t", Long: "lifetime", Variables: "LIFETIME", Value: "DURATION",
+			Help: "Pause for DURATION, such as 90s or 1h30m (required)", Target: &o.Lifetime},
+		{Group: groupPeering, Commands: "freeze", Short: "m", Long: "message", Variables: "MESSAGE", Value: "TEXT",
+			Help: "Print TEXT as the reason, and do not store it", Target: &o.Message},
+		{Group: groupPeering, Commands: "run freeze", Short: "p", Long: "priority", Variables: "PRIORITY", Value: "N",
+			Help: priority, Default: defaultPriority, Target: &o.Priority},
+		{Group: groupPeering, Commands: "run freeze", Long: "dev", Variables: "DEV",
+			Help: fmt.Sprintf("Use priority %d, to take over from deployed operators", devPriority), Target: &o.Dev},
+		{Group: groupPeering, Commands: "run", Long: "standalone", Variables: "STANDALONE", Help: "Ignore other operators", Target: &o.Standalone},
+	}
+}
+
+func (o *Options) endpoints() []cliflag.Option {
+	return []cliflag.Option{
+		{Group: groupHealth, Commands: "run", Short: "L", Long: "liveness", Variables: "LIVENESS_ENDPOINT LIVENESS", Value: "URL",
+			Help: "Serve probes and metrics at URL, such as http://0.0.0.0:8080/healthz", Target: o.setLiveness},
+		{Group: groupEmbedded, Commands: "run", Long: "embedded", Variables: "EMBEDDED", Hidden: !embedded.Included,
+			Help: "Run on an API server in memory, without a cluster", Target: &o.Embedded},
+		{Group: groupEmbedded, Commands: "run", Long: "listen", Variables: "LISTEN", Hidden: !embedded.Included, Value: "ADDRESS",
+			Help: "Let that server listen on ADDRESS", Default: embedded.DefaultAddress, Target: o.setListen},
+		{Group: groupEmbedded, Commands: "run", Long: "apply", Variables: "APPLY", Hidden: !embedded.Included, Value: "PATH", Repeated: true, Files: true,
+			Help: "Load the manifests in a file, a folder, or - for standard input", Target: &o.Apply},
+	}
+}
+
+func (o *Options) logging() []cliflag.Option {
+	return []cliflag.Option{
+		{Group: groupLogging, Short: "v", Long: "verbose", Variables: "VERBOSE", Help: "Log debugging messages", Target: &o.Verbose},
+		{Group: groupLogging, Short: "d", Long: "debug", Variables: "DEBUG",
+			Help: "Log debugging messages and their places in the source", Target: &o.Debug},
+		{Group: groupLogging, Short: "q", Long: "quiet", Variables: "QUIET", Help: "Log only warnings and errors", Target: &o.Quiet},
+		{Group: groupLogging, Long: "log-format", Variables: "LOG_FORMAT", Value: "FORMAT", Default: "full",
+			Help: "Log lines as full, plain or json", Target: choice(&o.LogFormat, "full", "plain", "json"),
+			Values: choices(
+				cliflag.Candidate{Value: "full", Help: "Time, level, object, message and attributes"},
+				cliflag.Candidate{Value: "plain", Help: "Object, message and attributes"},
+				cliflag.Candidate{Value: "json", Help: "One JSON object a line"})},
+		{Group: groupLogging, Long: "log-refkey", Variables: "LOG_REFKEY", Value: "KEY", Default: "object",
+			Help: "Log the object's reference under KEY in JSON", Target: &o.LogRefKey},
+		{Group: groupLogging, Long: "log-prefix", Variables: "LOG_PREFIX", Negatable: true,
+			Help: "Begin messages with [namespace/name]", Default: "in text, not in JSON", Target: o.setPrefix},
+	}
+}
+
+// choice stores one of the values, in letters of any case.
+func choice(target *string, values ...string) func(string) error {
+	return func(value string) error {
+		lower := strings.ToLower(value)
+		if !slices.Contains(values, lower) {
+			return errors.New("want " + cliflag.Or(values))
+		}
+		*target = lower
+		return nil
+	}
+}
+
+// choices returns values for the completion.
+func choices(all ...cliflag.Candidate) func() []cliflag.Candidate {
+	return func() []cliflag.Candidate { return all }
+}
+
+func (o *Options) setPrefix(value string) error {
+	on, err := cliflag.ParseBool(value)
+	o.LogPrefix, o.NoPrefix = on, !on
+	return err
+}
+
+func (o *Options) addNamespace(pattern string) error {
+	if pattern == "" {
+		return errors.New("want a name or a pattern, such as team-*")
+	}
+	if _, err := namespaces.Check([]string{pattern}); err != nil {
+		return err
+	}
+	o.Namespaces = append(o.Namespaces, pattern)
+	return nil
+}
+
+func (o *Options) setPeering(name string) error {
+	if name != "" && !validation.IsDNSSubdomain(name) {
+		return errors.New(`want the name of an object: lower-case letters, digits, "-" and "."`)
+	}
+	o.Peering = name
+	return nil
+}
+
+func (o *Options) setLiveness(endpoint string) error {
+	if endpoint != "" {
+		u, err := url.Parse(endpoint)
+		if err != nil || u.Scheme != "http" || u.Opaque != "" || u.User != nil || u.Port() != "" && !isPort(u.Port()) {
+			return errors.New("want a URL with http, such as http://0.0.0.0:8080/healthz")
+		}
+	}
+	o.Liveness = endpoint
+	return nil
+}
+
+func (o *Options) setListen(address string) error {
+	if address != "" {
+		host, port, err := net.SplitHostPort(address)
+		if err != nil || !isPort(port) || host != "" && net.ParseIP(host) == nil && !validation.IsDNSSubdomain(strings.ToLower(host)) {
+			return errors.New("want an address such as 127.0.0.1:6443")
+		}
+	}
+	o.Listen = address
+	return nil
+}
+
+// isPort reports whether a text is the number of a port; 0 is any free one.
+func isPort(text string) bool {
+	_, err := strconv.ParseUint(text, 10, 16)
+	return err == nil
+}
+
+// contexts lists those of the kubeconfig, for the completion.
+func (o *Options) contexts() (all []cliflag.Candidate) {
+	config, err := kubeconfig.Read(kubeconfig.Find(o.Kubeconfig).Found)
+	if err != nil {
+		return nil
+	}
+	for _, c := range config.Contexts {
+		help := "Cluster " + c.Context.Cluster
+		if c.Name == config.CurrentContext {
+			help += " (current)"
+		}
+		all = append(all, cliflag.Candidate{Value: c.Name, Help: help})
+	}
+	return all
+}

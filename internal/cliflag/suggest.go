@@ -1,0 +1,102 @@
+package cliflag
+
+import (
+	"fmt"
+	"strings"
+)
+
+// suggestions is how many names are suggested at most.
+const suggestions = 3
+
+// Suggest returns the names that may be meant by a word: those that begin with it, else those that differ from it in the fewest letters, if these are few.
+// The case of letters does not count.
+func Suggest(word string, names []string) (near []string) {
+	if word == "" {
+		return nil
+	}
+	word = strings.ToLower(word)
+	least := max(1, (len(word)+1)/4)
+	for _, name := range names {
+		lower := strings.ToLower(name)
+		d := distance(word, lower)
+		if strings.HasPrefix(lower, word) {
+			d = -1
+		}
+		if d < least {
+			near, least = nil, d
+		}
+		if d == least {
+			near = append(near, name)
+		}
+	}
+	return near[:min(len(near), suggestions)]
+}
+
+// distance returns how many letters have to be inserted, removed, replaced, or swapped with the next one, to make one text of the other.
+func distance(a, b string) int {
+	previous, row := []int(nil), make([]int, len(b)+1) // of the text before the letter of a, and with it
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		next := make([]int, len(b)+1)
+		next[0] = i + 1
+		for j := range len(b) {
+			replaced := row[j]
+			if a[i] != b[j] {
+				replaced++
+			}
+			next[j+1] = min(replaced, row[j+1]+1, next[j]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				next[j+1] = min(next[j+1], previous[j-1]+1)
+			}
+		}
+		previous, row = row, next
+	}
+	return row[len(b)]
+}
+
+// didYouMean returns the end of an error message about an unknown word: the names that may be meant, with a prefix; "" if nothing is near.
+func didYouMean(prefix, word string, names []string) string {
+	near := Suggest(word, names)
+	if len(near) == 0 {
+		return ""
+	}
+	for i, name := range near {
+		near[i] = fmt.Sprintf("%q", prefix+name)
+	}
+	return ": did you mean " + Or(near) + "?"
+}
+
+// otherCase is didYouMean for letters: there are -a and -A.
+func otherCase(options []Option, letter string) string {
+	for _, o := range options {
+		if o.Short != "" && strings.EqualFold(o.Short, letter) && !o.Hidden {
+			return fmt.Sprintf(": did you mean %q?", "-"+o.Short)
+		}
+	}
+	return ""
+}
+
+// longNames returns the long names of the options that are not hidden, and of their negations.
+func longNames(options []Option) (names []string) {
+	for _, o := range options {
+		if o.Hidden {
+			continue
+		}
+		names = append(names, o.Long)
+		if o.Negatable {
+			names = append(names, "no-"+o.Long)
+		}
+	}
+	return append(names, "help")
+}
+
+// Or lists words, as in "a, b or c".
+func Or(words []string) string {
+	if len(words) < 2 {
+		return strings.Join(words, "")
+	}
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " or " + words[last]
+}

@@ -1,0 +1,61 @@
+package embedded
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/kopf-go/kopf/internal/apiserver"
+	"github.com/kopf-go/kopf/internal/manifest"
+)
+
+// DefaultAddress is where the server listens if nothing else is asked for: at a free port.
+const DefaultAddress = "127.0.0.1:0"
+
+// kubeconfig is the file that the kubeconfig of the server is written to, in the current folder. The name is always the same, so that documentation can
+// name it for commands in another terminal.
+const kubeconfig = "kopf.kubeconfig"
+
+// Server is an API server in memory for an operator and for kubectl.
+type Server struct {
+	API        *apiserver.Server
+	URL        string
+	Kubeconfig string // the absolute path of a file
+
+	listener *apiserver.Listener
+	remove   func()
+}
+
+// Start starts a server with the manifests in it, and writes its kubeconfig. It does not overwrite a file of another origin, nor that of a server
+// that is running, whose users would reach the wrong one.
+func Start(address string, manifests []manifest.File) (*Server, error) {
+	path, err := filepath.Abs(kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	// Before it listens: the server of a process that was killed may have had the same address.
+	if err := apiserver.CheckKubeconfig(path); err != nil {
+		return nil, err
+	}
+	s := &Server{API: apiserver.New(apiserver.Options{}), Kubeconfig: path}
+	if err := s.API.Load(manifests); err != nil {
+		return nil, err
+	}
+	if s.listener, err = s.API.Listen(address); err != nil {
+		return nil, fmt.Errorf("the embedded server: %w", err)
+	}
+	s.URL = s.listener.URL
+	if err = s.listener.WriteKubeconfig(path); err == nil {
+		s.remove, err = apiserver.RemoveUnchanged(path)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.listener.Close())
+	}
+	return s, nil
+}
+
+// Close removes the kubeconfig, and stops listening.
+func (s *Server) Close() error {
+	s.remove()
+	return s.listener.Close()
+}
