@@ -231,7 +231,8 @@ func (o *observer) locateState(ctx context.Context, wanted map[string]*resolved)
 			last, before := o.lost[name]
 			if lost, known = o.lostField(ctx, what.resource, fields, documents); known {
 				if o.lost[name] = lost; before && last == (kindschema.Obstacle{}) && lost != last {
-					o.log.Warn("The schema has been changed so that the status cannot keep the state any more: objects whose state is there may count as new. Undo that change, and move the state to annotations first.", "resource", name)
+					o.log.Warn("The schema of the status does not keep the state any more: objects whose state is there may count as new", "resource", name,
+						"hint", "undo the change of the schema, and move the state to annotations first")
 				}
 			} else if before {
 				lost, unpublished = last, true // until the schema can be read again

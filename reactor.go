@@ -473,12 +473,12 @@ func (c *cycle) baseFromMemory() *Essence {
 		return nil
 	case h.lostBase == 0, h.lostBase == lost: // the latter if it could not be stored again yet
 		if h.lostBase == 0 {
-			c.log.Info("The last handled state was removed from the object right after it was stored. It is stored once more.")
+			c.log.Info("The last handled state was removed from the object right after it was stored, and is stored once more")
 		}
 		h.lostBase, c.states.storedOutdated, e.last.trackingCurrent = lost, true, true
 	default:
-		c.log.Warn("The last handled state was removed from the object twice, each time right after it was stored. As long as the operator runs, the object counts as handled; " +
-			"after a restart it will be created again. A client that replaces all annotations, or the whole status, has to keep what others store there.")
+		c.log.Warn("The last handled state was removed from the object twice, each time right after it was stored: the object counts as handled until the operator restarts, and then as new",
+			"hint", "a client that replaces all annotations, or the whole status, has to keep what others store there")
 		h.baseStripped = true
 	}
 	if c.states.essence.digest() == e.last.baseDigest {

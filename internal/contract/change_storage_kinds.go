@@ -30,7 +30,7 @@ func keptStates(t *testing.T, c *C) {
 		replace()
 		c.Pass(time.Minute)
 		c.kept("a", inStatus)
-		if lines := op.Logs.Find("It is stored once more"); len(lines) != 1 {
+		if lines := op.Logs.Find("and is stored once more"); len(lines) != 1 {
 			c.Errorf("got the lines %v, want one", lines)
 		}
 		op.Stop()
@@ -41,7 +41,7 @@ func keptStates(t *testing.T, c *C) {
 			replace()
 		}
 		c.Pass(time.Minute)
-		if n := len(warned(op, "A client that replaces all annotations, or the whole status, has to keep")); n != 1 {
+		if n := len(warned(op, "was removed from the object twice, each time right after it was stored")); n != 1 {
 			c.Errorf("there are %d warnings, want one", n)
 		}
 		c.expect(&l, "create 1", "update 2")
@@ -55,8 +55,8 @@ func keptStates(t *testing.T, c *C) {
 		}, named("h"))
 		op := c.Operator(r)
 		kind.Create("a", nil)
-		c.WaitFor("the warning", func() bool { return len(warned(op, "some changes were not taken over")) == 1 })
-		if got := warned(op, "some changes were not taken over")[0].Attrs["differences"]; got != `[status.first: sent "one", stored nothing]` {
+		c.WaitFor("the warning", func() bool { return len(warned(op, "The API server dropped fields of a patch")) == 1 })
+		if got := warned(op, "The API server dropped fields of a patch")[0].Attrs["differences"]; got != `[status.first: sent "one", stored nothing]` {
 			c.Errorf("got the differences %s", got)
 		}
 	})
@@ -107,7 +107,7 @@ func lostSchemas(t *testing.T, c *C) {
 		op := c.Operator(r, inStatus)
 		kind.Create("a", nil)
 		c.WaitFor("the state", func() bool { return kind.Get("a").Status().Has("kopf.last-handled-configuration") })
-		const text = "The schema has been changed so that the status cannot keep the state any more"
+		const text = "The schema of the status does not keep the state any more"
 		if n := len(warned(op, text)); n != 0 {
 			c.Errorf("there are %d warnings before that", n)
 		}
