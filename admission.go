@@ -707,7 +707,7 @@ func (s *reviewServer) checkNames() error {
 		return nil
 	}
 	if !webhookname.IsDomain(s.serving.settings.Managed) {
-		return fmt.Errorf("the name %q in Settings.Admission.Managed is bad: lower-case letters, digits, '-' and '.' are expected, as in \"auto.kopf.dev\"", s.serving.settings.Managed)
+		return fmt.Errorf("invalid Settings.Admission.Managed %q: want a domain of parts of at most 63 lower-case letters, digits and '-', as in \"auto.kopf.dev\"", s.serving.settings.Managed)
 	}
 	var errs []error
 	for _, kind := range []handlerKind{kindValidate, kindMutate} {

@@ -19,8 +19,8 @@ import (
 // works on the goroutine of the object's worker, and keeps no state.
 
 const (
-	trackedKey = "tracked-fields" // ours alone; operators in Python leave it untouched
-	formerKey  = "handling-base"  // of version 0.1.0, which is not read any more, only removed
+	trackedKey = markers.TrackedFields // ours alone; operators in Python leave it untouched
+	formerKey  = markers.HandlingBase  // of version 0.1.0, which is not read any more, only removed
 )
 
 // Essence is the tracked part of an object: what its users decide about, without what Kubernetes
@@ -339,7 +339,7 @@ func (s *AnnotationsDiffBaseStorage) ignored() []FieldPath { return s.IgnoredFie
 type StatusDiffBaseStorage struct {
 	// Name is the key of the stanza that the default field is in. Defaults to "kopf".
 	Name string
-	// Field holds the essence. Defaults to "status.<Name>.last-handled-configuration".
+	// Field holds the essence, below the status. Defaults to "status.<Name>.last-handled-configuration".
 	Field FieldPath
 	// IgnoredFields are not tracked, nor are parents that are empty without them. Defaults to none.
 	IgnoredFields []FieldPath
@@ -397,6 +397,11 @@ func (s *StatusDiffBaseStorage) purge(body *Body, patch *Patch) {
 
 func (s *StatusDiffBaseStorage) withKey(key string) DiffBaseStorage {
 	return &StatusDiffBaseStorage{Name: s.Name, Field: s.Field, key: key}
+}
+
+// sibling returns the field with a key next to the essence.
+func (s *StatusDiffBaseStorage) sibling(key string) []string {
+	return (&StatusDiffBaseStorage{Name: s.Name, Field: s.Field, key: key}).field()
 }
 
 func (s *StatusDiffBaseStorage) ignored() []FieldPath { return s.IgnoredFields }
@@ -588,8 +593,10 @@ func storedEssence(body *Body, p *PersistenceSettings) (*Essence, error) {
 // stripRecords takes out of an essence what is kept on the object for the time of a handling.
 func (p *PersistenceSettings) stripRecords(e *Essence, body *Body) {
 	p.ProgressStorage.Clear(e)
-	for _, key := range []string{formerKey, trackedKey} {
-		siblingStorage(p.DiffBaseStorage, key).(ownDiffBase).strip(e, body)
+	for _, key := range []string{formerKey, trackedKey, handledUIDKey} {
+		if key != handledUIDKey || p.IgnoreCopies {
+			siblingStorage(p.DiffBaseStorage, key).(ownDiffBase).strip(e, body)
+		}
 	}
 }
 

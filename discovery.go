@@ -225,23 +225,26 @@ func (o *observer) locateState(ctx context.Context, wanted map[string]*resolved)
 		fields = append(fields, states.status().field())
 	}
 	for _, name := range rawjson.SortedKeys(wanted) {
-		what, lost := wanted[name], ""
+		what, lost := wanted[name], kindschema.Obstacle{}
 		if settings.Storage == InStatus && len(fields) > 0 && len(what.changes) > 0 {
 			var known bool
+			last, before := o.lost[name]
 			if lost, known = o.lostField(ctx, what.resource, fields, documents); known {
-				o.lost[name] = lost
-			} else if last, ok := o.lost[name]; ok {
-				lost, unpublished = last, true // as before, until the schema can be read again
+				if o.lost[name] = lost; before && last == (kindschema.Obstacle{}) && lost != last {
+					o.log.Warn("The schema of the status does not keep the state any more: objects whose state is there may count as new", "resource", name,
+						"hint", "undo the change of the schema, and move the state to annotations first")
+				}
+			} else if before {
+				lost, unpublished = last, true // until the schema can be read again
 			} else {
 				o.log.Debug("The schema is not published yet: the state is kept in annotations until it is.", "resource", name)
-				lost, unpublished = "status", true
+				lost, unpublished = noStatus, true
 			}
-			if known && lost != "" && !isBuiltin(what.resource) {
-				warnings = append(warnings, fmt.Sprintf("The status of %s does not keep the field %q, so the state of its objects is kept in annotations. "+
-					"If its definition is yours, add to the properties of its status: %[2]s: {type: object, x-kubernetes-preserve-unknown-fields: true}", name, lost))
+			if known && lost != (kindschema.Obstacle{}) && savesRequests(what.resource) {
+				warnings = append(warnings, lost.Warning(name))
 			}
 		}
-		what.persistence = settings.resolve(lost == "")
+		what.persistence = settings.resolve(lost == kindschema.Obstacle{})
 	}
 	return warnings, unpublished
 }
@@ -251,11 +254,18 @@ func isBuiltin(r Resource) bool {
 	return !strings.Contains(r.Group, ".") || strings.HasSuffix(r.Group, ".k8s.io")
 }
 
-// lostField returns the first of the fields that the schema of a kind does not keep, by its key in the status, and whether that is known: not if the schema is not
-// published. The documents are those that were read, by their paths.
-func (o *observer) lostField(ctx context.Context, r Resource, fields [][]string, documents map[string][]byte) (lost string, known bool) {
+// savesRequests reports whether the state of a resource is worth keeping in the status: if that takes a request of its own, and can be made to keep it.
+func savesRequests(r Resource) bool {
+	return slices.Contains(r.Subresources, "status") && !isBuiltin(r)
+}
+
+// noStatus is the obstacle of kinds whose status is not looked at.
+var noStatus = kindschema.Obstacle{Field: "status"}
+
+// lostField returns why the status of a kind cannot have the fields, and whether that is known: not if the schema is not published. The documents are those that were read, by their paths.
+func (o *observer) lostField(ctx context.Context, r Resource, fields [][]string, documents map[string][]byte) (lost kindschema.Obstacle, known bool) {
 	if !strings.Contains(r.Group, ".") {
-		return "status", true
+		return noStatus, true
 	}
 	path := kindschema.Path(url.PathEscape(r.Group), r.Version)
 	if _, ok := documents[path]; !ok {
@@ -266,15 +276,15 @@ func (o *observer) lostField(ctx context.Context, r Resource, fields [][]string,
 			return err
 		}})
 		if StatusCode(err) == http.StatusForbidden && isBuiltin(r) {
-			return "status", true
+			return noStatus, true
 		} else if StatusCode(err) == http.StatusForbidden {
 			o.log.Debug("The schemas cannot be read: it is assumed that the status keeps the state.", "resource", r.Name(), "error", err)
-			return "", true
+			return lost, true
 		} else if err != nil {
 			documents[path] = nil // it is asked for again soon
 		}
 	}
-	return kindschema.FirstLost(documents[path], r.Group, r.Version, r.Kind, fields)
+	return kindschema.FirstObstacle(documents[path], r.Group, r.Version, r.Kind, fields)
 }
 
 // recommendStorage tells of the storage that takes fewer requests, if there are kinds that it may be for: those that are defined, with a status that takes a request of its own.
@@ -286,14 +296,14 @@ func (o *observer) recommendStorage() {
 	}
 	var names []string
 	for name, what := range o.wanted {
-		if r := what.resource; len(what.changes) > 0 && slices.Contains(r.Subresources, "status") && !isBuiltin(r) {
+		if len(what.changes) > 0 && savesRequests(what.resource) {
 			names = append(names, name)
 		}
 	}
 	if len(names) > 0 {
 		slices.Sort(names)
 		o.log.Info("The state of objects is kept in annotations, as Kopf for Python does it. Where no such operator shares or takes over the objects, "+
-			"Settings.Persistence.Storage = kopf.InStatus saves one of two requests.", "resources", strings.Join(names, ","))
+			"Settings.Persistence.Storage = kopf.InStatus saves one of two requests, for kinds whose status keeps the field \"kopf\".", "resources", strings.Join(names, ","))
 	}
 }
 

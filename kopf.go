@@ -305,17 +305,17 @@ func (r *run) callProbe(ctx context.Context, h *handler) (any, error) {
 
 // serve logs in and serves until the context ends.
 func (r *run) serve(ctx context.Context) error {
-	for _, text := range r.Settings.Persistence.warnings() {
+	if err := r.Settings.validate(r.Registry.snapshot()); err != nil {
+		return err
+	}
+	for _, text := range r.Settings.Persistence.checked().Warnings() {
 		r.Logger.Warn(text)
 	}
 	if !r.Registry.serving() {
 		r.Logger.Warn("No handlers are registered for objects, so the operator does nothing; call functions such as OnCreate before it runs")
 	}
 	if p := &r.Settings.Peering; !p.Standalone && r.Clusterwide && !p.Clusterwide {
-		return errors.New("Settings.Peering.Clusterwide is false: an operator of the whole cluster has no namespaces for peering objects")
-	}
-	if s := r.Settings.Persistence.Storage; s != InAnnotations && s != InStatus {
-		return fmt.Errorf("Settings.Persistence.Storage is %d: InAnnotations or InStatus is expected", int(s))
+		return errors.New("invalid Settings.Peering.Clusterwide false: want true, because an operator of the whole cluster has no namespaces for peering objects")
 	}
 	if err := r.connect(); err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/flapping"
+	"github.com/kopf-go/kopf/internal/markers"
 	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/pauser"
 )
@@ -64,14 +65,15 @@ func (w *workState) idle() bool {
 type objectHandling struct {
 	inProgress    bool           // whether it has begun and may have left records: until it has ended, and none are on the object
 	deleteHandled bool           // whether that of the deletion has ended, until that of anything else has: the object is held by others, and goes
-	baseStripped  bool           // whether another client removes what is stored: until the object is gone or forgotten
+	lostBase      time.Duration  // when what another client has removed was stored, and so is stored once more: until the object is gone or forgotten; 0 for never
+	baseStripped  bool           // whether another client has removed that again: as long
 	overflow      uint64         // the digest of a state that was too large to be stored, 0 for none: until the object has another one
 	pendingFlush  *pendingFlush  // what could not be sent: until it is sent, or of no use any more
 	seen          *handlingState // by the finished handlers of the handling under way; nil if none has finished, or nothing is under way
 }
 
 func (h *objectHandling) idle() bool {
-	return !h.inProgress && !h.deleteHandled && !h.baseStripped && h.overflow == 0 && h.pendingFlush == nil && h.seen == nil
+	return !h.inProgress && !h.deleteHandled && h.lostBase == 0 && !h.baseStripped && h.overflow == 0 && h.pendingFlush == nil && h.seen == nil
 }
 
 // objectRetry is how often what is not the fault of handlers has failed. It is the worker's, and ends with the first cycle that does not fail, or with the
@@ -262,7 +264,7 @@ func (q *queue) unservedNamespaces(served map[string]bool) []string {
 
 // handlingID is the id of a record that is of no handler: its message is what the finished handlers of a handling have seen. These name it
 // as if it were that of a sub-handler, so that the operator that finishes the handling, in Go or in Python, removes it with their records.
-const handlingID HandlerID = "handling-state"
+const handlingID HandlerID = markers.HandlingState
 
 // handlingState is the oldest state that a finished handler of a handling has seen. It counts only in that handling.
 type handlingState struct {

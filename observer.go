@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/kindschema"
 	"github.com/kopf-go/kopf/internal/logsampler"
 	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/namespaces"
@@ -70,10 +71,10 @@ type observer struct {
 // servedScope is what there is to be served, and what is served of it.
 type servedScope struct {
 	discovered         []Resource
-	wanted             map[string]*resolved // what of that the handlers are for, by name
-	unresolved         []string             // what they are for and is not there
-	lost               map[string]string    // the first field of the state that the schema of a kind does not keep, "" for none, by the resource's name
-	unpublished        bool                 // whether the schema of a kind was not there yet at the last discovery
+	wanted             map[string]*resolved           // what of that the handlers are for, by name
+	unresolved         []string                       // what they are for and is not there
+	lost               map[string]kindschema.Obstacle // why the status of a kind cannot have the state, by the name of the resource
+	unpublished        bool                           // whether the schema of a kind was not there yet at the last discovery
 	resources          map[string]*servedResource
 	existing           map[string]bool // the namespaces that are served
 	warned             map[string]bool
@@ -105,7 +106,7 @@ func (o *observer) observe(ctx context.Context, ready func()) error {
 		inFlight = NewSettings().Networking.MaxInFlight
 	}
 	o.limiter = workpool.New(inFlight, o.settings.Execution.MaxWorkers)
-	o.lost = make(map[string]string)
+	o.lost = make(map[string]kindschema.Obstacle)
 	o.resources, o.existing, o.warned, o.deletedDefinitions = make(map[string]*servedResource), make(map[string]bool), make(map[string]bool), make(map[string]bool)
 	broken, err := o.discover(ctx)
 	if err != nil {

@@ -287,13 +287,23 @@ func (s *sender) warnMissed(missed Diff, now *Body) {
 
 // warn logs fields that are not what they were set to: as a warning at the first time.
 func (s *sender) warn(text string, missed Diff, attrs ...any) {
-	level := slog.LevelDebug
-	for _, item := range missed {
+	level, fields := slog.LevelDebug, make([]string, len(missed))
+	for i, item := range missed {
 		if s.warned.Add(string(Path(item.Path...))) {
 			level = slog.LevelWarn
 		}
+		fields[i] = fmt.Sprintf("%s: sent %s, stored %s", strings.Join(item.Path, "."), shown(item.Old), shown(item.New))
 	}
-	s.log.Log(s.ctx, level, text, append(attrs, "differences", missed)...)
+	s.log.Log(s.ctx, level, text, append(attrs, "differences", s.resource.loggable(fields))...)
+}
+
+// shown returns a value of an object as text for the log.
+func shown(value any) string {
+	if value == nil {
+		return "nothing"
+	}
+	text, _ := rawjson.Encode(value) // it comes from JSON
+	return string(text)
 }
 
 // exitSendTimeout is how long one attempt at storing what a task has left may take when the operator stops. There are two.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kopf-go/kopf/internal/apiserver/patch"
+	"github.com/kopf-go/kopf/internal/boundedset"
 	"github.com/kopf-go/kopf/internal/jsonpatch"
 	"github.com/kopf-go/kopf/internal/manifest"
 	"github.com/kopf-go/kopf/internal/rawjson"
@@ -427,6 +429,27 @@ func TestPatchChecks(t *testing.T) {
 			t.Errorf("got %v, want %q", err, tt.want)
 		} else if tt.want == "oops" && !errors.As(err, new(*PermanentError)) {
 			t.Errorf("got %v, want a permanent error", err)
+		}
+	}
+}
+
+func TestMissedFields(t *testing.T) {
+	missed := Diff{
+		{DiffRemove, []string{"data", "first"}, "b25l", nil},
+		{DiffChange, []string{"data", "second"}, map[string]any{"x": json.Number("1")}, true},
+	}
+	for _, tt := range []struct {
+		resource Resource
+		want     string
+	}{
+		{Resource{Version: "v1", Plural: "configmaps"}, `differences="[data.first: sent \"b25l\", stored nothing data.second: sent {\"x\":1}, stored true]"`},
+		{Resource{Version: "v1", Plural: "secrets"}, `differences=concealed`},
+	} {
+		var log strings.Builder
+		s := &sender{ctx: t.Context(), resource: tt.resource, warned: &boundedset.Set{}, log: slog.New(slog.NewTextHandler(&log, nil))}
+		s.warn("text", missed)
+		if !strings.Contains(log.String(), "level=WARN msg=text "+tt.want) {
+			t.Errorf("%s: got the line %s, want %s", tt.resource.Plural, log.String(), tt.want)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package kopf
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,9 +10,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/jsonpatch"
 	"github.com/kopf-go/kopf/internal/markers"
 	"github.com/kopf-go/kopf/internal/progressrecord"
 	"github.com/kopf-go/kopf/internal/rawjson"
+	"github.com/kopf-go/kopf/internal/settingscheck"
 )
 
 // This file knows how the progress of handlers is written on the objects: the
@@ -21,7 +24,7 @@ import (
 const (
 	defaultTouchKey = "touch-dummy"
 	defaultName     = "kopf" // of the stanza in the status
-	handledUIDKey   = "handled-uid"
+	handledUIDKey   = markers.HandledUID
 )
 
 // ProgressRecord is the stored progress of one handler on one object. Zero times and empty
@@ -105,51 +108,14 @@ func decodeRecord(v any) (*ProgressRecord, error) {
 		return nil, fmt.Errorf("an object is expected, not %s", rawjson.KindOf(v))
 	}
 	r := &ProgressRecord{stored: v}
-	for key, value := range m {
-		if value == nil {
-			continue
-		}
-		if err := r.decode(key, value); err != nil {
-			return nil, fmt.Errorf("%q of the record: %w", key, err)
-		}
+	err := progressrecord.Decode(m, map[string]any{
+		"started": &r.Started, "stopped": &r.Stopped, "delayed": &r.Delayed, "purpose": (*string)(&r.Purpose), "retries": &r.Retries,
+		"success": &r.Success, "failure": &r.Failure, "message": &r.Message, "subrefs": &r.Subrefs,
+	})
+	if err != nil {
+		return nil, err
 	}
 	return r, nil
-}
-
-func (r *ProgressRecord) decode(key string, value any) (err error) {
-	switch key {
-	case "started":
-		r.Started, err = progressrecord.DecodeTime(value)
-	case "stopped":
-		r.Stopped, err = progressrecord.DecodeTime(value)
-	case "delayed":
-		r.Delayed, err = progressrecord.DecodeTime(value)
-	case "purpose":
-		s, failed := progressrecord.DecodeAs[string](value, "a string")
-		r.Purpose, err = Reason(s), failed
-	case "retries":
-		r.Retries, err = progressrecord.DecodeCount(value)
-	case "success":
-		r.Success, err = progressrecord.DecodeAs[bool](value, "a boolean")
-	case "failure":
-		r.Failure, err = progressrecord.DecodeAs[bool](value, "a boolean")
-	case "message":
-		s, failed := progressrecord.DecodeAs[string](value, "a string")
-		r.Message, err = &s, failed
-	case "subrefs":
-		list, failed := progressrecord.DecodeAs[[]any](value, "a list")
-		if failed != nil {
-			return failed
-		}
-		for _, item := range list {
-			s, failed := progressrecord.DecodeAs[string](item, "a string")
-			if failed != nil {
-				return failed
-			}
-			r.Subrefs = append(r.Subrefs, s)
-		}
-	}
-	return err
 }
 
 // Storage is where an operator keeps what it stores on objects: the progress of handlers, and the last handled states.
@@ -277,9 +243,9 @@ func (s *AnnotationsProgressStorage) Flush() {}
 type StatusProgressStorage struct {
 	// Name is the key of the stanza that the default fields are in. Defaults to "kopf".
 	Name string
-	// Field holds the records by handler id. Defaults to "status.<Name>.progress".
+	// Field holds the records by handler id, below the status. Defaults to "status.<Name>.progress".
 	Field FieldPath
-	// TouchField is the field that [ProgressStorage] touches. Defaults to "status.<Name>.dummy".
+	// TouchField is the field that [ProgressStorage] touches, below the status. Defaults to "status.<Name>.dummy".
 	TouchField FieldPath
 }
 
@@ -510,9 +476,6 @@ func markPrefix(prefix string, body *Body, patch *Patch) {
 	}
 }
 
-// maxPrefixLength is the length up to which every key is valid, as Kubernetes allows prefixes of 253 characters with the name.
-const maxPrefixLength = 253 - markers.MaxNameLength - 1
-
 // resolve returns the settings for a kind: with smart storages where there are none, which use annotations for a kind whose status does not keep
 // what they store.
 func (p *PersistenceSettings) resolve(statusKept bool) *PersistenceSettings {
@@ -556,16 +519,48 @@ func (p *PersistenceSettings) copied(body *Body) bool {
 		return false
 	}
 	uid, bound := body.Annotation(p.boundKey(body))
+	if s, current := p.statusStates(); s != nil && (current || !bound) {
+		if raw, ok := body.find(s.sibling(handledUIDKey)...); ok {
+			uid, bound = rawjson.Unquote(raw), true
+		}
+	}
 	return bound && uid != body.UID()
 }
 
-// bind notes with the patch which object it is that something is stored on.
+// statusStates returns the storage of states in the status, nil if there is none, and whether it is the one that new states go to.
+func (p *PersistenceSettings) statusStates() (s *StatusDiffBaseStorage, current bool) {
+	switch d := p.DiffBaseStorage.(type) {
+	case *StatusDiffBaseStorage:
+		return d, true
+	case *SmartDiffBaseStorage:
+		return d.status(), d.inStatus
+	}
+	return nil, false
+}
+
+// bind notes with the patch which object it is that something is stored on, in the place of the states. Where these have left the status, it removes what
+// would be empty there.
 func (p *PersistenceSettings) bind(body *Body, patch *Patch) {
-	if p.IgnoreCopies && !patch.Empty() {
+	s, inStatus := p.statusStates()
+	if p.IgnoreCopies && !patch.Empty() && len(patch.removes) == 0 { // nothing reads it when the object goes
 		key := p.boundKey(body)
-		if uid, _ := body.Annotation(key); uid != body.UID() {
+		uid, _ := body.Annotation(key)
+		switch {
+		case inStatus:
+			patch.put(body.UID(), s.sibling(handledUIDKey)...)
+			purgeField(body, patch, "metadata", "annotations", key)
+		case uid != body.UID():
 			patch.put(body.UID(), "metadata", "annotations", key)
+		case s != nil:
+			purgeField(body, patch, s.sibling(handledUIDKey)...)
 		}
+	}
+	if s == nil || inStatus || len(s.field()) < 3 {
+		return
+	}
+	parent := s.field()[:len(s.field())-1]
+	if _, leaves := rawjson.Lookup(any(patch.merge), s.field()...); leaves && jsonpatch.Hollows(body.raw, patch.merge, parent) { // records that leave alone do so as those of Kopf for Python
+		patch.put(nil, parent...)
 	}
 }
 
@@ -574,42 +569,58 @@ func (p *PersistenceSettings) boundKey(body *Body) string {
 	return annotationKeys(append(prefixes, "")[0], handledUIDKey, body, true)[0]
 }
 
-// warnings returns what is doubtful about the storages.
-func (p *PersistenceSettings) warnings() []string {
-	var all []string
-	for _, prefix := range append(prefixesOf(p.ProgressStorage), prefixesOf(p.DiffBaseStorage)...) {
-		if len(prefix) > maxPrefixLength {
-			all = append(all, fmt.Sprintf("the prefix %q of annotations is longer than %d characters: Kubernetes may refuse its keys", prefix, maxPrefixLength))
-		}
-		if strings.HasPrefix(prefix, "kopf.") && prefix != markers.DefaultPrefix {
-			all = append(all, fmt.Sprintf("the prefix %q of annotations begins with \"kopf.\": other operators do not see that its annotations are those of an operator, and take them for changes; use another one", prefix))
-		}
+// checked returns the settings as they are checked.
+func (p *PersistenceSettings) checked() *settingscheck.Persistence {
+	return &settingscheck.Persistence{
+		Finalizer: p.Finalizer, LegacyFinalizers: p.LegacyFinalizers, InStatus: p.Storage == InStatus,
+		Progress: settingscheck.NewSetting("ProgressStorage", cmp.Or[ProgressStorage](p.ProgressStorage, &SmartProgressStorage{}), describeStorage),
+		States:   settingscheck.NewSetting("DiffBaseStorage", cmp.Or[DiffBaseStorage](p.DiffBaseStorage, &SmartDiffBaseStorage{}), describeStorage),
 	}
-	return slices.Compact(all)
 }
 
-// prefixesOf returns the prefixes of annotations that a storage was given.
-func prefixesOf(storage any) []string {
-	var all []string
-	switch s := storage.(type) {
-	case *AnnotationsProgressStorage:
-		all = append(all, s.Prefix)
-	case *SmartProgressStorage:
-		all = append(all, s.Prefix)
-	case *AnnotationsDiffBaseStorage:
-		all = append(all, s.Prefix)
-	case *SmartDiffBaseStorage:
-		all = append(all, s.Prefix)
-	case MultiProgressStorage:
-		for _, one := range s {
-			all = append(all, prefixesOf(one)...)
+// validate returns what is wrong with the settings for those handlers.
+func (p *PersistenceSettings) validate(handlers []*handler) (errs []error) {
+	if p.Storage.String() == "" {
+		errs = append(errs, fmt.Errorf("invalid Settings.Persistence.Storage %d: want InAnnotations or InStatus", int(p.Storage)))
+	}
+	var stored, resulting []string // the IDs of the handlers whose progress is stored, and of those that may have results
+	for _, h := range handlers {
+		if h.changes.change != nil {
+			stored = append(stored, string(h.id))
 		}
-	case MultiDiffBaseStorage:
-		for _, one := range s {
-			all = append(all, prefixesOf(one)...)
+		if h.changes.change != nil || h.background() {
+			resulting = append(resulting, string(h.id))
 		}
 	}
-	return all
+	return append(errs, p.checked().Errors(stored, resulting)...)
+}
+
+// describeStorage returns where a storage keeps what it stores, unless it is one of a user.
+func describeStorage(storage any) (d settingscheck.Storage, ok bool) {
+	switch s := storage.(type) {
+	case *AnnotationsProgressStorage:
+		d.InAnnotations(s.Prefix, orElse(s.TouchKey, defaultTouchKey), s.V2Only)
+	case *StatusProgressStorage:
+		d.Field, d.Touched = statusField(s.Field, s.Name, "progress"), s.touchField()
+	case *SmartProgressStorage:
+		d, _ = describeStorage(s.annotations())
+		d.Field, d.Touched = statusField(s.Field, s.Name, "progress"), s.status().touchField()
+	case *AnnotationsDiffBaseStorage:
+		d.InAnnotations(s.Prefix, orElse(s.Key, markers.LastHandled), s.V2Only)
+	case *StatusDiffBaseStorage:
+		d.Field = s.field()
+	case *SmartDiffBaseStorage:
+		d, _ = describeStorage(s.annotations())
+		d.Field = s.status().field()
+	default:
+		return d, false
+	}
+	return d, true
+}
+
+// prefixesOf returns the prefixes of annotations that a storage has.
+func prefixesOf(storage any) []string {
+	return settingscheck.NewSetting("", storage, describeStorage).Prefixes()
 }
 
 // annotationKeys returns the keys of annotations for an id on an object, in the order in which

@@ -105,7 +105,8 @@ func TestPrefixes(t *testing.T) {
 				{DiffBaseStorage: MultiDiffBaseStorage{&StatusDiffBaseStorage{}, &AnnotationsDiffBaseStorage{Prefix: prefix}}},
 				{ProgressStorage: &SmartProgressStorage{Prefix: prefix}, DiffBaseStorage: &AnnotationsDiffBaseStorage{Prefix: prefix}},
 			} {
-				if got := p.warnings(); len(got) != tt.want {
+				p.Finalizer = "example.com/finalizer"
+				if got := p.checked().Warnings(); len(got) != tt.want {
 					t.Errorf("%d characters: %q, want %d warnings", tt.length, got, tt.want)
 				}
 			}

@@ -459,19 +459,27 @@ func (c *cycle) compareWithBase() {
 const baseLossWindow = 10 * time.Second
 
 // baseFromMemory returns how the object was last handled if that has vanished from it right after it was stored. Other controllers do so that know
-// only their own annotations, and the creation would be handled again without end (CH-T25). From then on, what is in memory counts.
+// only their own annotations, and the creation would be handled again without end (CH-T25). It is stored once more, for clients that have done so once; from the
+// second time on, what is in memory counts.
 func (c *cycle) baseFromMemory() *Essence {
 	e := c.entry
 	if c.outdated() {
 		return nil // our own patch is not back
 	}
-	if !e.state.handling.baseStripped && (e.last.baseStoredAt == 0 || c.reactor.clock()-e.last.baseStoredAt > baseLossWindow) {
+	h, lost := &e.state.handling, e.last.baseStoredAt
+	switch {
+	case h.baseStripped:
+	case lost == 0 || h.lostBase != lost && c.reactor.clock()-lost > baseLossWindow:
 		return nil
-	}
-	if !e.state.handling.baseStripped {
-		c.log.Warn("The last handled state was removed from the object right after it was stored. As long as the operator runs, the object counts as handled; " +
-			"after a restart it will be created again. Whoever resets its annotations should keep those of others.")
-		e.state.handling.baseStripped = true
+	case h.lostBase == 0, h.lostBase == lost: // the latter if it could not be stored again yet
+		if h.lostBase == 0 {
+			c.log.Info("The last handled state was removed from the object right after it was stored, and is stored once more")
+		}
+		h.lostBase, c.states.storedOutdated, e.last.trackingCurrent = lost, true, true
+	default:
+		c.log.Warn("The last handled state was removed from the object twice, each time right after it was stored: the object counts as handled until the operator restarts, and then as new",
+			"hint", "a client that replaces all annotations, or the whole status, has to keep what others store there")
+		h.baseStripped = true
 	}
 	if c.states.essence.digest() == e.last.baseDigest {
 		return c.states.essence
@@ -494,14 +502,16 @@ func (c *cycle) retrack() {
 	if c.entry.last.trackingCurrent {
 		return
 	}
+	p := c.served.persistence
+	misplaced := c.states.before != nil && p.misplaced(c.event.Body)
 	if c.states.before != nil && !c.states.before.Equal(c.states.essence) {
-		p := c.served.persistence
 		now := p.trackingOf(c.served.fields)
 		c.states.storedOutdated = p.tracked(c.event.Body, c.states.stored, c.states.before, now).explains(now, c.states.before, c.states.essence)
-	} else if c.states.before != nil {
-		c.states.storedOutdated = c.served.persistence.misplaced(c.event.Body)
+	} else {
+		c.states.storedOutdated = misplaced
 	}
-	if c.entry.last.trackingCurrent = !c.states.storedOutdated; c.states.storedOutdated {
+	c.entry.last.trackingCurrent = !c.states.storedOutdated && !misplaced // which moves at the end of the handling, and goes with the next event
+	if c.states.storedOutdated {
 		c.log.Debug("Renewing the last-handled configuration, because other fields are tracked or it is kept elsewhere now")
 		c.states.before = c.states.essence
 	}

@@ -1,9 +1,12 @@
 package kopf
 
 import (
+	"errors"
 	"log/slog"
 	"net/http"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/settingscheck"
 )
 
 // This file holds the settings of an operator: what they mean, and their defaults. They are
@@ -11,7 +14,8 @@ import (
 
 // Settings are all that can be adjusted of one operator. [NewSettings] returns them with their defaults. False and zero mean
 // something here: a literal Settings{} has no limits and no timeouts, so [Operator.Run] refuses it. Start-up handlers may change
-// the settings. Afterwards, they are only read.
+// the settings. Afterwards, they are only read. Run also refuses negative numbers and durations, and names and places of storages that
+// cannot work.
 type Settings struct {
 	Process     ProcessSettings     // the end of the process, its debugging
 	Posting     PostingSettings     // Kubernetes events about objects
@@ -60,7 +64,7 @@ type PeeringSettings struct {
 	// Priority is the own priority; the higher one works, all others pause. Defaults to 0.
 	Priority int
 	// Lifetime is how long the own record counts as alive after its last update, rounded up to whole seconds. An operator that
-	// could not renew its record in that time pauses until it can. Zero or less writes no record: peers do not see this operator.
+	// could not renew its record in that time pauses until it can. Zero writes no record: peers do not see this operator.
 	// Defaults to 1 minute.
 	Lifetime time.Duration
 	// Mandatory tells to pause until the peering object exists. In a namespace that is being deleted, it need not. Defaults to false.
@@ -101,7 +105,7 @@ type QueueingSettings struct {
 	// of all resources are worked on. Defaults to 0.
 	WorkerLimit int
 	// ExitTimeout is how long the handlers may go on at the exit before
-	// their contexts end. Defaults to 2 s.
+	// their contexts end. Zero means not at all. Defaults to 2 s.
 	ExitTimeout time.Duration
 	// ErrorDelays are the pauses of an object after errors that are not of its handlers,
 	// such as refused patches; the last one repeats. Empty means no pauses.
@@ -148,13 +152,13 @@ type BackgroundSettings struct {
 	// InstantExitTimeout is how long a daemon that is asked to stop may take before anything is logged or stored about
 	// it. Defaults to 100 ms.
 	InstantExitTimeout time.Duration
-	// ExitTimeout is how long daemons without a CancellationTimeout are waited for when the operator stops. Defaults to 5 s.
+	// ExitTimeout is how long daemons without a CancellationTimeout are waited for when the operator stops. Zero means no limit. Defaults to 5 s.
 	ExitTimeout time.Duration
 }
 
 // NetworkingSettings are about the requests to the API server.
 type NetworkingSettings struct {
-	// RequestTimeout limits one attempt of a request that is not a watch. Defaults to 5 minutes.
+	// RequestTimeout limits one attempt of a request that is not a watch. Zero means no limit. Defaults to 5 minutes.
 	RequestTimeout time.Duration
 	// ConnectTimeout limits the connecting of such a request. Zero leaves it to RequestTimeout. Defaults to 0.
 	ConnectTimeout time.Duration
@@ -175,17 +179,17 @@ type NetworkingSettings struct {
 	// which answer.
 	RequestRate int
 	// RequestBurst is how many requests are saved up while fewer than RequestRate are made. They let a new operator handle what it
-	// finds at full speed. Defaults to 20,000.
+	// finds at full speed. Zero counts as 1. Defaults to 20,000.
 	RequestBurst int
 }
 
 // PersistenceSettings are about what is stored on the objects.
 type PersistenceSettings struct {
-	// Finalizer blocks the deletion of objects until their deletion handlers are done.
+	// Finalizer blocks the deletion of objects until their deletion handlers are done. It is a qualified name, with a domain.
 	// Defaults to "kopf.zalando.org/KopfFinalizerMarker".
 	Finalizer string
 	// LegacyFinalizers are those that earlier versions of the operator have used, or operators that this one takes the
-	// place of. They are removed from all objects that have them. Defaults to none.
+	// place of. They are removed from all objects that have them, so Finalizer cannot be one of them. Defaults to none.
 	LegacyFinalizers []string
 	// Storage is where what is stored is kept: [InAnnotations], or [InStatus], which takes one request instead of two in most cases. Defaults to InAnnotations.
 	Storage Storage
@@ -195,7 +199,7 @@ type PersistenceSettings struct {
 	DiffBaseStorage DiffBaseStorage
 	// IgnoreCopies tells to pass over what is stored on an object if it was stored on another one, whose annotations have
 	// come with a copy, such as from an export or a backup: then the copy is created, as any new object. It takes an annotation more on each
-	// object, "<prefix>/handled-uid"; what is stored without that counts for the object that it is on. Defaults to false.
+	// object, "<prefix>/handled-uid", or a field of the status next to the state; what is stored without that counts for the object that it is on. Defaults to false.
 	IgnoreCopies bool
 	// ConsistencyTimeout is how long to wait until an own patch comes back in the stream, and for how long the stream may bring nothing at all
 	// meanwhile; then the object is asked for, before handlers run. Zero means not to wait, and not to ask. Defaults to 5 s.
@@ -242,6 +246,11 @@ func NewSettings() *Settings {
 			ConsistencyTimeout: 5 * time.Second,
 		},
 	}
+}
+
+// validate returns what is wrong with the settings, as the start-up handlers have left them, for those handlers.
+func (s *Settings) validate(handlers []*handler) error {
+	return errors.Join(append(settingscheck.Numbers(s, "Peering.Priority"), s.Persistence.validate(handlers)...)...)
 }
 
 func seconds(counts ...int) []time.Duration {

@@ -482,8 +482,8 @@ func proveHookMerging(c *C) {
 	expect(c, "the rules of one id", len(list[0]["rules"].([]any)), 2)
 	for managed, want := range map[string]string{
 		"auto":                            "three parts at least are expected",
-		"Auto.kopf.dev":                   `"Auto.kopf.dev" in Settings.Admission.Managed is bad`,
-		strings.Repeat("x", 64) + ".dev":  "is bad",
+		"Auto.kopf.dev":                   `invalid Settings.Admission.Managed "Auto.kopf.dev": want a domain`,
+		strings.Repeat("x", 64) + ".dev":  "want a domain of parts of at most 63",
 		strings.Repeat("x.", 125) + "dev": "too long",
 	} {
 		op := &kopf.Operator{Registry: registry, Namespaces: []string{c.Namespace}, Settings: kopf.NewSettings(), Connection: c.ConnectionInfo()}

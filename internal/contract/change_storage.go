@@ -178,13 +178,6 @@ var _ = Suite("change_storage", func(t *testing.T, c *C) {
 		c.statuses().Create("a", sized(1))
 		c.kept("a", inStatus)
 	})
-	c.Run(t, "a storage that there is not is refused at the start", func(c *C) {
-		op := &kopf.Operator{Registry: withResults(&calls{}), Settings: kopf.NewSettings(), Connection: c.ConnectionInfo(), Namespaces: []string{c.Namespace}}
-		op.Settings.Persistence.Storage = 7
-		if err := op.Run(c.Context()); err == nil || !strings.Contains(err.Error(), "Settings.Persistence.Storage is 7: InAnnotations or InStatus is expected") {
-			c.Errorf("got the error %v", err)
-		}
-	})
 	c.Run(t, "one line at the start recommends InStatus where it may be of use", func(c *C) {
 		for name, want := range map[string]int{"kopfstatusexamples.v1.kopf.dev": 1, "kopfexamples.v1.kopf.dev": 0, "pods": 0} {
 			for _, setting := range []func(*kopf.Operator){inAnnotations, inStatus} {
@@ -281,16 +274,24 @@ func writesOf(op *Running) (all []string) {
 // closed defines a kind whose status keeps what it declares, and nothing else.
 func (c *C) closed() (kopf.Selector, *Kind) {
 	c.Helper()
+	return c.kindWithStatus(true, map[string]any{"type": "object", "properties": map[string]any{"phase": map[string]any{"type": "string"}}})
+}
+
+// kindWithStatus defines a kind with a schema of its status, which is a subresource or not.
+func (c *C) kindWithStatus(subresource bool, status map[string]any) (kopf.Selector, *Kind) {
+	c.Helper()
+	subresources := map[string]any{}
+	if subresource {
+		subresources["status"] = map[string]any{}
+	}
 	plural, kind := strings.ReplaceAll(c.Unique("closed"), "-", "")+"s", "Closed"+strings.ReplaceAll(c.Namespace, "-", "")
 	c.Define(map[string]any{
 		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": map[string]any{"name": plural + ".example.com"},
 		"spec": map[string]any{
 			"group": "example.com", "scope": "Namespaced", "names": map[string]any{"plural": plural, "kind": kind},
 			"versions": []any{map[string]any{
-				"name": "v1", "served": true, "storage": true, "subresources": map[string]any{"status": map[string]any{}},
-				"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "properties": map[string]any{
-					"status": map[string]any{"type": "object", "properties": map[string]any{"phase": map[string]any{"type": "string"}}},
-				}}},
+				"name": "v1", "served": true, "storage": true, "subresources": subresources,
+				"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "properties": map[string]any{"status": status}}},
 			}},
 		},
 	})

@@ -185,7 +185,7 @@ func places(t *testing.T, c *C) {
 		}, id("s"))
 		op, _, _ := c.operatorOn(startup)
 		op.Namespaces = nil
-		if err := op.Run(c.Context()); err == nil || !strings.Contains(err.Error(), "Settings.Peering.Clusterwide is false") {
+		if err := op.Run(c.Context()); err == nil || !strings.Contains(err.Error(), "invalid Settings.Peering.Clusterwide false") {
 			c.Errorf("got %v, want an error that names the setting", err)
 		}
 	})

@@ -1,6 +1,7 @@
 package jsonpatch
 
 import (
+	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
@@ -156,4 +157,29 @@ func decodeText(t testing.TB, text string) any {
 func decodeMap(t testing.TB, text string) map[string]any {
 	t.Helper()
 	return decodeText(t, text).(map[string]any)
+}
+
+func TestHollows(t *testing.T) {
+	object := []byte(`{"status":{"kopf":{"state":"x","progress":{}},"phase":"y"}}`)
+	path := []string{"status", "kopf"}
+	for text, want := range map[string]bool{
+		`{"status":{"kopf":{"state":null}}}`:                          true,
+		`{"status":{"kopf":{"state":null,"progress":{"a":null}}}}`:    true,
+		`{"status":{"kopf":{"state":null,"progress":{"a":{"b":1}}}}}`: false,
+		`{"status":{"kopf":{"progress":null}}}`:                       false,
+		`{"status":{"kopf":null}}`:                                    false, // which does it already
+		`{"status":{"phase":null}}`:                                   false,
+		`{}`:                                                          false,
+	} {
+		var patch map[string]any
+		if err := json.Unmarshal([]byte(text), &patch); err != nil {
+			t.Fatal(err)
+		}
+		if got := Hollows(object, patch, path); got != want {
+			t.Errorf("%s: got %t", text, got)
+		}
+		if Hollows([]byte(`{"status":{}}`), patch, path) {
+			t.Errorf("%s: what is not there is hollowed", text)
+		}
+	}
 }

@@ -171,3 +171,10 @@ func Without(object, other map[string]any) map[string]any {
 	}
 	return rest
 }
+
+// Hollows reports whether a merge patch changes a map of an object so that it has nothing but empty maps.
+func Hollows(object []byte, patch map[string]any, path []string) bool {
+	changes, _ := rawjson.Lookup(any(patch), path...)
+	raw, ok := rawjson.Find(object, path...)
+	return ok && rawjson.AsMap(changes) != nil && rawjson.IsHollow(rawjson.Merge(rawjson.DecodeOrNil(raw), changes))
+}

@@ -2,7 +2,13 @@
 // See https://kubernetes.io/docs/concepts/overview/kubernetes-api/#openapi-v3
 package kindschema
 
-import "github.com/kopf-go/kopf/internal/rawjson"
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
+)
 
 // Path returns the path of the document with the kinds of an API version.
 func Path(group, version string) string {
@@ -12,33 +18,91 @@ func Path(group, version string) string {
 	return "/openapi/v3/apis/" + group + "/" + version
 }
 
-// Keeps reports whether objects of a kind keep anything that is written to the field. The document is that of the API version. Not found means that
-// the document does not have the kind.
-func Keeps(document []byte, group, version, kind string, field ...string) (keeps, found bool) {
-	schemas, _ := rawjson.Find(document, "components", "schemas")
-	_ = rawjson.EachMember(schemas, func(_, schema []byte) bool { // what is malformed is not there
-		if found = describes(schema, group, version, kind); found {
-			keeps = keepsBelow(schema, field)
-		}
-		return !found
-	})
-	return keeps, found
+// Obstacle is why the status of a kind cannot have what is to be stored there. Its zero value means that it can.
+type Obstacle struct {
+	Field    string // the key of the field that is not kept
+	Declared bool   // whether the schema has the field, but does not keep all that is in it
+	Required string // the path of a field without which nothing else can be stored
 }
 
-// FirstLost returns the first of some fields whose parent does not keep what is written to it, by its second key, or the first one if it has
-// only two; and whether the document has the kind. It returns "" if all are kept.
-func FirstLost(document []byte, group, version, kind string, fields [][]string) (lost string, found bool) {
+// Warning returns what to say about a kind whose state is kept in annotations for that reason.
+func (o Obstacle) Warning(resource string) string {
+	why := fmt.Sprintf("does not keep the field %q", o.Field)
+	mend := fmt.Sprintf("add to the properties of its status: %s: {type: object, x-kubernetes-preserve-unknown-fields: true}", o.Field)
+	switch {
+	case o.Required != "":
+		why = fmt.Sprintf("requires the field %q, without which nothing else can be stored there", o.Required)
+		mend = "give the field a default, or take it out of the required ones"
+	case o.Field == "status":
+		mend = "add to its status: x-kubernetes-preserve-unknown-fields: true"
+	case o.Declared:
+		why = fmt.Sprintf("does not keep all of the field %q", o.Field)
+		mend = fmt.Sprintf("let the field be: %s: {type: object, x-kubernetes-preserve-unknown-fields: true}", o.Field)
+	}
+	return fmt.Sprintf("The status of %s %s, so the state of its objects is kept in annotations. If its definition is yours, %s", resource, why, mend)
+}
+
+// FirstObstacle returns why a kind does not keep what is written to the parents of some fields, and whether the document has the kind.
+func FirstObstacle(document []byte, group, version, kind string, fields [][]string) (o Obstacle, found bool) {
 	for _, field := range fields {
 		parent := field[:max(1, len(field)-1)]
-		keeps, found := Keeps(document, group, version, kind, parent...)
-		if !found {
-			return "", false
+		schema := find(document, group, version, kind)
+		if schema == nil {
+			return Obstacle{}, false
 		}
-		if !keeps {
-			return parent[len(parent)-1], true
+		if !keepsBelow(schema, parent) {
+			return Obstacle{Field: parent[len(parent)-1], Declared: declares(schema, parent)}, true
+		}
+		if required := requiredOn(schema, field); required != "" {
+			return Obstacle{Required: required}, true
 		}
 	}
-	return "", true
+	return Obstacle{}, true
+}
+
+// declares reports whether a schema has a field.
+func declares(schema []byte, field []string) bool {
+	for _, key := range field {
+		var ok bool
+		if schema, ok = rawjson.Find(schema, "properties", key); !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// requiredOn returns the path of the first field that the API server requires in addition when a field is stored in an object that has nothing on the way to it,
+// "" if there is none. Those with defaults come by themselves.
+func requiredOn(schema []byte, field []string) (path string) {
+	for i, key := range field {
+		if i > 0 {
+			required, _ := rawjson.Find(schema, "required")
+			_ = rawjson.EachItem(required, func(quoted []byte) bool { // what is malformed is not there
+				name := rawjson.Unquote(quoted)
+				if _, comes := rawjson.Find(schema, "properties", name, "default"); !comes && name != key {
+					path = strings.Join(append(slices.Clone(field[:i]), name), ".")
+				}
+				return path == ""
+			})
+		}
+		if path != "" {
+			return path
+		}
+		schema, _ = rawjson.Find(schema, "properties", key)
+	}
+	return ""
+}
+
+// find returns the schema of a kind, nil if the document does not have it.
+func find(document []byte, group, version, kind string) (schema []byte) {
+	schemas, _ := rawjson.Find(document, "components", "schemas")
+	_ = rawjson.EachMember(schemas, func(_, one []byte) bool { // what is malformed is not there
+		if describes(one, group, version, kind) {
+			schema = one
+		}
+		return schema == nil
+	})
+	return schema
 }
 
 // describes reports whether a schema is that of a kind.

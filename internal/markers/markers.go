@@ -13,6 +13,10 @@ const (
 	DefaultPrefix = "kopf.zalando.org"                                 // of annotations, where none is set
 	LastHandled   = "last-handled-configuration"                       // the name of the annotation with the last handled state
 	Managed       = "kopf-managed"                                     // the name of the annotation that marks a prefix as an operator's
+	HandlingState = "handling-state"                                   // the name of the record with what the finished handlers of a handling have seen
+	TrackedFields = "tracked-fields"                                   // the name of the annotation with what the last handled state was made of
+	HandlingBase  = "handling-base"                                    // of version 0.1.0, which is not read any more, only removed
+	HandledUID    = "handled-uid"                                      // the name of the annotation with the object that something was stored on
 	LastApplied   = "kubectl.kubernetes.io/last-applied-configuration" // the annotation of kubectl
 )
 

@@ -67,7 +67,7 @@ func Timestamp(t time.Time) any {
 	return t.UTC().Format(iso8601.Layout)
 }
 
-func DecodeAs[T any](value any, want string) (T, error) {
+func decodeAs[T any](value any, want string) (T, error) {
 	v, ok := value.(T)
 	if !ok {
 		return v, fmt.Errorf("%s is expected, not %s", want, rawjson.KindOf(value))
@@ -78,8 +78,8 @@ func DecodeAs[T any](value any, want string) (T, error) {
 // MaxCount is beyond all attempts that were ever made. A larger number is meant to overflow.
 const MaxCount = 1 << 30
 
-func DecodeCount(value any) (int, error) {
-	n, err := DecodeAs[json.Number](value, "a number")
+func decodeCount(value any) (int, error) {
+	n, err := decodeAs[json.Number](value, "a number")
 	if err != nil {
 		return 0, err
 	}
@@ -90,9 +90,9 @@ func DecodeCount(value any) (int, error) {
 	return min(count, MaxCount), nil
 }
 
-// DecodeTime reads a time that can be written again: its year, in UTC, has four digits.
-func DecodeTime(value any) (time.Time, error) {
-	s, err := DecodeAs[string](value, "a time")
+// decodeTime reads a time that can be written again: its year, in UTC, has four digits.
+func decodeTime(value any) (time.Time, error) {
+	s, err := decodeAs[string](value, "a time")
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -101,4 +101,46 @@ func DecodeTime(value any) (time.Time, error) {
 		err = fmt.Errorf("a time between the years 1 and 9999 is expected, not %q", s)
 	}
 	return t, err
+}
+
+// Decode reads the members of a record into what the pointers of the same keys point to. Members that are null or have no pointer are passed over.
+func Decode(record, pointers map[string]any) error {
+	for key, value := range record {
+		if value == nil {
+			continue
+		}
+		if err := decode(value, pointers[key]); err != nil {
+			return fmt.Errorf("%q of the record: %w", key, err)
+		}
+	}
+	return nil
+}
+
+func decode(value, into any) (err error) {
+	switch into := into.(type) {
+	case *time.Time:
+		*into, err = decodeTime(value)
+	case *int:
+		*into, err = decodeCount(value)
+	case *bool:
+		*into, err = decodeAs[bool](value, "a boolean")
+	case *string:
+		*into, err = decodeAs[string](value, "a string")
+	case **string:
+		text, failed := decodeAs[string](value, "a string")
+		*into, err = &text, failed
+	case *[]string:
+		list, failed := decodeAs[[]any](value, "a list")
+		if failed != nil {
+			return failed
+		}
+		for _, item := range list {
+			text, failed := decodeAs[string](item, "a string")
+			if failed != nil {
+				return failed
+			}
+			*into = append(*into, text)
+		}
+	}
+	return err
 }

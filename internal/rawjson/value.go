@@ -390,3 +390,12 @@ func UnionKeys[V any](a, b map[string]V) []string {
 	slices.Sort(keys)
 	return keys
 }
+
+// IsHollow reports whether a value is a map with nothing in it but such maps.
+func IsHollow(v any) bool {
+	m, ok := v.(map[string]any)
+	for _, value := range m {
+		ok = ok && IsHollow(value)
+	}
+	return ok
+}

@@ -41,3 +41,13 @@ func IsDNSSubdomain(text string) bool {
 	}
 	return true
 }
+
+// IsQualifiedName reports whether a text is a name of at most 63 characters, after a subdomain of at most 253 and a slash if it has one.
+// See https://kubernetes.io/docs/concepts/overview/working-with-objects/names/
+func IsQualifiedName(text string) bool {
+	domain, name, ok := strings.Cut(text, "/")
+	if !ok {
+		domain, name = "", text
+	}
+	return (!ok || len(domain) <= 253 && IsDNSSubdomain(domain)) && len(name) <= 63 && IsName(name, "-_.")
+}
