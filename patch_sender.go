@@ -29,6 +29,7 @@ type sender struct {
 	discovery discoverer
 	warned    *boundedset.Set // what was warned of for the resource; may be nil
 	lenient   bool            // whether transformations conflict only with changes of what they change themselves
+	sent      bool            // whether a request was made
 }
 
 // The HTTP codes that mean something to what is done with an object.
@@ -178,6 +179,7 @@ func (s *sender) patch(known *Body, subresource, contentType string, body any) (
 	if err != nil {
 		return known, err
 	}
+	s.sent = true
 	s.log.Debug("Patching.", "subresource", subresource, "patch", s.resource.loggable(View{raw: data}))
 	now, err := s.client.patchObject(s.ctx, s.resource, known.namespace, known.name, subresource, contentType, data)
 	if err != nil {
