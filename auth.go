@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/credtransport"
+	"github.com/kopf-go/kopf/internal/embedded"
 	"github.com/kopf-go/kopf/internal/kubeconfig"
 )
 
@@ -246,7 +247,7 @@ func LoginWithServiceAccount(ctx context.Context, l *Login) (*ConnectionInfo, er
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	} else if err != nil {
-		return nil, &LoginError{Message: "the service account can't be used", Err: err}
+		return nil, &LoginError{Message: "log in as the service account", Err: err}
 	}
 	info.User = credtransport.TokenUser(token)
 	if host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT"); host != "" && port != "" {
@@ -262,7 +263,7 @@ func LoginWithServiceAccount(ctx context.Context, l *Login) (*ConnectionInfo, er
 }
 
 // defaultLogin is the login of an operator without login handlers: with the kubeconfig and as the service account. It
-// fails if neither is there, and names the files.
+// fails if neither is there, and names the files, or what is wrong with the one that is there.
 func defaultLogin(ctx context.Context, l *Login) (map[string]*ConnectionInfo, error) {
 	infos := map[string]*ConnectionInfo{}
 	var failures []error
@@ -286,20 +287,19 @@ func defaultLogin(ctx context.Context, l *Login) (map[string]*ConnectionInfo, er
 		return nil, context.Cause(ctx)
 	case len(infos) > 0:
 		for _, err := range failures {
-			l.logger().Warn("one of the logins has failed", "error", err)
+			l.logger().Warn("One of two logins failed; using the other", "error", err)
 		}
 		return infos, nil
 	}
-	paths := kubeconfig.Find(l.Kubeconfig)
-	tried := paths.Missing
-	if token := l.serviceAccountFile("token"); !credtransport.FileExists(token) {
-		tried = append(tried, token+" does not exist")
+	if len(failures) > 0 {
+		return nil, &LoginError{Message: "no login", Err: errors.Join(failures...)}
 	}
-	message := "no login"
-	if len(tried) > 0 {
-		message += ": " + strings.Join(tried, ", ")
+	tried := append(kubeconfig.Find(l.Kubeconfig).Missing, l.serviceAccountFile("token")+" does not exist")
+	remedy := ": pass --kubeconfig"
+	if embedded.Included {
+		remedy += ", or try --embedded"
 	}
-	return nil, &LoginError{Message: message, Err: errors.Join(failures...)}
+	return nil, &LoginError{Message: "no login: " + strings.Join(tried, ", ") + remedy}
 }
 
 // LoginWithKubeconfig logs in as kubectl does, with the current context of the kubeconfig: with certificates, tokens,
@@ -371,7 +371,7 @@ func addUser(ctx context.Context, l *Login, info *ConnectionInfo, chosen *kubeco
 	known := u.Token != "" || u.TokenFile != "" || u.Username != ""
 	if u.AuthProvider != nil && !known {
 		info.Token = Secret(u.AuthProvider.Config["access-token"])
-		l.logger().Warn("auth-provider is no longer supported; only its access token is used, as it is",
+		l.logger().Warn("The auth-provider of the kubeconfig is not supported; using its access token, which is not renewed: configure an exec plugin",
 			"provider", u.AuthProvider.Name, "token", info.Token != "")
 	}
 	if u.Exec == nil || known { // as in kubectl, what is written down comes first
@@ -403,7 +403,7 @@ func addPlugin(ctx context.Context, l *Login, info *ConnectionInfo, chosen *kube
 	if err != nil {
 		return err
 	}
-	l.logger().Debug("the exec plugin has given credentials", "command", plugin.Command, "took", time.Since(started))
+	l.logger().Debug("Exec plugin returned credentials", "command", plugin.Command, "took", time.Since(started))
 	info.Token = Secret(status.Token)
 	if status.CertificateData != "" {
 		info.CertificateFile, info.CertificateData = "", []byte(status.CertificateData)

@@ -20,6 +20,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kopf-go/kopf/internal/embedded"
 	"github.com/kopf-go/kopf/internal/kubeconfig"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
@@ -415,7 +416,10 @@ func TestDefaultLogin(t *testing.T) {
 	token := filepath.Join(dir, "token")
 	t.Run("AC-61 nothing found", func(t *testing.T) {
 		_, err := defaultLogin(t.Context(), l)
-		want := fmt.Sprintf("no login: KUBECONFIG is not set, %s does not exist, %s does not exist", filepath.Join(home, ".kube", "config"), token)
+		want := fmt.Sprintf("no login: KUBECONFIG is not set, %s does not exist, %s does not exist: pass --kubeconfig, or try --embedded", filepath.Join(home, ".kube", "config"), token)
+		if !embedded.Included {
+			want = strings.TrimSuffix(want, ", or try --embedded")
+		}
 		if err == nil || err.Error() != want {
 			t.Errorf("got  %v\nwant %s", err, want)
 		}
@@ -437,7 +441,13 @@ func TestDefaultLogin(t *testing.T) {
 		file := write(t, filepath.Join(dir, "config"), simple)
 		t.Setenv("KUBECONFIG", file)
 		_, err := defaultLogin(t.Context(), &Login{serviceAccountDir: dir, KubeContext: "z"})
-		wantLoginError(t, err, "no login: "+token+" does not exist: kubeconfig "+file+`: the context "z" does not exist`)
+		wantLoginError(t, err, "no login: kubeconfig "+file+`: the context "z" does not exist`)
+	})
+	t.Run("AC-61 a file that is named and missing appears once", func(t *testing.T) {
+		_, err := defaultLogin(t.Context(), &Login{serviceAccountDir: dir, Kubeconfig: "/none/a"})
+		if want := "no login: kubeconfig: /none/a does not exist"; err == nil || err.Error() != want {
+			t.Errorf("got  %v\nwant %s", err, want)
+		}
 	})
 	t.Run("AC-61 all that apply, and errors of one are ignored", func(t *testing.T) {
 		write(t, token, "t")

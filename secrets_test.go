@@ -189,7 +189,7 @@ func TestSecretsOfLogins(t *testing.T) {
 		"a plugin with a wrong key": {secure.URL, byPlugin(plugin(t, `echo '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"clientKeyData":"`+mark+`","clientCertificateData":"`+mark+`"}}'`)),
 			"client certificate"},
 		"a plugin whose token is refused": {refusing.URL, byPlugin(plugin(t, `echo '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"`+mark+`"}}'`)),
-			"who are you?|has given credentials"},
+			"who are you?|returned credentials"},
 		"a plugin that is not there": {nobody, byPlugin("/nowhere/plugin"), "no such file"},
 	} {
 		t.Run(name, func(t *testing.T) {
