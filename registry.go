@@ -433,7 +433,7 @@ func (h *handler) resources(found []Resource) (able []Resource, warnings []strin
 	}
 	sortByName(fit)
 	if len(fit) == 0 {
-		return nil, []string{fmt.Sprintf("Unresolved resources cannot be served (try creating their CRDs): %s.", h.text)}
+		return nil, []string{fmt.Sprintf("Unresolved resources cannot be served (try creating their CRDs): %s.%s", h.text, h.selector.suggestion(found))}
 	}
 	if h.selector.specific() && len(fit) > 1 {
 		return nil, []string{fmt.Sprintf("Ambiguous resources will not be served (try specifying API groups): %s is any of %s.", h.text, names(fit))}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kopf-go/kopf/internal/suggest"
 	"github.com/kopf-go/kopf/internal/validation"
 )
 
@@ -203,4 +204,42 @@ func (s selectorSpec) matches(r Resource) bool {
 		return slices.Contains(r.Categories, s.name)
 	}
 	return s.name == r.Kind || s.name == r.Plural || s.name == r.Singular || slices.Contains(r.ShortNames, s.name)
+}
+
+// suggestion returns the end of a message about a selector that fits none of the resources: which one may have been meant.
+func (s selectorSpec) suggestion(found []Resource) string {
+	if !s.specific() {
+		return ""
+	}
+	found = slices.Clone(found)
+	sortByName(found) // for equal words to have one winner
+	var words []string
+	meant := make(map[string]Resource)
+	for _, r := range found {
+		if s.hasGroup && s.group != r.Group || s.version == "" && !r.Preferred {
+			continue
+		}
+		names := append([]string{r.Plural, r.Kind, r.Singular}, r.ShortNames...)
+		if s.by == "kind" {
+			names = names[1:2]
+		}
+		for _, name := range names {
+			if _, known := meant[name]; !known {
+				words, meant[name] = append(words, name), r
+			}
+		}
+	}
+	nearest := suggest.Nearest(s.name, words)
+	if nearest == "" {
+		return ""
+	}
+	r := meant[nearest]
+	name := r.Plural
+	if s.by == "kind" {
+		name = r.Kind
+	}
+	if s.version != "" {
+		name += "." + r.Version
+	}
+	return " Did you mean " + strings.TrimSuffix(name+"."+r.Group, ".") + "?"
 }
