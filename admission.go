@@ -146,7 +146,7 @@ func (s *reviewServer) serve(ctx context.Context) {
 	}
 	s.log.Warn("The admission server has finished unexpectedly.", "error", err)
 	if err == nil {
-		err = errors.New("it has just returned")
+		err = errors.New("its Serve returned before the end of the context")
 	}
 	s.fail(fmt.Errorf("the admission server has finished unexpectedly: %w", err))
 }
@@ -514,7 +514,7 @@ func (s *reviewServer) configure() {
 			err = s.write(c.resource, data)
 		}
 		if err != nil {
-			s.fail(fmt.Errorf("the %s %q cannot be written: %w", c.resource.Kind, s.serving.settings.Managed, err))
+			s.fail(fmt.Errorf("write the %s %q: %w", c.resource.Kind, s.serving.settings.Managed, err))
 			return
 		}
 		s.written[c.kind] = data
@@ -707,7 +707,7 @@ func (s *reviewServer) checkNames() error {
 		return nil
 	}
 	if !webhookname.IsDomain(s.serving.settings.Managed) {
-		return fmt.Errorf("the name %q in Settings.Admission.Managed is bad: lower-case letters, digits, '-' and '.' are expected, as in \"auto.kopf.dev\"", s.serving.settings.Managed)
+		return fmt.Errorf("invalid Settings.Admission.Managed %q: want lower-case letters, digits, '-' and '.', as in \"auto.kopf.dev\"", s.serving.settings.Managed)
 	}
 	var errs []error
 	for _, kind := range []handlerKind{kindValidate, kindMutate} {
@@ -717,9 +717,9 @@ func (s *reviewServer) checkNames() error {
 				continue
 			}
 			if name := s.hookName(h.id, taken); strings.Count(name, ".") < 2 {
-				errs = append(errs, fmt.Errorf("the webhook of the handler %q would be named %q, and three parts at least are expected: give Settings.Admission.Managed a name with a dot, such as \"%s.kopf.dev\"", h.id, name, s.serving.settings.Managed))
+				errs = append(errs, fmt.Errorf("invalid name %q of the webhook of the handler %q: want at least three parts: give Settings.Admission.Managed a name with a dot, such as \"%s.kopf.dev\"", name, h.id, s.serving.settings.Managed))
 			} else if !webhookname.IsDomain(name) {
-				errs = append(errs, fmt.Errorf("the webhook of the handler %q would be named %q, which is too long, or has a part longer than 63 characters: give the handler a shorter ID", h.id, name))
+				errs = append(errs, fmt.Errorf("invalid name %q of the webhook of the handler %q: want at most 253 characters, and 63 in each part: give the handler a shorter ID", name, h.id))
 			}
 		}
 	}

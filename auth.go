@@ -14,9 +14,11 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/apirequest"
 	"github.com/kopf-go/kopf/internal/credtransport"
 	"github.com/kopf-go/kopf/internal/embedded"
 	"github.com/kopf-go/kopf/internal/kubeconfig"
@@ -101,12 +103,10 @@ func (i *ConnectionInfo) user() string { return cmp.Or(i.ImpersonateUser, i.User
 func (i *ConnectionInfo) validate() error {
 	server, err := url.Parse(i.Server)
 	switch {
-	case i.Server == "":
-		return errors.New("the address of the server is missing")
 	case err != nil || server.Host == "" || server.Scheme != "https" && server.Scheme != "http":
-		return fmt.Errorf("the server %q is not a URL with https or http", i.Server)
+		return fmt.Errorf("invalid server %q: want a URL with https or http, such as \"https://10.0.0.1:6443\"", apirequest.RedactURL(i.Server))
 	case server.User != nil || server.RawQuery != "" || server.Fragment != "":
-		return fmt.Errorf("the server %q must be an address and a path alone", server.Redacted())
+		return fmt.Errorf("invalid server %q: want a URL with a scheme, a host and a path alone", server.Redacted())
 	case (i.Token != "" || i.TokenFile != "" || i.Scheme != "") && (i.Username != "" || i.Password != ""):
 		return errors.New("a token and a username with a password exclude each other")
 	case i.CAFile != "" && len(i.CAData) > 0:
@@ -118,7 +118,7 @@ func (i *ConnectionInfo) validate() error {
 	case i.ImpersonateUser == "" && (i.ImpersonateUID != "" || len(i.ImpersonateGroups)+len(i.ImpersonateExtra) > 0):
 		return errors.New("impersonation of a uid, groups or extra needs a user too")
 	case strings.ContainsAny(string(i.Token)+i.Scheme, "\r\n"):
-		return errors.New("the token has line breaks")
+		return errors.New("invalid token: want one without line breaks")
 	}
 	return i.validateProxy()
 }
@@ -127,15 +127,10 @@ func (i *ConnectionInfo) validateProxy() error {
 	if i.ProxyURL == "" {
 		return nil
 	}
-	proxy, err := url.Parse(i.ProxyURL)
-	if err != nil {
-		return errors.New("the address of the proxy is not a URL") // the error would show its password
-	}
-	switch proxy.Scheme {
-	case "http", "https", "socks5", "socks5h":
+	if proxy, err := url.Parse(i.ProxyURL); err == nil && slices.Contains([]string{"http", "https", "socks5", "socks5h"}, proxy.Scheme) {
 		return nil
 	}
-	return fmt.Errorf("the proxy %q is not a URL with http, https or socks5", proxy.Redacted())
+	return fmt.Errorf("invalid proxy %q: want a URL with http, https or socks5", apirequest.RedactURL(i.ProxyURL))
 }
 
 // hasCertificate reports whether there are both a certificate of the client and its key.

@@ -4,9 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/apirequest"
 	"github.com/kopf-go/kopf/internal/safecall"
 )
 
@@ -195,18 +195,8 @@ func IgnoreAlreadyExists(err error) error {
 	return err
 }
 
-// denied reports whether an admission webhook or a policy has refused the request, both of which choose the code as they like. The text around
-// theirs is that of the API server.
-func (e *APIError) denied() bool {
-	before, _, webhook := strings.Cut(e.Message, `" denied the request`)
-	if webhook {
-		before, webhook = strings.CutPrefix(before, `admission webhook "`)
-		return webhook && !strings.ContainsAny(before, " \"")
-	}
-	object, text, policy := strings.Cut(e.Message, " is forbidden: ")
-	return policy && strings.Count(object, `"`) == 2 && strings.HasSuffix(object, `"`) &&
-		(strings.HasPrefix(text, "ValidatingAdmissionPolicy '") || strings.HasPrefix(text, "policy '")) && strings.Contains(text, " denied request: ")
-}
+// denied reports whether an admission webhook or a policy has refused the request, both of which choose the code as they like.
+func (e *APIError) denied() bool { return apirequest.IsDenial(e.Message) }
 
 // AdmissionError denies an operation with a code. It is made by [Deny] and found by [errors.As].
 type AdmissionError struct {
@@ -218,7 +208,7 @@ type AdmissionError struct {
 // error that is returned instead says so, and denies as well.
 func Deny(message string, code int) error {
 	if code != 0 && (code < 400 || code > 599) {
-		return fmt.Errorf("an operation cannot be denied with the code %d: 400 to 599 is expected (%s)", code, message)
+		return fmt.Errorf("invalid code %d of a denial: want 400 to 599 (%s)", code, message)
 	}
 	return &AdmissionError{Message: message, Code: code}
 }

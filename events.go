@@ -116,7 +116,7 @@ func (e *eventSink) post(level slog.Level, ref ObjectReference, kind, reason, me
 
 // reject returns why there is no event.
 func (e *eventSink) reject(reason string, err error) {
-	e.log.Warn("There is nothing to post an event about.", "reason", reason, "error", err)
+	e.log.Warn("Cannot post an event: invalid object", "reason", reason, "error", err)
 }
 
 // logLevel returns the lowest level of log lines that are posted, too.
@@ -430,7 +430,7 @@ func (o *Object) postAbout(v reflect.Value, post func(ObjectReference, error)) {
 		}
 		post(body.Reference(), nil)
 	default:
-		post(ObjectReference{}, fmt.Errorf("%v is not an object: expected a body, a reference, a map or a struct", v.Interface()))
+		post(ObjectReference{}, fmt.Errorf("invalid object %v of an event: want a body, a reference, a map or a struct", v.Interface()))
 	}
 }
 

@@ -317,7 +317,7 @@ func (r *run) serve(ctx context.Context) error {
 		return errors.New("Settings.Peering.Clusterwide is false: an operator of the whole cluster has no namespaces for peering objects")
 	}
 	if s := r.Settings.Persistence.Storage; s != InAnnotations && s != InStatus {
-		return fmt.Errorf("Settings.Persistence.Storage is %d: InAnnotations or InStatus is expected", int(s))
+		return fmt.Errorf("invalid Settings.Persistence.Storage %d: want InAnnotations or InStatus", int(s))
 	}
 	if err := r.connect(); err != nil {
 		return err
@@ -423,7 +423,7 @@ func (r *run) newClient() *Client {
 			return map[string]*ConnectionInfo{"connection": info}, nil
 		}
 	}
-	what, failure := "Initial authentication", slog.LevelDebug // the operator ends with the error then, which is logged once
+	what, failure := "Initial authentication", slog.LevelDebug                          // the operator ends with the error then, which is logged once
 	c := newLoginClient(func(ctx context.Context) (map[string]*ConnectionInfo, error) { // one at a time
 		r.meter.LoggedIn.Store(false)
 		r.Logger.Info(what + " has been initiated.")

@@ -311,7 +311,9 @@ func (e *transformError) Error() string {
 func (e *transformError) Unwrap() error { return e.err }
 
 // permanent reports whether the transformation makes no sense for newer states of the object either.
-func (e *transformError) permanent() bool { return e.err == nil || errors.As(e.err, new(*PermanentError)) }
+func (e *transformError) permanent() bool {
+	return e.err == nil || errors.As(e.err, new(*PermanentError))
+}
 
 // sides returns what the patch touches of an object, before and after it; functions may touch everything.
 func (p *Patch) sides(body *Body) (before, after map[string]any, err error) {

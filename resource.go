@@ -128,7 +128,7 @@ func (s Selector) spec(where func(Resource) bool) (selectorSpec, error) {
 		spec.by, spec.name = "*", ""
 	}
 	if !spec.wellFormed(dots) {
-		return spec, fmt.Errorf("the selector %q names no resource: \"plural\", \"plural.group\", \"plural.version.group\" or \"group/version/plural\" is expected", s)
+		return spec, fmt.Errorf("invalid selector %q: want \"plural\", \"plural.group\", \"plural.version.group\" or \"group/version/plural\"", s)
 	}
 	return spec, nil
 }
@@ -206,34 +206,26 @@ func (s selectorSpec) matches(r Resource) bool {
 	return s.name == r.Kind || s.name == r.Plural || s.name == r.Singular || slices.Contains(r.ShortNames, s.name)
 }
 
+// names returns what the resource can be called.
+func (r Resource) names() []string {
+	return append([]string{r.Plural, r.Kind, r.Singular}, r.ShortNames...)
+}
+
 // suggestion returns the end of a message about a selector that fits none of the resources: which one may have been meant.
 func (s selectorSpec) suggestion(found []Resource) string {
-	if !s.specific() {
-		return ""
-	}
-	found = slices.Clone(found)
-	sortByName(found) // for equal words to have one winner
-	var words []string
-	meant := make(map[string]Resource)
-	for _, r := range found {
-		if s.hasGroup && s.group != r.Group || s.version == "" && !r.Preferred {
-			continue
-		}
-		names := append([]string{r.Plural, r.Kind, r.Singular}, r.ShortNames...)
+	found = slices.DeleteFunc(slices.Clone(found), func(r Resource) bool {
+		return !s.specific() || s.hasGroup && s.group != r.Group || s.version == "" && !r.Preferred
+	})
+	sortByName(found) // for the same one to win always
+	r, near := suggest.Among(s.name, found, func(r Resource) []string {
 		if s.by == "kind" {
-			names = names[1:2]
+			return []string{r.Kind}
 		}
-		for _, name := range names {
-			if _, known := meant[name]; !known {
-				words, meant[name] = append(words, name), r
-			}
-		}
-	}
-	nearest := suggest.Nearest(s.name, words)
-	if nearest == "" {
+		return r.names()
+	})
+	if !near {
 		return ""
 	}
-	r := meant[nearest]
 	name := r.Plural
 	if s.by == "kind" {
 		name = r.Kind

@@ -130,9 +130,9 @@ func refusal(f func()) (text string) {
 
 func proveOperationOptions(c *C) {
 	for want, operations := range map[string][]kopf.Operation{
-		"is empty":               {},
-		`"PATCH" is unknown`:     {"CREATE", "PATCH"},
-		`operation "" is unknow`: {""},
+		"option Operations []":    {},
+		`operation "PATCH": want`: {"CREATE", "PATCH"},
+		`operation "": want`:      {""},
 	} {
 		if text := refusal(func() {
 			new(kopf.Registry).OnValidate(Examples, accept, &kopf.AdmissionOptions{Operations: operations})
@@ -251,7 +251,7 @@ func proveBothConfigurations(c *C) {
 	})
 	defer wire.CloseIdleConnections()
 	other.Connection.HTTPClient = &http.Client{Transport: wire}
-	if err := other.Run(c.Context()); kopf.StatusCode(err) != 403 || !strings.Contains(err.Error(), `the ValidatingWebhookConfiguration "other.kopf.dev" cannot be written`) {
+	if err := other.Run(c.Context()); kopf.StatusCode(err) != 403 || !strings.Contains(err.Error(), `write the ValidatingWebhookConfiguration "other.kopf.dev": `) {
 		c.Errorf("the operator has ended with %v", err)
 	}
 }
@@ -481,10 +481,10 @@ func proveHookMerging(c *C) {
 	expect(c, "the names", []any{list[0]["name"], list[1]["name"], list[2]["name"]}, []any{"f-n." + m.name, "f-n-2." + m.name, "f-n-3." + m.name})
 	expect(c, "the rules of one id", len(list[0]["rules"].([]any)), 2)
 	for managed, want := range map[string]string{
-		"auto":                            "three parts at least are expected",
-		"Auto.kopf.dev":                   `"Auto.kopf.dev" in Settings.Admission.Managed is bad`,
-		strings.Repeat("x", 64) + ".dev":  "is bad",
-		strings.Repeat("x.", 125) + "dev": "too long",
+		"auto":                            "want at least three parts",
+		"Auto.kopf.dev":                   `invalid Settings.Admission.Managed "Auto.kopf.dev": want`,
+		strings.Repeat("x", 64) + ".dev":  "invalid Settings.Admission.Managed",
+		strings.Repeat("x.", 125) + "dev": "want at most 253 characters",
 	} {
 		op := &kopf.Operator{Registry: registry, Namespaces: []string{c.Namespace}, Settings: kopf.NewSettings(), Connection: c.ConnectionInfo()}
 		op.Settings.Admission = kopf.AdmissionSettings{Server: &reviewer{}, Managed: managed}

@@ -462,7 +462,7 @@ func proveAdmissionCodes(c *C) {
 	for id, want := range map[string]map[string]any{
 		"none":   {"message": "m", "code": 500.0},
 		"own":    {"message": "outer: m", "code": 409.0},
-		"low":    {"message": "an operation cannot be denied with the code 200: 400 to 599 is expected (m)", "code": 500.0},
+		"low":    {"message": "invalid code 200 of a denial: want 400 to 599 (m)", "code": 500.0},
 		"made":   {"message": "m", "code": 500.0},
 		"silent": {"message": "the operation is denied", "code": 500.0},
 	} {

@@ -181,7 +181,7 @@ var _ = Suite("change_storage", func(t *testing.T, c *C) {
 	c.Run(t, "a storage that there is not is refused at the start", func(c *C) {
 		op := &kopf.Operator{Registry: withResults(&calls{}), Settings: kopf.NewSettings(), Connection: c.ConnectionInfo(), Namespaces: []string{c.Namespace}}
 		op.Settings.Persistence.Storage = 7
-		if err := op.Run(c.Context()); err == nil || !strings.Contains(err.Error(), "Settings.Persistence.Storage is 7: InAnnotations or InStatus is expected") {
+		if err := op.Run(c.Context()); err == nil || !strings.Contains(err.Error(), "invalid Settings.Persistence.Storage 7: want InAnnotations or InStatus") {
 			c.Errorf("got the error %v", err)
 		}
 	})

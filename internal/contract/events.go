@@ -132,7 +132,7 @@ func postingCalls(t *testing.T, c *C) {
 		if diff := cmp.Diff([]string{own, own, own, own, "Pod map", "Pod struct", "KopfExample reference", own}, got); diff != "" {
 			c.Errorf("what the events are about (-want +got):\n%s", diff)
 		}
-		if n := len(op.Logs.Find("There is nothing to post an event about.")); n != 1 {
+		if n := len(op.Logs.Find("Cannot post an event: invalid object")); n != 1 {
 			c.Errorf("%d warnings on what is no object, want 1", n)
 		}
 	})
