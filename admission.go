@@ -434,7 +434,7 @@ func (a *admissionReview) answer(q *reviewRequest) ([]byte, error) {
 		response["warnings"] = a.warnings
 	}
 	if a.worst != nil {
-		response["status"] = map[string]any{"message": cmp.Or(a.worst.Error(), fmt.Sprintf("%T", a.worst)), "code": codeOf(a.worst)}
+		response["status"] = denialOf(a.worst)
 	}
 	if p := a.argument.Patch; a.mutating && !p.Empty() {
 		if operations := p.operations(a.argument.Body); len(operations) > 0 {
@@ -448,12 +448,17 @@ func (a *admissionReview) answer(q *reviewRequest) ([]byte, error) {
 	return rawjson.Encode(map[string]any{"apiVersion": cmp.Or(q.APIVersion, "admission.k8s.io/v1"), "kind": cmp.Or(q.Kind, "AdmissionReview"), "response": response})
 }
 
-// codeOf returns the code to deny with.
-func codeOf(err error) int {
-	if denied := (*AdmissionError)(nil); errors.As(err, &denied) && denied.Code >= 400 && denied.Code < 600 {
-		return denied.Code
+// denialOf returns the status to deny with.
+func denialOf(err error) map[string]any {
+	status := map[string]any{"message": cmp.Or(err.Error(), fmt.Sprintf("%T", err)), "code": http.StatusInternalServerError}
+	denied := (*AdmissionError)(nil)
+	if errors.As(err, &denied) && denied.Code >= 400 && denied.Code < 600 {
+		status["code"] = denied.Code
 	}
-	return http.StatusInternalServerError
+	if denied != nil && len(denied.Causes) > 0 {
+		status["details"] = map[string]any{"causes": denied.Causes}
+	}
+	return status
 }
 
 // handlerPath reads what comes after the root path of a server: an id, or one with the kind of the handler.

@@ -159,11 +159,11 @@ type APIError struct {
 	Name       string        // of the object that the refusal is about; may be empty
 }
 
-// ErrorCause is one thing that the API server has found to be wrong with an object.
+// ErrorCause is one thing that the API server, or an admission webhook, has found to be wrong with an object.
 type ErrorCause struct {
-	Reason  string `json:"reason"`  // one word, such as "FieldValueInvalid"
-	Message string `json:"message"` // what is wrong, to be read
-	Field   string `json:"field"`   // the path of the field, such as "spec.size"; may be empty
+	Reason  string `json:"reason,omitempty"`  // one word, such as "FieldValueInvalid"; the Type of a metav1.StatusCause
+	Message string `json:"message,omitempty"` // what is wrong, to be read
+	Field   string `json:"field,omitempty"`   // the path of the field, such as "spec.size"; may be empty
 }
 
 // Error tells the request and the answer.
@@ -200,17 +200,18 @@ func (e *APIError) denied() bool { return apirequest.IsDenial(e.Message) }
 
 // AdmissionError denies an operation with a code. It is made by [Deny] and found by [errors.As].
 type AdmissionError struct {
-	Message string // what the user reads
-	Code    int    // the status of the HTTP response to the user, from 400 to 599; zero means 500
+	Message string       // what the user reads
+	Code    int          // the status of the HTTP response to the user, from 400 to 599; zero means 500
+	Causes  []ErrorCause // what is wrong with which field, for programs; may be empty
 }
 
-// Deny returns an [AdmissionError]. Zero means the code 500. Other codes below 400 or above 599 are refused: API servers do not pass them on, and the
+// Deny returns an [AdmissionError], with any causes. Zero means the code 500. Other codes below 400 or above 599 are refused: API servers do not pass them on, and the
 // error that is returned instead says so, and denies as well.
-func Deny(message string, code int) error {
+func Deny(message string, code int, causes ...ErrorCause) error {
 	if code != 0 && (code < 400 || code > 599) {
 		return fmt.Errorf("invalid code %d of a denial: want 400 to 599 (%s)", code, message)
 	}
-	return &AdmissionError{Message: message, Code: code}
+	return &AdmissionError{Message: message, Code: code, Causes: causes}
 }
 
 // Error returns the message.

@@ -255,7 +255,7 @@ func overflows(err error) bool {
 		return false
 	}
 	var api *APIError
-	return errors.As(err, &api) && slices.ContainsFunc(api.Causes, func(c ErrorCause) bool {
+	return errors.As(err, &api) && !api.denied() && slices.ContainsFunc(api.Causes, func(c ErrorCause) bool {
 		return c.Field == "metadata.annotations" && c.Reason == "FieldValueTooLong"
 	})
 }

@@ -455,7 +455,8 @@ func proveAdmissionErrors(c *C) {
 
 func proveAdmissionCodes(c *C) {
 	registry := &kopf.Registry{}
-	for id, err := range map[string]error{"none": kopf.Deny("m", 0), "own": fmt.Errorf("outer: %w", kopf.Deny("m", 409)), "low": kopf.Deny("m", 200), "made": &kopf.AdmissionError{Message: "m", Code: 302}, "silent": kopf.Deny("", 0)} {
+	for id, err := range map[string]error{"none": kopf.Deny("m", 0), "own": fmt.Errorf("outer: %w", kopf.Deny("m", 409)), "low": kopf.Deny("m", 200), "made": &kopf.AdmissionError{Message: "m", Code: 302}, "silent": kopf.Deny("", 0),
+		"caused": kopf.Deny("m", 422, kopf.ErrorCause{Reason: "FieldValueInvalid", Message: "too large", Field: "spec.size"}, kopf.ErrorCause{Message: "too old"})} {
 		registry.OnValidate(Examples, func(context.Context, *kopf.Admission) error { return err }, &kopf.AdmissionOptions{ID: kopf.HandlerID(id)})
 	}
 	s, _ := c.Reviewed(registry)
@@ -465,6 +466,9 @@ func proveAdmissionCodes(c *C) {
 		"low":    {"message": "invalid code 200 of a denial: want 400 to 599 (m)", "code": 500.0},
 		"made":   {"message": "m", "code": 500.0},
 		"silent": {"message": "the operation is denied", "code": 500.0},
+		"caused": {"message": "m", "code": 422.0, "details": map[string]any{"causes": []any{
+			map[string]any{"reason": "FieldValueInvalid", "message": "too large", "field": "spec.size"}, map[string]any{"message": "too old"},
+		}}},
 	} {
 		expect(c, id, s.ask(c, id, nil)["status"], any(want))
 	}
