@@ -182,7 +182,7 @@ func (s *reviewServer) stop() error {
 		s.cleanConfigurations()
 		end()
 		if !await.For(served, &s.tasks, serverGracePeriod) {
-			s.log.Error("The admission server is left behind, because it ignores that its context has ended.")
+			s.log.Error("The admission server did not return after cancellation; abandoning it")
 		}
 	}
 	s.mu.Lock()
@@ -576,7 +576,7 @@ func (s *reviewServer) cleanConfigurations() {
 		s.mu.Lock()
 		entries := s.entries(c.kind, s.resources, s.clientConfig, true)
 		s.mu.Unlock()
-		s.log.Info("Cleaning up the admission webhook " + s.serving.settings.Managed + ".")
+		s.log.Info("Cleaning up the " + c.word + " webhook " + s.serving.settings.Managed + ".")
 		data, err := rawjson.Encode(map[string]any{"webhooks": entries})
 		if err == nil {
 			_, err = s.client.patchObject(ctx, c.resource, "", s.serving.settings.Managed, "", string(MergePatch), data)

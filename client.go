@@ -120,7 +120,7 @@ func (c *Client) check() error {
 // close ends all requests, and the login that runs.
 func (c *Client) close() {
 	if !c.credentials.close() {
-		c.log.Error("A login ignores that its context has ended; it is left behind.")
+		c.log.Error("A login did not return after cancellation; abandoning it")
 	}
 }
 

@@ -581,7 +581,7 @@ func (r *run) await(ctx context.Context, what string, run func() (any, error)) (
 		})
 	})
 	if !await.For(ctx, &task, activityGracePeriod) {
-		r.Logger.Error(what + " ignores that its context has ended; it is left behind.")
+		r.Logger.Error(what + " did not return after cancellation; abandoning it")
 		return nil, context.Cause(ctx)
 	}
 	return value, err

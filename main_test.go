@@ -71,7 +71,7 @@ func TestSignals(t *testing.T) {
 		{name: "OP-T6 the second signal ends the waiting for handlers", behaviour: "obedient", steps: []string{"Working.", first},
 			log: []string{second, "Handler 'work' was cancelled", "Cleaning up."}},
 		{name: "OP-T6 the second signal does not wait for those who ignore it", behaviour: "stubborn", steps: []string{"Working.", first},
-			log: []string{second, "left behind", "Cleaning up."}},
+			log: []string{second, "abandoning", "Cleaning up."}},
 		{name: "OP-T6 the third signal exits at once", behaviour: "stubborn", steps: []string{"Working.", first, second},
 			code: 1, log: []string{"exits at once."}, unlogged: "Cleaning up."},
 		{name: "OP-42 UltimateExitingTimeout limits the exit", behaviour: "endless", steps: []string{"Working."},

@@ -699,7 +699,7 @@ func (o *observer) stop(endHandlers, endRequests context.CancelFunc) (err error)
 	}
 	for _, e := range engines { // which abandon what does not end in time
 		if left := e.wait(o.force); len(left) > 0 {
-			o.log.Error("Some daemons have not ended in time; they are left behind.", "daemons", left)
+			o.log.Error("Some daemons did not return after cancellation; abandoning them", "daemons", left)
 		}
 	}
 	if o.admission != nil { // last, because all that was done until now may have been reviewed
@@ -708,7 +708,7 @@ func (o *observer) stop(endHandlers, endRequests context.CancelFunc) (err error)
 	endHandlers()
 	endRequests()
 	if left := drainQueues(context.Background(), queues, time.Second); len(left) > 0 {
-		o.log.Error("Some handlers ignore that their contexts have ended; they are left behind.", "objects", left)
+		o.log.Error("Some handlers did not return after cancellation; abandoning them", "objects", left)
 	}
 	return err
 }

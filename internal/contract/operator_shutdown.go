@@ -81,23 +81,23 @@ var _ = Suite("operator_shutdown", func(t *testing.T, c *C) {
 		{"a clean-up handler that always fails", 11 * time.Minute, "", func(_ *C, r *kopf.Registry, op *kopf.Operator, _ <-chan struct{}) {
 			r.OnCleanup(func(context.Context, *kopf.Activity) error { return errors.New("not yet") }, id("failing"))
 		}},
-		{"a probe", 10 * time.Second, "Some probes ignore", func(_ *C, r *kopf.Registry, op *kopf.Operator, stuck <-chan struct{}) {
+		{"a probe", 10 * time.Second, "Some probes did not return", func(_ *C, r *kopf.Registry, op *kopf.Operator, stuck <-chan struct{}) {
 			p := newPipe()
 			probed(p, "http://:8080/healthz")(op)
 			r.OnProbe(func(context.Context, *kopf.Probe) (any, error) { <-stuck; return nil, nil }, &kopf.ProbeOptions{ID: "stuck", Timeout: 24 * time.Hour})
 			time.AfterFunc(59*time.Second, func() { p.ask(http.MethodGet, "/healthz") })
 		}},
-		{"a handler of paths for debugging", 10 * time.Second, "Some requests to the liveness endpoint are left behind", func(_ *C, r *kopf.Registry, op *kopf.Operator, stuck <-chan struct{}) {
+		{"a handler of paths for debugging", 10 * time.Second, "Some requests to the liveness endpoint did not end", func(_ *C, r *kopf.Registry, op *kopf.Operator, stuck <-chan struct{}) {
 			p := newPipe()
 			probed(p, "http://:8080/healthz")(op)
 			op.Settings.Process.Debug = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-stuck })
 			time.AfterFunc(30*time.Second, func() { p.ask(http.MethodGet, "/debug/stuck") })
 		}},
-		{"an admission server", 2 * time.Minute, "admission server is left behind", func(_ *C, r *kopf.Registry, op *kopf.Operator, stuck <-chan struct{}) {
+		{"an admission server", 2 * time.Minute, "admission server did not return", func(_ *C, r *kopf.Registry, op *kopf.Operator, stuck <-chan struct{}) {
 			op.Settings.Admission.Server = stuckServer{stuck}
 			r.OnValidate(Examples, func(context.Context, *kopf.Admission) error { return nil }, &kopf.AdmissionOptions{ID: "check"})
 		}},
-		{"Ready", 10 * time.Second, "function Ready ignores", func(_ *C, r *kopf.Registry, op *kopf.Operator, stuck <-chan struct{}) {
+		{"Ready", 10 * time.Second, "function Ready did not return", func(_ *C, r *kopf.Registry, op *kopf.Operator, stuck <-chan struct{}) {
 			op.Ready = func() { <-stuck }
 		}},
 	} {
@@ -110,7 +110,7 @@ var _ = Suite("operator_shutdown", func(t *testing.T, c *C) {
 			stuck := make(chan struct{})
 			tt.stuck(c, registry, op, stuck)
 			_ = endsWithin(c, tt.limit, op)
-			if lines := logs.messages("left behind"); tt.left != "" && (len(lines) != 1 || !strings.Contains(lines[0], tt.left)) {
+			if lines := logs.messages("abandoning"); tt.left != "" && (len(lines) != 1 || !strings.Contains(lines[0], tt.left)) {
 				c.Errorf("got the lines %q, want one with %q", lines, tt.left)
 			}
 			close(stuck)

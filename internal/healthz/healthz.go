@@ -119,7 +119,7 @@ func (s *Server) Stop() (first bool) {
 	_ = s.listener.Close() // it is not used any more in any case
 	late := time.AfterFunc(closing, func() { _ = s.server.Close() })
 	if !await.For(s.ctx, &s.requests, 2*closing) { // it is a while after the end of their connections
-		s.Log.Error("Some requests to the liveness endpoint are left behind, because they do not end with their connections.")
+		s.Log.Error("Some requests to the liveness endpoint did not end with their connections; abandoning them")
 	}
 	late.Stop()
 	_ = s.server.Close() // whatever is wrong with connections that are not used any more

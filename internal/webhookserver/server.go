@@ -112,7 +112,7 @@ func (h *handler) drain(server *http.Server, end context.CancelCauseFunc, failed
 	_ = server.Close() // what is left of the connections is of no use
 	for began := time.Now(); h.active.Load() > 0; time.Sleep(10 * time.Millisecond) {
 		if time.Since(began) > afterDrain {
-			h.log.Warn("Reviews are left behind, because they do not end with their contexts.", "number", h.active.Load())
+			h.log.Warn("Some reviews did not return after cancellation; abandoning them", "number", h.active.Load())
 			break
 		}
 	}
