@@ -25,9 +25,10 @@ func panics() error { panic("oops") }
 
 func nests() error { return panics() }
 
+var noMap map[string]int
+
 func writes() error {
-	var m map[string]int
-	m["a"] = 1
+	noMap["a"] = 1
 	return nil
 }
 
