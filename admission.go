@@ -133,20 +133,20 @@ func (s *reviewServer) serve(ctx context.Context) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if s.clientConfig == nil {
-			s.log.Warn("The admission server has not been announced yet: it has not called the function that Serve gets for that. The API server asks nothing before.")
+			s.log.Warn("The admission server has not announced itself; the API server sends no reviews before it calls the function announce")
 		}
 	})
 	defer warning.Stop()
 	err := safecall.Do(func() error { return s.serving.settings.Server.Serve(ctx, s.review, s.setClient) })
 	if ctx.Err() != nil {
 		if err != nil {
-			s.log.Warn("The admission server has not ended well.", "error", err)
+			s.log.Warn("The admission server failed while stopping", "error", err)
 		}
 		return
 	}
-	s.log.Warn("The admission server has finished unexpectedly.", "error", err)
+	s.log.Debug("The admission server has stopped unexpectedly", "error", err) // the operator fails with that
 	if err == nil {
-		err = errors.New("it has just returned")
+		err = errors.New("its Serve returned before the end of the context")
 	}
 	s.fail(fmt.Errorf("the admission server has finished unexpectedly: %w", err))
 }
@@ -363,7 +363,7 @@ func (a *admissionReview) choose(handlers []*handler) (chosen []*handler, err er
 		own := *a.argument
 		own.Param = h.param
 		if err := safecall.Do(func() error { fits = h.fitsReview(&own); return nil }); err != nil {
-			a.argument.Logger.Error(fmt.Sprintf("A filter of handler '%s' has panicked, and the review fails.", h.id), "error", err, "stack", string(safecall.StackOf(err)))
+			a.argument.Logger.Error("A filter of a handler panicked; the review fails", handlerKey, h.id, "error", err, "stack", string(safecall.StackOf(err)))
 			return nil, fmt.Errorf("a filter of the handler %q has panicked", h.id)
 		}
 		if fits {
@@ -434,7 +434,7 @@ func (a *admissionReview) answer(q *reviewRequest) ([]byte, error) {
 		response["warnings"] = a.warnings
 	}
 	if a.worst != nil {
-		response["status"] = map[string]any{"message": cmp.Or(a.worst.Error(), fmt.Sprintf("%T", a.worst)), "code": codeOf(a.worst)}
+		response["status"] = denialOf(a.worst)
 	}
 	if p := a.argument.Patch; a.mutating && !p.Empty() {
 		if operations := p.operations(a.argument.Body); len(operations) > 0 {
@@ -448,12 +448,17 @@ func (a *admissionReview) answer(q *reviewRequest) ([]byte, error) {
 	return rawjson.Encode(map[string]any{"apiVersion": cmp.Or(q.APIVersion, "admission.k8s.io/v1"), "kind": cmp.Or(q.Kind, "AdmissionReview"), "response": response})
 }
 
-// codeOf returns the code to deny with.
-func codeOf(err error) int {
-	if denied := (*AdmissionError)(nil); errors.As(err, &denied) && denied.Code >= 400 && denied.Code < 600 {
-		return denied.Code
+// denialOf returns the status to deny with.
+func denialOf(err error) map[string]any {
+	status := map[string]any{"message": cmp.Or(err.Error(), fmt.Sprintf("%T", err)), "code": http.StatusInternalServerError}
+	denied := (*AdmissionError)(nil)
+	if errors.As(err, &denied) && denied.Code >= 400 && denied.Code < 600 {
+		status["code"] = denied.Code
 	}
-	return http.StatusInternalServerError
+	if denied != nil && len(denied.Causes) > 0 {
+		status["details"] = map[string]any{"causes": denied.Causes}
+	}
+	return status
 }
 
 // handlerPath reads what comes after the root path of a server: an id, or one with the kind of the handler.
@@ -514,7 +519,7 @@ func (s *reviewServer) configure() {
 			err = s.write(c.resource, data)
 		}
 		if err != nil {
-			s.fail(fmt.Errorf("the %s %q cannot be written: %w", c.resource.Kind, s.serving.settings.Managed, err))
+			s.fail(fmt.Errorf("write the %s %q: %w", c.resource.Kind, s.serving.settings.Managed, err))
 			return
 		}
 		s.written[c.kind] = data
@@ -531,7 +536,7 @@ func (s *reviewServer) has(kind handlerKind) bool {
 func (s *reviewServer) clearWebhooks(r Resource) {
 	_, err := s.client.patchObject(s.requests, r, "", s.serving.settings.Managed, "", string(MergePatch), []byte(`{"webhooks":[]}`))
 	if err != nil && StatusCode(err) != http.StatusNotFound {
-		s.log.Debug("A configuration without handlers cannot be emptied.", "kind", r.Kind, "name", s.serving.settings.Managed, "error", err)
+		s.log.Debug("Emptying a webhook configuration without handlers failed", "kind", r.Kind, "name", s.serving.settings.Managed, "error", err)
 	}
 }
 
@@ -571,13 +576,13 @@ func (s *reviewServer) cleanConfigurations() {
 		s.mu.Lock()
 		entries := s.entries(c.kind, s.resources, s.clientConfig, true)
 		s.mu.Unlock()
-		s.log.Info("Cleaning up the admission webhook " + s.serving.settings.Managed + ".")
+		s.log.Info("Cleaning up the " + c.word + " webhook " + s.serving.settings.Managed + ".")
 		data, err := rawjson.Encode(map[string]any{"webhooks": entries})
 		if err == nil {
 			_, err = s.client.patchObject(ctx, c.resource, "", s.serving.settings.Managed, "", string(MergePatch), data)
 		}
 		if err != nil && StatusCode(err) != http.StatusNotFound {
-			s.log.Warn("The webhook configuration could not be cleaned up; operations can be refused until the operator is back.", "kind", c.resource.Kind, "name", s.serving.settings.Managed, "error", err)
+			s.log.Warn("Cleaning up the webhook configuration failed; requests may be rejected until the operator is back", "kind", c.resource.Kind, "name", s.serving.settings.Managed, "error", err)
 		}
 	}
 }
@@ -717,9 +722,9 @@ func (s *reviewServer) checkNames() error {
 				continue
 			}
 			if name := s.hookName(h.id, taken); strings.Count(name, ".") < 2 {
-				errs = append(errs, fmt.Errorf("the webhook of the handler %q would be named %q, and three parts at least are expected: give Settings.Admission.Managed a name with a dot, such as \"%s.kopf.dev\"", h.id, name, s.serving.settings.Managed))
+				errs = append(errs, fmt.Errorf("invalid name %q of the webhook of the handler %q: want at least three parts: give Settings.Admission.Managed a name with a dot, such as \"%s.kopf.dev\"", name, h.id, s.serving.settings.Managed))
 			} else if !webhookname.IsDomain(name) {
-				errs = append(errs, fmt.Errorf("the webhook of the handler %q would be named %q, which is too long, or has a part longer than 63 characters: give the handler a shorter ID", h.id, name))
+				errs = append(errs, fmt.Errorf("invalid name %q of the webhook of the handler %q: want at most 253 characters, and 63 in each part: give the handler a shorter ID", name, h.id))
 			}
 		}
 	}

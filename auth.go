@@ -14,10 +14,13 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/apirequest"
 	"github.com/kopf-go/kopf/internal/credtransport"
+	"github.com/kopf-go/kopf/internal/embedded"
 	"github.com/kopf-go/kopf/internal/kubeconfig"
 )
 
@@ -100,12 +103,10 @@ func (i *ConnectionInfo) user() string { return cmp.Or(i.ImpersonateUser, i.User
 func (i *ConnectionInfo) validate() error {
 	server, err := url.Parse(i.Server)
 	switch {
-	case i.Server == "":
-		return errors.New("the address of the server is missing")
 	case err != nil || server.Host == "" || server.Scheme != "https" && server.Scheme != "http":
-		return fmt.Errorf("the server %q is not a URL with https or http", i.Server)
+		return fmt.Errorf("invalid server %q: want a URL with https or http, such as \"https://10.0.0.1:6443\"", apirequest.RedactURL(i.Server))
 	case server.User != nil || server.RawQuery != "" || server.Fragment != "":
-		return fmt.Errorf("the server %q must be an address and a path alone", server.Redacted())
+		return fmt.Errorf("invalid server %q: want a URL with a scheme, a host and a path alone", server.Redacted())
 	case (i.Token != "" || i.TokenFile != "" || i.Scheme != "") && (i.Username != "" || i.Password != ""):
 		return errors.New("a token and a username with a password exclude each other")
 	case i.CAFile != "" && len(i.CAData) > 0:
@@ -117,7 +118,7 @@ func (i *ConnectionInfo) validate() error {
 	case i.ImpersonateUser == "" && (i.ImpersonateUID != "" || len(i.ImpersonateGroups)+len(i.ImpersonateExtra) > 0):
 		return errors.New("impersonation of a uid, groups or extra needs a user too")
 	case strings.ContainsAny(string(i.Token)+i.Scheme, "\r\n"):
-		return errors.New("the token has line breaks")
+		return errors.New("invalid token: want one without line breaks")
 	}
 	return i.validateProxy()
 }
@@ -126,15 +127,10 @@ func (i *ConnectionInfo) validateProxy() error {
 	if i.ProxyURL == "" {
 		return nil
 	}
-	proxy, err := url.Parse(i.ProxyURL)
-	if err != nil {
-		return errors.New("the address of the proxy is not a URL") // the error would show its password
-	}
-	switch proxy.Scheme {
-	case "http", "https", "socks5", "socks5h":
+	if proxy, err := url.Parse(i.ProxyURL); err == nil && slices.Contains([]string{"http", "https", "socks5", "socks5h"}, proxy.Scheme) {
 		return nil
 	}
-	return fmt.Errorf("the proxy %q is not a URL with http, https or socks5", proxy.Redacted())
+	return fmt.Errorf("invalid proxy %q: want a URL with http, https or socks5", apirequest.RedactURL(i.ProxyURL))
 }
 
 // hasCertificate reports whether there are both a certificate of the client and its key.
@@ -246,7 +242,7 @@ func LoginWithServiceAccount(ctx context.Context, l *Login) (*ConnectionInfo, er
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	} else if err != nil {
-		return nil, &LoginError{Message: "the service account can't be used", Err: err}
+		return nil, &LoginError{Message: "log in as the service account", Err: err}
 	}
 	info.User = credtransport.TokenUser(token)
 	if host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT"); host != "" && port != "" {
@@ -262,7 +258,7 @@ func LoginWithServiceAccount(ctx context.Context, l *Login) (*ConnectionInfo, er
 }
 
 // defaultLogin is the login of an operator without login handlers: with the kubeconfig and as the service account. It
-// fails if neither is there, and names the files.
+// fails if neither is there, and names the files, or what is wrong with the one that is there.
 func defaultLogin(ctx context.Context, l *Login) (map[string]*ConnectionInfo, error) {
 	infos := map[string]*ConnectionInfo{}
 	var failures []error
@@ -286,20 +282,19 @@ func defaultLogin(ctx context.Context, l *Login) (map[string]*ConnectionInfo, er
 		return nil, context.Cause(ctx)
 	case len(infos) > 0:
 		for _, err := range failures {
-			l.logger().Warn("one of the logins has failed", "error", err)
+			l.logger().Warn("One of two logins failed; using the other", "error", err)
 		}
 		return infos, nil
 	}
-	paths := kubeconfig.Find(l.Kubeconfig)
-	tried := paths.Missing
-	if token := l.serviceAccountFile("token"); !credtransport.FileExists(token) {
-		tried = append(tried, token+" does not exist")
+	if len(failures) > 0 {
+		return nil, &LoginError{Message: "no login", Err: errors.Join(failures...)}
 	}
-	message := "no login"
-	if len(tried) > 0 {
-		message += ": " + strings.Join(tried, ", ")
+	tried := append(kubeconfig.Find(l.Kubeconfig).Missing, l.serviceAccountFile("token")+" does not exist")
+	remedy := ": pass --kubeconfig"
+	if embedded.Included {
+		remedy += ", or try --embedded"
 	}
-	return nil, &LoginError{Message: message, Err: errors.Join(failures...)}
+	return nil, &LoginError{Message: "no login: " + strings.Join(tried, ", ") + remedy}
 }
 
 // LoginWithKubeconfig logs in as kubectl does, with the current context of the kubeconfig: with certificates, tokens,
@@ -371,7 +366,7 @@ func addUser(ctx context.Context, l *Login, info *ConnectionInfo, chosen *kubeco
 	known := u.Token != "" || u.TokenFile != "" || u.Username != ""
 	if u.AuthProvider != nil && !known {
 		info.Token = Secret(u.AuthProvider.Config["access-token"])
-		l.logger().Warn("auth-provider is no longer supported; only its access token is used, as it is",
+		l.logger().Warn("The auth-provider of the kubeconfig is not supported; using its access token, which is not renewed: configure an exec plugin",
 			"provider", u.AuthProvider.Name, "token", info.Token != "")
 	}
 	if u.Exec == nil || known { // as in kubectl, what is written down comes first
@@ -403,7 +398,7 @@ func addPlugin(ctx context.Context, l *Login, info *ConnectionInfo, chosen *kube
 	if err != nil {
 		return err
 	}
-	l.logger().Debug("the exec plugin has given credentials", "command", plugin.Command, "took", time.Since(started))
+	l.logger().Debug("Exec plugin returned credentials", "command", plugin.Command, "took", time.Since(started))
 	info.Token = Secret(status.Token)
 	if status.CertificateData != "" {
 		info.CertificateFile, info.CertificateData = "", []byte(status.CertificateData)

@@ -20,6 +20,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kopf-go/kopf/internal/embedded"
 	"github.com/kopf-go/kopf/internal/kubeconfig"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
@@ -415,7 +416,10 @@ func TestDefaultLogin(t *testing.T) {
 	token := filepath.Join(dir, "token")
 	t.Run("AC-61 nothing found", func(t *testing.T) {
 		_, err := defaultLogin(t.Context(), l)
-		want := fmt.Sprintf("no login: KUBECONFIG is not set, %s does not exist, %s does not exist", filepath.Join(home, ".kube", "config"), token)
+		want := fmt.Sprintf("no login: KUBECONFIG is not set, %s does not exist, %s does not exist: pass --kubeconfig, or try --embedded", filepath.Join(home, ".kube", "config"), token)
+		if !embedded.Included {
+			want = strings.TrimSuffix(want, ", or try --embedded")
+		}
 		if err == nil || err.Error() != want {
 			t.Errorf("got  %v\nwant %s", err, want)
 		}
@@ -437,7 +441,13 @@ func TestDefaultLogin(t *testing.T) {
 		file := write(t, filepath.Join(dir, "config"), simple)
 		t.Setenv("KUBECONFIG", file)
 		_, err := defaultLogin(t.Context(), &Login{serviceAccountDir: dir, KubeContext: "z"})
-		wantLoginError(t, err, "no login: "+token+" does not exist: kubeconfig "+file+`: the context "z" does not exist`)
+		wantLoginError(t, err, "no login: kubeconfig "+file+`: the context "z" does not exist`)
+	})
+	t.Run("AC-61 a file that is named and missing appears once", func(t *testing.T) {
+		_, err := defaultLogin(t.Context(), &Login{serviceAccountDir: dir, Kubeconfig: "/none/a"})
+		if want := "no login: kubeconfig: /none/a does not exist"; err == nil || err.Error() != want {
+			t.Errorf("got  %v\nwant %s", err, want)
+		}
 	})
 	t.Run("AC-61 all that apply, and errors of one are ignored", func(t *testing.T) {
 		write(t, token, "t")
@@ -460,10 +470,12 @@ func TestConnectionInfoValidate(t *testing.T) {
 		want string // "" means valid
 	}{
 		{"AC-70 a server alone", ConnectionInfo{Server: "https://x:6443/path/"}, ""},
-		{"AC-70 no server", ConnectionInfo{Token: "t"}, "the address of the server is missing"},
-		{"AC-70 no URL", ConnectionInfo{Server: "x:80"}, `the server "x:80" is not a URL with https or http`},
-		{"AC-70 another scheme", ConnectionInfo{Server: "ftp://x"}, "is not a URL with https or http"},
-		{"AC-70 a password in the address", ConnectionInfo{Server: "https://u:hunter2@x"}, `the server "https://u:xxxxx@x" must be an address and a path alone`},
+		{"AC-70 no server", ConnectionInfo{Token: "t"}, `invalid server "": want a URL with https or http`},
+		{"AC-70 no URL", ConnectionInfo{Server: "x:80"}, `invalid server "x:80": want a URL with https or http`},
+		{"AC-70 an address without a scheme", ConnectionInfo{Server: "10.0.0.1:6443"}, `invalid server "10.0.0.1:6443": want a URL`},
+		{"AC-70 an address that cannot be read", ConnectionInfo{Server: "https://u:hunter2@ bad"}, `invalid server "[redacted]": want a URL`},
+		{"AC-70 another scheme", ConnectionInfo{Server: "ftp://x"}, `invalid server "ftp://x": want a URL with https or http`},
+		{"AC-70 a password in the address", ConnectionInfo{Server: "https://u:hunter2@x"}, `invalid server "https://u:xxxxx@x": want a URL with a scheme, a host and a path alone`},
 		{"AC-70 two authorities", ConnectionInfo{Server: "https://x", CAFile: "f", CAData: []byte("d")}, "CAFile and CAData exclude each other"},
 		{"AC-70 two certificates", ConnectionInfo{Server: "https://x", CertificateFile: "f", CertificateData: []byte("d")}, "CertificateFile and CertificateData"},
 		{"AC-70 two keys", ConnectionInfo{Server: "https://x", KeyFile: "f", KeyData: "d"}, "KeyFile and KeyData"},
@@ -471,10 +483,10 @@ func TestConnectionInfoValidate(t *testing.T) {
 		{"AC-T26 a token file and a password", ConnectionInfo{Server: "https://x", TokenFile: "t", Username: "u"}, "exclude each other"},
 		{"AC-T26 a scheme and a password", ConnectionInfo{Server: "https://x", Scheme: "X", Password: "p"}, "exclude each other"},
 		{"AC-74 proxies", ConnectionInfo{Server: "https://x", ProxyURL: "http://u:p@proxy:1"}, ""},
-		{"AC-74 another proxy", ConnectionInfo{Server: "https://x", ProxyURL: "ftp://u:hunter2@proxy"}, `the proxy "ftp://u:xxxxx@proxy" is not`},
-		{"AC-74 no proxy", ConnectionInfo{Server: "https://x", ProxyURL: "http://u:hunter2@ bad"}, "the address of the proxy is not a URL"},
+		{"AC-74 another proxy", ConnectionInfo{Server: "https://x", ProxyURL: "ftp://u:hunter2@proxy"}, `invalid proxy "ftp://u:xxxxx@proxy": want`},
+		{"AC-74 no proxy", ConnectionInfo{Server: "https://x", ProxyURL: "http://u:hunter2@ bad"}, `invalid proxy "[redacted]": want a URL`},
 		{"impersonation without a user", ConnectionInfo{Server: "https://x", ImpersonateGroups: []string{"g"}}, "needs a user too"},
-		{"a token with a line break", ConnectionInfo{Server: "https://x", Token: "hunter2\n"}, "the token has line breaks"},
+		{"a token with a line break", ConnectionInfo{Server: "https://x", Token: "hunter2\n"}, "invalid token: want one without line breaks"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			err := c.info.validate()

@@ -158,7 +158,7 @@ func (t *apiTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 			credtransport.Drain(resp.Body)
 			resp = nil
 		}
-		if err := cred.Info.leadsTo(r.URL); err != nil {
+		if err := apirequest.LeadsTo(cred.Info.Server, r.URL); err != nil {
 			credtransport.CloseBody(r)
 			return false, err
 		}
@@ -180,18 +180,6 @@ func (t *apiTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return resp, nil
 	}
 	return resp, err
-}
-
-// leadsTo fails if the address is not one of the API server.
-func (i *ConnectionInfo) leadsTo(target *url.URL) error {
-	server, err := url.Parse(i.Server)
-	if err != nil {
-		return errors.New("the address of the server is not a URL")
-	}
-	if server.Scheme != target.Scheme || !strings.EqualFold(server.Hostname(), target.Hostname()) || apirequest.PortOf(server) != apirequest.PortOf(target) {
-		return fmt.Errorf("the credentials are for %s://%s, not for %s://%s", server.Scheme, server.Host, target.Scheme, target.Host)
-	}
-	return nil
 }
 
 // retryAfterOf returns how long the server wants us to wait before the request is made again, zero if it has said nothing.

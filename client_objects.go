@@ -19,6 +19,7 @@ import (
 
 	"github.com/kopf-go/kopf/internal/apirequest"
 	"github.com/kopf-go/kopf/internal/rawjson"
+	"github.com/kopf-go/kopf/internal/suggest"
 )
 
 // This file is what handlers do with other objects: get, list, watch, create, update, patch, apply and delete them, as
@@ -116,10 +117,7 @@ func ReferenceOf(object any) (ObjectReference, error) {
 			ref.Name = body.Name() // not what it is generated from
 		}
 	}
-	if ref.APIVersion == "" || ref.Kind == "" {
-		return ref, fmt.Errorf("invalid apiVersion %q and kind %q of a %T: want both, such as \"v1\" and \"Pod\"", ref.APIVersion, ref.Kind, object)
-	}
-	return ref, nil
+	return ref, apirequest.CheckType(ref.APIVersion, ref.Kind, object)
 }
 
 // Get reads an object into a *Body, a *map[string]any, or a pointer to a struct. What is read is named by an [ObjectReference], or by anything else
@@ -225,11 +223,14 @@ func (c *Client) write(ctx context.Context, method string, object any, opts *Wri
 	}
 	body, err := NewBody(object)
 	if err != nil {
-		return fmt.Errorf("the object cannot be sent: %w", err)
+		return fmt.Errorf("encode the %T: %w", object, err)
 	}
 	ref := body.Reference()
 	if o.Of.Kind != "" {
 		ref.APIVersion, ref.Kind = o.Of.APIVersion, o.Of.Kind
+	}
+	if err := apirequest.CheckType(ref.APIVersion, ref.Kind, object); err != nil {
+		return err
 	}
 	q, err := c.writeQuery(o.FieldManager, o.DryRun, method == http.MethodPatch)
 	if err != nil {
@@ -239,7 +240,7 @@ func (c *Client) write(ctx context.Context, method string, object any, opts *Wri
 	if method == http.MethodPost && o.Subresource == "" {
 		ref.Name = "" // the server takes it from the object, or makes one
 	} else if ref.Name == "" {
-		return fmt.Errorf("the %s cannot be written: it has no name", ref.Kind)
+		return fmt.Errorf("invalid name \"\" of the %s: want that of the object", ref.Kind)
 	}
 	if method == http.MethodPatch {
 		r.contentType = string(ApplyPatch)
@@ -288,7 +289,7 @@ func (c *Client) Patch(ctx context.Context, of, patch any, opts *PatchOptions) (
 	}
 	data, err := rawjson.Encode(patch)
 	if err != nil {
-		return nil, fmt.Errorf("the patch cannot be sent: %w", err)
+		return nil, fmt.Errorf("encode the patch: %w", err)
 	}
 	path, err := c.objectPath(ctx, of, o.Subresource)
 	if err != nil {
@@ -364,7 +365,7 @@ func (c *Client) objectPath(ctx context.Context, of any, subresource string) (st
 		return "", err
 	}
 	if ref.Name == "" {
-		return "", fmt.Errorf("the %s has no name", ref.Kind)
+		return "", fmt.Errorf("invalid name \"\" of the %s: want that of the object", ref.Kind)
 	}
 	return c.path(ctx, ref, subresource)
 }
@@ -376,7 +377,7 @@ func (c *Client) path(ctx context.Context, ref ObjectReference, subresource stri
 		return "", err
 	}
 	if r.Namespaced && ref.Namespace == "" {
-		return "", fmt.Errorf("the %s %q needs a namespace", ref.Kind, ref.Name)
+		return "", fmt.Errorf("invalid namespace \"\" of the %s %q: want that of the object", ref.Kind, ref.Name)
 	}
 	if err := errors.Join(apirequest.CheckSegment("an object", ref.Name), apirequest.CheckSegment("a namespace", ref.Namespace)); err != nil {
 		return "", err
@@ -396,9 +397,6 @@ func (c *Client) resolve(ctx context.Context, apiVersion, kind string) (Resource
 	if i := slices.IndexFunc(known, fits); i >= 0 {
 		return known[i], nil
 	}
-	if apiVersion == "" || kind == "" {
-		return Resource{}, fmt.Errorf("an object needs both apiVersion and kind, not %q and %q", apiVersion, kind)
-	}
 	found, broken, err := c.rediscover(ctx)
 	if err != nil {
 		return Resource{}, err
@@ -408,9 +406,23 @@ func (c *Client) resolve(ctx context.Context, apiVersion, kind string) (Resource
 	}
 	group, _, _ := strings.Cut(apiVersion, "/")
 	if err := broken[group]; err != nil {
-		return Resource{}, fmt.Errorf("the kind %q cannot be looked up in %q now: %w", kind, apiVersion, err)
+		return Resource{}, fmt.Errorf("look up the kind %q in %s: %w", kind, apiVersion, err)
 	}
-	return Resource{}, fmt.Errorf("the API server has no kind %q in %q", kind, apiVersion)
+	return Resource{}, unknownKind(apiVersion, kind, found)
+}
+
+// unknownKind returns the error about a kind that is none of those found, with the one that was probably meant.
+func unknownKind(apiVersion, kind string, found []Resource) error {
+	text := fmt.Sprintf("there is no kind %q in %s", kind, apiVersion)
+	found = slices.DeleteFunc(slices.Clone(found), func(r Resource) bool { return r.APIVersion() != apiVersion })
+	switch r, near := suggest.Among(kind, found, Resource.names); {
+	case !near:
+		return errors.New(text)
+	case slices.ContainsFunc(r.names(), func(name string) bool { return strings.EqualFold(name, kind) }):
+		return fmt.Errorf("%s: its kind is %s", text, r.Kind)
+	default:
+		return fmt.Errorf("%s: did you mean %s?", text, r.Kind)
+	}
 }
 
 // store puts an answer where the caller wants it.

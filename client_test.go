@@ -220,10 +220,10 @@ func TestClientRequests(t *testing.T) {
 		}, `DELETE /api/v1/namespaces/ns/pods/p application/json {"apiVersion":"v1","gracePeriodSeconds":2,"kind":"DeleteOptions"}`, ""},
 		{"a deletion without a name is not that of all", func(c *Client) error {
 			return c.Delete(context.Background(), ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: "ns"}, nil)
-		}, "", "no name"},
+		}, "", `invalid name "" of the Pod`},
 		{"a reading without a name", func(c *Client) error {
 			return c.Get(context.Background(), ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: "ns"}, &Body{}, nil)
-		}, "", "no name"},
+		}, "", `invalid name "" of the Pod`},
 		{"a name is one part of a path", func(c *Client) error {
 			return c.Delete(context.Background(), ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: "ns", Name: "../../secrets"}, nil)
 		}, "", "name"},
@@ -232,7 +232,7 @@ func TestClientRequests(t *testing.T) {
 		}, "GET /api/v1/namespaces/ns/pods/system:a%3Fb", ""},
 		{"a namespace is one part of a path", func(c *Client) error {
 			return c.Delete(context.Background(), ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: "..", Name: "p"}, nil)
-		}, "", "no name of a namespace"},
+		}, "", `invalid name ".." of a namespace`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -490,7 +490,7 @@ func TestLeadsTo(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := (&ConnectionInfo{Server: tt.server}).leadsTo(target); (got == nil) != tt.want {
+		if got := apirequest.LeadsTo(tt.server, target); (got == nil) != tt.want {
 			t.Errorf("from %s to %s: %v", tt.server, tt.target, got)
 		}
 	}

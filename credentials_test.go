@@ -445,7 +445,7 @@ func testCredentialsNothing(t *testing.T, ctx context.Context) {
 	v := newCredentialStore(func(context.Context) (map[string]*ConnectionInfo, error) {
 		return map[string]*ConnectionInfo{"login": {}}, nil
 	})
-	wantLoginError(t, get(ctx, v, "/"), `the credentials of "login" can't be used: the address of the server is missing`)
+	wantLoginError(t, get(ctx, v, "/"), `the credentials of "login" can't be used: invalid server "": want a URL`)
 }
 
 func testCredentialsFailedLogin(t *testing.T, ctx context.Context) {

@@ -237,7 +237,7 @@ func (o *observer) locateState(ctx context.Context, wanted map[string]*resolved)
 			} else if before {
 				lost, unpublished = last, true // until the schema can be read again
 			} else {
-				o.log.Debug("The schema is not published yet: the state is kept in annotations until it is.", "resource", name)
+				o.log.Debug("The schema is not published yet; keeping the state in annotations until then", "resource", name)
 				lost, unpublished = noStatus, true
 			}
 			if known && lost != (kindschema.Obstacle{}) && savesRequests(what.resource) {
@@ -278,7 +278,7 @@ func (o *observer) lostField(ctx context.Context, r Resource, fields [][]string,
 		if StatusCode(err) == http.StatusForbidden && isBuiltin(r) {
 			return noStatus, true
 		} else if StatusCode(err) == http.StatusForbidden {
-			o.log.Debug("The schemas cannot be read: it is assumed that the status keeps the state.", "resource", r.Name(), "error", err)
+			o.log.Debug("Reading the schemas failed; assuming that the status keeps the state", "resource", r.Name(), "error", err)
 			return lost, true
 		} else if err != nil {
 			documents[path] = nil // it is asked for again soon

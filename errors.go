@@ -4,9 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/apirequest"
 	"github.com/kopf-go/kopf/internal/safecall"
 )
 
@@ -159,11 +159,11 @@ type APIError struct {
 	Name       string        // of the object that the refusal is about; may be empty
 }
 
-// ErrorCause is one thing that the API server has found to be wrong with an object.
+// ErrorCause is one thing that the API server, or an admission webhook, has found to be wrong with an object.
 type ErrorCause struct {
-	Reason  string `json:"reason"`  // one word, such as "FieldValueInvalid"
-	Message string `json:"message"` // what is wrong, to be read
-	Field   string `json:"field"`   // the path of the field, such as "spec.size"; may be empty
+	Reason  string `json:"reason,omitempty"`  // one word, such as "FieldValueInvalid"; the Type of a metav1.StatusCause
+	Message string `json:"message,omitempty"` // what is wrong, to be read
+	Field   string `json:"field,omitempty"`   // the path of the field, such as "spec.size"; may be empty
 }
 
 // Error tells the request and the answer.
@@ -195,32 +195,23 @@ func IgnoreAlreadyExists(err error) error {
 	return err
 }
 
-// denied reports whether an admission webhook or a policy has refused the request, both of which choose the code as they like. The text around
-// theirs is that of the API server.
-func (e *APIError) denied() bool {
-	before, _, webhook := strings.Cut(e.Message, `" denied the request`)
-	if webhook {
-		before, webhook = strings.CutPrefix(before, `admission webhook "`)
-		return webhook && !strings.ContainsAny(before, " \"")
-	}
-	object, text, policy := strings.Cut(e.Message, " is forbidden: ")
-	return policy && strings.Count(object, `"`) == 2 && strings.HasSuffix(object, `"`) &&
-		(strings.HasPrefix(text, "ValidatingAdmissionPolicy '") || strings.HasPrefix(text, "policy '")) && strings.Contains(text, " denied request: ")
-}
+// denied reports whether an admission webhook or a policy has refused the request, both of which choose the code as they like.
+func (e *APIError) denied() bool { return apirequest.IsDenial(e.Message) }
 
 // AdmissionError denies an operation with a code. It is made by [Deny] and found by [errors.As].
 type AdmissionError struct {
-	Message string // what the user reads
-	Code    int    // the status of the HTTP response to the user, from 400 to 599; zero means 500
+	Message string       // what the user reads
+	Code    int          // the status of the HTTP response to the user, from 400 to 599; zero means 500
+	Causes  []ErrorCause // what is wrong with which field, for programs; may be empty
 }
 
-// Deny returns an [AdmissionError]. Zero means the code 500. Other codes below 400 or above 599 are refused: API servers do not pass them on, and the
+// Deny returns an [AdmissionError], with any causes. Zero means the code 500. Other codes below 400 or above 599 are refused: API servers do not pass them on, and the
 // error that is returned instead says so, and denies as well.
-func Deny(message string, code int) error {
+func Deny(message string, code int, causes ...ErrorCause) error {
 	if code != 0 && (code < 400 || code > 599) {
-		return fmt.Errorf("an operation cannot be denied with the code %d: 400 to 599 is expected (%s)", code, message)
+		return fmt.Errorf("invalid code %d of a denial: want 400 to 599 (%s)", code, message)
 	}
-	return &AdmissionError{Message: message, Code: code}
+	return &AdmissionError{Message: message, Code: code, Causes: causes}
 }
 
 // Error returns the message.

@@ -116,7 +116,7 @@ func (e *eventSink) post(level slog.Level, ref ObjectReference, kind, reason, me
 
 // reject returns why there is no event.
 func (e *eventSink) reject(reason string, err error) {
-	e.log.Warn("There is nothing to post an event about.", "reason", reason, "error", err)
+	e.log.Warn("Cannot post an event: invalid object", "reason", reason, "error", err)
 }
 
 // logLevel returns the lowest level of log lines that are posted, too.
@@ -164,7 +164,7 @@ func (e *eventSink) run() {
 // warnLost logs how many events were lost since the last warning.
 func (e *eventSink) warnLost() {
 	if lost := e.meter.Load(metrics.EventsLost); lost > e.lost {
-		e.log.Warn("Some events could not be posted in time, or were too many about one object; they are lost.", "events", lost-e.lost)
+		e.log.Warn("Lost events that could not be posted in time, or were too many for one object", "events", lost-e.lost)
 		e.lost, e.warnedAt = lost, time.Now()
 	}
 }
@@ -224,7 +224,7 @@ func (e *eventSink) fail(ev *queuedEvent, err error) {
 	if errors.As(err, &api) {
 		attrs = append(attrs, "code", api.Code)
 	}
-	e.log.Warn("Failed to post an event.", append(attrs, "error", err)...)
+	e.log.Warn("Posting an event failed", append(attrs, "error", err)...)
 }
 
 func eventsPath(namespace string) string {
@@ -430,7 +430,7 @@ func (o *Object) postAbout(v reflect.Value, post func(ObjectReference, error)) {
 		}
 		post(body.Reference(), nil)
 	default:
-		post(ObjectReference{}, fmt.Errorf("%v is not an object: expected a body, a reference, a map or a struct", v.Interface()))
+		post(ObjectReference{}, fmt.Errorf("invalid object %v of an event: want a body, a reference, a map or a struct", v.Interface()))
 	}
 }
 

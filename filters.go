@@ -75,13 +75,13 @@ func newCriterion(option any) (*criterion, error) {
 		return &criterion{marker: v}, nil
 	case func(*FieldValue) bool:
 		if v == nil {
-			return nil, errors.New("the predicate is nil")
+			return nil, errors.New("invalid predicate: want a function, not nil")
 		}
 		return &criterion{predicate: v}, nil
 	}
 	literal, err := rawjson.Normalize(option)
 	if err != nil {
-		return nil, fmt.Errorf("a value, Present, Absent, or a func(*kopf.FieldValue) bool is expected, not %T", option)
+		return nil, fmt.Errorf("invalid criterion of type %T: want a value, Present, Absent, or a func(*kopf.FieldValue) bool", option)
 	}
 	return &criterion{literal: literal}, nil
 }
@@ -115,10 +115,10 @@ func newMatch(what string, match Match) (map[string]*criterion, error) {
 			return nil, fmt.Errorf("%s %q: %w", what, key, err)
 		}
 		if c == nil {
-			return nil, fmt.Errorf("%s %q: nil is ambiguous: Present or Absent is expected", what, key)
+			return nil, fmt.Errorf("%s %q: invalid criterion nil: want Present or Absent", what, key)
 		}
 		if _, text := c.literal.(string); c.marker == 0 && c.predicate == nil && !text {
-			return nil, fmt.Errorf("%s %q: a string, Present, Absent, or a func(*kopf.FieldValue) bool is expected, not %v", what, key, option)
+			return nil, fmt.Errorf("%s %q: invalid criterion %v: want a string, Present, Absent, or a func(*kopf.FieldValue) bool", what, key, option)
 		}
 		all[key] = c
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/kopf-go/kopf/internal/apirequest"
 	"github.com/kopf-go/kopf/internal/credtransport"
 	"github.com/kopf-go/kopf/internal/httplimit"
 	"github.com/kopf-go/kopf/internal/markers"
@@ -143,7 +144,7 @@ func FuzzConnection(f *testing.F) {
 			return
 		}
 		target, err := url.Parse(info.Server)
-		if err != nil || target.Host == "" || info.leadsTo(target) != nil {
+		if err != nil || target.Host == "" || apirequest.LeadsTo(info.Server, target) != nil {
 			t.Fatalf("%q is valid, and leads nowhere: %v", server, err)
 		}
 		to, err := http.NewRequest(http.MethodGet, strings.TrimRight(info.Server, "/")+"/api", nil)

@@ -424,17 +424,17 @@ func (r *run) newClient() *Client {
 			return map[string]*ConnectionInfo{"connection": info}, nil
 		}
 	}
-	what := "Initial authentication"
+	what, failure := "Initial authentication", slog.LevelDebug                          // the operator ends with the error then, which is logged once
 	c := newLoginClient(func(ctx context.Context) (map[string]*ConnectionInfo, error) { // one at a time
 		r.meter.LoggedIn.Store(false)
 		r.Logger.Info(what + " has been initiated.")
 		found, err := login(ctx)
 		if err != nil {
-			r.Logger.Warn(what+" has failed.", "error", err)
+			r.Logger.Log(ctx, failure, what+" has failed.", "error", err)
 			return nil, err
 		}
 		r.Logger.Info(what + " has finished.")
-		what = "Re-authentication"
+		what, failure = "Re-authentication", slog.LevelWarn
 		r.meter.LoggedIn.Store(true)
 		r.meter.Add(metrics.Logins, 1)
 		return found, nil

@@ -89,16 +89,20 @@ func NewLogHandler(options *LogOptions) slog.Handler {
 	if options != nil {
 		o = *options
 	}
-	prefix := !o.NoPrefix
-	if o.Format == LogJSON {
-		prefix = o.Prefix
-	}
 	level := slog.LevelInfo
 	switch {
 	case o.Verbose, o.Debug:
 		level = slog.LevelDebug
 	case o.Quiet:
 		level = slog.LevelWarn
+	}
+	return o.handler(level)
+}
+
+func (o *LogOptions) handler(level slog.Level) slog.Handler {
+	prefix := !o.NoPrefix
+	if o.Format == LogJSON {
+		prefix = o.Prefix
 	}
 	return loghandler.New(loghandler.Options{
 		Level: level, Format: loghandler.Format(o.Format), RefKey: cmp.Or(o.RefKey, objectKey), Prefix: prefix, Source: o.Debug,

@@ -36,7 +36,7 @@ type Patch struct {
 
 // Set sets the field at a path to a value that encoding/json can encode: objects are
 // merged with what is there, all else replaces it, and nil removes the field. A
-// value that cannot be encoded fails the handler.
+// value that cannot be encoded fails the handler permanently.
 func (p *Patch) Set(path FieldPath, value any) { p.SetPath(value, path.Keys()...) }
 
 // SetAnnotation sets an annotation, whose key may have dots.
@@ -48,7 +48,7 @@ func (p *Patch) SetLabel(key, value string) { p.put(value, "metadata", "labels",
 // Replace sets the field at a path to a value, without anything of what is there now, as a PUT of that part of the object would: a struct
 // with omitempty fields clears those that it leaves out. What was set below the path before is dropped; what is set there later is added.
 // In the status, what the framework stores there stays. The patch is sent for one version of the object, and computed anew after a
-// conflict. A value that cannot be encoded fails the handler.
+// conflict. A value that cannot be encoded fails the handler permanently.
 func (p *Patch) Replace(path FieldPath, value any) {
 	keys := path.Keys()
 	v, err := rawjson.Normalize(value)
@@ -68,7 +68,15 @@ type transformation interface {
 // transformFunc is one that a handler has given. It comes after what is merged.
 type transformFunc func(object map[string]any) error
 
-func (f transformFunc) apply(object map[string]any) error { return f(object) }
+func (f transformFunc) apply(object map[string]any) error {
+	if err := f(object); err != nil {
+		return err
+	}
+	if err := rawjson.CheckEncodable(object); err != nil {
+		return Permanent(fmt.Errorf("the object after a transformation: %w", err))
+	}
+	return nil
+}
 
 // replacement replaces the field at the keys. It comes before what is merged.
 type replacement struct {
@@ -147,7 +155,7 @@ const (
 )
 
 // SetCondition sets a condition in status.conditions, in place of the one of its type; the others stay as they are. The patch is sent for one
-// version of the object, and computed anew after a conflict. A condition that metav1.Condition does not allow fails the handler.
+// version of the object, and computed anew after a conflict. A condition that metav1.Condition does not allow fails the handler permanently.
 func (p *Patch) SetCondition(condition Condition) {
 	c := manifest.Condition{
 		Type: condition.Type, Status: string(condition.Status), Reason: condition.Reason, Message: condition.Message,
@@ -186,7 +194,8 @@ func (p *Patch) Merge(patch map[string]any) {
 // Transform adds a function that changes the object in place, for what a merge
 // patch cannot express, such as one item of a list. It gets a fresh copy of the whole object as decoded by
 // encoding/json with numbers as json.Number. It can be called several times, on
-// newer and newer states, so it must look before it changes. An error fails the handler, as if it had returned that.
+// newer and newer states, so it must look before it changes. An error fails the handler, as if it had returned that; a value that cannot be
+// encoded fails it permanently.
 func (p *Patch) Transform(change func(object map[string]any) error) {
 	p.transforms = append(p.transforms, transformFunc(change))
 }
@@ -236,21 +245,30 @@ func (p *Patch) operations(body *Body) []jsonpatch.Operation {
 	return jsonpatch.Diff(body.Map(), after)
 }
 
-// check returns what is wrong with the values, whatever they are made for, and takes it out: all else is sent.
+// check returns what is wrong with the values, whatever they are made for, and takes it out: all else is sent. No other attempt would mend it.
 func (p *Patch) check() error {
 	if err := jsonpatch.TakeBadTexts(p.merge); err != nil {
 		p.fail(err)
 	}
-	return p.err
+	if p.err == nil {
+		return nil
+	}
+	return Permanent(p.err)
 }
 
-// try reports whether the patch can be made of the body: whether all its values are JSON, those of annotations and labels texts, and
-// no transformation fails or panics.
+// try returns why the patch cannot be made of the body: values that check refuses, or transformations that fail or panic. What is wrong is taken out:
+// all else is sent.
 func (p *Patch) try(body *Body) error {
-	if err := p.check(); err != nil || len(p.transforms) == 0 {
-		return err
+	err := p.check()
+	for len(p.transforms) > 0 {
+		_, failure := p.apply(body)
+		var failed *transformError
+		if !errors.As(failure, &failed) {
+			break
+		}
+		err = cmp.Or(err, failure)
+		p.transforms = slices.Delete(p.transforms, failed.at, failed.at+1)
 	}
-	_, err := p.apply(body)
 	return err
 }
 
@@ -271,9 +289,10 @@ func (p *Patch) applied(body *Body) *Body {
 }
 
 func (p *Patch) apply(body *Body) (object map[string]any, err error) {
+	at := 0
 	defer func() {
 		if v := recover(); v != nil {
-			err = &transformError{value: v}
+			err = &transformError{at: at, value: v}
 		}
 	}()
 	object = body.Map()
@@ -282,12 +301,13 @@ func (p *Patch) apply(body *Body) (object map[string]any, err error) {
 		own = p.ownStatus(body)
 	}
 	for _, early := range []bool{true, false} {
-		for _, t := range p.transforms {
+		for i, t := range p.transforms {
 			if isEarly(t) != early {
 				continue
 			}
+			at = i
 			if err := t.apply(object); err != nil {
-				return nil, &transformError{err: err}
+				return nil, &transformError{at: i, err: err}
 			}
 		}
 		if early && len(p.merge) > 0 {
@@ -309,6 +329,7 @@ func (p *Patch) apply(body *Body) (object map[string]any, err error) {
 
 // transformError means that a transformation has failed, or has panicked if there is no error.
 type transformError struct {
+	at    int // which one
 	err   error
 	value any
 }
@@ -321,6 +342,11 @@ func (e *transformError) Error() string {
 }
 
 func (e *transformError) Unwrap() error { return e.err }
+
+// permanent reports whether the transformation makes no sense for newer states of the object either.
+func (e *transformError) permanent() bool {
+	return e.err == nil || errors.As(e.err, new(*PermanentError))
+}
 
 // sides returns what the patch touches of an object, before and after it; functions may touch everything.
 func (p *Patch) sides(body *Body) (before, after map[string]any, err error) {

@@ -28,6 +28,7 @@ type sender struct {
 	discovery discoverer
 	warned    *boundedset.Set // what was warned of for the resource; may be nil
 	lenient   bool            // whether transformations conflict only with changes of what they change themselves
+	sent      bool            // whether a request was made
 }
 
 // The HTTP codes that mean something to what is done with an object.
@@ -177,6 +178,7 @@ func (s *sender) patch(known *Body, subresource, contentType string, body any) (
 	if err != nil {
 		return known, err
 	}
+	s.sent = true
 	s.log.Debug("Patching.", "subresource", subresource, "patch", s.resource.loggable(View{raw: data}))
 	now, err := s.client.patchObject(s.ctx, s.resource, known.namespace, known.name, subresource, contentType, data)
 	if err != nil {
@@ -252,7 +254,7 @@ func overflows(err error) bool {
 		return false
 	}
 	var api *APIError
-	return errors.As(err, &api) && slices.ContainsFunc(api.Causes, func(c ErrorCause) bool {
+	return errors.As(err, &api) && !api.denied() && slices.ContainsFunc(api.Causes, func(c ErrorCause) bool {
 		return c.Field == "metadata.annotations" && c.Reason == "FieldValueTooLong"
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -400,20 +401,32 @@ func TestPatchConditions(t *testing.T) {
 
 func TestPatchChecks(t *testing.T) {
 	for _, tt := range []struct {
-		patch func(p *Patch)
-		want  string
+		patch   func(p *Patch)
+		want    string
+		retried bool
 	}{
-		{func(p *Patch) { p.Set("metadata.annotations.example.com/touched", "yes") }, `use SetAnnotation("example.com/touched", value)`},
-		{func(p *Patch) { p.Set("metadata.labels.a.b/c", "yes") }, `use SetLabel("a.b/c", value)`},
-		{func(p *Patch) { p.SetPath(15, "metadata", "annotations", "n") }, "want a string"},
+		{func(p *Patch) { p.Set("metadata.annotations.example.com/touched", "yes") }, `use SetAnnotation("example.com/touched", value)`, false},
+		{func(p *Patch) { p.Set("metadata.labels.a.b/c", "yes") }, `use SetLabel("a.b/c", value)`, false},
+		{func(p *Patch) { p.SetPath(15, "metadata", "annotations", "n") }, "want a string", false},
 		{func(p *Patch) {
 			p.Merge(map[string]any{"metadata": map[string]any{"labels": map[string]any{"n": true}}})
-		}, "want a string"},
-		{func(p *Patch) { p.Replace("", map[string]any{}) }, "want the path of a field"},
-		{func(p *Patch) { p.Replace("status", func() {}) }, "replace"},
-		{func(p *Patch) { p.Transform(func(map[string]any) error { return Permanent(errors.New("oops")) }) }, "oops"},
-		{func(p *Patch) { p.SetAnnotation("example.com/touched", "yes"); p.SetLabel("a.b/c", "") }, ""},
-		{func(p *Patch) { p.Remove(Path("metadata", "annotations", "a.b")) }, ""},
+		}, "want a string", false},
+		{func(p *Patch) { p.Replace("", map[string]any{}) }, "want the path of a field", false},
+		{func(p *Patch) { p.Replace("status", func() {}) }, "replace", false},
+		{func(p *Patch) { p.Set("status.x", func() {}) }, "unsupported type", false},
+		{func(p *Patch) { p.Merge(map[string]any{"status": math.NaN()}) }, "unsupported value", false},
+		{func(p *Patch) {
+			loop := map[string]any{}
+			loop["loop"] = loop
+			p.Set("status", loop)
+		}, "cycle", false},
+		{func(p *Patch) { p.SetPath("x") }, "must be an object", false},
+		{func(p *Patch) { p.SetCondition(Condition{Type: "Ready", Status: "yes", Reason: "R"}) }, "want True, False or Unknown", false},
+		{func(p *Patch) { p.Transform(func(map[string]any) error { return Permanent(errors.New("oops")) }) }, "oops", false},
+		{func(p *Patch) { p.Transform(func(map[string]any) error { return errors.New("later") }) }, "later", true},
+		{func(p *Patch) { p.Transform(func(map[string]any) error { panic("mistake") }) }, "panicked", true},
+		{func(p *Patch) { p.SetAnnotation("example.com/touched", "yes"); p.SetLabel("a.b/c", "") }, "", false},
+		{func(p *Patch) { p.Remove(Path("metadata", "annotations", "a.b")) }, "", false},
 	} {
 		p := &Patch{}
 		tt.patch(p)
@@ -427,8 +440,8 @@ func TestPatchChecks(t *testing.T) {
 		}
 		if (tt.want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("got %v, want %q", err, tt.want)
-		} else if tt.want == "oops" && !errors.As(err, new(*PermanentError)) {
-			t.Errorf("got %v, want a permanent error", err)
+		} else if want := tt.want != "" && !tt.retried; want != errors.As(err, new(*PermanentError)) {
+			t.Errorf("got %v, which is permanent: %t, want %t", err, !want, want)
 		}
 	}
 }

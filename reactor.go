@@ -259,8 +259,8 @@ func (c *cycle) callEventHandlers(ev RawEvent) {
 		r.limiter.ReleaseHandler()
 		if !e.Patch.Empty() {
 			c.writes.patches = append(c.writes.patches, &handlerPatch{id: h.id, patch: e.Patch, succeeded: err == nil})
-		} else if err == nil {
-			r.logSuccess(c.log, "Handler", h.id)
+		} else if err == nil { // which is not worth a line for each event
+			c.log.Debug("Handler '"+string(h.id)+"' succeeded.", handlerAttr(h.id))
 		}
 	}
 }

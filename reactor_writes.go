@@ -212,13 +212,15 @@ func (c *cycle) sendEach(patches []*handlerPatch) error {
 		}
 		_, err := c.request(p.patch)
 		var refused *patchRefusedError
+		var failed *transformError
+		transforming := errors.As(err, &failed)
 		switch {
 		case err == nil:
 			p.patch, p.refusals, p.refusal = &Patch{}, 0, nil
 			c.logStored([]*handlerPatch{p}, nil)
 		case !refusesPart(err):
 			return err
-		case errors.As(err, &refused), (isDenied(err) || !p.change) && p.refusals+1 >= maxRefusals:
+		case errors.As(err, &refused), transforming && failed.permanent(), (isDenied(err) || transforming || !p.change) && p.refusals+1 >= maxRefusals:
 			c.failRefused(p, err)
 			p.patch, p.refusal = &Patch{}, nil
 		default:
@@ -310,13 +312,14 @@ func (c *cycle) failRefused(p *handlerPatch, err error) {
 	p.succeeded = false
 }
 
-// refusesPart reports whether the API server may have refused something in a patch, and would take all else: it is neither overloaded, nor
-// has the object, its version or the credentials been refused.
+// refusesPart reports whether a transformation has failed, or the API server may have refused something in a patch, and would take all else: it is
+// neither overloaded, nor has the object, its version or the credentials been refused.
 func refusesPart(err error) bool {
 	var refused *patchRefusedError
 	var conflict *conflictError
+	var failed *transformError
 	switch {
-	case errors.As(err, &refused):
+	case errors.As(err, &refused), errors.As(err, &failed):
 		return true
 	case errors.As(err, &conflict):
 		return false

@@ -216,7 +216,7 @@ func (h *handler) background() bool { return h.task != nil }
 // checkID returns what is wrong with an id that is going to be a part of the names of annotations.
 func checkID(id HandlerID) error {
 	if !validation.IsName(string(id), "-_./<>") {
-		return fmt.Errorf("the handler id %q is bad: letters, digits, '-', '_', '.' and '/' are expected, with a letter or digit at both ends", id)
+		return fmt.Errorf("invalid handler id %q: want letters, digits, '-', '_', '.' and '/', with a letter or digit at both ends", id)
 	}
 	return nil
 }
@@ -433,7 +433,7 @@ func (h *handler) resources(found []Resource) (able []Resource, warnings []strin
 	}
 	sortByName(fit)
 	if len(fit) == 0 {
-		return nil, []string{fmt.Sprintf("Unresolved resources cannot be served (try creating their CRDs): %s.", h.text)}
+		return nil, []string{fmt.Sprintf("Unresolved resources cannot be served (try creating their CRDs): %s.%s", h.text, h.selector.suggestion(found))}
 	}
 	if h.selector.specific() && len(fit) > 1 {
 		return nil, []string{fmt.Sprintf("Ambiguous resources will not be served (try specifying API groups): %s is any of %s.", h.text, names(fit))}
@@ -517,13 +517,13 @@ type admissionSpec struct {
 // setOperations checks the operations, and keeps each once.
 func (a *admissionSpec) setOperations(operations []Operation) error {
 	if operations != nil && len(operations) == 0 {
-		return errors.New("the option Operations is empty, so that the handler would never be called; nil means all")
+		return errors.New("invalid option Operations []: want at least one, or nil for all")
 	}
 	for _, op := range operations {
 		switch op {
 		case OperationCreate, OperationUpdate, OperationDelete, OperationConnect:
 		default:
-			return fmt.Errorf("the operation %q is unknown: CREATE, UPDATE, DELETE or CONNECT is expected", op)
+			return fmt.Errorf("invalid operation %q: want CREATE, UPDATE, DELETE or CONNECT", op)
 		}
 		if !slices.Contains(a.operations, op) {
 			a.operations = append(a.operations, op)
@@ -557,7 +557,7 @@ func (s *taskSpec) check() error {
 		{"CancellationBackoff", s.backoff}, {"CancellationTimeout", s.timeout}, {"CancellationPolling", s.pollInterval},
 	} {
 		if option.value < 0 {
-			return fmt.Errorf("the option %s is negative: %s", option.name, option.value)
+			return fmt.Errorf("invalid option %s %s: want no negative duration", option.name, option.value)
 		}
 	}
 	if s.delay != 0 && s.delayOf != nil {

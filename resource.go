@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kopf-go/kopf/internal/suggest"
 	"github.com/kopf-go/kopf/internal/validation"
 )
 
@@ -128,7 +129,7 @@ func (s Selector) spec(where func(Resource) bool) (selectorSpec, error) {
 		spec.by, spec.name = "*", ""
 	}
 	if !spec.wellFormed(dots) {
-		return spec, fmt.Errorf("the selector %q names no resource: \"plural\", \"plural.group\", \"plural.version.group\" or \"group/version/plural\" is expected", s)
+		return spec, fmt.Errorf("invalid selector %q: want \"plural\", \"plural.group\", \"plural.version.group\" or \"group/version/plural\"", s)
 	}
 	return spec, nil
 }
@@ -204,4 +205,34 @@ func (s selectorSpec) matches(r Resource) bool {
 		return slices.Contains(r.Categories, s.name)
 	}
 	return s.name == r.Kind || s.name == r.Plural || s.name == r.Singular || slices.Contains(r.ShortNames, s.name)
+}
+
+// names returns what the resource can be called.
+func (r Resource) names() []string {
+	return append([]string{r.Plural, r.Kind, r.Singular}, r.ShortNames...)
+}
+
+// suggestion returns the end of a message about a selector that fits none of the resources: which one may have been meant.
+func (s selectorSpec) suggestion(found []Resource) string {
+	found = slices.DeleteFunc(slices.Clone(found), func(r Resource) bool {
+		return !s.specific() || s.hasGroup && s.group != r.Group || s.version == "" && !r.Preferred
+	})
+	sortByName(found) // for the same one to win always
+	r, near := suggest.Among(s.name, found, func(r Resource) []string {
+		if s.by == "kind" {
+			return []string{r.Kind}
+		}
+		return r.names()
+	})
+	if !near {
+		return ""
+	}
+	name := r.Plural
+	if s.by == "kind" {
+		name = r.Kind
+	}
+	if s.version != "" {
+		name += "." + r.Version
+	}
+	return " Did you mean " + strings.TrimSuffix(name+"."+r.Group, ".") + "?"
 }

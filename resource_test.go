@@ -283,3 +283,42 @@ func FuzzSelector(f *testing.F) {
 		}
 	})
 }
+
+func TestSelectorSuggestions(t *testing.T) {
+	found := []Resource{
+		{Group: "kopf.dev", Version: "v1", Plural: "kopfexamples", Kind: "KopfExample", Singular: "kopfexample", ShortNames: []string{"kopfex"}, Preferred: true},
+		{Group: "kopf.dev", Version: "v1beta1", Plural: "kopfoldies", Kind: "KopfOldie", Singular: "kopfoldie"},
+		{Group: "metrics.k8s.io", Version: "v1", Plural: "configmaps", Kind: "ConfigMapMetrics", Preferred: true},
+		{Version: "v1", Plural: "configmaps", Kind: "ConfigMap", Singular: "configmap", ShortNames: []string{"cm"}, Preferred: true},
+	}
+	for selector, want := range map[Selector]string{
+		"kopfexmples":             " Did you mean kopfexamples.kopf.dev?",
+		"kopfexampel.kopf.dev":    " Did you mean kopfexamples.kopf.dev?",
+		"KopfExmple":              " Did you mean kopfexamples.kopf.dev?",
+		"kopfxe":                  " Did you mean kopfexamples.kopf.dev?",
+		"kopf.dev/v1/kopfexmples": " Did you mean kopfexamples.v1.kopf.dev?",
+		"kopfexamples.v2":         " Did you mean kopfexamples.v1.kopf.dev?",
+		"kopfoldeis.v1":           " Did you mean kopfoldies.v1beta1.kopf.dev?",
+		"configmps":               " Did you mean configmaps?",
+		"v1/configmps":            " Did you mean configmaps.v1?",
+		Kind("kopfexample"):       " Did you mean KopfExample.kopf.dev?",
+		Kind("configmaps"):        " Did you mean ConfigMap?",
+		"kopfoldeis":              "", // not in the preferred version
+		"kopfexmples.zalando.org": "",
+		"widgets.kopf.dev":        "",
+		Category("kopfexmples"):   "",
+		Everything:                "",
+	} {
+		spec, err := selector.spec(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := spec.suggestion(found); got != want {
+			t.Errorf("%s: got %q, want %q", selector, got, want)
+		}
+	}
+	spec, err := Selector("kopfexmples").spec(func(Resource) bool { return false })
+	if got := spec.suggestion(found); err != nil || got != "" {
+		t.Errorf("with a predicate: got %q, want none (%v)", got, err)
+	}
+}

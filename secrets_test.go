@@ -177,7 +177,7 @@ func TestSecretsOfLogins(t *testing.T) {
 		"a key that is base64 of none":  {secure.URL, "client-certificate-data: aHVudGVyMmh1bnRlcjJodW50ZXIy, client-key-data: aHVudGVyMmh1bnRlcjJodW50ZXIy", "no PEM"},
 		"a token with line breaks":      {nobody, `token: "` + mark + `\r\nX: y"`, "line breaks"},
 		"a token and a password":        {nobody, "token: " + mark + ", username: me, password: " + mark, "exclude each other"},
-		"a password in an address":      {"http://me:" + mark + "@" + strings.TrimPrefix(nobody, "http://"), "token: a", "an address and a path alone"},
+		"a password in an address":      {"http://me:" + mark + "@" + strings.TrimPrefix(nobody, "http://"), "token: a", "a host and a path alone"},
 		"an old provider":               {refusing.URL, "auth-provider: {name: gcp, config: {access-token: " + mark + "}}", "who are you?"},
 		"a plugin that fails":           {nobody, byPlugin(plugin(t, "echo "+mark+"; echo it is late >&2; exit 3")), "it is late"},
 		"a plugin that writes nonsense": {nobody, byPlugin(plugin(t, "echo '{\"token\": \""+mark+"\"'")), "not an ExecCredential"},
@@ -189,7 +189,7 @@ func TestSecretsOfLogins(t *testing.T) {
 		"a plugin with a wrong key": {secure.URL, byPlugin(plugin(t, `echo '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"clientKeyData":"`+mark+`","clientCertificateData":"`+mark+`"}}'`)),
 			"client certificate"},
 		"a plugin whose token is refused": {refusing.URL, byPlugin(plugin(t, `echo '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"`+mark+`"}}'`)),
-			"who are you?|has given credentials"},
+			"who are you?|returned credentials"},
 		"a plugin that is not there": {nobody, byPlugin("/nowhere/plugin"), "no such file"},
 	} {
 		t.Run(name, func(t *testing.T) {

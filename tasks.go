@@ -384,8 +384,8 @@ func (t *task) attempt() (wait time.Duration, more bool) {
 	}
 	out, err := call.invoke(d.functions, func(a Attempt) error { return t.call(&o, a) })
 	t.release()
-	if empty := o.Patch.Empty(); err == nil && empty {
-		t.logSuccess(log, empty)
+	if err == nil && o.Patch.Empty() {
+		t.logSuccess(log, true)
 	} else if err == nil {
 		w.succeeded = true
 	}
@@ -420,9 +420,9 @@ func (t *task) noteFailure(out outcome, o *Object) {
 	}
 }
 
-// logSuccess logs that a call has succeeded. A timer that has changed nothing is not worth a line.
-func (t *task) logSuccess(log *slog.Logger, empty bool) {
-	if t.handler.kind == kindTimer && empty {
+// logSuccess logs that a call has succeeded. A timer that has changed nothing, or to what is there already, is not worth a line.
+func (t *task) logSuccess(log *slog.Logger, unchanged bool) {
+	if t.handler.kind == kindTimer && unchanged {
 		log.Debug(t.name()+" succeeded.", handlerAttr(t.handler.id))
 		return
 	}
@@ -500,7 +500,7 @@ func (t *task) sendPatch(w *pendingWrite, log *slog.Logger) {
 	if t.pending = nil; err == nil {
 		if w.succeeded {
 			w.succeeded = false
-			t.logSuccess(log, false)
+			t.logSuccess(log, !s.sent && w.attempts == 0)
 		}
 		return
 	}

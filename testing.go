@@ -51,6 +51,8 @@ type testable interface {
 type RunnerOptions struct {
 	// Timeout is how long the operator may take to become ready, and later to stop. Defaults to 1 minute.
 	Timeout time.Duration
+	// Level is the lowest level of what the operator logs to the test, unless it has a Logger. Default: [slog.LevelInfo].
+	Level slog.Level
 }
 
 // Runner runs an operator in the background of a test. It is made by [NewRunner].
@@ -84,7 +86,7 @@ func NewRunner(t TB, operator Runnable, options *RunnerOptions) *Runner {
 	}
 	ready := make(chan struct{})
 	if op, ok := operator.(testable); ok {
-		logger := slog.New(NewLogHandler(&LogOptions{Verbose: true, Output: t.Output()}))
+		logger := slog.New((&LogOptions{Output: t.Output()}).handler(r.options.Level))
 		operator = op.forTest(logger, func() { close(ready) })
 	} else {
 		close(ready)

@@ -1,11 +1,14 @@
 package kopf
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -19,6 +22,7 @@ type fakeTB struct {
 	context  context.Context
 	cleanups []func()
 	failures []string
+	output   io.Writer // nil for none
 }
 
 func (f *fakeTB) Helper()             {}
@@ -30,7 +34,7 @@ func (f *fakeTB) Errorf(s string, args ...any) {
 func (f *fakeTB) Fatalf(s string, args ...any) { f.Errorf(s, args...); panic(f) }
 func (f *fakeTB) Cleanup(cleanup func())       { f.cleanups = append(f.cleanups, cleanup) }
 func (f *fakeTB) Context() context.Context     { return f.context }
-func (f *fakeTB) Output() io.Writer            { return io.Discard }
+func (f *fakeTB) Output() io.Writer            { return cmp.Or(f.output, io.Discard) }
 
 // run runs a test to its end, and returns its failures.
 func (f *fakeTB) run(test func()) []string {
@@ -223,4 +227,32 @@ func TestWaitForEndOfRunner(t *testing.T) {
 			}
 		})
 	})
+}
+
+func TestRunnerLevel(t *testing.T) {
+	lines := map[slog.Level][]string{slog.LevelDebug: {"DEBUG", "INFO"}, slog.LevelInfo: {"INFO"}, slog.LevelError: nil}
+	for level, want := range lines {
+		t.Run(level.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var output bytes.Buffer
+				fake := &fakeTB{context: t.Context(), output: &output}
+				server := NewAPIServer(nil)
+				failures := fake.run(func() {
+					NewRunner(fake, &Operator{Registry: &Registry{}, Connection: server.ConnectionInfo()}, &RunnerOptions{Level: level})
+				})
+				for _, name := range []string{"DEBUG", "INFO"} {
+					if logged := strings.Contains(output.String(), "["+name); logged != slices.Contains(want, name) || len(failures) > 0 {
+						t.Errorf("lines at %s: %t, want the levels %q; failures %q\n%s", name, logged, want, failures, &output)
+					}
+				}
+			})
+		})
+	}
+	var output bytes.Buffer
+	fake := &fakeTB{context: t.Context(), output: &output}
+	server := NewAPIServer(nil)
+	fake.run(func() { NewRunner(fake, &Operator{Registry: &Registry{}, Connection: server.ConnectionInfo()}, nil) })
+	if text := output.String(); strings.Contains(text, "[DEBUG]") || !strings.Contains(text, "[INFO ] Operator started") {
+		t.Errorf("got the lines without options\n%s", text)
+	}
 }

@@ -70,7 +70,7 @@ func Confirm(answer io.Reader) error {
 	var head [64]byte
 	n, err := io.ReadFull(answer, head[:])
 	if text := bytes.TrimSpace(head[:n]); len(text) > 0 && text[0] != '{' {
-		return fmt.Errorf("%w: an object in JSON is expected, not %.20q", rawjson.ErrUnreadable, text)
+		return fmt.Errorf("%w: want an object in JSON, not %.20q", rawjson.ErrUnreadable, text)
 	}
 	if err != io.EOF && err != io.ErrUnexpectedEOF { // it is shorter, or empty
 		return err
@@ -118,7 +118,7 @@ var FieldValue = strings.NewReplacer(`\`, `\\`, `,`, `\,`, `=`, `\=`)
 // CheckSegment fails if a name would lead elsewhere as a part of a path. API servers refuse such names too.
 func CheckSegment(what, name string) error {
 	if name == "." || name == ".." || strings.ContainsAny(name, "/%") {
-		return fmt.Errorf("%q is no name of %s: it must not be \".\" or \"..\", nor have \"/\" or \"%%\" in it", name, what)
+		return fmt.Errorf("invalid name %q of %s: want none of \".\" and \"..\", and no \"/\" or \"%%\" in it", name, what)
 	}
 	return nil
 }
@@ -131,10 +131,30 @@ func CheckPath(path string) error {
 	for part := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
 		name, err := url.PathUnescape(part)
 		if err != nil || name == "" || strings.ContainsAny(part, "?#") || CheckSegment("", name) != nil {
-			return fmt.Errorf("the request to %q cannot be made: %q must not be a part of its path", path, part)
+			return fmt.Errorf("invalid path %q of a request: want no %q in it", path, part)
 		}
 	}
 	return nil
+}
+
+// CheckType fails if there is no apiVersion or no kind of an object, such as of a struct of client-go whose TypeMeta is empty, as what client-go
+// reads is.
+func CheckType(apiVersion, kind string, object any) error {
+	if apiVersion != "" && kind != "" {
+		return nil
+	}
+	remedy := ""
+	if t := reflect.TypeOf(object); t != nil {
+		if t.Kind() == reflect.Pointer {
+			t = t.Elem()
+		}
+		if t.Kind() == reflect.Struct {
+			if _, typed := t.FieldByName("TypeMeta"); typed {
+				remedy = ": set its TypeMeta"
+			}
+		}
+	}
+	return fmt.Errorf("invalid apiVersion %q and kind %q of a %T: want both, such as \"v1\" and \"Pod\"%s", apiVersion, kind, object, remedy)
 }
 
 // CheckTarget fails if an object cannot be stored in the value.
@@ -148,4 +168,41 @@ func CheckTarget(into any) error {
 		return fmt.Errorf("a %T that is nil cannot take an object", into)
 	}
 	return nil
+}
+
+// RedactURL returns an address without its password. The error of one that cannot be read would show it.
+func RedactURL(address string) string {
+	u, err := url.Parse(address)
+	switch {
+	case err == nil:
+		return u.Redacted()
+	case strings.Contains(address, "@"):
+		return "[redacted]"
+	}
+	return address
+}
+
+// LeadsTo fails if the address is not one of the server.
+func LeadsTo(server string, target *url.URL) error {
+	u, err := url.Parse(server)
+	if err != nil {
+		return fmt.Errorf("invalid server %q: want a URL", RedactURL(server))
+	}
+	if u.Scheme != target.Scheme || !strings.EqualFold(u.Hostname(), target.Hostname()) || PortOf(u) != PortOf(target) {
+		return fmt.Errorf("the credentials are for %s://%s, not for %s://%s", u.Scheme, u.Host, target.Scheme, target.Host)
+	}
+	return nil
+}
+
+// IsDenial reports whether the message of an answer is that of an admission webhook or a policy which has refused the request. The text around
+// theirs is that of the API server.
+func IsDenial(message string) bool {
+	before, _, webhook := strings.Cut(message, `" denied the request`)
+	if webhook {
+		before, webhook = strings.CutPrefix(before, `admission webhook "`)
+		return webhook && !strings.ContainsAny(before, " \"")
+	}
+	object, text, policy := strings.Cut(message, " is forbidden: ")
+	return policy && strings.Count(object, `"`) == 2 && strings.HasSuffix(object, `"`) &&
+		(strings.HasPrefix(text, "ValidatingAdmissionPolicy '") || strings.HasPrefix(text, "policy '")) && strings.Contains(text, " denied request: ")
 }

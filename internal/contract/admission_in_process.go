@@ -3,6 +3,7 @@ package contract
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -90,6 +91,9 @@ func (x *crossing) ref(name string) kopf.ObjectReference {
 	return kopf.ObjectReference{APIVersion: "kopf.dev/v1", Kind: "KopfExample", Namespace: x.c.Namespace, Name: name}
 }
 
+// badSpec is why an object is denied.
+var badSpec = []kopf.ErrorCause{{Reason: "FieldValueInvalid", Message: "it is true", Field: "spec.bad"}, {Message: "it is not good"}}
+
 func inMemoryReviews(c *C) {
 	var l calls
 	x := c.cross(func(r *kopf.Registry) {
@@ -103,7 +107,7 @@ func inMemoryReviews(c *C) {
 			l.add("validate %s %s duration=%s", a.Operation, a.Name(), a.Spec().String("duration"))
 			switch {
 			case a.Spec().Bool("bad"):
-				return kopf.Deny("it is bad", http.StatusTeapot)
+				return kopf.Deny("it is bad", http.StatusTeapot, badSpec...)
 			case a.Spec().Bool("old"):
 				a.Warn("it is old")
 			}
@@ -133,6 +137,9 @@ func inMemoryReviews(c *C) {
 	_, err = x.create("bad", map[string]any{"bad": true}, nil)
 	if kopf.StatusCode(err) != http.StatusTeapot || !strings.Contains(err.Error(), `admission webhook "validate.leaf.kopf.dev" denied the request: it is bad`) {
 		c.Errorf("a bad one: %v", err)
+	}
+	if api := (*kopf.APIError)(nil); !errors.As(err, &api) || !slices.Equal(api.Causes, badSpec) {
+		c.Errorf("the causes of %#v are not %+v", err, badSpec)
 	}
 	expect("mutate CREATE bad dry=false", "validate CREATE bad duration=1m")
 	if _, err = x.create("tried", map[string]any{}, &kopf.WriteOptions{DryRun: true}); err != nil {

@@ -455,16 +455,20 @@ func proveAdmissionErrors(c *C) {
 
 func proveAdmissionCodes(c *C) {
 	registry := &kopf.Registry{}
-	for id, err := range map[string]error{"none": kopf.Deny("m", 0), "own": fmt.Errorf("outer: %w", kopf.Deny("m", 409)), "low": kopf.Deny("m", 200), "made": &kopf.AdmissionError{Message: "m", Code: 302}, "silent": kopf.Deny("", 0)} {
+	for id, err := range map[string]error{"none": kopf.Deny("m", 0), "own": fmt.Errorf("outer: %w", kopf.Deny("m", 409)), "low": kopf.Deny("m", 200), "made": &kopf.AdmissionError{Message: "m", Code: 302}, "silent": kopf.Deny("", 0),
+		"caused": kopf.Deny("m", 422, kopf.ErrorCause{Reason: "FieldValueInvalid", Message: "too large", Field: "spec.size"}, kopf.ErrorCause{Message: "too old"})} {
 		registry.OnValidate(Examples, func(context.Context, *kopf.Admission) error { return err }, &kopf.AdmissionOptions{ID: kopf.HandlerID(id)})
 	}
 	s, _ := c.Reviewed(registry)
 	for id, want := range map[string]map[string]any{
 		"none":   {"message": "m", "code": 500.0},
 		"own":    {"message": "outer: m", "code": 409.0},
-		"low":    {"message": "an operation cannot be denied with the code 200: 400 to 599 is expected (m)", "code": 500.0},
+		"low":    {"message": "invalid code 200 of a denial: want 400 to 599 (m)", "code": 500.0},
 		"made":   {"message": "m", "code": 500.0},
 		"silent": {"message": "the operation is denied", "code": 500.0},
+		"caused": {"message": "m", "code": 422.0, "details": map[string]any{"causes": []any{
+			map[string]any{"reason": "FieldValueInvalid", "message": "too large", "field": "spec.size"}, map[string]any{"message": "too old"},
+		}}},
 	} {
 		expect(c, id, s.ask(c, id, nil)["status"], any(want))
 	}
@@ -760,7 +764,7 @@ func proveAdmissionServerEnds(c *C) {
 		registry.OnValidate(Examples, namedAdmission, nil)
 		s, op := c.Reviewed(registry)
 		s.fails <- failure
-		c.WaitFor("the warning", func() bool { return len(op.Logs.Find("The admission server has finished unexpectedly.")) == 1 })
+		c.WaitFor("the warning", func() bool { return len(op.Logs.Find("The admission server has stopped unexpectedly")) == 1 })
 		<-op.runner.Context().Done()
 		err := op.Err()
 		if err == nil || !strings.Contains(err.Error(), "the admission server has finished unexpectedly") || failure != nil && !errors.Is(err, failure) {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -189,7 +190,7 @@ func loginRounds(t *testing.T, c *C) {
 		if n := e.calls.count("last 0"); n != 1 || len(wire.Requests()) > 0 {
 			c.Errorf("got %d calls of the last one, want 1, and %d requests, want none", n, len(wire.Requests()))
 		}
-		if lines := logs.Find("Initial authentication has failed"); len(lines) != 1 || lines[0].Level != slog.LevelWarn || !strings.Contains(lines[0].Attrs["error"], "the vault is sealed") {
+		if lines := logs.Find("Initial authentication has failed"); len(lines) != 1 || lines[0].Level != slog.LevelDebug || !strings.Contains(lines[0].Attrs["error"], "the vault is sealed") {
 			c.Errorf("got the lines %+v", lines)
 		}
 	})
@@ -251,6 +252,30 @@ func loginLogs(t *testing.T, c *C) {
 			c.Errorf("got the lines %+v, want one with the id", lines)
 		}
 	})
+	c.Run(t, "AC-59 a login that fails later is warned of", func(c *C) {
+		e := newEntry()
+		calls := 0
+		e.registry.OnLogin(func(context.Context, *kopf.Login) (*kopf.ConnectionInfo, error) {
+			if calls++; calls == 2 {
+				return nil, kopf.Permanent(errors.New("the vault is sealed"))
+			}
+			return e.info(), nil
+		}, id("vault"))
+		e.registry.OnCreate(Examples, ready, named("create"))
+		op := c.Operator(&e.registry, e.door)
+		var refused atomic.Bool
+		op.Wire.Fault(func(req *Request) (*http.Response, error) {
+			if req.Method == http.MethodPatch && refused.CompareAndSwap(false, true) {
+				return Answer(401, "Unauthorized", "who are you?"), nil
+			}
+			return nil, nil
+		})
+		c.Create("a", nil)
+		c.WaitFor("the handling", func() bool { return c.isReady("a") })
+		if lines := op.Logs.Find("Re-authentication has failed"); len(lines) != 1 || lines[0].Level != slog.LevelWarn {
+			c.Errorf("got the lines %+v", lines)
+		}
+	})
 	c.Run(t, "AC-59 a login without any result is a failure", func(c *C) {
 		e := newEntry()
 		e.login("nobody", kopf.ActivityOptions{}, nobody)
@@ -260,7 +285,7 @@ func loginLogs(t *testing.T, c *C) {
 			c.Errorf("got %v", err)
 		}
 		lines := logs.Find("Initial authentication has failed")
-		if len(lines) != 1 || lines[0].Level != slog.LevelWarn || !strings.Contains(lines[0].Attrs["error"], why) || len(wire.Requests()) > 0 {
+		if len(lines) != 1 || lines[0].Level != slog.LevelDebug || !strings.Contains(lines[0].Attrs["error"], why) || len(wire.Requests()) > 0 {
 			c.Errorf("got the lines %+v and %d requests", lines, len(wire.Requests()))
 		}
 	})

@@ -81,7 +81,7 @@ var _ = Suite("auth_secrets", func(t *testing.T, c *C) {
 			"https://me:xxxxx@x":     func(info *kopf.ConnectionInfo) { info.Server = "https://me:" + theSecret + "@x" },
 			"line breaks":            func(info *kopf.ConnectionInfo) { info.Token = theSecret + "\n" },
 			"ftp://me:xxxxx@proxy":   func(info *kopf.ConnectionInfo) { info.ProxyURL = "ftp://me:" + theSecret + "@proxy" },
-			"proxy is not a URL":     func(info *kopf.ConnectionInfo) { info.ProxyURL = "http://me:" + theSecret + "@ proxy" },
+			"invalid proxy":          func(info *kopf.ConnectionInfo) { info.ProxyURL = "http://me:" + theSecret + "@ proxy" },
 			"neither PEM nor base64": func(info *kopf.ConnectionInfo) { info.HTTPClient, info.CAData = nil, []byte("@"+theSecret) },
 			"client certificate is neither PEM": func(info *kopf.ConnectionInfo) {
 				info.HTTPClient, info.KeyData, info.CertificateData = nil, "@"+theSecret, []byte("@"+theSecret)

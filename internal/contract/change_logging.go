@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -98,6 +99,46 @@ func successes(t *testing.T, c *C) {
 }
 
 func taskSuccesses(t *testing.T, c *C) {
+	c.Run(t, "BG-31 a timer that sets what is there already succeeds at the debug level", func(c *C) {
+		c.OnlyInBubble("it takes minutes")
+		var l calls
+		r := &kopf.Registry{}
+		r.OnTimer(Examples, func(_ context.Context, tm *kopf.Timer) error {
+			l.add("tick")
+			tm.Patch.Set("status.phase", "Ready")
+			tm.Patch.Transform(func(object map[string]any) error { object["spec"] = map[string]any{"size": "S"}; return nil })
+			return nil
+		}, &kopf.TimerOptions{ID: "tick", Interval: time.Minute})
+		op := c.Operator(r)
+		c.Create("a", nil)
+		c.Pass(5*time.Minute + time.Second)
+		var levels []slog.Level
+		for _, line := range op.Logs.Find("Timer 'tick' succeeded") {
+			levels = append(levels, line.Level)
+		}
+		if want := slices.Concat([]slog.Level{slog.LevelInfo}, slices.Repeat([]slog.Level{slog.LevelDebug}, 5)); !slices.Equal(levels, want) || l.count("tick") != 6 {
+			c.Errorf("got the levels %v of %d calls, want %v", levels, l.count("tick"), want)
+		}
+	})
+	c.Run(t, "CH-215 a handler of events that changes nothing succeeds at the debug level", func(c *C) {
+		r := &kopf.Registry{}
+		r.OnEvent(Examples, func(_ context.Context, e *kopf.WatchEvent) error {
+			if e.Name() == "b" {
+				e.Patch.Set("status.seen", true)
+			}
+			return nil
+		}, watchedAs("event"))
+		op := c.Operator(r)
+		c.Create("a", nil)
+		c.Create("b", nil)
+		found := func(name string, level slog.Level) bool {
+			return slices.ContainsFunc(op.Logs.Find("Handler 'event' succeeded."), func(l Line) bool { return l.Object.Name == name && l.Level == level })
+		}
+		c.WaitFor("the lines", func() bool { return found("a", slog.LevelDebug) && found("b", slog.LevelInfo) })
+		if found("a", slog.LevelInfo) {
+			c.Error("the success that has changed nothing is logged as information")
+		}
+	})
 	c.Run(t, "DF-31 a timer has succeeded when its patch is stored, and not if that is refused", func(c *C) {
 		c.OnlyInBubble("it takes minutes")
 		r := &kopf.Registry{}

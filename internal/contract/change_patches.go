@@ -3,6 +3,7 @@ package contract
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -18,6 +19,8 @@ import (
 
 var _ = Suite("change_patches", func(t *testing.T, c *C) {
 	requesting(t, c)
+	mistaken(t, c)
+	failingTransforms(t, c)
 	conflicting(t, c)
 	delaying(t, c)
 	throttling(t, c)
@@ -107,23 +110,6 @@ func requesting(t *testing.T, c *C) {
 			c.expect(&l, "create", "update")
 		})
 	}
-	c.Run(t, "an annotation that is no string fails its handler, and all else is stored", func(c *C) {
-		r := &kopf.Registry{}
-		r.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error {
-			ch.Patch.Set("metadata.annotations.example.com/touched", "yes")
-			ch.Patch.Set("status.x", 1)
-			return nil
-		}, &kopf.ChangeOptions{ID: "create", Errors: kopf.ErrorsPermanent})
-		op := c.Operator(r)
-		c.Create("a", nil)
-		c.handled("a")
-		if lines := op.Logs.Find("Handler 'create' failed"); len(lines) != 1 || !strings.Contains(fmt.Sprint(lines[0]), `SetAnnotation("example.com/touched", value)`) {
-			c.Errorf("got the lines %v", lines)
-		}
-		if got := c.Get("a"); got.Status().Int("x") != 1 || len(op.Logs.Find("refused")) > 0 {
-			c.Errorf("the status is %v", got.Status().Map())
-		}
-	})
 	c.Run(t, "within handlers, applied fields belong to the kind that is handled", func(c *C) {
 		r := &kopf.Registry{}
 		r.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error {
@@ -220,7 +206,7 @@ func requesting(t *testing.T, c *C) {
 				l.add("%s", id)
 				ch.Patch.SetPath(true, "status", string(id))
 				return nil
-			}, named(id))
+			}, named(kopf.HandlerID(id)))
 		}
 		op := c.Operator(r)
 		c.Create("a", nil)
@@ -271,6 +257,166 @@ func (c *C) strict() (kopf.Selector, *Kind) {
 		},
 	})
 	return kopf.Selector(plural + ".v1.example.com"), c.Of("example.com/v1", "Strict"+strings.ReplaceAll(c.Namespace, "-", ""))
+}
+
+// unmendable are mistakes of a program in patches, by the ids of handlers.
+var unmendable = map[string]func(*kopf.Patch){
+	"deep":      func(p *kopf.Patch) { p.Set("metadata.annotations.example.com/touched", "yes") },
+	"number":    func(p *kopf.Patch) { p.Set("metadata.labels.n", 1) },
+	"value":     func(p *kopf.Patch) { p.Set("status.y", func() {}) },
+	"replaced":  func(p *kopf.Patch) { p.Replace("status.z", make(chan int)) },
+	"condition": func(p *kopf.Patch) { p.SetCondition(kopf.Condition{Type: "Ready", Status: "yes", Reason: "Made"}) },
+	"transform": func(p *kopf.Patch) {
+		p.Transform(func(object map[string]any) error { object["spec"] = func() {}; return nil })
+	},
+	"refusal": func(p *kopf.Patch) {
+		p.Transform(func(map[string]any) error { return kopf.Permanent(errors.New("not this object")) })
+	},
+}
+
+// mistaken proves what becomes of patches that no other attempt would mend.
+func mistaken(t *testing.T, c *C) {
+	c.Run(t, "a patch that no other attempt would mend fails its handler permanently, and all else is stored", func(c *C) {
+		var l calls
+		r := &kopf.Registry{}
+		for id, patch := range unmendable {
+			r.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error {
+				l.add("%s", id)
+				ch.Patch.Set(kopf.Path("status", id), "stored")
+				patch(ch.Patch)
+				return nil
+			}, named(kopf.HandlerID(id)))
+		}
+		r.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error {
+			ch.Patch.Set("status.good", "stored")
+			return nil
+		}, named("good"))
+		op := c.Operator(r)
+		c.Create("a", nil)
+		c.handled("a") // which waits for no other attempt
+		status := c.Get("a").Status()
+		for id := range unmendable {
+			if lines := op.Logs.Find("Handler '" + id + "' failed permanently: "); len(lines) != 1 || lines[0].Level != slog.LevelError {
+				c.Errorf("got the lines %v of %s, want one error", lines, id)
+			}
+			if n := l.count(id); n != 1 || status.String(kopf.FieldPath(id)) != "stored" {
+				c.Errorf("%s: called %d times, and the status is %v", id, n, status.Map())
+			}
+		}
+		if lines := op.Logs.Find("Handler 'deep' failed"); len(lines) != 1 || !strings.Contains(fmt.Sprint(lines[0]), `SetAnnotation("example.com/touched", value)`) {
+			c.Errorf("got the lines %v", lines)
+		}
+		if status.String("good") != "stored" || len(op.Logs.Find("refused")) > 0 {
+			c.Errorf("the status is %v", status.Map())
+		}
+	})
+	c.Run(t, "a timer whose patch no other attempt would mend is not called again", func(c *C) {
+		c.OnlyInBubble("it waits for minutes")
+		var l calls
+		r := &kopf.Registry{}
+		r.OnTimer(Examples, func(ctx context.Context, tm *kopf.Timer) error {
+			l.add("timer")
+			tm.Patch.Set("metadata.labels.n", 1)
+			return nil
+		}, &kopf.TimerOptions{ID: "timer", Interval: time.Second})
+		c.Operator(r)
+		c.Create("a", nil)
+		c.Pass(10 * time.Minute)
+		c.expect(&l, "timer")
+	})
+}
+
+// failingTransforms proves what becomes of functions that cannot change an object now.
+func failingTransforms(t *testing.T, c *C) {
+	c.Run(t, "a function that fails has its handler called again, and all else is stored meanwhile", func(c *C) {
+		var l calls
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error {
+			l.add("failing")
+			ch.Patch.Set("status.failing", ch.Retry)
+			ch.Patch.SetCondition(kopf.Condition{Type: "Ready", Status: kopf.ConditionFalse, Reason: "Failing"})
+			ch.Patch.Transform(func(object map[string]any) error {
+				if object["status"].(map[string]any)["ready"] == nil {
+					return errors.New("not ready")
+				}
+				return nil
+			})
+			return nil
+		}, &kopf.ChangeOptions{ID: "failing", Backoff: time.Second})
+		r.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error {
+			ch.Patch.Set("status.good", "stored")
+			return nil
+		}, named("good"))
+		op := c.Operator(r)
+		c.Create("a", nil)
+		c.WaitFor("all else", func() bool {
+			status := c.Get("a").Status()
+			return status.String("good") == "stored" && status.Int("failing") > 0 && len(status.Views("conditions")) == 1
+		})
+		c.Patch("a", map[string]any{"status": map[string]any{"ready": true}})
+		c.handled("a")
+		if lines := op.Logs.Find("failed with an exception and will try again"); len(lines) != l.count("failing")-1 || len(op.Logs.Find("processing of the object has failed")) > 0 {
+			c.Errorf("got the lines %v after %d calls", lines, l.count("failing"))
+		}
+	})
+	c.Run(t, "a function that fails on newer states alone fails its handler in the end, and all else is stored", func(c *C) {
+		c.OnlyInBubble("it takes minutes")
+		c.spoil("a", func() error { return errors.New("not so") })
+		c.spoil("b", func() error { panic("not so") })
+	})
+	c.Run(t, "a function of an event handler that fails holds up nothing", func(c *C) {
+		r := &kopf.Registry{}
+		r.OnEvent(Examples, func(ctx context.Context, e *kopf.WatchEvent) error {
+			if e.Type == kopf.Added || e.Type == kopf.Listed {
+				e.Patch.Transform(func(map[string]any) error { panic("oops") })
+			}
+			return nil
+		}, &kopf.EventOptions{ID: "event"})
+		r.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error {
+			ch.Patch.Set("status.good", "stored")
+			return nil
+		}, named("good"))
+		op := c.Operator(r)
+		c.Create("a", nil)
+		if body := c.handled("a"); body.Status().String("good") != "stored" || len(op.Logs.Find("'event' failed permanently: its patch was refused: a transformation has panicked: oops")) != 1 {
+			c.Errorf("the status is %v, and the log %v", body.Status().Map(), op.Logs.Find("event"))
+		}
+	})
+}
+
+// spoil creates an object whose handler changes it by a function that fails on the state that another client leaves while it is patched.
+func (c *C) spoil(name string, fail func() error) {
+	r := &kopf.Registry{}
+	r.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error {
+		ch.Patch.Transform(func(object map[string]any) error {
+			if rawSpec, _ := object["spec"].(map[string]any); rawSpec["bad"] == true {
+				return fail()
+			}
+			object["spec"] = map[string]any{"done": true}
+			return nil
+		})
+		return nil
+	}, named("spoilt"))
+	r.OnCreate(Examples, func(ctx context.Context, ch *kopf.Change) error {
+		ch.Patch.Set("status.good", "stored")
+		return nil
+	}, named("good"))
+	op := c.Operator(r)
+	defer op.Stop()
+	examples, refused := c.Kind, atomic.Bool{}
+	op.Wire.Fault(func(req *Request) (*http.Response, error) {
+		if req.ContentType == jsonPatch && refused.CompareAndSwap(false, true) {
+			examples.Patch(name, spec(map[string]any{"bad": true}))
+		}
+		return nil, nil
+	})
+	c.Create(name, nil)
+	if body := c.handled(name); body.Status().String("good") != "stored" {
+		c.Errorf("the status is %v", body.Status().Map())
+	}
+	if lines := op.Logs.Find("'spoilt' failed permanently: its patch was refused"); len(lines) != 1 || !strings.Contains(lines[0].Message, "not so") || !refused.Load() {
+		c.Errorf("got the lines %v", lines)
+	}
 }
 
 func conflicting(t *testing.T, c *C) {

@@ -47,4 +47,63 @@ var _ = Suite("client_arguments", func(t *testing.T, c *C) {
 			c.Errorf("no place for the object: got the error %v", err)
 		}
 	})
+	c.Run(t, "an object without apiVersion or kind is named by its Go type, before anything is sent", func(c *C) {
+		wire := &Wire{base: c.transport()}
+		info := c.ConnectionInfo()
+		info.HTTPClient.Transport = wire
+		client, err := kopf.NewClient(info, nil)
+		if err != nil {
+			c.Fatal(err)
+		}
+		for _, tt := range []struct {
+			object any
+			want   string
+		}{
+			{&configMap{}, `invalid apiVersion "" and kind "" of a *contract.configMap: want both, such as "v1" and "Pod": set its TypeMeta`},
+			{&configMap{TypeMeta: TypeMeta{Kind: "ConfigMap"}}, `invalid apiVersion "" and kind "ConfigMap" of a *contract.configMap: want both`},
+			{map[string]any{"apiVersion": "v1"}, `invalid apiVersion "v1" and kind "" of a map[string]interface {}: want both, such as "v1" and "Pod"`},
+		} {
+			errs := map[string]error{
+				"create": client.Create(c.Context(), tt.object, nil), "update": client.Update(c.Context(), tt.object, nil),
+				"apply": client.Apply(c.Context(), tt.object, &kopf.WriteOptions{FieldManager: "contract"}), "delete": client.Delete(c.Context(), tt.object, nil),
+				"get": client.Get(c.Context(), tt.object, nil, nil),
+			}
+			for verb, err := range errs {
+				if err == nil || !strings.HasPrefix(err.Error(), tt.want) {
+					c.Errorf("%s: got the error %v, want %q", verb, err, tt.want)
+				}
+			}
+		}
+		if n := len(wire.Requests()); n != 0 {
+			c.Errorf("%d requests were made", n)
+		}
+	})
+	c.Run(t, "a kind that does not exist is answered with the one that was probably meant", func(c *C) {
+		for _, tt := range []struct{ apiVersion, kind, want string }{
+			{"v1", "configmaps", `there is no kind "configmaps" in v1: its kind is ConfigMap`},
+			{"v1", "configmap", `there is no kind "configmap" in v1: its kind is ConfigMap`},
+			{"v1", "cm", `there is no kind "cm" in v1: its kind is ConfigMap`},
+			{"v1", "ConfigMpa", `there is no kind "ConfigMpa" in v1: did you mean ConfigMap?`},
+			{"kopf.dev/v1", "KopfExamples", `there is no kind "KopfExamples" in kopf.dev/v1: its kind is KopfExample`},
+			{"v1", "Nothing", `there is no kind "Nothing" in v1`},
+			{"nowhere.dev/v1", "ConfigMap", `there is no kind "ConfigMap" in nowhere.dev/v1`},
+		} {
+			err := c.Client.Get(c.Context(), kopf.ObjectReference{APIVersion: tt.apiVersion, Kind: tt.kind, Namespace: c.Namespace, Name: "a"}, nil, nil)
+			if err == nil || err.Error() != tt.want {
+				c.Errorf("got the error %v, want %q", err, tt.want)
+			}
+		}
+	})
 })
+
+// TypeMeta is as in client-go.
+type TypeMeta struct {
+	Kind       string `json:"kind,omitempty"`
+	APIVersion string `json:"apiVersion,omitempty"`
+}
+
+// configMap has its type in its TypeMeta, as the structs of client-go do.
+type configMap struct {
+	TypeMeta `json:",inline"`
+	Metadata map[string]any `json:"metadata"`
+}

@@ -132,7 +132,7 @@ func postingCalls(t *testing.T, c *C) {
 		if diff := cmp.Diff([]string{own, own, own, own, "Pod map", "Pod struct", "KopfExample reference", own}, got); diff != "" {
 			c.Errorf("what the events are about (-want +got):\n%s", diff)
 		}
-		if n := len(op.Logs.Find("There is nothing to post an event about.")); n != 1 {
+		if n := len(op.Logs.Find("Cannot post an event: invalid object")); n != 1 {
 			c.Errorf("%d warnings on what is no object, want 1", n)
 		}
 	})
@@ -445,7 +445,7 @@ func postingTroubles(t *testing.T, c *C) {
 		c.Create("a", nil)
 		c.handled("a")
 		op.wantPosted("Normal R: refused", "Normal R: M")
-		lines := op.Logs.Find("Failed to post an event.")
+		lines := op.Logs.Find("Posting an event failed")
 		if len(lines) != 1 || lines[0].Level != slog.LevelWarn || lines[0].Attrs["code"] != "422" || lines[0].Attrs["message"] != "refused" ||
 			!strings.Contains(lines[0].Attrs["error"], "we do not like it") {
 			c.Errorf("the log tells %+v", lines)
@@ -486,7 +486,7 @@ func postingTroubles(t *testing.T, c *C) {
 			c.WaitFor("the request", func() bool { return len(op.posted(false)) == len(c.List()) })
 		}
 		op.wantPosted("Normal R: a", "Normal R: b", "Normal R: c", "Normal R: d")
-		if n := len(op.Logs.Find("Failed to post an event.")); n != 3 {
+		if n := len(op.Logs.Find("Posting an event failed")); n != 3 {
 			c.Errorf("%d failures are told, want 3", n)
 		}
 	})
@@ -538,7 +538,7 @@ func postingTroubles(t *testing.T, c *C) {
 		}
 		op.Stop()
 		lost := 0
-		for _, line := range op.Logs.Find("Some events could not be posted") {
+		for _, line := range op.Logs.Find("Lost events that could not be posted in time, or were too many for one object") {
 			n := 0
 			fmt.Sscan(line.Attrs["events"], &n)
 			lost += n
@@ -654,7 +654,7 @@ func postingTroubles(t *testing.T, c *C) {
 		if len(counts) != 1 || counts[0] != 3 {
 			c.Errorf("the events have the counts %v, want one with 3", counts)
 		}
-		if lines := op.Logs.Find("Failed to post an event."); len(lines) > 0 {
+		if lines := op.Logs.Find("Posting an event failed"); len(lines) > 0 {
 			c.Errorf("it is said that events are lost: %v", lines)
 		}
 	})

@@ -113,7 +113,7 @@ var _ = Suite("metrics", func(t *testing.T, c *C) {
 		wantMetrics(c, p, map[string]float64{`kopf_kubernetes_events_total{outcome="posted"}`: 25, `kopf_kubernetes_events_total{outcome="lost"}`: 5})
 		c.Pass(2 * time.Minute)
 		op.Stop()
-		if lines := op.Logs.Find("Some events could not be posted"); len(lines) == 0 {
+		if lines := op.Logs.Find("Lost events that could not be posted in time, or were too many for one object"); len(lines) == 0 {
 			c.Error("nobody is told of lost events")
 		}
 	})

@@ -199,6 +199,13 @@ func selecting(t *testing.T, c *C) {
 			[]string{"pods", "gadgets.one.dev", "gadgets.two.dev", "pods.two.dev"}, nil},
 		{"AC-94 what is not there is told", both, func(r *kopf.Registry) { r.OnEvent("widgets.one.dev", ignore, watchedAs("event")) },
 			nil, []string{"Unresolved resources cannot be served (try creating their CRDs): widgets.one.dev."}},
+		{"AC-94 the name that was probably meant is named", both, func(r *kopf.Registry) {
+			r.OnEvent("gadgtes.one.dev", ignore, watchedAs("event"))
+			r.OnCreate("gadgest", change, named("create"))
+		}, nil, []string{
+			"Unresolved resources cannot be served (try creating their CRDs): gadgtes.one.dev. Did you mean gadgets.one.dev?",
+			"Unresolved resources cannot be served (try creating their CRDs): gadgest. Did you mean gadgets.one.dev?",
+		}},
 		{"AC-95 what cannot be watched", groups(kinds(kindOf("gadgets", "Gadget", "list", "patch")), kinds(kindOf("gadgets", "Gadget", "watch", "patch"))), func(r *kopf.Registry) {
 			r.OnEvent("gadgets.one.dev", ignore, watchedAs("event"))
 			r.OnEvent("gadgets.two.dev", ignore, watchedAs("event2"))

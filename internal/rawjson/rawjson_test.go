@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"math"
 	"math/big"
 	"reflect"
 	"strconv"
@@ -384,4 +385,35 @@ func isNumber(s string) bool {
 	v, err := Decode([]byte(s))
 	n, ok := v.(json.Number)
 	return err == nil && ok && n.String() == s
+}
+
+func TestCheckEncodable(t *testing.T) {
+	loop := map[string]any{}
+	loop["a"] = []any{loop}
+	deep := any("end")
+	for range 2 * maxNesting {
+		deep = []any{deep}
+	}
+	for _, tt := range []struct {
+		value any
+		err   string
+	}{
+		{nil, ""},
+		{map[string]any{"a": []any{true, "x", json.Number("12"), json.Number("-1.5e3"), json.Number("0"), 1, 2.5, []string{"y"}}}, ""},
+		{deep, ""},
+		{struct{ A int }{1}, ""},
+		{func() {}, "unsupported type: func()"},
+		{map[string]any{"a": []any{map[string]any{"b": make(chan int)}}}, "unsupported type: chan int"},
+		{[]any{math.NaN(), "x"}, "unsupported value: NaN"},
+		{[]any{json.Number("x")}, "invalid number"},
+		{loop, "cycle"},
+	} {
+		err := CheckEncodable(tt.value)
+		if (tt.err == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), tt.err) {
+			t.Errorf("got %v, want %q", err, tt.err)
+		}
+		if _, encoding := Encode(tt.value); (encoding == nil) != (err == nil) {
+			t.Errorf("got %v, while it is encoded with %v", err, encoding)
+		}
+	}
 }

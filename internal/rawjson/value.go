@@ -68,7 +68,7 @@ func DecodeObject(data []byte) (map[string]any, error) {
 // Encode encodes a value compactly, object keys sorted, without the escapes
 // that encoding/json adds for HTML, and without a trailing newline.
 func Encode(v any) ([]byte, error) {
-	if b, ok := appendValue(make([]byte, 0, 256), v); ok {
+	if b, ok := appendValue(make([]byte, 0, 256), v, 0); ok {
 		return b, nil
 	}
 	var b bytes.Buffer
@@ -81,9 +81,12 @@ func Encode(v any) ([]byte, error) {
 }
 
 // appendValue appends a decoded value as Encode encodes it, and reports whether it is one. It leaves the odd texts to package
-// encoding/json.
-func appendValue(b []byte, v any) ([]byte, bool) {
+// encoding/json, and what may have itself in it.
+func appendValue(b []byte, v any, depth int) ([]byte, bool) {
 	ok := true
+	if depth > maxNesting {
+		return nil, false
+	}
 	switch v := v.(type) {
 	case nil:
 		return append(b, "null"...), true
@@ -97,7 +100,7 @@ func appendValue(b []byte, v any) ([]byte, bool) {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			if b, ok = appendValue(b, item); !ok {
+			if b, ok = appendValue(b, item, depth+1); !ok {
 				return nil, false
 			}
 		}
@@ -111,7 +114,7 @@ func appendValue(b []byte, v any) ([]byte, bool) {
 			if b, ok = appendPlain(b, key); !ok {
 				return nil, false
 			}
-			if b, ok = appendValue(append(b, ':'), v[key]); !ok {
+			if b, ok = appendValue(append(b, ':'), v[key], depth+1); !ok {
 				return nil, false
 			}
 		}
@@ -158,6 +161,39 @@ func Normalize(v any) (any, error) {
 		return nil, err
 	}
 	return Decode(data)
+}
+
+// maxNesting is how deep values may be nested that are looked at here. Deeper ones may have themselves in them, which package encoding/json finds.
+const maxNesting = 1000
+
+// CheckEncodable returns why a value cannot be encoded, without encoding what is decoded JSON in it.
+func CheckEncodable(v any) error { return checkEncodable(v, 0) }
+
+func checkEncodable(v any, depth int) (err error) {
+	if depth < maxNesting {
+		switch v := v.(type) {
+		case nil, bool, string:
+			return nil
+		case json.Number:
+			if IsDigits(string(v)) && v[0] != '0' {
+				return nil
+			}
+		case []any:
+			for i := 0; i < len(v) && err == nil; i++ {
+				err = checkEncodable(v[i], depth+1)
+			}
+			return err
+		case map[string]any:
+			for _, item := range v {
+				if err = checkEncodable(item, depth+1); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+	}
+	_, err = Encode(v)
+	return err
 }
 
 // EqualNormalized compares two values as their JSON, whatever their types are. What cannot be encoded counts as null.

@@ -4,7 +4,10 @@ package safecall
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"runtime/debug"
+	"slices"
+	"strings"
 )
 
 // ErrorText returns the text of an error, or something else where there is none.
@@ -41,11 +44,50 @@ func StackOf(err error) []byte {
 func Do(fn func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = &PanicError{Value: v, Stack: debug.Stack()}
+			err = &PanicError{Value: v, Stack: userFrames(debug.Stack())}
 		}
 	}()
 	if err = fn(); err != nil {
 		_ = err.Error()
 	}
 	return err
+}
+
+// own is the name of this package, and module that of the framework.
+var (
+	own    = reflect.TypeFor[PanicError]().PkgPath()
+	module = strings.TrimSuffix(own, "/internal/safecall")
+)
+
+// userFrames returns the frames of a stack between the panic and the framework, which has called the function that panicked. If the framework itself
+// has panicked, that is the whole stack.
+func userFrames(stack []byte) []byte {
+	var frames []string // each with its place in the next line
+	for line := range strings.Lines(string(stack)) {
+		if last := len(frames) - 1; strings.HasPrefix(line, "\t") && last >= 0 {
+			frames[last] += line
+		} else {
+			frames = append(frames, line)
+		}
+	}
+	start := slices.IndexFunc(frames, func(f string) bool { return strings.HasPrefix(f, "panic(") }) + 1
+	for start < len(frames) && strings.HasPrefix(frames[start], "runtime.") {
+		start++
+	}
+	if start == 0 || start == len(frames) || isFramework(frames[start]) {
+		return stack
+	}
+	kept := frames[start:]
+	if end := slices.IndexFunc(kept, func(f string) bool { return strings.HasPrefix(f, own+".Do(") }); end >= 0 {
+		kept = kept[:end]
+	}
+	for isFramework(kept[len(kept)-1]) { // the first one is not
+		kept = kept[:len(kept)-1]
+	}
+	return []byte(strings.Join(kept, ""))
+}
+
+// isFramework reports whether a frame is one of the framework. Its tests are users.
+func isFramework(frame string) bool {
+	return (strings.HasPrefix(frame, module+".") || strings.HasPrefix(frame, module+"/internal/")) && !strings.Contains(frame, "_test.go:")
 }

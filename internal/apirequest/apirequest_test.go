@@ -1,0 +1,63 @@
+package apirequest
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+)
+
+func TestRedactURL(t *testing.T) {
+	for address, want := range map[string]string{
+		"https://u:hunter2@x":     "https://u:xxxxx@x",
+		"https://u:hunter2@ bad":  "[redacted]",
+		"10.0.0.1:6443":           "10.0.0.1:6443",
+		"https://10.0.0.1:6443/p": "https://10.0.0.1:6443/p",
+		"":                        "",
+	} {
+		if got := RedactURL(address); got != want {
+			t.Errorf("%q: got %q, want %q", address, got, want)
+		}
+	}
+}
+
+func TestLeadsTo(t *testing.T) {
+	target, err := url.Parse("https://API.example.com/api/v1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for server, want := range map[string]string{
+		"https://api.example.com":      "",
+		"https://api.example.com:443/": "",
+		"http://api.example.com":       "the credentials are for http://api.example.com",
+		"https://api.example.com:6443": "the credentials are for https://api.example.com:6443",
+		"https://example.com":          "the credentials are for https://example.com",
+		"https://u:hunter2@ bad":       `invalid server "[redacted]": want a URL`,
+	} {
+		err := LeadsTo(server, target)
+		if (want == "") != (err == nil) || err != nil && !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", server, err, want)
+		}
+	}
+}
+
+func TestCheckType(t *testing.T) {
+	type TypeMeta struct{ Kind, APIVersion string }
+	type embedding struct{ TypeMeta }
+	type plain struct{ Kind string }
+	for _, tt := range []struct {
+		object any
+		remedy bool
+	}{
+		{&embedding{}, true}, {embedding{}, true}, {&plain{}, false}, {map[string]any{}, false}, {nil, false}, {"text", false},
+	} {
+		if err := CheckType("v1", "Pod", tt.object); err != nil {
+			t.Errorf("%T: got %v of a type", tt.object, err)
+		}
+		for _, missing := range [][2]string{{"", ""}, {"v1", ""}, {"", "Pod"}} {
+			err := CheckType(missing[0], missing[1], tt.object)
+			if err == nil || !strings.HasPrefix(err.Error(), "invalid apiVersion ") || strings.HasSuffix(err.Error(), ": set its TypeMeta") != tt.remedy {
+				t.Errorf("%T: got %v of %q, and whether there is a remedy is to be %t", tt.object, err, missing, tt.remedy)
+			}
+		}
+	}
+}
