@@ -295,7 +295,7 @@ func (s *reviewServer) argument(q *reviewRequest, r *ReviewRequest, resource Res
 	ref := body.Reference()
 	ref.Name, ref.Namespace = cmp.Or(ref.Name, request.Name), cmp.Or(ref.Namespace, request.Namespace)
 	o := Object{
-		Resource: resource, Body: body, Patch: &Patch{}, Logger: objectLogger(s.log, ref), Client: s.client.as(resource.fieldManager()), Indices: s.indices,
+		Resource: resource, Body: body, Patch: newPatch(s.settings.Persistence.resolve(true), body), Logger: objectLogger(s.log, ref), Client: s.client.as(resource.fieldManager()), Indices: s.indices,
 		events: s.events, memory: s.remember(Operation(request.Operation), resource, body),
 	}
 	return &Admission{

@@ -29,9 +29,15 @@ type Patch struct {
 	last       map[string]any // merged after the transformations
 	err        error          // of the first value that is not JSON
 
-	persistence *PersistenceSettings // whose fields of the status no transformation changes; nil for none
+	persistence *PersistenceSettings // whose fields and annotations no transformation changes; nil for none
+	generation  int64                // of the object that the handler has got, for its conditions; 0 if that has none
 
 	adds, removes []string // finalizers, which are guarded by themselves, and not by the version
+}
+
+// newPatch returns an empty patch for a handler of an object.
+func newPatch(persistence *PersistenceSettings, body *Body) *Patch {
+	return &Patch{persistence: persistence, generation: body.Metadata().Int("generation")}
 }
 
 // Set sets the field at a path to a value that encoding/json can encode: objects are
@@ -47,14 +53,29 @@ func (p *Patch) SetLabel(key, value string) { p.put(value, "metadata", "labels",
 
 // Replace sets the field at a path to a value, without anything of what is there now, as a PUT of that part of the object would: a struct
 // with omitempty fields clears those that it leaves out. What was set below the path before is dropped; what is set there later is added.
-// In the status, what the framework stores there stays. The patch is sent for one version of the object, and computed anew after a
-// conflict. A value that cannot be encoded fails the handler permanently.
+// Some things stay: what the framework stores in the status and in annotations, and the conditions of a status whose value has no field
+// conditions, which [Patch.SetCondition] changes. The patch is sent for one version of the object, and computed anew after a conflict. A value that cannot be
+// encoded fails the handler permanently, and so does the path of the whole metadata or of the finalizers.
 func (p *Patch) Replace(path FieldPath, value any) {
 	keys := path.Keys()
 	v, err := rawjson.Normalize(value)
-	if err != nil || len(keys) == 0 {
-		p.fail(fmt.Errorf("replace %q: %w", path, cmp.Or(err, errors.New("want the path of a field"))))
+	switch {
+	case err != nil:
+	case len(keys) == 0:
+		err = errors.New("want the path of a field")
+	case keys[0] == "metadata" && (len(keys) == 1 || keys[1] == "finalizers"):
+		err = errors.New("want a field of the metadata other than the finalizers, such as metadata.labels; Transform can change lists")
+	}
+	if err != nil {
+		p.fail(fmt.Errorf("replace %q: %w", path, err))
 		return
+	}
+	for i := 1; i < len(keys); i++ { // what was removed above comes before
+		if old, ok := rawjson.Lookup(any(p.merge), keys[:i]...); ok && rawjson.AsMap(old) == nil {
+			p.dropValue(keys[:i]...)
+			p.transforms = append(p.transforms, &replacement{keys[:i], old})
+			break
+		}
 	}
 	p.dropValue(keys...)
 	p.transforms = append(p.transforms, &replacement{keys, v})
@@ -78,70 +99,73 @@ func (f transformFunc) apply(object map[string]any) error {
 	return nil
 }
 
-// replacement replaces the field at the keys. It comes before what is merged.
+// replacement replaces the field at the keys, or removes it for nil. It comes before what is merged.
 type replacement struct {
 	keys  []string
 	value any
 }
 
 func (r *replacement) apply(object map[string]any) error {
-	manifest.Replace(object, r.keys, rawjson.Clone(r.value))
-	return nil
-}
-
-// statusRemoval removes the status. It comes before what is merged.
-type statusRemoval struct{}
-
-func (statusRemoval) apply(object map[string]any) error {
-	delete(object, "status")
+	value := rawjson.Clone(r.value)
+	if status := rawjson.AsMap(value); status != nil && len(r.keys) == 1 && r.keys[0] == "status" {
+		if conditions, ok := rawjson.AsMap(object["status"])["conditions"]; ok && status["conditions"] == nil {
+			status["conditions"] = conditions
+		}
+	}
+	manifest.Replace(object, r.keys, value)
 	return nil
 }
 
 // isEarly reports whether a transformation comes before what is merged.
 func isEarly(t transformation) bool {
-	switch t.(type) {
-	case *replacement, statusRemoval:
-		return true
-	}
-	return false
+	_, ok := t.(*replacement)
+	return ok
 }
 
 // replaces reports whether a transformation comes before what is merged.
 func (p *Patch) replaces() bool { return slices.ContainsFunc(p.transforms, isEarly) }
 
-// ownStatus returns what the framework stores in the status of an object.
-func (p *Patch) ownStatus(body *Body) map[string]any {
-	if p.persistence == nil || body.Status().Len() == 0 {
+// ownFields returns what the framework stores in the status and in the annotations of an object.
+func (p *Patch) ownFields(body *Body) map[string]any {
+	if p.persistence == nil {
 		return nil
 	}
-	others := essenceOf(body, []FieldPath{"status"}, p.persistence).Map()
-	return jsonpatch.Without(body.Status().Map(), rawjson.AsMap(others["status"]))
+	own, others := make(map[string]any), essenceOf(body, []FieldPath{"status"}, p.persistence).Map()
+	if status := jsonpatch.Without(body.Status().Map(), rawjson.AsMap(others["status"])); len(status) > 0 {
+		own["status"] = status
+	}
+	annotations := jsonpatch.Without(body.Metadata().View("annotations").Map(), rawjson.AsMap(rawjson.AsMap(others["metadata"])["annotations"]))
+	maps.DeleteFunc(annotations, func(key string, _ any) bool { return strings.HasPrefix(key, "kubectl.kubernetes.io/") }) // which are no changes either
+	if len(annotations) > 0 {
+		own["metadata"] = map[string]any{"annotations": annotations}
+	}
+	return own
 }
 
 // keepOwnStatus has a removal of the whole status leave there what the framework stores, or is about to.
 func (p *Patch) keepOwnStatus(body *Body, stores bool) {
-	if v, ok := p.merge["status"]; !ok || v != nil || !stores && len(p.ownStatus(body)) == 0 {
+	if v, ok := p.merge["status"]; !ok || v != nil || !stores && p.ownFields(body)["status"] == nil {
 		return
 	}
 	p.merge = maps.Clone(p.merge)
 	delete(p.merge, "status")
-	p.transforms = append([]transformation{statusRemoval{}}, p.transforms...)
+	p.transforms = append(slices.Clip(p.transforms), &replacement{keys: []string{"status"}})
 }
 
 // Condition is one of the conditions of an object, as metav1.Condition in Kubernetes' API conventions.
 type Condition struct {
 	// Type is the name of the condition, such as "Ready".
-	Type string
+	Type string `json:"type"`
 	// Status is [ConditionTrue], [ConditionFalse] or [ConditionUnknown].
-	Status ConditionStatus
+	Status ConditionStatus `json:"status"`
 	// Reason is a word in CamelCase for programs. It is required.
-	Reason string
+	Reason string `json:"reason"`
 	// Message is a text for people. Defaults to none.
-	Message string
-	// ObservedGeneration is the generation of the object that the condition is about. Defaults to that of the state that is changed.
-	ObservedGeneration int64
+	Message string `json:"message"`
+	// ObservedGeneration is the generation of the object that the condition is about. Defaults to that of the object that the handler has got.
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// LastTransitionTime is since when the condition has its status. Defaults to now if the status differs from what it was, and else stays.
-	LastTransitionTime time.Time
+	LastTransitionTime time.Time `json:"lastTransitionTime,omitzero"`
 }
 
 // ConditionStatus is the status of a [Condition].
@@ -159,7 +183,7 @@ const (
 func (p *Patch) SetCondition(condition Condition) {
 	c := manifest.Condition{
 		Type: condition.Type, Status: string(condition.Status), Reason: condition.Reason, Message: condition.Message,
-		ObservedGeneration: condition.ObservedGeneration, LastTransitionTime: condition.LastTransitionTime,
+		ObservedGeneration: cmp.Or(condition.ObservedGeneration, p.generation), LastTransitionTime: condition.LastTransitionTime,
 	}
 	if err := c.Check(); err != nil {
 		p.fail(err)
@@ -225,7 +249,7 @@ func (p *Patch) versioned() bool {
 }
 
 // Clear forgets all changes.
-func (p *Patch) Clear() { *p = Patch{persistence: p.persistence} }
+func (p *Patch) Clear() { *p = Patch{persistence: p.persistence, generation: p.generation} }
 
 // JSONPatch returns the whole patch as the operations of a JSON patch (RFC 6902) that
 // turns the body into what the patch makes of it; none if a transformation fails or panics.
@@ -238,6 +262,9 @@ func (p *Patch) JSONPatch(body *Body) []PatchOperation {
 }
 
 func (p *Patch) operations(body *Body) []jsonpatch.Operation {
+	kept := *p
+	p = &kept
+	p.keepOwnStatus(body, false)
 	after, err := p.apply(body)
 	if err != nil {
 		return nil
@@ -298,7 +325,7 @@ func (p *Patch) apply(body *Body) (object map[string]any, err error) {
 	object = body.Map()
 	var own map[string]any
 	if len(p.transforms) > 0 {
-		own = p.ownStatus(body)
+		own = p.ownFields(body)
 	}
 	for _, early := range []bool{true, false} {
 		for i, t := range p.transforms {
@@ -314,10 +341,7 @@ func (p *Patch) apply(body *Body) (object map[string]any, err error) {
 			object, _ = rawjson.Merge(object, any(p.merge)).(map[string]any)
 		}
 	}
-	if len(own) > 0 {
-		object["status"] = rawjson.Merge(object["status"], any(own))
-	}
-	object, _ = rawjson.Merge(object, any(p.last)).(map[string]any)
+	object, _ = rawjson.Merge(rawjson.Merge(object, any(own)), any(p.last)).(map[string]any)
 	for _, f := range p.removes {
 		manifest.RemoveFinalizer(object, f)
 	}

@@ -466,3 +466,54 @@ func TestMissedFields(t *testing.T) {
 		}
 	}
 }
+
+// TestReplaceOrder holds that of two calls for one part of an object, the last one wins.
+func TestReplaceOrder(t *testing.T) {
+	body, err := ParseBody([]byte(`{"apiVersion":"v1","kind":"X","metadata":{"name":"a"},"status":{"a":{"y":1},"conditions":[{"type":"A"}]}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	value := map[string]any{"x": 1}
+	for _, tt := range []struct {
+		name string
+		fill func(p *Patch)
+		want string
+	}{
+		{"a replacement below what is removed", func(p *Patch) { p.Remove("status"); p.Replace("status.a", value) }, `{"a":{"x":1}}`},
+		{"a replacement below a scalar", func(p *Patch) { p.Set("status", "text"); p.Replace("status.a", value) }, `{"a":{"x":1}}`},
+		{"a replacement deeper below what is removed", func(p *Patch) { p.Remove("status.a"); p.Replace("status.a.b", value) },
+			`{"a":{"b":{"x":1}},"conditions":[{"type":"A"}]}`},
+		{"a removal above a replacement", func(p *Patch) { p.Replace("status.a", value); p.Remove("status") }, `null`},
+		{"a status without conditions", func(p *Patch) { p.Replace("status", value) }, `{"conditions":[{"type":"A"}],"x":1}`},
+		{"a status with conditions", func(p *Patch) { p.Replace("status", map[string]any{"conditions": []any{}}) }, `{"conditions":[]}`},
+	} {
+		p := &Patch{}
+		tt.fill(p)
+		object, err := p.apply(body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := json.Marshal(object["status"]); string(got) != tt.want {
+			t.Errorf("%s: the status is %s, want %s", tt.name, got, tt.want)
+		}
+	}
+	for _, path := range []FieldPath{"metadata", "metadata.finalizers", ""} {
+		p := &Patch{}
+		if p.Replace(path, value); !errors.As(p.check(), new(*PermanentError)) || !p.Empty() {
+			t.Errorf("the path %q is accepted", path)
+		}
+	}
+}
+
+// TestConditionTags holds that conditions can stand in the struct of a status.
+func TestConditionTags(t *testing.T) {
+	got, err := json.Marshal(struct{ Conditions []Condition }{[]Condition{
+		{Type: "Ready", Status: ConditionTrue, Reason: "R", ObservedGeneration: 2, LastTransitionTime: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)},
+		{Type: "New", Status: ConditionUnknown, Reason: "R"},
+	}})
+	want := `{"Conditions":[{"type":"Ready","status":"True","reason":"R","message":"","observedGeneration":2,"lastTransitionTime":"2030-01-02T03:04:05Z"},` +
+		`{"type":"New","status":"Unknown","reason":"R","message":""}]}`
+	if err != nil || string(got) != want {
+		t.Errorf("got %s, want %s; error %v", got, want, err)
+	}
+}

@@ -248,7 +248,7 @@ func (c *cycle) callEventHandlers(ev RawEvent) {
 		if acquired, _ := r.limiter.AcquireHandler(r.handlers.Done(), nil, true); !acquired {
 			return
 		}
-		e.Patch, e.Param, e.Logger = &Patch{persistence: c.served.persistence}, h.param, handlerLogger(c.log, h.id)
+		e.Patch, e.Param, e.Logger = newPatch(c.served.persistence, ev.Body), h.param, handlerLogger(c.log, h.id)
 		call := call{handler: h, noun: "Handler", log: c.log, meter: r.meter.Handler(string(h.id), false), settings: &r.settings.Execution, limiter: r.limiter, started: time.Now()}
 		_, err := call.invoke(r.handlers, func(Attempt) error {
 			r.queue.setRunning(c.entry, h.id)
@@ -270,14 +270,14 @@ func (c *cycle) object(body *Body) Object { return c.reactor.object(c.entry, c.s
 // object makes what handlers get of an object.
 func (r *reactor) object(e *entry, served *resolved, body *Body, log *slog.Logger) Object {
 	o := r.argument(body, log)
-	o.Resource, o.Patch, o.memory = served.resource, &Patch{persistence: served.persistence}, &e.state.memory // filters may look at it
+	o.Resource, o.Patch, o.memory = served.resource, newPatch(served.persistence, body), &e.state.memory // filters may look at it
 	return o
 }
 
 func (r *reactor) argument(body *Body, log *slog.Logger) Object {
 	served := r.served.Load()
 	return Object{
-		Resource: served.resource, Body: body, Patch: &Patch{persistence: served.persistence}, Logger: log, Client: r.handed, Indices: r.indices, events: r.events,
+		Resource: served.resource, Body: body, Patch: newPatch(served.persistence, body), Logger: log, Client: r.handed, Indices: r.indices, events: r.events,
 	}
 }
 

@@ -2,6 +2,7 @@ package contract
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"sync/atomic"
 	"testing"
@@ -18,7 +19,9 @@ var _ = Suite("change_storage_patches", func(t *testing.T, c *C) {
 		overwriting(t, c, name, setting)
 		removing(t, c, name, setting)
 		finishing(t, c, name, setting)
+		mutating(t, c, name, setting)
 	}
+	describing(t, c)
 })
 
 func overwriting(t *testing.T, c *C, name string, setting func(*kopf.Operator)) {
@@ -34,6 +37,10 @@ func overwriting(t *testing.T, c *C, name string, setting func(*kopf.Operator)) 
 		},
 		"a handler replaces": func(p *kopf.Patch) { p.Replace("status", map[string]any{"phase": "ready"}) },
 		"a handler removes":  func(p *kopf.Patch) { p.Remove("status") },
+		"with its annotations is replaced": func(p *kopf.Patch) {
+			p.Replace("metadata.annotations", map[string]string{"mine": "x"})
+			p.Replace("status.phase", "ready")
+		},
 	} {
 		c.Run(t, "a status that "+what+" keeps the state, "+name, func(c *C) {
 			c.OnlyInBubble("minutes")
@@ -174,6 +181,113 @@ func finishing(t *testing.T, c *C, name string, setting func(*kopf.Operator)) {
 		}
 		if lines := op.Logs.Find("Deletion is processed: 2 succeeded; 0 failed."); len(lines) != 1 {
 			c.Errorf("got %+v", lines)
+		}
+	})
+}
+
+// mutating holds that a webhook that replaces the status leaves the state in it, of a kind whose status is no subresource.
+func mutating(t *testing.T, c *C, name string, setting func(*kopf.Operator)) {
+	for what, change := range map[string]func(*kopf.Patch){
+		"replaces": func(p *kopf.Patch) { p.Replace("status", map[string]any{"phase": "changed"}) },
+		"removes":  func(p *kopf.Patch) { p.Remove("status") },
+	} {
+		c.Run(t, "a webhook that "+what+" the status keeps the state, "+name, func(c *C) {
+			c.OnlyInBubble("it is about the in-memory server")
+			server := newJudged(c)
+			var l calls
+			r := &kopf.Registry{}
+			r.OnCreate(Examples, l.handler("create"), named("create"))
+			r.OnMutate(Examples, func(_ context.Context, a *kopf.Admission) error {
+				if a.Spec().Int("x") == 2 {
+					change(a.Patch)
+				}
+				return nil
+			}, &kopf.AdmissionOptions{ID: "mutate", Operations: []kopf.Operation{kopf.OperationUpdate}})
+			op := &kopf.Operator{Registry: r, Settings: kopf.NewSettings(), Connection: server.ConnectionInfo(), Namespaces: []string{c.Namespace}}
+			setting(op)
+			op.Settings.Admission = kopf.AdmissionSettings{Server: server.AdmissionServer(), Managed: "leaf.kopf.dev"}
+			client, err := kopf.NewClient(server.ConnectionInfo(), nil)
+			if err != nil {
+				c.Fatal(err)
+			}
+			first := kopf.NewRunner(c, op, nil)
+			c.Pass(time.Second)
+			object := map[string]any{"apiVersion": "kopf.dev/v1", "kind": "KopfExample", "metadata": map[string]any{"name": "a", "namespace": c.Namespace}}
+			if err := client.Create(c.Context(), maps.Clone(object), nil); err != nil {
+				c.Fatal(err)
+			}
+			c.Pass(time.Minute)
+			if _, err := client.Patch(c.Context(), object, sized(2), nil); err != nil {
+				c.Fatal(err)
+			}
+			c.Pass(time.Minute)
+			if err := first.Stop(); err != nil {
+				c.Fatal(err)
+			}
+			kopf.NewRunner(c, op, nil)
+			c.Pass(time.Minute)
+			c.expect(&l, "create create 0")
+		})
+	}
+}
+
+// describing holds what conditions say of an object whose status is replaced, or that changes meanwhile.
+func describing(t *testing.T, c *C) {
+	ready := kopf.Condition{Type: "Ready", Status: kopf.ConditionTrue, Reason: "Made"}
+	condition := func(c *C, name, kind string) kopf.View {
+		for _, v := range c.statuses().Get(name).Status().Views("conditions") {
+			if v.String("type") == kind {
+				return v
+			}
+		}
+		return kopf.View{}
+	}
+	c.Run(t, "a condition is about the generation that its handler has got", func(c *C) {
+		r := &kopf.Registry{}
+		r.OnCreate(statusExamples, func(ctx context.Context, ch *kopf.Change) error {
+			if _, err := c.Client.Patch(ctx, ch.Body.Reference(), sized(2), nil); err != nil {
+				return err
+			}
+			ch.Patch.SetCondition(ready)
+			return nil
+		}, named("create"))
+		c.Operator(r)
+		c.statuses().Create("a", sized(1))
+		c.WaitFor("the condition", func() bool { return condition(c, "a", "Ready").String("status") == "True" })
+		if got := condition(c, "a", "Ready").Int("observedGeneration"); got != 1 {
+			c.Errorf("the condition is about the generation %d, and its handler has got the first one", got)
+		}
+	})
+	c.Run(t, "a status that is replaced keeps the conditions, and since when they have their status", func(c *C) {
+		c.OnlyInBubble("the time of a transition has whole seconds")
+		var l calls
+		handle := func(_ context.Context, ch *kopf.Change) error {
+			l.add("size %d", ch.Spec().Int("x"))
+			ch.Patch.SetCondition(ready)
+			ch.Patch.Replace("status", struct {
+				Phase string `json:"phase"`
+			}{"done"})
+			return nil
+		}
+		r := &kopf.Registry{}
+		r.OnCreate(statusExamples, handle, named("create"))
+		r.OnUpdate(statusExamples, handle, named("update"))
+		c.Operator(r)
+		c.statuses().Create("a", sized(1))
+		c.WaitFor("the condition", func() bool { return condition(c, "a", "Ready").String("status") == "True" })
+		since := condition(c, "a", "Ready").String("lastTransitionTime")
+		c.statuses().PatchStatus("a", map[string]any{"status": map[string]any{"old": true, "conditions": []any{
+			map[string]any{"type": "Ready", "status": "True", "reason": "Made", "message": "", "lastTransitionTime": since},
+			map[string]any{"type": "Other", "status": "True", "reason": "Theirs", "message": "", "lastTransitionTime": since},
+		}}})
+		c.Pass(time.Minute)
+		c.statuses().Patch("a", sized(2))
+		c.WaitFor("the update", func() bool { return l.count("size 2") == 1 && !c.statuses().Get("a").Status().Has("old") })
+		if got := condition(c, "a", "Ready").String("lastTransitionTime"); got != since {
+			c.Errorf("the condition is as it is since %s, want %s", got, since)
+		}
+		if condition(c, "a", "Other").String("reason") != "Theirs" {
+			c.Errorf("the conditions are %v", c.statuses().Get("a").Status().Get("conditions"))
 		}
 	})
 }

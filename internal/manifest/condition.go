@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/kopf-go/kopf/internal/rawjson"
 	"github.com/kopf-go/kopf/internal/validation"
@@ -33,7 +34,7 @@ func isConditionType(text string) bool {
 	if !found {
 		return validation.IsName(text, "-_.")
 	}
-	return validation.IsName(domain, "-.") && domain == strings.ToLower(domain) && validation.IsName(word, "-_.")
+	return validation.IsDNSSubdomain(domain) && validation.IsName(word, "-_.")
 }
 
 // isConditionReason reports whether a text is a word that begins with a letter; "," and ":" are allowed within.
@@ -52,8 +53,10 @@ func (c *Condition) Check() error {
 		return fmt.Errorf("invalid status %q of the condition %s: want True, False or Unknown", c.Status, c.Type)
 	case !isConditionReason(c.Reason) || len(c.Reason) > maxReason:
 		return fmt.Errorf("invalid reason %q of the condition %s: want a word in CamelCase, such as MinimumReplicasAvailable", c.Reason, c.Type)
-	case len(c.Message) > maxMessage:
-		return fmt.Errorf("invalid message of the condition %s: it has %d bytes, want at most %d", c.Type, len(c.Message), maxMessage)
+	case utf8.RuneCountInString(c.Message) > maxMessage:
+		return fmt.Errorf("invalid message of the condition %s: it has %d characters, want at most %d", c.Type, utf8.RuneCountInString(c.Message), maxMessage)
+	case c.ObservedGeneration < 0:
+		return fmt.Errorf("invalid observedGeneration %d of the condition %s: want the generation of an object, or 0", c.ObservedGeneration, c.Type)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"regexp"
+	"strings"
 	"testing"
 )
 
@@ -29,4 +30,27 @@ func TestConditionNames(t *testing.T) {
 		}
 	}
 	check("", 5)
+}
+
+// TestConditionLimits holds the limits to those of metav1.Condition.
+func TestConditionLimits(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(*Condition)
+		valid  bool
+	}{
+		"a message of characters of two bytes":   {func(c *Condition) { c.Message = strings.Repeat("ä", maxMessage) }, true},
+		"a message that is longer":               {func(c *Condition) { c.Message = strings.Repeat("a", maxMessage+1) }, false},
+		"a domain":                               {func(c *Condition) { c.Type = "example.com/Ready" }, true},
+		"a negative generation":                  {func(c *Condition) { c.ObservedGeneration = -1 }, false},
+		"a domain with an empty label":           {func(c *Condition) { c.Type = "a..b/Ready" }, false},
+		"a domain with a label that ends badly":  {func(c *Condition) { c.Type = "a-.b/Ready" }, false},
+		"a type with a letter that is not ASCII": {func(c *Condition) { c.Type = "Réady" }, false},
+		"a status in lower case":                 {func(c *Condition) { c.Status = "true" }, false},
+		"a reason with a blank":                  {func(c *Condition) { c.Reason = "Not ready" }, false},
+	} {
+		c := Condition{Type: "Ready", Status: "True", Reason: "Made"}
+		if tt.change(&c); (c.Check() == nil) != tt.valid {
+			t.Errorf("%s: got %v", name, c.Check())
+		}
+	}
 }
