@@ -164,7 +164,8 @@ func (s *Stage) Warns(phrases ...string) {
 	s.Tells(phrases...)
 }
 
-// Succeeds promises one more success of each handler or daemon, and waits for them. Those of timers are told in the log when they leave something.
+// Succeeds promises one more success of each handler or daemon, and waits for them. Those of timers and of event handlers are in the log when they leave
+// something.
 func (s *Stage) Succeeds(ids ...string) { s.Helper(); s.promise("succeeded", ids...) }
 
 // Fails promises that handlers fail for good, once.
@@ -176,7 +177,7 @@ func (s *Stage) Retries(ids ...string) { s.Helper(); s.promise("retries", ids...
 // Ignores promises one more error of each handler that makes no difference.
 func (s *Stage) Ignores(ids ...string) { s.Helper(); s.promise("ignored", ids...) }
 
-// Often promises outcomes, such as "see succeeded", at least once and as often as it takes.
+// Often promises outcomes, such as "tick succeeded", at least once and as often as it takes.
 func (s *Stage) Often(outcomes ...string) {
 	s.Helper()
 	s.uncounted = append(s.uncounted, outcomes...)
