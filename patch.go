@@ -106,7 +106,11 @@ func (p *Patch) ownStatus(body *Body) map[string]any {
 	if p.persistence == nil || body.Status().Len() == 0 {
 		return nil
 	}
-	others := essenceOf(body, []FieldPath{"status"}, p.persistence).Map()
+	settings := *p.persistence
+	if s, ok := settings.DiffBaseStorage.(ownDiffBase); ok && len(s.ignored()) > 0 {
+		settings.DiffBaseStorage = s.withKey("") // what it ignores is not its own
+	}
+	others := essenceOf(body, []FieldPath{"status"}, &settings).Map()
 	return jsonpatch.Without(body.Status().Map(), rawjson.AsMap(others["status"]))
 }
 
