@@ -63,6 +63,7 @@ type credentialStore struct {
 	valid   map[string]*credential            // by the id of the login handler
 	refused map[string][]*credential          // the last ones, newest last
 	expired map[string]*credtransport.Session // of expired credentials; their streams go on
+	retired []*credential                     // whose streams go on, newest last
 	cause   error                             // of the last refusal
 	running *loginRun                         // nil if no login runs
 }
@@ -179,7 +180,7 @@ func (s *credentialStore) bestLocked() *credential {
 		case c.Info.expired():
 			delete(s.valid, id)
 			s.expired[id] = c.session
-			c.closeIdle()
+			s.retireLocked(c)
 		case best == nil || c.Info.Priority > best.Info.Priority:
 			best, equal = c, 1
 		case c.Info.Priority == best.Info.Priority:
@@ -193,6 +194,19 @@ func (s *credentialStore) bestLocked() *credential {
 
 func (i *ConnectionInfo) expired() bool {
 	return !i.Expiration.IsZero() && !time.Now().Before(i.Expiration)
+}
+
+// maxRetired is the number of credentials that are remembered because their streams may go on.
+const maxRetired = 10
+
+// retireLocked takes a credential out of use whose requests under way finish with it, and closes what those before it do not use any more.
+func (s *credentialStore) retireLocked(c *credential) {
+	if s.retired = append(s.retired, c); len(s.retired) > maxRetired {
+		s.retired = slices.Delete(s.retired, 0, 1)
+	}
+	for _, c := range s.retired {
+		c.closeIdle()
+	}
 }
 
 func (c *credential) closeIdle() {
@@ -395,7 +409,7 @@ func (s *credentialStore) reconnect() {
 		next := &credential{ID: c.ID, Info: c.Info, session: c.session, retries: c.retries}
 		if s.makeClients(next) == nil { // or the old ones are as good, for its files were there before
 			s.valid[id] = next
-			c.closeIdle()
+			s.retireLocked(c)
 		}
 	}
 }
@@ -440,9 +454,9 @@ func (s *credentialStore) close() (ended bool) {
 	for _, c := range s.valid {
 		c.closeIdle()
 	}
-	for _, list := range s.refused {
+	for _, list := range append(slices.Collect(maps.Values(s.refused)), s.retired) {
 		for _, c := range list {
-			c.closeIdle() // requests that have finished after the refusal have left connections
+			c.closeIdle() // requests that have finished since have left connections
 		}
 	}
 	clear(s.valid)

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -657,4 +659,64 @@ func testCredentialsContext(t *testing.T, ctx context.Context) {
 		t.Errorf("got %v, want the cause of the context", err)
 	}
 	all.Wait()
+}
+
+// TestConnectionsOfExpiredCredentials has credentials expire while a stream is open, and ends that before the store is closed.
+func TestConnectionsOfExpiredCredentials(t *testing.T) {
+	var streams, open sync.WaitGroup
+	streams.Add(1)
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusOK)
+		if r.URL.Path == "/stream" {
+			_ = http.NewResponseController(w).Flush() // so that the stream is there
+			streams.Done()
+			<-r.Context().Done()
+		}
+	}))
+	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		switch state {
+		case http.StateNew:
+			open.Add(1)
+		case http.StateClosed:
+			open.Done()
+		}
+	}
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	logins := 0
+	v := newCredentialStore(func(context.Context) (map[string]*ConnectionInfo, error) {
+		logins++
+		info := &ConnectionInfo{Server: s.URL, InsecureSkipTLSVerify: true, Token: Secret(fmt.Sprint(logins)), Expiration: time.Now().Add(time.Hour)}
+		return map[string]*ConnectionInfo{"login": info}, nil
+	})
+	ctx, end := context.WithCancel(t.Context())
+	ended := openStream(t, ctx, v)
+	streams.Wait()
+	first, err := v.pick(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.Info.Expiration = time.Now()
+	if err := get(t.Context(), v, "/"); err != nil || logins != 2 {
+		t.Fatalf("got the error %v after %d logins, want none after 2", err, logins)
+	}
+	select {
+	case err := <-ended:
+		t.Fatalf("the stream has ended with its credentials: %v", err)
+	default:
+	}
+	end()
+	<-ended
+	v.close()
+	closed := make(chan struct{})
+	go func() {
+		open.Wait()
+		close(closed)
+	}()
+	select {
+	case <-closed:
+	case <-time.After(10 * time.Second):
+		t.Error("connections are left open, though the store is closed")
+	}
 }

@@ -147,33 +147,16 @@ func (e *Essence) Equal(other *Essence) bool {
 
 // dropAnnotations takes the annotations away whose keys fit.
 func (e *Essence) dropAnnotations(fits func(key []byte) bool) {
-	meta := e.object().Child("metadata")
-	if meta == nil {
-		return
-	}
-	if raw, ok := meta.Raw("annotations"); ok {
-		if rest, changed := markers.FilterMembers(raw, fits); changed {
-			meta.Put("annotations", rest)
-			e.raw = nil
-		}
+	if markers.DropAnnotations(e.object(), fits) {
+		e.raw = nil
 	}
 }
 
-// dropEmpty takes empty stanzas away, in an order that lets the emptiness propagate.
+// dropEmpty takes empty stanzas away.
 func (e *Essence) dropEmpty() {
-	drop := func(o *rawjson.Object, key string) {
-		if o.IsEmpty(key) {
-			o.Delete(key)
-			e.raw = nil
-		}
+	if markers.DropEmpty(e.object()) {
+		e.raw = nil
 	}
-	root := e.object()
-	if meta := root.Child("metadata"); meta != nil {
-		drop(meta, "annotations")
-		drop(meta, "labels")
-	}
-	drop(root, "metadata")
-	drop(root, "status")
 }
 
 // buildEssence makes the essence of an object, which still has in it what storages keep there. The fields are those
@@ -543,9 +526,23 @@ func (s *SmartDiffBaseStorage) Store(essence *Essence, body *Body, patch *Patch)
 		return
 	}
 	s.annotations().Store(essence, body, patch)
-	if stored, err := s.annotations().Fetch(body); err == nil && stored != nil && stored.Equal(essence) {
-		s.status().purge(body, patch) // not before, because the request for the status is the first one
+	s.status().purge(body, patch)
+}
+
+// purgeOther removes what is stored in the place that does not count.
+func (s *SmartDiffBaseStorage) purgeOther(body *Body, patch *Patch) {
+	if s.inStatus {
+		s.annotations().purge(body, patch)
+	} else {
+		s.status().purge(body, patch)
 	}
+}
+
+// differ reports whether both places have states, and these differ. Moving was cut off then, or what has stored one of them did not know the other place.
+func (s *SmartDiffBaseStorage) differ(body *Body) bool {
+	inAnnotations, _ := s.annotations().Fetch(body)
+	inStatus, _ := s.status().Fetch(body)
+	return inAnnotations != nil && inStatus != nil && !inAnnotations.Equal(inStatus)
 }
 
 func (s *SmartDiffBaseStorage) purge(body *Body, patch *Patch) {
@@ -561,16 +558,11 @@ func (s *SmartDiffBaseStorage) ignored() []FieldPath { return s.IgnoredFields }
 
 // misplaced reports whether what is stored on an object is to be stored anew, though it has not changed.
 func (s *SmartDiffBaseStorage) misplaced(body *Body) bool {
-	if _, ok := body.find(s.status().field()...); !ok {
-		return false
-	}
-	if !s.inStatus {
-		return true
-	}
-	return slices.ContainsFunc(s.annotations().keys(body), func(key string) bool {
-		_, ok := body.Annotation(key)
+	if _, ok := body.find(s.status().field()...); !ok || !s.inStatus {
 		return ok
-	})
+	}
+	inAnnotations, _ := s.annotations().Fetch(body)
+	return inAnnotations != nil
 }
 
 // essenceOf returns the essence of an object as it is.
@@ -729,18 +721,8 @@ func storedByUs(d DiffBaseStorage, body *Body) bool {
 	default:
 		return false
 	}
-	path = append([]string{"fieldsV1"}, path...)
-	for i := range path[1:] {
-		path[i+1] = "f:" + path[i+1]
-	}
-	found := false
 	managers, _ := rawjson.Find(body.meta, "managedFields")
-	_ = rawjson.EachItem(managers, func(entry []byte) bool { // what is malformed is not there
-		_, owns := rawjson.Find(entry, path...)
-		found = owns && rawjson.StringAt(entry, "manager") == fieldManager
-		return !found
-	})
-	return found
+	return markers.Manages(managers, fieldManager, path...)
 }
 
 // track notes with the patch what is tracked for the essence that is stored by it.

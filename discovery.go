@@ -215,18 +215,10 @@ func (c *Client) rediscover(ctx context.Context) (found []Resource, broken map[s
 // schema is not published yet, which follows a definition with some delay.
 func (o *observer) locateState(ctx context.Context, wanted map[string]*resolved) (warnings []string, unpublished bool) {
 	settings, documents := &o.settings.Persistence, make(map[string][]byte)
-	records, hasRecords := settings.smartProgress()
-	states, hasStates := settings.smartDiffBase()
-	var fields [][]string
-	if hasRecords {
-		fields = append(fields, statusField(records.Field, records.Name, "progress"))
-	}
-	if hasStates {
-		fields = append(fields, states.status().field())
-	}
+	fields := settings.resolve(true).statusFields()
 	for _, name := range rawjson.SortedKeys(wanted) {
 		what, lost := wanted[name], kindschema.Obstacle{}
-		if settings.Storage == InStatus && len(fields) > 0 && len(what.changes) > 0 {
+		if len(fields) > 0 && len(what.changes) > 0 {
 			var known bool
 			last, before := o.lost[name]
 			if lost, known = o.lostField(ctx, what.resource, fields, documents); known {
@@ -236,6 +228,9 @@ func (o *observer) locateState(ctx context.Context, wanted map[string]*resolved)
 				}
 			} else if before {
 				lost, unpublished = last, true // until the schema can be read again
+			} else if documents[schemaPath(what.resource)] == nil {
+				o.log.Debug("The schema cannot be read: the state stays where it is until it can be.", "resource", name)
+				what.unread, unpublished = true, true
 			} else {
 				o.log.Debug("The schema is not published yet; keeping the state in annotations until then", "resource", name)
 				lost, unpublished = noStatus, true
@@ -244,7 +239,10 @@ func (o *observer) locateState(ctx context.Context, wanted map[string]*resolved)
 				warnings = append(warnings, lost.Warning(name))
 			}
 		}
-		what.persistence = settings.resolve(lost == kindschema.Obstacle{})
+		kept := lost == kindschema.Obstacle{}
+		if what.persistence = settings.resolve(kept); kept && len(fields) > 0 {
+			what.annotated = settings.resolve(false)
+		}
 	}
 	return warnings, unpublished
 }
@@ -262,12 +260,16 @@ func savesRequests(r Resource) bool {
 // noStatus is the obstacle of kinds whose status is not looked at.
 var noStatus = kindschema.Obstacle{Field: "status"}
 
-// lostField returns why the status of a kind cannot have the fields, and whether that is known: not if the schema is not published. The documents are those that were read, by their paths.
+// schemaPath returns the path of the document with the schema of a resource.
+func schemaPath(r Resource) string { return kindschema.Path(url.PathEscape(r.Group), r.Version) }
+
+// lostField returns why the status of a kind cannot have the fields, and whether that is known: not if the schema is not published. The documents are those
+// that were read, by their paths, and nil for those that could not be.
 func (o *observer) lostField(ctx context.Context, r Resource, fields [][]string, documents map[string][]byte) (lost kindschema.Obstacle, known bool) {
 	if !strings.Contains(r.Group, ".") {
 		return noStatus, true
 	}
-	path := kindschema.Path(url.PathEscape(r.Group), r.Version)
+	path := schemaPath(r)
 	if _, ok := documents[path]; !ok {
 		ctx, cancel := context.WithTimeoutCause(ctx, groupTimeout, fmt.Errorf("no answer in %s", groupTimeout))
 		defer cancel()
@@ -282,6 +284,9 @@ func (o *observer) lostField(ctx context.Context, r Resource, fields [][]string,
 			return lost, true
 		} else if err != nil {
 			documents[path] = nil // it is asked for again soon
+		}
+		if StatusCode(err) == http.StatusNotFound {
+			documents[path] = []byte{}
 		}
 	}
 	return kindschema.FirstObstacle(documents[path], r.Group, r.Version, r.Kind, fields)

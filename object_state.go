@@ -1,7 +1,6 @@
 package kopf
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -14,6 +13,7 @@ import (
 	"github.com/kopf-go/kopf/internal/markers"
 	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/pauser"
+	"github.com/kopf-go/kopf/internal/progressrecord"
 )
 
 // This file knows what is remembered of an object: while it is worked on, while it is idle, of its handlers that have finished, and when it is
@@ -277,16 +277,7 @@ type handlingState struct {
 // record returns the record that keeps the state, as what differs from the last handled one: the digest of that, how many bytes are those at its
 // beginning and at its end, and those between.
 func (s *handlingState) record(stored []byte) *ProgressRecord {
-	text, base := s.essence.text(), storedText(stored)
-	most := min(len(text), len(base))
-	head, tail := 0, 0
-	for head < most && text[head] == base[head] {
-		head++
-	}
-	for tail < most-head && text[len(text)-1-tail] == base[len(base)-1-tail] {
-		tail++
-	}
-	message := fmt.Sprintf("%s %d %d %s", orElse(s.base, noBase), head, tail, text[head:len(text)-tail])
+	message := orElse(s.base, noBase) + " " + progressrecord.Difference(storedText(stored), s.essence.text())
 	return &ProgressRecord{Started: s.since, Message: &message}
 }
 
@@ -312,25 +303,19 @@ func handlingStateOf(record *ProgressRecord, stored []byte) *handlingState {
 	if record == nil || record.Message == nil {
 		return nil
 	}
-	parts, digest, base := strings.SplitN(*record.Message, " ", 4), stateDigest(stored), storedText(stored)
-	switch {
-	case parts[0] != orElse(digest, noBase):
-		return nil
-	case len(parts) == 2:
-		return &handlingState{digest: parts[1], base: digest, since: record.Started}
-	case len(parts) < 4:
+	base, rest, _ := strings.Cut(*record.Message, " ")
+	digest := stateDigest(stored)
+	if base != orElse(digest, noBase) || rest == "" {
 		return nil
 	}
-	head, failed := strconv.Atoi(parts[1])
-	tail, wrong := strconv.Atoi(parts[2])
-	if failed != nil || wrong != nil || min(head, tail) < 0 || head > len(base) || tail > len(base)-head {
-		return nil
+	if !strings.Contains(rest, " ") {
+		return &handlingState{digest: rest, base: digest, since: record.Started}
 	}
-	e, err := parseEssence(slices.Concat(base[:head], []byte(parts[3]), base[len(base)-tail:]))
-	if e == nil || err != nil {
-		return nil
+	text, ok := progressrecord.Restore(storedText(stored), rest)
+	if e, err := parseEssence(text); ok && e != nil && err == nil {
+		return &handlingState{essence: e, base: digest, since: record.Started}
 	}
-	return &handlingState{essence: e, base: digest, since: record.Started}
+	return nil
 }
 
 // of reports whether the state was kept for the handler of a finished record.
@@ -367,6 +352,17 @@ func (c *cycle) savedState() *handlingState {
 		}
 	}
 	return nil
+}
+
+// recordsOutdated reports whether the records on the object are of another last handled state than it has, as what is kept with them names it. Their
+// handling is over, or its end was cut off.
+func (c *cycle) recordsOutdated() bool {
+	record, _ := c.served.persistence.ProgressStorage.Fetch(handlingID, c.event.Body) // what is damaged counts as none
+	if record == nil || record.Message == nil {
+		return false
+	}
+	base, _, named := strings.Cut(*record.Message, " ")
+	return named && base != orElse(stateDigest(c.states.stored), noBase)
 }
 
 // finishedFor reports whether a handler or sub-handler has finished for the kept state.

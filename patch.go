@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -130,7 +129,11 @@ func (p *Patch) ownFields(body *Body) map[string]any {
 	if p.persistence == nil {
 		return nil
 	}
-	own, others := make(map[string]any), essenceOf(body, []FieldPath{"status"}, p.persistence).Map()
+	settings := *p.persistence
+	if s, ok := settings.DiffBaseStorage.(ownDiffBase); ok && len(s.ignored()) > 0 {
+		settings.DiffBaseStorage = s.withKey("") // what it ignores is not its own
+	}
+	own, others := make(map[string]any), essenceOf(body, []FieldPath{"status"}, &settings).Map()
 	if status := jsonpatch.Without(body.Status().Map(), rawjson.AsMap(others["status"])); len(status) > 0 {
 		own["status"] = status
 	}
@@ -454,35 +457,6 @@ type PatchOperation struct {
 
 // MarshalJSON writes the value only for the operations that have one, even if it is null.
 func (o PatchOperation) MarshalJSON() ([]byte, error) { return jsonpatch.Operation(o).MarshalJSON() }
-
-// finalizerOps returns the operations that add and remove the finalizers, each guarded by what it depends on, so that nothing else
-// that others change meanwhile is in their way.
-func (p *Patch) finalizerOps(body *Body) (ops []jsonpatch.Operation) {
-	const path = "/metadata/finalizers"
-	list := body.Finalizers()
-	for i, f := range slices.Backward(list) {
-		if slices.Contains(p.removes, f) {
-			item := path + "/" + strconv.Itoa(i)
-			ops = append(ops, jsonpatch.Operation{Op: "test", Path: item, Value: f}, jsonpatch.Operation{Op: "remove", Path: item})
-		}
-	}
-	added := slices.DeleteFunc(slices.Clone(p.adds), func(f string) bool { return slices.Contains(list, f) })
-	if len(added) == 0 {
-		return ops
-	}
-	// Nothing can be added to an object that is being deleted, and nothing is to be there twice.
-	ops = append(ops, jsonpatch.Operation{Op: "test", Path: "/metadata/deletionTimestamp"})
-	if len(list) == 0 {
-		return append(ops, jsonpatch.Operation{Op: "test", Path: path}, jsonpatch.Operation{Op: "add", Path: path, Value: added})
-	}
-	ops = append(ops, jsonpatch.Operation{Op: "test", Path: path, Value: list})
-	for _, f := range added {
-		ops = append(ops, jsonpatch.Operation{Op: "add", Path: path + "/-", Value: f})
-	}
-	return ops
-}
-
-// AddFinalizer and RemoveFinalizer are transformations of an object.
 
 // handlerPatch is what one attempt of one handler wants to change in its object.
 type handlerPatch struct {

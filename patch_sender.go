@@ -26,9 +26,10 @@ type sender struct {
 	resource  Resource
 	log       *slog.Logger
 	discovery discoverer
-	warned    *boundedset.Set // what was warned of for the resource; may be nil
-	lenient   bool            // whether transformations conflict only with changes of what they change themselves
-	sent      bool            // whether a request was made
+	warned    *boundedset.Set      // what was warned of for the resource; may be nil
+	lenient   bool                 // whether transformations conflict only with changes of what they change themselves
+	sent      bool                 // whether a request was made
+	state     *PersistenceSettings // of the state that patches may store; nil for senders of others
 }
 
 // The HTTP codes that mean something to what is done with an object.
@@ -46,6 +47,9 @@ const (
 // maxRefusals is how often in a row a handler patch is refused alone, with a code that may mean that it is taken later, before it is given up: if a webhook
 // or a policy has refused it, or if a handler of raw events has left it.
 const maxRefusals = 10
+
+// errStateDropped means that a status has not kept the state that was sent with a patch.
+var errStateDropped = errors.New("the status does not keep the state")
 
 // errGone means that the object does not exist any more, or that another one has its name.
 var errGone = errors.New("the object is gone")
@@ -106,10 +110,15 @@ func (s *sender) sendOnce(known *Body, patch *Patch) (*Body, error) {
 	if err != nil {
 		return known, err
 	}
-	if slices.Contains(s.resource.Subresources, "status") {
-		if known, err = s.requestStatus(known, before, after, patch); err != nil {
-			return known, err
-		}
+	send, apart := s.requestMain, slices.Contains(s.resource.Subresources, "status")
+	if apart {
+		send = s.requestStatus
+	}
+	if known, err = send(known, before, after, patch); err == nil && s.state != nil && s.state.dropped(patch, known) { // what is elsewhere must not be removed
+		err = &conflictError{errStateDropped}
+	}
+	if err != nil || !apart {
+		return known, err
 	}
 	return s.requestMain(known, before, after, patch)
 }
@@ -124,7 +133,7 @@ func (s *sender) requestMain(known *Body, before, after map[string]any, patch *P
 	if slices.Contains(s.resource.Subresources, "status") {
 		delete(merge, "status")
 	}
-	if ops := patch.finalizerOps(known); len(ops) > 0 {
+	if ops := jsonpatch.FinalizerOps(known.Finalizers(), patch.adds, patch.removes); len(ops) > 0 {
 		return s.patchOps(known, "", append(jsonpatch.AppendMerge([]jsonpatch.Operation{uidTest(known)}, "", before, merge), ops...))
 	}
 	if len(merge) == 0 {

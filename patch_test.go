@@ -254,7 +254,7 @@ func TestFinalizerOps(t *testing.T) {
 				meta = `,"finalizers":` + string(data)
 			}
 			b := mustBody(t, fmt.Sprintf(object, meta))
-			data, err := json.Marshal(p.finalizerOps(b))
+			data, err := json.Marshal(jsonpatch.FinalizerOps(b.Finalizers(), p.adds, p.removes))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -380,7 +380,8 @@ type SmartProgressStorage struct {
 	Name  string
 	Field FieldPath
 
-	inStatus bool // whether to store records in the status
+	inStatus bool                  // whether to store records in the status
+	states   *SmartDiffBaseStorage // that of the states; nil if it is another one
 }
 
 func (s *SmartProgressStorage) annotations() *AnnotationsProgressStorage {
@@ -391,23 +392,38 @@ func (s *SmartProgressStorage) status() *StatusProgressStorage {
 	return &StatusProgressStorage{Name: s.Name, Field: s.Field}
 }
 
-// Fetch implements [ProgressStorage]. Records in annotations count before those in the status, unless records are stored there: then the one counts that is
-// further on, for the other one was left when the place was changed. An error of one place matters only if the other one has no record.
+// Fetch implements [ProgressStorage]. Of two records, the one counts that is further on, for the other one was left when the place was changed. While the two places
+// have states that differ, only records next to the state that counts do. An error of one place matters only if the other one has no record.
 func (s *SmartProgressStorage) Fetch(id HandlerID, body *Body) (*ProgressRecord, error) {
-	inAnnotations, damage := s.annotations().Fetch(id, body)
-	inStatus, err := s.status().Fetch(id, body)
-	switch {
-	case inAnnotations == nil && inStatus == nil:
-		return nil, errors.Join(damage, err)
-	case inAnnotations == nil, inStatus != nil && s.inStatus && !inAnnotations.beyond(inStatus):
-		return inStatus, nil
+	own, damage := s.annotations().Fetch(id, body)
+	other, err := s.status().Fetch(id, body)
+	if s.inStatus {
+		own, other = other, own
 	}
-	return inAnnotations, nil
+	if other != nil && s.states != nil && s.states.differ(body) {
+		other = nil
+	}
+	switch {
+	case own == nil && other == nil:
+		return nil, errors.Join(damage, err)
+	case own == nil || other != nil && other.beyond(own):
+		return other, nil
+	}
+	return own, nil
+}
+
+// leftInStatus reports whether there are records in the status, though annotations have them now.
+func (s *SmartProgressStorage) leftInStatus(body *Body) bool {
+	raw, _ := body.find(statusField(s.Field, s.Name, "progress")...)
+	return !s.inStatus && !rawjson.IsNull(raw) && string(raw) != "{}"
 }
 
 // beyond reports whether a record is further on than another one of the same handler.
 func (r *ProgressRecord) beyond(other *ProgressRecord) bool {
-	if r.finished() != other.finished() {
+	switch {
+	case !r.Started.Equal(other.Started): // the handler has begun anew since the earlier one
+		return r.Started.After(other.Started)
+	case r.finished() != other.finished():
 		return r.finished()
 	}
 	return r.Retries > other.Retries
@@ -480,13 +496,14 @@ func markPrefix(prefix string, body *Body, patch *Patch) {
 // what they store.
 func (p *PersistenceSettings) resolve(statusKept bool) *PersistenceSettings {
 	resolved, inStatus := *p, p.Storage == InStatus && statusKept
-	if s, ok := p.smartProgress(); ok {
-		s.inStatus = inStatus
-		resolved.ProgressStorage = &s
-	}
+	var states *SmartDiffBaseStorage
 	if s, ok := p.smartDiffBase(); ok {
-		s.inStatus = inStatus
-		resolved.DiffBaseStorage = &s
+		s.inStatus, states = inStatus, &s
+		resolved.DiffBaseStorage = states
+	}
+	if s, ok := p.smartProgress(); ok {
+		s.inStatus, s.states = inStatus, states
+		resolved.ProgressStorage = &s
 	}
 	return &resolved
 }
@@ -509,8 +526,79 @@ func (p *PersistenceSettings) smartDiffBase() (s SmartDiffBaseStorage, ok bool) 
 
 // misplaced reports whether what is stored on an object is to be stored anew in another place, though it has not changed.
 func (p *PersistenceSettings) misplaced(body *Body) bool {
-	smart, ok := p.DiffBaseStorage.(*SmartDiffBaseStorage)
-	return ok && smart.misplaced(body)
+	states, ok := p.DiffBaseStorage.(*SmartDiffBaseStorage)
+	records, both := p.ProgressStorage.(*SmartProgressStorage)
+	return ok && (states.misplaced(body) || both && records.leftInStatus(body))
+}
+
+// statusFields returns the fields of the status that the state is kept in; none if annotations are to have it, or in storages of the user's choice.
+func (p *PersistenceSettings) statusFields() (fields [][]string) {
+	if s, ok := p.ProgressStorage.(*SmartProgressStorage); ok && s.inStatus {
+		fields = append(fields, statusField(s.Field, s.Name, "progress"))
+	}
+	if s, ok := p.DiffBaseStorage.(*SmartDiffBaseStorage); ok && s.inStatus {
+		fields = append(fields, s.status().field())
+	}
+	return fields
+}
+
+// inStatus reports whether the status has any of what is to be kept there.
+func (p *PersistenceSettings) inStatus(body *Body) bool {
+	return slices.ContainsFunc(p.statusFields(), func(field []string) bool {
+		_, ok := body.find(field...)
+		return ok
+	})
+}
+
+// dropped reports whether the status does not have what a patch has just stored there.
+func (p *PersistenceSettings) dropped(patch *Patch, now *Body) bool {
+	return slices.ContainsFunc(p.statusFields(), func(field []string) bool {
+		for _, merge := range []map[string]any{patch.merge, patch.last} {
+			if v, ok := rawjson.Lookup(any(merge), field...); ok && !jsonpatch.OnlyRemoves(v) {
+				_, kept := now.find(field...)
+				return !kept
+			}
+		}
+		return false
+	})
+}
+
+// leavesStatus reports whether the state is kept in annotations, and what is in the status is to be removed.
+func (p *PersistenceSettings) leavesStatus() bool {
+	states, ok := p.DiffBaseStorage.(*SmartDiffBaseStorage)
+	return ok && !states.inStatus
+}
+
+// statesDiffer reports whether there are two states of an object that differ, of which one counts.
+func (p *PersistenceSettings) statesDiffer(body *Body) bool {
+	states, ok := p.DiffBaseStorage.(*SmartDiffBaseStorage)
+	return ok && states.differ(body)
+}
+
+// recordPlace returns the storage of the place that records go to.
+func (p *PersistenceSettings) recordPlace() ProgressStorage {
+	switch s, ok := p.ProgressStorage.(*SmartProgressStorage); {
+	case !ok:
+		return p.ProgressStorage
+	case s.inStatus:
+		return s.status()
+	default:
+		return s.annotations()
+	}
+}
+
+// recordsOf returns all records of a handler on an object, be it that they count or not.
+func (p *PersistenceSettings) recordsOf(id HandlerID, body *Body) (all []*ProgressRecord) {
+	storages := []ProgressStorage{p.ProgressStorage}
+	if s, ok := p.ProgressStorage.(*SmartProgressStorage); ok {
+		storages = []ProgressStorage{s.annotations(), s.status()}
+	}
+	for _, s := range storages {
+		if record, _ := s.Fetch(id, body); record != nil { // what is damaged names no others
+			all = append(all, record)
+		}
+	}
+	return all
 }
 
 // copied reports whether what is stored on an object was stored on another one.
@@ -545,13 +633,13 @@ func (p *PersistenceSettings) bind(body *Body, patch *Patch) {
 	if p.IgnoreCopies && !patch.Empty() && len(patch.removes) == 0 { // nothing reads it when the object goes
 		key := p.boundKey(body)
 		uid, _ := body.Annotation(key)
-		switch {
-		case inStatus:
+		if inStatus {
 			patch.put(body.UID(), s.sibling(handledUIDKey)...)
 			purgeField(body, patch, "metadata", "annotations", key)
-		case uid != body.UID():
+		} else if uid != body.UID() {
 			patch.put(body.UID(), "metadata", "annotations", key)
-		case s != nil:
+		}
+		if s != nil && !inStatus {
 			purgeField(body, patch, s.sibling(handledUIDKey)...)
 		}
 	}

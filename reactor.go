@@ -32,8 +32,9 @@ type reactor struct {
 	listing   firstListing
 	others    sync.Once // warns of another operator
 
-	unreadable atomic.Bool     // an object could not be read when its stream was late, and none could be since
-	requests   context.Context // of the requests: ends a little after that of the handlers, so that what is done can be stored
+	statusDrops atomic.Bool     // a status has not kept the state of its object; stays so until the operator restarts
+	unreadable  atomic.Bool     // an object could not be read when its stream was late, and none could be since
+	requests    context.Context // of the requests: ends a little after that of the handlers, so that what is done can be stored
 
 	served atomic.Pointer[resolved]
 	handed *Client // what handlers get
@@ -162,21 +163,34 @@ type cycle struct {
 
 // cycleStates are the states of the object that the cycle compares.
 type cycleStates struct {
-	essence        *Essence       // of the event's body
-	before         *Essence       // as it was last handled
-	stored         []byte         // that as it is stored, nil for none
-	storedOutdated bool           // whether that differs only in the fields that are tracked
-	copied         bool           // whether what is stored on the object is that of another one
-	seen           *handlingState // by the finished handlers of this handling
-	unseen         *handlingState // whose finished handlers are called again, nil for none
+	essence         *Essence       // of the event's body
+	before          *Essence       // as it was last handled
+	stored          []byte         // that as it is stored, nil for none
+	storedOutdated  bool           // whether that differs only in the fields that are tracked
+	copied          bool           // whether what is stored on the object is that of another one
+	differ          bool           // whether there is another state on the object, which does not count
+	recordsOutdated bool           // whether the records on the object are of another state
+	seen            *handlingState // by the finished handlers of this handling
+	unseen          *handlingState // whose finished handlers are called again, nil for none
+}
+
+// servedFor returns what is served for an object, with the place where the state of that is kept.
+func (r *reactor) servedFor(body *Body) *resolved {
+	served := r.served.Load()
+	if served.annotated == nil || !r.statusDrops.Load() && (!served.unread || served.persistence.inStatus(body)) {
+		return served
+	}
+	annotated := *served
+	annotated.persistence = served.annotated
+	return &annotated
 }
 
 func (r *reactor) cycle(e *entry, newest RawEvent, at epoch) *cycle {
-	c := &cycle{reactor: r, entry: e, served: r.served.Load(), event: newest, epoch: at, log: objectLogger(r.log, newest.Body.Reference()), known: newest.Body}
+	c := &cycle{reactor: r, entry: e, served: r.servedFor(newest.Body), event: newest, epoch: at, log: objectLogger(r.log, newest.Body.Reference()), known: newest.Body}
 	if e.state.body != nil && newest.Type == Modified && apirequest.NewerVersion(e.state.body.version, newest.Body.version) {
 		c.known = e.state.body // what our own patches have made of it; the event is from before them
 	}
-	c.sender = sender{client: r.client, ctx: r.requests, resource: c.served.resource, log: c.log, discovery: r.discovery, warned: &r.warned, lenient: c.known.deleting && e.state.retry.conflicts >= manyConflicts}
+	c.sender = sender{client: r.client, ctx: r.requests, resource: c.served.resource, log: c.log, discovery: r.discovery, warned: &r.warned, lenient: c.known.deleting && e.state.retry.conflicts >= manyConflicts, state: c.served.persistence}
 	c.conflict.first, c.conflict.recent = !e.state.handling.inProgress, c.wasPatchedRecently()
 	return c
 }
@@ -211,6 +225,10 @@ func (c *cycle) request(patch *Patch) (sent bool, err error) {
 	now, err := c.sender.request(before, patch)
 	if sent = now != before; sent {
 		c.setKnown(before, now)
+	}
+	if errors.Is(err, errStateDropped) && !c.reactor.statusDrops.Swap(true) {
+		c.log.Warn("The API server drops the state from the status; keeping it in annotations until the operator restarts", "resource", c.served.resource.Name(),
+			"hint", "keep the field in the schema of the status: kopf: {type: object, x-kubernetes-preserve-unknown-fields: true}")
 	}
 	return sent, err
 }
@@ -642,7 +660,11 @@ func (c *cycle) loadProgress(id HandlerID) (*ProgressRecord, error) {
 	if c.states.copied {
 		return nil, nil
 	}
-	return c.served.persistence.ProgressStorage.Fetch(id, c.event.Body)
+	record, err := c.served.persistence.ProgressStorage.Fetch(id, c.event.Body)
+	if record != nil && c.states.recordsOutdated && record.Purpose != ReasonDelete { // only what is to be purged with it is known
+		record = &ProgressRecord{Subrefs: record.Subrefs}
+	}
+	return record, err
 }
 
 // interrupted reports whether something newer waits than the echoes of the operator's own patches.
@@ -713,7 +735,8 @@ func (c *cycle) outdates(ev RawEvent, handled []byte) bool {
 // reasons of older causes that this one supersedes, with how far they had come.
 func (c *cycle) collectHandlers() (superseded map[Reason]*handlerCounts) {
 	now := time.Now()
-	c.progress.purge = c.progress.purge || c.states.copied
+	c.states.recordsOutdated, c.states.differ = c.recordsOutdated(), c.served.persistence.statesDiffer(c.event.Body)
+	c.progress.purge = c.progress.purge || c.states.copied || c.states.recordsOutdated || c.states.differ
 	saved := c.savedState()
 	if c.states.unseen = c.unseen(saved); c.states.unseen != nil {
 		c.renewSubs(now)

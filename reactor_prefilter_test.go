@@ -288,6 +288,27 @@ func TestPrefilter(t *testing.T) {
 	}
 }
 
+// TestPrefilterForeignStates looks at states that have in them what we leave out of ours.
+func TestPrefilterForeignStates(t *testing.T) {
+	for _, tt := range []struct{ name, annotations, rest string }{
+		{"annotations of a marked prefix", `"others.dev/kopf-managed":"yes","others.dev/x":"1"`, ""},
+		{"annotations before the mark of their prefix", `"others.dev/a":"1","others.dev/kopf-managed":"yes"`, ""},
+		{"annotations of an operator that is not marked", `"kopf.others.dev/last-handled-configuration":"{}","kopf.others.dev/x":"1"`, ""},
+		{"a null", `"a":"1"`, `"x":null,`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			stored := fmt.Sprintf(`{"spec":{"a":1},%s"metadata":{"annotations":{%s}}}`, tt.rest, tt.annotations)
+			body := mustBody(t, fmt.Sprintf(`{"apiVersion":"kopf.dev/v1","kind":"Widget","metadata":{"name":"n","namespace":"ns","uid":"u","resourceVersion":"5",`+
+				`"annotations":{%s,"kopf.zalando.org/last-handled-configuration":%q}},"spec":{"a":1}}`, tt.annotations, stored))
+			for _, handlers := range []string{"creation", "fields"} {
+				w := newPrefilterPair(t, handlers, "the default")
+				w.compare(t, handlers+" at a listing", Listed, body)
+				w.compare(t, handlers+" after a change", Modified, body)
+			}
+		})
+	}
+}
+
 // FuzzPrefilter has objects of all kinds looked at, with what they have been stored in and what was done to them afterwards.
 func FuzzPrefilter(f *testing.F) {
 	f.Add(`{"a":1}`, `{"a":"b"}`, `{"note":"x"}`, `{}`, 0, 0, 0)

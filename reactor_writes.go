@@ -352,6 +352,8 @@ func (c *cycle) outgoing(ending bool) ([]*handlerPatch, *Patch, []HandlerID) {
 	}
 	if c.states.copied {
 		purgeEssence(p.DiffBaseStorage, fresh, own)
+	} else if s, ok := p.DiffBaseStorage.(*SmartDiffBaseStorage); ok && c.states.differ {
+		s.purgeOther(fresh, own)
 	}
 	purgeEssence(siblingStorage(p.DiffBaseStorage, formerKey), fresh, own)
 	if ending {
@@ -374,10 +376,10 @@ func (c *cycle) recorded() []HandlerID {
 	}
 	for _, h := range c.served.changes {
 		add(h.id)
-		if !c.states.copied {
+		if !c.states.copied && !c.states.differ {
 			continue
 		}
-		if record, _ := c.served.persistence.ProgressStorage.Fetch(h.id, c.event.Body); record != nil { // of another object, and so not loaded
+		for _, record := range c.served.persistence.recordsOf(h.id, c.event.Body) { // which do not count, and so are not loaded
 			for _, sub := range record.Subrefs {
 				add(HandlerID(sub))
 			}
@@ -504,7 +506,7 @@ func (c *cycle) storeRenewed(fresh *Body, own *Patch) {
 // storeSeen stores what the finished handlers have seen, or its digest, unless that takes more than half of the space that is left. With the
 // digest, a crash makes the finished handlers run again if the object changes before the others finish; with nothing, they miss that change.
 func (c *cycle) storeSeen(fresh *Body, own *Patch) {
-	storage := c.served.persistence.ProgressStorage
+	storage := c.served.persistence.recordPlace() // what is in another one stays next to the records there
 	storage.Purge(handlingID, fresh, own)
 	patches := []*Patch{own}
 	for _, p := range c.writes.patches {
@@ -528,7 +530,7 @@ func (c *cycle) send(patches []*handlerPatch, own *Patch) error {
 	if err != nil {
 		return err
 	}
-	if len(c.knownBody().Finalizers()) > 0 { // the object stays for others
+	if len(own.removes) == 0 || len(c.knownBody().Finalizers()) > 0 { // the object stays, in the latter case for others
 		if _, err := c.request(late); err != nil && !errors.Is(err, errGone) {
 			return err
 		}
@@ -542,8 +544,7 @@ func (c *cycle) send(patches []*handlerPatch, own *Patch) error {
 	return nil
 }
 
-// combine returns one patch of all. At the end of a deletion, what is cleaned up in a status that takes a request of its own comes later: until the
-// finalizer is removed, it says which handlers have finished.
+// combine returns one patch of all, and what is to be cleaned up later.
 func (c *cycle) combine(body *Body, patches []*handlerPatch, own *Patch) (total, late *Patch) {
 	total, late = &Patch{adds: own.adds, removes: own.removes, persistence: c.served.persistence}, &Patch{}
 	for _, p := range patches {
@@ -551,10 +552,10 @@ func (c *cycle) combine(body *Body, patches []*handlerPatch, own *Patch) (total,
 		total.transforms = append(total.transforms, p.patch.transforms...)
 	}
 	merge := own.merge
-	status, inStatus := merge["status"]
-	if inStatus && len(own.removes) > 0 && slices.Contains(c.served.resource.Subresources, "status") {
-		merge, late.merge = maps.Clone(merge), map[string]any{"status": status}
-		delete(merge, "status")
+	_, inStatus := merge["status"]
+	if part := c.cleanedLate(own); part != "" {
+		merge, late.merge = maps.Clone(merge), map[string]any{part: merge[part]}
+		delete(merge, part)
 	}
 	total.keepOwnStatus(body, inStatus)
 	if total.transforms = append(total.transforms, own.transforms...); len(total.transforms) > 0 {
@@ -563,6 +564,22 @@ func (c *cycle) combine(body *Body, patches []*handlerPatch, own *Patch) (total,
 		total.merge = jsonpatch.CombineMerges(total.merge, merge)
 	}
 	return total, late
+}
+
+// cleanedLate returns the stanza that is to be cleaned up by a request of its own, "" for none: a status, which would be the first one to be sent, until the finalizer
+// is removed, or until the state is in annotations; and annotations, if it is not known before whether the status keeps the state. Until then, what is there says
+// which handlers have finished.
+func (c *cycle) cleanedLate(own *Patch) string {
+	apart := slices.Contains(c.served.resource.Subresources, "status")
+	status, inStatus := own.merge["status"]
+	meta, inMeta := own.merge["metadata"]
+	switch p := c.served.persistence; {
+	case apart && inStatus && (len(own.removes) > 0 || p.leavesStatus() && jsonpatch.OnlyRemoves(status)):
+		return "status"
+	case !apart && inMeta && jsonpatch.OnlyRemoves(meta) && len(p.statusFields()) > 0:
+		return "metadata"
+	}
+	return ""
 }
 
 // deferPatches saves the patches of handlers of raw events that could not be stored for a later cycle.
@@ -678,17 +695,7 @@ func (c *cycle) detectConflict(before *Body, patches []*handlerPatch, sent *Patc
 
 // touches reports whether the patch is about a field.
 func (p *Patch) touches(path []string) bool {
-	fields := p.merge
-	for _, key := range path {
-		v, ok := fields[key]
-		if !ok {
-			return len(p.transforms) > 0 || p.finalizes() && path[0] == "metadata.finalizers" // transformations are sent for a version
-		}
-		if fields, ok = v.(map[string]any); !ok {
-			break
-		}
-	}
-	return true
+	return jsonpatch.Touches(p.merge, path) || len(p.transforms) > 0 || p.finalizes() && path[0] == "metadata.finalizers" // transformations are sent for a version
 }
 
 // conflictFields returns what of the object does not belong to the framework, and the finalizers.

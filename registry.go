@@ -283,6 +283,8 @@ type resolved struct {
 	fields          []FieldPath // that the handlers are about, as part of what is tracked
 	counts          *metrics.Resource
 	persistence     *PersistenceSettings // with storages
+	annotated       *PersistenceSettings // with storages for objects whose status does not keep the state; nil if persistence is for all
+	unread          bool                 // whether the schema could not be read, so that the state of objects stays where it is
 }
 
 // snapshot returns the handlers as they are now.

@@ -2,6 +2,7 @@ package contract
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -98,6 +99,42 @@ var _ = Suite("change_storage_moves", func(t *testing.T, c *C) {
 			c.Errorf("a failed read has taken the requests %q; annotations %v", got, c.statuses().Get("a").Annotations())
 		}
 	})
+	c.Run(t, "CH-148 a read of the schema that fails at a start moves nothing, and new states go to annotations until it succeeds", func(c *C) {
+		c.OnlyInBubble("faults")
+		var l calls
+		op := c.Operator(withResults(&l), inStatus)
+		c.statuses().Create("a", sized(1))
+		c.kept("a", inStatus)
+		op.Stop()
+		var fails atomic.Bool
+		fails.Store(true)
+		op = c.Operator(withResults(&l), inStatus, wired(func(q *Request) (*http.Response, error) {
+			if strings.HasPrefix(q.Path, "/openapi/") && fails.Load() {
+				return Answer(503, "ServiceUnavailable", "not now"), nil
+			}
+			return nil, nil
+		}))
+		c.Pass(5 * time.Minute)
+		if got := writesOf(op); len(got) > 0 {
+			c.Errorf("the failed read has taken the requests %q", got)
+		}
+		c.statuses().Patch("a", sized(2))
+		c.Pass(time.Minute)
+		c.statuses().Create("b", sized(3))
+		c.Pass(time.Minute)
+		c.kept("a", inStatus)
+		c.kept("b", inAnnotations)
+		fails.Store(false)
+		c.Pass(5 * time.Minute)
+		c.statuses().Patch("b", sized(4))
+		c.kept("b", inStatus)
+		c.expect(&l, "create 1", "update 2", "create 3", "update 4")
+	})
+	for _, apart := range []bool{true, false} {
+		c.Run(t, fmt.Sprintf("CH-148 a status that drops the state is noticed though the schema must not be read, as a subresource %t", apart), func(c *C) {
+			droppedStates(c, apart)
+		})
+	}
 	c.Run(t, "CH-148 a read of the schema that fails in the middle of a handling repeats no handler", func(c *C) {
 		c.OnlyInBubble("faults")
 		var fails atomic.Bool
@@ -205,3 +242,55 @@ var _ = Suite("change_storage_moves", func(t *testing.T, c *C) {
 		c.kept("a", inStatus)
 	})
 })
+
+// droppedStates has a kind whose status keeps nothing that it does not declare, with a state of an object in annotations already.
+func droppedStates(c *C, apart bool) {
+	c.OnlyInBubble("minutes")
+	selector, kind := c.kindWithStatus(apart, map[string]any{"type": "object", "properties": map[string]any{"phase": map[string]any{"type": "string"}}})
+	var l calls
+	reg := func() *kopf.Registry {
+		r := &kopf.Registry{}
+		for i, name := range []kopf.HandlerID{"one", "two"} {
+			r.OnCreate(selector, func(ctx context.Context, ch *kopf.Change) error {
+				l.add("%s %s %d", ch.Name(), name, ch.Retry)
+				if ch.Retry < i {
+					return kopf.Temporary(errOops, time.Minute)
+				}
+				return nil
+			}, named(name))
+		}
+		r.OnUpdate(selector, func(ctx context.Context, ch *kopf.Change) error {
+			l.add("%s update", ch.Name())
+			return nil
+		}, named("update"))
+		return r
+	}
+	labeled := func(name string) {
+		kind.Patch(name, map[string]any{"metadata": map[string]any{"labels": map[string]any{"n": c.Unique("x")}}})
+	}
+	op := c.Operator(reg())
+	kind.Create("a", nil)
+	c.Pass(10 * time.Minute)
+	op.Stop()
+	forbidden := wired(func(q *Request) (*http.Response, error) {
+		if strings.HasPrefix(q.Path, "/openapi/") {
+			return Answer(403, "Forbidden", "asked for"), nil
+		}
+		return nil, nil
+	})
+	op = c.Operator(reg(), inStatus, forbidden)
+	labeled("a")
+	c.WaitFor("the update", func() bool { return l.count("a update") == 1 })
+	c.Pass(time.Minute)
+	kind.Create("b", nil)
+	c.Pass(10 * time.Minute)
+	labeled("b")
+	c.Pass(10 * time.Minute)
+	if got := warned(op, "The API server drops the state from the status"); len(got) != 1 {
+		c.Errorf("it warns %d times, want once", len(got))
+	}
+	op.Stop()
+	c.Operator(reg(), inStatus, forbidden)
+	c.Pass(10 * time.Minute)
+	c.expect(&l, "a one 0", "a two 0", "a two 1", "a update", "b one 0", "b two 0", "b two 1", "b update")
+}

@@ -22,6 +22,7 @@ var _ = Suite("change_storage_patches", func(t *testing.T, c *C) {
 		mutating(t, c, name, setting)
 	}
 	describing(t, c)
+	replacingIgnored(t, c)
 })
 
 func overwriting(t *testing.T, c *C, name string, setting func(*kopf.Operator)) {
@@ -290,4 +291,27 @@ func describing(t *testing.T, c *C) {
 			c.Errorf("the conditions are %v", c.statuses().Get("a").Status().Get("conditions"))
 		}
 	})
+}
+
+func replacingIgnored(t *testing.T, c *C) {
+	for name, setting := range map[string]func(*kopf.Operator){"in annotations": inAnnotations, "in the status": inStatus} {
+		c.Run(t, "a status that is replaced loses what the value leaves out, be it tracked or not, "+name, func(c *C) {
+			r := &kopf.Registry{}
+			r.OnUpdate(statusExamples, func(ctx context.Context, ch *kopf.Change) error {
+				ch.Patch.Replace("status", map[string]any{"phase": "new"})
+				return nil
+			}, named("update"))
+			c.Operator(r, setting, func(op *kopf.Operator) {
+				op.Settings.Persistence.DiffBaseStorage = &kopf.SmartDiffBaseStorage{IgnoredFields: []kopf.FieldPath{"status.heartbeat"}}
+			})
+			c.statuses().Create("a", sized(1))
+			c.kept("a", setting)
+			c.statuses().PatchStatus("a", map[string]any{"status": map[string]any{"heartbeat": "old", "other": "old"}})
+			c.statuses().Patch("a", sized(2))
+			c.WaitFor("the phase", func() bool { return c.statuses().Get("a").Status().String("phase") == "new" })
+			if status := c.kept("a", setting).Status(); status.Has("heartbeat") || status.Has("other") {
+				c.Errorf("the status is %s", status)
+			}
+		})
+	}
 }

@@ -100,7 +100,7 @@ func (c *Comparer) annotate(b, annotations []byte) (all, stored []byte, ok bool)
 			b = rawjson.AppendCompact(append(appendNext(b, w.Key.Of(annotations)), ':'), value)
 		case ownerDiffBase:
 			stored = value
-		case ownerProgress:
+		case ownerProgress, ownerOther:
 			return b, nil, false
 		}
 	}
@@ -118,6 +118,7 @@ const (
 	ownerKopf                  // or kubectl's: no part of the essence
 	ownerDiffBase              // that in which the essence is stored
 	ownerProgress              // of a handling that is not over: a cycle is needed
+	ownerOther                 // that which marks those of another operator, some of which may have been read already: a cycle is needed
 )
 
 func (c *Comparer) ownerOf(key []byte) owner {
@@ -138,8 +139,10 @@ func (c *Comparer) ownerOf(key []byte) owner {
 		return ownerProgress
 	case string(prefix) == markers.DefaultPrefix, bytes.HasSuffix(prefix, []byte("."+markers.DefaultPrefix)):
 		return ownerKopf
+	case string(name) == markers.Managed:
+		return ownerOther
 	}
-	return ownerUser // or another operator's, which are not in what is stored: then the cycle decides
+	return ownerUser
 }
 
 // storedIn returns what is stored, in quotes, and whether there is nothing else in the status that is ours.

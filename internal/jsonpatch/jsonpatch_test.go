@@ -183,3 +183,12 @@ func TestHollows(t *testing.T) {
 		}
 	}
 }
+
+func TestTouches(t *testing.T) {
+	patch := map[string]any{"spec": map[string]any{"x": 1, "y": nil}, "status": nil}
+	for field, want := range map[string]bool{"spec": true, "spec.x": true, "spec.x.deeper": true, "spec.y": true, "spec.z": false, "status.any": true, "other": false} {
+		if got := Touches(patch, strings.Split(field, ".")); got != want {
+			t.Errorf("%s: got %t, want %t", field, got, want)
+		}
+	}
+}

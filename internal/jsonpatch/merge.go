@@ -105,6 +105,20 @@ func DropValueIn(m map[string]any, keys []string) {
 	}
 }
 
+// Touches reports whether a merge patch says anything of a field.
+func Touches(patch map[string]any, field []string) bool {
+	for _, key := range field {
+		v, ok := patch[key]
+		if !ok {
+			return false
+		}
+		if patch, ok = v.(map[string]any); !ok {
+			break
+		}
+	}
+	return true
+}
+
 // OnlyRemoves reports whether a value in a merge patch removes what is there, and adds nothing.
 func OnlyRemoves(v any) bool {
 	m, ok := v.(map[string]any)

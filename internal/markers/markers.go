@@ -100,6 +100,51 @@ func FilterMembers(raw []byte, fits func(key []byte) bool) ([]byte, bool) {
 	return append(rest, '}'), true
 }
 
+// DropAnnotations takes the annotations of an object away whose keys fit, and reports whether there were any.
+func DropAnnotations(o *rawjson.Object, fits func(key []byte) bool) bool {
+	meta := o.Child("metadata")
+	if meta == nil {
+		return false
+	}
+	raw, _ := meta.Raw("annotations")
+	rest, changed := FilterMembers(raw, fits)
+	if changed {
+		meta.Put("annotations", rest)
+	}
+	return changed
+}
+
+// DropEmpty takes the stanzas of an object away that are empty, in an order that lets the emptiness propagate, and reports whether there were any.
+func DropEmpty(o *rawjson.Object) (dropped bool) {
+	drop := func(o *rawjson.Object, key string) {
+		if o.IsEmpty(key) {
+			o.Delete(key)
+			dropped = true
+		}
+	}
+	if meta := o.Child("metadata"); meta != nil {
+		drop(meta, "annotations")
+		drop(meta, "labels")
+	}
+	drop(o, "metadata")
+	drop(o, "status")
+	return dropped
+}
+
+// Manages reports whether a manager was the last to change a field, as a list of managed fields has it.
+func Manages(managedFields []byte, manager string, field ...string) (found bool) {
+	path := []string{"fieldsV1"}
+	for _, key := range field {
+		path = append(path, "f:"+key)
+	}
+	_ = rawjson.EachItem(managedFields, func(entry []byte) bool { // what is malformed is not there
+		_, owns := rawjson.Find(entry, path...)
+		found = owns && rawjson.StringAt(entry, "manager") == manager
+		return !found
+	})
+	return found
+}
+
 // Finalizers reports whether an operator's finalizer is in a list of JSON, and whether there is one of those that older operators had.
 func Finalizers(list []byte, name string, others []string) (own, legacy bool) {
 	_ = rawjson.EachItem(list, func(quoted []byte) bool { // what is malformed is not there
