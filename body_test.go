@@ -189,6 +189,19 @@ func TestViewInt(t *testing.T) {
 	}
 }
 
+func TestBodyInLogs(t *testing.T) {
+	for object, want := range map[string]string{
+		`{"apiVersion":"v1","kind":"ConfigMap","data":{"k":"v"}}`:                                                                               `{"apiVersion":"v1","kind":"ConfigMap","data":{"k":"v"}}`,
+		`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"a","annotations":{"copy":"cGFzcw=="}},"data":{"k":"cGFzcw=="}}`:                 `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"a"}}`,
+		`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"a","namespace":"n","uid":"u","resourceVersion":"1"},"stringData":{"k":"pass"}}`: `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"a","namespace":"n","resourceVersion":"1","uid":"u"}}`,
+		`{"apiVersion":"example.com/v1","kind":"Secret","metadata":{"name":"a"},"data":{"k":"of another group"}}`:                               `{"apiVersion":"example.com/v1","kind":"Secret","metadata":{"name":"a"},"data":{"k":"of another group"}}`,
+	} {
+		if got := mustBody(t, object).LogValue().String(); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
 func TestNewerVersion(t *testing.T) {
 	for _, tt := range []struct {
 		a, b string

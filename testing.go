@@ -174,7 +174,7 @@ const (
 
 // WaitFor waits until an object, which is named as for [Client.Get], is as the condition says, such as [IsReady], and returns it. The condition sees each state of the object that comes by, and nil
 // while the object does not exist. What is waited for is named in the error, as in "to be handled", together with the last
-// state. Without a deadline in the context, the wait ends after 1 minute; give it [Runner.Context] to be told at once when
+// state, unless it is a Secret. Without a deadline in the context, the wait ends after 1 minute; give it [Runner.Context] to be told at once when
 // the operator has ended.
 func WaitFor(ctx context.Context, client *Client, of any, what string, condition func(*Body) bool) (*Body, error) {
 	ref, err := ReferenceOf(of)
@@ -196,7 +196,7 @@ func WaitFor(ctx context.Context, client *Client, of any, what string, condition
 	}
 	state := "it did not exist"
 	if w.last != nil {
-		state = "it was " + string(w.last.raw)
+		state = "it was " + w.last.loggable()
 	}
 	return w.last, fmt.Errorf("waiting for %s %s %s: %w; %s", ref.Kind, ref, what, err, state)
 }

@@ -211,6 +211,25 @@ func TestWaitFor(t *testing.T) {
 	}
 }
 
+// TestWaitForSecret holds that the last state in the error is not that of a Secret, whose data would be in the logs of the tests then.
+func TestWaitForSecret(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, err := NewClient(NewAPIServer(nil).ConnectionInfo(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		secret := map[string]any{"apiVersion": "v1", "kind": "Secret", "data": map[string]any{"password": "aHVudGVyMg=="},
+			"metadata": map[string]any{"name": "a", "namespace": "default", "annotations": map[string]any{"copy": "aHVudGVyMg=="}}}
+		if err := client.Create(t.Context(), secret, nil); err != nil {
+			t.Fatal(err)
+		}
+		_, err = WaitFor(t.Context(), client, secret, "to vanish", func(b *Body) bool { return b == nil })
+		if err == nil || strings.Contains(err.Error(), "aHVudGVyMg==") || !strings.Contains(err.Error(), `it was {"apiVersion":"v1","kind":"Secret","metadata":{"name":"a","namespace":"default"`) {
+			t.Errorf("got %v, want the identity of the secret without its data", err)
+		}
+	})
+}
+
 func TestWaitForEndOfRunner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, err := NewClient(NewAPIServer(nil).ConnectionInfo(), nil)
