@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -308,10 +307,7 @@ func (v View) Int(path FieldPath) int64 { return rawjson.IntAt(v.raw, path.Keys(
 
 // Float returns the number at a path, or the text of one, such as "0.5". It is 0 where there is none, and an infinity where the number
 // does not fit.
-func (v View) Float(path FieldPath) float64 {
-	f, _ := strconv.ParseFloat(v.String(path), 64)
-	return f
-}
+func (v View) Float(path FieldPath) float64 { return rawjson.FloatAt(v.raw, path.Keys()...) }
 
 // Bool reports whether there is a true at a path, or the text "true". All else is false.
 func (v View) Bool(path FieldPath) bool { return v.String(path) == "true" }
