@@ -378,7 +378,7 @@ func trying(t *testing.T, c *C) {
 		k := &ticker{}
 		r := &kopf.Registry{}
 		r.OnDaemon(Examples, func(ctx context.Context, d *kopf.Daemon) error {
-			for d.Sleep(7*time.Second) {
+			for d.Sleep(7 * time.Second) {
 				if ctx.Err() != nil {
 					return errors.New("another run after the end of the context")
 				}
