@@ -101,7 +101,7 @@ func freezing(t *testing.T, c *C) {
 		c.idles(&l, "b")
 		c.obey("resume", "-n", "leaf", "-n", "leaf2", "-P", "default", "-i", "boss")
 		c.WaitFor("b", func() bool { return slices.Contains(l.all(), "b") })
-		c.obey("freeze", "-n", "leaf", "-P", "default", "-i", "boss", "-t", "60", "--dev", "-p", "5")
+		c.obey("freeze", "-n", "leaf", "-P", "default", "-i", "boss", "-t", "60", "--dev")
 		c.paused(op, 2)
 		if got := k.Get("default").Status().View(kopf.Path("boss")).Int("priority"); got != 666 {
 			c.Errorf("got the priority %d of developers", got)
