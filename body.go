@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -212,8 +211,26 @@ func (b *Body) Decode(v any) error { return json.Unmarshal(b.raw, v) }
 // MarshalJSON returns the object as it came. It never fails.
 func (b *Body) MarshalJSON() ([]byte, error) { return slices.Clone(b.raw), nil }
 
-// LogValue returns the object as JSON, for logs.
-func (b *Body) LogValue() slog.Value { return slog.StringValue(string(b.raw)) }
+// LogValue returns the object as JSON, for logs; of a Secret, it is the identity only.
+func (b *Body) LogValue() slog.Value { return slog.StringValue(b.loggable()) }
+
+// loggable returns the object as JSON, for logs and errors. The data of a Secret belong in neither, and annotations may hold copies of them.
+func (b *Body) loggable() string {
+	if b.apiVersion != "v1" || b.kind != "Secret" {
+		return string(b.raw)
+	}
+	metadata := map[string]string{"name": b.name}
+	for key, value := range map[string]string{"namespace": b.namespace, "uid": b.uid, "resourceVersion": b.version} {
+		if value != "" {
+			metadata[key] = value
+		}
+	}
+	data, err := rawjson.Encode(map[string]any{"apiVersion": b.apiVersion, "kind": b.kind, "metadata": metadata})
+	if err != nil {
+		return b.kind // texts can always be encoded
+	}
+	return string(data)
+}
 
 // Reference returns the reference to the object that events and logs carry. An object that the API server has
 // yet to name goes by what its name will begin with.
@@ -290,10 +307,7 @@ func (v View) Int(path FieldPath) int64 { return rawjson.IntAt(v.raw, path.Keys(
 
 // Float returns the number at a path, or the text of one, such as "0.5". It is 0 where there is none, and an infinity where the number
 // does not fit.
-func (v View) Float(path FieldPath) float64 {
-	f, _ := strconv.ParseFloat(v.String(path), 64)
-	return f
-}
+func (v View) Float(path FieldPath) float64 { return rawjson.FloatAt(v.raw, path.Keys()...) }
 
 // Bool reports whether there is a true at a path, or the text "true". All else is false.
 func (v View) Bool(path FieldPath) bool { return v.String(path) == "true" }

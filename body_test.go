@@ -189,6 +189,30 @@ func TestViewInt(t *testing.T) {
 	}
 }
 
+func TestViewFloat(t *testing.T) {
+	for text, want := range map[string]float64{
+		`5`: 5, `-0.5`: -0.5, `"0.5"`: 0.5, `1e3`: 1000, `"1E-1"`: 0.1, `1e400`: math.Inf(1), `-1e99999999999999999999`: math.Inf(-1),
+		`"nan"`: 0, `"inf"`: 0, `"Infinity"`: 0, `"e"`: 0, `"1_0"`: 0, `"0x1p4"`: 0, `"1-1"`: 0, `"1 "`: 0, `""`: 0, `true`: 0, `null`: 0, `[1]`: 0,
+	} {
+		if got := mustBody(t, `{"spec":{"n":`+text+`}}`).Spec().Float("n"); got != want {
+			t.Errorf("%s is the number %v, want %v", text, got, want)
+		}
+	}
+}
+
+func TestBodyInLogs(t *testing.T) {
+	for object, want := range map[string]string{
+		`{"apiVersion":"v1","kind":"ConfigMap","data":{"k":"v"}}`:                                                                               `{"apiVersion":"v1","kind":"ConfigMap","data":{"k":"v"}}`,
+		`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"a","annotations":{"copy":"cGFzcw=="}},"data":{"k":"cGFzcw=="}}`:                 `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"a"}}`,
+		`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"a","namespace":"n","uid":"u","resourceVersion":"1"},"stringData":{"k":"pass"}}`: `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"a","namespace":"n","resourceVersion":"1","uid":"u"}}`,
+		`{"apiVersion":"example.com/v1","kind":"Secret","metadata":{"name":"a"},"data":{"k":"of another group"}}`:                               `{"apiVersion":"example.com/v1","kind":"Secret","metadata":{"name":"a"},"data":{"k":"of another group"}}`,
+	} {
+		if got := mustBody(t, object).LogValue().String(); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
 func TestNewerVersion(t *testing.T) {
 	for _, tt := range []struct {
 		a, b string

@@ -84,7 +84,7 @@ func TestCommandStandardInput(t *testing.T) {
 	if code := c.execute(t.Context(), []string{"run", "--embedded", "--apply", "-"}); code != 1 || stdout.Len() > 0 {
 		t.Errorf("got the exit code %d and the output %q", code, &stdout)
 	}
-	if want := `Operator has failed: standard input: manifest of the Thing "one": no kind "Thing" in "" is served`; !strings.Contains(stderr.String(), want) {
+	if want := `Operator has failed: standard input: manifest of the Thing "one": apiVersion is missing`; !strings.Contains(stderr.String(), want) {
 		t.Errorf("got %q, want %q in it", &stderr, want)
 	}
 }

@@ -131,7 +131,7 @@ func (c *Client) Get(ctx context.Context, of, into any, opts *GetOptions) error 
 	if opts != nil {
 		o = *opts
 	}
-	path, err := c.objectPath(ctx, of, o.Subresource)
+	path, err := c.objectPath(ctx, http.MethodGet, of, o.Subresource)
 	if err != nil {
 		return err
 	}
@@ -237,16 +237,14 @@ func (c *Client) write(ctx context.Context, method string, object any, opts *Wri
 		return err
 	}
 	r := &request{method: method, query: q, body: body.raw, contentType: "application/json"}
-	if method == http.MethodPost && o.Subresource == "" {
-		ref.Name = "" // the server takes it from the object, or makes one
-	} else if ref.Name == "" {
+	if ref.Name == "" && (method != http.MethodPost || o.Subresource != "") {
 		return fmt.Errorf("invalid name \"\" of the %s: want that of the object", ref.Kind)
 	}
 	if method == http.MethodPatch {
 		r.contentType = string(ApplyPatch)
 		q.Set("force", strconv.FormatBool(o.Force))
 	}
-	if r.path, err = c.path(ctx, ref, o.Subresource); err != nil {
+	if r.path, err = c.path(ctx, method, ref, o.Subresource); err != nil {
 		return err
 	}
 	answer, err := c.body(ctx, r)
@@ -291,7 +289,7 @@ func (c *Client) Patch(ctx context.Context, of, patch any, opts *PatchOptions) (
 	if err != nil {
 		return nil, fmt.Errorf("encode the patch: %w", err)
 	}
-	path, err := c.objectPath(ctx, of, o.Subresource)
+	path, err := c.objectPath(ctx, http.MethodPatch, of, o.Subresource)
 	if err != nil {
 		return nil, err
 	}
@@ -312,7 +310,7 @@ func (c *Client) Delete(ctx context.Context, of any, opts *DeleteOptions) error 
 	if opts != nil {
 		o = *opts
 	}
-	path, err := c.objectPath(ctx, of, "")
+	path, err := c.objectPath(ctx, http.MethodDelete, of, "")
 	if err != nil {
 		return err
 	}
@@ -359,7 +357,7 @@ func (c *Client) kindOf(ctx context.Context, of any, o *ListOptions) (Resource, 
 
 // objectPath returns the address of one object, never that of all of them: a deletion
 // without a name would be one of everything.
-func (c *Client) objectPath(ctx context.Context, of any, subresource string) (string, error) {
+func (c *Client) objectPath(ctx context.Context, method string, of any, subresource string) (string, error) {
 	ref, err := ReferenceOf(of)
 	if err != nil {
 		return "", err
@@ -367,17 +365,24 @@ func (c *Client) objectPath(ctx context.Context, of any, subresource string) (st
 	if ref.Name == "" {
 		return "", fmt.Errorf("invalid name \"\" of the %s: want that of the object", ref.Kind)
 	}
-	return c.path(ctx, ref, subresource)
+	return c.path(ctx, method, ref, subresource)
 }
 
-// path returns the address of an object, or of the collection for the creation of one.
-func (c *Client) path(ctx context.Context, ref ObjectReference, subresource string) (string, error) {
+// path returns the address of an object, or of the collection for the creation of one: the server takes its name from the object, or makes one.
+func (c *Client) path(ctx context.Context, method string, ref ObjectReference, subresource string) (string, error) {
 	r, err := c.resolve(ctx, ref.APIVersion, ref.Kind)
 	if err != nil {
 		return "", err
 	}
 	if r.Namespaced && ref.Namespace == "" {
-		return "", fmt.Errorf("invalid namespace \"\" of the %s %q: want that of the object", ref.Kind, ref.Name)
+		want := "want that of the object"
+		if method == http.MethodPost && subresource == "" {
+			want = "want metadata.namespace, which Adopt sets to that of the owner"
+		}
+		return "", fmt.Errorf("invalid namespace \"\" of the %s %q: %s", ref.Kind, ref.Name, want)
+	}
+	if method == http.MethodPost && subresource == "" {
+		ref.Name = ""
 	}
 	if err := errors.Join(apirequest.CheckSegment("an object", ref.Name), apirequest.CheckSegment("a namespace", ref.Namespace)); err != nil {
 		return "", err

@@ -115,6 +115,28 @@ func TestClientPaths(t *testing.T) {
 	}
 }
 
+func TestMissingNamespaces(t *testing.T) {
+	c, _ := clientOf(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the server was asked") }), nil)
+	ref := ObjectReference{APIVersion: "v1", Kind: "Pod", Name: "x"}
+	object := func(key string) map[string]any {
+		return map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{key: "x"}}
+	}
+	const creation = `invalid namespace "" of the Pod "x": want metadata.namespace, which Adopt sets to that of the owner`
+	for name, tt := range map[string]struct {
+		err  error
+		want string
+	}{
+		"a creation":                {c.Create(t.Context(), object("name"), nil), creation},
+		"a creation without a name": {c.Create(t.Context(), object("generateName"), nil), creation},
+		"a read":                    {c.Get(t.Context(), ref, &Body{}, nil), `invalid namespace "" of the Pod "x": want that of the object`},
+		"a deletion":                {c.Delete(t.Context(), ref, nil), `invalid namespace "" of the Pod "x": want that of the object`},
+	} {
+		if tt.err == nil || tt.err.Error() != tt.want {
+			t.Errorf("%s: got %v, want %s", name, tt.err, tt.want)
+		}
+	}
+}
+
 func TestNamespaceNames(t *testing.T) {
 	for pattern, fine := range map[string]bool{
 		"default": true, "a": true, "0": true, "team-*,!team-x": true, "[ab]?": true, strings.Repeat("a", 63): true,

@@ -414,6 +414,7 @@ type Daemon struct {
 	Attempt
 
 	stopper *stopper
+	over    <-chan struct{} // closed when the context of the call ends; nil in arguments that were made by hand
 	resulting
 }
 
@@ -423,8 +424,9 @@ func (d *Daemon) Stopping() <-chan struct{} { return d.stopper.stopping() }
 // StopReason returns why the daemon is asked to stop, and "" while it is not. If there are several reasons, it is the most final one.
 func (d *Daemon) StopReason() StopReason { return d.stopper.get().reason() }
 
-// Sleep waits between two runs of a loop, and reports whether there is to be another one: it returns false as soon as the daemon is asked to stop.
-func (d *Daemon) Sleep(duration time.Duration) bool { return d.stopper.sleep(duration) }
+// Sleep waits between two runs of a loop, and reports whether there is to be another one: it returns false as soon as the daemon is asked to stop,
+// and at its Timeout.
+func (d *Daemon) Sleep(duration time.Duration) bool { return d.stopper.sleep(duration, d.over) }
 
 // SetResult stores a value in the object's status, under the daemon's id, when the call succeeds. See [Change.SetResult].
 func (d *Daemon) SetResult(value any) { d.resulting.set(value) }

@@ -284,14 +284,21 @@ func (s *stopper) stopping() <-chan struct{} {
 	return s.done
 }
 
-// sleep waits for a time, and reports whether the function may go on.
-func (s *stopper) sleep(d time.Duration) bool {
+// sleep waits for a time, and reports whether the function may go on: whether it is not asked to stop, and its call is not over.
+func (s *stopper) sleep(d time.Duration, over <-chan struct{}) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-s.stopping():
 		return false
+	case <-over:
+		return false
 	case <-t.C:
+	}
+	select {
+	case <-over: // at the same moment
+		return false
+	default:
 		return !s.isSet()
 	}
 }

@@ -446,7 +446,7 @@ func (t *task) call(o *Object, a Attempt) error {
 			r = &arg.resulting
 			return h.task.timer(ctx, arg)
 		}
-		arg := &Daemon{Object: *o, Attempt: a, stopper: &t.stopper}
+		arg := &Daemon{Object: *o, Attempt: a, stopper: &t.stopper, over: ctx.Done()}
 		r = &arg.resulting
 		return h.task.daemon(ctx, arg)
 	})

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/apirequest"
 	"github.com/kopf-go/kopf/internal/await"
 )
 
@@ -174,7 +175,7 @@ const (
 
 // WaitFor waits until an object, which is named as for [Client.Get], is as the condition says, such as [IsReady], and returns it. The condition sees each state of the object that comes by, and nil
 // while the object does not exist. What is waited for is named in the error, as in "to be handled", together with the last
-// state. Without a deadline in the context, the wait ends after 1 minute; give it [Runner.Context] to be told at once when
+// state, unless it is a Secret. Without a deadline in the context, the wait ends after 1 minute. Errors that may pass, as of the network, do not end it; refusals do. Give it [Runner.Context] to be told at once when
 // the operator has ended.
 func WaitFor(ctx context.Context, client *Client, of any, what string, condition func(*Body) bool) (*Body, error) {
 	ref, err := ReferenceOf(of)
@@ -193,10 +194,13 @@ func WaitFor(ctx context.Context, client *Client, of any, what string, condition
 	}
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
+		if w.failure != nil {
+			err = fmt.Errorf("%w, and the last error was: %w", err, w.failure)
+		}
 	}
 	state := "it did not exist"
 	if w.last != nil {
-		state = "it was " + string(w.last.raw)
+		state = "it was " + w.last.loggable()
 	}
 	return w.last, fmt.Errorf("waiting for %s %s %s: %w; %s", ref.Kind, ref, what, err, state)
 }
@@ -207,33 +211,52 @@ type objectWaiter struct {
 	ref       ObjectReference
 	condition func(*Body) bool
 	last      *Body // nil while it does not exist
+	failure   error // of the last look at it, which is repeated; nil if that has succeeded
 }
 
-// wait looks at the object, and then at its changes from there on.
+// wait looks at the object, and then at its changes from there on. What may pass does not end it: the API server of a cluster comes and goes.
 func (w *objectWaiter) wait(ctx context.Context) error {
+	if _, err := w.client.path(ctx, http.MethodGet, w.ref, ""); err != nil {
+		return err // which no repetition mends
+	}
 	for {
-		if met, err := w.poll(ctx); met || err != nil {
+		met, err := w.observe(ctx)
+		if met || err != nil && !passes(err) {
 			return err
 		}
-		options := &ListOptions{Namespace: w.ref.Namespace, FieldSelector: "metadata.name=" + w.ref.Name}
-		if w.last != nil {
-			options.ResourceVersion = w.last.ResourceVersion()
+		if ctx.Err() == nil { // or it is how the end of the context looks
+			w.failure = err
 		}
-		for event, err := range w.client.Watch(ctx, w.ref, options) {
-			if StatusCode(err) == http.StatusGone {
-				break // the server has forgotten the version: look again
-			}
-			if err != nil {
-				return err
-			}
-			if w.met(event) {
-				return nil
-			}
-		}
-		if err := await.Sleep(ctx, waitPause); err != nil {
+		pause := max(waitPause, min(retryAfterOf(err), apirequest.MaxRetryAfter))
+		if err := await.Sleep(ctx, pause); err != nil {
 			return err
 		}
 	}
+}
+
+// passes reports whether an error may be gone a moment later: one of the network, of a server that is overloaded, or of a version that it has forgotten.
+func passes(err error) bool {
+	return StatusCode(err) == http.StatusGone || (&request{method: http.MethodGet}).repeatable(err)
+}
+
+// observe follows the object until the condition is met, or the watch ends.
+func (w *objectWaiter) observe(ctx context.Context) (met bool, err error) {
+	if met, err := w.poll(ctx); met || err != nil {
+		return met, err
+	}
+	options := &ListOptions{Namespace: w.ref.Namespace, FieldSelector: "metadata.name=" + w.ref.Name}
+	if w.last != nil {
+		options.ResourceVersion = w.last.ResourceVersion()
+	}
+	for event, err := range w.client.Watch(ctx, w.ref, options) {
+		if err != nil {
+			return false, err
+		}
+		if w.met(event) {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 func (w *objectWaiter) poll(ctx context.Context) (met bool, err error) {

@@ -211,6 +211,88 @@ func TestWaitFor(t *testing.T) {
 	}
 }
 
+// TestWaitForStreams holds that a wait survives what a stream may meet: the end of its connection, and what the server says of a moment.
+func TestWaitForStreams(t *testing.T) {
+	fault := func(f APIServerFault) func(*APIServer) {
+		return func(s *APIServer) { s.Fail(f) }
+	}
+	for name, tt := range map[string]struct {
+		fail func(*APIServer)
+		code int // of the error, 0 for none
+	}{
+		"cut":        {fault(APIServerFault{Verb: "watch", Cut: true, Times: 1}), 0},
+		"dropped":    {fault(APIServerFault{Verb: "watch", Drop: true, Times: 1}), 0},
+		"failed":     {fault(APIServerFault{Verb: "watch", Status: 503, Times: 1}), 0},
+		"throttled":  {fault(APIServerFault{Verb: "watch", Status: 429, Times: 1}), 0},
+		"gone":       {fault(APIServerFault{Verb: "watch", Gone: true, Times: 1}), 0},
+		"disconnect": {func(s *APIServer) { time.AfterFunc(2*time.Second, s.Disconnect) }, 0},
+		"unreadable": {fault(APIServerFault{Verb: "get", Status: 500, Times: 20}), 0}, // more often than a request is repeated
+		"refused":    {fault(APIServerFault{Verb: "watch", Status: 403, Times: 1}), 403},
+		"missing":    {fault(APIServerFault{Verb: "watch", Status: 404, Times: 1}), 404},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := NewAPIServer(nil)
+				client, err := NewClient(server.ConnectionInfo(), &NetworkingSettings{ErrorBackoffs: []time.Duration{time.Millisecond}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				object := func(value string) map[string]any {
+					return map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "a", "namespace": "default"}, "data": map[string]any{"key": value}}
+				}
+				if err := client.Create(t.Context(), object("1"), nil); err != nil {
+					t.Fatal(err)
+				}
+				tt.fail(server)
+				time.AfterFunc(5*time.Second, func() { _, _ = client.Patch(t.Context(), object("1"), object("2"), nil) })
+				started := time.Now()
+				_, err = WaitFor(t.Context(), client, object("1"), "to change", func(b *Body) bool { return b != nil && b.View("data").String("key") == "2" })
+				if StatusCode(err) != tt.code || (err == nil) != (tt.code == 0) {
+					t.Errorf("got %v, want the code %d", err, tt.code)
+				}
+				if elapsed := time.Since(started); tt.code == 0 && elapsed > 10*time.Second || tt.code != 0 && elapsed > time.Second {
+					t.Errorf("it took %s", elapsed)
+				}
+				time.Sleep(time.Hour)
+			})
+		})
+	}
+}
+
+func TestWaitForUnreachable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := NewAPIServer(nil)
+		client, err := NewClient(server.ConnectionInfo(), &NetworkingSettings{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		server.Fail(APIServerFault{Verb: "get", Status: 500, Message: "no database"})
+		_, err = WaitFor(t.Context(), client, ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: "default", Name: "a"}, "to be there", func(b *Body) bool { return b != nil })
+		if err == nil || !strings.Contains(err.Error(), "to be there: not within 1m0s, and the last error was: ") || !strings.Contains(err.Error(), "no database") {
+			t.Errorf("got %v, want the limit and the error of the server", err)
+		}
+	})
+}
+
+// TestWaitForSecret holds that the last state in the error is not that of a Secret, whose data would be in the logs of the tests then.
+func TestWaitForSecret(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, err := NewClient(NewAPIServer(nil).ConnectionInfo(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		secret := map[string]any{"apiVersion": "v1", "kind": "Secret", "data": map[string]any{"password": "aHVudGVyMg=="},
+			"metadata": map[string]any{"name": "a", "namespace": "default", "annotations": map[string]any{"copy": "aHVudGVyMg=="}}}
+		if err := client.Create(t.Context(), secret, nil); err != nil {
+			t.Fatal(err)
+		}
+		_, err = WaitFor(t.Context(), client, secret, "to vanish", func(b *Body) bool { return b == nil })
+		if err == nil || strings.Contains(err.Error(), "aHVudGVyMg==") || !strings.Contains(err.Error(), `it was {"apiVersion":"v1","kind":"Secret","metadata":{"name":"a","namespace":"default"`) {
+			t.Errorf("got %v, want the identity of the secret without its data", err)
+		}
+	})
+}
+
 func TestWaitForEndOfRunner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, err := NewClient(NewAPIServer(nil).ConnectionInfo(), nil)

@@ -445,7 +445,7 @@ func (s *stream) watch(ctx context.Context) error {
 	}
 	q := url.Values{"allowWatchBookmarks": {"true"}, "resourceVersion": {s.version}}
 	if t := s.settings.ServerTimeout; t > 0 {
-		q.Set("timeoutSeconds", strconv.FormatInt(int64((t+time.Second-1)/time.Second), 10))
+		q.Set("timeoutSeconds", strconv.FormatInt(int64(apirequest.WholeSeconds(t)/time.Second), 10))
 	}
 	alive := func() {}
 	if t := s.settings.InactivityTimeout; t > 0 {

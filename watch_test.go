@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -263,6 +264,20 @@ func TestStreamPauses(t *testing.T) {
 			}
 			if query != "10" {
 				t.Errorf("AC-T17: timeoutSeconds is %q", query)
+			}
+		})
+	})
+	t.Run("AC-T17 the longest time-out of the server is none in the past", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			query := ""
+			s := &fakeServer{watch: func(n int, w http.ResponseWriter, r *http.Request) {
+				query = r.URL.Query().Get("timeoutSeconds")
+				w.(http.Flusher).Flush()
+				<-r.Context().Done()
+			}}
+			runStream(t, s, time.Minute, func(s *Settings) { s.Watching.ServerTimeout = math.MaxInt64 })
+			if query != "9223372036" {
+				t.Errorf("timeoutSeconds is %q", query)
 			}
 		})
 	})

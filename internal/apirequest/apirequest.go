@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"net/url"
@@ -50,6 +51,15 @@ func RetryAfterDuration(seconds float64) time.Duration {
 		return 0
 	}
 	return time.Duration(min(seconds, MaxRetryAfter.Seconds()) * float64(time.Second))
+}
+
+// WholeSeconds rounds a duration up to seconds, in which the API counts; down only where the seconds would not fit into a duration. It is never negative.
+func WholeSeconds(d time.Duration) time.Duration {
+	whole := max(d, 0).Truncate(time.Second)
+	if whole < d && whole <= math.MaxInt64-time.Second {
+		whole += time.Second
+	}
+	return whole
 }
 
 // ErrInterrupted means that an answer broke off after some of it was processed.

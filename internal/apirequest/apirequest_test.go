@@ -1,9 +1,11 @@
 package apirequest
 
 import (
+	"math"
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestRedactURL(t *testing.T) {
@@ -16,6 +18,18 @@ func TestRedactURL(t *testing.T) {
 	} {
 		if got := RedactURL(address); got != want {
 			t.Errorf("%q: got %q, want %q", address, got, want)
+		}
+	}
+}
+
+func TestWholeSeconds(t *testing.T) {
+	const most = math.MaxInt64 / time.Second * time.Second
+	for d, want := range map[time.Duration]time.Duration{
+		0: 0, 1: time.Second, time.Second: time.Second, time.Second + 1: 2 * time.Second, -1: 0, math.MinInt64: 0,
+		math.MaxInt64: most, most: most, most - 1: most, most - time.Second + 1: most, most + 1: most,
+	} {
+		if got := WholeSeconds(d); got != want {
+			t.Errorf("got %s for %s, want %s", got, d, want)
 		}
 	}
 }

@@ -50,7 +50,12 @@ webhooks:
 		}
 	}
 	for want, texts := range map[string][]string{
-		`b.yaml: manifest of the Thing "one": no kind "Thing" in "example.com/v1" is served`: {namespace, object},
+		`b.yaml: manifest of the Thing "one": no kind "Thing" in "example.com/v1" is served: apply its CustomResourceDefinition before it, or with it`: {namespace, object},
+		`a.yaml: manifest of the Pood "one": no kind "Pood" in "v1" is served`:                                                                         {"{apiVersion: v1, kind: Pood, metadata: {name: one}}"},
+		`a.yaml: manifest: apiVersion and kind are missing`:                                                                                            {"foo: bar"},
+		`a.yaml: manifest "one": kind is missing`:                                                                                                      {"{apiVersion: v1, metadata: {name: one}}"},
+		`a.yaml: manifest of the Pod "one": apiVersion is missing`:                                                                                     {"{kind: Pod, metadata: {name: one}}"},
+		`a.yaml: manifest of the Pod: apiVersion is missing`:                                                                                           {"{kind: Pod, metadata: [], apiVersion: 1}"},
 		"c.yaml: ": {namespace, crd, "a: [", object},
 	} {
 		if err := load(texts...); err == nil || !strings.HasPrefix(err.Error(), want) {

@@ -194,11 +194,22 @@ func (s *Server) Load(files []manifest.File) error {
 	slices.SortStableFunc(all, func(a, b loaded) int { return cmp.Compare(loadRank(a.object), loadRank(b.object)) })
 	for _, l := range all {
 		if err := s.load(l.object); err != nil {
-			name, _ := rawjson.Lookup(l.object, "metadata", "name")
-			return inFile(l.path, fmt.Errorf("manifest of the %v %q: %w", l.object["kind"], fmt.Sprint(name), err))
+			return inFile(l.path, fmt.Errorf("%s: %w", describeManifest(l.object), err))
 		}
 	}
 	return nil
+}
+
+// describeManifest names the object of a manifest by what it has of a kind and a name.
+func describeManifest(object map[string]any) string {
+	text := "manifest"
+	if kind := unstructured.Text(object, "kind"); kind != "" {
+		text += " of the " + kind
+	}
+	if name := unstructured.Text(rawjson.AsMap(object["metadata"]), "name"); name != "" {
+		text += fmt.Sprintf(" %q", name)
+	}
+	return text
 }
 
 // inFile adds a path to an error, unless it is empty.
@@ -221,12 +232,29 @@ func loadRank(object map[string]any) int {
 	return 1
 }
 
+// errNotServed returns the error about a manifest of a kind that is not known.
+func errNotServed(apiVersion, kind string) error {
+	switch {
+	case apiVersion == "" && kind == "":
+		return errors.New("apiVersion and kind are missing")
+	case apiVersion == "":
+		return errors.New("apiVersion is missing")
+	case kind == "":
+		return errors.New("kind is missing")
+	}
+	hint := ""
+	if group, _, _ := strings.Cut(apiVersion, "/"); strings.Contains(group, ".") { // as those of all definitions do
+		hint = ": apply its CustomResourceDefinition before it, or with it"
+	}
+	return fmt.Errorf("no kind %q in %q is served%s", kind, apiVersion, hint)
+}
+
 func (s *Server) load(object map[string]any) error {
 	apiVersion := unstructured.Text(object, "apiVersion")
 	kind := unstructured.Text(object, "kind")
 	k := s.kindOf(apiVersion, kind)
 	if k == nil {
-		return fmt.Errorf("no kind %q in %q is served", kind, apiVersion)
+		return errNotServed(apiVersion, kind)
 	}
 	meta := rawjson.AsMap(object["metadata"])
 	delete(meta, "resourceVersion") // of another server

@@ -169,11 +169,18 @@ func (l *Line) readConnection(call *Call, program *cliflag.Program, words []stri
 	}
 }
 
-// check finds the options that do not go together. What the environment says of another cluster, --embedded beats.
+// check finds the options that do not go together. What the environment says of another cluster, --embedded beats; most others exclude each other
+// only where both are on the line, which is made by one person.
 func (c *Call) check(given map[string]bool) error {
 	switch {
 	case c.Clusterwide && len(c.Namespaces) > 0:
 		return fmt.Errorf("-A, --all-namespaces and the namespaces %q exclude each other: use one of them", c.Namespaces)
+	case given["quiet"] && c.Quiet && (given["verbose"] && c.Verbose || given["debug"] && c.Debug):
+		return errors.New("-q, --quiet excludes -v, --verbose and -d, --debug: use one of them")
+	case given["dev"] && c.Dev && given["priority"]:
+		return errors.New("--dev is a priority of its own, and excludes -p, --priority: use one of them")
+	case given["standalone"] && c.Standalone && given["peering"] && c.Peering != "":
+		return errors.New("--standalone ignores other operators, and excludes -P, --peering: use one of them")
 	case c.Command != "run" && c.Peering == "":
 		return fmt.Errorf("%s needs the name of the peering object: --peering NAME", c.Command)
 	case c.Command == "freeze" && c.Lifetime < time.Second:

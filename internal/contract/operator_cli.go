@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -69,7 +70,7 @@ func freezing(t *testing.T, c *C) {
 	})
 	c.Run(t, "OP-60 the lifetime can be a duration as Go writes it", func(c *C) {
 		k := c.meet()
-		for duration, want := range map[string]int64{"90": 90, "1m30s": 90, "1.5s": 2, "1h": 3600} {
+		for duration, want := range map[string]int64{"90": 90, "1m30s": 90, "1.5s": 2, "1h": 3600, time.Duration(math.MaxInt64).String(): math.MaxInt64 / int64(time.Second)} {
 			c.obey("freeze", "-n", c.Namespace, "-P", "default", "-i", "boss", "--lifetime", duration)
 			if got := k.Get("default").Status().View(kopf.Path("boss")).Int("lifetime"); got != want {
 				c.Errorf("%s: got a lifetime of %d seconds, want %d", duration, got, want)
@@ -100,7 +101,7 @@ func freezing(t *testing.T, c *C) {
 		c.idles(&l, "b")
 		c.obey("resume", "-n", "leaf", "-n", "leaf2", "-P", "default", "-i", "boss")
 		c.WaitFor("b", func() bool { return slices.Contains(l.all(), "b") })
-		c.obey("freeze", "-n", "leaf", "-P", "default", "-i", "boss", "-t", "60", "--dev", "-p", "5")
+		c.obey("freeze", "-n", "leaf", "-P", "default", "-i", "boss", "-t", "60", "--dev")
 		c.paused(op, 2)
 		if got := k.Get("default").Status().View(kopf.Path("boss")).Int("priority"); got != 666 {
 			c.Errorf("got the priority %d of developers", got)

@@ -40,7 +40,7 @@ func ReadFiles(ctx context.Context, paths []string, stdin io.Reader) ([]File, er
 // readPath reads the standard input, a file, or those in a folder.
 func readPath(ctx context.Context, path string, stdin io.Reader) ([]File, error) {
 	if path == "-" {
-		data, err := readAll(ctx, stdin)
+		data, err := interruptible(ctx, func() ([]byte, error) { return io.ReadAll(stdin) })
 		if err == nil && len(bytes.TrimSpace(data)) == 0 {
 			err = errors.New("no manifests in it")
 		}
@@ -54,14 +54,22 @@ func readPath(ctx context.Context, path string, stdin io.Reader) ([]File, error)
 	case err != nil:
 		return nil, err
 	case info.IsDir():
-		return readFolder(path)
+		return readFolder(ctx, path)
 	}
-	data, err := os.ReadFile(path)
+	data, err := readFile(ctx, path, info)
 	return []File{{path, data}}, err
 }
 
+// readFile reads a file. Anything but a regular one, such as a pipe, may have nothing to read yet, or nothing that writes to it.
+func readFile(ctx context.Context, path string, info os.FileInfo) ([]byte, error) {
+	if info.Mode().IsRegular() {
+		return os.ReadFile(path)
+	}
+	return interruptible(ctx, func() ([]byte, error) { return os.ReadFile(path) })
+}
+
 // readFolder reads the files with manifests in a folder.
-func readFolder(folder string) (all []File, err error) {
+func readFolder(ctx context.Context, folder string) (all []File, err error) {
 	entries, err := os.ReadDir(folder) // sorted
 	if err != nil {
 		return nil, err
@@ -71,10 +79,14 @@ func readFolder(folder string) (all []File, err error) {
 		if !slices.Contains(extensions, filepath.Ext(path)) {
 			continue
 		}
-		if info, err := os.Stat(path); err == nil && info.IsDir() { // not of the entry, which may be a symbolic link
+		info, err := os.Stat(path) // not of the entry, which may be a symbolic link
+		if err == nil && info.IsDir() {
 			continue
 		}
-		data, err := os.ReadFile(path)
+		var data []byte
+		if err == nil {
+			data, err = readFile(ctx, path, info)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -86,15 +98,15 @@ func readFolder(folder string) (all []File, err error) {
 	return all, nil
 }
 
-// readAll reads to the end, unless the context ends before. A read of a terminal goes on then; it ends with the process.
-func readAll(ctx context.Context, r io.Reader) ([]byte, error) {
+// interruptible reads, unless the context ends before. The read of a terminal or a pipe goes on then; it ends with the process.
+func interruptible(ctx context.Context, read func() ([]byte, error)) ([]byte, error) {
 	type result struct {
 		data []byte
 		err  error
 	}
 	done := make(chan result, 1)
 	go func() {
-		data, err := io.ReadAll(r)
+		data, err := read()
 		done <- result{data, err}
 	}()
 	select {

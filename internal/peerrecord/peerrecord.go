@@ -10,14 +10,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/apirequest"
 	"github.com/kopf-go/kopf/internal/iso8601"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // WholeSeconds rounds the lifetime of a record up to what the record says of it; it is zero for a record that is dead at once.
-func WholeSeconds(lifetime time.Duration) time.Duration {
-	return max((lifetime+time.Second-1)/time.Second, 0) * time.Second
-}
+func WholeSeconds(lifetime time.Duration) time.Duration { return apirequest.WholeSeconds(lifetime) }
 
 // Interval returns how long to wait until a record with that lifetime is written again, with some jitter.
 func Interval(lifetime time.Duration) time.Duration {

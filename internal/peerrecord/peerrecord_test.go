@@ -1,6 +1,7 @@
 package peerrecord
 
 import (
+	"math"
 	"testing"
 	"time"
 )
@@ -14,6 +15,23 @@ func FuzzReadPeer(f *testing.F) {
 			t.Errorf("%q is read as %+v", raw, p)
 		}
 	})
+}
+
+func TestRecord(t *testing.T) {
+	for lifetime, want := range map[time.Duration]int64{time.Second: 1, 90500 * time.Millisecond: 91, math.MaxInt64: math.MaxInt64 / int64(time.Second)} {
+		record, _ := Record(7, lifetime).(map[string]any)
+		if record["lifetime"] != want || record["priority"] != 7 {
+			t.Errorf("a lifetime of %s: got the record %v, want %d seconds", lifetime, record, want)
+		}
+	}
+	for _, lifetime := range []time.Duration{0, -1, math.MinInt64} {
+		if record := Record(7, lifetime); record != nil {
+			t.Errorf("a lifetime of %s: got the record %v, want none", lifetime, record)
+		}
+	}
+	if got := SafeLifetime(math.MaxInt64); got < math.MaxInt64-2*time.Second {
+		t.Errorf("the longest lifetime is safe for %s", got)
+	}
 }
 
 func TestInterval(t *testing.T) {
@@ -30,6 +48,11 @@ func TestInterval(t *testing.T) {
 		}
 		if !seen[tt.least] || !seen[tt.most] {
 			t.Errorf("a lifetime of %ds: got only the intervals %v", tt.lifetime, seen)
+		}
+	}
+	for range 100 { // as the longest lifetime there is
+		if got := Interval(math.MaxInt64); got < math.MaxInt64-12*time.Second {
+			t.Errorf("the longest lifetime: got the interval %s", got)
 		}
 	}
 	if got := Interval(time.Second); got != time.Second/2 { // or the record would be dead when it is renewed

@@ -396,6 +396,20 @@ func IntAt(raw []byte, path ...string) int64 {
 	return d.int64()
 }
 
+// FloatAt returns the number at a path of keys, or the text of one, 0 where there is none, and an infinity where it does not fit. What only Go takes for a
+// number, such as "inf", "0x10" and "1_0", is none.
+func FloatAt(raw []byte, path ...string) float64 {
+	text := ScalarAt(raw, path...)
+	if strings.Trim(text, "0123456789+-.eE") != "" {
+		return 0
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil && !errors.Is(err, strconv.ErrRange) {
+		return 0
+	}
+	return f
+}
+
 // StringsAt returns the strings of the list at a path of keys, nil where there is none.
 func StringsAt(raw []byte, path ...string) []string {
 	list, _ := Find(raw, path...)

@@ -26,15 +26,13 @@ var kinds = map[[2]string]func(o object) bool{
 
 // Of reports whether an object is ready. One of a kind that is not known is, unless it has a condition Ready or Available that is not true.
 func Of(group, kind string, content map[string]any) bool {
-	o := object{content: content, spec: rawjson.AsMap(content["spec"]), status: rawjson.AsMap(content["status"])}
 	metadata := rawjson.AsMap(content["metadata"])
+	o := object{spec: rawjson.AsMap(content["spec"]), status: rawjson.AsMap(content["status"]), metadata: metadata}
 	if metadata["deletionTimestamp"] != nil {
 		return false
 	}
-	if seen, ok := number(o.status["observedGeneration"]); ok {
-		if newest, ok := number(metadata["generation"]); ok && seen < newest {
-			return false
-		}
+	if o.outdated(o.status) {
+		return false
 	}
 	if ready := kinds[[2]string{group, kind}]; ready != nil {
 		return ready(o)
@@ -48,7 +46,7 @@ func Of(group, kind string, content map[string]any) bool {
 }
 
 // object is a decoded object.
-type object struct{ content, spec, status map[string]any }
+type object struct{ metadata, spec, status map[string]any }
 
 func (o object) text(field string) string {
 	text, _ := o.status[field].(string)
@@ -74,10 +72,21 @@ func (o object) condition(name string) bool {
 	return status == "True"
 }
 
+// outdated reports whether a status or a condition says that it is about an older spec than that of now.
+func (o object) outdated(observed map[string]any) bool {
+	seen, ok := number(observed["observedGeneration"])
+	newest, known := number(o.metadata["generation"])
+	return ok && known && seen < newest
+}
+
+// conditionStatus returns the status of a condition, and whether there is such a condition. That of an outdated one is unknown, as for "kubectl wait".
 func (o object) conditionStatus(name string) (status string, ok bool) {
 	list, _ := o.status["conditions"].([]any)
 	for _, item := range list {
 		if c := rawjson.AsMap(item); c["type"] == any(name) {
+			if o.outdated(c) {
+				return "Unknown", true
+			}
 			status, _ = c["status"].(string)
 			return status, true
 		}

@@ -41,6 +41,10 @@ func TestOf(t *testing.T) {
 		{"a definition", "apiextensions.k8s.io", "CustomResourceDefinition", `{"status":{"conditions":[{"type":"NamesAccepted","status":"True"}]}}`, false},
 		{"a custom resource", "example.com", "Widget", `{"status":{"conditions":[{"type":"Ready","status":"Unknown"}]}}`, false},
 		{"a ready custom resource", "example.com", "Widget", `{"status":{"conditions":[{"type":"Ready","status":"True"}]}}`, true},
+		{"a condition of an older generation", "example.com", "Widget", `{"metadata":{"generation":5},"status":{"conditions":[{"type":"Ready","status":"True","observedGeneration":4}]}}`, false},
+		{"a condition of this generation", "example.com", "Widget", `{"metadata":{"generation":5},"status":{"conditions":[{"type":"Ready","status":"True","observedGeneration":5}]}}`, true},
+		{"an available one of an older generation", "example.com", "Widget", `{"metadata":{"generation":5},"status":{"conditions":[{"type":"Available","status":"True","observedGeneration":4}]}}`, false},
+		{"a job that was complete in an older generation", "batch", "Job", `{"metadata":{"generation":5},"status":{"conditions":[{"type":"Complete","status":"True","observedGeneration":4}]}}`, false},
 		{"nonsense", "apps", "Deployment", `{"metadata":[],"spec":"x","status":{"observedGeneration":"x","conditions":{}}}`, false},
 	} {
 		content, err := rawjson.DecodeObject([]byte(tt.object))
