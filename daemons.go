@@ -13,6 +13,7 @@ import (
 	"github.com/kopf-go/kopf/internal/apirequest"
 	"github.com/kopf-go/kopf/internal/await"
 	"github.com/kopf-go/kopf/internal/boundedset"
+	"github.com/kopf-go/kopf/internal/stopper"
 )
 
 // This file runs daemons and timers. A task is one of them for one object: it has a goroutine while its function
@@ -103,7 +104,7 @@ func (b *background) reattach() bool {
 func (d *daemons) spawn(e *entry, handlers []*handler, o *Object, tracked *Essence) (held bool) {
 	b := d.getOrCreate(e, o.Body)
 	if !d.owner.setLive(e, &b.live) { // it was forgotten meanwhile
-		d.forget(e, filtersMismatch)
+		d.forget(e, stopper.FiltersMismatch)
 		return false
 	}
 	if apirequest.NewerVersion(o.Body.version, b.live.Load().version) {
@@ -128,7 +129,7 @@ func (d *daemons) get(e *entry) *background {
 }
 
 // forget stops all that runs for an object that is not there or not served any more.
-func (d *daemons) forget(e *entry, reason stopSet) {
+func (d *daemons) forget(e *entry, reason stopper.Set) {
 	b := d.get(e)
 	if b == nil {
 		return
@@ -169,9 +170,9 @@ func (b *background) observe(digest uint64, now time.Time) {
 // reconcile starts the tasks that an object is to have, and asks the others to stop. It reports whether the object has to be
 // held for any of them.
 func (b *background) reconcile(handlers []*handler, o *Object) (held bool) {
-	reason := filtersMismatch
+	reason := stopper.FiltersMismatch
 	if o.Body.Deleting() {
-		reason, handlers = resourceDeleted, nil
+		reason, handlers = stopper.ResourceDeleted, nil
 	}
 	// Without the lock, because both call functions of users.
 	matching := slices.DeleteFunc(slices.Clone(handlers), func(h *handler) bool { return !h.matchesObject(o) })
@@ -275,13 +276,13 @@ func (b *background) signalIdleLocked() {
 }
 
 // stop asks all tasks of the object to stop.
-func (b *background) stop(reason stopSet) {
+func (b *background) stop(reason stopper.Set) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.stopLocked(reason)
 }
 
-func (b *background) stopLocked(reason stopSet) {
+func (b *background) stopLocked(reason stopper.Set) {
 	for _, t := range slices.Clone(b.tasks) {
 		t.requestLocked(reason)
 	}
@@ -291,15 +292,15 @@ func (b *background) stopLocked(reason stopSet) {
 func (d *daemons) pause(namespace string) {
 	for _, b := range d.all() {
 		if namespace == "" || namespace == b.entry.namespace.name {
-			b.stop(operatorPausing)
+			b.stop(stopper.OperatorPausing)
 		}
 	}
 }
 
 // stop asks the tasks of all objects to stop. If the operator is exiting, no new ones are started.
-func (d *daemons) stop(reason stopSet) {
+func (d *daemons) stop(reason stopper.Set) {
 	d.mu.Lock()
-	d.closed = d.closed || reason == operatorExiting
+	d.closed = d.closed || reason == stopper.OperatorExiting
 	d.mu.Unlock()
 	for _, b := range d.all() {
 		b.stop(reason)

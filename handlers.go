@@ -12,6 +12,7 @@ import (
 
 	"github.com/kopf-go/kopf/internal/cut"
 	"github.com/kopf-go/kopf/internal/rawjson"
+	"github.com/kopf-go/kopf/internal/stopper"
 )
 
 // This file knows what handlers get, one type for each family of handlers, and how the reason of
@@ -413,20 +414,20 @@ type Daemon struct {
 	Object
 	Attempt
 
-	stopper *stopper
+	stopper *stopper.Stopper
 	over    <-chan struct{} // closed when the context of the call ends; nil in arguments that were made by hand
 	resulting
 }
 
 // Stopping returns a channel that is closed when the daemon is asked to stop: with a CancellationBackoff, its context ends that much later.
-func (d *Daemon) Stopping() <-chan struct{} { return d.stopper.stopping() }
+func (d *Daemon) Stopping() <-chan struct{} { return d.stopper.Stopping() }
 
 // StopReason returns why the daemon is asked to stop, and "" while it is not. If there are several reasons, it is the most final one.
-func (d *Daemon) StopReason() StopReason { return d.stopper.get().reason() }
+func (d *Daemon) StopReason() StopReason { return reasonOf(d.stopper.Get()) }
 
 // Sleep waits between two runs of a loop, and reports whether there is to be another one: it returns false as soon as the daemon is asked to stop,
 // and at its Timeout.
-func (d *Daemon) Sleep(duration time.Duration) bool { return d.stopper.sleep(duration, d.over) }
+func (d *Daemon) Sleep(duration time.Duration) bool { return d.stopper.Sleep(duration, d.over) }
 
 // SetResult stores a value in the object's status, under the daemon's id, when the call succeeds. See [Change.SetResult].
 func (d *Daemon) SetResult(value any) { d.resulting.set(value) }
@@ -436,15 +437,15 @@ type Timer struct {
 	Object
 	Attempt
 
-	stopper *stopper
+	stopper *stopper.Stopper
 	resulting
 }
 
 // Stopping returns a channel that is closed when the timer is asked to stop. Its context ends at the same time.
-func (t *Timer) Stopping() <-chan struct{} { return t.stopper.stopping() }
+func (t *Timer) Stopping() <-chan struct{} { return t.stopper.Stopping() }
 
 // StopReason returns why the timer is asked to stop, and "" while it is not. If there are several reasons, it is the most final one.
-func (t *Timer) StopReason() StopReason { return t.stopper.get().reason() }
+func (t *Timer) StopReason() StopReason { return reasonOf(t.stopper.Get()) }
 
 // SetResult stores a value in the object's status, under the timer's id, when the call succeeds. See [Change.SetResult].
 func (t *Timer) SetResult(value any) { t.resulting.set(value) }

@@ -18,6 +18,7 @@ import (
 	"github.com/kopf-go/kopf/internal/namespaces"
 	"github.com/kopf-go/kopf/internal/pauser"
 	"github.com/kopf-go/kopf/internal/rawjson"
+	"github.com/kopf-go/kopf/internal/stopper"
 	"github.com/kopf-go/kopf/internal/workpool"
 )
 
@@ -695,7 +696,7 @@ func (o *observer) stop(endHandlers, endRequests context.CancelFunc) (err error)
 		drainQueues(o.force, queues, max(grace, time.Second))
 	}
 	for _, e := range engines {
-		e.stop(operatorExiting)
+		e.stop(stopper.OperatorExiting)
 	}
 	for _, e := range engines { // which abandon what does not end in time
 		if left := e.wait(o.force); len(left) > 0 {

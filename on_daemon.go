@@ -2,10 +2,10 @@ package kopf
 
 import (
 	"cmp"
-	"context"
 	"fmt"
-	"sync"
 	"time"
+
+	"github.com/kopf-go/kopf/internal/stopper"
 )
 
 // This file is where daemons and timers are registered, with their options.
@@ -215,143 +215,17 @@ type DaemonStopped struct {
 // Error says why the daemon is asked to stop.
 func (e *DaemonStopped) Error() string { return "the daemon is asked to stop: " + string(e.Reason) }
 
-// stopSet is why a function is asked to stop, and how far that has come. Items are only ever added.
-type stopSet uint8
-
-const (
-	filtersMismatch stopSet = 1 << iota
-	resourceDeleted
-	operatorPausing
-	operatorExiting
-	stopSignalled // the time of the CancellationBackoff is running: the function is asked, its context goes on
-	stopCancelled // its context has ended
-	stopAbandoned // it has not returned in time, and is not waited for any more
-	stopDone      // it has returned, or was not running
-)
-
-func (s stopSet) has(all stopSet) bool { return s&all == all }
-
-// reason returns what handlers are given for why they are asked to stop.
-func (s stopSet) reason() StopReason {
+// reasonOf returns what handlers are given for why they are asked to stop.
+func reasonOf(s stopper.Set) StopReason {
 	switch {
-	case s.has(operatorExiting):
+	case s.Has(stopper.OperatorExiting):
 		return StopOperatorExiting
-	case s.has(resourceDeleted):
+	case s.Has(stopper.ResourceDeleted):
 		return StopResourceDeleted
-	case s.has(operatorPausing):
+	case s.Has(stopper.OperatorPausing):
 		return StopOperatorPausing
-	case s.has(filtersMismatch):
+	case s.Has(stopper.FiltersMismatch):
 		return StopFiltersMismatch
 	}
 	return ""
-}
-
-// stopper asks a function to stop, and ends its context. Nil ones, as of arguments that were made by hand, never do.
-type stopper struct {
-	mu     sync.Mutex // guards following
-	set    stopSet
-	since  time.Time               // of the first item
-	done   chan struct{}           // nil until it is asked for
-	cancel context.CancelCauseFunc // ends the context of the attempt under way, if there is one
-}
-
-// isSet reports whether the function is asked to stop.
-func (s *stopper) isSet() bool { return s.get() != 0 }
-
-// get returns why the function is asked to stop, and how far that has come; zero if it is not.
-func (s *stopper) get() stopSet {
-	if s == nil {
-		return 0
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.set
-}
-
-// stopping returns a channel that is closed when the function is asked to stop.
-func (s *stopper) stopping() <-chan struct{} {
-	if s == nil {
-		return nil
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.done == nil {
-		s.done = make(chan struct{})
-		if s.set != 0 {
-			close(s.done)
-		}
-	}
-	return s.done
-}
-
-// sleep waits for a time, and reports whether the function may go on: whether it is not asked to stop, and its call is not over.
-func (s *stopper) sleep(d time.Duration, over <-chan struct{}) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-s.stopping():
-		return false
-	case <-over:
-		return false
-	case <-t.C:
-	}
-	select {
-	case <-over: // at the same moment
-		return false
-	default:
-		return !s.isSet()
-	}
-}
-
-// add adds reasons, and reports whether they are the first ones.
-func (s *stopper) add(reasons stopSet, now time.Time) (first bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if first = s.set == 0; first {
-		s.since = now
-		if s.done != nil {
-			close(s.done)
-		}
-	}
-	s.set |= reasons
-	return first
-}
-
-// age returns how long ago the function was first asked to stop.
-func (s *stopper) age(now time.Time) time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return now.Sub(s.since)
-}
-
-// end ends the context of the attempt under way, and of those to come.
-func (s *stopper) end() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.set |= stopCancelled
-	if s.cancel != nil {
-		s.cancel(&DaemonStopped{s.set.reason()})
-	}
-}
-
-// attempt makes the context of one attempt. The function that it returns is called when that is over.
-func (s *stopper) attempt(ctx context.Context, deadline time.Time) (context.Context, context.CancelFunc) {
-	release := func() {}
-	if !deadline.IsZero() {
-		ctx, release = context.WithDeadline(ctx, deadline)
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.cancel = cancel
-	if s.set.has(stopCancelled) {
-		cancel(&DaemonStopped{s.set.reason()})
-	}
-	return ctx, func() {
-		s.mu.Lock()
-		s.cancel = nil
-		s.mu.Unlock()
-		cancel(nil)
-		release()
-	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/kopf-go/kopf/internal/apirequest"
 	"github.com/kopf-go/kopf/internal/boundedset"
 	"github.com/kopf-go/kopf/internal/safecall"
+	"github.com/kopf-go/kopf/internal/stopper"
 )
 
 // This file reconciles the objects of one resource: the events of an object become one cause, the cause calls
@@ -68,7 +69,7 @@ func (r *reactor) forget(e *entry) {
 		r.indexer.drop(e.key, r.served.Load().indices)
 	}
 	if r.daemons != nil {
-		r.daemons.forget(e, filtersMismatch)
+		r.daemons.forget(e, stopper.FiltersMismatch)
 	}
 }
 
@@ -320,7 +321,7 @@ func (c *cycle) reconcile() result {
 		return c.drop()
 	case actionEnd:
 		if c.reactor.daemons != nil {
-			c.reactor.daemons.forget(e, resourceDeleted)
+			c.reactor.daemons.forget(e, stopper.ResourceDeleted)
 		}
 		c.log.Debug("Deleted, really deleted, and we are notified.")
 		return result{gone: true}

@@ -12,6 +12,7 @@ import (
 	"github.com/kopf-go/kopf/internal/apirequest"
 	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/safecall"
+	"github.com/kopf-go/kopf/internal/stopper"
 )
 
 // task is one daemon or timer of one object.
@@ -19,7 +20,7 @@ type task struct {
 	object  *background
 	memory  *memory // of the object
 	handler *handler
-	stopper stopper
+	stopper stopper.Stopper
 
 	// The object's, under its lock.
 	timer     *time.Timer // of the next step, while the task is parked
@@ -100,7 +101,7 @@ func (t *task) fire() {
 	t.waiting = false
 	b.mu.Unlock()
 	for {
-		wasStopping, wait, more := t.stopper.isSet(), time.Minute, true
+		wasStopping, wait, more := t.stopper.IsSet(), time.Minute, true
 		err := safecall.Do(func() error {
 			wait, more = t.step()
 			return nil
@@ -109,13 +110,13 @@ func (t *task) fire() {
 			t.log().Error(t.name()+" has panicked outside of its function; it goes on in a minute.", "error", err, "stack", string(safecall.StackOf(err)))
 		}
 		b.mu.Lock()
-		if !more || t.stopper.isSet() && t.pending == nil {
+		if !more || t.stopper.IsSet() && t.pending == nil {
 			t.endLocked()
 			b.mu.Unlock()
 			b.engine.owner.wake(b.entry)
 			return
 		}
-		if wait != 0 && wasStopping == t.stopper.isSet() { // or the next step comes at once
+		if wait != 0 && wasStopping == t.stopper.IsSet() { // or the next step comes at once
 			t.waitLocked(wait)
 			b.mu.Unlock()
 			return
@@ -125,8 +126,8 @@ func (t *task) fire() {
 }
 
 // requestLocked asks the task to stop: at once if it waits, and by and by if its function runs.
-func (t *task) requestLocked(reason stopSet) {
-	if first := t.stopper.add(reason, time.Now()); !first {
+func (t *task) requestLocked(reason stopper.Set) {
+	if first := t.stopper.Add(reason, time.Now()); !first {
 		return
 	}
 	if t.waiting {
@@ -141,9 +142,9 @@ func (t *task) requestLocked(reason stopSet) {
 		t.waitLocked(0) // to send what is left
 	}
 	if t.handler.task.backoff > 0 {
-		t.stopper.add(stopSignalled, time.Time{})
+		t.stopper.Add(stopper.Signalled, time.Time{})
 	} else {
-		t.stopper.end()
+		t.stopper.End(&DaemonStopped{reasonOf(t.stopper.Get())})
 	}
 	t.stage = time.AfterFunc(t.object.engine.settings.Background.InstantExitTimeout, t.escalate)
 }
@@ -152,7 +153,7 @@ func (t *task) requestLocked(reason stopSet) {
 func (t *task) endLocked() {
 	b, d := t.object, t.object.engine
 	how, until := "on request", ""
-	if ownExit := t.stopper.add(stopDone, time.Now()); ownExit {
+	if ownExit := t.stopper.Add(stopper.Done, time.Now()); ownExit {
 		how = "on its own"
 		if b.ended == nil {
 			b.ended = make(map[HandlerID]*failure)
@@ -192,12 +193,12 @@ func (t *task) escalate() {
 
 // escalateLocked enters the stage that the task is in by now, and returns when to look again; zero if there is no need.
 func (t *task) escalateLocked() time.Duration {
-	h, reason, log := t.handler.task, t.stopper.get(), t.log()
-	if t.abandoned || reason.has(stopDone) {
+	h, reason, log := t.handler.task, t.stopper.Get(), t.log()
+	if t.abandoned || reason.Has(stopper.Done) {
 		return 0
 	}
-	age, timeout := t.stopper.age(time.Now()), h.timeout
-	if timeout == 0 && reason.has(operatorExiting) {
+	age, timeout := t.stopper.Age(time.Now()), h.timeout
+	if timeout == 0 && reason.Has(stopper.OperatorExiting) {
 		timeout = t.object.engine.settings.Background.ExitTimeout
 	}
 	if age < h.backoff {
@@ -207,7 +208,7 @@ func (t *task) escalateLocked() time.Duration {
 	if limit := h.backoff + timeout; timeout > 0 && age >= limit {
 		t.abandonLocked(log)
 		return 0
-	} else if t.stopper.end(); timeout > 0 {
+	} else if t.stopper.End(&DaemonStopped{reasonOf(t.stopper.Get())}); timeout > 0 {
 		log.Debug(t.name() + " is signalled to exit by force.")
 		return limit - age
 	}
@@ -234,8 +235,8 @@ func (t *task) pollInterval() time.Duration {
 // abandonLocked gives up waiting for the task.
 func (t *task) abandonLocked(log *slog.Logger) {
 	t.abandoned = true
-	t.stopper.add(stopAbandoned, time.Time{})
-	log.Warn(t.name()+" did not exit in time. Leaving it orphaned.", "since", t.stopper.age(time.Now()))
+	t.stopper.Add(stopper.Abandoned, time.Time{})
+	log.Warn(t.name()+" did not exit in time. Leaving it orphaned.", "since", t.stopper.Age(time.Now()))
 	t.object.signalIdleLocked()
 	t.count(-1)
 	t.object.engine.tasks.Done()
@@ -252,7 +253,7 @@ func (t *task) count(n int64) {
 
 // step does what is due, and returns how long to wait for the next step, or that there is none.
 func (t *task) step() (wait time.Duration, more bool) {
-	last := t.ended || t.stopper.isSet()
+	last := t.ended || t.stopper.IsSet()
 	if last {
 		t.calls.next = time.Time{}
 	}
@@ -278,9 +279,9 @@ func (t *task) step() (wait time.Duration, more bool) {
 		return 0, true // it was asked to stop meanwhile, or there is something to be sent
 	}
 	if d := t.object.engine; d.pauser.Paused() {
-		t.stopper.add(operatorPausing, time.Now()) // which it is going to learn anyway
+		t.stopper.Add(stopper.OperatorPausing, time.Now()) // which it is going to learn anyway
 	}
-	if wait := t.idleRemaining(); wait > 0 || t.stopper.isSet() {
+	if wait := t.idleRemaining(); wait > 0 || t.stopper.IsSet() {
 		t.release()
 		return max(wait, 0), true
 	}
@@ -315,7 +316,7 @@ func (t *task) acquire() bool {
 		defer timer.Stop()
 		again = timer.C
 	}
-	acquired, _ := t.object.engine.limiter.AcquireHandler(t.stopper.stopping(), again, false)
+	acquired, _ := t.object.engine.limiter.AcquireHandler(t.stopper.Stopping(), again, false)
 	return acquired
 }
 
@@ -437,7 +438,7 @@ func (t *task) call(o *Object, a Attempt) error {
 	if h.retry.timeout > 0 {
 		deadline = t.calls.started.Add(h.retry.timeout)
 	}
-	ctx, release := t.stopper.attempt(t.object.engine.functions, deadline)
+	ctx, release := t.stopper.Attempt(t.object.engine.functions, deadline)
 	defer release()
 	var r *resulting
 	err := safecall.Do(func() error { // which may panic with the error of its context
@@ -454,7 +455,7 @@ func (t *task) call(o *Object, a Attempt) error {
 		err = errors.Join(r.err, o.Patch.try(t.object.live.Load()))
 	}
 	var stop *DaemonStopped // which is what a request is cut off with, too
-	if err != nil && t.stopper.get().has(stopCancelled) && (errors.Is(err, context.Canceled) || errors.As(err, &stop)) {
+	if err != nil && t.stopper.Get().Has(stopper.Cancelled) && (errors.Is(err, context.Canceled) || errors.As(err, &stop)) {
 		o.Logger.Debug(t.name() + " was cancelled.")
 		return nil
 	}
@@ -491,7 +492,7 @@ func (t *task) schedule(out outcome) (wait time.Duration, more bool) {
 func (t *task) sendPatch(w *pendingWrite, log *slog.Logger) {
 	b, d := t.object, t.object.engine
 	ctx := d.requests
-	if t.stopper.get().has(operatorExiting) {
+	if t.stopper.Get().Has(stopper.OperatorExiting) {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, exitSendTimeout, fmt.Errorf("not within %s at the exit", exitSendTimeout))
 		defer cancel()
@@ -533,7 +534,7 @@ func (t *task) resend(last bool) {
 	if t.pending == nil || !last {
 		return
 	}
-	if w.attempts <= maxResends && w.denials < 2 && t.object.engine.requests.Err() == nil && !t.stopper.get().has(operatorExiting) {
+	if w.attempts <= maxResends && w.denials < 2 && t.object.engine.requests.Err() == nil && !t.stopper.Get().Has(stopper.OperatorExiting) {
 		return
 	}
 	log.Error("Dropped the last patch of a handler, because it could not be sent", handlerKey, t.handler.id)
