@@ -33,8 +33,7 @@ type objectsHandler struct {
 	prefilter streamPrefilter
 	sync      *listingSync // nil without indices
 
-	objects, upToDate int  // of the listing
-	listed            bool // whether there was a complete listing
+	objects, upToDate int // of the listing
 }
 
 func (h *objectsHandler) onListing() {
@@ -60,10 +59,7 @@ func (h *objectsHandler) throttle(ctx context.Context, limit time.Duration) {
 }
 
 func (h *objectsHandler) onListed() {
-	if !h.listed {
-		h.listed = true
-		h.reactor.listing.end(h.o.log, h.resource, h.objects, h.upToDate)
-	}
+	h.reactor.listing.end(h.o.log, h.resource, h.from, h.objects, h.upToDate)
 	if h.reactor.queue.sweep(h.from) && h.sync != nil {
 		h.sync.synced()
 	}
@@ -110,16 +106,20 @@ func (h *objectsHandler) admit(ctx context.Context) (inner context.Context, rele
 type firstListing struct {
 	mu                sync.Mutex // guards following
 	began             time.Time  // zero before the first one has begun
-	streams           int        // that have not listed yet
+	waiting           map[*source]struct{}
 	objects, upToDate int
+	some              bool // whether there was a complete listing of a stream
 	logged            bool
 }
 
-// add counts a stream whose listing is to be waited for.
-func (l *firstListing) add() {
+// add has the listing of a stream waited for.
+func (l *firstListing) add(from *source) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.streams++
+	if l.waiting == nil {
+		l.waiting = make(map[*source]struct{})
+	}
+	l.waiting[from] = struct{}{}
 }
 
 func (l *firstListing) begin() {
@@ -130,13 +130,35 @@ func (l *firstListing) begin() {
 	}
 }
 
-// end takes the listing of one stream in. The last one has the sum logged.
-func (l *firstListing) end(log *slog.Logger, r Resource, objects, upToDate int) {
+// end takes the first listing of one stream in. The last one has the sum logged.
+func (l *firstListing) end(log *slog.Logger, r Resource, from *source, objects, upToDate int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.streams--
-	l.objects, l.upToDate = l.objects+objects, l.upToDate+upToDate
-	if l.streams > 0 || l.logged {
+	if _, waits := l.waiting[from]; !waits {
+		return
+	}
+	delete(l.waiting, from)
+	l.objects, l.upToDate, l.some = l.objects+objects, l.upToDate+upToDate, true
+	l.logLocked(log, r)
+}
+
+// leave forgets a stream whose namespace is gone, perhaps before it has listed anything. The others do not wait for it.
+func (l *firstListing) leave(log *slog.Logger, r Resource, from *source) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.waiting, from)
+	l.logLocked(log, r)
+}
+
+// forget forgets all streams, whose resource is gone or served in another version.
+func (l *firstListing) forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	clear(l.waiting)
+}
+
+func (l *firstListing) logLocked(log *slog.Logger, r Resource) {
+	if len(l.waiting) > 0 || l.logged || !l.some {
 		return
 	}
 	l.logged = true

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -78,6 +79,30 @@ func bordering(t *testing.T, c *C) {
 		}
 		if line := op.Logs.Find("Operator started")[0]; line.Attrs["namespaces"] != c.Namespace+",default,kube-system" {
 			c.Errorf("got %+v", line.Attrs)
+		}
+	})
+	c.Run(t, "a namespace that goes before it is listed does not keep the line from the others", func(c *C) {
+		c.OnlyInBubble("namespaces go slowly elsewhere")
+		namespaces, gone := c.Of("v1", "Namespace"), c.Unique("goes")
+		namespaces.Create(gone, nil)
+		c.Create("a", nil)
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, func(context.Context, *kopf.Change) error { return nil }, named("create"))
+		op := c.Operator(r, func(op *kopf.Operator) { op.Namespaces = []string{c.Namespace, gone} }, wired(func(req *Request) (*http.Response, error) {
+			if strings.Contains(req.Path, "/namespaces/"+gone+"/kopfexamples") {
+				return Answer(http.StatusInternalServerError, "InternalError", "asked for"), nil
+			}
+			return nil, nil
+		}))
+		c.handled("a")
+		if lines := op.Logs.Find("Listed objects"); len(lines) > 0 {
+			c.Errorf("got %+v before the second namespace is listed", lines)
+		}
+		namespaces.Delete(gone)
+		c.WaitFor("the line", func() bool { return len(op.Logs.Find("Listed objects")) > 0 })
+		c.Pass(time.Minute)
+		if lines := op.Logs.Find("Listed objects"); len(lines) != 1 || lines[0].Attrs["objects"] != "1" {
+			c.Errorf("got %+v, want one line", lines)
 		}
 	})
 }
