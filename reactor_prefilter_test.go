@@ -108,7 +108,7 @@ func newPrefilterPair(t *testing.T, handlers, storage string) *prefilterPair {
 		w.calls++
 		return nil
 	})
-	served, warnings := registry.resolve([]Resource{prefilterResource})
+	served, warnings := registry.resolve([]Resource{prefilterResource}, nil)
 	if len(warnings) > 0 {
 		t.Fatal(warnings)
 	}
@@ -454,7 +454,7 @@ func BenchmarkPrefilter(b *testing.B) {
 	body := busy(b, false)
 	registry := &Registry{}
 	registry.OnDelete("widgets", func(context.Context, *Change) error { return nil }, &ChangeOptions{ID: "delete"})
-	served, _ := registry.resolve([]Resource{prefilterResource})
+	served, _ := registry.resolve([]Resource{prefilterResource}, nil)
 	var g *prefilter
 	for _, r := range served {
 		r.persistence = NewSettings().Persistence.resolve(true)

@@ -336,14 +336,18 @@ func (r *Registry) groups() []string {
 	return groups
 }
 
-// resolve finds the resources that each handler is for, and warns of those that cannot be served.
-func (r *Registry) resolve(found []Resource) (served map[string]*resolved, warnings []string) {
+// resolve finds the resources that each handler is for, and warns of those that cannot be served. Of groups whose discovery has failed, it does not say
+// what they lack.
+func (r *Registry) resolve(found []Resource, failed map[string]error) (served map[string]*resolved, warnings []string) {
 	served = make(map[string]*resolved)
 	for _, h := range r.snapshot() {
 		if h.kind >= kindSub {
 			continue
 		}
 		resources, problems := h.resources(found)
+		if len(resources) == 0 && h.selector.hasGroup && failed[h.selector.group] != nil && !slices.ContainsFunc(found, h.selector.matches) {
+			continue
+		}
 		for _, warning := range problems {
 			if !slices.Contains(warnings, warning) {
 				warnings = append(warnings, warning)
