@@ -330,7 +330,7 @@ func (r *run) serve(ctx context.Context) error {
 		clusterwide: r.Clusterwide, requests: requests,
 		force: r.guard.ForceContext(),
 	}
-	if !r.Settings.Posting.Loggers { // each line is to be posted then
+	if posting := &r.Settings.Posting; !posting.Enabled || !posting.Loggers { // otherwise each line is to be posted
 		o.successes = logsampler.New(r.Logger)
 	}
 	if !r.Settings.Peering.Standalone {

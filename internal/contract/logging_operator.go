@@ -148,6 +148,32 @@ func bursting(t *testing.T, c *C) {
 			c.Errorf("%d sums", len(sums))
 		}
 	})
+	c.Run(t, "each success has a line if events are made of lines, and only then", func(c *C) {
+		c.OnlyInBubble("the number in a second depends on the machine")
+		const objects = 300
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, func(context.Context, *kopf.Change) error { return nil }, named("create"))
+		for i := range objects {
+			c.Create(fmt.Sprintf("o%d", i), nil)
+		}
+		for _, posting := range []bool{true, false} {
+			op := c.Operator(r, prefixed(fmt.Sprintf("posting-%t.dev", posting)), func(op *kopf.Operator) {
+				op.Settings.Posting.Loggers, op.Settings.Posting.Enabled, op.Settings.Posting.Level = true, posting, slog.LevelError
+			})
+			c.WaitFor("the handling", func() bool { return len(op.Logs.Find("'create' succeeded.")) == objects })
+			c.Pass(15 * time.Second)
+			alone := 0
+			for _, line := range op.Logs.Find("'create' succeeded.") {
+				if line.Level == slog.LevelInfo {
+					alone++
+				}
+			}
+			if all := alone == objects; all != posting || (len(op.Logs.Find("Handlers succeeded")) > 0) == posting {
+				c.Errorf("with posting %t, %d of %d successes have a line", posting, alone, objects)
+			}
+			op.Stop()
+		}
+	})
 }
 
 func attributing(t *testing.T, c *C) {
