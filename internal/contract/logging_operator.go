@@ -64,8 +64,28 @@ func bordering(t *testing.T, c *C) {
 		if len(lines) != 1 || lines[0].Level != slog.LevelInfo {
 			c.Fatalf("got %+v", lines)
 		}
-		if a := lines[0].Attrs; a["objects"] != "3" || a["upToDate"] != "2" || a["toHandle"] != "1" || a["resource"] != "kopfexamples.v1.kopf.dev" || a["duration"] == "" {
+		if a := lines[0].Attrs; a["objects"] != "3" || a["upToDate"] != "2" || a["toHandle"] != "1" || a["resource"] != "kopfexamples.v1.kopf.dev" || a["duration"] == "" || a["unmatched"] != "" {
 			c.Errorf("got %+v", a)
+		}
+	})
+	c.Run(t, "objects that no handler is for are neither up to date nor to handle", func(c *C) {
+		label := func(value string) map[string]any {
+			return map[string]any{"metadata": map[string]any{"labels": map[string]any{"mine": value}}}
+		}
+		c.Create("a", label("yes"))
+		c.Create("b", label("no"))
+		c.Create("c", label("no"))
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, func(context.Context, *kopf.Change) error { return nil }, &kopf.ChangeOptions{ID: "create", Labels: kopf.Match{"mine": "yes"}})
+		for _, want := range []string{"0 2 1", "1 2 0"} { // before and after the handling
+			op := c.Operator(r)
+			c.handled("a")
+			c.WaitFor("the line", func() bool { return len(op.Logs.Find("Listed objects")) == 1 })
+			a := op.Logs.Find("Listed objects")[0].Attrs
+			if got := a["upToDate"] + " " + a["unmatched"] + " " + a["toHandle"]; got != want || a["objects"] != "3" {
+				c.Errorf("got %s of %s up to date, unmatched and to handle, want %s of 3", got, a["objects"], want)
+			}
+			op.Stop()
 		}
 	})
 	c.Run(t, "the listings of all namespaces are one line", func(c *C) {
