@@ -217,6 +217,7 @@ type run struct {
 	meter   *metrics.Metrics
 	pauser  *pauser.Pauser
 	probes  *prober // nil without an endpoint
+	begun   bool    // whether it has logged its start
 }
 
 func (o *Operator) prepare() (*run, error) {
@@ -283,7 +284,9 @@ func (r *run) run(ctx context.Context) error {
 	r.events.stop(r.guard.ForceContext())
 	r.peers.stop() // when nothing is done any more that others could do
 	r.client.close()
-	r.logStop(began)
+	if r.begun || err == nil { // otherwise the error is all that there is to say
+		r.logStop(began)
+	}
 	return err
 }
 
@@ -361,6 +364,7 @@ func (r *run) serve(ctx context.Context) error {
 
 // begin logs and reports that the operator has started.
 func (r *run) begin(ctx context.Context, o *observer) {
+	r.begun = true
 	r.logStart(ctx, o)
 	r.meter.Ready.Store(true)
 	if r.Ready != nil {

@@ -2,6 +2,7 @@ package contract
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"sync"
 	"testing"
@@ -13,6 +14,28 @@ import (
 // This suite proves that start-up handlers can talk to the API server.
 
 var _ = Suite("operator_startup", func(t *testing.T, c *C) {
+	c.Run(t, "a failure to start is told by the error alone, not in the log too", func(c *C) {
+		for name, handler := range map[string]func(*kopf.Registry){
+			"login": func(r *kopf.Registry) {
+				r.OnLogin(func(context.Context, *kopf.Login) (*kopf.ConnectionInfo, error) { return nil, kopf.Permanent(errors.New("no key")) }, nil)
+			},
+			"admission": func(r *kopf.Registry) { r.OnValidate(Examples, accept, nil) },
+		} {
+			r := &kopf.Registry{}
+			r.OnEvent(Examples, func(context.Context, *kopf.WatchEvent) error { return nil }, watchedAs("event"))
+			handler(r)
+			op, _, logs := c.operatorOn(r)
+			if name == "login" {
+				op.Connection = nil
+			}
+			if err := op.Run(c.Context()); err == nil {
+				c.Fatalf("%s: it has started", name)
+			}
+			if stopped := logs.Find("Operator stopped"); len(stopped) > 0 {
+				c.Errorf("%s: got %+v of an operator that has not started", name, stopped)
+			}
+		}
+	})
 	c.Run(t, "DF-32 a start-up handler has a client, with the connection that the operator was given", func(c *C) {
 		registry := &kopf.Registry{}
 		registry.OnStartup(func(ctx context.Context, a *kopf.Activity) error {
