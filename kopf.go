@@ -308,13 +308,15 @@ func (r *run) callProbe(ctx context.Context, h *handler) (any, error) {
 
 // serve logs in and serves until the context ends.
 func (r *run) serve(ctx context.Context) error {
-	if err := r.Settings.validate(r.Registry.snapshot()); err != nil {
+	registry, end := r.Registry.begin(r.Logger)
+	defer end()
+	if err := r.Settings.validate(registry.snapshot()); err != nil {
 		return err
 	}
 	for _, text := range r.Settings.Persistence.checked().Warnings() {
 		r.Logger.Warn(text)
 	}
-	if !r.Registry.serving() {
+	if !registry.serving() {
 		r.Logger.Warn("No handlers are registered for objects, so the operator does nothing; call functions such as OnCreate before it runs")
 	}
 	if p := &r.Settings.Peering; !p.Standalone && r.Clusterwide && !p.Clusterwide {
@@ -329,7 +331,7 @@ func (r *run) serve(ctx context.Context) error {
 	requests, endRequests := context.WithCancel(context.WithoutCancel(ctx))
 	defer endRequests()
 	o := &observer{
-		environment: environment{client: r.client, settings: r.Settings, lifecycle: r.Lifecycle, log: r.Logger, memo: r.Memo, events: r.events, meter: r.meter, handlers: handlers, indices: r.indices, pauser: r.pauser, namespaces: r.Namespaces}, registry: r.Registry,
+		environment: environment{client: r.client, settings: r.Settings, lifecycle: r.Lifecycle, log: r.Logger, memo: r.Memo, events: r.events, meter: r.meter, handlers: handlers, indices: r.indices, pauser: r.pauser, namespaces: r.Namespaces}, registry: registry,
 		clusterwide: r.Clusterwide, requests: requests,
 		force: r.guard.ForceContext(),
 	}
@@ -346,9 +348,9 @@ func (r *run) serve(ctx context.Context) error {
 	if len(r.indices.data) > 0 {
 		o.barrier = &syncBarrier{}
 	}
-	if r.Registry.has(func(h *handler) bool { return h.admission != nil }) {
+	if registry.has(func(h *handler) bool { return h.admission != nil }) {
 		var err error
-		if o.admission, err = newReviewServer(r.Registry, &o.environment, requests, o); err != nil {
+		if o.admission, err = newReviewServer(registry, &o.environment, requests, o); err != nil {
 			return err
 		}
 	}
