@@ -263,13 +263,20 @@ func overlapping(t *testing.T, c *C) {
 	const warning = "Another operator handles the same objects"
 	// both lets two operators handle two objects, the second one later than the first, and returns the second one.
 	both := func(c *C, adjust ...func(*kopf.Operator)) *Running {
-		door := newDoorway()
+		var l calls
+		first, door := newDoorway(), newDoorway()
+		defer first.let()
 		defer door.let()
-		c.Operator(registry(func(context.Context, *kopf.Change) error { return nil }))
-		slow := c.Operator(registry(func(ctx context.Context, ch *kopf.Change) error { door.pass(ctx); return nil }), adjust...)
+		handling := func(door *doorway) *kopf.Registry {
+			return registry(func(ctx context.Context, ch *kopf.Change) error { l.add("begun"); door.pass(ctx); return nil })
+		}
+		c.Operator(handling(first))
+		slow := c.Operator(handling(door), adjust...)
 		for _, name := range []string{"a", "b"} {
 			c.Create(name, nil)
 		}
+		c.WaitFor("both to have begun", func() bool { return l.count("begun") == 4 })
+		first.let()
 		for _, name := range []string{"a", "b"} {
 			c.WaitFor("the first operator", func() bool { _, ok := c.Get(name).Annotation(diffBase); return ok })
 		}
