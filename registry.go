@@ -608,6 +608,13 @@ func (s *taskSpec) check() error {
 			return fmt.Errorf("invalid option %s %s: want no negative duration", option.name, option.value)
 		}
 	}
+	if s.interval > 0 && s.interval < time.Millisecond {
+		hint := ""
+		if s.interval < time.Microsecond { // a number without a unit
+			hint = fmt.Sprintf(" (did you mean %d*time.Second?)", s.interval)
+		}
+		return fmt.Errorf("invalid option Interval %s: want at least 1ms%s", s.interval, hint)
+	}
 	if s.delay != 0 && s.delayOf != nil {
 		return fmt.Errorf("the option InitialDelay %s cannot be combined with InitialDelayFunc", s.delay)
 	}
