@@ -106,7 +106,10 @@ func (s *reviewServer) setResources(found []Resource) {
 	ctx, end := context.WithCancel(withOperator(s.requests, s.client, s.log))
 	s.serving.ctx, s.serving.cancel = ctx, end
 	s.tasks.Go(func() { s.serve(ctx) })
-	if s.serving.settings.Managed != "" {
+	if s.serving.settings.Managed == "" { // which is fine, but forgotten just as easily
+		s.log.Info("Keeping no webhook configuration; the API server sends no reviews unless others have made one", "handlers", len(s.all),
+			"hint", `have the operator keep it by Settings.Admission.Managed, a name such as "auto.example.com"`)
+	} else {
 		s.tasks.Go(func() { s.followResources(ctx) })
 	}
 }

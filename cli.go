@@ -124,6 +124,7 @@ func (c *command) serve(ctx context.Context, o *cli.Options, logger *slog.Logger
 	logger.Info("Embedded API server is running. To use kubectl with it, run the command in another terminal", "command", export, "server", server.URL)
 	fmt.Fprintln(c.stdout, export) // and nothing else, for eval
 	op.Connection = (&APIServer{server.API}).ConnectionInfo()
+	op.Connection.Server = server.URL // which the log tells, although no request of the operator goes over the network
 	return op.Run(ctx)
 }
 

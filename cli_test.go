@@ -3,6 +3,7 @@ package kopf
 import (
 	"bytes"
 	"context"
+	"io"
 	"log/slog"
 	"strings"
 	"testing"
@@ -86,6 +87,40 @@ func TestCommandStandardInput(t *testing.T) {
 	}
 	if want := `Operator has failed: standard input: manifest of the Thing "one": apiVersion is missing`; !strings.Contains(stderr.String(), want) {
 		t.Errorf("got %q, want %q in it", &stderr, want)
+	}
+}
+
+// endOn ends a context when a text is written in one piece.
+type endOn struct {
+	bytes.Buffer
+	text string
+	end  func()
+}
+
+func (w *endOn) Write(p []byte) (int, error) {
+	if bytes.Contains(p, []byte(w.text)) {
+		w.end()
+	}
+	return w.Buffer.Write(p)
+}
+
+// TestEmbeddedAddress holds that the log has the address by which others reach the embedded server too.
+func TestEmbeddedAddress(t *testing.T) {
+	skipEmbedded(t, "--embedded")
+	defer slog.SetDefault(slog.Default())
+	defer SetDefaultRegistry(DefaultRegistry())
+	SetDefaultRegistry(&Registry{})
+	t.Chdir(t.TempDir())
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	stderr := &endOn{text: "Operator started", end: cancel}
+	if code := Command(ctx, []string{"run", "--embedded", "--no-log-prefix"}, io.Discard, stderr); code != 0 {
+		t.Fatalf("got the exit code %d\n%s", code, stderr)
+	}
+	_, address, _ := strings.Cut(stderr.String(), " server=")
+	address, _, _ = strings.Cut(address, "\n")
+	if want := "Operator started  version=" + Version + " server=" + address + " "; !strings.HasPrefix(address, "http://127.0.0.1:") || !strings.Contains(stderr.String(), want) {
+		t.Errorf("want %q in\n%s", want, stderr)
 	}
 }
 

@@ -217,6 +217,7 @@ type run struct {
 	meter   *metrics.Metrics
 	pauser  *pauser.Pauser
 	probes  *prober // nil without an endpoint
+	begun   bool    // whether it has logged its start
 }
 
 func (o *Operator) prepare() (*run, error) {
@@ -283,7 +284,9 @@ func (r *run) run(ctx context.Context) error {
 	r.events.stop(r.guard.ForceContext())
 	r.peers.stop() // when nothing is done any more that others could do
 	r.client.close()
-	r.logStop(began)
+	if r.begun || err == nil { // otherwise the error is all that there is to say
+		r.logStop(began)
+	}
 	return err
 }
 
@@ -305,13 +308,15 @@ func (r *run) callProbe(ctx context.Context, h *handler) (any, error) {
 
 // serve logs in and serves until the context ends.
 func (r *run) serve(ctx context.Context) error {
-	if err := r.Settings.validate(r.Registry.snapshot()); err != nil {
+	registry, end := r.Registry.begin(r.Logger)
+	defer end()
+	if err := r.Settings.validate(registry.snapshot()); err != nil {
 		return err
 	}
 	for _, text := range r.Settings.Persistence.checked().Warnings() {
 		r.Logger.Warn(text)
 	}
-	if !r.Registry.serving() {
+	if !registry.serving() {
 		r.Logger.Warn("No handlers are registered for objects, so the operator does nothing; call functions such as OnCreate before it runs")
 	}
 	if p := &r.Settings.Peering; !p.Standalone && r.Clusterwide && !p.Clusterwide {
@@ -326,11 +331,11 @@ func (r *run) serve(ctx context.Context) error {
 	requests, endRequests := context.WithCancel(context.WithoutCancel(ctx))
 	defer endRequests()
 	o := &observer{
-		environment: environment{client: r.client, settings: r.Settings, lifecycle: r.Lifecycle, log: r.Logger, memo: r.Memo, events: r.events, meter: r.meter, handlers: handlers, indices: r.indices, pauser: r.pauser, namespaces: r.Namespaces}, registry: r.Registry,
+		environment: environment{client: r.client, settings: r.Settings, lifecycle: r.Lifecycle, log: r.Logger, memo: r.Memo, events: r.events, meter: r.meter, handlers: handlers, indices: r.indices, pauser: r.pauser, namespaces: r.Namespaces}, registry: registry,
 		clusterwide: r.Clusterwide, requests: requests,
 		force: r.guard.ForceContext(),
 	}
-	if !r.Settings.Posting.Loggers { // each line is to be posted then
+	if posting := &r.Settings.Posting; !posting.Enabled || !posting.Loggers { // otherwise each line is to be posted
 		o.successes = logsampler.New(r.Logger)
 	}
 	if !r.Settings.Peering.Standalone {
@@ -343,9 +348,9 @@ func (r *run) serve(ctx context.Context) error {
 	if len(r.indices.data) > 0 {
 		o.barrier = &syncBarrier{}
 	}
-	if r.Registry.has(func(h *handler) bool { return h.admission != nil }) {
+	if registry.has(func(h *handler) bool { return h.admission != nil }) {
 		var err error
-		if o.admission, err = newReviewServer(r.Registry, &o.environment, requests, o); err != nil {
+		if o.admission, err = newReviewServer(registry, &o.environment, requests, o); err != nil {
 			return err
 		}
 	}
@@ -361,6 +366,7 @@ func (r *run) serve(ctx context.Context) error {
 
 // begin logs and reports that the operator has started.
 func (r *run) begin(ctx context.Context, o *observer) {
+	r.begun = true
 	r.logStart(ctx, o)
 	r.meter.Ready.Store(true)
 	if r.Ready != nil {

@@ -78,7 +78,9 @@ type servedScope struct {
 	unpublished        bool                           // whether the schema of a kind was not there yet at the last discovery
 	resources          map[string]*servedResource
 	existing           map[string]bool // the namespaces that are served
-	warned             map[string]bool
+	warned             map[string]bool // of what was warned of once
+	warnedUnresolved   map[string]bool // of what there was to be resolved at the last reconciliation
+	warnedGroups       map[string]bool // which could not be discovered at the last attempt
 	deletedDefinitions map[string]bool // the names of the definitions that were seen to be deleted
 }
 
@@ -108,7 +110,8 @@ func (o *observer) observe(ctx context.Context, ready func()) error {
 	}
 	o.limiter = workpool.New(inFlight, o.settings.Execution.MaxWorkers)
 	o.lost = make(map[string]kindschema.Obstacle)
-	o.resources, o.existing, o.warned, o.deletedDefinitions = make(map[string]*servedResource), make(map[string]bool), make(map[string]bool), make(map[string]bool)
+	o.resources, o.existing, o.deletedDefinitions = make(map[string]*servedResource), make(map[string]bool), make(map[string]bool)
+	o.warned, o.warnedGroups = make(map[string]bool), make(map[string]bool)
 	broken, err := o.discover(ctx)
 	if err != nil {
 		return err
@@ -205,18 +208,39 @@ func (o *observer) discover(ctx context.Context) (broken bool, err error) {
 			found = append(found, r)
 		}
 	}
-	wanted, unresolved := o.registry.resolve(found) // without the lock, because it calls functions of users
+	wanted, unresolved := o.registry.resolve(found, failed) // without the lock, because it calls functions of users
 	warnings, unpublished := o.locateState(ctx, wanted)
 	for name, what := range wanted {
 		what.counts = o.meter.Resource(name)
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for group, err := range failed {
-		o.warn(group, "Discovering the resources of an API group failed; serving those known", "group", group, "error", err)
-	}
+	o.warnGroupsLocked(failed)
 	o.discovered, o.wanted, o.unresolved, o.unpublished = found, wanted, append(unresolved, warnings...), unpublished
 	return len(failed) > 0, nil
+}
+
+// warnGroupsLocked warns of groups that could not be discovered, unless that is known. One that was mended and breaks again is warned of again.
+func (o *observer) warnGroupsLocked(failed map[string]error) {
+	maps.DeleteFunc(o.warnedGroups, func(group string, _ bool) bool { return failed[group] == nil })
+	for _, group := range rawjson.SortedKeys(failed) {
+		if !o.warnedGroups[group] {
+			o.warnedGroups[group] = true
+			o.log.Warn("Discovering the resources of an API group failed; serving those known", "group", group, "error", failed[group])
+		}
+	}
+}
+
+// warnUnresolvedLocked warns of what cannot be served, in the same way.
+func (o *observer) warnUnresolvedLocked() {
+	still := make(map[string]bool)
+	for _, text := range o.unresolved {
+		if !o.warnedUnresolved[text] && !still[text] {
+			o.log.Warn(text)
+		}
+		still[text] = true
+	}
+	o.warnedUnresolved = still
 }
 
 // updateAdmission hands the resources that there are to admission.
@@ -226,10 +250,10 @@ func (o *observer) updateAdmission() {
 	}
 }
 
-// warn warns of a subject once, which is the whole message if it is empty. The caller holds the lock.
-func (o *observer) warn(subject, message string, args ...any) {
-	if !o.warned[subject+message] {
-		o.warned[subject+message] = true
+// warn warns once. The caller holds the lock.
+func (o *observer) warn(message string, args ...any) {
+	if !o.warned[message] {
+		o.warned[message] = true
 		o.log.Warn(message, args...)
 	}
 }
@@ -239,16 +263,7 @@ func (o *observer) reconcile(ctx context.Context) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.peers.reconcile(o.discovered, o.existing)
-	still := make(map[string]bool)
-	for _, text := range o.unresolved {
-		still[text] = true
-		o.warn("", text)
-	}
-	for text := range o.warned { // what was mended and breaks again is warned of again
-		if !still[text] {
-			delete(o.warned, text)
-		}
-	}
+	o.warnUnresolvedLocked()
 	if o.barrier != nil { // no stream may open the barrier before the others have begun
 		o.barrier.add()
 		defer o.barrier.done()
@@ -333,6 +348,7 @@ func (o *observer) reconcileStreams(ctx context.Context, served *servedResource,
 		if !wanted[namespace] {
 			s.cancel()
 			served.reactor.queue.closeSource(&s.source)
+			served.reactor.listing.leave(o.log, r, &s.source)
 			delete(served.streams, namespace)
 			served.forget(namespace)
 		}
@@ -360,6 +376,7 @@ func (s *servedResource) endStreams() {
 		s.reactor.queue.closeSource(&stream.source)
 	}
 	clear(s.streams)
+	s.reactor.listing.forget()
 }
 
 // close ends the streams of the resource, and forgets its objects.
@@ -409,7 +426,7 @@ func (o *observer) stream(r *reactor, resource Resource, from *source) *stream {
 		h.sync = &listingSync{barrier: o.barrier, log: o.log, resource: resource.Name(), handlers: indices}
 		o.barrier.add()
 	}
-	r.listing.add()
+	r.listing.add(from)
 	st := o.newStream(resource, from.namespace, h, r.served.Load().counts)
 	st.overlaps = true
 	return st
@@ -509,7 +526,7 @@ func (h *definitionsHandler) onStatus(err error) {
 	if StatusCode(err) == 403 {
 		h.o.mu.Lock()
 		defer h.o.mu.Unlock()
-		h.o.warn("", "Watching custom resource definitions failed; new and changed ones are not noticed until that is permitted", "error", err)
+		h.o.warn("Watching custom resource definitions failed; new and changed ones are not noticed until that is permitted", "error", err)
 	}
 }
 
@@ -577,7 +594,7 @@ func (h *namespacesHandler) onStatus(err error) {
 	}
 	h.o.mu.Lock()
 	defer h.o.mu.Unlock()
-	h.o.warn("", "Watching namespaces failed; new and deleted ones are not noticed until that is permitted", "error", err)
+	h.o.warn("Watching namespaces failed; new and deleted ones are not noticed until that is permitted", "error", err)
 }
 
 func (h *namespacesHandler) isKnown() bool {
@@ -605,7 +622,7 @@ func (o *observer) useExactNames(why string, args ...any) {
 	if why == "" && len(dropped) == 0 {
 		return
 	}
-	o.warn("", "Serving only the namespaces given by exact names, because namespaces are not listed", append(args, "reason", cmp.Or(why, "Settings.Scanning.Disabled"), "dropped", dropped)...)
+	o.warn("Serving only the namespaces given by exact names, because namespaces are not listed", append(args, "reason", cmp.Or(why, "Settings.Scanning.Disabled"), "dropped", dropped)...)
 }
 
 // warnUnmatched warns if the first listing of namespaces has none that a pattern matches.

@@ -92,7 +92,7 @@ type TimerOptions struct {
 	// objects do not fire together after a restart. Defaults to none.
 	Jitter time.Duration
 	// Interval is the time from the end of a call to the beginning of the next one. Zero means one call, or with Idle one call after each
-	// change.
+	// change. Otherwise it is at least one millisecond.
 	Interval time.Duration
 	// Sharp counts the Interval from beginning to beginning: the calls stay on the grid of the first one, and what would overlap
 	// is left out. Defaults to false.

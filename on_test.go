@@ -81,6 +81,25 @@ func TestOptionErrors(t *testing.T) {
 	})
 }
 
+// TestTimerIntervals holds that a number without a unit, which would be nanoseconds, is no interval.
+func TestTimerIntervals(t *testing.T) {
+	for _, tt := range []struct {
+		interval time.Duration
+		want     string // "" for no error
+	}{
+		{10, "invalid option Interval 10ns: want at least 1ms (did you mean 10*time.Second?)"},
+		{time.Millisecond - 1, "invalid option Interval 999.999µs: want at least 1ms"},
+		{-1, "invalid option Interval -1ns: want no negative duration"},
+		{0, ""},
+		{time.Millisecond, ""},
+	} {
+		err := (&Registry{}).onTimer("things", func(context.Context, *Timer) error { return nil }, &TimerOptions{ID: "x", Interval: tt.interval})
+		if got := fmt.Sprint(err); tt.want != "" && got != tt.want || tt.want == "" && err != nil {
+			t.Errorf("%s: got %v, want %q", tt.interval, err, tt.want)
+		}
+	}
+}
+
 func TestOptionsOfHandlers(t *testing.T) {
 	labels := Match{"a": "1"}
 	opts := ChangeOptions{ID: "x", Param: 7, Errors: ErrorsPermanent, Timeout: time.Hour, Retries: 3, Backoff: time.Second, Labels: labels, Field: "spec.a", Value: []int{1}}

@@ -211,6 +211,7 @@ type peerSession struct {
 	peers           map[string]peerrecord.Peer
 	alive           int64             // others, as they were last counted
 	blockers        string            // for whom we pause
+	warnedVersion   string            // the last state of the object that has the same priority in it, and was warned of
 	broken          map[string]string // records that we have warned of
 	expired         []string          // whose records are to be removed from the newest state
 	attemptedAt     time.Time         // when our record was last tried to be written
@@ -245,8 +246,17 @@ func (s *peerSession) run(ctx context.Context) {
 		_, err = s.write(context.WithoutCancel(ctx), "", nothing)
 	}
 	if err != nil && StatusCode(err) != http.StatusNotFound {
-		s.log.Error("Removing our record from the peering object failed; the record will expire", "peering", s.name, "error", err)
+		s.log.Error("Removing our record from the peering object failed; the record will expire", s.attrs("error", err)...)
 	}
+}
+
+// attrs returns the attributes of a log line about the peering object: where that is, and more.
+func (s *peerSession) attrs(more ...any) []any {
+	attrs := []any{"peering", s.settings.Peering.Name, "resource", s.resource.Name()}
+	if s.namespace != "" {
+		attrs = append(attrs, "namespace", s.namespace)
+	}
+	return append(attrs, more...)
 }
 
 // step does what is due, or waits until something is.
@@ -351,7 +361,7 @@ func (s *peerSession) logWrite(err error, missing bool) {
 	s.mu.Unlock()
 	switch failing := err != nil && !missing; {
 	case failing && first:
-		s.log.Warn("Writing our record to the peering object failed; retrying", "peering", s.name, "error", err)
+		s.log.Warn("Writing our record to the peering object failed; retrying", s.attrs("error", err)...)
 	case failing, err == nil && s.settings.Peering.Stealth:
 	default:
 		result := "ok"
@@ -429,7 +439,7 @@ func (s *peerSession) removeExpired(ctx context.Context) {
 	if err == nil {
 		s.evaluate(body)
 	} else if ctx.Err() == nil && code != http.StatusNotFound && code != http.StatusConflict {
-		s.log.Warn("Removing the records of dead operators failed", "peering", s.name, "error", err)
+		s.log.Warn("Removing the records of dead operators failed", s.attrs("error", err)...)
 	}
 }
 
@@ -453,7 +463,7 @@ func (s *peerSession) checkNamespace(ctx context.Context, seen int) {
 		s.rescheduleLocked(time.Now().Add(2 * time.Second))
 	}
 	if s.settings.Peering.Mandatory && !ending {
-		s.log.Warn("Pausing, because the mandatory peering object does not exist or cannot be read", "peering", s.name)
+		s.log.Warn("Pausing, because the mandatory peering object does not exist or cannot be read", s.attrs()...)
 	}
 	s.applyLocked()
 }
@@ -557,7 +567,7 @@ func (s *peerSession) watchFailed(err error) {
 		s.listed = true
 		s.mu.Unlock()
 		if first {
-			s.log.Warn("Watching the peering objects failed; working as without peers", "peering", s.name, "error", err)
+			s.log.Warn("Watching the peering objects failed; working as without peers", s.attrs("error", err)...)
 			s.setMissing("", false)
 		}
 	}
@@ -572,7 +582,7 @@ func (s *peerSession) setMissing(version string, gone bool) {
 		return // an answer was quicker than the stream, and has shown the next object of the name
 	}
 	if s.body != nil && gone && !s.settings.Peering.Mandatory {
-		s.log.Warn("The peering object has been deleted; working as without peers until it exists again", "peering", s.name)
+		s.log.Warn("The peering object has been deleted; working as without peers until it exists again", s.attrs()...)
 	}
 	clear(s.peers)
 	s.body, s.expired, s.hasOwnRecord, s.renewedAt = nil, nil, false, time.Time{}
@@ -623,7 +633,7 @@ func (s *peerSession) evaluate(body *Body) {
 		p, err := peerrecord.Read(raw)
 		if err != nil {
 			if s.broken[id] = p.Raw; broken[id] != p.Raw {
-				s.log.Warn("Ignoring a broken record in the peering object", "peering", s.name, "identity", id, "record", p.Raw, "error", err)
+				s.log.Warn("Ignoring a broken record in the peering object", s.attrs("identity", id, "record", p.Raw, "error", err)...)
 			}
 			return true
 		}
@@ -695,18 +705,28 @@ func (s *peerSession) wake() {
 }
 
 // hintOfPause says what ends a pause.
-const hintOfPause = "the pause ends when these records are removed or expire: stop the other operators, or run this one with a higher --priority, or with --standalone"
+func (s *peerSession) hintOfPause() string {
+	where := s.settings.Peering.Name
+	if s.namespace != "" {
+		where += " --namespace " + s.namespace
+	}
+	return "the pause ends when these records are removed or expire: stop the other operators, or run this one with a higher --priority, or with --standalone; " +
+		"a record that an operator has left when it was killed, or that a person has left, is removed by: resume --peering " + where + " --id KEY"
+}
 
 // setBlockersLocked pauses in favor of the operators with a higher priority or the same one, or goes on without any.
 func (s *peerSession) setBlockersLocked(higher, same []string, expiry time.Time) {
 	blockers := strings.Join(append(higher, same...), ", ")
-	attrs := []any{"peering", s.name, "priority", s.settings.Peering.Priority, "expiry", expiry, "hint", hintOfPause}
+	attrs := s.attrs("priority", s.settings.Peering.Priority, "expiry", expiry, "hint", s.hintOfPause())
 	switch {
 	case len(higher) > 0:
 		if s.blockers == "" {
 			s.log.Info("Pausing operations in favour of "+blockers+".", attrs...)
 		}
+	case len(same) > 0 && s.warnedVersion != "" && s.warnedVersion == s.body.version && s.blockers == blockers:
+		// That state of the object was warned of, as the answer to a request of ours or as what the stream has shown.
 	case len(same) > 0:
+		s.warnedVersion = s.body.version
 		s.log.Warn("Possibly conflicting operators with the same priority: "+blockers+".", attrs...)
 		if s.blockers == "" {
 			s.log.Warn("Pausing all operators, including self: " + s.identity + ".")
@@ -728,9 +748,9 @@ func (s *peerSession) applyLocked() {
 	}
 	lapsed := s.lapsedLocked()
 	if lapsed && !s.lapsed {
-		s.log.Warn("Pausing, because our record could not be renewed in time and others may take over", "peering", s.name, "error", s.writeErr)
+		s.log.Warn("Pausing, because our record could not be renewed in time and others may take over", s.attrs("error", s.writeErr)...)
 	} else if !lapsed && s.lapsed && s.body != nil {
-		s.log.Info("Renewed our record in the peering object", "peering", s.name)
+		s.log.Info("Renewed our record in the peering object", s.attrs()...)
 	}
 	s.lapsed = lapsed
 	s.pauser.Block(s.name, s.blockers != "" || lapsed || s.body == nil && s.settings.Peering.Mandatory && !s.namespaceEnding)

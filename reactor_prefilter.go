@@ -33,22 +33,19 @@ type objectsHandler struct {
 	prefilter streamPrefilter
 	sync      *listingSync // nil without indices
 
-	objects, upToDate int  // of the listing
-	listed            bool // whether there was a complete listing
+	counts listingCounts
 }
 
 func (h *objectsHandler) onListing() {
-	h.objects, h.upToDate = 0, 0
+	h.counts = listingCounts{}
 	h.reactor.listing.begin()
 	h.reactor.queue.beginListing(h.from)
 }
 
 func (h *objectsHandler) skip(t EventType, header *rawjson.Header, raw []byte) bool {
-	skipped := h.prefilter.skip(h.reactor, t, header, raw, h.from)
+	skipped, unmatched := h.prefilter.skip(h.reactor, t, header, raw, h.from)
 	if t == Listed {
-		if h.objects++; skipped {
-			h.upToDate++
-		}
+		h.counts.add(skipped, unmatched)
 	}
 	return skipped
 }
@@ -60,10 +57,7 @@ func (h *objectsHandler) throttle(ctx context.Context, limit time.Duration) {
 }
 
 func (h *objectsHandler) onListed() {
-	if !h.listed {
-		h.listed = true
-		h.reactor.listing.end(h.o.log, h.resource, h.objects, h.upToDate)
-	}
+	h.reactor.listing.end(h.o.log, h.resource, h.from, h.counts)
 	if h.reactor.queue.sweep(h.from) && h.sync != nil {
 		h.sync.synced()
 	}
@@ -106,20 +100,37 @@ func (h *objectsHandler) admit(ctx context.Context) (inner context.Context, rele
 	return inner, release
 }
 
-// firstListing is the first listing of a resource, which several streams make: one for each namespace.
-type firstListing struct {
-	mu                sync.Mutex // guards following
-	began             time.Time  // zero before the first one has begun
-	streams           int        // that have not listed yet
-	objects, upToDate int
-	logged            bool
+// listingCounts are the numbers of objects of a listing: those that need nothing, because they are as they were handled, or because no handler is for them.
+type listingCounts struct{ objects, upToDate, unmatched int }
+
+func (n *listingCounts) add(skipped, unmatched bool) {
+	n.objects++
+	switch {
+	case unmatched:
+		n.unmatched++
+	case skipped:
+		n.upToDate++
+	}
 }
 
-// add counts a stream whose listing is to be waited for.
-func (l *firstListing) add() {
+// firstListing is the first listing of a resource, which several streams make: one for each namespace.
+type firstListing struct {
+	mu      sync.Mutex // guards following
+	began   time.Time  // zero before the first one has begun
+	waiting map[*source]struct{}
+	counts  listingCounts
+	some    bool // whether there was a complete listing of a stream
+	logged  bool
+}
+
+// add has the listing of a stream waited for.
+func (l *firstListing) add(from *source) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.streams++
+	if l.waiting == nil {
+		l.waiting = make(map[*source]struct{})
+	}
+	l.waiting[from] = struct{}{}
 }
 
 func (l *firstListing) begin() {
@@ -130,18 +141,45 @@ func (l *firstListing) begin() {
 	}
 }
 
-// end takes the listing of one stream in. The last one has the sum logged.
-func (l *firstListing) end(log *slog.Logger, r Resource, objects, upToDate int) {
+// end takes the first listing of one stream in. The last one has the sum logged.
+func (l *firstListing) end(log *slog.Logger, r Resource, from *source, n listingCounts) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.streams--
-	l.objects, l.upToDate = l.objects+objects, l.upToDate+upToDate
-	if l.streams > 0 || l.logged {
+	if _, waits := l.waiting[from]; !waits {
+		return
+	}
+	delete(l.waiting, from)
+	l.counts = listingCounts{l.counts.objects + n.objects, l.counts.upToDate + n.upToDate, l.counts.unmatched + n.unmatched}
+	l.some = true
+	l.logLocked(log, r)
+}
+
+// leave forgets a stream whose namespace is gone, perhaps before it has listed anything. The others do not wait for it.
+func (l *firstListing) leave(log *slog.Logger, r Resource, from *source) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.waiting, from)
+	l.logLocked(log, r)
+}
+
+// forget forgets all streams, whose resource is gone or served in another version.
+func (l *firstListing) forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	clear(l.waiting)
+}
+
+func (l *firstListing) logLocked(log *slog.Logger, r Resource) {
+	if len(l.waiting) > 0 || l.logged || !l.some {
 		return
 	}
 	l.logged = true
-	log.Info("Listed objects", "resource", r.Name(), "objects", l.objects, "upToDate", l.upToDate, "toHandle", l.objects-l.upToDate,
-		"duration", time.Since(l.began).Round(time.Millisecond))
+	n := &l.counts
+	attrs := []any{"resource", r.Name(), "objects", n.objects, "upToDate", n.upToDate}
+	if n.unmatched > 0 {
+		attrs = append(attrs, "unmatched", n.unmatched)
+	}
+	log.Info("Listed objects", append(attrs, "toHandle", n.objects-n.upToDate-n.unmatched, "duration", time.Since(l.began).Round(time.Millisecond))...)
 }
 
 // prefilter checks the objects of one resource.
@@ -245,31 +283,34 @@ type streamPrefilter struct {
 	p      *prefilter
 }
 
-// skip reports whether an event of the stream needs no worker.
-func (s *streamPrefilter) skip(r *reactor, t EventType, o *rawjson.Header, raw []byte, from *source) bool {
+// skip reports whether an event of the stream needs no worker, and whether that is because no handler is for the object.
+func (s *streamPrefilter) skip(r *reactor, t EventType, o *rawjson.Header, raw []byte, from *source) (skipped, unmatched bool) {
 	if now := r.served.Load(); now != s.served {
 		s.served, s.p = now, now.prefilter(r.log)
 	}
-	return s.p != nil && r.skip(s.p, t, o, raw, from)
+	if s.p == nil {
+		return false, false
+	}
+	return r.skip(s.p, t, o, raw, from)
 }
 
-// skip reports whether an event needs no worker.
-func (r *reactor) skip(p *prefilter, t EventType, o *rawjson.Header, raw []byte, from *source) bool {
+// skip reports whether an event needs no worker, and whether that is because no handler is for the object.
+func (r *reactor) skip(p *prefilter, t EventType, o *rawjson.Header, raw []byte, from *source) (skipped, unmatched bool) {
 	uid, version := rawjson.PlainText(o.UID.Of(raw)), rawjson.PlainText(o.ResourceVersion.Of(raw))
 	if t == Deleted || len(uid) == 0 || len(version) == 0 || !rawjson.IsNull(o.DeletionTimestamp.Of(raw)) {
-		return false
+		return false, false
 	}
 	e, idle, initial, seen := r.queue.lookupIdle(t, uid, version, from)
 	if seen {
 		p.counts.Received(string(t))
-		return true
+		return true, false
 	}
 	if !idle || e == nil && !r.memo.empty() || e != nil && !e.unmatched && len(p.others) > 0 {
-		return false
+		return false, false
 	}
 	a := p.decide(o, raw, initial)
 	if a.kind != actionSkip && a.kind != actionUnchanged {
-		return false
+		return false, false
 	}
 	handled := a.kind == actionUnchanged
 	var ref ObjectReference
@@ -283,11 +324,11 @@ func (r *reactor) skip(p *prefilter, t EventType, o *rawjson.Header, raw []byte,
 		e.last.trackingCurrent = e.last.trackingCurrent || handled
 		e.last.handled = e.last.handled || handled && initial
 	}) {
-		return false
+		return false, false
 	}
 	p.counts.Received(string(t))
 	p.logSkip(ref, a)
-	return true
+	return true, !handled
 }
 
 // logSkip logs for debugging what a cycle would have logged.

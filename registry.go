@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"reflect"
 	"runtime"
 	"slices"
@@ -98,10 +99,45 @@ type retryPolicy struct {
 }
 
 // Registry holds the handlers of an operator. Its zero value is empty and ready to use. It is safe for concurrent use;
-// handlers registered while an operator runs are not noticed by it.
+// handlers registered while an operator runs are not noticed by it, with a warning in its log.
 type Registry struct {
 	mu       sync.Mutex // guards following
 	handlers []*handler
+	late     map[*lateWarning]struct{} // of the operators that run, and have not warned yet
+}
+
+// lateWarning warns of a handler that was registered too late for an operator.
+type lateWarning struct{ log *slog.Logger }
+
+// begin returns a registry with the handlers for an operator that begins to serve them. Until the end is called, it is warned of the first one that comes later.
+func (r *Registry) begin(log *slog.Logger) (served *Registry, end func()) {
+	w := &lateWarning{log}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.late == nil {
+		r.late = make(map[*lateWarning]struct{})
+	}
+	r.late[w] = struct{}{}
+	return &Registry{handlers: slices.Clone(r.handlers)}, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.late, w)
+	}
+}
+
+// warnLate warns that a handler that was registered is not called by operators that run already. Those of logins and clean-ups are looked for when they are due.
+func (r *Registry) warnLate(h *handler) {
+	if h.kind == kindLogin || h.kind == kindCleanup {
+		return
+	}
+	r.mu.Lock()
+	late := r.late
+	r.late = nil
+	r.mu.Unlock()
+	for w := range late {
+		w.log.Warn("A handler was registered while the operator runs; it is not called before the operator is started again", "handler", string(h.id), "registered", h.registered.where,
+			"hint", "register handlers before the operator runs, or in a start-up handler")
+	}
 }
 
 var defaultRegistry struct {
@@ -129,6 +165,14 @@ func SetDefaultRegistry(r *Registry) {
 
 // add registers a handler, or returns why it cannot.
 func (r *Registry) add(h *handler) error {
+	if err := r.append(h); err != nil {
+		return err
+	}
+	r.warnLate(h)
+	return nil
+}
+
+func (r *Registry) append(h *handler) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, other := range r.handlers {
@@ -338,14 +382,18 @@ func (r *Registry) groups() []string {
 	return groups
 }
 
-// resolve finds the resources that each handler is for, and warns of those that cannot be served.
-func (r *Registry) resolve(found []Resource) (served map[string]*resolved, warnings []string) {
+// resolve finds the resources that each handler is for, and warns of those that cannot be served. Of groups whose discovery has failed, it does not say
+// what they lack.
+func (r *Registry) resolve(found []Resource, failed map[string]error) (served map[string]*resolved, warnings []string) {
 	served = make(map[string]*resolved)
 	for _, h := range r.snapshot() {
 		if h.kind >= kindSub {
 			continue
 		}
 		resources, problems := h.resources(found)
+		if len(resources) == 0 && h.selector.hasGroup && failed[h.selector.group] != nil && !slices.ContainsFunc(found, h.selector.matches) {
+			continue
+		}
 		for _, warning := range problems {
 			if !slices.Contains(warnings, warning) {
 				warnings = append(warnings, warning)
@@ -561,6 +609,13 @@ func (s *taskSpec) check() error {
 		if option.value < 0 {
 			return fmt.Errorf("invalid option %s %s: want no negative duration", option.name, option.value)
 		}
+	}
+	if s.interval > 0 && s.interval < time.Millisecond {
+		hint := ""
+		if s.interval < time.Microsecond { // a number without a unit
+			hint = fmt.Sprintf(" (did you mean %d*time.Second?)", s.interval)
+		}
+		return fmt.Errorf("invalid option Interval %s: want at least 1ms%s", s.interval, hint)
 	}
 	if s.delay != 0 && s.delayOf != nil {
 		return fmt.Errorf("the option InitialDelay %s cannot be combined with InitialDelayFunc", s.delay)

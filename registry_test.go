@@ -348,7 +348,7 @@ func TestResolve(t *testing.T) {
 			for _, register := range tt.handlers {
 				register(g)
 			}
-			served, warnings := g.resolve(slices.Clone(tt.found))
+			served, warnings := g.resolve(slices.Clone(tt.found), nil)
 			var all []string
 			for _, name := range slices.Sorted(maps.Keys(served)) {
 				all = append(all, fmt.Sprintf("%s:%d+%d", name, len(served[name].events), len(served[name].changes)))
@@ -366,7 +366,7 @@ func TestResolve(t *testing.T) {
 					}
 				}
 			}
-			again, rest := g.resolve(slices.Clone(tt.found))
+			again, rest := g.resolve(slices.Clone(tt.found), nil)
 			if len(again) != len(served) || !slices.Equal(rest, warnings) {
 				t.Error("another resolution tells other things")
 			}
@@ -378,11 +378,11 @@ func TestResolveMends(t *testing.T) {
 	r := &Registry{}
 	_ = r.onChange(kindCreate, "things", "", noChange, nil)
 	one, two := kind("things.v1.one.dev"), kind("things.v1.two.dev")
-	if served, _ := r.resolve([]Resource{one, two}); len(served) != 0 {
+	if served, _ := r.resolve([]Resource{one, two}, nil); len(served) != 0 {
 		t.Fatal("an ambiguous selector is served")
 	}
 	t.Run("AC-T14 ambiguity ends with the namesake", func(t *testing.T) {
-		if served, warnings := r.resolve([]Resource{one}); served[one.Name()] == nil || len(warnings) != 0 {
+		if served, warnings := r.resolve([]Resource{one}, nil); served[one.Name()] == nil || len(warnings) != 0 {
 			t.Errorf("got %v, %q", served, warnings)
 		}
 	})
@@ -393,7 +393,7 @@ func TestResolveWithPanics(t *testing.T) {
 	_ = g.onChange(kindCreate, "", "", noChange, &ChangeOptions{ID: "careless", Where: func(r Resource) bool { panic("oh no") }})
 	_ = g.onChange(kindCreate, "things", "", otherChange, nil)
 	t.Run("CH-T48 a predicate for resources hinders no other handler", func(t *testing.T) {
-		served, warnings := g.resolve([]Resource{kind("things.v1.one.dev"), kind("others.v1.one.dev")})
+		served, warnings := g.resolve([]Resource{kind("things.v1.one.dev"), kind("others.v1.one.dev")}, nil)
 		if what := served["things.v1.one.dev"]; len(served) != 1 || what == nil || len(what.changes) != 1 {
 			t.Errorf("served %v", served)
 		}
@@ -411,7 +411,7 @@ func TestResolveFields(t *testing.T) {
 	_ = r.onEvent("things", noEvent, &EventOptions{ID: "d", Field: Path("metadata", "annotations", "a.b/c")})
 	_ = r.onChange(kindCreate, "others", "", noChange, &ChangeOptions{ID: "e", Field: "spec.z"})
 	t.Run("CH-78 fields of all handlers of the resource", func(t *testing.T) {
-		served, _ := r.resolve([]Resource{kind("things.v1.one.dev"), kind("others.v1.one.dev")})
+		served, _ := r.resolve([]Resource{kind("things.v1.one.dev"), kind("others.v1.one.dev")}, nil)
 		want := []FieldPath{"status.x", "spec.y", Path("metadata", "annotations", "a.b/c")}
 		if diff := cmp.Diff(want, served["things.v1.one.dev"].fields); diff != "" {
 			t.Errorf("(-want +got)\n%s", diff)
@@ -472,7 +472,7 @@ func TestRegistryOfSeveralGoroutines(t *testing.T) {
 	for i := range 8 {
 		wg.Go(func() {
 			r.OnCreate("things", noChange, &ChangeOptions{ID: HandlerID(fmt.Sprint("h", i))})
-			r.resolve(nil)
+			r.resolve(nil, nil)
 			r.groups()
 		})
 	}

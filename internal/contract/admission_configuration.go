@@ -3,6 +3,7 @@ package contract
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -170,6 +171,15 @@ func proveUnmanaged(c *C) {
 	op.Stop()
 	if writes := op.Wire.Writes(); len(writes) > 0 {
 		c.Errorf("something was written: %v", writes)
+	}
+	const line = "Keeping no webhook configuration; the API server sends no reviews unless others have made one"
+	if lines := op.Logs.Find(line); len(lines) != 1 || lines[0].Level != slog.LevelInfo || !strings.Contains(lines[0].Attrs["hint"], "Settings.Admission.Managed") {
+		c.Errorf("got %+v, want one line with a hint", lines)
+	}
+	managed := c.Managed(registry)
+	c.Pass(time.Second)
+	if lines := managed.Logs.Find(line); len(lines) > 0 {
+		c.Errorf("got %+v with a configuration", lines)
 	}
 }
 

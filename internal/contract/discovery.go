@@ -190,8 +190,41 @@ func discovering(t *testing.T, c *C) {
 		if op.asked(list) > 0 {
 			c.Error("what could not be discovered is served")
 		}
+		if lines := op.Logs.Find("Unresolved resources cannot be served"); len(lines) > 0 {
+			c.Errorf("got %+v, although nothing is known of the group", lines)
+		}
 		broken.Store(false)
 		c.WaitFor("the serving of the group", func() bool { return op.asked(list) > 0 })
+	})
+	c.Run(t, "CH-33 a group that stays out of order is warned of once, and again when it breaks again", func(c *C) {
+		c.OnlyInBubble("it takes an hour")
+		var broken atomic.Bool
+		broken.Store(true)
+		r := &kopf.Registry{}
+		r.OnEvent("things.extension.dev", func(context.Context, *kopf.WatchEvent) error { return nil }, &kopf.EventOptions{ID: "event"})
+		list := fmt.Sprintf("/apis/extension.dev/v1/namespaces/%s/things", c.Namespace)
+		op := c.Operator(r, wired(func(req *Request) (*http.Response, error) {
+			if req.Path == "/apis/extension.dev/v1" && broken.Load() {
+				return Answer(503, "ServiceUnavailable", "the extension is down"), nil
+			}
+			return nil, nil
+		}), canned(map[string]string{
+			"/apis": classicGroups("extension.dev v1 v1"), "/apis/extension.dev/v1": namespaced("things"), list: emptyList,
+		}))
+		warnings := func() int { return len(op.Logs.Find("Discovering the resources of an API group failed")) }
+		c.Pass(time.Hour)
+		if n := warnings(); n != 1 || op.asked("/apis/extension.dev/v1") < 30 {
+			c.Errorf("got %d warnings in an hour of %d attempts, want 1", n, op.asked("/apis/extension.dev/v1"))
+		}
+		broken.Store(false)
+		c.WaitFor("the serving of the group", func() bool { return op.asked(list) > 0 })
+		broken.Store(true)
+		c.Define(c.gadgets()) // which has the resources discovered again
+		c.WaitFor("the second warning", func() bool { return warnings() == 2 })
+		c.Pass(time.Hour)
+		if n := warnings(); n != 2 {
+			c.Errorf("got %d warnings, want 2", n)
+		}
 	})
 	c.Run(t, "CH-34 names with a slash are subresources, and a missing singular is the kind in lower case", func(c *C) {
 		doc := `{"kind":"APIResourceList","resources":[` +

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -63,8 +64,28 @@ func bordering(t *testing.T, c *C) {
 		if len(lines) != 1 || lines[0].Level != slog.LevelInfo {
 			c.Fatalf("got %+v", lines)
 		}
-		if a := lines[0].Attrs; a["objects"] != "3" || a["upToDate"] != "2" || a["toHandle"] != "1" || a["resource"] != "kopfexamples.v1.kopf.dev" || a["duration"] == "" {
+		if a := lines[0].Attrs; a["objects"] != "3" || a["upToDate"] != "2" || a["toHandle"] != "1" || a["resource"] != "kopfexamples.v1.kopf.dev" || a["duration"] == "" || a["unmatched"] != "" {
 			c.Errorf("got %+v", a)
+		}
+	})
+	c.Run(t, "objects that no handler is for are neither up to date nor to handle", func(c *C) {
+		label := func(value string) map[string]any {
+			return map[string]any{"metadata": map[string]any{"labels": map[string]any{"mine": value}}}
+		}
+		c.Create("a", label("yes"))
+		c.Create("b", label("no"))
+		c.Create("c", label("no"))
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, func(context.Context, *kopf.Change) error { return nil }, &kopf.ChangeOptions{ID: "create", Labels: kopf.Match{"mine": "yes"}})
+		for _, want := range []string{"0 2 1", "1 2 0"} { // before and after the handling
+			op := c.Operator(r)
+			c.handled("a")
+			c.WaitFor("the line", func() bool { return len(op.Logs.Find("Listed objects")) == 1 })
+			a := op.Logs.Find("Listed objects")[0].Attrs
+			if got := a["upToDate"] + " " + a["unmatched"] + " " + a["toHandle"]; got != want || a["objects"] != "3" {
+				c.Errorf("got %s of %s up to date, unmatched and to handle, want %s of 3", got, a["objects"], want)
+			}
+			op.Stop()
 		}
 	})
 	c.Run(t, "the listings of all namespaces are one line", func(c *C) {
@@ -78,6 +99,30 @@ func bordering(t *testing.T, c *C) {
 		}
 		if line := op.Logs.Find("Operator started")[0]; line.Attrs["namespaces"] != c.Namespace+",default,kube-system" {
 			c.Errorf("got %+v", line.Attrs)
+		}
+	})
+	c.Run(t, "a namespace that goes before it is listed does not keep the line from the others", func(c *C) {
+		c.OnlyInBubble("namespaces go slowly elsewhere")
+		namespaces, gone := c.Of("v1", "Namespace"), c.Unique("goes")
+		namespaces.Create(gone, nil)
+		c.Create("a", nil)
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, func(context.Context, *kopf.Change) error { return nil }, named("create"))
+		op := c.Operator(r, func(op *kopf.Operator) { op.Namespaces = []string{c.Namespace, gone} }, wired(func(req *Request) (*http.Response, error) {
+			if strings.Contains(req.Path, "/namespaces/"+gone+"/kopfexamples") {
+				return Answer(http.StatusInternalServerError, "InternalError", "asked for"), nil
+			}
+			return nil, nil
+		}))
+		c.handled("a")
+		if lines := op.Logs.Find("Listed objects"); len(lines) > 0 {
+			c.Errorf("got %+v before the second namespace is listed", lines)
+		}
+		namespaces.Delete(gone)
+		c.WaitFor("the line", func() bool { return len(op.Logs.Find("Listed objects")) > 0 })
+		c.Pass(time.Minute)
+		if lines := op.Logs.Find("Listed objects"); len(lines) != 1 || lines[0].Attrs["objects"] != "1" {
+			c.Errorf("got %+v, want one line", lines)
 		}
 	})
 }
@@ -121,6 +166,32 @@ func bursting(t *testing.T, c *C) {
 		}
 		if sums := op.Logs.Find("Creation is processed"); len(sums) != objects+1 || sums[len(sums)-1].Level != slog.LevelInfo || sums[objects/2].Level != slog.LevelDebug {
 			c.Errorf("%d sums", len(sums))
+		}
+	})
+	c.Run(t, "each success has a line if events are made of lines, and only then", func(c *C) {
+		c.OnlyInBubble("the number in a second depends on the machine")
+		const objects = 300
+		r := &kopf.Registry{}
+		r.OnCreate(Examples, func(context.Context, *kopf.Change) error { return nil }, named("create"))
+		for i := range objects {
+			c.Create(fmt.Sprintf("o%d", i), nil)
+		}
+		for _, posting := range []bool{true, false} {
+			op := c.Operator(r, prefixed(fmt.Sprintf("posting-%t.dev", posting)), func(op *kopf.Operator) {
+				op.Settings.Posting.Loggers, op.Settings.Posting.Enabled, op.Settings.Posting.Level = true, posting, slog.LevelError
+			})
+			c.WaitFor("the handling", func() bool { return len(op.Logs.Find("'create' succeeded.")) == objects })
+			c.Pass(15 * time.Second)
+			alone := 0
+			for _, line := range op.Logs.Find("'create' succeeded.") {
+				if line.Level == slog.LevelInfo {
+					alone++
+				}
+			}
+			if all := alone == objects; all != posting || (len(op.Logs.Find("Handlers succeeded")) > 0) == posting {
+				c.Errorf("with posting %t, %d of %d successes have a line", posting, alone, objects)
+			}
+			op.Stop()
 		}
 	})
 }
@@ -192,13 +263,20 @@ func overlapping(t *testing.T, c *C) {
 	const warning = "Another operator handles the same objects"
 	// both lets two operators handle two objects, the second one later than the first, and returns the second one.
 	both := func(c *C, adjust ...func(*kopf.Operator)) *Running {
-		door := newDoorway()
+		var l calls
+		first, door := newDoorway(), newDoorway()
+		defer first.let()
 		defer door.let()
-		c.Operator(registry(func(context.Context, *kopf.Change) error { return nil }))
-		slow := c.Operator(registry(func(ctx context.Context, ch *kopf.Change) error { door.pass(ctx); return nil }), adjust...)
+		handling := func(door *doorway) *kopf.Registry {
+			return registry(func(ctx context.Context, ch *kopf.Change) error { l.add("begun"); door.pass(ctx); return nil })
+		}
+		c.Operator(handling(first))
+		slow := c.Operator(handling(door), adjust...)
 		for _, name := range []string{"a", "b"} {
 			c.Create(name, nil)
 		}
+		c.WaitFor("both to have begun", func() bool { return l.count("begun") == 4 })
+		first.let()
 		for _, name := range []string{"a", "b"} {
 			c.WaitFor("the first operator", func() bool { _, ok := c.Get(name).Annotation(diffBase); return ok })
 		}

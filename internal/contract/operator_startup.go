@@ -2,7 +2,10 @@ package contract
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -13,6 +16,59 @@ import (
 // This suite proves that start-up handlers can talk to the API server.
 
 var _ = Suite("operator_startup", func(t *testing.T, c *C) {
+	c.Run(t, "a failure to start is told by the error alone, not in the log too", func(c *C) {
+		for name, handler := range map[string]func(*kopf.Registry){
+			"login": func(r *kopf.Registry) {
+				r.OnLogin(func(context.Context, *kopf.Login) (*kopf.ConnectionInfo, error) {
+					return nil, kopf.Permanent(errors.New("no key"))
+				}, nil)
+			},
+			"admission": func(r *kopf.Registry) { r.OnValidate(Examples, accept, nil) },
+		} {
+			r := &kopf.Registry{}
+			r.OnEvent(Examples, func(context.Context, *kopf.WatchEvent) error { return nil }, watchedAs("event"))
+			handler(r)
+			op, _, logs := c.operatorOn(r)
+			if name == "login" {
+				op.Connection = nil
+			}
+			if err := op.Run(c.Context()); err == nil {
+				c.Fatalf("%s: it has started", name)
+			}
+			if stopped := logs.Find("Operator stopped"); len(stopped) > 0 {
+				c.Errorf("%s: got %+v of an operator that has not started", name, stopped)
+			}
+		}
+	})
+	c.Run(t, "a handler that is registered while the operator runs is not called, and warned of once", func(c *C) {
+		var l calls
+		r := &kopf.Registry{}
+		r.OnStartup(func(context.Context, *kopf.Activity) error {
+			r.OnCreate(Examples, l.handler("early"), named("early"))
+			return nil
+		}, id("startup"))
+		op := c.Operator(r)
+		const warning = "A handler was registered while the operator runs; it is not called before the operator is started again"
+		if lines := op.Logs.Find(warning); len(lines) > 0 {
+			c.Errorf("got %+v for a handler that a start-up handler has registered", lines)
+		}
+		for _, late := range []kopf.HandlerID{"late", "later"} {
+			r.OnCreate(Examples, l.handler(string(late)), named(late))
+		}
+		c.Define(c.gadgets()) // which has the resources discovered again
+		c.Pass(time.Minute)
+		c.Create("a", nil)
+		c.handled("a")
+		c.expect(&l, "early create 0")
+		if lines := op.Logs.Find(warning); len(lines) != 1 || lines[0].Level != slog.LevelWarn || lines[0].Attrs["handler"] != "late" || !strings.Contains(lines[0].Attrs["registered"], ".go:") {
+			c.Errorf("got %+v, want one warning", lines)
+		}
+		op.Stop()
+		r.OnEvent(Examples, func(context.Context, *kopf.WatchEvent) error { return nil }, watchedAs("afterwards"))
+		if lines := op.Logs.Find(warning); len(lines) != 1 {
+			c.Errorf("got %+v after the end of the operator", lines)
+		}
+	})
 	c.Run(t, "DF-32 a start-up handler has a client, with the connection that the operator was given", func(c *C) {
 		registry := &kopf.Registry{}
 		registry.OnStartup(func(ctx context.Context, a *kopf.Activity) error {

@@ -187,6 +187,26 @@ func announcing(t *testing.T, c *C) {
 			c.Errorf("got %q, want it once", got)
 		}
 	})
+	c.Run(t, "OP-92 a state of the object is warned of once, by the later operator too", func(c *C) {
+		c.OnlyInBubble("the intervals are long")
+		k := c.meet()
+		k.sit("same", rival(0, 3600))
+		op := c.Operator(&kopf.Registry{}, as("me"))
+		c.Pass(10 * time.Second)
+		lines := op.Logs.Find("Possibly conflicting operators with the same priority")
+		if len(lines) != 1 {
+			c.Fatalf("got %+v, want one warning", lines)
+		}
+		a := lines[0].Attrs
+		if a["peering"] != "default" || a["resource"] != "kopfpeerings.v1.kopf.dev" || a["namespace"] != c.Namespace ||
+			!strings.HasSuffix(a["hint"], "resume --peering default --namespace "+c.Namespace+" --id KEY") {
+			c.Errorf("got %+v", a)
+		}
+		c.Pass(time.Minute) // the record is renewed
+		if lines := op.Logs.Find("Possibly conflicting operators with the same priority"); len(lines) != 2 {
+			c.Errorf("got %+v, want one more for the new state", lines)
+		}
+	})
 	c.Run(t, "OP-T33 the end of a pause tells who is gone", func(c *C) {
 		k := c.meet()
 		op := c.Operator(&kopf.Registry{}, as("me"))
@@ -265,7 +285,7 @@ func careful(t *testing.T, c *C) {
 		k.Delete("default")
 		c.paused(op, 1)
 		c.idles(&m, "c")
-		if got := op.Logs.Find("the mandatory peering object does not exist"); len(got) == 0 || !strings.Contains(got[0].Attrs["peering"], `peering "default"`) || got[0].Level.String() != "WARN" {
+		if got := op.Logs.Find("the mandatory peering object does not exist"); len(got) == 0 || got[0].Attrs["peering"] != "default" || got[0].Attrs["resource"] != "kopfpeerings.v1.kopf.dev" || got[0].Attrs["namespace"] != c.Namespace || got[0].Level.String() != "WARN" {
 			c.Errorf("got %v", got)
 		}
 	})
