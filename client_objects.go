@@ -131,11 +131,7 @@ func (c *Client) Get(ctx context.Context, of, into any, opts *GetOptions) error 
 	if opts != nil {
 		o = *opts
 	}
-	path, err := c.objectPath(ctx, http.MethodGet, of, o.Subresource)
-	if err != nil {
-		return err
-	}
-	body, err := c.body(ctx, &request{method: http.MethodGet, path: path})
+	body, err := c.bodyOf(ctx, of, o.Subresource, &request{method: http.MethodGet})
 	if err != nil {
 		return err
 	}
@@ -151,10 +147,7 @@ func (c *Client) List(ctx context.Context, of any, opts *ListOptions) iter.Seq2[
 		o = *opts
 	}
 	return func(yield func(*Body, error) bool) {
-		r, err := c.kindOf(ctx, of, &o)
-		if err == nil {
-			err = c.listPages(ctx, r, &o, yield)
-		}
+		err := c.withKind(ctx, of, &o, func(r Resource) error { return c.listPages(ctx, r, &o, yield) })
 		if err != nil && !errors.Is(err, errStopped) {
 			yield(nil, err)
 		}
@@ -170,19 +163,18 @@ func (c *Client) Watch(ctx context.Context, of any, opts *ListOptions) iter.Seq2
 		o = *opts
 	}
 	return func(yield func(RawEvent, error) bool) {
-		r, err := c.kindOf(ctx, of, &o)
-		if err == nil {
+		err := c.withKind(ctx, of, &o, func(r Resource) error {
 			q := o.query()
 			if o.ResourceVersion != "" {
 				q.Set("resourceVersion", o.ResourceVersion)
 			}
-			err = c.watch(ctx, r, o.Namespace, q, func(ev RawEvent) error {
+			return c.watch(ctx, r, o.Namespace, q, func(ev RawEvent) error {
 				if ev.Type != bookmark && !yield(ev, nil) {
 					return errStopped
 				}
 				return nil
 			})
-		}
+		})
 		if err != nil && !errors.Is(err, errStopped) && ctx.Err() == nil {
 			yield(RawEvent{}, err)
 		}
@@ -244,10 +236,8 @@ func (c *Client) write(ctx context.Context, method string, object any, opts *Wri
 		r.contentType = string(ApplyPatch)
 		q.Set("force", strconv.FormatBool(o.Force))
 	}
-	if r.path, err = c.path(ctx, method, ref, o.Subresource); err != nil {
-		return err
-	}
-	answer, err := c.body(ctx, r)
+	var answer *Body
+	err = c.withPath(ctx, ref, o.Subresource, r, func() (err error) { answer, err = c.body(ctx, r); return err })
 	if err != nil {
 		return err
 	}
@@ -289,10 +279,6 @@ func (c *Client) Patch(ctx context.Context, of, patch any, opts *PatchOptions) (
 	if err != nil {
 		return nil, fmt.Errorf("encode the patch: %w", err)
 	}
-	path, err := c.objectPath(ctx, http.MethodPatch, of, o.Subresource)
-	if err != nil {
-		return nil, err
-	}
 	q, err := c.writeQuery(o.FieldManager, o.DryRun, o.Type == ApplyPatch)
 	if err != nil {
 		return nil, err
@@ -300,7 +286,7 @@ func (c *Client) Patch(ctx context.Context, of, patch any, opts *PatchOptions) (
 	if o.Type == ApplyPatch {
 		q.Set("force", strconv.FormatBool(o.Force))
 	}
-	return c.body(ctx, &request{method: http.MethodPatch, path: path, query: q, contentType: string(o.Type), body: data})
+	return c.bodyOf(ctx, of, o.Subresource, &request{method: http.MethodPatch, query: q, contentType: string(o.Type), body: data})
 }
 
 // Delete deletes an object, which is named as for [Client.Get]; one with finalizers is only marked for deletion. An object
@@ -310,7 +296,7 @@ func (c *Client) Delete(ctx context.Context, of any, opts *DeleteOptions) error 
 	if opts != nil {
 		o = *opts
 	}
-	path, err := c.objectPath(ctx, http.MethodDelete, of, "")
+	ref, err := namedReference(of)
 	if err != nil {
 		return err
 	}
@@ -338,7 +324,8 @@ func (c *Client) Delete(ctx context.Context, of any, opts *DeleteOptions) error 
 	if err != nil {
 		return err
 	}
-	return c.do(ctx, &request{method: http.MethodDelete, path: path, body: data, contentType: "application/json"})
+	r := &request{method: http.MethodDelete, body: data, contentType: "application/json"}
+	return c.withPath(ctx, ref, "", r, func() error { return c.do(ctx, r) })
 }
 
 // kindOf returns the resource to be listed, and completes the options.
@@ -355,17 +342,75 @@ func (c *Client) kindOf(ctx context.Context, of any, o *ListOptions) (Resource, 
 	return r, apirequest.CheckSegment("a namespace", o.Namespace)
 }
 
-// objectPath returns the address of one object, never that of all of them: a deletion
-// without a name would be one of everything.
-func (c *Client) objectPath(ctx context.Context, method string, of any, subresource string) (string, error) {
-	ref, err := ReferenceOf(of)
+// withKind lists or watches a resource, and once more if the kind was defined anew since it was discovered.
+func (c *Client) withKind(ctx context.Context, of any, o *ListOptions, send func(Resource) error) error {
+	r, err := c.kindOf(ctx, of, o)
 	if err != nil {
-		return "", err
+		return err
 	}
-	if ref.Name == "" {
-		return "", fmt.Errorf("invalid name \"\" of the %s: want that of the object", ref.Kind)
+	if err = send(r); !isUnknownPath(err) {
+		return err
 	}
-	return c.path(ctx, method, ref, subresource)
+	c.forget(r.APIVersion(), r.Kind)
+	again, unknown := c.kindOf(ctx, of, o)
+	if unknown != nil || again.URL(o.Namespace, "", "") == r.URL(o.Namespace, "", "") {
+		return err
+	}
+	return send(again)
+}
+
+// withPath makes a request about an object at its address. If that is none, because the kind was defined anew since it was discovered, with another
+// plural or scope, the request is made once more at the new one.
+func (c *Client) withPath(ctx context.Context, ref ObjectReference, subresource string, r *request, send func() error) (err error) {
+	if r.path, err = c.path(ctx, r.method, ref, subresource); err != nil {
+		return err
+	}
+	if err = send(); !isUnknownPath(err) {
+		return err
+	}
+	c.forget(ref.APIVersion, ref.Kind)
+	again, unknown := c.path(ctx, r.method, ref, subresource)
+	if unknown != nil || again == r.path {
+		return err
+	}
+	r.path = again
+	return send()
+}
+
+// bodyOf makes a request about an object that is named, and returns it.
+func (c *Client) bodyOf(ctx context.Context, of any, subresource string, r *request) (b *Body, err error) {
+	ref, err := namedReference(of)
+	if err != nil {
+		return nil, err
+	}
+	err = c.withPath(ctx, ref, subresource, r, func() (err error) { b, err = c.body(ctx, r); return err })
+	return b, err
+}
+
+// isUnknownPath reports whether a server refuses an address itself, and not an object, whose name it would tell.
+func isUnknownPath(err error) bool {
+	var api *APIError
+	if !errors.As(err, &api) || api.denied() {
+		return false
+	}
+	return api.Code == http.StatusMethodNotAllowed || api.Code == http.StatusNotFound && api.Name == ""
+}
+
+// forget has a kind discovered anew when it is needed next.
+func (c *Client) forget(apiVersion, kind string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.resources = slices.DeleteFunc(slices.Clone(c.resources), func(r Resource) bool { return r.Kind == kind && r.APIVersion() == apiVersion })
+}
+
+// namedReference returns the reference to one object, never to all of them: a deletion
+// without a name would be one of everything.
+func namedReference(of any) (ObjectReference, error) {
+	ref, err := ReferenceOf(of)
+	if err == nil && ref.Name == "" {
+		err = fmt.Errorf("invalid name \"\" of the %s: want that of the object", ref.Kind)
+	}
+	return ref, err
 }
 
 // path returns the address of an object, or of the collection for the creation of one: the server takes its name from the object, or makes one.

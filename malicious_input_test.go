@@ -313,6 +313,7 @@ func TestInjections(t *testing.T) {
 			t.Errorf("the request is of %q with %q", got, r.Header)
 		}
 		w.WriteHeader(404)
+		_, _ = w.Write([]byte(`{"kind":"Status","reason":"NotFound","details":{"name":"x"}}`)) // or the kind would be looked for
 	})
 	client.resources = []Resource{thingsResource}
 	for _, name := range []string{"../a", "..", ".", "a/status", "a%2fstatus", "a\r\nX-Injected: y", "a?x=y", "a#b", "é", "a b"} {

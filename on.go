@@ -334,7 +334,7 @@ func (h *handler) identify(id HandlerID, fn any) error {
 	h.registered.fn, h.registered.where = funcid.Of(fn), callSite()
 	if id == "" {
 		var err error
-		id, err = functionID(h.registered.fn.Code)
+		id, err = h.functionID()
 		if err != nil && h.transient() {
 			h.name(HandlerID(funcid.Place(h.registered.fn.Code)))
 			return nil

@@ -178,3 +178,24 @@ func TestDefaultRegistry(t *testing.T) {
 		t.Error("no default registry")
 	}
 }
+
+// TestAnonymousFunctions holds that the panic about a function without a name says what its id is needed for.
+func TestAnonymousFunctions(t *testing.T) {
+	for want, register := range map[string]func(r *Registry){
+		"ids are stored on the objects: give the handler an ID": func(r *Registry) {
+			r.OnCreate("pods", func(context.Context, *Change) error { return nil }, nil)
+		},
+		"ids are in the paths that webhooks are served at: give the handler an ID": func(r *Registry) {
+			r.OnValidate("pods", func(context.Context, *Admission) error { return nil }, nil)
+		},
+	} {
+		func() {
+			defer func() {
+				if got := fmt.Sprint(recover()); !strings.Contains(got, want) {
+					t.Errorf("got the panic %s, want %s", got, want)
+				}
+			}()
+			register(&Registry{})
+		}()
+	}
+}

@@ -266,7 +266,8 @@ func checkID(id HandlerID) error {
 }
 
 // functionID returns the name of a function without its package and receiver's punctuation, as "create" or "Controller.create".
-func functionID(pc uintptr) (HandlerID, error) {
+func (h *handler) functionID() (HandlerID, error) {
+	pc := h.registered.fn.Code
 	f := runtime.FuncForPC(pc)
 	if f == nil {
 		return "", errors.New("the function has no name: give the handler an ID")
@@ -277,7 +278,11 @@ func functionID(pc uintptr) (HandlerID, error) {
 	name = strings.NewReplacer("(*", "", "(", "", ")", "").Replace(strings.TrimSuffix(name, "-fm"))
 	name = strings.ReplaceAll(name, "[...]", "") // type parameters
 	if funcid.IsAnonymous(name) || name == "" {
-		return "", fmt.Errorf("the name %q of the function was made by the compiler, and ids are stored on the objects: give the handler an ID", f.Name())
+		use := "ids are stored on the objects"
+		if h.admission != nil {
+			use = "ids are in the paths that webhooks are served at"
+		}
+		return "", fmt.Errorf("the name %q of the function was made by the compiler, and %s: give the handler an ID", f.Name(), use)
 	}
 	return HandlerID(name), nil
 }

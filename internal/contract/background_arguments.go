@@ -367,26 +367,6 @@ func trying(t *testing.T, c *C) {
 			c.Errorf("the end is told %d times, want once", n)
 		}
 	})
-	c.Run(t, "BG-T23 a sleep between two runs of a loop ends with the timeout", func(c *C) {
-		c.OnlyInBubble("the timeout is long")
-		k := &ticker{}
-		r := &kopf.Registry{}
-		r.OnDaemon(Examples, func(ctx context.Context, d *kopf.Daemon) error {
-			for d.Sleep(7 * time.Second) {
-				if ctx.Err() != nil {
-					return errors.New("another run after the end of the context")
-				}
-			}
-			k.tick(fmt.Sprintf("%v stopped=%t ", errors.Is(ctx.Err(), context.DeadlineExceeded), d.StopReason() != ""))
-			return nil
-		}, &kopf.DaemonOptions{ID: "d", Timeout: time.Minute, WithoutFinalizer: true})
-		c.Operator(r)
-		c.Pass(time.Second)
-		k.began = time.Now()
-		c.Create("a", nil)
-		c.Pass(time.Hour)
-		c.expect(&k.calls, "true stopped=false 1m0s")
-	})
 	c.Run(t, "BG-30 waits are in memory: events do not shorten them, a request to stop ends them", func(c *C) {
 		c.OnlyInBubble("the delays are long")
 		k := &ticker{}

@@ -338,6 +338,26 @@ func running(t *testing.T, c *C) {
 			c.Errorf("%d daemons have exited on their own, want 2", n)
 		}
 	})
+	c.Run(t, "BG-T23 a sleep between two runs of a loop ends with the timeout", func(c *C) {
+		c.OnlyInBubble("the timeout is long")
+		k := &ticker{}
+		r := &kopf.Registry{}
+		r.OnDaemon(Examples, func(ctx context.Context, d *kopf.Daemon) error {
+			for d.Sleep(7 * time.Second) {
+				if ctx.Err() != nil {
+					return errOops // another run after the end of the context
+				}
+			}
+			k.tick(fmt.Sprintf("%v stopped=%t ", ctx.Err(), d.StopReason() != ""))
+			return nil
+		}, &kopf.DaemonOptions{ID: "d", Timeout: time.Minute, WithoutFinalizer: true})
+		c.Operator(r)
+		c.Pass(time.Second)
+		k.began = time.Now()
+		c.Create("a", nil)
+		c.Pass(time.Hour)
+		c.expect(&k.calls, "context deadline exceeded stopped=false 1m0s")
+	})
 }
 
 func stopping(t *testing.T, c *C) {
