@@ -348,7 +348,7 @@ func (o *observer) reconcileStreams(ctx context.Context, served *servedResource,
 		if !wanted[namespace] {
 			s.cancel()
 			served.reactor.queue.closeSource(&s.source)
-			served.reactor.listing.leave(o.log, r, &s.source)
+			served.reactor.listing.Leave(o.log, r.Name(), &s.source)
 			delete(served.streams, namespace)
 			served.forget(namespace)
 		}
@@ -376,7 +376,7 @@ func (s *servedResource) endStreams() {
 		s.reactor.queue.closeSource(&stream.source)
 	}
 	clear(s.streams)
-	s.reactor.listing.forget()
+	s.reactor.listing.Forget()
 }
 
 // close ends the streams of the resource, and forgets its objects.
@@ -426,7 +426,7 @@ func (o *observer) stream(r *reactor, resource Resource, from *source) *stream {
 		h.sync = &listingSync{barrier: o.barrier, log: o.log, resource: resource.Name(), handlers: indices}
 		o.barrier.add()
 	}
-	r.listing.add(from)
+	r.listing.Add(from)
 	st := o.newStream(resource, from.namespace, h, r.served.Load().counts)
 	st.overlaps = true
 	return st

@@ -13,6 +13,7 @@ import (
 
 	"github.com/kopf-go/kopf/internal/apirequest"
 	"github.com/kopf-go/kopf/internal/boundedset"
+	"github.com/kopf-go/kopf/internal/firstlisting"
 	"github.com/kopf-go/kopf/internal/safecall"
 	"github.com/kopf-go/kopf/internal/stopper"
 )
@@ -30,7 +31,7 @@ type reactor struct {
 	began     time.Time // what the clock begins with
 	discovery discoverer
 	warned    boundedset.Set
-	listing   firstListing
+	listing   firstlisting.Listing
 	others    sync.Once // warns of another operator
 
 	statusDrops atomic.Bool     // a status has not kept the state of its object; stays so until the operator restarts

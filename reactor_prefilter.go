@@ -6,10 +6,10 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/kopf-go/kopf/internal/essence"
+	"github.com/kopf-go/kopf/internal/firstlisting"
 	"github.com/kopf-go/kopf/internal/markers"
 	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/rawjson"
@@ -33,19 +33,19 @@ type objectsHandler struct {
 	prefilter streamPrefilter
 	sync      *listingSync // nil without indices
 
-	counts listingCounts
+	counts firstlisting.Counts
 }
 
 func (h *objectsHandler) onListing() {
-	h.counts = listingCounts{}
-	h.reactor.listing.begin()
+	h.counts = firstlisting.Counts{}
+	h.reactor.listing.Begin()
 	h.reactor.queue.beginListing(h.from)
 }
 
 func (h *objectsHandler) skip(t EventType, header *rawjson.Header, raw []byte) bool {
 	skipped, unmatched := h.prefilter.skip(h.reactor, t, header, raw, h.from)
 	if t == Listed {
-		h.counts.add(skipped, unmatched)
+		h.counts.Add(skipped, unmatched)
 	}
 	return skipped
 }
@@ -57,7 +57,7 @@ func (h *objectsHandler) throttle(ctx context.Context, limit time.Duration) {
 }
 
 func (h *objectsHandler) onListed() {
-	h.reactor.listing.end(h.o.log, h.resource, h.from, h.counts)
+	h.reactor.listing.End(h.o.log, h.resource.Name(), h.from, h.counts)
 	if h.reactor.queue.sweep(h.from) && h.sync != nil {
 		h.sync.synced()
 	}
@@ -98,88 +98,6 @@ func (h *objectsHandler) admit(ctx context.Context) (inner context.Context, rele
 	}
 	h.reactor.queue.openSource(h.from, epoch)
 	return inner, release
-}
-
-// listingCounts are the numbers of objects of a listing: those that need nothing, because they are as they were handled, or because no handler is for them.
-type listingCounts struct{ objects, upToDate, unmatched int }
-
-func (n *listingCounts) add(skipped, unmatched bool) {
-	n.objects++
-	switch {
-	case unmatched:
-		n.unmatched++
-	case skipped:
-		n.upToDate++
-	}
-}
-
-// firstListing is the first listing of a resource, which several streams make: one for each namespace.
-type firstListing struct {
-	mu      sync.Mutex // guards following
-	began   time.Time  // zero before the first one has begun
-	waiting map[*source]struct{}
-	counts  listingCounts
-	some    bool // whether there was a complete listing of a stream
-	logged  bool
-}
-
-// add has the listing of a stream waited for.
-func (l *firstListing) add(from *source) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.waiting == nil {
-		l.waiting = make(map[*source]struct{})
-	}
-	l.waiting[from] = struct{}{}
-}
-
-func (l *firstListing) begin() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.began.IsZero() {
-		l.began = time.Now()
-	}
-}
-
-// end takes the first listing of one stream in. The last one has the sum logged.
-func (l *firstListing) end(log *slog.Logger, r Resource, from *source, n listingCounts) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if _, waits := l.waiting[from]; !waits {
-		return
-	}
-	delete(l.waiting, from)
-	l.counts = listingCounts{l.counts.objects + n.objects, l.counts.upToDate + n.upToDate, l.counts.unmatched + n.unmatched}
-	l.some = true
-	l.logLocked(log, r)
-}
-
-// leave forgets a stream whose namespace is gone, perhaps before it has listed anything. The others do not wait for it.
-func (l *firstListing) leave(log *slog.Logger, r Resource, from *source) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.waiting, from)
-	l.logLocked(log, r)
-}
-
-// forget forgets all streams, whose resource is gone or served in another version.
-func (l *firstListing) forget() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	clear(l.waiting)
-}
-
-func (l *firstListing) logLocked(log *slog.Logger, r Resource) {
-	if len(l.waiting) > 0 || l.logged || !l.some {
-		return
-	}
-	l.logged = true
-	n := &l.counts
-	attrs := []any{"resource", r.Name(), "objects", n.objects, "upToDate", n.upToDate}
-	if n.unmatched > 0 {
-		attrs = append(attrs, "unmatched", n.unmatched)
-	}
-	log.Info("Listed objects", append(attrs, "toHandle", n.objects-n.upToDate-n.unmatched, "duration", time.Since(l.began).Round(time.Millisecond))...)
 }
 
 // prefilter checks the objects of one resource.

@@ -221,7 +221,7 @@ func (w *objectWaiter) wait(ctx context.Context) error {
 	}
 	for {
 		met, err := w.observe(ctx)
-		if met || err != nil && !passes(err) {
+		if met || err != nil && !isTransient(err) {
 			return err
 		}
 		if ctx.Err() == nil { // or it is how the end of the context looks
@@ -234,8 +234,8 @@ func (w *objectWaiter) wait(ctx context.Context) error {
 	}
 }
 
-// passes reports whether an error may be gone a moment later: one of the network, of a server that is overloaded, or of a version that it has forgotten.
-func passes(err error) bool {
+// isTransient reports whether an error may be gone a moment later: one of the network, of a server that is overloaded, or of a version that it has forgotten.
+func isTransient(err error) bool {
 	return StatusCode(err) == http.StatusGone || (&request{method: http.MethodGet}).repeatable(err)
 }
 

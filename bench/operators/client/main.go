@@ -74,7 +74,7 @@ func run(ctx context.Context) error {
 func follow(ctx context.Context, client *http.Client, host string, todo chan<- widget) error {
 	query := "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
 	begun := make(map[widget]bool) // a watch that begins anew shows them again before they are handled
-	for { // a server ends watches now and then
+	for {                          // a server ends watches now and then
 		version, err := watch(ctx, client, host+path+"widgets?watch=true&allowWatchBookmarks=true"+query, begun, todo)
 		if err != nil {
 			return err
