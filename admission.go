@@ -117,10 +117,6 @@ func (s *reviewServer) setResources(found []Resource) {
 // admissionResources returns the resources that a handler of admission is for. Those need not be watchable.
 func (h *handler) admissionResources(found []Resource) []Resource {
 	fit, _ := h.selected(found)
-	if core := coreOf(fit); h.selector.named() && len(core) > 0 {
-		fit = core
-	}
-	sortByName(fit)
 	if h.selector.specific() && len(fit) > 1 {
 		return nil
 	}

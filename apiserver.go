@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/kopf-go/kopf/internal/apiserver"
@@ -154,27 +153,9 @@ type processWebhooks struct{ server *APIServer }
 
 // Serve takes reviews until the context ends, and returns when the last one is answered. See [AdmissionServer].
 func (p *processWebhooks) Serve(ctx context.Context, review ReviewFunc, announce func(WebhookClientConfig)) error {
-	handler := webhookserver.NewHandler("", webhookserver.Limits{}, reviewer(review), servedLogger(ctx))
-	var mu sync.Mutex // guards following
-	var reviews sync.WaitGroup
-	over := false
-	url, end := p.server.s.HandleReviews(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		mu.Lock()
-		if over {
-			mu.Unlock()
-			panic(http.ErrAbortHandler) // as if nobody listened
-		}
-		reviews.Add(1)
-		mu.Unlock()
-		defer reviews.Done()
-		handler.ServeHTTP(w, r)
-	}))
+	url, end := p.server.s.HandleReviews(webhookserver.NewHandler("", webhookserver.Limits{}, reviewer(review), servedLogger(ctx)))
 	defer end()
 	announce(WebhookClientConfig{URL: url})
 	<-ctx.Done()
-	mu.Lock()
-	over = true
-	mu.Unlock()
-	reviews.Wait()
 	return nil
 }

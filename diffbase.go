@@ -2,6 +2,7 @@ package kopf
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -250,7 +251,7 @@ type AnnotationsDiffBaseStorage struct {
 }
 
 func (s *AnnotationsDiffBaseStorage) keys(body *Body) []string {
-	return annotationKeys(s.Prefix, orElse(s.Key, markers.LastHandled), body, s.V2Only)
+	return annotationKeys(s.Prefix, cmp.Or(s.Key, markers.LastHandled), body, s.V2Only)
 }
 
 // Build implements [DiffBaseStorage].
@@ -264,7 +265,7 @@ func (s *AnnotationsDiffBaseStorage) strip(e *Essence, body *Body) {
 	for _, field := range s.IgnoredFields {
 		e.Remove(field)
 	}
-	prefix, keys := orElse(s.Prefix, markers.DefaultPrefix), []string(nil)
+	prefix, keys := cmp.Or(s.Prefix, markers.DefaultPrefix), []string(nil)
 	e.dropAnnotations(func(key []byte) bool {
 		if !markers.HasPrefix(key, prefix) {
 			return false

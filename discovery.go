@@ -229,7 +229,7 @@ func (o *observer) locateState(ctx context.Context, wanted map[string]*resolved)
 			} else if before {
 				lost, unpublished = last, true // until the schema can be read again
 			} else if documents[schemaPath(what.resource)] == nil {
-				o.log.Debug("The schema cannot be read: the state stays where it is until it can be.", "resource", name)
+				o.log.Debug("The schema cannot be read; leaving the state where it is until it can be", "resource", name)
 				what.unread, unpublished = true, true
 			} else {
 				o.log.Debug("The schema is not published yet; keeping the state in annotations until then", "resource", name)

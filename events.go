@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/correlator"
 	"github.com/kopf-go/kopf/internal/cut"
 	"github.com/kopf-go/kopf/internal/iso8601"
 	"github.com/kopf-go/kopf/internal/metrics"
@@ -25,14 +26,10 @@ import (
 // but the end of the operator. What cannot be posted in time is lost, counted, and logged.
 
 const (
-	eventQueueSize      = 1024             // how many events may wait to be posted
-	eventTimeout        = 5 * time.Second  // for one event
-	eventDrainTimeout   = 5 * time.Second  // for all that wait when the operator ends
-	eventSeriesWindow   = 10 * time.Minute // how long the repetitions of an event are added to it
-	eventBurst          = 25               // events about one object at once
-	eventRefillInterval = 5 * time.Minute  // until there may be one more
-	maxEventSeries      = 4096             // objects and events that are remembered
-	lostWarningInterval = time.Minute      // between two log lines on lost events
+	eventQueueSize      = 1024            // how many events may wait to be posted
+	eventTimeout        = 5 * time.Second // for one event
+	eventDrainTimeout   = 5 * time.Second // for all that wait when the operator ends
+	lostWarningInterval = time.Minute     // between two log lines on lost events
 )
 
 // eventSink posts the events of an operator.
@@ -50,37 +47,17 @@ type eventSink struct {
 	done   chan struct{} // closed when nothing is posted any more
 
 	// The goroutine's.
-	series   map[eventKey]*eventSeries
-	buckets  map[ObjectReference]*bucket
-	lost     int64 // that were logged
-	warnedAt time.Time
+	correlator *correlator.Correlator
+	lost       int64 // that were logged
+	warnedAt   time.Time
 
 	createsOnly bool // whether events may not be patched
 }
 
-// eventKey is what repetitions of an event have in common.
-type eventKey struct {
-	ref                   ObjectReference
-	kind, reason, message string
-}
-
 // queuedEvent is an event that is to be posted.
 type queuedEvent struct {
-	eventKey
+	correlator.Event
 	at time.Time
-}
-
-// eventSeries is an event that was posted, and how often it has happened.
-type eventSeries struct {
-	namespace, name string
-	count           int
-	at              time.Time // of the last one
-}
-
-// bucket limits the events about an object: one in each refill interval, and some at once.
-type bucket struct {
-	used  float64
-	since time.Time
 }
 
 // post takes an event, if events of its level are posted and its object can have any.
@@ -95,7 +72,9 @@ func (e *eventSink) post(level slog.Level, ref ObjectReference, kind, reason, me
 		e.reject(reason, errNameless)
 		return
 	}
-	ev := &queuedEvent{eventKey{ref, kind, cut.Bytes(reason, 128), cut.Middle(message, maxEventMessage)}, time.Now()}
+	ev := &queuedEvent{correlator.Event{
+		Object: correlator.Object(ref), Type: kind, Reason: cut.Bytes(reason, 128), Message: cut.Middle(message, maxEventMessage),
+	}, time.Now()}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
@@ -147,7 +126,7 @@ func (e *eventSink) stop(ctx context.Context) {
 // run posts events until there will be no more.
 func (e *eventSink) run() {
 	defer close(e.done)
-	e.series, e.buckets = make(map[eventKey]*eventSeries), make(map[ObjectReference]*bucket)
+	e.correlator = correlator.New()
 	for ev := range e.queue {
 		if e.ctx.Err() != nil {
 			e.meter.Add(metrics.EventsLost, 1)
@@ -171,16 +150,8 @@ func (e *eventSink) warnLost() {
 
 // handle posts an event, or adds it to the one that it repeats.
 func (e *eventSink) handle(ev *queuedEvent) {
-	e.evict()
-	before := e.series[ev.eventKey]
-	if before != nil && ev.at.Sub(before.at) > eventSeriesWindow {
-		before = nil
-	}
-	if before != nil {
-		before.count++
-		before.at = ev.at
-	}
-	if !e.allow(ev) {
+	before, allowed := e.correlator.Correlate(ev.Event, ev.at)
+	if !allowed {
 		if before == nil {
 			e.meter.Add(metrics.EventsLost, 1)
 		}
@@ -201,7 +172,7 @@ func (e *eventSink) handle(ev *queuedEvent) {
 			return
 		}
 	}
-	namespace, err := e.namespace(ctx, ev.ref)
+	namespace, err := e.namespace(ctx, ev.Object.Namespace)
 	name := e.settings.EventNamePrefix + strconv.FormatUint(rand.Uint64(), 36)
 	if err == nil {
 		_, err = e.client.body(ctx, &request{
@@ -213,13 +184,13 @@ func (e *eventSink) handle(ev *queuedEvent) {
 		return
 	}
 	e.meter.Add(metrics.EventsPosted, 1)
-	e.series[ev.eventKey] = &eventSeries{namespace: namespace, name: name, count: 1, at: ev.at}
+	e.correlator.Add(ev.Event, &correlator.Posted{Namespace: namespace, Name: name, Count: 1, At: ev.at})
 }
 
 func (e *eventSink) fail(ev *queuedEvent, err error) {
 	e.meter.Add(metrics.EventsLost, 1)
 	e.lost++ // it is logged here
-	attrs := []any{"object", ev.ref, "type", ev.kind, "reason", ev.reason, "message", ev.message}
+	attrs := []any{"object", ObjectReference(ev.Object), "type", ev.Type, "reason", ev.Reason, "message", ev.Message}
 	var api *APIError
 	if errors.As(err, &api) {
 		attrs = append(attrs, "code", api.Code)
@@ -231,10 +202,10 @@ func eventsPath(namespace string) string {
 	return "/api/v1/namespaces/" + url.PathEscape(namespace) + "/events"
 }
 
-// namespace returns where an event about an object belongs.
-func (e *eventSink) namespace(ctx context.Context, ref ObjectReference) (string, error) {
-	if ref.Namespace != "" {
-		return ref.Namespace, nil
+// namespace returns where an event about an object in a namespace, or in none, belongs.
+func (e *eventSink) namespace(ctx context.Context, of string) (string, error) {
+	if of != "" {
+		return of, nil
 	}
 	info, err := e.client.ConnectionInfo(ctx)
 	if err != nil {
@@ -247,17 +218,17 @@ func (e *eventSink) namespace(ctx context.Context, ref ObjectReference) (string,
 func (e *eventSink) event(ev *queuedEvent, namespace, name string) []byte {
 	now := ev.at.UTC().Format(iso8601.Layout)
 	about := namespace
-	if ev.ref.Namespace == "" && (namespace == "default" || namespace == "kube-system") {
+	if ev.Object.Namespace == "" && (namespace == "default" || namespace == "kube-system") {
 		about = "" // or kubectl would not find it
 	}
 	var o rawjson.Object
 	for _, field := range [...][2]string{
 		{"metadata.namespace", namespace}, {"metadata.name", name}, {"metadata.generateName", e.settings.EventNamePrefix},
-		{"action", "Action?"}, {"type", ev.kind}, {"reason", ev.reason}, {"message", ev.message},
+		{"action", "Action?"}, {"type", ev.Type}, {"reason", ev.Reason}, {"message", ev.Message},
 		{"reportingComponent", e.settings.ReportingComponent}, {"reportingInstance", e.settings.ReportingInstance},
 		{"source.component", e.settings.ReportingComponent},
-		{"involvedObject.apiVersion", ev.ref.APIVersion}, {"involvedObject.kind", ev.ref.Kind}, {"involvedObject.name", ev.ref.Name},
-		{"involvedObject.uid", ev.ref.UID}, {"involvedObject.namespace", about},
+		{"involvedObject.apiVersion", ev.Object.APIVersion}, {"involvedObject.kind", ev.Object.Kind}, {"involvedObject.name", ev.Object.Name},
+		{"involvedObject.uid", ev.Object.UID}, {"involvedObject.namespace", about},
 		{"firstTimestamp", now}, {"lastTimestamp", now}, {"eventTime", now},
 	} {
 		if field[1] != "" {
@@ -268,42 +239,16 @@ func (e *eventSink) event(ev *queuedEvent, namespace, name string) []byte {
 }
 
 // repeat adds what has happened since to an event that was posted.
-func (e *eventSink) repeat(ctx context.Context, before *eventSeries) error {
-	patch := fmt.Appendf(nil, `{"count":%d,"lastTimestamp":%q}`, before.count, before.at.UTC().Format(iso8601.Layout))
+func (e *eventSink) repeat(ctx context.Context, before *correlator.Posted) error {
+	patch := fmt.Appendf(nil, `{"count":%d,"lastTimestamp":%q}`, before.Count, before.At.UTC().Format(iso8601.Layout))
 	_, err := e.client.body(ctx, &request{
-		method: http.MethodPatch, path: eventsPath(before.namespace) + "/" + url.PathEscape(before.name),
+		method: http.MethodPatch, path: eventsPath(before.Namespace) + "/" + url.PathEscape(before.Name),
 		contentType: "application/merge-patch+json", body: patch,
 	})
 	if err == nil {
 		e.meter.Add(metrics.EventsMerged, 1)
 	}
 	return err
-}
-
-// allow reports whether there may be one more request about an object.
-func (e *eventSink) allow(ev *queuedEvent) bool {
-	b := e.buckets[ev.ref]
-	if b == nil {
-		b = &bucket{since: ev.at}
-		e.buckets[ev.ref] = b
-	}
-	b.used = max(b.used-float64(ev.at.Sub(b.since))/float64(eventRefillInterval), 0)
-	b.since = ev.at
-	if b.used > eventBurst-1 {
-		return false
-	}
-	b.used++
-	return true
-}
-
-// evict keeps the memory of events within bounds.
-func (e *eventSink) evict() {
-	if len(e.series) >= maxEventSeries {
-		clear(e.series)
-	}
-	if len(e.buckets) >= maxEventSeries {
-		clear(e.buckets)
-	}
 }
 
 // maxEventMessage is the longest message that the API server takes, in bytes.

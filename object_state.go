@@ -1,6 +1,7 @@
 package kopf
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -277,13 +278,13 @@ type handlingState struct {
 // record returns the record that keeps the state, as what differs from the last handled one: the digest of that, how many bytes are those at its
 // beginning and at its end, and those between.
 func (s *handlingState) record(stored []byte) *ProgressRecord {
-	message := orElse(s.base, noBase) + " " + progressrecord.Difference(storedText(stored), s.essence.text())
+	message := cmp.Or(s.base, noBase) + " " + progressrecord.Difference(storedText(stored), s.essence.text())
 	return &ProgressRecord{Started: s.since, Message: &message}
 }
 
 // shortRecord returns a record that keeps no more of the state than its digest, for objects whose annotations have no space for more.
 func (s *handlingState) shortRecord() *ProgressRecord {
-	message := orElse(s.base, noBase) + " " + s.essence.sortedDigest()
+	message := cmp.Or(s.base, noBase) + " " + s.essence.sortedDigest()
 	return &ProgressRecord{Started: s.since, Message: &message}
 }
 
@@ -305,7 +306,7 @@ func handlingStateOf(record *ProgressRecord, stored []byte) *handlingState {
 	}
 	base, rest, _ := strings.Cut(*record.Message, " ")
 	digest := stateDigest(stored)
-	if base != orElse(digest, noBase) || rest == "" {
+	if base != cmp.Or(digest, noBase) || rest == "" {
 		return nil
 	}
 	if !strings.Contains(rest, " ") {
@@ -362,7 +363,7 @@ func (c *cycle) recordsOutdated() bool {
 		return false
 	}
 	base, _, named := strings.Cut(*record.Message, " ")
-	return named && base != orElse(stateDigest(c.states.stored), noBase)
+	return named && base != cmp.Or(stateDigest(c.states.stored), noBase)
 }
 
 // finishedFor reports whether a handler or sub-handler has finished for the kept state.

@@ -218,7 +218,7 @@ func (s *AnnotationsProgressStorage) Purge(id HandlerID, body *Body, patch *Patc
 
 // Touch implements [ProgressStorage].
 func (s *AnnotationsProgressStorage) Touch(value string, body *Body, patch *Patch) {
-	for _, key := range s.keys(orElse(s.TouchKey, defaultTouchKey), body) {
+	for _, key := range s.keys(cmp.Or(s.TouchKey, defaultTouchKey), body) {
 		if old, ok := body.Annotation(key); ok && value == "" {
 			patch.put(nil, "metadata", "annotations", key)
 		} else if value != "" && old != value {
@@ -230,7 +230,7 @@ func (s *AnnotationsProgressStorage) Touch(value string, body *Body, patch *Patc
 
 // Clear implements [ProgressStorage].
 func (s *AnnotationsProgressStorage) Clear(essence *Essence) {
-	prefix := orElse(s.Prefix, markers.DefaultPrefix)
+	prefix := cmp.Or(s.Prefix, markers.DefaultPrefix)
 	essence.dropAnnotations(func(key []byte) bool { return markers.HasPrefix(key, prefix) })
 	essence.dropEmpty()
 }
@@ -262,7 +262,7 @@ func statusField(field FieldPath, name, key string) []string {
 	if field != "" {
 		return field.Keys()
 	}
-	return []string{"status", orElse(name, defaultName), key}
+	return []string{"status", cmp.Or(name, defaultName), key}
 }
 
 // Fetch implements [ProgressStorage].
@@ -479,7 +479,7 @@ func purgeField(body *Body, patch *Patch, path ...string) {
 // markPrefix marks a prefix as that of an operator of our kind, so that others do not
 // take its annotations for changes of the user's.
 func markPrefix(prefix string, body *Body, patch *Patch) {
-	prefix = orElse(prefix, markers.DefaultPrefix)
+	prefix = cmp.Or(prefix, markers.DefaultPrefix)
 	if strings.HasPrefix(prefix, "kopf.") {
 		return
 	}
@@ -687,14 +687,14 @@ func (p *PersistenceSettings) validate(handlers []*handler) (errs []error) {
 func describeStorage(storage any) (d settingscheck.Storage, ok bool) {
 	switch s := storage.(type) {
 	case *AnnotationsProgressStorage:
-		d.InAnnotations(s.Prefix, orElse(s.TouchKey, defaultTouchKey), s.V2Only)
+		d.InAnnotations(s.Prefix, cmp.Or(s.TouchKey, defaultTouchKey), s.V2Only)
 	case *StatusProgressStorage:
 		d.Field, d.Touched = statusField(s.Field, s.Name, "progress"), s.touchField()
 	case *SmartProgressStorage:
 		d, _ = describeStorage(s.annotations())
 		d.Field, d.Touched = statusField(s.Field, s.Name, "progress"), s.status().touchField()
 	case *AnnotationsDiffBaseStorage:
-		d.InAnnotations(s.Prefix, orElse(s.Key, markers.LastHandled), s.V2Only)
+		d.InAnnotations(s.Prefix, cmp.Or(s.Key, markers.LastHandled), s.V2Only)
 	case *StatusDiffBaseStorage:
 		d.Field = s.field()
 	case *SmartDiffBaseStorage:
@@ -714,7 +714,7 @@ func prefixesOf(storage any) []string {
 // annotationKeys returns the keys of annotations for an id on an object, in the order in which
 // they are read: those of both versions, or one where they are the same.
 func annotationKeys(prefix, id string, body *Body, v2only bool) []string {
-	return markers.AnnotationKeys(orElse(prefix, markers.DefaultPrefix)+"/", markedID(id, body), v2only)
+	return markers.AnnotationKeys(cmp.Or(prefix, markers.DefaultPrefix)+"/", markedID(id, body), v2only)
 }
 
 // markedID marks an id on the objects to which Kubernetes copies the annotations of
@@ -733,11 +733,4 @@ func markedID(id string, body *Body) string {
 		return id + "-ofDRS"
 	}
 	return id
-}
-
-func orElse(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
 }

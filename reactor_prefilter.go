@@ -1,6 +1,7 @@
 package kopf
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -160,11 +161,11 @@ func (p *prefilter) progress(storage ProgressStorage) bool {
 	}
 	switch s := storage.(type) {
 	case *AnnotationsProgressStorage:
-		p.stored.Prefixes = append(p.stored.Prefixes, orElse(s.Prefix, markers.DefaultPrefix))
+		p.stored.Prefixes = append(p.stored.Prefixes, cmp.Or(s.Prefix, markers.DefaultPrefix))
 	case *StatusProgressStorage:
 		return status(s)
 	case *SmartProgressStorage:
-		p.stored.Prefixes = append(p.stored.Prefixes, orElse(s.Prefix, markers.DefaultPrefix))
+		p.stored.Prefixes = append(p.stored.Prefixes, cmp.Or(s.Prefix, markers.DefaultPrefix))
 		return status(s.status())
 	default:
 		return false
@@ -178,7 +179,7 @@ func (p *prefilter) base(storage DiffBaseStorage) bool {
 	case *AnnotationsDiffBaseStorage:
 		keys := s.keys(nil)
 		p.stored.Annotation = keys[0]
-		p.stored.Prefixes = append(p.stored.Prefixes, orElse(s.Prefix, markers.DefaultPrefix))
+		p.stored.Prefixes = append(p.stored.Prefixes, cmp.Or(s.Prefix, markers.DefaultPrefix))
 		p.stored.Keys = append(s.withKey(trackedKey).(*AnnotationsDiffBaseStorage).keys(nil), keys...)
 		return len(keys) == 1 && len(s.IgnoredFields) == 0
 	case *StatusDiffBaseStorage:

@@ -483,10 +483,6 @@ func (h *handler) resources(found []Resource) (able []Resource, warnings []strin
 	if problem != "" {
 		return nil, []string{problem}
 	}
-	if core := coreOf(fit); h.selector.named() && len(core) > 0 {
-		fit = core
-	}
-	sortByName(fit)
 	if len(fit) == 0 {
 		return nil, []string{fmt.Sprintf("Unresolved resources cannot be served (try creating their CRDs): %s.%s", h.text, h.selector.suggestion(found))}
 	}
@@ -518,17 +514,7 @@ func sortByName(all []Resource) {
 	sort.SliceStable(all, func(i, j int) bool { return all[i].Name() < all[j].Name() })
 }
 
-// coreOf returns the resources of the core group.
-func coreOf(all []Resource) (core []Resource) {
-	for _, r := range all {
-		if r.Group == "" {
-			core = append(core, r)
-		}
-	}
-	return core
-}
-
-// selected returns the resources that the selector fits. A predicate that panics fits none: it must not end the operator.
+// selected returns the resources that the selector fits, sorted; a name means the core group if that has it. A predicate that panics fits none: it must not end the operator.
 func (h *handler) selected(found []Resource) (fit []Resource, problem string) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -540,6 +526,10 @@ func (h *handler) selected(found []Resource) (fit []Resource, problem string) {
 			fit = append(fit, r)
 		}
 	}
+	if core := func(r Resource) bool { return r.Group == "" }; h.selector.named() && slices.ContainsFunc(fit, core) {
+		fit = slices.DeleteFunc(fit, func(r Resource) bool { return r.Group != "" })
+	}
+	sortByName(fit)
 	return fit, ""
 }
 
@@ -615,12 +605,8 @@ func (s *taskSpec) check() error {
 			return fmt.Errorf("invalid option %s %s: want no negative duration", option.name, option.value)
 		}
 	}
-	if s.interval > 0 && s.interval < time.Millisecond {
-		hint := ""
-		if s.interval < time.Microsecond { // a number without a unit
-			hint = fmt.Sprintf(" (did you mean %d*time.Second?)", s.interval)
-		}
-		return fmt.Errorf("invalid option Interval %s: want at least 1ms%s", s.interval, hint)
+	if err := validation.Interval(s.interval); err != nil {
+		return fmt.Errorf("invalid option Interval %w", err)
 	}
 	if s.delay != 0 && s.delayOf != nil {
 		return fmt.Errorf("the option InitialDelay %s cannot be combined with InitialDelayFunc", s.delay)

@@ -221,7 +221,8 @@ func (w *objectWaiter) wait(ctx context.Context) error {
 	}
 	for {
 		met, err := w.observe(ctx)
-		if met || err != nil && !isTransient(err) {
+		passes := StatusCode(err) == http.StatusGone || (&request{method: http.MethodGet}).repeatable(err)
+		if met || err != nil && !passes {
 			return err
 		}
 		if ctx.Err() == nil { // or it is how the end of the context looks
@@ -232,11 +233,6 @@ func (w *objectWaiter) wait(ctx context.Context) error {
 			return err
 		}
 	}
-}
-
-// isTransient reports whether an error may be gone a moment later: one of the network, of a server that is overloaded, or of a version that it has forgotten.
-func isTransient(err error) bool {
-	return StatusCode(err) == http.StatusGone || (&request{method: http.MethodGet}).repeatable(err)
 }
 
 // observe follows the object until the condition is met, or the watch ends.

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
@@ -167,8 +168,8 @@ func (w *webhook) transport(s *Server) (http.RoundTripper, error) {
 	return t, nil
 }
 
-// HandleReviews serves webhooks by a handler in this process, at the URL that it returns, until end
-// is called.
+// HandleReviews serves webhooks by a handler in this process, at the URL that it returns, until end is called, which returns when the last
+// review is answered.
 func (s *Server) HandleReviews(handler http.Handler) (url string, end func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -176,12 +177,44 @@ func (s *Server) HandleReviews(handler http.Handler) (url string, end func()) {
 		s.webhooks = make(map[string]http.Handler)
 	}
 	host := fmt.Sprintf("webhooks-%d.in-memory", len(s.webhooks)+1)
-	s.webhooks[host] = handler
-	return "https://" + host, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.webhooks[host] = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	served := &closableHandler{handler: handler}
+	s.webhooks[host] = served
+	return "https://" + host, served.close
+}
+
+// closableHandler handles requests until it is closed.
+type closableHandler struct {
+	handler http.Handler
+	active  sync.WaitGroup
+
+	mu     sync.Mutex // guards following
+	closed bool
+}
+
+func (c *closableHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !c.enter() {
+		panic(http.ErrAbortHandler) // as if no server listened
 	}
+	defer c.active.Done()
+	c.handler.ServeHTTP(w, r)
+}
+
+// enter counts a request, unless it comes too late.
+func (c *closableHandler) enter() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closed {
+		c.active.Add(1)
+	}
+	return !c.closed
+}
+
+// close waits for the requests under way.
+func (c *closableHandler) close() {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	c.active.Wait()
 }
 
 // webhookHere returns the handler in this process that serves a webhook, nil if there is none.

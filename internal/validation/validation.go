@@ -1,8 +1,10 @@
-// Package validation has the rules of names in Kubernetes.
+// Package validation has the rules of names in Kubernetes, and of the intervals of timers.
 package validation
 
 import (
+	"fmt"
 	"strings"
+	"time"
 
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
@@ -50,4 +52,15 @@ func IsQualifiedName(text string) bool {
 		domain, name = "", text
 	}
 	return (!ok || len(domain) <= 253 && IsDNSSubdomain(domain)) && len(name) <= 63 && IsName(name, "-_.")
+}
+
+// Interval returns what is wrong with an interval that is not negative: one below a millisecond is a number without its unit.
+func Interval(d time.Duration) error {
+	switch {
+	case d <= 0 || d >= time.Millisecond:
+		return nil
+	case d < time.Microsecond:
+		return fmt.Errorf("%s: want at least 1ms (did you mean %d*time.Second?)", d, d)
+	}
+	return fmt.Errorf("%s: want at least 1ms", d)
 }
