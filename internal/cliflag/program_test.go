@@ -107,20 +107,6 @@ func TestUnknownCommand(t *testing.T) {
 	}
 }
 
-func TestDistance(t *testing.T) {
-	for _, tt := range []struct {
-		a, b string
-		want int
-	}{
-		{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"run", "run", 0}, {"run", "runn", 1}, {"run", "rn", 1}, {"run", "rum", 1}, {"run", "urn", 1},
-		{"freeze", "frezee", 1}, {"version", "vresoin", 2}, {"abc", "xyz", 3}, {"verbose", "verbsoe", 1}, {"kitten", "sitting", 3},
-	} {
-		if got := distance(tt.a, tt.b); got != tt.want {
-			t.Errorf("from %q to %q: got %d, want %d", tt.a, tt.b, got, tt.want)
-		}
-	}
-}
-
 func TestSuggest(t *testing.T) {
 	names := strings.Fields("log-format log-prefix log-refkey no-log-prefix verbose namespace all-namespaces")
 	for word, want := range map[string]string{

@@ -3,6 +3,8 @@ package cliflag
 import (
 	"fmt"
 	"strings"
+
+	"github.com/kopf-go/kopf/internal/suggest"
 )
 
 // suggestions is how many names are suggested at most.
@@ -18,7 +20,7 @@ func Suggest(word string, names []string) (near []string) {
 	least := max(1, (len(word)+1)/4)
 	for _, name := range names {
 		lower := strings.ToLower(name)
-		d := distance(word, lower)
+		d := suggest.Distance(word, lower, least+1)
 		if strings.HasPrefix(lower, word) {
 			d = -1
 		}
@@ -30,30 +32,6 @@ func Suggest(word string, names []string) (near []string) {
 		}
 	}
 	return near[:min(len(near), suggestions)]
-}
-
-// distance returns how many letters have to be inserted, removed, replaced, or swapped with the next one, to make one text of the other.
-func distance(a, b string) int {
-	previous, row := []int(nil), make([]int, len(b)+1) // of the text before the letter of a, and with it
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		next := make([]int, len(b)+1)
-		next[0] = i + 1
-		for j := range len(b) {
-			replaced := row[j]
-			if a[i] != b[j] {
-				replaced++
-			}
-			next[j+1] = min(replaced, row[j+1]+1, next[j]+1)
-			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
-				next[j+1] = min(next[j+1], previous[j-1]+1)
-			}
-		}
-		previous, row = row, next
-	}
-	return row[len(b)]
 }
 
 // didYouMean returns the end of an error message about an unknown word: the names that may be meant, with a prefix; "" if nothing is near.

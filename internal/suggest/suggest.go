@@ -18,7 +18,7 @@ func Nearest(word string, among []string) string {
 		best = 2
 	}
 	for _, other := range among {
-		if d := distance(strings.ToLower(word), strings.ToLower(other), best); d < best {
+		if d := Distance(strings.ToLower(word), strings.ToLower(other), best); d < best {
 			nearest, best = other, d
 		}
 	}
@@ -40,9 +40,9 @@ func Among[T any](word string, things []T, names func(T) []string) (nearest T, n
 	return nearest, near
 }
 
-// distance returns how many letters are to be added, left out, replaced, or exchanged with their neighbor, to turn one word into another; a limit
+// Distance returns how many letters are to be added, left out, replaced, or exchanged with their neighbor, to turn one word into another; a limit
 // and more are the same.
-func distance(from, to string, limit int) int {
+func Distance(from, to string, limit int) int {
 	a, b := []rune(from), []rune(to)
 	if len(a)-len(b) >= limit || len(b)-len(a) >= limit {
 		return limit

@@ -52,10 +52,10 @@ func TestDistance(t *testing.T) {
 	} {
 		for _, limit := range []int{1, 2, 3, 10} {
 			want := min(tt.want, limit)
-			if got := distance(tt.a, tt.b, limit); got != want {
+			if got := Distance(tt.a, tt.b, limit); got != want {
 				t.Errorf("%q and %q: got %d up to %d, want %d", tt.a, tt.b, got, limit, want)
 			}
-			if got := distance(tt.b, tt.a, limit); got != want {
+			if got := Distance(tt.b, tt.a, limit); got != want {
 				t.Errorf("%q and %q: got %d up to %d, want %d", tt.b, tt.a, got, limit, want)
 			}
 		}
