@@ -38,6 +38,7 @@ var variants = []variant{
 	{"controller-runtime, 16 workers, two writes", "runtime", 16, 2, nil},
 	{"controller-runtime, 1 worker", "runtime", 1, 1, nil},
 	{"requests alone", "client", 16, 1, nil}, // what is left when an operator costs nothing
+	{"requests alone, two writes", "client", 16, 2, nil},
 }
 
 // based are our operator now and as it was in a commit.

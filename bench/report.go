@@ -95,14 +95,14 @@ func counted(n int, of string) string {
 
 // summarize writes what was aimed at, and what became of it.
 func (b *bench) summarize(page *bytes.Buffer) {
-	met, missed := 0, table{header: []string{"missed", "operator", "measured", "aimed at"}}
+	met, missed := 0, table{header: []string{"missed", "operator", "measured", "requests alone", "aimed at"}}
 	for _, f := range b.findings {
 		for _, v := range f.verdicts {
 			if v.met {
 				met++
 				continue
 			}
-			missed.rows = append(missed.rows, []string{fmt.Sprintf("%s, %s: %s", f.place, f.job, v.target), v.operator, v.measured, v.most})
+			missed.rows = append(missed.rows, []string{fmt.Sprintf("%s, %s: %s", f.place, f.job, v.target), v.operator, v.measured, v.limit, v.most})
 		}
 	}
 	fmt.Fprintf(page, "\n## What is missed\n\nOf %d targets, %d are met. ", met+len(missed.rows), met)
@@ -111,7 +111,7 @@ func (b *bench) summarize(page *bytes.Buffer) {
 		return
 	}
 	page.WriteString("These are not:\n\n" + missed.markdown())
-	page.WriteString("\nThe limit of each job is what the requests alone cost, which stands in its table; all beyond that is ours. " +
+	page.WriteString("\nThe limit is what the requests alone cost; all beyond that is ours. " +
 		"`go run . -jobs REGEXP -operators kopf -profiles FOLDER` writes profiles that tell where it goes.\n")
 }
 

@@ -250,7 +250,7 @@ func TestTrouble(t *testing.T) {
 		{"wrong authority", kubeconfig(c.URL(), "certificate-authority-data: "+other, "x"), nil, []string{"certificate signed by unknown authority"}, true},
 		{"refused token", kubeconfig(c.URL(), "insecure-skip-tls-verify: true", "wrong"), nil, []string{"401", "nauthorized"}, false},
 		{"no right to list", string(mustRead(t, nobody.Kubeconfig)), nil, []string{"403", `cannot list resource \"kopfexamples\"`}, false},
-		{"contradicting options", string(admin), []string{"--all-namespaces", "--namespace=x"}, []string{"either all namespaces or some"}, true},
+		{"contradicting options", string(admin), []string{"--all-namespaces", "--namespace=x"}, []string{"--all-namespaces", "exclude each other"}, true},
 		{"unknown option", string(admin), []string{"--nonsense"}, []string{"--nonsense"}, true},
 		{"unknown context", string(admin), []string{"--context=none"}, []string{`"none"`}, true},
 	}

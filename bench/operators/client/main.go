@@ -1,12 +1,13 @@
-// The least that does the work of the bench: a program that follows the widgets without reading more of them than their names, and
-// writes the result of each new one. It keeps nothing but which of them it has in hand, retries nothing and notices no mistake: it shows what is left of the costs
-// when an operator costs nothing.
+// The least that does the work of the bench: a program that follows the widgets without decoding them, and makes the requests that our operator makes for each new
+// one: with the result, and with the record of what was handled. It keeps nothing but which of them it has in hand, retries nothing and notices no mistake: it
+// shows what is left of the costs when an operator costs nothing.
 package main
 
 import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -23,6 +24,12 @@ import (
 
 // widget is one that is to be handled.
 type widget struct{ name, size string }
+
+// task is a widget with the spec that the record is made of.
+type task struct {
+	widget
+	spec string
+}
 
 const path = "/apis/bench.kopf.dev/v1/"
 
@@ -54,7 +61,11 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	todo := make(chan widget, 100_000) // a watch that is not read is ended
+	handle := handleInStatus
+	if os.Getenv("BENCH_WRITES") == "2" {
+		handle = handleTwice
+	}
+	todo := make(chan task, 100_000) // a watch that is not read is ended
 	failed := make(chan error, workers+1)
 	for range workers {
 		go func() {
@@ -71,7 +82,7 @@ func run(ctx context.Context) error {
 }
 
 // follow finds the widgets that are not handled yet.
-func follow(ctx context.Context, client *http.Client, host string, todo chan<- widget) error {
+func follow(ctx context.Context, client *http.Client, host string, todo chan<- task) error {
 	query := "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
 	begun := make(map[widget]bool) // a watch that begins anew shows them again before they are handled
 	for {                          // a server ends watches now and then
@@ -86,7 +97,7 @@ func follow(ctx context.Context, client *http.Client, host string, todo chan<- w
 }
 
 // watch returns the version of the last event, if all were seen that came before.
-func watch(ctx context.Context, client *http.Client, url string, begun map[widget]bool, todo chan<- widget) (version string, err error) {
+func watch(ctx context.Context, client *http.Client, url string, begun map[widget]bool, todo chan<- task) (version string, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return "", err
@@ -117,7 +128,7 @@ func watch(ctx context.Context, client *http.Client, url string, begun map[widge
 		if name := text(line, `"name":"widget-`); name != "" && sizeIn(status) != sizeIn(spec) {
 			if w := (widget{"widget-" + name, sizeIn(spec)}); !begun[w] {
 				begun[w] = true
-				todo <- w
+				todo <- task{w, specIn(spec)}
 			}
 		}
 	}
@@ -136,9 +147,40 @@ func text(line []byte, prefix string) string {
 	return string(text)
 }
 
-func handle(ctx context.Context, client *http.Client, host string, w widget) error {
-	body := strings.NewReader(`{"status":{"size":` + w.size + `,"handled":true}}`)
-	req, err := http.NewRequestWithContext(ctx, http.MethodPatch, host+path+"namespaces/default/widgets/"+w.name+"/status", body)
+// specIn returns the spec as JSON, given the line after its beginning, as far as the status or to the end.
+func specIn(rest []byte) string {
+	fields, ended := bytes.CutSuffix(rest, []byte("}}}\n")) // of the spec, the object and the event
+	if !ended {
+		fields = bytes.TrimSuffix(rest, []byte("},"))
+	}
+	return `{"spec":{` + string(fields) + `}}`
+}
+
+// handleInStatus writes the result and the record in one request.
+func handleInStatus(ctx context.Context, client *http.Client, host string, t task) error {
+	record, err := json.Marshal(t.spec)
+	if err != nil {
+		return err
+	}
+	return patch(ctx, client, host+path+"namespaces/default/widgets/"+t.name+"/status",
+		`{"status":{"size":`+t.size+`,"handled":true,"kopf":{"last-handled-configuration":`+string(record)+`}}}`)
+}
+
+// handleTwice writes the result into the status, and the record into an annotation.
+func handleTwice(ctx context.Context, client *http.Client, host string, t task) error {
+	record, err := json.Marshal(t.spec + "\n")
+	if err != nil {
+		return err
+	}
+	address := host + path + "namespaces/default/widgets/" + t.name
+	if err := patch(ctx, client, address+"/status", `{"status":{"size":`+t.size+`,"handled":true}}`); err != nil {
+		return err
+	}
+	return patch(ctx, client, address, `{"metadata":{"annotations":{"kopf.zalando.org/last-handled-configuration":`+string(record)+`}}}`)
+}
+
+func patch(ctx context.Context, client *http.Client, address, body string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPatch, address, strings.NewReader(body))
 	if err != nil {
 		return err
 	}
@@ -149,7 +191,7 @@ func handle(ctx context.Context, client *http.Client, host string, w widget) err
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s: %s", w.name, resp.Status)
+		return fmt.Errorf("%s: %s", address, resp.Status)
 	}
 	_, err = io.Copy(io.Discard, resp.Body)
 	return err
