@@ -134,7 +134,7 @@ var targets = []target{
 // verdict tells whether a target is met.
 type verdict struct {
 	operator, target, measured, most string
-	limit                            string // what the requests alone show; empty if they are not measured
+	limit                            string // what the requests alone show, or none
 	met                              bool
 }
 
@@ -163,7 +163,7 @@ func judge(j job, where string, names []variant, medians []result) []verdict {
 				}
 				x := of(medians[i])
 				all = append(all, verdict{
-					operator: v.name, target: t.name, measured: fmt.Sprintf(t.format, x), most: "≤ " + fmt.Sprintf(t.format, t.most), met: x <= t.most,
+					operator: v.name, target: t.name, measured: fmt.Sprintf(t.format, x), limit: none, most: "≤ " + fmt.Sprintf(t.format, t.most), met: x <= t.most,
 				})
 				continue
 			}
@@ -175,7 +175,7 @@ func judge(j job, where string, names []variant, medians []result) []verdict {
 
 // compare compares one of our operators with theirs, and so the requests alone that it makes.
 func compare(t target, ours int, names []variant, medians []result) (all []verdict) {
-	limit := ""
+	limit := none
 	for _, c := range comparisons(names, "runtime") {
 		x := c.ratio(t.of, medians)
 		if v := names[c.ours]; v.program == "client" && v.writes == names[ours].writes && x != 0 {
