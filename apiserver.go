@@ -23,13 +23,16 @@ type APIServerOptions struct {
 	// Version is the version of Kubernetes that it claims to be. Defaults to "v1.36.3".
 	Version string
 	// HistoryLimit is how many changes of one kind are remembered for watches that go on from an older version; those that come
-	// too late are refused with the code 410. Defaults to 10,000.
+	// too late are refused with the code 410. Defaults to 10,000. Of large objects fewer are remembered: 64 MiB of all kinds together.
 	HistoryLimit int
 	// BookmarkInterval is the time between the bookmarks of a watch that wants them. Defaults to 1 minute.
 	BookmarkInterval time.Duration
 	// WebhookTransport makes the requests to admission webhooks. Defaults to [http.DefaultTransport] with the
 	// authorities that the configurations name.
 	WebhookTransport http.RoundTripper
+	// DisableGarbageCollector is to keep the dependents of owners that are gone, and owners that are deleted in the foreground or are to orphan their dependents: with
+	// it, the server is like a real one without kube-controller-manager, such as that of envtest. Defaults to false.
+	DisableGarbageCollector bool
 	// Logger takes what goes wrong in the server itself. Defaults to [slog.Default].
 	Logger *slog.Logger
 }
@@ -77,7 +80,7 @@ type APIServerRequest struct {
 	Status      int    // the code of the answer, 0 while there is none
 }
 
-// Requests returns the requests so far, or the last 10,000 of them.
+// Requests returns the requests so far, or the last ones: at most 10,000, with at most 16 MiB of bodies together.
 func (s *APIServer) Requests() []APIServerRequest {
 	requests := s.s.Requests()
 	all := make([]APIServerRequest, len(requests))

@@ -10,7 +10,7 @@ import (
 // embedded starts the embedded API server.
 func embedded(t *testing.T) *endpoint {
 	t.Helper()
-	served, err := kopf.NewAPIServer(nil).Listen("127.0.0.1:0")
+	served, err := kopf.NewAPIServer(&kopf.APIServerOptions{DisableGarbageCollector: true}).Listen("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,6 +26,11 @@ func (a *apiRequest) create(w http.ResponseWriter, r *http.Request) error {
 	if err := a.strict(object); err != nil {
 		return err
 	}
+	return a.answerNew(w, r, object)
+}
+
+// answerNew creates an object, and answers with it.
+func (a *apiRequest) answerNew(w http.ResponseWriter, r *http.Request, object map[string]any) error {
 	raw, code, err := a.createObject(object, false)
 	if err != nil {
 		return err
@@ -137,7 +143,14 @@ func (k *kindInfo) initialize(object map[string]any) {
 			meta["labels"] = labels
 		}
 		labels["kubernetes.io/metadata.name"] = name
-		object["spec"] = map[string]any{"finalizers": []any{"kubernetes"}}
+		spec := rawjson.AsMap(object["spec"])
+		if spec == nil {
+			spec = make(map[string]any)
+			object["spec"] = spec
+		}
+		if finalizers, _ := spec["finalizers"].([]any); !slices.Contains(finalizers, any(namespaceFinalizer)) {
+			spec["finalizers"] = append(finalizers, namespaceFinalizer)
+		}
 		object["status"] = map[string]any{"phase": "Active"}
 	case "customresourcedefinitions.apiextensions.k8s.io":
 		spec := rawjson.AsMap(object["spec"])
@@ -152,11 +165,6 @@ func (k *kindInfo) initialize(object map[string]any) {
 		if spec != nil && spec["conversion"] == nil {
 			spec["conversion"] = map[string]any{"strategy": "None"}
 		}
-	case "secrets.":
-		if object["type"] == nil {
-			object["type"] = "Opaque"
-		}
-		encodeStringData(object)
 	}
 }
 
@@ -214,9 +222,7 @@ func (a *apiRequest) storeNew(object map[string]any) ([]byte, int, error) {
 		}
 		return nil, 0, e
 	}
-	if a.kind.storage != "" {
-		object["apiVersion"] = a.kind.storage
-	}
+	a.kind.toStorage(object)
 	if a.dryRun {
 		raw, err := rawjson.Encode(object)
 		return raw, 201, err

@@ -158,19 +158,24 @@ func (a *apiRequest) mark(live map[string]any, o deleteOptions) map[string]any {
 	object := rawjson.Clone(live).(map[string]any)
 	meta := rawjson.AsMap(object["metadata"])
 	policy := o.PropagationPolicy
-	if o.OrphanDependents != nil && *o.OrphanDependents {
+	finalizers, _ := meta["finalizers"].([]any)
+	switch orphan := o.OrphanDependents; {
+	case orphan != nil && *orphan:
+		policy = "Orphan"
+	case orphan != nil && policy == "":
+		policy = "Background"
+	case policy == "" && a.kind.orphansDependents && !slices.Contains(finalizers, any(foregroundFinalizer)):
 		policy = "Orphan"
 	}
-	finalizers, _ := meta["finalizers"].([]any)
 	if policy != "" { // it replaces the earlier one
-		finalizers = slices.DeleteFunc(finalizers, func(f any) bool { return f == "orphan" || f == "foregroundDeletion" })
+		finalizers = slices.DeleteFunc(finalizers, func(f any) bool { return f == orphanFinalizer || f == foregroundFinalizer })
 		delete(meta, "finalizers")
 	}
 	switch policy {
 	case "Orphan":
-		finalizers = append(finalizers, "orphan")
+		finalizers = append(finalizers, orphanFinalizer)
 	case "Foreground":
-		finalizers = append(finalizers, "foregroundDeletion")
+		finalizers = append(finalizers, foregroundFinalizer)
 	}
 	if a.kind.resource.Plural == "customresourcedefinitions" && !slices.Contains(finalizers, any(definitionFinalizer)) && meta["deletionTimestamp"] == nil {
 		finalizers = append(finalizers, definitionFinalizer)

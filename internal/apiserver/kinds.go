@@ -40,15 +40,28 @@ type kindInfo struct {
 	hasStatus bool           // whether the status is a subresource
 	scale     map[string]any // the paths of the scale subresource, nil if there is none
 
-	storage      string // the API version of stored objects, "" for that of the kind
-	generation   bool   // whether objects have a generation
-	returnsGone  bool   // whether a deletion is answered with the object, and not with a status
-	postedOnly   bool   // whether objects are answered and never stored
-	singleServed bool   // whether the CRD serves no other version
+	storage         string // the API version of stored objects, "" for that of the kind
+	generation      bool   // whether objects have a generation
+	returnsGone     bool   // whether a deletion is answered with the object, and not with a status
+	postedOnly      bool   // whether objects are answered and never stored
+	createsOnUpdate bool   // whether a PUT creates objects
+	singleServed    bool   // whether the CRD serves no other version
+
+	orphansDependents bool // whether deletions leave the dependents, unless they say otherwise
 }
 
-// collection returns the name of the kind in the store.
-func (k *kindInfo) collection() string { return k.resource.Plural + "." + k.resource.Group }
+// collection returns the name of the kind in the store. The events of both groups are the same objects.
+func (k *kindInfo) collection() string {
+	if k.isNewEvents() {
+		return "events."
+	}
+	return k.resource.Plural + "." + k.resource.Group
+}
+
+// isNamespaces reports whether the kind is that of namespaces.
+func (k *kindInfo) isNamespaces() bool {
+	return k.resource.Plural == "namespaces" && k.resource.Group == ""
+}
 
 // qualified returns the kind in the form of messages: "Pod" or "KopfExample.kopf.dev".
 func (k *kindInfo) qualified() string {
@@ -68,24 +81,24 @@ func (k *kindInfo) groupResource() string {
 
 // builtins are the built-in kinds, one in a line: group/version, plural, kind, scope, subresources,
 // short names, categories, and marks: g for a generation, r for deletions that return the object, p
-// for kinds that are not stored.
+// for kinds that are not stored, u for updates that create the object, o for deletions that orphan the dependents.
 const builtins = `
 v1 bindings Binding N - - - p
 v1 configmaps ConfigMap N - cm - -
-v1 endpoints Endpoints N - ep - -
-v1 events Event N - ev - -
-v1 limitranges LimitRange N - limits - -
+v1 endpoints Endpoints N - ep - u
+v1 events Event N - ev - u
+v1 limitranges LimitRange N - limits - u
 v1 namespaces Namespace C finalize,status ns - r
 v1 nodes Node C status no - -
 v1 persistentvolumeclaims PersistentVolumeClaim N status pvc - r
 v1 persistentvolumes PersistentVolume C status pv - r
 v1 pods Pod N binding,eviction,log,status po all gr
 v1 podtemplates PodTemplate N - - - r
-v1 replicationcontrollers ReplicationController N scale,status rc all g
+v1 replicationcontrollers ReplicationController N scale,status rc all go
 v1 resourcequotas ResourceQuota N status quota - r
 v1 secrets Secret N - - - -
 v1 serviceaccounts ServiceAccount N token sa - r
-v1 services Service N status svc all r
+v1 services Service N status svc all ru
 admissionregistration.k8s.io/v1 mutatingwebhookconfigurations MutatingWebhookConfiguration C - - api-extensions g
 admissionregistration.k8s.io/v1 validatingwebhookconfigurations ValidatingWebhookConfiguration C - - api-extensions g
 apiextensions.k8s.io/v1 customresourcedefinitions CustomResourceDefinition C status crd,crds api-extensions gr
@@ -102,19 +115,19 @@ authorization.k8s.io/v1 selfsubjectrulesreviews SelfSubjectRulesReview C - - - p
 authorization.k8s.io/v1 subjectaccessreviews SubjectAccessReview C - - - p
 autoscaling/v2 horizontalpodautoscalers HorizontalPodAutoscaler N status hpa all -
 batch/v1 cronjobs CronJob N status cj all g
-batch/v1 jobs Job N status - all g
-coordination.k8s.io/v1 leases Lease N - - - -
+batch/v1 jobs Job N status - all go
+coordination.k8s.io/v1 leases Lease N - - - u
 discovery.k8s.io/v1 endpointslices EndpointSlice N - - - g
-events.k8s.io/v1 events Event N - ev - -
+events.k8s.io/v1 events Event N - ev - u
 networking.k8s.io/v1 ingressclasses IngressClass C - - - g
 networking.k8s.io/v1 ingresses Ingress N status ing - g
 networking.k8s.io/v1 networkpolicies NetworkPolicy N - netpol - g
-node.k8s.io/v1 runtimeclasses RuntimeClass C - - - -
+node.k8s.io/v1 runtimeclasses RuntimeClass C - - - u
 policy/v1 poddisruptionbudgets PodDisruptionBudget N status pdb - g
-rbac.authorization.k8s.io/v1 clusterrolebindings ClusterRoleBinding C - - - -
-rbac.authorization.k8s.io/v1 clusterroles ClusterRole C - - - -
-rbac.authorization.k8s.io/v1 rolebindings RoleBinding N - - - -
-rbac.authorization.k8s.io/v1 roles Role N - - - -
+rbac.authorization.k8s.io/v1 clusterrolebindings ClusterRoleBinding C - - - u
+rbac.authorization.k8s.io/v1 clusterroles ClusterRole C - - - u
+rbac.authorization.k8s.io/v1 rolebindings RoleBinding N - - - u
+rbac.authorization.k8s.io/v1 roles Role N - - - u
 scheduling.k8s.io/v1 priorityclasses PriorityClass C - pc - -
 storage.k8s.io/v1 storageclasses StorageClass C - sc - -
 `
@@ -151,10 +164,13 @@ func makeBuiltinKinds() []*kindInfo {
 				Group: group, Version: version, Plural: f[1], Kind: f[2], Singular: strings.ToLower(f[2]), Namespaced: f[3] == "N",
 				Subresources: list(4), ShortNames: list(5), Categories: list(6), Verbs: allVerbs, Preferred: true,
 			},
-			listKind:    f[2] + "List",
-			generation:  strings.Contains(f[7], "g"),
-			returnsGone: strings.Contains(f[7], "r"),
-			postedOnly:  strings.Contains(f[7], "p"),
+			listKind:        f[2] + "List",
+			generation:      strings.Contains(f[7], "g"),
+			returnsGone:     strings.Contains(f[7], "r"),
+			postedOnly:      strings.Contains(f[7], "p"),
+			createsOnUpdate: strings.Contains(f[7], "u"),
+
+			orphansDependents: strings.Contains(f[7], "o"),
 		}
 		if k.postedOnly {
 			k.resource.Verbs = []string{"create"}

@@ -16,8 +16,9 @@ import (
 )
 
 // stored does what controllers do in real clusters after an object was stored: it serves or deletes
-// a CRD, and empties a namespace.
+// a CRD, empties a namespace, and collects garbage.
 func (s *Server) stored(k *kindInfo, i *store.Item) {
+	s.collectStored(k, i)
 	switch k.resource.Plural + "." + k.resource.Group {
 	case "customresourcedefinitions.apiextensions.k8s.io":
 		if unstructured.View(i.Raw).Has("metadata.deletionTimestamp") {
@@ -31,8 +32,9 @@ func (s *Server) stored(k *kindInfo, i *store.Item) {
 }
 
 // removed does what controllers do in real clusters after an object was deleted: it stops serving a
-// CRD, and goes on deleting the CRD or the namespace of the object.
+// CRD, goes on deleting the CRD or the namespace of the object, and collects its dependents.
 func (s *Server) removed(k *kindInfo, i *store.Item) {
+	defer s.collectRemoved(k, i)
 	switch {
 	case k.resource.Plural == "customresourcedefinitions" && k.crd == nil:
 		s.rebuild()
@@ -132,12 +134,15 @@ func (s *Server) endDefinition(d *store.Item) {
 	}
 }
 
+// namespaceFinalizer is the finalizer in the spec of a namespace that blocks its deletion until it is empty.
+const namespaceFinalizer = "kubernetes"
+
 // endNamespace deletes the objects in a namespace that is marked for deletion, and then the
 // namespace.
 func (s *Server) endNamespace(i *store.Item) {
 	object := i.Object()
 	finalizers, _ := rawjson.AsMap(object["spec"])["finalizers"].([]any)
-	if rawjson.AsMap(object["metadata"])["deletionTimestamp"] == nil || len(finalizers) == 0 {
+	if rawjson.AsMap(object["metadata"])["deletionTimestamp"] == nil || !slices.Contains(finalizers, any(namespaceFinalizer)) {
 		return
 	}
 	done := make(map[string]bool)
@@ -168,7 +173,9 @@ func (s *Server) endNamespace(i *store.Item) {
 	if left == 0 {
 		r.subresource = "finalize"
 		change = func(live map[string]any) (map[string]any, error) {
-			rawjson.AsMap(live["spec"])["finalizers"] = []any{}
+			spec := rawjson.AsMap(live["spec"])
+			finalizers, _ := spec["finalizers"].([]any)
+			spec["finalizers"] = slices.DeleteFunc(finalizers, func(f any) bool { return f == namespaceFinalizer })
 			return live, nil
 		}
 	}
@@ -203,7 +210,7 @@ func (s *Server) empty(k *kindInfo, namespace string) {
 			continue
 		}
 		r := &apiRequest{server: s, kind: k, verb: "delete", name: i.Name, namespace: i.Namespace, manager: "kube-controller-manager"}
-		err := r.deleteObject(deleteOptions{})
+		err := r.deleteObject(deleteOptions{PropagationPolicy: "Background"})
 		if e := (*apierrors.StatusError)(nil); err != nil && (!errors.As(err, &e) || e.Code != 404) {
 			s.opts.Logger.Error("An object cannot be deleted with its namespace or definition.", "kind", k.resource.Kind, "object", i.Key, "error", err)
 		}

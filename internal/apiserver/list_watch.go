@@ -206,6 +206,7 @@ func (a *apiRequest) listItem(raw []byte) []byte {
 	if a.kind.crd != nil {
 		return a.sent(raw)
 	}
+	raw = a.sent(raw)
 	o := rawjson.ParseObject(raw)
 	o.Delete("apiVersion")
 	o.Delete("kind")
@@ -214,7 +215,10 @@ func (a *apiRequest) listItem(raw []byte) []byte {
 
 // sent returns an object in the version of the request.
 func (a *apiRequest) sent(raw []byte) []byte {
-	if a.kind.singleServed || a.kind.crd == nil {
+	switch {
+	case a.kind.isNewEvents():
+		return newEvent(raw)
+	case a.kind.singleServed || a.kind.crd == nil:
 		return raw
 	}
 	return withAPIVersion(raw, a.kind.apiVersion())

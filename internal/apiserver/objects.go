@@ -128,6 +128,9 @@ func (a *apiRequest) warn(w http.ResponseWriter) {
 }
 
 func (a *apiRequest) get(w http.ResponseWriter, r *http.Request) error {
+	if version := a.query.Get("resourceVersion"); version != "" && !rawjson.IsDigits(version) {
+		return apierrors.New(500, "", fmt.Sprintf("resourceVersion: Invalid value: %q: strconv.ParseUint: parsing %q: invalid syntax", version, version), nil)
+	}
 	i := a.server.db.Get(a.kind.collection(), a.key())
 	if i == nil {
 		return a.kind.notFound(a.name)
@@ -196,7 +199,7 @@ func (a *apiRequest) fit(object map[string]any) {
 		s.Prune(object)
 		s.ApplyDefaults(object)
 	}
-	a.kind.omitEmpty(object)
+	a.kind.normalize(object)
 }
 
 // schemaOf returns the schema for an object. The object may have another version or kind than the
@@ -250,7 +253,7 @@ func (a *apiRequest) complete(live, object map[string]any, applied bool) error {
 	if a.kind.isHooks() {
 		a.kind.defaultHooks(object)
 	}
-	a.kind.omitEmpty(object)
+	a.kind.normalize(object)
 	faults = append(faults, a.kind.checkMeta(live, object)...)
 	if s := a.kind.schema; s != nil && a.subresource == "status" {
 		faults = append(faults, s.ValidateStatus(object)...)
@@ -268,10 +271,16 @@ func (a *apiRequest) complete(live, object map[string]any, applied bool) error {
 	return nil
 }
 
-// omitEmpty removes empty fields that typed kinds omit.
-func (k *kindInfo) omitEmpty(object map[string]any) {
+// normalize gives an object of a built-in kind the form that it gets by being decoded: a secret has no stringData, and what is empty is omitted.
+func (k *kindInfo) normalize(object map[string]any) {
 	if k.crd != nil || k.resource.Kind != "ConfigMap" && k.resource.Kind != "Secret" {
 		return
+	}
+	if k.resource.Kind == "Secret" {
+		if rawjson.IsEmpty(object["type"]) || object["type"] == "" {
+			object["type"] = "Opaque"
+		}
+		encodeStringData(object)
 	}
 	for _, key := range []string{"data", "binaryData"} {
 		if rawjson.IsEmpty(object[key]) {

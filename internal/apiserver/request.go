@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
 	"github.com/kopf-go/kopf/internal/apiserver/field"
@@ -195,11 +196,33 @@ func (a *apiRequest) checkOptions() error {
 	if mode := a.query.Get("fieldValidation"); !slices.Contains([]string{"", "Ignore", "Strict", "Warn"}, mode) && kind != "DeleteOptions" {
 		faults = append(faults, field.NotSupported("fieldValidation", mode, `supported values: "", "Ignore", "Strict", "Warn"`))
 	}
+	if kind != "DeleteOptions" {
+		faults = append(faults, checkFieldManager(a.query.Get("fieldManager"))...)
+	}
+	if media, _, _ := mime.ParseMediaType(a.raw.Header.Get("Content-Type")); a.query.Has("force") && kind == "PatchOptions" && media != "application/apply-patch+yaml" {
+		faults = append(faults, field.Forbidden("force", "may not be specified for non-apply patch"))
+	}
 	if len(faults) > 0 {
 		return invalidOptions(kind, faults...)
 	}
 	return nil
 }
+
+// checkFieldManager returns what is wrong with the name of a field manager.
+func checkFieldManager(name string) (faults []field.Error) {
+	if len(name) > maxFieldManager {
+		faults = append(faults, field.TooLong("fieldManager", nil, fmt.Sprintf("may not be more than %d bytes", maxFieldManager)))
+	}
+	for i, r := range name {
+		if !unicode.IsPrint(r) {
+			faults = append(faults, field.Invalid("fieldManager", name, fmt.Sprintf("invalid character %#U (at position %d)", r, i)))
+		}
+	}
+	return faults
+}
+
+// maxFieldManager is how long the name of a field manager may be, in bytes.
+const maxFieldManager = 128
 
 // checkList refuses options of a list that contradict each other.
 func (a *apiRequest) checkList() error {

@@ -1,7 +1,9 @@
 package apiserver
 
 import (
+	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
 	"github.com/kopf-go/kopf/internal/apiserver/selector"
@@ -30,12 +32,20 @@ func (s *selection) has(i *store.Item) bool {
 		}
 	}
 	for _, r := range s.fields {
-		value := unstructured.View(i.Raw).String(r.Key)
-		if !r.Matches(value, true) {
+		if !r.Matches(selectedValue(i.Raw, r.Key), true) {
 			return false
 		}
 	}
 	return true
+}
+
+// selectedValue returns the value of a field that objects are selected by.
+func selectedValue(raw []byte, key string) string {
+	object := unstructured.View(raw)
+	if key == "source" { // of an event
+		return cmp.Or(object.String("source.component"), object.String("reportingComponent"))
+	}
+	return object.String(key)
 }
 
 // selection parses the selectors of a list or a watch, and checks the other options.
@@ -53,6 +63,11 @@ func (a *apiRequest) selection() (*selection, error) {
 	if s.fields, err = selector.ParseFields(a.query.Get("fieldSelector")); err != nil {
 		return nil, err
 	}
+	if a.kind.isNewEvents() {
+		if err := selectNewEvents(s.fields); err != nil {
+			return nil, err
+		}
+	}
 	if a.verb == "list" {
 		if err := a.checkList(); err != nil {
 			return nil, err
@@ -65,7 +80,8 @@ func (a *apiRequest) selection() (*selection, error) {
 func (a *apiRequest) checkFields(s *selection) error {
 	for _, r := range s.fields {
 		known := r.Key == "metadata.name" || r.Key == "metadata.namespace" && a.kind.resource.Namespaced
-		if a.kind.crd != nil && !known {
+		ofKind := func(field string) bool { return strings.HasPrefix(field, a.kind.resource.Plural+" ") }
+		if !known && (a.kind.crd != nil || slices.ContainsFunc(selectableFields, ofKind) && !slices.Contains(selectableFields, a.kind.resource.Plural+" "+r.Key)) {
 			return apierrors.BadRequest("field label not supported: %s", r.Key)
 		}
 		if !known && !slices.Contains(selectableFields, a.kind.resource.Plural+" "+r.Key) {

@@ -36,13 +36,15 @@ import (
 
 // Server is an API server. It is safe for concurrent use.
 type Server struct {
-	opts Options
-	db   *store.Store
+	opts      Options
+	db        *store.Store
+	collector *collector // nil if garbage is not collected
 
 	mu       sync.Mutex // guards following
 	served   []*kindInfo
 	faults   []*Fault
 	requests []Request
+	bodies   int // the bytes of the bodies of the requests
 	uid      uint64
 	closing  chan struct{}           // closed when all watches are to end
 	webhooks map[string]http.Handler // handlers in this process, by their hosts
@@ -60,6 +62,8 @@ type Options struct {
 	// WebhookTransport sends requests to admission webhooks. Default: [http.DefaultTransport] with
 	// the CA bundles of the configurations.
 	WebhookTransport http.RoundTripper
+	// DisableGarbageCollector is to keep objects whose owners are gone. Default: false.
+	DisableGarbageCollector bool
 	// Logger logs failures of the server itself. Default: [slog.Default].
 	Logger *slog.Logger
 }
@@ -80,6 +84,9 @@ func New(opts Options) *Server {
 		s.opts.Logger = slog.Default()
 	}
 	s.db = store.New(s.opts.HistoryLimit)
+	if !s.opts.DisableGarbageCollector {
+		s.collector = newCollector()
+	}
 	s.served = builtinKinds()
 	for _, name := range []string{"default", "kube-node-lease", "kube-public", "kube-system"} {
 		r := &apiRequest{server: s, kind: s.kindOf("v1", "Namespace"), verb: "create", name: name, manager: "kube-apiserver", ctx: context.Background()}
@@ -124,10 +131,13 @@ type Request struct {
 	Status      int    // the code of the response, 0 before there is one
 }
 
-// maxRequests is the largest number of requests that are kept.
-const maxRequests = 10_000
+// maxRequests and maxBodies are how many requests are kept at most, and how large their bodies may be together.
+const (
+	maxRequests = 10_000
+	maxBodies   = 16 << 20
+)
 
-// Requests returns the requests so far, or the last 10,000 of them.
+// Requests returns the requests so far, or the last ones: at most 10,000, with bodies of at most 16 MiB together.
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,10 +148,16 @@ func (s *Server) Requests() []Request {
 func (s *Server) note(r Request) (done func(status int)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.requests) >= maxRequests {
-		s.requests = slices.Clone(s.requests[maxRequests/2:])
+	if len(s.requests) >= maxRequests || s.bodies+len(r.Body) > maxBodies {
+		drop := 0
+		for drop < len(s.requests) && (len(s.requests)-drop > maxRequests/2 || s.bodies > maxBodies/2) {
+			s.bodies -= len(s.requests[drop].Body)
+			drop++
+		}
+		s.requests = slices.Clone(s.requests[drop:])
 	}
 	s.requests = append(s.requests, r)
+	s.bodies += len(r.Body)
 	began := r.Time
 	index := len(s.requests) - 1
 	return func(status int) {
@@ -175,12 +191,14 @@ func (s *Server) Apply(manifests []byte) error {
 	return s.Load([]manifest.File{{Data: manifests}})
 }
 
-// Load loads files of manifests as if they were one, so that objects may come before their definitions. Errors name the path of the file, if it has one.
+// loaded is the object of a manifest.
+type loaded struct {
+	path   string // of the file
+	object map[string]any
+}
+
+// Load loads files of manifests as if they were one, so that objects may come before their definitions, and before their owners. Errors name the path of the file, if it has one.
 func (s *Server) Load(files []manifest.File) error {
-	type loaded struct {
-		path   string
-		object map[string]any
-	}
 	var all []loaded
 	for _, file := range files {
 		objects, err := yaml.ParseManifests(file.Data)
@@ -192,12 +210,40 @@ func (s *Server) Load(files []manifest.File) error {
 		}
 	}
 	slices.SortStableFunc(all, func(a, b loaded) int { return cmp.Compare(loadRank(a.object), loadRank(b.object)) })
-	for _, l := range all {
+	for _, l := range ownersFirst(all) {
 		if err := s.load(l.object); err != nil {
 			return inFile(l.path, fmt.Errorf("%s: %w", describeManifest(l.object), err))
 		}
 	}
 	return nil
+}
+
+// ownersFirst returns the objects with those last that are owned by others, in their order otherwise.
+func ownersFirst(all []loaded) (sorted []loaded) {
+	identity := func(object, named map[string]any) [3]string {
+		return [3]string{unstructured.Text(object, "apiVersion"), unstructured.Text(object, "kind"), unstructured.Text(named, "name")}
+	}
+	for len(all) > 0 {
+		left := make(map[[3]string]bool)
+		for _, l := range all {
+			left[identity(l.object, rawjson.AsMap(l.object["metadata"]))] = true
+		}
+		var later []loaded
+		for _, l := range all {
+			owners, _ := rawjson.AsMap(l.object["metadata"])["ownerReferences"].([]any)
+			waits := slices.ContainsFunc(owners, func(o any) bool { owner := rawjson.AsMap(o); return left[identity(owner, owner)] })
+			if waits {
+				later = append(later, l)
+			} else {
+				sorted = append(sorted, l)
+			}
+		}
+		if len(later) == len(all) { // they own each other
+			return append(sorted, later...)
+		}
+		all = later
+	}
+	return sorted
 }
 
 // describeManifest names the object of a manifest by what it has of a kind and a name.
@@ -264,6 +310,9 @@ func (s *Server) load(object map[string]any) error {
 	if r.namespace, _ = meta["namespace"].(string); k.resource.Namespaced && r.namespace == "" {
 		r.namespace = "default"
 	}
+	if err := s.adopt(object, r.namespace); err != nil {
+		return err
+	}
 	_, _, err := r.createObject(rawjson.Clone(object).(map[string]any), false)
 	if e := (*apierrors.StatusError)(nil); errors.As(err, &e) && e.Reason == "AlreadyExists" {
 		r.verb = "update"
@@ -276,6 +325,31 @@ func (s *Server) load(object map[string]any) error {
 		})
 	}
 	return err
+}
+
+// adopt gives the owners that an object names the uids that they have here, because those in manifests are of another server. It refuses an
+// object whose owners do not exist, which the garbage collector would delete at once.
+func (s *Server) adopt(object map[string]any, namespace string) error {
+	owners, _ := rawjson.AsMap(object["metadata"])["ownerReferences"].([]any)
+	missing, present := "", false
+	for _, o := range owners {
+		owner := rawjson.AsMap(o)
+		kind, name := unstructured.Text(owner, "kind"), unstructured.Text(owner, "name")
+		k := s.kindOf(unstructured.Text(owner, "apiVersion"), kind)
+		if k == nil {
+			return nil // what is not known is not deleted
+		}
+		if item := s.db.Get(k.collection(), k.keyIn(namespace, name)); item != nil {
+			owner["uid"] = rawjson.StringAt(item.Raw, "metadata", "uid")
+			present = true
+			continue
+		}
+		missing = fmt.Sprintf("its owner, the %s %q, does not exist", kind, name)
+	}
+	if missing != "" && !present && s.collector != nil {
+		return fmt.Errorf("%s: the garbage collector would delete it", missing)
+	}
+	return nil
 }
 
 // ServeHTTP answers one request.

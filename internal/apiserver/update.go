@@ -34,6 +34,11 @@ func (a *apiRequest) update(w http.ResponseWriter, r *http.Request) error {
 	if err := a.checkOwnName(meta); err != nil {
 		return err
 	}
+	if a.kind.createsOnUpdate && a.subresource == "" && a.server.db.Get(a.kind.collection(), a.key()) == nil {
+		a.verb = "create"
+		delete(meta, "resourceVersion")
+		return a.answerNew(w, r, object)
+	}
 	raw, err := a.changeObject(func(map[string]any) (map[string]any, error) {
 		return rawjson.Clone(object).(map[string]any), nil
 	})
@@ -100,9 +105,7 @@ func (a *apiRequest) replace(before *store.Item, live, object map[string]any, ap
 	if rawjson.Equal(live, object) {
 		return before.Raw, true, nil
 	}
-	if a.kind.storage != "" {
-		object["apiVersion"] = a.kind.storage
-	}
+	a.kind.toStorage(object)
 	if a.dryRun {
 		raw, err := rawjson.Encode(object)
 		return raw, true, err
@@ -167,13 +170,17 @@ func (a *apiRequest) scope(live, object map[string]any) (map[string]any, error) 
 	case a.subresource == "scale":
 		return a.scaled(live, object)
 	case a.subresource == "status":
-		fields := rawjson.AsMap(object["metadata"])["managedFields"]
 		whole := rawjson.Clone(live).(map[string]any)
 		if status, ok := object["status"]; ok {
 			whole["status"] = status
 		} else {
 			delete(whole, "status")
 		}
+		if a.kind.statusChangesMeta() {
+			whole["metadata"] = a.kind.statusMeta(rawjson.AsMap(live["metadata"]), rawjson.AsMap(object["metadata"]))
+			return whole, nil
+		}
+		fields := rawjson.AsMap(object["metadata"])["managedFields"]
 		if meta := rawjson.AsMap(whole["metadata"]); fields != nil {
 			meta["managedFields"] = fields
 		} else {
@@ -196,8 +203,31 @@ func (a *apiRequest) scope(live, object map[string]any) (map[string]any, error) 
 		meta = make(map[string]any)
 		object["metadata"] = meta
 	}
+	if a.kind.isNamespaces() { // its finalizers have a subresource
+		object["spec"] = rawjson.Clone(live["spec"])
+	}
 	a.kind.restore(rawjson.AsMap(live["metadata"]), meta)
 	return object, nil
+}
+
+// statusChangesMeta reports whether a request to the status changes the metadata, too: of most built-in kinds it does.
+func (k *kindInfo) statusChangesMeta() bool {
+	return k.crd == nil && k.resource.Plural != "customresourcedefinitions"
+}
+
+// statusMeta returns the metadata that a request to the status leads to, where it changes them.
+func (k *kindInfo) statusMeta(old, meta map[string]any) map[string]any {
+	if meta == nil {
+		meta = make(map[string]any)
+	}
+	kept := map[string]string{"Deployment": "labels", "Pod": "ownerReferences"}[k.resource.Kind]
+	if v, ok := old[kept]; ok {
+		meta[kept] = rawjson.Clone(v)
+	} else {
+		delete(meta, kept)
+	}
+	k.restore(old, meta)
+	return meta
 }
 
 // restore keeps the metadata that clients cannot change, and often omit.

@@ -227,9 +227,17 @@ func (k *kindInfo) check(live, object map[string]any) []field.Error {
 	case "customresourcedefinitions.apiextensions.k8s.io":
 		return checkDefinition(object)
 	case "configmaps.", "secrets.":
-		return append(checkImmutable(live, object), checkData(object)...)
+		return slices.Concat(checkSecretType(live, object), checkImmutable(live, object), checkData(object))
 	}
 	return nil
+}
+
+// checkSecretType refuses changes of the type of secrets.
+func checkSecretType(live, object map[string]any) []field.Error {
+	if live == nil || rawjson.Equal(live["type"], object["type"]) {
+		return nil
+	}
+	return []field.Error{field.Invalid("type", object["type"], "field is immutable")}
 }
 
 // checkImmutable refuses changes of immutable config maps and secrets.

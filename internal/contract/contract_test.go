@@ -19,7 +19,7 @@ func TestContract(t *testing.T) {
 
 // newServer makes a server that knows the kinds of the suites, and the namespace.
 func newServer(t testing.TB) *kopf.APIServer {
-	server := kopf.NewAPIServer(nil)
+	server := kopf.NewAPIServer(&kopf.APIServerOptions{DisableGarbageCollector: true}) // the recorded objects have owners that are not there
 	manifests := append(Manifests(), map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": leafNamespace}})
 	for _, manifest := range manifests {
 		data, err := json.Marshal(manifest)

@@ -3,6 +3,7 @@ package field
 
 import (
 	"fmt"
+	"strconv"
 
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
@@ -33,15 +34,25 @@ func (e Error) Message() string {
 		what = "Duplicate value"
 	}
 	text := e.Path + ": " + what
-	if data, err := rawjson.Encode(e.Value); shown && err == nil {
-		text += ": " + string(data)
-	} else if shown {
-		text += fmt.Sprintf(": %v", e.Value)
+	if shown {
+		text += ": " + shownValue(e.Value)
 	}
 	if e.Detail != "" {
 		text += ": " + e.Detail
 	}
 	return text
+}
+
+// shownValue returns a value as messages have it.
+func shownValue(value any) string {
+	if text, ok := value.(string); ok {
+		return strconv.Quote(text)
+	}
+	data, err := rawjson.Encode(value)
+	if err != nil {
+		return fmt.Sprint(value)
+	}
+	return string(data)
 }
 
 // The reasons of errors, as they stand in the causes of a refusal.

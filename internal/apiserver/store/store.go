@@ -35,8 +35,10 @@ type Change struct {
 // collection is all objects of one group and resource, in all their versions.
 type collection struct {
 	objects map[string]*Item
-	sorted  []*Item  // by key; nil after a change. The slice itself is never changed
+	sorted  []*Item  // by key, as of the last list; nil if that is too long ago. The slice itself is never changed
+	dirty   []string // the keys that have changed since then
 	history []Change // by version
+	bytes   int      // of the states in the history
 	oldest  uint64   // the version before the first change in the history
 	changed chan struct{}
 }
@@ -47,7 +49,8 @@ type Store struct {
 	version     uint64
 	compacted   uint64                 // the version up to which the history is gone
 	collections map[string]*collection // by plural.group
-	limit       int                    // of each history
+	limit       int                    // of the changes in each history
+	bytes       int                    // of all histories
 	snapshots   []snapshot             // for the pages of lists, newest last
 }
 
@@ -58,10 +61,13 @@ type snapshot struct {
 	items   []*Item
 }
 
+// MaxHistoryBytes is how large the states in all histories may be together.
+const MaxHistoryBytes = 64 << 20
+
 // maxSnapshots is how many lists can be read by pages at the same time.
 const maxSnapshots = 64
 
-// New returns an empty store, whose history has at most limit changes per collection.
+// New returns an empty store, whose history has at most limit changes per collection, and [MaxHistoryBytes].
 func New(limit int) *Store {
 	return &Store{version: 1, collections: make(map[string]*collection), limit: limit}
 }
@@ -151,15 +157,45 @@ func (s *Store) nextLocked(key string, object map[string]any) (*Item, error) {
 }
 
 func (s *Store) recordLocked(c *collection, step Change) {
-	c.sorted = nil
+	c.touchLocked(step.Now.Key)
 	c.history = append(c.history, step)
+	c.bytes += len(step.Now.Raw)
+	s.bytes += len(step.Now.Raw)
 	if len(c.history) > s.limit {
-		drop := len(c.history) - s.limit/2
-		c.oldest = c.history[drop-1].Now.Version
-		c.history = slices.Clone(c.history[drop:])
+		s.trimLocked(c, s.limit/2)
+	}
+	for s.bytes > MaxHistoryBytes {
+		largest := c
+		for _, other := range s.collections {
+			if other.bytes > largest.bytes {
+				largest = other
+			}
+		}
+		s.trimLocked(largest, len(largest.history)/2)
 	}
 	close(c.changed)
 	c.changed = make(chan struct{})
+}
+
+// touchLocked notes a changed key for the next list.
+func (c *collection) touchLocked(key string) {
+	if c.sorted == nil {
+		return
+	}
+	if c.dirty = append(c.dirty, key); len(c.dirty) > 100+len(c.objects)/16 { // sorting all is no more work
+		c.sorted, c.dirty = nil, nil
+	}
+}
+
+// trimLocked drops all but some last changes of a history.
+func (s *Store) trimLocked(c *collection, keep int) {
+	drop := len(c.history) - keep
+	for _, step := range c.history[:drop] {
+		c.bytes -= len(step.Now.Raw)
+		s.bytes -= len(step.Now.Raw)
+	}
+	c.oldest = c.history[drop-1].Now.Version
+	c.history = slices.Clone(c.history[drop:])
 }
 
 // Compact drops the history of all collections.
@@ -169,20 +205,20 @@ func (s *Store) Compact() {
 	s.version++ // so that all earlier versions are too old
 	s.compacted = s.version
 	for _, c := range s.collections {
-		c.history, c.oldest = nil, s.version
+		c.history, c.bytes, c.oldest = nil, 0, s.version
 		close(c.changed)
 		c.changed = make(chan struct{})
 	}
-	s.snapshots = nil
+	s.snapshots, s.bytes = nil, 0
 }
 
 // List returns all objects of a collection, sorted by key, and the version of the list.
 func (s *Store) List(name string) ([]*Item, uint64) {
 	c := s.collection(name)
 	s.mu.RLock()
-	items, version := c.sorted, s.version
+	items, version, current := c.sorted, s.version, len(c.dirty) == 0
 	s.mu.RUnlock()
-	if items != nil {
+	if items != nil && current {
 		return items, version
 	}
 	s.mu.Lock()
@@ -190,7 +226,11 @@ func (s *Store) List(name string) ([]*Item, uint64) {
 	return c.sortedLocked(), s.version
 }
 
+// sortedLocked returns the objects by key. It sorts only those that have changed since it was called last.
 func (c *collection) sortedLocked() []*Item {
+	if len(c.dirty) > 0 {
+		c.sorted, c.dirty = c.mergedLocked(), nil
+	}
 	if c.sorted == nil {
 		c.sorted = make([]*Item, 0, len(c.objects))
 		for _, i := range c.objects {
@@ -199,6 +239,23 @@ func (c *collection) sortedLocked() []*Item {
 		slices.SortStableFunc(c.sorted, func(a, b *Item) int { return cmp.Compare(a.Key, b.Key) })
 	}
 	return c.sorted
+}
+
+// mergedLocked returns the sorted objects with those that have changed since.
+func (c *collection) mergedLocked() []*Item {
+	slices.Sort(c.dirty)
+	old, merged := c.sorted, make([]*Item, 0, len(c.objects))
+	for _, key := range slices.Compact(c.dirty) {
+		i, there := slices.BinarySearchFunc(old, key, func(item *Item, key string) int { return cmp.Compare(item.Key, key) })
+		merged = append(merged, old[:i]...)
+		if old = old[i:]; there {
+			old = old[1:]
+		}
+		if now := c.objects[key]; now != nil {
+			merged = append(merged, now)
+		}
+	}
+	return append(merged, old...)
 }
 
 // At returns the list at a version, and reports whether the history goes back that far.

@@ -1,0 +1,313 @@
+package apiserver
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
+	"github.com/kopf-go/kopf/internal/apiserver/store"
+	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
+	"github.com/kopf-go/kopf/internal/manifest"
+	"github.com/kopf-go/kopf/internal/rawjson"
+)
+
+// The garbage collector deletes the dependents of owners that are gone, as the controller of that name does in real clusters. It has no goroutine: it works on
+// the goroutine of the request that has stored or removed an object, before that is answered. See
+// https://kubernetes.io/docs/concepts/architecture/garbage-collection/
+
+const (
+	foregroundFinalizer = "foregroundDeletion"
+	orphanFinalizer     = "orphan"
+)
+
+// objectKey is where an object is stored.
+type objectKey struct{ collection, key string }
+
+// ownerReference is one owner that an object names.
+type ownerReference struct {
+	APIVersion, Kind, Name, UID string
+	BlockOwnerDeletion          bool
+}
+
+// collector knows which objects depend on which owners.
+type collector struct {
+	mu         sync.Mutex                     // guards following
+	owners     map[objectKey][]ownerReference // of each object that has some
+	dependents map[string]map[objectKey]bool  // by the uids of their owners
+}
+
+func newCollector() *collector {
+	return &collector{owners: make(map[objectKey][]ownerReference), dependents: make(map[string]map[objectKey]bool)}
+}
+
+// set notes the owners of an object, and reports whether they have changed.
+func (c *collector) set(object objectKey, owners []ownerReference) (changed bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before := c.owners[object]
+	if slices.Equal(before, owners) {
+		return false
+	}
+	for _, o := range before {
+		if all := c.dependents[o.UID]; len(all) > 1 {
+			delete(all, object)
+		} else {
+			delete(c.dependents, o.UID)
+		}
+	}
+	delete(c.owners, object)
+	if len(owners) > 0 {
+		c.owners[object] = owners
+	}
+	for _, o := range owners {
+		if c.dependents[o.UID] == nil {
+			c.dependents[o.UID] = make(map[objectKey]bool)
+		}
+		c.dependents[o.UID][object] = true
+	}
+	return true
+}
+
+// of returns the objects that depend on an owner, in their order.
+func (c *collector) of(uid string) []objectKey {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.SortedFunc(maps.Keys(c.dependents[uid]), func(a, b objectKey) int {
+		return strings.Compare(a.collection+" "+a.key, b.collection+" "+b.key)
+	})
+}
+
+// collectStored does what the garbage collector does when an object was stored.
+func (s *Server) collectStored(k *kindInfo, i *store.Item) {
+	if s.collector == nil {
+		return
+	}
+	object := objectKey{k.collection(), i.Key}
+	if s.collector.set(object, ownersOf(i.Raw)) {
+		s.collect(object)
+	}
+	if isDeleted(i.Raw) {
+		s.finishDeletion(object)
+	}
+}
+
+// collectRemoved does what the garbage collector does when an object was removed.
+func (s *Server) collectRemoved(k *kindInfo, i *store.Item) {
+	if s.collector == nil {
+		return
+	}
+	s.collector.set(objectKey{k.collection(), i.Key}, nil)
+	for _, dependent := range s.collector.of(rawjson.StringAt(i.Raw, "metadata", "uid")) {
+		s.collect(dependent)
+	}
+	for _, o := range ownersOf(i.Raw) { // one of them may wait for this
+		if kind := s.kindOf(o.APIVersion, o.Kind); kind != nil {
+			s.finishDeletion(objectKey{kind.collection(), kind.keyIn(i.Namespace, o.Name)})
+		}
+	}
+}
+
+// keyIn returns the key of an object of the kind, which is in the namespace if those of the kind are in any.
+func (k *kindInfo) keyIn(namespace, name string) string {
+	if k.resource.Namespaced {
+		return namespace + "/" + name
+	}
+	return name
+}
+
+// collect deletes an object whose owners are all gone, or waits for its deletion. If only some are, it removes the references to those.
+func (s *Server) collect(object objectKey) {
+	item := s.db.Get(object.collection, object.key)
+	if item == nil || isDeleted(item.Raw) {
+		return
+	}
+	var gone, waiting []string // uids
+	solid := false
+	for _, o := range ownersOf(item.Raw) {
+		switch owner, known := s.owner(item, o); {
+		case !known:
+			solid = true
+		case owner == nil:
+			gone = append(gone, o.UID)
+		case isDeleted(owner.Raw) && hasFinalizer(owner.Raw, foregroundFinalizer):
+			waiting = append(waiting, o.UID)
+		default:
+			solid = true
+		}
+	}
+	uid := rawjson.StringAt(item.Raw, "metadata", "uid")
+	switch {
+	case len(gone)+len(waiting) == 0:
+	case solid:
+		s.removeOwners(object, append(gone, waiting...))
+	case len(waiting) > 0 && len(s.collector.of(uid)) > 0:
+		s.deleteDependent(object, uid, "Foreground")
+	case hasFinalizer(item.Raw, orphanFinalizer):
+		s.deleteDependent(object, uid, "Orphan")
+	case hasFinalizer(item.Raw, foregroundFinalizer):
+		s.deleteDependent(object, uid, "Foreground")
+	default:
+		s.deleteDependent(object, uid, "Background")
+	}
+}
+
+// owner returns an owner of an object, nil if there is none. Whether there is one is not known if its kind is not served, or if it cannot be an
+// owner at all because it is in a namespace and the object is not.
+func (s *Server) owner(dependent *store.Item, o ownerReference) (owner *store.Item, known bool) {
+	k := s.kindOf(o.APIVersion, o.Kind)
+	if k == nil || k.resource.Namespaced && dependent.Namespace == "" {
+		return nil, false
+	}
+	owner = s.db.Get(k.collection(), k.keyIn(dependent.Namespace, o.Name))
+	if owner != nil && rawjson.StringAt(owner.Raw, "metadata", "uid") != o.UID {
+		return nil, true
+	}
+	return owner, true
+}
+
+// finishDeletion lets an owner go that was deleted, and waits for its dependents to be deleted or orphaned.
+func (s *Server) finishDeletion(object objectKey) {
+	owner := s.db.Get(object.collection, object.key)
+	if owner == nil || !isDeleted(owner.Raw) {
+		return
+	}
+	uid := rawjson.StringAt(owner.Raw, "metadata", "uid")
+	switch {
+	case hasFinalizer(owner.Raw, orphanFinalizer):
+		for _, dependent := range s.collector.of(uid) {
+			s.removeOwners(dependent, []string{uid})
+		}
+		s.removeFinalizer(object, orphanFinalizer)
+	case hasFinalizer(owner.Raw, foregroundFinalizer):
+		for _, dependent := range s.collector.of(uid) {
+			s.collect(dependent)
+		}
+		if !s.isBlocked(uid) {
+			s.removeFinalizer(object, foregroundFinalizer)
+		}
+	}
+}
+
+// isBlocked reports whether there are dependents without which their owner cannot go. In a circle of dependents that are all being deleted, none blocks the others.
+func (s *Server) isBlocked(uid string) bool {
+	for _, dependent := range s.collector.of(uid) {
+		item := s.db.Get(dependent.collection, dependent.key)
+		if item == nil || isDeleted(item.Raw) && hasFinalizer(item.Raw, foregroundFinalizer) && s.dependsOn(uid, rawjson.StringAt(item.Raw, "metadata", "uid"), map[string]bool{}) {
+			continue
+		}
+		if slices.ContainsFunc(ownersOf(item.Raw), func(o ownerReference) bool { return o.UID == uid && o.BlockOwnerDeletion }) {
+			return true
+		}
+	}
+	return false
+}
+
+// dependsOn reports whether an object has an owner among its owners, and theirs.
+func (s *Server) dependsOn(uid, owner string, seen map[string]bool) bool {
+	for _, dependent := range s.collector.of(owner) {
+		item := s.db.Get(dependent.collection, dependent.key)
+		if item == nil {
+			continue
+		}
+		found := rawjson.StringAt(item.Raw, "metadata", "uid")
+		if found == uid {
+			return true
+		}
+		if !seen[found] {
+			seen[found] = true
+			if s.dependsOn(uid, found, seen) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// byCollector returns a request of the garbage collector about an object, nil if its kind is not served any more.
+func (s *Server) byCollector(verb string, object objectKey) *apiRequest {
+	for _, k := range s.kinds() {
+		if k.collection() != object.collection {
+			continue
+		}
+		namespace, name, namespaced := strings.Cut(object.key, "/")
+		if !namespaced {
+			namespace, name = "", object.key
+		}
+		return &apiRequest{server: s, kind: k, verb: verb, namespace: namespace, name: name, manager: "kube-controller-manager"}
+	}
+	return nil
+}
+
+func (s *Server) deleteDependent(object objectKey, uid, policy string) {
+	r := s.byCollector("delete", object)
+	if r == nil {
+		return
+	}
+	o := deleteOptions{PropagationPolicy: policy}
+	o.Preconditions.UID = &uid
+	s.logCollected(object, r.deleteObject(o))
+}
+
+func (s *Server) removeOwners(object objectKey, uids []string) {
+	s.edit(object, func(live map[string]any) {
+		meta := rawjson.AsMap(live["metadata"])
+		owners, _ := meta["ownerReferences"].([]any)
+		owners = slices.DeleteFunc(owners, func(o any) bool { return slices.Contains(uids, unstructured.Text(rawjson.AsMap(o), "uid")) })
+		if meta["ownerReferences"] = owners; len(owners) == 0 {
+			delete(meta, "ownerReferences")
+		}
+	})
+}
+
+func (s *Server) removeFinalizer(object objectKey, finalizer string) {
+	s.edit(object, func(live map[string]any) { manifest.RemoveFinalizer(live, finalizer) })
+}
+
+func (s *Server) edit(object objectKey, change func(live map[string]any)) {
+	r := s.byCollector("patch", object)
+	if r == nil {
+		return
+	}
+	_, err := r.changeObject(func(live map[string]any) (map[string]any, error) {
+		change(live)
+		return live, nil
+	})
+	s.logCollected(object, err)
+}
+
+// logCollected logs why an object could not be collected. Another request may have been faster.
+func (s *Server) logCollected(object objectKey, err error) {
+	if e := (*apierrors.StatusError)(nil); err == nil || errors.As(err, &e) && (e.Code == 404 || e.Code == 409) {
+		return
+	}
+	s.opts.Logger.Error("Collecting a dependent failed", "resource", object.collection, "object", object.key, "error", err)
+}
+
+func isDeleted(raw []byte) bool { return rawjson.StringAt(raw, "metadata", "deletionTimestamp") != "" }
+
+func hasFinalizer(raw []byte, finalizer string) bool {
+	list, _ := rawjson.Find(raw, "metadata", "finalizers")
+	found := false
+	_ = rawjson.EachItem(list, func(item []byte) bool { // it is JSON
+		found = rawjson.Unquote(item) == finalizer
+		return !found
+	})
+	return found
+}
+
+// ownersOf returns the owners that an object names.
+func ownersOf(raw []byte) (all []ownerReference) {
+	list, _ := rawjson.Find(raw, "metadata", "ownerReferences")
+	_ = rawjson.EachItem(list, func(item []byte) bool { // it is JSON
+		blocks, _ := rawjson.Find(item, "blockOwnerDeletion")
+		all = append(all, ownerReference{
+			APIVersion: rawjson.StringAt(item, "apiVersion"), Kind: rawjson.StringAt(item, "kind"), Name: rawjson.StringAt(item, "name"),
+			UID: rawjson.StringAt(item, "uid"), BlockOwnerDeletion: string(blocks) == "true",
+		})
+		return true
+	})
+	return all
+}

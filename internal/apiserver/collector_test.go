@@ -1,0 +1,211 @@
+package apiserver
+
+import (
+	"cmp"
+	"fmt"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
+)
+
+// objects are config maps on a server.
+type objects struct {
+	*testing.T
+	server *Server
+}
+
+// do sends a request about config maps, and returns the answer.
+func (o objects) do(method, path, contentType, body string) (int, []byte) {
+	o.Helper()
+	w := httptest.NewRecorder()
+	r := httptest.NewRequest(method, "/api/v1/namespaces/default/configmaps"+path, strings.NewReader(body))
+	r.Header.Set("Content-Type", contentType)
+	o.server.ServeHTTP(w, r)
+	return w.Code, w.Body.Bytes()
+}
+
+func (o objects) uid(name string) string {
+	_, object := o.do("GET", "/"+name, "", "")
+	return cmp.Or(rawjson.StringAt(object, "metadata", "uid"), "of-none")
+}
+
+// add creates an object with owners, which block.
+func (o objects) add(name, finalizers string, owners ...string) {
+	o.Helper()
+	var references []string
+	for _, owner := range owners {
+		references = append(references, fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","name":%q,"uid":%q,"blockOwnerDeletion":true}`, owner, o.uid(owner)))
+	}
+	body := fmt.Sprintf(`{"metadata":{"name":%q,"finalizers":[%s],"ownerReferences":[%s]}}`, name, finalizers, strings.Join(references, ","))
+	if code, answer := o.do("POST", "", "application/json", body); code != 201 {
+		o.Fatalf("creating %s: %d %s", name, code, answer)
+	}
+}
+
+func (o objects) remove(name, policy string) {
+	o.Helper()
+	if code, answer := o.do("DELETE", "/"+name+"?propagationPolicy="+policy, "", ""); code != 200 {
+		o.Fatalf("deleting %s: %d %s", name, code, answer)
+	}
+}
+
+// want checks which objects are left, with the numbers of their owners.
+func (o objects) want(left string) {
+	o.Helper()
+	var all []string
+	items, _ := o.server.db.List("configmaps.")
+	for _, i := range items {
+		text := fmt.Sprintf("%s:%d", i.Name, len(ownersOf(i.Raw)))
+		if isDeleted(i.Raw) {
+			text += "!"
+		}
+		all = append(all, text)
+	}
+	if got := strings.Join(all, " "); got != left {
+		o.Errorf("what is left is %q, want %q", got, left)
+	}
+}
+
+func TestGarbageCollector(t *testing.T) {
+	begin := func(t *testing.T) objects { return objects{t, New(Options{})} }
+	t.Run("dependents of all degrees go with their owner", func(t *testing.T) {
+		o := begin(t)
+		o.add("owner", "")
+		o.add("child", "", "owner")
+		o.add("grandchild", "", "child")
+		o.add("other", "")
+		o.remove("owner", "Background")
+		o.want("other:0")
+	})
+	t.Run("a dependent of two owners goes with the last one", func(t *testing.T) {
+		o := begin(t)
+		o.add("a", "")
+		o.add("b", "")
+		o.add("child", "", "a", "b")
+		o.remove("a", "")
+		o.want("b:0 child:1")
+		o.remove("b", "")
+		o.want("")
+	})
+	t.Run("an owner in the foreground waits for its dependents", func(t *testing.T) {
+		o := begin(t)
+		o.add("owner", "")
+		o.add("child", `"example.com/f"`, "owner")
+		o.add("easy", "", "owner")
+		o.remove("owner", "Foreground")
+		o.want("child:1! owner:0!")
+		o.do("PATCH", "/child", "application/merge-patch+json", `{"metadata":{"finalizers":null}}`)
+		o.want("")
+	})
+	t.Run("an owner in the foreground does not wait for those that do not block it", func(t *testing.T) {
+		o := begin(t)
+		o.add("owner", "")
+		o.add("child", `"example.com/f"`, "owner")
+		o.do("PATCH", "/child", "application/json-patch+json", `[{"op":"remove","path":"/metadata/ownerReferences/0/blockOwnerDeletion"}]`)
+		o.remove("owner", "Foreground")
+		o.want("child:1!")
+	})
+	t.Run("owners of each other go together", func(t *testing.T) {
+		o := begin(t)
+		o.add("a", "")
+		o.add("b", "", "a")
+		o.add("c", "", "b")
+		o.do("PATCH", "/a", "application/merge-patch+json", fmt.Sprintf(`{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"c","uid":%q,"blockOwnerDeletion":true}]}}`, o.uid("c")))
+		o.want("a:1 b:1 c:1")
+		o.remove("a", "Foreground")
+		o.want("")
+	})
+	t.Run("orphans stay without their owner", func(t *testing.T) {
+		o := begin(t)
+		o.add("owner", "")
+		o.add("child", "", "owner")
+		o.remove("owner", "Orphan")
+		o.want("child:0")
+	})
+	t.Run("an object of an owner that never was goes at once", func(t *testing.T) {
+		o := begin(t)
+		o.add("child", "", "owner")
+		o.want("")
+	})
+	t.Run("nothing goes if it is switched off", func(t *testing.T) {
+		o := objects{t, New(Options{DisableGarbageCollector: true})}
+		o.add("owner", "")
+		o.add("child", "", "owner")
+		o.remove("owner", "Background")
+		o.want("child:1")
+	})
+	t.Run("a namespace with an owner in the foreground ends", func(t *testing.T) {
+		o := begin(t)
+		o.add("owner", "")
+		o.add("child", "", "owner")
+		o.remove("owner", "Foreground")
+		r := httptest.NewRequest("DELETE", "/api/v1/namespaces/default", nil)
+		o.server.ServeHTTP(httptest.NewRecorder(), r)
+		o.want("")
+		if o.server.db.Get("namespaces.", "default") != nil {
+			t.Error("the namespace is still there")
+		}
+	})
+}
+
+// Manifests name owners by uids of another server.
+func TestLoadOwners(t *testing.T) {
+	const child = `
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  {name: child, namespace: default, ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: owner, uid: of-another-server}]}
+`
+	s := New(Options{})
+	if err := s.Apply([]byte(child)); err == nil || !strings.Contains(err.Error(), `"owner", does not exist`) {
+		t.Errorf("the error of a child without its owner is %v", err)
+	}
+	if err := s.Apply([]byte(child + "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: owner, namespace: default}\n")); err != nil {
+		t.Fatal(err)
+	}
+	o := objects{t, s}
+	o.want("child:1 owner:0")
+	o.remove("owner", "Background")
+	o.want("")
+}
+
+// The finalizers in the spec of a namespace hold it, as its own does.
+func TestNamespaceFinalizers(t *testing.T) {
+	s := New(Options{})
+	do := func(method, path, body string) int {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest(method, "/api/v1/namespaces"+path, strings.NewReader(body))
+		s.ServeHTTP(w, r)
+		return w.Code
+	}
+	do("POST", "", `{"metadata":{"name":"held"},"spec":{"finalizers":["example.com/hold"]}}`)
+	do("DELETE", "/held", "")
+	if code := do("GET", "/held", ""); code != 200 {
+		t.Errorf("getting the held namespace is answered with %d, want 200", code)
+	}
+	do("PUT", "/held/finalize", `{"metadata":{"name":"held"},"spec":{}}`)
+	if code := do("GET", "/held", ""); code != 404 {
+		t.Errorf("getting the namespace that is released is answered with %d, want 404", code)
+	}
+}
+
+// Large bodies of requests are forgotten earlier than small ones.
+func TestRequestsAreBounded(t *testing.T) {
+	s := New(Options{})
+	body := `{"metadata":{"name":"large"},"data":{"a":"` + strings.Repeat("x", 1<<20) + `"}}`
+	for range 40 {
+		s.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("POST", "/api/v1/namespaces/default/configmaps", strings.NewReader(body)))
+	}
+	size := 0
+	for _, r := range s.Requests() {
+		size += len(r.Body)
+	}
+	if size > maxBodies || size < maxBodies/4 {
+		t.Errorf("the requests that are kept have %d bytes, want at most %d and not much less", size, maxBodies)
+	}
+	if got := s.Requests(); got[len(got)-1].Status != 409 {
+		t.Errorf("the last request has the status %d, want 409", got[len(got)-1].Status)
+	}
+}

@@ -1,0 +1,74 @@
+package apiserver
+
+import (
+	"strings"
+
+	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
+	"github.com/kopf-go/kopf/internal/apiserver/selector"
+	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
+	"github.com/kopf-go/kopf/internal/rawjson"
+)
+
+// Events are served by two groups, which show the same objects with other names of fields. They are stored as those of the core group. See
+// https://kubernetes.io/docs/reference/kubernetes-api/cluster-resources/event-v1/
+
+// eventFields are the fields whose names differ: in the core group, and in events.k8s.io.
+var eventFields = [...][2]string{
+	{"message", "note"},
+	{"involvedObject", "regarding"},
+	{"source", "deprecatedSource"},
+	{"firstTimestamp", "deprecatedFirstTimestamp"},
+	{"lastTimestamp", "deprecatedLastTimestamp"},
+	{"count", "deprecatedCount"},
+	{"reportingComponent", "reportingController"},
+}
+
+// isNewEvents reports whether the kind is that of events in events.k8s.io.
+func (k *kindInfo) isNewEvents() bool { return k.resource.Group == "events.k8s.io" }
+
+// newEvent returns a stored event as events.k8s.io shows it.
+func newEvent(raw []byte) []byte {
+	object := unstructured.View(raw).Map()
+	for _, names := range eventFields {
+		rename(object, names[0], names[1])
+	}
+	object["apiVersion"] = "events.k8s.io/v1"
+	raw, _ = rawjson.Encode(object) // it was JSON
+	return raw
+}
+
+// toStorage gives an object the version in which it is stored.
+func (k *kindInfo) toStorage(object map[string]any) {
+	switch {
+	case k.isNewEvents():
+		for _, names := range eventFields {
+			rename(object, names[1], names[0])
+		}
+		object["apiVersion"] = "v1"
+	case k.storage != "":
+		object["apiVersion"] = k.storage
+	}
+}
+
+func rename(object map[string]any, from, to string) {
+	if v, ok := object[from]; ok {
+		delete(object, from)
+		object[to] = v
+	}
+}
+
+// selectNewEvents replaces the fields of events.k8s.io in a selector by those of the stored events.
+func selectNewEvents(fields []selector.Requirement) error {
+	for i, r := range fields {
+		head, rest, nested := strings.Cut(r.Key, ".")
+		switch {
+		case head == "regarding" && nested:
+			fields[i].Key = "involvedObject." + rest
+		case r.Key == "reportingController":
+			fields[i].Key = "reportingComponent"
+		case r.Key != "reason" && r.Key != "type" && head != "metadata":
+			return apierrors.BadRequest("field label not supported: %s", r.Key)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,114 @@
+package store
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func object(name, data string) map[string]any {
+	return map[string]any{"metadata": map[string]any{"name": name}, "data": data}
+}
+
+// A list has the newest state of each object by key, however few or many have changed since the last one.
+func TestList(t *testing.T) {
+	for seed := range uint64(50) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		s := New(100)
+		want := map[string]*Item{}
+		var kept []*Item // of an earlier list, which must not change
+		var copied []*Item
+		for range 400 {
+			key := fmt.Sprint("k", random.IntN(1+int(seed)*5))
+			var err error
+			if before := want[key]; before != nil && random.IntN(3) == 0 {
+				_, _, err = s.Remove("all", key, before, before.Object())
+				delete(want, key)
+			} else {
+				want[key], _, err = s.Put("all", key, want[key], object(key, ""))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if random.IntN(8) != 0 {
+				continue
+			}
+			got, version := s.List("all")
+			if version != s.Now() {
+				t.Fatalf("seed %d: the version of the list is %d, want %d", seed, version, s.Now())
+			}
+			var all []*Item
+			for _, i := range want {
+				all = append(all, i)
+			}
+			slices.SortFunc(all, func(a, b *Item) int { return cmp.Compare(a.Key, b.Key) })
+			if !slices.Equal(got, all) {
+				t.Fatalf("seed %d: the list has %d objects, want the %d newest by key", seed, len(got), len(all))
+			}
+			if !slices.Equal(kept, copied) {
+				t.Fatalf("seed %d: a list has changed after it was returned", seed)
+			}
+			kept, copied = got, slices.Clone(got)
+		}
+	}
+}
+
+// Large states are forgotten earlier than small ones, and those of the collection that has most of them.
+func TestHistoryBytes(t *testing.T) {
+	s := New(10_000)
+	put := func(name string, before *Item, size int) *Item {
+		now, ok, err := s.Put(name, "a", before, object("a", strings.Repeat("x", size)))
+		if err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+		return now
+	}
+	small := put("small", nil, 10)
+	first := put("large", nil, 1<<20)
+	last := first
+	for range 200 {
+		last = put("large", last, 1<<20)
+	}
+	if s.bytes > MaxHistoryBytes {
+		t.Errorf("the history has %d bytes, want at most %d", s.bytes, MaxHistoryBytes)
+	}
+	if _, _, _, known := s.Since("large", first.Version); known {
+		t.Error("the history of the large object goes back to its beginning")
+	}
+	if steps, _, _, known := s.Since("large", last.Version-1); !known || len(steps) != 1 {
+		t.Errorf("the last change is %v, %t, want to be known", steps, known)
+	}
+	if _, _, _, known := s.Since("small", small.Version-1); !known {
+		t.Error("the history of the small object was dropped")
+	}
+	s.Compact()
+	if s.bytes != 0 {
+		t.Errorf("%d bytes are counted after all was dropped", s.bytes)
+	}
+}
+
+// BenchmarkListAfterWrite lists many objects right after one was written.
+func BenchmarkListAfterWrite(b *testing.B) {
+	s := New(10_000)
+	var last *Item
+	for i := range 50_000 {
+		key := fmt.Sprintf("default/object-%05d", i)
+		now, _, err := s.Put("all", key, nil, object(key, ""))
+		if err != nil {
+			b.Fatal(err)
+		}
+		last = now
+	}
+	s.List("all")
+	for b.Loop() {
+		now, _, err := s.Put("all", last.Key, last, object(last.Key, ""))
+		if err != nil {
+			b.Fatal(err)
+		}
+		last = now
+		s.List("all")
+	}
+}
