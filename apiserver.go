@@ -30,9 +30,10 @@ type APIServerOptions struct {
 	// WebhookTransport makes the requests to admission webhooks. Defaults to [http.DefaultTransport] with the
 	// authorities that the configurations name.
 	WebhookTransport http.RoundTripper
-	// DisableGarbageCollector is to keep the dependents of owners that are gone, and owners that are deleted in the foreground or are to orphan their dependents: with
-	// it, the server is like a real one without kube-controller-manager, such as that of envtest. Defaults to false.
+	// DisableGarbageCollector is to keep the dependents of owners that are gone, as without kube-controller-manager. Defaults to false.
 	DisableGarbageCollector bool
+	// RefuseUnsupported is to refuse what has no effect on this server, such as rules in CEL, instead of warning of it. Defaults to false.
+	RefuseUnsupported bool
 	// Logger takes what goes wrong in the server itself. Defaults to [slog.Default].
 	Logger *slog.Logger
 }

@@ -45,7 +45,13 @@ type kindInfo struct {
 	returnsGone     bool   // whether a deletion is answered with the object, and not with a status
 	postedOnly      bool   // whether objects are answered and never stored
 	createsOnUpdate bool   // whether a PUT creates objects
-	singleServed    bool   // whether the CRD serves no other version
+
+	// Of custom resources:
+	stored      *schema.Schema // of the version in which they are stored
+	versions    int            // how many are served
+	since       uint64         // the version of the store since which all objects were stored by this schema
+	selectable  []string       // the paths of the fields that objects are selected by
+	deprecation string         // the warning that the version is deprecated, "" if it is not
 
 	orphansDependents bool // whether deletions leave the dependents, unless they say otherwise
 }
@@ -196,35 +202,65 @@ func kindsOf(crd map[string]any) ([]*kindInfo, error) {
 	versions, _ := spec["versions"].([]any)
 	var all []*kindInfo
 	stored := ""
+	var storedSchema *schema.Schema
 	for _, v := range versions {
 		version := rawjson.AsMap(v)
-		if version["storage"] == true {
-			stored = unstructured.Text(spec, "group") + "/" + unstructured.Text(version, "name")
-		}
-		if version["served"] != true {
-			continue
-		}
 		k, err := kindOf(crd, version)
 		if err != nil {
 			return nil, err
+		}
+		if version["storage"] == true {
+			stored = unstructured.Text(spec, "group") + "/" + unstructured.Text(version, "name")
+			storedSchema = k.schema
+		}
+		if version["served"] != true {
+			continue
 		}
 		k.resource.Group, k.resource.Version = unstructured.Text(spec, "group"), unstructured.Text(version, "name")
 		k.resource.Plural, k.resource.Kind, k.resource.Singular = unstructured.Text(names, "plural"), unstructured.Text(names, "kind"), unstructured.Text(names, "singular")
 		k.resource.ShortNames, k.resource.Categories = unstructured.Texts(names["shortNames"]), unstructured.Texts(names["categories"])
 		k.resource.Namespaced = unstructured.Text(spec, "scope") == "Namespaced"
 		k.listKind = unstructured.Text(names, "listKind")
+		k.deprecation = deprecationOf(spec, version)
 		all = append(all, k)
 	}
 	slices.SortStableFunc(all, func(a, b *kindInfo) int { return compareVersions(b.resource.Version, a.resource.Version) })
 	for i, k := range all {
-		k.storage, k.resource.Preferred, k.singleServed = stored, i == 0, len(all) == 1
+		k.storage, k.stored, k.resource.Preferred, k.versions = stored, storedSchema, i == 0, len(all)
 	}
 	return all, nil
+}
+
+// deprecationOf returns the warning that a version is deprecated, "" if it is not.
+func deprecationOf(spec, version map[string]any) string {
+	if version["deprecated"] != true {
+		return ""
+	}
+	if text, ok := version["deprecationWarning"].(string); ok {
+		return text
+	}
+	group, kind := unstructured.Text(spec, "group"), unstructured.Text(rawjson.AsMap(spec["names"]), "kind")
+	var others []string
+	versions, _ := spec["versions"].([]any)
+	for _, v := range versions {
+		if other := rawjson.AsMap(v); other["served"] == true && other["deprecated"] != true {
+			others = append(others, unstructured.Text(other, "name"))
+		}
+	}
+	text := fmt.Sprintf("%s/%s %s is deprecated", group, version["name"], kind)
+	if len(others) > 0 {
+		text += fmt.Sprintf("; use %s/%s %s", group, slices.MinFunc(others, func(a, b string) int { return compareVersions(b, a) }), kind)
+	}
+	return text
 }
 
 func kindOf(crd, version map[string]any) (*kindInfo, error) {
 	k := &kindInfo{crd: crd, generation: true, columns: table.DefinedColumns(version)}
 	k.resource.Verbs = allVerbs
+	fields, _ := version["selectableFields"].([]any)
+	for _, f := range fields {
+		k.selectable = append(k.selectable, strings.TrimPrefix(unstructured.Text(rawjson.AsMap(f), "jsonPath"), "."))
+	}
 	subresources := rawjson.AsMap(version["subresources"])
 	if rawjson.AsMap(subresources["status"]) != nil {
 		k.hasStatus = true

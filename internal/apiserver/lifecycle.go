@@ -53,12 +53,24 @@ func (s *Server) removed(k *kindInfo, i *store.Item) {
 	}
 }
 
+// servedSince returns since which version of the store the objects of a kind were stored by its schema, given the version of its CRD.
+func (s *Server) servedSince(k *kindInfo, version uint64) uint64 {
+	before := s.kindOf(k.apiVersion(), k.resource.Kind)
+	if before != nil && before.crd != nil && rawjson.Equal(rawjson.AsMap(before.crd["metadata"])["generation"], rawjson.AsMap(k.crd["metadata"])["generation"]) {
+		return before.since
+	}
+	return version
+}
+
 // rebuild updates the kinds that are served.
 func (s *Server) rebuild() {
 	served := slices.Clone(builtinKinds())
 	definitions, _ := s.db.List("customresourcedefinitions.apiextensions.k8s.io")
 	for _, d := range definitions {
 		kinds, err := kindsOf(d.Object())
+		for _, k := range kinds {
+			k.since = s.servedSince(k, d.Version)
+		}
 		if err != nil {
 			s.opts.Logger.Error("A resource definition cannot be served.", "name", d.Name, "error", err)
 			continue

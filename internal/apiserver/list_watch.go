@@ -218,10 +218,24 @@ func (a *apiRequest) sent(raw []byte) []byte {
 	switch {
 	case a.kind.isNewEvents():
 		return newEvent(raw)
-	case a.kind.singleServed || a.kind.crd == nil:
+	case a.kind.crd == nil:
 		return raw
+	case a.kind.schema == nil || a.kind.stored == nil || a.kind.versions == 1 && versionOf(raw) > a.kind.since:
+		return withAPIVersion(raw, a.kind.apiVersion())
 	}
-	return withAPIVersion(raw, a.kind.apiVersion())
+	object := unstructured.View(raw).Map() // which may have been stored by another schema
+	object["apiVersion"] = a.kind.apiVersion()
+	a.kind.stored.Prune(object)
+	a.kind.stored.ApplyDefaults(object)
+	a.kind.schema.Prune(object)
+	raw, _ = rawjson.Encode(object) // it was JSON
+	return raw
+}
+
+// versionOf returns the version of an object.
+func versionOf(raw []byte) uint64 {
+	version, _ := strconv.ParseUint(rawjson.StringAt(raw, "metadata", "resourceVersion"), 10, 64) // the store has set it
+	return version
 }
 
 func (a *apiRequest) decoded(items []*store.Item) []map[string]any {

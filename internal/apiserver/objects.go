@@ -24,6 +24,9 @@ func (a *apiRequest) serve(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		err = a.allowed()
 	}
+	if err == nil && a.kind.deprecation != "" {
+		w.Header().Add("Warning", "299 - "+strconv.Quote(a.kind.deprecation))
+	}
 	if err == nil && a.verb == "patch" {
 		err = a.checkPatchType()
 	}
@@ -244,7 +247,7 @@ func (a *apiRequest) complete(live, object map[string]any, applied bool) error {
 	if s := a.kind.schema; s != nil {
 		s.Prune(object)
 		if applied { // nulls are refused before the defaults replace them
-			faults = slices.DeleteFunc(s.Validate(object), func(f field.Error) bool {
+			faults = slices.DeleteFunc(s.Validate(object, nil), func(f field.Error) bool {
 				return f.Value != "null" && (f.Value != nil || f.Reason != field.ReasonNotSupported)
 			})
 		}
@@ -256,9 +259,9 @@ func (a *apiRequest) complete(live, object map[string]any, applied bool) error {
 	a.kind.normalize(object)
 	faults = append(faults, a.kind.checkMeta(live, object)...)
 	if s := a.kind.schema; s != nil && a.subresource == "status" {
-		faults = append(faults, s.ValidateStatus(object)...)
+		faults = append(faults, s.ValidateStatus(object, live)...)
 	} else if s != nil {
-		faults = append(faults, s.Validate(object)...)
+		faults = append(faults, s.Validate(object, live)...)
 	}
 	faults = append(faults, a.checkScale(object)...)
 	faults = append(faults, a.kind.check(live, object)...)
@@ -267,6 +270,7 @@ func (a *apiRequest) complete(live, object map[string]any, applied bool) error {
 	}
 	if a.subresource != "status" {
 		a.warnOfNames(live, object)
+		return a.checkSupport(object)
 	}
 	return nil
 }

@@ -45,7 +45,7 @@ func selectedValue(raw []byte, key string) string {
 	if key == "source" { // of an event
 		return cmp.Or(object.String("source.component"), object.String("reportingComponent"))
 	}
-	return object.String(key)
+	return rawjson.ScalarAt(raw, strings.Split(key, ".")...)
 }
 
 // selection parses the selectors of a list or a watch, and checks the other options.
@@ -79,7 +79,7 @@ func (a *apiRequest) selection() (*selection, error) {
 // checkFields refuses selectors of fields that are not selectable.
 func (a *apiRequest) checkFields(s *selection) error {
 	for _, r := range s.fields {
-		known := r.Key == "metadata.name" || r.Key == "metadata.namespace" && a.kind.resource.Namespaced
+		known := slices.Contains(a.kind.selectable, r.Key) || r.Key == "metadata.name" || r.Key == "metadata.namespace" && a.kind.resource.Namespaced
 		ofKind := func(field string) bool { return strings.HasPrefix(field, a.kind.resource.Plural+" ") }
 		if !known && (a.kind.crd != nil || slices.ContainsFunc(selectableFields, ofKind) && !slices.Contains(selectableFields, a.kind.resource.Plural+" "+r.Key)) {
 			return apierrors.BadRequest("field label not supported: %s", r.Key)

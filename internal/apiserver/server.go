@@ -28,6 +28,7 @@ import (
 	"github.com/kopf-go/kopf/internal/apiserver/openapi"
 	"github.com/kopf-go/kopf/internal/apiserver/store"
 	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
+	"github.com/kopf-go/kopf/internal/boundedset"
 	"github.com/kopf-go/kopf/internal/httplimit"
 	"github.com/kopf-go/kopf/internal/manifest"
 	"github.com/kopf-go/kopf/internal/rawjson"
@@ -39,6 +40,7 @@ type Server struct {
 	opts      Options
 	db        *store.Store
 	collector *collector // nil if garbage is not collected
+	warned    boundedset.Set
 
 	mu       sync.Mutex // guards following
 	served   []*kindInfo
@@ -64,6 +66,8 @@ type Options struct {
 	WebhookTransport http.RoundTripper
 	// DisableGarbageCollector is to keep objects whose owners are gone. Default: false.
 	DisableGarbageCollector bool
+	// RefuseUnsupported is to refuse objects with fields that have no effect here, instead of warning of them. Default: false.
+	RefuseUnsupported bool
 	// Logger logs failures of the server itself. Default: [slog.Default].
 	Logger *slog.Logger
 }

@@ -101,3 +101,42 @@ func checkColumns(version map[string]any, at string) []field.Error {
 	}
 	return faults
 }
+
+// checkDefinitionChange returns what is wrong with the change of a CRD: its resource is another one if its names or its scope change, and the versions
+// in which objects are stored cannot go.
+func checkDefinitionChange(live, object map[string]any) []field.Error {
+	if live == nil {
+		return nil
+	}
+	var faults []field.Error
+	old, spec := rawjson.AsMap(live["spec"]), rawjson.AsMap(object["spec"])
+	oldNames, names := rawjson.AsMap(old["names"]), rawjson.AsMap(spec["names"])
+	immutable := func(path string, before, now any) {
+		if !rawjson.Equal(before, now) {
+			faults = append(faults, field.Invalid(path, now, "field is immutable"))
+		}
+	}
+	if isEstablished(live) {
+		immutable("spec.scope", old["scope"], spec["scope"])
+		immutable("spec.names.kind", oldNames["kind"], names["kind"])
+	}
+	immutable("spec.group", old["group"], spec["group"])
+	immutable("spec.names.plural", oldNames["plural"], names["plural"])
+	versions, _ := spec["versions"].([]any)
+	for i, name := range unstructured.Texts(rawjson.AsMap(object["status"])["storedVersions"]) {
+		if slices.ContainsFunc(versions, func(v any) bool { return rawjson.AsMap(v)["name"] == name }) {
+			continue
+		}
+		faults = append(faults, field.Invalid(fmt.Sprintf("status.storedVersions[%d]", i), name, fmt.Sprintf(
+			"missing from spec.versions; %s was previously a storage version, and must remain in spec.versions until a storage migration ensures no data remains persisted in %s and removes %s from status.storedVersions", name, name, name)))
+	}
+	return faults
+}
+
+func isEstablished(definition map[string]any) bool {
+	conditions, _ := rawjson.AsMap(definition["status"])["conditions"].([]any)
+	return slices.ContainsFunc(conditions, func(c any) bool {
+		condition := rawjson.AsMap(c)
+		return condition["type"] == "Established" && condition["status"] == "True"
+	})
+}

@@ -45,11 +45,11 @@ func TestPatterns(t *testing.T) {
 			t.Errorf("%q: %v", tt.pattern, err)
 			continue
 		}
-		if got := s.Validate(map[string]any{"a": tt.fits}); len(got) > 0 {
+		if got := s.Validate(map[string]any{"a": tt.fits}, nil); len(got) > 0 {
 			t.Errorf("%q refuses %q: %v", tt.pattern, tt.fits, got)
 		}
 		want := []field.Error{{Reason: "FieldValueInvalid", Path: "a", Value: tt.misfits, Detail: "a in body should match '" + tt.pattern + "'"}}
-		if diff := cmp.Diff(want, s.Validate(map[string]any{"a": tt.misfits}), cmp.AllowUnexported(field.Error{})); diff != "" {
+		if diff := cmp.Diff(want, s.Validate(map[string]any{"a": tt.misfits}, nil), cmp.AllowUnexported(field.Error{})); diff != "" {
 			t.Errorf("%q and %q (-want +got)\n%s", tt.pattern, tt.misfits, diff)
 		}
 	}
@@ -79,7 +79,7 @@ func TestPatternIsLinear(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := s.Validate(map[string]any{"a": strings.Repeat("a", 100_000)}); len(got) != 1 { // backtracking would never end
+	if got := s.Validate(map[string]any{"a": strings.Repeat("a", 100_000)}, nil); len(got) != 1 { // backtracking would never end
 		t.Errorf("got %d errors, want 1", len(got))
 	}
 }
@@ -109,12 +109,12 @@ func FuzzSchema(f *testing.F) {
 			t.Errorf("after pruning, %q is unknown", more)
 		}
 		s.ApplyDefaults(obj)
-		first := s.Validate(obj)
+		first := s.Validate(obj, nil)
 		once, err := rawjson.Encode(obj)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if again := s.Validate(obj); len(again) != len(first) {
+		if again := s.Validate(obj, nil); len(again) != len(first) {
 			t.Errorf("%v is wrong at first, and %v then", first, again)
 		}
 		if twice, err := rawjson.Encode(obj); err != nil || !bytes.Equal(once, twice) {

@@ -31,7 +31,7 @@ func CheckStructure(s map[string]any, at string, root bool, depth int) []field.E
 	if value, ok := s["default"]; ok {
 		if compiled, err := Compile(s); err == nil {
 			check := &validator{}
-			check.value(compiled, value, at+".default")
+			check.value(compiled, value, previous{}, at+".default")
 			faults = append(faults, check.faults...)
 		}
 	}

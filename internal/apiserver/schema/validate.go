@@ -16,23 +16,24 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// Validate returns what is wrong with an object.
-func (s *Schema) Validate(obj map[string]any) []field.Error {
+// Validate returns what is wrong with an object. Of a change, which has an old object, that is only what is wrong with the values that it changes. See
+// https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#validation-ratcheting
+func (s *Schema) Validate(obj, old map[string]any) []field.Error {
 	v := &validator{}
-	v.object(s, obj, "", true)
+	v.object(s, obj, previous{old, old != nil}, "", true)
 	slices.SortStableFunc(v.faults, func(a, b field.Error) int { return cmp.Compare(a.Path, b.Path) })
 	return v.faults
 }
 
 // ValidateStatus returns what is wrong with the status of an object. The details name its fields
 // without the prefix "status".
-func (s *Schema) ValidateStatus(obj map[string]any) []field.Error {
+func (s *Schema) ValidateStatus(obj, old map[string]any) []field.Error {
 	status, ok := obj["status"]
 	if !ok || s.Properties["status"] == nil {
 		return nil
 	}
 	v := &validator{}
-	v.value(s.Properties["status"], status, "")
+	v.value(s.Properties["status"], status, previous{old, old != nil}.at("status"), "")
 	for i, f := range v.faults {
 		v.faults[i].Path = strings.TrimSuffix("status."+f.Path, ".")
 	}
@@ -42,12 +43,37 @@ func (s *Schema) ValidateStatus(obj map[string]any) []field.Error {
 // validator collects errors.
 type validator struct{ faults []field.Error }
 
+// previous is a value of the old object, if there is one.
+type previous struct {
+	value any
+	there bool
+}
+
+// at returns the value at a key of an object.
+func (p previous) at(key string) previous {
+	value, there := rawjson.AsMap(p.value)[key]
+	return previous{value, there}
+}
+
+// item returns the item of a list that is the same as one of the new list. Only lists with keys tell that.
+func (p previous) item(s *Schema, now any) previous {
+	list, _ := p.value.([]any)
+	if s.ListType != "map" {
+		return previous{}
+	}
+	i := slices.IndexFunc(list, func(e any) bool { return s.sameItem(e, now) })
+	if i < 0 {
+		return previous{}
+	}
+	return previous{list[i], true}
+}
+
 func (v *validator) fault(typ, at string, value any, format string, args ...any) {
 	v.faults = append(v.faults, field.Error{Reason: typ, Path: at, Value: value, Detail: fmt.Sprintf(format, args...)})
 }
 
-func (v *validator) value(s *Schema, value any, at string) {
-	if s == nil {
+func (v *validator) value(s *Schema, value any, old previous, at string) {
+	if s == nil || old.there && rawjson.Equal(value, old.value) {
 		return
 	}
 	if value == nil {
@@ -73,9 +99,9 @@ func (v *validator) value(s *Schema, value any, at string) {
 	}
 	switch value := value.(type) {
 	case map[string]any:
-		v.object(s, value, at, s.Embedded)
+		v.object(s, value, old, at, s.Embedded)
 	case []any:
-		v.list(s, value, at)
+		v.list(s, value, old, at)
 	case string:
 		v.text(s, value, at)
 	case json.Number:
@@ -85,7 +111,7 @@ func (v *validator) value(s *Schema, value any, at string) {
 	v.logic(s, value, at)
 }
 
-func (v *validator) object(s *Schema, obj map[string]any, at string, root bool) {
+func (v *validator) object(s *Schema, obj map[string]any, old previous, at string, root bool) {
 	v.length(s, 4, len(obj), at, obj, "properties")
 	for _, key := range s.Required {
 		if _, ok := obj[key]; !ok {
@@ -97,9 +123,9 @@ func (v *validator) object(s *Schema, obj map[string]any, at string, root bool) 
 			continue
 		}
 		if child := s.Properties[key]; child != nil {
-			v.value(child, obj[key], strings.TrimPrefix(at+"."+key, "."))
+			v.value(child, obj[key], old.at(key), strings.TrimPrefix(at+"."+key, "."))
 		} else if s.Additional != nil {
-			v.value(s.Additional, obj[key], strings.TrimPrefix(at+"."+key, "."))
+			v.value(s.Additional, obj[key], old.at(key), strings.TrimPrefix(at+"."+key, "."))
 		}
 	}
 	if at == "" {
@@ -107,10 +133,10 @@ func (v *validator) object(s *Schema, obj map[string]any, at string, root bool) 
 	}
 }
 
-func (v *validator) list(s *Schema, list []any, at string) {
+func (v *validator) list(s *Schema, list []any, old previous, at string) {
 	v.length(s, 2, len(list), at, list, "items")
 	for i, e := range list {
-		v.value(s.Items, e, at+"["+strconv.Itoa(i)+"]")
+		v.value(s.Items, e, old.item(s, e), at+"["+strconv.Itoa(i)+"]")
 	}
 	if s.ListType != "set" && s.ListType != "map" && !s.unique {
 		return
@@ -182,12 +208,12 @@ func (v *validator) choice(s *Schema, value any, at string) {
 // logic checks allOf, anyOf, oneOf and not.
 func (v *validator) logic(s *Schema, value any, at string) {
 	for _, child := range s.allOf {
-		v.value(child, value, at)
+		v.value(child, value, previous{}, at)
 	}
 	fits := func(all []*Schema) (n int) {
 		for _, child := range all {
 			inner := &validator{}
-			if inner.value(child, value, at); len(inner.faults) == 0 {
+			if inner.value(child, value, previous{}, at); len(inner.faults) == 0 {
 				n++
 			}
 		}
