@@ -26,6 +26,7 @@ import (
 // but the end of the operator. What cannot be posted in time is lost, counted, and logged.
 
 const (
+	maxEventMessage     = 1024            // the longest message that the API server takes, in bytes
 	eventQueueSize      = 1024            // how many events may wait to be posted
 	eventTimeout        = 5 * time.Second // for one event
 	eventDrainTimeout   = 5 * time.Second // for all that wait when the operator ends
@@ -250,9 +251,6 @@ func (e *eventSink) repeat(ctx context.Context, before *correlator.Posted) error
 	}
 	return err
 }
-
-// maxEventMessage is the longest message that the API server takes, in bytes.
-const maxEventMessage = 1024
 
 // The types of Kubernetes events. Any other text is taken as well.
 const (
