@@ -98,7 +98,7 @@ func compareSequences(t *testing.T, real *endpoint, all []sequence) {
 					diff = c.diff(t, servers, seen)
 				}
 				if diff != "" {
-					t.Errorf("%s %s %s (-real +in memory):\n%s", c.method, c.path, c.body, diff)
+					t.Errorf("%s %s %.300q (-real +in memory):\n%s", c.method, c.path, c.body, diff)
 				}
 			}
 		})

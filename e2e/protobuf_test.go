@@ -30,6 +30,7 @@ import (
 	rbac "k8s.io/api/rbac/v1"
 	scheduling "k8s.io/api/scheduling/v1"
 	storage "k8s.io/api/storage/v1"
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -45,7 +46,7 @@ var protobufKinds = []any{
 	meta.DeleteOptions{}, core.Binding{}, core.ConfigMap{}, core.Endpoints{}, core.Event{}, core.LimitRange{}, core.Namespace{}, core.Node{},
 	core.PersistentVolumeClaim{}, core.PersistentVolume{}, core.Pod{}, core.PodTemplate{}, core.ReplicationController{}, core.ResourceQuota{},
 	core.Secret{}, core.ServiceAccount{}, core.Service{}, admissionregistration.MutatingWebhookConfiguration{},
-	admissionregistration.ValidatingWebhookConfiguration{}, apps.ControllerRevision{}, apps.DaemonSet{}, apps.Deployment{}, apps.ReplicaSet{},
+	admissionregistration.ValidatingWebhookConfiguration{}, apiextensions.CustomResourceDefinition{}, apps.ControllerRevision{}, apps.DaemonSet{}, apps.Deployment{}, apps.ReplicaSet{},
 	apps.StatefulSet{}, authentication.SelfSubjectReview{}, authentication.TokenReview{}, authentication.TokenRequest{},
 	authorization.LocalSubjectAccessReview{}, authorization.SelfSubjectAccessReview{}, authorization.SelfSubjectRulesReview{},
 	authorization.SubjectAccessReview{}, autoscalingv1.Scale{}, autoscaling.HorizontalPodAutoscaler{}, batch.CronJob{}, batch.Job{},
@@ -88,7 +89,7 @@ func (m messages) addFields(message map[string]string, t reflect.Type, embedded 
 				sign = "/"
 			}
 		}
-		if !slices.Contains([]string{"", "bool", "int", "Time", "MicroTime"}, word) {
+		if !slices.Contains([]string{"", "bool", "int", "number", "Time", "MicroTime"}, word) {
 			sign = "." // these are always told, or never if they are empty
 		}
 		message[name] = sign + embedded + tag[1] + ":" + word
@@ -99,7 +100,8 @@ func (m messages) addFields(message map[string]string, t reflect.Type, embedded 
 func (m messages) word(t reflect.Type) string {
 	switch t {
 	case reflect.TypeFor[meta.Time](), reflect.TypeFor[meta.MicroTime](), reflect.TypeFor[resource.Quantity](), reflect.TypeFor[intstr.IntOrString](),
-		reflect.TypeFor[meta.FieldsV1](), reflect.TypeFor[runtime.RawExtension]():
+		reflect.TypeFor[meta.FieldsV1](), reflect.TypeFor[runtime.RawExtension](), reflect.TypeFor[apiextensions.JSON](), reflect.TypeFor[apiextensions.JSONSchemaPropsOrBool](),
+		reflect.TypeFor[apiextensions.JSONSchemaPropsOrArray](), reflect.TypeFor[apiextensions.JSONSchemaPropsOrStringArray]():
 		return t.Name()
 	}
 	switch t.Kind() {
@@ -111,6 +113,8 @@ func (m messages) word(t reflect.Type) string {
 		return "bool"
 	case reflect.Int32, reflect.Int64:
 		return "int"
+	case reflect.Float64:
+		return "number"
 	case reflect.Slice:
 		if t.Elem().Kind() == reflect.Uint8 {
 			return "bytes"

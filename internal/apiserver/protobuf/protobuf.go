@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -97,8 +98,10 @@ func eachField(data []byte, visit func(field, number uint64, value []byte) error
 			if len(data) < size {
 				return errMalformed
 			}
+			for i, b := range data[:size] {
+				number |= uint64(b) << (8 * i)
+			}
 			data = data[size:]
-			continue // no built-in kind has such fields
 		case 2:
 			size, n := varint(data)
 			if n == 0 || size > uint64(len(data)-n) {
@@ -129,8 +132,8 @@ func varint(data []byte) (v uint64, n int) {
 	return 0, 0
 }
 
-// maxDepth is the largest depth of messages.
-const maxDepth = 20
+// maxDepth is the largest depth of messages. Schemas in definitions take two for each level.
+const maxDepth = 200
 
 // decodeMessage decodes the fields of a message, and skips those that are not known.
 func decodeMessage(fields map[uint64]*types.Field, data []byte, depth int) (map[string]any, error) {
@@ -199,13 +202,18 @@ func decodeField(f *types.Field, number uint64, value []byte, depth int) (any, e
 		return json.Number(strconv.FormatInt(int64(number), 10)), nil
 	case "bool":
 		return number != 0, nil
+	case "number":
+		data, err := json.Marshal(math.Float64frombits(number))
+		return json.Number(data), err
 	case "Time", "MicroTime":
 		return decodeTime(f.Type == "MicroTime", value)
 	case "Quantity":
 		return textOf(value, 1)
 	case "IntOrString":
 		return decodeIntOrString(value)
-	case "FieldsV1", "RawExtension":
+	case "JSONSchemaPropsOrBool", "JSONSchemaPropsOrArray", "JSONSchemaPropsOrStringArray":
+		return decodeSchemaOr(f.Type, value, depth)
+	case "FieldsV1", "RawExtension", "JSON":
 		text, err := textOf(value, 1)
 		if err != nil || text == "" {
 			return nil, err
@@ -249,6 +257,39 @@ func decodeList(_ uint64, message []byte) (any, error) {
 		return nil
 	})
 	return list, err
+}
+
+// decodeSchemaOr decodes what is a schema in definitions, or something else: a boolean, or a list of schemas or of strings.
+func decodeSchemaOr(typ string, message []byte, depth int) (any, error) {
+	var schema any
+	var list []any
+	allows := false
+	err := eachField(message, func(n, number uint64, value []byte) (err error) {
+		switch {
+		case n == 1 && typ == "JSONSchemaPropsOrBool":
+			allows = number != 0
+		case n == 2 && typ == "JSONSchemaPropsOrStringArray":
+			list = append(list, string(value))
+		case n <= 2:
+			one, err := decodeMessage(types.Named("JSONSchemaProps").Numbered, value, depth+1)
+			if err != nil {
+				return err
+			}
+			if n == 2 && typ == "JSONSchemaPropsOrArray" {
+				list = append(list, one)
+			} else {
+				schema = one
+			}
+		}
+		return nil
+	})
+	switch {
+	case len(list) > 0:
+		return list, err
+	case schema != nil || typ != "JSONSchemaPropsOrBool":
+		return schema, err
+	}
+	return allows, err
 }
 
 // textOf returns one field of a message that is a string.
