@@ -4,6 +4,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -43,10 +44,15 @@ func newCollector() *collector {
 	return &collector{owners: make(map[objectKey][]ownerReference), dependents: make(map[string]map[objectKey]bool)}
 }
 
-// set notes the owners of an object, and reports whether they have changed.
-func (c *collector) set(object objectKey, owners []ownerReference) (changed bool) {
+// update notes the owners that an object has now, and reports whether they have changed. It looks at the store itself, because requests that have changed the
+// object in turn may come here in another order.
+func (c *collector) update(db *store.Store, object objectKey) (changed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	var owners []ownerReference
+	if item := db.Get(object.collection, object.key); item != nil {
+		owners = ownersOf(item.Raw)
+	}
 	before := c.owners[object]
 	if slices.Equal(before, owners) {
 		return false
@@ -86,7 +92,7 @@ func (s *Server) collectStored(k *kindInfo, i *store.Item) {
 		return
 	}
 	object := objectKey{k.collection(), i.Key}
-	if s.collector.set(object, ownersOf(i.Raw)) {
+	if s.collector.update(s.db, object) {
 		s.collect(object)
 	}
 	if isDeleted(i.Raw) {
@@ -99,7 +105,7 @@ func (s *Server) collectRemoved(k *kindInfo, i *store.Item) {
 	if s.collector == nil {
 		return
 	}
-	s.collector.set(objectKey{k.collection(), i.Key}, nil)
+	s.collector.update(s.db, objectKey{k.collection(), i.Key})
 	for _, dependent := range s.collector.of(rawjson.StringAt(i.Raw, "metadata", "uid")) {
 		s.collect(dependent)
 	}
@@ -118,11 +124,17 @@ func (k *kindInfo) keyIn(namespace, name string) string {
 	return name
 }
 
-// collect deletes an object whose owners are all gone, or waits for its deletion. If only some are, it removes the references to those.
+// collect deletes an object whose owners are all gone, or wait for its deletion. If only some are, it removes the references to those.
 func (s *Server) collect(object objectKey) {
+	for !s.tryCollect(object) {
+	}
+}
+
+// tryCollect does it for the newest state of the object. It reports false if that has changed meanwhile.
+func (s *Server) tryCollect(object objectKey) (done bool) {
 	item := s.db.Get(object.collection, object.key)
 	if item == nil || isDeleted(item.Raw) {
-		return
+		return true
 	}
 	var gone, waiting []string // uids
 	solid := false
@@ -141,17 +153,18 @@ func (s *Server) collect(object objectKey) {
 	uid := rawjson.StringAt(item.Raw, "metadata", "uid")
 	switch {
 	case len(gone)+len(waiting) == 0:
+		return true
 	case solid:
 		s.removeOwners(object, append(gone, waiting...))
+		return true
 	case len(waiting) > 0 && len(s.collector.of(uid)) > 0:
-		s.deleteDependent(object, uid, "Foreground")
+		return s.deleteDependent(object, item, "Foreground")
 	case hasFinalizer(item.Raw, orphanFinalizer):
-		s.deleteDependent(object, uid, "Orphan")
+		return s.deleteDependent(object, item, "Orphan")
 	case hasFinalizer(item.Raw, foregroundFinalizer):
-		s.deleteDependent(object, uid, "Foreground")
-	default:
-		s.deleteDependent(object, uid, "Background")
+		return s.deleteDependent(object, item, "Foreground")
 	}
+	return s.deleteDependent(object, item, "Background")
 }
 
 // owner returns an owner of an object, nil if there is none. Whether there is one is not known if its kind is not served, or if it cannot be an
@@ -241,14 +254,21 @@ func (s *Server) byCollector(verb string, object objectKey) *apiRequest {
 	return nil
 }
 
-func (s *Server) deleteDependent(object objectKey, uid, policy string) {
+// deleteDependent deletes an object in a state. It reports false if the object has another one by now.
+func (s *Server) deleteDependent(object objectKey, item *store.Item, policy string) (done bool) {
 	r := s.byCollector("delete", object)
 	if r == nil {
-		return
+		return true
 	}
+	version := strconv.FormatUint(item.Version, 10)
 	o := deleteOptions{PropagationPolicy: policy}
-	o.Preconditions.UID = &uid
-	s.logCollected(object, r.deleteObject(o))
+	o.Preconditions.ResourceVersion = &version
+	err := r.deleteObject(o)
+	if e := (*apierrors.StatusError)(nil); errors.As(err, &e) && e.Code == 409 {
+		return false
+	}
+	s.logCollected(object, err)
+	return true
 }
 
 func (s *Server) removeOwners(object objectKey, uids []string) {
@@ -280,7 +300,7 @@ func (s *Server) edit(object objectKey, change func(live map[string]any)) {
 
 // logCollected logs why an object could not be collected. Another request may have been faster.
 func (s *Server) logCollected(object objectKey, err error) {
-	if e := (*apierrors.StatusError)(nil); err == nil || errors.As(err, &e) && (e.Code == 404 || e.Code == 409) {
+	if e := (*apierrors.StatusError)(nil); err == nil || errors.As(err, &e) && e.Code == 404 {
 		return
 	}
 	s.opts.Logger.Error("Collecting a dependent failed", "resource", object.collection, "object", object.key, "error", err)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/kopf-go/kopf/internal/rawjson"
@@ -207,5 +208,32 @@ func TestRequestsAreBounded(t *testing.T) {
 	}
 	if got := s.Requests(); got[len(got)-1].Status != 409 {
 		t.Errorf("the last request has the status %d, want 409", got[len(got)-1].Status)
+	}
+}
+
+// However owners and dependents come and go at the same time, no dependent is left without its owner.
+func TestCollectConcurrently(t *testing.T) {
+	o := objects{t, New(Options{})}
+	for round := range 20 {
+		owner := fmt.Sprint("owner-", round)
+		o.add(owner, "")
+		uid := o.uid(owner)
+		var group sync.WaitGroup
+		for i := range 8 {
+			group.Go(func() {
+				name := fmt.Sprintf("child-%d-%d", round, i)
+				o.do("POST", "", "application/json", fmt.Sprintf(`{"metadata":{"name":%q,"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":%q,"uid":%q}]}}`, name, owner, uid))
+				for n := range 5 {
+					o.do("PATCH", "/"+name, "application/merge-patch+json", fmt.Sprintf(`{"data":{"n":"%d"}}`, n))
+				}
+			})
+		}
+		policy := []string{"Background", "Foreground"}[round%2]
+		group.Go(func() { o.do("DELETE", "/"+owner+"?propagationPolicy="+policy, "", "") })
+		group.Wait()
+		o.want("")
+	}
+	if left := len(o.server.collector.owners) + len(o.server.collector.dependents); left > 0 {
+		t.Errorf("%d objects are remembered that are gone", left)
 	}
 }
