@@ -130,6 +130,12 @@ func TestGarbageCollector(t *testing.T) {
 		o.add("child", "", "owner")
 		o.want("")
 	})
+	t.Run("an object of an owner with the name of another one goes at once", func(t *testing.T) {
+		o := begin(t)
+		o.add("owner", "")
+		o.do("POST", "", "application/json", `{"metadata":{"name":"child","ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"owner","uid":"of-another"}]}}`)
+		o.want("owner:0")
+	})
 	t.Run("nothing goes if it is switched off", func(t *testing.T) {
 		o := objects{t, New(Options{DisableGarbageCollector: true})}
 		o.add("owner", "")

@@ -1,0 +1,88 @@
+package apiserver
+
+import (
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// TestAsRealServer sends what the tests in e2e send to a real server, too, and expects what that has answered.
+func TestAsRealServer(t *testing.T) {
+	const (
+		merge       = "application/merge-patch+json"
+		core        = "/api/v1/namespaces/default/"
+		newEvents   = "/apis/events.k8s.io/v1/namespaces/default/events"
+		definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+		things      = "/apis/example.com/v1/namespaces/default/things"
+		beta        = "/apis/example.com/v1beta1/namespaces/default/things"
+	)
+	type step struct {
+		method, path, contentType, body string
+		code                            int
+		has, lacks                      string
+	}
+	for name, steps := range map[string][]step{
+		"secrets": {
+			{"POST", core + "secrets", "", `{"metadata":{"name":"s"},"stringData":{"a":"one"}}`, 201, `"data":{"a":"b25l"}`, "stringData"},
+			{"PUT", core + "secrets/s", "", `{"metadata":{"name":"s"},"stringData":{"a":"two"}}`, 200, `"data":{"a":"dHdv"}`, `"stringData"`},
+			{"PATCH", core + "secrets/s", merge, `{"stringData":{"b":"one"}}`, 200, `"b":"b25l"`, `"stringData":{`},
+			{"PATCH", core + "secrets/s", merge, `{"type":"example.com/t"}`, 422, "field is immutable", ""},
+		},
+		"updates that create": {
+			{"PUT", "/apis/coordination.k8s.io/v1/namespaces/default/leases/l", "", `{"metadata":{"name":"l"}}`, 201, `"name":"l"`, ""},
+			{"PUT", core + "configmaps/c", "", `{"metadata":{"name":"c"}}`, 404, "not found", ""},
+		},
+		"metadata through the status": {
+			{"POST", "/apis/apps/v1/namespaces/default/deployments", "", `{"metadata":{"name":"d"}}`, 201, "", ""},
+			{"PATCH", "/apis/apps/v1/namespaces/default/deployments/d/status", merge, `{"metadata":{"labels":{"l":"1"},"annotations":{"a":"2"}}}`, 200, `"annotations":{"a":"2"}`, `"labels":{"l"`},
+		},
+		"events of two groups": {
+			{"POST", core + "events", "", `{"metadata":{"name":"e"},"involvedObject":{"kind":"Pod","name":"p","namespace":"default"},"message":"m","source":{"component":"c"}}`, 201, "", ""},
+			{"GET", newEvents + "/e", "", "", 200, `"note":"m"`, `"message":`},
+			{"GET", newEvents + "?fieldSelector=regarding.name%3Dp", "", "", 200, `"name":"e"`, ""},
+			{"GET", newEvents + "?fieldSelector=regarding.name%3Dq", "", "", 200, `"items":[]`, ""},
+			{"GET", core + "events?fieldSelector=source%3Dc", "", "", 200, `"message":"m"`, `"note":`},
+			{"DELETE", newEvents + "/e", "", "", 200, "", ""},
+			{"GET", core + "events/e", "", "", 404, "", ""},
+		},
+		"options": {
+			{"POST", core + "configmaps?fieldManager=" + strings.Repeat("m", 129), "", `{"metadata":{"name":"c"}}`, 422, "may not be more than 128 bytes", ""},
+			{"GET", core + "configmaps/c?resourceVersion=abc", "", "", 500, "invalid syntax", ""},
+		},
+		"definitions": {
+			{"POST", definitions, "", `{"metadata":{"name":"things.example.com"},"spec":{"group":"example.com","scope":"Namespaced","names":{"plural":"things","kind":"Thing"},"versions":[
+				{"name":"v1","served":true,"storage":true,"selectableFields":[{"jsonPath":".spec.size"}],"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","properties":{
+					"color":{"type":"string"},"size":{"type":"integer"}}}}}}},
+				{"name":"v1beta1","served":true,"storage":false,"deprecated":true,"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","properties":{"color":{"type":"string"}}}}}}}]}}`, 201, "", ""},
+			{"POST", things, "", `{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"a"},"spec":{"color":"longcolor","size":5}}`, 201, "", "Warning"},
+			{"GET", beta + "/a", "", "", 200, "v1beta1 Thing is deprecated; use example.com/v1 Thing", `"size":5`},
+			{"GET", things + "?fieldSelector=spec.size%3D5", "", "", 200, `"name":"a"`, ""},
+			{"GET", things + "?fieldSelector=spec.color%3Dred", "", "", 400, "field label not supported", ""},
+			{"PATCH", definitions + "/things.example.com", merge, `{"spec":{"scope":"Cluster"}}`, 422, "field is immutable", ""},
+			{"PATCH", definitions + "/things.example.com", "application/json-patch+json", `[
+				{"op":"add","path":"/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/color/maxLength","value":3},
+				{"op":"add","path":"/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/added","value":{"type":"string","default":"d"}}]`, 200, "", ""},
+			{"GET", things + "/a", "", "", 200, `"added":"d"`, ""},
+			{"PATCH", things + "/a", merge, `{"spec":{"size":6}}`, 200, `"size":6`, ""},
+			{"PATCH", things + "/a", merge, `{"spec":{"color":"otherlong"}}`, 422, "may not be more than 3 bytes", ""},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := New(Options{})
+			for _, step := range steps {
+				w := httptest.NewRecorder()
+				r := httptest.NewRequest(step.method, step.path, strings.NewReader(step.body))
+				r.Header.Set("Content-Type", step.contentType)
+				if step.contentType == "" {
+					r.Header.Set("Content-Type", "application/json")
+				}
+				s.ServeHTTP(w, r)
+				got := w.Body.String() + "Warning: " + w.Header().Get("Warning")
+				got = strings.TrimSuffix(got, "Warning: ")
+				if w.Code != step.code || !strings.Contains(got, step.has) || step.lacks != "" && strings.Contains(got, step.lacks) {
+					t.Errorf("%s %s %.80s: %d %s, want %d with %q and without %q", step.method, step.path, step.body, w.Code, got, step.code, step.has, step.lacks)
+				}
+			}
+		})
+	}
+}
