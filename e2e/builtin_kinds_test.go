@@ -210,7 +210,8 @@ var namespaceFinalizers = sequence{"finalizers of namespaces", []call{
 	{"POST", "/api/v1/namespaces", asJSON, `{"metadata": {"name": "held"}, "spec": {"finalizers": ["example.com/hold"]}}`, []string{"spec", "status"}},
 	{"PATCH", held, asMerge, `{"spec": {"finalizers": ["example.com/other"]}, "metadata": {"labels": {"a": "b"}}}`, []string{"spec", "metadata.labels"}},
 	{"PUT", held + "/finalize", asJSON, `{"metadata": {"name": "held"}, "spec": {"finalizers": ["kubernetes", "example.com/hold", "example.com/more"]}}`, []string{"spec"}},
-	{"PUT", held, asJSON, `{"metadata": {"name": "held"}}`, []string{"spec"}},
+	{"PUT", held, asJSON, `{"metadata": {"name": "held"}}`, []string{"spec", "metadata.labels"}},
+	{"PUT", held + "/status", asJSON, `{"metadata": {"name": "held"}}`, []string{"spec", "metadata.labels"}},
 }}
 
 const coreEvents, newEvents = "/api/v1/namespaces/default/events", "/apis/events.k8s.io/v1/namespaces/default/events"

@@ -44,23 +44,21 @@ func newCollector() *collector {
 	return &collector{owners: make(map[objectKey][]ownerReference), dependents: make(map[string]map[objectKey]bool)}
 }
 
-// update notes the owners that an object has now, and reports whether they have changed. It looks at the store itself, because requests that have changed the
+// update notes the owners that an object has now, and returns those from before, and whether they have changed. It looks at the store itself, because requests that have changed the
 // object in turn may come here in another order.
-func (c *collector) update(db *store.Store, object objectKey) (changed bool) {
+func (c *collector) update(db *store.Store, object objectKey) (before []ownerReference, changed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var owners []ownerReference
 	if item := db.Get(object.collection, object.key); item != nil {
 		owners = ownersOf(item.Raw)
 	}
-	before := c.owners[object]
+	before = c.owners[object]
 	if slices.Equal(before, owners) {
-		return false
+		return nil, false
 	}
 	for _, o := range before {
-		if all := c.dependents[o.UID]; len(all) > 1 {
-			delete(all, object)
-		} else {
+		if delete(c.dependents[o.UID], object); len(c.dependents[o.UID]) == 0 {
 			delete(c.dependents, o.UID)
 		}
 	}
@@ -74,7 +72,7 @@ func (c *collector) update(db *store.Store, object objectKey) (changed bool) {
 		}
 		c.dependents[o.UID][object] = true
 	}
-	return true
+	return before, true
 }
 
 // of returns the objects that depend on an owner, in their order.
@@ -92,8 +90,9 @@ func (s *Server) collectStored(k *kindInfo, i *store.Item) {
 		return
 	}
 	object := objectKey{k.collection(), i.Key}
-	if s.collector.update(s.db, object) {
+	if before, changed := s.collector.update(s.db, object); changed {
 		s.collect(object)
+		s.finishDeletions(before, i.Namespace)
 	}
 	if isDeleted(i.Raw) {
 		s.finishDeletion(object)
@@ -109,9 +108,14 @@ func (s *Server) collectRemoved(k *kindInfo, i *store.Item) {
 	for _, dependent := range s.collector.of(rawjson.StringAt(i.Raw, "metadata", "uid")) {
 		s.collect(dependent)
 	}
-	for _, o := range ownersOf(i.Raw) { // one of them may wait for this
+	s.finishDeletions(ownersOf(i.Raw), i.Namespace)
+}
+
+// finishDeletions lets owners go that may have waited for an object in a namespace.
+func (s *Server) finishDeletions(owners []ownerReference, namespace string) {
+	for _, o := range owners {
 		if kind := s.kindOf(o.APIVersion, o.Kind); kind != nil {
-			s.finishDeletion(objectKey{kind.collection(), kind.keyIn(i.Namespace, o.Name)})
+			s.finishDeletion(objectKey{kind.collection(), kind.keyIn(namespace, o.Name)})
 		}
 	}
 }
@@ -190,10 +194,13 @@ func (s *Server) finishDeletion(object objectKey) {
 	uid := rawjson.StringAt(owner.Raw, "metadata", "uid")
 	switch {
 	case hasFinalizer(owner.Raw, orphanFinalizer):
+		orphaned := true
 		for _, dependent := range s.collector.of(uid) {
-			s.removeOwners(dependent, []string{uid})
+			orphaned = s.removeOwners(dependent, []string{uid}) && orphaned
 		}
-		s.removeFinalizer(object, orphanFinalizer)
+		if orphaned { // or the dependents that still name it would go with it
+			s.removeFinalizer(object, orphanFinalizer)
+		}
 	case hasFinalizer(owner.Raw, foregroundFinalizer):
 		for _, dependent := range s.collector.of(uid) {
 			s.collect(dependent)
@@ -271,8 +278,9 @@ func (s *Server) deleteDependent(object objectKey, item *store.Item, policy stri
 	return true
 }
 
-func (s *Server) removeOwners(object objectKey, uids []string) {
-	s.edit(object, func(live map[string]any) {
+// removeOwners removes references to owners, and reports whether that has succeeded.
+func (s *Server) removeOwners(object objectKey, uids []string) bool {
+	return s.edit(object, func(live map[string]any) {
 		meta := rawjson.AsMap(live["metadata"])
 		owners, _ := meta["ownerReferences"].([]any)
 		owners = slices.DeleteFunc(owners, func(o any) bool { return slices.Contains(uids, unstructured.Text(rawjson.AsMap(o), "uid")) })
@@ -286,24 +294,25 @@ func (s *Server) removeFinalizer(object objectKey, finalizer string) {
 	s.edit(object, func(live map[string]any) { manifest.RemoveFinalizer(live, finalizer) })
 }
 
-func (s *Server) edit(object objectKey, change func(live map[string]any)) {
+func (s *Server) edit(object objectKey, change func(live map[string]any)) bool {
 	r := s.byCollector("patch", object)
 	if r == nil {
-		return
+		return true
 	}
 	_, err := r.changeObject(func(live map[string]any) (map[string]any, error) {
 		change(live)
 		return live, nil
 	})
-	s.logCollected(object, err)
+	return s.logCollected(object, err)
 }
 
-// logCollected logs why an object could not be collected. Another request may have been faster.
-func (s *Server) logCollected(object objectKey, err error) {
+// logCollected logs why an object could not be collected, and reports whether it could. Another request may have been faster.
+func (s *Server) logCollected(object objectKey, err error) bool {
 	if e := (*apierrors.StatusError)(nil); err == nil || errors.As(err, &e) && e.Code == 404 {
-		return
+		return true
 	}
 	s.opts.Logger.Error("Collecting a dependent failed", "resource", object.collection, "object", object.key, "error", err)
+	return false
 }
 
 func isDeleted(raw []byte) bool { return rawjson.StringAt(raw, "metadata", "deletionTimestamp") != "" }

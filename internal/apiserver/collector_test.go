@@ -136,6 +136,28 @@ func TestGarbageCollector(t *testing.T) {
 		o.do("POST", "", "application/json", `{"metadata":{"name":"child","ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"owner","uid":"of-another"}]}}`)
 		o.want("owner:0")
 	})
+	t.Run("an owner that is named twice does not take the place of others", func(t *testing.T) {
+		o := begin(t)
+		o.add("owner", "")
+		o.add("a", "", "owner", "owner")
+		o.add("b", "", "owner")
+		o.remove("a", "Background")
+		o.remove("owner", "Background")
+		o.want("")
+	})
+	t.Run("an owner in the foreground does not wait for those that are its dependents no more", func(t *testing.T) {
+		for _, references := range []string{"null", `[{"apiVersion":"v1","kind":"ConfigMap","name":"owner","uid":"UID","blockOwnerDeletion":false}]`} {
+			o := begin(t)
+			o.add("owner", "")
+			o.add("child", `"example.com/f"`, "owner")
+			references = strings.ReplaceAll(references, "UID", o.uid("owner"))
+			o.remove("owner", "Foreground")
+			o.do("PATCH", "/child", "application/merge-patch+json", `{"metadata":{"ownerReferences":`+references+`}}`)
+			if o.uid("owner") != "of-none" {
+				o.Errorf("the owner is still there after its child has the owners %s", references)
+			}
+		}
+	})
 	t.Run("nothing goes if it is switched off", func(t *testing.T) {
 		o := objects{t, New(Options{DisableGarbageCollector: true})}
 		o.add("owner", "")
@@ -176,6 +198,44 @@ metadata:
 	o.want("child:1 owner:0")
 	o.remove("owner", "Background")
 	o.want("")
+}
+
+// Dependents of custom resources go with their definition, and are orphaned only if that can be stored.
+func TestCollectCustomResources(t *testing.T) {
+	const thing = "/apis/example.com/v1/namespaces/default/things"
+	definition := func(extra string) string {
+		return `{"metadata":{"name":"things.example.com"},"spec":{"group":"example.com","names":{"plural":"things","kind":"Thing"},"scope":"Namespaced","versions":[{"name":"v1","served":true,"storage":true,
+			"schema":{"openAPIV3Schema":{"type":"object"` + extra + `,"properties":{"spec":{"type":"object"}}}}}]}}`
+	}
+	const definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+	do := func(s *Server, method, path, body string) (int, []byte) {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest(method, path, strings.NewReader(body))
+		r.Header.Set("Content-Type", map[bool]string{true: "application/merge-patch+json", false: "application/json"}[method == "PATCH"])
+		s.ServeHTTP(w, r)
+		return w.Code, w.Body.Bytes()
+	}
+	t.Run("a definition goes", func(t *testing.T) {
+		o := objects{t, New(Options{})}
+		do(o.server, "POST", definitions, definition(""))
+		_, owner := do(o.server, "POST", thing, `{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"a"}}`)
+		o.do("POST", "", "application/json", fmt.Sprintf(`{"metadata":{"name":"child","ownerReferences":[{"apiVersion":"example.com/v1","kind":"Thing","name":"a","uid":%q}]}}`, rawjson.StringAt(owner, "metadata", "uid")))
+		o.want("child:1")
+		do(o.server, "DELETE", definitions+"/things.example.com", "")
+		o.want("")
+	})
+	t.Run("an orphan that cannot be stored", func(t *testing.T) {
+		o := objects{t, New(Options{})}
+		o.add("owner", "")
+		do(o.server, "POST", definitions, definition(""))
+		do(o.server, "POST", thing, fmt.Sprintf(`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"a","ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"owner","uid":%q}]}}`, o.uid("owner")))
+		do(o.server, "PATCH", definitions+"/things.example.com", definition(`,"required":["spec"]`))
+		o.remove("owner", "Orphan")
+		if code, answer := do(o.server, "GET", thing+"/a", ""); code != 200 {
+			t.Errorf("getting the orphan is answered with %d %s, want it to be there", code, answer)
+		}
+		o.want("owner:0!")
+	})
 }
 
 // The finalizers in the spec of a namespace hold it, as its own does.

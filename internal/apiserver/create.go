@@ -55,7 +55,12 @@ func (a *apiRequest) post(w http.ResponseWriter, r *http.Request, object map[str
 		if a.subresource == "eviction" {
 			gone := *a
 			gone.verb, gone.subresource, gone.body = "delete", "", nil
-			if err := gone.deleteObject(deleteOptions{}); err != nil {
+			o, err := readDeleteOptions(rawjson.AsMap(object["deleteOptions"]))
+			if err != nil {
+				return err
+			}
+			gone.dryRun = gone.dryRun || slices.Contains(o.DryRun, "All")
+			if err := gone.deleteObject(o); err != nil {
 				return err
 			}
 			a.server.write(w, r, 201, map[string]any{"kind": "Status", "apiVersion": "v1", "metadata": map[string]any{}, "status": "Success", "code": 201})
@@ -131,23 +136,17 @@ func (a *apiRequest) prepareNew(object map[string]any, applied bool) error {
 	return nil
 }
 
+// namespaceLabel is the label of each namespace with its name.
+const namespaceLabel = "kubernetes.io/metadata.name"
+
 // initialize sets what the server adds to new objects of built-in kinds.
 func (k *kindInfo) initialize(object map[string]any) {
 	meta := rawjson.AsMap(object["metadata"])
 	name := unstructured.Text(meta, "name")
 	switch k.resource.Plural + "." + k.resource.Group {
 	case "namespaces.":
-		labels := rawjson.AsMap(meta["labels"])
-		if labels == nil {
-			labels = make(map[string]any)
-			meta["labels"] = labels
-		}
-		labels["kubernetes.io/metadata.name"] = name
-		spec := rawjson.AsMap(object["spec"])
-		if spec == nil {
-			spec = make(map[string]any)
-			object["spec"] = spec
-		}
+		mapAt(meta, "labels")[namespaceLabel] = name
+		spec := mapAt(object, "spec")
 		if finalizers, _ := spec["finalizers"].([]any); !slices.Contains(finalizers, any(namespaceFinalizer)) {
 			spec["finalizers"] = append(finalizers, namespaceFinalizer)
 		}

@@ -48,12 +48,8 @@ func (a *apiRequest) deleteOptions() (deleteOptions, error) {
 		if err != nil {
 			return o, apierrors.BadRequest("the delete options are unrecognized: %v", err)
 		}
-		data, err := rawjson.Encode(object)
-		if err != nil {
+		if o, err = readDeleteOptions(object); err != nil {
 			return o, err
-		}
-		if err := json.Unmarshal(data, &o); err != nil {
-			return o, apierrors.BadRequest("the delete options are unrecognized: %v", err)
 		}
 	}
 	if p := a.query.Get("propagationPolicy"); p != "" {
@@ -62,6 +58,18 @@ func (a *apiRequest) deleteOptions() (deleteOptions, error) {
 	a.dryRun = a.dryRun || slices.Contains(o.DryRun, "All")
 	if p := o.PropagationPolicy; p != "" && !slices.Contains([]string{"Orphan", "Background", "Foreground"}, p) {
 		return o, invalidOptions("DeleteOptions", field.NotSupported("propagationPolicy", p, `supported values: "Foreground", "Background", "Orphan", "nil"`))
+	}
+	return o, nil
+}
+
+// readDeleteOptions reads decoded options.
+func readDeleteOptions(object map[string]any) (o deleteOptions, err error) {
+	data, err := rawjson.Encode(object)
+	if err != nil {
+		return o, err
+	}
+	if err := json.Unmarshal(data, &o); err != nil {
+		return o, apierrors.BadRequest("the delete options are unrecognized: %v", err)
 	}
 	return o, nil
 }

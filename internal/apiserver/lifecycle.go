@@ -34,7 +34,7 @@ func (s *Server) stored(k *kindInfo, i *store.Item) {
 // removed does what controllers do in real clusters after an object was deleted: it stops serving a
 // CRD, goes on deleting the CRD or the namespace of the object, and collects its dependents.
 func (s *Server) removed(k *kindInfo, i *store.Item) {
-	defer s.collectRemoved(k, i)
+	s.collectRemoved(k, i) // first, as long as the kind of the owner is known
 	switch {
 	case k.resource.Plural == "customresourcedefinitions" && k.crd == nil:
 		s.rebuild()
@@ -177,15 +177,15 @@ func (s *Server) endNamespace(i *store.Item) {
 	}
 	r := &apiRequest{server: s, kind: s.kindOf("v1", "Namespace"), verb: "patch", name: i.Name, manager: "kube-controller-manager", subresource: "status"}
 	change := func(live map[string]any) (map[string]any, error) {
-		if rawjson.AsMap(live["status"])["conditions"] == nil {
-			rawjson.AsMap(live["status"])["conditions"] = namespaceEnd(left)
+		if status := mapAt(live, "status"); status["conditions"] == nil {
+			status["conditions"] = namespaceEnd(left)
 		}
 		return live, nil
 	}
 	if left == 0 {
 		r.subresource = "finalize"
 		change = func(live map[string]any) (map[string]any, error) {
-			spec := rawjson.AsMap(live["spec"])
+			spec := mapAt(live, "spec")
 			finalizers, _ := spec["finalizers"].([]any)
 			spec["finalizers"] = slices.DeleteFunc(finalizers, func(f any) bool { return f == namespaceFinalizer })
 			return live, nil
@@ -195,6 +195,16 @@ func (s *Server) endNamespace(i *store.Item) {
 	if e := (*apierrors.StatusError)(nil); err != nil && (!errors.As(err, &e) || e.Code != 404) {
 		s.opts.Logger.Error("A namespace cannot be removed.", "name", i.Name, "error", err)
 	}
+}
+
+// mapAt returns the map at a key of an object, which it makes if there is none.
+func mapAt(object map[string]any, key string) map[string]any {
+	m := rawjson.AsMap(object[key])
+	if m == nil {
+		m = make(map[string]any)
+		object[key] = m
+	}
+	return m
 }
 
 // namespaceEnd returns the conditions of a terminating namespace with a number of objects left.

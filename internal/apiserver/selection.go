@@ -14,6 +14,7 @@ import (
 
 // selection selects the objects of a list or a watch.
 type selection struct {
+	request   *apiRequest
 	namespace string
 	name      string
 	labels    []selector.Requirement
@@ -31,8 +32,12 @@ func (s *selection) has(i *store.Item) bool {
 			return false
 		}
 	}
+	raw := i.Raw
+	if len(s.fields) > 0 && s.request.kind.crd != nil {
+		raw = s.request.sent(raw) // with the defaults that it is shown with
+	}
 	for _, r := range s.fields {
-		if !r.Matches(selectedValue(i.Raw, r.Key), true) {
+		if !r.Matches(selectedValue(raw, r.Key), true) {
 			return false
 		}
 	}
@@ -50,7 +55,7 @@ func selectedValue(raw []byte, key string) string {
 
 // selection parses the selectors of a list or a watch, and checks the other options.
 func (a *apiRequest) selection() (*selection, error) {
-	s := &selection{namespace: a.namespace, name: a.name}
+	s := &selection{request: a, namespace: a.namespace, name: a.name}
 	for _, key := range []string{"limit", "timeoutSeconds"} {
 		if _, err := a.number(key); err != nil {
 			return nil, err

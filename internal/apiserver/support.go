@@ -2,7 +2,6 @@ package apiserver
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/kopf-go/kopf/internal/apiserver/field"
 	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
@@ -63,10 +62,15 @@ func rulesIn(schema any) string {
 			return ".x-kubernetes-validations"
 		}
 		for _, key := range rawjson.UnionKeys(v, nil) {
-			if slices.Contains([]string{"default", "example", "enum"}, key) {
-				continue
+			path := ""
+			switch key {
+			case "default", "example", "enum": // values
+			case "properties", "patternProperties", "definitions":
+				path = rulesBelow(rawjson.AsMap(v[key]))
+			default:
+				path = rulesIn(v[key])
 			}
-			if path := rulesIn(v[key]); path != "" {
+			if path != "" {
 				return "." + key + path
 			}
 		}
@@ -75,6 +79,16 @@ func rulesIn(schema any) string {
 			if path := rulesIn(e); path != "" {
 				return fmt.Sprintf("[%d]%s", i, path)
 			}
+		}
+	}
+	return ""
+}
+
+// rulesBelow does it within schemas by their names.
+func rulesBelow(schemas map[string]any) string {
+	for _, name := range rawjson.UnionKeys(schemas, nil) {
+		if path := rulesIn(schemas[name]); path != "" {
+			return "." + name + path
 		}
 	}
 	return ""

@@ -21,6 +21,8 @@ func TestUnsupported(t *testing.T) {
 	for _, tt := range []struct{ name, path, body, want string }{
 		{"rules", definitions, definition("", `{"type":"object","x-kubernetes-validations":[{"rule":"self.a == 1"}],"properties":{"a":{"type":"integer"}}}`),
 			"spec.versions[0].schema.openAPIV3Schema.properties.spec.x-kubernetes-validations"},
+		{"rules of a property default", definitions, definition("", `{"type":"object","properties":{"default":{"type":"integer","x-kubernetes-validations":[{"rule":"self == 1"}]}}}`),
+			"spec.versions[0].schema.openAPIV3Schema.properties.spec.properties.default.x-kubernetes-validations"},
 		{"conversion", definitions, definition(`"conversion":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1"],"clientConfig":{"url":"https://example.com"}}},`, `{"type":"object"}`),
 			"spec.conversion.strategy"},
 		{"conditions", hooks, `{"metadata":{"name":"h"},"webhooks":[{"name":"h.example.com","sideEffects":"None","admissionReviewVersions":["v1"],"clientConfig":{"url":"https://127.0.0.1:1"},

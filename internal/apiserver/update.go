@@ -189,7 +189,7 @@ func (a *apiRequest) scope(live, object map[string]any) (map[string]any, error) 
 		return whole, nil
 	case a.subresource == "finalize":
 		whole := rawjson.Clone(live).(map[string]any)
-		rawjson.AsMap(whole["spec"])["finalizers"] = rawjson.AsMap(object["spec"])["finalizers"]
+		mapAt(whole, "spec")["finalizers"] = rawjson.AsMap(object["spec"])["finalizers"]
 		return whole, nil
 	case a.kind.hasStatus:
 		if status, ok := live["status"]; ok {
@@ -244,6 +244,9 @@ func (k *kindInfo) restore(old, meta map[string]any) {
 		meta["generation"] = g
 	} else {
 		delete(meta, "generation")
+	}
+	if k.isNamespaces() {
+		mapAt(meta, "labels")[namespaceLabel] = meta["name"]
 	}
 	dropEmpty(meta)
 }
