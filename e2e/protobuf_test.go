@@ -9,7 +9,6 @@ import (
 	"path"
 	"reflect"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -80,20 +79,22 @@ func (m messages) addFields(message map[string]string, t reflect.Type, embedded 
 			m.addFields(message, f.Type, embedded+tag[1]+".")
 			continue
 		}
-		sign, word := ".", m.word(f.Type)
-		switch f.Type.Kind() {
-		case reflect.Pointer:
-			sign = "/"
-		case reflect.String, reflect.Bool, reflect.Int32, reflect.Int64:
-			if !strings.Contains(f.Tag.Get("json"), "omitempty") {
-				sign = "/"
-			}
-		}
-		if !slices.Contains([]string{"", "bool", "int", "number", "Time", "MicroTime"}, word) {
-			sign = "." // these are always told, or never if they are empty
-		}
-		message[name] = sign + embedded + tag[1] + ":" + word
+		message[name] = presence(f) + embedded + tag[1] + ":" + m.word(f.Type)
 	}
+}
+
+// presence returns how the table writes whether a field is omitted.
+func presence(f reflect.StructField) string {
+	_, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+	switch {
+	case strings.Contains(options, "omitzero"):
+		return "."
+	case !strings.Contains(options, "omitempty") || f.Type.Kind() == reflect.Struct:
+		return "|"
+	case f.Type.Kind() == reflect.Pointer:
+		return "/"
+	}
+	return "."
 }
 
 // word returns how the table writes a type, as far as it makes a difference to Protocol Buffers.
@@ -130,7 +131,7 @@ func (m messages) word(t reflect.Type) string {
 }
 
 // tableField is a field in the table of types: its name, its number, its type, and marks.
-var tableField = regexp.MustCompile(`^([\w$-]+!?)([./][\d.]+)?(?::([^#@+%=*?]*))?(.*)$`)
+var tableField = regexp.MustCompile(`^([\w$-]+!?)([./|][\d.]+)?(?::([^#@+%=*?]*))?(.*)$`)
 
 // check compares a field of the table, and returns it with the number that it has to have.
 func (m messages) check(t *testing.T, message, field string) string {

@@ -157,7 +157,7 @@ func decodeMessage(fields map[uint64]*types.Field, data []byte, depth int) (map[
 			object[f.Name] = append(list, v)
 		case f.Map && object[f.Name] != nil:
 			maps.Copy(rawjson.AsMap(object[f.Name]), rawjson.AsMap(v))
-		case f.Explicit || !isZero(v) || f.Ref != nil && !isTime(f):
+		case f.Pointer || f.Always || !isZero(v) || f.Ref != nil && !isTime(f):
 			object[f.Name] = v
 		}
 		return nil

@@ -47,7 +47,8 @@ type Field struct {
 	mapType   string            // atomic or granular, if it differs from the type
 	fallback  string            // the default, "" if there is none
 	number    string            // in Protocol Buffers, "" if there is none; two with a dot where the field is in an embedded message
-	Explicit  bool              // Protocol Buffers encode the field even if it is empty
+	Pointer   bool              // the field is omitted only if it is not set, and not if it is empty
+	Always    bool              // the field is never omitted
 	Embedded  map[uint64]*Field // the fields of an embedded message, by number
 	// Description is set in the fields of a [Description] only.
 	Description string
@@ -143,8 +144,9 @@ func parseFieldsOf(words []string) []Field {
 			f.Keys = strings.FieldsFunc(keys, func(c rune) bool { return c == ',' })
 		}
 		f.Name, f.Type, _ = strings.Cut(word, ":")
-		if i := strings.IndexAny(f.Name, "./"); i > 0 {
-			f.Name, f.number, f.Explicit = f.Name[:i], f.Name[i+1:], f.Name[i] == '/'
+		if i := strings.IndexAny(f.Name, "./|"); i > 0 {
+			f.Pointer, f.Always = f.Name[i] == '/', f.Name[i] == '|'
+			f.Name, f.number = f.Name[:i], f.Name[i+1:]
 		}
 		f.Name, f.Required = strings.CutSuffix(f.Name, "!")
 		f.Type, f.Map = strings.CutPrefix(f.Type, "{}")
