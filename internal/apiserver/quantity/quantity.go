@@ -58,7 +58,8 @@ func Parse(text string) (*Quantity, error) {
 		whole = "0"
 	}
 	value, ok := new(big.Int).SetString(whole+fraction, 10)
-	if !ok || kind == binary && power >= 50 && fraction == "" && strings.IndexAny(unsigned, "0123456789") != 0 { // a number without digits is zero with other suffixes
+	large := kind == binary && power >= 50 || kind != binary && power < -9
+	if !ok || large && fraction == "" && strings.IndexAny(unsigned, "0123456789") != 0 { // a number without digits is zero with other suffixes
 		return nil, errNumeric
 	}
 	if power = min(max(power, -1000), 1000); value.Sign() == 0 {
@@ -173,17 +174,15 @@ func (q *Quantity) String() string {
 		}
 		return number.String() + binaryNames[steps-1:steps] + "i"
 	}
-	largest := len(decimalNames) - 1
-	if q.suffix == exponent {
-		largest = 1000
-	}
-	number, steps := divided(q.nanos, 1000, largest)
+	number, steps := divided(q.nanos, 1000, 1000)
 	power := 3*steps - 9
 	switch {
 	case power == 0:
 		return number.String()
 	case q.suffix == exponent:
 		return number.String() + "e" + strconv.Itoa(power)
+	case steps >= len(decimalNames): // kube-apiserver loses what it has no suffix for
+		return number.String()
 	}
 	return number.String() + decimalNames[steps:steps+1]
 }
