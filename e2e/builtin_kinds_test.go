@@ -20,6 +20,7 @@ type call struct {
 const (
 	settles  = "(settles)"
 	warnings = "(warnings)"
+	onlyCode = "(only the code)"
 )
 
 const (
@@ -124,12 +125,14 @@ func (c *call) compared(r *response) any {
 	body, _ := r.Body.(map[string]any)
 	all := map[string]any{"code": r.Code}
 	if r.Code >= 400 {
-		all["reason"], all["message"] = body["reason"], body["message"]
+		if !slices.Contains(c.same, onlyCode) {
+			all["reason"], all["message"] = body["reason"], body["message"]
+		}
 		return all
 	}
 	for _, path := range c.same {
 		switch path {
-		case settles:
+		case settles, onlyCode:
 			continue
 		case warnings:
 			all[path] = r.Warnings

@@ -89,6 +89,8 @@ func presence(f reflect.StructField) string {
 	switch {
 	case strings.Contains(options, "omitzero"):
 		return "."
+	case !strings.Contains(options, "omitempty") && f.Type.Kind() == reflect.Pointer:
+		return "/|"
 	case !strings.Contains(options, "omitempty") || f.Type.Kind() == reflect.Struct:
 		return "|"
 	case f.Type.Kind() == reflect.Pointer:
@@ -131,7 +133,7 @@ func (m messages) word(t reflect.Type) string {
 }
 
 // tableField is a field in the table of types: its name, its number, its type, and marks.
-var tableField = regexp.MustCompile(`^([\w$-]+!?)([./|][\d.]+)?(?::([^#@+%=*?]*))?(.*)$`)
+var tableField = regexp.MustCompile(`^([\w$-]+!?)([./|]+[\d.]+)?(?::([^#@+%=*?]*))?(.*)$`)
 
 // check compares a field of the table, and returns it with the number that it has to have.
 func (m messages) check(t *testing.T, message, field string) string {

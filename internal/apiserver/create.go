@@ -11,6 +11,7 @@ import (
 
 	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
 	"github.com/kopf-go/kopf/internal/apiserver/managedfields"
+	"github.com/kopf-go/kopf/internal/apiserver/types"
 	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
@@ -119,7 +120,7 @@ func (a *apiRequest) prepareNew(object map[string]any, applied bool) error {
 		}
 		a.fit(object)
 	}
-	dropEmpty(meta)
+	types.Named("ObjectMeta").Decode(meta)
 	fits := applied || a.managed().TypeError(object, true) == ""
 	if a.kind.hasStatus {
 		delete(object, "status")

@@ -184,6 +184,9 @@ func makeBuiltinKinds() []*kindInfo {
 		if k.resource.Plural == "namespaces" {
 			k.resource.Verbs = slices.DeleteFunc(slices.Clone(allVerbs), func(v string) bool { return v == "deletecollection" })
 		}
+		if k.resource.Plural == "endpoints" {
+			k.deprecation = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"
+		}
 		k.hasStatus = slices.Contains(k.resource.Subresources, "status")
 		if slices.Contains(k.resource.Subresources, "scale") {
 			k.scale = map[string]any{

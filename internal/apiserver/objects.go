@@ -141,63 +141,9 @@ func (a *apiRequest) get(w http.ResponseWriter, r *http.Request) error {
 	return a.answerItem(w, r, 200, i.Raw)
 }
 
-// strict refuses fields that the schema does not declare, or warns of them, depending on
-// fieldValidation.
-func (a *apiRequest) strict(object map[string]any) error {
-	mode := a.query.Get("fieldValidation")
-	unknown := a.kind.dropUnknown(object)
-	if s := a.kind.schemaOf(object); s != nil {
-		unknown = append(unknown, s.Prune(rawjson.Clone(object).(map[string]any))...)
-	}
-	if len(unknown) == 0 || mode == "Ignore" {
-		return nil
-	}
-	var texts []string
-	for _, path := range unknown {
-		texts = append(texts, fmt.Sprintf("unknown field %q", path))
-	}
-	if mode == "Strict" && a.verb == "patch" {
-		return badPatch(object, "strict decoding error: "+strings.Join(texts, ", "))
-	}
-	if mode == "Strict" {
-		return apierrors.BadRequest("%s in version %q cannot be handled as a %s: strict decoding error: %s",
-			a.kind.resource.Kind, a.kind.resource.Version, a.kind.resource.Kind, strings.Join(texts, ", "))
-	}
-	a.warnings = append(a.warnings, texts...)
-	return nil
-}
-
-// metaFields are all fields of the metadata.
-var metaFields = []string{
-	"name", "generateName", "namespace", "selfLink", "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp",
-	"deletionGracePeriodSeconds", "labels", "annotations", "ownerReferences", "finalizers", "managedFields",
-}
-
-// dropUnknown removes unknown fields from the typed parts of an object, and returns their paths.
-func (k *kindInfo) dropUnknown(object map[string]any) (unknown []string) {
-	meta := rawjson.AsMap(object["metadata"])
-	for _, key := range rawjson.UnionKeys(meta, nil) {
-		if !slices.Contains(metaFields, key) {
-			delete(meta, key)
-			unknown = append(unknown, "metadata."+key)
-		}
-	}
-	if k.crd == nil && k.resource.Kind == "ConfigMap" {
-		for _, key := range rawjson.UnionKeys(object, nil) {
-			if !slices.Contains([]string{"apiVersion", "kind", "metadata", "data", "binaryData", "immutable"}, key) {
-				delete(object, key)
-				unknown = append(unknown, key)
-			}
-		}
-	}
-	return unknown
-}
-
 // fit prunes an object from a client, and adds defaults.
 func (a *apiRequest) fit(object map[string]any) {
-	if meta := rawjson.AsMap(object["metadata"]); meta != nil {
-		dropEmpty(meta)
-	}
+	a.kind.dropUnknown(object)
 	if s := a.kind.schemaOf(object); s != nil {
 		s.Prune(object)
 		s.ApplyDefaults(object)
@@ -253,6 +199,7 @@ func (a *apiRequest) complete(live, object map[string]any, applied bool) error {
 		}
 		s.ApplyDefaults(object)
 	}
+	a.kind.dropUnknown(object)
 	if a.kind.isHooks() {
 		a.kind.defaultHooks(object)
 	}
@@ -275,22 +222,15 @@ func (a *apiRequest) complete(live, object map[string]any, applied bool) error {
 	return nil
 }
 
-// normalize gives an object of a built-in kind the form that it gets by being decoded: a secret has no stringData, and what is empty is omitted.
+// normalize gives a secret a type, and no stringData.
 func (k *kindInfo) normalize(object map[string]any) {
-	if k.crd != nil || k.resource.Kind != "ConfigMap" && k.resource.Kind != "Secret" {
+	if k.crd != nil || k.resource.Kind != "Secret" {
 		return
 	}
-	if k.resource.Kind == "Secret" {
-		if rawjson.IsEmpty(object["type"]) || object["type"] == "" {
-			object["type"] = "Opaque"
-		}
-		encodeStringData(object)
+	if rawjson.IsEmpty(object["type"]) || object["type"] == "" {
+		object["type"] = "Opaque"
 	}
-	for _, key := range []string{"data", "binaryData"} {
-		if rawjson.IsEmpty(object[key]) {
-			delete(object, key)
-		}
-	}
+	encodeStringData(object)
 }
 
 // warnOfNames warns of new finalizers without a domain.
@@ -325,14 +265,5 @@ func (a *apiRequest) checkOwnName(meta map[string]any) error {
 		return apierrors.BadRequest("the name of the object (%s based on URL) was undeterminable: name must be provided", a.name)
 	default:
 		return apierrors.BadRequest("the name of the object (%s) does not match the name on the URL (%s)", name, a.name)
-	}
-}
-
-// dropEmpty removes empty fields of the metadata.
-func dropEmpty(meta map[string]any) {
-	for _, key := range metaFields {
-		if v, ok := meta[key]; ok && (rawjson.IsEmpty(v) || v == "") && key != "managedFields" {
-			delete(meta, key)
-		}
 	}
 }

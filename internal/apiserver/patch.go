@@ -92,7 +92,7 @@ func (a *apiRequest) strategicPatch(live map[string]any) (map[string]any, error)
 	if err != nil {
 		return nil, apierrors.BadRequest("error decoding patch: %v", err)
 	}
-	return patch.ApplyStrategicMerge(a.kind.resource.Kind, live, change)
+	return patch.ApplyStrategicMerge(a.kind.goType().Schema, live, change)
 }
 
 // checkPatched refuses a patched object that does not fit the Go types of its kind, or that has

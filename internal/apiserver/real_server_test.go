@@ -28,6 +28,14 @@ func TestAsRealServer(t *testing.T) {
 			{"PATCH", core + "secrets/s", merge, `{"stringData":{"b":"one"}}`, 200, `"b":"b25l"`, `"stringData":{`},
 			{"PATCH", core + "secrets/s", merge, `{"type":"example.com/t"}`, 422, "field is immutable", ""},
 		},
+		"types": {
+			{"POST", core + "services", "", `{"metadata":{"name":"s"},"spec":{"ports":[{"port":"80"}]}}`, 400, "cannot unmarshal string into Go struct field ServicePort.spec.ports.port of type int32", ""},
+			{"POST", core + "resourcequotas", "", `{"metadata":{"name":"q"},"spec":{"hard":{"memory":"1024Mi","pods":3}}}`, 201, `"hard":{"memory":"1Gi","pods":"3"}`, ""},
+			{"PATCH", core + "resourcequotas/q", merge, `{"spec":{"hard":{"memory":"x"}}}`, 422, "quantities must match the regular expression", ""},
+			{"PATCH", core + "resourcequotas/q?fieldValidation=Strict", merge, `{"spec":{"hrad":{}}}`, 422, `unknown field \"spec.hrad\"`, ""},
+			{"PATCH", core + "resourcequotas/q", "application/strategic-merge-patch+json", `{"spec":{"hrad":{},"hard":{"memory":"2048Mi"}}}`, 200, `"hard":{"memory":"2Gi","pods":"3"}`, `"hrad":`},
+			{"POST", core + "endpoints?fieldValidation=Strict", "", `{"b":1,"metadata":{"name":"e","a":1},"a":2}`, 400, `unknown field \"b\", unknown field \"metadata.a\", unknown field \"a\"`, ""},
+		},
 		"updates that create": {
 			{"PUT", "/apis/coordination.k8s.io/v1/namespaces/default/leases/l", "", `{"metadata":{"name":"l"}}`, 201, `"name":"l"`, ""},
 			{"PUT", core + "configmaps/c", "", `{"metadata":{"name":"c"}}`, 404, "not found", ""},

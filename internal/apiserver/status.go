@@ -87,7 +87,12 @@ func badPatch(object map[string]any, why string) error {
 	if err != nil {
 		return err
 	}
-	nothing := (&kindInfo{}).invalid("", []field.Error{field.Invalid("patch", string(data), why)})
+	return badPatchText(string(data), why)
+}
+
+// badPatchText refuses a patch, or its result.
+func badPatchText(shown, why string) error {
+	nothing := (&kindInfo{}).invalid("", []field.Error{field.Invalid("patch", shown, why)})
 	delete(nothing.Details, "kind")
 	return nothing
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/kopf-go/kopf/internal/apiserver/field"
 	"github.com/kopf-go/kopf/internal/apiserver/managedfields"
 	"github.com/kopf-go/kopf/internal/apiserver/store"
+	"github.com/kopf-go/kopf/internal/apiserver/types"
 	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
@@ -248,7 +249,7 @@ func (k *kindInfo) restore(old, meta map[string]any) {
 	if k.isNamespaces() {
 		mapAt(meta, "labels")[namespaceLabel] = meta["name"]
 	}
-	dropEmpty(meta)
+	types.Named("ObjectMeta").Decode(meta)
 }
 
 // count increments the generation if the change is not only to the metadata or the status.

@@ -5,7 +5,6 @@ import (
 
 	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
 	"github.com/kopf-go/kopf/internal/apiserver/field"
-	"github.com/kopf-go/kopf/internal/apiserver/schema"
 	"github.com/kopf-go/kopf/internal/apiserver/types"
 	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 )
@@ -21,19 +20,20 @@ func (a *apiRequest) checkGoType(object map[string]any) error {
 	return nil
 }
 
-// untyped returns why an object does not fit the Go types of kube-apiserver, "" if it does. It
-// checks the metadata, and the whole object of config maps and secrets. Nulls where strings are
-// expected become empty strings.
+// untyped returns why an object does not fit the Go types of kube-apiserver, "" if it does. Of custom resources, only the metadata has one.
 func untyped(k *kindInfo, object map[string]any) string {
-	kind := k.resource.Kind
-	if k.crd != nil { // only its metadata has a Go type
-		return types.DecodeError(types.Named("ObjectMeta").Schema, object["metadata"], "ObjectMeta")
+	if t := k.goType(); t != nil {
+		return types.DecodeError(t.Schema, object, k.resource.Kind)
 	}
-	known := map[string]*schema.Schema{"metadata": types.Named("ObjectMeta").Schema}
-	if k.resource.Group == "" && (kind == "ConfigMap" || kind == "Secret") {
-		known = types.OfKind("", "v1", kind).Schema.Properties
+	return types.DecodeError(types.Named("ObjectMeta").Schema, object["metadata"], "ObjectMeta")
+}
+
+// goType returns the type of the objects of a built-in kind, nil of custom resources.
+func (k *kindInfo) goType() *types.Type {
+	if k.crd != nil {
+		return nil
 	}
-	return types.DecodeError(&schema.Schema{Type: "object", Properties: known, Builtin: &schema.BuiltinRules{Name: kind}}, object, kind)
+	return types.OfKind(k.resource.Group, k.resource.Version, k.resource.Kind)
 }
 
 // checkType refuses an object of another kind than that of the address. Custom resources of another

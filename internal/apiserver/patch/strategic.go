@@ -10,7 +10,6 @@ import (
 
 	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
 	"github.com/kopf-go/kopf/internal/apiserver/schema"
-	"github.com/kopf-go/kopf/internal/apiserver/types"
 	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
@@ -37,18 +36,14 @@ func patchFault(format string, args ...any) error {
 	return apierrors.New(500, "", fmt.Sprintf(format, args...), nil)
 }
 
-// ApplyStrategicMerge applies a strategic merge patch to an object of a built-in kind, and returns
-// the result. It changes both in place. Lists are merged by the keys that the types of the kind
-// name, and keys and items of the patch that begin with "$" are directives. Errors are an
+// ApplyStrategicMerge applies a strategic merge patch to an object of a built-in kind, which has a schema, and returns
+// the result. It changes both in place. Lists are merged by the keys that the schema
+// names, and keys and items of the patch that begin with "$" are directives. Errors are an
 // [apierrors.StatusError].
 //
 // See
 // https://github.com/kubernetes/community/blob/main/contributors/devel/sig-api-machinery/strategic-merge-patch.md
-func ApplyStrategicMerge(kind string, original, patch map[string]any) (map[string]any, error) {
-	var t *schema.Schema
-	if known := types.Named(kind); known != nil {
-		t = known.Schema
-	}
+func ApplyStrategicMerge(t *schema.Schema, original, patch map[string]any) (map[string]any, error) {
 	merged, err := mergeStrategic(t, original, patch)
 	var refused *apierrors.StatusError
 	if err != nil && !errors.As(err, &refused) {
@@ -72,7 +67,7 @@ func asTyped(t *schema.Schema, v any) {
 			switch {
 			case child == nil && t.Additional == nil && isDirective(key):
 				delete(v, key)
-			case child != nil && (e == nil || isList && len(list) == 0) && !slices.Contains(t.Required, key):
+			case child != nil && (e == nil || isList && len(list) == 0 && child.Type == "array") && !slices.Contains(t.Required, key):
 				delete(v, key)
 			case child != nil:
 				asTyped(child, e)

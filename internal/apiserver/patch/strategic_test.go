@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
+	"github.com/kopf-go/kopf/internal/apiserver/types"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -101,7 +102,7 @@ func TestApplyStrategicMerge(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			merged, err := ApplyStrategicMerge("Pod", original, patch)
+			merged, err := ApplyStrategicMerge(types.Named("Pod").Schema, original, patch)
 			if tt.message != "" {
 				var refused *apierrors.StatusError
 				if !errors.As(err, &refused) || refused.Message != tt.message {
@@ -135,7 +136,7 @@ func FuzzApplyStrategicMerge(f *testing.F) {
 			return
 		}
 		var refused *apierrors.StatusError
-		if _, err := ApplyStrategicMerge("Pod", object, patch); err != nil && !errors.As(err, &refused) {
+		if _, err := ApplyStrategicMerge(types.Named("Pod").Schema, object, patch); err != nil && !errors.As(err, &refused) {
 			t.Errorf("the error is a %T, want a refusal", err)
 		}
 	})

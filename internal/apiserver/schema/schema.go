@@ -172,6 +172,7 @@ func (s *Schema) choices(key string, depth int) (all []*Schema, err error) {
 // BuiltinRules are how strategic merge patches treat a field of a built-in kind.
 type BuiltinRules struct {
 	Name     string // of the type
+	Package  string // of the type in Go, such as v1
 	Merge    bool   // whether the list is merged, by the key of its items
 	MergeKey string // "" for scalars
 	Replace  bool   // whether the field is replaced as a whole

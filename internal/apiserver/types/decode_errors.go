@@ -2,10 +2,13 @@ package types
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/apiserver/quantity"
 	"github.com/kopf-go/kopf/internal/apiserver/schema"
 )
 
@@ -35,8 +38,13 @@ func (e *decodingError) String() string {
 // goValueError returns why a value called name in a type called owner cannot be decoded, nil if it
 // can.
 func goValueError(s *schema.Schema, v any, owner, name string) *decodingError {
-	if v == nil || s.PreserveUnknown {
+	switch {
+	case s.Format == "quantity":
+		return badQuantity(v)
+	case v == nil || s.PreserveUnknown:
 		return nil
+	case s.IntOrString:
+		return badIntOrString(s, v, owner, name)
 	}
 	switch s.Type {
 	case "object":
@@ -62,7 +70,10 @@ func goValueError(s *schema.Schema, v any, owner, name string) *decodingError {
 			}
 		}
 	default:
-		if schema.TypeOf(v) != s.Type {
+		if typ := schema.TypeOf(v); typ != s.Type && (s.Type != "number" || typ != "integer") {
+			return newGoTypeError(s, v, owner, name)
+		}
+		if number, ok := v.(json.Number); ok && s.Type == "integer" && !fitsInteger(s.Format, number) {
 			return newGoTypeError(s, v, owner, name)
 		}
 		if text, ok := v.(string); ok {
@@ -104,6 +115,11 @@ func newGoTypeError(s *schema.Schema, v any, owner, name string) *decodingError 
 	switch word {
 	case "integer":
 		word = "number"
+		fallthrough
+	case "number":
+		if s.Type == "integer" {
+			word += fmt.Sprint(" ", v)
+		}
 	case "boolean":
 		word = "bool"
 	}
@@ -113,12 +129,46 @@ func newGoTypeError(s *schema.Schema, v any, owner, name string) *decodingError 
 	return &decodingError{word: word, owner: owner, typed: goType(s, name)}
 }
 
+// fitsInteger reports whether a number can be decoded into an integer.
+func fitsInteger(format string, number json.Number) bool {
+	bits := 64
+	if format == "int32" {
+		bits = 32
+	}
+	_, err := strconv.ParseInt(number.String(), 10, bits)
+	return err == nil
+}
+
+// badQuantity returns why a value is no amount, nil if it is one.
+func badQuantity(v any) *decodingError {
+	switch v.(type) {
+	case nil:
+		return nil
+	case string, json.Number:
+		if _, err := quantity.Parse(quantityText(v)); err != nil {
+			return &decodingError{text: err.Error()}
+		}
+		return nil
+	}
+	return &decodingError{text: quantity.ErrFormat.Error()}
+}
+
+// badIntOrString returns why a value is neither a string nor an integer of 32 bits, nil if it is one.
+func badIntOrString(s *schema.Schema, v any, owner, name string) *decodingError {
+	if _, ok := v.(string); ok {
+		return nil
+	}
+	return goValueError(&schema.Schema{Type: "integer", Format: "int32"}, v, owner, name)
+}
+
 // badText returns why a text does not have a format, nil if it does.
 func badText(format, text string) *decodingError {
 	var err error
 	switch format {
 	case "date-time":
 		_, err = time.Parse(time.RFC3339, text)
+	case "micro-time":
+		_, err = time.Parse(microTime, text)
 	case "byte":
 		_, err = base64.StdEncoding.DecodeString(text)
 	}
@@ -135,10 +185,12 @@ func goType(s *schema.Schema, field string) string {
 		return "types.UID"
 	case s.Type == "array":
 		return "[]" + goType(s.Items, "")
+	case s.Type == "object" && s.Additional != nil && s.Additional.Format == "quantity":
+		return "v1.ResourceList"
 	case s.Type == "object" && s.Additional != nil:
 		return "map[string]" + goType(s.Additional, "")
 	case s.Type == "object":
-		return "v1." + s.Builtin.Name
+		return s.Builtin.Package + "." + s.Builtin.Name
 	case s.Type == "integer":
 		return s.Format
 	case s.Type == "boolean":

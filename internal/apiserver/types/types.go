@@ -45,9 +45,10 @@ type Field struct {
 	retain    bool              // clients write $retainKeys for the field
 	replace   bool              // strategic merge patches replace the field
 	mapType   string            // atomic or granular, if it differs from the type
+	inJSON    bool              // the field is stored as JSON
 	fallback  string            // the default, "" if there is none
 	number    string            // in Protocol Buffers, "" if there is none; two with a dot where the field is in an embedded message
-	Pointer   bool              // the field is omitted only if it is not set, and not if it is empty
+	Pointer   bool              // the field may be unset, which is not the same as empty
 	Always    bool              // the field is never omitted
 	Embedded  map[uint64]*Field // the fields of an embedded message, by number
 	// Description is set in the fields of a [Description] only.
@@ -145,8 +146,10 @@ func parseFieldsOf(words []string) []Field {
 		}
 		f.Name, f.Type, _ = strings.Cut(word, ":")
 		if i := strings.IndexAny(f.Name, "./|"); i > 0 {
-			f.Pointer, f.Always = f.Name[i] == '/', f.Name[i] == '|'
-			f.Name, f.number = f.Name[:i], f.Name[i+1:]
+			sign := f.Name[i:]
+			f.number = strings.TrimLeft(sign, "./|")
+			sign = strings.TrimSuffix(sign, f.number)
+			f.Pointer, f.Always, f.Name = strings.Contains(sign, "/"), strings.Contains(sign, "|"), f.Name[:i]
 		}
 		f.Name, f.Required = strings.CutSuffix(f.Name, "!")
 		f.Type, f.Map = strings.CutPrefix(f.Type, "{}")
@@ -167,7 +170,7 @@ func cutMark(word, mark, value, otherwise string) (string, string) {
 // before any is filled.
 func linkTypes(all map[string]*Type) {
 	for _, t := range all {
-		t.Schema = &schema.Schema{Type: "object", Properties: make(map[string]*schema.Schema, len(t.fields)), Builtin: &schema.BuiltinRules{Name: t.name}}
+		t.Schema = &schema.Schema{Type: "object", Properties: make(map[string]*schema.Schema, len(t.fields)), Builtin: &schema.BuiltinRules{Name: t.name, Package: t.goPackage()}}
 		if t.Atomic {
 			t.Schema.MapType = "atomic"
 		}
@@ -181,6 +184,7 @@ func linkTypes(all map[string]*Type) {
 		}
 		for i := range t.fields {
 			f := &t.fields[i]
+			f.inJSON = strings.Contains(t.FullName, ".apiextensions.")
 			if _, _, scalar := ScalarWord(f.Type); !scalar {
 				f.Ref = all[f.Type]
 			}
@@ -216,7 +220,11 @@ func (f *Field) addTo(fields map[uint64]*Field, number string) map[uint64]*Field
 // scalarSchema returns the schema of a named scalar. A quantity may be a number, too.
 func scalarSchema(name, typ, format string) schema.Schema {
 	switch {
-	case name == "Quantity" || typ == "any":
+	case name == "Quantity":
+		return schema.Schema{PreserveUnknown: true, Format: "quantity"}
+	case name == "MicroTime":
+		return schema.Schema{Type: typ, Format: "micro-time"}
+	case typ == "any":
 		return schema.Schema{PreserveUnknown: true}
 	case format == "int-or-string":
 		return schema.Schema{IntOrString: true}
@@ -257,8 +265,17 @@ func (f *Field) schemaOf() *schema.Schema {
 	}
 	if f.Merge || f.replace {
 		s.Builtin = &schema.BuiltinRules{Name: f.Type, Merge: f.Merge, MergeKey: f.MergeKey, Replace: f.replace}
+		if f.Ref != nil {
+			s.Builtin.Package = f.Ref.goPackage()
+		}
 	}
 	return s
+}
+
+// goPackage returns the name of the type's package in Go.
+func (t *Type) goPackage() string {
+	words := strings.Split(t.FullName, ".")
+	return words[len(words)-2]
 }
 
 // OfKind returns the type of a built-in kind, nil if the table does not have it.

@@ -1,0 +1,187 @@
+package types
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/kopf-go/kopf/internal/apiserver/quantity"
+	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
+	"github.com/kopf-go/kopf/internal/rawjson"
+)
+
+// Decode gives an object the form that it has after being decoded into its Go type and encoded again: fields that the type does not have are dropped,
+// and so are empty ones if the type omits them; amounts, times and bytes are written in their canonical form. It returns the sorted paths of the
+// dropped fields that the type does not have. The object has to be one without a [DecodeError].
+func (t *Type) Decode(object map[string]any) (unknown []string) {
+	d := &decoder{}
+	d.object(t, object, "")
+	slices.Sort(d.unknown)
+	return d.unknown
+}
+
+// decoder decodes an object.
+type decoder struct {
+	unknown []string
+}
+
+func (d *decoder) object(t *Type, object map[string]any, at string) {
+	for key := range object {
+		if t.Schema.Properties[key] == nil {
+			delete(object, key)
+			d.unknown = append(d.unknown, at+key)
+		}
+	}
+	for i := range t.fields {
+		f := &t.fields[i]
+		v := d.field(f, object[f.Name], at+f.Name)
+		if f.omits(v) {
+			delete(object, f.Name)
+		} else {
+			object[f.Name] = v
+		}
+	}
+}
+
+// field decodes the value of a field: a single one, a list or a map.
+func (d *decoder) field(f *Field, v any, at string) any {
+	switch v := v.(type) {
+	case nil:
+		if f.List || f.Map || f.Pointer || !f.Always {
+			return nil
+		}
+	case map[string]any:
+		if !f.Map {
+			break
+		}
+		for key, e := range v {
+			if f.List {
+				v[key] = d.list(f, e, at+"."+key)
+			} else {
+				v[key] = d.value(f, e, at+"."+key)
+			}
+		}
+		return v
+	case []any:
+		if f.List {
+			return d.list(f, v, at)
+		}
+	}
+	return d.value(f, v, at)
+}
+
+func (d *decoder) list(f *Field, v any, at string) any {
+	list, _ := v.([]any)
+	for i, e := range list {
+		list[i] = d.value(f, e, at+"["+strconv.Itoa(i)+"]")
+	}
+	if list == nil || len(list) == 0 && f.Always && !f.inJSON { // it is stored as Protocol Buffers, which have no empty lists
+		return nil
+	}
+	return list
+}
+
+// value decodes a single value. A null is a zero value.
+func (d *decoder) value(f *Field, v any, at string) any {
+	text, isText := v.(string)
+	switch f.Type {
+	case "", "string":
+		return text
+	case "bool":
+		return v == true
+	case "int", "long", "number":
+		if v == nil {
+			return json.Number("0")
+		}
+		return v
+	case "bytes":
+		data, _ := base64.StdEncoding.DecodeString(text) // it was checked
+		return base64.StdEncoding.EncodeToString(data)
+	case "Time", "MicroTime":
+		if !isText || text == "" {
+			return nil
+		}
+		return canonicalTime(f.Type, text)
+	case "Quantity":
+		return canonicalQuantity(v)
+	case "IntOrString":
+		if v == nil {
+			return json.Number("0")
+		}
+		return v
+	case "JSONSchemaPropsOrBool", "JSONSchemaPropsOrArray", "JSONSchemaPropsOrStringArray":
+		d.schemaOr(v, at)
+		return v
+	}
+	if f.Ref == nil || f.Ref.Scalar != "" { // any JSON
+		return v
+	}
+	object := rawjson.AsMap(v)
+	if object == nil {
+		object = make(map[string]any)
+	}
+	d.object(f.Ref, object, at+".")
+	return object
+}
+
+// schemaOr decodes what is a schema in definitions, or something else.
+func (d *decoder) schemaOr(v any, at string) {
+	switch v := v.(type) {
+	case map[string]any:
+		d.object(Named("JSONSchemaProps"), v, at+".")
+	case []any:
+		for i, e := range v {
+			d.schemaOr(e, at+"["+strconv.Itoa(i)+"]")
+		}
+	}
+}
+
+// omits reports whether the field is omitted if it has a value.
+func (f *Field) omits(v any) bool {
+	if f.Always {
+		return false
+	}
+	if v == nil || f.Pointer || f.Type == "ManagedFieldsEntry" { // an empty list of them resets the managers
+		return v == nil
+	}
+	if number, ok := v.(json.Number); ok {
+		return number == "0" || number == "-0"
+	}
+	return v == "" || v == false || rawjson.IsEmpty(v)
+}
+
+// canonicalTime returns a time as the type writes it.
+func canonicalTime(typ, text string) any {
+	t, err := time.Parse(time.RFC3339, text)
+	switch {
+	case err != nil || t.IsZero():
+		return nil
+	case typ == "MicroTime":
+		return t.UTC().Format(microTime)
+	}
+	return unstructured.Timestamp(t)
+}
+
+// microTime is the form of times with microseconds.
+const microTime = "2006-01-02T15:04:05.000000Z07:00"
+
+// canonicalQuantity returns an amount, which may be a number, as it is written.
+func canonicalQuantity(v any) any {
+	q, err := quantity.Parse(quantityText(v))
+	if err != nil {
+		return "0"
+	}
+	return q.String()
+}
+
+// quantityText returns the text of an amount.
+func quantityText(v any) string {
+	if number, ok := v.(json.Number); ok {
+		return number.String()
+	}
+	text, _ := v.(string)
+	return strings.TrimSpace(text)
+}
