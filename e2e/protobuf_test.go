@@ -42,7 +42,7 @@ var updateTables = flag.Bool("update", false, "write the numbers in the table of
 
 // protobufKinds are what clients send as Protocol Buffers.
 var protobufKinds = []any{
-	meta.DeleteOptions{}, core.Binding{}, core.ConfigMap{}, core.Endpoints{}, core.Event{}, core.LimitRange{}, core.Namespace{}, core.Node{},
+	meta.DeleteOptions{}, meta.Status{}, core.Binding{}, core.ConfigMap{}, core.Endpoints{}, core.Event{}, core.LimitRange{}, core.Namespace{}, core.Node{},
 	core.PersistentVolumeClaim{}, core.PersistentVolume{}, core.Pod{}, core.PodTemplate{}, core.ReplicationController{}, core.ResourceQuota{},
 	core.Secret{}, core.ServiceAccount{}, core.Service{}, admissionregistration.MutatingWebhookConfiguration{},
 	admissionregistration.ValidatingWebhookConfiguration{}, apiextensions.CustomResourceDefinition{}, apps.ControllerRevision{}, apps.DaemonSet{}, apps.Deployment{}, apps.ReplicaSet{},

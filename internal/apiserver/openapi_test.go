@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kopf-go/kopf/internal/apiserver/openapi"
+	"github.com/kopf-go/kopf/internal/apiserver/types"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -66,7 +67,8 @@ func TestOpenAPIReferences(t *testing.T) {
 		}
 		follow(document)
 		for short, s := range schemas {
-			if len(rawjson.AsMap(s)) < 2 {
+			typ := types.Named(short)
+			if anything := typ != nil && len(typ.Fields) == 0; len(rawjson.AsMap(s)) < 2 && !anything {
 				t.Errorf("%s: the schema %s is empty", name, short)
 			}
 		}

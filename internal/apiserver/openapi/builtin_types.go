@@ -1,44 +1,50 @@
 package openapi
 
 import (
+	"encoding/json"
+	"fmt"
 	"strings"
 
 	"github.com/kopf-go/kopf/internal/apiserver/types"
 	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// completeKinds are the built-in kinds whose fields are all described.
-var completeKinds = []string{"ConfigMap", "Secret", "Namespace", "ServiceAccount", "Lease"}
-
-// builtinSchema returns the schema of a built-in kind. A kind without a description may have any
-// fields.
+// builtinSchema returns the schema of a built-in kind.
 func (d *document) builtinSchema(k *Kind) map[string]any {
-	t := types.OfKind(k.Group, k.Version, k.Kind)
-	if t == nil || t.Description() == nil {
-		return map[string]any{"description": k.Kind + " is a kind of Kubernetes.", "type": "object", "x-kubernetes-preserve-unknown-fields": true}
+	s := d.typeSchema(types.OfKind(k.Group, k.Version, k.Kind))
+	d.addTypes(s)
+	if meta := rawjson.AsMap(rawjson.AsMap(s["properties"])["metadata"]); meta != nil {
+		meta["description"] = metadataText
 	}
-	return d.typeSchema(t)
+	return s
 }
 
-// typeSchema returns the schema of a type that has a description.
+// typeSchema returns the schema of a type.
 func (d *document) typeSchema(t *types.Type) map[string]any {
 	about := t.Description()
-	s := map[string]any{"description": about.Text, "type": "object"}
-	if t.Scalar != "" {
+	s := map[string]any{"type": "object"}
+	if about.Text != "" {
+		s["description"] = about.Text
+	}
+	if t.Scalar == "any" {
+		delete(s, "type")
+	} else if t.Scalar != "" {
 		s["type"] = t.Scalar
 	}
 	if t.Format != "" {
 		s["format"] = t.Format
 	}
-	properties := make(map[string]any, len(about.Fields))
+	properties := make(map[string]any, len(t.Fields))
 	var required []any
-	for _, f := range about.Fields {
-		p := d.fieldSchema(&f)
+	for i := range t.Fields {
+		f := &t.Fields[i]
+		p := d.fieldSchema(f)
+		if text := about.Fields[f.Name]; text != "" {
+			p["description"] = text
+		}
 		properties[f.Name] = p
 		if f.Required {
-			if p["type"] == "string" && p["format"] == nil {
-				p["default"] = ""
-			}
 			required = append(required, f.Name)
 		}
 	}
@@ -56,21 +62,56 @@ func (d *document) typeSchema(t *types.Type) map[string]any {
 
 func (d *document) fieldSchema(f *types.Field) map[string]any {
 	p := d.valueSchema(f)
-	switch ref, isRef := p["$ref"]; {
-	case p["x-kubernetes-preserve-unknown-fields"] != nil: // a single value, a list or a map
-	case f.List:
-		p = map[string]any{"type": "array", "items": itemSchema(p)}
-		describeList(p, f)
-	case f.Map:
-		p = map[string]any{"type": "object", "additionalProperties": itemSchema(p)}
-	case isRef: // no description may be next to a reference
-		p = map[string]any{"allOf": []any{map[string]any{"$ref": ref}}}
-		if f.Name == "metadata" || f.Name == "spec" || f.Name == "status" || f.Name == "template" {
-			p["default"] = map[string]any{}
-		}
+	if f.List {
+		p = map[string]any{"type": "array", "items": itemOf(f, p)}
 	}
-	p["description"] = f.Description
+	ref, isRef := p["$ref"]
+	switch {
+	case f.Map:
+		p = map[string]any{"type": "object", "additionalProperties": itemOf(f, p)}
+	case f.List:
+		describeList(p, f)
+	case isRef: // nothing may be next to a reference
+		p = map[string]any{"allOf": []any{map[string]any{"$ref": ref}}}
+	}
+	if f.MapType != "" {
+		p["x-kubernetes-map-type"] = f.MapType
+	}
+	if f.Retain {
+		p["x-kubernetes-patch-strategy"] = strings.TrimPrefix(fmt.Sprint(p["x-kubernetes-patch-strategy"], ",retainKeys"), "<nil>,")
+	}
+	if f.Replace {
+		p["x-kubernetes-patch-strategy"] = "replace"
+	}
+	if v := defaultOf(f, isRef); v != nil {
+		p["default"] = v
+	}
 	return p
+}
+
+// defaultOf returns the default of a field: its own, or an empty value where the field is never omitted.
+func defaultOf(f *types.Field, isRef bool) any {
+	switch {
+	case f.Default != "":
+		switch f.Type {
+		case "", "string":
+			return strings.Trim(f.Default, `"`)
+		}
+		return json.RawMessage(f.Default)
+	case !f.Always || f.Pointer || f.List || f.Map:
+		return nil
+	case isRef && f.Ref.Scalar == "":
+		return map[string]any{}
+	}
+	switch f.Type {
+	case "", "string":
+		return ""
+	case "int", "long", "number":
+		return json.Number("0")
+	case "bool":
+		return false
+	}
+	return nil
 }
 
 // describeList adds how a list is merged.
@@ -78,7 +119,6 @@ func describeList(p map[string]any, f *types.Field) {
 	switch {
 	case !f.ByKeys:
 		p["x-kubernetes-list-type"] = "atomic"
-		return
 	case len(f.Keys) == 0:
 		p["x-kubernetes-list-type"] = "set"
 	default:
@@ -96,34 +136,36 @@ func describeList(p map[string]any, f *types.Field) {
 	}
 }
 
+// itemOf returns the schema of the items of a list or a map of a field.
+func itemOf(f *types.Field, s map[string]any) map[string]any {
+	if f.Ref != nil && f.Ref.Scalar != "" {
+		return s
+	}
+	return itemSchema(s)
+}
+
 // itemSchema adds the default that items of lists and maps have to a schema.
 func itemSchema(s map[string]any) map[string]any {
 	if ref, ok := s["$ref"]; ok {
 		return map[string]any{"allOf": []any{map[string]any{"$ref": ref}}, "default": map[string]any{}}
 	}
-	if s["type"] == "string" && s["format"] == nil {
+	switch {
+	case s["type"] == "string" && s["format"] == nil:
 		s["default"] = ""
+	case s["type"] == "integer":
+		s["default"] = json.Number("0")
 	}
 	return s
 }
 
 // valueSchema returns the schema of one value of a field, which may hold a list or a map of such.
 func (d *document) valueSchema(f *types.Field) map[string]any {
-	switch f.Type {
-	case "Quantity":
-		return map[string]any{"oneOf": []any{map[string]any{"type": "string"}, map[string]any{"type": "number"}}}
-	case "IntOrString":
-		return map[string]any{"oneOf": []any{map[string]any{"type": "integer"}, map[string]any{"type": "string"}}, "format": "int-or-string"}
-	}
 	if typ, format, scalar := types.ScalarWord(f.Type); scalar {
 		s := map[string]any{"type": typ}
 		if format != "" {
 			s["format"] = format
 		}
 		return s
-	}
-	if f.Ref == nil || f.Ref.Description() == nil {
-		return map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}
 	}
 	d.require(f.Ref.FullName)
 	return d.ref(f.Ref.FullName)
@@ -137,10 +179,25 @@ func (d *document) require(name string) {
 	d.schemas[name] = map[string]any{} // for types that refer to themselves
 	s := d.typeSchema(types.Named(name))
 	switch short := name[strings.LastIndexByte(name, '.')+1:]; short {
+	case "Quantity":
+		s["oneOf"] = []any{map[string]any{"type": "string"}, map[string]any{"type": "number"}}
+		d.asOneOf(s)
+	case "IntOrString":
+		s["oneOf"] = []any{map[string]any{"type": "integer"}, map[string]any{"type": "string"}}
+		d.asOneOf(s)
 	case "DeleteOptions", "Status":
 		s["x-kubernetes-group-version-kind"] = []any{unstructured.GroupVersionKind("", "v1", short)}
 	case "Scale":
 		s["x-kubernetes-group-version-kind"] = []any{unstructured.GroupVersionKind("autoscaling", "v1", short)}
 	}
 	d.schemas[name] = s
+}
+
+// asOneOf removes what a schema in version 3 does not have next to its alternatives, and what one in version 2 has instead of them.
+func (d *document) asOneOf(s map[string]any) {
+	if d.prefix == refPrefixV2 {
+		delete(s, "oneOf")
+		return
+	}
+	delete(s, "type")
 }

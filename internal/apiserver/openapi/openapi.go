@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode"
 
 	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
@@ -52,14 +53,31 @@ func V3Index(kinds []*Kind) map[string]any {
 	}
 	paths := make(map[string]any, len(byPath))
 	for path, served := range byPath {
-		url := "/openapi/v3/" + path
-		if data, err := rawjson.Encode(V3(served, path)); err == nil { // it was JSON
-			url += fmt.Sprintf("?hash=%X", sha256.Sum256(data)) // clients cache a document as long as its hash stays
-		}
-		paths[path] = map[string]any{"serverRelativeURL": url}
+		paths[path] = map[string]any{"serverRelativeURL": "/openapi/v3/" + path + "?hash=" + hashOf(served, path)} // clients cache a document as long as its hash stays
 	}
 	return map[string]any{"paths": paths}
 }
+
+// hashOf returns the hash of a document. That of built-in kinds is always the same.
+func hashOf(served []*Kind, path string) string {
+	key := fmt.Sprint(path, len(served))
+	custom := slices.ContainsFunc(served, func(k *Kind) bool { return k.Custom })
+	if hash, ok := builtinHashes.Load(key); ok && !custom {
+		return hash.(string)
+	}
+	data, err := rawjson.Encode(V3(served, path))
+	if err != nil {
+		panic(err) // it was JSON
+	}
+	hash := fmt.Sprintf("%X", sha256.Sum256(data))
+	if !custom {
+		builtinHashes.Store(key, hash)
+	}
+	return hash
+}
+
+// builtinHashes are the hashes of the documents that have built-in kinds only, by their paths and how many kinds they have.
+var builtinHashes sync.Map
 
 // V3 returns the document at a path such as "apis/apps/v1" or "api/v1", nil if there is none.
 func V3(kinds []*Kind, path string) map[string]any {
@@ -337,8 +355,7 @@ func (p *operations) item(subresource string, named []any) map[string]any {
 	patch.bodyTypes = "application/apply-patch+yaml application/json-patch+json application/merge-patch+json"
 	if p.kind.Custom {
 		read.parameters, patch.codes = "resourceVersion", "200"
-	} else if slices.Contains(completeKinds, p.kind.Kind) {
-		// For other kinds, kubectl uses its own types, since their schemas are not complete here.
+	} else {
 		patch.bodyTypes += " application/strategic-merge-patch+json"
 	}
 	return map[string]any{"get": p.describe(&read), "put": p.describe(&replace), "patch": p.describe(&patch), "parameters": named}
@@ -418,7 +435,6 @@ func (d *document) addSchemas(k *Kind) {
 		d.addMeta(object)
 	default:
 		object = d.builtinSchema(k)
-		d.addMeta(object)
 	}
 	object["x-kubernetes-group-version-kind"] = []any{unstructured.GroupVersionKind(k.Group, k.Version, k.Kind)}
 	d.schemas[k.schemaName()] = object
@@ -429,7 +445,13 @@ func (d *document) addSchemas(k *Kind) {
 			"x-kubernetes-group-version-kind": []any{unstructured.GroupVersionKind(k.Group, k.Version, k.ListKind)},
 		}
 		d.addTypes(list)
-		rawjson.AsMap(list["properties"])["metadata"] = d.described(metaPackage+"ListMeta", "What is said of the list.")
+		properties := rawjson.AsMap(list["properties"])
+		properties["metadata"] = d.described(metaPackage+"ListMeta", "What is said of the list.")
+		if !k.Custom {
+			items := rawjson.AsMap(properties["items"])
+			items["items"] = itemSchema(rawjson.AsMap(items["items"]))
+			rawjson.AsMap(properties["metadata"])["default"] = map[string]any{}
+		}
 		d.schemas[packageOf(k)+"."+k.ListKind] = list
 	}
 	if slices.Contains(k.Subresources, "scale") {
@@ -458,5 +480,8 @@ func (d *document) addMeta(object map[string]any) {
 		object["properties"] = map[string]any{}
 	}
 	d.addTypes(object)
-	rawjson.AsMap(object["properties"])["metadata"] = d.described(metaPackage+"ObjectMeta", "What all objects have: a name, labels, owners, and the like.")
+	rawjson.AsMap(object["properties"])["metadata"] = d.described(metaPackage+"ObjectMeta", metadataText)
 }
+
+// metadataText describes the metadata of objects.
+const metadataText = "What all objects have: a name, labels, owners, and the like."

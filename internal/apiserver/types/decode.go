@@ -35,8 +35,8 @@ func (d *decoder) object(t *Type, object map[string]any, at string) {
 			d.unknown = append(d.unknown, at+key)
 		}
 	}
-	for i := range t.fields {
-		f := &t.fields[i]
+	for i := range t.Fields {
+		f := &t.Fields[i]
 		v := d.field(f, object[f.Name], at+f.Name)
 		if f.omits(v) {
 			delete(object, f.Name)

@@ -24,7 +24,7 @@ type Type struct {
 	Scalar   string // the type in OpenAPI, "" of structures
 	Format   string
 	Atomic   bool
-	fields   []Field
+	Fields   []Field
 	Schema   *schema.Schema
 	// Numbered are the fields by their numbers in Protocol Buffers. One without a name has the
 	// fields of an embedded message.
@@ -42,17 +42,15 @@ type Field struct {
 	Keys      []string          // of the items
 	Merge     bool              // strategic merge patches merge the list
 	MergeKey  string            // of the items, "" for scalars
-	retain    bool              // clients write $retainKeys for the field
-	replace   bool              // strategic merge patches replace the field
-	mapType   string            // atomic or granular, if it differs from the type
+	Retain    bool              // clients write $retainKeys for the field
+	Replace   bool              // strategic merge patches replace the field
+	MapType   string            // atomic or granular, if it differs from the type
 	inJSON    bool              // the field is stored as JSON
-	fallback  string            // the default, "" if there is none
+	Default   string            // in JSON, strings without quotes unless they are empty; "" if there is none
 	number    string            // in Protocol Buffers, "" if there is none; two with a dot where the field is in an embedded message
 	Pointer   bool              // the field may be unset, which is not the same as empty
 	Always    bool              // the field is never omitted
 	Embedded  map[uint64]*Field // the fields of an embedded message, by number
-	// Description is set in the fields of a [Description] only.
-	Description string
 }
 
 // ScalarWord returns the OpenAPI type and format of a word of the table, and reports whether it is
@@ -112,7 +110,7 @@ func makeTable() map[string]*Type {
 		if len(words) > 1 && words[1] == "=" {
 			t.Scalar, t.Format, _ = strings.Cut(words[2], ":")
 		} else {
-			t.fields = parseFieldsOf(words[1:])
+			t.Fields = parseFieldsOf(words[1:])
 		}
 		all[t.FullName] = t
 		if group := strings.Split(room, "."); all[t.name] == nil {
@@ -130,14 +128,14 @@ func parseFieldsOf(words []string) []Field {
 	fields := make([]Field, 0, len(words))
 	for _, word := range words {
 		var f Field
-		word, f.fallback, _ = strings.Cut(word, "=")
-		word, f.mapType = cutMark(word, "*", "atomic", f.mapType)
-		word, f.mapType = cutMark(word, "?", "granular", f.mapType)
+		word, f.Default, _ = strings.Cut(word, "=")
+		word, f.MapType = cutMark(word, "*", "atomic", f.MapType)
+		word, f.MapType = cutMark(word, "?", "granular", f.MapType)
 		if rest, ok := strings.CutSuffix(word, "%"); ok {
-			word, f.replace = rest, true
+			word, f.Replace = rest, true
 		}
 		if rest, ok := strings.CutSuffix(word, "+"); ok {
-			word, f.retain = rest, true
+			word, f.Retain = rest, true
 		}
 		word, f.MergeKey, f.Merge = strings.Cut(word, "@")
 		if rest, keys, ok := strings.Cut(word, "#"); ok {
@@ -170,7 +168,7 @@ func cutMark(word, mark, value, otherwise string) (string, string) {
 // before any is filled.
 func linkTypes(all map[string]*Type) {
 	for _, t := range all {
-		t.Schema = &schema.Schema{Type: "object", Properties: make(map[string]*schema.Schema, len(t.fields)), Builtin: &schema.BuiltinRules{Name: t.name, Package: t.goPackage()}}
+		t.Schema = &schema.Schema{Type: "object", Properties: make(map[string]*schema.Schema, len(t.Fields)), Builtin: &schema.BuiltinRules{Name: t.name, Package: t.goPackage()}}
 		if t.Atomic {
 			t.Schema.MapType = "atomic"
 		}
@@ -182,10 +180,13 @@ func linkTypes(all map[string]*Type) {
 		if full != t.FullName {
 			continue
 		}
-		for i := range t.fields {
-			f := &t.fields[i]
+		for i := range t.Fields {
+			f := &t.Fields[i]
 			f.inJSON = strings.Contains(t.FullName, ".apiextensions.")
 			if _, _, scalar := ScalarWord(f.Type); !scalar {
+				f.Ref = all[strings.TrimSuffix(t.FullName, t.name)+f.Type]
+			}
+			if _, _, scalar := ScalarWord(f.Type); !scalar && f.Ref == nil {
 				f.Ref = all[f.Type]
 			}
 			t.Schema.Properties[f.Name] = f.schemaOf()
@@ -247,7 +248,7 @@ func (f *Field) schemaOf() *schema.Schema {
 		s = &schema.Schema{Type: "array", Items: one, ListType: "atomic"}
 	case f.Map:
 		s = &schema.Schema{Type: "object", Additional: one}
-	case f.mapType != "" || f.replace || f.retain:
+	case f.MapType != "" || f.Replace || f.Retain:
 		own := *one
 		s = &own
 	}
@@ -257,14 +258,14 @@ func (f *Field) schemaOf() *schema.Schema {
 	case f.ByKeys:
 		s.ListType = "set"
 	}
-	if f.mapType != "" {
-		s.MapType = f.mapType
+	if f.MapType != "" {
+		s.MapType = f.MapType
 	}
-	if f.fallback != "" && !f.List && !f.Map && f.Ref == nil && one.Type == "string" {
-		s.Default, s.HasDefault = f.fallback, true
+	if f.Default != "" && f.Default != `""` && !f.List && !f.Map && f.Ref == nil && one.Type == "string" {
+		s.Default, s.HasDefault = f.Default, true
 	}
-	if f.Merge || f.replace {
-		s.Builtin = &schema.BuiltinRules{Name: f.Type, Merge: f.Merge, MergeKey: f.MergeKey, Replace: f.replace}
+	if f.Merge || f.Replace {
+		s.Builtin = &schema.BuiltinRules{Name: f.Type, Merge: f.Merge, MergeKey: f.MergeKey, Replace: f.Replace}
 		if f.Ref != nil {
 			s.Builtin.Package = f.Ref.goPackage()
 		}

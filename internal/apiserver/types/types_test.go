@@ -8,7 +8,7 @@ import (
 
 func TestNamedTypes(t *testing.T) {
 	for _, typ := range table() {
-		for _, f := range typ.fields {
+		for _, f := range typ.Fields {
 			if _, _, scalar := ScalarWord(f.Type); !scalar && f.Ref == nil {
 				t.Errorf("%s.%s: the type %q is not known", typ.name, f.Name, f.Type)
 			}
