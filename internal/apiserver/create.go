@@ -81,6 +81,9 @@ func (a *apiRequest) createObject(object map[string]any, applied bool) (raw []by
 	if err := a.prepareNew(object, applied); err != nil {
 		return nil, 0, err
 	}
+	if err := a.admitBuiltin(nil, object); err != nil {
+		return nil, 0, err
+	}
 	if err := a.admit(nil, object, true); err != nil {
 		return nil, 0, err
 	}
@@ -122,7 +125,7 @@ func (a *apiRequest) prepareNew(object map[string]any, applied bool) error {
 	}
 	types.Named("ObjectMeta").Decode(meta)
 	fits := applied || a.managed().TypeError(object, true) == ""
-	if a.kind.hasStatus {
+	if a.kind.hasStatus && !a.kind.is("nodes", "") { // whose status is stored with them
 		delete(object, "status")
 	}
 	a.kind.initialize(object)

@@ -45,6 +45,8 @@ func (k *kindInfo) toStorage(object map[string]any) {
 			rename(object, names[1], names[0])
 		}
 		object["apiVersion"] = "v1"
+	case k.isOldAutoscaler():
+		storeOldAutoscaler(object)
 	case k.storage != "":
 		object["apiVersion"] = k.storage
 	}

@@ -87,7 +87,8 @@ func (k *kindInfo) groupResource() string {
 
 // builtins are the built-in kinds, one in a line: group/version, plural, kind, scope, subresources,
 // short names, categories, and marks: g for a generation, r for deletions that return the object, p
-// for kinds that are not stored, u for updates that create the object, o for deletions that orphan the dependents.
+// for kinds that are not stored, u for updates that create the object, o for deletions that orphan the dependents,
+// 1 for a generation that stays, 2 for objects that are stored in version v2.
 const builtins = `
 v1 bindings Binding N - - - p
 v1 configmaps ConfigMap N - cm - -
@@ -99,7 +100,7 @@ v1 nodes Node C status no - -
 v1 persistentvolumeclaims PersistentVolumeClaim N status pvc - r
 v1 persistentvolumes PersistentVolume C status pv - r
 v1 pods Pod N binding,eviction,log,status po all gr
-v1 podtemplates PodTemplate N - - - r
+v1 podtemplates PodTemplate N - - - gr
 v1 replicationcontrollers ReplicationController N scale,status rc all go
 v1 resourcequotas ResourceQuota N status quota - r
 v1 secrets Secret N - - - -
@@ -119,6 +120,7 @@ authorization.k8s.io/v1 localsubjectaccessreviews LocalSubjectAccessReview N - -
 authorization.k8s.io/v1 selfsubjectaccessreviews SelfSubjectAccessReview C - - - p
 authorization.k8s.io/v1 selfsubjectrulesreviews SelfSubjectRulesReview C - - - p
 authorization.k8s.io/v1 subjectaccessreviews SubjectAccessReview C - - - p
+autoscaling/v1 horizontalpodautoscalers HorizontalPodAutoscaler N status hpa all 2
 autoscaling/v2 horizontalpodautoscalers HorizontalPodAutoscaler N status hpa all -
 batch/v1 cronjobs CronJob N status cj all g
 batch/v1 jobs Job N status - all go
@@ -134,7 +136,7 @@ rbac.authorization.k8s.io/v1 clusterrolebindings ClusterRoleBinding C - - - u
 rbac.authorization.k8s.io/v1 clusterroles ClusterRole C - - - u
 rbac.authorization.k8s.io/v1 rolebindings RoleBinding N - - - u
 rbac.authorization.k8s.io/v1 roles Role N - - - u
-scheduling.k8s.io/v1 priorityclasses PriorityClass C - pc - -
+scheduling.k8s.io/v1 priorityclasses PriorityClass C - pc - 1
 storage.k8s.io/v1 storageclasses StorageClass C - sc - -
 `
 
@@ -171,12 +173,15 @@ func makeBuiltinKinds() []*kindInfo {
 				Subresources: list(4), ShortNames: list(5), Categories: list(6), Verbs: allVerbs, Preferred: true,
 			},
 			listKind:        f[2] + "List",
-			generation:      strings.Contains(f[7], "g"),
+			generation:      strings.ContainsAny(f[7], "g1"),
 			returnsGone:     strings.Contains(f[7], "r"),
 			postedOnly:      strings.Contains(f[7], "p"),
 			createsOnUpdate: strings.Contains(f[7], "u"),
 
 			orphansDependents: strings.Contains(f[7], "o"),
+		}
+		if strings.Contains(f[7], "2") {
+			k.storage, k.resource.Preferred = group+"/v2", false
 		}
 		if k.postedOnly {
 			k.resource.Verbs = []string{"create"}

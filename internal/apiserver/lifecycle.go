@@ -16,7 +16,7 @@ import (
 )
 
 // stored does what controllers do in real clusters after an object was stored: it serves or deletes
-// a CRD, empties a namespace, and collects garbage.
+// a CRD, furnishes or empties a namespace, lets volumes go, and collects garbage.
 func (s *Server) stored(k *kindInfo, i *store.Item) {
 	s.collectStored(k, i)
 	switch k.resource.Plural + "." + k.resource.Group {
@@ -27,7 +27,12 @@ func (s *Server) stored(k *kindInfo, i *store.Item) {
 			s.establish(i)
 		}
 	case "namespaces.":
+		s.makeAccount(i.Name)
 		s.endNamespace(i)
+	case "persistentvolumeclaims.", "persistentvolumes.":
+		s.releaseStorage(k, i)
+	case "pods.":
+		s.releaseClaims(i)
 	}
 }
 
@@ -45,6 +50,12 @@ func (s *Server) removed(k *kindInfo, i *store.Item) {
 		if d := s.db.Get(definitions.collection(), name); d != nil && unstructured.View(d.Raw).Has("metadata.deletionTimestamp") {
 			s.endDefinition(d)
 		}
+	}
+	switch {
+	case k.is("serviceaccounts", "") && i.Name == "default":
+		s.makeAccount(i.Namespace)
+	case k.is("pods", ""):
+		s.releaseClaims(i)
 	}
 	if k.resource.Namespaced {
 		if ns := s.db.Get("namespaces.", i.Namespace); ns != nil {

@@ -218,6 +218,8 @@ func (a *apiRequest) sent(raw []byte) []byte {
 	switch {
 	case a.kind.isNewEvents():
 		return newEvent(raw)
+	case a.kind.isOldAutoscaler():
+		return oldAutoscaler(raw)
 	case a.kind.crd == nil:
 		return raw
 	case a.kind.schema == nil || a.kind.stored == nil || a.kind.versions == 1 && versionOf(raw) > a.kind.since:

@@ -148,6 +148,7 @@ func (a *apiRequest) fit(object map[string]any) {
 		s.Prune(object)
 		s.ApplyDefaults(object)
 	}
+	a.kind.fillDefaults(object)
 	a.kind.normalize(object)
 }
 
@@ -200,8 +201,9 @@ func (a *apiRequest) complete(live, object map[string]any, applied bool) error {
 		s.ApplyDefaults(object)
 	}
 	a.kind.dropUnknown(object)
-	if a.kind.isHooks() {
-		a.kind.defaultHooks(object)
+	a.kind.fillDefaults(object)
+	if err := a.settle(live, object); err != nil {
+		return err
 	}
 	a.kind.normalize(object)
 	faults = append(faults, a.kind.checkMeta(live, object)...)

@@ -42,14 +42,15 @@ type Server struct {
 	collector *collector // nil if garbage is not collected
 	warned    boundedset.Set
 
-	mu       sync.Mutex // guards following
-	served   []*kindInfo
-	faults   []*Fault
-	requests []Request
-	bodies   int // the bytes of the bodies of the requests
-	uid      uint64
-	closing  chan struct{}           // closed when all watches are to end
-	webhooks map[string]http.Handler // handlers in this process, by their hosts
+	mu                  sync.Mutex // guards following
+	served              []*kindInfo
+	faults              []*Fault
+	requests            []Request
+	bodies              int // the bytes of the bodies of the requests
+	uid                 uint64
+	services, nodePorts int                     // how many addresses and ports services have been given
+	closing             chan struct{}           // closed when all watches are to end
+	webhooks            map[string]http.Handler // handlers in this process, by their hosts
 }
 
 // Options configure a [Server].
@@ -72,7 +73,7 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// New returns a server with the namespaces of every cluster.
+// New returns a server with the objects of every cluster.
 func New(opts Options) *Server {
 	s := &Server{opts: opts, closing: make(chan struct{})}
 	if s.opts.Version == "" {
@@ -92,14 +93,7 @@ func New(opts Options) *Server {
 		s.collector = newCollector()
 	}
 	s.served = builtinKinds()
-	for _, name := range []string{"default", "kube-node-lease", "kube-public", "kube-system"} {
-		r := &apiRequest{server: s, kind: s.kindOf("v1", "Namespace"), verb: "create", name: name, manager: "kube-apiserver", ctx: context.Background()}
-		if _, _, err := r.createObject(map[string]any{
-			"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name},
-		}, false); err != nil {
-			panic(err) // they are valid
-		}
-	}
+	s.furnish()
 	return s
 }
 

@@ -91,6 +91,9 @@ func (a *apiRequest) replace(before *store.Item, live, object map[string]any, ap
 	if err != nil {
 		return nil, true, err
 	}
+	if err := a.admitBuiltin(live, object); err != nil {
+		return nil, true, err
+	}
 	if err := a.admit(live, object, true); err != nil {
 		return nil, true, err
 	}
@@ -254,7 +257,11 @@ func (k *kindInfo) restore(old, meta map[string]any) {
 
 // count increments the generation if the change is not only to the metadata or the status.
 func (a *apiRequest) count(live, object map[string]any) {
-	if !a.kind.generation || a.subresource == "status" {
+	if !a.kind.generation || a.subresource == "status" || a.kind.is("priorityclasses", "scheduling.k8s.io") {
+		return
+	}
+	if key := a.kind.countedMeta(); key != "" && !rawjson.Equal(rawjson.AsMap(live["metadata"])[key], rawjson.AsMap(object["metadata"])[key]) {
+		raiseGeneration(object)
 		return
 	}
 	for _, key := range rawjson.UnionKeys(live, object) {
@@ -269,6 +276,17 @@ func (a *apiRequest) count(live, object map[string]any) {
 			return
 		}
 	}
+}
+
+// countedMeta returns the field of the metadata whose changes count, "" if there is none.
+func (k *kindInfo) countedMeta() string {
+	switch {
+	case k.is("deployments", "apps"):
+		return "annotations"
+	case k.is("endpointslices", "discovery.k8s.io"):
+		return "labels"
+	}
+	return ""
 }
 
 func raiseGeneration(object map[string]any) {

@@ -1,7 +1,6 @@
 package apiserver
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/url"
 	"slices"
@@ -17,36 +16,6 @@ import (
 // isHooks reports whether the kind is one of the two webhook configurations.
 func (k *kindInfo) isHooks() bool {
 	return k.resource.Group == "admissionregistration.k8s.io" && strings.HasSuffix(k.resource.Plural, "webhookconfigurations")
-}
-
-// defaultHooks adds the defaults to the webhooks of a configuration.
-func (k *kindInfo) defaultHooks(object map[string]any) {
-	list, _ := object["webhooks"].([]any)
-	for _, v := range list {
-		hook := rawjson.AsMap(v)
-		if hook == nil {
-			continue
-		}
-		defaults := map[string]any{"failurePolicy": "Fail", "matchPolicy": "Equivalent", "namespaceSelector": map[string]any{}, "objectSelector": map[string]any{}, "timeoutSeconds": json.Number("10")}
-		if k.resource.Kind == "MutatingWebhookConfiguration" {
-			defaults["reinvocationPolicy"] = "Never"
-		}
-		fill(hook, defaults)
-		rules, _ := hook["rules"].([]any)
-		for _, r := range rules {
-			fill(rawjson.AsMap(r), map[string]any{"scope": "*"})
-		}
-		fill(rawjson.AsMap(rawjson.AsMap(hook["clientConfig"])["service"]), map[string]any{"port": json.Number("443")})
-	}
-}
-
-// fill adds defaults for keys that are missing or null.
-func fill(object, defaults map[string]any) {
-	for key, value := range defaults {
-		if object != nil && object[key] == nil {
-			object[key] = value
-		}
-	}
 }
 
 // checkHooks returns what is wrong with the webhooks of a configuration.

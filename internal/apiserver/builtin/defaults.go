@@ -1,0 +1,319 @@
+// Package builtin has what kube-apiserver does with objects of built-in kinds of its own accord: the
+// defaults that it fills in, and what it sets in new objects.
+//
+// See https://kubernetes.io/docs/reference/kubernetes-api/
+package builtin
+
+import (
+	_ "embed"
+	"encoding/json"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/kopf-go/kopf/internal/apiserver/types"
+	"github.com/kopf-go/kopf/internal/rawjson"
+)
+
+//go:embed defaults.txt
+var defaultsText string
+
+// Default fills in the fields that an object of a type leaves out, and those of the objects in it.
+func Default(t *types.Type, object map[string]any) {
+	if t != nil {
+		defaults().fill(t, object)
+	}
+}
+
+// Initialize sets what the server sets in a new object of a type, such as its status, whatever the client has sent.
+func Initialize(t *types.Type, object map[string]any) {
+	if t == nil {
+		return
+	}
+	for _, r := range defaults().initial[t] {
+		r.apply(object)
+	}
+}
+
+// table is the parsed table of defaults.
+type table struct {
+	rules   map[*types.Type][]rule
+	initial map[*types.Type][]rule // of new objects
+}
+
+// rule is one line: actions, and the conditions that all have to hold.
+type rule struct {
+	conditions []condition
+	actions    []action
+}
+
+// condition is a condition about a field.
+type condition struct {
+	path   []string
+	op     string // "", "!", "=", "!=" or "only"
+	values []any
+}
+
+// action changes a field.
+type action struct {
+	each   [][]string // the lists whose items have the field, from the outside in
+	path   []string
+	op     string   // "=", ":=", "+=" or "-"
+	value  any      // what is set, unless it comes from another field
+	source []string // the other field, nil if there is none
+	call   string   // the function of the other field, "" if it is copied
+}
+
+// functions are the functions of the table.
+var functions = map[string]func(any) any{
+	"pullPolicy": pullPolicy, "qosClass": qosClass, "now": now, "schedulingGated": schedulingGated,
+}
+
+// defaults returns the table.
+func defaults() *table {
+	lazyDefaults.once.Do(func() { lazyDefaults.value = parse(defaultsText) })
+	return lazyDefaults.value
+}
+
+// lazyDefaults is made when it is first asked for, by a function, because an initial value would be in every operator.
+var lazyDefaults struct {
+	once  sync.Once
+	value *table
+}
+
+// parse parses the table. Its head describes the notation.
+func parse(text string) *table {
+	t := &table{rules: make(map[*types.Type][]rule), initial: make(map[*types.Type][]rule)}
+	var lines []string
+	for _, line := range strings.Split(text, "\n") {
+		switch {
+		case line == "" || strings.HasPrefix(line, "#"):
+		case strings.HasPrefix(line, "\t"):
+			lines[len(lines)-1] += line
+		default:
+			lines = append(lines, line)
+		}
+	}
+	for _, line := range lines {
+		words := strings.Fields(line)
+		rules := t.rules
+		if words[0] == "new" {
+			rules, words = t.initial, words[1:]
+		}
+		typ := types.Named(words[0])
+		if typ == nil {
+			panic("no type " + words[0]) // the table is wrong
+		}
+		rules[typ] = append(rules[typ], parseRule(words[1:]))
+	}
+	return t
+}
+
+func parseRule(words []string) (r rule) {
+	if words[0] == "if" {
+		end := slices.IndexFunc(words, func(w string) bool { return strings.HasSuffix(w, ":") })
+		for _, word := range words[1 : end+1] {
+			r.conditions = append(r.conditions, parseCondition(strings.TrimSuffix(word, ":")))
+		}
+		words = words[end+1:]
+	}
+	for _, word := range words {
+		r.actions = append(r.actions, parseAction(word))
+	}
+	return r
+}
+
+func parseCondition(word string) condition {
+	if name, ok := strings.CutPrefix(word, "only:"); ok {
+		return condition{path: []string{name}, op: "only"}
+	}
+	if path, ok := strings.CutPrefix(word, "!"); ok {
+		return condition{path: strings.Split(path, "."), op: "!"}
+	}
+	left, right, ok := strings.Cut(word, "=")
+	if !ok {
+		return condition{path: strings.Split(word, ".")}
+	}
+	c := condition{op: "="}
+	if path, ok := strings.CutSuffix(left, "!"); ok {
+		left, c.op = path, "!="
+	}
+	c.path = strings.Split(left, ".")
+	for _, text := range strings.Split(right, "|") {
+		c.values = append(c.values, parseValue(text))
+	}
+	return c
+}
+
+func parseAction(word string) (a action) {
+	left, right, ok := strings.Cut(word, "=")
+	a.op = "="
+	switch {
+	case !ok:
+		left, a.op = strings.TrimPrefix(word, "-"), "-"
+	case strings.HasSuffix(left, ":"), strings.HasSuffix(left, "+"):
+		left, a.op = left[:len(left)-1], left[len(left)-1:]+"="
+	}
+	parts := strings.Split(left, "[].")
+	for _, list := range parts[:len(parts)-1] {
+		a.each = append(a.each, strings.Split(list, "."))
+	}
+	a.path = strings.Split(parts[len(parts)-1], ".")
+	name, argument, called := strings.Cut(strings.TrimSuffix(right, ")"), "(")
+	switch {
+	case strings.HasPrefix(right, "@"):
+		a.source = strings.Split(right[1:], ".")
+	case called && functions[name] != nil:
+		a.call, a.source = name, strings.Split(argument, ".")
+	default:
+		a.value = parseValue(right)
+	}
+	return a
+}
+
+// parseValue parses JSON; what is not JSON is a string.
+func parseValue(text string) any {
+	d := json.NewDecoder(strings.NewReader(text))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil || d.More() {
+		return text
+	}
+	return v
+}
+
+// fill fills in the defaults of an object, and of those in it.
+func (t *table) fill(typ *types.Type, object map[string]any) {
+	for _, r := range t.rules[typ] {
+		r.apply(object)
+	}
+	for _, f := range typ.Fields() {
+		if v := f.Default(); v != "" && (object[f.Name] == nil || object[f.Name] == "") {
+			object[f.Name] = parseValue(v)
+		}
+	}
+	for _, f := range typ.Fields() {
+		if f.Ref == nil || object[f.Name] == nil {
+			continue
+		}
+		switch v := object[f.Name].(type) {
+		case []any:
+			for _, item := range v {
+				t.fillAny(f.Ref, item)
+			}
+		case map[string]any:
+			if !f.Map {
+				t.fill(f.Ref, v)
+			} else {
+				for _, item := range v {
+					t.fillAny(f.Ref, item)
+				}
+			}
+		}
+	}
+}
+
+func (t *table) fillAny(typ *types.Type, v any) {
+	if object := rawjson.AsMap(v); object != nil {
+		t.fill(typ, object)
+	}
+}
+
+func (r rule) apply(object map[string]any) {
+	for _, c := range r.conditions {
+		if !c.holds(object) {
+			return
+		}
+	}
+	for _, a := range r.actions {
+		a.apply(object, a.each)
+	}
+}
+
+func (c condition) holds(object map[string]any) bool {
+	if c.op == "only" {
+		for key, v := range object {
+			if v != nil && key != c.path[0] {
+				return false
+			}
+		}
+		return true
+	}
+	v, _ := rawjson.Lookup(object, c.path...)
+	switch c.op {
+	case "!":
+		return v == nil || v == ""
+	case "=":
+		return slices.ContainsFunc(c.values, func(value any) bool { return rawjson.Equal(v, value) })
+	case "!=":
+		return v != nil && !rawjson.Equal(v, c.values[0])
+	}
+	return v != nil
+}
+
+// apply changes the field in an object, or in the items of the lists.
+func (a action) apply(object map[string]any, each [][]string) {
+	if len(each) > 0 {
+		v, _ := rawjson.Lookup(object, each[0]...)
+		list, _ := v.([]any)
+		for _, item := range list {
+			if o := rawjson.AsMap(item); o != nil {
+				a.apply(o, each[1:])
+			}
+		}
+		return
+	}
+	value := a.value
+	if a.source != nil {
+		value, _ = rawjson.Lookup(object, a.source...)
+	}
+	if a.call != "" {
+		value = functions[a.call](value)
+	} else if value == nil && a.source != nil {
+		return
+	}
+	last := len(a.path) - 1
+	holder := object
+	for _, key := range a.path[:last] {
+		if holder[key] == nil && a.op != "-" {
+			holder[key] = make(map[string]any)
+		}
+		if holder = rawjson.AsMap(holder[key]); holder == nil {
+			return // it is not an object, which is refused elsewhere
+		}
+	}
+	a.set(holder, a.path[last], value)
+}
+
+func (a action) set(object map[string]any, key string, value any) {
+	switch old := object[key]; {
+	case a.op == "-":
+		delete(object, key)
+	case a.op == "+=":
+		addEntries(object, key, rawjson.AsMap(value))
+	case old == nil, a.op == ":=" && isEmpty(old):
+		object[key] = rawjson.Clone(value)
+	}
+}
+
+// addEntries adds those entries to the map at a key that it does not have.
+func addEntries(object map[string]any, key string, entries map[string]any) {
+	target, ok := object[key].(map[string]any)
+	if !ok && object[key] != nil || len(entries) == 0 {
+		return
+	}
+	if target == nil {
+		target = make(map[string]any)
+		object[key] = target
+	}
+	for name, v := range entries {
+		if _, ok := target[name]; !ok {
+			target[name] = rawjson.Clone(v)
+		}
+	}
+}
+
+// isEmpty reports whether a value is one that Go types of Kubernetes do not tell from a missing one.
+func isEmpty(v any) bool {
+	return rawjson.IsEmpty(v) || v == "" || v == json.Number("0")
+}

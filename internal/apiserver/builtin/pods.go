@@ -1,0 +1,190 @@
+package builtin
+
+import (
+	"encoding/json"
+	"math/big"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
+	"github.com/kopf-go/kopf/internal/rawjson"
+)
+
+// pullPolicy returns when an image is pulled: always if its tag is latest, or if it has neither a tag nor a digest.
+func pullPolicy(image any) any {
+	name, _ := image.(string)
+	name, _, digest := strings.Cut(name, "@")
+	path := name[strings.LastIndex(name, "/")+1:]
+	path, tag, tagged := strings.Cut(path, ":")
+	if path != "" && path == strings.ToLower(path) && (tag == "latest" || !tagged && !digest) {
+		return "Always"
+	}
+	return "IfNotPresent" // also for names that cannot be parsed
+}
+
+// now returns the time.
+func now(any) any { return Now() }
+
+// schedulingGated returns the conditions of a new pod that is not to be scheduled yet.
+func schedulingGated(any) any {
+	return []any{map[string]any{
+		"type": "PodScheduled", "status": "False", "lastProbeTime": nil, "lastTransitionTime": nil,
+		"reason": "SchedulingGated", "message": "Scheduling is blocked due to non-empty scheduling gates",
+	}}
+}
+
+// qosClass returns the class of a pod by its resources. See https://kubernetes.io/docs/concepts/workloads/pods/pod-qos/
+func qosClass(spec any) any {
+	pod := rawjson.AsMap(spec)
+	requests, limits := make(map[string]*big.Rat), make(map[string]*big.Rat)
+	guaranteed := true
+	for _, resources := range resourcesOf(pod) {
+		addQuantities(requests, rawjson.AsMap(resources["requests"]))
+		if found := addQuantities(limits, rawjson.AsMap(resources["limits"])); found < 2 {
+			guaranteed = false
+		}
+	}
+	if len(requests) == 0 && len(limits) == 0 {
+		return "BestEffort"
+	}
+	for name, request := range requests {
+		guaranteed = guaranteed && limits[name] != nil && limits[name].Cmp(request) == 0
+	}
+	if guaranteed && len(requests) == len(limits) {
+		return "Guaranteed"
+	}
+	return "Burstable"
+}
+
+// resourcesOf returns the resources that decide on the class of a pod: its own, or those of its containers.
+func resourcesOf(pod map[string]any) (all []map[string]any) {
+	if own := rawjson.AsMap(pod["resources"]); len(own) > 0 {
+		return []map[string]any{own}
+	}
+	for _, key := range []string{"containers", "initContainers"} {
+		list, _ := pod[key].([]any)
+		for _, c := range list {
+			all = append(all, rawjson.AsMap(rawjson.AsMap(c)["resources"]))
+		}
+	}
+	return all
+}
+
+// addQuantities adds the amounts of CPU and memory to the sums, and returns how many of the two there are.
+func addQuantities(sums map[string]*big.Rat, amounts map[string]any) (found int) {
+	for _, name := range []string{"cpu", "memory"} {
+		amount := quantity(amounts[name])
+		if amount.Sign() <= 0 {
+			continue
+		}
+		found++
+		if sums[name] == nil {
+			sums[name] = new(big.Rat)
+		}
+		sums[name].Add(sums[name], amount)
+	}
+	return found
+}
+
+// quantity returns the amount that a quantity is, 0 if it cannot be parsed.
+func quantity(v any) *big.Rat {
+	text, _ := v.(string)
+	if n, ok := v.(json.Number); ok {
+		text = n.String()
+	}
+	scale := big.NewRat(1, 1)
+	end := strings.LastIndexAny(text, "0123456789.") + 1
+	switch suffix := text[end:]; {
+	case strings.HasSuffix(suffix, "i"):
+		for range strings.Index("KMGTPE", suffix[:1]) + 1 {
+			scale.Mul(scale, big.NewRat(1024, 1))
+		}
+		text = text[:end]
+	case suffix != "":
+		for range strings.Index("num_kMGTPE", suffix[:1]) {
+			scale.Mul(scale, big.NewRat(1000, 1))
+		}
+		scale.Mul(scale, big.NewRat(1, 1e9))
+		text = text[:end]
+	}
+	amount, ok := new(big.Rat).SetString(text)
+	if !ok {
+		return new(big.Rat)
+	}
+	return amount.Mul(amount, scale)
+}
+
+// Now returns the time in the form of objects.
+func Now() string { return unstructured.Timestamp(time.Now()) }
+
+// Tolerate lets a pod stay for some minutes on a node that is not ready or cannot be reached, unless the pod says what it tolerates.
+func Tolerate(spec map[string]any) {
+	tolerations, ok := spec["tolerations"].([]any)
+	if !ok && spec["tolerations"] != nil {
+		return
+	}
+	all := tolerations
+	for _, key := range []string{"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"} {
+		tolerated := slices.ContainsFunc(tolerations, func(t any) bool {
+			own := rawjson.AsMap(t)
+			name, effect := unstructured.Text(own, "key"), unstructured.Text(own, "effect")
+			return (name == key || name == "") && (effect == "NoExecute" || effect == "")
+		})
+		if !tolerated {
+			all = append(all, map[string]any{"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": json.Number("300")})
+		}
+	}
+	if len(all) > 0 {
+		spec["tolerations"] = all
+	}
+}
+
+// TaintNotReady keeps pods from a new node until it is ready.
+func TaintNotReady(spec map[string]any) {
+	taint := map[string]any{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+	taints, _ := spec["taints"].([]any)
+	if !slices.ContainsFunc(taints, func(t any) bool {
+		own := rawjson.AsMap(t)
+		return own["key"] == taint["key"] && own["effect"] == taint["effect"]
+	}) {
+		spec["taints"] = append(taints, taint)
+	}
+}
+
+// tokenPath is where containers find the token of their service account.
+const tokenPath = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+// MountToken adds a volume for the token of the service account to a pod, and mounts it in all containers that have nothing there.
+func MountToken(spec map[string]any, name string) {
+	volumes, _ := spec["volumes"].([]any)
+	for _, v := range volumes {
+		if own := unstructured.Text(rawjson.AsMap(v), "name"); strings.HasPrefix(own, "kube-api-access-") {
+			name = own
+		}
+	}
+	mounted := false
+	for _, key := range []string{"initContainers", "containers"} {
+		list, _ := spec[key].([]any)
+		for _, c := range list {
+			container := rawjson.AsMap(c)
+			mounts, _ := container["volumeMounts"].([]any)
+			if container == nil || slices.ContainsFunc(mounts, func(m any) bool { return rawjson.AsMap(m)["mountPath"] == tokenPath }) {
+				continue
+			}
+			container["volumeMounts"] = append(mounts, map[string]any{"name": name, "readOnly": true, "mountPath": tokenPath})
+			mounted = true
+		}
+	}
+	if !mounted || slices.ContainsFunc(volumes, func(v any) bool { return rawjson.AsMap(v)["name"] == name }) {
+		return
+	}
+	sources := []any{
+		map[string]any{"serviceAccountToken": map[string]any{"expirationSeconds": json.Number("3607"), "path": "token"}},
+		map[string]any{"configMap": map[string]any{"name": "kube-root-ca.crt", "items": []any{map[string]any{"key": "ca.crt", "path": "ca.crt"}}}},
+		map[string]any{"downwardAPI": map[string]any{"items": []any{map[string]any{
+			"path": "namespace", "fieldRef": map[string]any{"apiVersion": "v1", "fieldPath": "metadata.namespace"},
+		}}}},
+	}
+	spec["volumes"] = append(volumes, map[string]any{"name": name, "projected": map[string]any{"sources": sources, "defaultMode": json.Number("420")}})
+}

@@ -1,0 +1,319 @@
+package apiserver
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
+	"github.com/kopf-go/kopf/internal/apiserver/builtin"
+	"github.com/kopf-go/kopf/internal/apiserver/types"
+	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
+	"github.com/kopf-go/kopf/internal/rawjson"
+)
+
+// goType returns the type of a built-in kind, nil for custom resources.
+func (k *kindInfo) goType() *types.Type {
+	if k.crd != nil {
+		return nil
+	}
+	return types.OfKind(k.resource.Group, k.resource.Version, k.resource.Kind)
+}
+
+// fillDefaults fills in the defaults of a built-in kind, as decoding does in kube-apiserver.
+func (k *kindInfo) fillDefaults(object map[string]any) {
+	builtin.Default(k.goType(), object)
+	if spec := rawjson.AsMap(object["spec"]); k.isOldAutoscaler() && spec != nil && spec["targetCPUUtilizationPercentage"] == nil {
+		if annotated, _ := rawjson.Lookup(object, "metadata", "annotations", metricsAnnotation); annotated == nil {
+			spec["targetCPUUtilizationPercentage"] = defaultUtilization
+		}
+	}
+	if k.is("daemonsets", "apps") {
+		if annotations := mapAt(mapAt(object, "metadata"), "annotations"); annotations[templateGeneration] == nil {
+			annotations[templateGeneration] = "0"
+		}
+	}
+}
+
+// is reports whether the kind is the built-in one of a resource.
+func (k *kindInfo) is(plural, group string) bool {
+	return k.crd == nil && k.resource.Plural == plural && k.resource.Group == group
+}
+
+// templateGeneration is the annotation that says how often the template of a daemon set has changed.
+const templateGeneration = "deprecated.daemonset.template.generation"
+
+// settle sets what the server decides about an object of a built-in kind when all clients and webhooks have had their say. The live object is nil for creations.
+func (a *apiRequest) settle(live, object map[string]any) error {
+	if a.kind.crd != nil {
+		return nil
+	}
+	if live == nil {
+		builtin.Initialize(a.kind.goType(), object)
+	}
+	switch a.kind.groupResource() {
+	case "jobs.batch":
+		if live == nil {
+			nameJob(object)
+		}
+	case "daemonsets.apps":
+		countTemplate(live, object)
+	case "persistentvolumeclaims":
+		copySource(rawjson.AsMap(object["spec"]))
+	case "persistentvolumes":
+		a.datePhase(live, object)
+	case "services":
+		if a.subresource == "" {
+			return a.settleService(live, object)
+		}
+	}
+	return nil
+}
+
+// nameJob labels the pods of a new job with its name and uid, and selects them.
+func nameJob(object map[string]any) {
+	meta, spec := rawjson.AsMap(object["metadata"]), rawjson.AsMap(object["spec"])
+	template := rawjson.AsMap(spec["template"])
+	if template == nil || spec["manualSelector"] == true {
+		return
+	}
+	own, _ := rawjson.Lookup(template, "metadata", "labels")
+	sets := []map[string]any{mapAt(mapAt(template, "metadata"), "labels")}
+	if own != nil && rawjson.Equal(own, meta["labels"]) { // they are the same map in kube-apiserver
+		sets = append(sets, rawjson.AsMap(meta["labels"]))
+	}
+	for _, labels := range sets {
+		for _, key := range []string{"job-name", "batch.kubernetes.io/job-name"} {
+			if labels[key] == nil {
+				labels[key] = meta["name"]
+			}
+		}
+		for _, key := range []string{"controller-uid", "batch.kubernetes.io/controller-uid"} {
+			if labels[key] == nil {
+				labels[key] = meta["uid"]
+			}
+		}
+	}
+	if match := mapAt(mapAt(spec, "selector"), "matchLabels"); match["batch.kubernetes.io/controller-uid"] == nil {
+		match["batch.kubernetes.io/controller-uid"] = meta["uid"]
+	}
+}
+
+// countTemplate counts the changes of the template of a daemon set in an annotation.
+func countTemplate(live, object map[string]any) {
+	annotations := mapAt(mapAt(object, "metadata"), "annotations")
+	if live == nil {
+		if n, err := strconv.Atoi(asWord(annotations[templateGeneration])); err != nil || n < 1 {
+			annotations[templateGeneration] = "1"
+		}
+		return
+	}
+	before, _ := rawjson.Lookup(live, "metadata", "annotations", templateGeneration)
+	n, _ := strconv.Atoi(asWord(before)) // 0 if it is none
+	old, _ := rawjson.Lookup(live, "spec", "template")
+	template, _ := rawjson.Lookup(object, "spec", "template")
+	if !rawjson.Equal(old, template) {
+		n++
+	}
+	annotations[templateGeneration] = strconv.Itoa(n)
+}
+
+// copySource copies the older of the two fields for the source of a claim to the newer one, or the other way around.
+func copySource(spec map[string]any) {
+	older, newer := rawjson.AsMap(spec["dataSource"]), rawjson.AsMap(spec["dataSourceRef"])
+	source, target := older, "dataSourceRef"
+	if older == nil && unstructured.Text(newer, "namespace") == "" {
+		source, target = newer, "dataSource"
+	}
+	if source == nil || older != nil && newer != nil {
+		return
+	}
+	referred := make(map[string]any)
+	for _, key := range []string{"apiGroup", "kind", "name"} {
+		if v, ok := source[key]; ok {
+			referred[key] = v
+		}
+	}
+	spec[target] = referred
+}
+
+// datePhase notes when the phase of a volume has changed.
+func (a *apiRequest) datePhase(live, object map[string]any) {
+	if live == nil || a.subresource != "status" {
+		return
+	}
+	old, status := rawjson.AsMap(live["status"]), mapAt(object, "status")
+	const key = "lastPhaseTransitionTime"
+	switch same := old["phase"] == status["phase"]; {
+	case same && status[key] == nil && old[key] != nil:
+		status[key] = old[key]
+	case !same && (status[key] == nil || status[key] == old[key]):
+		status[key] = builtin.Now()
+	}
+}
+
+// admitBuiltin does what the admission plugins of kube-apiserver do that are always on. They come before the webhooks.
+func (a *apiRequest) admitBuiltin(live, object map[string]any) error {
+	if a.kind.crd != nil || a.subresource != "" {
+		return nil
+	}
+	spec := rawjson.AsMap(object["spec"])
+	switch a.kind.groupResource() {
+	case "pods":
+		return a.admitPod(live, object)
+	case "nodes":
+		if live == nil {
+			builtin.TaintNotReady(mapAt(object, "spec"))
+		}
+	case "persistentvolumeclaims":
+		if live != nil {
+			return nil
+		}
+		addFinalizer(object, claimFinalizer)
+		if spec != nil && spec["storageClassName"] == nil && !marked(object, "volume.beta.kubernetes.io/storage-class") {
+			if name := a.server.defaultClass("storageclasses.storage.k8s.io", "storageclass.kubernetes.io/is-default-class"); name != "" {
+				spec["storageClassName"] = name
+			}
+		}
+	case "persistentvolumes":
+		if live == nil {
+			addFinalizer(object, volumeFinalizer)
+		}
+	case "ingresses.networking.k8s.io":
+		if live == nil && spec != nil && spec["ingressClassName"] == nil && !marked(object, "kubernetes.io/ingress.class") {
+			if name := a.server.defaultClass("ingressclasses.networking.k8s.io", "ingressclass.kubernetes.io/is-default-class"); name != "" {
+				spec["ingressClassName"] = name
+			}
+		}
+	}
+	return nil
+}
+
+// marked reports whether an object has an annotation.
+func marked(object map[string]any, annotation string) bool {
+	v, _ := rawjson.Lookup(object, "metadata", "annotations", annotation)
+	return v != nil
+}
+
+// defaultClass returns the name of the newest object of a collection with an annotation that makes it the default one, "" if there is none.
+func (s *Server) defaultClass(collection, annotation string) string {
+	items, _ := s.db.List(collection)
+	name, newest := "", ""
+	for _, item := range items {
+		created := rawjson.StringAt(item.Raw, "metadata", "creationTimestamp")
+		if rawjson.StringAt(item.Raw, "metadata", "annotations", annotation) == "true" && created > newest {
+			name, newest = item.Name, created
+		}
+	}
+	return name
+}
+
+// addFinalizer adds a finalizer to an object, unless it has it.
+func addFinalizer(object map[string]any, finalizer string) {
+	meta := mapAt(object, "metadata")
+	finalizers, _ := meta["finalizers"].([]any)
+	if !slices.Contains(finalizers, any(finalizer)) {
+		meta["finalizers"] = append(finalizers, finalizer)
+	}
+}
+
+// admitPod sets the priority, the tolerations, and the service account of a pod.
+func (a *apiRequest) admitPod(live, object map[string]any) error {
+	spec := rawjson.AsMap(object["spec"])
+	if spec == nil {
+		return nil
+	}
+	if live != nil {
+		old := rawjson.AsMap(live["spec"])
+		for _, key := range []string{"priority", "preemptionPolicy"} {
+			if spec[key] == nil && old[key] != nil {
+				spec[key] = old[key]
+			}
+		}
+		builtin.Tolerate(spec)
+		return nil
+	}
+	if a.server.collector != nil {
+		a.serveAs(object)
+	}
+	builtin.Tolerate(spec)
+	return a.prioritize(spec)
+}
+
+// serveAs sets the service account of a new pod, with a volume for its token.
+func (a *apiRequest) serveAs(object map[string]any) {
+	spec := rawjson.AsMap(object["spec"])
+	if marked(object, "kubernetes.io/config.mirror") {
+		return
+	}
+	name := unstructured.Text(spec, "serviceAccountName")
+	if name == "" {
+		name = "default"
+		spec["serviceAccountName"], spec["serviceAccount"] = name, name
+	}
+	account := map[string]any{}
+	if item := a.server.db.Get("serviceaccounts.", a.namespace+"/"+name); item != nil {
+		account = item.Object()
+	}
+	mounts := spec["automountServiceAccountToken"]
+	if mounts == nil {
+		mounts = account["automountServiceAccountToken"]
+	}
+	if mounts != false {
+		builtin.MountToken(spec, "kube-api-access-"+a.server.suffix())
+	}
+	if secrets, _ := account["imagePullSecrets"].([]any); len(secrets) > 0 && rawjson.IsEmpty(spec["imagePullSecrets"]) {
+		spec["imagePullSecrets"] = secrets
+	}
+}
+
+// prioritize sets the priority of a new pod by its priority class, or by the default one.
+func (a *apiRequest) prioritize(spec map[string]any) error {
+	forbidden := func(format string, args ...any) error {
+		return apierrors.New(403, "Forbidden", fmt.Sprintf("pods %q is forbidden: ", a.name)+fmt.Sprintf(format, args...), a.kind.about(a.name))
+	}
+	var class map[string]any
+	name := unstructured.Text(spec, "priorityClassName")
+	if name != "" {
+		item := a.server.db.Get("priorityclasses.scheduling.k8s.io", name)
+		if item == nil {
+			return forbidden("no PriorityClass with name %s was found", name)
+		}
+		class = item.Object()
+	} else if class = a.server.defaultPriority(); class != nil {
+		spec["priorityClassName"] = rawjson.AsMap(class["metadata"])["name"]
+	}
+	priority, ok := class["value"].(json.Number)
+	if !ok {
+		priority = "0"
+	}
+	policy := unstructured.Text(class, "preemptionPolicy")
+	if class == nil {
+		policy = "PreemptLowerPriority"
+	}
+	if own := spec["priority"]; own != nil && !rawjson.Equal(own, priority) {
+		return forbidden("the integer value of priority (%v) must not be provided in pod spec; priority admission controller computed %v from the given PriorityClass name", own, priority)
+	}
+	spec["priority"] = priority
+	if own := unstructured.Text(spec, "preemptionPolicy"); own != "" && policy != "" && own != policy {
+		return forbidden("the string value of PreemptionPolicy (%s) must not be provided in pod spec; priority admission controller computed %s from the given PriorityClass name", own, policy)
+	}
+	if policy != "" {
+		spec["preemptionPolicy"] = policy
+	}
+	return nil
+}
+
+// defaultPriority returns the least of the priority classes that are the default for all, nil if there is none.
+func (s *Server) defaultPriority() (class map[string]any) {
+	items, _ := s.db.List("priorityclasses.scheduling.k8s.io")
+	least := int64(0)
+	for _, item := range items {
+		view := unstructured.View(item.Raw)
+		if value := view.Int("value"); view.Get("globalDefault") == true && (class == nil || value < least) {
+			class, least = item.Object(), value
+		}
+	}
+	return class
+}

@@ -1,0 +1,145 @@
+package apiserver
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+
+	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
+	"github.com/kopf-go/kopf/internal/apiserver/store"
+	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
+	"github.com/kopf-go/kopf/internal/manifest"
+	"github.com/kopf-go/kopf/internal/rawjson"
+)
+
+// What every cluster has: namespaces, priority classes, the service of the API server, and, from kube-controller-manager, service accounts.
+
+// The address of the service is the first one of the range, as in clusters. The address behind it is one of those that are nobody's.
+const (
+	serverService  = "10.96.0.1"
+	serverEndpoint = "192.0.2.1"
+)
+
+// furnish makes the objects that kube-apiserver makes.
+func (s *Server) furnish() {
+	for _, name := range []string{"default", "kube-node-lease", "kube-public", "kube-system"} {
+		s.make("kube-apiserver", "v1", "Namespace", map[string]any{"metadata": map[string]any{"name": name}})
+	}
+	for _, class := range []struct{ name, value, description string }{
+		{"system-cluster-critical", "2000000000", "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary."},
+		{"system-node-critical", "2000001000", "Used for system critical pods that must not be moved from their current node."},
+	} {
+		s.make("kube-apiserver", "scheduling.k8s.io/v1", "PriorityClass", map[string]any{
+			"metadata": map[string]any{"name": class.name}, "value": json.Number(class.value), "description": class.description,
+		})
+	}
+	meta := func(labels map[string]any) map[string]any {
+		return map[string]any{"name": "kubernetes", "namespace": "default", "labels": labels}
+	}
+	port := json.Number("6443")
+	s.make("kube-apiserver", "v1", "Service", map[string]any{
+		"metadata": meta(map[string]any{"component": "apiserver", "provider": "kubernetes"}),
+		"spec": map[string]any{
+			"clusterIP": serverService, "ipFamilyPolicy": "SingleStack", "sessionAffinity": "None", "type": "ClusterIP",
+			"ports": []any{map[string]any{"name": "https", "port": json.Number("443"), "protocol": "TCP", "targetPort": port}},
+		},
+	})
+	ports := []any{map[string]any{"name": "https", "port": port, "protocol": "TCP"}}
+	s.make("kube-apiserver", "v1", "Endpoints", map[string]any{
+		"metadata": meta(map[string]any{"endpointslice.kubernetes.io/skip-mirror": "true"}),
+		"subsets":  []any{map[string]any{"addresses": []any{map[string]any{"ip": serverEndpoint}}, "ports": ports}},
+	})
+	s.make("kube-apiserver", "discovery.k8s.io/v1", "EndpointSlice", map[string]any{
+		"metadata": meta(map[string]any{"kubernetes.io/service-name": "kubernetes"}), "addressType": "IPv4", "ports": rawjson.Clone(ports),
+		"endpoints": []any{map[string]any{"addresses": []any{serverEndpoint}, "conditions": map[string]any{"ready": true}}},
+	})
+}
+
+// make creates an object in the name of a component of the cluster, unless it is there.
+func (s *Server) make(manager, apiVersion, kind string, object map[string]any) {
+	meta := rawjson.AsMap(object["metadata"])
+	object["apiVersion"], object["kind"] = apiVersion, kind
+	r := &apiRequest{server: s, kind: s.kindOf(apiVersion, kind), verb: "create", manager: manager}
+	r.name, r.namespace = unstructured.Text(meta, "name"), unstructured.Text(meta, "namespace")
+	_, _, err := r.createObject(object, false)
+	if e := (*apierrors.StatusError)(nil); err != nil && (!errors.As(err, &e) || e.Reason != "AlreadyExists" && e.Reason != "Forbidden") {
+		s.opts.Logger.Error("An object of the cluster cannot be created.", "kind", kind, "object", r.key(), "error", err)
+	}
+}
+
+// makeAccount gives a namespace its service account, as kube-controller-manager does.
+func (s *Server) makeAccount(namespace string) {
+	item := s.db.Get("namespaces.", namespace)
+	if s.collector == nil || item == nil || isDeleted(item.Raw) {
+		return
+	}
+	s.make("kube-controller-manager", "v1", "ServiceAccount", map[string]any{"metadata": map[string]any{"name": "default", "namespace": namespace}})
+}
+
+// The finalizers of claims and volumes, which keep them as long as they are in use.
+const (
+	claimFinalizer  = "kubernetes.io/pvc-protection"
+	volumeFinalizer = "kubernetes.io/pv-protection"
+)
+
+// releaseStorage lets a claim or a volume go that is deleted and not in use, as kube-controller-manager does.
+func (s *Server) releaseStorage(k *kindInfo, i *store.Item) {
+	finalizer := map[string]string{"persistentvolumeclaims": claimFinalizer, "persistentvolumes": volumeFinalizer}[k.resource.Plural]
+	if s.collector == nil || finalizer == "" || k.crd != nil || !isDeleted(i.Raw) {
+		return
+	}
+	finalizers := unstructured.Texts(unstructured.View(i.Raw).Get("metadata.finalizers"))
+	if !slices.Contains(finalizers, finalizer) || s.isClaimed(k, i) {
+		return
+	}
+	r := &apiRequest{server: s, kind: k, verb: "patch", name: i.Name, namespace: i.Namespace, manager: "kube-controller-manager"}
+	_, err := r.changeObject(func(live map[string]any) (map[string]any, error) {
+		manifest.RemoveFinalizer(live, finalizer)
+		return live, nil
+	})
+	if e := (*apierrors.StatusError)(nil); err != nil && (!errors.As(err, &e) || e.Code != 404) {
+		s.opts.Logger.Error("A volume or a claim cannot be removed.", "object", i.Key, "error", err)
+	}
+}
+
+// isClaimed reports whether a volume is bound, or a claim is used by a pod on a node.
+func (s *Server) isClaimed(k *kindInfo, i *store.Item) bool {
+	if k.resource.Plural == "persistentvolumes" {
+		return rawjson.StringAt(i.Raw, "status", "phase") == "Bound"
+	}
+	pods, _ := s.db.List("pods.")
+	return slices.ContainsFunc(pods, func(pod *store.Item) bool {
+		return pod.Namespace == i.Namespace && slices.Contains(claimsOf(pod), i.Name) && usesVolumes(pod)
+	})
+}
+
+// usesVolumes reports whether a pod is on a node, and has not ended.
+func usesVolumes(pod *store.Item) bool {
+	phase := rawjson.StringAt(pod.Raw, "status", "phase")
+	return rawjson.StringAt(pod.Raw, "spec", "nodeName") != "" && phase != "Succeeded" && phase != "Failed"
+}
+
+// claimsOf returns the names of the claims of a pod.
+func claimsOf(pod *store.Item) (names []string) {
+	if _, ok := rawjson.Find(pod.Raw, "spec", "volumes"); !ok {
+		return nil
+	}
+	volumes, _ := unstructured.View(pod.Raw).Get("spec.volumes").([]any)
+	for _, v := range volumes {
+		claim := rawjson.AsMap(rawjson.AsMap(v)["persistentVolumeClaim"])
+		if name := unstructured.Text(claim, "claimName"); name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// releaseClaims lets the claims of a pod go that have waited for it.
+func (s *Server) releaseClaims(pod *store.Item) {
+	claims := s.kindOf("v1", "PersistentVolumeClaim")
+	for _, name := range claimsOf(pod) {
+		if item := s.db.Get(claims.collection(), claims.keyIn(pod.Namespace, name)); item != nil {
+			s.releaseStorage(claims, item)
+		}
+	}
+}

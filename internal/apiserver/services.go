@@ -1,0 +1,338 @@
+package apiserver
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+
+	"github.com/kopf-go/kopf/internal/apiserver/field"
+	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
+	"github.com/kopf-go/kopf/internal/rawjson"
+)
+
+// Services get addresses and ports on nodes when they are stored, from ranges that many clusters have. The ones in use are those of the stored services, so that there is nothing to
+// release. See https://kubernetes.io/docs/concepts/services-networking/cluster-ip-allocation/
+
+const (
+	firstPort, lastPort = 30000, 32767
+	staticPorts         = 86  // at the begin of the range, for services that ask for a port
+	staticAddresses     = 256 // likewise
+	addressBits         = 20
+)
+
+// serviceNetwork is the range of the addresses of services.
+var serviceNetwork = netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 96, 0, 0}), 32-addressBits)
+
+// service is a service that is being stored.
+type service struct {
+	*apiRequest
+	live, object    map[string]any // live is nil for a new one
+	old, spec       map[string]any
+	oldType, typ    string
+	addresses, used map[string]bool // addresses and ports of other services
+}
+
+// settleService keeps the addresses and the ports of a service that its clients leave out, drops what its new type does not have, and allocates what it needs.
+func (a *apiRequest) settleService(live, object map[string]any) error {
+	s := &service{apiRequest: a, live: live, object: object, old: rawjson.AsMap(live["spec"]), spec: rawjson.AsMap(object["spec"])}
+	if s.spec == nil {
+		return nil
+	}
+	s.oldType, s.typ = unstructured.Text(s.old, "type"), unstructured.Text(s.spec, "type")
+	if live != nil {
+		s.keep()
+		s.drop()
+	}
+	s.syncAddresses()
+	var faults []field.Error
+	if s.typ != "ExternalName" {
+		if faults = s.initFamilies(); len(faults) == 0 {
+			faults = s.allocateAddresses()
+		}
+	}
+	if len(faults) == 0 {
+		faults = s.allocatePorts()
+	}
+	if len(faults) > 0 {
+		return a.kind.invalid(a.name, faults)
+	}
+	return nil
+}
+
+// hasAddress reports whether services of a type have an address.
+func hasAddress(typ string) bool { return typ == "ClusterIP" || hasPorts(typ) }
+
+// hasPorts reports whether services of a type have ports on nodes.
+func hasPorts(typ string) bool { return typ == "NodePort" || typ == "LoadBalancer" }
+
+// isExternal reports whether a service can be reached from outside of the cluster.
+func isExternal(spec map[string]any) bool {
+	typ := unstructured.Text(spec, "type")
+	return hasPorts(typ) || typ == "ClusterIP" && !rawjson.IsEmpty(spec["externalIPs"])
+}
+
+// checksHealth reports whether a service has a port for health checks.
+func checksHealth(spec map[string]any) bool {
+	return spec["type"] == "LoadBalancer" && spec["externalTrafficPolicy"] == "Local"
+}
+
+// keep keeps allocated values that a client leaves out.
+func (s *service) keep() {
+	if hasAddress(s.oldType) && hasAddress(s.typ) {
+		if unstructured.Text(s.spec, "clusterIP") == "" && s.old["clusterIP"] != nil {
+			s.spec["clusterIP"] = s.old["clusterIP"]
+		}
+		if rawjson.IsEmpty(s.spec["clusterIPs"]) && !rawjson.IsEmpty(s.old["clusterIPs"]) {
+			s.spec["clusterIPs"] = rawjson.Clone(s.old["clusterIPs"])
+		}
+	}
+	if hasPorts(s.oldType) && hasPorts(s.typ) {
+		byName, taken := make(map[string]any), make(map[any]bool)
+		for _, p := range portsOf(s.old) {
+			byName[unstructured.Text(p, "name")] = p["nodePort"]
+		}
+		for _, p := range portsOf(s.spec) {
+			taken[p["nodePort"]] = true
+		}
+		for _, p := range portsOf(s.spec) {
+			if v := byName[unstructured.Text(p, "name")]; isZero(p["nodePort"]) && !isZero(v) && !taken[v] {
+				p["nodePort"] = v
+			}
+		}
+	}
+	if checksHealth(s.old) && checksHealth(s.spec) && isZero(s.spec["healthCheckNodePort"]) {
+		s.spec["healthCheckNodePort"] = s.old["healthCheckNodePort"]
+	}
+}
+
+// drop removes the values of the old type that the new one does not have, if the client has not changed them.
+func (s *service) drop() {
+	same := func(key string) bool { return rawjson.Equal(s.old[key], s.spec[key]) }
+	drop := func(when bool, keys ...string) {
+		for _, key := range keys {
+			if when && same(key) {
+				delete(s.spec, key)
+			}
+		}
+	}
+	if hasAddress(s.oldType) && !hasAddress(s.typ) {
+		if same("clusterIP") && same("clusterIPs") {
+			drop(true, "clusterIP", "clusterIPs")
+		}
+		drop(true, "ipFamilies", "ipFamilyPolicy")
+	}
+	if hasPorts(s.oldType) && !hasPorts(s.typ) && slices.Equal(nodePorts(s.old), nodePorts(s.spec)) {
+		for _, p := range portsOf(s.spec) {
+			delete(p, "nodePort")
+		}
+	}
+	drop(checksHealth(s.old) && !checksHealth(s.spec), "healthCheckNodePort")
+	drop(s.oldType == "LoadBalancer" && s.typ != "LoadBalancer", "allocateLoadBalancerNodePorts", "loadBalancerClass")
+	drop(isExternal(s.old) && !isExternal(s.spec), "externalTrafficPolicy")
+	if s.typ != "LoadBalancer" {
+		s.object["status"] = map[string]any{"loadBalancer": map[string]any{}}
+	}
+}
+
+// syncAddresses makes the list of addresses follow the single address, which older clients know alone.
+func (s *service) syncAddresses() {
+	address, before := unstructured.Text(s.spec, "clusterIP"), unstructured.Text(s.old, "clusterIP")
+	list := unstructured.Texts(s.spec["clusterIPs"])
+	unchanged := s.live != nil && rawjson.Equal(s.old["clusterIPs"], s.spec["clusterIPs"])
+	switch {
+	case address != "" && (len(list) == 0 || unchanged && address != before):
+		s.spec["clusterIPs"] = []any{address}
+	case address == "" && before != "" && unchanged:
+		delete(s.spec, "clusterIPs")
+	}
+}
+
+// isHeadless reports whether the service has no address.
+func (s *service) isHeadless() bool { return s.spec["clusterIP"] == "None" }
+
+// initFamilies sets the families of addresses.
+func (s *service) initFamilies() (faults []field.Error) {
+	unselected := s.isHeadless() && rawjson.IsEmpty(s.spec["selector"])
+	if s.spec["ipFamilyPolicy"] == nil {
+		switch {
+		case s.old["ipFamilyPolicy"] != nil:
+			s.spec["ipFamilyPolicy"] = s.old["ipFamilyPolicy"]
+		case unselected:
+			s.spec["ipFamilyPolicy"] = "RequireDualStack"
+		default:
+			s.spec["ipFamilyPolicy"] = "SingleStack"
+		}
+	}
+	policy := s.spec["ipFamilyPolicy"]
+	families := unstructured.Texts(s.spec["ipFamilies"])
+	for i, text := range unstructured.Texts(s.spec["clusterIPs"]) {
+		address, err := netip.ParseAddr(text)
+		if err == nil && i >= len(families) && address.Is4() {
+			families = append(families, "IPv4")
+		} else if err == nil && i >= len(families) {
+			faults = append(faults, field.Invalid("spec.clusterIPs["+strconv.Itoa(i)+"]", s.spec["clusterIPs"], "IPv6 is not configured on this cluster"))
+		}
+	}
+	if len(families) == 0 {
+		families = []string{"IPv4"}
+	}
+	switch {
+	case unselected && len(families) == 1 && policy != "SingleStack":
+		families = append(families, map[string]string{"IPv4": "IPv6"}[families[0]])
+		if families[1] == "" {
+			families[1] = "IPv4"
+		}
+	case !unselected && policy == "RequireDualStack":
+		faults = append(faults, field.Invalid("spec.ipFamilyPolicy", policy, "this cluster is not configured for dual-stack services"))
+	}
+	for i, family := range families {
+		if !unselected && family != "IPv4" {
+			faults = append(faults, field.Invalid("spec.ipFamilies["+strconv.Itoa(i)+"]", family, "not configured on this cluster"))
+		}
+	}
+	s.spec["ipFamilies"] = anys(families)
+	return faults
+}
+
+// allocateAddresses gives the service an address, or checks the one that it asks for.
+func (s *service) allocateAddresses() []field.Error {
+	if s.isHeadless() {
+		return nil
+	}
+	wanted := unstructured.Text(s.spec, "clusterIP")
+	if wanted == "" {
+		s.look()
+		wanted = s.server.nextAddress(s.addresses)
+		s.spec["clusterIP"], s.spec["clusterIPs"] = wanted, []any{wanted}
+		return nil
+	}
+	if wanted == s.old["clusterIP"] {
+		return nil
+	}
+	if s.look(); s.addresses[wanted] {
+		return []field.Error{field.Invalid("spec.clusterIPs", s.spec["clusterIPs"], fmt.Sprintf("failed to allocate IP %s: provided IP is already allocated", wanted))}
+	}
+	return nil
+}
+
+// allocatePorts gives the ports of the service ports on nodes, or checks those that it asks for.
+func (s *service) allocatePorts() (faults []field.Error) {
+	ports := portsOf(s.spec)
+	byPort := make(map[string]any) // TCP and UDP share a port
+	for _, p := range ports {
+		if v := p["nodePort"]; !isZero(v) && byPort[asWord(p["port"])] == nil {
+			byPort[asWord(p["port"])] = v
+		}
+	}
+	own := nodePorts(s.old)
+	for i, p := range ports {
+		switch {
+		case !hasPorts(s.typ):
+		case !isZero(p["nodePort"]):
+			if !slices.Contains(own, asWord(p["nodePort"])) {
+				faults = append(faults, s.checkPort(i, p["nodePort"])...)
+			}
+		case s.typ == "LoadBalancer" && s.spec["allocateLoadBalancerNodePorts"] == false:
+		case byPort[asWord(p["port"])] != nil:
+			p["nodePort"] = byPort[asWord(p["port"])]
+		default:
+			s.look()
+			p["nodePort"] = s.server.nextPort(s.used)
+			byPort[asWord(p["port"])] = p["nodePort"]
+		}
+	}
+	if checksHealth(s.spec) && isZero(s.spec["healthCheckNodePort"]) {
+		s.look()
+		s.spec["healthCheckNodePort"] = s.server.nextPort(s.used)
+	}
+	return faults
+}
+
+// checkPort returns what is wrong with a port that the service asks for.
+func (s *service) checkPort(i int, port any) []field.Error {
+	at := "spec.ports[" + strconv.Itoa(i) + "].nodePort"
+	if n, err := strconv.Atoi(asWord(port)); err != nil || n < firstPort || n > lastPort {
+		return []field.Error{field.Invalid(at, port, fmt.Sprintf("provided port is not in the valid range. The range of valid ports is %d-%d", firstPort, lastPort))}
+	}
+	if s.look(); s.used[asWord(port)] {
+		return []field.Error{field.Invalid(at, port, "provided port is already allocated")}
+	}
+	return nil
+}
+
+// look finds the addresses and the ports of the other services, once.
+func (s *service) look() {
+	if s.used != nil {
+		return
+	}
+	s.addresses, s.used = make(map[string]bool), make(map[string]bool)
+	items, _ := s.server.db.List(s.kind.collection())
+	for _, item := range items {
+		if item.Key == s.key() && s.live != nil {
+			continue
+		}
+		spec := unstructured.View(item.Raw).View("spec").Map()
+		for _, address := range unstructured.Texts(spec["clusterIPs"]) {
+			s.addresses[address] = true
+		}
+		for _, port := range append(nodePorts(spec), asWord(spec["healthCheckNodePort"])) {
+			s.used[port] = true
+		}
+	}
+}
+
+// nextAddress returns an address that is not in use. No two requests get the same one.
+func (s *Server) nextAddress(used map[string]bool) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for {
+		n := staticAddresses + s.services%(1<<addressBits-staticAddresses-1)
+		s.services++
+		b := serviceNetwork.Addr().As4()
+		b[1], b[2], b[3] = b[1]|byte(n>>16), byte(n>>8), byte(n)
+		if text := netip.AddrFrom4(b).String(); !used[text] {
+			return text
+		}
+	}
+}
+
+// nextPort returns a port on nodes that is not in use, or 0 if there is none. No two requests get the same one.
+func (s *Server) nextPort(used map[string]bool) any {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	const dynamic = lastPort - firstPort + 1 - staticPorts
+	for range dynamic {
+		text := strconv.Itoa(firstPort + staticPorts + s.nodePorts%dynamic)
+		s.nodePorts++
+		if !used[text] {
+			return json.Number(text)
+		}
+	}
+	return json.Number("0")
+}
+
+// portsOf returns the ports of a service.
+func portsOf(spec map[string]any) (ports []map[string]any) {
+	list, _ := spec["ports"].([]any)
+	for _, p := range list {
+		if port := rawjson.AsMap(p); port != nil {
+			ports = append(ports, port)
+		}
+	}
+	return ports
+}
+
+// nodePorts returns the ports on nodes that a service has.
+func nodePorts(spec map[string]any) (all []string) {
+	for _, p := range portsOf(spec) {
+		if !isZero(p["nodePort"]) {
+			all = append(all, asWord(p["nodePort"]))
+		}
+	}
+	return all
+}
+
+// isZero reports whether a number is missing or zero.
+func isZero(v any) bool { return v == nil || v == json.Number("0") }
