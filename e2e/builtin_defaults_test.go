@@ -1,0 +1,243 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestBuiltinDefaults creates, replaces, patches and applies objects of built-in kinds on both servers, and compares the complete objects with their managed fields.
+func TestBuiltinDefaults(t *testing.T) {
+	servers := []*endpoint{judge(t, ownCluster(t, nil)), embedded(t)}
+	for _, server := range servers {
+		for _, prepared := range [][2]string{
+			{"/apis/scheduling.k8s.io/v1/priorityclasses", `{"metadata": {"name": "high"}, "value": 1000, "preemptionPolicy": "Never"}`},
+			{"/apis/storage.k8s.io/v1/storageclasses", `{"metadata": {"name": "usual", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}}, "provisioner": "example.com/p"}`},
+			{"/apis/networking.k8s.io/v1/ingressclasses", `{"metadata": {"name": "usual", "annotations": {"ingressclass.kubernetes.io/is-default-class": "true"}}, "spec": {"controller": "example.com/c"}}`},
+		} {
+			server.mustSend(t, &request{method: "POST", path: prepared[0], contentType: asJSON, body: prepared[1]})
+		}
+	}
+	seen := []*sightings{newSightings(), newSightings()}
+	for i, c := range defaultsCases() {
+		t.Run(c.name, func(t *testing.T) {
+			name := fmt.Sprintf("case%d", i)
+			for _, r := range requestsOf(c, name) {
+				if diff := differs(t, servers, seen, r); diff != "" {
+					t.Errorf("%s %s %.500s (-real +in memory):\n%s", r.method, r.path, r.body, diff)
+				}
+			}
+		})
+	}
+}
+
+// requestsOf returns requests that write an object in all ways.
+func requestsOf(c defaultsCase, name string) []*request {
+	at, applied := c.collection+"/"+name, c.collection+"/"+name+"-applied"
+	configuration := strings.Replace(named(c.object, name+"-applied"), "{", `{"apiVersion": "`+apiVersionOf(c.collection)+`", "kind": "`+c.kind+`", `, 1)
+	const apply, asApply = "?fieldManager=applier", "application/apply-patch+yaml"
+	all := []*request{
+		{method: "POST", path: c.collection, contentType: asJSON, body: named(c.object, name)},
+		{method: "PUT", path: at, contentType: asJSON, body: named(c.object, name)},
+		{method: "PATCH", path: at, contentType: asMerge, body: `{"metadata": {"annotations": {"patched": "yes"}}}`},
+		{method: "PATCH", path: applied + apply, contentType: asApply, body: configuration},
+		{method: "PATCH", path: applied + apply, contentType: asApply, body: configuration},
+		{method: "PATCH", path: applied + "?fieldManager=other", contentType: asApply, body: strings.Replace(configuration, `"metadata": {`, `"metadata": {"labels": {"other": "yes"}, `, 1)},
+	}
+	for _, patch := range c.patches {
+		all = append(all, &request{method: "PATCH", path: at, contentType: asMerge, body: patch})
+	}
+	return append(all, &request{method: "DELETE", path: at}, &request{method: "DELETE", path: applied})
+}
+
+func apiVersionOf(collection string) string {
+	parts := strings.Split(strings.Trim(collection, "/"), "/")
+	if parts[0] == "api" {
+		return parts[1]
+	}
+	return parts[1] + "/" + parts[2]
+}
+
+// differs sends a request to both servers, and returns how the answers differ.
+func differs(t *testing.T, servers []*endpoint, seen []*sightings, r *request) string {
+	t.Helper()
+	var answers [2]any
+	for i, server := range servers {
+		got, err := server.send(t.Context(), r, seen[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		hideAllocated(got.Body)
+		answers[i] = map[string]any{"code": got.Code, "body": got.Body}
+	}
+	return cmp.Diff(answers[0], answers[1])
+}
+
+// hideAllocated replaces the addresses and the ports that a server has chosen.
+func hideAllocated(body any) {
+	object, _ := body.(map[string]any)
+	spec, _ := object["spec"].(map[string]any)
+	if object["kind"] != "Service" || spec == nil {
+		return
+	}
+	if address, _ := spec["clusterIP"].(string); strings.HasPrefix(address, "10.") {
+		spec["clusterIP"], spec["clusterIPs"] = "(some)", len(spec["clusterIPs"].([]any))
+	}
+	ports, _ := spec["ports"].([]any)
+	for _, p := range ports {
+		if port := p.(map[string]any); port["nodePort"] != nil {
+			port["nodePort"] = "(some)"
+		}
+	}
+	if spec["healthCheckNodePort"] != nil {
+		spec["healthCheckNodePort"] = "(some)"
+	}
+}
+
+// defaultsCase is one object, with merge patches of it.
+type defaultsCase struct {
+	name, kind, collection, object string
+	patches                        []string
+}
+
+// defaultsKinds are the kinds of the cases, each with its collection.
+var defaultsKinds = map[string]string{
+	"Pod": "/api/v1/namespaces/default/pods", "PodTemplate": "/api/v1/namespaces/default/podtemplates", "ReplicationController": "/api/v1/namespaces/default/replicationcontrollers",
+	"Service": "/api/v1/namespaces/default/services", "PersistentVolumeClaim": "/api/v1/namespaces/default/persistentvolumeclaims", "PersistentVolume": "/api/v1/persistentvolumes",
+	"LimitRange": "/api/v1/namespaces/default/limitranges", "Node": "/api/v1/nodes", "Endpoints": "/api/v1/namespaces/default/endpoints",
+	"ResourceQuota": "/api/v1/namespaces/default/resourcequotas", "ServiceAccount": "/api/v1/namespaces/default/serviceaccounts",
+	"Deployment": "/apis/apps/v1/namespaces/default/deployments", "DaemonSet": "/apis/apps/v1/namespaces/default/daemonsets", "StatefulSet": "/apis/apps/v1/namespaces/default/statefulsets",
+	"ReplicaSet": "/apis/apps/v1/namespaces/default/replicasets", "ControllerRevision": "/apis/apps/v1/namespaces/default/controllerrevisions",
+	"Job": "/apis/batch/v1/namespaces/default/jobs", "CronJob": "/apis/batch/v1/namespaces/default/cronjobs",
+	"Ingress": "/apis/networking.k8s.io/v1/namespaces/default/ingresses", "NetworkPolicy": "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies",
+	"IngressClass": "/apis/networking.k8s.io/v1/ingressclasses", "PodDisruptionBudget": "/apis/policy/v1/namespaces/default/poddisruptionbudgets",
+	"HorizontalPodAutoscaler": "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers", "EndpointSlice": "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices",
+	"Lease": "/apis/coordination.k8s.io/v1/namespaces/default/leases", "StorageClass": "/apis/storage.k8s.io/v1/storageclasses", "PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses",
+	"RuntimeClass": "/apis/node.k8s.io/v1/runtimeclasses", "RoleBinding": "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings",
+	"ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+	"ValidatingWebhookConfiguration": "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations",
+	"MutatingWebhookConfiguration":   "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
+}
+
+const (
+	aContainer = `{"name": "a", "image": "b"}`
+	aSelector  = `"selector": {"matchLabels": {"a": "b"}}`
+	aTarget    = `"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "a"}`
+	aHook      = `"name": "a.example.com", "sideEffects": "None", "admissionReviewVersions": ["v1"]`
+)
+
+// defaultsCases returns the objects: one at least for each default. A % stands for a pod template, and is filled in.
+func defaultsCases() (all []defaultsCase) {
+	for _, c := range []defaultsCase{
+		{"pod", "Pod", "", `{"spec": {"containers": [` + aContainer + `]}}`, []string{`{"spec": {"activeDeadlineSeconds": 10}}`}},
+		{"pod with fields set", "Pod", "", `{"spec": {"restartPolicy": "Never", "dnsPolicy": "Default", "terminationGracePeriodSeconds": 0, "enableServiceLinks": false, "schedulerName": "s",
+			"securityContext": {"runAsNonRoot": true}, "priorityClassName": "high", "tolerations": [{"operator": "Exists"}],
+			"containers": [{"name": "a", "image": "b:1", "imagePullPolicy": "Never", "terminationMessagePath": "/x", "terminationMessagePolicy": "FallbackToLogsOnError"}]}}`, nil},
+		{"pod with a service account", "Pod", "", `{"spec": {"serviceAccountName": "x", "automountServiceAccountToken": false, "containers": [` + aContainer + `]}}`, nil},
+		{"pod with the old name of a service account", "Pod", "", `{"spec": {"serviceAccount": "x", "containers": [` + aContainer + `]}}`, nil},
+		{"pod with images", "Pod", "", `{"spec": {"containers": [{"name": "a", "image": "b:latest"}, {"name": "c", "image": "r.example.com:5000/b"}, {"name": "d", "image": "r.example.com:5000/b:v1"},
+			{"name": "e", "image": "b@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"}, {"name": "f", "image": "B"},
+			{"name": "g", "image": "b:latest@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"}]}}`, nil},
+		{"pod with ports and probes", "Pod", "", `{"spec": {"initContainers": [{"name": "i", "image": "b", "restartPolicy": "Always", "startupProbe": {"exec": {"command": ["a"]}, "periodSeconds": 1}}],
+			"containers": [{"name": "a", "image": "b", "ports": [{"containerPort": 80}, {"containerPort": 53, "protocol": "UDP", "name": "dns"}],
+			"livenessProbe": {"httpGet": {"port": 80}}, "readinessProbe": {"grpc": {"port": 80}, "timeoutSeconds": 3}, "startupProbe": {"tcpSocket": {"port": "dns"}, "failureThreshold": 5},
+			"lifecycle": {"preStop": {"httpGet": {"port": 80, "path": "/x", "scheme": "HTTPS"}}, "postStart": {"httpGet": {"port": 80}}}}]}}`, nil},
+		{"pod on the network of its host", "Pod", "", `{"spec": {"hostNetwork": true, "containers": [{"name": "a", "image": "b", "ports": [{"containerPort": 80}, {"containerPort": 81, "hostPort": 81}]}]}}`, nil},
+		{"pod with volumes", "Pod", "", `{"spec": {"containers": [` + aContainer + `], "volumes": [{"name": "a"}, {"name": "b", "secret": {"secretName": "s"}}, {"name": "c", "configMap": {"name": "c"}},
+			{"name": "d", "downwardAPI": {"items": [{"path": "p", "fieldRef": {"fieldPath": "metadata.name"}}]}}, {"name": "e", "hostPath": {"path": "/e"}}, {"name": "f", "emptyDir": {"medium": "Memory"}},
+			{"name": "g", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}, {"downwardAPI": {"items": [{"path": "p", "fieldRef": {"fieldPath": "metadata.name"}}]}}, {"secret": {"name": "s"}}]}},
+			{"name": "h", "persistentVolumeClaim": {"claimName": "c"}}, {"name": "i", "ephemeral": {"volumeClaimTemplate": {"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}}},
+			{"name": "j", "iscsi": {"targetPortal": "1.2.3.4", "iqn": "iqn.2001-04.com.example:storage", "lun": 1}}, {"name": "k", "rbd": {"monitors": ["m"], "image": "i"}},
+			{"name": "l", "image": {"reference": "b"}}, {"name": "m", "image": {"reference": "b:1"}}, {"name": "n", "azureDisk": {"diskName": "d", "diskURI": "https://example.com/blob"}},
+			{"name": "o", "scaleIO": {"gateway": "g", "system": "s", "secretRef": {"name": "s"}, "volumeName": "v"}}]}}`, nil},
+		{"pod with an environment", "Pod", "", `{"spec": {"containers": [{"name": "a", "image": "b", "env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}, {"name": "B", "value": ""},
+			{"name": "C", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}, {"name": "D", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}}]}]}}`, nil},
+		{"pod with limits", "Pod", "", `{"spec": {"containers": [{"name": "a", "image": "b", "resources": {"limits": {"cpu": "1", "memory": "1Gi"}}}]}}`, nil},
+		{"pod with some requests", "Pod", "", `{"spec": {"containers": [{"name": "a", "image": "b", "resources": {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "100m"}}}],
+			"initContainers": [{"name": "c", "image": "b", "resources": {"limits": {"memory": "1Gi"}}}]}}`, nil},
+		{"pod that waits for a gate", "Pod", "", `{"spec": {"schedulingGates": [{"name": "example.com/g"}], "containers": [` + aContainer + `]}}`, nil},
+		{"pod that tolerates a little", "Pod", "", `{"spec": {"tolerations": [{"key": "node.kubernetes.io/not-ready", "operator": "Exists"}], "containers": [` + aContainer + `]}}`, nil},
+		{"pod of a class that there is not", "Pod", "", `{"spec": {"priorityClassName": "none", "containers": [` + aContainer + `]}}`, nil},
+		{"pod with another priority", "Pod", "", `{"spec": {"priorityClassName": "high", "priority": 5, "containers": [` + aContainer + `]}}`, nil},
+		{"pod template", "PodTemplate", "", `{%}`, []string{`{"template": {"spec": {"hostname": "h"}}}`}},
+
+		{"replication controller", "ReplicationController", "", `{"spec": {%}}`, []string{`{"spec": {"replicas": 2}}`}},
+		{"replication controller with a selector", "ReplicationController", "", `{"spec": {"replicas": 0, "selector": {"a": "b"}, %}}`, nil},
+		{"replica set", "ReplicaSet", "", `{"spec": {` + aSelector + `, %}}`, []string{`{"spec": {"replicas": 2}}`}},
+		{"deployment", "Deployment", "", `{"spec": {` + aSelector + `, %}}`, []string{`{"spec": {"replicas": 2}}`, `{"spec": {"strategy": null}}`, `{"spec": {"template": {"spec": {"serviceAccountName": "x"}}}}`}},
+		{"deployment that recreates", "Deployment", "", `{"spec": {"replicas": 0, "strategy": {"type": "Recreate"}, "revisionHistoryLimit": 0, "progressDeadlineSeconds": 10, ` + aSelector + `, %}}`, nil},
+		{"deployment with half a strategy", "Deployment", "", `{"spec": {"strategy": {"rollingUpdate": {"maxSurge": 1}}, ` + aSelector + `, %}}`, nil},
+		{"daemon set", "DaemonSet", "", `{"spec": {` + aSelector + `, %}}`, []string{`{"spec": {"minReadySeconds": 2}}`, `{"spec": {"template": {"spec": {"hostname": "h"}}}}`}},
+		{"daemon set that waits for deletions", "DaemonSet", "", `{"spec": {"updateStrategy": {"type": "OnDelete"}, ` + aSelector + `, %}}`, nil},
+		{"stateful set", "StatefulSet", "", `{"spec": {"serviceName": "a", ` + aSelector + `, %}}`, []string{`{"spec": {"replicas": 2}}`}},
+		{"stateful set with claims", "StatefulSet", "", `{"spec": {"podManagementPolicy": "Parallel", "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete"}, "updateStrategy": {"type": "RollingUpdate"},
+			"volumeClaimTemplates": [{"metadata": {"name": "v"}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}], ` + aSelector + `, %}}`, nil},
+		{"stateful set that waits for deletions", "StatefulSet", "", `{"spec": {"updateStrategy": {"type": "OnDelete"}, ` + aSelector + `, %}}`, nil},
+		{"stateful set with a partition", "StatefulSet", "", `{"spec": {"updateStrategy": {"rollingUpdate": {"partition": 2}}, ` + aSelector + `, %}}`, nil},
+		{"job", "Job", "", `{"spec": {` + runOnce + `}}`, []string{`{"spec": {"suspend": true}}`}},
+		{"job with labels of its template", "Job", "", `{"spec": {"template": {"metadata": {"labels": {"a": "b"}}, "spec": {"restartPolicy": "OnFailure", "containers": [` + aContainer + `]}}}}`, nil},
+		{"job with a parallelism", "Job", "", `{"spec": {"parallelism": 2, ` + runOnce + `}}`, nil},
+		{"job with completions", "Job", "", `{"spec": {"completions": 2, ` + runOnce + `}}`, nil},
+		{"indexed job", "Job", "", `{"spec": {"completions": 2, "completionMode": "Indexed", "backoffLimitPerIndex": 1, ` + runOnce + `}}`, nil},
+		{"job with a policy", "Job", "", `{"spec": {"podFailurePolicy": {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]}, ` + runOnce + `}}`, nil},
+		{"job with a selector", "Job", "", `{"spec": {"manualSelector": true, ` + aSelector + `, "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"restartPolicy": "Never", "containers": [` + aContainer + `]}}}}`, nil},
+		{"cron job", "CronJob", "", `{"spec": {"schedule": "* * * * *", "jobTemplate": {"spec": {` + runOnce + `}}}}`, []string{`{"spec": {"suspend": true}}`}},
+
+		{"service", "Service", "", `{"spec": {"selector": {"a": "b"}, "ports": [{"port": 80}]}}`, []string{`{"spec": {"type": "NodePort"}}`, `{"spec": {"type": "LoadBalancer"}}`, `{"spec": {"type": "ClusterIP"}}`,
+			`{"spec": {"sessionAffinity": "ClientIP"}}`, `{"spec": {"sessionAffinity": "None"}}`, `{"spec": {"externalIPs": ["1.2.3.4"]}}`, `{"spec": {"type": "ExternalName", "externalName": "example.com"}}`}},
+		{"service with ports", "Service", "", `{"spec": {"type": "NodePort", "sessionAffinity": "ClientIP", "ports": [{"name": "a", "port": 80, "targetPort": "x"}, {"name": "b", "port": 53, "protocol": "UDP"},
+			{"name": "c", "port": 53, "protocol": "TCP", "targetPort": 5353}]}}`, nil},
+		{"service of a load balancer", "Service", "", `{"spec": {"type": "LoadBalancer", "externalTrafficPolicy": "Local", "ports": [{"port": 80}]}}`, []string{`{"spec": {"externalTrafficPolicy": "Cluster"}}`, `{"spec": {"type": "ClusterIP"}}`}},
+		{"service without ports on nodes", "Service", "", `{"spec": {"type": "LoadBalancer", "allocateLoadBalancerNodePorts": false, "ports": [{"port": 80}]}}`, nil},
+		{"headless service", "Service", "", `{"spec": {"clusterIP": "None", "selector": {"a": "b"}, "ports": [{"port": 80}]}}`, nil},
+		{"headless service without a selector", "Service", "", `{"spec": {"clusterIP": "None"}}`, nil},
+		{"external service", "Service", "", `{"spec": {"type": "ExternalName", "externalName": "example.com"}}`, []string{`{"spec": {"type": "ClusterIP", "externalName": null, "ports": [{"port": 80}]}}`}},
+		{"service of two families", "Service", "", `{"spec": {"ipFamilyPolicy": "PreferDualStack", "ports": [{"port": 80}]}}`, nil},
+		{"service that requires two families", "Service", "", `{"spec": {"ipFamilyPolicy": "RequireDualStack", "ports": [{"port": 80}]}}`, nil},
+		{"service of the other family", "Service", "", `{"spec": {"ipFamilies": ["IPv6"], "ports": [{"port": 80}]}}`, nil},
+		{"service with a port out of range", "Service", "", `{"spec": {"type": "NodePort", "ports": [{"port": 80, "nodePort": 80}]}}`, nil},
+		{"endpoints", "Endpoints", "", `{"subsets": [{"addresses": [{"ip": "1.2.3.4"}], "ports": [{"port": 80}]}]}`, nil},
+		{"endpoint slice", "EndpointSlice", "", `{"addressType": "IPv4", "endpoints": [{"addresses": ["1.2.3.4"]}], "ports": [{"port": 80}, {"name": "a", "port": 53, "protocol": "UDP"}]}`,
+			[]string{`{"metadata": {"labels": {"l": "1"}}}`, `{"endpoints": []}`}},
+		{"ingress", "Ingress", "", `{"spec": {"rules": [{"host": "example.com", "http": {"paths": [{"path": "/", "pathType": "Prefix", "backend": {"service": {"name": "a", "port": {"number": 80}}}}]}}]}}`, nil},
+		{"ingress of a class", "Ingress", "", `{"spec": {"ingressClassName": "c", "defaultBackend": {"service": {"name": "a", "port": {"number": 80}}}}}`, nil},
+		{"ingress class", "IngressClass", "", `{"spec": {"controller": "example.com/c", "parameters": {"kind": "K", "name": "n"}}}`, nil},
+		{"network policy", "NetworkPolicy", "", `{"spec": {"podSelector": {}, "ingress": [{"ports": [{"port": 80}]}]}}`, nil},
+		{"network policy of the way out", "NetworkPolicy", "", `{"spec": {"podSelector": {}, "egress": [{"ports": [{"port": 53, "protocol": "UDP"}]}]}}`, nil},
+
+		{"claim", "PersistentVolumeClaim", "", `{"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}`, nil},
+		{"claim of a class", "PersistentVolumeClaim", "", `{"spec": {"storageClassName": "", "volumeMode": "Block", "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}`, nil},
+		{"claim with a source", "PersistentVolumeClaim", "", `{"spec": {"dataSource": {"kind": "PersistentVolumeClaim", "name": "x"}, "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}`, nil},
+		{"claim with a reference to a source", "PersistentVolumeClaim", "", `{"spec": {"dataSourceRef": {"apiGroup": "example.com", "kind": "K", "name": "x"}, "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}`, nil},
+		{"volume", "PersistentVolume", "", `{"spec": {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}, "hostPath": {"path": "/tmp/a"}}}`, nil},
+		{"storage class", "StorageClass", "", `{"provisioner": "example.com/p"}`, nil},
+		{"storage class with fields set", "StorageClass", "", `{"provisioner": "example.com/p", "reclaimPolicy": "Retain", "volumeBindingMode": "WaitForFirstConsumer"}`, nil},
+
+		{"limit range", "LimitRange", "", `{"spec": {"limits": [{"type": "Container", "max": {"cpu": "2", "memory": "1Gi"}, "default": {"memory": "512Mi"}, "min": {"ephemeral-storage": "1Gi"}}, {"type": "Pod", "max": {"cpu": "2"}}]}}`, nil},
+		{"quota", "ResourceQuota", "", `{"spec": {"hard": {"pods": "1"}}}`, nil},
+		{"node", "Node", "", `{"status": {"capacity": {"cpu": "4", "memory": "8Gi"}}}`, nil},
+		{"service account", "ServiceAccount", "", `{}`, nil},
+		{"disruption budget", "PodDisruptionBudget", "", `{"spec": {"minAvailable": 1, ` + aSelector + `}}`, []string{`{"spec": {"minAvailable": 2}}`}},
+		{"autoscaler", "HorizontalPodAutoscaler", "", `{"spec": {"maxReplicas": 3, ` + aTarget + `}}`, nil},
+		{"autoscaler with a behavior", "HorizontalPodAutoscaler", "", `{"spec": {"minReplicas": 2, "maxReplicas": 3, "behavior": {"scaleDown": {"stabilizationWindowSeconds": 60}}, ` + aTarget + `,
+			"metrics": [{"type": "Resource", "resource": {"name": "memory", "target": {"type": "Utilization", "averageUtilization": 50}}}]}}`, nil},
+		{"priority class", "PriorityClass", "", `{"value": 1}`, []string{`{"description": "d"}`}},
+		{"runtime class", "RuntimeClass", "", `{"handler": "a"}`, nil},
+		{"lease", "Lease", "", `{"spec": {"holderIdentity": "a"}}`, nil},
+		{"controller revision", "ControllerRevision", "", `{"revision": 1, "data": {"a": "b"}}`, nil},
+
+		{"role binding", "RoleBinding", "", `{"roleRef": {"kind": "Role", "name": "r"}, "subjects": [{"kind": "User", "name": "u"}, {"kind": "Group", "name": "g"}, {"kind": "ServiceAccount", "name": "s", "namespace": "default"}]}`, nil},
+		{"cluster role binding", "ClusterRoleBinding", "", `{"roleRef": {"kind": "ClusterRole", "name": "r"}, "subjects": [{"kind": "User", "name": "u"}]}`, nil},
+		{"validating webhooks", "ValidatingWebhookConfiguration", "", `{"webhooks": [{` + aHook + `, "clientConfig": {"service": {"name": "s", "namespace": "n"}},
+			"rules": [{"operations": ["CREATE"], "apiGroups": ["example.com"], "apiVersions": ["v1"], "resources": ["as"]}]}]}`, []string{`{"metadata": {"labels": {"l": "1"}}}`}},
+		{"mutating webhooks", "MutatingWebhookConfiguration", "", `{"webhooks": [{` + aHook + `, "clientConfig": {"url": "https://example.com"}, "failurePolicy": "Ignore",
+			"rules": [{"operations": ["CREATE"], "apiGroups": ["example.com"], "apiVersions": ["v1"], "resources": ["as"], "scope": "Namespaced"}]}]}`, nil},
+	} {
+		c.collection = defaultsKinds[c.kind]
+		c.object = strings.Replace(c.object, "%", podTemplate, 1)
+		all = append(all, c)
+	}
+	return all
+}
