@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,13 +22,13 @@ func TestBuiltinDefaults(t *testing.T) {
 			server.mustSend(t, &request{method: "POST", path: prepared[0], contentType: asJSON, body: prepared[1]})
 		}
 	}
-	seen := []*sightings{newSightings(), newSightings()}
 	for i, c := range defaultsCases() {
 		t.Run(c.name, func(t *testing.T) {
+			seen := []*sightings{newSightings(), newSightings()}
 			name := fmt.Sprintf("case%d", i)
 			for _, r := range requestsOf(c, name) {
 				if diff := differs(t, servers, seen, r); diff != "" {
-					t.Errorf("%s %s %.500s (-real +in memory):\n%s", r.method, r.path, r.body, diff)
+					t.Errorf("%s %s %.500s differs:\n%s", r.method, r.path, r.body, diff)
 				}
 			}
 		})
@@ -40,16 +42,19 @@ func requestsOf(c defaultsCase, name string) []*request {
 	const apply, asApply = "?fieldManager=applier", "application/apply-patch+yaml"
 	all := []*request{
 		{method: "POST", path: c.collection, contentType: asJSON, body: named(c.object, name)},
-		{method: "PUT", path: at, contentType: asJSON, body: named(c.object, name)},
+		{method: "PUT", path: at, contentType: asJSON, body: strings.Replace(named(c.object, name), `"metadata": {`, `"metadata": {"resourceVersion": "{version:`+c.kind+`:`+name+`}", `, 1)},
 		{method: "PATCH", path: at, contentType: asMerge, body: `{"metadata": {"annotations": {"patched": "yes"}}}`},
 		{method: "PATCH", path: applied + apply, contentType: asApply, body: configuration},
 		{method: "PATCH", path: applied + apply, contentType: asApply, body: configuration},
 		{method: "PATCH", path: applied + "?fieldManager=other", contentType: asApply, body: strings.Replace(configuration, `"metadata": {`, `"metadata": {"labels": {"other": "yes"}, `, 1)},
 	}
+	if c.kind == "Job" || c.kind == "PersistentVolumeClaim" { // what the server has set in them is immutable
+		all = slices.Delete(all, 1, 2)
+	}
 	for _, patch := range c.patches {
 		all = append(all, &request{method: "PATCH", path: at, contentType: asMerge, body: patch})
 	}
-	return append(all, &request{method: "DELETE", path: at}, &request{method: "DELETE", path: applied})
+	return all
 }
 
 func apiVersionOf(collection string) string {
@@ -70,9 +75,41 @@ func differs(t *testing.T, servers []*endpoint, seen []*sightings, r *request) s
 			t.Fatal(err)
 		}
 		hideAllocated(got.Body)
+		hideUIDs(got.Body)
 		answers[i] = map[string]any{"code": got.Code, "body": got.Body}
 	}
-	return cmp.Diff(answers[0], answers[1])
+	return strings.Join(pathDifferences("", answers[0], answers[1]), "\n")
+}
+
+// pathDifferences returns the paths at which two trees differ, each with the values.
+func pathDifferences(path string, want, got any) (all []string) {
+	switch w := want.(type) {
+	case map[string]any:
+		if g, ok := got.(map[string]any); ok {
+			for _, key := range slices.Sorted(maps.Keys(union(w, g))) {
+				switch {
+				case !has(w, key):
+					all = append(all, fmt.Sprintf("%s.%s: absent, but in memory %v", path, key, g[key]))
+				case !has(g, key):
+					all = append(all, fmt.Sprintf("%s.%s: %v, but in memory absent", path, key, w[key]))
+				default:
+					all = append(all, pathDifferences(path+"."+key, w[key], g[key])...)
+				}
+			}
+			return all
+		}
+	case []any:
+		if g, ok := got.([]any); ok && len(g) == len(w) {
+			for i := range w {
+				all = append(all, pathDifferences(fmt.Sprintf("%s[%d]", path, i), w[i], g[i])...)
+			}
+			return all
+		}
+	}
+	if !cmp.Equal(want, got) {
+		all = append(all, fmt.Sprintf("%s: %v, but in memory %v", path, want, got))
+	}
+	return all
 }
 
 // hideAllocated replaces the addresses and the ports that a server has chosen.
@@ -93,6 +130,23 @@ func hideAllocated(body any) {
 	}
 	if spec["healthCheckNodePort"] != nil {
 		spec["healthCheckNodePort"] = "(some)"
+	}
+}
+
+// hideUIDs replaces the uids in labels.
+func hideUIDs(v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		for key, value := range v {
+			if text, ok := value.(string); ok && strings.HasSuffix(key, "controller-uid") {
+				v[key] = uidText.ReplaceAllString(text, "(uid)")
+			}
+			hideUIDs(value)
+		}
+	case []any:
+		for _, item := range v {
+			hideUIDs(item)
+		}
 	}
 }
 
@@ -145,7 +199,7 @@ func defaultsCases() (all []defaultsCase) {
 			"livenessProbe": {"httpGet": {"port": 80}}, "readinessProbe": {"grpc": {"port": 80}, "timeoutSeconds": 3}, "startupProbe": {"tcpSocket": {"port": "dns"}, "failureThreshold": 5},
 			"lifecycle": {"preStop": {"httpGet": {"port": 80, "path": "/x", "scheme": "HTTPS"}}, "postStart": {"httpGet": {"port": 80}}}}]}}`, nil},
 		{"pod on the network of its host", "Pod", "", `{"spec": {"hostNetwork": true, "containers": [{"name": "a", "image": "b", "ports": [{"containerPort": 80}, {"containerPort": 81, "hostPort": 81}]}]}}`, nil},
-		{"pod with volumes", "Pod", "", `{"spec": {"containers": [` + aContainer + `], "volumes": [{"name": "a"}, {"name": "b", "secret": {"secretName": "s"}}, {"name": "c", "configMap": {"name": "c"}},
+		{"pod with volumes", "Pod", "", `{"spec": {"serviceAccountName": "x", "containers": [` + aContainer + `], "volumes": [{"name": "a"}, {"name": "b", "secret": {"secretName": "s"}}, {"name": "c", "configMap": {"name": "c"}},
 			{"name": "d", "downwardAPI": {"items": [{"path": "p", "fieldRef": {"fieldPath": "metadata.name"}}]}}, {"name": "e", "hostPath": {"path": "/e"}}, {"name": "f", "emptyDir": {"medium": "Memory"}},
 			{"name": "g", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}, {"downwardAPI": {"items": [{"path": "p", "fieldRef": {"fieldPath": "metadata.name"}}]}}, {"secret": {"name": "s"}}]}},
 			{"name": "h", "persistentVolumeClaim": {"claimName": "c"}}, {"name": "i", "ephemeral": {"volumeClaimTemplate": {"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}}},

@@ -78,22 +78,18 @@ func nameJob(object map[string]any) {
 	if template == nil || spec["manualSelector"] == true {
 		return
 	}
-	own, _ := rawjson.Lookup(template, "metadata", "labels")
-	sets := []map[string]any{mapAt(mapAt(template, "metadata"), "labels")}
-	if own != nil && rawjson.Equal(own, meta["labels"]) { // they are the same map in kube-apiserver
-		sets = append(sets, rawjson.AsMap(meta["labels"]))
+	labels := mapAt(mapAt(template, "metadata"), "labels")
+	same := rawjson.IsEmpty(meta["labels"]) || rawjson.Equal(labels, meta["labels"]) // then they are one map in kube-apiserver
+	for key, value := range map[string]any{
+		"job-name": meta["name"], "batch.kubernetes.io/job-name": meta["name"],
+		"controller-uid": meta["uid"], "batch.kubernetes.io/controller-uid": meta["uid"],
+	} {
+		if labels[key] == nil {
+			labels[key] = value
+		}
 	}
-	for _, labels := range sets {
-		for _, key := range []string{"job-name", "batch.kubernetes.io/job-name"} {
-			if labels[key] == nil {
-				labels[key] = meta["name"]
-			}
-		}
-		for _, key := range []string{"controller-uid", "batch.kubernetes.io/controller-uid"} {
-			if labels[key] == nil {
-				labels[key] = meta["uid"]
-			}
-		}
+	if same {
+		meta["labels"] = rawjson.Clone(labels)
 	}
 	if match := mapAt(mapAt(spec, "selector"), "matchLabels"); match["batch.kubernetes.io/controller-uid"] == nil {
 		match["batch.kubernetes.io/controller-uid"] = meta["uid"]

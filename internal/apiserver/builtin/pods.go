@@ -2,11 +2,11 @@ package builtin
 
 import (
 	"encoding/json"
-	"math/big"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/apiserver/quantity"
 	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
@@ -29,7 +29,7 @@ func now(any) any { return Now() }
 // schedulingGated returns the conditions of a new pod that is not to be scheduled yet.
 func schedulingGated(any) any {
 	return []any{map[string]any{
-		"type": "PodScheduled", "status": "False", "lastProbeTime": nil, "lastTransitionTime": nil,
+		"type": "PodScheduled", "status": "False", "lastProbeTime": nil, "lastTransitionTime": Now(),
 		"reason": "SchedulingGated", "message": "Scheduling is blocked due to non-empty scheduling gates",
 	}}
 }
@@ -37,24 +37,35 @@ func schedulingGated(any) any {
 // qosClass returns the class of a pod by its resources. See https://kubernetes.io/docs/concepts/workloads/pods/pod-qos/
 func qosClass(spec any) any {
 	pod := rawjson.AsMap(spec)
-	requests, limits := make(map[string]*big.Rat), make(map[string]*big.Rat)
-	guaranteed := true
+	some, guaranteed := false, true
 	for _, resources := range resourcesOf(pod) {
-		addQuantities(requests, rawjson.AsMap(resources["requests"]))
-		if found := addQuantities(limits, rawjson.AsMap(resources["limits"])); found < 2 {
-			guaranteed = false
+		requests, limits := rawjson.AsMap(resources["requests"]), rawjson.AsMap(resources["limits"])
+		for _, name := range []string{"cpu", "memory"} {
+			request, limit := amount(requests[name]), amount(limits[name])
+			some = some || request.Sign() > 0 || limit.Sign() > 0
+			guaranteed = guaranteed && limit.Sign() > 0 && limit.Cmp(request) == 0
 		}
 	}
-	if len(requests) == 0 && len(limits) == 0 {
+	switch {
+	case !some:
 		return "BestEffort"
-	}
-	for name, request := range requests {
-		guaranteed = guaranteed && limits[name] != nil && limits[name].Cmp(request) == 0
-	}
-	if guaranteed && len(requests) == len(limits) {
+	case guaranteed:
 		return "Guaranteed"
 	}
 	return "Burstable"
+}
+
+// amount returns a quantity, 0 if it is none.
+func amount(v any) *quantity.Quantity {
+	text, _ := v.(string)
+	if n, ok := v.(json.Number); ok {
+		text = n.String()
+	}
+	q, err := quantity.Parse(text)
+	if err != nil {
+		q, _ = quantity.Parse("0") // it is one
+	}
+	return q
 }
 
 // resourcesOf returns the resources that decide on the class of a pod: its own, or those of its containers.
@@ -69,50 +80,6 @@ func resourcesOf(pod map[string]any) (all []map[string]any) {
 		}
 	}
 	return all
-}
-
-// addQuantities adds the amounts of CPU and memory to the sums, and returns how many of the two there are.
-func addQuantities(sums map[string]*big.Rat, amounts map[string]any) (found int) {
-	for _, name := range []string{"cpu", "memory"} {
-		amount := quantity(amounts[name])
-		if amount.Sign() <= 0 {
-			continue
-		}
-		found++
-		if sums[name] == nil {
-			sums[name] = new(big.Rat)
-		}
-		sums[name].Add(sums[name], amount)
-	}
-	return found
-}
-
-// quantity returns the amount that a quantity is, 0 if it cannot be parsed.
-func quantity(v any) *big.Rat {
-	text, _ := v.(string)
-	if n, ok := v.(json.Number); ok {
-		text = n.String()
-	}
-	scale := big.NewRat(1, 1)
-	end := strings.LastIndexAny(text, "0123456789.") + 1
-	switch suffix := text[end:]; {
-	case strings.HasSuffix(suffix, "i"):
-		for range strings.Index("KMGTPE", suffix[:1]) + 1 {
-			scale.Mul(scale, big.NewRat(1024, 1))
-		}
-		text = text[:end]
-	case suffix != "":
-		for range strings.Index("num_kMGTPE", suffix[:1]) {
-			scale.Mul(scale, big.NewRat(1000, 1))
-		}
-		scale.Mul(scale, big.NewRat(1, 1e9))
-		text = text[:end]
-	}
-	amount, ok := new(big.Rat).SetString(text)
-	if !ok {
-		return new(big.Rat)
-	}
-	return amount.Mul(amount, scale)
 }
 
 // Now returns the time in the form of objects.

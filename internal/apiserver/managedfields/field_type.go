@@ -182,14 +182,20 @@ func typeOfSchema(s *schema.Schema) fieldType { return fieldType{schema: s, root
 // rootType returns the type of the object.
 func (o Options) rootType() fieldType {
 	s := o.Schema
-	if s == nil {
-		group, version, ok := strings.Cut(o.APIVersion, "/")
-		if !ok {
-			group, version = "", o.APIVersion
-		}
-		if t := types.OfKind(group, version, o.Kind); t != nil {
-			s = t.Schema
-		}
+	if t := o.goType(); t != nil {
+		s = t.Schema
 	}
 	return fieldType{schema: s, root: true}
+}
+
+// goType returns the type of an object of a built-in kind, nil of custom resources.
+func (o Options) goType() *types.Type {
+	if o.Schema != nil {
+		return nil
+	}
+	group, version, ok := strings.Cut(o.APIVersion, "/")
+	if !ok {
+		group, version = "", o.APIVersion
+	}
+	return types.OfKind(group, version, o.Kind)
 }

@@ -161,6 +161,9 @@ func Update(live, updated map[string]any, o Options) {
 	if live != nil && len(all) == 0 || o.rootType().typeError(updated, true) != "" {
 		return
 	}
+	if t := o.goType(); live == nil && t != nil {
+		live = t.Zero() // which decoding has begun with
+	}
 	c := compareFields(live, updated, o)
 	for _, set := range []*fieldSet{c.added, c.modified, c.removed} {
 		o.reset(set)
