@@ -121,7 +121,7 @@ func (s *service) drop() {
 		if same("clusterIP") && same("clusterIPs") {
 			drop(true, "clusterIP", "clusterIPs")
 		}
-		drop(true, "ipFamilies", "ipFamilyPolicy")
+		drop(true, "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy")
 	}
 	if hasPorts(s.oldType) && !hasPorts(s.typ) && slices.Equal(nodePorts(s.old), nodePorts(s.spec)) {
 		for _, p := range portsOf(s.spec) {
