@@ -286,7 +286,7 @@ func defaultsCases() (all []defaultsCase) {
 		{"priority class", "PriorityClass", "", `{"value": 1}`, []string{`{"description": "d"}`}},
 		{"runtime class", "RuntimeClass", "", `{"handler": "a"}`, nil},
 		{"lease", "Lease", "", `{"spec": {"holderIdentity": "a"}}`, nil},
-		{"controller revision", "ControllerRevision", "", `{"revision": 1, "data": {"a": "b"}}`, nil},
+		{"controller revision", "ControllerRevision", "", `{"revision": 1, "data": {"a":"b"}}`, nil},
 
 		{"role binding", "RoleBinding", "", `{"roleRef": {"kind": "Role", "name": "r"}, "subjects": [{"kind": "User", "name": "u"}, {"kind": "Group", "name": "g"}, {"kind": "ServiceAccount", "name": "s", "namespace": "default"}]}`, nil},
 		{"cluster role binding", "ClusterRoleBinding", "", `{"roleRef": {"kind": "ClusterRole", "name": "r"}, "subjects": [{"kind": "User", "name": "u"}]}`, nil},

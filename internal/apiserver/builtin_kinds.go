@@ -8,18 +8,9 @@ import (
 
 	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
 	"github.com/kopf-go/kopf/internal/apiserver/builtin"
-	"github.com/kopf-go/kopf/internal/apiserver/types"
 	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
-
-// goType returns the type of a built-in kind, nil for custom resources.
-func (k *kindInfo) goType() *types.Type {
-	if k.crd != nil {
-		return nil
-	}
-	return types.OfKind(k.resource.Group, k.resource.Version, k.resource.Kind)
-}
 
 // fillDefaults fills in the defaults of a built-in kind, as decoding does in kube-apiserver.
 func (k *kindInfo) fillDefaults(object map[string]any) {

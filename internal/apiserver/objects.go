@@ -205,6 +205,7 @@ func (a *apiRequest) complete(live, object map[string]any, applied bool) error {
 	if err := a.settle(live, object); err != nil {
 		return err
 	}
+	a.kind.dropUnknown(object) // and add what is never omitted
 	a.kind.normalize(object)
 	faults = append(faults, a.kind.checkMeta(live, object)...)
 	if s := a.kind.schema; s != nil && a.subresource == "status" {

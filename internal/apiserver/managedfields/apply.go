@@ -48,7 +48,8 @@ func (o Options) merge(live, applied map[string]any, force bool) (map[string]any
 	}
 	all := managersOf(base)
 	if live != nil && len(all) == 0 {
-		whole := compareFields(nil, live, o).added.minus(ignoredFields)
+		c := compareFields(o.nothing(), live, o)
+		whole := c.added.union(c.modified).minus(ignoredFields)
 		o.reset(whole)
 		all[entryKey{"before-first-apply", "Update", o.APIVersion, o.Subresource}] = &entry{apiVersion: o.APIVersion, time: unstructured.Timestamp(o.Now), fields: whole}
 	}

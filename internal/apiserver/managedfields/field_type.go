@@ -188,6 +188,17 @@ func (o Options) rootType() fieldType {
 	return fieldType{schema: s, root: true}
 }
 
+// nothing returns what new objects are compared with: of built-in kinds an object with the fields that are never omitted, nil of custom resources.
+func (o Options) nothing() map[string]any {
+	t := o.goType()
+	if t == nil {
+		return nil
+	}
+	object := make(map[string]any)
+	t.Decode(object)
+	return object
+}
+
 // goType returns the type of an object of a built-in kind, nil of custom resources.
 func (o Options) goType() *types.Type {
 	if o.Schema != nil {

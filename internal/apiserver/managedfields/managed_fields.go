@@ -161,8 +161,8 @@ func Update(live, updated map[string]any, o Options) {
 	if live != nil && len(all) == 0 || o.rootType().typeError(updated, true) != "" {
 		return
 	}
-	if t := o.goType(); live == nil && t != nil {
-		live = t.Zero() // which decoding has begun with
+	if live == nil {
+		live = o.nothing()
 	}
 	c := compareFields(live, updated, o)
 	for _, set := range []*fieldSet{c.added, c.modified, c.removed} {

@@ -7,7 +7,6 @@ package types
 
 import (
 	_ "embed"
-	"encoding/json"
 	"strconv"
 	"strings"
 	"sync"
@@ -59,35 +58,6 @@ func (f *Field) Default() string { return f.fallback }
 
 // Fields returns the fields of a structure.
 func (t *Type) Fields() []Field { return t.fields }
-
-// Zero returns an object of the type in which nothing is set. Fields that are never omitted are there.
-func (t *Type) Zero() map[string]any {
-	object := make(map[string]any)
-	for i := range t.fields {
-		if f := &t.fields[i]; f.Always {
-			object[f.Name] = f.zero()
-		}
-	}
-	return object
-}
-
-func (f *Field) zero() any {
-	switch {
-	case f.List || f.Map:
-		return nil
-	case f.Ref != nil && f.Ref.Scalar == "":
-		return f.Ref.Zero()
-	case f.Ref != nil:
-		return nil
-	}
-	switch typ, _, _ := ScalarWord(f.Type); typ {
-	case "string":
-		return ""
-	case "boolean":
-		return false
-	}
-	return json.Number("0")
-}
 
 // ScalarWord returns the OpenAPI type and format of a word of the table, and reports whether it is
 // a scalar.
