@@ -3,11 +3,15 @@ package e2e
 import (
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kopf-go/kopf"
+	"github.com/kopf-go/kopf/e2e/cluster"
 )
 
 // TestBuiltinDefaults creates, replaces, patches and applies objects of built-in kinds on both servers, and compares the complete objects with their managed fields.
@@ -136,7 +140,7 @@ func hideAllocated(body any) {
 	}
 }
 
-// hide replaces the uids in labels, and removes some fields.
+// hide replaces the uids in labels and the names of volumes for tokens, and removes some fields.
 func hide(v any, fields []string) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -144,8 +148,12 @@ func hide(v any, fields []string) {
 			if slices.Contains(fields, key) {
 				delete(v, key)
 			}
-			if text, ok := value.(string); ok && strings.HasSuffix(key, "controller-uid") {
+			text, _ := value.(string)
+			switch {
+			case strings.HasSuffix(key, "controller-uid"):
 				v[key] = uidText.ReplaceAllString(text, "(uid)")
+			case strings.HasPrefix(text, "kube-api-access-"):
+				v[key] = "kube-api-access-(some)"
 			}
 			hide(value, fields)
 		}
@@ -344,6 +352,58 @@ func TestAutoscalers(t *testing.T) {
 			r.contentType = asJSON
 		}
 		if diff := differs(t, servers, seen, r, "managedFields"); diff != "" { // those of one version are not read in another in memory
+			t.Errorf("%s %s %.300s differs:\n%s", r.method, r.path, r.body, diff)
+		}
+	}
+}
+
+// TestFurniture compares what is there without anybody having made it, on clusters with the controllers that make it.
+func TestFurniture(t *testing.T) {
+	real := ownCluster(t, &cluster.Options{
+		Controllers: cluster.UsualControllers, ServiceAccounts: true,
+		APIServerArgs: []string{"--advertise-address=192.0.2.1", "--endpoint-reconciler-type=lease"},
+	})
+	served, err := kopf.NewAPIServer(nil).Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := served.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	servers := []*endpoint{judge(t, real), {name: "embedded", url: served.URL, client: &http.Client{Transport: &http.Transport{}}}}
+	const accounts, pods, ports = "/api/v1/namespaces/made/serviceaccounts", "/api/v1/namespaces/made/pods", "/api/v1/namespaces/default/"
+	for _, server := range servers {
+		server.mustSend(t, &request{method: "POST", path: "/api/v1/namespaces", contentType: asJSON, body: named(`{}`, "made")})
+		for _, path := range []string{accounts + "/default", ports + "services/kubernetes", ports + "endpoints/kubernetes", "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes",
+			"/apis/scheduling.k8s.io/v1/priorityclasses/system-node-critical", "/apis/scheduling.k8s.io/v1/priorityclasses/system-cluster-critical"} {
+			eventually(t, path+" of "+server.name, func() bool {
+				got, err := server.send(t.Context(), &request{method: "GET", path: path}, newSightings())
+				return err == nil && got.Code == http.StatusOK
+			})
+		}
+	}
+	seen := []*sightings{newSightings(), newSightings()}
+	for _, r := range []*request{
+		{method: "GET", path: accounts + "/default"},
+		{method: "GET", path: ports + "services/kubernetes"},
+		{method: "GET", path: ports + "endpoints/kubernetes"},
+		{method: "GET", path: "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes"},
+		{method: "GET", path: "/apis/scheduling.k8s.io/v1/priorityclasses/system-node-critical"},
+		{method: "GET", path: "/apis/scheduling.k8s.io/v1/priorityclasses/system-cluster-critical"},
+		{method: "POST", path: pods, body: named(`{"spec": {"containers": [`+aContainer+`], "initContainers": [{"name": "c", "image": "b",
+			"volumeMounts": [{"name": "own", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"}]}], "volumes": [{"name": "own", "emptyDir": {}}]}}`, "a")},
+		{method: "POST", path: pods, body: named(`{"spec": {"automountServiceAccountToken": false, "containers": [`+aContainer+`]}}`, "b")},
+		{method: "POST", path: accounts, body: named(`{"imagePullSecrets": [{"name": "s"}], "automountServiceAccountToken": false}`, "own")},
+		{method: "POST", path: pods, body: named(`{"spec": {"serviceAccountName": "own", "containers": [`+aContainer+`]}}`, "c")},
+	} {
+		r.contentType = asJSON
+		hidden := []string{"resourceVersion", "targetPort", "time"}
+		if strings.Contains(r.path, "endpoint") {
+			hidden = append(hidden, "port") // of the server
+		}
+		if diff := differs(t, servers, seen, r, hidden...); diff != "" {
 			t.Errorf("%s %s %.300s differs:\n%s", r.method, r.path, r.body, diff)
 		}
 	}

@@ -48,18 +48,18 @@ var protobufKinds = []any{
 	admissionregistration.ValidatingWebhookConfiguration{}, apiextensions.CustomResourceDefinition{}, apps.ControllerRevision{}, apps.DaemonSet{}, apps.Deployment{}, apps.ReplicaSet{},
 	apps.StatefulSet{}, authentication.SelfSubjectReview{}, authentication.TokenReview{}, authentication.TokenRequest{},
 	authorization.LocalSubjectAccessReview{}, authorization.SelfSubjectAccessReview{}, authorization.SelfSubjectRulesReview{},
-	authorization.SubjectAccessReview{}, autoscalingv1.Scale{}, autoscaling.HorizontalPodAutoscaler{}, batch.CronJob{}, batch.Job{},
+	authorization.SubjectAccessReview{}, autoscalingv1.Scale{}, autoscalingv1.HorizontalPodAutoscaler{}, autoscaling.HorizontalPodAutoscaler{}, batch.CronJob{}, batch.Job{},
 	coordination.Lease{}, discovery.EndpointSlice{}, events.Event{}, networking.IngressClass{}, networking.Ingress{}, networking.NetworkPolicy{},
 	node.RuntimeClass{}, policy.PodDisruptionBudget{}, policy.Eviction{}, rbac.ClusterRoleBinding{}, rbac.ClusterRole{}, rbac.RoleBinding{},
 	rbac.Role{}, scheduling.PriorityClass{}, storage.StorageClass{},
 }
 
-// messages are the fields, by the packages and names of the types, and then by their names in JSON.
+// messages are the fields, by the packages, the versions and the names of the types, and then by their names in JSON.
 type messages map[string]map[string]string
 
 // add adds a type, and all that it is made of.
 func (m messages) add(t reflect.Type) {
-	name := path.Base(path.Dir(t.PkgPath())) + "." + t.Name()
+	name := path.Base(path.Dir(t.PkgPath())) + "." + path.Base(t.PkgPath()) + "." + t.Name()
 	if m[name] == nil {
 		m[name] = make(map[string]string)
 		m.addFields(m[name], t, "")
@@ -170,7 +170,8 @@ func TestProtobufTable(t *testing.T) {
 		}
 		words := strings.Fields(line)
 		if words[0] == "package" {
-			group = path.Base(strings.ReplaceAll(strings.TrimSuffix(words[1], path.Ext(words[1])), ".", "/"))
+			parts := strings.Split(words[1], ".")
+			group = strings.Join(parts[max(0, len(parts)-2):], ".") // with the version
 		} else if len(words) > 1 && words[1] != "=" {
 			for i, word := range words[1:] {
 				words[i+1] = m.check(t, group+"."+strings.TrimSuffix(words[0], "*"), word)

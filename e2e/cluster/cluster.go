@@ -27,6 +27,8 @@ type Options struct {
 	// Controllers are the names of the controllers that kube-controller-manager runs, such as
 	// "namespace-controller". None means that it is not started.
 	Controllers []string
+	// ServiceAccounts is to give pods the service accounts of their namespaces, which the controller of that name makes.
+	ServiceAccounts bool
 	// APIServerArgs are added to the command line of kube-apiserver.
 	APIServerArgs []string
 	// Log is told what is being done. Defaults to silence.
@@ -140,15 +142,19 @@ func (c *Cluster) describePrograms(ports []string) {
 		"--name=kopf", "--data-dir="+c.path("etcd"), "--unsafe-no-fsync", "--log-level=warn",
 		"--listen-client-urls="+etcd, "--advertise-client-urls="+etcd,
 		"--listen-peer-urls="+peer, "--initial-advertise-peer-urls="+peer, "--initial-cluster=kopf="+peer)
-	c.add(APIServer, append([]string{
+	args := []string{
 		"--etcd-servers=" + etcd, "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--secure-port=" + ports[2],
 		"--endpoint-reconciler-type=none", "--service-cluster-ip-range=10.0.0.0/24", "--allow-privileged",
 		"--tls-cert-file=" + c.path("server.crt"), "--tls-private-key-file=" + c.path("server.key"),
 		"--client-ca-file=" + c.path("ca.crt"), "--token-auth-file=" + c.path("tokens.csv"), "--authorization-mode=RBAC",
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file=" + c.path("server.crt"), "--service-account-signing-key-file=" + c.path("server.key"),
-		"--disable-admission-plugins=ServiceAccount", "--shutdown-delay-duration=0s",
-	}, c.opts.APIServerArgs...)...)
+		"--shutdown-delay-duration=0s",
+	}
+	if !c.opts.ServiceAccounts {
+		args = append(args, "--disable-admission-plugins=ServiceAccount")
+	}
+	c.add(APIServer, append(args, c.opts.APIServerArgs...)...)
 	if len(c.opts.Controllers) > 0 {
 		c.add(ControllerManager,
 			"--kubeconfig="+c.kubeconfig, "--controllers="+strings.Join(c.opts.Controllers, ","),
