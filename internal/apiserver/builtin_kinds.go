@@ -7,14 +7,14 @@ import (
 	"strconv"
 
 	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
-	"github.com/kopf-go/kopf/internal/apiserver/builtin"
+	"github.com/kopf-go/kopf/internal/apiserver/defaults"
 	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // fillDefaults fills in the defaults of a built-in kind, as decoding does in kube-apiserver.
 func (k *kindInfo) fillDefaults(object map[string]any) {
-	builtin.Default(k.goType(), object)
+	defaults.Fill(k.goType(), object)
 	if spec := rawjson.AsMap(object["spec"]); k.isOldAutoscaler() && spec != nil && spec["targetCPUUtilizationPercentage"] == nil {
 		if annotated, _ := rawjson.Lookup(object, "metadata", "annotations", metricsAnnotation); annotated == nil {
 			spec["targetCPUUtilizationPercentage"] = defaultUtilization
@@ -41,7 +41,7 @@ func (a *apiRequest) settle(live, object map[string]any) error {
 		return nil
 	}
 	if live == nil {
-		builtin.Initialize(a.kind.goType(), object)
+		defaults.Initialize(a.kind.goType(), object)
 	}
 	switch a.kind.groupResource() {
 	case "jobs.batch":
@@ -136,7 +136,7 @@ func (a *apiRequest) datePhase(live, object map[string]any) {
 	case same && status[key] == nil && old[key] != nil:
 		status[key] = old[key]
 	case !same && (status[key] == nil || status[key] == old[key]):
-		status[key] = builtin.Now()
+		status[key] = defaults.Now()
 	}
 }
 
@@ -151,7 +151,7 @@ func (a *apiRequest) admitBuiltin(live, object map[string]any) error {
 		return a.admitPod(live, object)
 	case "nodes":
 		if live == nil {
-			builtin.TaintNotReady(mapAt(object, "spec"))
+			defaults.TaintNotReady(mapAt(object, "spec"))
 		}
 	case "persistentvolumeclaims":
 		if live != nil {
@@ -218,13 +218,13 @@ func (a *apiRequest) admitPod(live, object map[string]any) error {
 				spec[key] = old[key]
 			}
 		}
-		builtin.Tolerate(spec)
+		defaults.Tolerate(spec)
 		return nil
 	}
 	if a.server.collector != nil {
 		a.serveAs(object)
 	}
-	builtin.Tolerate(spec)
+	defaults.Tolerate(spec)
 	return a.prioritize(spec)
 }
 
@@ -248,7 +248,7 @@ func (a *apiRequest) serveAs(object map[string]any) {
 		mounts = account["automountServiceAccountToken"]
 	}
 	if mounts != false {
-		builtin.MountToken(spec, "kube-api-access-"+a.server.suffix())
+		defaults.MountToken(spec, "kube-api-access-"+a.server.suffix())
 	}
 	if secrets, _ := account["imagePullSecrets"].([]any); len(secrets) > 0 && rawjson.IsEmpty(spec["imagePullSecrets"]) {
 		spec["imagePullSecrets"] = secrets

@@ -1,8 +1,8 @@
-// Package builtin has what kube-apiserver does with objects of built-in kinds of its own accord: the
+// Package defaults has what kube-apiserver does with objects of built-in kinds of its own accord: the
 // defaults that it fills in, and what it sets in new objects.
 //
 // See https://kubernetes.io/docs/reference/kubernetes-api/
-package builtin
+package defaults
 
 import (
 	_ "embed"
@@ -18,10 +18,10 @@ import (
 //go:embed defaults.txt
 var defaultsText string
 
-// Default fills in the fields that an object of a type leaves out, and those of the objects in it.
-func Default(t *types.Type, object map[string]any) {
+// Fill fills in the fields that an object of a type leaves out, and those of the objects in it.
+func Fill(t *types.Type, object map[string]any) {
 	if t != nil {
-		defaults().fill(t, object)
+		theTable().fill(t, object)
 	}
 }
 
@@ -30,7 +30,7 @@ func Initialize(t *types.Type, object map[string]any) {
 	if t == nil {
 		return
 	}
-	for _, r := range defaults().initial[t] {
+	for _, r := range theTable().initial[t] {
 		r.apply(object)
 	}
 }
@@ -69,14 +69,14 @@ var functions = map[string]func(any) any{
 	"pullPolicy": pullPolicy, "qosClass": qosClass, "now": now, "schedulingGated": schedulingGated,
 }
 
-// defaults returns the table.
-func defaults() *table {
-	lazyDefaults.once.Do(func() { lazyDefaults.value = parse(defaultsText) })
-	return lazyDefaults.value
+// theTable returns the table.
+func theTable() *table {
+	lazyTable.once.Do(func() { lazyTable.value = parse(defaultsText) })
+	return lazyTable.value
 }
 
-// lazyDefaults is made when it is first asked for, by a function, because an initial value would be in every operator.
-var lazyDefaults struct {
+// lazyTable is made when it is first asked for, by a function, because an initial value would be in every operator.
+var lazyTable struct {
 	once  sync.Once
 	value *table
 }

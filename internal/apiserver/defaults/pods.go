@@ -1,4 +1,4 @@
-package builtin
+package defaults
 
 import (
 	"encoding/json"
