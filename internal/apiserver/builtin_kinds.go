@@ -87,6 +87,33 @@ func nameJob(object map[string]any) {
 	}
 }
 
+// forgetServer removes what another server has set in a manifest and a new one sets anew: the uid of a job in its labels.
+func (k *kindInfo) forgetServer(object map[string]any) {
+	spec := rawjson.AsMap(object["spec"])
+	if !k.is("jobs", "batch") || spec["manualSelector"] == true {
+		return
+	}
+	delete(spec, "selector")
+	for _, labeled := range []any{object, spec["template"]} {
+		labels, _ := rawjson.Lookup(labeled, "metadata", "labels")
+		for _, key := range []string{"controller-uid", "batch.kubernetes.io/controller-uid"} {
+			delete(rawjson.AsMap(labels), key)
+		}
+	}
+}
+
+// keepServer keeps what this server has set in an object that a manifest replaces: the address of a service, and the labels of a job.
+func (k *kindInfo) keepServer(live, object map[string]any) {
+	switch {
+	case k.is("services", ""):
+		delete(rawjson.AsMap(object["spec"]), "clusterIP")
+		delete(rawjson.AsMap(object["spec"]), "clusterIPs")
+	case k.is("jobs", "batch"):
+		mapAt(object, "metadata")["uid"] = rawjson.AsMap(live["metadata"])["uid"]
+		nameJob(object)
+	}
+}
+
 // countTemplate counts the changes of the template of a daemon set in an annotation.
 func countTemplate(live, object map[string]any) {
 	annotations := mapAt(mapAt(object, "metadata"), "annotations")

@@ -303,6 +303,7 @@ func (s *Server) load(object map[string]any) error {
 	meta := rawjson.AsMap(object["metadata"])
 	delete(meta, "resourceVersion") // of another server
 	delete(meta, "uid")
+	k.forgetServer(object)
 	r := &apiRequest{server: s, kind: k, verb: "create", manager: "kopf", ctx: context.Background()}
 	r.name = unstructured.Text(meta, "name")
 	if r.namespace, _ = meta["namespace"].(string); k.resource.Namespaced && r.namespace == "" {
@@ -316,6 +317,7 @@ func (s *Server) load(object map[string]any) error {
 		r.verb = "update"
 		_, err = r.changeObject(func(live map[string]any) (map[string]any, error) {
 			replacement := rawjson.Clone(object).(map[string]any)
+			k.keepServer(live, replacement)
 			if meta := rawjson.AsMap(replacement["metadata"]); meta != nil { // custom resources are not replaced without it
 				meta["resourceVersion"] = rawjson.AsMap(live["metadata"])["resourceVersion"]
 			}
