@@ -187,12 +187,12 @@ func (t *table) fill(typ *types.Type, object map[string]any) {
 	for _, r := range t.rules[typ] {
 		r.apply(object)
 	}
-	for _, f := range typ.Fields() {
-		if v := f.Default(); v != "" && (object[f.Name] == nil || object[f.Name] == "") {
+	for _, f := range typ.Fields {
+		if v := f.Default; v != "" && (object[f.Name] == nil || object[f.Name] == "") {
 			object[f.Name] = parseValue(v)
 		}
 	}
-	for _, f := range typ.Fields() {
+	for _, f := range typ.Fields {
 		if f.Ref == nil || object[f.Name] == nil {
 			continue
 		}

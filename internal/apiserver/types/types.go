@@ -53,12 +53,6 @@ type Field struct {
 	Embedded  map[uint64]*Field // the fields of an embedded message, by number
 }
 
-// Default returns the default of the field, "" if it has none.
-func (f *Field) Default() string { return f.fallback }
-
-// Fields returns the fields of a structure.
-func (t *Type) Fields() []Field { return t.fields }
-
 // ScalarWord returns the OpenAPI type and format of a word of the table, and reports whether it is
 // a scalar.
 func ScalarWord(word string) (typ, format string, scalar bool) {
