@@ -187,10 +187,8 @@ func (t *table) fill(typ *types.Type, object map[string]any) {
 	for _, r := range t.rules[typ] {
 		r.apply(object)
 	}
-	for _, f := range typ.Fields {
-		if v := f.Default; v != "" && (object[f.Name] == nil || object[f.Name] == "") {
-			object[f.Name] = parseValue(v)
-		}
+	for i := range typ.Fields {
+		fillField(&typ.Fields[i], object)
 	}
 	for _, f := range typ.Fields {
 		if f.Ref == nil || object[f.Name] == nil {
@@ -210,6 +208,16 @@ func (t *table) fill(typ *types.Type, object map[string]any) {
 				}
 			}
 		}
+	}
+}
+
+// fillField fills in the default that the table of types has for a field. It leaves out empty ones that encoding leaves out, too.
+func fillField(f *types.Field, object map[string]any) {
+	if f.Default == "" || object[f.Name] != nil && (f.Pointer || object[f.Name] != "") {
+		return
+	}
+	if value := parseValue(f.Default); f.Pointer || !isEmpty(value) {
+		object[f.Name] = value
 	}
 }
 
