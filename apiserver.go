@@ -30,7 +30,7 @@ type APIServerOptions struct {
 	// WebhookTransport makes the requests to admission webhooks. Defaults to [http.DefaultTransport] with the
 	// authorities that the configurations name.
 	WebhookTransport http.RoundTripper
-	// DisableGarbageCollector is to keep the dependents of owners that are gone, as without kube-controller-manager. Defaults to false.
+	// DisableGarbageCollector is to do without what kube-controller-manager does: dependents of owners that are gone stay, and there are no service accounts. Defaults to false.
 	DisableGarbageCollector bool
 	// RefuseUnsupported is to refuse what has no effect on this server, such as rules in CEL, instead of warning of it. Defaults to false.
 	RefuseUnsupported bool

@@ -357,7 +357,7 @@ func TestAutoscalers(t *testing.T) {
 	}
 }
 
-// TestFurniture compares what is there without anybody having made it, on clusters with the controllers that make it.
+// TestFurniture compares the objects that a cluster has from the start, and what they do to pods, with controllers on both sides.
 func TestFurniture(t *testing.T) {
 	real := ownCluster(t, &cluster.Options{
 		Controllers: cluster.UsualControllers, ServiceAccounts: true,

@@ -14,7 +14,7 @@ import (
 
 // What every cluster has: namespaces, priority classes, the service of the API server, and, from kube-controller-manager, service accounts.
 
-// The address of the service is the first one of the range, as in clusters. The address behind it is one of those that are nobody's.
+// The address of the service is the first one of the range, as in clusters. The address behind it is one for documentation, which leads nowhere.
 const (
 	serverService  = "10.96.0.1"
 	serverEndpoint = "192.0.2.1"

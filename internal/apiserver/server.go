@@ -65,7 +65,7 @@ type Options struct {
 	// WebhookTransport sends requests to admission webhooks. Default: [http.DefaultTransport] with
 	// the CA bundles of the configurations.
 	WebhookTransport http.RoundTripper
-	// DisableGarbageCollector is to keep objects whose owners are gone. Default: false.
+	// DisableGarbageCollector is to keep objects whose owners are gone, and to do without service accounts. Default: false.
 	DisableGarbageCollector bool
 	// RefuseUnsupported is to refuse objects with fields that have no effect here, instead of warning of them. Default: false.
 	RefuseUnsupported bool
