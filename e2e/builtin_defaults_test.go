@@ -408,3 +408,53 @@ func TestFurniture(t *testing.T) {
 		}
 	}
 }
+
+// TestServices takes services through all their types on both servers.
+func TestServices(t *testing.T) {
+	servers := []*endpoint{judge(t, ownCluster(t, nil)), embedded(t)}
+	const services = "/api/v1/namespaces/default/services"
+	put := func(name, spec string) *request {
+		return &request{method: "PUT", path: services + "/" + name, body: `{"metadata": {"name": "` + name + `"}, "spec": {` + spec + `}}`}
+	}
+	const port, two = `"ports": [{"port": 80}]`, `"ports": [{"name": "a", "port": 80}, {"name": "b", "port": 81}]`
+	seen := []*sightings{newSightings(), newSightings()}
+	for _, r := range []*request{
+		put("a", port), // which creates it
+		put("a", `"type": "NodePort", `+port),
+		put("a", `"type": "NodePort", `+two),
+		put("a", `"type": "NodePort", `+port),
+		put("a", `"type": "LoadBalancer", `+port),
+		put("a", `"type": "LoadBalancer", "externalTrafficPolicy": "Local", `+port),
+		put("a", `"type": "LoadBalancer", "externalTrafficPolicy": "Local", "allocateLoadBalancerNodePorts": false, `+two),
+		put("a", `"type": "NodePort", "externalTrafficPolicy": "Local", `+port),
+		put("a", port),
+		put("a", `"type": "ExternalName", "externalName": "example.com"`),
+		put("a", `"type": "NodePort", `+two),
+		put("a", `"type": "ExternalName", "externalName": "example.com", `+port),
+		put("a", `"clusterIP": "None", "selector": {"a": "b"}, `+port),
+		put("b", `"clusterIP": "None"`),
+		put("b", `"clusterIP": "None", "selector": {"a": "b"}`),
+		put("c", `"externalIPs": ["1.2.3.4"], `+port),
+		put("c", port),
+		put("d", `"type": "NodePort", "ports": [{"name": "a", "port": 80, "nodePort": 30001}]`),
+		put("e", `"type": "NodePort", "ports": [{"name": "a", "port": 80, "nodePort": 30001}]`),
+		put("d", `"type": "NodePort", "ports": [{"name": "a", "port": 80, "nodePort": 30002}]`),
+		put("e", `"type": "NodePort", "ports": [{"name": "a", "port": 80, "nodePort": 30001}, {"name": "b", "port": 80, "protocol": "UDP"}]`),
+		put("d", `"type": "NodePort", "ports": [{"name": "a", "port": 80, "nodePort": 30001}]`),
+		{method: "PATCH", path: services + "/d", body: `{"spec": {"type": "ClusterIP"}}`},
+		{method: "PATCH", path: services + "/d", body: `{"spec": {"type": "ExternalName", "externalName": "example.com"}}`},
+		put("f", `"type": "LoadBalancer", `+port),
+		{method: "PATCH", path: services + "/f/status", body: `{"status": {"loadBalancer": {"ingress": [{"ip": "1.2.3.4"}]}}}`},
+		{method: "PATCH", path: services + "/f", body: `{"spec": {"type": "ClusterIP"}}`},
+		put("g", `"ipFamilyPolicy": "PreferDualStack", `+port),
+		put("g", `"ipFamilyPolicy": "SingleStack", `+port),
+		put("g", port),
+	} {
+		if r.contentType = asJSON; r.method == "PATCH" {
+			r.contentType = asMerge
+		}
+		if diff := differs(t, servers, seen, r); diff != "" {
+			t.Errorf("%s %s %.300s differs:\n%s", r.method, r.path, r.body, diff)
+		}
+	}
+}
