@@ -46,6 +46,7 @@ func requestsOf(c defaultsCase, name string) []*request {
 	const apply, asApply = "?fieldManager=applier", "application/apply-patch+yaml"
 	all := []*request{
 		{method: "POST", path: c.collection, contentType: asJSON, body: named(c.object, name)},
+		{method: "PUT", path: at, contentType: asJSON, body: named(c.object, name)},
 		{method: "PUT", path: at, contentType: asJSON, body: strings.Replace(named(c.object, name), `"metadata": {`, `"metadata": {"resourceVersion": "{version:`+c.kind+`:`+name+`}", `, 1)},
 		{method: "PATCH", path: at, contentType: asMerge, body: `{"metadata": {"annotations": {"patched": "yes"}}}`},
 		{method: "PATCH", path: applied + apply, contentType: asApply, body: configuration},
@@ -53,7 +54,7 @@ func requestsOf(c defaultsCase, name string) []*request {
 		{method: "PATCH", path: applied + "?fieldManager=other", contentType: asApply, body: strings.Replace(configuration, `"metadata": {`, `"metadata": {"labels": {"other": "yes"}, `, 1)},
 	}
 	if c.kind == "Job" || c.kind == "PersistentVolumeClaim" { // what the server has set in them is immutable
-		all = slices.Delete(all, 1, 2)
+		all = slices.Delete(all, 1, 3)
 	}
 	for _, patch := range c.patches {
 		all = append(all, &request{method: "PATCH", path: at, contentType: asMerge, body: patch})

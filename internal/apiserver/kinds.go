@@ -45,6 +45,7 @@ type kindInfo struct {
 	returnsGone     bool   // whether a deletion is answered with the object, and not with a status
 	postedOnly      bool   // whether objects are answered and never stored
 	createsOnUpdate bool   // whether a PUT creates objects
+	needsVersion    bool   // whether an update needs the resource version
 
 	// Of custom resources:
 	stored      *schema.Schema // of the version in which they are stored
@@ -88,6 +89,7 @@ func (k *kindInfo) groupResource() string {
 // builtins are the built-in kinds, one in a line: group/version, plural, kind, scope, subresources,
 // short names, categories, and marks: g for a generation, r for deletions that return the object, p
 // for kinds that are not stored, u for updates that create the object, o for deletions that orphan the dependents,
+// v for updates that need a resource version,
 // 1 for a generation that stays, 2 for objects that are stored in version v2.
 const builtins = `
 v1 bindings Binding N - - - p
@@ -106,9 +108,9 @@ v1 resourcequotas ResourceQuota N status quota - r
 v1 secrets Secret N - - - -
 v1 serviceaccounts ServiceAccount N token sa - r
 v1 services Service N status svc all ru
-admissionregistration.k8s.io/v1 mutatingwebhookconfigurations MutatingWebhookConfiguration C - - api-extensions g
-admissionregistration.k8s.io/v1 validatingwebhookconfigurations ValidatingWebhookConfiguration C - - api-extensions g
-apiextensions.k8s.io/v1 customresourcedefinitions CustomResourceDefinition C status crd,crds api-extensions gr
+admissionregistration.k8s.io/v1 mutatingwebhookconfigurations MutatingWebhookConfiguration C - - api-extensions gv
+admissionregistration.k8s.io/v1 validatingwebhookconfigurations ValidatingWebhookConfiguration C - - api-extensions gv
+apiextensions.k8s.io/v1 customresourcedefinitions CustomResourceDefinition C status crd,crds api-extensions grv
 apps/v1 controllerrevisions ControllerRevision N - - - -
 apps/v1 daemonsets DaemonSet N status ds all g
 apps/v1 deployments Deployment N scale,status deploy all g
@@ -124,14 +126,14 @@ autoscaling/v1 horizontalpodautoscalers HorizontalPodAutoscaler N status hpa all
 autoscaling/v2 horizontalpodautoscalers HorizontalPodAutoscaler N status hpa all -
 batch/v1 cronjobs CronJob N status cj all g
 batch/v1 jobs Job N status - all go
-coordination.k8s.io/v1 leases Lease N - - - u
+coordination.k8s.io/v1 leases Lease N - - - uv
 discovery.k8s.io/v1 endpointslices EndpointSlice N - - - g
 events.k8s.io/v1 events Event N - ev - u
 networking.k8s.io/v1 ingressclasses IngressClass C - - - g
 networking.k8s.io/v1 ingresses Ingress N status ing - g
 networking.k8s.io/v1 networkpolicies NetworkPolicy N - netpol - g
-node.k8s.io/v1 runtimeclasses RuntimeClass C - - - u
-policy/v1 poddisruptionbudgets PodDisruptionBudget N status pdb - g
+node.k8s.io/v1 runtimeclasses RuntimeClass C - - - uv
+policy/v1 poddisruptionbudgets PodDisruptionBudget N status pdb - gv
 rbac.authorization.k8s.io/v1 clusterrolebindings ClusterRoleBinding C - - - u
 rbac.authorization.k8s.io/v1 clusterroles ClusterRole C - - - u
 rbac.authorization.k8s.io/v1 rolebindings RoleBinding N - - - u
@@ -178,6 +180,7 @@ func makeBuiltinKinds() []*kindInfo {
 			postedOnly:      strings.Contains(f[7], "p"),
 			createsOnUpdate: strings.Contains(f[7], "u"),
 
+			needsVersion:      strings.Contains(f[7], "v"),
 			orphansDependents: strings.Contains(f[7], "o"),
 		}
 		if strings.Contains(f[7], "2") {
@@ -263,7 +266,7 @@ func deprecationOf(spec, version map[string]any) string {
 }
 
 func kindOf(crd, version map[string]any) (*kindInfo, error) {
-	k := &kindInfo{crd: crd, generation: true, columns: table.DefinedColumns(version)}
+	k := &kindInfo{crd: crd, generation: true, needsVersion: true, columns: table.DefinedColumns(version)}
 	k.resource.Verbs = allVerbs
 	fields, _ := version["selectableFields"].([]any)
 	for _, f := range fields {

@@ -156,7 +156,7 @@ func (a *apiRequest) checkVersion(live, object map[string]any) error {
 	if version != "" && !rawjson.IsDigits(version) {
 		return apierrors.New(500, "", fmt.Sprintf("strconv.ParseUint: parsing %q: invalid syntax", version), nil)
 	}
-	if version == "" && (a.verb == "update" || a.verb == "patch") && a.kind.crd != nil && a.subresource != "scale" {
+	if version == "" && (a.verb == "update" || a.verb == "patch") && a.kind.needsVersion && a.subresource != "scale" {
 		named := &kindInfo{resource: a.kind.resource}
 		named.resource.Kind = a.kind.resource.Plural // as in kube-apiserver
 		return named.invalid(a.name, []field.Error{field.Invalid("metadata.resourceVersion", json.Number("0"), "must be specified for an update")})
