@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"log/slog"
 	"strings"
 	"testing"
 
@@ -56,10 +57,24 @@ webhooks:
 		`a.yaml: manifest "one": kind is missing`:                                                                                                      {"{apiVersion: v1, metadata: {name: one}}"},
 		`a.yaml: manifest of the Pod "one": apiVersion is missing`:                                                                                     {"{kind: Pod, metadata: {name: one}}"},
 		`a.yaml: manifest of the Pod: apiVersion is missing`:                                                                                           {"{kind: Pod, metadata: [], apiVersion: 1}"},
+		`a.yaml: manifest of the Service "one": Service in version "v1" cannot be handled as a Service: json: cannot unmarshal string into Go struct field ServicePort.spec.ports.port of type int32`: {
+			"{apiVersion: v1, kind: Service, metadata: {name: one}, spec: {ports: [{port: http}]}}"},
 		"c.yaml: ": {namespace, crd, "a: [", object},
 	} {
 		if err := load(texts...); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
+	}
+}
+
+func TestLoadWarnsOfUnknownFields(t *testing.T) {
+	var log strings.Builder
+	s := New(Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	file := manifest.File{Data: []byte("{apiVersion: v1, kind: ConfigMap, metadata: {name: one, lables: {}}, dta: {a: b}}")}
+	if err := s.Load([]manifest.File{file}); err != nil {
+		t.Fatal(err)
+	}
+	if want := `kind=ConfigMap name=one fields="[dta metadata.lables]"`; !strings.Contains(log.String(), want) {
+		t.Errorf("the log is %s, want it to have %s", log.String(), want)
 	}
 }

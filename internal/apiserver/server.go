@@ -309,6 +309,12 @@ func (s *Server) load(object map[string]any) error {
 	if r.namespace, _ = meta["namespace"].(string); k.resource.Namespaced && r.namespace == "" {
 		r.namespace = "default"
 	}
+	if err := r.checkGoType(object); err != nil {
+		return err
+	}
+	if unknown := k.unknownFields(object); len(unknown) > 0 {
+		s.opts.Logger.Warn("A manifest has unknown fields, which are dropped", "kind", kind, "name", r.name, "fields", unknown)
+	}
 	if err := s.adopt(object, r.namespace); err != nil {
 		return err
 	}

@@ -17,10 +17,7 @@ import (
 // fieldValidation.
 func (a *apiRequest) strict(object map[string]any) error {
 	mode := a.query.Get("fieldValidation")
-	unknown := a.kind.dropUnknown(object)
-	if s := a.kind.schemaOf(object); s != nil {
-		unknown = append(unknown, s.Prune(rawjson.Clone(object).(map[string]any))...)
-	}
+	unknown := a.kind.unknownFields(object)
 	if len(unknown) == 0 || mode == "Ignore" {
 		return nil
 	}
@@ -44,6 +41,15 @@ func (a *apiRequest) strict(object map[string]any) error {
 	}
 	a.warnings = append(a.warnings, texts...)
 	return nil
+}
+
+// unknownFields returns the paths of the fields of an object that its type or its schema does not declare.
+func (k *kindInfo) unknownFields(object map[string]any) []string {
+	unknown := k.dropUnknown(object)
+	if s := k.schemaOf(object); s != nil {
+		unknown = append(unknown, s.Prune(rawjson.Clone(object).(map[string]any))...)
+	}
+	return unknown
 }
 
 // dropUnknown removes unknown fields from the typed parts of an object, and returns their paths.
