@@ -117,18 +117,18 @@ func (a *apiRequest) deleteStored(o deleteOptions) (last *store.Item, gone bool,
 			return nil, false, err
 		}
 		object := a.mark(live, o)
+		gone = released(object)
+		if gone && rawjson.AsMap(live["metadata"])["deletionTimestamp"] == nil && !a.kind.is("pods", "") {
+			object = live // without a mark, which only pods get when they go at once
+		}
 		if a.dryRun {
 			raw, err := rawjson.Encode(object)
-			return &store.Item{Key: before.Key, Raw: raw, Version: before.Version}, released(object), err
+			return &store.Item{Key: before.Key, Raw: raw, Version: before.Version}, gone, err
 		}
 		var ok bool
 		switch {
-		case released(object):
-			if rawjson.AsMap(live["metadata"])["deletionTimestamp"] == nil {
-				object = live // without a mark
-			}
+		case gone:
 			last, ok, err = a.server.db.Remove(collection, a.key(), before, object)
-			gone = true
 		case rawjson.Equal(object, live):
 			return before, false, nil
 		default:

@@ -139,7 +139,7 @@ rbac.authorization.k8s.io/v1 clusterroles ClusterRole C - - - u
 rbac.authorization.k8s.io/v1 rolebindings RoleBinding N - - - u
 rbac.authorization.k8s.io/v1 roles Role N - - - u
 scheduling.k8s.io/v1 priorityclasses PriorityClass C - pc - 1
-storage.k8s.io/v1 storageclasses StorageClass C - sc - -
+storage.k8s.io/v1 storageclasses StorageClass C - sc - r
 `
 
 var allVerbs = []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
