@@ -34,6 +34,8 @@ type APIServerOptions struct {
 	DisableGarbageCollector bool
 	// RefuseUnsupported is to refuse what has no effect on this server, such as rules in CEL, instead of warning of it. Defaults to false.
 	RefuseUnsupported bool
+	// TLS is to listen with TLS and HTTP/2, each time with an authority of its own, which [APIServerListener.ConnectionInfo] has. Defaults to false.
+	TLS bool
 	// Logger takes what goes wrong in the server itself. Defaults to [slog.Default].
 	Logger *slog.Logger
 }
@@ -120,7 +122,7 @@ func (s *APIServer) Fail(f APIServerFault) (remove func()) { return s.s.Fail(api
 
 // APIServerListener is an [APIServer] that listens.
 type APIServerListener struct {
-	// URL is where it listens, such as "http://127.0.0.1:12345".
+	// URL is where it listens, such as "http://127.0.0.1:12345", or with https if [APIServerOptions].TLS is set.
 	URL string
 
 	listener *apiserver.Listener
@@ -135,6 +137,11 @@ func (s *APIServer) Listen(address string) (*APIServerListener, error) {
 		return nil, err
 	}
 	return &APIServerListener{URL: listener.URL, listener: listener}, nil
+}
+
+// ConnectionInfo returns how to reach the listening server over the network: its URL and, with TLS, the authority of its certificate.
+func (s *APIServerListener) ConnectionInfo() *ConnectionInfo {
+	return &ConnectionInfo{Server: s.URL, CAData: s.listener.CA}
 }
 
 // Close stops listening, and ends all connections.

@@ -331,7 +331,7 @@ func login(ctx context.Context, l *Login, k *kubeconfig.Config) (*ConnectionInfo
 		DefaultNamespace: chosen.Namespace, TrustEnv: l.TrustEnv, Priority: kubeconfigPriority,
 		KubeContext: chosen.Name, User: chosen.UserName,
 	}
-	info.CAFile, info.CAData = dataOrFile(cluster.CAFile, cluster.CAData)
+	info.CAFile, info.CAData = kubeconfig.DataOrFile(cluster.CAFile, cluster.CAData)
 	if err := addUser(ctx, l, info, &chosen); err != nil {
 		return nil, fmt.Errorf("the user %q: %w", chosen.UserName, err)
 	}
@@ -345,19 +345,11 @@ func login(ctx context.Context, l *Login, k *kubeconfig.Config) (*ConnectionInfo
 	return info, info.validate()
 }
 
-// dataOrFile returns the file of something, or its data, which win.
-func dataOrFile(file, data string) (string, []byte) {
-	if data != "" {
-		return "", []byte(data)
-	}
-	return file, nil
-}
-
 // addUser adds the credentials of a user.
 func addUser(ctx context.Context, l *Login, info *ConnectionInfo, chosen *kubeconfig.Choice) error {
 	u := chosen.User
-	info.CertificateFile, info.CertificateData = dataOrFile(u.CertificateFile, u.CertificateData)
-	keyFile, key := dataOrFile(u.KeyFile, u.KeyData)
+	info.CertificateFile, info.CertificateData = kubeconfig.DataOrFile(u.CertificateFile, u.CertificateData)
+	keyFile, key := kubeconfig.DataOrFile(u.KeyFile, u.KeyData)
 	info.KeyFile, info.KeyData = keyFile, Secret(key)
 	info.Token, info.TokenFile = Secret(u.Token), u.TokenFile
 	info.Username, info.Password = u.Username, Secret(u.Password)

@@ -77,11 +77,11 @@ func (c *command) execute(ctx context.Context, args []string) int {
 	logger := ConfigureLogging(logOptions(&call.Options, c.stderr))
 	if call.Command == "run" {
 		if err := c.serve(ctx, &call.Options, logger); err != nil {
-			logger.Error("Operator has failed: " + oneLine(err))
+			logger.Error("Operator has failed: " + cli.OneLine(err))
 			return exitguard.ExitFailure
 		}
 	} else if err := c.changePeering(ctx, call, logger); err != nil {
-		fmt.Fprintf(c.stderr, "%s %s: %s\n", line.Name(), call.Command, oneLine(err))
+		fmt.Fprintf(c.stderr, "%s %s: %s\n", line.Name(), call.Command, cli.OneLine(err))
 		return exitguard.ExitFailure
 	}
 	return 0
@@ -92,11 +92,6 @@ func logOptions(o *cli.Options, output io.Writer) *LogOptions {
 	log := &LogOptions{Verbose: o.Verbose, Debug: o.Debug, Quiet: o.Quiet, RefKey: o.LogRefKey, Prefix: o.LogPrefix, NoPrefix: o.NoPrefix, Output: output}
 	_ = log.Format.UnmarshalText([]byte(o.LogFormat)) // which leaves the default if there is none
 	return log
-}
-
-// oneLine returns the text of an error that may be several ones.
-func oneLine(err error) string {
-	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' }), "; ")
 }
 
 // serve runs the operator, and its embedded server if that was asked for.

@@ -80,7 +80,7 @@ var listeners = []struct {
 		return p.stop
 	}},
 	{"embedded server", "GET /openapi/v2 HTTP/1.1\r\nHost: localhost\r\n", 30 * time.Second, time.Minute, func(t *testing.T, l net.Listener) func() {
-		served := NewAPIServer(&APIServerOptions{Logger: slog.New(slog.DiscardHandler)}).s.Serve(l)
+		served := NewAPIServer(&APIServerOptions{Logger: slog.New(slog.DiscardHandler)}).s.Serve(l, nil)
 		return func() { _ = served.Close() }
 	}},
 }
@@ -178,7 +178,7 @@ func TestWatchesOutliveTimeouts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newPipes()
 		server := NewAPIServer(&APIServerOptions{Logger: slog.New(slog.DiscardHandler)})
-		served := server.s.Serve(l)
+		served := server.s.Serve(l, nil)
 		defer served.Close()
 		conn := l.dial()
 		_, _ = io.WriteString(conn, "GET /api/v1/namespaces?watch=1&resourceVersion=0 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")

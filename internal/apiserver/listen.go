@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,6 +26,8 @@ import (
 type Listener struct {
 	// URL is where it listens, such as "http://127.0.0.1:12345".
 	URL string
+	// CA is what its certificate is checked against, as PEM, nil without TLS.
+	CA []byte
 
 	server *http.Server
 	done   chan struct{}
@@ -40,11 +44,21 @@ func (s *Server) Listen(address string) (*Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.Serve(listener), nil
+	if !s.opts.TLS {
+		return s.Serve(listener, nil), nil
+	}
+	host, _, _ := net.SplitHostPort(address) // it was good enough to listen
+	authority, err := newAuthority(host, listener.Addr())
+	if err != nil {
+		_ = listener.Close() // the other error matters
+		return nil, err
+	}
+	return s.Serve(listener, authority), nil
 }
 
-// Serve serves on a listener until Close is called. See [Server.Listen].
-func (s *Server) Serve(listener net.Listener) *Listener {
+// Serve serves on a listener until Close is called, with TLS if there is an authority: also by HTTP/2 then, so that many watches share a connection. See
+// [Server.Listen].
+func (s *Server) Serve(listener net.Listener, authority *authority) *Listener {
 	ctx, end := context.WithCancel(context.Background())
 	served := &Listener{URL: "http://" + listener.Addr().String(), done: make(chan struct{}), end: end}
 	address, isTCP := listener.Addr().(*net.TCPAddr)
@@ -58,10 +72,16 @@ func (s *Server) Serve(listener net.Listener) *Listener {
 		ErrorLog:    slog.NewLogLogger(s.opts.Logger.Handler(), slog.LevelDebug),
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}
+	serve := served.server.Serve
+	if authority != nil {
+		served.URL, served.CA = "https://"+listener.Addr().String(), authority.pem
+		served.server.TLSConfig = &tls.Config{Certificates: []tls.Certificate{authority.leaf}, MinVersion: tls.VersionTLS12}
+		serve = func(l net.Listener) error { return served.server.ServeTLS(l, "", "") }
+	}
 	httplimit.LimitConnections(served.server, httplimit.MaxConnections)
 	go func() {
 		defer close(served.done)
-		if err := served.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		if err := serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			s.opts.Logger.Error("The embedded API server has stopped.", "error", err)
 		}
 	}()
@@ -80,10 +100,15 @@ func (l *Listener) Close() error {
 // new one that belongs to the user of this process. It replaces a symbolic link as well, not its
 // target. It returns an error if the file cannot be written.
 func (l *Listener) WriteKubeconfig(path string) error {
+	cluster, user := map[string]any{"server": l.URL}, map[string]any{}
+	if l.CA != nil {
+		cluster["certificate-authority-data"] = l.CA // which is base64 in JSON
+		user["token"] = "anybody"                    // kubectl asks for a user's name without one, and this server looks at none
+	}
 	config := map[string]any{
 		"apiVersion": "v1", "kind": "Config", "current-context": "kopf",
-		"clusters": []any{map[string]any{"name": "kopf", "cluster": map[string]any{"server": l.URL}}},
-		"users":    []any{map[string]any{"name": "kopf", "user": map[string]any{}}},
+		"clusters": []any{map[string]any{"name": "kopf", "cluster": cluster}},
+		"users":    []any{map[string]any{"name": "kopf", "user": user}},
 		"contexts": []any{map[string]any{"name": "kopf", "context": map[string]any{"cluster": "kopf", "user": "kopf", "namespace": "default"}}},
 	}
 	data, err := json.MarshalIndent(config, "", "  ")
@@ -146,13 +171,21 @@ func RemoveUnchanged(path string) (remove func(), err error) {
 // run any more.
 func RunningServer(kubeconfig []byte) string {
 	var config struct {
-		Clusters []struct{ Cluster struct{ Server string } }
+		Clusters []struct {
+			Cluster struct {
+				Server string
+				CA     []byte `json:"certificate-authority-data"`
+			}
+		}
 	}
 	if json.Unmarshal(kubeconfig, &config) != nil || len(config.Clusters) != 1 {
 		return ""
 	}
 	address := config.Clusters[0].Cluster.Server
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Second}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(config.Clusters[0].Cluster.CA)
+	transport := &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}
+	client := &http.Client{Transport: transport, Timeout: time.Second}
 	resp, err := client.Get(address + "/version")
 	if err != nil {
 		return ""
@@ -195,7 +228,11 @@ func fromOtherOrigin(r *http.Request) bool {
 	case "": // an old browser, or another client
 		origin := r.Header.Get("Origin")
 		page, err := url.Parse(origin)
-		return origin != "" && (err != nil || page.Scheme != "http" || !strings.EqualFold(page.Host, r.Host))
+		scheme := "http"
+		if r.TLS != nil {
+			scheme = "https"
+		}
+		return origin != "" && (err != nil || page.Scheme != scheme || !strings.EqualFold(page.Host, r.Host))
 	}
 	return true
 }

@@ -69,6 +69,8 @@ type Options struct {
 	DisableGarbageCollector bool
 	// RefuseUnsupported is to refuse objects with fields that have no effect here, instead of warning of them. Default: false.
 	RefuseUnsupported bool
+	// TLS is to listen with TLS. Each listener has an authority of its own. Default: false.
+	TLS bool
 	// Logger logs failures of the server itself. Default: [slog.Default].
 	Logger *slog.Logger
 }
@@ -368,7 +370,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, err)
 		return
 	}
-	counted := &countingWriter{ResponseWriter: w}
+	counted := &countingWriter{ResponseWriter: w, stream: r.ProtoMajor == 2}
+	counted.setDeadline(time.Time{})
 	done := s.note(a.request())
 	defer func() { done(counted.status) }()
 	if s.fault(counted, r, a) {
@@ -483,10 +486,19 @@ func (s *Server) newUID() string {
 	return fmt.Sprintf("%08x-0000-4000-8000-%012x", uint32(s.uid*2654435761), s.uid)
 }
 
-// countingWriter keeps the status of a response.
+// countingWriter keeps the status of a response, and limits how long each part of it may take to be sent.
 type countingWriter struct {
 	http.ResponseWriter
 	status int
+	stream bool // whether it is one of HTTP/2
+}
+
+// setDeadline sets when the part under way has to be sent. Connections of HTTP/1 need a deadline for their last bytes, too, and one that is over does
+// no harm between two parts. Streams of HTTP/2 end with it, so that they must not have one then.
+func (w *countingWriter) setDeadline(at time.Time) {
+	if timed, ok := w.ResponseWriter.(interface{ SetWriteDeadline(time.Time) error }); ok && (w.stream || !at.IsZero()) {
+		_ = timed.SetWriteDeadline(at) // if it fails, writing fails as well
+	}
 }
 
 func (w *countingWriter) WriteHeader(status int) {
@@ -500,9 +512,7 @@ func (w *countingWriter) Write(data []byte) (int, error) {
 	if w.status == 0 {
 		w.status = 200
 	}
-	if timed, ok := w.ResponseWriter.(interface{ SetWriteDeadline(time.Time) error }); ok {
-		_ = timed.SetWriteDeadline(time.Now().Add(httplimit.SendTimeout)) // if it fails, writing fails as well
-	}
+	w.setDeadline(time.Now().Add(httplimit.SendTimeout))
 	return w.ResponseWriter.Write(data)
 }
 
@@ -510,5 +520,6 @@ func (w *countingWriter) Write(data []byte) (int, error) {
 func (w *countingWriter) Flush() {
 	if f, ok := w.ResponseWriter.(http.Flusher); ok {
 		f.Flush()
+		w.setDeadline(time.Time{})
 	}
 }

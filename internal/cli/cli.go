@@ -217,5 +217,10 @@ func (e *UsageError) Error() string {
 
 func (e *UsageError) Unwrap() error { return e.Err }
 
+// OneLine returns the text of an error that may be several ones.
+func OneLine(err error) string {
+	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' }), "; ")
+}
+
 // Name returns the name of the program.
 func (l *Line) Name() string { return strings.TrimSuffix(filepath.Base(l.Program), ".exe") }

@@ -141,7 +141,7 @@ func (o *Options) endpoints() []cliflag.Option {
 		{Group: groupEmbedded, Commands: "run", Long: "embedded", Variables: "EMBEDDED", Hidden: !embedded.Included,
 			Help: "Run on an API server in memory, without a cluster", Target: &o.Embedded},
 		{Group: groupEmbedded, Commands: "run", Long: "listen", Variables: "LISTEN", Hidden: !embedded.Included, Value: "ADDRESS",
-			Help: "Let that server listen on ADDRESS", Default: embedded.DefaultAddress, Target: o.setListen},
+			Help: "Let that server listen on ADDRESS, or https://ADDRESS for TLS", Default: embedded.DefaultAddress, Target: o.setListen},
 		{Group: groupEmbedded, Commands: "run", Long: "apply", Variables: "APPLY", Hidden: !embedded.Included, Value: "PATH", Repeated: true, Files: true,
 			Help: "Load the manifests in a file, a folder, or - for standard input", Target: &o.Apply},
 	}
@@ -221,9 +221,9 @@ func (o *Options) setLiveness(endpoint string) error {
 
 func (o *Options) setListen(address string) error {
 	if address != "" {
-		host, port, err := net.SplitHostPort(address)
+		host, port, err := net.SplitHostPort(strings.TrimPrefix(address, embedded.TLSPrefix))
 		if err != nil || !isPort(port) || host != "" && net.ParseIP(host) == nil && !validation.IsDNSSubdomain(strings.ToLower(host)) {
-			return errors.New("want an address such as 127.0.0.1:6443")
+			return errors.New("want an address such as 127.0.0.1:6443, or https://127.0.0.1:6443 for TLS")
 		}
 	}
 	o.Listen = address

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	"github.com/kopf-go/kopf/internal/apiserver"
 	"github.com/kopf-go/kopf/internal/manifest"
@@ -11,6 +12,9 @@ import (
 
 // DefaultAddress is where the server listens if nothing else is asked for: at a free port.
 const DefaultAddress = "127.0.0.1:0"
+
+// TLSPrefix is what an address begins with if the server is to listen with TLS.
+const TLSPrefix = "https://"
 
 // kubeconfig is the file that the kubeconfig of the server is written to, in the current folder. The name is always the same, so that documentation can
 // name it for commands in another terminal.
@@ -26,7 +30,7 @@ type Server struct {
 	remove   func()
 }
 
-// Start starts a server with the manifests in it, and writes its kubeconfig. It does not overwrite a file of another origin, nor that of a server
+// Start starts a server with the manifests in it, at an address that may begin with [TLSPrefix], and writes its kubeconfig. It does not overwrite a file of another origin, nor that of a server
 // that is running, whose users would reach the wrong one.
 func Start(address string, manifests []manifest.File) (*Server, error) {
 	path, err := filepath.Abs(kubeconfig)
@@ -37,7 +41,8 @@ func Start(address string, manifests []manifest.File) (*Server, error) {
 	if err := apiserver.CheckKubeconfig(path); err != nil {
 		return nil, err
 	}
-	s := &Server{API: apiserver.New(apiserver.Options{}), Kubeconfig: path}
+	address, secure := strings.CutPrefix(address, TLSPrefix)
+	s := &Server{API: apiserver.New(apiserver.Options{TLS: secure}), Kubeconfig: path}
 	if err := s.API.Load(manifests); err != nil {
 		return nil, err
 	}

@@ -98,6 +98,23 @@ func TestKubeconfigFile(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	t.Run("TLS", func(t *testing.T) {
+		t.Chdir(t.TempDir())
+		first, err := Start(TLSPrefix+DefaultAddress, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := os.ReadFile(first.Kubeconfig)
+		if err != nil || !strings.HasPrefix(first.URL, "https://") || !strings.Contains(string(data), `"certificate-authority-data"`) {
+			t.Errorf("at %s, the kubeconfig is %q, error %v", first.URL, data, err)
+		}
+		if _, err := Start(TLSPrefix+DefaultAddress, nil); err == nil || !strings.Contains(err.Error(), first.URL+", which is running") {
+			t.Errorf("got %v, want an error that names %s", err, first.URL)
+		}
+		if err := first.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	t.Run("what is refused leaves nothing", func(t *testing.T) {
 		dir := t.TempDir()
 		t.Chdir(dir)

@@ -308,3 +308,11 @@ func (c *Cluster) ExecExtension() json.RawMessage {
 	}
 	return config
 }
+
+// DataOrFile returns the file of something, or its data, which win.
+func DataOrFile(file, data string) (string, []byte) {
+	if data != "" {
+		return "", []byte(data)
+	}
+	return file, nil
+}
