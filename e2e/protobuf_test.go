@@ -19,14 +19,17 @@ import (
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	autoscaling "k8s.io/api/autoscaling/v2"
 	batch "k8s.io/api/batch/v1"
+	certificates "k8s.io/api/certificates/v1"
 	coordination "k8s.io/api/coordination/v1"
 	core "k8s.io/api/core/v1"
 	discovery "k8s.io/api/discovery/v1"
 	events "k8s.io/api/events/v1"
+	flowcontrol "k8s.io/api/flowcontrol/v1"
 	networking "k8s.io/api/networking/v1"
 	node "k8s.io/api/node/v1"
 	policy "k8s.io/api/policy/v1"
 	rbac "k8s.io/api/rbac/v1"
+	resources "k8s.io/api/resource/v1"
 	scheduling "k8s.io/api/scheduling/v1"
 	storage "k8s.io/api/storage/v1"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -34,6 +37,7 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	apiregistration "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
 
 // The embedded server's table of types must say the same of Protocol Buffers as the types of Kubernetes.
@@ -52,6 +56,12 @@ var protobufKinds = []any{
 	coordination.Lease{}, discovery.EndpointSlice{}, events.Event{}, networking.IngressClass{}, networking.Ingress{}, networking.NetworkPolicy{},
 	node.RuntimeClass{}, policy.PodDisruptionBudget{}, policy.Eviction{}, rbac.ClusterRoleBinding{}, rbac.ClusterRole{}, rbac.RoleBinding{},
 	rbac.Role{}, scheduling.PriorityClass{}, storage.StorageClass{},
+	admissionregistration.MutatingAdmissionPolicy{}, admissionregistration.MutatingAdmissionPolicyBinding{},
+	admissionregistration.ValidatingAdmissionPolicy{}, admissionregistration.ValidatingAdmissionPolicyBinding{}, apiregistration.APIService{},
+	certificates.CertificateSigningRequest{}, core.ComponentStatus{}, flowcontrol.FlowSchema{}, flowcontrol.PriorityLevelConfiguration{},
+	networking.IPAddress{}, networking.ServiceCIDR{}, resources.DeviceClass{}, resources.ResourceClaim{}, resources.ResourceClaimTemplate{},
+	resources.ResourceSlice{}, storage.CSIDriver{}, storage.CSINode{}, storage.CSIStorageCapacity{}, storage.VolumeAttachment{},
+	storage.VolumeAttributesClass{},
 }
 
 // messages are the fields, by the packages, the versions and the names of the types, and then by their names in JSON.
