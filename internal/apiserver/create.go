@@ -41,6 +41,12 @@ func (a *apiRequest) answerNew(w http.ResponseWriter, r *http.Request, object ma
 
 // post answers requests with kinds that are not stored.
 func (a *apiRequest) post(w http.ResponseWriter, r *http.Request, object map[string]any) error {
+	if a.subresource == "token" && a.server.db.Get(a.kind.collection(), a.key()) == nil {
+		return a.kind.notFound(a.name)
+	}
+	if err := a.checkSupport(object); err != nil {
+		return err
+	}
 	switch a.kind.resource.Plural {
 	case "selfsubjectaccessreviews", "subjectaccessreviews", "localsubjectaccessreviews":
 		object["status"] = map[string]any{"allowed": true}
@@ -71,6 +77,7 @@ func (a *apiRequest) post(w http.ResponseWriter, r *http.Request, object map[str
 	if object["metadata"] == nil {
 		object["metadata"] = map[string]any{"creationTimestamp": nil}
 	}
+	a.warn(w)
 	a.server.write(w, r, 201, object)
 	return nil
 }
@@ -155,6 +162,10 @@ func (k *kindInfo) initialize(object map[string]any) {
 			spec["finalizers"] = append(finalizers, namespaceFinalizer)
 		}
 		object["status"] = map[string]any{"phase": "Active"}
+	case "certificatesigningrequests.certificates.k8s.io":
+		user := userInfo()
+		spec := mapAt(object, "spec")
+		spec["username"], spec["groups"] = user["username"], user["groups"]
 	case "customresourcedefinitions.apiextensions.k8s.io":
 		spec := rawjson.AsMap(object["spec"])
 		names := rawjson.AsMap(spec["names"])

@@ -115,7 +115,7 @@ func (k *kindInfo) responseKind(r *apiResource) map[string]any {
 
 func subresourceVerbs(sub string) []string {
 	switch sub {
-	case "status", "scale":
+	case "approval", "status", "scale":
 		return []string{"get", "patch", "update"}
 	case "finalize":
 		return []string{"update"}

@@ -90,9 +90,10 @@ func (k *kindInfo) groupResource() string {
 // short names, categories, and marks: g for a generation, r for deletions that return the object, p
 // for kinds that are not stored, u for updates that create the object, o for deletions that orphan the dependents,
 // v for updates that need a resource version,
-// 1 for a generation that stays, 2 for objects that are stored in version v2.
+// 1 for a generation that stays, 2 for objects that are stored in version v2, l for kinds that can only be listed.
 const builtins = `
 v1 bindings Binding N - - - p
+v1 componentstatuses ComponentStatus C - cs - l
 v1 configmaps ConfigMap N - cm - -
 v1 endpoints Endpoints N - ep - u
 v1 events Event N - ev - u
@@ -108,9 +109,14 @@ v1 resourcequotas ResourceQuota N status quota - r
 v1 secrets Secret N - - - -
 v1 serviceaccounts ServiceAccount N token sa - r
 v1 services Service N status svc all ru
+admissionregistration.k8s.io/v1 mutatingadmissionpolicies MutatingAdmissionPolicy C - - api-extensions g
+admissionregistration.k8s.io/v1 mutatingadmissionpolicybindings MutatingAdmissionPolicyBinding C - - api-extensions g
 admissionregistration.k8s.io/v1 mutatingwebhookconfigurations MutatingWebhookConfiguration C - - api-extensions gv
+admissionregistration.k8s.io/v1 validatingadmissionpolicies ValidatingAdmissionPolicy C status - api-extensions g
+admissionregistration.k8s.io/v1 validatingadmissionpolicybindings ValidatingAdmissionPolicyBinding C - - api-extensions g
 admissionregistration.k8s.io/v1 validatingwebhookconfigurations ValidatingWebhookConfiguration C - - api-extensions gv
 apiextensions.k8s.io/v1 customresourcedefinitions CustomResourceDefinition C status crd,crds api-extensions grv
+apiregistration.k8s.io/v1 apiservices APIService C status - api-extensions -
 apps/v1 controllerrevisions ControllerRevision N - - - -
 apps/v1 daemonsets DaemonSet N status ds all g
 apps/v1 deployments Deployment N scale,status deploy all g
@@ -126,20 +132,34 @@ autoscaling/v1 horizontalpodautoscalers HorizontalPodAutoscaler N status hpa all
 autoscaling/v2 horizontalpodautoscalers HorizontalPodAutoscaler N status hpa all -
 batch/v1 cronjobs CronJob N status cj all g
 batch/v1 jobs Job N status - all go
+certificates.k8s.io/v1 certificatesigningrequests CertificateSigningRequest C approval,status csr - -
 coordination.k8s.io/v1 leases Lease N - - - uv
 discovery.k8s.io/v1 endpointslices EndpointSlice N - - - g
 events.k8s.io/v1 events Event N - ev - u
+flowcontrol.apiserver.k8s.io/v1 flowschemas FlowSchema C status - - g
+flowcontrol.apiserver.k8s.io/v1 prioritylevelconfigurations PriorityLevelConfiguration C status - - g
 networking.k8s.io/v1 ingressclasses IngressClass C - - - g
 networking.k8s.io/v1 ingresses Ingress N status ing - g
+networking.k8s.io/v1 ipaddresses IPAddress C - ip - -
 networking.k8s.io/v1 networkpolicies NetworkPolicy N - netpol - g
+networking.k8s.io/v1 servicecidrs ServiceCIDR C status - - -
 node.k8s.io/v1 runtimeclasses RuntimeClass C - - - uv
 policy/v1 poddisruptionbudgets PodDisruptionBudget N status pdb - gv
 rbac.authorization.k8s.io/v1 clusterrolebindings ClusterRoleBinding C - - - u
 rbac.authorization.k8s.io/v1 clusterroles ClusterRole C - - - u
 rbac.authorization.k8s.io/v1 rolebindings RoleBinding N - - - u
 rbac.authorization.k8s.io/v1 roles Role N - - - u
+resource.k8s.io/v1 deviceclasses DeviceClass C - - - gr
+resource.k8s.io/v1 resourceclaims ResourceClaim N status - - r
+resource.k8s.io/v1 resourceclaimtemplates ResourceClaimTemplate N - - - r
+resource.k8s.io/v1 resourceslices ResourceSlice C - - - gr
 scheduling.k8s.io/v1 priorityclasses PriorityClass C - pc - 1
+storage.k8s.io/v1 csidrivers CSIDriver C - - - r
+storage.k8s.io/v1 csinodes CSINode C - - - r
+storage.k8s.io/v1 csistoragecapacities CSIStorageCapacity N - - - -
 storage.k8s.io/v1 storageclasses StorageClass C - sc - r
+storage.k8s.io/v1 volumeattachments VolumeAttachment C status - - r
+storage.k8s.io/v1 volumeattributesclasses VolumeAttributesClass C - vac - r
 `
 
 var allVerbs = []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
@@ -188,6 +208,12 @@ func makeBuiltinKinds() []*kindInfo {
 		}
 		if k.postedOnly {
 			k.resource.Verbs = []string{"create"}
+		}
+		if strings.Contains(f[7], "l") {
+			k.resource.Verbs = []string{"get", "list"}
+		}
+		if k.resource.Plural == "componentstatuses" {
+			k.deprecation = "v1 ComponentStatus is deprecated in v1.19+"
 		}
 		if k.resource.Plural == "namespaces" {
 			k.resource.Verbs = slices.DeleteFunc(slices.Clone(allVerbs), func(v string) bool { return v == "deletecollection" })

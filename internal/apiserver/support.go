@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/kopf-go/kopf/internal/apiserver/field"
 	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
@@ -11,6 +12,10 @@ import (
 // checkSupport warns of what an object asks for and this server does not do, in the answer and once in the log, or refuses it.
 func (a *apiRequest) checkSupport(object map[string]any) error {
 	missing := a.kind.unsupported(object)
+	if a.kind.crd == nil {
+		kind := a.kind.subresourceKind(a.subresource)
+		missing = append(missing, unenforcedIn(kind.Kind, object)...)
+	}
 	if len(missing) == 0 {
 		return nil
 	}
@@ -28,6 +33,45 @@ func (a *apiRequest) checkSupport(object map[string]any) error {
 
 // notEvaluated is why conditions and rules in CEL have no effect.
 const notEvaluated = "rules in CEL are not evaluated by this server"
+
+// unenforced are the built-in kinds that others obey and this server does not, one in a line: the kind, the field that asks for it, if need be with what its value
+// begins with, and why it has no effect. A field of the status is one that kube-apiserver would set. Kinds that it does not obey itself are not among them, such
+// as NetworkPolicy.
+const unenforced = `
+APIService spec.service requests are not proxied to other API servers by this server
+CertificateSigningRequest spec.signerName=kubernetes.io/ certificates are not signed by this server
+FlowSchema spec requests have no priorities on this server
+LimitRange spec.limits limits are not enforced by this server
+MutatingAdmissionPolicy spec admission policies are not evaluated by this server
+MutatingAdmissionPolicyBinding spec admission policies are not evaluated by this server
+PriorityLevelConfiguration spec requests have no priorities on this server
+ResourceQuota spec.hard quotas are not enforced by this server
+SubjectAccessReview status.allowed permissions are not checked by this server, which allows everything
+LocalSubjectAccessReview status.allowed permissions are not checked by this server, which allows everything
+TokenRequest status.token tokens are not issued by this server, which lets everybody in
+TokenReview status.authenticated tokens are not checked by this server, which lets everybody in
+ValidatingAdmissionPolicy spec admission policies are not evaluated by this server
+ValidatingAdmissionPolicyBinding spec admission policies are not evaluated by this server
+`
+
+// unenforcedIn returns the field of an object of a built-in kind that has no effect.
+func unenforcedIn(kind string, object map[string]any) []field.Error {
+	_, line, found := strings.Cut(unenforced, "\n"+kind+" ")
+	if !found {
+		return nil
+	}
+	line, _, _ = strings.Cut(line, "\n")
+	path, why, _ := strings.Cut(line, " ")
+	path, prefix, _ := strings.Cut(path, "=")
+	var value any = object
+	for _, key := range strings.Split(path, ".") {
+		value = rawjson.AsMap(value)[key]
+	}
+	if text, _ := value.(string); !strings.HasPrefix(path, "status.") && rawjson.IsEmpty(value) || !strings.HasPrefix(text, prefix) {
+		return nil
+	}
+	return []field.Error{field.Forbidden(path, why)}
+}
 
 // unsupported returns the fields of an object that have no effect on this server, although they have one on others.
 func (k *kindInfo) unsupported(object map[string]any) (all []field.Error) {

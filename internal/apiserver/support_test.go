@@ -51,3 +51,60 @@ func TestUnsupported(t *testing.T) {
 		})
 	}
 }
+
+// Kinds that have no effect here are served, and it is said that they have none.
+func TestUnenforcedKinds(t *testing.T) {
+	const core = "/api/v1/namespaces/default/"
+	for _, tt := range []struct{ path, body, field string }{
+		{"/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies", `{"metadata":{"name":"a"},"spec":{"validations":[{"expression":"true"}]}}`, "spec"},
+		{"/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings", `{"metadata":{"name":"a"},"spec":{"policyName":"p","validationActions":["Deny"]}}`, "spec"},
+		{"/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies", `{"metadata":{"name":"a"},"spec":{"reinvocationPolicy":"Never"}}`, "spec"},
+		{"/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings", `{"metadata":{"name":"a"},"spec":{"policyName":"p"}}`, "spec"},
+		{"/apis/apiregistration.k8s.io/v1/apiservices", `{"metadata":{"name":"v1.example.com"},"spec":{"group":"example.com","version":"v1","service":{"name":"a","namespace":"default"}}}`, "spec.service"},
+		{"/apis/apiregistration.k8s.io/v1/apiservices", `{"metadata":{"name":"v1.example.com"},"spec":{"group":"example.com","version":"v1"}}`, ""},
+		{"/apis/certificates.k8s.io/v1/certificatesigningrequests", `{"metadata":{"name":"a"},"spec":{"signerName":"kubernetes.io/kubelet-serving"}}`, "spec.signerName"},
+		{"/apis/certificates.k8s.io/v1/certificatesigningrequests", `{"metadata":{"name":"a"},"spec":{"signerName":"example.com/s"}}`, ""},
+		{"/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas", `{"metadata":{"name":"a"},"spec":{"priorityLevelConfiguration":{"name":"p"}}}`, "spec"},
+		{"/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations", `{"metadata":{"name":"a"},"spec":{"type":"Exempt"}}`, "spec"},
+		{core + "limitranges", `{"metadata":{"name":"a"},"spec":{"limits":[{"type":"Pod"}]}}`, "spec.limits"},
+		{core + "resourcequotas", `{"metadata":{"name":"a"},"spec":{"hard":{"pods":"1"}}}`, "spec.hard"},
+		{core + "resourcequotas", `{"metadata":{"name":"a"}}`, ""},
+		{core + "serviceaccounts/sa/token", `{}`, "status.token"},
+		{"/apis/authentication.k8s.io/v1/tokenreviews", `{"spec":{"token":"x"}}`, "status.authenticated"},
+		{"/apis/authorization.k8s.io/v1/subjectaccessreviews", `{"spec":{"user":"a"}}`, "status.allowed"},
+		{"/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", `{"spec":{}}`, ""},
+		{"/apis/storage.k8s.io/v1/csidrivers", `{"metadata":{"name":"a"},"spec":{}}`, ""},
+		{"/apis/networking.k8s.io/v1/namespaces/default/networkpolicies", `{"metadata":{"name":"a"},"spec":{"podSelector":{}}}`, ""},
+	} {
+		t.Run(tt.path, func(t *testing.T) {
+			for _, refuse := range []bool{false, true} {
+				var log bytes.Buffer
+				s := New(Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), RefuseUnsupported: refuse})
+				if err := s.Apply([]byte("{apiVersion: v1, kind: ServiceAccount, metadata: {name: sa}}")); err != nil {
+					t.Fatal(err)
+				}
+				w := httptest.NewRecorder()
+				s.ServeHTTP(w, httptest.NewRequest("POST", tt.path, strings.NewReader(tt.body)))
+				code := 201
+				if refuse && tt.field != "" {
+					code = 422
+				}
+				if w.Code != code {
+					t.Fatalf("%s is answered with %d, want %d: %s", tt.body, w.Code, code, w.Body)
+				}
+				said := w.Header().Get("Warning") + log.String()
+				if refuse {
+					said = w.Body.String()
+				}
+				if tt.field != "" && !strings.Contains(said, tt.field) || tt.field == "" && (w.Header().Get("Warning") != "" || log.Len() > 0) {
+					t.Errorf("the answer is %q, %q and %q, want %q in it", w.Header().Get("Warning"), log.String(), w.Body, tt.field)
+				}
+			}
+		})
+	}
+	w := httptest.NewRecorder()
+	New(Options{}).ServeHTTP(w, httptest.NewRequest("POST", core+"serviceaccounts/none/token", strings.NewReader(`{}`)))
+	if w.Code != 404 {
+		t.Errorf("the token of a missing account is answered with %d, want 404: %s", w.Code, w.Body)
+	}
+}

@@ -191,6 +191,10 @@ func (a *apiRequest) scope(live, object map[string]any) (map[string]any, error) 
 			delete(meta, "managedFields")
 		}
 		return whole, nil
+	case a.subresource == "approval":
+		whole := rawjson.Clone(live).(map[string]any)
+		mapAt(whole, "status")["conditions"] = rawjson.AsMap(object["status"])["conditions"]
+		return whole, nil
 	case a.subresource == "finalize":
 		whole := rawjson.Clone(live).(map[string]any)
 		mapAt(whole, "spec")["finalizers"] = rawjson.AsMap(object["spec"])["finalizers"]

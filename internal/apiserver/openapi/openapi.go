@@ -165,6 +165,8 @@ func packageOf(k *Kind) string {
 		group = "core"
 	case group == "apiextensions.k8s.io":
 		return "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions." + k.Version
+	case group == "apiregistration.k8s.io":
+		return "io.k8s.kube-aggregator.pkg.apis.apiregistration." + k.Version
 	}
 	group, _, _ = strings.Cut(group, ".")
 	return "io.k8s.api." + group + "." + k.Version

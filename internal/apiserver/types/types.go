@@ -290,6 +290,8 @@ func OfKind(group, version, kind string) *Type {
 		room = "io.k8s.apimachinery.pkg.apis.meta"
 	case "apiextensions.k8s.io":
 		room = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions"
+	case "apiregistration.k8s.io":
+		room = "io.k8s.kube-aggregator.pkg.apis.apiregistration"
 	}
 	return Named(room + "." + version + "." + kind)
 }
