@@ -241,7 +241,7 @@ func (a *apiRequest) storeNew(object map[string]any) ([]byte, int, error) {
 		raw, err := rawjson.Encode(object)
 		return raw, 201, err
 	}
-	now, ok, err := a.server.db.Put(a.kind.collection(), a.key(), nil, object)
+	now, ok, err := a.put(nil, object)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -132,7 +132,7 @@ func (a *apiRequest) deleteStored(o deleteOptions) (last *store.Item, gone bool,
 		case rawjson.Equal(object, live):
 			return before, false, nil
 		default:
-			last, ok, err = a.server.db.Put(collection, a.key(), before, object)
+			last, ok, err = a.put(before, object)
 		}
 		if err != nil {
 			return nil, false, err

@@ -127,7 +127,7 @@ func (a *apiRequest) replace(before *store.Item, live, object map[string]any, ap
 		a.server.removed(a.kind, last)
 		return answer, true, nil
 	}
-	now, ok, err := a.server.db.Put(collection, a.key(), before, object)
+	now, ok, err := a.put(before, object)
 	if !ok || err != nil {
 		return nil, err != nil, err
 	}

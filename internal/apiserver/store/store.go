@@ -4,6 +4,7 @@ package store
 
 import (
 	"cmp"
+	"errors"
 	"maps"
 	"slices"
 	"strconv"
@@ -103,9 +104,13 @@ func (s *Store) Get(name, key string) *Item {
 	return c.objects[key]
 }
 
+// ErrTooLarge is the error about objects that are larger than they may be.
+var ErrTooLarge = errors.New("the object is too large")
+
 // Put stores an object in place of before, which is nil for a new object, and sets its
-// resourceVersion. It reports false if the stored object is another one by now.
-func (s *Store) Put(name, key string, before *Item, object map[string]any) (*Item, bool, error) {
+// resourceVersion. It reports false if the stored object is another one by now. It returns
+// [ErrTooLarge] if the object has more bytes than the limit. 0 means no limit.
+func (s *Store) Put(name, key string, before *Item, object map[string]any, limit int) (*Item, bool, error) {
 	c := s.collection(name)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,6 +118,9 @@ func (s *Store) Put(name, key string, before *Item, object map[string]any) (*Ite
 		return nil, false, nil
 	}
 	now, err := s.nextLocked(key, object)
+	if err == nil && limit > 0 && len(now.Raw) > limit {
+		err = ErrTooLarge
+	}
 	if err != nil {
 		return nil, false, err
 	}

@@ -28,7 +28,7 @@ func TestList(t *testing.T) {
 				_, _, err = s.Remove("all", key, before, before.Object())
 				delete(want, key)
 			} else {
-				want[key], _, err = s.Put("all", key, want[key], object(key, ""))
+				want[key], _, err = s.Put("all", key, want[key], object(key, ""), 0)
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -60,7 +60,7 @@ func TestList(t *testing.T) {
 func TestHistoryBytes(t *testing.T) {
 	s := New(10_000)
 	put := func(name string, before *Item, size int) *Item {
-		now, ok, err := s.Put(name, "a", before, object("a", strings.Repeat("x", size)))
+		now, ok, err := s.Put(name, "a", before, object("a", strings.Repeat("x", size)), 0)
 		if err != nil || !ok {
 			t.Fatal(ok, err)
 		}
@@ -96,7 +96,7 @@ func BenchmarkListAfterWrite(b *testing.B) {
 	var last *Item
 	for i := range 50_000 {
 		key := fmt.Sprintf("default/object-%05d", i)
-		now, _, err := s.Put("all", key, nil, object(key, ""))
+		now, _, err := s.Put("all", key, nil, object(key, ""), 0)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -104,7 +104,7 @@ func BenchmarkListAfterWrite(b *testing.B) {
 	}
 	s.List("all")
 	for b.Loop() {
-		now, _, err := s.Put("all", last.Key, last, object(last.Key, ""))
+		now, _, err := s.Put("all", last.Key, last, object(last.Key, ""), 0)
 		if err != nil {
 			b.Fatal(err)
 		}
