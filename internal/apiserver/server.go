@@ -209,17 +209,34 @@ func (s *Server) Load(files []manifest.File) error {
 			all = append(all, loaded{file.Path, object})
 		}
 	}
+	if len(all) == 0 && len(files) > 0 && files[0].Path != "" { // as kubectl apply, which takes empty files among others
+		return fmt.Errorf("no objects passed to apply in %s", joinPaths(files))
+	}
 	slices.SortStableFunc(all, func(a, b loaded) int { return cmp.Compare(loadRank(a.object), loadRank(b.object)) })
-	for _, l := range ownersFirst(all) {
-		if err := s.load(l.object); err != nil {
+	sorted, acyclic := ownersFirst(all)
+	for i, l := range sorted {
+		err := s.load(l.object)
+		if errors.Is(err, errNoOwner) && i >= acyclic {
+			err = fmt.Errorf("its owners own each other, or the object is among them: %w", err)
+		}
+		if err != nil {
 			return inFile(l.path, fmt.Errorf("%s: %w", describeManifest(l.object), err))
 		}
 	}
 	return nil
 }
 
-// ownersFirst returns the objects with those last that are owned by others, in their order otherwise.
-func ownersFirst(all []loaded) (sorted []loaded) {
+// joinPaths returns the paths of files as a list for people.
+func joinPaths(files []manifest.File) string {
+	paths := make([]string, len(files))
+	for i, file := range files {
+		paths[i] = file.Path
+	}
+	return strings.Join(paths, ", ")
+}
+
+// ownersFirst returns the objects with those last that are owned by others, in their order otherwise. Those from the index acyclic on own each other, or are owned by such.
+func ownersFirst(all []loaded) (sorted []loaded, acyclic int) {
 	identity := func(object, named map[string]any) [3]string {
 		return [3]string{unstructured.Text(object, "apiVersion"), unstructured.Text(object, "kind"), unstructured.Text(named, "name")}
 	}
@@ -238,12 +255,12 @@ func ownersFirst(all []loaded) (sorted []loaded) {
 				sorted = append(sorted, l)
 			}
 		}
-		if len(later) == len(all) { // they own each other
-			return append(sorted, later...)
+		if len(later) == len(all) {
+			return append(sorted, later...), len(sorted)
 		}
 		all = later
 	}
-	return sorted
+	return sorted, len(sorted)
 }
 
 // describeManifest names the object of a manifest by what it has of a kind and a name.
@@ -353,11 +370,28 @@ func (s *Server) adopt(object map[string]any, namespace string) error {
 			continue
 		}
 		missing = fmt.Sprintf("its owner, the %s %q, does not exist", kind, name)
+		if elsewhere := s.namespaceOf(k, name); k.resource.Namespaced && elsewhere != "" {
+			missing = fmt.Sprintf("its owner, the %s %q, is in the namespace %q, and not in that of the object", kind, name, elsewhere)
+		}
 	}
 	if missing != "" && !present && s.collector != nil {
-		return fmt.Errorf("%s: the garbage collector would delete it", missing)
+		return fmt.Errorf("%s: %w", missing, errNoOwner)
 	}
 	return nil
+}
+
+// errNoOwner is why an object without an owner is refused.
+var errNoOwner = errors.New("the garbage collector would delete the object")
+
+// namespaceOf returns a namespace with an object of a kind and a name, "" if there is none.
+func (s *Server) namespaceOf(k *kindInfo, name string) string {
+	items, _ := s.db.List(k.collection())
+	for _, i := range items {
+		if i.Name == name {
+			return i.Namespace
+		}
+	}
+	return ""
 }
 
 // ServeHTTP answers one request.

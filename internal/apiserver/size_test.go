@@ -14,7 +14,7 @@ func TestSizes(t *testing.T) {
 		merge    = "application/merge-patch+json"
 		apply    = "application/apply-patch+yaml"
 		tooLarge = `"message":"etcdserver: request is too large"`
-		fits     = maxStoreRequest - 302 // with the other fields, the key and what is around it, and without managedFields
+		fits     = maxStoreRequest - 330 // with the other fields, the key and what is around it, and without managedFields
 	)
 	s := New(Options{})
 	if err := s.Apply([]byte(`{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: bigs.example.com}, spec: {group: example.com, scope: Namespaced,
