@@ -1,10 +1,13 @@
 package apiserver
 
 import (
+	"maps"
 	"strings"
+	"time"
 
 	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
 	"github.com/kopf-go/kopf/internal/apiserver/selector"
+	"github.com/kopf-go/kopf/internal/apiserver/table"
 	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
@@ -50,6 +53,26 @@ func (k *kindInfo) toStorage(object map[string]any) {
 	case k.storage != "":
 		object["apiVersion"] = k.storage
 	}
+}
+
+// tableOf returns a table of objects. The cells of events are those of the core group, whichever group they are shown by.
+func (k *kindInfo) tableOf(objects []map[string]any, includeObject string) map[string]any {
+	if !k.isNewEvents() {
+		return table.New(k.tableColumns(), objects, includeObject, time.Now())
+	}
+	stored := make([]map[string]any, len(objects))
+	for i, object := range objects {
+		stored[i] = maps.Clone(object)
+		k.toStorage(stored[i])
+	}
+	rows := table.New(k.tableColumns(), stored, includeObject, time.Now())
+	if includeObject == "Object" {
+		list, _ := rows["rows"].([]any)
+		for i, row := range list {
+			rawjson.AsMap(row)["object"] = objects[i]
+		}
+	}
+	return rows
 }
 
 func rename(object map[string]any, from, to string) {

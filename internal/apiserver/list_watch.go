@@ -177,7 +177,7 @@ func (a *apiRequest) page() ([]*store.Item, uint64, int, error) {
 func (a *apiRequest) answer(form listed, items []*store.Item, meta map[string]any) any {
 	switch form {
 	case asTable:
-		rows := table.New(a.kind.tableColumns(), a.decoded(items), a.query.Get("includeObject"), time.Now())
+		rows := a.kind.tableOf(a.decoded(items), a.query.Get("includeObject"))
 		rows["metadata"] = meta
 		return rows
 	case asMetadata, asOneMetadata:
@@ -428,7 +428,7 @@ func (w *watching) send(typ store.ChangeType, i *store.Item) {
 	raw := w.sent(i.Raw)
 	switch w.form {
 	case asTable:
-		rows := table.New(w.kind.tableColumns(), []map[string]any{unstructured.View(raw).Map()}, w.query.Get("includeObject"), time.Now())
+		rows := w.kind.tableOf([]map[string]any{unstructured.View(raw).Map()}, w.query.Get("includeObject"))
 		rows["metadata"] = map[string]any{"resourceVersion": rawjson.StringAt(raw, "metadata", "resourceVersion")}
 		if w.columns {
 			rows["columnDefinitions"] = nil
@@ -466,7 +466,7 @@ func (w *watching) mark(annotations map[string]any) {
 	case asMetadata, asOneMetadata:
 		object = table.Partial(object)
 	case asTable:
-		rows := table.New(w.kind.tableColumns(), []map[string]any{object}, w.query.Get("includeObject"), time.Now())
+		rows := w.kind.tableOf([]map[string]any{object}, w.query.Get("includeObject"))
 		rows["columnDefinitions"] = nil
 		rows["metadata"] = map[string]any{"resourceVersion": meta["resourceVersion"]}
 		object = rows

@@ -111,7 +111,7 @@ func (a *apiRequest) answerItem(w http.ResponseWriter, r *http.Request, code int
 		}
 		a.server.write(w, r, code, a.scaleOf(object.Map()))
 	case form == asTable:
-		rows := table.New(a.kind.tableColumns(), []map[string]any{object.Map()}, a.query.Get("includeObject"), time.Now())
+		rows := a.kind.tableOf([]map[string]any{object.Map()}, a.query.Get("includeObject"))
 		rows["metadata"] = map[string]any{"resourceVersion": object.String("metadata.resourceVersion")}
 		a.server.write(w, r, code, rows)
 	case form == asMetadata, form == asOneMetadata:
