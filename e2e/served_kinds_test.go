@@ -64,6 +64,9 @@ func servedSequences() []sequence {
 			`{"status": {"certificate": "` + signingRequest + `", "conditions": [{"type": "Approved", "status": "True", "reason": "R", "message": "m", "lastUpdateTime": "2026-01-02T03:04:05Z", "lastTransitionTime": "2026-01-02T03:04:05Z"}]}, "metadata": {"labels": {"a": "b"}}}`,
 			[]string{"status.conditions", "status.certificate"}},
 		{"GET", "/apis/certificates.k8s.io/v1/certificatesigningrequests/b", "", "", []string{"status.conditions", "status.certificate"}},
+		{"PATCH", "/apis/certificates.k8s.io/v1/certificatesigningrequests/b/approval", asMerge,
+			`{"status": {"conditions": [{"type": "Approved", "status": "True", "reason": "Other", "message": "m", "lastUpdateTime": "2026-01-02T03:04:05Z", "lastTransitionTime": null}]}}`,
+			[]string{"status.conditions"}},
 		{"DELETE", "/apis/certificates.k8s.io/v1/certificatesigningrequests/b", asJSON, "", []string{"kind"}},
 	}}, sequence{"what is deprecated", []call{
 		{"GET", "/api/v1/namespaces/default/endpoints/none", "", "", []string{warnings}},

@@ -11,6 +11,7 @@ func TestAsRealServer(t *testing.T) {
 	const (
 		merge       = "application/merge-patch+json"
 		core        = "/api/v1/namespaces/default/"
+		requests    = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 		newEvents   = "/apis/events.k8s.io/v1/namespaces/default/events"
 		definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 		things      = "/apis/example.com/v1/namespaces/default/things"
@@ -52,6 +53,11 @@ func TestAsRealServer(t *testing.T) {
 			{"GET", core + "events?fieldSelector=source%3Dc", "", "", 200, `"message":"m"`, `"note":`},
 			{"DELETE", newEvents + "/e", "", "", 200, "", ""},
 			{"GET", core + "events/e", "", "", 404, "", ""},
+		},
+		"approvals": {
+			{"POST", requests, "", `{"metadata":{"name":"a"},"spec":{"signerName":"example.com/s"}}`, 201, `"username":"kopf"`, `"conditions"`},
+			{"PATCH", requests + "/a/approval", merge, `{"status":{"certificate":"eA==","conditions":[{"type":"Approved","status":"True","lastTransitionTime":"2026-01-02T03:04:05Z"}]}}`, 200, `"lastUpdateTime":"2`, "certificate\":\"eA"},
+			{"PATCH", requests + "/a/approval", merge, `{"status":{"conditions":[{"type":"Approved","status":"True","reason":"R"}]}}`, 200, `"lastTransitionTime":"2026-01-02T03:04:05Z"`, ""},
 		},
 		"namespaces": {
 			{"POST", "/api/v1/namespaces", "", `{"metadata":{"name":"n"}}`, 201, "", ""},

@@ -13,8 +13,11 @@ import (
 func (a *apiRequest) checkSupport(object map[string]any) error {
 	missing := a.kind.unsupported(object)
 	if a.kind.crd == nil {
-		kind := a.kind.subresourceKind(a.subresource)
-		missing = append(missing, unenforcedIn(kind.Kind, object)...)
+		kind := a.kind.subresourceKind(a.subresource).Kind
+		if kind == "SelfSubjectAccessReview" && a.raw != nil && a.raw.Header.Get("Impersonate-User") != "" {
+			kind = "SubjectAccessReview"
+		}
+		missing = append(missing, unenforcedIn(kind, object)...)
 	}
 	if len(missing) == 0 {
 		return nil

@@ -103,6 +103,13 @@ func TestUnenforcedKinds(t *testing.T) {
 		})
 	}
 	w := httptest.NewRecorder()
+	r := httptest.NewRequest("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", strings.NewReader(`{"spec":{}}`))
+	r.Header.Set("Impersonate-User", "me") // as kubectl auth can-i --as=me
+	New(Options{Logger: slog.New(slog.DiscardHandler)}).ServeHTTP(w, r)
+	if warning := w.Header().Get("Warning"); w.Code != 201 || !strings.Contains(warning, "status.allowed") {
+		t.Errorf("the review of another user's access is answered with %d and the warning %q", w.Code, warning)
+	}
+	w = httptest.NewRecorder()
 	New(Options{}).ServeHTTP(w, httptest.NewRequest("POST", core+"serviceaccounts/none/token", strings.NewReader(`{}`)))
 	if w.Code != 404 {
 		t.Errorf("the token of a missing account is answered with %d, want 404: %s", w.Code, w.Body)

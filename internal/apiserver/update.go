@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
 	"github.com/kopf-go/kopf/internal/apiserver/field"
@@ -193,7 +194,9 @@ func (a *apiRequest) scope(live, object map[string]any) (map[string]any, error) 
 		return whole, nil
 	case a.subresource == "approval":
 		whole := rawjson.Clone(live).(map[string]any)
-		mapAt(whole, "status")["conditions"] = rawjson.AsMap(object["status"])["conditions"]
+		conditions, _ := rawjson.AsMap(object["status"])["conditions"].([]any)
+		stampConditions(rawjson.AsMap(live["status"])["conditions"], conditions)
+		mapAt(whole, "status")["conditions"] = conditions
 		return whole, nil
 	case a.subresource == "finalize":
 		whole := rawjson.Clone(live).(map[string]any)
@@ -216,6 +219,30 @@ func (a *apiRequest) scope(live, object map[string]any) (map[string]any, error) 
 	}
 	a.kind.restore(rawjson.AsMap(live["metadata"]), meta)
 	return object, nil
+}
+
+// stampConditions sets the times of the conditions that have none: those of the transitions stay as they are while the status of a condition does.
+func stampConditions(live any, conditions []any) {
+	old, _ := live.([]any)
+	now := unstructured.Timestamp(time.Now())
+	for _, c := range conditions {
+		condition := rawjson.AsMap(c)
+		if condition == nil {
+			continue
+		}
+		if rawjson.IsEmpty(condition["lastUpdateTime"]) {
+			condition["lastUpdateTime"] = now
+		}
+		if !rawjson.IsEmpty(condition["lastTransitionTime"]) {
+			continue
+		}
+		condition["lastTransitionTime"] = now
+		for _, o := range old {
+			if before := rawjson.AsMap(o); before["type"] == condition["type"] && before["status"] == condition["status"] {
+				condition["lastTransitionTime"] = before["lastTransitionTime"]
+			}
+		}
+	}
 }
 
 // statusChangesMeta reports whether a request to the status changes the metadata, too: of most built-in kinds it does.
