@@ -52,7 +52,7 @@ func TestUnsupported(t *testing.T) {
 	}
 }
 
-// Kinds that have no effect here are served, and it is said that they have none.
+// Kinds that have no effect here are served, and the answers say that they have none.
 func TestUnenforcedKinds(t *testing.T) {
 	const core = "/api/v1/namespaces/default/"
 	for _, tt := range []struct{ path, body, field string }{
