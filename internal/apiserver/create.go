@@ -60,18 +60,7 @@ func (a *apiRequest) post(w http.ResponseWriter, r *http.Request, object map[str
 		}
 	case "pods":
 		if a.subresource == "eviction" {
-			gone := *a
-			gone.verb, gone.subresource, gone.body = "delete", "", nil
-			o, err := readDeleteOptions(rawjson.AsMap(object["deleteOptions"]))
-			if err != nil {
-				return err
-			}
-			gone.dryRun = gone.dryRun || slices.Contains(o.DryRun, "All")
-			if err := gone.deleteObject(o); err != nil {
-				return err
-			}
-			a.server.write(w, r, 201, map[string]any{"kind": "Status", "apiVersion": "v1", "metadata": map[string]any{}, "status": "Success", "code": 201})
-			return nil
+			return a.postEviction(w, r, object)
 		}
 	}
 	if object["metadata"] == nil {

@@ -72,6 +72,13 @@ func TestAsRealServer(t *testing.T) {
 			{"POST", core + "pods/p/eviction", "", `{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"p"},"deleteOptions":{"dryRun":["All"]}}`, 201, "", ""},
 			{"POST", core + "pods/p/eviction", "", `{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"p"},"deleteOptions":{"preconditions":{"uid":"other"}}}`, 409, "", ""},
 			{"GET", core + "pods/p", "", "", 200, "", ""},
+			{"PATCH", core + "pods/p/status", merge, `{"status":{"phase":"Running"}}`, 200, "Running", ""},
+			{"POST", "/apis/policy/v1/namespaces/default/poddisruptionbudgets", "", `{"metadata":{"name":"b"},"spec":{"selector":{}}}`, 201, "", ""},
+			{"POST", core + "pods/p/eviction", "", `{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"p"}}`, 429, "is still being processed", ""},
+			{"PATCH", "/apis/policy/v1/namespaces/default/poddisruptionbudgets/b/status", merge, `{"status":{"observedGeneration":1,"disruptionsAllowed":1}}`, 200, "", ""},
+			{"POST", core + "pods/p/eviction", "", `{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"p"}}`, 201, "", ""},
+			{"GET", core + "pods/p", "", "", 404, "", ""},
+			{"GET", "/apis/policy/v1/namespaces/default/poddisruptionbudgets/b", "", "", 200, `"disruptedPods":{"p":`, ""},
 		},
 		"options": {
 			{"POST", core + "configmaps?fieldManager=" + strings.Repeat("m", 129), "", `{"metadata":{"name":"c"}}`, 422, "may not be more than 128 bytes", ""},
