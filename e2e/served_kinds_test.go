@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -23,7 +24,7 @@ var servedObjects = []struct{ collection, name, object, change string }{
 		`{"spec": {"versionPriority": 10}}`},
 	{"/apis/certificates.k8s.io/v1/certificatesigningrequests", "a", `{"spec": {"request": "` + signingRequest + `", "signerName": "example.com/s", "usages": ["client auth"]}}`, `{"metadata": {"labels": {"a": "b"}}}`},
 	{"/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas", "a", `{"spec": {"priorityLevelConfiguration": {"name": "workload-low"}, "matchingPrecedence": 500}}`, `{"spec": {"matchingPrecedence": 600}}`},
-	{"/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations", "a", `{"spec": {"type": "Limited", "limited": {"nominalConcurrencyShares": 1, "limitResponse": {"type": "Reject"}}}}`, `{"spec": {"limited": {"nominalConcurrencyShares": 2}}}`},
+	{"/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations", "a", `{"spec": {"type": "Limited", "limited": {"limitResponse": {"type": "Queue", "queuing": {}}}}}`, `{"spec": {"limited": {"nominalConcurrencyShares": 2}}}`},
 	{"/apis/networking.k8s.io/v1/ipaddresses", "10.0.0.77", `{"spec": {"parentRef": {"resource": "services", "namespace": "default", "name": "a"}}}`, `{"metadata": {"labels": {"a": "b"}}}`},
 	{"/apis/networking.k8s.io/v1/servicecidrs", "a", `{"spec": {"cidrs": ["10.9.0.0/16"]}}`, `{"metadata": {"labels": {"a": "b"}}}`},
 	{"/apis/resource.k8s.io/v1/deviceclasses", "a", `{"spec": {}}`, `{"spec": {"selectors": [{"cel": {"expression": "true"}}]}}`},
@@ -45,13 +46,21 @@ func servedSequences() []sequence {
 	for _, kind := range servedObjects {
 		plural := kind.collection[strings.LastIndex(kind.collection, "/")+1:]
 		one := kind.collection + "/" + kind.name
-		same := []string{"apiVersion", "kind", "metadata.generation", "metadata.labels"}
+		same := []string{"apiVersion", "kind", "metadata.generation", "metadata.labels", "metadata.finalizers", "spec", "storageClassName", "driverName", "parameters"}
+		switch plural {
+		case "certificatesigningrequests": // of different users
+			same[slices.Index(same, "spec")] = "spec.usages"
+		case "volumeattributesclasses": // whose finalizer a controller would remove
+			same[slices.Index(same, "metadata.finalizers")] = "metadata.name"
+		}
 		all = append(all, sequence{plural, []call{
 			{"PUT", one, asJSON, named(kind.object, kind.name), nil},
-			{"POST", kind.collection, asJSON, named(kind.object, kind.name), same},
+			{"POST", kind.collection, asJSON, named(kind.object, kind.name), append([]string{"status"}, same...)},
 			{"POST", kind.collection, asJSON, named(kind.object, kind.name), nil},
 			{"PATCH", one, asMerge, kind.change, same},
 			{"GET", one, "", "", same},
+			{"PUT", one, asJSON, named(kind.object, kind.name), same},
+			{"PATCH", one + "/status", asMerge, `{"metadata": {"annotations": {"a": "b"}}}`, []string{"metadata.annotations"}},
 			{"DELETE", one + "?dryRun=All", asJSON, "", []string{"kind"}},
 			{"PATCH", one, asMerge, `{"metadata": {"finalizers": null}}`, nil},
 			{"DELETE", one, asJSON, "", []string{"kind"}},

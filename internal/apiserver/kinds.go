@@ -109,14 +109,14 @@ v1 resourcequotas ResourceQuota N status quota - r
 v1 secrets Secret N - - - -
 v1 serviceaccounts ServiceAccount N token sa - r
 v1 services Service N status svc all ru
-admissionregistration.k8s.io/v1 mutatingadmissionpolicies MutatingAdmissionPolicy C - - api-extensions g
-admissionregistration.k8s.io/v1 mutatingadmissionpolicybindings MutatingAdmissionPolicyBinding C - - api-extensions g
+admissionregistration.k8s.io/v1 mutatingadmissionpolicies MutatingAdmissionPolicy C - - api-extensions gv
+admissionregistration.k8s.io/v1 mutatingadmissionpolicybindings MutatingAdmissionPolicyBinding C - - api-extensions gv
 admissionregistration.k8s.io/v1 mutatingwebhookconfigurations MutatingWebhookConfiguration C - - api-extensions gv
-admissionregistration.k8s.io/v1 validatingadmissionpolicies ValidatingAdmissionPolicy C status - api-extensions g
-admissionregistration.k8s.io/v1 validatingadmissionpolicybindings ValidatingAdmissionPolicyBinding C - - api-extensions g
+admissionregistration.k8s.io/v1 validatingadmissionpolicies ValidatingAdmissionPolicy C status - api-extensions gv
+admissionregistration.k8s.io/v1 validatingadmissionpolicybindings ValidatingAdmissionPolicyBinding C - - api-extensions gv
 admissionregistration.k8s.io/v1 validatingwebhookconfigurations ValidatingWebhookConfiguration C - - api-extensions gv
 apiextensions.k8s.io/v1 customresourcedefinitions CustomResourceDefinition C status crd,crds api-extensions grv
-apiregistration.k8s.io/v1 apiservices APIService C status - api-extensions -
+apiregistration.k8s.io/v1 apiservices APIService C status - api-extensions v
 apps/v1 controllerrevisions ControllerRevision N - - - -
 apps/v1 daemonsets DaemonSet N status ds all g
 apps/v1 deployments Deployment N scale,status deploy all g
@@ -154,11 +154,11 @@ resource.k8s.io/v1 resourceclaims ResourceClaim N status - - r
 resource.k8s.io/v1 resourceclaimtemplates ResourceClaimTemplate N - - - r
 resource.k8s.io/v1 resourceslices ResourceSlice C - - - gr
 scheduling.k8s.io/v1 priorityclasses PriorityClass C - pc - 1
-storage.k8s.io/v1 csidrivers CSIDriver C - - - r
-storage.k8s.io/v1 csinodes CSINode C - - - r
-storage.k8s.io/v1 csistoragecapacities CSIStorageCapacity N - - - -
+storage.k8s.io/v1 csidrivers CSIDriver C - - - rv
+storage.k8s.io/v1 csinodes CSINode C - - - rv
+storage.k8s.io/v1 csistoragecapacities CSIStorageCapacity N - - - v
 storage.k8s.io/v1 storageclasses StorageClass C - sc - r
-storage.k8s.io/v1 volumeattachments VolumeAttachment C status - - r
+storage.k8s.io/v1 volumeattachments VolumeAttachment C status - - rv
 storage.k8s.io/v1 volumeattributesclasses VolumeAttributesClass C - vac - r
 `
 

@@ -12,6 +12,7 @@ func TestAsRealServer(t *testing.T) {
 		merge       = "application/merge-patch+json"
 		core        = "/api/v1/namespaces/default/"
 		requests    = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
+		policies    = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 		newEvents   = "/apis/events.k8s.io/v1/namespaces/default/events"
 		definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 		things      = "/apis/example.com/v1/namespaces/default/things"
@@ -58,6 +59,15 @@ func TestAsRealServer(t *testing.T) {
 			{"POST", requests, "", `{"metadata":{"name":"a"},"spec":{"signerName":"example.com/s"}}`, 201, `"username":"kopf"`, `"conditions"`},
 			{"PATCH", requests + "/a/approval", merge, `{"status":{"certificate":"eA==","conditions":[{"type":"Approved","status":"True","lastTransitionTime":"2026-01-02T03:04:05Z"}]}}`, 200, `"lastUpdateTime":"2`, "certificate\":\"eA"},
 			{"PATCH", requests + "/a/approval", merge, `{"status":{"conditions":[{"type":"Approved","status":"True","reason":"R"}]}}`, 200, `"lastTransitionTime":"2026-01-02T03:04:05Z"`, ""},
+		},
+		"kinds without an effect": {
+			{"POST", policies, "", `{"metadata":{"name":"a"},"spec":{"validations":[{"expression":"true"}],"matchConstraints":{"resourceRules":[{"resources":["things"]}]}}}`, 201, `"failurePolicy":"Fail"`, ""},
+			{"PATCH", policies + "/a/status", merge, `{"metadata":{"annotations":{"a":"b"}}}`, 200, `"matchPolicy":"Equivalent"`, `"annotations"`},
+			{"PUT", policies + "/a", "", `{"metadata":{"name":"a"}}`, 422, "metadata.resourceVersion: Invalid value: 0: must be specified for an update", ""},
+			{"PATCH", requests + "/none", merge, `{}`, 404, "", ""},
+			{"POST", requests, "", `{"metadata":{"name":"b"},"spec":{"signerName":"example.com/s"}}`, 201, "", ""},
+			{"PATCH", requests + "/b", merge, `{"spec":{"signerName":"example.com/t"},"metadata":{"labels":{"a":"b"}}}`, 200, `"signerName":"example.com/s"`, "example.com/t"},
+			{"GET", "/api/v1/componentstatuses", "", "", 200, `"items":[]`, ""},
 		},
 		"namespaces": {
 			{"POST", "/api/v1/namespaces", "", `{"metadata":{"name":"n"}}`, 201, "", ""},

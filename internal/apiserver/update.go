@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -214,7 +215,7 @@ func (a *apiRequest) scope(live, object map[string]any) (map[string]any, error) 
 		meta = make(map[string]any)
 		object["metadata"] = meta
 	}
-	if a.kind.isNamespaces() { // its finalizers have a subresource
+	if a.kind.isNamespaces() || a.kind.crd == nil && a.kind.resource.Kind == "CertificateSigningRequest" { // finalizers have a subresource, and requests do not change
 		object["spec"] = rawjson.Clone(live["spec"])
 	}
 	a.kind.restore(rawjson.AsMap(live["metadata"]), meta)
@@ -247,7 +248,9 @@ func stampConditions(live any, conditions []any) {
 
 // statusChangesMeta reports whether a request to the status changes the metadata, too: of most built-in kinds it does.
 func (k *kindInfo) statusChangesMeta() bool {
-	return k.crd == nil && k.resource.Plural != "customresourcedefinitions"
+	return k.crd == nil && !slices.Contains([]string{
+		"APIService", "CustomResourceDefinition", "FlowSchema", "PriorityLevelConfiguration", "ResourceClaim", "ServiceCIDR", "ValidatingAdmissionPolicy", "VolumeAttachment",
+	}, k.resource.Kind)
 }
 
 // statusMeta returns the metadata that a request to the status leads to, where it changes them.
