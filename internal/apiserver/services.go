@@ -22,9 +22,6 @@ const (
 	addressBits         = 20
 )
 
-// serviceNetwork is the range of the addresses of services.
-var serviceNetwork = netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 96, 0, 0}), 32-addressBits)
-
 // service is a service that is being stored.
 type service struct {
 	*apiRequest
@@ -290,7 +287,7 @@ func (s *Server) nextAddress(used map[string]bool) string {
 	for {
 		n := staticAddresses + s.services%(1<<addressBits-staticAddresses-1)
 		s.services++
-		b := serviceNetwork.Addr().As4()
+		b := [4]byte{10, 96, 0, 0}
 		b[1], b[2], b[3] = b[1]|byte(n>>16), byte(n>>8), byte(n)
 		if text := netip.AddrFrom4(b).String(); !used[text] {
 			return text

@@ -64,9 +64,19 @@ type action struct {
 	call   string   // the function of the other field, "" if it is copied
 }
 
-// functions are the functions of the table.
-var functions = map[string]func(any) any{
-	"pullPolicy": pullPolicy, "qosClass": qosClass, "now": now, "schedulingGated": schedulingGated,
+// function returns a function of the table, nil if there is none of that name. A map of them would be in every operator.
+func function(name string) func(any) any {
+	switch name {
+	case "pullPolicy":
+		return pullPolicy
+	case "qosClass":
+		return qosClass
+	case "now":
+		return now
+	case "schedulingGated":
+		return schedulingGated
+	}
+	return nil
 }
 
 // theTable returns the table.
@@ -163,7 +173,7 @@ func parseAction(word string) (a action) {
 	switch {
 	case strings.HasPrefix(right, "@"):
 		a.source = strings.Split(right[1:], ".")
-	case called && functions[name] != nil:
+	case called && function(name) != nil:
 		a.call, a.source = name, strings.Split(argument, ".")
 	default:
 		a.value = parseValue(right)
@@ -276,7 +286,7 @@ func (a action) apply(object map[string]any, each [][]string) {
 		value, _ = rawjson.Lookup(object, a.source...)
 	}
 	if a.call != "" {
-		value = functions[a.call](value)
+		value = function(a.call)(value)
 	} else if value == nil && a.source != nil {
 		return
 	}
