@@ -1,6 +1,6 @@
 # The same commands that a person types; `make ci` is what is checked before a change lands.
 
-.PHONY: build test race lint fuzz e2e chaos cluster bench ci
+.PHONY: build test race lint fuzz e2e judges chaos cluster bench ci
 
 build:
 	go build ./...
@@ -21,6 +21,10 @@ fuzz:
 
 e2e:
 	cd e2e && go test -timeout 20m ./...
+
+# The suites of controller-runtime, and a tutorial's operator, on a real API server and on the one in memory.
+judges:
+	cd e2e/judges && go test -v -timeout 60m ./...
 
 # Faults of all kinds, for each seed so many minutes: make chaos SEED=1 SEEDS=10 MINUTES=3
 # Of some kinds only: make chaos ONLY=definitions,refusals
