@@ -82,9 +82,9 @@ func goCommand(t *testing.T, args ...string) string {
 }
 
 // realServer starts a control plane of the test's own, and returns the path of its kubeconfig.
-func realServer(t *testing.T) string {
+func realServer(t *testing.T, controllers ...string) string {
 	t.Helper()
-	c, err := cluster.Start(context.Background(), &cluster.Options{Log: os.Stderr})
+	c, err := cluster.Start(context.Background(), &cluster.Options{Controllers: controllers, Log: os.Stderr})
 	if err != nil {
 		t.Fatal(err)
 	}
