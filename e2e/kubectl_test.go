@@ -101,7 +101,7 @@ var knownOutputs = map[string]string{
 	"explain kopfexamples":        "The fields that all objects have are explained in words of our own.",
 	"explain configmap.immutable": "Descriptions are in words of our own",
 	"auth can-i --list":           "It knows no users: everybody may do everything.",
-	"create token sa":             "Service accounts get no tokens.",
+	"create token sa":             "Tokens of service accounts are signed with a key that is thrown away: no server accepts them.",
 }
 
 func TestKubectl(t *testing.T) {

@@ -41,9 +41,6 @@ func (a *apiRequest) answerNew(w http.ResponseWriter, r *http.Request, object ma
 
 // post answers requests with kinds that are not stored.
 func (a *apiRequest) post(w http.ResponseWriter, r *http.Request, object map[string]any) error {
-	if a.subresource == "token" && a.server.db.Get(a.kind.collection(), a.key()) == nil {
-		return a.kind.notFound(a.name)
-	}
 	if err := a.checkSupport(object); err != nil {
 		return err
 	}
@@ -62,10 +59,19 @@ func (a *apiRequest) post(w http.ResponseWriter, r *http.Request, object map[str
 		if a.subresource == "eviction" {
 			return a.postEviction(w, r, object)
 		}
+		return a.answerBinding(w, r, object)
+	case "bindings":
+		return a.answerBinding(w, r, object)
+	case "serviceaccounts":
+		if err := a.completeToken(object); err != nil {
+			return err
+		}
 	}
 	if object["metadata"] == nil {
 		object["metadata"] = map[string]any{"creationTimestamp": nil}
 	}
+	kind := a.kind.subresourceKind(a.subresource)
+	object["kind"], object["apiVersion"] = kind.Kind, kind.APIVersion()
 	a.warn(w)
 	a.server.write(w, r, 201, object)
 	return nil

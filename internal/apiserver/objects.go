@@ -62,13 +62,17 @@ func (a *apiRequest) serve(w http.ResponseWriter, r *http.Request) {
 // allowed refuses verbs that the resource or the subresource does not have.
 func (a *apiRequest) allowed() error {
 	not := apierrors.New(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", map[string]any{})
+	noPath := apierrors.New(404, "NotFound", "the server could not find the requested resource", map[string]any{})
+	if a.kind.crd == nil && a.kind.resource.Namespaced && a.namespace == "" && a.name != "" {
+		return noPath
+	}
 	verbs := a.kind.resource.Verbs
 	if a.subresource != "" {
 		if !slices.Contains(a.kind.resource.Subresources, a.subresource) {
 			if a.kind.crd != nil {
 				return a.kind.notFound(a.name)
 			}
-			return apierrors.New(404, "NotFound", "the server could not find the requested resource", map[string]any{})
+			return noPath
 		}
 		verbs = subresourceVerbs(a.subresource)
 	}
@@ -109,7 +113,11 @@ func (a *apiRequest) answerItem(w http.ResponseWriter, r *http.Request, code int
 		if path, _ := a.kind.scale["specReplicasPath"].(string); a.kind.crd != nil && !object.Has(strings.TrimPrefix(path, ".")) {
 			return apierrors.Internal(fmt.Errorf("the spec replicas field %q does not exist", path))
 		}
-		a.server.write(w, r, code, a.scaleOf(object.Map()))
+		scale := a.scaleOf(object.Map())
+		if form == asTable {
+			scale = a.tableOfScale(scale)
+		}
+		a.server.write(w, r, code, scale)
 	case form == asTable:
 		rows := a.kind.tableOf([]map[string]any{object.Map()}, a.query.Get("includeObject"))
 		rows["metadata"] = map[string]any{"resourceVersion": object.String("metadata.resourceVersion")}
@@ -132,11 +140,17 @@ func (a *apiRequest) warn(w http.ResponseWriter) {
 
 func (a *apiRequest) get(w http.ResponseWriter, r *http.Request) error {
 	if version := a.query.Get("resourceVersion"); version != "" && !rawjson.IsDigits(version) {
+		if a.kind.collection() == "events." { // which kube-apiserver reads from its store, and not from a cache
+			return apierrors.BadRequest("invalid resource version: resourceVersion: Invalid value: %q: strconv.ParseUint: parsing %q: invalid syntax", version, version)
+		}
 		return apierrors.New(500, "", fmt.Sprintf("resourceVersion: Invalid value: %q: strconv.ParseUint: parsing %q: invalid syntax", version, version), nil)
 	}
 	i := a.server.db.Get(a.kind.collection(), a.key())
 	if i == nil {
 		return a.kind.notFound(a.name)
+	}
+	if a.subresource == "log" {
+		return a.answerLog(w, r, i.Raw)
 	}
 	return a.answerItem(w, r, 200, i.Raw)
 }

@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/kopf-go/kopf/internal/apiserver/field"
 	"github.com/kopf-go/kopf/internal/apiserver/managedfields"
 	"github.com/kopf-go/kopf/internal/apiserver/schema"
+	"github.com/kopf-go/kopf/internal/apiserver/table"
 	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
@@ -46,6 +48,13 @@ func (a *apiRequest) scaleOf(object map[string]any) map[string]any {
 		status["selector"] = strings.Join(parts, ",")
 	}
 	return scale
+}
+
+// tableOfScale returns a scale as a table.
+func (a *apiRequest) tableOfScale(scale map[string]any) map[string]any {
+	rows := table.New(table.Columns("scale", a.kind.crd != nil, nil), []map[string]any{scale}, a.query.Get("includeObject"), time.Now())
+	rows["metadata"] = map[string]any{"resourceVersion": rawjson.AsMap(scale["metadata"])["resourceVersion"]}
+	return rows
 }
 
 // replicas returns the path of the number of replicas in objects of the kind.

@@ -51,7 +51,6 @@ PriorityLevelConfiguration spec requests have no priorities on this server
 ResourceQuota spec.hard quotas are not enforced by this server
 SubjectAccessReview status.allowed permissions are not checked by this server, which allows everything
 LocalSubjectAccessReview status.allowed permissions are not checked by this server, which allows everything
-TokenRequest status.token tokens are not issued by this server, which lets everybody in
 TokenReview status.authenticated tokens are not checked by this server, which lets everybody in
 ValidatingAdmissionPolicy spec admission policies are not evaluated by this server
 ValidatingAdmissionPolicyBinding spec admission policies are not evaluated by this server

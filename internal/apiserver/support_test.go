@@ -69,7 +69,6 @@ func TestUnenforcedKinds(t *testing.T) {
 		{core + "limitranges", `{"metadata":{"name":"a"},"spec":{"limits":[{"type":"Pod"}]}}`, "spec.limits"},
 		{core + "resourcequotas", `{"metadata":{"name":"a"},"spec":{"hard":{"pods":"1"}}}`, "spec.hard"},
 		{core + "resourcequotas", `{"metadata":{"name":"a"}}`, ""},
-		{core + "serviceaccounts/sa/token", `{}`, "status.token"},
 		{"/apis/authentication.k8s.io/v1/tokenreviews", `{"spec":{"token":"x"}}`, "status.authenticated"},
 		{"/apis/authorization.k8s.io/v1/subjectaccessreviews", `{"spec":{"user":"a"}}`, "status.allowed"},
 		{"/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", `{"spec":{}}`, ""},
