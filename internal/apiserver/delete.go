@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -52,14 +53,46 @@ func (a *apiRequest) deleteOptions() (deleteOptions, error) {
 			return o, err
 		}
 	}
-	if p := a.query.Get("propagationPolicy"); p != "" {
-		o.PropagationPolicy = p
+	if len(a.body) == 0 { // else the query is ignored
+		if err := a.queryDeleteOptions(&o); err != nil {
+			return o, err
+		}
 	}
-	a.dryRun = a.dryRun || slices.Contains(o.DryRun, "All")
-	if p := o.PropagationPolicy; p != "" && !slices.Contains([]string{"Orphan", "Background", "Foreground"}, p) {
-		return o, invalidOptions("DeleteOptions", field.NotSupported("propagationPolicy", p, `supported values: "Foreground", "Background", "Orphan", "nil"`))
+	a.dryRun = slices.Contains(o.DryRun, "All")
+	return o, o.check()
+}
+
+// queryDeleteOptions reads the options in the query.
+func (a *apiRequest) queryDeleteOptions(o *deleteOptions) error {
+	o.PropagationPolicy, o.DryRun = a.query.Get("propagationPolicy"), a.query["dryRun"]
+	if text := a.query.Get("orphanDependents"); text != "" {
+		orphan := text != "false" && text != "0"
+		o.OrphanDependents = &orphan
 	}
-	return o, nil
+	if text := a.query.Get("gracePeriodSeconds"); text != "" {
+		if _, err := strconv.ParseInt(text, 10, 64); err != nil {
+			return apierrors.BadRequest("%v", err)
+		}
+	}
+	return nil
+}
+
+// check refuses options that there are not, or that contradict each other.
+func (o *deleteOptions) check() error {
+	var faults []field.Error
+	switch p := o.PropagationPolicy; {
+	case o.OrphanDependents != nil && p != "":
+		faults = append(faults, field.Invalid("propagationPolicy", p, "orphanDependents and deletionPropagation cannot be both set"))
+	case p != "" && !slices.Contains([]string{"Orphan", "Background", "Foreground"}, p):
+		faults = append(faults, field.NotSupported("propagationPolicy", p, `supported values: "Foreground", "Background", "Orphan", "nil"`))
+	}
+	if slices.ContainsFunc(o.DryRun, func(r string) bool { return r != "All" }) {
+		faults = append(faults, field.NotSupported("dryRun", o.DryRun, `supported values: "All"`))
+	}
+	if len(faults) > 0 {
+		return invalidOptions("DeleteOptions", faults...)
+	}
+	return nil
 }
 
 // readDeleteOptions reads decoded options.
@@ -101,25 +134,40 @@ func (a *apiRequest) deleteObject(o deleteOptions) error {
 // the object is gone.
 func (a *apiRequest) deleteStored(o deleteOptions) (last *store.Item, gone bool, err error) {
 	collection := a.kind.collection()
+	marked := false
 	for {
 		before := a.server.db.Get(collection, a.key())
 		if before == nil {
 			return nil, false, a.kind.notFound(a.name)
 		}
 		live := before.Object()
-		if err := a.precondition(o, live); err != nil {
-			return nil, false, err
-		}
-		if err := a.admit(live, nil, true); err != nil {
-			return nil, false, err
-		}
-		if err := a.admit(live, nil, false); err != nil {
-			return nil, false, err
+		if !marked {
+			if err := a.precondition(o, live); err != nil {
+				return nil, false, err
+			}
+			if err := a.admit(live, nil, true); err != nil {
+				return nil, false, err
+			}
+			if err := a.admit(live, nil, false); err != nil {
+				return nil, false, err
+			}
 		}
 		object := a.mark(live, o)
 		gone = released(object)
-		if gone && rawjson.AsMap(live["metadata"])["deletionTimestamp"] == nil && !a.kind.is("pods", "") {
-			object = live // without a mark, which only pods get when they go at once
+		switch unmarked := rawjson.AsMap(live["metadata"])["deletionTimestamp"] == nil; {
+		case !gone || !unmarked:
+		case !a.kind.is("pods", ""):
+			object = live // without a mark
+		case !a.dryRun: // a watch sees that pods are being deleted, even if they go at once
+			now, ok, err := a.put(before, object)
+			if err != nil {
+				return nil, false, err
+			}
+			if ok {
+				a.server.stored(a.kind, now)
+				marked = true
+			}
+			continue
 		}
 		if a.dryRun {
 			raw, err := rawjson.Encode(object)

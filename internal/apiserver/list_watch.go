@@ -329,14 +329,19 @@ func (w *watching) begin() error {
 		w.gone()
 		return nil
 	}
+	// The objects are those of before the client knows that it watches, and changes something.
+	var items []*store.Item
+	var version uint64
+	switch {
+	case initial:
+		items, version = w.server.db.List(w.kind.collection())
+	case want == "" || want == "0":
+		w.version = w.server.db.Now()
+	}
 	w.begun()
 	if !initial {
-		if want == "" || want == "0" {
-			w.version = w.server.db.Now()
-		}
 		return nil
 	}
-	items, version := w.server.db.List(w.kind.collection())
 	for _, item := range items {
 		if w.sel.has(item) {
 			w.send(store.Added, item)

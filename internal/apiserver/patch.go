@@ -76,7 +76,19 @@ func (a *apiRequest) jsonPatch(live map[string]any) (map[string]any, error) {
 	if !ok {
 		return nil, apierrors.BadRequest("the patch makes %s of the object", rawjson.KindOf(patched))
 	}
+	if a.kind.crd == nil && a.subresource != "scale" {
+		a.complementType(object)
+	}
 	return object, nil
+}
+
+// complementType adds the type of an object of a built-in kind that a patch has left without.
+func (a *apiRequest) complementType(object map[string]any) {
+	for key, own := range map[string]string{"kind": a.kind.resource.Kind, "apiVersion": a.kind.apiVersion()} {
+		if v, ok := object[key]; !ok || v == nil || v == "" {
+			object[key] = own
+		}
+	}
 }
 
 func (a *apiRequest) mergePatch(live map[string]any) (map[string]any, error) {

@@ -80,6 +80,9 @@ func (s *Server) parse(r *http.Request) (*apiRequest, error) {
 
 // locate finds the kind, the namespace, the name and the subresource in the path.
 func (a *apiRequest) locate() error {
+	if strings.Contains(a.raw.URL.Path, "//") {
+		return nil
+	}
 	var group, version string
 	var rest []string
 	switch p := a.parts; {
@@ -186,19 +189,17 @@ func optionsOf(verb string) string {
 // checkOptions refuses unknown values of options.
 func (a *apiRequest) checkOptions() error {
 	kind := optionsOf(a.verb)
-	if kind == "" {
+	if kind == "" || kind == "DeleteOptions" { // which may be in the body
 		return nil
 	}
 	var faults []field.Error
 	if runs := a.query["dryRun"]; len(runs) > 0 && slices.ContainsFunc(runs, func(r string) bool { return r != "All" }) {
 		faults = append(faults, field.NotSupported("dryRun", runs, `supported values: "All"`))
 	}
-	if mode := a.query.Get("fieldValidation"); !slices.Contains([]string{"", "Ignore", "Strict", "Warn"}, mode) && kind != "DeleteOptions" {
+	if mode := a.query.Get("fieldValidation"); !slices.Contains([]string{"", "Ignore", "Strict", "Warn"}, mode) {
 		faults = append(faults, field.NotSupported("fieldValidation", mode, `supported values: "", "Ignore", "Strict", "Warn"`))
 	}
-	if kind != "DeleteOptions" {
-		faults = append(faults, checkFieldManager(a.query.Get("fieldManager"))...)
-	}
+	faults = append(faults, checkFieldManager(a.query.Get("fieldManager"))...)
 	if media, _, _ := mime.ParseMediaType(a.raw.Header.Get("Content-Type")); a.query.Has("force") && kind == "PatchOptions" && media != "application/apply-patch+yaml" {
 		faults = append(faults, field.Forbidden("force", "may not be specified for non-apply patch"))
 	}

@@ -122,7 +122,7 @@ func (a *apiRequest) replace(before *store.Item, live, object map[string]any, ap
 		if err != nil {
 			return nil, true, err
 		}
-		last, ok, err := a.server.db.Remove(collection, a.key(), before, object)
+		last, ok, err := a.server.db.Remove(collection, a.key(), before, before.Object()) // watches show what was stored
 		if !ok || err != nil {
 			return nil, err != nil, err
 		}
