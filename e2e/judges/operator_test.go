@@ -36,7 +36,7 @@ import (
 // TestOperator runs the operator of tasks on both servers.
 func TestOperator(t *testing.T) {
 	t.Run("real", func(t *testing.T) { testOperator(t, realServer(t, cluster.UsualControllers...)) })
-	t.Run("memory", func(t *testing.T) { testOperator(t, memoryServer(t)) })
+	t.Run("memory", func(t *testing.T) { testOperator(t, memoryServer(t, nil)) })
 }
 
 // warnings are what the servers have warned of.

@@ -152,9 +152,10 @@ func byGroup(kinds []*kindInfo) (names []string, groups map[string][]*kindInfo) 
 // groupRank puts the built-in groups first.
 func groupRank(group string) int {
 	order := []string{
-		"", "events.k8s.io", "authentication.k8s.io", "authorization.k8s.io", "autoscaling", "batch", "networking.k8s.io", "policy",
-		"rbac.authorization.k8s.io", "storage.k8s.io", "admissionregistration.k8s.io", "apiextensions.k8s.io", "scheduling.k8s.io",
-		"coordination.k8s.io", "node.k8s.io", "discovery.k8s.io", "apps",
+		"", "apiregistration.k8s.io", "apps", "events.k8s.io", "authentication.k8s.io", "authorization.k8s.io", "autoscaling", "batch",
+		"certificates.k8s.io", "networking.k8s.io", "policy", "rbac.authorization.k8s.io", "storage.k8s.io", "admissionregistration.k8s.io",
+		"apiextensions.k8s.io", "scheduling.k8s.io", "coordination.k8s.io", "node.k8s.io", "discovery.k8s.io", "resource.k8s.io",
+		"flowcontrol.apiserver.k8s.io",
 	}
 	if i := slices.Index(order, group); i >= 0 {
 		return i
