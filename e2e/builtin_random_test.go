@@ -26,8 +26,8 @@ var (
 	builtinSteps = flag.Int("builtins.steps", 8, "how many requests a sequence has")
 )
 
-// allowedDifferences is the part of the requests whose answers may have other codes.
-const allowedDifferences = 0.35
+// allowedDifferences is the part of the requests whose answers may have other codes. Nearly all are of objects that kube-apiserver finds invalid; without these, it is below 0.005.
+const allowedDifferences = 0.08
 
 // codeDifference is a request that the servers answer with different codes.
 type codeDifference struct {
