@@ -75,6 +75,9 @@ func parseColumn(text string) Column {
 	if name, wide := strings.CutPrefix(c.name, "*"); wide {
 		c.name, c.priority = name, 1
 	}
+	if name, ok := strings.CutSuffix(c.name, " name"); ok {
+		c.name, c.format = name, nameColumn.format
+	}
 	for _, typ := range []string{"integer", "boolean"} {
 		if name, ok := strings.CutSuffix(c.name, " "+typ); ok {
 			c.name, c.typ = name, typ
