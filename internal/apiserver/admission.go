@@ -189,7 +189,11 @@ func (a *admission) mutateBy(h *webhook) (bool, error) {
 	if a.object == nil {
 		return false, apierrors.Internal(fmt.Errorf("admission webhook %q attempted to modify the object, which is not supported for this operation", h.name))
 	}
-	patched, err := patch.ApplyJSON(rawjson.Clone(a.shown(h, a.object)), ops)
+	shown, err := a.shown(h, a.object)
+	if err != nil {
+		return false, err
+	}
+	patched, err := patch.ApplyJSON(rawjson.Clone(shown), ops)
 	if err != nil {
 		return false, apierrors.Internal(err)
 	}
@@ -202,6 +206,11 @@ func (a *admission) mutateBy(h *webhook) (bool, error) {
 			return false, err
 		}
 	}
+	if a.subresource != "scale" && a.kind.crd != nil && h.version != a.kind.resource.Version {
+		if object, err = a.inVersion(object, a.kind.apiVersion()); err != nil {
+			return false, apierrors.Internal(err)
+		}
+	}
 	object["apiVersion"] = a.object["apiVersion"]
 	if rawjson.Equal(object, a.object) {
 		return false, nil
@@ -211,24 +220,22 @@ func (a *admission) mutateBy(h *webhook) (bool, error) {
 	return true, nil
 }
 
-// shown returns an object in the version of the webhook.
-func (a *admission) shown(h *webhook, object map[string]any) map[string]any {
+// shown returns an object in the version of the webhook, nil if it is nil.
+func (a *admission) shown(h *webhook, object map[string]any) (any, error) {
 	switch {
 	case object == nil:
-		return nil
+		return nil, nil
 	case a.subresource == "scale":
-		return a.scaleOf(object)
+		return a.scaleOf(object), nil
+	}
+	r := a.kind.resource
+	r.Version = h.version
+	if a.kind.crd != nil && h.version != a.kind.resource.Version {
+		return a.inVersion(object, r.APIVersion())
 	}
 	object = maps.Clone(object)
-	object["apiVersion"] = a.kind.inVersion(h.version).APIVersion()
-	return object
-}
-
-// inVersion returns the resource in another version.
-func (k *kindInfo) inVersion(version string) apiResource {
-	r := k.resource
-	r.Version = version
-	return r
+	object["apiVersion"] = r.APIVersion()
+	return object, nil
 }
 
 // ask calls one webhook, and returns its patch and its warnings. It ignores failures if the webhook
@@ -240,7 +247,11 @@ func (a *admission) ask(h *webhook) (patch []byte, warnings []string, err error)
 	ctx, cancel := context.WithTimeout(a.ctx, h.timeout)
 	defer cancel()
 	uid := a.server.newUID()
-	response, err := h.call(ctx, a.server, a.review(h, uid))
+	review, err := a.review(h, uid)
+	if err != nil {
+		return nil, nil, apierrors.Internal(err)
+	}
+	response, err := h.call(ctx, a.server, review)
 	if err == nil {
 		if patch, err = a.judge(response, uid); err != nil {
 			err = fmt.Errorf("received invalid webhook response: %w", err)
@@ -261,7 +272,7 @@ func (a *admission) ask(h *webhook) (patch []byte, warnings []string, err error)
 }
 
 // review returns the AdmissionReview for a webhook.
-func (a *admission) review(h *webhook, uid string) map[string]any {
+func (a *admission) review(h *webhook, uid string) (map[string]any, error) {
 	r := &a.kind.resource
 	kind := func(version string) map[string]any {
 		if a.subresource == "scale" {
@@ -275,13 +286,13 @@ func (a *admission) review(h *webhook, uid string) map[string]any {
 	request := map[string]any{
 		"uid": uid, "operation": a.operation, "dryRun": a.dryRun, "name": a.name, "userInfo": userInfo(), "options": a.options(),
 		"kind": kind(h.version), "resource": resource(h.version), "requestKind": kind(r.Version), "requestResource": resource(r.Version),
-		"object": nil, "oldObject": nil,
 	}
-	if a.object != nil {
-		request["object"] = a.shown(h, a.object)
+	var err error
+	if request["object"], err = a.shown(h, a.object); err != nil {
+		return nil, err
 	}
-	if a.live != nil {
-		request["oldObject"] = a.shown(h, a.live)
+	if request["oldObject"], err = a.shown(h, a.live); err != nil {
+		return nil, err
 	}
 	if a.namespace != "" {
 		request["namespace"] = a.namespace
@@ -291,7 +302,7 @@ func (a *admission) review(h *webhook, uid string) map[string]any {
 	if a.subresource != "" {
 		request["subResource"], request["requestSubResource"] = a.subresource, a.subresource
 	}
-	return map[string]any{"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request}
+	return map[string]any{"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request}, nil
 }
 
 // userInfo returns the only user.

@@ -256,7 +256,7 @@ func (s *Server) byCollector(verb string, object objectKey) *apiRequest {
 		if !namespaced {
 			namespace, name = "", object.key
 		}
-		return &apiRequest{server: s, kind: k, verb: verb, namespace: namespace, name: name, manager: "kube-controller-manager"}
+		return &apiRequest{server: s, kind: k.inStorage(), verb: verb, namespace: namespace, name: name, manager: "kube-controller-manager"}
 	}
 	return nil
 }

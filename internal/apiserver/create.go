@@ -231,7 +231,9 @@ func (a *apiRequest) storeNew(object map[string]any) ([]byte, int, error) {
 		}
 		return nil, 0, e
 	}
-	a.kind.toStorage(object)
+	if err := a.toStorage(object); err != nil {
+		return nil, 0, err
+	}
 	if a.dryRun {
 		raw, err := rawjson.Encode(object)
 		return raw, 201, err

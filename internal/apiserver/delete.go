@@ -140,7 +140,10 @@ func (a *apiRequest) deleteStored(o deleteOptions) (last *store.Item, gone bool,
 		if before == nil {
 			return nil, false, a.kind.notFound(a.name)
 		}
-		live := before.Object()
+		live, err := a.read(before)
+		if err != nil {
+			return nil, false, err
+		}
 		if !marked {
 			if err := a.precondition(o, live); err != nil {
 				return nil, false, err
@@ -153,12 +156,10 @@ func (a *apiRequest) deleteStored(o deleteOptions) (last *store.Item, gone bool,
 			}
 		}
 		object := a.mark(live, o)
+		same, unmarked := rawjson.Equal(object, live), rawjson.AsMap(live["metadata"])["deletionTimestamp"] == nil
 		gone = released(object)
-		switch unmarked := rawjson.AsMap(live["metadata"])["deletionTimestamp"] == nil; {
-		case !gone || !unmarked:
-		case !a.kind.is("pods", ""):
-			object = live // without a mark
-		case !a.dryRun: // a watch sees that pods are being deleted, even if they go at once
+		switch {
+		case gone && unmarked && a.kind.is("pods", "") && !a.dryRun: // a watch sees that pods are being deleted, even if they go at once
 			now, ok, err := a.put(before, object)
 			if err != nil {
 				return nil, false, err
@@ -168,6 +169,12 @@ func (a *apiRequest) deleteStored(o deleteOptions) (last *store.Item, gone bool,
 				marked = true
 			}
 			continue
+		case gone && !a.kind.is("pods", "") && (a.kind.crd != nil || unmarked):
+			object = before.Object() // without a mark
+		case gone, !same:
+			if err := a.toStorage(object); err != nil {
+				return nil, false, err
+			}
 		}
 		if a.dryRun {
 			raw, err := rawjson.Encode(object)
@@ -177,7 +184,7 @@ func (a *apiRequest) deleteStored(o deleteOptions) (last *store.Item, gone bool,
 		switch {
 		case gone:
 			last, ok, err = a.server.db.Remove(collection, a.key(), before, object)
-		case rawjson.Equal(object, live):
+		case same:
 			return before, false, nil
 		default:
 			last, ok, err = a.put(before, object)

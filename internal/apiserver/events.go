@@ -40,19 +40,33 @@ func newEvent(raw []byte) []byte {
 	return raw
 }
 
-// toStorage gives an object the version in which it is stored.
-func (k *kindInfo) toStorage(object map[string]any) {
-	switch {
-	case k.isNewEvents():
-		for _, names := range eventFields {
-			rename(object, names[1], names[0])
-		}
-		object["apiVersion"] = "v1"
-	case k.isOldAutoscaler():
-		storeOldAutoscaler(object)
-	case k.storage != "":
-		object["apiVersion"] = k.storage
+// storeNewEvent makes a stored event of one of events.k8s.io.
+func storeNewEvent(object map[string]any) {
+	for _, names := range eventFields {
+		rename(object, names[1], names[0])
 	}
+	object["apiVersion"] = "v1"
+}
+
+// toStorage gives an object the version in which it is stored.
+func (a *apiRequest) toStorage(object map[string]any) error {
+	k := a.kind
+	if k.isNewEvents() {
+		storeNewEvent(object)
+	}
+	if k.isOldAutoscaler() {
+		storeOldAutoscaler(object)
+	}
+	if k.stored == nil || k.stored == k {
+		return nil
+	}
+	converted, err := a.inVersion(object, k.storage)
+	if err != nil {
+		return err
+	}
+	clear(object)
+	maps.Copy(object, converted)
+	return nil
 }
 
 // tableOf returns a table of objects. The cells of events are those of the core group, whichever group they are shown by.
@@ -63,7 +77,7 @@ func (k *kindInfo) tableOf(objects []map[string]any, includeObject string) map[s
 	stored := make([]map[string]any, len(objects))
 	for i, object := range objects {
 		stored[i] = maps.Clone(object)
-		k.toStorage(stored[i])
+		storeNewEvent(stored[i])
 	}
 	rows := table.New(k.tableColumns(), stored, includeObject, time.Now())
 	if includeObject == "Object" {

@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -48,11 +49,13 @@ type kindInfo struct {
 	needsVersion    bool   // whether an update needs the resource version
 
 	// Of custom resources:
-	stored      *schema.Schema // of the version in which they are stored
-	versions    int            // how many are served
-	since       uint64         // the version of the store since which all objects were stored by this schema
-	selectable  []string       // the paths of the fields that objects are selected by
-	deprecation string         // the warning that the version is deprecated, "" if it is not
+	stored      *kindInfo                 // the kind in the version in which objects are stored
+	schemas     map[string]*schema.Schema // of all versions, by API version
+	conversion  *conversion               // nil if the versions differ in nothing but their schemas
+	versions    int                       // how many are served
+	since       uint64                    // the version of the store since which all objects were stored by this schema
+	selectable  []string                  // the paths of the fields that objects are selected by
+	deprecation string                    // the warning that the version is deprecated, "" if it is not
 
 	orphansDependents bool // whether deletions leave the dependents, unless they say otherwise
 }
@@ -63,6 +66,15 @@ func (k *kindInfo) collection() string {
 		return "events."
 	}
 	return k.resource.Plural + "." + k.resource.Group
+}
+
+// inStorage returns the kind in the version in which its objects are stored. The changes of the server itself are in this version, so that they need no
+// webhook.
+func (k *kindInfo) inStorage() *kindInfo {
+	if k.stored != nil {
+		return k.stored
+	}
+	return k
 }
 
 // isNamespaces reports whether the kind is that of namespaces.
@@ -238,20 +250,14 @@ func kindsOf(crd map[string]any) ([]*kindInfo, error) {
 	names := rawjson.AsMap(spec["names"])
 	versions, _ := spec["versions"].([]any)
 	var all []*kindInfo
-	stored := ""
-	var storedSchema *schema.Schema
+	var stored *kindInfo
+	schemas := make(map[string]*schema.Schema)
+	webhook := conversionOf(crd)
 	for _, v := range versions {
 		version := rawjson.AsMap(v)
 		k, err := kindOf(crd, version)
 		if err != nil {
 			return nil, err
-		}
-		if version["storage"] == true {
-			stored = unstructured.Text(spec, "group") + "/" + unstructured.Text(version, "name")
-			storedSchema = k.schema
-		}
-		if version["served"] != true {
-			continue
 		}
 		k.resource.Group, k.resource.Version = unstructured.Text(spec, "group"), unstructured.Text(version, "name")
 		k.resource.Plural, k.resource.Kind, k.resource.Singular = unstructured.Text(names, "plural"), unstructured.Text(names, "kind"), unstructured.Text(names, "singular")
@@ -259,12 +265,23 @@ func kindsOf(crd map[string]any) ([]*kindInfo, error) {
 		k.resource.Namespaced = unstructured.Text(spec, "scope") == "Namespaced"
 		k.listKind = unstructured.Text(names, "listKind")
 		k.deprecation = deprecationOf(spec, version)
-		all = append(all, k)
+		k.schemas, k.conversion = schemas, webhook
+		schemas[k.apiVersion()] = k.schema
+		if version["storage"] == true {
+			stored = k
+		}
+		if version["served"] == true {
+			all = append(all, k)
+		}
+	}
+	if stored == nil {
+		return nil, errors.New("no version is stored")
 	}
 	slices.SortStableFunc(all, func(a, b *kindInfo) int { return compareVersions(b.resource.Version, a.resource.Version) })
 	for i, k := range all {
-		k.storage, k.stored, k.resource.Preferred, k.versions = stored, storedSchema, i == 0, len(all)
+		k.stored, k.storage, k.resource.Preferred, k.versions = stored, stored.apiVersion(), i == 0, len(all)
 	}
+	stored.stored, stored.storage = stored, stored.apiVersion() // it may not be served
 	return all, nil
 }
 

@@ -242,7 +242,7 @@ func (s *Server) empty(k *kindInfo, namespace string) {
 		if namespace != "" && i.Namespace != namespace || unstructured.View(i.Raw).Has("metadata.deletionTimestamp") {
 			continue
 		}
-		r := &apiRequest{server: s, kind: k, verb: "delete", name: i.Name, namespace: i.Namespace, manager: "kube-controller-manager"}
+		r := &apiRequest{server: s, kind: k.inStorage(), verb: "delete", name: i.Name, namespace: i.Namespace, manager: "kube-controller-manager"}
 		err := r.deleteObject(deleteOptions{PropagationPolicy: "Background"})
 		if e := (*apierrors.StatusError)(nil); err != nil && (!errors.As(err, &e) || e.Code != 404) {
 			s.opts.Logger.Error("An object cannot be deleted with its namespace or definition.", "kind", k.resource.Kind, "object", i.Key, "error", err)

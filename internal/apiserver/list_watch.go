@@ -82,24 +82,20 @@ func (a *apiRequest) list(w http.ResponseWriter, r *http.Request) error {
 		}
 		return apierrors.New(406, "NotAcceptable", "you requested PartialObjectMetadata, but the requested object is a list ("+name+")", nil)
 	}
-	var chosen []*store.Item
+	chosen, last, err := a.choose(sel, items[from:], int(limit))
+	if err != nil {
+		return err
+	}
 	next, remaining := "", int64(0)
-	for i, item := range items[from:] {
-		if !sel.has(item) {
-			continue
-		}
-		if limit > 0 && int64(len(chosen)) == limit {
-			next = encodeContinue(version, item.Key)
-			if len(sel.labels) == 0 && len(sel.fields) == 0 {
-				for _, rest := range items[from+i:] {
-					if sel.has(rest) {
-						remaining++
-					}
+	if last >= 0 {
+		next = encodeContinue(version, items[from+last].Key)
+		if len(sel.labels) == 0 && len(sel.fields) == 0 {
+			for _, rest := range items[from+last:] {
+				if sel.places(rest) {
+					remaining++
 				}
 			}
-			break
 		}
-		chosen = append(chosen, item)
 	}
 	if next != "" && a.query.Get("continue") == "" {
 		a.server.db.Keep(a.kind.collection(), version, items)
@@ -116,6 +112,31 @@ func (a *apiRequest) list(w http.ResponseWriter, r *http.Request) error {
 	}
 	a.server.write(w, r, 200, a.answer(form, chosen, meta))
 	return nil
+}
+
+// choose returns the selected objects, and the index of the first one beyond the limit, -1 if there is none.
+func (a *apiRequest) choose(sel *selection, items []*store.Item, limit int) (chosen []*store.Item, rest int, err error) {
+	size := len(items) // of the batches that a webhook converts
+	if a.kind.conversion != nil && limit > 0 {
+		size = limit
+	}
+	for from := 0; from < len(items); from += size {
+		batch := items[from:min(from+size, len(items))]
+		shown, err := sel.converted(batch)
+		if err != nil {
+			return nil, 0, err
+		}
+		for i, item := range shown {
+			if !sel.has(item) {
+				continue
+			}
+			if limit > 0 && len(chosen) == limit {
+				return chosen, from + i, nil
+			}
+			chosen = append(chosen, item)
+		}
+	}
+	return chosen, -1, nil
 }
 
 // listMeta returns the metadata of a list. Lists of custom resources always have a continue token,
@@ -213,22 +234,21 @@ func (a *apiRequest) listItem(raw []byte) []byte {
 	return o.AppendTo(make([]byte, 0, len(raw)))
 }
 
-// sent returns an object in the version of the request.
+// sent returns an object in the version of the request. Objects that a webhook converts have it already.
 func (a *apiRequest) sent(raw []byte) []byte {
 	switch {
 	case a.kind.isNewEvents():
 		return newEvent(raw)
 	case a.kind.isOldAutoscaler():
 		return oldAutoscaler(raw)
-	case a.kind.crd == nil:
+	case a.kind.crd == nil, a.kind.conversion != nil:
 		return raw
-	case a.kind.schema == nil || a.kind.stored == nil || a.kind.versions == 1 && versionOf(raw) > a.kind.since:
+	case a.kind.schema == nil || a.kind.versions == 1 && a.kind.storage == a.kind.apiVersion() && versionOf(raw) > a.kind.since:
 		return withAPIVersion(raw, a.kind.apiVersion())
 	}
 	object := unstructured.View(raw).Map() // which may have been stored by another schema
+	a.kind.complement(object)
 	object["apiVersion"] = a.kind.apiVersion()
-	a.kind.stored.Prune(object)
-	a.kind.stored.ApplyDefaults(object)
 	a.kind.schema.Prune(object)
 	raw, _ = rawjson.Encode(object) // it was JSON
 	return raw
@@ -342,10 +362,13 @@ func (w *watching) begin() error {
 	if !initial {
 		return nil
 	}
-	for _, item := range items {
-		if w.sel.has(item) {
-			w.send(store.Added, item)
-		}
+	chosen, _, err := w.choose(w.sel, items, 0)
+	if err != nil {
+		w.fail(err)
+		return nil
+	}
+	for _, item := range chosen {
+		w.send(store.Added, item)
 	}
 	w.flush()
 	w.version = version
@@ -382,7 +405,10 @@ func (w *watching) follow(ctx context.Context) {
 			return
 		}
 		for _, step := range steps {
-			w.step(step)
+			if err := w.step(step); err != nil {
+				w.fail(err)
+				return
+			}
 			w.version = step.Now.Version
 		}
 		if len(steps) > 0 {
@@ -413,20 +439,38 @@ func (w *watching) idle() {
 
 // step sends one change as the selectors show it: an object that begins to match is added, and one
 // that stops matching is deleted.
-func (w *watching) step(step store.Change) {
-	is, was := step.Type != store.Deleted && w.sel.has(step.Now), w.sel.has(step.Before)
+func (w *watching) step(step store.Change) error {
+	now, before := step.Now, step.Before
+	if !w.sel.places(now) {
+		return nil
+	}
+	if w.kind.conversion != nil {
+		both := []*store.Item{now}
+		if before != nil && w.sel.byContent() {
+			both = append(both, before)
+		}
+		shown, err := w.converted(both...)
+		if err != nil {
+			return err
+		}
+		if now = shown[0]; len(shown) > 1 {
+			before = shown[1]
+		}
+	}
+	is, was := step.Type != store.Deleted && w.sel.has(now), w.sel.has(before)
 	switch {
 	case is && was:
-		w.send(store.Modified, step.Now)
+		w.send(store.Modified, now)
 	case is:
-		w.send(store.Added, step.Now)
+		w.send(store.Added, now)
 	case was && step.Type == store.Deleted:
-		w.send(store.Deleted, step.Now)
+		w.send(store.Deleted, now)
 	case was: // it stopped matching: send its last matching state, with the version of the change
-		object := rawjson.ParseObject(step.Before.Raw)
-		object.Set(rawjson.AppendString(nil, strconv.FormatUint(step.Now.Version, 10)), "metadata", "resourceVersion")
+		object := rawjson.ParseObject(before.Raw)
+		object.Set(rawjson.AppendString(nil, strconv.FormatUint(now.Version, 10)), "metadata", "resourceVersion")
 		w.send(store.Deleted, &store.Item{Raw: object.AppendTo(nil)})
 	}
+	return nil
 }
 
 func (w *watching) send(typ store.ChangeType, i *store.Item) {
@@ -483,7 +527,15 @@ func (w *watching) mark(annotations map[string]any) {
 
 // gone ends the watch with an error event, since the history does not go back to its version.
 func (w *watching) gone() {
-	e := apierrors.New(410, "Expired", fmt.Sprintf("too old resource version: %d (%d)", w.version, w.server.db.Now()), nil)
+	w.fail(apierrors.New(410, "Expired", fmt.Sprintf("too old resource version: %d (%d)", w.version, w.server.db.Now()), nil))
+}
+
+// fail ends the watch with an error event.
+func (w *watching) fail(err error) {
+	e := (*apierrors.StatusError)(nil)
+	if !errors.As(err, &e) {
+		e = apierrors.Internal(err)
+	}
 	raw, _ := rawjson.Encode(e.Object()) // it is JSON
 	w.frame("ERROR", raw)
 	w.flush()

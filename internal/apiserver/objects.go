@@ -13,6 +13,7 @@ import (
 	"github.com/kopf-go/kopf/internal/apiserver/field"
 	"github.com/kopf-go/kopf/internal/apiserver/managedfields"
 	"github.com/kopf-go/kopf/internal/apiserver/schema"
+	"github.com/kopf-go/kopf/internal/apiserver/store"
 	"github.com/kopf-go/kopf/internal/apiserver/table"
 	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 	"github.com/kopf-go/kopf/internal/rawjson"
@@ -105,8 +106,15 @@ func (a *apiRequest) answerItem(w http.ResponseWriter, r *http.Request, code int
 	if err != nil {
 		return err
 	}
-	a.warn(w)
+	if a.kind.conversion != nil {
+		shown, err := a.converted(&store.Item{Raw: raw})
+		if err != nil {
+			return err
+		}
+		raw = shown[0].Raw
+	}
 	raw = a.sent(raw)
+	a.warn(w)
 	object := unstructured.View(raw)
 	switch {
 	case a.subresource == "scale":

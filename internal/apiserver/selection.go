@@ -21,9 +21,37 @@ type selection struct {
 	fields    []selector.Requirement
 }
 
+// places reports whether an object is selected by its place, regardless of its content.
+func (s *selection) places(i *store.Item) bool {
+	return i != nil && (s.namespace == "" || i.Namespace == s.namespace) && (s.name == "" || i.Name == s.name)
+}
+
+// byContent reports whether the content of an object counts.
+func (s *selection) byContent() bool { return len(s.labels)+len(s.fields) > 0 }
+
+// converted is [apiRequest.converted] for the objects that are selected by their places. The others stay as they are.
+func (s *selection) converted(items []*store.Item) ([]*store.Item, error) {
+	if s.request.kind.conversion == nil {
+		return items, nil
+	}
+	all := slices.Clone(items)
+	var at []int
+	var chosen []*store.Item
+	for i, item := range items {
+		if s.places(item) {
+			at, chosen = append(at, i), append(chosen, item)
+		}
+	}
+	chosen, err := s.request.converted(chosen...)
+	for n, item := range chosen {
+		all[at[n]] = item
+	}
+	return all, err
+}
+
 // has reports whether an object is selected.
 func (s *selection) has(i *store.Item) bool {
-	if i == nil || s.namespace != "" && i.Namespace != s.namespace || s.name != "" && i.Name != s.name {
+	if !s.places(i) {
 		return false
 	}
 	for _, r := range s.labels {

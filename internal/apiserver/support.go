@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/kopf-go/kopf/internal/apiserver/field"
-	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -27,7 +26,7 @@ func (a *apiRequest) checkSupport(object map[string]any) error {
 	}
 	for _, m := range missing {
 		a.warnings = append(a.warnings, m.Path+": "+m.Detail)
-		if a.server.warned.Add(a.kind.collection() + " " + a.name + " " + m.Path) {
+		if !a.dryRun && a.server.warned.Add(a.kind.collection() + " " + a.name + " " + m.Path) {
 			a.server.opts.Logger.Warn("The API server in memory does not evaluate all of an object", "kind", a.kind.resource.Kind, "name", a.name, "field", m.Path, "reason", m.Detail)
 		}
 	}
@@ -92,9 +91,6 @@ func (k *kindInfo) unsupported(object map[string]any) (all []field.Error) {
 			if path := rulesIn(rawjson.AsMap(rawjson.AsMap(v)["schema"])["openAPIV3Schema"]); path != "" {
 				all = append(all, field.Forbidden(fmt.Sprintf("spec.versions[%d].schema.openAPIV3Schema%s", i, path), notEvaluated))
 			}
-		}
-		if conversion := rawjson.AsMap(spec["conversion"]); unstructured.Text(conversion, "strategy") == "Webhook" {
-			all = append(all, field.Forbidden("spec.conversion.strategy", "webhooks of conversions are not called by this server"))
 		}
 	}
 	return all

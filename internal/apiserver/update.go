@@ -64,7 +64,10 @@ func (a *apiRequest) change(applied bool, mutate func(live map[string]any) (map[
 		if before == nil {
 			return nil, a.kind.notFound(a.name)
 		}
-		live := unstructured.View(a.sent(before.Raw)).Map()
+		live, err := a.read(before)
+		if err != nil {
+			return nil, err
+		}
 		object, err := mutate(rawjson.Clone(live).(map[string]any))
 		if err != nil {
 			return nil, err
@@ -74,6 +77,15 @@ func (a *apiRequest) change(applied bool, mutate func(live map[string]any) (map[
 			return raw, err
 		}
 	}
+}
+
+// read returns a stored object in the version of the request.
+func (a *apiRequest) read(i *store.Item) (map[string]any, error) {
+	shown, err := a.converted(i)
+	if err != nil {
+		return nil, err
+	}
+	return unstructured.View(a.sent(shown[0].Raw)).Map(), nil
 }
 
 // replace replaces the live object by a changed one. It reports false if the live object has
@@ -108,10 +120,15 @@ func (a *apiRequest) replace(before *store.Item, live, object map[string]any, ap
 		return nil, true, err
 	}
 	rawjson.AsMap(object["metadata"])["resourceVersion"] = rawjson.AsMap(live["metadata"])["resourceVersion"]
-	if rawjson.Equal(live, object) {
+	if a.kind.crd == nil && rawjson.Equal(live, object) {
 		return before.Raw, true, nil
 	}
-	a.kind.toStorage(object)
+	if err := a.toStorage(object); err != nil {
+		return nil, true, err
+	}
+	if a.kind.crd != nil && rawjson.Equal(before.Object(), object) {
+		return before.Raw, true, nil
+	}
 	if a.dryRun {
 		raw, err := rawjson.Encode(object)
 		return raw, true, err

@@ -1,0 +1,274 @@
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
+	"github.com/kopf-go/kopf/internal/apiserver/field"
+	"github.com/kopf-go/kopf/internal/apiserver/store"
+	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
+	"github.com/kopf-go/kopf/internal/rawjson"
+)
+
+// conversion is the webhook that converts the objects of a CRD between its versions.
+//
+// See https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definition-versioning/#webhook-conversion
+type conversion struct {
+	hook   *webhook
+	review string // the API version of the reviews, "" if it is one that the server does not know
+}
+
+// conversionTimeout is how long a webhook may take for a conversion.
+const conversionTimeout = 30 * time.Second
+
+// maxConversion is how many objects are converted by one review at most.
+const maxConversion = 500
+
+// conversionOf returns the webhook of a CRD, nil if it has none.
+func conversionOf(crd map[string]any) *conversion {
+	spec := rawjson.AsMap(rawjson.AsMap(crd["spec"])["conversion"])
+	if spec["strategy"] != "Webhook" {
+		return nil
+	}
+	hook := rawjson.AsMap(spec["webhook"])
+	c := &conversion{hook: newWebhook(hook)}
+	c.hook.timeout = conversionTimeout
+	for _, version := range unstructured.Texts(hook["conversionReviewVersions"]) {
+		if version == "v1" || version == "v1beta1" {
+			c.review = "apiextensions.k8s.io/" + version
+			break
+		}
+	}
+	return c
+}
+
+// converted returns stored objects in the version of the request if that takes a webhook, and as they are otherwise. No lock is held meanwhile, since
+// webhooks may call the server.
+func (a *apiRequest) converted(items ...*store.Item) ([]*store.Item, error) {
+	if a.kind.conversion == nil || len(items) == 0 {
+		return items, nil
+	}
+	objects := make([]map[string]any, len(items))
+	for i, item := range items {
+		objects[i] = item.Object()
+		a.kind.complement(objects[i])
+	}
+	objects, err := a.convert(objects, a.kind.apiVersion())
+	if err != nil {
+		return nil, err
+	}
+	all := make([]*store.Item, len(items))
+	for i, object := range objects {
+		raw, err := rawjson.Encode(object)
+		if err != nil {
+			return nil, err
+		}
+		item := *items[i]
+		item.Raw = raw
+		all[i] = &item
+	}
+	return all, nil
+}
+
+// complement prunes a stored object, and adds the defaults of the version in which it is stored, whose schema may be another one by now.
+func (k *kindInfo) complement(object map[string]any) {
+	if s := k.schemas[unstructured.Text(object, "apiVersion")]; s != nil {
+		s.Prune(object)
+		s.ApplyDefaults(object)
+	}
+}
+
+// inVersion returns an object in another version of its kind.
+func (a *apiRequest) inVersion(object map[string]any, apiVersion string) (map[string]any, error) {
+	if a.kind.crd == nil || a.kind.conversion == nil || object["apiVersion"] == apiVersion {
+		object = maps.Clone(object)
+		object["apiVersion"] = apiVersion
+		if s := a.kind.schemas[apiVersion]; s != nil {
+			object = rawjson.Clone(object).(map[string]any)
+			s.Prune(object)
+		}
+		return object, nil
+	}
+	all, err := a.convert([]map[string]any{object}, apiVersion)
+	if err != nil {
+		return nil, err
+	}
+	return all[0], nil
+}
+
+// convert returns objects of a custom kind in an API version, by the webhook. It leaves those alone that have the version.
+func (a *apiRequest) convert(objects []map[string]any, apiVersion string) ([]map[string]any, error) {
+	all := slices.Clone(objects)
+	var others []int
+	for i, object := range objects {
+		if object["apiVersion"] != apiVersion {
+			others = append(others, i)
+		}
+	}
+	for batch := range slices.Chunk(others, maxConversion) {
+		from := make([]map[string]any, len(batch))
+		for n, i := range batch {
+			from[n] = objects[i]
+		}
+		to, err := a.callConversion(from, apiVersion)
+		if err != nil {
+			return nil, err
+		}
+		for n, i := range batch {
+			if s := a.kind.schemas[apiVersion]; s != nil {
+				s.Prune(to[n])
+			}
+			all[i] = to[n]
+		}
+	}
+	return all, nil
+}
+
+// callConversion has the webhook convert objects, and checks what it returns.
+func (a *apiRequest) callConversion(objects []map[string]any, apiVersion string) ([]map[string]any, error) {
+	what := "conversion webhook for " + describeKind(objects[0])
+	response, err := a.askConversion(objects, apiVersion)
+	if err != nil {
+		return nil, apierrors.New(500, "", fmt.Sprintf("%s failed: %v", what, err), nil)
+	}
+	list, _ := response["convertedObjects"].([]any)
+	if len(list) != len(objects) {
+		return nil, apierrors.New(500, "", fmt.Sprintf("%s returned %d objects, expected %d", what, len(list), len(objects)), nil)
+	}
+	all := make([]map[string]any, len(objects))
+	for i, v := range list {
+		if all[i] = rawjson.AsMap(v); all[i] == nil {
+			return nil, apierrors.New(500, "", fmt.Sprintf("%s returned invalid object: %s at index %d", what, rawjson.KindOf(v), i), nil)
+		}
+		if why := checkConverted(objects[i], all[i], apiVersion, i); why != "" {
+			return nil, apierrors.New(500, "", what+" returned "+why, nil)
+		}
+	}
+	return all, nil
+}
+
+// describeKind returns the kind of an object in the form of messages.
+func describeKind(object map[string]any) string {
+	return fmt.Sprintf("%s, Kind=%s", asWord(object["apiVersion"]), asWord(object["kind"]))
+}
+
+// askConversion sends a review, and returns the response of the webhook.
+func (a *apiRequest) askConversion(objects []map[string]any, apiVersion string) (map[string]any, error) {
+	c := a.kind.conversion
+	if c.review == "" {
+		return nil, errors.New("no supported conversion review versions")
+	}
+	ctx := a.ctx
+	if ctx == nil { // a change by the server itself
+		ctx = context.Background()
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.hook.timeout)
+	defer cancel()
+	list := make([]any, len(objects))
+	for i, object := range objects {
+		list[i] = object
+	}
+	uid := a.server.newUID()
+	data, err := c.hook.post(ctx, a.server, map[string]any{
+		"kind": "ConversionReview", "apiVersion": c.review,
+		"request":  map[string]any{"uid": uid, "desiredAPIVersion": apiVersion, "objects": list},
+		"response": map[string]any{"uid": "", "convertedObjects": nil, "result": map[string]any{"metadata": map[string]any{}}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	review, err := rawjson.DecodeObject(data)
+	if err != nil {
+		return nil, err
+	}
+	response := rawjson.AsMap(review["response"])
+	result := rawjson.AsMap(response["result"])
+	checked := c.review == "apiextensions.k8s.io/v1" // the older version is taken as it comes
+	switch {
+	case checked && (review["kind"] != "ConversionReview" || review["apiVersion"] != c.review):
+		return nil, fmt.Errorf("expected webhook response of %s, Kind=ConversionReview, got %s", c.review, describeKind(review))
+	case response == nil:
+		return nil, errors.New("no response provided")
+	case checked && response["uid"] != uid:
+		return nil, fmt.Errorf("expected response.uid=%q, got %q", uid, asWord(response["uid"]))
+	case result["status"] != "Success" && asWord(result["message"]) != "":
+		return nil, errors.New(asWord(result["message"]))
+	case result["status"] != "Success":
+		return nil, fmt.Errorf("response.result.status was '%s', not 'Success'", asWord(result["status"]))
+	}
+	return response, nil
+}
+
+// checkConverted returns what is wrong with a converted object, "" if nothing is. Of the metadata, it keeps the labels and the annotations alone.
+func checkConverted(before, after map[string]any, apiVersion string, i int) string {
+	if after["apiVersion"] != apiVersion {
+		return fmt.Sprintf("invalid object at index %d: invalid groupVersion (expected %s, received %s)", i, apiVersion, asWord(after["apiVersion"]))
+	}
+	if after["kind"] != before["kind"] {
+		return fmt.Sprintf("invalid object at index %d: invalid kind (expected %s, received %s)", i, asWord(before["kind"]), asWord(after["kind"]))
+	}
+	old, meta := rawjson.AsMap(before["metadata"]), rawjson.AsMap(after["metadata"])
+	for _, key := range [][2]string{{"name", "name"}, {"namespace", "namespace"}, {"uid", "UID"}} {
+		if unstructured.Text(old, key[0]) != unstructured.Text(meta, key[0]) {
+			return fmt.Sprintf("invalid object: must have the same %s: %s != %s", key[1], unstructured.Text(old, key[0]), unstructured.Text(meta, key[0]))
+		}
+	}
+	if meta == nil {
+		return "invalid metadata: missing metadata in converted object"
+	}
+	kept := rawjson.Clone(old).(map[string]any)
+	for _, key := range []string{"labels", "annotations"} {
+		if why := checkTextMap(meta[key], key); why != "" {
+			return "invalid metadata: " + why
+		}
+		if delete(kept, key); meta[key] != nil {
+			kept[key] = meta[key]
+		}
+		if why := checkConvertedTexts(rawjson.AsMap(old[key]), rawjson.AsMap(meta[key]), key); why != "" {
+			return "invalid metadata: " + why
+		}
+	}
+	after["metadata"] = kept
+	return ""
+}
+
+// checkTextMap returns why a value is no map of texts.
+func checkTextMap(v any, key string) string {
+	m := rawjson.AsMap(v)
+	if v != nil && m == nil {
+		return fmt.Sprintf("invalid metadata.%s of type %s in converted object", key, unstructuredType(v))
+	}
+	for _, k := range rawjson.SortedKeys(m) {
+		if _, ok := m[k].(string); !ok {
+			return fmt.Sprintf("metadata.%s[%s] must be a string, but is %s in converted object", key, k, unstructuredType(m[k]))
+		}
+	}
+	return ""
+}
+
+// checkConvertedTexts returns what is wrong with changed labels or annotations.
+func checkConvertedTexts(before, after map[string]any, key string) string {
+	if rawjson.Equal(before, after) {
+		return ""
+	}
+	var faults []field.Error
+	if key == "labels" {
+		faults = checkLabels(after)
+	} else {
+		faults = checkAnnotations(after)
+	}
+	var texts []string
+	for _, f := range faults {
+		texts = append(texts, strings.Replace(f.Message(), "metadata.annotations", "metadata.annotation", 1)) // as kube-apiserver has it
+	}
+	if len(texts) > 1 {
+		return "[" + strings.Join(texts, ", ") + "]"
+	}
+	return strings.Join(texts, "")
+}
