@@ -27,7 +27,7 @@ type APIServerOptions struct {
 	HistoryLimit int
 	// BookmarkInterval is the time between the bookmarks of a watch that wants them. Defaults to 1 minute.
 	BookmarkInterval time.Duration
-	// WebhookTransport makes the requests to admission webhooks. Defaults to [http.DefaultTransport] with the
+	// WebhookTransport makes the requests to admission and conversion webhooks. Defaults to [http.DefaultTransport] with the
 	// authorities that the configurations name.
 	WebhookTransport http.RoundTripper
 	// DisableGarbageCollector is to do without what kube-controller-manager does: dependents of owners that are gone stay, and there are no service accounts. Defaults to false.

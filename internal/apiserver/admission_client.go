@@ -100,7 +100,11 @@ func (w *webhook) post(ctx context.Context, s *Server, review map[string]any) ([
 	defer answer.Body.Close()
 	data, err := io.ReadAll(io.LimitReader(answer.Body, maxReview))
 	if err == nil && (answer.StatusCode < 200 || answer.StatusCode > 206) {
-		err = badAnswer(answer.StatusCode, data)
+		if media := answer.Header.Get("Content-Type"); media != "" && !strings.HasPrefix(media, "text/") {
+			err = badAnswer(answer.StatusCode, data, "unknown")
+		} else {
+			err = badAnswer(answer.StatusCode, data, strings.TrimSpace(string(data)))
+		}
 	}
 	return data, err
 }
@@ -228,8 +232,8 @@ func (s *Server) webhookHere(address string) http.Handler {
 	return s.webhooks[u.Host]
 }
 
-// badAnswer returns the error of a response without a review: its message, if it is a Status.
-func badAnswer(code int, body []byte) error {
+// badAnswer returns the error of a response without a review: its message, if it is a Status, or a text.
+func badAnswer(code int, body []byte, text string) error {
 	status, err := rawjson.DecodeObject(body)
 	switch {
 	case err == nil && status["apiVersion"] == "v1" && status["kind"] == "Status" && status["status"] == "Failure":
@@ -247,7 +251,7 @@ func badAnswer(code int, body []byte) error {
 	case code == 504:
 		return errors.New("the server was unable to return a response in the time allotted, but may still be processing the request")
 	case code >= 500:
-		return fmt.Errorf("an error on the server (%q) has prevented the request from succeeding", strings.TrimSpace(string(body)))
+		return fmt.Errorf("an error on the server (%q) has prevented the request from succeeding", text)
 	}
 	return fmt.Errorf("the server responded with the status code %d but did not return more information", code)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
 	"github.com/kopf-go/kopf/internal/apiserver/field"
+	"github.com/kopf-go/kopf/internal/apiserver/schema"
 	"github.com/kopf-go/kopf/internal/apiserver/store"
 	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 	"github.com/kopf-go/kopf/internal/rawjson"
@@ -27,6 +28,9 @@ type conversion struct {
 // conversionTimeout is how long a webhook may take for a conversion.
 const conversionTimeout = 30 * time.Second
 
+// conversionRetry is the time after which a watch has its next event converted again if that has failed.
+const conversionRetry = time.Second
+
 // maxConversion is how many objects are converted by one review at most.
 const maxConversion = 500
 
@@ -41,7 +45,7 @@ func conversionOf(crd map[string]any) *conversion {
 	c.hook.timeout = conversionTimeout
 	for _, version := range unstructured.Texts(hook["conversionReviewVersions"]) {
 		if version == "v1" || version == "v1beta1" {
-			c.review = "apiextensions.k8s.io/" + version
+			c.review = reviewGroup + version
 			break
 		}
 	}
@@ -189,10 +193,13 @@ func (a *apiRequest) askConversion(objects []map[string]any, apiVersion string) 
 	}
 	response := rawjson.AsMap(review["response"])
 	result := rawjson.AsMap(response["result"])
-	checked := c.review == "apiextensions.k8s.io/v1" // the older version is taken as it comes
+	checked := c.review == reviewGroup+"v1" // the older version is taken as it comes
 	switch {
-	case checked && (review["kind"] != "ConversionReview" || review["apiVersion"] != c.review):
-		return nil, fmt.Errorf("expected webhook response of %s, Kind=ConversionReview, got %s", c.review, describeKind(review))
+	case !isReview(review):
+		return nil, fmt.Errorf("no kind %q is registered for version %q in scheme %q", asWord(review["kind"]), asWord(review["apiVersion"]), "pkg/runtime/scheme.go:111")
+	case review["apiVersion"] != c.review:
+		short := func(apiVersion string) string { return strings.TrimPrefix(apiVersion, reviewGroup) + ".ConversionReview" }
+		return nil, fmt.Errorf("converting (%s) to (%s): unknown conversion", short(asWord(review["apiVersion"])), short(c.review))
 	case response == nil:
 		return nil, errors.New("no response provided")
 	case checked && response["uid"] != uid:
@@ -204,6 +211,15 @@ func (a *apiRequest) askConversion(objects []map[string]any, apiVersion string) 
 	}
 	return response, nil
 }
+
+// isReview reports whether an object is a review of a conversion.
+func isReview(object map[string]any) bool {
+	apiVersion := asWord(object["apiVersion"])
+	return object["kind"] == "ConversionReview" && (apiVersion == reviewGroup+"v1" || apiVersion == reviewGroup+"v1beta1")
+}
+
+// reviewGroup is the group of the reviews, in front of their version.
+const reviewGroup = "apiextensions.k8s.io/"
 
 // checkConverted returns what is wrong with a converted object, "" if nothing is. Of the metadata, it keeps the labels and the annotations alone.
 func checkConverted(before, after map[string]any, apiVersion string, i int) string {
@@ -245,9 +261,14 @@ func checkTextMap(v any, key string) string {
 		return fmt.Sprintf("invalid metadata.%s of type %s in converted object", key, unstructuredType(v))
 	}
 	for _, k := range rawjson.SortedKeys(m) {
-		if _, ok := m[k].(string); !ok {
-			return fmt.Sprintf("metadata.%s[%s] must be a string, but is %s in converted object", key, k, unstructuredType(m[k]))
+		if _, ok := m[k].(string); ok {
+			continue
 		}
+		typ := unstructuredType(m[k])
+		if schema.TypeOf(m[k]) == "integer" {
+			typ = "int64"
+		}
+		return fmt.Sprintf("metadata.%s[%s] must be a string, but is %s in converted object", key, k, typ)
 	}
 	return ""
 }

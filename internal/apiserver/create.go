@@ -220,6 +220,9 @@ func (a *apiRequest) storeNew(object map[string]any) ([]byte, int, error) {
 	if v, _ := meta["resourceVersion"].(string); v != "" && rawjson.IsDigits(v) && !a.dryRun {
 		return nil, 0, apierrors.New(500, "", "resourceVersion should not be set on objects to be created", nil)
 	}
+	if err := a.toStorage(object); err != nil {
+		return nil, 0, err
+	}
 	if old := a.server.db.Get(a.kind.collection(), a.key()); old != nil {
 		e := a.kind.alreadyExists(a.name)
 		if meta["generateName"] != nil && a.verb == "create" {
@@ -230,9 +233,6 @@ func (a *apiRequest) storeNew(object map[string]any) ([]byte, int, error) {
 			e.Message = "object is being deleted: " + e.Message
 		}
 		return nil, 0, e
-	}
-	if err := a.toStorage(object); err != nil {
-		return nil, 0, err
 	}
 	if a.dryRun {
 		raw, err := rawjson.Encode(object)

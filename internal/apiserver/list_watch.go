@@ -404,10 +404,12 @@ func (w *watching) follow(ctx context.Context) {
 			w.gone()
 			return
 		}
+		var again <-chan time.Time
 		for _, step := range steps {
-			if err := w.step(step); err != nil {
-				w.fail(err)
-				return
+			if err := w.step(step); err != nil { // of the webhook that converts the object: the watch waits for it
+				again = time.After(conversionRetry)
+				next = nil
+				break
 			}
 			w.version = step.Now.Version
 		}
@@ -420,6 +422,7 @@ func (w *watching) follow(ctx context.Context) {
 		case <-w.closing:
 			panic(http.ErrAbortHandler)
 		case <-next:
+		case <-again:
 		case <-bookmarks.C:
 			if w.bookmarks && !stall {
 				w.idle()

@@ -51,7 +51,7 @@ func TestBadAnswer(t *testing.T) {
 		{"no Status", `{"kind":"AdmissionReview","message":"because"}`, "the server could not find the requested resource"},
 		{"no JSON", "because", "the server could not find the requested resource"},
 	} {
-		if got := badAnswer(404, []byte(tt.body)); got.Error() != tt.want {
+		if got := badAnswer(404, []byte(tt.body), tt.body); got.Error() != tt.want {
 			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
 		}
 	}

@@ -62,7 +62,7 @@ type Options struct {
 	HistoryLimit int
 	// BookmarkInterval is the time between the bookmarks of a watch. Default: 1 minute.
 	BookmarkInterval time.Duration
-	// WebhookTransport sends requests to admission webhooks. Default: [http.DefaultTransport] with
+	// WebhookTransport sends requests to admission and conversion webhooks. Default: [http.DefaultTransport] with
 	// the CA bundles of the configurations.
 	WebhookTransport http.RoundTripper
 	// DisableGarbageCollector is to keep objects whose owners are gone, and to do without service accounts. Default: false.

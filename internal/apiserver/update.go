@@ -123,6 +123,12 @@ func (a *apiRequest) replace(before *store.Item, live, object map[string]any, ap
 	if a.kind.crd == nil && rawjson.Equal(live, object) {
 		return before.Raw, true, nil
 	}
+	var answer []byte // of an object that is gone then: without the version of the deletion
+	if released(object) {
+		if answer, err = rawjson.Encode(object); err != nil {
+			return nil, true, err
+		}
+	}
 	if err := a.toStorage(object); err != nil {
 		return nil, true, err
 	}
@@ -135,10 +141,6 @@ func (a *apiRequest) replace(before *store.Item, live, object map[string]any, ap
 	}
 	collection := a.kind.collection()
 	if released(object) {
-		answer, err := rawjson.Encode(object) // without the version of the deletion
-		if err != nil {
-			return nil, true, err
-		}
 		last, ok, err := a.server.db.Remove(collection, a.key(), before, before.Object()) // watches show what was stored
 		if !ok || err != nil {
 			return nil, err != nil, err
