@@ -172,6 +172,9 @@ func (w *webhook) transport(s *Server) (http.RoundTripper, error) {
 	return t, nil
 }
 
+// hasCertificate reports whether a CA bundle has certificates.
+func hasCertificate(bundle []byte) bool { return x509.NewCertPool().AppendCertsFromPEM(bundle) }
+
 // HandleReviews serves webhooks by a handler in this process, at the URL that it returns, until end is called, which returns when the last
 // review is answered.
 func (s *Server) HandleReviews(handler http.Handler) (url string, end func()) {

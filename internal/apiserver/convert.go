@@ -198,7 +198,9 @@ func (a *apiRequest) askConversion(objects []map[string]any, apiVersion string) 
 	case !isReview(review):
 		return nil, fmt.Errorf("no kind %q is registered for version %q in scheme %q", asWord(review["kind"]), asWord(review["apiVersion"]), "pkg/runtime/scheme.go:111")
 	case review["apiVersion"] != c.review:
-		short := func(apiVersion string) string { return strings.TrimPrefix(apiVersion, reviewGroup) + ".ConversionReview" }
+		short := func(apiVersion string) string {
+			return strings.TrimPrefix(apiVersion, reviewGroup) + ".ConversionReview"
+		}
 		return nil, fmt.Errorf("converting (%s) to (%s): unknown conversion", short(asWord(review["apiVersion"])), short(c.review))
 	case response == nil:
 		return nil, errors.New("no response provided")

@@ -165,7 +165,7 @@ func (k *kindInfo) initialize(object map[string]any) {
 		spec := rawjson.AsMap(object["spec"])
 		names := rawjson.AsMap(spec["names"])
 		kind := unstructured.Text(names, "kind")
-		if names != nil && rawjson.IsEmpty(names["listKind"]) {
+		if names != nil && kind != "" && (names["listKind"] == nil || names["listKind"] == "") {
 			names["listKind"] = kind + "List"
 		}
 		if names != nil && (names["singular"] == nil || names["singular"] == "") {

@@ -140,8 +140,10 @@ func (a *apiRequest) answerItem(w http.ResponseWriter, r *http.Request, code int
 
 // warn adds the warnings so far to the header.
 func (a *apiRequest) warn(w http.ResponseWriter) {
-	for _, text := range a.warnings {
-		w.Header().Add("Warning", "299 - "+strconv.Quote(text))
+	for i, text := range a.warnings {
+		if !slices.Contains(a.warnings[:i], text) {
+			w.Header().Add("Warning", "299 - "+strconv.Quote(text))
+		}
 	}
 	a.warnings = nil
 }
@@ -236,12 +238,16 @@ func (a *apiRequest) complete(live, object map[string]any, applied bool) error {
 		faults = append(faults, s.Validate(object, live)...)
 	}
 	faults = append(faults, a.checkScale(object)...)
-	faults = append(faults, a.kind.check(live, object)...)
+	faults = append(faults, a.kind.checkEmbedded(object)...)
+	if a.subresource != "status" || !a.kind.isDefinitions() {
+		faults = append(faults, a.kind.check(live, object)...)
+	}
 	if len(faults) > 0 {
 		return a.kind.invalid(a.name, faults)
 	}
 	if a.subresource != "status" {
 		a.warnOfNames(live, object)
+		a.warnOfFormats(live, object)
 		return a.checkSupport(object)
 	}
 	return nil
@@ -265,6 +271,19 @@ func (a *apiRequest) warnOfNames(live, object map[string]any) {
 	for _, f := range list {
 		if text, _ := f.(string); !strings.Contains(text, "/") && !slices.Contains(old, f) && !slices.Contains([]string{"orphan", "foregroundDeletion"}, text) {
 			a.warnings = append(a.warnings, fmt.Sprintf("metadata.finalizers: %q: prefer a domain-qualified finalizer name to avoid accidental conflicts with other finalizer writers", text))
+		}
+	}
+}
+
+// warnOfFormats warns of new formats in a CRD that are not checked.
+func (a *apiRequest) warnOfFormats(live, object map[string]any) {
+	if !a.kind.isDefinitions() {
+		return
+	}
+	old := unknownFormats(live)
+	for _, format := range unknownFormats(object) {
+		if !slices.Contains(old, format) {
+			a.warnings = append(a.warnings, fmt.Sprintf("unrecognized format %q", format))
 		}
 	}
 }

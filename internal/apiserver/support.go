@@ -26,7 +26,7 @@ func (a *apiRequest) checkSupport(object map[string]any) error {
 	}
 	for _, m := range missing {
 		a.warnings = append(a.warnings, m.Path+": "+m.Detail)
-		if !a.dryRun && a.server.warned.Add(a.kind.collection() + " " + a.name + " " + m.Path) {
+		if !a.dryRun && a.server.warned.Add(a.kind.collection()+" "+a.name+" "+m.Path) {
 			a.server.opts.Logger.Warn("The API server in memory does not evaluate all of an object", "kind", a.kind.resource.Kind, "name", a.name, "field", m.Path, "reason", m.Detail)
 		}
 	}

@@ -25,7 +25,7 @@ func TestUnsupported(t *testing.T) {
 			"spec.versions[0].schema.openAPIV3Schema.properties.spec.properties.default.x-kubernetes-validations"},
 		{"conditions", hooks, `{"metadata":{"name":"h"},"webhooks":[{"name":"h.example.com","sideEffects":"None","admissionReviewVersions":["v1"],"clientConfig":{"url":"https://127.0.0.1:1"},
 			"rules":[{"apiGroups":[""],"apiVersions":["v1"],"operations":["*"],"resources":["pods"]}],"matchConditions":[{"name":"c","expression":"true"}]}]}`, "webhooks[0].matchConditions"},
-		{"nothing", definitions, definition(`{"type":"object","default":{"x-kubernetes-validations":[1]}}`), ""},
+		{"nothing", definitions, definition(`{"type":"object","x-kubernetes-preserve-unknown-fields":true,"default":{"x-kubernetes-validations":[1]}}`), ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var log bytes.Buffer

@@ -225,7 +225,7 @@ func (k *kindInfo) check(live, object map[string]any) []field.Error {
 	}
 	switch k.resource.Plural + "." + k.resource.Group {
 	case "customresourcedefinitions.apiextensions.k8s.io":
-		return append(checkDefinition(object), checkDefinitionChange(live, object)...)
+		return checkDefinition(live, object)
 	case "configmaps.", "secrets.":
 		return slices.Concat(checkSecretType(live, object), checkImmutable(live, object), checkData(object))
 	}

@@ -17,7 +17,7 @@ func (a *apiRequest) checkGoType(object map[string]any) error {
 	if why := untyped(a.kind, object); why != "" {
 		return apierrors.BadRequest("%s in version %q cannot be handled as a %s: %s", object["kind"], a.kind.resource.Version, a.kind.resource.Kind, why)
 	}
-	return nil
+	return a.checkEmbeddedTypes(object)
 }
 
 // untyped returns why an object does not fit the Go types of kube-apiserver, "" if it does. Of custom resources, only the metadata has one.

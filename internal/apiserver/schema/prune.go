@@ -34,6 +34,11 @@ func (s *Schema) pruneObject(obj map[string]any, at string, root bool, unknown *
 	for key, v := range obj {
 		path := strings.TrimPrefix(at+"."+key, ".")
 		switch child := s.Properties[key]; {
+		case s.Embedded && key == "metadata":
+			if v == nil {
+				obj[key] = make(map[string]any)
+			}
+			pruneMetadata(rawjson.AsMap(v), path, unknown)
 		case root && (key == "apiVersion" || key == "kind" || key == "metadata"):
 		case child != nil:
 			child.pruneValue(v, path, unknown)
@@ -43,6 +48,25 @@ func (s *Schema) pruneObject(obj map[string]any, at string, root bool, unknown *
 		default:
 			delete(obj, key)
 			*unknown = append(*unknown, path)
+		}
+	}
+}
+
+// MetaFields are all fields of the metadata.
+var MetaFields = []string{
+	"name", "generateName", "namespace", "selfLink", "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp",
+	"deletionGracePeriodSeconds", "labels", "annotations", "ownerReferences", "finalizers", "managedFields",
+}
+
+// pruneMetadata prunes the metadata of an embedded object, and drops what is empty.
+func pruneMetadata(meta map[string]any, at string, unknown *[]string) {
+	for key, v := range meta {
+		if rawjson.IsEmpty(v) || v == "" {
+			delete(meta, key)
+		}
+		if !slices.Contains(MetaFields, key) {
+			delete(meta, key)
+			*unknown = append(*unknown, at+"."+key)
 		}
 	}
 }

@@ -82,7 +82,8 @@ func compileNode(source map[string]any, depth int) (*Schema, error) {
 	s.MapType, _ = source["x-kubernetes-map-type"].(string)
 	s.ListKeys, s.Required = unstructured.Texts(source["x-kubernetes-list-map-keys"]), unstructured.Texts(source["required"])
 	s.enum, _ = source["enum"].([]any)
-	s.Default, s.HasDefault = source["default"]
+	s.Default = source["default"]
+	s.HasDefault = s.Default != nil
 	for i, key := range lengthKeys {
 		if n, ok := source[key].(json.Number); ok {
 			if v, err := strconv.Atoi(n.String()); err == nil {

@@ -5,11 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/kopf-go/kopf/internal/apiserver/field"
@@ -21,8 +19,16 @@ import (
 func (s *Schema) Validate(obj, old map[string]any) []field.Error {
 	v := &validator{}
 	v.object(s, obj, previous{old, old != nil}, "", true)
-	slices.SortStableFunc(v.faults, func(a, b field.Error) int { return cmp.Compare(a.Path, b.Path) })
+	slices.SortStableFunc(v.faults, func(a, b field.Error) int { return cmp.Compare(sortedAs(a), sortedAs(b)) })
 	return v.faults
+}
+
+// sortedAs returns the path by which an error is sorted.
+func sortedAs(f field.Error) string {
+	if f.Path == nowhere {
+		return f.Detail[strings.LastIndex(f.Detail, " ")+1:]
+	}
+	return f.Path
 }
 
 // ValidateStatus returns what is wrong with the status of an object. The details name its fields
@@ -91,10 +97,7 @@ func (v *validator) value(s *Schema, value any, old previous, at string) {
 			return
 		}
 	case s.Type != "" && s.Type != typ && !(s.Type == "number" && typ == "integer"):
-		if s.Type == "integer" && typ == "number" {
-			v.fault(field.ReasonInvalid, "<nil>", "", "Checked value must be of type integer (default format) in %s", at)
-		}
-		v.fault(field.ReasonTypeInvalid, at, typ, "%s in body must be of type %s: %q", at, s.Type, typ)
+		v.wrongType(s, typ, at)
 		return
 	}
 	switch value := value.(type) {
@@ -109,6 +112,39 @@ func (v *validator) value(s *Schema, value any, old previous, at string) {
 	}
 	v.choice(s, value, at)
 	v.logic(s, value, at)
+}
+
+// wrongType adds the errors of a value of another type.
+func (v *validator) wrongType(s *Schema, typ, at string) {
+	if s.Type != "integer" || typ != "number" {
+		v.fault(field.ReasonTypeInvalid, at, typ, "%s in body must be of type %s: %q", at, s.Type, typ)
+		return
+	}
+	want := "integer"
+	if format := numberFormat(s); format != "" {
+		want, typ = format, "float64"
+	}
+	v.fault(field.ReasonTypeInvalid, at, typ, "%s in body must be of type %s: %q", at, want, typ)
+	v.wrongNumber(s, at)
+}
+
+// nowhere is the path of errors of numbers, whose details have it.
+const nowhere = "<nil>"
+
+func (v *validator) wrongNumber(s *Schema, at string) {
+	format := "(default format)"
+	if f := numberFormat(s); f != "" {
+		format = "with format " + f
+	}
+	v.fault(field.ReasonInvalid, nowhere, "", "Checked value must be of type %s %s in %s", s.Type, format, at)
+}
+
+// numberFormat returns the format of numbers, "" if they have none that is checked.
+func numberFormat(s *Schema) string {
+	if s.Format != "" && s.Type != "string" && knownFormat(s.Type, s.Format) {
+		return s.Format
+	}
+	return ""
 }
 
 func (v *validator) object(s *Schema, obj map[string]any, old previous, at string, root bool) {
@@ -169,8 +205,8 @@ func (v *validator) text(s *Schema, text, at string) {
 	if s.pattern != nil && !s.pattern.MatchString(text) {
 		v.fault(field.ReasonInvalid, at, text, "%s in body should match '%s'", at, s.pattern)
 	}
-	if !fitsFormat(s.Format, text) {
-		v.fault(field.ReasonInvalid, at, text, "%s in body must be of type %s: %q", at, s.Format, text)
+	if (s.Type == "" || s.Type == "string") && !fitsFormat(s.Format, text) {
+		v.fault(field.ReasonTypeInvalid, at, text, "%s in body must be of type %s: %q", at, s.Format, text)
 	}
 }
 
@@ -188,8 +224,9 @@ func (v *validator) number(s *Schema, n json.Number, at string) {
 	if m := s.multipleOf; m != nil && *m != 0 && math.Mod(f, *m) != 0 {
 		v.fault(field.ReasonInvalid, at, n, "%s in body should be a multiple of %v", at, *m)
 	}
-	if i, err := n.Int64(); s.Format == "int32" && err == nil && int64(int32(i)) != i {
-		v.fault(field.ReasonInvalid, at, n, "%s in body must be of type int32: %q", at, "integer")
+	switch i, err := n.Int64(); {
+	case s.Type == "integer" && s.Format == "int32" && err == nil && int64(int32(i)) != i, s.Type == "number" && s.Format == "float" && math.Abs(f) > math.MaxFloat32:
+		v.wrongNumber(s, at)
 	}
 }
 
@@ -260,7 +297,7 @@ func IsWhole(n json.Number) bool {
 		return true
 	}
 	f, err := n.Float64()
-	return err == nil && f == math.Trunc(f) && math.Abs(f) < 1e300
+	return err == nil && f == math.Trunc(f) && math.Abs(f) < 1<<53
 }
 
 // sameItem reports whether two items of a list have equal keys, or are equal if the list has no keys.
@@ -282,33 +319,6 @@ func (s *Schema) itemKey(v any) any {
 		}
 	}
 	return key
-}
-
-// fitsFormat reports whether a text has a format. Only the formats that are common in CRDs are
-// checked.
-func fitsFormat(format, text string) bool {
-	var err error
-	switch format {
-	case "date-time":
-		_, err = time.Parse(time.RFC3339Nano, text)
-	case "date":
-		_, err = time.Parse(time.DateOnly, text)
-	case "duration":
-		_, err = time.ParseDuration(text)
-	case "ipv4":
-		var a netip.Addr
-		if a, err = netip.ParseAddr(text); err == nil && !a.Is4() {
-			return false
-		}
-	case "ipv6":
-		var a netip.Addr
-		if a, err = netip.ParseAddr(text); err == nil && !a.Is6() {
-			return false
-		}
-	case "cidr":
-		_, err = netip.ParsePrefix(text)
-	}
-	return err == nil
 }
 
 func orEqual(b *bound) string {
