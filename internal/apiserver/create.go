@@ -83,6 +83,9 @@ func (a *apiRequest) createObject(object map[string]any, applied bool) (raw []by
 	if err := a.prepareNew(object, applied); err != nil {
 		return nil, 0, err
 	}
+	if a.kind.terminating {
+		return nil, 0, a.kind.forbidden(a.name, "create not allowed while custom resource definition is terminating")
+	}
 	if err := a.admitBuiltin(nil, object); err != nil {
 		return nil, 0, err
 	}
@@ -174,6 +177,8 @@ func (k *kindInfo) initialize(object map[string]any) {
 		if spec != nil && spec["conversion"] == nil {
 			spec["conversion"] = map[string]any{"strategy": "None"}
 		}
+		object["status"] = map[string]any{"acceptedNames": map[string]any{"kind": "", "plural": ""}, "conditions": nil}
+		addStoredVersion(object)
 	}
 }
 

@@ -242,6 +242,7 @@ func (a *apiRequest) mark(live map[string]any, o deleteOptions) map[string]any {
 	}
 	if a.kind.resource.Plural == "customresourcedefinitions" && !slices.Contains(finalizers, any(definitionFinalizer)) && meta["deletionTimestamp"] == nil {
 		finalizers = append(finalizers, definitionFinalizer)
+		setCondition(mapAt(object, "status"), "Terminating", "True", "InstanceDeletionPending", "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon")
 	}
 	if len(finalizers) > 0 {
 		meta["finalizers"] = finalizers

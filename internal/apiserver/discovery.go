@@ -2,6 +2,8 @@ package apiserver
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/base64"
 	"maps"
 	"net/http"
 	"slices"
@@ -71,6 +73,9 @@ func resourceEntries(k *kindInfo) []any {
 	if len(k.resource.Categories) > 0 {
 		main["categories"] = anys(k.resource.Categories)
 	}
+	if k.stored != nil {
+		main["storageVersionHash"] = k.storageHash()
+	}
 	all := []any{main}
 	for _, sub := range k.resource.Subresources {
 		other := k.subresourceKind(sub)
@@ -84,6 +89,12 @@ func resourceEntries(k *kindInfo) []any {
 		all = append(all, entry)
 	}
 	return all
+}
+
+// storageHash returns the hash that tells clients when the version changes in which a custom resource is stored.
+func (k *kindInfo) storageHash() string {
+	sum := sha256.Sum256([]byte(k.storage + "/" + k.resource.Kind))
+	return base64.StdEncoding.EncodeToString(sum[:8])
 }
 
 // subresourceKind returns the kind that a subresource takes and returns.
@@ -209,7 +220,7 @@ func aggregate(kinds []*kindInfo, core bool) map[string]any {
 			}
 			versions = append(versions, map[string]any{"version": v, "resources": resources, "freshness": "Current"})
 		}
-		meta := map[string]any{"creationTimestamp": nil}
+		meta := map[string]any{}
 		if name != "" {
 			meta["name"] = name
 		}

@@ -56,6 +56,9 @@ type kindInfo struct {
 	since       uint64                    // the version of the store since which all objects were stored by this schema
 	selectable  []string                  // the paths of the fields that objects are selected by
 	deprecation string                    // the warning that the version is deprecated, "" if it is not
+	terminating bool                      // whether the CRD is marked for deletion
+	began       uint64                    // the version of the store since which it is served in this form; no watch can begin before
+	ended       chan struct{}             // closed when the kind is not served in this form any more, which ends its watches
 
 	orphansDependents bool // whether deletions leave the dependents, unless they say otherwise
 }
@@ -176,6 +179,9 @@ storage.k8s.io/v1 volumeattributesclasses VolumeAttributesClass C - vac - r
 
 var allVerbs = []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
 
+// customVerbs are the same for custom resources, in the order in which they are published.
+var customVerbs = []string{"delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"}
+
 func builtinKinds() []*kindInfo {
 	lazyBuiltinKinds.once.Do(func() { lazyBuiltinKinds.value = makeBuiltinKinds() })
 	return lazyBuiltinKinds.value
@@ -244,20 +250,22 @@ func makeBuiltinKinds() []*kindInfo {
 	return all
 }
 
-// kindsOf returns the kind of a CRD in all its served versions, the preferred one first.
-func kindsOf(crd map[string]any) ([]*kindInfo, error) {
-	spec := rawjson.AsMap(crd["spec"])
-	names := rawjson.AsMap(spec["names"])
+// kindsOf returns the kind of a CRD in all its served versions, the preferred one first, and in the version in which objects are stored. Without names that
+// are accepted, nothing is served.
+func kindsOf(crd map[string]any) (served []*kindInfo, stored *kindInfo, err error) {
+	spec, status := rawjson.AsMap(crd["spec"]), rawjson.AsMap(crd["status"])
+	if !isTrue(status, "NamesAccepted") && !isTrue(status, "Established") {
+		return nil, nil, nil
+	}
+	names := rawjson.AsMap(status["acceptedNames"])
 	versions, _ := spec["versions"].([]any)
-	var all []*kindInfo
-	var stored *kindInfo
 	schemas := make(map[string]*schema.Schema)
 	webhook := conversionOf(crd)
 	for _, v := range versions {
 		version := rawjson.AsMap(v)
 		k, err := kindOf(crd, version)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		k.resource.Group, k.resource.Version = unstructured.Text(spec, "group"), unstructured.Text(version, "name")
 		k.resource.Plural, k.resource.Kind, k.resource.Singular = unstructured.Text(names, "plural"), unstructured.Text(names, "kind"), unstructured.Text(names, "singular")
@@ -265,24 +273,25 @@ func kindsOf(crd map[string]any) ([]*kindInfo, error) {
 		k.resource.Namespaced = unstructured.Text(spec, "scope") == "Namespaced"
 		k.listKind = unstructured.Text(names, "listKind")
 		k.deprecation = deprecationOf(spec, version)
-		k.schemas, k.conversion = schemas, webhook
+		k.schemas, k.conversion, k.terminating = schemas, webhook, isTrue(status, "Terminating")
+		k.ended = make(chan struct{})
 		schemas[k.apiVersion()] = k.schema
 		if version["storage"] == true {
 			stored = k
 		}
 		if version["served"] == true {
-			all = append(all, k)
+			served = append(served, k)
 		}
 	}
 	if stored == nil {
-		return nil, errors.New("no version is stored")
+		return nil, nil, errors.New("no version is stored")
 	}
-	slices.SortStableFunc(all, func(a, b *kindInfo) int { return compareVersions(b.resource.Version, a.resource.Version) })
-	for i, k := range all {
-		k.stored, k.storage, k.resource.Preferred, k.versions = stored, stored.apiVersion(), i == 0, len(all)
+	slices.SortStableFunc(served, func(a, b *kindInfo) int { return compareVersions(b.resource.Version, a.resource.Version) })
+	for i, k := range served {
+		k.stored, k.storage, k.resource.Preferred, k.versions = stored, stored.apiVersion(), i == 0, len(served)
 	}
 	stored.stored, stored.storage = stored, stored.apiVersion() // it may not be served
-	return all, nil
+	return served, stored, nil
 }
 
 // deprecationOf returns the warning that a version is deprecated, "" if it is not.
@@ -310,7 +319,7 @@ func deprecationOf(spec, version map[string]any) string {
 
 func kindOf(crd, version map[string]any) (*kindInfo, error) {
 	k := &kindInfo{crd: crd, generation: true, needsVersion: true, columns: table.DefinedColumns(version)}
-	k.resource.Verbs = allVerbs
+	k.resource.Verbs = customVerbs
 	fields, _ := version["selectableFields"].([]any)
 	for _, f := range fields {
 		k.selectable = append(k.selectable, strings.TrimPrefix(unstructured.Text(rawjson.AsMap(f), "jsonPath"), "."))

@@ -11,7 +11,6 @@ import (
 	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
 	"github.com/kopf-go/kopf/internal/apiserver/store"
 	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
-	"github.com/kopf-go/kopf/internal/manifest"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -19,12 +18,11 @@ import (
 // a CRD, furnishes or empties a namespace, lets volumes go, and collects garbage.
 func (s *Server) stored(k *kindInfo, i *store.Item) {
 	s.collectStored(k, i)
-	switch k.resource.Plural + "." + k.resource.Group {
-	case "customresourcedefinitions.apiextensions.k8s.io":
+	switch k.collection() {
+	case definitionsCollection:
+		s.acceptNames(i)
 		if unstructured.View(i.Raw).Has("metadata.deletionTimestamp") {
 			s.endDefinition(i)
-		} else {
-			s.establish(i)
 		}
 	case "namespaces.":
 		s.makeAccount(i.Name)
@@ -41,8 +39,8 @@ func (s *Server) stored(k *kindInfo, i *store.Item) {
 func (s *Server) removed(k *kindInfo, i *store.Item) {
 	s.collectRemoved(k, i) // first, as long as the kind of the owner is known
 	switch {
-	case k.resource.Plural == "customresourcedefinitions" && k.crd == nil:
-		s.rebuild()
+	case k.isDefinitions():
+		s.acceptNames(i)
 		return
 	case k.crd != nil:
 		name := fmt.Sprint(rawjson.AsMap(k.crd["metadata"])["name"])
@@ -61,99 +59,6 @@ func (s *Server) removed(k *kindInfo, i *store.Item) {
 		if ns := s.db.Get("namespaces.", i.Namespace); ns != nil {
 			s.endNamespace(ns)
 		}
-	}
-}
-
-// servedSince returns since which version of the store the objects of a kind were stored by its schema, given the version of its CRD.
-func (s *Server) servedSince(k *kindInfo, version uint64) uint64 {
-	before := s.kindOf(k.apiVersion(), k.resource.Kind)
-	if before != nil && before.crd != nil && rawjson.Equal(rawjson.AsMap(before.crd["metadata"])["generation"], rawjson.AsMap(k.crd["metadata"])["generation"]) {
-		return before.since
-	}
-	return version
-}
-
-// rebuild updates the kinds that are served.
-func (s *Server) rebuild() {
-	served := slices.Clone(builtinKinds())
-	definitions, _ := s.db.List("customresourcedefinitions.apiextensions.k8s.io")
-	for _, d := range definitions {
-		kinds, err := kindsOf(d.Object())
-		for _, k := range kinds {
-			k.since = s.servedSince(k, d.Version)
-		}
-		if err != nil {
-			s.opts.Logger.Error("A resource definition cannot be served.", "name", d.Name, "error", err)
-			continue
-		}
-		served = append(served, kinds...)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.served = served
-}
-
-// establish serves a CRD, and sets its status.
-func (s *Server) establish(i *store.Item) {
-	s.rebuild()
-	definitions := s.kindOf("apiextensions.k8s.io/v1", "CustomResourceDefinition")
-	r := &apiRequest{server: s, kind: definitions, verb: "patch", name: i.Name, subresource: "status", manager: "kube-apiserver"}
-	_, err := r.changeObject(func(live map[string]any) (map[string]any, error) {
-		status := rawjson.AsMap(live["status"])
-		if status == nil {
-			status = make(map[string]any)
-			live["status"] = status
-		}
-		spec := rawjson.AsMap(live["spec"])
-		status["acceptedNames"] = rawjson.Clone(spec["names"])
-		if status["conditions"] == nil {
-			now := unstructured.Timestamp(time.Now())
-			status["conditions"] = []any{
-				map[string]any{"type": "NamesAccepted", "status": "True", "lastTransitionTime": now, "reason": "NoConflicts", "message": "no conflicts found"},
-				map[string]any{"type": "Established", "status": "True", "lastTransitionTime": now, "reason": "InitialNamesAccepted", "message": "the initial names have been accepted"},
-			}
-		}
-		stored, _ := status["storedVersions"].([]any)
-		versions, _ := spec["versions"].([]any)
-		for _, v := range versions {
-			if version := rawjson.AsMap(v); version["storage"] == true && !slices.Contains(stored, version["name"]) {
-				stored = append(stored, version["name"])
-			}
-		}
-		status["storedVersions"] = stored
-		return live, nil
-	})
-	if err != nil {
-		s.opts.Logger.Error("A resource definition cannot be established.", "name", i.Name, "error", err)
-	}
-}
-
-// definitionFinalizer blocks the deletion of a CRD until its objects are gone.
-const definitionFinalizer = "customresourcecleanup.apiextensions.k8s.io"
-
-// endDefinition deletes the objects of a CRD that is marked for deletion, and then the CRD.
-func (s *Server) endDefinition(d *store.Item) {
-	object := d.Object()
-	finalizers, _ := rawjson.AsMap(object["metadata"])["finalizers"].([]any)
-	if !slices.Contains(finalizers, any(definitionFinalizer)) {
-		return
-	}
-	kinds, err := kindsOf(object)
-	if err != nil || len(kinds) == 0 {
-		return
-	}
-	s.empty(kinds[0], "")
-	if left, _ := s.db.List(kinds[0].collection()); len(left) > 0 {
-		return
-	}
-	definitions := s.kindOf("apiextensions.k8s.io/v1", "CustomResourceDefinition")
-	r := &apiRequest{server: s, kind: definitions, verb: "patch", name: d.Name, manager: "kube-apiserver"}
-	_, err = r.changeObject(func(live map[string]any) (map[string]any, error) {
-		manifest.RemoveFinalizer(live, definitionFinalizer)
-		return live, nil
-	})
-	if e := (*apierrors.StatusError)(nil); err != nil && (!errors.As(err, &e) || e.Code != 404) {
-		s.opts.Logger.Error("A resource definition cannot be removed.", "name", d.Name, "error", err)
 	}
 }
 

@@ -359,6 +359,11 @@ func (w *watching) begin() error {
 		w.version = w.server.db.Now()
 	}
 	w.begun()
+	if w.version > 0 && w.version < w.kind.began {
+		w.gone()
+		w.cut = true
+		return nil
+	}
 	if !initial {
 		return nil
 	}
@@ -419,6 +424,10 @@ func (w *watching) follow(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
+		case <-w.kind.ended: // after what is known
+			if len(steps) == 0 && again == nil {
+				return
+			}
 		case <-w.closing:
 			panic(http.ErrAbortHandler)
 		case <-next:

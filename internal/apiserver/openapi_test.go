@@ -15,10 +15,10 @@ import (
 // documents are OpenAPI documents of the built-in kinds and of one definition, by their version.
 func documents(t *testing.T) map[string]map[string]any {
 	t.Helper()
-	crd := jsonValue(t, `{"spec": {"group": "kopf.dev", "scope": "Namespaced", "names": {"kind": "KopfExample", "plural": "kopfexamples", "singular": "kopfexample",
-		"listKind": "KopfExampleList"}, "versions": [{"name": "v1", "served": true, "storage": true, "subresources": {"status": {}, "scale": {"specReplicasPath": ".spec.n"}},
+	crd := jsonValue(t, `{"status": {"acceptedNames": {"kind": "KopfExample", "plural": "kopfexamples", "singular": "kopfexample", "listKind": "KopfExampleList"},
+		"conditions": [{"type": "NamesAccepted", "status": "True"}]}, "spec": {"group": "kopf.dev", "scope": "Namespaced", "versions": [{"name": "v1", "served": true, "storage": true, "subresources": {"status": {}, "scale": {"specReplicasPath": ".spec.n"}},
 		"schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "object", "properties": {"n": {"type": "integer", "description": "The number."}}}}}}}]}}`)
-	custom, err := kindsOf(crd)
+	custom, _, err := kindsOf(crd)
 	if err != nil {
 		t.Fatal(err)
 	}

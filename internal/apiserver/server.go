@@ -42,6 +42,9 @@ type Server struct {
 	collector *collector // nil if garbage is not collected
 	warned    boundedset.Set
 
+	naming  sync.Mutex      // held while the names of definitions are accepted, and guards following
+	defined []*definedKinds // by definition
+
 	mu                  sync.Mutex // guards following
 	served              []*kindInfo
 	faults              []*Fault

@@ -35,6 +35,10 @@ func (k *kindInfo) conflict(name, why string) *apierrors.StatusError {
 	return apierrors.New(409, "Conflict", fmt.Sprintf("Operation cannot be fulfilled on %s %q: %s", k.groupResource(), name, why), k.about(name))
 }
 
+func (k *kindInfo) forbidden(name, why string) *apierrors.StatusError {
+	return apierrors.New(403, "Forbidden", fmt.Sprintf("%s %q is forbidden: %s", k.groupResource(), name, why), k.about(name))
+}
+
 const modifiedMeanwhile = "the object has been modified; please apply your changes to the latest version and try again"
 
 // deletionConflict refuses a deletion whose preconditions fail. It names the kind and not the

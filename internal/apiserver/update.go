@@ -152,7 +152,9 @@ func (a *apiRequest) replace(before *store.Item, live, object map[string]any, ap
 	if !ok || err != nil {
 		return nil, err != nil, err
 	}
-	a.server.stored(a.kind, now)
+	if !a.isNaming() {
+		a.server.stored(a.kind, now)
+	}
 	return now.Raw, true, nil
 }
 
@@ -228,6 +230,9 @@ func (a *apiRequest) scope(live, object map[string]any) (map[string]any, error) 
 		} else {
 			delete(object, "status")
 		}
+	}
+	if a.kind.isDefinitions() {
+		addStoredVersion(object)
 	}
 	meta := rawjson.AsMap(object["metadata"])
 	if meta == nil {

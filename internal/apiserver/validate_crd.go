@@ -423,7 +423,7 @@ func (c *definitionCheck) checkAuthorities(live, client map[string]any, at strin
 		return len(bundle) > 0 && (err != nil || !hasCertificate(bundle))
 	}
 	old := rawjson.AsMap(rawjson.AsMap(rawjson.AsMap(rawjson.AsMap(live["spec"])["conversion"])["webhook"])["clientConfig"])
-	if live != nil && isEstablished(live) && wrong(client) && !wrong(old) {
+	if live != nil && isTrue(rawjson.AsMap(live["status"]), "Established") && wrong(client) && !wrong(old) {
 		c.add(field.Invalid(at, client["caBundle"], "unable to load root certificates: unable to parse bytes as PEM block"))
 	}
 }
@@ -458,7 +458,7 @@ func (c *definitionCheck) checkImmutable(live map[string]any) {
 			c.add(field.Invalid(path, now, "field is immutable"))
 		}
 	}
-	if isEstablished(live) {
+	if isTrue(rawjson.AsMap(live["status"]), "Established") {
 		immutable("spec.scope", old["scope"], c.spec["scope"])
 		immutable("spec.names.kind", oldNames["kind"], names["kind"])
 	}
@@ -542,12 +542,4 @@ func (c *definitionCheck) checkApproval(live, object map[string]any) {
 	case "invalid":
 		c.add(field.Invalid(at, rawjson.AsMap(rawjson.AsMap(object["metadata"])["annotations"])[approvalAnnotation], message))
 	}
-}
-
-func isEstablished(definition map[string]any) bool {
-	conditions, _ := rawjson.AsMap(definition["status"])["conditions"].([]any)
-	return slices.ContainsFunc(conditions, func(c any) bool {
-		condition := rawjson.AsMap(c)
-		return condition["type"] == "Established" && condition["status"] == "True"
-	})
 }
