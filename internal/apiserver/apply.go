@@ -26,6 +26,9 @@ func (a *apiRequest) apply(w http.ResponseWriter, r *http.Request) error {
 	if err != nil || len(all) != 1 {
 		return apierrors.BadRequest("error decoding YAML: %v", err)
 	}
+	if err := a.checkAppliedDuplicates(); err != nil {
+		return err
+	}
 	object := all[0]
 	if err := a.checkApplied(object); err != nil {
 		return err

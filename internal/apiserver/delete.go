@@ -1,6 +1,8 @@
 package apiserver
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -30,36 +32,42 @@ type deleteOptions struct {
 	Preconditions      struct{ UID, ResourceVersion *string }
 }
 
+// deleteOptions returns the options in the body, or in the query if there is no body.
 func (a *apiRequest) deleteOptions() (deleteOptions, error) {
 	var o deleteOptions
 	if len(a.body) > 0 {
-		var object map[string]any
-		var err error
-		switch media := a.raw.Header.Get("Content-Type"); {
-		case strings.Contains(media, "protobuf"):
-			object, err = protobuf.Decode(a.body)
-		case strings.Contains(media, "yaml"):
-			var all []map[string]any
-			if all, err = yaml.ParseManifests(a.body); err == nil && len(all) == 1 {
-				object = all[0]
-			}
-		default:
-			object, err = rawjson.DecodeObject(a.body)
-		}
+		object, err := a.decodeOptions()
 		if err != nil {
-			return o, apierrors.BadRequest("the delete options are unrecognized: %v", err)
+			return o, apierrors.BadRequest("couldn't get version/kind; json parse error: %v", err)
+		}
+		if kind := asWord(object["kind"]); kind != "" && kind != "DeleteOptions" {
+			return o, apierrors.BadRequest("no kind %q is registered for version %q in scheme %q", kind, cmp.Or(asWord(object["apiVersion"]), "meta.k8s.io/v1"), "pkg/runtime/scheme.go:111")
 		}
 		if o, err = readDeleteOptions(object); err != nil {
 			return o, err
 		}
-	}
-	if len(a.body) == 0 { // else the query is ignored
-		if err := a.queryDeleteOptions(&o); err != nil {
-			return o, err
-		}
+	} else if err := a.queryDeleteOptions(&o); err != nil {
+		return o, err
 	}
 	a.dryRun = slices.Contains(o.DryRun, "All")
 	return o, o.check()
+}
+
+// decodeOptions decodes the options in the body.
+func (a *apiRequest) decodeOptions() (object map[string]any, err error) {
+	switch media := a.raw.Header.Get("Content-Type"); {
+	case strings.Contains(media, "protobuf"):
+		return protobuf.Decode(a.body)
+	case strings.Contains(media, "yaml"):
+		all, err := yaml.ParseManifests(a.body)
+		if err == nil && len(all) == 1 {
+			object = all[0]
+		}
+		return object, err
+	case string(bytes.TrimSpace(a.body)) == "null":
+		return nil, nil
+	}
+	return rawjson.DecodeObject(a.body)
 }
 
 // queryDeleteOptions reads the options in the query.
@@ -96,15 +104,23 @@ func (o *deleteOptions) check() error {
 }
 
 // readDeleteOptions reads decoded options.
-func readDeleteOptions(object map[string]any) (o deleteOptions, err error) {
+func readDeleteOptions(object map[string]any) (deleteOptions, error) {
+	type DeleteOptions struct { // errors have its name
+		GracePeriodSeconds *int64                                 `json:"gracePeriodSeconds"`
+		PropagationPolicy  string                                 `json:"propagationPolicy"`
+		OrphanDependents   *bool                                  `json:"orphanDependents"`
+		DryRun             []string                               `json:"dryRun"`
+		Preconditions      struct{ UID, ResourceVersion *string } `json:"preconditions"`
+	}
+	var o DeleteOptions
 	data, err := rawjson.Encode(object)
 	if err != nil {
-		return o, err
+		return deleteOptions{}, err
 	}
 	if err := json.Unmarshal(data, &o); err != nil {
-		return o, apierrors.BadRequest("the delete options are unrecognized: %v", err)
+		return deleteOptions{}, apierrors.BadRequest("%v", err)
 	}
-	return o, nil
+	return deleteOptions(o), nil
 }
 
 func (a *apiRequest) delete(w http.ResponseWriter, r *http.Request) error {
@@ -271,12 +287,20 @@ func (a *apiRequest) deleteCollection(w http.ResponseWriter, r *http.Request) er
 	if err != nil {
 		return err
 	}
-	items, version := a.server.db.List(a.kind.collection())
+	limit, err := a.number("limit")
+	if err != nil {
+		return err
+	}
+	items, version, from, err := a.page()
+	if err != nil {
+		return err
+	}
+	chosen, rest, err := a.choose(sel, items[from:], int(limit))
+	if err != nil {
+		return err
+	}
 	var deleted []*store.Item
-	for _, i := range items {
-		if !sel.has(i) {
-			continue
-		}
+	for _, i := range chosen {
 		one := *a
 		one.verb, one.name, one.namespace = "delete", i.Name, i.Namespace
 		err := one.deleteObject(o)
@@ -287,7 +311,9 @@ func (a *apiRequest) deleteCollection(w http.ResponseWriter, r *http.Request) er
 		}
 		deleted = append(deleted, i)
 	}
-	a.server.write(w, r, 200, a.answer(asObjects, deleted, a.listMeta(version)))
+	meta := a.listMeta(version)
+	a.continueAt(sel, meta, version, items[from:], rest)
+	a.server.write(w, r, 200, a.answer(asObjects, deleted, meta))
 	return nil
 }
 

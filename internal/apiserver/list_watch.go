@@ -86,32 +86,34 @@ func (a *apiRequest) list(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	next, remaining := "", int64(0)
-	if last >= 0 {
-		next = encodeContinue(version, items[from+last].Key)
-		if len(sel.labels) == 0 && len(sel.fields) == 0 {
-			for _, rest := range items[from+last:] {
-				if sel.places(rest) {
-					remaining++
-				}
-			}
-		}
-	}
-	if next != "" && a.query.Get("continue") == "" {
+	if last >= 0 && a.query.Get("continue") == "" {
 		a.server.db.Keep(a.kind.collection(), version, items)
 	}
 	meta := a.listMeta(version)
 	if form != asObjects {
 		delete(meta, "continue")
 	}
-	if next != "" {
-		meta["continue"] = next
-		if remaining > 0 {
-			meta["remainingItemCount"] = remaining
-		}
-	}
+	a.continueAt(sel, meta, version, items[from:], last)
 	a.server.write(w, r, 200, a.answer(form, chosen, meta))
 	return nil
+}
+
+// continueAt adds the token for the next page to the metadata of a list, which begins at an index of the items, unless there is none.
+func (a *apiRequest) continueAt(sel *selection, meta map[string]any, version uint64, items []*store.Item, rest int) {
+	if rest < 0 {
+		return
+	}
+	meta["continue"] = encodeContinue(version, items[rest].Key)
+	if sel.byContent() {
+		return
+	}
+	remaining := int64(0)
+	for _, item := range items[rest:] {
+		if sel.places(item) {
+			remaining++
+		}
+	}
+	meta["remainingItemCount"] = remaining
 }
 
 // choose returns the selected objects, and the index of the first one beyond the limit, -1 if there is none.
@@ -157,13 +159,12 @@ func (a *apiRequest) page() ([]*store.Item, uint64, int, error) {
 	if token == "" {
 		items, version := a.server.db.List(name)
 		if want := a.query.Get("resourceVersion"); want != "" && want != "0" {
-			v, err := strconv.ParseUint(want, 10, 64)
+			v, err := parseVersion(want)
 			if err != nil {
-				return nil, 0, 0, apierrors.BadRequest("invalid resource version: resourceVersion: Invalid value: %q: strconv.ParseUint: parsing %q: invalid syntax", want, want)
+				return nil, 0, 0, apierrors.BadRequest("invalid resource version: %v", err)
 			}
 			if v > version {
-				return nil, 0, 0, apierrors.New(504, "Timeout", "Timeout: Too large resource version: "+want+", current: "+strconv.FormatUint(version, 10),
-					map[string]any{"causes": []any{map[string]any{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}}, "retryAfterSeconds": 1})
+				return nil, 0, 0, tooLarge(v, version)
 			}
 			if a.query.Get("resourceVersionMatch") == "Exact" {
 				old, ok := a.server.db.At(name, v)
@@ -192,6 +193,21 @@ func (a *apiRequest) page() ([]*store.Item, uint64, int, error) {
 		}
 	}
 	return items, version, len(items), nil
+}
+
+// parseVersion parses the resourceVersion of a request.
+func parseVersion(text string) (uint64, error) {
+	version, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("resourceVersion: Invalid value: %q: %w", text, err)
+	}
+	return version, nil
+}
+
+// tooLarge refuses a request for a version that is not there yet.
+func tooLarge(version, now uint64) error {
+	return apierrors.New(504, "Timeout", fmt.Sprintf("Timeout: Too large resource version: %d, current: %d", version, now),
+		map[string]any{"causes": []any{map[string]any{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}}, "retryAfterSeconds": 1})
 }
 
 // answer returns a list in a form.
@@ -333,15 +349,11 @@ func (w *watching) begin() error {
 	initial := want == "" || want == "0"
 	var err error
 	if send := w.query.Get("sendInitialEvents"); send != "" {
-		if w.query.Get("resourceVersionMatch") != "NotOlderThan" {
-			return apierrors.New(422, "Invalid", `ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan`,
-				map[string]any{"group": "meta.k8s.io", "kind": "ListOptions"})
-		}
 		initial = send == "true"
 	}
 	if !initial && want != "" && want != "0" {
-		if w.version, err = strconv.ParseUint(want, 10, 64); err != nil {
-			return apierrors.BadRequest("strconv.ParseUint: parsing %q: invalid syntax", want)
+		if w.version, err = parseVersion(want); err != nil {
+			return apierrors.New(500, "", err.Error(), nil)
 		}
 	}
 	if f := w.fault; f != nil && f.Gone {

@@ -149,11 +149,16 @@ func (a *apiRequest) warn(w http.ResponseWriter) {
 }
 
 func (a *apiRequest) get(w http.ResponseWriter, r *http.Request) error {
-	if version := a.query.Get("resourceVersion"); version != "" && !rawjson.IsDigits(version) {
-		if a.kind.collection() == "events." { // which kube-apiserver reads from its store, and not from a cache
-			return apierrors.BadRequest("invalid resource version: resourceVersion: Invalid value: %q: strconv.ParseUint: parsing %q: invalid syntax", version, version)
+	if text := a.query.Get("resourceVersion"); text != "" {
+		version, err := parseVersion(text)
+		if err != nil && a.kind.collection() == "events." { // which kube-apiserver reads from its store, and not from a cache
+			return apierrors.BadRequest("invalid resource version: %v", err)
+		} else if err != nil {
+			return apierrors.New(500, "", err.Error(), nil)
 		}
-		return apierrors.New(500, "", fmt.Sprintf("resourceVersion: Invalid value: %q: strconv.ParseUint: parsing %q: invalid syntax", version, version), nil)
+		if now := a.server.db.Now(); version > now {
+			return tooLarge(version, now)
+		}
 	}
 	i := a.server.db.Get(a.kind.collection(), a.key())
 	if i == nil {
@@ -217,12 +222,11 @@ func (a *apiRequest) complete(live, object map[string]any, applied bool) error {
 	var faults []field.Error
 	if s := a.kind.schema; s != nil {
 		s.Prune(object)
-		if applied { // nulls are refused before the defaults replace them
-			faults = slices.DeleteFunc(s.Validate(object, nil), func(f field.Error) bool {
-				return f.Value != "null" && (f.Value != nil || f.Reason != field.ReasonNotSupported)
-			})
+		if applied { // nulls without a default are refused
+			s.ReplaceNulls(object)
+		} else {
+			s.ApplyDefaults(object)
 		}
-		s.ApplyDefaults(object)
 	}
 	a.kind.dropUnknown(object)
 	a.kind.fillDefaults(object)
@@ -244,6 +248,9 @@ func (a *apiRequest) complete(live, object map[string]any, applied bool) error {
 	}
 	if len(faults) > 0 {
 		return a.kind.invalid(a.name, faults)
+	}
+	if s := a.kind.schema; s != nil && applied {
+		s.ApplyDefaults(object)
 	}
 	if a.subresource != "status" {
 		a.warnOfNames(live, object)

@@ -49,9 +49,12 @@ func (a *apiRequest) patch(w http.ResponseWriter, r *http.Request) error {
 	}
 	raw, err := a.changeObject(func(live map[string]any) (map[string]any, error) {
 		if a.subresource == "scale" {
-			live = a.scaleOf(live)
+			live = a.markedScale(live)
 		}
 		object, err := apply(live)
+		if err == nil && a.subresource == "scale" {
+			err = a.checkMarkedScale(object)
+		}
 		if err == nil {
 			err = a.checkPatched(live, object)
 		}

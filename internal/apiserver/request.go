@@ -193,7 +193,7 @@ func (a *apiRequest) checkOptions() error {
 		return nil
 	}
 	var faults []field.Error
-	if runs := a.query["dryRun"]; len(runs) > 0 && slices.ContainsFunc(runs, func(r string) bool { return r != "All" }) {
+	if runs := a.query["dryRun"]; len(runs) > 0 && kind != "DeleteOptions" && slices.ContainsFunc(runs, func(r string) bool { return r != "All" }) {
 		faults = append(faults, field.NotSupported("dryRun", runs, `supported values: "All"`))
 	}
 	if mode := a.query.Get("fieldValidation"); !slices.Contains([]string{"", "Ignore", "Strict", "Warn"}, mode) {
@@ -228,10 +228,16 @@ const maxFieldManager = 128
 // checkList refuses options of a list that contradict each other.
 func (a *apiRequest) checkList() error {
 	match, version := a.query.Get("resourceVersionMatch"), a.query.Get("resourceVersion")
+	var faults []field.Error
+	if a.query.Get("sendInitialEvents") != "" {
+		faults = append(faults, field.Forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
+	}
 	if match == "" {
+		if len(faults) > 0 {
+			return invalidOptions("ListOptions", faults...)
+		}
 		return nil
 	}
-	var faults []field.Error
 	forbid := func(detail string) {
 		faults = append(faults, field.Forbidden("resourceVersionMatch", detail))
 	}
@@ -246,6 +252,31 @@ func (a *apiRequest) checkList() error {
 	}
 	if match == "Exact" && version == "0" {
 		forbid(`resourceVersionMatch "exact" is forbidden for resourceVersion "0"`)
+	}
+	if len(faults) > 0 {
+		return invalidOptions("ListOptions", faults...)
+	}
+	return nil
+}
+
+// checkWatch refuses options of a watch that contradict each other.
+func (a *apiRequest) checkWatch() error {
+	match, initial := a.query.Get("resourceVersionMatch"), a.query.Get("sendInitialEvents")
+	var faults []field.Error
+	forbid := func(detail string) {
+		faults = append(faults, field.Forbidden("resourceVersionMatch", detail))
+	}
+	if match != "" && initial == "" {
+		forbid("resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")
+	}
+	if initial != "" && match != "NotOlderThan" {
+		forbid("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
+	}
+	if match != "" && match != "NotOlderThan" {
+		faults = append(faults, field.NotSupported("resourceVersionMatch", match, `supported values: "NotOlderThan"`))
+	}
+	if match != "" && a.query.Get("continue") != "" {
+		forbid("resourceVersionMatch is forbidden when continue is provided")
 	}
 	if len(faults) > 0 {
 		return invalidOptions("ListOptions", faults...)

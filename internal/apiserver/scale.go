@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
 	"github.com/kopf-go/kopf/internal/apiserver/field"
 	"github.com/kopf-go/kopf/internal/apiserver/managedfields"
 	"github.com/kopf-go/kopf/internal/apiserver/schema"
@@ -55,6 +56,26 @@ func (a *apiRequest) tableOfScale(scale map[string]any) map[string]any {
 	rows := table.New(table.Columns("scale", a.kind.crd != nil, nil), []map[string]any{scale}, a.query.Get("includeObject"), time.Now())
 	rows["metadata"] = map[string]any{"resourceVersion": rawjson.AsMap(scale["metadata"])["resourceVersion"]}
 	return rows
+}
+
+// noReplicas is the number of replicas in the scale of an object that has none, by which a patch is known that does not set it.
+const noReplicas = json.Number("-2147483648")
+
+// markedScale returns the scale of an object for a patch.
+func (a *apiRequest) markedScale(object map[string]any) map[string]any {
+	scale := a.scaleOf(object)
+	if _, ok := rawjson.Lookup(object, a.replicas()...); !ok && a.kind.crd != nil {
+		rawjson.AsMap(scale["spec"])["replicas"] = noReplicas
+	}
+	return scale
+}
+
+// checkMarkedScale refuses a patched scale that has still no replicas.
+func (a *apiRequest) checkMarkedScale(scale map[string]any) error {
+	if rawjson.AsMap(scale["spec"])["replicas"] == noReplicas {
+		return apierrors.BadRequest("the spec replicas field %q cannot be empty", unstructured.Text(a.kind.scale, "specReplicasPath"))
+	}
+	return nil
 }
 
 // replicas returns the path of the number of replicas in objects of the kind.

@@ -101,10 +101,14 @@ func (a *apiRequest) selection() (*selection, error) {
 			return nil, err
 		}
 	}
-	if a.verb == "list" {
-		if err := a.checkList(); err != nil {
-			return nil, err
-		}
+	switch a.verb {
+	case "list":
+		err = a.checkList()
+	case "watch":
+		err = a.checkWatch()
+	}
+	if err != nil {
+		return nil, err
 	}
 	return s, a.checkFields(s)
 }

@@ -13,20 +13,23 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// strict refuses fields that the schema does not declare, or warns of them, depending on
-// fieldValidation.
+// strict refuses duplicate fields, and fields that the schema does not declare, or warns of them,
+// depending on fieldValidation.
 func (a *apiRequest) strict(object map[string]any) error {
 	mode := a.query.Get("fieldValidation")
 	unknown := a.kind.unknownFields(object)
-	if len(unknown) == 0 || mode == "Ignore" {
+	if mode == "Ignore" {
 		return nil
 	}
-	var texts []string
-	if a.verb != "patch" {
+	texts := a.duplicates(unknown)
+	if a.verb != "patch" && len(unknown) > 0 {
 		unknown = inOrder(a.body, unknown)
 	}
 	for _, path := range unknown {
 		texts = append(texts, fmt.Sprintf("unknown field %q", path))
+	}
+	if len(texts) == 0 {
+		return nil
 	}
 	if media, _, _ := mime.ParseMediaType(a.raw.Header.Get("Content-Type")); mode == "Strict" && media == "application/strategic-merge-patch+json" {
 		patch, _ := rawjson.DecodeObject(a.body) // it was applied

@@ -72,9 +72,12 @@ func pruneMetadata(meta map[string]any, at string, unknown *[]string) {
 }
 
 // ApplyDefaults adds the defaults of missing fields to an object.
-func (s *Schema) ApplyDefaults(obj map[string]any) { s.defaults(obj) }
+func (s *Schema) ApplyDefaults(obj map[string]any) { s.defaults(obj, false) }
 
-func (s *Schema) defaults(v any) {
+// ReplaceNulls adds the defaults of missing fields to an object, too, but keeps nulls that have no default.
+func (s *Schema) ReplaceNulls(obj map[string]any) { s.defaults(obj, true) }
+
+func (s *Schema) defaults(v any, keepNulls bool) {
 	if s == nil {
 		return
 	}
@@ -82,23 +85,23 @@ func (s *Schema) defaults(v any) {
 	case map[string]any:
 		for key, child := range s.Properties {
 			old, ok := v[key]
-			switch unset := ok && old == nil && !child.nullable && child.Type != ""; {
+			switch unset := ok && old == nil && !child.nullable; {
 			case child.HasDefault && (!ok || unset):
 				v[key] = rawjson.Clone(child.Default)
-			case unset: // a null counts as missing
+			case unset && !keepNulls: // a null counts as missing
 				delete(v, key)
 			}
 		}
 		for key, e := range v {
 			if child := s.Properties[key]; child != nil {
-				child.defaults(e)
+				child.defaults(e, keepNulls)
 			} else {
-				s.Additional.defaults(e)
+				s.Additional.defaults(e, keepNulls)
 			}
 		}
 	case []any:
 		for _, e := range v {
-			s.Items.defaults(e)
+			s.Items.defaults(e, keepNulls)
 		}
 	}
 }
