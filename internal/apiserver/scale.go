@@ -168,6 +168,9 @@ func (a *apiRequest) checkScale(object map[string]any) []field.Error {
 func reach(v any, path []string) (at any, found, blocked bool) {
 	for _, key := range path {
 		m, ok := v.(map[string]any)
+		if v == nil {
+			return nil, false, false
+		}
 		if !ok {
 			return v, false, true
 		}

@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -38,9 +39,11 @@ func (a *apiRequest) update(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if a.kind.createsOnUpdate && a.subresource == "" && a.server.db.Get(a.kind.collection(), a.key()) == nil {
-		a.verb = "create"
-		delete(meta, "resourceVersion")
-		return a.answerNew(w, r, object)
+		err := a.createByUpdate(w, r, object)
+		if e := (*apierrors.StatusError)(nil); !errors.As(err, &e) || e.Reason != "AlreadyExists" {
+			return err
+		}
+		// Another request has created it meanwhile.
 	}
 	raw, err := a.changeObject(func(map[string]any) (map[string]any, error) {
 		return rawjson.Clone(object).(map[string]any), nil
@@ -49,6 +52,16 @@ func (a *apiRequest) update(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return a.answerItem(w, r, 200, raw)
+}
+
+// createByUpdate answers an update of an object that is not there.
+func (a *apiRequest) createByUpdate(w http.ResponseWriter, r *http.Request, object map[string]any) error {
+	created := rawjson.Clone(object).(map[string]any)
+	delete(rawjson.AsMap(created["metadata"]), "resourceVersion")
+	a.verb = "create"
+	err := a.answerNew(w, r, created)
+	a.verb = "update"
+	return err
 }
 
 // changeObject replaces an object by a function of the live object. It calls the function again if

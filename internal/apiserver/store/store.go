@@ -268,17 +268,15 @@ func (c *collection) mergedLocked() []*Item {
 
 // At returns the list at a version, and reports whether the history goes back that far.
 func (s *Store) At(name string, version uint64) ([]*Item, bool) {
-	steps, _, _, known := s.Since(name, version)
-	if !known {
-		return nil, false
-	}
-	if len(steps) == 0 {
-		items, _ := s.List(name)
-		return items, true
-	}
 	c := s.collection(name)
 	s.mu.RLock()
 	defer s.mu.RUnlock()
+	if version < c.oldest {
+		return nil, false
+	}
+	if n := len(c.history); c.sorted != nil && len(c.dirty) == 0 && (n == 0 || c.history[n-1].Now.Version <= version) {
+		return c.sorted, true
+	}
 	objects := maps.Clone(c.objects)
 	for i := len(c.history) - 1; i >= 0 && c.history[i].Now.Version > version; i-- {
 		step := c.history[i]

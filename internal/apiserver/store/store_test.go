@@ -112,3 +112,35 @@ func BenchmarkListAfterWrite(b *testing.B) {
 		s.List("all")
 	}
 }
+
+// A list at a version has nothing newer, while others write and the history is trimmed.
+func TestAtWhileWriting(t *testing.T) {
+	s := New(4)
+	done := make(chan error)
+	go func() {
+		var before *Item
+		for range 20_000 {
+			now, _, err := s.Put("all", "k", before, object("k", ""))
+			if before = now; err != nil {
+				done <- err
+				return
+			}
+		}
+		done <- nil
+	}()
+	for n := 0; ; n++ {
+		version := s.Now()
+		items, ok := s.At("all", version)
+		if ok && (len(items) > 1 || len(items) == 1 && items[0].Version > version) {
+			t.Fatalf("the list at %d has %d objects, the first of version %d", version, len(items), items[0].Version)
+		}
+		select {
+		case err := <-done:
+			if err != nil || n == 0 {
+				t.Errorf("after %d lists: %v", n, err)
+			}
+			return
+		default:
+		}
+	}
+}
