@@ -52,8 +52,6 @@ func aHost(version, name, way, spec string) string {
 	return fmt.Sprintf(`{"apiVersion": "example.com/%s", "kind": "Host", "metadata": {"name": %q, "labels": {"way": %q}}, "spec": %s}`, version, name, way, spec)
 }
 
-const asApply = "application/apply-patch+yaml"
-
 var hostSame = []string{"apiVersion", "spec", "status", "metadata.generation", "metadata.labels"}
 
 var hostCalls = []call{

@@ -15,6 +15,9 @@ import (
 // fillDefaults fills in the defaults of a built-in kind, as decoding does in kube-apiserver.
 func (k *kindInfo) fillDefaults(object map[string]any) {
 	defaults.Fill(k.goType(), object)
+	if k.isDefinitions() {
+		defaultDefinition(object)
+	}
 	if spec := rawjson.AsMap(object["spec"]); k.isOldAutoscaler() && spec != nil && spec["targetCPUUtilizationPercentage"] == nil {
 		if annotated, _ := rawjson.Lookup(object, "metadata", "annotations", metricsAnnotation); annotated == nil {
 			spec["targetCPUUtilizationPercentage"] = defaultUtilization

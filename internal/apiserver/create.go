@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
@@ -165,18 +164,7 @@ func (k *kindInfo) initialize(object map[string]any) {
 		spec := mapAt(object, "spec")
 		spec["username"], spec["groups"] = user["username"], user["groups"]
 	case "customresourcedefinitions.apiextensions.k8s.io":
-		spec := rawjson.AsMap(object["spec"])
-		names := rawjson.AsMap(spec["names"])
-		kind := unstructured.Text(names, "kind")
-		if names != nil && kind != "" && (names["listKind"] == nil || names["listKind"] == "") {
-			names["listKind"] = kind + "List"
-		}
-		if names != nil && (names["singular"] == nil || names["singular"] == "") {
-			names["singular"] = strings.ToLower(kind)
-		}
-		if spec != nil && spec["conversion"] == nil {
-			spec["conversion"] = map[string]any{"strategy": "None"}
-		}
+		defaultDefinition(object)
 		object["status"] = map[string]any{"acceptedNames": map[string]any{"kind": "", "plural": ""}, "conditions": nil}
 		addStoredVersion(object)
 	}

@@ -253,6 +253,22 @@ func setCondition(status map[string]any, typ, word, reason, message string) {
 	c["status"], c["reason"], c["message"] = word, reason, message
 }
 
+// defaultDefinition adds the defaults to a CRD.
+func defaultDefinition(object map[string]any) {
+	spec := rawjson.AsMap(object["spec"])
+	names := rawjson.AsMap(spec["names"])
+	kind := unstructured.Text(names, "kind")
+	if names != nil && kind != "" && unstructured.Text(names, "listKind") == "" {
+		names["listKind"] = kind + "List"
+	}
+	if names != nil && unstructured.Text(names, "singular") == "" {
+		names["singular"] = strings.ToLower(kind)
+	}
+	if spec != nil && spec["conversion"] == nil {
+		spec["conversion"] = map[string]any{"strategy": "None"}
+	}
+}
+
 // addStoredVersion adds the version in which the objects of a CRD are stored from now on to its status.
 func addStoredVersion(object map[string]any) {
 	if stored := storedVersions(rawjson.AsMap(object["status"]), newDefinitionCheck(object).versions); len(stored) > 0 {
