@@ -412,6 +412,7 @@ func (w *watching) follow(ctx context.Context) {
 	bookmarks := time.NewTicker(w.server.opts.BookmarkInterval)
 	defer bookmarks.Stop()
 	stall := w.fault != nil && w.fault.Stall
+	ended, ending := w.kind.ended, (<-chan time.Time)(nil)
 	for !w.cut {
 		steps, _, next, known := w.server.db.Since(w.kind.collection(), w.version)
 		if stall {
@@ -436,10 +437,10 @@ func (w *watching) follow(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-w.kind.ended: // after what is known
-			if len(steps) == 0 && again == nil {
-				return
-			}
+		case <-ended:
+			ended, ending = nil, time.After(endingDelay)
+		case <-ending:
+			return
 		case <-w.closing:
 			panic(http.ErrAbortHandler)
 		case <-next:
@@ -451,6 +452,9 @@ func (w *watching) follow(ctx context.Context) {
 		}
 	}
 }
+
+// endingDelay is how long a watch goes on when its kind is not served any more in the same form, as in kube-apiserver.
+const endingDelay = time.Second
 
 // idle sends a bookmark if there is no change to send.
 func (w *watching) idle() {

@@ -12,15 +12,13 @@ import (
 
 // An update that creates an object becomes an update of it if another request creates it meanwhile.
 func TestUpdateThatCreates(t *testing.T) {
-	const leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
-	lease := func(holder string) string {
-		return fmt.Sprintf(`{"metadata":{"name":"l"},"spec":{"holderIdentity":%q}}`, holder)
-	}
+	const endpoints = "/api/v1/namespaces/default/endpoints"
+	object := func(label string) string { return fmt.Sprintf(`{"metadata":{"name":"e","labels":{"by":%q}}}`, label) }
 	s := New(Options{})
 	asked := 0
 	url, end := s.HandleReviews(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if asked++; asked == 1 {
-			if code, text := send(s, "PUT", leases+"/l", "", lease("other")); code != 201 {
+			if code, text := send(s, "PUT", endpoints+"/e", "", object("other")); code != 201 {
 				t.Errorf("the other request is answered with %d %s", code, text)
 			}
 		}
@@ -32,11 +30,11 @@ func TestUpdateThatCreates(t *testing.T) {
 	}))
 	defer end()
 	if code, text := send(s, "POST", "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", "", `{"metadata":{"name":"h"},"webhooks":[{"name":"h.example.com","sideEffects":"None",
-		"admissionReviewVersions":["v1"],"clientConfig":{"url":"`+url+`"},"rules":[{"apiGroups":["*"],"apiVersions":["*"],"operations":["CREATE"],"resources":["leases"]}]}]}`); code != 201 {
+		"admissionReviewVersions":["v1"],"clientConfig":{"url":"`+url+`"},"rules":[{"apiGroups":["*"],"apiVersions":["*"],"operations":["CREATE"],"resources":["endpoints"]}]}]}`); code != 201 {
 		t.Fatalf("%d %s", code, text)
 	}
-	code, text := send(s, "PUT", leases+"/l", "", lease("mine"))
-	if code != 200 || !strings.Contains(text, `"holderIdentity":"mine"`) || asked != 2 {
+	code, text := send(s, "PUT", endpoints+"/e", "", object("mine"))
+	if code != 200 || !strings.Contains(text, `"by":"mine"`) || asked != 2 {
 		t.Errorf("it is answered with %d %s after %d reviews, want 200 after 2", code, text, asked)
 	}
 }
