@@ -22,7 +22,7 @@ func (a *apiRequest) strict(object map[string]any) error {
 		return nil
 	}
 	texts := a.duplicates(unknown)
-	if a.verb != "patch" && len(unknown) > 0 {
+	if a.verb != "patch" && a.kind.crd == nil && len(unknown) > 0 { // those of custom resources are sorted
 		unknown = inOrder(a.body, unknown)
 	}
 	for _, path := range unknown {
