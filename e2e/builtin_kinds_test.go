@@ -128,11 +128,14 @@ func (c *call) compared(r *response) any {
 		if !slices.Contains(c.same, onlyCode) {
 			all["reason"], all["message"] = body["reason"], body["message"]
 		}
+		if slices.Contains(c.same, causes) {
+			all["message"], all["causes"] = gist(body["message"]), gistOfCauses(body)
+		}
 		return all
 	}
 	for _, path := range c.same {
 		switch path {
-		case settles, onlyCode:
+		case settles, onlyCode, causes:
 			continue
 		case warnings:
 			all[path] = slices.DeleteFunc(slices.Clone(r.Warnings), func(text string) bool {

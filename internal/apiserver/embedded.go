@@ -5,6 +5,7 @@ import (
 
 	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
 	"github.com/kopf-go/kopf/internal/apiserver/field"
+	"github.com/kopf-go/kopf/internal/apiserver/rules"
 	"github.com/kopf-go/kopf/internal/apiserver/schema"
 	"github.com/kopf-go/kopf/internal/apiserver/types"
 	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
@@ -46,7 +47,7 @@ func checkEmbeddedNames(meta map[string]any) (faults []field.Error) {
 		}
 	}
 	if namespace := unstructured.Text(meta, "namespace"); namespace != "" && !validation.IsDNSLabel(namespace) {
-		faults = append(faults, field.Invalid("metadata.namespace", namespace, labelRule))
+		faults = append(faults, field.Invalid("metadata.namespace", namespace, rules.LabelRule))
 	}
 	return faults
 }

@@ -244,10 +244,10 @@ func (a *apiRequest) complete(live, object map[string]any, applied bool) error {
 	faults = append(faults, a.checkScale(object)...)
 	faults = append(faults, a.kind.checkEmbedded(object)...)
 	if a.subresource != "status" || !a.kind.isDefinitions() {
-		faults = append(faults, a.kind.check(live, object)...)
+		faults = append(faults, a.check(live, object)...)
 	}
 	if len(faults) > 0 {
-		return a.kind.invalid(a.name, faults)
+		return a.refusedKind().invalid(a.name, faults)
 	}
 	if s := a.kind.schema; s != nil && applied {
 		s.ApplyDefaults(object)
@@ -258,6 +258,14 @@ func (a *apiRequest) complete(live, object map[string]any, applied bool) error {
 		return a.checkSupport(object)
 	}
 	return nil
+}
+
+// refusedKind returns the kind that a refusal of an object tells of. To kube-apiserver, the events of both groups are those of the core group.
+func (a *apiRequest) refusedKind() *kindInfo {
+	if !a.kind.isNewEvents() {
+		return a.kind
+	}
+	return a.server.kindOf("v1", "Event")
 }
 
 // normalize gives a secret a type, and no stringData.

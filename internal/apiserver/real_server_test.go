@@ -43,7 +43,7 @@ func TestAsRealServer(t *testing.T) {
 			{"PUT", core + "configmaps/c", "", `{"metadata":{"name":"c"}}`, 404, "not found", ""},
 		},
 		"metadata through the status": {
-			{"POST", "/apis/apps/v1/namespaces/default/deployments", "", `{"metadata":{"name":"d"}}`, 201, "", ""},
+			{"POST", "/apis/apps/v1/namespaces/default/deployments", "", `{"metadata":{"name":"d"},"spec":{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}`, 201, "", ""},
 			{"PATCH", "/apis/apps/v1/namespaces/default/deployments/d/status", merge, `{"metadata":{"labels":{"l":"1"},"annotations":{"a":"2"}}}`, 200, `"annotations":{"a":"2"}`, `"labels":{"l"`},
 		},
 		"events of two groups": {
@@ -74,11 +74,11 @@ func TestAsRealServer(t *testing.T) {
 			{"PUT", "/api/v1/namespaces/n", "", `{"metadata":{"name":"n"}}`, 200, `"kubernetes.io/metadata.name":"n"`, ""},
 			{"POST", "/api/v1/namespaces/n/configmaps", "", `{"metadata":{"name":"c","finalizers":["example.com/f"]}}`, 201, "", ""},
 			{"DELETE", "/api/v1/namespaces/n", "", "", 200, "", ""},
-			{"PUT", "/api/v1/namespaces/n/status", "", `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"n"}}`, 200, "", ""},
+			{"PUT", "/api/v1/namespaces/n/status", "", `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"n"}}`, 422, "may only be 'Terminating'", ""},
 			{"GET", "/api/v1/namespaces/n", "", "", 200, "NamespaceFinalizersRemaining", ""},
 		},
 		"evictions": {
-			{"POST", core + "pods", "", `{"metadata":{"name":"p"}}`, 201, "", ""},
+			{"POST", core + "pods", "", `{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}`, 201, "", ""},
 			{"POST", core + "pods/p/eviction", "", `{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"p"},"deleteOptions":{"dryRun":["All"]}}`, 201, "", ""},
 			{"POST", core + "pods/p/eviction", "", `{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"p"},"deleteOptions":{"preconditions":{"uid":"other"}}}`, 409, "", ""},
 			{"GET", core + "pods/p", "", "", 200, "", ""},

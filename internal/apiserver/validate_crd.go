@@ -10,6 +10,7 @@ import (
 	"unicode"
 
 	"github.com/kopf-go/kopf/internal/apiserver/field"
+	"github.com/kopf-go/kopf/internal/apiserver/rules"
 	"github.com/kopf-go/kopf/internal/apiserver/schema"
 	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 	"github.com/kopf-go/kopf/internal/rawjson"
@@ -99,7 +100,7 @@ func (c *definitionCheck) checkGroup() {
 	case group == "":
 		c.add(field.Required("spec.group", ""))
 	case !validation.IsDNSSubdomain(group):
-		c.add(field.Invalid("spec.group", group, subdomainRule))
+		c.add(field.Invalid("spec.group", group, rules.SubdomainRule))
 	case !strings.Contains(group, "."):
 		c.add(field.Invalid("spec.group", group, "should be a domain with at least one dot"))
 	}
@@ -114,20 +115,20 @@ func (c *definitionCheck) checkGroup() {
 
 // checkLabel returns the error of a name that is no label, unless it is empty. Kinds may have capitals.
 func checkLabel(at, name, prefix string) []field.Error {
-	label, rules := name, ""
+	label, wrong := name, ""
 	if prefix != "" {
 		label = strings.ToLower(name)
 	}
 	if len(label) > 63 {
-		rules = "must be no more than 63 characters"
+		wrong = "must be no more than 63 characters"
 	}
 	if !isLabel1035.MatchString(label) {
-		rules = strings.TrimPrefix(rules+","+label1035Rule, ",")
+		wrong = strings.TrimPrefix(wrong+","+label1035Rule, ",")
 	}
-	if rules == "" {
+	if wrong == "" {
 		return nil
 	}
-	return []field.Error{field.Invalid(at, name, prefix+rules)}
+	return []field.Error{field.Invalid(at, name, prefix+wrong)}
 }
 
 var isLabel1035 = regexp.MustCompile(`^[a-z]([-a-z0-9]*[a-z0-9])?$`)

@@ -6,16 +6,9 @@ import (
 	"strings"
 
 	"github.com/kopf-go/kopf/internal/apiserver/field"
+	"github.com/kopf-go/kopf/internal/apiserver/rules"
 	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 	"github.com/kopf-go/kopf/internal/rawjson"
-	"github.com/kopf-go/kopf/internal/validation"
-)
-
-const (
-	subdomainRule = `a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')`
-	labelRule     = `a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')`
-	partRule      = `name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')`
-	valueRule     = `a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')`
 )
 
 // maxAnnotations is the largest total size of the annotations of an object, in bytes.
@@ -28,9 +21,14 @@ func (k *kindInfo) checkMeta(live, object map[string]any) []field.Error {
 	meta := rawjson.AsMap(object["metadata"])
 	if live == nil {
 		name := unstructured.Text(meta, "name")
-		faults := []field.Error{field.Required("metadata.name", "name or generateName is required")}
+		var faults []field.Error
+		if prefix := unstructured.Text(meta, "generateName"); prefix != "" {
+			faults = k.checkName("metadata.generateName", prefix, true)
+		}
 		if name != "" {
-			faults = k.checkName(name)
+			faults = append(faults, k.checkName("metadata.name", name, false)...)
+		} else {
+			faults = append(faults, field.Required("metadata.name", "name or generateName is required"))
 		}
 		return append(faults, k.checkWhole(meta)...)
 	}
@@ -91,53 +89,25 @@ func checkFinalizers(meta map[string]any) []field.Error {
 // misnamed returns the errors of a qualified name.
 func misnamed(path, value, name string) []field.Error {
 	var faults []field.Error
-	for _, rule := range qualifiedName(name) {
+	for _, rule := range rules.QualifiedName(name) {
 		faults = append(faults, field.Invalid(path, value, rule))
 	}
 	return faults
 }
 
-func (k *kindInfo) checkName(name string) []field.Error {
-	short, rule := k.resource.Plural == "namespaces" || k.resource.Plural == "services", ""
-	switch {
-	case k.resource.Group == "rbac.authorization.k8s.io":
-	case short && len(name) > 63:
-		rule = "must be no more than 63 bytes"
-	case short && !validation.IsDNSLabel(name):
-		rule = labelRule
-	case short:
-	case len(name) > 253:
-		rule = "must be no more than 253 characters"
-	case !validation.IsDNSSubdomain(name):
-		rule = subdomainRule
+// checkName returns what is wrong with the name of a new object.
+func (k *kindInfo) checkName(path, name string, prefix bool) []field.Error {
+	wrong := rules.Subdomain
+	if k.crd == nil {
+		wrong = func(text string) []string { return rules.CheckName(k.resource.Kind, text, prefix) }
+	} else if prefix && len(name) > 1 && strings.HasSuffix(name, "-") {
+		wrong = func(text string) []string { return rules.Subdomain(text[:len(text)-2] + "a") }
 	}
-	if rule == "" {
-		return nil
+	var faults []field.Error
+	for _, detail := range wrong(name) {
+		faults = append(faults, field.Invalid(path, name, detail))
 	}
-	return []field.Error{field.Invalid("metadata.name", name, rule)}
-}
-
-// qualifiedName returns what is wrong with a name such as "example.com/name".
-func qualifiedName(text string) (rules []string) {
-	prefix, name, ok := strings.Cut(text, "/")
-	if !ok {
-		name = text
-	} else if strings.Contains(name, "/") {
-		return []string{`a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')`}
-	} else if prefix == "" {
-		rules = append(rules, "prefix part must be non-empty")
-	} else if !validation.IsDNSSubdomain(prefix) || len(prefix) > 253 {
-		rules = append(rules, "prefix part "+subdomainRule)
-	}
-	if name == "" {
-		rules = append(rules, "name part must be non-empty")
-	} else if len(name) > 63 {
-		rules = append(rules, "name part must be no more than 63 bytes")
-	}
-	if !validation.IsName(name, "-_.") {
-		rules = append(rules, partRule)
-	}
-	return rules
+	return faults
 }
 
 func checkLabels(labels map[string]any) []field.Error {
@@ -145,10 +115,8 @@ func checkLabels(labels map[string]any) []field.Error {
 	for _, key := range rawjson.UnionKeys(labels, nil) {
 		faults = append(faults, misnamed("metadata.labels", key, key)...)
 		value := unstructured.Text(labels, key)
-		if len(value) > 63 {
-			faults = append(faults, field.Invalid("metadata.labels", value, "must be no more than 63 bytes"))
-		} else if value != "" && !validation.IsName(value, "-_.") {
-			faults = append(faults, field.Invalid("metadata.labels", value, valueRule))
+		for _, detail := range rules.LabelValue(value) {
+			faults = append(faults, field.Invalid("metadata.labels", value, detail))
 		}
 	}
 	return faults
@@ -171,7 +139,7 @@ func checkAnnotations(annotations map[string]any) []field.Error {
 func checkOwners(meta map[string]any) []field.Error {
 	var faults []field.Error
 	owners, _ := meta["ownerReferences"].([]any)
-	controllers := 0
+	first := ""
 	for _, o := range owners {
 		owner := rawjson.AsMap(o)
 		for _, key := range []string{"apiVersion", "kind", "name", "uid"} {
@@ -183,12 +151,14 @@ func checkOwners(meta map[string]any) []field.Error {
 				faults = append(faults, field.Invalid("metadata.ownerReferences."+key, "", detail))
 			}
 		}
-		if owner["controller"] == true {
-			controllers++
+		name := unstructured.Text(owner, "kind") + "/" + unstructured.Text(owner, "name")
+		switch controls := owner["controller"] == true; {
+		case controls && first != "":
+			faults = append(faults, field.Invalid("metadata.ownerReferences", owners,
+				fmt.Sprintf(`Only one reference can have Controller set to true. Found "true" in references for %s and %s`, first, name)))
+		case controls:
+			first = name
 		}
-	}
-	if controllers > 1 {
-		faults = append(faults, field.Invalid("metadata.ownerReferences", owners, "Only one reference can have Controller set to true."))
 	}
 	return faults
 }
@@ -218,45 +188,16 @@ func checkChange(old, meta map[string]any) []field.Error {
 	return faults
 }
 
-// check returns what is wrong with an object of a built-in kind. Few kinds are checked.
-func (k *kindInfo) check(live, object map[string]any) []field.Error {
-	if k.isHooks() {
-		return checkHooks(object)
-	}
-	switch k.resource.Plural + "." + k.resource.Group {
-	case "customresourcedefinitions.apiextensions.k8s.io":
-		return checkDefinition(live, object)
-	case "configmaps.", "secrets.":
-		return slices.Concat(checkSecretType(live, object), checkImmutable(live, object), checkData(object))
-	}
-	return nil
-}
-
-// checkSecretType refuses changes of the type of secrets.
-func checkSecretType(live, object map[string]any) []field.Error {
-	if live == nil || rawjson.Equal(live["type"], object["type"]) {
+// check returns what is wrong with an object of a built-in kind.
+func (a *apiRequest) check(live, object map[string]any) []field.Error {
+	k := a.kind
+	switch {
+	case k.crd != nil:
 		return nil
+	case k.isHooks():
+		return checkHooks(object)
+	case k.isDefinitions():
+		return checkDefinition(live, object)
 	}
-	return []field.Error{field.Invalid("type", object["type"], "field is immutable")}
-}
-
-// checkImmutable refuses changes of immutable config maps and secrets.
-func checkImmutable(live, object map[string]any) []field.Error {
-	var faults []field.Error
-	for _, key := range []string{"immutable", "data", "binaryData"} {
-		if live["immutable"] == true && !rawjson.Equal(live[key], object[key]) {
-			faults = append(faults, field.Forbidden(key, "field is immutable when `immutable` is set"))
-		}
-	}
-	return faults
-}
-
-func checkData(object map[string]any) []field.Error {
-	var faults []field.Error
-	for _, key := range rawjson.UnionKeys(rawjson.AsMap(object["data"]), nil) {
-		if !validation.IsName("0"+key+"0", "-_.") || key == "" {
-			faults = append(faults, field.Invalid("data["+key+"]", key, "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"))
-		}
-	}
-	return faults
+	return rules.Validate(k.resource.Group, k.resource.Kind, a.subresource, live, object)
 }

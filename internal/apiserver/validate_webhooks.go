@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/kopf-go/kopf/internal/apiserver/field"
+	"github.com/kopf-go/kopf/internal/apiserver/rules"
 	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 	"github.com/kopf-go/kopf/internal/rawjson"
 	"github.com/kopf-go/kopf/internal/validation"
@@ -43,7 +44,7 @@ func checkHook(hook map[string]any, at string) []field.Error {
 	case name == "":
 		faults = append(faults, field.Required(at+".name", ""))
 	case !validation.IsDNSSubdomain(name):
-		faults = append(faults, field.Invalid(at+".name", name, subdomainRule))
+		faults = append(faults, field.Invalid(at+".name", name, rules.SubdomainRule))
 	case strings.Count(name, ".") < 2:
 		faults = append(faults, field.Invalid(at+".name", name, "should be a domain with at least three segments separated by dots"))
 	}
@@ -124,7 +125,7 @@ func checkHookService(service map[string]any, at string) []field.Error {
 		case segment == "":
 			faults = append(faults, field.Invalid(at+".path", path, fmt.Sprintf("segment[%d] may not be empty", i)))
 		case !validation.IsDNSSubdomain(segment):
-			faults = append(faults, field.Invalid(at+".path", path, fmt.Sprintf("segment[%d]: %s", i, subdomainRule)))
+			faults = append(faults, field.Invalid(at+".path", path, fmt.Sprintf("segment[%d]: %s", i, rules.SubdomainRule)))
 		}
 	}
 	return faults

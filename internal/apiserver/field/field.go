@@ -2,6 +2,7 @@
 package field
 
 import (
+	"encoding/json"
 	"fmt"
 	"strconv"
 
@@ -32,6 +33,11 @@ func (e Error) Message() string {
 		what = "Unsupported value"
 	case ReasonDuplicate:
 		what = "Duplicate value"
+	case ReasonNotFound:
+		what = "Not found"
+	}
+	if _, omitted := e.Value.(Omitted); omitted {
+		shown = false
 	}
 	text := e.Path + ": " + what
 	if shown {
@@ -48,6 +54,9 @@ func shownValue(value any) string {
 	if text, ok := value.(string); ok {
 		return strconv.Quote(text)
 	}
+	if raw, ok := value.(json.RawMessage); ok {
+		return string(raw)
+	}
 	data, err := rawjson.Encode(value)
 	if err != nil {
 		return fmt.Sprint(value)
@@ -63,9 +72,18 @@ const (
 	ReasonForbidden    = "FieldValueForbidden"
 	ReasonNotSupported = "FieldValueNotSupported"
 	ReasonDuplicate    = "FieldValueDuplicate"
+	ReasonNotFound     = "FieldValueNotFound"
 	ReasonTooLong      = "FieldValueTooLong"
 	ReasonTooMany      = "FieldValueTooMany"
 )
+
+// Omitted is the value of an error that does not show it.
+type Omitted struct{}
+
+// NotFound is the error of a reference to what is not there.
+func NotFound(path string, value any) Error {
+	return Error{Reason: ReasonNotFound, Path: path, Value: value}
+}
 
 // Invalid is the error of a value that the field cannot have.
 func Invalid(path string, value any, detail string) Error {

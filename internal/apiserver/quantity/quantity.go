@@ -160,6 +160,9 @@ func (q *Quantity) IsWhole() bool {
 	return new(big.Int).Rem(q.nanos, big.NewInt(1e9)).Sign() == 0
 }
 
+// Rat returns the amount as a fraction.
+func (q *Quantity) Rat() *big.Rat { return new(big.Rat).SetFrac(q.nanos, big.NewInt(1e9)) }
+
 // String returns the amount in its canonical form: a whole number with the largest suffix of the kind that it was written with.
 func (q *Quantity) String() string {
 	switch {

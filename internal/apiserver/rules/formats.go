@@ -1,0 +1,351 @@
+package rules
+
+import (
+	"fmt"
+	"net/netip"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/kopf-go/kopf/internal/validation"
+)
+
+// What kube-apiserver says of texts that do not have a format.
+const (
+	SubdomainRule = `a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')`
+	underlineRule = `a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*')`
+	wildcardRule  = `a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character (e.g. '*.example.com', regex used for validation is '\*\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')`
+	LabelRule     = `a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')`
+	partRule      = `name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')`
+	qualifiedRule = `a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')`
+	valueRule     = `a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')`
+	configKeyRule = `a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')`
+	headerRule    = `a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', regex used for validation is '[-A-Za-z0-9]+')`
+	percentRule   = `a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')`
+	sysctlRule    = `must have at most 253 characters and match regex ^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$`
+	envNameRule   = "a valid environment variable name must consist only of printable ASCII characters other than '='"
+)
+
+// formats are the formats of texts by the words of the table. Each returns what is wrong with a text.
+var formats = map[string]func(text string) []string{
+	"label":          Label,
+	"subdomain":      Subdomain,
+	"host":           host,
+	"qualified":      QualifiedName,
+	"lowerqualified": func(text string) []string { return QualifiedName(strings.ToLower(text)) },
+	"labelvalue":     LabelValue,
+	"pathsegment":    pathSegment,
+	"portname":       portName,
+	"envname":        envName,
+	"configkey":      configKey,
+	"header":         unless(headerPattern, headerRule),
+	"sysctl":         sysctl,
+	"abspath":        absolutePath,
+	"nobacksteps":    noBacksteps,
+	"relpath":        relativePath,
+	"localpath":      localPath,
+	"ip":             ip,
+	"unusableip":     unusableIP,
+	"cidr":           cidr,
+	"trimmed":        trimmed,
+}
+
+var (
+	headerPattern    = regexp.MustCompile(`^[-A-Za-z0-9]+$`)
+	percentPattern   = regexp.MustCompile(`^[0-9]+%$`)
+	configKeyPattern = regexp.MustCompile(`^[-._a-zA-Z0-9]+$`)
+	portNamePattern  = regexp.MustCompile(`^[-a-z0-9]+$`)
+	sysctlPattern    = regexp.MustCompile(`^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$`)
+	underlinePattern = regexp.MustCompile(`^_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*$`)
+	integerPattern   = regexp.MustCompile(`^(0|-?[1-9][0-9]*)$`)
+)
+
+func unless(pattern *regexp.Regexp, detail string) func(string) []string {
+	return func(text string) []string {
+		if pattern.MatchString(text) {
+			return nil
+		}
+		return []string{detail}
+	}
+}
+
+// tooLong returns that a text is too long, if it is.
+func tooLong(text string, most int) []string {
+	if len(text) > most {
+		return []string{fmt.Sprintf("must be no more than %d characters", most)}
+	}
+	return nil
+}
+
+// Label returns what is wrong with a DNS label.
+func Label(text string) []string {
+	wrong := tooLong(text, 63)
+	switch {
+	case validation.IsDNSLabel(text):
+	case validation.IsDNSSubdomain(text):
+		wrong = append(wrong, "must not contain dots")
+	default:
+		wrong = append(wrong, LabelRule)
+	}
+	return wrong
+}
+
+// Subdomain returns what is wrong with a DNS subdomain.
+func Subdomain(text string) []string {
+	wrong := tooLong(text, 253)
+	if !validation.IsDNSSubdomain(text) {
+		wrong = append(wrong, SubdomainRule)
+	}
+	return wrong
+}
+
+func underlined(text string) []string {
+	wrong := tooLong(text, 253)
+	if !underlinePattern.MatchString(text) {
+		wrong = append(wrong, underlineRule)
+	}
+	return wrong
+}
+
+func wildcard(text string) []string {
+	wrong := tooLong(text, 253)
+	if rest, ok := strings.CutPrefix(text, "*."); !ok || !validation.IsDNSSubdomain(rest) {
+		wrong = append(wrong, wildcardRule)
+	}
+	return wrong
+}
+
+// host returns what is wrong with the name of a host, in which a star may stand for the first label.
+func host(text string) []string {
+	if strings.Contains(text, "*") {
+		return wildcard(text)
+	}
+	return Subdomain(text)
+}
+
+// QualifiedName returns what is wrong with a name such as "example.com/name".
+func QualifiedName(text string) (wrong []string) {
+	prefix, name, ok := strings.Cut(text, "/")
+	if !ok {
+		name = text
+	} else if strings.Contains(name, "/") {
+		return []string{qualifiedRule}
+	} else if prefix == "" {
+		wrong = append(wrong, "prefix part must be non-empty")
+	} else {
+		if len(prefix) > 253 {
+			wrong = append(wrong, "prefix part must be no more than 253 bytes")
+		}
+		if !validation.IsDNSSubdomain(prefix) {
+			wrong = append(wrong, "prefix part "+SubdomainRule)
+		}
+	}
+	if name == "" {
+		wrong = append(wrong, "name part must be non-empty")
+	} else if len(name) > 63 {
+		wrong = append(wrong, "name part must be no more than 63 bytes")
+	}
+	if !validation.IsName(name, "-_.") {
+		wrong = append(wrong, partRule)
+	}
+	return wrong
+}
+
+// LabelValue returns what is wrong with the value of a label.
+func LabelValue(text string) (wrong []string) {
+	if len(text) > 63 {
+		wrong = append(wrong, "must be no more than 63 bytes")
+	}
+	if text != "" && !validation.IsName(text, "-_.") {
+		wrong = append(wrong, valueRule)
+	}
+	return wrong
+}
+
+func pathSegment(text string) (wrong []string) {
+	if text == "." || text == ".." {
+		return []string{fmt.Sprintf("may not be '%s'", text)}
+	}
+	for _, part := range []string{"/", "%"} {
+		if strings.Contains(text, part) {
+			wrong = append(wrong, fmt.Sprintf("may not contain '%s'", part))
+		}
+	}
+	return wrong
+}
+
+func portName(text string) []string {
+	wrong := tooLong(text, 15)
+	if !portNamePattern.MatchString(text) {
+		wrong = append(wrong, "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
+	}
+	if !strings.ContainsAny(text, "abcdefghijklmnopqrstuvwxyz") {
+		wrong = append(wrong, "must contain at least one letter (a-z)")
+	}
+	if strings.Contains(text, "--") {
+		wrong = append(wrong, "must not contain consecutive hyphens")
+	}
+	if strings.Trim(text, "-") != text {
+		wrong = append(wrong, "must not begin or end with a hyphen")
+	}
+	return wrong
+}
+
+func envName(text string) []string {
+	if text == "" {
+		return []string{"environment variable name must be non-empty"}
+	}
+	if strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' || r == '=' }) {
+		return []string{envNameRule}
+	}
+	return nil
+}
+
+func configKey(text string) []string {
+	wrong := tooLong(text, 253)
+	if !configKeyPattern.MatchString(text) {
+		wrong = append(wrong, configKeyRule)
+	}
+	switch {
+	case text == "." || text == "..":
+		wrong = append(wrong, fmt.Sprintf("must not be '%s'", text))
+	case strings.HasPrefix(text, ".."):
+		wrong = append(wrong, "must not start with '..'")
+	}
+	return wrong
+}
+
+func sysctl(text string) []string {
+	if len(text) > 253 || !sysctlPattern.MatchString(text) {
+		return []string{sysctlRule}
+	}
+	return nil
+}
+
+func absolutePath(text string) []string {
+	if strings.HasPrefix(text, "/") {
+		return nil
+	}
+	return []string{"must be an absolute path"}
+}
+
+func noBacksteps(text string) []string {
+	for _, part := range strings.Split(text, "/") {
+		if part == ".." {
+			return []string{"must not contain '..'"}
+		}
+	}
+	return nil
+}
+
+func relativePath(text string) (wrong []string) {
+	if strings.HasPrefix(text, "/") {
+		wrong = append(wrong, "must be a relative path")
+	}
+	return append(wrong, noBacksteps(text)...)
+}
+
+func localPath(text string) []string {
+	wrong := relativePath(text)
+	if strings.HasPrefix(text, "..") && !strings.HasPrefix(text, "../") {
+		wrong = append(wrong, "must not start with '..'")
+	}
+	return wrong
+}
+
+// sloppyAddr parses an IP address whose octets may begin with zeros, as kube-apiserver does.
+func sloppyAddr(text string) (netip.Addr, bool) {
+	if addr, err := netip.ParseAddr(text); err == nil && addr.Zone() == "" {
+		return addr, true
+	}
+	octets := strings.Split(text, ".")
+	for i, octet := range octets {
+		n, err := strconv.ParseUint(octet, 10, 8)
+		if err != nil || len(octets) != 4 {
+			return netip.Addr{}, false
+		}
+		octets[i] = strconv.FormatUint(n, 10)
+	}
+	addr, err := netip.ParseAddr(strings.Join(octets, "."))
+	return addr, err == nil
+}
+
+func ip(text string) []string {
+	addr, ok := sloppyAddr(text)
+	if !ok {
+		return []string{"must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"}
+	}
+	if _, err := netip.ParseAddr(text); err != nil {
+		return []string{"must not have leading 0s"}
+	}
+	if addr.Is4In6() {
+		return []string{"must not be an IPv4-mapped IPv6 address"}
+	}
+	return nil
+}
+
+func canonicalIP(text string) []string {
+	if wrong := ip(text); len(wrong) > 0 {
+		return wrong
+	}
+	if addr, _ := sloppyAddr(text); addr.String() != text {
+		return []string{fmt.Sprintf("must be in canonical form (%q)", addr)}
+	}
+	return nil
+}
+
+// unusableIP returns what is wrong with an IP address that traffic is sent to.
+func unusableIP(text string) (wrong []string) {
+	addr, ok := sloppyAddr(text)
+	if !ok {
+		return []string{"must be a valid IP address"}
+	}
+	addr = addr.Unmap()
+	if addr.IsUnspecified() {
+		wrong = append(wrong, fmt.Sprintf("may not be unspecified (%s)", text))
+	}
+	if addr.IsLoopback() {
+		wrong = append(wrong, "may not be in the loopback range (127.0.0.0/8, ::1/128)")
+	}
+	if addr.IsLinkLocalUnicast() {
+		wrong = append(wrong, "may not be in the link-local range (169.254.0.0/16, fe80::/10)")
+	}
+	if addr.IsLinkLocalMulticast() {
+		wrong = append(wrong, "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)")
+	}
+	return wrong
+}
+
+// sloppyPrefix parses a CIDR as [sloppyAddr] does an address.
+func sloppyPrefix(text string) (netip.Prefix, bool) {
+	address, length, _ := strings.Cut(text, "/")
+	addr, ok := sloppyAddr(address)
+	bits, err := strconv.Atoi(length)
+	if !ok || err != nil || strings.HasPrefix(length, "+") || strings.HasPrefix(length, "-") || bits > addr.BitLen() {
+		return netip.Prefix{}, false
+	}
+	return netip.PrefixFrom(addr, bits), true
+}
+
+func cidr(text string) []string {
+	if _, ok := sloppyPrefix(text); !ok {
+		return []string{"must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"}
+	}
+	prefix, err := netip.ParsePrefix(text)
+	switch {
+	case err != nil:
+		return []string{"must not have leading 0s in IP or prefix length"}
+	case prefix.Addr().Is4In6():
+		return []string{"must not have an IPv4-mapped IPv6 address"}
+	case prefix != prefix.Masked():
+		return []string{"must not have bits set beyond the prefix length"}
+	}
+	return nil
+}
+
+func trimmed(text string) []string {
+	if strings.TrimSpace(text) != text {
+		return []string{"must not have leading or trailing whitespace"}
+	}
+	return nil
+}
