@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -26,24 +25,23 @@ func clusterFunctions() map[string]function {
 	}
 }
 
-// rawZero is the number 0.
-var rawZero = json.Number("0")
-
-// systemPriorities are the classes that Kubernetes itself has.
-var systemPriorities = map[string]int64{"system-node-critical": 2000001000, "system-cluster-critical": 2000000000}
-
 func priority(n *node, _ string, _ []string) {
 	const highest = 1000000000
 	name, value := n.string("metadata.name"), n.child("value").number()
-	wanted, known := systemPriorities[name]
-	why := ""
+	wanted, why := int64(0), ""
+	switch name {
+	case "system-node-critical":
+		wanted = 2000001000
+	case "system-cluster-critical":
+		wanted = 2000000000
+	}
 	switch {
 	case !strings.HasPrefix(name, "system-"):
 		if value > highest {
 			n.child("value").forbidden(fmt.Sprintf("maximum allowed value of a user defined priority is %d", highest))
 		}
 		return
-	case !known:
+	case wanted == 0:
 		why = name + " is not a known system priority class"
 	case value != wanted:
 		why = fmt.Sprintf("value of %s PriorityClass must be %d", name, wanted)
@@ -97,7 +95,7 @@ func (n *node) checkFinalizer() {
 func namespacePhase(n *node, _ string, _ []string) {
 	phase := n.at("status.phase")
 	phase.path = "status.Phase" // as kube-apiserver tells it
-	if phase.text() == "" { // defaulted
+	if phase.text() == "" {     // defaulted
 		phase.value = "Active"
 	}
 	switch deleted := n.has("metadata.deletionTimestamp"); {

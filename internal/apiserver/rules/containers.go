@@ -185,7 +185,9 @@ var (
 )
 
 // podFieldPaths are the fields of pods that anything can refer to.
-var podFieldPaths = append([]string{"metadata.annotations", "metadata.labels", "spec.restartPolicy", "spec.schedulerName", "spec.host", "status.phase"}, envFieldPaths...)
+func podFieldPaths() []string {
+	return slices.Concat(envFieldPaths, []string{"metadata.annotations", "metadata.labels", "spec.restartPolicy", "spec.schedulerName", "spec.host", "status.phase"})
+}
 
 // checkFieldRef checks a reference to a field of the pod.
 func (n *node) checkFieldRef(paths []string) {
@@ -199,7 +201,7 @@ func (n *node) checkFieldRef(paths []string) {
 	switch {
 	case !ok || !closed:
 		name = path.text()
-		if !slices.Contains(podFieldPaths, name) {
+		if !slices.Contains(podFieldPaths(), name) {
 			path.invalid("error converting fieldPath: field label not supported: " + name)
 		} else if !slices.Contains(paths, name) {
 			path.unsupported(paths...)
@@ -299,7 +301,7 @@ func stopSignal(n *node, _ string, _ []string) {
 func header(n *node, _ string, _ []string) {
 	name := n.child("name")
 	name.path = n.parent.path
-	name.format(formats["header"])
+	name.format(headerName)
 }
 
 func sleep(n *node, _ string, _ []string) {

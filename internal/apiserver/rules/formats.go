@@ -3,7 +3,6 @@ package rules
 import (
 	"fmt"
 	"net/netip"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -26,47 +25,50 @@ const (
 	envNameRule   = "a valid environment variable name must consist only of printable ASCII characters other than '='"
 )
 
-// formats are the formats of texts by the words of the table. Each returns what is wrong with a text.
-var formats = map[string]func(text string) []string{
-	"label":          Label,
-	"subdomain":      Subdomain,
-	"host":           host,
-	"qualified":      QualifiedName,
-	"lowerqualified": func(text string) []string { return QualifiedName(strings.ToLower(text)) },
-	"labelvalue":     LabelValue,
-	"pathsegment":    pathSegment,
-	"portname":       portName,
-	"envname":        envName,
-	"configkey":      configKey,
-	"header":         unless(headerPattern, headerRule),
-	"sysctl":         sysctl,
-	"abspath":        absolutePath,
-	"nobacksteps":    noBacksteps,
-	"relpath":        relativePath,
-	"localpath":      localPath,
-	"ip":             ip,
-	"unusableip":     unusableIP,
-	"cidr":           cidr,
-	"trimmed":        trimmed,
+// formats returns the formats of texts by the words of the table. Each returns what is wrong with a text.
+func formats() map[string]format {
+	return map[string]format{
+		"label":          Label,
+		"subdomain":      Subdomain,
+		"host":           host,
+		"qualified":      QualifiedName,
+		"lowerqualified": func(text string) []string { return QualifiedName(strings.ToLower(text)) },
+		"labelvalue":     LabelValue,
+		"pathsegment":    pathSegment,
+		"portname":       portName,
+		"envname":        envName,
+		"configkey":      configKey,
+		"sysctl":         sysctl,
+		"abspath":        absolutePath,
+		"nobacksteps":    noBacksteps,
+		"relpath":        relativePath,
+		"localpath":      localPath,
+		"ip":             ip,
+		"unusableip":     unusableIP,
+		"cidr":           cidr,
+		"trimmed":        trimmed,
+	}
 }
 
-var (
-	headerPattern    = regexp.MustCompile(`^[-A-Za-z0-9]+$`)
-	percentPattern   = regexp.MustCompile(`^[0-9]+%$`)
-	configKeyPattern = regexp.MustCompile(`^[-._a-zA-Z0-9]+$`)
-	portNamePattern  = regexp.MustCompile(`^[-a-z0-9]+$`)
-	sysctlPattern    = regexp.MustCompile(`^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$`)
-	underlinePattern = regexp.MustCompile(`^_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*$`)
-	integerPattern   = regexp.MustCompile(`^(0|-?[1-9][0-9]*)$`)
+// format returns what is wrong with a text.
+type format func(text string) []string
+
+const (
+	digits  = "0123456789"
+	small   = "abcdefghijklmnopqrstuvwxyz"
+	letters = small + "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 )
 
-func unless(pattern *regexp.Regexp, detail string) func(string) []string {
-	return func(text string) []string {
-		if pattern.MatchString(text) {
-			return nil
-		}
-		return []string{detail}
+// consistsOf reports whether a text is not empty and has only some characters.
+func consistsOf(text, characters string) bool {
+	return text != "" && strings.Trim(text, characters) == ""
+}
+
+func headerName(text string) []string {
+	if !consistsOf(text, letters+digits+"-") {
+		return []string{headerRule}
 	}
+	return nil
 }
 
 // tooLong returns that a text is too long, if it is.
@@ -101,8 +103,10 @@ func Subdomain(text string) []string {
 
 func underlined(text string) []string {
 	wrong := tooLong(text, 253)
-	if !underlinePattern.MatchString(text) {
-		wrong = append(wrong, underlineRule)
+	for _, label := range strings.Split(text, ".") {
+		if label = strings.TrimPrefix(label, "_"); !validation.IsName(label, "-_") || strings.ToLower(label) != label {
+			return append(wrong, underlineRule)
+		}
 	}
 	return wrong
 }
@@ -176,10 +180,10 @@ func pathSegment(text string) (wrong []string) {
 
 func portName(text string) []string {
 	wrong := tooLong(text, 15)
-	if !portNamePattern.MatchString(text) {
+	if !consistsOf(text, small+digits+"-") {
 		wrong = append(wrong, "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
 	}
-	if !strings.ContainsAny(text, "abcdefghijklmnopqrstuvwxyz") {
+	if !strings.ContainsAny(text, small) {
 		wrong = append(wrong, "must contain at least one letter (a-z)")
 	}
 	if strings.Contains(text, "--") {
@@ -203,7 +207,7 @@ func envName(text string) []string {
 
 func configKey(text string) []string {
 	wrong := tooLong(text, 253)
-	if !configKeyPattern.MatchString(text) {
+	if !consistsOf(text, letters+digits+"-._") {
 		wrong = append(wrong, configKeyRule)
 	}
 	switch {
@@ -216,7 +220,12 @@ func configKey(text string) []string {
 }
 
 func sysctl(text string) []string {
-	if len(text) > 253 || !sysctlPattern.MatchString(text) {
+	for _, part := range strings.FieldsFunc(text+".", func(r rune) bool { return r == '.' || r == '/' }) {
+		if !validation.IsName(part, "-_") || strings.ToLower(part) != part {
+			return []string{sysctlRule}
+		}
+	}
+	if strings.Trim(text, "./") != text || strings.Contains(strings.ReplaceAll(text, "/", "."), "..") || len(text) > 253 {
 		return []string{sysctlRule}
 	}
 	return nil

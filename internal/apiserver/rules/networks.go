@@ -147,8 +147,8 @@ func exceptCIDR(n *node, _ string, _ []string) {
 func endpointAddress(n *node, _ string, _ []string) {
 	endpoint := n.parent.parent
 	addr, _ := sloppyAddr(n.text())
-	wrong := func(formats func(string) []string, is bool, version string) {
-		details := formats(n.text())
+	wrong := func(form format, is bool, version string) {
+		details := form(n.text())
 		if len(details) == 0 && !is {
 			n.report(field.Invalid(n.parent.path, n.text(), "must be an "+version+" address"))
 		}

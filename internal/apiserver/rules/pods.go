@@ -1,9 +1,9 @@
 package rules
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/kopf-go/kopf/internal/apiserver/field"
@@ -38,8 +38,9 @@ func podFunctions() map[string]function {
 func (n *node) checkPodAnnotations() {
 	const deletionCost = "controller.kubernetes.io/pod-deletion-cost"
 	if cost := n.child(deletionCost); cost.value != nil {
-		var number int32
-		if text := cost.text(); text != "" && (json.Unmarshal([]byte(text), &number) != nil || !integerPattern.MatchString(text)) {
+		text := cost.text()
+		number, err := strconv.ParseInt(text, 10, 32)
+		if text != "" && (err != nil || strconv.FormatInt(number, 10) != text) {
 			n.report(field.Invalid(n.path+"["+deletionCost+"]", text, "must be a 32bit integer"))
 		}
 	}

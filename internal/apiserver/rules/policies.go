@@ -43,10 +43,7 @@ func bothBudgets(n *node, detail string, _ []string) {
 func replicaRange(n *node, detail string, _ []string) {
 	least, most := n.child("minReplicas"), n.child("maxReplicas")
 	if limit := least.number(); least.value != nil && most.number() < limit || least.value == nil && most.number() < 1 {
-		if most.value == nil {
-			most.value = rawZero
-		}
-		most.invalid(detail)
+		most.invalidNumber(detail)
 	}
 }
 

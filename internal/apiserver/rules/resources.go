@@ -33,9 +33,13 @@ func resourceFunctions() map[string]function {
 var (
 	containerResources = []string{"cpu", "memory", "ephemeral-storage"}
 	countedResources   = []string{"pods", "resourcequotas", "services", "replicationcontrollers", "secrets", "configmaps", "persistentvolumeclaims", "services.nodeports", "services.loadbalancers"}
-	quotaResourceNames = slices.Concat(containerResources, countedResources, []string{"requests.cpu", "requests.memory", "requests.storage", "requests.ephemeral-storage",
-		"limits.cpu", "limits.memory", "limits.ephemeral-storage"})
+	promisedResources  = []string{"requests.cpu", "requests.memory", "requests.storage", "requests.ephemeral-storage", "limits.cpu", "limits.memory", "limits.ephemeral-storage"}
 )
+
+// isQuotaResource reports whether a quota can limit a resource of Kubernetes.
+func isQuotaResource(name string) bool {
+	return slices.Contains(containerResources, name) || slices.Contains(countedResources, name) || slices.Contains(promisedResources, name)
+}
 
 func isHugePages(name string) bool { return strings.HasPrefix(name, "hugepages-") }
 
@@ -52,7 +56,7 @@ func isExtended(name string) bool {
 // resourceName checks the name of a resource, and reports whether it is one.
 func resourceName(n *node, name string) bool {
 	wrong := QualifiedName(name)
-	if len(wrong) == 0 && !strings.Contains(name, "/") && !slices.Contains(quotaResourceNames, name) && name != "storage" && !isHugePages(name) && !strings.HasPrefix(name, "requests.hugepages-") {
+	if len(wrong) == 0 && !strings.Contains(name, "/") && !isQuotaResource(name) && name != "storage" && !isHugePages(name) && !strings.HasPrefix(name, "requests.hugepages-") {
 		wrong = []string{"must be a standard resource type or fully qualified"}
 	}
 	for _, detail := range wrong {
@@ -82,7 +86,7 @@ func podResource(n *node, name string) {
 
 func quotaResource(n *node, name string) {
 	resourceName(n, name)
-	if !strings.Contains(name, "/") && !slices.Contains(quotaResourceNames, name) && !strings.HasPrefix(name, "requests.hugepages-") && !isHugePages(name) {
+	if !strings.Contains(name, "/") && !isQuotaResource(name) && !strings.HasPrefix(name, "requests.hugepages-") && !isHugePages(name) {
 		n.report(field.Invalid(n.path, name, "must be a standard resource for quota"))
 	}
 }
@@ -284,7 +288,7 @@ func (n *node) checkScope(scope string, hard *node, list, shown *node) {
 		n.report(field.Invalid(n.path, shown.value, "unsupported scope"))
 	}
 	for _, resource := range hard.sortedKeys() {
-		if slices.Contains(quotaResourceNames, resource) && !scopeCovers(scope, resource) {
+		if isQuotaResource(resource) && !scopeCovers(scope, resource) {
 			n.report(field.Invalid(list.path, list.value, "unsupported scope applied to resource"))
 		}
 	}

@@ -26,9 +26,10 @@ type rule struct {
 
 // word is one thing that a rule says of a value, such as required, or enum:A,B.
 type word struct {
-	name string
-	args []string
-	do   function // of the word do
+	name   string
+	args   []string
+	do     function // of the word do
+	format format   // of the words for formats
 }
 
 // function is a rule in Go.
@@ -42,10 +43,12 @@ type condition struct {
 	not    bool
 }
 
-// ruleTable is the parsed table: the rules by the names of the sets, and the formats of the names of objects by kind.
+// ruleTable is the parsed table: the rules by the names of the sets, the formats of the names of objects by kind, and what the words mean.
 type ruleTable struct {
-	sets  map[string][]rule
-	names map[string]string
+	sets      map[string][]rule
+	names     map[string]format
+	functions map[string]function
+	formats   map[string]format
 }
 
 // lazyTable is made when it is first asked for, because an initial value would be in every operator.
@@ -60,27 +63,27 @@ func table() *ruleTable {
 }
 
 func parseTable(text string) *ruleTable {
-	t := &ruleTable{sets: make(map[string][]rule), names: make(map[string]string)}
-	set, known := "", functions()
+	t := &ruleTable{sets: make(map[string][]rule), names: make(map[string]format), functions: functions(), formats: formats()}
+	set := ""
 	for _, line := range strings.Split(strings.ReplaceAll(text, "\n\t\t", ""), "\n") {
 		words := strings.Fields(line)
 		switch {
 		case len(words) == 0 || strings.HasPrefix(words[0], "#"):
 		case words[0] == "names":
 			for _, kind := range words[2:] {
-				t.names[kind] = words[1]
+				t.names[kind] = t.formats[words[1]]
 			}
 		case !strings.HasPrefix(line, "\t"):
 			set = words[0]
 			t.sets[set] = []rule{}
 		default:
-			t.sets[set] = append(t.sets[set], parseRule(line, known))
+			t.sets[set] = append(t.sets[set], t.parseRule(line))
 		}
 	}
 	return t
 }
 
-func parseRule(line string, known map[string]function) rule {
+func (t *ruleTable) parseRule(line string) rule {
 	var r rule
 	line, r.detail, _ = strings.Cut(strings.TrimSpace(line), " -- ")
 	if rest, ok := strings.CutPrefix(line, "["); ok {
@@ -101,12 +104,12 @@ func parseRule(line string, known map[string]function) rule {
 			r.at = args
 			continue
 		}
-		w := word{name: name}
+		w := word{name: name, format: t.formats[name]}
 		if ok {
 			w.args = strings.Split(args, ",")
 		}
 		if name == "do" {
-			w.do = known[w.args[0]]
+			w.do = t.functions[w.args[0]]
 			if w.do == nil {
 				panic("there is no function " + w.args[0])
 			}
@@ -230,8 +233,8 @@ func (w *word) check(n *node, r *rule) {
 		n.checkEnum(w.args)
 	case w.name == "unique":
 		n.checkUnique()
-	case formats[w.name] != nil:
-		n.format(formats[w.name])
+	case w.format != nil:
+		n.format(w.format)
 	default:
 		n.checkSize(w, r.detail)
 	}
@@ -273,12 +276,12 @@ func setOf(group, kind string) string {
 
 // CheckName returns what is wrong with the name of an object of a built-in kind. A prefix may end with a dash.
 func CheckName(kind, name string, prefix bool) []string {
-	format, ok := table().names[kind]
+	wrong, ok := table().names[kind]
 	if !ok {
-		format = "subdomain"
+		wrong = Subdomain
 	}
-	if prefix && format != "pathsegment" && len(name) > 1 && strings.HasSuffix(name, "-") {
+	if prefix && len(name) > 1 && strings.HasSuffix(name, "-") {
 		name = name[:len(name)-2] + "a"
 	}
-	return formats[format](name)
+	return wrong(name)
 }

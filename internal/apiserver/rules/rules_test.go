@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/kopf-go/kopf/internal/apiserver/types"
-	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // TestTable checks that the table has no set that is not used, uses no set that it does not have, and names only fields of the types.
@@ -49,21 +48,9 @@ func TestFunctions(t *testing.T) {
 			t.Errorf("the function %s is not used", name)
 		}
 	}
-	for name := range formats {
+	for name := range formats() {
 		if !regexp.MustCompile(`[ :]` + name + `\b`).MatchString(rulesText) {
 			t.Errorf("the format %s is not used", name)
 		}
 	}
-}
-
-func decode(t *testing.T, text string) map[string]any {
-	t.Helper()
-	if text == "" {
-		return nil
-	}
-	object, err := rawjson.DecodeObject([]byte(text))
-	if err != nil {
-		t.Fatal(err, text)
-	}
-	return object
 }

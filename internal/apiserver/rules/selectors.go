@@ -31,7 +31,7 @@ func (n *node) checkSelector() {
 }
 
 // format checks a text, also an empty one.
-func (n *node) format(wrong func(string) []string) {
+func (n *node) format(wrong format) {
 	for _, detail := range wrong(n.text()) {
 		n.invalidText(detail)
 	}

@@ -136,7 +136,7 @@ func (n *node) checkPortOrName() {
 
 func (n *node) checkIntOrPercent() {
 	if _, ok := n.value.(string); ok {
-		if !percentPattern.MatchString(n.text()) {
+		if _, ok := n.percent(); !ok {
 			n.invalid(percentRule)
 		}
 		return
@@ -146,11 +146,11 @@ func (n *node) checkIntOrPercent() {
 
 // percent returns the number of a percentage.
 func (n *node) percent() (int64, bool) {
-	text, _ := n.value.(string)
-	if !percentPattern.MatchString(text) {
+	number, ok := strings.CutSuffix(n.text(), "%")
+	if !ok || !consistsOf(number, digits) {
 		return 0, false
 	}
-	percent, err := strconv.ParseInt(strings.TrimSuffix(text, "%"), 10, 64)
+	percent, err := strconv.ParseInt(number, 10, 64)
 	return percent, err == nil
 }
 
