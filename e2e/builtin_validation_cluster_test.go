@@ -44,6 +44,10 @@ var networkValidations = []validated{
 		spec.healthCheckNodePort=30000
 		spec.ipFamilyPolicy="x"
 		metadata.name="A"
+		spec.externalIPs=["1.2.3.4"]
+		spec.externalName="a"
+		spec.clusterIP="None" ; spec.externalIPs=["1.2.3.4"]
+		spec.trafficDistribution="PreferClose"
 		metadata.name="1a"
 		metadata.name="a.b"
 		spec.ports.0.port=0 ; spec.ports.0.name="A" ; spec.type="x"
@@ -83,6 +87,7 @@ var networkValidations = []validated{
 		spec.tls=[{"hosts": ["a b"], "secretName": "A"}]
 		spec.tls=[{"hosts": ["*.a"], "secretName": "a"}]
 		spec.ingressClassName="A"
+		metadata.annotations={"kubernetes.io/ingress.class": "a"}
 		metadata.annotations={"kubernetes.io/ingress.class": "a"} ; spec.ingressClassName="b"
 	`, `
 		spec.defaultBackend=null
@@ -403,6 +408,7 @@ var otherValidations = []validated{
 	{space + "resourcequotas", `{"spec": {"hard": {"pods": "1"}}}`, `
 		spec.hard={"x": "1"}
 		spec.hard={"pods": "-1"}
+		spec.hard={"cpu": "2", "limits.cpu": "1"}
 		spec.hard={"pods": "1.5"}
 		spec.scopes=["x"]
 		spec.scopes=["BestEffort", "NotBestEffort"]

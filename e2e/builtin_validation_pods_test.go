@@ -179,6 +179,21 @@ var podValidations = []validated{
 		spec.volumes=[{"name": "v", "ephemeral": {}}]
 		spec.volumes=[{"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}]
 		spec.volumes=[{"name": "v", "image": {}}]
+		metadata.name="a.b"
+		spec.containers.0.env=[{"name": "a", "value": "b"}, {"name": "a", "value": "c"}]
+		spec.containers.0.env=[{"name": "a", "value": "b"}, {"name": "a", "value": "$(a)c"}]
+		spec.containers.0.ports=[{"containerPort": 80}, {"containerPort": 80}]
+		spec.containers.0.ports=[{"containerPort": 80, "hostPort": 80}, {"containerPort": 80}]
+		spec.containers.0.ports=[{"containerPort": 80, "name": "a"}] ; spec.containers.1={"name": "c", "image": "d", "ports": [{"containerPort": 81, "name": "a"}]}
+		spec.containers.0.resources={"requests": {"memory": "100m"}}
+		spec.nodeSelector={"beta.kubernetes.io/os": "linux"}
+		spec.affinity={"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "beta.kubernetes.io/arch", "operator": "Exists"}]}]}}}
+		spec.affinity={"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "a"}]}}
+		spec.topologySpreadConstraints=[{"maxSkew": 1, "topologyKey": "a", "whenUnsatisfiable": "DoNotSchedule"}]
+		spec.hostAliases=[{"ip": "1.2.3.4"}, {"ip": "1.2.3.4"}]
+		spec.imagePullSecrets=[{"name": "a"}, {"name": "a"}, {"name": ""}]
+		spec.volumes=[{"name": "v", "gitRepo": {"repository": "a"}}, {"name": "w", "glusterfs": {"endpoints": "a", "path": "b"}}]
+		spec.terminationGracePeriodSeconds=-1
 		metadata.annotations={"controller.kubernetes.io/pod-deletion-cost": "x"}
 		metadata.annotations={"a b": "c"}
 		metadata.labels={"a": "b c"}
@@ -276,8 +291,11 @@ var workloadValidations = []validated{
 		spec.progressDeadlineSeconds=5 ; spec.minReadySeconds=5
 		spec.replicas=-1 ; spec.minReadySeconds=-1 ; spec.template.spec.containers=[]
 		metadata.name="a_b"
+		spec.template.spec.terminationGracePeriodSeconds=-1
+		metadata.name="a.b" ; spec.template.spec.nodeSelector={"beta.kubernetes.io/os": "linux"}
 	`, `
 		spec.replicas=2
+		spec.template.spec.nodeSelector={"beta.kubernetes.io/os": "linux"}
 		spec.selector={"matchLabels": {"c": "d"}}
 		spec.selector={"matchLabels": {"c": "d"}} ; spec.template.metadata.labels={"c": "d"}
 		spec.template.metadata.labels={"c": "d"}

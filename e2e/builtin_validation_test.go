@@ -52,13 +52,13 @@ func validationSequences(t *testing.T) []sequence {
 	for i, v := range slices.Concat(podValidations, workloadValidations, networkValidations, otherValidations) {
 		plural := v.collection[strings.LastIndex(v.collection, "/")+1:]
 		name := fmt.Sprintf("v%d", i)
-		calls := []call{{"POST", v.collection, asJSON, named(v.object, name), []string{causes, "metadata.name"}}}
+		calls := []call{{"POST", v.collection, asJSON, named(v.object, name), []string{causes, warnings, "metadata.name"}}}
 		for j, line := range cases(v.creations) {
 			object := named(v.object, fmt.Sprintf("%s-%d", name, j))
-			calls = append(calls, call{"POST", v.collection + "?dryRun=All", asJSON, withFields(t, object, line), []string{causes}})
+			calls = append(calls, call{"POST", v.collection + "?dryRun=All", asJSON, withFields(t, object, line), []string{causes, warnings}})
 		}
 		for _, line := range cases(v.updates) {
-			calls = append(calls, call{"PATCH", v.collection + "/" + name + "?dryRun=All", "application/json-patch+json", jsonPatch(t, named(v.object, name), line), []string{causes}})
+			calls = append(calls, call{"PATCH", v.collection + "/" + name + "?dryRun=All", "application/json-patch+json", jsonPatch(t, named(v.object, name), line), []string{causes, warnings}})
 		}
 		for _, line := range cases(v.status) {
 			calls = append(calls, call{"PATCH", v.collection + "/" + name + "/status?dryRun=All", asMerge, withFields(t, `{}`, line), []string{causes}})

@@ -12,6 +12,7 @@ import (
 	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
 	"github.com/kopf-go/kopf/internal/apiserver/field"
 	"github.com/kopf-go/kopf/internal/apiserver/managedfields"
+	"github.com/kopf-go/kopf/internal/apiserver/rules"
 	"github.com/kopf-go/kopf/internal/apiserver/schema"
 	"github.com/kopf-go/kopf/internal/apiserver/store"
 	"github.com/kopf-go/kopf/internal/apiserver/table"
@@ -255,6 +256,9 @@ func (a *apiRequest) complete(live, object map[string]any, applied bool) error {
 	if a.subresource != "status" {
 		a.warnOfNames(live, object)
 		a.warnOfFormats(live, object)
+		if a.kind.crd == nil {
+			a.warnings = append(a.warnings, rules.Warnings(a.kind.resource.Group, a.kind.resource.Kind, live, object)...)
+		}
 		return a.checkSupport(object)
 	}
 	return nil

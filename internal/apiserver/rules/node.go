@@ -13,8 +13,9 @@ import (
 
 // run is one check of an object.
 type run struct {
-	faults []field.Error
-	update bool
+	faults   []field.Error
+	warnings []string
+	update   bool
 }
 
 // node is a value within the checked object.

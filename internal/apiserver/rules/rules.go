@@ -221,6 +221,10 @@ func (w *word) check(n *node, r *rule) {
 	case w.name == "immutable":
 		n.checkImmutable(r.detail)
 	case r.field != nil && !n.isSet(r.set):
+	case w.name == "warn":
+		n.warn(r.detail)
+	case w.name == "note":
+		n.warnPlainly(r.detail)
 	case w.name == "forbidden":
 		n.report(field.Forbidden(n.path, r.detail))
 	case w.name == "invalid" && n.value == nil:

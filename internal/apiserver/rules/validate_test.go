@@ -179,6 +179,38 @@ func TestValidateStatus(t *testing.T) {
 	}
 }
 
+// TestWarnings has warnings of kube-apiserver.
+func TestWarnings(t *testing.T) {
+	for _, tt := range []struct {
+		kind, live, object string
+		want               []string
+	}{
+		{"Pod", "", pod("", ""), nil},
+		{"Pod", "", strings.Replace(pod("", ""), `"p"`, `"p.q"`, 1), []string{"metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended: [must not contain dots]"}},
+		{"Pod", "", pod(`"env":[{"name":"a","value":"b"},{"name":"a","value":"c"}]`, ""), []string{`spec.containers[0].env[1]: hides previous definition of "a", which may be dropped when using apply`}},
+		{"Pod", "", pod(`"env":[{"name":"a","value":"b"},{"name":"a","value":"$(a)c"}]`, ""), nil},
+		{"Pod", "", pod(`"ports":[{"containerPort":80},{"containerPort":80}]`, ""), []string{"spec.containers[0].ports[1]: duplicate port definition with spec.containers[0].ports[0]"}},
+		{"Pod", "", pod(`"resources":{"limits":{"memory":"100m"}}`, ""), []string{`spec.containers[0].resources.limits[memory]: fractional byte value "100m" is invalid, must be an integer`}},
+		{"Pod", "", pod("", `"nodeSelector":{"beta.kubernetes.io/os":"linux"}`), []string{`spec.nodeSelector[beta.kubernetes.io/os]: deprecated since v1.14; use "kubernetes.io/os" instead`}},
+		{"Pod", "", pod("", `"volumes":[{"name":"v","gitRepo":{}}]`), []string{"spec.volumes[0].gitRepo: deprecated in v1.11, and disabled by default in v1.33+"}},
+		{"Pod", pod("", ""), pod("", `"volumes":[{"name":"v","gitRepo":{}}]`), nil},
+		{"Deployment", `{"spec":{` + workload + `}}`, `{"spec":{` + strings.Replace(workload, `"containers"`, `"topologySpreadConstraints":[{}],"containers"`, 1) + `}}`,
+			[]string{"spec.template.spec.topologySpreadConstraints[0].labelSelector: a null labelSelector results in matching no pod"}},
+		{"Service", "", `{"spec":{"externalName":"a"}}`, []string{`spec.externalName is ignored when spec.type is not "ExternalName"`}},
+		{"Secret", "", `{"type":"kubernetes.io/tls","data":{"tls.crt":"","tls.key":""}}`, []string{"tls: failed to find any PEM data in certificate input"}},
+		{"ResourceQuota", "", `{"spec":{"hard":{"cpu":"2","limits.cpu":"1"}}}`, []string{"ResourceQuota cpu (2) should be less than limits.cpu (1)"}},
+		{"ConfigMap", "", `{}`, nil},
+	} {
+		var live map[string]any
+		if tt.live != "" {
+			live = decoded(t, tt.live)
+		}
+		if got := Warnings("", tt.kind, live, decoded(t, tt.object)); !slices.Equal(got, tt.want) {
+			t.Errorf("%s %s: %q, want %q", tt.kind, tt.object, got, tt.want)
+		}
+	}
+}
+
 // compare checks an object. The last of the wanted errors may be the beginning of one.
 func compare(t *testing.T, kind, subresource, live, object string, want []string) {
 	t.Helper()

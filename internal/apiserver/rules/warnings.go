@@ -1,0 +1,231 @@
+package rules
+
+import (
+	"crypto/tls"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
+)
+
+// Warnings returns what kube-apiserver warns of in a valid object of a built-in kind. The live object is nil for creations.
+func Warnings(group, kind string, live, object map[string]any) []string {
+	set := setOf(group, kind) + ".warnings"
+	if live != nil {
+		set += ".update"
+	}
+	if _, ok := table().sets[set]; !ok {
+		return nil
+	}
+	run := &run{update: live != nil}
+	n := &node{value: object, run: run}
+	if live != nil {
+		n.old = live
+	}
+	n.apply(set)
+	return run.warnings
+}
+
+func warningFunctions() map[string]function {
+	return map[string]function{
+		"hostnameWarning":     hostnameWarning,
+		"labelWarnings":       labelWarnings,
+		"labelWarning":        labelWarning,
+		"selectorWarning":     selectorWarning,
+		"duplicateWarning":    duplicateWarning,
+		"containerWarnings":   containerWarnings,
+		"fractionWarning":     fractionWarning,
+		"keyPairWarning":      keyPairWarning,
+		"quotaWarnings":       quotaWarnings,
+		"indexedWarning":      indexedWarning,
+		"changedTemplate":     changedTemplate,
+		"negativeWarning":     negativeWarning,
+		"ingressClassWarning": ingressClassWarning,
+	}
+}
+
+func (n *node) warn(text string) { n.warnPlainly(n.path + ": " + text) }
+
+// warnPlainly adds a warning, which is sent once only.
+func (n *node) warnPlainly(text string) {
+	if !slices.Contains(n.run.warnings, text) {
+		n.run.warnings = append(n.run.warnings, text)
+	}
+}
+
+// hostnameWarning warns of names that are no DNS labels.
+func hostnameWarning(n *node, text string, _ []string) {
+	if wrong := Label(n.text()); len(wrong) > 0 {
+		n.warn(fmt.Sprintf("%s: %v", text, wrong))
+	}
+}
+
+// labelAdvice returns what to do about a deprecated label of nodes, "" for other labels.
+func labelAdvice(key string) string {
+	switch key {
+	case "beta.kubernetes.io/arch":
+		return `deprecated since v1.14; use "kubernetes.io/arch" instead`
+	case "beta.kubernetes.io/os":
+		return `deprecated since v1.14; use "kubernetes.io/os" instead`
+	case "failure-domain.beta.kubernetes.io/region":
+		return `deprecated since v1.17; use "topology.kubernetes.io/region" instead`
+	case "failure-domain.beta.kubernetes.io/zone":
+		return `deprecated since v1.17; use "topology.kubernetes.io/zone" instead`
+	case "beta.kubernetes.io/instance-type":
+		return `deprecated since v1.17; use "node.kubernetes.io/instance-type" instead`
+	case "app.kubernetes.io/created-by":
+		return "deprecated since v1.9"
+	case "scheduler.alpha.kubernetes.io/preferAvoidPods":
+		return "deprecated since v1.22; use Taints and Tolerations instead"
+	}
+	return ""
+}
+
+func labelWarnings(n *node, _ string, _ []string) {
+	for _, entry := range n.entries() {
+		if advice := labelAdvice(entry.key()); advice != "" {
+			entry.warn(advice)
+		}
+	}
+}
+
+func labelWarning(n *node, _ string, _ []string) {
+	if advice := labelAdvice(n.text()); advice != "" {
+		n.warn(n.text() + " is " + advice)
+	}
+}
+
+func selectorWarning(n *node, _ string, _ []string) {
+	if n.value == nil {
+		n.warn("a null labelSelector results in matching no pod")
+	}
+}
+
+// duplicateWarning warns of a value that an item before has, too.
+func duplicateWarning(n *node, what string, _ []string) {
+	name := n.path[strings.LastIndex(n.path, ".")+1:]
+	if slices.ContainsFunc(n.parent.before(), func(other *node) bool { return other.string(name) == n.text() }) {
+		n.warn(fmt.Sprintf("duplicate %s %q", what, n.text()))
+	}
+}
+
+func fractionWarning(n *node, _ string, _ []string) {
+	if q, ok := n.quantity(); ok && !q.IsWhole() {
+		n.path = n.parent.path + "[" + n.path[len(n.parent.path)+1:] + "]"
+		n.warn(fmt.Sprintf("fractional byte value %q is invalid, must be an integer", q))
+	}
+}
+
+// containerWarnings warns of what the containers of a pod have twice.
+func containerWarnings(n *node, _ string, _ []string) {
+	containers := n.containers()
+	for _, container := range containers {
+		for _, name := range []string{"memory", "ephemeral-storage"} {
+			for _, list := range []string{"limits", "requests"} {
+				fractionWarning(container.at("resources."+list).child(name), "", nil)
+			}
+		}
+		for _, variable := range container.child("env").items() {
+			hiddenVariable(variable)
+		}
+	}
+	portWarnings(containers)
+	names := make(map[string]string)
+	for _, port := range portsOf(containers) {
+		name := port.string("name")
+		if first, found := names[name]; found && name != "" {
+			port.warn(fmt.Sprintf("duplicate port name %q with %s, services and probes that select ports by name will use %s", name, first, first))
+		} else {
+			names[name] = port.path
+		}
+	}
+}
+
+// hiddenVariable warns of a variable that hides another one of its name, and does not refer to it.
+func hiddenVariable(n *node) {
+	name, value := n.string("name"), n.string("value")
+	reference := "$(" + name + ")"
+	hides := n.has("valueFrom") || value == reference || !strings.Contains(value, reference)
+	if hides && slices.ContainsFunc(n.before(), func(other *node) bool { return other.string("name") == name }) {
+		n.warn(fmt.Sprintf("hides previous definition of %q, which may be dropped when using apply", name))
+	}
+}
+
+func portsOf(containers []*node) []*node {
+	var all []*node
+	for _, container := range containers {
+		all = append(all, container.child("ports").items()...)
+	}
+	return all
+}
+
+func portWarnings(containers []*node) {
+	ports := portsOf(containers)
+	for i, port := range ports {
+		for _, other := range ports[:i] {
+			if port.child("containerPort").number() != other.child("containerPort").number() || port.protocol() != other.protocol() {
+				continue
+			}
+			ip, otherIP := port.string("hostIP"), other.string("hostIP")
+			host, otherHost := port.child("hostPort").number(), other.child("hostPort").number()
+			switch {
+			case ip == otherIP && host == otherHost:
+				port.warn("duplicate port definition with " + other.path)
+			case host == 0 || otherHost == 0:
+				port.warn("overlapping port definition with " + other.path)
+			case host == otherHost && (ip == "") != (otherIP == ""):
+				port.warn("dangerously ambiguous port definition with " + other.path)
+			}
+		}
+	}
+}
+
+// keyPairWarning warns of a key that does not belong to its certificate.
+func keyPairWarning(n *node, _ string, _ []string) {
+	if _, err := tls.X509KeyPair(n.child("tls.crt").bytes(), n.child("tls.key").bytes()); err != nil {
+		n.warnPlainly(err.Error())
+	}
+}
+
+// quotaWarnings warns of requests that may be larger than the limits.
+func quotaWarnings(n *node, _ string, _ []string) {
+	for _, resource := range []string{"cpu", "memory", "ephemeral-storage"} {
+		name := "requests." + resource
+		request, ok := n.child(name).quantity()
+		if !ok && resource != "ephemeral-storage" {
+			name = resource
+			request, ok = n.child(name).quantity()
+		}
+		limit, limited := n.child("limits." + resource).quantity()
+		if ok && limited && request.Cmp(limit) > 0 {
+			n.warnPlainly(fmt.Sprintf("ResourceQuota %s (%s) should be less than limits.%s (%s)", name, request, resource, limit))
+		}
+	}
+}
+
+func indexedWarning(n *node, text string, _ []string) {
+	if n.string("completionMode") == "Indexed" && n.child("completions").number() > 100000 && n.child("parallelism").number() > 10000 {
+		n.warn(text)
+	}
+}
+
+// changedTemplate warns of the template of pods in an object whose spec has changed.
+func changedTemplate(n *node, _ string, _ []string) {
+	if !rawjson.Equal(n.value, n.old) {
+		n.child("template").apply("TemplateWarnings")
+	}
+}
+
+func negativeWarning(n *node, text string, _ []string) {
+	if n.number() < 0 {
+		n.warn(text)
+	}
+}
+
+func ingressClassWarning(n *node, _ string, _ []string) {
+	const name = "kubernetes.io/ingress.class"
+	if n.child(name).value != nil {
+		n.warnPlainly(fmt.Sprintf("annotation %q is deprecated, please use 'spec.ingressClassName' instead", name))
+	}
+}
