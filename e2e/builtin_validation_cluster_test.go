@@ -23,7 +23,6 @@ var networkValidations = []validated{
 		spec.type="LoadBalancer" ; spec.clusterIP="None"
 		spec.clusterIP="None" ; spec.ports=null ; spec.selector={"a": "b"}
 		spec.clusterIP="x"
-		spec.clusterIPs=["10.0.0.1"]
 		spec.sessionAffinity="x"
 		spec.sessionAffinity="ClientIP" ; spec.sessionAffinityConfig={"clientIP": {"timeoutSeconds": 0}}
 		spec.sessionAffinity="ClientIP" ; spec.sessionAffinityConfig={"clientIP": {"timeoutSeconds": 86401}}
@@ -53,15 +52,28 @@ var networkValidations = []validated{
 		spec.ports.0.port=0 ; spec.ports.0.name="A" ; spec.type="x"
 	`, `
 		spec.ports.0.port=81
-		spec.ports.0.port=0
+		spec.ports.0={"port": 0, "targetPort": 80}
 		spec.selector={"a": "b"}
-		spec.clusterIP="10.0.0.77" ; spec.clusterIPs=["10.0.0.77"]
 		spec.type="ExternalName"
 		spec.ports=[]
 		spec.sessionAffinity="x"
 	`, `
 		status.loadBalancer={"ingress": [{"ip": "1.2.3.4"}]}
 	`},
+	{space + "services", `{"spec": {"clusterIP": "10.0.0.77", "clusterIPs": ["10.0.0.77"], "ports": [{"port": 80, "targetPort": 80}]}}`, `
+		spec.clusterIP="10.0.0.78"
+		spec.clusterIPs=["10.0.0.78"]
+		spec.clusterIP=null
+		spec.clusterIP="None" ; spec.clusterIPs=["None", "10.0.0.78"]
+		spec.clusterIPs=["10.0.0.77", "10.0.0.78"]
+		spec.clusterIPs=["10.0.0.77", "10.0.0.78", "x"]
+		spec.ipFamilies=["IPv6"]
+		spec.ipFamilies=["x"]
+		spec.ipFamilies=["IPv4", "IPv4"]
+	`, `
+		spec.clusterIP="10.0.0.78" ; spec.clusterIPs=["10.0.0.78"]
+		spec.clusterIP="None" ; spec.clusterIPs=["None"]
+	`, ""},
 	{"/apis/networking.k8s.io/v1/namespaces/default/ingresses", `{"spec": {"defaultBackend": {"service": {"name": "a", "port": {"number": 80}}}}}`, `
 		spec=null
 		spec.defaultBackend={}
@@ -213,9 +225,9 @@ var otherValidations = []validated{
 		spec.selector={"matchLabels": {"a b": "c"}}
 		spec.storageClassName="A"
 		spec.volumeMode="x"
-		spec.dataSource={"kind": "", "name": ""}
-		spec.dataSource={"kind": "x", "name": "a"}
-		spec.dataSource={"kind": "x", "name": "a", "apiGroup": "A"}
+		spec.dataSourceRef={"kind": "", "name": ""}
+		spec.dataSourceRef={"kind": "x", "name": "a"}
+		spec.dataSourceRef={"kind": "x", "name": "a", "apiGroup": "A"}
 	`, `
 		spec.accessModes=["ReadOnlyMany"]
 		spec.resources={"requests": {"storage": "2Gi"}}
@@ -395,12 +407,12 @@ var otherValidations = []validated{
 	{space + "limitranges", `{"spec": {"limits": []}}`, `
 		spec.limits=[{"type": "x"}]
 		spec.limits=[{"type": "Container"}, {"type": "Container"}]
-		spec.limits=[{"type": "Container", "min": {"cpu": "2"}, "max": {"cpu": "1"}}]
-		spec.limits=[{"type": "Container", "default": {"cpu": "2"}, "max": {"cpu": "1"}}]
+		spec.limits=[{"type": "Container", "min": {"cpu": "2"}, "max": {"cpu": "1"}, "default": {"cpu": "1"}, "defaultRequest": {"cpu": "1"}}]
+		spec.limits=[{"type": "Container", "default": {"cpu": "2"}, "max": {"cpu": "1"}, "defaultRequest": {"cpu": "1"}}]
 		spec.limits=[{"type": "Container", "default": {"cpu": "1"}, "defaultRequest": {"cpu": "2"}}]
 		spec.limits=[{"type": "Pod", "default": {"cpu": "1"}}]
 		spec.limits=[{"type": "PersistentVolumeClaim"}]
-		spec.limits=[{"type": "Container", "max": {"x": "1"}}]
+		spec.limits=[{"type": "Container", "max": {"x": "1"}, "default": {"x": "1"}, "defaultRequest": {"x": "1"}}]
 		spec.limits=[{"type": "Container", "maxLimitRequestRatio": {"cpu": "500m"}}]
 	`, `
 		spec.limits=[{"type": "x"}]

@@ -450,7 +450,7 @@ var workloadValidations = []validated{
 		spec.template.spec.containers.0.image="c"
 		spec.template.spec.nodeSelector={"a": "b"}
 		spec.backoffLimit=2 ; spec.activeDeadlineSeconds=5 ; spec.ttlSecondsAfterFinished=5
-		spec.podFailurePolicy={"rules": [{"action": "Ignore", "onPodConditions": [{"type": "a", "status": "True"}]}]}
+		spec.podFailurePolicy={"rules": [{"action": "Ignore", "onPodConditions": [{"type": "a", "status": "True"}]}]} ; spec.podReplacementPolicy="Failed"
 		spec.managedBy="example.com/a"
 	`, `
 		status.active=-1

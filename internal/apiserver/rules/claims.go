@@ -9,6 +9,7 @@ func claimFunctions() map[string]function {
 	return map[string]function{
 		"accessModes":    accessModes,
 		"claimSize":      claimSize,
+		"dataSource":     dataSource,
 		"dataSourceKind": dataSourceKind,
 		"claimUpdate":    claimUpdate,
 		"volumeCapacity": volumeCapacity,
@@ -42,6 +43,20 @@ func claimSize(n *node, _ string, _ []string) {
 		return
 	}
 	positiveAmount(size, "must be greater than zero", nil)
+}
+
+// dataSource checks the older one of the two fields about where data come from. The server drops a kind that it does not know there, and copies the newer field.
+func dataSource(n *node, _ string, _ []string) {
+	source, ref := n.child("dataSource"), n.child("dataSourceRef")
+	switch source.string("apiGroup") + "/" + source.string("kind") {
+	case "/PersistentVolumeClaim", "snapshot.storage.k8s.io/VolumeSnapshot":
+		source.apply("DataSource")
+		return
+	}
+	if ref.value != nil && ref.string("namespace") == "" {
+		source.value = ref.value
+		source.apply("DataSource")
+	}
 }
 
 func dataSourceKind(n *node, _ string, _ []string) {
