@@ -83,6 +83,9 @@ func checkFinalizers(meta map[string]any) []field.Error {
 		text, _ := f.(string)
 		faults = append(faults, misnamed("metadata.finalizers", text, text)...)
 	}
+	if slices.Contains(finalizers, any("orphan")) && slices.Contains(finalizers, any("foregroundDeletion")) {
+		faults = append(faults, field.Invalid("metadata.finalizers", finalizers, "finalizer orphan and foregroundDeletion cannot be both set"))
+	}
 	return faults
 }
 
@@ -150,6 +153,9 @@ func checkOwners(meta map[string]any) []field.Error {
 				}
 				faults = append(faults, field.Invalid("metadata.ownerReferences."+key, "", detail))
 			}
+		}
+		if owner["apiVersion"] == "v1" && owner["kind"] == "Event" {
+			faults = append(faults, field.Invalid("metadata.ownerReferences", owner, "/v1, Kind=Event is disallowed from being an owner"))
 		}
 		name := unstructured.Text(owner, "kind") + "/" + unstructured.Text(owner, "name")
 		switch controls := owner["controller"] == true; {

@@ -1,6 +1,8 @@
 package rules
 
 import (
+	"maps"
+
 	"github.com/kopf-go/kopf/internal/apiserver/field"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
@@ -113,6 +115,12 @@ func volumeCapacity(n *node, _ string, _ []string) {
 // volumeUpdate refuses changes of where a volume is.
 func volumeUpdate(n *node, _ string, _ []string) {
 	old, now := rawjson.AsMap(n.old), rawjson.AsMap(n.value)
+	const secret = "controllerExpandSecretRef" // may be added
+	if csi, before := rawjson.AsMap(now["csi"]), rawjson.AsMap(old["csi"]); csi != nil && before != nil && before[secret] == nil {
+		now, csi = maps.Clone(now), maps.Clone(csi)
+		delete(csi, secret)
+		now["csi"] = csi
+	}
 	for _, r := range table().sets["PersistentVolumeSpec"] {
 		for _, w := range r.words {
 			if w.name == "oneof" && !sameSources(old, now, w.args) {

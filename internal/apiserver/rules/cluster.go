@@ -14,6 +14,7 @@ func clusterFunctions() map[string]function {
 		"priority":            priority,
 		"priorityChange":      priorityChange,
 		"parameters":          parameters,
+		"uniqueTopologies":    uniqueTopologies,
 		"uniqueValues":        func(n *node, _ string, _ []string) { n.uniqueTexts() },
 		"namespaceFinalizers": namespaceFinalizers,
 		"finalizer":           func(n *node, _ string, _ []string) { n.checkFinalizer() },
@@ -75,6 +76,13 @@ func parameters(n *node, _ string, _ []string) {
 	}
 	if size > mostBytes {
 		n.report(field.TooLong(n.path, nil, fmt.Sprintf("may not be more than %d bytes", mostBytes)))
+	}
+}
+
+// uniqueTopologies refuses terms that are there twice.
+func uniqueTopologies(n *node, _ string, _ []string) {
+	if slices.ContainsFunc(n.before(), func(other *node) bool { return rawjson.Equal(other.value, n.value) }) {
+		n.report(field.Duplicate(n.path+".matchLabelExpressions", ""))
 	}
 }
 

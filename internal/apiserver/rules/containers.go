@@ -18,7 +18,6 @@ func containerFunctions() map[string]function {
 		"envResourceRef": func(n *node, _ string, _ []string) { n.checkResourceRef(false) },
 		"envSources":     envSources,
 		"envFromSources": envFromSources,
-		"stopSignal":     stopSignal,
 		"header":         header,
 		"sleep":          sleep,
 		"procMount":      procMount,
@@ -277,23 +276,6 @@ func envFromSources(n *node, _ string, _ []string) {
 		n.report(field.Invalid(n.parent.path, "", "must specify one of: `configMapRef` or `secretRef`"))
 	case 2:
 		n.report(field.Invalid(n.parent.path, "", "may not have more than one field specified at a time"))
-	}
-}
-
-// signals are those that stop containers with Linux, without SIG, sorted as kube-apiserver lists them.
-const signals = "ABRT ALRM BUS CHLD CLD CONT FPE HUP ILL INT IO IOT KILL PIPE POLL PROF PWR QUIT RTMAX RTMAX-1 RTMAX-10 RTMAX-11 RTMAX-12 RTMAX-13 RTMAX-14 RTMAX-2 RTMAX-3 RTMAX-4 RTMAX-5 " +
-	"RTMAX-6 RTMAX-7 RTMAX-8 RTMAX-9 RTMIN RTMIN+1 RTMIN+10 RTMIN+11 RTMIN+12 RTMIN+13 RTMIN+14 RTMIN+15 RTMIN+2 RTMIN+3 RTMIN+4 RTMIN+5 RTMIN+6 RTMIN+7 RTMIN+8 RTMIN+9 " +
-	"SEGV STKFLT STOP SYS TERM TRAP TSTP TTIN TTOU URG USR1 USR2 VTALRM WINCH XCPU XFSZ"
-
-func stopSignal(n *node, _ string, _ []string) {
-	names := strings.Fields("SIG" + strings.ReplaceAll(signals, " ", " SIG"))
-	switch n.podSpec().string("os.name") {
-	case "":
-		n.forbidden("may not be set for containers with empty `spec.os.name`")
-	case "windows":
-		n.checkEnum([]string{"SIGKILL", "SIGTERM"})
-	case "linux":
-		n.checkEnum(names)
 	}
 }
 

@@ -21,6 +21,7 @@ func jobFunctions() map[string]function {
 		"jobUpdate":         jobUpdate,
 		"domainPath":        domainPath,
 		"failedIndexes":     failedIndexes,
+		"manyCompletions":   manyCompletions,
 		"successPolicyMode": successPolicyMode,
 		"jobRestartPolicy":  jobRestartPolicy,
 		"failIndex":         failIndex,
@@ -198,6 +199,23 @@ func failedIndexes(n *node, _ string, _ []string) {
 	}
 }
 
+// manyCompletions checks the numbers of a job with very many indexes.
+func manyCompletions(n *node, _ string, _ []string) {
+	const most, limit = 100000, 10000
+	failed, parallelism := n.child("maxFailedIndexes"), n.child("parallelism")
+	if n.child("completions").number() <= most || !n.has("backoffLimitPerIndex") {
+		return
+	}
+	if failed.value == nil {
+		failed.required(fmt.Sprintf("must be specified when completions is above %d", most))
+	}
+	for _, f := range []*node{parallelism, failed} {
+		if f.number() > limit {
+			f.invalid(fmt.Sprintf("must be less than or equal to %d when completions are above %d and used with backoff limit per index", limit, most))
+		}
+	}
+}
+
 func successPolicyMode(n *node, _ string, _ []string) {
 	var rules []string
 	for _, rule := range n.child("rules").items() {
@@ -311,6 +329,20 @@ func countIndexes(text string, completions int64) (total int64, err error) {
 	return total, nil
 }
 
+// overlapOf returns the first index that is in both lists.
+func overlapOf(a, b string, completions int64) (int64, bool) {
+	for _, x := range strings.Split(a, ",") {
+		for _, y := range strings.Split(b, ",") {
+			first, last, err := indexInterval(x, completions)
+			start, end, other := indexInterval(y, completions)
+			if err == nil && other == nil && first <= end && start <= last {
+				return max(first, start), true
+			}
+		}
+	}
+	return 0, false
+}
+
 func indexInterval(text string, completions int64) (first, last int64, err error) {
 	parts := strings.Split(text, "-")
 	if len(parts) > 2 {
@@ -357,6 +389,7 @@ func jobStatus(n *node, _ string, _ []string) {
 	if !changed {
 		return
 	}
+	uncountedPods(status.child("uncountedTerminatedPods"))
 	refuse(complete && failed, "cannot set Complete=True and Failed=true conditions")
 	refuse(complete && is("FailureTarget"), "cannot set Complete=True and FailureTarget=true conditions")
 	switch {
@@ -390,6 +423,22 @@ func jobStatus(n *node, _ string, _ []string) {
 	refuse(was("SuccessCriteriaMet") && !is("SuccessCriteriaMet"), "cannot disable the SuccessCriteriaMet=True condition")
 }
 
+// uncountedPods checks the UIDs of pods that are not counted yet.
+func uncountedPods(n *node) {
+	seen := make(map[string]bool)
+	for _, name := range []string{"succeeded", "failed"} {
+		for _, uid := range n.child(name).items() {
+			switch {
+			case uid.text() == "":
+				uid.invalidText("must not be empty")
+			case seen[uid.text()]:
+				n.report(field.Duplicate(uid.path, uid.text()))
+			}
+			seen[uid.text()] = true
+		}
+	}
+}
+
 // earlier reports whether the first of two times is before the second.
 func earlier(a, b *node) bool {
 	x, err := time.Parse(time.RFC3339, a.text())
@@ -412,6 +461,14 @@ func finishedJob(n, status *node, finished bool) {
 		if _, err := countIndexes(completed.text(), completions); err != nil {
 			completed.invalid("error parsing completedIndexes: " + err.Error())
 		}
+	}
+	if completions := n.child("spec").completions(); completions >= 0 && n.has("spec.backoffLimitPerIndex") && failed.value != nil {
+		if _, err := countIndexes(failed.text(), completions); err != nil {
+			failed.invalid("error parsing failedIndexes: " + err.Error())
+		}
+	}
+	if i, overlap := overlapOf(completed.text(), failed.text(), n.child("spec").completions()); overlap {
+		failed.invalid(fmt.Sprintf("failedIndexes and completedIndexes overlap at index: %d", i))
 	}
 	if completed.text() != "" && !indexed {
 		completed.invalid("cannot set non-empty completedIndexes when non-indexed completion mode")

@@ -5,9 +5,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/kopf-go/kopf/internal/apiserver/field"
 	"github.com/kopf-go/kopf/internal/rawjson"
+	"github.com/kopf-go/kopf/internal/validation"
 )
 
 func podFunctions() map[string]function {
@@ -27,6 +29,7 @@ func podFunctions() map[string]function {
 		"tolerationOperator":  tolerationOperator,
 		"sharedProcesses":     sharedProcesses,
 		"hostSysctl":          hostSysctl,
+		"windowsUser":         windowsUser,
 		"seccompProfile":      seccompProfile,
 		"appArmorProfile":     appArmorProfile,
 		"initContainerName":   initContainerName,
@@ -36,6 +39,11 @@ func podFunctions() map[string]function {
 
 // checkPodAnnotations checks the annotations that mean something to pods.
 func (n *node) checkPodAnnotations() {
+	spec := n.parent.parent.child("spec")
+	if mirror := n.child(mirrorAnnotation); mirror.value != nil && spec.string("nodeName") == "" {
+		n.report(field.Invalid(n.path+"["+mirrorAnnotation+"]", mirror.text(), "must set spec.nodeName if mirror pod annotation is set"))
+	}
+	n.checkProfiles(spec)
 	const deletionCost = "controller.kubernetes.io/pod-deletion-cost"
 	if cost := n.child(deletionCost); cost.value != nil {
 		text := cost.text()
@@ -43,6 +51,81 @@ func (n *node) checkPodAnnotations() {
 		if text != "" && (err != nil || strconv.FormatInt(number, 10) != text) {
 			n.report(field.Invalid(n.path+"["+deletionCost+"]", text, "must be a 32bit integer"))
 		}
+	}
+}
+
+// checkProfiles checks the annotations with profiles of seccomp and AppArmor, which fields have replaced.
+func (n *node) checkProfiles(spec *node) {
+	const seccomp, seccompOfContainer, appArmor = "seccomp.security.alpha.kubernetes.io/pod", "container.seccomp.security.alpha.kubernetes.io/", "container.apparmor.security.beta.kubernetes.io/"
+	for _, key := range n.sortedKeys() {
+		annotation := n.child(key)
+		name, ofAppArmor := strings.CutPrefix(key, appArmor)
+		switch {
+		case key == seccomp || strings.HasPrefix(key, seccompOfContainer):
+			annotation.checkSeccomp()
+		case ofAppArmor:
+			annotation.path = n.path + "[" + key + "]"
+			if !slices.ContainsFunc(spec.containers(), func(c *node) bool { return c.string("name") == name }) {
+				n.report(field.Invalid(annotation.path, name, "container not found"))
+			}
+			if text := annotation.text(); text != "" && text != "runtime/default" && text != "unconfined" && !strings.HasPrefix(text, "localhost/") {
+				annotation.invalid(fmt.Sprintf("invalid AppArmor profile name: %q", text))
+			}
+		}
+	}
+}
+
+func (n *node) checkSeccomp() {
+	profile, local := strings.CutPrefix(n.text(), "localhost/")
+	switch {
+	case local:
+		for _, detail := range relativePath(profile) {
+			n.report(field.Invalid(n.path, profile, detail))
+		}
+	case profile != "runtime/default" && profile != "docker/default" && profile != "unconfined":
+		n.invalidText("must be a valid seccomp profile")
+	}
+}
+
+// windowsUser checks the name of a user of Windows, which may have a domain.
+func windowsUser(n *node, _ string, _ []string) {
+	const signs = `"/\:;|=,+*?<>@[]`
+	parts := strings.Split(n.text(), `\`)
+	user, domain := parts[len(parts)-1], parts[0]
+	switch {
+	case n.text() == "":
+		n.invalid("runAsUserName cannot be an empty string")
+		return
+	case strings.ContainsFunc(n.text(), unicode.IsControl):
+		n.invalid("runAsUserName cannot contain control characters")
+		return
+	case len(parts) > 2:
+		n.invalid("runAsUserName cannot contain more than one backslash")
+		return
+	case len(parts) == 2:
+		n.checkWindowsDomain(domain)
+	}
+	switch {
+	case user == "":
+		n.invalid("runAsUserName's User cannot be empty")
+	case len(user) > 104:
+		n.invalid("runAsUserName's User length must not be longer than 104 characters")
+	}
+	if consistsOf(user, ". ") {
+		n.invalid("runAsUserName's User cannot contain only periods or spaces")
+	}
+	if strings.ContainsAny(user, signs) {
+		n.invalid("runAsUserName's User cannot contain the following characters: " + signs)
+	}
+}
+
+func (n *node) checkWindowsDomain(domain string) {
+	if len(domain) >= 256 {
+		n.invalid("runAsUserName's Domain length must be under 256 characters")
+	}
+	netBIOS := domain != "" && len(domain) <= 15 && domain[0] != '.' && !strings.ContainsAny(domain, `\/:*?"<>|`)
+	if !netBIOS && !validation.IsDNSSubdomain(strings.ToLower(domain)) {
+		n.invalid("runAsUserName's Domain doesn't match the NetBios nor the DNS format")
 	}
 }
 

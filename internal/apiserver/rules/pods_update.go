@@ -32,6 +32,7 @@ func podAnnotationUpdate(n *node, _ string, _ []string) {
 	default:
 		n.report(field.Forbidden(path, "may not remove or update mirror pod annotation"))
 	}
+	annotations.checkPodAnnotations()
 }
 
 const podUpdatable = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`," +

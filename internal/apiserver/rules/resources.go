@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"maps"
 	"math/big"
 	"slices"
 	"strings"
@@ -78,8 +79,11 @@ func containerResource(n *node, name string) {
 	}
 }
 
+// isPodResource reports whether a pod as a whole can have a resource.
+func isPodResource(name string) bool { return name == "cpu" || name == "memory" || isHugePages(name) }
+
 func podResource(n *node, name string) {
-	if resourceName(n, name) && name != "cpu" && name != "memory" && !isHugePages(name) {
+	if resourceName(n, name) && !isPodResource(name) {
 		n.report(field.NotSupported(n.path, name, `supported values: "cpu", "hugepages-", "memory"`))
 	}
 }
@@ -145,11 +149,16 @@ func (n *node) requests() []*node {
 		return requests.entries()
 	}
 	all := make(map[string]any)
-	for _, name := range []string{"limits", "requests"} {
-		for key, value := range rawjson.AsMap(n.child(name).value) {
-			all[key] = value
+	for key, value := range rawjson.AsMap(n.child("limits").value) {
+		if all[key] = value; n.path == "spec.resources" {
+			if !isPodResource(key) {
+				delete(all, key)
+			} else if sum, is := n.parent.sumOf(key); is {
+				all[key] = sum
+			}
 		}
 	}
+	maps.Copy(all, rawjson.AsMap(requests.value))
 	requests.value = all
 	return requests.entries()
 }
@@ -211,18 +220,34 @@ func podResources(n *node, _ string, _ []string) {
 	n.checkResources(podResource)
 	spec := n.parent
 	for _, request := range n.child("requests").entries() {
-		sum := new(big.Rat)
-		binary := false
-		for _, container := range spec.child("containers").items() {
-			if q, ok := container.at("resources.requests").child(request.key()).quantity(); ok {
-				sum.Add(sum, q.Rat())
-				binary = binary || strings.HasSuffix(q.String(), "i")
-			}
-		}
-		if q, ok := request.quantity(); ok && sum.Cmp(q.Rat()) > 0 {
-			n.report(field.Invalid(request.path, q.String(), "must be greater than or equal to aggregate container requests of "+amountOf(sum, binary)))
+		text, _ := spec.sumOf(request.key())
+		sum, summed := (&node{value: text}).quantity()
+		if q, ok := request.quantity(); ok && summed && sum.Cmp(q) > 0 {
+			n.report(field.Invalid(request.path, q.String(), "must be greater than or equal to aggregate container requests of "+text))
 		}
 	}
+	for _, container := range spec.child("containers").items() {
+		for _, limit := range container.at("resources.limits").entries() {
+			most, limited := n.child("limits").child(limit.key()).quantity()
+			if q, ok := limit.quantity(); ok && limited && q.Cmp(most) > 0 {
+				n.report(field.Invalid(fmt.Sprintf("%s.containers[%d][%s].limits", n.path, container.index, limit.key()), q.String(), "must be less than or equal to pod limits of "+most.String()))
+			}
+		}
+	}
+}
+
+// sumOf returns the sum of what the containers of a pod request, and reports whether any does.
+func (n *node) sumOf(resource string) (text string, requested bool) {
+	sum, binary := new(big.Rat), false
+	for _, container := range n.child("containers").items() {
+		for _, request := range container.child("resources").requests() {
+			if q, ok := request.quantity(); ok && request.key() == resource {
+				sum.Add(sum, q.Rat())
+				binary, requested = binary || strings.HasSuffix(q.String(), "i"), true
+			}
+		}
+	}
+	return amountOf(sum, binary), requested
 }
 
 // overhead checks the resources of a pod that no container uses.
@@ -441,9 +466,13 @@ func (n *node) compareRatio(resource string, get func(string) (*quantity.Quantit
 
 func nodeResources(n *node, _ string, _ []string) {
 	for _, name := range []string{"capacity", "allocatable"} {
-		for _, entry := range n.child(name).entries() {
+		list := n.child(name)
+		if name == "allocatable" && list.value == nil { // defaulted
+			list.value = n.child("capacity").value
+		}
+		for _, entry := range list.entries() {
 			key := entry.key()
-			entry.path = join(n.child(name).path, key)
+			entry.path = join(list.path, key)
 			entry.checkAmount(key)
 		}
 	}

@@ -2,7 +2,8 @@ package rules
 
 import (
 	"fmt"
-	"slices"
+	"net"
+	"regexp"
 	"strings"
 
 	"github.com/kopf-go/kopf/internal/apiserver/field"
@@ -14,6 +15,8 @@ func volumeFunctions() map[string]function {
 		"ephemeralName":    ephemeralName,
 		"sizeLimit":        sizeLimit,
 		"iqn":              iqn,
+		"azureDisk":        azureDisk,
+		"quobyteRegistry":  quobyteRegistry,
 		"flocker":          flocker,
 		"noSlash":          noSlash,
 		"downwardItems":    downwardItems,
@@ -69,8 +72,39 @@ func sizeLimit(n *node, _ string, _ []string) {
 }
 
 func iqn(n *node, detail string, _ []string) {
-	if !slices.ContainsFunc([]string{"iqn", "eui", "naa"}, func(prefix string) bool { return strings.HasPrefix(n.text(), prefix) }) {
+	pattern := ""
+	switch text := n.text(); text[:min(3, len(text))] {
+	case "iqn":
+		pattern = `iqn\.\d{4}-\d{2}\.([[:alnum:]-.]+)(:[^,;*&$|\s]+)$`
+	case "eui":
+		pattern = `^eui.[[:alnum:]]{16}$`
+	case "naa":
+		pattern = `^naa.[[:alnum:]]{32}$`
+	default:
 		n.invalid(detail)
+		return
+	}
+	if !regexp.MustCompile(pattern).MatchString(n.text()) {
+		n.invalid("must be valid format")
+	}
+}
+
+// azureDisk compares the address of a disk with its kind.
+func azureDisk(n *node, _ string, _ []string) {
+	kind, address := n.string("kind"), n.child("diskURI")
+	switch {
+	case kind == "Managed" && !strings.HasPrefix(address.text(), "/subscriptions/"):
+		address.unsupported("/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}")
+	case kind != "Managed" && !strings.HasPrefix(address.text(), "https://"):
+		address.unsupported("https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd")
+	}
+}
+
+func quobyteRegistry(n *node, detail string, _ []string) {
+	for _, pair := range strings.Split(n.text(), ",") {
+		if _, _, err := net.SplitHostPort(pair); err != nil {
+			n.invalid(detail)
+		}
 	}
 }
 

@@ -32,6 +32,8 @@ func warningFunctions() map[string]function {
 		"hostnameWarning":     hostnameWarning,
 		"labelWarnings":       labelWarnings,
 		"labelWarning":        labelWarning,
+		"valueWarnings":       valueWarnings,
+		"overlapWarnings":     overlapWarnings,
 		"selectorWarning":     selectorWarning,
 		"duplicateWarning":    duplicateWarning,
 		"containerWarnings":   containerWarnings,
@@ -93,6 +95,55 @@ func labelWarnings(n *node, _ string, _ []string) {
 func labelWarning(n *node, _ string, _ []string) {
 	if advice := labelAdvice(n.text()); advice != "" {
 		n.warn(n.text() + " is " + advice)
+	}
+}
+
+// valueWarnings warns of values that no label has.
+func valueWarnings(n *node, _ string, _ []string) {
+	for _, value := range n.items() {
+		for _, detail := range LabelValue(value.text()) {
+			value.warn(value.text() + " is invalid, " + detail)
+		}
+	}
+}
+
+// overlapWarnings warns of files in a volume that hide each other.
+func overlapWarnings(n *node, _ string, _ []string) {
+	name := n.string("name")
+	n.warnOfOverlaps(name, fmt.Sprintf("ConfigMap %q", n.string("configMap.name")), n.at("configMap.items").pathsOf(""))
+	n.warnOfOverlaps(name, fmt.Sprintf("Secret %q", n.string("secret.secretName")), n.at("secret.items").pathsOf(""))
+	n.warnOfOverlaps(name, "DownwardAPI", n.at("downwardAPI.items").pathsOf(""))
+	var all [][2]string
+	for _, source := range n.at("projected.sources").items() {
+		if source.count("secret", "configMap", "downwardAPI", "serviceAccountToken") == 0 {
+			n.warnPlainly(fmt.Sprintf("volume %q (Projected) has no sources provided", name))
+		}
+		all = append(all, source.at("configMap.items").pathsOf(fmt.Sprintf(" (ConfigMap %q)", source.string("configMap.name")))...)
+		all = append(all, source.at("secret.items").pathsOf(fmt.Sprintf(" (Secret %q)", source.string("secret.name")))...)
+		all = append(all, source.at("downwardAPI.items").pathsOf(" (DownwardAPI)")...)
+		if path := source.string("serviceAccountToken.path"); path != "" {
+			all = append(all, [2]string{path, " (ServiceAccountToken)"})
+		}
+	}
+	n.warnOfOverlaps(name, "Projected", all)
+}
+
+// pathsOf returns the paths of the items of a source, and the source.
+func (n *node) pathsOf(source string) (all [][2]string) {
+	for _, item := range n.items() {
+		all = append(all, [2]string{item.string("path"), source})
+	}
+	return all
+}
+
+func (n *node) warnOfOverlaps(volume, what string, paths [][2]string) {
+	for i, a := range paths {
+		for _, b := range paths[:i] {
+			path, other := strings.TrimRight(a[0], "/"), strings.TrimRight(b[0], "/")
+			if path != "" && (path == other || strings.HasPrefix(path, other+"/") || strings.HasPrefix(other, path+"/")) {
+				n.warnPlainly(fmt.Sprintf("volume %q (%s): overlapping paths: %q%s with %q%s", volume, what, path, a[1], other, b[1]))
+			}
+		}
 	}
 }
 
