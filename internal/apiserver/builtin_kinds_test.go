@@ -57,11 +57,11 @@ func TestServiceAddresses(t *testing.T) {
 	c.want(one, "spec", `{"clusterIP":"10.96.1.0","clusterIPs":["10.96.1.0"],"internalTrafficPolicy":"Cluster","ipFamilies":["IPv4"],"ipFamilyPolicy":"SingleStack",
 		"ports":[{"port":80,"protocol":"TCP","targetPort":80}],"sessionAffinity":"None","type":"ClusterIP"}`)
 	for _, tt := range []struct{ what, body, path, want string }{
-		{"a replacement keeps the address", `{"metadata":{"name":"a"},"spec":{"type":"NodePort","ports":[{"port":80}]}}`, "spec.clusterIPs", `["10.96.1.0"]`},
-		{"and the port", `{"metadata":{"name":"a"},"spec":{"type":"LoadBalancer","externalTrafficPolicy":"Local","ports":[{"port":80},{"name":"b","port":81}]}}`, "spec.ports",
-			`[{"nodePort":30086,"port":80,"protocol":"TCP","targetPort":80},{"name":"b","nodePort":30087,"port":81,"protocol":"TCP","targetPort":81}]`},
-		{"which another type does not have", `{"metadata":{"name":"a"},"spec":{"ports":[{"nodePort":30086,"port":80},{"name":"b","nodePort":30087,"port":81}]}}`, "spec.ports",
-			`[{"port":80,"protocol":"TCP","targetPort":80},{"name":"b","port":81,"protocol":"TCP","targetPort":81}]`},
+		{"a replacement keeps the address", `{"metadata":{"name":"a"},"spec":{"type":"NodePort","ports":[{"name":"a","port":80}]}}`, "spec.clusterIPs", `["10.96.1.0"]`},
+		{"and the port", `{"metadata":{"name":"a"},"spec":{"type":"LoadBalancer","externalTrafficPolicy":"Local","ports":[{"name":"a","port":80},{"name":"b","port":81}]}}`, "spec.ports",
+			`[{"name":"a","nodePort":30086,"port":80,"protocol":"TCP","targetPort":80},{"name":"b","nodePort":30087,"port":81,"protocol":"TCP","targetPort":81}]`},
+		{"which another type does not have", `{"metadata":{"name":"a"},"spec":{"ports":[{"name":"a","nodePort":30086,"port":80},{"name":"b","nodePort":30087,"port":81}]}}`, "spec.ports",
+			`[{"name":"a","port":80,"protocol":"TCP","targetPort":80},{"name":"b","port":81,"protocol":"TCP","targetPort":81}]`},
 		{"nor has it an address", `{"metadata":{"name":"a"},"spec":{"type":"ExternalName","externalName":"example.com"}}`, "spec", `{"externalName":"example.com","sessionAffinity":"None","type":"ExternalName"}`},
 		{"until it gets a new one", `{"metadata":{"name":"a"},"spec":{"ports":[{"port":80}]}}`, "spec.clusterIP", `"10.96.1.1"`},
 	} {

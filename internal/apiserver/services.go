@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/kopf-go/kopf/internal/apiserver/field"
+	"github.com/kopf-go/kopf/internal/apiserver/rules"
 	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
@@ -45,7 +46,10 @@ func (a *apiRequest) settleService(live, object map[string]any) error {
 	s.syncAddresses()
 	var faults []field.Error
 	if s.typ != "ExternalName" {
-		if faults = s.initFamilies(); len(faults) == 0 {
+		if faults = rules.ValidateAddresses(live, object); len(faults) == 0 {
+			faults = s.initFamilies()
+		}
+		if len(faults) == 0 {
 			faults = s.allocateAddresses()
 		}
 	}

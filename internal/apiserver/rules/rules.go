@@ -270,6 +270,17 @@ func Validate(group, kind, subresource string, live, object map[string]any) []fi
 	return run.faults
 }
 
+// ValidateAddresses returns what is wrong with the addresses of a service, which are checked alone before it gets those that it does not ask for. The object live is nil for a new one.
+func ValidateAddresses(live, object map[string]any) []field.Error {
+	run := &run{}
+	n := &node{value: object, run: run}
+	if live != nil {
+		n.old, run.update = live, true
+	}
+	n.child("spec").apply("ClusterIPs")
+	return run.faults
+}
+
 // setOf returns the name of the set of a kind. The kind of the name that there is twice has its group before it.
 func setOf(group, kind string) string {
 	if group == "events.k8s.io" {
