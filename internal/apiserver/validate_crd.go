@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -122,7 +121,7 @@ func checkLabel(at, name, prefix string) []field.Error {
 	if len(label) > 63 {
 		wrong = "must be no more than 63 characters"
 	}
-	if !isLabel1035.MatchString(label) {
+	if !isLabel1035(label) {
 		wrong = strings.TrimPrefix(wrong+","+label1035Rule, ",")
 	}
 	if wrong == "" {
@@ -131,7 +130,10 @@ func checkLabel(at, name, prefix string) []field.Error {
 	return []field.Error{field.Invalid(at, name, prefix+wrong)}
 }
 
-var isLabel1035 = regexp.MustCompile(`^[a-z]([-a-z0-9]*[a-z0-9])?$`)
+// isLabel1035 reports whether a text is a label as RFC 1035 has them, of any length.
+func isLabel1035(text string) bool {
+	return validation.IsDNSLabel(text) && (text[0] < '0' || text[0] > '9')
+}
 
 func (c *definitionCheck) checkVersions() {
 	for i, version := range c.versions {

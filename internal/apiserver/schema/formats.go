@@ -17,7 +17,32 @@ import (
 )
 
 // formats are the formats of strings that are checked, without their dashes. All others are ignored.
-var formats = sync.OnceValue(func() map[string]func(text string) bool {
+func formats() map[string]func(text string) bool {
+	lazyFormats.once.Do(func() { lazyFormats.value = makeFormats() })
+	return lazyFormats.value
+}
+
+// lazyFormats is made when it is first asked for, by a function, because an initial value would be in every operator.
+var lazyFormats struct {
+	once  sync.Once
+	value map[string]func(text string) bool
+}
+
+// lazyPattern is a regular expression that is compiled when it is first asked for.
+type lazyPattern struct {
+	once  sync.Once
+	value *regexp.Regexp
+}
+
+// compiled returns the regular expression, which is always the same one.
+func (p *lazyPattern) compiled(expression string) *regexp.Regexp {
+	p.once.Do(func() { p.value = regexp.MustCompile(expression) })
+	return p.value
+}
+
+var hostname, creditCard, durationParts, timeOfDay lazyPattern
+
+func makeFormats() map[string]func(text string) bool {
 	matches := func(pattern string) func(text string) bool { return regexp.MustCompile(pattern).MatchString }
 	isSSN := matches(`^\d{3}[- ]?\d{2}[- ]?\d{4}$`)
 	const channel = `\s*(0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])\s*`
@@ -49,7 +74,7 @@ var formats = sync.OnceValue(func() map[string]func(text string) bool {
 		"k8sshortname": func(text string) bool { return len(text) <= 63 && validation.IsDNSLabel(text) },
 		"k8slongname":  matches(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`),
 	}
-})
+}
 
 // fitsFormat reports whether a text has a format.
 func fitsFormat(format, text string) bool {
@@ -85,14 +110,14 @@ func knownFormat(typ, format string) bool {
 // hostnameLetter is what hostnames consist of, besides dashes and dots.
 const hostnameLetter = `[a-zA-Z0-9\p{S}\p{L}]`
 
-var hostname = sync.OnceValue(func() *regexp.Regexp {
-	const label = hostnameLetter + `([a-zA-Z0-9-\p{S}\p{L}]{0,61}` + hostnameLetter + `)?`
-	return regexp.MustCompile(`^(` + hostnameLetter + `-?` + hostnameLetter + `{0,62}|(` + label + `\.)+[a-zA-Z\p{L}]{2,63})$`)
-})
+const (
+	hostnameLabel   = hostnameLetter + `([a-zA-Z0-9-\p{S}\p{L}]{0,61}` + hostnameLetter + `)?`
+	hostnamePattern = `^(` + hostnameLetter + `-?` + hostnameLetter + `{0,62}|(` + hostnameLabel + `\.)+[a-zA-Z\p{L}]{2,63})$`
+)
 
 func isHostname(text string) bool {
 	long := func(label string) bool { return len(label) > 63 }
-	return len(text) <= 255 && hostname().MatchString(text) && !slices.ContainsFunc(strings.Split(text, "."), long)
+	return len(text) <= 255 && hostname.compiled(hostnamePattern).MatchString(text) && !slices.ContainsFunc(strings.Split(text, "."), long)
 }
 
 // parseIP parses an address whose numbers may have leading zeros.
@@ -163,9 +188,7 @@ func isISBN13(text string) bool {
 	return sum%10 == 0
 }
 
-var creditCard = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(4\d{12}(\d{3})?|5[1-5]\d{14}|6(011|5\d\d)\d{12}|3[47]\d{13}|3(0[0-5]|[68]\d)\d{11}|(2131|1800|35\d{3})\d{11})$`)
-})
+const creditCardPattern = `^(4\d{12}(\d{3})?|5[1-5]\d{14}|6(011|5\d\d)\d{12}|3[47]\d{13}|3(0[0-5]|[68]\d)\d{11}|(2131|1800|35\d{3})\d{11})$`
 
 func isCreditCard(text string) bool {
 	digits := strings.Map(func(r rune) rune {
@@ -182,7 +205,7 @@ func isCreditCard(text string) bool {
 		}
 		sum += digit
 	}
-	return creditCard().MatchString(digits) && sum%10 == 0
+	return creditCard.compiled(creditCardPattern).MatchString(digits) && sum%10 == 0
 }
 
 func isBase64(text string) bool {
@@ -190,15 +213,13 @@ func isBase64(text string) bool {
 	return err == nil && text != "" && !strings.ContainsAny(text, "\r\n")
 }
 
-var durationParts = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(\d+)\s*([A-Za-zµ]+)`) })
-
 // isDuration reports whether a text is a duration of Go, or one such as "2 days".
 func isDuration(text string) bool {
 	if _, err := time.ParseDuration(text); err == nil {
 		return true
 	}
 	found := false
-	for _, part := range durationParts().FindAllStringSubmatch(text, -1) {
+	for _, part := range durationParts.compiled(`(\d+)\s*([A-Za-zµ]+)`).FindAllStringSubmatch(text, -1) {
 		if _, err := strconv.Atoi(part[1]); err != nil {
 			return false
 		}
@@ -210,10 +231,6 @@ func isDuration(text string) bool {
 	return found
 }
 
-var timeOfDay = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))$`)
-})
-
 func isDateTime(text string) bool {
 	parts := strings.Split(strings.ToLower(text), "t")
 	if len(parts) < 2 {
@@ -222,6 +239,6 @@ func isDateTime(text string) bool {
 	if _, err := time.Parse(time.DateOnly, parts[0]); err != nil {
 		return false
 	}
-	m := timeOfDay().FindStringSubmatch(parts[1])
+	m := timeOfDay.compiled(`^([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))$`).FindStringSubmatch(parts[1])
 	return m != nil && m[1] <= "23" && m[2] <= "59" && m[3] <= "59"
 }

@@ -120,7 +120,7 @@ func TestAtWhileWriting(t *testing.T) {
 	go func() {
 		var before *Item
 		for range 20_000 {
-			now, _, err := s.Put("all", "k", before, object("k", ""))
+			now, _, err := s.Put("all", "k", before, object("k", ""), 0)
 			if before = now; err != nil {
 				done <- err
 				return

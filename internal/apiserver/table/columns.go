@@ -15,12 +15,20 @@ import (
 //go:embed columns.txt
 var columnsText string
 
-var builtinColumns = sync.OnceValue(func() map[string][]Column { return parseColumns(columnsText) })
+func builtinColumns() map[string][]Column {
+	lazyColumns.once.Do(func() { lazyColumns.value = parseColumns(columnsText) })
+	return lazyColumns.value
+}
+
+// lazyColumns is made when it is first asked for, by a function, because an initial value would be in every operator.
+var lazyColumns struct {
+	once  sync.Once
+	value map[string][]Column
+}
 
 var (
-	nameColumn    = Column{name: "Name", typ: "string", format: "name", path: ".metadata.name"}
-	ageColumn     = Column{name: "Age", typ: "date", path: ".metadata.creationTimestamp"}
-	createdColumn = Column{name: "Created At", typ: "date", cell: parseTemplate("{metadata.creationTimestamp}")}
+	nameColumn = Column{name: "Name", typ: "string", format: "name", path: ".metadata.name"}
+	ageColumn  = Column{name: "Age", typ: "date", path: ".metadata.creationTimestamp"}
 )
 
 // Columns returns the columns of a kind: those that its CRD defines, if any, or those of a built-in
@@ -35,7 +43,8 @@ func Columns(plural string, custom bool, defined []Column) []Column {
 	if columns := builtinColumns()[plural]; columns != nil {
 		return columns
 	}
-	return []Column{nameColumn, createdColumn}
+	created := Column{name: "Created At", typ: "date", cell: parseTemplate("{metadata.creationTimestamp}")}
+	return []Column{nameColumn, created}
 }
 
 func parseColumns(text string) map[string][]Column {
