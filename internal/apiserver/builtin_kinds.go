@@ -53,7 +53,14 @@ func (a *apiRequest) settle(live, object map[string]any) error {
 		}
 	case "daemonsets.apps":
 		countTemplate(live, object)
+	case "endpointslices.discovery.k8s.io":
+		if live == nil {
+			dropTopology(object)
+		}
 	case "persistentvolumeclaims":
+		if live == nil {
+			dropSource(rawjson.AsMap(object["spec"]))
+		}
 		copySource(rawjson.AsMap(object["spec"]))
 	case "persistentvolumes":
 		a.datePhase(live, object)
@@ -134,6 +141,22 @@ func countTemplate(live, object map[string]any) {
 		n++
 	}
 	annotations[templateGeneration] = strconv.Itoa(n)
+}
+
+// dropTopology drops a field that new slices of this version cannot have.
+func dropTopology(slice map[string]any) {
+	for _, endpoint := range objectsAt(slice, "endpoints") {
+		delete(endpoint, "deprecatedTopology")
+	}
+}
+
+// dropSource drops a source of a new claim that is neither a claim nor a snapshot. Only the newer field can name others.
+func dropSource(spec map[string]any) {
+	source := rawjson.AsMap(spec["dataSource"])
+	group, kind := unstructured.Text(source, "apiGroup"), unstructured.Text(source, "kind")
+	if source != nil && !(group == "" && kind == "PersistentVolumeClaim") && !(group == "snapshot.storage.k8s.io" && kind == "VolumeSnapshot") {
+		delete(spec, "dataSource")
+	}
 }
 
 // copySource copies the older of the two fields for the source of a claim to the newer one, or the other way around.

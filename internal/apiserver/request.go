@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -149,6 +150,10 @@ func (a *apiRequest) decode() (map[string]any, error) {
 	var object map[string]any
 	switch media {
 	case "", "application/json":
+		if a.kind.crd == nil && string(bytes.TrimSpace(a.body)) == "null" { // which leaves a Go type as it is
+			object = make(map[string]any)
+			break
+		}
 		object, err = rawjson.DecodeObject(a.body)
 	case "application/yaml":
 		var all []map[string]any

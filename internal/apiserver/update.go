@@ -216,6 +216,9 @@ func (a *apiRequest) scope(live, object map[string]any) (map[string]any, error) 
 		} else {
 			delete(whole, "status")
 		}
+		if a.kind.is("pods", "") {
+			keepClass(rawjson.AsMap(live["status"]), mapAt(whole, "status"))
+		}
 		if a.kind.statusChangesMeta() {
 			whole["metadata"] = a.kind.statusMeta(rawjson.AsMap(live["metadata"]), rawjson.AsMap(object["metadata"]))
 			return whole, nil
@@ -257,6 +260,13 @@ func (a *apiRequest) scope(live, object map[string]any) (map[string]any, error) 
 	}
 	a.kind.restore(rawjson.AsMap(live["metadata"]), meta)
 	return object, nil
+}
+
+// keepClass keeps the quality of service of a pod in a status that leaves it out.
+func keepClass(old, status map[string]any) {
+	if class := old["qosClass"]; class != nil && unstructured.Text(status, "qosClass") == "" {
+		status["qosClass"] = class
+	}
 }
 
 // stampConditions sets the times of the conditions that have none: those of the transitions stay as they are while the status of a condition does.
@@ -311,7 +321,7 @@ func (k *kindInfo) restore(old, meta map[string]any) {
 	for _, key := range []string{"uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "name", "namespace"} {
 		if v, ok := old[key]; ok && (meta[key] == nil || meta[key] == "") {
 			meta[key] = v
-		} else if !ok && (key != "deletionTimestamp" || meta[key] == nil) { // setting it is refused later
+		} else if !ok && (!strings.HasPrefix(key, "deletion") || meta[key] == nil) { // setting it is refused later
 			delete(meta, key)
 		}
 	}

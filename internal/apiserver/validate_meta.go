@@ -34,6 +34,9 @@ func (k *kindInfo) checkMeta(live, object map[string]any) []field.Error {
 	}
 	faults := append(checkChanged(live, object), checkChange(rawjson.AsMap(live["metadata"]), meta)...)
 	if k.crd == nil {
+		if prefix := unstructured.Text(meta, "generateName"); prefix != "" {
+			faults = append(faults, k.checkName("metadata.generateName", prefix, true)...)
+		}
 		faults = append(append(faults, checkStandard(meta)...), k.checkWhole(meta)...)
 	}
 	return faults
