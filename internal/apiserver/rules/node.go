@@ -226,7 +226,7 @@ func same(a, b any) bool {
 	return rawjson.Equal(a, b)
 }
 
-// checkOneOf checks that one of some fields is there, or at most one, and applies its set. Each is told as field/set, or field/set/path.
+// checkOneOf checks that one of some fields is there, or at most one, and applies its set. Each is written as field/set, or field/set/path.
 func (n *node) checkOneOf(fields []string, what string, required bool) {
 	found := false
 	for _, text := range fields {

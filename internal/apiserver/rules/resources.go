@@ -421,7 +421,7 @@ func (n *node) compareLimits(resource, kind string) {
 		q, ok = list.child(resource).quantity()
 		return q, list.path + "[" + resource + "]", ok
 	}
-	for _, c := range [...][5]string{ // smaller, larger, the one that is told of, the one that is shown, what is said
+	for _, c := range [...][5]string{ // smaller, larger, the field of the error, the value of the error, its detail
 		{"min", "max", "min", "min", "min value %s is greater than max value %s"},
 		{"min", "defaultRequest", "defaultRequest", "defaultRequest", "min value %s is greater than default request value %s"},
 		{"defaultRequest", "max", "defaultRequest", "defaultRequest", "default request value %s is greater than max value %s"},

@@ -12,7 +12,7 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// This file checks that a schema is structural: that it says the type of each value, and that logical junctors only restrict what is said outside of them. See
+// This file checks that a schema is structural: that it says the type of each value, and that logical junctors only restrict what stands outside of them. See
 // https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#specifying-a-structural-schema
 
 // Check returns what is wrong with the openAPIV3Schema of a CRD at a path. The status may be a subresource.
