@@ -121,6 +121,7 @@ var unlikeAnywhere = []struct {
 }{
 	{regexp.MustCompile(`\b10\.\d+\.\d+\.\d+\b`), "(address)"},
 	{regexp.MustCompile(`\b(\d+[smhd])+( ago)?\b`), "(age)"},
+	{regexp.MustCompile(`\b[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d [+-]\d{4}\b`), "(time)"},
 	{regexp.MustCompile(`eyJ[\w.-]+`), "(token)"},
 	{regexp.MustCompile(`(?m)^[EWI]\d{4} \S+ +\d+ `), "(log) "},
 	{regexp.MustCompile(`nodePort: 3\d{4}|"nodePort": 3\d{4}|:3\d{4}/`), "(node port)"},
