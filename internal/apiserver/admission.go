@@ -212,6 +212,12 @@ func (a *admission) mutateBy(h *webhook) (bool, error) {
 		}
 	}
 	object["apiVersion"] = a.object["apiVersion"]
+	if rawjson.AsMap(object["metadata"]) == nil {
+		object["metadata"] = map[string]any{}
+	}
+	if why := untyped(a.kind, object); why != "" && a.subresource != "scale" {
+		return false, apierrors.Internal(errors.New(why))
+	}
 	if rawjson.Equal(object, a.object) {
 		return false, nil
 	}

@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
 	"github.com/kopf-go/kopf/internal/apiserver/field"
 	"github.com/kopf-go/kopf/internal/apiserver/managedfields"
+	"github.com/kopf-go/kopf/internal/apiserver/store"
 	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 	"github.com/kopf-go/kopf/internal/rawjson"
 	"github.com/kopf-go/kopf/internal/yaml"
@@ -40,8 +42,31 @@ func (a *apiRequest) apply(w http.ResponseWriter, r *http.Request) error {
 	forced := force == "true" || force == "1"
 	o := a.managed()
 	o.Operation = "Apply"
+	for {
+		raw, code, err := a.applyTo(live, object, o, forced)
+		if now := a.server.db.Get(a.kind.collection(), a.key()); err != nil && a.subresource == "" && raced(err, live, now) {
+			live, a.verb, a.warnings = now, "patch", nil
+			continue
+		} else if err != nil {
+			return err
+		}
+		return a.answerItem(w, r, code, raw)
+	}
+}
+
+// raced reports whether an apply was refused only since its object was created, or was deleted, meanwhile.
+func raced(err error, before, now *store.Item) bool {
+	var e *apierrors.StatusError
+	if !errors.As(err, &e) {
+		return false
+	}
+	return before == nil && now != nil && e.Reason == "AlreadyExists" || before != nil && now == nil && e.Reason == "NotFound"
+}
+
+// applyTo applies a configuration to the live object, or creates one if that is nil.
+func (a *apiRequest) applyTo(live *store.Item, object map[string]any, o managedfields.Options, forced bool) ([]byte, int, error) {
 	if live == nil {
-		return a.applyNew(w, r, object, o, forced)
+		return a.applyNew(rawjson.Clone(object).(map[string]any), o, forced)
 	}
 	raw, err := a.change(true, func(live map[string]any) (map[string]any, error) {
 		merged, refused := managedfields.Apply(live, rawjson.Clone(object).(map[string]any), o, forced)
@@ -50,10 +75,7 @@ func (a *apiRequest) apply(w http.ResponseWriter, r *http.Request) error {
 		}
 		return merged, a.checkMerged(merged, rawjson.AsMap(object["metadata"]))
 	})
-	if err != nil {
-		return err
-	}
-	return a.answerItem(w, r, 200, raw)
+	return raw, 200, err
 }
 
 // checkApplied refuses a configuration of another kind, and one that does not fit its type, since
@@ -101,29 +123,25 @@ func (a *apiRequest) checkMerged(merged, applied map[string]any) error {
 }
 
 // applyNew creates an object from a configuration.
-func (a *apiRequest) applyNew(w http.ResponseWriter, r *http.Request, object map[string]any, o managedfields.Options, forced bool) error {
+func (a *apiRequest) applyNew(object map[string]any, o managedfields.Options, forced bool) ([]byte, int, error) {
 	a.verb = "create"
 	applied := rawjson.AsMap(object["metadata"])
 	merged, refused := managedfields.Apply(nil, object, o, forced)
 	if refused != nil {
-		return refused
+		return nil, 0, refused
 	}
 	meta := rawjson.AsMap(merged["metadata"])
 	if uid, ok := meta["uid"].(string); ok && uid != "" {
-		return a.kind.conflict(a.name, fmt.Sprintf("uid mismatch: the provided object specified uid %s, and no existing object was found", uid))
+		return nil, 0, a.kind.conflict(a.name, fmt.Sprintf("uid mismatch: the provided object specified uid %s, and no existing object was found", uid))
 	}
 	if err := a.checkMerged(merged, applied); err != nil {
-		return err
+		return nil, 0, err
 	}
 	if v, ok := meta["resourceVersion"].(string); ok && !rawjson.IsDigits(v) {
-		return apierrors.New(500, "", fmt.Sprintf("strconv.ParseUint: parsing %q: invalid syntax", v), nil)
+		return nil, 0, apierrors.New(500, "", fmt.Sprintf("strconv.ParseUint: parsing %q: invalid syntax", v), nil)
 	}
 	if !a.dryRun {
 		delete(meta, "resourceVersion")
 	}
-	raw, code, err := a.createObject(merged, true)
-	if err != nil {
-		return err
-	}
-	return a.answerItem(w, r, code, raw)
+	return a.createObject(merged, true)
 }

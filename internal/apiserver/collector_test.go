@@ -14,14 +14,15 @@ import (
 // objects are config maps on a server.
 type objects struct {
 	*testing.T
-	server *Server
+	server    *Server
+	namespace string // of the config maps, "" for default
 }
 
 // do sends a request about config maps, and returns the answer.
 func (o objects) do(method, path, contentType, body string) (int, []byte) {
 	o.Helper()
 	w := httptest.NewRecorder()
-	r := httptest.NewRequest(method, "/api/v1/namespaces/default/configmaps"+path, strings.NewReader(body))
+	r := httptest.NewRequest(method, "/api/v1/namespaces/"+cmp.Or(o.namespace, "default")+"/configmaps"+path, strings.NewReader(body))
 	r.Header.Set("Content-Type", contentType)
 	o.server.ServeHTTP(w, r)
 	return w.Code, w.Body.Bytes()
@@ -70,7 +71,7 @@ func (o objects) want(left string) {
 }
 
 func TestGarbageCollector(t *testing.T) {
-	begin := func(t *testing.T) objects { return objects{t, New(Options{})} }
+	begin := func(t *testing.T) objects { return objects{T: t, server: New(Options{})} }
 	t.Run("dependents of all degrees go with their owner", func(t *testing.T) {
 		o := begin(t)
 		o.add("owner", "")
@@ -159,7 +160,7 @@ func TestGarbageCollector(t *testing.T) {
 		}
 	})
 	t.Run("nothing goes if it is switched off", func(t *testing.T) {
-		o := objects{t, New(Options{DisableGarbageCollector: true})}
+		o := objects{T: t, server: New(Options{DisableGarbageCollector: true})}
 		o.add("owner", "")
 		o.add("child", "", "owner")
 		o.remove("owner", "Background")
@@ -167,13 +168,14 @@ func TestGarbageCollector(t *testing.T) {
 	})
 	t.Run("a namespace with an owner in the foreground ends", func(t *testing.T) {
 		o := begin(t)
+		o.namespace = "kube-node-lease"
 		o.add("owner", "")
 		o.add("child", "", "owner")
 		o.remove("owner", "Foreground")
-		r := httptest.NewRequest("DELETE", "/api/v1/namespaces/default", nil)
+		r := httptest.NewRequest("DELETE", "/api/v1/namespaces/kube-node-lease", nil)
 		o.server.ServeHTTP(httptest.NewRecorder(), r)
 		o.want("")
-		if o.server.db.Get("namespaces.", "default") != nil {
+		if o.server.db.Get("namespaces.", "kube-node-lease") != nil {
 			t.Error("the namespace is still there")
 		}
 	})
@@ -194,7 +196,7 @@ metadata:
 	if err := s.Apply([]byte(child + "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: owner, namespace: default}\n")); err != nil {
 		t.Fatal(err)
 	}
-	o := objects{t, s}
+	o := objects{T: t, server: s}
 	o.want("child:1 owner:0")
 	o.remove("owner", "Background")
 	o.want("")
@@ -216,7 +218,7 @@ func TestCollectCustomResources(t *testing.T) {
 		return w.Code, w.Body.Bytes()
 	}
 	t.Run("a definition goes", func(t *testing.T) {
-		o := objects{t, New(Options{})}
+		o := objects{T: t, server: New(Options{})}
 		do(o.server, "POST", definitions, definition(""))
 		_, owner := do(o.server, "POST", thing, `{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"a"}}`)
 		o.do("POST", "", "application/json", fmt.Sprintf(`{"metadata":{"name":"child","ownerReferences":[{"apiVersion":"example.com/v1","kind":"Thing","name":"a","uid":%q}]}}`, rawjson.StringAt(owner, "metadata", "uid")))
@@ -225,7 +227,7 @@ func TestCollectCustomResources(t *testing.T) {
 		o.want("")
 	})
 	t.Run("an orphan that cannot be stored", func(t *testing.T) {
-		o := objects{t, New(Options{})}
+		o := objects{T: t, server: New(Options{})}
 		o.add("owner", "")
 		do(o.server, "POST", definitions, definition(""))
 		do(o.server, "POST", thing, fmt.Sprintf(`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"a","ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"owner","uid":%q}]}}`, o.uid("owner")))
@@ -279,7 +281,7 @@ func TestRequestsAreBounded(t *testing.T) {
 
 // However owners and dependents come and go at the same time, no dependent is left without its owner.
 func TestCollectConcurrently(t *testing.T) {
-	o := objects{t, New(Options{})}
+	o := objects{T: t, server: New(Options{})}
 	for round := range 20 {
 		owner := fmt.Sprint("owner-", round)
 		o.add(owner, "")

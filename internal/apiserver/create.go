@@ -91,6 +91,7 @@ func (a *apiRequest) createObject(object map[string]any, applied bool) (raw []by
 	if err := a.admit(nil, object, true); err != nil {
 		return nil, 0, err
 	}
+	a.name = unstructured.Text(rawjson.AsMap(object["metadata"]), "name") // which a webhook may have changed
 	if err := a.complete(nil, object, applied); err != nil {
 		return nil, 0, err
 	}
@@ -239,7 +240,30 @@ func (a *apiRequest) storeNew(object map[string]any) ([]byte, int, error) {
 		return nil, 0, a.kind.alreadyExists(a.name)
 	}
 	a.server.stored(a.kind, now)
+	if err := a.checkPlace(); err != nil { // it has gone while webhooks were asked
+		if last, ok, err := a.server.db.Remove(a.kind.collection(), a.key(), now, now.Object()); ok && err == nil {
+			a.server.removed(a.kind, last)
+		}
+		return nil, 0, err
+	}
 	return now.Raw, 201, nil
+}
+
+// checkPlace refuses a new object whose namespace or definition is not there, or is being deleted.
+func (a *apiRequest) checkPlace() error {
+	if err := a.checkNamespace(); err != nil || a.kind.crd == nil {
+		return err
+	}
+	name := a.kind.groupResource()
+	definition := a.server.db.Get("customresourcedefinitions.apiextensions.k8s.io", name)
+	uid, _ := rawjson.AsMap(a.kind.crd["metadata"])["uid"].(string)
+	switch {
+	case definition == nil || rawjson.StringAt(definition.Raw, "metadata", "uid") != uid:
+		return apierrors.New(404, "NotFound", "the server could not find the requested resource", map[string]any{})
+	case isDeleted(definition.Raw):
+		return a.kind.forbidden(a.name, "create not allowed while custom resource definition is terminating")
+	}
+	return nil
 }
 
 // suffix returns the suffix of a generated name.

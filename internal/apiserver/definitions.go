@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -266,6 +267,9 @@ func defaultDefinition(object map[string]any) {
 	}
 	if spec != nil && spec["conversion"] == nil {
 		spec["conversion"] = map[string]any{"strategy": "None"}
+	}
+	if service, _ := rawjson.Lookup(spec["conversion"], "webhook", "clientConfig", "service"); rawjson.AsMap(service) != nil && rawjson.AsMap(service)["port"] == nil {
+		rawjson.AsMap(service)["port"] = json.Number("443")
 	}
 }
 

@@ -160,6 +160,12 @@ func (a *apiRequest) deleteStored(o deleteOptions) (last *store.Item, gone bool,
 		if err != nil {
 			return nil, false, err
 		}
+		if a.kind.isNamespaces() && slices.Contains([]string{"default", "kube-public", "kube-system"}, a.name) {
+			return nil, false, a.kind.forbidden(a.name, "this namespace may not be deleted")
+		}
+		if a.kind.is("priorityclasses", "scheduling.k8s.io") && slices.Contains([]string{"system-cluster-critical", "system-node-critical"}, a.name) {
+			return nil, false, a.kind.forbidden(a.name, "this is a system priority class and cannot be deleted")
+		}
 		if !marked {
 			if err := a.precondition(o, live); err != nil {
 				return nil, false, err
@@ -201,6 +207,7 @@ func (a *apiRequest) deleteStored(o deleteOptions) (last *store.Item, gone bool,
 		case gone:
 			last, ok, err = a.server.db.Remove(collection, a.key(), before, object)
 		case same:
+			a.server.stored(a.kind, before) // what failed before is tried again
 			return before, false, nil
 		default:
 			last, ok, err = a.put(before, object)

@@ -20,7 +20,7 @@ type duplicate struct {
 
 // duplicatesIn returns the keys that are more than once in objects of a JSON document, in its order, each path once.
 func duplicatesIn(body []byte) []duplicate {
-	f := &duplicateFinder{body: body}
+	f := &duplicateFinder{body: body, paths: make(map[string]bool), line: 1}
 	f.value(0, "")
 	return f.found
 }
@@ -28,7 +28,13 @@ func duplicatesIn(body []byte) []duplicate {
 type duplicateFinder struct {
 	body  []byte
 	found []duplicate
+	paths map[string]bool // of those found
+	line  int             // of an index of the body
+	at    int             // that index
 }
+
+// maxDuplicates is how many duplicates are found at most, as in kube-apiserver.
+const maxDuplicates = 100
 
 // value looks for duplicates in the value at an index of the body. What is no JSON is refused elsewhere.
 func (f *duplicateFinder) value(i int, at string) {
@@ -60,7 +66,7 @@ func (f *duplicateFinder) object(i int, at string) {
 		key := rawjson.Unquote(members.Key.Of(f.body))
 		path := strings.TrimPrefix(at+"."+key, ".")
 		if seen[key] {
-			f.add(duplicate{path, key, 1 + bytes.Count(f.body[:members.Key.From], []byte("\n"))})
+			f.add(path, key, members.Key.From)
 		}
 		seen[key] = true
 		f.value(members.At, path)
@@ -72,10 +78,14 @@ func (f *duplicateFinder) object(i int, at string) {
 	}
 }
 
-func (f *duplicateFinder) add(d duplicate) {
-	if !slices.ContainsFunc(f.found, func(other duplicate) bool { return other.path == d.path }) {
-		f.found = append(f.found, d)
+// add adds the key at an index of the body. The indices only grow.
+func (f *duplicateFinder) add(path, key string, at int) {
+	if f.paths[path] || len(f.found) >= maxDuplicates {
+		return
 	}
+	f.line += bytes.Count(f.body[f.at:at], []byte("\n"))
+	f.at, f.paths[path] = at, true
+	f.found = append(f.found, duplicate{path, key, f.line})
 }
 
 // duplicates returns what strict decoding says about duplicate keys in the body of a request, apart from those in unknown fields of built-in kinds.

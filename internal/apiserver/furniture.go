@@ -33,6 +33,11 @@ func (s *Server) furnish() {
 			"metadata": map[string]any{"name": class.name}, "value": json.Number(class.value), "description": class.description,
 		})
 	}
+	s.makeServerService()
+}
+
+// makeServerService makes the service of the API server, with its endpoints, unless it is there.
+func (s *Server) makeServerService() {
 	meta := func(labels map[string]any) map[string]any {
 		return map[string]any{"name": "kubernetes", "namespace": "default", "labels": labels}
 	}

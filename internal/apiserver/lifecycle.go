@@ -54,6 +54,8 @@ func (s *Server) removed(k *kindInfo, i *store.Item) {
 		s.makeAccount(i.Namespace)
 	case k.is("pods", ""):
 		s.releaseClaims(i)
+	case k.is("services", "") && i.Namespace == "default" && i.Name == "kubernetes":
+		s.makeServerService()
 	}
 	if k.resource.Namespaced {
 		if ns := s.db.Get("namespaces.", i.Namespace); ns != nil {

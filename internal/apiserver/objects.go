@@ -139,12 +139,21 @@ func (a *apiRequest) answerItem(w http.ResponseWriter, r *http.Request, code int
 	return nil
 }
 
+// maxWarnings is how long all warnings of an answer may be together, as in kube-apiserver.
+const maxWarnings = 4096
+
 // warn adds the warnings so far to the header.
 func (a *apiRequest) warn(w http.ResponseWriter) {
-	for i, text := range a.warnings {
-		if !slices.Contains(a.warnings[:i], text) {
-			w.Header().Add("Warning", "299 - "+strconv.Quote(text))
+	sent, length := make(map[string]bool), 0
+	for _, text := range a.warnings {
+		if sent[text] {
+			continue
 		}
+		if length += len(text); length > maxWarnings {
+			break
+		}
+		sent[text] = true
+		w.Header().Add("Warning", "299 - "+strconv.Quote(text))
 	}
 	a.warnings = nil
 }

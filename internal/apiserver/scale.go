@@ -11,6 +11,7 @@ import (
 	"github.com/kopf-go/kopf/internal/apiserver/managedfields"
 	"github.com/kopf-go/kopf/internal/apiserver/schema"
 	"github.com/kopf-go/kopf/internal/apiserver/table"
+	"github.com/kopf-go/kopf/internal/apiserver/types"
 	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
@@ -86,11 +87,7 @@ func (a *apiRequest) replicas() []string {
 
 // unscalable returns why an object does not fit the Go type of a scale, "" if it does.
 func unscalable(scale map[string]any) string {
-	n := rawjson.AsMap(scale["spec"])["replicas"]
-	if typ := schema.TypeOf(n); n != nil && typ != "integer" {
-		return fmt.Sprintf("json: cannot unmarshal %s into Go struct field ScaleSpec.spec.replicas of type int32", typ)
-	}
-	return ""
+	return types.DecodeError(types.OfKind("autoscaling", "v1", "Scale").Schema, scale, "Scale")
 }
 
 // scaled returns the live object with the number of replicas of a scale.

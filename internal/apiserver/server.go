@@ -340,7 +340,10 @@ func (s *Server) load(object map[string]any) error {
 	if err := s.adopt(object, r.namespace); err != nil {
 		return err
 	}
-	_, _, err := r.createObject(rawjson.Clone(object).(map[string]any), false)
+	var err error = k.alreadyExists(r.name)
+	if r.name == "" || s.db.Get(k.collection(), r.key()) == nil { // or a service would meet its own address
+		_, _, err = r.createObject(rawjson.Clone(object).(map[string]any), false)
+	}
 	if e := (*apierrors.StatusError)(nil); errors.As(err, &e) && e.Reason == "AlreadyExists" {
 		r.verb = "update"
 		_, err = r.changeObject(func(live map[string]any) (map[string]any, error) {

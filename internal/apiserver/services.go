@@ -3,6 +3,7 @@ package apiserver
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -228,32 +229,34 @@ func (s *service) allocatePorts() (faults []field.Error) {
 		}
 	}
 	own := nodePorts(s.old)
+	if health := s.spec["healthCheckNodePort"]; checksHealth(s.spec) && !isZero(health) && !rawjson.Equal(health, s.old["healthCheckNodePort"]) {
+		faults = append(faults, s.checkPort("spec.healthCheckNodePort", health)...)
+	}
 	for i, p := range ports {
 		switch {
 		case !hasPorts(s.typ):
 		case !isZero(p["nodePort"]):
 			if !slices.Contains(own, asWord(p["nodePort"])) {
-				faults = append(faults, s.checkPort(i, p["nodePort"])...)
+				faults = append(faults, s.checkPort("spec.ports["+strconv.Itoa(i)+"].nodePort", p["nodePort"])...)
 			}
 		case s.typ == "LoadBalancer" && s.spec["allocateLoadBalancerNodePorts"] == false:
 		case byPort[asWord(p["port"])] != nil:
 			p["nodePort"] = byPort[asWord(p["port"])]
 		default:
 			s.look()
-			p["nodePort"] = s.server.nextPort(s.used)
+			p["nodePort"] = s.server.nextPort(s.taken())
 			byPort[asWord(p["port"])] = p["nodePort"]
 		}
 	}
 	if checksHealth(s.spec) && isZero(s.spec["healthCheckNodePort"]) {
 		s.look()
-		s.spec["healthCheckNodePort"] = s.server.nextPort(s.used)
+		s.spec["healthCheckNodePort"] = s.server.nextPort(s.taken())
 	}
 	return faults
 }
 
 // checkPort returns what is wrong with a port that the service asks for.
-func (s *service) checkPort(i int, port any) []field.Error {
-	at := "spec.ports[" + strconv.Itoa(i) + "].nodePort"
+func (s *service) checkPort(at string, port any) []field.Error {
 	if n, err := strconv.Atoi(asWord(port)); err != nil || n < firstPort || n > lastPort {
 		return []field.Error{field.Invalid(at, port, fmt.Sprintf("provided port is not in the valid range. The range of valid ports is %d-%d", firstPort, lastPort))}
 	}
@@ -261,6 +264,15 @@ func (s *service) checkPort(i int, port any) []field.Error {
 		return []field.Error{field.Invalid(at, port, "provided port is already allocated")}
 	}
 	return nil
+}
+
+// taken returns the ports of the other services, and those that this one has by now.
+func (s *service) taken() map[string]bool {
+	taken := maps.Clone(s.used)
+	for _, port := range nodePorts(s.spec) {
+		taken[port] = true
+	}
+	return taken
 }
 
 // look finds the addresses and the ports of the other services, once.

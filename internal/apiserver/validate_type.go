@@ -11,13 +11,28 @@ import (
 
 // checkGoType refuses an object that does not fit the Go types of its kind.
 func (a *apiRequest) checkGoType(object map[string]any) error {
-	if a.subresource != "" && a.subresource != "status" {
-		return nil
+	switch a.subresource {
+	case "", "status", "finalize", "approval":
+	default:
+		return a.checkSubresourceType(object)
 	}
 	if why := untyped(a.kind, object); why != "" {
 		return apierrors.BadRequest("%s in version %q cannot be handled as a %s: %s", object["kind"], a.kind.resource.Version, a.kind.resource.Kind, why)
 	}
 	return a.checkEmbeddedTypes(object)
+}
+
+// checkSubresourceType refuses an object that does not fit the Go type of the subresource that it is sent to, such as a scale.
+func (a *apiRequest) checkSubresourceType(object map[string]any) error {
+	kind := a.kind.subresourceKind(a.subresource)
+	t := types.OfKind(kind.Group, kind.Version, kind.Kind)
+	if t == nil {
+		return nil
+	}
+	if why := types.DecodeError(t.Schema, object, kind.Kind); why != "" {
+		return apierrors.BadRequest("%s in version %q cannot be handled as a %s: %s", kind.Kind, kind.Version, kind.Kind, why)
+	}
+	return nil
 }
 
 // untyped returns why an object does not fit the Go types of kube-apiserver, "" if it does. Of custom resources, only the metadata has one.

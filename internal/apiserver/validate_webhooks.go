@@ -66,6 +66,16 @@ func checkHook(hook map[string]any, at string) []field.Error {
 				faults = append(faults, field.Required(fmt.Sprintf("%s.rules[%d].%s", at, i, key), ""))
 			}
 		}
+		operations := unstructured.Texts(rawjson.AsMap(r)["operations"])
+		if len(operations) > 1 && slices.Contains(operations, "*") {
+			faults = append(faults, field.Invalid(fmt.Sprintf("%s.rules[%d].operations", at, i), operations, "if '*' is present, must not specify other operations"))
+		}
+		for j, operation := range operations {
+			if !slices.Contains([]string{"*", "CONNECT", "CREATE", "DELETE", "UPDATE"}, operation) {
+				faults = append(faults, field.NotSupported(fmt.Sprintf("%s.rules[%d].operations[%d]", at, i, j), operation,
+					`supported values: "*", "CONNECT", "CREATE", "DELETE", "UPDATE"`))
+			}
+		}
 	}
 	return append(faults, checkHookClient(rawjson.AsMap(hook["clientConfig"]), at+".clientConfig")...)
 }

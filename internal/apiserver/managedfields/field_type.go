@@ -3,7 +3,6 @@ package managedfields
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -152,17 +151,17 @@ func (t fieldType) fieldsError(m map[string]any, twins bool) string {
 }
 
 func (t fieldType) itemsError(list []any, twins bool) string {
-	var seen []string
+	seen := make(map[string]bool)
 	for i, e := range list {
 		if t.associative() {
 			step, ok := t.step(e)
 			if !ok {
 				return "[" + strconv.Itoa(i) + "]: the item has no key"
 			}
-			if slices.Contains(seen, step) && !twins {
+			if seen[step] && !twins {
 				return ": duplicate entries for key " + step
 			}
-			seen = append(seen, step)
+			seen[step] = true
 		}
 		if why := t.item().typeError(e, twins); why != "" {
 			return "[" + strconv.Itoa(i) + "]" + why

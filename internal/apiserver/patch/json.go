@@ -32,7 +32,13 @@ func ApplyJSON(doc any, ops []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	copied := 0
 	for _, o := range list {
+		if o.op == "copy" {
+			if copied += o.size(doc); copied > maxCopied {
+				return nil, apierrors.New(413, "RequestEntityTooLarge", fmt.Sprintf("the JSON patch copies more than %d bytes", maxCopied), nil)
+			}
+		}
 		after, ok := o.apply(doc)
 		if !ok {
 			return nil, apierrors.PatchRejected()
@@ -94,6 +100,16 @@ func goName(v any) string {
 		return "array"
 	}
 	return "object"
+}
+
+// maxCopied is how many bytes all operations of a patch may copy together, as in kube-apiserver.
+const maxCopied = 3 << 20
+
+// size returns how many bytes a copy has in JSON.
+func (o operation) size(doc any) int {
+	v, _ := valueAt(doc, o.steps(o.from, o.hasFrom))
+	data, _ := rawjson.Encode(v) // it was JSON
+	return len(data)
 }
 
 // apply returns the document after the operation, and reports whether it could be applied.

@@ -193,6 +193,8 @@ func goType(s *schema.Schema, field string) string {
 		return s.Builtin.Package + "." + s.Builtin.Name
 	case s.Type == "integer":
 		return s.Format
+	case s.Type == "number":
+		return "float64"
 	case s.Type == "boolean":
 		return "bool"
 	case s.Format == "byte":
