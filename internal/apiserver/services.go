@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
 	"github.com/kopf-go/kopf/internal/apiserver/field"
 	"github.com/kopf-go/kopf/internal/apiserver/rules"
 	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
@@ -59,6 +60,24 @@ func (a *apiRequest) settleService(live, object map[string]any) error {
 	}
 	if len(faults) > 0 {
 		return a.kind.invalid(a.name, faults)
+	}
+	return s.checkHealthPort()
+}
+
+// checkHealthPort refuses a port for health checks that the service asks for and cannot have.
+func (s *service) checkHealthPort() error {
+	port := s.spec["healthCheckNodePort"]
+	if n := wholeNumber(port); !checksHealth(s.spec) || n < 1 || n > 65535 || rawjson.Equal(port, s.old["healthCheckNodePort"]) {
+		return nil // or the validation refuses it
+	}
+	why := ""
+	if faults := s.checkPort("", port); len(faults) > 0 {
+		why = faults[0].Detail
+	} else if slices.Contains(nodePorts(s.spec), asWord(port)) {
+		why = "provided port is already allocated"
+	}
+	if why != "" {
+		return apierrors.Internal(fmt.Errorf("failed to allocate requested HealthCheck NodePort %v: %s", port, why))
 	}
 	return nil
 }
@@ -229,9 +248,6 @@ func (s *service) allocatePorts() (faults []field.Error) {
 		}
 	}
 	own := nodePorts(s.old)
-	if health := s.spec["healthCheckNodePort"]; checksHealth(s.spec) && !isZero(health) && !rawjson.Equal(health, s.old["healthCheckNodePort"]) {
-		faults = append(faults, s.checkPort("spec.healthCheckNodePort", health)...)
-	}
 	for i, p := range ports {
 		switch {
 		case !hasPorts(s.typ):
