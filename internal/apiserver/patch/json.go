@@ -36,7 +36,7 @@ func ApplyJSON(doc any, ops []byte) (any, error) {
 	for _, o := range list {
 		if o.op == "copy" {
 			if copied += o.size(doc); copied > maxCopied {
-				return nil, apierrors.New(413, "RequestEntityTooLarge", fmt.Sprintf("the JSON patch copies more than %d bytes", maxCopied), nil)
+				return nil, apierrors.PatchRejected()
 			}
 		}
 		after, ok := o.apply(doc)
