@@ -40,6 +40,9 @@ func TestOpenAPITypes(t *testing.T) {
 				delete(at(want, name), "x-kubernetes-group-version-kind")
 				delete(at(got, name), "x-kubernetes-group-version-kind")
 			}
+			if strings.HasSuffix(name, ".APIServiceSpec") { // a list type of what is no list in JSON
+				delete(at(want, name, "properties", "caBundle"), "x-kubernetes-list-type")
+			}
 			if diff := cmp.Diff(undescribed(want[name]), undescribed(schema)); diff != "" {
 				t.Errorf("%s: %s (-real +in memory):\n%s", path, name, diff)
 			}

@@ -154,6 +154,8 @@ func itemSchema(s map[string]any) map[string]any {
 		s["default"] = ""
 	case s["type"] == "integer":
 		s["default"] = json.Number("0")
+	case s["type"] == "boolean":
+		s["default"] = false
 	}
 	return s
 }
