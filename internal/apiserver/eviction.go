@@ -25,7 +25,7 @@ func (a *apiRequest) postEviction(w http.ResponseWriter, r *http.Request, object
 	if err := pod.evict(object); err != nil {
 		return err
 	}
-	a.server.write(w, r, 201, map[string]any{"kind": "Status", "apiVersion": "v1", "metadata": map[string]any{}, "status": "Success", "code": 201})
+	a.answerDone(w, r)
 	return nil
 }
 

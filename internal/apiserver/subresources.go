@@ -100,17 +100,8 @@ func assign(pod map[string]any, node string, annotations, labels map[string]any)
 			mapAt(mapAt(pod, "metadata"), key)[k] = v
 		}
 	}
-	status := mapAt(pod, "status")
-	delete(status, "nominatedNodeName")
-	scheduled := map[string]any{"type": "PodScheduled", "status": "True", "lastProbeTime": nil, "lastTransitionTime": unstructured.Timestamp(time.Now())}
-	conditions, _ := status["conditions"].([]any)
-	for i, c := range conditions {
-		if rawjson.AsMap(c)["type"] == "PodScheduled" {
-			conditions[i] = scheduled
-			return
-		}
-	}
-	status["conditions"] = append(conditions, scheduled)
+	delete(mapAt(pod, "status"), "nominatedNodeName")
+	setPodCondition(pod, map[string]any{"type": "PodScheduled", "status": "True"})
 }
 
 const (
