@@ -178,7 +178,9 @@ func (s *reviewServer) stop() error {
 	end, served := s.serving.cancel, s.serving.ctx
 	s.mu.Unlock()
 	if end != nil {
-		s.cleanConfigurations()
+		if s.leader == nil { // other replicas go on with the reviews
+			s.cleanConfigurations()
+		}
 		end()
 		if !await.For(served, &s.tasks, serverGracePeriod) {
 			s.log.Error("The admission server did not return after cancellation; abandoning it")
@@ -498,7 +500,7 @@ func (s *reviewServer) configure() {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	s.mu.Lock()
-	client, resources, idle := s.clientConfig, s.resources, s.stopping || s.clientConfig == nil || s.serving.settings.Managed == ""
+	client, resources, idle := s.clientConfig, s.resources, s.stopping || s.clientConfig == nil || s.serving.settings.Managed == "" || !s.leader.leads()
 	s.mu.Unlock()
 	if idle {
 		return
@@ -517,11 +519,25 @@ func (s *reviewServer) configure() {
 		if err == nil {
 			err = s.write(c.resource, data)
 		}
+		if errors.Is(err, ErrLeadershipLost) {
+			return // and the next holder writes
+		}
 		if err != nil {
 			s.fail(fmt.Errorf("write the %s %q: %w", c.resource.Kind, s.serving.settings.Managed, err))
 			return
 		}
 		s.written[c.kind] = data
+	}
+}
+
+// lead has the configurations written, as another replica may have changed them.
+func (s *reviewServer) lead() {
+	s.writing.Lock()
+	clear(s.written)
+	s.writing.Unlock()
+	select {
+	case s.changed <- struct{}{}:
+	default:
 	}
 }
 

@@ -99,6 +99,7 @@ func (c *command) serve(ctx context.Context, o *cli.Options, logger *slog.Logger
 	settings := NewSettings()
 	settings.Peering.Standalone = o.Standalone
 	settings.Peering.Priority = o.PeeringPriority()
+	settings.LeaderElection.Name, settings.LeaderElection.Namespace = o.LeaderElect, o.LeaderElectNamespace
 	op := &Operator{
 		Settings: settings, Namespaces: o.Namespaces, Clusterwide: o.Clusterwide, Logger: logger,
 		Kubeconfig: o.Kubeconfig, KubeContext: o.Context, Peering: o.Peering, LivenessEndpoint: o.Liveness,

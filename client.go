@@ -37,7 +37,9 @@ import (
 // is an [*APIError]; [StatusCode] reads its code. All methods end early with their contexts.
 type Client struct {
 	*clientCore
-	manager string // owns the fields that are written without another manager being named; "" for none
+	manager string      // owns the fields that are written without another manager being named; "" for none
+	leader  *leadership // without whose term nothing is changed; nil for no election
+	term    uint64      // the only one in which anything is changed; 0 for any
 }
 
 // clientCore is what clients with different managers share.
@@ -93,7 +95,7 @@ func (c *Client) as(manager string) *Client {
 	if c == nil {
 		return nil
 	}
-	return &Client{c.clientCore, manager}
+	return &Client{c.clientCore, manager, c.leader, c.term}
 }
 
 // configure reads the settings once. The start-up handlers may have changed them until then.
@@ -152,6 +154,14 @@ func (t *apiTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		credtransport.CloseBody(r)
 		return nil, err
 	}
+	if t.client.leader == nil || !changes(r.Method, r.URL.Path) {
+		return t.send(r)
+	}
+	return t.fenced(r)
+}
+
+// send sends one request, again if the credentials are refused.
+func (t *apiTransport) send(r *http.Request) (*http.Response, error) {
 	var resp *http.Response
 	err := t.client.credentials.do(r.Context(), func(cred *credential) (bool, error) {
 		if resp != nil {
@@ -293,7 +303,7 @@ func (r *request) repeatable(err error) bool {
 	var certificate *tls.CertificateVerificationError
 	var dial *net.OpError
 	switch {
-	case errors.As(err, &login), errors.As(err, &certificate), errors.Is(err, apirequest.ErrInterrupted), errors.Is(err, rawjson.ErrUnreadable):
+	case errors.As(err, &login), errors.As(err, &certificate), errors.Is(err, ErrLeadershipLost), errors.Is(err, apirequest.ErrInterrupted), errors.Is(err, rawjson.ErrUnreadable):
 		return false
 	case errors.As(err, &api) && api.denied():
 		return false
@@ -338,6 +348,11 @@ func (c *Client) attempt(ctx context.Context, r *request) error {
 			ctx, cancel = context.WithTimeoutCause(ctx, t, fmt.Errorf("no answer in %s", t))
 			defer cancel()
 		}
+		ctx, leave, err := c.enter(ctx, r.method, r.path)
+		if err != nil {
+			return false, err
+		}
+		defer leave()
 		sent := time.Now()
 		code, err := r.send(ctx, cred)
 		c.meter.Request(r.verb(), code)

@@ -230,7 +230,11 @@ func (b *background) spawnLocked(h *handler) {
 	if d.closed {
 		return
 	}
-	t := &task{object: b, memory: &b.entry.state.memory, handler: h, failed: b.ended[h.id]}
+	t := &task{object: b, memory: &b.entry.state.memory, handler: h, failed: b.ended[h.id], functions: d.functions, requests: d.requests}
+	if d.leader != nil {
+		term := d.leader.contexts(d.leader.term())
+		t.functions, t.requests = term.tasks, term.requests
+	}
 	delete(b.ended, h.id)
 	b.tasks = append(b.tasks, t)
 	t.count(1)

@@ -190,7 +190,10 @@ func (e *eventSink) handle(ev *queuedEvent) {
 
 func (e *eventSink) fail(ev *queuedEvent, err error) {
 	e.meter.Add(metrics.EventsLost, 1)
-	e.lost++ // it is logged here
+	e.lost++                               // it is logged here
+	if errors.Is(err, ErrLeadershipLost) { // another replica works, and tells of what it does
+		return
+	}
 	attrs := []any{"object", ObjectReference(ev.Object), "type", ev.Type, "reason", ev.Reason, "message", ev.Message}
 	var api *APIError
 	if errors.As(err, &api) {

@@ -59,6 +59,7 @@ type Object struct {
 	Param any
 
 	memory *memory
+	fence  uint64                // of the term in which the handler was called; 0 without one
 	events eventRecorder         // nil in an object that was made by hand
 	live   *atomic.Pointer[Body] // the newest state, where that changes during the call
 }
@@ -197,7 +198,8 @@ type Activity struct {
 	// Param is the Param option of the handler.
 	Param any
 
-	memo *Memo
+	fence uint64 // of the term in which the handler was called; 0 without one
+	memo  *Memo
 }
 
 func (a *Activity) indexes() Indices { return a.Indices }

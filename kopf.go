@@ -216,8 +216,9 @@ type run struct {
 	events  *eventSink // nil before there is a login
 	meter   *metrics.Metrics
 	pauser  *pauser.Pauser
-	probes  *prober // nil without an endpoint
-	begun   bool    // whether it has logged its start
+	leader  *leadership // nil before there is a login, and without an election
+	probes  *prober     // nil without an endpoint
+	begun   bool        // whether it has logged its start
 }
 
 func (o *Operator) prepare() (*run, error) {
@@ -281,8 +282,10 @@ func (r *run) run(ctx context.Context) error {
 	if started {
 		err = errors.Join(err, r.cleanup(ctx))
 	}
+	r.leader.announceEnd()
 	r.events.stop(r.guard.ForceContext())
 	r.peers.stop() // when nothing is done any more that others could do
+	r.leader.stop()
 	r.client.close()
 	if r.begun || err == nil { // otherwise the error is all that there is to say
 		r.logStop(began)
@@ -331,7 +334,7 @@ func (r *run) serve(ctx context.Context) error {
 	requests, endRequests := context.WithCancel(context.WithoutCancel(ctx))
 	defer endRequests()
 	o := &observer{
-		environment: environment{client: r.client, settings: r.Settings, lifecycle: r.Lifecycle, log: r.Logger, memo: r.Memo, events: r.events, meter: r.meter, handlers: handlers, indices: r.indices, pauser: r.pauser, namespaces: r.Namespaces}, registry: registry,
+		environment: environment{client: r.client, settings: r.Settings, lifecycle: r.Lifecycle, log: r.Logger, memo: r.Memo, events: r.events, meter: r.meter, handlers: handlers, indices: r.indices, pauser: r.pauser, leader: r.leader, namespaces: r.Namespaces}, registry: registry,
 		clusterwide: r.Clusterwide, requests: requests,
 		force: r.guard.ForceContext(),
 	}
@@ -340,8 +343,8 @@ func (r *run) serve(ctx context.Context) error {
 	}
 	if !r.Settings.Peering.Standalone {
 		r.peers = (&peering{
-			client: r.client, settings: r.Settings, log: r.Logger, identity: r.Identity, meter: r.meter, pauser: o.pauser,
-			operator: o,
+			client: r.client, settings: r.Settings, log: r.Logger, identity: r.peerIdentity(), meter: r.meter, pauser: o.pauser,
+			leader: r.leader, operator: o,
 		}).start(ctx)
 		o.peers = r.peers
 	}
@@ -361,13 +364,19 @@ func (r *run) serve(ctx context.Context) error {
 	if ctx.Err() != nil {
 		r.Logger.Debug("Stopping operator")
 	}
-	return errors.Join(err, o.stop(endHandlers, endRequests))
+	return errors.Join(err, r.leader.failed(), o.stop(endHandlers, endRequests))
+}
+
+// peerIdentity returns the key of the operator's records in peering objects. Replicas are one operator, for which the one that works keeps the record.
+func (r *run) peerIdentity() string {
+	return cmp.Or(r.Settings.LeaderElection.Name, r.Identity)
 }
 
 // begin logs and reports that the operator has started.
 func (r *run) begin(ctx context.Context, o *observer) {
 	r.begun = true
 	r.logStart(ctx, o)
+	r.leader.start(ctx, o)
 	r.meter.Ready.Store(true)
 	if r.Ready != nil {
 		_, _ = r.await(ctx, "The function Ready", func() (any, error) { // it returns none
@@ -417,7 +426,12 @@ func (r *run) connect() error {
 			return err
 		}
 	}
-	r.client = r.client.renewed()
+	leader, err := newLeadership(r)
+	if err != nil {
+		return err
+	}
+	r.leader = leader
+	r.client = r.client.renewed().fenced(leader)
 	r.events = &eventSink{settings: &r.Settings.Posting, client: r.client, log: r.Logger, meter: r.meter}
 	return nil
 }
@@ -485,7 +499,7 @@ func (r *run) cleanup(ctx context.Context) error {
 		ctx, cancel = context.WithTimeout(ctx, limit)
 		defer cancel()
 	}
-	_, err := r.activity(ctx, kindCleanup, "cleanup", r.client)
+	_, err := r.activity(ctx, kindCleanup, "cleanup", r.client.withoutFence())
 	if ctx.Err() != nil && err != nil {
 		err = fmt.Errorf("the clean-up handlers have not finished in %s: %w", limit, err)
 	}
@@ -498,7 +512,7 @@ func (r *run) activity(ctx context.Context, kind handlerKind, name string, clien
 	handlers := r.Registry.activities(kind)
 	log := r.Logger.With("activity", name)
 	succeeded, err := r.attempts(ctx, handlers, name, func(ctx context.Context, h *handler, a Attempt) (any, error) {
-		return nil, h.activities.activity(ctx, &Activity{Attempt: a, Settings: r.Settings, Logger: handlerLogger(log, h.id), Client: client, Indices: r.indices, Param: h.param, memo: r.Memo})
+		return nil, h.activities.activity(ctx, &Activity{Attempt: a, Settings: r.Settings, Logger: handlerLogger(log, h.id), Client: client, Indices: r.indices, Param: h.param, fence: r.leader.number(), memo: r.Memo})
 	})
 	return len(handlers) == 0 || len(succeeded) > 0, err
 }

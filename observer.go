@@ -44,6 +44,7 @@ type environment struct {
 	indices    Indices
 	limiter    *workpool.Limiter
 	pauser     *pauser.Pauser
+	leader     *leadership     // nil without an election
 	namespaces []string        // patterns; none means all
 	handlers   context.Context // of the handlers: ends when the operator has waited long enough
 }
@@ -412,7 +413,7 @@ func (o *observer) newReactor(what *resolved) *reactor {
 	if o.registry.has(func(h *handler) bool { return h.indexing != nil }) {
 		r.indexer = &indexer{&o.environment}
 	}
-	r.queue.pauser, r.queue.barrier, r.queue.joinsBarrier = o.pauser, o.barrier, len(what.indices) > 0
+	r.queue.pauser, r.queue.leader, r.queue.barrier, r.queue.joinsBarrier = o.pauser, o.leader, o.barrier, len(what.indices) > 0
 	if o.registry.has(func(h *handler) bool { return h.task != nil }) {
 		r.daemons = &daemons{environment: &o.environment, owner: r, functions: context.WithoutCancel(o.handlers), requests: o.requests}
 	}
@@ -717,6 +718,7 @@ func (o *observer) stop(endHandlers, endRequests context.CancelFunc) (err error)
 	}
 	for _, e := range engines { // which abandon what does not end in time
 		if left := e.wait(o.force); len(left) > 0 {
+			o.leader.abandon()
 			o.log.Error("Some daemons did not return after cancellation; abandoning them", "daemons", left)
 		}
 	}
@@ -726,6 +728,7 @@ func (o *observer) stop(endHandlers, endRequests context.CancelFunc) (err error)
 	endHandlers()
 	endRequests()
 	if left := drainQueues(context.Background(), queues, time.Second); len(left) > 0 {
+		o.leader.abandon()
 		o.log.Error("Some handlers did not return after cancellation; abandoning them", "objects", left)
 	}
 	return err

@@ -139,6 +139,16 @@ func OnCleanup(fn ActivityFunc, opts *ActivityOptions) {
 	must(kindCleanup, DefaultRegistry().onActivity(kindCleanup, fn, nil, opts))
 }
 
+// OnStartedLeading registers a handler of the beginning of this replica's work in the default registry. See [Registry.OnStartedLeading].
+func OnStartedLeading(fn ActivityFunc, opts *ActivityOptions) {
+	must(kindStartedLeading, DefaultRegistry().onActivity(kindStartedLeading, fn, nil, opts))
+}
+
+// OnStoppedLeading registers a handler of the end of this replica's work in the default registry. See [Registry.OnStoppedLeading].
+func OnStoppedLeading(fn ActivityFunc, opts *ActivityOptions) {
+	must(kindStoppedLeading, DefaultRegistry().onActivity(kindStoppedLeading, fn, nil, opts))
+}
+
 // OnLogin registers a login in the default registry. See [Registry.OnLogin].
 func OnLogin(fn LoginFunc, opts *ActivityOptions) {
 	must(kindLogin, DefaultRegistry().onActivity(kindLogin, nil, fn, opts))
@@ -192,6 +202,19 @@ func (r *Registry) OnStartup(fn ActivityFunc, opts *ActivityOptions) {
 // [Registry.OnEvent] does.
 func (r *Registry) OnCleanup(fn ActivityFunc, opts *ActivityOptions) {
 	must(kindCleanup, r.onActivity(kindCleanup, fn, nil, opts))
+}
+
+// OnStartedLeading registers a handler that is called when this replica has got the Lease of [LeaderElectionSettings], before it handles any object. Its
+// context ends when the Lease is lost. If it fails permanently, the operator ends. Without an election it is not called. It panics as
+// [Registry.OnEvent] does.
+func (r *Registry) OnStartedLeading(fn ActivityFunc, opts *ActivityOptions) {
+	must(kindStartedLeading, r.onActivity(kindStartedLeading, fn, nil, opts))
+}
+
+// OnStoppedLeading registers a handler that is called when this replica has lost the Lease, or is about to release it at its end. It has 5 seconds, and
+// must not rely on being called: a process can end at any time. What it returns is logged. It panics as [Registry.OnEvent] does.
+func (r *Registry) OnStoppedLeading(fn ActivityFunc, opts *ActivityOptions) {
+	must(kindStoppedLeading, r.onActivity(kindStoppedLeading, fn, nil, opts))
 }
 
 // OnLogin registers a function that tells how to reach the API server, instead of the built-in logins. It is called at the

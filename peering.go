@@ -68,6 +68,7 @@ type peering struct {
 	log      *slog.Logger
 	identity string
 	pauser   *pauser.Pauser
+	leader   *leadership // in whose terms alone the own record is written
 	meter    *metrics.Metrics
 	operator ender
 
@@ -124,6 +125,21 @@ func (p *peering) reconcile(found []Resource, namespaces map[string]bool) {
 			delete(p.sessions, name)
 			session.stop()
 		}
+	}
+}
+
+// renew writes the own records anew, as another replica may have removed them.
+func (p *peering) renew() {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range p.sessions {
+		s.mu.Lock()
+		s.rescheduleLocked(time.Now())
+		s.mu.Unlock()
+		s.wake() // also if it was due before
 	}
 }
 
@@ -225,7 +241,9 @@ func (s *peerSession) run(ctx context.Context) {
 		s.warnMissing(ctx)
 		return
 	}
-	s.keepAlive(ctx) // so that of two operators that start at the same time, at least one sees the other
+	if s.leader.leads() {
+		s.keepAlive(ctx) // so that of two operators that start at the same time, at least one sees the other
+	}
 	var streams sync.WaitGroup
 	streams.Go(func() { s.stream().run(ctx) })
 	for ctx.Err() == nil {
@@ -237,7 +255,7 @@ func (s *peerSession) run(ctx context.Context) {
 		s.expiryTimer.Stop()
 	}
 	s.mu.Unlock()
-	if !s.mayHaveRecord {
+	if !s.mayHaveRecord || !s.leader.leads() {
 		return
 	}
 	nothing, began := map[string]any{s.identity: nil}, time.Now()
@@ -249,6 +267,9 @@ func (s *peerSession) run(ctx context.Context) {
 		s.log.Error("Removing our record from the peering object failed; the record will expire", s.attrs("error", err)...)
 	}
 }
+
+// standbyInterval is how often a replica that stands by looks whether anything is due, without being woken.
+const standbyInterval = time.Minute
 
 // attrs returns the attributes of a log line about the peering object: where that is, and more.
 func (s *peerSession) attrs(more ...any) []any {
@@ -265,6 +286,9 @@ func (s *peerSession) step(ctx context.Context) {
 	seen, doubtful := s.missingSeen, s.missingSeen != s.missingChecked
 	wait, expired := time.Until(s.nextWrite), len(s.expired) > 0
 	s.mu.Unlock()
+	if !s.leader.leads() { // the other replica writes
+		wait, expired = standbyInterval, false
+	}
 	switch {
 	case doubtful:
 		s.checkNamespace(ctx, seen)
@@ -405,7 +429,7 @@ func (s *peerSession) lapseTimeLocked() time.Time {
 // operator that was never allowed to write one works without, as those without the permission to watch the peers do.
 func (s *peerSession) lapsedLocked() bool {
 	switch known := !s.renewedAt.IsZero(); {
-	case s.body == nil || s.settings.Peering.Lifetime <= 0:
+	case s.body == nil || s.settings.Peering.Lifetime <= 0 || !s.leader.leads():
 		return false
 	case known && !time.Now().Before(s.lapseTimeLocked()):
 		return true

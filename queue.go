@@ -36,6 +36,7 @@ type queueHandler interface {
 type queue struct {
 	handler      queueHandler
 	pauser       *pauser.Pauser
+	leader       *leadership       // without whose term nothing is reconciled
 	barrier      *syncBarrier      // that the objects have to wait for; nil for none
 	joinsBarrier bool              // whether others wait for the objects that are listed
 	limit        chan struct{}     // holds a token for each active worker; nil for no limit
@@ -54,18 +55,19 @@ type queue struct {
 	closed     bool
 }
 
-// epoch is a time of the work on one object: while the operator does not pause, and the object is served. Whatever belongs to an epoch that is over is
-// dropped: an event, a decision, a handler that is to begin.
+// epoch is a time of the work on one object: while the operator does not pause, the object is served, and this replica is the one that works. Whatever belongs
+// to an epoch that is over is dropped: an event, a decision, a handler that is to begin. The end of a term drops no events: they wait for the next one.
 type epoch struct {
 	pause  uint32 // the pauser's
 	served uint32 // how often the object was forgotten before
+	term   uint32 // the leadership's, of what a worker does
 }
 
 // current reports whether an epoch of an object is not over.
 func (q *queue) current(e *entry, at epoch) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return at == epoch{q.pauser.Epoch(), e.served}
+	return at == epoch{q.pauser.Epoch(), e.served, q.leader.term()}
 }
 
 // serves reports whether an object was not forgotten in the epoch or since.
@@ -173,9 +175,10 @@ func (e *entry) pendingPatches() []*handlerPatch {
 	return slices.Clone(e.state.handling.pendingFlush.patches)
 }
 
-// idleAt reports whether nothing is under way with the object, and no newer version of it is expected than this one. The caller holds the queue's lock.
-func (e *entry) idleAt(version []byte) bool {
-	return e.presence == present && (e.state == nil || e.state.idle()) && (e.last.expected == "" || apirequest.NewerVersion(string(version), e.last.expected))
+// idleAtLocked reports whether nothing is under way with the object, and no newer version of it is expected than this one.
+func (q *queue) idleAtLocked(e *entry, version string) bool {
+	idle := e.presence == present && (e.state == nil || e.state.idle() || q.waitsForTermLocked(e))
+	return idle && (e.last.expected == "" || apirequest.NewerVersion(version, e.last.expected))
 }
 
 func newQueue(limit int, log *slog.Logger, handler queueHandler) *queue {
@@ -398,7 +401,7 @@ func (q *queue) forgetVersions(from *source) {
 func (q *queue) addEventLocked(e *entry, ev RawEvent, pause uint32) {
 	e.activateLocked()
 	e.unmatched, e.state.work.deleted = false, ev.Type == Deleted
-	e.epoch, e.state.work.events = epoch{pause, e.served}, append(e.state.work.events, ev)
+	e.epoch, e.state.work.events = epoch{pause: pause, served: e.served}, append(e.state.work.events, ev)
 	if e.state.work.arrived != nil {
 		close(e.state.work.arrived)
 		e.state.work.arrived = nil
@@ -453,7 +456,7 @@ func (q *queue) lookupIdle(t EventType, key, version []byte, from *source) (e *e
 	q.receivedLocked(from, t, number)
 	if e = q.entries[string(key)]; e == nil {
 		_, deleted := from.deleted[string(key)]
-		return nil, true, from.lists(t), deleted
+		return nil, true, from.lists(t) || !q.leader.leads(), deleted
 	}
 	if from.overtook(e, t) {
 		return e, false, false, true
@@ -462,7 +465,7 @@ func (q *queue) lookupIdle(t EventType, key, version []byte, from *source) (e *e
 		e.listing = max(e.listing, from.listing)
 		return e, false, false, true
 	}
-	idle = e.idleAt(version)
+	idle = q.idleAtLocked(e, string(version))
 	return e, idle, idle && e.listed && !e.last.handled, false
 }
 
@@ -471,14 +474,17 @@ func (q *queue) lookupIdle(t EventType, key, version []byte, from *source) (e *e
 func (q *queue) updateIdle(e *entry, t EventType, ref ObjectReference, version string, from *source, change func(*entry)) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.staleLocked(from) || q.entries[ref.UID] != e || e != nil && !e.idleAt([]byte(version)) {
+	if q.staleLocked(from) || q.entries[ref.UID] != e || e != nil && !q.idleAtLocked(e, version) {
 		return false
 	}
+	if e != nil && e.state != nil { // another replica has handled what has waited
+		e.state.work.events, e.state.work.blocked, e.state.body = nil, false, nil
+	}
 	if e == nil {
-		e = q.addEntryLocked(ref.UID, ref, from.lists(t))
+		e = q.addEntryLocked(ref.UID, ref, from.lists(t) || !q.leader.leads())
 		e.memorySeen = true
 	}
-	e.version, e.listing, e.epoch = version, max(e.listing, from.listing), epoch{from.pause, e.served}
+	e.version, e.listing, e.epoch = version, max(e.listing, from.listing), epoch{pause: from.pause, served: e.served}
 	e.namespace.from, e.last.expected = from, ""
 	e.releaseIdleLocked()
 	change(e)
@@ -586,11 +592,17 @@ func (q *queue) processNext(e *entry) bool {
 		switch {
 		case q.barrier != nil && !q.current(e, at): // it has ended while the indices were filled
 			r = result{unreported: true}
+		case q.endsStandingBy(e, events):
+			q.handler.forget(e)
+			r = result{gone: true}
 		case q.blocks(e):
 			r, blocked = indexed, true
 		default:
 			if r = q.handler.reconcile(e, events, at); indexed.requeue {
 				r = r.requeueWithin(indexed.requeueAfter, indexed.body)
+			}
+			if blocked = at.term != q.leader.term() && !r.gone; blocked {
+				r = indexed
 			}
 		}
 		return nil
@@ -623,14 +635,14 @@ func (q *queue) get(e *entry) (events []RawEvent, at epoch, ok bool) {
 	if at = e.epoch; e.presence == deletionReporting && !q.pauser.Paused() {
 		at.pause = q.pauser.Epoch() // a pause since then does not matter, for no listing will show it
 	}
-	events = e.state.work.events
+	at.term, events = q.leader.term(), e.state.work.events
 	e.state.work.events, e.state.work.woken, e.state.work.blocked = nil, false, false
 	return events, at, true
 }
 
-// blocks reports whether an object has to wait until the barrier opens. What is not served any more does not.
+// blocks reports whether an object has to wait until the barrier opens, or this replica works. What is not served any more does not.
 func (q *queue) blocks(e *entry) bool {
-	if !q.barrier.closed() {
+	if !q.barrier.closed() && q.leader.leads() {
 		return false
 	}
 	q.mu.Lock()
@@ -638,15 +650,18 @@ func (q *queue) blocks(e *entry) bool {
 	return e.presence == present
 }
 
-// block gives the events back that have to wait for the barrier, and reports whether there is more to do now.
+// block gives the events back that have to wait for the barrier or the next term, and reports whether there is more to do now.
 func (q *queue) block(e *entry, events []RawEvent, at epoch, r result) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if at.served != e.served {
 		return true // it was forgotten meanwhile
 	}
-	e.state.body = r.body
 	newer := len(e.state.work.events) > 0
+	if !q.leader.leads() || at.term != q.leader.term() {
+		return q.blockForTermLocked(e, events, r)
+	}
+	e.state.body = r.body
 	e.state.work.events, e.state.work.blocked = append(events, e.state.work.events...), true
 	if newer || !q.barrier.closed() {
 		e.state.work.woken = true

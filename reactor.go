@@ -149,6 +149,7 @@ type cycle struct {
 	served   *resolved
 	event    RawEvent // the newest
 	epoch    epoch
+	handlers context.Context // of the handlers: ends with the term, or when the operator has waited long enough
 	log      *slog.Logger
 	sender   sender
 	states   cycleStates
@@ -192,7 +193,8 @@ func (r *reactor) cycle(e *entry, newest RawEvent, at epoch) *cycle {
 	if e.state.body != nil && newest.Type == Modified && apirequest.NewerVersion(e.state.body.version, newest.Body.version) {
 		c.known = e.state.body // what our own patches have made of it; the event is from before them
 	}
-	c.sender = sender{client: r.client, ctx: r.requests, resource: c.served.resource, log: c.log, discovery: r.discovery, warned: &r.warned, lenient: c.known.deleting && e.state.retry.conflicts >= manyConflicts, state: c.served.persistence}
+	c.sender = sender{client: r.client, resource: c.served.resource, log: c.log, discovery: r.discovery, warned: &r.warned, lenient: c.known.deleting && e.state.retry.conflicts >= manyConflicts, state: c.served.persistence}
+	c.handlers, c.sender.ctx = r.contexts(at)
 	c.conflict.first, c.conflict.recent = !e.state.handling.inProgress, c.wasPatchedRecently()
 	return c
 }
@@ -265,15 +267,15 @@ func (c *cycle) callEventHandlers(ev RawEvent) {
 		if !h.matchesEvent(e) {
 			continue
 		}
-		if acquired, _ := r.limiter.AcquireHandler(r.handlers.Done(), nil, true); !acquired {
+		if acquired, _ := r.limiter.AcquireHandler(c.handlers.Done(), nil, true); !acquired {
 			return
 		}
 		e.Patch, e.Param, e.Logger = newPatch(c.served.persistence, ev.Body), h.param, handlerLogger(c.log, h.id)
 		call := call{handler: h, noun: "Handler", log: c.log, meter: r.meter.Handler(string(h.id), false), settings: &r.settings.Execution, limiter: r.limiter, started: time.Now()}
-		_, err := call.invoke(r.handlers, func(Attempt) error {
+		_, err := call.invoke(c.handlers, func(Attempt) error {
 			r.queue.setRunning(c.entry, h.id)
 			defer r.queue.setRunning(c.entry, "")
-			err := safecall.Do(func() error { return h.event(r.handlers, e) })
+			err := safecall.Do(func() error { return h.event(c.handlers, e) })
 			return errors.Join(err, e.Patch.check())
 		})
 		r.limiter.ReleaseHandler()
@@ -296,8 +298,9 @@ func (r *reactor) object(e *entry, served *resolved, body *Body, log *slog.Logge
 
 func (r *reactor) argument(body *Body, log *slog.Logger) Object {
 	served := r.served.Load()
+	fence := r.leader.number()
 	return Object{
-		Resource: served.resource, Body: body, Patch: newPatch(served.persistence, body), Logger: log, Client: r.handed, Indices: r.indices, events: r.events,
+		Resource: served.resource, Body: body, Patch: newPatch(served.persistence, body), Logger: log, Client: r.handed.during(fence), Indices: r.indices, fence: fence, events: r.events,
 	}
 }
 
@@ -335,7 +338,7 @@ func (c *cycle) reconcile() result {
 
 // drop leaves everything to what will be begun later.
 func (c *cycle) drop() result {
-	if c.event.Type != Deleted && c.reactor.handlers.Err() == nil {
+	if c.event.Type != Deleted && c.handlers.Err() == nil {
 		c.savePending()
 	}
 	return result{unreported: c.event.Type == Deleted}
@@ -351,6 +354,9 @@ func (c *cycle) keepPatches() {
 func (c *cycle) requeue(wait time.Duration, err error) result {
 	e := c.entry
 	switch {
+	case err != nil && errors.Is(context.Cause(c.handlers), ErrLeadershipLost):
+		c.log.Debug("Dropping changes, because another replica may work on the object")
+		return result{}
 	case errors.Is(err, errGone):
 		c.log.Debug("Dropping changes, because the object is gone")
 		e.state.handling.pendingFlush, e.state.end.goneVersion = nil, c.latest().version // what the stream shows of it up to now is from before
@@ -570,7 +576,7 @@ func (c *cycle) handle() (time.Duration, error) {
 		if e.state.handling.pendingFlush != nil {
 			c.planFlush(max(c.reactor.settings.Execution.FlushAfter, time.Second))
 		}
-		c.runGroup(c.reactor.handlers, top)
+		c.runGroup(c.handlers, top)
 	}
 	c.stopFlush()
 	if err := c.flushFailure(); err != nil {
@@ -616,13 +622,13 @@ func (c *cycle) logProcessed() {
 	if failed == 0 {
 		level = c.reactor.successes.Level()
 	}
-	c.cause.Logger.Log(c.reactor.handlers, level, fmt.Sprintf("%s is processed: %d succeeded; %d failed.", reasonTitles[c.decided.reason], succeeded, failed))
+	c.cause.Logger.Log(c.handlers, level, fmt.Sprintf("%s is processed: %d succeeded; %d failed.", reasonTitles[c.decided.reason], succeeded, failed))
 }
 
 // postpone stores the progress of handlers that are not all finished. It returns when they are to be called again.
 func (c *cycle) postpone(wait time.Duration) (time.Duration, error) {
 	attempted := c.progress.attempts > 0
-	if !attempted && c.reactor.handlers.Err() != nil {
+	if !attempted && c.handlers.Err() != nil {
 		return -1, nil // what the end of the operator has cut off leaves nothing behind
 	}
 	if !attempted && c.superseded() {

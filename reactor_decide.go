@@ -199,7 +199,7 @@ func (c *cycle) decide() action {
 // observeEvent notes what is known from the event and what is remembered of the object.
 func (c *cycle) observeEvent(s *snapshot) {
 	e, body := c.entry.state, c.event.Body
-	s.superseded, s.deleted, s.stopping = c.superseded(), c.event.Type == Deleted, c.reactor.handlers.Err() != nil
+	s.superseded, s.deleted, s.stopping = c.superseded(), c.event.Type == Deleted, c.handlers.Err() != nil
 	if s.superseded || s.deleted {
 		return
 	}

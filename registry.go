@@ -38,13 +38,15 @@ const (
 	kindSub
 	kindStartup
 	kindCleanup
+	kindStartedLeading
+	kindStoppedLeading
 	kindLogin
 	kindProbe
 	kindValidate
 	kindMutate
 )
 
-var kindNames = [...]string{"OnEvent", "OnCreate", "OnUpdate", "OnDelete", "OnResume", "OnField", "OnDaemon", "OnTimer", "OnIndex", "Subhandler", "OnStartup", "OnCleanup", "OnLogin", "OnProbe", "OnValidate", "OnMutate"}
+var kindNames = [...]string{"OnEvent", "OnCreate", "OnUpdate", "OnDelete", "OnResume", "OnField", "OnDaemon", "OnTimer", "OnIndex", "Subhandler", "OnStartup", "OnCleanup", "OnStartedLeading", "OnStoppedLeading", "OnLogin", "OnProbe", "OnValidate", "OnMutate"}
 
 // handler is one registered function with all its options.
 type handler struct {
@@ -125,9 +127,10 @@ func (r *Registry) begin(log *slog.Logger) (served *Registry, end func()) {
 	}
 }
 
-// warnLate warns that a handler that was registered is not called by operators that run already. Those of logins and clean-ups are looked for when they are due.
+// warnLate warns that a handler that was registered is not called by operators that run already. Those of logins, clean-ups and the leading are looked for when they are due.
 func (r *Registry) warnLate(h *handler) {
-	if h.kind == kindLogin || h.kind == kindCleanup {
+	switch h.kind {
+	case kindLogin, kindCleanup, kindStartedLeading, kindStoppedLeading:
 		return
 	}
 	r.mu.Lock()

@@ -17,17 +17,18 @@ import (
 // the settings. Afterwards, they are only read. Run also refuses negative numbers and durations, and names and places of storages that
 // cannot work.
 type Settings struct {
-	Process     ProcessSettings     // the end of the process, its debugging
-	Posting     PostingSettings     // Kubernetes events about objects
-	Peering     PeeringSettings     // operators alongside this one
-	Watching    WatchingSettings    // the streams of changes
-	Queueing    QueueingSettings    // the work on objects: limits, the exit, pauses after errors
-	Scanning    ScanningSettings    // the discovery of resources and namespaces
-	Execution   ExecutionSettings   // the calls of handlers
-	Background  BackgroundSettings  // daemons and timers
-	Admission   AdmissionSettings   // webhooks
-	Networking  NetworkingSettings  // requests to the API server
-	Persistence PersistenceSettings // what is stored on the objects
+	Process        ProcessSettings        // the end of the process, its debugging
+	Posting        PostingSettings        // Kubernetes events about objects
+	Peering        PeeringSettings        // operators alongside this one
+	LeaderElection LeaderElectionSettings // several replicas of this operator
+	Watching       WatchingSettings       // the streams of changes
+	Queueing       QueueingSettings       // the work on objects: limits, the exit, pauses after errors
+	Scanning       ScanningSettings       // the discovery of resources and namespaces
+	Execution      ExecutionSettings      // the calls of handlers
+	Background     BackgroundSettings     // daemons and timers
+	Admission      AdmissionSettings      // webhooks
+	Networking     NetworkingSettings     // requests to the API server
+	Persistence    PersistenceSettings    // what is stored on the objects
 }
 
 // ProcessSettings are about the process as a whole.
@@ -76,6 +77,23 @@ type PeeringSettings struct {
 	// Clusterwide tells to use the cluster-wide kind of peering objects. It is set
 	// by the operator to its own scope before the start-up handlers run.
 	Clusterwide bool
+}
+
+// LeaderElectionSettings are about several replicas of one operator, of which one works at a time: the holder of a Lease, which all of them
+// stand for. See https://kubernetes.io/docs/concepts/architecture/leases/.
+type LeaderElectionSettings struct {
+	// Name is the name of the Lease. Empty means that there is no election: each replica works, and no Lease is used. Defaults to empty.
+	Name string
+	// Namespace is where the Lease is. Defaults to that of the pod, or of the kubeconfig's context, then to "default".
+	Namespace string
+	// LeaseDuration is how long a replica that does not hold the Lease waits after the last renewal that it has seen before it takes it. It
+	// is rounded up to whole seconds, and longer than RenewDeadline. Defaults to 15 s.
+	LeaseDuration time.Duration
+	// RenewDeadline is how long the holder works after the beginning of the last renewal that was answered. It is longer than 1.2 times the RetryPeriod. Defaults to
+	// 10 s.
+	RenewDeadline time.Duration
+	// RetryPeriod is the time between two renewals, and with up to a fifth more, between two attempts of another replica to get the Lease. Defaults to 2 s.
+	RetryPeriod time.Duration
 }
 
 // WatchingSettings are about the streams of changes from the API server.
@@ -216,7 +234,8 @@ func NewSettings() *Settings {
 			ReportingInstance:  "dev",
 			EventNamePrefix:    "kopf-event-",
 		},
-		Peering: PeeringSettings{Name: "default", Lifetime: time.Minute},
+		Peering:        PeeringSettings{Name: "default", Lifetime: time.Minute},
+		LeaderElection: LeaderElectionSettings{LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second},
 		Watching: WatchingSettings{
 			ReconnectBackoff:  100 * time.Millisecond,
 			InactivityTimeout: 70 * time.Second,

@@ -22,6 +22,8 @@ type task struct {
 	handler *handler
 	stopper stopper.Stopper
 
+	functions, requests context.Context // of its function and its patches, of the term in which it was started
+
 	// The object's, under its lock.
 	timer     *time.Timer // of the next step, while the task is parked
 	due       time.Time
@@ -278,7 +280,7 @@ func (t *task) step() (wait time.Duration, more bool) {
 	if !t.acquire() {
 		return 0, true // it was asked to stop meanwhile, or there is something to be sent
 	}
-	if d := t.object.engine; d.pauser.Paused() {
+	if d := t.object.engine; d.pauser.Paused() || !d.leader.leads() {
 		t.stopper.Add(stopper.OperatorPausing, time.Now()) // which it is going to learn anyway
 	}
 	if wait := t.idleRemaining(); wait > 0 || t.stopper.IsSet() {
@@ -384,7 +386,7 @@ func (t *task) attempt() (wait time.Duration, more bool) {
 		handler: h, noun: t.noun(), log: log, meter: d.meter.Handler(string(h.id), false), settings: &d.settings.Execution,
 		retries: t.calls.retries, started: t.calls.started,
 	}
-	out, err := call.invoke(d.functions, func(a Attempt) error { return t.call(&o, a) })
+	out, err := call.invoke(t.functions, func(a Attempt) error { return t.call(&o, a) })
 	t.release()
 	if err == nil && o.Patch.Empty() {
 		t.logSuccess(log, true)
@@ -438,7 +440,7 @@ func (t *task) call(o *Object, a Attempt) error {
 	if h.retry.timeout > 0 {
 		deadline = t.calls.started.Add(h.retry.timeout)
 	}
-	ctx, release := t.stopper.Attempt(t.object.engine.functions, deadline)
+	ctx, release := t.stopper.Attempt(t.functions, deadline)
 	defer release()
 	var r *resulting
 	err := safecall.Do(func() error { // which may panic with the error of its context
@@ -491,7 +493,7 @@ func (t *task) schedule(out outcome) (wait time.Duration, more bool) {
 // sendPatch sends a patch. What could not be sent is kept, to be sent again soon, or with what the next call changes if that comes first.
 func (t *task) sendPatch(w *pendingWrite, log *slog.Logger) {
 	b, d := t.object, t.object.engine
-	ctx := d.requests
+	ctx := t.requests
 	if t.stopper.Get().Has(stopper.OperatorExiting) {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, exitSendTimeout, fmt.Errorf("not within %s at the exit", exitSendTimeout))
@@ -508,6 +510,10 @@ func (t *task) sendPatch(w *pendingWrite, log *slog.Logger) {
 	}
 	if errors.Is(err, errGone) {
 		log.Debug("Dropping a patch, because the object is gone", handlerKey, t.handler.id)
+		return
+	}
+	if errors.Is(context.Cause(t.functions), ErrLeadershipLost) {
+		log.Debug("Dropping a patch, because another replica may work on the object", handlerKey, t.handler.id)
 		return
 	}
 	if w.outdated != "" {
@@ -534,7 +540,7 @@ func (t *task) resend(last bool) {
 	if t.pending == nil || !last {
 		return
 	}
-	if w.attempts <= maxResends && w.denials < 2 && t.object.engine.requests.Err() == nil && !t.stopper.Get().Has(stopper.OperatorExiting) {
+	if w.attempts <= maxResends && w.denials < 2 && t.requests.Err() == nil && !t.stopper.Get().Has(stopper.OperatorExiting) {
 		return
 	}
 	log.Error("Dropped the last patch of a handler, because it could not be sent", handlerKey, t.handler.id)

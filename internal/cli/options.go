@@ -38,6 +38,9 @@ type Options struct {
 	Lifetime   time.Duration
 	Message    string
 
+	LeaderElect          string
+	LeaderElectNamespace string
+
 	Liveness string
 
 	Embedded  bool
@@ -67,6 +70,7 @@ const (
 	groupScope    = "Scope"
 	groupCluster  = "Cluster connection"
 	groupPeering  = "Peering"
+	groupReplicas = "Replicas"
 	groupHealth   = "Health"
 	groupEmbedded = "Embedded API server"
 	groupLogging  = "Logging"
@@ -136,6 +140,10 @@ func (o *Options) peering(command string) []cliflag.Option {
 
 func (o *Options) endpoints() []cliflag.Option {
 	return []cliflag.Option{
+		{Group: groupReplicas, Commands: "run", Long: "leader-elect", Variables: "LEADER_ELECT", Value: "NAME",
+			Help: "Work only while holding the Lease NAME, for which all replicas stand", Target: o.setLeaderElect},
+		{Group: groupReplicas, Commands: "run", Long: "leader-elect-namespace", Variables: "LEADER_ELECT_NAMESPACE", Value: "NAMESPACE",
+			Help: "Use the Lease in NAMESPACE", Default: "that of the pod, or of the context", Target: o.setLeaderElectNamespace},
 		{Group: groupHealth, Commands: "run", Short: "L", Long: "liveness", Variables: "LIVENESS_ENDPOINT LIVENESS", Value: "URL",
 			Help: "Serve probes and metrics at URL, such as http://0.0.0.0:8080/healthz", Target: o.setLiveness},
 		{Group: groupEmbedded, Commands: "run", Long: "embedded", Variables: "EMBEDDED", Hidden: !embedded.Included,
@@ -205,6 +213,22 @@ func (o *Options) setPeering(name string) error {
 		return errors.New(`want the name of an object: lower-case letters, digits, "-" and "."`)
 	}
 	o.Peering = name
+	return nil
+}
+
+func (o *Options) setLeaderElect(name string) error {
+	if name != "" && !validation.IsDNSSubdomain(name) {
+		return errors.New(`want the name of an object: lower-case letters, digits, "-" and "."`)
+	}
+	o.LeaderElect = name
+	return nil
+}
+
+func (o *Options) setLeaderElectNamespace(name string) error {
+	if name != "" && !validation.IsDNSLabel(name) {
+		return errors.New(`want the name of a namespace: lower-case letters, digits and "-"`)
+	}
+	o.LeaderElectNamespace = name
 	return nil
 }
 

@@ -158,7 +158,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		code, body = s.liveness()
 	case path == readinessPath:
 		kind = "application/json; charset=utf-8"
-		code, body = s.readiness()
+		code, body = s.readiness(r.URL.Query().Has("holder"))
 	case known:
 		var page bytes.Buffer
 		_ = s.Meter.Write(&page) // which takes everything
@@ -185,15 +185,20 @@ func (s *Server) liveness() (code int, body []byte) {
 	return code, body
 }
 
-// readiness answers whether the operator does its work. One that pauses in favour of others is ready to take their place.
-func (s *Server) readiness() (code int, body []byte) {
+// readiness answers whether the operator does its work. One that pauses in favour of others, or stands by for another replica, is ready to take their place.
+// If it is asked for, the answer tells the holder of the Lease, too.
+func (s *Server) readiness(holder bool) (code int, body []byte) {
 	all, working := s.Meter.AllStreams()
 	started, login, paused := s.Meter.Ready.Load(), s.Meter.LoggedIn.Load(), s.Meter.Paused()
 	code = http.StatusServiceUnavailable
 	if started && login && (paused || all == working) {
 		code = http.StatusOK
 	}
-	return code, fmt.Appendf(nil, `{"started":%t,"login":%t,"paused":%t,"streams":{"wanted":%d,"working":%d}}`, started, login, paused, all, working)
+	body = fmt.Appendf(nil, `{"started":%t,"login":%t,"paused":%t,"streams":{"wanted":%d,"working":%d}`, started, login, paused, all, working)
+	if e := s.Meter.Election.Load(); holder && e != nil {
+		body = fmt.Appendf(body, `,"leading":%t,"holder":%s`, e.Leading(), rawjson.AppendString(nil, e.Holder()))
+	}
+	return code, append(body, '}')
 }
 
 // results returns what the probes have told in the last seconds, or asks them; nil if they must not be called yet. All requests meanwhile wait

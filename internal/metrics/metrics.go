@@ -31,6 +31,8 @@ type Metrics struct {
 	LoggedIn atomic.Bool // whether the last login has succeeded
 	Ready    atomic.Bool // whether the operator has started
 
+	Election atomic.Pointer[Election] // nil without one, and before the operator has logged in
+
 	state    State
 	counters [operatorCounts]atomic.Int64
 	handlers map[string]*Handler // not changed after the start
@@ -39,6 +41,13 @@ type Metrics struct {
 	mu        sync.Mutex // guards following
 	requests  []*requests
 	resources []*Resource
+}
+
+// Election is the leader election of several replicas.
+type Election struct {
+	Lease   string        // its name
+	Leading func() bool   // whether this replica is the leader
+	Holder  func() string // the identity of the one that is, as far as this replica knows
 }
 
 // State is what is looked up for each page instead of being counted.

@@ -98,6 +98,11 @@ kopf_goroutines %
 # TYPE kopf_resident_memory_bytes gauge
 kopf_resident_memory_bytes %
 `
+	// Its name is that of client-go, which dashboards know.
+	electionPart = `# HELP leader_election_master_status Whether this replica is the leader, by the name of the Lease.
+# TYPE leader_election_master_status gauge
+leader_election_master_status{name="$"} %
+`
 )
 
 // page is a page of metrics in the making.
@@ -153,14 +158,21 @@ func (m *Metrics) Write(w io.Writer) error {
 	for _, r := range requests {
 		p.add(requestsPart, r.verb, float64(r.code), float64(r.n.Load()))
 	}
-	paused := 0.
-	if m.state.Paused() {
-		paused = 1
-	}
 	numbers := append([]float64{retries}, floats(m.counters[:])...)
-	p.add(operatorPart, "", append(numbers, paused, float64(m.state.Goroutines()), float64(m.state.Memory()))...)
+	p.add(operatorPart, "", append(numbers, number(m.state.Paused()), float64(m.state.Goroutines()), float64(m.state.Memory()))...)
+	if e := m.Election.Load(); e != nil {
+		p.add(electionPart, e.Lease, number(e.Leading()))
+	}
 	_, err := w.Write(p)
 	return err
+}
+
+// number returns 1 for true.
+func number(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
 }
 
 // writeHandlers adds the counts of all handlers, and returns how many attempts are followed by another one.

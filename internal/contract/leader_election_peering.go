@@ -1,0 +1,95 @@
+package contract
+
+import (
+	"testing"
+	"time"
+
+	"github.com/kopf-go/kopf"
+)
+
+// This suite proves how replicas of one operator behave among other operators, in 7-availability.md: they are one peer.
+
+var _ = Suite("leader_election_peering", func(t *testing.T, c *C) {
+	c.Run(t, "HA-45 the holder alone keeps one record, under the name of the Lease, and it stays over a takeover", func(c *C) {
+		table := c.meet()
+		var l calls
+		a := c.Replica(creating(&l, "a"), as("pod-a"))
+		c.leads(a)
+		b := c.Replica(creating(&l, "b"), as("pod-b"))
+		c.WaitFor("the record", func() bool { return len(table.seats("default")) == 1 })
+		c.same("the identities", []string{leaseName}, table.seats("default"))
+		a.Crash()
+		c.leads(b)
+		c.Create("x", nil)
+		c.WaitFor("the handling", func() bool { return l.count("b creates x") == 1 })
+		c.Pass(2 * time.Second)
+		c.same("the identities after a takeover", []string{leaseName}, table.seats("default"))
+		b.Stop()
+		if left := table.seats("default"); len(left) > 0 {
+			c.Errorf("got the identities %q after the end, want none", left)
+		}
+	})
+	c.Run(t, "HA-45 all replicas obey the records of others", func(c *C) {
+		table := c.meet()
+		var l calls
+		a := c.Replica(creating(&l, "a"))
+		c.leads(a)
+		b := c.Replica(creating(&l, "b"))
+		table.sit("boss", rival(100, 3600))
+		c.paused(a, 1)
+		c.paused(b, 1)
+		c.Create("x", nil)
+		c.Pass(3 * time.Second)
+		c.expect(&l)
+		a.Stop()
+		c.leads(b)
+		c.Pass(3 * time.Second)
+		c.expect(&l)
+		table.sit("boss", nil)
+		c.going(b, 1)
+		c.WaitFor("the handling", func() bool { return l.count("b creates x") == 1 })
+	})
+	c.Run(t, "HA-46 another operator sees one peer, which pauses it, and none when all replicas are gone", func(c *C) {
+		table := c.meet()
+		var l, others calls
+		a := c.Replica(creating(&l, "a"))
+		c.leads(a)
+		b := c.Replica(creating(&l, "b"))
+		other := c.Operator(creating(&others, "other"), as("other"), func(op *kopf.Operator) { op.Settings.Peering.Priority = -1 })
+		c.paused(other, 1)
+		c.WaitFor("the records", func() bool { return len(table.seats("default")) == 2 })
+		c.Create("x", nil)
+		c.WaitFor("the handling", func() bool { return l.count("a creates x") == 1 })
+		b.Stop()
+		c.Pass(2 * time.Second)
+		c.expect(&others)
+		a.Stop()
+		c.going(other, 1)
+		c.Create("y", nil)
+		c.WaitFor("the handling by the other", func() bool { return others.count("other creates y") == 1 })
+	})
+	c.Run(t, "HA-47 a pause keeps the Lease, and so does a missing peering object that is mandatory", func(c *C) {
+		c.OnlyInBubble("it takes longer than a Lease")
+		table := c.meet()
+		var l calls
+		a := c.Replica(creating(&l, "a"), mandatory)
+		c.leads(a)
+		holder := c.holder()
+		c.Replica(creating(&l, "b"), mandatory)
+		table.sit("boss", rival(100, 3600))
+		c.paused(a, 1)
+		c.Pass(time.Minute)
+		if now := c.holder(); now != holder {
+			c.Errorf("the holder %q has become %q in a pause", holder, now)
+		}
+		table.Delete("default")
+		c.Pass(time.Minute)
+		if now := c.holder(); now != holder {
+			c.Errorf("the holder %q has become %q without the peering object", holder, now)
+		}
+		table.Create("default", nil)
+		c.going(a, 1)
+		c.Create("x", nil)
+		c.WaitFor("the handling", func() bool { return l.count("a creates x") == 1 })
+	})
+})

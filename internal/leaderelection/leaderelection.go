@@ -1,0 +1,381 @@
+// Package leaderelection elects one of several replicas by a Lease, as client-go does, so that electors of both can compete for one. See
+// https://kubernetes.io/docs/concepts/architecture/leases/.
+//
+// It differs from client-go in what it promises: a replica counts its time from the beginning of the last renewal that was answered, and
+// looks at two clocks. So it knows that it does not hold the Lease any more before any other replica can take it.
+package leaderelection
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/kopf-go/kopf/internal/await"
+)
+
+// Leases makes the requests for one Lease. Each is made once, and returns the Lease as JSON, or the error and the code of the answer, 0
+// if there was none.
+type Leases interface {
+	Get(ctx context.Context) (raw []byte, code int, err error)
+	Create(ctx context.Context, raw []byte) (created []byte, code int, err error)
+	// Update replaces the Lease, and fails with 409 if it has another resource version.
+	Update(ctx context.Context, raw []byte) (updated []byte, code int, err error)
+}
+
+// Config is how an elector does its work. All fields are required.
+type Config struct {
+	Namespace, Name string // of the Lease
+	Identity        string // of this process, which no other one has
+	LeaseDuration   time.Duration
+	RenewDeadline   time.Duration
+	RetryPeriod     time.Duration
+	Leases          Leases
+	Log             *slog.Logger
+}
+
+// Check returns what is wrong with the times.
+func (c *Config) Check() error {
+	if c.RetryPeriod > 0 && c.RenewDeadline > c.RetryPeriod*jitter/100 && c.LeaseDuration > c.RenewDeadline {
+		return nil
+	}
+	return fmt.Errorf("LeaseDuration %s, RenewDeadline %s, RetryPeriod %s: want LeaseDuration > RenewDeadline > 1.2 × RetryPeriod > 0", c.LeaseDuration, c.RenewDeadline, c.RetryPeriod)
+}
+
+const (
+	jitter   = 120              // percent of the RetryPeriod that a candidate waits at most
+	settled  = 10 * time.Minute // after which a candidate gives way to fresher ones
+	shortest = time.Second      // that a request may take
+
+	answerGrace = time.Second // for which an answer is awaited at the end
+)
+
+// Elector stands for the Lease. Acquire, Hold and Release are for one goroutine; the others are for all.
+type Elector struct {
+	Config
+	started time.Time // when it first stood
+
+	seen   []byte    // the spec of the Lease as a candidate has seen it last
+	seenAt time.Time // when that was seen first; zero before
+	heldAt time.Time // when another replica was last seen to hold the Lease; zero for never
+	lease  *lease    // as it was when this replica last wrote it
+
+	mu      sync.Mutex // guards following
+	renewed time.Time  // the beginning of the last renewal that was answered; zero while another replica may hold the Lease
+	holder  string     // as it was last seen
+}
+
+// Term is what is known when the Lease was got.
+type Term struct {
+	Version string        // the resource version of the Lease
+	Former  string        // the holder before; "" if it was released, or there was none
+	Vacant  time.Duration // how long ago this replica has seen the last sign of another holder; 0 if it has seen none
+}
+
+// ForbiddenError says that this replica may not use the Lease.
+type ForbiddenError struct{ Err error }
+
+func (e *ForbiddenError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the refusal.
+func (e *ForbiddenError) Unwrap() error { return e.Err }
+
+// Acquire stands for the Lease until this replica holds it, or the context ends. It fails with a [ForbiddenError] if the first request is refused.
+func (e *Elector) Acquire(ctx context.Context) (*Term, error) {
+	first := e.started.IsZero()
+	if first {
+		e.started = time.Now()
+	}
+	failing := false
+	for {
+		term, code, err := e.try(ctx)
+		switch {
+		case ctx.Err() != nil && err != nil:
+			return nil, context.Cause(ctx)
+		case term != nil:
+			return term, nil
+		case code == http.StatusForbidden && first:
+			return nil, &ForbiddenError{err}
+		case err != nil && !failing:
+			e.Log.Warn("Standing for the Lease failed; retrying", e.attrs("error", err)...)
+		case err == nil && failing:
+			e.Log.Info("Standing for the Lease again", e.attrs()...)
+		}
+		failing, first = err != nil, first && code == 0 && err != nil
+		if err := await.Sleep(ctx, e.RetryPeriod+rand.N(e.RetryPeriod*(jitter-100)/100+1)); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// attrs returns the attributes of a log line.
+func (e *Elector) attrs(more ...any) []any {
+	return append([]any{"lease", e.Namespace + "/" + e.Name, "identity", e.Identity}, more...)
+}
+
+// try makes one attempt to get the Lease. Another replica that is quicker, or holds it, is no error.
+func (e *Elector) try(ctx context.Context) (term *Term, code int, err error) {
+	ctx, cancel := e.limit(ctx)
+	defer cancel()
+	ctx, done := await.Outlive(ctx, answerGrace) // a Lease that is got without knowing it would be kept until it expires
+	defer done()
+	raw, code, err := e.Leases.Get(ctx)
+	if code == http.StatusNotFound {
+		return e.take(ctx, newLease(e.Namespace, e.Name), e.Leases.Create)
+	} else if err != nil {
+		return nil, code, err
+	}
+	l, err := parseLease(raw)
+	if err != nil {
+		return nil, code, err
+	}
+	if e.seenAt.IsZero() || !bytes.Equal(l.spec, e.seen) {
+		e.seen, e.seenAt = l.spec, time.Now()
+		if l.holder != "" && l.holder != e.Identity {
+			e.heldAt = e.seenAt
+		}
+	}
+	if e.setHolder(l.holder) && l.holder != "" && l.holder != e.Identity {
+		e.Log.Info("Standing by for the holder of the Lease", e.attrs("holder", l.holder)...)
+	}
+	if !e.free(l) {
+		return nil, code, nil
+	}
+	return e.take(ctx, l, e.Leases.Update)
+}
+
+// free reports whether the Lease may be taken: by the clock of this replica alone, whatever times the holder has written.
+func (e *Elector) free(l *lease) bool {
+	unchanged := time.Since(e.seenAt)
+	switch {
+	case l.holder == e.Identity: // the answer to an earlier attempt was lost, or a renewal was late
+		return true
+	case l.holder != "":
+		duration := l.duration
+		if duration <= 0 {
+			duration = e.LeaseDuration
+		}
+		return unchanged >= duration
+	case time.Since(e.started) < settled:
+		return true
+	}
+	// It was released, perhaps by a replica that is being replaced like this one. A newer replica may take it first.
+	return unchanged >= e.RetryPeriod
+}
+
+// take makes this replica the holder of a Lease that is free. A conflict is no error.
+func (e *Elector) take(ctx context.Context, l *lease, write func(context.Context, []byte) ([]byte, int, error)) (*Term, int, error) {
+	began := time.Now()
+	former, again := l.holder, l.holder == e.Identity
+	next := record{holder: e.Identity, duration: e.LeaseDuration, acquireTime: l.acquireTime, transitions: l.transitions}
+	if !again || next.acquireTime == "" {
+		next.acquireTime = began.UTC().Format(microTime)
+	}
+	if !again && l.version() != "" {
+		next.transitions++
+	}
+	raw, err := l.with(next, began)
+	if err != nil {
+		return nil, 0, err
+	}
+	raw, code, err := write(ctx, raw)
+	if code == http.StatusConflict || code == http.StatusNotFound {
+		return nil, code, nil
+	} else if err != nil {
+		return nil, code, err
+	}
+	if e.lease, err = parseLease(raw); err != nil {
+		return nil, code, err
+	}
+	term := &Term{Version: e.lease.version(), Former: former}
+	if !e.heldAt.IsZero() {
+		term.Vacant = time.Since(e.heldAt)
+	}
+	e.seen, e.seenAt, e.heldAt = nil, time.Time{}, time.Time{}
+	e.setHolder(e.Identity)
+	e.setRenewed(began)
+	return term, code, nil
+}
+
+// limit returns a context for the requests of one attempt.
+func (e *Elector) limit(ctx context.Context) (context.Context, context.CancelFunc) {
+	limit := max(shortest, e.RenewDeadline/2)
+	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer in %s", limit))
+}
+
+func (e *Elector) setRenewed(at time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.renewed = at
+}
+
+// Holder returns the identity of the holder of the Lease as this replica has seen it last, "" if there was none.
+func (e *Elector) Holder() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.holder
+}
+
+// setHolder notes who holds the Lease, and reports whether that is new.
+func (e *Elector) setHolder(identity string) (changed bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	changed = e.holder != identity
+	e.holder = identity
+	return changed
+}
+
+// Valid reports whether this replica holds the Lease for certain: whether less than the RenewDeadline has passed since the beginning
+// of the last renewal that was answered. The clock of the day counts as well as the monotonic one, which stands still while a machine is suspended.
+func (e *Elector) Valid() bool { return e.left() > 0 }
+
+// left returns how long this replica holds the Lease unless it is renewed.
+func (e *Elector) left() time.Duration {
+	e.mu.Lock()
+	renewed := e.renewed
+	e.mu.Unlock()
+	if renewed.IsZero() {
+		return 0
+	}
+	now := time.Now()
+	return e.RenewDeadline - max(now.Sub(renewed), now.Round(0).Sub(renewed.Round(0)))
+}
+
+// Hold renews the Lease until it is lost, and returns why, or until the context ends, and returns nil. The Lease is not valid any more in the first case.
+func (e *Elector) Hold(ctx context.Context) error {
+	next := time.Now()
+	var failed error // of the last renewal
+	for {
+		next = next.Add(e.RetryPeriod)
+		if now := time.Now(); next.Before(now) {
+			next = now
+		}
+		if await.Sleep(ctx, min(time.Until(next), e.left())) != nil {
+			return nil
+		}
+		if !e.Valid() {
+			return e.lose(failed)
+		}
+		if time.Now().Before(next) {
+			continue
+		}
+		holder, err := e.renew(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case holder != "":
+			return e.lose(fmt.Errorf("%q holds it now", holder))
+		case err != nil:
+			e.Log.Warn("Renewing the Lease failed; retrying", e.attrs("error", err)...)
+		case failed != nil:
+			e.Log.Info("Renewed the Lease", e.attrs()...)
+		}
+		failed = err
+	}
+}
+
+// lose notes that the Lease is lost.
+func (e *Elector) lose(why error) error {
+	e.setRenewed(time.Time{})
+	e.setHolder("")
+	if why == nil {
+		why = errors.New("the process has not run in time")
+	}
+	return why
+}
+
+// renew renews the Lease once. It returns the holder if that is another one.
+func (e *Elector) renew(ctx context.Context) (holder string, err error) {
+	ctx, cancel := e.limit(ctx)
+	defer cancel()
+	ctx, end := context.WithTimeoutCause(ctx, e.left(), errors.New("not before the end of the Lease"))
+	defer end()
+	for {
+		began, write := time.Now(), e.Leases.Update
+		if e.lease.version() == "" { // it was deleted, but is still this replica's
+			write = e.Leases.Create
+		}
+		raw, err := e.lease.with(record{holder: e.Identity, duration: e.LeaseDuration, acquireTime: e.lease.acquireTime, transitions: e.lease.transitions}, began)
+		if err != nil {
+			return "", err
+		}
+		raw, code, err := write(ctx, raw)
+		switch {
+		case err == nil:
+			if e.lease, err = parseLease(raw); err == nil {
+				e.setRenewed(began)
+			}
+			return "", err
+		case code == http.StatusNotFound:
+			e.lease = e.lease.anew(e.Namespace, e.Name)
+		case code == http.StatusConflict:
+			if holder, err = e.reread(ctx); holder != "" || err != nil {
+				return holder, err
+			}
+		default:
+			return "", err
+		}
+	}
+}
+
+// reread reads the Lease that has changed meanwhile, and returns the holder if that is another one: a person, or another replica, counts at once.
+func (e *Elector) reread(ctx context.Context) (holder string, err error) {
+	raw, code, err := e.Leases.Get(ctx)
+	if code == http.StatusNotFound {
+		e.lease = e.lease.anew(e.Namespace, e.Name)
+		return "", nil
+	} else if err != nil {
+		return "", err
+	}
+	l, err := parseLease(raw)
+	if err != nil {
+		return "", err
+	}
+	if l.holder == e.Identity {
+		e.lease = l
+		return "", nil
+	}
+	if l.holder == "" {
+		return "nobody", nil
+	}
+	return l.holder, nil
+}
+
+// anew returns the Lease as it is to be created when it was deleted.
+func (l *lease) anew(namespace, name string) *lease {
+	created := newLease(namespace, name)
+	created.record = l.record
+	return created
+}
+
+// Release gives the Lease up, so that another replica can take it at once. From its beginning, the Lease is not valid any more. It does nothing if this
+// replica does not hold it.
+func (e *Elector) Release(ctx context.Context) error {
+	if !e.Valid() {
+		return nil
+	}
+	e.setRenewed(time.Time{})
+	ctx, cancel := e.limit(ctx)
+	defer cancel()
+	for attempt := 0; ; attempt++ {
+		now := time.Now()
+		raw, err := e.lease.with(record{duration: time.Second, acquireTime: now.UTC().Format(microTime), transitions: e.lease.transitions}, now)
+		if err != nil {
+			return err
+		}
+		_, code, err := e.Leases.Update(ctx, raw)
+		if code == http.StatusNotFound {
+			return nil
+		} else if code != http.StatusConflict || attempt > 0 {
+			return err
+		}
+		if holder, err := e.reread(ctx); holder != "" || err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,346 @@
+package kopf
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/kopf-go/kopf/internal/leaderelection"
+	"github.com/kopf-go/kopf/internal/metrics"
+	"github.com/kopf-go/kopf/internal/pauser"
+	"github.com/kopf-go/kopf/internal/workpool"
+)
+
+// This file has one of several replicas work: the holder of a Lease. The others stand by: their streams are open and their indices are filled, so that they
+// know at any time what is to be done, and nothing is called. The election runs on a goroutine of its own.
+
+// ErrLeadershipLost is the cause with which the contexts of handlers end when their replica does not hold the Lease any more, and the error of requests that
+// change anything while it does not.
+var ErrLeadershipLost = errors.New("this replica does not hold the Lease of the leader election")
+
+// leasesResource is the resource of Leases.
+var leasesResource = Resource{Group: "coordination.k8s.io", Version: "v1", Plural: "leases", Kind: "Lease", Namespaced: true}
+
+// leadership is the part that a replica has in an election. A nil one is of an operator without an election, which always works.
+type leadership struct {
+	run     *run
+	elector *leaderelection.Elector
+	log     *slog.Logger
+	ref     ObjectReference // of the Lease
+	standby pauser.Pauser   // which pauses while another replica works: its epochs are the terms, and the times between them
+	fence   atomic.Uint64   // the resource version of the Lease when it was got; 0 while this replica does not work
+	keep    atomic.Bool     // whether the Lease must not be released, as something goes on that ignores its end; stays so
+
+	standing context.CancelFunc // ends the standing for the Lease
+	holding  context.CancelFunc // ends its renewals
+	done     chan struct{}      // closed when the election is over
+
+	mu      sync.Mutex // guards following
+	terms   termContexts
+	failure error // for which the operator ends
+}
+
+// termContexts are the contexts of one term. They are nil before the first one.
+type termContexts struct {
+	handlers context.Context // of handlers of events and changes: ends with the term, or when the exit does not wait any more
+	tasks    context.Context // of daemons and timers: ends with the term
+	requests context.Context // of those that store what both have left: ends with the term, or with the operator
+	end      context.CancelCauseFunc
+}
+
+// newLeadership returns the part that the replica is to have in an election, nil if there is none.
+func newLeadership(r *run) (*leadership, error) {
+	s := &r.Settings.LeaderElection
+	if s.Name == "" {
+		return nil, nil
+	}
+	l := &leadership{run: r, log: r.Logger, done: make(chan struct{})}
+	l.elector = &leaderelection.Elector{Config: leaderelection.Config{
+		Name: s.Name, Identity: fmt.Sprintf("%s_%08d", r.Identity, rand.IntN(100_000_000)),
+		LeaseDuration: s.LeaseDuration, RenewDeadline: s.RenewDeadline, RetryPeriod: s.RetryPeriod, Log: r.Logger,
+	}}
+	if err := l.elector.Check(); err != nil {
+		return nil, fmt.Errorf("invalid Settings.LeaderElection: %w", err)
+	}
+	l.standby.Block("standby", true)
+	return l, nil
+}
+
+// start begins to stand for the Lease.
+func (l *leadership) start(ctx context.Context, o *observer) {
+	if l == nil {
+		return
+	}
+	if err := l.locate(ctx); err != nil {
+		l.fail(o, err)
+		return
+	}
+	e := l.elector
+	l.run.meter.Election.Store(&metrics.Election{Lease: e.Name, Leading: func() bool { return l.fence.Load() != 0 }, Holder: e.Holder})
+	standing, stopStanding := context.WithCancel(unlimited(ctx))
+	holding, stopHolding := context.WithCancel(context.WithoutCancel(standing))
+	l.mu.Lock()
+	l.standing, l.holding = stopStanding, stopHolding
+	l.mu.Unlock()
+	go func() {
+		defer close(l.done)
+		l.elect(standing, holding, o)
+	}()
+}
+
+// locate finds out where the Lease is.
+func (l *leadership) locate(ctx context.Context) error {
+	e := l.elector
+	if e.Namespace = l.run.Settings.LeaderElection.Namespace; e.Namespace == "" {
+		info, err := l.run.client.ConnectionInfo(ctx)
+		if err != nil {
+			return err
+		}
+		e.Namespace = cmp.Or(info.DefaultNamespace, "default")
+	}
+	l.ref = ObjectReference{APIVersion: leasesResource.APIVersion(), Kind: leasesResource.Kind, Namespace: e.Namespace, Name: e.Name}
+	e.Leases = &leaseRequests{client: l.run.client.withoutFence(), namespace: e.Namespace, name: e.Name}
+	return nil
+}
+
+// elect stands for the Lease and holds it, again and again, until the operator ends.
+func (l *leadership) elect(standing, holding context.Context, o *observer) {
+	for {
+		term, err := l.elector.Acquire(standing)
+		if forbidden := (*leaderelection.ForbiddenError)(nil); errors.As(err, &forbidden) {
+			l.fail(o, fmt.Errorf("the leader election may not use the Lease %s/%s: %w; permit it by a rule of a Role in that namespace: "+
+				`apiGroups: ["coordination.k8s.io"], resources: ["leases"], verbs: ["get", "create", "update"]`, l.ref.Namespace, l.ref.Name, err))
+		}
+		if err != nil || standing.Err() != nil {
+			return
+		}
+		l.begin(term, o)
+		var started sync.WaitGroup
+		started.Go(func() { l.startLeading(o) })
+		lost := l.elector.Hold(holding)
+		if lost == nil {
+			started.Wait() // whose contexts end with the operator
+			return
+		}
+		l.end(lost, o)
+		started.Wait()
+		l.stoppedLeading()
+	}
+}
+
+// begin begins a term: from now on, requests may be sent.
+func (l *leadership) begin(term *leaderelection.Term, o *observer) {
+	attrs := []any{"lease", l.leaseName(), "identity", l.elector.Identity}
+	if term.Former != "" {
+		attrs = append(attrs, "former", term.Former)
+	}
+	if term.Vacant > 0 {
+		attrs = append(attrs, "vacant", term.Vacant.Round(time.Millisecond))
+	}
+	l.log.Info("Became the leader", attrs...)
+	number, _ := strconv.ParseUint(term.Version, 10, 64) // as those of the API server are
+	handlers, endHandlers := context.WithCancelCause(o.handlers)
+	tasks, endTasks := context.WithCancelCause(context.WithoutCancel(o.handlers))
+	requests, endRequests := context.WithCancelCause(o.requests)
+	l.mu.Lock()
+	l.fence.Store(number)
+	l.terms = termContexts{handlers: handlers, tasks: tasks, requests: requests, end: func(cause error) {
+		endHandlers(cause)
+		endTasks(cause)
+		endRequests(cause)
+	}}
+	l.mu.Unlock()
+	l.run.events.post(slog.LevelInfo, l.ref, "Normal", "LeaderElection", l.elector.Identity+" became leader")
+}
+
+// startLeading calls the handlers of the leading's start, and then has the objects handled.
+func (l *leadership) startLeading(o *observer) {
+	l.mu.Lock()
+	ctx := l.terms.handlers
+	l.mu.Unlock()
+	if _, err := l.run.activity(ctx, kindStartedLeading, "startedLeading", l.run.client); err != nil {
+		if ctx.Err() == nil {
+			l.fail(o, err)
+		}
+		return
+	}
+	l.mu.Lock()
+	if ctx.Err() != nil { // it was lost meanwhile
+		l.mu.Unlock()
+		return
+	}
+	l.standby.Block("standby", false)
+	l.mu.Unlock()
+	o.lead()
+}
+
+// fail ends the operator.
+func (l *leadership) fail(o *observer, err error) {
+	l.mu.Lock()
+	l.failure = err
+	l.mu.Unlock()
+	o.end(err)
+}
+
+// failed returns why the operator has ended, if that was for the election.
+func (l *leadership) failed() error {
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.failure
+}
+
+// end ends a term: nothing is begun any more, and what runs is to end.
+func (l *leadership) end(lost error, o *observer) {
+	l.endTerm()
+	l.log.Warn("Lost the leadership; standing by", "lease", l.leaseName(), "identity", l.elector.Identity, "reason", lost)
+	o.standBy()
+}
+
+// endTerm has nothing begin any more, and ends the contexts of what runs.
+func (l *leadership) endTerm() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.standby.Block("standby", true)
+	l.fence.Store(0)
+	if l.terms.end != nil {
+		l.terms.end(ErrLeadershipLost)
+	}
+}
+
+// stoppedLeadingTimeout limits the handlers of the end of the leading: this replica stands by only afterwards, or the next one waits for them.
+const stoppedLeadingTimeout = 5 * time.Second
+
+// stoppedLeading calls the handlers of the leading's end. What they return is logged.
+func (l *leadership) stoppedLeading() {
+	ctx, cancel := context.WithTimeout(context.Background(), stoppedLeadingTimeout)
+	defer cancel()
+	if _, err := l.run.activity(ctx, kindStoppedLeading, "stoppedLeading", l.run.client.withoutFence()); err != nil {
+		l.log.Error("The handlers of the end of the leading failed", "error", err)
+	}
+}
+
+// stop ends the standing for the Lease, and releases it if nothing goes on that needs it.
+func (l *leadership) stop() {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	standing, holding := l.standing, l.holding
+	l.mu.Unlock()
+	if standing == nil { // it was never begun
+		return
+	}
+	standing()
+	holding()
+	<-l.done
+	if !l.elector.Valid() {
+		return
+	}
+	if l.keep.Load() {
+		l.log.Warn("Leaving the Lease to expire, because a handler has not returned", "lease", l.leaseName())
+		return
+	}
+	if l.fence.Load() != 0 {
+		l.stoppedLeading()
+	}
+	l.endTerm()
+	if err := l.elector.Release(unlimited(context.Background())); err != nil {
+		l.log.Warn("Releasing the Lease failed; it will expire", "lease", l.leaseName(), "error", err)
+	} else {
+		l.log.Info("Released the Lease", "lease", l.leaseName())
+	}
+}
+
+// leaseName returns the namespace and the name of the Lease.
+func (l *leadership) leaseName() string { return l.ref.Namespace + "/" + l.ref.Name }
+
+// abandon has the Lease not released: something goes on.
+func (l *leadership) abandon() {
+	if l != nil {
+		l.keep.Store(true)
+	}
+}
+
+// announceEnd posts the event of a leading that is about to end in good order. After a loss, nothing may be sent.
+func (l *leadership) announceEnd() {
+	if l != nil && l.fence.Load() != 0 {
+		l.run.events.post(slog.LevelInfo, l.ref, "Normal", "LeaderElection", l.elector.Identity+" stopped leading")
+	}
+}
+
+// leads reports whether this replica works.
+func (l *leadership) leads() bool { return l == nil || !l.standby.Paused() }
+
+// term returns the number of the term, or of the time between two.
+func (l *leadership) term() uint32 {
+	if l == nil {
+		return 0
+	}
+	return l.standby.Epoch()
+}
+
+// contexts returns those of a term; they have ended if that is over. The replica has an election.
+func (l *leadership) contexts(term uint32) termContexts {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.terms.end == nil || term != l.standby.Epoch() {
+		lost, end := context.WithCancelCause(context.Background())
+		end(ErrLeadershipLost)
+		return termContexts{handlers: lost, tasks: lost, requests: lost}
+	}
+	return l.terms
+}
+
+// contexts returns the contexts of handlers and of requests for an epoch.
+func (r *reactor) contexts(at epoch) (handlers, requests context.Context) {
+	if r.leader == nil {
+		return r.handlers, r.requests
+	}
+	term := r.leader.contexts(at.term)
+	return term.handlers, workpool.NewContext(term.requests, r.limiter)
+}
+
+// leaseRequests makes the requests for a Lease, on a connection that no others hold up.
+type leaseRequests struct {
+	client          *Client
+	namespace, name string
+}
+
+// Get implements [leaderelection.Leases].
+func (l *leaseRequests) Get(ctx context.Context) ([]byte, int, error) {
+	return l.send(ctx, http.MethodGet, url.PathEscape(l.name), nil)
+}
+
+// Create implements [leaderelection.Leases].
+func (l *leaseRequests) Create(ctx context.Context, raw []byte) ([]byte, int, error) {
+	return l.send(ctx, http.MethodPost, "", raw)
+}
+
+// Update implements [leaderelection.Leases].
+func (l *leaseRequests) Update(ctx context.Context, raw []byte) ([]byte, int, error) {
+	return l.send(ctx, http.MethodPut, url.PathEscape(l.name), raw)
+}
+
+func (l *leaseRequests) send(ctx context.Context, method, name string, raw []byte) ([]byte, int, error) {
+	r := &request{method: method, path: leasesResource.URL(url.PathEscape(l.namespace), name, ""), body: raw, once: true}
+	if raw != nil {
+		r.contentType = "application/json"
+	}
+	body, err := l.client.body(ctx, r)
+	if err != nil {
+		return nil, StatusCode(err), err
+	}
+	return body.raw, http.StatusOK, nil
+}

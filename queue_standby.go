@@ -1,0 +1,104 @@
+package kopf
+
+import "slices"
+
+// This file has the objects wait while another replica works. A replica that stands by knows of each whether anything is to be handled: by the prefilter, which takes no
+// more of an object than its entry, or by keeping the newest event of the object until its term begins, or until another replica has handled it.
+
+// lead has the objects handled that have something to be handled, as this replica knows.
+func (o *observer) lead() {
+	o.mu.Lock()
+	queues := o.queuesLocked()
+	o.mu.Unlock()
+	for _, q := range queues {
+		q.releaseBlocked()
+	}
+	o.peers.renew()
+	if o.admission != nil {
+		o.admission.lead()
+	}
+}
+
+// standBy has what is to be handled kept for a later term.
+func (o *observer) standBy() {
+	o.mu.Lock()
+	queues := o.queuesLocked()
+	var engines []*daemons
+	for _, served := range o.resources {
+		if served.reactor.daemons != nil {
+			engines = append(engines, served.reactor.daemons)
+		}
+	}
+	o.mu.Unlock()
+	for _, q := range queues {
+		q.standBy()
+	}
+	for _, d := range engines {
+		d.pause("")
+	}
+}
+
+func (o *observer) queuesLocked() (queues []*queue) {
+	for _, served := range o.resources {
+		queues = append(queues, served.reactor.queue)
+	}
+	return queues
+}
+
+// standBy has all objects wait for the next term that have something to be handled, with their newest states. What is remembered of their handlings is forgotten:
+// another replica goes on with them, by what is stored.
+func (q *queue) standBy() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, e := range q.entries {
+		if e.state != nil && e.presence == present && !e.state.work.working { // a worker does it itself
+			q.standByLocked(e, nil)
+		}
+	}
+}
+
+// standByLocked has one object wait for the next term if anything is to be handled, such as an event.
+func (q *queue) standByLocked(e *entry, events []RawEvent) {
+	s := e.state
+	q.stopTimerLocked(e)
+	if s.live != nil {
+		if live := s.live.Load(); live != nil && (s.body == nil || live.version != s.body.version) {
+			s.body = live
+		}
+	}
+	events = slices.Concat(events, s.work.events)
+	if n := len(events); n > 0 {
+		events = slices.Clone(events[n-1:])
+	}
+	s.work.events, s.work.woken = events, false
+	s.work.blocked = len(events) > 0 || s.body != nil
+	s.handling, s.retry, s.conflict = objectHandling{lostBase: s.handling.lostBase, baseStripped: s.handling.baseStripped}, objectRetry{}, nil
+	e.listed = true // for this replica, the object was there before it works
+	q.releaseLocked(e)
+}
+
+// blockForTermLocked is block for an object that waits for the next term.
+func (q *queue) blockForTermLocked(e *entry, events []RawEvent, r result) bool {
+	newer := len(e.state.work.events) > 0
+	q.standByLocked(e, events)
+	if newer || q.leader.leads() { // which has begun meanwhile
+		e.state.work.woken = true
+		return true
+	}
+	q.addAfterLocked(e, r)
+	return false
+}
+
+// waitsForTermLocked reports whether all that is to be done with an object waits for the next term, so that a newer event takes its place.
+func (q *queue) waitsForTermLocked(e *entry) bool {
+	w := &e.state.work
+	return !q.leader.leads() && e.presence == present && w.blocked && !w.working && !w.inBarrier && w.timer == nil && e.state.live == nil
+}
+
+// endsStandingBy reports whether an object is gone while another replica works, which reports that.
+func (q *queue) endsStandingBy(e *entry, events []RawEvent) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	deleted := len(events) > 0 && events[len(events)-1].Type == Deleted && len(e.state.work.events) == 0
+	return !q.leader.leads() && (deleted || e.presence == deletionReporting)
+}
