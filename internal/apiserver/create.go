@@ -79,6 +79,7 @@ func (a *apiRequest) post(w http.ResponseWriter, r *http.Request, object map[str
 // createObject stores a new object, unless it is a dry run. The managedFields of applied objects
 // are set already.
 func (a *apiRequest) createObject(object map[string]any, applied bool) (raw []byte, code int, err error) {
+	defer a.release()
 	if err := a.prepareNew(object, applied); err != nil {
 		return nil, 0, err
 	}

@@ -39,6 +39,7 @@ type apiRequest struct {
 	body        []byte
 	warnings    []string
 	fault       *Fault
+	reserved    []string // for the service that is being stored
 }
 
 func (a *apiRequest) request() Request {

@@ -42,6 +42,8 @@ type Server struct {
 	collector *collector // nil if garbage is not collected
 	warned    boundedset.Set
 
+	reservations reservations // of services
+
 	naming  sync.Mutex      // held while the names of definitions are accepted, and guards following
 	defined []*definedKinds // by definition
 

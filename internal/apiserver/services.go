@@ -15,8 +15,8 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// Services get addresses and ports on nodes when they are stored, from ranges that many clusters have. The ones in use are those of the stored services, so that there is nothing to
-// release. See https://kubernetes.io/docs/concepts/services-networking/cluster-ip-allocation/
+// Services get addresses and ports on nodes when they are stored, from ranges that many clusters have. The ones in use are those of the stored services and of those
+// that are being stored. See https://kubernetes.io/docs/concepts/services-networking/cluster-ip-allocation/
 
 const (
 	firstPort, lastPort = 30000, 32767
@@ -46,6 +46,8 @@ func (a *apiRequest) settleService(live, object map[string]any) error {
 		s.drop()
 	}
 	s.syncAddresses()
+	a.server.reservations.mu.Lock()
+	defer a.server.reservations.mu.Unlock()
 	var faults []field.Error
 	if s.typ != "ExternalName" {
 		if faults = rules.ValidateAddresses(live, object); len(faults) == 0 {
@@ -61,7 +63,23 @@ func (a *apiRequest) settleService(live, object map[string]any) error {
 	if len(faults) > 0 {
 		return a.kind.invalid(a.name, faults)
 	}
-	return s.checkHealthPort()
+	if err := s.checkHealthPort(); err != nil {
+		return err
+	}
+	s.reserve()
+	return nil
+}
+
+// reserve reserves what other services do not have until the service is stored. The caller holds the lock of the reservations.
+func (s *service) reserve() {
+	own := append(nodePorts(s.old), asWord(s.old["healthCheckNodePort"]))
+	own = append(own, unstructured.Texts(s.old["clusterIPs"])...)
+	wanted := append(nodePorts(s.spec), asWord(s.spec["healthCheckNodePort"]))
+	for _, what := range append(wanted, unstructured.Texts(s.spec["clusterIPs"])...) {
+		if !slices.Contains(own, what) && what != "" && what != "None" {
+			s.server.reservations.takeLocked(s.apiRequest, what)
+		}
+	}
 }
 
 // checkHealthPort refuses a port for health checks that the service asks for and cannot have.
@@ -291,12 +309,15 @@ func (s *service) taken() map[string]bool {
 	return taken
 }
 
-// look finds the addresses and the ports of the other services, once.
+// look finds the addresses and the ports of the other services, once. The caller holds the lock of the reservations.
 func (s *service) look() {
 	if s.used != nil {
 		return
 	}
-	s.addresses, s.used = make(map[string]bool), make(map[string]bool)
+	s.addresses, s.used = maps.Clone(s.server.reservations.taken), maps.Clone(s.server.reservations.taken) // addresses and ports do not look alike
+	if s.used == nil {
+		s.addresses, s.used = make(map[string]bool), make(map[string]bool)
+	}
 	items, _ := s.server.db.List(s.kind.collection())
 	for _, item := range items {
 		if item.Key == s.key() && s.live != nil {

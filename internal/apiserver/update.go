@@ -104,6 +104,7 @@ func (a *apiRequest) read(i *store.Item) (map[string]any, error) {
 // replace replaces the live object by a changed one. It reports false if the live object has
 // changed meanwhile.
 func (a *apiRequest) replace(before *store.Item, live, object map[string]any, applied bool) ([]byte, bool, error) {
+	defer a.release()
 	if err := a.checkIdentity(live, object); err != nil {
 		return nil, true, err
 	}
