@@ -21,7 +21,7 @@ func (a *apiRequest) apply(w http.ResponseWriter, r *http.Request) error {
 		return invalidOptions("PatchOptions", field.Required("fieldManager", "is required for apply patch"))
 	}
 	live := a.server.db.Get(a.kind.collection(), a.key())
-	if a.subresource != "" && live == nil {
+	if a.subresource != "" && live == nil && !a.createsOnUpdate() {
 		return a.kind.notFound(a.name)
 	}
 	all, err := yaml.ParseManifests(a.body)
@@ -32,6 +32,9 @@ func (a *apiRequest) apply(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	object := all[0]
+	if n := unstructured.CanonicalNumbers(object); n != "" {
+		return apierrors.BadRequest("error decoding YAML: %s", unfit(n))
+	}
 	if err := a.checkApplied(object); err != nil {
 		return err
 	}

@@ -131,12 +131,16 @@ func (a *apiRequest) prepareNew(object map[string]any, applied bool) error {
 	}
 	types.Named("ObjectMeta").Decode(meta)
 	fits := applied || a.managed().TypeError(object, true) == ""
-	if a.kind.hasStatus && !a.kind.is("nodes", "") { // whose status is stored with them
+	dropsStatus := a.kind.hasStatus && !a.kind.is("nodes", "") // whose status is stored with them
+	if dropsStatus && a.subresource == "" {
 		delete(object, "status")
 	}
 	a.kind.initialize(object)
 	if !applied && fits {
 		managedfields.Update(nil, object, a.managed())
+	}
+	if dropsStatus && a.subresource == "status" { // it is not stored, and has a manager all the same
+		delete(object, "status")
 	}
 	meta["uid"] = a.server.newUID()
 	meta["creationTimestamp"] = unstructured.Timestamp(time.Now())

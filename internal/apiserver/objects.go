@@ -243,7 +243,7 @@ func (a *apiRequest) complete(live, object map[string]any, applied bool) error {
 	if err := a.settle(live, object); err != nil {
 		return err
 	}
-	a.kind.dropUnknown(object) // and add what is never omitted
+	a.kind.toStored(object) // and add what is never omitted
 	a.kind.normalize(object)
 	faults = append(faults, a.kind.checkMeta(live, object)...)
 	if s := a.kind.schema; s != nil && a.subresource == "status" {
@@ -321,6 +321,7 @@ func (a *apiRequest) managed() managedfields.Options {
 	o := managedfields.Options{
 		Manager: a.manager, APIVersion: a.kind.apiVersion(), Subresource: a.subresource, Operation: "Update",
 		Now: time.Now(), Schema: a.kind.schema, Kind: a.kind.resource.Kind, HasStatus: a.kind.hasStatus,
+		StatusKeeps: a.kind.keptByStatus(),
 	}
 	if o.Subresource == "finalize" {
 		o.Subresource = ""

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
 	"github.com/kopf-go/kopf/internal/apiserver/patch"
+	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -71,6 +72,11 @@ func (a *apiRequest) patch(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (a *apiRequest) jsonPatch(live map[string]any) (map[string]any, error) {
+	if ops, err := rawjson.Decode(a.body); err == nil {
+		if n := unstructured.CanonicalNumbers(ops); n != "" {
+			return nil, apierrors.BadRequest("error decoding patch: json: cannot unmarshal number %s into Go struct field jsonPatchOp.value of type float64", n)
+		}
+	}
 	patched, err := patch.ApplyJSON(live, a.body)
 	if err != nil {
 		return nil, err
@@ -99,6 +105,9 @@ func (a *apiRequest) mergePatch(live map[string]any) (map[string]any, error) {
 	if err != nil {
 		return nil, apierrors.BadRequest("error decoding patch: %v", err)
 	}
+	if n := unstructured.CanonicalNumbers(rawjson.Clone(change)); n != "" { // those that stay are decoded with the object
+		return nil, apierrors.BadRequest("error decoding patch: %s", unfit(n))
+	}
 	return rawjson.Merge(live, any(change)).(map[string]any), nil
 }
 
@@ -106,6 +115,9 @@ func (a *apiRequest) strategicPatch(live map[string]any) (map[string]any, error)
 	change, err := rawjson.DecodeObject(a.body)
 	if err != nil {
 		return nil, apierrors.BadRequest("error decoding patch: %v", err)
+	}
+	if n := unstructured.CanonicalNumbers(change); n != "" { // 1.0 is a whole number in such patches alone
+		return nil, apierrors.BadRequest("%s", unfit(n))
 	}
 	return patch.ApplyStrategicMerge(a.kind.goType().Schema, live, change)
 }

@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
 	"github.com/kopf-go/kopf/internal/apiserver/field"
 	"github.com/kopf-go/kopf/internal/apiserver/protobuf"
+	"github.com/kopf-go/kopf/internal/cut"
 	"github.com/kopf-go/kopf/internal/rawjson"
 	"github.com/kopf-go/kopf/internal/yaml"
 )
@@ -61,7 +63,7 @@ func (s *Server) parse(r *http.Request) (*apiRequest, error) {
 	a := &apiRequest{server: s, ctx: r.Context(), raw: r, query: r.URL.Query(), parts: strings.Split(strings.Trim(r.URL.Path, "/"), "/")}
 	a.dryRun = slices.Contains(a.query["dryRun"], "All")
 	if a.manager = a.query.Get("fieldManager"); a.manager == "" {
-		a.manager, _, _ = strings.Cut(r.UserAgent(), "/")
+		a.manager = managerOf(r.UserAgent())
 	}
 	if err := a.locate(); err != nil {
 		return nil, err
@@ -78,6 +80,18 @@ func (s *Server) parse(r *http.Request) (*apiRequest, error) {
 		a.verb = a.verbOf(r.Method)
 	}
 	return a, nil
+}
+
+// managerOf returns the field manager of a client that names none: its program in the User-Agent.
+func managerOf(agent string) string {
+	program, _, _ := strings.Cut(agent, "/")
+	printable := func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return -1
+		}
+		return r
+	}
+	return cmp.Or(cut.Bytes(strings.Map(printable, program), maxFieldManager), "unknown")
 }
 
 // locate finds the kind, the namespace, the name and the subresource in the path.

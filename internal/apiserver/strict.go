@@ -68,6 +68,15 @@ func (k *kindInfo) dropUnknown(object map[string]any) (unknown []string) {
 	return unknown
 }
 
+// toStored gives the typed parts of an object the form that they have after being stored.
+func (k *kindInfo) toStored(object map[string]any) {
+	if t := k.goType(); t != nil {
+		t.Store(object)
+	} else {
+		k.dropUnknown(object)
+	}
+}
+
 // inOrder returns the paths of fields in the order in which they are in JSON.
 func inOrder(data []byte, paths []string) []string {
 	order := make(map[string]int)

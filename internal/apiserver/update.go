@@ -38,7 +38,7 @@ func (a *apiRequest) update(w http.ResponseWriter, r *http.Request) error {
 	if err := a.checkOwnName(meta); err != nil {
 		return err
 	}
-	if a.kind.createsOnUpdate && a.subresource == "" && a.server.db.Get(a.kind.collection(), a.key()) == nil {
+	if a.createsOnUpdate() && a.server.db.Get(a.kind.collection(), a.key()) == nil {
 		err := a.createByUpdate(w, r, object)
 		if e := (*apierrors.StatusError)(nil); !errors.As(err, &e) || e.Reason != "AlreadyExists" {
 			return err
@@ -52,6 +52,11 @@ func (a *apiRequest) update(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return a.answerItem(w, r, 200, raw)
+}
+
+// createsOnUpdate reports whether an update of an object that is not there creates it. Of services, one of the status does, too: without an address.
+func (a *apiRequest) createsOnUpdate() bool {
+	return a.kind.createsOnUpdate && a.subresource == "" || a.subresource == "status" && a.kind.is("services", "")
 }
 
 // createByUpdate answers an update of an object that is not there.
@@ -301,16 +306,30 @@ func (k *kindInfo) statusChangesMeta() bool {
 	}, k.resource.Kind)
 }
 
+// keptByStatus returns the fields of the metadata that a request to the status does not change, nil if it changes none.
+func (k *kindInfo) keptByStatus() []string {
+	switch {
+	case !k.statusChangesMeta():
+		return nil
+	case k.is("deployments", "apps"):
+		return []string{"labels"}
+	case k.is("pods", ""):
+		return []string{"ownerReferences", "deletionTimestamp"}
+	}
+	return []string{}
+}
+
 // statusMeta returns the metadata that a request to the status leads to, where it changes them.
 func (k *kindInfo) statusMeta(old, meta map[string]any) map[string]any {
 	if meta == nil {
 		meta = make(map[string]any)
 	}
-	kept := map[string]string{"Deployment": "labels", "Pod": "ownerReferences"}[k.resource.Kind]
-	if v, ok := old[kept]; ok {
-		meta[kept] = rawjson.Clone(v)
-	} else {
-		delete(meta, kept)
+	for _, kept := range k.keptByStatus() {
+		if v, ok := old[kept]; ok {
+			meta[kept] = rawjson.Clone(v)
+		} else {
+			delete(meta, kept)
+		}
 	}
 	k.restore(old, meta)
 	return meta

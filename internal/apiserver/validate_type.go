@@ -1,6 +1,8 @@
 package apiserver
 
 import (
+	"encoding/json"
+	"fmt"
 	"strings"
 
 	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
@@ -35,12 +37,23 @@ func (a *apiRequest) checkSubresourceType(object map[string]any) error {
 	return nil
 }
 
-// untyped returns why an object does not fit the Go types of kube-apiserver, "" if it does. Of custom resources, only the metadata has one.
+// untyped returns why an object does not fit the Go types of kube-apiserver, "" if it does. Of custom resources, only the metadata has one. The numbers that have no type get
+// their canonical form.
 func untyped(k *kindInfo, object map[string]any) string {
+	if k.crd != nil || k.isDefinitions() {
+		if n := unstructured.CanonicalNumbers(object); n != "" {
+			return unfit(n)
+		}
+	}
 	if t := k.goType(); t != nil {
 		return types.DecodeError(t.Schema, object, k.resource.Kind)
 	}
 	return types.DecodeError(types.Named("ObjectMeta").Schema, object["metadata"], "ObjectMeta")
+}
+
+// unfit returns why a number that is out of range cannot be decoded.
+func unfit(n json.Number) string {
+	return fmt.Sprintf("json: cannot unmarshal number %s into Go value of type float64", n)
 }
 
 // goType returns the type of the objects of a built-in kind, nil of custom resources.

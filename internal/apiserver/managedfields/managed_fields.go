@@ -26,6 +26,8 @@ type Options struct {
 	Schema      *schema.Schema
 	Kind        string
 	HasStatus   bool // whether the status is a subresource
+	// StatusKeeps are the fields of the metadata that a request to the status does not change. If it is nil, it changes none.
+	StatusKeeps []string
 }
 
 // reset removes the fields from a set that the request cannot change, because they belong to
@@ -42,8 +44,15 @@ func (o Options) reset(s *fieldSet) {
 	case o.HasStatus && o.Subresource == "":
 		drop("f:status")
 	case o.Subresource == "status":
-		drop("f:metadata")
 		drop("f:spec")
+		if o.StatusKeeps == nil {
+			drop("f:metadata")
+		} else if meta := s.children["f:metadata"]; meta != nil {
+			for _, key := range o.StatusKeeps {
+				delete(meta.children, "f:"+key)
+				delete(meta.members, "f:"+key)
+			}
+		}
 	}
 }
 

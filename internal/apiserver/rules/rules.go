@@ -250,9 +250,10 @@ func Validate(group, kind, subresource string, live, object map[string]any) []fi
 	set := setOf(group, kind)
 	verb := "create"
 	switch {
+	case live == nil:
 	case subresource == "status" || subresource == "finalize":
 		verb = subresource
-	case live != nil:
+	default:
 		verb = "update"
 	}
 	sets := table().sets

@@ -23,8 +23,13 @@ func (t *Type) Decode(object map[string]any) (unknown []string) {
 	return d.unknown
 }
 
+// Store gives an object the form that it has after being stored: Protocol Buffers have no empty lists, so that those that are not omitted become null. They
+// are lists until then, and have managers.
+func (t *Type) Store(object map[string]any) { (&decoder{stored: true}).object(t, object, "") }
+
 // decoder decodes an object.
 type decoder struct {
+	stored  bool // whether the result is that of storing the object
 	unknown []string
 }
 
@@ -78,7 +83,7 @@ func (d *decoder) list(f *Field, v any, at string) any {
 	for i, e := range list {
 		list[i] = d.value(f, e, at+"["+strconv.Itoa(i)+"]")
 	}
-	if list == nil || len(list) == 0 && f.Always && !f.inJSON { // it is stored as Protocol Buffers, which have no empty lists
+	if list == nil || len(list) == 0 && f.Always && !f.inJSON && d.stored {
 		return nil
 	}
 	return list
@@ -93,7 +98,7 @@ func (d *decoder) value(f *Field, v any, at string) any {
 	case "bool":
 		return v == true
 	case "int", "long", "number":
-		if v == nil {
+		if v == nil || v == json.Number("-0") {
 			return json.Number("0")
 		}
 		return v
@@ -144,7 +149,7 @@ func (f *Field) omits(v any) bool {
 	if f.Always {
 		return false
 	}
-	if v == nil || f.Pointer || f.Type == "ManagedFieldsEntry" { // an empty list of them resets the managers
+	if v == nil || f.Pointer || f.Type == "ManagedFieldsEntry" || f.Type == "HPAScalingPolicy" { // an empty list resets the managers, and is not a missing list of policies
 		return v == nil
 	}
 	if number, ok := v.(json.Number); ok {

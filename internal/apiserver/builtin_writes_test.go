@@ -1,0 +1,76 @@
+package apiserver
+
+import (
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// Odd writes have the results that a test in e2e has found on a real server.
+func TestBuiltinWrites(t *testing.T) {
+	const (
+		merge, apply, strategic = "application/merge-patch+json", "application/apply-patch+yaml", "application/strategic-merge-patch+json"
+		core                    = "/api/v1/namespaces/default/"
+		numbers                 = "/apis/example.com/v1/namespaces/default/numbers"
+		deployments             = "/apis/apps/v1/namespaces/default/deployments"
+		roles                   = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+		autoscalers             = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers"
+		target                  = `"maxReplicas":3,"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"a"}`
+	)
+	number := func(spec string) string {
+		return `{"apiVersion":"example.com/v1","kind":"Number","metadata":{"name":"a"},"spec":` + spec + `}`
+	}
+	s := New(Options{})
+	for _, e := range []exchange{
+		{"PUT", core + "services/a/status", "", `{"metadata":{"name":"a","labels":{"a":"b"}},"spec":{"type":"LoadBalancer","ports":[{"port":80}]},"status":{"loadBalancer":{"ingress":[{"ip":"1.2.3.4"}]}}}`, 201, `"status":{"loadBalancer":{}}`, "clusterIP"},
+		{"GET", core + "services/a", "", "", 200, `"fieldsV1":{"f:metadata":{"f:labels":{".":{},"f:a":{}}},"f:status":{"f:loadBalancer":{"f:ingress":{}}}}`, "1.2.3.4"},
+		{"PUT", core + "services/b/status", "", `{"metadata":{"name":"b"}}`, 422, "spec.ports: Required value", ""},
+		{"PATCH", core + "services/b/status", merge, `{"spec":{"ports":[{"port":80}]}}`, 404, "", ""},
+		{"PATCH", core + "services/b/status?fieldManager=m", apply, `{"apiVersion":"v1","kind":"Service","metadata":{"name":"b"},"spec":{"ports":[{"port":80}]}}`, 201, "", "clusterIP"},
+		{"PUT", core + "replicationcontrollers/a/status", "", `{"metadata":{"name":"a"}}`, 404, "", ""},
+
+		{"POST", core + "resourcequotas", "", `{"metadata":{"name":"q"},"spec":{}}`, 201, "", "managedFields"},
+		{"PATCH", core + "resourcequotas/q/status?fieldManager=m", merge, `{"metadata":{"labels":{"a":"b"}}}`, 200, "", "managedFields"},
+		{"POST", core + "resourcequotas", "", `{"metadata":{"name":"r","labels":{"a":"1"}},"spec":{}}`, 201, `"f:labels":{".":{},"f:a":{}}`, ""},
+		{"PATCH", core + "resourcequotas/r/status?fieldManager=m", merge, `{"metadata":{"labels":{"a":"2"}}}`, 200, `"fieldsV1":{"f:metadata":{"f:labels":{"f:a":{}}}},"manager":"m"`, `{".":{},"f:a":{}}`},
+		{"POST", deployments, "", `{"metadata":{"name":"a","labels":{"a":"1"}},"spec":{"replicas":-0,"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"a","image":"b"}]}}}}`, 201, `"replicas":0`, ""},
+		{"PATCH", deployments + "/a/status?fieldManager=m", merge, `{"metadata":{"labels":{"a":"2"}}}`, 200, `"labels":{"a":"1"}`, `"manager":"m"`},
+		{"PATCH", deployments + "/a", strategic, `{"spec":{"replicas":2.0}}`, 200, `"replicas":2,`, ""},
+		{"PATCH", deployments + "/a", merge, `{"spec":{"replicas":3.0}}`, 422, "", ""},
+		{"PATCH", deployments + "/a?fieldManager=n&force=true", apply, `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"a"},"spec":{"replicas":4.0}}`, 200, `"replicas":4,`, ""},
+
+		{"POST", roles, "", `{"metadata":{"name":"a"},"rules":[]}`, 201, `"fieldsV1":{"f:rules":{}}`, `"rules":[]`},
+		{"POST", roles, "", `{"metadata":{"name":"b"},"rules":null}`, 201, `"rules":null`, "managedFields"},
+		{"POST", autoscalers, "", `{"metadata":{"name":"a"},"spec":{"behavior":{"scaleUp":{"policies":[]}},` + target + `}}`, 422, "spec.behavior.scaleUp.policies: Required value: must specify at least one Policy", ""},
+		{"POST", autoscalers, "", `{"metadata":{"name":"a"},"spec":{"behavior":{"scaleUp":{"policies":null}},` + target + `}}`, 201, `"type":"Percent"`, ""},
+
+		{"POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "", `{"metadata":{"name":"numbers.example.com"},"spec":{"group":"example.com","scope":"Namespaced","names":{"plural":"numbers","kind":"Number"},"versions":[
+			{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","x-kubernetes-preserve-unknown-fields":true,"properties":{"d":{"type":"number","default":1.0,"maximum":2e0}}}}}}}]}}`, 201, `"default":1,"maximum":2,`, ""},
+		{"POST", numbers, "", number(`{"i":1.0,"j":1e3,"k":-0,"l":[1.50,12345678901234567890],"m":1e-7}`), 201, `"spec":{"d":1,"i":1,"j":1000,"k":0,"l":[1.5,12345678901234567000],"m":1e-7}`, ""},
+		{"PATCH", numbers + "/a", merge, `{"spec":{"i":2.0}}`, 200, `"i":2,`, ""},
+		{"PATCH", numbers + "/a", "application/json-patch+json", `[{"op":"add","path":"/spec/i","value":3.0}]`, 200, `"i":3,`, ""},
+		{"PATCH", numbers + "/a?fieldManager=n&force=true", apply, number(`{"i":4.0}`), 200, `"i":4,`, ""},
+		{"PUT", numbers + "/a", "", number(`{"i":1e400}`), 400, "json: cannot unmarshal number 1e400 into Go value of type float64", ""},
+		{"PATCH", numbers + "/a", merge, `{"spec":{"i":1e400}}`, 400, "error decoding patch: json: cannot unmarshal number 1e400", ""},
+		{"PATCH", deployments + "/a", strategic, `{"spec":{"replicas":1e400}}`, 400, "json: cannot unmarshal number 1e400", "error decoding"},
+		{"PATCH", numbers + "/a", "application/json-patch+json", `[{"op":"add","path":"/spec/i","value":1e400}]`, 400, "Go struct field jsonPatchOp.value of type float64", ""},
+	} {
+		e.try(t, s)
+	}
+}
+
+// Clients without a field manager have the one that their User-Agent begins with.
+func TestManagers(t *testing.T) {
+	s := New(Options{})
+	for agent, want := range map[string]string{
+		"": "unknown", "/1.0": "unknown", "kubectl/v1.36": "kubectl", "a\tb/c": "ab", "a b": "a b", strings.Repeat("x", 200): strings.Repeat("x", 128), strings.Repeat("x", 127) + "ü": strings.Repeat("x", 127),
+	} {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest("POST", "/api/v1/namespaces/default/configmaps?dryRun=All", strings.NewReader(`{"metadata":{"name":"a"},"data":{"a":"b"}}`))
+		r.Header.Set("User-Agent", agent)
+		s.ServeHTTP(w, r)
+		if !strings.Contains(w.Body.String(), `"manager":"`+want+`"`) {
+			t.Errorf("the manager of a client %q is in %s, want %q", agent, w.Body, want)
+		}
+	}
+}
