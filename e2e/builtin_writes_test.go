@@ -2,12 +2,13 @@ package e2e
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 )
 
 // TestBuiltinWrites sends writes to both servers whose results are odd.
 func TestBuiltinWrites(t *testing.T) {
-	compareSequences(t, judge(t, ownCluster(t, nil)), []sequence{writtenStatuses, statusManagers, emptyLists, writtenNumbers()})
+	compareSequences(t, judge(t, ownCluster(t, nil)), []sequence{writtenStatuses, statusManagers, emptyLists, writtenNumbers(), lengths()})
 }
 
 // service is all that differs in an answer about a service.
@@ -93,4 +94,27 @@ func writtenNumbers() sequence {
 		call{"PATCH", path + "/n0", asJSONPatch, `[{"op": "add", "path": "/spec/y", "value": 1e400}]`, nil},
 		call{"PATCH", deployments + "/numbers", asStrategic, `{"spec": {"replicas": 1e400}}`, nil})
 	return sequence{"numbers", calls}
+}
+
+// lengths writes what is too short or too long by the limits of a schema.
+func lengths() sequence {
+	const path = "/apis/example.com/v1/namespaces/default/lengths"
+	values := map[string][2]string{"Items": {`[]`, `["a", "b", "c"]`}, "Properties": {`{}`, `{"a": "b", "c": "d", "e": "f"}`}, "Length": {`""`, `"abc"`}}
+	types := map[string]string{"Items": `"type": "array", "items": {"type": "string"}`, "Properties": `"type": "object", "additionalProperties": {"type": "string"}`, "Length": `"type": "string"`}
+	var properties []string
+	var calls []call
+	for _, what := range []string{"Items", "Properties", "Length"} {
+		for i, limit := range []string{"min", "max"} {
+			for n := range 3 {
+				name := fmt.Sprint(limit, what, n)
+				properties = append(properties, fmt.Sprintf(`%q: {%s, %q: %d}`, name, types[what], limit+what, n))
+				calls = append(calls, call{"POST", path, asJSON, fmt.Sprintf(`{"apiVersion": "example.com/v1", "kind": "Length", "metadata": {"name": "l"}, "spec": {%q: %s}}`, name, values[what][i]), nil})
+			}
+		}
+	}
+	return sequence{"lengths", append([]call{
+		{"POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", asJSON, `{"metadata": {"name": "lengths.example.com"}, "spec": {"group": "example.com", "scope": "Namespaced", "names": {"plural": "lengths", "kind": "Length"},
+			"versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "object", "properties": {` + strings.Join(properties, ", ") + `}}}}}}]}}`, nil},
+		{"GET", path, "", "", []string{settles}},
+	}, calls...)}
 }

@@ -45,8 +45,12 @@ func TestBuiltinWrites(t *testing.T) {
 		{"POST", autoscalers, "", `{"metadata":{"name":"a"},"spec":{"behavior":{"scaleUp":{"policies":null}},` + target + `}}`, 201, `"type":"Percent"`, ""},
 
 		{"POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "", `{"metadata":{"name":"numbers.example.com"},"spec":{"group":"example.com","scope":"Namespaced","names":{"plural":"numbers","kind":"Number"},"versions":[
-			{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","x-kubernetes-preserve-unknown-fields":true,"properties":{"d":{"type":"number","default":1.0,"maximum":2e0}}}}}}}]}}`, 201, `"default":1,"maximum":2,`, ""},
+			{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","x-kubernetes-preserve-unknown-fields":true,"properties":{"d":{"type":"number","default":1.0,"maximum":2e0},"few":{"type":"array","maxItems":1,"items":{"type":"string"}},"one":{"type":"array","minItems":1,"items":{"type":"string"}},"map":{"type":"object","maxProperties":2,"additionalProperties":{"type":"string"}},"text":{"type":"string","maxLength":1}}}}}}}]}}`, 201, `"default":1,"maximum":2,`, ""},
 		{"POST", numbers, "", number(`{"i":1.0,"j":1e3,"k":-0,"l":[1.50,12345678901234567890],"m":1e-7}`), 201, `"spec":{"d":1,"i":1,"j":1000,"k":0,"l":[1.5,12345678901234567000],"m":1e-7}`, ""},
+		{"PATCH", numbers + "/a", merge, `{"spec":{"few":["a","b"]}}`, 422, "spec.few: Too many: 2: must have at most 1 item\"", ""},
+		{"PATCH", numbers + "/a", merge, `{"spec":{"one":[]}}`, 422, "spec.one: Invalid value: 0: spec.one in body should have at least 1 items", ""},
+		{"PATCH", numbers + "/a", merge, `{"spec":{"map":{"a":"a","b":"b","c":"c"}}}`, 422, "spec.map: Too many: 3: must have at most 2 items", ""},
+		{"PATCH", numbers + "/a", merge, `{"spec":{"text":"ab"}}`, 422, "spec.text: Too long: may not be more than 1 byte\"", ""},
 		{"PATCH", numbers + "/a", merge, `{"spec":{"i":2.0}}`, 200, `"i":2,`, ""},
 		{"PATCH", numbers + "/a", "application/json-patch+json", `[{"op":"add","path":"/spec/i","value":3.0}]`, 200, `"i":3,`, ""},
 		{"PATCH", numbers + "/a?fieldManager=n&force=true", apply, number(`{"i":4.0}`), 200, `"i":4,`, ""},

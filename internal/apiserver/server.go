@@ -419,6 +419,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.fault(counted, r, a) {
 		return
 	}
+	if err := s.checkImpersonation(counted, r); err != nil {
+		s.refuse(counted, r, err)
+		return
+	}
 	s.dispatch(counted, r, a)
 	if a.fault != nil && a.fault.DropAfter {
 		panic(http.ErrAbortHandler)

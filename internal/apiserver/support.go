@@ -2,8 +2,11 @@ package apiserver
 
 import (
 	"fmt"
+	"net/http"
+	"strconv"
 	"strings"
 
+	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
 	"github.com/kopf-go/kopf/internal/apiserver/field"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
@@ -29,6 +32,27 @@ func (a *apiRequest) checkSupport(object map[string]any) error {
 		if !a.dryRun && a.server.warned.Add(a.kind.collection()+" "+a.name+" "+m.Path) {
 			a.server.opts.Logger.Warn("The API server in memory does not evaluate all of an object", "kind", a.kind.resource.Kind, "name", a.name, "field", m.Path, "reason", m.Detail)
 		}
+	}
+	return nil
+}
+
+// checkImpersonation warns of a request in the name of another user, of whom this server knows nothing, or refuses it.
+func (s *Server) checkImpersonation(w http.ResponseWriter, r *http.Request) error {
+	if r.Header.Get("Impersonate-User") == "" {
+		for name := range r.Header {
+			if strings.HasPrefix(name, "Impersonate-Extra-") || (name == "Impersonate-Group" || name == "Impersonate-Uid") && r.Header.Get(name) != "" {
+				return apierrors.BadRequest("requested %s without impersonating a user name", name)
+			}
+		}
+		return nil
+	}
+	const why = "impersonation has no effect on this server, which knows no users"
+	if s.opts.RefuseUnsupported {
+		return apierrors.New(422, "Invalid", why, map[string]any{})
+	}
+	w.Header().Add("Warning", "299 - "+strconv.Quote(why))
+	if s.warned.Add("Impersonate-User") {
+		s.opts.Logger.Warn("The API server in memory ignores impersonation", "reason", "it knows no users")
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package apiserver
 import (
 	"bytes"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -103,12 +104,44 @@ func TestUnenforcedKinds(t *testing.T) {
 	r := httptest.NewRequest("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", strings.NewReader(`{"spec":{}}`))
 	r.Header.Set("Impersonate-User", "me") // as kubectl auth can-i --as=me
 	New(Options{Logger: slog.New(slog.DiscardHandler)}).ServeHTTP(w, r)
-	if warning := w.Header().Get("Warning"); w.Code != 201 || !strings.Contains(warning, "status.allowed") {
+	if warning := strings.Join(w.Header().Values("Warning"), ""); w.Code != 201 || !strings.Contains(warning, "status.allowed") {
 		t.Errorf("the review of another user's access is answered with %d and the warning %q", w.Code, warning)
 	}
 	w = httptest.NewRecorder()
 	New(Options{}).ServeHTTP(w, httptest.NewRequest("POST", core+"serviceaccounts/none/token", strings.NewReader(`{}`)))
 	if w.Code != 404 {
 		t.Errorf("the token of a missing account is answered with %d, want 404: %s", w.Code, w.Body)
+	}
+}
+
+// Impersonation is warned of, or refused. A request without a user is refused as on a real server.
+func TestImpersonation(t *testing.T) {
+	for _, tt := range []struct {
+		header, value, warning string
+		refuse                 bool
+		code                   int
+	}{
+		{"Impersonate-User", "me", "impersonation has no effect on this server", false, 200},
+		{"Impersonate-User", "me", "", true, 422},
+		{"Impersonate-User", "", "", true, 200},
+		{"Impersonate-Group", "g", "", false, 400},
+		{"Impersonate-Uid", "g", "", false, 400},
+		{"Impersonate-Extra-A", "", "", false, 400},
+		{"Impersonate-Group", "", "", false, 200},
+	} {
+		var log bytes.Buffer
+		s := New(Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), RefuseUnsupported: tt.refuse})
+		for range 2 {
+			w := httptest.NewRecorder()
+			r := httptest.NewRequest("GET", "/api/v1/namespaces", http.NoBody)
+			r.Header.Set(tt.header, tt.value)
+			s.ServeHTTP(w, r)
+			if warning := w.Header().Get("Warning"); w.Code != tt.code || !strings.Contains(warning, tt.warning) || (warning == "") != (tt.warning == "") {
+				t.Errorf("%+v is answered with %d and the warning %q: %s", tt, w.Code, warning, w.Body)
+			}
+		}
+		if got, want := strings.Count(log.String(), "level=WARN"), min(1, len(tt.warning)); got != want {
+			t.Errorf("%+v: %d lines of the log, want %d", tt, got, want)
+		}
 	}
 }

@@ -114,3 +114,16 @@ func Duplicate(path string, value any) Error {
 func TooLong(path string, value any, detail string) Error {
 	return Error{Reason: ReasonTooLong, Path: path, Value: value, Detail: detail}
 }
+
+// TooMany is the error of a list or a map of n items that may have fewer.
+func TooMany(path string, n, most int) Error {
+	return Error{Reason: ReasonTooMany, Path: path, Value: json.Number(strconv.Itoa(n)), Detail: "must have at most " + Count(most, "item")}
+}
+
+// Count returns a number with a noun, which has an s unless the number is 1.
+func Count(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return strconv.Itoa(n) + " " + noun
+}

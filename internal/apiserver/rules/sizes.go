@@ -86,11 +86,7 @@ func (n *node) checkItems(most int64) {
 	if int64(len(list)) <= most {
 		return
 	}
-	noun := "items"
-	if most == 1 {
-		noun = "item"
-	}
-	n.report(field.Error{Reason: field.ReasonTooMany, Path: n.path, Value: json.Number(strconv.Itoa(len(list))), Detail: fmt.Sprintf("must have at most %d %s", most, noun)})
+	n.report(field.TooMany(n.path, len(list), int(most)))
 }
 
 func (n *node) checkLabels() {

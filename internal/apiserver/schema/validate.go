@@ -148,7 +148,7 @@ func numberFormat(s *Schema) string {
 }
 
 func (v *validator) object(s *Schema, obj map[string]any, old previous, at string, root bool) {
-	v.length(s, 4, len(obj), at, obj, "properties")
+	v.length(s, 4, len(obj), at, "properties")
 	for _, key := range s.Required {
 		if _, ok := obj[key]; !ok {
 			v.faults = append(v.faults, field.Required(strings.TrimPrefix(at+"."+key, "."), ""))
@@ -170,7 +170,7 @@ func (v *validator) object(s *Schema, obj map[string]any, old previous, at strin
 }
 
 func (v *validator) list(s *Schema, list []any, old previous, at string) {
-	v.length(s, 2, len(list), at, list, "items")
+	v.length(s, 2, len(list), at, "items")
 	for i, e := range list {
 		v.value(s.Items, e, old.item(s, e), at+"["+strconv.Itoa(i)+"]")
 	}
@@ -185,12 +185,13 @@ func (v *validator) list(s *Schema, list []any, old previous, at string) {
 }
 
 // length checks one pair of limits, which begins at an index of the lengths.
-func (v *validator) length(s *Schema, first, n int, at string, value any, noun string) {
+func (v *validator) length(s *Schema, first, n int, at, noun string) {
+	number := json.Number(strconv.Itoa(n))
 	if least := s.lengths[first]; least != nil && n < *least {
-		v.fault(field.ReasonInvalid, at, value, "%s in body should have at least %d %s", at, *least, noun)
+		v.fault(field.ReasonInvalid, at, number, "%s in body should have at least %d %s", at, *least, noun)
 	}
 	if most := s.lengths[first+1]; most != nil && n > *most {
-		v.fault(field.ReasonTooMany, at, json.Number(strconv.Itoa(n)), "must have at most %d %s", *most, noun)
+		v.faults = append(v.faults, field.TooMany(at, n, *most))
 	}
 }
 
@@ -200,7 +201,7 @@ func (v *validator) text(s *Schema, text, at string) {
 		v.fault(field.ReasonInvalid, at, text, "%s in body should be at least %d chars long", at, *least)
 	}
 	if most := s.lengths[1]; most != nil && n > *most {
-		v.fault(field.ReasonTooLong, at, text, "may not be more than %d bytes", *most)
+		v.fault(field.ReasonTooLong, at, text, "may not be more than %s", field.Count(*most, "byte"))
 	}
 	if s.pattern != nil && !s.pattern.MatchString(text) {
 		v.fault(field.ReasonInvalid, at, text, "%s in body should match '%s'", at, s.pattern)
