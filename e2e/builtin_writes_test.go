@@ -8,7 +8,7 @@ import (
 
 // TestBuiltinWrites sends writes to both servers whose results are odd.
 func TestBuiltinWrites(t *testing.T) {
-	compareSequences(t, judge(t, ownCluster(t, nil)), []sequence{writtenStatuses, statusManagers, emptyLists, writtenNumbers(), lengths()})
+	compareSequences(t, judge(t, ownCluster(t, nil)), []sequence{writtenStatuses, statusManagers, emptyLists, writtenNumbers(), lengths(), labelKeys(), profiles()})
 }
 
 // service is all that differs in an answer about a service.
@@ -117,4 +117,52 @@ func lengths() sequence {
 			"versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "object", "properties": {` + strings.Join(properties, ", ") + `}}}}}}]}}`, nil},
 		{"GET", path, "", "", []string{settles}},
 	}, calls...)}
+}
+
+// labelKeys creates pods with the keys of labels that are merged into selectors.
+func labelKeys() sequence {
+	spread := func(selector, keys string) string {
+		return fmt.Sprintf(`"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "matchLabelKeys": %s%s}]`, keys, selector)
+	}
+	affinity := func(kind, term string) string {
+		term = `{"topologyKey": "zone", ` + term + `}`
+		return fmt.Sprintf(`"affinity": {%q: {"requiredDuringSchedulingIgnoredDuringExecution": [%s], "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": %s}]}}`, kind, term, term)
+	}
+	const selector = `, "labelSelector": {"matchLabels": {"app": "x"}}`
+	var calls []call
+	for i, spec := range []string{
+		spread(selector, `["rev"]`), spread(`, "labelSelector": {}`, `["rev", "none", "app"]`), spread("", `["rev"]`), spread(selector, `["app"]`), spread(`, "labelSelector": {"matchExpressions": [{"key": "rev", "operator": "Exists"}]}`, `["rev"]`),
+		affinity("podAffinity", `"matchLabelKeys": ["rev", "none"]`+selector), affinity("podAntiAffinity", `"mismatchLabelKeys": ["rev"]`+selector),
+		affinity("podAffinity", `"matchLabelKeys": ["rev"], "mismatchLabelKeys": ["rev"]`+selector), affinity("podAffinity", `"matchLabelKeys": ["rev"]`),
+	} {
+		calls = append(calls, call{"POST", pods, asJSON, fmt.Sprintf(`{"metadata": {"name": "keys-%d", "labels": {"app": "x", "rev": "1"}}, "spec": {%s, "containers": [{"name": "a", "image": "b"}]}}`, i, spec),
+			[]string{"spec.topologySpreadConstraints", "spec.affinity", "metadata.managedFields"}})
+	}
+	calls = append(calls, call{"PATCH", pods + "/keys-0", asMerge, `{"metadata": {"labels": {"rev": "2"}}}`, []string{"spec.topologySpreadConstraints"}})
+	calls = append(calls, call{"POST", deployments, asJSON, `{"metadata": {"name": "keys"}, "spec": {` + strings.Replace(workload, `"containers"`, spread(selector, `["a"]`)+`, "containers"`, 1) + `}}`, []string{"spec.template"}})
+	return sequence{"keys of labels", calls}
+}
+
+// profiles creates pods and templates with annotations and fields of seccomp and AppArmor.
+func profiles() sequence {
+	field := map[string]string{
+		"pod": `"securityContext": {"%[1]sProfile": {"type": "RuntimeDefault"}}, "containers": [{"name": "a", "image": "b"}]`, "none": `"containers": [{"name": "a", "image": "b"}]`,
+		"container": `"containers": [{"name": "a", "image": "b", "securityContext": {"%[1]sProfile": {"type": "Localhost", "localhostProfile": "foo"}}}]`,
+	}
+	var calls []call
+	for _, annotation := range []struct{ key, field string }{
+		{"container.apparmor.security.beta.kubernetes.io/a", "appArmor"}, {"container.seccomp.security.alpha.kubernetes.io/a", "seccomp"}, {"seccomp.security.alpha.kubernetes.io/pod", "seccomp"},
+	} {
+		for _, value := range []string{"runtime/default", "docker/default", "unconfined", "localhost/foo", "localhost/", "localhost/ foo", ""} {
+			for _, where := range []string{"none", "pod", "container"} {
+				spec := strings.ReplaceAll(field[where], "%[1]s", annotation.field)
+				meta := fmt.Sprintf(`"annotations": {%q: %q}`, annotation.key, value)
+				name := fmt.Sprintf("profile-%d", len(calls))
+				calls = append(calls, call{"POST", pods, asJSON, fmt.Sprintf(`{"metadata": {"name": %q, %s}, "spec": {%s}}`, name, meta, spec), []string{warnings, "spec.securityContext", "spec.containers"}},
+					call{"POST", deployments, asJSON, fmt.Sprintf(`{"metadata": {"name": %q}, "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": {"metadata": {"labels": {"a": "b"}, %s}, "spec": {%s}}}}`, name, meta, spec),
+						[]string{warnings, "spec.template"}})
+			}
+		}
+	}
+	return sequence{"profiles", calls}
 }

@@ -64,6 +64,11 @@ func (a *apiRequest) settle(live, object map[string]any) error {
 		copySource(rawjson.AsMap(object["spec"]))
 	case "persistentvolumes":
 		a.datePhase(live, object)
+	case "pods":
+		if live == nil {
+			defaults.MergeLabelKeys(object)
+			a.warnings = append(a.warnings, defaults.CopyAppArmor(object)...)
+		}
 	case "services":
 		if a.subresource == "" {
 			return a.settleService(live, object)

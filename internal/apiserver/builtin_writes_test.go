@@ -1,9 +1,14 @@
 package apiserver
 
 import (
+	"cmp"
+	"fmt"
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // Odd writes have the results that a test in e2e has found on a real server.
@@ -75,6 +80,64 @@ func TestManagers(t *testing.T) {
 		s.ServeHTTP(w, r)
 		if !strings.Contains(w.Body.String(), `"manager":"`+want+`"`) {
 			t.Errorf("the manager of a client %q is in %s, want %q", agent, w.Body, want)
+		}
+	}
+}
+
+// New pods get the labels that their selectors name by their keys, and the profiles of AppArmor in their annotations.
+func TestNewPods(t *testing.T) {
+	c := caller{t, New(Options{DisableGarbageCollector: true})}
+	const pods, deployments = "/api/v1/namespaces/default/pods", "/apis/apps/v1/namespaces/default/deployments"
+	const term = `{"topologyKey":"z","matchLabelKeys":["rev","none"],"mismatchLabelKeys":["app"],"labelSelector":{"matchLabels":{"a":"b"}}}`
+	const merged = `{"topologyKey":"z","matchLabelKeys":["rev","none"],"mismatchLabelKeys":["app"],"labelSelector":{"matchLabels":{"a":"b"},"matchExpressions":[{"key":"rev","operator":"In","values":["1"]},{"key":"app","operator":"NotIn","values":["x"]}]}}`
+	affinity := func(term string) string {
+		terms := `{"requiredDuringSchedulingIgnoredDuringExecution":[` + term + `],"preferredDuringSchedulingIgnoredDuringExecution":[{"weight":1,"podAffinityTerm":` + term + `}]}`
+		return `{"podAffinity":` + terms + `,"podAntiAffinity":` + terms + `}`
+	}
+	pod := c.call("POST", pods, `{"metadata":{"name":"a","labels":{"app":"x","rev":"1"}},"spec":{"affinity":`+affinity(term)+`,"containers":[{"name":"a","image":"b"}],"topologySpreadConstraints":[
+		{"maxSkew":1,"topologyKey":"z","whenUnsatisfiable":"DoNotSchedule","matchLabelKeys":["rev"],"labelSelector":{}},{"maxSkew":1,"topologyKey":"y","whenUnsatisfiable":"DoNotSchedule"}]}}`)
+	c.want(pod, "spec.affinity", affinity(merged))
+	c.want(pod, "spec.topologySpreadConstraints", `[{"maxSkew":1,"topologyKey":"z","whenUnsatisfiable":"DoNotSchedule","matchLabelKeys":["rev"],"labelSelector":{"matchExpressions":[{"key":"rev","operator":"In","values":["1"]}]}},
+		{"maxSkew":1,"topologyKey":"y","whenUnsatisfiable":"DoNotSchedule"}]`)
+	const appArmor, seccomp, ofPod = "container.apparmor.security.beta.kubernetes.io/a", "container.seccomp.security.alpha.kubernetes.io/a", "seccomp.security.alpha.kubernetes.io/pod"
+	const old, idle = `deprecated since v1.30; use the \"appArmorProfile\" field`, `non-functional in v1.27+; use the \"seccompProfile\" field`
+	for i, tt := range []struct{ annotation, value, podProfile, profile, want, warning, refusal string }{
+		{appArmor, "runtime/default", "", "", `{"appArmorProfile":{"type":"RuntimeDefault"}}`, old, ""},
+		{appArmor, "unconfined", "", "", `{"appArmorProfile":{"type":"Unconfined"}}`, old, ""},
+		{appArmor, "localhost/foo", "", "", `{"appArmorProfile":{"type":"Localhost","localhostProfile":"foo"}}`, old, ""},
+		{appArmor, "localhost/", "", "", `null`, old, ""},
+		{appArmor, "runtime/default", `{"appArmorProfile":{"type":"RuntimeDefault"}}`, "", `null`, "", ""},
+		{appArmor, "localhost/", `{"appArmorProfile":{"type":"RuntimeDefault"}}`, "", "", "", "apparmor type in annotation and field must match"},
+		{appArmor, "localhost/bar", "", `{"appArmorProfile":{"type":"Localhost","localhostProfile":"foo"}}`, "", "", "apparmor profile in annotation and field must match"},
+		{seccomp, "docker/default", "", "", "null", idle, ""},
+		{seccomp, "docker/default", "", `{"seccompProfile":{"type":"RuntimeDefault"}}`, `{"seccompProfile":{"type":"RuntimeDefault"}}`, "", ""},
+		{seccomp, "unconfined", "", `{"seccompProfile":{"type":"RuntimeDefault"}}`, "", "", "seccomp type in annotation and field must match"},
+		{ofPod, "unconfined", "", "", "null", idle, ""},
+		{ofPod, "unconfined", `{"seccompProfile":{"type":"RuntimeDefault"}}`, "", "", "", "spec.securityContext.seccompProfile.type: Forbidden: seccomp type in annotation and field must match"},
+	} {
+		context := ""
+		if tt.profile != "" {
+			context = `,"securityContext":` + tt.profile
+		}
+		spec := `{"securityContext":` + cmp.Or(tt.podProfile, "{}") + `,"containers":[{"name":"a","image":"b"` + context + `}]}`
+		meta := fmt.Sprintf(`"annotations":{%q:%q}`, tt.annotation, tt.value)
+		for kind, body := range map[string]string{
+			pods:        fmt.Sprintf(`{"metadata":{"name":"p%d",%s},"spec":%s}`, i, meta, spec),
+			deployments: fmt.Sprintf(`{"metadata":{"name":"d%d"},"spec":{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"},%s},"spec":%s}}}`, i, meta, spec),
+		} {
+			w := httptest.NewRecorder()
+			c.server.ServeHTTP(w, httptest.NewRequest("POST", kind, strings.NewReader(body)))
+			warning := w.Header().Get("Warning")
+			if code := map[bool]int{true: 201, false: 422}[tt.refusal == ""]; w.Code != code || !strings.Contains(w.Body.String(), tt.refusal) || tt.refusal == "" && (!strings.Contains(warning, tt.warning) || (warning == "") != (tt.warning == "")) {
+				t.Errorf("%s: %d %s with the warning %s, want %+v", body, w.Code, w.Body, warning, tt)
+			}
+			if kind == pods && tt.refusal == "" {
+				containers, _ := unstructured.View(w.Body.Bytes()).Get("spec.containers").([]any)
+				context, _ := rawjson.Encode(rawjson.AsMap(containers[0])["securityContext"])
+				if !rawjson.Equal(rawjson.ValueAt(context), rawjson.ValueAt([]byte(tt.want))) {
+					t.Errorf("%s: %s, want %s", body, context, tt.want)
+				}
+			}
 		}
 	}
 }

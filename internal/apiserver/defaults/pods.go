@@ -155,3 +155,107 @@ func MountToken(spec map[string]any, name string) {
 	}
 	spec["volumes"] = append(volumes, map[string]any{"name": name, "projected": map[string]any{"sources": sources, "defaultMode": json.Number("420")}})
 }
+
+// MergeLabelKeys adds the labels of a new pod that its affinities and its topology spread constraints name by their keys to the selectors of these. See
+// https://kubernetes.io/docs/concepts/scheduling-eviction/topology-spread-constraints/
+func MergeLabelKeys(pod map[string]any) {
+	labels := rawjson.AsMap(rawjson.AsMap(pod["metadata"])["labels"])
+	spec := rawjson.AsMap(pod["spec"])
+	affinity := rawjson.AsMap(spec["affinity"])
+	for _, key := range []string{"podAffinity", "podAntiAffinity"} {
+		terms := rawjson.AsMap(affinity[key])
+		for _, preferred := range objects(terms["preferredDuringSchedulingIgnoredDuringExecution"]) {
+			mergeLabelKeys(rawjson.AsMap(preferred["podAffinityTerm"]), labels)
+		}
+		for _, term := range objects(terms["requiredDuringSchedulingIgnoredDuringExecution"]) {
+			mergeLabelKeys(term, labels)
+		}
+	}
+	for _, constraint := range objects(spec["topologySpreadConstraints"]) {
+		mergeLabelKeys(constraint, labels)
+	}
+}
+
+func mergeLabelKeys(term, labels map[string]any) {
+	selector := rawjson.AsMap(term["labelSelector"])
+	if selector == nil { // it selects nothing
+		return
+	}
+	for _, by := range [][2]string{{"matchLabelKeys", "In"}, {"mismatchLabelKeys", "NotIn"}} {
+		for _, key := range unstructured.Texts(term[by[0]]) {
+			if value, ok := labels[key]; ok {
+				expressions, _ := selector["matchExpressions"].([]any)
+				selector["matchExpressions"] = append(expressions, map[string]any{"key": key, "operator": by[1], "values": []any{value}})
+			}
+		}
+	}
+}
+
+// objects returns the objects of a list.
+func objects(v any) (all []map[string]any) {
+	list, _ := v.([]any)
+	for _, e := range list {
+		if object := rawjson.AsMap(e); object != nil {
+			all = append(all, object)
+		}
+	}
+	return all
+}
+
+// AppArmorAnnotation is what the annotations begin with that name the profiles of containers.
+const AppArmorAnnotation = "container.apparmor.security.beta.kubernetes.io/"
+
+// CopyAppArmor copies the profiles in the annotations of a new pod to the fields of its containers that have replaced them, and returns warnings of these annotations.
+func CopyAppArmor(pod map[string]any) (warnings []string) {
+	spec := rawjson.AsMap(pod["spec"])
+	if rawjson.AsMap(spec["os"])["name"] == "windows" {
+		return nil
+	}
+	annotations := rawjson.AsMap(rawjson.AsMap(pod["metadata"])["annotations"])
+	ofPod := rawjson.AsMap(spec["securityContext"])["appArmorProfile"]
+	for _, key := range []string{"initContainers", "containers"} {
+		for _, container := range objects(spec[key]) {
+			annotation := AppArmorAnnotation + unstructured.Text(container, "name")
+			text, ok := annotations[annotation].(string)
+			context := rawjson.AsMap(container["securityContext"])
+			if !ok || context["appArmorProfile"] != nil {
+				continue
+			}
+			profile := AppArmorProfile(text)
+			if profile != nil && rawjson.Equal(profile, ofPod) {
+				continue
+			}
+			if profile != nil {
+				if context == nil {
+					context = make(map[string]any)
+					container["securityContext"] = context
+				}
+				context["appArmorProfile"] = profile
+			}
+			warnings = append(warnings, AppArmorWarning("metadata.annotations", annotation))
+		}
+	}
+	return warnings
+}
+
+// AppArmorWarning returns the warning of an annotation at a path.
+func AppArmorWarning(path, annotation string) string {
+	return path + "[" + annotation + `]: deprecated since v1.30; use the "appArmorProfile" field instead`
+}
+
+// maxProfile is how long the name of a profile may be, in bytes.
+const maxProfile = 4095
+
+// AppArmorProfile returns the profile that an annotation names, nil if that is none.
+func AppArmorProfile(text string) any {
+	name, local := strings.CutPrefix(text, "localhost/")
+	switch {
+	case text == "runtime/default":
+		return map[string]any{"type": "RuntimeDefault"}
+	case text == "unconfined":
+		return map[string]any{"type": "Unconfined"}
+	case local && name != "" && name == strings.TrimSpace(name) && len(name) <= maxProfile:
+		return map[string]any{"type": "Localhost", "localhostProfile": name}
+	}
+	return nil
+}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/kopf-go/kopf/internal/apiserver/defaults"
 	"github.com/kopf-go/kopf/internal/apiserver/field"
 	"github.com/kopf-go/kopf/internal/rawjson"
 	"github.com/kopf-go/kopf/internal/validation"
@@ -32,6 +33,7 @@ func podFunctions() map[string]function {
 		"windowsUser":         windowsUser,
 		"seccompProfile":      seccompProfile,
 		"appArmorProfile":     appArmorProfile,
+		"equalProfiles":       equalProfiles,
 		"initContainerName":   initContainerName,
 		"targetContainer":     targetContainer,
 	}
@@ -56,12 +58,11 @@ func (n *node) checkPodAnnotations() {
 
 // checkProfiles checks the annotations with profiles of seccomp and AppArmor, which fields have replaced.
 func (n *node) checkProfiles(spec *node) {
-	const seccomp, seccompOfContainer, appArmor = "seccomp.security.alpha.kubernetes.io/pod", "container.seccomp.security.alpha.kubernetes.io/", "container.apparmor.security.beta.kubernetes.io/"
 	for _, key := range n.sortedKeys() {
 		annotation := n.child(key)
-		name, ofAppArmor := strings.CutPrefix(key, appArmor)
+		name, ofAppArmor := strings.CutPrefix(key, defaults.AppArmorAnnotation)
 		switch {
-		case key == seccomp || strings.HasPrefix(key, seccompOfContainer):
+		case key == seccompOfPod || strings.HasPrefix(key, seccompOfContainer):
 			annotation.checkSeccomp()
 		case ofAppArmor:
 			annotation.path = n.path + "[" + key + "]"

@@ -37,6 +37,7 @@ func warningFunctions() map[string]function {
 		"selectorWarning":     selectorWarning,
 		"duplicateWarning":    duplicateWarning,
 		"containerWarnings":   containerWarnings,
+		"seccompWarning":      seccompWarning,
 		"fractionWarning":     fractionWarning,
 		"keyPairWarning":      keyPairWarning,
 		"quotaWarnings":       quotaWarnings,
@@ -172,6 +173,7 @@ func fractionWarning(n *node, _ string, _ []string) {
 func containerWarnings(n *node, _ string, _ []string) {
 	containers := n.containers()
 	for _, container := range containers {
+		n.parent.warnOfProfiles(container)
 		for _, name := range []string{"memory", "ephemeral-storage"} {
 			for _, list := range []string{"limits", "requests"} {
 				fractionWarning(container.at("resources."+list).child(name), "", nil)
