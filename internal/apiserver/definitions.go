@@ -290,20 +290,31 @@ func (s *Server) endDefinition(d *store.Item) {
 	if !slices.Contains(finalizers, any(definitionFinalizer)) {
 		return
 	}
-	_, stored, err := kindsOf(object)
-	if err == nil && stored != nil {
-		s.empty(stored, "")
-		if left, _ := s.db.List(stored.collection()); len(left) > 0 {
-			_, err = s.changeDefinition(d.Name, "status", func(live map[string]any) {
-				setCondition(mapAt(live, "status"), "Terminating", "True", "InstanceDeletionInProgress", "CustomResource deletion is in progress")
-			})
-			if err != nil {
-				s.opts.Logger.Error("A resource definition cannot be removed.", "name", d.Name, "error", err)
+	if !s.emptyDefinition(d.Name, object) {
+		s.tryLater(objectKey{definitionsCollection, d.Name}, func(s *Server) {
+			if now := s.db.Get(definitionsCollection, d.Name); now != nil && isDeleted(now.Raw) {
+				s.endDefinition(now)
 			}
-			return
+		})
+	}
+}
+
+// emptyDefinition does it, and reports whether that has succeeded. Objects with finalizers may be left.
+func (s *Server) emptyDefinition(name string, object map[string]any) bool {
+	change, subresource := func(live map[string]any) { manifest.RemoveFinalizer(live, definitionFinalizer) }, ""
+	all := true
+	if _, stored, err := kindsOf(object); err == nil && stored != nil {
+		all = s.empty(stored, "")
+		if left, _ := s.db.List(stored.collection()); len(left) > 0 {
+			subresource = "status"
+			change = func(live map[string]any) {
+				setCondition(mapAt(live, "status"), "Terminating", "True", "InstanceDeletionInProgress", "CustomResource deletion is in progress")
+			}
 		}
 	}
-	if _, err = s.changeDefinition(d.Name, "", func(live map[string]any) { manifest.RemoveFinalizer(live, definitionFinalizer) }); err != nil {
-		s.opts.Logger.Error("A resource definition cannot be removed.", "name", d.Name, "error", err)
+	if _, err := s.changeDefinition(name, subresource, change); err != nil {
+		s.opts.Logger.Error("A resource definition cannot be removed.", "name", name, "error", err)
+		return false
 	}
+	return all
 }

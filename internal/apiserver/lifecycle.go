@@ -75,6 +75,18 @@ func (s *Server) endNamespace(i *store.Item) {
 	if rawjson.AsMap(object["metadata"])["deletionTimestamp"] == nil || !slices.Contains(finalizers, any(namespaceFinalizer)) {
 		return
 	}
+	if !s.emptyNamespace(i.Name) {
+		s.tryLater(objectKey{"namespaces.", i.Name}, func(s *Server) {
+			if now := s.db.Get("namespaces.", i.Name); now != nil {
+				s.endNamespace(now)
+			}
+		})
+	}
+}
+
+// emptyNamespace does it, and reports whether that has succeeded. Objects with finalizers may be left.
+func (s *Server) emptyNamespace(name string) bool {
+	all := true
 	done := make(map[string]bool)
 	left := 0
 	for _, k := range s.kinds() {
@@ -82,18 +94,18 @@ func (s *Server) endNamespace(i *store.Item) {
 			continue
 		}
 		done[k.collection()] = true
-		s.empty(k, i.Name)
+		all = s.empty(k, name) && all
 		items, _ := s.db.List(k.collection())
 		for _, rest := range items {
-			if rest.Namespace == i.Name {
+			if rest.Namespace == name {
 				left++
 			}
 		}
 	}
-	if s.db.Get("namespaces.", i.Name) == nil {
-		return // deleting the last object has deleted it
+	if s.db.Get("namespaces.", name) == nil {
+		return true // deleting the last object has deleted it
 	}
-	r := &apiRequest{server: s, kind: s.kindOf("v1", "Namespace"), verb: "patch", name: i.Name, manager: "kube-controller-manager", subresource: "status"}
+	r := &apiRequest{server: s, kind: s.kindOf("v1", "Namespace"), verb: "patch", name: name, manager: "kube-controller-manager", subresource: "status"}
 	change := func(live map[string]any) (map[string]any, error) {
 		if status := mapAt(live, "status"); status["conditions"] == nil {
 			status["conditions"] = namespaceEnd(left)
@@ -111,8 +123,10 @@ func (s *Server) endNamespace(i *store.Item) {
 	}
 	_, err := r.changeObject(change)
 	if e := (*apierrors.StatusError)(nil); err != nil && (!errors.As(err, &e) || e.Code != 404) {
-		s.opts.Logger.Error("A namespace cannot be removed.", "name", i.Name, "error", err)
+		s.opts.Logger.Error("A namespace cannot be removed.", "name", name, "error", err)
+		return false
 	}
+	return all
 }
 
 // mapAt returns the map at a key of an object, which it makes if there is none.
@@ -142,8 +156,9 @@ func namespaceEnd(left int) []any {
 	return conditions
 }
 
-// empty deletes all objects of a kind, in one namespace or everywhere.
-func (s *Server) empty(k *kindInfo, namespace string) {
+// empty deletes all objects of a kind, in one namespace or everywhere, and reports whether that has succeeded for all.
+func (s *Server) empty(k *kindInfo, namespace string) bool {
+	all := true
 	items, _ := s.db.List(k.collection())
 	for _, i := range items {
 		if namespace != "" && i.Namespace != namespace || unstructured.View(i.Raw).Has("metadata.deletionTimestamp") {
@@ -153,6 +168,8 @@ func (s *Server) empty(k *kindInfo, namespace string) {
 		err := r.deleteObject(deleteOptions{PropagationPolicy: "Background"})
 		if e := (*apierrors.StatusError)(nil); err != nil && (!errors.As(err, &e) || e.Code != 404) {
 			s.opts.Logger.Error("An object cannot be deleted with its namespace or definition.", "kind", k.resource.Kind, "object", i.Key, "error", err)
+			all = false
 		}
 	}
+	return all
 }

@@ -6,7 +6,8 @@
 // has a file. What needs nothing of the server is in the packages below this one.
 //
 // Each request runs on the goroutine of its connection, or, in process, on one that ends with the
-// request. The only other goroutines are those of listeners.
+// request. The only other goroutines are those of listeners, and of timers that try again what has
+// failed (retry.go).
 package apiserver
 
 import (
@@ -43,6 +44,7 @@ type Server struct {
 	warned    boundedset.Set
 
 	reservations reservations // of services
+	retries      retries
 
 	naming  sync.Mutex      // held while the names of definitions are accepted, and guards following
 	defined []*definedKinds // by definition

@@ -1,0 +1,60 @@
+package apiserver
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// The end of a namespace or a definition goes on by itself when its objects can be converted again, if that is soon enough.
+func TestRetries(t *testing.T) {
+	const definition, namespace = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/hosts.example.com", "/api/v1/namespaces/mine"
+	for _, tt := range []struct {
+		name, deleted string
+		broken        time.Duration
+		gone          bool
+	}{
+		{"definition", definition, 10 * time.Second, true},
+		{"namespace", namespace, 10 * time.Second, true},
+		{"namespace for minutes", namespace, 10 * time.Minute, true},
+		{"definition for a day", definition, 24 * time.Hour, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, h := newHosts(t, "v1")
+				s.opts.Logger = slog.New(slog.DiscardHandler)
+				request := func(method, path, body string, want int) string {
+					t.Helper()
+					code, text := send(s, method, path, "application/json", body)
+					if code != want {
+						t.Fatalf("%s %s: %d %s, want %d", method, path, code, text, want)
+					}
+					return text
+				}
+				request("POST", "/api/v1/namespaces", `{"metadata":{"name":"mine"}}`, 201)
+				request("POST", strings.Replace(hostsV1, "default", "mine", 1), strings.Replace(host("v1", "a", "", `{"hostPort":"a:1"}`), "default", "mine", 1), 201)
+				object := request("GET", definition, "", 200) // from now on, objects are stored in the other version
+				object = strings.Replace(strings.Replace(object, `"storage":true`, `"storage":null`, 1), `"storage":false`, `"storage":true`, 1)
+				request("PUT", definition, strings.Replace(object, `"storage":null`, `"storage":false`, 1), 200)
+				h.broken.Store(true)
+				request("DELETE", tt.deleted, "", 200)
+				request("GET", tt.deleted, "", 200)
+				time.Sleep(tt.broken)
+				request("GET", tt.deleted, "", 200)
+				h.broken.Store(false)
+				time.Sleep(lastRetry)
+				synctest.Wait()
+				if !tt.gone {
+					request("GET", tt.deleted, "", 200)
+					request("DELETE", tt.deleted, "", 200)
+				}
+				request("GET", tt.deleted, "", 404)
+				if len(s.retries.pending) > 0 {
+					t.Errorf("still to be tried again: %v", s.retries.pending)
+				}
+			})
+		})
+	}
+}
