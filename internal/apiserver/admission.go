@@ -30,7 +30,7 @@ type admission struct {
 
 // admit calls the mutating or the validating webhooks. The live object is nil for creations, and
 // the object is nil for deletions. Mutating webhooks change the object in place. Changes by the
-// server itself are not sent to webhooks.
+// server itself are not sent to webhooks, but for those that controllers send as requests on a cluster.
 func (a *apiRequest) admit(live, object map[string]any, mutating bool) error {
 	if a.ctx == nil || a.kind.resource.Group == "admissionregistration.k8s.io" {
 		return nil
@@ -290,7 +290,7 @@ func (a *admission) review(h *webhook, uid string) (map[string]any, error) {
 		return map[string]any{"group": r.Group, "version": version, "resource": r.Plural}
 	}
 	request := map[string]any{
-		"uid": uid, "operation": a.operation, "dryRun": a.dryRun, "name": a.name, "userInfo": userInfo(), "options": a.options(),
+		"uid": uid, "operation": a.operation, "dryRun": a.dryRun, "name": a.name, "userInfo": a.userInfo(), "options": a.options(),
 		"kind": kind(h.version), "resource": resource(h.version), "requestKind": kind(r.Version), "requestResource": resource(r.Version),
 	}
 	var err error
@@ -311,9 +311,20 @@ func (a *admission) review(h *webhook, uid string) (map[string]any, error) {
 	return map[string]any{"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request}, nil
 }
 
-// userInfo returns the only user.
+// userInfo returns the only user that sends requests.
 func userInfo() map[string]any {
 	return map[string]any{"username": "kopf", "groups": []any{"system:masters", "system:authenticated"}}
+}
+
+// userInfo returns the user who sends the request, which is a service account if a controller in this server does.
+func (a *apiRequest) userInfo() map[string]any {
+	if a.controller == "" {
+		return userInfo()
+	}
+	return map[string]any{
+		"username": "system:serviceaccount:kube-system:" + a.controller,
+		"groups":   []any{"system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"},
+	}
 }
 
 // options returns the options in the query of the request.

@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"slices"
@@ -159,7 +160,9 @@ func (s *Server) tryCollect(object objectKey) (done bool) {
 	case len(gone)+len(waiting) == 0:
 		return true
 	case solid:
-		s.removeOwners(object, append(gone, waiting...))
+		if !s.removeOwners(object, append(gone, waiting...)) {
+			s.collectLater(object)
+		}
 		return true
 	case len(waiting) > 0 && len(s.collector.of(uid)) > 0:
 		return s.deleteDependent(object, item, "Foreground")
@@ -198,9 +201,11 @@ func (s *Server) finishDeletion(object objectKey) {
 		for _, dependent := range s.collector.of(uid) {
 			orphaned = s.removeOwners(dependent, []string{uid}) && orphaned
 		}
-		if orphaned { // or the dependents that still name it would go with it
-			s.removeFinalizer(object, orphanFinalizer)
+		if !orphaned { // the dependents that still name it would go with it
+			s.collectLater(object)
+			return
 		}
+		s.removeFinalizer(object, orphanFinalizer)
 	case hasFinalizer(owner.Raw, foregroundFinalizer):
 		for _, dependent := range s.collector.of(uid) {
 			s.collect(dependent)
@@ -256,7 +261,10 @@ func (s *Server) byCollector(verb string, object objectKey) *apiRequest {
 		if !namespaced {
 			namespace, name = "", object.key
 		}
-		return &apiRequest{server: s, kind: k.inStorage(), verb: verb, namespace: namespace, name: name, manager: "kube-controller-manager"}
+		return &apiRequest{
+			server: s, kind: k.inStorage(), verb: verb, namespace: namespace, name: name, manager: "kube-controller-manager",
+			ctx: context.Background(), controller: "generic-garbage-collector",
+		}
 	}
 	return nil
 }
@@ -271,11 +279,21 @@ func (s *Server) deleteDependent(object objectKey, item *store.Item, policy stri
 	o := deleteOptions{PropagationPolicy: policy}
 	o.Preconditions.ResourceVersion = &version
 	err := r.deleteObject(o)
-	if e := (*apierrors.StatusError)(nil); errors.As(err, &e) && e.Code == 409 {
+	if e := (*apierrors.StatusError)(nil); errors.As(err, &e) && e.Code == 409 && s.db.Get(object.collection, object.key) != item { // or a webhook has refused it
 		return false
 	}
-	s.logCollected(object, err)
+	if !s.logCollected(object, err) {
+		s.collectLater(object)
+	}
 	return true
+}
+
+// collectLater tries again to delete an object, or to let it go, which a webhook may have refused.
+func (s *Server) collectLater(object objectKey) {
+	s.tryLater(objectKey{"collected " + object.collection, object.key}, func(s *Server) {
+		s.collect(object)
+		s.finishDeletion(object)
+	})
 }
 
 // removeOwners removes references to owners, and reports whether that has succeeded.
@@ -291,7 +309,9 @@ func (s *Server) removeOwners(object objectKey, uids []string) bool {
 }
 
 func (s *Server) removeFinalizer(object objectKey, finalizer string) {
-	s.edit(object, func(live map[string]any) { manifest.RemoveFinalizer(live, finalizer) })
+	if !s.edit(object, func(live map[string]any) { manifest.RemoveFinalizer(live, finalizer) }) {
+		s.collectLater(object)
+	}
 }
 
 func (s *Server) edit(object objectKey, change func(live map[string]any)) bool {
@@ -308,7 +328,7 @@ func (s *Server) edit(object objectKey, change func(live map[string]any)) bool {
 
 // logCollected logs why an object could not be collected, and reports whether it could. Another request may have been faster.
 func (s *Server) logCollected(object objectKey, err error) bool {
-	if e := (*apierrors.StatusError)(nil); err == nil || errors.As(err, &e) && e.Code == 404 {
+	if err == nil || s.db.Get(object.collection, object.key) == nil {
 		return true
 	}
 	s.opts.Logger.Error("Collecting a dependent failed", "resource", object.collection, "object", object.key, "error", err)

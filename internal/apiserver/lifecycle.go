@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -165,8 +166,11 @@ func (s *Server) empty(k *kindInfo, namespace string) bool {
 			continue
 		}
 		r := &apiRequest{server: s, kind: k.inStorage(), verb: "delete", name: i.Name, namespace: i.Namespace, manager: "kube-controller-manager"}
+		if namespace != "" { // those of definitions are deleted without requests on a cluster, too
+			r.ctx, r.controller = context.Background(), "namespace-controller"
+		}
 		err := r.deleteObject(deleteOptions{PropagationPolicy: "Background"})
-		if e := (*apierrors.StatusError)(nil); err != nil && (!errors.As(err, &e) || e.Code != 404) {
+		if err != nil && s.db.Get(k.collection(), i.Key) != nil {
 			s.opts.Logger.Error("An object cannot be deleted with its namespace or definition.", "kind", k.resource.Kind, "object", i.Key, "error", err)
 			all = false
 		}

@@ -41,6 +41,7 @@ type apiRequest struct {
 	body        []byte
 	warnings    []string
 	fault       *Fault
+	controller  string   // in this server, which sends the request
 	reserved    []string // for the service that is being stored
 }
 
