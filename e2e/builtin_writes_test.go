@@ -8,7 +8,7 @@ import (
 
 // TestBuiltinWrites sends writes to both servers whose results are odd.
 func TestBuiltinWrites(t *testing.T) {
-	compareSequences(t, judge(t, ownCluster(t, nil)), []sequence{writtenStatuses, statusManagers, emptyLists, writtenNumbers(), lengths(), labelKeys(), profiles()})
+	compareSequences(t, judge(t, ownCluster(t, nil)), []sequence{writtenStatuses, statusManagers, emptyLists, writtenNumbers(), lengths(), labelKeys(), profiles(), volumeAttachments()})
 }
 
 // service is all that differs in an answer about a service.
@@ -165,4 +165,37 @@ func profiles() sequence {
 		}
 	}
 	return sequence{"profiles", calls}
+}
+
+// volumeAttachments writes attachments of volumes, and classes of their attributes.
+func volumeAttachments() sequence {
+	const classes, attachments = "/apis/storage.k8s.io/v1/volumeattributesclasses", "/apis/storage.k8s.io/v1/volumeattachments"
+	const volume = `{"persistentVolumeName": "pv"}`
+	inline := func(spec string) string { return `{"inlineVolumeSpec": {` + spec + `}}` }
+	calls := []call{
+		{"POST", classes, asJSON, `{"metadata": {"name": "c"}, "driverName": "example.com", "parameters": {"a": "b"}}`, []string{"driverName", "parameters", "metadata.finalizers"}},
+		{"PATCH", classes + "/c", asMerge, `{"driverName": "example.org"}`, nil},
+		{"PATCH", classes + "/c", asMerge, `{"driverName": "", "parameters": null}`, nil},
+		{"PATCH", classes + "/c", asMerge, `{"metadata": {"labels": {"a": "b"}}}`, []string{"metadata.labels"}},
+		{"POST", attachments, asJSON, `{"metadata": {"name": "a"}, "spec": {"attacher": "example.com", "nodeName": "n", "source": ` + volume + `}, "status": {"attached": true}}`, []string{"spec", "status"}},
+		{"PATCH", attachments + "/a", asMerge, `{"spec": {"nodeName": "m"}}`, []string{onlyCode}},
+		{"PATCH", attachments + "/a", asMerge, `{"metadata": {"labels": {"a": "b"}}}`, []string{"metadata.labels"}},
+		{"PATCH", attachments + "/a/status", asMerge, `{"spec": {"nodeName": "m"}, "status": {"attached": true, "attachError": {"errorCode": -1, "message": "` + strings.Repeat("x", 2000) + `"}}}`, nil},
+		{"PATCH", attachments + "/a/status", asMerge, `{"status": {"attached": true, "attachmentMetadata": {"a": "` + strings.Repeat("x", 300_000) + `"}}}`, nil},
+		{"PATCH", attachments + "/a/status", asMerge, `{"spec": {"nodeName": "m"}, "status": {"attached": true, "detachError": {"errorCode": 1}}}`, []string{"spec", "status"}},
+		{"POST", "/apis/storage.k8s.io/v1/storageclasses", asJSON, `{"metadata": {"name": "letters"}, "provisioner": "A b"}`, nil},
+	}
+	for i, class := range []string{`"parameters": {}`, `"driverName": "a"`, `"driverName": "A b", "parameters": {"a": "b"}`, `"driverName": "a.B/c", "parameters": {"a": "b"}`, `"driverName": "a", "parameters": {"": "b"}`, `"driverName": "a", "parameters": {"a": "` + strings.Repeat("x", 300_000) + `"}`} {
+		calls = append(calls, call{"POST", classes, asJSON, fmt.Sprintf(`{"metadata": {"name": "class-%d"}, %s}`, i, class), nil})
+	}
+	for i, spec := range []string{
+		`{}`, `{"attacher": "A b", "nodeName": "N n", "source": {"persistentVolumeName": "P v"}}`, `{"attacher": "a_b", "nodeName": "", "source": ` + volume + `}`, `{"attacher": "` + strings.Repeat("x", 70) + `", "nodeName": "n", "source": ` + volume + `}`,
+		`{"attacher": "a", "nodeName": "n", "source": {"persistentVolumeName": ""}}`, `{"attacher": "a", "nodeName": "n", "source": {"persistentVolumeName": "a", "inlineVolumeSpec": {}}}`,
+		`{"attacher": "a", "nodeName": "n", "source": ` + inline(`"accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/a"}`) + `}`, `{"attacher": "a", "nodeName": "n", "source": ` + inline(`"csi": {"driver": "a b"}`) + `}`,
+		`{"attacher": "a", "nodeName": "n", "source": ` + inline(`"accessModes": ["ReadWriteOnce"], "csi": {"driver": "a", "volumeHandle": "h"}`) + `}`,
+		`{"attacher": "a", "nodeName": "n", "source": ` + inline(`"accessModes": ["ReadWriteOnce"], "csi": {"driver": "a", "volumeHandle": "h"}, "capacity": {"storage": "1Gi"}, "claimRef": {"name": "a"}, "storageClassName": "a", "nodeAffinity": {}`) + `}`,
+	} {
+		calls = append(calls, call{"POST", attachments, asJSON, fmt.Sprintf(`{"metadata": {"name": "attachment-%d"}, "spec": %s}`, i, spec), nil})
+	}
+	return sequence{"attachments of volumes", calls}
 }

@@ -225,6 +225,10 @@ func (a *apiRequest) admitBuiltin(live, object map[string]any) error {
 		if live == nil {
 			addFinalizer(object, volumeFinalizer)
 		}
+	case "volumeattributesclasses.storage.k8s.io":
+		if live == nil {
+			addFinalizer(object, classFinalizer)
+		}
 	case "ingresses.networking.k8s.io":
 		if live == nil && spec != nil && spec["ingressClassName"] == nil && !marked(object, "kubernetes.io/ingress.class") {
 			if name := a.server.defaultClass("ingressclasses.networking.k8s.io", "ingressclass.kubernetes.io/is-default-class"); name != "" {

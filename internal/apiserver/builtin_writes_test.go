@@ -141,3 +141,32 @@ func TestNewPods(t *testing.T) {
 		}
 	}
 }
+
+// Attachments of volumes and classes of their attributes are checked, and do not change. A class goes when no volume has its attributes any more.
+func TestVolumeAttachments(t *testing.T) {
+	const classes, attachments, volumes = "/apis/storage.k8s.io/v1/volumeattributesclasses", "/apis/storage.k8s.io/v1/volumeattachments", "/api/v1/persistentvolumes"
+	const merge, source = "application/merge-patch+json", `"source":{"persistentVolumeName":"pv"}`
+	s := New(Options{})
+	for _, e := range []exchange{
+		{"POST", classes, "", `{"metadata":{"name":"c"}}`, 422, "[driverName: Required value, parameters: Required value: must contain at least one key/value pair]", ""},
+		{"POST", classes, "", `{"metadata":{"name":"c"},"driverName":"A b","parameters":{"a":"b"}}`, 422, `driverName: Invalid value: \"a b\": name part must consist of`, ""},
+		{"POST", classes, "", `{"metadata":{"name":"c"},"driverName":"a","parameters":{"a":"b"}}`, 201, `"finalizers":["kubernetes.io/vac-protection"]`, ""},
+		{"PATCH", classes + "/c", merge, `{"parameters":{"a":"c"}}`, 422, "parameters: Forbidden: updates to parameters are forbidden.", ""},
+		{"POST", volumes, "", `{"metadata":{"name":"pv"},"spec":{"accessModes":["ReadWriteOnce"],"capacity":{"storage":"1Gi"},"volumeAttributesClassName":"c","csi":{"driver":"a","volumeHandle":"h"}}}`, 201, "", ""},
+		{"DELETE", classes + "/c", "", "", 200, "deletionTimestamp", ""},
+		{"GET", classes + "/c", "", "", 200, "", ""},
+		{"DELETE", volumes + "/pv", "", "", 200, "", ""},
+		{"GET", classes + "/c", "", "", 404, "", ""},
+
+		{"POST", attachments, "", `{"metadata":{"name":"a"},"spec":{"attacher":"a b","nodeName":"n","source":{}}}`, 422, "spec.source: Required value: must specify exactly one of inlineVolumeSpec and persistentVolumeName", ""},
+		{"POST", attachments, "", `{"metadata":{"name":"a"},"spec":{"attacher":"a","nodeName":"n","source":{"inlineVolumeSpec":{"accessModes":["ReadWriteOnce"],"capacity":{"storage":"1Gi"},"hostPath":{"path":"/a"}}}}}`, 422,
+			"[spec.source.inlineVolumeSpec.capacity: Forbidden: may not be specified in the context of inline volumes, spec.source.inlineVolumeSpec.csi: Required value: has to be specified in the context of inline volumes]", ""},
+		{"POST", attachments, "", `{"metadata":{"name":"a"},"spec":{"attacher":"a","nodeName":"n",` + source + `}}`, 201, "", ""},
+		{"PATCH", attachments + "/a", merge, `{"spec":{"nodeName":"m"}}`, 422, "field is immutable", ""},
+		{"PATCH", attachments + "/a/status", merge, `{"status":{"attachError":{"errorCode":-1}}}`, 422, "status.attachError.errorCode: Invalid value: -1: must be between 0 and 2147483647, inclusive", ""},
+		{"PATCH", attachments + "/a/status", merge, `{"status":{"attachmentMetadata":{"a":"` + strings.Repeat("x", 300_000) + `"}}}`, 422, "status.attachmentMetadata: Too long: may not be more than 262144 bytes", ""},
+		{"PATCH", attachments + "/a/status", merge, `{"status":{"attached":true}}`, 200, `"attached":true`, ""},
+	} {
+		e.try(t, s)
+	}
+}

@@ -85,11 +85,12 @@ func (s *Server) makeAccount(namespace string) {
 const (
 	claimFinalizer  = "kubernetes.io/pvc-protection"
 	volumeFinalizer = "kubernetes.io/pv-protection"
+	classFinalizer  = "kubernetes.io/vac-protection"
 )
 
 // releaseStorage lets a claim or a volume go that is deleted and not in use, as kube-controller-manager does.
 func (s *Server) releaseStorage(k *kindInfo, i *store.Item) {
-	finalizer := map[string]string{"persistentvolumeclaims": claimFinalizer, "persistentvolumes": volumeFinalizer}[k.resource.Plural]
+	finalizer := map[string]string{"persistentvolumeclaims": claimFinalizer, "persistentvolumes": volumeFinalizer, "volumeattributesclasses": classFinalizer}[k.resource.Plural]
 	if s.collector == nil || finalizer == "" || k.crd != nil || !isDeleted(i.Raw) {
 		return
 	}
@@ -107,10 +108,40 @@ func (s *Server) releaseStorage(k *kindInfo, i *store.Item) {
 	}
 }
 
-// isClaimed reports whether a volume is bound, or a claim is used by a pod on a node.
+// hasAttributes reports whether a claim or a volume has the attributes of a class.
+func (s *Server) hasAttributes(class string) bool {
+	for collection, paths := range map[string][]string{
+		"persistentvolumes.": {"spec.volumeAttributesClassName"},
+		"persistentvolumeclaims.": {
+			"spec.volumeAttributesClassName", "status.currentVolumeAttributesClassName", "status.modifyVolumeStatus.targetVolumeAttributesClassName",
+		},
+	} {
+		items, _ := s.db.List(collection)
+		for _, item := range items {
+			if slices.ContainsFunc(paths, func(path string) bool { return unstructured.View(item.Raw).String(path) == class }) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// releaseClasses lets the classes of attributes go that a claim or a volume has had.
+func (s *Server) releaseClasses() {
+	classes := s.kindOf("storage.k8s.io/v1", "VolumeAttributesClass")
+	items, _ := s.db.List(classes.collection())
+	for _, item := range items {
+		s.releaseStorage(classes, item)
+	}
+}
+
+// isClaimed reports whether a volume is bound, a claim is used by a pod on a node, or a class by a claim or a volume.
 func (s *Server) isClaimed(k *kindInfo, i *store.Item) bool {
 	if k.resource.Plural == "persistentvolumes" {
 		return rawjson.StringAt(i.Raw, "status", "phase") == "Bound"
+	}
+	if k.resource.Plural == "volumeattributesclasses" {
+		return s.hasAttributes(i.Name)
 	}
 	pods, _ := s.db.List("pods.")
 	return slices.ContainsFunc(pods, func(pod *store.Item) bool {

@@ -30,6 +30,9 @@ func (s *Server) stored(k *kindInfo, i *store.Item) {
 		s.endNamespace(i)
 	case "persistentvolumeclaims.", "persistentvolumes.":
 		s.releaseStorage(k, i)
+		s.releaseClasses()
+	case "volumeattributesclasses.storage.k8s.io":
+		s.releaseStorage(k, i)
 	case "pods.":
 		s.releaseClaims(i)
 	}
@@ -55,6 +58,8 @@ func (s *Server) removed(k *kindInfo, i *store.Item) {
 		s.makeAccount(i.Namespace)
 	case k.is("pods", ""):
 		s.releaseClaims(i)
+	case k.is("persistentvolumeclaims", ""), k.is("persistentvolumes", ""):
+		s.releaseClasses()
 	case k.is("services", "") && i.Namespace == "default" && i.Name == "kubernetes":
 		s.makeServerService()
 	}

@@ -14,6 +14,10 @@ func clusterFunctions() map[string]function {
 		"priority":            priority,
 		"priorityChange":      priorityChange,
 		"parameters":          parameters,
+		"unchanged":           unchanged,
+		"provisioner":         provisioner,
+		"volumeError":         volumeError,
+		"attachmentMetadata":  attachmentMetadata,
 		"uniqueTopologies":    uniqueTopologies,
 		"uniqueValues":        func(n *node, _ string, _ []string) { n.uniqueTexts() },
 		"namespaceFinalizers": namespaceFinalizers,
@@ -76,6 +80,44 @@ func parameters(n *node, _ string, _ []string) {
 	}
 	if size > mostBytes {
 		n.report(field.TooLong(n.path, nil, fmt.Sprintf("may not be more than %d bytes", mostBytes)))
+	}
+}
+
+// unchanged forbids changes.
+func unchanged(n *node, detail string, _ []string) {
+	if n.run.update && !rawjson.Equal(n.value, n.old) {
+		n.forbidden(detail)
+	}
+}
+
+// provisioner checks the name of a driver, which is shown in small letters.
+func provisioner(n *node, _ string, _ []string) {
+	name := strings.ToLower(n.text())
+	if name == "" { // which is required
+		return
+	}
+	for _, wrong := range QualifiedName(name) {
+		n.report(field.Invalid(n.path, name, wrong))
+	}
+}
+
+// maxAttachment is how large the metadata of an attached volume may be, in bytes.
+const maxAttachment = 256 << 10
+
+func attachmentMetadata(n *node, _ string, _ []string) {
+	size := 0
+	for _, entry := range n.entries() {
+		size += len(entry.key()) + len(entry.text())
+	}
+	if size > maxAttachment {
+		n.report(field.TooLong(n.path, nil, fmt.Sprintf("may not be more than %d bytes", maxAttachment)))
+	}
+}
+
+// volumeError refuses long messages. The error tells of another limit, as in kube-apiserver.
+func volumeError(n *node, _ string, _ []string) {
+	if len(n.text()) > 1024 {
+		n.report(field.TooLong(n.path, nil, fmt.Sprintf("may not be more than %d bytes", maxAttachment)))
 	}
 }
 
