@@ -27,6 +27,15 @@ import (
 // This file answers the reviews of the API server: it finds the handlers for them, calls these, and makes one answer of what they
 // say. It starts and ends the server of webhooks, on whose goroutines the handlers run.
 
+// reviewRunner answers the reviews. It comes with the handlers, so that programs without any are linked without the server.
+type reviewRunner interface {
+	setResources(found []Resource)
+	lead()
+	stop() error
+}
+
+type newReviewRunner func(*Registry, *observer) (reviewRunner, error)
+
 // reviewServer is the engine of one operator.
 type reviewServer struct {
 	*environment
@@ -72,9 +81,9 @@ const reviewMemoryLife = 10 * time.Minute
 const maxReviewMemories = 10_000
 
 // newReviewServer makes the engine.
-func newReviewServer(r *Registry, env *environment, requests context.Context, operator admissionOperator) (*reviewServer, error) {
+func newReviewServer(r *Registry, o *observer) (reviewRunner, error) {
 	s := &reviewServer{
-		environment: env, operator: operator, requests: requests, serving: reviewServing{settings: env.settings.Admission},
+		environment: &o.environment, operator: o, requests: o.requests, serving: reviewServing{settings: o.settings.Admission},
 		changed: make(chan struct{}, 1), written: make(map[handlerKind][]byte), memories: reviewMemories{all: make(map[string]*reviewMemory)},
 	}
 	s.all = slices.DeleteFunc(r.snapshot(), func(h *handler) bool { return h.admission == nil })

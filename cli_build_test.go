@@ -33,6 +33,17 @@ func TestBuilds(t *testing.T) {
 			}
 		}
 	})
+	t.Run("what runs handlers is linked only with them", func(t *testing.T) {
+		data, err := os.ReadFile(without)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, want := range map[string]bool{".(*cycle).": true, ".(*reviewServer).": false, ".(*daemons).": false, ".(*indexer).": false, "/internal/readiness.": false} {
+			if linked := bytes.Contains(data, []byte("kopf-go/kopf"+name)); linked != want {
+				t.Errorf("an operator with a handler of creations alone has the functions %s: %t, want %t", name, linked, want)
+			}
+		}
+	})
 	t.Run("sizes", func(t *testing.T) {
 		for program, limit := range map[string]int64{with: 12_500_000, without: 9_000_000} {
 			info, err := os.Stat(program)

@@ -20,7 +20,18 @@ import (
 // runs, and only a timer of the runtime while it waits. The object's worker starts tasks and asks them to stop; what they do in
 // between is their own business, under the lock of their object.
 
-// daemons runs the tasks of the objects of one resource.
+// taskRunner runs the tasks of the objects of one resource. It comes with the handlers, so that programs without any are linked without the daemons.
+type taskRunner interface {
+	spawn(e *entry, handlers []*handler, o *Object, tracked *Essence) (held bool)
+	waitIdle(e *entry, limit time.Duration) bool
+	forget(e *entry, reason stopper.Set)
+	pause(namespace string)
+	stop(reason stopper.Set)
+	wait(ctx context.Context) (left []string)
+}
+
+type newTaskRunner func(*observer, *reactor) taskRunner
+
 type daemons struct {
 	*environment
 	owner     backgroundOwner
@@ -32,6 +43,10 @@ type daemons struct {
 	mu      sync.Mutex             // guards following
 	objects map[string]*background // by key
 	closed  bool
+}
+
+func newDaemons(o *observer, r *reactor) taskRunner {
+	return &daemons{environment: &o.environment, owner: r, functions: context.WithoutCancel(o.handlers), requests: o.requests}
 }
 
 // backgroundOwner is what knows the objects that have tasks.

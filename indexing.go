@@ -16,8 +16,17 @@ import (
 // This file fills the indices, and keeps all other handlers waiting until they are full for the first time. An object is
 // indexed on the goroutine of its worker; the last worker or stream that something was missing of opens the barrier.
 
-// indexer fills the indices from the objects of one resource.
+// indexRunner fills the indices from the objects of one resource. It comes with the handlers, so that programs without any are linked without the indexer.
+type indexRunner interface {
+	index(owner string, handlers []*handler, o *Object, failures *map[HandlerID]*ProgressRecord) time.Duration
+	drop(owner string, handlers []*handler)
+}
+
+type newIndexRunner func(*observer) indexRunner
+
 type indexer struct{ *environment }
+
+func newIndexer(o *observer) indexRunner { return &indexer{&o.environment} }
 
 func (i *indexer) index(owner string, handlers []*handler, o *Object, failures *map[HandlerID]*ProgressRecord) time.Duration {
 	retryIn := time.Duration(-1)

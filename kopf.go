@@ -351,9 +351,9 @@ func (r *run) serve(ctx context.Context) error {
 	if len(r.indices.data) > 0 {
 		o.barrier = &syncBarrier{}
 	}
-	if registry.has(func(h *handler) bool { return h.admission != nil }) {
+	if h := registry.first(func(h *handler) bool { return h.admission != nil }); h != nil {
 		var err error
-		if o.admission, err = newReviewServer(registry, &o.environment, requests, o); err != nil {
+		if o.admission, err = h.admission.runner(registry, o); err != nil {
 			return err
 		}
 	}

@@ -55,8 +55,8 @@ type observer struct {
 	registry    *Registry
 	barrier     *syncBarrier // nil without indices
 	clusterwide bool
-	peers       *peering      // nil without peers
-	admission   *reviewServer // nil without handlers for it
+	peers       *peering     // nil without peers
+	admission   reviewRunner // nil without handlers for it
 
 	requests context.Context // of the requests that store what the handlers have left
 	force    context.Context // ends when the exit must not wait for handlers any more
@@ -410,12 +410,12 @@ func (o *observer) newReactor(what *resolved) *reactor {
 	r.queue = newQueue(o.settings.Queueing.WorkerLimit, o.log, r)
 	r.queue.limiter = o.limiter
 	r.queue.meter, r.queue.known = o.meter, what.counts
-	if o.registry.has(func(h *handler) bool { return h.indexing != nil }) {
-		r.indexer = &indexer{&o.environment}
+	if h := o.registry.first(func(h *handler) bool { return h.indexing != nil }); h != nil {
+		r.indexer = h.indexing.runner(o)
 	}
 	r.queue.pauser, r.queue.leader, r.queue.barrier, r.queue.joinsBarrier = o.pauser, o.leader, o.barrier, len(what.indices) > 0
-	if o.registry.has(func(h *handler) bool { return h.task != nil }) {
-		r.daemons = &daemons{environment: &o.environment, owner: r, functions: context.WithoutCancel(o.handlers), requests: o.requests}
+	if h := o.registry.first(func(h *handler) bool { return h.task != nil }); h != nil {
+		r.daemons = h.task.runner(o, r)
 	}
 	return r
 }
@@ -698,12 +698,12 @@ func (o *observer) memoryOf(resource, key string) *memory {
 func (o *observer) stop(endHandlers, endRequests context.CancelFunc) (err error) {
 	o.mu.Lock()
 	var queues []*queue
-	var engines []*daemons
+	var runners []taskRunner
 	for _, served := range o.resources {
 		served.reactor.queue.close()
 		queues = append(queues, served.reactor.queue)
 		if served.reactor.daemons != nil {
-			engines = append(engines, served.reactor.daemons)
+			runners = append(runners, served.reactor.daemons)
 		}
 	}
 	o.mu.Unlock()
@@ -713,10 +713,10 @@ func (o *observer) stop(endHandlers, endRequests context.CancelFunc) (err error)
 		endHandlers()
 		drainQueues(o.force, queues, max(grace, time.Second))
 	}
-	for _, e := range engines {
+	for _, e := range runners {
 		e.stop(stopper.OperatorExiting)
 	}
-	for _, e := range engines { // which abandon what does not end in time
+	for _, e := range runners { // which abandon what does not end in time
 		if left := e.wait(o.force); len(left) > 0 {
 			o.leader.abandon()
 			o.log.Error("Some daemons did not return after cancellation; abandoning them", "daemons", left)

@@ -486,8 +486,9 @@ func OnIndexIn[K comparable, V any](g *Registry, s Selector, fn IndexFunc[K, V],
 
 func newIndex[K comparable, V any](r *Registry, s Selector, fn IndexFunc[K, V], opts *IndexOptions) (*Index[K, V], error) {
 	spec := &indexSpec{
-		types: reflect.TypeFor[map[K]V](),
-		fill:  func() index.Data { return &index.Values[K, V]{} },
+		runner: newIndexer,
+		types:  reflect.TypeFor[map[K]V](),
+		fill:   func() index.Data { return &index.Values[K, V]{} },
 		call: func(ctx context.Context, i *Indexing) (any, error) {
 			values, err := fn(ctx, i)
 			if values == nil {

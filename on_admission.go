@@ -102,7 +102,7 @@ func (r *Registry) onAdmission(kind handlerKind, s Selector, fn AdmissionFunc, o
 	}
 	h := &handler{kind: kind, field: o.Field.Keys(), param: o.Param, retry: retryPolicy{timeout: o.Timeout, errors: ErrorsPermanent}}
 	rules := &admissionSpec{
-		call: fn, subresource: o.Subresource, persistent: o.Persistent, sideEffects: o.SideEffects, ignoreFailures: o.IgnoreFailures, when: o.When,
+		runner: newReviewServer, call: fn, subresource: o.Subresource, persistent: o.Persistent, sideEffects: o.SideEffects, ignoreFailures: o.IgnoreFailures, when: o.When,
 	}
 	h.admission = rules
 	if h.retry.timeout > maxReviewTime {

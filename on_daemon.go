@@ -136,7 +136,7 @@ func (r *Registry) onDaemon(s Selector, fn DaemonFunc, opts *DaemonOptions) erro
 		kind: kindDaemon, field: o.Field.Keys(), param: o.Param,
 		retry: retryPolicy{errors: cmp.Or(o.Errors, ErrorsTemporary), timeout: o.Timeout, retries: o.Retries, backoff: o.Backoff},
 		task: &taskSpec{
-			daemon: fn, delay: o.InitialDelay, delayOf: o.InitialDelayFunc, withoutFinalizer: o.WithoutFinalizer,
+			runner: newDaemons, daemon: fn, delay: o.InitialDelay, delayOf: o.InitialDelayFunc, withoutFinalizer: o.WithoutFinalizer,
 			backoff: o.CancellationBackoff, timeout: o.CancellationTimeout, pollInterval: o.CancellationPolling,
 		},
 	}
@@ -158,7 +158,7 @@ func (r *Registry) onTimer(s Selector, fn TimerFunc, opts *TimerOptions) error {
 		kind: kindTimer, field: o.Field.Keys(), param: o.Param,
 		retry: retryPolicy{errors: cmp.Or(o.Errors, ErrorsTemporary), timeout: o.Timeout, retries: o.Retries, backoff: o.Backoff},
 		task: &taskSpec{
-			timer: fn, delay: o.InitialDelay, delayOf: o.InitialDelayFunc, jitter: o.Jitter, withoutFinalizer: o.WithoutFinalizer,
+			runner: newDaemons, timer: fn, delay: o.InitialDelay, delayOf: o.InitialDelayFunc, jitter: o.Jitter, withoutFinalizer: o.WithoutFinalizer,
 			interval: o.Interval, idle: o.Idle, sharp: o.Sharp,
 		},
 	}

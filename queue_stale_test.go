@@ -106,7 +106,8 @@ func TestTasksOfForgotten(t *testing.T) {
 		})
 		served := w.resources["widgets.v1.kopf.dev"]
 		r := served.reactor
-		r.daemons.owner = &forgetBefore{r, sync.OnceFunc(func() {
+		tasks := r.daemons.(*daemons)
+		tasks.owner = &forgetBefore{r, sync.OnceFunc(func() {
 			w.observer.mu.Lock()
 			defer w.observer.mu.Unlock()
 			served.close()
@@ -115,8 +116,8 @@ func TestTasksOfForgotten(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.wait()
-		if !r.queue.empty() || len(r.daemons.objects) > 0 {
-			t.Errorf("%d objects and %d with tasks are remembered", len(r.queue.entries), len(r.daemons.objects))
+		if !r.queue.empty() || len(tasks.objects) > 0 {
+			t.Errorf("%d objects and %d with tasks are remembered", len(r.queue.entries), len(tasks.objects))
 		}
 	})
 }

@@ -23,17 +23,17 @@ func (o *observer) lead() {
 func (o *observer) standBy() {
 	o.mu.Lock()
 	queues := o.queuesLocked()
-	var engines []*daemons
+	var runners []taskRunner
 	for _, served := range o.resources {
 		if served.reactor.daemons != nil {
-			engines = append(engines, served.reactor.daemons)
+			runners = append(runners, served.reactor.daemons)
 		}
 	}
 	o.mu.Unlock()
 	for _, q := range queues {
 		q.standBy()
 	}
-	for _, d := range engines {
+	for _, d := range runners {
 		d.pause("")
 	}
 }

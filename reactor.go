@@ -26,9 +26,9 @@ import (
 type reactor struct {
 	*environment
 	queue     *queue
-	indexer   *indexer  // nil if there are no indices at all
-	daemons   *daemons  // nil if there are neither daemons nor timers
-	began     time.Time // what the clock begins with
+	indexer   indexRunner // nil if there are no indices at all
+	daemons   taskRunner  // nil if there are neither daemons nor timers
+	began     time.Time   // what the clock begins with
 	discovery discoverer
 	warned    boundedset.Set
 	listing   firstlisting.Listing

@@ -351,9 +351,13 @@ func (r *Registry) serving() bool {
 	return slices.ContainsFunc(r.snapshot(), func(h *handler) bool { return h.kind < kindSub || h.admission != nil })
 }
 
-// has reports whether one of the handlers is of a family.
-func (r *Registry) has(family func(*handler) bool) bool {
-	return slices.ContainsFunc(r.snapshot(), family)
+// first returns the first one of the handlers that are of a family, nil if there are none.
+func (r *Registry) first(family func(*handler) bool) *handler {
+	all := r.snapshot()
+	if i := slices.IndexFunc(all, family); i >= 0 {
+		return all[i]
+	}
+	return nil
 }
 
 // isIn reports whether the same function is among some handlers, under the same id.
@@ -546,13 +550,15 @@ func names(resources []Resource) string {
 
 // indexSpec is what only indices have. The types of keys and values are known inside of the functions.
 type indexSpec struct {
-	types reflect.Type
-	fill  func() index.Data
-	call  func(ctx context.Context, i *Indexing) (any, error)
+	runner newIndexRunner
+	types  reflect.Type
+	fill   func() index.Data
+	call   func(ctx context.Context, i *Indexing) (any, error)
 }
 
 // admissionSpec is what only handlers of admission have.
 type admissionSpec struct {
+	runner         newReviewRunner
 	call           AdmissionFunc
 	operations     []Operation // none means all
 	subresource    string
@@ -582,6 +588,7 @@ func (a *admissionSpec) setOperations(operations []Operation) error {
 
 // taskSpec is what only daemons and timers have.
 type taskSpec struct {
+	runner           newTaskRunner
 	daemon           DaemonFunc
 	timer            TimerFunc
 	delay, jitter    time.Duration

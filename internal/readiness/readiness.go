@@ -7,23 +7,6 @@ import (
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// kinds are those whose readiness is more than a condition, by their group and kind.
-var kinds = map[[2]string]func(o object) bool{
-	{"", "Pod"}:                   func(o object) bool { return o.text("phase") == "Succeeded" || o.condition("Ready") },
-	{"", "Namespace"}:             func(o object) bool { return o.text("phase") == "Active" },
-	{"", "PersistentVolume"}:      func(o object) bool { return o.text("phase") == "Bound" || o.text("phase") == "Available" },
-	{"", "PersistentVolumeClaim"}: func(o object) bool { return o.text("phase") == "Bound" },
-	{"", "ReplicationController"}: replicaSet,
-	{"", "Service"}:               service,
-	{"apps", "Deployment"}:        deployment,
-	{"apps", "DaemonSet"}:         daemonSet,
-	{"apps", "ReplicaSet"}:        replicaSet,
-	{"apps", "StatefulSet"}:       statefulSet,
-	{"batch", "Job"}:              func(o object) bool { return o.condition("Complete") || o.condition("SuccessCriteriaMet") },
-	{"apiextensions.k8s.io", "CustomResourceDefinition"}: func(o object) bool { return o.condition("Established") },
-	{"apiregistration.k8s.io", "APIService"}:             func(o object) bool { return o.condition("Available") },
-}
-
 // Of reports whether an object is ready. One of a kind that is not known is, unless it has a condition Ready or Available that is not true.
 func Of(group, kind string, content map[string]any) bool {
 	metadata := rawjson.AsMap(content["metadata"])
@@ -34,8 +17,8 @@ func Of(group, kind string, content map[string]any) bool {
 	if o.outdated(o.status) {
 		return false
 	}
-	if ready := kinds[[2]string{group, kind}]; ready != nil {
-		return ready(o)
+	if ready, known := o.ready(group, kind); known {
+		return ready
 	}
 	for _, name := range []string{"Ready", "Available"} {
 		if status, ok := o.conditionStatus(name); ok {
@@ -43,6 +26,37 @@ func Of(group, kind string, content map[string]any) bool {
 		}
 	}
 	return true
+}
+
+// ready reports whether an object of a kind whose readiness is more than a condition is ready, and whether the kind is one of those.
+func (o object) ready(group, kind string) (ready, known bool) {
+	switch [2]string{group, kind} {
+	case [2]string{"", "Pod"}:
+		return o.text("phase") == "Succeeded" || o.condition("Ready"), true
+	case [2]string{"", "Namespace"}:
+		return o.text("phase") == "Active", true
+	case [2]string{"", "PersistentVolume"}:
+		return o.text("phase") == "Bound" || o.text("phase") == "Available", true
+	case [2]string{"", "PersistentVolumeClaim"}:
+		return o.text("phase") == "Bound", true
+	case [2]string{"", "ReplicationController"}, [2]string{"apps", "ReplicaSet"}:
+		return replicaSet(o), true
+	case [2]string{"", "Service"}:
+		return service(o), true
+	case [2]string{"apps", "Deployment"}:
+		return deployment(o), true
+	case [2]string{"apps", "DaemonSet"}:
+		return daemonSet(o), true
+	case [2]string{"apps", "StatefulSet"}:
+		return statefulSet(o), true
+	case [2]string{"batch", "Job"}:
+		return o.condition("Complete") || o.condition("SuccessCriteriaMet"), true
+	case [2]string{"apiextensions.k8s.io", "CustomResourceDefinition"}:
+		return o.condition("Established"), true
+	case [2]string{"apiregistration.k8s.io", "APIService"}:
+		return o.condition("Available"), true
+	}
+	return false, false
 }
 
 // object is a decoded object.

@@ -49,7 +49,7 @@ func (o Options) merge(live, applied map[string]any, force bool) (map[string]any
 	all := managersOf(base)
 	if live != nil && len(all) == 0 {
 		c := compareFields(o.nothing(), live, o)
-		whole := c.added.union(c.modified).minus(ignoredFields)
+		whole := c.added.union(c.modified).minus(ignoredFields())
 		o.reset(whole)
 		all[entryKey{"before-first-apply", "Update", o.APIVersion, o.Subresource}] = &entry{apiVersion: o.APIVersion, time: unstructured.Timestamp(o.Now), fields: whole}
 	}
@@ -74,7 +74,7 @@ func (o Options) merge(live, applied map[string]any, force bool) (map[string]any
 	if refused := all.disown(c, o, base, force); refused != nil {
 		return nil, refused
 	}
-	if mine.fields = mine.fields.minus(ignoredFields); mine.fields.empty() {
+	if mine.fields = mine.fields.minus(ignoredFields()); mine.fields.empty() {
 		delete(all, o.key())
 	}
 	if live == nil || !rawjson.Equal(base, merged) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 	"strings"
+	"sync"
 
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
@@ -130,21 +131,29 @@ func (s *fieldSet) encode() map[string]any {
 	return m
 }
 
-// ignoredFields belong to the server, and have no managers.
-var ignoredFields = func() *fieldSet {
-	s := &fieldSet{}
-	for _, path := range []string{
-		"apiVersion", "kind", "metadata", "metadata.name", "metadata.namespace", "metadata.creationTimestamp", "metadata.selfLink", "metadata.uid",
-		"metadata.generation", "metadata.managedFields", "metadata.resourceVersion",
-	} {
-		keys := strings.Split(path, ".")
-		for i, k := range keys {
-			keys[i] = "f:" + k
+// ignored are the fields that belong to the server, and have no managers. They are made when they are first asked for: programs without the server
+// import the package, too, and what is made at their start is linked.
+var ignored struct {
+	once   sync.Once
+	fields *fieldSet
+}
+
+func ignoredFields() *fieldSet {
+	ignored.once.Do(func() {
+		ignored.fields = &fieldSet{}
+		for _, path := range []string{
+			"apiVersion", "kind", "metadata", "metadata.name", "metadata.namespace", "metadata.creationTimestamp", "metadata.selfLink", "metadata.uid",
+			"metadata.generation", "metadata.managedFields", "metadata.resourceVersion",
+		} {
+			keys := strings.Split(path, ".")
+			for i, k := range keys {
+				keys[i] = "f:" + k
+			}
+			ignored.fields.insert(keys)
 		}
-		s.insert(keys)
-	}
-	return s
-}()
+	})
+	return ignored.fields
+}
 
 func decodeFields(m map[string]any) *fieldSet {
 	s := &fieldSet{}

@@ -177,7 +177,7 @@ func Update(live, updated map[string]any, o Options) {
 	for _, set := range []*fieldSet{c.added, c.modified, c.removed} {
 		o.reset(set)
 	}
-	taken := c.added.union(c.modified).minus(ignoredFields)
+	taken := c.added.union(c.modified).minus(ignoredFields())
 	lost := taken.union(c.removed)
 	for k, m := range all {
 		if m.fields = m.fields.minus(lost); m.fields.empty() {

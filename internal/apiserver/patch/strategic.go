@@ -23,13 +23,12 @@ const (
 )
 
 // Refusals with the code 400 or 422. All other patches that make no sense are refused with the code
-// 500, as by kube-apiserver.
-var (
-	errDeletes     = apierrors.BadRequest("invalid patch format of primitive list")
-	errRetain      = apierrors.BadRequest("invalid patch format of retainKeys")
-	errOrder       = apierrors.BadRequest("invalid patch format of setElementOrder list")
-	errListOfLists = apierrors.PatchRejected()
-)
+// 500, as by kube-apiserver. They are functions, because what is made at the start is linked in programs without the server, too.
+
+func errDeletes() error     { return apierrors.BadRequest("invalid patch format of primitive list") }
+func errRetain() error      { return apierrors.BadRequest("invalid patch format of retainKeys") }
+func errOrder() error       { return apierrors.BadRequest("invalid patch format of setElementOrder list") }
+func errListOfLists() error { return apierrors.PatchRejected() }
 
 // patchFault refuses a patch that makes no sense.
 func patchFault(format string, args ...any) error {
@@ -111,7 +110,7 @@ func mergeStrategic(t *schema.Schema, original, patch map[string]any) (map[strin
 		value := patch[key]
 		name, deletes := strings.CutPrefix(key, deletesDirective)
 		if !deletes && strings.HasPrefix(key, strings.TrimSuffix(deletesDirective, "/")) {
-			return nil, errDeletes
+			return nil, errDeletes()
 		}
 		if err := mergeField(t, original, name, value, deletes); err != nil {
 			return nil, err
@@ -183,12 +182,12 @@ func retainKeys(original, patch map[string]any) error {
 	delete(patch, retainDirective)
 	list, ok := wanted.([]any)
 	if !ok {
-		return errRetain
+		return errRetain()
 	}
 	for key, v := range patch {
 		directive := strings.HasPrefix(key, deletesDirective) || strings.HasPrefix(key, orderDirective)
 		if v != nil && !directive && !slices.Contains(unstructured.Texts(list), key) {
-			return errRetain
+			return errRetain()
 		}
 	}
 	maps.DeleteFunc(original, func(key string, _ any) bool { return !slices.Contains(unstructured.Texts(list), key) })
@@ -203,7 +202,7 @@ func orderLists(t *schema.Schema, original, patch map[string]any) error {
 		}
 		name, ok := strings.CutPrefix(key, orderDirective)
 		if !ok {
-			return errOrder
+			return errOrder()
 		}
 		order, ok := patch[key].([]any)
 		if !ok {
@@ -343,7 +342,7 @@ func mergeLists(t *schema.Schema, old, added []any, deletes bool) ([]any, error)
 	}
 	switch {
 	case kind == "array":
-		return nil, errListOfLists
+		return nil, errListOfLists()
 	case kind == "object":
 		return mergeItems(t, old, added)
 	case deletes:
