@@ -223,6 +223,7 @@ func (a *admission) mutateBy(h *webhook) (bool, error) {
 	}
 	clear(a.object)
 	maps.Copy(a.object, object)
+	a.canonical = false
 	return true, nil
 }
 

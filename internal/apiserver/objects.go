@@ -182,7 +182,10 @@ func (a *apiRequest) get(w http.ResponseWriter, r *http.Request) error {
 
 // fit prunes an object from a client, and adds defaults.
 func (a *apiRequest) fit(object map[string]any) {
-	a.kind.dropUnknown(object)
+	if !a.canonical {
+		a.kind.dropUnknown(object)
+		a.canonical = true
+	}
 	if s := a.kind.schemaOf(object); s != nil {
 		s.Prune(object)
 		s.ApplyDefaults(object)
@@ -238,7 +241,9 @@ func (a *apiRequest) complete(live, object map[string]any, applied bool) error {
 			s.ApplyDefaults(object)
 		}
 	}
-	a.kind.dropUnknown(object)
+	if !a.canonical { // it was applied, or a webhook has changed it
+		a.kind.dropUnknown(object)
+	}
 	a.kind.fillDefaults(object)
 	if err := a.settle(live, object); err != nil {
 		return err

@@ -39,6 +39,7 @@ type apiRequest struct {
 	manager     string
 	dryRun      bool
 	body        []byte
+	canonical   bool // the object has the form of its type, until a webhook changes it
 	warnings    []string
 	fault       *Fault
 	controller  string   // in this server, which sends the request

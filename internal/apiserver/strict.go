@@ -18,6 +18,7 @@ import (
 func (a *apiRequest) strict(object map[string]any) error {
 	mode := a.query.Get("fieldValidation")
 	unknown := a.kind.unknownFields(object)
+	a.canonical = true
 	if mode == "Ignore" {
 		return nil
 	}

@@ -77,11 +77,13 @@ func (a *apiRequest) changeObject(mutate func(live map[string]any) (map[string]a
 
 // change is [apiRequest.changeObject], also for applied objects, whose managedFields are set already.
 func (a *apiRequest) change(applied bool, mutate func(live map[string]any) (map[string]any, error)) ([]byte, error) {
+	canonical := a.canonical // what the function returns, each time
 	for {
 		before := a.server.db.Get(a.kind.collection(), a.key())
 		if before == nil {
 			return nil, a.kind.notFound(a.name)
 		}
+		a.canonical = canonical
 		live, err := a.read(before)
 		if err != nil {
 			return nil, err

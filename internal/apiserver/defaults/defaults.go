@@ -150,7 +150,7 @@ func parseCondition(word string) condition {
 	}
 	c.path = strings.Split(left, ".")
 	for _, text := range strings.Split(right, "|") {
-		c.values = append(c.values, parseValue(text))
+		c.values = append(c.values, types.ParseValue(text))
 	}
 	return c
 }
@@ -176,20 +176,9 @@ func parseAction(word string) (a action) {
 	case called && function(name) != nil:
 		a.call, a.source = name, strings.Split(argument, ".")
 	default:
-		a.value = parseValue(right)
+		a.value = types.ParseValue(right)
 	}
 	return a
-}
-
-// parseValue parses JSON; what is not JSON is a string.
-func parseValue(text string) any {
-	d := json.NewDecoder(strings.NewReader(text))
-	d.UseNumber()
-	var v any
-	if err := d.Decode(&v); err != nil || d.More() {
-		return text
-	}
-	return v
 }
 
 // fill fills in the defaults of an object, and of those in it.
@@ -197,14 +186,15 @@ func (t *table) fill(typ *types.Type, object map[string]any) {
 	for _, r := range t.rules[typ] {
 		r.apply(object)
 	}
-	for i := range typ.Fields {
-		fillField(&typ.Fields[i], object)
+	for _, f := range typ.Defaulted {
+		fillField(f, object)
 	}
-	for _, f := range typ.Fields {
-		if f.Ref == nil || object[f.Name] == nil {
+	for key, v := range object {
+		f := typ.Field(key)
+		if f == nil || f.Ref == nil {
 			continue
 		}
-		switch v := object[f.Name].(type) {
+		switch v := v.(type) {
 		case []any:
 			for _, item := range v {
 				t.fillAny(f.Ref, item)
@@ -223,11 +213,11 @@ func (t *table) fill(typ *types.Type, object map[string]any) {
 
 // fillField fills in the default that the table of types has for a field. It leaves out empty ones that encoding leaves out, too.
 func fillField(f *types.Field, object map[string]any) {
-	if f.Default == "" || object[f.Name] != nil && (f.Pointer || object[f.Name] != "") {
+	if object[f.Name] != nil && (f.Pointer || object[f.Name] != "") {
 		return
 	}
-	if value := parseValue(f.Default); f.Pointer || !isEmpty(value) {
-		object[f.Name] = value
+	if f.Pointer || !isEmpty(f.Value) {
+		object[f.Name] = rawjson.Clone(f.Value)
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 // dropped fields that the type does not have. The object has to be one without a [DecodeError].
 func (t *Type) Decode(object map[string]any) (unknown []string) {
 	d := &decoder{}
-	d.object(t, object, "")
+	d.object(t, object)
 	slices.Sort(d.unknown)
 	return d.unknown
 }
@@ -31,28 +31,59 @@ func (t *Type) Store(object map[string]any) { (&decoder{stored: true}).object(t,
 type decoder struct {
 	stored  bool // whether the result is that of storing the object
 	unknown []string
+	at      []step // where it is; paths are hardly ever asked for, and would take longer to write than the rest takes
 }
 
-func (d *decoder) object(t *Type, object map[string]any, at string) {
-	for key := range object {
-		if t.Schema.Properties[key] == nil {
-			delete(object, key)
-			d.unknown = append(d.unknown, at+key)
+// step is a key on the way to a value, or an index in a list.
+type step struct {
+	key   string
+	index int // negative for a key
+}
+
+// below decodes a value at a key, or at an index, of the present place.
+func (d *decoder) below(key string, index int, decode func(*decoder, *Field, any) any, f *Field, v any) any {
+	d.at = append(d.at, step{key, index})
+	v = decode(d, f, v)
+	d.at = d.at[:len(d.at)-1]
+	return v
+}
+
+// path returns the path of a field at the present place.
+func (d *decoder) path(name string) string {
+	var b strings.Builder
+	for _, s := range d.at {
+		if s.index < 0 {
+			b.WriteString("." + s.key)
+		} else {
+			b.WriteString("[" + strconv.Itoa(s.index) + "]")
 		}
 	}
-	for i := range t.Fields {
-		f := &t.Fields[i]
-		v := d.field(f, object[f.Name], at+f.Name)
-		if f.omits(v) {
-			delete(object, f.Name)
+	return strings.TrimPrefix(b.String()+"."+name, ".")
+}
+
+func (d *decoder) object(t *Type, object map[string]any) {
+	for key, v := range object {
+		f := t.byName[key]
+		if f == nil {
+			delete(object, key)
+			d.unknown = append(d.unknown, d.path(key))
+			continue
+		}
+		if v = d.below(key, -1, (*decoder).field, f, v); f.omits(v) {
+			delete(object, key)
 		} else {
-			object[f.Name] = v
+			object[key] = v
+		}
+	}
+	for _, f := range t.always {
+		if _, ok := object[f.Name]; !ok {
+			object[f.Name] = d.field(f, nil)
 		}
 	}
 }
 
 // field decodes the value of a field: a single one, a list or a map.
-func (d *decoder) field(f *Field, v any, at string) any {
+func (d *decoder) field(f *Field, v any) any {
 	switch v := v.(type) {
 	case nil:
 		if f.List || f.Map || f.Pointer || !f.Always {
@@ -64,24 +95,24 @@ func (d *decoder) field(f *Field, v any, at string) any {
 		}
 		for key, e := range v {
 			if f.List {
-				v[key] = d.list(f, e, at+"."+key)
+				v[key] = d.below(key, -1, (*decoder).list, f, e)
 			} else {
-				v[key] = d.value(f, e, at+"."+key)
+				v[key] = d.below(key, -1, (*decoder).value, f, e)
 			}
 		}
 		return v
 	case []any:
 		if f.List {
-			return d.list(f, v, at)
+			return d.list(f, v)
 		}
 	}
-	return d.value(f, v, at)
+	return d.value(f, v)
 }
 
-func (d *decoder) list(f *Field, v any, at string) any {
+func (d *decoder) list(f *Field, v any) any {
 	list, _ := v.([]any)
 	for i, e := range list {
-		list[i] = d.value(f, e, at+"["+strconv.Itoa(i)+"]")
+		list[i] = d.below("", i, (*decoder).value, f, e)
 	}
 	if list == nil || len(list) == 0 && f.Always && !f.inJSON && d.stored {
 		return nil
@@ -90,7 +121,7 @@ func (d *decoder) list(f *Field, v any, at string) any {
 }
 
 // value decodes a single value. A null is a zero value.
-func (d *decoder) value(f *Field, v any, at string) any {
+func (d *decoder) value(f *Field, v any) any {
 	text, isText := v.(string)
 	switch f.Type {
 	case "", "string":
@@ -118,8 +149,7 @@ func (d *decoder) value(f *Field, v any, at string) any {
 		}
 		return v
 	case "JSONSchemaPropsOrBool", "JSONSchemaPropsOrArray", "JSONSchemaPropsOrStringArray":
-		d.schemaOr(v, at)
-		return v
+		return d.schemaOr(f, v)
 	}
 	if f.Ref == nil || f.Ref.Scalar != "" { // any JSON
 		return v
@@ -128,20 +158,21 @@ func (d *decoder) value(f *Field, v any, at string) any {
 	if object == nil {
 		object = make(map[string]any)
 	}
-	d.object(f.Ref, object, at+".")
+	d.object(f.Ref, object)
 	return object
 }
 
 // schemaOr decodes what is a schema in definitions, or something else.
-func (d *decoder) schemaOr(v any, at string) {
+func (d *decoder) schemaOr(f *Field, v any) any {
 	switch v := v.(type) {
 	case map[string]any:
-		d.object(Named("JSONSchemaProps"), v, at+".")
+		d.object(Named("JSONSchemaProps"), v)
 	case []any:
 		for i, e := range v {
-			d.schemaOr(e, at+"["+strconv.Itoa(i)+"]")
+			d.below("", i, (*decoder).schemaOr, f, e)
 		}
 	}
+	return v
 }
 
 // omits reports whether the field is omitted if it has a value.

@@ -7,6 +7,7 @@ package types
 
 import (
 	_ "embed"
+	"encoding/json"
 	"strconv"
 	"strings"
 	"sync"
@@ -25,7 +26,11 @@ type Type struct {
 	Format   string
 	Atomic   bool
 	Fields   []Field
-	Schema   *schema.Schema
+	byName   map[string]*Field
+	always   []*Field // those that are never omitted
+	// Defaulted are the fields with a default.
+	Defaulted []*Field
+	Schema    *schema.Schema
 	// Numbered are the fields by their numbers in Protocol Buffers. One without a name has the
 	// fields of an embedded message.
 	Numbered map[uint64]*Field
@@ -47,6 +52,7 @@ type Field struct {
 	MapType   string            // atomic or granular, if it differs from the type
 	inJSON    bool              // the field is stored as JSON
 	Default   string            // in JSON, strings without quotes unless they are empty; "" if there is none
+	Value     any               // that Default means
 	number    string            // in Protocol Buffers, "" if there is none; two with a dot where the field is in an embedded message
 	Pointer   bool              // the field may be unset, which is not the same as empty
 	Always    bool              // the field is never omitted
@@ -180,6 +186,7 @@ func linkTypes(all map[string]*Type) {
 		if full != t.FullName {
 			continue
 		}
+		t.byName = make(map[string]*Field, len(t.Fields))
 		for i := range t.Fields {
 			f := &t.Fields[i]
 			f.inJSON = strings.Contains(t.FullName, ".apiextensions.")
@@ -190,11 +197,32 @@ func linkTypes(all map[string]*Type) {
 				f.Ref = all[f.Type]
 			}
 			t.Schema.Properties[f.Name] = f.schemaOf()
+			if t.byName[f.Name] = f; f.Always {
+				t.always = append(t.always, f)
+			}
+			if f.Default != "" {
+				f.Value = ParseValue(f.Default)
+				t.Defaulted = append(t.Defaulted, f)
+			}
 			if f.number != "" {
 				t.Numbered = f.addTo(t.Numbered, f.number)
 			}
 		}
 	}
+}
+
+// Field returns the field of a name, nil if there is none.
+func (t *Type) Field(name string) *Field { return t.byName[name] }
+
+// ParseValue parses a value in a table: JSON, or a text without quotes.
+func ParseValue(text string) any {
+	d := json.NewDecoder(strings.NewReader(text))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil || d.More() {
+		return text
+	}
+	return v
 }
 
 // addTo adds the field to the fields of a message, or of a message that is embedded in it.
