@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
@@ -100,6 +101,13 @@ func (l *Listener) Close() error {
 // new one that belongs to the user of this process. It replaces a symbolic link as well, not its
 // target. It returns an error if the file cannot be written.
 func (l *Listener) WriteKubeconfig(path string) error {
+	_, err := l.PutKubeconfig(path)
+	return err
+}
+
+// PutKubeconfig is WriteKubeconfig, and returns a function that removes the file unless it has changed since: another operator in the same folder may
+// have written its own by then.
+func (l *Listener) PutKubeconfig(path string) (remove func(), err error) {
 	cluster, user := map[string]any{"server": l.URL}, map[string]any{}
 	if l.CA != nil {
 		cluster["certificate-authority-data"] = l.CA // which is base64 in JSON
@@ -113,12 +121,17 @@ func (l *Listener) WriteKubeconfig(path string) error {
 	}
 	data, err := json.MarshalIndent(config, "", "  ")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
+		return nil, err
 	}
-	return replaceFile(path, append(data, '\n'))
+	own := append(data, '\n')
+	return func() {
+		if now, err := os.ReadFile(path); err == nil && bytes.Equal(now, own) {
+			_ = os.Remove(path) // it leads nowhere in any case
+		}
+	}, replaceFile(path, own)
 }
 
 // replaceFile replaces the file at a path. Other users cannot read the new file, no other process
@@ -147,6 +160,9 @@ func CheckKubeconfig(path string) error {
 		return nil
 	}
 	old, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) && stat.Mode().IsRegular() { // its server has ended meanwhile
+		return nil
+	}
 	if !stat.Mode().IsRegular() || err != nil || !bytes.Contains(old, []byte(`"current-context": "kopf"`)) {
 		return fmt.Errorf("%s is not of an embedded server: it is in the way, and will not be overwritten", path)
 	}
@@ -154,17 +170,6 @@ func CheckKubeconfig(path string) error {
 		return fmt.Errorf("%s belongs to the embedded server at %s, which is running: stop it, or start this one in another folder", path, url)
 	}
 	return nil
-}
-
-// RemoveUnchanged returns a function that removes a file unless it has changed since: another operator in the same folder may have written its own
-// by then.
-func RemoveUnchanged(path string) (remove func(), err error) {
-	own, err := os.ReadFile(path)
-	return func() {
-		if now, err := os.ReadFile(path); err == nil && bytes.Equal(now, own) {
-			_ = os.Remove(path) // it leads nowhere in any case
-		}
-	}, err
 }
 
 // RunningServer returns the URL in the kubeconfig of an embedded server, "" if that server does not

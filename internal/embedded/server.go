@@ -50,10 +50,7 @@ func Start(address string, manifests []manifest.File) (*Server, error) {
 		return nil, fmt.Errorf("the embedded server: %w", err)
 	}
 	s.URL = s.listener.URL
-	if err = s.listener.WriteKubeconfig(path); err == nil {
-		s.remove, err = apiserver.RemoveUnchanged(path)
-	}
-	if err != nil {
+	if s.remove, err = s.listener.PutKubeconfig(path); err != nil {
 		return nil, errors.Join(err, s.listener.Close())
 	}
 	return s, nil
