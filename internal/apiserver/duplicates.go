@@ -109,6 +109,17 @@ func (a *apiRequest) duplicates(unknown []string) (texts []string) {
 	return texts
 }
 
+// checkDuplicates refuses a manifest in JSON in which a key is given twice. Of YAML, the reader has refused it.
+func checkDuplicates(data []byte) error {
+	if i := rawjson.SkipSpace(data, 0); i == len(data) || data[i] != '{' {
+		return nil
+	}
+	if all := duplicatesIn(data); len(all) > 0 {
+		return fmt.Errorf("line %d: the key %q is given twice, at %s", all[0].line, all[0].key, all[0].path)
+	}
+	return nil
+}
+
 // checkAppliedDuplicates refuses duplicate keys in an applied configuration in JSON, or warns of them, depending on fieldValidation.
 func (a *apiRequest) checkAppliedDuplicates() error {
 	body := bytes.TrimSpace(a.body)

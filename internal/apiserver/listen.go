@@ -41,6 +41,14 @@ type Listener struct {
 // send for pages of other origins are refused at all addresses. It returns an error if it cannot
 // listen.
 func (s *Server) Listen(address string) (*Listener, error) {
+	switch scheme, rest, found := strings.Cut(address, "://"); {
+	case found && strings.EqualFold(scheme, "https"):
+		return nil, fmt.Errorf("invalid address %q: want a host and a port without a scheme, such as %q, and APIServerOptions.TLS for https", address, cmp.Or(rest, "127.0.0.1:0"))
+	case found:
+		return nil, fmt.Errorf("invalid address %q: want a host and a port without a scheme, such as %q", address, cmp.Or(rest, "127.0.0.1:0"))
+	case address == "": // which would be a free port at all addresses
+		return nil, errors.New(`invalid address "": want a host and a port, such as "127.0.0.1:0" for a free port of this machine`)
+	}
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, err

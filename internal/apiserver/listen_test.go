@@ -45,6 +45,18 @@ func TestServedNames(t *testing.T) {
 	}
 }
 
+func TestBadAddresses(t *testing.T) {
+	for address, want := range map[string]string{
+		"https://127.0.0.1:0": `invalid address "https://127.0.0.1:0": want a host and a port without a scheme, such as "127.0.0.1:0", and APIServerOptions.TLS for https`,
+		"http://127.0.0.1:0":  `invalid address "http://127.0.0.1:0": want a host and a port without a scheme, such as "127.0.0.1:0"`,
+		"":                    `invalid address "": want a host and a port, such as "127.0.0.1:0" for a free port of this machine`,
+	} {
+		if _, err := New(Options{}).Listen(address); err == nil || err.Error() != want {
+			t.Errorf("%q: got %v, want %s", address, err, want)
+		}
+	}
+}
+
 func TestBadAnswer(t *testing.T) {
 	for _, tt := range []struct{ name, body, want string }{
 		{"a Status", `{"apiVersion":"v1","kind":"Status","status":"Failure","message":"because"}`, "because"},

@@ -56,7 +56,9 @@ webhooks:
 		`a.yaml: manifest: apiVersion and kind are missing`:                                                                                            {"foo: bar"},
 		`a.yaml: manifest "one": kind is missing`:                                                                                                      {"{apiVersion: v1, metadata: {name: one}}"},
 		`a.yaml: manifest of the Pod "one": apiVersion is missing`:                                                                                     {"{kind: Pod, metadata: {name: one}}"},
-		`a.yaml: manifest of the Pod: apiVersion is missing`:                                                                                           {"{kind: Pod, metadata: [], apiVersion: 1}"},
+		`a.yaml: manifest of the Pod: apiVersion: a text is expected, not a number`:                                                                    {"{kind: Pod, metadata: [], apiVersion: 1}"},
+		`a.yaml: line 2: the key "name" is given twice, at metadata.name`:                                                                              {"{\"apiVersion\": \"v1\", \"kind\": \"ConfigMap\",\n\"metadata\": {\"name\": \"one\", \"name\": \"two\"}}"},
+		`a.yaml: line 1: the key "a" is given twice, at items[0].data.a`:                                                                               {`{"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one"}, "data": {"a": "1", "a": "2"}}]}`},
 		`a.yaml: manifest of the Service "one": Service in version "v1" cannot be handled as a Service: json: cannot unmarshal string into Go struct field ServicePort.spec.ports.port of type int32`: {
 			"{apiVersion: v1, kind: Service, metadata: {name: one}, spec: {ports: [{port: http}]}}"},
 		"c.yaml: ": {namespace, crd, "a: [", object},

@@ -209,6 +209,9 @@ func (s *Server) Load(files []manifest.File) error {
 	var all []loaded
 	for _, file := range files {
 		objects, err := yaml.ParseManifests(file.Data)
+		if err == nil {
+			err = checkDuplicates(file.Data)
+		}
 		if err != nil {
 			return inFile(file.Path, err)
 		}
@@ -320,6 +323,11 @@ func errNotServed(apiVersion, kind string) error {
 }
 
 func (s *Server) load(object map[string]any) error {
+	for _, key := range []string{"apiVersion", "kind"} {
+		if _, isText := object[key].(string); !isText && object[key] != nil {
+			return fmt.Errorf("%s: a text is expected, not %s", key, rawjson.KindOf(object[key]))
+		}
+	}
 	apiVersion := unstructured.Text(object, "apiVersion")
 	kind := unstructured.Text(object, "kind")
 	k := s.kindOf(apiVersion, kind)

@@ -244,11 +244,9 @@ func (o *Options) setLiveness(endpoint string) error {
 }
 
 func (o *Options) setListen(address string) error {
-	if address != "" {
-		host, port, err := net.SplitHostPort(strings.TrimPrefix(address, embedded.TLSPrefix))
-		if err != nil || !isPort(port) || host != "" && net.ParseIP(host) == nil && !validation.IsDNSSubdomain(strings.ToLower(host)) {
-			return errors.New("want an address such as 127.0.0.1:6443, or https://127.0.0.1:6443 for TLS")
-		}
+	host, port, err := net.SplitHostPort(strings.TrimPrefix(address, embedded.TLSPrefix))
+	if err != nil || !isPort(port) || host != "" && net.ParseIP(host) == nil && !validation.IsDNSSubdomain(strings.ToLower(host)) {
+		return errors.New("want an address such as 127.0.0.1:6443, or https://127.0.0.1:6443 for TLS")
 	}
 	o.Listen = address
 	return nil
