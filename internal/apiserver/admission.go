@@ -345,7 +345,7 @@ func (a *admission) options() map[string]any {
 // judge checks the response of a webhook, and returns its patch.
 func (a *admission) judge(response map[string]any, uid string) ([]byte, error) {
 	if response["uid"] != uid {
-		return nil, fmt.Errorf("expected response.uid=%q, got %q", uid, asWord(response["uid"]))
+		return nil, fmt.Errorf("expected response.uid=%q, got %q", uid, unstructured.Word(response["uid"]))
 	}
 	text := unstructured.Text(response, "patch")
 	typ, hasType := response["patchType"].(string)
@@ -367,7 +367,7 @@ func (a *admission) judge(response map[string]any, uid string) ([]byte, error) {
 // denial returns the refusal by a webhook, with its message and details.
 func denial(webhook string, status map[string]any) error {
 	e := &apierrors.StatusError{Code: 400, Details: rawjson.AsMap(status["details"])}
-	if n := number(asWord(status["code"])); n > e.Code {
+	if n := number(unstructured.Word(status["code"])); n > e.Code {
 		e.Code = n
 	}
 	e.Reason = unstructured.Text(status, "reason")

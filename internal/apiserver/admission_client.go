@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -41,21 +40,10 @@ func newWebhook(hook map[string]any) *webhook {
 	h.service = rawjson.AsMap(client["service"])
 	h.ca = unstructured.Text(client, "caBundle")
 	h.effects = hook["sideEffects"] != "None" && hook["sideEffects"] != "NoneOnDryRun"
-	if seconds := number(asWord(hook["timeoutSeconds"])); seconds > 0 {
+	if seconds := number(unstructured.Word(hook["timeoutSeconds"])); seconds > 0 {
 		h.timeout = time.Duration(seconds) * time.Second
 	}
 	return h
-}
-
-// asWord returns a number or a string as text, "" for all other values.
-func asWord(v any) string {
-	switch v := v.(type) {
-	case string:
-		return v
-	case json.Number:
-		return v.String()
-	}
-	return ""
 }
 
 func decodeBase64(text string) ([]byte, error) { return base64.StdEncoding.DecodeString(text) }
@@ -115,7 +103,7 @@ func (w *webhook) response(data []byte) (map[string]any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("failed to call webhook: %w", err)
 	}
-	if kind, version := asWord(review["kind"]), asWord(review["apiVersion"]); kind != "AdmissionReview" || version != "admission.k8s.io/v1" {
+	if kind, version := unstructured.Word(review["kind"]), unstructured.Word(review["apiVersion"]); kind != "AdmissionReview" || version != "admission.k8s.io/v1" {
 		return nil, fmt.Errorf("received invalid webhook response: expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got %s, Kind=%s", version, kind)
 	}
 	response := rawjson.AsMap(review["response"])
@@ -129,8 +117,8 @@ func (w *webhook) response(data []byte) (map[string]any, error) {
 func (w *webhook) address(s *Server) (string, error) {
 	timeout := fmt.Sprintf("timeout=%ds", int(w.timeout.Seconds()))
 	if w.url == "" {
-		name, namespace, path := asWord(w.service["name"]), asWord(w.service["namespace"]), asWord(w.service["path"])
-		port := asWord(w.service["port"])
+		name, namespace, path := unstructured.Word(w.service["name"]), unstructured.Word(w.service["namespace"]), unstructured.Word(w.service["path"])
+		port := unstructured.Word(w.service["port"])
 		if port == "" {
 			port = "443"
 		}
@@ -240,7 +228,7 @@ func badAnswer(code int, body []byte, text string) error {
 	status, err := rawjson.DecodeObject(body)
 	switch {
 	case err == nil && status["apiVersion"] == "v1" && status["kind"] == "Status" && status["status"] == "Failure":
-		return errors.New(asWord(status["message"]))
+		return errors.New(unstructured.Word(status["message"]))
 	case code == 404:
 		return errors.New("the server could not find the requested resource")
 	case code == 405:

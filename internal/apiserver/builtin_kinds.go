@@ -133,13 +133,13 @@ func (k *kindInfo) keepServer(live, object map[string]any) {
 func countTemplate(live, object map[string]any) {
 	annotations := mapAt(mapAt(object, "metadata"), "annotations")
 	if live == nil {
-		if n, err := strconv.Atoi(asWord(annotations[templateGeneration])); err != nil || n < 1 {
+		if n, err := strconv.Atoi(unstructured.Word(annotations[templateGeneration])); err != nil || n < 1 {
 			annotations[templateGeneration] = "1"
 		}
 		return
 	}
 	before, _ := rawjson.Lookup(live, "metadata", "annotations", templateGeneration)
-	n, _ := strconv.Atoi(asWord(before)) // 0 if it is none
+	n, _ := strconv.Atoi(unstructured.Word(before)) // 0 if it is none
 	old, _ := rawjson.Lookup(live, "spec", "template")
 	template, _ := rawjson.Lookup(object, "spec", "template")
 	if !rawjson.Equal(old, template) {

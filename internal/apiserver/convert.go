@@ -159,7 +159,7 @@ func (a *apiRequest) callConversion(objects []map[string]any, apiVersion string)
 
 // describeKind returns the kind of an object in the form of messages.
 func describeKind(object map[string]any) string {
-	return fmt.Sprintf("%s, Kind=%s", asWord(object["apiVersion"]), asWord(object["kind"]))
+	return fmt.Sprintf("%s, Kind=%s", unstructured.Word(object["apiVersion"]), unstructured.Word(object["kind"]))
 }
 
 // askConversion sends a review, and returns the response of the webhook.
@@ -196,27 +196,27 @@ func (a *apiRequest) askConversion(objects []map[string]any, apiVersion string) 
 	checked := c.review == reviewGroup+"v1" // the older version is taken as it comes
 	switch {
 	case !isReview(review):
-		return nil, fmt.Errorf("no kind %q is registered for version %q in scheme %q", asWord(review["kind"]), asWord(review["apiVersion"]), "pkg/runtime/scheme.go:111")
+		return nil, fmt.Errorf("no kind %q is registered for version %q in scheme %q", unstructured.Word(review["kind"]), unstructured.Word(review["apiVersion"]), "pkg/runtime/scheme.go:111")
 	case review["apiVersion"] != c.review:
 		short := func(apiVersion string) string {
 			return strings.TrimPrefix(apiVersion, reviewGroup) + ".ConversionReview"
 		}
-		return nil, fmt.Errorf("converting (%s) to (%s): unknown conversion", short(asWord(review["apiVersion"])), short(c.review))
+		return nil, fmt.Errorf("converting (%s) to (%s): unknown conversion", short(unstructured.Word(review["apiVersion"])), short(c.review))
 	case response == nil:
 		return nil, errors.New("no response provided")
 	case checked && response["uid"] != uid:
-		return nil, fmt.Errorf("expected response.uid=%q, got %q", uid, asWord(response["uid"]))
-	case result["status"] != "Success" && asWord(result["message"]) != "":
-		return nil, errors.New(asWord(result["message"]))
+		return nil, fmt.Errorf("expected response.uid=%q, got %q", uid, unstructured.Word(response["uid"]))
+	case result["status"] != "Success" && unstructured.Word(result["message"]) != "":
+		return nil, errors.New(unstructured.Word(result["message"]))
 	case result["status"] != "Success":
-		return nil, fmt.Errorf("response.result.status was '%s', not 'Success'", asWord(result["status"]))
+		return nil, fmt.Errorf("response.result.status was '%s', not 'Success'", unstructured.Word(result["status"]))
 	}
 	return response, nil
 }
 
 // isReview reports whether an object is a review of a conversion.
 func isReview(object map[string]any) bool {
-	apiVersion := asWord(object["apiVersion"])
+	apiVersion := unstructured.Word(object["apiVersion"])
 	return object["kind"] == "ConversionReview" && (apiVersion == reviewGroup+"v1" || apiVersion == reviewGroup+"v1beta1")
 }
 
@@ -226,10 +226,10 @@ const reviewGroup = "apiextensions.k8s.io/"
 // checkConverted returns what is wrong with a converted object, "" if nothing is. Of the metadata, it keeps the labels and the annotations alone.
 func checkConverted(before, after map[string]any, apiVersion string, i int) string {
 	if after["apiVersion"] != apiVersion {
-		return fmt.Sprintf("invalid object at index %d: invalid groupVersion (expected %s, received %s)", i, apiVersion, asWord(after["apiVersion"]))
+		return fmt.Sprintf("invalid object at index %d: invalid groupVersion (expected %s, received %s)", i, apiVersion, unstructured.Word(after["apiVersion"]))
 	}
 	if after["kind"] != before["kind"] {
-		return fmt.Sprintf("invalid object at index %d: invalid kind (expected %s, received %s)", i, asWord(before["kind"]), asWord(after["kind"]))
+		return fmt.Sprintf("invalid object at index %d: invalid kind (expected %s, received %s)", i, unstructured.Word(before["kind"]), unstructured.Word(after["kind"]))
 	}
 	old, meta := rawjson.AsMap(before["metadata"]), rawjson.AsMap(after["metadata"])
 	for _, key := range [][2]string{{"name", "name"}, {"namespace", "namespace"}, {"uid", "UID"}} {

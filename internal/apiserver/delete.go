@@ -40,8 +40,8 @@ func (a *apiRequest) deleteOptions() (deleteOptions, error) {
 		if err != nil {
 			return o, apierrors.BadRequest("couldn't get version/kind; json parse error: %v", err)
 		}
-		if kind := asWord(object["kind"]); kind != "" && kind != "DeleteOptions" {
-			return o, apierrors.BadRequest("no kind %q is registered for version %q in scheme %q", kind, cmp.Or(asWord(object["apiVersion"]), "meta.k8s.io/v1"), "pkg/runtime/scheme.go:111")
+		if kind := unstructured.Word(object["kind"]); kind != "" && kind != "DeleteOptions" {
+			return o, apierrors.BadRequest("no kind %q is registered for version %q in scheme %q", kind, cmp.Or(unstructured.Word(object["apiVersion"]), "meta.k8s.io/v1"), "pkg/runtime/scheme.go:111")
 		}
 		if o, err = readDeleteOptions(object); err != nil {
 			return o, err

@@ -152,17 +152,17 @@ func sparesUnhealthy(budget map[string]any) bool {
 		return true
 	}
 	status := rawjson.AsMap(budget["status"])
-	desired := wholeNumber(status["desiredHealthy"])
-	return desired > 0 && wholeNumber(status["currentHealthy"]) >= desired
+	desired := unstructured.Whole(status["desiredHealthy"])
+	return desired > 0 && unstructured.Whole(status["currentHealthy"]) >= desired
 }
 
 // takeDisruption takes one disruption from a budget, or returns why there is none.
 func takeDisruption(budget map[string]any, pod string) error {
 	meta, status := rawjson.AsMap(budget["metadata"]), mapAt(budget, "status")
 	name := unstructured.Text(meta, "name")
-	allowed := wholeNumber(status["disruptionsAllowed"])
+	allowed := unstructured.Whole(status["disruptionsAllowed"])
 	switch {
-	case wholeNumber(status["observedGeneration"]) < wholeNumber(meta["generation"]):
+	case unstructured.Whole(status["observedGeneration"]) < unstructured.Whole(meta["generation"]):
 		return tooManyEvictions(10, fmt.Sprintf("The disruption budget %s is still being processed by the server.", name))
 	case allowed < 0:
 		return apierrors.New(403, "Forbidden", fmt.Sprintf("poddisruptionbudget.policy %q is forbidden: pdb disruptions allowed is negative", name),
@@ -192,7 +192,7 @@ func noneAllowed(status map[string]any) string {
 			reason, message = unstructured.Text(condition, "reason"), unstructured.Text(condition, "message")
 		}
 	}
-	desired, current := wholeNumber(status["desiredHealthy"]), wholeNumber(status["currentHealthy"])
+	desired, current := unstructured.Whole(status["desiredHealthy"]), unstructured.Whole(status["currentHealthy"])
 	switch {
 	case message != "" && reason == "SyncFailed":
 		return "does not allow evicting pods currently because it failed sync: " + message
@@ -211,11 +211,4 @@ func tooManyEvictions(retryAfter int, why string) error {
 		details["retryAfterSeconds"] = json.Number(strconv.Itoa(retryAfter))
 	}
 	return apierrors.New(429, "TooManyRequests", "Cannot evict pod as it would violate the pod's disruption budget.", details)
-}
-
-// wholeNumber returns a number, 0 if there is none.
-func wholeNumber(v any) int64 {
-	number, _ := v.(json.Number)
-	n, _ := number.Int64()
-	return n
 }

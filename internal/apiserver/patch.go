@@ -129,7 +129,7 @@ func (a *apiRequest) checkPatched(live, object map[string]any) error {
 	if a.subresource == "scale" {
 		why = unscalable(object)
 	} else if why = untyped(a.kind, object); why == "" && a.kind.crd == nil && (object["apiVersion"] != a.kind.apiVersion() || object["kind"] != a.kind.resource.Kind) {
-		why = fmt.Sprintf("no kind %q is registered for version %q in scheme", asWord(object["kind"]), asWord(object["apiVersion"]))
+		why = fmt.Sprintf("no kind %q is registered for version %q in scheme", unstructured.Word(object["kind"]), unstructured.Word(object["apiVersion"]))
 	}
 	if why != "" {
 		return badPatch(object, why)

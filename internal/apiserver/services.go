@@ -85,13 +85,13 @@ func (s *service) reserve() {
 // checkHealthPort refuses a port for health checks that the service asks for and cannot have.
 func (s *service) checkHealthPort() error {
 	port := s.spec["healthCheckNodePort"]
-	if n := wholeNumber(port); !checksHealth(s.spec) || n < 1 || n > 65535 || rawjson.Equal(port, s.old["healthCheckNodePort"]) {
+	if n := unstructured.Whole(port); !checksHealth(s.spec) || n < 1 || n > 65535 || rawjson.Equal(port, s.old["healthCheckNodePort"]) {
 		return nil // or the validation refuses it
 	}
 	why := ""
 	if faults := s.checkPort("", port); len(faults) > 0 {
 		why = faults[0].Detail
-	} else if slices.Contains(nodePorts(s.spec), asWord(port)) {
+	} else if slices.Contains(nodePorts(s.spec), unstructured.Word(port)) {
 		why = "provided port is already allocated"
 	}
 	if why != "" {
@@ -261,8 +261,8 @@ func (s *service) allocatePorts() (faults []field.Error) {
 	ports := portsOf(s.spec)
 	byPort := make(map[string]any) // TCP and UDP share a port
 	for _, p := range ports {
-		if v := p["nodePort"]; !isZero(v) && byPort[asWord(p["port"])] == nil {
-			byPort[asWord(p["port"])] = v
+		if v := p["nodePort"]; !isZero(v) && byPort[unstructured.Word(p["port"])] == nil {
+			byPort[unstructured.Word(p["port"])] = v
 		}
 	}
 	own := nodePorts(s.old)
@@ -270,16 +270,16 @@ func (s *service) allocatePorts() (faults []field.Error) {
 		switch {
 		case !hasPorts(s.typ):
 		case !isZero(p["nodePort"]):
-			if !slices.Contains(own, asWord(p["nodePort"])) {
+			if !slices.Contains(own, unstructured.Word(p["nodePort"])) {
 				faults = append(faults, s.checkPort("spec.ports["+strconv.Itoa(i)+"].nodePort", p["nodePort"])...)
 			}
 		case s.typ == "LoadBalancer" && s.spec["allocateLoadBalancerNodePorts"] == false:
-		case byPort[asWord(p["port"])] != nil:
-			p["nodePort"] = byPort[asWord(p["port"])]
+		case byPort[unstructured.Word(p["port"])] != nil:
+			p["nodePort"] = byPort[unstructured.Word(p["port"])]
 		default:
 			s.look()
 			p["nodePort"] = s.server.nextPort(s.taken())
-			byPort[asWord(p["port"])] = p["nodePort"]
+			byPort[unstructured.Word(p["port"])] = p["nodePort"]
 		}
 	}
 	if checksHealth(s.spec) && isZero(s.spec["healthCheckNodePort"]) {
@@ -291,10 +291,10 @@ func (s *service) allocatePorts() (faults []field.Error) {
 
 // checkPort returns what is wrong with a port that the service asks for.
 func (s *service) checkPort(at string, port any) []field.Error {
-	if n, err := strconv.Atoi(asWord(port)); err != nil || n < firstPort || n > lastPort {
+	if n, err := strconv.Atoi(unstructured.Word(port)); err != nil || n < firstPort || n > lastPort {
 		return []field.Error{field.Invalid(at, port, fmt.Sprintf("provided port is not in the valid range. The range of valid ports is %d-%d", firstPort, lastPort))}
 	}
-	if s.look(); s.used[asWord(port)] {
+	if s.look(); s.used[unstructured.Word(port)] {
 		return []field.Error{field.Invalid(at, port, "provided port is already allocated")}
 	}
 	return nil
@@ -327,7 +327,7 @@ func (s *service) look() {
 		for _, address := range unstructured.Texts(spec["clusterIPs"]) {
 			s.addresses[address] = true
 		}
-		for _, port := range append(nodePorts(spec), asWord(spec["healthCheckNodePort"])) {
+		for _, port := range append(nodePorts(spec), unstructured.Word(spec["healthCheckNodePort"])) {
 			s.used[port] = true
 		}
 	}
@@ -378,7 +378,7 @@ func portsOf(spec map[string]any) (ports []map[string]any) {
 func nodePorts(spec map[string]any) (all []string) {
 	for _, p := range portsOf(spec) {
 		if !isZero(p["nodePort"]) {
-			all = append(all, asWord(p["nodePort"]))
+			all = append(all, unstructured.Word(p["nodePort"]))
 		}
 	}
 	return all

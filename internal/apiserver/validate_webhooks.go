@@ -27,7 +27,7 @@ func checkHooks(object map[string]any) []field.Error {
 	for i, v := range list {
 		at := "webhooks[" + strconv.Itoa(i) + "]"
 		hook := rawjson.AsMap(v)
-		name := asWord(hook["name"])
+		name := unstructured.Word(hook["name"])
 		faults = append(faults, checkHook(hook, at)...)
 		if taken[name] {
 			faults = append(faults, field.Duplicate(at+".name", name))
@@ -39,7 +39,7 @@ func checkHooks(object map[string]any) []field.Error {
 
 func checkHook(hook map[string]any, at string) []field.Error {
 	var faults []field.Error
-	name := asWord(hook["name"])
+	name := unstructured.Word(hook["name"])
 	switch {
 	case name == "":
 		faults = append(faults, field.Required(at+".name", ""))
@@ -48,10 +48,10 @@ func checkHook(hook map[string]any, at string) []field.Error {
 	case strings.Count(name, ".") < 2:
 		faults = append(faults, field.Invalid(at+".name", name, "should be a domain with at least three segments separated by dots"))
 	}
-	if effects := asWord(hook["sideEffects"]); effects != "None" && effects != "NoneOnDryRun" {
+	if effects := unstructured.Word(hook["sideEffects"]); effects != "None" && effects != "NoneOnDryRun" {
 		faults = append(faults, field.Required(at+".sideEffects", "must specify one of None, NoneOnDryRun"))
 	}
-	if seconds := number(asWord(hook["timeoutSeconds"])); seconds < 1 || seconds > 30 {
+	if seconds := number(unstructured.Word(hook["timeoutSeconds"])); seconds < 1 || seconds > 30 {
 		faults = append(faults, field.Invalid(at+".timeoutSeconds", hook["timeoutSeconds"], "the timeout value must be between 1 and 30 seconds"))
 	}
 	if versions := unstructured.Texts(hook["admissionReviewVersions"]); len(versions) == 0 {
@@ -114,16 +114,16 @@ func checkHookClient(client map[string]any, at string) []field.Error {
 
 func checkHookService(service map[string]any, at string) []field.Error {
 	var faults []field.Error
-	if asWord(service["namespace"]) == "" { // kube-apiserver has the same error for the name
+	if unstructured.Word(service["namespace"]) == "" { // kube-apiserver has the same error for the name
 		faults = append(faults, field.Required(at+".name", ""))
 	}
-	if asWord(service["name"]) == "" {
+	if unstructured.Word(service["name"]) == "" {
 		faults = append(faults, field.Required(at+".namespace", ""))
 	}
-	if text := asWord(service["port"]); strings.HasPrefix(text, "-") || number(text) < 1 || number(text) > 65535 {
+	if text := unstructured.Word(service["port"]); strings.HasPrefix(text, "-") || number(text) < 1 || number(text) > 65535 {
 		faults = append(faults, field.Invalid(at+".port", service["port"], "port is not valid: must be between 1 and 65535, inclusive"))
 	}
-	path := asWord(service["path"])
+	path := unstructured.Word(service["path"])
 	if path == "" || path == "/" {
 		return faults
 	}

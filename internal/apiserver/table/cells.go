@@ -39,7 +39,7 @@ func call(function string, v any, now time.Time) any {
 	case "joined":
 		return or(strings.Join(unstructured.Texts(v), ","), none)
 	case "trimmed":
-		return strings.TrimSpace(text(v))
+		return strings.TrimSpace(unstructured.Word(v))
 	case "names":
 		return strings.Join(each(v, "name"), ",")
 	case "images":
@@ -76,7 +76,7 @@ func callForTime(function string, v any, now time.Time) (cell any, ok bool) {
 		if v == nil {
 			return none, true
 		}
-		return humanDuration(time.Duration(whole(v)) * time.Second), true
+		return humanDuration(time.Duration(unstructured.Whole(v)) * time.Second), true
 	case "lastSeen":
 		return lastSeen(v, now), true
 	case "firstSeen":
@@ -99,19 +99,19 @@ func callForOthers(function string, v any) any {
 		if at(v, "metadata.deletionTimestamp") != nil {
 			return "Terminating"
 		}
-		return text(at(v, "status.phase"))
+		return unstructured.Word(at(v, "status.phase"))
 	case "claim":
 		if v == nil {
 			return ""
 		}
-		return text(at(v, "namespace")) + "/" + text(at(v, "name"))
+		return unstructured.Word(at(v, "namespace")) + "/" + unstructured.Word(at(v, "name"))
 	case "claimCapacity":
-		if text(at(v, "spec.volumeName")) == "" {
+		if unstructured.Word(at(v, "spec.volumeName")) == "" {
 			return ""
 		}
-		return or(text(at(v, "status.capacity.storage")), "0")
+		return or(unstructured.Word(at(v, "status.capacity.storage")), "0")
 	case "claimModes":
-		if text(at(v, "spec.volumeName")) == "" {
+		if unstructured.Word(at(v, "spec.volumeName")) == "" {
 			return ""
 		}
 		return accessModes(at(v, "status.accessModes"))
@@ -132,7 +132,7 @@ func callForOthers(function string, v any) any {
 		if v == nil {
 			return unset
 		}
-		return text(at(v, "apiVersion")) + "/" + text(at(v, "kind"))
+		return unstructured.Word(at(v, "apiVersion")) + "/" + unstructured.Word(at(v, "kind"))
 	case "paramRef":
 		return paramRef(v)
 	case "default":
@@ -141,18 +141,18 @@ func callForOthers(function string, v any) any {
 		}
 		return ""
 	case "involved":
-		return strings.TrimSuffix(strings.ToLower(text(at(v, "kind")))+"/"+text(at(v, "name")), "/")
+		return strings.TrimSuffix(strings.ToLower(unstructured.Word(at(v, "kind")))+"/"+unstructured.Word(at(v, "name")), "/")
 	case "source":
-		source := or(text(at(v, "source.component")), text(at(v, "reportingComponent")))
-		if instance := or(text(at(v, "source.host")), text(at(v, "reportingInstance"))); instance != "" {
+		source := or(unstructured.Word(at(v, "source.component")), unstructured.Word(at(v, "reportingComponent")))
+		if instance := or(unstructured.Word(at(v, "source.host")), unstructured.Word(at(v, "reportingInstance"))); instance != "" {
 			source += ", " + instance
 		}
 		return source
 	case "occurrences":
 		if series := at(v, "series"); series != nil {
-			return whole(at(series, "count"))
+			return unstructured.Whole(at(series, "count"))
 		}
-		return max(whole(at(v, "count")), 1)
+		return max(unstructured.Whole(at(v, "count")), 1)
 	}
 	return "unknown function " + function
 }
@@ -171,23 +171,6 @@ func items(v any) []map[string]any {
 		all = append(all, rawjson.AsMap(e))
 	}
 	return all
-}
-
-// text returns a scalar as text, "" for all else.
-func text(v any) string {
-	switch v := v.(type) {
-	case string:
-		return v
-	case json.Number:
-		return v.String()
-	}
-	return ""
-}
-
-func whole(v any) int64 {
-	n, _ := v.(json.Number)
-	i, _ := n.Int64() // the type of the field has been checked
-	return i
 }
 
 func number(v any) any {
@@ -221,7 +204,7 @@ func count(v any) int {
 func each(v any, key string) []string {
 	var all []string
 	for _, item := range items(v) {
-		all = append(all, text(item[key]))
+		all = append(all, unstructured.Word(item[key]))
 	}
 	return all
 }
@@ -237,7 +220,7 @@ func formatLabels(v any) string {
 	labels := rawjson.AsMap(v)
 	var all []string
 	for _, key := range rawjson.SortedKeys(labels) {
-		all = append(all, key+"="+text(labels[key]))
+		all = append(all, key+"="+unstructured.Word(labels[key]))
 	}
 	return or(strings.Join(all, ","), none)
 }
@@ -248,16 +231,16 @@ func formatSelector(v any) string {
 	var all []requirement
 	labels := rawjson.AsMap(at(v, "matchLabels"))
 	for key, value := range labels {
-		all = append(all, requirement{key, key + "=" + text(value)})
+		all = append(all, requirement{key, key + "=" + unstructured.Word(value)})
 	}
 	for _, e := range items(at(v, "matchExpressions")) {
-		key := text(e["key"])
+		key := unstructured.Word(e["key"])
 		values := slices.Sorted(slices.Values(unstructured.Texts(e["values"])))
 		words := map[string]string{
 			"In": key + " in (" + strings.Join(values, ",") + ")", "NotIn": key + " notin (" + strings.Join(values, ",") + ")",
 			"Exists": key, "DoesNotExist": "!" + key,
 		}
-		all = append(all, requirement{key, words[text(e["operator"])]})
+		all = append(all, requirement{key, words[unstructured.Word(e["operator"])]})
 	}
 	slices.SortStableFunc(all, func(a, b requirement) int { return cmp.Compare(a.key, b.key) })
 	var texts []string
@@ -273,11 +256,11 @@ func controller(owners any) string {
 		if owner["controller"] != true {
 			continue
 		}
-		kind := text(owner["kind"])
-		if group, _, ok := strings.Cut(text(owner["apiVersion"]), "/"); ok {
+		kind := unstructured.Word(owner["kind"])
+		if group, _, ok := strings.Cut(unstructured.Word(owner["apiVersion"]), "/"); ok {
 			kind += "." + group
 		}
-		return strings.ToLower(kind) + "/" + text(owner["name"])
+		return strings.ToLower(kind) + "/" + unstructured.Word(owner["name"])
 	}
 	return none
 }
@@ -287,7 +270,7 @@ func since(v any, now time.Time) string {
 	if v == nil {
 		return unknown
 	}
-	return age(text(v), now)
+	return age(unstructured.Word(v), now)
 }
 
 func firstSeen(event any, now time.Time) string {
@@ -312,7 +295,7 @@ func targets(scaler any) string {
 	statuses := items(at(scaler, "status.currentMetrics"))
 	var all []string
 	for i, metric := range items(at(scaler, "spec.metrics")) {
-		kind := text(metric["type"])
+		kind := unstructured.Word(metric["type"])
 		source := strings.ToLower(kind[:min(1, len(kind))]) + kind[min(1, len(kind)):]
 		var current any
 		if i < len(statuses) {
@@ -327,24 +310,24 @@ func target(source string, spec, current any) string {
 	aim, prefix, suffix, percent := at(spec, "target"), "", "", false
 	switch source {
 	case "resource", "containerResource":
-		prefix, percent = text(at(spec, "name"))+": ", true
+		prefix, percent = unstructured.Word(at(spec, "name"))+": ", true
 	case "external", "object":
 		suffix = " (avg)"
 	case "pods":
 	default:
 		return "<unknown type>"
 	}
-	if want := text(at(aim, "averageValue")); want != "" {
-		return prefix + or(text(at(current, "averageValue")), unknown) + "/" + want + suffix
+	if want := unstructured.Word(at(aim, "averageValue")); want != "" {
+		return prefix + or(unstructured.Word(at(current, "averageValue")), unknown) + "/" + want + suffix
 	}
 	if !percent {
-		return or(text(at(current, "value")), unknown) + "/" + or(text(at(aim, "value")), "0")
+		return or(unstructured.Word(at(current, "value")), unknown) + "/" + or(unstructured.Word(at(aim, "value")), "0")
 	}
 	want, have := "<auto>", unknown
-	if n := text(at(aim, "averageUtilization")); n != "" {
+	if n := unstructured.Word(at(aim, "averageUtilization")); n != "" {
 		want = n + "%"
 	}
-	if n := text(at(current, "averageUtilization")); n != "" {
+	if n := unstructured.Word(at(current, "averageUtilization")); n != "" {
 		have = n + "%"
 	}
 	return prefix + have + "/" + want
@@ -366,8 +349,8 @@ func quota(status any, limits bool) string {
 		if strings.HasPrefix(name, "limits.") != limits {
 			continue
 		}
-		used := or(text(rawjson.AsMap(at(status, "used"))[name]), "0")
-		all = append(all, fmt.Sprintf("%s: %s/%s", name, used, text(hard[name])))
+		used := or(unstructured.Word(rawjson.AsMap(at(status, "used"))[name]), "0")
+		all = append(all, fmt.Sprintf("%s: %s/%s", name, used, unstructured.Word(hard[name])))
 	}
 	return strings.Join(all, ", ")
 }
@@ -389,9 +372,9 @@ func accessModes(v any) string {
 func subjects(v any, kind string) string {
 	var all []string
 	for _, subject := range items(v) {
-		name := text(subject["name"])
+		name := unstructured.Word(subject["name"])
 		if kind == "ServiceAccount" {
-			name = text(subject["namespace"]) + "/" + name
+			name = unstructured.Word(subject["namespace"]) + "/" + name
 		}
 		if subject["kind"] == kind {
 			all = append(all, name)
@@ -413,7 +396,7 @@ func requestStatus(status any) string {
 	if has("Failed") {
 		said += ",Failed"
 	}
-	if text(at(status, "certificate")) != "" {
+	if unstructured.Word(at(status, "certificate")) != "" {
 		said += ",Issued"
 	}
 	return said
@@ -442,14 +425,14 @@ func isDefault(annotations any) bool {
 }
 
 func paramRef(ref any) string {
-	name := text(at(ref, "name"))
+	name := unstructured.Word(at(ref, "name"))
 	switch {
 	case ref == nil || name == "" && at(ref, "selector") == nil:
 		return unset
 	case name == "":
 		return goSelector(at(ref, "selector"))
 	}
-	return or(text(at(ref, "namespace")), "*") + "/" + name
+	return or(unstructured.Word(at(ref, "namespace")), "*") + "/" + name
 }
 
 // goSelector returns a label selector as Go prints its type, which is what kube-apiserver does with those of bindings.

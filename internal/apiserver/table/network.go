@@ -43,8 +43,8 @@ func callForNetwork(function string, v any) (cell any, ok bool) {
 	case "externalAddress":
 		return nodeAddress(v, "ExternalIP"), true
 	case "kernel":
-		kernel := or(text(at(v, "kernelVersion")), unknown)
-		if architecture := text(at(v, "architecture")); architecture != "" {
+		kernel := or(unstructured.Word(at(v, "kernelVersion")), unknown)
+		if architecture := unstructured.Word(at(v, "architecture")); architecture != "" {
 			kernel += " (" + architecture + ")"
 		}
 		return kernel, true
@@ -63,7 +63,7 @@ func externalIP(service any) string {
 		}
 		return or(strings.Join(external, ","), "<pending>")
 	case "ExternalName":
-		return text(at(service, "spec.externalName"))
+		return unstructured.Word(at(service, "spec.externalName"))
 	}
 	return unknown
 }
@@ -72,7 +72,7 @@ func externalIP(service any) string {
 func loadBalancer(ingress any) string {
 	var all []string
 	for _, point := range items(ingress) {
-		if address := or(text(point["ip"]), text(point["hostname"])); address != "" {
+		if address := or(unstructured.Word(point["ip"]), unstructured.Word(point["hostname"])); address != "" {
 			all = append(all, address)
 		}
 	}
@@ -83,11 +83,11 @@ func loadBalancer(ingress any) string {
 func servicePorts(v any) string {
 	var all []string
 	for _, port := range items(v) {
-		shown := text(port["port"])
-		if node := whole(port["nodePort"]); node > 0 {
-			shown += ":" + text(port["nodePort"])
+		shown := unstructured.Word(port["port"])
+		if node := unstructured.Whole(port["nodePort"]); node > 0 {
+			shown += ":" + unstructured.Word(port["nodePort"])
 		}
-		all = append(all, shown+"/"+text(port["protocol"]))
+		all = append(all, shown+"/"+unstructured.Word(port["protocol"]))
 	}
 	return or(strings.Join(all, ","), none)
 }
@@ -101,7 +101,7 @@ func endpoints(subsets any) string {
 		}
 		for _, port := range ports {
 			for _, address := range addresses {
-				all = append(all, net.JoinHostPort(text(address["ip"]), text(port["port"])))
+				all = append(all, net.JoinHostPort(unstructured.Word(address["ip"]), unstructured.Word(port["port"])))
 			}
 		}
 	}
@@ -117,9 +117,9 @@ func slicePorts(ports any) string {
 		shown := "*"
 		switch {
 		case port["port"] != nil:
-			shown = text(port["port"])
+			shown = unstructured.Word(port["port"])
 		case port["name"] != nil:
-			shown = text(port["name"])
+			shown = unstructured.Word(port["name"])
 		}
 		all = append(all, shown)
 	}
@@ -150,11 +150,11 @@ func parameters(v any) string {
 	if v == nil {
 		return none
 	}
-	kind := text(at(v, "kind"))
+	kind := unstructured.Word(at(v, "kind"))
 	if group := at(v, "apiGroup"); group != nil {
-		kind += "." + text(group)
+		kind += "." + unstructured.Word(group)
 	}
-	return kind + "/" + text(at(v, "name"))
+	return kind + "/" + unstructured.Word(at(v, "name"))
 }
 
 func nodeStatus(node any) string {
@@ -180,8 +180,8 @@ func nodeRoles(v any) string {
 		switch {
 		case ok && role != "":
 			roles = append(roles, role)
-		case key == "kubernetes.io/role" && text(value) != "":
-			roles = append(roles, text(value))
+		case key == "kubernetes.io/role" && unstructured.Word(value) != "":
+			roles = append(roles, unstructured.Word(value))
 		}
 	}
 	slices.Sort(roles)
@@ -191,7 +191,7 @@ func nodeRoles(v any) string {
 func nodeAddress(addresses any, typ string) string {
 	for _, address := range items(addresses) {
 		if address["type"] == typ {
-			return text(address["address"])
+			return unstructured.Word(address["address"])
 		}
 	}
 	return none

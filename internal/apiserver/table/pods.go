@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -25,7 +26,7 @@ func callForPods(function string, v any, now time.Time) (cell any, ok bool) {
 		return fmt.Sprintf("%d (%s ago)", s.restarts, age(s.lastRestart, now)), true
 	case "podIP":
 		if ips := items(v); len(ips) > 0 {
-			return or(text(ips[0]["ip"]), none), true
+			return or(unstructured.Word(ips[0]["ip"]), none), true
 		}
 		return none, true
 	case "readinessGates":
@@ -50,7 +51,7 @@ type podSummary struct {
 
 func newPodSummary(pod any) *podSummary {
 	status := at(pod, "status")
-	s := &podSummary{status: or(text(at(status, "reason")), text(at(status, "phase"))), containers: count(at(pod, "spec.containers"))}
+	s := &podSummary{status: or(unstructured.Word(at(status, "reason")), unstructured.Word(at(status, "phase"))), containers: count(at(pod, "spec.containers"))}
 	for _, c := range items(at(status, "conditions")) {
 		if c["type"] == "PodScheduled" && c["reason"] == "SchedulingGated" {
 			s.status = "SchedulingGated"
@@ -60,7 +61,7 @@ func newPodSummary(pod any) *podSummary {
 	if !s.initialize(pod, sidecars) || isTrue(status, "Initialized") {
 		s.restarts, s.lastRestart = 0, ""
 		for _, c := range items(at(status, "initContainerStatuses")) {
-			if sidecars[text(c["name"])] {
+			if sidecars[unstructured.Word(c["name"])] {
 				s.restarted(c)
 			}
 		}
@@ -75,7 +76,7 @@ func (s *podSummary) sidecars(pod any) map[string]bool {
 	names := map[string]bool{}
 	for _, c := range items(at(pod, "spec.initContainers")) {
 		if c["restartPolicy"] == "Always" {
-			names[text(c["name"])] = true
+			names[unstructured.Word(c["name"])] = true
 			s.containers++
 		}
 	}
@@ -83,8 +84,8 @@ func (s *podSummary) sidecars(pod any) map[string]bool {
 }
 
 func (s *podSummary) restarted(c map[string]any) {
-	s.restarts += whole(c["restartCount"])
-	s.lastRestart = max(s.lastRestart, text(at(c, "lastState.terminated.finishedAt")))
+	s.restarts += unstructured.Whole(c["restartCount"])
+	s.lastRestart = max(s.lastRestart, unstructured.Word(at(c, "lastState.terminated.finishedAt")))
 }
 
 // initialize looks at the initial containers, and reports whether one of them has not done its work.
@@ -92,11 +93,11 @@ func (s *podSummary) initialize(pod any, sidecars map[string]bool) (unfinished b
 	for i, c := range items(at(pod, "status.initContainerStatuses")) {
 		s.restarted(c)
 		terminated := at(c, "state.terminated")
-		waiting := text(at(c, "state.waiting.reason"))
+		waiting := unstructured.Word(at(c, "state.waiting.reason"))
 		switch {
-		case terminated != nil && whole(at(terminated, "exitCode")) == 0:
+		case terminated != nil && unstructured.Whole(at(terminated, "exitCode")) == 0:
 			continue
-		case sidecars[text(c["name"])] && c["started"] == true:
+		case sidecars[unstructured.Word(c["name"])] && c["started"] == true:
 			if c["ready"] == true {
 				s.ready++
 			}
@@ -114,13 +115,13 @@ func (s *podSummary) initialize(pod any, sidecars map[string]bool) (unfinished b
 }
 
 func exitReason(terminated any) string {
-	if reason := text(at(terminated, "reason")); reason != "" {
+	if reason := unstructured.Word(at(terminated, "reason")); reason != "" {
 		return reason
 	}
-	if signal := whole(at(terminated, "signal")); signal != 0 {
+	if signal := unstructured.Whole(at(terminated, "signal")); signal != 0 {
 		return fmt.Sprintf("Signal:%d", signal)
 	}
-	return fmt.Sprintf("ExitCode:%d", whole(at(terminated, "exitCode")))
+	return fmt.Sprintf("ExitCode:%d", unstructured.Whole(at(terminated, "exitCode")))
 }
 
 // run looks at the containers, the first of which counts most.
@@ -131,13 +132,13 @@ func (s *podSummary) run(status any) {
 		c := statuses[i]
 		s.restarted(c)
 		terminated := at(c, "state.terminated")
-		waiting := text(at(c, "state.waiting.reason"))
+		waiting := unstructured.Word(at(c, "state.waiting.reason"))
 		switch {
 		case waiting != "":
 			s.status = waiting
 		case terminated != nil:
 			s.status = exitReason(terminated)
-			if whole(at(terminated, "exitCode")) != 0 {
+			if unstructured.Whole(at(terminated, "exitCode")) != 0 {
 				failure = s.status
 			}
 		case c["ready"] == true && at(c, "state.running") != nil:
@@ -162,7 +163,7 @@ func (s *podSummary) end(pod any) {
 	if at(pod, "metadata.deletionTimestamp") == nil {
 		return
 	}
-	phase := text(at(pod, "status.phase"))
+	phase := unstructured.Word(at(pod, "status.phase"))
 	switch {
 	case at(pod, "status.reason") == "NodeLost":
 		s.status = "Unknown"
@@ -177,7 +178,7 @@ func readinessGates(pod any) string {
 		return none
 	}
 	for _, gate := range gates {
-		if isTrue(at(pod, "status"), text(gate["conditionType"])) {
+		if isTrue(at(pod, "status"), unstructured.Word(gate["conditionType"])) {
 			passed++
 		}
 	}
@@ -204,22 +205,22 @@ func jobStatus(job any) string {
 }
 
 func completions(job any) string {
-	succeeded := whole(at(job, "status.succeeded"))
+	succeeded := unstructured.Whole(at(job, "status.succeeded"))
 	if n, ok := rawjson.Lookup(job, "spec", "completions"); ok && n != nil {
-		return fmt.Sprintf("%d/%d", succeeded, whole(n))
+		return fmt.Sprintf("%d/%d", succeeded, unstructured.Whole(n))
 	}
-	if parallel := whole(at(job, "spec.parallelism")); parallel > 1 {
+	if parallel := unstructured.Whole(at(job, "spec.parallelism")); parallel > 1 {
 		return fmt.Sprintf("%d/1 of %d", succeeded, parallel)
 	}
 	return fmt.Sprintf("%d/1", succeeded)
 }
 
 func jobDuration(status any, now time.Time) string {
-	began := text(at(status, "startTime"))
+	began := unstructured.Word(at(status, "startTime"))
 	if began == "" {
 		return ""
 	}
-	if done, err := time.Parse(time.RFC3339, strings.TrimSpace(text(at(status, "completionTime")))); err == nil {
+	if done, err := time.Parse(time.RFC3339, strings.TrimSpace(unstructured.Word(at(status, "completionTime")))); err == nil {
 		now = done
 	}
 	return age(began, now)

@@ -3,6 +3,7 @@
 package unstructured
 
 import (
+	"encoding/json"
 	"maps"
 	"time"
 
@@ -44,6 +45,24 @@ func (v View) Map() map[string]any { return rawjson.Map(v) }
 func Text(m map[string]any, key string) string {
 	s, _ := m[key].(string)
 	return s
+}
+
+// Word returns a string or a number as text, "" for all other values.
+func Word(v any) string {
+	switch v := v.(type) {
+	case string:
+		return v
+	case json.Number:
+		return v.String()
+	}
+	return ""
+}
+
+// Whole returns a whole number, 0 for all other values.
+func Whole(v any) int64 {
+	number, _ := v.(json.Number)
+	n, _ := number.Int64()
+	return n
 }
 
 // Texts returns the strings of a list.
