@@ -72,9 +72,9 @@ func (a *apiRequest) settleService(live, object map[string]any) error {
 
 // reserve reserves what other services do not have until the service is stored. The caller holds the lock of the reservations.
 func (s *service) reserve() {
-	own := append(nodePorts(s.old), asWord(s.old["healthCheckNodePort"]))
+	own := append(nodePorts(s.old), unstructured.Word(s.old["healthCheckNodePort"]))
 	own = append(own, unstructured.Texts(s.old["clusterIPs"])...)
-	wanted := append(nodePorts(s.spec), asWord(s.spec["healthCheckNodePort"]))
+	wanted := append(nodePorts(s.spec), unstructured.Word(s.spec["healthCheckNodePort"]))
 	for _, what := range append(wanted, unstructured.Texts(s.spec["clusterIPs"])...) {
 		if !slices.Contains(own, what) && what != "" && what != "None" {
 			s.server.reservations.takeLocked(s.apiRequest, what)

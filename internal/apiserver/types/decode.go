@@ -25,7 +25,7 @@ func (t *Type) Decode(object map[string]any) (unknown []string) {
 
 // Store gives an object the form that it has after being stored: Protocol Buffers have no empty lists, so that those that are not omitted become null. They
 // are lists until then, and have managers.
-func (t *Type) Store(object map[string]any) { (&decoder{stored: true}).object(t, object, "") }
+func (t *Type) Store(object map[string]any) { (&decoder{stored: true}).object(t, object) }
 
 // decoder decodes an object.
 type decoder struct {
