@@ -60,6 +60,8 @@ type reviewServing struct {
 	settings AdmissionSettings // as they were at the start
 	ctx      context.Context   // of the server
 	cancel   context.CancelFunc
+	// The announcement that the configurations follow, nil while there is none; guarded by the server's mu.
+	written *WebhookClientConfig
 }
 
 // reviewMemories are what is remembered of objects that only reviews have shown.
@@ -112,7 +114,7 @@ func (s *reviewServer) setResources(found []Resource) {
 		}
 		return
 	}
-	ctx, end := context.WithCancel(withOperator(s.requests, s.client, s.log))
+	ctx, end := context.WithCancel(withOperator(s.requests, s.client, s.log, webhookSharing{replica: s}))
 	s.serving.ctx, s.serving.cancel = ctx, end
 	s.tasks.Go(func() { s.serve(ctx) })
 	if s.serving.settings.Managed == "" { // which is fine, but forgotten just as easily
@@ -537,6 +539,9 @@ func (s *reviewServer) configure() {
 		}
 		s.written[c.kind] = data
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.serving.written = client
 }
 
 // lead has the configurations written, as another replica may have changed them.

@@ -33,6 +33,7 @@ type stream struct {
 	client    *Client
 	resource  Resource
 	namespace string // "" for all
+	name      string // of the one object that is followed; "" for all
 	settings  *WatchingSettings
 	logger    *slog.Logger
 	meter     *metrics.Resource // nil for none
@@ -326,6 +327,14 @@ func (s *stream) opened() {
 	s.advanceLocked(toWatch)
 }
 
+// query is what the server is asked for in all requests.
+func (s *stream) query() url.Values {
+	if s.name == "" {
+		return url.Values{}
+	}
+	return url.Values{"fieldSelector": {"metadata.name=" + apirequest.FieldValue.Replace(s.name)}}
+}
+
 // list hands over all objects, or the first page of them while the others are to follow, and notes the version to watch from.
 func (s *stream) list(ctx context.Context) error {
 	s.handler.onListing()
@@ -333,7 +342,7 @@ func (s *stream) list(ctx context.Context) error {
 	if s.unpaged {
 		size = 0
 	}
-	pages := s.client.newPager(s.resource, s.namespace, url.Values{}, size, true, func(o *rawjson.Header, raw []byte) error {
+	pages := s.client.newPager(s.resource, s.namespace, s.query(), size, true, func(o *rawjson.Header, raw []byte) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if !s.handler.skip(Listed, o, raw) {
@@ -443,7 +452,9 @@ func (s *stream) watch(ctx context.Context) error {
 		ctx, cancel = context.WithTimeoutCause(ctx, t, errStopped)
 		defer cancel()
 	}
-	q := url.Values{"allowWatchBookmarks": {"true"}, "resourceVersion": {s.version}}
+	q := s.query()
+	q.Set("allowWatchBookmarks", "true")
+	q.Set("resourceVersion", s.version)
 	if t := s.settings.ServerTimeout; t > 0 {
 		q.Set("timeoutSeconds", strconv.FormatInt(int64(apirequest.WholeSeconds(t)/time.Second), 10))
 	}

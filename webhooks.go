@@ -51,6 +51,11 @@ type WebhookServer struct {
 	// CertFile and KeyFile are files of PEM with the certificate to show, with its intermediate ones, and its key. Without them, the server makes a
 	// certificate that signs itself, with a key that is never stored, and replaces it in time.
 	CertFile, KeyFile string
+	// AuthoritySecret is the Secret with the authority that signs the certificates of all replicas of an operator, as a name in the namespace of the pod or
+	// of the kubeconfig's context, or as namespace/name. The replicas make it, and rotate it in time; each has a key of its own, which is never stored. It is
+	// needed where several replicas serve the same webhooks, and excludes CertFile, certificates in TLSConfig, and Insecure. Defaults to none: the certificate
+	// signs itself, and is trusted alone.
+	AuthoritySecret string
 	// Password decrypts the key in KeyFile, if it is encrypted. Defaults to none.
 	Password Secret
 	// ExtraSANs are further names and IP addresses for the certificate that the server makes itself, besides Host and Addr. Defaults to none.
@@ -135,7 +140,11 @@ func (s *WebhookServer) Serve(ctx context.Context, review ReviewFunc, announce f
 			log.Debug("The kind of the cluster is unknown; running a plain webhook server")
 		}
 	}
-	err := s.server(ctx, host).Serve(ctx, reviewer(review), func(url string, bundle []byte) {
+	server, err := s.server(ctx, host)
+	if err != nil {
+		return fmt.Errorf("webhook server: %w", err)
+	}
+	err = server.Serve(ctx, reviewer(review), func(url string, bundle []byte) {
 		announce(WebhookClientConfig{URL: url, CABundle: bundle})
 	})
 	if err != nil {
@@ -145,11 +154,14 @@ func (s *WebhookServer) Serve(ctx context.Context, review ReviewFunc, announce f
 }
 
 func (s *WebhookServer) validate() error {
+	options := s.certificates(nil)
 	switch {
 	case s.Insecure && s.TLSConfig != nil:
 		return errors.New("the fields Insecure and TLSConfig exclude each other")
 	case s.Insecure && s.CertFile+s.KeyFile != "":
 		return errors.New("the field Insecure and a certificate exclude each other")
+	case s.AuthoritySecret != "" && !options.MakesOwn():
+		return errors.New("the field AuthoritySecret excludes CertFile, certificates in TLSConfig, and Insecure")
 	case (s.CertFile == "") != (s.KeyFile == ""):
 		return fmt.Errorf("the certificate %q and the key %q are only of use together", s.CertFile, s.KeyFile)
 	case s.Cluster != "" && s.Cluster != ClusterAuto && clusterHosts[s.Cluster] == "":
@@ -161,20 +173,29 @@ func (s *WebhookServer) validate() error {
 }
 
 // server returns the server with these fields, and with the host of the cluster.
-func (s *WebhookServer) server(ctx context.Context, host string) *webhookserver.Server {
+func (s *WebhookServer) server(ctx context.Context, host string) (*webhookserver.Server, error) {
 	log := cmp.Or(s.Logger, servedLogger(ctx))
-	return &webhookserver.Server{
+	server := &webhookserver.Server{
 		Addr: s.Addr, Port: s.Port, Listener: s.Listener, Path: s.Path, Host: cmp.Or(s.Host, host), Log: log,
 		Limits: webhookserver.Limits{
 			MaxBodyBytes: s.MaxBodyBytes, MaxHeldBytes: s.MaxHeldBytes, MaxHeaderBytes: s.MaxHeaderBytes, MaxConnections: s.MaxConnections,
 			ReadTimeout: s.ReadTimeout, WriteTimeout: s.WriteTimeout, DrainTimeout: s.DrainTimeout,
 		},
-		Certificates: certs.Options{
-			CertFile: s.CertFile, KeyFile: s.KeyFile, Password: string(s.Password), CAFile: s.CAFile, CADump: s.CADump, CAData: s.CAData,
-			VerifyCAFile: s.VerifyCAFile, VerifyCAPath: s.VerifyCAPath, VerifyCAData: s.VerifyCAData, VerifyMode: s.VerifyMode,
-			TLSConfig: s.TLSConfig, Insecure: s.Insecure, Names: s.ExtraSANs,
-			CheckInterval: cmp.Or(s.FileCheckInterval, time.Minute), RenewalOverlap: cmp.Or(s.RenewalOverlap, time.Minute), Log: log,
-		},
+		Certificates: s.certificates(log),
+	}
+	shared, err := s.authority(ctx, &server.Certificates)
+	if shared != nil {
+		server.Authority = shared
+	}
+	return server, err
+}
+
+func (s *WebhookServer) certificates(log *slog.Logger) certs.Options {
+	return certs.Options{
+		CertFile: s.CertFile, KeyFile: s.KeyFile, Password: string(s.Password), CAFile: s.CAFile, CADump: s.CADump, CAData: s.CAData,
+		VerifyCAFile: s.VerifyCAFile, VerifyCAPath: s.VerifyCAPath, VerifyCAData: s.VerifyCAData, VerifyMode: s.VerifyMode,
+		TLSConfig: s.TLSConfig, Insecure: s.Insecure, Names: s.ExtraSANs,
+		CheckInterval: cmp.Or(s.FileCheckInterval, time.Minute), RenewalOverlap: cmp.Or(s.RenewalOverlap, time.Minute), Log: log,
 	}
 }
 
@@ -288,15 +309,17 @@ func detectHost(ctx context.Context, log *slog.Logger) string {
 // servedKey is the key of contexts for a servedOperator.
 type servedKey struct{}
 
+// servedOperator is the operator that a server serves.
 type servedOperator struct {
-	client *Client
-	log    *slog.Logger
+	client  *Client
+	log     *slog.Logger
+	sharing webhookSharing
 }
 
 // withOperator returns a context for [AdmissionServer.Serve], from which the servers of this package take the way to the
-// API server and the logger.
-func withOperator(ctx context.Context, client *Client, log *slog.Logger) context.Context {
-	return context.WithValue(ctx, servedKey{}, servedOperator{client, log})
+// API server, the logger, and what the replicas of the operator share.
+func withOperator(ctx context.Context, client *Client, log *slog.Logger, sharing webhookSharing) context.Context {
+	return context.WithValue(ctx, servedKey{}, servedOperator{client, log, sharing})
 }
 
 // servedClient returns the client of the operator that a server serves, nil if there is none.

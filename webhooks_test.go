@@ -80,7 +80,7 @@ func apiServerNamed(t *testing.T, name, version string, trusted bool) (context.C
 	t.Cleanup(client.close)
 	log := &bytes.Buffer{}
 	handler := slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})
-	return withOperator(t.Context(), client, slog.New(handler)), log
+	return withOperator(t.Context(), client, slog.New(handler), webhookSharing{}), log
 }
 
 // firstAnnounced serves until something is announced.

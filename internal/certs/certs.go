@@ -35,7 +35,18 @@ const (
 	longestCheck   = 12 * time.Hour      // between two looks at the clock, which can be set
 )
 
-// Options say which certificates a server has. Without files and without certificates in TLSConfig, it makes one that signs itself. Log is required.
+// Source has the certificates of a server that are signed by an authority which other processes share.
+type Source interface {
+	// Certificate returns the one to show now, and PEM of what is to be trusted, which changes before the certificates do.
+	Certificate(now time.Time) (*tls.Certificate, []byte, error)
+	// Changed has a token when there is something new.
+	Changed() <-chan struct{}
+	// Announced notes that PEM of what is to be trusted has been announced.
+	Announced(bundle []byte)
+}
+
+// Options say which certificates a server has. Without files and without certificates in TLSConfig, it is one of the source, or without a source, one that it makes and
+// that signs itself. Log is required.
 type Options struct {
 	CertFile, KeyFile string // of the certificate to show, and its key; both or none
 	Password          string // of the key, if it is encrypted
@@ -50,8 +61,12 @@ type Options struct {
 	Names             []string      // for which a certificate that signs itself is made
 	CheckInterval     time.Duration // between two looks at the files, negative for never
 	RenewalOverlap    time.Duration // how long the old certificate is shown after the new one was announced
+	Source            Source        // nil for none
 	Log               *slog.Logger
 }
+
+// MakesOwn reports whether the server is given no certificate, and needs one.
+func (o *Options) MakesOwn() bool { return !o.Insecure && o.CertFile == "" && !o.ready() }
 
 // Certificates are those of a server, and their renewal.
 type Certificates struct {
@@ -114,6 +129,14 @@ func (c *Certificates) Wait(now time.Time) time.Duration {
 	return max(wait, time.Millisecond)
 }
 
+// Changed has a token when there is something to check before the time.
+func (c *Certificates) Changed() <-chan struct{} {
+	if c.Source == nil {
+		return nil
+	}
+	return c.Source.Changed()
+}
+
 // Check does what is due, and reports whether there is something to announce.
 func (c *Certificates) Check(now time.Time) bool {
 	switch {
@@ -153,7 +176,7 @@ func (c *Certificates) renew(now time.Time) bool {
 	}
 	c.partial = [sha256.Size]byte{}
 	c.Log.Debug("Renewed the certificate of the webhook server")
-	if bytes.Equal(id.bundle, c.current.bundle) || c.current.bundle == nil || id.bundle == nil || c.RenewalOverlap <= 0 {
+	if c.Source != nil || bytes.Equal(id.bundle, c.current.bundle) || c.current.bundle == nil || id.bundle == nil || c.RenewalOverlap <= 0 {
 		c.use(id)
 		return true
 	}
@@ -161,8 +184,11 @@ func (c *Certificates) renew(now time.Time) bool {
 	return true
 }
 
-// ScheduleSwitch must be called when what is to be trusted has been announced: the new certificate is shown after the overlap from now.
-func (c *Certificates) ScheduleSwitch(now time.Time) {
+// Announced must be called when what is to be trusted has been announced: a new certificate is shown after the overlap from now.
+func (c *Certificates) Announced(bundle []byte, now time.Time) {
+	if c.Source != nil {
+		c.Source.Announced(bundle)
+	}
 	c.switchAt = now.Add(c.RenewalOverlap)
 	if !c.current.end.IsZero() && c.current.end.Before(c.switchAt) {
 		c.switchAt = c.current.end
@@ -194,9 +220,9 @@ func (c *Certificates) hasFiles() bool {
 }
 
 // ready reports whether the given configuration of TLS has certificates of its own.
-func (c *Certificates) ready() bool {
-	t := c.TLSConfig
-	return t != nil && c.CertFile == "" && (len(t.Certificates) > 0 || t.GetCertificate != nil || t.GetConfigForClient != nil)
+func (o *Options) ready() bool {
+	t := o.TLSConfig
+	return t != nil && o.CertFile == "" && (len(t.Certificates) > 0 || t.GetCertificate != nil || t.GetConfigForClient != nil)
 }
 
 // load reads all files, or makes a certificate that signs itself, and makes a configuration of them.
@@ -216,6 +242,10 @@ func (c *Certificates) load(now time.Time) (*servedIdentity, error) {
 		if id.bundle == nil {
 			id.bundle = files.certificate
 		}
+	case !c.ready() && c.Source != nil:
+		if shown, id.bundle, err = c.Source.Certificate(now); err != nil {
+			return nil, err
+		}
 	case !c.ready():
 		if c.own == nil || !now.Before(c.own.Leaf.NotAfter.Add(-renewEarlier)) {
 			if c.own, err = SelfSigned(c.Names, now); err != nil {
@@ -226,7 +256,11 @@ func (c *Certificates) load(now time.Time) (*servedIdentity, error) {
 		id.bundle = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: shown.Leaf.Raw})
 	}
 	sum := sha256.New()
-	for _, part := range [][]byte{files.certificate, files.key, id.bundle, files.clients} {
+	parts := [][]byte{files.certificate, files.key, id.bundle, files.clients}
+	if shown != nil {
+		parts = append(parts, shown.Leaf.Raw)
+	}
+	for _, part := range parts {
 		fmt.Fprintf(sum, "%d:%s", len(part), part)
 	}
 	id.source = [sha256.Size]byte(sum.Sum(nil))
@@ -377,7 +411,7 @@ func SelfSigned(names []string, now time.Time) (*tls.Certificate, error) {
 		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
-	setNames(template, names)
+	SetNames(template, names)
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
 		return nil, fmt.Errorf("a certificate for %q: %w", names, err)
@@ -386,9 +420,9 @@ func SelfSigned(names []string, now time.Time) (*tls.Certificate, error) {
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, err
 }
 
-// setNames puts names and addresses into a certificate. Addresses are names, too, for clients that look only there; those
+// SetNames puts names and addresses into a certificate. Addresses are names, too, for clients that look only there; those
 // which stand for all addresses are left out.
-func setNames(cert *x509.Certificate, names []string) {
+func SetNames(cert *x509.Certificate, names []string) {
 	var addresses []string
 	for _, name := range names {
 		plain, _, _ := strings.Cut(strings.Trim(name, "[]"), "%") // a zone has a meaning on this machine alone

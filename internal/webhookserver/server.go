@@ -28,7 +28,16 @@ type Server struct {
 	Limits   Limits
 	// Certificates are those to show. The host, as clients and as this machine know it, is added to the names.
 	Certificates certs.Options
-	Log          *slog.Logger
+	// Authority signs the certificates, instead of each of them signing itself; nil for none.
+	Authority Authority
+	Log       *slog.Logger
+}
+
+// Authority is what signs the certificates of several servers.
+type Authority interface {
+	certs.Source
+	// Start waits until there are certificates for names, and keeps them up to date until the context ends or the function is called.
+	Start(ctx context.Context, names []string) (stop func(), err error)
 }
 
 // Serve listens until the context ends, and returns nil then. It announces how the server is reached and what is to be trusted when it
@@ -46,10 +55,12 @@ func (s *Server) Serve(ctx context.Context, reviewer Reviewer, announce func(url
 	host := cmp.Or(s.Host, local)
 	options := s.Certificates
 	options.Names = slices.Concat([]string{host, local}, options.Names)
-	shown, err := certs.Start(options, time.Now())
-	if err != nil {
+	shown, stop, err := s.certificates(ctx, options)
+	if err != nil || shown == nil {
+		stop()
 		return err
 	}
+	defer stop()
 	base, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer end(nil)
 	h := newHandler(s.Path, s.Limits, reviewer, s.Log)
@@ -66,8 +77,12 @@ func (s *Server) Serve(ctx context.Context, reviewer Reviewer, announce func(url
 	address := s.url(host, h.root, listener.Addr())
 	s.Log.Debug("Listening for webhooks at " + s.url(listener.Addr().String(), h.root, nil))
 	s.Log.Debug("Accessing the webhooks at " + address)
-	announce(address, shown.Bundle())
-	for {
+	publish := func() {
+		bundle := shown.Bundle()
+		announce(address, bundle)
+		shown.Announced(bundle, time.Now()) // it may have taken a while
+	}
+	for publish(); ; {
 		select {
 		case err := <-failed:
 			_ = server.Close() // the error of the listener is the one that matters
@@ -75,12 +90,29 @@ func (s *Server) Serve(ctx context.Context, reviewer Reviewer, announce func(url
 		case <-ctx.Done():
 			return h.drain(server, end, failed)
 		case <-time.After(shown.Wait(time.Now())):
-			if shown.Check(time.Now()) {
-				announce(address, shown.Bundle())
-				shown.ScheduleSwitch(time.Now()) // it may have taken a while
-			}
+		case <-shown.Changed():
+		}
+		if shown.Check(time.Now()) {
+			publish()
 		}
 	}
+}
+
+// certificates returns those to show, and a function that must be called when they are not needed any more. It waits for an authority until the context ends.
+func (s *Server) certificates(ctx context.Context, options certs.Options) (shown *certs.Certificates, stop func(), err error) {
+	stop = func() {}
+	if s.Authority != nil {
+		release, err := s.Authority.Start(ctx, options.Names)
+		if ctx.Err() != nil {
+			err = nil
+		}
+		if release == nil {
+			return nil, stop, err
+		}
+		options.Source, stop = s.Authority, release
+	}
+	shown, err = certs.Start(options, time.Now())
+	return shown, stop, err
 }
 
 // httpServer returns the server of connections, within the limits of a handler.
