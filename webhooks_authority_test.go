@@ -408,7 +408,7 @@ func TestSharedAuthority(t *testing.T) {
 		c.start()
 		first := c.one("at first")
 		time.Sleep(rotation - time.Minute)
-		c.pass(10*time.Minute, time.Second)
+		c.pass(4*time.Minute, time.Second)
 		if c.one("after the rotation") == first {
 			t.Error("the authority was not rotated")
 		}
@@ -454,7 +454,7 @@ func testAuthorityLife(c *replicas) {
 			t.Fatalf("the authority was rotated too early, to %s", got)
 		}
 		c.elect(c.all[year%3]) // each has its turn
-		c.pass(4*time.Minute, time.Second)
+		c.pass(4*time.Minute, 3*time.Second)
 		next := c.one("after the rotation")
 		if next == issuer {
 			t.Fatalf("the authority was not rotated after %s", time.Since(began))
@@ -500,9 +500,9 @@ func testAuthorityOutage(c *replicas) {
 	if n := len(c.check("after the rotation")); n != 2 {
 		t.Errorf("there are %d authorities, want that the lost replica still has the former one", n)
 	}
-	c.pass(80*day, day)
-	if n := c.count("the network is down"); n != 2 {
-		t.Errorf("the outage is in the log %d times, want one line of the stream and one of the keeper", n)
+	c.pass(40*day, day)
+	if n, m := c.count("level=ERROR"), c.count("level=WARN"); n != 1 || m < 1 || m > 2 { // the end of the streams may be one of them
+		t.Errorf("the outage is in the log %d and %d times", n, m)
 	}
 	c.mu.Lock()
 	lost.cut = false
