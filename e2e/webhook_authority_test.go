@@ -10,7 +10,6 @@ import (
 	"crypto/x509/pkix"
 	"encoding/json"
 	"encoding/pem"
-	"fmt"
 	"io"
 	"log/slog"
 	"math/big"
@@ -275,5 +274,5 @@ func rounds(t *testing.T, h *hooked, b *balancer, replicas []*sharedReplica, fro
 			t.Errorf("the replica %d had %d reviews only", i, r.reviews.Load())
 		}
 	}
-	t.Log(fmt.Sprintf("%d rounds; %d and %d reviews so far", total, replicas[0].reviews.Load(), replicas[1].reviews.Load()))
+	t.Logf("%d rounds; %d and %d reviews so far", total, replicas[0].reviews.Load(), replicas[1].reviews.Load())
 }
