@@ -114,7 +114,7 @@ func (s *reviewServer) setResources(found []Resource) {
 		}
 		return
 	}
-	ctx, end := context.WithCancel(withOperator(s.requests, s.client, s.log, webhookSharing{replica: s}))
+	ctx, end := context.WithCancel(withOperator(s.requests, s.client, s.log, s.sharing()))
 	s.serving.ctx, s.serving.cancel = ctx, end
 	s.tasks.Go(func() { s.serve(ctx) })
 	if s.serving.settings.Managed == "" { // which is fine, but forgotten just as easily
@@ -548,6 +548,9 @@ func (s *reviewServer) configure() {
 func (s *reviewServer) lead() {
 	s.writing.Lock()
 	clear(s.written)
+	s.mu.Lock()
+	s.serving.written = nil
+	s.mu.Unlock()
 	s.writing.Unlock()
 	select {
 	case s.changed <- struct{}{}:

@@ -328,6 +328,9 @@ func (r *run) serve(ctx context.Context) error {
 	if err := r.connect(); err != nil {
 		return err
 	}
+	if err := r.leader.locate(ctx); err != nil {
+		return err
+	}
 	r.probes.begin()
 	handlers, endHandlers := context.WithCancel(context.WithoutCancel(ctx))
 	defer endHandlers()

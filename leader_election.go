@@ -80,10 +80,6 @@ func (l *leadership) start(ctx context.Context, o *observer) {
 	if l == nil {
 		return
 	}
-	if err := l.locate(ctx); err != nil {
-		l.fail(o, err)
-		return
-	}
 	e := l.elector
 	l.run.meter.Election.Store(&metrics.Election{Lease: e.Name, Leading: func() bool { return l.fence.Load() != 0 }, Holder: e.Holder})
 	standing, stopStanding := context.WithCancel(unlimited(ctx))
@@ -97,8 +93,11 @@ func (l *leadership) start(ctx context.Context, o *observer) {
 	}()
 }
 
-// locate finds out where the Lease is.
+// locate finds out where the Lease is, by logging in.
 func (l *leadership) locate(ctx context.Context) error {
+	if l == nil {
+		return nil
+	}
 	e := l.elector
 	if e.Namespace = l.run.Settings.LeaderElection.Namespace; e.Namespace == "" {
 		info, err := l.run.client.ConnectionInfo(ctx)

@@ -53,8 +53,8 @@ type WebhookServer struct {
 	CertFile, KeyFile string
 	// AuthoritySecret is the Secret with the authority that signs the certificates of all replicas of an operator, as a name in the namespace of the pod or
 	// of the kubeconfig's context, or as namespace/name. The replicas make it, and rotate it in time; each has a key of its own, which is never stored. It is
-	// needed where several replicas serve the same webhooks, and excludes CertFile, certificates in TLSConfig, and Insecure. Defaults to none: the certificate
-	// signs itself, and is trusted alone.
+	// needed where several replicas serve the same webhooks, and excludes CertFile, certificates in TLSConfig, and Insecure. Defaults to that of
+	// the name of the [LeaderElectionSettings] and "-webhooks", in the namespace of the Lease; to none without an election: the certificate signs itself, and is trusted alone.
 	AuthoritySecret string
 	// Password decrypts the key in KeyFile, if it is encrypted. Defaults to none.
 	Password Secret

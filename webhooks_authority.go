@@ -22,7 +22,16 @@ type webhookSharing struct {
 }
 
 // Holds implements [webhookca.Replica]: without an election, each replica writes what all share.
-func (s *reviewServer) Holds() bool { return true }
+func (s *reviewServer) Holds() bool { return s.leader == nil || s.leader.number() != 0 }
+
+// sharing returns what the replicas have in common: with an election, an authority that is named after its Lease.
+func (s *reviewServer) sharing() webhookSharing {
+	shared := webhookSharing{replica: s}
+	if s.leader != nil {
+		shared.secret, shared.namespace = s.leader.ref.Name+"-webhooks", s.leader.ref.Namespace
+	}
+	return shared
+}
 
 // Written implements [webhookca.Replica]. Configurations that are not managed are left to those who made them, who have the overlap for it.
 func (s *reviewServer) Written() bool {

@@ -1,0 +1,60 @@
+package contract
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/kopf-go/kopf"
+)
+
+// This suite proves how the webhooks of replicas with an election go on, in 7-availability.md: each replica serves them, the holder alone writes the
+// configuration, and all are trusted by it.
+
+var _ = Suite("leader_election_webhooks", func(t *testing.T, c *C) {
+	c.Run(t, "HA-52 replicas with an election share an authority that is named after the Lease, and the holder writes", func(c *C) {
+		c.dropHooks()
+		start := func() *hookReplica {
+			r := &hookReplica{listener: c.listener()}
+			registry := &kopf.Registry{}
+			registry.OnValidate(Examples, accept, &kopf.AdmissionOptions{ID: "check"})
+			registry.OnCreate(Examples, func(context.Context, *kopf.Change) error { return nil }, &kopf.ChangeOptions{ID: "create"})
+			r.Running = c.Replica(registry, func(op *kopf.Operator) {
+				op.Settings.Admission.Server = &kopf.WebhookServer{Listener: r.listener, Host: hooksHost, RenewalOverlap: -1}
+				op.Settings.Admission.Managed = c.hooksName()
+			})
+			return r
+		}
+		a := start()
+		c.leads(a.Running)
+		c.WaitFor("the configuration", func() bool { return c.hooksBundle() != nil })
+		b := start()
+		if !c.secrets().Exists(leaseName + "-webhooks") {
+			c.Fatal("there is no Secret of the name of the Lease")
+		}
+		c.WaitFor("the certificate of the one that stands by", func() bool { _, err := b.shown(c.hooksBundle()); return err == nil })
+		c.trusted(a, b)
+		if writes := b.Wire.Requests("POST", "PUT", "PATCH", "DELETE"); len(writes) > 0 {
+			c.Errorf("the replica that stands by has written: %v", writes)
+		}
+		bundle := string(c.hooksBundle())
+		a.Stop()
+		if now := string(c.hooksBundle()); now != bundle {
+			c.Error("the end of the leader has changed the configuration")
+		}
+		if _, err := b.shown(c.hooksBundle()); err != nil {
+			c.Errorf("the replica that stands by is not trusted after the end of the leader: %v", err)
+		}
+		c.leads(b.Running)
+		c.WaitFor("the configuration by the next leader", func() bool {
+			for _, r := range b.Wire.Requests("PATCH") {
+				if r.Code == 200 {
+					return true
+				}
+			}
+			return false
+		})
+		c.Pass(time.Second)
+		c.trusted(b)
+	})
+})
