@@ -372,7 +372,10 @@ func (r *run) serve(ctx context.Context) error {
 
 // peerIdentity returns the key of the operator's records in peering objects. Replicas are one operator, for which the one that works keeps the record.
 func (r *run) peerIdentity() string {
-	return cmp.Or(r.Settings.LeaderElection.Name, r.Identity)
+	if r.leader != nil {
+		return r.leader.leaseName() // with its namespace, as others can have one of the same name
+	}
+	return r.Identity
 }
 
 // begin logs and reports that the operator has started.

@@ -17,6 +17,7 @@ import (
 	"github.com/kopf-go/kopf/internal/leaderelection"
 	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/pauser"
+	"github.com/kopf-go/kopf/internal/validation"
 	"github.com/kopf-go/kopf/internal/workpool"
 )
 
@@ -70,6 +71,12 @@ func newLeadership(r *run) (*leadership, error) {
 	}}
 	if err := l.elector.Check(); err != nil {
 		return nil, fmt.Errorf("invalid Settings.LeaderElection: %w", err)
+	}
+	if !validation.IsDNSSubdomain(s.Name) {
+		return nil, fmt.Errorf("invalid Settings.LeaderElection.Name %q: want the name of an object: lower-case letters, digits, \"-\" and \".\"", s.Name)
+	}
+	if s.Namespace != "" && !validation.IsDNSLabel(s.Namespace) {
+		return nil, fmt.Errorf("invalid Settings.LeaderElection.Namespace %q: want the name of a namespace: lower-case letters, digits and \"-\"", s.Namespace)
 	}
 	l.standby.Block("standby", true)
 	return l, nil
@@ -146,7 +153,8 @@ func (l *leadership) begin(term *leaderelection.Term, o *observer) {
 		attrs = append(attrs, "vacant", term.Vacant.Round(time.Millisecond))
 	}
 	l.log.Info("Became the leader", attrs...)
-	number, _ := strconv.ParseUint(term.Version, 10, 64) // as those of the API server are
+	number, _ := strconv.ParseUint(term.Version, 10, 64)
+	number = max(number, 1) // versions of API servers are numbers; of one whose are not, the fence only tells that there is a term
 	handlers, endHandlers := context.WithCancelCause(o.handlers)
 	tasks, endTasks := context.WithCancelCause(context.WithoutCancel(o.handlers))
 	requests, endRequests := context.WithCancelCause(o.requests)
@@ -225,7 +233,7 @@ const stoppedLeadingTimeout = 5 * time.Second
 func (l *leadership) stoppedLeading() {
 	ctx, cancel := context.WithTimeout(context.Background(), stoppedLeadingTimeout)
 	defer cancel()
-	if _, err := l.run.activity(ctx, kindStoppedLeading, "stoppedLeading", l.run.client.withoutFence()); err != nil {
+	if _, err := l.run.activity(ctx, kindStoppedLeading, "stoppedLeading", l.run.client); err != nil {
 		l.log.Error("The handlers of the end of the leading failed", "error", err)
 	}
 }

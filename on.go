@@ -211,8 +211,8 @@ func (r *Registry) OnStartedLeading(fn ActivityFunc, opts *ActivityOptions) {
 	must(kindStartedLeading, r.onActivity(kindStartedLeading, fn, nil, opts))
 }
 
-// OnStoppedLeading registers a handler that is called when this replica has lost the Lease, or is about to release it at its end. It has 5 seconds, and
-// must not rely on being called: a process can end at any time. What it returns is logged. It panics as [Registry.OnEvent] does.
+// OnStoppedLeading registers a handler that is called when this replica has lost the Lease, or is about to release it at its end. It has 5 seconds,
+// and after a loss its Client changes nothing any more. It must not be relied on: a process can end at any time. What it returns is logged. It panics as [Registry.OnEvent] does.
 func (r *Registry) OnStoppedLeading(fn ActivityFunc, opts *ActivityOptions) {
 	must(kindStoppedLeading, r.onActivity(kindStoppedLeading, fn, nil, opts))
 }

@@ -137,6 +137,7 @@ func (p *peering) renew() {
 	defer p.mu.Unlock()
 	for _, s := range p.sessions {
 		s.mu.Lock()
+		s.renewedAt, s.writeErr = time.Time{}, nil // which were those of an earlier term
 		s.rescheduleLocked(time.Now())
 		s.mu.Unlock()
 		s.wake() // also if it was due before

@@ -243,6 +243,20 @@ func leaseTimes(t *testing.T, c *C) {
 			}
 		}
 	})
+	c.Run(t, "HA-4 the Name and the Namespace have to be names", func(c *C) {
+		for _, bad := range [][2]string{{"Website", ""}, {"a/b", ""}, {"-a", ""}, {"fine", "Bad"}, {"fine", "a.b"}} {
+			op := &kopf.Operator{Registry: &kopf.Registry{}, Settings: kopf.NewSettings(), Namespaces: []string{c.Namespace}, Connection: c.ConnectionInfo()}
+			s := &op.Settings.LeaderElection
+			s.Name, s.Namespace = bad[0], bad[1]
+			wrong := bad[1]
+			if wrong == "" {
+				wrong = bad[0]
+			}
+			if err := op.Run(c.Context()); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q", wrong)) {
+				c.Errorf("got the error %v, want one with %q", err, wrong)
+			}
+		}
+	})
 	c.Run(t, "HA-11 the holder writes once a RetryPeriod, and a candidate reads as often", func(c *C) {
 		c.OnlyInBubble("it takes a minute")
 		a := c.Replica(creating(&calls{}, "a"))
@@ -477,7 +491,7 @@ func standingBy(t *testing.T, c *C) {
 		if writes := b.Wire.Requests("POST", "PUT", "PATCH", "DELETE"); len(writes) > 0 {
 			c.Errorf("the replica that stands by has written: %v", writes)
 		}
-		c.same("the identities in the peering object", []string{leaseName}, table.seats("default"))
+		c.same("the identities in the peering object", []string{c.Namespace + "/" + leaseName}, table.seats("default"))
 	})
 	c.Run(t, "HA-T10 replicas do not pause each other", func(c *C) {
 		table := c.meet()
@@ -491,7 +505,7 @@ func standingBy(t *testing.T, c *C) {
 				c.Errorf("a replica pauses: %v", lines)
 			}
 		}
-		c.same("the identities in the peering object", []string{leaseName}, table.seats("default"))
+		c.same("the identities in the peering object", []string{c.Namespace + "/" + leaseName}, table.seats("default"))
 	})
 	c.Run(t, "HA-18 a replica that stands by is alive and ready, and tells who leads", func(c *C) {
 		c.OnlyInBubble("the endpoint is a pipe")
