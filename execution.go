@@ -79,6 +79,7 @@ type call struct {
 	log      *slog.Logger
 	meter    *metrics.Handler
 	settings *ExecutionSettings
+	leader   *leadership       // without whose term the handler is not called; nil if it is at any time
 	limiter  *workpool.Limiter // of the worker on whose goroutine the handler runs; nil if that is none, or is not active already
 	retries  int               // attempts that were made before
 	waited   bool              // whether the last one only waited for sub-handlers, so that they are not counted for the limit of attempts
@@ -96,6 +97,8 @@ func (a *call) invoke(ctx context.Context, fn func(Attempt) error) (o outcome, e
 	}
 	if err = h.exhausted(counted, attempt.Runtime, nil); err != nil {
 		o = outcome{final: true, err: err}
+	} else if err = a.leader.check(); err != nil {
+		o = outcome{cancelled: true}
 	} else {
 		a.log.DebugContext(ctx, a.noun+" '"+string(h.id)+"' is invoked.", handlerAttr(h.id))
 		a.limiter.Release()
@@ -446,7 +449,7 @@ func (c *cycle) attempt(ctx context.Context, p *progress) outcome {
 	h, r := p.handler, c.reactor
 	call := call{
 		handler: h, noun: "Handler", log: c.cause.Logger, meter: c.meterOf(p), settings: &r.settings.Execution,
-		retries: p.record.Retries, waited: p.record.waits(), started: p.record.Started,
+		leader: r.leader, retries: p.record.Retries, waited: p.record.waits(), started: p.record.Started,
 	}
 	if p.parent == nil { // whose worker is not active otherwise
 		call.limiter = r.limiter

@@ -63,7 +63,7 @@ func (c *Client) enter(ctx context.Context, method, path string) (context.Contex
 	l.mu.Lock()
 	term, now := l.terms.tasks, l.fence.Load()
 	l.mu.Unlock()
-	if now == 0 || c.term != 0 && c.term != now || !l.elector.Valid() {
+	if now == 0 || c.term != 0 && c.term != now || l.check() != nil {
 		return nil, nil, fmt.Errorf("%s %s: not sent: %w", method, path, ErrLeadershipLost)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)

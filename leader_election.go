@@ -226,6 +226,16 @@ func (l *leadership) endTerm() {
 	}
 }
 
+// check fails, and ends the term, if the replica does not hold the Lease any more by its clocks. The election may not have noticed that yet: in a process
+// that was stopped, everything goes on at once.
+func (l *leadership) check() error {
+	if l == nil || l.elector.Valid() {
+		return nil
+	}
+	l.endTerm()
+	return ErrLeadershipLost
+}
+
 // stoppedLeadingTimeout limits the handlers of the end of the leading: this replica stands by only afterwards, or the next one waits for them.
 const stoppedLeadingTimeout = 5 * time.Second
 

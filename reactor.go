@@ -271,7 +271,7 @@ func (c *cycle) callEventHandlers(ev RawEvent) {
 			return
 		}
 		e.Patch, e.Param, e.Logger = newPatch(c.served.persistence, ev.Body), h.param, handlerLogger(c.log, h.id)
-		call := call{handler: h, noun: "Handler", log: c.log, meter: r.meter.Handler(string(h.id), false), settings: &r.settings.Execution, limiter: r.limiter, started: time.Now()}
+		call := call{handler: h, noun: "Handler", log: c.log, meter: r.meter.Handler(string(h.id), false), settings: &r.settings.Execution, leader: r.leader, limiter: r.limiter, started: time.Now()}
 		_, err := call.invoke(c.handlers, func(Attempt) error {
 			r.queue.setRunning(c.entry, h.id)
 			defer r.queue.setRunning(c.entry, "")

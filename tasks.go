@@ -384,9 +384,12 @@ func (t *task) attempt() (wait time.Duration, more bool) {
 	o.Logger = handlerLogger(log, h.id)
 	call := call{
 		handler: h, noun: t.noun(), log: log, meter: d.meter.Handler(string(h.id), false), settings: &d.settings.Execution,
-		retries: t.calls.retries, started: t.calls.started,
+		leader: d.leader, retries: t.calls.retries, started: t.calls.started,
 	}
 	out, err := call.invoke(t.functions, func(a Attempt) error { return t.call(&o, a) })
+	if errors.Is(context.Cause(t.functions), ErrLeadershipLost) { // which may have ended the function before the task is asked to stop
+		t.stopper.Add(stopper.OperatorPausing, time.Now())
+	}
 	t.release()
 	if err == nil && o.Patch.Empty() {
 		t.logSuccess(log, true)

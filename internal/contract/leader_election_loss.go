@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -44,6 +45,18 @@ func barred(op *Running) {
 		return nil, nil
 	})
 }
+
+// slowLog writes warnings slowly.
+type slowLog struct{ slog.Handler }
+
+func (s slowLog) Handle(ctx context.Context, r slog.Record) error {
+	if r.Level >= slog.LevelWarn {
+		time.Sleep(100 * time.Millisecond)
+	}
+	return s.Handler.Handle(ctx, r)
+}
+
+func (s slowLog) WithAttrs(attrs []slog.Attr) slog.Handler { return slowLog{s.Handler.WithAttrs(attrs)} }
 
 // leadsAgain waits until a replica has become the leader so many times.
 func (c *C) leadsAgain(op *Running, times int) {
@@ -305,6 +318,23 @@ func losses(t *testing.T, c *C) {
 		if c.Get("x").Has("status.late") {
 			c.Error("what the daemon has left after the loss was stored")
 		}
+	})
+	c.Run(t, "HA-21 a daemon that ends with its context, before it is asked to stop, begins again with the Lease", func(c *C) {
+		c.OnlyInBubble("the line about the loss is written slowly, so that the daemon is quicker")
+		var l calls
+		r := &kopf.Registry{}
+		r.OnDaemon(Examples, func(ctx context.Context, _ *kopf.Daemon) error {
+			l.add("runs")
+			<-ctx.Done()
+			return nil
+		}, &kopf.DaemonOptions{ID: "daemon"})
+		a := c.Replica(r, func(op *kopf.Operator) { op.Logger = slog.New(slowLog{op.Logger.Handler()}) })
+		c.leads(a)
+		c.Create("x", nil)
+		c.WaitFor("the call", func() bool { return l.count("runs") == 1 })
+		c.intrude(1)
+		c.leadsAgain(a, 2)
+		c.WaitFor("the call again", func() bool { return l.count("runs") == 2 })
 	})
 	c.Run(t, "HA-23 what a handler returns after the loss is not stored, and its attempt does not count", func(c *C) {
 		var l calls

@@ -234,16 +234,29 @@ func (e *Elector) setHolder(identity string) (changed bool) {
 // of the last renewal that was answered. The clock of the day counts as well as the monotonic one, which stands still while a machine is suspended.
 func (e *Elector) Valid() bool { return e.left() > 0 }
 
-// left returns how long this replica holds the Lease unless it is renewed.
+// left returns how long this replica holds the Lease unless it is renewed. Once it is over, no renewal that was under way changes that: those who have
+// found it over have ended what they did.
 func (e *Elector) left() time.Duration {
 	e.mu.Lock()
-	renewed := e.renewed
-	e.mu.Unlock()
-	if renewed.IsZero() {
+	defer e.mu.Unlock()
+	if e.renewed.IsZero() {
 		return 0
 	}
 	now := time.Now()
-	return e.RenewDeadline - max(now.Sub(renewed), now.Round(0).Sub(renewed.Round(0)))
+	left := e.RenewDeadline - max(now.Sub(e.renewed), now.Round(0).Sub(e.renewed.Round(0)))
+	if left <= 0 {
+		e.renewed = time.Time{}
+	}
+	return left
+}
+
+// extend notes when a renewal began that was answered.
+func (e *Elector) extend(began time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.renewed.IsZero() {
+		e.renewed = began
+	}
 }
 
 // Hold renews the Lease until it is lost, and returns why, or until the context ends, and returns nil. The Lease is not valid any more in the first case.
@@ -308,7 +321,7 @@ func (e *Elector) renew(ctx context.Context) (holder string, err error) {
 		switch {
 		case err == nil:
 			if e.lease, err = parseLease(raw); err == nil {
-				e.setRenewed(began)
+				e.extend(began)
 			}
 			return "", err
 		case code == http.StatusNotFound:

@@ -1,0 +1,80 @@
+package kopf
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/kopf-go/kopf/internal/leaderelection"
+)
+
+// emptyLeases has no Lease, and takes any.
+type emptyLeases struct{}
+
+func (emptyLeases) Get(context.Context) ([]byte, int, error) {
+	return nil, 404, errors.New("not found")
+}
+
+func (emptyLeases) Create(_ context.Context, raw []byte) ([]byte, int, error) {
+	return bytes.Replace(raw, []byte(`"metadata":{`), []byte(`"metadata":{"resourceVersion":"7",`), 1), 201, nil
+}
+
+func (emptyLeases) Update(_ context.Context, raw []byte) ([]byte, int, error) { return raw, 200, nil }
+
+// leading returns the leadership of a replica that has got the Lease, and whose renewals do not run, as in a process that was stopped.
+func leading(t *testing.T) *leadership {
+	t.Helper()
+	l := &leadership{log: slog.New(slog.DiscardHandler)}
+	l.elector = &leaderelection.Elector{Config: leaderelection.Config{
+		Namespace: "default", Name: "l", Identity: "a", LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
+		Leases: emptyLeases{}, Log: l.log,
+	}}
+	if _, err := l.elector.Acquire(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancelCause(context.Background())
+	l.terms = termContexts{handlers: ctx, tasks: ctx, requests: ctx, end: end}
+	l.fence.Store(7)
+	return l
+}
+
+func TestNoCallAfterTheLease(t *testing.T) {
+	t.Run("HA-21 no handler starts when the time of the Lease is over, before the renewals notice it", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			l := leading(t)
+			ctx := l.terms.handlers
+			called := 0
+			attempt := func() (outcome, error) {
+				c := call{handler: &handler{id: "h"}, noun: "Handler", log: l.log, settings: &ExecutionSettings{}, leader: l}
+				return c.invoke(ctx, func(Attempt) error { called++; return nil })
+			}
+			if o, err := attempt(); err != nil || !o.final || called != 1 {
+				t.Errorf("got %+v, %v and %d calls in the term", o, err, called)
+			}
+			time.Sleep(10 * time.Second)
+			if o, err := attempt(); !o.cancelled || !errors.Is(err, ErrLeadershipLost) || called != 1 {
+				t.Errorf("got %+v, %v and %d calls after the term", o, err, called)
+			}
+			if got := context.Cause(ctx); !errors.Is(got, ErrLeadershipLost) || l.leads() || l.number() != 0 {
+				t.Errorf("got the cause %v, leading %t, the fence %d after the term", got, l.leads(), l.number())
+			}
+		})
+	})
+	t.Run("HA-22 a request that is refused ends the term", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			l := leading(t)
+			ctx := l.terms.handlers
+			time.Sleep(10 * time.Second)
+			if _, _, err := (&Client{leader: l}).enter(t.Context(), "PATCH", "/x"); !errors.Is(err, ErrLeadershipLost) {
+				t.Errorf("got %v", err)
+			}
+			if !errors.Is(context.Cause(ctx), ErrLeadershipLost) {
+				t.Error("the handlers go on")
+			}
+		})
+	})
+}
