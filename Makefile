@@ -28,14 +28,16 @@ judges:
 
 # Faults of all kinds, for each seed so many minutes: make chaos SEED=1 SEEDS=10 MINUTES=3
 # Of some kinds only: make chaos ONLY=definitions,refusals
+# With several replicas of the operator, and what happens to those: make chaos REPLICAS=3
 SEED = 1
 SEEDS = 1
 MINUTES = 3
 PARALLEL = 1
+REPLICAS = 1
 WRITE =
 ONLY =
 chaos:
-	cd e2e && go run ./chaos/cmd -seed $(SEED) -seeds $(SEEDS) -minutes $(MINUTES) -parallel $(PARALLEL) -write "$(WRITE)" -only "$(ONLY)"
+	cd e2e && go run ./chaos/cmd -seed $(SEED) -seeds $(SEEDS) -minutes $(MINUTES) -parallel $(PARALLEL) -replicas $(REPLICAS) -write "$(WRITE)" -only "$(ONLY)"
 
 # A real API server to try things with; it runs until Ctrl+C.
 cluster:

@@ -13,7 +13,17 @@ var chaosSeed = flag.Uint64("chaos.seed", 1, "what decides about the faults of t
 
 // TestChaos is a short run of the fault bench. The long one, with all sorts of faults, is a command: go run ./chaos/cmd
 func TestChaos(t *testing.T) {
-	report, err := chaos.Run(t.Context(), chaos.Options{Seed: *chaosSeed, Duration: 40 * time.Second, Objects: 150})
+	tryToBreak(t, chaos.Options{Seed: *chaosSeed, Duration: 40 * time.Second, Objects: 150})
+}
+
+// TestChaosReplicas is one with three replicas of the operator.
+func TestChaosReplicas(t *testing.T) {
+	tryToBreak(t, chaos.Options{Seed: *chaosSeed, Duration: 100 * time.Second, Objects: 150, Replicas: 3, Families: []string{"basic", "replicas"}})
+}
+
+func tryToBreak(t *testing.T, options chaos.Options) {
+	t.Helper()
+	report, err := chaos.Run(t.Context(), options)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ module github.com/kopf-go/kopf/e2e
 go 1.26.0
 
 require (
+	github.com/anishathalye/porcupine v1.3.1
 	github.com/google/go-cmp v0.7.0
 	github.com/kopf-go/kopf v0.0.0
 	github.com/prometheus/client_model v0.6.2

@@ -15,7 +15,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/kopf-go/kopf/e2e/chaos/journal"
@@ -30,7 +32,9 @@ type Options struct {
 	Duration time.Duration
 	// Objects is the number of names that people use. Defaults to 300.
 	Objects int
-	// Families are the sorts of faults that are tried, of [Families]. Defaults to all.
+	// Replicas is the number of replicas of the operator, which stand for a Lease if there are several. Defaults to one.
+	Replicas int
+	// Families are the sorts of faults that are tried, of [Families]. Defaults to all, those of replicas only if there are several.
 	Families []string
 	// Log is told what is being done. Defaults to silence.
 	Log io.Writer
@@ -60,7 +64,8 @@ type bench struct {
 	proxy    *proxy
 	history  *History
 	writers  *writers
-	operator *supervisor
+	replicas *replicas
+	leases   *History    // of the Lease; nil without an election
 	tenant   *supervisor // nil if no namespaces come and go
 	trusted  []byte      // what the file with the authority has
 	rooms    rooms
@@ -75,14 +80,18 @@ func Run(ctx context.Context, opts Options) (*Report, error) {
 	if opts.Objects == 0 {
 		opts.Objects = 300
 	}
+	opts.Replicas = max(1, opts.Replicas)
 	if opts.Families == nil {
-		opts.Families = Families()
+		opts.Families = slices.DeleteFunc(Families(), func(name string) bool { return name == replicated && opts.Replicas == 1 })
 	}
 	if opts.Log == nil {
 		opts.Log = io.Discard
 	}
 	if unknown := slices.DeleteFunc(slices.Clone(opts.Families), func(name string) bool { return slices.Contains(Families(), name) }); len(unknown) > 0 {
 		return nil, fmt.Errorf("there are no faults of the sorts %q, but %q", unknown, Families())
+	}
+	if opts.has(replicated) && opts.Replicas == 1 {
+		return nil, errors.New("the faults of replicas take several")
 	}
 	b := &bench{opts: &opts, counts: newTally()}
 	defer b.close()
@@ -138,30 +147,58 @@ func (b *bench) open(ctx context.Context) (err error) {
 		return err
 	}
 	b.history = newHistory(b.cluster.EtcdURL(), "/registry/"+group+"/")
-	b.operator = &supervisor{binary: binary, args: []string{"--all-namespaces", "--peering=chaos", "--priority=10"}}
-	if b.opts.has("namespaces") {
-		b.tenant = &supervisor{binary: binary, role: tenantRole, args: []string{"--namespace=" + roomPrefix + "*", "--peering=default", "--priority=10"}}
+	if b.opts.Replicas > 1 {
+		b.leases = newHistory(b.cluster.EtcdURL(), leasePrefix)
+		b.leases.decode = decodeLease
 	}
-	for _, s := range b.supervisors() {
-		s.dir, s.seed, s.families = b.dir, b.opts.Seed, b.opts.Families
-		url := b.proxy.server.URL
-		if s.role != "" {
-			url += "/" + s.role
-		}
-		if err := os.WriteFile(s.file("kubeconfig"), []byte(kubeconfig(url, filepath.Join(b.dir, "ca.crt"), binary)), 0o600); err != nil {
-			return err
-		}
-	}
+	b.openOperators(binary)
 	return nil
+}
+
+// openOperators makes what keeps the operators running, and starts none of them yet.
+func (b *bench) openOperators(binary string) {
+	b.replicas = &replicas{make: func() *supervisor {
+		s := &supervisor{binary: binary, args: []string{"--all-namespaces", "--peering=chaos", "--priority=10"}, replica: b.opts.Replicas > 1}
+		if s.replica {
+			s.args = append(s.args, "--leader-elect="+leaseName, "--leader-elect-namespace="+namespace)
+		}
+		return b.equip(s)
+	}}
+	for range b.opts.Replicas {
+		s := b.replicas.make()
+		s.counter = &b.replicas.counter
+		b.replicas.active = append(b.replicas.active, s)
+	}
+	if b.opts.has("namespaces") {
+		b.tenant = b.equip(&supervisor{binary: binary, role: tenantRole, args: []string{"--namespace=" + roomPrefix + "*", "--peering=default", "--priority=10"}})
+		b.tenant.counter = &atomic.Int64{}
+	}
+}
+
+// equip tells a supervisor of the run.
+func (b *bench) equip(s *supervisor) *supervisor {
+	s.dir, s.seed, s.families = b.dir, b.opts.Seed, b.opts.Families
+	s.prepare = func(run int) (string, error) {
+		path, url := s.file("kubeconfig"), b.proxy.server.URL
+		switch {
+		case s.role != "":
+			url += "/" + s.role
+		case s.replica:
+			path, url = fmt.Sprint(path, "-", run), url+processPath+strconv.Itoa(run)
+		}
+		return path, os.WriteFile(path, []byte(kubeconfig(url, filepath.Join(b.dir, "ca.crt"), s.binary)), 0o600)
+	}
+	return s
 }
 
 // supervisors are those of all operators.
 func (b *bench) supervisors() []*supervisor {
 	var all []*supervisor
-	for _, s := range []*supervisor{b.operator, b.tenant} {
-		if s != nil {
-			all = append(all, s)
-		}
+	if b.replicas != nil {
+		all = b.replicas.running()
+	}
+	if b.tenant != nil {
+		all = append(all, b.tenant)
 	}
 	return all
 }
@@ -218,6 +255,9 @@ func (b *bench) run(ctx context.Context) (*Report, error) {
 	defer group.Wait()
 	defer stop()
 	group.Go(func() { b.history.follow(following) })
+	if b.leases != nil {
+		group.Go(func() { b.leases.follow(following) })
+	}
 	for _, s := range b.supervisors() {
 		if err := s.start(); err != nil {
 			return nil, err
@@ -270,11 +310,11 @@ func (b *bench) steadyCensus(ctx context.Context) (*journal.Census, error) {
 			continue
 		}
 		pause(ctx, time.Second)
-		if census, err := b.operator.census(ctx); err == nil {
+		if census, _, err := b.censuses(ctx); err == nil {
 			return census, nil
 		}
 	}
-	log, _ := os.ReadFile(b.operator.log())
+	log, _ := os.ReadFile(b.replicas.first().log())
 	return nil, fmt.Errorf("the operator does not start:\n%s", log)
 }
 
@@ -290,6 +330,9 @@ func (b *bench) trouble(ctx context.Context) error {
 		"large":       b.writeLarge,
 		"namespaces":  b.moveRooms,
 		"authorities": b.rotateAuthorities,
+		replicated: func(ctx context.Context, random *rand.Rand) error {
+			return b.shuffleReplicas(ctx, random, started.Add(b.opts.Duration-min(b.opts.Duration/3, lastPeace)))
+		},
 	}
 	if b.opts.has(basic) {
 		b.proxy.setRate(faultRate)
@@ -364,10 +407,10 @@ func (b *bench) settle(ctx context.Context, judge func(*Evidence) []Violation, r
 func (b *bench) gather(ctx context.Context) (*Evidence, error) {
 	e := &Evidence{Time: time.Now(), Versions: b.history.versions("widgets"), Tickets: b.history.versions("tickets"), Contests: slices.Clone(b.contests)}
 	var err error
-	if e.Census, err = b.operator.census(ctx); err != nil {
+	if e.Census, e.Standbys, err = b.censuses(ctx); err != nil {
 		return nil, err
 	}
-	if e.Journal, err = journal.Read(b.operator.journal()); err != nil {
+	if e.Journal, err = journal.Read(b.replicas.first().journal()); err != nil {
 		return nil, err
 	}
 	if e.Children, err = b.children(ctx); err != nil {
@@ -389,9 +432,10 @@ func (b *bench) gather(ctx context.Context) (*Evidence, error) {
 	b.history.mu.Lock()
 	e.Lost = b.history.err
 	b.history.mu.Unlock()
-	e.Processes = b.operator.lives()
+	e.Processes = b.replicas.lives()
+	b.leaseEvidence(e)
 	var failed []error
-	for _, s := range b.supervisors() {
+	for _, s := range b.everSupervised() {
 		ends, err := s.ends()
 		e.Ends, failed = append(e.Ends, ends...), append(failed, err)
 	}
@@ -456,7 +500,7 @@ func (b *bench) remains(ctx context.Context) []Violation {
 	if err != nil || len(peers) > 0 {
 		all = append(all, Violation{Rule: leftovers, Text: fmt.Sprint("the peering has records after the end: ", peers, err)})
 	}
-	for _, s := range b.supervisors() {
+	for _, s := range b.everSupervised() {
 		ends, _ := s.ends() // no process is started any more
 		for _, end := range ends {
 			all = append(all, Violation{Rule: goesOn, Text: "a process has ended: " + end})

@@ -66,15 +66,15 @@ func (b *bench) disrupt(ctx context.Context, random *rand.Rand, peace time.Time)
 	}
 }
 
-func (b *bench) killOperator(ctx context.Context, _ *rand.Rand) error {
+func (b *bench) killOperator(_ context.Context, random *rand.Rand) error {
 	b.counts.add(killedOperator)
-	b.operator.kill()
+	b.replicas.some(random).kill()
 	return nil
 }
 
-func (b *bench) restartOperator(ctx context.Context, _ *rand.Rand) error {
+func (b *bench) restartOperator(_ context.Context, random *rand.Rand) error {
 	b.counts.add(stoppedOperator)
-	b.operator.stop()
+	b.replicas.some(random).stop()
 	return nil
 }
 
@@ -99,7 +99,7 @@ func (b *bench) restart(ctx context.Context, p cluster.Program, name string, atO
 
 func (b *bench) compact(ctx context.Context, _ *rand.Rand) error {
 	b.counts.add(compacted)
-	_ = b.history.compact(ctx) // refused if there was nothing since the last one
+	_ = b.history.compact(ctx, b.leases.known()) // refused if there was nothing since the last one
 	return nil
 }
 

@@ -3,6 +3,7 @@ package chaos
 import (
 	"cmp"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -20,10 +21,7 @@ type Doctored struct {
 
 // Doctored changes the evidence of the run in several ways, each of which is what a fault of the operator would look like.
 func (r *Report) Doctored() []Doctored {
-	lies := []struct {
-		what, rule string
-		tell       func(e *Evidence) bool // whether there was anything to change
-	}{
+	lies := []lie{
 		{"an event was dropped", sightings, func(e *Evidence) bool {
 			return change(e.Census.Seen, func(value int64) int64 { return value - 1 })
 		}},
@@ -112,7 +110,7 @@ func (r *Report) Doctored() []Doctored {
 		}},
 	}
 	var all []Doctored
-	for _, lie := range lies {
+	for _, lie := range append(lies, liesOfReplicas...) {
 		e := r.evidence.clone()
 		if lie.tell(e) {
 			found := slices.ContainsFunc(e.judge(), func(v Violation) bool { return v.Rule == lie.rule })
@@ -122,12 +120,58 @@ func (r *Report) Doctored() []Doctored {
 	return all
 }
 
+// lie is a change of the evidence.
+type lie struct {
+	what, rule string
+	tell       func(e *Evidence) bool // whether there was anything to change
+}
+
+// liesOfReplicas are those about several replicas.
+var liesOfReplicas = []lie{
+	{"two replicas called handlers for an object at a time", oneReplica, (*Evidence).callElsewhere},
+	{"a replica has written that does not hold the Lease", fenced, func(e *Evidence) bool {
+		terms := e.terms()
+		if len(terms) < 2 {
+			return false
+		}
+		late := sent{Run: terms[0].run, Method: "PATCH", Path: "/apis/" + group + "/v1/namespaces/default/widgets/w-0"}
+		for _, t := range terms[1:] {
+			if t.run != late.Run {
+				late.At = t.at.Add(time.Nanosecond)
+				e.Sent, e.Frozen = append(e.Sent, late), nil
+				return true
+			}
+		}
+		return false
+	}},
+	{"a handler has got the fence of another process", fencesGrow, func(e *Evidence) bool {
+		for i, c := range e.Journal {
+			if e.Replicas > 1 && c.Handler != "" {
+				e.Journal[i].Fence++
+				return true
+			}
+		}
+		return false
+	}},
+	{"the Lease was got by two at a time", linearizable, func(e *Evidence) bool {
+		for i, q := range e.Asked {
+			if q.Method == http.MethodPut && q.Code == http.StatusOK {
+				q.Run, q.Got.Version = -1, q.Got.Version+"0"
+				e.Asked = slices.Insert(e.Asked, i+1, q)
+				return true
+			}
+		}
+		return false
+	}},
+}
+
 func (e *Evidence) clone() *Evidence {
 	c := *e
 	c.Journal, c.Ends = slices.Clone(e.Journal), slices.Clone(e.Ends)
 	c.Versions, c.Children, c.Events, c.Writes = maps.Clone(e.Versions), maps.Clone(e.Children), maps.Clone(e.Events), maps.Clone(e.Writes)
 	c.Leaves, c.Tickets, c.Terminating = maps.Clone(e.Leaves), maps.Clone(e.Tickets), maps.Clone(e.Terminating)
 	c.TenantJournal, c.Rotations, c.Contests, c.KeepAlives = slices.Clone(e.TenantJournal), slices.Clone(e.Rotations), slices.Clone(e.Contests), slices.Clone(e.KeepAlives)
+	c.Sent, c.Asked = slices.Clone(e.Sent), slices.Clone(e.Asked)
 	census := *e.Census
 	census.Daemons, census.Colors, census.Seen = maps.Clone(census.Daemons), maps.Clone(census.Colors), maps.Clone(census.Seen)
 	c.Census = &census
@@ -196,6 +240,24 @@ func (e *Evidence) interleave() bool {
 	return false
 }
 
+// callElsewhere has another process call a handler in the middle of a call.
+func (e *Evidence) callElsewhere() bool {
+	if e.Replicas < 2 {
+		return false
+	}
+	for _, c := range e.Journal {
+		if c.Event == journal.Begun && c.Handler == "daemon" {
+			begun := c
+			begun.Run, begun.Call, begun.Time = 1<<20, 1, c.Time.Add(time.Microsecond)
+			ended := begun
+			ended.Event, ended.Time = journal.Done, c.Time.Add(2*time.Microsecond)
+			e.Journal, e.Frozen = append(e.Journal, begun, ended), nil
+			return true
+		}
+	}
+	return false
+}
+
 // handleTwice adds a second call for a change.
 func (e *Evidence) handleTwice() bool {
 	for i, c := range e.Journal {
@@ -226,7 +288,10 @@ func (e *Evidence) keepLarge() bool {
 
 // forgetRenewals leaves out what the process that has lived for the longest time did in the middle of its life.
 func (e *Evidence) forgetRenewals() bool {
-	longest := slices.MaxFunc(e.Processes, func(a, b span) int { return cmp.Compare(a.to.Sub(a.from), b.to.Sub(b.from)) })
+	if e.Replicas > 1 { // which take turns with it
+		return false
+	}
+	longest := slices.MaxFunc(e.Processes, func(a, b life) int { return cmp.Compare(a.to.Sub(a.from), b.to.Sub(b.from)) })
 	middle := longest.from.Add(longest.to.Sub(longest.from) / 2)
 	const missed = recordLifetime + recordSlack
 	n := len(e.KeepAlives)

@@ -31,6 +31,12 @@ func (p *proxy) extension(w http.ResponseWriter, r *http.Request) bool {
 // span is a time.
 type span struct{ from, to time.Time }
 
+// life is when a process has run, or was not able to.
+type life struct {
+	run int
+	span
+}
+
 // outside returns how much of the time between two moments is in none of the spans.
 func outside(from, to time.Time, spans []span) time.Duration {
 	left := to.Sub(from)

@@ -83,6 +83,12 @@ const (
 	rotatedAuthority  = "authority rotated"
 	downExtension     = "extension asked for patience"
 	contestedDeletion = "deletion contested"
+
+	updatedReplica = "replica replaced"
+	killedLeader   = "leader killed"
+	frozenLeader   = "leader frozen"
+	cutReplica     = "replica cut off"
+	heldReplica    = "requests of a replica held back"
 )
 
 // family is a sort of faults that can be tried apart from others.
@@ -104,10 +110,15 @@ var families = []family{
 	{"authorities", []string{rotatedAuthority}},
 	{"extensions", []string{downExtension}},
 	{"contests", []string{contestedDeletion}},
+	{replicated, []string{updatedReplica, killedLeader, frozenLeader, cutReplica, heldReplica}},
 }
 
-// basic is the family of the faults that are not of a subject of their own.
-const basic = "basic"
+const (
+	// basic is the family of the faults that are not of a subject of their own.
+	basic = "basic"
+	// replicated is that of the faults that take several replicas.
+	replicated = "replicas"
+)
 
 // Families are the names of all sorts of faults.
 func Families() []string {

@@ -69,12 +69,13 @@ type History struct {
 	revision int64                            // up to which all is known
 	byUID    map[string]map[string][]*Version // by resource
 	current  map[string]*Object               // by key
+	decode   func([]byte) (*Object, error)
 	err      error
 }
 
 // newHistory is that of all resources below a prefix of keys.
 func newHistory(etcd, prefix string) *History {
-	return &History{etcd: etcd, prefix: prefix, byUID: map[string]map[string][]*Version{}, current: map[string]*Object{}}
+	return &History{etcd: etcd, prefix: prefix, decode: decodeJSON, byUID: map[string]map[string][]*Version{}, current: map[string]*Object{}}
 }
 
 // resourceOf is the resource in a key such as /registry/chaos.example.com/widgets/default/w-1.
@@ -156,12 +157,10 @@ func (h *History) add(kv *storedPair, gone bool) error {
 	if gone {
 		delete(h.current, key)
 	} else {
-		object = &Object{}
-		decoder := json.NewDecoder(bytes.NewReader(kv.Value))
-		if err := decoder.Decode(object); err != nil {
+		var err error
+		if object, err = h.decode(kv.Value); err != nil {
 			return fmt.Errorf("%s: %w", key, err)
 		}
-		object.shorten()
 		h.current[key] = object
 	}
 	resource, uid := h.resourceOf(key), object.Metadata.UID
@@ -172,11 +171,33 @@ func (h *History) add(kv *storedPair, gone bool) error {
 	return nil
 }
 
-// compact lets the store forget what the bench has seen.
-func (h *History) compact(ctx context.Context) error {
+// decodeJSON reads an object that is stored as JSON, as those of definitions are.
+func decodeJSON(data []byte) (*Object, error) {
+	object := &Object{}
+	if err := json.NewDecoder(bytes.NewReader(data)).Decode(object); err != nil {
+		return nil, err
+	}
+	object.shorten()
+	return object, nil
+}
+
+// known returns up to which revision all is known, 0 if nothing is.
+func (h *History) known() int64 {
+	if h == nil {
+		return 0
+	}
 	h.mu.Lock()
-	body := fmt.Sprintf(`{"revision":"%d"}`, h.revision)
-	h.mu.Unlock()
+	defer h.mu.Unlock()
+	return h.revision
+}
+
+// compact lets the store forget what the bench has seen, here and in another history if that has seen anything.
+func (h *History) compact(ctx context.Context, other int64) error {
+	revision := h.known()
+	if other > 0 {
+		revision = min(revision, other)
+	}
+	body := fmt.Sprintf(`{"revision":"%d"}`, revision)
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.etcd+"/v3/kv/compaction", strings.NewReader(body))
 	if err != nil {
 		return err

@@ -19,7 +19,8 @@ type Evidence struct {
 	Time     time.Time
 	Versions map[string][]*Version // of each object, in order
 	Journal  []journal.Entry
-	Census   *journal.Census
+	Census   *journal.Census     // of the process that leads
+	Standbys []*journal.Census   // of those that stand by
 	Children map[string]string   // the values in what the handlers have made, by name
 	Events   map[string][]string // the Kubernetes events by object
 	Writes   map[string]int      // of the operator, by address
@@ -30,13 +31,19 @@ type Evidence struct {
 	Rotations  []Rotation
 	Contests   []Contest
 	KeepAlives []time.Time // when the operator has tried to renew its record
-	Processes  []span      // of the operator
+	Processes  []life      // of the operator
 	Outages    []span      // when nothing was to be reached
 
 	Leaves        map[string][]*Version // the objects of the tenant's operator
 	TenantJournal []journal.Entry
 	Namespaces    map[string]bool
 	Terminating   map[string]string // the namespaces that were to go, and why they are there
+
+	Replicas int        // that there are
+	Frozen   []life     // when processes were stopped by a signal
+	Sent     []sent     // requests of replicas that change something
+	Leases   []*Version // of the Lease, in order
+	Asked    []leaseRequest
 }
 
 // Violation is something that must not be.
@@ -73,15 +80,21 @@ const (
 	reconnects   = "a new authority is believed without a restart"
 	keepsAlive   = "the record of the operator is renewed in time"
 	contestsEnd  = "a deletion ends while others write"
+	oneReplica   = "replicas do not call handlers for one object at a time"
+	fenced       = "no replica writes after another one has got the Lease"
+	fencesGrow   = "each fence is that of the Lease as it was got"
+	linearizable = "the Lease behaves as one register"
 )
 
 // Rules are all that is checked.
 var Rules = []string{lastState, finished, once, oneAtATime, deletion, leftovers, indices, sightings, daemonsRun, timersTick, children, budget, goesOn, memoryIsBack,
-	changedOnce, roomsEnd, roomsWork, createdOnce, reconnects, keepsAlive, contestsEnd}
+	changedOnce, roomsEnd, roomsWork, createdOnce, reconnects, keepsAlive, contestsEnd,
+	oneReplica, fenced, fencesGrow, linearizable}
 
 // passes tells whether it may be otherwise a little later.
 func (v Violation) passes() bool {
-	return !slices.Contains([]string{once, oneAtATime, goesOn, budget, changedOnce, createdOnce, reconnects, keepsAlive, contestsEnd}, v.Rule)
+	return !slices.Contains([]string{once, oneAtATime, goesOn, budget, changedOnce, createdOnce, reconnects, keepsAlive, contestsEnd,
+		oneReplica, fenced, fencesGrow, linearizable}, v.Rule)
 }
 
 // prefix is that of the annotations of the operator.
@@ -89,6 +102,7 @@ const prefix = "kopf.zalando.org/"
 
 // judge returns what is wrong when all should be settled.
 func (e *Evidence) judge() []Violation {
+	e = e.superseded()
 	c := &court{Evidence: e, calls: e.callsByUID(), changes: map[string][]journal.Entry{}}
 	for _, entry := range e.Journal {
 		if entry.Reason != "" {
@@ -114,7 +128,11 @@ func (e *Evidence) judge() []Violation {
 	c.tenants()
 	c.created()
 	c.rotated()
-	c.kept()
+	if c.Replicas < 2 {
+		c.kept()
+	} else {
+		c.replicas()
+	}
 	c.contested()
 	return c.violations
 }
@@ -171,7 +189,7 @@ func (e *Evidence) callsByUID() map[string]map[string][]journal.Entry {
 
 // ends are the calls that have come to an end.
 func ends(entries []journal.Entry) []journal.Entry {
-	return slices.DeleteFunc(slices.Clone(entries), func(e journal.Entry) bool { return !e.Ended() })
+	return slices.DeleteFunc(slices.Clone(entries), func(e journal.Entry) bool { return !e.Ended() || e.Event == journal.Superseded })
 }
 
 // last is the last of some calls that has come to an end, the zero entry if there is none.
@@ -349,6 +367,7 @@ const clock = "15:04:05.000"
 func (c *court) doubles(uid, handler string, entries []journal.Entry) {
 	type change struct {
 		run        int
+		fence      uint64 // what was done in a term that is over may not have been stored
 		reason     string
 		old, value int64
 	}
@@ -360,7 +379,7 @@ func (c *court) doubles(uid, handler string, entries []journal.Entry) {
 		if e.Event != journal.Done || e.Reason == "" || e.Reason == "resume" || e.Old == e.Value {
 			continue
 		}
-		key := change{e.Run, e.Reason, e.Old, e.Value}
+		key := change{e.Run, e.Fence, e.Reason, e.Old, e.Value}
 		if first, ok := done[key]; ok && !c.unstorable(e.Run, first.Time, e.Time) {
 			c.complain(changedOnce, uid, e.Name, "%s has succeeded with the %s from %d to %d at %s and again at %s", handler, e.Reason, e.Old, e.Value,
 				first.Time.Format(clock), e.Time.Format(clock))
@@ -413,8 +432,15 @@ func (c *court) census() {
 		}
 	}
 	compare(c, indices, c.Census.Colors, colors)
+	if c.Replicas > 1 { // one that had led before has not been told what went meanwhile
+		maps.DeleteFunc(c.Census.Seen, func(uid string, _ int64) bool { _, ok := seen[uid]; return !ok })
+	}
 	compare(c, sightings, c.Census.Seen, seen)
 	compare(c, daemonsRun, c.Census.Daemons, daemons)
+	for _, s := range c.Standbys {
+		compare(c, indices, s.Colors, colors)
+		compare(c, daemonsRun, s.Daemons, map[string]bool{})
+	}
 }
 
 // patience is longer than what a timer takes from tick to tick, also on a busy machine.

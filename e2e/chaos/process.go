@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -32,16 +33,19 @@ type supervisor struct {
 	seed        uint64
 	families    []string
 	args        []string
+	counter     *atomic.Int64                 // numbers the processes; shared by the replicas of an operator
+	prepare     func(run int) (string, error) // writes the kubeconfig of a process, and returns its path
+	replica     bool                          // of several, which share their log and their journal
 
 	mu      sync.Mutex // guards all below
 	cmd     *exec.Cmd
 	ended   chan struct{} // closed when cmd has been waited for
 	wanted  bool          // whether the end of the process that runs was asked for
 	over    bool          // no other one is started
-	runs    int
-	spans   []span   // when each process has run
-	peak    int64    // bytes, the most that a process has had
-	strange []string // how processes have ended that nobody had asked to
+	run     int           // the number of cmd
+	spans   []life        // when each process has run
+	peak    int64         // bytes, the most that a process has had
+	strange []string      // how processes have ended that nobody had asked to
 	err     error
 }
 
@@ -49,16 +53,23 @@ type supervisor struct {
 func (s *supervisor) start() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.runs++
+	s.run = int(s.counter.Add(1))
+	kubeconfig, err := s.prepare(s.run)
+	if err != nil {
+		return err
+	}
 	log, err := os.OpenFile(s.log(), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
 	cmd := exec.Command(s.binary, append([]string{"run", "--log-format=full", "--verbose"}, s.args...)...)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+s.file("kubeconfig"), "POD_ID=the-operator"+s.role, "CHAOS_JOURNAL="+s.journal(),
-		"CHAOS_DIR="+s.dir, "CHAOS_SEED="+strconv.FormatUint(s.seed, 10), "CHAOS_RUN="+strconv.Itoa(s.runs), "CHAOS_ROLE="+s.role,
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "POD_ID="+s.podID(), "CHAOS_JOURNAL="+s.journal(),
+		"CHAOS_DIR="+s.dir, "CHAOS_SEED="+strconv.FormatUint(s.seed, 10), "CHAOS_RUN="+strconv.Itoa(s.run), "CHAOS_ROLE="+s.role,
 		"CHAOS_FAMILIES="+strings.Join(s.families, ","))
 	output := &lineCutter{file: log}
+	if s.replica {
+		output.prefix = fmt.Sprintf("process %d: ", s.run)
+	}
 	cmd.Stdout, cmd.Stderr = output, output
 	cmd.WaitDelay = 5 * time.Second // nobody else is to have the output
 	cmd.SysProcAttr = cluster.EndsWithParent()
@@ -66,9 +77,17 @@ func (s *supervisor) start() error {
 		return errors.Join(err, log.Close())
 	}
 	s.cmd, s.ended, s.wanted = cmd, make(chan struct{}), false
-	s.spans = append(s.spans, span{from: time.Now()})
+	s.spans = append(s.spans, life{s.run, span{from: time.Now()}})
 	go s.wait(cmd, s.ended, log)
 	return nil
+}
+
+// podID is what the process that runs is called. Replicas begin their identity in an election with it.
+func (s *supervisor) podID() string {
+	if s.replica {
+		return replicaPrefix + strconv.Itoa(s.run)
+	}
+	return "the-operator" + s.role
 }
 
 // file is the path of a file of this operator.
@@ -86,10 +105,13 @@ func (s *supervisor) ends() ([]string, error) {
 }
 
 // lives are the times in which processes have run.
-func (s *supervisor) lives() []span {
+func (s *supervisor) lives() []life {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := slices.Clone(s.spans)
+	if len(all) == 0 {
+		return nil
+	}
 	if last := &all[len(all)-1]; last.to.IsZero() {
 		last.to = time.Now()
 	}
@@ -100,7 +122,7 @@ func (s *supervisor) lives() []span {
 func (s *supervisor) process() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return fmt.Sprintf("process %d of the operator %s", s.runs, s.role)
+	return fmt.Sprintf("process %d of the operator %s", s.run, s.role)
 }
 
 // lineLimit is up to which length lines of the log are kept: those with whole objects can be very long.
@@ -109,12 +131,16 @@ const lineLimit = 4 << 10
 // lineCutter writes lines, and no more of each than so much.
 type lineCutter struct {
 	file    *os.File
-	written int // of the line that is being written
+	prefix  string // of each line
+	written int    // of the line that is being written
 }
 
 func (c *lineCutter) Write(data []byte) (int, error) {
 	for line := range bytes.Lines(data) {
 		text := line[:min(len(line), max(0, lineLimit-c.written))]
+		if c.written == 0 {
+			text = append([]byte(c.prefix), text...)
+		}
 		ended := bytes.HasSuffix(line, []byte("\n"))
 		if ended && !bytes.HasSuffix(text, []byte("\n")) {
 			text = append(slices.Clone(text), '\n')
@@ -172,10 +198,10 @@ func (s *supervisor) tail() []string {
 	return lines[max(0, len(lines)-100):]
 }
 
-// lastWords are the last lines of the log that are no messages for debugging.
-func (s *supervisor) lastWords() []string {
+// lastWords are the last lines of the log that are no messages for debugging, of replicas those with a prefix.
+func (s *supervisor) lastWords(prefix string) []string {
 	lines := slices.DeleteFunc(s.tail(), func(line string) bool {
-		return strings.Contains(line, "[DEBUG]") || strings.Contains(line, "[INFO ]") || line == ""
+		return s.replica && !strings.HasPrefix(line, prefix) || strings.Contains(line, "[DEBUG]") || strings.Contains(line, "[INFO ]") || line == ""
 	})
 	return lines[max(0, len(lines)-10):]
 }
@@ -185,9 +211,12 @@ func (s *supervisor) wait(cmd *exec.Cmd, ended chan struct{}, log *os.File) {
 	_ = log.Close() // what could not be written is missing in the report
 	s.mu.Lock()
 	s.spans[len(s.spans)-1].to = time.Now()
-	words := strings.Join(s.lastWords(), " ")
+	words := strings.Join(s.lastWords(fmt.Sprintf("process %d: ", s.run)), " ")
 	// Who cannot log in ends, and is started again by whoever runs it.
 	plugin := strings.Contains(words, "the exec plugin")
+	if s.replica { // or cannot reach the API server at its start, as it is cut off
+		plugin = plugin || strings.Contains(words, "Operator has failed") && strings.Contains(words, "/apis")
+	}
 	if !plugin && (!s.wanted || s.over && !cmd.ProcessState.Success()) {
 		s.strange = append(s.strange, cmd.ProcessState.String()+" after "+words)
 	}
@@ -262,8 +291,11 @@ func (s *supervisor) measure() {
 func (s *supervisor) census(ctx context.Context) (*journal.Census, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
+	s.mu.Lock()
+	run := s.run
+	s.mu.Unlock()
 	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(s.dir, "census.sock"))
+		return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(s.dir, fmt.Sprintf("census-%d.sock", run)))
 	}}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://operator/", nil)
 	if err != nil {

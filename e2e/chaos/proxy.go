@@ -45,6 +45,7 @@ type proxy struct {
 	mains         atomic.Int64 // requests of the operator
 	tenants       atomic.Int64 // requests of the tenant's
 
+	links     links  // to the processes of several replicas
 	requests  *tally // by verb and resource, those that the operator has made
 	writes    *tally // those that change something, by address
 	mu        sync.Mutex
@@ -140,6 +141,9 @@ const tenantPath = "/" + tenantRole
 func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if p.dark.Load() {
 		cut(r)
+	}
+	if rest, ok := strings.CutPrefix(r.URL.Path, processPath); ok {
+		r = p.ofProcess(r, rest)
 	}
 	if rest, ok := strings.CutPrefix(r.URL.Path, tenantPath+"/"); ok {
 		r.URL.Path = "/" + rest
@@ -299,7 +303,7 @@ func (p *proxy) send(r *http.Request) (*http.Response, error) {
 	out.Header.Del("Authorization")
 	out.Header.Del("Accept-Encoding") // what is to be cut is to be read
 	out.ContentLength = r.ContentLength
-	return p.cluster.HTTPClient().Do(out)
+	return p.noted(r, out)
 }
 
 // forward answers as the API server does, and ends the connection where that cannot be asked.
@@ -326,12 +330,14 @@ func (p *proxy) relay(w http.ResponseWriter, r *http.Request, resp *http.Respons
 			w.Header()[name] = v
 		}
 	}
+	p.links.await(r)
 	w.WriteHeader(resp.StatusCode)
 	flush := http.NewResponseController(w)
 	buffer := make([]byte, 32<<10)
 	for most > 0 {
 		_ = flush.Flush() // what cannot be written is noticed below
 		n, err := resp.Body.Read(buffer[:min(int64(len(buffer)), most)])
+		p.links.await(r)
 		if _, failed := w.Write(buffer[:n]); failed != nil {
 			abort(r)
 		}

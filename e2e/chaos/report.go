@@ -28,6 +28,7 @@ type Report struct {
 
 	evidence, last *Evidence
 	incidents      []incident
+	handovers      []string            // what was done to the replicas, and who held the Lease
 	said           map[string][]string // in the operator's log about the objects of violations, by name; its end under ""
 }
 
@@ -47,17 +48,18 @@ func (b *bench) fill(r *Report) {
 	for _, n := range b.proxy.requests.counts {
 		r.Requests += n
 	}
-	r.Runs, r.Peak = b.operator.runs, b.operator.peak
+	r.Runs, r.Peak = int(b.replicas.counter.Load()), b.replicas.peak()
 	r.incidents = b.proxy.incidents
 	if len(r.Violations) == 0 {
 		return
 	}
-	r.said = map[string][]string{"": b.operator.tail()}
+	r.handovers = b.replicas.told()
+	r.said = map[string][]string{"": b.replicas.first().tail()}
 	if b.tenant != nil {
 		r.said[tenantRole] = b.tenant.tail()
 	}
 	for _, v := range r.told() {
-		r.said[v.Name] = b.operator.said(v.Name)
+		r.said[v.Name] = b.replicas.first().said(v.Name)
 	}
 }
 
@@ -130,6 +132,9 @@ func (r *Report) WriteViolations(w io.Writer) {
 		fmt.Fprintf(w, "\nthe history of %s %s:\n", v.Name, v.UID)
 		r.writeHistory(w, v.UID, v.Name)
 	}
+	if len(r.handovers) > 0 {
+		fmt.Fprintf(w, "\nthe replicas:\n%s\n", strings.Join(r.handovers, "\n"))
+	}
 	fmt.Fprintf(w, "\nthe end of the log of the operator:\n%s\n", strings.Join(r.said[""], "\n"))
 	if lines := r.said[tenantRole]; lines != nil {
 		fmt.Fprintf(w, "\nthe end of the log of the tenant's operator:\n%s\n", strings.Join(lines, "\n"))
@@ -150,7 +155,7 @@ func (r *Report) writeHistory(w io.Writer, uid, name string) {
 	}
 	for _, c := range e.Journal {
 		if c.UID == uid {
-			lines = append(lines, line{c.Time, fmt.Sprintf("  process %d: %s %s %s value=%d retry=%d version=%s %s", c.Run, c.Handler, c.Reason, c.Event, c.Value, c.Retry, c.Version, c.Note)})
+			lines = append(lines, line{c.Time, fmt.Sprintf("  process %d: %s %s %s value=%d retry=%d version=%s fence=%d %s", c.Run, c.Handler, c.Reason, c.Event, c.Value, c.Retry, c.Version, c.Fence, c.Note)})
 		}
 	}
 	for _, c := range e.Journal {

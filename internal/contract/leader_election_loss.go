@@ -56,7 +56,9 @@ func (s slowLog) Handle(ctx context.Context, r slog.Record) error {
 	return s.Handler.Handle(ctx, r)
 }
 
-func (s slowLog) WithAttrs(attrs []slog.Attr) slog.Handler { return slowLog{s.Handler.WithAttrs(attrs)} }
+func (s slowLog) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return slowLog{s.Handler.WithAttrs(attrs)}
+}
 
 // leadsAgain waits until a replica has become the leader so many times.
 func (c *C) leadsAgain(op *Running, times int) {
@@ -135,6 +137,31 @@ func takeovers(t *testing.T, c *C) {
 		}
 		if len(others) != 1 || others[0].Method != http.MethodPatch {
 			c.Errorf("got the requests %v after the takeover, want one patch", others)
+		}
+	})
+	c.Run(t, "HA-48 a replica that starts over handled objects, and leads, makes no request but listings of them", func(c *C) {
+		c.OnlyInBubble("2,000 objects")
+		var l calls
+		a := c.Replica(creating(&l, "a"))
+		c.leads(a)
+		c.createMany(2000)
+		c.WaitFor("the handling", func() bool { return l.count("a creates") == 2000 })
+		c.Pass(3 * time.Second)
+		a.Stop()
+		b := c.Replica(creating(&l, "b"))
+		c.leads(b)
+		c.Pass(10 * time.Second)
+		listed := 0
+		for _, q := range b.Wire.Requests() {
+			switch about := strings.Contains(q.Path, "/kopfexamples"); {
+			case about && q.Method == http.MethodGet && !strings.Contains(q.Path, "/kopfexamples/"):
+				listed++
+			case about, q.Method != http.MethodGet && !strings.Contains(q.Path, "/leases") && !strings.Contains(q.Path, "/events"):
+				c.Errorf("got the request %s %s", q.Method, q.Path)
+			}
+		}
+		if listed == 0 || listed > 6 || l.count("b") > 0 {
+			c.Errorf("got %d listings and streams, and %d calls, want one listing by pages, one stream, and no call", listed, l.count("b"))
 		}
 	})
 	c.Run(t, "HA-17 timers and daemons begin at the takeover, and InitialDelay counts anew", func(c *C) {

@@ -28,7 +28,8 @@ func main() {
 	minutes := flag.Float64("minutes", 1, "how long things go wrong with each of them")
 	objects := flag.Int("objects", 300, "how many objects there are at a time, at most")
 	parallel := flag.Int("parallel", 1, "how many seeds are tried at the same time")
-	only := flag.String("only", "", "the sorts of faults that are tried, all by default: "+strings.Join(chaos.Families(), ","))
+	replicas := flag.Int("replicas", 1, "how many replicas of the operator there are; several stand for a Lease")
+	only := flag.String("only", "", "the sorts of faults that are tried, all by default, those of replicas only if there are several: "+strings.Join(chaos.Families(), ","))
 	write := flag.String("write", "", "a page whose section between the marks is replaced with the tables")
 	keep := flag.Bool("keep", false, "leave the folders of runs with violations behind, for their logs")
 	flag.Parse()
@@ -42,7 +43,7 @@ func main() {
 		place <- struct{}{}
 		group.Go(func() {
 			defer func() { <-place }()
-			options := chaos.Options{Seed: *seed + uint64(i), Duration: time.Duration(*minutes * float64(time.Minute)), Objects: *objects,
+			options := chaos.Options{Seed: *seed + uint64(i), Duration: time.Duration(*minutes * float64(time.Minute)), Objects: *objects, Replicas: *replicas,
 				Log: os.Stderr, Keep: *keep}
 			if *only != "" {
 				options.Families = strings.Split(*only, ",")

@@ -9,6 +9,7 @@ type Census struct {
 	Daemons    map[string]bool     `json:"daemons"` // the objects whose daemon runs
 	Colors     map[string][]string `json:"colors"`  // the index: under which colours the objects stand
 	Seen       map[string]int64    `json:"seen"`    // the values of the objects as they were last seen
+	Fence      uint64              `json:"fence"`   // of the term, 0 if the process does not lead
 }
 
 // TakeCensus begins one for this process.

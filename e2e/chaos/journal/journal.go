@@ -25,6 +25,11 @@ const (
 	Wrong     = "wrong"     // what no call should have met
 	Created   = "created"   // something with a generated name was made, by the call in the note
 	Panicked  = "panicked"  // code of the user that is no handler: which one stands in the note
+	Leading   = "leading"   // the process begins to lead
+	Standing  = "standing"  // it leads no more
+
+	// Superseded is what the bench makes of the end of a call that came when another process led already.
+	Superseded = "superseded"
 )
 
 // What panics besides handlers.
@@ -48,6 +53,8 @@ type Entry struct {
 	Old     int64     `json:"old,omitempty"`     // the value that was handled before
 	Value   int64     `json:"value,omitempty"`   // of the object, as the call has seen it
 	Version string    `json:"version,omitempty"` // of the object
+	Fence   uint64    `json:"fence,omitempty"`   // of the term
+	Deaf    bool      `json:"deaf,omitempty"`    // the call ignores the end of its context
 	Note    string    `json:"note,omitempty"`
 }
 
@@ -57,7 +64,7 @@ func (e *Entry) Finished() bool { return e.Event == Done || e.Event == Permanent
 // Ended tells whether it is the end of a call.
 func (e *Entry) Ended() bool {
 	switch e.Event {
-	case Done, Temporary, Permanent, Failed, Cut:
+	case Done, Temporary, Permanent, Failed, Cut, Superseded:
 		return true
 	}
 	return false

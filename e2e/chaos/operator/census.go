@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net"
 	"net/http"
@@ -13,7 +14,7 @@ import (
 
 // listen answers the bench on a socket of its own, which no fault touches.
 func (o *operator) listen() error {
-	path := filepath.Join(o.dir, "census.sock")
+	path := filepath.Join(o.dir, fmt.Sprintf("census-%d.sock", o.run))
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

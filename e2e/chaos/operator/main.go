@@ -77,6 +77,7 @@ type operator struct {
 	colors    *kopf.Index[string, string]
 
 	mu      sync.Mutex // guards all below
+	fence   uint64     // of the term, 0 if this process does not lead
 	calls   int64
 	tickets int64
 	daemons map[string]bool  // the objects whose daemon runs
@@ -88,6 +89,8 @@ func (o *operator) has(family string) bool { return slices.Contains(o.families, 
 func (o *operator) register() {
 	kopf.OnStartup(o.startup, nil)
 	kopf.OnStartup(o.open, &kopf.ActivityOptions{ID: "open"})
+	kopf.OnStartedLeading(o.led(journal.Leading), nil)
+	kopf.OnStoppedLeading(o.led(journal.Standing), nil)
 	o.colors = kopf.OnIndex(kind, o.color, nil)
 	kopf.OnEvent(kind, o.watch, nil)
 	kopf.OnCreate(kind, o.handler("make", o.create), &kopf.ChangeOptions{ID: "make", Backoff: 300 * time.Millisecond})
@@ -113,9 +116,24 @@ func (o *operator) startup(_ context.Context, a *kopf.Activity) error {
 	s.Queueing.ErrorDelays = []time.Duration{time.Second, 2 * time.Second, 3 * time.Second}
 	s.Peering.Lifetime = 10 * time.Second
 	s.Background.ExitTimeout = 2 * time.Second
+	s.LeaderElection.LeaseDuration, s.LeaderElection.RenewDeadline, s.LeaderElection.RetryPeriod = 9*time.Second, 6*time.Second, time.Second
 	o.store(&s.Persistence)
 	o.book.Write(journal.Entry{Event: journal.Started})
 	return nil
+}
+
+// led notes whether this process leads.
+func (o *operator) led(event string) kopf.ActivityFunc {
+	return func(_ context.Context, a *kopf.Activity) error {
+		o.mu.Lock()
+		o.fence = a.Fence()
+		if event == journal.Standing {
+			o.fence = 0
+		}
+		o.mu.Unlock()
+		o.book.Write(journal.Entry{Event: event, Fence: a.Fence()})
+		return nil
+	}
 }
 
 // open lets the bench ask.
@@ -223,7 +241,7 @@ func (o *operator) call(ctx context.Context, e journal.Entry, fn func() error) (
 }
 
 func entry(handler string, ob *kopf.Object, retry int) journal.Entry {
-	return journal.Entry{Handler: handler, UID: ob.UID(), Name: ob.Name(), Retry: retry, Value: ob.Spec().Int("value"), Version: ob.Meta().String("resourceVersion")}
+	return journal.Entry{Handler: handler, UID: ob.UID(), Name: ob.Name(), Retry: retry, Value: ob.Spec().Int("value"), Version: ob.Meta().String("resourceVersion"), Fence: ob.Fence()}
 }
 
 // handler makes a handler of changes that meets its fate after its work.
@@ -234,6 +252,8 @@ func (o *operator) handler(id string, work kopf.ChangeFunc) kopf.ChangeFunc {
 		if id == "value" { // of a field, it is the value itself
 			e.Old = c.Old.Int("")
 		}
+		outcome := o.fate(id, e.UID, e.Value, c.Retry)
+		e.Deaf = outcome == succeedsLate
 		return o.call(ctx, e, func() error {
 			if work != nil {
 				if err := work(ctx, c); err != nil {
@@ -241,7 +261,7 @@ func (o *operator) handler(id string, work kopf.ChangeFunc) kopf.ChangeFunc {
 				}
 			}
 			c.SetResult(e.Value)
-			return meet(ctx, o.fate(id, e.UID, e.Value, c.Retry))
+			return meet(ctx, outcome)
 		})
 	}
 }
@@ -261,7 +281,9 @@ func (o *operator) create(ctx context.Context, c *kopf.Change) error {
 			id := string(c.Reason) // the parents are called for one reason each
 			e := entry(map[string]string{"create": "make/", "update": "change/"}[id]+item, &c.Object, c.Retry)
 			e.Reason, e.Old = id, c.Old.Int("spec.value")
-			return o.call(ctx, e, func() error { return meet(ctx, o.fate(e.Handler, e.UID, e.Value, c.Retry)) })
+			outcome := o.fate(e.Handler, e.UID, e.Value, c.Retry)
+			e.Deaf = outcome == succeedsLate
+			return o.call(ctx, e, func() error { return meet(ctx, outcome) })
 		}, &kopf.ChangeOptions{Backoff: 300 * time.Millisecond})
 	}
 	return nil
@@ -382,5 +404,6 @@ func (o *operator) census() *journal.Census {
 	defer o.mu.Unlock()
 	maps.Copy(c.Daemons, o.daemons)
 	maps.Copy(c.Seen, o.seen)
+	c.Fence = o.fence
 	return c
 }
