@@ -26,6 +26,7 @@ type taskRunner interface {
 	waitIdle(e *entry, limit time.Duration) bool
 	forget(e *entry, reason stopper.Set)
 	pause(namespace string)
+	standBy()
 	stop(reason stopper.Set)
 	wait(ctx context.Context) (left []string)
 }
@@ -242,7 +243,7 @@ func (b *background) spawnLocked(h *handler) {
 	d := b.engine
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.closed {
+	if d.closed || !d.leader.leads() { // in the next term, the object is looked at again
 		return
 	}
 	t := &task{object: b, memory: &b.entry.state.memory, handler: h, failed: b.ended[h.id], functions: d.functions, requests: d.requests}
@@ -313,6 +314,16 @@ func (d *daemons) pause(namespace string) {
 		if namespace == "" || namespace == b.entry.namespace.name {
 			b.stop(stopper.OperatorPausing)
 		}
+	}
+}
+
+// standBy asks all tasks to stop. All begin again in the next term, also those that have ended on their own: another replica has worked meanwhile.
+func (d *daemons) standBy() {
+	for _, b := range d.all() {
+		b.mu.Lock()
+		b.stopLocked(stopper.OperatorPausing)
+		b.ended = nil
+		b.mu.Unlock()
 	}
 }
 

@@ -608,6 +608,7 @@ func (r *run) await(ctx context.Context, what string, run func() (any, error)) (
 		})
 	})
 	if !await.For(ctx, &task, activityGracePeriod) {
+		r.leader.abandon(1)
 		r.Logger.Error("A function did not return after cancellation; abandoning it", "function", what)
 		return nil, context.Cause(ctx)
 	}

@@ -39,7 +39,7 @@ type leadership struct {
 	ref     ObjectReference // of the Lease
 	standby pauser.Pauser   // which pauses while another replica works: its epochs are the terms, and the times between them
 	fence   atomic.Uint64   // the resource version of the Lease when it was got; 0 while this replica does not work
-	keep    atomic.Bool     // whether the Lease must not be released, as something goes on that ignores its end; stays so
+	orphans atomic.Int64    // functions that have ignored the end of their contexts and go on, for which the Lease is not released
 
 	standing context.CancelFunc // ends the standing for the Lease
 	holding  context.CancelFunc // ends its renewals
@@ -54,6 +54,7 @@ type leadership struct {
 type termContexts struct {
 	handlers context.Context // of handlers of events and changes: ends with the term, or when the exit does not wait any more
 	tasks    context.Context // of daemons and timers: ends with the term
+	lease    string          // the uid of the Lease
 	requests context.Context // of those that store what both have left: ends with the term, or with the operator
 	end      context.CancelCauseFunc
 }
@@ -160,13 +161,13 @@ func (l *leadership) begin(term *leaderelection.Term, o *observer) {
 	requests, endRequests := context.WithCancelCause(o.requests)
 	l.mu.Lock()
 	l.fence.Store(number)
-	l.terms = termContexts{handlers: handlers, tasks: tasks, requests: requests, end: func(cause error) {
+	l.terms = termContexts{lease: term.UID, handlers: handlers, tasks: tasks, requests: requests, end: func(cause error) {
 		endHandlers(cause)
 		endTasks(cause)
 		endRequests(cause)
 	}}
 	l.mu.Unlock()
-	l.run.events.post(slog.LevelInfo, l.ref, "Normal", "LeaderElection", l.elector.Identity+" became leader")
+	l.post("became leader")
 }
 
 // startLeading calls the handlers of the leading's start, and then has the objects handled.
@@ -174,7 +175,7 @@ func (l *leadership) startLeading(o *observer) {
 	l.mu.Lock()
 	ctx := l.terms.handlers
 	l.mu.Unlock()
-	if _, err := l.run.activity(ctx, kindStartedLeading, "startedLeading", l.run.client); err != nil {
+	if _, err := l.run.activity(ctx, kindStartedLeading, "startedLeading", l.run.client.during(l.number())); err != nil {
 		if ctx.Err() == nil {
 			l.fail(o, err)
 		}
@@ -265,8 +266,8 @@ func (l *leadership) stop() {
 	if !l.elector.Valid() {
 		return
 	}
-	if l.keep.Load() {
-		l.log.Warn("Leaving the Lease to expire, because a handler has not returned", "lease", l.leaseName())
+	if l.orphans.Load() > 0 {
+		l.log.Warn("Leaving the Lease to expire, because a function of a handler has not returned", "lease", l.leaseName())
 		return
 	}
 	if l.fence.Load() != 0 {
@@ -283,18 +284,27 @@ func (l *leadership) stop() {
 // leaseName returns the namespace and the name of the Lease.
 func (l *leadership) leaseName() string { return l.ref.Namespace + "/" + l.ref.Name }
 
-// abandon has the Lease not released: something goes on.
-func (l *leadership) abandon() {
+// abandon counts functions that are not waited for any more, or counts them off with -1 when they have returned.
+func (l *leadership) abandon(n int64) {
 	if l != nil {
-		l.keep.Store(true)
+		l.orphans.Add(n)
 	}
 }
 
 // announceEnd posts the event of a leading that is about to end in good order. After a loss, nothing may be sent.
 func (l *leadership) announceEnd() {
-	if l != nil && l.fence.Load() != 0 {
-		l.run.events.post(slog.LevelInfo, l.ref, "Normal", "LeaderElection", l.elector.Identity+" stopped leading")
+	if l != nil && l.fence.Load() != 0 && l.orphans.Load() == 0 {
+		l.post("stopped leading")
 	}
+}
+
+// post posts an event about the Lease, in the words of client-go.
+func (l *leadership) post(what string) {
+	l.mu.Lock()
+	ref := l.ref
+	ref.UID = l.terms.lease
+	l.mu.Unlock()
+	l.run.events.post(slog.LevelInfo, ref, "Normal", "LeaderElection", l.elector.Identity+" "+what)
 }
 
 // leads reports whether this replica works.

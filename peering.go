@@ -256,7 +256,7 @@ func (s *peerSession) run(ctx context.Context) {
 		s.expiryTimer.Stop()
 	}
 	s.mu.Unlock()
-	if !s.mayHaveRecord || !s.leader.leads() {
+	if !s.mayHaveRecord || s.leader != nil { // with an election, the record is that of all replicas: another one goes on with it, or it expires
 		return
 	}
 	nothing, began := map[string]any{s.identity: nil}, time.Now()

@@ -70,6 +70,13 @@ func (q *queue) current(e *entry, at epoch) bool {
 	return at == epoch{q.pauser.Epoch(), e.served, q.leader.term()}
 }
 
+// counts reports whether what has come of an object in an epoch still counts, also if a term has begun or ended since.
+func (q *queue) counts(e *entry, at epoch) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return at == epoch{q.pauser.Epoch(), e.served, at.term}
+}
+
 // serves reports whether an object was not forgotten in the epoch or since.
 func (q *queue) serves(e *entry, at epoch) bool {
 	q.mu.Lock()
@@ -582,7 +589,7 @@ func (q *queue) processNext(e *entry) bool {
 	if !ok {
 		return false
 	}
-	if !q.current(e, at) { // the listing after the pause will show what has become of it
+	if !q.counts(e, at) { // the listing after the pause will show what has become of it
 		return q.done(e, result{unreported: true})
 	}
 	var r result
@@ -590,7 +597,7 @@ func (q *queue) processNext(e *entry) bool {
 	err := safecall.Do(func() error {
 		indexed := q.handler.index(e, events, at)
 		switch {
-		case q.barrier != nil && !q.current(e, at): // it has ended while the indices were filled
+		case q.barrier != nil && !q.counts(e, at): // it has ended while the indices were filled
 			r = result{unreported: true}
 		case q.endsStandingBy(e, events):
 			q.handler.forget(e)
@@ -703,6 +710,10 @@ func (q *queue) done(e *entry, r result) bool {
 // endWorkerLocked notes that the worker of an object has ended.
 func (q *queue) endWorkerLocked(e *entry) {
 	e.state.work.working = false
+	if !q.leader.leads() && e.presence == present && !e.state.work.blocked { // the term has ended in the last moment
+		q.standByLocked(e, nil)
+		return
+	}
 	q.releaseLocked(e)
 }
 

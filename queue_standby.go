@@ -34,7 +34,7 @@ func (o *observer) standBy() {
 		q.standBy()
 	}
 	for _, d := range runners {
-		d.pause("")
+		d.standBy()
 	}
 }
 
@@ -51,8 +51,13 @@ func (q *queue) standBy() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, e := range q.entries {
-		if e.state != nil && e.presence == present && !e.state.work.working { // a worker does it itself
-			q.standByLocked(e, nil)
+		if e.state == nil || e.presence != present || e.state.work.working { // a worker does it itself
+			continue
+		}
+		unindexed := len(e.state.unindexed) > 0
+		if q.standByLocked(e, nil); unindexed { // which goes on while this replica stands by
+			e.state.work.woken = true
+			q.wakeLocked(e)
 		}
 	}
 }
@@ -81,7 +86,8 @@ func (q *queue) standByLocked(e *entry, events []RawEvent) {
 func (q *queue) blockForTermLocked(e *entry, events []RawEvent, r result) bool {
 	newer := len(e.state.work.events) > 0
 	q.standByLocked(e, events)
-	if newer || q.leader.leads() { // which has begun meanwhile
+	deleted := len(e.state.work.events) > 0 && e.state.work.events[0].Type == Deleted // with which the object ends
+	if newer || deleted || q.leader.leads() {                                         // which has begun meanwhile
 		e.state.work.woken = true
 		return true
 	}

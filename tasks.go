@@ -171,7 +171,9 @@ func (t *task) endLocked() {
 	b.tasks = slices.DeleteFunc(b.tasks, func(o *task) bool { return o == t })
 	b.signalIdleLocked()
 	b.forgetLocked()
-	if !t.abandoned {
+	if t.abandoned {
+		d.leader.abandon(-1)
+	} else {
 		t.count(-1)
 		d.tasks.Done()
 	}
@@ -237,6 +239,7 @@ func (t *task) pollInterval() time.Duration {
 // abandonLocked gives up waiting for the task.
 func (t *task) abandonLocked(log *slog.Logger) {
 	t.abandoned = true
+	t.object.engine.leader.abandon(1)
 	t.stopper.Add(stopper.Abandoned, time.Time{})
 	log.Warn(t.name()+" did not exit in time. Leaving it orphaned.", "since", t.stopper.Age(time.Now()))
 	t.object.signalIdleLocked()

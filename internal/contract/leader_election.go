@@ -159,7 +159,7 @@ func leases(t *testing.T, c *C) {
 			base := op.Connection.HTTPClient.Transport.(*Wire)
 			base.Fault(func(r *Request) (*http.Response, error) {
 				if strings.Contains(r.Path, "/leases") && r.Method != http.MethodGet && conflicts.Add(1) <= 2 {
-					return Answer([]int{http.StatusConflict, http.StatusNotFound}[conflicts.Load()-1], "Conflict", "another one was quicker"), nil
+					return Answer(http.StatusConflict, "AlreadyExists", "another one was quicker"), nil
 				}
 				return nil, nil
 			})
@@ -428,7 +428,7 @@ func leaseTroubles(t *testing.T, c *C) {
 		c.WaitFor("the events", func() bool {
 			var messages []string
 			for _, e := range c.Of("v1", "Event").List() {
-				if e.Get("involvedObject.kind") == "Lease" && e.Get("involvedObject.name") == leaseName && e.Get("reason") == "LeaderElection" {
+				if e.Get("involvedObject.kind") == "Lease" && e.Get("involvedObject.name") == leaseName && e.Get("involvedObject.uid") == c.leases().Get(leaseName).UID() && e.Get("reason") == "LeaderElection" {
 					messages = append(messages, fmt.Sprint(e.Get("message")))
 				}
 			}

@@ -63,6 +63,7 @@ type Elector struct {
 	seen   []byte    // the spec of the Lease as a candidate has seen it last
 	seenAt time.Time // when that was seen first; zero before
 	heldAt time.Time // when another replica was last seen to hold the Lease; zero for never
+	freeAt time.Time // when it may be taken unless it changes; zero if that is not known
 	lease  *lease    // as it was when this replica last wrote it
 
 	mu      sync.Mutex // guards following
@@ -73,6 +74,7 @@ type Elector struct {
 // Term is what is known when the Lease was got.
 type Term struct {
 	Version string        // the resource version of the Lease
+	UID     string        // of the Lease
 	Former  string        // the holder before; "" if it was released, or there was none
 	Vacant  time.Duration // how long ago this replica has seen the last sign of another holder; 0 if it has seen none
 }
@@ -107,7 +109,11 @@ func (e *Elector) Acquire(ctx context.Context) (*Term, error) {
 			e.Log.Info("Standing for the Lease again", e.attrs()...)
 		}
 		failing, first = err != nil, first && code == 0 && err != nil
-		if err := await.Sleep(ctx, e.RetryPeriod+rand.N(e.RetryPeriod*(jitter-100)/100+1)); err != nil {
+		wait := e.RetryPeriod + rand.N(e.RetryPeriod*(jitter-100)/100+1)
+		if free := time.Until(e.freeAt); !e.freeAt.IsZero() && free > 0 {
+			wait = min(wait, free)
+		}
+		if err := await.Sleep(ctx, wait); err != nil {
 			return nil, err
 		}
 	}
@@ -122,6 +128,7 @@ func (e *Elector) attrs(more ...any) []any {
 func (e *Elector) try(ctx context.Context) (term *Term, code int, err error) {
 	ctx, cancel := e.limit(ctx)
 	defer cancel()
+	e.freeAt = time.Time{}
 	ctx, done := await.Outlive(ctx, answerGrace) // a Lease that is got without knowing it would be kept until it expires
 	defer done()
 	raw, code, err := e.Leases.Get(ctx)
@@ -143,29 +150,28 @@ func (e *Elector) try(ctx context.Context) (term *Term, code int, err error) {
 	if e.setHolder(l.holder) && l.holder != "" && l.holder != e.Identity {
 		e.Log.Info("Standing by for the holder of the Lease", e.attrs("holder", l.holder)...)
 	}
-	if !e.free(l) {
+	if wait := e.reserved(l); wait > time.Since(e.seenAt) {
+		e.freeAt = e.seenAt.Add(wait)
 		return nil, code, nil
 	}
 	return e.take(ctx, l, e.Leases.Update)
 }
 
-// free reports whether the Lease may be taken: by the clock of this replica alone, whatever times the holder has written.
-func (e *Elector) free(l *lease) bool {
-	unchanged := time.Since(e.seenAt)
+// reserved returns how long the Lease must not have changed before it may be taken: by the clock of this replica alone, whatever times the holder has
+// written.
+func (e *Elector) reserved(l *lease) time.Duration {
 	switch {
 	case l.holder == e.Identity: // the answer to an earlier attempt was lost, or a renewal was late
-		return true
+		return 0
+	case l.holder != "" && l.duration > 0:
+		return l.duration
 	case l.holder != "":
-		duration := l.duration
-		if duration <= 0 {
-			duration = e.LeaseDuration
-		}
-		return unchanged >= duration
+		return e.LeaseDuration
 	case time.Since(e.started) < settled:
-		return true
+		return 0
 	}
 	// It was released, perhaps by a replica that is being replaced like this one. A newer replica may take it first.
-	return unchanged >= e.RetryPeriod
+	return e.RetryPeriod
 }
 
 // take makes this replica the holder of a Lease that is free. A conflict is no error.
@@ -176,7 +182,7 @@ func (e *Elector) take(ctx context.Context, l *lease, write func(context.Context
 	if !again || next.acquireTime == "" {
 		next.acquireTime = began.UTC().Format(microTime)
 	}
-	if !again && l.version() != "" {
+	if !again && l.metadata("resourceVersion") != "" {
 		next.transitions++
 	}
 	raw, err := l.with(next, began)
@@ -184,15 +190,17 @@ func (e *Elector) take(ctx context.Context, l *lease, write func(context.Context
 		return nil, 0, err
 	}
 	raw, code, err := write(ctx, raw)
-	if code == http.StatusConflict || code == http.StatusNotFound {
+	if code == http.StatusConflict || code == http.StatusNotFound && l.metadata("resourceVersion") != "" { // without a version, it is the namespace that is missing
 		return nil, code, nil
 	} else if err != nil {
 		return nil, code, err
 	}
-	if e.lease, err = parseLease(raw); err != nil {
+	written, err := parseLease(raw)
+	if err != nil {
 		return nil, code, err
 	}
-	term := &Term{Version: e.lease.version(), Former: former}
+	e.lease = written
+	term := &Term{Version: e.lease.metadata("resourceVersion"), UID: e.lease.metadata("uid"), Former: former}
 	if !e.heldAt.IsZero() {
 		term.Vacant = time.Since(e.heldAt)
 	}
@@ -310,7 +318,7 @@ func (e *Elector) renew(ctx context.Context) (holder string, err error) {
 	defer end()
 	for {
 		began, write := time.Now(), e.Leases.Update
-		if e.lease.version() == "" { // it was deleted, but is still this replica's
+		if e.lease.metadata("resourceVersion") == "" { // it was deleted, but is still this replica's
 			write = e.Leases.Create
 		}
 		raw, err := e.lease.with(record{holder: e.Identity, duration: e.LeaseDuration, acquireTime: e.lease.acquireTime, transitions: e.lease.transitions}, began)
@@ -320,11 +328,13 @@ func (e *Elector) renew(ctx context.Context) (holder string, err error) {
 		raw, code, err := write(ctx, raw)
 		switch {
 		case err == nil:
-			if e.lease, err = parseLease(raw); err == nil {
+			l, err := parseLease(raw)
+			if err == nil {
+				e.lease = l
 				e.extend(began)
 			}
 			return "", err
-		case code == http.StatusNotFound:
+		case code == http.StatusNotFound && e.lease.metadata("resourceVersion") != "": // otherwise the namespace is missing
 			e.lease = e.lease.anew(e.Namespace, e.Name)
 		case code == http.StatusConflict:
 			if holder, err = e.reread(ctx); holder != "" || err != nil {

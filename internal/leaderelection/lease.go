@@ -51,11 +51,11 @@ func whole(value any) int64 {
 	return n
 }
 
-// version returns the resource version.
-func (l *lease) version() string {
+// metadata returns a text of the metadata, "" if there is none.
+func (l *lease) metadata(name string) string {
 	metadata, _ := l.object["metadata"].(map[string]any)
-	version, _ := metadata["resourceVersion"].(string)
-	return version
+	text, _ := metadata[name].(string)
+	return text
 }
 
 // with returns the Lease as JSON, with another record and the time of its renewal. What others keep in it stays.
