@@ -70,13 +70,6 @@ func (q *queue) current(e *entry, at epoch) bool {
 	return at == epoch{q.pauser.Epoch(), e.served, q.leader.term()}
 }
 
-// counts reports whether what has come of an object in an epoch still counts, also if a term has begun or ended since.
-func (q *queue) counts(e *entry, at epoch) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return at == epoch{q.pauser.Epoch(), e.served, at.term}
-}
-
 // serves reports whether an object was not forgotten in the epoch or since.
 func (q *queue) serves(e *entry, at epoch) bool {
 	q.mu.Lock()

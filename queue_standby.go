@@ -1,6 +1,9 @@
 package kopf
 
-import "slices"
+import (
+	"slices"
+	"strconv"
+)
 
 // This file has the objects wait while another replica works. A replica that stands by knows of each whether anything is to be handled: by the prefilter, which takes no
 // more of an object than its entry, or by keeping the newest event of the object until its term begins, or until another replica has handled it.
@@ -95,6 +98,15 @@ func (q *queue) blockForTermLocked(e *entry, events []RawEvent, r result) bool {
 	return false
 }
 
+// awaitCutOff notes that a request was cut off by the end of the term, and may have been carried out: in a next term of this replica, handlers are not called for
+// the state from before it, until the stream has shown a newer one, or the object was read.
+func (c *cycle) awaitCutOff() {
+	version, err := strconv.ParseUint(c.latest().version, 10, 64)
+	if timeout := c.served.persistence.ConsistencyTimeout; err == nil && timeout > 0 {
+		c.entry.last.expected, c.entry.last.expectedUntil = strconv.FormatUint(version+1, 10), c.reactor.clock()+timeout
+	}
+}
+
 // waitsForTermLocked reports whether all that is to be done with an object waits for the next term, so that a newer event takes its place.
 func (q *queue) waitsForTermLocked(e *entry) bool {
 	w := &e.state.work
@@ -107,4 +119,11 @@ func (q *queue) endsStandingBy(e *entry, events []RawEvent) bool {
 	defer q.mu.Unlock()
 	deleted := len(events) > 0 && events[len(events)-1].Type == Deleted && len(e.state.work.events) == 0
 	return !q.leader.leads() && (deleted || e.presence == deletionReporting)
+}
+
+// counts reports whether what has come of an object in an epoch still counts, also if a term has begun or ended since.
+func (q *queue) counts(e *entry, at epoch) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return at == epoch{q.pauser.Epoch(), e.served, at.term}
 }

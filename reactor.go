@@ -356,6 +356,7 @@ func (c *cycle) requeue(wait time.Duration, err error) result {
 	switch {
 	case err != nil && errors.Is(context.Cause(c.handlers), ErrLeadershipLost):
 		c.log.Debug("Dropping changes, because another replica may work on the object")
+		c.awaitCutOff()
 		return result{}
 	case errors.Is(err, errGone):
 		c.log.Debug("Dropping changes, because the object is gone")

@@ -3,6 +3,7 @@ package contract
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -12,9 +13,45 @@ import (
 	"github.com/kopf-go/kopf"
 )
 
+// slowBody is the body of a watch that is behind.
+type slowBody struct{ io.ReadCloser }
+
+func (s slowBody) Read(p []byte) (int, error) {
+	n, err := s.ReadCloser.Read(p)
+	time.Sleep(3 * time.Second)
+	return n, err
+}
+
 // This suite proves what happens at the very moment when a term begins or ends, and of what must not outlive it, in 7-availability.md.
 
 var _ = Suite("leader_election_edges", func(t *testing.T, c *C) {
+	c.Run(t, "HA-T7 a request that was cut off by the loss, and carried out, is not made again in the next term", func(c *C) {
+		c.OnlyInBubble("the answer has to be late")
+		var l calls
+		var late atomic.Bool
+		a := c.Replica(creating(&l, "a"), func(op *kopf.Operator) {
+			base := op.Connection.HTTPClient.Transport
+			op.Connection.HTTPClient = &http.Client{Transport: tripper(func(req *http.Request) (*http.Response, error) {
+				watches := req.URL.Query().Get("watch") == "true" && strings.HasSuffix(req.URL.Path, "/kopfexamples")
+				resp, err := base.RoundTrip(req)
+				if req.Method == http.MethodPatch && strings.Contains(req.URL.Path, "/kopfexamples/") && !late.Swap(true) {
+					<-req.Context().Done()
+					return nil, req.Context().Err()
+				}
+				if err == nil && watches {
+					resp.Body = slowBody{resp.Body}
+				}
+				return resp, err
+			})}
+		})
+		c.leads(a)
+		c.Create("x", nil)
+		c.WaitFor("the handling", func() bool { return c.Get("x").Status().String("by") == "a" })
+		c.intrude(1)
+		c.leadsAgain(a, 2)
+		c.Pass(time.Minute)
+		c.expect(&l, "a creates x")
+	})
 	indexed := func(l *calls, takes time.Duration) *kopf.Registry {
 		r := creating(l, "a")
 		kopf.OnIndexIn(r, Examples, func(_ context.Context, x *kopf.Indexing) (map[string]string, error) {
