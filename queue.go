@@ -175,12 +175,6 @@ func (e *entry) pendingPatches() []*handlerPatch {
 	return slices.Clone(e.state.handling.pendingFlush.patches)
 }
 
-// idleAtLocked reports whether nothing is under way with the object, and no newer version of it is expected than this one.
-func (q *queue) idleAtLocked(e *entry, version string) bool {
-	idle := e.presence == present && (e.state == nil || e.state.idle() || q.waitsForTermLocked(e))
-	return idle && (e.last.expected == "" || apirequest.NewerVersion(version, e.last.expected))
-}
-
 func newQueue(limit int, log *slog.Logger, handler queueHandler) *queue {
 	q := &queue{handler: handler, log: log, entries: make(map[string]*entry), namespaces: make(map[string]*namespace)}
 	if limit > 0 {

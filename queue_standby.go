@@ -3,6 +3,8 @@ package kopf
 import (
 	"slices"
 	"strconv"
+
+	"github.com/kopf-go/kopf/internal/apirequest"
 )
 
 // This file has the objects wait while another replica works. A replica that stands by knows of each whether anything is to be handled: by the prefilter, which takes no
@@ -126,4 +128,10 @@ func (q *queue) counts(e *entry, at epoch) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return at == epoch{q.pauser.Epoch(), e.served, at.term}
+}
+
+// idleAtLocked reports whether nothing is under way with the object, and no newer version of it is expected than this one.
+func (q *queue) idleAtLocked(e *entry, version string) bool {
+	idle := e.presence == present && (e.state == nil || e.state.idle() || q.waitsForTermLocked(e))
+	return idle && (e.last.expected == "" || apirequest.NewerVersion(version, e.last.expected))
 }
