@@ -6,6 +6,7 @@ package promises
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -415,6 +416,29 @@ var All = map[string]Promise{
 		s.Handled()
 		s.Delete()
 		s.Succeeds("remove")
+		s.Stop()
+		s.DoesNotPanic()
+	}},
+	"23-leader-election": {Play: func(s *Stage) { // as its own tests do
+		s.Start()
+		s.Tells("From now on, this replica works.")
+		s.Create()
+		s.Succeeds("create")
+		s.Often("count succeeded")
+		s.Becomes(s.object(), "to be counted", func(o *kopf.Body) bool { return o.Status().Int("count") > 0 })
+		by, _ := s.Becomes(s.object(), "to exist", exists).Get("status.countedBy").(string)
+		s.Held()
+		s.Handled()
+		s.Start()
+		s.Tells("Standing by for the holder of the Lease")
+		slices.Reverse(s.running)
+		s.Stop() // the first one, and the second one goes on
+		s.Tells("Another replica may work now.", "Released the Lease")
+		s.TellsTimes(2, "From now on, this replica works.")
+		s.Becomes(s.object(), "to be counted by the other replica", func(o *kopf.Body) bool { return o.Status().String("countedBy") != by })
+		s.Has("status.createdBy", by)
+		slices.Reverse(s.running)
+		s.Delete()
 		s.Stop()
 		s.DoesNotPanic()
 	}},

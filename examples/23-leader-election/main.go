@@ -1,0 +1,60 @@
+// Command 23-leader-election is an operator with several replicas, of which one works and the others stand by. Start it twice, on any cluster:
+//
+//	kubectl apply -f examples/crd.yaml -f examples/obj.yaml
+//	go run ./examples/23-leader-election run
+//
+// Then end the one that works, by Ctrl+C or by kill -9, and the other one goes on counting where it was.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/kopf-go/kopf"
+)
+
+func main() {
+	register(kopf.DefaultRegistry(), &replica{name: fmt.Sprintf("process %d", os.Getpid())})
+	kopf.Main()
+}
+
+// replica is one of several processes.
+type replica struct{ name string }
+
+func register(r *kopf.Registry, a *replica) {
+	r.OnStartup(configure, nil)
+	r.OnStartedLeading(a.started, nil)
+	r.OnStoppedLeading(a.stopped, nil)
+	r.OnCreate("kopfexamples", a.create, &kopf.ChangeOptions{ID: "create"})
+	r.OnTimer("kopfexamples", a.count, &kopf.TimerOptions{ID: "count", Interval: time.Second})
+}
+
+// configure does what --leader-elect=kopf-example does, too.
+func configure(ctx context.Context, a *kopf.Activity) error {
+	a.Settings.LeaderElection.Name = "kopf-example"
+	return nil
+}
+
+func (r *replica) started(ctx context.Context, a *kopf.Activity) error {
+	a.Logger.Info("From now on, this replica works.", "replica", r.name, "fence", a.Fence())
+	return nil
+}
+
+func (r *replica) stopped(ctx context.Context, a *kopf.Activity) error {
+	a.Logger.Info("Another replica may work now.", "replica", r.name)
+	return nil
+}
+
+// create is called by one replica, once.
+func (r *replica) create(ctx context.Context, c *kopf.Change) error {
+	c.Patch.Set("status.createdBy", r.name)
+	return nil
+}
+
+func (r *replica) count(ctx context.Context, t *kopf.Timer) error {
+	t.Patch.Set("status.count", t.Status().Int("count")+1)
+	t.Patch.Set("status.countedBy", r.name)
+	return nil
+}
