@@ -42,7 +42,8 @@ const (
 
 func TestDeployment(t *testing.T) {
 	c := ownCluster(t, nil)
-	world := promises.NewWorld(t, "..", shipped(t), c.Kubeconfig(), c.ConnectionInfo())
+	programs := shipped(t)
+	world := promises.NewWorld(t, "..", programs, c.Kubeconfig(), c.ConnectionInfo())
 	c.Kubectl(t, "apply", "--validate=strict", "-f", "../examples/crd.yaml", "-f", "../examples/peering.yaml")
 	c.Kubectl(t, "wait", "--for=condition=Established", "-f", "../examples/crd.yaml", "-f", "../examples/peering.yaml")
 	c.Kubectl(t, "apply", "--validate=strict", "-f", "../examples/peering-objects.yaml")
@@ -81,6 +82,7 @@ func TestDeployment(t *testing.T) {
 	})
 
 	t.Run("as deployed", func(t *testing.T) { deployed(t, c, world) })
+	t.Run("two replicas", func(t *testing.T) { replicas(t, c, filepath.Join(programs, "22-scratch")) })
 	t.Run("with further rights", func(t *testing.T) { further(t, c) })
 	t.Run("a missing right is told", func(t *testing.T) { missing(t, c, example(t, "22-scratch")) })
 	t.Run("DF-27 with a late stream, no handler is called again", func(t *testing.T) { late(t, c) })
@@ -120,34 +122,57 @@ func shipped(t *testing.T) string {
 	return folder
 }
 
-// deployed runs the example as the kubelet does, with the rights of its service account, and has it keep its promise.
-func deployed(t *testing.T, c *cluster.Cluster, world *promises.World) {
+// lease is the Lease of the deployment.
+const lease = "kopfexample-operator"
+
+// pod is one replica of the deployment.
+type pod struct {
+	container map[string]any
+	address   string // of its endpoint
+	args, env []string
+	files     map[string]string
+}
+
+// newPod returns a replica as the kubelet would start it, with the rights of its service account.
+func newPod(t *testing.T, c *cluster.Cluster, name string) *pod {
+	t.Helper()
 	spec := podSpec(t)
-	container := spec["containers"].([]any)[0].(map[string]any)
-	address := closedPort(t)
-	var args []string
-	for _, arg := range container["args"].([]any) {
-		args = append(args, strings.NewReplacer("0.0.0.0:8080", address, "--log-format=json", "--log-format=full").Replace(arg.(string)))
+	p := &pod{container: spec["containers"].([]any)[0].(map[string]any), address: closedPort(t)}
+	for _, arg := range p.container["args"].([]any) {
+		p.args = append(p.args, strings.NewReplacer("0.0.0.0:8080", p.address, "--log-format=json", "--log-format=full").Replace(arg.(string)))
 	}
 	folder := "var/run/secrets/kubernetes.io/serviceaccount/"
-	files := map[string]string{
+	p.files = map[string]string{
 		folder + "token":     strings.TrimSpace(c.Kubectl(t, "create", "token", spec["serviceAccountName"].(string))),
 		folder + "ca.crt":    string(c.CA()),
 		folder + "namespace": "default",
 	}
 	host, port, _ := strings.Cut(strings.TrimPrefix(c.URL(), "https://"), ":")
-	env := []string{"KUBERNETES_SERVICE_HOST=" + host, "KUBERNETES_SERVICE_PORT=" + port}
-	for _, variable := range container["env"].([]any) {
-		env = append(env, variable.(map[string]any)["name"].(string)+"=the-pod")
+	p.env = []string{"KUBERNETES_SERVICE_HOST=" + host, "KUBERNETES_SERVICE_PORT=" + port}
+	for _, variable := range p.container["env"].([]any) {
+		p.env = append(p.env, variable.(map[string]any)["name"].(string)+"="+name)
 	}
+	return p
+}
+
+// command returns the command of the replica.
+func (p *pod) command(t *testing.T, program string) *exec.Cmd {
+	t.Helper()
+	cmd := inPod(t, program, p.files)
+	cmd.Args, cmd.Env = append(cmd.Args, p.args...), p.env
+	return cmd
+}
+
+// deployed runs the example as the kubelet does, with the rights of its service account, and has it keep its promise.
+func deployed(t *testing.T, c *cluster.Cluster, world *promises.World) {
+	p := newPod(t, c, "the-pod")
+	container, address := p.container, p.address
 	world.Namespace = "default"
 	world.Command = func(program string, asked []string) *exec.Cmd {
-		if !slices.Equal(asked, args[:len(asked)]) {
-			t.Errorf("the deployment runs %q, the example %q", args, asked)
+		if !slices.Equal(asked, p.args[:len(asked)]) {
+			t.Errorf("the deployment runs %q, the example %q", p.args, asked)
 		}
-		cmd := inPod(t, program, files)
-		cmd.Args, cmd.Env = append(cmd.Args, args...), env
-		return cmd
+		return p.command(t, program)
 	}
 	world.Meanwhile = func(s *promises.Stage) {
 		for _, kind := range []string{"livenessProbe", "readinessProbe"} {
@@ -158,11 +183,53 @@ func deployed(t *testing.T, c *cluster.Cluster, world *promises.World) {
 			s.Answers("http://" + address + probe["path"].(string))
 		}
 		s.Warns("The liveness endpoint can be reached from this host only; use 0.0.0.0 for the kubelet") // here
-		if status := c.Kubectl(t, "get", "kopfpeering", "default", "-o", "jsonpath={.status}"); !strings.Contains(status, `"the-pod"`) {
+		if status := c.Kubectl(t, "get", "kopfpeering", "default", "-o", "jsonpath={.status}"); !strings.Contains(status, `"`+lease+`"`) {
 			t.Errorf("its peers see %s", status)
+		}
+		if holder := holder(t, c); !strings.HasPrefix(holder, "the-pod_") {
+			t.Errorf("%q works", holder)
 		}
 	}
 	world.Play(t, "22-scratch")
+	if holder := holder(t, c); holder != "" {
+		t.Errorf("after the end, %q holds the Lease", holder)
+	}
+}
+
+// holder returns who holds the Lease of the deployment.
+func holder(t *testing.T, c *cluster.Cluster) string {
+	t.Helper()
+	return c.Kubectl(t, "get", "lease", lease, "-o", "jsonpath={.spec.holderIdentity}")
+}
+
+// replicas runs the two replicas of the deployment, and ends the one that works: the rights are all that the other one needs to go on.
+func replicas(t *testing.T, c *cluster.Cluster, program string) {
+	p := newPod(t, c, "pod-a")
+	first := start(t, p.command(t, program), p.env...)
+	first.waitForLog("Became the leader")
+	p = newPod(t, c, "pod-b")
+	second := start(t, p.command(t, program), p.env...)
+	second.waitForLog("Standing by for the holder of the Lease")
+	c.Kubectl(t, "apply", "-f", "../examples/obj.yaml")
+	first.waitForLog("Handler 'create' succeeded.")
+	first.stop()
+	second.waitForLog("Became the leader")
+	if holder := holder(t, c); !strings.HasPrefix(holder, "pod-b_") {
+		t.Errorf("%q works", holder)
+	}
+	c.Kubectl(t, "delete", "-f", "../examples/obj.yaml", "--timeout=1m")
+	second.waitForLog("Handler 'remove' succeeded.")
+	eventually(t, "the events about the Lease", func() bool {
+		return strings.Count(c.Kubectl(t, "get", "events", "--field-selector=involvedObject.kind=Lease", "-o", "jsonpath={.items[*].message}"), "became leader") >= 3 // with that of the test before
+	})
+	second.stop()
+	for _, op := range []*operator{first, second} {
+		for line := range strings.Lines(op.log.String()) {
+			if (strings.Contains(line, "[WARN") || strings.Contains(line, "[ERROR")) && !strings.Contains(line, "can be reached from this host only") {
+				t.Errorf("it complains: %s", line)
+			}
+		}
+	}
 }
 
 // further plays examples with the rights that not all operators need, and without them.
@@ -253,7 +320,7 @@ func missing(t *testing.T, c *cluster.Cluster, program string) {
 				if err := os.WriteFile(config, []byte(withTokenAt(address, c, token)), 0o600); err != nil {
 					t.Fatal(err)
 				}
-				args := []string{"run", "--namespace=" + namespace}
+				args := []string{"run", "--namespace=" + namespace, "--leader-elect=" + lease, "--leader-elect-namespace=" + namespace}
 				if without == (right{}) {
 					args = append(args, "--verbose")
 				}
@@ -272,12 +339,11 @@ func missing(t *testing.T, c *cluster.Cluster, program string) {
 					}
 					return
 				}
-				told := fmt.Sprintf(`cannot %s resource \"%s\"`, without.Verb, without.Resource)
-				eventually(t, told, func() bool {
-					return lineWith(op.log.String(), told, "[WARN") || lineWith(op.log.String(), told, "[ERROR")
-				})
+				told := fmt.Sprintf("cannot %s resource %q", without.Verb, without.Resource)
+				log := func() string { return strings.ReplaceAll(op.log.String(), `\"`, `"`) } // attributes are quoted, the end of an operator is not
+				eventually(t, told, func() bool { return lineWith(log(), told, "[WARN") || lineWith(log(), told, "[ERROR") })
 				op.kill()
-				for line := range strings.Lines(op.log.String()) {
+				for line := range strings.Lines(log()) {
 					if strings.Contains(line, " cannot ") && !strings.Contains(line, told) {
 						t.Errorf("it misses something else: %s", line)
 					}

@@ -200,18 +200,48 @@ func rights(t *testing.T, c *C) {
 }
 
 func samples(t *testing.T, c *C) {
+	const elected = "kopfexample-operator" // the name of the Lease
 	deployment := func(c *C) *kopf.Body { return c.manifest("deployment.yaml")[0] }
 	container := func(c *C) map[string]any {
 		return deployment(c).Get("spec.template.spec.containers").([]any)[0].(map[string]any)
 	}
-	c.Run(t, "OP-168 the example of a deployment has one replica, which is recreated, and a service account", func(c *C) {
+	c.Run(t, "OP-168 the example of a deployment has two replicas with an election, a rolling update, and a service account", func(c *C) {
 		d := deployment(c)
-		if d.Spec().Int("replicas") != 1 || d.Spec().String("strategy.type") != "Recreate" || d.Spec().String("template.spec.serviceAccountName") != "kopfexample-account" {
+		if d.Spec().Int("replicas") != 2 || d.Spec().String("template.spec.serviceAccountName") != "kopfexample-account" {
 			c.Errorf("got %v", d.Map())
+		}
+		if s := d.Spec().View("strategy"); s.String("type") != "RollingUpdate" || s.Int("rollingUpdate.maxSurge") != 1 || s.Int("rollingUpdate.maxUnavailable") != 0 {
+			c.Errorf("got the strategy %v, want a replica more and none less", s.Map())
+		}
+		if args := fmt.Sprint(container(c)["args"]); !strings.Contains(args, "--leader-elect="+elected) {
+			c.Errorf("got the arguments %s, want --leader-elect=%s", args, elected)
 		}
 		if n := len(c.manifest("deployment.yaml")); n != 1 {
 			c.Errorf("got %d objects, want no services", n)
 		}
+	})
+	c.Run(t, "HA-29 the replicas are on different nodes, which are drained one at a time", func(c *C) {
+		labels := deployment(c).Get("spec.template.metadata.labels")
+		spread := deployment(c).Get("spec.template.spec.topologySpreadConstraints").([]any)[0].(map[string]any)
+		if spread["topologyKey"] != "kubernetes.io/hostname" || fmt.Sprint(spread["labelSelector"].(map[string]any)["matchLabels"]) != fmt.Sprint(labels) {
+			c.Errorf("got the constraint %v, want one for nodes and the labels %v", spread, labels)
+		}
+		budget := c.manifest("disruption-budget.yaml")[0]
+		if budget.Kind() != "PodDisruptionBudget" || budget.Spec().Int("maxUnavailable") != 1 || fmt.Sprint(budget.Get("spec.selector.matchLabels")) != fmt.Sprint(labels) {
+			c.Errorf("got %v, want a budget for the labels %v", budget.Map(), labels)
+		}
+	})
+	c.Run(t, "HA-10 the rights for the Lease are as few as can be", func(c *C) {
+		var got []string
+		for _, body := range c.manifest("rbac.yaml") {
+			rules, _ := body.Get("rules").([]any)
+			for _, rule := range rules {
+				if r := rule.(map[string]any); fmt.Sprint(r["resources"]) == "[leases]" {
+					got = append(got, fmt.Sprint(body.Kind(), " ", r["apiGroups"], r["verbs"], r["resourceNames"]))
+				}
+			}
+		}
+		c.same("the rules", []string{"Role [coordination.k8s.io] [create] <nil>", "Role [coordination.k8s.io] [get update] [" + elected + "]"}, got)
 	})
 	c.Run(t, "OP-172 it has a liveness probe, and time to end", func(c *C) {
 		if grace := deployment(c).Spec().Int("template.spec.terminationGracePeriodSeconds"); grace < int64(kopf.NewSettings().Queueing.ExitTimeout/time.Second) {
