@@ -12,12 +12,14 @@ import (
 
 // This file keeps a replica that does not hold the Lease from changing anything: its client sends no such requests, and ends those that are under way.
 
-// Fence returns the number of the term in which this replica works: the resource version of the Lease when it was got. It is higher than that of all
-// replicas that have worked before, so that others can refuse what comes too late of those, such as the API of a cloud that takes a number with each
-// request. It stays the same while the function runs, even if the Lease is lost meanwhile. Without an election, and while this replica stands by, it is zero.
+// Fence returns a number that is higher for each leader than for all before it, for requests to other systems than the API server. A system that
+// remembers the highest number it has seen, and refuses lower ones, is safe from a former leader whose handlers ignore their contexts. It is the resource version of the Lease
+// of [LeaderElectionSettings] when it was got. It stays the same while the function runs, even if the Lease is lost meanwhile. Without an election, and
+// while this replica stands by, it is zero.
 func (o *Object) Fence() uint64 { return o.fence }
 
-// Fence returns the number of the term in which this replica works. See [Object.Fence].
+// Fence returns a number that is higher for each leader than for all before it. It is zero in start-up handlers, and in handlers of [Registry.OnStoppedLeading]
+// after a loss. See [Object.Fence].
 func (a *Activity) Fence() uint64 { return a.fence }
 
 // number returns the fence of the term; 0 without one.

@@ -24,8 +24,9 @@ import (
 // This file has one of several replicas work: the holder of a Lease. The others stand by: their streams are open and their indices are filled, so that they
 // know at any time what is to be done, and nothing is called. The election runs on a goroutine of its own.
 
-// ErrLeadershipLost is the cause with which the contexts of handlers end when their replica does not hold the Lease any more, and the error of requests that
-// change anything while it does not.
+// ErrLeadershipLost is the cause with which the contexts of handlers end when their replica has lost the Lease of [LeaderElectionSettings]: see [context.Cause]. It is
+// also in the error of each request of the operator's client that would change something while the replica does not hold the Lease. A handler
+// that gets it can just return it: its attempt does not count, and the next leader calls it again.
 var ErrLeadershipLost = errors.New("this replica does not hold the Lease of the leader election")
 
 // leasesResource is the resource of Leases.

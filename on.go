@@ -139,12 +139,12 @@ func OnCleanup(fn ActivityFunc, opts *ActivityOptions) {
 	must(kindCleanup, DefaultRegistry().onActivity(kindCleanup, fn, nil, opts))
 }
 
-// OnStartedLeading registers a handler of the beginning of this replica's work in the default registry. See [Registry.OnStartedLeading].
+// OnStartedLeading registers a handler that is called when this replica becomes the leader in the default registry. See [Registry.OnStartedLeading].
 func OnStartedLeading(fn ActivityFunc, opts *ActivityOptions) {
 	must(kindStartedLeading, DefaultRegistry().onActivity(kindStartedLeading, fn, nil, opts))
 }
 
-// OnStoppedLeading registers a handler of the end of this replica's work in the default registry. See [Registry.OnStoppedLeading].
+// OnStoppedLeading registers a handler that is called when this replica stops leading in the default registry. See [Registry.OnStoppedLeading].
 func OnStoppedLeading(fn ActivityFunc, opts *ActivityOptions) {
 	must(kindStoppedLeading, DefaultRegistry().onActivity(kindStoppedLeading, fn, nil, opts))
 }
@@ -204,15 +204,16 @@ func (r *Registry) OnCleanup(fn ActivityFunc, opts *ActivityOptions) {
 	must(kindCleanup, r.onActivity(kindCleanup, fn, nil, opts))
 }
 
-// OnStartedLeading registers a handler that is called when this replica has got the Lease of [LeaderElectionSettings], before it handles any object. Its
-// context ends when the Lease is lost. If it fails permanently, the operator ends. Without an election it is not called. It panics as
-// [Registry.OnEvent] does.
+// OnStartedLeading registers a handler that is called each time that this replica gets the Lease of [LeaderElectionSettings], before it handles any object. Objects
+// wait until it has succeeded, while the replica holds the Lease. Its context ends when the Lease is lost. If it fails permanently, the operator ends. Without an election
+// it is not called. It panics as [Registry.OnEvent] does.
 func (r *Registry) OnStartedLeading(fn ActivityFunc, opts *ActivityOptions) {
 	must(kindStartedLeading, r.onActivity(kindStartedLeading, fn, nil, opts))
 }
 
-// OnStoppedLeading registers a handler that is called when this replica has lost the Lease, or is about to release it at its end. It has 5 seconds,
-// and after a loss its Client changes nothing any more. It must not be relied on: a process can end at any time. What it returns is logged. It panics as [Registry.OnEvent] does.
+// OnStoppedLeading registers a handler that is called when this replica has lost the Lease, and at the exit before it releases the Lease, after the clean-up handlers. After
+// a loss, another replica may work already: the handler's Client changes nothing any more. It has 5 seconds. A process that dies
+// does not call it, so nothing may depend on it. Its error is logged. It panics as [Registry.OnEvent] does.
 func (r *Registry) OnStoppedLeading(fn ActivityFunc, opts *ActivityOptions) {
 	must(kindStoppedLeading, r.onActivity(kindStoppedLeading, fn, nil, opts))
 }

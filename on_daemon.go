@@ -200,7 +200,8 @@ const (
 	StopFiltersMismatch StopReason = "FiltersMismatch"
 	// StopResourceDeleted is that the object is being deleted, or is gone.
 	StopResourceDeleted StopReason = "ResourceDeleted"
-	// StopOperatorPausing is that the operator pauses in favor of another one.
+	// StopOperatorPausing is that the operator pauses in favor of another one. After a loss of the Lease of [LeaderElectionSettings], contexts end before it, with the
+	// cause [ErrLeadershipLost].
 	StopOperatorPausing StopReason = "OperatorPausing"
 	// StopOperatorExiting is that the operator shuts down.
 	StopOperatorExiting StopReason = "OperatorExiting"

@@ -79,20 +79,25 @@ type PeeringSettings struct {
 	Clusterwide bool
 }
 
-// LeaderElectionSettings are about several replicas of one operator, of which one works at a time: the holder of a Lease, which all of them
-// stand for. See https://kubernetes.io/docs/concepts/architecture/leases/.
+// LeaderElectionSettings are about several replicas of one operator, of which one works at a time: the leader, which holds a Lease. The others
+// stand by: their watch streams are open and their indices are filled, and no handlers of objects are called. Set the Name to switch it on. The
+// Lease needs the permissions to get, create and update leases of the group coordination.k8s.io. Electors of client-go and managers of controller-runtime
+// compete for the same Lease. See https://kubernetes.io/docs/concepts/architecture/leases/.
+//
+// [NewSettings] has the defaults. LeaseDuration must be longer than RenewDeadline, and that longer than 1.2 times RetryPeriod, or the operator does not start.
 type LeaderElectionSettings struct {
-	// Name is the name of the Lease. Empty means that there is no election: each replica works, and no Lease is used. Defaults to empty.
+	// Name is the name of the Lease, the same for all replicas of one operator and for nothing else. Empty means that there is no election: each replica works, and
+	// no Lease is used. Defaults to empty.
 	Name string
 	// Namespace is where the Lease is. Defaults to that of the pod, or of the kubeconfig's context, then to "default".
 	Namespace string
-	// LeaseDuration is how long a replica that does not hold the Lease waits after the last renewal that it has seen before it takes it. It
-	// is rounded up to whole seconds, and longer than RenewDeadline. Defaults to 15 s.
+	// LeaseDuration is how long a replica that stands by waits after the last renewal that it has seen before it takes the Lease. After a crash of the leader, no replica works
+	// for at most this time and 2.4 times RetryPeriod. It is rounded up to whole seconds. Defaults to 15 s.
 	LeaseDuration time.Duration
-	// RenewDeadline is how long the holder works after the beginning of the last renewal that was answered. It is longer than 1.2 times the RetryPeriod. Defaults to
-	// 10 s.
+	// RenewDeadline is how long the leader works after the beginning of its last successful renewal. Then it stands by again. Defaults to 10 s.
 	RenewDeadline time.Duration
-	// RetryPeriod is the time between two renewals, and with up to a fifth more, between two attempts of another replica to get the Lease. Defaults to 2 s.
+	// RetryPeriod is the time between two renewals by the leader, and between two looks at the Lease by another replica, which takes up to a fifth more. Each is one request.
+	// Defaults to 2 s.
 	RetryPeriod time.Duration
 }
 
