@@ -51,7 +51,7 @@ func TestMessages(t *testing.T) {
 	text := strings.NewReplacer(`" + "`, "", "\\\"", `"`).Replace(regexp.MustCompile(`" \+\n\s*"`).ReplaceAllString(source(t), ""))
 	parts := regexp.MustCompile(`…|'[^']*'|\b\d\S*`)
 	checked := 0
-	for _, page := range []string{"docs/troubleshooting.md", "docs/peering.md"} {
+	for _, page := range []string{"docs/troubleshooting.md", "docs/peering.md", "docs/high-availability.md"} {
 		for line := range strings.Lines(read(t, page)) {
 			if !strings.HasPrefix(line, "|") {
 				continue
