@@ -183,7 +183,7 @@ func deployed(t *testing.T, c *cluster.Cluster, world *promises.World) {
 			s.Answers("http://" + address + probe["path"].(string))
 		}
 		s.Warns("The liveness endpoint can be reached from this host only; use 0.0.0.0 for the kubelet") // here
-		if status := c.Kubectl(t, "get", "kopfpeering", "default", "-o", "jsonpath={.status}"); !strings.Contains(status, `"`+lease+`"`) {
+		if status := c.Kubectl(t, "get", "kopfpeering", "default", "-o", "jsonpath={.status}"); !strings.Contains(status, `"default/`+lease+`"`) {
 			t.Errorf("its peers see %s", status)
 		}
 		if holder := holder(t, c); !strings.HasPrefix(holder, "the-pod_") {
