@@ -46,6 +46,9 @@ const (
 	ignoring
 	storming
 	resting
+	takeover
+	handover
+	huge
 )
 
 // job is one of the tasks that the operators are given.
@@ -61,6 +64,13 @@ type job struct {
 	reordered bool
 	// namespaces is how many of them the operator watches, each by itself; 0 for the whole cluster.
 	namespaces int
+	ours       bool               // whether the job is for our operator alone
+	changed    bool               // whether objects are changed, so that they are handled again
+	orderly    bool               // whether replicas are stopped in good order
+	args       []string           // of the operator, besides its own
+	before     func(server) error // is done before the operator starts
+	// again is do for a job that starts more operators, and ends the first one.
+	again func(ctx context.Context, s server, o *operator, start func() (*operator, error)) (result, error)
 	// do lives through the job with an operator that has just been started. A negative CPU time is what is not to be counted.
 	do func(ctx context.Context, s server, o *operator) (result, error)
 }
@@ -105,11 +115,21 @@ func (j job) run(ctx context.Context, p place, v variant, dir string) (result, e
 	}
 	defer s.Close()
 	etcd, server := s.CPU()
-	o, err := v.start(dir, s.Kubeconfig(), j.namespaces)
+	if j.before != nil {
+		if err := j.before(s); err != nil {
+			return result{}, err
+		}
+	}
+	v.args = append(slices.Clone(v.args), j.args...)
+	start := func() (*operator, error) { return v.start(dir, s.Kubeconfig(), j.namespaces) }
+	o, err := start()
 	if err != nil {
 		return result{}, err
 	}
 	defer o.kill()
+	if j.again != nil {
+		return j.again(ctx, s, o, start)
+	}
 	r, err := j.do(ctx, s, o)
 	if err != nil {
 		return r, err
@@ -125,7 +145,7 @@ func (j job) run(ctx context.Context, p place, v variant, dir string) (result, e
 		return r, err
 	}
 	r.requests, err = s.Requests(ctx)
-	if n := r.requests["patch"]; err == nil && n > 0 && j.handled && j.kind != storming {
+	if n := r.requests["patch"]; err == nil && n > 0 && j.handled && j.kind != storming && !j.changed {
 		err = fmt.Errorf("%d patches were sent, although all objects were handled", n)
 	}
 	return r, err
@@ -189,6 +209,19 @@ func restart(count int) job {
 func restartReordered(count int) job {
 	j := restart(count)
 	j.name, j.reordered = j.name+", keys in another order", true
+	return j
+}
+
+// restartHuge starts our operator over so many objects that no other one is tried. The wall time is from its start until it has come to rest.
+func restartHuge(count int) job {
+	j := restart(count)
+	j.kind, j.ours = huge, true
+	j.do = func(ctx context.Context, s server, o *operator) (result, error) {
+		if err := waitForWatch(ctx, s, o); err != nil {
+			return result{}, err
+		}
+		return result{wall: time.Since(o.started) - calm}, nil
+	}
 	return j
 }
 

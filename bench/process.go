@@ -165,9 +165,12 @@ func (o *operator) memory() (now, peak int64) {
 	return now, peak
 }
 
+// calm is how long an operator that has come to rest has done nothing.
+const calm = 1500 * time.Millisecond
+
 // settle waits until the operator has done nothing for a while, or for too long.
 func (o *operator) settle(ctx context.Context) error {
-	const calm, noise = 1500 * time.Millisecond, 10 * time.Millisecond
+	const noise = 10 * time.Millisecond
 	last, since := time.Duration(-1), time.Now()
 	for limit := time.Now().Add(5 * time.Minute); time.Now().Before(limit); {
 		if err := pause(ctx, 100*time.Millisecond); err != nil {

@@ -107,6 +107,8 @@ const big = 100_000
 
 func isBig(j job) bool { return j.count >= big && j.kind == restarting }
 
+func isOrderly(j job) bool { return j.orderly }
+
 func isReordered(j job) bool { return j.reordered }
 
 var targets = []target{
@@ -128,6 +130,12 @@ var targets = []target{
 	{kind: answering, name: "recorded p99", of: recorded99, most: 1},
 	{kind: ignoring, name: "CPU of a change", of: cpu, most: 0.3},
 	{kind: resting, name: "settled memory", of: figure{of: func(r result) float64 { return float64(r.settled) / (1 << 20) }}, absolute: true, most: 10, format: "%.1f MiB"},
+	{kind: huge, name: "wall time", of: figure{of: func(r result) float64 { return r.wall.Seconds() }}, absolute: true, most: 60, format: "%.1f s"},
+	{kind: huge, name: "settled memory", of: figure{of: func(r result) float64 { return float64(r.settled) / (1 << 20) }}, absolute: true, most: 400, format: "%.0f MiB"},
+	{kind: takeover, name: "from the Lease to the first patch", of: figure{of: func(r result) float64 { return float64(r.wall) / float64(time.Millisecond) }}, absolute: true, most: 100, format: "%.1f ms"},
+	{kind: handover, only: isOrderly, name: "longest hand-over", of: figure{of: func(r result) float64 { return r.p99.Seconds() }}, absolute: true, most: 3, format: "%.2f s"},
+	{kind: handover, only: isOrderly, name: "half of the hand-overs", of: figure{of: func(r result) float64 { return r.p50.Seconds() }}, absolute: true, most: 1.5, format: "%.2f s"},
+	{kind: handover, only: func(j job) bool { return !isOrderly(j) }, name: "longest hand-over", of: figure{of: func(r result) float64 { return r.p99.Seconds() }}, absolute: true, most: 17.5, format: "%.2f s"},
 	{kind: resting, name: "from start to the first watch", of: figure{of: func(r result) float64 { return float64(r.wall) / float64(time.Millisecond) }}, absolute: true, most: 20, format: "%.1f ms"},
 }
 

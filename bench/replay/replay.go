@@ -35,6 +35,7 @@ type Server struct {
 	patches  []json.RawMessage // the first ones
 	writes   int               // of an object that is handled
 
+	lease       lease
 	namespaces  int // besides the one with the widgets
 	connections int // that were opened
 }
@@ -381,6 +382,11 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	case inside && r.Method == http.MethodPatch:
 		s.count("patch", began)
 		s.patch(w, r, name)
+	case strings.HasPrefix(path, leases):
+		s.serveLease(w, r)
+	case path == "/api/v1/namespaces/default/events" && r.Method == http.MethodPost:
+		w.WriteHeader(http.StatusCreated)
+		io.WriteString(w, `{"kind":"Event","apiVersion":"v1"}`)
 	case path == "/api/v1/namespaces" && !watch:
 		s.listNamespaces(w)
 	case watch: // where there is nothing
@@ -543,6 +549,7 @@ func (s *Server) patch(w http.ResponseWriter, r *http.Request, name string) {
 		s.patches = append(s.patches, body)
 	}
 	s.changed(i, "MODIFIED")
+	s.lease.worked()
 	w.Write(s.log[len(s.log)-1].raw)
 }
 
