@@ -3,6 +3,7 @@ package chaos
 import (
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -128,6 +129,9 @@ func (e *Evidence) superseded() *Evidence {
 func (c *court) replicas() {
 	terms := c.terms()
 	c.callsOfReplicas()
+	for uid, entries := range c.changes {
+		c.handledAgain(uid, entries, c.Versions[uid])
+	}
 	c.fences(terms)
 	c.writesOfReplicas(terms)
 	c.register()
@@ -181,6 +185,33 @@ func (c *court) callsOfReplicas() {
 					break
 				}
 			}
+		}
+	}
+}
+
+// handledAgain looks for calls of a process for a state that was stored as handled before, by another process. A process that has not seen that does not
+// know better, unless it asks.
+func (c *court) handledAgain(uid string, entries []journal.Entry, versions []*Version) {
+	calledBy := map[int64]int{} // the process that was called last for a value
+	for _, e := range entries {
+		before := calledBy[e.Value]
+		calledBy[e.Value] = e.Run
+		if e.Event != journal.Begun || e.Reason != "create" && e.Reason != "update" || before == 0 || before == e.Run || wasLarge(versions) {
+			continue
+		}
+		after, _ := slices.BinarySearchFunc(versions, e.Time, func(v *Version, t time.Time) int { return v.Seen.Compare(t) })
+		if after == 0 {
+			continue
+		}
+		v := versions[after-1]
+		var handled struct{ Spec map[string]any }
+		text := v.Object.Metadata.Annotations[prefix+"last-handled-configuration"]
+		if json.Unmarshal([]byte(text), &handled) != nil {
+			continue
+		}
+		if value, _ := handled.Spec["value"].(float64); int64(value) == e.Value {
+			c.complain(goesOnThere, uid, e.Name, "process %d calls %s for the %s at %s, with the version %s, though process %d has handled the value %d, as version %d tells, of %s",
+				e.Run, e.Handler, e.Reason, e.Time.Format(clock), e.Version, before, e.Value, v.Revision, v.Seen.Format(clock))
 		}
 	}
 }

@@ -84,17 +84,18 @@ const (
 	fenced       = "no replica writes after another one has got the Lease"
 	fencesGrow   = "each fence is that of the Lease as it was got"
 	linearizable = "the Lease behaves as one register"
+	goesOnThere  = "no replica handles again what another one has stored as handled"
 )
 
 // Rules are all that is checked.
 var Rules = []string{lastState, finished, once, oneAtATime, deletion, leftovers, indices, sightings, daemonsRun, timersTick, children, budget, goesOn, memoryIsBack,
 	changedOnce, roomsEnd, roomsWork, createdOnce, reconnects, keepsAlive, contestsEnd,
-	oneReplica, fenced, fencesGrow, linearizable}
+	oneReplica, fenced, fencesGrow, linearizable, goesOnThere}
 
 // passes tells whether it may be otherwise a little later.
 func (v Violation) passes() bool {
 	return !slices.Contains([]string{once, oneAtATime, goesOn, budget, changedOnce, createdOnce, reconnects, keepsAlive, contestsEnd,
-		oneReplica, fenced, fencesGrow, linearizable}, v.Rule)
+		oneReplica, fenced, fencesGrow, linearizable, goesOnThere}, v.Rule)
 }
 
 // prefix is that of the annotations of the operator.
