@@ -128,7 +128,7 @@ func (o *options) bench(ctx context.Context) error {
 // onReplay does the jobs on a replaying server, which each has for itself.
 func (o *options) onReplay(ctx context.Context, b *bench) error {
 	jobs := []job{idle(), backlog(1000), backlog(10_000), restart(10_000), restart(50_000), restartReordered(50_000), restart(big), latency(500, 50), ignored(20_000), storm(10_000, 10_000, 1000), namespaced(200), restartHuge(10 * big),
-		standingBy(big), takingOver(big), handingOver("hand-overs at rest over 1000", 10, 1000, 0, syscall.SIGTERM),
+		standingBy(big), takingOver(big), handingOver("hand-overs at rest over 1000", 20, 1000, 0, syscall.SIGTERM),
 		handingOver("hand-overs amid 200 changes a second over 10000", 10, 10_000, 200, syscall.SIGTERM), handingOver("hand-overs after kill -9 over 1000", 3, 1000, 0, syscall.SIGKILL)}
 	if o.quick {
 		jobs = []job{idle(), backlog(1000), restart(10_000), latency(250, 50), ignored(20_000)}

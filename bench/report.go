@@ -25,7 +25,7 @@ var headings = []struct{ place, title, text string }{
 	{realName, "On a real control plane", "Waiting for the server is part of all times here, and whatever it does itself takes processors away from the operators."},
 	{replicasName, "Several replicas", "Ours alone, on the replaying server, with `--leader-elect`. To *stand by* is to follow the objects while another holder has the Lease. In a *take-over*, the wall time " +
 		"is from the answer by which the replica has the Lease until the server gets the first patch for an object that was to be handled. In *hand-overs*, p50 and p99 are the median and the longest time from the signal " +
-		"to the replica that works until the first patch of the next one. A killed replica leaves the Lease to expire, after 15 s."},
+		"to the replica that works, at any time between two attempts of the other one, until the first patch of that one. A killed replica leaves the Lease to expire, after 15 s."},
 	{"sweep", "How the costs grow", "Starting takes a look at each object. After that, what is paid for is changes. All points are of one run each. " +
 		"The largest number of objects is for ours and for the requests alone."},
 	{"build", "Size", "Static binaries without debugging data."},
