@@ -72,7 +72,7 @@ func TestControllerRuntime(t *testing.T) {
 	}
 }
 
-func goCommand(t *testing.T, args ...string) string {
+func goCommand(t testing.TB, args ...string) string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", args...).CombinedOutput()
 	if err != nil {

@@ -1,0 +1,105 @@
+// Package rivalry is what the judge of elections and the processes that it judges have to agree on.
+package rivalry
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+)
+
+// The kinds of electors.
+const (
+	Ours     = "ours"
+	ClientGo = "client-go"
+	Manager  = "controller-runtime"
+)
+
+// Config is what a process gets.
+type Config struct {
+	Kind     string
+	Identity string // of the process
+	Server   string // the way to the API server
+	Journal  string // the file for its [Act]s
+
+	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
+
+	Skew      time.Duration // how far its clock is ahead, by what it writes into the Lease
+	Unwinding time.Duration // how long its work takes to end
+}
+
+// Variable is the variable of the environment with the [Config] as JSON.
+const Variable = "KOPF_RIVAL"
+
+// Headers of the requests.
+const (
+	IdentityHeader = "X-Rival"
+	SentHeader     = "X-Rival-Sent" // nanoseconds of the clock that all processes share
+)
+
+// The objects.
+const (
+	Namespace  = "default"
+	Lease      = "rivals"
+	Result     = "results"
+	Label      = "rivals" // of the objects that ours handles
+	LeasesPath = "/apis/coordination.k8s.io/v1/namespaces/" + Namespace + "/leases"
+	LeasePath  = LeasesPath + "/" + Lease
+	MapsPath   = "/api/v1/namespaces/" + Namespace + "/configmaps"
+	ResultPath = MapsPath + "/" + Result
+)
+
+// The kinds of acts.
+const (
+	Begun     = "begun"
+	Step      = "step"
+	Unwinding = "unwinding" // after the end of the context
+	Ended     = "ended"
+)
+
+// Act is one line of a journal: at that time, the process was working, by what it knew.
+type Act struct {
+	At       time.Time
+	Identity string
+	Kind     string
+	Call     int
+}
+
+// Patch sends a merge patch, and writes what the object is then.
+func Patch(ctx context.Context, client *http.Client, url string, patch []byte, to io.Writer) error {
+	return send(ctx, client, http.MethodPatch, url, "application/merge-patch+json", patch, to)
+}
+
+// Create creates an object.
+func Create(ctx context.Context, client *http.Client, url string, object []byte) error {
+	return send(ctx, client, http.MethodPost, url, "application/json", object, io.Discard)
+}
+
+// Get writes an object.
+func Get(ctx context.Context, client *http.Client, url string, to io.Writer) error {
+	return send(ctx, client, http.MethodGet, url, "", nil, to)
+}
+
+func send(ctx context.Context, client *http.Client, method, url, contentType string, body []byte, to io.Writer) error {
+	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	if contentType != "" {
+		req.Header.Set("Content-Type", contentType)
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if _, err := io.Copy(to, resp.Body); err != nil {
+		return err
+	}
+	if resp.StatusCode >= http.StatusMultipleChoices {
+		return fmt.Errorf("%s %s: %s", method, url, resp.Status)
+	}
+	return nil
+}

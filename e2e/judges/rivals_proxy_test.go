@@ -1,0 +1,267 @@
+package judges
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/kopf-go/kopf/e2e/judges/rivalry"
+)
+
+// This file is the network between one process and the API server, which loses and delays requests and answers, and keeps a record of what
+// has reached the server.
+
+// exchange is a request that has reached the API server, and its answer.
+type exchange struct {
+	Identity, Method, Path string
+	Sent                   time.Time // when the process sent it, by the clock that all share
+	Arrived, Answered      time.Time // between which the server has carried it out
+	Code                   int
+	Query, Answer          objectState
+}
+
+// objectState is what is looked at of a Lease, or of an object with results.
+type objectState struct {
+	Metadata struct {
+		ResourceVersion string            `json:"resourceVersion"`
+		Labels          map[string]string `json:"labels"`
+		Annotations     map[string]string `json:"annotations"`
+	} `json:"metadata"`
+	Spec struct {
+		HolderIdentity       string `json:"holderIdentity"`
+		LeaseDurationSeconds int    `json:"leaseDurationSeconds"`
+		LeaseTransitions     int    `json:"leaseTransitions"`
+		RenewTime            string `json:"renewTime"`
+	} `json:"spec"`
+	Data map[string]string `json:"data"`
+}
+
+// version returns the number of the state, by which the API server orders those of all objects.
+func (s *objectState) version() uint64 {
+	n, _ := strconv.ParseUint(s.Metadata.ResourceVersion, 10, 64) // 0 for none
+	return n
+}
+
+// upstream is the API server.
+type upstream struct {
+	url    string
+	client *http.Client
+}
+
+// rivalProxy is the network of one process.
+type rivalProxy struct {
+	upstream
+	server *httptest.Server
+	record func(exchange)
+
+	mu     sync.Mutex // guards following
+	random *rand.Rand
+	dark   chan struct{}    // closed when the network is there again; nil while it is
+	delay  [2]time.Duration // of requests and of answers
+	until  time.Time        // the end of the delay
+	once   bool             // the network is gone as soon as the next answer about the Lease has got through
+	gone   time.Duration    // for how long then
+	conns  map[net.Conn]bool
+}
+
+func newRivalProxy(to upstream, seed uint64, record func(exchange)) *rivalProxy {
+	p := &rivalProxy{upstream: to, record: record, random: rand.New(rand.NewPCG(seed, 0)), conns: map[net.Conn]bool{}}
+	p.server = httptest.NewUnstartedServer(p)
+	p.server.Config.ConnState = func(conn net.Conn, state http.ConnState) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if state == http.StateClosed || state == http.StateHijacked {
+			delete(p.conns, conn)
+		} else {
+			p.conns[conn] = true
+		}
+	}
+	p.server.Start()
+	return p
+}
+
+// close ends all connections.
+func (p *rivalProxy) close() {
+	p.cut()
+	p.server.CloseClientConnections()
+	p.server.Close()
+}
+
+func (p *rivalProxy) cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for conn := range p.conns {
+		_ = conn.Close() // that is all there is to do to it
+	}
+}
+
+// partition lets nothing through for a while: neither requests nor answers.
+func (p *rivalProxy) partition(d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.partitionLocked(d)
+}
+
+func (p *rivalProxy) partitionLocked(d time.Duration) {
+	if p.dark != nil {
+		return
+	}
+	dark := make(chan struct{})
+	p.dark = dark
+	time.AfterFunc(d, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.dark = nil
+		close(dark)
+	})
+}
+
+// slow delays requests and answers for a while.
+func (p *rivalProxy) slow(requests, answers, d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.delay, p.until = [2]time.Duration{requests, answers}, time.Now().Add(d)
+}
+
+// slowThenPartition delays the answers for a while, and the network is gone as soon as one about the Lease has got through afterwards.
+func (p *rivalProxy) slowThenPartition(answers, d, gone time.Duration) {
+	p.slow(0, answers, d)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.once, p.gone = true, gone
+}
+
+// hold waits until the network is there, and for the delay of requests or answers. Of those that have waited for the network, it loses a half.
+func (p *rivalProxy) hold(which int) (lost bool) {
+	p.mu.Lock()
+	dark, delay := p.dark, p.delay[which]
+	if time.Now().After(p.until) {
+		delay = 0
+	}
+	p.mu.Unlock()
+	if delay > 0 {
+		time.Sleep(delay)
+		p.mu.Lock()
+		dark = p.dark
+		p.mu.Unlock()
+	}
+	if dark == nil {
+		return false
+	}
+	<-dark
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.random.IntN(2) == 0
+}
+
+// ServeHTTP implements [http.Handler]. A request goes on its way also when its sender does not wait for the answer any more, as on a network.
+func (p *rivalProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Query().Get("watch") != "" {
+		p.stream(w, r)
+		return
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil || p.hold(0) {
+		panic(http.ErrAbortHandler)
+	}
+	resp, answer, err := p.forward(r, body)
+	if err != nil || p.hold(1) {
+		panic(http.ErrAbortHandler)
+	}
+	for name, values := range resp.Header {
+		w.Header()[name] = values
+	}
+	w.WriteHeader(resp.StatusCode)
+	_, _ = w.Write(answer) // the process may have gone
+	p.passed(r)
+}
+
+// passed notes that an answer has got through.
+func (p *rivalProxy) passed(r *http.Request) {
+	if r.Method != http.MethodPut || r.URL.Path != rivalry.LeasePath {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.once && time.Until(p.until) < p.delay[1] { // the answer was a slow one, and the next one would not be
+		p.once, p.until = false, time.Time{}
+		time.AfterFunc(10*time.Millisecond, func() { p.partition(p.gone) }) // when it is read
+	}
+}
+
+// forward makes the request to the API server.
+func (p *rivalProxy) forward(r *http.Request, body []byte) (*http.Response, []byte, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), time.Minute)
+	defer cancel()
+	req, err := p.request(ctx, r, body)
+	if err != nil {
+		return nil, nil, err
+	}
+	sent, _ := strconv.ParseInt(r.Header.Get(rivalry.SentHeader), 10, 64) // all of them have it
+	x := exchange{Identity: r.Header.Get(rivalry.IdentityHeader), Method: r.Method, Path: r.URL.Path, Sent: time.Unix(0, sent), Arrived: time.Now().Round(0)}
+	resp, err := p.client.Do(req)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, nil, err
+	}
+	x.Answered, x.Code = time.Now().Round(0), resp.StatusCode
+	if strings.HasPrefix(x.Path, rivalry.LeasesPath) || x.Path == rivalry.ResultPath {
+		_ = json.Unmarshal(body, &x.Query) // a GET has none
+		_ = json.Unmarshal(answer, &x.Answer)
+	}
+	p.record(x)
+	return resp, answer, nil
+}
+
+func (p *rivalProxy) request(ctx context.Context, r *http.Request, body []byte) (*http.Request, error) {
+	req, err := http.NewRequestWithContext(ctx, r.Method, p.url+r.URL.RequestURI(), bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header = r.Header.Clone()
+	req.Header.Del("Accept-Encoding") // the answers are read
+	return req, nil
+}
+
+// stream hands on the events of a watch. What comes while the network is gone waits.
+func (p *rivalProxy) stream(w http.ResponseWriter, r *http.Request) {
+	if p.hold(0) {
+		panic(http.ErrAbortHandler)
+	}
+	req, err := p.request(r.Context(), r, nil)
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	resp, err := p.client.Do(req)
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	defer resp.Body.Close()
+	w.Header().Set("Content-Type", resp.Header.Get("Content-Type"))
+	w.WriteHeader(resp.StatusCode)
+	flush := http.NewResponseController(w)
+	buffer := make([]byte, 32<<10)
+	for {
+		_ = flush.Flush() // what cannot be written is noticed below
+		n, err := resp.Body.Read(buffer)
+		if n > 0 && p.hold(0) {
+			panic(http.ErrAbortHandler)
+		}
+		if _, failed := w.Write(buffer[:n]); err != nil || failed != nil {
+			return
+		}
+	}
+}
