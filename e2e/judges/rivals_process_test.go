@@ -223,6 +223,18 @@ func (c *contest) end() {
 	}
 }
 
+// clear ends all processes, and removes the objects, for another contest on the same server.
+func (c *contest) clear(t testing.TB) {
+	t.Helper()
+	c.end()
+	c.places = nil
+	for _, path := range []string{rivalry.LeasePath, rivalry.ResultPath, rivalry.MapsPath + "/work", rivalry.MapsPath + "/more"} {
+		if err := rivalry.Delete(t.Context(), c.to.client, c.to.url+path); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // holder returns the place whose process is in the Lease, nil if there is none.
 func (c *contest) holder(t testing.TB) *place {
 	t.Helper()

@@ -82,6 +82,11 @@ func Get(ctx context.Context, client *http.Client, url string, to io.Writer) err
 	return send(ctx, client, http.MethodGet, url, "", nil, to)
 }
 
+// Delete deletes an object.
+func Delete(ctx context.Context, client *http.Client, url string) error {
+	return send(ctx, client, http.MethodDelete, url, "", nil, io.Discard)
+}
+
 func send(ctx context.Context, client *http.Client, method, url, contentType string, body []byte, to io.Writer) error {
 	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
 	if err != nil {
