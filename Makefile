@@ -22,9 +22,11 @@ fuzz:
 e2e:
 	cd e2e && go test -timeout 20m ./...
 
-# The suites of controller-runtime, and a tutorial's operator, on a real API server and on the one in memory.
+# The suites of controller-runtime, and a tutorial's operator, on a real API server and on the one in memory; and half an hour of a contest
+# of several libraries' electors for one Lease, under faults: make judges RIVALS=2h
+RIVALS = 30m
 judges:
-	cd e2e/judges && go test -v -timeout 60m ./...
+	cd e2e/judges && go test -v -timeout 0 ./... -judges.rivals $(RIVALS)
 
 # Faults of all kinds, for each seed so many minutes: make chaos SEED=1 SEEDS=10 MINUTES=3
 # Of some kinds only: make chaos ONLY=definitions,refusals

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -228,6 +229,11 @@ func (c *contest) clear(t testing.TB) {
 	t.Helper()
 	c.end()
 	c.places = nil
+	for _, name := range []string{"/work", "/more"} { // which have the finalizer of ours
+		if err := rivalry.Patch(t.Context(), c.to.client, c.to.url+rivalry.MapsPath+name, []byte(`{"metadata": {"finalizers": null}}`), io.Discard); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for _, path := range []string{rivalry.LeasePath, rivalry.ResultPath, rivalry.MapsPath + "/work", rivalry.MapsPath + "/more"} {
 		if err := rivalry.Delete(t.Context(), c.to.client, c.to.url+path); err != nil {
 			t.Fatal(err)

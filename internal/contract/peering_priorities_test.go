@@ -17,23 +17,7 @@ import (
 // TestPeersOfOriginal lets the original and ours give way to each other. It runs if KOPF_ORIGINAL is the command of a Python
 // that has Kopf, as in TestOriginal.
 func TestPeersOfOriginal(t *testing.T) {
-	python := os.Getenv("KOPF_ORIGINAL")
-	if python == "" {
-		t.Skip("KOPF_ORIGINAL is not set")
-	}
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	c := &C{judge: &Judge{Open: func(t testing.TB) (*kopf.ConnectionInfo, string) {
-		server := newServer(t)
-		served, err := server.Listen("127.0.0.1:0")
-		if err == nil {
-			t.Cleanup(func() { _ = served.Close() }) // all is over
-			err = served.WriteKubeconfig(kubeconfig)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		return server.ConnectionInfo(), leafNamespace
-	}}}
+	c, python, kubeconfig := openForOriginal(t)
 	for _, priority := range []int{-1, 0, 1} {
 		c.Run(t, fmt.Sprintf("the original has the priority %d, and ours 0", priority), func(c *C) {
 			k := c.meet()
@@ -87,6 +71,73 @@ func TestPeersOfOriginal(t *testing.T) {
 			}
 		}
 	})
+}
+
+// openForOriginal returns a server that the original can reach, the command of its Python, and its kubeconfig. Without such a Python, it skips the test.
+func openForOriginal(t *testing.T) (c *C, python, kubeconfig string) {
+	t.Helper()
+	python = os.Getenv("KOPF_ORIGINAL")
+	if python == "" {
+		t.Skip("KOPF_ORIGINAL is not set")
+	}
+	kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
+	c = &C{judge: &Judge{Open: func(t testing.TB) (*kopf.ConnectionInfo, string) {
+		server := newServer(t)
+		served, err := server.Listen("127.0.0.1:0")
+		if err == nil {
+			t.Cleanup(func() { _ = served.Close() }) // all is over
+			err = served.WriteKubeconfig(kubeconfig)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return server.ConnectionInfo(), leafNamespace
+	}}}
+	return c, python, kubeconfig
+}
+
+// TestReplicasAndOriginal has the original meet two replicas of ours, which are one peer. It runs as [TestPeersOfOriginal] does.
+func TestReplicasAndOriginal(t *testing.T) {
+	c, python, kubeconfig := openForOriginal(t)
+	for _, priority := range []int{-1, 1} {
+		c.Run(t, fmt.Sprintf("HA-46 the original, with the priority %d, sees one peer, whichever replica works", priority), func(c *C) {
+			table := c.meet()
+			notes := filepath.Join(t.TempDir(), "calls")
+			theirs := func(name string) int {
+				data, _ := os.ReadFile(notes) // or there is none yet
+				return strings.Count(string(data), name+"\n")
+			}
+			brief := func(op *kopf.Operator) { op.Settings.Peering.Lifetime = 10 * time.Second }
+			var first, second calls
+			a := c.Replica(worker(&first), as("pod-a"), brief)
+			c.leads(a)
+			b := c.Replica(worker(&second), as("pod-b"), brief)
+			stop := c.original(python, kubeconfig, notes, priority)
+			both := []string{"theirs", leaseName}
+			c.WaitFor("both records", func() bool { return slices.Equal(table.seats("default"), both) })
+			time.Sleep(3 * time.Second) // both have looked
+			works := func(name string, ours *calls) {
+				c.Create(name, nil)
+				time.Sleep(3 * time.Second)
+				got := fmt.Sprintf("first %d, second %d, theirs %d", first.count(name), second.count(name), theirs(name))
+				want := "first 0, second 0, theirs 1"
+				if priority < 0 {
+					want = map[bool]string{true: "first 1, second 0, theirs 0", false: "first 0, second 1, theirs 0"}[ours == &first]
+				}
+				c.same("who handles "+name, want, got)
+				c.same("the records", both, table.seats("default"))
+			}
+			works("one", &first)
+			a.Crash()
+			c.leads(b)
+			time.Sleep(3 * time.Second)
+			works("two", &second)
+			stop()
+			c.WaitFor("the end of the record", func() bool { return slices.Equal(table.seats("default"), []string{leaseName}) })
+			c.Create("three", nil)
+			c.WaitFor("the handling by the second", func() bool { return second.count("three") == 1 })
+		})
+	}
 }
 
 // original starts an operator of the original, which is stopped by the function returned.
