@@ -42,12 +42,15 @@ func TestRivalsUnderFaults(t *testing.T) {
 	acquit(t, v)
 }
 
+// slowThenGone is a fault that tells who counts from the answer of a renewal.
+const slowThenGone = "slow answers, then a partition"
+
 // rivalFaults are the faults of one run.
 type rivalFaults struct {
 	times    electionTimes
 	duration time.Duration
 	seed     uint64
-	only     string // the fault that there is, all if empty
+	only     string // the fault that the holder has, one after the other; all have all if empty
 
 	counts map[string]int
 }
@@ -75,15 +78,18 @@ func (f *rivalFaults) run(t testing.TB, c *contest) {
 	defer going.Wait()
 	for began := time.Now(); time.Since(began) < f.duration; {
 		victim := c.places[random.IntN(len(c.places))]
-		if holder := c.holder(t); holder != nil && random.IntN(3) > 0 {
+		if holder := c.holder(t); holder != nil && (f.only != "" || random.IntN(3) > 0) {
 			victim = holder
 		}
 		d, name := f.part(random), f.only
 		if name == "" {
-			name = []string{"stop", "kill", "freeze", "freeze", "partition", "slow answers", "slow requests", "slow answers, then a partition"}[random.IntN(8)]
+			name = []string{"stop", "kill", "freeze", "freeze", "partition", "slow answers", "slow requests", slowThenGone}[random.IntN(8)]
 		}
 		f.counts[name]++
 		going.Go(func() { f.inflict(victim, name, d) })
+		if name == slowThenGone && f.only != "" {
+			time.Sleep(3 * f.times.lease) // another process is to be able to take the Lease
+		}
 		time.Sleep(f.times.lease/3 + time.Duration(random.Int64N(int64(f.times.lease))))
 	}
 }
@@ -104,8 +110,8 @@ func (f *rivalFaults) inflict(p *place, name string, d time.Duration) {
 		p.proxy.slow(0, min(d, patience), 2*d)
 	case "slow requests":
 		p.proxy.slow(min(d, patience), 0, 2*d)
-	case "slow answers, then a partition":
-		p.proxy.slowThenPartition(patience*17/20, 2*patience, 2*f.times.lease)
+	case slowThenGone:
+		p.proxy.slowThenPartition(patience*17/20, 2*patience, f.times.lease*5/4)
 	}
 }
 

@@ -91,8 +91,11 @@ func newRivalProxy(to upstream, seed uint64, record func(exchange)) *rivalProxy 
 
 // close ends all connections.
 func (p *rivalProxy) close() {
+	p.mu.Lock()
+	dark := p.dark
+	p.mu.Unlock()
+	p.lift(dark)
 	p.cut()
-	p.server.CloseClientConnections()
 	p.server.Close()
 }
 
@@ -108,21 +111,22 @@ func (p *rivalProxy) cut() {
 func (p *rivalProxy) partition(d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.partitionLocked(d)
-}
-
-func (p *rivalProxy) partitionLocked(d time.Duration) {
 	if p.dark != nil {
 		return
 	}
 	dark := make(chan struct{})
 	p.dark = dark
-	time.AfterFunc(d, func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
+	time.AfterFunc(d, func() { p.lift(dark) })
+}
+
+// lift ends a partition, unless it has ended.
+func (p *rivalProxy) lift(dark chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if dark != nil && p.dark == dark {
 		p.dark = nil
 		close(dark)
-	})
+	}
 }
 
 // slow delays requests and answers for a while.
@@ -180,21 +184,24 @@ func (p *rivalProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for name, values := range resp.Header {
 		w.Header()[name] = values
 	}
+	p.passing(r)
 	w.WriteHeader(resp.StatusCode)
 	_, _ = w.Write(answer) // the process may have gone
-	p.passed(r)
 }
 
-// passed notes that an answer has got through.
-func (p *rivalProxy) passed(r *http.Request) {
+// passing notes that an answer is getting through. What it makes the process send is to be lost already.
+func (p *rivalProxy) passing(r *http.Request) {
 	if r.Method != http.MethodPut || r.URL.Path != rivalry.LeasePath {
 		return
 	}
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.once && time.Until(p.until) < p.delay[1] { // the answer was a slow one, and the next one would not be
+	last := p.once && time.Until(p.until) < p.delay[1] // the answer was a slow one, and the next one would not be
+	if last {
 		p.once, p.until = false, time.Time{}
-		time.AfterFunc(10*time.Millisecond, func() { p.partition(p.gone) }) // when it is read
+	}
+	p.mu.Unlock()
+	if last {
+		p.partition(p.gone)
 	}
 }
 

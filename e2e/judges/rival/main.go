@@ -96,6 +96,8 @@ func (r *rival) number() int {
 const (
 	step        = 15 * time.Millisecond
 	stepsAWrite = 8
+
+	writeTimeout = 100 * time.Millisecond // the work goes on without a network
 )
 
 // work works for a while, until its context ends, and takes some time to end then. The time of each step is taken before the context is
@@ -110,7 +112,9 @@ func (r *rival) work(ctx context.Context, duration time.Duration, write func(ctx
 		}
 		r.note(rivalry.Act{At: now, Kind: rivalry.Step, Call: call})
 		if n%stepsAWrite == 0 {
-			_ = write(ctx, call, n) // a network that fails, and a Lease that is lost, are what is tried here
+			writing, end := context.WithTimeout(ctx, writeTimeout)
+			_ = write(writing, call, n) // a network that fails, and a Lease that is lost, are what is tried here
+			end()
 		}
 		pause(ctx, step/2+rand.N(step))
 	}
