@@ -34,7 +34,6 @@ type place struct {
 	runs    int
 	cmd     *exec.Cmd
 	ended   chan struct{}
-	frozen  bool
 	freezes []freeze
 }
 

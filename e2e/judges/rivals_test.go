@@ -121,8 +121,8 @@ func acquit(t *testing.T, v *verdict) {
 	for rule, all := range v.violations {
 		t.Errorf("%s: %d times, such as %s", rule, len(all), all[0])
 	}
-	if v.works == 0 || len(v.terms) < len(rivalKinds) {
-		t.Errorf("got the terms %v, want some of all kinds", v.terms)
+	if v.works == 0 || len(v.terms) < 2 {
+		t.Errorf("got %d steps of ours and the terms %v, want some, of several places", v.works, v.terms)
 	}
 }
 
