@@ -179,8 +179,8 @@ func (s *supervisor) said(name string) []string {
 	return told[max(0, len(told)-saidLines):]
 }
 
-// tail are the last lines of the log.
-func (s *supervisor) tail() []string {
+// tail are so many of the last lines of the log.
+func (s *supervisor) tail(lines int) []string {
 	file, err := os.Open(s.log())
 	if err != nil {
 		return []string{err.Error()}
@@ -194,13 +194,17 @@ func (s *supervisor) tail() []string {
 	if err != nil {
 		return []string{err.Error()}
 	}
-	lines := strings.Split(string(data), "\n")
-	return lines[max(0, len(lines)-100):]
+	all := strings.Split(string(data), "\n")
+	return all[max(0, len(all)-lines):]
 }
 
 // lastWords are the last lines of the log that are no messages for debugging, of replicas those with a prefix.
 func (s *supervisor) lastWords(prefix string) []string {
-	lines := slices.DeleteFunc(s.tail(), func(line string) bool {
+	look := 100
+	if s.replica { // which shares the log with others
+		look = 10_000
+	}
+	lines := slices.DeleteFunc(s.tail(look), func(line string) bool {
 		return s.replica && !strings.HasPrefix(line, prefix) || strings.Contains(line, "[DEBUG]") || strings.Contains(line, "[INFO ]") || line == ""
 	})
 	return lines[max(0, len(lines)-10):]

@@ -54,9 +54,9 @@ func (b *bench) fill(r *Report) {
 		return
 	}
 	r.handovers = b.replicas.told()
-	r.said = map[string][]string{"": b.replicas.first().tail()}
+	r.said = map[string][]string{"": b.replicas.first().tail(100)}
 	if b.tenant != nil {
-		r.said[tenantRole] = b.tenant.tail()
+		r.said[tenantRole] = b.tenant.tail(100)
 	}
 	for _, v := range r.told() {
 		r.said[v.Name] = b.replicas.first().said(v.Name)
