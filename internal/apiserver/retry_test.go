@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -57,4 +58,42 @@ func TestRetries(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Attempts for one object never run at the same time, and a failure during an attempt leads to another one, even if that attempt succeeds.
+func TestRetriesOneAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, key := New(Options{}), objectKey{"namespaces.", "a"}
+		var log []string
+		began := time.Now()
+		attempt := func(name string, takes time.Duration, during func(s *Server)) func(s *Server) {
+			return func(s *Server) {
+				log = append(log, fmt.Sprint(name, " at ", time.Since(began)))
+				if during != nil {
+					during(s)
+				}
+				time.Sleep(takes)
+				log = append(log, fmt.Sprint("end at ", time.Since(began)))
+			}
+		}
+		last := attempt("last", 0, nil)
+		second := attempt("second", 10*time.Second, func(s *Server) { s.tryLater(key, last) })
+		s.tryLater(key, attempt("first", 5*time.Second, func(s *Server) { s.tryLater(key, second) }))
+		time.Sleep(time.Hour)
+		want := "[first at 1s end at 6s second at 8s end at 18s last at 22s end at 22s]"
+		if got := fmt.Sprint(log); got != want {
+			t.Errorf("the attempts are %s, want %s", got, want)
+		}
+		if len(s.retries.pending) > 0 {
+			t.Errorf("still to be tried again: %v", s.retries.pending)
+		}
+		n := 0
+		var fails func(s *Server)
+		fails = func(s *Server) { n++; s.tryLater(key, fails) }
+		s.tryLater(key, fails)
+		time.Sleep(24 * time.Hour)
+		if n != maxAttempts || len(s.retries.pending) > 0 {
+			t.Errorf("%d attempts, and %v still to be tried again, want %d and none", n, s.retries.pending, maxAttempts)
+		}
+	})
 }
