@@ -108,7 +108,7 @@ func (a *apiRequest) mergePatch(live map[string]any) (map[string]any, error) {
 	if n := unstructured.CanonicalNumbers(rawjson.Clone(change)); n != "" { // those that stay are decoded with the object
 		return nil, apierrors.BadRequest("error decoding patch: %s", unfit(n))
 	}
-	return rawjson.Merge(live, any(change)).(map[string]any), nil
+	return patch.ApplyMerge(live, change), nil
 }
 
 func (a *apiRequest) strategicPatch(live map[string]any) (map[string]any, error) {

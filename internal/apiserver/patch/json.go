@@ -1,4 +1,4 @@
-// Package patch applies JSON patches and strategic merge patches to decoded objects, as
+// Package patch applies JSON patches, JSON merge patches and strategic merge patches to decoded objects, as
 // kube-apiserver does.
 package patch
 
