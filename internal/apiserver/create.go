@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
@@ -216,7 +217,7 @@ func (a *apiRequest) checkNamespace() error {
 
 func (a *apiRequest) storeNew(object map[string]any) ([]byte, int, error) {
 	meta := rawjson.AsMap(object["metadata"])
-	if v, _ := meta["resourceVersion"].(string); v != "" && rawjson.IsDigits(v) && !a.dryRun {
+	if version, err := strconv.ParseUint(unstructured.Text(meta, "resourceVersion"), 10, 64); err == nil && version != 0 && !a.dryRun {
 		return nil, 0, apierrors.New(500, "", "resourceVersion should not be set on objects to be created", nil)
 	}
 	if err := a.toStorage(object); err != nil {

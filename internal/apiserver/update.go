@@ -197,15 +197,19 @@ func (a *apiRequest) checkIdentity(live, object map[string]any) error {
 func (a *apiRequest) checkVersion(live, object map[string]any) error {
 	meta, old := rawjson.AsMap(object["metadata"]), rawjson.AsMap(live["metadata"])
 	version := unstructured.Text(meta, "resourceVersion")
-	if version != "" && !rawjson.IsDigits(version) {
-		return apierrors.New(500, "", fmt.Sprintf("strconv.ParseUint: parsing %q: invalid syntax", version), nil)
+	number, err := uint64(0), error(nil) // 0 is as good as none
+	if version != "" {
+		number, err = strconv.ParseUint(version, 10, 64)
 	}
-	if version == "" && (a.verb == "update" || a.verb == "patch") && a.kind.needsVersion && a.subresource != "scale" {
+	if err != nil {
+		return apierrors.New(500, "", err.Error(), nil)
+	}
+	if number == 0 && (a.verb == "update" || a.verb == "patch") && a.kind.needsVersion && a.subresource != "scale" {
 		named := &kindInfo{resource: a.kind.resource}
 		named.resource.Kind = a.kind.resource.Plural // as in kube-apiserver
 		return named.invalid(a.name, []field.Error{field.Invalid("metadata.resourceVersion", json.Number("0"), "must be specified for an update")})
 	}
-	if version != "" && version != old["resourceVersion"] {
+	if number != 0 && strconv.FormatUint(number, 10) != old["resourceVersion"] {
 		return a.kind.conflict(a.name, modifiedMeanwhile)
 	}
 	return nil

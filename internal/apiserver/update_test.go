@@ -38,3 +38,35 @@ func TestUpdateThatCreates(t *testing.T) {
 		t.Errorf("it is answered with %d %s after %d reviews, want 200 after 2", code, text, asked)
 	}
 }
+
+// The resource version 0 is as good as none.
+func TestResourceVersionZero(t *testing.T) {
+	const (
+		configs = "/api/v1/namespaces/default/configmaps"
+		things  = "/apis/example.com/v1/namespaces/default/things"
+	)
+	s := fuzzedServer(t)
+	object := func(version string) string { return fmt.Sprintf(`{"metadata":{"name":"c","resourceVersion":%q}}`, version) }
+	thing := func(version string) string {
+		return fmt.Sprintf(`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"c","resourceVersion":%q}}`, version)
+	}
+	for _, tt := range []struct {
+		method, path, contentType, body string
+		code                            int
+	}{
+		{"POST", configs, jsonType, object("7"), 500},
+		{"POST", configs, jsonType, object("0"), 201},
+		{"PUT", configs + "/c", jsonType, object("0"), 200},
+		{"PUT", configs + "/c", jsonType, object("00"), 200},
+		{"PATCH", configs + "/c", mergeType, object("0"), 200},
+		{"PUT", configs + "/c", jsonType, object("1"), 409},
+		{"PUT", configs + "/c", jsonType, object("99999999999999999999"), 500},
+		{"POST", things, jsonType, thing("0"), 201},
+		{"PUT", things + "/c", jsonType, thing("0"), 422},
+		{"PATCH", things + "/c", mergeType, thing("0"), 422},
+	} {
+		if code, text := send(s, tt.method, tt.path, tt.contentType, tt.body); code != tt.code {
+			t.Errorf("%s %s %s is answered with %d %s, want %d", tt.method, tt.path, tt.body, code, text, tt.code)
+		}
+	}
+}
