@@ -68,3 +68,65 @@ func TestServicesAtTheSameTime(t *testing.T) {
 		})
 	}
 }
+
+// Each service decodes those alone that have changed since the last one, and knows of all the same what others have.
+func TestUsesOfServices(t *testing.T) {
+	const services = "/api/v1/namespaces/default/services"
+	s := New(Options{})
+	check := func(step, method, path, body string, code int) {
+		t.Helper()
+		if got, text := send(s, method, path, "", body); got != code {
+			t.Errorf("%s: %d %s, want %d", step, got, text, code)
+		}
+	}
+	body := func(name string, port int) string {
+		return fmt.Sprintf(`{"metadata":{"name":%q},"spec":{"type":"NodePort","ports":[{"port":80,"nodePort":%d}]}}`, name, port)
+	}
+	check("first", "POST", services, body("a", 30001), 201)
+	check("used", "POST", services, body("b", 30001), 422)
+	check("own", "PUT", services+"/a", body("a", 30001), 200)
+	check("changed", "PUT", services+"/a", body("a", 30002), 200)
+	check("given up", "POST", services, body("b", 30001), 201)
+	check("new", "PUT", services+"/b", body("b", 30002), 422)
+	check("deleted", "DELETE", services+"/a", "", 200)
+	check("after the deletion", "PUT", services+"/b", body("b", 30002), 200)
+	s.Compact()
+	check("after the end of the history", "POST", services, body("c", 30002), 422)
+	check("given up before", "POST", services, body("c", 30001), 201)
+
+	check("another", "POST", services, body("d", 30003), 201)
+	kept := s.reservations.byService["default/c"]
+	check("one more", "POST", services, body("e", 30004), 201)
+	if now := s.reservations.byService["default/c"]; len(kept) == 0 || &now[0] != &kept[0] {
+		t.Errorf("a service that has not changed is decoded again: %v, %v", kept, now)
+	}
+}
+
+// When services have all ports on nodes, those included that others ask for as a rule, the next one is refused.
+func TestNoPortsLeft(t *testing.T) {
+	const services = "/api/v1/namespaces/default/services"
+	s := New(Options{})
+	body := func(name, typ string, n int) string {
+		all := make([]string, n)
+		for i := range all {
+			all[i] = fmt.Sprintf(`{"name":"p%d","port":%d}`, i, i+1)
+		}
+		return fmt.Sprintf(`{"metadata":{"name":%q},"spec":{%s,"ports":[%s]}}`, name, typ, strings.Join(all, ","))
+	}
+	const nodes, balanced = `"type":"NodePort"`, `"type":"LoadBalancer","externalTrafficPolicy":"Local","allocateLoadBalancerNodePorts":false`
+	for _, tt := range []struct {
+		name, typ string
+		ports     int
+		code      int
+		has       string
+	}{
+		{"more", nodes, lastPort - firstPort + 2, 500, "failed to allocate a nodePort: range is full"},
+		{"many", nodes, lastPort - firstPort + 1, 201, ""},
+		{"one", nodes, 1, 500, "failed to allocate a nodePort: range is full"},
+		{"health", balanced, 1, 500, "failed to allocate a HealthCheck NodePort 0: range is full"},
+	} {
+		if code, text := send(s, "POST", services, "", body(tt.name, tt.typ, tt.ports)); code != tt.code || !strings.Contains(text, tt.has) || strings.Contains(text, `"nodePort":0`) {
+			t.Errorf("%s: %d %.300s, want %d and %q", tt.name, code, text, tt.code, tt.has)
+		}
+	}
+}

@@ -3,7 +3,6 @@ package apiserver
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -28,10 +27,10 @@ const (
 // service is a service that is being stored.
 type service struct {
 	*apiRequest
-	live, object    map[string]any // live is nil for a new one
-	old, spec       map[string]any
-	oldType, typ    string
-	addresses, used map[string]bool // addresses and ports of other services
+	live, object map[string]any // live is nil for a new one
+	old, spec    map[string]any
+	oldType, typ string
+	current      bool // whether the uses of the reservations are those of the stored services
 }
 
 // settleService keeps the addresses and the ports of a service that its clients leave out, drops what its new type does not have, and allocates what it needs.
@@ -57,11 +56,15 @@ func (a *apiRequest) settleService(live, object map[string]any) error {
 			faults = s.allocateAddresses()
 		}
 	}
+	var err error
 	if len(faults) == 0 {
-		faults = s.allocatePorts()
+		faults, err = s.allocatePorts()
 	}
 	if len(faults) > 0 {
 		return a.kind.invalid(a.name, faults)
+	}
+	if err != nil {
+		return err
 	}
 	if err := s.checkHealthPort(); err != nil {
 		return err
@@ -72,11 +75,12 @@ func (a *apiRequest) settleService(live, object map[string]any) error {
 
 // reserve reserves what other services do not have until the service is stored. The caller holds the lock of the reservations.
 func (s *service) reserve() {
-	own := append(nodePorts(s.old), unstructured.Word(s.old["healthCheckNodePort"]))
-	own = append(own, unstructured.Texts(s.old["clusterIPs"])...)
-	wanted := append(nodePorts(s.spec), unstructured.Word(s.spec["healthCheckNodePort"]))
-	for _, what := range append(wanted, unstructured.Texts(s.spec["clusterIPs"])...) {
-		if !slices.Contains(own, what) && what != "" && what != "None" {
+	own := make(map[string]bool)
+	for _, what := range usesOf(s.old) {
+		own[what] = true
+	}
+	for _, what := range usesOf(s.spec) {
+		if !own[what] {
 			s.server.reservations.takeLocked(s.apiRequest, what)
 		}
 	}
@@ -242,51 +246,59 @@ func (s *service) allocateAddresses() []field.Error {
 	}
 	wanted := unstructured.Text(s.spec, "clusterIP")
 	if wanted == "" {
-		s.look()
-		wanted = s.server.nextAddress(s.addresses)
+		wanted = s.server.nextAddress(s.isUsed)
 		s.spec["clusterIP"], s.spec["clusterIPs"] = wanted, []any{wanted}
 		return nil
 	}
-	if wanted == s.old["clusterIP"] {
-		return nil
-	}
-	if s.look(); s.addresses[wanted] {
+	if wanted != s.old["clusterIP"] && s.isUsed(wanted) {
 		return []field.Error{field.Invalid("spec.clusterIPs", s.spec["clusterIPs"], fmt.Sprintf("failed to allocate IP %s: provided IP is already allocated", wanted))}
 	}
 	return nil
 }
 
 // allocatePorts gives the ports of the service ports on nodes, or checks those that it asks for.
-func (s *service) allocatePorts() (faults []field.Error) {
+func (s *service) allocatePorts() (faults []field.Error, err error) {
 	ports := portsOf(s.spec)
 	byPort := make(map[string]any) // TCP and UDP share a port
+	own := make(map[string]bool)   // those that the service has by now
 	for _, p := range ports {
-		if v := p["nodePort"]; !isZero(v) && byPort[unstructured.Word(p["port"])] == nil {
+		v := p["nodePort"]
+		if isZero(v) {
+			continue
+		}
+		own[unstructured.Word(v)] = true
+		if byPort[unstructured.Word(p["port"])] == nil {
 			byPort[unstructured.Word(p["port"])] = v
 		}
 	}
-	own := nodePorts(s.old)
+	next := func(what string) any {
+		port, ok := s.server.nextPort(func(port string) bool { return own[port] || s.isUsed(port) })
+		if !ok && err == nil {
+			err = apierrors.Internal(fmt.Errorf("failed to allocate a %s: range is full", what))
+		}
+		own[port] = true
+		return json.Number(port)
+	}
+	old := nodePorts(s.old)
 	for i, p := range ports {
 		switch {
 		case !hasPorts(s.typ):
 		case !isZero(p["nodePort"]):
-			if !slices.Contains(own, unstructured.Word(p["nodePort"])) {
+			if !slices.Contains(old, unstructured.Word(p["nodePort"])) {
 				faults = append(faults, s.checkPort("spec.ports["+strconv.Itoa(i)+"].nodePort", p["nodePort"])...)
 			}
 		case s.typ == "LoadBalancer" && s.spec["allocateLoadBalancerNodePorts"] == false:
 		case byPort[unstructured.Word(p["port"])] != nil:
 			p["nodePort"] = byPort[unstructured.Word(p["port"])]
 		default:
-			s.look()
-			p["nodePort"] = s.server.nextPort(s.taken())
+			p["nodePort"] = next("nodePort")
 			byPort[unstructured.Word(p["port"])] = p["nodePort"]
 		}
 	}
 	if checksHealth(s.spec) && isZero(s.spec["healthCheckNodePort"]) {
-		s.look()
-		s.spec["healthCheckNodePort"] = s.server.nextPort(s.taken())
+		s.spec["healthCheckNodePort"] = next("HealthCheck NodePort 0")
 	}
-	return faults
+	return faults, err
 }
 
 // checkPort returns what is wrong with a port that the service asks for.
@@ -294,47 +306,32 @@ func (s *service) checkPort(at string, port any) []field.Error {
 	if n, err := strconv.Atoi(unstructured.Word(port)); err != nil || n < firstPort || n > lastPort {
 		return []field.Error{field.Invalid(at, port, fmt.Sprintf("provided port is not in the valid range. The range of valid ports is %d-%d", firstPort, lastPort))}
 	}
-	if s.look(); s.used[unstructured.Word(port)] {
+	if s.isUsed(unstructured.Word(port)) {
 		return []field.Error{field.Invalid(at, port, "provided port is already allocated")}
 	}
 	return nil
 }
 
-// taken returns the ports of the other services, and those that this one has by now.
-func (s *service) taken() map[string]bool {
-	taken := maps.Clone(s.used)
-	for _, port := range nodePorts(s.spec) {
-		taken[port] = true
+// isUsed reports whether another service has an address or a port. The caller holds the lock of the reservations.
+func (s *service) isUsed(what string) bool {
+	r := &s.server.reservations
+	if !s.current {
+		r.catchUpLocked(s.server.db, s.kind.collection())
+		s.current = true
 	}
-	return taken
-}
-
-// look finds the addresses and the ports of the other services, once. The caller holds the lock of the reservations.
-func (s *service) look() {
-	if s.used != nil {
-		return
-	}
-	s.addresses, s.used = maps.Clone(s.server.reservations.taken), maps.Clone(s.server.reservations.taken) // addresses and ports do not look alike
-	if s.used == nil {
-		s.addresses, s.used = make(map[string]bool), make(map[string]bool)
-	}
-	items, _ := s.server.db.List(s.kind.collection())
-	for _, item := range items {
-		if item.Key == s.key() && s.live != nil {
-			continue
-		}
-		spec := unstructured.View(item.Raw).View("spec").Map()
-		for _, address := range unstructured.Texts(spec["clusterIPs"]) {
-			s.addresses[address] = true
-		}
-		for _, port := range append(nodePorts(spec), unstructured.Word(spec["healthCheckNodePort"])) {
-			s.used[port] = true
+	others := r.uses[what]
+	if s.live != nil {
+		for _, own := range r.byService[s.key()] {
+			if own == what {
+				others--
+			}
 		}
 	}
+	return others > 0 || r.taken[what]
 }
 
 // nextAddress returns an address that is not in use. No two requests get the same one.
-func (s *Server) nextAddress(used map[string]bool) string {
+func (s *Server) nextAddress(isUsed func(string) bool) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for {
@@ -342,25 +339,30 @@ func (s *Server) nextAddress(used map[string]bool) string {
 		s.services++
 		b := [4]byte{10, 96, 0, 0}
 		b[1], b[2], b[3] = b[1]|byte(n>>16), byte(n>>8), byte(n)
-		if text := netip.AddrFrom4(b).String(); !used[text] {
+		if text := netip.AddrFrom4(b).String(); !isUsed(text) {
 			return text
 		}
 	}
 }
 
-// nextPort returns a port on nodes that is not in use, or 0 if there is none. No two requests get the same one.
-func (s *Server) nextPort(used map[string]bool) any {
+// nextPort returns a port on nodes that is not in use, and reports whether there is one: first of those that services do not ask for, as a rule. No two requests get the same one.
+func (s *Server) nextPort(isUsed func(string) bool) (string, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	const dynamic = lastPort - firstPort + 1 - staticPorts
 	for range dynamic {
-		text := strconv.Itoa(firstPort + staticPorts + s.nodePorts%dynamic)
+		port := strconv.Itoa(firstPort + staticPorts + s.nodePorts%dynamic)
 		s.nodePorts++
-		if !used[text] {
-			return json.Number(text)
+		if !isUsed(port) {
+			return port, true
 		}
 	}
-	return json.Number("0")
+	for n := range staticPorts {
+		if port := strconv.Itoa(firstPort + n); !isUsed(port) {
+			return port, true
+		}
+	}
+	return "0", false
 }
 
 // portsOf returns the ports of a service.
@@ -379,6 +381,20 @@ func nodePorts(spec map[string]any) (all []string) {
 	for _, p := range portsOf(spec) {
 		if !isZero(p["nodePort"]) {
 			all = append(all, unstructured.Word(p["nodePort"]))
+		}
+	}
+	return all
+}
+
+// usesOf returns the addresses and the ports on nodes that a service has, which do not look alike. A port is in it as often as the service has it.
+func usesOf(spec map[string]any) (all []string) {
+	all = nodePorts(spec)
+	if port := spec["healthCheckNodePort"]; !isZero(port) {
+		all = append(all, unstructured.Word(port))
+	}
+	for _, address := range unstructured.Texts(spec["clusterIPs"]) {
+		if address != "" && address != "None" {
+			all = append(all, address)
 		}
 	}
 	return all

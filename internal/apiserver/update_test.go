@@ -46,7 +46,9 @@ func TestResourceVersionZero(t *testing.T) {
 		things  = "/apis/example.com/v1/namespaces/default/things"
 	)
 	s := fuzzedServer(t)
-	object := func(version string) string { return fmt.Sprintf(`{"metadata":{"name":"c","resourceVersion":%q}}`, version) }
+	object := func(version string) string {
+		return fmt.Sprintf(`{"metadata":{"name":"c","resourceVersion":%q}}`, version)
+	}
 	thing := func(version string) string {
 		return fmt.Sprintf(`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"c","resourceVersion":%q}}`, version)
 	}
