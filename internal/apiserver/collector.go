@@ -190,6 +190,13 @@ func (s *Server) owner(dependent *store.Item, o ownerReference) (owner *store.It
 
 // finishDeletion lets an owner go that was deleted, and waits for its dependents to be deleted or orphaned.
 func (s *Server) finishDeletion(object objectKey) {
+	if owner := s.db.Get(object.collection, object.key); owner != nil && isDeleted(owner.Raw) {
+		s.process(objectKey{"collected " + object.collection, object.key}, func() { s.finishDeletionNow(object) })
+	}
+}
+
+// finishDeletionNow does it. What it changes and deletes makes finishDeletion be called for the same owner.
+func (s *Server) finishDeletionNow(object objectKey) {
 	owner := s.db.Get(object.collection, object.key)
 	if owner == nil || !isDeleted(owner.Raw) {
 		return
@@ -199,7 +206,9 @@ func (s *Server) finishDeletion(object objectKey) {
 	case hasFinalizer(owner.Raw, orphanFinalizer):
 		orphaned := true
 		for _, dependent := range s.collector.of(uid) {
-			orphaned = s.removeOwners(dependent, []string{uid}) && orphaned
+			if item := s.db.Get(dependent.collection, dependent.key); item != nil && hasOwner(item.Raw, uid) {
+				orphaned = s.removeOwners(dependent, []string{uid}) && orphaned
+			}
 		}
 		if !orphaned { // the dependents that still name it would go with it
 			s.collectLater(object)
@@ -345,6 +354,11 @@ func hasFinalizer(raw []byte, finalizer string) bool {
 		return !found
 	})
 	return found
+}
+
+// hasOwner reports whether an object names an owner.
+func hasOwner(raw []byte, uid string) bool {
+	return slices.ContainsFunc(ownersOf(raw), func(o ownerReference) bool { return o.UID == uid })
 }
 
 // ownersOf returns the owners that an object names.

@@ -2,11 +2,15 @@ package apiserver
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
+	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
@@ -303,5 +307,94 @@ func TestCollectConcurrently(t *testing.T) {
 	}
 	if left := len(o.server.collector.owners) + len(o.server.collector.dependents); left > 0 {
 		t.Errorf("%d objects are remembered that are gone", left)
+	}
+}
+
+// However many dependents an owner has, each is changed or deleted once when the owner goes.
+func TestCollectOnce(t *testing.T) {
+	for _, policy := range []string{"Orphan", "Foreground", "Background"} {
+		t.Run(policy, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := objects{T: t, server: New(Options{Logger: slog.New(slog.DiscardHandler)})}
+				reviews := make(map[string]int)
+				reviewDependents(t, o.server, func(name string) bool {
+					reviews[name]++
+					return name != "child-00"
+				})
+				o.add("owner", "")
+				for i := range 50 {
+					o.add(fmt.Sprintf("child-%02d", i), "", "owner")
+				}
+				o.remove("owner", policy)
+				for i := range 50 {
+					// the one that is refused is tried twice, as others have changed meanwhile
+					if name := fmt.Sprintf("child-%02d", i); reviews[name] != 1 && (i > 0 || reviews[name] != 2) {
+						t.Errorf("there are %d reviews of %s", reviews[name], name)
+					}
+				}
+				if left := len(o.server.processing.dirty); left > 0 {
+					t.Errorf("%d objects are still worked on", left)
+				}
+			})
+		})
+	}
+}
+
+// A dependent that another request makes free of its owner, while others are orphaned, is not changed again.
+func TestOrphanMeanwhile(t *testing.T) {
+	o := objects{T: t, server: New(Options{})}
+	var reviews []string
+	reviewDependents(t, o.server, func(name string) bool {
+		if reviews = append(reviews, name); name == "child-0" {
+			o.do("PATCH", "/child-1", "application/merge-patch+json", `{"metadata":{"ownerReferences":null}}`)
+		}
+		return true
+	})
+	o.add("owner", "")
+	o.add("child-0", "", "owner")
+	o.add("child-1", "", "owner")
+	o.remove("owner", "Orphan")
+	o.want("child-0:0 child-1:0")
+	if got := fmt.Sprint(reviews); got != "[child-0 child-1]" {
+		t.Errorf("the reviews are %s, want one of each", got)
+	}
+}
+
+// The work of the collector is done again after a webhook in this process has panicked.
+func TestCollectAfterPanic(t *testing.T) {
+	s, n := New(Options{}), 0
+	work := func() {
+		if n++; n == 1 {
+			panic(http.ErrAbortHandler)
+		}
+	}
+	object := objectKey{"configmaps.", "default/a"}
+	func() {
+		defer func() { _ = recover() }()
+		s.process(object, work)
+	}()
+	if s.process(object, work); n != 2 {
+		t.Errorf("the work is done %d times, want 2", n)
+	}
+}
+
+// reviewDependents lets a function allow the changes and deletions of config maps whose names begin with child.
+func reviewDependents(t *testing.T, s *Server, allow func(name string) bool) {
+	t.Helper()
+	url, end := s.HandleReviews(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var review struct {
+			Request struct{ UID, Name string }
+		}
+		if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
+			t.Error(err)
+		}
+		allowed := !strings.HasPrefix(review.Request.Name, "child") || allow(review.Request.Name)
+		fmt.Fprintf(w, `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"uid":%q,"allowed":%t}}`, review.Request.UID, allowed)
+	}))
+	t.Cleanup(end)
+	configuration := fmt.Sprintf(`{"metadata":{"name":"w"},"webhooks":[{"name":"w.example.com","clientConfig":{"url":%q},"admissionReviewVersions":["v1"],"sideEffects":"None",
+		"rules":[{"apiGroups":[""],"apiVersions":["v1"],"operations":["UPDATE","DELETE"],"resources":["configmaps"]}]}]}`, url)
+	if code, text := send(s, "POST", "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", "", configuration); code != 201 {
+		t.Fatalf("%d %s", code, text)
 	}
 }

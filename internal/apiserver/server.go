@@ -45,6 +45,7 @@ type Server struct {
 
 	reservations reservations // of services
 	retries      retries
+	processing   processing
 
 	naming  sync.Mutex      // held while the names of definitions are accepted, and guards following
 	defined []*definedKinds // by definition
