@@ -284,19 +284,17 @@ func addStoredVersion(object map[string]any) {
 const definitionFinalizer = "customresourcecleanup.apiextensions.k8s.io"
 
 // endDefinition deletes the objects of a CRD that is marked for deletion, and then the CRD.
-func (s *Server) endDefinition(d *store.Item) {
-	object := d.Object()
-	finalizers, _ := rawjson.AsMap(object["metadata"])["finalizers"].([]any)
-	if !slices.Contains(finalizers, any(definitionFinalizer)) {
-		return
-	}
-	if !s.emptyDefinition(d.Name, object) {
-		s.tryLater(objectKey{definitionsCollection, d.Name}, func(s *Server) {
-			if now := s.db.Get(definitionsCollection, d.Name); now != nil && isDeleted(now.Raw) {
-				s.endDefinition(now)
-			}
-		})
-	}
+func (s *Server) endDefinition(name string) {
+	key := objectKey{definitionsCollection, name}
+	s.process(key, func() {
+		d := s.db.Get(definitionsCollection, name)
+		if d == nil || !isDeleted(d.Raw) || !hasFinalizer(d.Raw, definitionFinalizer) {
+			return
+		}
+		if !s.emptyDefinition(name, d.Object()) {
+			s.tryLater(key, func(s *Server) { s.endDefinition(name) })
+		}
+	})
 }
 
 // emptyDefinition does it, and reports whether that has succeeded. Objects with finalizers may be left.

@@ -23,11 +23,11 @@ func (s *Server) stored(k *kindInfo, i *store.Item) {
 	case definitionsCollection:
 		s.acceptNames(i)
 		if unstructured.View(i.Raw).Has("metadata.deletionTimestamp") {
-			s.endDefinition(i)
+			s.endDefinition(i.Name)
 		}
 	case "namespaces.":
 		s.makeAccount(i.Name)
-		s.endNamespace(i)
+		s.endNamespace(i.Name)
 	case "persistentvolumeclaims.", "persistentvolumes.":
 		s.releaseStorage(k, i)
 		s.releaseClasses()
@@ -50,7 +50,7 @@ func (s *Server) removed(k *kindInfo, i *store.Item) {
 		name := fmt.Sprint(rawjson.AsMap(k.crd["metadata"])["name"])
 		definitions := s.kindOf("apiextensions.k8s.io/v1", "CustomResourceDefinition")
 		if d := s.db.Get(definitions.collection(), name); d != nil && unstructured.View(d.Raw).Has("metadata.deletionTimestamp") {
-			s.endDefinition(d)
+			s.endDefinition(d.Name)
 		}
 	}
 	switch {
@@ -64,9 +64,7 @@ func (s *Server) removed(k *kindInfo, i *store.Item) {
 		s.makeServerService()
 	}
 	if k.resource.Namespaced {
-		if ns := s.db.Get("namespaces.", i.Namespace); ns != nil {
-			s.endNamespace(ns)
-		}
+		s.endNamespace(i.Namespace)
 	}
 }
 
@@ -75,19 +73,25 @@ const namespaceFinalizer = "kubernetes"
 
 // endNamespace deletes the objects in a namespace that is marked for deletion, and then the
 // namespace.
-func (s *Server) endNamespace(i *store.Item) {
-	object := i.Object()
-	finalizers, _ := rawjson.AsMap(object["spec"])["finalizers"].([]any)
-	if rawjson.AsMap(object["metadata"])["deletionTimestamp"] == nil || !slices.Contains(finalizers, any(namespaceFinalizer)) {
+func (s *Server) endNamespace(name string) {
+	if !s.isEnding(name) {
 		return
 	}
-	if !s.emptyNamespace(i.Name) {
-		s.tryLater(objectKey{"namespaces.", i.Name}, func(s *Server) {
-			if now := s.db.Get("namespaces.", i.Name); now != nil {
-				s.endNamespace(now)
-			}
-		})
+	s.process(objectKey{"namespaces.", name}, func() {
+		if s.isEnding(name) && !s.emptyNamespace(name) {
+			s.tryLater(objectKey{"namespaces.", name}, func(s *Server) { s.endNamespace(name) })
+		}
+	})
+}
+
+// isEnding reports whether there is a namespace that is marked for deletion, and is to be emptied first.
+func (s *Server) isEnding(name string) bool {
+	i := s.db.Get("namespaces.", name)
+	if i == nil || !isDeleted(i.Raw) {
+		return false
 	}
+	finalizers, _ := rawjson.AsMap(i.Object()["spec"])["finalizers"].([]any)
+	return slices.Contains(finalizers, any(namespaceFinalizer))
 }
 
 // emptyNamespace does it, and reports whether that has succeeded. Objects with finalizers may be left.
@@ -166,8 +170,12 @@ func namespaceEnd(left int) []any {
 func (s *Server) empty(k *kindInfo, namespace string) bool {
 	all := true
 	items, _ := s.db.List(k.collection())
-	for _, i := range items {
-		if namespace != "" && i.Namespace != namespace || unstructured.View(i.Raw).Has("metadata.deletionTimestamp") {
+	for _, listed := range items {
+		if namespace != "" && listed.Namespace != namespace {
+			continue
+		}
+		i := s.db.Get(k.collection(), listed.Key)
+		if i == nil || isDeleted(i.Raw) { // with its owner, for example
 			continue
 		}
 		r := &apiRequest{server: s, kind: k.inStorage(), verb: "delete", name: i.Name, namespace: i.Namespace, manager: "kube-controller-manager"}
