@@ -25,6 +25,7 @@ type node struct {
 	index      int // in a list
 	parent     *node
 	run        *run
+	siblings   siblings // its items, as of the last comparison
 }
 
 func join(path, name string) string {
@@ -83,12 +84,25 @@ func (n *node) above(name string) *node {
 	return nil
 }
 
+// siblings are the items of a list, which are kept for comparisons of each with those before it.
+type siblings struct {
+	values []any
+	items  []*node
+}
+
 // before returns the siblings before an item.
 func (n *node) before() []*node {
 	if n.parent == nil {
 		return nil
 	}
-	return n.parent.items()[:n.index]
+	list, _ := n.parent.value.([]any)
+	if len(list) == 0 { // it is a member of an object
+		return nil
+	}
+	if kept := n.parent.siblings; len(kept.values) != len(list) || &kept.values[0] != &list[0] {
+		n.parent.siblings = siblings{list, n.parent.items()}
+	}
+	return n.parent.siblings.items[:n.index]
 }
 
 func (n *node) isSet(mark string) bool {

@@ -184,22 +184,27 @@ func nodePorts(n *node, _ string, _ []string) {
 			}
 		}
 	}
+	type key struct { // of what two ports of a service may not share
+		protocol string
+		number   int64
+	}
+	seen := make(map[key]bool)
 	for _, port := range ports {
 		f := port.child("nodePort")
-		if f.number() != 0 && slices.ContainsFunc(port.before(), func(other *node) bool {
-			return other.child("nodePort").number() == f.number() && other.protocol() == port.protocol()
-		}) {
+		own := key{port.protocol(), f.number()}
+		if own.number != 0 && seen[own] {
 			n.report(field.Duplicate(f.path, f.value))
 		}
+		seen[own] = true
 	}
+	clear(seen)
 	for _, port := range ports {
-		number := port.child("port").number()
-		if slices.ContainsFunc(port.before(), func(other *node) bool {
-			return other.child("port").number() == number && other.protocol() == port.protocol()
-		}) {
-			shown := map[string]any{"protocol": port.protocol(), "port": json.Number(fmt.Sprint(number))}
+		own := key{port.protocol(), port.child("port").number()}
+		if seen[own] {
+			shown := map[string]any{"protocol": own.protocol, "port": json.Number(fmt.Sprint(own.number))}
 			n.report(field.Duplicate(port.path, goForm(shown, `Name="" Protocol AppProtocol Port TargetPort=0 NodePort=0`)))
 		}
+		seen[own] = true
 	}
 }
 
