@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"mime"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
@@ -21,68 +22,86 @@ type duplicate struct {
 // duplicatesIn returns the keys that are more than once in objects of a JSON document, in its order, each path once.
 func duplicatesIn(body []byte) []duplicate {
 	f := &duplicateFinder{body: body, paths: make(map[string]bool), line: 1}
-	f.value(0, "")
+	f.value(0)
 	return f.found
 }
 
+// duplicateFinder goes through a document once.
 type duplicateFinder struct {
 	body  []byte
 	found []duplicate
 	paths map[string]bool // of those found
+	path  []byte          // of the value that it is at: a text of its own for each value would be as long as the value is deep
 	line  int             // of an index of the body
 	at    int             // that index
+	steps int             // how many values and keys it has looked at
 }
 
 // maxDuplicates is how many duplicates are found at most, as in kube-apiserver.
 const maxDuplicates = 100
 
-// value looks for duplicates in the value at an index of the body. What is no JSON is refused elsewhere.
-func (f *duplicateFinder) value(i int, at string) {
+// value looks for duplicates in the value at an index of the body, and returns the index after it. It reports false if nothing more can be found: there are
+// enough, or this is no JSON, which is refused elsewhere.
+func (f *duplicateFinder) value(i int) (end int, more bool) {
+	f.steps++
 	if i = rawjson.SkipSpace(f.body, i); i >= len(f.body) {
-		return
+		return i, false
 	}
 	switch f.body[i] {
 	case '{':
-		f.object(i, at)
+		return f.object(i)
 	case '[':
-		i = rawjson.SkipSpace(f.body, i+1)
-		for n := 0; i < len(f.body) && f.body[i] != ']'; n++ {
-			f.value(i, fmt.Sprintf("%s[%d]", at, n))
-			end, err := rawjson.SkipValue(f.body, i)
-			if err != nil {
-				return
-			}
-			if i = rawjson.SkipSpace(f.body, end); i < len(f.body) && f.body[i] == ',' {
-				i = rawjson.SkipSpace(f.body, i+1)
-			}
-		}
+		return f.list(i)
 	}
+	end, err := rawjson.SkipValue(f.body, i)
+	return end, err == nil
 }
 
-func (f *duplicateFinder) object(i int, at string) {
-	seen := make(map[string]bool)
+func (f *duplicateFinder) list(i int) (end int, more bool) {
+	own := len(f.path)
+	i = rawjson.SkipSpace(f.body, i+1)
+	for n := 0; i < len(f.body) && f.body[i] != ']'; n++ {
+		f.path = append(strconv.AppendInt(append(f.path, '['), int64(n), 10), ']')
+		if i, more = f.value(i); !more {
+			return i, false
+		}
+		f.path = f.path[:own]
+		if i = rawjson.SkipSpace(f.body, i); i < len(f.body) && f.body[i] == ',' {
+			i = rawjson.SkipSpace(f.body, i+1)
+		}
+	}
+	return i + 1, i < len(f.body)
+}
+
+func (f *duplicateFinder) object(i int) (end int, more bool) {
+	own := len(f.path)
+	seen := make(map[string]bool) // with true for those that are added
 	members := rawjson.MemberReader{Data: f.body, At: i}
 	for members.Next() {
 		key := rawjson.Unquote(members.Key.Of(f.body))
-		path := strings.TrimPrefix(at+"."+key, ".")
-		if seen[key] {
-			f.add(path, key, members.Key.From)
+		if own > 0 {
+			f.path = append(f.path, '.')
 		}
-		seen[key] = true
-		f.value(members.At, path)
-		end, err := rawjson.SkipValue(f.body, members.At)
-		if err != nil {
-			return
+		f.path = append(f.path, key...)
+		added, again := seen[key]
+		if again && !added {
+			f.add(key, members.Key.From)
 		}
-		members.At = end
+		seen[key] = again
+		if members.At, more = f.value(members.At); !more || len(f.found) == maxDuplicates {
+			return members.At, false
+		}
+		f.path = f.path[:own]
 	}
+	return members.At, members.Err == nil
 }
 
-// add adds the key at an index of the body. The indices only grow.
-func (f *duplicateFinder) add(path, key string, at int) {
-	if f.paths[path] || len(f.found) >= maxDuplicates {
+// add adds the key at an index of the body, which is the last one of the path. The indices only grow.
+func (f *duplicateFinder) add(key string, at int) {
+	if f.paths[string(f.path)] || len(f.found) >= maxDuplicates {
 		return
 	}
+	path := string(f.path)
 	f.line += bytes.Count(f.body[f.at:at], []byte("\n"))
 	f.at, f.paths[path] = at, true
 	f.found = append(f.found, duplicate{path, key, f.line})
