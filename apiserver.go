@@ -83,7 +83,7 @@ type APIServerRequest struct {
 	Status      int    // the code of the answer, 0 while there is none
 }
 
-// Requests returns the requests so far, or the last ones: at most 10,000, with at most 16 MiB of bodies together.
+// Requests returns the requests so far, or the last ones: at most 10,000, of at most 16 MiB together.
 func (s *APIServer) Requests() []APIServerRequest {
 	requests := s.s.Requests()
 	all := make([]APIServerRequest, len(requests))

@@ -275,8 +275,8 @@ func TestRequestsAreBounded(t *testing.T) {
 	for _, r := range s.Requests() {
 		size += len(r.Body)
 	}
-	if size > maxBodies || size < maxBodies/4 {
-		t.Errorf("the requests that are kept have %d bytes, want at most %d and not much less", size, maxBodies)
+	if size > maxRequestBytes || size < maxRequestBytes/4 {
+		t.Errorf("the requests that are kept have %d bytes, want at most %d and not much less", size, maxRequestBytes)
 	}
 	if got := s.Requests(); got[len(got)-1].Status != 409 {
 		t.Errorf("the last request has the status %d, want 409", got[len(got)-1].Status)

@@ -86,8 +86,10 @@ func (a *apiRequest) list(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if last >= 0 && a.query.Get("continue") == "" {
+	if paged := a.query.Get("continue") != ""; last >= 0 && !paged {
 		a.server.db.Keep(a.kind.collection(), version, items)
+	} else if last < 0 && paged {
+		a.server.db.Release(a.kind.collection(), version)
 	}
 	meta := a.listMeta(version)
 	if form != asObjects {

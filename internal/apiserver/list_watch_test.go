@@ -1,9 +1,13 @@
 package apiserver
 
 import (
+	"fmt"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // FuzzContinue reads the token of a page back.
@@ -17,4 +21,43 @@ func FuzzContinue(f *testing.F) {
 			t.Errorf("%q is of %d", token, version)
 		}
 	})
+}
+
+// Paths and headers of requests count as their bodies do.
+func TestRequestsWithLongPaths(t *testing.T) {
+	s := New(Options{})
+	for range 40 {
+		r := httptest.NewRequest("GET", "/api/v1/configmaps?labelSelector="+strings.Repeat("x", 1<<19), nil)
+		r.Header.Set("User-Agent", strings.Repeat("x", 1<<19))
+		s.ServeHTTP(httptest.NewRecorder(), r)
+	}
+	size := 0
+	for _, r := range s.Requests() {
+		size += len(r.Path) + len(r.UserAgent)
+	}
+	if size > maxRequestBytes || size < maxRequestBytes/4 {
+		t.Errorf("the requests that are kept have %d bytes, want at most %d and not much less", size, maxRequestBytes)
+	}
+}
+
+// A list is kept for its next pages until the last one is read.
+func TestPagesAreReleased(t *testing.T) {
+	const configs = "/api/v1/namespaces/default/configmaps"
+	s := New(Options{})
+	for i := range 3 {
+		if code, text := send(s, "POST", configs, "", fmt.Sprintf(`{"metadata":{"name":"c%d"}}`, i)); code != 201 {
+			t.Fatal(text)
+		}
+	}
+	next, version := "", uint64(0)
+	for page, kept := range []bool{true, true, false} {
+		_, text := send(s, "GET", "/api/v1/namespaces/default/configmaps?limit=1&continue="+next, "", "")
+		next = rawjson.StringAt([]byte(text), "metadata", "continue")
+		if page == 0 {
+			version, _, _ = decodeContinue(next)
+		}
+		if _, ok := s.db.Snapshot("configmaps.", version); ok != kept {
+			t.Errorf("after page %d, the list is kept: %t, want %t", page, ok, kept)
+		}
+	}
 }

@@ -54,7 +54,7 @@ type Server struct {
 	served              []*kindInfo
 	faults              []*Fault
 	requests            []Request
-	bodies              int // the bytes of the bodies of the requests
+	requestBytes        int // of the bodies, paths and user agents of the requests
 	uid                 uint64
 	services, nodePorts int                     // how many addresses and ports services have been given
 	closing             chan struct{}           // closed when all watches are to end
@@ -139,13 +139,18 @@ type Request struct {
 	Status      int    // the code of the response, 0 before there is one
 }
 
-// maxRequests and maxBodies are how many requests are kept at most, and how large their bodies may be together.
+// maxRequests and maxRequestBytes are how many requests are kept at most, and how large they may be together.
 const (
-	maxRequests = 10_000
-	maxBodies   = 16 << 20
+	maxRequests     = 10_000
+	maxRequestBytes = 16 << 20
 )
 
-// Requests returns the requests so far, or the last ones: at most 10,000, with bodies of at most 16 MiB together.
+// size returns the bytes of what a client makes as long as it likes.
+func (r *Request) size() int {
+	return len(r.Body) + len(r.Path) + len(r.UserAgent) + len(r.ContentType)
+}
+
+// Requests returns the requests so far, or the last ones: at most 10,000, of at most 16 MiB together.
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -156,16 +161,16 @@ func (s *Server) Requests() []Request {
 func (s *Server) note(r Request) (done func(status int)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.requests) >= maxRequests || s.bodies+len(r.Body) > maxBodies {
+	if len(s.requests) >= maxRequests || s.requestBytes+r.size() > maxRequestBytes {
 		drop := 0
-		for drop < len(s.requests) && (len(s.requests)-drop > maxRequests/2 || s.bodies > maxBodies/2) {
-			s.bodies -= len(s.requests[drop].Body)
+		for drop < len(s.requests) && (len(s.requests)-drop > maxRequests/2 || s.requestBytes > maxRequestBytes/2) {
+			s.requestBytes -= s.requests[drop].size()
 			drop++
 		}
 		s.requests = slices.Clone(s.requests[drop:])
 	}
 	s.requests = append(s.requests, r)
-	s.bodies += len(r.Body)
+	s.requestBytes += r.size()
 	began := r.Time
 	index := len(s.requests) - 1
 	return func(status int) {

@@ -52,7 +52,8 @@ type Store struct {
 	collections map[string]*collection // by plural.group
 	limit       int                    // of the changes in each history
 	bytes       int                    // of all histories
-	snapshots   []snapshot             // for the pages of lists, newest last
+	snapshots   []*snapshot            // for the pages of lists, newest last
+	kept        int                    // the bytes of all snapshots
 }
 
 // snapshot is a list in the state of its first page.
@@ -60,13 +61,19 @@ type snapshot struct {
 	version uint64
 	where   *collection
 	items   []*Item
+	readers int // who have not read the last page
+	bytes   int // of those states in it that no newer snapshot has and that are not the newest ones any more
 }
 
 // MaxHistoryBytes is how large the states in all histories may be together.
 const MaxHistoryBytes = 64 << 20
 
-// maxSnapshots is how many lists can be read by pages at the same time.
-const maxSnapshots = 64
+// maxSnapshots is how many lists can be read by pages at the same time, and MaxSnapshotBytes is how large the states may be together that are kept for them alone.
+const (
+	maxSnapshots     = 64
+	MaxSnapshotBytes = 32 << 20
+	pointerBytes     = 8 // of each item in a list
+)
 
 // New returns an empty store, whose history has at most limit changes per collection, and [MaxHistoryBytes].
 func New(limit int) *Store {
@@ -181,6 +188,7 @@ func (s *Store) recordLocked(c *collection, step Change) {
 		}
 		s.trimLocked(largest, len(largest.history)/2)
 	}
+	s.countLocked(c, step.Before)
 	close(c.changed)
 	c.changed = make(chan struct{})
 }
@@ -217,7 +225,7 @@ func (s *Store) Compact() {
 		close(c.changed)
 		c.changed = make(chan struct{})
 	}
-	s.snapshots, s.bytes = nil, 0
+	s.snapshots, s.kept, s.bytes = nil, 0, 0
 }
 
 // List returns all objects of a collection, sorted by key, and the version of the list.
@@ -289,15 +297,76 @@ func (s *Store) At(name string, version uint64) ([]*Item, bool) {
 	return (&collection{objects: objects}).sortedLocked(), true
 }
 
-// Keep keeps a list for its next pages.
+// Keep keeps a list for its next pages, until as many readers as have called it call [Store.Release]. The oldest lists are given up earlier, if all together are too many or too large.
 func (s *Store) Keep(name string, version uint64, items []*Item) {
 	c := s.collection(name)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.snapshots = append(s.snapshots, snapshot{version, c, items})
-	if len(s.snapshots) > maxSnapshots {
-		s.snapshots = slices.Delete(s.snapshots, 0, 1)
+	if i := s.snapshotLocked(c, version); i >= 0 {
+		s.snapshots[i].readers++
+		return
 	}
+	s.snapshots = append(s.snapshots, &snapshot{version: version, where: c, items: items, readers: 1})
+	s.kept += pointerBytes * len(items)
+	s.limitSnapshotsLocked()
+}
+
+// Release ends the use of a list by a reader, who has read its last page.
+func (s *Store) Release(name string, version uint64) {
+	c := s.collection(name)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i := s.snapshotLocked(c, version); i >= 0 {
+		if s.snapshots[i].readers--; s.snapshots[i].readers == 0 {
+			s.dropSnapshotLocked(i)
+		}
+	}
+}
+
+// snapshotLocked returns the index of the snapshot of a collection at a version, -1 if there is none.
+func (s *Store) snapshotLocked(c *collection, version uint64) int {
+	return slices.IndexFunc(s.snapshots, func(kept *snapshot) bool { return kept.version == version && kept.where == c })
+}
+
+// countLocked counts a state that has been replaced for the newest snapshot that has it.
+func (s *Store) countLocked(c *collection, old *Item) {
+	if old == nil {
+		return
+	}
+	if newest := s.newestLocked(c, len(s.snapshots)); newest != nil && newest.version >= old.Version {
+		newest.bytes += len(old.Raw)
+		s.kept += len(old.Raw)
+		s.limitSnapshotsLocked()
+	}
+}
+
+// newestLocked returns the last of the first n snapshots that is one of a collection, nil if there is none.
+func (s *Store) newestLocked(c *collection, n int) *snapshot {
+	for i := n - 1; i >= 0; i-- {
+		if s.snapshots[i].where == c {
+			return s.snapshots[i]
+		}
+	}
+	return nil
+}
+
+// limitSnapshotsLocked drops the oldest snapshots if there are too many, or if they are too large.
+func (s *Store) limitSnapshotsLocked() {
+	for len(s.snapshots) > maxSnapshots || s.kept > MaxSnapshotBytes {
+		s.dropSnapshotLocked(0)
+	}
+}
+
+// dropSnapshotLocked drops a snapshot. An older one of the same collection may have the same states, and counts them from now on.
+func (s *Store) dropSnapshotLocked(i int) {
+	dropped := s.snapshots[i]
+	s.kept -= pointerBytes * len(dropped.items)
+	if older := s.newestLocked(dropped.where, i); older != nil {
+		older.bytes += dropped.bytes
+	} else {
+		s.kept -= dropped.bytes
+	}
+	s.snapshots = slices.Delete(s.snapshots, i, i+1)
 }
 
 // Snapshot returns a list that was kept, and reports whether there is one.
@@ -305,10 +374,8 @@ func (s *Store) Snapshot(name string, version uint64) ([]*Item, bool) {
 	c := s.collection(name)
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	for _, kept := range s.snapshots {
-		if kept.version == version && kept.where == c {
-			return kept.items, true
-		}
+	if i := s.snapshotLocked(c, version); i >= 0 {
+		return s.snapshots[i].items, true
 	}
 	return nil, false
 }

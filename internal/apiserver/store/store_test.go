@@ -144,3 +144,62 @@ func TestAtWhileWriting(t *testing.T) {
 		}
 	}
 }
+
+// Lists that are read by pages keep a limited number of bytes of old states, and none when their last pages have been read.
+func TestSnapshotBytes(t *testing.T) {
+	s := New(10)
+	text := strings.Repeat("x", 1<<20)
+	var last [4]*Item
+	replaceAll := func() {
+		for i := range last {
+			now, ok, err := s.Put("all", fmt.Sprint(i), last[i], object(fmt.Sprint(i), text), 0)
+			if err != nil || !ok {
+				t.Fatal(ok, err)
+			}
+			last[i] = now
+		}
+	}
+	replaceAll()
+	items, first := s.List("all")
+	s.Keep("all", first, items)
+	s.Keep("all", first, items)
+	if s.kept > 1000 {
+		t.Errorf("a list of the newest states keeps %d bytes, want few: the states are kept anyway", s.kept)
+	}
+	replaceAll()
+	if s.kept < 4<<20 || s.kept > 5<<20 {
+		t.Errorf("a list of old states keeps %d bytes, want those of the states, once", s.kept)
+	}
+	s.Release("all", first)
+	if got, ok := s.Snapshot("all", first); !ok || !slices.Equal(got, items) {
+		t.Error("the list is gone while it has a reader")
+	}
+	s.Release("all", first)
+	s.Release("all", first) // by a reader that asks for the last page again
+	if _, ok := s.Snapshot("all", first); ok || s.kept != 0 {
+		t.Errorf("the list is kept after its last pages: %t, with %d bytes", ok, s.kept)
+	}
+
+	var versions []uint64
+	for range 20 {
+		items, version := s.List("all")
+		s.Keep("all", version, items)
+		versions = append(versions, version)
+		replaceAll()
+		if s.kept > MaxSnapshotBytes {
+			t.Fatalf("lists keep %d bytes, want at most %d", s.kept, MaxSnapshotBytes)
+		}
+	}
+	if n := len(s.snapshots); n < 7 || n > 8 {
+		t.Errorf("%d lists are kept, want as many as fit", n)
+	}
+	if _, ok := s.Snapshot("all", versions[19]); !ok {
+		t.Error("the newest list is not kept")
+	}
+	for _, version := range slices.Backward(versions) { // their states stay with the older ones
+		s.Release("all", version)
+	}
+	if s.kept != 0 || len(s.snapshots) != 0 {
+		t.Errorf("%d lists keep %d bytes in the end, want none", len(s.snapshots), s.kept)
+	}
+}
