@@ -165,3 +165,42 @@ func TestManyFaults(t *testing.T) {
 		}
 	}
 }
+
+// What is nearly a usual request is refused, or taken, as kube-apiserver does. The tests in e2e compare the messages.
+func TestAdverseDetails(t *testing.T) {
+	const (
+		configs     = "/api/v1/namespaces/default/configmaps"
+		accounts    = "/api/v1/namespaces/default/serviceaccounts"
+		deployments = "/apis/apps/v1/namespaces/default/deployments"
+		patchType   = "application/json-patch+json"
+	)
+	s := New(Options{})
+	for _, tt := range []struct {
+		method, path, contentType, body string
+		code                            int
+		has                             string
+	}{
+		{"POST", configs, jsonType, `{"metadata":{"name":"c"}}`, 201, ""},
+		{"PATCH", configs + "/c", mergeType, `{"kind":null}`, 200, `"kind":"ConfigMap"`},
+		{"DELETE", configs + "/c?dryRun=All&propagationPolicy=", "", "", 422, "Unsupported value"},
+		{"DELETE", configs + "/c?dryRun=All&propagationPolicy=&orphanDependents=true", "", "", 422, "cannot be both set"},
+		{"DELETE", configs + "/c?dryRun=All&gracePeriodSeconds=", "", "", 400, "invalid syntax"},
+		{"DELETE", configs + "/c", jsonType, `{"dryRun":["All"],"propagationPolicy":""}`, 422, "Unsupported value"},
+		{"DELETE", configs + "/c", jsonType, `{"dryRun":["All"],"propagationPolicy":null}`, 200, ""},
+		{"POST", deployments, jsonType, deployOne, 201, ""},
+		{"PATCH", deployments + "/d/scale", mergeType, `{"metadata":{"name":"other"}}`, 400, "does not match the name on the URL"},
+		{"PATCH", deployments + "/d/scale", patchType, `[{"op":"replace","path":"/kind","value":"X"}]`, 422, ""},
+		{"PATCH", deployments + "/d/scale", mergeType, `{"kind":null,"spec":{"replicas":4}}`, 200, `"replicas":4`},
+		{"POST", accounts, jsonType, `{"metadata":{"name":"t"}}`, 201, ""},
+		{"POST", "/api/v1/namespaces/default/pods", jsonType, `{"metadata":{"name":"p"},"spec":{"serviceAccountName":"t","containers":[{"name":"a","image":"b"}]}}`, 201, ""},
+		{"POST", accounts + "/t/token", jsonType, `{"spec":{"expirationSeconds":5000000000}}`, 422, "larger than 2^32 seconds"},
+		{"POST", accounts + "/t/token", jsonType, `{"spec":{"boundObjectRef":{"kind":"Pod","apiVersion":"v1","name":"p"}}}`, 201, ""},
+		{"POST", accounts + "/t/token", jsonType, `{"spec":{"boundObjectRef":{"kind":"Pod","name":"x"}}}`, 404, ""},
+		{"POST", accounts + "/default/token", jsonType, `{"spec":{"boundObjectRef":{"kind":"Pod","name":"p"}}}`, 400, "different serviceaccount"},
+		{"POST", accounts + "/t/token", jsonType, `{"spec":{"boundObjectRef":{"kind":"X","apiVersion":"v1","name":"x"}}}`, 400, "cannot bind token to object of type /v1, Kind=X"},
+	} {
+		if code, text := send(s, tt.method, tt.path, tt.contentType, tt.body); code != tt.code || !strings.Contains(text, tt.has) {
+			t.Errorf("%s %s %s: %d %s, want %d and %q", tt.method, tt.path, tt.body, code, text, tt.code, tt.has)
+		}
+	}
+}

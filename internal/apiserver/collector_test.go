@@ -90,9 +90,9 @@ func TestGarbageCollector(t *testing.T) {
 		o.add("a", "")
 		o.add("b", "")
 		o.add("child", "", "a", "b")
-		o.remove("a", "")
+		o.remove("a", "Background")
 		o.want("b:0 child:1")
-		o.remove("b", "")
+		o.remove("b", "Background")
 		o.want("")
 	})
 	t.Run("an owner in the foreground waits for its dependents", func(t *testing.T) {

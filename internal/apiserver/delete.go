@@ -30,6 +30,7 @@ type deleteOptions struct {
 	OrphanDependents   *bool
 	DryRun             []string
 	Preconditions      struct{ UID, ResourceVersion *string }
+	emptyPolicy        bool // which is not the same as none
 }
 
 // deleteOptions returns the options in the body, or in the query if there is no body.
@@ -77,8 +78,9 @@ func (a *apiRequest) queryDeleteOptions(o *deleteOptions) error {
 		orphan := text != "false" && text != "0"
 		o.OrphanDependents = &orphan
 	}
-	if text := a.query.Get("gracePeriodSeconds"); text != "" {
-		if _, err := strconv.ParseInt(text, 10, 64); err != nil {
+	o.emptyPolicy = a.query.Has("propagationPolicy") && o.PropagationPolicy == ""
+	if a.query.Has("gracePeriodSeconds") {
+		if _, err := strconv.ParseInt(a.query.Get("gracePeriodSeconds"), 10, 64); err != nil {
 			return apierrors.BadRequest("%v", err)
 		}
 	}
@@ -88,10 +90,11 @@ func (a *apiRequest) queryDeleteOptions(o *deleteOptions) error {
 // check refuses options that there are not, or that contradict each other.
 func (o *deleteOptions) check() error {
 	var faults []field.Error
-	switch p := o.PropagationPolicy; {
-	case o.OrphanDependents != nil && p != "":
+	p := o.PropagationPolicy
+	if o.OrphanDependents != nil && (p != "" || o.emptyPolicy) {
 		faults = append(faults, field.Invalid("propagationPolicy", p, "orphanDependents and deletionPropagation cannot be both set"))
-	case p != "" && !slices.Contains([]string{"Orphan", "Background", "Foreground"}, p):
+	}
+	if o.emptyPolicy || p != "" && !slices.Contains([]string{"Orphan", "Background", "Foreground"}, p) {
 		faults = append(faults, field.NotSupported("propagationPolicy", p, `supported values: "Foreground", "Background", "Orphan", "nil"`))
 	}
 	if slices.ContainsFunc(o.DryRun, func(r string) bool { return r != "All" }) {
@@ -120,7 +123,8 @@ func readDeleteOptions(object map[string]any) (deleteOptions, error) {
 	if err := json.Unmarshal(data, &o); err != nil {
 		return deleteOptions{}, apierrors.BadRequest("%v", err)
 	}
-	return deleteOptions(o), nil
+	policy, ok := object["propagationPolicy"].(string)
+	return deleteOptions{o.GracePeriodSeconds, o.PropagationPolicy, o.OrphanDependents, o.DryRun, o.Preconditions, ok && policy == ""}, nil
 }
 
 func (a *apiRequest) delete(w http.ResponseWriter, r *http.Request) error {

@@ -108,7 +108,11 @@ func (a *apiRequest) mergePatch(live map[string]any) (map[string]any, error) {
 	if n := unstructured.CanonicalNumbers(rawjson.Clone(change)); n != "" { // those that stay are decoded with the object
 		return nil, apierrors.BadRequest("error decoding patch: %s", unfit(n))
 	}
-	return patch.ApplyMerge(live, change), nil
+	object := patch.ApplyMerge(live, change)
+	if a.kind.crd == nil && a.subresource != "scale" {
+		a.complementType(object)
+	}
+	return object, nil
 }
 
 func (a *apiRequest) strategicPatch(live map[string]any) (map[string]any, error) {
@@ -128,17 +132,17 @@ func (a *apiRequest) checkPatched(live, object map[string]any) error {
 	why := ""
 	if a.subresource == "scale" {
 		why = unscalable(object)
+		if kind, _ := object["kind"].(string); why == "" && kind != "" && kind != "Scale" {
+			why = fmt.Sprintf("no kind %q is registered for version %q in scheme", kind, unstructured.Word(object["apiVersion"]))
+		}
 	} else if why = untyped(a.kind, object); why == "" && a.kind.crd == nil && (object["apiVersion"] != a.kind.apiVersion() || object["kind"] != a.kind.resource.Kind) {
 		why = fmt.Sprintf("no kind %q is registered for version %q in scheme", unstructured.Word(object["kind"]), unstructured.Word(object["apiVersion"]))
 	}
 	if why != "" {
 		return badPatch(object, why)
 	}
-	if a.subresource == "scale" {
-		return nil
-	}
 	meta := rawjson.AsMap(object["metadata"])
-	if meta != nil {
+	if meta != nil && a.subresource != "scale" {
 		if err := a.place(meta); err != nil {
 			return err
 		}

@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
@@ -134,6 +136,12 @@ func (a *apiRequest) completeToken(request map[string]any) error {
 	if seconds < minTokenSeconds {
 		return subject.invalid("", []field.Error{field.Invalid("spec.expirationSeconds", json.Number(fmt.Sprint(seconds)), "may not specify a duration less than 10 minutes")})
 	}
+	if seconds > maxTokenSeconds {
+		return subject.invalid("", []field.Error{field.Invalid("spec.expirationSeconds", json.Number(fmt.Sprint(seconds)), "may not specify a duration larger than 2^32 seconds")})
+	}
+	if err := a.checkTokenBinding(rawjson.AsMap(spec["boundObjectRef"])); err != nil {
+		return err
+	}
 	now := time.Now()
 	token, err := newToken(map[string]any{
 		"aud": spec["audiences"], "iss": tokenIssuer, "jti": a.server.newUID(), "sub": "system:serviceaccount:" + a.namespace + ":" + a.name,
@@ -149,6 +157,36 @@ func (a *apiRequest) completeToken(request map[string]any) error {
 		spec["boundObjectRef"] = nil
 	}
 	request["status"] = map[string]any{"token": token, "expirationTimestamp": unstructured.Timestamp(now.Add(time.Duration(seconds) * time.Second))}
+	return nil
+}
+
+// maxTokenSeconds is how long a token may be valid.
+const maxTokenSeconds = 1 << 32
+
+// checkTokenBinding refuses to bind a token to what is not there, or to what tokens cannot be bound to.
+func (a *apiRequest) checkTokenBinding(ref map[string]any) error {
+	if ref == nil {
+		return nil
+	}
+	version, kind, name := unstructured.Text(ref, "apiVersion"), unstructured.Text(ref, "kind"), unstructured.Text(ref, "name")
+	group, inGroup, found := strings.Cut(version, "/")
+	if !found {
+		group, inGroup = "", version
+	}
+	if group != "" || !slices.Contains([]string{"Pod", "Secret", "Node"}, kind) {
+		return apierrors.BadRequest("cannot bind token to object of type %s/%s, Kind=%s", group, inGroup, kind)
+	}
+	bound, key := a.server.kindOf("v1", kind), name
+	if bound.resource.Namespaced {
+		key = a.namespace + "/" + name
+	}
+	item := a.server.db.Get(bound.collection(), key)
+	if item == nil {
+		return bound.notFound(name)
+	}
+	if kind == "Pod" && unstructured.View(item.Raw).String("spec.serviceAccountName") != a.name {
+		return apierrors.BadRequest("cannot bind token for serviceaccount %q to pod running with different serviceaccount name.", a.name)
+	}
 	return nil
 }
 
