@@ -82,6 +82,7 @@ func TestEndOnce(t *testing.T) {
 				}
 				h.broken.Store(false)
 				time.Sleep(lastRetry)
+				synctest.Wait()
 				request("GET", deleted, "", 404)
 				if left := len(s.processing.dirty) + len(s.retries.pending); left > 0 {
 					t.Errorf("%d objects are still worked on", left)

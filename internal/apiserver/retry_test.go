@@ -80,6 +80,7 @@ func TestRetriesOneAtATime(t *testing.T) {
 		second := attempt("second", 10*time.Second, func(s *Server) { s.tryLater(key, last) })
 		s.tryLater(key, attempt("first", 5*time.Second, func(s *Server) { s.tryLater(key, second) }))
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		want := "[first at 1s end at 6s second at 8s end at 18s last at 22s end at 22s]"
 		if got := fmt.Sprint(log); got != want {
 			t.Errorf("the attempts are %s, want %s", got, want)
@@ -92,6 +93,7 @@ func TestRetriesOneAtATime(t *testing.T) {
 		fails = func(s *Server) { n++; s.tryLater(key, fails) }
 		s.tryLater(key, fails)
 		time.Sleep(24 * time.Hour)
+		synctest.Wait()
 		if n != maxAttempts || len(s.retries.pending) > 0 {
 			t.Errorf("%d attempts, and %v still to be tried again, want %d and none", n, s.retries.pending, maxAttempts)
 		}
