@@ -20,7 +20,7 @@ fuzz:
 	bash .ci/fuzz $(FUZZTIME)
 
 e2e:
-	cd e2e && go test -timeout 20m ./...
+	cd e2e && go test -timeout 45m ./...
 
 # The suites of controller-runtime, and a tutorial's operator, on a real API server and on the one in memory; and half an hour of a contest
 # of several libraries' electors for one Lease, under faults: make judges RIVALS=2h
