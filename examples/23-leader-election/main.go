@@ -7,6 +7,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -31,9 +32,9 @@ func register(r *kopf.Registry, a *replica) {
 	r.OnTimer("kopfexamples", a.count, &kopf.TimerOptions{ID: "count", Interval: time.Second})
 }
 
-// configure does what --leader-elect=kopf-example does, too.
+// configure does what --leader-elect=kopf-example does, unless the command line names another Lease.
 func configure(ctx context.Context, a *kopf.Activity) error {
-	a.Settings.LeaderElection.Name = "kopf-example"
+	a.Settings.LeaderElection.Name = cmp.Or(a.Settings.LeaderElection.Name, "kopf-example")
 	return nil
 }
 
