@@ -112,7 +112,7 @@ type WatchingSettings struct {
 	// [NetworkingSettings]. Defaults to 0.
 	ConnectTimeout time.Duration
 	// ReconnectBackoff is the pause before a watch is opened again; it grows while
-	// watches end without an event. Defaults to 100 ms.
+	// watches end without an event, up to a minute, and up to 10 s while the server does not answer at all. Defaults to 100 ms.
 	ReconnectBackoff time.Duration
 	// InactivityTimeout is the silence, without even a bookmark, after which a watch is taken for dead. Zero means never. Defaults to 70 s.
 	InactivityTimeout time.Duration

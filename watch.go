@@ -131,7 +131,7 @@ func (s *stream) run(ctx context.Context) {
 // follow lists and watches until the context ends.
 func (s *stream) follow(ctx context.Context) {
 	defer s.endListing()
-	idle, refusals := 0, 0
+	idle, refusals, relists := 0, 0, 0
 	for ctx.Err() == nil {
 		begun := time.Now()
 		listed, err := s.listAndWatch(ctx)
@@ -139,15 +139,20 @@ func (s *stream) follow(ctx context.Context) {
 			return
 		}
 		if s.received && listed {
-			idle, refusals = 0, 0
+			idle, refusals, relists = 0, 0, 0
 		}
 		s.received = false
 		if s.outdated(err) {
 			s.unpaged = !listed // or the pages of a long listing might expire for ever
 			s.logger.Debug("The watch stream has expired; listing again", "resource", s.resource.Name(), "namespace", s.namespace)
-			s.version, err = "", nil
+			s.setHealthy(false)
+			if s.version, err = "", nil; relists == 0 { // the server answers, whatever was before; what it has forgotten is missing meanwhile
+				idle = 0
+			}
+			relists++
+		} else {
+			s.report(err)
 		}
-		s.report(err)
 		if !listed && StatusCode(err) != 0 {
 			s.mu.Lock()
 			s.handler.onListError(err)
@@ -246,6 +251,9 @@ func refused(err error) bool {
 	return api.Method == watchMethod || api.Code < 500 && api.Code != http.StatusTooManyRequests
 }
 
+// maxUnanswered is the longest pause while the server does not answer at all, so that an outage is not much longer for the operator than for the server.
+const maxUnanswered = 10 * time.Second
+
 // pause is how long to wait before the next connection: longer and longer while nothing comes.
 func (s *stream) pause(idle int, err error) time.Duration {
 	pause := s.settings.ReconnectBackoff
@@ -253,8 +261,12 @@ func (s *stream) pause(idle int, err error) time.Duration {
 		return pause
 	}
 	pause = s.backoff(idle)
+	e := (*APIError)(nil)
+	if answered := errors.As(err, &e); err != nil && !answered {
+		pause = min(pause, maxUnanswered)
+	}
 	pause += time.Duration(rand.Int64N(int64(pause)/5 + 1))
-	if e := (*APIError)(nil); errors.As(err, &e) {
+	if e != nil {
 		pause = max(pause, e.RetryAfter)
 	}
 	return pause

@@ -1,0 +1,59 @@
+package kopf_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/kopf-go/kopf"
+)
+
+// TestOutage has the API server go away and come back, and measures how much longer that is for the operator.
+func TestOutage(t *testing.T) {
+	for _, forgets := range []bool{false, true} {
+		for _, away := range []time.Duration{2 * time.Second, 20 * time.Second, time.Minute, time.Hour} {
+			t.Run(fmt.Sprintf("after %s; the server has forgotten old versions: %t", away, forgets), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { testOutage(t, away, forgets) })
+			})
+		}
+	}
+}
+
+func testOutage(t *testing.T, away time.Duration, forgets bool) {
+	server := kopf.NewAPIServer(nil)
+	if err := server.Apply([]byte(definition)); err != nil {
+		t.Fatal(err)
+	}
+	client, err := kopf.NewClient(server.ConnectionInfo(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var handled atomic.Bool
+	r := &kopf.Registry{}
+	r.OnCreate("kopfexamples", func(context.Context, *kopf.Change) error {
+		handled.Store(true)
+		return nil
+	}, &kopf.ChangeOptions{ID: "create"})
+	kopf.NewRunner(t, &kopf.Operator{Registry: r, Connection: server.ConnectionInfo()}, nil)
+	time.Sleep(time.Minute)
+	end := server.Fail(kopf.APIServerFault{Drop: true})
+	server.Disconnect()
+	time.Sleep(away)
+	end()
+	back := time.Now()
+	if err := client.Create(t.Context(), map[string]any{"apiVersion": "kopf.dev/v1", "kind": "KopfExample", "metadata": map[string]any{"namespace": "default", "name": "a"}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if forgets {
+		server.Compact()
+	}
+	for !handled.Load() && time.Since(back) < time.Hour {
+		time.Sleep(100 * time.Millisecond)
+	}
+	if took := time.Since(back); took > min(2*away, 13*time.Second) {
+		t.Errorf("it has taken %s until the handler was called", took)
+	}
+}
