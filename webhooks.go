@@ -10,6 +10,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,7 +25,7 @@ import (
 // those of the connections.
 
 // WebhookServer is an [AdmissionServer] that listens on this machine. The API server must be able to connect to it: it suits
-// operators in the cluster, with Host the name of their service. The zero value serves by HTTPS on all addresses and a free port, with a
+// operators in the cluster, with the Service in front of them. The zero value serves by HTTPS on all addresses and a free port, with a
 // certificate that it makes itself. The fields must not be changed while it serves.
 type WebhookServer struct {
 	// Addr is the address to listen on, a name or an IP address. Empty means all addresses.
@@ -37,6 +38,10 @@ type WebhookServer struct {
 	Path string
 	// Host is the name or IP address by which the API server reaches this server. Defaults to that of the Cluster, then to Addr, then to "localhost".
 	Host string
+	// Service is the Service in the cluster that passes connections on to Port, here and in all replicas of the operator; its own port defaults to 443. It is announced
+	// instead of a URL: API servers find Services by themselves, and most cannot resolve their names. Its Namespace defaults to that of the pod, or of the kubeconfig's context,
+	// its Path to Path, and Host to its name, as in "name.namespace.svc". It excludes Cluster. Defaults to none.
+	Service *ServiceReference
 	// Cluster is the kind of the cluster on this machine that the API server belongs to, which tells the Host. Defaults to none: it is elsewhere.
 	Cluster Cluster
 
@@ -140,12 +145,19 @@ func (s *WebhookServer) Serve(ctx context.Context, review ReviewFunc, announce f
 			log.Debug("The kind of the cluster is unknown; running a plain webhook server")
 		}
 	}
-	server, err := s.server(ctx, host)
+	service, err := s.service(ctx)
+	if err != nil {
+		return fmt.Errorf("webhook server: %w", err)
+	}
+	server, err := s.server(ctx, host, service)
 	if err != nil {
 		return fmt.Errorf("webhook server: %w", err)
 	}
 	err = server.Serve(ctx, reviewer(review), func(url string, bundle []byte) {
-		announce(WebhookClientConfig{URL: url, CABundle: bundle})
+		if service != nil {
+			url = ""
+		}
+		announce(WebhookClientConfig{URL: url, Service: service, CABundle: bundle})
 	})
 	if err != nil {
 		return fmt.Errorf("webhook server: %w", err)
@@ -168,20 +180,56 @@ func (s *WebhookServer) validate() error {
 		return fmt.Errorf("the cluster %q is none of auto, k3d, minikube and docker-desktop", s.Cluster)
 	case s.Port < 0 || s.Port > 65535:
 		return fmt.Errorf("the port %d is not between 0 and 65535", s.Port)
+	case s.Service != nil && s.Service.Name == "":
+		return errors.New("the Service has no name")
+	case s.Service != nil && s.Cluster != "":
+		return errors.New("the fields Service and Cluster exclude each other")
+	case s.Service != nil && s.Port == 0 && s.Listener == nil:
+		return fmt.Errorf("the Service %q needs a fixed Port to pass connections on to", s.Service.Name)
+	case s.Service != nil && (s.Service.Port < 0 || s.Service.Port > 65535):
+		return fmt.Errorf("the port %d of the Service %q is not between 0 and 65535", s.Service.Port, s.Service.Name)
 	}
 	return nil
 }
 
-// server returns the server with these fields, and with the host of the cluster.
-func (s *WebhookServer) server(ctx context.Context, host string) (*webhookserver.Server, error) {
+// service returns the Service to announce, nil for none.
+func (s *WebhookServer) service(ctx context.Context) (*ServiceReference, error) {
+	if s.Service == nil {
+		return nil, nil
+	}
+	service := *s.Service
+	service.Path = cmp.Or(service.Path, s.Path)
+	if service.Namespace != "" {
+		return &service, nil
+	}
+	if client := servedClient(ctx); client != nil {
+		info, err := client.ConnectionInfo(ctx)
+		if err != nil {
+			return nil, err
+		}
+		service.Namespace = info.DefaultNamespace
+	}
+	if service.Namespace == "" {
+		return nil, fmt.Errorf("the Service %q has no namespace, because the connection has none: give it one", service.Name)
+	}
+	return &service, nil
+}
+
+// server returns the server with these fields, the host of the cluster, and the Service in front of it.
+func (s *WebhookServer) server(ctx context.Context, host string, service *ServiceReference) (*webhookserver.Server, error) {
 	log := cmp.Or(s.Logger, servedLogger(ctx))
+	certificates := s.certificates(log)
+	if service != nil {
+		host = service.Name + "." + service.Namespace + ".svc"
+		certificates.Names = append(slices.Clone(certificates.Names), host)
+	}
 	server := &webhookserver.Server{
 		Addr: s.Addr, Port: s.Port, Listener: s.Listener, Path: s.Path, Host: cmp.Or(s.Host, host), Log: log,
 		Limits: webhookserver.Limits{
 			MaxBodyBytes: s.MaxBodyBytes, MaxHeldBytes: s.MaxHeldBytes, MaxHeaderBytes: s.MaxHeaderBytes, MaxConnections: s.MaxConnections,
 			ReadTimeout: s.ReadTimeout, WriteTimeout: s.WriteTimeout, DrainTimeout: s.DrainTimeout,
 		},
-		Certificates: s.certificates(log),
+		Certificates: certificates,
 	}
 	shared, err := s.authority(ctx, &server.Certificates)
 	if shared != nil {

@@ -24,7 +24,7 @@ import (
 	"github.com/kopf-go/kopf/e2e/cluster"
 )
 
-// Replicas of an operator with one authority of their webhooks, as kube-apiserver finds them: behind one address.
+// Replicas of an operator with one authority of their webhooks, as kube-apiserver finds them: behind one Service.
 
 // balancer has replicas take turns in getting connections, as a Service does.
 type balancer struct {
@@ -126,7 +126,7 @@ func startShared(t *testing.T, b *balancer, info *kopf.ConnectionInfo) *sharedRe
 	settings := kopf.NewSettings()
 	settings.Peering.Standalone, settings.Admission.Managed = true, "shared.kopf.dev"
 	settings.Admission.Server = &kopf.WebhookServer{
-		Listener: l, Host: "127.0.0.1", Port: b.port(), AuthoritySecret: sharedName + "/" + sharedName, RenewalOverlap: 4 * time.Second,
+		Listener: l, Service: &kopf.ServiceReference{Name: sharedName, Namespace: sharedName, Port: b.port()}, AuthoritySecret: sharedName + "/" + sharedName, RenewalOverlap: 4 * time.Second,
 		TLSConfig: &tls.Config{NextProtos: []string{"http/1.1"}}, // so that reviews at the same time have connections of their own
 	}
 	op := &kopf.Operator{Registry: registry, Connection: info, Namespaces: []string{sharedName}, Settings: settings}
@@ -193,6 +193,9 @@ func TestSharedAuthority(t *testing.T) {
 	h := &hooked{t: t, c: theCluster(t), namespace: sharedName}
 	post(t, h.c, "/api/v1/namespaces", map[string]any{"metadata": map[string]any{"name": sharedName}})
 	info := sharedUser(t, h.c)
+	post(t, h.c, "/api/v1/namespaces/"+sharedName+"/services", map[string]any{
+		"metadata": map[string]any{"name": sharedName}, "spec": map[string]any{"type": "ExternalName", "externalName": "localhost"},
+	})
 	post(t, h.c, sharedSecret, map[string]any{"metadata": map[string]any{"name": sharedName}, "data": expiringAuthority(t)})
 	t.Cleanup(func() {
 		if _, err := h.c.Request(context.WithoutCancel(t.Context()), http.MethodDelete, validating+"/shared.kopf.dev", nil); err != nil {

@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -9,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -113,20 +115,20 @@ func (w *webhook) response(data []byte) (map[string]any, error) {
 	return response, nil
 }
 
-// address returns the URL of the webhook. Services have no network here, so calls to them fail.
+// address returns the URL of the webhook. Of Services, only those that name a host elsewhere can be reached: there is no network of a cluster here.
 func (w *webhook) address(s *Server) (string, error) {
 	timeout := fmt.Sprintf("timeout=%ds", int(w.timeout.Seconds()))
 	if w.url == "" {
-		name, namespace, path := unstructured.Word(w.service["name"]), unstructured.Word(w.service["namespace"]), unstructured.Word(w.service["path"])
-		port := unstructured.Word(w.service["port"])
-		if port == "" {
-			port = "443"
+		host, port, path := w.serviceHost()
+		at := fmt.Sprintf("https://%s:%s/%s?%s", host, port, strings.TrimPrefix(path, "/"), timeout)
+		if w.externalName(s) != "" {
+			return at, nil
 		}
+		name := unstructured.Word(w.service["name"])
 		why := fmt.Sprintf("service %q not found", name)
-		if s.db.Get("services.", namespace+"/"+name) != nil {
+		if s.db.Get("services.", unstructured.Word(w.service["namespace"])+"/"+name) != nil {
 			why = fmt.Sprintf("no endpoints available for service %q", name)
 		}
-		at := fmt.Sprintf("https://%s.%s.svc:%s/%s?%s", name, namespace, port, strings.TrimPrefix(path, "/"), timeout)
 		return "", &url.Error{Op: "Post", URL: at, Err: errors.New(why)}
 	}
 	u, err := url.Parse(w.url)
@@ -135,6 +137,25 @@ func (w *webhook) address(s *Server) (string, error) {
 	}
 	u.RawQuery = timeout
 	return u.String(), nil
+}
+
+// serviceHost returns the name of the host, the port and the path by which a Service is reached.
+func (w *webhook) serviceHost() (host, port, path string) {
+	name, namespace := unstructured.Word(w.service["name"]), unstructured.Word(w.service["namespace"])
+	return name + "." + namespace + ".svc", cmp.Or(unstructured.Word(w.service["port"]), "443"), unstructured.Word(w.service["path"])
+}
+
+// externalName returns the host that the Service of the webhook names, "" if there is no such Service, or it is of another type.
+func (w *webhook) externalName(s *Server) string {
+	stored := s.db.Get("services.", unstructured.Word(w.service["namespace"])+"/"+unstructured.Word(w.service["name"]))
+	if stored == nil {
+		return ""
+	}
+	spec := rawjson.AsMap(stored.Object()["spec"])
+	if spec["type"] != "ExternalName" {
+		return ""
+	}
+	return unstructured.Text(spec, "externalName")
 }
 
 // transport returns the transport of the options, or one that trusts the CA bundle of the
@@ -147,6 +168,12 @@ func (w *webhook) transport(s *Server) (http.RoundTripper, error) {
 		return s.opts.WebhookTransport, nil
 	}
 	t := &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}
+	if host := w.externalName(s); w.url == "" && host != "" {
+		_, port, _ := w.serviceHost()
+		t.Proxy, t.DialContext = nil, func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, network, net.JoinHostPort(host, port))
+		}
+	}
 	if w.ca != "" {
 		bundle, err := decodeBase64(w.ca)
 		if err != nil {
