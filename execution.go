@@ -524,7 +524,7 @@ func (c *cycle) callHandler(ctx context.Context, p *progress, arg *Change) error
 	if err == nil {
 		err = subs.runRest(inner)
 	}
-	if err != nil && interruptible.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, ErrSuperseded)) {
+	if errors.Is(err, ErrLeadershipLost) || err != nil && interruptible.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, ErrSuperseded)) {
 		return &cancelledError{err}
 	}
 	return err
@@ -640,6 +640,8 @@ func logOutcome(ctx context.Context, log *slog.Logger, noun string, id HandlerID
 	switch {
 	case noun == webhookNoun && errors.As(err, &denied):
 		log.InfoContext(ctx, name+" failed with a denial: "+err.Error(), handler) // as it is there for
+	case o.cancelled && (errors.Is(err, ErrLeadershipLost) || errors.Is(context.Cause(ctx), ErrLeadershipLost)):
+		log.WarnContext(ctx, name+" was cancelled, because this replica has lost the Lease. The next leader calls it again.", handler)
 	case o.cancelled && ctx.Err() == nil:
 		log.InfoContext(ctx, name+" was interrupted, because the object was changed or deleted meanwhile.", handler)
 	case o.cancelled:

@@ -417,7 +417,7 @@ type Daemon struct {
 	Attempt
 
 	stopper *stopper.Stopper
-	over    <-chan struct{} // closed when the context of the call ends; nil in arguments that were made by hand
+	call    callContext
 	resulting
 }
 
@@ -425,11 +425,11 @@ type Daemon struct {
 func (d *Daemon) Stopping() <-chan struct{} { return d.stopper.Stopping() }
 
 // StopReason returns why the daemon is asked to stop, and "" while it is not. If there are several reasons, it is the most final one.
-func (d *Daemon) StopReason() StopReason { return reasonOf(d.stopper.Get()) }
+func (d *Daemon) StopReason() StopReason { return d.call.reason(d.stopper) }
 
 // Sleep waits between two runs of a loop, and reports whether there is to be another one: it returns false as soon as the daemon is asked to stop,
 // and at its Timeout.
-func (d *Daemon) Sleep(duration time.Duration) bool { return d.stopper.Sleep(duration, d.over) }
+func (d *Daemon) Sleep(duration time.Duration) bool { return d.stopper.Sleep(duration, d.call.over()) }
 
 // SetResult stores a value in the object's status, under the daemon's id, when the call succeeds. See [Change.SetResult].
 func (d *Daemon) SetResult(value any) { d.resulting.set(value) }
@@ -440,6 +440,7 @@ type Timer struct {
 	Attempt
 
 	stopper *stopper.Stopper
+	call    callContext
 	resulting
 }
 
@@ -447,7 +448,7 @@ type Timer struct {
 func (t *Timer) Stopping() <-chan struct{} { return t.stopper.Stopping() }
 
 // StopReason returns why the timer is asked to stop, and "" while it is not. If there are several reasons, it is the most final one.
-func (t *Timer) StopReason() StopReason { return reasonOf(t.stopper.Get()) }
+func (t *Timer) StopReason() StopReason { return t.call.reason(t.stopper) }
 
 // SetResult stores a value in the object's status, under the timer's id, when the call succeeds. See [Change.SetResult].
 func (t *Timer) SetResult(value any) { t.resulting.set(value) }

@@ -40,6 +40,7 @@ type leadership struct {
 	ref     ObjectReference // of the Lease
 	standby pauser.Pauser   // which pauses while another replica works: its epochs are the terms, and the times between them
 	fence   atomic.Uint64   // the resource version of the Lease when it was got; 0 while this replica does not work
+	follows atomic.Bool     // whether another replica, or an earlier term of this one, may have worked since this replica began; stays so
 	orphans atomic.Int64    // functions that have ignored the end of their contexts and go on, for which the Lease is not released
 
 	standing context.CancelFunc // ends the standing for the Lease
@@ -155,6 +156,9 @@ func (l *leadership) begin(term *leaderelection.Term, o *observer) {
 		attrs = append(attrs, "vacant", term.Vacant.Round(time.Millisecond))
 	}
 	l.log.Info("Became the leader", attrs...)
+	if term.Former != "" || term.Vacant > 0 {
+		l.follows.Store(true)
+	}
 	number, _ := strconv.ParseUint(term.Version, 10, 64)
 	number = max(number, 1) // versions of API servers are numbers; of one whose are not, the fence only tells that there is a term
 	handlers, endHandlers := context.WithCancelCause(o.handlers)
@@ -176,12 +180,19 @@ func (l *leadership) startLeading(o *observer) {
 	l.mu.Lock()
 	ctx := l.terms.handlers
 	l.mu.Unlock()
+	var reading sync.WaitGroup
+	if l.follows.Load() {
+		reading.Go(func() { o.readVersions(ctx, l.number()) })
+	}
+	defer reading.Wait() // whose context ends with the term
+	looked := o.peers.renew()
 	if _, err := l.run.activity(ctx, kindStartedLeading, "startedLeading", l.run.client.during(l.number())); err != nil {
 		if ctx.Err() == nil {
 			l.fail(o, err)
 		}
 		return
 	}
+	o.peers.waitRenewed(ctx, looked)
 	l.mu.Lock()
 	if ctx.Err() != nil { // it was lost meanwhile
 		l.mu.Unlock()
@@ -223,6 +234,7 @@ func (l *leadership) endTerm() {
 	defer l.mu.Unlock()
 	l.standby.Block("standby", true)
 	l.fence.Store(0)
+	l.follows.Store(true)
 	if l.terms.end != nil {
 		l.terms.end(ErrLeadershipLost)
 	}
@@ -310,6 +322,9 @@ func (l *leadership) post(what string) {
 
 // leads reports whether this replica works.
 func (l *leadership) leads() bool { return l == nil || !l.standby.Paused() }
+
+// holds reports whether this replica may write: it works, or is about to.
+func (l *leadership) holds() bool { return l == nil || l.fence.Load() != 0 }
 
 // term returns the number of the term, or of the time between two.
 func (l *leadership) term() uint32 {

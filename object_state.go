@@ -70,6 +70,7 @@ type objectHandling struct {
 	baseStripped  bool           // whether another client has removed that again: as long
 	overflow      uint64         // the digest of a state that was too large to be stored, 0 for none: until the object has another one
 	pendingFlush  *pendingFlush  // what could not be sent: until it is sent, or of no use any more
+	readIn        uint64         // the fence of the term in which it was read, because another replica may have handled it before; 0 for none
 	seen          *handlingState // by the finished handlers of the handling under way; nil if none has finished, or nothing is under way
 }
 

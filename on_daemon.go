@@ -2,6 +2,8 @@ package kopf
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -215,6 +217,26 @@ type DaemonStopped struct {
 
 // Error says why the daemon is asked to stop.
 func (e *DaemonStopped) Error() string { return "the daemon is asked to stop: " + string(e.Reason) }
+
+// callContext is that of the call of a daemon or timer; without one in arguments that were made by hand.
+type callContext struct{ ctx context.Context }
+
+// over is closed when the context has ended; nil without one.
+func (c callContext) over() <-chan struct{} {
+	if c.ctx == nil {
+		return nil
+	}
+	return c.ctx.Done()
+}
+
+// reason returns why a call is to end. The context ends with the term of a leader, before its functions are asked to stop.
+func (c callContext) reason(s *stopper.Stopper) StopReason {
+	reason := reasonOf(s.Get())
+	if reason == "" && c.ctx != nil && errors.Is(context.Cause(c.ctx), ErrLeadershipLost) {
+		return StopOperatorPausing
+	}
+	return reason
+}
 
 // reasonOf returns what handlers are given for why they are asked to stop.
 func reasonOf(s stopper.Set) StopReason {

@@ -128,22 +128,6 @@ func (p *peering) reconcile(found []Resource, namespaces map[string]bool) {
 	}
 }
 
-// renew writes the own records anew, as another replica may have removed them.
-func (p *peering) renew() {
-	if p == nil {
-		return
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, s := range p.sessions {
-		s.mu.Lock()
-		s.renewedAt, s.writeErr = time.Time{}, nil // which were those of an earlier term
-		s.rescheduleLocked(time.Now())
-		s.mu.Unlock()
-		s.wake() // also if it was due before
-	}
-}
-
 // recheckNamespace has the sessions of a namespace find out anew whether it is being deleted.
 func (p *peering) recheckNamespace(namespace string) {
 	if p == nil {
@@ -233,6 +217,7 @@ type peerSession struct {
 	expired         []string          // whose records are to be removed from the newest state
 	attemptedAt     time.Time         // when our record was last tried to be written
 	nextWrite       time.Time         // when it is to be written again
+	looked          chan struct{}     // closed when an attempt has ended that begins from now on; nil if nothing waits for that
 }
 
 // run keeps the own record alive until the context ends, and then removes it.
@@ -242,7 +227,7 @@ func (s *peerSession) run(ctx context.Context) {
 		s.warnMissing(ctx)
 		return
 	}
-	if s.leader.leads() {
+	if s.leader.holds() {
 		s.keepAlive(ctx) // so that of two operators that start at the same time, at least one sees the other
 	}
 	var streams sync.WaitGroup
@@ -252,6 +237,7 @@ func (s *peerSession) run(ctx context.Context) {
 	}
 	streams.Wait()
 	s.mu.Lock()
+	s.endLookLocked()
 	if s.expiryTimer != nil {
 		s.expiryTimer.Stop()
 	}
@@ -287,7 +273,7 @@ func (s *peerSession) step(ctx context.Context) {
 	seen, doubtful := s.missingSeen, s.missingSeen != s.missingChecked
 	wait, expired := time.Until(s.nextWrite), len(s.expired) > 0
 	s.mu.Unlock()
-	if !s.leader.leads() { // the other replica writes
+	if !s.leader.holds() { // the other replica writes
 		wait, expired = standbyInterval, false
 	}
 	switch {
@@ -313,6 +299,7 @@ func (s *peerSession) stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.cancel()
+	s.endLookLocked()
 	s.countLocked(0)
 	s.pauser.Block(s.name, false)
 }
@@ -338,9 +325,13 @@ const writeGrace = 2 * time.Second
 func (s *peerSession) keepAlive(ctx context.Context) {
 	settings := &s.settings.Peering
 	s.mu.Lock()
-	sent, seen := time.Now(), s.body
+	sent, seen, looked := time.Now(), s.body, s.looked
+	s.looked = nil
 	s.attemptedAt, s.nextWrite = sent, sent.Add(peerrecord.Interval(settings.Lifetime)) // which an event can bring forward before the answer is there
 	s.mu.Unlock()
+	if looked != nil {
+		defer close(looked)
+	}
 	writing, done := await.Outlive(ctx, writeGrace) // what is cut off may be carried out later than the removal of the record
 	body, err := s.write(writing, "", map[string]any{s.identity: peerrecord.Record(settings.Priority, settings.Lifetime)})
 	done()
@@ -430,7 +421,7 @@ func (s *peerSession) lapseTimeLocked() time.Time {
 // operator that was never allowed to write one works without, as those without the permission to watch the peers do.
 func (s *peerSession) lapsedLocked() bool {
 	switch known := !s.renewedAt.IsZero(); {
-	case s.body == nil || s.settings.Peering.Lifetime <= 0 || !s.leader.leads():
+	case s.body == nil || s.settings.Peering.Lifetime <= 0 || !s.leader.holds():
 		return false
 	case known && !time.Now().Before(s.lapseTimeLocked()):
 		return true

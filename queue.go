@@ -282,11 +282,12 @@ type source struct {
 	namespace string // "" for all
 
 	// The queue's, under its lock.
-	pause    uint32    // the pauser's epoch in which the stream is open
-	listing  uint64    // the newest listing, by a number that is higher than those of all listings before, of whatever source
-	closed   bool      // whether nothing counts that still comes of it
-	received time.Time // when something came last
-	newest   uint64    // the newest version that came since the newest listing began; 0 for none, or if versions are no numbers
+	pause              uint32    // the pauser's epoch in which the stream is open
+	listing            uint64    // the newest listing, by a number that is higher than those of all listings before, of whatever source
+	closed             bool      // whether nothing counts that still comes of it
+	received           time.Time // when something came last
+	newest             uint64    // the newest version that came since the newest listing began; 0 for none, or if versions are no numbers
+	fence, predecessor uint64    // of a term, and the version up to which another replica may have worked before it; 0 if that is not known
 	// deleted are the objects that went while the listing goes on, which may still show them; nil when there is no listing.
 	deleted map[string]struct{}
 }

@@ -1,10 +1,14 @@
 package kopf
 
 import (
+	"context"
+	"net/url"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/kopf-go/kopf/internal/apirequest"
+	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
 // This file has the objects wait while another replica works. A replica that stands by knows of each whether anything is to be handled: by the prefilter, which takes no
@@ -18,9 +22,53 @@ func (o *observer) lead() {
 	for _, q := range queues {
 		q.releaseBlocked()
 	}
-	o.peers.renew()
 	if o.admission != nil {
 		o.admission.lead()
+	}
+}
+
+// renew writes the own records anew, as another replica may have removed them. The channels are closed when that was tried, and the records in the answers
+// were looked at, which the streams may not have shown yet.
+func (p *peering) renew() (looked []chan struct{}) {
+	if p == nil {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range p.sessions {
+		if s.resource.Plural == "" || s.sessionCtx.Err() != nil {
+			continue
+		}
+		s.mu.Lock()
+		if s.looked == nil {
+			s.looked = make(chan struct{})
+		}
+		looked = append(looked, s.looked)
+		s.renewedAt, s.writeErr = time.Time{}, nil // which were those of an earlier term
+		s.rescheduleLocked(time.Now())
+		s.mu.Unlock()
+		s.wake() // also if it was due before
+	}
+	return looked
+}
+
+// waitRenewed waits for what renew has begun, for a limited time.
+func (p *peering) waitRenewed(ctx context.Context, looked []chan struct{}) {
+	ctx, cancel := context.WithTimeout(ctx, 2*peeringTimeout)
+	defer cancel()
+	for _, done := range looked {
+		select {
+		case <-done:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// endLookLocked has nothing wait any more for a session that ends.
+func (s *peerSession) endLookLocked() {
+	if s.looked != nil {
+		close(s.looked)
+		s.looked = nil
 	}
 }
 
@@ -41,6 +89,57 @@ func (o *observer) standBy() {
 	for _, d := range runners {
 		d.standBy()
 	}
+}
+
+// readVersions notes for each stream which version its resource has in the term with a fence. What another replica has done before can be missing in what a late stream
+// brings up to that version, as [queue.predates] tells. Where it cannot be read, that holds for the whole term.
+func (o *observer) readVersions(ctx context.Context, fence uint64) {
+	type reading struct {
+		queue    *queue
+		resource Resource
+		from     *source
+	}
+	var readings []reading
+	o.mu.Lock()
+	for _, served := range o.resources {
+		for _, s := range served.streams {
+			readings = append(readings, reading{served.reactor.queue, served.reactor.resource(), &s.source})
+		}
+	}
+	o.mu.Unlock()
+	for _, r := range readings {
+		page := o.client.newPager(r.resource, r.from.namespace, url.Values{}, 1, false, func(*rawjson.Header, []byte) error { return nil })
+		if err := page.next(ctx); err != nil {
+			o.log.Debug("Reading the version of a resource failed; its objects are read before they are handled", "resource", r.resource.Name(), "error", err)
+			continue
+		}
+		if version, err := strconv.ParseUint(page.page.Version, 10, 64); err == nil {
+			r.queue.setPredecessor(r.from, version, fence)
+		}
+	}
+}
+
+// setPredecessor notes up to which version another replica may have worked before the term with a fence.
+func (q *queue) setPredecessor(from *source, version, fence uint64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	from.predecessor, from.fence = version, fence
+}
+
+// predates reports whether a state of an object may be from before the term, so that another replica may have handled it since.
+func (q *queue) predates(e *entry, version string) bool {
+	if q.leader == nil || !q.leader.follows.Load() {
+		return false
+	}
+	fence := q.leader.number()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if e.state.handling.readIn == fence {
+		return false
+	}
+	number, err := strconv.ParseUint(version, 10, 64)
+	from := e.namespace.from
+	return err != nil || from == nil || from.fence != fence || number <= from.predecessor
 }
 
 func (o *observer) queuesLocked() (queues []*queue) {

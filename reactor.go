@@ -253,9 +253,6 @@ func (c *cycle) notePatched(before, after *Body) {
 	}
 }
 
-// rediscover has the resources discovered again.
-func (r *reactor) rediscover() { r.discovery.rediscover() }
-
 // callEventHandlers calls the handlers of raw events for one event.
 func (c *cycle) callEventHandlers(ev RawEvent) {
 	r := c.reactor
@@ -437,6 +434,7 @@ func (c *cycle) refetch() (time.Duration, error) {
 	}
 	c.reactor.unreadable.Store(false)
 	c.setKnown(known, body)
+	c.entry.state.handling.readIn = c.reactor.leader.number()
 	c.entry.last.expected = body.version // and what the stream shows of earlier states is outdated, too
 	return 0, c.write(nil)
 }

@@ -62,6 +62,7 @@ type stateFacts struct {
 	inProgress     bool          // whether a handling has begun that may have left records
 	storedOutdated bool          // whether what is stored is of other fields than those that are tracked now
 	deleteHandled  bool          // whether its deletion was handled
+	predates       bool          // whether another replica may have handled it since
 }
 
 // matched notes that a handler of changes is for the object.
@@ -156,6 +157,9 @@ func (s *snapshot) handle() action {
 	}
 	if unchanged {
 		return action{kind: actionUnchanged, reason: reason, initial: initial}
+	}
+	if s.predates && reason != ReasonResume { // of which another replica stores nothing
+		return action{kind: actionRefetch}
 	}
 	return action{kind: actionHandle, reason: reason, initial: initial}
 }
@@ -255,6 +259,7 @@ func (c *cycle) observeState(s *snapshot) {
 	s.stored, s.storedOutdated = c.states.before != nil, c.states.storedOutdated
 	s.changed = s.stored && !s.deleting && !c.states.before.Equal(c.states.essence)
 	s.initial, s.resumes = e.listed && !e.last.handled, true
+	s.predates = c.reactor.queue.predates(e, c.event.Body.version)
 	s.inProgress, s.deleteHandled = e.state.handling.inProgress, e.state.handling.deleteHandled
 }
 

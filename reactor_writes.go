@@ -426,7 +426,7 @@ func (c *cycle) storesBase() bool {
 // Peers take turns, and so overlap for a moment.
 func (c *cycle) detectOtherOperator(storesBase bool) {
 	latest := c.latest()
-	if !storesBase || latest.version == c.event.Body.version || c.reactor.meter.Load(metrics.Peers) > 0 {
+	if !storesBase || c.handlers.Err() != nil || latest.version == c.event.Body.version || c.reactor.meter.Load(metrics.Peers) > 0 {
 		return
 	}
 	stored, err := storedEssence(latest, c.served.persistence)
@@ -789,3 +789,6 @@ func (c *cycle) retryConflict(err error) result {
 func backoffDelay(failures int) time.Duration {
 	return min(time.Second<<min(failures, 5), 30*time.Second)
 }
+
+// rediscover has the resources discovered again.
+func (r *reactor) rediscover() { r.discovery.rediscover() }

@@ -451,11 +451,11 @@ func (t *task) call(o *Object, a Attempt) error {
 	var r *resulting
 	err := safecall.Do(func() error { // which may panic with the error of its context
 		if h.kind == kindTimer {
-			arg := &Timer{Object: *o, Attempt: a, stopper: &t.stopper}
+			arg := &Timer{Object: *o, Attempt: a, stopper: &t.stopper, call: callContext{ctx}}
 			r = &arg.resulting
 			return h.task.timer(ctx, arg)
 		}
-		arg := &Daemon{Object: *o, Attempt: a, stopper: &t.stopper, over: ctx.Done()}
+		arg := &Daemon{Object: *o, Attempt: a, stopper: &t.stopper, call: callContext{ctx}}
 		r = &arg.resulting
 		return h.task.daemon(ctx, arg)
 	})

@@ -135,8 +135,8 @@ func takeovers(t *testing.T, c *C) {
 				others = append(others, q)
 			}
 		}
-		if len(others) != 1 || others[0].Method != http.MethodPatch {
-			c.Errorf("got the requests %v after the takeover, want one patch", others)
+		if len(others) != 3 || others[2].Method != http.MethodPatch || !strings.Contains(others[0].Path, "limit=1") {
+			c.Errorf("got the requests %v after the takeover, want one for the version, and for the object one that reads and one that patches", others)
 		}
 	})
 	c.Run(t, "HA-48 a replica that starts over handled objects, and leads, makes no request but listings of them", func(c *C) {
