@@ -92,7 +92,7 @@ type LeaderElectionSettings struct {
 	// Namespace is where the Lease is. Defaults to that of the pod, or of the kubeconfig's context, then to "default".
 	Namespace string
 	// LeaseDuration is how long a replica that stands by waits after the last renewal that it has seen before it takes the Lease. After a crash of the leader, no replica works
-	// for at most this time and 2.4 times RetryPeriod. It is rounded up to whole seconds. Defaults to 15 s.
+	// for at most this time and 1.2 times RetryPeriod. It is rounded up to whole seconds. Defaults to 15 s.
 	LeaseDuration time.Duration
 	// RenewDeadline is how long the leader works after the beginning of its last successful renewal. Then it stands by again. Defaults to 10 s.
 	RenewDeadline time.Duration

@@ -221,7 +221,8 @@ func (h *rivalHistory) checkOrder(v *verdict, leases []exchange) {
 			if got == nil || term < 0 || fence < got.Answer.version() {
 				v.violate(ruleFence, "%s writes with the fence %d at %s", w.Identity, fence, clock(w.Sent))
 			}
-			if got != nil && latest != nil && latest.Answer.version() > got.Answer.version() && w.Sent.After(latest.Answered) {
+			late := got != nil && latest != nil && latest.Answer.version() > got.Answer.version() && w.Sent.After(latest.Answered)
+			if state, _ := standing(leases, w.Identity, w.Sent); late && state != wiped { // of a Lease that another process has emptied, ours learns by its next renewal
 				v.violate(ruleOrder, "%s: a write that was sent %s after %s has got the Lease is stored after one of that", w.Identity, w.Sent.Sub(latest.Answered), latest.Identity)
 			}
 		}

@@ -1,6 +1,8 @@
 // Command 23-leader-election is an operator with several replicas, of which one works and the others stand by. Start it twice, on any cluster:
 //
-//	kubectl apply -f examples/crd.yaml -f examples/obj.yaml
+//	kubectl apply -f examples/crd.yaml
+//	kubectl wait --for=condition=Established -f examples/crd.yaml
+//	kubectl apply -f examples/obj.yaml
 //	go run ./examples/23-leader-election run
 //
 // Then end the one that works, by Ctrl+C or by kill -9, and the other one goes on counting where it was.

@@ -217,8 +217,11 @@ func (o *Options) setPeering(name string) error {
 }
 
 func (o *Options) setLeaderElect(name string) error {
-	if name != "" && !validation.IsDNSSubdomain(name) {
-		return errors.New(`want the name of an object: lower-case letters, digits, "-" and "."`)
+	switch {
+	case name == "true" || name == "false":
+		return errors.New("want the name of the Lease for which all replicas stand; leave the option out for no election")
+	case !validation.IsDNSSubdomain(name):
+		return errors.New(`want the name of a Lease: lower-case letters, digits, "-" and "."; leave the option out for no election`)
 	}
 	o.LeaderElect = name
 	return nil
