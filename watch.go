@@ -263,7 +263,7 @@ func (s *stream) pause(idle int, err error) time.Duration {
 	pause = s.backoff(idle)
 	e := (*APIError)(nil)
 	if answered := errors.As(err, &e); err != nil && !answered {
-		pause = min(pause, maxUnanswered)
+		pause = min(pause, max(maxUnanswered, s.settings.ReconnectBackoff))
 	}
 	pause += time.Duration(rand.Int64N(int64(pause)/5 + 1))
 	if e != nil {

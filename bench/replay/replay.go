@@ -379,6 +379,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		s.count("list", began)
 		s.list(w, query.Get("limit"), query.Get("continue"))
 		s.spent(began)
+	case inside && r.Method == http.MethodGet:
+		s.count("get", began)
+		s.get(w, name)
 	case inside && r.Method == http.MethodPatch:
 		s.count("patch", began)
 		s.patch(w, r, name)
@@ -519,6 +522,18 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+}
+
+// get writes one widget.
+func (s *Server) get(w http.ResponseWriter, name string) {
+	i, err := strconv.Atoi(strings.TrimPrefix(name, "widget-"))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil || i < 0 || i >= len(s.widgets) {
+		w.WriteHeader(http.StatusNotFound)
+		return
+	}
+	w.Write(s.encode(nil, i))
 }
 
 // patch changes a widget, and answers with what it is then.

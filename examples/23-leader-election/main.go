@@ -1,7 +1,6 @@
 // Command 23-leader-election is an operator with several replicas, of which one works and the others stand by. Start it twice, on any cluster:
 //
-//	kubectl apply -f examples/crd.yaml
-//	kubectl wait --for=condition=Established -f examples/crd.yaml
+//	kubectl apply -f examples/crd.yaml && kubectl wait --for=condition=Established -f examples/crd.yaml
 //	kubectl apply -f examples/obj.yaml
 //	go run ./examples/23-leader-election run
 //
@@ -23,7 +22,6 @@ func main() {
 	kopf.Main()
 }
 
-// replica is one of several processes.
 type replica struct{ name string }
 
 func register(r *kopf.Registry, a *replica) {
@@ -34,7 +32,7 @@ func register(r *kopf.Registry, a *replica) {
 	r.OnTimer("kopfexamples", a.count, &kopf.TimerOptions{ID: "count", Interval: time.Second})
 }
 
-// configure does what --leader-elect=kopf-example does, unless the command line names another Lease.
+// configure does what --leader-elect=kopf-example does, if the command line does not.
 func configure(ctx context.Context, a *kopf.Activity) error {
 	a.Settings.LeaderElection.Name = cmp.Or(a.Settings.LeaderElection.Name, "kopf-example")
 	return nil
@@ -50,7 +48,6 @@ func (r *replica) stopped(ctx context.Context, a *kopf.Activity) error {
 	return nil
 }
 
-// create is called by one replica, once.
 func (r *replica) create(ctx context.Context, c *kopf.Change) error {
 	c.Patch.Set("status.createdBy", r.name)
 	return nil

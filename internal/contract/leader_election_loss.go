@@ -129,15 +129,15 @@ func takeovers(t *testing.T, c *C) {
 			c.Errorf("the first handler was called %s after the Lease was got", wait)
 		}
 		c.Pass(time.Second)
-		var others []Request
+		var others []string // which do not wait for each other
 		for _, q := range b.Wire.Requests()[requests:] {
 			if !strings.Contains(q.Path, "/leases") && !strings.Contains(q.Path, "/events") {
-				others = append(others, q)
+				others = append(others, q.Method+" "+q.Path[strings.LastIndex(q.Path, "/")+1:])
 			}
 		}
-		if len(others) != 3 || others[2].Method != http.MethodPatch || !strings.Contains(others[0].Path, "limit=1") {
-			c.Errorf("got the requests %v after the takeover, want one for the version, and for the object one that reads and one that patches", others)
-		}
+		slices.Sort(others)
+		name := c.List()[500].Name()
+		c.same("the requests after the takeover", []string{"GET " + name, "GET kopfexamples?limit=1", "PATCH " + name}, others)
 	})
 	c.Run(t, "HA-48 a replica that starts over handled objects, and leads, makes no request but listings of them", func(c *C) {
 		c.OnlyInBubble("2,000 objects")
