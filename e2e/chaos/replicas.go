@@ -185,12 +185,17 @@ func (b *bench) replaceReplica(ctx context.Context, random *rand.Rand) error {
 	b.replicas.mu.Unlock()
 	pause(ctx, between(random, time.Second, 3*time.Second))
 	b.replicas.note("process %d is stopped, process %d is new", old.number(), s.number())
+	b.replicas.retire(old) // or another fault could kill it while it stops
 	old.end(syscall.SIGTERM, true)
-	b.replicas.mu.Lock()
-	defer b.replicas.mu.Unlock()
-	b.replicas.active = slices.DeleteFunc(b.replicas.active, func(s *supervisor) bool { return s == old })
-	b.replicas.retired = append(b.replicas.retired, old)
 	return nil
+}
+
+// retire has no further faults happen to a process.
+func (r *replicas) retire(s *supervisor) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.active = slices.DeleteFunc(r.active, func(o *supervisor) bool { return o == s })
+	r.retired = append(r.retired, s)
 }
 
 func (b *bench) killLeader(_ context.Context, random *rand.Rand) error {
