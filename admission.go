@@ -306,9 +306,10 @@ func (s *reviewServer) argument(q *reviewRequest, r *ReviewRequest, resource Res
 	}
 	ref := body.Reference()
 	ref.Name, ref.Namespace = cmp.Or(ref.Name, request.Name), cmp.Or(ref.Namespace, request.Namespace)
+	fence := s.leader.number()
 	o := Object{
-		Resource: resource, Body: body, Patch: newPatch(s.settings.Persistence.resolve(true), body), Logger: objectLogger(s.log, ref), Client: s.client.as(resource.fieldManager()), Indices: s.indices,
-		events: s.events, memory: s.remember(Operation(request.Operation), resource, body),
+		Resource: resource, Body: body, Patch: newPatch(s.settings.Persistence.resolve(true), body), Logger: objectLogger(s.log, ref), Client: s.client.as(resource.fieldManager()).during(fence), Indices: s.indices,
+		fence: fence, events: s.events, memory: s.remember(Operation(request.Operation), resource, body),
 	}
 	return &Admission{
 		Object: o, Operation: Operation(request.Operation), Subresource: request.SubResource, DryRun: request.DryRun,

@@ -524,7 +524,7 @@ func (c *cycle) callHandler(ctx context.Context, p *progress, arg *Change) error
 	if err == nil {
 		err = subs.runRest(inner)
 	}
-	if errors.Is(err, ErrLeadershipLost) || err != nil && interruptible.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, ErrSuperseded)) {
+	if c.reactor.leader.lost(c.handlers, err) || err != nil && interruptible.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, ErrSuperseded)) {
 		return &cancelledError{err}
 	}
 	return err

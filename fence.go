@@ -40,8 +40,14 @@ func (c *Client) during(term uint64) *Client {
 	if c == nil || c.leader == nil {
 		return c
 	}
+	if term == 0 {
+		term = noTerm
+	}
 	return &Client{c.clientCore, c.manager, c.leader, term}
 }
+
+// noTerm is the term of clients that were handed out between two terms: they change nothing in any.
+const noTerm = ^uint64(0)
 
 // withoutFence returns the client for what every replica does.
 func (c *Client) withoutFence() *Client { return c.fenced(nil) }

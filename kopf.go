@@ -114,6 +114,7 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/kopf-go/kopf/internal/await"
@@ -601,17 +602,22 @@ func (r *run) await(ctx context.Context, what string, run func() (any, error)) (
 	var value any
 	err := errors.New("the function has ended its goroutine")
 	var task sync.WaitGroup
+	var settled atomic.Bool // whether it has returned, or is not waited for any more
 	task.Go(func() {
 		err = safecall.Do(func() (failed error) {
 			value, failed = run()
 			return failed
 		})
+		if settled.Swap(true) {
+			r.leader.abandon(-1)
+		}
 	})
-	if !await.For(ctx, &task, activityGracePeriod) {
+	if !await.For(ctx, &task, activityGracePeriod) && !settled.Swap(true) {
 		r.leader.abandon(1)
 		r.Logger.Error("A function did not return after cancellation; abandoning it", "function", what)
 		return nil, context.Cause(ctx)
 	}
+	task.Wait()
 	return value, err
 }
 

@@ -59,6 +59,7 @@ type termContexts struct {
 	lease    string          // the uid of the Lease
 	requests context.Context // of those that store what both have left: ends with the term, or with the operator
 	end      context.CancelCauseFunc
+	stopped  bool // whether the handlers of its end were called
 }
 
 // newLeadership returns the part that the replica is to have in an election, nil if there is none.
@@ -156,7 +157,7 @@ func (l *leadership) begin(term *leaderelection.Term, o *observer) {
 		attrs = append(attrs, "vacant", term.Vacant.Round(time.Millisecond))
 	}
 	l.log.Info("Became the leader", attrs...)
-	if term.Former != "" || term.Vacant > 0 {
+	if term.Existed {
 		l.follows.Store(true)
 	}
 	number, _ := strconv.ParseUint(term.Version, 10, 64)
@@ -223,15 +224,18 @@ func (l *leadership) failed() error {
 
 // end ends a term: nothing is begun any more, and what runs is to end.
 func (l *leadership) end(lost error, o *observer) {
-	l.endTerm()
+	l.endTerm(l.number())
 	l.log.Warn("Lost the leadership; standing by", "lease", l.leaseName(), "identity", l.elector.Identity, "reason", lost)
 	o.standBy()
 }
 
-// endTerm has nothing begin any more, and ends the contexts of what runs.
-func (l *leadership) endTerm() {
+// endTerm ends the term with a fence, unless it is over: nothing begins any more, and the contexts of what runs end.
+func (l *leadership) endTerm(fence uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.fence.Load() != fence {
+		return // what was found out about an earlier term says nothing of the next one
+	}
 	l.standby.Block("standby", true)
 	l.fence.Store(0)
 	l.follows.Store(true)
@@ -243,21 +247,37 @@ func (l *leadership) endTerm() {
 // check fails, and ends the term, if the replica does not hold the Lease any more by its clocks. The election may not have noticed that yet: in a process
 // that was stopped, everything goes on at once.
 func (l *leadership) check() error {
-	if l == nil || l.elector.Valid() {
+	if l == nil {
 		return nil
 	}
-	l.endTerm()
+	fence := l.number()
+	if l.elector.Valid() {
+		return nil
+	}
+	l.endTerm(fence)
 	return ErrLeadershipLost
+}
+
+// lost reports whether an error is for the end of the term that a context belongs to. A client of an earlier term has such errors, too.
+func (l *leadership) lost(ctx context.Context, err error) bool {
+	return errors.Is(err, ErrLeadershipLost) && (errors.Is(context.Cause(ctx), ErrLeadershipLost) || l.check() != nil)
 }
 
 // stoppedLeadingTimeout limits the handlers of the end of the leading: this replica stands by only afterwards, or the next one waits for them.
 const stoppedLeadingTimeout = 5 * time.Second
 
-// stoppedLeading calls the handlers of the leading's end. What they return is logged.
+// stoppedLeading calls the handlers of the leading's end, once for each term. What they return is logged.
 func (l *leadership) stoppedLeading() {
+	l.mu.Lock()
+	stopped, client := l.terms.stopped, l.run.client.during(l.number())
+	l.terms.stopped = true
+	l.mu.Unlock()
+	if stopped {
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), stoppedLeadingTimeout)
 	defer cancel()
-	if _, err := l.run.activity(ctx, kindStoppedLeading, "stoppedLeading", l.run.client); err != nil {
+	if _, err := l.run.activity(ctx, kindStoppedLeading, "stoppedLeading", client); err != nil {
 		l.log.Error("The handlers of the end of the leading failed", "error", err)
 	}
 }
@@ -274,6 +294,9 @@ func (l *leadership) stop() {
 		return
 	}
 	standing()
+	if l.fence.Load() != 0 && l.orphans.Load() == 0 && l.elector.Valid() {
+		l.stoppedLeading() // while the Lease is still renewed
+	}
 	holding()
 	<-l.done
 	if !l.elector.Valid() {
@@ -283,10 +306,7 @@ func (l *leadership) stop() {
 		l.log.Warn("Leaving the Lease to expire, because a function of a handler has not returned", "lease", l.leaseName())
 		return
 	}
-	if l.fence.Load() != 0 {
-		l.stoppedLeading()
-	}
-	l.endTerm()
+	l.endTerm(l.number())
 	if err := l.elector.Release(unlimited(context.Background())); err != nil {
 		l.log.Warn("Releasing the Lease failed; it will expire", "lease", l.leaseName(), "error", err)
 	} else {

@@ -57,3 +57,45 @@ func testOutage(t *testing.T, away time.Duration, forgets bool) {
 		t.Errorf("it has taken %s until the handler was called", took)
 	}
 }
+
+// TestSecondOutage has the API server be away twice, without an event in between, and forget old versions each time.
+func TestSecondOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := kopf.NewAPIServer(nil)
+		if err := server.Apply([]byte(definition)); err != nil {
+			t.Fatal(err)
+		}
+		client, err := kopf.NewClient(server.ConnectionInfo(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var handled atomic.Bool
+		r := &kopf.Registry{}
+		r.OnCreate("kopfexamples", func(context.Context, *kopf.Change) error {
+			handled.Store(true)
+			return nil
+		}, &kopf.ChangeOptions{ID: "create"})
+		kopf.NewRunner(t, &kopf.Operator{Registry: r, Connection: server.ConnectionInfo()}, nil)
+		time.Sleep(time.Minute)
+		outage := func(object map[string]any) {
+			end := server.Fail(kopf.APIServerFault{Drop: true})
+			server.Disconnect()
+			time.Sleep(10 * time.Minute)
+			end()
+			if err := client.Create(t.Context(), object, nil); err != nil {
+				t.Fatal(err)
+			}
+			server.Compact()
+		}
+		outage(map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"namespace": "default", "name": "other"}})
+		time.Sleep(40 * time.Second) // it watches again, and nothing comes
+		outage(map[string]any{"apiVersion": "kopf.dev/v1", "kind": "KopfExample", "metadata": map[string]any{"namespace": "default", "name": "a"}})
+		back := time.Now()
+		for !handled.Load() && time.Since(back) < time.Hour {
+			time.Sleep(100 * time.Millisecond)
+		}
+		if took := time.Since(back); took > 13*time.Second {
+			t.Errorf("it has taken %s until the handler was called", took)
+		}
+	})
+}

@@ -456,8 +456,13 @@ func (q *queue) processNext(e *entry) bool {
 			if r = q.handler.reconcile(e, events, at); indexed.requeue {
 				r = r.requeueWithin(indexed.requeueAfter, indexed.body)
 			}
-			if blocked = at.term != q.leader.term() && !r.gone; blocked {
-				r = indexed
+			switch {
+			case at.term == q.leader.term() || r.gone:
+			case q.endsStandingBy(e, events): // which it did not when this began
+				q.handler.forget(e)
+				r = result{gone: true}
+			default:
+				r, blocked = indexed, true
 			}
 		}
 		return nil
@@ -512,6 +517,9 @@ func (q *queue) block(e *entry, events []RawEvent, at epoch, r result) bool {
 	if at.served != e.served {
 		return true // it was forgotten meanwhile
 	}
+	if e.presence != present { // of which only the deletion is left to be reported
+		return q.doneLocked(e, result{unreported: true})
+	}
 	newer := len(e.state.work.events) > 0
 	if !q.leader.leads() || at.term != q.leader.term() {
 		return q.blockForTermLocked(e, events, r)
@@ -530,6 +538,10 @@ func (q *queue) block(e *entry, events []RawEvent, at epoch, r result) bool {
 func (q *queue) done(e *entry, r result) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	return q.doneLocked(e, r)
+}
+
+func (q *queue) doneLocked(e *entry, r result) bool {
 	e.state.body, e.state.work.arrived = r.body, nil
 	if r.unreported && len(e.state.work.events) == 0 {
 		e.state.work.deleted = false
@@ -550,6 +562,9 @@ func (q *queue) done(e *entry, r result) bool {
 	} else if e.presence == present && (e.state.work.woken || r.requeue && r.requeueAfter <= 0 && !q.closed) {
 		e.state.work.woken = true
 		return true
+	}
+	if !q.leader.leads() && !e.state.work.blocked { // the term has ended in the last moment
+		r = result{}
 	}
 	q.addAfterLocked(e, r)
 	return false

@@ -74,6 +74,9 @@ func (q *queue) openSource(from *source, pause uint32) {
 func (q *queue) beginListing(from *source) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if from.listing == 0 { // what another replica has done before the present term is in the listing
+		from.fence, from.predecessor = q.leader.number(), 0
+	}
 	q.listings++
 	from.listing, from.newest, from.deleted = q.listings, 0, map[string]struct{}{}
 }

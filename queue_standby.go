@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/apirequest"
+	"github.com/kopf-go/kopf/internal/await"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -91,32 +92,50 @@ func (o *observer) standBy() {
 	}
 }
 
+// versionReading is a stream whose resource's version is to be read.
+type versionReading struct {
+	queue    *queue
+	resource Resource
+	from     *source
+}
+
 // readVersions notes for each stream which version its resource has in the term with a fence. What another replica has done before can be missing in what a late stream
-// brings up to that version, as [queue.predates] tells. Where it cannot be read, that holds for the whole term.
+// brings up to that version, as [queue.predates] tells. What cannot be read is tried again, until the term ends.
 func (o *observer) readVersions(ctx context.Context, fence uint64) {
-	type reading struct {
-		queue    *queue
-		resource Resource
-		from     *source
-	}
-	var readings []reading
+	var readings []versionReading
 	o.mu.Lock()
 	for _, served := range o.resources {
 		for _, s := range served.streams {
-			readings = append(readings, reading{served.reactor.queue, served.reactor.resource(), &s.source})
+			readings = append(readings, versionReading{served.reactor.queue, served.reactor.resource(), &s.source})
 		}
 	}
 	o.mu.Unlock()
-	for _, r := range readings {
-		page := o.client.newPager(r.resource, r.from.namespace, url.Values{}, 1, false, func(*rawjson.Header, []byte) error { return nil })
-		if err := page.next(ctx); err != nil {
-			o.log.Debug("Reading the version of a resource failed; its objects are read before they are handled", "resource", r.resource.Name(), "error", err)
-			continue
-		}
-		if version, err := strconv.ParseUint(page.page.Version, 10, 64); err == nil {
-			r.queue.setPredecessor(r.from, version, fence)
+	for failures := 0; len(readings) > 0 && ctx.Err() == nil; failures++ {
+		readings = slices.DeleteFunc(readings, func(r versionReading) bool { return o.readVersion(ctx, r, fence) })
+		if len(readings) > 0 && await.Sleep(ctx, backoffDelay(failures)) != nil {
+			return
 		}
 	}
+}
+
+// readVersion reads the version of one resource, and reports whether that needs no other attempt.
+func (o *observer) readVersion(ctx context.Context, r versionReading, fence uint64) (done bool) {
+	page := o.client.newPager(r.resource, r.from.namespace, url.Values{}, 1, false, func(*rawjson.Header, []byte) error { return nil })
+	if err := page.next(ctx); err != nil {
+		o.log.Debug("Reading the version of a resource failed; its objects are read before they are handled", "resource", r.resource.Name(), "error", err)
+		return r.queue.isClosed(r.from)
+	}
+	if version, err := strconv.ParseUint(page.page.Version, 10, 64); err == nil {
+		r.queue.setPredecessor(r.from, version, fence)
+	}
+	return true
+}
+
+// isClosed reports whether nothing comes of a source any more.
+func (q *queue) isClosed(from *source) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return from.closed
 }
 
 // setPredecessor notes up to which version another replica may have worked before the term with a fence.

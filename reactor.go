@@ -343,6 +343,9 @@ func (c *cycle) requeue(wait time.Duration, err error) result {
 		c.awaitCutOff()
 		return result{}
 	case errors.Is(err, errGone):
+		if c.reactor.daemons != nil { // which the deletion is to stop, unless its event is late
+			c.reactor.daemons.forget(e, stopper.ResourceDeleted)
+		}
 		c.log.Debug("Dropping changes, because the object is gone")
 		e.state.handling.pendingFlush, e.state.end.goneVersion = nil, c.latest().version // what the stream shows of it up to now is from before
 		return result{}
@@ -624,6 +627,9 @@ func (c *cycle) outdates(ev RawEvent, handled []byte) bool {
 	body := ev.Body
 	if ev.Type == Deleted || body.Deleting() && !c.event.Body.Deleting() {
 		return true
+	}
+	if apirequest.NewerVersion(c.event.Body.version, body.version) { // a late stream shows what was before the object was read
+		return false
 	}
 	now := c.track(body)
 	return !now.Equal(&Essence{raw: handled}) && !now.Equal(c.track(c.bodyNow()))

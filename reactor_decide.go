@@ -39,6 +39,7 @@ type eventFacts struct {
 	recreated  bool          // the same, but the event is from after that
 	finalized  bool          // whether it has the operator's finalizer
 	legacy     bool          // whether it has a finalizer of an older operator
+	predates   bool          // whether another replica may have handled it since
 }
 
 // taskFacts are known when the daemons and timers of the object have begun or were asked to stop.
@@ -62,7 +63,6 @@ type stateFacts struct {
 	inProgress     bool          // whether a handling has begun that may have left records
 	storedOutdated bool          // whether what is stored is of other fields than those that are tracked now
 	deleteHandled  bool          // whether its deletion was handled
-	predates       bool          // whether another replica may have handled it since
 }
 
 // matched notes that a handler of changes is for the object.
@@ -117,7 +117,7 @@ func decide(s *snapshot) action {
 	case s.recreated:
 		return action{kind: actionConfirm}
 	case s.legacy:
-		return action{kind: actionRemoveLegacy}
+		return s.current(action{kind: actionRemoveLegacy})
 	case s.stage < tasksObserved:
 		return action{kind: actionObserve}
 	case s.backoff > 0:
@@ -128,9 +128,9 @@ func decide(s *snapshot) action {
 	required := s.required || s.held
 	switch {
 	case required && !s.finalized && !s.deleting:
-		return action{kind: actionAddFinalizer}
+		return s.current(action{kind: actionAddFinalizer})
 	case !required && s.finalized:
-		return action{kind: actionRemoveFinalizer}
+		return s.current(action{kind: actionRemoveFinalizer})
 	case !s.relevant, s.tooLarge && !s.deleting:
 		return action{kind: actionSkip}
 	case s.outdated && s.awaited > 0:
@@ -158,10 +158,19 @@ func (s *snapshot) handle() action {
 	if unchanged {
 		return action{kind: actionUnchanged, reason: reason, initial: initial}
 	}
-	if s.predates && reason != ReasonResume { // of which another replica stores nothing
+	a := action{kind: actionHandle, reason: reason, initial: initial}
+	if reason == ReasonResume { // of which another replica stores nothing
+		return a
+	}
+	return s.current(a)
+}
+
+// current returns an action that changes the object, or that it is to be asked for before that, because it may be of another state.
+func (s *snapshot) current(a action) action {
+	if s.predates {
 		return action{kind: actionRefetch}
 	}
-	return action{kind: actionHandle, reason: reason, initial: initial}
+	return a
 }
 
 // reason returns what has happened to the object, and whether handlers of the resuming are called with the others: a creation is never mixed
@@ -216,6 +225,7 @@ func (c *cycle) observeEvent(s *snapshot) {
 			c.log.Debug("Repeating the processing of the object after an error")
 		}
 	}
+	s.predates = c.reactor.queue.predates(c.entry, body.version)
 	p := c.served.persistence
 	finalizers := body.Finalizers()
 	s.deleting, s.finalized = body.Deleting(), slices.Contains(finalizers, p.Finalizer)
@@ -259,7 +269,6 @@ func (c *cycle) observeState(s *snapshot) {
 	s.stored, s.storedOutdated = c.states.before != nil, c.states.storedOutdated
 	s.changed = s.stored && !s.deleting && !c.states.before.Equal(c.states.essence)
 	s.initial, s.resumes = e.listed && !e.last.handled, true
-	s.predates = c.reactor.queue.predates(e, c.event.Body.version)
 	s.inProgress, s.deleteHandled = e.state.handling.inProgress, e.state.handling.deleteHandled
 }
 

@@ -41,9 +41,12 @@ func TestDecide(t *testing.T) {
 		{"its state was too large, and it goes", snapshot{stage: stateObserved, eventFacts: eventFacts{deleting: true, finalized: true}, stateFacts: with(func(s *stateFacts) { s.tooLarge, s.required = true, true })}, action{kind: actionHandle, reason: ReasonDelete}},
 		{"our own patch is awaited", snapshot{stage: stateObserved, stateFacts: with(func(s *stateFacts) { s.outdated, s.awaited, s.changed = true, 7, true })}, action{kind: actionAwait, wait: 7}},
 		{"our own patch has not come back", snapshot{stage: stateObserved, stateFacts: with(func(s *stateFacts) { s.outdated, s.changed = true, true })}, action{kind: actionRefetch}},
-		{"another replica may have handled it", snapshot{stage: stateObserved, stateFacts: with(func(s *stateFacts) { s.changed, s.predates = true, true })}, action{kind: actionRefetch}},
-		{"another replica has not resumed it", snapshot{stage: stateObserved, stateFacts: with(func(s *stateFacts) { s.initial, s.predates = true, true })}, action{kind: actionHandle, reason: ReasonResume, initial: true}},
-		{"another replica may have handled it, but nothing is to be done", snapshot{stage: stateObserved, stateFacts: with(func(s *stateFacts) { s.predates = true })}, action{kind: actionUnchanged, reason: reasonNoop}},
+		{"another replica may have handled it", snapshot{stage: stateObserved, eventFacts: eventFacts{predates: true}, stateFacts: with(func(s *stateFacts) { s.changed = true })}, action{kind: actionRefetch}},
+		{"another replica has not resumed it", snapshot{stage: stateObserved, eventFacts: eventFacts{predates: true}, stateFacts: with(func(s *stateFacts) { s.initial = true })}, action{kind: actionHandle, reason: ReasonResume, initial: true}},
+		{"another replica may have handled it, but nothing is to be done", snapshot{stage: stateObserved, eventFacts: eventFacts{predates: true}, stateFacts: fit}, action{kind: actionUnchanged, reason: reasonNoop}},
+		{"another replica may have seen its deletion, and nothing needs the finalizer", snapshot{stage: stateObserved, eventFacts: eventFacts{predates: true, finalized: true}, stateFacts: fit}, action{kind: actionRefetch}},
+		{"another replica may have seen its deletion, and a handler needs the finalizer", snapshot{stage: stateObserved, eventFacts: eventFacts{predates: true}, stateFacts: all.stateFacts}, action{kind: actionRefetch}},
+		{"another replica may have seen its deletion, and an older operator holds it", snapshot{eventFacts: eventFacts{predates: true, legacy: true}, stage: stateObserved}, action{kind: actionRefetch}},
 		{"it was never handled", snapshot{stage: stateObserved, stateFacts: stateFacts{relevant: true, initial: true, resumes: true}}, action{kind: actionHandle, reason: ReasonCreate}},
 		{"it has changed", snapshot{stage: stateObserved, stateFacts: with(func(s *stateFacts) { s.changed = true })}, action{kind: actionHandle, reason: ReasonUpdate}},
 		{"it has changed before the operator began", snapshot{stage: stateObserved, stateFacts: with(func(s *stateFacts) { s.changed, s.initial = true, true })}, action{kind: actionHandle, reason: ReasonUpdate, initial: true}},
@@ -82,12 +85,12 @@ func FuzzDecide(f *testing.F) {
 		bit := func(i int) bool { return bits>>i&1 == 1 }
 		event := eventFacts{
 			superseded: bit(0), stopping: bit(1), deleted: bit(2), deleting: bit(3), errorPause: time.Duration(errorPause), released: bit(4), recreated: bit(5),
-			finalized: bit(6), legacy: bit(7),
+			finalized: bit(6), legacy: bit(7), predates: bit(21),
 		}
 		tasks := taskFacts{held: bit(8), backoff: time.Duration(backoff)}
 		state := stateFacts{
 			relevant: bit(9), required: bit(10), optionalDelete: bit(11), tooLarge: bit(12), outdated: bit(13), awaited: time.Duration(awaited), stored: bit(14), changed: bit(15),
-			initial: bit(16), resumes: bit(17), inProgress: bit(18), storedOutdated: bit(19), deleteHandled: bit(20), predates: bit(21),
+			initial: bit(16), resumes: bit(17), inProgress: bit(18), storedOutdated: bit(19), deleteHandled: bit(20),
 		}
 		whole := snapshot{stage: stateObserved, eventFacts: event, taskFacts: tasks, stateFacts: state}
 		want := decide(&whole)

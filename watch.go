@@ -50,6 +50,7 @@ type stream struct {
 	stage       stage      // how far it has come
 	failure     string     // the kind of failure that was logged last
 	failedStage stage      // how far it had come then
+	openedAt    time.Time  // when the watch was opened that is open, or was last; zero again when that was looked at
 	healthy     bool       // whether the objects are watched, or were without failure since
 }
 
@@ -140,6 +141,9 @@ func (s *stream) follow(ctx context.Context) {
 		}
 		if s.received && listed {
 			idle, refusals, relists = 0, 0, 0
+		}
+		if s.lived(s.backoff(idle + 1)) {
+			relists = 0
 		}
 		s.received = false
 		if s.outdated(err) {
@@ -274,7 +278,7 @@ func (s *stream) pause(idle int, err error) time.Duration {
 
 // backoff is the pause after a number of connections in a row on which nothing came.
 func (s *stream) backoff(idle int) time.Duration {
-	return min(max(s.settings.ReconnectBackoff, 10*time.Millisecond)<<min(idle-1, 12), time.Minute)
+	return min(max(s.settings.ReconnectBackoff, 10*time.Millisecond)<<min(idle-1, 12), max(time.Minute, s.settings.ReconnectBackoff))
 }
 
 // outdated reports whether the server has forgotten the version to go on from, or has never known it, as after a restore from a backup.
@@ -331,12 +335,22 @@ func (s *stream) advanceLocked(next stage) {
 func (s *stream) opened() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.openedAt = time.Now()
 	if l := s.listing; l != nil {
 		if l.watching = true; !l.complete {
 			return
 		}
 	}
 	s.advanceLocked(toWatch)
+}
+
+// lived reports whether the watch that has ended was open for longer than a time.
+func (s *stream) lived(limit time.Duration) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	lived := !s.openedAt.IsZero() && time.Since(s.openedAt) > limit
+	s.openedAt = time.Time{}
+	return lived
 }
 
 // query is what the server is asked for in all requests.

@@ -2,6 +2,7 @@ package kopf
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -562,5 +563,15 @@ func TestStreamPages(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestLongReconnectBackoff has a pause that is longer than a minute, while the server does not answer.
+func TestLongReconnectBackoff(t *testing.T) {
+	s := &stream{settings: &WatchingSettings{ReconnectBackoff: 5 * time.Minute}}
+	for _, idle := range []int{1, 2, 10} {
+		if got := s.pause(idle, errors.New("connection refused")); got < s.settings.ReconnectBackoff {
+			t.Errorf("got a pause of %s for the attempt %d of an outage, want %s at least", got, idle, s.settings.ReconnectBackoff)
+		}
 	}
 }

@@ -62,9 +62,11 @@ type Elector struct {
 
 	seen   []byte    // the spec of the Lease as a candidate has seen it last
 	seenAt time.Time // when that was seen first; zero before
-	heldAt time.Time // when another replica was last seen to hold the Lease; zero for never
-	freeAt time.Time // when it may be taken unless it changes; zero if that is not known
-	lease  *lease    // as it was when this replica last wrote it
+	// seenFor is how long it must not have changed since then before it may be taken.
+	seenFor time.Duration
+	heldAt  time.Time // when another replica was last seen to hold the Lease; zero for never
+	freeAt  time.Time // when it may be taken unless it changes; zero if that is not known
+	lease   *lease    // as it was when this replica last wrote it
 
 	mu      sync.Mutex // guards following
 	renewed time.Time  // the beginning of the last renewal that was answered; zero while another replica may hold the Lease
@@ -75,6 +77,7 @@ type Elector struct {
 type Term struct {
 	Version string        // the resource version of the Lease
 	UID     string        // of the Lease
+	Existed bool          // whether the Lease was there, so that another replica may have held it at any time before
 	Former  string        // the holder before; "" if it was released, or there was none
 	Vacant  time.Duration // how long ago this replica has seen the last sign of another holder; 0 if it has seen none
 }
@@ -126,13 +129,15 @@ func (e *Elector) attrs(more ...any) []any {
 
 // try makes one attempt to get the Lease. Another replica that is quicker, or holds it, is no error.
 func (e *Elector) try(ctx context.Context) (term *Term, code int, err error) {
-	ctx, cancel := e.limit(ctx)
-	defer cancel()
 	e.freeAt = time.Time{}
 	ctx, done := await.Outlive(ctx, answerGrace) // a Lease that is got without knowing it would be kept until it expires
 	defer done()
-	raw, code, err := e.Leases.Get(ctx)
+	raw, code, err := e.get(ctx)
 	if code == http.StatusNotFound {
+		if e.seenFor > time.Since(e.seenAt) { // a person has deleted it, and its holder makes it anew
+			e.freeAt = e.seenAt.Add(e.seenFor)
+			return nil, code, nil
+		}
 		return e.take(ctx, newLease(e.Namespace, e.Name), e.Leases.Create)
 	} else if err != nil {
 		return nil, code, err
@@ -150,8 +155,8 @@ func (e *Elector) try(ctx context.Context) (term *Term, code int, err error) {
 	if e.setHolder(l.holder) && l.holder != "" && l.holder != e.Identity {
 		e.Log.Info("Standing by for the holder of the Lease", e.attrs("holder", l.holder)...)
 	}
-	if wait := e.reserved(l); wait > time.Since(e.seenAt) {
-		e.freeAt = e.seenAt.Add(wait)
+	if e.seenFor = e.reserved(l); e.seenFor > time.Since(e.seenAt) {
+		e.freeAt = e.seenAt.Add(e.seenFor)
 		return nil, code, nil
 	}
 	return e.take(ctx, l, e.Leases.Update)
@@ -189,7 +194,9 @@ func (e *Elector) take(ctx context.Context, l *lease, write func(context.Context
 	if err != nil {
 		return nil, 0, err
 	}
-	raw, code, err := write(ctx, raw)
+	limited, cancel := e.limit(ctx)
+	defer cancel()
+	raw, code, err := write(limited, raw)
 	if code == http.StatusConflict || code == http.StatusNotFound && l.metadata("resourceVersion") != "" { // without a version, it is the namespace that is missing
 		return nil, code, nil
 	} else if err != nil {
@@ -200,17 +207,24 @@ func (e *Elector) take(ctx context.Context, l *lease, write func(context.Context
 		return nil, code, err
 	}
 	e.lease = written
-	term := &Term{Version: e.lease.metadata("resourceVersion"), UID: e.lease.metadata("uid"), Former: former}
+	term := &Term{Version: e.lease.metadata("resourceVersion"), UID: e.lease.metadata("uid"), Existed: l.metadata("resourceVersion") != "", Former: former}
 	if !e.heldAt.IsZero() {
 		term.Vacant = time.Since(e.heldAt)
 	}
-	e.seen, e.seenAt, e.heldAt = nil, time.Time{}, time.Time{}
+	e.seen, e.seenAt, e.seenFor, e.heldAt = nil, time.Time{}, 0, time.Time{}
 	e.setHolder(e.Identity)
 	e.setRenewed(began)
 	return term, code, nil
 }
 
-// limit returns a context for the requests of one attempt.
+// get reads the Lease.
+func (e *Elector) get(ctx context.Context) (raw []byte, code int, err error) {
+	ctx, cancel := e.limit(ctx)
+	defer cancel()
+	return e.Leases.Get(ctx)
+}
+
+// limit returns a context for one request of a candidate, or for those of one renewal, which begins to count with the first.
 func (e *Elector) limit(ctx context.Context) (context.Context, context.CancelFunc) {
 	limit := max(shortest, e.RenewDeadline/2)
 	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer in %s", limit))
@@ -269,7 +283,9 @@ func (e *Elector) extend(began time.Time) {
 
 // Hold renews the Lease until it is lost, and returns why, or until the context ends, and returns nil. The Lease is not valid any more in the first case.
 func (e *Elector) Hold(ctx context.Context) error {
-	next := time.Now()
+	e.mu.Lock()
+	next := e.renewed // not now: the answer may have taken a part of the time
+	e.mu.Unlock()
 	var failed error // of the last renewal
 	for {
 		next = next.Add(e.RetryPeriod)
@@ -316,7 +332,7 @@ func (e *Elector) renew(ctx context.Context) (holder string, err error) {
 	defer cancel()
 	ctx, end := context.WithTimeoutCause(ctx, e.left(), errors.New("not before the end of the Lease"))
 	defer end()
-	for {
+	for read := false; ; {
 		began, write := time.Now(), e.Leases.Update
 		if e.lease.metadata("resourceVersion") == "" { // it was deleted, but is still this replica's
 			write = e.Leases.Create
@@ -336,10 +352,11 @@ func (e *Elector) renew(ctx context.Context) (holder string, err error) {
 			return "", err
 		case code == http.StatusNotFound && e.lease.metadata("resourceVersion") != "": // otherwise the namespace is missing
 			e.lease = e.lease.anew(e.Namespace, e.Name)
-		case code == http.StatusConflict:
+		case code == http.StatusConflict && !read: // otherwise the next attempt comes in a while
 			if holder, err = e.reread(ctx); holder != "" || err != nil {
 				return holder, err
 			}
+			read = true
 		default:
 			return "", err
 		}
@@ -376,11 +393,11 @@ func (l *lease) anew(namespace, name string) *lease {
 	return created
 }
 
-// Release gives the Lease up, so that another replica can take it at once. From its beginning, the Lease is not valid any more. It does nothing if this
-// replica does not hold it.
+// Release gives the Lease up, so that another replica can take it at once. From its beginning, the Lease is not valid any more. It fails, and does
+// nothing, if this replica does not hold it.
 func (e *Elector) Release(ctx context.Context) error {
 	if !e.Valid() {
-		return nil
+		return errors.New("this replica does not hold it any more")
 	}
 	e.setRenewed(time.Time{})
 	ctx, cancel := e.limit(ctx)

@@ -1,0 +1,173 @@
+package kopf
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/kopf-go/kopf/internal/leaderelection"
+	"github.com/kopf-go/kopf/internal/pauser"
+)
+
+// reportingHandler has the reconciling of a deletion wait.
+type reportingHandler struct {
+	q     *queue
+	began chan struct{}
+	goOn  chan struct{}
+}
+
+func (h *reportingHandler) index(*entry, []RawEvent, epoch) result { return result{} }
+func (h *reportingHandler) reconcile(e *entry, events []RawEvent, at epoch) result {
+	if len(events) == 0 || events[len(events)-1].Type != Deleted {
+		return result{}
+	}
+	h.began <- struct{}{} // as a handler of events that takes its time
+	<-h.goOn
+	if !h.q.current(e, at) { // as cycle.drop
+		return result{unreported: true}
+	}
+	return result{gone: true}
+}
+func (h *reportingHandler) forget(*entry) {}
+
+// TestLossWhileADeletionIsReported has an object go, its namespace be forgotten while a handler of events is told, and the Lease be lost meanwhile.
+func TestLossWhileADeletionIsReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &leadership{}
+		h := &reportingHandler{began: make(chan struct{}), goOn: make(chan struct{})}
+		q := newQueue(0, slog.New(slog.DiscardHandler), h)
+		h.q, q.leader, q.pauser = q, l, &pauser.Pauser{}
+		from := &source{}
+		ev := versionedPod(t, Added, "ns", "u", "1")
+		q.add(ev, from, true)
+		q.workers.Wait()
+		ev = versionedPod(t, Deleted, "ns", "u", "2")
+		q.add(ev, from, true)
+		<-h.began
+		q.forget("ns", true)
+		l.standby.Block("standby", true) // the Lease is lost
+		q.standBy()
+		close(h.goOn)
+		q.workers.Wait() // a panic on the goroutine of the worker ends the process
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		if len(q.entries) > 0 {
+			t.Errorf("%d objects that are gone are remembered", len(q.entries))
+		}
+	})
+}
+
+// TestLateCheckSparesTheNextTerm has a goroutine find the Lease over, and end the term only when the next one has begun, as in a process that gets little
+// time: the replica would hold the Lease, renew it, and do nothing.
+func TestLateCheckSparesTheNextTerm(t *testing.T) {
+	l := &leadership{log: slog.New(slog.DiscardHandler)}
+	l.elector = &leaderelection.Elector{Config: leaderelection.Config{
+		Namespace: "default", Name: "l", Identity: "a", LeaseDuration: 3 * time.Second, RenewDeadline: time.Second, RetryPeriod: 100 * time.Millisecond,
+		Leases: emptyLeases{}, Log: l.log,
+	}}
+	begin := func(number uint64) context.Context { // as leadership.begin and startLeading
+		if _, err := l.elector.Acquire(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ctx, end := context.WithCancelCause(context.Background())
+		l.terms = termContexts{handlers: ctx, tasks: ctx, requests: ctx, end: end}
+		l.fence.Store(number)
+		l.standby.Block("standby", false)
+		return ctx
+	}
+	l.standby.Block("standby", true)
+	begin(7)
+	time.Sleep(1100 * time.Millisecond) // the process was stopped
+	l.mu.Lock()
+	checked := make(chan error)
+	go func() { checked <- l.check() }() // of a handler, which gets no further than the lock
+	time.Sleep(100 * time.Millisecond)
+	l.standby.Block("standby", true) // as endTerm, by the election's goroutine, which was a little quicker
+	l.fence.Store(0)
+	l.terms.end(ErrLeadershipLost)
+	ctx := begin(8) // nobody has taken the Lease meanwhile
+	l.mu.Unlock()
+	<-checked
+	if !l.elector.Valid() {
+		t.Skip("the machine is too slow")
+	}
+	if ctx.Err() != nil || l.number() != 8 || !l.leads() {
+		t.Errorf("the Lease is held and renewed, but the term has ended: cause %v, fence %d, leads %t", context.Cause(ctx), l.number(), l.leads())
+	}
+}
+
+// retryingHandler leaves objects that are due again much later, as after a temporary error.
+type retryingHandler struct{ liveHandler }
+
+func (h *retryingHandler) reconcile(e *entry, events []RawEvent, at epoch) result {
+	_ = h.liveHandler.reconcile(e, events, at)
+	return result{requeue: true, requeueAfter: time.Hour}
+}
+
+// TestRetriesAtTheEndOfATerm has the term end while workers end that leave a retry: those objects have to wait for the next term like all others, where
+// their daemons begin again at once.
+func TestRetriesAtTheEndOfATerm(t *testing.T) {
+	missed := 0
+	const rounds, objects = 500, 200
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(8)) // the window is small
+	for round := range rounds {
+		l := &leadership{}
+		h := &retryingHandler{liveHandler: liveHandler{seen: make(map[string]int)}}
+		q := newQueue(0, slog.New(slog.DiscardHandler), h)
+		h.q, q.leader = q, l
+		from := &source{}
+		var events []RawEvent
+		for i := range objects {
+			events = append(events, versionedPod(t, Added, "ns", fmt.Sprint("u", i), fmt.Sprint(round+1)))
+		}
+		var began atomic.Bool
+		var tasks sync.WaitGroup
+		tasks.Go(func() {
+			for i, ev := range events {
+				if i == objects/2 {
+					began.Store(true)
+				}
+				q.add(ev, from, false)
+			}
+		})
+		tasks.Go(func() {
+			for !began.Load() {
+				runtime.Gosched()
+			}
+			l.standby.Block("standby", true)
+			q.standBy()
+		})
+		tasks.Wait()
+		working := func() (n int) {
+			q.mu.Lock()
+			defer q.mu.Unlock()
+			for _, e := range q.entries {
+				if e.state != nil && e.state.work.working {
+					n++
+				}
+			}
+			return n
+		}
+		for working() > 0 {
+			runtime.Gosched()
+		}
+		q.mu.Lock()
+		for _, e := range q.entries {
+			if e.state != nil && !e.state.work.blocked {
+				missed++
+			}
+		}
+		q.mu.Unlock()
+		q.close()
+		q.workers.Wait()
+	}
+	if missed > 0 {
+		t.Errorf("%d of %d objects do not wait for the next term, but for the end of an hour", missed, rounds*objects)
+	}
+}
