@@ -26,7 +26,7 @@ type doctored struct {
 
 var doctoredElections = []doctored{
 	{what: "counts from the answer of a renewal", file: "internal/leaderelection/leaderelection.go",
-		from: "e.setRenewed(began)", to: "e.setRenewed(time.Now())",
+		from: "e.extend(began)", to: "e.extend(time.Now())",
 		rules: []string{ruleOverlap, ruleRegister}, fault: slowThenGone,
 		// By these, the next holder begins half a second after the end of the former one.
 		times: electionTimes{4 * time.Second, 3500 * time.Millisecond, 250 * time.Millisecond},
