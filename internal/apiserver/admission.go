@@ -26,6 +26,7 @@ type admission struct {
 	operation    string         // CREATE, UPDATE or DELETE
 	live, object map[string]any // live is nil for creations, object for deletions
 	mutating     bool
+	posted       *kindInfo // of what is posted to a subresource, such as an Eviction; nil for the object itself, or its scale
 }
 
 // admit calls the mutating or the validating webhooks. The live object is nil for creations, and
@@ -42,14 +43,34 @@ func (a *apiRequest) admit(live, object map[string]any, mutating bool) error {
 	case object == nil:
 		d.operation = "DELETE"
 	}
-	hooks := d.hooks()
-	if !mutating {
-		return d.validate(hooks)
-	}
-	return d.mutate(hooks)
+	return d.admit()
 }
 
-// hooks returns the webhooks to call, in order.
+// admitPosted calls the webhooks for what is posted to a subresource.
+func (a *apiRequest) admitPosted(group, version, kind string, object map[string]any) error {
+	if a.ctx == nil {
+		return nil
+	}
+	posted := &kindInfo{resource: apiResource{Group: group, Version: version, Kind: kind}}
+	for _, mutating := range []bool{true, false} {
+		d := &admission{apiRequest: a, operation: "CREATE", object: object, mutating: mutating, posted: posted}
+		if err := d.admit(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// admit calls the webhooks.
+func (a *admission) admit() error {
+	hooks := a.hooks()
+	if !a.mutating {
+		return a.validate(slices.DeleteFunc(hooks, func(h *webhook) bool { return !a.selects(h.spec) }))
+	}
+	return a.mutate(hooks)
+}
+
+// hooks returns the webhooks whose rules match the change, in order.
 func (a *admission) hooks() []*webhook {
 	collection := "validatingwebhookconfigurations.admissionregistration.k8s.io"
 	if a.mutating {
@@ -61,7 +82,7 @@ func (a *admission) hooks() []*webhook {
 		list, _ := i.Object()["webhooks"].([]any)
 		for _, v := range list {
 			h := newWebhook(rawjson.AsMap(v))
-			if h.version = a.matchingVersion(rawjson.AsMap(v)); h.version != "" && a.selects(rawjson.AsMap(v)) {
+			if h.version = a.matchingVersion(rawjson.AsMap(v)); h.version != "" {
 				all = append(all, h)
 			}
 		}
@@ -156,11 +177,15 @@ func (a *admission) validate(hooks []*webhook) error {
 	return refusal
 }
 
-// mutate calls one webhook after another. It calls those again that want to be reinvoked if later
+// mutate calls one webhook after another, of those that select the object as the others have left it. It calls those again that want to be reinvoked if later
 // ones have changed the object.
 func (a *admission) mutate(hooks []*webhook) error {
 	changed := -1
+	called := make([]bool, len(hooks))
 	for i, h := range hooks {
+		if called[i] = a.selects(h.spec); !called[i] {
+			continue
+		}
 		did, err := a.mutateBy(h)
 		if err != nil {
 			return err
@@ -170,7 +195,7 @@ func (a *admission) mutate(hooks []*webhook) error {
 		}
 	}
 	for i, h := range hooks {
-		if i < changed && h.again {
+		if i < changed && h.again && called[i] && a.selects(h.spec) {
 			if _, err := a.mutateBy(h); err != nil {
 				return err
 			}
@@ -215,7 +240,7 @@ func (a *admission) mutateBy(h *webhook) (bool, error) {
 	if rawjson.AsMap(object["metadata"]) == nil {
 		object["metadata"] = map[string]any{}
 	}
-	if why := untyped(a.kind, object); why != "" && a.subresource != "scale" {
+	if why := untyped(a.kind, object); why != "" && a.subresource != "scale" && a.posted == nil {
 		return false, apierrors.Internal(errors.New(why))
 	}
 	if rawjson.Equal(object, a.object) {
@@ -232,6 +257,10 @@ func (a *admission) shown(h *webhook, object map[string]any) (any, error) {
 	switch {
 	case object == nil:
 		return nil, nil
+	case a.posted != nil:
+		object = maps.Clone(object)
+		object["apiVersion"], object["kind"] = a.posted.apiVersion(), a.posted.resource.Kind
+		return object, nil
 	case a.subresource == "scale":
 		return a.scaleOf(object), nil
 	}
@@ -282,6 +311,9 @@ func (a *admission) ask(h *webhook) (patch []byte, warnings []string, err error)
 func (a *admission) review(h *webhook, uid string) (map[string]any, error) {
 	r := &a.kind.resource
 	kind := func(version string) map[string]any {
+		if a.posted != nil {
+			return unstructured.GroupVersionKind(a.posted.resource.Group, a.posted.resource.Version, a.posted.resource.Kind)
+		}
 		if a.subresource == "scale" {
 			return unstructured.GroupVersionKind("autoscaling", "v1", "Scale")
 		}
@@ -291,7 +323,7 @@ func (a *admission) review(h *webhook, uid string) (map[string]any, error) {
 		return map[string]any{"group": r.Group, "version": version, "resource": r.Plural}
 	}
 	request := map[string]any{
-		"uid": uid, "operation": a.operation, "dryRun": a.dryRun, "name": a.name, "userInfo": a.userInfo(), "options": a.options(),
+		"uid": uid, "operation": a.operation, "dryRun": a.dryRun, "userInfo": a.userInfo(), "options": a.options(),
 		"kind": kind(h.version), "resource": resource(h.version), "requestKind": kind(r.Version), "requestResource": resource(r.Version),
 	}
 	var err error
@@ -305,6 +337,9 @@ func (a *admission) review(h *webhook, uid string) (map[string]any, error) {
 		request["namespace"] = a.namespace
 	} else if a.kind.collection() == "namespaces." {
 		request["namespace"] = a.name
+	}
+	if !a.ofCollection {
+		request["name"] = a.name
 	}
 	if a.subresource != "" {
 		request["subResource"], request["requestSubResource"] = a.subresource, a.subresource
@@ -328,9 +363,12 @@ func (a *apiRequest) userInfo() map[string]any {
 	}
 }
 
-// options returns the options in the query of the request.
+// options returns the options of the request.
 func (a *admission) options() map[string]any {
 	o := map[string]any{"kind": optionsOf(strings.ToLower(a.operation)), "apiVersion": "meta.k8s.io/v1"}
+	if a.operation == "DELETE" && a.deletion != nil {
+		a.deletion.describe(o)
+	}
 	for _, key := range []string{"fieldManager", "fieldValidation", "propagationPolicy"} {
 		if v := a.query.Get(key); v != "" {
 			o[key] = v

@@ -32,11 +32,12 @@ type webhook struct {
 	effects bool   // whether it may have side effects, so that it must not be called in dry runs
 	again   bool   // whether it wants to be called again if others have changed the object after it
 	version string // of the object that it gets
+	spec    map[string]any
 }
 
 func newWebhook(hook map[string]any) *webhook {
 	client := rawjson.AsMap(hook["clientConfig"])
-	h := &webhook{timeout: 10 * time.Second, ignore: hook["failurePolicy"] == "Ignore", again: hook["reinvocationPolicy"] == "IfNeeded"}
+	h := &webhook{spec: hook, timeout: 10 * time.Second, ignore: hook["failurePolicy"] == "Ignore", again: hook["reinvocationPolicy"] == "IfNeeded"}
 	h.name = unstructured.Text(hook, "name")
 	h.url = unstructured.Text(client, "url")
 	h.service = rawjson.AsMap(client["service"])

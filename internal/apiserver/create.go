@@ -63,6 +63,12 @@ func (a *apiRequest) post(w http.ResponseWriter, r *http.Request, object map[str
 	case "bindings":
 		return a.answerBinding(w, r, object)
 	case "serviceaccounts":
+		if meta := mapAt(object, "metadata"); meta["name"] == nil {
+			meta["name"] = a.name
+		}
+		if err := a.admitPosted("authentication.k8s.io", "v1", "TokenRequest", object); err != nil {
+			return err
+		}
 		if err := a.completeToken(object); err != nil {
 			return err
 		}

@@ -23,8 +23,7 @@ import (
 
 // deleteOptions are the options in the body and in the query of a deletion.
 type deleteOptions struct {
-	// GracePeriodSeconds is decoded only to refuse other types than numbers. kube-apiserver ignores
-	// it for custom resources, and uses it for pods on nodes, which do not exist here.
+	// GracePeriodSeconds is shown to webhooks, and otherwise ignored: kube-apiserver does so for custom resources, and uses it for pods on nodes, which do not exist here.
 	GracePeriodSeconds *int64
 	PropagationPolicy  string
 	OrphanDependents   *bool
@@ -51,7 +50,31 @@ func (a *apiRequest) deleteOptions() (deleteOptions, error) {
 		return o, err
 	}
 	a.dryRun = slices.Contains(o.DryRun, "All")
+	a.deletion = &o
 	return o, o.check()
+}
+
+// describe adds the options to those that webhooks get.
+func (o *deleteOptions) describe(options map[string]any) {
+	if o.GracePeriodSeconds != nil {
+		options["gracePeriodSeconds"] = json.Number(strconv.FormatInt(*o.GracePeriodSeconds, 10))
+	}
+	if o.PropagationPolicy != "" {
+		options["propagationPolicy"] = o.PropagationPolicy
+	}
+	if o.OrphanDependents != nil {
+		options["orphanDependents"] = *o.OrphanDependents
+	}
+	preconditions := map[string]any{}
+	if p := o.Preconditions.UID; p != nil {
+		preconditions["uid"] = *p
+	}
+	if p := o.Preconditions.ResourceVersion; p != nil {
+		preconditions["resourceVersion"] = *p
+	}
+	if len(preconditions) > 0 {
+		options["preconditions"] = preconditions
+	}
 }
 
 // decodeOptions decodes the options in the body.
@@ -80,9 +103,11 @@ func (a *apiRequest) queryDeleteOptions(o *deleteOptions) error {
 	}
 	o.emptyPolicy = a.query.Has("propagationPolicy") && o.PropagationPolicy == ""
 	if a.query.Has("gracePeriodSeconds") {
-		if _, err := strconv.ParseInt(a.query.Get("gracePeriodSeconds"), 10, 64); err != nil {
+		seconds, err := strconv.ParseInt(a.query.Get("gracePeriodSeconds"), 10, 64)
+		if err != nil {
 			return apierrors.BadRequest("%v", err)
 		}
+		o.GracePeriodSeconds = &seconds
 	}
 	return nil
 }
@@ -313,8 +338,9 @@ func (a *apiRequest) deleteCollection(w http.ResponseWriter, r *http.Request) er
 	var deleted []*store.Item
 	for _, i := range chosen {
 		one := *a
-		one.verb, one.name, one.namespace = "delete", i.Name, i.Namespace
+		one.verb, one.name, one.namespace, one.ofCollection = "delete", i.Name, i.Namespace, true
 		err := one.deleteObject(o)
+		a.warnings = one.warnings
 		if e := (*apierrors.StatusError)(nil); errors.As(err, &e) && e.Code == 404 {
 			continue
 		} else if err != nil {
@@ -324,6 +350,7 @@ func (a *apiRequest) deleteCollection(w http.ResponseWriter, r *http.Request) er
 	}
 	meta := a.listMeta(version)
 	a.continueAt(sel, meta, version, items[from:], rest)
+	a.warn(w)
 	a.server.write(w, r, 200, a.answer(asObjects, deleted, meta))
 	return nil
 }

@@ -20,8 +20,11 @@ func (a *apiRequest) postEviction(w http.ResponseWriter, r *http.Request, object
 	if unstructured.Text(rawjson.AsMap(object["metadata"]), "name") != a.name {
 		return apierrors.BadRequest("name in URL does not match name in Eviction object")
 	}
+	if err := a.admitPosted("policy", "v1", "Eviction", object); err != nil {
+		return err
+	}
 	pod := *a
-	pod.subresource, pod.body = "", nil
+	pod.subresource, pod.body, pod.ctx = "", nil, nil // webhooks are asked about the eviction alone
 	if err := pod.evict(object); err != nil {
 		return err
 	}

@@ -26,24 +26,26 @@ import (
 
 // apiRequest is a parsed request.
 type apiRequest struct {
-	server      *Server
-	ctx         context.Context
-	raw         *http.Request
-	parts       []string // of the path
-	query       url.Values
-	kind        *kindInfo // nil if the request is not about objects
-	verb        string
-	namespace   string
-	name        string
-	subresource string
-	manager     string
-	dryRun      bool
-	body        []byte
-	canonical   bool // the object has the form of its type, until a webhook changes it
-	warnings    []string
-	fault       *Fault
-	controller  string   // in this server, which sends the request
-	reserved    []string // for the service that is being stored
+	server       *Server
+	ctx          context.Context
+	raw          *http.Request
+	parts        []string // of the path
+	query        url.Values
+	kind         *kindInfo // nil if the request is not about objects
+	verb         string
+	namespace    string
+	name         string
+	subresource  string
+	manager      string
+	dryRun       bool
+	body         []byte
+	canonical    bool // the object has the form of its type, until a webhook changes it
+	warnings     []string
+	deletion     *deleteOptions // of a deletion that a client has asked for
+	ofCollection bool           // whether it is one of those of a collection, whose names webhooks do not get
+	fault        *Fault
+	controller   string   // in this server, which sends the request
+	reserved     []string // for the service that is being stored
 }
 
 func (a *apiRequest) request() Request {

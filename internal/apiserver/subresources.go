@@ -26,6 +26,9 @@ func (a *apiRequest) answerDone(w http.ResponseWriter, r *http.Request) {
 }
 
 func (a *apiRequest) answerBinding(w http.ResponseWriter, r *http.Request, binding map[string]any) error {
+	if err := a.admitPosted("", "v1", "Binding", binding); err != nil {
+		return err
+	}
 	if err := a.bind(binding); err != nil {
 		return err
 	}
