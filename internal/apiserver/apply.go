@@ -41,8 +41,7 @@ func (a *apiRequest) apply(w http.ResponseWriter, r *http.Request) error {
 	if a.subresource == "scale" {
 		object = a.unscaled(object)
 	}
-	force := a.query.Get("force")
-	forced := force == "true" || force == "1"
+	forced := a.flag("force")
 	o := a.managed()
 	o.Operation = "Apply"
 	for {

@@ -109,6 +109,9 @@ func (a *apiRequest) createObject(object map[string]any, applied bool) (raw []by
 	return a.storeNew(object)
 }
 
+// maxGenerated is how much of a prefix is in a generated name, which has five more characters.
+const maxGenerated = 58
+
 // prepareNew sets the metadata that the server controls, checks the namespace, and records the
 // manager of the fields.
 func (a *apiRequest) prepareNew(object map[string]any, applied bool) error {
@@ -122,7 +125,7 @@ func (a *apiRequest) prepareNew(object map[string]any, applied bool) error {
 	}
 	name := unstructured.Text(meta, "name")
 	if prefix, _ := meta["generateName"].(string); name == "" && prefix != "" {
-		name = prefix + a.server.suffix()
+		name = prefix[:min(len(prefix), maxGenerated)] + a.server.suffix()
 		meta["name"] = name
 	}
 	a.name = name

@@ -97,8 +97,8 @@ func (a *apiRequest) decodeOptions() (object map[string]any, err error) {
 // queryDeleteOptions reads the options in the query.
 func (a *apiRequest) queryDeleteOptions(o *deleteOptions) error {
 	o.PropagationPolicy, o.DryRun = a.query.Get("propagationPolicy"), a.query["dryRun"]
-	if text := a.query.Get("orphanDependents"); text != "" {
-		orphan := text != "false" && text != "0"
+	if a.query.Has("orphanDependents") {
+		orphan := a.flag("orphanDependents")
 		o.OrphanDependents = &orphan
 	}
 	o.emptyPolicy = a.query.Has("propagationPolicy") && o.PropagationPolicy == ""
@@ -303,6 +303,9 @@ func (a *apiRequest) mark(live map[string]any, o deleteOptions) map[string]any {
 		return object
 	}
 	meta["deletionTimestamp"] = unstructured.Timestamp(time.Now())
+	if a.kind.isDefinitions() {
+		return object
+	}
 	meta["deletionGracePeriodSeconds"] = json.Number("0")
 	if a.kind.generation {
 		raiseGeneration(object)

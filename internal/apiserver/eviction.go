@@ -84,10 +84,10 @@ func (a *apiRequest) evict(eviction map[string]any) error {
 		return a.kind.notFound(a.name)
 	}
 	pod := item.Object()
-	if err := a.precondition(o, pod); err != nil {
+	if err := a.disrupt(pod); err != nil {
 		return err
 	}
-	if err := a.disrupt(pod); err != nil {
+	if err := a.precondition(o, pod); err != nil {
 		return err
 	}
 	if !a.dryRun {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"mime"
 	"net/http"
 	"strconv"
 	"strings"
@@ -34,22 +35,25 @@ func (a *apiRequest) form() (listed, error) {
 		return asObjects, nil
 	}
 	for _, media := range strings.Split(accept, ",") {
-		name, params, _ := strings.Cut(strings.TrimSpace(media), ";")
-		params = strings.ReplaceAll(params, " ", "")
-		switch {
-		case name != "application/json" && name != "*/*" && name != "application/*":
-			continue
-		case strings.Contains(params, "as=Table"):
-			return asTable, nil
-		case strings.Contains(params, "as=PartialObjectMetadata"):
-			if !strings.Contains(params, "as=PartialObjectMetadataList") {
-				return asOneMetadata, nil
-			}
-			return asMetadata, nil
-		case strings.Contains(params, "as="):
+		name, params, err := mime.ParseMediaType(media)
+		if err != nil || name != "application/json" && name != "*/*" && name != "application/*" {
 			continue
 		}
-		return asObjects, nil
+		as := params["as"]
+		if as == "" {
+			return asObjects, nil
+		}
+		if v := params["v"]; params["g"] != "meta.k8s.io" || v != "v1" && v != "v1beta1" {
+			continue
+		}
+		switch as {
+		case "Table":
+			return asTable, nil
+		case "PartialObjectMetadata":
+			return asOneMetadata, nil
+		case "PartialObjectMetadataList":
+			return asMetadata, nil
+		}
 	}
 	if a.kind.crd == nil {
 		return 0, apierrors.New(406, "NotAcceptable", "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, application/vnd.kubernetes.protobuf", map[string]any{})
@@ -70,6 +74,9 @@ func (a *apiRequest) list(w http.ResponseWriter, r *http.Request) error {
 	limit, err := a.number("limit")
 	if err != nil {
 		return err
+	}
+	if a.query.Get("resourceVersion") == "0" && a.query.Get("continue") == "" {
+		limit = 0 // as from the cache of a real server, which has no pages
 	}
 	items, version, from, err := a.page()
 	if err != nil {
@@ -320,7 +327,7 @@ func (a *apiRequest) watch(w http.ResponseWriter, r *http.Request) error {
 		ctx, cancel = context.WithTimeout(ctx, time.Duration(timeout)*time.Second)
 		defer cancel()
 	}
-	o := &watching{apiRequest: a, sel: sel, form: form, writer: w, bookmarks: a.query.Get("allowWatchBookmarks") == "true"}
+	o := &watching{apiRequest: a, sel: sel, form: form, writer: w, bookmarks: a.flag("allowWatchBookmarks")}
 	a.server.mu.Lock()
 	o.closing = a.server.closing
 	a.server.mu.Unlock()
@@ -350,12 +357,16 @@ func (w *watching) begin() error {
 	want := w.query.Get("resourceVersion")
 	initial := want == "" || want == "0"
 	var err error
-	if send := w.query.Get("sendInitialEvents"); send != "" {
-		initial = send == "true"
+	if w.query.Has("sendInitialEvents") {
+		initial = w.flag("sendInitialEvents")
 	}
-	if !initial && want != "" && want != "0" {
-		if w.version, err = parseVersion(want); err != nil {
+	var from uint64 // which the server has to have
+	if want != "" && want != "0" {
+		if from, err = parseVersion(want); err != nil {
 			return apierrors.New(500, "", err.Error(), nil)
+		}
+		if !initial {
+			w.version = from
 		}
 	}
 	if f := w.fault; f != nil && f.Gone {
@@ -381,6 +392,10 @@ func (w *watching) begin() error {
 	if !initial {
 		return nil
 	}
+	if from > version {
+		w.fail(tooLarge(from, version))
+		return nil
+	}
 	chosen, _, err := w.choose(w.sel, items, 0)
 	if err != nil {
 		w.fail(err)
@@ -391,7 +406,7 @@ func (w *watching) begin() error {
 	}
 	w.flush()
 	w.version = version
-	if w.query.Get("sendInitialEvents") == "true" && w.bookmarks {
+	if w.flag("sendInitialEvents") && w.bookmarks {
 		w.mark(map[string]any{"k8s.io/initial-events-end": "true"})
 	}
 	return nil
@@ -461,7 +476,7 @@ const endingDelay = time.Second
 // idle sends a bookmark if there is no change to send.
 func (w *watching) idle() {
 	steps, now, _, known := w.server.db.Since(w.kind.collection(), w.version)
-	if known && len(steps) == 0 {
+	if known && len(steps) == 0 && now >= w.version { // or it is a version that is still to come
 		w.version = now
 		w.mark(nil)
 	}

@@ -134,15 +134,20 @@ func (a *apiRequest) locate() error {
 	return nil
 }
 
+// flag reports whether the query has a boolean parameter that is true: all but "false" and "0" is, in any case, nothing included.
+func (a *apiRequest) flag(key string) bool {
+	text := a.query.Get(key)
+	return a.query.Has(key) && !strings.EqualFold(text, "false") && text != "0"
+}
+
 func (a *apiRequest) verbOf(method string) string {
 	switch method {
-	case http.MethodGet, http.MethodHead:
-		watch := a.query.Get("watch")
+	case http.MethodGet:
 		switch {
-		case watch == "true" || watch == "1":
-			return "watch"
 		case a.name != "":
 			return "get"
+		case a.flag("watch"):
+			return "watch"
 		}
 		return "list"
 	case http.MethodPost:
@@ -299,7 +304,7 @@ func (a *apiRequest) checkWatch() error {
 	if match != "" && match != "NotOlderThan" {
 		faults = append(faults, field.NotSupported("resourceVersionMatch", match, `supported values: "NotOlderThan"`))
 	}
-	if match != "" && a.query.Get("continue") != "" {
+	if a.query.Get("continue") != "" {
 		forbid("resourceVersionMatch is forbidden when continue is provided")
 	}
 	if len(faults) > 0 {

@@ -78,8 +78,11 @@ func selectedValue(raw []byte, key string) string {
 	if key == "source" { // of an event
 		return cmp.Or(object.String("source.component"), object.String("reportingComponent"))
 	}
-	return rawjson.ScalarAt(raw, strings.Split(key, ".")...)
+	return cmp.Or(rawjson.ScalarAt(raw, strings.Split(key, ".")...), unsetFields[key])
 }
+
+// unsetFields are the values of selectable fields that are not there.
+var unsetFields = map[string]string{"spec.hostNetwork": "false", "spec.unschedulable": "false", "status.successful": "0"}
 
 // selection parses the selectors of a list or a watch, and checks the other options.
 func (a *apiRequest) selection() (*selection, error) {
@@ -132,11 +135,11 @@ func (a *apiRequest) checkFields(s *selection) error {
 // have the name and the namespace in addition.
 var selectableFields = []string{
 	"pods spec.nodeName", "pods spec.restartPolicy", "pods spec.schedulerName", "pods spec.serviceAccountName", "pods spec.hostNetwork",
-	"pods status.phase", "pods status.podIP", "pods status.nominatedNodeName",
+	"pods status.phase", "pods status.podIP", "pods status.podIPs", "pods status.nominatedNodeName",
 	"events involvedObject.kind", "events involvedObject.namespace", "events involvedObject.name", "events involvedObject.uid",
 	"events involvedObject.apiVersion", "events involvedObject.resourceVersion", "events involvedObject.fieldPath", "events reason",
 	"events reportingComponent", "events source", "events type",
-	"secrets type",
+	"secrets type", "services spec.clusterIP", "services spec.type", "certificatesigningrequests spec.signerName", "resourceslices spec.driver", "resourceslices spec.nodeName",
 	"namespaces status.phase",
 	"nodes spec.unschedulable",
 	"jobs status.successful",

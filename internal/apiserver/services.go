@@ -261,6 +261,7 @@ func (s *service) allocatePorts() (faults []field.Error, err error) {
 	ports := portsOf(s.spec)
 	byPort := make(map[string]any) // TCP and UDP share a port
 	own := make(map[string]bool)   // those that the service has by now
+	asked := make(map[string]any)  // those that it asks for, with the number of the port that has it
 	for _, p := range ports {
 		v := p["nodePort"]
 		if isZero(v) {
@@ -284,11 +285,15 @@ func (s *service) allocatePorts() (faults []field.Error, err error) {
 		switch {
 		case !hasPorts(s.typ):
 		case !isZero(p["nodePort"]):
-			if !slices.Contains(old, unstructured.Word(p["nodePort"])) {
+			word := unstructured.Word(p["nodePort"])
+			number, twice := asked[word]
+			if asked[word] = p["port"]; twice && unstructured.Word(number) != unstructured.Word(p["port"]) {
+				faults = append(faults, field.Invalid("spec.ports["+strconv.Itoa(i)+"].nodePort", p["nodePort"], "provided port is already allocated"))
+			} else if !slices.Contains(old, word) {
 				faults = append(faults, s.checkPort("spec.ports["+strconv.Itoa(i)+"].nodePort", p["nodePort"])...)
 			}
 		case s.typ == "LoadBalancer" && s.spec["allocateLoadBalancerNodePorts"] == false:
-		case byPort[unstructured.Word(p["port"])] != nil:
+		case s.live == nil && byPort[unstructured.Word(p["port"])] != nil:
 			p["nodePort"] = byPort[unstructured.Word(p["port"])]
 		default:
 			p["nodePort"] = next("nodePort")

@@ -306,8 +306,23 @@ func (s *Store) Keep(name string, version uint64, items []*Item) {
 		s.snapshots[i].readers++
 		return
 	}
-	s.snapshots = append(s.snapshots, &snapshot{version: version, where: c, items: items, readers: 1})
-	s.kept += pointerBytes * len(items)
+	kept := &snapshot{version: version, where: c, items: items, readers: 1}
+	at, _ := slices.BinarySearchFunc(s.snapshots, version, func(o *snapshot, v uint64) int { return cmp.Compare(o.version, v) })
+	newer := make(map[*Item]bool) // which count them
+	for _, o := range s.snapshots[at:] {
+		if o.where == c {
+			for _, item := range o.items {
+				newer[item] = true
+			}
+		}
+	}
+	for _, item := range items {
+		if c.objects[item.Key] != item && !newer[item] { // it was replaced before the list was kept
+			kept.bytes += len(item.Raw)
+		}
+	}
+	s.snapshots = slices.Insert(s.snapshots, at, kept)
+	s.kept += pointerBytes*len(items) + kept.bytes
 	s.limitSnapshotsLocked()
 }
 
