@@ -1,0 +1,155 @@
+// Package kstatus judges from the JSON of an object whether the object has become what its spec asks for. Built-in kinds have rules of their own,
+// all others are judged by the conditions that Kubernetes controllers have in common.
+//
+// The judgment is that of the library kstatus, which kubectl plugins and GitOps tools use, with two differences, because it is asked before
+// something else is made that needs the object: a Job is ready when it is complete, not when it has started, and a Pod that has failed is not ready.
+// A field of a type that it does not have in Kubernetes counts as absent.
+package kstatus
+
+import (
+	"cmp"
+	"strconv"
+	"strings"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
+)
+
+// maxReason bounds the reasons, which are kept for each object, and come from the objects' conditions.
+const maxReason = 256
+
+// Ready reports whether an object has become what its spec asks for, and if not, why, in few words such as "Ready: 1/3". The reason is a text of
+// valid UTF-8, of up to 256 bytes. A ready object costs no allocation.
+func Ready(group, kind string, object []byte) (ready bool, reason string) {
+	o, err := parse(object)
+	if err != nil {
+		return false, "Malformed object"
+	}
+	rule, ok := rules[groupKind{group, kind}]
+	if !ok {
+		rule = readyCondition
+	}
+	if reason = o.unsettled(); reason == "" {
+		reason = rule(o)
+	}
+	if len(reason) > maxReason {
+		reason = strings.Clone(strings.ToValidUTF8(reason[:maxReason], "")) // without the rest behind it
+	}
+	return reason == "", reason
+}
+
+// object has those parts of an object that the judgment is about. It is passed by value, so that it stays on the stack.
+type object struct{ metadata, spec, status, conditions []byte }
+
+func parse(raw []byte) (o object, err error) {
+	if start := rawjson.SkipSpace(raw, 0); start == len(raw) || raw[start] != '{' {
+		return o, rawjson.ErrMalformed
+	}
+	err = rawjson.EachMember(raw, func(quoted, value []byte) bool {
+		switch {
+		case rawjson.QuotedIs(quoted, "metadata"):
+			o.metadata = value
+		case rawjson.QuotedIs(quoted, "spec"):
+			o.spec = value
+		case rawjson.QuotedIs(quoted, "status"):
+			o.status = value
+		}
+		return true
+	})
+	o.conditions, _ = rawjson.Find(o.status, "conditions")
+	return o, err
+}
+
+// unsettled returns why an object of any kind is not ready, "" if that is for its kind to say.
+func (o object) unsettled() string {
+	if deleted, _ := rawjson.Find(o.metadata, "deletionTimestamp"); isText(deleted) {
+		return "Terminating"
+	}
+	generation, known := integer(o.metadata, "generation")
+	if observed, ok := integer(o.status, "observedGeneration"); ok && known && observed != generation {
+		return ratio("Observed generation", observed, generation)
+	}
+	reason := ""
+	o.eachCondition(func(c condition) bool {
+		for _, abnormal := range [...]string{"Reconciling", "Stalled"} {
+			if c.is(abnormal, "True") {
+				reason = c.text(abnormal)
+			}
+		}
+		return reason == "" // the first of them counts
+	})
+	return reason
+}
+
+// readyCondition is the rule for kinds that have none of their own.
+func readyCondition(o object) string {
+	reason := ""
+	o.eachCondition(func(c condition) bool {
+		if c.is("Ready", "True") {
+			return false
+		}
+		if c.is("Ready", "False") || c.is("Ready", "Unknown") {
+			reason = c.text("Not ready")
+		}
+		return reason == ""
+	})
+	return reason
+}
+
+// condition is the JSON of one of the conditions of an object.
+type condition []byte
+
+// eachCondition calls yield with the conditions in their order until it returns false.
+func (o object) eachCondition(yield func(c condition) bool) {
+	_ = rawjson.EachItem(o.conditions, func(item []byte) bool { return yield(item) }) // what is malformed is not there
+}
+
+// hasCondition reports whether one of the conditions has that type and status.
+func (o object) hasCondition(conditionType, status string) bool {
+	found := false
+	o.eachCondition(func(c condition) bool {
+		found = c.is(conditionType, status)
+		return !found
+	})
+	return found
+}
+
+func (c condition) is(conditionType, status string) bool {
+	return textIs(c, "type", conditionType) && textIs(c, "status", status)
+}
+
+// text returns what a condition says to people, or else to programs, or else what the caller has to say about it.
+func (c condition) text(otherwise string) string {
+	return cmp.Or(rawjson.StringAt(c, "message"), rawjson.StringAt(c, "reason"), otherwise)
+}
+
+// isText reports whether a value is a string that is not empty.
+func isText(value []byte) bool { return rawjson.IsQuoted(value) && len(value) > len(`""`) }
+
+// textIs reports whether the value of a key is a string with that text.
+func textIs(raw []byte, key, text string) bool {
+	value, _ := rawjson.Find(raw, key)
+	return rawjson.IsQuoted(value) && rawjson.QuotedIs(value, text)
+}
+
+// integer returns the whole number at a path, and whether there is one.
+func integer(raw []byte, path ...string) (n int64, ok bool) {
+	value, ok := rawjson.Find(raw, path...)
+	if !ok {
+		return 0, false // without the error that parsing would allocate
+	}
+	n, err := strconv.ParseInt(string(value), 10, 64)
+	return n, err == nil
+}
+
+// integerOr is integer with a default.
+func integerOr(otherwise int64, raw []byte, path ...string) int64 {
+	if n, ok := integer(raw, path...); ok {
+		return n
+	}
+	return otherwise
+}
+
+// ratio returns a reason such as "Ready: 1/3".
+func ratio(what string, have, want int64) string {
+	return what + ": " + strconv.FormatInt(have, 10) + "/" + strconv.FormatInt(want, 10)
+}

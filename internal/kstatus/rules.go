@@ -1,0 +1,243 @@
+package kstatus
+
+import (
+	"cmp"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
+)
+
+// groupKind names a kind in all of its versions.
+type groupKind struct{ group, kind string }
+
+// rules return why an object is not ready, "" if it is. Kinds that are not here are judged by their condition Ready.
+var rules = map[groupKind]func(object) string{
+	{"", "ConfigMap"}:                                    always,
+	{"", "PersistentVolumeClaim"}:                        claim,
+	{"", "Pod"}:                                          pod,
+	{"", "Secret"}:                                       always,
+	{"", "Service"}:                                      service,
+	{"apps", "DaemonSet"}:                                daemonSet,
+	{"apps", "Deployment"}:                               deployment,
+	{"apps", "ReplicaSet"}:                               replicaSet,
+	{"apps", "StatefulSet"}:                              statefulSet,
+	{"batch", "CronJob"}:                                 always,
+	{"batch", "Job"}:                                     job,
+	{"extensions", "DaemonSet"}:                          daemonSet,
+	{"extensions", "Deployment"}:                         deployment,
+	{"extensions", "ReplicaSet"}:                         replicaSet,
+	{"policy", "PodDisruptionBudget"}:                    always,
+	{"apiextensions.k8s.io", "CustomResourceDefinition"}: definition,
+}
+
+// always is the rule for kinds that are ready as soon as their controller, if they have one, has seen them.
+func always(object) string { return "" }
+
+// below returns a reason if there are fewer than wanted.
+func below(what string, have, want int64) string {
+	if have >= want {
+		return ""
+	}
+	return ratio(what, have, want)
+}
+
+// above returns a reason if there are still more Pods than wanted.
+func above(have, want int64) string {
+	if have <= want {
+		return ""
+	}
+	return "Pending termination: " + strconv.FormatInt(have-want, 10)
+}
+
+// unless returns the reason if the condition does not hold.
+func unless(holds bool, reason string) string {
+	if holds {
+		return ""
+	}
+	return reason
+}
+
+// replicas returns how many replicas are wanted.
+func (o object) replicas() int64 { return integerOr(1, o.spec, "replicas") }
+
+// count returns a number of the status.
+func (o object) count(key string) int64 { return integerOr(0, o.status, key) }
+
+// deployment waits for the rollout. The controller sets the condition Progressing only for Deployments with a deadline, and no deadline is
+// written as the largest number that there is room for.
+func deployment(o object) string {
+	deadline := integerOr(math.MaxInt32, o.spec, "progressDeadlineSeconds")
+	rolledOut, available, late := deadline == math.MaxInt32, false, false
+	o.eachCondition(func(c condition) bool {
+		rolledOut = rolledOut || c.is("Progressing", "True") && textIs(c, "reason", "NewReplicaSetAvailable")
+		available = available || c.is("Available", "True")
+		late = late || textIs(c, "type", "Progressing") && textIs(c, "reason", "ProgressDeadlineExceeded")
+		return true
+	})
+	want, updated := o.replicas(), o.count("updatedReplicas")
+	return cmp.Or(
+		unless(!late, "ProgressDeadlineExceeded"),
+		below("Replicas", o.count("replicas"), want),
+		below("Updated", updated, want),
+		above(o.count("replicas"), want),
+		below("Available", o.count("availableReplicas"), updated),
+		below("Ready", o.count("readyReplicas"), want),
+		unless(rolledOut, "Rollout in progress"),
+		unless(available, "Not available"),
+	)
+}
+
+func replicaSet(o object) string {
+	want := o.replicas()
+	return cmp.Or(
+		unless(!o.hasCondition("ReplicaFailure", "True"), "Pods cannot be created or deleted"),
+		below("Labeled", o.count("fullyLabeledReplicas"), want),
+		below("Available", o.count("availableReplicas"), want),
+		below("Ready", o.count("readyReplicas"), want),
+		above(o.count("replicas"), want),
+	)
+}
+
+// statefulSet waits for the rollout. With the strategy OnDelete, users do the rollout by hand; with a partition, it ends there.
+func statefulSet(o object) string {
+	strategy, _ := rawjson.Find(o.spec, "updateStrategy")
+	if textIs(strategy, "type", "OnDelete") {
+		return ""
+	}
+	want := o.replicas()
+	if reason := cmp.Or(
+		below("Replicas", o.count("replicas"), want),
+		below("Ready", o.count("readyReplicas"), want),
+		above(o.count("replicas"), want),
+	); reason != "" {
+		return reason
+	}
+	if partition := integerOr(-1, strategy, "rollingUpdate", "partition"); partition != -1 {
+		return below("Updated", o.count("updatedReplicas"), want-partition)
+	}
+	current, _ := rawjson.Find(o.status, "currentRevision")
+	updated, _ := rawjson.Find(o.status, "updateRevision")
+	return cmp.Or(
+		below("Current", o.count("currentReplicas"), want),
+		unless(sameText(current, updated), "Rollout in progress"),
+	)
+}
+
+// sameText reports whether two values are strings of the same text. Those that are not count as empty.
+func sameText(a, b []byte) bool {
+	if !isText(a) || !isText(b) {
+		return !isText(a) && !isText(b)
+	}
+	return string(a) == string(b) || rawjson.Unquote(a) == rawjson.Unquote(b)
+}
+
+// daemonSet wants to be sure that the controller has seen the object, since all numbers are zero otherwise.
+func daemonSet(o object) string {
+	_, created := integer(o.metadata, "generation")
+	_, observed := integer(o.status, "observedGeneration")
+	want, scheduled := integer(o.status, "desiredNumberScheduled")
+	if !created || !observed || !scheduled || want == -1 {
+		return "Not observed"
+	}
+	return cmp.Or(
+		below("Current", o.count("currentNumberScheduled"), want),
+		below("Updated", o.count("updatedNumberScheduled"), want),
+		below("Available", o.count("numberAvailable"), want),
+		below("Ready", o.count("numberReady"), want),
+	)
+}
+
+func claim(o object) string {
+	if textIs(o.status, "phase", "Bound") {
+		return ""
+	}
+	return "Phase: " + cmp.Or(rawjson.StringAt(o.status, "phase"), "none")
+}
+
+// service waits for the address within the cluster only: load balancers are made by whoever offers them.
+func service(o object) string {
+	address, _ := rawjson.Find(o.spec, "clusterIP")
+	return unless(isText(address) || !textIs(o.spec, "type", "LoadBalancer"), "No cluster IP")
+}
+
+// pod waits until a Pod serves, or has done its work.
+func pod(o object) string {
+	phase, _ := rawjson.Find(o.status, "phase")
+	switch {
+	case textIs(o.status, "phase", "Succeeded"):
+		return ""
+	case textIs(o.status, "phase", "Running"):
+		return runningPod(o)
+	case !isText(phase):
+		return "Not observed"
+	case o.isUnschedulable():
+		return "Unschedulable"
+	}
+	return "Phase: " + rawjson.Unquote(phase)
+}
+
+func (o object) isUnschedulable() bool {
+	found := false
+	o.eachCondition(func(c condition) bool {
+		found = c.is("PodScheduled", "False") && textIs(c, "reason", "Unschedulable")
+		return !found
+	})
+	return found && textIs(o.status, "phase", "Pending")
+}
+
+func runningPod(o object) string {
+	if o.hasCondition("Ready", "True") {
+		return ""
+	}
+	var crashing []string
+	statuses, _ := rawjson.Find(o.status, "containerStatuses")
+	_ = rawjson.EachItem(statuses, func(container []byte) bool { // what is malformed is not there
+		waiting, _ := rawjson.Find(container, "state", "waiting")
+		if textIs(waiting, "reason", "CrashLoopBackOff") {
+			crashing = append(crashing, rawjson.StringAt(container, "name"))
+		}
+		return len(crashing) < maxReason // more do not fit into the reason
+	})
+	if crashing == nil {
+		return "Not ready"
+	}
+	return "CrashLoopBackOff: " + strings.Join(crashing, ",")
+}
+
+// job waits for the completion.
+func job(o object) string {
+	complete, failed := o.hasCondition("Complete", "True"), o.hasCondition("Failed", "True")
+	if complete && !failed {
+		return ""
+	}
+	started, _ := rawjson.Find(o.status, "startTime")
+	want := integerOr(integerOr(1, o.spec, "parallelism"), o.spec, "completions")
+	switch {
+	case failed:
+		return ratio("Failed", o.count("failed"), want)
+	case !isText(started):
+		return "Not started"
+	}
+	return ratio("Succeeded", o.count("succeeded"), want)
+}
+
+// definition waits until the API server serves the kind.
+func definition(o object) string {
+	reason := "Not established"
+	o.eachCondition(func(c condition) bool {
+		switch {
+		case c.is("NamesAccepted", "False"):
+			reason = c.text("Names not accepted")
+		case c.is("Established", "False") && !textIs(c, "reason", "Installing"):
+			reason = c.text(reason)
+		case c.is("Established", "True"):
+			reason = ""
+		default:
+			return true
+		}
+		return false
+	})
+	return reason
+}
