@@ -80,15 +80,15 @@ func (p *Patch) Replace(path FieldPath, value any) {
 	p.transforms = append(p.transforms, &replacement{keys, v})
 }
 
-// transformation changes an object.
+// transformation changes an object, which was the body when the patch began to be applied.
 type transformation interface {
-	apply(object map[string]any) error
+	apply(object map[string]any, body *Body) error
 }
 
 // transformFunc is one that a handler has given. It comes after what is merged.
 type transformFunc func(object map[string]any) error
 
-func (f transformFunc) apply(object map[string]any) error {
+func (f transformFunc) apply(object map[string]any, _ *Body) error {
 	if err := f(object); err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ type replacement struct {
 	value any
 }
 
-func (r *replacement) apply(object map[string]any) error {
+func (r *replacement) apply(object map[string]any, _ *Body) error {
 	value := rawjson.Clone(r.value)
 	if status := rawjson.AsMap(value); status != nil && len(r.keys) == 1 && r.keys[0] == "status" {
 		if conditions, ok := rawjson.AsMap(object["status"])["conditions"]; ok && status["conditions"] == nil {
@@ -181,8 +181,10 @@ const (
 	ConditionUnknown ConditionStatus = "Unknown"
 )
 
-// SetCondition sets a condition in status.conditions, in place of the one of its type; the others stay as they are. The patch is sent for one
-// version of the object, and computed anew after a conflict. A condition that metav1.Condition does not allow fails the handler permanently.
+// SetCondition sets a condition in status.conditions, in place of the one of its type; the others stay as they are. A condition that is set several
+// times in one patch has its last value, and changes its time only if that has another status than the stored one. A condition that is as it is stored
+// makes no request. The patch is sent for one version of the object, and computed anew after a conflict. A condition that metav1.Condition does not
+// allow fails the handler permanently.
 func (p *Patch) SetCondition(condition Condition) {
 	c := manifest.Condition{
 		Type: condition.Type, Status: string(condition.Status), Reason: condition.Reason, Message: condition.Message,
@@ -192,7 +194,16 @@ func (p *Patch) SetCondition(condition Condition) {
 		p.fail(err)
 		return
 	}
-	p.Transform(func(object map[string]any) error { return manifest.SetCondition(object, c) })
+	p.transforms = append(p.transforms, &conditionChange{c})
+}
+
+// conditionChange sets a condition. It comes after what is merged.
+type conditionChange struct{ condition manifest.Condition }
+
+// apply compares the condition with the one that is stored, too: several handlers may set it in one patch, and only the last one counts.
+func (c *conditionChange) apply(object map[string]any, body *Body) error {
+	stored, _ := body.Status().Get("conditions").([]any)
+	return manifest.SetCondition(object, stored, c.condition)
 }
 
 // SetPath is [Patch.Set] for a path of keys that may contain dots.
@@ -336,7 +347,7 @@ func (p *Patch) apply(body *Body) (object map[string]any, err error) {
 				continue
 			}
 			at = i
-			if err := t.apply(object); err != nil {
+			if err := t.apply(object, body); err != nil {
 				return nil, &transformError{at: i, err: err}
 			}
 		}

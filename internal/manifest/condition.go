@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/kopf-go/kopf/internal/cut"
 	"github.com/kopf-go/kopf/internal/rawjson"
 	"github.com/kopf-go/kopf/internal/validation"
 )
@@ -23,9 +24,13 @@ type Condition struct {
 
 // The limits of metav1.Condition.
 const (
+	maxType    = 316
 	maxReason  = 1024
 	maxMessage = 32768
 )
+
+// maxQuoted is how much of a value an error quotes, in bytes.
+const maxQuoted = 100
 
 // isConditionType reports whether a text is a word, perhaps with a domain before it. Regular expressions would be one line each here, and nearly
 // two percent of an operator's binary, since nothing else of it has any.
@@ -47,23 +52,28 @@ func isConditionReason(text string) bool {
 // Check returns what metav1.Condition does not allow.
 func (c *Condition) Check() error {
 	switch {
-	case !isConditionType(c.Type) || len(c.Type) > 316:
-		return fmt.Errorf("invalid type %q of a condition: want a word in CamelCase, such as Ready, perhaps with a domain before it", c.Type)
+	case !isConditionType(c.Type):
+		return fmt.Errorf("invalid type %q of a condition: want a word in CamelCase, such as Ready, perhaps with a domain before it", cut.Middle(c.Type, maxQuoted))
+	case len(c.Type) > maxType:
+		return fmt.Errorf("invalid type %q of a condition: want at most %d characters, not %d", cut.Middle(c.Type, maxQuoted), maxType, len(c.Type))
 	case !slices.Contains([]string{"True", "False", "Unknown"}, c.Status):
-		return fmt.Errorf("invalid status %q of the condition %s: want True, False or Unknown", c.Status, c.Type)
-	case !isConditionReason(c.Reason) || len(c.Reason) > maxReason:
-		return fmt.Errorf("invalid reason %q of the condition %s: want a word in CamelCase, such as MinimumReplicasAvailable", c.Reason, c.Type)
+		return fmt.Errorf("invalid status %q of the condition %s: want True, False or Unknown", cut.Middle(c.Status, maxQuoted), c.Type)
+	case !isConditionReason(c.Reason):
+		return fmt.Errorf("invalid reason %q of the condition %s: want a word in CamelCase, such as MinimumReplicasAvailable", cut.Middle(c.Reason, maxQuoted), c.Type)
+	case len(c.Reason) > maxReason:
+		return fmt.Errorf("invalid reason %q of the condition %s: want at most %d characters, not %d", cut.Middle(c.Reason, maxQuoted), c.Type, maxReason, len(c.Reason))
 	case utf8.RuneCountInString(c.Message) > maxMessage:
-		return fmt.Errorf("invalid message of the condition %s: it has %d characters, want at most %d", c.Type, utf8.RuneCountInString(c.Message), maxMessage)
+		return fmt.Errorf("invalid message %q of the condition %s: want at most %d characters, not %d",
+			cut.Middle(c.Message, maxQuoted), c.Type, maxMessage, utf8.RuneCountInString(c.Message))
 	case c.ObservedGeneration < 0:
 		return fmt.Errorf("invalid observedGeneration %d of the condition %s: want the generation of an object, or 0", c.ObservedGeneration, c.Type)
 	}
 	return nil
 }
 
-// SetCondition puts a condition into the status of an object, in place of the one of its type. The time of the transition stays
-// as it is while the status of the condition does.
-func SetCondition(object map[string]any, c Condition) error {
+// SetCondition puts a condition into the status of an object, in place of the one of its type. The time of the transition stays as it is while the
+// status of the condition does, and as it is stored if the status has been another one only in the meantime.
+func SetCondition(object map[string]any, stored []any, c Condition) error {
 	status := rawjson.AsMap(object["status"])
 	if status == nil {
 		status = map[string]any{}
@@ -73,27 +83,43 @@ func SetCondition(object map[string]any, c Condition) error {
 		return fmt.Errorf("invalid status.conditions: want a list, not %s", rawjson.KindOf(status["conditions"]))
 	}
 	list = slices.Clone(list)
-	at := slices.IndexFunc(list, func(item any) bool { return rawjson.AsMap(item)["type"] == any(c.Type) })
+	at := c.index(list)
 	if at < 0 {
 		at, list = len(list), append(list, map[string]any{})
 	}
-	old := rawjson.AsMap(list[at])
-	now := maps.Clone(old)
+	now := maps.Clone(rawjson.AsMap(list[at]))
+	now["lastTransitionTime"] = c.since(now, stored)
 	now["type"], now["status"], now["reason"], now["message"] = c.Type, c.Status, c.Reason, c.Message
+	delete(now, "observedGeneration") // which is about what has set the condition before
 	if generation := rawjson.AsMap(object["metadata"])["generation"]; c.ObservedGeneration != 0 {
 		now["observedGeneration"] = json.Number(strconv.FormatInt(c.ObservedGeneration, 10))
 	} else if generation != nil {
 		now["observedGeneration"] = generation
 	}
-	if old["status"] != any(c.Status) || old["lastTransitionTime"] == nil {
-		since := c.LastTransitionTime
-		if since.IsZero() {
-			since = time.Now()
-		}
-		now["lastTransitionTime"] = since.UTC().Format(time.RFC3339)
-	}
 	list[at] = now
 	status["conditions"] = list
 	object["status"] = status
 	return nil
+}
+
+// index returns the index of the condition of the same type, -1 if there is none.
+func (c *Condition) index(conditions []any) int {
+	return slices.IndexFunc(conditions, func(item any) bool { return rawjson.AsMap(item)["type"] == any(c.Type) })
+}
+
+// since returns the time of the last transition: the present one or the stored one if the status is the same there, or else that of this condition.
+func (c *Condition) since(present map[string]any, stored []any) any {
+	if since := present["lastTransitionTime"]; since != nil && present["status"] == any(c.Status) {
+		return since
+	}
+	if at := c.index(stored); at >= 0 {
+		before := rawjson.AsMap(stored[at])
+		if since := before["lastTransitionTime"]; since != nil && before["status"] == any(c.Status) {
+			return since
+		}
+	}
+	if c.LastTransitionTime.IsZero() {
+		return time.Now().UTC().Format(time.RFC3339)
+	}
+	return c.LastTransitionTime.UTC().Format(time.RFC3339)
 }

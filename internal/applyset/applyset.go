@@ -1,0 +1,121 @@
+// Package applyset knows what the ApplySet specification has stored on the objects of a set and on their parent, so that other tools see whose
+// the objects are, and find them in any namespace.
+//
+// See https://github.com/kubernetes/enhancements/tree/master/keps/sig-cli/3659-kubectl-apply-prune
+package applyset
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kopf-go/kopf/internal/cut"
+	"github.com/kopf-go/kopf/internal/validation"
+)
+
+// The labels of the specification.
+const (
+	IDLabel         = "applyset.kubernetes.io/id"             // of a parent: the ID of its set
+	PartOfLabel     = "applyset.kubernetes.io/part-of"        // of a member: the ID of its set
+	ParentTypeLabel = "applyset.kubernetes.io/is-parent-type" // of the definition of a kind that has parents; its value is ParentType
+)
+
+// ParentType is the value of [ParentTypeLabel].
+const ParentType = "true"
+
+// The annotations of the specification, which are all on the parent.
+const (
+	ToolingAnnotation    = "applyset.kubernetes.io/tooling"               // who looks after the set
+	GroupKindsAnnotation = "applyset.kubernetes.io/contains-group-kinds"  // the kinds of the members
+	NamespacesAnnotation = "applyset.kubernetes.io/additional-namespaces" // where members are, in addition to the namespace of the parent
+)
+
+// toolingName is what the tooling is called in all of its versions.
+const toolingName = "kopf"
+
+// maxQuoted is how much of a value an error quotes, in bytes.
+const maxQuoted = 100
+
+// ID returns the ID of the set of a parent. The namespace is empty for kinds without namespaces, and the group for the kinds of the core. Stored objects
+// have it: it can never change.
+func ID(name, namespace, kind, group string) string {
+	sum := sha256.Sum256([]byte(strings.Join([]string{name, namespace, kind, group}, ".")))
+	return "applyset-" + base64.RawURLEncoding.EncodeToString(sum[:]) + "-v1"
+}
+
+// Tooling returns the value of [ToolingAnnotation] for a version of kopf.
+func Tooling(version string) string { return toolingName + "/" + version }
+
+// IsOwnTooling reports whether a value of [ToolingAnnotation] is that of any version of kopf. The version is what follows the last slash.
+func IsOwnTooling(tooling string) bool {
+	name := tooling
+	if at := strings.LastIndexByte(tooling, '/'); at >= 0 {
+		name = tooling[:at]
+	}
+	return name == toolingName
+}
+
+// GroupKind is a kind in all of its versions. The group is empty for the kinds of the core.
+type GroupKind struct{ Group, Kind string }
+
+// String returns the kind as it is written in the annotation, such as "Deployment.apps" or "Secret".
+func (gk GroupKind) String() string {
+	if gk.Group == "" {
+		return gk.Kind
+	}
+	return gk.Kind + "." + gk.Group
+}
+
+// FormatGroupKinds returns the value of [GroupKindsAnnotation]. Neither the order nor repetitions matter.
+func FormatGroupKinds(kinds []GroupKind) string {
+	texts := make([]string, len(kinds))
+	for i, gk := range kinds {
+		texts[i] = gk.String()
+	}
+	return join(texts)
+}
+
+// ParseGroupKinds returns the kinds in a value of [GroupKindsAnnotation], sorted as they are written. An error means that the value cannot be relied on to have all.
+func ParseGroupKinds(annotation string) ([]GroupKind, error) {
+	var kinds []GroupKind
+	for _, text := range split(annotation) {
+		kind, group, grouped := strings.Cut(text, ".")
+		if !validation.IsDNSLabel(strings.ToLower(kind)) || grouped && !validation.IsDNSSubdomain(group) {
+			return nil, fmt.Errorf("invalid kind %q in the annotation %s: want a kind and its group, such as Deployment.apps", cut.Middle(text, maxQuoted), GroupKindsAnnotation)
+		}
+		kinds = append(kinds, GroupKind{group, kind})
+	}
+	return kinds, nil
+}
+
+// FormatNamespaces returns the value of [NamespacesAnnotation] for members in those namespaces, of which one may be that of the parent.
+func FormatNamespaces(namespaces []string, parent string) string {
+	return join(slices.DeleteFunc(slices.Clone(namespaces), func(namespace string) bool { return namespace == parent }))
+}
+
+// ParseNamespaces returns the namespaces in a value of [NamespacesAnnotation], sorted. An error means that the value cannot be relied on to have all.
+func ParseNamespaces(annotation string) ([]string, error) {
+	namespaces := split(annotation)
+	for _, namespace := range namespaces {
+		if !validation.IsDNSLabel(namespace) {
+			return nil, fmt.Errorf("invalid namespace %q in the annotation %s: want a DNS label", cut.Middle(namespace, maxQuoted), NamespacesAnnotation)
+		}
+	}
+	return namespaces, nil
+}
+
+// join returns the texts sorted, once each, without the empty one.
+func join(texts []string) string {
+	sorted := slices.Compact(slices.Sorted(slices.Values(texts)))
+	return strings.Join(slices.DeleteFunc(sorted, func(text string) bool { return text == "" }), ",")
+}
+
+// split returns the texts that join has joined.
+func split(joined string) []string {
+	if joined == "" {
+		return nil
+	}
+	return slices.Compact(slices.Sorted(strings.SplitSeq(joined, ",")))
+}

@@ -1,0 +1,152 @@
+package contract
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kopf-go/kopf"
+)
+
+// This suite proves what becomes of the conditions that handlers set: since when they have their status, and what is sent for them.
+
+var _ = Suite("change_conditions", func(t *testing.T, c *C) {
+	steadyConditions(t, c)
+	changingConditions(t, c)
+	wrongConditions(t, c)
+})
+
+// conditionsOf returns the types of the conditions of an object with their statuses, reasons, generations, and since when they are so.
+func (c *C) conditionsOf(name string) string {
+	var all []string
+	for _, v := range c.statuses().Get(name).Status().Views("conditions") {
+		all = append(all, fmt.Sprintf("%s=%s/%s@%d since %s", v.String("type"), v.String("status"), v.String("reason"), v.Int("observedGeneration"), v.String("lastTransitionTime")))
+	}
+	return strings.Join(all, ", ")
+}
+
+// everySecond runs a timer on objects with a status.
+func (c *C) everySecond(fn func(tm *kopf.Timer)) *Running {
+	r := &kopf.Registry{}
+	r.OnTimer(statusExamples, func(_ context.Context, tm *kopf.Timer) error {
+		fn(tm)
+		return nil
+	}, &kopf.TimerOptions{ID: "every-second", Interval: time.Second, WithoutFinalizer: true})
+	return c.Operator(r)
+}
+
+// withConditions creates an object whose conditions were set before.
+func (c *C) withConditions(conditions ...any) {
+	c.statuses().Create("a", sized(1))
+	c.statuses().PatchStatus("a", map[string]any{"status": map[string]any{"conditions": conditions}})
+}
+
+const longAgo = "2001-02-03T04:05:06Z"
+
+func storedCondition(conditionType, status string) map[string]any {
+	return map[string]any{"type": conditionType, "status": status, "reason": "Made", "message": "", "observedGeneration": 1, "lastTransitionTime": longAgo}
+}
+
+func steadyConditions(t *testing.T, c *C) {
+	ready := kopf.Condition{Type: "Ready", Status: kopf.ConditionTrue, Reason: "Made"}
+	waiting := kopf.Condition{Type: "Ready", Status: kopf.ConditionFalse, Reason: "Waiting"}
+	for name, conditions := range map[string][]kopf.Condition{
+		"is as it is stored":                      {ready},
+		"is set twice":                            {ready, ready},
+		"is as it is stored at the end of a call": {waiting, ready},
+	} {
+		c.Run(t, "RC-59 a condition that "+name+" makes no request", func(c *C) {
+			c.OnlyInBubble("it takes a minute")
+			c.withConditions(storedCondition("Other", "False"), storedCondition("Ready", "True"))
+			op := c.everySecond(func(tm *kopf.Timer) {
+				for _, condition := range conditions {
+					tm.Patch.SetCondition(condition)
+				}
+			})
+			c.Pass(time.Minute)
+			if writes := op.Wire.Writes(); len(writes) > 0 {
+				c.Errorf("got %d writes, such as %s, want none", len(writes), writes[0].Body)
+			}
+			const want = "Other=False/Made@1 since " + longAgo + ", Ready=True/Made@1 since " + longAgo
+			if got := c.conditionsOf("a"); got != want {
+				c.Errorf("got the conditions %s, want %s", got, want)
+			}
+		})
+	}
+}
+
+func changingConditions(t *testing.T, c *C) {
+	c.Run(t, "RC-59 the time of a transition changes with the status alone, and the conditions of others stay", func(c *C) {
+		c.OnlyInBubble("times have whole seconds")
+		c.withConditions(storedCondition("Ready", "True"), storedCondition("Other", "False"))
+		calls, changed := 0, time.Time{}
+		c.everySecond(func(tm *kopf.Timer) {
+			calls++
+			condition := kopf.Condition{Type: "Ready", Status: kopf.ConditionTrue, Reason: fmt.Sprint("Made", calls)}
+			if calls > 10 {
+				condition.Status = kopf.ConditionFalse
+			}
+			if calls == 11 {
+				changed = time.Now()
+			}
+			tm.Patch.SetCondition(condition)
+		})
+		c.WaitFor("other reasons", func() bool { return calls == 10 })
+		c.Pass(100 * time.Millisecond)
+		if got, want := c.conditionsOf("a"), "Ready=True/Made10@1 since "+longAgo+", Other=False/Made@1 since "+longAgo; got != want {
+			c.Errorf("got the conditions %s, want %s", got, want)
+		}
+		c.WaitFor("another status", func() bool { return calls == 20 })
+		c.Pass(100 * time.Millisecond)
+		since := changed.UTC().Format(time.RFC3339)
+		if got, want := c.conditionsOf("a"), "Ready=False/Made20@1 since "+since+", Other=False/Made@1 since "+longAgo; got != want {
+			c.Errorf("got the conditions %s, want %s", got, want)
+		}
+	})
+	c.Run(t, "RC-59 of several handlers that set a condition, the last one counts, also for its time", func(c *C) {
+		c.withConditions(storedCondition("Ready", "True"))
+		r := &kopf.Registry{}
+		for i, status := range []kopf.ConditionStatus{kopf.ConditionFalse, kopf.ConditionUnknown, kopf.ConditionTrue} {
+			r.OnCreate(statusExamples, func(_ context.Context, ch *kopf.Change) error {
+				ch.Patch.SetCondition(kopf.Condition{Type: "Ready", Status: status, Reason: fmt.Sprint("Made", i)})
+				return nil
+			}, named(kopf.HandlerID(fmt.Sprint("create-", i))))
+		}
+		c.Operator(r)
+		c.WaitFor("the condition", func() bool { return strings.Contains(c.conditionsOf("a"), "Ready=True/Made2") })
+		if got, want := c.conditionsOf("a"), "Ready=True/Made2@1 since "+longAgo; got != want {
+			c.Errorf("got the conditions %s, want %s", got, want)
+		}
+	})
+}
+
+func wrongConditions(t *testing.T, c *C) {
+	for what, tt := range map[string]struct {
+		condition kopf.Condition
+		message   string
+	}{
+		"type":       {kopf.Condition{Type: "Is ready", Status: kopf.ConditionTrue, Reason: "Made"}, `invalid type "Is ready" of a condition: want`},
+		"status":     {kopf.Condition{Type: "Ready", Status: "true", Reason: "Made"}, `invalid status "true" of the condition Ready: want`},
+		"reason":     {kopf.Condition{Type: "Ready", Status: kopf.ConditionTrue, Reason: "1"}, `invalid reason "1" of the condition Ready: want`},
+		"message":    {kopf.Condition{Type: "Ready", Status: kopf.ConditionTrue, Reason: "Made", Message: strings.Repeat("x", 32769)}, "of the condition Ready: want at most 32768 characters, not 32769"},
+		"generation": {kopf.Condition{Type: "Ready", Status: kopf.ConditionTrue, Reason: "Made", ObservedGeneration: -1}, "invalid observedGeneration -1 of the condition Ready: want"},
+	} {
+		c.Run(t, "RC-59 a condition with a bad "+what+" fails its handler, and is not sent", func(c *C) {
+			c.withConditions(storedCondition("Ready", "False"))
+			op := c.everySecond(func(tm *kopf.Timer) { tm.Patch.SetCondition(tt.condition) })
+			op.waitLogged(c, "failed permanently")
+			if lines := op.Logs.Find(tt.message); len(lines) != 1 || lines[0].Level != slog.LevelError {
+				c.Errorf("got the lines %v, want one error with %q", op.Logs.Find("failed"), tt.message)
+			}
+			if got, want := c.conditionsOf("a"), "Ready=False/Made@1 since "+longAgo; got != want {
+				c.Errorf("got the conditions %s, want %s", got, want)
+			}
+			if writes := op.Wire.Writes(); len(writes) > 0 {
+				c.Errorf("got %d writes, such as %s, want none", len(writes), writes[0].Body)
+			}
+		})
+	}
+}
