@@ -239,6 +239,9 @@ func (o *observer) locateState(ctx context.Context, wanted map[string]*resolved)
 				warnings = append(warnings, lost.Warning(name))
 			}
 		}
+		if len(what.reconciles) > 0 {
+			warnings = append(warnings, what.reconciles[0].handler.reconcile.engine.locate(ctx, o, what, documents)...)
+		}
 		kept := lost == kindschema.Obstacle{}
 		if what.persistence = settings.resolve(kept); kept && len(fields) > 0 {
 			what.annotated = settings.resolve(false)

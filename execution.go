@@ -180,6 +180,9 @@ func (h *handler) outcome(err error, retries int, runtime time.Duration, s *Exec
 		return outcome{final: true}
 	}
 	delay := h.retry.backoff
+	if h.reconcile != nil {
+		return outcome{err: err, delay: h.reconcile.pause(retries)}
+	}
 	if delay == 0 {
 		delay = s.DefaultBackoff
 	}
@@ -385,7 +388,7 @@ func (c *cycle) runGroup(ctx context.Context, group []*progress) {
 func (c *cycle) acquire(ctx context.Context, p *progress, begun bool) bool {
 	if p.parent == nil {
 		began := time.Now()
-		acquired, waited := c.reactor.limiter.AcquireHandler(ctx.Done(), nil, true)
+		acquired, waited := c.reactor.limiter.AcquireHandler(ctx.Done(), nil, true, true)
 		if !acquired {
 			return false
 		}

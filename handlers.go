@@ -452,3 +452,72 @@ func (t *Timer) StopReason() StopReason { return t.call.reason(t.stopper) }
 
 // SetResult stores a value in the object's status, under the timer's id, when the call succeeds. See [Change.SetResult].
 func (t *Timer) SetResult(value any) { t.resulting.set(value) }
+
+// ReconcileFunc makes things as the object wants them. It is called when the object or what belongs to it has changed, and never twice at the same time for one object. It should look at
+// what there is, and not at why it was called. What it has put into the Patch is sent when it returns, also if it has failed. After an error it is called again, after growing
+// pauses; after a [Permanent] one not before something has changed. The context ends when the object is deleted, with the cause [ErrSuperseded], and at the Timeout.
+type ReconcileFunc func(ctx context.Context, r *Reconcile) error
+
+// Reconcile is what reconcile handlers get.
+type Reconcile struct {
+	Object
+	// Attempt is about the calls since the last success: Retry is how many have failed.
+	Attempt
+	// Triggers are the reasons of the call, for logs: what is to be done must not depend on them. There are at most a few of a kind.
+	Triggers []Trigger
+
+	requeueAfter time.Duration // negative for never
+	desired      children      // nil in an argument that was made by hand
+}
+
+// RequeueAfter has the handler called again after some time, also if it fails. Of several times, the shortest counts. The next call, for whatever reason, forgets it. A
+// duration that is not positive means at once.
+func (r *Reconcile) RequeueAfter(after time.Duration) {
+	if after = max(after, 0); r.requeueAfter < 0 || after < r.requeueAfter {
+		r.requeueAfter = after
+	}
+}
+
+// SetCondition sets a condition of the object, as [Patch.SetCondition] does with the Patch.
+func (r *Reconcile) SetCondition(c Condition) { r.Patch.SetCondition(c) }
+
+// Trigger is a reason for which a reconcile handler is called.
+type Trigger struct {
+	// Reason is what has happened.
+	Reason TriggerReason
+	// Object is the child or the watched object that has changed; empty for other reasons.
+	Object ObjectReference
+}
+
+// String returns the reason, with the object if there is one.
+func (t Trigger) String() string {
+	if t.Object == (ObjectReference{}) {
+		return string(t.Reason)
+	}
+	return string(t.Reason) + " " + t.Object.String()
+}
+
+// TriggerReason is what has happened for a reconcile handler to be called.
+type TriggerReason string
+
+const (
+	// TriggerFirst is that the object is seen first, by this process or since a pause, or matches the filters now, or that a kind is there now that the handler owns or watches.
+	TriggerFirst TriggerReason = "First"
+	// TriggerChanged is that the object has changed.
+	TriggerChanged TriggerReason = "Changed"
+	// TriggerChild is that a child has changed, is gone, or is not one any more.
+	TriggerChild TriggerReason = "Child"
+	// TriggerWatched is that an object of the Watches has changed.
+	TriggerWatched TriggerReason = "Watched"
+	// TriggerSource is that a [Source] was triggered.
+	TriggerSource TriggerReason = "Source"
+	// TriggerRequeue is that the time of RequeueAfter has come.
+	TriggerRequeue TriggerReason = "Requeue"
+	// TriggerRetry is that the pause after an error is over.
+	TriggerRetry TriggerReason = "Retry"
+	// TriggerResync is that the time of the option Resync has come.
+	TriggerResync TriggerReason = "Resync"
+)
+
+// Watched is what the option Objects of a [Watch] gets: an object that has changed. The Patch and the Client are none.
+type Watched struct{ Object }

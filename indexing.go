@@ -178,6 +178,7 @@ type listingSync struct {
 	log      *slog.Logger
 	resource string
 	handlers []*handler
+	follows  []*follow // which go on waiting
 
 	failures int
 	done     bool
@@ -204,8 +205,17 @@ func (l *listingSync) failed(err error) {
 	for _, h := range l.handlers {
 		ids = append(ids, string(h.id))
 	}
-	l.log.Warn("Listing an indexed resource fails repeatedly; calling handlers with incomplete indices",
-		"resource", l.resource, "indices", strings.Join(ids, ", "), "error", err)
+	if len(ids) > 0 {
+		l.log.Warn("Listing an indexed resource fails repeatedly; calling handlers with incomplete indices",
+			"resource", l.resource, "indices", strings.Join(ids, ", "), "error", err)
+	}
+	if ids = nil; len(l.follows) > 0 {
+		for _, f := range l.follows {
+			ids = append(ids, string(f.handler.id))
+		}
+		l.log.Warn("Listing an owned or watched resource fails repeatedly; its reconcile handlers wait for it",
+			"resource", l.resource, "handlers", strings.Join(ids, ", "), "error", err, "hint", "grant the permissions to list and watch "+l.resource)
+	}
 	l.synced()
 }
 

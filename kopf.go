@@ -352,7 +352,11 @@ func (r *run) serve(ctx context.Context) error {
 		}).start(ctx)
 		o.peers = r.peers
 	}
-	if len(r.indices.data) > 0 {
+	if h := registry.first(func(h *handler) bool { return h.reconcile != nil }); h != nil {
+		o.reconciler = h.reconcile.engine.runner(o)
+		defer o.reconciler.begin(registry)()
+	}
+	if len(r.indices.data) > 0 || registry.first((*handler).followsOthers) != nil {
 		o.barrier = &syncBarrier{}
 	}
 	if h := registry.first(func(h *handler) bool { return h.admission != nil }); h != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/kopf-go/kopf/internal/metrics"
 	"github.com/kopf-go/kopf/internal/pauser"
 	"github.com/kopf-go/kopf/internal/progressrecord"
+	"github.com/kopf-go/kopf/internal/workpool"
 )
 
 // This file knows what is remembered of an object: while it is worked on, while it is idle, of its handlers that have finished, and when it is
@@ -24,6 +25,7 @@ import (
 type handlingMark struct {
 	handled         bool          // whether a handling has ended since it was listed, or the prefilter has found nothing to be resumed; ends when it is forgotten
 	changedByUs     bool          // whether the operator has changed it, and not only kept its records there; ends when it is forgotten
+	notified        bool          // whether those that watch it were notified of it; ends when it is forgotten
 	trackingCurrent bool          // whether the stored state was made of the fields that are tracked now
 	baseDigest      uint64        // the digest of what was last stored as handled
 	baseStoredAt    time.Duration // when that was, by the reactor's clock
@@ -39,6 +41,7 @@ type objectState struct {
 	handling  objectHandling
 	retry     objectRetry
 	end       objectEnd
+	reconcile *objectReconcile              // of the reconcile handlers: as long as one is for the object; nil otherwise
 	conflict  *flapping.Tracker             // the worker's, nil unless the object is changed again and again, or may be
 	unindexed map[HandlerID]*ProgressRecord // the indexer's, on the worker: what went wrong with it, until it is indexed; if it never will be, until it is gone or forgotten
 	body      *Body                         // the worker's, only while the object is due later
@@ -46,20 +49,24 @@ type objectState struct {
 
 // workState is the queue's, under its lock.
 type workState struct {
-	events     []RawEvent    // not yet taken by the worker: from add to get, or until the object is forgotten
-	working    bool          // whether there is a worker: from its start to its end
-	woken      bool          // whether it is due without an event, until the worker looks at it
-	blocked    bool          // whether its events wait for the barrier, until a worker takes them
-	inBarrier  bool          // whether the others wait for it, until it is indexed, gone or forgotten
-	memoShared bool          // whether handlers of reviews may hold its memo, which ends with the object
-	deleted    bool          // whether the newest event says that it is gone; false again if its worker could not report that
-	timer      *time.Timer   // of addAfterLocked, until it fires or an event comes; nil otherwise
-	running    HandlerID     // the handler that runs now, for messages at the exit; "" for none
-	arrived    chan struct{} // closed when an event comes; nil if no handler that runs wants to know
+	events     []RawEvent     // not yet taken by the worker: from add to get, or until the object is forgotten
+	working    bool           // whether there is a worker: from its start to its end
+	woken      bool           // whether it is due without an event, until the worker looks at it
+	blocked    bool           // whether its events wait for the barrier, until a worker takes them
+	inBarrier  bool           // whether the others wait for it, until it is indexed, gone or forgotten
+	memoShared bool           // whether handlers of reviews may hold its memo, which ends with the object
+	deleted    bool           // whether the newest event says that it is gone; false again if its worker could not report that
+	timer      *time.Timer    // of addAfterLocked, until it fires or an event comes; nil otherwise
+	running    HandlerID      // the handler that runs now, for messages at the exit; "" for none
+	arrived    chan struct{}  // closed when an event comes; nil if no handler that runs wants to know
+	routine    bool           // whether all that it is due for can wait for what is urgent elsewhere: until the worker ends, or something urgent comes
+	turn       *workpool.Turn // with which its worker waits to be started, or to enter if that is set; nil if it does not wait
+	entered    bool
+	triggers   *triggers // of the reconcile handlers: from the first look at them until no one is for the object; nil otherwise
 }
 
 func (w *workState) idle() bool {
-	return len(w.events) == 0 && !w.working && !w.woken && !w.blocked && !w.inBarrier && !w.memoShared && w.timer == nil && w.arrived == nil
+	return len(w.events) == 0 && !w.working && !w.woken && !w.blocked && !w.inBarrier && !w.memoShared && w.timer == nil && w.arrived == nil && w.triggers == nil
 }
 
 // objectHandling is what the handling of changes has left, from one cycle to the next. It is the worker's.
@@ -98,7 +105,7 @@ func (e *objectEnd) idle() bool { return e.goneVersion == "" }
 
 // idle reports whether nothing is under way with the object.
 func (o *objectState) idle() bool {
-	return o.work.idle() && o.live == nil && !o.memory.used() && o.handling.idle() && o.retry.idle() && o.end.idle() && o.conflict == nil && len(o.unindexed) == 0 && o.body == nil
+	return o.work.idle() && o.live == nil && !o.memory.used() && o.handling.idle() && o.retry.idle() && o.end.idle() && o.reconcile == nil && o.conflict == nil && len(o.unindexed) == 0 && o.body == nil
 }
 
 // sweep makes up the deletions that happened while no stream was open: of the objects of a source which its complete listing has not shown. It reports
@@ -204,7 +211,7 @@ func (o *objectState) remember(unsent bool) *objectState {
 		kept = objectHandling{pendingFlush: h.pendingFlush, seen: h.seen, overflow: h.overflow, inProgress: h.pendingFlush != nil || h.seen != nil}
 	}
 	if o.live != nil { // whose tasks share the memory
-		o.work, o.handling, o.retry, o.end, o.conflict, o.unindexed, o.body = workState{}, kept, objectRetry{}, objectEnd{}, nil, nil, nil
+		o.work, o.handling, o.retry, o.end, o.reconcile, o.conflict, o.unindexed, o.body = workState{}, kept, objectRetry{}, objectEnd{}, nil, nil, nil, nil
 		return o
 	}
 	if kept.idle() {

@@ -45,6 +45,7 @@ type environment struct {
 	limiter    *workpool.Limiter
 	pauser     *pauser.Pauser
 	leader     *leadership     // nil without an election
+	reconciler reconcileRunner // nil without reconcile handlers
 	namespaces []string        // patterns; none means all
 	handlers   context.Context // of the handlers: ends when the operator has waited long enough
 }
@@ -413,7 +414,11 @@ func (o *observer) newReactor(what *resolved) *reactor {
 	if h := o.registry.first(func(h *handler) bool { return h.indexing != nil }); h != nil {
 		r.indexer = h.indexing.runner(o)
 	}
-	r.queue.pauser, r.queue.leader, r.queue.barrier, r.queue.joinsBarrier = o.pauser, o.leader, o.barrier, len(what.indices) > 0
+	r.queue.pauser, r.queue.leader, r.queue.barrier, r.queue.joinsBarrier = o.pauser, o.leader, o.barrier, len(what.indices)+len(what.follows) > 0
+	r.queue.routine = len(what.reconciles) > 0
+	if r.reconciler != nil {
+		r.reconciler.serve(r)
+	}
 	if h := o.registry.first(func(h *handler) bool { return h.task != nil }); h != nil {
 		r.daemons = h.task.runner(o, r)
 	}
@@ -423,8 +428,8 @@ func (o *observer) newReactor(what *resolved) *reactor {
 // stream makes the stream of one resource, which is a source to its queue.
 func (o *observer) stream(r *reactor, resource Resource, from *source) *stream {
 	h := &objectsHandler{observerHandler: observerHandler{o: o}, reactor: r, resource: resource, from: from}
-	if indices := r.served.Load().indices; len(indices) > 0 {
-		h.sync = &listingSync{barrier: o.barrier, log: o.log, resource: resource.Name(), handlers: indices}
+	if served := r.served.Load(); len(served.indices)+len(served.follows) > 0 {
+		h.sync = &listingSync{barrier: o.barrier, log: o.log, resource: resource.Name(), handlers: served.indices, follows: served.follows}
 		o.barrier.add()
 	}
 	r.listing.Add(from)

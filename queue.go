@@ -39,7 +39,8 @@ type queue struct {
 	leader       *leadership       // without whose term nothing is reconciled
 	barrier      *syncBarrier      // that the objects have to wait for; nil for none
 	joinsBarrier bool              // whether others wait for the objects that are listed
-	limit        chan struct{}     // holds a token for each active worker; nil for no limit
+	routine      bool              // whether what is listed can wait for what has changed
+	limit        *workpool.Slots   // of active workers; nil for no limit
 	limiter      *workpool.Limiter // which all queues share
 	log          *slog.Logger
 	meter        *metrics.Metrics
@@ -84,6 +85,7 @@ type result struct {
 	body           *Body
 	gone           bool // whether the object is not there any more
 	forgetConflict bool // whether only the write conflict is to be forgotten then
+	routine        bool // whether it is due then for nothing that is urgent
 	unreported     bool // whether nothing was done, because the epoch is over: a deletion is still to be reported
 }
 
@@ -130,7 +132,8 @@ type entry struct {
 	memorySeen bool         // whether it was seen with a memo of the operator that had nothing in it
 	unmatched  bool         // whether no handler was for it when it was seen last, without a worker; false again with the next event for a worker
 
-	last handlingMark // the worker's, while there is one, and the queue's otherwise
+	last  handlingMark // the worker's, while there is one, and the queue's otherwise
+	child *child       // what reconcile handlers of other kinds know of it, under the lock of their reconciler; nil if it is no child
 }
 
 // presence is whether an object is there to be worked on.
@@ -178,7 +181,7 @@ func (e *entry) pendingPatches() []*handlerPatch {
 func newQueue(limit int, log *slog.Logger, handler queueHandler) *queue {
 	q := &queue{handler: handler, log: log, entries: make(map[string]*entry), namespaces: make(map[string]*namespace)}
 	if limit > 0 {
-		q.limit = make(chan struct{}, limit)
+		q.limit = workpool.NewSlots(limit)
 	}
 	return q
 }
@@ -304,11 +307,13 @@ func (q *queue) empty() bool {
 func (q *queue) addEventLocked(e *entry, ev RawEvent, pause uint32) {
 	e.activateLocked()
 	e.unmatched, e.state.work.deleted = false, ev.Type == Deleted
+	q.classLocked(e, q.routine && ev.Type == Listed)
 	e.epoch, e.state.work.events = epoch{pause: pause, served: e.served}, append(e.state.work.events, ev)
 	if e.state.work.arrived != nil {
 		close(e.state.work.arrived)
 		e.state.work.arrived = nil
 	}
+	e.state.work.endReconcilingLocked(ev)
 	q.wakeLocked(e)
 }
 
@@ -392,6 +397,7 @@ func (q *queue) wake(e *entry) {
 	}
 	e.activateLocked()
 	e.state.work.woken = true
+	q.classLocked(e, false)
 	q.wakeLocked(e)
 }
 
@@ -402,7 +408,7 @@ func (q *queue) wakeLocked(e *entry) {
 		e.state.work.working = true
 		q.meter.Add(metrics.Queued, 1)
 		q.workers.Add(1)
-		q.limiter.Start(func() { go q.worker(e) })
+		e.state.work.turn = q.limiter.Start(!e.state.work.routine, func() { go q.worker(e) })
 	}
 }
 
@@ -421,14 +427,23 @@ func (q *queue) worker(e *entry) {
 	for more := true; more; {
 		if q.limit != nil {
 			q.limiter.Release()
-			q.limit <- struct{}{}
+			<-q.enter(e).Ready()
 			q.limiter.Acquire()
 		}
 		more = q.processNext(e)
 		if q.limit != nil {
-			<-q.limit
+			q.limit.Release()
 		}
 	}
+}
+
+// enter has a worker wait for its turn among the active ones.
+func (q *queue) enter(e *entry) *workpool.Turn {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	e.state.work.turn = q.limit.Enter(!e.state.work.routine)
+	e.state.work.entered = true
+	return e.state.work.turn
 }
 
 // processNext works on the events that have come, and reports whether there may be more to do.
@@ -497,6 +512,7 @@ func (q *queue) get(e *entry) (events []RawEvent, at epoch, ok bool) {
 	}
 	at.term, events = q.leader.term(), e.state.work.events
 	e.state.work.events, e.state.work.woken, e.state.work.blocked = nil, false, false
+	e.state.work.turn, e.state.work.entered = nil, false
 	return events, at, true
 }
 
@@ -572,7 +588,7 @@ func (q *queue) doneLocked(e *entry, r result) bool {
 
 // endWorkerLocked notes that the worker of an object has ended.
 func (q *queue) endWorkerLocked(e *entry) {
-	e.state.work.working = false
+	e.state.work.working, e.state.work.turn, e.state.work.entered, e.state.work.routine = false, nil, false, e.state.work.routine && e.state.work.blocked
 	if !q.leader.leads() && e.presence == present && !e.state.work.blocked { // the term has ended in the last moment
 		q.standByLocked(e, nil)
 		return
@@ -586,7 +602,7 @@ func (q *queue) addAfterLocked(e *entry, r result) {
 		q.endWorkerLocked(e)
 		return
 	}
-	e.state.work.working = false
+	e.state.work.working, e.state.work.turn, e.state.work.entered, e.state.work.routine = false, nil, false, r.routine
 	q.workers.Add(1)
 	var t *time.Timer
 	t = time.AfterFunc(max(r.requeueAfter, 0), func() { q.fire(e, &t, r.forgetConflict) })

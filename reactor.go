@@ -72,6 +72,9 @@ func (r *reactor) forget(e *entry) {
 	if r.daemons != nil {
 		r.daemons.forget(e, stopper.FiltersMismatch)
 	}
+	if r.reconciler != nil {
+		r.reconciler.forget(r, e)
+	}
 }
 
 // newest returns the newest event of an object: of those that have come, or one with what is known of it otherwise; its body is nil if nothing is known.
@@ -92,10 +95,16 @@ func (r *reactor) newest(e *entry, events []RawEvent) RawEvent {
 func (r *reactor) index(e *entry, events []RawEvent, at epoch) result {
 	served := r.served.Load()
 	newest := r.newest(e, events)
-	if len(served.indices) == 0 || newest.Body == nil {
+	if len(served.indices)+len(served.follows) == 0 || newest.Body == nil {
 		return result{}
 	}
 	defer r.queue.synced(e)
+	if len(served.follows) > 0 && len(events) > 0 {
+		r.reconciler.follow(r, e, newest)
+	}
+	if len(served.indices) == 0 {
+		return result{}
+	}
 	if newest.Type == Deleted {
 		r.indexer.drop(e.key, served.indices)
 		return result{}
@@ -123,7 +132,14 @@ func (r *reactor) reconcile(e *entry, events []RawEvent, at epoch) result {
 	for _, ev := range events {
 		c.callEventHandlers(ev)
 	}
-	return c.reconcile()
+	if len(c.served.follows) > 0 && len(events) > 0 {
+		r.reconciler.notify(c)
+	}
+	done := c.reconcile()
+	if len(c.served.reconciles) > 0 {
+		return r.reconciler.requeue(c, done)
+	}
+	return done
 }
 
 // superseded reports whether the operator has paused since the newest event of the object has come, or has not served the object meanwhile. Nothing
@@ -251,7 +267,7 @@ func (c *cycle) callEventHandlers(ev RawEvent) {
 		if !h.matchesEvent(e) {
 			continue
 		}
-		if acquired, _ := r.limiter.AcquireHandler(c.handlers.Done(), nil, true); !acquired {
+		if acquired, _ := r.limiter.AcquireHandler(c.handlers.Done(), nil, true, true); !acquired {
 			return
 		}
 		e.Patch, e.Param, e.Logger = newPatch(c.served.persistence, ev.Body), h.param, handlerLogger(c.log, h.id)
@@ -310,6 +326,9 @@ func (c *cycle) reconcile() result {
 	case actionEnd:
 		if c.reactor.daemons != nil {
 			c.reactor.daemons.forget(e, stopper.ResourceDeleted)
+		}
+		if c.reactor.reconciler != nil {
+			c.reactor.reconciler.forget(c.reactor, e)
 		}
 		c.log.Debug("Deleted, really deleted, and we are notified.")
 		return result{gone: true}
@@ -387,7 +406,7 @@ func (c *cycle) act() (time.Duration, error) {
 		c.log.Debug("Removing the finalizer, as there are no handlers that need it.")
 		return -1, c.write(&Patch{removes: []string{p.Finalizer}})
 	case actionSkip:
-		return -1, c.write(nil)
+		return c.thenReconcile(-1, c.write(nil))
 	case actionAwait:
 		return c.decided.wait, c.write(nil)
 	case actionRefetch:
@@ -395,9 +414,9 @@ func (c *cycle) act() (time.Duration, error) {
 	case actionUnchanged:
 		c.log.Debug("No tracked field has changed; skipping handlers", "reason", c.decided.reason)
 		e.handling.pendingFlush, e.handling.seen = nil, nil // what was to be stored belonged to a cause that is over
-		return -1, c.write(nil)
+		return c.thenReconcile(-1, c.write(nil))
 	case actionHandle:
-		return c.handle()
+		return c.thenReconcile(c.handle())
 	}
 	return -1, nil
 }

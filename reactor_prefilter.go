@@ -41,6 +41,9 @@ func (h *objectsHandler) onListing() {
 	h.counts = firstlisting.Counts{}
 	h.reactor.listing.Begin()
 	h.reactor.queue.beginListing(h.from)
+	if r := h.reactor.reconciler; r != nil {
+		r.listing(h.reactor, h.from, true)
+	}
 }
 
 func (h *objectsHandler) skip(t EventType, header *rawjson.Header, raw []byte) bool {
@@ -59,8 +62,14 @@ func (h *objectsHandler) throttle(ctx context.Context, limit time.Duration) {
 
 func (h *objectsHandler) onListed() {
 	h.reactor.listing.End(h.o.log, h.resource.Name(), h.from, h.counts)
-	if h.reactor.queue.sweep(h.from) && h.sync != nil {
+	if !h.reactor.queue.sweep(h.from) {
+		return
+	}
+	if h.sync != nil {
 		h.sync.synced()
+	}
+	if r := h.reactor.reconciler; r != nil {
+		r.listing(h.reactor, h.from, false)
 	}
 }
 
@@ -73,6 +82,9 @@ func (h *objectsHandler) onListError(err error) {
 func (h *objectsHandler) onRestored() { h.reactor.queue.forgetVersions(h.from) }
 
 func (h *objectsHandler) onEnd() {
+	if r := h.reactor.reconciler; r != nil {
+		r.unfollow(h.from)
+	}
 	if h.sync != nil {
 		h.sync.synced()
 	}
@@ -105,6 +117,7 @@ func (h *objectsHandler) admit(ctx context.Context) (inner context.Context, rele
 type prefilter struct {
 	handlers         []*handler // of changes
 	others           []*handler // which can only be ruled out for an object
+	follows          []*follow  // the same
 	apiVersion, kind string
 	finalizer        string
 	legacy           []string
@@ -120,12 +133,12 @@ type prefilter struct {
 
 // prefilter returns the prefilter of the resource, nil if only a cycle can find out that there is nothing to do.
 func (r *resolved) prefilter(log *slog.Logger) *prefilter {
-	settings, others := r.persistence, slices.Concat(r.events, r.tasks, r.indices)
+	settings, others := r.persistence, slices.Concat(r.events, r.tasks, r.indices, r.reconcileHandlers())
 	if settings.IgnoreCopies || r.resource.Kind == "ReplicaSet" || len(settings.trackingOf(r.fields).Fields) > 0 ||
-		slices.ContainsFunc(r.changes, (*handler).needsCycle) || slices.ContainsFunc(others, (*handler).hasMetaPredicate) {
+		slices.ContainsFunc(r.changes, (*handler).needsCycle) || slices.ContainsFunc(others, (*handler).hasMetaPredicate) || slices.ContainsFunc(r.follows, (*follow).hasPredicate) {
 		return nil
 	}
-	filter := &prefilter{handlers: r.changes, others: others, finalizer: settings.Finalizer, legacy: settings.LegacyFinalizers, log: log, counts: r.counts, apiVersion: r.resource.APIVersion(), kind: r.resource.Kind}
+	filter := &prefilter{handlers: r.changes, others: others, follows: r.follows, finalizer: settings.Finalizer, legacy: settings.LegacyFinalizers, log: log, counts: r.counts, apiVersion: r.resource.APIVersion(), kind: r.resource.Kind}
 	if !filter.progress(settings.ProgressStorage) || !filter.base(settings.DiffBaseStorage) {
 		return nil
 	}
@@ -227,6 +240,9 @@ func (r *reactor) skip(p *prefilter, t EventType, o *rawjson.Header, raw []byte,
 	if !idle || e == nil && !r.memo.empty() || e != nil && !e.unmatched && len(p.others) > 0 {
 		return false, false
 	}
+	if len(p.follows) > 0 && r.follows(p, e, o, raw) {
+		return false, false
+	}
 	a := p.decide(o, raw, initial)
 	if a.kind != actionSkip && a.kind != actionUnchanged {
 		return false, false
@@ -248,6 +264,13 @@ func (r *reactor) skip(p *prefilter, t EventType, o *rawjson.Header, raw []byte,
 	p.counts.Received(string(t))
 	p.logSkip(ref, a)
 	return true, !handled
+}
+
+// follows reports whether reconcile handlers of other kinds may want to know of an object.
+func (r *reactor) follows(p *prefilter, e *entry, o *rawjson.Header, raw []byte) bool {
+	p.body = Body{raw: raw, meta: o.Metadata.Of(raw), labels: o.Labels.Of(raw), annotations: o.Annotations.Of(raw)}
+	concerns := func(f *follow) bool { return f.concerns(&p.body) }
+	return e != nil && (e.last.notified || r.reconciler.isChild(e)) || slices.ContainsFunc(p.follows, concerns)
 }
 
 // logSkip logs for debugging what a cycle would have logged.

@@ -1,6 +1,7 @@
 package kopf
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,6 +36,7 @@ const (
 	kindDaemon
 	kindTimer
 	kindIndex
+	kindReconcile
 	kindSub
 	kindStartup
 	kindCleanup
@@ -46,7 +48,7 @@ const (
 	kindMutate
 )
 
-var kindNames = [...]string{"OnEvent", "OnCreate", "OnUpdate", "OnDelete", "OnResume", "OnField", "OnDaemon", "OnTimer", "OnIndex", "Subhandler", "OnStartup", "OnCleanup", "OnStartedLeading", "OnStoppedLeading", "OnLogin", "OnProbe", "OnValidate", "OnMutate"}
+var kindNames = [...]string{"OnEvent", "OnCreate", "OnUpdate", "OnDelete", "OnResume", "OnField", "OnDaemon", "OnTimer", "OnIndex", "OnReconcile", "Subhandler", "OnStartup", "OnCleanup", "OnStartedLeading", "OnStoppedLeading", "OnLogin", "OnProbe", "OnValidate", "OnMutate"}
 
 // handler is one registered function with all its options.
 type handler struct {
@@ -64,6 +66,7 @@ type handler struct {
 	event      EventFunc
 	task       *taskSpec  // of daemons and timers
 	indexing   *indexSpec // of indices
+	reconcile  *reconcileSpec
 	admission  *admissionSpec
 
 	panicked sync.Once // by a filter
@@ -204,6 +207,9 @@ func (h *handler) conflict(other *handler) error {
 
 // clash returns why two handlers cannot be called for one resource.
 func (h *handler) clash(other *handler) error {
+	if h.reconcile != nil && other.reconcile != nil {
+		return h.reconcile.clash(h, other)
+	}
 	if h.stateless() || other.stateless() || h.background() != other.background() || h.id == other.id && h.registered.fn == other.registered.fn {
 		return nil
 	}
@@ -246,12 +252,12 @@ func (h *handler) overlaps(other *handler) bool {
 
 // transient reports whether nothing is stored or served under the handler's id, which only the log and the program itself see then.
 func (h *handler) transient() bool {
-	return h.kind == kindEvent || h.kind == kindIndex || h.kind >= kindStartup && h.admission == nil
+	return h.kind == kindEvent || h.kind == kindIndex || h.kind == kindReconcile || h.kind >= kindStartup && h.admission == nil
 }
 
 // stateless reports whether nothing is remembered under the handler's id.
 func (h *handler) stateless() bool {
-	return h.kind == kindEvent || h.kind == kindIndex || h.admission != nil
+	return h.kind == kindEvent || h.kind == kindIndex || h.kind == kindReconcile || h.admission != nil
 }
 
 // stateful reports whether something is stored on the objects for the handler: its progress, or the finalizer.
@@ -331,6 +337,8 @@ type resolved struct {
 	resource        Resource
 	events, changes []*handler
 	tasks, indices  []*handler
+	reconciles      []*reconciling
+	follows         []*follow   // what reconcile handlers of other resources own or watch of this one
 	idle            bool        // whether a timer wants to know when the object has changed
 	fields          []FieldPath // that the handlers are about, as part of what is tracked
 	counts          *metrics.Resource
@@ -383,11 +391,13 @@ func (r *Registry) groups() []string {
 		if h.kind >= kindSub && h.admission == nil {
 			continue
 		}
-		if !h.selector.hasGroup {
-			return nil
-		}
-		if !slices.Contains(groups, h.selector.group) {
-			groups = append(groups, h.selector.group)
+		for _, selector := range append(h.followed(), h.selector) {
+			if !selector.hasGroup {
+				return nil
+			}
+			if !slices.Contains(groups, selector.group) {
+				groups = append(groups, selector.group)
+			}
 		}
 	}
 	slices.Sort(groups)
@@ -425,6 +435,13 @@ func (r *Registry) resolve(found []Resource, failed map[string]error) (served ma
 			what.add(h)
 		}
 	}
+	if h := r.first((*handler).followsOthers); h != nil {
+		for _, warning := range h.reconcile.engine.resolve(served, found, failed) {
+			if !slices.Contains(warnings, warning) {
+				warnings = append(warnings, warning)
+			}
+		}
+	}
 	return served, append(warnings, versionWarnings(served)...)
 }
 
@@ -451,12 +468,12 @@ func versionWarnings(served map[string]*resolved) (warnings []string) {
 
 // handlers returns all handlers of the resource, those that store something on the objects first.
 func (r *resolved) handlers() []*handler {
-	return slices.Concat(r.changes, r.tasks, r.events, r.indices)
+	return slices.Concat(r.changes, r.tasks, r.events, r.indices, r.reconcileHandlers())
 }
 
 // clash returns why a handler cannot be called alongside those that were registered earlier, by selectors that are written otherwise.
 func (r *resolved) clash(h *handler) error {
-	for _, other := range slices.Concat(r.changes, r.tasks) {
+	for _, other := range slices.Concat(r.changes, r.tasks, r.reconcileHandlers()) {
 		if err := h.clash(other); err != nil {
 			return err
 		}
@@ -473,6 +490,9 @@ func (r *resolved) add(h *handler) {
 		r.idle = r.idle || h.task.idle > 0
 	case kindIndex:
 		r.indices = append(r.indices, h)
+		return
+	case kindReconcile:
+		r.reconciles = append(r.reconciles, &reconciling{handler: h, manager: cmp.Or(h.reconcile.manager, r.resource.fieldManager())})
 		return
 	default:
 		r.changes = append(r.changes, h)
@@ -501,7 +521,7 @@ func (h *handler) resources(found []Resource) (able []Resource, warnings []strin
 		switch {
 		case !slices.Contains(r.Verbs, "list") || !slices.Contains(r.Verbs, "watch"):
 			bad = append(bad, r.Name())
-		case h.kind != kindEvent && h.kind != kindIndex && !slices.Contains(r.Verbs, "patch"):
+		case h.kind != kindEvent && h.kind != kindIndex && h.kind != kindReconcile && !slices.Contains(r.Verbs, "patch"):
 			mute = append(mute, r.Name())
 		default:
 			able = append(able, r)
@@ -521,23 +541,14 @@ func sortByName(all []Resource) {
 	sort.SliceStable(all, func(i, j int) bool { return all[i].Name() < all[j].Name() })
 }
 
-// selected returns the resources that the selector fits, sorted; a name means the core group if that has it. A predicate that panics fits none: it must not end the operator.
+// selected returns the resources that the selector fits. A predicate that panics fits none: it must not end the operator.
 func (h *handler) selected(found []Resource) (fit []Resource, problem string) {
 	defer func() {
 		if v := recover(); v != nil {
 			fit, problem = nil, fmt.Sprintf("The option Where of handler %q has panicked, and the handler is not called: %v", h.id, v)
 		}
 	}()
-	for _, r := range found {
-		if h.selector.matches(r) {
-			fit = append(fit, r)
-		}
-	}
-	if core := func(r Resource) bool { return r.Group == "" }; h.selector.named() && slices.ContainsFunc(fit, core) {
-		fit = slices.DeleteFunc(fit, func(r Resource) bool { return r.Group != "" })
-	}
-	sortByName(fit)
-	return fit, ""
+	return h.selector.selected(found), ""
 }
 
 func names(resources []Resource) string {

@@ -212,6 +212,20 @@ func (r Resource) names() []string {
 	return append([]string{r.Plural, r.Kind, r.Singular}, r.ShortNames...)
 }
 
+// selected returns the resources that the selector fits, sorted; a name means the core group if that has it.
+func (s selectorSpec) selected(found []Resource) (fit []Resource) {
+	for _, r := range found {
+		if s.matches(r) {
+			fit = append(fit, r)
+		}
+	}
+	if core := func(r Resource) bool { return r.Group == "" }; s.named() && slices.ContainsFunc(fit, core) {
+		fit = slices.DeleteFunc(fit, func(r Resource) bool { return r.Group != "" })
+	}
+	sortByName(fit)
+	return fit
+}
+
 // suggestion returns the end of a message about a selector that fits none of the resources: which one may have been meant.
 func (s selectorSpec) suggestion(found []Resource) string {
 	found = slices.DeleteFunc(slices.Clone(found), func(r Resource) bool {

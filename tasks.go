@@ -321,7 +321,7 @@ func (t *task) acquire() bool {
 		defer timer.Stop()
 		again = timer.C
 	}
-	acquired, _ := t.object.engine.limiter.AcquireHandler(t.stopper.Stopping(), again, false)
+	acquired, _ := t.object.engine.limiter.AcquireHandler(t.stopper.Stopping(), again, false, true)
 	return acquired
 }
 

@@ -60,6 +60,15 @@ func FirstObstacle(document []byte, group, version, kind string, fields [][]stri
 	return Obstacle{}, true
 }
 
+// Keeps reports whether a kind keeps what is written to a field, and whether the document has the kind.
+func Keeps(document []byte, group, version, kind string, field ...string) (keeps, found bool) {
+	schema := find(document, group, version, kind)
+	if schema == nil {
+		return false, false
+	}
+	return declares(schema, field) || keepsBelow(schema, field), true
+}
+
 // declares reports whether a schema has a field.
 func declares(schema []byte, field []string) bool {
 	for _, key := range field {

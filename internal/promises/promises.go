@@ -442,6 +442,34 @@ var All = map[string]Promise{
 		s.Stop()
 		s.DoesNotPanic()
 	}},
+	"24-website": {Play: func(s *Stage) { // as its own tests do
+		child := func(apiVersion, kind string) kopf.ObjectReference {
+			return kopf.ObjectReference{APIVersion: apiVersion, Kind: kind, Namespace: s.Namespace, Name: "kopf-example-1"}
+		}
+		s.Start()
+		s.Create()
+		s.HasOf(child("v1", "ConfigMap"), "metadata.name", "kopf-example-1")
+		s.HasOf(child("apps/v1", "Deployment"), "metadata.name", "kopf-example-1")
+		s.HasOf(child("v1", "Service"), "metadata.name", "kopf-example-1")
+		s.Has("status.url", "http://kopf-example-1."+s.Namespace)
+		s.Often("reconcile succeeded")
+		s.Free()
+		s.Delete()
+		s.Stop()
+		s.DoesNotPanic()
+	}},
+	"25-database": {Play: func(s *Stage) { // as its own tests do
+		s.Start()
+		s.Create()
+		s.HasOf(kopf.ObjectReference{APIVersion: "apps/v1", Kind: "StatefulSet", Namespace: s.Namespace, Name: "kopf-example-1"}, "metadata.name", "kopf-example-1")
+		s.Has("status.backups", 1)
+		s.Often("reconcile succeeded")
+		s.Held()
+		s.Delete()
+		s.Succeeds("cleanUp")
+		s.Stop()
+		s.DoesNotPanic()
+	}},
 	"99-all-at-once": {Play: func(s *Stage) {
 		s.Start()
 		s.Create()

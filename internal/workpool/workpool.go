@@ -12,13 +12,12 @@ import (
 // Limiter limits the numbers of active workers and of handlers that run. A nil Limiter does not.
 type Limiter struct {
 	limit    int
-	handlers chan struct{} // holds a token for each handler that runs; nil for no limit
+	handlers *Slots // of handlers that run; nil for no limit
 
 	mu      sync.Mutex // guards following
 	working int
 	waiting []chan struct{} // workers that want to be active again, the first one first
-	backlog []func()        // functions that start workers; backlog[started:] are left
-	started int
+	backlog turns           // workers that are to be started
 	drained []chan struct{} // closed when the backlog is short
 }
 
@@ -26,26 +25,35 @@ type Limiter struct {
 func New(workers, handlers int) *Limiter {
 	l := &Limiter{limit: workers}
 	if handlers > 0 {
-		l.handlers = make(chan struct{}, handlers)
+		l.handlers = NewSlots(handlers)
 	}
 	return l
 }
 
-// Start calls a function that starts an active worker, as soon as the limit allows. The worker calls release when it is not active any more.
-func (l *Limiter) Start(run func()) {
+// Start calls a function that starts an active worker, as soon as the limit allows: at once, or as the returned turn. The worker calls release when it is not active any more.
+func (l *Limiter) Start(urgent bool, run func()) *Turn {
 	if l == nil {
 		run()
-		return
+		return nil
 	}
 	l.mu.Lock()
 	if l.working >= l.limit {
-		l.backlog = append(l.backlog, run)
+		t := &Turn{run: run, urgent: urgent}
+		l.backlog.push(t)
 		l.mu.Unlock()
-		return
+		return t
 	}
 	l.working++
 	l.mu.Unlock()
 	run()
+	return nil
+}
+
+// Hurry makes the start of a worker urgent, if it waits.
+func (l *Limiter) Hurry(t *Turn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.backlog.hurry(t)
 }
 
 // Release lets another worker be active: one that waits in acquire, or one that has not started.
@@ -60,17 +68,13 @@ func (l *Limiter) Release() {
 		l.mu.Unlock()
 		return
 	}
-	if l.started == len(l.backlog) || l.working > l.limit {
+	if l.working > l.limit || l.backlog.waiting == 0 {
 		l.working--
 		l.mu.Unlock()
 		return
 	}
-	next := l.backlog[l.started]
-	l.backlog[l.started] = nil
-	if l.started++; l.started == len(l.backlog) {
-		l.backlog, l.started = nil, 0
-	}
-	if len(l.backlog)-l.started <= maxBacklog {
+	next := l.backlog.pop().run
+	if l.backlog.waiting <= maxBacklog {
 		for _, waits := range l.drained {
 			close(waits)
 		}
@@ -97,14 +101,15 @@ func (l *Limiter) Acquire() {
 	<-turn
 }
 
-// AcquireHandler waits until a handler may run, and reports whether that was before one of the channels was closed or sent. Handlers run in the order in which they
-// have asked. If it is asked for on the goroutine of an active worker, that is not active while it waits, and another one may be.
-func (l *Limiter) AcquireHandler(done <-chan struct{}, early <-chan time.Time, active bool) (acquired, waited bool) {
+// AcquireHandler waits until a handler may run, and reports whether that was before one of the channels was closed or sent. Handlers run in the order in which they have asked, the urgent ones first. If it is asked for on the goroutine of an active worker, that is not active while it waits, and another one
+// may be.
+func (l *Limiter) AcquireHandler(done <-chan struct{}, early <-chan time.Time, active, urgent bool) (acquired, waited bool) {
 	if l == nil || l.handlers == nil {
 		return true, false
 	}
+	t := l.handlers.Enter(urgent)
 	select {
-	case l.handlers <- struct{}{}:
+	case <-t.Ready():
 		return true, false
 	default:
 	}
@@ -113,18 +118,19 @@ func (l *Limiter) AcquireHandler(done <-chan struct{}, early <-chan time.Time, a
 		defer l.Acquire()
 	}
 	select {
-	case l.handlers <- struct{}{}:
+	case <-t.Ready():
 		return true, true
 	case <-early:
 	case <-done:
 	}
+	l.handlers.Leave(t)
 	return false, true
 }
 
 // ReleaseHandler lets the next handler run.
 func (l *Limiter) ReleaseHandler() {
 	if l != nil && l.handlers != nil {
-		<-l.handlers
+		l.handlers.Release()
 	}
 }
 
@@ -137,7 +143,7 @@ func (l *Limiter) WaitBacklog(ctx context.Context, limit time.Duration) {
 		return
 	}
 	l.mu.Lock()
-	if len(l.backlog)-l.started <= maxBacklog {
+	if l.backlog.waiting <= maxBacklog {
 		l.mu.Unlock()
 		return
 	}

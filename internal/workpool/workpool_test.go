@@ -12,7 +12,7 @@ func TestLimiter(t *testing.T) {
 		c := New(2, 0)
 		var begun []int
 		for i := range 5 {
-			c.Start(func() { begun = append(begun, i) })
+			c.Start(true, func() { begun = append(begun, i) })
 		}
 		if len(begun) != 2 {
 			t.Fatalf("%d have begun, want 2", len(begun))
@@ -31,10 +31,10 @@ func TestLimiter(t *testing.T) {
 	t.Run("who returns comes before those who have not begun", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c, order := New(1, 0), []string(nil)
-			c.Start(func() {})
+			c.Start(true, func() {})
 			c.Release() // the first one runs a function of a user
-			c.Start(func() { order = append(order, "second") })
-			c.Start(func() { order = append(order, "third") })
+			c.Start(true, func() { order = append(order, "second") })
+			c.Start(true, func() { order = append(order, "third") })
 			go func() {
 				c.Acquire()
 				order = append(order, "first")
@@ -51,7 +51,7 @@ func TestLimiter(t *testing.T) {
 	t.Run("who pauses has no place meanwhile", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c := New(1, 0)
-			c.Start(func() {
+			c.Start(true, func() {
 				go func() {
 					defer c.Release()
 					l := FromContext(NewContext(t.Context(), c))
@@ -62,7 +62,7 @@ func TestLimiter(t *testing.T) {
 			})
 			synctest.Wait()
 			begun := false
-			c.Start(func() { begun = true })
+			c.Start(true, func() { begun = true })
 			if !begun {
 				t.Error("no worker has begun while the only one that works pauses")
 			}
@@ -88,7 +88,7 @@ func TestLimiter(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := New(1, 0)
 				for range maxBacklog + 1 + 40 {
-					c.Start(func() {})
+					c.Start(true, func() {})
 				}
 				go func() {
 					time.Sleep(time.Second)
@@ -109,7 +109,7 @@ func TestLimiter(t *testing.T) {
 	}
 	t.Run("few may go on at once", func(t *testing.T) {
 		c := New(1, 0)
-		c.Start(func() {})
+		c.Start(true, func() {})
 		c.WaitBacklog(t.Context(), time.Hour)
 	})
 }

@@ -1,0 +1,595 @@
+package kopf
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kopf-go/kopf/internal/flapping"
+	"github.com/kopf-go/kopf/internal/ownership"
+	"github.com/kopf-go/kopf/internal/rawjson"
+)
+
+// This file has the children of an object be as its reconcile handler wants them: it applies those that differ, and deletes those that are not wanted any more. It runs on the
+// goroutine of the object's worker.
+
+// DesiredOptions are the options of [Reconcile.Desired]. Zero values mean the defaults.
+type DesiredOptions struct {
+	// After are children that must be ready before this one is applied. Until then it is left as it is. Defaults to none.
+	After []*Child
+	// Ready says whether the child is ready, and if not, why, in few words. Defaults to what kubectl and other tools go by; see [Child.Ready]. After a restart, the child is read for it once.
+	Ready func(*Body) (ready bool, reason string)
+	// Recreate deletes the child, and makes it anew when it is gone, if the API server refuses a change because a field is immutable. Defaults to false: that is an error.
+	Recreate bool
+	// Once makes the child if it is missing, and leaves it alone from then on, such as a generated password. Defaults to false.
+	Once bool
+	// Keep leaves the child when it is not wanted any more, and when its owner is deleted: it gets no owner reference. Defaults to false.
+	Keep bool
+	// Adopt takes over an object that is there already, unless it has another controller. Defaults to false: that is a [ForeignError].
+	Adopt bool
+}
+
+// children takes what a handler wants. It is an interface so that programs without reconcile handlers are linked without what applies them.
+type children interface {
+	add(c *Child, object any)
+	read(ctx context.Context, c *Child, into any) error
+}
+
+// Child is an object that a reconcile handler wants.
+type Child struct {
+	set      children
+	ref      ObjectReference
+	resource Resource
+	options  DesiredOptions
+	config   *ownership.Configuration
+	known    *child // nil as long as it is not known to be there
+	state    childState
+	failed   bool // whether it is not as it is wanted, after it was applied
+}
+
+// childState is what is known of a child when the handler asks.
+type childState struct {
+	exists, ready bool
+	reason        string
+}
+
+// Reference returns the reference to the child. It has no UID before the child is there.
+func (c *Child) Reference() ObjectReference { return c.ref }
+
+// Exists reports whether the child was there when the call began.
+func (c *Child) Exists() bool { return c.state.exists }
+
+// Ready reports whether the child was ready when the call began: whether its status says that it has become what its spec asks for, by the rules of kstatus, which kubectl and other
+// tools go by, except that a Job is ready when it is complete, and that failed Jobs and Pods are not. A child of another kind is ready by its condition Ready, or, without
+// one, when it is there.
+func (c *Child) Ready() bool { return c.state.ready }
+
+// Reason returns in few words why the child was not ready, such as "Ready: 1/3", "" if it was.
+func (c *Child) Reason() string { return c.state.reason }
+
+// Get reads the child from the API server, as [Client.Get] does.
+func (c *Child) Get(ctx context.Context, into any) error {
+	if c.set == nil {
+		return errors.New("the child is of an argument that was made by hand")
+	}
+	return c.set.read(ctx, c, into)
+}
+
+// ConditionOf returns [ConditionTrue] or [ConditionFalse].
+func ConditionOf(holds bool) ConditionStatus {
+	if holds {
+		return ConditionTrue
+	}
+	return ConditionFalse
+}
+
+// ForeignError is the error of a wanted child that is there, and belongs to somebody else.
+type ForeignError struct {
+	// Object is what is there.
+	Object ObjectReference
+	// Controller is its controller, empty if it has none.
+	Controller ObjectReference
+}
+
+// Error says what is there.
+func (e *ForeignError) Error() string {
+	if e.Controller.Name != "" {
+		return fmt.Sprintf("%s is there already, and is controlled by the %s %q", e.Object, e.Controller.Kind, e.Controller.Name)
+	}
+	return fmt.Sprintf("%s is there already, and has no controller: the option Adopt takes it over", e.Object)
+}
+
+// desiredSet is what one call of a reconcile handler wants.
+type desiredSet struct {
+	reconciler  *reconciler
+	reconciling *reconciling
+	cycle       *cycle
+	client      *Client
+	owner       *Body
+	log         *slog.Logger
+	wanted      []*Child
+	err         error // why a child cannot be wanted
+}
+
+// Desired adds an object to those that are to be there: a map, or anything else that encoding/json turns into a Kubernetes object. It has to be of a kind of the option Owns. What it
+// lacks of name, namespace and labels, it gets from the object that is handled, which becomes its controller. Nothing is sent before the handler has returned nil: then those that
+// differ are applied, in this order, by server-side apply, and former children that are not wanted any more are deleted. The returned child tells what is there when the call
+// begins. What cannot be wanted fails the handler.
+func (r *Reconcile) Desired(object any, opts *DesiredOptions) *Child {
+	c := &Child{set: r.desired}
+	if opts != nil {
+		c.options = *opts
+	}
+	if r.desired == nil { // in an argument that was made by hand
+		return c
+	}
+	r.desired.add(c, object)
+	return c
+}
+
+// read reads a child.
+func (d *desiredSet) read(ctx context.Context, c *Child, into any) error {
+	return d.client.Get(ctx, c.ref, into, nil)
+}
+
+// add adds an object, or notes why it cannot be wanted.
+func (d *desiredSet) add(c *Child, object any) {
+	if err := d.want(c, object); err != nil && d.err == nil {
+		d.err = err
+	}
+}
+
+// want completes an object, and finds out what there is of it.
+func (d *desiredSet) want(c *Child, object any) error {
+	value, err := rawjson.Normalize(object)
+	if err != nil {
+		return fmt.Errorf("the desired %T: %w", object, err)
+	}
+	m, ok := value.(map[string]any)
+	if !ok {
+		return fmt.Errorf("invalid desired object of type %T: want a map, or a struct that is an object in JSON", object)
+	}
+	apiVersion, _ := m["apiVersion"].(string)
+	kind, _ := m["kind"].(string)
+	if apiVersion == "" || kind == "" {
+		return fmt.Errorf("invalid desired object with apiVersion %q and kind %q: want both", apiVersion, kind)
+	}
+	if c.resource, err = d.resourceOf(apiVersion, kind); err != nil {
+		return err
+	}
+	if err := d.complete(c, m); err != nil {
+		return fmt.Errorf("the desired %s: %w", kind, err)
+	}
+	if c.config, err = ownership.New(m, wantedAnnotation); err != nil {
+		return fmt.Errorf("the desired %s: %w", kind, err)
+	}
+	metadata := rawjson.AsMap(m["metadata"])
+	name, _ := metadata["name"].(string)
+	namespace, _ := metadata["namespace"].(string)
+	c.ref = ObjectReference{APIVersion: apiVersion, Kind: kind, Namespace: namespace, Name: name}
+	if slices.ContainsFunc(d.wanted, func(o *Child) bool {
+		return o.resource.Name() == c.resource.Name() && o.ref.Namespace == namespace && o.ref.Name == name
+	}) {
+		return fmt.Errorf("%s is desired twice", c.ref)
+	}
+	for _, after := range c.options.After {
+		if after == nil || !slices.Contains(d.wanted, after) {
+			return fmt.Errorf("invalid option After of %s: want children that were desired before it in this call", c.ref)
+		}
+	}
+	d.wanted = append(d.wanted, c)
+	d.reconciler.find(d, c)
+	return nil
+}
+
+// resourceOf returns the resource of a kind that the handler owns.
+func (d *desiredSet) resourceOf(apiVersion, kind string) (Resource, error) {
+	group, version, grouped := strings.Cut(apiVersion, "/")
+	if !grouped {
+		group, version = "", apiVersion
+	}
+	var owned []string
+	for _, r := range d.reconciling.owns {
+		if r.Group == group && r.Kind == kind {
+			r.Version = version
+			return r, nil
+		}
+		owned = append(owned, r.Kind)
+	}
+	return Resource{}, fmt.Errorf("invalid desired kind %s of %s: want one that the handler owns and the API server has: %s", kind, apiVersion, cmp.Or(strings.Join(owned, ", "), "none"))
+}
+
+// complete gives a desired object what it lacks.
+func (d *desiredSet) complete(c *Child, object map[string]any) error {
+	steps := []step{harmonizeName, label}
+	options := &HierarchyOptions{Strict: true}
+	if c.resource.Namespaced {
+		steps = append(steps, adjustNamespace)
+	}
+	if !c.options.Keep {
+		steps = append(steps, appendOwner)
+	}
+	for _, apply := range steps {
+		if err := apply(d.owner, object, options); err != nil {
+			return err
+		}
+	}
+	metadata := rawjson.AsMap(object["metadata"])
+	namespace, _ := metadata["namespace"].(string)
+	switch {
+	case c.resource.Namespaced && namespace == "":
+		return errors.New("it needs a namespace, since its owner is in none")
+	case !c.resource.Namespaced && namespace != "":
+		return fmt.Errorf("invalid namespace %q: the kind is not in namespaces", namespace)
+	case !c.options.Keep && d.owner.Namespace() != "" && namespace != d.owner.Namespace():
+		return fmt.Errorf("invalid namespace %q: want that of its owner, %q", namespace, d.owner.Namespace())
+	}
+	return nil
+}
+
+// keyOf returns the key of the family that a child belongs to.
+func (d *desiredSet) keyOf(c *Child) string {
+	if c.options.Keep {
+		return keptKey(c.resource, c.ref.Namespace, c.ref.Name)
+	}
+	return d.owner.UID()
+}
+
+// find looks for what there is of a child.
+func (rc *reconciler) find(d *desiredSet, c *Child) {
+	rc.mu.Lock()
+	defer rc.mu.Unlock()
+	if f := rc.families[d.keyOf(c)]; f != nil {
+		f.owner = d.owner.UID()
+		for _, known := range f.children {
+			if rc.is(known, c.resource, c.ref.Namespace, c.ref.Name) {
+				c.known = known
+			}
+		}
+	}
+	c.state = childState{reason: "NotFound"}
+	if c.known == nil {
+		return
+	}
+	c.ref.UID = c.known.uid()
+	c.state = childState{exists: true, ready: c.known.ready, reason: c.known.reason()}
+	if c.options.Ready != nil {
+		c.state.ready, c.state.reason = false, "Unknown"
+		if custom := c.known.custom(); custom != nil {
+			c.state.ready, c.state.reason = custom.ready, custom.reason
+		}
+	}
+}
+
+// custom returns what a function of the user has said of the child last, nil if it has not.
+func (c *child) custom() *customReady {
+	if c.more == nil {
+		return nil
+	}
+	return c.more.custom
+}
+
+// apply has the children be as they are wanted, and deletes the others.
+func (d *desiredSet) apply(ctx context.Context) error {
+	if d.err != nil {
+		return d.err
+	}
+	if len(d.reconciling.owns) == 0 {
+		return nil
+	}
+	keys := []string{d.owner.UID()}
+	for _, c := range d.wanted {
+		if key := d.keyOf(c); !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
+	}
+	d.reconciler.beginApplying(keys)
+	defer d.reconciler.endApplying(keys)
+	var failures []error
+	waiting := false
+	for _, c := range d.wanted {
+		if i := slices.IndexFunc(c.options.After, func(a *Child) bool { return !a.state.ready }); i >= 0 {
+			waiting = true
+			c.state.ready = false
+			c.state.reason = "Waiting for " + c.options.After[i].ref.Kind
+			continue
+		}
+		err := d.applyChild(ctx, c)
+		if err == nil {
+			err = d.judge(ctx, c)
+		}
+		if err != nil {
+			c.failed, c.state.ready, c.state.reason = true, false, "Failed"
+			failures = append(failures, fmt.Errorf("%s: %w", c.ref, err))
+		}
+	}
+	if len(failures) > 0 {
+		return errors.Join(failures...)
+	}
+	if waiting {
+		return nil
+	}
+	return d.prune(ctx)
+}
+
+// applyChild applies a child, unless it is as it is wanted.
+func (d *desiredSet) applyChild(ctx context.Context, c *Child) error {
+	if c.known == nil {
+		return d.create(ctx, c)
+	}
+	owned, going, wait := d.reconciler.check(c)
+	switch {
+	case going:
+		c.state.ready, c.state.reason = false, "Terminating"
+		return nil
+	case owned, c.options.Once:
+		return nil
+	case wait > 0:
+		return Temporary(fmt.Errorf("another client changes it back again and again"), wait)
+	}
+	return d.send(ctx, c, "uid", c.known.uid())
+}
+
+// check reports whether a child is as it is wanted, and whether it is being deleted. If another client changes it again and again, it returns how long to wait.
+func (rc *reconciler) check(c *Child) (owned, going bool, wait time.Duration) {
+	rc.mu.Lock()
+	defer rc.mu.Unlock()
+	k, digest := c.known, c.config.Digest()
+	if k.going {
+		if k.more != nil {
+			k.more.pruned = false
+		}
+		return false, true, 0
+	}
+	same := k.digest == maphash.String(rc.seed, digest)
+	if same && k.owned {
+		return true, false, 0
+	}
+	if same && k.applied && k.more != nil {
+		apiVersion, fields, _ := strings.Cut(k.more.fields, "\n")
+		if rc.checker.Check(c.config, digest, []byte(fields), apiVersion) == ownership.Owned {
+			k.setOwned()
+			return true, false, 0
+		}
+	}
+	if !same {
+		return false, false, 0
+	}
+	more := k.details() // it was as it is wanted, and another client has changed that
+	if more.conflict == nil {
+		more.conflict = flapping.New()
+	} else if pause := more.conflict.Pause(); pause > 0 {
+		return false, false, pause
+	} else if more.conflict.Remaining() > 0 {
+		if more.conflict.Count(maxFightRounds, time.Minute) {
+			rc.log.Warn("Another client changes a child again and again; slowing down", "object", c.ref, handlerKey, rc.handlerOfLocked(k).id)
+		}
+		return false, false, 0
+	}
+	more.conflict = flapping.New()
+	return false, false, 0
+}
+
+// maxFightRounds is how often in a row a child is put right at once after another client has changed it.
+const maxFightRounds = 5
+
+// create makes a child that is not known. An object that is there nevertheless is not merged into: no object has the version that the apply asks for.
+func (d *desiredSet) create(ctx context.Context, c *Child) error {
+	err := d.send(ctx, c, "resourceVersion", "1")
+	if StatusCode(err) != http.StatusConflict {
+		return err
+	}
+	body, err := d.client.object(ctx, c.resource, c.ref.Namespace, c.ref.Name)
+	if StatusCode(err) == http.StatusNotFound {
+		return Temporary(errors.New("it was there, and is gone now"), time.Second)
+	}
+	if err != nil {
+		return err
+	}
+	controller, uid := controllerOf(body)
+	switch {
+	case body.Deleting():
+		return Temporary(errors.New("an object of its name is being deleted"), 5*time.Second)
+	case uid == d.owner.UID() || uid == "" && c.options.Adopt || c.options.Keep && d.manages(body): // which its stream is going to show
+	default:
+		return &ForeignError{Object: body.Reference(), Controller: controller}
+	}
+	if c.options.Once {
+		return nil
+	}
+	return d.send(ctx, c, "uid", body.UID())
+}
+
+// manages reports whether the manager of the handler has applied an object.
+func (d *desiredSet) manages(body *Body) bool {
+	managed, _ := rawjson.Find(body.meta, "managedFields")
+	fields, _ := ownership.FieldsOf(managed, d.reconciling.manager)
+	return fields != nil
+}
+
+// controllerOf returns the controller of an object.
+func controllerOf(body *Body) (ref ObjectReference, uid string) {
+	raw, _ := rawjson.Find(body.meta, "ownerReferences")
+	rawjson.EachItem(raw, func(owner []byte) bool { // what is no list has none
+		if rawjson.ScalarAt(owner, "controller") == "true" {
+			uid = rawjson.StringAt(owner, "uid")
+			ref = ObjectReference{APIVersion: rawjson.StringAt(owner, "apiVersion"), Kind: rawjson.StringAt(owner, "kind"), Name: rawjson.StringAt(owner, "name"), Namespace: body.Namespace(), UID: uid}
+		}
+		return uid == ""
+	})
+	return ref, uid
+}
+
+// send applies a child, with a precondition.
+func (d *desiredSet) send(ctx context.Context, c *Child, field, value string) error {
+	o := rawjson.ParseObject(c.config.JSON())
+	o.Set(rawjson.AppendString(nil, value), "metadata", field)
+	query := url.Values{"fieldManager": {d.reconciling.manager}, "force": {"true"}}
+	r := &request{method: http.MethodPatch, path: c.resource.URL(c.ref.Namespace, c.ref.Name, ""), query: query, contentType: string(ApplyPatch), body: o.AppendTo(nil)}
+	body, err := d.client.body(ctx, r)
+	switch {
+	case err == nil:
+		d.log.Debug("Applied a child", "child", body.Reference(), "version", body.version)
+		d.reconciler.noteApplied(d, c, body)
+		return nil
+	case field == "uid" && (StatusCode(err) == http.StatusConflict || isCause(err, "metadata.uid")):
+		return Temporary(fmt.Errorf("it is gone, or another one of its name is there: %w", err), time.Second)
+	case field == "uid" && c.options.Recreate && isImmutable(err):
+		return d.recreate(ctx, c)
+	}
+	return err
+}
+
+// isCause reports whether an API server refuses a field.
+func isCause(err error, field string) bool {
+	var e *APIError
+	return errors.As(err, &e) && e.Code == http.StatusUnprocessableEntity && slices.ContainsFunc(e.Causes, func(c ErrorCause) bool { return c.Field == field })
+}
+
+// isImmutable reports whether an API server refuses to change a field at all.
+func isImmutable(err error) bool {
+	var e *APIError
+	if !errors.As(err, &e) || e.Code != http.StatusUnprocessableEntity {
+		return false
+	}
+	return slices.ContainsFunc(e.Causes, func(c ErrorCause) bool {
+		return strings.Contains(c.Message, "immutable") || strings.Contains(c.Message, "may not change") || strings.Contains(c.Message, "updates to") && strings.Contains(c.Message, "forbidden")
+	})
+}
+
+// recreate deletes a child whose change is refused. When it is gone, the handler is called again, and makes it anew.
+func (d *desiredSet) recreate(ctx context.Context, c *Child) error {
+	d.log.Info("Deleting a child to make it anew, because a field of it is immutable", "child", c.ref)
+	c.state.ready, c.state.reason = false, "Terminating"
+	return d.delete(ctx, c.known, "Foreground")
+}
+
+// delete deletes a child.
+func (d *desiredSet) delete(ctx context.Context, known *child, propagation string) error {
+	rc := d.reconciler
+	rc.mu.Lock()
+	ref, uid := known.ref(), known.uid()
+	rc.mu.Unlock()
+	err := d.client.Delete(ctx, ref, &DeleteOptions{Propagation: propagation, UID: uid})
+	if err == nil || StatusCode(err) == http.StatusNotFound || StatusCode(err) == http.StatusConflict { // it is gone, or another one is there
+		rc.mu.Lock()
+		known.going = true
+		rc.mu.Unlock()
+		return nil
+	}
+	return err
+}
+
+// noteApplied takes what an apply has made of a child.
+func (rc *reconciler) noteApplied(d *desiredSet, c *Child, body *Body) {
+	managed, _ := rawjson.Find(body.meta, "managedFields")
+	fields, apiVersion := ownership.FieldsOf(managed, d.reconciling.manager)
+	rc.checker.Learn(c.config, fields)
+	rc.mu.Lock()
+	defer rc.mu.Unlock()
+	c.ref.UID = body.uid
+	k := c.known
+	if k == nil {
+		if k = rc.memberLocked(d.keyOf(c), body.uid); k == nil {
+			k = rc.addUnseenLocked(d, c, body)
+		}
+		c.known = k
+	}
+	own, came := versionNumber(body.version), k.family.applying
+	early := slices.ContainsFunc(came.shown, func(s shownChild) bool { return s.child == k && s.version == own }) // its stream was quicker
+	unchanged := k.version == own && !early
+	if k.version <= own {
+		rc.show(k, body)
+	}
+	if !unchanged {
+		if came.own = append(came.own, own); !early {
+			k.details().own = own
+		}
+	}
+	verdict := rc.checker.Check(c.config, c.config.Digest(), fields, apiVersion)
+	if verdict != ownership.Owned && unchanged {
+		rc.checker.Accept(c.config, fields)
+		verdict = ownership.Owned
+	}
+	if verdict == ownership.Owned {
+		k.setOwned()
+	}
+	c.state = childState{exists: true, ready: k.ready, reason: k.reason()}
+}
+
+// addUnseenLocked remembers a child that was made.
+func (rc *reconciler) addUnseenLocked(d *desiredSet, c *Child, body *Body) *child {
+	k := &child{family: rc.familyLocked(d.keyOf(c)), kind: rc.kindOfLocked(d.reconciling.handler, c.resource)}
+	k.details().unseen, k.family.owner = &unseen{ref: body.Reference()}, d.owner.UID()
+	k.family.addLocked(k)
+	rc.unseen[body.uid] = k
+	return k
+}
+
+// judge finds out whether a child is ready, by the function of the user if there is one.
+func (d *desiredSet) judge(ctx context.Context, c *Child) error {
+	if c.options.Ready == nil || c.known == nil {
+		return nil
+	}
+	rc := d.reconciler
+	rc.mu.Lock()
+	custom, version, going := c.known.custom(), c.known.version, c.known.going
+	rc.mu.Unlock()
+	if going {
+		return nil
+	}
+	if custom == nil || custom.version != version || custom.owner != d.owner.version {
+		body, err := d.client.object(ctx, c.resource, c.ref.Namespace, c.ref.Name)
+		if err != nil {
+			return err
+		}
+		custom = &customReady{version: version, owner: d.owner.version}
+		custom.ready, custom.reason = c.options.Ready(body)
+		rc.mu.Lock()
+		c.known.details().custom = custom
+		rc.mu.Unlock()
+	}
+	c.state.ready, c.state.reason = custom.ready, custom.reason
+	return nil
+}
+
+// prune deletes the children that are not wanted any more.
+func (d *desiredSet) prune(ctx context.Context) error {
+	rc := d.reconciler
+	var unwanted []*child
+	rc.mu.Lock()
+	if f := rc.families[d.owner.UID()]; f != nil {
+		for _, k := range f.children {
+			if k.applied && !k.going && rc.handlerOfLocked(k) == d.reconciling.handler && !slices.ContainsFunc(d.wanted, func(c *Child) bool { return c.known == k }) {
+				unwanted = append(unwanted, k)
+			}
+		}
+	}
+	rc.mu.Unlock()
+	var failures []error
+	for _, k := range unwanted {
+		rc.setPruned(k, true)
+		if err := d.delete(ctx, k, "Background"); err != nil {
+			rc.setPruned(k, false)
+			failures = append(failures, fmt.Errorf("delete %s: %w", k.ref(), err))
+			continue
+		}
+		d.log.Info("Deleted a child that is not desired any more", "child", k.ref())
+	}
+	return errors.Join(failures...)
+}
+
+// setPruned notes whether a child is deleted because it is not wanted any more.
+func (rc *reconciler) setPruned(k *child, pruned bool) {
+	rc.mu.Lock()
+	defer rc.mu.Unlock()
+	k.details().pruned = pruned
+}

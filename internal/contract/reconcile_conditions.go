@@ -1,0 +1,104 @@
+package contract
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/kopf-go/kopf"
+)
+
+// This suite proves the conditions that reconcile handlers keep.
+
+// condition returns the status, the reason and the message of a condition of an object.
+func condition(b *kopf.Body, name string) (status, reason, message string) {
+	all, _ := b.Get("status.conditions").([]any)
+	for _, one := range all {
+		if c, _ := one.(map[string]any); c["type"] == name {
+			return fmt.Sprint(c["status"]), fmt.Sprint(c["reason"]), fmt.Sprint(c["message"])
+		}
+	}
+	return "", "", ""
+}
+
+var _ = Suite("reconcile_conditions", func(t *testing.T, c *C) {
+	c.Run(t, "RC-60 Conditions tells whether the children are ready, and what is waited for", func(c *C) {
+		r := &kopf.Registry{}
+		examples := c.statuses()
+		r.OnReconcile("kopfstatusexamples.v1.kopf.dev", func(_ context.Context, r *kopf.Reconcile) error {
+			r.Desired(map[string]any{"apiVersion": "v1", "kind": "PersistentVolumeClaim", "spec": map[string]any{"accessModes": []any{"ReadWriteOnce"}, "resources": map[string]any{"requests": map[string]any{"storage": "1Gi"}}}}, nil)
+			r.Patch.Set("status.phase", "x")
+			return nil
+		}, &kopf.ReconcileOptions{ID: "reconcile", Owns: []kopf.Selector{"persistentvolumeclaims"}, Conditions: true})
+		op := c.Operator(r)
+		examples.Create("a", nil)
+		c.WaitFor("the condition", func() bool { s, _, _ := condition(examples.Get("a"), "Ready"); return s == "False" })
+		if status, reason, message := condition(examples.Get("a"), "Reconciling"); status != "True" || reason != "ChildNotReady" || !strings.HasPrefix(message, "PersistentVolumeClaim a: ") {
+			c.Errorf("got Reconciling %s %s %s", status, reason, message)
+		}
+		n := len(patchesOf(op, "/kopfstatusexamples/a"))
+		if n != 1 {
+			c.Errorf("got %d patches, want one with the rest", n)
+		}
+		c.Of("v1", "PersistentVolumeClaim").PatchStatus("a", map[string]any{"status": map[string]any{"phase": "Bound"}})
+		c.WaitFor("the condition", func() bool { s, _, _ := condition(examples.Get("a"), "Ready"); return s == "True" })
+		if status, reason, _ := condition(examples.Get("a"), "Reconciling"); status != "False" || reason != "Succeeded" {
+			c.Errorf("got Reconciling %s %s", status, reason)
+		}
+		if status, _, _ := condition(examples.Get("a"), "Stalled"); status != "False" {
+			c.Errorf("got Stalled %s", status)
+		}
+		body := examples.Get("a")
+		if body.Status().Int("observedGeneration") != body.Metadata().Int("generation") {
+			c.Errorf("got the observed generation %d of %d", body.Status().Int("observedGeneration"), body.Metadata().Int("generation"))
+		}
+	})
+	c.Run(t, "RC-60 errors are Reconciling, and permanent ones Stalled", func(c *C) {
+		var err atomic.Pointer[error]
+		fail := func(e error) { err.Store(&e) }
+		fail(errors.New("not yet"))
+		r := &kopf.Registry{}
+		r.OnReconcile(Examples, func(context.Context, *kopf.Reconcile) error { return *err.Load() }, &kopf.ReconcileOptions{ID: "reconcile", Conditions: true})
+		c.Operator(r)
+		c.Create("a", nil)
+		c.WaitFor("the condition", func() bool { s, _, m := condition(c.Get("a"), "Reconciling"); return s == "True" && m == "not yet" })
+		fail(kopf.Permanent(errors.New("never")))
+		c.WaitFor("the condition", func() bool { s, _, m := condition(c.Get("a"), "Stalled"); return s == "True" && m == "never" })
+		if status, _, _ := condition(c.Get("a"), "Reconciling"); status != "False" {
+			c.Errorf("got Reconciling %s", status)
+		}
+		fail(nil)
+		c.Patch("a", spec(map[string]any{"size": 2}))
+		c.WaitFor("the condition", func() bool { s, _, _ := condition(c.Get("a"), "Ready"); return s == "True" })
+	})
+	c.Run(t, "RC-60 at rest, the conditions make no requests", func(c *C) {
+		source := &kopf.Source{}
+		var l reconciles
+		op := c.Reconciled(&l, &kopf.ReconcileOptions{Conditions: true, Sources: []*kopf.Source{source}})
+		c.Create("a", nil)
+		c.WaitFor("the condition", func() bool { s, _, _ := condition(c.Get("a"), "Ready"); return s == "True" })
+		c.Pass(time.Second)
+		n := len(writes(op))
+		for range 3 {
+			source.TriggerAll()
+			c.Pass(2 * time.Second)
+		}
+		if got := len(writes(op)); got != n || len(l.all()) != 4 {
+			c.Errorf("got %d writes for %d calls", got-n, len(l.all())-1)
+		}
+	})
+})
+
+// patchesOf returns the patches of an operator of what has such a path.
+func patchesOf(op *Running, path string) (all []Request) {
+	for _, q := range op.Wire.Requests("PATCH") {
+		if p, _, _ := strings.Cut(q.Path, "?"); strings.HasSuffix(p, path) || strings.HasSuffix(p, path+"/status") {
+			all = append(all, q)
+		}
+	}
+	return all
+}

@@ -1,0 +1,567 @@
+package kopf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/kopf-go/kopf/internal/ownership"
+	"github.com/kopf-go/kopf/internal/safecall"
+)
+
+// This file calls the reconcile handlers of an object, on the goroutine of its worker, after its handlers of changes: when they are due, and in which order. What calls them from
+// elsewhere is in queue_triggers.go and reconcile_follow.go, and what they leave in children.go.
+
+// reconcileRunner calls reconcile handlers. It comes with them, so that programs without any are linked without it.
+type reconcileRunner interface {
+	// begin has the sources trigger objects, until the returned function is called.
+	begin(*Registry) (end func())
+	// serve notes the resource of a reactor, and forgets it again with the end.
+	serve(*reactor)
+	// follow takes what has come of an object of a kind that others own.
+	follow(*reactor, *entry, RawEvent)
+	// isChild reports whether an object was a child when it was seen last.
+	isChild(*entry) bool
+	// notify takes what has come of an object of a kind that others watch.
+	notify(*cycle)
+	// run calls the handlers of an object that are due, and sends what they leave.
+	run(*cycle) error
+	// requeue adds to what a cycle has left when the handlers are due again.
+	requeue(*cycle, result) result
+	// forget notes that an object is gone, or not served any more.
+	forget(*reactor, *entry)
+	// listing notes that a stream begins to list, or has ended that.
+	listing(r *reactor, from *source, begun bool)
+	// unfollow notes that a stream has ended.
+	unfollow(*source)
+}
+
+// reconcileEngine is what reconcile handlers need before there are objects. It comes with them, as the [reconcileRunner] does.
+type reconcileEngine interface {
+	// runner makes what calls them in an operator.
+	runner(*observer) reconcileRunner
+	// resolve finds the resources that they own and watch, and warns of those that are not there.
+	resolve(served map[string]*resolved, found []Resource, failed map[string]error) (warnings []string)
+	// locate finds out where the handlers of a resource can keep their conditions, and warns if that is nowhere.
+	locate(ctx context.Context, o *observer, what *resolved, documents map[string][]byte) (warnings []string)
+}
+
+// engine implements [reconcileEngine].
+type engine struct{}
+
+// reconciling is a reconcile handler of one resource.
+type reconciling struct {
+	handler *handler
+	manager string     // the field manager of the children
+	owns    []Resource // that are there
+
+	conditions, generation bool // whether the status keeps the conditions of the handler, and the observed generation
+}
+
+// reconcileHandlers returns the reconcile handlers of the resource.
+func (r *resolved) reconcileHandlers() (all []*handler) {
+	for _, rec := range r.reconciles {
+		all = append(all, rec.handler)
+	}
+	return all
+}
+
+// clash returns why two reconcile handlers cannot be called for one resource.
+func (s *reconcileSpec) clash(h, other *handler) error {
+	if h.id == other.id && h.registered.fn == other.registered.fn {
+		return nil
+	}
+	for _, f := range s.follows {
+		if f.owns && slices.ContainsFunc(other.reconcile.follows, func(o *followSpec) bool { return o.owns && o.text == f.text }) {
+			return fmt.Errorf("the handler %q owns %s, as the handler %q does that was registered at %s: they would delete each other's children; let one of them own the kind", h.id, f.text, other.id, other.registered.where)
+		}
+	}
+	return nil
+}
+
+// pause returns how long to wait after an error, when so many calls have failed before.
+func (s *reconcileSpec) pause(failures int) time.Duration {
+	pause := s.maxBackoff
+	if failures < 30 && s.backoff<<failures>>failures == s.backoff {
+		pause = min(s.backoff<<failures, s.maxBackoff)
+	}
+	return pause - pause/5 + rand.N(2*pause/5+1)
+}
+
+// reconciler calls the reconcile handlers of one operator.
+type reconciler struct {
+	*environment
+	seed maphash.Seed
+
+	mu       sync.Mutex // guards following
+	reactors map[*reactor]*reconciled
+	families map[string]*family // the children, by the uids of their owners
+	unseen   map[string]*child  // those that their streams have not shown yet, by their uids
+	kinds    []*childKind
+	streams  map[*source]*followedStream
+	listed   map[*reactor]bool // those whose objects were listed ever
+	watched  map[watchedKey][]ObjectReference
+
+	checker ownership.Checker
+}
+
+// reconciled is what is known of the objects of one resource that reconcile handlers are for.
+type reconciled struct {
+	keys map[objectName]string // of the entries
+}
+
+// objectName is the namespace and the name of an object.
+type objectName struct{ namespace, name string }
+
+// runner implements [reconcileEngine].
+func (engine) runner(o *observer) reconcileRunner {
+	return &reconciler{
+		environment: &o.environment, seed: maphash.MakeSeed(), reactors: make(map[*reactor]*reconciled), families: make(map[string]*family), unseen: make(map[string]*child),
+		streams: make(map[*source]*followedStream), listed: make(map[*reactor]bool), watched: make(map[watchedKey][]ObjectReference),
+	}
+}
+
+// begin implements [reconcileRunner].
+func (rc *reconciler) begin(g *Registry) (end func()) {
+	var ends []func()
+	for _, h := range g.activities(kindReconcile) {
+		for _, s := range h.reconcile.sources {
+			ends = append(ends, s.attach(&sourceTarget{rc, h}))
+		}
+	}
+	return func() {
+		for _, end := range ends {
+			end()
+		}
+	}
+}
+
+// serve implements [reconcileRunner].
+func (rc *reconciler) serve(r *reactor) {
+	rc.mu.Lock()
+	defer rc.mu.Unlock()
+	if rc.reactors[r] == nil {
+		rc.reactors[r] = &reconciled{keys: make(map[objectName]string)}
+	}
+}
+
+// forget implements [reconcileRunner].
+func (rc *reconciler) forget(r *reactor, e *entry) {
+	rc.forgetChild(r, e)
+	rc.mu.Lock()
+	defer rc.mu.Unlock()
+	name := objectName{e.namespace.name, e.name}
+	if known := rc.reactors[r]; known != nil && known.keys[name] == e.key {
+		delete(known.keys, name)
+	}
+}
+
+// know notes the name of an object, by which it is found.
+func (rc *reconciler) know(r *reactor, e *entry) {
+	rc.mu.Lock()
+	defer rc.mu.Unlock()
+	if known := rc.reactors[r]; known != nil {
+		known.keys[objectName{e.namespace.name, e.name}] = e.key
+	}
+}
+
+// trigger has a handler called for an object that is named.
+func (rc *reconciler) trigger(h *handler, ref ObjectReference, reason Trigger) {
+	type target struct {
+		queue *queue
+		key   string
+	}
+	var targets []target
+	rc.mu.Lock()
+	for r, known := range rc.reactors {
+		if key, ok := known.keys[objectName{ref.Namespace, ref.Name}]; ok {
+			targets = append(targets, target{r.queue, key})
+		}
+	}
+	rc.mu.Unlock()
+	for _, t := range targets {
+		t.queue.trigger(t.key, h, reason)
+	}
+}
+
+// triggerAll has a handler called for all its objects.
+func (rc *reconciler) triggerAll(h *handler, reason Trigger, routine bool) {
+	for _, r := range rc.allReactors() {
+		r.queue.triggerAll(h, reason, routine)
+	}
+}
+
+func (rc *reconciler) allReactors() (all []*reactor) {
+	rc.mu.Lock()
+	defer rc.mu.Unlock()
+	for r := range rc.reactors {
+		all = append(all, r)
+	}
+	return all
+}
+
+// objectReconcile is what the reconcile handlers of an object know of it. It is the worker's.
+type objectReconcile struct{ states []*reconcileState }
+
+// reconcileState is what one handler knows of one object: from when it matches first until it does not, or the object is gone or not served any more.
+type reconcileState struct {
+	handler *handler
+	called  bool   // whether it was called in the epoch
+	epoch   epoch  // of the last call
+	digest  uint64 // of what counts of the object, as it was last noted, and as the handlers have changed it since
+
+	triggers      []Trigger // since the last call began
+	first, latest time.Time // when the first and the latest of them has come
+	failures      int       // in a row
+	quick         int       // calls in a row that have failed before the pause was over
+	stalled       bool      // whether the last call has failed permanently
+	routine       bool      // whether what has come since the last call can wait for what is urgent elsewhere; if nothing has, whether that held for the last call
+	ended         time.Time // when the last call has ended
+
+	// When the handler is due without anything having happened; zero for never.
+	retryAt, requeueAt, resyncAt time.Time
+}
+
+// stateOf returns what a handler knows of an object, nil if that is nothing yet.
+func (o *objectReconcile) stateOf(h *handler) *reconcileState {
+	for _, s := range o.states {
+		if s.handler == h {
+			return s
+		}
+	}
+	return nil
+}
+
+// note adds a reason to call the handler.
+func (s *reconcileState) note(t Trigger, at time.Time, routine bool) {
+	if s.routine = routine && (s.routine || !s.happened()); !s.happened() {
+		s.first = at
+	}
+	if s.latest = at; len(s.triggers) < maxTriggers && !slices.Contains(s.triggers, t) {
+		s.triggers = append(s.triggers, t)
+	}
+}
+
+// noteChange has the handler called at once, whatever has failed before.
+func (s *reconcileState) noteChange(t Trigger, now time.Time, routine bool) {
+	s.note(t, now, routine)
+	s.failures, s.quick, s.stalled, s.retryAt = 0, 0, false, time.Time{}
+}
+
+// noteTimes adds the reasons that are a time that has come.
+func (s *reconcileState) noteTimes(now time.Time) {
+	for _, t := range []struct {
+		at     *time.Time
+		reason TriggerReason
+	}{{&s.retryAt, TriggerRetry}, {&s.requeueAt, TriggerRequeue}, {&s.resyncAt, TriggerResync}} {
+		if !t.at.IsZero() && !now.Before(*t.at) {
+			if !slices.Contains(s.triggers, Trigger{Reason: t.reason}) && len(s.triggers) < maxTriggers {
+				s.triggers = append(s.triggers, Trigger{Reason: t.reason})
+			}
+		}
+	}
+}
+
+// happened reports whether anything has happened since the last call, other than that a time has come.
+func (s *reconcileState) happened() bool { return !s.first.IsZero() }
+
+// due returns when the handler is to be called, the zero time for never.
+func (s *reconcileState) due(settings *ExecutionSettings) time.Time {
+	due := earliest(s.retryAt, s.requeueAt, s.resyncAt)
+	if !s.happened() {
+		return due
+	}
+	spec := s.handler.reconcile
+	at := s.first
+	if spec.debounce > 0 {
+		at = earliest(s.latest.Add(spec.debounce), s.first.Add(10*spec.debounce))
+	}
+	if !s.retryAt.IsZero() && settings.QuickRetries > 0 && s.quick >= settings.QuickRetries {
+		at = latest(at, s.ended.Add(min(minRetryDelay<<min(s.quick-settings.QuickRetries, 10), time.Minute)))
+	}
+	return earliest(due, at)
+}
+
+// earliest returns the first of some times, of which zero ones are none.
+func earliest(all ...time.Time) (first time.Time) {
+	for _, t := range all {
+		if !t.IsZero() && (first.IsZero() || t.Before(first)) {
+			first = t
+		}
+	}
+	return first
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
+
+// thenReconcile calls the reconcile handlers when all else is done with an object.
+func (c *cycle) thenReconcile(wait time.Duration, err error) (time.Duration, error) {
+	if err != nil || len(c.served.reconciles) == 0 {
+		return wait, err
+	}
+	return wait, c.reactor.reconciler.run(c)
+}
+
+// run implements [reconcileRunner].
+func (rc *reconciler) run(c *cycle) error {
+	if c.latest().deleting {
+		return nil
+	}
+	rc.observe(c)
+	known := c.entry.state.reconcile
+	if known == nil {
+		return nil
+	}
+	for _, rec := range c.served.reconciles {
+		s := known.stateOf(rec.handler)
+		if s == nil || !s.isDue(rc.settings) {
+			continue
+		}
+		if c.superseded() || c.handlers.Err() != nil || c.reactor.queue.deletes(c.entry) || !rc.synced(rec.handler) {
+			return nil
+		}
+		if err := rc.call(c, rec, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isDue reports whether the handler is to be called now.
+func (s *reconcileState) isDue(settings *Settings) bool {
+	now := time.Now()
+	if at := s.due(&settings.Execution); at.IsZero() || now.Before(at) {
+		return false
+	}
+	s.routine = s.isRoutine(now)
+	s.noteTimes(now)
+	return true
+}
+
+// isRoutine reports whether all that the handler is due for then can wait for what is urgent elsewhere. Retries are of the class of the call before.
+func (s *reconcileState) isRoutine(then time.Time) bool {
+	again := func(at time.Time) bool { return !at.IsZero() && !then.Before(at) }
+	return s.routine || !s.happened() && !again(s.retryAt) && !again(s.requeueAt)
+}
+
+// observe finds out which handlers are for the object, and notes what has happened since their last calls.
+func (rc *reconciler) observe(c *cycle) {
+	pending, now := c.reactor.queue.takeTriggers(c.entry), time.Now()
+	body, known := c.latest(), c.entry.state.reconcile
+	o := c.object(body)
+	var states []*reconcileState
+	for _, rec := range c.served.reconciles {
+		h := rec.handler
+		if slices.ContainsFunc(states, func(s *reconcileState) bool { return rec.handler.isIn([]*handler{s.handler}) }) || !h.matchesObject(&o) {
+			continue
+		}
+		var s *reconcileState
+		if known != nil {
+			s = known.stateOf(h)
+		}
+		digest := rc.digest(c, h, body)
+		switch {
+		case s == nil:
+			s = &reconcileState{handler: h}
+			s.noteChange(Trigger{Reason: TriggerFirst}, now, c.entry.listed)
+		case s.called && s.epoch != c.epoch:
+			s.called = false
+			s.noteChange(Trigger{Reason: TriggerFirst}, now, true)
+		case s.digest != digest:
+			s.noteChange(Trigger{Reason: TriggerChanged}, now, false)
+		}
+		s.digest = digest
+		for _, p := range pending {
+			if p.handler == h {
+				s.note(p.reason, p.at, p.routine)
+			}
+		}
+		states = append(states, s)
+	}
+	if len(states) == 0 {
+		c.entry.state.reconcile = nil
+		c.reactor.queue.dropTriggers(c.entry)
+		return
+	}
+	if known == nil {
+		known = &objectReconcile{}
+		c.entry.state.reconcile = known
+		rc.know(c.reactor, c.entry)
+	}
+	known.states = states
+}
+
+// digest returns a digest of what counts of an object for a handler.
+func (rc *reconciler) digest(c *cycle, h *handler, body *Body) uint64 {
+	digest := c.track(body).digest()
+	if len(h.reconcile.fields) == 0 {
+		return digest
+	}
+	var sum maphash.Hash
+	sum.SetSeed(rc.seed)
+	maphash.WriteComparable(&sum, digest)
+	for _, path := range h.reconcile.fields {
+		raw, _ := body.find(path.Keys()...)
+		maphash.WriteComparable(&sum, len(raw))
+		sum.Write(raw) // which never fails
+	}
+	return sum.Sum64()
+}
+
+// requeue implements [reconcileRunner].
+func (rc *reconciler) requeue(c *cycle, r result) result {
+	known := c.entry.state.reconcile
+	if known == nil || r.gone || r.unreported {
+		return r
+	}
+	if r.body == nil {
+		r.body = c.knownBody()
+	}
+	if r.body.deleting || c.superseded() {
+		return r
+	}
+	for _, s := range known.states {
+		at := s.due(&rc.settings.Execution)
+		if at.IsZero() || !rc.synced(s.handler) {
+			continue
+		}
+		if wait := max(time.Until(at), 0); !r.requeue || wait < r.requeueAfter {
+			r.routine = s.isRoutine(at)
+			r = r.requeueWithin(wait, r.body)
+		}
+	}
+	return r
+}
+
+// call calls a handler once, sends what it has left, and notes when it is due again.
+func (rc *reconciler) call(c *cycle, rec *reconciling, s *reconcileState) error {
+	h, body := rec.handler, c.latest()
+	acquired, _ := rc.limiter.AcquireHandler(c.handlers.Done(), nil, true, !s.routine)
+	if !acquired {
+		return nil
+	}
+	log := postedLogger(c.log, body.Reference(), rc.events)
+	o := c.reactor.object(c.entry, c.served, body, log)
+	o.Param, o.Logger = h.param, handlerLogger(log, h.id)
+	arg := &Reconcile{Object: o, Triggers: s.triggers, requeueAfter: -1}
+	desired := &desiredSet{reconciler: rc, reconciling: rec, cycle: c, client: o.Client, owner: body, log: o.Logger}
+	arg.desired = desired
+	early := !s.retryAt.IsZero() && time.Now().Before(s.retryAt)
+	s.begin(c.epoch, rc.digest(c, h, body))
+	began := time.Now()
+	call := call{handler: h, noun: "Handler", log: log, meter: rc.meter.Handler(string(h.id), false), settings: &rc.settings.Execution, leader: rc.leader, limiter: rc.limiter, retries: s.failures, started: began}
+	out, err := call.invoke(c.handlers, func(a Attempt) error {
+		arg.Attempt = a
+		c.reactor.queue.setRunning(c.entry, h.id)
+		defer c.reactor.queue.setRunning(c.entry, "")
+		return rc.invoke(c, rec, arg, desired)
+	})
+	rc.limiter.ReleaseHandler()
+	s.end(out, err, early, arg, time.Now())
+	rec.keepConditions(arg, desired, out, err)
+	return rc.send(c, rec, arg, body, err)
+}
+
+// begin notes that the handler is called.
+func (s *reconcileState) begin(at epoch, digest uint64) {
+	s.called, s.epoch, s.digest = true, at, digest
+	s.triggers, s.first, s.latest, s.requeueAt, s.resyncAt = nil, time.Time{}, time.Time{}, time.Time{}, time.Time{}
+}
+
+// end notes how the call has ended, and when the handler is due again. A call before the pause after an error is over changes nothing of that, if it fails, too.
+func (s *reconcileState) end(out outcome, err error, early bool, arg *Reconcile, now time.Time) {
+	spec := s.handler.reconcile
+	s.ended = now
+	if arg.requeueAfter >= 0 {
+		s.requeueAt = now.Add(arg.requeueAfter)
+	}
+	switch {
+	case out.cancelled:
+	case err != nil && out.err != nil && out.final:
+		s.stalled, s.failures, s.quick, s.retryAt = true, 0, 0, time.Time{}
+	case out.err != nil && early:
+		s.quick++
+	case out.err != nil:
+		s.failures++
+		s.retryAt = now.Add(max(out.delay, 0))
+	default:
+		s.stalled, s.failures, s.quick, s.retryAt = false, 0, 0, time.Time{}
+		if spec.resync > 0 {
+			s.resyncAt = now.Add(spec.resync + rand.N(spec.resync/10+1))
+		}
+	}
+}
+
+// errCallTimeout is why the context of a call ends at its Timeout.
+var errCallTimeout = errors.New("the call has used up its Timeout")
+
+// invoke calls the function, and has the children be as it wants them.
+func (rc *reconciler) invoke(c *cycle, rec *reconciling, arg *Reconcile, desired *desiredSet) error {
+	h := rec.handler
+	ctx, cancel := context.WithCancelCause(c.handlers)
+	defer cancel(nil)
+	if h.reconcile.timeout > 0 {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeoutCause(ctx, h.reconcile.timeout, errCallTimeout)
+		defer stop()
+	}
+	c.reactor.queue.setReconciling(c.entry, cancel)
+	defer c.reactor.queue.setReconciling(c.entry, nil)
+	if c.reactor.queue.deletes(c.entry) { // which has come before that
+		return &cancelledError{ErrSuperseded}
+	}
+	err := safecall.Do(func() error { return h.reconcile.call(ctx, arg) })
+	if err == nil {
+		err = desired.apply(ctx)
+	}
+	if err == nil {
+		err = arg.Patch.try(arg.Body)
+	}
+	switch cause := context.Cause(ctx); {
+	case err == nil:
+	case cause == errCallTimeout && errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("the call has not ended within its Timeout of %s: %w", h.reconcile.timeout, err)
+	case errors.Is(cause, ErrSuperseded), rc.leader.lost(c.handlers, err):
+		return &cancelledError{err}
+	case c.handlers.Err() != nil && errors.Is(err, context.Canceled):
+		return &cancelledError{err}
+	}
+	return err
+}
+
+// send sends the patch of a call. What it changes of what counts does not call the handlers again.
+func (rc *reconciler) send(c *cycle, rec *reconciling, arg *Reconcile, seen *Body, err error) error {
+	if arg.Patch.Empty() {
+		if err == nil {
+			c.log.Debug("Handler '"+string(rec.handler.id)+"' succeeded.", handlerAttr(rec.handler.id))
+		}
+		return nil
+	}
+	known := c.entry.state.reconcile
+	before := make(map[*handler]uint64, len(known.states))
+	for _, s := range known.states {
+		before[s.handler] = rc.digest(c, s.handler, seen)
+	}
+	patch := &handlerPatch{id: rec.handler.id, patch: arg.Patch, succeeded: err == nil}
+	expected := arg.Patch.applied(seen)
+	c.writes.patches = append(c.writes.patches, patch)
+	if err := c.write(nil); err != nil {
+		return err
+	}
+	for _, s := range known.states {
+		if now := rc.digest(c, s.handler, c.knownBody()); s.digest == before[s.handler] && now == rc.digest(c, s.handler, expected) {
+			s.digest = now
+		}
+	}
+	return nil
+}

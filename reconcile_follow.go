@@ -1,0 +1,649 @@
+package kopf
+
+import (
+	"fmt"
+	"hash/maphash"
+	"slices"
+	"strconv"
+	"strings"
+	"unique"
+
+	"github.com/kopf-go/kopf/internal/flapping"
+	"github.com/kopf-go/kopf/internal/kstatus"
+	"github.com/kopf-go/kopf/internal/markers"
+	"github.com/kopf-go/kopf/internal/ownership"
+	"github.com/kopf-go/kopf/internal/rawjson"
+	"github.com/kopf-go/kopf/internal/safecall"
+)
+
+// This file follows the objects of other kinds for reconcile handlers: the children of their objects, of which it remembers a few words, and what they watch. It runs on the
+// goroutines of the workers of those objects, and on those of the streams.
+
+// follow is what a reconcile handler owns or watches of one resource.
+type follow struct {
+	handler *handler
+	spec    *followSpec
+	owner   Resource // that the handler is for
+	manager string   // of the children
+}
+
+// followed returns the selectors of what a handler owns and watches.
+func (h *handler) followed() (all []selectorSpec) {
+	if h.reconcile == nil {
+		return nil
+	}
+	for _, f := range h.reconcile.follows {
+		all = append(all, f.selector)
+	}
+	return all
+}
+
+// followsOthers reports whether the handler owns or watches other kinds.
+func (h *handler) followsOthers() bool { return h.reconcile != nil && len(h.reconcile.follows) > 0 }
+
+// resolve implements [reconcileEngine].
+func (engine) resolve(served map[string]*resolved, found []Resource, failed map[string]error) (warnings []string) {
+	for _, name := range rawjson.SortedKeys(served) {
+		owner := served[name]
+		for _, rec := range owner.reconciles {
+			for _, spec := range rec.handler.reconcile.follows {
+				fit := spec.selector.selected(found)
+				switch {
+				case len(fit) == 0 && spec.selector.hasGroup && failed[spec.selector.group] != nil:
+				case len(fit) == 0:
+					warnings = append(warnings, fmt.Sprintf("Unresolved resources cannot be followed by %q (try creating their CRDs): %s.%s", rec.handler.id, spec.text, spec.selector.suggestion(found)))
+				case len(fit) > 1:
+					warnings = append(warnings, fmt.Sprintf("Ambiguous resources will not be followed by %q (try specifying API groups): %s is any of %s.", rec.handler.id, spec.text, names(fit)))
+				case !slices.Contains(fit[0].Verbs, "list") || !slices.Contains(fit[0].Verbs, "watch"):
+					warnings = append(warnings, fmt.Sprintf("Non-watchable resources will not be followed by %q: %s.", rec.handler.id, fit[0].Name()))
+				default:
+					followResource(served, owner, rec, spec, fit[0])
+				}
+			}
+		}
+	}
+	return warnings
+}
+
+func followResource(served map[string]*resolved, owner *resolved, rec *reconciling, spec *followSpec, r Resource) {
+	what := served[r.Name()]
+	if what == nil {
+		what = &resolved{resource: r}
+		served[r.Name()] = what
+	}
+	what.follows = append(what.follows, &follow{rec.handler, spec, owner.resource, rec.manager})
+	if spec.owns {
+		rec.owns = append(rec.owns, r)
+	}
+}
+
+// concerns reports whether an object may be a child, or one that is watched. Functions of users are not asked.
+func (f *follow) concerns(b *Body) bool {
+	if !f.spec.owns {
+		return (&filters{labels: f.spec.labels}).fitsMeta(&Object{Body: b})
+	}
+	raw, _ := rawjson.Find(b.meta, "ownerReferences")
+	return f.controller(raw) != "" || f.keeps(b)
+}
+
+// keeps reports whether an object was applied by the manager of the handler, as children without an owner are.
+func (f *follow) keeps(b *Body) bool {
+	if _, wanted := b.Annotation(wantedAnnotation); !wanted {
+		return false
+	}
+	managed, _ := rawjson.Find(b.meta, "managedFields")
+	fields, _ := ownership.FieldsOf(managed, f.manager)
+	return fields != nil
+}
+
+// keptKey is the key of the family of a child that has no owner.
+func keptKey(r Resource, namespace, name string) string {
+	return r.Plural + "." + r.Group + "/" + namespace + "/" + name
+}
+
+// hasPredicate reports whether a label has to satisfy a function of the user.
+func (f *follow) hasPredicate() bool {
+	for _, c := range f.spec.labels {
+		if c.hasPredicate() {
+			return true
+		}
+	}
+	return false
+}
+
+// controller returns the uid of the owner among references, if that is the controller and of the kind that the handler is for; "" if there is none.
+func (f *follow) controller(references []byte) (uid string) {
+	rawjson.EachItem(references, func(ref []byte) bool { // what is no list has none
+		if rawjson.ScalarAt(ref, "controller") != "true" {
+			return true
+		}
+		group, _, grouped := strings.Cut(rawjson.StringAt(ref, "apiVersion"), "/")
+		if !grouped {
+			group = ""
+		}
+		if group == f.owner.Group && rawjson.StringAt(ref, "kind") == f.owner.Kind {
+			uid = rawjson.StringAt(ref, "uid")
+		}
+		return false
+	})
+	return uid
+}
+
+// family is the children of one owner, or a child that has none, because it is to be kept.
+type family struct {
+	key      string // the uid of the owner, or that of [keptKey]
+	owner    string // its uid; of a child that is kept, that of the object whose handler has wanted it last, "" before
+	children []*child
+	applying *applying // while they are applied; nil otherwise
+}
+
+// applying is what comes of the children of an owner while they are applied: the streams may be quicker than the answers.
+type applying struct {
+	own   []uint64 // the versions that our writes have led to
+	shown []shownChild
+}
+
+// shownChild is a state of a child that its stream has shown.
+type shownChild struct {
+	child   *child
+	ref     ObjectReference
+	version uint64
+}
+
+// child is what is remembered of an object that belongs to another one. It is small, for there are many.
+type child struct {
+	entry   *entry // nil until the stream has shown it
+	family  *family
+	version uint64        // the newest one known
+	digest  uint64        // of the digest of the configuration that it was applied with
+	kind    uint16        // among the kinds of the reconciler
+	applied bool          // whether the manager of the handler has applied it
+	owned   bool          // whether it is as it was applied
+	ready   bool          // by its status
+	going   bool          // whether it is being deleted
+	more    *childDetails // nil for none
+}
+
+// childKind is what the children of a kind have in common.
+type childKind struct {
+	reactor *reactor // of the children
+	follow  *follow
+}
+
+// childDetails is what is to be known of few children.
+type childDetails struct {
+	unseen   *unseen           // until the stream shows it; nil then
+	fields   string            // that the manager of the handler owns, with their version, until the child was found to be owned
+	own      uint64            // the version that our last write has led to, until the stream shows it; 0 if there is none
+	reason   string            // why it is not ready, by its status
+	conflict *flapping.Tracker // from the first time that another client has changed what was applied
+	custom   *customReady      // what a function of the user has said of it last
+	pruned   bool              // whether it was deleted because it was not wanted any more, until it is wanted again
+}
+
+// unseen is a child that was applied, and that its stream has not shown yet.
+type unseen struct {
+	ref     ObjectReference
+	listing bool // whether a listing has begun since, which is going to show it unless it is gone
+}
+
+// customReady is what a function of the user has made of a version of a child, for a version of its owner.
+type customReady struct {
+	version uint64
+	owner   string
+	ready   bool
+	reason  string
+}
+
+// details returns the details of the child, which are made at the first time.
+func (c *child) details() *childDetails {
+	if c.more == nil {
+		c.more = &childDetails{}
+	}
+	return c.more
+}
+
+// trim drops details that are none.
+func (c *child) trim() {
+	if c.more != nil && *c.more == (childDetails{}) {
+		c.more = nil
+	}
+}
+
+func (c *child) ref() ObjectReference {
+	if c.entry == nil {
+		return c.more.unseen.ref
+	}
+	return c.entry.ref()
+}
+
+func (c *child) uid() string {
+	if c.entry == nil {
+		return c.more.unseen.ref.UID
+	}
+	return c.entry.key
+}
+
+// is reports whether the child is the object of a name.
+func (rc *reconciler) is(c *child, r Resource, namespace, name string) bool {
+	if have := rc.kinds[c.kind].reactor.resource(); have.Group != r.Group || have.Plural != r.Plural {
+		return false
+	}
+	if c.entry == nil {
+		return c.more.unseen.ref.Namespace == namespace && c.more.unseen.ref.Name == name
+	}
+	return c.entry.namespace.name == namespace && c.entry.name == name
+}
+
+// reason returns why the child is not ready by its status, "" if it is.
+func (c *child) reason() string {
+	if c.more == nil {
+		return ""
+	}
+	return c.more.reason
+}
+
+// wantedAnnotation has the digest of the configuration that a child was applied with. It must not change: all children would be applied anew.
+const wantedAnnotation = markers.DefaultPrefix + "/wanted"
+
+// show takes a state of the child.
+func (rc *reconciler) show(c *child, b *Body) {
+	kind := rc.kinds[c.kind]
+	managed, _ := rawjson.Find(b.meta, "managedFields")
+	fields, apiVersion := ownership.FieldsOf(managed, kind.follow.manager)
+	c.applied, c.owned = fields != nil, false
+	more := c.details()
+	if more.fields = ""; fields != nil {
+		more.fields = unique.Make(apiVersion + "\n" + string(fields)).Value() // many children have the same
+	}
+	r := kind.reactor.resource()
+	c.ready, more.reason = kstatus.Ready(r.Group, r.Kind, b.raw)
+	c.version, c.digest, c.going = versionNumber(b.version), rc.digestOf(b), b.deleting
+	c.trim()
+}
+
+// setOwned notes that a child is as it was applied, so that its fields are not needed any more.
+func (c *child) setOwned() {
+	if c.owned = true; c.more != nil {
+		c.more.fields = ""
+		c.trim()
+	}
+}
+
+// versionNumber returns a resource version as a number; 0 if it is none, for which nothing is known to be older or newer.
+func versionNumber(version string) uint64 {
+	n, _ := strconv.ParseUint(version, 10, 64)
+	return n
+}
+
+// follow implements [reconcileRunner].
+func (rc *reconciler) follow(r *reactor, e *entry, ev RawEvent) {
+	follows := r.served.Load().follows
+	if len(follows) == 0 || ev.Body == nil {
+		return
+	}
+	key, by := familyOf(r.resource(), follows, ev)
+	rc.mu.Lock()
+	var changed []*child
+	before := e.child
+	if before == nil { // its stream may show first what has become of it since
+		before = rc.unseen[e.key]
+	}
+	if before != nil && (by == nil || before.family.key != key) {
+		rc.removeLocked(before)
+		if e.child = nil; before.more == nil || !before.more.pruned || ev.Type != Deleted {
+			changed = append(changed, before)
+		}
+	}
+	if by != nil && rc.showLocked(r, e, by, key, ev.Body) {
+		changed = append(changed, e.child)
+	}
+	ref := e.ref()
+	changed = slices.DeleteFunc(changed, func(c *child) bool {
+		a := c.family.applying
+		if a != nil {
+			a.shown = append(a.shown, shownChild{c, ref, versionNumber(ev.Body.version)})
+		}
+		return a != nil
+	})
+	rc.mu.Unlock()
+	for _, c := range changed {
+		rc.triggerOwner(c, ref)
+	}
+}
+
+// beginApplying has what comes of the children of some families wait for endApplying.
+func (rc *reconciler) beginApplying(keys []string) {
+	rc.mu.Lock()
+	defer rc.mu.Unlock()
+	came := &applying{}
+	for _, key := range keys {
+		rc.familyLocked(key).applying = came
+	}
+}
+
+// endApplying has the handler called for what has come of the children meanwhile, but for our own writes.
+func (rc *reconciler) endApplying(keys []string) {
+	rc.mu.Lock()
+	var came *applying
+	for _, key := range keys {
+		f := rc.families[key]
+		came, f.applying = f.applying, nil
+		rc.dropEmptyLocked(f)
+	}
+	rc.mu.Unlock()
+	for _, s := range came.shown {
+		if s.version == 0 || !slices.Contains(came.own, s.version) {
+			rc.triggerOwner(s.child, s.ref)
+		}
+	}
+}
+
+// familyOf returns the key of the family of an object, and by what it is a child of that; nothing if it is gone, or no child.
+func familyOf(r Resource, follows []*follow, ev RawEvent) (key string, by *follow) {
+	if ev.Type == Deleted {
+		return "", nil
+	}
+	references, _ := rawjson.Find(ev.Body.meta, "ownerReferences")
+	for _, f := range follows {
+		if !f.spec.owns {
+			continue
+		}
+		if owner := f.controller(references); owner != "" {
+			return owner, f
+		}
+	}
+	for _, f := range follows {
+		if f.spec.owns && f.keeps(ev.Body) {
+			return keptKey(r, ev.Body.Namespace(), ev.Body.Name()), f
+		}
+	}
+	return "", nil
+}
+
+// showLocked takes a state of a child that its stream shows, and reports whether that is another one than our own write has left.
+func (rc *reconciler) showLocked(r *reactor, e *entry, by *follow, key string, b *Body) bool {
+	c, version := e.child, versionNumber(b.version)
+	if c == nil {
+		c = rc.unseen[b.uid]
+		delete(rc.unseen, b.uid)
+	}
+	if c == nil {
+		c = &child{entry: e, kind: rc.kindLocked(r, by), family: rc.familyLocked(key)}
+		c.family.addLocked(c)
+		e.child = c
+		rc.show(c, b)
+		return true
+	}
+	c.entry, e.child, c.kind = e, c, rc.kindLocked(r, by)
+	own := uint64(0)
+	if c.more != nil {
+		own, c.more.unseen = c.more.own, nil
+	}
+	switch {
+	case version != 0 && (version == own || version == c.version):
+		if version == own {
+			c.more.own = 0
+		}
+		c.trim()
+		return false
+	case version != 0 && version < c.version: // from between what we have read and what we have written
+		return true
+	}
+	c.details().own = 0
+	rc.show(c, b)
+	return true
+}
+
+// digestOf returns a digest of what the annotation of a child says.
+func (rc *reconciler) digestOf(b *Body) uint64 {
+	digest, _ := b.Annotation(wantedAnnotation)
+	return maphash.String(rc.seed, digest)
+}
+
+// kindLocked returns where it is noted what the children of a reactor have in common.
+func (rc *reconciler) kindLocked(r *reactor, by *follow) uint16 {
+	for i, k := range rc.kinds {
+		if k.reactor == r && k.follow.handler == by.handler && k.follow.spec == by.spec {
+			k.follow = by
+			return uint16(i)
+		}
+	}
+	rc.kinds = append(rc.kinds, &childKind{r, by})
+	return uint16(len(rc.kinds) - 1)
+}
+
+// handlerOfLocked returns the handler that a child belongs to.
+func (rc *reconciler) handlerOfLocked(c *child) *handler { return rc.kinds[c.kind].follow.handler }
+
+// addLocked adds a child. Most families stay as they are, so there is no room for more.
+func (f *family) addLocked(c *child) {
+	all := make([]*child, len(f.children)+1)
+	copy(all, f.children)
+	all[len(f.children)] = c
+	if len(all) > 16 {
+		all = append(f.children, c)
+	}
+	f.children = all
+}
+
+// memberLocked returns the child of a family with a uid, nil if there is none.
+func (rc *reconciler) memberLocked(key, uid string) *child {
+	if f := rc.families[key]; f != nil {
+		for _, c := range f.children {
+			if c.uid() == uid {
+				return c
+			}
+		}
+	}
+	return nil
+}
+
+// familyLocked returns the family with a key, which is made at the first time.
+func (rc *reconciler) familyLocked(key string) *family {
+	f := rc.families[key]
+	if f == nil {
+		f = &family{key: strings.Clone(key)}
+		if !strings.Contains(key, "/") {
+			f.owner = f.key
+		}
+		rc.families[f.key] = f
+	}
+	return f
+}
+
+func (rc *reconciler) removeLocked(c *child) {
+	f := c.family
+	if c.entry == nil {
+		delete(rc.unseen, c.uid())
+	}
+	f.children = slices.DeleteFunc(f.children, func(o *child) bool { return o == c })
+	rc.dropEmptyLocked(f)
+}
+
+func (rc *reconciler) dropEmptyLocked(f *family) {
+	if len(f.children) == 0 && f.applying == nil && rc.families[f.key] == f {
+		delete(rc.families, f.key)
+	}
+}
+
+// forgetChild forgets an object that is not served any more, without a word to its owner: it may be there still.
+func (rc *reconciler) forgetChild(r *reactor, e *entry) {
+	rc.mu.Lock()
+	defer rc.mu.Unlock()
+	if e.child != nil {
+		rc.removeLocked(e.child)
+		e.child = nil
+	}
+	for _, f := range r.served.Load().follows {
+		delete(rc.watched, watchedKey{r, f.spec, e.key})
+	}
+}
+
+// isChild implements [reconcileRunner].
+func (rc *reconciler) isChild(e *entry) bool {
+	rc.mu.Lock()
+	defer rc.mu.Unlock()
+	return e.child != nil
+}
+
+// triggerOwner has the handler called for the owner of a child.
+func (rc *reconciler) triggerOwner(c *child, ref ObjectReference) {
+	rc.mu.Lock()
+	h, owner := rc.handlerOfLocked(c), c.family.owner
+	rc.mu.Unlock()
+	if owner == "" {
+		return
+	}
+	for _, r := range rc.allReactors() {
+		r.queue.trigger(owner, h, Trigger{TriggerChild, ref})
+	}
+}
+
+// kindOfLocked returns where it is noted what the children of a handler have in common that are of a resource, which it owns.
+func (rc *reconciler) kindOfLocked(h *handler, r Resource) uint16 {
+	for owner := range rc.reactors {
+		if have := owner.resource(); have.Group != r.Group || have.Plural != r.Plural {
+			continue
+		}
+		for _, f := range owner.served.Load().follows {
+			if f.handler == h && f.spec.owns {
+				return rc.kindLocked(owner, f)
+			}
+		}
+	}
+	return 0
+}
+
+// listing implements [reconcileRunner].
+func (rc *reconciler) listing(r *reactor, from *source, begun bool) {
+	served := r.served.Load()
+	if len(served.follows) == 0 {
+		return
+	}
+	var gone []*child
+	rc.mu.Lock()
+	if rc.streams[from] == nil {
+		rc.streams[from] = &followedStream{reactor: r}
+	}
+	rc.streams[from].listing = begun
+	late := !begun && !rc.listed[r]
+	rc.listed[r] = rc.listed[r] || late
+	for _, f := range rc.families {
+		for _, c := range slices.Clone(f.children) {
+			if c.entry != nil || rc.kinds[c.kind].reactor != r || from.namespace != "" && c.ref().Namespace != from.namespace {
+				continue
+			}
+			if begun {
+				c.more.unseen.listing = true
+			} else if c.more.unseen.listing {
+				rc.removeLocked(c)
+				gone = append(gone, c)
+			}
+		}
+	}
+	rc.mu.Unlock()
+	for _, c := range gone {
+		rc.triggerOwner(c, c.ref())
+	}
+	if late { // perhaps the kind was not there when they were called before
+		for _, f := range served.follows {
+			rc.triggerAll(f.handler, Trigger{Reason: TriggerFirst}, true)
+		}
+	}
+	if !begun {
+		for _, owners := range rc.allReactors() {
+			owners.queue.wakeReconciled()
+		}
+	}
+}
+
+// followedStream is a stream of a kind that is followed.
+type followedStream struct {
+	reactor *reactor
+	listing bool // whether it is not complete
+}
+
+// unfollow implements [reconcileRunner].
+func (rc *reconciler) unfollow(from *source) {
+	rc.mu.Lock()
+	defer rc.mu.Unlock()
+	delete(rc.streams, from)
+}
+
+// synced reports whether all that a handler follows was listed, and is not being listed anew: half of a list says nothing of what is missing in it.
+func (rc *reconciler) synced(h *handler) bool {
+	rc.mu.Lock()
+	defer rc.mu.Unlock()
+	for _, s := range rc.streams {
+		if s.listing && slices.ContainsFunc(s.reactor.served.Load().follows, func(f *follow) bool { return f.handler == h }) {
+			return false
+		}
+	}
+	return true
+}
+
+// watchedKey is an object that is watched.
+type watchedKey struct {
+	reactor *reactor
+	spec    *followSpec
+	key     string
+}
+
+// notify implements [reconcileRunner].
+func (rc *reconciler) notify(c *cycle) {
+	for _, f := range c.served.follows {
+		if !f.spec.owns {
+			rc.notifyWatch(c, f)
+		}
+	}
+	c.entry.last.notified = true
+}
+
+// notifyWatch has those objects reconciled that a watched object is about, and those that it was about before.
+func (rc *reconciler) notifyWatch(c *cycle, f *follow) {
+	e, o := c.entry, c.object(c.event.Body)
+	key := watchedKey{c.reactor, f.spec, e.key}
+	fits := c.event.Type != Deleted && (&filters{labels: f.spec.labels}).fitsMeta(&o)
+	var now []ObjectReference
+	if fits && f.spec.objects != nil {
+		now = rc.objectsOf(f, o)
+	}
+	rc.mu.Lock()
+	before, known := rc.watched[key]
+	if delete(rc.watched, key); fits {
+		rc.watched[key] = now
+	}
+	rc.mu.Unlock()
+	if !known && (!fits || e.listed && !e.last.notified) { // all objects are reconciled at first
+		return
+	}
+	reason := Trigger{TriggerWatched, e.ref()}
+	if f.spec.objects == nil {
+		rc.triggerAll(f.handler, reason, true)
+		return
+	}
+	var done []objectName
+	for _, ref := range slices.Concat(before, now) {
+		if name := (objectName{ref.Namespace, ref.Name}); !slices.Contains(done, name) {
+			done = append(done, name)
+			rc.trigger(f.handler, ref, reason)
+		}
+	}
+}
+
+// objectsOf returns what an object is about that is watched.
+func (rc *reconciler) objectsOf(f *follow, o Object) (refs []ObjectReference) {
+	o.Patch, o.Param, o.Client = &Patch{}, f.handler.param, nil
+	err := safecall.Do(func() error {
+		refs = f.spec.objects(&Watched{o})
+		return nil
+	})
+	if err == nil {
+		return refs
+	}
+	f.handler.panicked.Do(func() {
+		rc.log.Error("The option Objects of a watch panicked; it names no objects", handlerKey, f.handler.id, "error", err, "stack", string(safecall.StackOf(err)))
+	})
+	return nil
+}

@@ -1,0 +1,150 @@
+package kopf
+
+import (
+	"fmt"
+	"hash/maphash"
+	"log/slog"
+	"math"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/kopf-go/kopf/internal/ownership"
+)
+
+// followingHandler has a reconciler follow the objects of a queue.
+type followingHandler struct {
+	rc *reconciler
+	r  *reactor
+}
+
+func (h *followingHandler) index(e *entry, events []RawEvent, _ epoch) result {
+	h.rc.follow(h.r, e, events[len(events)-1])
+	return result{}
+}
+func (h *followingHandler) reconcile(*entry, []RawEvent, epoch) result { return result{} }
+func (h *followingHandler) forget(*entry)                              {}
+
+// newFollowing makes a reconciler that follows the ConfigMaps of KopfExamples.
+func newFollowing() (*reconciler, *reactor) {
+	env := &environment{log: slog.New(slog.DiscardHandler)}
+	rc := &reconciler{environment: env, seed: maphash.MakeSeed(), reactors: make(map[*reactor]*reconciled), families: make(map[string]*family), unseen: make(map[string]*child)}
+	owner := Resource{Group: "kopf.dev", Version: "v1", Kind: "KopfExample", Plural: "kopfexamples"}
+	r := &reactor{environment: env}
+	r.served.Store(&resolved{
+		resource: Resource{Version: "v1", Kind: "ConfigMap", Plural: "configmaps"},
+		follows:  []*follow{{handler: &handler{id: "h"}, spec: &followSpec{owns: true}, owner: owner, manager: "kopf-kopfexamples.kopf.dev"}},
+	})
+	r.queue = newQueue(0, env.log, &followingHandler{rc, r})
+	rc.serve(r)
+	return rc, r
+}
+
+// ownedMap returns a ConfigMap as an apply leaves it.
+func ownedMap(t *testing.T, owner, name, uid string, version int) *Body {
+	t.Helper()
+	config, err := ownership.New(map[string]any{
+		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": name, "namespace": "default"}, "data": map[string]any{"text": strings.Repeat("x", 1500)},
+	}, wantedAnnotation)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := NewBody(map[string]any{
+		"apiVersion": "v1", "kind": "ConfigMap", "data": map[string]any{"text": strings.Repeat("x", 1500)},
+		"metadata": map[string]any{
+			"name": name, "namespace": "default", "uid": uid, "resourceVersion": fmt.Sprint(version), "annotations": map[string]any{wantedAnnotation: config.Digest()},
+			"ownerReferences": []any{map[string]any{"apiVersion": "kopf.dev/v1", "kind": "KopfExample", "name": "o", "uid": owner, "controller": true}},
+			"managedFields": []any{map[string]any{"manager": "kopf-kopfexamples.kopf.dev", "operation": "Apply", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": map[string]any{
+				"f:data":     map[string]any{"f:text": map[string]any{}},
+				"f:metadata": map[string]any{"f:annotations": map[string]any{"f:" + wantedAnnotation: map[string]any{}}},
+			}}},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return body
+}
+
+// TestBytesOfChildren measures what is remembered of the children of objects at rest, of which each has three.
+func TestBytesOfChildren(t *testing.T) {
+	t.Run("RC-55 a child at rest takes at most 400 bytes", func(t *testing.T) {
+		const children, limit = 21_000, 400
+		rc, r := newFollowing()
+		from := &source{}
+		heap := func() int {
+			var m runtime.MemStats
+			for last := uint64(math.MaxUint64); ; last = m.HeapAlloc { // what other tests have left goes in several rounds
+				runtime.GC()
+				if runtime.ReadMemStats(&m); m.HeapAlloc+1<<12 > last {
+					return int(m.HeapAlloc)
+				}
+			}
+		}
+		before := heap()
+		for i := range children {
+			owner := fmt.Sprintf("0b1c8e3e-6f6e-4bd1-9c38-0f9b2c5%05d", i/3)
+			r.queue.add(RawEvent{Type: Listed, Body: ownedMap(t, owner, fmt.Sprintf("a-child-%05d", i), fmt.Sprintf("4b1c8e3e-6f6e-4bd1-9c38-0f9b2c5%05d", i), 100_000+i)}, from, false)
+			if i%100 == 0 {
+				r.queue.workers.Wait()
+			}
+		}
+		r.queue.workers.Wait()
+		for _, f := range rc.families { // as their handler does when it is called
+			for _, c := range f.children {
+				if !c.applied || c.more.fields == "" {
+					t.Fatal("the fields of a child are not known")
+				}
+				c.setOwned()
+			}
+		}
+		got := (heap() - before) / children
+		if len(rc.families) != children/3 || len(r.queue.entries) != children {
+			t.Fatalf("there are %d families and %d children", len(rc.families), len(r.queue.entries))
+		}
+		if t.Logf("a child takes %d bytes", got); got > limit {
+			t.Errorf("a child takes %d bytes, want %d at most", got, limit)
+		}
+		runtime.KeepAlive(rc)
+	})
+}
+
+// TestChildGoesUnseen has a child go that was applied, before its stream has shown it.
+func TestChildGoesUnseen(t *testing.T) {
+	const owner, uid = "0b1c8e3e-6f6e-4bd1-9c38-0f9b2c500001", "4b1c8e3e-6f6e-4bd1-9c38-0f9b2c500001"
+	for name, ev := range map[string]func(*Body) RawEvent{
+		"it is deleted":               func(b *Body) RawEvent { return RawEvent{Type: Deleted, Body: b} },
+		"it has no owner any more":    func(b *Body) RawEvent { return RawEvent{Type: Modified, Body: withoutOwners(t, b)} },
+		"it belongs to another owner": func(*Body) RawEvent { return RawEvent{Type: Modified, Body: ownedMap(t, "other", "a", uid, 8)} },
+	} {
+		t.Run("RC-10 "+name, func(t *testing.T) {
+			rc, r := newFollowing()
+			f := rc.familyLocked(owner)
+			k := &child{family: f, kind: rc.kindLocked(r, r.served.Load().follows[0])}
+			k.details().unseen = &unseen{ref: ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: "default", Name: "a", UID: uid}}
+			f.addLocked(k)
+			rc.unseen[uid] = k
+			body := ownedMap(t, owner, "a", uid, 8)
+			e := r.queue.addEntryLocked(uid, body.Reference(), false)
+			rc.follow(r, e, ev(body))
+			if rc.families[owner] != nil || len(rc.unseen) > 0 {
+				t.Error("the child is still taken for one of its owner")
+			}
+		})
+	}
+}
+
+func withoutOwners(t *testing.T, b *Body) *Body {
+	t.Helper()
+	var object map[string]any
+	if err := b.Decode(&object); err != nil {
+		t.Fatal(err)
+	}
+	delete(object["metadata"].(map[string]any), "ownerReferences")
+	delete(object["metadata"].(map[string]any), "managedFields")
+	changed, err := NewBody(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return changed
+}
