@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
@@ -104,7 +105,9 @@ type filters struct {
 	value, old, new     *criterion
 	when                func(*Change) bool
 	whenEvent           func(*WatchEvent) bool
-	whenObject          func(*Object) bool // of daemons, timers and indices
+	whenObject          func(*Object) bool // of daemons, timers, indices and reconcile handlers
+
+	panicked sync.Once // when a filter has panicked first
 }
 
 func newMatch(what string, match Match) (map[string]*criterion, error) {
@@ -235,7 +238,7 @@ func (h *handler) guarded(c *Change, fits func() bool) (ok bool) {
 	defer func() {
 		if v := recover(); v != nil {
 			ok = false
-			h.panicked.Do(func() {
+			h.filters.panicked.Do(func() {
 				c.Logger.Error("A filter of a handler panicked; it matches nothing", handlerKey, h.id, "panic", fmt.Sprint(v))
 			})
 		}

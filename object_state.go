@@ -25,6 +25,7 @@ import (
 type handlingMark struct {
 	handled         bool          // whether a handling has ended since it was listed, or the prefilter has found nothing to be resumed; ends when it is forgotten
 	changedByUs     bool          // whether the operator has changed it, and not only kept its records there; ends when it is forgotten
+	unmatched       bool          // whether no handler was for it when it was seen last, without a worker; false again with the next event for a worker
 	notified        bool          // whether those that watch it were notified of it; ends when it is forgotten
 	trackingCurrent bool          // whether the stored state was made of the fields that are tracked now
 	baseDigest      uint64        // the digest of what was last stored as handled
@@ -195,7 +196,7 @@ func (q *queue) reportOnlyLocked(e *entry) {
 // releaseUnservedLocked reduces an object that is not served and has no worker to what is to be remembered of it: its tasks, what could not be sent, and which of
 // our own patches is to come back. Without any of it, and unless its deletion is to be reported, the object is taken away.
 func (q *queue) releaseUnservedLocked(e *entry) {
-	e.memorySeen, e.unmatched, e.last = false, false, handlingMark{expected: e.last.expected, expectedUntil: e.last.expectedUntil}
+	e.memorySeen, e.last = false, handlingMark{expected: e.last.expected, expectedUntil: e.last.expectedUntil}
 	if e.state != nil {
 		e.state = e.state.remember(e.hasUID)
 	}

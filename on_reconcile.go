@@ -103,7 +103,7 @@ type followSpec struct {
 	text     string // the selector as it was written
 	owns     bool
 	labels   map[string]*criterion
-	objects  func(*Watched) []ObjectReference // nil for all, and for owned kinds
+	watch    Watch // none for owned kinds
 }
 
 func (r *Registry) onReconcile(s Selector, fn ReconcileFunc, opts *ReconcileOptions) error {
@@ -178,7 +178,7 @@ func (s *reconcileSpec) checkFollows(o *ReconcileOptions) error {
 		if f.labels, err = newMatch("label", watch.Labels); err != nil {
 			return fmt.Errorf("the watch of %q: %w", watch.Of, err)
 		}
-		f.objects = watch.Objects
+		f.watch = watch
 		s.follows = append(s.follows, f)
 	}
 	return nil

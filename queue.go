@@ -130,7 +130,6 @@ type entry struct {
 	listing    uint64       // the last listing that showed it
 	epoch      epoch        // in which the newest event came
 	memorySeen bool         // whether it was seen with a memo of the operator that had nothing in it
-	unmatched  bool         // whether no handler was for it when it was seen last, without a worker; false again with the next event for a worker
 
 	last  handlingMark // the worker's, while there is one, and the queue's otherwise
 	child *child       // what reconcile handlers of other kinds know of it, under the lock of their reconciler; nil if it is no child
@@ -306,7 +305,7 @@ func (q *queue) empty() bool {
 // addEventLocked gives an event of an object to its worker, which has come in an epoch of the pauser.
 func (q *queue) addEventLocked(e *entry, ev RawEvent, pause uint32) {
 	e.activateLocked()
-	e.unmatched, e.state.work.deleted = false, ev.Type == Deleted
+	e.last.unmatched, e.state.work.deleted = false, ev.Type == Deleted
 	q.classLocked(e, q.routine && ev.Type == Listed)
 	e.epoch, e.state.work.events = epoch{pause: pause, served: e.served}, append(e.state.work.events, ev)
 	if e.state.work.arrived != nil {

@@ -237,7 +237,7 @@ func (r *reactor) skip(p *prefilter, t EventType, o *rawjson.Header, raw []byte,
 		p.counts.Received(string(t))
 		return true, false
 	}
-	if !idle || e == nil && !r.memo.empty() || e != nil && !e.unmatched && len(p.others) > 0 {
+	if !idle || e == nil && !r.memo.empty() || e != nil && !e.last.unmatched && len(p.others) > 0 {
 		return false, false
 	}
 	if len(p.follows) > 0 && r.follows(p, e, o, raw) {
@@ -255,7 +255,7 @@ func (r *reactor) skip(p *prefilter, t EventType, o *rawjson.Header, raw []byte,
 		ref = e.ref()
 	}
 	if !r.queue.updateIdle(e, t, ref, string(version), from, func(e *entry) {
-		e.unmatched = !handled
+		e.last.unmatched = !handled
 		e.last.trackingCurrent = e.last.trackingCurrent || handled
 		e.last.handled = e.last.handled || handled && initial
 	}) {

@@ -606,7 +606,7 @@ func (rc *reconciler) notifyWatch(c *cycle, f *follow) {
 	key := watchedKey{c.reactor, f.spec, e.key}
 	fits := c.event.Type != Deleted && (&filters{labels: f.spec.labels}).fitsMeta(&o)
 	var now []ObjectReference
-	if fits && f.spec.objects != nil {
+	if fits && f.spec.watch.Objects != nil {
 		now = rc.objectsOf(f, o)
 	}
 	rc.mu.Lock()
@@ -619,7 +619,7 @@ func (rc *reconciler) notifyWatch(c *cycle, f *follow) {
 		return
 	}
 	reason := Trigger{TriggerWatched, e.ref()}
-	if f.spec.objects == nil {
+	if f.spec.watch.Objects == nil {
 		rc.triggerAll(f.handler, reason, true)
 		return
 	}
@@ -636,13 +636,13 @@ func (rc *reconciler) notifyWatch(c *cycle, f *follow) {
 func (rc *reconciler) objectsOf(f *follow, o Object) (refs []ObjectReference) {
 	o.Patch, o.Param, o.Client = &Patch{}, f.handler.param, nil
 	err := safecall.Do(func() error {
-		refs = f.spec.objects(&Watched{o})
+		refs = f.spec.watch.Objects(&Watched{o})
 		return nil
 	})
 	if err == nil {
 		return refs
 	}
-	f.handler.panicked.Do(func() {
+	f.handler.filters.panicked.Do(func() {
 		rc.log.Error("The option Objects of a watch panicked; it names no objects", handlerKey, f.handler.id, "error", err, "stack", string(safecall.StackOf(err)))
 	})
 	return nil

@@ -68,8 +68,6 @@ type handler struct {
 	indexing   *indexSpec // of indices
 	reconcile  *reconcileSpec
 	admission  *admissionSpec
-
-	panicked sync.Once // by a filter
 }
 
 // registration is what was registered, and where.
