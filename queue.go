@@ -539,7 +539,9 @@ func (q *queue) block(e *entry, events []RawEvent, at epoch, r result) bool {
 	if !q.leader.leads() || at.term != q.leader.term() {
 		return q.blockForTermLocked(e, events, r)
 	}
-	e.state.body = r.body
+	if r.body != nil || len(events) > 0 { // otherwise, it was due again with the body that is known
+		e.state.body = r.body
+	}
 	e.state.work.events, e.state.work.blocked = append(events, e.state.work.events...), true
 	if newer || !q.barrier.closed() {
 		e.state.work.woken = true
