@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -82,26 +83,26 @@ func changingConditions(t *testing.T, c *C) {
 	c.Run(t, "RC-59 the time of a transition changes with the status alone, and the conditions of others stay", func(c *C) {
 		c.OnlyInBubble("times have whole seconds")
 		c.withConditions(storedCondition("Ready", "True"), storedCondition("Other", "False"))
-		calls, changed := 0, time.Time{}
+		var calls, changed atomic.Int64
 		c.everySecond(func(tm *kopf.Timer) {
-			calls++
-			condition := kopf.Condition{Type: "Ready", Status: kopf.ConditionTrue, Reason: fmt.Sprint("Made", calls)}
-			if calls > 10 {
+			call := calls.Add(1)
+			condition := kopf.Condition{Type: "Ready", Status: kopf.ConditionTrue, Reason: fmt.Sprint("Made", call)}
+			if call > 10 {
 				condition.Status = kopf.ConditionFalse
 			}
-			if calls == 11 {
-				changed = time.Now()
+			if call == 11 {
+				changed.Store(time.Now().Unix())
 			}
 			tm.Patch.SetCondition(condition)
 		})
-		c.WaitFor("other reasons", func() bool { return calls == 10 })
+		c.WaitFor("other reasons", func() bool { return calls.Load() == 10 })
 		c.Pass(100 * time.Millisecond)
 		if got, want := c.conditionsOf("a"), "Ready=True/Made10@1 since "+longAgo+", Other=False/Made@1 since "+longAgo; got != want {
 			c.Errorf("got the conditions %s, want %s", got, want)
 		}
-		c.WaitFor("another status", func() bool { return calls == 20 })
+		c.WaitFor("another status", func() bool { return calls.Load() == 20 })
 		c.Pass(100 * time.Millisecond)
-		since := changed.UTC().Format(time.RFC3339)
+		since := time.Unix(changed.Load(), 0).UTC().Format(time.RFC3339)
 		if got, want := c.conditionsOf("a"), "Ready=False/Made20@1 since "+since+", Other=False/Made@1 since "+longAgo; got != want {
 			c.Errorf("got the conditions %s, want %s", got, want)
 		}
