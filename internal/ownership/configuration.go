@@ -1,171 +1,244 @@
-// Package ownership tells whether an object is still as a server-side apply has left it, without comparing values.
+// Package ownership reports whether an object is still as a server-side apply of one field manager has left it, without comparing any values.
 //
-// By server-side apply, whoever else changes or removes a field takes it away from the entry of the former manager in metadata.managedFields. So an object is as a manager wants it
-// if what it wants is what it has applied last, of which a digest is kept in an annotation, and if its entry still names every field of that, and no other. What the API server makes of the
-// values, such as defaults, canonical quantities and the changes of admission webhooks, does not matter.
-// See https://kubernetes.io/docs/reference/using-api/server-side-apply/
+// With server-side apply, whoever else changes or removes a field takes it from the manager's entry in metadata.managedFields. So an object is as applied
+// if two things hold: its annotation has the digest of the configuration, and the entry still names every field of the configuration, and no other.
+// Defaults, quantities in another spelling, conversions and mutating webhooks do not matter to that, whereas a comparison of values has to know them all.
+//
+// Three things are not noticed, because managed fields do not show them: another order of the items of sets and of lists with keys, the removal of an
+// empty list with keys, and what admission webhooks make of the fields of a request.
+//
+// See https://kubernetes.io/docs/reference/using-api/server-side-apply/#field-management
 package ownership
 
 import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strconv"
 
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// Configuration is all that one manager wants of an object.
+// Configuration is an apply configuration that has all fields that its manager wants to own, a "fully specified intent". It does not change.
 type Configuration struct {
-	kind   string // with its version
-	digest string
-	raw    []byte
-	owned  map[string]any // what an entry names of it
+	object     map[string]any
+	fields     map[string]any // of the object, those that an entry in managedFields can name
+	apiVersion string
+	kind       string
+	digest     string
 }
 
-// digestBytes is how much of a digest is kept.
-const digestBytes = 10
-
-// New returns the configuration of an object, with its digest in an annotation. The object is not changed. A null counts as a field that is not there, and the stringData
-// of a Secret becomes data, because the API server notes that the manager owns the former, and stores the latter.
+// New makes a configuration of an object: anything that encodes as JSON, with its apiVersion, kind and name. The object itself stays as it is.
+// The annotation of that name is set to the digest of all the rest. The stringData of a Secret become data, because the API server would have
+// the manager own them under a name that objects do not have. The error names the field that is missing or wrong.
 func New(object map[string]any, annotation string) (*Configuration, error) {
-	value, err := rawjson.Normalize(object)
+	if annotation == "" {
+		return nil, errors.New("invalid annotation \"\": want a name")
+	}
+	normal, err := rawjson.Normalize(object)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the object: %w", err)
+	}
+	c := &Configuration{object: rawjson.AsMap(normal)}
+	metadata, annotations, err := c.check()
 	if err != nil {
 		return nil, err
 	}
-	o := dropNulls(value).(map[string]any)
-	apiVersion, _ := o["apiVersion"].(string)
-	kind, _ := o["kind"].(string)
-	if apiVersion == "" || kind == "" {
-		return nil, fmt.Errorf("invalid apiVersion %q and kind %q: want both", apiVersion, kind)
-	}
-	if apiVersion == "v1" && kind == "Secret" {
-		if err := encodeStringData(o); err != nil {
+	if c.apiVersion == "v1" && c.kind == "Secret" {
+		if err := encodeStringData(c.object); err != nil {
 			return nil, err
 		}
 	}
-	metadata, ok := o["metadata"].(map[string]any)
-	if !ok {
-		return nil, errors.New("invalid metadata: want an object with a name")
-	}
-	if name, _ := metadata["name"].(string); name == "" {
-		return nil, errors.New("invalid metadata.name: want that of the object")
-	}
-	annotations, ok := metadata["annotations"].(map[string]any)
-	if _, has := metadata["annotations"]; has && !ok {
-		return nil, errors.New("invalid metadata.annotations: want an object of strings")
-	}
 	delete(annotations, annotation)
-	c := &Configuration{kind: apiVersion + " " + kind}
-	raw, err := rawjson.Encode(o) // with sorted keys
-	if err != nil {
-		return nil, err
-	}
-	sum := sha256.Sum256(raw)
+	sum := sha256.Sum256(appendCanonical(nil, c.object))
 	c.digest = hex.EncodeToString(sum[:digestBytes])
-	if annotations == nil {
-		annotations = make(map[string]any)
-		metadata["annotations"] = annotations
-	}
 	annotations[annotation] = c.digest
-	c.raw, err = rawjson.Encode(o)
-	c.owned = named(o)
-	return c, err
+	metadata["annotations"] = annotations
+	c.fields = nameableFields(c.object, metadata)
+	return c, nil
 }
 
-// Digest returns the digest of the configuration, without the annotation that has it.
-func (c *Configuration) Digest() string { return c.digest }
+// digestBytes are enough for no two configurations of an object ever to have the same digest.
+const digestBytes = 10
 
-// JSON returns the configuration as it is sent.
-func (c *Configuration) JSON() []byte { return c.raw }
-
-// dropNulls returns a value without the members of objects that are null.
-func dropNulls(v any) any {
-	switch v := v.(type) {
+// check reads the apiVersion and the kind, and returns the metadata and the annotations, which are made if there are none.
+func (c *Configuration) check() (metadata, annotations map[string]any, err error) {
+	if c.apiVersion, err = requiredText(c.object, "apiVersion", "apiVersion"); err != nil {
+		return nil, nil, err
+	}
+	if c.kind, err = requiredText(c.object, "kind", "kind"); err != nil {
+		return nil, nil, err
+	}
+	metadata, ok := c.object["metadata"].(map[string]any)
+	if !ok {
+		return nil, nil, wrongField("metadata", c.object["metadata"], "an object")
+	}
+	if _, err = requiredText(metadata, "name", "metadata.name"); err != nil {
+		return nil, nil, err
+	}
+	if metadata["managedFields"] != nil {
+		return nil, nil, errors.New("invalid metadata.managedFields: want none in an apply configuration")
+	}
+	switch value := metadata["annotations"].(type) {
+	case nil:
+		annotations = make(map[string]any)
 	case map[string]any:
-		for key, member := range v {
-			if member == nil {
-				delete(v, key)
-			} else {
-				v[key] = dropNulls(member)
-			}
-		}
-	case []any:
-		for i, item := range v {
-			v[i] = dropNulls(item)
+		annotations = value
+	default:
+		return nil, nil, wrongField("metadata.annotations", value, "an object of strings")
+	}
+	for key, value := range annotations {
+		if _, ok := value.(string); !ok {
+			return nil, nil, wrongField(fmt.Sprintf("metadata.annotations[%q]", key), value, "a string")
 		}
 	}
-	return v
+	return metadata, annotations, nil
 }
 
-// encodeStringData moves the stringData of a Secret to its data, as the API server does.
+func requiredText(object map[string]any, key, path string) (string, error) {
+	text, ok := object[key].(string)
+	if !ok || text == "" {
+		return "", wrongField(path, object[key], "a string that is not empty")
+	}
+	return text, nil
+}
+
+func wrongField(path string, value any, want string) error {
+	return fmt.Errorf("invalid %s, %s: want %s", path, rawjson.KindOf(value), want)
+}
+
+// encodeStringData moves the stringData of a Secret to its data.
 func encodeStringData(secret map[string]any) error {
-	text, has := secret["stringData"]
-	if !has {
+	value, ok := secret["stringData"]
+	if !ok {
 		return nil
 	}
-	entries, ok := text.(map[string]any)
-	if !ok {
-		return errors.New("invalid stringData: want an object of strings")
+	texts, ok := value.(map[string]any)
+	if !ok && value != nil {
+		return wrongField("stringData", value, "an object of strings")
 	}
 	data, ok := secret["data"].(map[string]any)
-	if _, has := secret["data"]; has && !ok {
-		return errors.New("invalid data: want an object of strings")
-	}
-	if data == nil && len(entries) > 0 {
-		data = make(map[string]any)
-		secret["data"] = data
-	}
-	for key, value := range entries {
-		s, ok := value.(string)
-		if !ok {
-			return fmt.Errorf("invalid stringData %q: want a string", key)
-		}
-		data[key] = base64.StdEncoding.EncodeToString([]byte(s))
+	if !ok && secret["data"] != nil {
+		return wrongField("data", secret["data"], "an object of strings")
 	}
 	delete(secret, "stringData")
+	if data == nil && len(texts) > 0 {
+		data = make(map[string]any, len(texts))
+		secret["data"] = data
+	}
+	for key, value := range texts {
+		text, ok := value.(string)
+		if !ok {
+			return wrongField(fmt.Sprintf("stringData[%q]", key), value, "a string")
+		}
+		data[key] = base64.StdEncoding.EncodeToString([]byte(text))
+	}
 	return nil
 }
 
-// unnamed are the fields of the metadata that no entry names.
-var unnamed = [...]string{"name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink"}
-
-// named returns what an entry names of an object.
-func named(object map[string]any) map[string]any {
-	owned := make(map[string]any, len(object))
-	for key, value := range object {
-		switch key {
-		case "apiVersion", "kind":
-		case "metadata":
-			metadata := make(map[string]any)
-			for key, value := range rawjson.AsMap(value) {
-				metadata[key] = value
-			}
-			for _, key := range unnamed {
-				delete(metadata, key)
-			}
-			if len(metadata) > 0 {
-				owned[key] = metadata
-			}
-		default:
-			owned[key] = value
-		}
+// nameableFields returns an object without the fields that kube-apiserver strips from the entries of all managers.
+func nameableFields(object, metadata map[string]any) map[string]any {
+	fields, below := maps.Clone(object), maps.Clone(metadata)
+	for _, key := range []string{"apiVersion", "kind"} {
+		delete(fields, key)
 	}
-	return owned
+	for _, key := range []string{"name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp", "selfLink", "clusterName", "managedFields"} {
+		delete(below, key)
+	}
+	fields["metadata"] = below
+	return fields
 }
 
-// FieldsOf returns the fields that a manager has applied, among the managedFields of an object, with the version that they are of; nil if there are none. What was applied to a
-// subresource does not count.
+// appendCanonical appends a value so that equal ones are the same bytes: keys sorted, and numbers as the API server stores them.
+func appendCanonical(b []byte, value any) []byte {
+	switch v := value.(type) {
+	case map[string]any:
+		b = append(b, '{')
+		for _, key := range rawjson.SortedKeys(v) {
+			b = append(rawjson.AppendString(b, key), ':')
+			b = append(appendCanonical(b, v[key]), ',')
+		}
+		return append(b, '}')
+	case []any:
+		b = append(b, '[')
+		for _, item := range v {
+			b = append(appendCanonical(b, item), ',')
+		}
+		return append(b, ']')
+	case string:
+		return rawjson.AppendString(b, v)
+	case json.Number:
+		return appendNumber(b, string(v))
+	case bool:
+		return strconv.AppendBool(b, v)
+	}
+	return append(b, "null"...)
+}
+
+// appendNumber appends a number as the API server stores it: as an int64, or as a float64 if it is not one.
+func appendNumber(b []byte, text string) []byte {
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return strconv.AppendInt(b, n, 10)
+	}
+	if f, err := strconv.ParseFloat(text, 64); err == nil {
+		return strconv.AppendFloat(b, f, 'g', -1, 64)
+	}
+	return append(b, text...)
+}
+
+// Digest returns the digest of the configuration, 20 hexadecimal digits. The order of keys, and how numbers are written, make no difference to it.
+func (c *Configuration) Digest() string { return c.digest }
+
+// JSON returns the configuration with its annotation, to be sent as it is.
+func (c *Configuration) JSON() []byte {
+	data, err := rawjson.Encode(c.object)
+	if err != nil {
+		panic(err) // it has been decoded from JSON
+	}
+	return data
+}
+
+// FieldsOf returns the fieldsV1 and the apiVersion of a manager's Apply entry, one of no subresource, in the JSON of metadata.managedFields. The fields are
+// a part of it, and nil if there is no such entry. Of several, the last one counts, as on the API server.
 func FieldsOf(managedFields []byte, manager string) (fields []byte, apiVersion string) {
-	rawjson.EachItem(managedFields, func(entry []byte) bool { // what is no list has none
-		if rawjson.StringAt(entry, "operation") != "Apply" || rawjson.StringAt(entry, "manager") != manager || rawjson.StringAt(entry, "subresource") != "" {
-			return true
+	var version []byte
+	_ = rawjson.EachItem(managedFields, func(entry []byte) bool { // after malformed JSON there is no such entry
+		if found, in, ok := appliedFields(entry, manager); ok {
+			fields, version = found, in
 		}
-		if raw, found := rawjson.Find(entry, "fieldsV1"); found && !rawjson.IsNull(raw) {
-			fields, apiVersion = raw, rawjson.StringAt(entry, "apiVersion")
-		}
-		return false
+		return true
 	})
-	return fields, apiVersion
+	return slices.Clip(fields), rawjson.Unquote(version)
+}
+
+// appliedFields returns the fields of an entry, and its apiVersion, and reports whether it is the Apply entry of a manager.
+func appliedFields(entry []byte, manager string) (fields, apiVersion []byte, ok bool) {
+	applied, same, whole, readable := false, false, true, true
+	err := rawjson.EachMember(entry, func(quoted, value []byte) bool {
+		switch string(rawjson.PlainText(quoted)) {
+		case "manager":
+			same = textIs(value, manager)
+		case "operation":
+			applied = textIs(value, "Apply")
+		case "subresource":
+			whole = rawjson.IsNull(value) || textIs(value, "")
+		case "fieldsType":
+			readable = textIs(value, "FieldsV1")
+		case "apiVersion":
+			apiVersion = value
+		case "fieldsV1":
+			fields = value
+		}
+		return true
+	})
+	return fields, apiVersion, err == nil && applied && same && whole && readable && len(fields) > 0
+}
+
+func textIs(raw []byte, text string) bool {
+	return rawjson.IsQuoted(raw) && rawjson.QuotedIs(raw, text)
 }

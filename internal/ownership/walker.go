@@ -1,0 +1,254 @@
+package ownership
+
+import (
+	"encoding/binary"
+	"hash/maphash"
+
+	"github.com/kopf-go/kopf/internal/rawjson"
+)
+
+// walker goes through a configuration and the fieldsV1 of an entry side by side. The fields are not decoded.
+//
+// What they mean is defined in sigs.k8s.io/structured-merge-diff, fieldpath/serialize.go: members of maps are f:<key>, items of lists are k:<keys>, or
+// v:<value> in sets, and a "." says that the manager owns the map, list or item itself, too. An entry names the members of maps with a
+// fixed set of fields only where something below is owned, so that such maps vanish with the last owned field.
+type walker struct {
+	data   []byte
+	known  map[uint64]bool // see kindFacts.ends
+	learnt map[uint64]bool // the same, to be filled from the answer to an apply; nil when an object is checked
+	unsure bool            // whether something depends on facts that are not known
+	text   []byte          // the unquoted names of the elements from the root to the present one
+}
+
+// walk reports whether the fields are those of the configuration, as far as it is known.
+func (w *walker) walk(c *Configuration) bool {
+	_, ok := w.fields(c.fields, nil, 0, rootPath)
+	return ok
+}
+
+// Paths are hashes of the keys from the root. They go on with one of these below the place of a list. A place without a schema can
+// have a map in one object and a list in another, so that facts about lists have a path of their own.
+const (
+	rootPath uint64 = 0
+	itemKey         = "\x00item"
+	listKey         = "\x00list"
+	emptyKey        = "\x00empty list"
+)
+
+// references is the path of the items of metadata.ownerReferences, which are atomic in all kinds.
+var references = below(below(below(rootPath, "metadata"), "ownerReferences"), itemKey)
+
+func below[T string | []byte](path uint64, key T) uint64 {
+	var h maphash.Hash
+	h.SetSeed(seed)
+	var prefix [8]byte
+	binary.LittleEndian.PutUint64(prefix[:], path)
+	_, _ = h.Write(prefix[:]) // it never fails
+	_, _ = h.WriteString(string(key))
+	return h.Sum64()
+}
+
+// value compares a value with the fields at an index, and returns the index after them. It returns false as soon as there is a difference.
+func (w *walker) value(value any, at int, path uint64) (end int, ok bool) {
+	switch v := value.(type) {
+	case map[string]any:
+		if len(v) > 0 {
+			return w.fields(v, nil, at, path)
+		}
+	case []any:
+		if len(v) > 0 {
+			return w.items(v, at, path)
+		}
+		w.teach(below(path, emptyKey), false)
+	}
+	return w.leaf(at)
+}
+
+// leaf compares a value that has nothing below it.
+func (w *walker) leaf(at int) (end int, ok bool) {
+	r := rawjson.MemberReader{Data: w.data, At: at}
+	for r.Next() {
+		if kind, _ := w.element(&r); kind != self && kind != unknown {
+			return 0, false
+		}
+		if !skip(&r) {
+			return 0, false
+		}
+	}
+	return r.At, r.Err == nil
+}
+
+// The kinds of the elements of a path.
+const (
+	self    = '.'
+	field   = 'f'
+	keys    = 'k'
+	member  = 'v'
+	index   = 'i'
+	unknown = 0 // of a later version, which kube-apiserver ignores, too
+)
+
+// element returns the kind and the name of the present element. The name is valid until the length of the text is reset.
+func (w *walker) element(r *rawjson.MemberReader) (kind byte, name []byte) {
+	quoted := r.Key.Of(w.data)
+	text := rawjson.PlainText(quoted)
+	if text == nil {
+		start := len(w.text)
+		w.text = rawjson.AppendUnquoted(w.text, quoted)
+		text = w.text[start:]
+	}
+	switch {
+	case string(text) == ".":
+		return self, nil
+	case len(text) < 2 || text[1] != ':':
+		return unknown, nil
+	}
+	switch text[0] {
+	case field, keys, member, index:
+		return text[0], text[2:]
+	}
+	return unknown, nil
+}
+
+// skip goes on after the value of a member.
+func skip(r *rawjson.MemberReader) bool {
+	end, err := rawjson.SkipValue(r.Data, r.At)
+	r.At = end
+	return err == nil
+}
+
+// fields compares a map that is not empty. If it is an item of a list, its keys are those in the name of the element.
+func (w *walker) fields(value map[string]any, itemKeys []byte, at int, path uint64) (end int, ok bool) {
+	r := rawjson.MemberReader{Data: w.data, At: at}
+	named, owned, start := 0, false, len(w.text)
+	for r.Next() {
+		kind, name := w.element(&r)
+		child, has := any(nil), false
+		switch kind {
+		case field:
+			if child, has = value[string(name)]; has {
+				named++
+				r.At, ok = w.value(child, r.At, below(path, name))
+			} else {
+				ok = isDefaulted(itemKeys, string(name)) && skip(&r)
+			}
+		case self, unknown:
+			owned = owned || kind == self
+			ok = skip(&r)
+		default:
+			return 0, false
+		}
+		if !ok {
+			return 0, false
+		}
+		w.text = w.text[:start]
+	}
+	if r.Err != nil {
+		return 0, false
+	}
+	switch {
+	case named == 0:
+		ok = w.ends(value, path)
+	case named < len(value):
+		ok = w.unnamed(value, at, path)
+	}
+	if owned && named > 0 {
+		w.teach(path, false)
+	}
+	return r.At, ok
+}
+
+// isDefaulted reports whether a field is a key of an item. The item need not have it, since keys may have defaults.
+func isDefaulted(itemKeys []byte, name string) bool {
+	if itemKeys == nil {
+		return false
+	}
+	_, ok := rawjson.Find(itemKeys, name)
+	return ok
+}
+
+// ends reports whether fields may end at a map or a list that is not empty: those of an atomic one do.
+func (w *walker) ends(value any, path uint64) bool {
+	if path == rootPath {
+		return false // at least the annotation is below
+	}
+	if !alwaysNamed(value) || path == references {
+		return true // what is below it is in no entry
+	}
+	if _, ok := value.([]any); ok {
+		path = below(path, listKey)
+	}
+	return w.ask(path)
+}
+
+// alwaysNamed reports whether a value has anything in it that is named in an entry if the value is not atomic.
+func alwaysNamed(value any) bool {
+	switch v := value.(type) {
+	case []any:
+		return len(v) > 0
+	case map[string]any:
+		for _, child := range v {
+			if alwaysNamed(child) {
+				return true
+			}
+		}
+		return len(v) == 0
+	}
+	return true
+}
+
+// unnamed reports whether all members of a map that the fields at an index do not name are ones that no entry names.
+func (w *walker) unnamed(value map[string]any, at int, path uint64) bool {
+	named := make(map[string]bool, len(value))
+	r := rawjson.MemberReader{Data: w.data, At: at}
+	start := len(w.text)
+	for r.Next() && skip(&r) {
+		if kind, name := w.element(&r); kind == field {
+			named[string(name)] = true
+		}
+		w.text = w.text[:start]
+	}
+	for key, child := range value {
+		if !named[key] && !w.missing(child, below(path, key), path == rootPath && key == "status") {
+			return false
+		}
+	}
+	return true
+}
+
+// missing reports whether a value may be missing in an entry. An empty list with keys always is, and a status if it is a subresource.
+func (w *walker) missing(value any, path uint64, status bool) bool {
+	if status {
+		return w.ask(path)
+	}
+	switch v := value.(type) {
+	case []any:
+		return len(v) == 0 && w.ask(below(path, emptyKey))
+	case map[string]any:
+		for key, child := range v {
+			if !w.missing(child, below(path, key), false) {
+				return false
+			}
+		}
+		return len(v) > 0
+	}
+	return false
+}
+
+// ask reports whether entries end at a path or have nothing there, although the configuration has. It says yes if that is not known.
+func (w *walker) ask(path uint64) bool {
+	if w.learnt != nil {
+		w.learnt[path] = true
+		return true
+	}
+	ends, known := w.known[path]
+	w.unsure = w.unsure || !known
+	return ends || !known
+}
+
+// teach notes what an answer to an apply shows.
+func (w *walker) teach(path uint64, ends bool) {
+	if w.learnt != nil {
+		w.learnt[path] = ends
+	}
+}
