@@ -1,0 +1,452 @@
+package e2e
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kopf-go/kopf"
+	"github.com/kopf-go/kopf/internal/ownership"
+	"github.com/kopf-go/kopf/internal/rawjson"
+)
+
+var (
+	ownershipSeeds  = flag.Uint64("ownership.seeds", 1, "how many random sequences of foreign writes are tried with each kind")
+	ownershipFirst  = flag.Uint64("ownership.first", 0, "the first of them, to repeat one")
+	ownershipWrites = flag.Int("ownership.writes", 30, "how many writes a sequence has")
+	ownershipOnly   = flag.String("ownership.only", "", "the only kind that is tried")
+)
+
+const (
+	childManager    = "kopf-things.example.com"
+	childAnnotation = "example.com/applied"
+	childName       = "child"
+)
+
+// TestOwnership compares the check of children with what a dry run of an apply says, after each of many random writes of others, on both servers. The managed
+// fields must be the same on both.
+func TestOwnership(t *testing.T) {
+	servers := bothServers(t)
+	for seed := *ownershipFirst; seed < *ownershipFirst+*ownershipSeeds; seed++ {
+		var traces []map[string][]string
+		for _, e := range servers {
+			n := newNursery(t, e, fmt.Sprintf("ownership-%d", seed))
+			t.Run(fmt.Sprintf("RC-50 a child is left alone if an apply changes nothing, seed %d, %s", seed, e.name), func(t *testing.T) {
+				n.t = t
+				n.tryAll(seed)
+			})
+			traces = append(traces, n.traces)
+		}
+		for _, kind := range slices.Sorted(maps.Keys(traces[0])) {
+			compareTraces(t, kind, traces[0][kind], traces[1][kind])
+		}
+	}
+}
+
+// bothServers returns the real server and the one in memory.
+func bothServers(t *testing.T) []*endpoint {
+	t.Helper()
+	served, err := kopf.NewAPIServer(nil).Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := served.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return []*endpoint{judge(t, theCluster(t)), {name: "in memory", url: served.URL, client: &http.Client{Transport: &http.Transport{}}}}
+}
+
+// compareTraces compares what two servers have made of the same writes, up to the first difference.
+func compareTraces(t *testing.T, kind string, want, got []string) {
+	t.Helper()
+	for i := range min(len(want), len(got)) {
+		if want[i] != got[i] {
+			t.Errorf("%s, step %d: the servers differ (-real +in memory)\n%s\nbefore:\n%s", kind, i, cmp.Diff(strings.Split(want[i], "\n"), strings.Split(got[i], "\n")), want[max(0, i-1)])
+			return
+		}
+	}
+}
+
+// nursery is a namespace with children of one owner.
+type nursery struct {
+	t         *testing.T
+	endpoint  *endpoint
+	namespace string
+	owner     map[string]any // a reference
+	checker   *ownership.Checker
+	counts    map[string]int
+	needless  map[string]int      // applies, by their reasons
+	traces    map[string][]string // of kinds: what has become of each write
+}
+
+func newNursery(t *testing.T, e *endpoint, namespace string) *nursery {
+	t.Helper()
+	n := &nursery{
+		t: t, endpoint: e, namespace: namespace, checker: &ownership.Checker{}, counts: make(map[string]int), needless: make(map[string]int), traces: make(map[string][]string),
+	}
+	n.must("POST", "/api/v1/namespaces", map[string]any{"metadata": map[string]any{"name": namespace}})
+	owner := n.must("POST", "/api/v1/namespaces/"+namespace+"/configmaps", map[string]any{"metadata": map[string]any{"name": "owner"}})
+	uid, _ := rawjson.Lookup(owner, "metadata", "uid")
+	n.owner = map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": uid, "controller": true, "blockOwnerDeletion": true}
+	return n
+}
+
+// call sends a request and returns the bytes of the response.
+func (n *nursery) call(ctx context.Context, method, path, contentType string, body any) (code int, answer []byte) {
+	n.t.Helper()
+	text, raw := body.([]byte)
+	if body != nil && !raw {
+		text = []byte(encode(body))
+	}
+	req, err := http.NewRequestWithContext(ctx, method, n.endpoint.url+path, strings.NewReader(string(text)))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	if contentType != "" {
+		req.Header.Set("Content-Type", contentType)
+	}
+	resp, err := n.endpoint.client.Do(req)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	answer, err = io.ReadAll(resp.Body)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return resp.StatusCode, answer
+}
+
+func (n *nursery) must(method, path string, body any) map[string]any {
+	n.t.Helper()
+	code, answer := n.call(n.t.Context(), method, path, asJSON, body)
+	if code >= 300 {
+		n.t.Fatalf("%s %s: %d %s", method, path, code, answer)
+	}
+	return rawjson.Map(answer)
+}
+
+// define makes a kind with a random schema. Not all schemas are allowed.
+func (n *nursery) define(r *rand.Rand, number int) *childKind {
+	for range 20 {
+		k := customChild(r, strings.ReplaceAll(n.namespace, "-", "")+".example.com", number)
+		code, answer := n.call(n.t.Context(), "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", asJSON, k.definition())
+		if code < 300 {
+			return k
+		}
+		if code != http.StatusUnprocessableEntity {
+			n.t.Fatalf("%d %s", code, answer)
+		}
+	}
+	n.t.Fatal("no random definition is allowed")
+	return nil
+}
+
+func (n *nursery) await(k *childKind) {
+	collection := strings.TrimSuffix(k.path(n.namespace, ""), "/")
+	eventually(n.t, k.plural+" are served", func() bool {
+		code, _ := n.call(n.t.Context(), "GET", collection, "", nil)
+		return code == http.StatusOK
+	})
+}
+
+// tryAll tries all kinds.
+func (n *nursery) tryAll(seed uint64) {
+	r := rand.New(rand.NewPCG(seed, 5))
+	kinds := builtinChildren()
+	for i := range 10 {
+		kinds = append(kinds, n.define(r, i))
+	}
+	for i, k := range kinds {
+		if *ownershipOnly == "" || *ownershipOnly == k.kind {
+			n.await(k)
+			n.try(rand.New(rand.NewPCG(seed, uint64(i))), k)
+		}
+	}
+	n.report()
+}
+
+// child is an object that an operator applies.
+type child struct {
+	*nursery
+	kind          *childKind
+	path          string
+	configuration *ownership.Configuration
+	live          []byte
+	taught        bool // whether the checker has seen an apply of the configuration
+}
+
+func (n *nursery) child(k *childKind, name string) *child {
+	return &child{nursery: n, kind: k, path: k.path(n.namespace, name)}
+}
+
+func (c *child) apply(dry bool) (code int, answer []byte) {
+	query := "?force=true&fieldManager=" + childManager
+	if dry {
+		query += "&dryRun=All"
+	}
+	return c.call(c.t.Context(), "PATCH", c.path+query, asApply, c.configuration.JSON())
+}
+
+func (c *child) check() ownership.Result {
+	fields, apiVersion := c.fields()
+	return c.checker.Check(c.configuration, rawjson.StringAt(c.live, "metadata", "annotations", childAnnotation), fields, apiVersion)
+}
+
+func (c *child) fields() (fields []byte, apiVersion string) {
+	managed, _ := rawjson.Find(c.live, "metadata", "managedFields")
+	return ownership.FieldsOf(managed, childManager)
+}
+
+// get reads the object anew.
+func (c *child) get() {
+	code, answer := c.call(c.t.Context(), "GET", c.path, "", nil)
+	if code != http.StatusOK {
+		c.t.Fatalf("GET %s: %d %s", c.path, code, answer)
+	}
+	c.live = answer
+}
+
+// withoutBookkeeping decodes an object without what is in the metadata for the sake of writes.
+func withoutBookkeeping(data []byte) map[string]any {
+	object := rawjson.Map(data)
+	for _, key := range []string{"managedFields", "resourceVersion", "generation"} {
+		delete(rawjson.AsMap(object["metadata"]), key)
+	}
+	return object
+}
+
+// try checks a child of a kind after many writes.
+func (n *nursery) try(r *rand.Rand, k *childKind) {
+	c := n.child(k, childName)
+	if !c.configure(r) {
+		return
+	}
+	var history []string
+	for i := range *ownershipWrites {
+		if i%10 == 9 {
+			c.configure(r)
+		}
+		if r.IntN(20) == 0 {
+			n.checker, c.taught = &ownership.Checker{}, false // as after a restart
+		}
+		w := &foreignWriter{Rand: r, kind: k, applied: rawjson.Map(c.configuration.JSON()), live: rawjson.Map(c.live)}
+		write := w.next()
+		if write == nil {
+			continue
+		}
+		n.counts["writes"]++
+		text := fmt.Sprintf("%s: %s %s", write.what, write.path(""), encode(write.body))
+		code, answer := n.call(n.t.Context(), write.method, write.path(c.path), write.contentType, write.body)
+		c.trace(text, code, answer)
+		if code >= 300 {
+			n.counts["refused writes"]++
+			continue
+		}
+		history = append(history, text)
+		c.judge(write, history)
+	}
+}
+
+// configure applies a new configuration, and reports whether the server takes one.
+func (c *child) configure(r *rand.Rand) bool {
+	before := c.configuration
+	for range 10 {
+		object := c.kind.make(r, childName)
+		metadata := object["metadata"].(map[string]any)
+		metadata["ownerReferences"] = []any{c.owner}
+		metadata["labels"] = map[string]any{"l": "1"}
+		if r.IntN(2) > 0 {
+			metadata["finalizers"] = []any{}
+		}
+		configuration, err := ownership.New(object, childAnnotation)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		c.configuration, c.taught = configuration, false
+		if c.reapply("a new configuration") {
+			return true
+		}
+	}
+	c.configuration = before
+	c.counts["no configuration"]++
+	return false
+}
+
+// reapply applies the configuration, learns from the answer, and reports whether the server takes it. After that, the child must be as applied.
+func (c *child) reapply(after string) bool {
+	code, answer := c.apply(false)
+	c.trace("apply "+string(c.configuration.JSON()), code, answer)
+	if code >= 300 {
+		c.counts["refused applies"]++
+		return false
+	}
+	c.live, c.taught = answer, true
+	fields, _ := c.fields()
+	c.checker.Learn(c.configuration, fields)
+	if result := c.check(); result != ownership.Owned {
+		c.t.Errorf("%s: %v after the apply that follows %s: %s\n%s", c.kind.kind, result, after, c.configuration.JSON(), fields)
+	}
+	c.repeat()
+	return true
+}
+
+// repeat applies the configuration once more if that changes something: kube-apiserver makes a null of a map whose last field an apply has taken away, even if
+// the same apply has an empty map there, and makes it an empty map with the next one.
+func (c *child) repeat() {
+	code, answer := c.apply(true)
+	if code >= 300 || cmp.Equal(withoutBookkeeping(c.live), withoutBookkeeping(answer)) {
+		return
+	}
+	c.counts["applied twice"]++
+	if code, answer = c.apply(false); code < 300 {
+		c.live = answer
+	}
+}
+
+// judge compares the check after a write with what a dry run of an apply says.
+func (c *child) judge(write *foreignWrite, history []string) {
+	c.get()
+	code, answer := c.apply(true)
+	if code >= 300 {
+		c.counts["refused applies"]++
+		return
+	}
+	result, before, after := c.check(), withoutBookkeeping(c.live), withoutBookkeeping(answer)
+	what := c.verdict(result, write, before, after)
+	c.counts[what]++
+	entry, _ := c.fields()
+	switch what {
+	case "owned":
+		return
+	case "missed":
+		c.t.Errorf("%s: a drift is missed (-live +applied)\n%s%s\nthe fields: %s\nthe configuration: %s",
+			c.kind.kind, cmp.Diff(before, after), strings.Join(history[max(0, len(history)-4):], "\n"), entry, c.configuration.JSON())
+	case "needless":
+		c.needless[fmt.Sprintf("%s, %s: %v", c.kind.kind, write.what, result)]++
+		c.t.Logf("%s: a needless apply (%v) after %s\nthe fields: %s\nthe configuration: %s", c.kind.kind, result, history[len(history)-1], entry, c.configuration.JSON())
+	}
+	c.reapply(write.what)
+}
+
+// verdict says what the result of a check is worth, given what an apply would change.
+func (c *child) verdict(result ownership.Result, write *foreignWrite, before, after map[string]any) string {
+	same := cmp.Equal(before, after)
+	entry, _ := c.fields()
+	switch {
+	case result == ownership.Owned && same:
+		return "owned"
+	case result == ownership.Owned && write.what == "reorder" && cmp.Equal(sorted(before), sorted(after)):
+		return "reordered"
+	case result == ownership.Owned && cmp.Equal(withoutEmptyLists(before), withoutEmptyLists(after)):
+		return "empty lists"
+	case result == ownership.Owned:
+		return "missed"
+	case !same:
+		return "drifted"
+	case entry == nil:
+		return "entry lost"
+	case result == ownership.Unknown && !c.taught:
+		return "taught"
+	}
+	return "needless"
+}
+
+// sorted sorts all lists, whatever their order means.
+func sorted(value any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		object := make(map[string]any, len(v))
+		for key, child := range v {
+			object[key] = sorted(child)
+		}
+		return object
+	case []any:
+		list := make([]any, 0, len(v))
+		for _, item := range v {
+			list = append(list, sorted(item))
+		}
+		slices.SortFunc(list, func(a, b any) int { return strings.Compare(encode(a), encode(b)) })
+		return list
+	}
+	return value
+}
+
+// withoutEmptyLists leaves out members that are empty lists, and maps that have nothing else.
+func withoutEmptyLists(value any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		object := make(map[string]any, len(v))
+		for key, child := range v {
+			if !hollow(child) {
+				object[key] = withoutEmptyLists(child)
+			}
+		}
+		return object
+	case []any:
+		list := make([]any, 0, len(v))
+		for _, item := range v {
+			list = append(list, withoutEmptyLists(item))
+		}
+		return list
+	}
+	return value
+}
+
+// hollow reports whether a value is an empty list, or has nothing but such lists.
+func hollow(value any) bool {
+	switch v := value.(type) {
+	case []any:
+		return len(v) == 0
+	case map[string]any:
+		for _, child := range v {
+			if !hollow(child) {
+				return false
+			}
+		}
+		return len(v) > 0
+	}
+	return false
+}
+
+// trace notes what has become of a write: whether it was taken, and who has which fields then.
+func (c *child) trace(write string, code int, answer []byte) {
+	lines := []string{write, fmt.Sprint(code)}
+	managed, _ := rawjson.ValueAt(answer, "metadata", "managedFields").([]any)
+	for _, entry := range managed {
+		delete(entry.(map[string]any), "time")
+		lines = append(lines, encode(entry))
+	}
+	slices.Sort(lines[2:])
+	text := strings.ReplaceAll(strings.Join(lines, "\n"), fmt.Sprint(c.owner["uid"]), "UID")
+	c.traces[c.kind.kind] = append(c.traces[c.kind.kind], variable.ReplaceAllString(text, "$1"))
+}
+
+// variable is what differs between any two servers.
+var variable = regexp.MustCompile(`("(?:resourceVersion|uid|creationTimestamp|time|clusterIP|example\.com/applied)":)"[^"]*"`)
+
+// report fails if more applies are needless than rivals cause who write something else that becomes the same by defaults.
+func (n *nursery) report() {
+	n.t.Logf("%v", n.counts)
+	for _, reason := range slices.Sorted(maps.Keys(n.needless)) {
+		n.t.Logf("needless, %d times: %s", n.needless[reason], reason)
+	}
+	if checks := n.counts["owned"] + n.counts["drifted"]; n.counts["needless"]*50 > checks {
+		n.t.Errorf("%d of %d applies are needless", n.counts["needless"], checks)
+	}
+	if *ownershipOnly == "" && (n.counts["owned"] == 0 || n.counts["drifted"] == 0) {
+		n.t.Errorf("nothing was compared: %v", n.counts)
+	}
+}
