@@ -81,6 +81,7 @@ func (o Options) merge(live, applied map[string]any, force bool) (map[string]any
 		mine.time = unstructured.Timestamp(o.Now)
 	}
 	if o.Schema == nil || o.Schema.Builtin != nil {
+		zeroNulls(t, merged)
 		unstructured.DropNulls(merged)
 	} else {
 		unstructured.DropNulls(merged["metadata"])
@@ -102,6 +103,24 @@ func (o Options) lastApplied(live map[string]any) *fieldSet {
 	}
 	c := compareFields(last, live, o)
 	return appliedFields(last, o.rootType()).minus(c.modified).minus(c.added).minus(c.removed)
+}
+
+// zeroNulls makes empty texts of the nulls in maps of texts, as decoding into a Go type does.
+func zeroNulls(t fieldType, v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		for key, e := range v {
+			child, known := t.field(key)
+			if e == nil && !known && child.schema != nil && child.schema.Type == "string" {
+				v[key] = ""
+			}
+			zeroNulls(child, e)
+		}
+	case []any:
+		for _, e := range v {
+			zeroNulls(t.item(), e)
+		}
+	}
 }
 
 // drop removes the fields that were applied before and are no longer, unless other managers own
@@ -219,7 +238,7 @@ func mergeTyped(t fieldType, live, applied any, isLive, isApplied bool) any {
 	return live
 }
 
-// mergeAssociative merges lists whose items have keys. It reports whether the keys are unique.
+// mergeAssociative merges lists whose items have keys. It reports whether they all have. The applied ones take the place of several live ones with the same keys.
 func mergeAssociative(t fieldType, live, applied []any) ([]any, bool) {
 	orderA, itemsA, fineA := t.steps(live)
 	orderB, itemsB, fineB := t.steps(applied)
@@ -228,14 +247,23 @@ func mergeAssociative(t fieldType, live, applied []any) ([]any, bool) {
 	}
 	merged := make([]any, 0, len(itemsA)+len(itemsB))
 	for _, step := range interleaved(orderA, orderB) {
-		x, inA := itemsA[step]
-		y, inB := itemsB[step]
-		merged = append(merged, mergeTyped(t.item(), x, y, inA, inB))
+		var x, y any
+		a, b := itemsA[step], itemsB[step]
+		if len(b) > 0 {
+			y = b[0]
+		}
+		if len(a) > 0 && (len(a) == 1 || len(b) == 0) {
+			x = a[0]
+		}
+		if len(a) > 1 {
+			itemsA[step] = a[1:]
+		}
+		merged = append(merged, mergeTyped(t.item(), x, y, len(a) > 0, len(b) > 0))
 	}
 	return merged, true
 }
 
-// interleaved returns the steps of both lists, each once, in the order of kube-apiserver: the
+// interleaved returns the steps of both lists, those of applied items once, in the order of kube-apiserver: the
 // applied items in their order, and the other live items about where they were, between the items
 // that are in both.
 func interleaved(live, applied []string) []string {

@@ -54,17 +54,48 @@ func (c *comparison) walkList(at []string, t fieldType, la, lb []any) bool {
 	if !okA || !okB {
 		return false
 	}
+	seen := make(map[string]bool, len(orderA))
 	for _, step := range append(orderA, orderB...) {
-		a, inA := itemsA[step]
-		b, inB := itemsB[step]
-		path := append(slices.Clip(at), step)
-		if t.set() {
-			c.leaf(path, a, b, inA, inB)
-		} else {
-			c.walk(path, t.item(), a, b, inA, inB)
+		if !seen[step] {
+			seen[step] = true
+			c.walkItems(append(slices.Clip(at), step), t, itemsA[step], itemsB[step])
 		}
 	}
 	return true
+}
+
+// walkItems compares the items with a step. Several of them are one field, in which nobody owns anything.
+func (c *comparison) walkItems(path []string, t fieldType, a, b []any) {
+	switch {
+	case len(a) > 1 && len(b) > 1:
+		c.leaf(path, a, b, true, true)
+	case len(a) > 1:
+		c.walkItem(path, t, nil, b)
+		c.removed.insert(path)
+	case len(b) > 1:
+		c.walkItem(path, t, a, nil)
+		c.added.insert(path)
+	default:
+		c.walkItem(path, t, a, b)
+	}
+}
+
+// walkItem compares an item, or none, with another one, or none.
+func (c *comparison) walkItem(path []string, t fieldType, a, b []any) {
+	var x, y any
+	if len(a) > 0 {
+		x = a[0]
+	}
+	if len(b) > 0 {
+		y = b[0]
+	}
+	switch {
+	case len(a)+len(b) == 0:
+	case t.set():
+		c.leaf(path, x, y, len(a) > 0, len(b) > 0)
+	default:
+		c.walk(path, t.item(), x, y, len(a) > 0, len(b) > 0)
+	}
 }
 
 // compareFields compares two states of an object, which are nil if there is no such state.
@@ -109,8 +140,8 @@ func collectFields(set *fieldSet, at []string, t fieldType, v any) {
 			for _, step := range order {
 				path := append(slices.Clip(at), step)
 				set.insert(path)
-				if !t.set() {
-					collectFields(set, path, t.item(), items[step])
+				if !t.set() && len(items[step]) == 1 {
+					collectFields(set, path, t.item(), items[step][0])
 				}
 			}
 			return

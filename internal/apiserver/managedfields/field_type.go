@@ -64,7 +64,7 @@ func (t fieldType) associative() bool { return t.set() || len(t.keys()) > 0 }
 // step returns the step of an item of a list, and reports whether it has one.
 func (t fieldType) step(item any) (string, bool) {
 	if t.set() {
-		data, err := rawjson.Encode(item)
+		data, err := json.Marshal(item) // with the escapes for HTML, as kube-apiserver has them
 		return "v:" + string(data), err == nil
 	}
 	m := rawjson.AsMap(item)
@@ -84,19 +84,20 @@ func (t fieldType) step(item any) (string, bool) {
 	if len(key) == 0 {
 		return "", false
 	}
-	data, err := rawjson.Encode(key)
+	data, err := json.Marshal(key)
 	return "k:" + string(data), err == nil
 }
 
-// steps returns the items of a list by their steps. It reports whether these are unique.
-func (t fieldType) steps(list []any) (order []string, items map[string]any, ok bool) {
-	items = make(map[string]any, len(list))
+// steps returns the steps of the items of a list, and the items by their steps: several if they have the same keys, which updates may leave behind. It
+// reports whether all items have a step.
+func (t fieldType) steps(list []any) (order []string, items map[string][]any, ok bool) {
+	items = make(map[string][]any, len(list))
 	for _, item := range list {
 		step, fine := t.step(item)
-		if _, twice := items[step]; !fine || twice {
+		if !fine {
 			return nil, nil, false
 		}
-		items[step] = item
+		items[step] = append(items[step], item)
 		order = append(order, step)
 	}
 	return order, items, true

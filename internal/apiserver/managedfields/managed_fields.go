@@ -157,11 +157,12 @@ func (m managers) limitUpdates() {
 
 // Update records the manager of the fields that differ from the live object, which is nil for a new
 // object. A live object without managedFields gets none, and an object that does not fit its type
-// loses them.
+// loses them. Empty ones reset those of the live object. In custom resources, only a list with an empty entry does, since an empty list is omitted there
+// before it is looked at.
 func Update(live, updated map[string]any, o Options) {
 	meta := rawjson.AsMap(updated["metadata"])
 	list, _ := meta["managedFields"].([]any)
-	reset := meta["managedFields"] != nil && (len(list) == 0 || len(list) == 1 && len(rawjson.AsMap(list[0])) == 0)
+	reset := meta["managedFields"] != nil && (len(list) == 0 && o.Schema == nil || len(list) == 1 && len(rawjson.AsMap(list[0])) == 0)
 	all := managersOf(updated)
 	if o.Subresource != "" || len(all) == 0 && !reset {
 		all = managersOf(live)
