@@ -248,7 +248,7 @@ func (n *nursery) try(r *rand.Rand, k *childKind) {
 			continue
 		}
 		n.counts["writes"]++
-		text := fmt.Sprintf("%s: %s %s", write.what, write.path(""), encode(write.body))
+		text := write.String()
 		code, answer := n.call(n.t.Context(), write.method, write.path(c.path), write.contentType, write.body)
 		c.trace(text, code, answer)
 		if code >= 300 {
@@ -435,7 +435,7 @@ func (c *child) trace(write string, code int, answer []byte) {
 }
 
 // variable is what differs between any two servers.
-var variable = regexp.MustCompile(`("(?:resourceVersion|uid|creationTimestamp|time|clusterIP|example\.com/applied)":)"[^"]*"`)
+var variable = regexp.MustCompile(`("(?:resourceVersion|uid|creationTimestamp|time|example\.com/applied)":)"[^"]*"|\b10\.\d+\.\d+\.\d+`)
 
 // report fails if more applies are needless than rivals cause who write something else that becomes the same by defaults.
 func (n *nursery) report() {

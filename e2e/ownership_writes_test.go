@@ -32,6 +32,16 @@ func (w *foreignWrite) path(object string) string {
 	return path
 }
 
+// String describes the write without the managed fields of the whole object, whose times and order differ between servers.
+func (w *foreignWrite) String() string {
+	body := w.body
+	if w.method == "PUT" {
+		body = rawjson.Clone(body)
+		delete(body.(map[string]any)["metadata"].(map[string]any), "managedFields")
+	}
+	return fmt.Sprintf("%s: %s %s", w.what, w.path(""), encode(body))
+}
+
 // foreignWriter makes random writes to an object.
 type foreignWriter struct {
 	*rand.Rand
