@@ -38,7 +38,7 @@ const (
 func TestOwnership(t *testing.T) {
 	servers := bothServers(t)
 	for seed := *ownershipFirst; seed < *ownershipFirst+*ownershipSeeds; seed++ {
-		var traces []map[string][]string
+		var traces []map[string][]traced
 		for _, e := range servers {
 			n := newNursery(t, e, fmt.Sprintf("ownership-%d", seed))
 			t.Run(fmt.Sprintf("RC-50 a child is left alone if an apply changes nothing, seed %d, %s", seed, e.name), func(t *testing.T) {
@@ -68,12 +68,16 @@ func bothServers(t *testing.T) []*endpoint {
 	return []*endpoint{judge(t, theCluster(t)), {name: "in memory", url: served.URL, client: &http.Client{Transport: &http.Transport{}}}}
 }
 
+// traced is what has become of a write, without what differs between any two servers, and the whole answer.
+type traced struct{ text, answer string }
+
 // compareTraces compares what two servers have made of the same writes, up to the first difference.
-func compareTraces(t *testing.T, kind string, want, got []string) {
+func compareTraces(t *testing.T, kind string, want, got []traced) {
 	t.Helper()
 	for i := range min(len(want), len(got)) {
-		if want[i] != got[i] {
-			t.Errorf("%s, step %d: the servers differ (-real +in memory)\n%s\nbefore:\n%s", kind, i, cmp.Diff(strings.Split(want[i], "\n"), strings.Split(got[i], "\n")), want[max(0, i-1)])
+		if want[i].text != got[i].text {
+			t.Errorf("%s, step %d: the servers differ (-real +in memory)\n%s\nthe answers:\n%s\n%s\nbefore:\n%s", kind, i,
+				cmp.Diff(strings.Split(want[i].text, "\n"), strings.Split(got[i].text, "\n")), want[i].answer, got[i].answer, want[max(0, i-1)].text)
 			return
 		}
 	}
@@ -88,13 +92,13 @@ type nursery struct {
 	checker   *ownership.Checker
 	counts    map[string]int
 	needless  map[string]int      // applies, by their reasons
-	traces    map[string][]string // of kinds: what has become of each write
+	traces    map[string][]traced // of kinds: what has become of each write
 }
 
 func newNursery(t *testing.T, e *endpoint, namespace string) *nursery {
 	t.Helper()
 	n := &nursery{
-		t: t, endpoint: e, namespace: namespace, checker: &ownership.Checker{}, counts: make(map[string]int), needless: make(map[string]int), traces: make(map[string][]string),
+		t: t, endpoint: e, namespace: namespace, checker: &ownership.Checker{}, counts: make(map[string]int), needless: make(map[string]int), traces: make(map[string][]traced),
 	}
 	n.must("POST", "/api/v1/namespaces", map[string]any{"metadata": map[string]any{"name": namespace}})
 	owner := n.must("POST", "/api/v1/namespaces/"+namespace+"/configmaps", map[string]any{"metadata": map[string]any{"name": "owner"}})
@@ -431,7 +435,7 @@ func (c *child) trace(write string, code int, answer []byte) {
 	}
 	slices.Sort(lines[2:])
 	text := strings.ReplaceAll(strings.Join(lines, "\n"), fmt.Sprint(c.owner["uid"]), "UID")
-	c.traces[c.kind.kind] = append(c.traces[c.kind.kind], variable.ReplaceAllString(text, "$1"))
+	c.traces[c.kind.kind] = append(c.traces[c.kind.kind], traced{variable.ReplaceAllString(text, "$1"), string(answer)})
 }
 
 // variable is what differs between any two servers.
