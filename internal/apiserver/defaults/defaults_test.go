@@ -43,7 +43,7 @@ func TestFill(t *testing.T) {
 		{"a deployment", "Deployment", `{"spec":{}}`,
 			`{"spec":{"replicas":1,"revisionHistoryLimit":10,"progressDeadlineSeconds":600,"strategy":{"type":"RollingUpdate","rollingUpdate":{"maxSurge":"25%","maxUnavailable":"25%"}}}}`},
 		{"a deployment that recreates", "Deployment", `{"spec":{"replicas":0,"strategy":{"type":"Recreate"}}}`, `{"spec":{"replicas":0,"revisionHistoryLimit":10,"progressDeadlineSeconds":600,"strategy":{"type":"Recreate"}}}`},
-		{"a stateful set", "StatefulSet", `{"spec":{"volumeClaimTemplates":[{"spec":{}}]}}`, `{"spec":{"replicas":1,"podManagementPolicy":"OrderedReady","revisionHistoryLimit":10,
+		{"a stateful set", "StatefulSet", `{"spec":{"volumeClaimTemplates":[{"kind":"another","spec":{}}]}}`, `{"spec":{"replicas":1,"podManagementPolicy":"OrderedReady","revisionHistoryLimit":10,
 			"persistentVolumeClaimRetentionPolicy":{"whenDeleted":"Retain","whenScaled":"Retain"},"updateStrategy":{"type":"RollingUpdate","rollingUpdate":{"partition":0}},
 			"volumeClaimTemplates":[{"apiVersion":"v1","kind":"PersistentVolumeClaim","spec":{"volumeMode":"Filesystem"},"status":{"phase":"Pending"}}]}}`},
 		{"a stateful set without a rolling update", "StatefulSet", `{"spec":{"updateStrategy":{"type":"RollingUpdate"}}}`, `{"spec":{"replicas":1,"podManagementPolicy":"OrderedReady","revisionHistoryLimit":10,

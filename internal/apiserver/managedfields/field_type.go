@@ -15,6 +15,7 @@ import (
 type fieldType struct {
 	schema *schema.Schema
 	root   bool // whether it is a whole object
+	keeps  bool // whether unknown fields are kept in anything above: then kube-apiserver takes them for known here, too, and prunes them later
 }
 
 // atomic reports whether the whole value has one manager.
@@ -42,10 +43,10 @@ func (t fieldType) field(key string) (fieldType, bool) {
 		return fieldType{}, false
 	}
 	if child := t.schema.Properties[key]; child != nil {
-		return typeOfSchema(child), true
+		return t.below(child), true
 	}
 	if t.schema.Additional != nil {
-		return typeOfSchema(t.schema.Additional), false
+		return t.below(t.schema.Additional), false
 	}
 	return fieldType{}, false
 }
@@ -53,9 +54,16 @@ func (t fieldType) field(key string) (fieldType, bool) {
 // item returns the type of the items of a list.
 func (t fieldType) item() fieldType {
 	if t.schema != nil && t.schema.Items != nil {
-		return typeOfSchema(t.schema.Items)
+		return t.below(t.schema.Items)
 	}
 	return fieldType{}
+}
+
+// below returns the type of something in a value of the type.
+func (t fieldType) below(s *schema.Schema) fieldType {
+	child := typeOfSchema(s)
+	child.keeps = t.keeps || t.schema.PreserveUnknown
+	return child
 }
 
 // associative reports whether the items of a list are fields of their own.
@@ -174,7 +182,7 @@ func (t fieldType) itemsError(list []any, twins bool) string {
 // open reports whether a map of the type can have keys that the type does not declare.
 func (t fieldType) open() bool {
 	s := t.schema
-	return s == nil || s.PreserveUnknown || s.AnyAdditional || s.Additional != nil || len(s.Properties) == 0
+	return s == nil || t.keeps || s.PreserveUnknown || s.AnyAdditional || s.Additional != nil || len(s.Properties) == 0
 }
 
 func typeOfSchema(s *schema.Schema) fieldType { return fieldType{schema: s, root: s.Embedded} }
