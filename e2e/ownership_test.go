@@ -356,6 +356,8 @@ func (c *child) verdict(result ownership.Result, write *foreignWrite, before, af
 		return "reordered"
 	case result == ownership.Owned && cmp.Equal(withoutEmptyLists(before), withoutEmptyLists(after)):
 		return "empty lists"
+	case result == ownership.Owned && c.kind.builtin && write.what == "apply" && cmp.Equal(unique(before), unique(after)):
+		return "keys by default"
 	case result == ownership.Owned:
 		return "missed"
 	case !same:
@@ -383,6 +385,28 @@ func sorted(value any) any {
 			list = append(list, sorted(item))
 		}
 		slices.SortFunc(list, func(a, b any) int { return strings.Compare(encode(a), encode(b)) })
+		return list
+	}
+	return value
+}
+
+// unique leaves out items that a list has already: kube-apiserver notes the fields of an apply before it sets defaults, so that an item with an empty key can
+// become one with the key of another item, which nobody has touched.
+func unique(value any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		object := make(map[string]any, len(v))
+		for key, child := range v {
+			object[key] = unique(child)
+		}
+		return object
+	case []any:
+		list := make([]any, 0, len(v))
+		for _, item := range v {
+			if item = unique(item); !slices.ContainsFunc(list, func(other any) bool { return cmp.Equal(item, other) }) {
+				list = append(list, item)
+			}
+		}
 		return list
 	}
 	return value
@@ -435,11 +459,11 @@ func (c *child) trace(write string, code int, answer []byte) {
 	}
 	slices.Sort(lines[2:])
 	text := strings.ReplaceAll(strings.Join(lines, "\n"), fmt.Sprint(c.owner["uid"]), "UID")
-	c.traces[c.kind.kind] = append(c.traces[c.kind.kind], traced{variable.ReplaceAllString(text, "$1"), string(answer)})
+	c.traces[c.kind.kind] = append(c.traces[c.kind.kind], traced{variable.ReplaceAllString(text, "$1$2"), string(answer)})
 }
 
 // variable is what differs between any two servers.
-var variable = regexp.MustCompile(`("(?:resourceVersion|uid|creationTimestamp|time|example\.com/applied)":)"[^"]*"|\b10\.\d+\.\d+\.\d+`)
+var variable = regexp.MustCompile(`("(?:resourceVersion|uid|creationTimestamp|time|example\.com/applied)":)"[^"]*"|("generation":)\d+|\b10\.\d+\.\d+\.\d+`)
 
 // report fails if more applies are needless than rivals cause who write something else that becomes the same by defaults.
 func (n *nursery) report() {

@@ -4,8 +4,12 @@
 // if two things hold: its annotation has the digest of the configuration, and the entry still names every field of the configuration, and no other.
 // Defaults, quantities in another spelling, conversions and mutating webhooks do not matter to that, whereas a comparison of values has to know them all.
 //
-// Three things are not noticed, because managed fields do not show them: another order of the items of sets and of lists with keys, the removal of an
-// empty list with keys, and what admission webhooks make of the fields of a request.
+// Four things are not noticed, because managed fields do not show them:
+//
+//   - another order of the items of a set or of a list with keys
+//   - the removal of an empty list with keys
+//   - a second item that has the keys of another one only after defaults are set, such as a port with the protocol ""
+//   - what admission webhooks make of the fields of a request
 //
 // See https://kubernetes.io/docs/reference/using-api/server-side-apply/#field-management
 package ownership
