@@ -59,10 +59,10 @@ func New(object map[string]any, annotation string) (*Configuration, error) {
 		}
 	}
 	delete(annotations, annotation)
+	metadata["annotations"] = annotations
 	sum := sha256.Sum256(appendCanonical(nil, c.object))
 	c.digest = hex.EncodeToString(sum[:digestBytes])
 	annotations[annotation] = c.digest
-	metadata["annotations"] = annotations
 	c.fields = nameableFields(c.object, metadata)
 	return c, nil
 }

@@ -1,8 +1,8 @@
 package ownership
 
 import (
-	"encoding/binary"
 	"hash/maphash"
+	"math/bits"
 
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
@@ -39,13 +39,7 @@ const (
 var references = below(below(below(rootPath, "metadata"), "ownerReferences"), itemKey)
 
 func below[T string | []byte](path uint64, key T) uint64 {
-	var h maphash.Hash
-	h.SetSeed(seed)
-	var prefix [8]byte
-	binary.LittleEndian.PutUint64(prefix[:], path)
-	_, _ = h.Write(prefix[:]) // it never fails
-	_, _ = h.WriteString(string(key))
-	return h.Sum64()
+	return (bits.RotateLeft64(path, 23) ^ maphash.String(seed, string(key))) * 0x9e3779b97f4a7c15
 }
 
 // value compares a value with the fields at an index, and returns the index after them. It returns false as soon as there is a difference.
