@@ -91,6 +91,9 @@ func TestCheck(t *testing.T) {
 		{"RC-50 empty lists with keys are not named", `"spec":{"list":[],"m":{"list":[]},"a":1},"status":{"x":1}`, `{` + noted + `,"f:spec":{"f:a":{}}}`, map[string]Result{
 			`{` + noted + `}`: Drifted,
 		}},
+		{"RC-50 empty lists without a schema are", `"spec":{"free":{"x":{"list":[]}},"m":{"list":[]}}`, `{` + noted + `,"f:spec":{"f:free":{"f:x":{".":{},"f:list":{}}},"f:m":{}}}`, map[string]Result{
+			`{` + noted + `,"f:spec":{"f:free":{"f:x":{}},"f:m":{}}}`: Drifted,
+		}},
 		{"RC-50 empty atomic lists are", `"spec":{"list":[],"a":1}`, `{` + noted + `,"f:spec":{"f:a":{},"f:list":{}}}`, map[string]Result{
 			`{` + noted + `,"f:spec":{"f:a":{}}}`: Drifted,
 		}},

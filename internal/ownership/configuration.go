@@ -4,10 +4,11 @@
 // if two things hold: its annotation has the digest of the configuration, and the entry still names every field of the configuration, and no other.
 // Defaults, quantities in another spelling, conversions and mutating webhooks do not matter to that, whereas a comparison of values has to know them all.
 //
-// Four things are not noticed, because managed fields do not show them:
+// Five things are not noticed, because managed fields do not show them:
 //
 //   - another order of the items of a set or of a list with keys
 //   - the removal of an empty list with keys
+//   - an empty map in place of a null, or the other way round
 //   - a second item that has the keys of another one only after defaults are set, such as a port with the protocol ""
 //   - what admission webhooks make of the fields of a request
 //

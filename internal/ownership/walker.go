@@ -163,16 +163,18 @@ func isDefaulted(itemKeys []byte, name string) bool {
 
 // ends reports whether fields may end at a map or a list that is not empty: those of an atomic one do.
 func (w *walker) ends(value any, path uint64) bool {
-	if path == rootPath {
-		return false // at least the annotation is below
-	}
-	if !alwaysNamed(value) || path == references {
-		return true // what is below it is in no entry
-	}
-	if _, ok := value.([]any); ok {
+	switch v := value.(type) {
+	case []any:
 		path = below(path, listKey)
+	case map[string]any:
+		if path == rootPath {
+			return false // at least the annotation is below
+		}
+		if !alwaysNamed(v) && !w.known[path] {
+			return w.missing(v, path, false)
+		}
 	}
-	return w.ask(path)
+	return path == references || w.ask(path)
 }
 
 // alwaysNamed reports whether a value has anything in it that is named in an entry if the value is not atomic.

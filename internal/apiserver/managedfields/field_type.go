@@ -120,7 +120,7 @@ func (o Options) TypeError(object map[string]any, twins bool) string {
 // typeError is [Options.TypeError] for a value. The error begins with the path below the value.
 func (t fieldType) typeError(v any, twins bool) string {
 	s := t.schema
-	if v == nil || s == nil && !t.root {
+	if v == nil || s == nil && !t.root || s != nil && s.IntOrString && s.Builtin == nil { // a custom resource is validated later
 		return ""
 	}
 	switch v := v.(type) {
