@@ -285,7 +285,7 @@ func (v *valueMaker) value(s map[string]any) any {
 func (v *valueMaker) text() string { return []string{"s", "t", "ü \"q\" <&>", "", "80"}[v.IntN(5)] }
 
 func (v *valueMaker) number() any {
-	return json.Number([]string{"1", "123.0", "2.5", "1.5e3", "1e21", "-0.1", "-7"}[v.IntN(7)])
+	return json.Number([]string{"1", "1234567.0", "2.5", "1.5e3", "1e21", "-0.1", "-7"}[v.IntN(7)])
 }
 
 func (v *valueMaker) object(s map[string]any) map[string]any {

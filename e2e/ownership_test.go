@@ -21,7 +21,7 @@ import (
 )
 
 var (
-	ownershipSeeds  = flag.Uint64("ownership.seeds", 1, "how many random sequences of foreign writes are tried with each kind")
+	ownershipSeeds  = flag.Uint64("ownership.seeds", 3, "how many random sequences of foreign writes are tried with each kind")
 	ownershipFirst  = flag.Uint64("ownership.first", 0, "the first of them, to repeat one")
 	ownershipWrites = flag.Int("ownership.writes", 30, "how many writes a sequence has")
 	ownershipOnly   = flag.String("ownership.only", "", "the only kind that is tried")
@@ -352,10 +352,10 @@ func (c *child) verdict(result ownership.Result, write *foreignWrite, before, af
 	switch {
 	case result == ownership.Owned && same:
 		return "owned"
-	case result == ownership.Owned && write.what == "reorder" && cmp.Equal(sorted(before), sorted(after)):
+	case result == ownership.Owned && cmp.Equal(sorted(before, rawjson.Map(entry)), sorted(after, rawjson.Map(entry))):
 		return "reordered"
-	case result == ownership.Owned && cmp.Equal(withoutEmptyLists(before), withoutEmptyLists(after)):
-		return "empty lists"
+	case result == ownership.Owned && c.sameButEmpty(before, after):
+		return "empty values"
 	case result == ownership.Owned && c.kind.builtin && write.what == "apply" && cmp.Equal(unique(before), unique(after)):
 		return "keys by default"
 	case result == ownership.Owned:
@@ -370,24 +370,52 @@ func (c *child) verdict(result ownership.Result, write *foreignWrite, before, af
 	return "needless"
 }
 
-// sorted sorts all lists, whatever their order means.
-func sorted(value any) any {
+// sorted sorts the lists whose items are fields of their own.
+func sorted(value any, fields map[string]any) any {
 	switch v := value.(type) {
 	case map[string]any:
 		object := make(map[string]any, len(v))
 		for key, child := range v {
-			object[key] = sorted(child)
+			object[key] = sorted(child, rawjson.AsMap(fields["f:"+key]))
 		}
 		return object
 	case []any:
+		below := map[string]any{}
+		for element, more := range fields {
+			if element != "." {
+				below = rawjson.Merge(below, more).(map[string]any)
+			}
+		}
 		list := make([]any, 0, len(v))
 		for _, item := range v {
-			list = append(list, sorted(item))
+			list = append(list, sorted(item, below))
 		}
-		slices.SortFunc(list, func(a, b any) int { return strings.Compare(encode(a), encode(b)) })
+		if len(fields) > 0 {
+			slices.SortFunc(list, func(a, b any) int { return strings.Compare(encode(a), encode(b)) })
+		}
 		return list
 	}
 	return value
+}
+
+// sameButEmpty reports whether two objects differ only in what the configuration has no value for: an empty list, which may be missing with all that it
+// brings by default, or an empty map or a null, either of which may be in the place of the other.
+func (c *child) sameButEmpty(before, after map[string]any) bool {
+	configuration := content(rawjson.Map(c.configuration.JSON()))
+	for _, path := range pathsBelow(configuration, nil) {
+		value, _ := at(configuration, path)
+		x, inX := at(before, path)
+		y, inY := at(after, path)
+		if hollow(value) || inX && inY && rawjson.IsEmpty(value) && rawjson.IsEmpty(x) && rawjson.IsEmpty(y) {
+			if inX {
+				removed(before, path)
+			}
+			if inY {
+				removed(after, path)
+			}
+		}
+	}
+	return cmp.Equal(withoutEmptyLists(before), withoutEmptyLists(after))
 }
 
 // unique leaves out items that a list has already: kube-apiserver notes the fields of an apply before it sets defaults, so that an item with an empty key can
