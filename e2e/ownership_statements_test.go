@@ -28,7 +28,7 @@ func TestOwnershipStatements(t *testing.T) {
 }
 
 // applied applies the first configuration of a kind to an object, and learns from the answer.
-func (n *nursery) applied(k *childKind, name string) *child {
+func (n *childNamespace) applied(k *childKind, name string) *child {
 	n.t.Helper()
 	object := k.make(rand.New(rand.NewPCG(1, 1)), name)
 	object["metadata"].(map[string]any)["ownerReferences"] = []any{n.owner}
@@ -53,7 +53,7 @@ func (c *child) learn() {
 }
 
 func testTeaching(t *testing.T, e *endpoint) {
-	n := newNursery(t, e, "ownership-teaching")
+	n := newChildNamespace(t, e, "ownership-teaching")
 	for _, k := range builtinChildren() {
 		first, second := n.applied(k, "first"), n.applied(k, "second")
 		if got := second.check(); got == ownership.Drifted {
@@ -69,7 +69,7 @@ func testTeaching(t *testing.T, e *endpoint) {
 }
 
 func testNormalization(t *testing.T, e *endpoint) {
-	n := newNursery(t, e, "ownership-normalization")
+	n := newChildNamespace(t, e, "ownership-normalization")
 	for _, k := range builtinChildren() {
 		c := n.applied(k, childName)
 		_, again := c.apply(false)
@@ -84,7 +84,7 @@ func testNormalization(t *testing.T, e *endpoint) {
 }
 
 func testLostEntry(t *testing.T, e *endpoint) {
-	n := newNursery(t, e, "ownership-lost")
+	n := newChildNamespace(t, e, "ownership-lost")
 	c := n.applied(builtinChildren()[0], childName)
 	for _, reset := range []any{[]any{map[string]any{}}, []any{}} {
 		code, answer := n.call(t.Context(), "PATCH", c.path, asMerge, map[string]any{"metadata": map[string]any{"managedFields": reset}})
@@ -103,7 +103,7 @@ func testLostEntry(t *testing.T, e *endpoint) {
 
 // testWebhooks has a webhook that changes a field of ours, and adds others. After each of some foreign writes, the check must agree with a dry run.
 func testWebhooks(t *testing.T, e *endpoint, namespace string) {
-	n := newNursery(t, e, namespace)
+	n := newChildNamespace(t, e, namespace)
 	webhook := httptest.NewTLSServer(http.HandlerFunc(mutateChild))
 	defer webhook.Close()
 	kinds := []*childKind{builtinChildren()[0], builtinChildren()[3]}

@@ -40,7 +40,7 @@ func TestOwnership(t *testing.T) {
 	for seed := *ownershipFirst; seed < *ownershipFirst+*ownershipSeeds; seed++ {
 		var traces []map[string][]traced
 		for _, e := range servers {
-			n := newNursery(t, e, fmt.Sprintf("ownership-%d", seed))
+			n := newChildNamespace(t, e, fmt.Sprintf("ownership-%d", seed))
 			t.Run(fmt.Sprintf("RC-50 a child is left alone if an apply changes nothing, seed %d, %s", seed, e.name), func(t *testing.T) {
 				n.t = t
 				n.tryAll(seed)
@@ -83,8 +83,8 @@ func compareTraces(t *testing.T, kind string, want, got []traced) {
 	}
 }
 
-// nursery is a namespace with children of one owner.
-type nursery struct {
+// childNamespace is a namespace with children of one owner.
+type childNamespace struct {
 	t         *testing.T
 	endpoint  *endpoint
 	namespace string
@@ -95,9 +95,9 @@ type nursery struct {
 	traces    map[string][]traced // of kinds: what has become of each write
 }
 
-func newNursery(t *testing.T, e *endpoint, namespace string) *nursery {
+func newChildNamespace(t *testing.T, e *endpoint, namespace string) *childNamespace {
 	t.Helper()
-	n := &nursery{
+	n := &childNamespace{
 		t: t, endpoint: e, namespace: namespace, checker: &ownership.Checker{}, counts: make(map[string]int), needless: make(map[string]int), traces: make(map[string][]traced),
 	}
 	n.must("POST", "/api/v1/namespaces", map[string]any{"metadata": map[string]any{"name": namespace}})
@@ -108,7 +108,7 @@ func newNursery(t *testing.T, e *endpoint, namespace string) *nursery {
 }
 
 // call sends a request and returns the bytes of the response.
-func (n *nursery) call(ctx context.Context, method, path, contentType string, body any) (code int, answer []byte) {
+func (n *childNamespace) call(ctx context.Context, method, path, contentType string, body any) (code int, answer []byte) {
 	n.t.Helper()
 	text, raw := body.([]byte)
 	if body != nil && !raw {
@@ -133,7 +133,7 @@ func (n *nursery) call(ctx context.Context, method, path, contentType string, bo
 	return resp.StatusCode, answer
 }
 
-func (n *nursery) must(method, path string, body any) map[string]any {
+func (n *childNamespace) must(method, path string, body any) map[string]any {
 	n.t.Helper()
 	code, answer := n.call(n.t.Context(), method, path, asJSON, body)
 	if code >= 300 {
@@ -143,7 +143,7 @@ func (n *nursery) must(method, path string, body any) map[string]any {
 }
 
 // define makes a kind with a random schema. Not all schemas are allowed.
-func (n *nursery) define(r *rand.Rand, number int) *childKind {
+func (n *childNamespace) define(r *rand.Rand, number int) *childKind {
 	for range 20 {
 		k := customChild(r, strings.ReplaceAll(n.namespace, "-", "")+".example.com", number)
 		code, answer := n.call(n.t.Context(), "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", asJSON, k.definition())
@@ -158,7 +158,7 @@ func (n *nursery) define(r *rand.Rand, number int) *childKind {
 	return nil
 }
 
-func (n *nursery) await(k *childKind) {
+func (n *childNamespace) await(k *childKind) {
 	collection := strings.TrimSuffix(k.path(n.namespace, ""), "/")
 	eventually(n.t, k.plural+" are served", func() bool {
 		code, _ := n.call(n.t.Context(), "GET", collection, "", nil)
@@ -167,7 +167,7 @@ func (n *nursery) await(k *childKind) {
 }
 
 // tryAll tries all kinds.
-func (n *nursery) tryAll(seed uint64) {
+func (n *childNamespace) tryAll(seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 5))
 	kinds := builtinChildren()
 	for i := range 10 {
@@ -184,7 +184,7 @@ func (n *nursery) tryAll(seed uint64) {
 
 // child is an object that an operator applies.
 type child struct {
-	*nursery
+	*childNamespace
 	kind          *childKind
 	path          string
 	configuration *ownership.Configuration
@@ -192,8 +192,8 @@ type child struct {
 	taught        bool // whether the checker has seen an apply of the configuration
 }
 
-func (n *nursery) child(k *childKind, name string) *child {
-	return &child{nursery: n, kind: k, path: k.path(n.namespace, name)}
+func (n *childNamespace) child(k *childKind, name string) *child {
+	return &child{childNamespace: n, kind: k, path: k.path(n.namespace, name)}
 }
 
 func (c *child) apply(dry bool) (code int, answer []byte) {
@@ -233,7 +233,7 @@ func withoutBookkeeping(data []byte) map[string]any {
 }
 
 // try checks a child of a kind after many writes.
-func (n *nursery) try(r *rand.Rand, k *childKind) {
+func (n *childNamespace) try(r *rand.Rand, k *childKind) {
 	c := n.child(k, childName)
 	if !c.configure(r) {
 		return
@@ -329,7 +329,7 @@ func (c *child) judge(write *foreignWrite, history []string) {
 		return
 	}
 	result, before, after := c.check(), withoutBookkeeping(c.live), withoutBookkeeping(answer)
-	what := c.verdict(result, write, before, after)
+	what := c.outcome(result, write, before, after)
 	c.counts[what]++
 	entry, _ := c.fields()
 	switch what {
@@ -345,8 +345,8 @@ func (c *child) judge(write *foreignWrite, history []string) {
 	c.reapply(write.what)
 }
 
-// verdict says what the result of a check is worth, given what an apply would change.
-func (c *child) verdict(result ownership.Result, write *foreignWrite, before, after map[string]any) string {
+// outcome says what the result of a check is worth, given what an apply would change.
+func (c *child) outcome(result ownership.Result, write *foreignWrite, before, after map[string]any) string {
 	same := cmp.Equal(before, after)
 	entry, _ := c.fields()
 	switch {
@@ -494,7 +494,7 @@ func (c *child) trace(write string, code int, answer []byte) {
 var variable = regexp.MustCompile(`("(?:resourceVersion|uid|creationTimestamp|time|example\.com/applied)":)"[^"]*"|("generation":)\d+|\b10\.\d+\.\d+\.\d+`)
 
 // report fails if more applies are needless than rivals cause who write something else that becomes the same by defaults.
-func (n *nursery) report() {
+func (n *childNamespace) report() {
 	n.t.Logf("%v", n.counts)
 	for _, reason := range slices.Sorted(maps.Keys(n.needless)) {
 		n.t.Logf("needless, %d times: %s", n.needless[reason], reason)
