@@ -271,6 +271,7 @@ func (o *observer) reconcile(ctx context.Context) {
 		defer o.barrier.done()
 	}
 	o.switchVersions()
+	o.keepFollowing()
 	for name, served := range o.resources {
 		if o.wanted[name] != nil {
 			served.missing = 0
@@ -290,7 +291,11 @@ func (o *observer) reconcile(ctx context.Context) {
 			served = &servedResource{reactor: o.newReactor(r), streams: make(map[string]*servedStream)}
 			o.resources[name] = served
 		}
-		served.reactor.served.Store(r)
+		if !served.closed && !r.sameHandlers(served.reactor.served.Load()) {
+			o.log.Info("Other handlers are for the resource than before; listing its objects anew", "resource", name)
+			served.close()
+		}
+		served.reactor.serve(r)
 		served.open()
 		o.reconcileStreams(ctx, served, r.resource)
 	}
@@ -337,7 +342,35 @@ func (o *observer) isMissing(served *servedResource) bool {
 		return true // it is there, but no handler is for it
 	}
 	served.missing++
+	return o.isGivenUp(served)
+}
+
+// isGivenUp reports whether a resource has been missing for long enough, or its definition was deleted.
+func (o *observer) isGivenUp(served *servedResource) bool {
+	r := served.reactor.served.Load().resource
 	return served.missing >= rediscoverReads || o.deletedDefinitions[r.Plural+"."+r.Group]
+}
+
+// keepFollowing has the resources followed further that handlers of others follow, while those others are missing and not given up.
+func (o *observer) keepFollowing() {
+	for name, served := range o.resources {
+		before := served.reactor.served.Load()
+		for _, f := range before.follows {
+			owner := o.resources[f.owner.Name()]
+			if owner == nil || owner.closed || o.isGivenUp(owner) || o.wanted[f.owner.Name()] != nil {
+				continue
+			}
+			what := o.wanted[name]
+			if what == nil {
+				what = &resolved{resource: before.resource, counts: before.counts, persistence: before.persistence, annotated: before.annotated, unread: before.unread}
+			}
+			if !slices.ContainsFunc(what.follows, f.same) {
+				kept := *what
+				kept.follows = append(slices.Clone(what.follows), f)
+				o.wanted[name] = &kept
+			}
+		}
+	}
 }
 
 // reconcileStreams gives a resource the streams of the namespaces that are served now.
@@ -407,15 +440,14 @@ func (o *observer) newReactor(what *resolved) *reactor {
 		environment: &o.environment, began: time.Now().Add(-1), // a time of zero means never
 		requests: workpool.NewContext(o.requests, o.limiter), discovery: o, handed: o.client.as(what.resource.fieldManager()),
 	}
-	r.served.Store(what)
 	r.queue = newQueue(o.settings.Queueing.WorkerLimit, o.log, r)
 	r.queue.limiter = o.limiter
 	r.queue.meter, r.queue.known = o.meter, what.counts
 	if h := o.registry.first(func(h *handler) bool { return h.indexing != nil }); h != nil {
 		r.indexer = h.indexing.runner(o)
 	}
-	r.queue.pauser, r.queue.leader, r.queue.barrier, r.queue.joinsBarrier = o.pauser, o.leader, o.barrier, len(what.indices)+len(what.follows) > 0
-	r.queue.routine = len(what.reconciles) > 0
+	r.queue.pauser, r.queue.leader, r.queue.barrier = o.pauser, o.leader, o.barrier
+	r.serve(what)
 	if r.reconciler != nil {
 		r.reconciler.serve(r)
 	}

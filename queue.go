@@ -227,6 +227,13 @@ func (q *queue) add(ev RawEvent, from *source, all bool) {
 	q.addEventLocked(e, ev, from.pause)
 }
 
+// setServed notes whether others wait for the objects that are listed, and whether what is listed can wait for what has changed.
+func (q *queue) setServed(joinsBarrier, routine bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.joinsBarrier, q.routine = joinsBarrier, routine
+}
+
 // joinBarrierLocked has the others wait for an object that is listed.
 func (q *queue) joinBarrierLocked(e *entry) {
 	e.activateLocked()

@@ -44,6 +44,12 @@ type reactor struct {
 
 func (r *reactor) resource() Resource { return r.served.Load().resource }
 
+// serve has the reactor handle what there is of its resource from now on.
+func (r *reactor) serve(what *resolved) {
+	r.served.Store(what)
+	r.queue.setServed(len(what.indices)+len(what.follows) > 0, len(what.reconciles) > 0)
+}
+
 func (r *reactor) trackedState(b *Body) *Essence { return r.served.Load().track(b) }
 
 func (r *reactor) wake(e *entry) { r.queue.wake(e) }

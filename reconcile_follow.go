@@ -77,6 +77,9 @@ func followResource(served map[string]*resolved, owner *resolved, rec *reconcili
 	}
 }
 
+// same reports whether the same is followed for the same handler.
+func (f *follow) same(o *follow) bool { return f.handler == o.handler && f.spec == o.spec }
+
 // concerns reports whether an object may be a child, or one that is watched. Functions of users are not asked.
 func (f *follow) concerns(b *Body) bool {
 	if !f.spec.owns {

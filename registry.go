@@ -469,6 +469,12 @@ func (r *resolved) handlers() []*handler {
 	return slices.Concat(r.changes, r.tasks, r.events, r.indices, r.reconcileHandlers())
 }
 
+// sameHandlers reports whether the same handlers are for the resource as before.
+func (r *resolved) sameHandlers(before *resolved) bool {
+	added := func(f *follow) bool { return !slices.ContainsFunc(before.follows, f.same) }
+	return slices.Equal(r.handlers(), before.handlers()) && len(r.follows) == len(before.follows) && !slices.ContainsFunc(r.follows, added)
+}
+
 // clash returns why a handler cannot be called alongside those that were registered earlier, by selectors that are written otherwise.
 func (r *resolved) clash(h *handler) error {
 	for _, other := range slices.Concat(r.changes, r.tasks, r.reconcileHandlers()) {

@@ -17,6 +17,7 @@ import (
 
 var _ = Suite("discovery_versions", func(t *testing.T, c *C) {
 	movingVersions(t, c)
+	handlersOfVersions(t, c)
 	unservedVersions(t, c)
 })
 
@@ -173,6 +174,154 @@ func movingVersions(t *testing.T, c *C) {
 			c.Errorf("an hour after one of three objects has gone, the index has %q", got)
 		}
 	})
+}
+
+func handlersOfVersions(t *testing.T, c *C) {
+	c.Run(t, "DF-1 an index of one version alone has no other handler wait when the objects are served in another one", func(c *C) {
+		c.OnlyInBubble("requests are held up")
+		c.Define(c.gadgets())
+		var l calls
+		r := &kopf.Registry{}
+		kopf.OnIndexIn(r, kopf.Selector("gadgets.v1."+c.Unique("leaf")+".dev"), nameIndex, &kopf.IndexOptions{ID: "names"})
+		r.OnCreate(kopf.Selector("gadgets."+c.Unique("leaf")+".dev"), l.handler("gadget"), named("create"))
+		r.OnCreate(Examples, l.handler("example"), named("create"))
+		var down atomic.Bool
+		op := c.Operator(r, wired(func(*Request) (*http.Response, error) {
+			if down.Load() {
+				return nil, errCut
+			}
+			return nil, nil
+		}))
+		down.Store(true)
+		op.Wire.Drop()
+		c.gadget().Create("a", sized(1)) // which the first listing in the new version shows
+		c.setVersions(crdVersion("v1", false, true), crdVersion("v2", true, false))
+		c.Pass(time.Second)
+		down.Store(false)
+		c.Pass(time.Hour)
+		c.Create("b", nil)
+		c.Pass(time.Hour)
+		if l.count("gadget") != 1 || l.count("example") != 1 {
+			c.Errorf("the calls are %q, want one for each of two new objects", l.all())
+		}
+	})
+	c.Run(t, "DF-1 the objects of another version are in its index, and not in that of the former one", func(c *C) {
+		c.OnlyInBubble("the versions move to and fro")
+		c.Define(c.gadgets())
+		var l calls
+		var holder atomic.Pointer[kopf.WatchEvent]
+		r := &kopf.Registry{}
+		indices := make(map[string]*kopf.Index[string, string])
+		for _, version := range []string{"v1", "v2"} {
+			indices[version] = kopf.OnIndexIn(r, kopf.Selector("gadgets."+version+"."+c.Unique("leaf")+".dev"), nameIndex, &kopf.IndexOptions{ID: kopf.HandlerID(version)})
+		}
+		gadgets := kopf.Selector("gadgets." + c.Unique("leaf") + ".dev")
+		r.OnEvent(gadgets, func(ctx context.Context, e *kopf.WatchEvent) error { holder.Store(e); return nil }, watchedAs("event"))
+		r.OnCreate(gadgets, l.handler("create"), named("create"))
+		c.Operator(r)
+		c.gadget().Create("a", sized(1))
+		c.Pass(time.Hour)
+		expect := func(when string, v1, v2 int) {
+			c.Helper()
+			e := holder.Load()
+			if a, b := indices["v1"].Len(e), indices["v2"].Len(e); a != v1 || b != v2 {
+				c.Errorf("%s, the indices of v1 and v2 have %d and %d objects, want %d and %d", when, a, b, v1, v2)
+			}
+		}
+		expect("before", 1, 0)
+		c.setVersions(crdVersion("v1", false, true), crdVersion("v2", true, false))
+		c.Pass(time.Hour)
+		expect("in v2", 0, 1)
+		c.setVersions(crdVersion("v1", true, true), crdVersion("v2", false, false))
+		c.Pass(time.Hour)
+		expect("in v1 again", 1, 0)
+		if l.count("create") != 1 {
+			c.Errorf("the calls are %q, want one creation", l.all())
+		}
+	})
+	c.Run(t, "DF-1 the children of a kind that comes later are known, though their own kind is served before for other handlers", func(c *C) {
+		c.OnlyInBubble("the versions come and go")
+		versions := func(v2 bool) { c.setVersions(crdVersion("v1", true, true), crdVersion("v2", v2, false)) }
+		c.Define(c.gadgets())
+		versions(true)
+		children := func(n int) *kopf.Registry {
+			r := &kopf.Registry{}
+			r.OnReconcile(kopf.Selector("gadgets.v2."+c.Unique("leaf")+".dev"), func(_ context.Context, r *kopf.Reconcile) error {
+				for i := range n {
+					r.Desired(desiredMap(fmt.Sprint(r.Name(), "-", i), nil), nil)
+				}
+				return nil
+			}, &kopf.ReconcileOptions{ID: "reconcile", Owns: []kopf.Selector{"configmaps"}})
+			r.OnEvent("configmaps", func(context.Context, *kopf.WatchEvent) error { return nil }, watchedAs("event"))
+			return r
+		}
+		c.gadget().Create("a", nil)
+		former := c.Operator(children(2))
+		c.WaitFor("the children", func() bool { return c.configMaps().Exists("a-0") && c.configMaps().Exists("a-1") })
+		former.Stop()
+		versions(false)
+		c.Operator(children(1))
+		c.Pass(time.Hour)
+		versions(true)
+		c.Pass(time.Hour)
+		if c.configMaps().Exists("a-1") {
+			c.Error("a child that is not wanted any more is still there")
+		}
+		c.configMaps().Delete("a-0")
+		c.Pass(time.Hour)
+		if !c.configMaps().Exists("a-0") {
+			c.Error("a child that was deleted has not come back")
+		}
+	})
+	for _, others := range []bool{false, true} {
+		c.Run(t, fmt.Sprintf("DF-1 the kind of the children goes on to be followed while that of their owners is missing for a moment; other handlers are for it: %t", others), func(c *C) {
+			c.OnlyInBubble("a version is away for an exact time")
+			versions := func(v2 bool) { c.setVersions(crdVersion("v1", true, true), crdVersion("v2", v2, false)) }
+			c.Define(c.gadgets())
+			versions(true)
+			var l calls
+			r := &kopf.Registry{}
+			r.OnReconcile(kopf.Selector("gadgets.v2."+c.Unique("leaf")+".dev"), func(_ context.Context, r *kopf.Reconcile) error {
+				r.Desired(desiredMap(r.Name(), nil), nil)
+				return nil
+			}, &kopf.ReconcileOptions{ID: "reconcile", Owns: []kopf.Selector{"configmaps"}})
+			if others {
+				r.OnResume("configmaps", l.handler("resume"), named("resume"))
+			}
+			c.configMaps().Create("other", nil)
+			op := c.Operator(r)
+			c.gadget().Create("a", nil)
+			c.Pass(time.Hour)
+			listings := func() (n int) {
+				for _, q := range op.Wire.Requests("GET") {
+					if strings.Contains(q.Path, "/configmaps?") && !strings.Contains(q.Path, "watch=true") {
+						n++
+					}
+				}
+				return n
+			}
+			before := listings()
+			versions(false)
+			c.Pass(500 * time.Millisecond)
+			if len(op.Logs.Find("Unresolved resources")) == 0 {
+				c.Fatal("the version was not missed")
+			}
+			c.configMaps().Delete("a")
+			versions(true)
+			c.Pass(time.Hour)
+			if n := listings(); n != before || l.count("resume") > 1 {
+				c.Errorf("the children were listed %d times anew, and resumed: %q", n-before, l.all())
+			}
+			if !c.configMaps().Exists("a") {
+				c.Error("a child that was deleted meanwhile has not come back")
+			}
+		})
+	}
+}
+
+// nameIndex is an index of the names of objects.
+func nameIndex(_ context.Context, i *kopf.Indexing) (map[string]string, error) {
+	return map[string]string{i.Name(): i.Name()}, nil
 }
 
 func unservedVersions(t *testing.T, c *C) {
