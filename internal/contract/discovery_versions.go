@@ -177,6 +177,43 @@ func movingVersions(t *testing.T, c *C) {
 }
 
 func handlersOfVersions(t *testing.T, c *C) {
+	c.Run(t, "DF-1 a retry that is due while the objects are being listed in another version is not lost", func(c *C) {
+		c.OnlyInBubble("requests are held up")
+		c.Define(c.gadgets())
+		gadgets := kopf.Selector("gadgets." + c.Unique("leaf") + ".dev")
+		var l calls
+		r := &kopf.Registry{}
+		kopf.OnIndexIn(r, gadgets, nameIndex, &kopf.IndexOptions{ID: "names"})
+		r.OnCreate(gadgets, func(_ context.Context, ch *kopf.Change) error {
+			l.add("create")
+			ch.SetResult("done")
+			return nil
+		}, named("create"))
+		var patched atomic.Int32
+		var late atomic.Bool
+		c.Operator(r, wired(func(req *Request) (*http.Response, error) {
+			switch {
+			case req.Method == http.MethodPatch && patched.Add(1) == 1: // as while the version is not served
+				return Answer(404, "", "404 page not found"), nil
+			case late.Load() && strings.Contains(req.Path, "/v2/") && strings.Contains(req.Path, "/gadgets?"):
+				return nil, errCut
+			}
+			return nil, nil
+		}))
+		c.gadget().Create("a", sized(1))
+		c.WaitFor("the first patch", func() bool { return patched.Load() == 1 })
+		late.Store(true)
+		c.setVersions(crdVersion("v1", false, true), crdVersion("v2", true, false))
+		c.Pass(time.Minute)
+		if patched.Load() != 1 {
+			c.Fatal("the object was handled before all objects were listed")
+		}
+		late.Store(false)
+		c.Pass(time.Hour)
+		if got := c.Of(c.Unique("leaf")+".dev/v2", "Gadget").Get("a"); got.Status().String("create") != "done" || l.count("create") != 1 {
+			c.Errorf("the object is %s after the calls %q", got.LogValue(), l.all())
+		}
+	})
 	c.Run(t, "DF-1 an index of one version alone has no other handler wait when the objects are served in another one", func(c *C) {
 		c.OnlyInBubble("requests are held up")
 		c.Define(c.gadgets())
