@@ -1,6 +1,7 @@
 package kopf
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -445,7 +446,7 @@ func (c *cycle) refetch() (time.Duration, error) {
 		return -1, errGone
 	case err != nil:
 		c.warnUnreadable(err)
-		return timeout, c.write(nil)
+		return cmp.Or(timeout, time.Second), c.write(nil)
 	}
 	c.reactor.unreadable.Store(false)
 	c.setKnown(known, body)

@@ -118,6 +118,35 @@ var _ = Suite("leader_election_late", func(t *testing.T, c *C) {
 		c.Pass(10 * time.Minute)
 		c.expect(&l, "a creates x")
 	})
+	c.Run(t, "HA-T7 a replica that can neither watch nor read the objects asks for them once a second at most without a ConsistencyTimeout", func(c *C) {
+		c.OnlyInBubble("streams have to be late")
+		var l calls
+		a := c.Replica(handlingSlowly(&l, "a"))
+		c.leads(a)
+		var away atomic.Bool
+		refused := func(q *Request) (*http.Response, error) {
+			if away.Load() && q.Method == http.MethodGet && strings.Contains(q.Path, "/kopfexamples") {
+				return Answer(http.StatusForbidden, "Forbidden", "reading is forbidden"), nil
+			}
+			return nil, nil
+		}
+		b := c.Replica(handlingSlowly(&l, "b"), wired(refused), func(op *kopf.Operator) { op.Settings.Persistence.ConsistencyTimeout = 0 })
+		c.Pass(3 * time.Second)
+		a.Crash()
+		c.Create("x", nil)
+		c.Pass(100 * time.Millisecond)
+		away.Store(true)
+		b.Wire.Drop()
+		c.leads(b)
+		before := len(b.Wire.Requests("GET"))
+		c.Pass(time.Minute)
+		if n := len(b.Wire.Requests("GET")) - before; n > 300 {
+			c.Errorf("%d requests were sent in a minute, want one or two each second", n)
+		}
+		away.Store(false)
+		c.Pass(10 * time.Minute)
+		c.expect(&l, "b creates x")
+	})
 	c.Run(t, "HA-T7 a replica that leads again with a late stream does not repeat what another one has done", func(c *C) {
 		c.OnlyInBubble("streams have to be late")
 		var l calls
