@@ -78,12 +78,20 @@ type objectHandling struct {
 	baseStripped  bool           // whether another client has removed that again: as long
 	overflow      uint64         // the digest of a state that was too large to be stored, 0 for none: until the object has another one
 	pendingFlush  *pendingFlush  // what could not be sent: until it is sent, or of no use any more
+	term          uint32         // that of the last cycle, without which the rest counts for nothing: another replica may have gone on
 	readIn        uint64         // the fence of the term in which it was read, because another replica may have handled it before; 0 for none
 	seen          *handlingState // by the finished handlers of the handling under way; nil if none has finished, or nothing is under way
 }
 
 func (h *objectHandling) idle() bool {
 	return !h.inProgress && !h.deleteHandled && h.lostBase == 0 && !h.baseStripped && h.overflow == 0 && h.pendingFlush == nil && h.seen == nil
+}
+
+// begin notes the term of a cycle that begins. What an earlier one has left is forgotten, but for what is known of other clients.
+func (h *objectHandling) begin(term uint32) {
+	if h.term != term {
+		*h = objectHandling{term: term, lostBase: h.lostBase, baseStripped: h.baseStripped}
+	}
 }
 
 // objectRetry is how often what is not the fault of handlers has failed. It is the worker's, and ends with the first cycle that does not fail, or with the
@@ -209,7 +217,7 @@ func (q *queue) releaseUnservedLocked(e *entry) {
 func (o *objectState) remember(unsent bool) *objectState {
 	var kept objectHandling
 	if h := &o.handling; unsent {
-		kept = objectHandling{pendingFlush: h.pendingFlush, seen: h.seen, overflow: h.overflow, inProgress: h.pendingFlush != nil || h.seen != nil}
+		kept = objectHandling{pendingFlush: h.pendingFlush, seen: h.seen, overflow: h.overflow, inProgress: h.pendingFlush != nil || h.seen != nil, term: h.term}
 	}
 	if o.live != nil { // whose tasks share the memory
 		o.work, o.handling, o.retry, o.end, o.reconcile, o.conflict, o.unindexed, o.body = workState{}, kept, objectRetry{}, objectEnd{}, nil, nil, nil, nil

@@ -132,6 +132,7 @@ func (r *reactor) reconcile(e *entry, events []RawEvent, at epoch) result {
 		return result{} // woken for what was done meanwhile
 	}
 	e.state.memory.see(r.memo)
+	e.state.handling.begin(at.term)
 	if len(events) > 0 && apirequest.NewerVersion(newest.Body.version, e.last.expected) {
 		e.last.expected = ""
 	}

@@ -118,6 +118,55 @@ var _ = Suite("leader_election_late", func(t *testing.T, c *C) {
 		c.Pass(10 * time.Minute)
 		c.expect(&l, "a creates x")
 	})
+	c.Run(t, "HA-T7 what a replica could not store while a version was not served is not stored in a later term, when another one has handled the object", func(c *C) {
+		c.OnlyInBubble("requests are held up")
+		c.Define(c.gadgets(func(spec, _ map[string]any) {
+			spec["versions"] = []any{crdVersion("v1", true, false), crdVersion("v2", true, true)}
+		}))
+		served := func(v1 bool) { c.setVersions(crdVersion("v1", v1, false), crdVersion("v2", true, true)) }
+		var l calls
+		handling := func(name string) *kopf.Registry {
+			r := &kopf.Registry{}
+			r.OnCreate(kopf.Selector("gadgets.v1."+c.Unique("leaf")+".dev"), func(_ context.Context, ch *kopf.Change) error {
+				l.add("%s creates %s", name, ch.Name())
+				time.Sleep(time.Minute)
+				ch.Patch.Set("status.by", name)
+				return nil
+			}, &kopf.ChangeOptions{ID: "create"})
+			return r
+		}
+		var away, elects atomic.Bool
+		a := c.Replica(handling("a"), wired(func(q *Request) (*http.Response, error) {
+			if away.Load() && !(elects.Load() && strings.Contains(q.Path, "/leases")) {
+				return nil, errCut
+			}
+			return nil, nil
+		}))
+		c.leads(a)
+		b := c.Replica(handling("b"))
+		x := c.Of(c.Unique("leaf")+".dev/v2", "Gadget")
+		x.Create("x", nil)
+		c.WaitFor("the call", func() bool { return l.count("a creates") == 1 })
+		served(false)
+		c.Pass(10 * time.Minute)
+		away.Store(true)
+		a.Wire.Drop()
+		c.loses(a, 1)
+		c.leads(b)
+		served(true)
+		c.WaitFor("the handling", func() bool { return x.Get("x").Status().String("by") == "b" })
+		c.Pass(time.Minute)
+		b.Crash()
+		elects.Store(true)
+		c.leadsAgain(a, 2)
+		c.Pass(time.Second)
+		away.Store(false)
+		c.Pass(time.Hour)
+		c.expect(&l, "a creates x", "b creates x")
+		if by := x.Get("x").Status().String("by"); by != "b" {
+			c.Errorf("the object has what %q has left, want that of b, which was handled last", by)
+		}
+	})
 	c.Run(t, "HA-T7 a replica that can neither watch nor read the objects asks for them once a second at most without a ConsistencyTimeout", func(c *C) {
 		c.OnlyInBubble("streams have to be late")
 		var l calls
