@@ -137,6 +137,14 @@ func (r *reactor) reconcile(e *entry, events []RawEvent, at epoch) result {
 		e.last.expected = ""
 	}
 	c := r.cycle(e, newest, at)
+	c.writes.patches = e.pendingPatches()
+	ended := false
+	defer func() {
+		if !ended { // code of the user has panicked, or ours
+			c.stopFlush()
+			c.keepPatches()
+		}
+	}()
 	for _, ev := range events {
 		c.callEventHandlers(ev)
 	}
@@ -145,8 +153,9 @@ func (r *reactor) reconcile(e *entry, events []RawEvent, at epoch) result {
 	}
 	done := c.reconcile()
 	if len(c.served.reconciles) > 0 {
-		return r.reconciler.requeue(c, done)
+		done = r.reconciler.requeue(c, done)
 	}
+	ended = true
 	return done
 }
 
@@ -315,7 +324,6 @@ func (r *reactor) argument(body *Body, log *slog.Logger) Object {
 // reconcile does all but the handlers of raw events, and returns when the object is due again.
 func (c *cycle) reconcile() result {
 	e := c.entry
-	c.writes.patches = append(e.pendingPatches(), c.writes.patches...)
 	c.decided = c.decide()
 	if c.decided.kind == actionConfirm {
 		_, err := c.sender.get(c.known)

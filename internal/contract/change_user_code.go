@@ -69,6 +69,35 @@ var _ = Suite("change_user_code", func(t *testing.T, c *C) {
 		c.Pass(time.Hour)
 		c.handled("a")
 	})
+	c.Run(t, "DF-10 what a handler of events has left is stored after a storage has panicked", func(c *C) {
+		c.OnlyInBubble("the pauses are long")
+		var broken atomic.Bool
+		broken.Store(true)
+		var l calls
+		r := &kopf.Registry{}
+		r.OnEvent(Examples, func(_ context.Context, e *kopf.WatchEvent) error {
+			if l.add("event"); l.count("event") == 1 {
+				e.Patch.Set("status.seen", true)
+			}
+			return nil
+		}, watchedAs("event"))
+		r.OnCreate(Examples, l.handler("create"), named("create"))
+		c.Operator(r, func(op *kopf.Operator) {
+			op.Settings.Persistence.DiffBaseStorage = &faultyDiffBase{build: func(*kopf.Body) {
+				if broken.Load() {
+					panic("a storage with a mistake")
+				}
+			}}
+		})
+		c.Create("a", nil)
+		c.Pass(time.Second)
+		broken.Store(false)
+		c.Pass(time.Hour)
+		c.handled("a")
+		if !c.Get("a").Status().Bool("seen") {
+			c.Errorf("the object is %s after the calls %q", c.Get("a").LogValue(), l.all())
+		}
+	})
 	c.Run(t, "DF-10 a diff-base storage that panics at a change during an interruptible handler costs its object a pause", func(c *C) {
 		c.OnlyInBubble("the pauses are long")
 		var l calls
