@@ -343,11 +343,12 @@ func (d *daemons) all() []*background {
 	return slices.Collect(maps.Values(d.objects))
 }
 
-// wait waits until all tasks have ended or are abandoned, and the context has not. It returns those left.
+// wait waits until all tasks have ended or are abandoned, and the context has not. It returns those left, which are abandoned.
 func (d *daemons) wait(ctx context.Context) (left []string) {
 	if await.For(ctx, &d.tasks, 0) {
 		return nil
 	}
+	d.leader.abandonAll(&d.tasks)
 	for _, b := range d.all() {
 		b.mu.Lock()
 		for _, t := range b.tasks {

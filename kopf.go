@@ -220,6 +220,8 @@ type run struct {
 	leader  *leadership // nil before there is a login, and without an election
 	probes  *prober     // nil without an endpoint
 	begun   bool        // whether it has logged its start
+
+	orphans atomic.Int64 // functions that have ignored the end of their contexts and go on, for which the Lease of an election is not released
 }
 
 func (o *Operator) prepare() (*run, error) {
@@ -613,11 +615,11 @@ func (r *run) await(ctx context.Context, what string, run func() (any, error)) (
 			return failed
 		})
 		if settled.Swap(true) {
-			r.leader.abandon(-1)
+			r.orphans.Add(-1)
 		}
 	})
 	if !await.For(ctx, &task, activityGracePeriod) && !settled.Swap(true) {
-		r.leader.abandon(1)
+		r.orphans.Add(1)
 		r.Logger.Error("A function did not return after cancellation; abandoning it", "function", what)
 		return nil, context.Cause(ctx)
 	}

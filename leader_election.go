@@ -41,7 +41,6 @@ type leadership struct {
 	standby pauser.Pauser   // which pauses while another replica works: its epochs are the terms, and the times between them
 	fence   atomic.Uint64   // the resource version of the Lease when it was got; 0 while this replica does not work
 	follows atomic.Bool     // whether another replica, or an earlier term of this one, may have worked since this replica began; stays so
-	orphans atomic.Int64    // functions that have ignored the end of their contexts and go on, for which the Lease is not released
 
 	standing context.CancelFunc // ends the standing for the Lease
 	holding  context.CancelFunc // ends its renewals
@@ -294,7 +293,7 @@ func (l *leadership) stop() {
 		return
 	}
 	standing()
-	if l.fence.Load() != 0 && l.orphans.Load() == 0 && l.elector.Valid() {
+	if l.fence.Load() != 0 && l.run.orphans.Load() == 0 && l.elector.Valid() {
 		l.stoppedLeading() // while the Lease is still renewed
 	}
 	holding()
@@ -302,7 +301,7 @@ func (l *leadership) stop() {
 	if !l.elector.Valid() {
 		return
 	}
-	if l.orphans.Load() > 0 {
+	if l.run.orphans.Load() > 0 {
 		l.log.Warn("Leaving the Lease to expire, because a function of a handler has not returned", "lease", l.leaseName())
 		return
 	}
@@ -320,13 +319,25 @@ func (l *leadership) leaseName() string { return l.ref.Namespace + "/" + l.ref.N
 // abandon counts functions that are not waited for any more, or counts them off with -1 when they have returned.
 func (l *leadership) abandon(n int64) {
 	if l != nil {
-		l.orphans.Add(n)
+		l.run.orphans.Add(n)
 	}
+}
+
+// abandonAll counts tasks as one function that is not waited for any more, until all of them have ended.
+func (l *leadership) abandonAll(tasks *sync.WaitGroup) {
+	if l == nil {
+		return
+	}
+	l.abandon(1)
+	go func() {
+		tasks.Wait()
+		l.abandon(-1)
+	}()
 }
 
 // announceEnd posts the event of a leading that is about to end in good order. After a loss, nothing may be sent.
 func (l *leadership) announceEnd() {
-	if l != nil && l.fence.Load() != 0 && l.orphans.Load() == 0 {
+	if l != nil && l.fence.Load() != 0 && l.run.orphans.Load() == 0 {
 		l.post("stopped leading")
 	}
 }

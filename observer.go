@@ -755,7 +755,6 @@ func (o *observer) stop(endHandlers, endRequests context.CancelFunc) (err error)
 	}
 	for _, e := range runners { // which abandon what does not end in time
 		if left := e.wait(o.force); len(left) > 0 {
-			o.leader.abandon(int64(len(left)))
 			o.log.Error("Some daemons did not return after cancellation; abandoning them", "daemons", left)
 		}
 	}
@@ -765,7 +764,9 @@ func (o *observer) stop(endHandlers, endRequests context.CancelFunc) (err error)
 	endHandlers()
 	endRequests()
 	if left := drainQueues(context.Background(), queues, time.Second); len(left) > 0 {
-		o.leader.abandon(int64(len(left)))
+		for _, q := range queues {
+			o.leader.abandonAll(&q.workers)
+		}
 		o.log.Error("Some handlers did not return after cancellation; abandoning them", "objects", left)
 	}
 	return err
