@@ -435,9 +435,13 @@ func TestSharedAuthority(t *testing.T) {
 			t.Errorf("the log is\n%s", c.text())
 		}
 		holder := c.start()
+		time.Sleep(2 * time.Second) // as it takes to become the leader
 		c.elect(holder)
 		time.Sleep(2 * time.Second)
 		c.one("with a holder")
+		if c.count("Waiting for the leader to create the authority of the webhooks") != 1 {
+			t.Errorf("the leader waits for itself:\n%s", c.text())
+		}
 		c.elect(nil)
 		time.Sleep(rotation + time.Hour)
 		c.one("without a holder for long")

@@ -94,6 +94,7 @@ type Keeper struct {
 	failures     int       // in a row
 	conflicts    int       // likewise
 	complaint    string    // the last one, so as not to repeat it
+	missingSince time.Time // when this replica began to wait for a Secret that it may not make; zero if it does not
 	waiting      bool      // whether it was said that there is no Secret
 }
 
@@ -482,13 +483,20 @@ func (k *Keeper) report(ctx context.Context, err error) {
 	}
 }
 
-// sayMissing logs, once, what a replica waits for that may not make the Secret.
+// sayMissing logs, once, what a replica waits for that may not make the Secret. At the start, each replica needs a moment to become the leader.
 func (k *Keeper) sayMissing(holds bool) {
-	missing := !holds && k.broken == nil && !k.usable(time.Now())
-	if missing && !k.waiting {
+	now := time.Now()
+	if holds || k.broken != nil || k.usable(now) {
+		k.missingSince, k.waiting = time.Time{}, false
+		return
+	}
+	if k.missingSince.IsZero() {
+		k.missingSince = now
+	}
+	if !k.waiting && now.Sub(k.missingSince) >= whileAwaited {
+		k.waiting = true
 		k.Log.Info("Waiting for the leader to create the authority of the webhooks", "secret", k.where())
 	}
-	k.waiting = missing
 }
 
 // Split returns the namespace, if there is one, and the name of a Secret that is given as a name or as namespace/name.
