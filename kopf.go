@@ -319,7 +319,7 @@ func (r *run) serve(ctx context.Context) error {
 	if err := r.Settings.validate(registry.snapshot()); err != nil {
 		return err
 	}
-	for _, text := range r.Settings.Persistence.checked().Warnings() {
+	for _, text := range append(r.Settings.Persistence.checked().Warnings(), r.Settings.LeaderElection.warnings()...) {
 		r.Logger.Warn(text)
 	}
 	if !registry.serving() {
@@ -439,12 +439,8 @@ func (r *run) connect() error {
 			return err
 		}
 	}
-	leader, err := newLeadership(r)
-	if err != nil {
-		return err
-	}
-	r.leader = leader
-	r.client = r.client.renewed().fenced(leader)
+	r.leader = newLeadership(r)
+	r.client = r.client.renewed().fenced(r.leader)
 	r.events = &eventSink{settings: &r.Settings.Posting, client: r.client, log: r.Logger, meter: r.meter}
 	return nil
 }

@@ -62,27 +62,48 @@ type termContexts struct {
 }
 
 // newLeadership returns the part that the replica is to have in an election, nil if there is none.
-func newLeadership(r *run) (*leadership, error) {
+func newLeadership(r *run) *leadership {
 	s := &r.Settings.LeaderElection
 	if s.Name == "" {
-		return nil, nil
+		return nil
 	}
 	l := &leadership{run: r, log: r.Logger, done: make(chan struct{})}
 	l.elector = &leaderelection.Elector{Config: leaderelection.Config{
 		Name: s.Name, Identity: fmt.Sprintf("%s_%08d", r.Identity, rand.IntN(100_000_000)),
 		LeaseDuration: s.LeaseDuration, RenewDeadline: s.RenewDeadline, RetryPeriod: s.RetryPeriod, Log: r.Logger,
 	}}
-	if err := l.elector.Check(); err != nil {
-		return nil, fmt.Errorf("invalid Settings.LeaderElection: %w", err)
-	}
-	if !validation.IsDNSSubdomain(s.Name) {
-		return nil, fmt.Errorf("invalid Settings.LeaderElection.Name %q: want the name of an object: lower-case letters, digits, \"-\" and \".\"", s.Name)
-	}
-	if s.Namespace != "" && !validation.IsDNSLabel(s.Namespace) {
-		return nil, fmt.Errorf("invalid Settings.LeaderElection.Namespace %q: want the name of a namespace: lower-case letters, digits and \"-\"", s.Namespace)
-	}
 	l.standby.Block("standby", true)
-	return l, nil
+	return l
+}
+
+// validate returns what is wrong with the settings, also without an election: what was meant for one must not be in vain.
+func (s *LeaderElectionSettings) validate() (errs []error) {
+	const group = "invalid Settings.LeaderElection"
+	switch {
+	case s.Name == "" && s.Namespace != "":
+		errs = append(errs, fmt.Errorf(group+".Name %q: want the name of the Lease, such as by --leader-elect NAME, because there is a namespace for it: %q", s.Name, s.Namespace))
+	case s.Name != "" && !validation.IsObjectName(s.Name):
+		errs = append(errs, fmt.Errorf(group+".Name %q: want the name of an object: %s", s.Name, validation.ObjectName))
+	}
+	if s.Namespace != "" && !validation.IsNamespaceName(s.Namespace) {
+		errs = append(errs, fmt.Errorf(group+".Namespace %q: want the name of a namespace: %s", s.Namespace, validation.NamespaceName))
+	}
+	if *s == (LeaderElectionSettings{}) { // of settings that were not made by NewSettings
+		return errs
+	}
+	times := leaderelection.Config{LeaseDuration: s.LeaseDuration, RenewDeadline: s.RenewDeadline, RetryPeriod: s.RetryPeriod}
+	if err := times.Check(); err != nil {
+		errs = append(errs, fmt.Errorf(group+": %w", err))
+	}
+	return errs
+}
+
+// warnings returns what is probably not meant by the settings.
+func (s *LeaderElectionSettings) warnings() []string {
+	if s.Name != "" || *s == (LeaderElectionSettings{}) || *s == NewSettings().LeaderElection {
+		return nil
+	}
+	return []string{"There is no leader election, although Settings.LeaderElection has times for one: without a Name, each replica works"}
 }
 
 // start begins to stand for the Lease.

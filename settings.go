@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/kopf-go/kopf/internal/settingscheck"
@@ -274,7 +275,7 @@ func NewSettings() *Settings {
 
 // validate returns what is wrong with the settings, as the start-up handlers have left them, for those handlers.
 func (s *Settings) validate(handlers []*handler) error {
-	return errors.Join(append(settingscheck.Numbers(s, "Peering.Priority"), s.Persistence.validate(handlers)...)...)
+	return errors.Join(slices.Concat(settingscheck.Numbers(s, "Peering.Priority"), s.Persistence.validate(handlers), s.LeaderElection.validate())...)
 }
 
 func seconds(counts ...int) []time.Duration {

@@ -181,8 +181,6 @@ func (c *Call) check(given map[string]bool) error {
 		return errors.New("--dev is a priority of its own, and excludes -p, --priority: use one of them")
 	case given["standalone"] && c.Standalone && given["peering"] && c.Peering != "":
 		return errors.New("--standalone ignores other operators, and excludes -P, --peering: use one of them")
-	case given["leader-elect-namespace"] && c.LeaderElectNamespace != "" && c.LeaderElect == "":
-		return errors.New("--leader-elect-namespace is where the Lease is: it needs its name, --leader-elect NAME")
 	case c.Command != "run" && c.Peering == "":
 		return fmt.Errorf("%s needs the name of the peering object: --peering NAME", c.Command)
 	case c.Command == "freeze" && c.Lifetime < time.Second:

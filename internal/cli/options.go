@@ -209,27 +209,28 @@ func (o *Options) addNamespace(pattern string) error {
 }
 
 func (o *Options) setPeering(name string) error {
-	if name != "" && !validation.IsDNSSubdomain(name) {
-		return errors.New(`want the name of an object: lower-case letters, digits, "-" and "."`)
+	if name != "" && !validation.IsObjectName(name) {
+		return errors.New("want the name of an object: " + validation.ObjectName)
 	}
 	o.Peering = name
 	return nil
 }
 
 func (o *Options) setLeaderElect(name string) error {
-	switch {
-	case name == "true" || name == "false":
-		return errors.New("want the name of the Lease for which all replicas stand; leave the option out for no election")
-	case !validation.IsDNSSubdomain(name):
-		return errors.New(`want the name of a Lease: lower-case letters, digits, "-" and "."; leave the option out for no election`)
+	const otherwise = "; leave the option out for no election"
+	if _, err := cliflag.ParseBool(name); err == nil { // as other frameworks have it
+		return errors.New("want the name of the Lease for which all replicas stand, not whether there is an election" + otherwise)
+	}
+	if !validation.IsObjectName(name) {
+		return errors.New("want the name of a Lease: " + validation.ObjectName + otherwise)
 	}
 	o.LeaderElect = name
 	return nil
 }
 
 func (o *Options) setLeaderElectNamespace(name string) error {
-	if name != "" && !validation.IsDNSLabel(name) {
-		return errors.New(`want the name of a namespace: lower-case letters, digits and "-"`)
+	if name != "" && !validation.IsNamespaceName(name) {
+		return errors.New("want the name of a namespace: " + validation.NamespaceName)
 	}
 	o.LeaderElectNamespace = name
 	return nil

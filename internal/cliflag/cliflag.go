@@ -111,12 +111,37 @@ func parseLong(options []Option, given map[string]bool, arg string, rest []strin
 		value = "false"
 	case o.Value == "":
 		value = "true"
-	case len(rest) == 0:
-		return nil, fmt.Errorf("option --%s needs a value: %s", name, o.Value)
 	default:
-		value, rest = rest[0], rest[1:]
+		var err error
+		if value, rest, err = o.next(options, "--"+name, rest); err != nil {
+			return nil, err
+		}
 	}
 	return rest, o.parse(given, value)
+}
+
+// next takes the value of an option, as it was written, from the next argument, and returns the arguments left. Another option is no value: then
+// this one was probably taken for one that is true if given.
+func (o *Option) next(options []Option, written string, rest []string) (value string, left []string, err error) {
+	missing := fmt.Sprintf("option %s needs a value: %s", written, o.Value)
+	switch {
+	case len(rest) == 0:
+		return "", nil, errors.New(missing)
+	case isOption(options, rest[0]):
+		return "", nil, fmt.Errorf("%s; %q is another option, unless you write %s=%s", missing, rest[0], written, rest[0])
+	}
+	return rest[0], rest[1:], nil
+}
+
+// isOption reports whether an argument is one of the options, with or without a value after an equals sign.
+func isOption(options []Option, arg string) bool {
+	name, _, _ := strings.Cut(arg, "=")
+	if long, ok := strings.CutPrefix(name, "--"); ok {
+		o, _ := findLong(options, long)
+		return o != nil || long == "help"
+	}
+	letter, ok := strings.CutPrefix(name, "-")
+	return ok && len(letter) == 1 && (findShort(options, letter) != nil || letter == "h")
 }
 
 // parseShort reads "-n value", "-nvalue", "-n=value", or several letters as in "-Av", and returns the arguments left.
@@ -136,10 +161,11 @@ func parseShort(options []Option, given map[string]bool, arg string, rest []stri
 		case o.Value == "" && strings.HasPrefix(letters, "="), o.Value != "" && letters != "":
 			value, letters = strings.TrimPrefix(letters, "="), ""
 		case o.Value == "":
-		case len(rest) == 0:
-			return nil, fmt.Errorf("option -%s needs a value: %s", letter, o.Value)
 		default:
-			value, rest = rest[0], rest[1:]
+			var err error
+			if value, rest, err = o.next(options, "-"+letter, rest); err != nil {
+				return nil, err
+			}
 		}
 		if err := o.parse(given, value); err != nil {
 			return nil, err

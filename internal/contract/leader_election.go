@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"regexp"
 	"slices"
@@ -244,7 +245,9 @@ func leaseTimes(t *testing.T, c *C) {
 		}
 	})
 	c.Run(t, "HA-4 the Name and the Namespace have to be names", func(c *C) {
-		for _, bad := range [][2]string{{"Website", ""}, {"a/b", ""}, {"-a", ""}, {"fine", "Bad"}, {"fine", "a.b"}} {
+		for _, bad := range [][2]string{
+			{"Website", ""}, {"a/b", ""}, {"-a", ""}, {strings.Repeat("a", 254), ""}, {"a..b", ""}, {"fine", "Bad"}, {"fine", "a.b"}, {"fine", strings.Repeat("a", 64)}, {"", "fine"},
+		} {
 			op := &kopf.Operator{Registry: &kopf.Registry{}, Settings: kopf.NewSettings(), Namespaces: []string{c.Namespace}, Connection: c.ConnectionInfo()}
 			s := &op.Settings.LeaderElection
 			s.Name, s.Namespace = bad[0], bad[1]
@@ -255,6 +258,45 @@ func leaseTimes(t *testing.T, c *C) {
 			if err := op.Run(c.Context()); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q", wrong)) {
 				c.Errorf("got the error %v, want one with %q", err, wrong)
 			}
+		}
+	})
+	c.Run(t, "HA-4 times that no Lease can hold, or that have lost their unit, are refused", func(c *C) {
+		const p = "invalid Settings.LeaderElection: "
+		for want, times := range map[string][3]time.Duration{
+			p + "LeaseDuration 15ns: want at least 1ms (did you mean 15*time.Second?)":                                             {15, 10, 2},
+			p + "RetryPeriod 2ns: want at least 1ms (did you mean 2*time.Second?)":                                                 {15 * time.Second, 10 * time.Second, 2},
+			p + "LeaseDuration 596523h14m8s: want at most 2147483647 seconds, which is all that a Lease can hold":                  {(1 << 31) * time.Second, 10 * time.Second, 2 * time.Second},
+			p + "RetryPeriod 2562047h47m16.854775807s: want at most 2147483647 seconds, which is all that a Lease can hold":        {15 * time.Second, 10 * time.Second, 1<<63 - 1},
+			p + "LeaseDuration 15s, RenewDeadline 20s, RetryPeriod 2s: want LeaseDuration > RenewDeadline > 1.2 × RetryPeriod > 0": {15 * time.Second, 20 * time.Second, 2 * time.Second},
+		} {
+			for _, name := range []string{leaseName, ""} { // without a name, there is no election, but the mistake is the same
+				c.refuses(want, func(s *kopf.Settings) {
+					l := &s.LeaderElection
+					l.Name, l.LeaseDuration, l.RenewDeadline, l.RetryPeriod = name, times[0], times[1], times[2]
+				})
+			}
+		}
+	})
+	c.Run(t, "HA-1 it is warned of times of an election without its name", func(c *C) {
+		const line = "There is no leader election"
+		a := c.Operator(creating(&calls{}, "a"), func(op *kopf.Operator) { op.Settings.LeaderElection.LeaseDuration = time.Minute })
+		if lines := a.Logs.Find(line); len(lines) != 1 || lines[0].Level != slog.LevelWarn {
+			c.Errorf("got the lines %v, want one warning", lines)
+		}
+		b := c.Operator(creating(&calls{}, "b"))
+		if lines := b.Logs.Find(line); len(lines) > 0 {
+			c.Errorf("got the lines %v of an operator that has the defaults", lines)
+		}
+	})
+	c.Run(t, "HA-4 a start-up handler may name the Lease whose namespace is given", func(c *C) {
+		r := creating(&calls{}, "a")
+		r.OnStartup(func(_ context.Context, a *kopf.Activity) error {
+			a.Settings.LeaderElection.Name = "named-later"
+			return nil
+		}, &kopf.ActivityOptions{ID: "configure"})
+		c.leads(c.Replica(r, func(op *kopf.Operator) { op.Settings.LeaderElection.Name = "" }))
+		if !c.leases().Exists("named-later") {
+			c.Error("the Lease is not there")
 		}
 	})
 	c.Run(t, "HA-11 the holder writes once a RetryPeriod, and a candidate reads as often", func(c *C) {

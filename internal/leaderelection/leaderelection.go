@@ -11,12 +11,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"sync"
 	"time"
 
 	"github.com/kopf-go/kopf/internal/await"
+	"github.com/kopf-go/kopf/internal/validation"
 )
 
 // Leases makes the requests for one Lease. Each is made once, and returns the Lease as JSON, or the error and the code of the answer, 0
@@ -41,6 +43,17 @@ type Config struct {
 
 // Check returns what is wrong with the times.
 func (c *Config) Check() error {
+	for _, t := range []struct {
+		name string
+		time time.Duration
+	}{{"LeaseDuration", c.LeaseDuration}, {"RenewDeadline", c.RenewDeadline}, {"RetryPeriod", c.RetryPeriod}} {
+		if err := validation.Interval(t.time); err != nil {
+			return fmt.Errorf("%s %w", t.name, err)
+		}
+		if t.time > longest { // which also keeps calculations with it from overflowing
+			return fmt.Errorf("%s %s: want at most %d seconds, which is all that a Lease can hold", t.name, t.time, int64(longest/time.Second))
+		}
+	}
 	if c.RetryPeriod > 0 && c.RenewDeadline > c.RetryPeriod*jitter/100 && c.LeaseDuration > c.RenewDeadline {
 		return nil
 	}
@@ -51,6 +64,7 @@ const (
 	jitter   = 120              // percent of the RetryPeriod that a candidate waits at most
 	settled  = 10 * time.Minute // after which a candidate gives way to fresher ones
 	shortest = time.Second      // that a request may take
+	longest  = math.MaxInt32 * time.Second
 
 	answerGrace = time.Second // for which an answer is awaited at the end
 )

@@ -44,6 +44,18 @@ func IsDNSSubdomain(text string) bool {
 	return true
 }
 
+// IsObjectName reports whether a text can be the name of an object of most kinds: a subdomain of at most 253 characters.
+func IsObjectName(text string) bool { return len(text) <= 253 && IsDNSSubdomain(text) }
+
+// IsNamespaceName reports whether a text can be the name of a namespace: a label of at most 63 characters.
+func IsNamespaceName(text string) bool { return len(text) <= 63 && IsDNSLabel(text) }
+
+// ObjectName and NamespaceName say in errors what is wanted.
+const (
+	ObjectName    = `at most 253 lower-case letters, digits, "-" and "."`
+	NamespaceName = `at most 63 lower-case letters, digits and "-"`
+)
+
 // IsQualifiedName reports whether a text is a name of at most 63 characters, after a subdomain of at most 253 and a slash if it has one.
 // See https://kubernetes.io/docs/concepts/overview/working-with-objects/names/
 func IsQualifiedName(text string) bool {
