@@ -112,7 +112,7 @@ func (l *leadership) start(ctx context.Context, o *observer) {
 		return
 	}
 	e := l.elector
-	l.run.meter.Election.Store(&metrics.Election{Lease: e.Name, Leading: func() bool { return l.fence.Load() != 0 }, Holder: e.Holder})
+	l.run.meter.Election.Store(&metrics.Election{Lease: e.Name, Leading: func() bool { return l.fence.Load() != 0 }, Holder: e.Holder, Reached: e.Reached})
 	standing, stopStanding := context.WithCancel(unlimited(ctx))
 	holding, stopHolding := context.WithCancel(context.WithoutCancel(standing))
 	l.mu.Lock()
@@ -147,8 +147,7 @@ func (l *leadership) elect(standing, holding context.Context, o *observer) {
 	for {
 		term, err := l.elector.Acquire(standing)
 		if forbidden := (*leaderelection.ForbiddenError)(nil); errors.As(err, &forbidden) {
-			l.fail(o, fmt.Errorf("the leader election may not use the Lease %s/%s: %w; permit it by a rule of a Role in that namespace: "+
-				`apiGroups: ["coordination.k8s.io"], resources: ["leases"], verbs: ["get", "create", "update"]`, l.ref.Namespace, l.ref.Name, err))
+			l.fail(o, fmt.Errorf("the leader election may not use the Lease %s: %w", l.leaseName(), err))
 		}
 		if err != nil || standing.Err() != nil {
 			return

@@ -186,16 +186,21 @@ func (s *Server) liveness() (code int, body []byte) {
 }
 
 // readiness answers whether the operator does its work. One that pauses in favour of others, or stands by for another replica, is ready to take their place.
-// If it is asked for, the answer tells the holder of the Lease, too.
+// A replica that has never reached the Lease is not: a rollout must not replace those that work by it. If it is asked for, the answer tells the holder, too.
 func (s *Server) readiness(holder bool) (code int, body []byte) {
 	all, working := s.Meter.AllStreams()
 	started, login, paused := s.Meter.Ready.Load(), s.Meter.LoggedIn.Load(), s.Meter.Paused()
 	code = http.StatusServiceUnavailable
-	if started && login && (paused || all == working) {
+	e := s.Meter.Election.Load()
+	reached := e == nil || e.Reached()
+	if started && login && reached && (paused || all == working) {
 		code = http.StatusOK
 	}
 	body = fmt.Appendf(nil, `{"started":%t,"login":%t,"paused":%t,"streams":{"wanted":%d,"working":%d}`, started, login, paused, all, working)
-	if e := s.Meter.Election.Load(); holder && e != nil {
+	if !reached {
+		body = append(body, `,"lease":false`...)
+	}
+	if holder && e != nil {
 		body = fmt.Appendf(body, `,"leading":%t,"holder":%s`, e.Leading(), rawjson.AppendString(nil, e.Holder()))
 	}
 	return code, append(body, '}')

@@ -7,10 +7,12 @@ package leaderelection
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"net/http"
@@ -67,6 +69,7 @@ const (
 	longest  = math.MaxInt32 * time.Second
 
 	answerGrace = time.Second // for which an answer is awaited at the end
+	warnAgain   = time.Minute // of attempts that go on to fail
 )
 
 // Elector stands for the Lease. Acquire, Hold and Release are for one goroutine; the others are for all.
@@ -85,6 +88,7 @@ type Elector struct {
 	mu      sync.Mutex // guards following
 	renewed time.Time  // the beginning of the last renewal that was answered; zero while another replica may hold the Lease
 	holder  string     // as it was last seen
+	reached bool       // whether an attempt has succeeded to get the Lease, or to find out who has it
 }
 
 // Term is what is known when the Lease was got.
@@ -97,9 +101,12 @@ type Term struct {
 }
 
 // ForbiddenError says that this replica may not use the Lease.
-type ForbiddenError struct{ Err error }
+type ForbiddenError struct {
+	Err  error
+	Hint string // the rules that permit it
+}
 
-func (e *ForbiddenError) Error() string { return e.Err.Error() }
+func (e *ForbiddenError) Error() string { return e.Err.Error() + "; " + e.Hint }
 
 // Unwrap returns the refusal.
 func (e *ForbiddenError) Unwrap() error { return e.Err }
@@ -110,22 +117,28 @@ func (e *Elector) Acquire(ctx context.Context) (*Term, error) {
 	if first {
 		e.started = time.Now()
 	}
-	failing := false
+	var warned time.Time // of attempts that have failed; zero if the last one has not
 	for {
 		term, code, err := e.try(ctx)
 		switch {
 		case ctx.Err() != nil && err != nil:
 			return nil, context.Cause(ctx)
+		case err == nil:
+			e.setReached()
+		}
+		switch {
 		case term != nil:
 			return term, nil
 		case code == http.StatusForbidden && first:
-			return nil, &ForbiddenError{err}
-		case err != nil && !failing:
-			e.Log.Warn("Standing for the Lease failed; retrying", e.attrs("error", err)...)
-		case err == nil && failing:
+			return nil, &ForbiddenError{err, e.hint(code)}
+		case err != nil && (warned.IsZero() || time.Since(warned) >= warnAgain):
+			warned = time.Now()
+			e.Log.Warn("Standing for the Lease failed; retrying", e.attrs(e.failure(code, err)...)...)
+		case err == nil && !warned.IsZero():
+			warned = time.Time{}
 			e.Log.Info("Standing for the Lease again", e.attrs()...)
 		}
-		failing, first = err != nil, first && code == 0 && err != nil
+		first = first && code == 0 && err != nil
 		wait := e.RetryPeriod + rand.N(e.RetryPeriod*(jitter-100)/100+1)
 		if free := time.Until(e.freeAt); !e.freeAt.IsZero() && free > 0 {
 			wait = min(wait, free)
@@ -134,6 +147,28 @@ func (e *Elector) Acquire(ctx context.Context) (*Term, error) {
 			return nil, err
 		}
 	}
+}
+
+// failure returns the attributes of a request that has failed, with what a person can do about it.
+func (e *Elector) failure(code int, err error) []any {
+	attrs := []any{"error", err}
+	if hint := e.hint(code); hint != "" {
+		attrs = append(attrs, "hint", hint)
+	}
+	return attrs
+}
+
+// hint returns what a person can do about an answer, "" if that is not known.
+func (e *Elector) hint(code int) string {
+	switch code {
+	case http.StatusForbidden:
+		return fmt.Sprintf(`permit it by these rules of a Role in the namespace %q: `+
+			`{apiGroups: ["coordination.k8s.io"], resources: ["leases"], verbs: ["create"]}, `+
+			`{apiGroups: ["coordination.k8s.io"], resources: ["leases"], resourceNames: [%q], verbs: ["get", "update"]}`, e.Namespace, e.Name)
+	case http.StatusNotFound: // a missing Lease is made
+		return fmt.Sprintf("create the namespace %q, or have the Lease in another one", e.Namespace)
+	}
+	return ""
 }
 
 // attrs returns the attributes of a log line.
@@ -257,6 +292,19 @@ func (e *Elector) Holder() string {
 	return e.holder
 }
 
+// Reached reports whether this replica has ever found out who holds the Lease, or got it: whether it is in a position to take over.
+func (e *Elector) Reached() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.reached
+}
+
+func (e *Elector) setReached() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.reached = true
+}
+
 // setHolder notes who holds the Lease, and reports whether that is new.
 func (e *Elector) setHolder(identity string) (changed bool) {
 	e.mu.Lock()
@@ -300,7 +348,7 @@ func (e *Elector) Hold(ctx context.Context) error {
 	e.mu.Lock()
 	next := e.renewed // not now: the answer may have taken a part of the time
 	e.mu.Unlock()
-	var failed error // of the last renewal
+	var failed error // of the renewals since the last one that has succeeded
 	for {
 		next = next.Add(e.RetryPeriod)
 		if now := time.Now(); next.Before(now) {
@@ -315,18 +363,20 @@ func (e *Elector) Hold(ctx context.Context) error {
 		if time.Now().Before(next) {
 			continue
 		}
-		holder, err := e.renew(ctx)
+		holder, code, err := e.renew(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case holder != "":
 			return e.lose(fmt.Errorf("%q holds it now", holder))
+		case errors.Is(err, errOver) && failed != nil: // which would hide why the ones before have failed
 		case err != nil:
-			e.Log.Warn("Renewing the Lease failed; retrying", e.attrs("error", err)...)
+			e.Log.Warn("Renewing the Lease failed; retrying", e.attrs(e.failure(code, err)...)...)
+			failed = err
 		case failed != nil:
 			e.Log.Info("Renewed the Lease", e.attrs()...)
+			failed = nil
 		}
-		failed = err
 	}
 }
 
@@ -340,11 +390,14 @@ func (e *Elector) lose(why error) error {
 	return why
 }
 
-// renew renews the Lease once. It returns the holder if that is another one.
-func (e *Elector) renew(ctx context.Context) (holder string, err error) {
+// errOver is why a renewal is cut off when the Lease is not valid any more.
+var errOver = errors.New("no answer before the end of the Lease")
+
+// renew renews the Lease once. It returns the holder if that is another one, and the code of the answer that has made it fail.
+func (e *Elector) renew(ctx context.Context) (holder string, code int, err error) {
 	ctx, cancel := e.limit(ctx)
 	defer cancel()
-	ctx, end := context.WithTimeoutCause(ctx, e.left(), errors.New("not before the end of the Lease"))
+	ctx, end := context.WithTimeoutCause(ctx, e.left(), errOver)
 	defer end()
 	for read := false; ; {
 		began, write := time.Now(), e.Leases.Update
@@ -353,7 +406,7 @@ func (e *Elector) renew(ctx context.Context) (holder string, err error) {
 		}
 		raw, err := e.lease.with(record{holder: e.Identity, duration: e.LeaseDuration, acquireTime: e.lease.acquireTime, transitions: e.lease.transitions}, began)
 		if err != nil {
-			return "", err
+			return "", 0, err
 		}
 		raw, code, err := write(ctx, raw)
 		switch {
@@ -363,47 +416,53 @@ func (e *Elector) renew(ctx context.Context) (holder string, err error) {
 				e.lease = l
 				e.extend(began)
 			}
-			return "", err
+			return "", code, err
 		case code == http.StatusNotFound && e.lease.metadata("resourceVersion") != "": // otherwise the namespace is missing
 			e.lease = e.lease.anew(e.Namespace, e.Name)
 		case code == http.StatusConflict && !read: // otherwise the next attempt comes in a while
-			if holder, err = e.reread(ctx); holder != "" || err != nil {
-				return holder, err
+			if holder, code, err = e.reread(ctx); holder != "" || err != nil {
+				return holder, code, err
 			}
 			read = true
 		default:
-			return "", err
+			return "", code, err
 		}
 	}
 }
 
 // reread reads the Lease that has changed meanwhile, and returns the holder if that is another one: a person, or another replica, counts at once.
-func (e *Elector) reread(ctx context.Context) (holder string, err error) {
+func (e *Elector) reread(ctx context.Context) (holder string, code int, err error) {
 	raw, code, err := e.Leases.Get(ctx)
 	if code == http.StatusNotFound {
 		e.lease = e.lease.anew(e.Namespace, e.Name)
-		return "", nil
+		return "", code, nil
 	} else if err != nil {
-		return "", err
+		return "", code, err
 	}
 	l, err := parseLease(raw)
 	if err != nil {
-		return "", err
+		return "", code, err
 	}
 	if l.holder == e.Identity {
 		e.lease = l
-		return "", nil
+		return "", code, nil
 	}
-	if l.holder == "" {
-		return "nobody", nil
-	}
-	return l.holder, nil
+	return cmp.Or(l.holder, "nobody"), code, nil
 }
 
 // anew returns the Lease as it is to be created when it was deleted.
 func (l *lease) anew(namespace, name string) *lease {
 	created := newLease(namespace, name)
 	created.record = l.record
+	if spec, ok := l.object["spec"].(map[string]any); ok {
+		created.object["spec"] = maps.Clone(spec)
+	}
+	metadata, _ := l.object["metadata"].(map[string]any)
+	for _, field := range []string{"labels", "annotations"} { // all else was of the object that is gone
+		if value, ok := metadata[field]; ok {
+			created.object["metadata"].(map[string]any)[field] = value
+		}
+	}
 	return created
 }
 
@@ -428,7 +487,7 @@ func (e *Elector) Release(ctx context.Context) error {
 		} else if code != http.StatusConflict || attempt > 0 {
 			return err
 		}
-		if holder, err := e.reread(ctx); holder != "" || err != nil {
+		if holder, _, err := e.reread(ctx); holder != "" || err != nil {
 			return err
 		}
 	}

@@ -48,6 +48,7 @@ type Election struct {
 	Lease   string        // its name
 	Leading func() bool   // whether this replica is the leader
 	Holder  func() string // the identity of the one that is, as far as this replica knows
+	Reached func() bool   // whether this replica has ever found out who is, so that it can take over
 }
 
 // State is what is looked up for each page instead of being counted.
