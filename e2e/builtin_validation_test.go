@@ -49,7 +49,7 @@ func TestBuiltinValidation(t *testing.T) {
 func validationSequences(t *testing.T) []sequence {
 	var all []sequence
 	count := 0
-	for i, v := range slices.Concat(podValidations, workloadValidations, networkValidations, otherValidations, moreValidations) {
+	for i, v := range slices.Concat(podValidations, workloadValidations, networkValidations, otherValidations, moreValidations, webhookValidations) {
 		plural := v.collection[strings.LastIndex(v.collection, "/")+1:]
 		name := fmt.Sprintf("v%d", i)
 		calls := []call{{"POST", v.collection, asJSON, named(v.object, name), []string{causes, warnings, "metadata.name"}}}

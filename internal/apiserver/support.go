@@ -98,6 +98,11 @@ func unenforcedIn(kind string, object map[string]any) []field.Error {
 	return []field.Error{field.Forbidden(path, why)}
 }
 
+// isHooks reports whether the kind is one of the two webhook configurations.
+func (k *kindInfo) isHooks() bool {
+	return k.resource.Group == "admissionregistration.k8s.io" && strings.HasSuffix(k.resource.Plural, "webhookconfigurations")
+}
+
 // unsupported returns the fields of an object that have no effect on this server, although they have one on others.
 func (k *kindInfo) unsupported(object map[string]any) (all []field.Error) {
 	switch {

@@ -16,9 +16,6 @@ import (
 	"github.com/kopf-go/kopf/internal/validation"
 )
 
-// label1035Rule is how names of kinds and versions are formed.
-const label1035Rule = `a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')`
-
 // mixedCase is what messages about kinds have in front of the rule.
 const mixedCase = "may have mixed case, but should otherwise match: "
 
@@ -114,25 +111,15 @@ func (c *definitionCheck) checkGroup() {
 
 // checkLabel returns the error of a name that is no label, unless it is empty. Kinds may have capitals.
 func checkLabel(at, name, prefix string) []field.Error {
-	label, wrong := name, ""
+	label := name
 	if prefix != "" {
 		label = strings.ToLower(name)
 	}
-	if len(label) > 63 {
-		wrong = "must be no more than 63 characters"
-	}
-	if !isLabel1035(label) {
-		wrong = strings.TrimPrefix(wrong+","+label1035Rule, ",")
-	}
-	if wrong == "" {
+	wrong := rules.Label1035(label)
+	if wrong == nil {
 		return nil
 	}
-	return []field.Error{field.Invalid(at, name, prefix+wrong)}
-}
-
-// isLabel1035 reports whether a text is a label as RFC 1035 has them, of any length.
-func isLabel1035(text string) bool {
-	return validation.IsDNSLabel(text) && (text[0] < '0' || text[0] > '9')
+	return []field.Error{field.Invalid(at, name, prefix+strings.Join(wrong, ","))}
 }
 
 func (c *definitionCheck) checkVersions() {
@@ -413,10 +400,14 @@ func (c *definitionCheck) checkConversion(live map[string]any) {
 	if client == nil {
 		c.add(field.Required(at+".webhookClientConfig", "required when strategy is set to Webhook"))
 	} else {
-		c.add(checkHookClient(client, at+".webhookClientConfig")...)
+		c.add(rules.WebhookClient(client, at+".webhookClientConfig")...)
 		c.checkAuthorities(live, client, at+".webhookClientConfig.caBundle")
 	}
-	c.checkReviews(versions, at+".conversionReviewVersions")
+	if len(versions) == 0 {
+		c.add(field.Required(at+".conversionReviewVersions", ""))
+	} else {
+		c.add(rules.ReviewVersions(versions, at+".conversionReviewVersions")...)
+	}
 }
 
 // checkAuthorities checks the CA bundle of an established CRD, unless it is wrong already.
@@ -428,24 +419,6 @@ func (c *definitionCheck) checkAuthorities(live, client map[string]any, at strin
 	old := rawjson.AsMap(rawjson.AsMap(rawjson.AsMap(rawjson.AsMap(live["spec"])["conversion"])["webhook"])["clientConfig"])
 	if live != nil && isTrue(rawjson.AsMap(live["status"]), "Established") && wrong(client) && !wrong(old) {
 		c.add(field.Invalid(at, client["caBundle"], "unable to load root certificates: unable to parse bytes as PEM block"))
-	}
-}
-
-func (c *definitionCheck) checkReviews(versions []string, at string) {
-	if len(versions) == 0 {
-		c.add(field.Required(at, ""))
-		return
-	}
-	for i, version := range versions {
-		here := fmt.Sprintf("%s[%d]", at, i)
-		if slices.Contains(versions[:i], version) {
-			c.add(field.Invalid(here, version, "duplicate version"))
-			continue
-		}
-		c.add(checkLabel(here, version, "")...)
-	}
-	if !slices.Contains(versions, "v1") && !slices.Contains(versions, "v1beta1") {
-		c.add(field.Invalid(at, versions, "must include at least one of v1, v1beta1"))
 	}
 }
 

@@ -203,8 +203,6 @@ func (a *apiRequest) check(live, object map[string]any) []field.Error {
 	switch {
 	case k.crd != nil:
 		return nil
-	case k.isHooks():
-		return checkHooks(object)
 	case k.isDefinitions():
 		return checkDefinition(live, object)
 	}

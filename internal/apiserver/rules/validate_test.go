@@ -26,6 +26,15 @@ func pod(more, spec string) string {
 	return `{"metadata":{"name":"p"},"spec":{"containers":[{"name":"a","image":"b"` + more + `}]` + spec + `}}`
 }
 
+// webhook returns a webhook with some fields that replace its own.
+func webhook(more string) string {
+	least := `{"name":"a.example.com","clientConfig":{"url":"https://localhost"},"sideEffects":"None","admissionReviewVersions":["v1"],"timeoutSeconds":10}`
+	if more == "" {
+		return least
+	}
+	return strings.TrimSuffix(least, "}") + "," + more + "}"
+}
+
 // TestValidate has the answers of kube-apiserver to a part of the objects that the tests in e2e send to it.
 func TestValidate(t *testing.T) {
 	for _, tt := range []struct {
@@ -106,6 +115,18 @@ func TestValidate(t *testing.T) {
 		{"LimitRange", `{"spec":{"limits":[{"type":"Container","min":{"cpu":"2"},"max":{"cpu":"1"}}]}}`, []string{`spec.limits[0].min[cpu]: Invalid value: "2": min value 2 is greater than max value 1`}},
 		{"ResourceQuota", `{"spec":{"hard":{"pods":"1.5"}}}`, []string{`spec.hard[pods]: Invalid value: "1500m": must be an integer`}},
 		{"Node", `{"spec":{"taints":[{"key":"a","effect":"x"}]}}`, []string{`metadata.taints[0].effect: Unsupported value: "x": supported values: "NoSchedule", "PreferNoSchedule", "NoExecute"`}},
+		{"ValidatingWebhookConfiguration", `{"webhooks":[` + webhook("") + `]}`, nil},
+		{"ValidatingWebhookConfiguration", `{"webhooks":[` + webhook("") + `,` + webhook("") + `]}`, []string{`webhooks[1].name: Duplicate value: "a.example.com"`}},
+		{"MutatingWebhookConfiguration", `{"webhooks":[` + webhook(`"failurePolicy":"x","matchPolicy":"","sideEffects":"Some","reinvocationPolicy":"x"`) + `]}`, []string{
+			`webhooks[0].failurePolicy: Unsupported value: "x": supported values: "Fail", "Ignore"`, `webhooks[0].matchPolicy: Unsupported value: "": supported values: "Equivalent", "Exact"`,
+			`webhooks[0].sideEffects: Unsupported value: "Some": supported values: "None", "NoneOnDryRun"`, `webhooks[0].reinvocationPolicy: Unsupported value: "x": supported values: "IfNeeded", "Never"`}},
+		{"ValidatingWebhookConfiguration", `{"webhooks":[` + webhook(`"admissionReviewVersions":["v1","v1"],"objectSelector":{"matchExpressions":[{"key":"a","operator":"In"}]}`) + `]}`, []string{
+			"webhooks[0].objectSelector.matchExpressions[0].values: Required value: must be specified when `operator` is 'In' or 'NotIn'", `webhooks[0].admissionReviewVersions[1]: Invalid value: "v1": duplicate version`}},
+		{"ValidatingWebhookConfiguration", `{"webhooks":[` + webhook(`"rules":[{"operations":["*"],"apiGroups":["*"],"apiVersions":["*"],"resources":["pods/*","pods/log","*","pods"]}]`) + `]}`, []string{
+			`webhooks[0].rules[0].resources[1]: Invalid value: "pods/log": if 'pods/*' is present, must not specify pods/log`,
+			`webhooks[0].rules[0].resources: Invalid value: ["pods/*","pods/log","*","pods"]: if '*' is present, must not specify other resources without subresources`}},
+		{"ValidatingWebhookConfiguration", `{"webhooks":[` + webhook(`"matchConditions":[{"name":"a","expression":" "},{"name":"a","expression":"true"}]`) + `]}`, []string{
+			`webhooks[0].matchConditions[0].expression: Required value`, `webhooks[0].matchConditions[1].name: Duplicate value: "a"`}},
 	} {
 		compare(t, tt.kind, "", "", tt.object, tt.want)
 	}
