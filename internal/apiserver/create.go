@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/kopf-go/kopf/internal/apiserver/apierrors"
@@ -41,20 +42,15 @@ func (a *apiRequest) answerNew(w http.ResponseWriter, r *http.Request, object ma
 
 // post answers requests with kinds that are not stored.
 func (a *apiRequest) post(w http.ResponseWriter, r *http.Request, object map[string]any) error {
+	if strings.HasSuffix(a.kind.resource.Plural, "reviews") {
+		if err := a.review(object); err != nil {
+			return err
+		}
+	}
 	if err := a.checkSupport(object); err != nil {
 		return err
 	}
 	switch a.kind.resource.Plural {
-	case "selfsubjectaccessreviews", "subjectaccessreviews", "localsubjectaccessreviews":
-		object["status"] = map[string]any{"allowed": true}
-	case "selfsubjectreviews":
-		object["status"] = map[string]any{"userInfo": userInfo()}
-	case "selfsubjectrulesreviews":
-		all := []any{"*"}
-		object["status"] = map[string]any{
-			"resourceRules":    []any{map[string]any{"verbs": all, "apiGroups": all, "resources": all}},
-			"nonResourceRules": []any{map[string]any{"verbs": all, "nonResourceURLs": all}}, "incomplete": false,
-		}
 	case "pods":
 		if a.subresource == "eviction" {
 			return a.postEviction(w, r, object)
@@ -74,7 +70,7 @@ func (a *apiRequest) post(w http.ResponseWriter, r *http.Request, object map[str
 		}
 	}
 	if object["metadata"] == nil {
-		object["metadata"] = map[string]any{"creationTimestamp": nil}
+		object["metadata"] = map[string]any{}
 	}
 	kind := a.kind.subresourceKind(a.subresource)
 	object["kind"], object["apiVersion"] = kind.Kind, kind.APIVersion()

@@ -69,7 +69,10 @@ func (k *kindInfo) invalid(name string, faults []field.Error) *apierrors.StatusE
 	if len(texts) > 1 {
 		list = "[" + list + "]"
 	}
-	details := map[string]any{"kind": k.resource.Kind, "causes": causes}
+	details := map[string]any{"causes": causes}
+	if k.resource.Kind != "" {
+		details["kind"] = k.resource.Kind
+	}
 	if name != "" {
 		details["name"] = name
 	}

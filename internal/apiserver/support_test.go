@@ -69,8 +69,8 @@ func TestUnenforcedKinds(t *testing.T) {
 		{core + "resourcequotas", `{"metadata":{"name":"a"},"spec":{"hard":{"pods":"1"}}}`, "spec.hard"},
 		{core + "resourcequotas", `{"metadata":{"name":"a"}}`, ""},
 		{"/apis/authentication.k8s.io/v1/tokenreviews", `{"spec":{"token":"x"}}`, "status.authenticated"},
-		{"/apis/authorization.k8s.io/v1/subjectaccessreviews", `{"spec":{"user":"a"}}`, "status.allowed"},
-		{"/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", `{"spec":{}}`, ""},
+		{"/apis/authorization.k8s.io/v1/subjectaccessreviews", `{"spec":{"user":"a","nonResourceAttributes":{"path":"/","verb":"get"}}}`, "status.allowed"},
+		{"/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", `{"spec":{"resourceAttributes":{"verb":"get"}}}`, ""},
 		{"/apis/storage.k8s.io/v1/csidrivers", `{"metadata":{"name":"a"},"spec":{}}`, ""},
 		{"/apis/networking.k8s.io/v1/namespaces/default/networkpolicies", `{"metadata":{"name":"a"},"spec":{"podSelector":{}}}`, ""},
 	} {
@@ -101,7 +101,7 @@ func TestUnenforcedKinds(t *testing.T) {
 		})
 	}
 	w := httptest.NewRecorder()
-	r := httptest.NewRequest("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", strings.NewReader(`{"spec":{}}`))
+	r := httptest.NewRequest("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", strings.NewReader(`{"spec":{"resourceAttributes":{"verb":"get"}}}`))
 	r.Header.Set("Impersonate-User", "me") // as kubectl auth can-i --as=me
 	New(Options{Logger: slog.New(slog.DiscardHandler)}).ServeHTTP(w, r)
 	if warning := strings.Join(w.Header().Values("Warning"), ""); w.Code != 201 || !strings.Contains(warning, "status.allowed") {

@@ -8,7 +8,7 @@ func functions() map[string]function {
 	for _, some := range []map[string]function{
 		podFunctions(), podUpdateFunctions(), containerFunctions(), volumeFunctions(), affinityFunctions(), resourceFunctions(),
 		workloadFunctions(), jobFunctions(), serviceFunctions(), dataFunctions(), claimFunctions(), networkFunctions(),
-		policyFunctions(), clusterFunctions(), eventFunctions(), webhookFunctions(), warningFunctions(),
+		policyFunctions(), clusterFunctions(), eventFunctions(), webhookFunctions(), reviewFunctions(), warningFunctions(),
 	} {
 		maps.Copy(all, some)
 	}

@@ -11,16 +11,7 @@ func (n *node) checkSelector() {
 	n.child("matchLabels").checkLabels()
 	for _, requirement := range n.child("matchExpressions").items() {
 		values := requirement.child("values")
-		switch operator := requirement.child("operator"); operator.text() {
-		case "In", "NotIn":
-			if isEmpty(values.value) {
-				values.required("must be specified when `operator` is 'In' or 'NotIn'")
-			}
-		case "Exists", "DoesNotExist":
-			if !isEmpty(values.value) {
-				values.forbidden("may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
-			}
-		default:
+		if operator := requirement.child("operator"); !requirement.checkOperator(values) {
 			operator.invalidText("not a valid selector operator")
 		}
 		requirement.child("key").format(QualifiedName)
@@ -28,6 +19,23 @@ func (n *node) checkSelector() {
 			value.format(LabelValue)
 		}
 	}
+}
+
+// checkOperator checks whether a requirement has values if its operator needs them, and reports whether there is such an operator.
+func (n *node) checkOperator(values *node) bool {
+	switch n.string("operator") {
+	case "In", "NotIn":
+		if isEmpty(values.value) {
+			values.required("must be specified when `operator` is 'In' or 'NotIn'")
+		}
+	case "Exists", "DoesNotExist":
+		if !isEmpty(values.value) {
+			values.forbidden("may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
+		}
+	default:
+		return false
+	}
+	return true
 }
 
 // format checks a text, also an empty one.

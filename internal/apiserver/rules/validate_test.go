@@ -127,6 +127,15 @@ func TestValidate(t *testing.T) {
 			`webhooks[0].rules[0].resources: Invalid value: ["pods/*","pods/log","*","pods"]: if '*' is present, must not specify other resources without subresources`}},
 		{"ValidatingWebhookConfiguration", `{"webhooks":[` + webhook(`"matchConditions":[{"name":"a","expression":" "},{"name":"a","expression":"true"}]`) + `]}`, []string{
 			`webhooks[0].matchConditions[0].expression: Required value`, `webhooks[0].matchConditions[1].name: Duplicate value: "a"`}},
+		{"SelfSubjectAccessReview", `{"spec":{"resourceAttributes":{}}}`, nil},
+		{"SelfSubjectAccessReview", `{}`, []string{`spec.resourceAttributes: Invalid value: null: exactly one of nonResourceAttributes or resourceAttributes must be specified`}},
+		{"SubjectAccessReview", `{"metadata":{"name":"a"},"spec":{"groups":[],"resourceAttributes":{},"nonResourceAttributes":{"path":"/"}}}`, []string{`metadata: Invalid value: {"name":"a"}: must be empty`,
+			`spec.nonResourceAttributes: Invalid value: {"Path":"/","Verb":""}: cannot be specified in combination with resourceAttributes`, `spec.user: Invalid value: "": at least one of user or group must be specified`}},
+		{"LocalSubjectAccessReview", `{"metadata":{"namespace":"a"},"spec":{"groups":["g"],"resourceAttributes":{"namespace":"b"}}}`, []string{`spec.resourceAttributes.namespace: Invalid value: "b": must match metadata.namespace`}},
+		{"SelfSubjectAccessReview", `{"spec":{"resourceAttributes":{"fieldSelector":{},"labelSelector":{"rawSelector":"a","requirements":[{"key":"a","operator":"In"}]}}}}`, []string{
+			`spec.resourceAttributes.fieldSelector.requirements: Required value: when spec.resourceAttributes.fieldSelector is specified, requirements or rawSelector is required`,
+			`spec.resourceAttributes.labelSelector.rawSelector: Invalid value: "a": may not specified at the same time as requirements`,
+			"spec.resourceAttributes.labelSelector.requirements[0].values: Required value: must be specified when `operator` is 'In' or 'NotIn'"}},
 	} {
 		compare(t, tt.kind, "", "", tt.object, tt.want)
 	}
