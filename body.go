@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kopf-go/kopf/internal/kstatus"
 	"github.com/kopf-go/kopf/internal/rawjson"
-	"github.com/kopf-go/kopf/internal/readiness"
 	"github.com/kopf-go/kopf/internal/yaml"
 )
 
@@ -315,9 +315,9 @@ func (v View) Bool(path FieldPath) bool { return v.String(path) == "true" }
 // Strings returns the strings of the list at a path, nil where there is none. An item that is not a string is "".
 func (v View) Strings(path FieldPath) []string { return rawjson.StringsAt(v.raw, path.Keys()...) }
 
-// IsReady reports whether an object does what its spec asks for. A pod or a workload is ready and up to date, a job is complete, and a
-// volume is bound. A custom resource has no condition Ready or Available that is not true. An object that is nil or being deleted is
-// not ready. It fits as the condition of [WaitFor].
+// IsReady reports whether an object has become what its spec asks for, by the same rules as [Child.Ready]: a pod or a workload is ready and up to date, a job is
+// complete, and a volume is bound. A custom resource has no condition Ready that is not true. An object that is nil or being deleted is not ready. It fits as the
+// condition of [WaitFor].
 func IsReady(b *Body) bool {
 	if b == nil {
 		return false
@@ -326,7 +326,8 @@ func IsReady(b *Body) bool {
 	if !grouped {
 		group = ""
 	}
-	return readiness.Of(group, b.kind, b.Map())
+	ready, _ := kstatus.Ready(group, b.kind, b.raw)
+	return ready
 }
 
 // Views returns the items of the list at a path, nil where there is none.

@@ -68,7 +68,7 @@ func (c *Child) Reference() ObjectReference { return c.ref }
 func (c *Child) Exists() bool { return c.state.exists }
 
 // Ready reports whether the child was ready when the call began: whether its status says that it has become what its spec asks for, by the rules of kstatus, which kubectl and other
-// tools go by, except that a Job is ready when it is complete, and that failed Jobs and Pods are not. A child of another kind is ready by its condition Ready, or, without
+// tools go by, except that a Job is ready when it is complete, that failed Jobs and Pods are not, and that a condition Ready of an older generation does not count. A child of another kind is ready by its condition Ready, or, without
 // one, when it is there.
 func (c *Child) Ready() bool { return c.state.ready }
 

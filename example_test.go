@@ -113,7 +113,10 @@ func ExampleIsReady() {
 			"apiVersion": "apps/v1", "kind": "Deployment",
 			"metadata": map[string]any{"name": "web", "generation": 3},
 			"spec":     map[string]any{"replicas": 2},
-			"status":   map[string]any{"observedGeneration": 3, "replicas": 2, "updatedReplicas": 2, "availableReplicas": available},
+			"status": map[string]any{"observedGeneration": 3, "replicas": 2, "updatedReplicas": 2, "readyReplicas": 2, "availableReplicas": available, "conditions": []any{
+				map[string]any{"type": "Available", "status": "True"},
+				map[string]any{"type": "Progressing", "status": "True", "reason": "NewReplicaSetAvailable"},
+			}},
 		})
 		if err != nil {
 			panic(err)

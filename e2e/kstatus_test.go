@@ -17,8 +17,8 @@ import (
 
 // This file compares when an object counts as ready with the library kstatus, which is the definition.
 
-// TestKstatus judges random objects by both. They may differ in what kopf documents: it waits for the completion of Jobs, and takes failed
-// Pods and Jobs for not ready.
+// TestKstatus judges random objects by both. They may differ in what kopf documents: it waits for the completion of Jobs, takes failed
+// Pods and Jobs for not ready, and does not believe a condition Ready of an older generation.
 func TestKstatus(t *testing.T) {
 	const objects = 5000
 	for i, kind := range kstatusKinds {
@@ -28,7 +28,7 @@ func TestKstatus(t *testing.T) {
 				c.judge(t)
 			}
 			t.Logf("%d ready, %d not, of which %d are ready for kstatus", c.ready, objects-c.ready, c.differ)
-			if c.ready < objects/50 || c.ready > objects*49/50 || (c.differ > objects/50) != (kind.apiVersion == "batch/v1" && kind.kind == "Job" || kind.apiVersion == "v1" && kind.kind == "Pod") {
+			if c.ready < objects/50 || c.ready > objects*49/50 || (c.differ > objects/50) != kind.differs() {
 				t.Error("the objects are too much alike, or differ without a reason")
 			}
 		})
@@ -41,6 +41,12 @@ type kstatusKind struct {
 	numbers          []string            // paths
 	texts            map[string][]string // by path; an empty one is left out
 	conditions       map[string][]string // their reasons by their types
+}
+
+// differs reports whether a good part of the objects of the kind must be current for the library, and not ready.
+func (k kstatusKind) differs() bool {
+	_, judged := k.conditions["Ready"]
+	return k.apiVersion == "batch/v1" && k.kind == "Job" || k.apiVersion == "v1" && k.kind == "Pod" || judged
 }
 
 var kstatusKinds = []kstatusKind{
@@ -146,8 +152,24 @@ func documentedDifference(object *unstructured.Unstructured) (reason string, dif
 		return "Failed: ", true
 	case gk == "Job.batch" && !hasTrue(object, "Complete"):
 		return "Succeeded: ", true
+	case slices.Contains(judgedByReady, gk) && isOutdated(object):
+		return "Observed generation: ", true
 	}
 	return "", false
+}
+
+// judgedByReady are those of the compared kinds whose condition Ready counts.
+var judgedByReady = []string{"Namespace", "Deployment.example.com", "Database.example.com", "Pod.example.com", "Job.example.com"}
+
+// isOutdated reports whether the condition Ready is True, of an older generation.
+func isOutdated(object *unstructured.Unstructured) bool {
+	generation, known, _ := unstructured.NestedInt64(object.Object, "metadata", "generation")
+	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
+	return known && slices.ContainsFunc(conditions, func(item any) bool {
+		c, _ := item.(map[string]any)
+		observed, ok := c["observedGeneration"].(int64)
+		return c["type"] == any("Ready") && c["status"] == any("True") && ok && observed < generation
+	})
 }
 
 // hasTrue reports whether a condition is True.
@@ -283,6 +305,9 @@ func (c *statusComparison) conditions() []any {
 		}
 		if c.random.IntN(2) == 0 {
 			condition["message"] = []string{"", `the "volume" is not bound`, "é\n😀", strings.Repeat("x", 500)}[c.random.IntN(4)]
+		}
+		if c.random.IntN(4) == 0 {
+			condition["observedGeneration"] = c.random.Int64N(4)
 		}
 		if c.random.IntN(8) > 0 {
 			list = append(list, condition)

@@ -1,8 +1,9 @@
 // Package kstatus judges from the JSON of an object whether the object has become what its spec asks for. Built-in kinds have rules of their own,
 // all others are judged by the conditions that Kubernetes controllers have in common.
 //
-// The judgment is that of the library kstatus, which kubectl plugins and GitOps tools use, with two differences, because it is asked before
-// something else is made that needs the object: a Job is ready when it is complete, not when it has started, and a Pod that has failed is not ready.
+// The judgment is that of the library kstatus, which kubectl plugins and GitOps tools use, with three differences, because it is asked before
+// something else is made that needs the object: a Job is ready when it is complete, not when it has started, a Pod that has failed is not ready, and
+// a condition Ready of an older generation says nothing of this one, as for "kubectl wait".
 // A field of a type that it does not have in Kubernetes counts as absent.
 package kstatus
 
@@ -24,12 +25,8 @@ func Ready(group, kind string, object []byte) (ready bool, reason string) {
 	if err != nil {
 		return false, "Malformed object"
 	}
-	rule, ok := rules[groupKind{group, kind}]
-	if !ok {
-		rule = readyCondition
-	}
 	if reason = o.unsettled(); reason == "" {
-		reason = rule(o)
+		reason = ruleOf(groupKind{group, kind})(o)
 	}
 	if len(reason) > maxReason {
 		reason = strings.Clone(strings.ToValidUTF8(reason[:maxReason], "")) // without the rest behind it
@@ -85,6 +82,7 @@ func readyCondition(o object) string {
 	reason := ""
 	o.eachCondition(func(c condition) bool {
 		if c.is("Ready", "True") {
+			reason = o.outdated(c)
 			return false
 		}
 		if c.is("Ready", "False") || c.is("Ready", "Unknown") {
@@ -93,6 +91,15 @@ func readyCondition(o object) string {
 		return reason == ""
 	})
 	return reason
+}
+
+// outdated returns why a condition says nothing of the object as it is now, "" if it does.
+func (o object) outdated(c condition) string {
+	generation, known := integer(o.metadata, "generation")
+	if observed, ok := integer(c, "observedGeneration"); ok && known && observed < generation {
+		return ratio("Observed generation", observed, generation)
+	}
+	return ""
 }
 
 // condition is the JSON of one of the conditions of an object.
