@@ -435,6 +435,7 @@ func (rc *reconciler) requeue(c *cycle, r result) result {
 		if at.IsZero() || !rc.synced(s.handler) {
 			continue
 		}
+		r.forgetConflict = false // or its time would be over without a look at the handlers, whose time would be forgotten
 		if wait := max(time.Until(at), 0); !r.requeue || wait < r.requeueAfter {
 			r.routine = s.isRoutine(at)
 			r = r.requeueWithin(wait, r.body)

@@ -253,6 +253,27 @@ var _ = Suite("reconcile_calls", func(t *testing.T, c *C) {
 		c.Pass(3 * time.Hour)
 		c.expect(&l, "0s", "10s", "1m10s")
 	})
+	c.Run(t, "RC-15 its time holds when the handler has changed the object in short succession", func(c *C) {
+		c.OnlyInBubble("the times are exact")
+		var l calls
+		began := time.Now()
+		source := &kopf.Source{}
+		r := &kopf.Registry{}
+		r.OnReconcile(Examples, func(_ context.Context, r *kopf.Reconcile) error {
+			l.add("%s", time.Since(began).Round(time.Second))
+			r.Patch.Set("status.calls", len(l.all()))
+			r.RequeueAfter(time.Minute)
+			return nil
+		}, &kopf.ReconcileOptions{Sources: []*kopf.Source{source}})
+		c.Operator(r)
+		c.Create("a", nil)
+		for range 3 {
+			c.Pass(2 * time.Second)
+			source.TriggerAll()
+		}
+		c.Pass(2 * time.Minute)
+		c.expect(&l, "0s", "2s", "4s", "6s", "1m6s", "2m6s")
+	})
 	c.Run(t, "RC-16 Resync counts from the last success, with some jitter, and zero is never", func(c *C) {
 		c.OnlyInBubble("the times are long")
 		var l, never reconciles
