@@ -18,7 +18,7 @@ import (
 // returned kills it: nothing of it gets through to the API server any more.
 func admitting(t *testing.T, c *cluster.Cluster, name string, ignore bool) (kill func()) {
 	t.Helper()
-	post(t, c, "/api/v1/namespaces", map[string]any{"metadata": map[string]any{"name": name}})
+	c.Create(t, "/api/v1/namespaces", map[string]any{"metadata": map[string]any{"name": name}})
 	registry := &kopf.Registry{}
 	registry.OnMutate("configmaps", func(_ context.Context, a *kopf.Admission) error {
 		a.Patch.Set("data.mutated", "for "+a.UserInfo.String("username"))

@@ -38,7 +38,7 @@ func children() map[string]any {
 // TestChildren adopts objects of other libraries' types, which the garbage collector of a real cluster then takes away with their owner.
 func TestChildren(t *testing.T) {
 	c := theCluster(t)
-	post(t, c, "/api/v1/namespaces", map[string]any{"metadata": map[string]any{"name": "children"}})
+	c.Create(t, "/api/v1/namespaces", map[string]any{"metadata": map[string]any{"name": "children"}})
 	registry := &kopf.Registry{}
 	registry.OnCreate("configmaps", func(ctx context.Context, ch *kopf.Change) error {
 		for kind, child := range children() {

@@ -151,11 +151,11 @@ func sharedUser(t *testing.T, c *cluster.Cluster) *kopf.ConnectionInfo {
 		t.Fatal(err)
 	}
 	const rights = "/apis/rbac.authorization.k8s.io/v1/namespaces/" + sharedName
-	post(t, c, rights+"/roles", map[string]any{"metadata": map[string]any{"name": sharedName}, "rules": []any{
+	c.Create(t, rights+"/roles", map[string]any{"metadata": map[string]any{"name": sharedName}, "rules": []any{
 		map[string]any{"apiGroups": []any{""}, "resources": []any{"secrets"}, "resourceNames": []any{sharedName}, "verbs": []any{"get", "list", "watch", "patch"}},
 		map[string]any{"apiGroups": []any{""}, "resources": []any{"secrets"}, "verbs": []any{"create"}},
 	}})
-	post(t, c, rights+"/rolebindings", map[string]any{
+	c.Create(t, rights+"/rolebindings", map[string]any{
 		"metadata": map[string]any{"name": sharedName},
 		"roleRef":  map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": sharedName},
 		"subjects": []any{map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": sharedName}},
@@ -191,12 +191,12 @@ const sharedSecret = "/api/v1/namespaces/" + sharedName + "/secrets"
 
 func TestSharedAuthority(t *testing.T) {
 	h := &hooked{t: t, c: theCluster(t), namespace: sharedName}
-	post(t, h.c, "/api/v1/namespaces", map[string]any{"metadata": map[string]any{"name": sharedName}})
+	h.c.Create(t, "/api/v1/namespaces", map[string]any{"metadata": map[string]any{"name": sharedName}})
 	info := sharedUser(t, h.c)
-	post(t, h.c, "/api/v1/namespaces/"+sharedName+"/services", map[string]any{
+	h.c.Create(t, "/api/v1/namespaces/"+sharedName+"/services", map[string]any{
 		"metadata": map[string]any{"name": sharedName}, "spec": map[string]any{"type": "ExternalName", "externalName": "localhost"},
 	})
-	post(t, h.c, sharedSecret, map[string]any{"metadata": map[string]any{"name": sharedName}, "data": expiringAuthority(t)})
+	h.c.Create(t, sharedSecret, map[string]any{"metadata": map[string]any{"name": sharedName}, "data": expiringAuthority(t)})
 	t.Cleanup(func() {
 		if _, err := h.c.Request(context.WithoutCancel(t.Context()), http.MethodDelete, validating+"/shared.kopf.dev", nil); err != nil {
 			t.Error(err)

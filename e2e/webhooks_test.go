@@ -49,7 +49,7 @@ func serveHooks(t *testing.T, name string, server kopf.AdmissionServer, review k
 	if h.client, err = kopf.NewClient(h.c.ConnectionInfo(), nil); err != nil {
 		t.Fatal(err)
 	}
-	post(t, h.c, "/api/v1/namespaces", map[string]any{"metadata": map[string]any{"name": name}})
+	h.c.Create(t, "/api/v1/namespaces", map[string]any{"metadata": map[string]any{"name": name}})
 	created := make(chan struct{})
 	var once sync.Once
 	runner := kopf.NewRunner(t, kopf.RunFunc(func(ctx context.Context) error {
@@ -128,7 +128,7 @@ func TestWebhookServer(t *testing.T) {
 			return nil
 		}, &kopf.AdmissionOptions{ID: "check", Operations: []kopf.Operation{kopf.OperationCreate}})
 		h := &hooked{t: t, c: theCluster(t), namespace: "managed-rotation"}
-		post(t, h.c, "/api/v1/namespaces", map[string]any{"metadata": map[string]any{"name": h.namespace}})
+		h.c.Create(t, "/api/v1/namespaces", map[string]any{"metadata": map[string]any{"name": h.namespace}})
 		settings := kopf.NewSettings()
 		settings.Admission.Server, settings.Admission.Managed = server, "rotation.kopf.dev"
 		op := &kopf.Operator{Registry: registry, Connection: h.c.ConnectionInfo(), Namespaces: []string{h.namespace}, Settings: settings, Logger: slog.New(slog.DiscardHandler)}

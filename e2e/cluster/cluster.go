@@ -6,6 +6,7 @@ package cluster
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -309,6 +310,18 @@ func (c *Cluster) Request(ctx context.Context, method, path string, body []byte)
 		return nil, &StatusError{Code: resp.StatusCode, Body: data}
 	}
 	return data, nil
+}
+
+// Create posts an object to the path of its collection. The test fails if it is refused.
+func (c *Cluster) Create(t T, path string, object map[string]any) {
+	t.Helper()
+	data, err := json.Marshal(object)
+	if err == nil {
+		_, err = c.Request(context.Background(), http.MethodPost, path, data)
+	}
+	if err != nil {
+		t.Fatalf("creating an object at %s: %v", path, err)
+	}
 }
 
 // Logs returns the last lines of the logs of all programs.

@@ -1,24 +1,35 @@
-package e2e
+// Package contract has the suites of the contract on the real API server: what holds in a bubble holds in the world. They mostly wait, and are a package of
+// their own so that they wait while the other tests run.
+package contract
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/kopf-go/kopf"
 	"github.com/kopf-go/kopf/e2e/cluster"
 	"github.com/kopf-go/kopf/internal/contract"
 )
 
-// The suites of the contract on the real API server: what holds in a bubble holds in the world.
-
 func TestContract(t *testing.T) {
-	c := theCluster(t)
+	c, err := cluster.Start(context.Background(), &cluster.Options{Controllers: cluster.UsualControllers, Log: os.Stderr})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(c.Logs())
+		}
+		c.Stop()
+	})
 	var once sync.Once
 	var leaves atomic.Int64
 	contract.Run(t, &contract.Judge{Open: func(t testing.TB) (*kopf.ConnectionInfo, string) {
@@ -28,7 +39,7 @@ func TestContract(t *testing.T) {
 			}
 		})
 		namespace := fmt.Sprintf("leaf-%d", leaves.Add(1))
-		post(t, c, "/api/v1/namespaces", map[string]any{"metadata": map[string]any{"name": namespace}})
+		c.Create(t, "/api/v1/namespaces", map[string]any{"metadata": map[string]any{"name": namespace}})
 		info := c.ConnectionInfo()
 		roots := x509.NewCertPool()
 		roots.AppendCertsFromPEM(info.CAData)
@@ -38,25 +49,22 @@ func TestContract(t *testing.T) {
 	}})
 }
 
-func post(t testing.TB, c *cluster.Cluster, path string, object map[string]any) {
-	t.Helper()
-	data, err := json.Marshal(object)
-	if err == nil {
-		_, err = c.Request(t.Context(), http.MethodPost, path, data)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // define creates a custom resource definition and waits until its objects can be listed.
 func define(t testing.TB, c *cluster.Cluster, manifest map[string]any) {
 	t.Helper()
-	post(t, c, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", manifest)
+	c.Create(t, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", manifest)
 	spec := manifest["spec"].(map[string]any)
 	path := fmt.Sprintf("/apis/%s/v1/%s", spec["group"], spec["names"].(map[string]any)["plural"])
-	eventually(t, path+" is served", func() bool {
+	late := time.After(time.Minute)
+	for {
 		_, err := c.Request(t.Context(), http.MethodGet, path, nil)
-		return err == nil
-	})
+		if err == nil {
+			return
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-late:
+			t.Fatalf("%s is not served within a minute: %v", path, err)
+		}
+	}
 }
