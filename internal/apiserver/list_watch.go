@@ -216,7 +216,7 @@ func parseVersion(text string) (uint64, error) {
 // tooLarge refuses a request for a version that is not there yet.
 func tooLarge(version, now uint64) error {
 	return apierrors.New(504, "Timeout", fmt.Sprintf("Timeout: Too large resource version: %d, current: %d", version, now),
-		map[string]any{"causes": []any{map[string]any{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}}, "retryAfterSeconds": 1})
+		map[string]any{"causes": []any{map[string]any{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}}, "retryAfterSeconds": json.Number("1")})
 }
 
 // answer returns a list in a form.
@@ -322,7 +322,7 @@ func (a *apiRequest) watch(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	ctx := r.Context()
-	if timeout > 0 {
+	if timeout != 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, time.Duration(timeout)*time.Second)
 		defer cancel()
@@ -406,7 +406,7 @@ func (w *watching) begin() error {
 	}
 	w.flush()
 	w.version = version
-	if w.flag("sendInitialEvents") && w.bookmarks {
+	if w.bookmarks { // also if the client has not asked for the events by sendInitialEvents
 		w.mark(map[string]any{"k8s.io/initial-events-end": "true"})
 	}
 	return nil

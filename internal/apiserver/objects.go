@@ -63,9 +63,8 @@ func (a *apiRequest) serve(w http.ResponseWriter, r *http.Request) {
 
 // allowed refuses verbs that the resource or the subresource does not have.
 func (a *apiRequest) allowed() error {
-	not := apierrors.New(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", map[string]any{})
-	noPath := apierrors.New(404, "NotFound", "the server could not find the requested resource", map[string]any{})
-	if a.kind.crd == nil && a.kind.resource.Namespaced && a.namespace == "" && a.name != "" {
+	not, noPath := errMethod(), errNoResource()
+	if nowhere := a.kind.resource.Namespaced && a.namespace == ""; a.kind.crd == nil && nowhere && (a.name != "" || a.kind.postedOnly) || a.kind.postedOnly && a.name != "" {
 		return noPath
 	}
 	verbs := a.kind.resource.Verbs
@@ -89,6 +88,9 @@ func (a *apiRequest) allowed() error {
 	}
 	if a.kind.resource.Namespaced && a.namespace == "" && (a.name != "" || a.verb == "create" || a.verb == "deletecollection") {
 		return not
+	}
+	if wrong := rules.PathSegment(a.name); wrong != nil && a.verb != "create" && a.verb != "update" { // which fail otherwise
+		return apierrors.BadRequest("Name parameter invalid: %q: %s", a.name, strings.Join(wrong, ";"))
 	}
 	return nil
 }
@@ -115,6 +117,9 @@ func (a *apiRequest) answerItem(w http.ResponseWriter, r *http.Request, code int
 		raw = shown[0].Raw
 	}
 	raw = a.sent(raw)
+	if form == asMetadata {
+		return a.refuseList()
+	}
 	a.warn(w)
 	object := unstructured.View(raw)
 	switch {
@@ -131,12 +136,25 @@ func (a *apiRequest) answerItem(w http.ResponseWriter, r *http.Request, code int
 		rows := a.kind.tableOf([]map[string]any{object.Map()}, a.query.Get("includeObject"))
 		rows["metadata"] = map[string]any{"resourceVersion": object.String("metadata.resourceVersion")}
 		a.server.write(w, r, code, rows)
-	case form == asMetadata, form == asOneMetadata:
+	case form == asOneMetadata:
 		a.server.write(w, r, code, table.Partial(object.Map()))
 	default:
 		a.server.write(w, r, code, json.RawMessage(raw))
 	}
 	return nil
+}
+
+// refuseList refuses to answer with one object in the form of a list of metadata.
+func (a *apiRequest) refuseList() error {
+	name := "*v1.Scale"
+	switch {
+	case a.subresource == "scale":
+	case a.kind.crd != nil:
+		return apierrors.New(500, "", "content is not a list", nil)
+	default:
+		name = "*core." + a.kind.resource.Kind
+	}
+	return apierrors.New(406, "NotAcceptable", "you requested PartialObjectMetadataList, but the requested object is not a list ("+name+")", nil)
 }
 
 // maxWarnings is how long all warnings of an answer may be together, as in kube-apiserver.

@@ -169,7 +169,7 @@ func (a *apiRequest) verbOf(method string) string {
 func (a *apiRequest) decode() (map[string]any, error) {
 	media, _, err := mime.ParseMediaType(a.raw.Header.Get("Content-Type"))
 	if a.raw.Header.Get("Content-Type") != "" && err != nil {
-		return nil, apierrors.New(415, "UnsupportedMediaType", "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml", nil)
+		return nil, apierrors.New(415, "UnsupportedMediaType", "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, application/vnd.kubernetes.protobuf", nil)
 	}
 	var object map[string]any
 	switch media {
@@ -315,13 +315,12 @@ func (a *apiRequest) checkWatch() error {
 
 // number parses a whole number in the query, 0 if there is none.
 func (a *apiRequest) number(key string) (int64, error) {
-	text := a.query.Get(key)
-	if text == "" {
+	if !a.query.Has(key) {
 		return 0, nil
 	}
-	n, err := strconv.ParseInt(text, 10, 64)
+	n, err := strconv.ParseInt(a.query.Get(key), 10, 64)
 	if err != nil {
-		return 0, apierrors.BadRequest("strconv.ParseInt: parsing %q: invalid syntax", text)
+		return 0, apierrors.BadRequest("%v", err)
 	}
 	return n, nil
 }

@@ -451,14 +451,14 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request, a *apiRequest)
 	case a.kind != nil:
 		a.serve(w, r)
 	case a.parts[0] == "api" || a.parts[0] == "apis":
-		if len(a.parts) <= 2 || a.parts[0] == "apis" && len(a.parts) == 3 {
-			s.discovery(w, r, a.parts)
-		} else {
-			s.unknownPath(w)
-		}
+		s.dispatchGroups(w, r, a.parts)
 	case a.parts[0] == "openapi":
 		s.openAPI(w, r, a.parts)
-	case r.URL.Path == "/version":
+	case strings.TrimSuffix(r.URL.Path, "/") == "/version":
+		if r.Method != http.MethodGet {
+			s.refuse(w, r, errMethod())
+			return
+		}
 		major, minor, _ := strings.Cut(strings.TrimPrefix(s.opts.Version, "v"), ".")
 		minor, _, _ = strings.Cut(minor, ".")
 		s.write(w, r, 200, map[string]any{
@@ -473,6 +473,35 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request, a *apiRequest)
 	default:
 		s.unknownPath(w)
 	}
+}
+
+// dispatchGroups answers a request about groups and versions, or with a path that leads to no resource of theirs.
+func (s *Server) dispatchGroups(w http.ResponseWriter, r *http.Request, parts []string) {
+	ofServer := parts[0] == "api" || len(parts) > 1 && slices.ContainsFunc(s.kinds(), func(k *kindInfo) bool { return k.crd == nil && k.resource.Group == parts[1] })
+	version := 2 // of the parts, that of the version and those before
+	if parts[0] == "apis" {
+		version = 3
+	}
+	found := len(parts) < version || len(parts) == version &&
+		slices.ContainsFunc(s.kinds(), func(k *kindInfo) bool { return k.apiVersion() == strings.Join(parts[1:], "/") })
+	switch {
+	case !found && ofServer:
+		s.refuse(w, r, errNoResource())
+	case !found:
+		s.unknownPath(w)
+	case ofServer && r.Method != http.MethodGet && (parts[0] == "api" || len(parts) == version):
+		s.refuse(w, r, errMethod())
+	default:
+		s.discovery(w, r, parts)
+	}
+}
+
+func errMethod() error {
+	return apierrors.New(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", map[string]any{})
+}
+
+func errNoResource() error {
+	return apierrors.New(404, "NotFound", "the server could not find the requested resource", map[string]any{})
 }
 
 func (s *Server) openAPI(w http.ResponseWriter, r *http.Request, parts []string) {
@@ -511,6 +540,9 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	e := (*apierrors.StatusError)(nil)
 	if !errors.As(err, &e) {
 		e = apierrors.Internal(err)
+	}
+	if seconds, _ := e.Details["retryAfterSeconds"].(json.Number); seconds != "" && seconds != "0" {
+		w.Header().Set("Retry-After", seconds.String())
 	}
 	s.write(w, r, e.Code, e.Object())
 }

@@ -34,7 +34,7 @@ func formats() map[string]format {
 		"host":        host,
 		"qualified":   QualifiedName,
 		"labelvalue":  LabelValue,
-		"pathsegment": pathSegment,
+		"pathsegment": PathSegment,
 		"portname":    portName,
 		"envname":     envName,
 		"configkey":   configKey,
@@ -175,7 +175,8 @@ func LabelValue(text string) (wrong []string) {
 	return wrong
 }
 
-func pathSegment(text string) (wrong []string) {
+// PathSegment returns what is wrong with a name that stands in paths.
+func PathSegment(text string) (wrong []string) {
 	if text == "." || text == ".." {
 		return []string{fmt.Sprintf("may not be '%s'", text)}
 	}
