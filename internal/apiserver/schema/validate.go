@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/kopf-go/kopf/internal/apiserver/field"
+	"github.com/kopf-go/kopf/internal/apiserver/unstructured"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
@@ -18,6 +19,7 @@ import (
 // https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#validation-ratcheting
 func (s *Schema) Validate(obj, old map[string]any) []field.Error {
 	v := &validator{}
+	v.logic(s, obj, "")
 	v.object(s, obj, previous{old, old != nil}, "", true)
 	slices.SortStableFunc(v.faults, func(a, b field.Error) int { return cmp.Compare(sortedAs(a), sortedAs(b)) })
 	return v.faults
@@ -25,6 +27,10 @@ func (s *Schema) Validate(obj, old map[string]any) []field.Error {
 
 // sortedAs returns the path by which an error is sorted.
 func sortedAs(f field.Error) string {
+	if rest, ok := strings.CutPrefix(f.Detail, `"`); f.Path == nowhere && ok {
+		path, _, _ := strings.Cut(rest, `"`)
+		return path
+	}
 	if f.Path == nowhere {
 		return f.Detail[strings.LastIndex(f.Detail, " ")+1:]
 	}
@@ -47,7 +53,10 @@ func (s *Schema) ValidateStatus(obj, old map[string]any) []field.Error {
 }
 
 // validator collects errors.
-type validator struct{ faults []field.Error }
+type validator struct {
+	faults  []field.Error
+	checked int // values, those within others included
+}
 
 // previous is a value of the old object, if there is one.
 type previous struct {
@@ -82,6 +91,7 @@ func (v *validator) value(s *Schema, value any, old previous, at string) {
 	if s == nil || old.there && rawjson.Equal(value, old.value) {
 		return
 	}
+	v.checked++
 	if value == nil {
 		if !s.nullable && s.Type != "" {
 			v.fault(field.ReasonTypeInvalid, at, "null", `%s in body must be of type %s: "null"`, at, s.Type)
@@ -100,6 +110,7 @@ func (v *validator) value(s *Schema, value any, old previous, at string) {
 		v.wrongType(s, typ, at)
 		return
 	}
+	v.logic(s, value, at)
 	switch value := value.(type) {
 	case map[string]any:
 		v.object(s, value, old, at, s.Embedded)
@@ -111,7 +122,6 @@ func (v *validator) value(s *Schema, value any, old previous, at string) {
 		v.number(s, value, at)
 	}
 	v.choice(s, value, at)
-	v.logic(s, value, at)
 }
 
 // wrongType adds the errors of a value of another type.
@@ -164,9 +174,6 @@ func (v *validator) object(s *Schema, obj map[string]any, old previous, at strin
 			v.value(s.Additional, obj[key], old.at(key), strings.TrimPrefix(at+"."+key, "."))
 		}
 	}
-	if at == "" {
-		v.logic(s, obj, at)
-	}
 }
 
 func (v *validator) list(s *Schema, list []any, old previous, at string) {
@@ -196,14 +203,13 @@ func (v *validator) length(s *Schema, first, n int, at, noun string) {
 }
 
 func (v *validator) text(s *Schema, text, at string) {
-	n := utf8.RuneCountInString(text)
-	if least := s.lengths[0]; least != nil && n < *least {
-		v.fault(field.ReasonInvalid, at, text, "%s in body should be at least %d chars long", at, *least)
-	}
-	if most := s.lengths[1]; most != nil && n > *most {
+	least, most := s.lengths[0], s.lengths[1]
+	switch n := utf8.RuneCountInString(text); { // of these, kube-apiserver tells only the first
+	case most != nil && n > *most:
 		v.fault(field.ReasonTooLong, at, text, "may not be more than %s", field.Count(*most, "byte"))
-	}
-	if s.pattern != nil && !s.pattern.MatchString(text) {
+	case least != nil && n < *least:
+		v.fault(field.ReasonInvalid, at, text, "%s in body should be at least %d chars long", at, *least)
+	case s.pattern != nil && !s.pattern.MatchString(text):
 		v.fault(field.ReasonInvalid, at, text, "%s in body should match '%s'", at, s.pattern)
 	}
 	if (s.Type == "" || s.Type == "string") && !fitsFormat(s.Format, text) {
@@ -216,14 +222,14 @@ func (v *validator) number(s *Schema, n json.Number, at string) {
 	if err != nil {
 		return
 	}
-	if b := s.minimum; b != nil && (f < b.value || b.exclusive && f == b.value) {
-		v.fault(field.ReasonInvalid, at, n, "%s in body should be greater than %s%s", at, orEqual(b), b.text)
+	if m := s.multipleOf; m != nil && *m != 0 && math.Mod(f, *m) != 0 {
+		v.fault(field.ReasonInvalid, at, n, "%s in body should be a multiple of %v", at, *m)
 	}
 	if b := s.maximum; b != nil && (f > b.value || b.exclusive && f == b.value) {
 		v.fault(field.ReasonInvalid, at, n, "%s in body should be less than %s%s", at, orEqual(b), b.text)
 	}
-	if m := s.multipleOf; m != nil && *m != 0 && math.Mod(f, *m) != 0 {
-		v.fault(field.ReasonInvalid, at, n, "%s in body should be a multiple of %v", at, *m)
+	if b := s.minimum; b != nil && (f < b.value || b.exclusive && f == b.value) {
+		v.fault(field.ReasonInvalid, at, n, "%s in body should be greater than %s%s", at, orEqual(b), b.text)
 	}
 	switch i, err := n.Int64(); {
 	case s.Type == "integer" && s.Format == "int32" && err == nil && int64(int32(i)) != i, s.Type == "number" && s.Format == "float" && math.Abs(f) > math.MaxFloat32:
@@ -237,39 +243,67 @@ func (v *validator) choice(s *Schema, value any, at string) {
 	}
 	var all []string
 	for _, e := range s.enum {
-		data, _ := rawjson.Encode(e) // it was JSON
-		all = append(all, string(data))
+		text := unstructured.Word(e)
+		if text == "" {
+			data, _ := rawjson.Encode(e) // it was JSON
+			text = string(data)
+		}
+		all = append(all, strconv.Quote(text))
 	}
 	v.fault(field.ReasonNotSupported, at, value, "supported values: %s", strings.Join(all, ", "))
 }
 
-// logic checks allOf, anyOf, oneOf and not.
+// logic checks anyOf, oneOf, allOf and not.
 func (v *validator) logic(s *Schema, value any, at string) {
+	wrong := func(format string, args ...any) {
+		v.fault(field.ReasonInvalid, nowhere, "", strconv.Quote(at)+" must "+format, args...)
+	}
+	if fits, closest := alternatives(s.anyOf, value, at); len(s.anyOf) > 0 && fits == 0 {
+		wrong("validate at least one schema (anyOf)")
+		v.faults = append(v.faults, closest...)
+	}
+	switch fits, closest := alternatives(s.oneOf, value, at); {
+	case len(s.oneOf) == 0:
+	case fits == 0:
+		wrong("validate one and only one schema (oneOf). Found none valid")
+		v.faults = append(v.faults, closest...)
+	case fits > 1:
+		wrong("validate one and only one schema (oneOf). Found %d valid alternatives", fits)
+	}
+	fits := 0
 	for _, child := range s.allOf {
-		v.value(child, value, previous{}, at)
-	}
-	fits := func(all []*Schema) (n int) {
-		for _, child := range all {
-			inner := &validator{}
-			if inner.value(child, value, previous{}, at); len(inner.faults) == 0 {
-				n++
-			}
+		inner := &validator{}
+		if inner.value(child, value, previous{}, at); len(inner.faults) == 0 {
+			fits++
 		}
-		return n
+		v.faults = append(v.faults, inner.faults...)
 	}
-	shown := any("")
-	if at != "" {
-		shown = value
+	switch {
+	case fits == 0 && fits < len(s.allOf):
+		wrong("validate all the schemas (allOf). None validated")
+	case fits < len(s.allOf):
+		wrong("validate all the schemas (allOf)")
 	}
-	if len(s.anyOf) > 0 && fits(s.anyOf) == 0 {
-		v.fault(field.ReasonInvalid, at, shown, "%s in body must validate at least one schema (anyOf)", strings.TrimPrefix(at, "."))
+	if s.not != nil {
+		if fits, _ := alternatives([]*Schema{s.not}, value, at); fits == 1 {
+			wrong("not validate the schema (not)")
+		}
 	}
-	if n := fits(s.oneOf); len(s.oneOf) > 0 && n != 1 {
-		v.fault(field.ReasonInvalid, at, shown, "%s in body must validate one and only one schema (oneOf). Found %s valid alternatives", at, countWord(n))
+}
+
+// alternatives returns how many schemas a value fits, and the errors of that one of the others which knows the most of its values, or is the first of those.
+func alternatives(all []*Schema, value any, at string) (fits int, closest []field.Error) {
+	most := 0
+	for _, child := range all {
+		inner := &validator{}
+		inner.value(child, value, previous{}, at)
+		if len(inner.faults) == 0 {
+			fits++
+		} else if inner.checked > most {
+			most, closest = inner.checked, inner.faults
+		}
 	}
-	if s.not != nil && fits([]*Schema{s.not}) == 1 {
-		v.fault(field.ReasonInvalid, at, shown, "%s in body must not validate the schema (not)", at)
-	}
+	return fits, closest
 }
 
 // TypeOf returns the name of a value's type in OpenAPI.
@@ -327,13 +361,6 @@ func orEqual(b *bound) string {
 		return ""
 	}
 	return "or equal to "
-}
-
-func countWord(n int) string {
-	if n == 0 {
-		return "none"
-	}
-	return strconv.Itoa(n)
 }
 
 // FitsScalar reports whether a scalar has the type of the schema, as managedFields see it: all

@@ -1,0 +1,32 @@
+package e2e
+
+import "testing"
+
+// TestSchemaLogic compares what both servers say of values that do not fit the limits, and the combinations of schemas, in a definition.
+func TestSchemaLogic(t *testing.T) {
+	const (
+		crds   = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+		values = "/apis/logic.example.com/v1/namespaces/default/values"
+		fields = `"a": {"type": "integer"}, "b": {"type": "integer"}`
+		schema = `{"type": "object", "not": {"required": ["forbidden"]}, "allOf": [{"properties": {"spec": {"required": ["s"]}}}, {"required": ["spec"]}], "properties": {"forbidden": {"type": "string"}, "spec": {"type": "object", "properties": {
+			"s": {"type": "string", "minLength": 3, "maxLength": 5, "pattern": "^a", "format": "date", "enum": ["abc", "x"]},
+			"n": {"type": "integer", "minimum": 2, "maximum": 10, "multipleOf": 3, "enum": [3, 6]},
+			"l": {"type": "array", "minItems": 2, "maxItems": 3, "items": {"type": "string", "maxLength": 1, "anyOf": [{"minLength": 1}, {"pattern": "^b"}]}},
+			"one": {"type": "object", "properties": {` + fields + `}, "oneOf": [{"required": ["a"]}, {"required": ["b"]}]},
+			"any": {"type": "object", "properties": {` + fields + `}, "anyOf": [{"required": ["a"]}, {"properties": {"b": {"minimum": 3}}, "required": ["b"]}]},
+			"all": {"type": "object", "properties": {` + fields + `}, "allOf": [{"required": ["a"]}, {"required": ["b"]}]},
+			"not": {"type": "object", "properties": {` + fields + `}, "not": {"required": ["a"]}}
+		}}}}`
+		definition = `{"metadata": {"name": "values.logic.example.com"}, "spec": {"group": "logic.example.com", "scope": "Namespaced", "names": {"plural": "values", "kind": "Value"},
+			"versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": ` + schema + `}}]}}`
+	)
+	calls := []call{{"POST", crds, asJSON, definition, nil}, {"GET", values, "", "", []string{settles}}}
+	for _, object := range []string{
+		`"spec": {"s": "b"}`, `"spec": {"s": "bbbbbb"}`, `"spec": {"s": "bcd"}`, `"spec": {"n": 1}`, `"spec": {"n": 20}`, `"spec": {"n": 4}`, `"spec": {"l": ["aa"]}`, `"spec": {"l": ["aa", "", "b", "c"]}`,
+		`"spec": {"one": {}}`, `"spec": {"one": {"a": 1, "b": 1}}`, `"spec": {"one": {"a": "x"}}`, `"spec": {"any": {}}`, `"spec": {"any": {"b": 1}}`, `"spec": {"any": {"a": 1}}`,
+		`"spec": {"all": {}}`, `"spec": {"all": {"a": 1}}`, `"spec": {"all": {"a": "x"}}`, `"spec": {"not": {}}`, `"spec": {"not": {"a": "x"}}`, `"forbidden": "x"`, `"spec": {}`, `"x": 1`,
+	} {
+		calls = append(calls, call{"POST", values + "?dryRun=All", asJSON, `{"apiVersion": "logic.example.com/v1", "kind": "Value", "metadata": {"name": "v"}, ` + object + `}`, []string{causes}})
+	}
+	compareSequences(t, judge(t, ownCluster(t, nil)), []sequence{{"logic", calls}})
+}
