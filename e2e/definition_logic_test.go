@@ -30,3 +30,24 @@ func TestSchemaLogic(t *testing.T) {
 	}
 	compareSequences(t, judge(t, ownCluster(t, nil)), []sequence{{"logic", calls}})
 }
+
+// TestApplyErrors compares what both servers say of applied objects that do not fit their type.
+func TestApplyErrors(t *testing.T) {
+	const (
+		crds  = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+		lists = "/apis/errors.example.com/v1/namespaces/default/lists"
+		spec  = `{"type": "object", "properties": {"n": {"type": "integer"}, "f": {"type": "number"}, "set": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
+			"map": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k", "l"], "items": {"type": "object", "required": ["k", "l"], "properties": {"k": {"type": "string"}, "l": {"type": "integer"}, "v": {"type": "integer"}}}}}}`
+		definition = `{"metadata": {"name": "lists.errors.example.com"}, "spec": {"group": "errors.example.com", "scope": "Namespaced", "names": {"plural": "lists", "kind": "Things"},
+			"versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": ` + spec + `}}}}]}}`
+	)
+	calls := []call{{"POST", crds, asJSON, definition, nil}, {"GET", lists, "", "", []string{settles}}}
+	for _, spec := range []string{
+		`{"n": "x"}`, `{"n": true}`, `{"f": "1"}`, `{"f": false}`, `{"set": ["a/b", "c", "a/b"]}`, `{"map": [{"k": "a", "l": 1}, {"l": 1, "k": "a"}]}`, `{"map": [{"k": "a", "l": 1, "v": "x"}]}`,
+		`{"map": [{"k": "a", "v": true}]}`, `{"map": [{"k": "a", "l": 1}, {"v": 1}]}`, `{"map": [null]}`, `{"map": [{"k": "a", "l": 1}, {"k": "a", "l": 2}]}`,
+	} {
+		calls = append(calls, call{"PATCH", lists + "/a?dryRun=All&fieldManager=a", "application/apply-patch+yaml",
+			`{"apiVersion": "errors.example.com/v1", "kind": "Things", "metadata": {"name": "a"}, "spec": ` + spec + `}`, []string{"message"}})
+	}
+	compareSequences(t, judge(t, ownCluster(t, nil)), []sequence{{"apply", calls}})
+}

@@ -126,17 +126,17 @@ func (t fieldType) typeError(v any, twins bool) string {
 	switch v := v.(type) {
 	case map[string]any:
 		if s != nil && (s.IntOrString || s.Type != "object" && s.Type != "") {
-			return ": expected " + s.Type + ", got a map"
+			return ": expected " + expected(s) + ", got a map"
 		}
 		return t.fieldsError(v, twins)
 	case []any:
 		if s != nil && (s.IntOrString || s.Type != "array" && s.Type != "") {
-			return ": expected " + s.Type + ", got a list"
+			return ": expected " + expected(s) + ", got a list"
 		}
 		return t.itemsError(v, twins)
 	default:
 		if s != nil && !s.FitsScalar(v) {
-			return fmt.Sprintf(": expected %s, got %v", s.Type, v)
+			return ": expected " + expected(s) + ", got " + shown(s, v)
 		}
 	}
 	return ""
@@ -162,21 +162,75 @@ func (t fieldType) fieldsError(m map[string]any, twins bool) string {
 func (t fieldType) itemsError(list []any, twins bool) string {
 	seen := make(map[string]bool)
 	for i, e := range list {
+		place := "[" + strconv.Itoa(i) + "]"
 		if t.associative() {
 			step, ok := t.step(e)
 			if !ok {
-				return "[" + strconv.Itoa(i) + "]: the item has no key"
+				return fmt.Sprintf(": element %d: associative list with keys %s", i, t.keyless(e))
 			}
 			if seen[step] && !twins {
-				return ": duplicate entries for key " + step
+				return ": duplicate entries for key " + element(step)
 			}
 			seen[step] = true
+			place = element(step)
 		}
 		if why := t.item().typeError(e, twins); why != "" {
-			return "[" + strconv.Itoa(i) + "]" + why
+			return place + why
 		}
 	}
 	return ""
+}
+
+// expected returns the word for a type in errors.
+func expected(s *schema.Schema) string {
+	switch s.Type {
+	case "object":
+		return "map"
+	case "array":
+		return "list"
+	case "integer", "number":
+		return "numeric (int or float)"
+	}
+	return s.Type
+}
+
+// shown returns a scalar of a wrong type, or the type of one that is no number.
+func shown(s *schema.Schema, v any) string {
+	_, isText := v.(string)
+	_, isBool := v.(bool)
+	switch numeric := s.Type == "integer" || s.Type == "number"; {
+	case numeric && isText:
+		return "string"
+	case numeric && isBool:
+		return "bool"
+	}
+	return fmt.Sprint(v)
+}
+
+// keyless returns what is wrong with an item that has none of the keys.
+func (t fieldType) keyless(item any) string {
+	if item == nil {
+		return "may not have a null element"
+	}
+	return fmt.Sprintf("has an element that omits all key fields %q (and doesn't have default values for any key fields)", t.keys())
+}
+
+// element returns the step of an item as errors have it.
+func element(step string) string {
+	value, ok := strings.CutPrefix(step, "v:")
+	if ok {
+		return "[=" + value + "]"
+	}
+	keys, err := rawjson.DecodeObject([]byte(strings.TrimPrefix(step, "k:")))
+	if err != nil {
+		return "[" + step + "]"
+	}
+	var parts []string
+	for _, name := range rawjson.SortedKeys(keys) {
+		data, _ := json.Marshal(keys[name]) // it was JSON
+		parts = append(parts, name+"="+string(data))
+	}
+	return "[" + strings.Join(parts, ",") + "]"
 }
 
 // open reports whether a map of the type can have keys that the type does not declare.
