@@ -35,5 +35,9 @@ func TestPaths(t *testing.T) {
 	for _, query := range []string{"", "&resourceVersion=0", "&sendInitialEvents=false&resourceVersionMatch=NotOlderThan", "&fieldSelector=metadata.name=none"} {
 		calls = append(calls, call{"GET", initial + query, "", "", []string{"type", "object.metadata.annotations"}})
 	}
+	for _, body := range []string{`{"apiVersion":5,"metadata":{"name":"b"}}`, `{"kind":5,"metadata":{"name":"b"}}`, `{"kind":{},"metadata":{"name":"b"}}`, `{"metadata":{"name":"b","generation":-1}}`} {
+		calls = append(calls, call{"POST", cm, asJSON, body, []string{causes}}, call{"PUT", cm + "/a", asJSON, body, []string{causes}})
+	}
+	calls = append(calls, call{"PATCH", cm + "/a", "application/strategic-merge-patch+json", `{"metadata":{"managedFields":[]},"data":{"a":"b"}}`, []string{"metadata.managedFields"}})
 	compareSequences(t, judge(t, ownCluster(t, nil)), []sequence{{"paths", calls}})
 }

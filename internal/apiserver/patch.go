@@ -123,7 +123,11 @@ func (a *apiRequest) strategicPatch(live map[string]any) (map[string]any, error)
 	if n := unstructured.CanonicalNumbers(change); n != "" { // 1.0 is a whole number in such patches alone
 		return nil, apierrors.BadRequest("%s", unfit(n))
 	}
-	return patch.ApplyStrategicMerge(a.kind.goType().Schema, live, change)
+	object, err := patch.ApplyStrategicMerge(a.kind.goType().Schema, live, change)
+	if entries, ok := rawjson.AsMap(change["metadata"])["managedFields"].([]any); err == nil && ok && len(entries) == 0 {
+		mapAt(object, "metadata")["managedFields"] = entries // which resets them, other than none
+	}
+	return object, err
 }
 
 // checkPatched refuses a patched object that does not fit the Go types of its kind, or that has

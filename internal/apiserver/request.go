@@ -191,6 +191,11 @@ func (a *apiRequest) decode() (map[string]any, error) {
 	default:
 		return nil, apierrors.New(415, "UnsupportedMediaType", "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, application/vnd.kubernetes.protobuf", nil)
 	}
+	for _, key := range []string{"apiVersion", "kind"} {
+		if _, isText := object[key].(string); err == nil && !isText && object[key] != nil {
+			err = fmt.Errorf("couldn't get version/kind; json parse error: %s: a string is expected, not %s", key, rawjson.KindOf(object[key]))
+		}
+	}
 	if err != nil {
 		return nil, apierrors.BadRequest("the object provided is unrecognized (must be of type %s): %v", a.kind.resource.Kind, err)
 	}

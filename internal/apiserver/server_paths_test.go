@@ -57,6 +57,33 @@ func TestAnswersOfKubeAPIServer(t *testing.T) {
 	}
 }
 
+// TestObjectsOfWrongForm checks what was taken although kube-apiserver refuses it, or the other way around.
+func TestObjectsOfWrongForm(t *testing.T) {
+	const cm = "/api/v1/namespaces/default/configmaps"
+	s := New(Options{Logger: slog.New(slog.DiscardHandler)})
+	if err := s.Apply([]byte("{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {b: c}}")); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		method, path, contentType, body string
+		code                            int
+		want                            string
+	}{
+		{"POST", cm, "application/json", `{"apiVersion":5,"metadata":{"name":"b"}}`, 400, "apiVersion: a string is expected, not a number"},
+		{"PUT", cm + "/a", "application/json", `{"kind":{},"metadata":{"name":"a"}}`, 400, "kind: a string is expected, not an object"},
+		{"POST", cm, "application/json", `{"metadata":{"name":"b","generation":-1}}`, 422, "metadata.generation: Invalid value: -1: must be greater than or equal to 0"},
+		{"PATCH", cm + "/a", "application/strategic-merge-patch+json", `{"metadata":{"managedFields":[]}}`, 200, `"name":"a"`},
+	} {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest(tt.method, tt.path+"?dryRun=All", strings.NewReader(tt.body))
+		r.Header.Set("Content-Type", tt.contentType)
+		s.ServeHTTP(w, r)
+		if w.Code != tt.code || !strings.Contains(w.Body.String(), tt.want) || strings.Contains(w.Body.String(), "managedFields") {
+			t.Errorf("%s is answered with %d, want %d and %q: %s", tt.body, w.Code, tt.code, tt.want, w.Body)
+		}
+	}
+}
+
 // TestEndOfInitialEvents checks that a watch with bookmarks is told when it has got all objects, even if it has not asked for them by sendInitialEvents.
 func TestEndOfInitialEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // in which a watch of a second takes no time

@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -29,6 +30,9 @@ func (k *kindInfo) checkMeta(live, object map[string]any) []field.Error {
 			faults = append(faults, k.checkName("metadata.name", name, false)...)
 		} else {
 			faults = append(faults, field.Required("metadata.name", "name or generateName is required"))
+		}
+		if number, _ := meta["generation"].(json.Number); strings.HasPrefix(number.String(), "-") {
+			faults = append(faults, field.Invalid("metadata.generation", number, "must be greater than or equal to 0"))
 		}
 		return append(faults, k.checkWhole(meta)...)
 	}
