@@ -39,9 +39,12 @@ func (a *apiRequest) patch(w http.ResponseWriter, r *http.Request) error {
 		apply = a.mergePatch
 	case "application/strategic-merge-patch+json":
 		apply = func(live map[string]any) (map[string]any, error) {
+			own := map[string]any{"apiVersion": live["apiVersion"], "kind": live["kind"]} // the patch changes the live object
 			object, err := a.strategicPatch(live)
-			if err == nil { // the address determines them
-				object["apiVersion"], object["kind"] = live["apiVersion"], live["kind"]
+			for key, text := range own {
+				if _, isText := object[key].(string); err == nil && (isText || object[key] == nil) { // the address determines them
+					object[key] = text
+				}
 			}
 			return object, err
 		}
