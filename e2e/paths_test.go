@@ -35,11 +35,12 @@ func TestPaths(t *testing.T) {
 	for _, query := range []string{"", "&resourceVersion=0", "&sendInitialEvents=false&resourceVersionMatch=NotOlderThan", "&fieldSelector=metadata.name=none"} {
 		calls = append(calls, call{"GET", initial + query, "", "", []string{"type", "object.metadata.annotations"}})
 	}
-	for _, body := range []string{`{"apiVersion":5,"metadata":{"name":"b"}}`, `{"kind":5,"metadata":{"name":"b"}}`, `{"kind":{},"metadata":{"name":"b"}}`, `{"metadata":{"name":"b","generation":-1}}`} {
-		calls = append(calls, call{"POST", cm, asJSON, body, []string{causes}}, call{"PUT", cm + "/a", asJSON, body, []string{causes}})
+	for _, body := range []string{`{"apiVersion":5,"metadata":{"name":"b"}}`, `{"kind":5,"metadata":{"name":"b"}}`, `{"kind":{},"metadata":{"name":"b"}}`} {
+		calls = append(calls, call{"POST", cm, asJSON, body, []string{onlyCode}}, call{"PUT", cm + "/a", asJSON, body, []string{onlyCode}})
 	}
+	calls = append(calls, call{"POST", cm, asJSON, `{"metadata":{"name":"b","generation":-1}}`, []string{causes}})
 	for _, patch := range []string{`{"kind":"Secret"}`, `{"kind":5}`, `{"kind":null}`, `{"apiVersion":"v2"}`, `{"apiVersion":""}`} {
-		calls = append(calls, call{"PATCH", cm + "/a?dryRun=All", "application/strategic-merge-patch+json", patch, []string{"kind", "reason"}})
+		calls = append(calls, call{"PATCH", cm + "/a?dryRun=All", "application/strategic-merge-patch+json", patch, []string{onlyCode}})
 	}
 	calls = append(calls, call{"PATCH", cm + "/a", "application/strategic-merge-patch+json", `{"metadata":{"managedFields":[]},"data":{"a":"b"}}`, []string{"metadata.managedFields"}})
 	compareSequences(t, judge(t, ownCluster(t, nil)), []sequence{{"paths", calls}})

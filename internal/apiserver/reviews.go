@@ -29,13 +29,13 @@ func (a *apiRequest) review(object map[string]any) error {
 			return apierrors.BadRequest("no namespace on request")
 		}
 		all := []any{"*"}
-		object["spec"] = map[string]any{}
+		object["metadata"], object["spec"] = map[string]any{}, map[string]any{}
 		object["status"] = map[string]any{
 			"resourceRules":    []any{map[string]any{"verbs": all, "apiGroups": all, "resources": all}},
 			"nonResourceRules": []any{map[string]any{"verbs": all, "nonResourceURLs": all}}, "incomplete": false,
 		}
 	case "SelfSubjectReview":
-		object["status"] = map[string]any{"userInfo": userInfo()}
+		object["metadata"], object["status"] = map[string]any{}, map[string]any{"userInfo": userInfo()}
 	case "TokenReview":
 		if unstructured.Text(spec, "token") == "" {
 			return apierrors.BadRequest("token is required for TokenReview in authentication")

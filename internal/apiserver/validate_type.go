@@ -86,7 +86,7 @@ func (a *apiRequest) checkType(object map[string]any) error {
 	case kind == "":
 		return apierrors.BadRequest("the object provided is unrecognized (must be of type %s): Object 'Kind' is missing in '%s' (%s)", wantedKind, a.body, summary(a.body))
 	case typed && (apiVersion != wantedVersion || kind != wantedKind):
-		return apierrors.BadRequest("%s in version %q cannot be handled as a %s: no kind %q is registered for version %q in scheme",
+		return apierrors.BadRequest("%s in version %q cannot be handled as a %s: no kind %q is registered for version %q in scheme \"pkg/runtime/scheme.go:111\"",
 			kind, apiVersion[strings.Index(apiVersion, "/")+1:], wantedKind, kind, apiVersion)
 	case apiVersion != wantedVersion:
 		return apierrors.BadRequest("the API version in the data (%s) does not match the expected API version (%s)", apiVersion, wantedVersion)
