@@ -578,6 +578,9 @@ func (r *run) attemptActivity(ctx context.Context, h *handler, record *ProgressR
 		handler: h, noun: "Activity", log: r.Logger, meter: r.meter.Handler(string(h.id), false), settings: &r.Settings.Execution,
 		retries: record.Retries, started: record.Started,
 	}
+	if h.kind == kindStartedLeading {
+		call.leader = r.leader
+	}
 	o, err := call.invoke(ctx, func(a Attempt) (err error) {
 		inner, cancel := h.withDeadline(ctx, record.Started)
 		defer cancel()

@@ -46,9 +46,12 @@ type leadership struct {
 	holding  context.CancelFunc // ends its renewals
 	done     chan struct{}      // closed when the election is over
 
-	mu      sync.Mutex // guards following
-	terms   termContexts
-	failure error // for which the operator ends
+	mu       sync.Mutex // guards following, and what is added to starting
+	terms    termContexts
+	failure  error // for which the operator ends
+	stopping bool  // whether no term begins any more
+
+	starting sync.WaitGroup // the start of the leading in a term
 }
 
 // termContexts are the contexts of one term. They are nil before the first one.
@@ -152,23 +155,56 @@ func (l *leadership) elect(standing, holding context.Context, o *observer) {
 		if err != nil || standing.Err() != nil {
 			return
 		}
-		l.begin(term, o)
-		var started sync.WaitGroup
-		started.Go(func() { l.startLeading(o) })
+		if !l.begin(term, o) {
+			return // and the Lease is released
+		}
 		lost := l.elector.Hold(holding)
 		if lost == nil {
-			started.Wait() // whose contexts end with the operator
+			l.starting.Wait() // whose contexts end with the operator
 			return
 		}
 		l.end(lost, o)
-		started.Wait()
 		l.stoppedLeading()
 	}
 }
 
-// begin begins a term: from now on, requests may be sent.
-func (l *leadership) begin(term *leaderelection.Term, o *observer) {
-	attrs := []any{"lease", l.leaseName(), "identity", l.elector.Identity}
+// begin begins a term, unless the operator ends: from now on, requests may be sent, and the handlers of the leading's start are called.
+func (l *leadership) begin(term *leaderelection.Term, o *observer) bool {
+	number, _ := strconv.ParseUint(term.Version, 10, 64)
+	number = max(number, 1) // versions of API servers are numbers; of one whose are not, the fence only tells that there is a term
+	handlers, endHandlers := context.WithCancelCause(o.handlers)
+	tasks, endTasks := context.WithCancelCause(context.WithoutCancel(o.handlers))
+	requests, endRequests := context.WithCancelCause(o.requests)
+	end := func(cause error) {
+		endHandlers(cause)
+		endTasks(cause)
+		endRequests(cause)
+	}
+	l.mu.Lock()
+	if l.stopping {
+		l.mu.Unlock()
+		end(nil)
+		return false
+	}
+	if term.Existed {
+		l.follows.Store(true)
+	}
+	l.fence.Store(number)
+	l.terms = termContexts{lease: term.UID, handlers: handlers, tasks: tasks, requests: requests, end: end}
+	l.starting.Add(1)
+	l.mu.Unlock()
+	l.logLeading(term, number)
+	l.post("became leader")
+	go func() {
+		defer l.starting.Done()
+		l.startLeading(o)
+	}()
+	return true
+}
+
+// logLeading logs that a term begins.
+func (l *leadership) logLeading(term *leaderelection.Term, fence uint64) {
+	attrs := []any{"lease", l.leaseName(), "identity", l.elector.Identity, "fence", fence, "transitions", term.Transitions}
 	if term.Former != "" {
 		attrs = append(attrs, "former", term.Former)
 	}
@@ -176,23 +212,6 @@ func (l *leadership) begin(term *leaderelection.Term, o *observer) {
 		attrs = append(attrs, "vacant", term.Vacant.Round(time.Millisecond))
 	}
 	l.log.Info("Became the leader", attrs...)
-	if term.Existed {
-		l.follows.Store(true)
-	}
-	number, _ := strconv.ParseUint(term.Version, 10, 64)
-	number = max(number, 1) // versions of API servers are numbers; of one whose are not, the fence only tells that there is a term
-	handlers, endHandlers := context.WithCancelCause(o.handlers)
-	tasks, endTasks := context.WithCancelCause(context.WithoutCancel(o.handlers))
-	requests, endRequests := context.WithCancelCause(o.requests)
-	l.mu.Lock()
-	l.fence.Store(number)
-	l.terms = termContexts{lease: term.UID, handlers: handlers, tasks: tasks, requests: requests, end: func(cause error) {
-		endHandlers(cause)
-		endTasks(cause)
-		endRequests(cause)
-	}}
-	l.mu.Unlock()
-	l.post("became leader")
 }
 
 // startLeading calls the handlers of the leading's start, and then has the objects handled.
@@ -285,8 +304,9 @@ func (l *leadership) lost(ctx context.Context, err error) bool {
 // stoppedLeadingTimeout limits the handlers of the end of the leading: this replica stands by only afterwards, or the next one waits for them.
 const stoppedLeadingTimeout = 5 * time.Second
 
-// stoppedLeading calls the handlers of the leading's end, once for each term. What they return is logged.
+// stoppedLeading calls the handlers of the leading's end, once for each term, when those of its start are not called any more. What they return is logged.
 func (l *leadership) stoppedLeading() {
+	l.starting.Wait() // whose contexts have ended
 	l.mu.Lock()
 	stopped, client := l.terms.stopped, l.run.client.during(l.number())
 	l.terms.stopped = true
@@ -308,11 +328,13 @@ func (l *leadership) stop() {
 	}
 	l.mu.Lock()
 	standing, holding := l.standing, l.holding
+	l.stopping = true
 	l.mu.Unlock()
 	if standing == nil { // it was never begun
 		return
 	}
 	standing()
+	l.starting.Wait() // whose contexts have ended: what does not return is an orphan now
 	if l.fence.Load() != 0 && l.run.orphans.Load() == 0 && l.elector.Valid() {
 		l.stoppedLeading() // while the Lease is still renewed
 	}

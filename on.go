@@ -211,7 +211,9 @@ func (r *Registry) OnStartedLeading(fn ActivityFunc, opts *ActivityOptions) {
 	must(kindStartedLeading, r.onActivity(kindStartedLeading, fn, nil, opts))
 }
 
-// OnStoppedLeading registers a handler that is called when this replica has lost the Lease, and at the exit before it releases the Lease, after the clean-up handlers. After
+// OnStoppedLeading registers a handler that is called when this replica has lost the Lease, and at the exit before it releases the Lease, after the clean-up handlers. It is
+// called once each time that the replica has had the Lease, also if handlers of [Registry.OnStartedLeading] have failed, were cut off, or were not called any more: as with
+// client-go, it must not assume that they have succeeded. None of them runs any more. After
 // a loss, another replica may work already: the handler's Client changes nothing any more. It has 5 seconds. A process that dies
 // does not call it, so nothing may depend on it. Its error is logged. It panics as [Registry.OnEvent] does.
 func (r *Registry) OnStoppedLeading(fn ActivityFunc, opts *ActivityOptions) {

@@ -93,11 +93,12 @@ type Elector struct {
 
 // Term is what is known when the Lease was got.
 type Term struct {
-	Version string        // the resource version of the Lease
-	UID     string        // of the Lease
-	Existed bool          // whether the Lease was there, so that another replica may have held it at any time before
-	Former  string        // the holder before; "" if it was released, or there was none
-	Vacant  time.Duration // how long ago this replica has seen the last sign of another holder; 0 if it has seen none
+	Version     string        // the resource version of the Lease
+	UID         string        // of the Lease
+	Transitions int64         // how often the Lease has gone from one holder to another
+	Existed     bool          // whether the Lease was there, so that another replica may have held it at any time before
+	Former      string        // the holder before; "" if it was released, or there was none
+	Vacant      time.Duration // how long ago this replica has seen the last sign of another holder; 0 if it has seen none
 }
 
 // ForbiddenError says that this replica may not use the Lease.
@@ -232,6 +233,9 @@ func (e *Elector) reserved(l *lease) time.Duration {
 func (e *Elector) take(ctx context.Context, l *lease, write func(context.Context, []byte) ([]byte, int, error)) (*Term, int, error) {
 	began := time.Now()
 	former, again := l.holder, l.holder == e.Identity
+	if again {
+		former = ""
+	}
 	next := record{holder: e.Identity, duration: e.LeaseDuration, acquireTime: l.acquireTime, transitions: l.transitions}
 	if !again || next.acquireTime == "" {
 		next.acquireTime = began.UTC().Format(microTime)
@@ -256,13 +260,15 @@ func (e *Elector) take(ctx context.Context, l *lease, write func(context.Context
 		return nil, code, err
 	}
 	e.lease = written
-	term := &Term{Version: e.lease.metadata("resourceVersion"), UID: e.lease.metadata("uid"), Existed: l.metadata("resourceVersion") != "", Former: former}
+	if e.setRenewed(began); !e.Valid() { // the next attempt finds it held by this replica, and renews it
+		return nil, code, fmt.Errorf("the answer has come after %s, when its RenewDeadline was over", time.Since(began))
+	}
+	term := &Term{Version: e.lease.metadata("resourceVersion"), UID: e.lease.metadata("uid"), Transitions: e.lease.transitions, Existed: l.metadata("resourceVersion") != "", Former: former}
 	if !e.heldAt.IsZero() {
 		term.Vacant = time.Since(e.heldAt)
 	}
 	e.seen, e.seenAt, e.seenFor, e.heldAt = nil, time.Time{}, 0, time.Time{}
 	e.setHolder(e.Identity)
-	e.setRenewed(began)
 	return term, code, nil
 }
 
@@ -275,7 +281,7 @@ func (e *Elector) get(ctx context.Context) (raw []byte, code int, err error) {
 
 // limit returns a context for one request of a candidate, or for those of one renewal, which begins to count with the first.
 func (e *Elector) limit(ctx context.Context) (context.Context, context.CancelFunc) {
-	limit := max(shortest, e.RenewDeadline/2)
+	limit := min(max(shortest, e.RenewDeadline/2), e.RenewDeadline)
 	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer in %s", limit))
 }
 
