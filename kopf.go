@@ -147,8 +147,9 @@ type Operator struct {
 	Clusterwide bool
 	// Memo is the operator's memo, copied for each object. Defaults to an empty one.
 	Memo *Memo
-	// Identity is the key of the operator's records in peering objects, which no other operator may have. Defaults to the
-	// variable POD_ID, or if that is empty, to one of the user, the host, the time and chance.
+	// Identity tells this operator from all others: it is the key of its records in peering objects, and is in the JSON lines of its log. With an election, it is the first
+	// part of the holder of the Lease, before "_" and eight random digits, and the records have the name of the Lease instead. Any text will do. Empty, it defaults to the
+	// variable POD_ID, and if that is empty, too, to one of the user, the host, the time and chance, such as "me@laptop/20260102150405/x2k". The field itself stays as it is.
 	Identity string
 	// Peering is the name of the peering object, and makes it mandatory. None leaves both to Settings.Peering.
 	Peering string
