@@ -289,7 +289,7 @@ func (l *leadership) check() error {
 		return nil
 	}
 	fence := l.number()
-	if l.elector.Valid() {
+	if fence != 0 && l.elector.Valid() { // which it is a moment before the next term begins, too
 		return nil
 	}
 	l.endTerm(fence)

@@ -80,10 +80,12 @@ type Elector struct {
 	seen   []byte    // the spec of the Lease as a candidate has seen it last
 	seenAt time.Time // when that was seen first; zero before
 	// seenFor is how long it must not have changed since then before it may be taken.
-	seenFor time.Duration
-	heldAt  time.Time // when another replica was last seen to hold the Lease; zero for never
-	freeAt  time.Time // when it may be taken unless it changes; zero if that is not known
-	lease   *lease    // as it was when this replica last wrote it
+	seenFor     time.Duration
+	seenRenewal string        // when its holder has renewed it, in the holder's own words
+	seenLeast   time.Duration // what seenFor is at least
+	heldAt      time.Time     // when another replica was last seen to hold the Lease; zero for never
+	freeAt      time.Time     // when it may be taken unless it changes; zero if that is not known
+	lease       *lease        // as it was when this replica last wrote it
 
 	mu      sync.Mutex // guards following
 	renewed time.Time  // the beginning of the last renewal that was answered; zero while another replica may hold the Lease
@@ -197,7 +199,11 @@ func (e *Elector) try(ctx context.Context) (term *Term, code int, err error) {
 		return nil, code, err
 	}
 	if e.seenAt.IsZero() || !bytes.Equal(l.spec, e.seen) {
-		e.seen, e.seenAt = l.spec, time.Now()
+		e.seenLeast = 0
+		if !e.seenAt.IsZero() && l.holder != "" && l.holder == e.Holder() && l.renewTime == e.seenRenewal { // a person has written it, of whom the holder does not know yet
+			e.seenLeast = e.seenFor
+		}
+		e.seen, e.seenAt, e.seenRenewal = l.spec, time.Now(), l.renewTime
 		if l.holder != "" && l.holder != e.Identity {
 			e.heldAt = e.seenAt
 		}
@@ -205,7 +211,7 @@ func (e *Elector) try(ctx context.Context) (term *Term, code int, err error) {
 	if e.setHolder(l.holder) && l.holder != "" && l.holder != e.Identity {
 		e.Log.Info("Standing by for the holder of the Lease", e.attrs("holder", l.holder)...)
 	}
-	if e.seenFor = e.reserved(l); e.seenFor > time.Since(e.seenAt) {
+	if e.seenFor = max(e.reserved(l), e.seenLeast); e.seenFor > time.Since(e.seenAt) {
 		e.freeAt = e.seenAt.Add(e.seenFor)
 		return nil, code, nil
 	}
@@ -240,7 +246,7 @@ func (e *Elector) take(ctx context.Context, l *lease, write func(context.Context
 	if !again || next.acquireTime == "" {
 		next.acquireTime = began.UTC().Format(microTime)
 	}
-	if !again && l.metadata("resourceVersion") != "" {
+	if !again && l.metadata("resourceVersion") != "" && next.transitions < math.MaxInt32 { // the API server takes no more
 		next.transitions++
 	}
 	raw, err := l.with(next, began)
@@ -255,7 +261,7 @@ func (e *Elector) take(ctx context.Context, l *lease, write func(context.Context
 	} else if err != nil {
 		return nil, code, err
 	}
-	written, err := parseLease(raw)
+	written, err := e.parseOwn(raw)
 	if err != nil {
 		return nil, code, err
 	}
@@ -270,6 +276,18 @@ func (e *Elector) take(ctx context.Context, l *lease, write func(context.Context
 	e.seen, e.seenAt, e.seenFor, e.heldAt = nil, time.Time{}, 0, time.Time{}
 	e.setHolder(e.Identity)
 	return term, code, nil
+}
+
+// parseOwn reads the answer to a write. What stands between the API server and this replica, or a webhook, may have made something else of it.
+func (e *Elector) parseOwn(raw []byte) (*lease, error) {
+	l, err := parseLease(raw)
+	if err != nil {
+		return nil, err
+	}
+	if l.metadata("resourceVersion") == "" || l.holder != e.Identity {
+		return nil, fmt.Errorf("the answer is not the Lease as this replica has written it: it has the holder %q, and the resource version %q", l.holder, l.metadata("resourceVersion"))
+	}
+	return l, nil
 }
 
 // get reads the Lease.
@@ -417,7 +435,7 @@ func (e *Elector) renew(ctx context.Context) (holder string, code int, err error
 		raw, code, err := write(ctx, raw)
 		switch {
 		case err == nil:
-			l, err := parseLease(raw)
+			l, err := e.parseOwn(raw)
 			if err == nil {
 				e.lease = l
 				e.extend(began)
@@ -449,7 +467,8 @@ func (e *Elector) reread(ctx context.Context) (holder string, code int, err erro
 	if err != nil {
 		return "", code, err
 	}
-	if l.holder == e.Identity {
+	if l.holder == e.Identity { // what a person has taken out of it is written again
+		l.acquireTime, l.transitions = cmp.Or(l.acquireTime, e.lease.acquireTime), max(l.transitions, e.lease.transitions)
 		e.lease = l
 		return "", code, nil
 	}

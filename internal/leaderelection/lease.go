@@ -24,6 +24,7 @@ type record struct {
 	holder      string        // "" if the Lease was released, or never held
 	duration    time.Duration // 0 if it has none
 	acquireTime string
+	renewTime   string
 	transitions int64
 }
 
@@ -39,6 +40,7 @@ func parseLease(raw []byte) (*lease, error) {
 	fields, _ := object["spec"].(map[string]any)
 	l.holder, _ = fields["holderIdentity"].(string)
 	l.acquireTime, _ = fields["acquireTime"].(string)
+	l.renewTime, _ = fields["renewTime"].(string)
 	l.duration = time.Duration(whole(fields["leaseDurationSeconds"])) * time.Second
 	l.transitions = whole(fields["leaseTransitions"])
 	return l, nil
