@@ -397,6 +397,7 @@ func (c *cycle) requeue(wait time.Duration, err error) result {
 	if len(c.writes.deferred) > 0 {
 		return c.deferPatches().requeueWithin(wait, c.known)
 	}
+	c.endConflict() // which the action may have taken no look at
 	if w := e.state.conflict; wait < 0 && w != nil && !w.Slowed() {
 		return result{requeue: true, requeueAfter: w.Remaining(), forgetConflict: true}
 	} else if wait < 0 {

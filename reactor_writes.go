@@ -645,16 +645,20 @@ type cycleConflict struct {
 // conflictBackoff returns how long the handling of the object is put off because the operator and another client change the same fields alternately, or the
 // operator does because of its own changes.
 func (c *cycle) conflictBackoff() time.Duration {
-	w := c.entry.state.conflict
-	switch {
-	case w.Remaining() == 0:
-		if c.entry.state.conflict = nil; w.Slowed() {
-			c.log.Info("The update conflict is over")
-		}
-	case w != nil && !c.event.Body.deleting:
+	c.endConflict()
+	if w := c.entry.state.conflict; w != nil && !c.event.Body.deleting {
 		return w.Pause()
 	}
 	return 0
+}
+
+// endConflict forgets the write conflict if it is over.
+func (c *cycle) endConflict() {
+	if w := c.entry.state.conflict; w.Remaining() == 0 {
+		if c.entry.state.conflict = nil; w.Slowed() {
+			c.log.Info("The update conflict is over")
+		}
+	}
 }
 
 // wasPatchedRecently reports whether the operator has changed more of the object lately than what it keeps there itself.

@@ -5,7 +5,9 @@ import (
 	"encoding/base64"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,6 +25,7 @@ var _ = Suite("change_flapping", func(t *testing.T, c *C) {
 	c.Run(t, "an operator whose finalizer is removed again and again is slowed down and told", proveFinalizerFight)
 	c.Run(t, "a fight between a handler and a timer of one operator is slowed down", proveTimerFight)
 	c.Run(t, "a fight holds up no deletion", proveFightDeletion)
+	c.Run(t, "an object that is let go is not looked at without end until its end is shown, when it was patched before", proveLateEnd)
 	c.Run(t, "when a fight is over, changes are handled at once again", proveFightEnd)
 	c.Run(t, "a fight is counted in the metrics", proveFightMetrics)
 	c.Run(t, "the values of secrets that are fought for are not told", proveSecretFight)
@@ -507,4 +510,45 @@ func proveOtherFields(c *C) {
 		c.Pass(time.Second)
 	}
 	op.wantPeace(c)
+}
+
+// proveLateEnd has the patch that removes the finalizer take longer than two changes have to do with each other, and the stream be late.
+func proveLateEnd(c *C) {
+	c.OnlyInBubble("streams have to be late")
+	s := &lateStream{plural: "kopfexamples"}
+	var indexed atomic.Int64
+	r := &kopf.Registry{}
+	kopf.OnIndexIn(r, Examples, func(context.Context, *kopf.Indexing) (map[string]string, error) {
+		if indexed.Add(1) > 100 {
+			time.Sleep(time.Second) // or time would stand still
+		}
+		return nil, nil
+	}, &kopf.IndexOptions{ID: "index"})
+	r.OnDaemon(Examples, func(context.Context, *kopf.Daemon) error { return nil }, &kopf.DaemonOptions{ID: "daemon", Labels: kopf.Match{"daemon": "yes"}})
+	r.OnCreate(Examples, ready, named("create"))
+	for _, id := range []kopf.HandlerID{"first", "second"} {
+		r.OnDelete(Examples, func(_ context.Context, ch *kopf.Change) error {
+			time.Sleep(2 * time.Second) // so that the outcome of the first one is stored alone
+			ch.SetResult("done")
+			return nil
+		}, named(id))
+	}
+	c.Operator(r, wired(func(q *Request) (*http.Response, error) {
+		if q.Method == http.MethodPatch && strings.Contains(q.Body, "/metadata/finalizers/0") {
+			s.held.Store(true)
+			time.Sleep(15 * time.Second)
+		}
+		return nil, nil
+	}), s.of)
+	c.Create("a", nil)
+	c.handled("a")
+	c.Delete("a")
+	c.WaitFor("the end of the object", func() bool { return !c.Exists("a") })
+	before := indexed.Load()
+	c.Pass(time.Minute)
+	if n := indexed.Load() - before; n > 10 {
+		c.Errorf("the object was looked at %d times in a minute", n)
+	}
+	s.held.Store(false)
+	c.Pass(time.Hour)
 }

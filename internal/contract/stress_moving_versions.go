@@ -1,0 +1,194 @@
+package contract
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/kopf-go/kopf"
+)
+
+// This suite proves that no object is lost while the versions of its kind come and go, listings wait, and requests fail: whatever was due then is done when all
+// is well again.
+
+var _ = Suite("stress_moving_versions", func(t *testing.T, c *C) {
+	for seed := range uint64(12) {
+		c.Run(t, fmt.Sprintf("DF-1 no object is lost while versions move and requests fail, with the seed %d", seed), func(c *C) {
+			c.OnlyInBubble("requests are held up for minutes")
+			proveVersionMoves(c, seed)
+		})
+	}
+})
+
+// chance is a source of chance for several goroutines.
+type chance struct {
+	mu     sync.Mutex // guards random
+	random *rand.Rand
+	calm   atomic.Bool // whether nothing goes wrong any more
+}
+
+// in reports whether something happens that does so once in a number of times.
+func (s *chance) in(times int) bool { return !s.calm.Load() && s.upTo(times) == 0 }
+
+func (s *chance) upTo(n int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.random.IntN(n)
+}
+
+// fault has a request about the gadgets fail, or wait.
+func (s *chance) fault(q *Request) (*http.Response, error) {
+	if !strings.Contains(q.Path, "/gadgets") {
+		return nil, nil
+	}
+	if s.in(5) {
+		time.Sleep(time.Duration(s.upTo(20_000)) * time.Millisecond)
+	}
+	switch {
+	case s.in(8):
+		return nil, errCut
+	case s.in(12):
+		return Answer(http.StatusServiceUnavailable, "ServiceUnavailable", "not now"), nil
+	case q.Method == http.MethodPatch && s.in(12):
+		return Answer(http.StatusConflict, "Conflict", "it was changed"), nil
+	case !strings.Contains(q.Path, "/gadgets?") && s.in(8): // as while the version is not served
+		return Answer(http.StatusNotFound, "", "404 page not found"), nil
+	case strings.Contains(q.Path, "watch=true") && s.in(8):
+		return Answer(http.StatusGone, "Expired", "too old resource version"), nil
+	}
+	return nil, nil
+}
+
+// versionMoves is a kind whose versions come and go, with an operator for it.
+type versionMoves struct {
+	*C
+	chance  *chance
+	served  string // a version that is served, "" for none
+	op      *Running
+	names   *kopf.Index[string, string]
+	holder  atomic.Pointer[kopf.WatchEvent]
+	daemons census
+}
+
+func proveVersionMoves(c *C, seed uint64) {
+	m := &versionMoves{C: c, chance: &chance{random: rand.New(rand.NewPCG(seed, 0))}, served: "v1"}
+	c.Define(c.gadgets(func(spec, _ map[string]any) { spec["versions"] = gadgetVersions(true, false) }))
+	m.start()
+	for range 80 {
+		m.step()
+		c.Pass(time.Duration(m.chance.upTo(4000)) * time.Millisecond)
+	}
+	m.chance.calm.Store(true)
+	m.serve(true, true)
+	c.Pass(6 * time.Hour)
+	m.judge()
+	for _, o := range m.gadgets().List() {
+		m.gadgets().Delete(o.Name())
+	}
+	c.Pass(6 * time.Hour)
+	for _, o := range m.gadgets().List() {
+		c.Errorf("the deletion has not ended: %s", o.LogValue())
+	}
+	if n := m.names.Len(m.holder.Load()); n > 0 {
+		c.Errorf("%d objects are in the index that are gone", n)
+	}
+	if n, _ := m.daemons.now(); n > 0 {
+		c.Errorf("%d daemons run for objects that are gone", n)
+	}
+}
+
+// gadgetVersions are two versions with statuses of their own.
+func gadgetVersions(v1, v2 bool) []any {
+	first, second := crdVersion("v1", v1, true), crdVersion("v2", v2, false)
+	first["subresources"], second["subresources"] = map[string]any{"status": map[string]any{}}, map[string]any{"status": map[string]any{}}
+	return []any{first, second}
+}
+
+func (m *versionMoves) start() {
+	gadgets := kopf.Selector("gadgets." + m.Unique("leaf") + ".dev")
+	r := &kopf.Registry{}
+	m.names = kopf.OnIndexIn(r, gadgets, nameIndex, &kopf.IndexOptions{ID: "names"})
+	r.OnEvent(gadgets, func(_ context.Context, e *kopf.WatchEvent) error { m.holder.Store(e); return nil }, watchedAs("event"))
+	change := func(_ context.Context, ch *kopf.Change) error {
+		time.Sleep(time.Duration(m.chance.upTo(3)) * 3 * time.Second)
+		if m.chance.in(4) {
+			return kopf.Temporary(errOops, 2*time.Second)
+		}
+		ch.SetResult(ch.Spec().Int("x"))
+		return nil
+	}
+	r.OnCreate(gadgets, change, named("create"))
+	r.OnUpdate(gadgets, change, named("update"))
+	r.OnDelete(gadgets, change, named("delete"))
+	r.OnDaemon(gadgets, func(ctx context.Context, d *kopf.Daemon) error {
+		m.daemons.enter(d.UID())
+		defer m.daemons.leave(d.UID())
+		<-ctx.Done()
+		return nil
+	}, &kopf.DaemonOptions{ID: "daemon", Labels: kopf.Match{"daemon": "yes"}})
+	m.op = m.Operator(r, wired(m.chance.fault))
+	m.op.Wire.Lose(func(q *Request) bool { return q.Method == http.MethodPatch && m.chance.in(12) })
+}
+
+// gadgets returns the verbs for the objects, in a version that is served.
+func (m *versionMoves) gadgets() *Kind { return m.Of(m.Unique("leaf")+".dev/"+m.served, "Gadget") }
+
+func (m *versionMoves) serve(v1, v2 bool) {
+	m.setVersions(gadgetVersions(v1, v2)...)
+	m.served = map[bool]string{true: "v1", false: "v2"}[v1]
+	if !v1 && !v2 {
+		m.served = ""
+	}
+}
+
+// step is what somebody does.
+func (m *versionMoves) step() {
+	name := fmt.Sprint("a", m.chance.upTo(10))
+	switch n := m.chance.upTo(10); {
+	case n == 0:
+		m.op.Wire.Drop()
+	case n <= 2:
+		m.serve(m.chance.upTo(3) > 0, m.chance.upTo(3) > 0)
+	case m.served == "":
+	case !m.gadgets().Exists(name):
+		m.gadgets().Create(name, map[string]any{"metadata": map[string]any{"labels": map[string]any{"daemon": []string{"yes", "no"}[m.chance.upTo(2)]}}, "spec": map[string]any{"x": m.chance.upTo(1000)}})
+	case n <= 4:
+		m.gadgets().Delete(name)
+	default:
+		m.gadgets().Patch(name, sized(m.chance.upTo(1000)))
+	}
+}
+
+// judge checks that all objects are as they should be.
+func (m *versionMoves) judge() {
+	m.Helper()
+	var names []string
+	wanted := 0
+	for _, o := range m.gadgets().List() {
+		names = append(names, o.Name())
+		if o.Labels()["daemon"] == "yes" {
+			wanted++
+		}
+		state, _ := o.Annotation(diffBase)
+		if o.Deleting() || len(records(o)) > 0 || !strings.Contains(state, fmt.Sprintf(`"x":%d}`, o.Spec().Int("x"))) {
+			m.Errorf("the object was not handled: %s", o.LogValue())
+		}
+		if x := o.Spec().Int("x"); o.Status().Int("create") != x && o.Status().Int("update") != x {
+			m.Errorf("the result was not stored: %s", o.LogValue())
+		}
+	}
+	if got := slices.Sorted(maps.Keys(maps.Collect(m.names.All(m.holder.Load())))); !slices.Equal(got, names) {
+		m.Errorf("the index has %q, want %q", got, names)
+	}
+	if n, most := m.daemons.now(); n != wanted || most > 1 {
+		m.Errorf("%d daemons run, and up to %d for one object at the same time; want one for each of %d", n, most, wanted)
+	}
+}
