@@ -20,11 +20,13 @@ import (
 // is well again.
 
 var _ = Suite("stress_moving_versions", func(t *testing.T, c *C) {
-	for seed := range uint64(12) {
-		c.Run(t, fmt.Sprintf("DF-1 no object is lost while versions move and requests fail, with the seed %d", seed), func(c *C) {
-			c.OnlyInBubble("requests are held up for minutes")
-			proveVersionMoves(c, seed)
-		})
+	for _, replicas := range []int{1, 2} {
+		for seed := range uint64(5) {
+			c.Run(t, fmt.Sprintf("DF-1 no object is lost while versions move and requests fail, with %d replicas and the seed %d", replicas, seed), func(c *C) {
+				c.OnlyInBubble("requests are held up for minutes")
+				proveVersionMoves(c, replicas, seed)
+			})
+		}
 	}
 })
 
@@ -70,38 +72,41 @@ func (s *chance) fault(q *Request) (*http.Response, error) {
 // versionMoves is a kind whose versions come and go, with an operator for it.
 type versionMoves struct {
 	*C
-	chance  *chance
-	served  string // a version that is served, "" for none
-	op      *Running
-	names   *kopf.Index[string, string]
-	holder  atomic.Pointer[kopf.WatchEvent]
-	daemons census
+	chance   *chance
+	served   string // a version that is served, "" for none
+	replicas []*movedReplica
+	daemons  census
 }
 
-func proveVersionMoves(c *C, seed uint64) {
-	m := &versionMoves{C: c, chance: &chance{random: rand.New(rand.NewPCG(seed, 0))}, served: "v1"}
+// movedReplica is a replica of the operator.
+type movedReplica struct {
+	*Running
+	names  *kopf.Index[string, string]
+	holder *kopf.Activity // which has got the names
+	barred atomic.Bool    // whether it cannot reach the Lease
+}
+
+func proveVersionMoves(c *C, replicas int, seed uint64) {
+	m := &versionMoves{C: c, chance: &chance{random: rand.New(rand.NewPCG(seed, uint64(replicas)))}, served: "v1"}
 	c.Define(c.gadgets(func(spec, _ map[string]any) { spec["versions"] = gadgetVersions(true, false) }))
-	m.start()
+	for range replicas {
+		m.replicas = append(m.replicas, m.start(replicas > 1))
+	}
 	for range 80 {
 		m.step()
 		c.Pass(time.Duration(m.chance.upTo(4000)) * time.Millisecond)
 	}
 	m.chance.calm.Store(true)
 	m.serve(true, true)
-	c.Pass(6 * time.Hour)
+	c.Pass(time.Hour)
 	m.judge()
 	for _, o := range m.gadgets().List() {
 		m.gadgets().Delete(o.Name())
 	}
-	c.Pass(6 * time.Hour)
+	c.Pass(time.Hour)
+	m.judge()
 	for _, o := range m.gadgets().List() {
 		c.Errorf("the deletion has not ended: %s", o.LogValue())
-	}
-	if n := m.names.Len(m.holder.Load()); n > 0 {
-		c.Errorf("%d objects are in the index that are gone", n)
-	}
-	if n, _ := m.daemons.now(); n > 0 {
-		c.Errorf("%d daemons run for objects that are gone", n)
 	}
 }
 
@@ -112,13 +117,19 @@ func gadgetVersions(v1, v2 bool) []any {
 	return []any{first, second}
 }
 
-func (m *versionMoves) start() {
+// start starts a replica, or an operator that is alone.
+func (m *versionMoves) start(elects bool) *movedReplica {
 	gadgets := kopf.Selector("gadgets." + m.Unique("leaf") + ".dev")
-	r := &kopf.Registry{}
-	m.names = kopf.OnIndexIn(r, gadgets, nameIndex, &kopf.IndexOptions{ID: "names"})
-	r.OnEvent(gadgets, func(_ context.Context, e *kopf.WatchEvent) error { m.holder.Store(e); return nil }, watchedAs("event"))
-	change := func(_ context.Context, ch *kopf.Change) error {
-		time.Sleep(time.Duration(m.chance.upTo(3)) * 3 * time.Second)
+	r, op := &kopf.Registry{}, &movedReplica{}
+	op.names = kopf.OnIndexIn(r, gadgets, nameIndex, &kopf.IndexOptions{ID: "names"})
+	r.OnStartup(func(_ context.Context, a *kopf.Activity) error { op.holder = a; return nil }, nil)
+	r.OnEvent(gadgets, func(context.Context, *kopf.WatchEvent) error { return nil }, watchedAs("event"))
+	change := func(ctx context.Context, ch *kopf.Change) error {
+		select {
+		case <-time.After(time.Duration(m.chance.upTo(3)) * 3 * time.Second):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 		if m.chance.in(4) {
 			return kopf.Temporary(errOops, 2*time.Second)
 		}
@@ -134,8 +145,18 @@ func (m *versionMoves) start() {
 		<-ctx.Done()
 		return nil
 	}, &kopf.DaemonOptions{ID: "daemon", Labels: kopf.Match{"daemon": "yes"}})
-	m.op = m.Operator(r, wired(m.chance.fault))
-	m.op.Wire.Lose(func(q *Request) bool { return q.Method == http.MethodPatch && m.chance.in(12) })
+	adjust := []func(*kopf.Operator){wired(func(q *Request) (*http.Response, error) {
+		if op.barred.Load() && !m.chance.calm.Load() && strings.Contains(q.Path, "/leases") {
+			return nil, errCut
+		}
+		return m.chance.fault(q)
+	})}
+	if elects {
+		adjust = append(adjust, m.elects)
+	}
+	op.Running = m.Operator(r, adjust...)
+	op.Wire.Lose(func(q *Request) bool { return q.Method == http.MethodPatch && m.chance.in(12) })
+	return op
 }
 
 // gadgets returns the verbs for the objects, in a version that is served.
@@ -151,16 +172,18 @@ func (m *versionMoves) serve(v1, v2 bool) {
 
 // step is what somebody does.
 func (m *versionMoves) step() {
-	name := fmt.Sprint("a", m.chance.upTo(10))
-	switch n := m.chance.upTo(10); {
+	name, replica := fmt.Sprint("a", m.chance.upTo(10)), m.replicas[m.chance.upTo(len(m.replicas))]
+	switch n := m.chance.upTo(12); {
 	case n == 0:
-		m.op.Wire.Drop()
-	case n <= 2:
+		replica.Wire.Drop()
+	case n == 1:
+		replica.barred.Store(!replica.barred.Load())
+	case n <= 3:
 		m.serve(m.chance.upTo(3) > 0, m.chance.upTo(3) > 0)
 	case m.served == "":
 	case !m.gadgets().Exists(name):
 		m.gadgets().Create(name, map[string]any{"metadata": map[string]any{"labels": map[string]any{"daemon": []string{"yes", "no"}[m.chance.upTo(2)]}}, "spec": map[string]any{"x": m.chance.upTo(1000)}})
-	case n <= 4:
+	case n <= 5:
 		m.gadgets().Delete(name)
 	default:
 		m.gadgets().Patch(name, sized(m.chance.upTo(1000)))
@@ -185,8 +208,10 @@ func (m *versionMoves) judge() {
 			m.Errorf("the result was not stored: %s", o.LogValue())
 		}
 	}
-	if got := slices.Sorted(maps.Keys(maps.Collect(m.names.All(m.holder.Load())))); !slices.Equal(got, names) {
-		m.Errorf("the index has %q, want %q", got, names)
+	for _, op := range m.replicas {
+		if got := slices.Sorted(maps.Keys(maps.Collect(op.names.All(op.holder)))); !slices.Equal(got, names) {
+			m.Errorf("the index has %q, want %q", got, names)
+		}
 	}
 	if n, most := m.daemons.now(); n != wanted || most > 1 {
 		m.Errorf("%d daemons run, and up to %d for one object at the same time; want one for each of %d", n, most, wanted)
