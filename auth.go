@@ -19,13 +19,14 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/apirequest"
+	"github.com/kopf-go/kopf/internal/connshare"
 	"github.com/kopf-go/kopf/internal/credtransport"
 	"github.com/kopf-go/kopf/internal/embedded"
 	"github.com/kopf-go/kopf/internal/kubeconfig"
 )
 
-// This file knows what a login returns, and how to log in as the service account of a pod. It
-// runs on the goroutine that needs credentials.
+// This file knows what a login returns, what HTTP clients that makes, and how to log in as the service account of a pod. It
+// runs on the goroutine that needs credentials. What is in files is read again when the files change.
 
 // Secret is a text that no log and no encoding shows: all that can be seen of it is whether it is empty. Convert it to a string to use it.
 type Secret string
@@ -172,6 +173,81 @@ func (i ConnectionInfo) LogValue() slog.Value { return slog.StringValue(i.String
 
 // MarshalText returns [ConnectionInfo.String], so that no secrets are logged as a part of something else.
 func (i ConnectionInfo) MarshalText() ([]byte, error) { return []byte(i.String()), nil }
+
+// connections is how requests get theirs.
+type connections bool
+
+const (
+	// alone gives each request that is under way one of its own, by HTTP/1.1.
+	alone connections = false
+	// sharing has requests share a few by HTTP/2, where that is offered: a server allows some hundred on each.
+	sharing connections = true
+)
+
+// newTransport returns a transport without credentials but the client's certificate.
+func (i *ConnectionInfo) newTransport(connectTimeout time.Duration, c connections) (*http.Transport, error) {
+	connecting := &credtransport.Connecting{
+		Timeout: connectTimeout, HTTP2: c == sharing, ServerName: i.TLSServerName, InsecureSkipVerify: i.InsecureSkipTLSVerify,
+		Authorities: i.authorities(), ProxyFromEnv: i.TrustEnv, ProxyURL: i.ProxyURL,
+	}
+	if i.hasCertificate() {
+		connecting.Certificate = i.clientCertificate()
+	}
+	return connecting.NewTransport()
+}
+
+// newHTTPClient returns a client whose requests are let in. The time to connect is limited if it is positive.
+func (i *ConnectionInfo) newHTTPClient(connectTimeout time.Duration, s *credtransport.Session, c connections) (*http.Client, error) {
+	client := &http.Client{CheckRedirect: credtransport.SameHost}
+	if i.HTTPClient != nil {
+		own := *i.HTTPClient
+		client = &own
+		client.CheckRedirect = func(req *http.Request, via []*http.Request) error {
+			if err := credtransport.SameHost(req, via); err != nil || i.HTTPClient.CheckRedirect == nil {
+				return err
+			}
+			return i.HTTPClient.CheckRedirect(req, via)
+		}
+	} else {
+		t, err := i.newTransport(connectTimeout, c)
+		if err != nil {
+			return nil, err
+		}
+		if client.Transport = t; i.CAFile != "" {
+			if client.Transport, err = credtransport.NewAuthorityTransport(t, i.authorities()); err != nil {
+				return nil, err
+			}
+		}
+		if c == sharing {
+			client.Transport = connshare.New(client.Transport)
+		}
+	}
+	next := client.Transport
+	if next == nil {
+		next = http.DefaultTransport
+	}
+	authorizing := &credtransport.Transport{Next: next, Session: s, Credentials: i.credentials()}
+	client.Transport = authorizing
+	return client, authorizing.Check()
+}
+
+// credentials returns what lets requests in.
+func (i *ConnectionInfo) credentials() credtransport.Credentials {
+	return credtransport.Credentials{
+		Token: string(i.Token), TokenFile: i.TokenFile, Scheme: i.Scheme, Username: i.Username, Password: string(i.Password),
+		ImpersonateUser: i.ImpersonateUser, ImpersonateUID: i.ImpersonateUID, ImpersonateGroups: i.ImpersonateGroups, ImpersonateExtra: i.ImpersonateExtra,
+	}
+}
+
+// authorities returns what the server's certificate is checked against; without any PEM, that is the system's.
+func (i *ConnectionInfo) authorities() credtransport.Authorities {
+	return credtransport.Authorities{Data: i.CAData, File: i.CAFile}
+}
+
+// clientCertificate returns where the client's certificate comes from.
+func (i *ConnectionInfo) clientCertificate() *credtransport.CertificateSource {
+	return &credtransport.CertificateSource{CertificateData: i.CertificateData, CertificateFile: i.CertificateFile, KeyData: []byte(i.KeyData), KeyFile: i.KeyFile}
+}
 
 // The priorities and handler ids of the built-in logins.
 const (

@@ -13,50 +13,47 @@ import (
 	"time"
 
 	"github.com/kopf-go/kopf/internal/apirequest"
+	"github.com/kopf-go/kopf/internal/discovery"
 	"github.com/kopf-go/kopf/internal/kindschema"
 	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// This file asks the API server which resources it has: in two requests where it offers that, else in one
-// for each version of each group.
-
-const aggregatedDiscovery = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
+// This file asks the API server which resources it has, and whether their schemas keep the state of handlers.
 
 // discover returns the resources of the given groups, or of all groups if none are given at all (nil). Groups that cannot be read
 // now, because an extension of the API server is down, are left out and reported.
 func (c *Client) discover(ctx context.Context, groups []string) (found []Resource, broken map[string]error, err error) {
-	d := &discovery{client: c, groups: groups, broken: make(map[string]error)}
-	if d.wants("") {
-		if err := d.read(ctx, "/api"); err != nil {
-			return nil, nil, err
-		}
+	all, broken, err := discovery.Read(ctx, discovering{c}, groups)
+	for _, r := range all {
+		found = append(found, Resource(r))
 	}
-	if groups == nil || slices.ContainsFunc(groups, func(g string) bool { return g != "" }) {
-		if err := d.read(ctx, "/apis"); err != nil {
-			return nil, nil, err
-		}
-	}
-	return d.found, d.broken, nil
+	return found, broken, err
 }
 
-// discovery is one reading of what there is.
-type discovery struct {
-	client *Client
-	groups []string
-	found  []Resource
-	broken map[string]error
-}
+// discovering reads the documents of the discovery.
+type discovering struct{ client *Client }
 
-func (d *discovery) wants(group string) bool {
-	return d.groups == nil || slices.Contains(d.groups, group)
-}
-
-// get reads a document. That there is none is no error: the answer is empty then.
-func (d *discovery) get(ctx context.Context, path, accept string, into any) error {
+// Get implements [discovery.Server].
+func (d discovering) Get(ctx context.Context, path, accept string, into any) error {
 	return d.fetch(ctx, &request{method: http.MethodGet, path: path, accept: accept}, into)
 }
 
-func (d *discovery) fetch(ctx context.Context, r *request, into any) error {
+// groupTimeout limits the reading of one version of a group, which an extension of the API server may answer.
+const groupTimeout = 30 * time.Second
+
+// GetVersion implements [discovery.Server]. Callers that need the groups that are broken ask again later.
+func (d discovering) GetVersion(ctx context.Context, path string, into any) (unavailable, err error) {
+	limited, cancel := context.WithTimeoutCause(ctx, groupTimeout, fmt.Errorf("no answer in %s", groupTimeout))
+	defer cancel()
+	err = d.fetch(limited, &request{method: http.MethodGet, path: path, once: true}, into)
+	var login *LoginError
+	if err == nil || ctx.Err() != nil || errors.As(err, &login) {
+		return nil, err
+	}
+	return err, nil
+}
+
+func (d discovering) fetch(ctx context.Context, r *request, into any) error {
 	r.read = func(answer io.Reader) error {
 		return apirequest.Unreadable(json.NewDecoder(&apirequest.Bounded{Answer: answer, Left: rawjson.MaxObject}).Decode(into))
 	}
@@ -67,126 +64,12 @@ func (d *discovery) fetch(ctx context.Context, r *request, into any) error {
 	return err
 }
 
-func (d *discovery) read(ctx context.Context, path string) error {
-	var doc apirequest.GroupsDocument
-	if err := d.get(ctx, path, aggregatedDiscovery, &doc); err != nil {
-		return err
-	}
-	switch doc.Kind {
-	case "APIGroupDiscoveryList":
-		for _, group := range doc.Items {
-			if d.wants(group.Metadata.Name) {
-				for i, v := range group.Versions {
-					d.aggregated(group.Metadata.Name, v, i == 0 || group.Metadata.Name == "")
-				}
-			}
-		}
-	case "APIVersions":
-		for _, version := range doc.Versions {
-			if err := d.version(ctx, "", version, true); err != nil {
-				return err
-			}
-		}
-	default:
-		for _, group := range doc.Groups {
-			for _, v := range group.Versions {
-				if !d.wants(group.Name) {
-					continue
-				}
-				if err := d.version(ctx, group.Name, v.Version, v.Version == group.PreferredVersion.Version); err != nil {
-					return err
-				}
-			}
-		}
-	}
-	return nil
-}
-
-func (d *discovery) aggregated(group string, v apirequest.AggregatedVersion, preferred bool) {
-	if v.Freshness == "Stale" && len(v.Resources) == 0 {
-		d.broken[group] = fmt.Errorf("version %q is not available", v.Version)
-		return
-	}
-	for _, r := range v.Resources {
-		found := Resource{
-			Group: group, Version: v.Version, Plural: r.Resource, Kind: r.ResponseKind.Kind, Singular: r.SingularResource,
-			ShortNames: r.ShortNames, Categories: r.Categories, Verbs: r.Verbs, Namespaced: r.Scope == "Namespaced", Preferred: preferred,
-		}
-		for _, sub := range r.Subresources {
-			found.Subresources = append(found.Subresources, sub.Subresource)
-		}
-		d.add(found)
-	}
-}
-
-// add takes in a resource, unless its name is none that objects could be asked for by.
-func (d *discovery) add(r Resource) {
-	if r.Plural == "" || strings.Contains(r.Plural, "/") {
-		return
-	}
-	if r.Singular == "" {
-		r.Singular = strings.ToLower(r.Kind)
-	}
-	d.found = append(d.found, r)
-}
-
-// groupTimeout limits the reading of one version of a group, which an extension of the API server may answer.
-const groupTimeout = 30 * time.Second
-
-// group reads a version of a group that others need not suffer from: it is asked once, and for no longer than that.
-// Callers that need the groups that are broken ask again later.
-func (d *discovery) group(ctx context.Context, path string, into any) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, groupTimeout, fmt.Errorf("no answer in %s", groupTimeout))
-	defer cancel()
-	return d.fetch(ctx, &request{method: http.MethodGet, path: path, once: true}, into)
-}
-
-// version reads one version of a group in the classic form.
-func (d *discovery) version(ctx context.Context, group, version string, preferred bool) error {
-	path, get := "/apis/"+url.PathEscape(group)+"/"+url.PathEscape(version), d.group
-	if group == "" {
-		path = "/api/" + version
-		get = func(ctx context.Context, path string, into any) error { return d.get(ctx, path, "", into) }
-	}
-	var doc struct {
-		Resources []struct {
-			Name, SingularName, Kind      string
-			Namespaced                    bool
-			ShortNames, Categories, Verbs []string
-		}
-	}
-	if err := get(ctx, path, &doc); err != nil {
-		var login *LoginError
-		if group == "" || ctx.Err() != nil || errors.As(err, &login) {
-			return err
-		}
-		d.broken[group] = err
-		return nil
-	}
-	subresources := make(map[string][]string)
-	for _, r := range doc.Resources {
-		if name, sub, ok := strings.Cut(r.Name, "/"); ok {
-			subresources[name] = append(subresources[name], sub)
-		}
-	}
-	for _, r := range doc.Resources {
-		if !strings.Contains(r.Name, "/") {
-			d.add(Resource{
-				Group: group, Version: version, Plural: r.Name, Kind: r.Kind, Singular: r.SingularName, ShortNames: r.ShortNames,
-				Categories: r.Categories, Verbs: r.Verbs, Namespaced: r.Namespaced, Preferred: preferred, Subresources: subresources[r.Name],
-			})
-		}
-	}
-	return nil
-}
-
 // serverVersion returns the version of the API server, such as "v1.34.1". It is empty where that cannot be read.
 func (c *Client) serverVersion(ctx context.Context) string {
-	d := discovery{client: c}
 	var version struct {
 		GitVersion string `json:"gitVersion"`
 	}
-	if d.fetch(ctx, &request{method: http.MethodGet, path: "/version", once: true}, &version) != nil {
+	if (discovering{c}).fetch(ctx, &request{method: http.MethodGet, path: "/version", once: true}, &version) != nil {
 		return ""
 	}
 	return version.GitVersion

@@ -1,7 +1,7 @@
-package apirequest
+package discovery
 
-// GroupsDocument is what comes under /api and /apis, in any of its forms.
-type GroupsDocument struct {
+// groupsDocument is what comes under /api and /apis, in any of its forms.
+type groupsDocument struct {
 	Kind     string
 	Versions []string // of APIVersions
 	Groups   []struct {
@@ -11,12 +11,12 @@ type GroupsDocument struct {
 	}
 	Items []struct { // of APIGroupDiscoveryList
 		Metadata struct{ Name string }
-		Versions []AggregatedVersion
+		Versions []aggregatedVersion
 	}
 }
 
-// AggregatedVersion is a version of a group with its resources.
-type AggregatedVersion struct {
+// aggregatedVersion is a version of a group with its resources.
+type aggregatedVersion struct {
 	Version   string
 	Freshness string
 	Resources []struct {
@@ -28,5 +28,14 @@ type AggregatedVersion struct {
 		Categories       []string
 		Verbs            []string
 		Subresources     []struct{ Subresource string }
+	}
+}
+
+// versionDocument is what comes under /api/VERSION and /apis/GROUP/VERSION in the classic form.
+type versionDocument struct {
+	Resources []struct {
+		Name, SingularName, Kind      string
+		Namespaced                    bool
+		ShortNames, Categories, Verbs []string
 	}
 }

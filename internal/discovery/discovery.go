@@ -1,0 +1,162 @@
+// Package discovery reads which resources an API server has: in two requests where it offers that, else in one for each version of each group.
+//
+// See https://kubernetes.io/docs/concepts/overview/kubernetes-api/#discovery-api
+package discovery
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// Resource is a resource. Its fields are those of kopf.Resource, so that one is converted to the other.
+type Resource struct {
+	Group        string
+	Version      string
+	Plural       string
+	Kind         string
+	Singular     string
+	ShortNames   []string
+	Categories   []string
+	Subresources []string
+	Verbs        []string
+	Namespaced   bool
+	Preferred    bool
+}
+
+// Server answers requests for documents. That there is none is no error: the value stays as it is then.
+type Server interface {
+	// Get decodes the document at a path. Without one to accept, the media type is JSON.
+	Get(ctx context.Context, path, accept string, into any) error
+	// GetVersion is Get for a version of a group that an extension of the API server may answer. It is asked once, and for no longer than a time: others need not
+	// suffer from it. The first error is of this document alone, the second one of all.
+	GetVersion(ctx context.Context, path string, into any) (unavailable, err error)
+}
+
+const aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
+
+// Read returns the resources of the given groups, or of all groups if none are given at all (nil). Groups that cannot be read
+// now, because an extension of the API server is down, are left out and reported.
+func Read(ctx context.Context, s Server, groups []string) (found []Resource, broken map[string]error, err error) {
+	r := &reading{server: s, groups: groups, broken: make(map[string]error)}
+	if r.wants("") {
+		if err := r.read(ctx, "/api"); err != nil {
+			return nil, nil, err
+		}
+	}
+	if groups == nil || slices.ContainsFunc(groups, func(g string) bool { return g != "" }) {
+		if err := r.read(ctx, "/apis"); err != nil {
+			return nil, nil, err
+		}
+	}
+	return r.found, r.broken, nil
+}
+
+// reading is one reading of what there is.
+type reading struct {
+	server Server
+	groups []string
+	found  []Resource
+	broken map[string]error
+}
+
+func (r *reading) wants(group string) bool {
+	return r.groups == nil || slices.Contains(r.groups, group)
+}
+
+func (r *reading) read(ctx context.Context, path string) error {
+	var doc groupsDocument
+	if err := r.server.Get(ctx, path, aggregated, &doc); err != nil {
+		return err
+	}
+	switch doc.Kind {
+	case "APIGroupDiscoveryList":
+		for _, group := range doc.Items {
+			if r.wants(group.Metadata.Name) {
+				for i, v := range group.Versions {
+					r.addAggregated(group.Metadata.Name, v, i == 0 || group.Metadata.Name == "")
+				}
+			}
+		}
+	case "APIVersions":
+		for _, version := range doc.Versions {
+			if err := r.version(ctx, "", version, true); err != nil {
+				return err
+			}
+		}
+	default:
+		for _, group := range doc.Groups {
+			for _, v := range group.Versions {
+				if !r.wants(group.Name) {
+					continue
+				}
+				if err := r.version(ctx, group.Name, v.Version, v.Version == group.PreferredVersion.Version); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (r *reading) addAggregated(group string, v aggregatedVersion, preferred bool) {
+	if v.Freshness == "Stale" && len(v.Resources) == 0 {
+		r.broken[group] = fmt.Errorf("version %q is not available", v.Version)
+		return
+	}
+	for _, res := range v.Resources {
+		found := Resource{
+			Group: group, Version: v.Version, Plural: res.Resource, Kind: res.ResponseKind.Kind, Singular: res.SingularResource,
+			ShortNames: res.ShortNames, Categories: res.Categories, Verbs: res.Verbs, Namespaced: res.Scope == "Namespaced", Preferred: preferred,
+		}
+		for _, sub := range res.Subresources {
+			found.Subresources = append(found.Subresources, sub.Subresource)
+		}
+		r.add(found)
+	}
+}
+
+// add takes in a resource, unless its name is none that objects could be asked for by.
+func (r *reading) add(found Resource) {
+	if found.Plural == "" || strings.Contains(found.Plural, "/") {
+		return
+	}
+	if found.Singular == "" {
+		found.Singular = strings.ToLower(found.Kind)
+	}
+	r.found = append(r.found, found)
+}
+
+// version reads one version of a group in the classic form.
+func (r *reading) version(ctx context.Context, group, version string, preferred bool) (err error) {
+	var doc versionDocument
+	if group == "" {
+		err = r.server.Get(ctx, "/api/"+version, "", &doc)
+	} else {
+		var unavailable error
+		if unavailable, err = r.server.GetVersion(ctx, "/apis/"+url.PathEscape(group)+"/"+url.PathEscape(version), &doc); unavailable != nil {
+			r.broken[group] = unavailable
+			return nil
+		}
+	}
+	if err != nil {
+		return err
+	}
+	subresources := make(map[string][]string)
+	for _, res := range doc.Resources {
+		if name, sub, ok := strings.Cut(res.Name, "/"); ok {
+			subresources[name] = append(subresources[name], sub)
+		}
+	}
+	for _, res := range doc.Resources {
+		if !strings.Contains(res.Name, "/") {
+			r.add(Resource{
+				Group: group, Version: version, Plural: res.Name, Kind: res.Kind, Singular: res.SingularName, ShortNames: res.ShortNames,
+				Categories: res.Categories, Verbs: res.Verbs, Namespaced: res.Namespaced, Preferred: preferred, Subresources: subresources[res.Name],
+			})
+		}
+	}
+	return nil
+}
