@@ -58,7 +58,9 @@ func changes(method, path string) bool {
 	case http.MethodGet, http.MethodHead, http.MethodOptions:
 		return false
 	}
-	return !strings.HasPrefix(path, "/apis/authorization.k8s.io/") && !strings.HasPrefix(path, "/apis/authentication.k8s.io/")
+	base, rest, _ := strings.Cut(path, "/apis/") // the base is that of a server behind a proxy; what is proxied by the API server has "/api/" before
+	review := strings.HasPrefix(rest, "authorization.k8s.io/") || strings.HasPrefix(rest, "authentication.k8s.io/")
+	return !review || strings.Contains(base, "/api/")
 }
 
 // enter returns a context for a request, which ends with the term, and a function to be called when the request is over. It fails if the replica does not
