@@ -91,11 +91,8 @@ func (s *LeaderElectionSettings) validate() (errs []error) {
 	if s.Namespace != "" && !validation.IsNamespaceName(s.Namespace) {
 		errs = append(errs, fmt.Errorf(group+".Namespace %q: want the name of a namespace: %s", s.Namespace, validation.NamespaceName))
 	}
-	if *s == (LeaderElectionSettings{}) { // of settings that were not made by NewSettings
-		return errs
-	}
 	times := leaderelection.Config{LeaseDuration: s.LeaseDuration, RenewDeadline: s.RenewDeadline, RetryPeriod: s.RetryPeriod}
-	if err := times.Check(); err != nil {
+	if err := times.Check(); err != nil && *s != (LeaderElectionSettings{}) { // which are of settings that were not made by NewSettings
 		errs = append(errs, fmt.Errorf(group+": %w", err))
 	}
 	return errs
@@ -367,9 +364,6 @@ func (l *leadership) abandon(n int64) {
 
 // abandonAll counts tasks as one function that is not waited for any more, until all of them have ended.
 func (l *leadership) abandonAll(tasks *sync.WaitGroup) {
-	if l == nil {
-		return
-	}
 	l.abandon(1)
 	go func() {
 		tasks.Wait()
