@@ -1,64 +1,32 @@
 package kopf
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"reflect"
-	"strconv"
 	"strings"
-	"sync"
-	"time"
 
-	"github.com/kopf-go/kopf/internal/correlator"
-	"github.com/kopf-go/kopf/internal/cut"
-	"github.com/kopf-go/kopf/internal/iso8601"
+	"github.com/kopf-go/kopf/internal/eventsink"
 	"github.com/kopf-go/kopf/internal/metrics"
-	"github.com/kopf-go/kopf/internal/rawjson"
 )
 
-// This file posts Kubernetes events, one after another, on a goroutine that begins with the first of them. Nothing waits for it
-// but the end of the operator. What cannot be posted in time is lost, counted, and logged.
-
-const (
-	maxEventMessage     = 1024            // the longest message that the API server takes, in bytes
-	eventQueueSize      = 1024            // how many events may wait to be posted
-	eventTimeout        = 5 * time.Second // for one event
-	eventDrainTimeout   = 5 * time.Second // for all that wait when the operator ends
-	lostWarningInterval = time.Minute     // between two log lines on lost events
-)
+// This file takes the events that handlers post, and hands them to what posts them.
 
 // eventSink posts the events of an operator.
 type eventSink struct {
+	*eventsink.Sink
 	settings *PostingSettings
-	client   *Client
 	log      *slog.Logger
-	meter    *metrics.Metrics
-
-	mu     sync.Mutex // guards following
-	queue  chan *queuedEvent
-	closed bool
-	ctx    context.Context // of the requests
-	end    context.CancelFunc
-	done   chan struct{} // closed when nothing is posted any more
-
-	// The goroutine's.
-	correlator *correlator.Correlator
-	lost       int64 // that were logged
-	warnedAt   time.Time
-
-	createsOnly bool // whether events may not be patched
 }
 
-// queuedEvent is an event that is to be posted.
-type queuedEvent struct {
-	correlator.Event
-	at time.Time
+// newEventSink returns what posts events by a client.
+func newEventSink(settings *PostingSettings, client *Client, log *slog.Logger, meter *metrics.Metrics) *eventSink {
+	source := eventsink.Source{Component: settings.ReportingComponent, Instance: settings.ReportingInstance, NamePrefix: settings.EventNamePrefix}
+	return &eventSink{eventsink.New(eventClient{client}, source, log, meter), settings, log}
 }
 
 // post takes an event, if events of its level are posted and its object can have any.
@@ -73,25 +41,7 @@ func (e *eventSink) post(level slog.Level, ref ObjectReference, kind, reason, me
 		e.reject(reason, errNameless)
 		return
 	}
-	ev := &queuedEvent{correlator.Event{
-		Object: correlator.Object(ref), Type: kind, Reason: cut.Bytes(reason, 128), Message: cut.Middle(message, maxEventMessage),
-	}, time.Now()}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.closed {
-		e.meter.Add(metrics.EventsLost, 1)
-		return
-	}
-	if e.queue == nil {
-		e.queue, e.done = make(chan *queuedEvent, eventQueueSize), make(chan struct{})
-		e.ctx, e.end = context.WithCancel(context.Background())
-		go e.run()
-	}
-	select {
-	case e.queue <- ev:
-	default:
-		e.meter.Add(metrics.EventsLost, 1)
-	}
+	e.Post(eventsink.Event{Object: eventsink.Object(ref), Type: kind, Reason: reason, Message: message})
 }
 
 // reject returns why there is no event.
@@ -106,153 +56,43 @@ func (e *eventSink) logLevel() (slog.Level, bool) {
 
 // stop posts what waits, within a time or until the context ends, and takes nothing more.
 func (e *eventSink) stop(ctx context.Context) {
-	if e == nil {
-		return
-	}
-	e.mu.Lock()
-	e.closed = true
-	queue := e.queue
-	e.mu.Unlock()
-	if queue == nil {
-		return
-	}
-	close(queue)
-	ctx, cancel := context.WithTimeout(ctx, eventDrainTimeout)
-	defer cancel()
-	defer context.AfterFunc(ctx, e.end)()
-	<-e.done
-	e.end()
-}
-
-// run posts events until there will be no more.
-func (e *eventSink) run() {
-	defer close(e.done)
-	e.correlator = correlator.New()
-	for ev := range e.queue {
-		if e.ctx.Err() != nil {
-			e.meter.Add(metrics.EventsLost, 1)
-			continue
-		}
-		e.handle(ev)
-		if time.Since(e.warnedAt) >= lostWarningInterval {
-			e.warnLost()
-		}
-	}
-	e.warnLost()
-}
-
-// warnLost logs how many events were lost since the last warning.
-func (e *eventSink) warnLost() {
-	if lost := e.meter.Load(metrics.EventsLost); lost > e.lost {
-		e.log.Warn("Lost events that could not be posted in time, or were too many for one object", "events", lost-e.lost)
-		e.lost, e.warnedAt = lost, time.Now()
+	if e != nil {
+		e.Stop(ctx)
 	}
 }
 
-// handle posts an event, or adds it to the one that it repeats.
-func (e *eventSink) handle(ev *queuedEvent) {
-	before, allowed := e.correlator.Correlate(ev.Event, ev.at)
-	if !allowed {
-		if before == nil {
-			e.meter.Add(metrics.EventsLost, 1)
-		}
-		return // the count of an event that is posted already is sent with a later one
-	}
-	ctx, cancel := context.WithTimeoutCause(e.ctx, eventTimeout, fmt.Errorf("not within %s", eventTimeout))
-	defer cancel()
-	if before != nil && !e.createsOnly {
-		err := e.repeat(ctx, before)
-		switch StatusCode(err) {
-		case http.StatusForbidden: // as the rights of operators of the original are
-			e.createsOnly = true
-		case http.StatusNotFound: // it has expired
-		default:
-			if err != nil {
-				e.fail(ev, err)
-			}
-			return
-		}
-	}
-	namespace, err := e.namespace(ctx, ev.Object.Namespace)
-	name := e.settings.EventNamePrefix + strconv.FormatUint(rand.Uint64(), 36)
-	if err == nil {
-		_, err = e.client.body(ctx, &request{
-			method: http.MethodPost, path: eventsPath(namespace), contentType: "application/json", body: e.event(ev, namespace, name), named: true,
-		})
-	}
-	if err != nil && StatusCode(err) != http.StatusConflict { // by its name, it is there already: the answer to an earlier attempt was lost
-		e.fail(ev, err)
-		return
-	}
-	e.meter.Add(metrics.EventsPosted, 1)
-	e.correlator.Add(ev.Event, &correlator.Posted{Namespace: namespace, Name: name, Count: 1, At: ev.at})
+// eventClient sends the requests of events.
+type eventClient struct{ client *Client }
+
+// CreateEvent implements [eventsink.API].
+func (c eventClient) CreateEvent(ctx context.Context, namespace, name string, event []byte) (code int, err error) {
+	return c.send(ctx, &request{method: http.MethodPost, path: eventsPath(namespace), contentType: "application/json", body: event, named: true})
 }
 
-func (e *eventSink) fail(ev *queuedEvent, err error) {
-	e.meter.Add(metrics.EventsLost, 1)
-	e.lost++                               // it is logged here
-	if errors.Is(err, ErrLeadershipLost) { // another replica works, and tells of what it does
-		return
+// PatchEvent implements [eventsink.API].
+func (c eventClient) PatchEvent(ctx context.Context, namespace, name string, patch []byte) (code int, err error) {
+	path := eventsPath(namespace) + "/" + url.PathEscape(name)
+	return c.send(ctx, &request{method: http.MethodPatch, path: path, contentType: "application/merge-patch+json", body: patch})
+}
+
+func (c eventClient) send(ctx context.Context, r *request) (code int, err error) {
+	if _, err = c.client.body(ctx, r); errors.Is(err, ErrLeadershipLost) {
+		err = eventsink.ErrNotLeading
 	}
-	attrs := []any{"object", ObjectReference(ev.Object), "type", ev.Type, "reason", ev.Reason, "message", ev.Message}
-	var api *APIError
-	if errors.As(err, &api) {
-		attrs = append(attrs, "code", api.Code)
+	return StatusCode(err), err
+}
+
+// DefaultNamespace implements [eventsink.API].
+func (c eventClient) DefaultNamespace(ctx context.Context) (string, error) {
+	info, err := c.client.ConnectionInfo(ctx)
+	if err != nil {
+		return "", err
 	}
-	e.log.Warn("Posting an event failed", append(attrs, "error", err)...)
+	return info.DefaultNamespace, nil
 }
 
 func eventsPath(namespace string) string {
 	return "/api/v1/namespaces/" + url.PathEscape(namespace) + "/events"
-}
-
-// namespace returns where an event about an object in a namespace, or in none, belongs.
-func (e *eventSink) namespace(ctx context.Context, of string) (string, error) {
-	if of != "" {
-		return of, nil
-	}
-	info, err := e.client.ConnectionInfo(ctx)
-	if err != nil {
-		return "", err
-	}
-	return cmp.Or(info.DefaultNamespace, "default"), nil
-}
-
-// event returns what is posted.
-func (e *eventSink) event(ev *queuedEvent, namespace, name string) []byte {
-	now := ev.at.UTC().Format(iso8601.Layout)
-	about := namespace
-	if ev.Object.Namespace == "" && (namespace == "default" || namespace == "kube-system") {
-		about = "" // or kubectl would not find it
-	}
-	var o rawjson.Object
-	for _, field := range [...][2]string{
-		{"metadata.namespace", namespace}, {"metadata.name", name}, {"metadata.generateName", e.settings.EventNamePrefix},
-		{"action", "Action?"}, {"type", ev.Type}, {"reason", ev.Reason}, {"message", ev.Message},
-		{"reportingComponent", e.settings.ReportingComponent}, {"reportingInstance", e.settings.ReportingInstance},
-		{"source.component", e.settings.ReportingComponent},
-		{"involvedObject.apiVersion", ev.Object.APIVersion}, {"involvedObject.kind", ev.Object.Kind}, {"involvedObject.name", ev.Object.Name},
-		{"involvedObject.uid", ev.Object.UID}, {"involvedObject.namespace", about},
-		{"firstTimestamp", now}, {"lastTimestamp", now}, {"eventTime", now},
-	} {
-		if field[1] != "" {
-			o.Set(rawjson.AppendString(nil, field[1]), strings.Split(field[0], ".")...)
-		}
-	}
-	return o.AppendTo(nil)
-}
-
-// repeat adds what has happened since to an event that was posted.
-func (e *eventSink) repeat(ctx context.Context, before *correlator.Posted) error {
-	patch := fmt.Appendf(nil, `{"count":%d,"lastTimestamp":%q}`, before.Count, before.At.UTC().Format(iso8601.Layout))
-	_, err := e.client.body(ctx, &request{
-		method: http.MethodPatch, path: eventsPath(before.Namespace) + "/" + url.PathEscape(before.Name),
-		contentType: "application/merge-patch+json", body: patch,
-	})
-	if err == nil {
-		e.meter.Add(metrics.EventsMerged, 1)
-	}
-	return err
 }
 
 // The types of Kubernetes events. Any other text is taken as well.

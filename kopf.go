@@ -442,7 +442,7 @@ func (r *run) connect() error {
 	}
 	r.leader = newLeadership(r)
 	r.client = r.client.renewed().fenced(r.leader)
-	r.events = &eventSink{settings: &r.Settings.Posting, client: r.client, log: r.Logger, meter: r.meter}
+	r.events = newEventSink(&r.Settings.Posting, r.client, r.Logger, r.meter)
 	return nil
 }
 
